@@ -1,0 +1,163 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+)
+
+// ErrKilled is the cause of the context of a process that was killed.
+var ErrKilled = errors.New("sim: process killed")
+
+// Process is one simulated machine: all tasks started under its context run on its clock, stop while it is paused, and are
+// gone when it is killed.
+type Process struct {
+	world  *World
+	name   string
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	skew   time.Duration
+	stop   time.Duration // paused until this instant
+	dead   bool
+}
+
+// NewProcess adds a machine to the world.
+func (w *World) NewProcess(name string) *Process {
+	p := &Process{world: w, name: name}
+	ctx, cancel := context.WithCancelCause(task.With(context.Background(), p))
+	p.ctx, p.cancel = ctx, cancel
+	return p
+}
+
+// Name is what the process is called in traces.
+func (p *Process) Name() string { return p.name }
+
+// Context carries the process as the runtime.
+func (p *Process) Context() context.Context { return p.ctx }
+
+// Dead tells whether the process was killed.
+func (p *Process) Dead() bool { return p.dead }
+
+// Kill ends the process as kill -9 does: nothing it had in hand happens any more, except requests already sent.
+func (p *Process) Kill() {
+	if p.dead {
+		return
+	}
+	p.world.Tracef("kills %s", p.name)
+	p.dead = true
+	var mine []*coroutine
+	for _, t := range p.world.tasks {
+		if t.proc == p {
+			mine = append(mine, t)
+		}
+	}
+	before := p.world.current
+	for _, t := range mine {
+		p.world.forget(t)
+		p.world.current = t
+		t.stop()
+	}
+	p.world.current = before
+	p.cancel(ErrKilled)
+}
+
+// Pause stops the process for d, as SIGSTOP does: its tasks and timers go on afterwards, in any order.
+func (p *Process) Pause(d time.Duration) {
+	p.world.Tracef("pauses %s for %s", p.name, d)
+	p.stop = p.world.now + d
+	p.world.after(p.world.hub, d, func() {})
+}
+
+// Skew sets how far the wall clock of the process is ahead of true time.
+func (p *Process) Skew(d time.Duration) { p.skew = d }
+
+func (p *Process) paused() bool { return p.world.now < p.stop }
+
+// Now is the process's wall clock.
+func (p *Process) Now() time.Time { return p.world.Now().Add(p.skew) }
+
+// Mono is the process's monotonic clock.
+func (p *Process) Mono() time.Duration { return p.world.now }
+
+// Rand is uniform in [0, 1).
+func (p *Process) Rand() float64 { return p.world.rng.Float64() }
+
+// Go starts a task of the process.
+func (p *Process) Go(name string, f func()) {
+	if p.dead {
+		panic(killed{})
+	}
+	p.world.start(p, name, f)
+}
+
+// Sleep waits for virtual time.
+func (p *Process) Sleep(ctx context.Context, d time.Duration) error {
+	t := p.world.current
+	if d <= 0 {
+		t.runnable = true
+		p.world.pause(nil)
+		return context.Cause(ctx)
+	}
+	fired := false
+	timer := p.world.after(p, d, func() { fired, t.runnable = true, true })
+	defer p.world.timers.remove(timer)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	p.world.pause(ctx)
+	if fired {
+		return nil
+	}
+	return context.Cause(ctx)
+}
+
+// WithTimeout is context.WithTimeout in virtual time.
+func (p *Process) WithTimeout(parent context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(parent)
+	timer := p.world.after(p, d, func() { cancel(context.DeadlineExceeded) })
+	return ctx, func() {
+		p.world.timers.remove(timer)
+		cancel(context.Canceled)
+	}
+}
+
+// NewEvent returns an event of this world.
+func (p *Process) NewEvent() task.Event { return &event{world: p.world} }
+
+type event struct {
+	world   *World
+	set     bool
+	waiters []*coroutine
+}
+
+func (e *event) Set() {
+	e.set = true
+	for _, t := range e.waiters {
+		t.runnable = true
+	}
+	e.waiters = nil
+}
+
+func (e *event) Wait(ctx context.Context) error {
+	if e.set {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	t := e.world.current
+	e.waiters = append(e.waiters, t)
+	e.world.pause(ctx)
+	if e.set {
+		return nil
+	}
+	for i, w := range e.waiters {
+		if w == t {
+			e.waiters = append(e.waiters[:i], e.waiters[i+1:]...)
+			break
+		}
+	}
+	return context.Cause(ctx)
+}

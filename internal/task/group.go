@@ -1,0 +1,86 @@
+package task
+
+import (
+	"context"
+	"sync"
+)
+
+// Group runs tasks that belong together: the first error cancels the others, and Wait returns only when all are gone. It
+// is errgroup.Group on this seam.
+type Group struct {
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	slots  *Limit
+
+	mu      sync.Mutex
+	running int
+	err     error
+	idle    Event // set when running falls to zero; nil while nobody waits
+}
+
+// NewGroup returns a group whose tasks get a context that ends with the first error, with ctx, or when Wait returns. A
+// positive limit bounds how many run at once; zero means no bound.
+func NewGroup(ctx context.Context, limit int) *Group {
+	g := &Group{}
+	g.ctx, g.cancel = context.WithCancelCause(ctx)
+	if limit > 0 {
+		g.slots = NewLimit(int64(limit))
+	}
+	return g
+}
+
+// Context is what the group's tasks run under.
+func (g *Group) Context() context.Context { return g.ctx }
+
+// Go starts f as soon as the limit allows. When the group has ended meanwhile, f does not start: the group's error says why.
+func (g *Group) Go(name string, f func(ctx context.Context) error) {
+	if g.slots != nil {
+		if err := g.slots.Acquire(g.ctx, 1); err != nil {
+			g.fail(err)
+			return
+		}
+	}
+	g.mu.Lock()
+	g.running++
+	g.mu.Unlock()
+	from(g.ctx).Go(name, func() {
+		err := f(g.ctx)
+		if g.slots != nil {
+			g.slots.Release(1)
+		}
+		if err != nil {
+			g.fail(err)
+		}
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.running--
+		if g.running == 0 && g.idle != nil {
+			g.idle.Set()
+		}
+	})
+}
+
+func (g *Group) fail(err error) {
+	g.mu.Lock()
+	if g.err == nil {
+		g.err = err
+	}
+	g.mu.Unlock()
+	g.cancel(err)
+}
+
+// Wait returns when every task has returned, with the first error.
+func (g *Group) Wait() error {
+	g.mu.Lock()
+	for g.running > 0 {
+		g.idle = NewEvent(g.ctx)
+		idle := g.idle
+		g.mu.Unlock()
+		// Not the group's own context: a task that is being cancelled still has to be waited for.
+		_ = idle.Wait(context.WithoutCancel(g.ctx))
+		g.mu.Lock()
+	}
+	defer g.mu.Unlock()
+	g.cancel(context.Canceled)
+	return g.err
+}

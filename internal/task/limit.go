@@ -1,0 +1,92 @@
+package task
+
+import (
+	"context"
+	"sync"
+)
+
+// Limit is a weighted semaphore that serves waiters in the order they came, so that a large claim is not starved by small
+// ones. With a size of one it is a mutex that may be held across waits.
+type Limit struct {
+	mu      sync.Mutex
+	size    int64
+	used    int64
+	waiters []*claim
+}
+
+type claim struct {
+	n       int64
+	granted Event
+	given   bool
+}
+
+// NewLimit returns a limit of the given size, which must be positive.
+func NewLimit(size int64) *Limit {
+	if size <= 0 {
+		panic("task: a limit must be positive")
+	}
+	return &Limit{size: size}
+}
+
+// clamp lets a claim above the whole size through alone instead of never.
+func (l *Limit) clamp(n int64) int64 { return min(max(n, 1), l.size) }
+
+// Acquire waits until n units are free and takes them, or returns the context's cause with nothing taken. A claim larger
+// than the limit waits for all of it.
+func (l *Limit) Acquire(ctx context.Context, n int64) error {
+	n = l.clamp(n)
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	if len(l.waiters) == 0 && l.used+n <= l.size {
+		l.used += n
+		l.mu.Unlock()
+		return nil
+	}
+	c := &claim{n: n, granted: NewEvent(ctx)}
+	l.waiters = append(l.waiters, c)
+	l.mu.Unlock()
+
+	err := c.granted.Wait(ctx)
+	if err == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if c.given {
+		// Granted in the same moment as the context ended: hand it back, the caller will not use it.
+		l.used -= n
+	} else {
+		for i, w := range l.waiters {
+			if w == c {
+				l.waiters = append(l.waiters[:i], l.waiters[i+1:]...)
+				break
+			}
+		}
+	}
+	l.grant()
+	return err
+}
+
+// Release gives n units back, clamped as Acquire clamps them.
+func (l *Limit) Release(n int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.used -= l.clamp(n)
+	if l.used < 0 {
+		panic("task: more released than acquired")
+	}
+	l.grant()
+}
+
+// grant serves the waiters at the front. The mutex is held.
+func (l *Limit) grant() {
+	for len(l.waiters) > 0 && l.used+l.waiters[0].n <= l.size {
+		c := l.waiters[0]
+		l.waiters = l.waiters[1:]
+		l.used += c.n
+		c.given = true
+		c.granted.Set()
+	}
+}

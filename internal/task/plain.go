@@ -1,0 +1,59 @@
+package task
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// plain is ordinary Go: goroutines, timers, channels.
+type plain struct{}
+
+// started anchors Mono: time.Since uses the monotonic reading it carries.
+var started = time.Now()
+
+func (plain) Now() time.Time        { return time.Now() }
+func (plain) Mono() time.Duration   { return time.Since(started) }
+func (plain) Rand() float64         { return rand.Float64() }
+func (plain) Go(_ string, f func()) { go f() }
+func (plain) NewEvent() Event       { return &plainEvent{done: make(chan struct{})} }
+
+func (plain) Sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return context.Cause(ctx)
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (plain) WithTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, d)
+}
+
+type plainEvent struct {
+	once sync.Once
+	done chan struct{}
+}
+
+func (e *plainEvent) Set() { e.once.Do(func() { close(e.done) }) }
+
+func (e *plainEvent) Wait(ctx context.Context) error {
+	select {
+	case <-e.done:
+		return nil
+	default:
+	}
+	select {
+	case <-e.done:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

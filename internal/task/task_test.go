@@ -1,0 +1,117 @@
+package task_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+)
+
+func TestGroupFirstErrorCancelsTheRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		boom := errors.New("boom")
+		g := task.NewGroup(context.Background(), 0)
+		g.Go("waits", func(ctx context.Context) error { return task.Sleep(ctx, time.Hour) })
+		g.Go("fails", func(ctx context.Context) error {
+			_ = task.Sleep(ctx, time.Second)
+			return boom
+		})
+		start := time.Now()
+		if err := g.Wait(); !errors.Is(err, boom) {
+			t.Fatalf("got %v", err)
+		}
+		if d := time.Since(start); d != time.Second {
+			t.Fatalf("waited %s", d)
+		}
+	})
+}
+
+func TestGroupLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var running, most atomic.Int32
+		g := task.NewGroup(context.Background(), 3)
+		for range 20 {
+			g.Go("one", func(ctx context.Context) error {
+				most.Store(max(most.Load(), running.Add(1)))
+				defer running.Add(-1)
+				return task.Sleep(ctx, time.Second)
+			})
+		}
+		if err := g.Wait(); err != nil || most.Load() != 3 {
+			t.Fatalf("%v, at most %d at once", err, most.Load())
+		}
+	})
+}
+
+func TestLimitServesInOrderAndForgetsTheCancelled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		l := task.NewLimit(4)
+		if err := l.Acquire(ctx, 3); err != nil {
+			t.Fatal(err)
+		}
+		var order []int
+		g := task.NewGroup(ctx, 0)
+		impatient, cancel := task.WithTimeout(ctx, time.Second)
+		defer cancel()
+		g.Go("impatient", func(context.Context) error {
+			if err := l.Acquire(impatient, 4); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("got %v", err)
+			}
+			return nil
+		})
+		_ = task.Sleep(ctx, time.Millisecond)
+		for i, n := range []int64{100, 1} { // 100 is more than there is: it waits for all of it, and 1 does not overtake it
+			g.Go("claim", func(ctx context.Context) error {
+				_ = task.Sleep(ctx, time.Duration(i+1)*time.Millisecond)
+				if err := l.Acquire(ctx, n); err != nil {
+					return err
+				}
+				order = append(order, i)
+				l.Release(n)
+				return nil
+			})
+		}
+		_ = task.Sleep(ctx, time.Minute)
+		l.Release(3)
+		if err := g.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		if len(order) != 2 || order[0] != 0 {
+			t.Fatalf("order %v", order)
+		}
+	})
+}
+
+func TestBellKeepsARing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b task.Bell
+		ctx := context.Background()
+		b.Ring()
+		b.Ring()
+		start := time.Now()
+		_ = b.Wait(ctx, time.Hour)
+		if d := time.Since(start); d != 0 {
+			t.Fatalf("a kept ring waited %s", d)
+		}
+		g := task.NewGroup(ctx, 0)
+		g.Go("ringer", func(ctx context.Context) error {
+			_ = task.Sleep(ctx, time.Minute)
+			b.Ring()
+			return nil
+		})
+		_ = b.Wait(ctx, time.Hour)
+		if d := time.Since(start); d != time.Minute {
+			t.Fatalf("woke after %s", d)
+		}
+		_ = b.Wait(ctx, time.Hour)
+		if d := time.Since(start); d != time.Minute+time.Hour {
+			t.Fatalf("woke after %s", d)
+		}
+		_ = g.Wait()
+	})
+}
