@@ -1,0 +1,251 @@
+package diag
+
+// The codes. The hundreds tell the area: 10 configuration, 11 environment of the process, 12 source, 13 target, 14 ledger,
+// 15 data, 16 the program itself.
+const (
+	ConfigNotFound     = "R1001"
+	ConfigUnreadable   = "R1002"
+	YAMLSyntax         = "R1003"
+	UnknownKey         = "R1004"
+	DuplicateKey       = "R1005"
+	WrongType          = "R1006"
+	MissingValue       = "R1007"
+	VariableUnset      = "R1008"
+	BadExpansion       = "R1009"
+	InvalidValue       = "R1010"
+	NotAvailable       = "R1011"
+	DuplicateTable     = "R1012"
+	SharedTarget       = "R1013"
+	TargetNameNeeded   = "R1014"
+	UnknownVersion     = "R1015"
+	YAMLRefused        = "R1016"
+	Usage              = "R1017"
+	TargetIsState      = "R1018"
+	TombstonesVisible  = "R1051"
+	OneEndpoint        = "R1101"
+	EmulatorNotAllowed = "R1102"
+	NoRegion           = "R1103"
+	NoAWSCredentials   = "R1104"
+	NoGCPCredentials   = "R1105"
+	CannotListen       = "R1106"
+	SourceNotFound     = "R1201"
+	StreamDisabled     = "R1202"
+	StreamViewUnusable = "R1203"
+	SourceDenied       = "R1204"
+	SourceUnreachable  = "R1205"
+	TargetUnreachable  = "R1301"
+	TargetDenied       = "R1302"
+	ProfileMulti       = "R1303"
+	ProfileNoTxn       = "R1304"
+	TargetTableMissing = "R1305"
+	FamilyMissing      = "R1306"
+	FamilyGC           = "R1307"
+	TargetNotFound     = "R1308"
+	MappingChanged     = "R1401"
+	LedgerLost         = "R1402"
+	TargetTaken        = "R1403"
+	ClusterChanged     = "R1404"
+	LedgerUnreadable   = "R1405"
+	ParkedLimit        = "R1501"
+	BadItemStop        = "R1502"
+	NeedsLoad          = "R1503"
+	DifferencesFound   = "R1504"
+	ItemsParked        = "R1505"
+	Internal           = "R1601"
+	TimedOut           = "R1602"
+	Interrupted        = "R1603"
+)
+
+// Entry is what is registered for a code.
+type Entry struct {
+	Code    string
+	Title   string // what went wrong in general, lower case, no full stop
+	Explain string // when it appears and why it matters; Markdown
+	Fix     string // the general remedy, used where the error itself has none more exact
+	Exit    int    // exit status
+}
+
+// Entries returns all registered codes in ascending order.
+func Entries() []Entry { return append([]Entry(nil), registry...) }
+
+// Lookup returns the entry of a code.
+func Lookup(code string) (Entry, bool) {
+	for _, entry := range registry {
+		if entry.Code == code {
+			return entry, true
+		}
+	}
+	return Entry{}, false
+}
+
+// registered returns the entry of a code, or the one of an internal error: an unregistered code must still render.
+func registered(code string) Entry {
+	if entry, ok := Lookup(code); ok {
+		return entry
+	}
+	entry, _ := Lookup(Internal)
+	return entry
+}
+
+// registry is kept in ascending order of codes. Texts name only commands and flags that exist.
+var registry = []Entry{
+	{ConfigNotFound, "configuration file not found",
+		"The file is looked up in this order: `-c FILE`, `$REPLICATOR_CONFIG`, `./replicator.yaml`, `/etc/replicator/replicator.yaml`. A file named by flag or variable must exist; nothing else is tried then.",
+		"name the file with -c FILE, or create ./replicator.yaml", ExitUsage},
+	{ConfigUnreadable, "configuration file cannot be read",
+		"The file exists, but the operating system refuses to read it, it is not a regular file, or it is larger than 1 MiB.",
+		"check the permissions and the kind of the file", ExitUsage},
+	{YAMLSyntax, "the configuration is not valid YAML",
+		"The text cannot be parsed. The position is the line at which the parser gave up; the slip is often one line above: a missing colon, an open quote, a tab used for indentation.",
+		"correct the YAML at or just above this line", ExitUsage},
+	{UnknownKey, "unknown key",
+		"The configuration is strict: a key that means nothing is an error, because a misspelt option that is silently ignored is found out during a migration.",
+		"correct the spelling, or remove the key", ExitUsage},
+	{DuplicateKey, "key given twice",
+		"YAML parsers differ in which of two equal keys wins, so two are refused.",
+		"keep one of the two", ExitUsage},
+	{WrongType, "value of the wrong kind",
+		"A section, a list or a value stands where the configuration has one of the others, or a number, duration or boolean cannot be read as such.",
+		"write the value as the message says", ExitUsage},
+	{MissingValue, "required value missing",
+		"The key has no default, and neither the file, the environment nor a flag gives it. An empty text counts as not given.",
+		"add the key", ExitUsage},
+	{VariableUnset, "environment variable not set",
+		"A value of the file refers to `${NAME}` and the variable is not set, or to `${NAME:?message}` and it is not set or empty. An unset variable never silently becomes an empty text.",
+		"set the variable, or give a default: ${NAME:-default}", ExitUsage},
+	{BadExpansion, "malformed ${…}",
+		"Known forms are `${NAME}` (must be set), `${NAME:-default}`, `${NAME:?message}` and `$$` for one dollar sign. They are expanded in values only, never in keys or comments, and never nested.",
+		"use one of ${NAME}, ${NAME:-default}, ${NAME:?message}; write $$ for a dollar sign", ExitUsage},
+	{InvalidValue, "invalid value",
+		"The value is of the right kind, but outside of what is allowed for this key.",
+		"choose a value that the message allows", ExitUsage},
+	{NotAvailable, "not available in this version",
+		"The key or value belongs to the configuration of this program, but this version does not implement it. It is refused rather than ignored, so that a migration never runs with less than was asked for.",
+		"remove it, or use a version that has it", ExitUsage},
+	{DuplicateTable, "source table listed twice",
+		"Each source table may appear in one entry of `tables` only: two entries would own the same rows.",
+		"remove one of the entries", ExitUsage},
+	{SharedTarget, "two tables with one target",
+		"Two entries of `tables` name the same target table. Items of both could take the same row and replace each other.",
+		"give each entry its own `to`", ExitUsage},
+	{TargetNameNeeded, "the source's name cannot name a Bigtable table",
+		"Without `to` the target has the source's name. DynamoDB allows 255 characters and a leading `-` or `.`; Bigtable allows 50 characters, of which the first is a letter, a digit or `_`.",
+		"add `to` with a name of at most 50 characters", ExitUsage},
+	{UnknownVersion, "unknown version of the configuration format",
+		"`version` says which format the file is written in; this program knows version 1.",
+		"write `version: 1`, or use the release that introduced the other format", ExitUsage},
+	{YAMLRefused, "YAML feature not supported",
+		"Anchors, aliases, merge keys, explicit tags, keys that are not plain text and several documents in one file are refused: they make it hard to say where a value came from.",
+		"write the value out at each place; use ${NAME} for what differs between environments", ExitUsage},
+	{Usage, "wrong usage of a command",
+		"A flag or an argument is unknown, missing or contradicts another, or a prompt would be needed where there is no terminal.",
+		"see `replicator help` and the help of the command", ExitUsage},
+	{TargetIsState, "target table is the state table",
+		"The state table holds leases, checkpoints and parked items; no source table may be copied into it.",
+		"choose another `to`, or another `state.table`", ExitUsage},
+	{TombstonesVisible, "readers may see rows of removed items (warning)",
+		"A removed item leaves a row that holds only the family `_cdc_gone`, until `state.tombstone_age` has passed; without it a late write could bring the item back. A reader that takes any row for an item would see the removed one, and every live row carries the family `_cdc`.",
+		"read with a family filter that passes only your own families", ExitDone},
+
+	{OneEndpoint, "only one of the two AWS endpoints is redirected",
+		"DynamoDB and DynamoDB Streams are two services for the AWS SDK. With only `AWS_ENDPOINT_URL_DYNAMODB` set, the stream is read from real AWS (and the other way round), so one table would be copied while the changes of another are applied.",
+		"set both AWS_ENDPOINT_URL_DYNAMODB and AWS_ENDPOINT_URL_DYNAMODB_STREAMS, or AWS_ENDPOINT_URL for both, or none", ExitUsage},
+	{EmulatorNotAllowed, "emulator variable set without --allow-emulator",
+		"Google's clients silently honour `BIGTABLE_EMULATOR_HOST` and `PUBSUB_EMULATOR_HOST`: they send everything there, unencrypted and without credentials. A variable left over in a production shell must not redirect a migration.",
+		"unset the variable, or pass --allow-emulator if an emulator is what you want", ExitUsage},
+	{NoRegion, "no AWS region",
+		"Neither `source.region`, `AWS_REGION` nor the AWS profile names a region.",
+		"set source.region, or AWS_REGION", ExitUsage},
+	{NoAWSCredentials, "no AWS credentials",
+		"None of the places the AWS SDK looks at gives credentials: environment, web identity token, shared profile, container or instance role. There are no key fields in the configuration on purpose.",
+		"run `aws sts get-caller-identity` in the same environment until it answers", ExitUsage},
+	{NoGCPCredentials, "no Google credentials",
+		"Application Default Credentials were not found: neither `GOOGLE_APPLICATION_CREDENTIALS`, nor the gcloud file, nor a metadata server.",
+		"run `gcloud auth application-default login`, or attach a service account", ExitUsage},
+	{CannotListen, "the HTTP address cannot be opened",
+		"Health, metrics and status are served on `http.listen`; another process holds the address, or it does not belong to this machine.",
+		"choose another address with http.listen, REPLICATOR_HTTP_LISTEN or --listen", ExitUsage},
+
+	{SourceNotFound, "source table not found",
+		"DynamoDB does not know the table in this region and account.",
+		"check the name, source.region and the account: aws dynamodb list-tables", ExitFailed},
+	{StreamDisabled, "the table has no stream",
+		"Changes are read from DynamoDB Streams, which must be enabled with new and old images. Enabling it does not affect the table's users.",
+		"aws dynamodb update-table --table-name TABLE --stream-specification StreamEnabled=true,StreamViewType=NEW_AND_OLD_IMAGES", ExitFailed},
+	{StreamViewUnusable, "the stream lacks the images that are needed",
+		"`KEYS_ONLY` and `OLD_IMAGE` streams do not say what an item has become. `NEW_IMAGE` suffices only while every row key and column address depends on the primary key alone; otherwise the old image is needed to know which row to remove. A stream's view type cannot be changed, only replaced by disabling and enabling the stream; that starts a new stream, and changes made in between are not in it.",
+		"disable the stream, wait until the table is active, enable it with StreamViewType=NEW_AND_OLD_IMAGES", ExitFailed},
+	{SourceDenied, "access to the source denied",
+		"The identity may not do what is needed. Needed on the table: `dynamodb:DescribeTable`, `dynamodb:Scan`. Needed on `table/TABLE/stream/*`: `dynamodb:DescribeStream`, `dynamodb:GetShardIterator`, `dynamodb:GetRecords`.",
+		"allow dynamodb:DescribeTable and dynamodb:Scan on the table, and dynamodb:DescribeStream, dynamodb:GetShardIterator and dynamodb:GetRecords on its streams (table/TABLE/stream/*)", ExitFailed},
+	{SourceUnreachable, "source unreachable",
+		"DynamoDB or DynamoDB Streams did not answer in time. Common causes: no route to the endpoint, a proxy, a wrong region, an emulator that is not running.",
+		"check the network, source.region and the AWS_ENDPOINT_URL… variables", ExitFailed},
+
+	{TargetUnreachable, "target unreachable",
+		"Bigtable did not answer in time. Google's client reports an unreachable endpoint only as `context deadline exceeded`.",
+		"check the network, and BIGTABLE_EMULATOR_HOST if an emulator is meant", ExitFailed},
+	{TargetDenied, "access to the target denied",
+		"The identity may not do what is needed. `roles/bigtable.user` on the instance reads and writes data; creating tables and families (`target.create_missing: true`) and reading the app profile need `bigtable.tables.create`, `bigtable.tables.update`, `bigtable.tables.get`, `bigtable.tables.list` and `bigtable.appProfiles.get` too.",
+		"grant roles/bigtable.user on the instance, and the table permissions or target.create_missing: false with tables made beforehand", ExitFailed},
+	{ProfileMulti, "the app profile routes to several clusters",
+		"Leases and the guard on each row are single-row transactions, and these are atomic within one cluster only. With multi-cluster routing two workers could both win.",
+		"gcloud bigtable app-profiles create replicator --instance=INSTANCE --route-to=CLUSTER --transactional-writes, then target.app_profile: replicator", ExitFailed},
+	{ProfileNoTxn, "the app profile does not allow single-row transactions",
+		"Every write is conditional on the version that the row holds; the app profile must allow that.",
+		"gcloud bigtable app-profiles update PROFILE --instance=INSTANCE --route-to=CLUSTER --transactional-writes", ExitFailed},
+	{TargetTableMissing, "target table missing",
+		"The table does not exist and `target.create_missing` is off.",
+		"create it with the families of the mapping and `_cdc` (maxversions=1) and `_cdc_gone` (maxage of state.tombstone_age), or set target.create_missing: true", ExitFailed},
+	{FamilyMissing, "column family missing",
+		"The table exists, but a family that the mapping or the program itself (`_cdc`, `_cdc_gone`) writes does not, and `target.create_missing` is off.",
+		"create it with `cbt createfamily TABLE FAMILY`, or set target.create_missing: true", ExitFailed},
+	{FamilyGC, "garbage collection would remove versions that protect rows",
+		"`_cdc` holds the version of each live row at a constant timestamp: an age rule would remove it at once, and older changes could return. It must be `maxversions=1` and nothing else. `_cdc_gone` holds the version of removed items and must live for `state.tombstone_age`.",
+		"cbt setgcpolicy TABLE _cdc maxversions=1 and cbt setgcpolicy TABLE _cdc_gone maxage=14d (your state.tombstone_age)", ExitFailed},
+	{TargetNotFound, "Bigtable instance or app profile not found",
+		"Bigtable does not know the project, the instance or the app profile.",
+		"check target.project, target.instance and target.app_profile: gcloud bigtable instances list", ExitFailed},
+
+	{MappingChanged, "the mapping differs from the one the ledger was started with",
+		"Rows written under the old mapping stay as they are unless everything is asserted again, so a changed mapping is never taken up silently. Accepting it begins a new generation and marks the table as needing a load.",
+		"restore the old mapping, or run once with --accept-mapping-change", ExitUsage},
+	{LedgerLost, "the ledger was lost or exchanged while running",
+		"The state table no longer holds what this process wrote: it was deleted, restored from a backup or replaced. Going on would move checkpoints that nobody can trust, so the process stops. At the next start the target's witness rows show that the ledgers differ, and the table is marked as needing a load.",
+		"find out what happened to the state table before starting again", ExitFailed},
+	{TargetTaken, "another pipeline writes this target table",
+		"The target table carries the witness of another pipeline for the same source table. Two pipelines would refuse each other's writes or remove each other's rows.",
+		"stop the other pipeline, or choose another `to`; use one `name` for all workers of one migration", ExitFailed},
+	{ClusterChanged, "the app profile now routes to another cluster",
+		"Replication between clusters is asynchronous: checkpoints may have arrived where rows have not. All writes stop until somebody decides.",
+		"route the app profile back to the former cluster", ExitFailed},
+	{LedgerUnreadable, "a ledger row cannot be read",
+		"A row of the state table has a form that this version does not know: it was written by a newer version, or by something else.",
+		"run the newest version that has used this state table; check that nothing else writes to it", ExitFailed},
+
+	{ParkedLimit, "too many parked items",
+		"More items than `errors.stop_above` could not be mapped or stored. So many are rarely single bad items; the mapping or the target needs attention. Nothing was skipped: parked items are kept, and the checkpoint has not passed what is not applied.",
+		"look at them with `replicator parked list`; raise errors.stop_above only if they are expected", ExitFailed},
+	{BadItemStop, "an item cannot be mapped or stored",
+		"`errors.on_bad_item` is `stop`. The checkpoint stays before the change, which is read again at the next start.",
+		"correct the item in the source or the mapping, or set errors.on_bad_item: park", ExitFailed},
+	{NeedsLoad, "changes are missing: the table needs a load",
+		"A stretch of the stream was no longer readable (streams keep 24 hours), the stream was replaced, or the ledger or the target was lost. Changes go on being applied, but the target cannot be called in sync before everything was loaded again.",
+		"copy the table anew into an empty target: give the migration another `name` and the table another `to`", ExitNo},
+	{DifferencesFound, "source and target differ",
+		"The comparison was complete and found rows that are missing, different or surplus.",
+		"let the replicator catch up while nobody writes, and compare again; differences that stay are worth a bug report", ExitNo},
+	{ItemsParked, "items are parked",
+		"Everything else is applied, but some items could not be mapped or stored and wait for a decision.",
+		"look at them with `replicator parked list` and `replicator parked show`; a corrected item in the source resolves its entry", ExitNo},
+
+	{Internal, "internal error",
+		"The program found itself in a state that should not exist. It stops rather than guess; the checkpoint has not passed what is not applied, so a restart is safe.",
+		"restart; if it comes back, report it with this message and the output of `replicator version`", ExitFailed},
+	{TimedOut, "timed out",
+		"What was waited for did not happen within the given time. Nothing was undone.",
+		"wait longer with --timeout, or look at `replicator status`", ExitTimeout},
+	{Interrupted, "interrupted",
+		"The process was asked to stop and did: pages in hand were finished or given up, checkpoints are saved, leases are released.",
+		"start it again; it goes on where it stopped", ExitInterrupted},
+}

@@ -1,0 +1,290 @@
+// Package diag is the form in which the program tells an operator that something is wrong: what failed, why, what to do
+// about it, and a stable code that leads to a page with more.
+//
+//	error R1204: cannot read the stream of table VideoApp
+//	  cause  AccessDeniedException: … is not authorized to perform: dynamodb:GetRecords on …
+//	  fix    allow dynamodb:GetRecords on the stream to the identity shown above
+//	  more   docs/errors.md#R1204
+//
+// Every code is registered in codes.go together with its explanation, its general remedy and the exit status it leads to;
+// docs/errors.md is generated from there. Codes are never reused and never change their meaning, because runbooks and
+// alert rules refer to them.
+//
+// No text in an Error may contain item data (attribute values or keys): errors end up in logs and tickets.
+package diag
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+)
+
+// Exit statuses of the program. Local configuration or environment is ExitUsage; what a remote end refuses is ExitFailed.
+const (
+	ExitDone        = 0
+	ExitFailed      = 1
+	ExitUsage       = 2
+	ExitNo          = 3 // the question was answered, and the answer is no
+	ExitTimeout     = 4
+	ExitInterrupted = 130 // 128 + SIGINT, as shells report it
+)
+
+// Position is a place in a configuration source. Line and Column count from 1, columns in characters; both are 0 where
+// the source has no lines (an environment variable or a flag), and then File names that source.
+type Position struct {
+	File         string
+	Line, Column int
+}
+
+// String returns file:line:column, or the file alone when there is no line.
+func (p Position) String() string {
+	if p.Line == 0 {
+		return p.File
+	}
+	return p.File + ":" + strconv.Itoa(p.Line) + ":" + strconv.Itoa(p.Column)
+}
+
+// Error is one finding for the operator. Only Code and What are required: an empty Fix, a zero Exit, and an empty Cause
+// with a nil Err are filled from the registry entry of the code when they are read.
+type Error struct {
+	Code  string   // "R1204"; one of the constants of this package
+	Pos   Position // place in the configuration; zero when the error is about none
+	What  string   // what failed, in one line, without the cause
+	Cause string   // why, as verbatim as possible; Err's text when empty
+	Fix   string   // what the operator should do, with the exact command where there is one
+	Exit  int      // exit status; 0 means the one registered for the code
+	Err   error    // what errors.Is and errors.As shall find; may be nil
+
+	// Warning marks a finding that does not stop the program.
+	Warning bool
+}
+
+// Error returns the finding in one line: code, position, what failed and why.
+func (e *Error) Error() string {
+	text := e.Code + ": " + e.headline()
+	if cause := e.reason(); cause != "" {
+		text += ": " + oneLine(cause)
+	}
+	return text
+}
+
+// Unwrap returns the underlying error, or nil.
+func (e *Error) Unwrap() error { return e.Err }
+
+// ExitStatus returns the exit status the error leads to: its own, else the registered one; 0 for a warning.
+func (e *Error) ExitStatus() int {
+	if e.Warning {
+		return ExitDone
+	}
+	if e.Exit != 0 {
+		return e.Exit
+	}
+	if entry, ok := Lookup(e.Code); ok {
+		return entry.Exit
+	}
+	return ExitFailed
+}
+
+// Render writes the four lines, newline included. Further lines of a cause or a fix are indented below the first.
+// Characters that a terminal would act upon are escaped, since causes come from remote ends.
+func (e *Error) Render(w io.Writer) error {
+	word := "error"
+	if e.Warning {
+		word = "warning"
+	}
+	cause := e.reason()
+	if cause == "" {
+		cause = registered(e.Code).Title
+	}
+	_, err := fmt.Fprintf(w, "%s %s: %s\n  cause  %s\n  fix    %s\n  more   %s\n",
+		word, e.Code, e.headline(), indented(cause), indented(e.remedy()), More(e.Code))
+	return err
+}
+
+// MarshalJSON gives the same facts to programs, for `-o json`.
+func (e *Error) MarshalJSON() ([]byte, error) {
+	severity := "error"
+	if e.Warning {
+		severity = "warning"
+	}
+	return json.Marshal(struct {
+		Severity string `json:"severity"`
+		Code     string `json:"code"`
+		File     string `json:"file,omitempty"`
+		Line     int    `json:"line,omitempty"`
+		Column   int    `json:"column,omitempty"`
+		What     string `json:"what"`
+		Cause    string `json:"cause,omitempty"`
+		Fix      string `json:"fix"`
+		More     string `json:"more"`
+	}{severity, e.Code, e.Pos.File, e.Pos.Line, e.Pos.Column, e.What, e.reason(), e.remedy(), More(e.Code)})
+}
+
+// More returns where the documentation explains the code.
+func More(code string) string { return "docs/errors.md#" + code }
+
+func (e *Error) headline() string {
+	what := oneLine(e.What)
+	if e.Pos != (Position{}) {
+		what = oneLine(e.Pos.String()) + ": " + what
+	}
+	return what
+}
+
+func (e *Error) reason() string {
+	if e.Cause == "" && e.Err != nil {
+		return e.Err.Error()
+	}
+	return e.Cause
+}
+
+func (e *Error) remedy() string {
+	if e.Fix != "" {
+		return e.Fix
+	}
+	return registered(e.Code).Fix
+}
+
+// List carries several findings at once, in the order in which they were found.
+type List []*Error
+
+// Err returns the list as an error, or nil when it holds nothing but warnings: an empty List in an error variable would
+// not compare equal to nil.
+func (l List) Err() error {
+	for _, e := range l {
+		if !e.Warning {
+			return l
+		}
+	}
+	return nil
+}
+
+// Error returns the findings, one per line.
+func (l List) Error() string {
+	lines := make([]string, len(l))
+	for i, e := range l {
+		lines[i] = e.Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Unwrap lets errors.Is and errors.As look into every finding.
+func (l List) Unwrap() []error {
+	errs := make([]error, len(l))
+	for i, e := range l {
+		errs[i] = e
+	}
+	return errs
+}
+
+// Render writes the findings one after the other, separated by an empty line.
+func (l List) Render(w io.Writer) error {
+	for i, e := range l {
+		if i > 0 {
+			if _, err := io.WriteString(w, "\n"); err != nil {
+				return err
+			}
+		}
+		if err := e.Render(w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Render writes any error in the four-line form: every Error found in the tree of err, or, when there is none, err itself
+// as an unexpected internal error. A nil err writes nothing.
+func Render(w io.Writer, err error) error {
+	findings, foreign := collect(err)
+	for _, plain := range foreign {
+		findings = append(findings, &Error{Code: Internal, What: "unexpected error", Err: plain})
+	}
+	return findings.Render(w)
+}
+
+// ExitCode returns the exit status for err: 0 for nil, 1 for an error that carries no Error. When err carries several, an
+// interruption goes first, then bad usage, failure, timeout, and last the answer "no", so that a script never takes a
+// run that could not answer for an answer.
+func ExitCode(err error) int {
+	findings, foreign := collect(err)
+	seen := map[int]bool{}
+	for _, e := range findings {
+		seen[e.ExitStatus()] = true
+	}
+	if len(foreign) > 0 {
+		seen[ExitFailed] = true
+	}
+	for _, status := range []int{ExitInterrupted, ExitUsage, ExitFailed, ExitTimeout, ExitNo} {
+		if seen[status] {
+			return status
+		}
+		delete(seen, status)
+	}
+	delete(seen, ExitDone)
+	if len(seen) > 0 {
+		return ExitFailed // a status outside the documented set is a mistake of ours, but not a success
+	}
+	return ExitDone
+}
+
+// Has reports whether err carries an Error with the code.
+func Has(err error, code string) bool {
+	findings, _ := collect(err)
+	for _, e := range findings {
+		if e.Code == code {
+			return true
+		}
+	}
+	return false
+}
+
+// collect gathers the Errors in the tree of err in depth-first order, and the branches of it that hold none. It does not
+// look below an Error: what that wraps is its cause, not a second finding.
+func collect(err error) (found List, foreign []error) {
+	if err == nil {
+		return nil, nil
+	}
+	if e, ok := err.(*Error); ok {
+		return List{e}, nil
+	}
+	switch wrapper := err.(type) {
+	case interface{ Unwrap() []error }:
+		for _, branch := range wrapper.Unwrap() {
+			f, o := collect(branch)
+			found, foreign = append(found, f...), append(foreign, o...)
+		}
+		return found, foreign
+	case interface{ Unwrap() error }:
+		if f, _ := collect(errors.Unwrap(err)); len(f) > 0 {
+			return f, nil
+		}
+	}
+	return nil, []error{err}
+}
+
+func oneLine(s string) string { return printable(strings.Join(strings.Fields(s), " ")) }
+
+func indented(s string) string {
+	lines := strings.Split(strings.TrimSpace(s), "\n")
+	for i, line := range lines {
+		lines[i] = printable(strings.Trim(line, " \t\r"))
+	}
+	return strings.Join(lines, "\n         ")
+}
+
+// printable escapes what a terminal would not show as it is: control characters, escape sequences, direction marks.
+func printable(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		if strconv.IsPrint(r) {
+			b.WriteRune(r)
+			continue
+		}
+		quoted := strconv.QuoteRune(r)
+		b.WriteString(quoted[1 : len(quoted)-1])
+	}
+	return b.String()
+}

@@ -1,0 +1,61 @@
+package diag
+
+import (
+	"fmt"
+	"strings"
+)
+
+//go:generate go test -run ^TestErrorsPage$ . -update
+
+// areas maps the first two digits of a code to the heading of its part of the page.
+var areas = []struct{ prefix, title string }{
+	{"R10", "Configuration"},
+	{"R11", "Environment"},
+	{"R12", "Source (DynamoDB)"},
+	{"R13", "Target (Bigtable)"},
+	{"R14", "Ledger"},
+	{"R15", "Data"},
+	{"R16", "The program itself"},
+}
+
+// Page returns the Markdown text of docs/errors.md.
+func Page() string {
+	var b strings.Builder
+	b.WriteString(`# Errors
+
+<!-- Generated from internal/diag/codes.go by "go generate ./internal/diag". Do not edit. -->
+
+Every error has a code. It is printed in four lines: what failed, the cause as the other end gave it, what to do, and where
+to read more. Codes never change their meaning.
+
+| Exit status | Meaning |
+|---|---|
+| 0 | done |
+| 1 | failed |
+| 2 | wrong usage, configuration or environment |
+| 3 | the answer is no: differences, parked items, a table that needs a load |
+| 4 | timed out waiting |
+| 130 | interrupted |
+`)
+	for _, area := range areas {
+		fmt.Fprintf(&b, "\n## %s\n", area.title)
+		for _, entry := range registry {
+			if !strings.HasPrefix(entry.Code, area.prefix) {
+				continue
+			}
+			// The explicit anchor keeps the capital R: hosts derive lower-case anchors from headings.
+			fmt.Fprintf(&b, "\n<a id=\"%s\"></a>\n### %s: %s\n\n%s\n\n**Fix:** %s.\n\nExit status %d.\n",
+				entry.Code, entry.Code, entry.Title, escapeMarkdown(entry.Explain), escapeMarkdown(entry.Fix), entry.Exit)
+		}
+	}
+	return b.String()
+}
+
+// escapeMarkdown keeps underscores, stars and angle brackets outside of code spans from being taken for markup.
+func escapeMarkdown(s string) string {
+	parts := strings.Split(s, "`")
+	for i := 0; i < len(parts); i += 2 {
+		parts[i] = strings.NewReplacer("_", `\_`, "*", `\*`, "<", "&lt;", "$", `\$`).Replace(parts[i])
+	}
+	return strings.Join(parts, "`")
+}

@@ -1,0 +1,40 @@
+package diag
+
+import "fmt"
+
+// EnableStreamCommand returns the AWS CLI command that gives a table without a stream the stream this program needs.
+func EnableStreamCommand(table string) string {
+	return "aws dynamodb update-table --table-name " + table +
+		" --stream-specification StreamEnabled=true,StreamViewType=NEW_AND_OLD_IMAGES"
+}
+
+// StreamDisabledError says that the table has no enabled stream.
+func StreamDisabledError(table string) *Error {
+	return &Error{
+		Code:  StreamDisabled,
+		What:  fmt.Sprintf("table %s has no stream", table),
+		Cause: "DynamoDB Streams is not enabled for the table",
+		Fix:   EnableStreamCommand(table),
+	}
+}
+
+// StreamViewError says that the stream's view type lacks the images this program needs. The reason tells why; when empty it
+// is the general one for the view.
+//
+// The remedy has two commands because DynamoDB refuses to change the view type of a stream that is enabled
+// (UpdateTable, StreamSpecification: "You receive a ValidationException if you try to enable a stream on a table that
+// already has a stream", docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_UpdateTable.html).
+func StreamViewError(table, view, reason string) *Error {
+	if reason == "" {
+		reason = "it does not carry the new image of a changed item, so there is nothing to copy"
+	}
+	return &Error{
+		Code:  StreamViewUnusable,
+		What:  fmt.Sprintf("the stream of table %s has view type %s", table, view),
+		Cause: reason,
+		Fix: "a stream's view type cannot be changed, only replaced; this starts a new stream:\n" +
+			"aws dynamodb update-table --table-name " + table + " --stream-specification StreamEnabled=false\n" +
+			"aws dynamodb wait table-exists --table-name " + table + "\n" +
+			EnableStreamCommand(table),
+	}
+}
