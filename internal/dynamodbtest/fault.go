@@ -1,0 +1,101 @@
+package dynamodbtest
+
+import (
+	"slices"
+	"sync"
+)
+
+// Fault makes calls fail as the services make them fail: throttled, expired or broken.
+type Fault struct {
+	// Operation is the API name, such as "GetRecords"; empty means every operation.
+	Operation string `json:"operation"`
+	// Table and Shard narrow the fault to one table and to one shard (of the operations
+	// that name a shard); empty means all.
+	Table string `json:"table"`
+	Shard string `json:"shard"`
+	// Error is the type of the error, such as "LimitExceededException"; default
+	// "InternalServerError", which is answered with HTTP status 500.
+	Error string `json:"error"`
+	// Message is the error's message; there is a default.
+	Message string `json:"message"`
+	// Skip lets this many matching calls pass first.
+	Skip int `json:"skip"`
+	// Times is how many calls fail; 0 means one, a negative number means all.
+	Times int `json:"times"`
+	// AfterEffect lets the call take effect and fails only its answer: the outcome that
+	// a client cannot know.
+	AfterEffect bool `json:"after_effect"`
+}
+
+func (f *Fault) error() error {
+	message := f.Message
+	if message == "" {
+		message = "Injected fault"
+	}
+	return newError(f.Error, message)
+}
+
+func (f *Fault) matches(operation, table, shard string) bool {
+	return (f.Operation == "" || f.Operation == operation) &&
+		(f.Table == "" || f.Table == table) &&
+		(f.Shard == "" || f.Shard == shard)
+}
+
+// faultList holds the faults to come and counts the calls.
+type faultList struct {
+	mu     sync.Mutex
+	faults []*Fault
+	calls  map[string]int
+}
+
+func (l *faultList) add(f Fault) {
+	if f.Error == "" {
+		f.Error = "InternalServerError"
+	}
+	if f.Times == 0 {
+		f.Times = 1
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.faults = append(l.faults, &f)
+}
+
+// take counts the call and returns the fault that it meets, if any. Of several
+// matching faults the one added first goes first.
+func (l *faultList) take(operation, table, shard string) *Fault {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.calls == nil {
+		l.calls = map[string]int{}
+	}
+	l.calls[operation]++
+	for i, f := range l.faults {
+		if !f.matches(operation, table, shard) {
+			continue
+		}
+		if f.Skip > 0 {
+			f.Skip--
+			continue
+		}
+		if f.Times > 0 {
+			f.Times--
+			if f.Times == 0 {
+				l.faults = slices.Delete(l.faults, i, i+1)
+			}
+		}
+		return f
+	}
+	return nil
+}
+
+func (l *faultList) clear() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.faults = nil
+}
+
+func (l *faultList) count(operation string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.calls[operation]
+}

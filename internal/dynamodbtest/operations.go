@@ -1,0 +1,34 @@
+package dynamodbtest
+
+// Names of the services in the X-Amz-Target header.
+const (
+	serviceDynamoDB = "DynamoDB_20120810"
+	serviceStreams  = "DynamoDBStreams_20120810"
+)
+
+// operations is everything this server answers, by service and name.
+var operations = map[string]map[string]handler{
+	serviceDynamoDB: {
+		"CreateTable":               operation((*Server).createTable),
+		"DescribeTable":             operation((*Server).describeTable),
+		"UpdateTable":               operation((*Server).updateTable),
+		"DeleteTable":               operation((*Server).deleteTable),
+		"ListTables":                operation((*Server).listTables),
+		"ListTagsOfResource":        operation((*Server).listTags),
+		"DescribeContinuousBackups": operation((*Server).describeBackups),
+		"DescribeTimeToLive":        operation((*Server).describeTTL),
+		"UpdateTimeToLive":          operation((*Server).updateTTL),
+		"PutItem":                   operation((*Server).putItem),
+		"GetItem":                   operation((*Server).getItem),
+		"DeleteItem":                operation((*Server).deleteItem),
+		"BatchWriteItem":            operation((*Server).batchWrite),
+		"BatchGetItem":              operation((*Server).batchGet),
+		"Scan":                      operation((*Server).scan),
+	},
+	serviceStreams: {
+		"ListStreams":      operation((*Server).listStreams),
+		"DescribeStream":   operation((*Server).describeStream),
+		"GetShardIterator": operation((*Server).getShardIterator),
+		"GetRecords":       operation((*Server).getRecords),
+	},
+}

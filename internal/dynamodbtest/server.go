@@ -1,0 +1,217 @@
+package dynamodbtest
+
+import (
+	"bytes"
+	"encoding/json"
+	"hash/crc32"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Clock tells the server the time. It is called from many goroutines.
+type Clock func() time.Time
+
+// Options configure a Server. The zero value is usable.
+type Options struct {
+	// Clock is the source of all times; default time.Now.
+	Clock Clock
+	// Seed decides shard ids, first sequence numbers and request ids.
+	Seed uint64
+	// Region appears in ARNs and records; default "us-east-1".
+	Region string
+	// AccountID appears in ARNs; default "000000000000".
+	AccountID string
+	// InitialShards is how many shards a new stream begins with; default 1.
+	InitialShards int
+	// FirstSequenceNumber is the decimal number at which the first shards of every
+	// stream begin; default a number of 21 digits. Begin just below a power of ten to
+	// see the numbers grow a digit.
+	FirstSequenceNumber string
+	// AutoRoll closes every open shard of this age and gives it one child, as DynamoDB
+	// does about every four hours; 0 means never.
+	AutoRoll time.Duration
+	// Control mounts the HTTP endpoint /_control/, through which another process can
+	// do what the methods of Server do.
+	Control bool
+}
+
+// Server is the embedded DynamoDB and DynamoDB Streams. Make one with New. All its
+// methods may be called at any time from any goroutine.
+type Server struct {
+	opts     Options
+	requests atomic.Uint64
+	offset   atomic.Int64 // nanoseconds added to the clock
+
+	faults faultList
+
+	mu      sync.RWMutex // guards the maps, not what they point to
+	tables  map[string]*table
+	streams map[string]*stream // by ARN; also of deleted tables
+	created uint64             // tables ever created, so that each draws its own numbers
+}
+
+// New returns a Server without tables.
+func New(opts Options) *Server {
+	if opts.Clock == nil {
+		opts.Clock = time.Now
+	}
+	if opts.Region == "" {
+		opts.Region = "us-east-1"
+	}
+	if opts.AccountID == "" {
+		opts.AccountID = "000000000000"
+	}
+	if opts.InitialShards <= 0 {
+		opts.InitialShards = 1
+	}
+	if opts.FirstSequenceNumber == "" {
+		opts.FirstSequenceNumber = "100000000000000000001"
+	}
+	return &Server{opts: opts, tables: map[string]*table{}, streams: map[string]*stream{}}
+}
+
+// Now is the server's time: the clock plus what AdvanceClock added.
+func (s *Server) Now() time.Time {
+	return s.opts.Clock().Add(time.Duration(s.offset.Load()))
+}
+
+// maxBody bounds a request: 16 MB of a batch of writes, as JSON with base64.
+const maxBody = 32 << 20
+
+const targetHeader = "X-Amz-Target"
+
+var bodies = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+// ServeHTTP answers one request of either service, and of /_control/ if enabled.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if s.opts.Control && strings.HasPrefix(r.URL.Path, controlPrefix) {
+		s.serveControl(w, r)
+		return
+	}
+	if r.Method == http.MethodGet {
+		// The services answer a plain GET in this way; load balancers ask it.
+		w.Header().Set("Date", s.date())
+		_, _ = io.WriteString(w, "healthy: dynamodb."+s.opts.Region+".amazonaws.com ")
+		return
+	}
+	answer, err := s.serveOperation(r)
+	if err != nil {
+		api := asAPIError(err)
+		s.respond(w, api.status, api.body())
+		return
+	}
+	s.respond(w, http.StatusOK, answer)
+}
+
+func (s *Server) serveOperation(r *http.Request) ([]byte, error) {
+	service, name, _ := strings.Cut(r.Header.Get(targetHeader), ".")
+	op, ok := operations[service][name]
+	if !ok {
+		return nil, newError("UnknownOperationException", unknownOperation(service, name))
+	}
+	buf := bodies.Get().(*bytes.Buffer)
+	defer bodies.Put(buf)
+	buf.Reset()
+	if _, err := buf.ReadFrom(http.MaxBytesReader(nil, r.Body, maxBody)); err != nil {
+		return nil, newError("SerializationException", "The request body could not be read or is too large")
+	}
+	return op(s, name, buf.Bytes())
+}
+
+func unknownOperation(service, name string) string {
+	switch {
+	case name == "":
+		return "The request has no X-Amz-Target header of the form Service_Version.Operation"
+	case operations[service] == nil:
+		return "Unknown service " + strconv.Quote(service)
+	}
+	return "Operation " + strconv.Quote(name) + " is not supported by this server"
+}
+
+func (s *Server) respond(w http.ResponseWriter, status int, body []byte) {
+	h := w.Header()
+	h["Content-Type"] = []string{"application/x-amz-json-1.0"}
+	h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	h["X-Amz-Crc32"] = []string{strconv.FormatUint(uint64(crc32.ChecksumIEEE(body)), 10)}
+	h["X-Amzn-Requestid"] = []string{s.requestID()}
+	h["Date"] = []string{s.date()}
+	h["Server"] = []string{"Server"}
+	w.WriteHeader(status)
+	// A failed write means the client is gone; there is nobody to tell.
+	_, _ = w.Write(body)
+}
+
+func (s *Server) date() string { return s.Now().UTC().Format(http.TimeFormat) }
+
+// requestID has the form of the services' ids: 52 capital letters and digits.
+func (s *Server) requestID() string {
+	const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUV"
+	n := s.requests.Add(1)
+	var id [52]byte
+	for i := range 4 {
+		bits := mix(s.opts.Seed ^ mix(n*4+uint64(i)))
+		for j := range 13 {
+			id[i*13+j] = alphabet[bits&31]
+			bits >>= 5
+		}
+	}
+	return string(id[:])
+}
+
+// mix is the finalizer of splitmix64: a bijection whose outputs look random.
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9
+	x = (x ^ (x >> 27)) * 0x94d049bb133111eb
+	return x ^ (x >> 31)
+}
+
+// handler answers an operation, given its name and the request's body, with the
+// response's body.
+type handler func(s *Server, name string, body []byte) ([]byte, error)
+
+// request is what every operation's parameters can tell about themselves, for faults
+// that are aimed at one table or shard. Either may be empty.
+type request interface {
+	subject() (table, shard string)
+}
+
+// wire is a response that is JSON already.
+type wire []byte
+
+// operation adapts a method of Server to a handler: strict decoding, then faults, then
+// the method, then encoding.
+func operation[T any, P interface {
+	*T
+	request
+}](method func(*Server, P) (any, error)) handler {
+	return func(s *Server, name string, body []byte) ([]byte, error) {
+		var req T
+		dec := json.NewDecoder(bytes.NewReader(body))
+		dec.DisallowUnknownFields()
+		if err := dec.Decode(&req); err != nil {
+			return nil, err
+		}
+		tableName, shardID := P(&req).subject()
+		fault := s.faults.take(name, tableName, shardID)
+		if fault != nil && !fault.AfterEffect {
+			return nil, fault.error()
+		}
+		answer, err := method(s, &req)
+		if err != nil {
+			return nil, err
+		}
+		if fault != nil {
+			return nil, fault.error()
+		}
+		if raw, ok := answer.(wire); ok {
+			return raw, nil
+		}
+		return json.Marshal(answer)
+	}
+}

@@ -1,0 +1,125 @@
+package dynamodbtest
+
+import (
+	"crypto/md5"
+	"encoding/hex"
+	"math"
+	"slices"
+	"strings"
+	"time"
+)
+
+// stream is one stream of a table, of which a table has had several if its stream was
+// switched off and on. It is guarded by the table's mu, but for the fields that never
+// change.
+type stream struct {
+	table   *table
+	arn     string
+	label   string
+	view    string
+	created time.Time
+
+	enabled    bool
+	disabledAt time.Time
+	shards     []*shard // those that may be read, by id
+	open       []*shard // by range
+	epoch      uint64   // raised to expire every iterator given out
+}
+
+// View types, as StreamSpecification names them.
+const (
+	viewKeys = "KEYS_ONLY"
+	viewNew  = "NEW_IMAGE"
+	viewOld  = "OLD_IMAGE"
+	viewBoth = "NEW_AND_OLD_IMAGES"
+)
+
+func (st *stream) showsNew() bool { return st.view == viewNew || st.view == viewBoth }
+
+func (st *stream) showsOld() bool { return st.view == viewOld || st.view == viewBoth }
+
+// labelFormat is the form of a stream's label, which ends its ARN.
+const labelFormat = "2006-01-02T15:04:05.000"
+
+// enableStream gives the table a new stream with a new label. The caller holds the
+// table's mu and the server's.
+func (t *table) enableStream(view string, now time.Time) {
+	at := now.UTC()
+	arn := t.arn() + "/stream/" + at.Format(labelFormat)
+	for t.server.streams[arn] != nil {
+		// The clock stood still; a label is never used twice.
+		at = at.Add(time.Millisecond)
+		arn = t.arn() + "/stream/" + at.Format(labelFormat)
+	}
+	st := &stream{table: t, arn: arn, label: at.Format(labelFormat), view: view, created: now, enabled: true}
+	n := uint64(t.server.opts.InitialShards)
+	width := math.MaxUint64/n + 1 // 0 when n is 1: one shard owns everything
+	for i := range n {
+		low, high := i*width, (i+1)*width-1
+		if i == n-1 {
+			high = math.MaxUint64
+		}
+		st.open = append(st.open, st.newShard(nil, low, high, now))
+	}
+	t.stream = st
+	t.streams = append(t.streams, st)
+	t.server.streams[arn] = st
+}
+
+// disable closes all shards; they stay readable for the time of retention. The caller
+// holds the table's mu.
+func (st *stream) disable(now time.Time) {
+	st.enabled = false
+	st.disabledAt = now
+	for _, sh := range st.open {
+		st.closeShard(sh, now)
+	}
+	st.open = nil
+}
+
+func (st *stream) status() string {
+	if st.enabled {
+		return "ENABLED"
+	}
+	return "DISABLED"
+}
+
+// gone tells whether a disabled stream is past its retention.
+func (st *stream) gone(now time.Time) bool {
+	return !st.enabled && now.Sub(st.disabledAt) >= retention
+}
+
+// tend does what time does to a stream: rolls what is due and trims what is old. The
+// caller holds the table's mu.
+func (st *stream) tend(now time.Time) {
+	for _, sh := range slices.Clone(st.open) {
+		if st.rollDue(sh, now) {
+			st.replace(sh, now, 1)
+		}
+	}
+	st.trim(now.Add(-retention))
+}
+
+// trim removes records written at the horizon or before, and closed shards that ended
+// then and have none left.
+func (st *stream) trim(horizon time.Time) {
+	for _, sh := range st.shards {
+		sh.trim(horizon)
+	}
+	st.shards = slices.DeleteFunc(st.shards, func(sh *shard) bool { return sh.vanished(horizon) })
+}
+
+// shard finds a shard that may be read, listed or not; nil if there is none.
+func (st *stream) shard(id string) *shard {
+	i, found := slices.BinarySearchFunc(st.shards, id, func(s *shard, id string) int { return strings.Compare(s.id, id) })
+	if !found {
+		return nil
+	}
+	return st.shards[i]
+}
+
+// appendEventID appends 32 hexadecimal digits that belong to this record alone.
+func (st *stream) appendEventID(dst []byte, sh *shard, r *record) []byte {
+	sum := md5.Sum([]byte(st.arn + "|" + sh.id + "|" + r.sequence))
+	return hex.AppendEncode(dst, sum[:])
+}
