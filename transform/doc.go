@@ -1,0 +1,16 @@
+// Package transform is the pure mapping of DynamoDB items to Bigtable rows: no clock, no input or output, no concurrency.
+//
+// A Mapping gives an item its row (Row) and its cells (Cells). Fold turns a page of a stream's changes, and Load a page of a
+// scan, into a Batch of idempotent RowMutations, each with the Version that ranks it in the history of its item. The
+// guard of package sink applies a mutation unless the row already holds a version as high.
+//
+// Invariants, cited where they are kept:
+//
+//	T1  Two items never map to one row: rows are injective in the full primary key (Mapping.Row).
+//	T2  Every address that any image of an item in a page mapped to, and the newest image does not, is removed at the newest
+//	    version (Fold): no row of an old address survives.
+//	T3  A page names a row at most once per item: nothing depends on the order in which mutations are executed.
+//	T4  Versions rise strictly along the records of an item (Version).
+//	T5  What cannot be mapped is parked whole, after everything the item owned was removed at its version (Fold, Load):
+//	    nothing is skipped silently, and nothing stale stays behind.
+package transform

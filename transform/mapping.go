@@ -1,0 +1,131 @@
+package transform
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+)
+
+// Delimiter stands between the parts of a row key.
+const Delimiter = '#'
+
+// ErrMapping is returned for a mapping that cannot be right for any item.
+var ErrMapping = errors.New("mapping")
+
+// Mapping says where the items of one source table live in one target table. NewMapping makes it; it does not change after
+// that and may be used by many tasks at once.
+type Mapping struct {
+	// Source is the DynamoDB table, Table the Bigtable table.
+	Source string
+	Table  string
+	// Family holds every attribute as the column of its name. Items own it in their row as a whole.
+	Family string
+	// PrimaryKey is the source's key schema: the partition key and, if the table has one, the sort key.
+	PrimaryKey []KeyAttribute
+	// RowKey names the attributes that make up the row key, in order. It contains the whole primary key.
+	RowKey []string
+
+	parts    []part
+	keyOnly  bool
+	families []string // {Family}, shared by all mutations
+}
+
+// KeyAttribute is an attribute of a primary key.
+type KeyAttribute struct {
+	Name string
+	Type cdc.Kind // S, N or B
+}
+
+// part is one attribute of the row key.
+type part struct {
+	name string
+	kind cdc.Kind // of a primary key attribute; KindNone for any other, which may be S, N or B from item to item
+}
+
+// NewMapping checks and returns a mapping. Without rowKey, the row key is the primary key. Further attributes may be named, the
+// tenant first for example, as long as the whole primary key is among them: it is what keeps rows of different items apart
+// (T1). Errors are ErrMapping.
+func NewMapping(source, table, family string, primaryKey []KeyAttribute, rowKey ...string) (*Mapping, error) {
+	fail := func(format string, args ...any) (*Mapping, error) {
+		return nil, fmt.Errorf("%w: table %s: %s", ErrMapping, source, fmt.Sprintf(format, args...))
+	}
+	if source == "" || table == "" || family == "" {
+		return fail("source, target table and family must be named")
+	}
+	if strings.HasPrefix(family, reservedPrefix) {
+		return fail("family %s: names beginning with %s are reserved", family, reservedPrefix)
+	}
+	if len(primaryKey) < 1 || len(primaryKey) > 2 {
+		return fail("a primary key has one or two attributes, not %d", len(primaryKey))
+	}
+	m := &Mapping{Source: source, Table: table, Family: family, families: []string{family}}
+	m.PrimaryKey = slices.Clone(primaryKey)
+	m.RowKey = slices.Clone(rowKey)
+	for i, k := range primaryKey {
+		if k.Name == "" || i > 0 && k.Name == primaryKey[0].Name {
+			return fail("the attributes of the primary key must have names of their own")
+		}
+		if k.Type != cdc.KindS && k.Type != cdc.KindN && k.Type != cdc.KindB {
+			return fail("key attribute %s: a key is S, N or B, not %s", k.Name, k.Type)
+		}
+		if len(rowKey) == 0 {
+			m.RowKey = append(m.RowKey, k.Name)
+		} else if !slices.Contains(rowKey, k.Name) {
+			return fail("the row key lacks key attribute %s: two items could take one row", k.Name)
+		}
+	}
+	for i, name := range m.RowKey {
+		if name == "" || slices.Contains(m.RowKey[:i], name) {
+			return fail("the row key names attribute %q twice, or one without a name", name)
+		}
+		m.parts = append(m.parts, part{name, m.keyType(name)})
+	}
+	m.keyOnly = len(m.parts) == len(primaryKey)
+	return m, nil
+}
+
+// reservedPrefix begins the names of the families that are ours.
+const reservedPrefix = "_cdc"
+
+// keyType is the type of a primary key attribute, KindNone for any other.
+func (m *Mapping) keyType(name string) cdc.Kind {
+	for _, k := range m.PrimaryKey {
+		if k.Name == name {
+			return k.Type
+		}
+	}
+	return cdc.KindNone
+}
+
+// DependsOnKeyOnly tells whether an item's row follows from its primary key alone, so that the item never moves. Only
+// then can a stream without old images be applied: otherwise nothing tells which row a moved item left.
+func (m *Mapping) DependsOnKeyOnly() bool { return m.keyOnly }
+
+// Keys are the primary key attributes of an item, which may be an image or the keys of a change.
+func (m *Mapping) Keys(item cdc.Item) cdc.Item {
+	keys := make([]cdc.Attribute, 0, len(m.PrimaryKey))
+	for _, k := range m.PrimaryKey {
+		if v, ok := item.Get(k.Name); ok {
+			keys = append(keys, cdc.Attribute{Name: k.Name, Value: v})
+		}
+	}
+	return cdc.NewItem(keys)
+}
+
+// ItemKey names an item within its source table, from its image or its keys alone: its primary key in an unambiguous
+// printable encoding, the partition key first, joined with '/'. It is item data: it must not be logged.
+func (m *Mapping) ItemKey(item cdc.Item) string { return string(m.appendItemKey(nil, item)) }
+
+func (m *Mapping) appendItemKey(b []byte, item cdc.Item) []byte {
+	for i, k := range m.PrimaryKey {
+		if i > 0 {
+			b = append(b, '/') // AppendKey gives letters, digits, ':', '-' and '_' only
+		}
+		v, _ := item.Get(k.Name) // DynamoDB has no item without its key; "none:" would still be a name of its own
+		b = v.AppendKey(b)
+	}
+	return b
+}

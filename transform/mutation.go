@@ -1,0 +1,80 @@
+package transform
+
+import (
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+)
+
+// RowMutation is what one item asks of one row: to hold exactly these cells, or none, from this version on. It is idempotent
+// under the guard, and mutations of one item may be executed in any order, any number of times.
+type RowMutation struct {
+	// Item is the ItemKey of the item. It is item data: it must not be logged.
+	Item string
+	// Change is the place of the image in the page or load that the batch was made from; Batch.Park needs it.
+	Change int
+	// Table and Row are the target address.
+	Table string
+	Row   string
+	// Version ranks the image. At most one mutation of an item has a given version and row.
+	Version Version
+	// At is the time of the image; a tombstone must not be younger than what it guards against.
+	At time.Time
+	// Families are owned by the item in this row as a whole: all their cells are removed before Cells are set.
+	Families []string
+	// Remove tells that the item does not map to this row any more: a tombstone is left.
+	Remove bool
+	// Cells are the item's cells here; none if Remove.
+	Cells []Cell
+}
+
+// Cell is one value of a row.
+type Cell struct {
+	Family    string
+	Qualifier string
+	// Timestamp is in microseconds since 1970, a multiple of 1,000 (Bigtable keeps milliseconds).
+	Timestamp int64
+	Value     []byte
+}
+
+// Parked is an image that cannot be mapped or stored, kept whole with its reason until an operator decides. Only its put half
+// is missing in the target: what the item owned before was removed at its version.
+type Parked struct {
+	Source  string // source table
+	Key     string // ItemKey of the item
+	Version Version
+	Reason  string // for the operator; without item data
+	Change  cdc.Change
+}
+
+// Batch is what a page of changes, or of a load, asks of the target. Every row is named at most once per item.
+type Batch struct {
+	// Source is the source table.
+	Source string
+	Rows   []RowMutation
+	Parked []Parked
+	// Changes is how many changes the batch was folded from.
+	Changes int
+	// Latest is the highest cell time so far, in whole milliseconds: the NotBefore of the shard's next page.
+	Latest time.Time
+
+	mapping *Mapping
+	changes []cdc.Change // of a page
+	items   []cdc.Item   // of a load; then changes is empty
+	readAt  time.Time    // of a load
+}
+
+// Park returns the record with which the put half of a row mutation of this batch is put aside. The caller removes what
+// the item owns in the row, by turning the mutation into a Remove of the same version.
+func (b *Batch) Park(row RowMutation, reason string) Parked {
+	return Parked{Source: b.Source, Key: row.Item, Version: row.Version, Reason: reason, Change: b.change(row.Change, row.Version)}
+}
+
+// change is the record that a mutation came from. An item of a load was read, not changed; its record says so as an insert at
+// the time it was read.
+func (b *Batch) change(i int, v Version) cdc.Change {
+	if i < len(b.changes) {
+		return b.changes[i]
+	}
+	return cdc.Change{Event: cdc.Insert, Sequence: v.Sequence(), Time: b.readAt, Keys: b.mapping.Keys(b.items[i]), New: b.items[i]}
+}

@@ -1,0 +1,208 @@
+package transform
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+)
+
+// Limits of Bigtable on what an item becomes.
+// Source: https://cloud.google.com/bigtable/quotas#limits-data-size and #limits-operations
+const (
+	MaxRowKeyBytes    = 4 << 10
+	MaxQualifierBytes = 16 << 10
+	MaxCellBytes      = 100_000_000
+	// MaxRowBytes bounds the cells of one row mutation: a request and a row may have 256 MB, headers and our own cells included.
+	MaxRowBytes = 250_000_000
+	// MaxRowCells bounds the cells of one row mutation: a request may have 100,000 mutations, the guard's own included.
+	MaxRowCells = 99_900
+)
+
+// maxKeyBytes is the longest partition key of DynamoDB; sort keys have 1,024 bytes.
+// Source: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html
+const maxKeyBytes = 2048
+
+// Unmappable is the error for an item that Bigtable cannot hold under a mapping. Repeating helps nothing.
+type Unmappable struct {
+	// Reason is for the operator: names, types and sizes, never values.
+	Reason string
+}
+
+func (e *Unmappable) Error() string { return "cannot be mapped: " + e.Reason }
+
+func unmappable(format string, args ...any) error {
+	return &Unmappable{Reason: fmt.Sprintf(format, args...)}
+}
+
+// Row is the row key of an item, or *Unmappable.
+//
+// The values of the row key's attributes are joined with '#': text as it is, numbers in canonical text (so that 1, 1.0 and
+// 1e0 are one row, as they are one item), binaries raw. In every part but the last, '#' is written %23 and '%' is written %25:
+// so the first delimiters of the row are the ones between the parts, the row can be taken apart again, and different primary
+// keys never share a row (T1). The last part is never escaped, so that rows of one partition sort as DynamoDB sorts them.
+func (m *Mapping) Row(item cdc.Item) (string, error) {
+	b, err := m.appendRow(nil, item)
+	return string(b), err
+}
+
+func (m *Mapping) appendRow(b []byte, item cdc.Item) ([]byte, error) {
+	start := len(b)
+	last := len(m.parts) - 1
+	for i, p := range m.parts {
+		v, ok := item.Get(p.name)
+		if !ok {
+			return b[:start], unmappable("attribute %s of the row key is missing", quoteName(p.name))
+		}
+		if err := p.check(v, last == 0); err != nil {
+			return b[:start], err
+		}
+		if i < last {
+			b = appendEscaped(b, v.Text())
+			b = append(b, Delimiter)
+		} else {
+			b = append(b, v.Text()...)
+		}
+	}
+	switch n := len(b) - start; {
+	case n == 0:
+		return b[:start], unmappable("the row key is empty")
+	case n > MaxRowKeyBytes:
+		return b[:start], unmappable("the row key has %d bytes; Bigtable allows %d", n, MaxRowKeyBytes)
+	}
+	return b, nil
+}
+
+// check tells whether a value may be this part of a row key; alone is true if there are no other parts.
+func (p part) check(v cdc.Value, alone bool) error {
+	switch kind := v.Kind(); {
+	case kind != cdc.KindS && kind != cdc.KindN && kind != cdc.KindB:
+		return unmappable("attribute %s of the row key is %s; it must be S, N or B", quoteName(p.name), kind)
+	case p.kind != cdc.KindNone && kind != p.kind:
+		return unmappable("key attribute %s is %s; the table's key schema says %s", quoteName(p.name), kind, p.kind)
+	case kind == cdc.KindS && !utf8.ValidString(v.Text()):
+		// DynamoDB holds no such text. The witness key rests on it.
+		return unmappable("attribute %s of the row key is not valid UTF-8", quoteName(p.name))
+	case alone && len(v.Text()) > maxKeyBytes:
+		// Nor such a partition key. The witness key rests on it, too.
+		return unmappable("key attribute %s has %d bytes; DynamoDB allows %d", quoteName(p.name), len(v.Text()), maxKeyBytes)
+	}
+	return nil
+}
+
+// appendEscaped percent-encodes the two bytes that a part before the last cannot hold.
+func appendEscaped(b []byte, s string) []byte {
+	for {
+		i := strings.IndexAny(s, "#%")
+		if i < 0 {
+			return append(b, s...)
+		}
+		b = append(b, s[:i]...)
+		if s[i] == '#' {
+			b = append(b, "%23"...)
+		} else {
+			b = append(b, "%25"...)
+		}
+		s = s[i+1:]
+	}
+}
+
+func unescape(s string) (string, error) {
+	if strings.IndexByte(s, '%') < 0 {
+		return s, nil
+	}
+	b := make([]byte, 0, len(s))
+	for i := 0; i < len(s); i++ {
+		switch {
+		case s[i] != '%':
+			b = append(b, s[i])
+			continue
+		case strings.HasPrefix(s[i:], "%23"):
+			b = append(b, '#')
+		case strings.HasPrefix(s[i:], "%25"):
+			b = append(b, '%')
+		default:
+			return "", fmt.Errorf("%w: an escape that this mapping does not write", ErrRow)
+		}
+		i += 2
+	}
+	return string(b), nil
+}
+
+// ErrRow is returned for a row key that the mapping does not produce.
+var ErrRow = fmt.Errorf("not a row of this %w", ErrMapping)
+
+// Key is the inverse of Row: the primary key of the item whose row it is, or ErrRow.
+func (m *Mapping) Key(row string) (cdc.Item, error) {
+	if row == "" || len(row) > MaxRowKeyBytes {
+		return cdc.Item{}, fmt.Errorf("%w: %d bytes", ErrRow, len(row))
+	}
+	texts := strings.SplitN(row, string(Delimiter), len(m.parts))
+	if len(texts) < len(m.parts) {
+		return cdc.Item{}, fmt.Errorf("%w: %d parts, the mapping has %d", ErrRow, len(texts), len(m.parts))
+	}
+	keys := make([]cdc.Attribute, 0, len(m.PrimaryKey))
+	for i, p := range m.parts {
+		text := texts[i]
+		if i < len(m.parts)-1 {
+			var err error
+			if text, err = unescape(text); err != nil {
+				return cdc.Item{}, err
+			}
+		}
+		if p.kind == cdc.KindNone {
+			continue // not of the primary key; its type is not known from the row
+		}
+		v, err := keyValue(p.kind, text)
+		if err != nil {
+			return cdc.Item{}, err
+		}
+		if p.check(v, len(m.parts) == 1) != nil {
+			return cdc.Item{}, fmt.Errorf("%w: part %d is not a key", ErrRow, i+1)
+		}
+		keys = append(keys, cdc.Attribute{Name: p.name, Value: v})
+	}
+	return cdc.NewItem(keys), nil
+}
+
+func keyValue(kind cdc.Kind, text string) (cdc.Value, error) {
+	switch kind {
+	case cdc.KindS:
+		return cdc.String(text), nil
+	case cdc.KindB:
+		return cdc.Binary([]byte(text)), nil
+	default:
+		v, err := cdc.Number(text)
+		if err != nil || v.Text() != text { // rows hold canonical numbers only: anything else was not written by Row
+			return cdc.Value{}, fmt.Errorf("%w: a part is not a canonical number", ErrRow)
+		}
+		return v, nil
+	}
+}
+
+// WitnessKey is the row under which the replicator keeps a row of its own for the source table in the target table. No
+// mapping produces it, so it is never an item's: it contains no '#', as every row of two or more parts does; it is not valid
+// UTF-8, as every text and number is; and it is longer than a partition key can be, which is all that a row of one binary part
+// holds. It begins with the byte 0xFF, so that it sorts behind all text, and names the source table; the padding is a
+// character that no table name has, so that two tables have two witnesses.
+func (m *Mapping) WitnessKey() string {
+	named := WitnessPrefix + m.Source
+	return named + strings.Repeat("~", max(1, maxKeyBytes+1-len(named)))
+}
+
+// WitnessPrefix begins every witness key.
+const WitnessPrefix = "\xff_cdc~witness~"
+
+// quoteName shows an attribute's name in a message, cut so that a hostile one cannot flood a log.
+func quoteName(name string) string {
+	const shown = 64
+	if len(name) <= shown {
+		return fmt.Sprintf("%q", name)
+	}
+	cut := shown
+	for cut > 0 && !utf8.RuneStart(name[cut]) {
+		cut--
+	}
+	return fmt.Sprintf("%q… (%d bytes)", name[:cut], len(name))
+}

@@ -1,0 +1,107 @@
+package transform
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+)
+
+// VersionSize is the length of a version in bytes: generation, hop, sequence number and count at fixed widths of 8, 6, 40 and
+// 4 digits, with a dot between.
+const VersionSize = 8 + 1 + 6 + 1 + cdc.MaxSequenceDigits + 1 + 4
+
+// Limits of the fields.
+const (
+	MaxGeneration = 99_999_999
+	MaxHop        = 999_999
+	MaxCount      = 9_999
+	// LoadHop ranks images of a load below every change of a stream in the same generation.
+	LoadHop = 0
+)
+
+// The counts an image can be asserted with (DESIGN of the guard): first applies under dual writes are 0.
+const (
+	CountTimestamped = 0
+	CountExact       = 1
+)
+
+// ErrVersion is returned for text that is not a version.
+var ErrVersion = errors.New("not a version")
+
+// Version ranks an image in the history of its item: (generation, hop, sequence number, count) as fixed-width ASCII, so that
+// bytes compare as the history does and an operator can read it. Along the records of one item it rises strictly: by
+// sequence number inside a shard, by hop from parent to child, by generation across every break of the stream.
+type Version string
+
+// NewVersion builds a version. Fields out of range are a programming error and panic: a version that wrapped around
+// would let an old image win.
+func NewVersion(generation, hop uint32, sequence cdc.SequenceNumber, count uint16) Version {
+	if generation > MaxGeneration || hop > MaxHop || count > MaxCount {
+		panic(fmt.Sprintf("transform: version field out of range: generation %d, hop %d, count %d", generation, hop, count))
+	}
+	b := make([]byte, 0, VersionSize)
+	b = appendPadded(b, uint64(generation), 8)
+	b = append(b, '.')
+	b = appendPadded(b, uint64(hop), 6)
+	b = append(b, '.')
+	b = sequence.AppendPadded(b)
+	b = append(b, '.')
+	b = appendPadded(b, uint64(count), 4)
+	return Version(b)
+}
+
+func appendPadded(b []byte, n uint64, width int) []byte {
+	start := len(b)
+	for range width {
+		b = append(b, '0')
+	}
+	for i := start + width - 1; n > 0; i-- {
+		b[i] = byte('0' + n%10)
+		n /= 10
+	}
+	return b
+}
+
+// ParseVersion checks the form of stored text.
+func ParseVersion(text string) (Version, error) {
+	if len(text) != VersionSize || text[8] != '.' || text[15] != '.' || text[56] != '.' {
+		return "", fmt.Errorf("%w: %d bytes", ErrVersion, len(text))
+	}
+	for i := range len(text) {
+		if i == 8 || i == 15 || i == 56 {
+			continue
+		}
+		if text[i] < '0' || text[i] > '9' {
+			return "", fmt.Errorf("%w: byte %d is not a digit", ErrVersion, i)
+		}
+	}
+	return Version(text), nil
+}
+
+// Generation is the first field.
+func (v Version) Generation() uint32 { return v.field(0, 8) }
+
+// Hop is the second field.
+func (v Version) Hop() uint32 { return v.field(9, 15) }
+
+// Sequence is the third field.
+func (v Version) Sequence() cdc.SequenceNumber {
+	s, err := cdc.ParseSequenceNumber(string(v[16:56]))
+	if err != nil {
+		panic("transform: " + err.Error())
+	}
+	return s
+}
+
+// Count is the last field.
+func (v Version) Count() uint16 { return uint16(v.field(57, 61)) }
+
+func (v Version) field(from, to int) uint32 {
+	n, err := strconv.ParseUint(string(v[from:to]), 10, 32)
+	if err != nil {
+		panic("transform: malformed version") // versions are built by NewVersion or checked by ParseVersion
+	}
+	return uint32(n)
+}
