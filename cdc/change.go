@@ -1,0 +1,53 @@
+package cdc
+
+import "time"
+
+// Event is what happened to an item.
+type Event uint8
+
+// The three events of a stream record.
+const (
+	Insert Event = iota + 1
+	Modify
+	Remove
+)
+
+// String is the name DynamoDB gives the event.
+func (e Event) String() string { return [...]string{"", "INSERT", "MODIFY", "REMOVE"}[e] }
+
+// Change is one record of a stream.
+type Change struct {
+	Event    Event
+	Sequence SequenceNumber
+	// Time is when the change was made, floored to the second by DynamoDB; it may run backwards. It orders nothing.
+	Time time.Time
+	// Keys hold the primary key alone.
+	Keys Item
+	// Old is the image before the change, none for an insert or when the stream does not carry it.
+	Old Item
+	// New is the image after the change, none for a remove.
+	New Item
+	// Expired tells that DynamoDB's time-to-live removed the item (userIdentity of the service).
+	Expired bool
+}
+
+// Position is a place in a shard: after a sequence number or, if it is zero, at the horizon, which is the oldest change
+// that the stream still keeps.
+type Position struct{ After SequenceNumber }
+
+// AtHorizon tells whether nothing of the shard has been read yet.
+func (p Position) AtHorizon() bool { return p.After.IsZero() }
+
+// Iterator is the service's opaque token for where the next page begins. It expires after 15 minutes.
+type Iterator string
+
+// Page is the outcome of one read: at most 1,000 changes or 1 MB, in order.
+type Page struct {
+	Changes []Change
+	// Next is where the following page begins; empty if End.
+	Next Iterator
+	// End tells that the shard is closed and this page is its last. It may carry changes.
+	End bool
+	// At is the service's own clock when it answered, zero if it did not say.
+	At time.Time
+}

@@ -1,0 +1,78 @@
+package cdc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Retention is how long a stream keeps a change.
+// Source: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Streams.html
+const Retention = 24 * time.Hour
+
+// Source reads one stream. Its errors are *Error; it does not retry.
+type Source interface {
+	// List returns the stream's shards, with every page of the listing. If parent is not empty, only its children.
+	// The listing is eventually consistent.
+	List(ctx context.Context, parent string) (Listing, error)
+	// Seek returns an iterator for a position in a shard. At the horizon it never fails for what was trimmed.
+	Seek(ctx context.Context, shard string, from Position) (Iterator, error)
+	// Read returns the next page. It may be empty any number of times before more changes come.
+	Read(ctx context.Context, at Iterator) (Page, error)
+}
+
+// Listing is what a stream says of its shards.
+type Listing struct {
+	Shards []Shard
+	// Ended tells that the stream is disabled: no shard will ever be added.
+	Ended bool
+	// At is the service's own clock, zero if it did not say.
+	At time.Time
+}
+
+// Shard is one entry of a listing.
+type Shard struct {
+	ID     string
+	Parent string // "" if it has none
+	// Closed tells that the listing gave an ending sequence number. Some services give one for open shards too: only a
+	// page that says End ends a shard.
+	Closed bool
+}
+
+// Reason says what a failed call means for the caller.
+type Reason uint8
+
+// The reasons.
+const (
+	Unavailable Reason = iota // a passing fault: repeat later
+	Throttled                 // repeat later, and not more often
+	Denied                    // credentials or permissions: repeating helps once somebody mended them
+	Expired                   // the iterator is too old: seek again after the last applied change
+	Trimmed                   // the position is beyond what the stream keeps: changes are lost
+	NotFound                  // the shard or stream is gone
+	Malformed                 // the answer cannot be understood: never skip it
+)
+
+// String names the reason.
+func (r Reason) String() string {
+	return [...]string{"unavailable", "throttled", "denied", "iterator expired", "trimmed", "not found", "malformed"}[r]
+}
+
+// Error is a failed call to a source.
+type Error struct {
+	Op     string // GetRecords, …
+	Reason Reason
+	Err    error // the cause, never with item data
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("%s: %s: %v", e.Op, e.Reason, e.Err) }
+
+// Unwrap gives the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Is tells whether err is a source's error for the given reason.
+func Is(err error, reason Reason) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Reason == reason
+}

@@ -1,0 +1,189 @@
+package cdc
+
+import (
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Kind is the type of a DynamoDB attribute value.
+type Kind uint8
+
+// The ten types, named as DynamoDB names them.
+// Source: https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_AttributeValue.html
+const (
+	KindNone Kind = iota // no value: the attribute is absent
+	KindS
+	KindN
+	KindB
+	KindBOOL
+	KindNULL
+	KindM
+	KindL
+	KindSS
+	KindNS
+	KindBS
+)
+
+var kindNames = [...]string{"none", "S", "N", "B", "BOOL", "NULL", "M", "L", "SS", "NS", "BS"}
+
+// String is DynamoDB's descriptor of the type.
+func (k Kind) String() string { return kindNames[k] }
+
+// Value is a DynamoDB attribute value. It is immutable; its representation is private so that a decoder may keep nested
+// values as spans of the wire text later. Numbers are canonical (see CanonicalNumber), members of maps are sorted by the
+// bytes of their names, members of sets by value (numbers) or bytes (strings, binaries): equal values are represented equally,
+// whether they came from a stream, a scan or an export.
+type Value struct {
+	kind    Kind
+	truth   bool
+	text    string // S, N, B
+	list    []Value
+	members []Attribute
+}
+
+// Attribute is a named value.
+type Attribute struct {
+	Name  string
+	Value Value
+}
+
+// String returns an S.
+func String(s string) Value { return Value{kind: KindS, text: s} }
+
+// Number returns an N in canonical form, or ErrNumber.
+func Number(text string) (Value, error) {
+	n, err := CanonicalNumber(text)
+	return Value{kind: KindN, text: n}, err
+}
+
+// Binary returns a B with a copy of b.
+func Binary(b []byte) Value { return Value{kind: KindB, text: string(b)} }
+
+// Bool returns a BOOL.
+func Bool(b bool) Value { return Value{kind: KindBOOL, truth: b} }
+
+// Null returns a NULL, which is neither an absent value nor an empty string.
+func Null() Value { return Value{kind: KindNULL} }
+
+// Map returns an M. It takes the slice over and sorts it.
+func Map(members []Attribute) Value { return Value{kind: KindM, members: sortAttributes(members)} }
+
+// List returns an L. It takes the slice over.
+func List(elements []Value) Value { return Value{kind: KindL, list: elements} }
+
+// StringSet returns an SS.
+func StringSet(members []string) Value {
+	list := make([]Value, len(members))
+	for i, m := range members {
+		list[i] = String(m)
+	}
+	return set(KindSS, list)
+}
+
+// NumberSet returns an NS of canonical numbers, or ErrNumber.
+func NumberSet(members []string) (Value, error) {
+	list := make([]Value, len(members))
+	for i, m := range members {
+		n, err := Number(m)
+		if err != nil {
+			return Value{}, err
+		}
+		list[i] = n
+	}
+	return set(KindNS, list), nil
+}
+
+// BinarySet returns a BS with copies of its members.
+func BinarySet(members [][]byte) Value {
+	list := make([]Value, len(members))
+	for i, m := range members {
+		list[i] = Binary(m)
+	}
+	return set(KindBS, list)
+}
+
+func set(kind Kind, list []Value) Value {
+	slices.SortFunc(list, func(a, b Value) int {
+		if kind == KindNS {
+			return CompareNumbers(a.text, b.text)
+		}
+		return strings.Compare(a.text, b.text)
+	})
+	return Value{kind: kind, list: list}
+}
+
+func sortAttributes(list []Attribute) []Attribute {
+	byName := func(a, b Attribute) int { return strings.Compare(a.Name, b.Name) }
+	if !slices.IsSortedFunc(list, byName) {
+		slices.SortFunc(list, byName)
+	}
+	return list
+}
+
+// Kind is the value's type; KindNone for the zero Value.
+func (v Value) Kind() Kind { return v.kind }
+
+// Text is an S's text or an N's canonical digits. For a B it is the raw bytes.
+func (v Value) Text() string { return v.text }
+
+// Bool is a BOOL's truth.
+func (v Value) Bool() bool { return v.truth }
+
+// Elements are the members of an L in order, or of a set in their canonical order. They must not be changed.
+func (v Value) Elements() []Value { return v.list }
+
+// Members are the members of an M, sorted by name. They must not be changed.
+func (v Value) Members() []Attribute { return v.members }
+
+// Equal tells whether two values are the same for DynamoDB.
+func (v Value) Equal(o Value) bool {
+	return v.kind == o.kind && v.truth == o.truth && v.text == o.text &&
+		slices.EqualFunc(v.list, o.list, Value.Equal) && slices.EqualFunc(v.members, o.members, Attribute.equal)
+}
+
+func (a Attribute) equal(o Attribute) bool { return a.Name == o.Name && a.Value.Equal(o.Value) }
+
+// AppendKey appends an unambiguous printable encoding of a scalar value (S, N, B), used where an item's key names something
+// of ours.
+func (v Value) AppendKey(b []byte) []byte {
+	b = append(b, v.kind.String()...)
+	b = append(b, ':')
+	return base64.RawURLEncoding.AppendEncode(b, []byte(v.text))
+}
+
+// Item is an image of an item: its attributes sorted by name. An item always holds its key attributes, so an Item without
+// attributes means that there is no item.
+type Item struct{ attributes []Attribute }
+
+// NewItem takes the slice over and sorts it by name.
+func NewItem(attributes []Attribute) Item { return Item{sortAttributes(attributes)} }
+
+// Exists tells whether there is an item.
+func (i Item) Exists() bool { return len(i.attributes) > 0 }
+
+// Attributes are sorted by name. They must not be changed.
+func (i Item) Attributes() []Attribute { return i.attributes }
+
+// Get is the named attribute; false if it is absent.
+func (i Item) Get(name string) (Value, bool) {
+	n, ok := slices.BinarySearchFunc(i.attributes, name, func(a Attribute, name string) int { return strings.Compare(a.Name, name) })
+	if !ok {
+		return Value{}, false
+	}
+	return i.attributes[n].Value, true
+}
+
+// Equal tells whether two images are the same.
+func (i Item) Equal(o Item) bool {
+	return slices.EqualFunc(i.attributes, o.attributes, Attribute.equal)
+}
+
+// Format prints a value's type and size whatever the verb, so that item data cannot reach a log or an error by accident.
+func (v Value) Format(f fmt.State, _ rune) {
+	fmt.Fprintf(f, "%s(%d)", v.kind, len(v.text)+len(v.list)+len(v.members))
+}
+
+// Format prints how many attributes an item has whatever the verb, for the same reason.
+func (i Item) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "item(%d attributes)", len(i.attributes)) }
