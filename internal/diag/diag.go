@@ -89,7 +89,8 @@ func (e *Error) ExitStatus() int {
 }
 
 // Render writes the four lines, newline included. Further lines of a cause or a fix are indented below the first.
-// Characters that a terminal would act upon are escaped, since causes come from remote ends.
+// Their own indentation stays, since a fix may be YAML. Characters that a terminal would act upon are escaped, since causes
+// come from remote ends.
 func (e *Error) Render(w io.Writer) error {
 	word := "error"
 	if e.Warning {
@@ -270,7 +271,7 @@ func oneLine(s string) string { return printable(strings.Join(strings.Fields(s),
 func indented(s string) string {
 	lines := strings.Split(strings.TrimSpace(s), "\n")
 	for i, line := range lines {
-		lines[i] = printable(strings.Trim(line, " \t\r"))
+		lines[i] = printable(strings.TrimRight(strings.ReplaceAll(line, "\t", "  "), " \r"))
 	}
 	return strings.Join(lines, "\n         ")
 }

@@ -1,0 +1,148 @@
+// Package config reads the configuration of a migration, strictly.
+//
+// The schema is the Config type itself: its struct tags name each key, its default and what is allowed, and the decoder,
+// the printer and the environment overlay all walk that one schema. A new key is one new field.
+//
+//	key       name in the file
+//	default   value when nothing gives one
+//	required  example value; the key has no default and must be given
+//	oneof     allowed values, separated by commas
+//	later     values that the format defines but this version does not implement; a trailing * stands for anything
+//	min, max  bounds, inclusive
+//	check     named check of a text, see names.go
+//	env       environment variable that overrides the file
+//	unset     what an empty value means, shown by Print
+//
+// A value is taken from the first of: command-line flag, REPLICATOR_* variable, file, default. The variables are
+// REPLICATOR_NAME, REPLICATOR_HTTP_LISTEN, REPLICATOR_LOG_LEVEL and REPLICATOR_LOG_FORMAT; REPLICATOR_CONFIG names the file
+// itself. Everything else varies between environments through ${NAME} in the file.
+//
+// Rules that hold for every key:
+//   - Every mistake is reported, with file:line:column, not only the first.
+//   - Values keep the text that was typed: 2015_01 is a name, not the number 201501.
+//   - An empty text ("", or ${NAME:-} without NAME) counts as not given. A key with nothing after its colon is a mistake,
+//     except for a section, which is then empty.
+//   - What the format defines but this version does not implement is refused by name, never ignored.
+package config
+
+import (
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+)
+
+// Config is the effective configuration. It is read-only after Load.
+type Config struct {
+	Version  int      `key:"version" required:"1" check:"version"`
+	Name     string   `key:"name" default:"default" check:"name" env:"REPLICATOR_NAME"` // migration id: prefix of every ledger row
+	Source   Source   `key:"source"`
+	Target   Target   `key:"target"`
+	State    State    `key:"state"`
+	Tables   []Table  `key:"tables" required:"at least one entry"`
+	Apply    string   `key:"apply" default:"guarded" oneof:"guarded" later:"bulk"`
+	Backfill Backfill `key:"backfill"`
+	Errors   Errors   `key:"errors"`
+	HTTP     HTTP     `key:"http"`
+	Log      Log      `key:"log"`
+
+	// where holds the place each given value came from, by path ("tables[0].from"); a default has none. Sections of the
+	// file have their key's position.
+	where map[string]diag.Position
+}
+
+// Start says from where a table's changes are applied when it has no checkpoint yet.
+type Start string
+
+const (
+	StartHorizon Start = "trim_horizon" // everything the stream still holds
+	StartNow     Start = "now"          // read from the horizon, apply what is newer than the first start
+)
+
+// Source is Amazon DynamoDB.
+type Source struct {
+	Region  string `key:"region" check:"region" unset:"from the AWS SDK's chain"`
+	RoleARN string `key:"role_arn" check:"role" unset:"no role is assumed"` // role to assume with the identity of the AWS chain
+	Start   Start  `key:"start" default:"trim_horizon" oneof:"trim_horizon,now"`
+}
+
+// Target is Cloud Bigtable.
+type Target struct {
+	Project       string `key:"project" required:"my-project" check:"resource"`
+	Instance      string `key:"instance" required:"my-instance" check:"resource"`
+	AppProfile    string `key:"app_profile" default:"default" check:"resource"`
+	CreateMissing bool   `key:"create_missing" default:"true"` // create missing tables and families, our own included; never alter existing ones
+}
+
+// State is what the replicator keeps for itself, in the target instance.
+type State struct {
+	Table        string        `key:"table" default:"replicator_state" check:"bigtable_table"`
+	TombstoneAge time.Duration `key:"tombstone_age" default:"14d" min:"3d" max:"3650d"` // life of a removed item's version
+	Lease        time.Duration `key:"lease" default:"15s" min:"5s" max:"5m"`            // renewed every third of it
+}
+
+// Table is one source table and where its items go.
+type Table struct {
+	From  string `key:"from" required:"Orders" check:"dynamodb_table"`
+	To    string `key:"to" check:"target_table"`        // From when not given
+	Start Start  `key:"start" oneof:"trim_horizon,now"` // Source.Start when not given
+}
+
+// Backfill is the copy of the items that exist already.
+type Backfill struct {
+	From             string `key:"from" default:"scan" oneof:"scan" later:"s3://*"`
+	MaxRowsPerSecond int    `key:"max_rows_per_second" default:"0" min:"0" max:"100000000"` // over all tables and workers of this process; 0 is unlimited
+	Segments         int    `key:"segments" default:"4" min:"1" max:"1000000"`              // parallel Scan segments per table; DynamoDB's limit is 1,000,000
+}
+
+// BadItem says what happens to an item that cannot be mapped or stored.
+type BadItem string
+
+const (
+	BadItemPark BadItem = "park" // keep the change with its reason and go on
+	BadItemStop BadItem = "stop" // stop before it
+)
+
+// Errors is the policy for items that cannot be mapped or stored. Nothing is ever skipped.
+type Errors struct {
+	OnBadItem BadItem `key:"on_bad_item" default:"park" oneof:"park,stop"`
+	ParkTo    string  `key:"park_to" default:"state" oneof:"state" later:"pubsub://*,file:*"`
+	StopAbove int     `key:"stop_above" default:"1000" min:"0" max:"1000000000"` // number of parked items above which the process stops
+}
+
+// HTTP is the server of health, metrics and status.
+type HTTP struct {
+	Listen string `key:"listen" default:"127.0.0.1:8080" check:"listen" env:"REPLICATOR_HTTP_LISTEN"`
+}
+
+// Log says how the process logs to stderr.
+type Log struct {
+	Level  string `key:"level" default:"info" oneof:"debug,info,warn,error" env:"REPLICATOR_LOG_LEVEL"`
+	Format string `key:"format" default:"auto" oneof:"auto,text,json" env:"REPLICATOR_LOG_FORMAT"` // auto: text on a terminal, else json
+}
+
+// Where returns the place a value came from, by its path ("log.level", "tables[0].from"): a position in the file, "$NAME"
+// for an environment variable, the flag's name for a flag, or the zero Position for a default.
+func (c *Config) Where(path string) diag.Position { return c.where[path] }
+
+// notAvailable lists the keys that the format defines and this version does not implement, with what the version does
+// instead. They are refused rather than ignored, so that nobody believes an option to be in force.
+var notAvailable = map[string]string{
+	"target.view":                     "authorized views are not created yet; readers need a family filter",
+	"tables[].families":               "every attribute goes to the family d, maxversions=1",
+	"tables[].drop_attributes":        "every attribute is copied",
+	"tables[].rules":                  "every item is mapped in the default way: row key {pk}#{sk}, each attribute to d:<attribute>",
+	"tables[].discover_every":         "tables are named one by one",
+	"tables[].ttl":                    "items that expire are removed when DynamoDB removes them",
+	"tables[].dual_writes":            "nothing else may write the target table while this program does",
+	"tables[].keep_versions":          "only the newest version of a cell is kept",
+	"tables[].preset":                 "every item is mapped in the default way",
+	"dual_writes":                     "nothing else may write the target tables while this program does",
+	"backfill.fast":                   "existing items are loaded under the guard",
+	"backfill.max_read_capacity":      "the copy is limited by backfill.max_rows_per_second only",
+	"backfill.pause_above_target_cpu": "the copy is limited by backfill.max_rows_per_second only",
+	"backfill.on_gap":                 "after a gap the table is marked as needing a load, and waits for you",
+	"verify":                          "source and target are not compared while running",
+	"cutover":                         "the cutover is made by hand",
+	"relay":                           "changes are not published to Pub/Sub",
+	"http.show_keys":                  "keys are never shown",
+}

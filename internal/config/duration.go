@@ -1,0 +1,54 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const day = 24 * time.Hour
+
+var days = regexp.MustCompile(`^([0-9]{1,6}(?:\.[0-9]{1,6})?)d(.*)$`)
+
+// ParseDuration reads a duration in Go's syntax, which may begin with days: "15s", "1h30m", "14d", "1d12h", "1.5d". A day
+// is 24 hours. Negative durations and numbers without a unit (other than 0) are refused.
+func ParseDuration(s string) (time.Duration, error) {
+	var total time.Duration
+	rest := s
+	if m := days.FindStringSubmatch(s); m != nil {
+		n, err := strconv.ParseFloat(m[1], 64)
+		if err != nil || n > 100_000 { // 273 years; time.Duration holds 292
+			return 0, fmt.Errorf("duration %q is too long", s)
+		}
+		total = time.Duration(n * float64(day))
+		if rest = m[2]; rest == "" {
+			return total, nil
+		}
+	}
+	if strings.HasPrefix(rest, "+") || strings.HasPrefix(rest, "-") {
+		return 0, errors.New("a duration has no sign")
+	}
+	d, err := time.ParseDuration(rest)
+	if err != nil || total+d < total {
+		return 0, fmt.Errorf("%q is not a duration", s)
+	}
+	return total + d, nil
+}
+
+// FormatDuration is the inverse of ParseDuration in the shortest form: whole days as "14d", and no zero units.
+func FormatDuration(d time.Duration) string {
+	if d > 0 && d%day == 0 {
+		return strconv.FormatInt(int64(d/day), 10) + "d"
+	}
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}

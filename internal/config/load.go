@@ -1,0 +1,274 @@
+package config
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+)
+
+// PathVariable names the environment variable that names the configuration file.
+const PathVariable = "REPLICATOR_CONFIG"
+
+// maxBytes bounds the file. The largest sensible one, thousands of tables, is far below.
+const maxBytes = 1 << 20
+
+// defaultPaths are tried in order when neither flag nor variable names a file.
+var defaultPaths = []string{"replicator.yaml", "/etc/replicator/replicator.yaml"}
+
+// Flag is a value given on the command line for a key of the configuration.
+type Flag struct {
+	Name  string // as typed, for messages: "--listen"
+	Key   string // path of the key: "http.listen"
+	Value string
+}
+
+// Variable is an environment variable that overrides a key of the file.
+type Variable struct{ Name, Key string }
+
+// Variables returns the environment variables that override the file, in the order of their keys.
+func Variables() []Variable {
+	var found []Variable
+	walkScalars(&schema, reflect.New(reflect.TypeFor[Config]()).Elem(), func(f *field, _ reflect.Value) {
+		if f.env != "" {
+			found = append(found, Variable{f.env, f.path})
+		}
+	})
+	return found
+}
+
+// Find returns the path of the configuration file: the flag's, else $REPLICATOR_CONFIG, else the first that exists of
+// ./replicator.yaml and /etc/replicator/replicator.yaml. A file that was named is not checked for existence here.
+func Find(flag string, env Lookup) (string, error) { return find(flag, env, defaultPaths) }
+
+func find(flag string, env Lookup, paths []string) (string, error) {
+	if flag != "" {
+		return flag, nil
+	}
+	if path, _ := env(PathVariable); path != "" {
+		return path, nil
+	}
+	for _, path := range paths {
+		// Whatever else prevents reading, Load reports better: a file that exists must not be passed over.
+		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+			return path, nil
+		}
+	}
+	return "", &diag.Error{Code: diag.ConfigNotFound, What: "there is no configuration file",
+		Cause: "neither -c nor $" + PathVariable + " names one, and none of these exists: " + strings.Join(paths, ", ")}
+}
+
+// Load reads, decodes and checks the configuration file. The error is a diag.List with every finding, each with exit status
+// 2 and its position. Flags override the environment, which overrides the file.
+func Load(path string, env Lookup, flags ...Flag) (*Config, error) {
+	content, err := read(path)
+	if err != nil {
+		code, fix := diag.ConfigUnreadable, ""
+		if errors.Is(err, fs.ErrNotExist) {
+			code, fix = diag.ConfigNotFound, "check the path given with -c or $"+PathVariable
+		}
+		return nil, diag.List{{Code: code, What: "cannot read the configuration file " + path, Err: err, Fix: fix}}
+	}
+	return Parse(path, content, env, flags...)
+}
+
+func read(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	if info, err := file.Stat(); err == nil && info.IsDir() {
+		return nil, fmt.Errorf("%s is a directory", path)
+	}
+	content, err := io.ReadAll(io.LimitReader(file, maxBytes+1))
+	if err == nil && len(content) > maxBytes {
+		err = fmt.Errorf("%s is larger than %d bytes", path, maxBytes)
+	}
+	return content, err
+}
+
+// Parse is Load for a text in hand. The file names it in messages.
+func Parse(file string, content []byte, env Lookup, flags ...Flag) (*Config, error) {
+	d := &decoder{file: file, env: env, where: map[string]diag.Position{}, bad: map[string]bool{}}
+	root, syntax := document(file, bytes.TrimPrefix(content, []byte("\ufeff")))
+	if syntax != nil {
+		return nil, diag.List{syntax}
+	}
+	c := &Config{where: d.where}
+	v := reflect.ValueOf(c).Elem()
+	setDefaults(v)
+	d.refuseFeatures(root)
+	d.where[""] = d.at(root)
+	d.section(&schema, root, v, "")
+	d.overlay(v, flags)
+	if !d.bad[""] {
+		d.required(&schema, v, "")
+	}
+	d.checkTables(c)
+	delete(d.where, "")
+	if err := d.sorted().Err(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+func setDefaults(v reflect.Value) {
+	walkScalars(&schema, v, func(f *field, value reflect.Value) {
+		if f.fallback == "" {
+			return
+		}
+		if err := f.set(value, f.fallback); err != nil {
+			panic("config: bad default of " + f.path + ": " + err.cause)
+		}
+	})
+}
+
+// overlay applies the environment and then the flags.
+func (d *decoder) overlay(v reflect.Value, flags []Flag) {
+	known := map[string]bool{}
+	walkScalars(&schema, v, func(f *field, value reflect.Value) {
+		if f.env != "" {
+			if text, ok := d.env(f.env); ok {
+				d.text(f, text, value, f.path, diag.Position{File: "$" + f.env})
+			}
+		}
+		known[f.path] = true
+		for _, flag := range flags {
+			if flag.Key == f.path {
+				d.text(f, flag.Value, value, f.path, diag.Position{File: flag.Name})
+			}
+		}
+	})
+	for _, flag := range flags {
+		if !known[flag.Key] {
+			panic("config: flag " + flag.Name + " sets " + flag.Key + ", which is no key outside of lists")
+		}
+	}
+}
+
+// required reports what has to be given and was not. A value that was refused is not reported as missing too.
+func (d *decoder) required(f *field, v reflect.Value, path string) {
+	for i := range f.fields {
+		sub := &f.fields[i]
+		value, subPath := v.Field(sub.index), join(path, sub.key)
+		absent := value.IsZero() || sub.kind == list && value.Len() == 0
+		if sub.required != "" && absent && !d.bad[subPath] {
+			d.missing(f, sub, path, subPath)
+		}
+		switch {
+		case d.bad[subPath]:
+		case sub.kind == section:
+			d.required(sub, value, subPath)
+		case sub.kind == list:
+			for i := range value.Len() {
+				if entry := fmt.Sprintf("%s[%d]", subPath, i); !d.bad[entry] {
+					d.required(sub, value.Index(i), entry)
+				}
+			}
+		}
+	}
+}
+
+func (d *decoder) missing(parent, f *field, path, subPath string) {
+	pos := d.where[""]
+	for _, nearest := range []string{path, subPath} {
+		if at, ok := d.where[nearest]; ok {
+			pos = at
+		}
+	}
+	fix := fmt.Sprintf("add %s: %s", f.key, f.required)
+	switch {
+	case f.kind == list:
+		fix = fmt.Sprintf("add %s:\n  - %s: %s", f.key, f.fields[0].key, f.fields[0].required)
+	case parent.kind == section && path != "":
+		fix = fmt.Sprintf("add below %s:\n  %s: %s", path, f.key, f.required)
+	}
+	d.report(diag.Error{Code: diag.MissingValue, Pos: pos, What: subPath + " is missing",
+		Cause: "it has no default, and an empty value counts as not given", Fix: fix})
+}
+
+// checkTables fills in what an entry takes over from elsewhere, and checks the entries against each other.
+func (d *decoder) checkTables(c *Config) {
+	sources, targets := map[string]int{}, map[string]int{} // name to index of the entry that has it
+	for i := range c.Tables {
+		t, path := &c.Tables[i], fmt.Sprintf("tables[%d]", i)
+		if t.Start == "" {
+			t.Start = c.Source.Start
+		}
+		if t.From == "" {
+			continue // reported
+		}
+		if first, ok := sources[t.From]; ok {
+			d.report(diag.Error{Code: diag.DuplicateTable, Pos: d.where[path+".from"],
+				What:  fmt.Sprintf("%s.from: table %s is listed already", path, t.From),
+				Cause: fmt.Sprintf("first listed at %s", d.where[fmt.Sprintf("tables[%d].from", first)])})
+			continue
+		}
+		sources[t.From] = i
+		pos, ok := d.target(t, path)
+		if !ok {
+			continue
+		}
+		if first, ok := targets[t.To]; ok {
+			d.report(diag.Error{Code: diag.SharedTarget, Pos: pos,
+				What: fmt.Sprintf("%s: table %s has the target %s already", path, c.Tables[first].From, t.To),
+				Cause: fmt.Sprintf("merging source tables into one target is not available in this version; the other entry is at %s",
+					d.where[fmt.Sprintf("tables[%d]", first)])})
+			continue
+		}
+		targets[t.To] = i
+		if t.To == c.State.Table {
+			d.report(diag.Error{Code: diag.TargetIsState, Pos: pos, What: fmt.Sprintf("%s: the target %s is the state table", path, t.To),
+				Cause: "state.table is " + c.State.Table})
+		}
+	}
+}
+
+// target settles the target name of an entry, and returns the position to blame for it. It reports false when there is no
+// name to check further.
+func (d *decoder) target(t *Table, path string) (diag.Position, bool) {
+	if d.bad[path+".to"] {
+		return diag.Position{}, false
+	}
+	if pos, given := d.where[path+".to"]; given {
+		return pos, true
+	}
+	pos := d.where[path+".from"]
+	if !bigtableTable.MatchString(t.From) {
+		d.report(diag.Error{Code: diag.TargetNameNeeded, Pos: pos, What: path + ".from: the name cannot name a Bigtable table too",
+			Cause: targetNameCause(t.From), Fix: "add to this entry:\n  to: a name of at most 50 characters that begins with a letter, a digit or '_'"})
+		return pos, false
+	}
+	t.To = t.From
+	return pos, true
+}
+
+func targetNameCause(from string) string {
+	if len(from) > 50 {
+		return fmt.Sprintf("Bigtable table names have at most 50 characters, this one has %d", len(from))
+	}
+	return "Bigtable table names begin with a letter, a digit or '_'"
+}
+
+// sorted returns the findings in reading order: those of the file by position, then those of variables and flags.
+func (d *decoder) sorted() diag.List {
+	slices.SortStableFunc(d.found, func(a, b *diag.Error) int {
+		if (a.Pos.Line == 0) != (b.Pos.Line == 0) {
+			if a.Pos.Line == 0 {
+				return 1
+			}
+			return -1
+		}
+		return cmp.Or(cmp.Compare(a.Pos.Line, b.Pos.Line), cmp.Compare(a.Pos.Column, b.Pos.Column))
+	})
+	return d.found
+}

@@ -1,0 +1,126 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+)
+
+// FormatVersion is the version of the configuration format that this package reads.
+const FormatVersion = 1
+
+var (
+	migrationName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
+
+	// dynamoDBTable is the rule of CreateTable's TableName, without the length
+	// (docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_CreateTable.html: 3 to 255 characters of this set).
+	dynamoDBTable = regexp.MustCompile(`^[a-zA-Z0-9_.-]+$`)
+
+	// bigtableTable is the rule of CreateTableRequest.table_id
+	// (cloud.google.com/bigtable/docs/reference/admin/rpc, "Form: [_a-zA-Z0-9][-_.a-zA-Z0-9]*, 1 to 50 characters").
+	bigtableTable = regexp.MustCompile(`^[_a-zA-Z0-9][-_.a-zA-Z0-9]{0,49}$`)
+
+	// resourceID admits every project, instance and app profile id, domain-scoped projects (example.com:shop) included.
+	// Google's own rules are narrower; emulators take anything, so the service decides about the rest.
+	resourceID = regexp.MustCompile(`^[a-zA-Z0-9_][a-zA-Z0-9_.:-]{0,99}$`)
+
+	awsRegion = regexp.MustCompile(`^[a-z0-9-]{2,40}$`)
+	roleARN   = regexp.MustCompile(`^arn:aws[a-z-]*:iam::[0-9]{12}:role/[\w+=,.@/-]{1,576}$`)
+)
+
+// checks are the named checks of the schema's texts. Each gets a value that is not empty.
+var checks = map[string]func(string) *fault{
+	"version":        checkVersion,
+	"name":           checkName,
+	"dynamodb_table": checkDynamoDBTable,
+	"bigtable_table": checkBigtableTable,
+	"target_table":   checkTargetTable,
+	"resource": pattern(resourceID, "an id has letters, digits, '-', '_', '.' and ':' only, and no more than 100 of them",
+		"write the id alone, not a path like projects/…"),
+	"region": pattern(awsRegion, "an AWS region has lower-case letters, digits and '-' only", "write it like eu-west-1"),
+	"role":   pattern(roleARN, "not the ARN of an IAM role", "write it like arn:aws:iam::111122223333:role/replicator"),
+	"listen": checkListen,
+}
+
+func pattern(rule *regexp.Regexp, cause, fix string) func(string) *fault {
+	return func(s string) *fault {
+		if rule.MatchString(s) {
+			return nil
+		}
+		return &fault{diag.InvalidValue, "", cause, fix}
+	}
+}
+
+func checkVersion(s string) *fault {
+	if s == strconv.Itoa(FormatVersion) {
+		return nil
+	}
+	return &fault{diag.UnknownVersion, "", fmt.Sprintf("this program reads version %d of the format", FormatVersion),
+		fmt.Sprintf("write version: %d, or use the release that introduced the other format", FormatVersion)}
+}
+
+func checkName(s string) *fault {
+	const longest = 40 // it prefixes every ledger row and labels every metric
+	if migrationName.MatchString(s) && len(s) <= longest {
+		return nil
+	}
+	fix := "write it like acme-2026"
+	if lower := strings.ToLower(strings.ReplaceAll(s, "_", "-")); migrationName.MatchString(lower) && len(lower) <= longest {
+		fix = "write it like " + lower
+	}
+	return &fault{diag.InvalidValue, "",
+		fmt.Sprintf("a name has at most %d lower-case letters, digits and '-', and neither begins nor ends with '-'", longest), fix}
+}
+
+func checkDynamoDBTable(s string) *fault {
+	switch {
+	case strings.ContainsAny(s, "{}*"):
+		return patternFault(s)
+	case strings.HasPrefix(s, "arn:"):
+		return &fault{diag.InvalidValue, "", "this is an ARN, not a name", "write the table's name alone, and its region in source.region"}
+	case !dynamoDBTable.MatchString(s):
+		return &fault{diag.InvalidValue, "", "DynamoDB table names have letters, digits, '_', '-' and '.' only", "write the name as `aws dynamodb list-tables` prints it"}
+	case len(s) < 3 || len(s) > 255:
+		return &fault{diag.InvalidValue, "", fmt.Sprintf("DynamoDB table names have 3 to 255 characters, this one has %d", len(s)),
+			"write the name as `aws dynamodb list-tables` prints it"}
+	}
+	return nil
+}
+
+func checkBigtableTable(s string) *fault {
+	if bigtableTable.MatchString(s) {
+		return nil
+	}
+	return &fault{diag.InvalidValue, "",
+		"Bigtable table names have 1 to 50 letters, digits, '_', '-' and '.', and begin with a letter, a digit or '_'",
+		"choose a name that follows the rule"}
+}
+
+// checkTargetTable is the check of a table entry's target, where the format also knows patterns.
+func checkTargetTable(s string) *fault {
+	if strings.ContainsAny(s, "{}*") {
+		return patternFault(s)
+	}
+	return checkBigtableTable(s)
+}
+
+func patternFault(s string) *fault {
+	return &fault{diag.NotAvailable, "pattern " + shown(s) + " is not available in this version",
+		"tables are named one by one", "write one entry for each table"}
+}
+
+// checkListen takes host:port with the host optional; port 0 lets the operating system choose.
+func checkListen(s string) *fault {
+	host, port, err := net.SplitHostPort(s)
+	if err != nil || strings.ContainsAny(host, " \t\r\n/") {
+		return &fault{diag.InvalidValue, "", "not an address of the form host:port", "write it like 127.0.0.1:8080, or :8080 for all interfaces"}
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || strconv.FormatUint(n, 10) != port {
+		return &fault{diag.InvalidValue, "", "the port is not a number from 0 to 65535", "write it like 127.0.0.1:8080"}
+	}
+	return nil
+}

@@ -1,0 +1,60 @@
+package config
+
+import (
+	"fmt"
+	"io"
+	"reflect"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Print writes the effective configuration as YAML that loads to the same configuration: every key with its value,
+// defaults included, in the order of the documentation. What is not a default is followed by the place it came from. Values
+// of variables appear as they were expanded; the configuration has no secrets.
+func (c *Config) Print(w io.Writer) error {
+	encoder := yaml.NewEncoder(w)
+	encoder.SetIndent(2)
+	if err := encoder.Encode(c.node(&schema, reflect.ValueOf(c).Elem(), "")); err != nil {
+		return err
+	}
+	return encoder.Close()
+}
+
+// node builds the mapping of a section.
+func (c *Config) node(f *field, v reflect.Value, path string) *yaml.Node {
+	mapping := &yaml.Node{Kind: yaml.MappingNode}
+	for i := range f.fields {
+		sub := &f.fields[i]
+		value, subPath := v.Field(sub.index), join(path, sub.key)
+		var n *yaml.Node
+		switch sub.kind {
+		case section:
+			n = c.node(sub, value, subPath)
+		case list:
+			n = &yaml.Node{Kind: yaml.SequenceNode}
+			for i := range value.Len() {
+				n.Content = append(n.Content, c.node(sub, value.Index(i), fmt.Sprintf("%s[%d]", subPath, i)))
+			}
+		default:
+			n = c.scalarNode(sub, value, subPath)
+		}
+		mapping.Content = append(mapping.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: sub.key}, n)
+	}
+	return mapping
+}
+
+func (c *Config) scalarNode(f *field, v reflect.Value, path string) *yaml.Node {
+	value := f.format(v)
+	n := &yaml.Node{Kind: yaml.ScalarNode, Value: strings.ReplaceAll(value, "$", "$$")}
+	if f.kind == text {
+		n.Tag = "!!str" // quoted where it would read as something else
+	}
+	switch from, given := c.where[path]; {
+	case given:
+		n.LineComment = from.String()
+	case value == "" && f.unset != "":
+		n.LineComment = f.unset
+	}
+	return n
+}

@@ -1,0 +1,159 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+)
+
+// fault is what is wrong with a value, before it is known where the value stands.
+type fault struct {
+	code  string
+	what  string // follows the path of the key; when empty, the value itself is named
+	cause string
+	fix   string
+}
+
+var wholeNumber = regexp.MustCompile(`^-?[0-9]{1,18}$`)
+
+// set parses the text of a scalar into v and checks it. v is untouched when a fault is returned. The text is never empty.
+func (f *field) set(v reflect.Value, s string) *fault {
+	if err := f.allowed(s); err != nil {
+		return err
+	}
+	if f.check != "" {
+		if err := checks[f.check](s); err != nil {
+			return err
+		}
+	}
+	switch f.kind {
+	case text:
+		v.SetString(s)
+	case truth:
+		if s != "true" && s != "false" {
+			return &fault{diag.WrongType, "", f.path + " is true or false", "write true or false"}
+		}
+		v.SetBool(s == "true")
+	case count:
+		return f.setCount(v, s)
+	case duration:
+		return f.setDuration(v, s)
+	}
+	return nil
+}
+
+// allowed checks a value against the enumeration of its key.
+func (f *field) allowed(s string) *fault {
+	for _, pattern := range f.later {
+		prefix, any := strings.CutSuffix(pattern, "*")
+		if s == pattern || any && strings.HasPrefix(s, prefix) {
+			return &fault{diag.NotAvailable, "value " + shown(s) + " is not available in this version",
+				f.path + " can be " + alternatives(f.oneOf) + " for now",
+				"write " + alternatives(f.oneOf) + ", or remove the key"}
+		}
+	}
+	if len(f.oneOf) == 0 {
+		return nil
+	}
+	for _, value := range f.oneOf {
+		if s == value {
+			return nil
+		}
+	}
+	fix := "write " + alternatives(f.oneOf)
+	if near := diag.Suggest(s, f.oneOf); near != "" {
+		fix = fmt.Sprintf("did you mean %q?", near)
+	}
+	return &fault{diag.InvalidValue, "", f.path + " is " + alternatives(f.oneOf), fix}
+}
+
+func (f *field) setCount(v reflect.Value, s string) *fault {
+	if !wholeNumber.MatchString(s) {
+		return &fault{diag.WrongType, "", f.path + " is a whole number, in digits alone", "write it like 1000"}
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		return &fault{diag.WrongType, "", err.Error(), "write it like 1000"}
+	}
+	if f.min != "" {
+		low, high := mustInt(f.min), mustInt(f.max)
+		if n < low || n > high {
+			return outOfRange(f, f.min, f.max)
+		}
+	}
+	v.SetInt(n)
+	return nil
+}
+
+func (f *field) setDuration(v reflect.Value, s string) *fault {
+	d, err := ParseDuration(s)
+	if err != nil {
+		fix := "write it like 15s, 5m, 12h or 14d"
+		if wholeNumber.MatchString(s) {
+			fix = fmt.Sprintf("add the unit: %ss, %sm, %sh or %sd", s, s, s, s)
+		}
+		return &fault{diag.WrongType, "", f.path + " is a duration: a number with one of the units ms, s, m, h, d", fix}
+	}
+	if d < mustDuration(f.min) || d > mustDuration(f.max) {
+		return outOfRange(f, f.min, f.max)
+	}
+	v.SetInt(int64(d))
+	return nil
+}
+
+func outOfRange(f *field, low, high string) *fault {
+	return &fault{diag.InvalidValue, "", fmt.Sprintf("%s is at least %s and at most %s", f.path, low, high),
+		fmt.Sprintf("write a value from %s to %s", low, high)}
+}
+
+// format is the inverse of set: the text that decodes to v.
+func (f *field) format(v reflect.Value) string {
+	switch f.kind {
+	case truth:
+		return strconv.FormatBool(v.Bool())
+	case count:
+		return strconv.FormatInt(v.Int(), 10)
+	case duration:
+		return FormatDuration(time.Duration(v.Int()))
+	default:
+		return v.String()
+	}
+}
+
+// mustInt and mustDuration read bounds out of struct tags; a bad one is a mistake in this package, found by any test.
+func mustInt(s string) int64 {
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		panic("config: bad bound " + s)
+	}
+	return n
+}
+
+func mustDuration(s string) time.Duration {
+	d, err := ParseDuration(s)
+	if err != nil {
+		panic("config: bad bound " + s)
+	}
+	return d
+}
+
+// shown quotes a value for a message, cut to a length that fits a line.
+func shown(s string) string {
+	const longest = 60
+	if runes := []rune(s); len(runes) > longest {
+		s = string(runes[:longest]) + "…"
+	}
+	return strconv.Quote(s)
+}
+
+func alternatives(values []string) string {
+	if len(values) < 2 {
+		return strings.Join(values, "")
+	}
+	return strings.Join(values[:len(values)-1], ", ") + " or " + values[len(values)-1]
+}

@@ -1,0 +1,126 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+)
+
+// kind says what the configuration has at a key.
+type kind int
+
+const (
+	section  kind = iota // keys and values
+	list                 // list of sections
+	text                 // one of the string types
+	truth                // bool
+	count                // int
+	duration             // time.Duration
+)
+
+// field is one key of the schema, derived from a struct field and its tags.
+type field struct {
+	key    string
+	path   string // with [] for list entries: "tables[].from"
+	kind   kind
+	index  int     // of the struct field
+	fields []field // of a section, or of a list's entries
+
+	fallback string
+	required string // an example; empty when not required
+	oneOf    []string
+	later    []string
+	min, max string
+	check    string
+	env      string
+	unset    string
+}
+
+// schema is the whole configuration as a section without a key.
+var schema = field{kind: section, fields: fieldsOf(reflect.TypeFor[Config](), "")}
+
+// fieldsOf derives the schema of a struct. It panics on a type the decoder cannot fill, which is a mistake in this package.
+func fieldsOf(t reflect.Type, prefix string) []field {
+	var fields []field
+	for i := range t.NumField() {
+		sf := t.Field(i)
+		if !sf.IsExported() {
+			continue
+		}
+		tag := sf.Tag
+		f := field{
+			key: tag.Get("key"), path: join(prefix, tag.Get("key")), index: i,
+			fallback: tag.Get("default"), required: tag.Get("required"),
+			oneOf: commas(tag.Get("oneof")), later: commas(tag.Get("later")),
+			min: tag.Get("min"), max: tag.Get("max"),
+			check: tag.Get("check"), env: tag.Get("env"), unset: tag.Get("unset"),
+		}
+		switch {
+		case sf.Type == reflect.TypeFor[time.Duration]():
+			f.kind = duration
+		case sf.Type.Kind() == reflect.String:
+			f.kind = text
+		case sf.Type.Kind() == reflect.Bool:
+			f.kind = truth
+		case sf.Type.Kind() == reflect.Int:
+			f.kind = count
+		case sf.Type.Kind() == reflect.Struct:
+			f.kind, f.fields = section, fieldsOf(sf.Type, f.path)
+		case sf.Type.Kind() == reflect.Slice && sf.Type.Elem().Kind() == reflect.Struct:
+			f.kind, f.fields = list, fieldsOf(sf.Type.Elem(), f.path+"[]")
+		default:
+			panic(fmt.Sprintf("config: field %s has type %s", sf.Name, sf.Type))
+		}
+		fields = append(fields, f)
+	}
+	return fields
+}
+
+func (f *field) isScalar() bool { return f.kind >= text }
+
+// find returns the field with the key, or nil.
+func (f *field) find(key string) *field {
+	for i := range f.fields {
+		if f.fields[i].key == key {
+			return &f.fields[i]
+		}
+	}
+	return nil
+}
+
+// keys returns the keys of a section in the order of the documentation.
+func (f *field) keys() []string {
+	keys := make([]string, len(f.fields))
+	for i := range f.fields {
+		keys[i] = f.fields[i].key
+	}
+	return keys
+}
+
+// walkScalars calls visit for every scalar outside of lists, with the value it decodes into.
+func walkScalars(f *field, v reflect.Value, visit func(*field, reflect.Value)) {
+	for i := range f.fields {
+		sub := &f.fields[i]
+		switch {
+		case sub.isScalar():
+			visit(sub, v.Field(sub.index))
+		case sub.kind == section:
+			walkScalars(sub, v.Field(sub.index), visit)
+		}
+	}
+}
+
+func join(prefix, key string) string {
+	if prefix == "" {
+		return key
+	}
+	return prefix + "." + key
+}
+
+func commas(s string) []string {
+	if s == "" {
+		return nil
+	}
+	return strings.Split(s, ",")
+}

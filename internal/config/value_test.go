@@ -1,0 +1,170 @@
+package config
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+)
+
+func TestExpand(t *testing.T) {
+	env := lookup(map[string]string{"V": "value", "EMPTY": "", "META": "${V} $$ \"'\n# : {", "_x1": "under"})
+	for _, c := range []struct{ in, want, code string }{
+		{"", "", ""},
+		{"plain", "plain", ""},
+		{"${V}", "value", ""},
+		{"a${V}b${_x1}c", "avaluebunderc", ""},
+		{"${EMPTY}", "", ""},
+		{"${META}", "${V} $$ \"'\n# : {", ""},
+		{"${V:-d}", "value", ""},
+		{"${EMPTY:-d}", "d", ""},
+		{"${NONE:-d}", "d", ""},
+		{"${NONE:-}", "", ""},
+		{"${NONE:-a:b-c?d}", "a:b-c?d", ""},
+		{"${NONE:-$$5}", "$5", ""},
+		{"${V:?msg}", "value", ""},
+		{"$$", "$", ""},
+		{"$${V}", "${V}", ""},
+		{"$$${V}", "$value", ""},
+		{"$V {$keyword} 5$", "$V {$keyword} 5$", ""},
+		{"${NONE}", "", diag.VariableUnset},
+		{"ok ${V} ${NONE}", "", diag.VariableUnset},
+		{"${NONE:?msg}", "", diag.VariableUnset},
+		{"${EMPTY:?}", "", diag.VariableUnset},
+		{"${", "", diag.BadExpansion},
+		{"${V", "", diag.BadExpansion},
+		{"${}", "", diag.BadExpansion},
+		{"${1V}", "", diag.BadExpansion},
+		{"${V-d}", "", diag.BadExpansion},
+		{"${V:}", "", diag.BadExpansion},
+		{"${V:+d}", "", diag.BadExpansion},
+		{"${ V }", "", diag.BadExpansion},
+		{"${NONE:-${V}}", "", diag.BadExpansion},
+	} {
+		got, err := expand(c.in, env)
+		code := ""
+		if err != nil {
+			code = err.code
+		}
+		if got != c.want || code != c.code {
+			t.Errorf("expand(%q) = %q, %q, want %q, %q", c.in, got, code, c.want, c.code)
+		}
+	}
+}
+
+func TestDuration(t *testing.T) {
+	for _, c := range []struct {
+		in        string
+		want      time.Duration
+		formatted string
+	}{
+		{"14d", 14 * day, "14d"},
+		{"1d12h", 36 * time.Hour, "36h"},
+		{"1.5d", 36 * time.Hour, "36h"},
+		{"15s", 15 * time.Second, "15s"},
+		{"90s", 90 * time.Second, "1m30s"},
+		{"60m", time.Hour, "1h"},
+		{"24h", day, "1d"},
+		{"1h0m5s", time.Hour + 5*time.Second, "1h0m5s"},
+		{"1d500ms", day + 500*time.Millisecond, "24h0m0.5s"},
+		{"0", 0, "0s"},
+		{"0d", 0, "0s"},
+		{"10m", 10 * time.Minute, "10m"},
+	} {
+		got, err := ParseDuration(c.in)
+		if err != nil || got != c.want || FormatDuration(got) != c.formatted {
+			t.Errorf("%s: %v (%s), %v, want %v (%s)", c.in, got, FormatDuration(got), err, c.want, c.formatted)
+		}
+		if again, err := ParseDuration(FormatDuration(got)); err != nil || again != got {
+			t.Errorf("%s does not survive its own form %s", c.in, FormatDuration(got))
+		}
+	}
+	for _, in := range []string{"", "d", "15", "-1s", "-1d", "1d-1h", "1d+1h", "+5s", "1w", "12h1d", "1d1d", "200000d", "999999d", "100000d999999999h", "1e3s", "1 d", " 1d", "∞"} {
+		if got, err := ParseDuration(in); err == nil {
+			t.Errorf("%q is accepted as %v", in, got)
+		}
+	}
+}
+
+func TestNames(t *testing.T) {
+	long := strings.Repeat("a", 256)
+	for _, c := range []struct {
+		check    string
+		accepted []string
+		refused  []string
+	}{
+		{"name", []string{"a", "0", "acme-2026", long[:40]}, []string{"-a", "a-", "A", "a_b", "a.b", long[:41], "a\n", "é"}},
+		{"dynamodb_table", []string{"abc", "A.b-c_9", "-.-", long[:255]}, []string{"ab", long, "a b c", "Orders\n", "Ürders", "a/b", "K_{x}", "Video*"}},
+		{"bigtable_table", []string{"a", "_a", "9", "A.b-c_9", long[:50]}, []string{"-a", ".a", long[:51], "a b", "a\n", "{x}"}},
+		{"resource", []string{"p", "my-project", "example.com:shop", "test_instance"}, []string{"projects/p", "a b", "-p", "p\n", long}},
+		{"region", []string{"eu-west-1", "us-gov-east-1", "local"}, []string{"EU", "eu west", "eu-west-1\n"}},
+		{"role", []string{"arn:aws:iam::111122223333:role/replicator", "arn:aws-cn:iam::111122223333:role/a/b"},
+			[]string{"replicator", "arn:aws:iam::1:role/x", "arn:aws:iam::111122223333:user/x", "arn:aws:iam::111122223333:role/x\n"}},
+		{"listen", []string{":8080", "127.0.0.1:0", "[::1]:80", "localhost:65535"},
+			[]string{"8080", "localhost", "localhost:http", ":65536", ":-1", ":080", "a b:1", "::1:80", "http://x:1"}},
+	} {
+		for _, s := range c.accepted {
+			if err := checks[c.check](s); err != nil {
+				t.Errorf("%s refuses %q: %+v", c.check, s, err)
+			}
+		}
+		for _, s := range c.refused {
+			if err := checks[c.check](s); err == nil || err.fix == "" || err.cause == "" {
+				t.Errorf("%s: %q gives %+v, want a fault with cause and fix", c.check, s, err)
+			}
+		}
+	}
+}
+
+// TestLongValuesAreCut keeps a pasted document out of the message.
+func TestLongValuesAreCut(t *testing.T) {
+	_, err := Parse("f", []byte("version: 1\nname: "+strings.Repeat("x", 10_000)+"\n"), testEnv)
+	if err == nil || len(err.Error()) > 2_000 {
+		t.Errorf("%d bytes of message", len(err.Error()))
+	}
+}
+
+// TestH67StrayEmulatorVariable covers hazard H67, and the endpoint trap of the two AWS services.
+func TestH67StrayEmulatorVariable(t *testing.T) {
+	const both, table, streams = "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL_DYNAMODB_STREAMS"
+	const bigtable, pubsub = "BIGTABLE_EMULATOR_HOST", "PUBSUB_EMULATOR_HOST"
+	const url = "http://localhost:8000"
+	var text bytes.Buffer
+	for _, c := range []struct {
+		name  string
+		env   map[string]string
+		allow bool
+		want  []string
+	}{
+		{"clean", nil, false, nil},
+		{"empty variables", map[string]string{table: "", bigtable: ""}, false, nil},
+		{"both AWS endpoints", map[string]string{table: url, streams: url}, false, nil},
+		{"the general endpoint", map[string]string{both: url}, false, nil},
+		{"the general endpoint covers the other", map[string]string{both: url, table: url}, false, nil},
+		{"tables only", map[string]string{table: url}, false, []string{diag.OneEndpoint}},
+		{"streams only", map[string]string{streams: url, table: ""}, false, []string{diag.OneEndpoint}},
+		{"allowing emulators does not allow half of one", map[string]string{table: url}, true, []string{diag.OneEndpoint}},
+		{"Bigtable emulator", map[string]string{bigtable: "localhost:8086"}, false, []string{diag.EmulatorNotAllowed}},
+		{"both emulators", map[string]string{bigtable: "localhost:8086", pubsub: "localhost:8085"}, false, []string{diag.EmulatorNotAllowed, diag.EmulatorNotAllowed}},
+		{"allowed", map[string]string{bigtable: "localhost:8086", pubsub: "localhost:8085"}, true, nil},
+	} {
+		found := CheckEnvironment(lookup(c.env), c.allow)
+		var codes []string
+		for _, e := range found {
+			codes = append(codes, e.Code)
+		}
+		if strings.Join(codes, " ") != strings.Join(c.want, " ") {
+			t.Errorf("%s: %v, want %v", c.name, codes, c.want)
+		}
+		if err := found.Err(); err != nil && diag.ExitCode(err) != diag.ExitUsage {
+			t.Errorf("%s: exit status %d", c.name, diag.ExitCode(err))
+		}
+		text.WriteString("# " + c.name + "\n")
+		if err := found.Render(&text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	golden(t, "testdata/environment.txt", text.String())
+}
