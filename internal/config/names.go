@@ -16,12 +16,12 @@ const FormatVersion = 1
 var (
 	migrationName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
 
-	// dynamoDBTable is the rule of CreateTable's TableName, without the length
-	// (docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_CreateTable.html: 3 to 255 characters of this set).
+	// dynamoDBTable is the character set of table names; they have 3 to 255 characters
+	// (docs.aws.amazon.com/amazondynamodb/latest/developerguide/HowItWorks.NamingRulesDataTypes.html).
 	dynamoDBTable = regexp.MustCompile(`^[a-zA-Z0-9_.-]+$`)
 
-	// bigtableTable is the rule of CreateTableRequest.table_id
-	// (cloud.google.com/bigtable/docs/reference/admin/rpc, "Form: [_a-zA-Z0-9][-_.a-zA-Z0-9]*, 1 to 50 characters").
+	// bigtableTable joins the form of Table.name and the 50 characters of CreateTableRequest.table_id
+	// (cloud.google.com/bigtable/docs/reference/admin/rpc/google.bigtable.admin.v2).
 	bigtableTable = regexp.MustCompile(`^[_a-zA-Z0-9][-_.a-zA-Z0-9]{0,49}$`)
 
 	// resourceID admits every project, instance and app profile id, domain-scoped projects (example.com:shop) included.
