@@ -15,6 +15,16 @@ const (
 // String is the name DynamoDB gives the event.
 func (e Event) String() string { return [...]string{"", "INSERT", "MODIFY", "REMOVE"}[e] }
 
+// parseEvent is the inverse of String.
+func parseEvent(name string) (Event, bool) {
+	for e := Insert; e <= Remove; e++ {
+		if e.String() == name {
+			return e, true
+		}
+	}
+	return 0, false
+}
+
 // Change is one record of a stream.
 type Change struct {
 	Event    Event
