@@ -1,0 +1,395 @@
+package backfill
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
+	"github.com/aws/smithy-go/middleware"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// requestTimeout bounds one request with its answer of at most 1 MB. Without it a connection that died silently would hold
+// its segment for ever.
+const requestTimeout = 30 * time.Second
+
+// API is what is used of *dynamodb.Client. Build the client with ClientOptions: without them an attribute of a type that the
+// SDK does not know is taken for another one's value.
+type API interface {
+	DescribeTable(context.Context, *dynamodb.DescribeTableInput, ...func(*dynamodb.Options)) (*dynamodb.DescribeTableOutput, error)
+	Scan(context.Context, *dynamodb.ScanInput, ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error)
+	GetItem(context.Context, *dynamodb.GetItemInput, ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
+}
+
+// Tables reads DynamoDB tables. Every call is one attempt, and its errors are *cdc.Error without item data.
+type Tables struct{ api API }
+
+// NewTables reads through a client that was built with ClientOptions.
+func NewTables(api API) *Tables { return &Tables{api} }
+
+// Describe says what the table is. Reason NotFound: there is none of this name.
+func (t *Tables) Describe(ctx context.Context, table string) (Description, error) {
+	const op = "DescribeTable"
+	out, err := t.api.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &table})
+	if err != nil {
+		return Description{}, failure(ctx, op, err, false)
+	}
+	d := out.Table
+	if d == nil {
+		return Description{}, malformed(op, errors.New("the answer has no table"))
+	}
+	desc := Description{
+		Name: aws.ToString(d.TableName), ARN: aws.ToString(d.TableArn), Status: string(d.TableStatus),
+		StreamARN: aws.ToString(d.LatestStreamArn), StreamLabel: aws.ToString(d.LatestStreamLabel),
+		Items: aws.ToInt64(d.ItemCount), Bytes: aws.ToInt64(d.TableSizeBytes), CreatedAt: aws.ToTime(d.CreationDateTime),
+		// DynamoDB leaves the summary out for a table that was always provisioned.
+		BillingMode: string(types.BillingModeProvisioned), At: serverTime(out.ResultMetadata),
+	}
+	if d.BillingModeSummary != nil && d.BillingModeSummary.BillingMode != "" {
+		desc.BillingMode = string(d.BillingModeSummary.BillingMode)
+	}
+	if d.ProvisionedThroughput != nil {
+		desc.ReadCapacity = aws.ToInt64(d.ProvisionedThroughput.ReadCapacityUnits)
+	}
+	if s := d.StreamSpecification; s != nil && aws.ToBool(s.StreamEnabled) {
+		desc.StreamEnabled, desc.ViewType = true, string(s.StreamViewType)
+	}
+	for _, r := range d.Replicas {
+		desc.Replicas = append(desc.Replicas, aws.ToString(r.RegionName))
+	}
+	slices.Sort(desc.Replicas)
+	if desc.PrimaryKey, err = primaryKey(d); err != nil {
+		return Description{}, malformed(op, err)
+	}
+	return desc, nil
+}
+
+func primaryKey(d *types.TableDescription) ([]transform.KeyAttribute, error) {
+	var key []transform.KeyAttribute
+	for _, role := range []types.KeyType{types.KeyTypeHash, types.KeyTypeRange} {
+		for _, k := range d.KeySchema {
+			if k.KeyType != role {
+				continue
+			}
+			kind := cdc.KindNone
+			for _, a := range d.AttributeDefinitions {
+				if aws.ToString(a.AttributeName) == aws.ToString(k.AttributeName) {
+					kind = map[types.ScalarAttributeType]cdc.Kind{"S": cdc.KindS, "N": cdc.KindN, "B": cdc.KindB}[a.AttributeType]
+				}
+			}
+			if kind == cdc.KindNone {
+				return nil, fmt.Errorf("key attribute %q has no known type", aws.ToString(k.AttributeName))
+			}
+			key = append(key, transform.KeyAttribute{Name: aws.ToString(k.AttributeName), Type: kind})
+		}
+	}
+	if len(key) == 0 || len(key) != len(d.KeySchema) {
+		return nil, fmt.Errorf("a key schema of %d attributes, %d of them understood", len(d.KeySchema), len(key))
+	}
+	return key, nil
+}
+
+// Scan reads one page of a segment, after the given key or from the segment's beginning if that does not exist. A limit of
+// zero is the service's own, 1 MB. The read is strongly consistent (B4).
+func (t *Tables) Scan(ctx context.Context, table string, segment, total int, after cdc.Item, limit int) (ScanPage, error) {
+	const op = "Scan"
+	in := &dynamodb.ScanInput{
+		TableName: &table, ConsistentRead: aws.Bool(true),
+		Segment: aws.Int32(int32(segment)), TotalSegments: aws.Int32(int32(total)),
+		ReturnConsumedCapacity: types.ReturnConsumedCapacityTotal,
+	}
+	if limit > 0 {
+		in.Limit = aws.Int32(int32(limit))
+	}
+	var err error
+	if in.ExclusiveStartKey, err = keyAttributes(after); err != nil {
+		return ScanPage{}, malformed(op, err)
+	}
+	out, err := t.api.Scan(ctx, in)
+	if err != nil {
+		return ScanPage{}, failure(ctx, op, err, after.Exists())
+	}
+	page := ScanPage{Items: make([]cdc.Item, 0, len(out.Items)), At: serverTime(out.ResultMetadata)}
+	if out.ConsumedCapacity != nil {
+		page.Consumed = aws.ToFloat64(out.ConsumedCapacity.CapacityUnits)
+	}
+	for _, attributes := range out.Items {
+		item, err := convertItem(attributes)
+		if err == nil && !item.Exists() {
+			err = errors.New("an item without attributes")
+		}
+		if err != nil {
+			return ScanPage{}, malformed(op, err)
+		}
+		page.Items = append(page.Items, item)
+	}
+	if page.Next, err = convertItem(out.LastEvaluatedKey); err != nil {
+		return ScanPage{}, malformed(op, err)
+	}
+	return page, nil
+}
+
+// Get reads one item by its key; false if there is none. The read is strongly consistent.
+func (t *Tables) Get(ctx context.Context, table string, key cdc.Item) (cdc.Item, bool, error) {
+	const op = "GetItem"
+	attributes, err := keyAttributes(key)
+	if err != nil {
+		return cdc.Item{}, false, malformed(op, err)
+	}
+	out, err := t.api.GetItem(ctx, &dynamodb.GetItemInput{TableName: &table, Key: attributes, ConsistentRead: aws.Bool(true)})
+	if err != nil {
+		return cdc.Item{}, false, failure(ctx, op, err, true)
+	}
+	item, err := convertItem(out.Item)
+	if err != nil {
+		return cdc.Item{}, false, malformed(op, err)
+	}
+	return item, item.Exists(), nil
+}
+
+func serverTime(metadata middleware.Metadata) time.Time {
+	at, _ := awsmiddleware.GetServerTime(metadata)
+	return at
+}
+
+// keyAttributes gives a key to the SDK; nil if there is none.
+func keyAttributes(key cdc.Item) (map[string]types.AttributeValue, error) {
+	if !key.Exists() {
+		return nil, nil
+	}
+	attributes := make(map[string]types.AttributeValue, len(key.Attributes()))
+	for _, a := range key.Attributes() {
+		switch a.Value.Kind() {
+		case cdc.KindS:
+			attributes[a.Name] = &types.AttributeValueMemberS{Value: a.Value.Text()}
+		case cdc.KindN:
+			attributes[a.Name] = &types.AttributeValueMemberN{Value: a.Value.Text()}
+		case cdc.KindB:
+			attributes[a.Name] = &types.AttributeValueMemberB{Value: []byte(a.Value.Text())}
+		default:
+			return nil, fmt.Errorf("attribute %q of type %s cannot be part of a key", a.Name, a.Value.Kind())
+		}
+	}
+	return attributes, nil
+}
+
+func convertItem(attributes map[string]types.AttributeValue) (cdc.Item, error) {
+	members, err := convertMembers(attributes)
+	if err != nil {
+		return cdc.Item{}, err
+	}
+	return cdc.NewItem(members), nil
+}
+
+// convertMembers collects a map; NewItem and Map sort what comes out, so that the map's own order does not matter.
+func convertMembers(attributes map[string]types.AttributeValue) ([]cdc.Attribute, error) {
+	members := make([]cdc.Attribute, 0, len(attributes))
+	for name, a := range attributes {
+		v, err := convertValue(a)
+		if err != nil {
+			return nil, fmt.Errorf("attribute %q: %w", name, err)
+		}
+		members = append(members, cdc.Attribute{Name: name, Value: v})
+	}
+	return members, nil
+}
+
+// convertValue is the SDK's value as ours. A type that is not one of the ten is an error: leaving the attribute out would lose
+// it in the target without a word.
+func convertValue(a types.AttributeValue) (cdc.Value, error) {
+	switch a := a.(type) {
+	case *types.AttributeValueMemberS:
+		return cdc.String(a.Value), nil
+	case *types.AttributeValueMemberN:
+		return cdc.Number(a.Value)
+	case *types.AttributeValueMemberB:
+		return cdc.Binary(a.Value), nil
+	case *types.AttributeValueMemberBOOL:
+		return cdc.Bool(a.Value), nil
+	case *types.AttributeValueMemberNULL:
+		return cdc.Null(), nil
+	case *types.AttributeValueMemberSS:
+		return cdc.StringSet(a.Value), nil
+	case *types.AttributeValueMemberNS:
+		return cdc.NumberSet(a.Value)
+	case *types.AttributeValueMemberBS:
+		return cdc.BinarySet(a.Value), nil
+	case *types.AttributeValueMemberM:
+		members, err := convertMembers(a.Value)
+		if err != nil {
+			return cdc.Value{}, err
+		}
+		return cdc.Map(members), nil
+	case *types.AttributeValueMemberL:
+		elements := make([]cdc.Value, len(a.Value))
+		for i, e := range a.Value {
+			v, err := convertValue(e)
+			if err != nil {
+				return cdc.Value{}, fmt.Errorf("element %d: %w", i, err)
+			}
+			elements[i] = v
+		}
+		return cdc.List(elements), nil
+	default:
+		return cdc.Value{}, errUnknownType
+	}
+}
+
+var errUnknownType = errors.New("a value of a type that is not known")
+
+func malformed(op string, err error) error {
+	return &cdc.Error{Op: op, Reason: cdc.Malformed, Err: err}
+}
+
+// reasons are the error codes that say more than their HTTP status.
+// Source: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Programming.Errors.html and
+// https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/CommonErrors.html
+var reasons = map[string]cdc.Reason{
+	"ResourceNotFoundException": cdc.NotFound, "TableNotFoundException": cdc.NotFound,
+
+	"ProvisionedThroughputExceededException": cdc.Throttled, "ThrottlingException": cdc.Throttled, "Throttling": cdc.Throttled,
+	"RequestLimitExceeded": cdc.Throttled, "LimitExceededException": cdc.Throttled, "TooManyRequestsException": cdc.Throttled,
+
+	"AccessDeniedException": cdc.Denied, "AccessDenied": cdc.Denied, "UnrecognizedClientException": cdc.Denied,
+	"InvalidClientTokenId": cdc.Denied, "ExpiredTokenException": cdc.Denied, "ExpiredToken": cdc.Denied,
+	"InvalidSignatureException": cdc.Denied, "SignatureDoesNotMatch": cdc.Denied, "IncompleteSignature": cdc.Denied,
+	"IncompleteSignatureException": cdc.Denied, "MissingAuthenticationToken": cdc.Denied,
+	"MissingAuthenticationTokenException": cdc.Denied, "NotAuthorized": cdc.Denied, "OptInRequired": cdc.Denied,
+	"RequestExpired": cdc.Denied,
+
+	"ValidationException": cdc.Malformed, "SerializationException": cdc.Malformed,
+}
+
+// failure says what a failed request means. Keyed tells that the request carried an item's key, which a ValidationException
+// may quote.
+func failure(ctx context.Context, op string, err error, keyed bool) error {
+	fail := func(reason cdc.Reason, err error) error { return &cdc.Error{Op: op, Reason: reason, Err: err} }
+	if ctx.Err() != nil {
+		return fail(cdc.Unavailable, context.Cause(ctx))
+	}
+	var answer smithy.APIError
+	if errors.As(err, &answer) {
+		reason, known := reasons[answer.ErrorCode()]
+		if !known {
+			reason = cdc.Unavailable
+			var status interface{ HTTPStatusCode() int }
+			if errors.As(err, &status) && status.HTTPStatusCode()/100 == 4 {
+				reason = cdc.Malformed // a request that will not become right by itself
+			}
+		}
+		if reason == cdc.Malformed && keyed {
+			return fail(reason, fmt.Errorf("%s; its text is withheld because it may quote the item's key", answer.ErrorCode()))
+		}
+		return fail(reason, fmt.Errorf("%s: %s", answer.ErrorCode(), answer.ErrorMessage()))
+	}
+	if errors.Is(err, errUnknownType) {
+		return fail(cdc.Malformed, errUnknownType)
+	}
+	var network net.Error
+	broken := errors.As(err, &network) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF)
+	var undecoded *smithy.DeserializationError
+	if errors.As(err, &undecoded) && !broken {
+		// The SDK's text may quote the answer.
+		return fail(cdc.Malformed, errors.New("the answer cannot be decoded"))
+	}
+	if !broken && strings.Contains(err.Error(), "get identity") {
+		// How the SDK says that no provider gave credentials; it has no type for it.
+		return fail(cdc.Denied, err)
+	}
+	return fail(cdc.Unavailable, err)
+}
+
+// ClientOptions sets a client up for Tables: dynamodb.NewFromConfig(cfg, backfill.ClientOptions). One attempt a call, because
+// the pipeline retries and attempts would multiply; a timeout; and no value of an unknown type taken for another one's.
+func ClientOptions(o *dynamodb.Options) {
+	o.Retryer = aws.NopRetryer{}
+	o.RetryMaxAttempts = 1
+	o.EnableAcceptEncodingGzip = false // decompressing costs more CPU than the network saves
+	o.Protocol = strictProtocol{o.Protocol}
+	if client, ok := o.HTTPClient.(*awshttp.BuildableClient); ok {
+		o.HTTPClient = client.WithTimeout(requestTimeout).WithTransportOptions(func(t *http.Transport) {
+			t.MaxIdleConnsPerHost = maxParallel // one for each segment, or most would dial anew for each page
+			t.MaxIdleConns = 2 * maxParallel
+		})
+	}
+	o.HTTPClient = plainBody{o.HTTPClient}
+}
+
+// plainBody hides the WriteTo method of request bodies. With it smithy-go 1.28.7 may close the body while net/http still
+// writes it, when the server answers early; the connection is then torn down together with a good answer.
+type plainBody struct{ client dynamodb.HTTPClient }
+
+func (c plainBody) Do(r *http.Request) (*http.Response, error) {
+	if r.Body != nil && r.Body != http.NoBody {
+		r.Body = struct{ io.ReadCloser }{r.Body}
+	}
+	return c.client.Do(r)
+}
+
+// strictProtocol makes an attribute of unknown type an error. The SDK (dynamodb 1.72.3, types.deserializeAttributeMap and
+// deserializeListAttributeValue) decodes all values of a map or list through one variable, which an unknown type leaves as
+// it is: the attribute would silently get the value of the one before it.
+type strictProtocol struct{ smithyhttp.ClientProtocol }
+
+func (p strictProtocol) DeserializeResponse(
+	ctx context.Context, op *smithy.OperationSchema, registry *smithy.TypeRegistry, r *smithyhttp.Response, out smithy.Deserializable,
+) error {
+	return p.ClientProtocol.DeserializeResponse(ctx, op, registry, r, strictOutput{out})
+}
+
+type strictOutput struct{ smithy.Deserializable }
+
+func (o strictOutput) Deserialize(d smithy.ShapeDeserializer) error {
+	return o.Deserializable.Deserialize(&strictDeserializer{ShapeDeserializer: d})
+}
+
+// strictDeserializer watches for unions none of whose known members is present. A union is asked for twice: to open it,
+// always as the first thing after the key, element or member it belongs to; and after its value, to see that no other
+// follows. Only the first must find something.
+type strictDeserializer struct {
+	smithy.ShapeDeserializer
+	opening bool
+}
+
+func (d *strictDeserializer) ReadUnion(s *smithy.Schema) (*smithy.Schema, error) {
+	opening := d.opening
+	d.opening = false
+	member, err := d.ShapeDeserializer.ReadUnion(s)
+	if err == nil && member == nil && opening {
+		err = errUnknownType
+	}
+	return member, err
+}
+
+func (d *strictDeserializer) ReadMapKey(s *smithy.Schema) (key string, more bool, err error) {
+	key, more, err = d.ShapeDeserializer.ReadMapKey(s)
+	d.opening = more
+	return key, more, err
+}
+
+func (d *strictDeserializer) ReadListItem(s *smithy.Schema) (more bool, err error) {
+	more, err = d.ShapeDeserializer.ReadListItem(s)
+	d.opening = more
+	return more, err
+}
+
+func (d *strictDeserializer) ReadStructMember() (member *smithy.Schema, err error) {
+	member, err = d.ShapeDeserializer.ReadStructMember()
+	d.opening = member != nil
+	return member, err
+}

@@ -1,0 +1,184 @@
+package backfill
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Report is what is told of one table's load.
+type Report struct {
+	Table string
+	// Items are durable by now.
+	Items int64
+	// Estimate is how many there are, as DynamoDB last counted hours ago; 0 if unknown.
+	Estimate int64
+	// Rate is in items a second over the last five minutes; negative if unknown.
+	Rate float64
+	// ETA is the time still needed; 0 if it cannot be told yet.
+	ETA time.Duration
+	// Lag is that of the table's stream, and Headroom the distance to what the stream has dropped; negative if unknown.
+	Lag, Headroom time.Duration
+	// Throttled is why the load is slower than it could be, "" if it is not.
+	Throttled string
+	// Done tells that the load is complete, after Took.
+	Done bool
+	Took time.Duration
+}
+
+// String is the line for an operator, without a line end:
+//
+//	VideoApp  41.2M of about 136M (30%)  22.4k items/s  ETA 1h10m  lag 0.8s  headroom 23h41m  throttled: target CPU 74% > 70%
+//
+// What is unknown is left out.
+func (r Report) String() string {
+	parts := []string{r.Table, r.copied()}
+	if r.Rate >= 0 {
+		parts = append(parts, FormatCount(r.Rate)+" items/s")
+	}
+	if r.ETA > 0 && !r.Done {
+		parts = append(parts, "ETA "+FormatDuration(r.ETA))
+	}
+	if r.Lag >= 0 {
+		parts = append(parts, "lag "+FormatDuration(r.Lag))
+	}
+	if r.Headroom >= 0 {
+		parts = append(parts, "headroom "+FormatDuration(r.Headroom))
+	}
+	if r.Throttled != "" && !r.Done {
+		parts = append(parts, "throttled: "+r.Throttled)
+	}
+	return strings.Join(parts, "  ")
+}
+
+func (r Report) copied() string {
+	count := FormatCount(float64(r.Items))
+	switch {
+	case r.Done:
+		return fmt.Sprintf("%s items copied in %s", count, FormatDuration(r.Took))
+	case r.Estimate <= 0:
+		return count + " items"
+	case r.Items > r.Estimate:
+		// The estimate is up to six hours old, and items read again count again: 104% would tell nothing.
+		return fmt.Sprintf("%s of about %s (99%%)", count, FormatCount(float64(r.Estimate)))
+	}
+	// Rounded down, and short of 100 until it is done.
+	return fmt.Sprintf("%s of about %s (%d%%)", count, FormatCount(float64(r.Estimate)), min(99, int(fraction(r.Items, r.Estimate)*100)))
+}
+
+func fraction(items, estimate int64) float64 { return float64(items) / float64(estimate) }
+
+// FormatCount writes a number for people: three digits at most, 999, 1.2k, 41.2M, 136M. Fractions are dropped below a thousand.
+func FormatCount(n float64) string {
+	if n < 999.5 {
+		return strconv.FormatFloat(n, 'f', 0, 64)
+	}
+	unit := ""
+	for _, unit = range []string{"k", "M", "G", "T"} {
+		n /= 1000
+		if n < 999.5 {
+			break
+		}
+	}
+	text := strconv.FormatFloat(n, 'f', 0, 64)
+	if n < 99.95 {
+		text = strings.TrimSuffix(strconv.FormatFloat(n, 'f', 1, 64), ".0")
+	}
+	return text + unit
+}
+
+// FormatDuration writes a time for people, with at most two units: 0.8s, 45s, 3m20s, 12m, 1h10m, 23h41m, 4d04h. What is left
+// over is dropped.
+func FormatDuration(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "-" + FormatDuration(-d)
+	case d < 10*time.Second:
+		return strconv.FormatFloat(d.Truncate(100*time.Millisecond).Seconds(), 'f', 1, 64) + "s"
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", d/time.Second)
+	case d < 10*time.Minute:
+		return fmt.Sprintf("%dm%02ds", d/time.Minute, d%time.Minute/time.Second)
+	case d < time.Hour:
+		return fmt.Sprintf("%dm", d/time.Minute)
+	case d < 100*time.Hour:
+		return fmt.Sprintf("%dh%02dm", d/time.Hour, d%time.Hour/time.Minute)
+	}
+	const day = 24 * time.Hour
+	return fmt.Sprintf("%dd%02dh", d/day, d%day/time.Hour)
+}
+
+// What an ETA rests on.
+const (
+	// RateWindow is the time over which the rate is taken.
+	RateWindow = 5 * time.Minute
+	// A load has to run for etaAfter and to have copied etaShare of the estimate before an ETA is worth telling.
+	etaAfter = time.Minute
+	etaShare = 0.01
+	// etaAtMost is where an ETA stops to mean anything.
+	etaAtMost = 1000 * 24 * time.Hour
+)
+
+// Meter takes the rate of one load. The zero value is ready. Times are given by the caller and should be monotonic.
+type Meter struct {
+	began   bool
+	start   sample
+	samples []sample // at most one a second, the first being the last at or before the window's beginning
+}
+
+type sample struct {
+	at    time.Duration
+	items int64
+}
+
+// Add notes how many items are durable at a time, in order of time. The first call begins the measurement: what a resumed load
+// had copied before is no part of the rate.
+func (m *Meter) Add(at time.Duration, items int64) {
+	now := sample{at, items}
+	if !m.began {
+		m.began, m.start = true, now
+	}
+	n := len(m.samples)
+	if n >= 2 && at-m.samples[n-2].at < time.Second {
+		m.samples[n-1] = now // too close: only the latest is kept
+	} else {
+		m.samples = append(m.samples, now)
+	}
+	old := 0
+	for old+1 < len(m.samples) && m.samples[old+1].at <= at-RateWindow {
+		old++
+	}
+	m.samples = m.samples[old:]
+}
+
+// Rate is in items a second over the window, or since the start if that is shorter; negative while less than a second was
+// measured.
+func (m *Meter) Rate() float64 {
+	if len(m.samples) == 0 {
+		return -1
+	}
+	first, last := m.samples[0], m.samples[len(m.samples)-1]
+	if last.at-first.at < time.Second {
+		return -1
+	}
+	return float64(last.items-first.items) / (last.at - first.at).Seconds()
+}
+
+// ETA is the time that the rest of the estimate takes at the present rate; 0 before one per cent is copied or a minute has
+// passed, when nothing moves, and when there is more than was estimated.
+func (m *Meter) ETA(estimate int64) time.Duration {
+	rate := m.Rate()
+	if rate <= 0 || estimate <= 0 {
+		return 0
+	}
+	last := m.samples[len(m.samples)-1]
+	if last.at-m.start.at < etaAfter || fraction(last.items, estimate) < etaShare || last.items >= estimate {
+		return 0
+	}
+	seconds := float64(estimate-last.items) / rate
+	if seconds > etaAtMost.Seconds() {
+		return 0
+	}
+	return time.Duration(seconds * float64(time.Second))
+}

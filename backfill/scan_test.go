@@ -1,0 +1,505 @@
+package backfill
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"reflect"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/internal/sim"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+)
+
+var day = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+
+// memory is a table in memory. Segments and the order in them go by a hash of the key, as DynamoDB's do; page sizes vary and
+// may be zero.
+type memory struct {
+	items []cdc.Item
+	pages func(key uint64) int // how many items the page after this key has
+	clock func() time.Time     // the service's; nil: it does not say
+	calls func(ctx context.Context) error
+	after func(ctx context.Context) error // fails the answer
+}
+
+func newMemory(n int) *memory {
+	m := &memory{pages: func(uint64) int { return 7 }}
+	for i := range n {
+		m.items = append(m.items, cdc.NewItem([]cdc.Attribute{
+			{Name: "pk", Value: cdc.String(fmt.Sprint("item", i))}, {Name: "v", Value: cdc.Bool(true)},
+		}))
+	}
+	return m
+}
+
+func keyOf(item cdc.Item) string {
+	v, _ := item.Get("pk")
+	return v.Text()
+}
+
+func place(item cdc.Item) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(keyOf(item)))
+	return h.Sum64()
+}
+
+func (m *memory) Scan(ctx context.Context, _ string, segment, total int, after cdc.Item, limit int) (ScanPage, error) {
+	if m.calls != nil {
+		if err := m.calls(ctx); err != nil {
+			return ScanPage{}, err
+		}
+	}
+	var left []cdc.Item
+	for _, item := range m.items {
+		if at := place(item); int(at%uint64(total)) == segment && (!after.Exists() || at > place(after)) {
+			left = append(left, item)
+		}
+	}
+	slices.SortFunc(left, func(a, b cdc.Item) int {
+		if place(a) < place(b) {
+			return -1
+		}
+		return 1
+	})
+	var from uint64
+	if after.Exists() {
+		from = place(after)
+	}
+	n := m.pages(from)
+	if limit > 0 {
+		n = min(n, limit)
+	}
+	var page ScanPage
+	if n < len(left) {
+		page.Items = left[:n]
+		if n > 0 {
+			v, _ := left[n-1].Get("pk")
+			page.Next = cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: v}})
+		}
+	} else {
+		page.Items = left
+	}
+	if m.clock != nil {
+		page.At = m.clock()
+	}
+	if m.after != nil {
+		if err := m.after(ctx); err != nil {
+			return ScanPage{}, err
+		}
+	}
+	return page, nil
+}
+
+// target notes what was written.
+type target struct {
+	mu      sync.Mutex
+	written map[string]int
+}
+
+func (t *target) write(_ context.Context, items []cdc.Item, _ time.Time) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.written == nil {
+		t.written = map[string]int{}
+	}
+	for _, item := range items {
+		t.written[keyOf(item)]++
+	}
+	return nil
+}
+
+func (t *target) missing(m *memory) (keys []string) {
+	for _, item := range m.items {
+		if t.written[keyOf(item)] == 0 {
+			keys = append(keys, keyOf(item))
+		}
+	}
+	return keys
+}
+
+func discard(context.Context, Progress) error { return nil }
+
+func TestLoadsEverythingOnce(t *testing.T) {
+	for _, segments := range []int{0, 1, 3, 200} {
+		m, out := newMemory(500), &target{}
+		var saved []Progress
+		var segmentsDone int
+		var mu sync.Mutex
+		s := &Scan{
+			Table: "Orders", Segments: segments, Parallel: 5, Source: m, Write: out.write,
+			Save:   func(_ context.Context, p Progress) error { saved = append(saved, p); return nil },
+			Events: Events{SegmentDone: func(int, int) { mu.Lock(); segmentsDone++; mu.Unlock() }},
+		}
+		p, err := s.Run(context.Background(), Progress{})
+		if err != nil || !p.Done() || p.Items != 500 || p.Total != max(1, segments) || segmentsDone != p.Total {
+			t.Fatalf("%d segments: %+v, %d done, %v", segments, p, segmentsDone, err)
+		}
+		if !reflect.DeepEqual(saved[len(saved)-1], p) {
+			t.Errorf("the last save is %+v", saved[len(saved)-1])
+		}
+		for key, n := range out.written {
+			if n != 1 {
+				t.Errorf("%s was written %d times", key, n)
+			}
+		}
+		if keys := out.missing(m); keys != nil {
+			t.Errorf("missing: %v", keys)
+		}
+	}
+}
+
+var errCrash = errors.New("crash")
+
+// TestCrashAnywhereLosesNothing crashes a load at every one of its calls in turn, before or after the call took effect, and
+// goes on from what was saved (B1, B2).
+func TestCrashAnywhereLosesNothing(t *testing.T) {
+	for _, segments := range []int{1, 3} {
+		for _, page := range []int{1, 4} {
+			for _, before := range []bool{true, false} {
+				for at, crashed := 1, true; crashed; at++ {
+					synctest.Test(t, func(t *testing.T) { crashed = crashAt(t, segments, page, at, before) })
+				}
+			}
+		}
+	}
+}
+
+// crashAt loads with a crash at the given call and once more without; it returns false if there were fewer calls.
+func crashAt(t *testing.T, segments, page, at int, before bool) (crashed bool) {
+	m, out := newMemory(25), &target{}
+	m.pages = func(uint64) int { return page }
+	calls := 0
+	var mu sync.Mutex
+	step := func(effect func() error) error {
+		mu.Lock()
+		defer mu.Unlock()
+		calls++
+		if at > 0 && (calls > at || calls == at && before) {
+			crashed = true
+			return errCrash // nothing happens any more after the crash
+		}
+		if err := effect(); err != nil {
+			return err
+		}
+		if calls == at {
+			crashed = true
+			return errCrash
+		}
+		return nil
+	}
+	m.calls = func(ctx context.Context) error {
+		_ = task.Sleep(ctx, 300*time.Millisecond) // so that saves become due
+		return step(func() error { return nil })
+	}
+	var saved []byte
+	load := func() (Progress, error) {
+		var from Progress
+		if saved != nil {
+			if err := json.Unmarshal(saved, &from); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s := &Scan{
+			Table: "Orders", Segments: segments, Source: m,
+			Write: func(ctx context.Context, items []cdc.Item, at time.Time) error {
+				return step(func() error { return out.write(ctx, items, at) })
+			},
+			Save: func(_ context.Context, p Progress) error {
+				return step(func() (err error) { saved, err = json.Marshal(p); return err })
+			},
+		}
+		return s.Run(context.Background(), from)
+	}
+	p, err := load()
+	if crashed {
+		if !errors.Is(err, errCrash) {
+			t.Fatalf("crash at call %d: %v", at, err)
+		}
+		at, segments = 0, segments+1 // what was saved decides, if anything was
+		p, err = load()
+	}
+	if err != nil || !p.Done() || out.missing(m) != nil {
+		t.Fatalf("crash at call %d: %+v %v, missing %v", at, p, err, out.missing(m))
+	}
+	return crashed
+}
+
+// TestKilledAndResumedUnderTheScheduler kills the process without warning, so that not even a last save happens, under many
+// schedules.
+func TestKilledAndResumedUnderTheScheduler(t *testing.T) {
+	for seed := range uint64(50) {
+		w := sim.NewWorld(seed, day, false)
+		m, out := newMemory(120), &target{}
+		pause := func(ctx context.Context) error {
+			return task.Sleep(ctx, time.Duration(w.Rand().IntN(900))*time.Millisecond)
+		}
+		m.calls, m.after = pause, pause
+		var saved []byte
+		saving, kills := false, 0
+		err := w.Run(24*time.Hour, func(ctx context.Context) {
+			for done := false; !done; {
+				worker := w.NewProcess(fmt.Sprint("worker", kills))
+				worker.Go("load", func() {
+					var from Progress
+					if saved != nil {
+						if err := json.Unmarshal(saved, &from); err != nil {
+							t.Error(err)
+						}
+					}
+					s := &Scan{
+						Table: "Orders", Segments: 5, Parallel: 3, Source: m,
+						Write: func(ctx context.Context, items []cdc.Item, at time.Time) error {
+							if err := pause(ctx); err != nil {
+								return err
+							}
+							return out.write(ctx, items, at)
+						},
+						Save: func(ctx context.Context, p Progress) error {
+							if saving {
+								t.Error("two saves at once")
+							}
+							saving = true
+							defer func() { saving = false }()
+							b, err := json.Marshal(p)
+							if err != nil {
+								return err
+							}
+							if err := pause(ctx); err != nil {
+								return err
+							}
+							saved = b
+							return pause(ctx)
+						},
+					}
+					p, err := s.Run(worker.Context(), from)
+					if err != nil || !p.Done() {
+						t.Errorf("seed %d: %+v %v", seed, p, err)
+					}
+					done = true
+				})
+				_ = task.Sleep(ctx, time.Duration(1+w.Rand().IntN(5))*time.Second)
+				if !done {
+					worker.Kill()
+					kills++
+				}
+			}
+		})
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		if keys := out.missing(m); keys != nil {
+			t.Fatalf("seed %d, %d kills: missing %v", seed, kills, keys)
+		}
+	}
+}
+
+func TestAnOlderGenerationIsNotResumed(t *testing.T) {
+	m, out := newMemory(40), &target{}
+	s := &Scan{Table: "Orders", Generation: 8, Segments: 2, Source: m, Write: out.write, Save: discard}
+	p, err := s.Run(context.Background(), Progress{Generation: 7, Total: 3, Next: 3})
+	if err != nil || p.Generation != 8 || p.Total != 2 || out.missing(m) != nil {
+		t.Fatalf("%+v %v", p, err)
+	}
+	p, err = s.Run(context.Background(), p)
+	if err != nil || len(out.written) != 40 || slices.Max(slices.Collect(maps.Values(out.written))) != 1 {
+		t.Fatalf("a finished load was loaded again: %+v %v", p, err)
+	}
+}
+
+func TestRefusesNonsense(t *testing.T) {
+	for _, p := range []Progress{
+		{Total: 3, Next: 4}, {Total: -1}, {Total: 2, Next: 1, Open: []Open{{Segment: 1}}}, {Total: MaxSegments + 1},
+		{Total: 3, Next: 3, Open: []Open{{Segment: 2}, {Segment: 1}}},
+	} {
+		s := &Scan{Table: "Orders", Source: newMemory(1), Write: (&target{}).write, Save: discard}
+		if _, err := s.Run(context.Background(), p); !errors.Is(err, ErrProgress) {
+			t.Errorf("%+v: %v", p, err)
+		}
+	}
+}
+
+func TestAPageThatDoesNotMoveIsAnError(t *testing.T) {
+	m := newMemory(10)
+	stuck := cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: cdc.String("item1")}})
+	s := &Scan{Table: "Orders", Source: repeating{m, stuck}, Write: (&target{}).write, Save: discard}
+	if _, err := s.Run(context.Background(), Progress{}); !cdc.Is(err, cdc.Malformed) {
+		t.Fatal(err)
+	}
+}
+
+type repeating struct {
+	*memory
+	next cdc.Item
+}
+
+func (r repeating) Scan(context.Context, string, int, int, cdc.Item, int) (ScanPage, error) {
+	return ScanPage{Next: r.next}, nil
+}
+
+// TestH31_H32_ImagesDoNotClaimToBeYounger: the time given with a page is when it was asked for, repeated requests and clocks
+// that are ahead included (B3).
+func TestH31_H32_ImagesDoNotClaimToBeYounger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory(30)
+		slow := 0
+		m.calls = func(ctx context.Context) error {
+			if slow++; slow == 2 {
+				_ = task.Sleep(ctx, time.Minute)
+				return &cdc.Error{Op: "Scan", Reason: cdc.Throttled, Err: errors.New("busy")}
+			}
+			return task.Sleep(ctx, time.Second)
+		}
+		ctx := context.Background()
+		asked := task.Now(ctx)
+		s := &Scan{
+			Table: "Orders", Source: m, Save: discard,
+			Retry: func(ctx context.Context, op func(context.Context) error) error {
+				for {
+					asked = task.Now(ctx)
+					if err := op(ctx); err == nil {
+						return nil
+					}
+				}
+			},
+			Write: func(_ context.Context, _ []cdc.Item, at time.Time) error {
+				if !at.Equal(asked) {
+					t.Errorf("claims %s, was asked for at %s", at, asked)
+				}
+				return nil
+			},
+		}
+		if _, err := s.Run(ctx, Progress{}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	sent := day.Add(time.Hour)
+	for _, c := range []struct {
+		answered time.Time
+		took     time.Duration
+		want     time.Time
+	}{
+		{time.Time{}, time.Second, sent},
+		{day, time.Second, day.Add(-time.Second)},                            // the worker's clock is an hour ahead
+		{sent.Add(time.Hour), time.Second, sent},                             // the worker's clock is behind
+		{sent.Add(time.Second), 3 * time.Second, sent.Add(-2 * time.Second)}, // the service floors to the second
+	} {
+		if got := imageTime(sent, c.answered, c.took); !got.Equal(c.want) {
+			t.Errorf("%+v: %s", c, got)
+		}
+	}
+}
+
+func TestPacedLoadAndLiveThrottle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, out := newMemory(3000), &target{}
+		m.pages = func(uint64) int { return 1000 }
+		ctx := context.Background()
+		rows := NewThrottle(100)
+		var waited time.Duration
+		saves := 0
+		s := &Scan{
+			Table: "Orders", Segments: 2, Source: m, Write: out.write, Rows: rows,
+			Save:   func(context.Context, Progress) error { saves++; return nil },
+			Events: Events{Throttled: func(d time.Duration) { waited += d }},
+		}
+		g := task.NewGroup(ctx, 0)
+		g.Go("operator", func(ctx context.Context) error {
+			_ = task.Sleep(ctx, 10*time.Second)
+			rows.Set(ctx, 1000)
+			return nil
+		})
+		began := task.Mono(ctx)
+		if _, err := s.Run(ctx, Progress{}); err != nil {
+			t.Fatal(err)
+		}
+		took := task.Mono(ctx) - began
+		if err := g.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		// 10 s at 100 rows/s, then 2,000 rows at 1,000; the bursts of a second each and the last pages are not waited for.
+		if took < 10*time.Second || took > 13*time.Second {
+			t.Errorf("took %s", took)
+		}
+		if waited == 0 || saves < int(took/time.Second)/2 || saves > int(took/time.Second)+1 {
+			t.Errorf("waited %s, saved %d times in %s", waited, saves, took)
+		}
+		if out.missing(m) != nil {
+			t.Error("items are missing")
+		}
+	})
+}
+
+func TestUnthrottledNeverWaits(t *testing.T) {
+	for _, rows := range []*Throttle{nil, NewThrottle(0), NewThrottle(-1)} {
+		if waited, err := rows.Take(context.Background(), 1<<30); waited != 0 || err != nil || rows.pageLimit(4) != 0 {
+			t.Errorf("%s %v, pages of %d", waited, err, rows.pageLimit(4))
+		}
+	}
+	for limit, want := range map[float64]int{1: 25, 200: 50, 4000: 1000, 1e6: 0} {
+		if got := NewThrottle(limit).pageLimit(4); got != want {
+			t.Errorf("%v rows/s over 4: pages of %d", limit, got)
+		}
+	}
+}
+
+// TestEndedContext: a load that is told to stop returns what is durable, without a save that it may no longer have the right to.
+func TestEndedContext(t *testing.T) {
+	stop := errors.New("stop")
+	ctx, cancel := context.WithCancelCause(context.Background())
+	m, out := newMemory(100), &target{}
+	saves, pages := 0, 0
+	s := &Scan{
+		Table: "Orders", Segments: 3, Parallel: 1, Source: m,
+		Write: func(ctx context.Context, items []cdc.Item, at time.Time) error {
+			if pages++; pages == 4 {
+				cancel(stop)
+				return context.Cause(ctx)
+			}
+			return out.write(ctx, items, at)
+		},
+		Save: func(context.Context, Progress) error { saves++; return nil },
+	}
+	p, err := s.Run(ctx, Progress{})
+	if !errors.Is(err, stop) || saves != 0 || p.Done() || p.Items != int64(len(out.written)) || len(out.written) == 0 {
+		t.Fatalf("%+v %v, %d saves", p, err, saves)
+	}
+	p, err = s.Run(context.Background(), p)
+	if err != nil || !p.Done() || out.missing(m) != nil {
+		t.Fatalf("%+v %v", p, err)
+	}
+}
+
+func TestProgressText(t *testing.T) {
+	n, err := cdc.Number("17.50")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := Progress{Generation: 3, Total: 9, Next: 2, Items: 12, Open: []Open{
+		{Segment: 0},
+		{Segment: 1, Items: 12, After: cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: cdc.Binary([]byte{0, 255})}, {Name: "sk", Value: n}})},
+	}}
+	text, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `{"generation":3,"total":9,"next":2,"open":[{"segment":0},{"segment":1,"after":{"pk":{"B":"AP8="},"sk":{"N":"17.5"}},"items":12}],"items":12}`
+	if string(text) != want {
+		t.Errorf("got %s", text)
+	}
+	var back Progress
+	if err := json.Unmarshal(text, &back); err != nil {
+		t.Fatal(err)
+	}
+	if !back.Open[1].After.Equal(p.Open[1].After) || back.Total != p.Total || back.Items != p.Items || back.SegmentsDone() != 0 {
+		t.Errorf("got %+v", back)
+	}
+}

@@ -1,0 +1,49 @@
+package backfill
+
+import (
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// Description is what DynamoDB says of a table.
+// Source: https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TableDescription.html
+type Description struct {
+	Name string
+	ARN  string
+	// Status is ACTIVE, CREATING, UPDATING, DELETING, … as the service names it.
+	Status string
+	// PrimaryKey is the partition key and, if the table has one, the sort key, in this order.
+	PrimaryKey []transform.KeyAttribute
+	// StreamARN and StreamLabel name the latest stream, which may be a disabled one: see StreamEnabled. Empty if the table
+	// never had a stream.
+	StreamARN     string
+	StreamLabel   string
+	StreamEnabled bool
+	// ViewType is what the stream's records carry: KEYS_ONLY, NEW_IMAGE, OLD_IMAGE or NEW_AND_OLD_IMAGES. Empty unless
+	// StreamEnabled.
+	ViewType string
+	// Items and Bytes are DynamoDB's own counts, brought up to date about every six hours.
+	Items, Bytes int64
+	CreatedAt    time.Time
+	// BillingMode is PROVISIONED or PAY_PER_REQUEST.
+	BillingMode string
+	// ReadCapacity is the provisioned read capacity in units a second, 0 if the table is billed per request.
+	ReadCapacity int64
+	// Replicas are the other regions of a global table, sorted.
+	Replicas []string
+	// At is the service's own clock when it answered, zero if it did not say.
+	At time.Time
+}
+
+// ScanPage is the outcome of one Scan request: at most 1 MB of items, in no order. It may be empty and not the last.
+type ScanPage struct {
+	Items []cdc.Item
+	// Next is the key after which the following page begins. It does not exist (Item.Exists) if this page ends the segment.
+	Next cdc.Item
+	// At is the service's own clock when it answered, zero if it did not say.
+	At time.Time
+	// Consumed is what the page cost in read capacity units, 0 if the service did not say.
+	Consumed float64
+}
