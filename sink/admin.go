@@ -1,0 +1,326 @@
+package sink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"cloud.google.com/go/bigtable"
+	"cloud.google.com/go/bigtable/admin/apiv2/adminpb"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// Admin looks at tables and app profiles and creates what is missing. It never alters or drops what exists. It is the one user of
+// Bigtable's admin clients.
+type Admin struct {
+	in       Instance
+	tables   *bigtable.AdminClient
+	instance *bigtable.InstanceAdminClient
+}
+
+// ConnectAdmin opens the admin clients, as Connect opens the data client.
+func ConnectAdmin(ctx context.Context, in Instance, opts ...option.ClientOption) (*Admin, error) {
+	tables, err := bigtable.NewAdminClient(ctx, in.Project, in.Instance, opts...)
+	if err != nil {
+		return nil, fmt.Errorf("open the admin client of Bigtable instance %s of project %s: %w", in.Instance, in.Project, err)
+	}
+	instance, err := bigtable.NewInstanceAdminClient(ctx, in.Project, opts...)
+	if err != nil {
+		_ = tables.Close()
+		return nil, fmt.Errorf("open the instance admin client of project %s: %w", in.Project, err)
+	}
+	return &Admin{in, tables, instance}, nil
+}
+
+// Close closes the connections.
+func (a *Admin) Close() error { return errors.Join(a.tables.Close(), a.instance.Close()) }
+
+// Keep is a garbage collection rule in its simple forms; the zero value keeps everything.
+type Keep struct {
+	Versions int           // cells of a column beyond so many, counted from the newest, may be collected; 0: no such rule
+	Age      time.Duration // cells older than this may be collected; 0: no such rule
+}
+
+func (k Keep) policy() bigtable.GCPolicy {
+	var rules []bigtable.GCPolicy
+	if k.Versions > 0 {
+		rules = append(rules, bigtable.MaxVersionsPolicy(k.Versions))
+	}
+	if k.Age > 0 {
+		rules = append(rules, bigtable.MaxAgePolicy(k.Age))
+	}
+	switch len(rules) {
+	case 0:
+		return bigtable.NoGcPolicy()
+	case 1:
+		return rules[0]
+	default:
+		return bigtable.UnionPolicy(rules...)
+	}
+}
+
+// FamilySpec is a family that a table must have.
+type FamilySpec struct {
+	Name string
+	// Keep is the rule with which the family is created.
+	Keep Keep
+	// Check judges the rule of a family that exists. Any: it is not looked at.
+	Check Check
+}
+
+// Check says what the garbage collection rule of an existing family must be.
+type Check uint8
+
+// The checks.
+const (
+	Any       Check = iota // the family's rule is the owner's business
+	NoAge                  // no age rule may stand anywhere in it: it would eat versions that live
+	ExactlyAt              // an age rule of exactly Keep.Age: sooner lets deleted rows return, later is not what was configured
+)
+
+// TableSpec is a table that must be there.
+type TableSpec struct {
+	Name     string
+	Families []FamilySpec
+	// SplitKeys are where a new table is split from the start, ascending, so that a large load does not begin on one tablet.
+	SplitKeys []string
+}
+
+// TargetSpec is a target table: the data families and our own two.
+func TargetSpec(table string, tombstoneAge time.Duration, dataFamilies ...string) TableSpec {
+	spec := TableSpec{Name: table}
+	for _, family := range dataFamilies {
+		spec.Families = append(spec.Families, FamilySpec{Name: family, Keep: Keep{Versions: 1}})
+	}
+	spec.Families = append(spec.Families,
+		FamilySpec{Name: LiveFamily, Keep: Keep{Versions: 1}, Check: NoAge},
+		FamilySpec{Name: GoneFamily, Keep: Keep{Age: tombstoneAge}, Check: ExactlyAt})
+	return spec
+}
+
+// StateSpec is the state table: the family of parked records, and those of the ledger.
+func StateSpec(table string, ledgerFamilies ...string) TableSpec {
+	spec := TableSpec{Name: table, Families: []FamilySpec{{Name: ParkedFamily, Keep: Keep{Versions: 1}, Check: NoAge}}}
+	for _, family := range ledgerFamilies {
+		spec.Families = append(spec.Families, FamilySpec{Name: family, Keep: Keep{Versions: 1}, Check: NoAge})
+	}
+	return spec
+}
+
+// Problem is what is wrong with a table.
+type Problem uint8
+
+// The problems.
+const (
+	MissingTable  Problem = iota + 1
+	MissingFamily         // of a table that exists
+	EatsVersions          // an age rule where versions must live as long as their rows
+	WrongAge              // the tombstones' family has another rule than state.tombstone_age
+)
+
+var problemNames = [...]string{"", "table does not exist", "family does not exist", "garbage collection would eat versions", "tombstones are kept for another time than configured"}
+
+// String describes the problem.
+func (p Problem) String() string { return problemNames[p] }
+
+// SchemaError is a table that is not as it must be.
+type SchemaError struct {
+	Problem Problem
+	Table   string
+	Family  string // "" for MissingTable
+	Have    string // the family's rule as it is; "" if it is missing
+	Want    string // the rule it should have
+}
+
+func (e *SchemaError) Error() string {
+	if e.Problem == MissingTable {
+		return fmt.Sprintf("table %s: %s", e.Table, e.Problem)
+	}
+	return fmt.Sprintf("table %s, family %s: %s (has %q, wanted %q)", e.Table, e.Family, e.Problem, e.Have, e.Want)
+}
+
+// Made says what Prepare created.
+type Made struct {
+	Tables   []string
+	Families []string // <table>:<family>, of tables that existed
+}
+
+// Prepare checks the tables and, if create is set, makes those tables and families that are missing. Other workers may do the same
+// at once. Errors are *SchemaError for what is missing or unfit, *Error for what the service refuses.
+func (a *Admin) Prepare(ctx context.Context, specs []TableSpec, create bool) (Made, error) {
+	var made Made
+	for _, spec := range specs {
+		if err := a.prepare(ctx, spec, create, &made); err != nil {
+			return made, err
+		}
+	}
+	return made, nil
+}
+
+func (a *Admin) prepare(ctx context.Context, spec TableSpec, create bool, made *Made) error {
+	info, err := a.tables.TableInfo(ctx, spec.Name)
+	if status.Code(err) == codes.NotFound {
+		if !create {
+			return &SchemaError{Problem: MissingTable, Table: spec.Name}
+		}
+		switch err := a.createTable(ctx, spec); status.Code(err) {
+		case codes.OK:
+			made.Tables = append(made.Tables, spec.Name)
+		case codes.AlreadyExists: // another worker was faster
+		default:
+			return classify("CreateTable", err)
+		}
+		info, err = a.tables.TableInfo(ctx, spec.Name)
+	}
+	if err != nil {
+		return classify("GetTable", err)
+	}
+	for _, family := range spec.Families {
+		n := slices.IndexFunc(info.FamilyInfos, func(f bigtable.FamilyInfo) bool { return f.Name == family.Name })
+		if n >= 0 {
+			if err := family.judge(spec.Name, info.FamilyInfos[n].FullGCPolicy); err != nil {
+				return err
+			}
+			continue
+		}
+		if !create {
+			return &SchemaError{Problem: MissingFamily, Table: spec.Name, Family: family.Name, Want: ruleText(family.Keep.policy())}
+		}
+		err := a.tables.CreateColumnFamilyWithConfig(ctx, spec.Name, family.Name, bigtable.Family{GCPolicy: family.Keep.policy()})
+		switch status.Code(err) {
+		case codes.OK:
+			made.Families = append(made.Families, spec.Name+":"+family.Name)
+		case codes.AlreadyExists:
+		default:
+			return classify("ModifyColumnFamilies", err)
+		}
+	}
+	return nil
+}
+
+func (a *Admin) createTable(ctx context.Context, spec TableSpec) error {
+	families := make(map[string]bigtable.Family, len(spec.Families))
+	for _, f := range spec.Families {
+		families[f.Name] = bigtable.Family{GCPolicy: f.Keep.policy()}
+	}
+	return a.tables.CreateTableFromConf(ctx, &bigtable.TableConf{TableID: spec.Name, SplitKeys: spec.SplitKeys, ColumnFamilies: families})
+}
+
+// judge checks the rule of a family that exists.
+func (f FamilySpec) judge(table string, have bigtable.GCPolicy) error {
+	fail := func(p Problem) error {
+		return &SchemaError{Problem: p, Table: table, Family: f.Name, Have: ruleText(have), Want: ruleText(f.Keep.policy())}
+	}
+	switch f.Check {
+	case NoAge:
+		// Rules on the number of versions are harmless, whatever the number: a version column has one cell at one timestamp.
+		if hasAge(have) {
+			return fail(EatsVersions)
+		}
+	case ExactlyAt:
+		if age, ok := have.(bigtable.MaxAgeGCPolicy); !ok || time.Duration(age) != f.Keep.Age {
+			return fail(WrongAge)
+		}
+	}
+	return nil
+}
+
+func hasAge(policy bigtable.GCPolicy) bool {
+	switch p := policy.(type) {
+	case bigtable.MaxAgeGCPolicy:
+		return true
+	case bigtable.UnionGCPolicy:
+		return slices.ContainsFunc(p.Children, hasAge)
+	case bigtable.IntersectionGCPolicy:
+		return slices.ContainsFunc(p.Children, hasAge)
+	default:
+		return false
+	}
+}
+
+// ruleText writes a rule as cbt does: maxversions=1, maxage=14d, or the client's own form for those that combine others.
+func ruleText(policy bigtable.GCPolicy) string {
+	switch p := policy.(type) {
+	case nil:
+		return "never"
+	case bigtable.MaxVersionsGCPolicy:
+		return fmt.Sprintf("maxversions=%d", int(p))
+	case bigtable.MaxAgeGCPolicy:
+		return "maxage=" + p.GetDurationString()
+	default:
+		if text := strings.TrimSpace(p.String()); text != "" {
+			return text
+		}
+		return "never"
+	}
+}
+
+// Profile is what is known of an app profile.
+type Profile struct {
+	// Cluster is the one cluster that requests are routed to; empty if it cannot be told.
+	Cluster string
+	// Note says why something cannot be told, for the operator; empty if all is known.
+	Note string
+}
+
+// ProfileProblem is what is wrong with an app profile.
+type ProfileProblem uint8
+
+// The problems.
+const (
+	MissingProfile ProfileProblem = iota + 1
+	MultiCluster                  // requests may go to several clusters, and two of them may both pass the guard
+	NoTransactions                // single-row transactions are off: conditional writes are refused
+)
+
+var profileProblems = [...]string{"does not exist", "routes to more than one cluster", "does not allow single-row transactions"}
+
+// ProfileError is an app profile that cannot be used.
+type ProfileError struct {
+	Problem  ProfileProblem
+	Instance string
+	Profile  string
+}
+
+func (e *ProfileError) Error() string {
+	return fmt.Sprintf("app profile %s of instance %s %s", e.Profile, e.Instance, profileProblems[e.Problem-1])
+}
+
+// Profile looks at the app profile and refuses one that is not safe: *ProfileError. Where it cannot be told, as on emulators or
+// without the permission to look, the answer has a note instead.
+func (a *Admin) Profile(ctx context.Context) (Profile, error) {
+	name := a.in.AppProfile
+	if name == "" {
+		name = "default"
+	}
+	p, err := a.instance.GetAppProfile(ctx, a.in.Instance, name)
+	switch status.Code(err) {
+	case codes.OK:
+		return judgeProfile(p, a.in.Instance, name)
+	case codes.NotFound:
+		return Profile{}, &ProfileError{MissingProfile, a.in.Instance, name}
+	case codes.Unimplemented:
+		return Profile{Note: "cannot tell whether the app profile is single-cluster with single-row transactions: the service does not answer (an emulator?)"}, nil
+	case codes.PermissionDenied:
+		return Profile{Note: "cannot tell whether the app profile is single-cluster with single-row transactions: permission bigtable.appProfiles.get is missing"}, nil
+	default:
+		return Profile{}, classify("GetAppProfile", err)
+	}
+}
+
+func judgeProfile(p *adminpb.AppProfile, instance, name string) (Profile, error) {
+	single := p.GetSingleClusterRouting()
+	switch {
+	case single == nil:
+		return Profile{}, &ProfileError{MultiCluster, instance, name}
+	case !single.GetAllowTransactionalWrites():
+		return Profile{}, &ProfileError{NoTransactions, instance, name}
+	default:
+		return Profile{Cluster: single.GetClusterId()}, nil
+	}
+}

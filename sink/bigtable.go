@@ -1,0 +1,227 @@
+package sink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+
+	"cloud.google.com/go/bigtable"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// Instance names a Bigtable instance and the way to it.
+type Instance struct {
+	Project  string
+	Instance string
+	// AppProfile must have single-cluster routing and single-row transactions (Admin.Profile); empty is the instance's default.
+	AppProfile string
+}
+
+// Bigtable is a Table, a Reader and, by Records, a store of records, over the data client of Cloud Bigtable.
+type Bigtable struct {
+	client *bigtable.Client
+
+	mu     sync.Mutex
+	tables map[string]*bigtable.Table
+}
+
+// maxMessageBytes is what one request or answer may take: Bigtable's own limit is 256 MB.
+// Source: https://cloud.google.com/bigtable/quotas#limits-operations
+const maxMessageBytes = 1 << 28
+
+// Connect opens the data client. Credentials are Application Default Credentials; BIGTABLE_EMULATOR_HOST is honoured, so a caller
+// that must not talk to an emulator looks at it before (H67). It does not wait for the service to be reached: Ping does.
+func Connect(ctx context.Context, in Instance, opts ...option.ClientOption) (*Bigtable, error) {
+	// The session data plane and the client's own metrics need permissions beyond reading and writing the tables.
+	config := bigtable.ClientConfig{
+		AppProfile: in.AppProfile, DisableSession: true, MetricsProvider: bigtable.NoopMetricsProvider{},
+	}
+	opts = append([]option.ClientOption{
+		option.WithGRPCDialOption(grpc.WithDefaultCallOptions(grpc.MaxCallSendMsgSize(maxMessageBytes), grpc.MaxCallRecvMsgSize(maxMessageBytes))),
+	}, opts...)
+	emulator, err := dialEmulator()
+	if err != nil {
+		return nil, err
+	}
+	if emulator != nil {
+		opts = append(opts, option.WithGRPCConn(emulator))
+	}
+	client, err := bigtable.NewClientWithConfig(ctx, in.Project, in.Instance, config, opts...)
+	if err != nil {
+		return nil, fmt.Errorf("open Bigtable instance %s of project %s: %w", in.Instance, in.Project, err)
+	}
+	return &Bigtable{client: client, tables: map[string]*bigtable.Table{}}, nil
+}
+
+// dialEmulator connects to the emulator that the environment names, or returns nil. The client would dial it by itself, but
+// with gRPC's default message size, which a large item exceeds.
+func dialEmulator() (*grpc.ClientConn, error) {
+	host := os.Getenv("BIGTABLE_EMULATOR_HOST")
+	if host == "" {
+		return nil, nil
+	}
+	for _, scheme := range []string{"http://", "https://", "passthrough:///"} {
+		host = strings.TrimPrefix(host, scheme)
+	}
+	conn, err := grpc.NewClient("passthrough:///"+host, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallSendMsgSize(maxMessageBytes), grpc.MaxCallRecvMsgSize(maxMessageBytes)))
+	if err != nil {
+		return nil, fmt.Errorf("connect to the Bigtable emulator at %s: %w", host, err)
+	}
+	return conn, nil
+}
+
+// Close closes the connections.
+func (b *Bigtable) Close() error { return b.client.Close() }
+
+// Ping returns nil when the instance answers, or *Error.
+func (b *Bigtable) Ping(ctx context.Context) error {
+	return classify("PingAndWarm", b.client.PingAndWarm(ctx))
+}
+
+// Open is the client's own handle of a table, for the ledger's store.
+func (b *Bigtable) Open(table string) *bigtable.Table {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	t := b.tables[table]
+	if t == nil {
+		t = b.client.Open(table)
+		b.tables[table] = t
+	}
+	return t
+}
+
+// Apply implements Table. The client never repeats a conditional mutation by itself.
+func (b *Bigtable) Apply(ctx context.Context, r *Request) (applied bool, err error) {
+	change := bigtable.NewMutation()
+	for i := range r.Ops {
+		op := &r.Ops[i]
+		switch op.Kind {
+		case DeleteFamily:
+			change.DeleteCellsInFamily(op.Family)
+		case DeleteColumn:
+			change.DeleteCellsInColumn(op.Family, op.Qualifier)
+		case SetCell:
+			change.Set(op.Family, op.Qualifier, bigtable.Timestamp(op.Timestamp), op.Value)
+		default:
+			panic(fmt.Sprintf("sink: unknown operation %d", op.Kind))
+		}
+	}
+	var refused bool
+	err = b.Open(r.Table).Apply(ctx, r.Row, bigtable.NewCondMutation(filter(r.Refuse), nil, change), bigtable.GetCondMutationResult(&refused))
+	if err != nil {
+		return false, classify("CheckAndMutateRow", err)
+	}
+	return !refused, nil
+}
+
+// filter passes a cell exactly if the predicate holds. Columns are given as ranges, never as regular expressions, in which a
+// qualifier made from data would match others (H74); and nothing limits the cells to the latest: a server clock that stepped
+// back between two tombstones would hide the higher version (H77).
+func filter(p Predicate) bigtable.Filter {
+	columns := make([]bigtable.Filter, len(p.Families))
+	for i, family := range p.Families {
+		columns[i] = bigtable.ColumnRangeFilter(family, p.Qualifier, p.Qualifier+"\x00") // the end is exclusive: this column alone
+	}
+	column := columns[0]
+	if len(columns) > 1 {
+		column = bigtable.InterleaveFilters(columns...)
+	}
+	return bigtable.ChainFilters(column, bigtable.ValueRangeFilter([]byte(p.AtLeast), nil))
+}
+
+// ReadRows implements Reader. The client resumes a broken stream behind the last row it gave.
+func (b *Bigtable) ReadRows(ctx context.Context, table string, r Range, f func(Row) error) error {
+	var stop error
+	err := b.Open(table).ReadRows(ctx, rowRange(r), func(row bigtable.Row) bool {
+		stop = f(rowOf(row))
+		return stop == nil
+	})
+	if stop != nil {
+		return stop
+	}
+	return classify("ReadRows", err)
+}
+
+func rowRange(r Range) bigtable.RowRange {
+	if r.To == "" {
+		return bigtable.InfiniteRange(r.From)
+	}
+	return bigtable.NewRange(r.From, r.To)
+}
+
+// rowOf converts a row. Within a family, cells come by qualifier and from newest to oldest.
+func rowOf(row bigtable.Row) Row {
+	families := make([]string, 0, len(row))
+	for family := range row {
+		families = append(families, family)
+	}
+	slices.Sort(families)
+	var cells []transform.Cell
+	for _, family := range families {
+		for _, item := range row[family] {
+			cells = append(cells, transform.Cell{
+				Family: family, Qualifier: item.Column[len(family)+1:], Timestamp: int64(item.Timestamp), Value: item.Value,
+			})
+		}
+	}
+	return NewRow(row.Key(), cells)
+}
+
+// ParkedFamily holds parked records in the state table; ParkedColumn is its one column.
+const (
+	ParkedFamily = "parked"
+	ParkedColumn = "r"
+)
+
+// Records is the store of parked records in the state table.
+func (b *Bigtable) Records(stateTable string) Records {
+	return records{b.Open(stateTable)}
+}
+
+type records struct{ table *bigtable.Table }
+
+// Put writes by way of a conditional mutation, too, because that is the one kind of write the client never repeats by itself: a
+// permanent error that asks for a repeat would be repeated for ever (H50). Both branches write.
+func (r records) Put(ctx context.Context, key string, data []byte) error {
+	set := bigtable.NewMutation()
+	set.Set(ParkedFamily, ParkedColumn, 0, data)
+	return classify("CheckAndMutateRow", r.table.Apply(ctx, key, bigtable.NewCondMutation(bigtable.PassAllFilter(), set, set)))
+}
+
+func (r records) Delete(ctx context.Context, key string) error {
+	drop := bigtable.NewMutation()
+	drop.DeleteCellsInFamily(ParkedFamily)
+	return classify("CheckAndMutateRow", r.table.Apply(ctx, key, bigtable.NewCondMutation(bigtable.PassAllFilter(), drop, nil)))
+}
+
+func (r records) Scan(ctx context.Context, prefix string, keysOnly bool, f func(key string, data []byte) error) error {
+	column := bigtable.ChainFilters(bigtable.ColumnRangeFilter(ParkedFamily, ParkedColumn, ParkedColumn+"\x00"), bigtable.LatestNFilter(1))
+	if keysOnly {
+		column = bigtable.ChainFilters(column, bigtable.StripValueFilter())
+	}
+	var stop error
+	err := r.table.ReadRows(ctx, rowRange(Prefix(prefix)), func(row bigtable.Row) bool {
+		stop = errors.New("a row without a record")
+		if items := row[ParkedFamily]; len(items) == 1 {
+			data := items[0].Value
+			if keysOnly {
+				data = nil
+			}
+			stop = f(row.Key(), data)
+		}
+		return stop == nil
+	}, bigtable.RowFilter(column))
+	if stop != nil {
+		return stop
+	}
+	return classify("ReadRows", err)
+}

@@ -1,0 +1,220 @@
+package sink
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// ParkingLot is where a Writer puts what it cannot store.
+type ParkingLot interface {
+	// Park stores a record. Storing it again changes nothing.
+	Park(ctx context.Context, p transform.Parked) error
+	// Count is how many items are parked over all tables, counted no further than limit.
+	Count(ctx context.Context, limit int) (int, error)
+}
+
+// Records is a small store of keyed records, in the state table for example. Errors are *Error.
+type Records interface {
+	// Put stores a record, whether there is one or not.
+	Put(ctx context.Context, key string, data []byte) error
+	// Delete removes a record, if there is one.
+	Delete(ctx context.Context, key string) error
+	// Scan calls f for each record whose key begins with prefix, in the order of keys. Data is nil if keysOnly. It returns the
+	// error of f if f returns one.
+	Scan(ctx context.Context, prefix string, keysOnly bool, f func(key string, data []byte) error) error
+}
+
+// Parking is the ParkingLot in the state table. A record's key is <name>/parked/<source table>/<hash of the item key>/<version>: the
+// same change parks at the same place, and keys of items do not show in keys of records.
+type Parking struct {
+	records Records
+	prefix  string
+}
+
+// NewParking returns the parking lot of the named migration.
+func NewParking(records Records, name string) *Parking {
+	return &Parking{records, name + "/parked/"}
+}
+
+// Ref names a parked record within its migration: <source table>/<hash of the item key>/<version>.
+type Ref string
+
+// RefOf is the place of a record.
+func RefOf(p transform.Parked) Ref {
+	sum := sha256.Sum256([]byte(p.Key))
+	return Ref(p.Source + "/" + hex.EncodeToString(sum[:16]) + "/" + string(p.Version))
+}
+
+// ErrNotParked is returned for a reference to no record.
+var ErrNotParked = errors.New("no such parked item")
+
+// parkedFormat is the number of the record's form. A reader refuses a higher one.
+const parkedFormat = 1
+
+// parkedRecord is what is stored.
+type parkedRecord struct {
+	Format  int             `json:"format"`
+	Source  string          `json:"source"`
+	Key     string          `json:"key"`
+	Version string          `json:"version"`
+	Reason  string          `json:"reason"`
+	Change  json.RawMessage `json:"change"`
+}
+
+// Park implements ParkingLot.
+func (p *Parking) Park(ctx context.Context, record transform.Parked) error {
+	change, err := cdc.MarshalChange(record.Change)
+	if err != nil {
+		return fmt.Errorf("parked item of table %s: %w", record.Source, err)
+	}
+	data, err := json.Marshal(parkedRecord{
+		Format: parkedFormat, Source: record.Source, Key: record.Key, Version: string(record.Version), Reason: record.Reason, Change: change,
+	})
+	if err != nil {
+		return fmt.Errorf("parked item of table %s: %w", record.Source, err)
+	}
+	return p.records.Put(ctx, p.prefix+string(RefOf(record)), data)
+}
+
+// errEnough ends a scan early.
+var errEnough = errors.New("enough")
+
+// Count implements ParkingLot. Several parked changes of one item count once.
+func (p *Parking) Count(ctx context.Context, limit int) (int, error) {
+	return p.count(ctx, p.prefix, limit)
+}
+
+// CountOf is how many items of one source table are parked.
+func (p *Parking) CountOf(ctx context.Context, source string) (int, error) {
+	return p.count(ctx, p.prefix+source+"/", 0)
+}
+
+func (p *Parking) count(ctx context.Context, prefix string, limit int) (int, error) {
+	n, last := 0, ""
+	err := p.records.Scan(ctx, prefix, true, func(key string, _ []byte) error {
+		item := key[:max(0, strings.LastIndexByte(key, '/'))]
+		if item == last {
+			return nil
+		}
+		last = item
+		if n++; n == limit {
+			return errEnough
+		}
+		return nil
+	})
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return n, err
+}
+
+// List calls f for each parked record of a source table, or of all if source is empty: by table, item and version.
+func (p *Parking) List(ctx context.Context, source string, f func(Ref, transform.Parked) error) error {
+	prefix := p.prefix
+	if source != "" {
+		prefix += source + "/"
+	}
+	return p.records.Scan(ctx, prefix, false, func(key string, data []byte) error {
+		record, err := parseParked(data)
+		if err != nil {
+			return fmt.Errorf("parked item %s: %w", strings.TrimPrefix(key, p.prefix), err)
+		}
+		return f(Ref(strings.TrimPrefix(key, p.prefix)), record)
+	})
+}
+
+// Get is one parked record, or ErrNotParked.
+func (p *Parking) Get(ctx context.Context, ref Ref) (record transform.Parked, err error) {
+	found := false
+	key := p.prefix + string(ref)
+	err = p.records.Scan(ctx, key, false, func(k string, data []byte) error {
+		if k != key {
+			return errEnough
+		}
+		found = true
+		record, err = parseParked(data)
+		return err
+	})
+	if err != nil && !errors.Is(err, errEnough) {
+		return transform.Parked{}, fmt.Errorf("parked item %s: %w", ref, err)
+	}
+	if !found {
+		return transform.Parked{}, fmt.Errorf("%w: %s", ErrNotParked, ref)
+	}
+	return record, nil
+}
+
+// Remove forgets a record; nothing happens if there is none.
+func (p *Parking) Remove(ctx context.Context, ref Ref) error {
+	return p.records.Delete(ctx, p.prefix+string(ref))
+}
+
+// Resolve forgets the parked records of a mapping's table that a later change has healed: images are whole, so once the row
+// that a parked item maps to holds a higher version, live or as a tombstone, nothing of the parked change is missing any
+// more. It returns how many records it removed and how many are left.
+func (p *Parking) Resolve(ctx context.Context, m *transform.Mapping, rows Reader) (resolved, left int, err error) {
+	var healed []Ref
+	err = p.List(ctx, m.Source, func(ref Ref, record transform.Parked) error {
+		ok, err := isHealed(ctx, m, rows, record)
+		if ok {
+			healed = append(healed, ref)
+		} else {
+			left++
+		}
+		return err
+	})
+	for _, ref := range healed {
+		if err == nil {
+			err = p.Remove(ctx, ref)
+		}
+		if err == nil {
+			resolved++
+		}
+	}
+	return resolved, left, err
+}
+
+// isHealed reads the row of a parked item. An item without a row cannot be healed so: an operator decides.
+func isHealed(ctx context.Context, m *transform.Mapping, rows Reader, record transform.Parked) (bool, error) {
+	image := record.Change.New
+	if m.DependsOnKeyOnly() {
+		image = record.Change.Keys
+	}
+	key, err := m.Row(image)
+	if err != nil {
+		return false, nil
+	}
+	healed := false
+	err = rows.ReadRows(ctx, m.Table, Single(key), func(r Row) error {
+		healed = r.Held() > record.Version
+		return nil
+	})
+	return healed, err
+}
+
+func parseParked(data []byte) (transform.Parked, error) {
+	var record parkedRecord
+	if err := json.Unmarshal(data, &record); err != nil {
+		return transform.Parked{}, errors.New("the record is not what this program writes")
+	}
+	if record.Format != parkedFormat {
+		return transform.Parked{}, fmt.Errorf("the record has format %d; this program knows %d", record.Format, parkedFormat)
+	}
+	version, err := transform.ParseVersion(record.Version)
+	if err != nil {
+		return transform.Parked{}, err
+	}
+	change, err := cdc.UnmarshalChange(record.Change)
+	if err != nil {
+		return transform.Parked{}, err
+	}
+	return transform.Parked{Source: record.Source, Key: record.Key, Version: version, Reason: record.Reason, Change: change}, nil
+}

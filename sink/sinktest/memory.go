@@ -1,0 +1,235 @@
+// Package sinktest holds the reference against which package sink is measured: a target in memory that interprets requests
+// literally, and records and faults to go with it. Tests and the simulation use it; production code does not.
+package sinktest
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// Memory is a sink.Table and sink.Reader in memory. Unlike a real table it may be given a clock of the server that steps back.
+// It collects no garbage, as a real table need not for days.
+type Memory struct {
+	// ServerTime stamps cells written at sink.ServerTime; nil is the runtime's clock.
+	ServerTime func(ctx context.Context) time.Time
+
+	mu     sync.Mutex
+	tables map[string]*table
+}
+
+type table struct {
+	families map[string]bool
+	rows     map[string]row
+}
+
+// row holds cells by column. Cells of a column are by descending timestamp, with at most one of each.
+type row map[column][]transform.Cell
+
+type column struct{ family, qualifier string }
+
+// Create makes a table with the given families and our own two. It replaces one of that name.
+func (m *Memory) Create(name string, families ...string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.tables == nil {
+		m.tables = map[string]*table{}
+	}
+	t := &table{families: map[string]bool{sink.LiveFamily: true, sink.GoneFamily: true}, rows: map[string]row{}}
+	for _, f := range families {
+		t.families[f] = true
+	}
+	m.tables[name] = t
+}
+
+// Apply implements sink.Table.
+func (m *Memory) Apply(ctx context.Context, r *sink.Request) (bool, error) {
+	now := task.Now(ctx)
+	if m.ServerTime != nil {
+		now = m.ServerTime(ctx)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	t := m.tables[r.Table]
+	if t == nil {
+		return false, &sink.Error{Op: "CheckAndMutateRow", Reason: sink.Permanent, Code: "NotFound", Text: "the table does not exist"}
+	}
+	if err := t.check(r); err != nil {
+		return false, err
+	}
+	cells := t.rows[r.Row]
+	if cells.holds(r.Refuse) {
+		return false, nil
+	}
+	if cells == nil {
+		cells = row{}
+	}
+	for _, op := range r.Ops {
+		cells.execute(op, now)
+	}
+	if len(cells) == 0 {
+		delete(t.rows, r.Row)
+	} else {
+		t.rows[r.Row] = cells
+	}
+	return true, nil
+}
+
+// check refuses a request as a whole before anything of it is executed.
+func (t *table) check(r *sink.Request) error {
+	if r.Row == "" || len(r.Row) > transform.MaxRowKeyBytes {
+		return rejected("row key")
+	}
+	for _, op := range r.Ops {
+		if !t.families[op.Family] {
+			return &sink.Error{Op: "CheckAndMutateRow", Reason: sink.Permanent, Code: "NotFound", Text: "a column family does not exist"}
+		}
+		if len(op.Qualifier) > transform.MaxQualifierBytes {
+			return rejected("qualifier")
+		}
+		if op.Kind == sink.SetCell && op.Timestamp != sink.ServerTime && (op.Timestamp < 0 || op.Timestamp%1000 != 0) {
+			return rejected("timestamp")
+		}
+	}
+	return nil
+}
+
+func rejected(what string) error {
+	return &sink.Error{Op: "CheckAndMutateRow", Reason: sink.Rejected, Code: "InvalidArgument", Text: what}
+}
+
+func (r row) holds(p sink.Predicate) bool {
+	for _, family := range p.Families {
+		for _, c := range r[column{family, p.Qualifier}] {
+			if string(c.Value) >= string(p.AtLeast) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (r row) execute(op sink.Op, now time.Time) {
+	switch op.Kind {
+	case sink.DeleteFamily:
+		maps.DeleteFunc(r, func(c column, _ []transform.Cell) bool { return c.family == op.Family })
+	case sink.DeleteColumn:
+		delete(r, column{op.Family, op.Qualifier})
+	case sink.SetCell:
+		c := transform.Cell{Family: op.Family, Qualifier: op.Qualifier, Timestamp: op.Timestamp, Value: slices.Clone(op.Value)}
+		if c.Timestamp == sink.ServerTime {
+			c.Timestamp = max(0, now.UnixMilli()) * 1000
+		}
+		at := column{op.Family, op.Qualifier}
+		cells := slices.DeleteFunc(r[at], func(o transform.Cell) bool { return o.Timestamp == c.Timestamp })
+		cells = append(cells, c)
+		slices.SortFunc(cells, func(a, b transform.Cell) int { return int(min(1, max(-1, b.Timestamp-a.Timestamp))) })
+		r[at] = cells
+	default:
+		panic("sinktest: unknown operation")
+	}
+}
+
+// ReadRows implements sink.Reader. The rows are those of the moment it was called.
+func (m *Memory) ReadRows(ctx context.Context, name string, r sink.Range, f func(sink.Row) error) error {
+	rows, err := m.snapshot(name, r)
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		if err := context.Cause(ctx); err != nil {
+			return &sink.Error{Op: "ReadRows", Reason: sink.Unknown, Code: "Canceled"}
+		}
+		if err := f(row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *Memory) snapshot(name string, r sink.Range) ([]sink.Row, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	t := m.tables[name]
+	if t == nil {
+		return nil, &sink.Error{Op: "ReadRows", Reason: sink.Permanent, Code: "NotFound", Text: "the table does not exist"}
+	}
+	var rows []sink.Row
+	for key, cells := range t.rows {
+		if key >= r.From && (r.To == "" || key < r.To) {
+			rows = append(rows, cells.read(key))
+		}
+	}
+	slices.SortFunc(rows, func(a, b sink.Row) int { return strings.Compare(a.Key, b.Key) })
+	return rows, nil
+}
+
+func (r row) read(key string) sink.Row {
+	columns := slices.SortedFunc(maps.Keys(r), func(a, b column) int {
+		if c := strings.Compare(a.family, b.family); c != 0 {
+			return c
+		}
+		return strings.Compare(a.qualifier, b.qualifier)
+	})
+	var cells []transform.Cell
+	for _, c := range columns {
+		for _, cell := range r[c] {
+			cell.Value = slices.Clone(cell.Value)
+			cells = append(cells, cell)
+		}
+	}
+	return sink.NewRow(key, cells)
+}
+
+// Records is a sink.Records in memory. The zero value is ready.
+type Records struct {
+	mu   sync.Mutex
+	data map[string][]byte
+}
+
+// Put implements sink.Records.
+func (r *Records) Put(_ context.Context, key string, data []byte) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.data == nil {
+		r.data = map[string][]byte{}
+	}
+	r.data[key] = slices.Clone(data)
+	return nil
+}
+
+// Delete implements sink.Records.
+func (r *Records) Delete(_ context.Context, key string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.data, key)
+	return nil
+}
+
+// Scan implements sink.Records.
+func (r *Records) Scan(_ context.Context, prefix string, keysOnly bool, f func(string, []byte) error) error {
+	r.mu.Lock()
+	keys := slices.Sorted(maps.Keys(r.data))
+	data := maps.Clone(r.data)
+	r.mu.Unlock()
+	for _, key := range keys {
+		if !strings.HasPrefix(key, prefix) {
+			continue
+		}
+		value := slices.Clone(data[key])
+		if keysOnly {
+			value = nil
+		}
+		if err := f(key, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,100 @@
+package sink
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// classify turns an error of the Bigtable client into *Error, and nil into nil.
+//
+// The reason follows from what failed. A RetryInfo among the details decides nothing: services attach it to errors that no
+// repeat mends, and who follows it repeats them for ever (H50).
+func classify(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var known *Error
+	if errors.As(err, &known) {
+		return known
+	}
+	code := status.Code(err)
+	if code == codes.Unknown {
+		// Not a status: the context's own error, or one of the client's before anything was sent.
+		if errors.Is(err, context.DeadlineExceeded) {
+			code = codes.DeadlineExceeded
+		} else if errors.Is(err, context.Canceled) {
+			code = codes.Canceled
+		}
+	}
+	message := status.Convert(err).Message()
+	return &Error{Op: op, Code: code.String(), Reason: reasonOf(code, message), Text: safeText(code, message)}
+}
+
+// reasonOf judges a failed request. Codes as documented at
+// https://cloud.google.com/bigtable/docs/status-codes and https://grpc.io/docs/guides/status-codes.
+func reasonOf(code codes.Code, message string) Reason {
+	switch code {
+	case codes.ResourceExhausted:
+		if strings.Contains(message, "larger than max") {
+			return Rejected // gRPC's own limit on the message: it will not shrink by waiting
+		}
+		return Throttled
+	case codes.PermissionDenied, codes.Unauthenticated:
+		return Denied
+	case codes.InvalidArgument, codes.OutOfRange:
+		return Rejected
+	case codes.NotFound, codes.FailedPrecondition, codes.Unimplemented, codes.AlreadyExists:
+		return Permanent
+	case codes.Unknown:
+		if strings.HasPrefix(message, "unknown family") {
+			return Permanent // the emulator's way to say it
+		}
+		return Unknown
+	default: // Unavailable, DeadlineExceeded, Canceled, Aborted, Internal, DataLoss
+		return Unknown
+	}
+}
+
+// permission is how IAM names what is missing.
+var permission = regexp.MustCompile(`bigtable\.(tables|instances|appProfiles|clusters)\.[a-zA-Z]{1,40}`)
+
+// safeText says what is known of the cause in words of our own, or in parts of the message that cannot hold item data. The
+// message itself may ("Error while mutating the row '…'").
+func safeText(code codes.Code, message string) string {
+	has := func(s string) bool { return strings.Contains(strings.ToLower(message), s) }
+	switch code {
+	case codes.PermissionDenied:
+		if p := permission.FindString(message); p != "" {
+			return "missing permission " + p
+		}
+	case codes.NotFound, codes.FailedPrecondition, codes.Unknown:
+		switch {
+		case has("family"):
+			return "a column family does not exist"
+		case has("app profile") || has("appprofile") || has("single-row transaction") || has("transactional"):
+			return "the app profile does not exist or does not allow single-row transactions"
+		case code == codes.NotFound && has("instance") && !has("/tables/"):
+			return "the instance does not exist"
+		case code == codes.NotFound && has("table"):
+			return "the table does not exist"
+		}
+	case codes.ResourceExhausted:
+		if has("larger than max") {
+			return "the request is larger than the server takes"
+		}
+		if has("quota") {
+			return "quota exceeded"
+		}
+	case codes.Unavailable:
+		// Made by gRPC on this side, before any request was sent: addresses and the operating system's words.
+		if strings.HasPrefix(message, "connection error: desc = ") || strings.HasPrefix(message, "name resolver error: ") {
+			return message
+		}
+	}
+	return ""
+}

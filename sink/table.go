@@ -1,0 +1,72 @@
+package sink
+
+import (
+	"context"
+	"strings"
+
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// Table executes conditional writes. Bigtable is one; sinktest.Memory is the reference that interprets requests literally.
+type Table interface {
+	// Apply executes a request and tells whether it was applied (true) or refused by its predicate (false). Errors are *Error;
+	// there are no attempts behind the caller's back.
+	Apply(ctx context.Context, r *Request) (applied bool, err error)
+}
+
+// Reader reads rows of a target table, for comparison.
+type Reader interface {
+	// ReadRows calls f for each row of the range in the order of keys. It returns nil only after the last row, the error of f if f
+	// returns one, or *Error.
+	ReadRows(ctx context.Context, table string, r Range, f func(Row) error) error
+}
+
+// Range is the rows from From, which is included, up to To, which is not; empty means no bound.
+type Range struct{ From, To string }
+
+// Single is the range of one row.
+func Single(row string) Range { return Range{row, row + "\x00"} }
+
+// Prefix is the range of all rows that begin with prefix.
+func Prefix(prefix string) Range {
+	end := strings.TrimRight(prefix, "\xff")
+	if end == "" {
+		return Range{From: prefix}
+	}
+	return Range{prefix, end[:len(end)-1] + string([]byte{end[len(end)-1] + 1})}
+}
+
+// Row is a row of a target table as it is stored.
+type Row struct {
+	Key string
+	// Version is the live version, empty if no item of ours lives in the row.
+	Version transform.Version
+	// Gone is the tombstone's version, empty if there is none.
+	Gone transform.Version
+	// Cells are the cells of all families but ours, by family, then qualifier, then from newest to oldest.
+	Cells []transform.Cell
+	// Own are the other cells of our two families, in the same order: those of a witness row, for example.
+	Own []transform.Cell
+}
+
+// Held is the higher of the row's live version and its tombstone: what the guard compares with.
+func (r Row) Held() transform.Version { return max(r.Version, r.Gone) }
+
+// NewRow sorts cells, which are by family, then qualifier, then from newest to oldest, to where they belong in a row. It serves
+// implementations of Reader.
+func NewRow(key string, cells []transform.Cell) Row {
+	r := Row{Key: key}
+	for _, c := range cells {
+		switch {
+		case c.Family == LiveFamily && c.Qualifier == VersionColumn:
+			r.Version = max(r.Version, transform.Version(c.Value))
+		case c.Family == GoneFamily && c.Qualifier == VersionColumn:
+			r.Gone = max(r.Gone, transform.Version(c.Value))
+		case c.Family == LiveFamily || c.Family == GoneFamily:
+			r.Own = append(r.Own, c)
+		default:
+			r.Cells = append(r.Cells, c)
+		}
+	}
+	return r
+}

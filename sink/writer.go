@@ -1,0 +1,316 @@
+package sink
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// Defaults of Options.
+const (
+	DefaultInFlight = 256
+	DefaultBytes    = 32 << 20
+	DefaultTimeout  = 20 * time.Second
+)
+
+// OnBadItem says what becomes of an item that cannot be mapped or stored.
+type OnBadItem uint8
+
+// The policies. Nothing is ever skipped.
+const (
+	Park OnBadItem = iota // put it aside whole, remove what it owned, go on
+	Stop                  // fail, write nothing of it
+)
+
+// Options are what a Writer needs. Table and Parking must be given.
+type Options struct {
+	Table   Table
+	Parking ParkingLot
+	// InFlight and Bytes bound the requests that are under way at once, over all callers; 0 means the default.
+	InFlight int
+	Bytes    int64
+	// Timeout bounds one request; 0 means the default. It is also how long a request may still be executed after its Write
+	// returned, as far as this side can tell.
+	Timeout time.Duration
+	// Floor is the generation of a source table as this process last read it: older mutations are fenced off. Nil: no floor.
+	Floor func(source string) uint32
+	// OnBadItem is the policy for items that cannot be mapped or stored.
+	OnBadItem OnBadItem
+	// MaxParked is how many items may be parked before Write fails with ErrParkedLimit; 0 means no limit.
+	MaxParked int
+	// MaxImageAge is the age above which an image is not put but parked: the tombstone that would refuse it may have been
+	// collected (H81). It is the tombstones' age less a margin for clocks and collection. 0 means no limit.
+	MaxImageAge time.Duration
+	// Events may be left out, in part or as a whole.
+	Events Events
+}
+
+// Events are what a Writer tells of itself. They are called from many tasks, must return soon, and carry no item data.
+type Events struct {
+	// Applied and Stale: a row is durable; the request took so long. Stale means that the row held a version as high already.
+	Applied func(source string, took time.Duration)
+	Stale   func(source string, took time.Duration)
+	// Failed: a request failed with a gRPC code, and is repeated, parked or given up by what follows.
+	Failed func(source, code string)
+	// Parked: an item's change was stored in the parking lot.
+	Parked func(source, reason string)
+}
+
+// Writer makes batches durable. One Writer serves the whole process: what it bounds, it bounds over all tables and shards.
+type Writer struct {
+	o     Options
+	rows  *task.Limit
+	bytes *task.Limit
+}
+
+// NewWriter returns a writer with defaults filled in.
+func NewWriter(o Options) *Writer {
+	if o.InFlight == 0 {
+		o.InFlight = DefaultInFlight
+	}
+	if o.Bytes == 0 {
+		o.Bytes = DefaultBytes
+	}
+	if o.Timeout == 0 {
+		o.Timeout = DefaultTimeout
+	}
+	if o.Floor == nil {
+		o.Floor = func(string) uint32 { return 0 }
+	}
+	return &Writer{o: o, rows: task.NewLimit(int64(o.InFlight)), bytes: task.NewLimit(o.Bytes)}
+}
+
+// Write returns nil when every row of the batch is durable, which is applied or refused as stale, and every parked record is
+// stored (S3). It waits while too much is under way.
+//
+// It does not back off, and repeats nothing itself. On an error it removes from the batch what is done: the caller repeats
+// Write with the same batch if Repeatable(err), and only what is open is sent again, identically (S4). A batch belongs to
+// one Write at a time.
+//
+// A row that the target rejects for what it contains is parked: its put becomes a remove of the same version, so that nothing
+// stale stays, and the record follows once all rows are durable. What ails the table as a whole is never parked (H50): it is an
+// error of reason Permanent or Denied. When ctx ends, its cause is returned.
+func (w *Writer) Write(ctx context.Context, b *transform.Batch) error {
+	if w.o.OnBadItem == Stop && len(b.Parked) > 0 {
+		return &BadItem{b.Source, b.Parked[0].Reason}
+	}
+	if err := w.refuseOld(ctx, b); err != nil {
+		return err
+	}
+	for len(b.Rows) > 0 {
+		if err := w.checkFloor(b); err != nil {
+			return err
+		}
+		if err := w.send(ctx, b); err != nil {
+			return err
+		}
+		// What is left was rejected and has become a remove. A rejected remove is an error, so this ends.
+	}
+	return w.park(ctx, b)
+}
+
+// checkFloor fences a batch of an old generation off. That is a saving, not the safety: a late request of an old generation is
+// refused by the row's version.
+func (w *Writer) checkFloor(b *transform.Batch) error {
+	floor := w.o.Floor(b.Source)
+	for i := range b.Rows {
+		if g := b.Rows[i].Version.Generation(); g < floor {
+			return fmt.Errorf("%w (generation %d, table %s is at %d)", ErrFenced, g, b.Source, floor)
+		}
+	}
+	return nil
+}
+
+// refuseOld parks what is too old to be put.
+func (w *Writer) refuseOld(ctx context.Context, b *transform.Batch) error {
+	if w.o.MaxImageAge <= 0 {
+		return nil
+	}
+	oldest := task.Now(ctx).Add(-w.o.MaxImageAge)
+	for i := range b.Rows {
+		if b.Rows[i].Remove || !b.Rows[i].At.Before(oldest) {
+			continue // a remove is harmless at any age: it is refused if the item lives at a newer version
+		}
+		if err := w.putAside(b, i, "the image is older than removed rows are remembered"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// putAside turns a put into a parked record and a remove at the same version. The put was not applied: if it had been, the
+// guard would have answered "stale", not rejected it; so the remove is newer than what the row holds.
+func (w *Writer) putAside(b *transform.Batch, i int, reason string) error {
+	if w.o.OnBadItem == Stop {
+		return &BadItem{b.Source, reason}
+	}
+	row := &b.Rows[i]
+	b.Parked = append(b.Parked, b.Park(*row, reason))
+	row.Remove, row.Cells = true, nil
+	return nil
+}
+
+// send sends all rows once, and leaves in the batch those that are not durable. It returns nil if all of those were
+// rejected puts, which are removes now.
+func (w *Writer) send(ctx context.Context, b *transform.Batch) error {
+	outcomes := make([]outcome, len(b.Rows))
+	var failed atomic.Bool // what ails the target ails the next row as well: do not send it
+	g := task.NewGroup(ctx, 0)
+	for i := range b.Rows {
+		request := Guard(b.Rows[i])
+		size := request.Size()
+		if failed.Load() || w.acquire(ctx, size) != nil {
+			break
+		}
+		g.Go("write", func(ctx context.Context) error {
+			defer w.release(size)
+			err := w.apply(ctx, b.Source, &request)
+			outcomes[i] = outcome{sent: true, err: err}
+			if err != nil && !Is(err, Rejected) {
+				failed.Store(true)
+			}
+			return nil // the others go on: a request that was sent is cheaper to finish than to repeat
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	err := w.settle(b, outcomes)
+	if cause := context.Cause(ctx); cause != nil && len(b.Rows) > 0 {
+		return cause
+	}
+	return err
+}
+
+// outcome is what became of a row's request.
+type outcome struct {
+	sent bool
+	err  error
+}
+
+// settle removes durable rows from the batch, puts rejected ones aside, and returns the worst error: one that no repeat mends
+// before one that a repeat does, the first row's before others'.
+func (w *Writer) settle(b *transform.Batch, outcomes []outcome) error {
+	var worst error
+	open := b.Rows[:0]
+	for i, o := range outcomes {
+		if o.sent && o.err == nil {
+			continue
+		}
+		if Is(o.err, Rejected) {
+			if b.Rows[i].Remove {
+				// A remove contains nothing of the item but its key, whose limits were checked. This is not about the item.
+				o.err = permanent(o.err)
+			} else if err := w.putAside(b, i, "Bigtable rejects the row: "+o.err.Error()); err != nil {
+				o.err = err
+			} else {
+				o.err = nil
+			}
+		}
+		if o.err != nil && (worst == nil || Repeatable(worst) && !Repeatable(o.err)) {
+			worst = o.err
+		}
+		open = append(open, b.Rows[i])
+	}
+	clear(b.Rows[len(open):]) // let go of the cells
+	b.Rows = open
+	return worst
+}
+
+// permanent is the error of a single row taken for one of the table.
+func permanent(err error) error {
+	e := *err.(*Error)
+	e.Reason = Permanent
+	return &e
+}
+
+func (w *Writer) acquire(ctx context.Context, size int64) error {
+	if err := w.rows.Acquire(ctx, 1); err != nil {
+		return err
+	}
+	if err := w.bytes.Acquire(ctx, size); err != nil {
+		w.rows.Release(1)
+		return err
+	}
+	return nil
+}
+
+func (w *Writer) release(size int64) {
+	w.bytes.Release(size)
+	w.rows.Release(1)
+}
+
+// apply makes one attempt.
+func (w *Writer) apply(ctx context.Context, source string, r *Request) error {
+	ctx, cancel := task.WithTimeout(ctx, w.o.Timeout)
+	defer cancel()
+	start := task.Mono(ctx)
+	applied, err := w.o.Table.Apply(ctx, r)
+	took := task.Mono(ctx) - start
+	switch e := w.o.Events; {
+	case err != nil:
+		failure := asError(err)
+		if e.Failed != nil {
+			e.Failed(source, failure.Code)
+		}
+		return failure
+	case applied && e.Applied != nil:
+		e.Applied(source, took)
+	case !applied && e.Stale != nil:
+		e.Stale(source, took)
+	}
+	return nil
+}
+
+// asError makes sure that every failure has a reason. What a table says that is not an Error tells nothing of what was
+// executed, and may contain anything.
+func asError(err error) *Error {
+	if e, ok := err.(*Error); ok {
+		return e
+	}
+	return &Error{Op: "CheckAndMutateRow", Reason: Unknown, Code: "Unknown"}
+}
+
+// park stores the parked records of the batch and checks their number.
+func (w *Writer) park(ctx context.Context, b *transform.Batch) error {
+	if len(b.Parked) == 0 {
+		return nil
+	}
+	for len(b.Parked) > 0 {
+		p := b.Parked[0]
+		err := w.bounded(ctx, func(ctx context.Context) error { return w.o.Parking.Park(ctx, p) })
+		if err != nil {
+			return err
+		}
+		b.Parked = b.Parked[1:]
+		if w.o.Events.Parked != nil {
+			w.o.Events.Parked(p.Source, p.Reason)
+		}
+	}
+	if w.o.MaxParked == 0 {
+		return nil
+	}
+	// Counted after storing, so that whatever it is that stopped the migration can be listed.
+	return w.bounded(ctx, func(ctx context.Context) error {
+		n, err := w.o.Parking.Count(ctx, w.o.MaxParked+1)
+		if err == nil && n > w.o.MaxParked {
+			err = fmt.Errorf("%w: more than %d", ErrParkedLimit, w.o.MaxParked)
+		}
+		return err
+	})
+}
+
+// bounded runs one call to the parking lot. When ctx ends meanwhile, its cause is returned.
+func (w *Writer) bounded(ctx context.Context, call func(context.Context) error) error {
+	timed, cancel := task.WithTimeout(ctx, w.o.Timeout)
+	defer cancel()
+	err := call(timed)
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		return cause
+	}
+	return err
+}
