@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -28,8 +27,7 @@ import (
 // its segment for ever.
 const requestTimeout = 30 * time.Second
 
-// API is what is used of *dynamodb.Client. Build the client with ClientOptions: without them an attribute of a type that the
-// SDK does not know is taken for another one's value.
+// API is what is used of *dynamodb.Client. Build the client with ClientOptions.
 type API interface {
 	DescribeTable(context.Context, *dynamodb.DescribeTableInput, ...func(*dynamodb.Options)) (*dynamodb.DescribeTableOutput, error)
 	Scan(context.Context, *dynamodb.ScanInput, ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error)
@@ -45,7 +43,7 @@ func NewTables(api API) *Tables { return &Tables{api} }
 // Describe says what the table is. Reason NotFound: there is none of this name.
 func (t *Tables) Describe(ctx context.Context, table string) (Description, error) {
 	const op = "DescribeTable"
-	out, err := t.api.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &table})
+	out, err := t.api.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &table}, strictly)
 	if err != nil {
 		return Description{}, failure(ctx, op, err, false)
 	}
@@ -120,9 +118,14 @@ func (t *Tables) Scan(ctx context.Context, table string, segment, total int, aft
 	if in.ExclusiveStartKey, err = keyAttributes(after); err != nil {
 		return ScanPage{}, malformed(op, err)
 	}
-	out, err := t.api.Scan(ctx, in)
+	out, err := t.api.Scan(ctx, in, strictly)
 	if err != nil {
 		return ScanPage{}, failure(ctx, op, err, after.Exists())
+	}
+	if out.Items == nil || int(out.Count) != len(out.Items) {
+		// The end of a segment is told by what is absent. An answer from which everything is absent, such as a proxy's {},
+		// does not tell it.
+		return ScanPage{}, malformed(op, fmt.Errorf("%d items, said to be %d", len(out.Items), out.Count))
 	}
 	page := ScanPage{Items: make([]cdc.Item, 0, len(out.Items)), At: serverTime(out.ResultMetadata)}
 	if out.ConsumedCapacity != nil {
@@ -151,7 +154,8 @@ func (t *Tables) Get(ctx context.Context, table string, key cdc.Item) (cdc.Item,
 	if err != nil {
 		return cdc.Item{}, false, malformed(op, err)
 	}
-	out, err := t.api.GetItem(ctx, &dynamodb.GetItemInput{TableName: &table, Key: attributes, ConsistentRead: aws.Bool(true)})
+	in := &dynamodb.GetItemInput{TableName: &table, Key: attributes, ConsistentRead: aws.Bool(true)}
+	out, err := t.api.GetItem(ctx, in, strictly)
 	if err != nil {
 		return cdc.Item{}, false, failure(ctx, op, err, true)
 	}
@@ -275,6 +279,18 @@ var reasons = map[string]cdc.Reason{
 	"ValidationException": cdc.Malformed, "SerializationException": cdc.Malformed,
 }
 
+func reasonOfStatus(status int) cdc.Reason {
+	switch {
+	case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusProxyAuthRequired:
+		return cdc.Denied
+	case status == http.StatusTooManyRequests:
+		return cdc.Throttled
+	case status/100 == 4:
+		return cdc.Malformed // a request that will not become right by itself
+	}
+	return cdc.Unavailable
+}
+
 // failure says what a failed request means. Keyed tells that the request carried an item's key, which a ValidationException
 // may quote.
 func failure(ctx context.Context, op string, err error, keyed bool) error {
@@ -282,14 +298,19 @@ func failure(ctx context.Context, op string, err error, keyed bool) error {
 	if ctx.Err() != nil {
 		return fail(cdc.Unavailable, context.Cause(ctx))
 	}
+	for e, call := err, (*smithy.OperationError)(nil); errors.As(e, &call); e = call.Err {
+		if call.ServiceID != dynamodb.ServiceID {
+			return fail(cdc.Denied, err) // another service, STS for example, did not give credentials
+		}
+	}
 	var answer smithy.APIError
 	if errors.As(err, &answer) {
 		reason, known := reasons[answer.ErrorCode()]
 		if !known {
 			reason = cdc.Unavailable
-			var status interface{ HTTPStatusCode() int }
-			if errors.As(err, &status) && status.HTTPStatusCode()/100 == 4 {
-				reason = cdc.Malformed // a request that will not become right by itself
+			var status *smithyhttp.ResponseError
+			if errors.As(err, &status) {
+				reason = reasonOfStatus(status.HTTPStatusCode())
 			}
 		}
 		if reason == cdc.Malformed && keyed {
@@ -301,32 +322,47 @@ func failure(ctx context.Context, op string, err error, keyed bool) error {
 		return fail(cdc.Malformed, errUnknownType)
 	}
 	var network net.Error
-	broken := errors.As(err, &network) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF)
+	if errors.As(err, &network) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+		return fail(cdc.Unavailable, err)
+	}
+	var answered *smithyhttp.ResponseError
+	if errors.As(err, &answered) && answered.HTTPStatusCode()/100 != 2 {
+		// No error of the service's own form: something between it and us has answered.
+		return fail(reasonOfStatus(answered.HTTPStatusCode()), fmt.Errorf("an answer with HTTP status %d", answered.HTTPStatusCode()))
+	}
 	var undecoded *smithy.DeserializationError
-	if errors.As(err, &undecoded) && !broken {
-		// The SDK's text may quote the answer.
-		return fail(cdc.Malformed, errors.New("the answer cannot be decoded"))
+	if errors.As(err, &undecoded) {
+		return fail(cdc.Malformed, errors.New("the answer cannot be decoded")) // the SDK's text may quote it
 	}
-	if !broken && strings.Contains(err.Error(), "get identity") {
-		// How the SDK says that no provider gave credentials; it has no type for it.
-		return fail(cdc.Denied, err)
+	var unsent *smithyhttp.RequestSendError
+	if errors.As(err, &unsent) || answered != nil {
+		return fail(cdc.Unavailable, err)
 	}
-	return fail(cdc.Unavailable, err)
+	return fail(cdc.Denied, err) // the request never left: there are no credentials, no region or no endpoint
 }
 
-// ClientOptions sets a client up for Tables: dynamodb.NewFromConfig(cfg, backfill.ClientOptions). One attempt a call, because
-// the pipeline retries and attempts would multiply; a timeout; and no value of an unknown type taken for another one's.
+// ClientOptions sets a client up for Tables: dynamodb.NewFromConfig(cfg, backfill.ClientOptions). It bounds the time of a
+// request and keeps enough connections, besides what Tables asks of every call in any case.
 func ClientOptions(o *dynamodb.Options) {
-	o.Retryer = aws.NopRetryer{}
-	o.RetryMaxAttempts = 1
-	o.EnableAcceptEncodingGzip = false // decompressing costs more CPU than the network saves
-	o.Protocol = strictProtocol{o.Protocol}
 	if client, ok := o.HTTPClient.(*awshttp.BuildableClient); ok {
 		o.HTTPClient = client.WithTimeout(requestTimeout).WithTransportOptions(func(t *http.Transport) {
 			t.MaxIdleConnsPerHost = maxParallel // one for each segment, or most would dial anew for each page
 			t.MaxIdleConns = 2 * maxParallel
 		})
 	}
+	strictly(o)
+}
+
+// strictly is what every call needs, however its client was built: one attempt, because the pipeline retries and attempts would
+// multiply; no compression, which costs more CPU than the network saves; no value of an unknown type taken for another's.
+func strictly(o *dynamodb.Options) {
+	if _, ok := o.Protocol.(strictProtocol); ok {
+		return
+	}
+	o.Retryer = aws.NopRetryer{}
+	o.RetryMaxAttempts = 1
+	o.EnableAcceptEncodingGzip = false
+	o.Protocol = strictProtocol{o.Protocol}
 	o.HTTPClient = plainBody{o.HTTPClient}
 }
 

@@ -124,7 +124,7 @@ const (
 type Meter struct {
 	began   bool
 	start   sample
-	samples []sample // at most one a second, the first being the last at or before the window's beginning
+	samples []sample // about one a second, the first being the last at or before the window's beginning
 }
 
 type sample struct {
