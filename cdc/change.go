@@ -1,6 +1,10 @@
 package cdc
 
-import "time"
+import (
+	"errors"
+	"fmt"
+	"time"
+)
 
 // Event is what happened to an item.
 type Event uint8
@@ -40,6 +44,38 @@ type Change struct {
 	// Expired tells that DynamoDB's time-to-live removed the item (userIdentity of the service).
 	Expired bool
 }
+
+// check refuses a record that contradicts itself or lacks what its view promises: an absent new image would read as a
+// removed item, an absent old one would leave rows behind.
+func (c *Change) check(view View) error {
+	switch {
+	case c.Sequence.IsZero():
+		return errors.New("no sequence number")
+	case !c.Keys.Exists():
+		return errors.New("no keys")
+	case c.Time.IsZero():
+		return errors.New("no time")
+	case c.Event == Remove && c.New.Exists():
+		return fmt.Errorf("%s with a new image", c.Event)
+	case c.Event != Remove && !c.New.Exists() && view != ViewKeysOnly && view != ViewOldImage:
+		return fmt.Errorf("%s without a new image, view %q", c.Event, view)
+	case c.Event != Insert && !c.Old.Exists() && view == ViewNewAndOldImages:
+		return fmt.Errorf("%s without an old image, view %q", c.Event, view)
+	}
+	return nil
+}
+
+// View is what a stream carries of each change.
+type View string
+
+// The views, named as DynamoDB names them.
+// Source: https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_StreamSpecification.html
+const (
+	ViewKeysOnly        View = "KEYS_ONLY"
+	ViewNewImage        View = "NEW_IMAGE"
+	ViewOldImage        View = "OLD_IMAGE"
+	ViewNewAndOldImages View = "NEW_AND_OLD_IMAGES"
+)
 
 // Position is a place in a shard: after a sequence number or, if it is zero, at the horizon, which is the oldest change
 // that the stream still keeps.

@@ -1,0 +1,503 @@
+package cdc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
+	"github.com/aws/smithy-go"
+	"github.com/aws/smithy-go/middleware"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+)
+
+// The names of the service's calls, as they stand in errors.
+const (
+	opDescribeStream   = "DescribeStream"
+	opGetShardIterator = "GetShardIterator"
+	opGetRecords       = "GetRecords"
+)
+
+// pageLimit is the most records that one GetRecords returns.
+// Source: https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_streams_GetRecords.html
+const pageLimit = 1000
+
+// The bounds of one listing: a service that never ends it, or gives the same page for ever, must not hold us.
+const (
+	maxListingPages  = 10_000 // a page holds up to 100 shards
+	maxRepeatedPages = 3
+)
+
+// API is what is used of *dynamodbstreams.Client.
+type API interface {
+	DescribeStream(context.Context, *dynamodbstreams.DescribeStreamInput, ...func(*dynamodbstreams.Options)) (*dynamodbstreams.DescribeStreamOutput, error)
+	GetShardIterator(context.Context, *dynamodbstreams.GetShardIteratorInput, ...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetShardIteratorOutput, error)
+	GetRecords(context.Context, *dynamodbstreams.GetRecordsInput, ...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetRecordsOutput, error)
+}
+
+// DynamoDBStream is the Source of one stream of DynamoDB Streams. It is safe for concurrent use.
+type DynamoDBStream struct {
+	api API
+	arn string
+}
+
+var _ Source = (*DynamoDBStream)(nil)
+
+// NewSource returns the source of the stream with the given ARN. Every call it makes carries ClientOptions, however the
+// client was made.
+func NewSource(api API, streamARN string) *DynamoDBStream {
+	return &DynamoDBStream{api: api, arn: streamARN}
+}
+
+// StreamInfo is what a stream says of itself.
+type StreamInfo struct {
+	ARN       string
+	Label     string // the time the stream was enabled, as DynamoDB writes it; part of the ARN
+	Table     string
+	CreatedAt time.Time
+	View      View
+	// KeySchema names the partition key and, if the table has one, the sort key.
+	KeySchema []string
+	// Ended tells that the stream is disabled.
+	Ended bool
+}
+
+// Describe asks the stream what it is. Its shards are not listed.
+func (s *DynamoDBStream) Describe(ctx context.Context) (StreamInfo, error) {
+	d, _, err := s.describe(ctx, &dynamodbstreams.DescribeStreamInput{Limit: aws.Int32(1)})
+	if err != nil {
+		return StreamInfo{}, err
+	}
+	info := StreamInfo{
+		ARN: aws.ToString(d.StreamArn), Label: aws.ToString(d.StreamLabel), Table: aws.ToString(d.TableName),
+		CreatedAt: aws.ToTime(d.CreationRequestDateTime), View: View(d.StreamViewType), Ended: d.StreamStatus == types.StreamStatusDisabled,
+	}
+	for _, role := range []types.KeyType{types.KeyTypeHash, types.KeyTypeRange} {
+		for _, k := range d.KeySchema {
+			if k.KeyType == role {
+				info.KeySchema = append(info.KeySchema, aws.ToString(k.AttributeName))
+			}
+		}
+	}
+	return info, nil
+}
+
+// List implements Source. A shard that is listed twice is returned once; a page that is repeated is passed over.
+func (s *DynamoDBStream) List(ctx context.Context, parent string) (Listing, error) {
+	in := &dynamodbstreams.DescribeStreamInput{}
+	if parent != "" {
+		in.ShardFilter = &types.ShardFilter{Type: types.ShardFilterTypeChildShards, ShardId: aws.String(parent)}
+	}
+	var listing Listing
+	shards, cursors, repeated := map[string]bool{}, map[string]bool{}, 0
+	for range maxListingPages {
+		d, at, err := s.describe(ctx, in)
+		if err != nil {
+			return Listing{}, err
+		}
+		for _, shard := range d.Shards {
+			id := aws.ToString(shard.ShardId)
+			if id == "" {
+				return Listing{}, malformed(opDescribeStream, "a shard without an id")
+			}
+			if shards[id] {
+				continue
+			}
+			shards[id] = true
+			r := shard.SequenceNumberRange
+			listing.Shards = append(listing.Shards, Shard{
+				ID: id, Parent: aws.ToString(shard.ParentShardId), Closed: r != nil && r.EndingSequenceNumber != nil,
+			})
+		}
+		listing.Ended, listing.At = d.StreamStatus == types.StreamStatusDisabled, at
+		next := aws.ToString(d.LastEvaluatedShardId)
+		if next == "" {
+			return listing, nil
+		}
+		if cursors[next] {
+			if repeated++; repeated > maxRepeatedPages {
+				break
+			}
+		}
+		cursors[next] = true
+		in.ExclusiveStartShardId = aws.String(next)
+	}
+	// Never a part of the listing for the whole: the rest of it would be missing without a sign.
+	return Listing{}, &Error{opDescribeStream, Unavailable, fmt.Errorf("the listing does not end; %d shards until here", len(shards))}
+}
+
+func (s *DynamoDBStream) describe(ctx context.Context, in *dynamodbstreams.DescribeStreamInput) (*types.StreamDescription, time.Time, error) {
+	in.StreamArn = aws.String(s.arn)
+	out, err := s.api.DescribeStream(ctx, in, ClientOptions)
+	if err != nil {
+		return nil, time.Time{}, failed(ctx, opDescribeStream, err)
+	}
+	if out == nil || out.StreamDescription == nil {
+		return nil, time.Time{}, malformed(opDescribeStream, "no description")
+	}
+	return out.StreamDescription, serverTime(out.ResultMetadata), nil
+}
+
+// Seek implements Source.
+func (s *DynamoDBStream) Seek(ctx context.Context, shard string, from Position) (Iterator, error) {
+	in := &dynamodbstreams.GetShardIteratorInput{
+		StreamArn: aws.String(s.arn), ShardId: aws.String(shard), ShardIteratorType: types.ShardIteratorTypeTrimHorizon,
+	}
+	if !from.AtHorizon() {
+		in.ShardIteratorType = types.ShardIteratorTypeAfterSequenceNumber
+		in.SequenceNumber = aws.String(from.After.String())
+	}
+	out, err := s.api.GetShardIterator(ctx, in, ClientOptions)
+	if err != nil {
+		return "", failed(ctx, opGetShardIterator, err)
+	}
+	if out == nil || aws.ToString(out.ShardIterator) == "" {
+		return "", malformed(opGetShardIterator, "no iterator")
+	}
+	return Iterator(*out.ShardIterator), nil
+}
+
+// Read implements Source.
+func (s *DynamoDBStream) Read(ctx context.Context, at Iterator) (Page, error) {
+	in := &dynamodbstreams.GetRecordsInput{ShardIterator: aws.String(string(at)), Limit: aws.Int32(pageLimit)}
+	out, err := s.api.GetRecords(ctx, in, ClientOptions)
+	if err != nil {
+		return Page{}, failed(ctx, opGetRecords, err)
+	}
+	// The end of a shard is told by what is absent. An answer from which everything is absent, such as a proxy's {}, does not
+	// tell it.
+	if out == nil || out.Records == nil && out.NextShardIterator == nil {
+		return Page{}, malformed(opGetRecords, "neither records nor an iterator")
+	}
+	page := Page{Next: Iterator(aws.ToString(out.NextShardIterator)), At: serverTime(out.ResultMetadata)}
+	page.End = page.Next == ""
+	if page.Changes, err = convertRecords(out.Records); err != nil {
+		return Page{}, &Error{opGetRecords, Malformed, err}
+	}
+	return page, nil
+}
+
+func serverTime(m middleware.Metadata) time.Time {
+	at, _ := awsmiddleware.GetServerTime(m)
+	return at
+}
+
+func malformed(op, what string) error {
+	return &Error{op, Malformed, errors.New("the answer holds " + what)}
+}
+
+// failed turns an error of the client into ours.
+func failed(ctx context.Context, op string, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return &Error{op, Unavailable, cause}
+	}
+	if unclear, ok := errors.AsType[*unclearAnswer](err); ok {
+		return &Error{op, Malformed, unclear}
+	}
+	return &Error{op, reasonOf(err), err}
+}
+
+// reasonOf tells what a client's error means. The order matters: an error may carry the answer of another service, STS for
+// example, that failed to give credentials.
+func reasonOf(err error) Reason {
+	for e := err; ; {
+		call, ok := errors.AsType[*smithy.OperationError](e)
+		if !ok {
+			break
+		}
+		if call.ServiceID != dynamodbstreams.ServiceID {
+			return Denied
+		}
+		e = call.Err
+	}
+	status := 0
+	if answer, ok := errors.AsType[*smithyhttp.ResponseError](err); ok {
+		status = answer.HTTPStatusCode()
+	}
+	if fault, ok := errors.AsType[smithy.APIError](err); ok {
+		return reasonOfCode(fault.ErrorCode(), status)
+	}
+	if status != 0 {
+		return reasonOfStatus(status)
+	}
+	if _, ok := errors.AsType[*smithyhttp.RequestSendError](err); ok {
+		return Unavailable
+	}
+	if _, ok := errors.AsType[*smithy.CanceledError](err); ok || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return Unavailable
+	}
+	// The request never left: no credentials, no region, no endpoint.
+	return Denied
+}
+
+// ClientOptions sets what every call needs: one attempt, because the pipeline backs off and the two must not multiply; no
+// compression, which costs twice what reading the text costs; answers read strictly; requests sent whole. Applying it
+// again changes nothing.
+func ClientOptions(o *dynamodbstreams.Options) {
+	if _, done := o.Protocol.(strictProtocol); done {
+		return
+	}
+	o.Retryer = aws.NopRetryer{}
+	o.APIOptions = append(o.APIOptions, smithyhttp.SetHeaderValue("Accept-Encoding", "identity"))
+	o.Protocol = strictProtocol{o.Protocol}
+	o.HTTPClient = wholeRequests{o.HTTPClient}
+}
+
+// wholeRequests hides the WriteTo of request bodies. smithy-go 1.28 closes a body as soon as the answer is there; net/http
+// may still be at its end then, and a closed body's WriteTo reports io.EOF as a failure, for which net/http drops the
+// connection together with the good answer. Read reports the same io.EOF as the end it is.
+type wholeRequests struct{ dynamodbstreams.HTTPClient }
+
+func (c wholeRequests) Do(r *http.Request) (*http.Response, error) {
+	if r.Body != nil {
+		r.Body = struct{ io.ReadCloser }{r.Body}
+	}
+	return c.HTTPClient.Do(r)
+}
+
+// strictProtocol refuses answers that the client would misread in silence (dynamodbstreams 1.46, smithy-go 1.28):
+//   - A value of unknown type, or null, leaves the variable that the generated code decodes every member of a map or list
+//     into as it was: the attribute gets the previous attribute's value.
+//   - An error in the middle of a list or map is taken for its end.
+//   - An empty body is an empty answer, and GetRecords' empty answer means that the shard has ended.
+//
+// It also keeps the decoder's own words back, since they quote what was being read.
+type strictProtocol struct{ smithyhttp.ClientProtocol }
+
+func (p strictProtocol) DeserializeResponse(
+	ctx context.Context, op *smithy.OperationSchema, errs *smithy.TypeRegistry, resp *smithyhttp.Response, out smithy.Deserializable,
+) error {
+	if resp.StatusCode < 200 || resp.StatusCode > 299 {
+		return p.ClientProtocol.DeserializeResponse(ctx, op, errs, resp, out)
+	}
+	strict := &strictOutput{Deserializable: out}
+	err := p.ClientProtocol.DeserializeResponse(ctx, op, errs, resp, strict)
+	switch {
+	case strict.unclear != nil:
+		return strict.unclear
+	case err == nil && !strict.read:
+		return &unclearAnswer{"the answer is empty"}
+	}
+	return err // the body could not be fetched
+}
+
+// unclearAnswer is an answer that was received whole and cannot be understood.
+type unclearAnswer struct{ what string }
+
+func (e *unclearAnswer) Error() string { return e.what }
+
+// strictOutput puts a strictDeserializer before the answer's own decoding.
+type strictOutput struct {
+	smithy.Deserializable
+	read    bool
+	unclear error
+}
+
+func (o *strictOutput) Deserialize(d smithy.ShapeDeserializer) error {
+	o.read = true
+	strict := &strictDeserializer{ShapeDeserializer: d}
+	err := o.Deserializable.Deserialize(strict)
+	if err == nil {
+		err = strict.lost
+	}
+	if err == nil {
+		return nil
+	}
+	if _, ours := errors.AsType[*unclearAnswer](err); !ours {
+		err = &unclearAnswer{"the answer is not the JSON that was expected" + strict.place()}
+	}
+	o.unclear = err
+	return err
+}
+
+// strictDeserializer reports what the client's helpers pass over. The answers' only unions are attribute values, and they
+// stand in maps and lists alone.
+type strictDeserializer struct {
+	smithy.ShapeDeserializer
+	open      []bool // what is being read, outermost first: true for a union, false for a map or list
+	attribute string // the name last read in a map that is no part of a value
+	lost      error  // an error that the helpers took for an end
+}
+
+func (d *strictDeserializer) place() string {
+	if d.attribute == "" {
+		return ""
+	}
+	return fmt.Sprintf(", at or after attribute %q", d.attribute)
+}
+
+func (d *strictDeserializer) ReadUnion(s *smithy.Schema) (*smithy.Schema, error) {
+	begins := len(d.open) == 0 || !d.open[len(d.open)-1]
+	member, err := d.ShapeDeserializer.ReadUnion(s)
+	switch {
+	case err != nil:
+	case begins && member == nil:
+		err = &unclearAnswer{"a value of unknown type" + d.place()}
+	case begins:
+		d.open = append(d.open, true)
+	case member == nil:
+		d.close()
+	}
+	return member, err
+}
+
+// ReadNil is asked before each member of a map or list; DynamoDB has no such null.
+func (d *strictDeserializer) ReadNil(s *smithy.Schema) (bool, error) {
+	null, err := d.ShapeDeserializer.ReadNil(s)
+	if err == nil && null {
+		err = &unclearAnswer{"null in place of a value" + d.place()}
+	}
+	return null, err
+}
+
+func (d *strictDeserializer) ReadList(s *smithy.Schema) error {
+	d.open = append(d.open, false)
+	return d.ShapeDeserializer.ReadList(s)
+}
+
+func (d *strictDeserializer) ReadListItem(s *smithy.Schema) (bool, error) {
+	more, err := d.ShapeDeserializer.ReadListItem(s)
+	d.after(more, err)
+	return more, err
+}
+
+func (d *strictDeserializer) ReadMap(s *smithy.Schema) error {
+	d.open = append(d.open, false)
+	return d.ShapeDeserializer.ReadMap(s)
+}
+
+func (d *strictDeserializer) ReadMapKey(s *smithy.Schema) (string, bool, error) {
+	name, more, err := d.ShapeDeserializer.ReadMapKey(s)
+	if more && !slices.Contains(d.open, true) {
+		d.attribute = name
+	}
+	d.after(more, err)
+	return name, more, err
+}
+
+func (d *strictDeserializer) after(more bool, err error) {
+	if err != nil && d.lost == nil {
+		d.lost = err
+	}
+	if !more {
+		d.close()
+	}
+}
+
+func (d *strictDeserializer) close() { d.open = d.open[:len(d.open)-1] }
+
+// convertRecords converts a page. Its errors name records by their place and number, and attributes by their name.
+func convertRecords(records []types.Record) ([]Change, error) {
+	if len(records) == 0 {
+		return nil, nil
+	}
+	changes := make([]Change, len(records))
+	for i := range records {
+		var err error
+		if changes[i], err = convertRecord(&records[i]); err != nil {
+			return nil, fmt.Errorf("record %d of %d (sequence number %q): %w", i+1, len(records), changes[i].Sequence, err)
+		}
+	}
+	return changes, nil
+}
+
+func convertRecord(r *types.Record) (c Change, err error) {
+	if r.Dynamodb == nil {
+		return c, errors.New("no content")
+	}
+	if c.Sequence, err = ParseSequenceNumber(aws.ToString(r.Dynamodb.SequenceNumber)); err != nil {
+		return c, err
+	}
+	if r.Dynamodb.ApproximateCreationDateTime != nil {
+		c.Time = r.Dynamodb.ApproximateCreationDateTime.UTC().Truncate(time.Second)
+	}
+	known := false
+	if c.Event, known = parseEvent(string(r.EventName)); !known {
+		return c, fmt.Errorf("unknown event of %d characters", len(r.EventName))
+	}
+	for _, image := range []struct {
+		name string
+		from map[string]types.AttributeValue
+		to   *Item
+	}{{"Keys", r.Dynamodb.Keys, &c.Keys}, {"OldImage", r.Dynamodb.OldImage, &c.Old}, {"NewImage", r.Dynamodb.NewImage, &c.New}} {
+		if *image.to, err = convertItem(image.from); err != nil {
+			return c, fmt.Errorf("%s: %w", image.name, err)
+		}
+	}
+	// For time to live the service itself is the user.
+	// Source: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/time-to-live-ttl-streams.html
+	if u := r.UserIdentity; u != nil {
+		c.Expired = c.Event == Remove && aws.ToString(u.Type) == "Service" && aws.ToString(u.PrincipalId) == "dynamodb.amazonaws.com"
+	}
+	return c, c.check(View(r.Dynamodb.StreamViewType))
+}
+
+// convertItem names the attribute that it fails at; the names inside of values are data and are not told.
+func convertItem(m map[string]types.AttributeValue) (Item, error) {
+	members, culprit, err := convertMembers(m)
+	if err != nil {
+		return Item{}, fmt.Errorf("attribute %q: %w", culprit, err)
+	}
+	return Item{members}, nil
+}
+
+func convertMembers(m map[string]types.AttributeValue) (members []Attribute, culprit string, err error) {
+	members = make([]Attribute, 0, len(m))
+	for name, value := range m {
+		v, err := convertValue(value)
+		if err != nil {
+			return nil, name, err
+		}
+		members = append(members, Attribute{name, v})
+	}
+	return sortAttributes(members), "", nil
+}
+
+func convertValue(value types.AttributeValue) (v Value, err error) {
+	switch value := value.(type) {
+	case *types.AttributeValueMemberS:
+		return String(value.Value), nil
+	case *types.AttributeValueMemberN:
+		return Number(value.Value)
+	case *types.AttributeValueMemberB:
+		return Binary(value.Value), nil
+	case *types.AttributeValueMemberBOOL:
+		return Bool(value.Value), nil
+	case *types.AttributeValueMemberNULL:
+		if !value.Value {
+			return Value{}, errors.New("a NULL that is not true")
+		}
+		return Null(), nil
+	case *types.AttributeValueMemberM:
+		v.kind = KindM
+		v.members, _, err = convertMembers(value.Value)
+		return v, err
+	case *types.AttributeValueMemberL:
+		list := make([]Value, len(value.Value))
+		for i, e := range value.Value {
+			if list[i], err = convertValue(e); err != nil {
+				return Value{}, err
+			}
+		}
+		return List(list), nil
+	case *types.AttributeValueMemberSS:
+		v = StringSet(value.Value)
+	case *types.AttributeValueMemberNS:
+		v, err = NumberSet(value.Value)
+	case *types.AttributeValueMemberBS:
+		v = BinarySet(value.Value)
+	default:
+		return Value{}, fmt.Errorf("a value of unknown type (%T)", value)
+	}
+	if err == nil {
+		err = checkSet(v)
+	}
+	return v, err
+}

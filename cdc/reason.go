@@ -1,0 +1,64 @@
+package cdc
+
+import "strings"
+
+// reasonsOfCodes says what the service's error codes mean. A code may come with the word Exception at its end or without it.
+// Sources: the "Errors" of https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_Operations_Amazon_DynamoDB_Streams.html,
+// https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/CommonErrors.html
+// and https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Programming.Errors.html
+var reasonsOfCodes = map[string]Reason{
+	"ExpiredIterator":   Expired,
+	"TrimmedDataAccess": Trimmed,
+	"ResourceNotFound":  NotFound,
+
+	"LimitExceeded":                 Throttled,
+	"ProvisionedThroughputExceeded": Throttled,
+	"Throttling":                    Throttled,
+	"Throttled":                     Throttled,
+	"RequestThrottled":              Throttled,
+	"RequestLimitExceeded":          Throttled,
+	"TooManyRequests":               Throttled,
+	"SlowDown":                      Throttled,
+
+	"AccessDenied":               Denied,
+	"UnrecognizedClient":         Denied,
+	"InvalidClientTokenId":       Denied,
+	"ExpiredToken":               Denied,
+	"InvalidSignature":           Denied,
+	"SignatureDoesNotMatch":      Denied,
+	"IncompleteSignature":        Denied,
+	"MissingAuthenticationToken": Denied,
+	"NotAuthorized":              Denied,
+	"OptInRequired":              Denied,
+	"RequestExpired":             Denied,
+
+	"InternalServerError": Unavailable,
+	"InternalFailure":     Unavailable,
+	"ServiceUnavailable":  Unavailable,
+	"RequestTimeout":      Unavailable,
+}
+
+// reasonOfCode says what an answer with the given error code and HTTP status (0 if unknown) means.
+func reasonOfCode(code string, status int) Reason {
+	if reason, ok := reasonsOfCodes[strings.TrimSuffix(code, "Exception")]; ok {
+		return reason
+	}
+	return reasonOfStatus(status)
+}
+
+// reasonOfStatus says what an answer without a known error code means. What the service refuses for reasons unknown to us
+// (a ValidationException, an endpoint that is something else) is Malformed: not understood, on one side or the other.
+func reasonOfStatus(status int) Reason {
+	switch {
+	case status == 401 || status == 403:
+		return Denied
+	case status == 408:
+		return Unavailable
+	case status == 429:
+		return Throttled
+	case status >= 400 && status < 500:
+		return Malformed
+	default: // a fault of the service, of something before it, or of the network while the answer was fetched
+		return Unavailable
+	}
+}
