@@ -1,0 +1,96 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+)
+
+func newLint(p *program) *cobra.Command {
+	var allowEmulator bool
+	c := &cobra.Command{
+		Use:     "lint [FILE] [flags]",
+		Short:   "Check a config file; offline",
+		GroupID: groupPrepare,
+		Long: `Check a config file, and the environment it would run in, without asking either end.
+
+Every mistake is told with its place, what is wrong and how to mend it. Errors end with status 2, warnings with 0.`,
+		Example: `  replicator lint
+  replicator lint deploy/replicator.yaml -o json`,
+		Args: atMost(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				p.configPath = args[0]
+			}
+			return p.lint(allowEmulator)
+		},
+	}
+	c.Flags().BoolVar(&allowEmulator, "allow-emulator", false, "accept emulator variables in the environment")
+	return c
+}
+
+// lintReport is lint's output for programs.
+type lintReport struct {
+	Schema   string    `json:"schema"` // replicator.lint/v1
+	File     string    `json:"file"`
+	Errors   int       `json:"errors"`
+	Warnings int       `json:"warnings"`
+	Findings diag.List `json:"findings"`
+}
+
+func (p *program) lint(allowEmulator bool) error {
+	path, err := config.Find(p.configPath, p.env)
+	if err != nil {
+		return err
+	}
+	var found diag.List
+	cfg, err := p.load()
+	if err != nil {
+		// What cannot be told as findings is told as it is.
+		if !errors.As(err, &found) {
+			return err
+		}
+	} else {
+		found = config.Lint(cfg)
+	}
+	found = append(found, config.CheckEnvironment(p.env, allowEmulator)...)
+	report := lintReport{Schema: "replicator.lint/v1", File: path, Findings: found}
+	for _, f := range found {
+		if f.Warning {
+			report.Warnings++
+		} else {
+			report.Errors++
+		}
+	}
+	if p.asJSON() {
+		if report.Findings == nil {
+			report.Findings = diag.List{}
+		}
+		if err := p.writeJSON(report); err != nil {
+			return err
+		}
+	} else {
+		if err := found.Render(p.stderr); err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(p.stdout, "%s: %s, %s\n", path, plural(report.Errors, "error"), plural(report.Warnings, "warning")); err != nil {
+			return err
+		}
+	}
+	if err := found.Err(); err != nil {
+		return &reported{err}
+	}
+	return nil
+}
+
+// plural writes a count with its noun.
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

@@ -1,0 +1,255 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+)
+
+// program is one invocation: its streams, its environment, and the flags that every command has.
+type program struct {
+	stdout, stderr io.Writer
+	env            config.Lookup
+
+	configPath string
+	output     string
+	logLevel   string
+	logFormat  string
+	noColor    bool
+	timeout    time.Duration
+}
+
+// process is the program in the process it runs in.
+func process() *program {
+	return &program{stdout: os.Stdout, stderr: os.Stderr, env: os.LookupEnv}
+}
+
+// execute runs one command line to its end and returns the exit status. Errors are told on stderr, once.
+func execute(args []string, p *program) int {
+	ctx, stop := interruptible(context.Background())
+	defer stop()
+	root := newRoot(p)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err != nil && interrupted(ctx) && errors.Is(err, context.Canceled) && !diag.Has(err, diag.Interrupted) {
+		err = &diag.Error{Code: diag.Interrupted, What: "interrupted", Cause: context.Cause(ctx).Error()}
+	}
+	var told *reported
+	if err != nil && !errors.As(err, &told) {
+		_ = diag.Render(p.stderr, err)
+	}
+	return diag.ExitCode(err)
+}
+
+// reported carries the exit status of an error that the user has been told already.
+type reported struct{ error }
+
+func (r *reported) Unwrap() error { return r.error }
+
+// signalled is the cause of a context that a signal ended.
+type signalled struct{ os.Signal }
+
+func (s signalled) Error() string { return "received " + s.String() }
+
+// interruptible returns a context that ends with the first SIGINT or SIGTERM, its cause being a signalled. The second signal
+// ends the process at once: a clean stop waits for the network, and whoever asks twice does not want to.
+func interruptible(parent context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	done := make(chan struct{})
+	go func() {
+		for first := true; ; first = false {
+			select {
+			case s := <-signals:
+				if !first {
+					os.Exit(diag.ExitInterrupted)
+				}
+				cancel(signalled{s})
+			case <-done:
+				return
+			}
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		close(done)
+		cancel(context.Canceled)
+	}
+}
+
+// interrupted tells whether a signal ended the context.
+func interrupted(ctx context.Context) bool {
+	var s signalled
+	return errors.As(context.Cause(ctx), &s)
+}
+
+// within bounds a command by --timeout.
+func (p *program) within(ctx context.Context) (context.Context, context.CancelFunc) {
+	if p.timeout <= 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeoutCause(ctx, p.timeout, &diag.Error{Code: diag.TimedOut,
+		What: "not finished within " + config.FormatDuration(p.timeout)})
+}
+
+// load finds, reads and checks the configuration, with the flags that override it.
+func (p *program) load(flags ...config.Flag) (*config.Config, error) {
+	path, err := config.Find(p.configPath, p.env)
+	if err != nil {
+		return nil, err
+	}
+	if p.logLevel != "" {
+		flags = append(flags, config.Flag{Name: "--log-level", Key: "log.level", Value: p.logLevel})
+	}
+	if p.logFormat != "" {
+		flags = append(flags, config.Flag{Name: "--log-format", Key: "log.format", Value: p.logFormat})
+	}
+	return config.Load(path, p.env, flags...)
+}
+
+// asJSON tells whether the output shall be for programs.
+func (p *program) asJSON() bool { return p.output == "json" }
+
+// writeJSON writes one document to stdout.
+func (p *program) writeJSON(document any) error {
+	encoder := json.NewEncoder(p.stdout)
+	encoder.SetIndent("", "  ")
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(document)
+}
+
+// colored tells whether text for people may have colours: on a terminal, unless somebody objects (no-color.org).
+func (p *program) colored() bool {
+	if no, _ := p.env("NO_COLOR"); no != "" || p.noColor {
+		return false
+	}
+	return p.terminalWidth() != nil
+}
+
+// terminalWidth returns how to ask for the width of the terminal that stderr is, in characters; nil if it is none.
+func (p *program) terminalWidth() func() int {
+	file, ok := p.stderr.(*os.File)
+	if !ok || !term.IsTerminal(int(file.Fd())) {
+		return nil
+	}
+	return func() int {
+		width, _, err := term.GetSize(int(file.Fd()))
+		if err != nil {
+			return 0
+		}
+		return width
+	}
+}
+
+// usage is an error in the command line itself.
+func usage(what, fix string) error {
+	return &diag.Error{Code: diag.Usage, What: what, Fix: fix}
+}
+
+// checkGlobals refuses global flags that mean nothing, whether or not the command would use them.
+func (p *program) checkGlobals() error {
+	for _, f := range []struct {
+		name, value string
+		allowed     []string
+	}{
+		{"--output", p.output, []string{"text", "json"}},
+		{"--log-level", p.logLevel, []string{"", "debug", "info", "warn", "error"}},
+		{"--log-format", p.logFormat, []string{"", "auto", "text", "json"}},
+	} {
+		if err := oneOf(f.name, f.value, f.allowed); err != nil {
+			return err
+		}
+	}
+	if p.timeout < 0 {
+		return usage("--timeout is negative", "give a duration such as 90s, or 0 for none")
+	}
+	return nil
+}
+
+func oneOf(flag, value string, allowed []string) error {
+	var shown []string
+	for _, a := range allowed {
+		if a == value {
+			return nil
+		}
+		if a != "" {
+			shown = append(shown, a)
+		}
+	}
+	fix := "use one of " + strings.Join(shown, ", ")
+	if near := diag.Suggest(value, shown); near != "" {
+		fix = fmt.Sprintf("did you mean %s? %s", near, fix)
+	}
+	return usage(fmt.Sprintf("%s cannot be %q", flag, value), fix)
+}
+
+// flagError turns what the flag parser says into an error with a suggestion.
+func flagError(c *cobra.Command, err error) error {
+	fix := "see `" + c.CommandPath() + " --help`"
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) {
+		var names []string
+		collect := func(f *pflag.Flag) {
+			if !f.Hidden {
+				names = append(names, f.Name)
+			}
+		}
+		c.Flags().VisitAll(collect)
+		c.InheritedFlags().VisitAll(collect)
+		if near := diag.Suggest(unknown.GetSpecifiedName(), names); near != "" {
+			fix = "did you mean --" + near + "? " + fix
+		}
+	}
+	return &diag.Error{Code: diag.Usage, What: c.CommandPath() + ": " + err.Error(), Fix: fix, Cause: "the command line cannot be understood"}
+}
+
+// none refuses arguments.
+func none(c *cobra.Command, args []string) error { return atMost(0)(c, args) }
+
+// atMost refuses more than n arguments.
+func atMost(n int) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) <= n {
+			return nil
+		}
+		return usage(fmt.Sprintf("%s does not take the argument %q", c.CommandPath(), args[n]), "see `"+c.CommandPath()+" --help`")
+	}
+}
+
+// group makes a command that only holds others: it prints its help, and refuses words that are none of them.
+func group(c *cobra.Command) *cobra.Command {
+	c.Args = func(c *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		var names []string
+		for _, sub := range c.Commands() {
+			if sub.IsAvailableCommand() {
+				names = append(names, sub.Name())
+			}
+		}
+		fix := "see `" + c.CommandPath() + " --help`"
+		if near := diag.Suggest(args[0], names); near != "" {
+			fix = "did you mean `" + c.CommandPath() + " " + near + "`? " + fix
+		}
+		return &diag.Error{Code: diag.Usage, What: fmt.Sprintf("%s has no command %q", c.CommandPath(), args[0]), Fix: fix,
+			Cause: "the command line cannot be understood"}
+	}
+	c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+	return c
+}
