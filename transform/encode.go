@@ -36,7 +36,9 @@ func (e *encoder) cells(m *Mapping, item cdc.Item, micros int64) (_ []Cell, err 
 	if len(attributes) > MaxRowCells {
 		return nil, unmappable("%d attributes; Bigtable allows %d changes of a row at once", len(attributes), MaxRowCells)
 	}
-	e.reserve(attributes)
+	if size := e.reserve(attributes); size > MaxRowBytes {
+		return nil, unmappable("the item takes %d bytes; %d are written at most", size, MaxRowBytes)
+	}
 	start, total := len(e.slab), 0
 	defer func() {
 		if err != nil {
@@ -66,8 +68,9 @@ func (e *encoder) cells(m *Mapping, item cdc.Item, micros int64) (_ []Cell, err 
 	return e.slab[start:len(e.slab):len(e.slab)], nil
 }
 
-// reserve makes room for an item's cells: exactly for a lone item, in chunks for those that follow.
-func (e *encoder) reserve(attributes []cdc.Attribute) {
+// reserve makes room for an item's cells: exactly for a lone item, in chunks for those that follow. It returns how many bytes
+// the cells will take at about, and makes no room for what is more than a row can take.
+func (e *encoder) reserve(attributes []cdc.Attribute) int {
 	size := 0
 	for _, a := range attributes {
 		if a.Value.Kind() <= cdc.KindNULL {
@@ -76,19 +79,24 @@ func (e *encoder) reserve(attributes []cdc.Attribute) {
 			size += 256 // a guess; append corrects it
 		}
 	}
+	if size > MaxRowBytes {
+		return size
+	}
 	if cap(e.bytes)-len(e.bytes) < size {
+		room := size
 		if e.bytes != nil {
-			size = max(size, bytesChunk)
+			room = max(room, bytesChunk)
 		}
-		e.bytes = make([]byte, 0, size)
+		e.bytes = make([]byte, 0, room)
 	}
 	if cap(e.slab)-len(e.slab) < len(attributes) {
-		size = len(attributes)
+		room := len(attributes)
 		if e.slab != nil {
-			size = max(size, cellsChunk)
+			room = max(room, cellsChunk)
 		}
-		e.slab = make([]Cell, 0, size)
+		e.slab = make([]Cell, 0, room)
 	}
+	return size
 }
 
 // errEncoding is why a value has no encoding; the caller adds the attribute's name.

@@ -1,0 +1,95 @@
+package transform
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sort"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+)
+
+// smallItem has about 500 bytes in 10 attributes, mediumItem about 2 KB with nested maps, lists and sets: the shapes of the
+// field's published measurements.
+func smallItem(key string, n int) cdc.Item {
+	list := []cdc.Attribute{{Name: "pk", Value: cdc.String(key)}, {Name: "n", Value: number(fmt.Sprint(n))}, {Name: "flag", Value: cdc.Bool(n%2 == 0)}}
+	for i := range 7 {
+		list = append(list, cdc.Attribute{Name: fmt.Sprintf("attribute%d", i), Value: cdc.String(strings.Repeat("x", 50+i))})
+	}
+	return cdc.NewItem(list)
+}
+
+func mediumItem(key string, n int) cdc.Item {
+	list := []cdc.Attribute{{Name: "pk", Value: cdc.String(key)}, {Name: "n", Value: number(fmt.Sprint(n))}}
+	for i := range 6 {
+		var elements []cdc.Value
+		for j := range 4 {
+			elements = append(elements, cdc.Map([]cdc.Attribute{
+				{Name: "name", Value: cdc.String(strings.Repeat("y", 30))}, {Name: "price", Value: number(fmt.Sprintf("%d.25", i*j))},
+				{Name: "tags", Value: cdc.StringSet([]string{"red", "green", "blue"})},
+			}))
+		}
+		list = append(list, cdc.Attribute{Name: fmt.Sprintf("list%d", i), Value: cdc.List(elements)})
+	}
+	return cdc.NewItem(list)
+}
+
+// zipf draws keys 0…n-1 with probability proportional to 1/(k+1)^s.
+func zipf(random *rand.Rand, n int, s float64) func() int {
+	sums := make([]float64, n)
+	total := 0.0
+	for i := range sums {
+		total += 1 / math.Pow(float64(i+1), s)
+		sums[i] = total
+	}
+	return func() int { return sort.SearchFloat64s(sums, random.Float64()*total) }
+}
+
+// pages are 20 pages of 1,000 changes over 10,000 keys, each with old and new image.
+func pages(draw func() int, make func(string, int) cdc.Item) [][]cdc.Change {
+	var all [][]cdc.Change
+	for p := range 20 {
+		var page []cdc.Change
+		for i := range 1000 {
+			key := fmt.Sprintf("customer-%05d", draw())
+			page = append(page, cdc.Change{Event: cdc.Modify, Sequence: cdc.SequenceOf(uint64(1e18) + uint64(p*1000+i)), Time: time.Unix(1_795_170_000, 0),
+				Keys: item("pk", cdc.String(key)), Old: make(key, i), New: make(key, i+1)})
+		}
+		all = append(all, page)
+	}
+	return all
+}
+
+func BenchmarkFold(b *testing.B) {
+	keys := []KeyAttribute{{"pk", cdc.KindS}}
+	m := mustMapping(b, keys)
+	moving := mustMapping(b, keys, "n", "pk")
+	for _, shape := range []struct {
+		name string
+		make func(string, int) cdc.Item
+	}{{"small", smallItem}, {"medium", mediumItem}} {
+		random := rand.New(rand.NewPCG(1, 2))
+		uniform := pages(func() int { return random.IntN(10_000) }, shape.make)
+		skewed := pages(zipf(random, 10_000, 1.1), shape.make)
+		for _, c := range []struct {
+			name  string
+			m     *Mapping
+			pages [][]cdc.Change
+		}{{"uniform", m, uniform}, {"zipf1.1", m, skewed}, {"moving", moving, uniform}} {
+			b.Run(shape.name+"/"+c.name, func(b *testing.B) {
+				b.ReportAllocs()
+				records, rows := 0, 0
+				for i := 0; b.Loop(); i++ {
+					page := c.pages[i%len(c.pages)]
+					records += len(page)
+					rows += len(Fold(c.m, page, stamp).Rows)
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(records), "ns/record")
+				b.ReportMetric(float64(rows)/float64(records), "rows/record")
+			})
+		}
+	}
+}

@@ -1,0 +1,91 @@
+package transform
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+)
+
+func decodeJSONString(t *testing.T, text []byte) string {
+	var s string
+	if err := json.Unmarshal(text, &s); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return s
+}
+
+func TestH38_ItemsBeyondTheLimitsAreUnmappable(t *testing.T) {
+	m := mustMapping(t, []KeyAttribute{{"pk", cdc.KindS}})
+	secret := "s3cr3t"
+	many := []cdc.Attribute{{Name: "pk", Value: cdc.String("k")}}
+	for i := range MaxRowCells {
+		many = append(many, cdc.Attribute{Name: fmt.Sprint(i), Value: cdc.Null()})
+	}
+	cases := map[string]struct {
+		item cdc.Item
+		want string
+	}{
+		"long attribute name": {item("pk", cdc.String("k"), strings.Repeat(secret, 3000), cdc.Null()), "attribute name of 18000 bytes"},
+		"large cell":          {item("pk", cdc.String("k"), "big", cdc.String(strings.Repeat("x", MaxCellBytes+1))), `attribute "big" takes 100000001 bytes`},
+		"many attributes":     {cdc.NewItem(many), "99901 attributes"},
+		"text that is not UTF-8 inside JSON": {
+			item("pk", cdc.String("k"), "l", cdc.List([]cdc.Value{cdc.String(secret + "\xff")})), "not valid UTF-8"},
+		"a value that is none": {item("pk", cdc.String("k"), "x", cdc.Value{}), "no value"},
+	}
+	for name, c := range cases {
+		_, err := m.Cells(c.item, 0)
+		var u *Unmappable
+		if !errors.As(err, &u) || !strings.Contains(u.Reason, c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err != nil && strings.Contains(err.Error(), secret) {
+			t.Errorf("H65: %s: the error holds data: %v", name, err)
+		}
+	}
+	name := strings.Repeat("n", MaxQualifierBytes)
+	cells, err := m.Cells(item("pk", cdc.String("k"), name, cdc.String("a\xff")), 0)
+	if err != nil || string(cells[0].Value) != "a\xff" {
+		t.Errorf("a name at the limit, top-level text as it is: %v", err)
+	}
+}
+
+func TestLargeRowIsUnmappable(t *testing.T) {
+	m := mustMapping(t, []KeyAttribute{{"pk", cdc.KindS}})
+	chunk := cdc.String(strings.Repeat("x", MaxCellBytes))
+	_, err := m.Cells(item("pk", cdc.String("k"), "a", chunk, "b", chunk, "c", chunk), 0)
+	if err == nil || !strings.Contains(err.Error(), "the item takes") {
+		t.Error(err)
+	}
+}
+
+// Cells share their memory with others; writing to one must not write to the next.
+func TestCellsDoNotOverlap(t *testing.T) {
+	m := mustMapping(t, []KeyAttribute{{"pk", cdc.KindS}})
+	var e encoder
+	var all [][]Cell
+	for i := range 100 {
+		cells, err := e.cells(m, item("pk", cdc.String(fmt.Sprint(i)), "v", cdc.String(strings.Repeat("v", i*10))), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, cells)
+	}
+	for i, cells := range all {
+		if string(cells[0].Value) != fmt.Sprint(i) || len(cells[1].Value) != i*10 {
+			t.Fatalf("item %d was overwritten", i)
+		}
+		_ = append(cells, Cell{})
+		for j := range cells {
+			_ = append(cells[j].Value, "overwrites"...)
+		}
+	}
+	for i, cells := range all {
+		if string(cells[0].Value) != fmt.Sprint(i) || cells[1].Qualifier != "v" {
+			t.Fatalf("item %d was overwritten by an append", i)
+		}
+	}
+}

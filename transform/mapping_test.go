@@ -1,0 +1,287 @@
+package transform
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+)
+
+func mustMapping(t interface{ Fatal(...any) }, keys []KeyAttribute, rowKey ...string) *Mapping {
+	m, err := NewMapping("Orders", "orders", "d", keys, rowKey...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func number(text string) cdc.Value {
+	v, err := cdc.Number(text)
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+func item(pairs ...any) cdc.Item {
+	var list []cdc.Attribute
+	for i := 0; i < len(pairs); i += 2 {
+		list = append(list, cdc.Attribute{Name: pairs[i].(string), Value: pairs[i+1].(cdc.Value)})
+	}
+	return cdc.NewItem(list)
+}
+
+func TestNewMappingRefuses(t *testing.T) {
+	pk, sk := KeyAttribute{"pk", cdc.KindS}, KeyAttribute{"sk", cdc.KindN}
+	cases := map[string]func() (*Mapping, error){
+		"no key":                      func() (*Mapping, error) { return NewMapping("T", "t", "d", nil) },
+		"three keys":                  func() (*Mapping, error) { return NewMapping("T", "t", "d", []KeyAttribute{pk, sk, {"x", cdc.KindS}}) },
+		"key of a type that is none":  func() (*Mapping, error) { return NewMapping("T", "t", "d", []KeyAttribute{{"pk", cdc.KindL}}) },
+		"one key twice":               func() (*Mapping, error) { return NewMapping("T", "t", "d", []KeyAttribute{pk, pk}) },
+		"row key without the sort":    func() (*Mapping, error) { return NewMapping("T", "t", "d", []KeyAttribute{pk, sk}, "pk") },
+		"row key that repeats a part": func() (*Mapping, error) { return NewMapping("T", "t", "d", []KeyAttribute{pk}, "pk", "pk") },
+		"family of ours":              func() (*Mapping, error) { return NewMapping("T", "t", "_cdc", []KeyAttribute{pk}) },
+		"no table":                    func() (*Mapping, error) { return NewMapping("T", "", "d", []KeyAttribute{pk}) },
+	}
+	for name, make := range cases {
+		if _, err := make(); !errors.Is(err, ErrMapping) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	m := mustMapping(t, []KeyAttribute{pk, sk}, "tenant", "pk", "sk")
+	if m.DependsOnKeyOnly() || !mustMapping(t, []KeyAttribute{pk, sk}).DependsOnKeyOnly() || !mustMapping(t, []KeyAttribute{pk, sk}, "sk", "pk").DependsOnKeyOnly() {
+		t.Error("DependsOnKeyOnly is wrong")
+	}
+}
+
+// keyKinds are the key schemas that properties are checked over.
+var keyKinds = []cdc.Kind{cdc.KindS, cdc.KindN, cdc.KindB}
+
+func drawSchema(t *rapid.T) []KeyAttribute {
+	keys := []KeyAttribute{{"pk", rapid.SampledFrom(keyKinds).Draw(t, "pk kind")}}
+	if rapid.Bool().Draw(t, "sort key") {
+		keys = append(keys, KeyAttribute{"sk", rapid.SampledFrom(keyKinds).Draw(t, "sk kind")})
+	}
+	return keys
+}
+
+// drawKey draws from few bytes, so that delimiters, escapes and equal keys are common.
+func drawKey(t *rapid.T, kind cdc.Kind, label string) cdc.Value {
+	switch kind {
+	case cdc.KindN:
+		return number(rapid.StringMatching(`-?[0-2]{1,3}(\.[01]{1,2})?(e[0-2])?`).Draw(t, label))
+	case cdc.KindB:
+		return cdc.Binary([]byte(rapid.StringOfN(rapid.SampledFrom([]rune{'#', '%', '2', '3', '5', 'a', 0}), 1, 6, -1).Draw(t, label)))
+	default:
+		return cdc.String(rapid.StringOfN(rapid.SampledFrom([]rune{'#', '%', '2', '3', '5', 'a', 'é'}), 1, 6, -1).Draw(t, label))
+	}
+}
+
+func drawKeys(t *rapid.T, schema []KeyAttribute, label string) cdc.Item {
+	var list []cdc.Attribute
+	for _, k := range schema {
+		list = append(list, cdc.Attribute{Name: k.Name, Value: drawKey(t, k.Type, label+" "+k.Name)})
+	}
+	return cdc.NewItem(list)
+}
+
+// H37: two items never share a row, one item always has the same row, and the row gives the key back.
+func TestH37_RowsAreInjectiveAndReversible(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		schema := drawSchema(t)
+		m := mustMapping(t, schema)
+		a, b := drawKeys(t, schema, "a"), drawKeys(t, schema, "b")
+		rowA, errA := m.Row(a)
+		rowB, errB := m.Row(b)
+		if errA != nil || errB != nil {
+			t.Fatal(errA, errB)
+		}
+		if (rowA == rowB) != a.Equal(b) || (m.ItemKey(a) == m.ItemKey(b)) != a.Equal(b) {
+			t.Fatalf("rows %q and %q, item keys %q and %q, items equal: %v", rowA, rowB, m.ItemKey(a), m.ItemKey(b), a.Equal(b))
+		}
+		back, err := m.Key(rowA)
+		if err != nil || !back.Equal(a) {
+			t.Fatalf("%q does not give its key back: %v", rowA, err)
+		}
+	})
+}
+
+// H37: with a further attribute in front, rows still tell items apart, whatever that attribute is.
+func TestH37_RowsWithFurtherAttributesAreInjective(t *testing.T) {
+	schema := []KeyAttribute{{"pk", cdc.KindS}, {"sk", cdc.KindB}}
+	m := mustMapping(t, schema, "tenant", "pk", "sk")
+	rapid.Check(t, func(t *rapid.T) {
+		draw := func(label string) (cdc.Item, cdc.Item) {
+			keys := drawKeys(t, schema, label)
+			tenant := drawKey(t, rapid.SampledFrom(keyKinds).Draw(t, "tenant kind"), "tenant")
+			return keys, cdc.NewItem(append([]cdc.Attribute{{Name: "tenant", Value: tenant}}, keys.Attributes()...))
+		}
+		keysA, a := draw("a")
+		keysB, b := draw("b")
+		rowA, errA := m.Row(a)
+		rowB, errB := m.Row(b)
+		if errA != nil || errB != nil || rowA == rowB && !keysA.Equal(keysB) {
+			t.Fatalf("rows %q and %q (%v, %v)", rowA, rowB, errA, errB)
+		}
+		back, err := m.Key(rowA)
+		if err != nil || !back.Equal(keysA) {
+			t.Fatalf("%q does not give its key back: %v", rowA, err)
+		}
+	})
+}
+
+func TestH37_NumericKeysThatAreOneItemAreOneRow(t *testing.T) {
+	m := mustMapping(t, []KeyAttribute{{"pk", cdc.KindN}})
+	for _, same := range []string{"1", "1.0", "1e0", "+1", "01", "10e-1"} {
+		if row, err := m.Row(item("pk", number(same))); err != nil || row != "1" {
+			t.Errorf("%s: %q, %v", same, row, err)
+		}
+	}
+}
+
+func TestH37_RowKeyLimits(t *testing.T) {
+	m := mustMapping(t, []KeyAttribute{{"pk", cdc.KindS}, {"sk", cdc.KindB}})
+	long := strings.Repeat("#", 2048) // 6,144 bytes escaped
+	fits := strings.Repeat("x", MaxRowKeyBytes-2)
+	for _, c := range []struct {
+		pk, sk string
+		ok     bool
+	}{{long, "x", false}, {fits, "x", true}, {fits, "xx", false}, {"", "", true}} {
+		row, err := m.Row(item("pk", cdc.String(c.pk), "sk", cdc.Binary([]byte(c.sk))))
+		var u *Unmappable
+		if c.ok != (err == nil) || err != nil && !errors.As(err, &u) || len(row) > MaxRowKeyBytes {
+			t.Errorf("%d + %d bytes: %v", len(c.pk), len(c.sk), err)
+		}
+		if err != nil && strings.Contains(err.Error(), "##") {
+			t.Errorf("H65: the error quotes the key: %v", err)
+		}
+	}
+	if _, err := mustMapping(t, []KeyAttribute{{"pk", cdc.KindS}}).Row(item("pk", cdc.String(""))); err == nil {
+		t.Error("an empty row key is accepted")
+	}
+	if _, err := m.Row(item("pk", cdc.String("a\xff"), "sk", cdc.Binary([]byte("x")))); err == nil {
+		t.Error("text that is not UTF-8 is accepted in a row key")
+	}
+}
+
+func FuzzRowRoundTrip(f *testing.F) {
+	f.Add("hats", []byte("fedoras#brandA"), "12.50")
+	f.Add("a#b%23%", []byte{0, '#', 0xff}, "-1e-3")
+	f.Fuzz(func(t *testing.T, s string, b []byte, n string) {
+		v, err := cdc.Number(n)
+		if err != nil || s == "" || len(b) == 0 || !utf8.ValidString(s) {
+			t.Skip()
+		}
+		values := []cdc.Value{cdc.String(s), cdc.Binary(b), v}
+		for i, first := range values {
+			for _, second := range append(values, cdc.Value{}) {
+				schema := []KeyAttribute{{"pk", first.Kind()}}
+				keys := []cdc.Attribute{{Name: "pk", Value: first}}
+				if second.Kind() != cdc.KindNone {
+					schema = append(schema, KeyAttribute{"sk", second.Kind()})
+					keys = append(keys, cdc.Attribute{Name: "sk", Value: second})
+				}
+				m := mustMapping(t, schema)
+				want := cdc.NewItem(keys)
+				row, err := m.Row(want)
+				if err != nil {
+					continue // too long
+				}
+				got, err := m.Key(row)
+				if err != nil || !got.Equal(want) {
+					t.Errorf("%d: %q: %v", i, row, err)
+				}
+			}
+		}
+	})
+}
+
+// Key refuses what Row does not write, so that a foreign row is never taken for an item.
+func FuzzKeyAcceptsOnlyRows(f *testing.F) {
+	for _, row := range []string{"", "a", "a#b", "a%23#b", "a%#b", "1#2", "01#2", "\xff#\xff", mustMapping(f, []KeyAttribute{{"pk", cdc.KindS}}).WitnessKey()} {
+		f.Add(row)
+	}
+	f.Fuzz(func(t *testing.T, row string) {
+		for _, first := range keyKinds {
+			for _, second := range append(keyKinds, cdc.KindNone) {
+				schema := []KeyAttribute{{"pk", first}}
+				if second != cdc.KindNone {
+					schema = append(schema, KeyAttribute{"sk", second})
+				}
+				m := mustMapping(t, schema)
+				keys, err := m.Key(row)
+				if err != nil {
+					if !errors.Is(err, ErrRow) {
+						t.Errorf("%v", err)
+					}
+					continue
+				}
+				if again, err := m.Row(keys); err != nil || again != row {
+					t.Errorf("%s/%s: %q was taken for the row %q: %v", first, second, row, again, err)
+				}
+			}
+		}
+	})
+}
+
+func TestNoMappingProducesAWitnessKey(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		source := rapid.StringMatching(`[a-zA-Z0-9_.-]{3,255}`).Draw(t, "source")
+		schema := drawSchema(t)
+		m, err := NewMapping(source, "t", "d", schema)
+		if err != nil {
+			t.Fatal(err)
+		}
+		witness := m.WitnessKey()
+		if len(witness) > MaxRowKeyBytes || !strings.HasPrefix(witness, WitnessPrefix+source+"~") {
+			t.Fatalf("%d bytes: %.60q", len(witness), witness)
+		}
+		if _, err := m.Key(witness); err == nil {
+			t.Fatalf("%v: the witness is the row of an item", schema)
+		}
+		// The strongest attempt: keys made from the witness itself.
+		for i, k := range schema {
+			for _, v := range []cdc.Value{cdc.String(witness), cdc.Binary([]byte(witness)), cdc.Binary([]byte(witness[:maxKeyBytes]))} {
+				if v.Kind() != k.Type {
+					continue
+				}
+				keys := drawKeys(t, schema, "other").Attributes()
+				keys = append(keys[:i:i], append([]cdc.Attribute{{Name: k.Name, Value: v}}, keys[i+1:]...)...)
+				if row, err := m.Row(cdc.NewItem(keys)); err == nil && row == witness {
+					t.Fatalf("%v produces the witness", schema)
+				}
+			}
+		}
+		other, _ := NewMapping(source+rapid.SampledFrom([]string{".", "-", "_", "a"}).Draw(t, "suffix"), "t", "d", schema)
+		if other.WitnessKey() == witness {
+			t.Fatal("two source tables share a witness")
+		}
+	})
+}
+
+// FuzzJSONCells compares the encoder with encoding/json, as far as that goes: same text, other escapes.
+func FuzzJSONString(f *testing.F) {
+	f.Add("plain")
+	f.Add("<>&\u2028\"\\\x00\x1f\x7f é😀")
+	f.Fuzz(func(t *testing.T, s string) {
+		got, err := appendString(nil, s)
+		if (err == nil) != utf8.ValidString(s) {
+			t.Fatalf("%q: %v", s, err)
+		}
+		if err != nil {
+			return
+		}
+		if back := decodeJSONString(t, got); back != s {
+			t.Errorf("%q became %s, which is %q", s, got, back)
+		}
+		if bytes.Contains(got, []byte(`\u00`)) != strings.ContainsFunc(s, func(r rune) bool { return r < 0x20 && !strings.ContainsRune("\b\f\n\r\t", r) }) &&
+			!strings.Contains(s, `\u00`) {
+			t.Errorf("%q is escaped more or less than needed: %s", s, got)
+		}
+	})
+}
