@@ -1,0 +1,78 @@
+package checkpoint
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"cloud.google.com/go/bigtable"
+)
+
+// Columns of a stored row. Both cells have the constant timestamp 0, so that a worker with a fast clock cannot hide what others
+// write later (H43).
+const (
+	counterColumn = "c"
+	recordColumn  = "r"
+)
+
+type bigtableStore struct {
+	table  *bigtable.Table
+	family string
+}
+
+// Bigtable keeps rows in one family of a table, which should keep one version of a cell and have no age rule. The app profile
+// must use single-cluster routing and allow single-row transactions.
+func Bigtable(table *bigtable.Table, family string) Store { return &bigtableStore{table, family} }
+
+func (s *bigtableStore) Read(ctx context.Context, prefix string) ([]Row, error) {
+	var rows []Row
+	var malformed error
+	filter := bigtable.ChainFilters(bigtable.FamilyFilter(s.family), bigtable.LatestNFilter(1))
+	err := s.table.ReadRows(ctx, bigtable.PrefixRange(prefix), func(r bigtable.Row) bool {
+		row := Row{Key: r.Key()}
+		for _, item := range r[s.family] {
+			switch item.Column {
+			case s.family + ":" + counterColumn:
+				row.Counter, malformed = strconv.ParseUint(string(item.Value), 10, 64)
+			case s.family + ":" + recordColumn:
+				row.Data = item.Value
+			}
+		}
+		if malformed == nil && (row.Counter == 0) != (row.Data == nil) {
+			malformed = fmt.Errorf("ledger row %q has a counter without a record, or the reverse", row.Key)
+		}
+		if row.Counter > 0 {
+			rows = append(rows, row)
+		}
+		return malformed == nil
+	}, bigtable.RowFilter(filter))
+	if err == nil {
+		err = malformed
+	}
+	return rows, err
+}
+
+func (s *bigtableStore) Swap(ctx context.Context, key string, was uint64, data []byte) (bool, error) {
+	change := bigtable.NewMutation()
+	if data == nil {
+		change.DeleteCellsInFamily(s.family)
+	} else {
+		change.Set(s.family, counterColumn, 0, []byte(strconv.FormatUint(was+1, 10)))
+		change.Set(s.family, recordColumn, 0, data)
+	}
+	column := []bigtable.Filter{bigtable.FamilyFilter(s.family), bigtable.ColumnFilter(counterColumn)}
+	var conditional *bigtable.Mutation
+	if was == 0 {
+		conditional = bigtable.NewCondMutation(bigtable.ChainFilters(column...), nil, change)
+	} else {
+		// The range is closed at its beginning and open at its end: it holds this one value.
+		text := []byte(strconv.FormatUint(was, 10))
+		exact := bigtable.ValueRangeFilter(text, append(text[:len(text):len(text)], 0))
+		conditional = bigtable.NewCondMutation(bigtable.ChainFilters(append(column, exact)...), change, nil)
+	}
+	var matched bool
+	if err := s.table.Apply(ctx, key, conditional, bigtable.GetCondMutationResult(&matched)); err != nil {
+		return false, err
+	}
+	return matched == (was > 0), nil
+}

@@ -1,0 +1,59 @@
+// Package checkpointtest has an in-memory checkpoint.Store and the conformance suite every store must pass.
+package checkpointtest
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+)
+
+// Memory is a Store in memory, the reference for others. The zero value is empty.
+type Memory struct {
+	mu   sync.Mutex
+	rows map[string]checkpoint.Row
+	// OnSwap, if set, replaces what Swap does: it is given the operation to execute when and if it likes.
+	OnSwap func(ctx context.Context, key string, execute func() bool) (bool, error)
+}
+
+// Read implements checkpoint.Store.
+func (m *Memory) Read(_ context.Context, prefix string) ([]checkpoint.Row, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var rows []checkpoint.Row
+	for key, row := range m.rows {
+		if strings.HasPrefix(key, prefix) {
+			rows = append(rows, row)
+		}
+	}
+	slices.SortFunc(rows, func(a, b checkpoint.Row) int { return strings.Compare(a.Key, b.Key) })
+	return rows, nil
+}
+
+// Swap implements checkpoint.Store.
+func (m *Memory) Swap(ctx context.Context, key string, was uint64, data []byte) (bool, error) {
+	execute := func() bool { return m.swap(key, was, data) }
+	if m.OnSwap != nil {
+		return m.OnSwap(ctx, key, execute)
+	}
+	return execute(), nil
+}
+
+func (m *Memory) swap(key string, was uint64, data []byte) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.rows[key].Counter != was {
+		return false
+	}
+	if data == nil {
+		delete(m.rows, key)
+		return true
+	}
+	if m.rows == nil {
+		m.rows = map[string]checkpoint.Row{}
+	}
+	m.rows[key] = checkpoint.Row{Key: key, Counter: was + 1, Data: slices.Clone(data)}
+	return true
+}

@@ -1,0 +1,54 @@
+package checkpoint
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+)
+
+// NotAdmissible says why a load would leave a hole between its images and the stream.
+type NotAdmissible struct{ Reason string }
+
+func (e *NotAdmissible) Error() string { return "a load is not admissible: " + e.Reason }
+
+// Roots are the shards of the stream whose coverage rests on their own first read: those without a parent row.
+func Roots(shards []Shard, label string) []Shard {
+	known := map[string]bool{}
+	for _, s := range shards {
+		if s.Label == label {
+			known[s.ID] = true
+		}
+	}
+	var roots []Shard
+	for _, s := range shards {
+		if s.Label == label && !known[s.Parent] {
+			roots = append(roots, s)
+		}
+	}
+	return roots
+}
+
+// Admissible tells whether an image read at or after start may be applied in the table's generation: every change committed after
+// that must be applied in it. The generation has to be adopted by all shards, and each root must have been read at the horizon
+// early enough that what the stream kept then reaches back to start. Asked before a load, and again when it ends.
+func Admissible(table TableState, shards []Shard, start time.Time) error {
+	if table.Adopted != table.Generation {
+		return &NotAdmissible{"the generation is not adopted by all shards yet"}
+	}
+	if table.Listed == 0 {
+		return &NotAdmissible{"the stream has not been listed completely yet"}
+	}
+	for _, s := range Roots(shards, table.Label) {
+		if s.State == Lost {
+			continue // its gap was declared: the generation began after it
+		}
+		if s.FirstRead.IsZero() {
+			return &NotAdmissible{fmt.Sprintf("shard %s has not been read yet", s.ID)}
+		}
+		if start.Before(s.FirstRead.Add(Slack - cdc.Retention)) {
+			return &NotAdmissible{fmt.Sprintf("shard %s was first read more than a day after the load began", s.ID)}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,106 @@
+package checkpoint
+
+import (
+	"context"
+	"encoding/json"
+)
+
+// Keeper is the right to look after one table as a whole: to list its shards, beat its witness and load it.
+type Keeper struct {
+	*tenure
+	ctx    context.Context
+	record keeperRecord
+}
+
+type keeperRecord struct {
+	header
+	Owner string `json:"owner,omitempty"`
+	Epoch uint64 `json:"epoch"`
+	// Scan is how far a load has come, in the load's own form.
+	Scan json.RawMessage `json:"scan,omitempty"`
+}
+
+// Seat is a table's keeper row as it was read.
+type Seat struct {
+	Row    Row
+	record keeperRecord
+}
+
+// Owner is the worker that holds the seat; "" if nobody does.
+func (s Seat) Owner() string { return s.record.Owner }
+
+// Seat reads the keeper's row of a table.
+func (l *Ledger) Seat(ctx context.Context, source string) (Seat, error) {
+	row, found, err := readRow(ctx, l.store, l.keeperKey(source))
+	if err != nil {
+		return Seat{}, err
+	}
+	s := Seat{Row: Row{Key: l.keeperKey(source)}}
+	if found {
+		s.Row = row
+		if err := decode(row, &s.record); err != nil {
+			return Seat{}, err
+		}
+	}
+	return s, nil
+}
+
+// TakeSeat makes this worker the table's keeper. It fails with ErrTaken when another worker was faster.
+func (l *Ledger) TakeSeat(ctx context.Context, s Seat) (*Keeper, error) {
+	k := &Keeper{}
+	record := s.record
+	encode := func() ([]byte, error) {
+		record.Owner = l.worker
+		record.Epoch++
+		return l.stamp(&record.header, &record), nil
+	}
+	t, held, err := l.begin(ctx, l.store, s.Row.Key, s.Row.Counter, encode, func() { k.record = record })
+	if err != nil {
+		return nil, err
+	}
+	k.tenure, k.ctx = t, held
+	return k, nil
+}
+
+// Epoch rises with every change of keeper.
+func (k *Keeper) Epoch() uint64 { return k.current().Epoch }
+
+// Context ends, with the cause ErrLeaseLost, when the seat can no longer be trusted.
+func (k *Keeper) Context() context.Context { return k.ctx }
+
+// Keep renews until the context ends; run it as a task beside the work.
+func (k *Keeper) Keep() error {
+	return k.keep(k.ctx, func(ctx context.Context) error { return k.change(ctx, func(*keeperRecord) {}) })
+}
+
+// Scan is how far a load has come; nil if none was begun.
+func (k *Keeper) Scan() []byte { return k.current().Scan }
+
+func (k *Keeper) current() keeperRecord {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.record
+}
+
+// SaveScan stores how far a load has come, fenced by the seat.
+func (k *Keeper) SaveScan(ctx context.Context, progress []byte) error {
+	return k.change(ctx, func(r *keeperRecord) { r.Scan = progress })
+}
+
+// Release gives the seat up after a clean stop.
+func (k *Keeper) Release(ctx context.Context) error {
+	err := k.change(ctx, func(r *keeperRecord) { r.Owner = "" })
+	if err == nil {
+		k.lose(ErrLeaseLost)
+	}
+	return err
+}
+
+func (k *Keeper) change(ctx context.Context, change func(*keeperRecord)) error {
+	var next keeperRecord
+	return k.write(ctx, func() ([]byte, error) {
+		next = k.current()
+		change(&next)
+		return k.ledger.stamp(&next.header, &next), nil
+	}, func() { k.record = next })
+}

@@ -1,0 +1,170 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+)
+
+// Errors that no repeat mends.
+var (
+	ErrNoLedger        = errors.New("there is no ledger of this name")
+	ErrLedgerExchanged = errors.New("the ledger was lost or exchanged while running")
+	ErrClusterChanged  = errors.New("the app profile routes to another cluster than before")
+	ErrMappingChanged  = errors.New("the mapping differs from the one this pipeline was started with")
+	ErrForeignPipeline = errors.New("another pipeline writes the same target table")
+	ErrLeaseLost       = errors.New("the lease is lost")
+	ErrTaken           = errors.New("another worker took the lease")
+)
+
+// ErrConflict is returned when other writers were faster every time. A repeat may succeed.
+var ErrConflict = errors.New("the ledger row changes too often")
+
+// tries bounds the repetitions of a read-modify-write.
+const tries = 20
+
+// Options of a ledger.
+type Options struct {
+	// Worker is unique for every start of a process.
+	Worker string
+	// ID names the ledger if it is created now; any unique text.
+	ID string
+	// Lease is how long a lease lasts without renewal; the default is 15 s.
+	Lease time.Duration
+	// ReadOnly fails with ErrNoLedger instead of creating the ledger.
+	ReadOnly bool
+}
+
+// Ledger is the durable state of one pipeline. It is used from many tasks at once.
+type Ledger struct {
+	store  Store
+	name   string
+	worker string
+	id     string
+	lease  time.Duration
+
+	mu      sync.Mutex
+	writes  uint64
+	hashes  map[string]string // mapping hash by source table, once checked
+	claimed map[string]bool   // witnesses this process has written
+}
+
+// pipeline is the record of the whole pipeline.
+type pipeline struct {
+	header
+	Ledger  string    `json:"ledger"`
+	Cluster string    `json:"cluster,omitempty"`
+	Created time.Time `json:"created"`
+}
+
+// Open reads the ledger of the given name, or creates it.
+func Open(ctx context.Context, store Store, name string, o Options) (*Ledger, error) {
+	if name == "" || strings.Contains(name, "/") {
+		return nil, fmt.Errorf("checkpoint: %q cannot name a ledger", name)
+	}
+	if o.Lease == 0 {
+		o.Lease = 15 * time.Second
+	}
+	l := &Ledger{store: store, name: name, worker: o.Worker, lease: o.Lease, hashes: map[string]string{}, claimed: map[string]bool{}}
+	for range tries {
+		row, found, err := readRow(ctx, store, l.pipelineKey())
+		if err != nil {
+			return nil, err
+		}
+		if found {
+			var p pipeline
+			if err := decode(row, &p); err != nil {
+				return nil, err
+			}
+			l.id = p.Ledger
+			return l, nil
+		}
+		if o.ReadOnly {
+			return nil, ErrNoLedger
+		}
+		p := pipeline{Ledger: o.ID, Created: task.Now(ctx).UTC()}
+		if _, err := l.swap(ctx, store, l.pipelineKey(), 0, l.stamp(&p.header, &p)); err != nil {
+			return nil, err
+		}
+	}
+	return nil, ErrConflict
+}
+
+// ID is unique to this ledger.
+func (l *Ledger) ID() string { return l.id }
+
+// Name is the pipeline's name, the first part of every key.
+func (l *Ledger) Name() string { return l.name }
+
+// Worker is the name of this process.
+func (l *Ledger) Worker() string { return l.worker }
+
+// Lease is how long a lease lasts without renewal.
+func (l *Ledger) Lease() time.Duration { return l.lease }
+
+// margin is what a holder gives up early, so that it is gone before anybody takes over.
+func (l *Ledger) margin() time.Duration { return l.lease / 5 }
+
+func (l *Ledger) pipelineKey() string            { return l.name + "/pipeline" }
+func (l *Ledger) tableKey(source string) string  { return l.name + "/table/" + source }
+func (l *Ledger) keeperKey(source string) string { return l.name + "/keeper/" + source }
+func (l *Ledger) shardPrefix(source string) string {
+	return l.name + "/shard/" + source + "/" // closed by a slash: table a is no prefix of table a.b
+}
+
+// Check fails with ErrLedgerExchanged when the ledger is not the one that was opened.
+func (l *Ledger) Check(ctx context.Context) error {
+	_, _, err := l.readPipeline(ctx)
+	return err
+}
+
+func (l *Ledger) readPipeline(ctx context.Context) (pipeline, uint64, error) {
+	row, found, err := readRow(ctx, l.store, l.pipelineKey())
+	if err != nil {
+		return pipeline{}, 0, err
+	}
+	var p pipeline
+	if found {
+		if err := decode(row, &p); err != nil {
+			return pipeline{}, 0, err
+		}
+	}
+	if p.Ledger != l.id {
+		return pipeline{}, 0, ErrLedgerExchanged
+	}
+	return p, row.Counter, nil
+}
+
+// CheckCluster stores the cluster the first time one is known and fails with ErrClusterChanged when it is another one later
+// (H46): what was not replicated to it is missing there. An empty id means that it cannot be told, and nothing is checked.
+func (l *Ledger) CheckCluster(ctx context.Context, id string) error {
+	if id == "" {
+		return nil
+	}
+	for range tries {
+		p, counter, err := l.readPipeline(ctx)
+		if err != nil {
+			return err
+		}
+		if p.Cluster == id {
+			return nil
+		}
+		if p.Cluster != "" {
+			return ErrClusterChanged
+		}
+		p.Cluster = id
+		done, err := l.swap(ctx, l.store, l.pipelineKey(), counter, l.stamp(&p.header, &p))
+		if err != nil {
+			return err
+		}
+		if done {
+			return nil
+		}
+	}
+	return ErrConflict
+}

@@ -1,0 +1,174 @@
+package checkpoint
+
+import (
+	"context"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+)
+
+// State is where a shard stands (I4).
+type State string
+
+// The four states of a shard.
+const (
+	Waiting State = "waiting" // for its parent, or for a worker
+	Reading State = "reading"
+	Done    State = "done" // read to its end and applied
+	Lost    State = "gap"  // cannot be continued; Loss says why
+)
+
+// Loss says what became of a shard in state gap.
+type Loss string
+
+// The losses.
+const (
+	Trimmed  Loss = "trimmed"   // its position is beyond what the stream keeps; the rest can be read: see Reopen
+	NotFound Loss = "not found" // the service does not know it any more
+	Replaced Loss = "replaced"  // its stream was replaced
+)
+
+// Slack is what coverage gives up for clocks that differ and times that are floored.
+const Slack = 10 * time.Minute
+
+// Shard is the ledger's row of one shard.
+type Shard struct {
+	header
+	Source    string `json:"source"` // source table
+	StreamARN string `json:"stream_arn"`
+	Label     string `json:"label"` // of the stream
+	ID        string `json:"id"`
+	Parent    string `json:"parent,omitempty"`
+	State     State  `json:"state"`
+	Hop       uint32 `json:"hop"`
+	// Generation is what changes read under the current epoch are stamped with.
+	Generation uint32 `json:"generation"`
+	// Epoch rises with every change of owner. Owner is the worker that holds the lease; "" if nobody does.
+	Epoch uint64 `json:"epoch"`
+	Owner string `json:"owner,omitempty"`
+	// Position is the checkpoint: everything up to it is applied. EventTime is the latest event time among that, CellTime the
+	// time cells were last stamped with.
+	Position  cdc.SequenceNumber `json:"position,omitzero"`
+	EventTime time.Time          `json:"event_time,omitzero"`
+	CellTime  time.Time          `json:"cell_time,omitzero"`
+	// CoveredTo is an event time: once this shard is done, every change of its lineage up to then is applied. It is the later of
+	// the last applied event time and the last moment at which the shard is known to have been open, minus Slack.
+	CoveredTo time.Time `json:"covered_to,omitzero"`
+	// Inherited is the parent's CoveredTo: what this shard's own seeks at the horizon are judged by (H75). Two fields on purpose:
+	// that a listing shows this shard open says nothing of whether it has been read. With one, a shard that waits a day for its
+	// parent would look covered by listings and lose its beginning silently.
+	Inherited time.Time `json:"inherited,omitzero"`
+	// FirstRead is when the first read of the shard was sent that succeeded.
+	FirstRead time.Time `json:"first_read,omitzero"`
+	// ReadAt is when the last read was sent whose outcome is covered by this record; for people and for the lag.
+	ReadAt time.Time `json:"read_at,omitzero"`
+	// CaughtUp tells that this read gave an empty page.
+	CaughtUp bool      `json:"caught_up,omitempty"`
+	DoneAt   time.Time `json:"done_at,omitzero"`
+	// Dropping tells that the shard's lineage has had nothing but changes from before the table's cut (start: now).
+	Dropping bool   `json:"dropping,omitempty"`
+	Loss     Loss   `json:"loss,omitempty"`
+	Reason   string `json:"reason,omitempty"`
+
+	// Counter is the row's counter when it was read.
+	Counter uint64 `json:"-"`
+}
+
+func (s *Shard) key(l *Ledger) string { return l.shardPrefix(s.Source) + s.Label + "/" + s.ID }
+
+// Finished tells whether nobody will read the shard any more.
+func (s *Shard) Finished() bool { return s.State == Done || s.State == Lost }
+
+// Undeclared tells whether the shard is a gap that its table's generation does not account for yet: the worker that found it
+// was gone before it could raise.
+func (s *Shard) Undeclared(table TableState) bool {
+	return s.State == Lost && s.Generation >= table.Generation && s.Label == table.Label
+}
+
+// Reopenable tells whether the gap is declared and what is left of the shard can be read.
+func (s *Shard) Reopenable(table TableState) bool {
+	return s.State == Lost && s.Loss == Trimmed && s.Generation < table.Generation && s.Label == table.Label
+}
+
+// Shards reads the rows of all shards of a source table, by stream label and id.
+func (l *Ledger) Shards(ctx context.Context, source string) ([]Shard, error) {
+	rows, err := l.store.Read(ctx, l.shardPrefix(source))
+	if err != nil {
+		return nil, err
+	}
+	shards := make([]Shard, len(rows))
+	for i, row := range rows {
+		if err := decode(row, &shards[i]); err != nil {
+			return nil, err
+		}
+		shards[i].Counter = row.Counter
+	}
+	return shards, nil
+}
+
+// CreateShard adds the row of a shard that was discovered; if it exists already, nothing happens. Its generation needs no care
+// here: Take stamps a row with the table's generation, which it reads just before.
+func (l *Ledger) CreateShard(ctx context.Context, s Shard) error {
+	s.State, s.Counter = Waiting, 0
+	_, err := l.swap(ctx, l.store, s.key(l), 0, l.stamp(&s.header, &s))
+	return err
+}
+
+// Reopen lets what is left of a trimmed shard be read, in the generation that its gap began: from the horizon, and without a claim
+// about what was before. It is the one way in which a position moves back.
+func (l *Ledger) Reopen(ctx context.Context, s Shard, table TableState) error {
+	if !s.Reopenable(table) {
+		return nil
+	}
+	s.State, s.Loss, s.Reason, s.Owner = Waiting, "", "", ""
+	s.Epoch++
+	s.Generation = table.Generation
+	s.Position, s.FirstRead, s.Inherited = cdc.SequenceNumber{}, time.Time{}, time.Time{}
+	s.Dropping = false
+	_, err := l.swap(ctx, l.store, s.key(l), s.Counter, l.stamp(&s.header, &s))
+	return err
+}
+
+// Remove deletes the row of a shard that Removable gave.
+func (l *Ledger) Remove(ctx context.Context, s Shard) error {
+	_, err := l.swap(ctx, l.store, s.key(l), s.Counter, nil)
+	return err
+}
+
+// kept is how long rows of finished shards stay after everything else allows their removal: twice the stream's retention.
+const kept = 2 * cdc.Retention
+
+// Removable are the rows that say nothing any more: finished shards that are not listed, whose known children are all
+// finished, and that ended 48 hours ago. A shard without known children stays while its stream lives: its children may only
+// be listed late, and without their parent's row they would look like a lost lineage (H16, H76). Listed holds the ids of the last
+// complete listing; label is the stream it was of.
+func Removable(shards []Shard, label string, listed []cdc.Shard, ended bool, now time.Time) []Shard {
+	type id struct{ label, shard string }
+	children := map[id][2]int{} // number of children, number of finished ones
+	for _, s := range shards {
+		n := children[id{s.Label, s.Parent}]
+		n[0]++
+		if s.Finished() {
+			n[1]++
+		}
+		children[id{s.Label, s.Parent}] = n
+	}
+	isListed := map[string]bool{}
+	for _, s := range listed {
+		isListed[s.ID] = true
+	}
+	var out []Shard
+	for _, s := range shards {
+		n := children[id{s.Label, s.ID}]
+		old := s.Label != label
+		switch {
+		case !s.Finished() || now.Sub(s.DoneAt) < kept || n[0] != n[1]:
+		case old: // nothing of a replaced stream is asked for again
+			out = append(out, s)
+		case isListed[s.ID] || n[0] == 0 && !ended:
+		default:
+			out = append(out, s)
+		}
+	}
+	return out
+}

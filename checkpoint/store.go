@@ -1,0 +1,112 @@
+package checkpoint
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+// Store keeps the rows of a ledger: one table in which a row is changed by compare-and-set.
+type Store interface {
+	// Read returns the rows whose keys begin with prefix, by key.
+	Read(ctx context.Context, prefix string) ([]Row, error)
+	// Swap replaces a row whose counter is was by data and the counter was+1. A was of 0 means that the row must not exist;
+	// nil data removes the row. It returns false when the row has another counter. After an error the outcome is unknown,
+	// and the change may still take place later.
+	Swap(ctx context.Context, key string, was uint64, data []byte) (bool, error)
+}
+
+// Row is a stored record.
+type Row struct {
+	Key     string
+	Counter uint64 // raised by every write, 1 after the first
+	Data    []byte
+}
+
+// Format is the version of the stored records. A ledger written in a newer format is refused, an older one is read.
+const Format = 1
+
+// header is part of every record: who wrote it, and which of that worker's writes it was. After an unknown outcome it tells
+// whether the write that took place was ours.
+type header struct {
+	Format int    `json:"format"`
+	By     string `json:"by"`
+	N      uint64 `json:"n"`
+}
+
+// ErrFormat is returned for a record written by a newer version.
+var ErrFormat = errors.New("the ledger was written by a newer version of replicator")
+
+func decode(row Row, record any) error {
+	var h header
+	if err := json.Unmarshal(row.Data, &h); err != nil {
+		return fmt.Errorf("ledger row %q: %w", row.Key, err)
+	}
+	if h.Format > Format {
+		return fmt.Errorf("ledger row %q: format %d, known is %d: %w", row.Key, h.Format, Format, ErrFormat)
+	}
+	if err := json.Unmarshal(row.Data, record); err != nil {
+		return fmt.Errorf("ledger row %q: %w", row.Key, err)
+	}
+	return nil
+}
+
+// stamp encodes a record that embeds a header, as this worker's next write.
+func (l *Ledger) stamp(h *header, record any) []byte {
+	l.mu.Lock()
+	l.writes++
+	n := l.writes
+	l.mu.Unlock()
+	*h = header{Format: Format, By: l.worker, N: n}
+	data, err := json.Marshal(record)
+	if err != nil {
+		panic("checkpoint: " + err.Error()) // records are plain data
+	}
+	return data
+}
+
+// swap is one compare-and-set whose unknown outcome is resolved by reading back. An error means that it is still unknown:
+// the identical swap must be repeated before anything else is written to the row.
+func (l *Ledger) swap(ctx context.Context, store Store, key string, was uint64, data []byte) (bool, error) {
+	done, err := store.Swap(ctx, key, was, data)
+	if done && err == nil {
+		return true, nil
+	}
+	// A refusal is looked into as well: an earlier attempt of this very swap may have been executed in the meantime, and the
+	// refusal is of the repetition.
+	row, found, readErr := readRow(ctx, store, key)
+	if readErr != nil {
+		if err == nil {
+			err = readErr
+		}
+		return false, fmt.Errorf("the outcome of a ledger write is unknown: %w", err)
+	}
+	if data == nil {
+		if !found {
+			return true, nil
+		}
+	} else if found && row.Counter == was+1 && sameWrite(row.Data, data) {
+		return true, nil
+	}
+	if err != nil && row.Counter == was { // not found reads as counter 0
+		return false, fmt.Errorf("a ledger write has not taken place: %w", err)
+	}
+	return false, nil
+}
+
+func readRow(ctx context.Context, store Store, key string) (Row, bool, error) {
+	rows, err := store.Read(ctx, key)
+	if err != nil {
+		return Row{}, false, err
+	}
+	if len(rows) > 0 && rows[0].Key == key { // the key itself sorts before everything it is a prefix of
+		return rows[0], true, nil
+	}
+	return Row{}, false, nil
+}
+
+func sameWrite(a, b []byte) bool {
+	var x, y header
+	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && x == y
+}

@@ -1,0 +1,281 @@
+package checkpoint
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+)
+
+// MaxGeneration is what fits a version's field.
+const MaxGeneration = 99_999_999
+
+// keptGaps bounds how many gaps a table's record lists; GapCount counts on.
+const keptGaps = 50
+
+// TableState is what the ledger holds of one source table.
+type TableState struct {
+	header
+	Source string `json:"source"`
+	// StreamARN and Label name the stream that is followed.
+	StreamARN string `json:"stream_arn,omitempty"`
+	Label     string `json:"label,omitempty"`
+	// Generation rises whenever continuity is broken. Adopted is the last one that every unfinished shard carries.
+	Generation uint32 `json:"generation"`
+	Adopted    uint32 `json:"adopted"`
+	// Listed is the generation in which the stream was first listed completely; 0: not yet. Nothing is read before.
+	Listed uint32 `json:"listed,omitempty"`
+	// StreamEnded tells that the stream was found disabled and that this was declared.
+	StreamEnded bool   `json:"stream_ended,omitempty"`
+	MappingHash string `json:"mapping_hash,omitempty"`
+	// NeedsLoad suspends the promise until the table is loaded again; Reason says why.
+	NeedsLoad bool   `json:"needs_load,omitempty"`
+	Reason    string `json:"reason,omitempty"`
+	Gaps      []Gap  `json:"gaps,omitempty"`
+	GapCount  int    `json:"gap_count,omitempty"`
+	Load      Load   `json:"load,omitzero"`
+	// WitnessBeat mirrors the witness in the target.
+	WitnessBeat uint64 `json:"witness_beat,omitempty"`
+	// Cut is the event time before which changes are dropped (start: now); zero: none are.
+	Cut time.Time `json:"cut,omitzero"`
+	// Changed is when the record was last written, on the writer's clock; for people.
+	Changed time.Time `json:"changed,omitzero"`
+}
+
+// Gap is a stretch of a stream that was lost before it was read.
+type Gap struct {
+	At         time.Time `json:"at"`
+	Shard      string    `json:"shard,omitempty"`
+	Reason     string    `json:"reason"`
+	Generation uint32    `json:"generation"` // that was ended by it
+}
+
+// Load is the state of the copy of existing items.
+type Load struct {
+	Generation uint32    `json:"generation,omitempty"`
+	StartedAt  time.Time `json:"started_at,omitzero"`
+	DoneAt     time.Time `json:"done_at,omitzero"`
+	Items      int64     `json:"items,omitempty"`
+	Estimate   int64     `json:"estimate,omitempty"`
+}
+
+// Loaded tells whether the existing items are copied in the current generation.
+func (s *TableState) Loaded() bool {
+	return !s.NeedsLoad && s.Load.Generation == s.Generation && !s.Load.DoneAt.IsZero()
+}
+
+// NextGeneration is the generation after previous. It is at least the number of whole minutes since 1970, so that a ledger that
+// was begun anew outranks the one that was lost (H68).
+func NextGeneration(previous uint32, now time.Time) uint32 {
+	next := max(previous+1, uint32(min(max(now.Unix()/60, 1), MaxGeneration)))
+	return min(next, MaxGeneration)
+}
+
+// Table reads the record of a source table; false if there is none.
+func (l *Ledger) Table(ctx context.Context, source string) (TableState, bool, error) {
+	state, _, found, err := l.table(ctx, source)
+	return state, found, err
+}
+
+// Tables reads the records of all source tables, by name.
+func (l *Ledger) Tables(ctx context.Context) ([]TableState, error) {
+	rows, err := l.store.Read(ctx, l.name+"/table/")
+	if err != nil {
+		return nil, err
+	}
+	states := make([]TableState, len(rows))
+	for i, row := range rows {
+		if err := decode(row, &states[i]); err != nil {
+			return nil, err
+		}
+	}
+	return states, nil
+}
+
+func (l *Ledger) table(ctx context.Context, source string) (TableState, uint64, bool, error) {
+	row, found, err := readRow(ctx, l.store, l.tableKey(source))
+	if err != nil || !found {
+		return TableState{Source: source}, 0, false, err
+	}
+	var state TableState
+	if err := decode(row, &state); err != nil {
+		return TableState{}, 0, false, err
+	}
+	return state, row.Counter, true, nil
+}
+
+// UpdateTable changes the record of a source table, creating it if need be. The change is made again on a fresh record whenever
+// somebody else was faster, or may have been: it must be idempotent. It writes nothing if change leaves the record as it is.
+func (l *Ledger) UpdateTable(ctx context.Context, source string, change func(*TableState) error) (TableState, error) {
+	for range tries {
+		state, counter, found, err := l.table(ctx, source)
+		if err != nil {
+			return TableState{}, err
+		}
+		before := plain(state)
+		if err := change(&state); err != nil {
+			return TableState{}, err
+		}
+		if found && bytes.Equal(before, plain(state)) {
+			return state, nil
+		}
+		state.Changed = task.Now(ctx).UTC()
+		done, err := l.swap(ctx, l.store, l.tableKey(source), counter, l.stamp(&state.header, &state))
+		if err != nil {
+			return TableState{}, err
+		}
+		if done {
+			return state, nil
+		}
+	}
+	return TableState{}, ErrConflict
+}
+
+// plain is the record's text, to see whether it changed.
+func plain(s TableState) []byte {
+	data, err := json.Marshal(s)
+	if err != nil {
+		panic("checkpoint: " + err.Error())
+	}
+	return data
+}
+
+// Raise ends the generation from, because of gap, and begins the next: the table's row first, then every unfinished shard is
+// adopted with a new epoch, so that no older holder can commit (H70). Change, if not nil, alters the record in the same write.
+// When the generation is above from already, somebody else has raised it: the gap is noted and no new generation begins.
+// If it fails midway, Adopt completes it.
+func (l *Ledger) Raise(ctx context.Context, source string, from uint32, gap Gap, change func(*TableState)) (TableState, error) {
+	now := task.Now(ctx)
+	gap.At, gap.Generation = now.UTC(), from
+	state, err := l.UpdateTable(ctx, source, func(s *TableState) error {
+		noteGap(s, gap)
+		if s.Generation > from {
+			return nil
+		}
+		s.Generation = NextGeneration(s.Generation, now)
+		if change != nil {
+			change(s)
+		}
+		return nil
+	})
+	if err != nil {
+		return TableState{}, err
+	}
+	return l.Adopt(ctx, state.Source)
+}
+
+// noteGap adds the gap once and suspends the promise.
+func noteGap(s *TableState, gap Gap) {
+	s.NeedsLoad, s.Reason = true, gap.Reason
+	known := func(g Gap) bool {
+		return g.Shard == gap.Shard && g.Reason == gap.Reason && g.Generation == gap.Generation
+	}
+	if slices.ContainsFunc(s.Gaps, known) {
+		return
+	}
+	s.Gaps = append(s.Gaps, gap)
+	s.GapCount++
+	if extra := len(s.Gaps) - keptGaps; extra > 0 {
+		s.Gaps = slices.Delete(s.Gaps, 0, extra)
+	}
+}
+
+// Adopt gives every unfinished shard of the table's stream the table's generation and a new epoch without an owner, until all
+// have it, and then says so in the table's record. Unfinished shards of another stream are lost: it was replaced (H24).
+// Anyone may complete an adoption that its beginner did not.
+func (l *Ledger) Adopt(ctx context.Context, source string) (TableState, error) {
+	for range tries {
+		state, found, err := l.Table(ctx, source)
+		if err != nil {
+			return TableState{}, err
+		}
+		if !found || state.Adopted == state.Generation {
+			return state, nil
+		}
+		shards, err := l.Shards(ctx, source)
+		if err != nil {
+			return TableState{}, err
+		}
+		settled := true
+		for _, s := range shards {
+			if s.Finished() || s.Label == state.Label && s.Generation >= state.Generation {
+				continue
+			}
+			settled = false // look again afterwards: a row may have been created or taken meanwhile
+			s.Epoch++
+			s.Owner = ""
+			if s.Label == state.Label {
+				s.Generation = state.Generation
+			} else {
+				s.State, s.Loss, s.Reason = Lost, Replaced, "the stream was replaced before the shard was read to its end"
+			}
+			if _, err := l.swap(ctx, l.store, s.key(l), s.Counter, l.stamp(&s.header, &s)); err != nil {
+				return TableState{}, err
+			}
+		}
+		if !settled {
+			continue
+		}
+		generation := state.Generation
+		state, err = l.UpdateTable(ctx, source, func(s *TableState) error {
+			if s.Generation == generation {
+				s.Adopted = generation
+			}
+			return nil
+		})
+		if err != nil {
+			return TableState{}, err
+		}
+		if state.Adopted == state.Generation {
+			return state, nil
+		}
+	}
+	return TableState{}, ErrConflict
+}
+
+// CheckMapping compares the hash of a table's mapping with the stored one; the first time it is stored. A changed mapping is
+// refused with ErrMappingChanged, or, if accept, begins a new generation, because what the old mapping wrote has to be asserted
+// again. From then on leases of this table are taken only while the ledger holds this hash (H60).
+func (l *Ledger) CheckMapping(ctx context.Context, source, hash string, accept bool) (TableState, error) {
+	state, err := l.UpdateTable(ctx, source, func(s *TableState) error {
+		if s.MappingHash == "" {
+			s.MappingHash = hash
+		}
+		if s.MappingHash != hash && !accept {
+			return ErrMappingChanged
+		}
+		return nil
+	})
+	if err != nil {
+		return TableState{}, err
+	}
+	if state.MappingHash != hash {
+		gap := Gap{Reason: "the mapping was changed"}
+		state, err = l.Raise(ctx, source, state.Generation, gap, func(s *TableState) { s.MappingHash = hash })
+		if err != nil {
+			return TableState{}, err
+		}
+		if state.MappingHash != hash {
+			return TableState{}, fmt.Errorf("%w: somebody else raised the generation meanwhile", ErrConflict)
+		}
+	}
+	l.mu.Lock()
+	l.hashes[source] = hash
+	l.mu.Unlock()
+	return state, nil
+}
+
+// checkHash refuses to go on under a mapping that another worker has replaced.
+func (l *Ledger) checkHash(s TableState) error {
+	l.mu.Lock()
+	hash, checked := l.hashes[s.Source]
+	l.mu.Unlock()
+	if checked && s.MappingHash != hash {
+		return ErrMappingChanged
+	}
+	return nil
+}

@@ -1,0 +1,100 @@
+package checkpoint
+
+import (
+	"context"
+	"fmt"
+)
+
+// Verdict is what a witness says of a target and a ledger.
+type Verdict uint8
+
+// The verdicts.
+const (
+	// Fine: they belong together.
+	Fine Verdict = iota
+	// TargetLost: the target was created anew, or restored from before the ledger's last beat (H69).
+	TargetLost
+	// LedgerBehind: the target was written under another ledger, or a later state of this one (H68).
+	LedgerBehind
+)
+
+// Witness is the one row of ours per source table in its target table.
+type Witness struct {
+	header
+	Ledger     string `json:"ledger"`
+	Generation uint32 `json:"generation"`
+	Beat       uint64 `json:"beat"`
+}
+
+// Judge compares a witness with the ledger's record. Without a witness and without a beat in the ledger everything is new.
+func Judge(w Witness, found bool, ledger string, table TableState) Verdict {
+	switch {
+	case !found && table.WitnessBeat == 0:
+		return Fine
+	case !found:
+		return TargetLost
+	case w.Ledger != ledger || w.Generation > table.Generation || w.Beat > table.WitnessBeat+1:
+		return LedgerBehind
+	case w.Beat < table.WitnessBeat:
+		return TargetLost
+	}
+	return Fine // the same beat, or one more: the worker ended between the beat and its mirror
+}
+
+// Beat checks the witness of a source table and, if it is fine, moves it on and mirrors that in the ledger. Otherwise it changes
+// nothing and returns the verdict and the witness: the caller raises the generation (above the witness's) and then Claims.
+func (l *Ledger) Beat(ctx context.Context, source string, store Store, key string) (Verdict, Witness, error) {
+	return l.witness(ctx, source, store, key, false)
+}
+
+// Claim makes the witness this ledger's own after the generation was raised.
+func (l *Ledger) Claim(ctx context.Context, source string, store Store, key string) error {
+	_, _, err := l.witness(ctx, source, store, key, true)
+	return err
+}
+
+func (l *Ledger) witness(ctx context.Context, source string, store Store, key string, claim bool) (Verdict, Witness, error) {
+	row, found, err := readRow(ctx, store, key)
+	if err != nil {
+		return Fine, Witness{}, err
+	}
+	var w Witness
+	if found {
+		if err := decode(row, &w); err != nil {
+			return Fine, Witness{}, err
+		}
+	}
+	table, _, err := l.Table(ctx, source)
+	if err != nil {
+		return Fine, Witness{}, err
+	}
+	l.mu.Lock()
+	mine := l.claimed[source]
+	l.mu.Unlock()
+	if found && mine && w.Ledger != l.id {
+		// It was ours since this process started. Two live pipelines would take it from each other for ever.
+		return Fine, w, ErrForeignPipeline
+	}
+	if verdict := Judge(w, found, l.id, table); verdict != Fine && !claim {
+		return verdict, w, nil
+	}
+	if claim && w.Generation > table.Generation {
+		return LedgerBehind, w, fmt.Errorf("%w: the witness is of generation %d, the table of %d", ErrConflict, w.Generation, table.Generation)
+	}
+	next := Witness{Ledger: l.id, Generation: table.Generation, Beat: max(w.Beat, table.WitnessBeat) + 1}
+	done, err := l.swap(ctx, store, key, row.Counter, l.stamp(&next.header, &next))
+	if err != nil {
+		return Fine, w, err
+	}
+	if !done {
+		return Fine, w, ErrConflict // another keeper of ours beat first, or another pipeline: the next beat tells
+	}
+	l.mu.Lock()
+	l.claimed[source] = true
+	l.mu.Unlock()
+	_, err = l.UpdateTable(ctx, source, func(s *TableState) error {
+		s.WitnessBeat = max(s.WitnessBeat, next.Beat)
+		return nil
+	})
+	return Fine, next, err
+}
