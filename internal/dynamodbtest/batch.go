@@ -1,6 +1,8 @@
 package dynamodbtest
 
 import (
+	"encoding/json"
+
 	"github.com/dynamodb-bigtable/replicator/internal/dynamodbtest/item"
 )
 
@@ -156,8 +158,10 @@ type batchGetRequest struct {
 }
 
 type keysAndAttributes struct {
-	Keys           []item.Item
-	ConsistentRead bool
+	Keys                     []item.Item
+	ConsistentRead           bool              `json:",omitempty"`
+	ProjectionExpression     *string           `json:",omitempty"`
+	ExpressionAttributeNames map[string]string `json:",omitempty"`
 }
 
 func (r *batchGetRequest) subject() (string, string) { return onlyTable(r.RequestItems) }
@@ -194,10 +198,23 @@ func (s *Server) batchGet(req *batchGetRequest) (any, error) {
 		if err != nil {
 			return nil, err
 		}
+		projection, err := parseProjection(share.ProjectionExpression, share.ExpressionAttributeNames)
+		if err != nil {
+			return nil, err
+		}
 		found, rest := t.getMany(keys, share.ConsistentRead, &budget, &m)
+		for i := range found {
+			if found[i], err = project(found[i], projection); err != nil {
+				return nil, err
+			}
+		}
 		answers.raw(name, joinItems(found))
 		if len(rest) > 0 {
-			unprocessed.raw(name, unprocessedKeys(rest, share.ConsistentRead))
+			left, err := share.without(rest)
+			if err != nil {
+				return nil, err
+			}
+			unprocessed.raw(name, left)
 		}
 		meters = append(meters, &m)
 	}
@@ -254,15 +271,12 @@ func joinItems(items [][]byte) []byte {
 	return append(dst, ']')
 }
 
-func unprocessedKeys(keys []primaryKey, consistent bool) []byte {
-	var encoded [][]byte
-	for _, key := range keys {
-		encoded = append(encoded, key.item.AppendJSON(nil))
+// without is the request for the keys that are left over, as UnprocessedKeys gives it.
+func (k *keysAndAttributes) without(rest []primaryKey) ([]byte, error) {
+	left := *k
+	left.Keys = nil
+	for _, key := range rest {
+		left.Keys = append(left.Keys, key.item)
 	}
-	r := newResponse()
-	r.raw("Keys", joinItems(encoded))
-	if consistent {
-		r.raw("ConsistentRead", []byte("true"))
-	}
-	return r.close()
+	return json.Marshal(left)
 }

@@ -13,8 +13,8 @@ type Shard struct {
 	// Open is whether the shard takes records.
 	Open bool `json:"open"`
 	// FirstHash and LastHash bound the hashes of partition keys it owns.
-	FirstHash uint64 `json:"first_hash"`
-	LastHash  uint64 `json:"last_hash"`
+	FirstHash uint64 `json:"first_hash,string"`
+	LastHash  uint64 `json:"last_hash,string"`
 	// Starting is at or below the first sequence number; Ending is above the last, and
 	// empty while the shard is open.
 	Starting string `json:"starting"`

@@ -23,6 +23,8 @@ var operations = map[string]map[string]handler{
 		"DeleteItem":                operation((*Server).deleteItem),
 		"BatchWriteItem":            operation((*Server).batchWrite),
 		"BatchGetItem":              operation((*Server).batchGet),
+		"UpdateItem":                operation((*Server).updateItem),
+		"Query":                     operation((*Server).query),
 		"Scan":                      operation((*Server).scan),
 	},
 	serviceStreams: {

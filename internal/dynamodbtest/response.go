@@ -1,5 +1,7 @@
 package dynamodbtest
 
+import "github.com/dynamodb-bigtable/replicator/internal/dynamodbtest/item"
+
 // response builds the JSON object of an answer member by member. It exists for the
 // operations that carry items, whose JSON is at hand already.
 type response struct {
@@ -13,9 +15,8 @@ func (r *response) member(name string) {
 	if len(r.json) > 1 {
 		r.json = append(r.json, ',')
 	}
-	r.json = append(r.json, '"')
-	r.json = append(r.json, name...)
-	r.json = append(r.json, '"', ':')
+	r.json = item.AppendString(r.json, name)
+	r.json = append(r.json, ':')
 }
 
 // raw adds a member whose JSON is given.

@@ -38,6 +38,9 @@ func tableOfARN(arn string) string {
 
 // withStream calls read with the stream, tended, while its table is locked.
 func (s *Server) withStream(arn string, read func(*stream, time.Time) error) error {
+	if tableOfARN(arn) == "" || !strings.Contains(arn, "/stream/") {
+		return validation("Invalid StreamArn")
+	}
 	s.mu.RLock()
 	st := s.streams[arn]
 	s.mu.RUnlock()

@@ -205,7 +205,8 @@ func NumberSortKey(text string) []byte {
 }
 
 // AddNumbers returns the exact sum of two canonical numbers, as canonical text. A
-// sum that DynamoDB cannot store exactly is a ValidationError.
+// sum that DynamoDB cannot store exactly is a ValidationError; the service calls it an
+// overflow even where precision is what is missing.
 func AddNumbers(a, b string) (string, error) {
 	return combine(a, b, (*big.Int).Add)
 }
@@ -219,7 +220,14 @@ func combine(a, b string, op func(z, x, y *big.Int) *big.Int) (string, error) {
 	x, y := canonical(a), canonical(b)
 	scale := min(x.lowest(), y.lowest())
 	sum := op(new(big.Int), x.scaled(scale), y.scaled(scale))
-	return CanonicalNumber(fmt.Sprintf("%se%d", sum.String(), scale))
+	d, err := parseDecimal(fmt.Sprintf("%se%d", sum.String(), scale))
+	if err != nil {
+		return "", err
+	}
+	if len(d.digits) > maxDigits {
+		return "", invalid(msgOverflow)
+	}
+	return d.String(), d.check()
 }
 
 // lowest is the power of ten of the last significant digit.

@@ -156,6 +156,32 @@ func (v Value) Size() int {
 	return size
 }
 
+// CheckDepth refuses an item whose lists and maps nest deeper than 32 levels, which an
+// update can build from values that each are within the limit.
+func (it Item) CheckDepth() error {
+	for _, a := range it {
+		if a.Value.depth() > maxDepth {
+			return invalid(msgNesting)
+		}
+	}
+	return nil
+}
+
+// depth is how many lists and maps are nested in the value, itself included.
+func (v Value) depth() int {
+	deepest := 0
+	for _, e := range v.List {
+		deepest = max(deepest, e.depth())
+	}
+	for _, a := range v.Map {
+		deepest = max(deepest, a.Value.depth())
+	}
+	if v.Kind == L || v.Kind == M {
+		deepest++
+	}
+	return deepest
+}
+
 // SortSet puts members into the order in which this package keeps sets of the given
 // type and reports whether any member occurs twice.
 func SortSet(kind Kind, members []string) (duplicates bool) {
