@@ -1,0 +1,200 @@
+package admin
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// When facts become findings.
+const (
+	// LiveWithin is how long the process' main loop may go without a turn before a restart is asked for. It is far above any
+	// wait of the loop, because a restart makes everything slower first.
+	LiveWithin = time.Minute
+	// PollWithin is how long a table that is being read may go without a successful poll. The alert for stalled tables uses
+	// the same time.
+	PollWithin = 2 * time.Minute
+)
+
+// Facts are what health and readiness are judged by. They are all about this process: neither asks a cloud anything.
+type Facts struct {
+	Started time.Time
+	// Ticked is the last turn of the main loop; zero before the first.
+	Ticked time.Time
+	// Target tells that the target was reached once.
+	Target bool
+	// Tables are those of the configuration, sorted by name.
+	Tables []TableFacts
+	// Stopping tells that the process was asked to end.
+	Stopping bool
+}
+
+// TableFacts are the facts of one source table.
+type TableFacts struct {
+	Name string
+	// Source tells that the table and its stream were reached once.
+	Source bool
+	// Shards is how many shards this process reads; a standby reads none.
+	Shards int
+	// Since is when the first of the present shards was taken, Polled the last successful read of any.
+	Since, Polled time.Time
+}
+
+// Check is one finding.
+type Check struct {
+	Name string
+	OK   bool
+	Text string // what was found, for people
+}
+
+// Verdict is all findings on one question.
+type Verdict []Check
+
+// OK tells whether every check passed.
+func (v Verdict) OK() bool {
+	return !slices.ContainsFunc(v, func(c Check) bool { return !c.OK })
+}
+
+// String lists the checks, a line each.
+func (v Verdict) String() string {
+	var b strings.Builder
+	for _, c := range v {
+		mark := "ok"
+		if !c.OK {
+			mark = "not ok"
+		}
+		fmt.Fprintf(&b, "%s: %s: %s\n", c.Name, mark, c.Text)
+	}
+	return b.String()
+}
+
+// Live tells whether the process should be left alone rather than restarted: its main loop turns. Whether the clouds can be
+// reached is no part of it, because no restart mends them.
+func Live(f Facts, now time.Time) Verdict {
+	last := f.Ticked
+	if last.IsZero() {
+		last = f.Started
+	}
+	age := now.Sub(last)
+	return Verdict{{Name: "loop", OK: age <= LiveWithin, Text: fmt.Sprintf("last turn %s ago", round(age))}}
+}
+
+// Ready tells whether the process does its part: both ends were reached, and what it reads makes progress. A write that does not
+// get through stops the reading of its shard, so progress of the polls is progress of the writes too. A standby without shards
+// is ready. A gap in the stream is an alarm and not unreadiness: a rollout of its cure would otherwise stall.
+func Ready(f Facts, now time.Time) Verdict {
+	v := Verdict{{Name: "process", OK: !f.Stopping, Text: "running"}}
+	if f.Stopping {
+		v[0].Text = "stopping"
+	}
+	v = append(v, reached("target", f.Target))
+	for _, t := range f.Tables {
+		v = append(v, reached("source "+t.Name, t.Source))
+		if t.Shards == 0 {
+			v = append(v, Check{Name: "polls " + t.Name, OK: true, Text: "no shards here"})
+			continue
+		}
+		last := t.Polled
+		if t.Since.After(last) {
+			last = t.Since
+		}
+		age := now.Sub(last)
+		v = append(v, Check{
+			Name: "polls " + t.Name, OK: age <= PollWithin,
+			Text: fmt.Sprintf("%d shards, last progress %s ago", t.Shards, round(age)),
+		})
+	}
+	return v
+}
+
+func reached(name string, ok bool) Check {
+	if ok {
+		return Check{Name: name, OK: true, Text: "reached"}
+	}
+	return Check{Name: name, Text: "not reached yet"}
+}
+
+func round(d time.Duration) time.Duration { return d.Round(100 * time.Millisecond) }
+
+// Health collects the facts. Its methods may be called by many tasks at once.
+type Health struct {
+	clock func() time.Time
+
+	mu    sync.Mutex
+	facts Facts
+}
+
+// NewHealth expects the given source tables. The clock should carry a monotonic reading, as time.Now does: then jumps of the
+// wall clock do no harm.
+func NewHealth(clock func() time.Time, tables ...string) *Health {
+	h := &Health{clock: clock, facts: Facts{Started: clock()}}
+	for _, name := range tables {
+		h.table(name)
+	}
+	return h
+}
+
+// Facts are a copy of what was reported.
+func (h *Health) Facts() Facts {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	f := h.facts
+	f.Tables = slices.Clone(f.Tables)
+	return f
+}
+
+// Tick reports a turn of the main loop.
+func (h *Health) Tick() { h.report(func(f *Facts, now time.Time) { f.Ticked = now }) }
+
+// TargetReached reports that the target answered.
+func (h *Health) TargetReached() { h.report(func(f *Facts, _ time.Time) { f.Target = true }) }
+
+// SourceReached reports that a table and its stream answered.
+func (h *Health) SourceReached(table string) {
+	h.report(func(_ *Facts, _ time.Time) { h.table(table).Source = true })
+}
+
+// ShardTaken reports that this process reads one more shard of a table.
+func (h *Health) ShardTaken(table string) {
+	h.report(func(_ *Facts, now time.Time) {
+		t := h.table(table)
+		if t.Shards == 0 {
+			t.Since = now
+		}
+		t.Shards++
+	})
+}
+
+// ShardLeft reports that it reads one less.
+func (h *Health) ShardLeft(table string) {
+	h.report(func(_ *Facts, _ time.Time) {
+		t := h.table(table)
+		t.Shards = max(0, t.Shards-1)
+	})
+}
+
+// Polled reports a successful read of any shard of a table, empty or not.
+func (h *Health) Polled(table string) {
+	h.report(func(_ *Facts, now time.Time) { h.table(table).Polled = now })
+}
+
+// Stopping reports that the process was asked to end, so that nothing more is expected of it.
+func (h *Health) Stopping() { h.report(func(f *Facts, _ time.Time) { f.Stopping = true }) }
+
+func (h *Health) report(change func(f *Facts, now time.Time)) {
+	now := h.clock()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	change(&h.facts, now)
+}
+
+// table is the entry of a table, made if it is new. The mutex is held, or nobody else knows h yet.
+func (h *Health) table(name string) *TableFacts {
+	at, ok := slices.BinarySearchFunc(h.facts.Tables, name, func(t TableFacts, name string) int { return strings.Compare(t.Name, name) })
+	if !ok {
+		h.facts.Tables = slices.Insert(h.facts.Tables, at, TableFacts{Name: name})
+	}
+	return &h.facts.Tables[at]
+}

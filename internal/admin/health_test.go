@@ -1,0 +1,128 @@
+package admin
+
+import (
+	"sync"
+	"testing"
+	"time"
+)
+
+var start = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+
+func TestLive(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		ticked time.Duration // after the start; negative: never
+		now    time.Duration
+		want   bool
+	}{
+		{"starting", -1, time.Second, true},
+		{"never began", -1, LiveWithin + 1, false},
+		{"turns", time.Hour, time.Hour + time.Second, true},
+		{"at the limit", time.Hour, time.Hour + LiveWithin, true},
+		{"stands still", time.Hour, time.Hour + LiveWithin + 1, false},
+	} {
+		f := Facts{Started: start}
+		if c.ticked >= 0 {
+			f.Ticked = start.Add(c.ticked)
+		}
+		if v := Live(f, start.Add(c.now)); v.OK() != c.want {
+			t.Errorf("%s: %s", c.name, v)
+		}
+	}
+}
+
+func TestReady(t *testing.T) {
+	now := start.Add(time.Hour)
+	reading := TableFacts{Name: "Orders", Source: true, Shards: 3, Since: start, Polled: now.Add(-time.Second)}
+	vary := func(change func(*Facts)) Facts {
+		f := Facts{Started: start, Target: true, Tables: []TableFacts{reading, {Name: "Standby", Source: true}}}
+		change(&f)
+		return f
+	}
+	for _, c := range []struct {
+		name string
+		f    Facts
+		want bool
+	}{
+		{"all is well", vary(func(*Facts) {}), true},
+		{"target not reached", vary(func(f *Facts) { f.Target = false }), false},
+		{"one source not reached", vary(func(f *Facts) { f.Tables[1].Source = false }), false},
+		{"stopping", vary(func(f *Facts) { f.Stopping = true }), false},
+		{"a standby that never polled", vary(func(f *Facts) { f.Tables = f.Tables[1:] }), true},
+		{"a standby that polled long ago", vary(func(f *Facts) { f.Tables[0].Shards, f.Tables[0].Polled = 0, start }), true},
+		{"polls fail", vary(func(f *Facts) { f.Tables[0].Polled = now.Add(-PollWithin - 1) }), false},
+		{"polls at the limit", vary(func(f *Facts) { f.Tables[0].Polled = now.Add(-PollWithin) }), true},
+		{"just taken over", vary(func(f *Facts) { f.Tables[0].Polled, f.Tables[0].Since = start, now }), true},
+		{"taken over and never polled", vary(func(f *Facts) { f.Tables[0].Polled = time.Time{} }), false},
+		// The process' loop is Live's question alone.
+		{"loop stands still", vary(func(f *Facts) { f.Ticked = start }), true},
+	} {
+		if v := Ready(c.f, now); v.OK() != c.want {
+			t.Errorf("%s:\n%s", c.name, v)
+		}
+	}
+}
+
+func TestReportsBecomeFacts(t *testing.T) {
+	now := start
+	h := NewHealth(func() time.Time { return now }, "Orders", "Billing")
+	step := func(want bool) {
+		t.Helper()
+		if v := Ready(h.Facts(), now); v.OK() != want {
+			t.Fatalf("after %s:\n%s", now.Sub(start), v)
+		}
+	}
+	step(false)
+	h.TargetReached()
+	h.SourceReached("Orders")
+	step(false)
+	h.SourceReached("Billing")
+	step(true)
+	now = now.Add(time.Hour)
+	step(true) // a standby
+	h.ShardTaken("Orders")
+	h.ShardTaken("Orders")
+	now = now.Add(PollWithin)
+	step(true)
+	now = now.Add(1)
+	step(false)
+	h.Polled("Orders")
+	step(true)
+	now = now.Add(time.Hour)
+	step(false)
+	h.ShardLeft("Orders")
+	step(false)
+	h.ShardLeft("Orders")
+	step(true)
+	h.ShardLeft("Orders") // once too often
+	h.ShardTaken("Orders")
+	if f := h.Facts(); len(f.Tables) != 2 || f.Tables[0].Name != "Billing" || f.Tables[1].Shards != 1 || !f.Tables[1].Since.Equal(now) {
+		t.Errorf("%+v", f)
+	}
+	h.Tick()
+	if !Live(h.Facts(), now).OK() || Live(h.Facts(), now.Add(time.Hour)).OK() {
+		t.Error("ticks are not seen")
+	}
+	h.Stopping()
+	step(false)
+}
+
+func TestReportsFromManyTasks(t *testing.T) {
+	h := NewHealth(time.Now, "Orders")
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 100 {
+				h.ShardTaken("Orders")
+				h.Polled("Orders")
+				h.Tick()
+				_ = h.Facts()
+				h.ShardLeft("Orders")
+			}
+		})
+	}
+	wg.Wait()
+	if n := h.Facts().Tables[0].Shards; n != 0 {
+		t.Errorf("%d shards are left", n)
+	}
+}

@@ -1,0 +1,129 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+)
+
+// Keys of log lines. Dashboards and queries rest on them: they are fixed, and there are no others. None of them may carry item
+// data, which errors of the packages below do not hold either.
+const (
+	KeyTable      = "table"      // source table
+	KeyTarget     = "target"     // target table
+	KeyShard      = "shard"      // shard id
+	KeyWorker     = "worker"     // worker id
+	KeyEpoch      = "epoch"      // of a lease
+	KeyGeneration = "generation" // of a table
+	KeyPhase      = "phase"      // of the migration
+	KeyStep       = "step"       // what was being done
+	KeyReason     = "reason"     // why, in fixed words
+	KeyWait       = "wait"       // until the next attempt
+	KeyTook       = "took"       // duration of what is reported
+	KeyItems      = "items"      // a number of items
+	KeyEstimate   = "estimate"   // how many there are, about
+	KeyAddress    = "address"    // where the process listens, or an end it talks to
+	KeyVersion    = "version"    // of the program
+	KeyCode       = "code"       // R1204; see docs/errors.md
+	KeyError      = "error"
+)
+
+// Log says how log lines look.
+type Log struct {
+	// Format is text, json or auto, which is text on a terminal and json elsewhere.
+	Format string
+	// Level is debug, info, warn or error; lines below it are left out.
+	Level string
+	// Terminal tells that the output is one.
+	Terminal bool
+	// Clock gives the time of lines; nil takes each record's own.
+	Clock func() time.Time
+}
+
+// New returns a logger that writes to out. It fails on an unknown format or level.
+func (l Log) New(out io.Writer) (*slog.Logger, error) {
+	var level slog.Level
+	switch l.Level {
+	case "debug", "info", "warn", "error":
+		if err := level.UnmarshalText([]byte(l.Level)); err != nil {
+			return nil, err
+		}
+	default:
+		return nil, fmt.Errorf("log level %q: it is debug, info, warn or error", l.Level)
+	}
+	json := !l.Terminal
+	switch l.Format {
+	case "auto":
+	case "text", "json":
+		json = l.Format == "json"
+	default:
+		return nil, fmt.Errorf("log format %q: it is auto, text or json", l.Format)
+	}
+	var h slog.Handler
+	if json {
+		h = slog.NewJSONHandler(out, &slog.HandlerOptions{Level: level, ReplaceAttr: cloudNames})
+	} else {
+		options := &slog.HandlerOptions{Level: level}
+		if l.Terminal {
+			options.ReplaceAttr = shortTime
+		}
+		h = slog.NewTextHandler(out, options)
+	}
+	if l.Clock != nil {
+		h = clocked{h, l.Clock}
+	}
+	return slog.New(h), nil
+}
+
+// cloudNames gives the built-in keys and levels the names that Cloud Logging understands.
+// Source: https://cloud.google.com/logging/docs/structured-logging (special fields) and
+// https://cloud.google.com/logging/docs/reference/v2/rest/v2/LogEntry#LogSeverity
+func cloudNames(groups []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		a.Value = slog.StringValue(a.Value.Duration().String()) // nanoseconds as a number help nobody
+	}
+	if len(groups) > 0 {
+		return a
+	}
+	switch a.Key {
+	case slog.MessageKey:
+		a.Key = "message"
+	case slog.LevelKey:
+		level, _ := a.Value.Any().(slog.Level)
+		severity := level.String()
+		if level == slog.LevelWarn {
+			severity = "WARNING"
+		}
+		return slog.String("severity", severity)
+	}
+	return a
+}
+
+// shortTime leaves the date out: whoever watches a terminal knows it.
+func shortTime(groups []string, a slog.Attr) slog.Attr {
+	if len(groups) == 0 && a.Key == slog.TimeKey {
+		return slog.String(slog.TimeKey, a.Value.Time().Format("15:04:05.000"))
+	}
+	return a
+}
+
+// clocked gives records the time of a clock.
+type clocked struct {
+	slog.Handler
+	clock func() time.Time
+}
+
+func (h clocked) Handle(ctx context.Context, r slog.Record) error {
+	r.Time = h.clock()
+	return h.Handler.Handle(ctx, r)
+}
+
+func (h clocked) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return clocked{h.Handler.WithAttrs(attrs), h.clock}
+}
+
+func (h clocked) WithGroup(name string) slog.Handler {
+	return clocked{h.Handler.WithGroup(name), h.clock}
+}

@@ -1,0 +1,182 @@
+package admin
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Phases are the values of the phase label, in the order a migration passes them.
+var Phases = []string{"prepare", "copy", "in_sync", "cutover", "done"}
+
+// ShardStates are the values of the state label.
+var ShardStates = []string{"waiting", "reading", "done", "gap"}
+
+// Build names the running program.
+type Build struct{ Version, Revision, GoVersion string }
+
+// EventCounts are numbers of changes by what happened to the item.
+type EventCounts struct{ Inserts, Modifies, Removes int }
+
+// Metrics are all that the process tells Prometheus, in a registry of its own. Its methods may be called by many tasks at once.
+// A series appears with the first value reported for it: what is unknown is absent and not zero.
+type Metrics struct {
+	registry *prometheus.Registry
+
+	phase          *prometheus.GaugeVec
+	lag            *prometheus.GaugeVec
+	headroom       *prometheus.GaugeVec
+	lastPoll       *prometheus.GaugeVec
+	shards         *prometheus.GaugeVec
+	needsLoad      *prometheus.GaugeVec
+	read           *prometheus.CounterVec
+	applied        *prometheus.CounterVec
+	parked         *prometheus.GaugeVec
+	copied         *prometheus.CounterVec
+	estimated      *prometheus.GaugeVec
+	writeDurations prometheus.Histogram
+	writeErrors    *prometheus.CounterVec
+	throttled      *prometheus.CounterVec
+	leases         prometheus.Gauge
+}
+
+// NewMetrics registers every metric, and those of the Go runtime and the process.
+func NewMetrics(build Build) *Metrics {
+	m := &Metrics{registry: prometheus.NewRegistry()}
+	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
+		return register(m, prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels))
+	}
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return register(m, prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels))
+	}
+	const table = "source_table"
+	gauge("replicator_build_info", "Always 1; the labels name the running program.", "version", "revision", "goversion").
+		WithLabelValues(build.Version, build.Revision, build.GoVersion).Set(1)
+	m.phase = gauge("replicator_migration_phase", "1 for the phase the migration is in, 0 for the others.", "phase")
+	m.lag = gauge("replicator_source_lag_seconds",
+		"Age of the last applied change while there are more, otherwise the time since the last empty page; the largest over the shards read here.", table)
+	m.headroom = gauge("replicator_source_retention_headroom_seconds",
+		"What is left until the stream drops changes that are not applied; the smallest over the shards read here.", table)
+	m.lastPoll = gauge("replicator_source_last_poll_timestamp_seconds",
+		"When a shard was last read successfully; the oldest over the open shards read here.", table)
+	m.shards = gauge("replicator_source_shards", "Shards in the ledger by state.", table, "state")
+	m.needsLoad = gauge("replicator_needs_load",
+		"1 after changes were lost or the mapping was changed, until the table is loaded and swept.", table)
+	m.read = counter("replicator_changes_read_total", "Changes read from the stream.", table, "event")
+	m.applied = counter("replicator_changes_applied_total", "Changes that are durable in the target, refused as stale, or parked.", table, "event")
+	m.parked = gauge("replicator_items_parked", "Items put aside until an operator decides.", table)
+	m.copied = counter("replicator_backfill_items_copied_total", "Items that the load has made durable.", table)
+	m.estimated = gauge("replicator_backfill_items_estimated", "Items in the source table as DynamoDB counted them within the last hours.", table)
+	m.writeDurations = register(m, prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "replicator_target_write_duration_seconds", Help: "Duration of single write requests to the target.",
+		// A guarded write takes a few milliseconds in the region; the ends are an emulator's and a deadline's.
+		Buckets: []float64{.0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 30},
+	}))
+	m.writeErrors = counter("replicator_target_write_errors_total", "Write requests to the target that failed, by gRPC status code.", "code")
+	m.throttled = counter("replicator_throttled_seconds_total", "Time spent waiting because a limit was reached.", "reason")
+	m.leases = register(m, prometheus.NewGauge(prometheus.GaugeOpts{Name: "replicator_leases_held", Help: "Shards whose lease this process holds."}))
+	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+func register[C prometheus.Collector](m *Metrics, c C) C {
+	m.registry.MustRegister(c)
+	return c
+}
+
+// Handler serves the metrics in Prometheus' formats.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
+}
+
+// Phase sets the phase the migration is in, one of Phases.
+func (m *Metrics) Phase(phase string) {
+	for _, p := range Phases {
+		m.phase.WithLabelValues(p).Set(one(p == phase))
+	}
+}
+
+// Lag sets a table's lag and headroom.
+func (m *Metrics) Lag(table string, lag, headroom time.Duration) {
+	m.lag.WithLabelValues(table).Set(lag.Seconds())
+	m.headroom.WithLabelValues(table).Set(headroom.Seconds())
+}
+
+// LastPoll sets when the shard of a table that was not read for the longest time was last read.
+func (m *Metrics) LastPoll(table string, oldest time.Time) {
+	m.lastPoll.WithLabelValues(table).Set(float64(oldest.UnixMicro()) / 1e6)
+}
+
+// NotReading takes back what Lag and LastPoll told of a table of which this process reads no shard any more: a standby's last
+// figures would grow old and raise alarms about a table that another process reads well.
+func (m *Metrics) NotReading(table string) {
+	m.lag.DeleteLabelValues(table)
+	m.headroom.DeleteLabelValues(table)
+	m.lastPoll.DeleteLabelValues(table)
+}
+
+// Shards sets how many shards of a table are in each state; states that are not named have none.
+func (m *Metrics) Shards(table string, states map[string]int) {
+	for _, state := range ShardStates {
+		m.shards.WithLabelValues(table, state).Set(float64(states[state]))
+	}
+}
+
+// NeedsLoad sets whether a table needs a load before it can be in sync again.
+func (m *Metrics) NeedsLoad(table string, needs bool) {
+	m.needsLoad.WithLabelValues(table).Set(one(needs))
+}
+
+// Read counts changes read from a table's stream.
+func (m *Metrics) Read(table string, n EventCounts) { count(m.read, table, n) }
+
+// Applied counts changes that are durable.
+func (m *Metrics) Applied(table string, n EventCounts) { count(m.applied, table, n) }
+
+// Parked sets how many items of a table are parked.
+func (m *Metrics) Parked(table string, items int) {
+	m.parked.WithLabelValues(table).Set(float64(items))
+}
+
+// Copied counts items that the load of a table has made durable.
+func (m *Metrics) Copied(table string, items int64) {
+	m.copied.WithLabelValues(table).Add(float64(items))
+}
+
+// Estimated sets how many items a table has.
+func (m *Metrics) Estimated(table string, items int64) {
+	m.estimated.WithLabelValues(table).Set(float64(items))
+}
+
+// Written observes how long one write request took, whatever its outcome.
+func (m *Metrics) Written(took time.Duration) { m.writeDurations.Observe(took.Seconds()) }
+
+// WriteFailed counts a failed write request; code is the name of its gRPC status code.
+func (m *Metrics) WriteFailed(code string) { m.writeErrors.WithLabelValues(code).Inc() }
+
+// Throttled counts time waited for a limit. The reason is one of a few fixed words of the program, never a text that varies.
+func (m *Metrics) Throttled(reason string, waited time.Duration) {
+	m.throttled.WithLabelValues(reason).Add(max(0, waited).Seconds())
+}
+
+// LeaseTaken and LeaseLeft count the leases held.
+func (m *Metrics) LeaseTaken() { m.leases.Inc() }
+
+// LeaseLeft is the inverse of LeaseTaken.
+func (m *Metrics) LeaseLeft() { m.leases.Dec() }
+
+func count(counter *prometheus.CounterVec, table string, n EventCounts) {
+	counter.WithLabelValues(table, "insert").Add(float64(n.Inserts))
+	counter.WithLabelValues(table, "modify").Add(float64(n.Modifies))
+	counter.WithLabelValues(table, "remove").Add(float64(n.Removes))
+}
+
+func one(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
+}

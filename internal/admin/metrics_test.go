@@ -1,0 +1,149 @@
+package admin
+
+import (
+	"flag"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// golden compares with a file of expected output, or writes it.
+func golden(t *testing.T, path, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs; got:\n%s", path, got)
+	}
+}
+
+// filled has a value in every series that the program can make.
+func filled() *Metrics {
+	m := NewMetrics(Build{Version: "1.2.3", Revision: "abc", GoVersion: "go1.26"})
+	m.Phase("copy")
+	m.Lag("Orders", 800*time.Millisecond, 23*time.Hour)
+	m.LastPoll("Orders", time.Unix(1_795_000_000, 500_000_000))
+	m.Shards("Orders", map[string]int{"reading": 3, "done": 7, "unheard of": 1})
+	m.NeedsLoad("Orders", true)
+	m.NeedsLoad("Billing", false)
+	m.Read("Orders", EventCounts{Inserts: 1, Modifies: 2, Removes: 3})
+	m.Applied("Orders", EventCounts{Inserts: 1, Modifies: 1})
+	m.Parked("Orders", 2)
+	m.Copied("Orders", 10)
+	m.Copied("Orders", 5)
+	m.Estimated("Orders", 1000)
+	m.Written(3 * time.Millisecond)
+	m.Written(time.Minute)
+	m.WriteFailed("Unavailable")
+	m.Throttled("max_rows_per_second", 1500*time.Millisecond)
+	m.Throttled("max_rows_per_second", -time.Second)
+	m.LeaseTaken()
+	m.LeaseTaken()
+	m.LeaseLeft()
+	return m
+}
+
+func scrape(t *testing.T, m *Metrics) string {
+	t.Helper()
+	w := httptest.NewRecorder()
+	m.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	if w.Code != 200 {
+		t.Fatalf("status %d", w.Code)
+	}
+	return w.Body.String()
+}
+
+// TestMetricsAreAsDocumented: names, types, labels and values as scraped. Dashboards and alerts rest on them.
+func TestMetricsAreAsDocumented(t *testing.T) {
+	var lines []string
+	for line := range strings.Lines(scrape(t, filled())) {
+		if strings.Contains(line, "replicator_") {
+			lines = append(lines, line)
+		}
+	}
+	golden(t, "testdata/metrics.txt", strings.Join(lines, ""))
+}
+
+func TestMetricsPassTheLinter(t *testing.T) {
+	problems, err := testutil.GatherAndLint(filled().registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+}
+
+// TestLabelsAreBounded: no label but these few, none of which names a shard or a key.
+func TestLabelsAreBounded(t *testing.T) {
+	known := []string{"version", "revision", "goversion", "phase", "source_table", "state", "event", "code", "reason"}
+	families, err := filled().registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours := 0
+	for _, f := range families {
+		if !strings.HasPrefix(f.GetName(), "replicator_") {
+			continue
+		}
+		ours++
+		for _, series := range f.GetMetric() {
+			for _, label := range series.GetLabel() {
+				if !slices.Contains(known, label.GetName()) {
+					t.Errorf("%s has the label %s", f.GetName(), label.GetName())
+				}
+			}
+		}
+	}
+	if ours != 16 {
+		t.Errorf("%d metrics are ours", ours)
+	}
+}
+
+func TestUnknownIsAbsent(t *testing.T) {
+	text := scrape(t, NewMetrics(Build{}))
+	for _, name := range []string{"replicator_source_lag_seconds", "replicator_needs_load", "replicator_source_shards", "replicator_migration_phase"} {
+		if strings.Contains(text, name) {
+			t.Errorf("%s is told before it is known", name)
+		}
+	}
+	for _, name := range []string{"replicator_build_info", "replicator_leases_held 0", "go_goroutines", "process_start_time_seconds"} {
+		if !strings.Contains(text, name) {
+			t.Errorf("%s is not told", name)
+		}
+	}
+	m := filled()
+	m.NotReading("Orders")
+	if text := scrape(t, m); strings.Contains(text, "replicator_source_l") || strings.Contains(text, "headroom") || !strings.Contains(text, "replicator_source_shards") {
+		t.Error("figures of a table that is not read here are told")
+	}
+	m = NewMetrics(Build{})
+	for _, phase := range append(Phases, "unheard of") {
+		m.Phase(phase)
+		sum := 0
+		for _, p := range Phases {
+			sum += int(testutil.ToFloat64(m.phase.WithLabelValues(p)))
+		}
+		if want := slices.Index(Phases, phase) >= 0; want != (sum == 1) {
+			t.Errorf("phase %s: %d are active", phase, sum)
+		}
+	}
+	if n := testutil.CollectAndCount(m.phase); n != len(Phases) {
+		t.Error(fmt.Sprint(n, " phases"))
+	}
+}

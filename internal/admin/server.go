@@ -1,0 +1,120 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"time"
+)
+
+// Options are what the endpoints serve.
+type Options struct {
+	// Clock judges the facts of Health.
+	Clock   func() time.Time
+	Health  *Health
+	Metrics *Metrics
+	// Status gives the document of /api/v1/status, which is encoded as JSON. Its error's text is shown to the caller.
+	Status func(ctx context.Context) (any, error)
+	// Profile serves /debug/pprof/. Profiles show stacks and allocations but never memory itself, so no item data; they cost
+	// the process time, hence the flag.
+	Profile bool
+}
+
+// Handler serves
+//
+//	/healthz        200 while the main loop turns, else 503: restart me
+//	/readyz         200 while the process does its part, else 503
+//	/metrics        for Prometheus
+//	/api/v1/status  JSON
+//	/debug/pprof/   if asked for
+//
+// All are read-only: actions need the command line and hence the clouds' own permissions.
+func Handler(o Options) http.Handler {
+	mux := http.NewServeMux()
+	verdict := func(judge func(Facts, time.Time) Verdict) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			v := judge(o.Health.Facts(), o.Clock())
+			status := http.StatusOK
+			if !v.OK() {
+				status = http.StatusServiceUnavailable
+			}
+			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, v.String()) // the caller went away: nobody is left to tell
+		}
+	}
+	mux.HandleFunc("GET /healthz", verdict(Live))
+	mux.HandleFunc("GET /readyz", verdict(Ready))
+	mux.Handle("GET /metrics", o.Metrics.Handler())
+	mux.HandleFunc("GET /api/v1/status", func(w http.ResponseWriter, r *http.Request) { status(w, r, o.Status) })
+	if o.Profile {
+		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+		mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
+		mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+		mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+		mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		mux.ServeHTTP(w, r)
+	})
+}
+
+func status(w http.ResponseWriter, r *http.Request, of func(context.Context) (any, error)) {
+	code := http.StatusOK
+	document, err := of(r.Context())
+	var body []byte
+	if err == nil {
+		body, err = json.MarshalIndent(document, "", "  ")
+	}
+	if err != nil {
+		code = http.StatusServiceUnavailable
+		body, err = json.MarshalIndent(map[string]string{"error": err.Error()}, "", "  ")
+		if err != nil {
+			body = []byte("{}") // a map of strings can always be encoded
+		}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_, _ = w.Write(append(body, '\n'))
+}
+
+// Times of the server. Requests are small and answers quick, a CPU profile of 30 seconds aside.
+const (
+	readWithin  = 10 * time.Second
+	writeWithin = time.Minute
+	idleWithin  = 2 * time.Minute
+	closeWithin = 5 * time.Second
+	headerBytes = 16 << 10
+)
+
+// Serve answers on l until ctx ends, then lets the requests under way come to their end for a few seconds. It closes l. It returns
+// nil after the end of ctx, otherwise why it could not go on.
+func Serve(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger) error {
+	server := &http.Server{
+		Handler: h, ReadTimeout: readWithin, WriteTimeout: writeWithin, IdleTimeout: idleWithin, MaxHeaderBytes: headerBytes,
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug), // broken connections of scrapers and scanners
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(l) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeWithin)
+	defer cancel()
+	if err := server.Shutdown(last); err != nil {
+		_ = server.Close() // what did not end by itself in time
+	}
+	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
