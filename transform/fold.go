@@ -52,8 +52,7 @@ func Fold(m *Mapping, changes []cdc.Change, s Stamp) Batch {
 			own, cells, reason = m.put(&enc, c.New, h)
 		}
 		if reason != "" {
-			b.Parked = append(b.Parked, b.Park(base, reason))
-			own = "" // every address is removed
+			b.Parked = append(b.Parked, b.Park(base, reason)) // and every address is removed: there is no own one
 		}
 		for _, row := range h.rows {
 			mutation := base
