@@ -1,0 +1,351 @@
+package cdc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"pgregory.net/rapid"
+)
+
+// script is a Source whose shard holds the changes 1 to n and whose calls can be made to fail.
+type script struct {
+	n, size  int // changes, and how many a page holds
+	closed   bool
+	trimmed  int      // changes up to this number are gone
+	failures []Reason // of the coming calls, in order; none is no failure
+	pages    []Page   // if given, answers of the coming reads
+	calls    []string
+	onRead   func()
+}
+
+const none = Reason(255)
+
+func (s *script) fail(op string) error {
+	if len(s.failures) == 0 {
+		return nil
+	}
+	reason := s.failures[0]
+	s.failures = s.failures[1:]
+	if reason == none {
+		return nil
+	}
+	return &Error{op, reason, errors.New("as the script says")}
+}
+
+func (s *script) List(context.Context, string) (Listing, error) { return Listing{}, nil }
+
+func (s *script) Seek(_ context.Context, shard string, from Position) (Iterator, error) {
+	s.calls = append(s.calls, fmt.Sprintf("seek %s %s", shard, from.After))
+	if err := s.fail(opGetShardIterator); err != nil {
+		return "", err
+	}
+	var after int
+	if !from.AtHorizon() {
+		_, _ = fmt.Sscan(from.After.String(), &after)
+		if after < s.trimmed {
+			return "", &Error{opGetShardIterator, Trimmed, errors.New("gone")}
+		}
+	}
+	return Iterator(fmt.Sprint(max(after, s.trimmed))), nil
+}
+
+func (s *script) Read(_ context.Context, at Iterator) (Page, error) {
+	s.calls = append(s.calls, "read "+string(at))
+	if s.onRead != nil {
+		s.onRead()
+	}
+	if err := s.fail(opGetRecords); err != nil {
+		return Page{}, err
+	}
+	if len(s.pages) > 0 {
+		page := s.pages[0]
+		s.pages = s.pages[1:]
+		return page, nil
+	}
+	var after int
+	_, _ = fmt.Sscan(string(at), &after)
+	var page Page
+	for len(page.Changes) < s.size && after < s.n {
+		after++
+		page.Changes = append(page.Changes, change(after))
+	}
+	if after == s.n && s.closed {
+		page.End = true
+	} else {
+		page.Next = Iterator(fmt.Sprint(after))
+	}
+	return page, nil
+}
+
+func change(n int) Change { return Change{Event: Insert, Sequence: SequenceOf(uint64(n))} }
+
+func (s *script) log() string {
+	calls := strings.Join(s.calls, ", ")
+	s.calls = nil
+	return calls
+}
+
+// clock is a runtime with a wall clock that the test sets; nothing else of a runtime is used here.
+type clock struct {
+	task.Runtime
+	now time.Time
+}
+
+func (c *clock) Now() time.Time { return c.now }
+
+func after(n int) Position {
+	if n == 0 {
+		return Position{}
+	}
+	return Position{SequenceOf(uint64(n))}
+}
+
+func numbers(p Page) string {
+	var list []string
+	for _, c := range p.Changes {
+		list = append(list, c.Sequence.String())
+	}
+	return strings.Join(list, " ")
+}
+
+func TestReaderFollowsTheIterator(t *testing.T) {
+	s := &script{n: 5, size: 2, closed: true}
+	r := &Reader{Source: s, Shard: "s"}
+	for _, c := range []struct {
+		applied int
+		want    string
+		end     bool
+		calls   string
+	}{
+		{0, "1 2", false, "seek s , read 0"},
+		{2, "3 4", false, "read 2"},
+		{2, "3 4", false, "seek s 2, read 2"}, // not applied after all
+		{3, "4 5", true, "seek s 3, read 3"},  // applied in part
+		{5, "", true, "seek s 5, read 5"},
+	} {
+		page, err := r.Read(t.Context(), after(c.applied))
+		if err != nil || numbers(page) != c.want || page.End != c.end {
+			t.Errorf("after %d: %q, end %t, %v", c.applied, numbers(page), page.End, err)
+		}
+		if calls := s.log(); calls != c.calls {
+			t.Errorf("after %d: %s; want %s", c.applied, calls, c.calls)
+		}
+	}
+}
+
+// H18: thousands of empty pages, then changes: no end, no new iterator.
+func TestH18EmptyPages(t *testing.T) {
+	s := &script{n: 1, size: 1, pages: make([]Page, 10_000)}
+	for i := range s.pages {
+		s.pages[i].Next = "0"
+	}
+	r := &Reader{Source: s, Shard: "s"}
+	for range 10_000 {
+		if page, err := r.Read(t.Context(), Position{}); err != nil || page.End || len(page.Changes) > 0 {
+			t.Fatal(page, err)
+		}
+	}
+	page, err := r.Read(t.Context(), Position{})
+	if err != nil || numbers(page) != "1" || strings.Count(s.log(), "seek") != 1 {
+		t.Error(numbers(page), err)
+	}
+}
+
+// H19, H20: an expired iterator is replaced after the last applied change, at the horizon if there is none; one that expires at
+// once again is the caller's to wait for.
+func TestH19H20ExpiredIterator(t *testing.T) {
+	for _, c := range []struct {
+		applied  int
+		failures []Reason
+		want     string
+		calls    string
+	}{
+		{0, []Reason{none, Expired}, "1 2", "seek s , read 0, seek s , read 0"},
+		{3, []Reason{none, Expired}, "4 5", "seek s 3, read 3, seek s 3, read 3"},
+		{3, []Reason{none, Expired, none, Expired}, "", "seek s 3, read 3, seek s 3, read 3"},
+	} {
+		s := &script{n: 9, size: 2, failures: c.failures}
+		r := &Reader{Source: s, Shard: "s"}
+		page, err := r.Read(t.Context(), after(c.applied))
+		if c.want == "" && !Is(err, Expired) || c.want != "" && err != nil || numbers(page) != c.want {
+			t.Errorf("after %d: %q, %v", c.applied, numbers(page), err)
+		}
+		if calls := s.log(); calls != c.calls {
+			t.Errorf("after %d: %s", c.applied, calls)
+		}
+		if page, err = r.Read(t.Context(), after(c.applied)); err != nil || len(page.Changes) == 0 {
+			t.Errorf("after %d, later: %v", c.applied, err)
+		}
+	}
+}
+
+// H21, H22: what is trimmed or not found is told, and nothing is skipped by reading on.
+func TestH21H22LostPositionIsTold(t *testing.T) {
+	s := &script{n: 9, size: 2, trimmed: 5}
+	r := &Reader{Source: s, Shard: "s"}
+	for range 2 {
+		if _, err := r.Read(t.Context(), after(3)); !Is(err, Trimmed) {
+			t.Errorf("got %v", err)
+		}
+	}
+	s.trimmed = 0
+	if _, err := r.Read(t.Context(), after(3)); err != nil {
+		t.Fatal(err)
+	}
+	for _, reason := range []Reason{Trimmed, NotFound, Malformed, Denied} {
+		s.log()
+		s.failures = []Reason{reason}
+		if _, err := r.Read(t.Context(), after(5)); !Is(err, reason) {
+			t.Errorf("got %v, want %s", err, reason)
+		}
+		page, err := r.Read(t.Context(), after(5))
+		if err != nil || numbers(page) != "6 7" || !strings.Contains(s.log(), "seek s 5") {
+			t.Errorf("after %s: %q, %v", reason, numbers(page), err)
+		}
+		if _, err := r.Read(t.Context(), after(3)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A throttled or failed read is repeated with the same iterator: seeking again would add to the load.
+func TestPassingFaultsKeepTheIterator(t *testing.T) {
+	s := &script{n: 9, size: 2}
+	r := &Reader{Source: s, Shard: "s"}
+	if _, err := r.Read(t.Context(), after(1)); err != nil {
+		t.Fatal(err)
+	}
+	s.failures = []Reason{Throttled, Unavailable}
+	for range 2 {
+		if _, err := r.Read(t.Context(), after(3)); err == nil {
+			t.Error("no error")
+		}
+	}
+	s.log()
+	if page, err := r.Read(t.Context(), after(3)); err != nil || numbers(page) != "4 5" || s.log() != "read 3" {
+		t.Errorf("%q, %v", numbers(page), err)
+	}
+}
+
+// H75: the horizon gives no error for what it trimmed, so a claim that is too old makes one, before the horizon is sought, when
+// the answer took too long, and when the iterator has to be replaced; a declared gap allows it again.
+func TestH75HorizonIsRefusedWhenChangesMayBeGone(t *testing.T) {
+	covered := time.Unix(1_732_000_000, 0)
+	limit := covered.Add(Retention - HorizonMargin)
+	c := &clock{now: limit}
+	ctx := task.With(t.Context(), c)
+	s := &script{n: 9, size: 2}
+
+	r := &Reader{Source: s, Shard: "s", Covered: covered}
+	if page, err := r.Read(ctx, Position{}); err != nil || numbers(page) != "1 2" {
+		t.Errorf("just in time: %q, %v", numbers(page), err)
+	}
+	c.now = limit.Add(24 * time.Hour)
+	if page, err := r.Read(ctx, after(2)); err != nil || numbers(page) != "3 4" {
+		t.Errorf("away from the horizon: %q, %v", numbers(page), err)
+	}
+	s.log()
+	_, err := r.Read(ctx, Position{})
+	if !Is(err, Trimmed) || s.log() != "" || !strings.Contains(err.Error(), "2024-11-19T07:06:40Z") {
+		t.Errorf("too late: %v", err)
+	}
+	r.Restart(c.now)
+	if page, err := r.Read(ctx, Position{}); err != nil || numbers(page) != "1 2" {
+		t.Errorf("after a declared gap: %q, %v", numbers(page), err)
+	}
+
+	c.now = limit
+	r = &Reader{Source: s, Shard: "s", Covered: covered}
+	s.onRead = func() { c.now = limit.Add(time.Second) }
+	if _, err := r.Read(ctx, Position{}); !Is(err, Trimmed) {
+		t.Errorf("stood still between seek and read: %v", err)
+	}
+	s.onRead = nil
+
+	c.now = limit
+	r = &Reader{Source: s, Shard: "s", Covered: covered}
+	s.failures = []Reason{none, Throttled}
+	if _, err := r.Read(ctx, Position{}); !Is(err, Throttled) {
+		t.Errorf("throttled: %v", err)
+	}
+	c.now = limit.Add(time.Second)
+	s.log()
+	if _, err := r.Read(ctx, Position{}); !Is(err, Trimmed) || s.log() != "" {
+		t.Errorf("throttled until too late: %v", err)
+	}
+
+	r = &Reader{Source: s, Shard: "s"}
+	if _, err := r.Read(ctx, Position{}); err != nil {
+		t.Errorf("without a claim: %v", err)
+	}
+}
+
+func TestReaderRefusesPagesOutOfOrder(t *testing.T) {
+	for name, page := range map[string]Page{
+		"going back":             {Changes: []Change{change(5), change(4)}, Next: "x"},
+		"repeating":              {Changes: []Change{change(5), change(5)}, Next: "x"},
+		"as text, not as number": {Changes: []Change{change(100), change(99)}, Next: "x"},
+		"without a number":       {Changes: []Change{{Event: Insert}}, Next: "x"},
+		"end with an iterator":   {Next: "x", End: true},
+		"no end and no iterator": {},
+	} {
+		s := &script{n: 9, size: 2, pages: []Page{page}}
+		r := &Reader{Source: s, Shard: "s"}
+		if got, err := r.Read(t.Context(), after(3)); !Is(err, Malformed) || got.Changes != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if got, err := r.Read(t.Context(), after(3)); err != nil || numbers(got) != "4 5" {
+			t.Errorf("after %s: %q, %v", name, numbers(got), err)
+		}
+	}
+}
+
+// A page that begins with changes that are applied loses those; the position never goes back.
+func TestReaderLeavesOutWhatIsApplied(t *testing.T) {
+	s := &script{n: 9, size: 2, pages: []Page{
+		{Changes: []Change{change(98), change(99), change(100)}, Next: "x"}, {Changes: []Change{change(1)}, Next: "y"}}}
+	r := &Reader{Source: s, Shard: "s"}
+	page, err := r.Read(t.Context(), after(99))
+	if err != nil || numbers(page) != "100" {
+		t.Errorf("%q, %v", numbers(page), err)
+	}
+	page, err = r.Read(t.Context(), after(100))
+	if err != nil || len(page.Changes) != 0 || s.log() != "seek s 99, read 99, read x" {
+		t.Errorf("%q, %v", numbers(page), err)
+	}
+}
+
+// Whatever fails, applying each page that comes and moving the position to its last change applies every change in order.
+func TestReaderMissesNothing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := &script{n: rapid.IntRange(0, 30).Draw(t, "changes"), size: rapid.IntRange(1, 7).Draw(t, "page"), closed: true}
+		s.failures = rapid.SliceOfN(rapid.SampledFrom([]Reason{none, none, none, Expired, Throttled, Unavailable, Denied, Malformed}), 0, 40).Draw(t, "failures")
+		r := &Reader{Source: s, Shard: "s"}
+		crashes := rapid.SliceOfN(rapid.Bool(), 0, 40).Draw(t, "crashes")
+		applied := 0
+		for i := range 200 {
+			page, err := r.Read(t.Context(), after(applied))
+			if err != nil || i < len(crashes) && crashes[i] {
+				continue
+			}
+			for _, c := range page.Changes {
+				applied++
+				if c.Sequence != SequenceOf(uint64(applied)) {
+					t.Fatalf("%s in place of %d", c.Sequence, applied)
+				}
+			}
+			if page.End {
+				if applied != s.n {
+					t.Fatalf("the end after %d of %d", applied, s.n)
+				}
+				return
+			}
+		}
+		t.Fatal("no end")
+	})
+}
