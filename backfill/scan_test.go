@@ -21,8 +21,7 @@ import (
 
 var day = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 
-// memory is a table in memory. Segments and the order in them go by a hash of the key, as DynamoDB's do; page sizes vary and
-// may be zero.
+// memory is a table in memory. Segments and the order in them go by a hash of the key, as DynamoDB's do.
 type memory struct {
 	items []cdc.Item
 	pages func(key uint64) int // how many items the page after this key has
@@ -316,18 +315,6 @@ func TestAnOlderGenerationIsNotResumed(t *testing.T) {
 	}
 }
 
-func TestRefusesNonsense(t *testing.T) {
-	for _, p := range []Progress{
-		{Total: 3, Next: 4}, {Total: -1}, {Total: 2, Next: 1, Open: []Open{{Segment: 1}}}, {Total: MaxSegments + 1},
-		{Total: 3, Next: 3, Open: []Open{{Segment: 2}, {Segment: 1}}},
-	} {
-		s := &Scan{Table: "Orders", Source: newMemory(1), Write: (&target{}).write, Save: discard}
-		if _, err := s.Run(context.Background(), p); !errors.Is(err, ErrProgress) {
-			t.Errorf("%+v: %v", p, err)
-		}
-	}
-}
-
 func TestAPageThatDoesNotMoveIsAnError(t *testing.T) {
 	m := newMemory(10)
 	stuck := cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: cdc.String("item1")}})
@@ -344,6 +331,34 @@ type repeating struct {
 
 func (r repeating) Scan(context.Context, string, int, int, cdc.Item, int) (ScanPage, error) {
 	return ScanPage{Next: r.next}, nil
+}
+
+// TestEmptyPagesAreNotTheEnd: only an answer without a key ends a segment.
+func TestEmptyPagesAreNotTheEnd(t *testing.T) {
+	m, out := newMemory(50), &target{}
+	s := &Scan{Table: "Orders", Segments: 2, Source: &halting{memory: m}, Write: out.write, Save: discard}
+	if p, err := s.Run(context.Background(), Progress{}); err != nil || p.Items != 50 || out.missing(m) != nil {
+		t.Fatalf("%+v %v", p, err)
+	}
+}
+
+// halting answers every other request with a page that moves on without items.
+type halting struct {
+	*memory
+	mu    sync.Mutex
+	calls int
+}
+
+func (h *halting) Scan(ctx context.Context, table string, segment, total int, after cdc.Item, limit int) (ScanPage, error) {
+	h.mu.Lock()
+	h.calls++
+	halt := h.calls%2 == 0
+	h.mu.Unlock()
+	if !halt || len(after.Attributes()) != 1 {
+		return h.memory.Scan(ctx, table, segment, total, after, limit)
+	}
+	// Another key at the place of the last one.
+	return ScanPage{Next: cdc.NewItem([]cdc.Attribute{{Name: "passed", Value: cdc.Bool(true)}, after.Attributes()[0]})}, nil
 }
 
 // TestH31_ImagesDoNotClaimToBeYounger: the time given with a page is when it was asked for, repeated requests and clocks
@@ -399,59 +414,6 @@ func TestH31_ImagesDoNotClaimToBeYounger(t *testing.T) {
 	}
 }
 
-func TestPacedLoadAndLiveThrottle(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m, out := newMemory(3000), &target{}
-		m.pages = func(uint64) int { return 1000 }
-		ctx := context.Background()
-		rows := NewThrottle(100)
-		var waited time.Duration
-		saves := 0
-		s := &Scan{
-			Table: "Orders", Segments: 2, Source: m, Write: out.write, Rows: rows,
-			Save:   func(context.Context, Progress) error { saves++; return nil },
-			Events: Events{Throttled: func(d time.Duration) { waited += d }},
-		}
-		g := task.NewGroup(ctx, 0)
-		g.Go("operator", func(ctx context.Context) error {
-			_ = task.Sleep(ctx, 10*time.Second)
-			rows.Set(ctx, 1000)
-			return nil
-		})
-		began := task.Mono(ctx)
-		if _, err := s.Run(ctx, Progress{}); err != nil {
-			t.Fatal(err)
-		}
-		took := task.Mono(ctx) - began
-		if err := g.Wait(); err != nil {
-			t.Fatal(err)
-		}
-		// 10 s at 100 rows/s, then 2,000 rows at 1,000; the bursts of a second each and the last pages are not waited for.
-		if took < 10*time.Second || took > 13*time.Second {
-			t.Errorf("took %s", took)
-		}
-		if waited == 0 || saves < int(took/time.Second)/2 || saves > int(took/time.Second)+1 {
-			t.Errorf("waited %s, saved %d times in %s", waited, saves, took)
-		}
-		if out.missing(m) != nil {
-			t.Error("items are missing")
-		}
-	})
-}
-
-func TestUnthrottledNeverWaits(t *testing.T) {
-	for _, rows := range []*Throttle{nil, NewThrottle(0), NewThrottle(-1)} {
-		if waited, err := rows.Take(context.Background(), 1<<30); waited != 0 || err != nil || rows.pageLimit(4) != 0 {
-			t.Errorf("%s %v, pages of %d", waited, err, rows.pageLimit(4))
-		}
-	}
-	for limit, want := range map[float64]int{1: 25, 200: 50, 4000: 1000, 1e6: 0} {
-		if got := NewThrottle(limit).pageLimit(4); got != want {
-			t.Errorf("%v rows/s over 4: pages of %d", limit, got)
-		}
-	}
-}
-
 // TestEndedContext: a load that is told to stop returns what is durable, without a save that it may no longer have the right to.
 func TestEndedContext(t *testing.T) {
 	stop := errors.New("stop")
@@ -476,31 +438,5 @@ func TestEndedContext(t *testing.T) {
 	p, err = s.Run(context.Background(), p)
 	if err != nil || !p.Done() || out.missing(m) != nil {
 		t.Fatalf("%+v %v", p, err)
-	}
-}
-
-func TestProgressText(t *testing.T) {
-	n, err := cdc.Number("17.50")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := Progress{Generation: 3, Total: 9, Next: 2, Items: 12, Open: []Open{
-		{Segment: 0},
-		{Segment: 1, Items: 12, After: cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: cdc.Binary([]byte{0, 255})}, {Name: "sk", Value: n}})},
-	}}
-	text, err := json.Marshal(p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	const want = `{"generation":3,"total":9,"next":2,"open":[{"segment":0},{"segment":1,"after":{"pk":{"B":"AP8="},"sk":{"N":"17.5"}},"items":12}],"items":12}`
-	if string(text) != want {
-		t.Errorf("got %s", text)
-	}
-	var back Progress
-	if err := json.Unmarshal(text, &back); err != nil {
-		t.Fatal(err)
-	}
-	if !back.Open[1].After.Equal(p.Open[1].After) || back.Total != p.Total || back.Items != p.Items || back.SegmentsDone() != 0 {
-		t.Errorf("got %+v", back)
 	}
 }

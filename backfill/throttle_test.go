@@ -1,0 +1,63 @@
+package backfill
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+)
+
+func TestPacedLoadAndLiveThrottle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, out := newMemory(3000), &target{}
+		m.pages = func(uint64) int { return 1000 }
+		ctx := context.Background()
+		rows := NewThrottle(100)
+		var waited time.Duration
+		saves := 0
+		s := &Scan{
+			Table: "Orders", Segments: 2, Source: m, Write: out.write, Rows: rows,
+			Save:   func(context.Context, Progress) error { saves++; return nil },
+			Events: Events{Throttled: func(d time.Duration) { waited += d }},
+		}
+		g := task.NewGroup(ctx, 0)
+		g.Go("operator", func(ctx context.Context) error {
+			_ = task.Sleep(ctx, 10*time.Second)
+			rows.Set(ctx, 1000)
+			return nil
+		})
+		began := task.Mono(ctx)
+		if _, err := s.Run(ctx, Progress{}); err != nil {
+			t.Fatal(err)
+		}
+		took := task.Mono(ctx) - began
+		if err := g.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		// 10 s at 100 rows/s, then 2,000 rows at 1,000; the bursts of a second each and the last pages are not waited for.
+		if took < 10*time.Second || took > 13*time.Second {
+			t.Errorf("took %s", took)
+		}
+		if waited == 0 || saves < int(took/time.Second)/2 || saves > int(took/time.Second)+1 {
+			t.Errorf("waited %s, saved %d times in %s", waited, saves, took)
+		}
+		if out.missing(m) != nil {
+			t.Error("items are missing")
+		}
+	})
+}
+
+func TestUnthrottledNeverWaits(t *testing.T) {
+	for _, rows := range []*Throttle{nil, NewThrottle(0), NewThrottle(-1)} {
+		if waited, err := rows.Take(context.Background(), 1<<30); waited != 0 || err != nil || rows.pageLimit(4) != 0 {
+			t.Errorf("%s %v, pages of %d", waited, err, rows.pageLimit(4))
+		}
+	}
+	for limit, want := range map[float64]int{1: 25, 200: 50, 4000: 1000, 1e6: 0} {
+		if got := NewThrottle(limit).pageLimit(4); got != want {
+			t.Errorf("%v rows/s over 4: pages of %d", limit, got)
+		}
+	}
+}
