@@ -1,0 +1,73 @@
+package sink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// H50, H65: reasons follow from what failed; a message reaches the text only in our words.
+func TestH50_H65_Classify(t *testing.T) {
+	const secret = "customer-4711"
+	for _, c := range []struct {
+		err        error
+		reason     Reason
+		repeatable bool
+		text       string
+	}{
+		{status.Error(codes.DeadlineExceeded, secret), Unknown, true, ""},
+		{status.Error(codes.Unavailable, secret), Unknown, true, ""},
+		{status.Error(codes.Internal, secret), Unknown, true, ""},
+		{status.Error(codes.Aborted, secret), Unknown, true, ""},
+		{status.Error(codes.Canceled, secret), Unknown, true, ""},
+		{status.Error(codes.DataLoss, secret), Unknown, true, ""},
+		{status.Error(codes.Unknown, secret), Unknown, true, ""},
+		{errors.New(secret), Unknown, true, ""},
+		{fmt.Errorf("%s: %w", secret, context.DeadlineExceeded), Unknown, true, ""},
+		{status.Error(codes.Unavailable, `connection error: desc = "transport: Error while dialing: dial tcp 127.0.0.1:1: connect: connection refused"`), Unknown, true,
+			`connection error: desc = "transport: Error while dialing: dial tcp 127.0.0.1:1: connect: connection refused"`},
+		{status.Error(codes.ResourceExhausted, "Quota exceeded for "+secret), Throttled, true, "quota exceeded"},
+		{status.Error(codes.ResourceExhausted, "grpc: received message larger than max (5000000 vs. 4194304)"), Rejected, false, "the request is larger than the server takes"},
+		{status.Error(codes.PermissionDenied, "Access denied. Missing IAM permission: bigtable.tables.mutateRows. "+secret), Denied, true, "missing permission bigtable.tables.mutateRows"},
+		{status.Error(codes.Unauthenticated, secret), Denied, true, ""},
+		{status.Error(codes.InvalidArgument, "Row key "+secret+" is too long"), Rejected, false, ""},
+		{status.Error(codes.OutOfRange, secret), Rejected, false, ""},
+		{status.Error(codes.NotFound, "Error while mutating the row '"+secret+"' (projects/p/instances/i/tables/t) : Requested column family not found."), Permanent, false, "a column family does not exist"},
+		{status.Error(codes.NotFound, `table "projects/p/instances/i/tables/`+secret+`" not found`), Permanent, false, "the table does not exist"},
+		{status.Error(codes.NotFound, "Instance projects/p/instances/i not found"), Permanent, false, "the instance does not exist"},
+		{status.Error(codes.FailedPrecondition, "Single-row transactions are not allowed by this app profile"), Permanent, false, "the app profile does not exist or does not allow single-row transactions"},
+		{status.Error(codes.Unimplemented, secret), Permanent, false, ""},
+		{status.Error(codes.Unknown, `unknown family "`+secret+`"`), Permanent, false, "a column family does not exist"},
+	} {
+		err := classify("CheckAndMutateRow", c.err)
+		var e *Error
+		if !errors.As(err, &e) || e.Reason != c.reason || Repeatable(err) != c.repeatable || e.Text != c.text || e.Op != "CheckAndMutateRow" || e.Code == "" {
+			t.Errorf("%v: %+v", c.err, e)
+		}
+		if strings.Contains(fmt.Sprintf("%v %+v %#v", err, err, err), secret) || errors.Unwrap(err) != nil {
+			t.Errorf("H65: item data shows in %v", err)
+		}
+	}
+	if classify("x", nil) != nil {
+		t.Error("no error became one")
+	}
+	if again := classify("y", classify("x", status.Error(codes.NotFound, ""))); again.(*Error).Op != "x" {
+		t.Error("an Error was classified again")
+	}
+}
+
+func TestErrorText(t *testing.T) {
+	for want, e := range map[string]*Error{
+		"ReadRows: outcome unknown (Unavailable)":                                       {Op: "ReadRows", Code: "Unavailable"},
+		"CheckAndMutateRow: refused by the target (NotFound): the table does not exist": {Op: "CheckAndMutateRow", Reason: Permanent, Code: "NotFound", Text: "the table does not exist"},
+	} {
+		if e.Error() != want {
+			t.Error(e)
+		}
+	}
+}

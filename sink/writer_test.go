@@ -1,0 +1,357 @@
+package sink_test
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/sink/sinktest"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// scripted is a table whose answers a test decides. The log is of all attempts, in order.
+type scripted struct {
+	*sinktest.Memory
+	answer func(ctx context.Context, attempt int, r *sink.Request, execute func() (bool, error)) (bool, error)
+
+	mu  sync.Mutex
+	log []sink.Request
+}
+
+func (s *scripted) Apply(ctx context.Context, r *sink.Request) (bool, error) {
+	s.mu.Lock()
+	s.log = append(s.log, *r)
+	attempt := len(s.log)
+	s.mu.Unlock()
+	execute := func() (bool, error) { return s.Memory.Apply(ctx, r) }
+	if s.answer == nil {
+		return execute()
+	}
+	return s.answer(ctx, attempt, r, execute)
+}
+
+// lot is a parking lot whose records a test looks at.
+type lot struct {
+	*sink.Parking
+	fail error
+}
+
+func newLot() *lot { return &lot{Parking: sink.NewParking(&sinktest.Records{}, "default")} }
+
+func (l *lot) Park(ctx context.Context, p transform.Parked) error {
+	if l.fail != nil {
+		return l.fail
+	}
+	return l.Parking.Park(ctx, p)
+}
+
+func (l *lot) list(t *testing.T) []transform.Parked {
+	t.Helper()
+	var all []transform.Parked
+	if err := l.List(context.Background(), "", func(_ sink.Ref, p transform.Parked) error { all = append(all, p); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+var orders = func() *transform.Mapping {
+	m, err := transform.NewMapping("Orders", "t", "d", []transform.KeyAttribute{{Name: "pk", Type: cdc.KindS}})
+	if err != nil {
+		panic(err)
+	}
+	return m
+}()
+
+const firstSecond = 1_795_170_000
+
+// page is one insert per key; a key that begins with "bad" has a name that cannot be mapped.
+func page(keys ...string) []cdc.Change {
+	var changes []cdc.Change
+	for i, key := range keys {
+		pk := []cdc.Attribute{{Name: "pk", Value: cdc.String(key)}}
+		image := append(slices.Clone(pk), cdc.Attribute{Name: "v", Value: cdc.String("value of " + key)})
+		if strings.HasPrefix(key, "bad") {
+			image = append(image, cdc.Attribute{Name: strings.Repeat("n", transform.MaxQualifierBytes+1), Value: cdc.Null()})
+		}
+		changes = append(changes, cdc.Change{Event: cdc.Insert, Sequence: cdc.SequenceOf(uint64(100 + i)), Time: time.Unix(firstSecond, 0),
+			Keys: cdc.NewItem(pk), New: cdc.NewItem(image)})
+	}
+	return changes
+}
+
+func fold(keys ...string) transform.Batch {
+	return transform.Fold(orders, page(keys...), transform.Stamp{Generation: 5, Hop: 500_000})
+}
+
+func unknown() error {
+	return &sink.Error{Op: "CheckAndMutateRow", Reason: sink.Unknown, Code: "DeadlineExceeded"}
+}
+
+func rowsOf(t *testing.T, m *sinktest.Memory) string {
+	t.Helper()
+	var words []string
+	for _, r := range readAll(t, m, "t") {
+		if r.Version != "" {
+			words = append(words, r.Key)
+		} else {
+			words = append(words, "-"+r.Key)
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// S4, H04: an unknown outcome is answered by the identical request, and only what is open is sent again.
+func TestH04_UnknownOutcomesAreRepeatedIdentically(t *testing.T) {
+	for name, executed := range map[string]bool{"executed": true, "not executed": false} {
+		t.Run(name, func(t *testing.T) {
+			var stale, failed []string
+			table := &scripted{Memory: memory()}
+			table.answer = func(_ context.Context, attempt int, r *sink.Request, execute func() (bool, error)) (bool, error) {
+				if r.Row != "b" || attempt > 3 {
+					return execute()
+				}
+				if executed {
+					_, _ = execute()
+				}
+				return false, unknown()
+			}
+			w := sink.NewWriter(sink.Options{Table: table, Parking: newLot(), Events: sink.Events{
+				Stale:  func(source string, _ time.Duration) { stale = append(stale, source) },
+				Failed: func(source, code string) { failed = append(failed, source+" "+code) },
+			}, InFlight: 1})
+			b := fold("a", "b", "c")
+			err := w.Write(context.Background(), &b)
+			if !sink.Repeatable(err) || !sink.Is(err, sink.Unknown) {
+				t.Fatal(err)
+			}
+			if len(b.Rows) < 1 || b.Rows[0].Row != "b" {
+				t.Fatalf("%d rows are open", len(b.Rows))
+			}
+			sent := len(table.log)
+			if err := w.Write(context.Background(), &b); err != nil || len(b.Rows) != 0 {
+				t.Fatal(err)
+			}
+			if !reflect.DeepEqual(table.log[1], table.log[sent]) {
+				t.Error("the repeat is not identical")
+			}
+			for _, r := range table.log[sent:] {
+				if r.Row == "a" {
+					t.Error("a durable row was sent again")
+				}
+			}
+			if got := rowsOf(t, table.Memory); got != "a b c" {
+				t.Error(got)
+			}
+			if want := map[bool]int{true: 1, false: 0}[executed]; len(stale) != want {
+				t.Errorf("%d rows were stale", len(stale))
+			}
+			if len(failed) != 1 || failed[0] != "Orders DeadlineExceeded" {
+				t.Error(failed)
+			}
+		})
+	}
+}
+
+// H38: what cannot be mapped, or is rejected by the target for what it contains, is parked; the others are durable.
+func TestH38_RejectedRowsAreParkedAndRemoved(t *testing.T) {
+	table := &scripted{Memory: memory()}
+	before := fold("rejected")
+	if err := sink.NewWriter(sink.Options{Table: table.Memory, Parking: newLot()}).Write(context.Background(), &before); err != nil {
+		t.Fatal(err)
+	}
+	parking, parkedBeforeRows := newLot(), false
+	table.answer = func(_ context.Context, _ int, r *sink.Request, execute func() (bool, error)) (bool, error) {
+		parkedBeforeRows = parkedBeforeRows || len(parking.list(t)) > 0
+		if r.Row == "rejected" && len(r.Ops) > 4 {
+			return false, &sink.Error{Op: "CheckAndMutateRow", Reason: sink.Rejected, Code: "InvalidArgument"}
+		}
+		return execute()
+	}
+	var events []string
+	w := sink.NewWriter(sink.Options{Table: table, Parking: parking, InFlight: 1, Events: sink.Events{Parked: func(s, r string) { events = append(events, s+": "+r) }}})
+	changes := page("a", "rejected", "bad", "b")
+	b := transform.Fold(orders, changes, transform.Stamp{Generation: 6, Hop: 500_000})
+	if err := w.Write(context.Background(), &b); err != nil || len(b.Rows)+len(b.Parked) != 0 {
+		t.Fatal(err)
+	}
+	if got := rowsOf(t, table.Memory); got != "a b -bad -rejected" {
+		t.Error("nothing stale may stay: ", got)
+	}
+	if parkedBeforeRows {
+		t.Error("a record was parked before the rows were durable")
+	}
+	parked := parking.list(t)
+	if len(parked) != 2 {
+		t.Fatal(parked)
+	}
+	for _, p := range parked {
+		change := changes[1]
+		if strings.Contains(p.Reason, "attribute name") {
+			change = changes[2]
+		} else if p.Reason != "Bigtable rejects the row: CheckAndMutateRow: row rejected (InvalidArgument)" {
+			t.Error(p.Reason)
+		}
+		if !p.Change.New.Equal(change.New) || p.Change.Event != change.Event || p.Source != "Orders" || p.Version.Generation() != 6 {
+			t.Errorf("the record is not whole: %+v", p)
+		}
+	}
+	if len(events) != 2 {
+		t.Error(events)
+	}
+}
+
+func TestH38_StopOnBadItem(t *testing.T) {
+	reject := func(context.Context, int, *sink.Request, func() (bool, error)) (bool, error) {
+		return false, &sink.Error{Op: "CheckAndMutateRow", Reason: sink.Rejected, Code: "InvalidArgument"}
+	}
+	for name, c := range map[string]struct {
+		keys   []string
+		answer func(context.Context, int, *sink.Request, func() (bool, error)) (bool, error)
+	}{"unmappable": {[]string{"a", "bad"}, nil}, "rejected": {[]string{"a"}, reject}} {
+		table := &scripted{Memory: memory(), answer: c.answer}
+		parking := newLot()
+		b := fold(c.keys...)
+		err := sink.NewWriter(sink.Options{Table: table, Parking: parking, OnBadItem: sink.Stop}).Write(context.Background(), &b)
+		var bad *sink.BadItem
+		if !errors.As(err, &bad) || sink.Repeatable(err) || bad.Source != "Orders" || len(parking.list(t)) != 0 || rowsOf(t, table.Memory) != "" {
+			t.Errorf("%s: %v, rows %s", name, err, rowsOf(t, table.Memory))
+		}
+	}
+}
+
+// H50: what ails the whole table parks nothing and is tried a bounded number of times.
+func TestH50_TableWideErrorsAreNeverParked(t *testing.T) {
+	for _, reason := range []sink.Reason{sink.Permanent, sink.Denied, sink.Throttled} {
+		table := &scripted{Memory: memory()}
+		table.answer = func(context.Context, int, *sink.Request, func() (bool, error)) (bool, error) {
+			return false, &sink.Error{Op: "CheckAndMutateRow", Reason: reason, Code: "X"}
+		}
+		parking := newLot()
+		b := fold("a", "b", "c", "d", "e", "f", "g", "h")
+		err := sink.NewWriter(sink.Options{Table: table, Parking: parking, InFlight: 2}).Write(context.Background(), &b)
+		if !sink.Is(err, reason) || len(b.Rows) != 8 || len(parking.list(t)) != 0 {
+			t.Errorf("%s: %v, %d rows open", reason, err, len(b.Rows))
+		}
+		if len(table.log) > 4 {
+			t.Errorf("%s: sent %d requests into a target that refuses", reason, len(table.log))
+		}
+	}
+	// A target that rejects even a remove does not reject an item.
+	table := &scripted{Memory: memory()}
+	table.answer = func(context.Context, int, *sink.Request, func() (bool, error)) (bool, error) {
+		return false, &sink.Error{Op: "CheckAndMutateRow", Reason: sink.Rejected, Code: "InvalidArgument"}
+	}
+	parking := newLot()
+	b := fold("a")
+	if err := sink.NewWriter(sink.Options{Table: table, Parking: parking}).Write(context.Background(), &b); !sink.Is(err, sink.Permanent) || len(parking.list(t)) != 0 || len(table.log) != 2 {
+		t.Errorf("%v after %d requests", err, len(table.log))
+	}
+}
+
+// The error that no repeat mends is reported even if an earlier row failed otherwise.
+func TestWorstErrorWins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := &scripted{Memory: memory()}
+		table.answer = func(ctx context.Context, _ int, r *sink.Request, _ func() (bool, error)) (bool, error) {
+			_ = task.Sleep(ctx, time.Second)
+			if r.Row == "b" {
+				return false, &sink.Error{Op: "CheckAndMutateRow", Reason: sink.Permanent, Code: "NotFound"}
+			}
+			return false, unknown()
+		}
+		b := fold("a", "b", "c")
+		if err := sink.NewWriter(sink.Options{Table: table, Parking: newLot()}).Write(context.Background(), &b); !sink.Is(err, sink.Permanent) {
+			t.Error(err)
+		}
+	})
+}
+
+// H70: what is stamped below the table's generation is not written.
+func TestH70_OldGenerationsAreFencedOff(t *testing.T) {
+	table := &scripted{Memory: memory()}
+	w := sink.NewWriter(sink.Options{Table: table, Parking: newLot(), Floor: func(source string) uint32 {
+		return map[string]uint32{"Orders": 6}[source]
+	}})
+	b := fold("a")
+	if err := w.Write(context.Background(), &b); !errors.Is(err, sink.ErrFenced) || sink.Repeatable(err) || len(table.log) != 0 {
+		t.Error(err)
+	}
+	b = transform.Fold(orders, page("a"), transform.Stamp{Generation: 6, Hop: 500_000})
+	if err := w.Write(context.Background(), &b); err != nil {
+		t.Error(err)
+	}
+}
+
+// H81: an image older than tombstones live is not put: what would refuse it may be gone.
+func TestH81_OldImagesAreParked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // the clock of a bubble stands at the start of the year 2000
+		old, fresh := fold("a"), fold("b")
+		old.Rows[0].At, fresh.Rows[0].At = time.Now().Add(-13*24*time.Hour), time.Now().Add(-11*24*time.Hour)
+		removal := transform.Fold(orders, []cdc.Change{{Event: cdc.Remove, Sequence: cdc.SequenceOf(9), Time: time.Now().Add(-20 * 24 * time.Hour), Keys: page("c")[0].Keys}}, transform.Stamp{Generation: 5})
+		table, parking := memory(), newLot()
+		w := sink.NewWriter(sink.Options{Table: table, Parking: parking, MaxImageAge: 12 * 24 * time.Hour})
+		for _, b := range []*transform.Batch{&old, &fresh, &removal} {
+			if err := w.Write(context.Background(), b); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := rowsOf(t, table); got != "-a b -c" {
+			t.Error(got)
+		}
+		if parked := parking.list(t); len(parked) != 1 || parked[0].Change.Keys.Attributes()[0].Value.Text() != "a" {
+			t.Error(parked)
+		}
+	})
+}
+
+func TestParkedLimit(t *testing.T) {
+	parking := newLot()
+	w := sink.NewWriter(sink.Options{Table: memory(), Parking: parking, MaxParked: 2})
+	b := fold("bad1", "bad2")
+	if err := w.Write(context.Background(), &b); err != nil {
+		t.Fatal(err)
+	}
+	again := fold("bad1", "bad2") // a replay parks at the same places
+	if err := w.Write(context.Background(), &again); err != nil || len(parking.list(t)) != 2 {
+		t.Fatal(err)
+	}
+	more := fold("x", "y", "bad3") // sequence numbers by place: a third item
+	if err := w.Write(context.Background(), &more); !errors.Is(err, sink.ErrParkedLimit) || sink.Repeatable(err) {
+		t.Fatal(err)
+	}
+	if len(parking.list(t)) != 3 {
+		t.Error("what stops the migration must be listed")
+	}
+}
+
+// S3: Write does not succeed before the parked records are stored.
+func TestFailedParkingFailsTheWrite(t *testing.T) {
+	table, parking := &scripted{Memory: memory()}, newLot()
+	parking.fail = &sink.Error{Op: "CheckAndMutateRow", Reason: sink.Unknown, Code: "Unavailable"}
+	w := sink.NewWriter(sink.Options{Table: table, Parking: parking})
+	b := fold("a", "bad")
+	if err := w.Write(context.Background(), &b); !sink.Repeatable(err) || len(b.Parked) != 1 || len(b.Rows) != 0 {
+		t.Fatal(err)
+	}
+	sent := len(table.log)
+	parking.fail = nil
+	if err := w.Write(context.Background(), &b); err != nil || len(parking.list(t)) != 1 || len(table.log) != sent {
+		t.Fatal(err)
+	}
+}
+
+func TestEmptyBatch(t *testing.T) {
+	b := fold()
+	if err := sink.NewWriter(sink.Options{Table: memory(), Parking: newLot()}).Write(context.Background(), &b); err != nil {
+		t.Error(err)
+	}
+}
