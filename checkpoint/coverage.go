@@ -8,7 +8,11 @@ import (
 )
 
 // NotAdmissible says why a load would leave a hole between its images and the stream.
-type NotAdmissible struct{ Reason string }
+type NotAdmissible struct {
+	Reason string
+	// Yet tells that waiting mends it.
+	Yet bool
+}
 
 func (e *NotAdmissible) Error() string { return "a load is not admissible: " + e.Reason }
 
@@ -34,20 +38,20 @@ func Roots(shards []Shard, label string) []Shard {
 // early enough that what the stream kept then reaches back to start. Asked before a load, and again when it ends.
 func Admissible(table TableState, shards []Shard, start time.Time) error {
 	if table.Adopted != table.Generation {
-		return &NotAdmissible{"the generation is not adopted by all shards yet"}
+		return &NotAdmissible{"the generation is not adopted by all shards yet", true}
 	}
 	if table.Listed == 0 {
-		return &NotAdmissible{"the stream has not been listed completely yet"}
+		return &NotAdmissible{"the stream has not been listed completely yet", true}
 	}
 	for _, s := range Roots(shards, table.Label) {
 		if s.State == Lost {
 			continue // its gap was declared: the generation began after it
 		}
 		if s.FirstRead.IsZero() {
-			return &NotAdmissible{fmt.Sprintf("shard %s has not been read yet", s.ID)}
+			return &NotAdmissible{fmt.Sprintf("shard %s has not been read yet", s.ID), true}
 		}
 		if start.Before(s.FirstRead.Add(Slack - cdc.Retention)) {
-			return &NotAdmissible{fmt.Sprintf("shard %s was first read more than a day after the load began", s.ID)}
+			return &NotAdmissible{fmt.Sprintf("shard %s was first read more than a day after the load began", s.ID), false}
 		}
 	}
 	return nil

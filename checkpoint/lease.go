@@ -93,6 +93,10 @@ func (t *tenure) lose(cause error) {
 	t.end(cause)
 }
 
+// Abandon ends the lease without a word to the ledger: others wait until it is over. After the last write of a lease it changes
+// nothing.
+func (t *tenure) Abandon() { t.lose(ErrLeaseLost) }
+
 // trust is until when the lease holds, or why it does not.
 func (t *tenure) trust() (time.Duration, error) {
 	t.mu.Lock()

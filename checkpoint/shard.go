@@ -26,6 +26,7 @@ const (
 	Trimmed  Loss = "trimmed"   // its position is beyond what the stream keeps; the rest can be read: see Reopen
 	NotFound Loss = "not found" // the service does not know it any more
 	Replaced Loss = "replaced"  // its stream was replaced
+	Late     Loss = "late"      // it was listed after its ancestors and descendants had been ranked without room for it
 )
 
 // Slack is what coverage gives up for clocks that differ and times that are floored.
@@ -106,10 +107,10 @@ func (l *Ledger) Shards(ctx context.Context, source string) ([]Shard, error) {
 	return shards, nil
 }
 
-// CreateShard adds the row of a shard that was discovered; if it exists already, nothing happens. Its generation needs no care
-// here: Take stamps a row with the table's generation, which it reads just before.
+// CreateShard adds the row of a shard that was discovered, waiting or, if it is not to be read, lost; if the row exists already,
+// nothing happens. Its generation needs no care here: Take stamps a row with the table's generation, which it reads just
+// before.
 func (l *Ledger) CreateShard(ctx context.Context, s Shard) error {
-	s.State, s.Counter = Waiting, 0
 	_, err := l.swap(ctx, l.store, s.key(l), 0, l.stamp(&s.header, &s))
 	return err
 }

@@ -60,6 +60,9 @@ func (g *Group) Go(name string, f func(ctx context.Context) error) {
 	})
 }
 
+// Fail ends the group as a task of it that returned err would.
+func (g *Group) Fail(err error) { g.fail(err) }
+
 func (g *Group) fail(err error) {
 	g.mu.Lock()
 	if g.err == nil {

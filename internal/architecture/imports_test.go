@@ -1,0 +1,68 @@
+package architecture
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/dynamodb-bigtable/replicator"
+
+// allowed says, for each package, which of ours it may import (tests aside). What is not listed may import anything.
+var allowed = map[string][]string{
+	"internal/task":     {},
+	"internal/diag":     {},
+	"cdc":               {"internal/task"},
+	"transform":         {"cdc"},
+	"checkpoint":        {"cdc", "internal/task"},
+	"sink":              {"transform", "cdc", "internal/task"},
+	"backfill":          {"cdc", "transform", "sink", "checkpoint", "internal/task"},
+	"internal/config":   {"internal/diag"},
+	"internal/admin":    {},
+	"internal/pipeline": {"cdc", "transform", "checkpoint", "sink", "backfill", "internal/task"},
+	// The embedded service is a product of its own.
+	"internal/dynamodbtest": {},
+}
+
+func TestImportsPointOneWay(t *testing.T) {
+	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}}{{range .Imports}} {{.}}{{end}}`, module+"/...").CombinedOutput()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, out)
+	}
+	seen := map[string]bool{}
+	for line := range strings.Lines(string(out)) {
+		words := strings.Fields(line)
+		name := strings.TrimPrefix(words[0], module+"/")
+		seen[name] = true
+		may, restricted := allowed[name]
+		if !restricted {
+			continue
+		}
+		for _, imported := range words[1:] {
+			ours, ok := strings.CutPrefix(imported, module+"/")
+			if ok && !contains(may, ours) {
+				t.Errorf("%s imports %s; it may import only %v", name, ours, may)
+			}
+		}
+	}
+	for name := range allowed {
+		if !seen[name] {
+			t.Errorf("package %s is gone: mend this test and ARCHITECTURE.md", name)
+		}
+	}
+}
+
+// edges says in which files a vendor's client may be used.
+var edges = map[string]string{
+	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams": "cdc/dynamodbstreams.go",
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb":        "backfill/dynamodb.go",
+}
+
+func contains(list []string, s string) bool {
+	for _, o := range list {
+		if o == s {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,167 @@
+package architecture
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// seamed are the packages whose waiting, timing, randomness and concurrency go through internal/task, so that the simulation
+// runs these very loops.
+var seamed = []string{"cdc", "checkpoint", "transform", "sink", "backfill", "verify", "internal/pipeline"}
+
+// forbidden are the calls that would escape the seam.
+var forbidden = map[string][]string{
+	"time":         {"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker"},
+	"context":      {"WithTimeout", "WithTimeoutCause", "WithDeadline", "WithDeadlineCause", "AfterFunc"},
+	"math/rand":    {"*"},
+	"math/rand/v2": {"*"},
+	"crypto/rand":  {"*"},
+}
+
+func TestNothingEscapesTheRuntimeSeam(t *testing.T) {
+	for _, pkg := range seamed {
+		walk(t, pkg, func(path string, set *token.FileSet, file *ast.File) {
+			for _, finding := range escapes(file) {
+				t.Errorf("%s: %s: use internal/task", set.Position(finding.pos), finding.what)
+			}
+		})
+	}
+}
+
+func TestSeamTestSeesEscapes(t *testing.T) {
+	const source = `package p
+import ("time"; clock "time"; "context"; "math/rand/v2")
+func f(ctx context.Context, c chan int) {
+	go f(ctx, c)
+	select {}
+	c <- 1
+	<-c
+	for range c {}
+	close(c)
+	_ = time.Now()
+	clock.Sleep(1)
+	context.WithTimeout(ctx, 1)
+	_ = rand.Int()
+}
+var c = make(chan int)`
+	file, err := parser.ParseFile(token.NewFileSet(), "p.go", source, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kinds []string
+	for _, f := range escapes(file) {
+		kinds = append(kinds, f.what)
+	}
+	got := strings.Join(kinds, ", ")
+	for _, want := range []string{"go statement", "select", "send", "receive", "channel type", "time.Now", "time.Sleep", "context.WithTimeout", "math/rand/v2.Int"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%s is not seen in: %s", want, got)
+		}
+	}
+}
+
+type finding struct {
+	pos  token.Pos
+	what string
+}
+
+func escapes(file *ast.File) []finding {
+	var found []finding
+	add := func(n ast.Node, what string) { found = append(found, finding{n.Pos(), what}) }
+	names := map[string]string{}
+	for _, spec := range file.Imports {
+		path := strings.Trim(spec.Path.Value, `"`)
+		name := filepath.Base(path)
+		if name == "v2" {
+			name = filepath.Base(filepath.Dir(path))
+		}
+		if spec.Name != nil {
+			name = spec.Name.Name
+		}
+		names[name] = path
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.GoStmt:
+			add(n, "go statement")
+		case *ast.SelectStmt:
+			add(n, "select")
+		case *ast.SendStmt:
+			add(n, "send")
+		case *ast.UnaryExpr:
+			if n.Op == token.ARROW {
+				add(n, "receive")
+			}
+		case *ast.ChanType:
+			add(n, "channel type")
+		case *ast.SelectorExpr:
+			id, ok := n.X.(*ast.Ident)
+			if !ok {
+				break
+			}
+			path := names[id.Name]
+			for _, name := range forbidden[path] {
+				if name == n.Sel.Name || name == "*" {
+					add(n, path+"."+n.Sel.Name)
+				}
+			}
+		}
+		return true
+	})
+	return found
+}
+
+// TestVendorClientsStayAtTheEdge keeps each client in the one file that is meant to hold it.
+func TestVendorClientsStayAtTheEdge(t *testing.T) {
+	for _, pkg := range seamed {
+		walk(t, pkg, func(path string, set *token.FileSet, file *ast.File) {
+			for _, spec := range file.Imports {
+				imported := strings.Trim(spec.Path.Value, `"`)
+				for prefix, home := range edges {
+					if (imported == prefix || strings.HasPrefix(imported, prefix+"/")) && path != home {
+						t.Errorf("%s imports %s, which belongs in %s", path, imported, home)
+					}
+				}
+				if strings.HasPrefix(imported, "cloud.google.com/go/bigtable") && !contains([]string{"sink/bigtable.go", "sink/admin.go", "checkpoint/bigtable.go"}, path) {
+					t.Errorf("%s imports the Bigtable client", path)
+				}
+			}
+		})
+	}
+}
+
+// walk parses the files of a package tree, tests aside.
+func walk(t *testing.T, pkg string, visit func(path string, set *token.FileSet, file *ast.File)) {
+	t.Helper()
+	root := filepath.Join("..", "..")
+	err := filepath.WalkDir(filepath.Join(root, pkg), func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			if path == filepath.Join(root, pkg) {
+				return fs.SkipDir // verify comes with a later release
+			}
+			return err
+		}
+		if d.IsDir() && strings.HasSuffix(d.Name(), "test") && d.Name() != "test" {
+			return fs.SkipDir // conformance suites and references used by tests alone
+		}
+		if d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		set := token.NewFileSet()
+		file, err := parser.ParseFile(set, path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		rel, _ := filepath.Rel(root, path)
+		visit(filepath.ToSlash(rel), set, file)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

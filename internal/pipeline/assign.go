@@ -1,0 +1,154 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+)
+
+// assign looks at the ledger again and again and takes every shard that is free, until stop ends or, with Once, until the table
+// is drained: then it calls finish. It returns when the last shard is given up.
+func (t *table) assign(stop, ctx context.Context, finish func()) error {
+	g := task.NewGroup(ctx, 0)
+	held := holdings{shards: map[string]bool{}}
+	watch := t.Ledger.NewWatch()
+	for stop.Err() == nil && g.Context().Err() == nil {
+		var v view
+		err := t.retry(g.Context(), "look at the ledger", func(ctx context.Context) (err error) {
+			v, err = t.look(ctx)
+			return err
+		})
+		if err == nil {
+			err = t.take(stop, g, &held, watch, v)
+		}
+		if err != nil {
+			g.Fail(err)
+			break
+		}
+		t.report(ctx, v)
+		if t.Once && t.drained(v) {
+			finish()
+			break
+		}
+		_ = t.bell.Wait(stop, t.Timing.Pass)
+	}
+	return g.Wait()
+}
+
+// view is the ledger as it was read in one pass.
+type view struct {
+	state  checkpoint.TableState
+	shards []checkpoint.Shard
+}
+
+// look reads the table's rows, and makes sure that they are still the ledger and the mapping this process was started with.
+func (t *table) look(ctx context.Context) (view, error) {
+	if err := t.Ledger.Check(ctx); err != nil {
+		return view{}, err
+	}
+	state, _, err := t.Ledger.Table(ctx, t.source)
+	if err != nil {
+		return view{}, err
+	}
+	if state.MappingHash != t.MappingHash {
+		return view{}, checkpoint.ErrMappingChanged
+	}
+	t.Floors.raise(t.source, state.Generation)
+	shards, err := t.Ledger.Shards(ctx, t.source)
+	return view{state, shards}, err
+}
+
+// take leases what is free and starts a task for each lease.
+func (t *table) take(stop context.Context, g *task.Group, held *holdings, watch *checkpoint.Watch, v view) error {
+	if v.state.Listed == 0 {
+		return nil // until the stream was listed as a whole, the hops are not settled
+	}
+	for _, free := range watch.Free(v.shards, v.state.Label, task.Mono(g.Context())) {
+		if !held.add(free.Shard.ID) {
+			continue
+		}
+		lease, err := t.Ledger.Take(g.Context(), free.Shard, free.Parent)
+		if err != nil {
+			held.remove(free.Shard.ID)
+			if fatal(err) {
+				return err
+			}
+			if !errors.Is(err, checkpoint.ErrTaken) {
+				t.events.Retry(t.source, "take a lease", t.Timing.Pass, err)
+			}
+			continue
+		}
+		g.Go("hold "+free.Shard.ID, func(work context.Context) error {
+			defer t.nudge.Ring()
+			defer t.bell.Ring()
+			defer held.remove(free.Shard.ID)
+			return t.hold(stop, work, lease, v.state)
+		})
+	}
+	return nil
+}
+
+// report tells the events how the table stands.
+func (t *table) report(ctx context.Context, v view) {
+	states := map[checkpoint.State]int{checkpoint.Waiting: 0, checkpoint.Reading: 0, checkpoint.Done: 0, checkpoint.Lost: 0}
+	for _, s := range v.shards {
+		states[s.State]++
+	}
+	t.events.Ledger(v.state, states)
+	if lag, known := t.board.lag(task.Now(ctx), task.Mono(ctx)); known {
+		t.events.Lag(t.source, lag, cdc.Retention-lag)
+	}
+	t.events.Tick()
+}
+
+// drained tells whether nothing is left to do for now: the table is loaded, or cannot be; every open shard is read by this worker
+// and has been giving empty pages for a while; and no closed one still waits for its children to be listed. It is a
+// heuristic: DynamoDB tells no end of an open shard.
+func (t *table) drained(v view) bool {
+	if v.state.Listed == 0 || t.Copy && !v.state.Loaded() && !v.state.NeedsLoad {
+		return false
+	}
+	parents := map[string]bool{}
+	for _, s := range v.shards {
+		parents[s.Parent] = true
+	}
+	for _, s := range v.shards {
+		switch {
+		case s.Label != v.state.Label:
+		case s.State == checkpoint.Done && !parents[s.ID] && !v.state.StreamEnded:
+			return false
+		case s.Reopenable(v.state) || s.Undeclared(v.state):
+			return false
+		case s.Finished():
+		case s.Owner != t.Ledger.Worker() || !t.board.idle(s.ID, t.Timing.IdlePages, t.Timing.Idle):
+			return false
+		}
+	}
+	return true
+}
+
+// holdings are the shards this worker holds or is about to.
+type holdings struct {
+	mu     sync.Mutex
+	shards map[string]bool
+}
+
+func (h *holdings) add(id string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.shards[id] {
+		return false
+	}
+	h.shards[id] = true
+	return true
+}
+
+func (h *holdings) remove(id string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.shards, id)
+}

@@ -1,0 +1,102 @@
+package pipeline
+
+import (
+	"sync"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+)
+
+// Tally counts changes by event.
+type Tally struct {
+	Inserts, Modifies, Removes int
+	// Last is the time of the last change, zero if there is none.
+	Last time.Time
+}
+
+// Changes is how many there are.
+func (t Tally) Changes() int { return t.Inserts + t.Modifies + t.Removes }
+
+// Count tallies changes.
+func Count(changes []cdc.Change) Tally {
+	var t Tally
+	for _, c := range changes {
+		switch c.Event {
+		case cdc.Insert:
+			t.Inserts++
+		case cdc.Modify:
+			t.Modifies++
+		case cdc.Remove:
+			t.Removes++
+		}
+		t.Last = c.Time
+	}
+	return t
+}
+
+// board is what this worker knows of the shards it reads, for the lag and for --once.
+type board struct {
+	mu     sync.Mutex
+	shards map[string]*reading
+}
+
+type reading struct {
+	event      time.Time     // of the last applied change
+	caughtUp   bool          // the last page was empty
+	emptyPages int           // in a row
+	emptySince time.Duration // when the first of them was given
+	emptyAt    time.Duration // when the last of them was given
+}
+
+func newBoard() board { return board{shards: map[string]*reading{}} }
+
+func (b *board) read(shard string, at checkpoint.Progress, now time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	r := b.shards[shard]
+	if r == nil {
+		r = &reading{}
+		b.shards[shard] = r
+	}
+	r.event, r.caughtUp = at.EventTime, at.CaughtUp
+	if !at.CaughtUp {
+		r.emptyPages = 0
+		return
+	}
+	if r.emptyPages == 0 {
+		r.emptySince = now
+	}
+	r.emptyPages++
+	r.emptyAt = now
+}
+
+func (b *board) forget(shard string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.shards, shard)
+}
+
+// idle tells whether the shard has given so many empty pages in a row, over so long.
+func (b *board) idle(shard string, pages int, over time.Duration) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	r := b.shards[shard]
+	return r != nil && r.emptyPages >= pages && r.emptyAt-r.emptySince >= over
+}
+
+// lag is that of the worst shard read here: the age of the last applied change while there are more; otherwise the time since
+// the last empty page, which is an estimate, since an empty page proves nothing. False if no shard is read here.
+func (b *board) lag(now time.Time, mono time.Duration) (time.Duration, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	worst, known := time.Duration(0), false
+	for _, r := range b.shards {
+		lag := mono - r.emptyAt
+		if !r.caughtUp {
+			lag = now.Sub(r.event)
+		}
+		worst, known = max(worst, lag), true
+	}
+	return worst, known
+}

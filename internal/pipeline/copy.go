@@ -1,0 +1,177 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// copy loads the items the table already holds, once: after every root of the stream was read at the horizon, so that no change
+// falls between the image and the stream.
+func (t *table) copy(stop, ctx context.Context, keeper *checkpoint.Keeper) error {
+	if !t.Copy {
+		return nil
+	}
+	state, err := t.admitted(stop, ctx)
+	if err != nil || stop.Err() != nil || state.Loaded() || state.NeedsLoad {
+		return err
+	}
+	state, err = t.begin(ctx, state)
+	if err != nil {
+		return err
+	}
+	var progress backfill.Progress
+	if saved := keeper.Scan(); saved != nil {
+		if err := json.Unmarshal(saved, &progress); err != nil {
+			return err
+		}
+	}
+	t.events.CopyStarted(t.source, state.Load.Estimate, progress.Items)
+	scan := t.scan(ctx, state.Generation, keeper)
+	scan.Source = stoppable{t.Database, stop}
+	progress, err = scan.Run(ctx, progress)
+	switch {
+	case err == nil:
+		return t.loaded(ctx, state, progress)
+	case errors.Is(err, errStopped):
+		return nil // between two pages, with the progress saved
+	case errors.Is(err, sink.ErrFenced):
+		return nil // the generation rose: the table needs another load than this
+	}
+	return err
+}
+
+// errStopped ends a scan when the process is asked to stop.
+var errStopped = errors.New("asked to stop")
+
+// stoppable gives no further page once stop has ended.
+type stoppable struct {
+	backfill.ScanSource
+	stop context.Context
+}
+
+func (s stoppable) Scan(ctx context.Context, table string, segment, total int, after cdc.Item, limit int) (backfill.ScanPage, error) {
+	if s.stop.Err() != nil {
+		return backfill.ScanPage{}, errStopped
+	}
+	return s.ScanSource.Scan(ctx, table, segment, total, after, limit)
+}
+
+// admitted waits until a load may begin, or need not.
+func (t *table) admitted(stop, ctx context.Context) (checkpoint.TableState, error) {
+	for {
+		var v view
+		err := t.retry(ctx, "look at the ledger", func(ctx context.Context) (err error) {
+			v, err = t.look(ctx)
+			return err
+		})
+		if err != nil || v.state.Loaded() || v.state.NeedsLoad {
+			return v.state, err
+		}
+		if checkpoint.Admissible(v.state, v.shards, task.Now(ctx)) == nil {
+			return v.state, nil
+		}
+		if task.Sleep(stop, t.Timing.Pass) != nil {
+			return v.state, nil
+		}
+	}
+}
+
+// begin notes when the load began, unless it goes on.
+func (t *table) begin(ctx context.Context, state checkpoint.TableState) (checkpoint.TableState, error) {
+	var d backfill.Description
+	err := t.retry(ctx, "describe the table", func(ctx context.Context) (err error) {
+		d, err = t.Database.Describe(ctx, t.source)
+		return err
+	})
+	if err != nil {
+		return state, err
+	}
+	now := task.Now(ctx)
+	err = t.retry(ctx, "begin the copy", func(ctx context.Context) (err error) {
+		state, err = t.Ledger.UpdateTable(ctx, t.source, func(s *checkpoint.TableState) error {
+			if s.Load.Generation != s.Generation {
+				s.Load = checkpoint.Load{Generation: s.Generation, StartedAt: now.UTC(), Estimate: d.Items}
+			}
+			return nil
+		})
+		return err
+	})
+	return state, err
+}
+
+func (t *table) scan(ctx context.Context, generation uint32, keeper *checkpoint.Keeper) *backfill.Scan {
+	return &backfill.Scan{
+		Table: t.source, Generation: generation, Segments: t.Segments,
+		Rows: backfill.NewThrottle(t.RowsPerSecond),
+		Write: func(ctx context.Context, items []cdc.Item, readAt time.Time) error {
+			batch := transform.Load(t.Mapping, items, generation, readAt)
+			return t.write(ctx, &batch, nil)
+		},
+		Save: func(ctx context.Context, p backfill.Progress) error { return t.save(ctx, keeper, p) },
+		Retry: func(ctx context.Context, op func(ctx context.Context) error) error {
+			return t.retry(ctx, "copy", op)
+		},
+		Events: backfill.Events{
+			Copied:    func(items int) { t.events.Copied(t.source, int64(items)) },
+			Throttled: func(waited time.Duration) { t.events.Throttled(t.source, "rows per second", waited) },
+		},
+	}
+}
+
+func (t *table) save(ctx context.Context, keeper *checkpoint.Keeper, p backfill.Progress) error {
+	text, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	return keeper.SaveScan(ctx, text)
+}
+
+// errRaised is why a load that has read everything is not complete after all.
+var errRaised = fmt.Errorf("while the table was loaded: %w", sink.ErrFenced)
+
+// loaded marks the load complete, if its images still join the stream: coverage is looked at again, because a root may have been
+// listed, and read for the first time, since it began.
+func (t *table) loaded(ctx context.Context, state checkpoint.TableState, p backfill.Progress) error {
+	err := t.retry(ctx, "complete the copy", func(ctx context.Context) error {
+		v, err := t.look(ctx)
+		if err != nil {
+			return err
+		}
+		if v.state.Generation != state.Generation {
+			return errRaised
+		}
+		var hole *checkpoint.NotAdmissible
+		if err := checkpoint.Admissible(v.state, v.shards, state.Load.StartedAt); errors.As(err, &hole) {
+			if hole.Yet {
+				return hole // repeated until the root that was listed late is read
+			}
+			return errors.Join(t.raise(ctx, state.Generation, checkpoint.Gap{Reason: hole.Error()}, nil), errRaised)
+		}
+		_, err = t.Ledger.UpdateTable(ctx, t.source, func(s *checkpoint.TableState) error {
+			if s.Generation != state.Generation {
+				return errRaised
+			}
+			s.Load.Items, s.Load.DoneAt = p.Items, task.Now(ctx).UTC()
+			return nil
+		})
+		return err
+	})
+	if errors.Is(err, sink.ErrFenced) {
+		return nil
+	}
+	if err == nil {
+		t.events.CopyDone(t.source, p.Items)
+		t.bell.Ring()
+	}
+	return err
+}

@@ -1,0 +1,100 @@
+package pipeline
+
+import (
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+)
+
+// Events are what the pipeline tells of itself: logs, metrics and the demo's narration hang on them. Every field may be nil.
+// They are called from many tasks, must return soon, and never carry item data.
+type Events struct {
+	// KeeperTaken: this worker now keeps the table (lists shards, beats the witness, loads).
+	KeeperTaken func(table string, epoch uint64)
+	// KeeperLeft: it no longer does; err is why, nil after a clean stop.
+	KeeperLeft func(table string, err error)
+	// ShardTaken and ShardLeft frame the time for which this worker reads a shard. Err is why it left: nil when the shard is
+	// done or was released.
+	ShardTaken func(table, shard string, epoch uint64)
+	ShardLeft  func(table, shard string, err error)
+	ShardDone  func(table, shard string)
+	// Ledger is what the ledger holds of a table, at every look: its record and its shards by state.
+	Ledger func(state checkpoint.TableState, shards map[checkpoint.State]int)
+	// PageRead: a read of a shard succeeded; its page may be empty.
+	PageRead func(table string, changes Tally)
+	// Applied: changes are durable; rows is how many rows they were folded into.
+	Applied func(table string, changes Tally, rows int)
+	// Lag is the table's worst shard here: the age of the last applied change while there are more, otherwise the time since
+	// the last empty page. Headroom is what is left of the stream's 24 hours.
+	Lag func(table string, lag, headroom time.Duration)
+	// Gap: changes are lost; the table needs a load.
+	Gap func(table, shard, reason string)
+	// Raised: the table's generation rose.
+	Raised func(table string, generation uint32, reason string)
+	// Retry: a step failed and is repeated after wait.
+	Retry func(table, step string, wait time.Duration, err error)
+	// CopyStarted, Copied and CopyDone frame the first copy. Estimate is DynamoDB's own count, hours old.
+	CopyStarted func(table string, estimate, done int64)
+	Copied      func(table string, items int64)
+	CopyDone    func(table string, items int64)
+	// Throttled: the table's copy waited for a limit.
+	Throttled func(table, reason string, waited time.Duration)
+	// Tick: the loops of this process turn.
+	Tick func()
+}
+
+// orSilent fills what is nil, so that callers need not look.
+func (e Events) orSilent() Events {
+	if e.KeeperTaken == nil {
+		e.KeeperTaken = func(table string, epoch uint64) {}
+	}
+	if e.KeeperLeft == nil {
+		e.KeeperLeft = func(table string, err error) {}
+	}
+	if e.ShardTaken == nil {
+		e.ShardTaken = func(table, shard string, epoch uint64) {}
+	}
+	if e.ShardLeft == nil {
+		e.ShardLeft = func(table, shard string, err error) {}
+	}
+	if e.ShardDone == nil {
+		e.ShardDone = func(table, shard string) {}
+	}
+	if e.Ledger == nil {
+		e.Ledger = func(state checkpoint.TableState, shards map[checkpoint.State]int) {}
+	}
+	if e.PageRead == nil {
+		e.PageRead = func(table string, changes Tally) {}
+	}
+	if e.Applied == nil {
+		e.Applied = func(table string, changes Tally, rows int) {}
+	}
+	if e.Lag == nil {
+		e.Lag = func(table string, lag, headroom time.Duration) {}
+	}
+	if e.Gap == nil {
+		e.Gap = func(table, shard, reason string) {}
+	}
+	if e.Raised == nil {
+		e.Raised = func(table string, generation uint32, reason string) {}
+	}
+	if e.Retry == nil {
+		e.Retry = func(table, step string, wait time.Duration, err error) {}
+	}
+	if e.CopyStarted == nil {
+		e.CopyStarted = func(table string, estimate, done int64) {}
+	}
+	if e.Copied == nil {
+		e.Copied = func(table string, items int64) {}
+	}
+	if e.CopyDone == nil {
+		e.CopyDone = func(table string, items int64) {}
+	}
+	if e.Throttled == nil {
+		e.Throttled = func(table, reason string, waited time.Duration) {}
+	}
+	if e.Tick == nil {
+		e.Tick = func() {}
+	}
+	return e
+}

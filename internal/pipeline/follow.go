@@ -1,0 +1,176 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// follow reads one shard for as long as the lease is held and stop has not ended: read, fold, write, commit. The checkpoint
+// moves only over what Write has reported durable (I3), so that a crash anywhere repeats work and loses none.
+func (t *table) follow(stop, ctx context.Context, lease *checkpoint.Lease, reader *cdc.Reader, cut time.Time) error {
+	shard := lease.Shard()
+	at, committed := shard.Progress(), task.Mono(ctx)
+	for stop.Err() == nil {
+		page, sent, err := t.read(stop, ctx, reader, at.Position)
+		if err != nil {
+			return err
+		}
+		changes := keep(&at, cut, page.Changes)
+		batch := transform.Fold(t.Mapping, changes, transform.Stamp{Generation: shard.Generation, Hop: shard.Hop, NotBefore: at.CellTime})
+		if err := t.write(ctx, &batch, changes); err != nil {
+			return err
+		}
+		before := at
+		at = advance(at, page, batch.Latest, sent)
+		t.board.read(shard.ID, at, task.Mono(ctx))
+		if page.End {
+			return t.retry(ctx, "finish a shard", func(ctx context.Context) error { return lease.Finish(ctx, at) })
+		}
+		if now := task.Mono(ctx); t.due(before, at, now-committed) {
+			if err := t.retry(ctx, "commit", func(ctx context.Context) error { return lease.Commit(ctx, at) }); err != nil {
+				return err
+			}
+			committed = now
+		}
+		if at.CaughtUp {
+			_ = task.Sleep(stop, t.Timing.Poll) // a stop ends the wait, and then the loop
+		}
+	}
+	return t.retry(ctx, "commit", func(ctx context.Context) error { return lease.Commit(ctx, at) })
+}
+
+// read gives the next page, and when it was asked for. What is beyond repeating (trimmed, not found) is returned.
+func (t *table) read(stop, ctx context.Context, reader *cdc.Reader, from cdc.Position) (page cdc.Page, sent time.Time, err error) {
+	err = t.retryUntil(stop, ctx, "read a shard", func(ctx context.Context) (err error) {
+		sent = task.Now(ctx)
+		page, err = reader.Read(ctx, from)
+		return err
+	})
+	if err == nil {
+		t.events.PageRead(t.source, Count(page.Changes))
+	}
+	return page, sent, err
+}
+
+// write makes a batch durable, however long it takes.
+func (t *table) write(ctx context.Context, batch *transform.Batch, changes []cdc.Change) error {
+	rows := len(batch.Rows)
+	err := t.retry(ctx, "write", func(ctx context.Context) error { return t.Writer.Write(ctx, batch) })
+	if err == nil && len(changes) > 0 {
+		t.events.Applied(t.source, Count(changes), rows)
+	}
+	return err
+}
+
+// advance moves the progress over a page that is durable as a whole.
+func advance(at checkpoint.Progress, page cdc.Page, cellTime, sent time.Time) checkpoint.Progress {
+	at.ReadAt, at.CaughtUp = sent, len(page.Changes) == 0
+	if at.FirstRead.IsZero() {
+		at.FirstRead = sent
+	}
+	if !page.End {
+		// A page with a next iterator shows that the shard was open when it was asked for. It says of the children what a
+		// listing would: all their changes are younger.
+		at.OpenAt = sent
+	}
+	for _, c := range page.Changes {
+		at.Position.After = c.Sequence
+		if c.Time.After(at.EventTime) {
+			at.EventTime = c.Time
+		}
+	}
+	if cellTime.After(at.CellTime) {
+		at.CellTime = cellTime
+	}
+	return at
+}
+
+// due tells whether the progress is worth a checkpoint: at once after a shard's first read, because a load waits for it; when the
+// position moved, at most once in Timing.Commit; and otherwise as often as the lease is renewed, which a commit does as well.
+func (t *table) due(before, at checkpoint.Progress, since time.Duration) bool {
+	switch {
+	case before.FirstRead.IsZero():
+		return true
+	case since >= t.Ledger.Lease()/3:
+		return true
+	}
+	return since >= t.Timing.Commit && !at.CaughtUp
+}
+
+// keep drops the changes from before the cut, as long as the shard's lineage has had nothing else: an unbroken prefix. Times may
+// run backwards, so that a later change may be dated before the cut too; it is kept (H84).
+func keep(at *checkpoint.Progress, cut time.Time, changes []cdc.Change) []cdc.Change {
+	if !at.Dropping {
+		return changes
+	}
+	for i, c := range changes {
+		if !c.Time.Before(cut) {
+			at.Dropping = false
+			return changes[i:]
+		}
+	}
+	return nil
+}
+
+// hold works under a lease until the shard is done, lost, or not ours any more. It returns only what ends the process.
+func (t *table) hold(stop, work context.Context, lease *checkpoint.Lease, state checkpoint.TableState) error {
+	shard := lease.Shard()
+	t.events.ShardTaken(t.source, shard.ID, shard.Epoch)
+	g := task.NewGroup(lease.Context(), 0)
+	g.Go("renew "+shard.ID, func(context.Context) error { return lease.Keep() })
+	g.Go("follow "+shard.ID, func(ctx context.Context) error {
+		defer lease.Abandon()
+		reader := &cdc.Reader{Source: t.Open(shard.StreamARN), Shard: shard.ID, Covered: covered(shard, state)}
+		err := t.follow(stop, ctx, lease, reader, state.Cut)
+		switch {
+		case err == nil || stop.Err() != nil:
+			if err := lease.Release(ctx); err != nil && !errors.Is(err, checkpoint.ErrLeaseLost) {
+				return err // the successor waits until the lease is over
+			}
+			return nil
+		case cdc.Is(err, cdc.Trimmed):
+			return t.declare(ctx, work, lease, checkpoint.Trimmed, err)
+		case cdc.Is(err, cdc.NotFound):
+			return t.declare(ctx, work, lease, checkpoint.NotFound, err)
+		}
+		return err
+	})
+	err := g.Wait()
+	t.board.forget(shard.ID)
+	t.events.ShardLeft(t.source, shard.ID, err)
+	if fatal(err) {
+		return err
+	}
+	return nil
+}
+
+// declare makes the shard a gap and raises the generation at once. A worker that is gone between the two leaves a row from which
+// the keeper raises (checkpoint.Shard.Undeclared).
+func (t *table) declare(ctx, work context.Context, lease *checkpoint.Lease, loss checkpoint.Loss, cause error) error {
+	shard := lease.Shard()
+	err := t.retry(ctx, "declare a gap", func(ctx context.Context) error { return lease.Declare(ctx, loss, cause.Error()) })
+	if err != nil {
+		return err
+	}
+	// Not under the lease, which has just ended.
+	return t.raise(work, shard.Generation, checkpoint.Gap{Shard: shard.ID, Reason: cause.Error()}, nil)
+}
+
+// covered is the event time up to which the shard's lineage is known to be applied: what a seek at the horizon is judged by.
+// A root inherits nothing; what must not be missing of it is what the load rests on, or what its own first read saw.
+func covered(s checkpoint.Shard, table checkpoint.TableState) time.Time {
+	if !s.Inherited.IsZero() {
+		return s.Inherited
+	}
+	at := s.FirstRead
+	if started := table.Load.StartedAt; table.Load.Generation == s.Generation && !started.IsZero() && (at.IsZero() || started.Before(at)) {
+		at = started
+	}
+	return at
+}

@@ -1,0 +1,386 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+)
+
+// StreamError says that a table has no stream from which its rows could be kept equal to its items.
+type StreamError struct {
+	Table string
+	// View is the stream's view type; "" if the table has no enabled stream.
+	View string
+}
+
+func (e *StreamError) Error() string {
+	if e.View == "" {
+		return fmt.Sprintf("table %s has no enabled stream", e.Table)
+	}
+	return fmt.Sprintf("the stream of table %s carries %s, which does not give every row and its removal", e.Table, e.View)
+}
+
+// CheckStream tells whether the table's stream is enabled and carries what the mapping needs (H62). New images alone do when every
+// address depends on the primary key alone, for then the old image tells nothing of where the item was.
+func CheckStream(d backfill.Description, keyOnly bool) error {
+	switch {
+	case !d.StreamEnabled:
+		return &StreamError{Table: d.Name}
+	case d.ViewType == "NEW_AND_OLD_IMAGES", d.ViewType == "NEW_IMAGE" && keyOnly:
+		return nil
+	}
+	return &StreamError{Table: d.Name, View: d.ViewType}
+}
+
+// seek waits for the keeper's seat, and keeps the table while it has it, until stop ends.
+func (t *table) seek(stop, ctx context.Context) error {
+	watch := t.Ledger.NewWatch()
+	for stop.Err() == nil && ctx.Err() == nil {
+		var seat checkpoint.Seat
+		err := t.retry(ctx, "look at the keeper's seat", func(ctx context.Context) (err error) {
+			seat, err = t.Ledger.Seat(ctx, t.source)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if watch.SeatFree(seat, task.Mono(ctx)) {
+			keeper, err := t.Ledger.TakeSeat(ctx, seat)
+			switch {
+			case err == nil:
+				if err := t.serve(stop, keeper); err != nil {
+					return err
+				}
+			case !errors.Is(err, checkpoint.ErrTaken):
+				t.events.Retry(t.source, "take the keeper's seat", t.Timing.Pass, err)
+			}
+		}
+		_ = task.Sleep(stop, t.Timing.Pass)
+	}
+	return nil
+}
+
+// serve keeps the table until stop ends or the seat is lost. It returns only what ends the process.
+func (t *table) serve(stop context.Context, keeper *checkpoint.Keeper) error {
+	t.events.KeeperTaken(t.source, keeper.Epoch())
+	g := task.NewGroup(keeper.Context(), 0)
+	g.Go("renew the seat", func(context.Context) error { return keeper.Keep() })
+	g.Go("keep", func(ctx context.Context) error {
+		defer keeper.Abandon()
+		loading := task.NewGroup(ctx, 0)
+		loading.Go("copy", func(ctx context.Context) error { return t.copy(stop, ctx, keeper) })
+		err := t.keep(stop, loading.Context())
+		if err != nil {
+			loading.Fail(err)
+		}
+		if err := loading.Wait(); err != nil {
+			return err
+		}
+		return keeper.Release(ctx)
+	})
+	err := g.Wait()
+	t.events.KeeperLeft(t.source, err)
+	if fatal(err) {
+		return err
+	}
+	return nil
+}
+
+// keep makes its rounds: a small one in every pass, and a complete one every Timing.List.
+func (t *table) keep(stop, ctx context.Context) error {
+	k := &rounds{table: t}
+	for stop.Err() == nil {
+		err := t.retryUntil(stop, ctx, "keep the table", func(ctx context.Context) error {
+			if k.due(ctx) {
+				return k.complete(ctx)
+			}
+			return k.small(ctx)
+		})
+		if err != nil && stop.Err() == nil {
+			return err
+		}
+		_ = t.nudge.Wait(stop, t.Timing.Pass)
+	}
+	return nil
+}
+
+// rounds is the keeper's memory while it holds the seat. What must last is in the ledger.
+type rounds struct {
+	*table
+	began   bool
+	last    time.Duration // when the last complete round began
+	listing cdc.Listing   // the last complete one
+}
+
+func (k *rounds) due(ctx context.Context) bool {
+	return !k.began || task.Mono(ctx)-k.last >= k.Timing.List
+}
+
+// complete looks at everything: the cluster, the witness, the table, its stream and all of its shards.
+func (k *rounds) complete(ctx context.Context) error {
+	began := task.Mono(ctx)
+	if k.Cluster != nil {
+		cluster, err := k.Cluster(ctx)
+		if err != nil {
+			return err
+		}
+		if err := k.Ledger.CheckCluster(ctx, cluster); err != nil {
+			return err
+		}
+	}
+	d, err := k.Database.Describe(ctx, k.source)
+	if err != nil {
+		return err
+	}
+	if _, err := k.attend(ctx, d); err != nil {
+		return err
+	}
+	state, err := k.Ledger.Adopt(ctx, k.source) // a raise that its beginner did not complete
+	if err != nil {
+		return err
+	}
+	if state, err = k.beat(ctx, state); err != nil {
+		return err
+	}
+	if k.listing, err = k.list(ctx, state); err != nil {
+		return err
+	}
+	if err := k.discover(ctx, state, k.listing, state.Listed == 0); err != nil {
+		return err
+	}
+	k.began, k.last = true, began
+	return k.small(ctx)
+}
+
+// list gives the complete listing. A stream that the service does not know any more has ended, and what it held is lost.
+func (k *rounds) list(ctx context.Context, state checkpoint.TableState) (cdc.Listing, error) {
+	listing, err := k.Open(state.StreamARN).List(ctx, "")
+	if !cdc.Is(err, cdc.NotFound) {
+		return listing, err
+	}
+	if !state.StreamEnded {
+		gap := checkpoint.Gap{Reason: "the stream is gone"}
+		err := k.raise(ctx, state.Generation, gap, func(s *checkpoint.TableState) { s.StreamEnded = true })
+		if err != nil {
+			return cdc.Listing{}, err
+		}
+	}
+	return cdc.Listing{Ended: true}, nil
+}
+
+// attend brings the ledger's record in line with the table's stream. The first time it begins the first generation.
+func (k *rounds) attend(ctx context.Context, d backfill.Description) (checkpoint.TableState, error) {
+	now := task.Now(ctx)
+	unusable := CheckStream(d, k.Mapping.DependsOnKeyOnly())
+	state, err := k.Ledger.UpdateTable(ctx, k.source, func(s *checkpoint.TableState) error {
+		if s.Generation > 0 {
+			return nil
+		}
+		if unusable != nil {
+			return unusable
+		}
+		s.Generation = checkpoint.NextGeneration(0, now)
+		s.Adopted, s.StreamARN, s.Label = s.Generation, d.StreamARN, d.StreamLabel
+		if k.FromNow && !k.Copy {
+			at := d.At
+			if at.IsZero() {
+				at = now
+			}
+			s.Cut = at.Add(-checkpoint.Slack).UTC()
+		}
+		return nil
+	})
+	if err != nil {
+		return state, err
+	}
+	switch {
+	case d.StreamEnabled && d.StreamARN != state.StreamARN:
+		// H24: between the two streams nobody recorded changes.
+		gap := checkpoint.Gap{Reason: "the table has a new stream"}
+		err = k.raise(ctx, state.Generation, gap, func(s *checkpoint.TableState) {
+			s.StreamARN, s.Label, s.Listed, s.StreamEnded = d.StreamARN, d.StreamLabel, 0, false
+		})
+	case !d.StreamEnabled && !state.StreamEnded:
+		gap := checkpoint.Gap{Reason: "the stream is disabled"}
+		err = k.raise(ctx, state.Generation, gap, func(s *checkpoint.TableState) { s.StreamEnded = true })
+	case d.StreamEnabled && unusable != nil:
+		err = unusable
+	}
+	return state, err
+}
+
+// beat checks that target and ledger belong together, and moves the witness on.
+func (k *rounds) beat(ctx context.Context, state checkpoint.TableState) (checkpoint.TableState, error) {
+	store, key := k.Witness(k.Mapping.Table), k.Mapping.WitnessKey()
+	verdict, witness, err := k.Ledger.Beat(ctx, k.source, store, key)
+	if err != nil || verdict == checkpoint.Fine {
+		return state, err
+	}
+	gap := checkpoint.Gap{Reason: "the target table was created anew or restored: rows are missing"}
+	if verdict == checkpoint.LedgerBehind {
+		gap.Reason = "the target was written under another ledger, or a later state of this one"
+	}
+	now := task.Now(ctx)
+	err = k.raise(ctx, state.Generation, gap, func(s *checkpoint.TableState) {
+		s.Generation = max(s.Generation, checkpoint.NextGeneration(witness.Generation, now))
+	})
+	if err != nil {
+		return state, err
+	}
+	if err := k.Ledger.Claim(ctx, k.source, store, key); err != nil {
+		return state, err
+	}
+	state, _, err = k.Ledger.Table(ctx, k.source)
+	return state, err
+}
+
+// raise declares a gap and raises the generation, and tells of it.
+func (t *table) raise(ctx context.Context, from uint32, gap checkpoint.Gap, change func(*checkpoint.TableState)) error {
+	return t.retry(ctx, "raise the generation", func(ctx context.Context) error {
+		state, err := t.Ledger.Raise(ctx, t.source, from, gap, change)
+		if err != nil {
+			return err
+		}
+		t.Floors.raise(t.source, state.Generation)
+		t.events.Gap(t.source, gap.Shard, gap.Reason)
+		t.events.Raised(t.source, state.Generation, gap.Reason)
+		return nil
+	})
+}
+
+// discover adds the rows of shards that are new in a listing. A shard whose ancestors were lost is a gap, declared before its row
+// is written, so that it is found again if this worker ends in between.
+func (k *rounds) discover(ctx context.Context, state checkpoint.TableState, listing cdc.Listing, first bool) error {
+	shards, err := k.Ledger.Shards(ctx, k.source)
+	if err != nil {
+		return err
+	}
+	var known []cdc.Node
+	rows := map[string]checkpoint.Shard{}
+	for _, s := range shards {
+		if s.Label == state.Label {
+			known = append(known, cdc.Node{ID: s.ID, Parent: s.Parent, Hop: s.Hop})
+			rows[s.ID] = s
+		}
+	}
+	placed, orphans := cdc.Place(known, listing.Shards, first)
+	late := map[string]bool{}
+	for _, o := range orphans {
+		gap := checkpoint.Gap{Shard: o.ID, Reason: "shard without its place in the lineage: " + o.Reason.String()}
+		late[o.ID] = o.Reason == cdc.NoRoom
+		if noted(state, gap) {
+			continue // it cannot be placed, and is listed again and again
+		}
+		if err := k.raise(ctx, state.Generation, gap, nil); err != nil {
+			return err
+		}
+	}
+	for _, n := range placed {
+		s := checkpoint.Shard{
+			Source: k.source, StreamARN: state.StreamARN, Label: state.Label, ID: n.ID, Parent: n.Parent, State: checkpoint.Waiting,
+			Hop: n.Hop, Generation: state.Generation, Dropping: !state.Cut.IsZero(),
+		}
+		if parent, ok := rows[n.Parent]; ok {
+			s.Inherited, s.Dropping = parent.CoveredTo, false // both are looked at again when it is leased
+		}
+		if late[n.ID] {
+			// Not to be read: its ancestors may outrank it. It is closed, so that the load after the gap covers all it held.
+			s.State, s.Loss, s.Reason, s.DoneAt = checkpoint.Lost, checkpoint.Late, "listed too late to be ranked", task.Now(ctx).UTC()
+		}
+		if err := k.Ledger.CreateShard(ctx, s); err != nil {
+			return err
+		}
+		rows[n.ID] = s
+	}
+	if len(placed) > 0 {
+		k.bell.Ring()
+	}
+	if !first {
+		return nil
+	}
+	_, err = k.Ledger.UpdateTable(ctx, k.source, func(s *checkpoint.TableState) error {
+		if s.Label == state.Label && s.Listed == 0 {
+			s.Listed = state.Generation
+		}
+		return nil
+	})
+	k.bell.Ring()
+	return err
+}
+
+func noted(state checkpoint.TableState, gap checkpoint.Gap) bool {
+	for _, g := range state.Gaps {
+		if g.Shard == gap.Shard && g.Reason == gap.Reason {
+			return true
+		}
+	}
+	return false
+}
+
+// leafLists is how many shards are asked for their children one by one in a pass; for more a complete listing is cheaper.
+const leafLists = 3
+
+// small looks at the ledger alone, unless a shard has ended whose children are not known: gaps that were not declared, trimmed
+// shards that can be read on, and rows that say nothing any more.
+func (k *rounds) small(ctx context.Context) error {
+	v, err := k.look(ctx)
+	if err != nil {
+		return err
+	}
+	var nodes []cdc.Node
+	done := map[string]bool{}
+	for _, s := range v.shards {
+		switch {
+		case s.Undeclared(v.state):
+			err = k.raise(ctx, s.Generation, checkpoint.Gap{Shard: s.ID, Reason: s.Reason}, nil)
+		case s.Reopenable(v.state):
+			err = k.Ledger.Reopen(ctx, s, v.state)
+			k.bell.Ring()
+		}
+		if err != nil {
+			return err
+		}
+		if s.Label == v.state.Label {
+			nodes = append(nodes, cdc.Node{ID: s.ID, Parent: s.Parent, Hop: s.Hop})
+			done[s.ID] = s.State == checkpoint.Done
+		}
+	}
+	for _, s := range checkpoint.Removable(v.shards, v.state.Label, k.listing.Shards, v.state.StreamEnded, task.Now(ctx)) {
+		if err := k.Ledger.Remove(ctx, s); err != nil {
+			return err
+		}
+	}
+	if v.state.StreamEnded || v.state.Listed == 0 {
+		return nil
+	}
+	return k.children(ctx, v.state, cdc.Leaves(nodes), done)
+}
+
+// children asks for the children of shards that are done. The listing may lag behind the end of a shard by minutes (H13).
+func (k *rounds) children(ctx context.Context, state checkpoint.TableState, leaves []string, done map[string]bool) error {
+	var ended []string
+	for _, id := range leaves {
+		if done[id] {
+			ended = append(ended, id)
+		}
+	}
+	if len(ended) > leafLists {
+		ended = []string{""} // the parent that all have
+	}
+	for _, id := range ended {
+		listing, err := k.Open(state.StreamARN).List(ctx, id)
+		if err != nil {
+			return err
+		}
+		if err := k.discover(ctx, state, listing, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}

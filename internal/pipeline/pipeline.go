@@ -1,0 +1,206 @@
+// Package pipeline composes the public packages into the loops that run: per table a keeper, which looks after the table as
+// a whole, and per leased shard one follower, which is the path of a change:
+//
+//	GetRecords ─► cdc.Reader.Read ─► transform.Fold ─► sink.Writer.Write ─► checkpoint.Lease.Commit
+//
+// It is the only place that backs off and retries. All waiting and concurrency goes through internal/task, so that the
+// simulation runs these very loops.
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// Database is what the pipeline needs of DynamoDB besides the stream; *backfill.Tables is one.
+type Database interface {
+	backfill.ScanSource
+	Describe(ctx context.Context, table string) (backfill.Description, error)
+}
+
+// Options are everything a worker needs. Interfaces are used from many tasks at once.
+type Options struct {
+	Ledger *checkpoint.Ledger
+	Writer *sink.Writer
+	// Floors is what the writer's floor was made from: the pipeline keeps it up to date.
+	Floors   *Floors
+	Database Database
+	// Open gives the source of a stream by its ARN.
+	Open func(streamARN string) cdc.Source
+	// Witness is the store of a target table's witness row.
+	Witness func(targetTable string) checkpoint.Store
+	// Cluster says which cluster the app profile routes to; "" if it cannot be told. Nil if nothing can.
+	Cluster func(ctx context.Context) (string, error)
+	Tables  []Table
+	Events  Events
+	Timing  Timing
+	// Once ends the run when every table is copied and drained.
+	Once bool
+}
+
+// Table is one table to replicate.
+type Table struct {
+	Mapping     *transform.Mapping
+	MappingHash string
+	// AcceptMapping lets a changed mapping raise the generation instead of being refused.
+	AcceptMapping bool
+	// FromNow drops what is older than the first start, unless the table is copied.
+	FromNow bool
+	// Copy loads the existing items; Segments is how many scans run side by side, RowsPerSecond bounds them (0: no bound).
+	Copy          bool
+	Segments      int
+	RowsPerSecond float64
+}
+
+// Timing are the periods of the loops. The zero value of each field means its default.
+type Timing struct {
+	Poll      time.Duration // wait after an empty page; default 1 s
+	Pass      time.Duration // between two looks at the ledger; default a third of the lease, at most 2 s
+	List      time.Duration // between two complete listings, witness beats and descriptions; default 1 min
+	Commit    time.Duration // at most one checkpoint a shard in this time; default 1 s
+	Grace     time.Duration // how long a clean stop may finish pages; default 20 s
+	Idle      time.Duration // Once: how long an open shard must give empty pages; default 10 s
+	IdlePages int           // Once: and how many; default 10
+}
+
+func (t Timing) orDefault(lease time.Duration) Timing {
+	or := func(d *time.Duration, value time.Duration) {
+		if *d == 0 {
+			*d = value
+		}
+	}
+	or(&t.Poll, time.Second)
+	or(&t.Pass, min(2*time.Second, lease/3))
+	or(&t.List, time.Minute)
+	or(&t.Commit, time.Second)
+	or(&t.Grace, 20*time.Second)
+	or(&t.Idle, 10*time.Second)
+	if t.IdlePages == 0 {
+		t.IdlePages = 10
+	}
+	return t
+}
+
+// Floors are the generations of the source tables as this process last read them. Its Floor is for sink.Options: what is older
+// need not be sent.
+type Floors struct {
+	mu          sync.Mutex
+	generations map[string]uint32
+}
+
+// Floor is the generation of a source table, 0 if it is not known.
+func (f *Floors) Floor(source string) uint32 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.generations[source]
+}
+
+func (f *Floors) raise(source string, generation uint32) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.generations == nil {
+		f.generations = map[string]uint32{}
+	}
+	f.generations[source] = max(f.generations[source], generation)
+}
+
+// Run replicates the tables until ctx ends, which is a clean stop: pages in hand are written and committed and leases are
+// released, within Timing.Grace. It returns nil after a clean stop, and with Once when everything is drained. Any other
+// return is an error that no repeat mends.
+func Run(ctx context.Context, o Options) error {
+	o.Timing = o.Timing.orDefault(o.Ledger.Lease())
+	o.Events = o.Events.orSilent()
+	// Two lives: ctx says "begin nothing new"; work goes on until what was begun is finished, or the grace is over.
+	work, abandon := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer abandon(context.Canceled)
+	all := task.NewGroup(work, 0)
+	tables := task.NewGroup(all.Context(), 0)
+	finished := task.NewEvent(ctx)
+	all.Go("tables", func(context.Context) error {
+		defer finished.Set()
+		for _, spec := range o.Tables {
+			t := newTable(&o, spec)
+			tables.Go("table "+t.source, func(work context.Context) error { return t.run(ctx, work) })
+		}
+		return tables.Wait()
+	})
+	all.Go("grace", func(work context.Context) error {
+		if finished.Wait(ctx) == nil || work.Err() != nil {
+			return nil
+		}
+		if limited, cancel := task.WithTimeout(work, o.Timing.Grace); finished.Wait(limited) != nil {
+			cancel()
+			abandon(context.Cause(ctx))
+		} else {
+			cancel()
+		}
+		return nil
+	})
+	err := all.Wait()
+	if ctx.Err() != nil && (errors.Is(err, context.Cause(ctx)) || errors.Is(err, context.Canceled)) {
+		return nil
+	}
+	return err
+}
+
+// table is one table in this worker.
+type table struct {
+	*Options
+	Table
+	source string
+	events Events
+	bell   task.Bell // rings when the ledger is worth a look before its time: a shard ended, or one was found
+	nudge  task.Bell // the same for the keeper
+
+	board board
+}
+
+func newTable(o *Options, spec Table) *table {
+	return &table{Options: o, Table: spec, source: spec.Mapping.Source, events: o.Events, board: newBoard()}
+}
+
+// run works on the table until stop ends: as one of the workers that read its shards and, while it holds the seat, as its keeper.
+func (t *table) run(stop, work context.Context) error {
+	err := t.retry(work, "check the mapping", func(ctx context.Context) error {
+		_, err := t.Ledger.CheckMapping(ctx, t.source, t.MappingHash, t.AcceptMapping)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	stop, finish := context.WithCancelCause(stop)
+	defer finish(context.Canceled)
+	g := task.NewGroup(work, 0)
+	g.Go("keeper", func(ctx context.Context) error { return t.seek(stop, ctx) })
+	g.Go("shards", func(ctx context.Context) error {
+		return t.assign(stop, ctx, func() { finish(context.Canceled) })
+	})
+	return g.Wait()
+}
+
+// fatal tells whether an error ends the process: no repeat and no other worker mends it.
+func fatal(err error) bool {
+	var bad *sink.BadItem
+	var view *StreamError
+	if errors.As(err, &bad) || errors.As(err, &view) {
+		return true
+	}
+	for _, e := range []error{
+		checkpoint.ErrMappingChanged, checkpoint.ErrLedgerExchanged, checkpoint.ErrForeignPipeline, checkpoint.ErrClusterChanged,
+		checkpoint.ErrFormat, sink.ErrParkedLimit,
+	} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,81 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/sink"
+)
+
+// The waits between attempts. There is no last attempt: an outage of hours ends with the first attempt after it, and what it
+// cost is told by the lag and the headroom, which alarm long before anything is lost.
+const (
+	firstWait = 100 * time.Millisecond
+	longWait  = 30 * time.Second
+)
+
+// retry repeats an outer step until it succeeds, ctx ends, or it fails in a way that no repeat mends. It is the one place that
+// backs off: the packages below return typed errors and try once, and the AWS SDK is set to one attempt, so that attempts
+// do not multiply.
+func (t *table) retry(ctx context.Context, step string, f func(ctx context.Context) error) error {
+	return t.retryUntil(ctx, ctx, step, f)
+}
+
+// retryUntil is retry for steps that a clean stop may leave undone: once stop has ended a failure is final.
+func (t *table) retryUntil(stop, ctx context.Context, step string, f func(ctx context.Context) error) error {
+	var policy *backoff.ExponentialBackOff
+	for {
+		err := f(ctx)
+		if err == nil || ctx.Err() != nil || stop.Err() != nil || !repeatable(err) {
+			return err
+		}
+		if policy == nil {
+			policy = newPolicy(ctx)
+		}
+		// Half to one and a half times the policy's wait: workers that failed together do not come back together.
+		wait := time.Duration(float64(policy.NextBackOff()) * (0.5 + task.Rand(ctx)))
+		t.events.Retry(t.source, step, wait, err)
+		if task.Sleep(stop, wait) != nil {
+			return err
+		}
+	}
+}
+
+// newPolicy is an exponential policy on the runtime's clock and without randomness of its own.
+func newPolicy(ctx context.Context) *backoff.ExponentialBackOff {
+	return backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(firstWait),
+		backoff.WithMaxInterval(longWait),
+		backoff.WithRandomizationFactor(0),
+		backoff.WithMaxElapsedTime(0), // never stop: the library's default is 15 minutes
+		backoff.WithClockProvider(clock{ctx}),
+	)
+}
+
+type clock struct{ ctx context.Context }
+
+func (c clock) Now() time.Time { return task.Now(c.ctx) }
+
+// repeatable tells whether the same step may succeed later.
+func repeatable(err error) bool {
+	if fatal(err) || errors.Is(err, checkpoint.ErrLeaseLost) || errors.Is(err, checkpoint.ErrTaken) || errors.Is(err, sink.ErrFenced) || errors.Is(err, errStopped) {
+		return false
+	}
+	var read *cdc.Error
+	if errors.As(err, &read) {
+		// What is trimmed or gone stays so. Everything else may pass, denied credentials and a malformed record included:
+		// somebody mends the first, a newer version reads the second, and skipping it would lose it.
+		return read.Reason != cdc.Trimmed && read.Reason != cdc.NotFound
+	}
+	var write *sink.Error
+	if errors.As(err, &write) {
+		return sink.Repeatable(err)
+	}
+	return true
+}

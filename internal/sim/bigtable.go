@@ -1,0 +1,314 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+)
+
+// Bigtable is the model of the target: rows of cells with conditional single-row writes, behind a network that loses replies,
+// delivers late and delivers twice. It promises less than the emulator does.
+type Bigtable struct {
+	world  *World
+	tables map[string]*btTable
+
+	// Latency is the longest one way of a request; the default is 10 ms.
+	Latency time.Duration
+	// Chances in [0, 1) of what may happen to a write, and how late "late" can be.
+	LoseReply, Late, Drop, Twice float64
+	LateBy                       time.Duration
+	// ServerSkew is added to the server's clock, which stamps tombstones. It may step back.
+	ServerSkew time.Duration
+	// Fault, if set, is asked before every request: an error fails it and nothing is executed.
+	Fault func(op, table, row string) error
+	// Executed, if set, sees every write as it takes place: checkers hang on it.
+	Executed func(table, row string, before, after *Row)
+}
+
+type btTable struct {
+	families []string
+	rows     map[string]*Row
+}
+
+// Row is the content of one row: the newest value of each column first.
+type Row struct{ columns []column }
+
+type column struct {
+	family, qualifier string
+	cells             []modelCell // newest timestamp first
+}
+
+type modelCell struct {
+	micros int64
+	value  string
+}
+
+// errUnknown is the outcome of a request whose answer never came.
+var errUnknown = errors.New("sim: no answer")
+
+// NewBigtable makes an instance without tables.
+func (w *World) NewBigtable() *Bigtable {
+	return &Bigtable{world: w, tables: map[string]*btTable{}, Latency: 10 * time.Millisecond, LateBy: time.Minute}
+}
+
+// Create adds an empty table, or empties one: a target created anew.
+func (b *Bigtable) Create(name string, families ...string) {
+	b.tables[name] = &btTable{families: families, rows: map[string]*Row{}}
+}
+
+// Snapshot copies the rows of a table; Restore puts them back: a restore from a backup.
+func (b *Bigtable) Snapshot(table string) map[string]*Row {
+	rows := map[string]*Row{}
+	for key, row := range b.tables[table].rows {
+		rows[key] = row.clone()
+	}
+	return rows
+}
+
+// Restore replaces the rows of a table by a snapshot.
+func (b *Bigtable) Restore(table string, snapshot map[string]*Row) {
+	rows := map[string]*Row{}
+	for key, row := range snapshot {
+		rows[key] = row.clone()
+	}
+	b.tables[table].rows = rows
+}
+
+// Rows lists the keys of a table in order.
+func (b *Bigtable) Rows(table string) []string {
+	var keys []string
+	for key := range b.tables[table].rows {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// Row is a row as it is now; nil if there is none.
+func (b *Bigtable) Row(table, key string) *Row { return b.tables[table].rows[key] }
+
+// Value is the newest value of a column; false if there is none.
+func (r *Row) Value(family, qualifier string) (string, bool) {
+	if c := r.column(family, qualifier); c != nil {
+		return c.cells[0].value, true
+	}
+	return "", false
+}
+
+func (r *Row) column(family, qualifier string) *column {
+	if r == nil {
+		return nil
+	}
+	for i := range r.columns {
+		if c := &r.columns[i]; c.family == family && c.qualifier == qualifier && len(c.cells) > 0 {
+			return c
+		}
+	}
+	return nil
+}
+
+// Columns calls f for every column with its newest cell, in order of family and qualifier.
+func (r *Row) Columns(f func(family, qualifier string, micros int64, value string)) {
+	if r == nil {
+		return
+	}
+	for _, c := range r.columns {
+		f(c.family, c.qualifier, c.cells[0].micros, c.cells[0].value)
+	}
+}
+
+// String shows a row as text, for failures and traces.
+func (r *Row) String() string {
+	var parts []string
+	r.Columns(func(family, qualifier string, micros int64, value string) {
+		parts = append(parts, fmt.Sprintf("%s:%s@%d=%q", family, qualifier, micros, value))
+	})
+	return strings.Join(parts, " ")
+}
+
+func (r *Row) clone() *Row {
+	c := &Row{columns: slices.Clone(r.columns)}
+	for i := range c.columns {
+		c.columns[i].cells = slices.Clone(c.columns[i].cells)
+	}
+	return c
+}
+
+// write is one change of a row, independent of whose request it was.
+type write struct {
+	kind              writeKind
+	family, qualifier string
+	micros            int64 // -1: the server's clock
+	value             string
+}
+
+type writeKind uint8
+
+const (
+	deleteFamily writeKind = iota
+	deleteColumn
+	deleteRow
+	setCell
+)
+
+func (r *Row) apply(writes []write, serverMicros int64) {
+	for _, w := range writes {
+		switch w.kind {
+		case deleteRow:
+			r.columns = nil
+		case deleteFamily:
+			r.columns = slices.DeleteFunc(r.columns, func(c column) bool { return c.family == w.family })
+		case deleteColumn:
+			r.columns = slices.DeleteFunc(r.columns, func(c column) bool { return c.family == w.family && c.qualifier == w.qualifier })
+		case setCell:
+			micros := w.micros
+			if micros < 0 {
+				micros = serverMicros / 1000 * 1000
+			}
+			r.set(w.family, w.qualifier, modelCell{micros, w.value})
+		}
+	}
+}
+
+func (r *Row) set(family, qualifier string, cell modelCell) {
+	at, found := slices.BinarySearchFunc(r.columns, column{family: family, qualifier: qualifier}, func(a, b column) int {
+		if c := strings.Compare(a.family, b.family); c != 0 {
+			return c
+		}
+		return strings.Compare(a.qualifier, b.qualifier)
+	})
+	if !found {
+		r.columns = slices.Insert(r.columns, at, column{family: family, qualifier: qualifier})
+	}
+	cells := &r.columns[at].cells
+	i, same := slices.BinarySearchFunc(*cells, cell, func(a, b modelCell) int { return int(min(max(b.micros-a.micros, -1), 1)) })
+	if same {
+		(*cells)[i] = cell
+		return
+	}
+	*cells = slices.Insert(*cells, i, cell)
+}
+
+// conditional sends a single-row write that takes place unless the row satisfies refuse. It reports whether it took place.
+// The request and its answer each take time; between them anything may happen, and a caller that gives up does not stop
+// a request that was sent.
+func (b *Bigtable) conditional(ctx context.Context, op, table, row string, refuse func(*Row) bool, writes []write) (bool, error) {
+	w := b.world
+	if b.Fault != nil {
+		if err := b.Fault(op, table, row); err != nil {
+			return false, err
+		}
+	}
+	done := task.NewEvent(ctx)
+	var took bool
+	var failed error
+	deliver := func() {
+		took, failed = b.execute(op, table, row, refuse, writes)
+	}
+	lost := false
+	send := func(delay time.Duration) { w.after(w.hub, delay, deliver) }
+	switch chance := w.rng.Float64(); {
+	case chance < b.Drop:
+		lost = true
+	case chance < b.Drop+b.Late:
+		send(b.oneWay() + time.Duration(w.rng.Int64N(int64(b.LateBy))))
+		lost = true
+	default:
+		if w.rng.Float64() < b.Twice {
+			send(b.oneWay() + time.Duration(w.rng.Int64N(int64(b.LateBy))))
+		}
+		lost = w.rng.Float64() < b.LoseReply
+		w.after(w.hub, b.oneWay(), func() {
+			deliver()
+			first, err := took, failed
+			w.after(w.hub, b.oneWay(), func() { took, failed = first, err; done.Set() })
+		})
+	}
+	if lost {
+		if err := task.Sleep(ctx, b.oneWay()+time.Duration(w.rng.Int64N(int64(2*time.Second)))); err != nil {
+			return false, err
+		}
+		w.Tracef("%s %s: no answer", op, table)
+		return false, errUnknown
+	}
+	if err := done.Wait(ctx); err != nil {
+		return false, err
+	}
+	return took, failed
+}
+
+func (b *Bigtable) oneWay() time.Duration {
+	return time.Duration(1 + b.world.rng.Int64N(int64(b.Latency)))
+}
+
+// errNoSuchTable is permanent.
+var errNoSuchTable = errors.New("sim: no such table or family")
+
+func (b *Bigtable) execute(op, table, key string, refuse func(*Row) bool, writes []write) (bool, error) {
+	t := b.tables[table]
+	if t == nil {
+		return false, errNoSuchTable
+	}
+	for _, m := range writes {
+		if m.kind != deleteRow && !slices.Contains(t.families, m.family) {
+			return false, errNoSuchTable
+		}
+	}
+	before := t.rows[key]
+	if before == nil {
+		before = &Row{}
+	}
+	if refuse != nil && refuse(before) {
+		b.world.Tracef("%s %s %q refused", op, table, key)
+		return false, nil
+	}
+	after := before.clone()
+	after.apply(writes, b.world.Now().Add(b.ServerSkew).UnixMicro())
+	if len(after.columns) == 0 {
+		delete(t.rows, key)
+	} else {
+		t.rows[key] = after
+	}
+	b.world.Tracef("%s %s %q takes place", op, table, key)
+	if b.Executed != nil {
+		b.Executed(table, key, before, after)
+	}
+	return true, nil
+}
+
+// read answers with the rows of a key range as they are at one moment.
+func (b *Bigtable) read(ctx context.Context, op, table string, in func(key string) bool, f func(key string, row *Row)) error {
+	if b.Fault != nil {
+		if err := b.Fault(op, table, ""); err != nil {
+			return err
+		}
+	}
+	if err := task.Sleep(ctx, b.oneWay()); err != nil {
+		return err
+	}
+	if b.tables[table] == nil {
+		return errNoSuchTable
+	}
+	type found struct {
+		key string
+		row *Row
+	}
+	var rows []found
+	for _, key := range b.Rows(table) {
+		if in(key) {
+			rows = append(rows, found{key, b.tables[table].rows[key].clone()})
+		}
+	}
+	if err := task.Sleep(ctx, b.oneWay()); err != nil {
+		return err
+	}
+	for _, r := range rows {
+		f(r.key, r.row)
+	}
+	return nil
+}

@@ -1,0 +1,390 @@
+package sim
+
+import (
+	"context"
+	"crypto/md5"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+)
+
+// Service behaviour that the model keeps, from the developer guide of DynamoDB Streams.
+const (
+	iteratorLife = 15 * time.Minute
+	pageRecords  = 1000
+)
+
+// Table is the model of a DynamoDB table with its streams: the current one and those before it. Every call of its clients
+// takes virtual time, during which other tasks go on.
+type Table struct {
+	world *World
+	Name  string
+	Key   []string // names of the primary key's attributes
+
+	items map[string]cdc.Item
+	// Streams are all streams the table ever had, the current one last.
+	Streams []*Stream
+
+	// Fault, if set, is asked before every call: an error fails it. It may change the table.
+	Fault func(op, shard string) error
+	// Latency is the longest a call takes; the default is 20 ms.
+	Latency time.Duration
+	// TimeRunsBack lets every third record carry a time one second earlier than it should.
+	TimeRunsBack bool
+	// RestartSequence lets sequence numbers begin anew, lower, in a child.
+	RestartSequence bool
+	// PageSize bounds a page of records, at most 1,000.
+	PageSize int
+
+	writes int
+}
+
+// Stream is one stream of a table.
+type Stream struct {
+	table  *Table
+	ARN    string
+	Label  string
+	Shards []*Shard
+	// Ended is set once the stream is disabled.
+	Ended bool
+	next  uint64 // the next sequence number, in steps
+}
+
+// Shard is one shard with everything it ever held.
+type Shard struct {
+	ID, Parent string
+	Closed     bool
+	// ListedFrom hides the shard from listings until then; ShownOpenUntil keeps it looking open.
+	ListedFrom, ShownOpenUntil time.Time
+	// Hidden hides it altogether. Gone makes reading it "not found".
+	Hidden, Gone bool
+	// EmptyPages are given before the next page with records.
+	EmptyPages int
+
+	closedAt time.Time
+	lo, hi   uint64 // hash range [lo, hi)
+	records  []record
+	next     uint64
+	trimmed  int // records before this index are gone
+}
+
+type record struct {
+	change cdc.Change
+	at     time.Time // when it was written, exactly
+}
+
+const hashSpace = uint64(1) << 32
+
+// NewTable makes an empty table with an enabled stream of the given number of shards.
+func (w *World) NewTable(name string, shards int, key ...string) *Table {
+	t := &Table{world: w, Name: name, Key: key, items: map[string]cdc.Item{}, Latency: 20 * time.Millisecond, PageSize: pageRecords}
+	t.EnableStream(shards)
+	return t
+}
+
+// Stream is the current stream.
+func (t *Table) Stream() *Stream { return t.Streams[len(t.Streams)-1] }
+
+// EnableStream gives the table a new stream, as disabling and enabling it does.
+func (t *Table) EnableStream(shards int) *Stream {
+	if len(t.Streams) > 0 {
+		t.DisableStream()
+	}
+	label := fmt.Sprintf("%s.%03d", t.world.Now().UTC().Format("2006-01-02T15:04:05"), len(t.Streams))
+	// Just below a power of ten, so that lengths change early: 99… is followed by 100….
+	s := &Stream{table: t, ARN: "arn:aws:dynamodb:eu-west-1:000000000000:table/" + t.Name + "/stream/" + label, Label: label, next: 999_999_900}
+	t.Streams = append(t.Streams, s)
+	for i := range uint64(shards) {
+		s.add("", hashSpace*i/uint64(shards), hashSpace*(i+1)/uint64(shards))
+	}
+	return s
+}
+
+// DisableStream closes every shard and ends the stream. It stays readable.
+func (t *Table) DisableStream() {
+	s := t.Stream()
+	for _, sh := range s.Shards {
+		sh.close(t.world.Now())
+	}
+	s.Ended = true
+}
+
+func (s *Stream) add(parent string, lo, hi uint64) *Shard {
+	sh := &Shard{ID: fmt.Sprintf("shardId-%020d-%08x", s.table.world.Now().UnixMilli(), len(s.Shards)), Parent: parent, lo: lo, hi: hi, next: s.next}
+	if s.table.RestartSequence {
+		sh.next = 1000 + s.table.world.rng.Uint64N(1_000_000)
+	}
+	s.Shards = append(s.Shards, sh)
+	return sh
+}
+
+func (sh *Shard) close(at time.Time) {
+	if !sh.Closed {
+		sh.Closed, sh.closedAt = true, at
+	}
+}
+
+// Split closes the shard and gives it two children.
+func (s *Stream) Split(sh *Shard) (a, b *Shard) {
+	sh.close(s.table.world.Now())
+	mid := sh.lo + (sh.hi-sh.lo)/2
+	s.table.world.Tracef("splits %s", sh.ID)
+	return s.add(sh.ID, sh.lo, mid), s.add(sh.ID, mid, sh.hi)
+}
+
+// Roll closes the shard and gives it one child, as the service does about every four hours.
+func (s *Stream) Roll(sh *Shard) *Shard {
+	sh.close(s.table.world.Now())
+	s.table.world.Tracef("rolls %s", sh.ID)
+	return s.add(sh.ID, sh.lo, sh.hi)
+}
+
+// Open are the shards that take writes.
+func (s *Stream) Open() []*Shard {
+	var open []*Shard
+	for _, sh := range s.Shards {
+		if !sh.Closed {
+			open = append(open, sh)
+		}
+	}
+	return open
+}
+
+// Trim drops everything written before t, as time does after 24 hours.
+func (s *Stream) Trim(t time.Time) {
+	for _, sh := range s.Shards {
+		for sh.trimmed < len(sh.records) && sh.records[sh.trimmed].at.Before(t) {
+			sh.trimmed++
+		}
+		if sh.Closed && sh.closedAt.Before(t) {
+			sh.Gone, sh.Hidden = true, true
+		}
+	}
+}
+
+// ---- the application's side
+
+func (t *Table) keyOf(item cdc.Item) (cdc.Item, string) {
+	keys := make([]cdc.Attribute, 0, 2)
+	var id []byte
+	for _, name := range t.Key {
+		v, ok := item.Get(name)
+		if !ok {
+			panic("sim: an item without its key")
+		}
+		keys = append(keys, cdc.Attribute{Name: name, Value: v})
+		id = v.AppendKey(append(id, '/'))
+	}
+	return cdc.NewItem(keys), string(id)
+}
+
+func hashOf(id string) uint64 {
+	pk, _, _ := strings.Cut(id[1:], "/")
+	sum := md5.Sum([]byte(pk))
+	return uint64(binary.BigEndian.Uint32(sum[:]))
+}
+
+// Put stores an item at once.
+func (t *Table) Put(item cdc.Item) {
+	keys, id := t.keyOf(item)
+	old := t.items[id]
+	if old.Equal(item) {
+		return // a write that changes nothing leaves no record
+	}
+	t.items[id] = item
+	event := cdc.Modify
+	if !old.Exists() {
+		event = cdc.Insert
+	}
+	t.record(id, cdc.Change{Event: event, Keys: keys, Old: old, New: item})
+}
+
+// Delete removes an item, if it is there.
+func (t *Table) Delete(key cdc.Item) {
+	keys, id := t.keyOf(key)
+	old, ok := t.items[id]
+	if !ok {
+		return
+	}
+	delete(t.items, id)
+	t.record(id, cdc.Change{Event: cdc.Remove, Keys: keys, Old: old})
+}
+
+func (t *Table) record(id string, c cdc.Change) {
+	s := t.Stream()
+	if s.Ended {
+		return
+	}
+	hash := hashOf(id)
+	for _, sh := range s.Shards {
+		if sh.Closed || hash < sh.lo || hash >= sh.hi {
+			continue
+		}
+		step := 1 + t.world.rng.Uint64N(7)
+		sh.next += step
+		s.next = max(s.next, sh.next)
+		seq, err := cdc.ParseSequenceNumber(fmt.Sprintf("%d000000000000", sh.next))
+		if err != nil {
+			panic(err)
+		}
+		c.Sequence = seq
+		c.Time = t.world.Now().Truncate(time.Second)
+		t.writes++
+		if t.TimeRunsBack && t.writes%3 == 0 {
+			c.Time = c.Time.Add(-time.Second)
+		}
+		sh.records = append(sh.records, record{change: c, at: t.world.Now()})
+		t.world.Tracef("source %s %s in %s at %s", c.Event, id, sh.ID, seq)
+		return
+	}
+	panic("sim: no shard takes " + id)
+}
+
+// Items are the items of the table, sorted by key.
+func (t *Table) Items() []cdc.Item {
+	ids := make([]string, 0, len(t.items))
+	for id := range t.items {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	items := make([]cdc.Item, len(ids))
+	for i, id := range ids {
+		items[i] = t.items[id]
+	}
+	return items
+}
+
+// ---- the service's side
+
+// call is what every request goes through: it takes time, may fail, and notices a caller that gave up.
+func (t *Table) call(ctx context.Context, op, shard string) error {
+	if err := task.Sleep(ctx, time.Duration(1+t.world.rng.Int64N(int64(t.Latency)))); err != nil {
+		return &cdc.Error{Op: op, Reason: cdc.Unavailable, Err: err}
+	}
+	if t.Fault != nil {
+		if err := t.Fault(op, shard); err != nil {
+			t.world.Tracef("%s %s fails: %v", op, shard, err)
+			return err
+		}
+	}
+	return nil
+}
+
+// Fail is an error as the service gives it.
+func Fail(op string, reason cdc.Reason) error {
+	return &cdc.Error{Op: op, Reason: reason, Err: errors.New("injected")}
+}
+
+// List implements cdc.Source.
+func (s *Stream) List(ctx context.Context, parent string) (cdc.Listing, error) {
+	t := s.table
+	if err := t.call(ctx, "DescribeStream", ""); err != nil {
+		return cdc.Listing{}, err
+	}
+	now := t.world.Now()
+	s.Trim(now.Add(-cdc.Retention))
+	listing := cdc.Listing{Ended: s.Ended, At: now.Truncate(time.Second)}
+	for _, sh := range s.Shards {
+		if sh.Hidden || now.Before(sh.ListedFrom) || parent != "" && sh.Parent != parent {
+			continue
+		}
+		listing.Shards = append(listing.Shards, cdc.Shard{ID: sh.ID, Parent: sh.Parent, Closed: sh.Closed && !now.Before(sh.ShownOpenUntil)})
+	}
+	return listing, nil
+}
+
+// Shard finds a shard by its id.
+func (s *Stream) Shard(id string) *Shard {
+	for _, sh := range s.Shards {
+		if sh.ID == id {
+			return sh
+		}
+	}
+	return nil
+}
+
+func (s *Stream) readable(op, id string) (*Shard, error) {
+	s.Trim(s.table.world.Now().Add(-cdc.Retention))
+	sh := s.Shard(id)
+	if sh == nil || sh.Gone {
+		return nil, Fail(op, cdc.NotFound)
+	}
+	return sh, nil
+}
+
+// Seek implements cdc.Source.
+func (s *Stream) Seek(ctx context.Context, shard string, from cdc.Position) (cdc.Iterator, error) {
+	const op = "GetShardIterator"
+	if err := s.table.call(ctx, op, shard); err != nil {
+		return "", err
+	}
+	sh, err := s.readable(op, shard)
+	if err != nil {
+		return "", err
+	}
+	index := sh.trimmed
+	if !from.AtHorizon() {
+		if sh.trimmed > 0 && from.After.Compare(sh.records[sh.trimmed-1].change.Sequence) < 0 {
+			return "", Fail(op, cdc.Trimmed)
+		}
+		for index < len(sh.records) && sh.records[index].change.Sequence.Compare(from.After) <= 0 {
+			index++
+		}
+	}
+	return s.iterator(sh, index), nil
+}
+
+func (s *Stream) iterator(sh *Shard, index int) cdc.Iterator {
+	return cdc.Iterator(fmt.Sprintf("%s|%d|%d", sh.ID, index, s.table.world.now))
+}
+
+// Read implements cdc.Source.
+func (s *Stream) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
+	const op = "GetRecords"
+	parts := strings.Split(string(at), "|")
+	if len(parts) != 3 {
+		return cdc.Page{}, Fail(op, cdc.Malformed)
+	}
+	if err := s.table.call(ctx, op, parts[0]); err != nil {
+		return cdc.Page{}, err
+	}
+	sh, err := s.readable(op, parts[0])
+	if err != nil {
+		return cdc.Page{}, err
+	}
+	var index int
+	var issued time.Duration
+	_, _ = fmt.Sscan(parts[1], &index)
+	var nanos int64
+	_, _ = fmt.Sscan(parts[2], &nanos)
+	issued = time.Duration(nanos)
+	if s.table.world.now-issued > iteratorLife {
+		return cdc.Page{}, Fail(op, cdc.Expired)
+	}
+	if index < sh.trimmed {
+		return cdc.Page{}, Fail(op, cdc.Trimmed)
+	}
+	page := cdc.Page{At: s.table.world.Now().Truncate(time.Second)}
+	if sh.EmptyPages > 0 {
+		sh.EmptyPages--
+		page.Next = s.iterator(sh, index)
+		return page, nil
+	}
+	for index < len(sh.records) && len(page.Changes) < min(s.table.PageSize, pageRecords) {
+		page.Changes = append(page.Changes, sh.records[index].change)
+		index++
+	}
+	if sh.Closed && index == len(sh.records) {
+		page.End = true // with its last records in hand, as the service does
+	} else {
+		page.Next = s.iterator(sh, index)
+	}
+	s.table.world.Tracef("gives %d records of %s, end %v", len(page.Changes), sh.ID, page.End)
+	return page, nil
+}
