@@ -64,7 +64,7 @@ type Load struct {
 }
 
 // Loaded tells whether the existing items are copied in the current generation.
-func (s *TableState) Loaded() bool {
+func (s TableState) Loaded() bool {
 	return !s.NeedsLoad && s.Load.Generation == s.Generation && !s.Load.DoneAt.IsZero()
 }
 

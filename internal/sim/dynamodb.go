@@ -39,6 +39,8 @@ type Table struct {
 	TimeRunsBack bool
 	// RestartSequence lets sequence numbers begin anew, lower, in a child.
 	RestartSequence bool
+	// View is the stream's view type.
+	View string
 	// PageSize bounds a page of records, at most 1,000.
 	PageSize int
 
@@ -83,7 +85,7 @@ const hashSpace = uint64(1) << 32
 
 // NewTable makes an empty table with an enabled stream of the given number of shards.
 func (w *World) NewTable(name string, shards int, key ...string) *Table {
-	t := &Table{world: w, Name: name, Key: key, items: map[string]cdc.Item{}, Latency: 20 * time.Millisecond, PageSize: pageRecords}
+	t := &Table{world: w, Name: name, Key: key, items: map[string]cdc.Item{}, Latency: 20 * time.Millisecond, PageSize: pageRecords, View: "NEW_AND_OLD_IMAGES"}
 	t.EnableStream(shards)
 	return t
 }
@@ -276,6 +278,14 @@ func (t *Table) call(ctx context.Context, op, shard string) error {
 	return nil
 }
 
+// answer takes the time of the way back.
+func (t *Table) answer(ctx context.Context) error {
+	if err := task.Sleep(ctx, time.Duration(1+t.world.rng.Int64N(int64(t.Latency)))); err != nil {
+		return &cdc.Error{Op: "answer", Reason: cdc.Unavailable, Err: err}
+	}
+	return nil
+}
+
 // Fail is an error as the service gives it.
 func Fail(op string, reason cdc.Reason) error {
 	return &cdc.Error{Op: op, Reason: reason, Err: errors.New("injected")}
@@ -296,7 +306,7 @@ func (s *Stream) List(ctx context.Context, parent string) (cdc.Listing, error) {
 		}
 		listing.Shards = append(listing.Shards, cdc.Shard{ID: sh.ID, Parent: sh.Parent, Closed: sh.Closed && !now.Before(sh.ShownOpenUntil)})
 	}
-	return listing, nil
+	return listing, t.answer(ctx)
 }
 
 // Shard finds a shard by its id.
@@ -386,5 +396,5 @@ func (s *Stream) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
 		page.Next = s.iterator(sh, index)
 	}
 	s.table.world.Tracef("gives %d records of %s, end %v", len(page.Changes), sh.ID, page.End)
-	return page, nil
+	return page, s.table.answer(ctx)
 }

@@ -1,0 +1,342 @@
+package sim
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// Migration is one source table, its target and the workers between them, with checkers at every step.
+type Migration struct {
+	World   *World
+	Source  *Table
+	Target  *Bigtable
+	Mapping *transform.Mapping
+	// Lease and Timing hold for workers started from now on.
+	Lease  time.Duration
+	Timing pipeline.Timing
+	// TombstoneAge is how long tombstones are kept at least; 0 for ever.
+	TombstoneAge time.Duration
+	// Gaps are the reasons of all gaps that were declared.
+	Gaps []string
+	// Retries counts failed steps by name.
+	Retries map[string]int
+
+	broken []string
+}
+
+// Worker is one process of the replicator.
+type Worker struct {
+	*Process
+	// Err is what Run returned; valid once Over is set.
+	Err  error
+	Over bool
+	done task.Event
+	stop context.CancelCauseFunc
+}
+
+// NewMigration makes a table of the given number of shards with the key pk, sk, and an empty target. Rows are keyed by the named
+// attributes; none means the primary key.
+func NewMigration(w *World, shards int, rowKey ...string) *Migration {
+	mapping, err := transform.NewMapping("Orders", "orders", "d",
+		[]transform.KeyAttribute{{Name: "pk", Type: cdc.KindS}, {Name: "sk", Type: cdc.KindS}}, rowKey...)
+	if err != nil {
+		panic(err)
+	}
+	m := &Migration{
+		World: w, Source: w.NewTable("Orders", shards, "pk", "sk"), Target: w.NewBigtable(), Mapping: mapping,
+		Lease: 15 * time.Second, Retries: map[string]int{},
+	}
+	m.Target.Create("orders", "d", sink.LiveFamily, sink.GoneFamily)
+	m.Target.Create(stateTable, ledgerFamily, sink.ParkedFamily)
+	m.Target.Executed = m.check
+	return m
+}
+
+// LoseLedger empties the state table.
+func (m *Migration) LoseLedger() { m.Target.Create(stateTable, ledgerFamily, sink.ParkedFamily) }
+
+// LoseTarget empties the target table.
+func (m *Migration) LoseTarget() { m.Target.Create("orders", "d", sink.LiveFamily, sink.GoneFamily) }
+
+// Start runs a worker. Adjust may change its options.
+func (m *Migration) Start(name string, adjust ...func(*pipeline.Options)) *Worker {
+	w := &Worker{Process: m.World.NewProcess(name), done: m.World.hub.NewEvent()}
+	stop, cancel := context.WithCancelCause(w.Context())
+	w.stop = cancel
+	w.Go("main", func() {
+		w.Err = m.run(stop, w.Context(), name, adjust)
+		w.Over = true
+		m.World.Tracef("%s ends: %v", name, w.Err)
+		w.done.Set()
+	})
+	return w
+}
+
+// Stop asks for a clean stop and waits for it.
+func (w *Worker) Stop(ctx context.Context) error {
+	w.stop(context.Canceled)
+	if err := w.done.Wait(ctx); err != nil {
+		return err
+	}
+	return w.Err
+}
+
+// Wait returns when the worker has ended by itself, with what it returned.
+func (w *Worker) Wait(ctx context.Context) error {
+	if err := w.done.Wait(ctx); err != nil {
+		return err
+	}
+	return w.Err
+}
+
+func (m *Migration) run(stop, ctx context.Context, name string, adjust []func(*pipeline.Options)) error {
+	var ledger *checkpoint.Ledger
+	for {
+		var err error
+		id := fmt.Sprintf("ledger-%d", m.World.ticket)
+		ledger, err = checkpoint.Open(ctx, m.Store(), "default", checkpoint.Options{Worker: name, ID: id, Lease: m.Lease})
+		if err == nil {
+			break
+		}
+		if err := task.Sleep(ctx, time.Second); err != nil {
+			return err
+		}
+	}
+	floors := &pipeline.Floors{}
+	target := Target{m.Target}
+	o := pipeline.Options{
+		Ledger: ledger, Floors: floors, Database: m.Source,
+		Writer: sink.NewWriter(sink.Options{
+			Table: target, Parking: sink.NewParking(target, "default"), Floor: floors.Floor, InFlight: 16,
+		}),
+		Open:    m.open,
+		Witness: func(table string) checkpoint.Store { return Store{m.Target, table, sink.LiveFamily} },
+		Tables:  []pipeline.Table{{Mapping: m.Mapping, MappingHash: "h1", Copy: true, Segments: 2}},
+		Timing:  m.Timing,
+		Events: pipeline.Events{
+			Gap: func(_, shard, reason string) { m.Gaps = append(m.Gaps, strings.TrimSpace(shard+" "+reason)) },
+			Retry: func(_, step string, _ time.Duration, err error) {
+				m.Retries[step]++
+				m.World.Tracef("%s: %v", step, err)
+			},
+			Raised: func(_ string, g uint32, reason string) { m.World.Tracef("generation %d: %s", g, reason) },
+		},
+	}
+	for _, f := range adjust {
+		f(&o)
+	}
+	return pipeline.Run(stop, o)
+}
+
+func (m *Migration) open(arn string) cdc.Source {
+	for _, s := range m.Source.Streams {
+		if s.ARN == arn {
+			return s
+		}
+	}
+	return gone{}
+}
+
+// gone is a stream that does not exist.
+type gone struct{}
+
+func (gone) List(context.Context, string) (cdc.Listing, error) {
+	return cdc.Listing{}, Fail("DescribeStream", cdc.NotFound)
+}
+func (gone) Seek(context.Context, string, cdc.Position) (cdc.Iterator, error) {
+	return "", Fail("GetShardIterator", cdc.NotFound)
+}
+func (gone) Read(context.Context, cdc.Iterator) (cdc.Page, error) {
+	return cdc.Page{}, Fail("GetRecords", cdc.NotFound)
+}
+
+// Store is the ledger's store, for tests that look into it or write to it.
+func (m *Migration) Store() Store { return Store{m.Target, stateTable, ledgerFamily} }
+
+// State is the ledger's record of the table, read at once.
+func (m *Migration) State() checkpoint.TableState {
+	var s checkpoint.TableState
+	m.record("default/table/Orders", &s)
+	return s
+}
+
+// Shards are the ledger's rows of the table's shards, read at once.
+func (m *Migration) Shards() []checkpoint.Shard {
+	var shards []checkpoint.Shard
+	for _, key := range m.Target.Rows(stateTable) {
+		if strings.HasPrefix(key, "default/shard/") {
+			var s checkpoint.Shard
+			m.record(key, &s)
+			shards = append(shards, s)
+		}
+	}
+	return shards
+}
+
+// Parked is how many records are parked.
+func (m *Migration) Parked() int {
+	n := 0
+	for _, key := range m.Target.Rows(stateTable) {
+		if strings.HasPrefix(key, "default/parked/") {
+			n++
+		}
+	}
+	return n
+}
+
+func (m *Migration) record(key string, into any) {
+	if text, ok := m.Target.Row(stateTable, key).Value(ledgerFamily, recordColumn); ok {
+		if err := json.Unmarshal([]byte(text), into); err != nil {
+			panic(err)
+		}
+	}
+}
+
+// Unequal is what differs between source and target now.
+func (m *Migration) Unequal() []string { return Unequal(m.Source, m.Target, m.Mapping) }
+
+// Equal waits until source and target are equal, and fails with the difference after the given time.
+func (m *Migration) Equal(ctx context.Context, within time.Duration) error {
+	return m.Until(ctx, within, func() error {
+		if diff := m.Unequal(); len(diff) > 0 {
+			return errors.New(strings.Join(diff, "\n"))
+		}
+		return nil
+	})
+}
+
+// Until waits until ok returns nil, and fails with its error after the given time.
+func (m *Migration) Until(ctx context.Context, within time.Duration, ok func() error) error {
+	deadline := m.World.now + within
+	for {
+		err := ok()
+		if err == nil {
+			return nil
+		}
+		if m.World.now >= deadline {
+			return fmt.Errorf("after %s: %w", within, err)
+		}
+		if err := task.Sleep(ctx, time.Second); err != nil {
+			return err
+		}
+	}
+}
+
+// Broken are the invariants that were seen broken at some step.
+func (m *Migration) Broken() []string { return m.broken }
+
+func (m *Migration) violate(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	m.World.Tracef("VIOLATION %s", text)
+	m.broken = append(m.broken, text)
+}
+
+// check looks at every write as it takes place.
+func (m *Migration) check(table, key string, before, after *Row) {
+	if table == m.Mapping.Table {
+		m.checkVersion(key, before, after)
+	}
+	if table == stateTable && strings.HasPrefix(key, "default/shard/") {
+		m.checkShard(key, before, after)
+	}
+}
+
+// checkVersion: I2, the version of a row never decreases.
+func (m *Migration) checkVersion(key string, before, after *Row) {
+	if was, is := held(before), held(after); is < was {
+		m.violate("I2: version of %q fell from %s to %s", key, was, is)
+	}
+}
+
+func held(r *Row) string {
+	live, _ := r.Value(sink.LiveFamily, sink.VersionColumn)
+	gone, _ := r.Value(sink.GoneFamily, sink.VersionColumn)
+	return max(live, gone)
+}
+
+// checkShard: I3, I4 and I6, for the row of a shard.
+func (m *Migration) checkShard(key string, before, after *Row) {
+	var was, is checkpoint.Shard
+	oldText, existed := before.Value(ledgerFamily, recordColumn)
+	newText, exists := after.Value(ledgerFamily, recordColumn)
+	if !existed {
+		return
+	}
+	_ = json.Unmarshal([]byte(oldText), &was)
+	if !exists {
+		if !was.Finished() {
+			m.violate("I4: the row of shard %s vanished in state %s", was.ID, was.State)
+		}
+		return
+	}
+	_ = json.Unmarshal([]byte(newText), &is)
+	reopened := was.State == checkpoint.Lost && is.State == checkpoint.Waiting
+	if !reopened && is.Position.Compare(was.Position) < 0 {
+		m.violate("I6: the checkpoint of %s moved back from %s to %s", was.ID, was.Position, is.Position)
+	}
+	if was.State == checkpoint.Done && is.State != checkpoint.Done {
+		m.violate("I4: shard %s is %s after it was done", was.ID, is.State)
+	}
+	if is.Epoch < was.Epoch || is.Generation < was.Generation {
+		m.violate("I6: epoch or generation of %s fell", was.ID)
+	}
+	if is.Position.Compare(was.Position) > 0 {
+		m.checkApplied(is)
+	}
+}
+
+// checkApplied: I3, everything up to a checkpoint is applied: the row of each item changed in the shard up to it holds at least
+// the change's version. Items that were parked hold it as well, as a tombstone.
+func (m *Migration) checkApplied(s checkpoint.Shard) {
+	shard := m.Source.shard(s.Label, s.ID)
+	if shard == nil {
+		return
+	}
+	for _, r := range shard.records {
+		c := r.change
+		if c.Sequence.Compare(s.Position) > 0 {
+			break
+		}
+		if s.Dropping || c.Time.Before(m.State().Cut) {
+			continue
+		}
+		image := c.New
+		if !image.Exists() {
+			image = c.Old
+		}
+		row, err := m.Mapping.Row(image)
+		if err != nil {
+			continue
+		}
+		// Compared without the generation: a change read before a raise was applied in the generation it was read in.
+		want := string(transform.NewVersion(0, s.Hop, c.Sequence, transform.CountExact))[9:]
+		if have := held(m.Target.Row(m.Mapping.Table, row)); len(have) < 9 || have[9:] < want && have[:8] <= fmt.Sprintf("%08d", s.Generation) && !m.tombstoneGone(c) {
+			m.violate("I3: checkpoint of %s is at %s, but the change %s is not applied", s.ID, s.Position, c.Sequence)
+		}
+	}
+}
+
+// tombstoneGone tells whether a remove is so old that its trace may have been collected.
+func (m *Migration) tombstoneGone(c cdc.Change) bool {
+	return m.TombstoneAge > 0 && m.World.Now().Sub(c.Time) > m.TombstoneAge
+}
+
+func (t *Table) shard(label, id string) *Shard {
+	for _, s := range t.Streams {
+		if s.Label == label {
+			return s.Shard(id)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,263 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// Target is the model as package sink sees it.
+type Target struct{ *Bigtable }
+
+// Apply implements sink.Table.
+func (t Target) Apply(ctx context.Context, r *sink.Request) (bool, error) {
+	writes := make([]write, len(r.Ops))
+	for i, op := range r.Ops {
+		kind := map[sink.OpKind]writeKind{sink.DeleteFamily: deleteFamily, sink.DeleteColumn: deleteColumn, sink.SetCell: setCell}[op.Kind]
+		writes[i] = write{kind: kind, family: op.Family, qualifier: op.Qualifier, micros: op.Timestamp, value: string(op.Value)}
+	}
+	refuse := func(row *Row) bool {
+		for _, c := range row.columns {
+			if !slices.Contains(r.Refuse.Families, c.family) || c.qualifier != r.Refuse.Qualifier {
+				continue
+			}
+			for _, cell := range c.cells { // any cell, of whatever age
+				if cell.value >= string(r.Refuse.AtLeast) {
+					return true
+				}
+			}
+		}
+		return false
+	}
+	applied, err := t.conditional(ctx, "CheckAndMutateRow", r.Table, r.Row, refuse, writes)
+	return applied, sinkError("CheckAndMutateRow", err)
+}
+
+func sinkError(op string, err error) error {
+	var typed *sink.Error
+	switch {
+	case err == nil || errors.As(err, &typed):
+		return err
+	case errors.Is(err, errNoSuchTable):
+		return &sink.Error{Op: op, Reason: sink.Permanent, Code: "NotFound"}
+	}
+	return &sink.Error{Op: op, Reason: sink.Unknown, Code: "Unavailable"}
+}
+
+// ReadRows implements sink.Reader.
+func (t Target) ReadRows(ctx context.Context, table string, r sink.Range, f func(sink.Row) error) error {
+	var failed error
+	err := t.read(ctx, "ReadRows", table, func(key string) bool { return key >= r.From && (r.To == "" || key < r.To) },
+		func(key string, row *Row) {
+			var cells []transform.Cell
+			for _, c := range row.columns {
+				for _, cell := range c.cells {
+					cells = append(cells, transform.Cell{Family: c.family, Qualifier: c.qualifier, Timestamp: cell.micros, Value: []byte(cell.value)})
+				}
+			}
+			if failed == nil {
+				failed = f(sink.NewRow(key, cells))
+			}
+		})
+	if err != nil {
+		return sinkError("ReadRows", err)
+	}
+	return failed
+}
+
+// Put implements sink.Records in the state table.
+func (t Target) Put(ctx context.Context, key string, data []byte) error {
+	_, err := t.conditional(ctx, "MutateRow", stateTable, key, nil,
+		[]write{{kind: setCell, family: sink.ParkedFamily, qualifier: sink.ParkedColumn, value: string(data)}})
+	return sinkError("MutateRow", err)
+}
+
+// Delete implements sink.Records.
+func (t Target) Delete(ctx context.Context, key string) error {
+	_, err := t.conditional(ctx, "MutateRow", stateTable, key, nil, []write{{kind: deleteRow}})
+	return sinkError("MutateRow", err)
+}
+
+// Scan implements sink.Records.
+func (t Target) Scan(ctx context.Context, prefix string, _ bool, f func(key string, data []byte) error) error {
+	var failed error
+	err := t.read(ctx, "ReadRows", stateTable, func(key string) bool { return strings.HasPrefix(key, prefix) }, func(key string, row *Row) {
+		if value, ok := row.Value(sink.ParkedFamily, sink.ParkedColumn); ok && failed == nil {
+			failed = f(key, []byte(value))
+		}
+	})
+	if err != nil {
+		return sinkError("ReadRows", err)
+	}
+	return failed
+}
+
+// ledgerFamily is where the ledger's rows are in the state table.
+const (
+	stateTable   = "replicator_state"
+	ledgerFamily = "ledger"
+)
+
+// Rows of the ledger and of witnesses are kept in two columns, as the real store does.
+const (
+	counterColumn = "c"
+	recordColumn  = "r"
+)
+
+// Store is the model as package checkpoint sees it.
+type Store struct {
+	*Bigtable
+	Table, Family string
+}
+
+// Read implements checkpoint.Store.
+func (s Store) Read(ctx context.Context, prefix string) ([]checkpoint.Row, error) {
+	var rows []checkpoint.Row
+	err := s.read(ctx, "ReadRows", s.Table, func(key string) bool { return strings.HasPrefix(key, prefix) }, func(key string, row *Row) {
+		if counter, ok := row.Value(s.Family, counterColumn); ok {
+			n, _ := strconv.ParseUint(counter, 10, 64)
+			data, _ := row.Value(s.Family, recordColumn)
+			rows = append(rows, checkpoint.Row{Key: key, Counter: n, Data: []byte(data)})
+		}
+	})
+	return rows, err
+}
+
+// Swap implements checkpoint.Store.
+func (s Store) Swap(ctx context.Context, key string, was uint64, data []byte) (bool, error) {
+	refuse := func(row *Row) bool {
+		counter, ok := row.Value(s.Family, counterColumn)
+		if was == 0 {
+			return ok
+		}
+		return counter != strconv.FormatUint(was, 10)
+	}
+	writes := []write{{kind: deleteFamily, family: s.Family}}
+	if data != nil {
+		writes = []write{
+			{kind: setCell, family: s.Family, qualifier: counterColumn, value: strconv.FormatUint(was+1, 10)},
+			{kind: setCell, family: s.Family, qualifier: recordColumn, value: string(data)},
+		}
+	}
+	return s.conditional(ctx, "Swap", s.Table, key, refuse, writes)
+}
+
+// Describe implements pipeline.Database.
+func (t *Table) Describe(ctx context.Context, _ string) (backfill.Description, error) {
+	if err := t.call(ctx, "DescribeTable", ""); err != nil {
+		return backfill.Description{}, err
+	}
+	s := t.Stream()
+	d := backfill.Description{
+		Name: t.Name, Status: "ACTIVE", StreamARN: s.ARN, StreamLabel: s.Label, StreamEnabled: !s.Ended, Items: int64(len(t.items)),
+		At: t.world.Now().Truncate(time.Second),
+	}
+	if d.StreamEnabled {
+		d.ViewType = t.View
+	}
+	return d, nil
+}
+
+// scanPage is how many items a page of a scan has at the most.
+const scanPage = 7
+
+// Scan implements backfill.ScanSource: pages of a few items, each read at one moment, between which anything may happen.
+func (t *Table) Scan(ctx context.Context, _ string, segment, total int, after cdc.Item, _ int) (backfill.ScanPage, error) {
+	if err := t.call(ctx, "Scan", ""); err != nil {
+		return backfill.ScanPage{}, err
+	}
+	type place struct {
+		hash uint64
+		id   string
+	}
+	var places []place
+	for id := range t.items {
+		if h := hashOf(id); h*uint64(total)/hashSpace == uint64(segment) {
+			places = append(places, place{h, id})
+		}
+	}
+	slices.SortFunc(places, func(a, b place) int {
+		if a.hash != b.hash {
+			if a.hash < b.hash {
+				return -1
+			}
+			return 1
+		}
+		return strings.Compare(a.id, b.id)
+	})
+	page := backfill.ScanPage{At: t.world.Now().Truncate(time.Second)}
+	var last cdc.Item
+	for _, p := range places {
+		if after.Exists() {
+			_, id := t.keyOf(after)
+			if h := hashOf(id); p.hash < h || p.hash == h && p.id <= id {
+				continue
+			}
+		}
+		if len(page.Items) == scanPage {
+			page.Next = last
+			break
+		}
+		page.Items = append(page.Items, t.items[p.id])
+		last, _ = t.keyOf(t.items[p.id])
+	}
+	if err := t.answer(ctx); err != nil {
+		return backfill.ScanPage{}, err
+	}
+	t.world.Tracef("scan of segment %d gives %d items", segment, len(page.Items))
+	return page, nil
+}
+
+// Unequal compares the items of a table with the rows of its target, both as they are now, and returns what differs, with item data:
+// it is for tests alone.
+func Unequal(t *Table, b *Bigtable, m *transform.Mapping) []string {
+	var diff []string
+	want := map[string]map[string]string{}
+	for _, item := range t.Items() {
+		row, err := m.Row(item)
+		if err != nil {
+			continue
+		}
+		cells, err := m.Cells(item, 0)
+		if err != nil {
+			continue
+		}
+		want[row] = map[string]string{}
+		for _, c := range cells {
+			want[row][c.Family+":"+c.Qualifier] = string(c.Value)
+		}
+	}
+	for _, key := range b.Rows(m.Table) {
+		have := map[string]string{}
+		b.Row(m.Table, key).Columns(func(family, qualifier string, _ int64, value string) {
+			if family != sink.LiveFamily && family != sink.GoneFamily {
+				have[family+":"+qualifier] = value
+			}
+		})
+		expected := want[key]
+		delete(want, key)
+		if len(have) == 0 && expected == nil {
+			continue
+		}
+		if expected == nil {
+			diff = append(diff, fmt.Sprintf("%q is extra: %v", key, have))
+		} else if fmt.Sprint(have) != fmt.Sprint(expected) {
+			diff = append(diff, fmt.Sprintf("%q differs: has %v, should have %v", key, have, expected))
+		}
+	}
+	for key := range want {
+		diff = append(diff, fmt.Sprintf("%q is missing", key))
+	}
+	slices.Sort(diff)
+	return diff
+}
