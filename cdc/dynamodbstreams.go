@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"time"
+	"unicode/utf8"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
@@ -171,8 +172,8 @@ func (s *DynamoDBStream) Read(ctx context.Context, at Iterator) (Page, error) {
 	if err != nil {
 		return Page{}, failed(ctx, opGetRecords, err)
 	}
-	// The end of a shard is told by what is absent. An answer from which everything is absent, such as a proxy's {}, does not
-	// tell it.
+	// The end of a shard is told by what is absent. An answer from which everything is absent, an empty body or a proxy's {}, does
+	// not tell it.
 	if out == nil || out.Records == nil && out.NextShardIterator == nil {
 		return Page{}, malformed(opGetRecords, "neither records nor an iterator")
 	}
@@ -262,137 +263,6 @@ func (c wholeRequests) Do(r *http.Request) (*http.Response, error) {
 	return c.HTTPClient.Do(r)
 }
 
-// strictProtocol refuses answers that the client would misread in silence (dynamodbstreams 1.46, smithy-go 1.28):
-//   - A value of unknown type, or null, leaves the variable that the generated code decodes every member of a map or list
-//     into as it was: the attribute gets the previous attribute's value.
-//   - An error in the middle of a list or map is taken for its end.
-//   - An empty body is an empty answer, and GetRecords' empty answer means that the shard has ended.
-//
-// It also keeps the decoder's own words back, since they quote what was being read.
-type strictProtocol struct{ smithyhttp.ClientProtocol }
-
-func (p strictProtocol) DeserializeResponse(
-	ctx context.Context, op *smithy.OperationSchema, errs *smithy.TypeRegistry, resp *smithyhttp.Response, out smithy.Deserializable,
-) error {
-	if resp.StatusCode < 200 || resp.StatusCode > 299 {
-		return p.ClientProtocol.DeserializeResponse(ctx, op, errs, resp, out)
-	}
-	strict := &strictOutput{Deserializable: out}
-	err := p.ClientProtocol.DeserializeResponse(ctx, op, errs, resp, strict)
-	switch {
-	case strict.unclear != nil:
-		return strict.unclear
-	case err == nil && !strict.read:
-		return &unclearAnswer{"the answer is empty"}
-	}
-	return err // the body could not be fetched
-}
-
-// unclearAnswer is an answer that was received whole and cannot be understood.
-type unclearAnswer struct{ what string }
-
-func (e *unclearAnswer) Error() string { return e.what }
-
-// strictOutput puts a strictDeserializer before the answer's own decoding.
-type strictOutput struct {
-	smithy.Deserializable
-	read    bool
-	unclear error
-}
-
-func (o *strictOutput) Deserialize(d smithy.ShapeDeserializer) error {
-	o.read = true
-	strict := &strictDeserializer{ShapeDeserializer: d}
-	err := o.Deserializable.Deserialize(strict)
-	if err == nil {
-		err = strict.lost
-	}
-	if err == nil {
-		return nil
-	}
-	if _, ours := errors.AsType[*unclearAnswer](err); !ours {
-		err = &unclearAnswer{"the answer is not the JSON that was expected" + strict.place()}
-	}
-	o.unclear = err
-	return err
-}
-
-// strictDeserializer reports what the client's helpers pass over. The answers' only unions are attribute values, and they
-// stand in maps and lists alone.
-type strictDeserializer struct {
-	smithy.ShapeDeserializer
-	open      []bool // what is being read, outermost first: true for a union, false for a map or list
-	attribute string // the name last read in a map that is no part of a value
-	lost      error  // an error that the helpers took for an end
-}
-
-func (d *strictDeserializer) place() string {
-	if d.attribute == "" {
-		return ""
-	}
-	return fmt.Sprintf(", at or after attribute %q", d.attribute)
-}
-
-func (d *strictDeserializer) ReadUnion(s *smithy.Schema) (*smithy.Schema, error) {
-	begins := len(d.open) == 0 || !d.open[len(d.open)-1]
-	member, err := d.ShapeDeserializer.ReadUnion(s)
-	switch {
-	case err != nil:
-	case begins && member == nil:
-		err = &unclearAnswer{"a value of unknown type" + d.place()}
-	case begins:
-		d.open = append(d.open, true)
-	case member == nil:
-		d.close()
-	}
-	return member, err
-}
-
-// ReadNil is asked before each member of a map or list; DynamoDB has no such null.
-func (d *strictDeserializer) ReadNil(s *smithy.Schema) (bool, error) {
-	null, err := d.ShapeDeserializer.ReadNil(s)
-	if err == nil && null {
-		err = &unclearAnswer{"null in place of a value" + d.place()}
-	}
-	return null, err
-}
-
-func (d *strictDeserializer) ReadList(s *smithy.Schema) error {
-	d.open = append(d.open, false)
-	return d.ShapeDeserializer.ReadList(s)
-}
-
-func (d *strictDeserializer) ReadListItem(s *smithy.Schema) (bool, error) {
-	more, err := d.ShapeDeserializer.ReadListItem(s)
-	d.after(more, err)
-	return more, err
-}
-
-func (d *strictDeserializer) ReadMap(s *smithy.Schema) error {
-	d.open = append(d.open, false)
-	return d.ShapeDeserializer.ReadMap(s)
-}
-
-func (d *strictDeserializer) ReadMapKey(s *smithy.Schema) (string, bool, error) {
-	name, more, err := d.ShapeDeserializer.ReadMapKey(s)
-	if more && !slices.Contains(d.open, true) {
-		d.attribute = name
-	}
-	d.after(more, err)
-	return name, more, err
-}
-
-func (d *strictDeserializer) after(more bool, err error) {
-	if err != nil && d.lost == nil {
-		d.lost = err
-	}
-	if !more {
-		d.close()
-	}
-}
-
-func (d *strictDeserializer) close() { d.open = d.open[:len(d.open)-1] }
-
 // convertRecords converts a page. Its errors name records by their place and number, and attributes by their name.
 func convertRecords(records []types.Record) ([]Change, error) {
 	if len(records) == 0 {
@@ -452,6 +322,9 @@ func convertMembers(m map[string]types.AttributeValue) (members []Attribute, cul
 	members = make([]Attribute, 0, len(m))
 	for name, value := range m {
 		v, err := convertValue(value)
+		if err == nil && notUTF8(name) {
+			err = errNotUTF8
+		}
 		if err != nil {
 			return nil, name, err
 		}
@@ -460,9 +333,17 @@ func convertMembers(m map[string]types.AttributeValue) (members []Attribute, cul
 	return sortAttributes(members), "", nil
 }
 
+// errNotUTF8 is returned for text that DynamoDB cannot hold and JSON cannot keep; the client passes such bytes on.
+var errNotUTF8 = errors.New("text that is not UTF-8")
+
+func notUTF8(s string) bool { return !utf8.ValidString(s) }
+
 func convertValue(value types.AttributeValue) (v Value, err error) {
 	switch value := value.(type) {
 	case *types.AttributeValueMemberS:
+		if notUTF8(value.Value) {
+			return Value{}, errNotUTF8
+		}
 		return String(value.Value), nil
 	case *types.AttributeValueMemberN:
 		return Number(value.Value)
@@ -488,7 +369,11 @@ func convertValue(value types.AttributeValue) (v Value, err error) {
 		}
 		return List(list), nil
 	case *types.AttributeValueMemberSS:
-		v = StringSet(value.Value)
+		if !slices.ContainsFunc(value.Value, notUTF8) {
+			v = StringSet(value.Value)
+		} else {
+			err = errNotUTF8
+		}
 	case *types.AttributeValueMemberNS:
 		v, err = NumberSet(value.Value)
 	case *types.AttributeValueMemberBS:

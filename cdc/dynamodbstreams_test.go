@@ -142,7 +142,8 @@ func TestReadRefusesUnknownTypes(t *testing.T) {
 		"first of all": `{"a":{"FLOAT":"secret"}}`, "two types": `{"a":{"S":"secret","N":"1"}}`, "null": `{"a":null}`, "null in a list": `{"a":{"L":[null]}}`,
 		"null in a set": `{"a":{"SS":[null,"secret"]}}`, "null among numbers": `{"a":{"NS":["1",null]}}`, "null among binaries": `{"a":{"BS":[null]}}`,
 		"another JSON type": `{"a":{"S":["secret"]}}`, "text for truth": `{"a":{"BOOL":"secret"}}`, "not base64": `{"a":{"B":"%secret%"}}`,
-		"not a number": `{"a":{"N":"secret"}}`, "NULL that is false": `{"a":{"NULL":false}}`, "empty set": `{"a":{"SS":[]}}`,
+		"not a number": `{"a":{"N":"secret"}}`, "not UTF-8": "{\"a\":{\"S\":\"secret\xff\"}}", "a set not of UTF-8": "{\"a\":{\"SS\":[\"secret\xff\"]}}",
+		"a name not of UTF-8": "{\"m\":{\"M\":{\"secret\xff\":{\"S\":\"\"}}}}", "NULL that is false": `{"a":{"NULL":false}}`, "empty set": `{"a":{"SS":[]}}`,
 		"member twice": `{"a":{"NS":["1","1.0"]}}`, "a broken list": `{"a":{"SS":["b" "secret"]}}`, "an empty image": `{}`,
 		"a list for a map": `{"a":{"M":[]}}`, "name in a value": `{"a":{"M":{"secret":{"N":"x"}}}}`,
 	} {
@@ -176,6 +177,51 @@ func TestReadRefusesWhatIsNoAnswer(t *testing.T) {
 	_, client = newWire(t, always(200, `{"StreamDescription":{"Shards":[{"ParentShardId":"x"}]}}`))
 	_, err = NewSource(client, "arn").List(t.Context(), "")
 	wantReason(t, err, Malformed)
+}
+
+// brokenList fails in the middle of a list, as a decoder does that meets a wrong character there.
+type brokenList struct{ smithy.ShapeDeserializer }
+
+func (brokenList) ReadList(*smithy.Schema) error             { return nil }
+func (brokenList) ReadListItem(*smithy.Schema) (bool, error) { return false, errors.New("secret") }
+
+type listOutput struct{ smithy.Deserializable }
+
+func (listOutput) Deserialize(d smithy.ShapeDeserializer) error {
+	return smithy.ReadList(d, nil, func() error { return nil })
+}
+
+func TestAnErrorInAListIsNotItsEnd(t *testing.T) {
+	if err := (listOutput{}).Deserialize(brokenList{}); err != nil {
+		t.Errorf("smithy itself notices: %v; is strictDeserializer.lost still needed?", err)
+	}
+	err := (&strictOutput{Deserializable: listOutput{}}).Deserialize(brokenList{})
+	if _, ok := errors.AsType[*unclearAnswer](err); !ok || strings.Contains(err.Error(), "secret") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Whatever a body holds, Read gives a page in order or an error of its own.
+func FuzzRead(f *testing.F) {
+	text := string(must(MarshalItem(everyType())))
+	for _, body := range []string{"", "{}", page(), page(record(1, text), record(2, text)), `{"Records":[` + record(1, `{"a":{"SS":["b":]}}`) + `]}`,
+		`{"Records":[` + record(1, `{"a":{"S":"x"}:}`) + `]}`, `{"Records":[{"dynamodb":{"Keys":{"a":{"FLOAT":1}}}}]}`} {
+		f.Add([]byte(body))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		page, err := NewSource(benchClient(string(body)), "arn").Read(t.Context(), "x")
+		if err != nil {
+			if _, ok := errors.AsType[*Error](err); !ok || page.Changes != nil {
+				t.Fatalf("%T %v", err, err)
+			}
+			return
+		}
+		for _, c := range page.Changes {
+			if back, err := UnmarshalChange(must(MarshalChange(c))); err != nil || !sameChange(back, c) {
+				t.Fatalf("%+v is not kept: %v", c, err)
+			}
+		}
+	})
 }
 
 func TestReadRefusesRecords(t *testing.T) {
