@@ -81,6 +81,11 @@ func (l *Ledger) witness(ctx context.Context, source string, store Store, key st
 	if claim && w.Generation > table.Generation {
 		return LedgerBehind, w, fmt.Errorf("%w: the witness is of generation %d, the table of %d", ErrConflict, w.Generation, table.Generation)
 	}
+	// The ledger's mirror first: the witness is never more than one beat ahead of it, or it would look as if the ledger had been
+	// set back.
+	if err := l.mirror(ctx, source, w.Beat); err != nil {
+		return Fine, w, err
+	}
 	next := Witness{Ledger: l.id, Generation: table.Generation, Beat: max(w.Beat, table.WitnessBeat) + 1}
 	done, err := l.swap(ctx, store, key, row.Counter, l.stamp(&next.header, &next))
 	if err != nil {
@@ -92,9 +97,14 @@ func (l *Ledger) witness(ctx context.Context, source string, store Store, key st
 	l.mu.Lock()
 	l.claimed[source] = true
 	l.mu.Unlock()
-	_, err = l.UpdateTable(ctx, source, func(s *TableState) error {
-		s.WitnessBeat = max(s.WitnessBeat, next.Beat)
+	return Fine, next, l.mirror(ctx, source, next.Beat)
+}
+
+// mirror notes in the ledger how far the witness has come.
+func (l *Ledger) mirror(ctx context.Context, source string, beat uint64) error {
+	_, err := l.UpdateTable(ctx, source, func(s *TableState) error {
+		s.WitnessBeat = max(s.WitnessBeat, beat)
 		return nil
 	})
-	return Fine, next, err
+	return err
 }
