@@ -138,7 +138,8 @@ func filter(p Predicate) bigtable.Filter {
 	return bigtable.ChainFilters(column, bigtable.ValueRangeFilter([]byte(p.AtLeast), nil))
 }
 
-// ReadRows implements Reader. The client resumes a broken stream behind the last row it gave.
+// ReadRows implements Reader. The client repeats reads by itself, and resumes a broken stream behind the last row it gave, until
+// ctx ends: the caller bounds it.
 func (b *Bigtable) ReadRows(ctx context.Context, table string, r Range, f func(Row) error) error {
 	var stop error
 	err := b.Open(table).ReadRows(ctx, rowRange(r), func(row bigtable.Row) bool {

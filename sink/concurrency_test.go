@@ -26,11 +26,12 @@ func (f tableFunc) Apply(ctx context.Context, r *sink.Request) (bool, error) { r
 
 // Requests under way are bounded by number and by bytes, over all callers; a request larger than the bound goes alone.
 func TestRequestsUnderWayAreBounded(t *testing.T) {
+	one := sink.Guard(fold("0-10").Rows[0])
 	for name, c := range map[string]struct {
 		inFlight int
 		bytes    int64
 		want     int
-	}{"by number": {5, 1 << 30, 5}, "by bytes": {1000, 3000, 5}, "larger than the bound": {1000, 10, 1}} {
+	}{"by number": {5, 1 << 30, 5}, "by bytes": {1000, 7*one.Size() + 1, 7}, "larger than the bound": {1000, 10, 1}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var mu sync.Mutex
@@ -56,7 +57,7 @@ func TestRequestsUnderWayAreBounded(t *testing.T) {
 					g.Go("caller", func(ctx context.Context) error {
 						var keys []string
 						for i := range 20 {
-							keys = append(keys, fmt.Sprint(caller, "-", i))
+							keys = append(keys, fmt.Sprint(caller, "-", 10+i))
 						}
 						b := fold(keys...)
 						return w.Write(ctx, &b)
@@ -74,6 +75,23 @@ func TestRequestsUnderWayAreBounded(t *testing.T) {
 			})
 		})
 	}
+}
+
+// S3, H02: Write waits for the slowest row of all, however late it is.
+func TestH02_WriteWaitsForTheSlowestRow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := memory()
+		w := sink.NewWriter(sink.Options{Parking: newLot(), Table: tableFunc(func(ctx context.Context, r *sink.Request) (bool, error) {
+			if r.Row == "b" {
+				_ = task.Sleep(ctx, 15*time.Second)
+			}
+			return inner.Apply(ctx, r)
+		})})
+		start, b := time.Now(), fold("a", "b", "c")
+		if err := w.Write(context.Background(), &b); err != nil || time.Since(start) != 15*time.Second || len(readAll(t, inner, "t")) != 3 {
+			t.Errorf("%v after %s", err, time.Since(start))
+		}
+	})
 }
 
 // When the context ends, as it does when a lease is lost, its cause is returned and nothing is claimed.

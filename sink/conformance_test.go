@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"cloud.google.com/go/bigtable"
 	"cloud.google.com/go/bigtable/bttest"
 	"google.golang.org/api/option"
 	"google.golang.org/grpc"
@@ -29,7 +28,7 @@ type target interface {
 type emulator struct {
 	*sink.Bigtable
 	admin *sink.Admin
-	raw   *bigtable.Client
+	dial  func() option.ClientOption // another connection
 }
 
 var instance = sink.Instance{Project: "p", Instance: "i", AppProfile: "one"}
@@ -57,16 +56,12 @@ func connect(t testing.TB, addr string) *emulator {
 		return option.WithGRPCConn(conn)
 	}
 	ctx := context.Background()
-	e := &emulator{}
+	e := &emulator{dial: dial}
 	var err error
 	if e.Bigtable, err = sink.Connect(ctx, instance, dial()); err != nil {
 		t.Fatal(err)
 	}
 	if e.admin, err = sink.ConnectAdmin(ctx, instance, dial()); err != nil {
-		t.Fatal(err)
-	}
-	e.raw, err = bigtable.NewClientWithConfig(ctx, "p", "i", bigtable.ClientConfig{DisableSession: true, MetricsProvider: bigtable.NoopMetricsProvider{}}, dial())
-	if err != nil {
 		t.Fatal(err)
 	}
 	return e

@@ -166,8 +166,10 @@ func TestH72_FoldedPagesEqualChangesOneByOne(t *testing.T) {
 	}
 }
 
-// T3: a page names a row once per item; at most one mutation of it is a put, at the version of the item's last change.
-func TestFoldNamesARowOncePerItem(t *testing.T) {
+// T3, H05: a page names a row once per item, so that no order of execution matters; H06: at the version of the item's last
+// change, however many there are in one second. H09: versions come from sequence numbers, so that folding again after a restart
+// gives the same.
+func TestH05_H06_H09_FoldNamesARowOncePerItem(t *testing.T) {
 	for name, m := range foldMappings(t) {
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {

@@ -1,0 +1,166 @@
+package sink_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/bigtable"
+	"cloud.google.com/go/bigtable/admin/apiv2/adminpb"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/dynamodb-bigtable/replicator/sink"
+)
+
+const day = 24 * time.Hour
+
+func TestPrepareCreatesWhatIsMissing(t *testing.T) {
+	e := startEmulator(t)
+	ctx := context.Background()
+	target := sink.TargetSpec("t", 14*day, "d")
+	target.SplitKeys = []string{"m"}
+	specs := []sink.TableSpec{target, sink.StateSpec("state", "ledger")}
+	_, err := e.admin.Prepare(ctx, specs, false)
+	var schema *sink.SchemaError
+	if !errors.As(err, &schema) || schema.Problem != sink.MissingTable || schema.Table != "t" {
+		t.Fatal(err)
+	}
+	made, err := e.admin.Prepare(ctx, specs, true)
+	if err != nil || !slices.Equal(made.Tables, []string{"t", "state"}) || len(made.Families) != 0 {
+		t.Fatal(made, err)
+	}
+	for _, create := range []bool{true, false} { // it is as it must be
+		if made, err := e.admin.Prepare(ctx, specs, create); err != nil || len(made.Tables)+len(made.Families) != 0 {
+			t.Fatal(made, err)
+		}
+	}
+	specs[0] = sink.TargetSpec("t", 14*day, "d", "extra")
+	_, err = e.admin.Prepare(ctx, specs, false)
+	if !errors.As(err, &schema) || schema.Problem != sink.MissingFamily || schema.Family != "extra" || schema.Want != "maxversions=1" {
+		t.Fatal(err)
+	}
+	if made, err := e.admin.Prepare(ctx, specs, true); err != nil || !slices.Equal(made.Families, []string{"t:extra"}) {
+		t.Fatal(made, err)
+	}
+}
+
+// H28: garbage collection that would eat versions, or tombstones before their time, is refused at the start.
+func TestH28_PrepareRefusesRulesThatEatVersions(t *testing.T) {
+	versions, age := bigtable.MaxVersionsPolicy, bigtable.MaxAgePolicy
+	e := startEmulator(t)
+	ctx := context.Background()
+	for i, c := range []struct {
+		live, gone bigtable.GCPolicy
+		problem    sink.Problem // 0: fine
+		have       string
+	}{
+		{versions(1), age(14 * day), 0, ""},
+		{versions(3), age(14 * day), 0, ""},
+		{bigtable.NoGcPolicy(), age(14 * day), 0, ""},
+		{age(day), age(14 * day), sink.EatsVersions, "maxage=1d"},
+		{bigtable.UnionPolicy(versions(1), age(day)), age(14 * day), sink.EatsVersions, "(versions() > 1 || age() > 1d)"},
+		{bigtable.IntersectionPolicy(versions(1), bigtable.UnionPolicy(versions(2), age(day))), age(14 * day), sink.EatsVersions, "(versions() > 1 && (versions() > 2 || age() > 1d))"},
+		{versions(1), age(13 * day), sink.WrongAge, "maxage=13d"},
+		{versions(1), age(15 * day), sink.WrongAge, "maxage=15d"},
+		{versions(1), bigtable.NoGcPolicy(), sink.WrongAge, "never"},
+		{versions(1), versions(1), sink.WrongAge, "maxversions=1"},
+		{versions(1), bigtable.UnionPolicy(versions(1), age(14*day)), sink.WrongAge, "(versions() > 1 || age() > 14d)"},
+	} {
+		name := "t" + string(rune('a'+i))
+		conf := &bigtable.TableConf{TableID: name, ColumnFamilies: map[string]bigtable.Family{
+			"d": {GCPolicy: age(time.Hour)}, sink.LiveFamily: {GCPolicy: c.live}, sink.GoneFamily: {GCPolicy: c.gone}}}
+		if err := e.rawAdmin(t).CreateTableFromConf(ctx, conf); err != nil {
+			t.Fatal(err)
+		}
+		_, err := e.admin.Prepare(ctx, []sink.TableSpec{sink.TargetSpec(name, 14*day, "d")}, true)
+		var schema *sink.SchemaError
+		if c.problem == 0 && err != nil || c.problem != 0 && (!errors.As(err, &schema) || schema.Problem != c.problem || schema.Have != c.have || schema.Table != name) {
+			t.Errorf("%v, %v: %v", c.live, c.gone, err)
+		}
+	}
+}
+
+func (e *emulator) rawAdmin(t *testing.T) *bigtable.AdminClient {
+	t.Helper()
+	client, err := bigtable.NewAdminClient(context.Background(), "p", "i", e.dial())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// Another worker that creates the same at the same time is no fault.
+func TestPrepareBesideAnotherWorker(t *testing.T) {
+	e := startEmulator(t, grpc.UnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+		answer, err := handler(ctx, req)
+		if err == nil && (strings.HasSuffix(info.FullMethod, "/CreateTable") || strings.HasSuffix(info.FullMethod, "/ModifyColumnFamilies")) {
+			return handler(ctx, req) // executed, but somebody else was first
+		}
+		return answer, err
+	}))
+	ctx := context.Background()
+	for _, spec := range []sink.TableSpec{sink.TargetSpec("t", 14*day, "d"), sink.TargetSpec("t", 14*day, "d", "e")} {
+		made, err := e.admin.Prepare(ctx, []sink.TableSpec{spec}, true)
+		if err != nil || len(made.Tables)+len(made.Families) != 0 {
+			t.Error(made, err)
+		}
+	}
+}
+
+// H47: an app profile with which the guard is unsafe or fails is refused; where it cannot be told, that is said.
+func TestH47_AppProfile(t *testing.T) {
+	single := func(cluster string, transactions bool) *adminpb.AppProfile {
+		return &adminpb.AppProfile{RoutingPolicy: &adminpb.AppProfile_SingleClusterRouting_{SingleClusterRouting: &adminpb.AppProfile_SingleClusterRouting{
+			ClusterId: cluster, AllowTransactionalWrites: transactions}}}
+	}
+	for name, c := range map[string]struct {
+		profile *adminpb.AppProfile
+		err     error
+		problem sink.ProfileProblem
+		note    string
+		reason  sink.Reason
+	}{
+		"good":           {profile: single("c1", true)},
+		"transactions":   {profile: single("c1", false), problem: sink.NoTransactions},
+		"multi-cluster":  {profile: &adminpb.AppProfile{RoutingPolicy: &adminpb.AppProfile_MultiClusterRoutingUseAny_{}}, problem: sink.MultiCluster},
+		"no policy":      {profile: &adminpb.AppProfile{}, problem: sink.MultiCluster},
+		"missing":        {err: status.Error(codes.NotFound, ""), problem: sink.MissingProfile},
+		"emulator":       {err: status.Error(codes.Unimplemented, ""), note: "cannot tell"},
+		"no permission":  {err: status.Error(codes.PermissionDenied, ""), note: "bigtable.appProfiles.get"},
+		"not understood": {err: status.Error(codes.InvalidArgument, ""), reason: sink.Rejected},
+	} {
+		e := startEmulator(t, grpc.UnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+			if r, ok := req.(*adminpb.GetAppProfileRequest); ok {
+				if r.Name != "projects/p/instances/i/appProfiles/one" {
+					t.Error(r.Name)
+				}
+				return c.profile, c.err
+			}
+			return handler(ctx, req)
+		}))
+		got, err := e.admin.Profile(context.Background())
+		var bad *sink.ProfileError
+		switch {
+		case c.problem != 0:
+			if !errors.As(err, &bad) || bad.Problem != c.problem || bad.Profile != "one" || bad.Instance != "i" {
+				t.Errorf("%s: %v", name, err)
+			}
+		case c.reason != 0:
+			if !sink.Is(err, c.reason) {
+				t.Errorf("%s: %v", name, err)
+			}
+		default:
+			if err != nil || !strings.Contains(got.Note, c.note) || (got.Cluster == "c1") != (c.note == "") {
+				t.Errorf("%s: %+v, %v", name, got, err)
+			}
+		}
+	}
+	if got, err := startEmulator(t).admin.Profile(context.Background()); err != nil || !strings.Contains(got.Note, "cannot tell") {
+		t.Errorf("the real emulator: %+v, %v", got, err)
+	}
+}

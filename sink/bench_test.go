@@ -1,0 +1,74 @@
+package sink_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/bigtable/apiv2/bigtablepb"
+	"google.golang.org/grpc"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// smallPage is a page of 1,000 changes of as many items with about 500 bytes in 10 attributes.
+func smallPage(from int) []cdc.Change {
+	var changes []cdc.Change
+	for i := range 1000 {
+		pk := []cdc.Attribute{{Name: "pk", Value: cdc.String(fmt.Sprintf("customer-%05d", i))}}
+		image := append([]cdc.Attribute{}, pk...)
+		for j := range 9 {
+			image = append(image, cdc.Attribute{Name: fmt.Sprintf("attribute%d", j), Value: cdc.String(strings.Repeat("x", 50+j))})
+		}
+		changes = append(changes, cdc.Change{Event: cdc.Modify, Sequence: cdc.SequenceOf(uint64(from + i)), Time: time.Unix(firstSecond, 0),
+			Keys: cdc.NewItem(pk), New: cdc.NewItem(image)})
+	}
+	return changes
+}
+
+// BenchmarkGuardedWrite writes pages of small items, client and server in one process: against a server that answers at once and
+// keeps nothing, and against the emulator, whose own work bounds it.
+func BenchmarkGuardedWrite(b *testing.B) {
+	discard := grpc.UnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+		if _, ok := req.(*bigtablepb.CheckAndMutateRowRequest); ok {
+			return &bigtablepb.CheckAndMutateRowResponse{}, nil
+		}
+		return handler(ctx, req)
+	})
+	for _, server := range []struct {
+		name    string
+		options []grpc.ServerOption
+	}{{"discarding", []grpc.ServerOption{discard}}, {"emulator", nil}} {
+		b.Run(server.name, func(b *testing.B) {
+			e := startEmulator(b, server.options...).create(b)
+			w := sink.NewWriter(sink.Options{Table: e, Parking: newLot()})
+			sequence, rows := 1, 0
+			b.ReportAllocs()
+			for b.Loop() {
+				b.StopTimer()
+				batch := transform.Fold(orders, smallPage(sequence), transform.Stamp{Generation: 1, Hop: 500_000})
+				sequence += 1000
+				rows += len(batch.Rows)
+				b.StartTimer()
+				if err := w.Write(context.Background(), &batch); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(rows)/b.Elapsed().Seconds(), "rows/s")
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(rows), "ns/row")
+		})
+	}
+}
+
+// BenchmarkGuard builds the request of a small item.
+func BenchmarkGuard(b *testing.B) {
+	batch := transform.Fold(orders, smallPage(1)[:1], transform.Stamp{Generation: 1, Hop: 500_000})
+	b.ReportAllocs()
+	for b.Loop() {
+		_ = sink.Guard(batch.Rows[0])
+	}
+}
