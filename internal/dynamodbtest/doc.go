@@ -36,7 +36,7 @@
 //
 // # Files
 //
-// The protocol is in server.go and apierror.go, tables in table.go and tableops.go,
+// The protocol is in server.go and error.go, tables in table.go and tableops.go,
 // items in itemops.go, batches and scans in batch.go and scan.go, streams in
 // stream.go, shard.go, iterator.go and streamops.go, faults and controls in fault.go, control.go
 // and controlhttp.go. Values and expressions have packages of their own.

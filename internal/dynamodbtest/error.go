@@ -10,19 +10,21 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/dynamodbtest/item"
 )
 
-// apiError is an error as the services answer it: an HTTP status, the error's type
-// without its namespace, and a message without item data.
-type apiError struct {
-	status  int
-	code    string
-	message string
+// Error is an error as the services answer it. The controls of Server return it too.
+type Error struct {
+	// Code is the error's type without its namespace, such as "ValidationException".
+	Code string
+	// Message holds no item data.
+	Message string
+
+	status int // HTTP
 	// item is the existing item that ConditionalCheckFailedException may carry.
 	item []byte
 	// reasons are the CancellationReasons of TransactionCanceledException.
 	reasons []cancellation
 }
 
-func (e *apiError) Error() string { return e.code + ": " + e.message }
+func (e *Error) Error() string { return e.Code + ": " + e.Message }
 
 // Namespaces of error types, as the services send them in __type. Clients look only
 // at what follows the '#'.
@@ -45,7 +47,7 @@ var errorNamespaces = map[string]string{
 
 // newError makes an error of the named type with the HTTP status the service uses for
 // it: 500 for InternalServerError, 503 for ServiceUnavailable, else 400.
-func newError(code, message string) *apiError {
+func newError(code, message string) *Error {
 	status := http.StatusBadRequest
 	switch code {
 	case "InternalServerError", "InternalFailure":
@@ -53,25 +55,25 @@ func newError(code, message string) *apiError {
 	case "ServiceUnavailable":
 		status = http.StatusServiceUnavailable
 	}
-	return &apiError{status: status, code: code, message: message}
+	return &Error{status: status, Code: code, Message: message}
 }
 
-func validation(format string, args ...any) *apiError {
+func validation(format string, args ...any) *Error {
 	return newError("ValidationException", fmt.Sprintf(format, args...))
 }
 
 // unsupported refuses a request member that the service knows and this server does not.
-func unsupported(member string) *apiError {
+func unsupported(member string) *Error {
 	return validation("%s is not supported by this server", member)
 }
 
-func resourceNotFound(format string, args ...any) *apiError {
+func resourceNotFound(format string, args ...any) *Error {
 	return newError("ResourceNotFoundException", fmt.Sprintf(format, args...))
 }
 
-// asAPIError turns any error of a handler into one with a type and a status.
-func asAPIError(err error) *apiError {
-	var api *apiError
+// asError turns any error of a handler into one with a type and a status.
+func asError(err error) *Error {
+	var api *Error
 	if errors.As(err, &api) {
 		return api
 	}
@@ -103,8 +105,8 @@ type cancellation struct {
 
 // body is the JSON of the error. The word before the reasons in the type of a
 // cancelled transaction's member is "Message" with a capital, as the service has it.
-func (e *apiError) body() []byte {
-	namespace, ok := errorNamespaces[e.code]
+func (e *Error) body() []byte {
+	namespace, ok := errorNamespaces[e.Code]
 	if !ok {
 		namespace = namespaceDynamoDB
 	}
@@ -113,7 +115,7 @@ func (e *apiError) body() []byte {
 		Message string          `json:"message"`
 		Item    json.RawMessage `json:"Item,omitempty"`
 		Reasons []cancellation  `json:"CancellationReasons,omitempty"`
-	}{namespace + e.code, e.message, e.item, e.reasons}
+	}{namespace + e.Code, e.Message, e.item, e.reasons}
 	encoded, err := json.Marshal(body)
 	if err != nil {
 		panic("dynamodbtest: an error body always encodes: " + err.Error())

@@ -3,6 +3,8 @@ package dynamodbtest_test
 import (
 	"context"
 	"errors"
+	"io"
+	"net/http"
 	"net/http/httptest"
 	"strconv"
 	"sync"
@@ -63,13 +65,25 @@ func newFixture(t *testing.T, opts dynamodbtest.Options) *fixture {
 		Region:       "eu-west-1",
 		BaseEndpoint: aws.String(listener.URL),
 		Credentials:  credentials.NewStaticCredentialsProvider("key", "secret", ""),
-		HTTPClient:   listener.Client(),
+		HTTPClient:   plainBodies{listener.Client()},
 		Retryer:      func() aws.Retryer { return aws.NopRetryer{} },
 	}
 	return &fixture{
 		t: t, ctx: context.Background(), server: server, url: listener.URL, clock: clock,
 		db: dynamodb.NewFromConfig(config), streams: dynamodbstreams.NewFromConfig(config),
 	}
+}
+
+// plainBodies hides from net/http that a request's body has WriteTo, whose answer once
+// the body is closed makes net/http close the connection under a large answer; see
+// waitForSender of the server.
+type plainBodies struct{ client *http.Client }
+
+func (c plainBodies) Do(req *http.Request) (*http.Response, error) {
+	if req.Body != nil {
+		req.Body = struct{ io.ReadCloser }{req.Body}
+	}
+	return c.client.Do(req)
 }
 
 // createTable makes a table with the partition key pk (S) and, if sortKind is given, the
@@ -212,3 +226,14 @@ func (f *fixture) records(arn, shard string) []streamtypes.Record {
 }
 
 func ptr[T any](v T) *T { return &v }
+
+func itoa(n int64) string { return strconv.FormatInt(n, 10) }
+
+// wantControlError fails the test unless a method of Server refused with the code.
+func wantControlError(t *testing.T, err error, code string) {
+	t.Helper()
+	var refused *dynamodbtest.Error
+	if !errors.As(err, &refused) || refused.Code != code {
+		t.Errorf("got error %v, want %s", err, code)
+	}
+}

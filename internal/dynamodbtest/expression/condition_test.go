@@ -53,7 +53,7 @@ func TestConditions(t *testing.T) {
 		"size(n) = :five":                         false,
 		"(n) = :five":                             true,
 		"((n = :five) AND (s = :text))":           true,
-		"m.parts[0].k = s OR l[0] = :a":            true,
+		"m.parts[0].k = s OR l[0] = :a":           true,
 		"n = :nine OR n = :five AND s = :text":    true,
 		"(n = :nine OR n = :five) AND s <> :text": false,
 	}
@@ -128,7 +128,7 @@ func TestProjection(t *testing.T) {
 		"q":                        `{}`,
 		"n, m.x, m.deep":           `{"m":{"M":{"deep":{"M":{"y":{"S":"z"}}},"x":{"N":"1"}}},"n":{"N":"5"}}`,
 		"l[2], l[0]":               `{"l":{"L":[{"S":"a"},{"S":"c"}]}}`,
-		"m.parts[0].k, m.parts[7]":   `{"m":{"M":{"parts":{"L":[{"M":{"k":{"S":"v"}}}]}}}}`,
+		"m.parts[0].k, m.parts[7]": `{"m":{"M":{"parts":{"L":[{"M":{"k":{"S":"v"}}}]}}}}`,
 		"s.x, n[0], m.x.y, l[0].z": `{}`,
 	}
 	for text, want := range cases {
@@ -184,11 +184,11 @@ func TestKeyConditions(t *testing.T) {
 		"sk = :a":                         "missed key schema element: pk",
 		"pk > :a":                         "Query key condition not supported",
 		"pk = :a AND pk = :a":             "Query key condition not supported",
-		"pk = :a AND zzz = :a":          "Query key condition not supported",
+		"pk = :a AND zzz = :a":            "Query key condition not supported",
 		"pk = :a AND sk <> :a":            "Invalid operator",
 		"pk = :a OR sk = :a":              "Invalid operator",
 		"pk = :a AND contains(sk, :a)":    "Invalid operator",
-		"pk = :a AND sk = zzz":          "Invalid operator",
+		"pk = :a AND sk = zzz":            "Invalid operator",
 		"pk = :a AND sk = :a AND sk = :a": "Invalid operator",
 		"pk.x = :a":                       "Invalid operator",
 	} {
