@@ -69,3 +69,13 @@ func TestRequestSizeCoversWhatItCarries(t *testing.T) {
 		t.Error(s)
 	}
 }
+
+func TestPrefix(t *testing.T) {
+	for _, c := range []struct{ prefix, to string }{
+		{"a", "b"}, {"a/", "a0"}, {"a\xff", "b"}, {"a\xfe\xff\xff", "a\xff"}, {"a\x80", "a\x81"}, {"a\uFFFD", "a\xef\xbf\xbe"}, {"\xff", ""}, {"", ""},
+	} {
+		if got := sink.Prefix(c.prefix); got.From != c.prefix || got.To != c.to {
+			t.Errorf("%q: %q", c.prefix, got)
+		}
+	}
+}

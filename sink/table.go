@@ -2,7 +2,6 @@ package sink
 
 import (
 	"context"
-	"strings"
 
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
@@ -29,11 +28,14 @@ func Single(row string) Range { return Range{row, row + "\x00"} }
 
 // Prefix is the range of all rows that begin with prefix.
 func Prefix(prefix string) Range {
-	end := strings.TrimRight(prefix, "\xff")
-	if end == "" {
-		return Range{From: prefix}
+	end := len(prefix)
+	for end > 0 && prefix[end-1] == 0xff {
+		end--
 	}
-	return Range{prefix, end[:len(end)-1] + string([]byte{end[len(end)-1] + 1})}
+	if end == 0 {
+		return Range{From: prefix} // nothing sorts behind a row of 0xFF bytes but its own continuations
+	}
+	return Range{prefix, prefix[:end-1] + string([]byte{prefix[end-1] + 1})}
 }
 
 // Row is a row of a target table as it is stored.
