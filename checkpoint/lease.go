@@ -164,8 +164,6 @@ type Progress struct {
 	Position  cdc.Position
 	EventTime time.Time // latest event time applied
 	CellTime  time.Time // latest cell time used
-	// OpenAt is when a read was sent whose page had a next iterator: the shard was open then, so its children are younger.
-	OpenAt time.Time
 	// FirstRead is when the shard's first successful read was sent.
 	FirstRead time.Time
 	ReadAt    time.Time // when the last read was sent
@@ -200,10 +198,12 @@ func (l *Ledger) Take(ctx context.Context, s Shard, parent *Shard) (*Lease, erro
 		s.State, s.Owner = Reading, l.worker
 		s.Epoch++
 		if parent != nil {
-			if s.Position.IsZero() && parent.CoveredTo.After(s.Inherited) {
-				s.Inherited = parent.CoveredTo
-			}
-			if s.FirstRead.IsZero() {
+			if s.FirstRead.IsZero() && s.Position.IsZero() {
+				open, err := l.SeenOpen(ctx, s.Source, s.Label)
+				if err != nil {
+					return nil, err
+				}
+				s.CoveredTo = later(s.CoveredTo, parent.Covers(open[parent.ID]))
 				s.Dropping = parent.Dropping
 				s.CellTime = later(s.CellTime, parent.CellTime)
 			}
@@ -298,11 +298,6 @@ func (s *Shard) advance(p Progress) error {
 	s.ReadAt, s.CaughtUp, s.Dropping = later(s.ReadAt, p.ReadAt), p.CaughtUp, p.Dropping
 	if s.FirstRead.IsZero() {
 		s.FirstRead = p.FirstRead
-	}
-	for _, t := range []time.Time{s.EventTime, p.OpenAt} {
-		if !t.IsZero() {
-			s.CoveredTo = later(s.CoveredTo, t.Add(-Slack))
-		}
 	}
 	return nil
 }

@@ -52,13 +52,10 @@ type Shard struct {
 	Position  cdc.SequenceNumber `json:"position,omitzero"`
 	EventTime time.Time          `json:"event_time,omitzero"`
 	CellTime  time.Time          `json:"cell_time,omitzero"`
-	// CoveredTo is an event time: once this shard is done, every change of its lineage up to then is applied. It is the later of
-	// the last applied event time and the last moment at which the shard is known to have been open, minus Slack.
+	// CoveredTo is an event time: every change of the shard's ancestors up to then is applied, and so is every change of its
+	// lineage. A seek at the horizon is judged by it (H75), because the horizon never fails for what was trimmed. It is set when
+	// the shard is first leased, from what its parent Covers; zero for a root.
 	CoveredTo time.Time `json:"covered_to,omitzero"`
-	// Inherited is the parent's CoveredTo: what this shard's own seeks at the horizon are judged by (H75). Two fields on purpose:
-	// that a listing shows this shard open says nothing of whether it has been read. With one, a shard that waits a day for its
-	// parent would look covered by listings and lose its beginning silently.
-	Inherited time.Time `json:"inherited,omitzero"`
 	// FirstRead is when the first read of the shard was sent that succeeded.
 	FirstRead time.Time `json:"first_read,omitzero"`
 	// ReadAt is when the last read was sent whose outcome is covered by this record; for people and for the lag.
@@ -79,6 +76,26 @@ func (s *Shard) key(l *Ledger) string { return l.shardPrefix(s.Source) + s.Label
 
 // Finished tells whether nobody will read the shard any more.
 func (s *Shard) Finished() bool { return s.State == Done || s.State == Lost }
+
+// Covers is an event time up to which everything of a finished shard's lineage is applied, and so a bound for what its children
+// may begin with: its last event, or the moment at which a listing last showed it open (zero if none did), both less Slack;
+// else what it inherited. That it gave a page with a next iterator shows nothing: a closed shard that is read late does so
+// on every page but its last. If it is a gap, everything up to the gap is the business of the load that follows.
+func (s *Shard) Covers(open time.Time) time.Time {
+	if s.State == Lost {
+		return s.DoneAt
+	}
+	covers := s.CoveredTo
+	for _, t := range []time.Time{s.EventTime, open} {
+		if !t.IsZero() {
+			covers = later(covers, t.Add(-Slack))
+		}
+	}
+	if covers.IsZero() {
+		return s.FirstRead // a root that was closed and empty when the stream was first read
+	}
+	return covers
+}
 
 // Undeclared tells whether the shard is a gap that its table's generation does not account for yet: the worker that found it
 // was gone before it could raise.
@@ -124,7 +141,9 @@ func (l *Ledger) Reopen(ctx context.Context, s Shard, table TableState) error {
 	s.State, s.Loss, s.Reason, s.Owner = Waiting, "", "", ""
 	s.Epoch++
 	s.Generation = table.Generation
-	s.Position, s.FirstRead, s.Inherited = cdc.SequenceNumber{}, time.Time{}, time.Time{}
+	// The load that the gap asks for covers everything up to the gap.
+	s.Position, s.FirstRead, s.CoveredTo = cdc.SequenceNumber{}, time.Time{}, s.DoneAt
+	s.DoneAt = time.Time{}
 	s.Dropping = false
 	_, err := l.swap(ctx, l.store, s.key(l), s.Counter, l.stamp(&s.header, &s))
 	return err

@@ -74,11 +74,6 @@ func advance(at checkpoint.Progress, page cdc.Page, cellTime, sent time.Time) ch
 	if at.FirstRead.IsZero() {
 		at.FirstRead = sent
 	}
-	if !page.End {
-		// A page with a next iterator shows that the shard was open when it was asked for. It says of the children what a
-		// listing would: all their changes are younger.
-		at.OpenAt = sent
-	}
 	for _, c := range page.Changes {
 		at.Position.After = c.Sequence
 		if c.Time.After(at.EventTime) {
@@ -165,8 +160,8 @@ func (t *table) declare(ctx, work context.Context, lease *checkpoint.Lease, loss
 // covered is the event time up to which the shard's lineage is known to be applied: what a seek at the horizon is judged by.
 // A root inherits nothing; what must not be missing of it is what the load rests on, or what its own first read saw.
 func covered(s checkpoint.Shard, table checkpoint.TableState) time.Time {
-	if !s.Inherited.IsZero() {
-		return s.Inherited
+	if !s.CoveredTo.IsZero() {
+		return s.CoveredTo
 	}
 	at := s.FirstRead
 	if started := table.Load.StartedAt; table.Load.Generation == s.Generation && !started.IsZero() && (at.IsZero() || started.Before(at)) {

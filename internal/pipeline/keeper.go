@@ -154,6 +154,9 @@ func (k *rounds) complete(ctx context.Context) error {
 	if err := k.discover(ctx, state, k.listing, state.Listed == 0); err != nil {
 		return err
 	}
+	if err := k.noteOpen(ctx, state); err != nil {
+		return err
+	}
 	k.began, k.last = true, began
 	return k.small(ctx)
 }
@@ -172,6 +175,29 @@ func (k *rounds) list(ctx context.Context, state checkpoint.TableState) (cdc.Lis
 		}
 	}
 	return cdc.Listing{Ended: true}, nil
+}
+
+// noteOpen notes which shards the complete listing showed open: their children begin later.
+func (k *rounds) noteOpen(ctx context.Context, state checkpoint.TableState) error {
+	at := k.listing.At
+	if at.IsZero() {
+		at = task.Now(ctx)
+	}
+	var open []string
+	for _, s := range k.listing.Shards {
+		if !s.Closed {
+			open = append(open, s.ID)
+		}
+	}
+	shards, err := k.Ledger.Shards(ctx, k.source)
+	if err != nil {
+		return err
+	}
+	known := map[string]bool{}
+	for _, s := range shards {
+		known[s.ID] = true
+	}
+	return k.Ledger.NoteOpen(ctx, k.source, state.Label, open, at, known)
 }
 
 // attend brings the ledger's record in line with the table's stream. The first time it begins the first generation.
@@ -270,10 +296,10 @@ func (k *rounds) discover(ctx context.Context, state checkpoint.TableState, list
 		}
 	}
 	placed, orphans := cdc.Place(known, listing.Shards, first)
-	late := map[string]bool{}
+	late, lost := map[string]bool{}, map[string]bool{}
 	for _, o := range orphans {
 		gap := checkpoint.Gap{Shard: o.ID, Reason: "shard without its place in the lineage: " + o.Reason.String()}
-		late[o.ID] = o.Reason == cdc.NoRoom
+		late[o.ID], lost[o.ID] = o.Reason == cdc.NoRoom, o.Reason == cdc.UnknownParent
 		if noted(state, gap) {
 			continue // it cannot be placed, and is listed again and again
 		}
@@ -287,7 +313,10 @@ func (k *rounds) discover(ctx context.Context, state checkpoint.TableState, list
 			Hop: n.Hop, Generation: state.Generation, Dropping: !state.Cut.IsZero(),
 		}
 		if parent, ok := rows[n.Parent]; ok {
-			s.Inherited, s.Dropping = parent.CoveredTo, false // both are looked at again when it is leased
+			s.Dropping = parent.Dropping // looked at again when it is leased
+		}
+		if lost[n.ID] {
+			s.CoveredTo = task.Now(ctx).UTC() // up to the gap everything is the business of the load that follows it
 		}
 		if late[n.ID] {
 			// Not to be read: its ancestors may outrank it. It is closed, so that the load after the gap covers all it held.

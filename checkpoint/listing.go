@@ -1,0 +1,63 @@
+package checkpoint
+
+import (
+	"context"
+	"time"
+)
+
+// openShards is the record of when listings last showed each shard of a stream open. It is a row of its own, written by the keeper
+// alone: in the shards' rows it would take the leases of their owners away, because every write of a row raises its counter.
+type openShards struct {
+	header
+	Label string               `json:"label"`
+	Open  map[string]time.Time `json:"open"` // by shard id
+}
+
+func (l *Ledger) openKey(source string) string { return l.name + "/open/" + source }
+
+// SeenOpen is when each shard of a stream was last listed without an end, on the service's clock.
+func (l *Ledger) SeenOpen(ctx context.Context, source, label string) (map[string]time.Time, error) {
+	seen, _, err := l.seenOpen(ctx, source)
+	if err != nil || seen.Label != label {
+		return nil, err
+	}
+	return seen.Open, nil
+}
+
+func (l *Ledger) seenOpen(ctx context.Context, source string) (openShards, uint64, error) {
+	row, found, err := readRow(ctx, l.store, l.openKey(source))
+	if err != nil || !found {
+		return openShards{}, 0, err
+	}
+	var seen openShards
+	return seen, row.Counter, decode(row, &seen)
+}
+
+// NoteOpen notes the shards that a listing of the stream showed without an end at the given time. Those that it did not are kept
+// while known: their children may not be leased yet.
+func (l *Ledger) NoteOpen(ctx context.Context, source, label string, open []string, at time.Time, known map[string]bool) error {
+	for range tries {
+		seen, counter, err := l.seenOpen(ctx, source)
+		if err != nil {
+			return err
+		}
+		if seen.Label != label {
+			seen = openShards{Label: label}
+		}
+		next := map[string]time.Time{}
+		for id, t := range seen.Open {
+			if known[id] {
+				next[id] = t
+			}
+		}
+		for _, id := range open {
+			next[id] = later(next[id], at.UTC())
+		}
+		seen.Open = next
+		done, err := l.swap(ctx, l.store, l.openKey(source), counter, l.stamp(&seen.header, &seen))
+		if err != nil || done {
+			return err
+		}
+	}
+	return ErrConflict
+}

@@ -1,0 +1,170 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// Rehearsal is what a dry run found of one table.
+type Rehearsal struct {
+	Table string
+	// Items were read, and would become so many Rows with so many Cells.
+	Items, Rows, Cells int64
+	// Shards of the stream were listed, and gave so many Changes.
+	Shards  int
+	Changes int64
+	// Unmappable counts what could not be mapped, by reason; reasons hold no item data.
+	Unmappable map[string]int64
+}
+
+const (
+	// rehearsalPages is how many empty pages in a row a dry run takes for the end of an open shard: it wants a good part of the
+	// stream, not all of it.
+	rehearsalPages = 3
+	// rehearsalReasons bounds how many different reasons are told apart; sizes make them differ.
+	rehearsalReasons = 100
+	otherReasons     = "other reasons"
+)
+
+// DryRun reads and maps one table: every item once, and every listed shard from the horizon to its end or to where it is empty. It
+// writes nothing, not even the ledger. It needs Database, Open, Events and Timing of the options.
+func DryRun(ctx context.Context, o Options, spec Table) (Rehearsal, error) {
+	o.Timing = o.Timing.orDefault(0)
+	o.Events = o.Events.orSilent()
+	r := &rehearsal{table: newTable(&o, spec), found: Rehearsal{Table: spec.Mapping.Source, Unmappable: map[string]int64{}}}
+	d, err := r.describe(ctx)
+	if err != nil {
+		return Rehearsal{}, err
+	}
+	if err := r.load(ctx, d.Items); err != nil {
+		return Rehearsal{}, err
+	}
+	if err := r.stream(ctx, o.Open(d.StreamARN)); err != nil {
+		return Rehearsal{}, err
+	}
+	return r.found, nil
+}
+
+type rehearsal struct {
+	*table
+	mu    sync.Mutex
+	found Rehearsal
+}
+
+func (r *rehearsal) describe(ctx context.Context) (d backfill.Description, err error) {
+	err = r.retry(ctx, "describe the table", func(ctx context.Context) error {
+		d, err = r.Database.Describe(ctx, r.source)
+		return err
+	})
+	if err != nil {
+		return d, err
+	}
+	return d, CheckStream(d, r.Mapping.DependsOnKeyOnly())
+}
+
+// load scans the table as a copy would, and maps what it reads.
+func (r *rehearsal) load(ctx context.Context, estimate int64) error {
+	r.events.CopyStarted(r.source, estimate, 0)
+	scan := &backfill.Scan{
+		Table: r.source, Generation: 1, Segments: r.Segments, Source: r.Database, Rows: backfill.NewThrottle(r.RowsPerSecond),
+		Write: func(_ context.Context, items []cdc.Item, readAt time.Time) error {
+			batch := transform.Load(r.Mapping, items, 1, readAt)
+			r.count(&batch)
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.found.Items += int64(len(items))
+			for _, row := range batch.Rows {
+				if !row.Remove {
+					r.found.Rows++
+					r.found.Cells += int64(len(row.Cells))
+				}
+			}
+			return nil
+		},
+		Save:  func(context.Context, backfill.Progress) error { return nil },
+		Retry: func(ctx context.Context, op func(ctx context.Context) error) error { return r.retry(ctx, "scan", op) },
+		Events: backfill.Events{
+			Copied:    func(items int) { r.events.Copied(r.source, int64(items)) },
+			Throttled: func(waited time.Duration) { r.events.Throttled(r.source, "rows per second", waited) },
+		},
+	}
+	done, err := scan.Run(ctx, backfill.Progress{})
+	if err == nil {
+		r.events.CopyDone(r.source, done.Items)
+	}
+	return err
+}
+
+// stream reads the listed shards one after the other. What is trimmed or gone meanwhile would be no gap of a run that begins
+// now, and is passed over.
+func (r *rehearsal) stream(ctx context.Context, source cdc.Source) error {
+	var listing cdc.Listing
+	err := r.retry(ctx, "list the stream", func(ctx context.Context) (err error) {
+		listing, err = source.List(ctx, "")
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	r.found.Shards = len(listing.Shards)
+	for _, shard := range listing.Shards {
+		err := r.shard(ctx, &cdc.Reader{Source: source, Shard: shard.ID})
+		var read *cdc.Error
+		if errors.As(err, &read) && (read.Reason == cdc.Trimmed || read.Reason == cdc.NotFound) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *rehearsal) shard(ctx context.Context, reader *cdc.Reader) error {
+	var at checkpoint.Progress
+	for empty := 0; empty < rehearsalPages; {
+		page, sent, err := r.read(ctx, ctx, reader, at.Position)
+		if err != nil {
+			return err
+		}
+		batch := transform.Fold(r.Mapping, page.Changes, transform.Stamp{Generation: 1, Hop: 1, NotBefore: at.CellTime})
+		r.count(&batch)
+		r.mu.Lock()
+		r.found.Changes += int64(len(page.Changes))
+		r.mu.Unlock()
+		if page.End {
+			return nil
+		}
+		if at = advance(at, page, batch.Latest, sent); !at.CaughtUp {
+			empty = 0
+			continue
+		}
+		if empty++; empty < rehearsalPages {
+			if err := task.Sleep(ctx, r.Timing.Poll); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// count notes what could not be mapped.
+func (r *rehearsal) count(batch *transform.Batch) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, p := range batch.Parked {
+		reason := p.Reason
+		if _, known := r.found.Unmappable[reason]; !known && len(r.found.Unmappable) >= rehearsalReasons {
+			reason = otherReasons
+		}
+		r.found.Unmappable[reason]++
+	}
+}
