@@ -49,7 +49,11 @@ func newRoot(p *program) *cobra.Command {
 	flags.DurationVar(&p.timeout, "timeout", 0, "give up after this `DURATION`, with exit status 4; 0 is never")
 
 	root.AddCommand(
+		newDemo(p),
 		newLint(p),
+		newRun(p),
+		newStatus(p),
+		newParked(p),
 		newConfig(p),
 		newVersion(p),
 	)

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsconfig "github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/credentials/stscreds"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
+	"github.com/aws/aws-sdk-go-v2/service/sts"
+
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/sink"
+)
+
+// source is the way to DynamoDB and its streams.
+type source struct {
+	region  string
+	config  aws.Config
+	tables  *backfill.Tables
+	streams *dynamodbstreams.Client
+}
+
+// connectSource reads the AWS configuration and builds the clients; nothing is asked of the service yet. The SDK itself
+// honours AWS_ENDPOINT_URL and its two more specific forms, AWS_PROFILE, the web identity variables and so on.
+func connectSource(ctx context.Context, cfg *config.Config) (*source, error) {
+	options := []func(*awsconfig.LoadOptions) error{awsconfig.WithRetryMaxAttempts(1)}
+	if cfg.Source.Region != "" {
+		options = append(options, awsconfig.WithRegion(cfg.Source.Region))
+	}
+	ac, err := awsconfig.LoadDefaultConfig(ctx, options...)
+	if err != nil {
+		return nil, &diag.Error{Code: diag.NoAWSCredentials, What: "the AWS configuration of this environment cannot be read", Err: err}
+	}
+	if ac.Region == "" {
+		return nil, &diag.Error{Code: diag.NoRegion, What: "no AWS region is configured",
+			Cause: "neither source.region, AWS_REGION nor the AWS profile names one"}
+	}
+	if cfg.Source.RoleARN != "" {
+		ac.Credentials = aws.NewCredentialsCache(stscreds.NewAssumeRoleProvider(sts.NewFromConfig(ac), cfg.Source.RoleARN))
+	}
+	return &source{
+		region: ac.Region, config: ac,
+		tables:  backfill.NewTables(dynamodb.NewFromConfig(ac, backfill.ClientOptions)),
+		streams: dynamodbstreams.NewFromConfig(ac, cdc.ClientOptions),
+	}, nil
+}
+
+// stream is the source of one stream.
+func (s *source) stream(arn string) *cdc.DynamoDBStream { return cdc.NewSource(s.streams, arn) }
+
+// target is the way to Bigtable.
+type target struct {
+	data  *sink.Bigtable
+	admin *sink.Admin
+}
+
+// connectTarget builds the clients; nothing is asked of the service yet.
+func connectTarget(ctx context.Context, cfg *config.Config) (*target, error) {
+	in := sink.Instance{Project: cfg.Target.Project, Instance: cfg.Target.Instance, AppProfile: cfg.Target.AppProfile}
+	data, err := sink.Connect(ctx, in)
+	if err != nil {
+		return nil, explainTarget("cannot connect to "+targetName(cfg), err)
+	}
+	admin, err := sink.ConnectAdmin(ctx, in)
+	if err != nil {
+		return nil, errors.Join(explainTarget("cannot connect to "+targetName(cfg), err), data.Close())
+	}
+	return &target{data, admin}, nil
+}
+
+// Close closes the connections.
+func (t *target) Close() error { return errors.Join(t.data.Close(), t.admin.Close()) }
+
+func targetName(cfg *config.Config) string {
+	return fmt.Sprintf("Bigtable %s/%s", cfg.Target.Project, cfg.Target.Instance)
+}
+
+// bothEnds names what is read and what is written in one line, so that nobody finds out later that it was something else.
+func bothEnds(cfg *config.Config, region string, env config.Lookup) string {
+	from := "DynamoDB " + region
+	if endpoint := awsEndpoint(env); endpoint != "" {
+		from += " at " + endpoint
+	}
+	to := targetName(cfg)
+	if host, _ := env("BIGTABLE_EMULATOR_HOST"); host != "" {
+		to += " EMULATOR at " + host
+	}
+	return from + " → " + to
+}
+
+// awsEndpoint describes where the environment redirects the DynamoDB clients to; "" if it does not. Anything that is no
+// service of Amazon's is called an emulator: VPC endpoints have names below amazonaws.com as well.
+func awsEndpoint(env config.Lookup) string {
+	for _, name := range []string{"AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL"} {
+		value, _ := env(name)
+		if value == "" {
+			continue
+		}
+		u, err := url.Parse(value)
+		if err != nil {
+			return "the endpoint of " + name
+		}
+		host := u.Hostname()
+		if strings.HasSuffix(host, ".amazonaws.com") || strings.HasSuffix(host, ".amazonaws.com.cn") || strings.HasSuffix(host, ".api.aws") {
+			return u.Host
+		}
+		return "EMULATOR " + u.Host
+	}
+	return ""
+}

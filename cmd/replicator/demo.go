@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dynamodb-bigtable/replicator/internal/demo"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+)
+
+func newDemo(p *program) *cobra.Command {
+	o := demo.Options{}
+	c := &cobra.Command{
+		Use:     "demo [flags]",
+		Short:   "Run a whole migration on this machine; no cloud account needed",
+		GroupID: groupTry,
+		Long: `Run a whole migration on this machine: an embedded DynamoDB and Bigtable, a table of items of every type, and two workers
+that copy it and follow its stream, while an application goes on writing, shards split and roll, the stream throttles, and one of
+the workers is killed and replaced. Then both stores are compared cell by cell.
+
+The last line, on stdout, is the verdict. Exit status 3 means that the stores differ.`,
+		Example: `  replicator demo
+  replicator demo --items 50000 --duration 1m --rate 1000 --seed 7
+  replicator demo --serve`,
+		Args: none,
+		RunE: func(c *cobra.Command, _ []string) error {
+			ctx, cancel := p.within(c.Context())
+			defer cancel()
+			return p.demo(ctx, o)
+		},
+	}
+	flags := c.Flags()
+	flags.IntVar(&o.Items, "items", 10_000, "`NUMBER` of items in the table before the copy")
+	flags.DurationVar(&o.Duration, "duration", 20*time.Second, "`DURATION` of the live workload")
+	flags.Float64Var(&o.Rate, "rate", 400, "`CHANGES` a second of the live workload")
+	flags.Uint64Var(&o.Seed, "seed", 1, "`SEED` of items and workload")
+	flags.BoolVar(&o.Serve, "serve", false, "leave the embedded services listening afterwards, until interrupted")
+	return c
+}
+
+func (p *program) demo(ctx context.Context, o demo.Options) error {
+	switch {
+	case o.Items < 1:
+		return usage("--items is less than 1", "give a number of items, such as 10000")
+	case o.Duration < time.Second:
+		return usage("--duration is less than a second", "give a duration such as 20s")
+	case o.Rate <= 0:
+		return usage("--rate is not positive", "give a number of changes a second, such as 400")
+	}
+	executable, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	o.Executable, o.Environment, o.Log = executable, os.Environ(), p.stderr
+	var written error
+	o.Verdict = func(c demo.Comparison) {
+		for _, difference := range c.Differences {
+			if _, err := fmt.Fprintf(p.stdout, "row %s: %s\n", difference.Key, difference.What); err != nil {
+				written = err
+				return
+			}
+		}
+		_, written = fmt.Fprintln(p.stdout, c.String())
+	}
+	c, err := demo.Run(ctx, o)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return ended(ctx)
+	case err != nil:
+		return err
+	case written != nil:
+		return written
+	case !c.Identical():
+		return &diag.Error{Code: diag.DifferencesFound, What: c.String()}
+	}
+	return nil
+}

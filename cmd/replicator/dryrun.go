@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/internal/admin"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
+)
+
+// rehearsalReport is one table of a dry run, for programs.
+type rehearsalReport struct {
+	Source     string           `json:"source"`
+	Target     string           `json:"target"`
+	Items      int64            `json:"items"`
+	Rows       int64            `json:"rows"`
+	Cells      int64            `json:"cells"`
+	Shards     int              `json:"shards"`
+	Changes    int64            `json:"changes"`
+	Unmappable map[string]int64 `json:"unmappable"` // by reason
+}
+
+// dryRun reads and maps every table and says what a run would do. Nothing is written.
+func (w *worker) dryRun(ctx context.Context) error {
+	var names []string
+	for _, t := range w.found.tables {
+		names = append(names, t.config.From)
+	}
+	b := thisBuild()
+	o := newObserver(admin.NewMetrics(admin.Build{Version: b.Version, Revision: b.Revision, GoVersion: b.Go}),
+		admin.NewHealth(time.Now, names...), w.log, w.lines, names)
+	options := pipeline.Options{Database: w.source.tables, Events: o.events(), Open: func(arn string) cdc.Source { return w.source.stream(arn) }}
+	var reports []rehearsalReport
+	g, gctx := errgroup.WithContext(ctx)
+	drawn, stop := context.WithCancel(gctx)
+	g.Go(func() error { o.draw(drawn); return nil })
+	g.Go(func() error {
+		defer stop()
+		for _, t := range w.found.tables {
+			r, err := pipeline.DryRun(gctx, options, pipeline.Table{Mapping: t.mapping, Segments: w.cfg.Backfill.Segments,
+				RowsPerSecond: float64(w.cfg.Backfill.MaxRowsPerSecond)})
+			if err != nil {
+				return explain("cannot read table "+t.config.From, err)
+			}
+			reports = append(reports, rehearsalReport{r.Table, t.config.To, r.Items, r.Rows, r.Cells, r.Shards, r.Changes, r.Unmappable})
+		}
+		return nil
+	})
+	err := g.Wait()
+	if ctx.Err() != nil {
+		return ended(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	if err := w.writeRehearsal(reports); err != nil {
+		return err
+	}
+	return rehearsalVerdict(reports)
+}
+
+// ended is the error of a command that its context ended: a signal, or --timeout.
+func ended(ctx context.Context) error {
+	cause := context.Cause(ctx)
+	var s signalled
+	if errors.As(cause, &s) {
+		return &diag.Error{Code: diag.Interrupted, What: "interrupted", Cause: cause.Error()}
+	}
+	return cause
+}
+
+func (w *worker) writeRehearsal(reports []rehearsalReport) error {
+	if w.asJSON() {
+		return w.writeJSON(struct {
+			Schema string            `json:"schema"`
+			Tables []rehearsalReport `json:"tables"`
+		}{"replicator.dry_run/v1", reports})
+	}
+	tab := tabwriter.NewWriter(w.stdout, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(tab, "TABLE\tTARGET\tITEMS\tROWS\tCELLS\tSHARDS\tCHANGES\tUNMAPPABLE")
+	for _, r := range reports {
+		_, _ = fmt.Fprintf(tab, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\n", r.Source, r.Target, r.Items, r.Rows, r.Cells, r.Shards, r.Changes, total(r.Unmappable))
+	}
+	if err := tab.Flush(); err != nil {
+		return err
+	}
+	for _, r := range reports {
+		for _, reason := range slices.Sorted(maps.Keys(r.Unmappable)) {
+			_, _ = fmt.Fprintf(w.stdout, "%s: %d unmappable: %s\n", r.Source, r.Unmappable[reason], reason)
+		}
+	}
+	_, err := fmt.Fprintln(w.stdout, "nothing was written")
+	return err
+}
+
+func total(counts map[string]int64) int64 {
+	var n int64
+	for _, c := range counts {
+		n += c
+	}
+	return n
+}
+
+// rehearsalVerdict is nil if everything can be mapped.
+func rehearsalVerdict(reports []rehearsalReport) error {
+	var found diag.List
+	for _, r := range reports {
+		if n := total(r.Unmappable); n > 0 {
+			found = append(found, &diag.Error{Code: diag.ItemsParked, What: fmt.Sprintf("%s and changes of table %s cannot be mapped", plural(int(n), "item"), r.Source),
+				Cause: "the reasons are listed above", Fix: "correct the items in the source; a run would park them"})
+		}
+	}
+	return found.Err()
+}

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
+	"github.com/dynamodb-bigtable/replicator/sink"
+)
+
+// The packages below return typed errors and know nothing of codes, commands and documentation. Here they become what an
+// operator reads.
+
+// explain turns an error of the pipeline into one for the operator. What says what failed. Errors that are explained already,
+// and those that nobody foresaw, stay as they are.
+func explain(what string, err error) error {
+	var known *diag.Error
+	if err == nil || errors.As(err, &known) {
+		return err
+	}
+	for _, entry := range []struct {
+		sentinel error
+		code     string
+	}{
+		{checkpoint.ErrMappingChanged, diag.MappingChanged},
+		{checkpoint.ErrLedgerExchanged, diag.LedgerLost},
+		{checkpoint.ErrForeignPipeline, diag.TargetTaken},
+		{checkpoint.ErrClusterChanged, diag.ClusterChanged},
+		{checkpoint.ErrFormat, diag.LedgerUnreadable},
+		{sink.ErrParkedLimit, diag.ParkedLimit},
+	} {
+		if errors.Is(err, entry.sentinel) {
+			return &diag.Error{Code: entry.code, What: what, Err: err}
+		}
+	}
+	var stream *pipeline.StreamError
+	if errors.As(err, &stream) {
+		if stream.View == "" {
+			return diag.StreamDisabledError(stream.Table)
+		}
+		return diag.StreamViewError(stream.Table, stream.View, "")
+	}
+	var bad *sink.BadItem
+	if errors.As(err, &bad) {
+		return &diag.Error{Code: diag.BadItemStop, What: fmt.Sprintf("an item of table %s cannot be stored", bad.Source), Cause: bad.Reason, Err: err}
+	}
+	var read *cdc.Error
+	if errors.As(err, &read) {
+		return explainSource(what, "", err)
+	}
+	var (
+		write   *sink.Error
+		schema  *sink.SchemaError
+		profile *sink.ProfileError
+	)
+	if errors.As(err, &write) || errors.As(err, &schema) || errors.As(err, &profile) {
+		return explainTarget(what, err)
+	}
+	return err
+}
+
+// explainSource is for errors of DynamoDB. Table is the table that was asked for, "" if the error is about none or about more.
+func explainSource(what, table string, err error) error {
+	e := &diag.Error{Code: diag.SourceUnreachable, What: what, Err: err}
+	switch {
+	case cdc.Is(err, cdc.NotFound) && table != "":
+		e.Code = diag.SourceNotFound
+	case cdc.Is(err, cdc.Denied):
+		e.Code = diag.SourceDenied
+	}
+	return e
+}
+
+// explainTarget is for errors of Bigtable.
+func explainTarget(what string, err error) error {
+	e := &diag.Error{Code: diag.TargetUnreachable, What: what, Err: err}
+	var (
+		schema  *sink.SchemaError
+		profile *sink.ProfileError
+		failed  *sink.Error
+	)
+	switch {
+	case errors.As(err, &schema):
+		e.Code = schemaCodes[schema.Problem]
+		e.Fix = schemaFix(schema)
+	case errors.As(err, &profile):
+		e.Code = profileCodes[profile.Problem]
+		e.Fix = profileFix(profile)
+	case errors.As(err, &failed):
+		switch failed.Reason {
+		case sink.Denied:
+			e.Code = diag.TargetDenied
+		case sink.Permanent:
+			e.Code = codeOf(codeNumbers[failed.Code])
+		}
+	case strings.Contains(err.Error(), "could not find default credentials"):
+		e.Code = diag.NoGCPCredentials
+	default:
+		// The ledger's store passes on what the client said; its rows hold no item data.
+		e.Code = codeOf(status.Code(err))
+	}
+	return e
+}
+
+// codeNumbers gives back the code of the name that a sink.Error has of it.
+var codeNumbers = map[string]codes.Code{codes.NotFound.String(): codes.NotFound, codes.FailedPrecondition.String(): codes.FailedPrecondition}
+
+// codeOf is what a gRPC status means for an operator. Bigtable answers FailedPrecondition to a conditional write through an app
+// profile that does not allow single-row transactions.
+func codeOf(code codes.Code) string {
+	switch code {
+	case codes.PermissionDenied, codes.Unauthenticated:
+		return diag.TargetDenied
+	case codes.NotFound:
+		return diag.TargetNotFound
+	case codes.FailedPrecondition:
+		return diag.ProfileNoTxn
+	default:
+		return diag.TargetUnreachable
+	}
+}
+
+// explainLedger is for errors of the ledger, which may be the service's or the ledger's own.
+func explainLedger(what string, err error) error {
+	if explained := explain(what, err); explained != err {
+		return explained
+	}
+	return explainTarget(what, err)
+}
+
+var schemaCodes = map[sink.Problem]string{
+	sink.MissingTable:  diag.TargetTableMissing,
+	sink.MissingFamily: diag.FamilyMissing,
+	sink.EatsVersions:  diag.FamilyGC,
+	sink.WrongAge:      diag.FamilyGC,
+}
+
+var profileCodes = map[sink.ProfileProblem]string{
+	sink.MissingProfile: diag.TargetNotFound,
+	sink.MultiCluster:   diag.ProfileMulti,
+	sink.NoTransactions: diag.ProfileNoTxn,
+}
+
+func schemaFix(e *sink.SchemaError) string {
+	switch e.Problem {
+	case sink.MissingFamily:
+		return fmt.Sprintf("cbt createfamily %s %s && cbt setgcpolicy %s %s %s, or set target.create_missing: true",
+			e.Table, e.Family, e.Table, e.Family, e.Want)
+	case sink.EatsVersions, sink.WrongAge:
+		return fmt.Sprintf("cbt setgcpolicy %s %s %s", e.Table, e.Family, e.Want)
+	default:
+		return ""
+	}
+}
+
+func profileFix(e *sink.ProfileError) string {
+	switch e.Problem {
+	case sink.MultiCluster:
+		return fmt.Sprintf("gcloud bigtable app-profiles create replicator --instance=%s --route-to=CLUSTER --transactional-writes, then target.app_profile: replicator", e.Instance)
+	case sink.NoTransactions:
+		return fmt.Sprintf("gcloud bigtable app-profiles update %s --instance=%s --route-to=CLUSTER --transactional-writes", e.Profile, e.Instance)
+	default:
+		return ""
+	}
+}

@@ -1,0 +1,228 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/admin"
+	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
+	"github.com/dynamodb-bigtable/replicator/sink"
+)
+
+// observer turns what the pipeline and the writer tell into metrics, health, log lines and the progress line. Nothing that
+// passes through it is item data.
+type observer struct {
+	metrics *admin.Metrics
+	health  *admin.Health
+	log     *slog.Logger
+	lines   *backfill.Renderer
+	began   time.Time
+
+	mu     sync.Mutex
+	copies map[string]*copyProgress // by source table
+	order  []string                 // of the configuration
+}
+
+// copyProgress is the copy of one table as this process sees it.
+type copyProgress struct {
+	meter         backfill.Meter
+	running       bool
+	items         int64
+	estimate      int64
+	start         time.Duration
+	lag, headroom time.Duration
+	throttled     string
+	throttledAt   time.Duration
+}
+
+func newObserver(metrics *admin.Metrics, health *admin.Health, log *slog.Logger, lines *backfill.Renderer, tables []string) *observer {
+	o := &observer{metrics: metrics, health: health, log: log, lines: lines, began: time.Now(), copies: map[string]*copyProgress{}, order: tables}
+	for _, table := range tables {
+		o.copies[table] = &copyProgress{lag: -1, headroom: -1}
+	}
+	return o
+}
+
+// mono is the time since the observer began, which no change of the wall clock affects.
+func (o *observer) mono() time.Duration { return time.Since(o.began) }
+
+// events is what the pipeline calls.
+func (o *observer) events() pipeline.Events {
+	return pipeline.Events{
+		Tick: o.health.Tick,
+		KeeperTaken: func(table string, epoch uint64) {
+			o.log.Info("keeps the table", admin.KeyTable, table, admin.KeyEpoch, epoch)
+		},
+		KeeperLeft: func(table string, err error) { o.left("no longer keeps the table", err, admin.KeyTable, table) },
+		ShardTaken: func(table, shard string, epoch uint64) {
+			o.health.ShardTaken(table)
+			o.metrics.LeaseTaken()
+			o.log.Info("reads the shard", admin.KeyTable, table, admin.KeyShard, shard, admin.KeyEpoch, epoch)
+		},
+		ShardLeft: func(table, shard string, err error) {
+			o.health.ShardLeft(table)
+			o.metrics.LeaseLeft()
+			o.left("no longer reads the shard", err, admin.KeyTable, table, admin.KeyShard, shard)
+		},
+		ShardDone: func(table, shard string) { o.log.Info("shard is done", admin.KeyTable, table, admin.KeyShard, shard) },
+		Ledger:    o.ledger,
+		PageRead: func(table string, n pipeline.Tally) {
+			o.health.Polled(table)
+			o.metrics.Read(table, counts(n))
+		},
+		Applied: func(table string, n pipeline.Tally, _ int) { o.metrics.Applied(table, counts(n)) },
+		Lag:     o.lag,
+		Gap: func(table, shard, reason string) {
+			o.log.Error("changes are lost: the table needs a load", admin.KeyTable, table, admin.KeyShard, shard, admin.KeyReason, reason)
+		},
+		Raised: func(table string, generation uint32, reason string) {
+			o.log.Warn("a new generation begins", admin.KeyTable, table, admin.KeyGeneration, generation, admin.KeyReason, reason)
+		},
+		Retry:       o.retry,
+		CopyStarted: o.copyStarted,
+		Copied:      o.copied,
+		CopyDone:    o.copyDone,
+		Throttled:   o.throttled,
+	}
+}
+
+// writes is what the writer calls.
+func (o *observer) writes() sink.Events {
+	return sink.Events{
+		Applied: func(_ string, took time.Duration) { o.metrics.Written(took) },
+		Stale:   func(_ string, took time.Duration) { o.metrics.Written(took) },
+		Failed:  func(_, code string) { o.metrics.WriteFailed(code) },
+		Parked: func(table, reason string) {
+			o.log.Warn("an item is parked", admin.KeyTable, table, admin.KeyReason, reason)
+		},
+	}
+}
+
+func counts(n pipeline.Tally) admin.EventCounts {
+	return admin.EventCounts{Inserts: n.Inserts, Modifies: n.Modifies, Removes: n.Removes}
+}
+
+// left tells that something was given up: in order, or for a reason.
+func (o *observer) left(message string, err error, attributes ...any) {
+	if err == nil || errors.Is(err, context.Canceled) {
+		o.log.Info(message, attributes...)
+		return
+	}
+	o.log.Warn(message, append(attributes, admin.KeyError, err.Error())...)
+}
+
+// quietWait is the wait up to which a repeated step is nothing to report: throttles and lost connections are every day's.
+const quietWait = 2 * time.Second
+
+func (o *observer) retry(table, step string, wait time.Duration, err error) {
+	level := slog.LevelDebug
+	if wait >= quietWait {
+		level = slog.LevelWarn
+	}
+	o.log.Log(context.Background(), level, "repeats a step", admin.KeyTable, table, admin.KeyStep, step,
+		admin.KeyWait, wait.Round(time.Millisecond).String(), admin.KeyError, err.Error())
+}
+
+func (o *observer) ledger(state checkpoint.TableState, shards map[checkpoint.State]int) {
+	states := make(map[string]int, len(shards))
+	for s, n := range shards {
+		states[string(s)] = n
+	}
+	o.metrics.Shards(state.Source, states)
+	o.metrics.NeedsLoad(state.Source, state.NeedsLoad)
+}
+
+func (o *observer) lag(table string, lag, headroom time.Duration) {
+	o.metrics.Lag(table, lag, headroom)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if c := o.copies[table]; c != nil {
+		c.lag, c.headroom = lag, headroom
+	}
+}
+
+func (o *observer) copyStarted(table string, estimate, done int64) {
+	o.metrics.Estimated(table, estimate)
+	o.log.Info("copy started", admin.KeyTable, table, admin.KeyEstimate, estimate, admin.KeyItems, done)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if c := o.copies[table]; c != nil {
+		*c = copyProgress{running: true, items: done, estimate: estimate, start: o.mono(), lag: c.lag, headroom: c.headroom}
+		c.meter.Add(c.start, done)
+	}
+}
+
+func (o *observer) copied(table string, items int64) {
+	o.metrics.Copied(table, items)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if c := o.copies[table]; c != nil {
+		c.items += items
+		c.meter.Add(o.mono(), c.items)
+	}
+}
+
+func (o *observer) copyDone(table string, items int64) {
+	o.log.Info("copy done", admin.KeyTable, table, admin.KeyItems, items)
+	o.mu.Lock()
+	c := o.copies[table]
+	var report backfill.Report
+	if c != nil {
+		c.running, c.items = false, items
+		report = c.report(table, o.mono())
+		report.Done, report.Took = true, o.mono()-c.start
+	}
+	o.mu.Unlock()
+	if c != nil {
+		_ = o.lines.Finish([]backfill.Report{report}) // stderr is gone: nobody is left to tell
+	}
+}
+
+func (o *observer) throttled(table, reason string, waited time.Duration) {
+	o.metrics.Throttled(reason, waited)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if c := o.copies[table]; c != nil {
+		c.throttled, c.throttledAt = reason, o.mono()
+	}
+}
+
+// report is the progress line of a table.
+func (c *copyProgress) report(table string, now time.Duration) backfill.Report {
+	r := backfill.Report{Table: table, Items: c.items, Estimate: c.estimate, Rate: c.meter.Rate(), ETA: c.meter.ETA(c.estimate), Lag: c.lag, Headroom: c.headroom}
+	const recent = 5 * time.Second
+	if c.throttled != "" && now-c.throttledAt < recent {
+		r.Throttled = c.throttled
+	}
+	return r
+}
+
+// draw shows the progress of the copies that run, once a second, until ctx ends.
+func (o *observer) draw(ctx context.Context) {
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		o.mu.Lock()
+		now := o.mono()
+		var reports []backfill.Report
+		for _, table := range o.order {
+			if c := o.copies[table]; c.running {
+				reports = append(reports, c.report(table, now))
+			}
+		}
+		o.mu.Unlock()
+		if len(reports) > 0 {
+			_ = o.lines.Show(now, reports) // stderr is gone: nobody is left to tell
+		}
+	}
+}

@@ -1,0 +1,254 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+const (
+	// probeTime bounds one question to one dependency. Without it an unreachable endpoint holds a first run for minutes, and the
+	// Bigtable client says only "context deadline exceeded" then.
+	probeTime = 5 * time.Second
+	// createTime bounds the check of the target's tables: it may create them, which takes Bigtable seconds each. That the
+	// instance answers is known by then.
+	createTime = time.Minute
+)
+
+// ledgerFamily is the family of the state table that the ledger's rows use.
+const ledgerFamily = "ledger"
+
+// probed is what the probes have found out.
+type probed struct {
+	tables  []probedTable
+	cluster string // that the app profile routes to; "" if it cannot be told
+}
+
+// probedTable is one table of the configuration with what DynamoDB says of it.
+type probedTable struct {
+	config      config.Table
+	description backfill.Description
+	mapping     *transform.Mapping
+}
+
+// prober asks every dependency one question and tells the answers, one line each.
+type prober struct {
+	out     io.Writer
+	colored bool
+	cfg     *config.Config
+	source  *source
+	target  *target
+	worker  string
+	dry     bool // change nothing, not even the target's tables
+	found   probed
+	failed  []error
+}
+
+// run asks everything that can be asked, so that one run shows all that is wrong.
+func (p *prober) run(ctx context.Context) (probed, error) {
+	if p.ask(ctx, probeTime, "AWS credentials", p.credentials) {
+		for _, t := range p.cfg.Tables {
+			p.table(ctx, t)
+		}
+	}
+	name := targetName(p.cfg)
+	if p.ask(ctx, probeTime, name, p.ping) {
+		profile := p.ask(ctx, probeTime, "app profile "+p.cfg.Target.AppProfile, p.profile)
+		tables := p.ask(ctx, createTime, "target tables", p.prepare)
+		if profile && tables {
+			p.ask(ctx, probeTime, "state table "+p.cfg.State.Table, p.state)
+		}
+	}
+	if ctx.Err() != nil {
+		return probed{}, context.Cause(ctx)
+	}
+	return p.found, errors.Join(p.failed...)
+}
+
+// ask runs one probe and tells its outcome. The cause and the fix of a failure are told in full at the end of the run, in
+// the form all errors have; here stands which of the dependencies it was.
+func (p *prober) ask(ctx context.Context, limit time.Duration, name string, question func(ctx context.Context) (string, error)) bool {
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	detail, err := question(limited)
+	mark, color := "✓", "\x1b[32m"
+	if err != nil {
+		mark, color = "✗", "\x1b[31m"
+		var known *diag.Error
+		if errors.As(err, &known) {
+			if errors.Is(limited.Err(), context.DeadlineExceeded) {
+				known.Cause = fmt.Sprintf("no answer within %s", config.FormatDuration(limit))
+			}
+			detail = known.Code + ", see below"
+		} else {
+			detail = "see below"
+		}
+		p.failed = append(p.failed, err)
+	}
+	if p.colored {
+		mark = color + mark + "\x1b[0m"
+	}
+	_, _ = fmt.Fprintf(p.out, "%s %-28s %s\n", mark, name, detail)
+	return err == nil
+}
+
+func (p *prober) credentials(ctx context.Context) (string, error) {
+	if p.source.config.Credentials == nil {
+		return "", &diag.Error{Code: diag.NoAWSCredentials, What: "no AWS credentials are configured"}
+	}
+	c, err := p.source.config.Credentials.Retrieve(ctx)
+	if err != nil {
+		return "", &diag.Error{Code: diag.NoAWSCredentials, What: "no AWS credentials could be had", Err: err}
+	}
+	return "from " + c.Source, nil
+}
+
+// table asks for a table and its stream.
+func (p *prober) table(ctx context.Context, t config.Table) {
+	found := probedTable{config: t}
+	ok := p.ask(ctx, probeTime, "table "+t.From, func(ctx context.Context) (string, error) {
+		d, err := p.source.tables.Describe(ctx, t.From)
+		if err != nil {
+			return "", explainSource("cannot read table "+t.From, t.From, err)
+		}
+		found.description = d
+		found.mapping, err = transform.NewMapping(t.From, t.To, config.DataFamily, d.PrimaryKey)
+		if err != nil {
+			return "", err
+		}
+		var names []string
+		for _, k := range d.PrimaryKey {
+			names = append(names, fmt.Sprintf("%s (%s)", k.Name, k.Type))
+		}
+		return fmt.Sprintf("about %s items, key %s", backfill.FormatCount(float64(d.Items)), strings.Join(names, ", ")), nil
+	})
+	if !ok {
+		return
+	}
+	if p.ask(ctx, probeTime, "stream of "+t.From, func(ctx context.Context) (string, error) { return p.stream(ctx, found) }) {
+		p.found.tables = append(p.found.tables, found)
+	}
+}
+
+func (p *prober) stream(ctx context.Context, t probedTable) (string, error) {
+	if !t.description.StreamEnabled || t.description.StreamARN == "" {
+		return "", diag.StreamDisabledError(t.config.From)
+	}
+	info, err := p.source.stream(t.description.StreamARN).Describe(ctx)
+	if err != nil {
+		return "", explainSource("cannot read the stream of table "+t.config.From, "", err)
+	}
+	t.description.ViewType = string(info.View) // the stream's own word, should the two differ
+	if err := pipeline.CheckStream(t.description, t.mapping.DependsOnKeyOnly()); err != nil {
+		return "", explain("the stream of table "+t.config.From+" cannot be used", err)
+	}
+	return string(info.View), nil
+}
+
+func (p *prober) ping(ctx context.Context) (string, error) {
+	if err := p.target.data.Ping(ctx); err != nil {
+		return "", explainTarget("cannot reach "+targetName(p.cfg), err)
+	}
+	return "answers", nil
+}
+
+func (p *prober) profile(ctx context.Context) (string, error) {
+	profile, err := p.target.admin.Profile(ctx)
+	if err != nil {
+		return "", explainTarget("cannot use app profile "+p.cfg.Target.AppProfile, err)
+	}
+	p.found.cluster = profile.Cluster
+	if profile.Note != "" {
+		return profile.Note, nil
+	}
+	return "single cluster " + profile.Cluster + ", single-row transactions", nil
+}
+
+// specs are the tables that must be there.
+func specs(cfg *config.Config) []sink.TableSpec {
+	out := []sink.TableSpec{sink.StateSpec(cfg.State.Table, ledgerFamily)}
+	for _, t := range cfg.Tables {
+		out = append(out, sink.TargetSpec(t.To, cfg.State.TombstoneAge, config.DataFamily))
+	}
+	return out
+}
+
+func (p *prober) prepare(ctx context.Context) (string, error) {
+	create := p.cfg.Target.CreateMissing && !p.dry
+	var details, missing []string
+	for _, spec := range specs(p.cfg) {
+		made, err := p.target.admin.Prepare(ctx, []sink.TableSpec{spec}, create)
+		details = append(details, append(made.Tables, made.Families...)...)
+		var schema *sink.SchemaError
+		if p.dry && p.cfg.Target.CreateMissing && errors.As(err, &schema) {
+			switch schema.Problem {
+			case sink.MissingTable:
+				missing = append(missing, schema.Table)
+				continue
+			case sink.MissingFamily:
+				missing = append(missing, schema.Table+":"+schema.Family)
+				continue
+			}
+		}
+		if err != nil {
+			return "", explainTarget("the tables of "+targetName(p.cfg)+" are not as they must be", err)
+		}
+	}
+	switch {
+	case len(details) > 0:
+		return "created " + strings.Join(details, ", "), nil
+	case len(missing) > 0:
+		return "would be created: " + strings.Join(missing, ", "), nil
+	}
+	return "there, as they should be", nil
+}
+
+// state tries what the ledger lives on: a conditional write, and reading it back. It also shows, where the app profile could
+// not be looked at, that single-row transactions are allowed.
+func (p *prober) state(ctx context.Context) (string, error) {
+	if p.dry {
+		return "not tried in a dry run", nil
+	}
+	store := p.ledgerStore()
+	key := p.cfg.Name + "/probe/" + p.worker
+	what := "cannot read and write the state table " + p.cfg.State.Table
+	if ok, err := store.Swap(ctx, key, 0, []byte(`{}`)); err != nil || !ok {
+		return "", explainTarget(what, orUnexpected(err))
+	}
+	rows, err := store.Read(ctx, key)
+	if err != nil || len(rows) != 1 {
+		return "", explainTarget(what, orUnexpected(err))
+	}
+	if ok, err := store.Swap(ctx, key, rows[0].Counter, nil); err != nil || !ok {
+		return "", explainTarget(what, orUnexpected(err))
+	}
+	return "read and written", nil
+}
+
+// orUnexpected stands in for an error where there was none and still the answer was wrong.
+func orUnexpected(err error) error {
+	if err == nil {
+		return errors.New("a row that was just written was not there, or had changed")
+	}
+	return err
+}
+
+func (p *prober) ledgerStore() checkpoint.Store {
+	return ledgerStore(p.target, p.cfg)
+}
+
+// ledgerStore is the place of the ledger.
+func ledgerStore(t *target, cfg *config.Config) checkpoint.Store {
+	return checkpoint.Bigtable(t.data.Open(cfg.State.Table), ledgerFamily)
+}

@@ -1,0 +1,352 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/admin"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/demo"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
+	"github.com/dynamodb-bigtable/replicator/sink"
+)
+
+// runFlags are what run can be told besides the configuration.
+type runFlags struct {
+	once, dryRun, noBackfill, acceptMapping, allowEmulator bool
+
+	idle      time.Duration
+	listen    string
+	listenSet bool
+}
+
+func newRun(p *program) *cobra.Command {
+	var f runFlags
+	c := &cobra.Command{
+		Use:     "run [flags]",
+		Short:   "Copy existing items and stream changes (the long-running process)",
+		GroupID: groupMigrate,
+		Long: `Copy the items that the tables hold, and apply every change of their streams, until it is stopped.
+
+Any number of processes may run with one configuration: they share the work through leases in the state table, and take over from
+one that is gone. A restart goes on where the last process stopped. Before anything else every dependency is asked one question,
+and the answers are shown.
+
+The first SIGINT or SIGTERM stops it cleanly: what was read is applied, positions are saved and leases released. The second one ends
+the process at once, which loses nothing either. Health, readiness, metrics and status are served on http.listen.`,
+		Example: `  replicator run
+  replicator run --once                  copy, apply what the stream holds, and end
+  replicator run --dry-run               read and map everything, write nothing
+  replicator run --listen 127.0.0.1:8081 a second worker on the same machine`,
+		Args: none,
+		RunE: func(c *cobra.Command, _ []string) error {
+			f.listenSet = c.Flags().Changed("listen")
+			ctx, cancel := p.within(c.Context())
+			defer cancel()
+			return p.run(ctx, f)
+		},
+	}
+	flags := c.Flags()
+	flags.SortFlags = false
+	flags.BoolVar(&f.once, "once", false, "copy, drain the stream and end: when each open shard has given 10 empty pages in a row over --idle")
+	flags.DurationVar(&f.idle, "idle", 10*time.Second, "`DURATION` for which a shard must be empty before --once calls it drained; a heuristic, DynamoDB tells no end")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "read and map everything once; write nothing, not even the ledger")
+	flags.BoolVar(&f.noBackfill, "no-backfill", false, "do not copy existing items, only follow the stream")
+	flags.BoolVar(&f.acceptMapping, "accept-mapping-change", false, "begin a new generation under a changed mapping; the table then needs a load")
+	flags.BoolVar(&f.allowEmulator, "allow-emulator", false, "accept BIGTABLE_EMULATOR_HOST")
+	flags.StringVar(&f.listen, "listen", "", "`ADDRESS` of health, metrics and status instead of http.listen; off for none")
+	return c
+}
+
+// off tells whether the HTTP endpoints were switched off.
+func (f *runFlags) off() bool { return f.listenSet && (f.listen == "" || f.listen == "off") }
+
+func (p *program) run(ctx context.Context, f runFlags) error {
+	var overrides []config.Flag
+	if f.listenSet && !f.off() {
+		overrides = append(overrides, config.Flag{Name: "--listen", Key: "http.listen", Value: f.listen})
+	}
+	cfg, err := p.load(overrides...)
+	if err != nil {
+		return err
+	}
+	switch {
+	case f.idle <= 0:
+		return usage("--idle is not positive", "give a duration such as 10s")
+	case f.once && f.dryRun:
+		return usage("--once and --dry-run exclude each other", "a dry run ends by itself")
+	}
+	if err := config.CheckEnvironment(p.env, f.allowEmulator).Err(); err != nil {
+		return err
+	}
+	lines := backfill.NewRenderer(p.stderr, p.terminalWidth())
+	log, err := admin.Log{Format: cfg.Log.Format, Level: cfg.Log.Level, Terminal: p.terminalWidth() != nil}.New(lines)
+	if err != nil {
+		return err
+	}
+	var listener net.Listener
+	if !f.off() && !f.dryRun {
+		if listener, err = listen(cfg); err != nil {
+			return err
+		}
+		defer listener.Close()
+	}
+	w := &worker{program: p, cfg: cfg, flags: f, log: log, lines: lines, id: workerID()}
+	if err := w.connect(ctx); err != nil {
+		return err
+	}
+	defer w.target.Close()
+	if f.dryRun {
+		return w.dryRun(ctx)
+	}
+	return w.run(ctx, listener)
+}
+
+// listen opens the HTTP address before anything else is done: a second worker on one machine should learn at once that it needs
+// another one.
+func listen(cfg *config.Config) (net.Listener, error) {
+	l, err := net.Listen("tcp", cfg.HTTP.Listen)
+	if err == nil {
+		return l, nil
+	}
+	e := &diag.Error{Code: diag.CannotListen, Pos: cfg.Where("http.listen"), What: "cannot listen on " + cfg.HTTP.Listen, Err: err}
+	if errors.Is(err, syscall.EADDRINUSE) {
+		e.Cause = "the address is taken, by another worker perhaps"
+		e.Fix = "give each worker on a machine its own, for example --listen 127.0.0.1:0 for any free port, or --listen off"
+	}
+	return nil, e
+}
+
+// workerID is unique for every start of a process; leases carry it, so that an operator sees who holds what.
+func workerID() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return fmt.Sprintf("%s-%d-%s", host, os.Getpid(), random(3))
+}
+
+// random is so many random bytes in hex.
+func random(bytes int) string {
+	b := make([]byte, bytes)
+	_, _ = rand.Read(b) // it never fails, says its documentation
+	return hex.EncodeToString(b)
+}
+
+// worker is one process of the migration.
+type worker struct {
+	*program
+	cfg    *config.Config
+	flags  runFlags
+	log    *slog.Logger
+	lines  *backfill.Renderer
+	id     string
+	source *source
+	target *target
+	found  probed
+}
+
+// connect builds the clients, says where they lead, and asks both ends whether they are fit.
+func (w *worker) connect(ctx context.Context) error {
+	var err error
+	if w.source, err = connectSource(ctx, w.cfg); err != nil {
+		return err
+	}
+	_, _ = fmt.Fprintln(w.stderr, bothEnds(w.cfg, w.source.region, w.env))
+	if w.target, err = connectTarget(ctx, w.cfg); err != nil {
+		return err
+	}
+	probes := &prober{out: w.stderr, colored: w.colored(), cfg: w.cfg, source: w.source, target: w.target, worker: w.id, dry: w.flags.dryRun}
+	if w.found, err = probes.run(ctx); err != nil {
+		return errors.Join(err, w.target.Close())
+	}
+	return nil
+}
+
+// run replicates until ctx ends or, with --once, until everything is drained.
+func (w *worker) run(ctx context.Context, listener net.Listener) error {
+	opened, cancel := context.WithTimeout(ctx, probeTime)
+	ledger, err := checkpoint.Open(opened, ledgerStore(w.target, w.cfg), w.cfg.Name, checkpoint.Options{Worker: w.id, ID: random(16), Lease: w.cfg.State.Lease})
+	cancel()
+	if err != nil {
+		return explainLedger("cannot open the ledger in table "+w.cfg.State.Table, err)
+	}
+	var names []string
+	for _, t := range w.cfg.Tables {
+		names = append(names, t.From)
+	}
+	b := thisBuild()
+	metrics := admin.NewMetrics(admin.Build{Version: b.Version, Revision: b.Revision, GoVersion: b.Go})
+	health := admin.NewHealth(time.Now, names...)
+	health.TargetReached()
+	for _, name := range names {
+		health.SourceReached(name)
+	}
+	o := newObserver(metrics, health, w.log, w.lines, names)
+	parking := sink.NewParking(w.target.data.Records(w.cfg.State.Table), w.cfg.Name)
+	w.log.Info("started", admin.KeyWorker, w.id, admin.KeyVersion, b.Version)
+
+	// What runs beside the pipeline ends after it, so that a slow stop can still be watched.
+	beside, end := context.WithCancel(context.WithoutCancel(ctx))
+	side, sctx := errgroup.WithContext(beside)
+	side.Go(func() error { o.draw(sctx); return nil })
+	side.Go(func() error { w.survey(sctx, metrics, parking); return nil })
+	if listener != nil {
+		w.log.Info(demo.ListeningMessage, demo.AddressKey, listener.Addr().String())
+		handler := admin.Handler(admin.Options{Clock: time.Now, Health: health, Metrics: metrics,
+			Status: func(ctx context.Context) (any, error) { return gather(ctx, w.cfg, w.target, w.env, "", time.Now()) }})
+		side.Go(func() error { return admin.Serve(sctx, listener, handler, w.log) })
+	}
+	go func() {
+		select {
+		case <-ctx.Done():
+			health.Stopping()
+			w.log.Info("stopping", admin.KeyReason, context.Cause(ctx).Error())
+		case <-sctx.Done():
+		}
+	}()
+	err = explain("the migration cannot go on", pipeline.Run(ctx, w.options(ledger, parking, o)))
+	end()
+	if sideErr := side.Wait(); err == nil && sideErr != nil {
+		err = &diag.Error{Code: diag.CannotListen, What: "the HTTP endpoints failed", Err: sideErr, Exit: diag.ExitFailed}
+	}
+	if err != nil {
+		return err
+	}
+	return w.outcome(ctx, parking)
+}
+
+// options hands every key of the configuration to what obeys it.
+func (w *worker) options(ledger *checkpoint.Ledger, parking *sink.Parking, o *observer) pipeline.Options {
+	cfg := w.cfg
+	floors := &pipeline.Floors{}
+	policy := sink.Park
+	if cfg.Errors.OnBadItem == config.BadItemStop {
+		policy = sink.Stop
+	}
+	maxParked := cfg.Errors.StopAbove
+	if maxParked == 0 {
+		maxParked = -1 // none at all; the writer's zero means no limit
+	}
+	out := pipeline.Options{
+		Ledger: ledger, Floors: floors, Database: w.source.tables, Events: o.events(), Once: w.flags.once,
+		Writer: sink.NewWriter(sink.Options{
+			Table: w.target.data, Parking: parking, Floor: floors.Floor, OnBadItem: policy, MaxParked: maxParked,
+			MaxImageAge: cfg.State.TombstoneAge - imageMargin, Events: o.writes(),
+		}),
+		Open: func(arn string) cdc.Source { return w.source.stream(arn) },
+		Witness: func(table string) checkpoint.Store {
+			return checkpoint.Bigtable(w.target.data.Open(table), sink.LiveFamily)
+		},
+		Cluster: func(ctx context.Context) (string, error) {
+			profile, err := w.target.admin.Profile(ctx)
+			return profile.Cluster, err
+		},
+		Timing: w.flags.timing(),
+	}
+	for _, t := range w.found.tables {
+		out.Tables = append(out.Tables, pipeline.Table{
+			Mapping: t.mapping, MappingHash: cfg.Hash(t.config), AcceptMapping: w.flags.acceptMapping,
+			FromNow: t.config.Start == config.StartNow, Copy: !w.flags.noBackfill, Segments: cfg.Backfill.Segments,
+			// The limit is one for the process; the tables share it evenly.
+			RowsPerSecond: float64(cfg.Backfill.MaxRowsPerSecond) / float64(len(w.found.tables)),
+		})
+	}
+	return out
+}
+
+// imageMargin is how much younger than a tombstone's age an image must be to be put (DESIGN, tombstone life).
+const imageMargin = 48 * time.Hour
+
+// timing lets --idle decide how often an empty shard is asked: ten times within it, as its promise is ten empty pages.
+func (f *runFlags) timing() pipeline.Timing {
+	if !f.once {
+		return pipeline.Timing{}
+	}
+	const pages = 10
+	return pipeline.Timing{
+		Idle: f.idle, IdlePages: pages,
+		Poll: min(max(f.idle/pages, 20*time.Millisecond), time.Second),
+		Pass: min(max(f.idle/pages, 100*time.Millisecond), time.Second),
+	}
+}
+
+// outcome is the exit of a run that the pipeline ended in order.
+func (w *worker) outcome(ctx context.Context, parking *sink.Parking) error {
+	if ctx.Err() != nil {
+		var s signalled
+		if errors.As(context.Cause(ctx), &s) && s.Signal == syscall.SIGTERM && !w.flags.once {
+			// A service manager asked a service to end, and it did: for systemd and its like only 0 is that.
+			return nil
+		}
+		return ended(ctx)
+	}
+	if !w.flags.once {
+		return nil
+	}
+	w.resolve(ctx, parking)
+	s, err := gather(ctx, w.cfg, w.target, w.env, "", time.Now())
+	if err != nil {
+		return err
+	}
+	return s.verdict()
+}
+
+// surveyEvery is how often what only the ledger knows is brought to the metrics.
+const surveyEvery = 5 * time.Second
+
+// survey brings to the metrics what the ledger knows of the migration as a whole, and forgets parked items that a later change has
+// healed, until ctx ends.
+func (w *worker) survey(ctx context.Context, metrics *admin.Metrics, parking *sink.Parking) {
+	ticker := time.NewTicker(surveyEvery)
+	defer ticker.Stop()
+	for {
+		if s, err := gather(ctx, w.cfg, w.target, w.env, "", time.Now()); err == nil {
+			metrics.Phase(s.Phase)
+			for _, t := range s.Tables {
+				metrics.Parked(t.Source, t.Parked)
+				if !t.oldestRead.IsZero() {
+					metrics.LastPoll(t.Source, t.oldestRead)
+				}
+				if t.Parked > 0 {
+					w.resolve(ctx, parking)
+				}
+			}
+		} else if ctx.Err() == nil {
+			w.log.Debug("cannot read the ledger for the metrics", admin.KeyError, err.Error())
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// resolve forgets parked items that are healed. That it fails is told and no harm: they stay listed until the next time.
+func (w *worker) resolve(ctx context.Context, parking *sink.Parking) {
+	for _, t := range w.found.tables {
+		n, _, err := parking.Resolve(ctx, t.mapping, w.target.data)
+		if err != nil && ctx.Err() == nil {
+			w.log.Warn("cannot look after parked items", admin.KeyTable, t.config.From, admin.KeyError, err.Error())
+		}
+		if n > 0 {
+			w.log.Info("parked items are resolved by later changes", admin.KeyTable, t.config.From, admin.KeyItems, n)
+		}
+	}
+}

@@ -1,0 +1,309 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Options of a demo. Executable must be given; the other zero values are not defaults.
+type Options struct {
+	Items    int           // in the table before the copy
+	Duration time.Duration // of the live workload
+	Rate     float64       // changes a second of the live workload
+	Seed     uint64        // of items, workload and the embedded services
+	// Serve leaves the services listening after the comparison, until ctx ends.
+	Serve bool
+	// Verdict is called with the comparison, before the services are served. It may be nil.
+	Verdict func(Comparison)
+	// Executable is the program whose `run` the workers are.
+	Executable string
+	// Environment is what the workers inherit, as os.Environ gives it, with all that speaks to a cloud taken out.
+	Environment []string
+	// Log takes the narration.
+	Log io.Writer
+}
+
+// The limits of the parts that wait for something: nothing hangs, and what took too long is named.
+const (
+	copyLimit  = 60 * time.Second
+	drainLimit = 40 * time.Second
+)
+
+// demo is one run.
+type demo struct {
+	Options
+	dir      string
+	config   string
+	services *services
+	began    time.Time
+
+	mu      sync.Mutex
+	workers []*worker // all that were ever started
+}
+
+// Run runs the demo to its comparison. The error is about the demo itself; that the stores differ is the comparison's to say.
+// All processes and services it started are gone when it returns.
+func Run(ctx context.Context, o Options) (Comparison, error) {
+	d := &demo{Options: o, began: time.Now()}
+	dir, err := os.MkdirTemp("", "replicator-demo-")
+	if err != nil {
+		return Comparison{}, err
+	}
+	d.dir = dir
+	defer os.RemoveAll(dir)
+	if d.services, err = startServices(ctx, o.Seed); err != nil {
+		return Comparison{}, err
+	}
+	defer d.services.close()
+	defer d.killAll()
+	if d.config, err = writeConfiguration(dir); err != nil {
+		return Comparison{}, err
+	}
+	d.say("embedded DynamoDB and Streams on %s, embedded Bigtable on %s", d.services.endpoint, d.services.bigtable.Addr)
+	if err := makeTable(ctx, d.services.writes, o.Items, o.Seed); err != nil {
+		return Comparison{}, err
+	}
+	d.say("table %s: %d items with attributes of all ten types; its stream was enabled afterwards", tableName, o.Items)
+	if err := d.copy(ctx); err != nil {
+		return Comparison{}, err
+	}
+	if err := d.live(ctx); err != nil {
+		return Comparison{}, err
+	}
+	c, err := d.settle(ctx)
+	if err != nil {
+		return Comparison{}, err
+	}
+	if o.Verdict != nil {
+		o.Verdict(c)
+	}
+	if o.Serve {
+		d.serve(ctx)
+	}
+	return c, nil
+}
+
+// say writes a line of the narration.
+func (d *demo) say(format string, args ...any) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	_, _ = fmt.Fprintf(d.Log, "%5.1fs  %s\n", time.Since(d.began).Seconds(), fmt.Sprintf(format, args...))
+}
+
+// start adds a worker.
+func (d *demo) start(name string) (*worker, error) {
+	w, err := startWorker(name, d.Executable, d.dir, d.config, childEnvironment(d.Environment, d.dir, d.services))
+	if err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	d.workers = append(d.workers, w)
+	d.mu.Unlock()
+	d.say("worker %s started: process %d", name, w.cmd.Process.Pid)
+	return w, nil
+}
+
+func (d *demo) all() []*worker {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.workers[:len(d.workers):len(d.workers)]
+}
+
+func (d *demo) killAll() {
+	for _, w := range d.all() {
+		w.kill()
+	}
+}
+
+// healthy fails if a worker has ended by itself.
+func (d *demo) healthy() error {
+	for _, w := range d.all() {
+		if err := w.unexpected(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// observe sums up what the workers tell. Of a killed one, what it told last still counts: its changes are applied.
+func (d *demo) observe(ctx context.Context) sample {
+	var sum sample
+	for _, w := range d.all() {
+		s := w.observe(ctx)
+		sum.copied += s.copied
+		sum.applied += s.applied
+		sum.leases += s.leases
+	}
+	return sum
+}
+
+// progress is how the table stands, from the first worker that can be asked.
+func (d *demo) progress(ctx context.Context) progress {
+	for _, w := range d.all() {
+		if p, ok := w.status(ctx); ok {
+			return p
+		}
+	}
+	return progress{}
+}
+
+// until asks done again and again until it says yes, and calls each, if not nil, once a second.
+func (d *demo) until(ctx context.Context, limit time.Duration, what string, each func(), done func() bool) error {
+	const look = 200 * time.Millisecond
+	deadline, told := time.Now().Add(limit), time.Now()
+	for !done() {
+		if err := d.healthy(); err != nil {
+			return err
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%s: not within %s; the end of worker %s's log:\n%s", what, limit, d.all()[0].name, tail(d.all()[0].log, 15))
+		}
+		if each != nil && time.Since(told) >= time.Second {
+			told = time.Now()
+			each()
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(look):
+		}
+	}
+	return nil
+}
+
+// copy starts two workers and follows the copy of what is in the table.
+func (d *demo) copy(ctx context.Context) error {
+	for _, name := range []string{"a", "b"} {
+		if _, err := d.start(name); err != nil {
+			return err
+		}
+	}
+	began := time.Now()
+	err := d.until(ctx, copyLimit, "the copy", func() {
+		if s := d.observe(ctx); s.copied > 0 {
+			d.say("copied %.0f of %d items", s.copied, d.Items)
+		}
+	}, func() bool { return d.progress(ctx).Copy.State == "done" })
+	if err != nil {
+		return err
+	}
+	took := time.Since(began).Seconds()
+	d.say("copy done: %d items in %.1f s (%.0f items/s, workers' start included); from here on both workers follow the stream", d.Items, took, float64(d.Items)/took)
+	return nil
+}
+
+// live runs the workload and, beside it, what goes wrong.
+func (d *demo) live(ctx context.Context) error {
+	w := &workload{client: d.services.writes, rate: d.Rate, seed: d.Seed, next: d.Items}
+	d.say("live workload: %.0f changes/s for %s, a third of them on %d hot items", d.Rate, d.Duration, hotItems)
+	g, gctx := errgroup.WithContext(ctx)
+	ended := make(chan struct{})
+	before := d.observe(ctx).applied
+	g.Go(func() error {
+		defer close(ended)
+		return w.run(gctx, d.Duration)
+	})
+	g.Go(func() error { return d.trouble(gctx) })
+	g.Go(func() error { return d.narrate(gctx, ended, before, w) })
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	d.say("the application has stopped writing: %s", w)
+	return nil
+}
+
+// narrate tells throughput and lag once in a while until ended.
+func (d *demo) narrate(ctx context.Context, ended <-chan struct{}, before float64, w *workload) error {
+	const every = 2 * time.Second
+	last, lastAt := before, time.Now()
+	for {
+		select {
+		case <-ended:
+			return nil
+		case <-ctx.Done():
+			return nil // whoever ended it says why
+		case <-time.After(every):
+		}
+		if err := d.healthy(); err != nil {
+			return err
+		}
+		s := d.observe(ctx)
+		lag := "unknown"
+		if seconds := d.progress(ctx).Lag; seconds != nil {
+			lag = fmt.Sprintf("%.1f s", *seconds)
+		}
+		d.say("%d changes made, %.0f applied (%.0f/s), lag %s, %.0f leases", w.total(), s.applied-before,
+			(s.applied-last)/time.Since(lastAt).Seconds(), lag, s.leases)
+		last, lastAt = s.applied, time.Now()
+	}
+}
+
+// settle waits until nothing is left to apply, stops the workers and compares the stores.
+func (d *demo) settle(ctx context.Context) (Comparison, error) {
+	compare := func() (Comparison, error) { return Compare(ctx, d.services.reads, d.services.rows, tableName) }
+	// That the stream is drained cannot be asked; that the stores are equal can. So they are compared until they are, or until
+	// they had time enough.
+	deadline := time.Now().Add(drainLimit)
+	for {
+		applied := d.observe(ctx).applied
+		err := d.until(ctx, drainLimit, "the drain", nil, func() bool {
+			s := d.observe(ctx)
+			quiet := s.applied == applied
+			applied = s.applied
+			return quiet
+		})
+		if err != nil {
+			return Comparison{}, err
+		}
+		c, err := compare()
+		if err != nil {
+			return c, err
+		}
+		if c.Identical() {
+			d.say("drained")
+			break
+		}
+		if time.Now().After(deadline) {
+			d.say("not drained after %s", drainLimit)
+			break
+		}
+		d.say("%d rows are still behind", len(c.Differences))
+	}
+	var stopped []error
+	for _, w := range d.all() {
+		select {
+		case <-w.exited: // the killed one
+		default:
+			stopped = append(stopped, w.stop())
+		}
+	}
+	if err := errors.Join(stopped...); err != nil {
+		return Comparison{}, err
+	}
+	d.say("workers stopped; comparing both stores cell by cell")
+	c, err := compare()
+	if err != nil {
+		return c, err
+	}
+	d.say("%d items in the source, each in its row; %d rows of removed items hold nothing but a tombstone", c.Items, c.Tombstones)
+	return c, nil
+}
+
+// serve leaves the services to the user until ctx ends.
+func (d *demo) serve(ctx context.Context) {
+	d.say("the services stay until you interrupt; in another shell:")
+	d.mu.Lock()
+	for _, entry := range d.services.environment() {
+		_, _ = fmt.Fprintf(d.Log, "  export %s\n", entry)
+	}
+	_, _ = fmt.Fprintf(d.Log, "  %s run --config %s --allow-emulator\n", d.Executable, d.config)
+	d.mu.Unlock()
+	<-ctx.Done()
+}

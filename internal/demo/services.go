@@ -1,0 +1,133 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"cloud.google.com/go/bigtable/bttest"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/internal/dynamodbtest"
+	"github.com/dynamodb-bigtable/replicator/sink"
+)
+
+// region, project and instance are names only: the services are on loopback.
+const (
+	region   = "us-east-1"
+	project  = "demo"
+	instance = "demo"
+)
+
+// maxMessage is the size of a gRPC message that the embedded Bigtable takes; its own limit of 4 MiB is below that of a row.
+const maxMessage = 256 << 20
+
+// services are the two stores, and the clients of the demo itself.
+type services struct {
+	dynamo   *dynamodbtest.Server
+	http     *http.Server
+	endpoint string // of DynamoDB and its streams
+	bigtable *bttest.Server
+	writes   *dynamodb.Client // the application
+	reads    *backfill.Tables // for the comparison
+	rows     *sink.Bigtable   // for the comparison
+}
+
+// startServices starts both stores on free ports of loopback.
+func startServices(ctx context.Context, seed uint64) (*services, error) {
+	s := &services{dynamo: dynamodbtest.New(dynamodbtest.Options{Seed: seed, Region: region, InitialShards: 3})}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("embedded DynamoDB: %w", err)
+	}
+	s.endpoint = "http://" + listener.Addr().String()
+	s.http = &http.Server{Handler: s.dynamo, ReadHeaderTimeout: 10 * time.Second}
+	go func() { _ = s.http.Serve(listener) }() // ends with Close, whose error nobody needs
+	if s.bigtable, err = bttest.NewServer("127.0.0.1:0", grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage)); err != nil {
+		return nil, errors.Join(fmt.Errorf("embedded Bigtable: %w", err), s.close())
+	}
+	client := aws.Config{Region: region, Credentials: credentials.NewStaticCredentialsProvider("demo", "demo", ""), BaseEndpoint: &s.endpoint}
+	s.writes = dynamodb.NewFromConfig(client)
+	s.reads = backfill.NewTables(dynamodb.NewFromConfig(client, backfill.ClientOptions))
+	conn, err := grpc.NewClient("passthrough:///"+s.bigtable.Addr, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)))
+	if err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	if s.rows, err = sink.Connect(ctx, sink.Instance{Project: project, Instance: instance}, option.WithGRPCConn(conn)); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return s, nil
+}
+
+func (s *services) close() error {
+	var failed []error
+	if s.rows != nil {
+		failed = append(failed, s.rows.Close())
+	}
+	if s.bigtable != nil {
+		s.bigtable.Close()
+	}
+	return errors.Join(append(failed, s.http.Close())...)
+}
+
+// environment is what points the vendors' clients at the services.
+func (s *services) environment() []string {
+	return []string{
+		"AWS_ENDPOINT_URL_DYNAMODB=" + s.endpoint,
+		"AWS_ENDPOINT_URL_DYNAMODB_STREAMS=" + s.endpoint,
+		"AWS_REGION=" + region,
+		"AWS_ACCESS_KEY_ID=demo",
+		"AWS_SECRET_ACCESS_KEY=demo",
+		"BIGTABLE_EMULATOR_HOST=" + s.bigtable.Addr,
+	}
+}
+
+// configuration is the minimal one, with a lease that makes a takeover quick to watch.
+const configuration = `version: 1
+target:
+  project: ` + project + `
+  instance: ` + instance + `
+state:
+  lease: 5s
+tables:
+  - from: ` + tableName + `
+`
+
+// writeConfiguration writes the workers' files to dir: the configuration, and an empty one for the AWS SDK, which would otherwise
+// read that of the user.
+func writeConfiguration(dir string) (string, error) {
+	path := filepath.Join(dir, "replicator.yaml")
+	if err := os.WriteFile(path, []byte(configuration), 0o600); err != nil {
+		return "", err
+	}
+	return path, os.WriteFile(filepath.Join(dir, "aws"), nil, 0o600)
+}
+
+// childEnvironment is this process' environment without anything that speaks to either cloud or configures the program, and
+// with what points at the services.
+func childEnvironment(base []string, dir string, s *services) []string {
+	env := slices.DeleteFunc(slices.Clone(base), func(entry string) bool {
+		for _, prefix := range []string{"AWS_", "REPLICATOR_", "GOOGLE_", "BIGTABLE_", "PUBSUB_"} {
+			if strings.HasPrefix(entry, prefix) {
+				return true
+			}
+		}
+		return false
+	})
+	empty := filepath.Join(dir, "aws")
+	return append(append(env, "AWS_CONFIG_FILE="+empty, "AWS_SHARED_CREDENTIALS_FILE="+empty), s.environment()...)
+}

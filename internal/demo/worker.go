@@ -1,0 +1,242 @@
+package demo
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// stopTime is how long a worker may take for a clean stop before it is killed.
+const stopTime = 25 * time.Second
+
+// lifeTime ends workers that have lost their demo, if that was killed in a way that left it no chance to end them.
+const lifeTime = "15m"
+
+// worker is one process of the program, run as an operator would.
+type worker struct {
+	name string // a, b, …
+	cmd  *exec.Cmd
+	log  string // path of what it wrote to stderr
+
+	mu      sync.Mutex
+	address string // of its HTTP endpoints, once it has told
+	exited  chan struct{}
+	err     error // how it exited
+	killed  bool  // by us, on purpose
+	last    sample
+}
+
+// startWorker starts `run` on the configuration. Its HTTP port is free for the system to choose, and read from its log.
+func startWorker(name, executable, dir, configPath string, env []string) (*worker, error) {
+	w := &worker{name: name, log: filepath.Join(dir, "worker-"+name+".log"), exited: make(chan struct{})}
+	w.cmd = exec.Command(executable, "run", "--config", configPath, "--allow-emulator", "--listen", "127.0.0.1:0",
+		"--log-format", "json", "--log-level", "info", "--timeout", lifeTime)
+	w.cmd.Env = env
+	w.cmd.Dir = dir
+	file, err := os.Create(w.log)
+	if err != nil {
+		return nil, err
+	}
+	stderr, err := w.cmd.StderrPipe()
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	if err := w.cmd.Start(); err != nil {
+		return nil, errors.Join(fmt.Errorf("start worker %s: %w", name, err), file.Close())
+	}
+	go func() {
+		w.follow(stderr, file)
+		_ = file.Close()
+		w.err = w.cmd.Wait() // after all of stderr is read, as exec demands
+		close(w.exited)
+	}()
+	return w, nil
+}
+
+// ListeningMessage is the log line with which a worker tells the address of its endpoints, under AddressKey.
+const (
+	ListeningMessage = "listening"
+	AddressKey       = "address"
+)
+
+// follow copies the worker's log to a file and looks for its address.
+func (w *worker) follow(stderr io.Reader, file io.Writer) {
+	lines := bufio.NewReader(stderr)
+	for {
+		line, err := lines.ReadBytes('\n')
+		_, _ = file.Write(line)
+		var entry map[string]any
+		if json.Unmarshal(line, &entry) == nil && entry["message"] == ListeningMessage {
+			if address, ok := entry[AddressKey].(string); ok {
+				w.mu.Lock()
+				w.address = address
+				w.mu.Unlock()
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// kill ends the process at once, as a crash would.
+func (w *worker) kill() {
+	w.mu.Lock()
+	w.killed = true
+	w.mu.Unlock()
+	_ = w.cmd.Process.Kill() // it may be gone already
+	<-w.exited
+}
+
+// stop asks the process to end and waits for it.
+func (w *worker) stop() error {
+	if err := w.cmd.Process.Signal(os.Interrupt); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		w.kill() // not every system can interrupt a process
+		return nil
+	}
+	select {
+	case <-w.exited:
+		return nil
+	case <-time.After(stopTime):
+		w.kill()
+		return fmt.Errorf("worker %s did not stop within %s", w.name, stopTime)
+	}
+}
+
+// unexpected is an error if the worker has ended though nobody asked it to.
+func (w *worker) unexpected() error {
+	select {
+	case <-w.exited:
+	default:
+		return nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.killed {
+		return nil
+	}
+	return fmt.Errorf("worker %s ended by itself (%v); the end of its log:\n%s", w.name, w.err, tail(w.log, 15))
+}
+
+// tail is the end of a file.
+func tail(path string, lines int) string {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	all := strings.Split(strings.TrimSpace(string(text)), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "\n")
+}
+
+// sample is what a worker's metrics say at one moment.
+type sample struct {
+	copied  float64 // items
+	applied float64 // changes
+	leases  float64
+}
+
+// observe reads the worker's metrics. A worker that cannot be asked, because it is starting or gone, is as it last was, without
+// leases.
+func (w *worker) observe(ctx context.Context) sample {
+	w.mu.Lock()
+	address, s := w.address, w.last
+	w.mu.Unlock()
+	s.leases = 0
+	if address == "" {
+		return s
+	}
+	body, err := get(ctx, "http://"+address+"/metrics")
+	if err != nil {
+		return s
+	}
+	s = sample{}
+	for line := range strings.Lines(body) {
+		name, value, ok := metric(line)
+		if !ok {
+			continue
+		}
+		switch name {
+		case "replicator_backfill_items_copied_total":
+			s.copied += value
+		case "replicator_changes_applied_total":
+			s.applied += value
+		case "replicator_leases_held":
+			s.leases += value
+		}
+	}
+	w.mu.Lock()
+	w.last = s
+	w.mu.Unlock()
+	return s
+}
+
+// metric reads a line of Prometheus' text format. The series of the program have no blanks in their labels' values.
+func metric(line string) (name string, value float64, ok bool) {
+	series, text, found := strings.Cut(strings.TrimSpace(line), " ")
+	if !found || strings.HasPrefix(series, "#") {
+		return "", 0, false
+	}
+	name, _, _ = strings.Cut(series, "{")
+	value, err := strconv.ParseFloat(text, 64)
+	return name, value, err == nil
+}
+
+// progress is what a worker's status says of the table, from the ledger and so of all workers.
+type progress struct {
+	Copy struct {
+		State string `json:"state"`
+	} `json:"copy"`
+	Lag *float64 `json:"lag_seconds"` // nil if it cannot be told
+}
+
+// status asks the worker how the table stands; false if it cannot be asked.
+func (w *worker) status(ctx context.Context) (progress, bool) {
+	w.mu.Lock()
+	address := w.address
+	w.mu.Unlock()
+	if address == "" {
+		return progress{}, false
+	}
+	body, err := get(ctx, "http://"+address+"/api/v1/status")
+	if err != nil {
+		return progress{}, false
+	}
+	var status struct {
+		Tables []progress `json:"tables"`
+	}
+	if json.Unmarshal([]byte(body), &status) != nil || len(status.Tables) != 1 {
+		return progress{}, false
+	}
+	return status.Tables[0], true
+}
+
+// get reads a document of a worker.
+func get(ctx context.Context, url string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return "", err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, 4<<20))
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = errors.New(response.Status)
+	}
+	return string(body), err
+}
