@@ -18,6 +18,9 @@ func (t *table) follow(stop, ctx context.Context, lease *checkpoint.Lease, reade
 	at, committed := shard.Progress(), task.Mono(ctx)
 	for stop.Err() == nil {
 		page, sent, err := t.read(stop, ctx, reader, at.Position)
+		if stop.Err() != nil && err != nil {
+			break
+		}
 		if err != nil {
 			return err
 		}

@@ -141,7 +141,7 @@ func (k *rounds) complete(ctx context.Context) error {
 	if _, err := k.attend(ctx, d); err != nil {
 		return err
 	}
-	state, err := k.Ledger.Adopt(ctx, k.source) // a raise that its beginner did not complete
+	state, err := k.Ledger.Adopt(ctx, k.source)
 	if err != nil {
 		return err
 	}
@@ -156,6 +156,11 @@ func (k *rounds) complete(ctx context.Context) error {
 	}
 	if err := k.noteOpen(ctx, state); err != nil {
 		return err
+	}
+	if k.Heal != nil {
+		if err := k.Heal(ctx, k.Mapping); err != nil {
+			return err
+		}
 	}
 	k.began, k.last = true, began
 	return k.small(ctx)
@@ -361,6 +366,12 @@ func (k *rounds) small(ctx context.Context) error {
 	v, err := k.look(ctx)
 	if err != nil {
 		return err
+	}
+	if v.state.Adopted != v.state.Generation { // a raise that its beginner did not complete
+		if v.state, err = k.Ledger.Adopt(ctx, k.source); err != nil {
+			return err
+		}
+		k.bell.Ring()
 	}
 	var nodes []cdc.Node
 	done := map[string]bool{}
