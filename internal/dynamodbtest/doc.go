@@ -15,13 +15,30 @@
 // # What it promises
 //
 // Where the AWS documentation leaves a choice, the server takes the one that is
-// harder on its client. What it does not implement it refuses with a
-// ValidationException or UnknownOperationException that names it; nothing is
-// silently ignored. Given the same clock readings, seed and order of requests it
-// gives the same answers, including shard ids, sequence numbers and the order of
-// scans. It does not imitate throughput limits, propagation delays of tables, or
-// eventual consistency of reads: every read is consistent, and a table is active
-// as soon as it is created.
+// harder on its client: sequence numbers have gaps, restart from shard to shard if
+// asked, and the numbers that bound a shard belong to no record. What it does not
+// implement (indexes, backups, PartiQL, the legacy parameters that expressions
+// replaced, and more) it refuses with a ValidationException or
+// UnknownOperationException that names it; nothing is silently ignored. Given the
+// same clock readings, seed and order of requests it gives the same answers, including
+// shard ids, sequence numbers and the order of scans, which is that of the MD5 of the
+// partition key.
+//
+// It does not imitate throughput limits, propagation delays of tables, or eventual
+// consistency of reads: every read is consistent, and a table is active as soon as it
+// is created. Throttling is a Fault. Messages of errors are the service's own where they
+// are known, but never repeat values or keys.
+//
+// # Controls from another process
+//
+// With Options.Control, a POST to /_control/<name> does what the method of Server of
+// that name does, with its parameters as JSON; /_control/ alone answers with the names.
+//
+//	curl -X POST localhost:8000/_control/shards -d '{"table":"Orders"}'
+//	curl -X POST localhost:8000/_control/split -d '{"table":"Orders","shard":"shardId-…"}'
+//	curl -X POST localhost:8000/_control/hide-shard -d '{"table":"Orders","shard":"shardId-…","after":"90s"}'
+//	curl -X POST localhost:8000/_control/fail -d '{"fault":{"operation":"GetRecords","error":"LimitExceededException","times":3}}'
+//	curl -X POST localhost:8000/_control/advance-clock -d '{"duration":"25h"}'
 //
 // # Invariants
 //
@@ -36,8 +53,10 @@
 //
 // # Files
 //
-// The protocol is in server.go and error.go, tables in table.go and tableops.go,
-// items in itemops.go, batches and scans in batch.go and scan.go, streams in
-// stream.go, shard.go, iterator.go and streamops.go, faults and controls in fault.go, control.go
-// and controlhttp.go. Values and expressions have packages of their own.
+// server.go, operations.go, error.go and response.go are the protocol; tableops.go and
+// table.go the tables, index.go and key.go how items lie in them; write.go decides a
+// write, and itemops.go, batch.go and transaction.go are the operations that make them;
+// page.go, scan.go and query.go read; stream.go, shard.go, sequence.go, iterator.go and
+// streamops.go are the streams; ttl.go expires items; fault.go, control.go and
+// controlhttp.go are for tests. Values and expressions have packages of their own.
 package dynamodbtest

@@ -16,6 +16,7 @@ var operations = map[string]map[string]handler{
 		"ListTables":                operation((*Server).listTables),
 		"ListTagsOfResource":        operation((*Server).listTags),
 		"DescribeContinuousBackups": operation((*Server).describeBackups),
+		"DescribeLimits":            operation((*Server).describeLimits),
 		"DescribeTimeToLive":        operation((*Server).describeTTL),
 		"UpdateTimeToLive":          operation((*Server).updateTTL),
 		"PutItem":                   operation((*Server).putItem),
@@ -25,6 +26,8 @@ var operations = map[string]map[string]handler{
 		"BatchGetItem":              operation((*Server).batchGet),
 		"UpdateItem":                operation((*Server).updateItem),
 		"Query":                     operation((*Server).query),
+		"TransactWriteItems":        operation((*Server).transactWrite),
+		"TransactGetItems":          operation((*Server).transactGet),
 		"Scan":                      operation((*Server).scan),
 	},
 	serviceStreams: {

@@ -53,6 +53,7 @@ type Server struct {
 	tables  map[string]*table
 	streams map[string]*stream // by ARN; also of deleted tables
 	created uint64             // tables ever created, so that each draws its own numbers
+	tokens  map[string]transactToken
 }
 
 // New returns a Server without tables.
@@ -72,7 +73,7 @@ func New(opts Options) *Server {
 	if opts.FirstSequenceNumber == "" {
 		opts.FirstSequenceNumber = "100000000000000000001"
 	}
-	return &Server{opts: opts, tables: map[string]*table{}, streams: map[string]*stream{}}
+	return &Server{opts: opts, tables: map[string]*table{}, streams: map[string]*stream{}, tokens: map[string]transactToken{}}
 }
 
 // Now is the server's time: the clock plus what AdvanceClock added.

@@ -284,13 +284,14 @@ func (sh *shard) locate(req *getShardIteratorRequest, now time.Time) (int64, err
 // locateTime finds the first record at or after a time in Unix seconds. Where record
 // times went back, it is the earliest record that qualifies.
 func (sh *shard) locateTime(at float64, now time.Time) (int64, error) {
-	if math.IsNaN(at) || at*1000 > float64(now.UnixMilli()) {
+	ms := math.Round(at * 1000) // the service's precision, and free of binary fractions
+	if ms > float64(now.UnixMilli()) {
 		return 0, validation("Timestamp must not lie in the future")
 	}
-	if at*1000 < float64(now.Add(-retention).UnixMilli()) {
+	if ms < float64(now.Add(-retention).UnixMilli()) {
 		return horizon, nil
 	}
-	i := slices.IndexFunc(sh.records, func(r record) bool { return float64(r.second) >= at })
+	i := slices.IndexFunc(sh.records, func(r record) bool { return float64(r.second)*1000 >= ms })
 	if i < 0 {
 		return sh.end(), nil
 	}

@@ -64,6 +64,15 @@ func TestCreateAndDescribeTable(t *testing.T) {
 	}
 }
 
+func TestDescribeLimits(t *testing.T) {
+	f := newFixture(t, dynamodbtest.Options{})
+	out, err := f.db.DescribeLimits(f.ctx, &dynamodb.DescribeLimitsInput{})
+	f.noError(err)
+	if *out.TableMaxReadCapacityUnits != 40000 {
+		t.Errorf("%d units", *out.TableMaxReadCapacityUnits)
+	}
+}
+
 func TestCreateTableRefused(t *testing.T) {
 	f := newFixture(t, dynamodbtest.Options{})
 	def := func(pairs ...string) string {

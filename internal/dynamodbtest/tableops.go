@@ -447,13 +447,23 @@ func (s *Server) listTags(req *resourceRef) (any, error) {
 	return struct{ Tags []tag }{append([]tag{}, t.tags...)}, nil
 }
 
-// describeBackups says that there are none: this server keeps no backups.
+// describeBackups says that point-in-time recovery is off: this server keeps no backups.
 func (s *Server) describeBackups(ref *tableRef) (any, error) {
 	if _, err := s.find(*ref); err != nil {
 		return nil, err
 	}
 	return json.RawMessage(`{"ContinuousBackupsDescription":{"ContinuousBackupsStatus":"ENABLED",` +
 		`"PointInTimeRecoveryDescription":{"PointInTimeRecoveryStatus":"DISABLED"}}}`), nil
+}
+
+type noParameters struct{}
+
+func (*noParameters) subject() (string, string) { return "", "" }
+
+// describeLimits gives the initial quotas of an account; nothing enforces them here.
+func (s *Server) describeLimits(*noParameters) (any, error) {
+	return json.RawMessage(`{"AccountMaxReadCapacityUnits":80000,"AccountMaxWriteCapacityUnits":80000,` +
+		`"TableMaxReadCapacityUnits":40000,"TableMaxWriteCapacityUnits":40000}`), nil
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

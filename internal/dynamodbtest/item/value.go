@@ -28,9 +28,6 @@ var kindNames = [...]string{"", "S", "N", "B", "BOOL", "NULL", "SS", "NS", "BS",
 // String is the type's name in the wire form, such as "SS".
 func (k Kind) String() string { return kindNames[k] }
 
-// IsSet tells whether the type is one of the three set types.
-func (k Kind) IsSet() bool { return k == SS || k == NS || k == BS }
-
 func kindNamed(name string) Kind {
 	for k := S; k <= M; k++ {
 		if kindNames[k] == name {
