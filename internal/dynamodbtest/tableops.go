@@ -335,7 +335,6 @@ func (s *Server) deleteTable(ref *tableRef) (any, error) {
 
 type updateTableRequest struct {
 	tableRef
-	AttributeDefinitions      []attributeDefinition
 	BillingMode               string
 	ProvisionedThroughput     *throughput
 	StreamSpecification       *streamSpecification
