@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"context"
 	"encoding/json"
+	"errors"
 )
 
 // Keeper is the right to look after one table as a whole: to list its shards, beat its witness and load it.
@@ -54,7 +55,7 @@ func (l *Ledger) TakeSeat(ctx context.Context, s Seat) (*Keeper, error) {
 		record.Epoch++
 		return l.stamp(&record.header, &record), nil
 	}
-	t, held, err := l.begin(ctx, l.store, s.Row.Key, s.Row.Counter, encode, func() { k.record = record })
+	t, held, err := l.begin(ctx, l.store, s.Row.Key, s.Row.Counter, encode, func() bool { k.record = record; return false })
 	if err != nil {
 		return nil, err
 	}
@@ -87,11 +88,11 @@ func (k *Keeper) SaveScan(ctx context.Context, progress []byte) error {
 	return k.change(ctx, func(r *keeperRecord) { r.Scan = progress })
 }
 
-// Release gives the seat up after a clean stop.
+// Release gives the seat up after a clean stop. It may be repeated after an unknown outcome.
 func (k *Keeper) Release(ctx context.Context) error {
 	err := k.change(ctx, func(r *keeperRecord) { r.Owner = "" })
-	if err == nil {
-		k.lose(ErrLeaseLost)
+	if errors.Is(err, ErrLeaseLost) && k.current().Owner == "" {
+		return nil
 	}
 	return err
 }
@@ -102,5 +103,5 @@ func (k *Keeper) change(ctx context.Context, change func(*keeperRecord)) error {
 		next = k.current()
 		change(&next)
 		return k.ledger.stamp(&next.header, &next), nil
-	}, func() { k.record = next })
+	}, func() bool { k.record = next; return next.Owner == "" })
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
@@ -13,144 +12,6 @@ import (
 
 // ErrPositionBack is returned for a commit below the checkpoint (I3).
 var ErrPositionBack = errors.New("a checkpoint never moves back")
-
-// tenure is one holding of one row: the counter it expects, the time until which the lease may be trusted, and the write whose
-// outcome is not known yet, if there is one. A tenure that is lost never writes again; taking the row again makes another one
-// with another epoch (H45).
-type tenure struct {
-	ledger *Ledger
-	store  Store
-	key    string
-	end    context.CancelCauseFunc
-
-	turn    *task.Limit // one write at a time; it is held across calls of the store and guards what follows
-	counter uint64
-	pending *pending
-
-	mu    sync.Mutex    // guards what follows, and the record that apply changes
-	until time.Duration // how long the lease may be trusted, on the monotonic clock
-	lost  error
-}
-
-// pending is a write that was begun. While its outcome is unknown nothing else is written to the row.
-type pending struct {
-	data  []byte
-	sent  time.Duration
-	apply func()
-}
-
-// write makes the row hold what encode gives, once no earlier write is in doubt. Encode runs while the row is ours; apply runs
-// once the write took place.
-func (t *tenure) write(ctx context.Context, encode func() ([]byte, error), apply func()) error {
-	if err := t.turn.Acquire(ctx, 1); err != nil {
-		return err
-	}
-	defer t.turn.Release(1)
-	if _, err := t.trust(); err != nil {
-		return err
-	}
-	if t.pending != nil {
-		if err := t.settle(ctx); err != nil {
-			return err
-		}
-	}
-	data, err := encode()
-	if err != nil {
-		return err
-	}
-	t.pending = &pending{data: data, sent: task.Mono(ctx), apply: apply}
-	return t.settle(ctx)
-}
-
-// settle repeats the pending write, identically, until its outcome is known.
-func (t *tenure) settle(ctx context.Context) error {
-	done, err := t.ledger.swap(ctx, t.store, t.key, t.counter, t.pending.data)
-	if err != nil {
-		return err
-	}
-	if !done {
-		t.lose(ErrLeaseLost)
-		return ErrLeaseLost
-	}
-	p := t.pending
-	t.pending = nil
-	t.counter++
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	// Trusted from when the write was sent, not from when its answer came (H44): others count from when they see the counter
-	// change, which is later.
-	t.until = p.sent + t.ledger.lease - t.ledger.margin()
-	p.apply()
-	return nil
-}
-
-func (t *tenure) lose(cause error) {
-	t.mu.Lock()
-	if t.lost == nil {
-		t.lost = cause
-	}
-	t.mu.Unlock()
-	t.end(cause)
-}
-
-// Abandon ends the lease without a word to the ledger: others wait until it is over. After the last write of a lease it changes
-// nothing.
-func (t *tenure) Abandon() { t.lose(ErrLeaseLost) }
-
-// trust is until when the lease holds, or why it does not.
-func (t *tenure) trust() (time.Duration, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.until, t.lost
-}
-
-// keep renews until ctx ends or the lease is lost. The context of the lease ends when it can no longer be trusted, however the
-// renewals fare.
-func (t *tenure) keep(ctx context.Context, renew func(ctx context.Context) error) error {
-	third := t.ledger.lease / 3
-	for {
-		if err := task.Sleep(ctx, third); err != nil {
-			return nil
-		}
-		for {
-			until, lost := t.trust()
-			if lost != nil {
-				return lost
-			}
-			left := until - task.Mono(ctx)
-			if left <= 0 {
-				t.lose(ErrLeaseLost)
-				return ErrLeaseLost
-			}
-			if left > t.ledger.lease-t.ledger.margin()-third {
-				break // a commit has renewed it meanwhile
-			}
-			limited, cancel := task.WithTimeout(ctx, left)
-			err := renew(limited)
-			cancel()
-			if err == nil {
-				break
-			}
-			if task.Sleep(ctx, min(left, third/4)) != nil {
-				return nil // lost, or given up
-			}
-		}
-	}
-}
-
-// begin is the first write of a tenure: the row is taken from the counter it was seen with.
-func (l *Ledger) begin(ctx context.Context, store Store, key string, counter uint64, encode func() ([]byte, error), apply func()) (*tenure, context.Context, error) {
-	held, end := context.WithCancelCause(ctx)
-	t := &tenure{ledger: l, store: store, key: key, turn: task.NewLimit(1), counter: counter, end: end}
-	if err := t.write(ctx, encode, apply); err != nil {
-		end(err)
-		if errors.Is(err, ErrLeaseLost) {
-			return nil, nil, ErrTaken
-		}
-		return nil, nil, err
-	}
-	return t, held, nil
-}
 
 // Lease is the right to move one shard's checkpoint, for as long as its context lives.
 type Lease struct {
@@ -213,7 +74,7 @@ func (l *Ledger) Take(ctx context.Context, s Shard, parent *Shard) (*Lease, erro
 		}
 		return l.stamp(&s.header, &s), nil
 	}
-	t, held, err := l.begin(ctx, l.store, s.key(l), s.Counter, encode, func() { lease.shard = s })
+	t, held, err := l.begin(ctx, l.store, s.key(l), s.Counter, encode, func() bool { lease.shard = s; return false })
 	if err != nil {
 		return nil, err
 	}
@@ -250,33 +111,34 @@ func (l *Lease) Commit(ctx context.Context, p Progress) error {
 
 // Finish commits the last page of the shard: it is done.
 func (l *Lease) Finish(ctx context.Context, p Progress) error {
-	return l.conclude(ctx, func(s *Shard) error {
-		s.State, s.DoneAt = Done, task.Now(ctx).UTC()
+	return l.conclude(ctx, Done, func(s *Shard) error {
+		s.DoneAt = task.Now(ctx).UTC()
 		return s.advance(p)
 	})
 }
 
 // Declare makes the shard a gap. The caller raises the generation next; if it cannot, whoever sees the row does (Undeclared).
 func (l *Lease) Declare(ctx context.Context, loss Loss, reason string) error {
-	return l.conclude(ctx, func(s *Shard) error {
-		s.State, s.Loss, s.Reason, s.DoneAt = Lost, loss, reason, task.Now(ctx).UTC()
+	return l.conclude(ctx, Lost, func(s *Shard) error {
+		s.Loss, s.Reason, s.DoneAt = loss, reason, task.Now(ctx).UTC()
 		return nil
 	})
 }
 
 // Release gives the shard up after a clean stop: another worker may take it at once.
 func (l *Lease) Release(ctx context.Context) error {
-	return l.conclude(ctx, func(*Shard) error { return nil })
+	return l.conclude(ctx, Reading, func(*Shard) error { return nil })
 }
 
-// conclude is the last write of a lease.
-func (l *Lease) conclude(ctx context.Context, change func(*Shard) error) error {
+// conclude is the last write of a lease, which leaves the shard in the given state without an owner: the context of the lease
+// ends with it. It may be repeated after an unknown outcome, also when a renewal has settled that outcome in the meantime.
+func (l *Lease) conclude(ctx context.Context, state State, change func(*Shard) error) error {
 	err := l.change(ctx, func(s *Shard) error {
-		s.Owner = ""
+		s.State, s.Owner = state, ""
 		return change(s)
 	})
-	if err == nil {
-		l.lose(ErrLeaseLost)
+	if s := l.Shard(); errors.Is(err, ErrLeaseLost) && s.Owner == "" && s.State == state {
+		return nil
 	}
 	return err
 }
@@ -289,7 +151,7 @@ func (l *Lease) change(ctx context.Context, change func(*Shard) error) error {
 			return nil, err
 		}
 		return l.ledger.stamp(&next.header, &next), nil
-	}, func() { l.shard = next })
+	}, func() bool { l.shard = next; return next.Owner == "" })
 }
 
 func (s *Shard) advance(p Progress) error {

@@ -67,6 +67,9 @@ func Open(ctx context.Context, store Store, name string, o Options) (*Ledger, er
 	if name == "" || strings.Contains(name, "/") {
 		return nil, fmt.Errorf("checkpoint: %q cannot name a ledger", name)
 	}
+	if !o.ReadOnly && (o.Worker == "" || o.ID == "") {
+		return nil, errors.New("checkpoint: a ledger that is written to needs the name of the worker and an id")
+	}
 	if o.Lease == 0 {
 		o.Lease = 15 * time.Second
 	}

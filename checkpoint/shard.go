@@ -74,8 +74,11 @@ type Shard struct {
 
 func (s *Shard) key(l *Ledger) string { return l.shardPrefix(s.Source) + s.Label + "/" + s.ID }
 
-// Finished tells whether nobody will read the shard any more.
+// Finished tells whether nobody reads the shard any more, as it stands.
 func (s *Shard) Finished() bool { return s.State == Done || s.State == Lost }
+
+// settled tells whether nobody will ever read the shard any more: one that was trimmed is finished, but will be reopened.
+func (s *Shard) settled() bool { return s.State == Done || s.State == Lost && s.Loss != Trimmed }
 
 // Covers is an event time up to which everything of a finished shard's lineage is applied, and so a bound for what its children
 // may begin with: its last event, or the moment at which a listing last showed it open (zero if none did), both less Slack;
@@ -125,8 +128,9 @@ func (l *Ledger) Shards(ctx context.Context, source string) ([]Shard, error) {
 }
 
 // CreateShard adds the row of a shard that was discovered, waiting or, if it is not to be read, lost; if the row exists already,
-// nothing happens. Its generation needs no care here: Take stamps a row with the table's generation, which it reads just
-// before.
+// nothing happens. A raise that goes on at the same time may miss the row (H70). That needs no care here: nobody reads the
+// shard before Take, which stamps the row with the table's generation as read just before, and refuses the row of a stream
+// that was replaced; such a row is found by the next Adopt.
 func (l *Ledger) CreateShard(ctx context.Context, s Shard) error {
 	_, err := l.swap(ctx, l.store, s.key(l), 0, l.stamp(&s.header, &s))
 	return err

@@ -43,6 +43,9 @@ func decode(row Row, record any) error {
 	if err := json.Unmarshal(row.Data, &h); err != nil {
 		return fmt.Errorf("ledger row %q: %w", row.Key, err)
 	}
+	if h.Format < 1 {
+		return fmt.Errorf("ledger row %q holds no record of a ledger", row.Key)
+	}
 	if h.Format > Format {
 		return fmt.Errorf("ledger row %q: format %d, known is %d: %w", row.Key, h.Format, Format, ErrFormat)
 	}

@@ -68,11 +68,14 @@ func (s TableState) Loaded() bool {
 	return !s.NeedsLoad && s.Load.Generation == s.Generation && !s.Load.DoneAt.IsZero()
 }
 
+// reserve is what clocks may not use up: a worker whose clock is wrong by centuries must leave generations to raise to.
+const reserve = 1_000_000
+
 // NextGeneration is the generation after previous. It is at least the number of whole minutes since 1970, so that a ledger that
-// was begun anew outranks the one that was lost (H68).
+// was begun anew outranks the one that was lost (H68). After MaxGeneration there is none: it is returned again.
 func NextGeneration(previous uint32, now time.Time) uint32 {
-	next := max(previous+1, uint32(min(max(now.Unix()/60, 1), MaxGeneration)))
-	return min(next, MaxGeneration)
+	clock := uint32(min(max(now.Unix()/60, 1), MaxGeneration-reserve))
+	return max(min(previous, MaxGeneration-1)+1, clock)
 }
 
 // Table reads the record of a source table; false if there is none.
@@ -160,6 +163,9 @@ func (l *Ledger) Raise(ctx context.Context, source string, from uint32, gap Gap,
 		if change != nil {
 			change(s)
 		}
+		if s.Generation <= from || s.Generation > MaxGeneration {
+			return fmt.Errorf("checkpoint: no generation is left after %d", from)
+		}
 		return nil
 	})
 	if err != nil {
@@ -186,14 +192,15 @@ func noteGap(s *TableState, gap Gap) {
 
 // Adopt gives every unfinished shard of the table's stream the table's generation and a new epoch without an owner, until all
 // have it, and then says so in the table's record. Unfinished shards of another stream are lost: it was replaced (H24).
-// Anyone may complete an adoption that its beginner did not.
+// Anyone may complete an adoption that its beginner did not. It looks at the rows even when the record says that all is done,
+// because a row may have been created since by somebody who had not seen the raise.
 func (l *Ledger) Adopt(ctx context.Context, source string) (TableState, error) {
 	for range tries {
 		state, found, err := l.Table(ctx, source)
 		if err != nil {
 			return TableState{}, err
 		}
-		if !found || state.Adopted == state.Generation {
+		if !found || state.Generation == 0 {
 			return state, nil
 		}
 		shards, err := l.Shards(ctx, source)
@@ -212,6 +219,7 @@ func (l *Ledger) Adopt(ctx context.Context, source string) (TableState, error) {
 				s.Generation = state.Generation
 			} else {
 				s.State, s.Loss, s.Reason = Lost, Replaced, "the stream was replaced before the shard was read to its end"
+				s.DoneAt = task.Now(ctx).UTC()
 			}
 			if _, err := l.swap(ctx, l.store, s.key(l), s.Counter, l.stamp(&s.header, &s)); err != nil {
 				return TableState{}, err
@@ -219,6 +227,9 @@ func (l *Ledger) Adopt(ctx context.Context, source string) (TableState, error) {
 		}
 		if !settled {
 			continue
+		}
+		if state.Adopted == state.Generation {
+			return state, nil
 		}
 		generation := state.Generation
 		state, err = l.UpdateTable(ctx, source, func(s *TableState) error {
@@ -237,12 +248,13 @@ func (l *Ledger) Adopt(ctx context.Context, source string) (TableState, error) {
 	return TableState{}, ErrConflict
 }
 
-// CheckMapping compares the hash of a table's mapping with the stored one; the first time it is stored. A changed mapping is
+// CheckMapping compares the hash of a table's mapping with the stored one; until the first generation begins, and with it any
+// writing, it is stored as it comes. A changed mapping is
 // refused with ErrMappingChanged, or, if accept, begins a new generation, because what the old mapping wrote has to be asserted
 // again. From then on leases of this table are taken only while the ledger holds this hash (H60).
 func (l *Ledger) CheckMapping(ctx context.Context, source, hash string, accept bool) (TableState, error) {
 	state, err := l.UpdateTable(ctx, source, func(s *TableState) error {
-		if s.MappingHash == "" {
+		if s.MappingHash == "" || s.Generation == 0 {
 			s.MappingHash = hash
 		}
 		if s.MappingHash != hash && !accept {

@@ -5,8 +5,9 @@ import "time"
 // Watch judges other workers' leases by their rows' counters: a lease is over when its counter has not changed for a lease's
 // duration on the watcher's own monotonic clock. No two clocks need agree (H64).
 type Watch struct {
-	lease time.Duration
-	seen  map[string]sighting
+	lease  time.Duration
+	seats  map[string]sighting // by row key
+	shards map[string]sighting // of the last call of Free, by label and id
 }
 
 type sighting struct {
@@ -15,21 +16,25 @@ type sighting struct {
 }
 
 // NewWatch returns a watch that has seen nothing: what it sees first counts as renewed just then.
-func (l *Ledger) NewWatch() *Watch { return &Watch{lease: l.lease, seen: map[string]sighting{}} }
+func (l *Ledger) NewWatch() *Watch { return &Watch{lease: l.lease, seats: map[string]sighting{}} }
 
-// Expired notes the row's counter and tells whether it has stood still for a lease's duration.
-func (w *Watch) Expired(key string, counter uint64, now time.Duration) bool {
-	s, ok := w.seen[key]
-	if !ok || s.counter != counter {
-		w.seen[key] = sighting{counter, now}
-		return false
+// sees is the sighting of a row whose counter is read as counter at now, after an earlier one if there is any.
+func sees(before sighting, found bool, counter uint64, now time.Duration) sighting {
+	if found && before.counter == counter {
+		return before
 	}
-	return now-s.since >= w.lease
+	return sighting{counter, now}
 }
+
+// over tells whether the row has stood still for a lease's duration.
+func (w *Watch) over(s sighting, now time.Duration) bool { return now-s.since >= w.lease }
 
 // SeatFree tells whether a table's keeper seat may be taken.
 func (w *Watch) SeatFree(s Seat, now time.Duration) bool {
-	return w.Expired(s.Row.Key, s.Row.Counter, now) || s.Owner() == ""
+	before, found := w.seats[s.Row.Key]
+	seen := sees(before, found, s.Row.Counter, now)
+	w.seats[s.Row.Key] = seen
+	return s.Owner() == "" || w.over(seen, now)
 }
 
 // Available is a shard that may be leased, with its parent's row if there is one.
@@ -40,7 +45,8 @@ type Available struct {
 
 // Free are the shards of the stream named label that may be leased now, in the order given: unfinished, without an owner or with one
 // whose lease is over, and with a parent that is finished (or that the ledger does not know: roots, and children of rows that
-// were removed). A child never starts before its parent is finished (H12).
+// were removed). A child never starts before its parent is finished (H12); a trimmed parent is read on first, once it is
+// reopened. Shards holds all rows of the table: what is not among them is forgotten.
 func (w *Watch) Free(shards []Shard, label string, now time.Duration) []Available {
 	rows := make(map[string]*Shard, len(shards))
 	for i := range shards {
@@ -49,16 +55,20 @@ func (w *Watch) Free(shards []Shard, label string, now time.Duration) []Availabl
 		}
 	}
 	var free []Available
+	before := w.shards
+	w.shards = make(map[string]sighting, len(rows)) // rows of ended shards are removed: a watch must not grow with the stream
 	for _, s := range shards {
 		if s.Label != label || s.Finished() {
 			continue
 		}
-		expired := w.Expired(s.Label+"/"+s.ID, s.Counter, now)
-		if s.Owner != "" && !expired {
+		key := s.Label + "/" + s.ID
+		earlier, found := before[key]
+		w.shards[key] = sees(earlier, found, s.Counter, now)
+		if s.Owner != "" && !w.over(w.shards[key], now) {
 			continue
 		}
 		parent := rows[s.Parent]
-		if parent != nil && !parent.Finished() {
+		if parent != nil && !parent.settled() {
 			continue
 		}
 		free = append(free, Available{Shard: s, Parent: parent})

@@ -54,6 +54,13 @@ func (l *Ledger) Claim(ctx context.Context, source string, store Store, key stri
 }
 
 func (l *Ledger) witness(ctx context.Context, source string, store Store, key string, claim bool) (Verdict, Witness, error) {
+	l.mu.Lock()
+	mine := l.claimed[source]
+	l.mu.Unlock()
+	table, _, err := l.Table(ctx, source)
+	if err != nil {
+		return Fine, Witness{}, err
+	}
 	row, found, err := readRow(ctx, store, key)
 	if err != nil {
 		return Fine, Witness{}, err
@@ -64,19 +71,12 @@ func (l *Ledger) witness(ctx context.Context, source string, store Store, key st
 			return Fine, Witness{}, err
 		}
 	}
-	table, _, err := l.Table(ctx, source)
-	if err != nil {
-		return Fine, Witness{}, err
-	}
-	l.mu.Lock()
-	mine := l.claimed[source]
-	l.mu.Unlock()
 	if found && mine && w.Ledger != l.id {
 		// It was ours since this process started. Two live pipelines would take it from each other for ever.
 		return Fine, w, ErrForeignPipeline
 	}
 	if verdict := Judge(w, found, l.id, table); verdict != Fine && !claim {
-		return verdict, w, nil
+		return verdict, w, l.unchanged(ctx, table)
 	}
 	if claim && w.Generation > table.Generation {
 		return LedgerBehind, w, fmt.Errorf("%w: the witness is of generation %d, the table of %d", ErrConflict, w.Generation, table.Generation)
@@ -106,5 +106,16 @@ func (l *Ledger) mirror(ctx context.Context, source string, beat uint64) error {
 		s.WitnessBeat = max(s.WitnessBeat, beat)
 		return nil
 	})
+	return err
+}
+
+// unchanged fails with ErrConflict if the table's record has moved on since it was read as before. The witness was read in
+// between: a verdict on it against a record of another time is worth nothing. A worker that stood still there for longer
+// than a lease would declare a gap that is none.
+func (l *Ledger) unchanged(ctx context.Context, before TableState) error {
+	now, _, err := l.Table(ctx, before.Source)
+	if err == nil && (now.WitnessBeat != before.WitnessBeat || now.Generation != before.Generation) {
+		err = fmt.Errorf("%w: the witness was read while somebody else beat", ErrConflict)
+	}
 	return err
 }
