@@ -29,6 +29,10 @@ type rehearsalReport struct {
 	Unmappable map[string]int64 `json:"unmappable"` // by reason
 }
 
+// rehearsalPoll is the wait after an empty page: a shard allows five reads a second, over all its readers.
+// Source: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Limits.html
+const rehearsalPoll = 250 * time.Millisecond
+
 // dryRun reads and maps every table and says what a run would do. Nothing is written.
 func (w *worker) dryRun(ctx context.Context) error {
 	var names []string
@@ -38,7 +42,8 @@ func (w *worker) dryRun(ctx context.Context) error {
 	b := thisBuild()
 	o := newObserver(admin.NewMetrics(admin.Build{Version: b.Version, Revision: b.Revision, GoVersion: b.Go}),
 		admin.NewHealth(time.Now, names...), w.log, w.lines, names)
-	options := pipeline.Options{Database: w.source.tables, Events: o.events(), Open: func(arn string) cdc.Source { return w.source.stream(arn) }}
+	options := pipeline.Options{Database: w.source.tables, Events: o.events(), Open: func(arn string) cdc.Source { return w.source.stream(arn) },
+		Timing: pipeline.Timing{Poll: rehearsalPoll}}
 	var reports []rehearsalReport
 	g, gctx := errgroup.WithContext(ctx)
 	drawn, stop := context.WithCancel(gctx)

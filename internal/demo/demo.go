@@ -275,6 +275,11 @@ func (d *demo) settle(ctx context.Context) (Comparison, error) {
 			break
 		}
 		d.say("%d rows are still behind", len(c.Differences))
+		select {
+		case <-ctx.Done():
+			return Comparison{}, context.Cause(ctx)
+		case <-time.After(time.Second):
+		}
 	}
 	var stopped []error
 	for _, w := range d.all() {

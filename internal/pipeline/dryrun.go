@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
@@ -29,6 +28,8 @@ const (
 	// rehearsalPages is how many empty pages in a row a dry run takes for the end of an open shard: it wants a good part of the
 	// stream, not all of it.
 	rehearsalPages = 3
+	// rehearsalShards is how many shards are read side by side.
+	rehearsalShards = 16
 	// rehearsalReasons bounds how many different reasons are told apart; sizes make them differ.
 	rehearsalReasons = 100
 	otherReasons     = "other reasons"
@@ -103,7 +104,7 @@ func (r *rehearsal) load(ctx context.Context, estimate int64) error {
 	return err
 }
 
-// stream reads the listed shards one after the other. What is trimmed or gone meanwhile would be no gap of a run that begins
+// stream reads the listed shards. What is trimmed or gone meanwhile would be no gap of a run that begins
 // now, and is passed over.
 func (r *rehearsal) stream(ctx context.Context, source cdc.Source) error {
 	var listing cdc.Listing
@@ -115,17 +116,17 @@ func (r *rehearsal) stream(ctx context.Context, source cdc.Source) error {
 		return err
 	}
 	r.found.Shards = len(listing.Shards)
+	g := task.NewGroup(ctx, rehearsalShards)
 	for _, shard := range listing.Shards {
-		err := r.shard(ctx, &cdc.Reader{Source: source, Shard: shard.ID})
-		var read *cdc.Error
-		if errors.As(err, &read) && (read.Reason == cdc.Trimmed || read.Reason == cdc.NotFound) {
-			continue
-		}
-		if err != nil {
+		g.Go("read "+shard.ID, func(ctx context.Context) error {
+			err := r.shard(ctx, &cdc.Reader{Source: source, Shard: shard.ID})
+			if cdc.Is(err, cdc.Trimmed) || cdc.Is(err, cdc.NotFound) {
+				return nil
+			}
 			return err
-		}
+		})
 	}
-	return nil
+	return g.Wait()
 }
 
 func (r *rehearsal) shard(ctx context.Context, reader *cdc.Reader) error {

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
+	"github.com/dynamodb-bigtable/replicator/sink"
+)
+
+// Every error that ends a run has a code, and with it a cause, a fix, a page and an exit status.
+func TestExplain(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		code string
+		exit int
+	}{
+		{checkpoint.ErrMappingChanged, diag.MappingChanged, 2},
+		{checkpoint.ErrLedgerExchanged, diag.LedgerLost, 1},
+		{checkpoint.ErrForeignPipeline, diag.TargetTaken, 1},
+		{checkpoint.ErrClusterChanged, diag.ClusterChanged, 1},
+		{checkpoint.ErrFormat, diag.LedgerUnreadable, 1},
+		{sink.ErrParkedLimit, diag.ParkedLimit, 1},
+		{&sink.BadItem{Source: "T", Reason: "too long"}, diag.BadItemStop, 1},
+		{&pipeline.StreamError{Table: "T"}, diag.StreamDisabled, 1},
+		{&pipeline.StreamError{Table: "T", View: "KEYS_ONLY"}, diag.StreamViewUnusable, 1},
+		{&cdc.Error{Op: "GetRecords", Reason: cdc.Denied, Err: errors.New("denied")}, diag.SourceDenied, 1},
+		{&cdc.Error{Op: "GetRecords", Reason: cdc.Unavailable, Err: errors.New("gone")}, diag.SourceUnreachable, 1},
+		{&sink.Error{Op: "ReadRows", Reason: sink.Denied, Code: "PermissionDenied"}, diag.TargetDenied, 1},
+		{&sink.Error{Op: "ReadRows", Reason: sink.Permanent, Code: "NotFound"}, diag.TargetNotFound, 1},
+		{&sink.Error{Op: "CheckAndMutateRow", Reason: sink.Permanent, Code: "FailedPrecondition"}, diag.ProfileNoTxn, 1},
+		{&sink.Error{Op: "ReadRows", Reason: sink.Unknown, Code: "Unavailable"}, diag.TargetUnreachable, 1},
+		{&sink.SchemaError{Problem: sink.MissingTable, Table: "T"}, diag.TargetTableMissing, 1},
+		{&sink.SchemaError{Problem: sink.MissingFamily, Table: "T", Family: "d"}, diag.FamilyMissing, 1},
+		{&sink.SchemaError{Problem: sink.EatsVersions, Table: "T", Family: "_cdc"}, diag.FamilyGC, 1},
+		{&sink.SchemaError{Problem: sink.WrongAge, Table: "T", Family: "_cdc_gone"}, diag.FamilyGC, 1},
+		{&sink.ProfileError{Problem: sink.MultiCluster}, diag.ProfileMulti, 1},
+		{&sink.ProfileError{Problem: sink.NoTransactions}, diag.ProfileNoTxn, 1},
+		{&sink.ProfileError{Problem: sink.MissingProfile}, diag.TargetNotFound, 1},
+	} {
+		got := explain("something failed", fmt.Errorf("in a step: %w", c.err))
+		if !diag.Has(got, c.code) || diag.ExitCode(got) != c.exit {
+			t.Errorf("%v: %v with exit status %d; want %s and %d", c.err, got, diag.ExitCode(got), c.code, c.exit)
+		}
+	}
+}
+
+func TestExplainLedger(t *testing.T) {
+	for code, want := range map[codes.Code]string{
+		codes.PermissionDenied:   diag.TargetDenied,
+		codes.NotFound:           diag.TargetNotFound,
+		codes.FailedPrecondition: diag.ProfileNoTxn,
+		codes.Unavailable:        diag.TargetUnreachable,
+	} {
+		if err := explainLedger("what", fmt.Errorf("read: %w", status.Error(code, "why"))); !diag.Has(err, want) {
+			t.Errorf("%s: %v, want %s", code, err, want)
+		}
+	}
+	if err := explainLedger("what", checkpoint.ErrFormat); !diag.Has(err, diag.LedgerUnreadable) {
+		t.Errorf("a newer format: %v", err)
+	}
+	if explain("what", nil) != nil {
+		t.Error("no error is none")
+	}
+	unforeseen := errors.New("unforeseen")
+	if explain("what", unforeseen) != unforeseen {
+		t.Error("what nobody foresaw must stay as it is")
+	}
+}
+
+func TestAWSEndpoint(t *testing.T) {
+	for value, want := range map[string]string{
+		"":                      "",
+		"http://localhost:8000": "EMULATOR localhost:8000",
+		"https://vpce-1.dynamodb.eu-west-1.vpce.amazonaws.com": "vpce-1.dynamodb.eu-west-1.vpce.amazonaws.com",
+		"http://amazonaws.com.example":                         "EMULATOR amazonaws.com.example",
+	} {
+		got := awsEndpoint(func(name string) (string, bool) { return value, name == "AWS_ENDPOINT_URL_DYNAMODB" && value != "" })
+		if got != want {
+			t.Errorf("%q: %q, want %q", value, got, want)
+		}
+	}
+}

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+)
+
+var noon = time.Date(2026, 11, 2, 12, 0, 0, 0, time.UTC)
+
+func ago(d time.Duration) time.Time { return noon.Add(-d) }
+
+// judged is the status of one table.
+func judged(in tableInput) *migration {
+	cfg := &config.Config{Name: "test", Target: config.Target{Project: "p", Instance: "i"}, State: config.State{Lease: 15 * time.Second}}
+	m := newMigration(cfg, func(string) (string, bool) { return "", false }, noon)
+	m.add(config.Table{From: "Orders", To: "Orders"}, in)
+	m.conclude()
+	return m
+}
+
+func loadedTable() checkpoint.TableState {
+	return checkpoint.TableState{Source: "Orders", Label: "L", Generation: 7, Adopted: 7, Listed: 7,
+		Load: checkpoint.Load{Generation: 7, StartedAt: ago(time.Hour), DoneAt: ago(50 * time.Minute), Items: 10, Estimate: 10}}
+}
+
+func TestPhase(t *testing.T) {
+	running, elder, lost, raised := loadedTable(), loadedTable(), loadedTable(), loadedTable()
+	running.Load.DoneAt = time.Time{}
+	elder.Load.Generation = 6
+	lost.NeedsLoad, lost.Reason = true, "trimmed"
+	raised.Adopted = 6
+	for _, c := range []struct {
+		name string
+		in   tableInput
+		want string
+	}{
+		{"nothing was started", tableInput{}, "prepare"},
+		{"no load yet", tableInput{found: true, state: checkpoint.TableState{Generation: 7, Adopted: 7}}, "copy"},
+		{"a load that runs", tableInput{found: true, state: running}, "copy"},
+		{"a load of an older generation", tableInput{found: true, state: elder}, "copy"},
+		{"loaded", tableInput{found: true, state: loadedTable()}, "in_sync"},
+		{"loaded, but changes were lost", tableInput{found: true, state: lost}, "copy"},
+		{"a generation that not all shards carry", tableInput{found: true, state: raised}, "copy"},
+	} {
+		m := judged(c.in)
+		if m.Phase != c.want || m.Tables[0].Phase != c.want {
+			t.Errorf("%s: %s, table %s; want %s", c.name, m.Phase, m.Tables[0].Phase, c.want)
+		}
+	}
+}
+
+func TestLag(t *testing.T) {
+	shard := func(id string, change func(*checkpoint.Shard)) checkpoint.Shard {
+		s := checkpoint.Shard{ID: id, Label: "L", State: checkpoint.Reading}
+		change(&s)
+		return s
+	}
+	caughtUp := shard("1", func(s *checkpoint.Shard) {
+		s.ReadAt, s.CaughtUp, s.EventTime = ago(2*time.Second), true, ago(time.Hour)
+	})
+	behind := shard("2", func(s *checkpoint.Shard) { s.ReadAt, s.EventTime = ago(time.Second), ago(10*time.Minute) })
+	unread := shard("3", func(s *checkpoint.Shard) { s.State = checkpoint.Waiting })
+	child := shard("4", func(s *checkpoint.Shard) { s.State, s.Parent = checkpoint.Waiting, "2" })
+	done := shard("5", func(s *checkpoint.Shard) { s.State, s.DoneAt = checkpoint.Done, ago(30*time.Second) })
+	orphan := shard("6", func(s *checkpoint.Shard) { s.State, s.Parent = checkpoint.Waiting, "5" })
+	replaced := shard("7", func(s *checkpoint.Shard) { s.Label, s.EventTime = "older", ago(20*time.Hour) })
+	for _, c := range []struct {
+		name      string
+		shards    []checkpoint.Shard
+		want      float64 // negative: unknown
+		estimated bool
+	}{
+		{"no shard", nil, -1, false},
+		{"an empty page two seconds ago, whatever the last change", []checkpoint.Shard{caughtUp}, 2, true},
+		{"the one that is behind counts", []checkpoint.Shard{caughtUp, behind}, 600, false},
+		{"a child waits for a parent that is behind", []checkpoint.Shard{behind, child}, 600, false},
+		{"a child whose parent is done was not read since", []checkpoint.Shard{done, orphan}, 30, true},
+		{"of a root that was never read nothing is known", []checkpoint.Shard{caughtUp, unread}, -1, false},
+		{"a replaced stream does not count", []checkpoint.Shard{caughtUp, replaced}, 2, true},
+	} {
+		got := judged(tableInput{found: true, state: loadedTable(), shards: c.shards}).Tables[0]
+		switch {
+		case c.want < 0 && got.LagSeconds == nil && got.HeadroomSeconds == nil:
+		case c.want >= 0 && got.LagSeconds != nil && *got.LagSeconds == c.want && got.LagEstimated == c.estimated && *got.HeadroomSeconds == 86400-c.want:
+		default:
+			t.Errorf("%s: lag %s, estimated %t; want %v, %t", c.name, got.lagText(), got.LagEstimated, c.want, c.estimated)
+		}
+	}
+}
+
+func TestNextSteps(t *testing.T) {
+	owned := checkpoint.Shard{ID: "1", Label: "L", State: checkpoint.Reading, Owner: "w1", ReadAt: ago(time.Second), CaughtUp: true}
+	stale := owned
+	stale.ReadAt = ago(time.Hour)
+	lost := loadedTable()
+	lost.NeedsLoad = true
+	for _, c := range []struct {
+		name string
+		in   tableInput
+		want []string // commands
+	}{
+		{"nothing was started", tableInput{}, []string{"replicator run"}},
+		{"all is well", tableInput{found: true, state: loadedTable(), shards: []checkpoint.Shard{owned}}, nil},
+		{"nobody reads", tableInput{found: true, state: loadedTable()}, []string{"replicator run"}},
+		{"whoever reads does not get on", tableInput{found: true, state: loadedTable(), shards: []checkpoint.Shard{stale}}, []string{"replicator run"}},
+		{"items are parked", tableInput{found: true, state: loadedTable(), shards: []checkpoint.Shard{owned}, parked: 2}, []string{"replicator parked list --table Orders"}},
+		{"changes were lost", tableInput{found: true, state: lost, shards: []checkpoint.Shard{owned}}, []string{"replicator run -c OTHER.yaml"}},
+	} {
+		m := judged(c.in)
+		var got []string
+		for _, s := range m.NextSteps {
+			got = append(got, s.Command)
+		}
+		if len(got) != len(c.want) || len(got) == 1 && got[0] != c.want[0] {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+	if m := judged(tableInput{found: true, state: loadedTable(), shards: []checkpoint.Shard{owned}}); m.Workers != 1 || m.Leases != 1 {
+		t.Errorf("%d workers with %d leases, want one of each", m.Workers, m.Leases)
+	}
+}
+
+func TestVerdict(t *testing.T) {
+	lost := loadedTable()
+	lost.NeedsLoad = true
+	if err := judged(tableInput{found: true, state: loadedTable()}).verdict(); err != nil {
+		t.Errorf("all is well, but: %v", err)
+	}
+	for _, c := range []struct {
+		in   tableInput
+		code string
+	}{
+		{tableInput{found: true, state: lost}, diag.NeedsLoad},
+		{tableInput{found: true, state: loadedTable(), parked: 1}, diag.ItemsParked},
+	} {
+		err := judged(c.in).verdict()
+		if !diag.Has(err, c.code) || diag.ExitCode(err) != diag.ExitNo {
+			t.Errorf("%v: want %s and exit status %d", err, c.code, diag.ExitNo)
+		}
+	}
+}

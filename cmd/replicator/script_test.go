@@ -1,0 +1,258 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/bigtable/bttest"
+	"github.com/rogpeppe/go-internal/testscript"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/dynamodb-bigtable/replicator/internal/dynamodbtest"
+	"github.com/dynamodb-bigtable/replicator/sink"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"replicator": main})
+}
+
+// TestScripts runs the program as a user would, one process per command, against services embedded in this process.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"exits":    exits,
+			"services": withServices,
+			"table":    withTable,
+			"put":      func(ts *testscript.TestScript, _ bool, args []string) { eachItem(ts, args, "PutItem", "Item") },
+			"delete":   func(ts *testscript.TestScript, _ bool, args []string) { eachItem(ts, args, "DeleteItem", "Key") },
+			"putlong":  putLong,
+			"split":    split,
+			"trim":     trim,
+			"rows":     printRows,
+			"occupy":   occupy,
+		},
+		Setup: func(env *testscript.Env) error {
+			// The AWS SDK must find neither the user's files nor an instance's metadata service.
+			env.Setenv("AWS_CONFIG_FILE", "/nowhere")
+			env.Setenv("AWS_SHARED_CREDENTIALS_FILE", "/nowhere")
+			env.Setenv("AWS_EC2_METADATA_DISABLED", "true")
+			env.Values[slotKey{}] = &slot{}
+			return nil
+		},
+	})
+}
+
+// exits CODE COMMAND… runs a command and checks its exit status.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE COMMAND…")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	err = ts.Exec(args[1], args[2:]...)
+	got := 0
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		got = exit.ExitCode()
+	} else if err != nil {
+		ts.Fatalf("cannot run %s: %v", args[1], err)
+	}
+	if got != want {
+		ts.Fatalf("exit status %d, want %d", got, want)
+	}
+}
+
+// embedded are the services of one script.
+type embedded struct {
+	dynamo   *dynamodbtest.Server
+	endpoint string
+	bigtable *bttest.Server
+}
+
+func startEmbedded() (*embedded, func(), error) {
+	s := &embedded{dynamo: dynamodbtest.New(dynamodbtest.Options{Seed: 1})}
+	server := httptest.NewServer(s.dynamo)
+	s.endpoint = server.URL
+	var err error
+	s.bigtable, err = bttest.NewServer("127.0.0.1:0", grpc.MaxRecvMsgSize(1<<28), grpc.MaxSendMsgSize(1<<28))
+	if err != nil {
+		server.Close()
+		return nil, nil, err
+	}
+	return s, func() { s.bigtable.Close(); server.CloseClientConnections(); server.Close() }, nil
+}
+
+func (s *embedded) environment() []string {
+	return []string{
+		"AWS_ENDPOINT_URL_DYNAMODB=" + s.endpoint, "AWS_ENDPOINT_URL_DYNAMODB_STREAMS=" + s.endpoint,
+		"AWS_REGION=us-east-1", "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "BIGTABLE_EMULATOR_HOST=" + s.bigtable.Addr,
+	}
+}
+
+// call makes one request to the embedded DynamoDB, as its clients do.
+func (s *embedded) call(operation string, request any) error {
+	body, err := json.Marshal(request)
+	if err != nil {
+		return err
+	}
+	r, err := http.NewRequest(http.MethodPost, s.endpoint, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("X-Amz-Target", "DynamoDB_20120810."+operation)
+	r.Header.Set("Content-Type", "application/x-amz-json-1.0")
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(response.Body)
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s: %s", operation, response.Status, answer)
+	}
+	return err
+}
+
+// create makes a table with the key pk, sk. View is that of its stream; "none" for no stream.
+func (s *embedded) create(table, view string) error {
+	request := map[string]any{
+		"TableName": table, "BillingMode": "PAY_PER_REQUEST",
+		"AttributeDefinitions": []map[string]string{{"AttributeName": "pk", "AttributeType": "S"}, {"AttributeName": "sk", "AttributeType": "S"}},
+		"KeySchema":            []map[string]string{{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}},
+	}
+	if view != "none" {
+		request["StreamSpecification"] = map[string]any{"StreamEnabled": true, "StreamViewType": view}
+	}
+	return s.call("CreateTable", request)
+}
+
+// slot is where a script's services are kept, once it asked for them.
+type (
+	slotKey struct{}
+	slot    struct{ services *embedded }
+)
+
+// services starts the embedded services and points the script's environment at them.
+func withServices(ts *testscript.TestScript, _ bool, _ []string) {
+	s, stop, err := startEmbedded()
+	ts.Check(err)
+	ts.Defer(stop)
+	for _, entry := range s.environment() {
+		name, value, _ := strings.Cut(entry, "=")
+		ts.Setenv(name, value)
+	}
+	ts.Value(slotKey{}).(*slot).services = s
+}
+
+func servicesOf(ts *testscript.TestScript) *embedded {
+	s := ts.Value(slotKey{}).(*slot).services
+	if s == nil {
+		ts.Fatalf("no services: begin with `services`")
+	}
+	return s
+}
+
+// table NAME VIEW creates a table.
+func withTable(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Check(servicesOf(ts).create(args[0], args[1]))
+}
+
+// eachItem makes a request for each line of a file, which is an item or a key in DynamoDB's JSON.
+func eachItem(ts *testscript.TestScript, args []string, operation, field string) {
+	for line := range strings.Lines(ts.ReadFile(args[1])) {
+		ts.Check(servicesOf(ts).call(operation, map[string]any{"TableName": args[0], field: json.RawMessage(line)}))
+	}
+}
+
+// putlong TABLE PK writes an item with an attribute name that no qualifier of Bigtable can hold.
+func putLong(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Check(servicesOf(ts).call("PutItem", map[string]any{"TableName": args[0], "Item": map[string]any{
+		"pk": map[string]string{"S": args[1]}, "sk": map[string]string{"S": "1"},
+		strings.Repeat("n", 17<<10): map[string]string{"S": "secret"},
+	}}))
+}
+
+// split TABLE splits its first open shard.
+func split(ts *testscript.TestScript, _ bool, args []string) {
+	s := servicesOf(ts)
+	shards, err := s.dynamo.Shards(args[0])
+	ts.Check(err)
+	for _, shard := range shards {
+		if shard.Open {
+			_, err := s.dynamo.SplitShard(args[0], shard.ID)
+			ts.Check(err)
+			return
+		}
+	}
+	ts.Fatalf("no open shard")
+}
+
+// trim TABLE removes everything that the table's stream holds, as if it were 24 hours old.
+func trim(ts *testscript.TestScript, _ bool, args []string) {
+	s := servicesOf(ts)
+	ts.Check(s.dynamo.TrimTo(args[0], s.dynamo.Now().Add(time.Second)))
+}
+
+// rows TABLE prints a target table: each row with its cells, without versions, and tombstones as such.
+func printRows(ts *testscript.TestScript, _ bool, args []string) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	conn, err := grpc.NewClient("passthrough:///"+servicesOf(ts).bigtable.Addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	ts.Check(err)
+	b, err := sink.Connect(ctx, sink.Instance{Project: "p", Instance: "i"}, option.WithGRPCConn(conn))
+	ts.Check(err)
+	defer b.Close()
+	ts.Check(b.ReadRows(ctx, args[0], sink.Range{}, func(row sink.Row) error {
+		switch {
+		case len(row.Own) > 0:
+			return nil // the witness
+		case row.Gone != "":
+			_, err = fmt.Fprintf(ts.Stdout(), "%s removed\n", row.Key)
+			return err
+		}
+		_, err := fmt.Fprintf(ts.Stdout(), "%s\n", row.Key)
+		for _, c := range row.Cells {
+			if err == nil {
+				_, err = fmt.Fprintf(ts.Stdout(), "  %s:%s %s\n", c.Family, c.Qualifier, c.Value)
+			}
+		}
+		return err
+	}))
+}
+
+// occupy NAME takes a port of loopback and puts its address into the environment.
+func occupy(ts *testscript.TestScript, _ bool, args []string) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	ts.Check(err)
+	ts.Defer(func() { _ = l.Close() })
+	ts.Setenv(args[0], l.Addr().String())
+}
+
+// testConfiguration is the minimal configuration of tests that are not scripts.
+const testConfiguration = "version: 1\ntarget: { project: p, instance: i }\ntables: [{ from: Orders }]\n"
+
+func writeTestConfiguration(t *testing.T) string {
+	t.Helper()
+	path := t.TempDir() + "/replicator.yaml"
+	if err := os.WriteFile(path, []byte(testConfiguration), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
