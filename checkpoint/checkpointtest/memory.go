@@ -16,10 +16,17 @@ type Memory struct {
 	rows map[string]checkpoint.Row
 	// OnSwap, if set, replaces what Swap does: it is given the operation to execute when and if it likes.
 	OnSwap func(ctx context.Context, key string, execute func() bool) (bool, error)
+	// OnRead, if set, is asked before rows are read; its error is what Read returns.
+	OnRead func(ctx context.Context, prefix string) error
 }
 
 // Read implements checkpoint.Store.
-func (m *Memory) Read(_ context.Context, prefix string) ([]checkpoint.Row, error) {
+func (m *Memory) Read(ctx context.Context, prefix string) ([]checkpoint.Row, error) {
+	if m.OnRead != nil {
+		if err := m.OnRead(ctx, prefix); err != nil {
+			return nil, err
+		}
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var rows []checkpoint.Row
