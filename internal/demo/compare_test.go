@@ -1,0 +1,222 @@
+package demo
+
+import (
+	"context"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// fixed is a source table in memory that gives one item a page.
+type fixed []cdc.Item
+
+func (f fixed) Describe(context.Context, string) (backfill.Description, error) {
+	return backfill.Description{Name: tableName, PrimaryKey: []transform.KeyAttribute{{Name: partitionKey, Type: cdc.KindS}, {Name: sortKey, Type: cdc.KindS}}}, nil
+}
+
+func (f fixed) Scan(_ context.Context, _ string, _, _ int, after cdc.Item, _ int) (backfill.ScanPage, error) {
+	for i, it := range f {
+		if !after.Exists() || f[max(i-1, 0)].Equal(after) && i > 0 {
+			page := backfill.ScanPage{Items: []cdc.Item{it}}
+			if i < len(f)-1 {
+				page.Next = it
+			}
+			return page, nil
+		}
+	}
+	return backfill.ScanPage{}, nil
+}
+
+// stored is a target table in memory.
+type stored []sink.Row
+
+func (s stored) ReadRows(_ context.Context, _ string, _ sink.Range, f func(sink.Row) error) error {
+	for _, row := range s {
+		if err := f(row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func itemOf(customer, order, note string) cdc.Item {
+	return cdc.NewItem([]cdc.Attribute{
+		{Name: partitionKey, Value: cdc.String(customer)}, {Name: sortKey, Value: cdc.String(order)}, {Name: "note", Value: cdc.String(note)},
+	})
+}
+
+// copied is the target after everything of a source was applied.
+func copied(t *testing.T, f fixed) stored {
+	t.Helper()
+	d, _ := f.Describe(context.Background(), tableName)
+	m, err := transform.NewMapping(tableName, tableName, "d", d.PrimaryKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows stored
+	for _, r := range transform.Load(m, f, 7, time.Unix(1_800_000_000, 0)).Rows {
+		rows = append(rows, sink.Row{Key: r.Row, Version: r.Version, Cells: r.Cells})
+	}
+	return rows
+}
+
+// The comparison must see every way in which the stores can differ; a demo whose verdict is always the same proves nothing.
+func TestCompareSeesEveryDifference(t *testing.T) {
+	source := fixed{itemOf("a#1", "x", "alpha"), itemOf("a#1", "y", "beta"), itemOf("b%", "z", "gamma")}
+	for _, c := range []struct {
+		name   string
+		change func(rows stored) stored
+		want   string // part of what is told; "" if nothing differs
+	}{
+		{"equal", func(rows stored) stored { return rows }, ""},
+		{"a tombstone of a removed item", func(rows stored) stored {
+			return append(rows, sink.Row{Key: "gone#1", Gone: "v"})
+		}, ""},
+		{"a row is missing", func(rows stored) stored { return rows[1:] }, "lacks the row"},
+		{"a row too many", func(rows stored) stored {
+			return append(rows, sink.Row{Key: "ghost#1", Version: "v", Cells: rows[0].Cells})
+		}, "whose item the source does not have"},
+		{"cells without a version", func(rows stored) stored {
+			return append(rows, sink.Row{Key: "ghost#1", Cells: rows[0].Cells})
+		}, "whose item the source does not have"},
+		{"a row that no key gives", func(rows stored) stored {
+			return append(rows, sink.Row{Key: "nodelimiter", Version: "v"})
+		}, "no item maps to"},
+		{"another value", func(rows stored) stored { rows[0].Cells[0].Value = []byte("?"); return rows }, "other value in d:customer"},
+		{"a column is missing", func(rows stored) stored { rows[0].Cells = rows[0].Cells[:2]; return rows }, "no d:order"},
+		{"a column too many", func(rows stored) stored {
+			rows[0].Cells = append(rows[0].Cells, transform.Cell{Family: "d", Qualifier: "old"})
+			return rows
+		}, "surplus d:old"},
+		{"an older cell that stayed", func(rows stored) stored {
+			rows[0].Cells = append(rows[0].Cells, rows[0].Cells[0])
+			return rows
+		}, "more than one cell in d:customer"},
+		{"no version", func(rows stored) stored { rows[0].Version = ""; return rows }, "no version"},
+	} {
+		got, err := Compare(context.Background(), source, c.change(copied(t, source)), tableName)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Items != len(source) {
+			t.Errorf("%s: %d items, want %d", c.name, got.Items, len(source))
+		}
+		if c.want == "" {
+			if !got.Identical() || got.String() != "source and target are identical: 3 items, 0 differences" {
+				t.Errorf("%s: %s: %v", c.name, &got, got.Differences)
+			}
+			continue
+		}
+		if len(got.Differences) != 1 || !strings.Contains(got.Differences[0].What, c.want) {
+			t.Errorf("%s: %v, want one difference with %q", c.name, got.Differences, c.want)
+			continue
+		}
+		for _, data := range []string{"a#1", "b%", "ghost", "alpha", "gamma"} {
+			if strings.Contains(got.Differences[0].Key+got.Differences[0].What, data) {
+				t.Errorf("%s: %v holds item data", c.name, got.Differences[0])
+			}
+		}
+	}
+}
+
+// The demo promises items of every type.
+func TestItemsHaveAttributesOfAllTypes(t *testing.T) {
+	kinds := map[string]bool{}
+	for n := range 100 {
+		for _, value := range newItem(rand.New(rand.NewPCG(1, uint64(n))), identityOf(n)) {
+			switch value.(type) {
+			case *types.AttributeValueMemberS:
+				kinds["S"] = true
+			case *types.AttributeValueMemberN:
+				kinds["N"] = true
+			case *types.AttributeValueMemberB:
+				kinds["B"] = true
+			case *types.AttributeValueMemberBOOL:
+				kinds["BOOL"] = true
+			case *types.AttributeValueMemberNULL:
+				kinds["NULL"] = true
+			case *types.AttributeValueMemberM:
+				kinds["M"] = true
+			case *types.AttributeValueMemberL:
+				kinds["L"] = true
+			case *types.AttributeValueMemberSS:
+				kinds["SS"] = true
+			case *types.AttributeValueMemberNS:
+				kinds["NS"] = true
+			case *types.AttributeValueMemberBS:
+				kinds["BS"] = true
+			}
+		}
+	}
+	if len(kinds) != 10 {
+		t.Errorf("types %v, want all ten", kinds)
+	}
+}
+
+// Every kind of change works against the embedded service, and the items stay what DynamoDB accepts.
+func TestWorkload(t *testing.T) {
+	ctx := context.Background()
+	s, err := startServices(ctx, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	if err := makeTable(ctx, s.writes, 60, 1); err != nil {
+		t.Fatal(err)
+	}
+	w := &workload{client: s.writes, rate: 1, seed: 1, next: 60}
+	r := rand.New(rand.NewPCG(1, 1))
+	for k := range kinds {
+		for range 20 {
+			if err := w.change(ctx, r, k); err != nil {
+				t.Fatalf("%s: %v", kindNames[k], err)
+			}
+		}
+	}
+	d, err := s.reads.Describe(ctx, tableName)
+	if err != nil || !d.StreamEnabled {
+		t.Errorf("the stream is not enabled: %v", err)
+	}
+}
+
+func TestMetric(t *testing.T) {
+	for line, want := range map[string]float64{
+		"replicator_changes_applied_total{event=\"insert\",source_table=\"Shop\"} 1.5e+03": 1500,
+		"replicator_leases_held 3\n":            3,
+		"# HELP replicator_leases_held Leases.": -1,
+		"":                                      -1,
+	} {
+		name, value, ok := metric(line)
+		if ok != (want >= 0) || ok && (value != want || !strings.HasPrefix(name, "replicator_") || strings.Contains(name, "{")) {
+			t.Errorf("%q: %q %v %t, want %v", line, name, value, ok, want)
+		}
+	}
+}
+
+// A worker must not find its way to a cloud, nor another configuration.
+func TestChildEnvironment(t *testing.T) {
+	s, err := startServices(context.Background(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	got := strings.Join(childEnvironment([]string{"PATH=/bin", "AWS_PROFILE=prod", "GOOGLE_APPLICATION_CREDENTIALS=/x", "REPLICATOR_NAME=other", "PUBSUB_EMULATOR_HOST=y"}, "/tmp", s), " ")
+	for _, gone := range []string{"prod", "/x", "other", "PUBSUB"} {
+		if strings.Contains(got, gone) {
+			t.Errorf("%q is inherited", gone)
+		}
+	}
+	for _, there := range []string{"PATH=/bin", "BIGTABLE_EMULATOR_HOST=" + s.bigtable.Addr, "AWS_ENDPOINT_URL_DYNAMODB_STREAMS=" + s.endpoint} {
+		if !strings.Contains(got, there) {
+			t.Errorf("%q is missing", there)
+		}
+	}
+}
