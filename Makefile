@@ -1,19 +1,33 @@
 GO ?= go
+FUZZTIME ?= 10s
 
-.PHONY: build test race vet bench soak cover
+.PHONY: help build test vet race fuzz bench bench-smoke
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 24
 
 build: ## the binary, in bin/
-	$(GO) build -trimpath -o bin/replicator ./cmd/replicator
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/replicator ./cmd/replicator
 
-test: vet ## everything that a change must pass; needs no C compiler
+test: vet ## every test, and the static checks; needs no C compiler
 	CGO_ENABLED=0 $(GO) test ./...
 
-vet: ## static checks
+vet: ## gofmt, go vet and staticcheck
+	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "gofmt would change: $$unformatted"; exit 1; }
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
 
-race: ## the same tests under the race detector; needs a C compiler
-	$(GO) test -race ./...
+race: ## every test under the race detector; needs a C compiler
+	CGO_ENABLED=1 $(GO) test -race ./...
 
-bench: ## every hot path, with allocations; results are kept in bench/
+fuzz: ## every fuzz target for FUZZTIME (default 10s)
+	@grep -rn '^func Fuzz' --include='*_test.go' . | sed 's|^\(.*\)/[^/]*_test.go:[0-9]*:func \(Fuzz[A-Za-z0-9]*\).*|\1 \2|' | sort | while read -r package target; do \
+		echo "$$package $$target"; \
+		$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x $$package || exit 1; \
+	done
+
+bench: ## every benchmark, into bench/results.txt
 	./bench/run
+
+bench-smoke: ## every benchmark once
+	./bench/run smoke

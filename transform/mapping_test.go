@@ -175,7 +175,7 @@ func FuzzRowRoundTrip(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string, b []byte, n string) {
 		v, err := cdc.Number(n)
 		if err != nil || s == "" || len(b) == 0 || !utf8.ValidString(s) {
-			t.Skip()
+			return
 		}
 		values := []cdc.Value{cdc.String(s), cdc.Binary(b), v}
 		for i, first := range values {
