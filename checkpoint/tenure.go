@@ -119,42 +119,33 @@ func (t *tenure) trust() (time.Duration, error) {
 	return t.until, t.lost
 }
 
-// keep renews until ctx ends or the lease is lost. The context of the lease ends when it can no longer be trusted, however the
-// renewals fare.
+// keep renews, a third of the lease after the last write was sent, until ctx ends or the lease is lost. The context of the lease
+// ends when it can no longer be trusted, however the renewals fare.
 func (t *tenure) keep(ctx context.Context, renew func(ctx context.Context) error) error {
-	for task.Sleep(ctx, t.ledger.lease/3) == nil {
-		if err := t.renewed(ctx, renew); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// renewed calls renew until it succeeds, ctx ends or the lease is over.
-func (t *tenure) renewed(ctx context.Context, renew func(ctx context.Context) error) error {
 	third := t.ledger.lease / 3
 	for {
 		until, lost := t.trust()
 		if lost != nil {
 			return lost
 		}
-		left := until - task.Mono(ctx)
-		if left <= 0 {
+		now := task.Mono(ctx)
+		due := until - (t.ledger.lease - t.ledger.margin()) + third
+		if now >= until {
 			t.lose(ErrLeaseLost)
 			return ErrLeaseLost
 		}
-		if left > t.ledger.lease-t.ledger.margin()-third {
-			return nil // a commit has renewed it meanwhile
+		if now < due {
+			if task.Sleep(ctx, due-now) != nil {
+				return nil
+			}
+			continue // a commit may have renewed it meanwhile
 		}
-		limited, cancel := task.WithTimeout(ctx, left)
+		limited, cancel := task.WithTimeout(ctx, until-now)
 		err := renew(limited)
 		cancel()
-		if err == nil {
-			return nil
-		}
 		// The attempt may have taken all the time there was: the next one must not be waited for past the end.
-		if task.Sleep(ctx, min(until-task.Mono(ctx), third/4)) != nil {
-			return nil // lost, or given up
+		if err != nil && task.Sleep(ctx, min(until-task.Mono(ctx), third/4)) != nil {
+			return nil
 		}
 	}
 }
