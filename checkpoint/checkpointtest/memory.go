@@ -20,6 +20,13 @@ type Memory struct {
 	OnRead func(ctx context.Context, prefix string) error
 }
 
+// Clear removes all rows, as when the table is lost.
+func (m *Memory) Clear() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.rows = nil
+}
+
 // Read implements checkpoint.Store.
 func (m *Memory) Read(ctx context.Context, prefix string) ([]checkpoint.Row, error) {
 	if m.OnRead != nil {

@@ -1,0 +1,502 @@
+package checkpoint_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/sim"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+)
+
+var trimmed = checkpoint.Gap{Shard: "a", Reason: "trimmed"}
+
+// adopted fails unless every unfinished shard is in the table's generation, which is above from.
+func (p *place) adopted(ctx context.Context, l *checkpoint.Ledger, from uint32) checkpoint.TableState {
+	p.Helper()
+	state := table(p.T, ctx, l)
+	if state.Generation <= from || state.Adopted != state.Generation {
+		p.Fatalf("generation %d after %d, adopted %d", state.Generation, from, state.Adopted)
+	}
+	for id, s := range rows(p.T, ctx, l) {
+		if !s.Finished() && s.Generation != state.Generation {
+			p.Errorf("shard %s stayed in generation %d of %d", id, s.Generation, state.Generation)
+		}
+	}
+	return state
+}
+
+// A holder commits ten times a second while the generation is raised on a slow network. From the moment the raise has returned, at
+// the latest, it cannot commit any more.
+func TestH70_RaiseFencesTheHolder(t *testing.T) {
+	virtually(t, func(ctx context.Context, p *place) {
+		ma, a := p.worker("a")
+		mb, b := p.worker("b")
+		create(t, ctx, a, shard("a", ""), shard("b", ""), shard("c", "a"))
+		slow := func(ctx context.Context) error { return task.Sleep(ctx, 70*time.Millisecond) }
+		p.store.OnRead = func(ctx context.Context, _ string) error { return slow(ctx) }
+		p.store.OnSwap = func(ctx context.Context, _ string, execute func() bool) (bool, error) {
+			if err := slow(ctx); err != nil {
+				return false, err
+			}
+			return execute(), slow(ctx)
+		}
+		over := 0
+		for _, id := range []string{"a", "b"} {
+			held := take(t, ma.Context(), a, id)
+			ma.Go("commit "+id, func() {
+				for n := 0; ; n++ {
+					if err := held.Commit(ma.Context(), at(n)); err != nil {
+						if !errors.Is(err, checkpoint.ErrLeaseLost) {
+							t.Error(err)
+						}
+						over++
+						return
+					}
+					p.sleep(ma.Context(), 100*time.Millisecond)
+				}
+			})
+		}
+		p.sleep(ctx, time.Second)
+		_, err := b.Raise(mb.Context(), source, 1, trimmed, nil)
+		check(t, err)
+		before := rows(t, ctx, a)
+		p.sleep(ctx, time.Second)
+		if over != 2 {
+			t.Errorf("%d of 2 holders lost their lease", over)
+		}
+		p.adopted(ctx, b, 1)
+		for id, s := range rows(t, ctx, a) {
+			if s.Counter != before[id].Counter || s.Owner != "" || s.Epoch <= 1 && id != "c" {
+				t.Errorf("shard %s was written after the raise: %+v", id, s)
+			}
+		}
+	})
+}
+
+// The worker that raises ends after each of its writes in turn. Anybody completes what it began, and it remains one generation.
+func TestH70_CrashInTheMiddleOfARaise(t *testing.T) {
+	for after := 0; ; after++ {
+		crashed := false
+		virtually(t, func(ctx context.Context, p *place) {
+			_, a := p.worker("a")
+			mb, b := p.worker("b")
+			_, c := p.worker("c")
+			create(t, ctx, a, shard("a", ""), shard("b", ""), shard("c", "a"))
+			held := take(t, ctx, a, "a")
+			writes := 0
+			p.store.OnSwap = func(ctx context.Context, _ string, execute func() bool) (bool, error) {
+				done := execute()
+				if writes++; writes > after {
+					crashed = true
+					mb.Kill()
+					return false, task.NewEvent(ctx).Wait(ctx)
+				}
+				return done, nil
+			}
+			mb.Go("raise", func() { _, _ = b.Raise(mb.Context(), source, 1, trimmed, nil) })
+			p.sleep(ctx, time.Second)
+			p.store.OnSwap = nil
+			began := table(t, ctx, c).Generation
+			state, err := c.Adopt(ctx, source)
+			check(t, err)
+			if now := p.adopted(ctx, c, 1); state.Generation != began || now.GapCount != 1 || !now.NeedsLoad {
+				t.Errorf("after %d writes: %+v", after+1, now)
+			}
+			if err := held.Commit(ctx, at(1)); !errors.Is(err, checkpoint.ErrLeaseLost) {
+				t.Errorf("after %d writes the old holder commits: %v", after+1, err)
+			}
+		})
+		if t.Failed() || !crashed {
+			if after < 5 {
+				t.Errorf("a raise of three shards took %d writes", after)
+			}
+			return
+		}
+	}
+}
+
+// Shards are created, taken and committed while generations are raised, on a network that loses, delays and repeats. Once a
+// generation is adopted nobody writes a shard under an older one.
+func TestH70_CreationAndTakeRaceWithARaise(t *testing.T) {
+	for seed := range uint64(100) {
+		race(t, seed)
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+}
+
+func race(t *testing.T, seed uint64) {
+	w := sim.NewWorld(seed, begin, false)
+	bt := w.NewBigtable()
+	bt.Create("state", "l")
+	bt.LoseReply, bt.Late, bt.Drop, bt.Twice, bt.LateBy = 0.03, 0.03, 0.03, 0.05, 3*time.Second
+	store := sim.Store{Bigtable: bt, Table: "state", Family: "l"}
+	var adopted uint32
+	bt.Executed = func(_, key string, _, after *sim.Row) {
+		text, _ := after.Value("l", "r")
+		var r struct {
+			Generation, Adopted uint32
+			Owner               string
+		}
+		if err := json.Unmarshal([]byte(text), &r); err != nil {
+			t.Error(err)
+		}
+		switch {
+		case strings.Contains(key, "/table/"):
+			adopted = max(adopted, r.Adopted)
+		case strings.Contains(key, "/shard/") && r.Owner != "" && r.Generation < adopted:
+			t.Errorf("%s writes %s in generation %d, adopted is %d", r.Owner, key, r.Generation, adopted)
+		}
+	}
+	open := func(ctx context.Context, name string) *checkpoint.Ledger {
+		return again(ctx, func() (*checkpoint.Ledger, error) {
+			return checkpoint.Open(ctx, store, "p", checkpoint.Options{Worker: name, ID: "l", Lease: lease})
+		})
+	}
+	err := w.Run(time.Hour, func(ctx context.Context) {
+		l := open(ctx, "main")
+		again(ctx, func() (checkpoint.TableState, error) {
+			return l.UpdateTable(ctx, source, func(s *checkpoint.TableState) error {
+				s.Generation, s.Adopted, s.Listed, s.Label = 1, 1, 1, label
+				return nil
+			})
+		})
+		end := 8 * time.Second
+		for n := range 3 {
+			machine := w.NewProcess(fmt.Sprint("w", n))
+			machine.Go("main", func() { churn(w, machine.Context(), open(machine.Context(), machine.Name())) })
+		}
+		w.Go("creator", func(ctx context.Context) {
+			for n := range 6 {
+				s := shard(fmt.Sprint("s", n), "")
+				s.Generation = adopted // as the keeper saw it before it listed
+				_ = task.Sleep(ctx, time.Duration(w.Rand().Int64N(int64(time.Second))))
+				again(ctx, func() (bool, error) { return true, l.CreateShard(ctx, s) })
+			}
+		})
+		for w.Now().Sub(begin) < end {
+			_ = task.Sleep(ctx, time.Duration(w.Rand().Int64N(int64(2*time.Second))))
+			from := adopted
+			again(ctx, func() (checkpoint.TableState, error) {
+				return l.Raise(ctx, source, from, checkpoint.Gap{Reason: "test"}, nil)
+			})
+		}
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	if adopted < 3 {
+		t.Errorf("only generation %d", adopted)
+	}
+}
+
+// again repeats until f succeeds, or its context ends.
+func again[T any](ctx context.Context, f func() (T, error)) T {
+	for {
+		v, err := f()
+		if err == nil || task.Sleep(ctx, 50*time.Millisecond) != nil {
+			return v
+		}
+	}
+}
+
+// churn takes shards, whoever holds them, and commits under as many leases as it has.
+func churn(w *sim.World, ctx context.Context, l *checkpoint.Ledger) {
+	var held []*checkpoint.Lease
+	for n := 0; ctx.Err() == nil; n++ {
+		_ = task.Sleep(ctx, time.Duration(w.Rand().Int64N(int64(300*time.Millisecond))))
+		if shards, err := l.Shards(ctx, source); err == nil && len(shards) > 0 && w.Rand().IntN(3) == 0 {
+			if taken, err := l.Take(ctx, shards[w.Rand().IntN(len(shards))], nil); err == nil {
+				held = append(held, taken)
+			}
+		}
+		if len(held) > 0 {
+			_ = held[w.Rand().IntN(len(held))].Commit(ctx, at(n))
+		}
+	}
+}
+
+func TestRaise_TwoDetectorsRaiseOnce(t *testing.T) {
+	virtually(t, func(ctx context.Context, p *place) {
+		_, a := p.worker("a")
+		_, b := p.worker("b")
+		create(t, ctx, a, shard("a", ""), shard("b", ""))
+		changed := 0
+		change := func(s *checkpoint.TableState) { changed++ }
+		first, err := a.Raise(ctx, source, 1, trimmed, change)
+		check(t, err)
+		for range 2 { // the second time because an answer was lost
+			second, err := b.Raise(ctx, source, 1, checkpoint.Gap{Shard: "b", Reason: "trimmed"}, change)
+			check(t, err)
+			if second.Generation != first.Generation || changed != 1 || second.GapCount != 2 || len(second.Gaps) != 2 {
+				t.Errorf("generation %d after %d, %d changes, %d gaps", second.Generation, first.Generation, changed, second.GapCount)
+			}
+		}
+		if g := first.Gaps[0]; g.Generation != 1 || g.Shard != "a" || !g.At.Equal(begin) {
+			t.Errorf("%+v", g)
+		}
+	})
+}
+
+func TestRaise_KeepsTheLastGapsAndCountsAll(t *testing.T) {
+	virtually(t, func(ctx context.Context, p *place) {
+		_, a := p.worker("a")
+		create(t, ctx, a)
+		generation := uint32(1)
+		for n := range 60 {
+			state, err := a.Raise(ctx, source, generation, checkpoint.Gap{Shard: fmt.Sprint(n)}, nil)
+			check(t, err)
+			generation = state.Generation
+		}
+		state := table(t, ctx, a)
+		if len(state.Gaps) != 50 || state.Gaps[0].Shard != "10" || state.GapCount != 60 {
+			t.Errorf("%d gaps from %q on, %d in all", len(state.Gaps), state.Gaps[0].Shard, state.GapCount)
+		}
+	})
+}
+
+func TestRaise_NoGenerationIsLeft(t *testing.T) {
+	virtually(t, func(ctx context.Context, p *place) {
+		_, a := p.worker("a")
+		create(t, ctx, a, shard("a", ""))
+		_, err := a.Raise(ctx, source, 1, trimmed, func(s *checkpoint.TableState) { s.Generation = checkpoint.MaxGeneration })
+		check(t, err)
+		if state, err := a.Raise(ctx, source, checkpoint.MaxGeneration, trimmed, nil); err == nil {
+			t.Errorf("raised to %d", state.Generation)
+		}
+	})
+}
+
+func TestNextGeneration(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		previous := rapid.Uint32Range(0, checkpoint.MaxGeneration-1).Draw(t, "previous")
+		now := time.Unix(rapid.Int64().Draw(t, "seconds"), 0)
+		next := checkpoint.NextGeneration(previous, now)
+		if next <= previous || next > checkpoint.MaxGeneration {
+			t.Fatalf("%d after %d", next, previous)
+		}
+		if minutes := now.Unix() / 60; minutes > 0 && minutes < checkpoint.MaxGeneration/2 && int64(next) < minutes {
+			t.Fatalf("%d is below the minutes since 1970, %d", next, minutes)
+		}
+	})
+	// A clock that is wrong by centuries leaves generations to raise to.
+	far := checkpoint.NextGeneration(0, time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC))
+	if next := checkpoint.NextGeneration(far, begin); next != far+1 {
+		t.Errorf("%d after %d", next, far)
+	}
+}
+
+// H24: the table has a new stream. What was not read of the old one is a gap that is told, and nobody goes on with it.
+func TestH24_UnfinishedShardsOfAReplacedStreamAreLost(t *testing.T) {
+	virtually(t, func(ctx context.Context, p *place) {
+		_, a := p.worker("a")
+		create(t, ctx, a, shard("read", ""), shard("waiting", "read"), shard("finished", ""))
+		held := take(t, ctx, a, "read")
+		check(t, take(t, ctx, a, "finished").Finish(ctx, at(1)))
+		p.sleep(ctx, time.Minute)
+		_, err := a.Raise(ctx, source, 1, checkpoint.Gap{Reason: "a new stream"}, func(s *checkpoint.TableState) { s.Label = "l2" })
+		check(t, err)
+		if err := held.Commit(ctx, at(2)); !errors.Is(err, checkpoint.ErrLeaseLost) {
+			t.Errorf("the holder commits: %v", err)
+		}
+		// A keeper that had not seen the raise adds a row. Nobody may read it, and the next round settles it.
+		check(t, a.CreateShard(ctx, shard("late", "finished")))
+		if _, err := attempt(t, ctx, a, "late"); !errors.Is(err, checkpoint.ErrTaken) {
+			t.Errorf("a shard of the old stream was taken: %v", err)
+		}
+		_, err = a.Adopt(ctx, source)
+		check(t, err)
+		all := rows(t, ctx, a)
+		for _, id := range []string{"read", "waiting", "late"} {
+			s := all[id]
+			if s.State != checkpoint.Lost || s.Loss != checkpoint.Replaced || s.Owner != "" || !s.DoneAt.Equal(begin.Add(time.Minute)) {
+				t.Errorf("%s: %+v", id, s)
+			}
+		}
+		if all["finished"].State != checkpoint.Done {
+			t.Errorf("finished: %+v", all["finished"])
+		}
+		var shards []checkpoint.Shard
+		for _, s := range all {
+			shards = append(shards, s)
+		}
+		if gone := checkpoint.Removable(shards, "l2", nil, false, begin.Add(47*time.Hour)); len(gone) > 0 {
+			t.Errorf("%d rows are removed at once", len(gone))
+		}
+		if gone := checkpoint.Removable(shards, "l2", nil, false, begin.Add(49*time.Hour)); len(gone) != 4 {
+			t.Errorf("%d of 4 rows are removed in the end", len(gone))
+		}
+	})
+}
+
+func TestH60_MappingHash(t *testing.T) {
+	virtually(t, func(ctx context.Context, p *place) {
+		_, a := p.worker("a")
+		_, b := p.worker("b")
+		mapping := func(l *checkpoint.Ledger, hash string, accept bool) error {
+			_, err := l.CheckMapping(ctx, source, hash, accept)
+			return err
+		}
+		// Until something is written under it, a mapping may be changed.
+		check(t, mapping(a, "wrong", false))
+		check(t, mapping(a, "h1", false))
+		create(t, ctx, a, shard("s", ""), shard("r", ""))
+		check(t, mapping(a, "h1", false))
+		if err := mapping(b, "h2", false); !errors.Is(err, checkpoint.ErrMappingChanged) {
+			t.Fatalf("another mapping: %v", err)
+		}
+		if state := table(t, ctx, a); state.MappingHash != "h1" || state.Generation != 1 || state.NeedsLoad {
+			t.Fatalf("a refused mapping changed the ledger: %+v", state)
+		}
+		held := take(t, ctx, a, "s")
+		check(t, mapping(b, "h2", true))
+		state := p.adopted(ctx, b, 1)
+		if state.MappingHash != "h2" || !state.NeedsLoad || len(state.Gaps) != 1 {
+			t.Errorf("%+v", state)
+		}
+		// The worker with the old mapping is out, in each of the two ways it could go on.
+		if err := held.Commit(ctx, at(1)); !errors.Is(err, checkpoint.ErrLeaseLost) {
+			t.Errorf("it commits: %v", err)
+		}
+		if _, err := attempt(t, ctx, a, "s"); !errors.Is(err, checkpoint.ErrMappingChanged) {
+			t.Errorf("it takes a lease: %v", err)
+		}
+		take(t, ctx, b, "s")
+		check(t, mapping(b, "h2", true))
+		if now := table(t, ctx, b); now.Generation != state.Generation {
+			t.Errorf("accepting the same mapping raised to %d", now.Generation)
+		}
+	})
+}
+
+func TestH46_OtherCluster(t *testing.T) {
+	virtually(t, func(ctx context.Context, p *place) {
+		_, a := p.worker("a")
+		for _, id := range []string{"", "c1", "c1", ""} {
+			check(t, a.CheckCluster(ctx, id))
+		}
+		_, b := p.worker("b")
+		for range 2 {
+			if err := b.CheckCluster(ctx, "c2"); !errors.Is(err, checkpoint.ErrClusterChanged) {
+				t.Errorf("another cluster: %v", err)
+			}
+		}
+		check(t, b.CheckCluster(ctx, "c1"))
+	})
+}
+
+func TestLedgerThatWasExchangedIsNoticed(t *testing.T) {
+	virtually(t, func(ctx context.Context, p *place) {
+		_, a := p.worker("a")
+		_, b := p.worker("b")
+		if a.ID() != b.ID() || a.ID() != "ledger of a" {
+			t.Fatalf("ledgers %q and %q", a.ID(), b.ID())
+		}
+		check(t, b.Check(ctx))
+		p.store.Clear()
+		if err := a.Check(ctx); !errors.Is(err, checkpoint.ErrLedgerExchanged) {
+			t.Errorf("without its row: %v", err)
+		}
+		_, _ = p.worker("c")
+		for _, err := range []error{a.Check(ctx), b.CheckCluster(ctx, "c1")} {
+			if !errors.Is(err, checkpoint.ErrLedgerExchanged) {
+				t.Errorf("with the row of another: %v", err)
+			}
+		}
+	})
+}
+
+func TestOpen(t *testing.T) {
+	virtually(t, func(ctx context.Context, p *place) {
+		read := checkpoint.Options{ReadOnly: true}
+		if _, err := checkpoint.Open(ctx, p.store, "p", read); !errors.Is(err, checkpoint.ErrNoLedger) {
+			t.Errorf("read only: %v", err)
+		}
+		for name, o := range map[string]checkpoint.Options{"": {Worker: "w", ID: "l"}, "a/b": {Worker: "w", ID: "l"}, "p": {ID: "l"}, "q": {Worker: "w"}} {
+			if _, err := checkpoint.Open(ctx, p.store, name, o); err == nil {
+				t.Errorf("opened %q with %+v", name, o)
+			}
+		}
+		// The answer to the creation is lost, and somebody else was faster.
+		p.store.OnSwap = func(_ context.Context, _ string, execute func() bool) (bool, error) {
+			p.store.OnSwap = nil
+			_, _ = p.worker("b")
+			return execute(), errNoAnswer
+		}
+		_, a := p.worker("a")
+		if a.ID() != "ledger of b" {
+			t.Errorf("the ledger is %q", a.ID())
+		}
+		l, err := checkpoint.Open(ctx, p.store, "p", read)
+		check(t, err)
+		if l.ID() != a.ID() || l.Lease() != lease {
+			t.Errorf("%q, lease %s", l.ID(), l.Lease())
+		}
+	})
+}
+
+func TestUpdateTable(t *testing.T) {
+	virtually(t, func(ctx context.Context, p *place) {
+		_, a := p.worker("a")
+		_, b := p.worker("b")
+		create(t, ctx, a)
+		items := func(l *checkpoint.Ledger, n int64) error {
+			_, err := l.UpdateTable(ctx, source, func(s *checkpoint.TableState) error { s.Load.Items = n; return nil })
+			return err
+		}
+		swaps := 0
+		count := func(_ context.Context, _ string, execute func() bool) (bool, error) { swaps++; return execute(), nil }
+		p.store.OnSwap = count
+		check(t, items(a, 7))
+		check(t, items(a, 7)) // nothing to write
+		if swaps != 1 {
+			t.Errorf("%d writes", swaps)
+		}
+		// Somebody else is faster, once: the change is made on what it wrote.
+		p.store.OnSwap = func(_ context.Context, _ string, execute func() bool) (bool, error) {
+			p.store.OnSwap = nil
+			_, err := b.UpdateTable(ctx, source, func(s *checkpoint.TableState) error { s.Load.Estimate = 9; return nil })
+			check(t, err)
+			return execute(), nil
+		}
+		check(t, items(a, 8))
+		if load := table(t, ctx, a).Load; load.Items != 8 || load.Estimate != 9 {
+			t.Errorf("%+v", load)
+		}
+		// The answer is lost, but the write took place: it is found by reading back.
+		p.store.OnSwap = func(_ context.Context, _ string, execute func() bool) (bool, error) {
+			p.store.OnSwap = nil
+			execute()
+			return false, errNoAnswer
+		}
+		check(t, items(a, 9))
+		// It did not: the error is told, and repeating is right.
+		p.store.OnSwap = func(context.Context, string, func() bool) (bool, error) {
+			p.store.OnSwap = nil
+			return false, errNoAnswer
+		}
+		if err := items(a, 10); !errors.Is(err, errNoAnswer) {
+			t.Errorf("%v", err)
+		}
+		check(t, items(a, 10))
+		// Somebody else is always faster: an end is in sight.
+		p.store.OnSwap = func(context.Context, string, func() bool) (bool, error) { return false, nil }
+		if err := items(a, 11); !errors.Is(err, checkpoint.ErrConflict) {
+			t.Errorf("%v", err)
+		}
+		refused := errors.New("refused")
+		_, err := a.UpdateTable(ctx, source, func(*checkpoint.TableState) error { return refused })
+		if !errors.Is(err, refused) {
+			t.Errorf("%v", err)
+		}
+	})
+}
