@@ -77,6 +77,29 @@ func connectTarget(ctx context.Context, cfg *config.Config) (*target, error) {
 	return &target{data, admin}, nil
 }
 
+// ping returns nil if the instance answers. Bigtable's client repeats reads of an unreachable instance until the context ends,
+// and says only that it did; a ping says why at once.
+func (t *target) ping(ctx context.Context, cfg *config.Config) error {
+	if err := t.data.Ping(ctx); err != nil {
+		return explainTarget("cannot reach "+targetName(cfg), err)
+	}
+	return nil
+}
+
+// openTarget connects for a command that only reads, and asks whether the instance answers.
+func openTarget(ctx context.Context, cfg *config.Config) (*target, error) {
+	t, err := connectTarget(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	limited, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	if err := t.ping(limited, cfg); err != nil {
+		return nil, errors.Join(err, t.Close())
+	}
+	return t, nil
+}
+
 // Close closes the connections.
 func (t *target) Close() error { return errors.Join(t.data.Close(), t.admin.Close()) }
 

@@ -98,6 +98,7 @@ type tableInput struct {
 	state  checkpoint.TableState
 	shards []checkpoint.Shard
 	parked int
+	copied int64 // items that a running load has made durable
 }
 
 func newMigration(cfg *config.Config, env config.Lookup, now time.Time) *migration {
@@ -126,7 +127,7 @@ func (m *migration) add(c config.Table, in tableInput) {
 	if in.found {
 		t.Generation = &in.state.Generation
 		t.NeedsLoad, t.NeedsLoadReason, t.Gaps = in.state.NeedsLoad, known(in.state.Reason), in.state.GapCount
-		t.Copy = copyOf(in.state)
+		t.Copy = copyOf(in.state, in.copied)
 		t.Phase = phaseCopy
 		// A table that needs a load is never in sync, whatever else holds.
 		if in.state.Loaded() && in.state.Adopted == in.state.Generation {
@@ -197,14 +198,14 @@ func (t *tableStatus) measure(in tableInput, now time.Time) {
 	t.LagSeconds, t.LagEstimated, t.HeadroomSeconds = &lag, estimated, &headroom
 }
 
-func copyOf(state checkpoint.TableState) copyStatus {
+func copyOf(state checkpoint.TableState, copied int64) copyStatus {
 	load := state.Load
 	if load.Generation != state.Generation || load.StartedAt.IsZero() {
 		return copyStatus{State: "not_started"}
 	}
-	c := copyStatus{State: "running", Items: &load.Items, Estimate: &load.Estimate, Started: &load.StartedAt}
+	c := copyStatus{State: "running", Items: &copied, Estimate: &load.Estimate, Started: &load.StartedAt}
 	if !load.DoneAt.IsZero() {
-		c.State, c.Done = "done", &load.DoneAt
+		c.State, c.Items, c.Done = "done", &load.Items, &load.DoneAt
 	}
 	return c
 }

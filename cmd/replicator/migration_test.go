@@ -53,6 +53,28 @@ func TestPhase(t *testing.T) {
 	}
 }
 
+func TestCopy(t *testing.T) {
+	running := loadedTable()
+	running.Load.DoneAt, running.Load.Items = time.Time{}, 0
+	unknown := running
+	unknown.Load.Estimate = 0
+	for _, c := range []struct {
+		name string
+		in   tableInput
+		want string
+	}{
+		{"not started", tableInput{found: true}, "-"},
+		{"done", tableInput{found: true, state: loadedTable()}, "done (10m)"},
+		{"running", tableInput{found: true, state: running, copied: 3}, "30%"},
+		{"more than was estimated", tableInput{found: true, state: running, copied: 11}, "11 items"},
+		{"no estimate", tableInput{found: true, state: unknown, copied: 11}, "11 items"},
+	} {
+		if got := judged(c.in).Tables[0].Copy.String(); got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+}
+
 func TestLag(t *testing.T) {
 	shard := func(id string, change func(*checkpoint.Shard)) checkpoint.Shard {
 		s := checkpoint.Shard{ID: id, Label: "L", State: checkpoint.Reading}

@@ -74,7 +74,7 @@ func (p *program) withParking(ctx context.Context, table string, f func(ctx cont
 	if err := knownTable(cfg, table); err != nil {
 		return err
 	}
-	t, err := connectTarget(ctx, cfg)
+	t, err := openTarget(ctx, cfg)
 	if err != nil {
 		return err
 	}

@@ -48,7 +48,7 @@ type prober struct {
 	colored bool
 	cfg     *config.Config
 	source  *source
-	target  *target
+	target  *target // once reach has connected it
 	worker  string
 	dry     bool // change nothing, not even the target's tables
 	found   probed
@@ -63,7 +63,7 @@ func (p *prober) run(ctx context.Context) (probed, error) {
 		}
 	}
 	name := targetName(p.cfg)
-	if p.ask(ctx, probeTime, name, p.ping) {
+	if p.ask(ctx, probeTime, name, p.reach) {
 		profile := p.ask(ctx, probeTime, "app profile "+p.cfg.Target.AppProfile, p.profile)
 		tables := p.ask(ctx, createTime, "target tables", p.prepare)
 		if profile && tables {
@@ -156,11 +156,13 @@ func (p *prober) stream(ctx context.Context, t probedTable) (string, error) {
 	return string(info.View), nil
 }
 
-func (p *prober) ping(ctx context.Context) (string, error) {
-	if err := p.target.data.Ping(ctx); err != nil {
-		return "", explainTarget("cannot reach "+targetName(p.cfg), err)
+// reach connects to Bigtable. The clients outlive the probe, so they are not made under its context.
+func (p *prober) reach(ctx context.Context) (string, error) {
+	var err error
+	if p.target, err = connectTarget(context.WithoutCancel(ctx), p.cfg); err != nil {
+		return "", err
 	}
-	return "answers", nil
+	return "answers", p.target.ping(ctx, p.cfg)
 }
 
 func (p *prober) profile(ctx context.Context) (string, error) {

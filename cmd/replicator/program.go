@@ -65,6 +65,10 @@ type signalled struct{ os.Signal }
 
 func (s signalled) Error() string { return "received " + s.String() }
 
+// oneRequest is the time within which signals are one request: timeout(1) sends its signal to the process and to its group, so
+// that it comes twice.
+const oneRequest = 500 * time.Millisecond
+
 // interruptible returns a context that ends with the first SIGINT or SIGTERM, its cause being a signalled. The second signal
 // ends the process at once: a clean stop waits for the network, and whoever asks twice does not want to.
 func interruptible(parent context.Context) (context.Context, func()) {
@@ -73,13 +77,17 @@ func interruptible(parent context.Context) (context.Context, func()) {
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	done := make(chan struct{})
 	go func() {
-		for first := true; ; first = false {
+		var first time.Time
+		for {
 			select {
 			case s := <-signals:
-				if !first {
+				switch {
+				case first.IsZero():
+					first = time.Now()
+					cancel(signalled{s})
+				case time.Since(first) > oneRequest:
 					os.Exit(diag.ExitInterrupted)
 				}
-				cancel(signalled{s})
 			case <-done:
 				return
 			}

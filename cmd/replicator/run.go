@@ -168,14 +168,12 @@ func (w *worker) connect(ctx context.Context) error {
 		return err
 	}
 	_, _ = fmt.Fprintln(w.stderr, bothEnds(w.cfg, w.source.region, w.env))
-	if w.target, err = connectTarget(ctx, w.cfg); err != nil {
-		return err
+	probes := &prober{out: w.stderr, colored: w.colored(), cfg: w.cfg, source: w.source, worker: w.id, dry: w.flags.dryRun}
+	w.found, err = probes.run(ctx)
+	if w.target = probes.target; err != nil && w.target != nil {
+		err = errors.Join(err, w.target.Close())
 	}
-	probes := &prober{out: w.stderr, colored: w.colored(), cfg: w.cfg, source: w.source, target: w.target, worker: w.id, dry: w.flags.dryRun}
-	if w.found, err = probes.run(ctx); err != nil {
-		return errors.Join(err, w.target.Close())
-	}
-	return nil
+	return err
 }
 
 // run replicates until ctx ends or, with --once, until everything is drained.

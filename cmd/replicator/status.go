@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -63,7 +64,7 @@ func (p *program) status(ctx context.Context, table string, shards bool) error {
 	if err := knownTable(cfg, table); err != nil {
 		return err
 	}
-	t, err := connectTarget(ctx, cfg)
+	t, err := openTarget(ctx, cfg)
 	if err != nil {
 		return err
 	}
@@ -152,8 +153,28 @@ func readTable(ctx context.Context, ledger *checkpoint.Ledger, parking *sink.Par
 	if in.shards, err = ledger.Shards(ctx, source); err != nil {
 		return in, err
 	}
+	seat, err := ledger.Seat(ctx, source)
+	if err != nil {
+		return in, err
+	}
+	in.copied = copiedOf(seat, in.state.Generation)
 	in.parked, err = parking.CountOf(ctx, source)
 	return in, err
+}
+
+// copiedOf is how many items a running load has made durable, from the progress that the keeper saves in its row. Nothing else is
+// taken from there: it holds keys of items.
+func copiedOf(seat checkpoint.Seat, generation uint32) int64 {
+	var row struct {
+		Scan struct {
+			Generation uint32 `json:"generation"`
+			Items      int64  `json:"items"`
+		} `json:"scan"`
+	}
+	if json.Unmarshal(seat.Row.Data, &row) != nil || row.Scan.Generation != generation {
+		return 0
+	}
+	return row.Scan.Items
 }
 
 // write tells the status to people.
