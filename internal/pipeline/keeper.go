@@ -157,11 +157,6 @@ func (k *rounds) complete(ctx context.Context) error {
 	if err := k.noteOpen(ctx, state); err != nil {
 		return err
 	}
-	if k.Heal != nil {
-		if err := k.Heal(ctx, k.Mapping); err != nil {
-			return err
-		}
-	}
 	k.began, k.last = true, began
 	return k.small(ctx)
 }
