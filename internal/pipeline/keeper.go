@@ -226,6 +226,9 @@ func (k *rounds) attend(ctx context.Context, d backfill.Description) (checkpoint
 		return state, err
 	}
 	switch {
+	case d.StreamEnabled && unusable != nil:
+		// Before a new stream is followed: one that lacks images would have rows removed for want of what to put (H62).
+		err = unusable
 	case d.StreamEnabled && d.StreamARN != state.StreamARN:
 		// H24: between the two streams nobody recorded changes.
 		gap := checkpoint.Gap{Reason: "the table has a new stream"}
@@ -235,8 +238,6 @@ func (k *rounds) attend(ctx context.Context, d backfill.Description) (checkpoint
 	case !d.StreamEnabled && !state.StreamEnded:
 		gap := checkpoint.Gap{Reason: "the stream is disabled"}
 		err = k.raise(ctx, state.Generation, gap, func(s *checkpoint.TableState) { s.StreamEnded = true })
-	case d.StreamEnabled && unusable != nil:
-		err = unusable
 	}
 	return state, err
 }

@@ -26,8 +26,24 @@ type Bigtable struct {
 	ServerSkew time.Duration
 	// Fault, if set, is asked before every request: an error fails it and nothing is executed.
 	Fault func(op, table, row string) error
+	// Route, if set, decides what the network does with a write; nil leaves it to chance.
+	Route func(c Call) *Fate
 	// Executed, if set, sees every write as it takes place: checkers hang on it.
 	Executed func(table, row string, before, after *Row)
+}
+
+// Call is one write as the network sees it.
+type Call struct {
+	Op, Table, Row string
+	// Version is what a guarded write of an item carries; "" for every other.
+	Version string
+}
+
+// Fate is what the network does with a write.
+type Fate struct {
+	Drop  bool          // it never arrives
+	Delay time.Duration // it is executed that much later
+	Lose  bool          // its sender hears nothing for a second or two; otherwise the answer follows the execution
 }
 
 type btTable struct {
@@ -61,6 +77,13 @@ func (b *Bigtable) Create(name string, families ...string) {
 	b.tables[name] = &btTable{families: families, rows: map[string]*Row{}}
 }
 
+// Remove takes a table away, as an operator's mistake does; the returned function puts it back as it was.
+func (b *Bigtable) Remove(name string) (restore func()) {
+	t := b.tables[name]
+	delete(b.tables, name)
+	return func() { b.tables[name] = t }
+}
+
 // Snapshot copies the rows of a table; Restore puts them back: a restore from a backup.
 func (b *Bigtable) Snapshot(table string) map[string]*Row {
 	rows := map[string]*Row{}
@@ -81,6 +104,9 @@ func (b *Bigtable) Restore(table string, snapshot map[string]*Row) {
 
 // Rows lists the keys of a table in order.
 func (b *Bigtable) Rows(table string) []string {
+	if b.tables[table] == nil {
+		return nil
+	}
 	var keys []string
 	for key := range b.tables[table].rows {
 		keys = append(keys, key)
@@ -90,7 +116,12 @@ func (b *Bigtable) Rows(table string) []string {
 }
 
 // Row is a row as it is now; nil if there is none.
-func (b *Bigtable) Row(table, key string) *Row { return b.tables[table].rows[key] }
+func (b *Bigtable) Row(table, key string) *Row {
+	if t := b.tables[table]; t != nil {
+		return t.rows[key]
+	}
+	return nil
+}
 
 // Value is the newest value of a column; false if there is none.
 func (r *Row) Value(family, qualifier string) (string, bool) {
@@ -120,6 +151,17 @@ func (r *Row) Columns(f func(family, qualifier string, micros int64, value strin
 	for _, c := range r.columns {
 		f(c.family, c.qualifier, c.cells[0].micros, c.cells[0].value)
 	}
+}
+
+// Cells are the timestamps, in microseconds, of all cells of a column, the newest first.
+func (r *Row) Cells(family, qualifier string) []int64 {
+	var micros []int64
+	if c := r.column(family, qualifier); c != nil {
+		for _, cell := range c.cells {
+			micros = append(micros, cell.micros)
+		}
+	}
+	return micros
 }
 
 // String shows a row as text, for failures and traces.
@@ -197,44 +239,33 @@ func (r *Row) set(family, qualifier string, cell modelCell) {
 // conditional sends a single-row write that takes place unless the row satisfies refuse. It reports whether it took place.
 // The request and its answer each take time; between them anything may happen, and a caller that gives up does not stop
 // a request that was sent.
-func (b *Bigtable) conditional(ctx context.Context, op, table, row string, refuse func(*Row) bool, writes []write) (bool, error) {
+func (b *Bigtable) conditional(ctx context.Context, c Call, refuse func(*Row) bool, writes []write) (bool, error) {
 	w := b.world
 	if b.Fault != nil {
-		if err := b.Fault(op, table, row); err != nil {
+		if err := b.Fault(c.Op, c.Table, c.Row); err != nil {
 			return false, err
 		}
 	}
+	fate := b.fate(c)
 	done := task.NewEvent(ctx)
 	var took bool
 	var failed error
-	deliver := func() {
-		took, failed = b.execute(op, table, row, refuse, writes)
-	}
-	lost := false
-	send := func(delay time.Duration) { w.after(w.hub, delay, deliver) }
-	switch chance := w.rng.Float64(); {
-	case chance < b.Drop:
-		lost = true
-	case chance < b.Drop+b.Late:
-		send(b.oneWay() + time.Duration(w.rng.Int64N(int64(b.LateBy))))
-		lost = true
-	default:
-		if w.rng.Float64() < b.Twice {
-			send(b.oneWay() + time.Duration(w.rng.Int64N(int64(b.LateBy))))
-		}
-		lost = w.rng.Float64() < b.LoseReply
-		w.after(w.hub, b.oneWay(), func() {
-			deliver()
-			first, err := took, failed
+	if !fate.Drop {
+		w.after(w.hub, fate.Delay+b.oneWay(), func() {
+			first, err := b.execute(c.Op, c.Table, c.Row, refuse, writes)
 			w.after(w.hub, b.oneWay(), func() { took, failed = first, err; done.Set() })
 		})
 	}
-	if lost {
-		if err := task.Sleep(ctx, b.oneWay()+time.Duration(w.rng.Int64N(int64(2*time.Second)))); err != nil {
+	if fate.Drop || fate.Lose {
+		if err := task.Sleep(ctx, b.oneWay()+w.upTo(2*time.Second)); err != nil {
 			return false, err
 		}
-		w.Tracef("%s %s: no answer", op, table)
+		w.Tracef("%s %s: no answer", c.Op, c.Table)
 		return false, errUnknown
+	}
+	if w.chance(b.Twice) {
+		w.inject("request executed twice")
+		w.after(w.hub, b.oneWay()+w.upTo(b.LateBy), func() { _, _ = b.execute(c.Op, c.Table, c.Row, refuse, writes) })
 	}
 	if err := done.Wait(ctx); err != nil {
 		return false, err
@@ -242,8 +273,30 @@ func (b *Bigtable) conditional(ctx context.Context, op, table, row string, refus
 	return took, failed
 }
 
+// fate is what Route says, or else chance.
+func (b *Bigtable) fate(c Call) Fate {
+	if b.Route != nil {
+		if fate := b.Route(c); fate != nil {
+			return *fate
+		}
+	}
+	w := b.world
+	switch {
+	case w.chance(b.Drop):
+		w.inject("request dropped")
+		return Fate{Drop: true}
+	case w.chance(b.Late):
+		w.inject("request executed late")
+		return Fate{Delay: w.upTo(b.LateBy), Lose: true}
+	case w.chance(b.LoseReply):
+		w.inject("reply lost")
+		return Fate{Lose: true}
+	}
+	return Fate{}
+}
+
 func (b *Bigtable) oneWay() time.Duration {
-	return time.Duration(1 + b.world.rng.Int64N(int64(b.Latency)))
+	return b.world.travel(b.Latency)
 }
 
 // errNoSuchTable is permanent.
@@ -268,6 +321,9 @@ func (b *Bigtable) execute(op, table, key string, refuse func(*Row) bool, writes
 		return false, nil
 	}
 	after := before.clone()
+	if b.ServerSkew != 0 {
+		b.world.inject("server clock wrong")
+	}
 	after.apply(writes, b.world.Now().Add(b.ServerSkew).UnixMicro())
 	if len(after.columns) == 0 {
 		delete(t.rows, key)

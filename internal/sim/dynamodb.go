@@ -41,6 +41,9 @@ type Table struct {
 	RestartSequence bool
 	// View is the stream's view type.
 	View string
+	// Chances in [0, 1): that a call is throttled or unavailable, that an iterator has expired before its time, that a new
+	// shard is listed late, and that a closed one is shown open for a while.
+	Throttle, Expire, ListLate, ShowOpen float64
 	// PageSize bounds a page of records, at most 1,000.
 	PageSize int
 
@@ -64,8 +67,8 @@ type Shard struct {
 	Closed     bool
 	// ListedFrom hides the shard from listings until then; ShownOpenUntil keeps it looking open.
 	ListedFrom, ShownOpenUntil time.Time
-	// Hidden hides it altogether. Gone makes reading it "not found".
-	Hidden, Gone bool
+	// Hidden hides it altogether. Gone makes reading it "not found". StaysListed keeps it listed though everything of it is gone.
+	Hidden, Gone, StaysListed bool
 	// EmptyPages are given before the next page with records.
 	EmptyPages int
 
@@ -112,29 +115,47 @@ func (t *Table) EnableStream(shards int) *Stream {
 func (t *Table) DisableStream() {
 	s := t.Stream()
 	for _, sh := range s.Shards {
-		sh.close(t.world.Now())
+		s.close(sh)
 	}
 	s.Ended = true
 }
 
 func (s *Stream) add(parent string, lo, hi uint64) *Shard {
 	sh := &Shard{ID: fmt.Sprintf("shardId-%020d-%08x", s.table.world.Now().UnixMilli(), len(s.Shards)), Parent: parent, lo: lo, hi: hi, next: s.next}
+	w := s.table.world
 	if s.table.RestartSequence {
-		sh.next = 1000 + s.table.world.rng.Uint64N(1_000_000)
+		if parent != "" {
+			w.inject("sequence numbers restarted")
+		}
+		sh.next = 1000 + w.rng.Uint64N(1_000_000)
+	}
+	if p := s.Shard(parent); p != nil {
+		sh.ListedFrom = p.ListedFrom // a listing lags; it does not leave out the middle of a lineage
+		if w.chance(s.table.ListLate) {
+			if late := w.Now().Add(w.upTo(3 * time.Minute)); late.After(sh.ListedFrom) {
+				sh.ListedFrom = late
+			}
+		}
 	}
 	s.Shards = append(s.Shards, sh)
 	return sh
 }
 
-func (sh *Shard) close(at time.Time) {
-	if !sh.Closed {
-		sh.Closed, sh.closedAt = true, at
+func (s *Stream) close(sh *Shard) {
+	w := s.table.world
+	if sh.Closed {
+		return
+	}
+	sh.Closed, sh.closedAt = true, w.Now()
+	if w.chance(s.table.ShowOpen) {
+		sh.ShownOpenUntil = w.Now().Add(w.upTo(5 * time.Minute))
 	}
 }
 
 // Split closes the shard and gives it two children.
 func (s *Stream) Split(sh *Shard) (a, b *Shard) {
-	sh.close(s.table.world.Now())
+	s.close(sh)
+	s.table.world.inject("shard split")
 	mid := sh.lo + (sh.hi-sh.lo)/2
 	s.table.world.Tracef("splits %s", sh.ID)
 	return s.add(sh.ID, sh.lo, mid), s.add(sh.ID, mid, sh.hi)
@@ -142,7 +163,8 @@ func (s *Stream) Split(sh *Shard) (a, b *Shard) {
 
 // Roll closes the shard and gives it one child, as the service does about every four hours.
 func (s *Stream) Roll(sh *Shard) *Shard {
-	sh.close(s.table.world.Now())
+	s.close(sh)
+	s.table.world.inject("shard rolled")
 	s.table.world.Tracef("rolls %s", sh.ID)
 	return s.add(sh.ID, sh.lo, sh.hi)
 }
@@ -165,7 +187,7 @@ func (s *Stream) Trim(t time.Time) {
 			sh.trimmed++
 		}
 		if sh.Closed && sh.closedAt.Before(t) {
-			sh.Gone, sh.Hidden = true, true
+			sh.Gone, sh.Hidden = true, !sh.StaysListed
 		}
 	}
 }
@@ -240,6 +262,7 @@ func (t *Table) record(id string, c cdc.Change) {
 		t.writes++
 		if t.TimeRunsBack && t.writes%3 == 0 {
 			c.Time = c.Time.Add(-time.Second)
+			t.world.inject("time ran back")
 		}
 		sh.records = append(sh.records, record{change: c, at: t.world.Now()})
 		t.world.Tracef("source %s %s in %s at %s", c.Event, id, sh.ID, seq)
@@ -266,8 +289,19 @@ func (t *Table) Items() []cdc.Item {
 
 // call is what every request goes through: it takes time, may fail, and notices a caller that gave up.
 func (t *Table) call(ctx context.Context, op, shard string) error {
-	if err := task.Sleep(ctx, time.Duration(1+t.world.rng.Int64N(int64(t.Latency)))); err != nil {
+	if err := task.Sleep(ctx, t.world.travel(t.Latency)); err != nil {
 		return &cdc.Error{Op: op, Reason: cdc.Unavailable, Err: err}
+	}
+	switch {
+	case op == "GetRecords" && t.world.chance(t.Expire):
+		t.world.inject("iterator expired")
+		return Fail(op, cdc.Expired)
+	case t.world.chance(t.Throttle):
+		t.world.inject("call throttled")
+		return Fail(op, cdc.Throttled)
+	case t.world.chance(t.Throttle):
+		t.world.inject("service unavailable")
+		return Fail(op, cdc.Unavailable)
 	}
 	if t.Fault != nil {
 		if err := t.Fault(op, shard); err != nil {
@@ -280,7 +314,7 @@ func (t *Table) call(ctx context.Context, op, shard string) error {
 
 // answer takes the time of the way back.
 func (t *Table) answer(ctx context.Context) error {
-	if err := task.Sleep(ctx, time.Duration(1+t.world.rng.Int64N(int64(t.Latency)))); err != nil {
+	if err := task.Sleep(ctx, t.world.travel(t.Latency)); err != nil {
 		return &cdc.Error{Op: "answer", Reason: cdc.Unavailable, Err: err}
 	}
 	return nil
@@ -289,6 +323,17 @@ func (t *Table) answer(ctx context.Context) error {
 // Fail is an error as the service gives it.
 func Fail(op string, reason cdc.Reason) error {
 	return &cdc.Error{Op: op, Reason: reason, Err: errors.New("injected")}
+}
+
+// seen is a change as the stream's view type shows it.
+func (t *Table) seen(c cdc.Change) cdc.Change {
+	if t.View == "NEW_IMAGE" || t.View == "KEYS_ONLY" {
+		c.Old = cdc.Item{}
+	}
+	if t.View == "OLD_IMAGE" || t.View == "KEYS_ONLY" {
+		c.New = cdc.Item{}
+	}
+	return c
 }
 
 // List implements cdc.Source.
@@ -301,10 +346,18 @@ func (s *Stream) List(ctx context.Context, parent string) (cdc.Listing, error) {
 	s.Trim(now.Add(-cdc.Retention))
 	listing := cdc.Listing{Ended: s.Ended, At: now.Truncate(time.Second)}
 	for _, sh := range s.Shards {
-		if sh.Hidden || now.Before(sh.ListedFrom) || parent != "" && sh.Parent != parent {
+		if sh.Hidden || parent != "" && sh.Parent != parent {
 			continue
 		}
-		listing.Shards = append(listing.Shards, cdc.Shard{ID: sh.ID, Parent: sh.Parent, Closed: sh.Closed && !now.Before(sh.ShownOpenUntil)})
+		if now.Before(sh.ListedFrom) {
+			t.world.inject("shard listed late")
+			continue
+		}
+		shownOpen := sh.Closed && now.Before(sh.ShownOpenUntil)
+		if shownOpen {
+			t.world.inject("closed shard shown open")
+		}
+		listing.Shards = append(listing.Shards, cdc.Shard{ID: sh.ID, Parent: sh.Parent, Closed: sh.Closed && !shownOpen})
 	}
 	return listing, t.answer(ctx)
 }
@@ -375,6 +428,7 @@ func (s *Stream) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
 	_, _ = fmt.Sscan(parts[2], &nanos)
 	issued = time.Duration(nanos)
 	if s.table.world.now-issued > iteratorLife {
+		s.table.world.inject("iterator too old")
 		return cdc.Page{}, Fail(op, cdc.Expired)
 	}
 	if index < sh.trimmed {
@@ -387,7 +441,7 @@ func (s *Stream) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
 		return page, nil
 	}
 	for index < len(sh.records) && len(page.Changes) < min(s.table.PageSize, pageRecords) {
-		page.Changes = append(page.Changes, sh.records[index].change)
+		page.Changes = append(page.Changes, s.table.seen(sh.records[index].change))
 		index++
 	}
 	if sh.Closed && index == len(sh.records) {

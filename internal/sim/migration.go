@@ -31,8 +31,13 @@ type Migration struct {
 	Gaps []string
 	// Retries counts failed steps by name.
 	Retries map[string]int
+	// Writes are the events of the writers of workers started from now on.
+	Writes sink.Events
+	// Watch, if set, sees every write as it takes place, after the checkers did.
+	Watch func(table, row string, before, after *Row)
 
 	broken []string
+	lost   time.Time // when the target was last lost: what was applied before is not looked for
 }
 
 // Worker is one process of the replicator.
@@ -67,7 +72,16 @@ func NewMigration(w *World, shards int, rowKey ...string) *Migration {
 func (m *Migration) LoseLedger() { m.Target.Create(stateTable, ledgerFamily, sink.ParkedFamily) }
 
 // LoseTarget empties the target table.
-func (m *Migration) LoseTarget() { m.Target.Create("orders", "d", sink.LiveFamily, sink.GoneFamily) }
+func (m *Migration) LoseTarget() {
+	m.Target.Create("orders", "d", sink.LiveFamily, sink.GoneFamily)
+	m.lost = m.World.Now()
+}
+
+// RestoreTarget sets the target table back to a snapshot.
+func (m *Migration) RestoreTarget(snapshot map[string]*Row) {
+	m.Target.Restore("orders", snapshot)
+	m.lost = m.World.Now()
+}
 
 // Start runs a worker. Adjust may change its options.
 func (m *Migration) Start(name string, adjust ...func(*pipeline.Options)) *Worker {
@@ -85,6 +99,7 @@ func (m *Migration) Start(name string, adjust ...func(*pipeline.Options)) *Worke
 
 // Stop asks for a clean stop and waits for it.
 func (w *Worker) Stop(ctx context.Context) error {
+	w.world.inject("clean stop")
 	w.stop(context.Canceled)
 	if err := w.done.Wait(ctx); err != nil {
 		return err
@@ -118,7 +133,7 @@ func (m *Migration) run(stop, ctx context.Context, name string, adjust []func(*p
 	o := pipeline.Options{
 		Ledger: ledger, Floors: floors, Database: m.Source,
 		Writer: sink.NewWriter(sink.Options{
-			Table: target, Parking: sink.NewParking(target, "default"), Floor: floors.Floor, InFlight: 16,
+			Table: target, Parking: sink.NewParking(target, "default"), Floor: floors.Floor, InFlight: 16, Events: m.Writes,
 		}),
 		Open:    m.open,
 		Witness: func(table string) checkpoint.Store { return Store{m.Target, table, sink.LiveFamily} },
@@ -159,6 +174,11 @@ func (gone) Seek(context.Context, string, cdc.Position) (cdc.Iterator, error) {
 }
 func (gone) Read(context.Context, cdc.Iterator) (cdc.Page, error) {
 	return cdc.Page{}, Fail("GetRecords", cdc.NotFound)
+}
+
+// Ledger opens the ledger beside the workers, for tests that do what another worker or an operator would.
+func (m *Migration) Ledger(ctx context.Context) (*checkpoint.Ledger, error) {
+	return checkpoint.Open(ctx, m.Store(), "default", checkpoint.Options{Worker: "operator", Lease: m.Lease, ReadOnly: true})
 }
 
 // Store is the ledger's store, for tests that look into it or write to it.
@@ -250,6 +270,9 @@ func (m *Migration) check(table, key string, before, after *Row) {
 	if table == stateTable && strings.HasPrefix(key, "default/shard/") {
 		m.checkShard(key, before, after)
 	}
+	if m.Watch != nil {
+		m.Watch(table, key, before, after)
+	}
 }
 
 // checkVersion: I2, the version of a row never decreases.
@@ -291,8 +314,23 @@ func (m *Migration) checkShard(key string, before, after *Row) {
 	if is.Epoch < was.Epoch || is.Generation < was.Generation {
 		m.violate("I6: epoch or generation of %s fell", was.ID)
 	}
+	if was.State == checkpoint.Waiting && is.State == checkpoint.Reading {
+		m.checkParent(is)
+	}
 	if is.Position.Compare(was.Position) > 0 {
 		m.checkApplied(is)
+		if adopted := m.State().Adopted; is.Generation < adopted {
+			m.violate("I1: shard %s was committed in generation %d after %d had been adopted", is.ID, is.Generation, adopted)
+		}
+	}
+}
+
+// checkParent: I4, a shard is begun only when its parent, if the ledger knows it, is finished.
+func (m *Migration) checkParent(s checkpoint.Shard) {
+	for _, p := range m.Shards() {
+		if p.Label == s.Label && p.ID == s.Parent && !p.Finished() {
+			m.violate("I4: shard %s was begun while its parent is %s", s.ID, p.State)
+		}
 	}
 }
 
@@ -300,16 +338,20 @@ func (m *Migration) checkShard(key string, before, after *Row) {
 // the change's version. Items that were parked hold it as well, as a tombstone.
 func (m *Migration) checkApplied(s checkpoint.Shard) {
 	shard := m.Source.shard(s.Label, s.ID)
-	if shard == nil {
+	if shard == nil || m.Target.tables[m.Mapping.Table] == nil {
 		return
 	}
-	for _, r := range shard.records {
+	table := m.State()
+	for i, r := range shard.records {
 		c := r.change
 		if c.Sequence.Compare(s.Position) > 0 {
 			break
 		}
-		if s.Dropping || c.Time.Before(m.State().Cut) {
+		if s.Dropping || !r.at.After(m.lost) || c.Time.Before(table.Cut) {
 			continue
+		}
+		if i < shard.trimmed && table.NeedsLoad {
+			continue // lost, and declared (I5)
 		}
 		image := c.New
 		if !image.Exists() {

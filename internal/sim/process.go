@@ -46,6 +46,7 @@ func (p *Process) Kill() {
 		return
 	}
 	p.world.Tracef("kills %s", p.name)
+	p.world.inject("process killed")
 	p.dead = true
 	var mine []*coroutine
 	for _, t := range p.world.tasks {
@@ -66,6 +67,7 @@ func (p *Process) Kill() {
 // Pause stops the process for d, as SIGSTOP does: its tasks and timers go on afterwards, in any order.
 func (p *Process) Pause(d time.Duration) {
 	p.world.Tracef("pauses %s for %s", p.name, d)
+	p.world.inject("process paused")
 	p.stop = p.world.now + d
 	p.world.after(p.world.hub, d, func() {})
 }

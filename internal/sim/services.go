@@ -39,7 +39,7 @@ func (t Target) Apply(ctx context.Context, r *sink.Request) (bool, error) {
 		}
 		return false
 	}
-	applied, err := t.conditional(ctx, "CheckAndMutateRow", r.Table, r.Row, refuse, writes)
+	applied, err := t.conditional(ctx, Call{"CheckAndMutateRow", r.Table, r.Row, string(r.Refuse.AtLeast)}, refuse, writes)
 	return applied, sinkError("CheckAndMutateRow", err)
 }
 
@@ -77,14 +77,14 @@ func (t Target) ReadRows(ctx context.Context, table string, r sink.Range, f func
 
 // Put implements sink.Records in the state table.
 func (t Target) Put(ctx context.Context, key string, data []byte) error {
-	_, err := t.conditional(ctx, "MutateRow", stateTable, key, nil,
+	_, err := t.conditional(ctx, Call{Op: "MutateRow", Table: stateTable, Row: key}, nil,
 		[]write{{kind: setCell, family: sink.ParkedFamily, qualifier: sink.ParkedColumn, value: string(data)}})
 	return sinkError("MutateRow", err)
 }
 
 // Delete implements sink.Records.
 func (t Target) Delete(ctx context.Context, key string) error {
-	_, err := t.conditional(ctx, "MutateRow", stateTable, key, nil, []write{{kind: deleteRow}})
+	_, err := t.conditional(ctx, Call{Op: "MutateRow", Table: stateTable, Row: key}, nil, []write{{kind: deleteRow}})
 	return sinkError("MutateRow", err)
 }
 
@@ -149,7 +149,7 @@ func (s Store) Swap(ctx context.Context, key string, was uint64, data []byte) (b
 			{kind: setCell, family: s.Family, qualifier: recordColumn, value: string(data)},
 		}
 	}
-	return s.conditional(ctx, "Swap", s.Table, key, refuse, writes)
+	return s.conditional(ctx, Call{Op: "Swap", Table: s.Table, Row: key}, refuse, writes)
 }
 
 // Describe implements pipeline.Database.

@@ -24,6 +24,8 @@ type World struct {
 	trace   *strings.Builder
 	hub     *Process
 	choices []choice // reused between steps
+
+	injected map[string]int
 }
 
 // coroutine is one task.
@@ -50,7 +52,7 @@ type killed struct{}
 
 // NewWorld returns a world at the given instant. Trace, if kept, is a line for every step.
 func NewWorld(seed uint64, start time.Time, keepTrace bool) *World {
-	w := &World{rng: rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15)), epoch: start}
+	w := &World{rng: rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15)), epoch: start, injected: map[string]int{}}
 	if keepTrace {
 		w.trace = &strings.Builder{}
 	}
@@ -66,6 +68,26 @@ func (w *World) Now() time.Time { return w.epoch.Add(w.now) }
 
 // Steps is the number of steps taken so far.
 func (w *World) Steps() int { return w.steps }
+
+// Injected counts the faults that took effect so far, by name.
+func (w *World) Injected() map[string]int { return w.injected }
+
+func (w *World) inject(fault string) { w.injected[fault]++ }
+
+// chance is true with the given probability. A probability of zero takes nothing from the source of randomness.
+func (w *World) chance(p float64) bool { return p > 0 && w.rng.Float64() < p }
+
+// travel is how long a message takes, at the most d.
+func (w *World) travel(d time.Duration) time.Duration {
+	took := w.upTo(d)
+	if took > 200*time.Millisecond {
+		w.inject("slow message")
+	}
+	return took
+}
+
+// upTo is a duration in (0, d].
+func (w *World) upTo(d time.Duration) time.Duration { return time.Duration(1 + w.rng.Int64N(int64(d))) }
 
 // Trace is what was kept, a line a step.
 func (w *World) Trace() string {
@@ -312,7 +334,10 @@ func (h *timerHeap) collect(i int, now time.Duration) {
 
 // next is the earliest instant after now at which something may happen.
 func (h *timerHeap) next(now time.Duration) (time.Duration, bool) {
-	found, at := false, time.Duration(0)
+	if len(h.list) > 0 && h.list[0].at > now {
+		return h.list[0].at, true
+	}
+	found, at := false, time.Duration(0) // what is due belongs to paused processes
 	for _, t := range h.list {
 		if t.at > now && (!found || t.at < at) {
 			found, at = true, t.at
