@@ -29,13 +29,6 @@ type Reader struct {
 	fresh    bool     // no page was read with an iterator of this seek yet
 }
 
-// Restart begins anew after a gap was declared at the given time: what was trimmed before it is the load's business, so the
-// horizon may be sought again.
-func (r *Reader) Restart(declared time.Time) {
-	r.iterator = ""
-	r.Covered = declared
-}
-
 // Read returns the page that follows the applied position. It holds only changes after that position, with rising sequence
 // numbers. An iterator that expired is replaced once within the call.
 //
@@ -69,8 +62,13 @@ func (r *Reader) read(ctx context.Context, applied Position) (Page, error) {
 	}
 	page, err := r.Source.Read(ctx, r.iterator)
 	if err == nil && r.fresh && applied.AtHorizon() {
-		// Once more after the answer: this worker may have stood still since the iterator was given.
-		err = r.horizon(ctx, opGetRecords)
+		// Once more after the answer: this worker may have stood still since the iterator was given, and its clock may be
+		// behind the service's, which the answer tells.
+		now := task.Now(ctx)
+		if page.At.After(now) {
+			now = page.At
+		}
+		err = r.horizon(now, opGetRecords)
 	}
 	if err != nil {
 		// A horizon iterator that was not used yet is given up in any case, so that the check stands before each first read.
@@ -86,7 +84,7 @@ func (r *Reader) read(ctx context.Context, applied Position) (Page, error) {
 func (r *Reader) seek(ctx context.Context, applied Position) error {
 	r.iterator = ""
 	if applied.AtHorizon() {
-		if err := r.horizon(ctx, opGetShardIterator); err != nil {
+		if err := r.horizon(task.Now(ctx), opGetShardIterator); err != nil {
 			return err
 		}
 	}
@@ -98,12 +96,12 @@ func (r *Reader) seek(ctx context.Context, applied Position) error {
 	return nil
 }
 
-// horizon refuses the horizon when what lies between Covered and the oldest kept change may be trimmed (H75).
-func (r *Reader) horizon(ctx context.Context, op string) error {
+// horizon refuses the horizon when what lies between Covered and the oldest kept change may be trimmed at the time now (H75).
+func (r *Reader) horizon(now time.Time, op string) error {
 	if r.Covered.IsZero() {
 		return nil
 	}
-	if age := task.Now(ctx).Sub(r.Covered); age > Retention-HorizonMargin {
+	if age := now.Sub(r.Covered); age > Retention-HorizonMargin {
 		return &Error{op, Trimmed, fmt.Errorf(
 			"the shard's ancestors are applied up to %s, %s ago, and the stream keeps %s: first changes of the shard may be gone",
 			r.Covered.UTC().Format(time.RFC3339), age.Truncate(time.Second), Retention)}

@@ -96,7 +96,10 @@ func (t *table) begin(ctx context.Context, state checkpoint.TableState) (checkpo
 	if err != nil {
 		return state, err
 	}
-	now := task.Now(ctx)
+	now := d.At // the service's clock, which the first reads are told by as well
+	if now.IsZero() {
+		now = task.Now(ctx)
+	}
 	err = t.retry(ctx, "begin the copy", func(ctx context.Context) (err error) {
 		state, err = t.Ledger.UpdateTable(ctx, t.source, func(s *checkpoint.TableState) error {
 			if s.Load.Generation != s.Generation {
