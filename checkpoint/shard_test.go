@@ -1,0 +1,494 @@
+package checkpoint_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+)
+
+// in is a shard row in a state. A row with an owner is being read.
+func in(state checkpoint.State, id, parent, owner string) checkpoint.Shard {
+	s := shard(id, parent)
+	s.State, s.Owner, s.Counter = state, owner, 7
+	return s
+}
+
+func ids(shards []checkpoint.Shard) string {
+	var ids []string
+	for _, s := range shards {
+		ids = append(ids, s.ID)
+	}
+	return strings.Join(ids, " ")
+}
+
+func freeIDs(free []checkpoint.Available) string {
+	var shards []checkpoint.Shard
+	for _, f := range free {
+		shards = append(shards, f.Shard)
+	}
+	return ids(shards)
+}
+
+func lostBy(loss checkpoint.Loss, id string) checkpoint.Shard {
+	s := in(checkpoint.Lost, id, "", "")
+	s.Loss = loss
+	return s
+}
+
+func TestH12_H14_Free(t *testing.T) {
+	const waiting, reading, done = checkpoint.Waiting, checkpoint.Reading, checkpoint.Done
+	otherStream := in(waiting, "old", "", "")
+	otherStream.Label = "l0"
+	otherParent := in(done, "p", "", "")
+	otherParent.Label = "l0"
+	for _, test := range []struct {
+		name   string
+		shards []checkpoint.Shard
+		want   string
+	}{
+		{"roots", []checkpoint.Shard{in(waiting, "a", "", ""), in(waiting, "b", "", "")}, "a b"},
+		{"H12: the parent waits", []checkpoint.Shard{in(waiting, "p", "", ""), in(waiting, "c", "p", "")}, "p"},
+		{"H12: the parent is read", []checkpoint.Shard{in(reading, "p", "", "x"), in(waiting, "c", "p", "")}, ""},
+		{"H12: the parent was released", []checkpoint.Shard{in(reading, "p", "", ""), in(waiting, "c", "p", "")}, "p"},
+		{"the parent is done", []checkpoint.Shard{in(done, "p", "", ""), in(waiting, "c", "p", ""), in(waiting, "d", "p", "")}, "c d"},
+		{"H12: the parent is done, the grandparent not", []checkpoint.Shard{in(waiting, "g", "", ""), in(waiting, "p", "g", ""), in(waiting, "c", "p", "")}, "g"},
+		{"the parent is not to be found", []checkpoint.Shard{lostBy(checkpoint.NotFound, "p"), in(waiting, "c", "p", "")}, "c"},
+		{"the parent was listed too late", []checkpoint.Shard{lostBy(checkpoint.Late, "p"), in(waiting, "c", "p", "")}, "c"},
+		{"H12: the parent was trimmed and is reopened first", []checkpoint.Shard{lostBy(checkpoint.Trimmed, "p"), in(waiting, "c", "p", "")}, ""},
+		{"H14: the ledger does not know the parent", []checkpoint.Shard{in(waiting, "c", "gone", "")}, "c"},
+		{"a shard that is read", []checkpoint.Shard{in(reading, "a", "", "x")}, ""},
+		{"finished shards", []checkpoint.Shard{in(done, "a", "", ""), lostBy(checkpoint.NotFound, "b")}, ""},
+		{"a shard of another stream", []checkpoint.Shard{otherStream}, ""},
+		{"H12: a parent of the same name in another stream", []checkpoint.Shard{otherParent, in(waiting, "p", "", ""), in(waiting, "c", "p", "")}, "p"},
+		{"the order given", []checkpoint.Shard{in(waiting, "z", "", ""), in(waiting, "m", "", ""), in(waiting, "a", "", "")}, "z m a"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			virtually(t, func(_ context.Context, p *place) {
+				_, l := p.worker("w")
+				got := l.NewWatch().Free(test.shards, label, 0)
+				if freeIDs(got) != test.want {
+					t.Errorf("free: %q, want %q", freeIDs(got), test.want)
+				}
+				for _, f := range got {
+					if i := slices.IndexFunc(test.shards, func(s checkpoint.Shard) bool { return s.ID == f.Shard.Parent && s.Label == label }); (f.Parent != nil) != (i >= 0) {
+						t.Errorf("%s comes with the parent %v", f.Shard.ID, f.Parent)
+					}
+				}
+			})
+		})
+	}
+}
+
+// Expiry is the counter standing still for a lease's duration on the watcher's clock, and nothing else.
+func TestH64_ExpiryByCounterAlone(t *testing.T) {
+	virtually(t, func(_ context.Context, p *place) {
+		_, l := p.worker("w")
+		watch := l.NewWatch()
+		at := func(now time.Duration, counter uint64) bool {
+			s := in(checkpoint.Reading, "a", "", "x")
+			s.Counter, s.EventTime, s.ReadAt = counter, begin.Add(1000*time.Hour), begin.Add(-1000*time.Hour)
+			return len(watch.Free([]checkpoint.Shard{s}, label, now)) == 1
+		}
+		for _, step := range []struct {
+			now     time.Duration
+			counter uint64
+			free    bool
+		}{
+			{100 * time.Hour, 7, false}, // first seen: as if renewed just then
+			{100*time.Hour + lease - 1, 7, false},
+			{100*time.Hour + lease, 7, true},
+			{100*time.Hour + lease, 8, false}, // renewed
+			{100*time.Hour + 2*lease - 1, 8, false},
+			{100*time.Hour + 2*lease - 1, 5, false}, // removed and created again: another counter, though a lower one
+			{100*time.Hour + 3*lease - 2, 5, false},
+			{100*time.Hour + 3*lease - 1, 5, true},
+		} {
+			if got := at(step.now, step.counter); got != step.free {
+				t.Errorf("at %s with counter %d: free %v", step.now, step.counter, got)
+			}
+		}
+		watch.Free(nil, label, 0) // the row was removed, and is forgotten
+		if at(200*time.Hour, 5) {
+			t.Error("a row that was removed and came again counts as watched meanwhile")
+		}
+	})
+}
+
+func TestSeat(t *testing.T) {
+	virtually(t, func(ctx context.Context, p *place) {
+		ma, a := p.worker("a")
+		mb, b := p.worker("b")
+		watch := b.NewWatch()
+		seat := func() checkpoint.Seat {
+			s, err := b.Seat(ctx, source)
+			check(t, err)
+			return s
+		}
+		empty := seat()
+		if !watch.SeatFree(empty, p.since()) {
+			t.Fatal("the seat that nobody ever took is not free")
+		}
+		first, err := a.TakeSeat(ma.Context(), empty)
+		check(t, err)
+		ma.Go("keep", func() { _ = first.Keep() })
+		if _, err := b.TakeSeat(ctx, empty); !errors.Is(err, checkpoint.ErrTaken) {
+			t.Fatalf("two took the seat: %v", err)
+		}
+		check(t, first.SaveScan(ctx, []byte(`{"items":7}`)))
+		for range 60 {
+			if s := seat(); watch.SeatFree(s, p.since()) || s.Owner() != "a" {
+				t.Fatalf("free while %q keeps it", s.Owner())
+			}
+			p.sleep(ctx, time.Second)
+		}
+		ma.Pause(time.Minute)
+		for !watch.SeatFree(seat(), p.since()) {
+			p.sleep(ctx, time.Second)
+		}
+		second, err := b.TakeSeat(mb.Context(), seat())
+		check(t, err)
+		if second.Epoch() != first.Epoch()+1 || string(second.Scan()) != `{"items":7}` {
+			t.Errorf("epoch %d after %d, scan %s", second.Epoch(), first.Epoch(), second.Scan())
+		}
+		p.sleep(ctx, time.Minute)
+		if err := first.SaveScan(ctx, nil); !errors.Is(err, checkpoint.ErrLeaseLost) || first.Context().Err() == nil {
+			t.Errorf("the keeper that stood still goes on: %v", err)
+		}
+		if second.Context().Err() != nil {
+			// Nobody kept it, but nobody took it either.
+			t.Errorf("%v", context.Cause(second.Context()))
+		}
+		check(t, second.Release(ctx))
+		check(t, second.Release(ctx))
+		if !watch.SeatFree(seat(), p.since()) || second.Context().Err() == nil {
+			t.Error("the seat is not free after its release")
+		}
+	})
+}
+
+func TestH16_H76_Removable(t *testing.T) {
+	long := begin.Add(-48 * time.Hour)
+	done := func(id, parent string) checkpoint.Shard {
+		s := in(checkpoint.Done, id, parent, "")
+		s.DoneAt = long
+		return s
+	}
+	recent := done("p", "")
+	recent.DoneAt = long.Add(time.Second)
+	gap := lostBy(checkpoint.NotFound, "p")
+	gap.DoneAt = long
+	old := done("p", "")
+	old.Label = "l0"
+	oldChild := in(checkpoint.Waiting, "c", "p", "")
+	oldChild.Label = "l0"
+	child := in(checkpoint.Reading, "c", "p", "x")
+	for _, test := range []struct {
+		name   string
+		shards []checkpoint.Shard
+		listed string
+		ended  bool
+		want   string
+	}{
+		{"done, and so are its children", []checkpoint.Shard{done("p", ""), done("c", "p"), done("d", "p")}, "", false, "p"},
+		{"H16: still listed", []checkpoint.Shard{done("p", ""), done("c", "p")}, "p c", false, ""},
+		{"H76: without known children", []checkpoint.Shard{done("p", "")}, "", false, ""},
+		{"without known children, the stream has ended", []checkpoint.Shard{done("p", "")}, "", true, "p"},
+		{"still listed, the stream has ended", []checkpoint.Shard{done("p", "")}, "p", true, ""},
+		{"a child is being read", []checkpoint.Shard{done("p", ""), child, done("d", "p")}, "", false, ""},
+		{"a child is being read, the stream has ended", []checkpoint.Shard{done("p", ""), child}, "", true, ""},
+		{"ended less than 48 hours ago", []checkpoint.Shard{recent, done("c", "p")}, "", false, ""},
+		{"a gap", []checkpoint.Shard{gap, done("c", "p")}, "", false, "p"},
+		{"never finished", []checkpoint.Shard{in(checkpoint.Waiting, "a", "", ""), in(checkpoint.Reading, "b", "", "")}, "", true, ""},
+		{"of a replaced stream", []checkpoint.Shard{old}, "p", false, "p"},
+		{"of a replaced stream, with a child that is not settled", []checkpoint.Shard{old, oldChild}, "", false, ""},
+		{"a child of the same name in another stream", []checkpoint.Shard{done("p", ""), old, oldChild}, "", false, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var listed []cdc.Shard
+			for _, id := range strings.Fields(test.listed) {
+				listed = append(listed, cdc.Shard{ID: id})
+			}
+			if got := checkpoint.Removable(test.shards, label, listed, test.ended, begin); ids(got) != test.want {
+				t.Errorf("removable: %q, want %q", ids(got), test.want)
+			}
+		})
+	}
+}
+
+func TestRemove(t *testing.T) {
+	virtually(t, func(ctx context.Context, p *place) {
+		_, a := p.worker("a")
+		create(t, ctx, a, shard("s", ""))
+		seen := row(t, ctx, a, "s")
+		take(t, ctx, a, "s")
+		check(t, a.Remove(ctx, seen)) // somebody was faster: nothing happens
+		check(t, a.Remove(ctx, row(t, ctx, a, "s")))
+		if left := rows(t, ctx, a); len(left) > 0 {
+			t.Errorf("left: %v", left)
+		}
+	})
+}
+
+func TestCreateShardLeavesWhatIsThere(t *testing.T) {
+	virtually(t, func(ctx context.Context, p *place) {
+		_, a := p.worker("a")
+		create(t, ctx, a, shard("s", ""))
+		check(t, take(t, ctx, a, "s").Commit(ctx, at(9)))
+		before := row(t, ctx, a, "s")
+		check(t, a.CreateShard(ctx, shard("s", "")))
+		if after := row(t, ctx, a, "s"); after != before {
+			t.Errorf("%+v became %+v", before, after)
+		}
+	})
+}
+
+// lineage makes shards a, b, c…, each the child of the one before, and a root z beside them.
+func lineage(t *testing.T, ctx context.Context, l *checkpoint.Ledger, n int) {
+	t.Helper()
+	parent := ""
+	create(t, ctx, l, shard("z", ""))
+	for i := range n {
+		s := shard(string(rune('a'+i)), parent)
+		s.Hop += uint32(i)
+		create(t, ctx, l, s)
+		parent = s.ID
+	}
+}
+
+// What a child's beginning is judged by: the horizon gives no error for what was trimmed before it was read.
+func TestH75_CoveredTo(t *testing.T) {
+	event, opened := begin.Add(-3*time.Hour), begin.Add(-2*time.Hour)
+	read := at(5)
+	read.FirstRead = begin
+	withEvent := read
+	withEvent.EventTime = event
+	for _, test := range []struct {
+		name string
+		end  func(ctx context.Context, held *checkpoint.Lease) error
+		open time.Time // when a listing last showed the parent open
+		want time.Time
+	}{
+		{"the last event", func(ctx context.Context, h *checkpoint.Lease) error { return h.Finish(ctx, withEvent) }, time.Time{}, event.Add(-checkpoint.Slack)},
+		{"listed open later", func(ctx context.Context, h *checkpoint.Lease) error { return h.Finish(ctx, withEvent) }, opened, opened.Add(-checkpoint.Slack)},
+		{"listed open before", func(ctx context.Context, h *checkpoint.Lease) error { return h.Finish(ctx, withEvent) }, event.Add(-time.Hour), event.Add(-checkpoint.Slack)},
+		{"a closed and empty root", func(ctx context.Context, h *checkpoint.Lease) error { return h.Finish(ctx, read) }, time.Time{}, begin},
+		{"a gap", func(ctx context.Context, h *checkpoint.Lease) error {
+			return h.Declare(ctx, checkpoint.NotFound, "")
+		}, time.Time{}, begin.Add(time.Minute)},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			virtually(t, func(ctx context.Context, p *place) {
+				_, a := p.worker("a")
+				lineage(t, ctx, a, 3)
+				if !test.open.IsZero() {
+					check(t, a.NoteOpen(ctx, source, label, []string{"a"}, test.open, map[string]bool{"a": true}))
+				}
+				p.sleep(ctx, time.Minute)
+				check(t, test.end(ctx, take(t, ctx, a, "a")))
+				child := take(t, ctx, a, "b")
+				if got := child.Shard().CoveredTo; !got.Equal(test.want) {
+					t.Errorf("covered to %s, want %s", got, test.want)
+				}
+				// The child is empty, and closed before it is read: its own child inherits what it did. A listing that shows the
+				// child open while it waits says nothing of what has been read of it.
+				check(t, child.Finish(ctx, at(0)))
+				if got := take(t, ctx, a, "c").Shard().CoveredTo; !got.Equal(test.want) {
+					t.Errorf("the grandchild is covered to %s, want %s", got, test.want)
+				}
+				if root := take(t, ctx, a, "z").Shard().CoveredTo; !root.IsZero() {
+					t.Errorf("a root is covered to %s", root)
+				}
+			})
+		})
+	}
+}
+
+// What is covered is settled when a shard is first leased: later listings that show it open must not raise it, for it may stand
+// at its beginning still.
+func TestH75_ListingsDoNotCoverTheShardItself(t *testing.T) {
+	virtually(t, func(ctx context.Context, p *place) {
+		_, a := p.worker("a")
+		lineage(t, ctx, a, 2)
+		progress := at(5)
+		progress.EventTime, progress.FirstRead = begin, begin
+		check(t, take(t, ctx, a, "a").Finish(ctx, progress))
+		for range 3 {
+			p.sleep(ctx, time.Minute)
+			check(t, a.NoteOpen(ctx, source, label, []string{"b"}, p.world.Now(), map[string]bool{"a": true, "b": true}))
+			held := take(t, ctx, a, "b")
+			if got := held.Shard().CoveredTo; !got.Equal(begin.Add(-checkpoint.Slack)) {
+				t.Errorf("covered to %s", got)
+			}
+		}
+	})
+}
+
+func TestNoteOpen(t *testing.T) {
+	virtually(t, func(ctx context.Context, p *place) {
+		_, a := p.worker("a")
+		note := func(label string, at time.Duration, known string, open ...string) {
+			t.Helper()
+			rows := map[string]bool{}
+			for _, id := range strings.Fields(known) {
+				rows[id] = true
+			}
+			check(t, a.NoteOpen(ctx, source, label, open, begin.Add(at), rows))
+		}
+		expect := func(label string, want string) {
+			t.Helper()
+			seen, err := a.SeenOpen(ctx, source, label)
+			check(t, err)
+			var got []string
+			for _, id := range []string{"a", "b", "c"} {
+				if at, found := seen[id]; found {
+					got = append(got, fmt.Sprint(id, at.Sub(begin).Minutes()))
+				}
+			}
+			if strings.Join(got, " ") != want {
+				t.Errorf("seen open %v, want %q", got, want)
+			}
+		}
+		expect(label, "")
+		note(label, time.Minute, "", "a", "b")
+		expect(label, "a1 b1")
+		note(label, 2*time.Minute, "a b", "b", "c")
+		expect(label, "a1 b2 c2")
+		note(label, time.Minute, "b c", "b", "c") // from a keeper that had stood still; the row of a is gone
+		expect(label, "b2 c2")
+		expect("l2", "")
+		note("l2", 3*time.Minute, "a", "a")
+		expect("l2", "a3")
+		expect(label, "")
+	})
+}
+
+// A trimmed shard is declared, then reopened in the generation that its gap began, at the horizon and covered up to the gap: judged
+// by what its parent covers, it would be lost again at once, and so would its children, for ever.
+func TestReopen(t *testing.T) {
+	virtually(t, func(ctx context.Context, p *place) {
+		_, a := p.worker("a")
+		lineage(t, ctx, a, 3)
+		old := at(3)
+		old.EventTime, old.FirstRead = begin.Add(-30*time.Hour), begin.Add(-31*time.Hour)
+		check(t, take(t, ctx, a, "a").Finish(ctx, old))
+		p.sleep(ctx, time.Minute)
+		held := take(t, ctx, a, "b")
+		check(t, held.Commit(ctx, old))
+		check(t, held.Declare(ctx, checkpoint.Trimmed, "trimmed"))
+		found := p.world.Now()
+
+		s, state := row(t, ctx, a, "b"), table(t, ctx, a)
+		if !s.Undeclared(state) || s.Reopenable(state) {
+			t.Errorf("undeclared %v, reopenable %v", s.Undeclared(state), s.Reopenable(state))
+		}
+		check(t, a.Reopen(ctx, s, state)) // not before it is declared
+		if now := row(t, ctx, a, "b"); now.State != checkpoint.Lost {
+			t.Fatalf("%+v", now)
+		}
+		if ids := free(t, ctx, a, a.NewWatch()); slices.Contains(ids, "c") {
+			t.Error("the child may start before the trimmed parent is reopened")
+		}
+		p.sleep(ctx, time.Minute)
+		state, err := a.Raise(ctx, source, 1, trimmed, nil)
+		check(t, err)
+		if s.Undeclared(state) || !s.Reopenable(state) {
+			t.Errorf("undeclared %v, reopenable %v", s.Undeclared(state), s.Reopenable(state))
+		}
+		check(t, a.Reopen(ctx, s, state))
+		s = row(t, ctx, a, "b")
+		if s.State != checkpoint.Waiting || !s.Position.IsZero() || !s.FirstRead.IsZero() || !s.DoneAt.IsZero() || s.Generation != state.Generation || s.Epoch != 2 {
+			t.Errorf("%+v", s)
+		}
+		again := take(t, ctx, a, "b")
+		if got := again.Shard().CoveredTo; !got.Equal(found) {
+			t.Errorf("covered to %s, want %s", got, found)
+		}
+		check(t, again.Finish(ctx, checkpoint.Progress{FirstRead: p.world.Now()}))
+		if got := take(t, ctx, a, "c").Shard().CoveredTo; !got.Equal(found) {
+			t.Errorf("the child is covered to %s, want %s", got, found)
+		}
+		if err := held.Commit(ctx, old); !errors.Is(err, checkpoint.ErrLeaseLost) {
+			t.Errorf("the lease from before the gap commits: %v", err)
+		}
+	})
+}
+
+// H66: two keepers that overlap ranked a child from different listings. Before anything of it is read its hop is above its parent's.
+func TestH66_HopIsAboveTheParents(t *testing.T) {
+	virtually(t, func(ctx context.Context, p *place) {
+		_, a := p.worker("a")
+		parent, child := shard("a", ""), shard("b", "a")
+		parent.Hop, child.Hop = 500_003, 500_001
+		create(t, ctx, a, parent, child)
+		check(t, take(t, ctx, a, "a").Finish(ctx, at(1)))
+		held := take(t, ctx, a, "b")
+		if hop := held.Shard().Hop; hop != 500_004 {
+			t.Errorf("hop %d", hop)
+		}
+	})
+}
+
+func TestAdmissible(t *testing.T) {
+	ready := checkpoint.TableState{Generation: 5, Adopted: 5, Listed: 5, Label: label}
+	raised, unlisted := ready, ready
+	raised.Generation, unlisted.Listed = 6, 0
+	readAt := func(id, parent string, at time.Time) checkpoint.Shard {
+		s := in(checkpoint.Reading, id, parent, "x")
+		s.FirstRead = at
+		return s
+	}
+	otherStream := in(checkpoint.Waiting, "old", "", "")
+	otherStream.Label = "l0"
+	limit := begin.Add(-24*time.Hour + checkpoint.Slack)
+	for _, test := range []struct {
+		name   string
+		table  checkpoint.TableState
+		shards []checkpoint.Shard
+		start  time.Time
+		ok     bool
+		yet    bool
+	}{
+		{"roots are read", ready, []checkpoint.Shard{readAt("a", "", begin), readAt("b", "", begin)}, begin, true, false},
+		{"no shards", ready, nil, begin, true, false},
+		{"H70: the generation is not adopted", raised, nil, begin, false, true},
+		{"the stream is not listed", unlisted, nil, begin, false, true},
+		{"a root was not read", ready, []checkpoint.Shard{readAt("a", "", begin), in(checkpoint.Waiting, "b", "", "")}, begin, false, true},
+		{"a child was not read", ready, []checkpoint.Shard{readAt("a", "", begin), in(checkpoint.Waiting, "b", "a", "")}, begin, true, false},
+		{"a child whose parent's row is gone was not read", ready, []checkpoint.Shard{in(checkpoint.Waiting, "b", "a", "")}, begin, false, true},
+		{"a lost root", ready, []checkpoint.Shard{lostBy(checkpoint.NotFound, "a")}, begin, true, false},
+		{"another stream", ready, []checkpoint.Shard{otherStream}, begin, true, false},
+		{"a day before the first read, less the slack", ready, []checkpoint.Shard{readAt("a", "", begin)}, limit, true, false},
+		{"longer before", ready, []checkpoint.Shard{readAt("a", "", begin), readAt("b", "", limit)}, limit.Add(-time.Second), false, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			err := checkpoint.Admissible(test.table, test.shards, test.start)
+			var hole *checkpoint.NotAdmissible
+			if (err == nil) != test.ok || err != nil && (!errors.As(err, &hole) || hole.Yet != test.yet) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+func TestLoaded(t *testing.T) {
+	loaded := checkpoint.TableState{Generation: 5, Load: checkpoint.Load{Generation: 5, DoneAt: begin}}
+	for name, change := range map[string]func(*checkpoint.TableState){
+		"":                   func(*checkpoint.TableState) {},
+		"needs load":         func(s *checkpoint.TableState) { s.NeedsLoad = true },
+		"another generation": func(s *checkpoint.TableState) { s.Generation = 6 },
+		"not done":           func(s *checkpoint.TableState) { s.Load.DoneAt = time.Time{} },
+	} {
+		s := loaded
+		change(&s)
+		if s.Loaded() != (name == "") {
+			t.Errorf("%q: %v", name, s.Loaded())
+		}
+	}
+}

@@ -1,0 +1,318 @@
+package checkpoint_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+)
+
+const witnessKey = "\x00witness/T"
+
+func TestH68_H69_Verdicts(t *testing.T) {
+	const ours, foreign = "ours", "foreign"
+	for _, test := range []struct {
+		name       string
+		found      bool
+		ledger     string
+		generation uint32
+		beat       uint64
+		tableGen   uint32
+		mirror     uint64
+		want       checkpoint.Verdict
+	}{
+		{"everything is new", false, "", 0, 0, 5, 0, checkpoint.Fine},
+		{"the same", true, ours, 5, 9, 5, 9, checkpoint.Fine},
+		{"the first beat without its mirror", true, ours, 5, 1, 5, 0, checkpoint.Fine},
+		{"a beat without its mirror", true, ours, 5, 10, 5, 9, checkpoint.Fine},
+		{"a raise since the last beat", true, ours, 5, 9, 6, 9, checkpoint.Fine},
+		{"H69: target created anew", false, "", 0, 0, 5, 9, checkpoint.TargetLost},
+		{"H69: target created anew after one beat", false, "", 0, 0, 5, 1, checkpoint.TargetLost},
+		{"H69: target restored", true, ours, 5, 8, 5, 9, checkpoint.TargetLost},
+		{"H69: target restored to another generation", true, ours, 4, 3, 5, 9, checkpoint.TargetLost},
+		{"H68: ledger begun anew", true, foreign, 5, 9, 5, 0, checkpoint.LedgerBehind},
+		{"H68: ledger begun anew, in a higher generation", true, foreign, 5, 9, 7, 0, checkpoint.LedgerBehind},
+		{"H68: another ledger with as many beats", true, foreign, 5, 9, 5, 9, checkpoint.LedgerBehind},
+		{"H68: ledger restored", true, ours, 5, 11, 5, 9, checkpoint.LedgerBehind},
+		{"H68: ledger restored from before a raise", true, ours, 6, 9, 5, 9, checkpoint.LedgerBehind},
+		{"H68: ledger restored from before the first beat", true, ours, 5, 2, 5, 0, checkpoint.LedgerBehind},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := checkpoint.Witness{Ledger: test.ledger, Generation: test.generation, Beat: test.beat}
+			state := checkpoint.TableState{Generation: test.tableGen, WitnessBeat: test.mirror}
+			if got := checkpoint.Judge(w, test.found, ours, state); got != test.want {
+				t.Errorf("verdict %d, want %d", got, test.want)
+			}
+		})
+	}
+}
+
+// target is a target table's store of witnesses.
+type target struct{ *checkpointtest.Memory }
+
+func (s target) beat(t *testing.T, ctx context.Context, l *checkpoint.Ledger, want checkpoint.Verdict) checkpoint.Witness {
+	t.Helper()
+	verdict, w, err := l.Beat(ctx, source, s.Memory, witnessKey)
+	if err != nil || verdict != want {
+		t.Fatalf("verdict %d, want %d; %v", verdict, want, err)
+	}
+	return w
+}
+
+// heal is what the keeper does after a bad verdict.
+func (s target) heal(t *testing.T, ctx context.Context, l *checkpoint.Ledger, w checkpoint.Witness) {
+	t.Helper()
+	_, err := l.Raise(ctx, source, table(t, ctx, l).Generation, checkpoint.Gap{Reason: "test"}, func(s *checkpoint.TableState) {
+		s.Generation = max(s.Generation, checkpoint.NextGeneration(w.Generation, time.Time{}))
+	})
+	check(t, err)
+	check(t, l.Claim(ctx, source, s.Memory, witnessKey))
+}
+
+func newTarget() target { return target{&checkpointtest.Memory{}} }
+
+// snapshot copies the rows of a store; restore puts them into an empty one.
+func snapshot(t *testing.T, ctx context.Context, m *checkpointtest.Memory) (restore func()) {
+	t.Helper()
+	rows, err := m.Read(ctx, "")
+	check(t, err)
+	return func() {
+		m.Clear()
+		for _, r := range rows {
+			for was := range r.Counter {
+				if done, err := m.Swap(ctx, r.Key, was, r.Data); err != nil || !done {
+					t.Fatal(done, err)
+				}
+			}
+		}
+	}
+}
+
+func TestWitnessBeats(t *testing.T) {
+	virtually(t, func(ctx context.Context, p *place) {
+		_, a := p.worker("a")
+		_, b := p.worker("b")
+		create(t, ctx, a)
+		s := newTarget()
+		for n := range uint64(6) {
+			l := []*checkpoint.Ledger{a, b}[n%2]
+			w := s.beat(t, ctx, l, checkpoint.Fine)
+			if w.Beat != n+1 || w.Ledger != l.ID() || w.Generation != 1 || table(t, ctx, l).WitnessBeat != n+1 {
+				t.Fatalf("%+v, mirror %d", w, table(t, ctx, l).WitnessBeat)
+			}
+		}
+	})
+}
+
+// The target is lost or set back while the ledger says that all is done: told at the next beat, and from then on the gap stands.
+func TestH69_TargetLostOrRestored(t *testing.T) {
+	for _, restored := range []bool{false, true} {
+		virtually(t, func(ctx context.Context, p *place) {
+			_, a := p.worker("a")
+			create(t, ctx, a, shard("s", ""))
+			s := newTarget()
+			s.beat(t, ctx, a, checkpoint.Fine)
+			restore := snapshot(t, ctx, s.Memory)
+			s.beat(t, ctx, a, checkpoint.Fine)
+			if restored {
+				restore()
+			} else {
+				s.Clear()
+			}
+			w := s.beat(t, ctx, a, checkpoint.TargetLost)
+			s.beat(t, ctx, a, checkpoint.TargetLost) // nothing was changed by asking
+			s.heal(t, ctx, a, w)
+			if w := s.beat(t, ctx, a, checkpoint.Fine); w.Beat != 4 || w.Generation <= 1 {
+				t.Errorf("%+v", w)
+			}
+			if state := p.adopted(ctx, a, 1); !state.NeedsLoad {
+				t.Error("the table needs no load")
+			}
+		})
+	}
+}
+
+// The ledger is lost, renamed or restored, so that its generations would be below those of the rows: every write would be refused
+// as stale. The new generation is above the witness's.
+func TestH68_LedgerLostOrRestored(t *testing.T) {
+	for _, restored := range []bool{false, true} {
+		virtually(t, func(ctx context.Context, p *place) {
+			_, a := p.worker("a")
+			create(t, ctx, a, shard("s", ""))
+			s := newTarget()
+			s.beat(t, ctx, a, checkpoint.Fine)
+			restore := snapshot(t, ctx, p.store)
+			_, err := a.Raise(ctx, source, 1, trimmed, func(s *checkpoint.TableState) { s.Generation = 50_000_000 })
+			check(t, err)
+			s.beat(t, ctx, a, checkpoint.Fine)
+			if restored {
+				restore()
+			} else {
+				p.store.Clear()
+			}
+			_, b := p.worker("b")
+			create(t, ctx, b, shard("s", ""))
+			w := s.beat(t, ctx, b, checkpoint.LedgerBehind)
+			if w.Generation != 50_000_000 {
+				t.Errorf("%+v", w)
+			}
+			if err := b.Claim(ctx, source, s.Memory, witnessKey); !errors.Is(err, checkpoint.ErrConflict) {
+				t.Errorf("claimed without a raise above the witness: %v", err)
+			}
+			s.heal(t, ctx, b, w)
+			p.adopted(ctx, b, 50_000_000)
+			s.beat(t, ctx, b, checkpoint.Fine)
+		})
+	}
+}
+
+// crashAfter lets a machine end once so many writes have taken place, on either store, in place of the next one.
+func (p *place) crashAfter(writes int, kill func(), stores ...*checkpointtest.Memory) {
+	for _, m := range stores {
+		m.OnSwap = func(ctx context.Context, _ string, execute func() bool) (bool, error) {
+			if writes == 0 {
+				kill()
+				return false, task.NewEvent(ctx).Wait(ctx)
+			}
+			writes--
+			return execute(), nil
+		}
+	}
+}
+
+// Workers end after each write of a beat in turn, again and again. That never looks like a target or a ledger of another time.
+func TestH68_CrashesBetweenBeatAndMirror(t *testing.T) {
+	for writes := range 3 {
+		virtually(t, func(ctx context.Context, p *place) {
+			_, a := p.worker("a")
+			create(t, ctx, a)
+			s := newTarget()
+			for _, name := range []string{"b", "c", "d", "e"} {
+				machine, l := p.worker(name)
+				p.crashAfter(writes, machine.Kill, p.store, s.Memory)
+				machine.Go("beat", func() { s.beat(t, machine.Context(), l, checkpoint.Fine) })
+				p.sleep(ctx, time.Second)
+				p.store.OnSwap, s.OnSwap = nil, nil
+			}
+			s.beat(t, ctx, a, checkpoint.Fine)
+		})
+	}
+}
+
+// The same for answers that are lost: the mirror cannot be written for a while, and the process lives on.
+func TestH68_MirrorIsNotWrittenForAWhile(t *testing.T) {
+	virtually(t, func(ctx context.Context, p *place) {
+		_, a := p.worker("a")
+		create(t, ctx, a)
+		s := newTarget()
+		s.beat(t, ctx, a, checkpoint.Fine)
+		p.store.OnSwap = func(context.Context, string, func() bool) (bool, error) { return false, errNoAnswer }
+		for range 5 {
+			if verdict, _, err := a.Beat(ctx, source, s.Memory, witnessKey); verdict != checkpoint.Fine || !errors.Is(err, errNoAnswer) {
+				t.Fatal(verdict, err)
+			}
+		}
+		p.store.OnSwap = nil
+		if w := s.beat(t, ctx, a, checkpoint.Fine); w.Beat != 3 {
+			t.Errorf("%+v", w)
+		}
+	})
+}
+
+// A worker ends after each write of a claim in turn. The next one claims again, or finds that the witness is ours.
+func TestH68_CrashInTheMiddleOfAClaim(t *testing.T) {
+	for writes := range 3 {
+		virtually(t, func(ctx context.Context, p *place) {
+			_, a := p.worker("a")
+			create(t, ctx, a)
+			s := newTarget()
+			for range 9 {
+				s.beat(t, ctx, a, checkpoint.Fine)
+			}
+			p.store.Clear()
+			_, b := p.worker("b")
+			create(t, ctx, b)
+			w := s.beat(t, ctx, b, checkpoint.LedgerBehind)
+			_, err := b.Raise(ctx, source, 1, trimmed, nil)
+			check(t, err)
+			machine, c := p.worker("c")
+			p.crashAfter(writes, machine.Kill, p.store, s.Memory)
+			machine.Go("claim", func() { _ = c.Claim(machine.Context(), source, s.Memory, witnessKey) })
+			p.sleep(ctx, time.Second)
+			p.store.OnSwap, s.OnSwap = nil, nil
+			_, d := p.worker("d")
+			if writes < 2 { // the mirror, then the witness
+				w = s.beat(t, ctx, d, checkpoint.LedgerBehind)
+				s.heal(t, ctx, d, w)
+			}
+			s.beat(t, ctx, d, checkpoint.Fine)
+		})
+	}
+}
+
+// A keeper stands still between its reads, long enough for another to take over and beat. What it read is of two times and proves
+// nothing: no gap may come of it.
+func TestH69_KeeperStandsStillBetweenItsReads(t *testing.T) {
+	for _, beats := range []int{1, 2, 5} {
+		virtually(t, func(ctx context.Context, p *place) {
+			_, a := p.worker("a")
+			_, b := p.worker("b")
+			create(t, ctx, a)
+			s := newTarget()
+			s.beat(t, ctx, a, checkpoint.Fine)
+			stores := []*checkpointtest.Memory{p.store, s.Memory}
+			for n := range 2 * len(stores) { // before each read of either
+				reads := 0
+				for _, m := range stores {
+					m.OnRead = func(ctx context.Context, _ string) error {
+						if reads++; reads != n+1 {
+							return nil
+						}
+						for range beats {
+							s.beat(t, ctx, b, checkpoint.Fine)
+						}
+						return nil
+					}
+				}
+				verdict, w, err := a.Beat(ctx, source, s.Memory, witnessKey)
+				if verdict != checkpoint.Fine && err == nil {
+					t.Errorf("%d beats before read %d: verdict %d on %+v", beats, n+1, verdict, w)
+				}
+				if err != nil && !errors.Is(err, checkpoint.ErrConflict) {
+					t.Error(err)
+				}
+				p.store.OnRead, s.OnRead = nil, nil
+				s.beat(t, ctx, a, checkpoint.Fine)
+			}
+		})
+	}
+}
+
+// Two live pipelines on one target would take it from each other for ever: the one that had it stops.
+func TestH68_ForeignPipeline(t *testing.T) {
+	virtually(t, func(ctx context.Context, p *place) {
+		_, a := p.worker("a")
+		create(t, ctx, a)
+		s := newTarget()
+		s.beat(t, ctx, a, checkpoint.Fine)
+		other, err := checkpoint.Open(ctx, p.store, "other", checkpoint.Options{Worker: "b", ID: "other"})
+		check(t, err)
+		create(t, ctx, other)
+		w := s.beat(t, ctx, other, checkpoint.LedgerBehind)
+		s.heal(t, ctx, other, w)
+		s.beat(t, ctx, other, checkpoint.Fine)
+		for range 2 {
+			if _, _, err := a.Beat(ctx, source, s.Memory, witnessKey); !errors.Is(err, checkpoint.ErrForeignPipeline) {
+				t.Errorf("beat: %v", err)
+			}
+			if err := a.Claim(ctx, source, s.Memory, witnessKey); !errors.Is(err, checkpoint.ErrForeignPipeline) {
+				t.Errorf("claim: %v", err)
+			}
+		}
+		s.beat(t, ctx, other, checkpoint.Fine)
+	})
+}
