@@ -20,6 +20,9 @@ import (
 // stopTime is how long a worker may take for a clean stop before it is killed.
 const stopTime = 25 * time.Second
 
+// interruptedStatus is the exit status of a run that was interrupted and stopped cleanly.
+const interruptedStatus = 130
+
 // lifeTime ends workers that have lost their demo, if that was killed in a way that left it no chance to end them.
 const lifeTime = "15m"
 
@@ -107,6 +110,9 @@ func (w *worker) stop() error {
 	}
 	select {
 	case <-w.exited:
+		if code := w.cmd.ProcessState.ExitCode(); code != interruptedStatus {
+			return fmt.Errorf("worker %s stopped with exit status %d; the end of its log:\n%s", w.name, code, tail(w.log, 15))
+		}
 		return nil
 	case <-time.After(stopTime):
 		w.kill()
