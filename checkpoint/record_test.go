@@ -34,8 +34,8 @@ var readers = map[string]func(ctx context.Context, l *checkpoint.Ledger) error{
 	},
 }
 
-// holding is a ledger whose row key holds the given data.
-func holding(t *testing.T, ctx context.Context, key string, data []byte) (*checkpointtest.Memory, *checkpoint.Ledger) {
+// ledgerHolding is a ledger whose row key holds the given data.
+func ledgerHolding(t *testing.T, ctx context.Context, key string, data []byte) (*checkpointtest.Memory, *checkpoint.Ledger) {
 	t.Helper()
 	store := &checkpointtest.Memory{}
 	l := openOn(t, ctx, store, "w", lease)
@@ -53,7 +53,7 @@ func TestNewerFormatIsRefused(t *testing.T) {
 	ctx := context.Background()
 	newer := fmt.Appendf(nil, `{"format":%d,"by":"x","n":1,"ledger":"ledger of w"}`, checkpoint.Format+1)
 	for key, read := range readers {
-		store, l := holding(t, ctx, key, newer)
+		store, l := ledgerHolding(t, ctx, key, newer)
 		if err := read(ctx, l); !errors.Is(err, checkpoint.ErrFormat) || !strings.Contains(err.Error(), key) {
 			t.Errorf("%s: %v", key, err)
 		}
@@ -71,7 +71,7 @@ func TestNewerFormatIsRefused(t *testing.T) {
 			}
 		}
 	}
-	store, l := holding(t, ctx, witnessKey, newer)
+	store, l := ledgerHolding(t, ctx, witnessKey, newer)
 	if _, _, err := l.Beat(ctx, source, store, witnessKey); !errors.Is(err, checkpoint.ErrFormat) {
 		t.Errorf("witness: %v", err)
 	}
@@ -81,7 +81,7 @@ func TestNewerFormatIsRefused(t *testing.T) {
 func TestUnknownFieldsOfAKnownFormatAreRead(t *testing.T) {
 	ctx := context.Background()
 	for key, read := range readers {
-		_, l := holding(t, ctx, key, []byte(`{"format":1,"by":"x","n":1,"ledger":"ledger of w","from_the_future":{"a":[1]}}`))
+		_, l := ledgerHolding(t, ctx, key, []byte(`{"format":1,"by":"x","n":1,"ledger":"ledger of w","from_the_future":{"a":[1]}}`))
 		check(t, read(ctx, l))
 	}
 }
@@ -90,7 +90,7 @@ func TestWhatIsNoRecordIsRefused(t *testing.T) {
 	ctx := context.Background()
 	for _, data := range []string{"", "null", "{}", "[]", "7", `"text"`, `{"format":0}`, `{"format":-1}`, `{"format":"1"}`, `{"format":1,"by":7}`, `{"format":1}}`, "\xff"} {
 		for key, read := range readers {
-			_, l := holding(t, ctx, key, []byte(data))
+			_, l := ledgerHolding(t, ctx, key, []byte(data))
 			if err := read(ctx, l); err == nil || errors.Is(err, checkpoint.ErrFormat) {
 				t.Errorf("%s holding %q: %v", key, data, err)
 			}
@@ -123,7 +123,7 @@ func FuzzRecords(f *testing.F) {
 		}
 		ctx := context.Background()
 		for key, read := range readers {
-			_, l := holding(t, ctx, key, data)
+			_, l := ledgerHolding(t, ctx, key, data)
 			if read(ctx, l) != nil {
 				continue
 			}
@@ -139,7 +139,7 @@ func FuzzRecords(f *testing.F) {
 				check(t, err)
 			}
 		}
-		store, l := holding(t, ctx, witnessKey, data)
+		store, l := ledgerHolding(t, ctx, witnessKey, data)
 		_, _, _ = l.Beat(ctx, source, store, witnessKey)
 	})
 }

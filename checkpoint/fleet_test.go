@@ -1,0 +1,293 @@
+package checkpoint_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/sim"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+)
+
+// fleet is several workers on one ledger, on a network that loses answers and executes late and twice, with checkers at every
+// write that takes place. Each shard has as many changes as shardLength; applying one takes no time and never fails.
+type fleet struct {
+	t       *testing.T
+	world   *sim.World
+	bt      *sim.Bigtable
+	workers []*hand
+	applied map[string]int // by shard: what is durable
+	parents map[string]string
+	done    map[string]bool
+	takes   int
+}
+
+// hand is one worker.
+type hand struct {
+	*sim.Process
+	paused time.Time // when it last began to stand still
+	held   map[string]*holding
+}
+
+// holding is a lease in use.
+type holding struct {
+	lease *checkpoint.Lease
+	since time.Time // when taking it began
+	last  bool      // its last write is under way: the work is over
+}
+
+const (
+	fleetLease  = 6 * time.Second
+	shardLength = 12
+)
+
+func newFleet(t *testing.T, seed uint64) *fleet {
+	f := &fleet{
+		t: t, world: sim.NewWorld(seed, begin, false), applied: map[string]int{}, done: map[string]bool{},
+		parents: map[string]string{"a": "", "b": "", "c": "a", "d": "b", "e": "b", "f": "d"},
+	}
+	f.bt = f.world.NewBigtable()
+	f.bt.Create("state", "l")
+	f.bt.Executed = f.check
+	return f
+}
+
+func (f *fleet) open(ctx context.Context, name string) *checkpoint.Ledger {
+	return again(ctx, func() (*checkpoint.Ledger, error) {
+		store := sim.Store{Bigtable: f.bt, Table: "state", Family: "l"}
+		return checkpoint.Open(ctx, store, "p", checkpoint.Options{Worker: name, ID: "l", Lease: fleetLease})
+	})
+}
+
+// chance is true once in n.
+func (f *fleet) chance(n int) bool { return f.world.Rand().IntN(n) == 0 }
+
+func (f *fleet) upTo(d time.Duration) time.Duration {
+	return time.Duration(f.world.Rand().Int64N(int64(d)))
+}
+
+func (f *fleet) start(name string) {
+	h := &hand{Process: f.world.NewProcess(name), held: map[string]*holding{}}
+	f.workers = append(f.workers, h)
+	h.Go("main", func() {
+		ctx := h.Context()
+		l := f.open(ctx, name)
+		watch := l.NewWatch()
+		for {
+			if shards, err := l.Shards(ctx, source); err == nil {
+				for _, free := range watch.Free(shards, label, task.Mono(ctx)) {
+					f.take(h, l, free)
+				}
+			}
+			_ = task.Sleep(ctx, 500*time.Millisecond+f.upTo(time.Second))
+		}
+	})
+}
+
+func (f *fleet) take(h *hand, l *checkpoint.Ledger, free checkpoint.Available) {
+	id := free.Shard.ID
+	if old := h.held[id]; old != nil && old.lease.Context().Err() == nil {
+		return
+	}
+	since := f.world.Now()
+	lease, err := l.Take(h.Context(), free.Shard, free.Parent)
+	if err != nil {
+		return
+	}
+	f.takes++
+	holding := &holding{lease: lease, since: since}
+	h.held[id] = holding
+	h.Go("keep "+id, func() { _ = lease.Keep() })
+	h.Go("work "+id, func() { f.work(h.Context(), holding) })
+}
+
+// work applies and commits, until the shard is done, the lease is lost, or it is released.
+func (f *fleet) work(ctx context.Context, h *holding) {
+	id := h.lease.Shard().ID
+	position := h.lease.Shard().Position
+	n := 0
+	for !position.IsZero() && cdc.SequenceOf(uint64(n)) != position {
+		n++
+	}
+	for task.Sleep(h.lease.Context(), f.upTo(500*time.Millisecond)) == nil {
+		if f.chance(20) {
+			h.last = true
+			f.insist(ctx, func() error { return h.lease.Release(ctx) })
+			return
+		}
+		n++
+		f.applied[id] = max(f.applied[id], n)
+		if n == shardLength {
+			h.last = true
+			f.insist(ctx, func() error { return h.lease.Finish(ctx, at(n)) })
+			return
+		}
+		_ = h.lease.Commit(ctx, at(n)) // if the outcome is unknown, the next one settles it
+	}
+}
+
+// insist repeats the last write of a lease until it took place or the lease is lost.
+func (f *fleet) insist(ctx context.Context, write func() error) {
+	for {
+		if err := write(); err == nil || errors.Is(err, checkpoint.ErrLeaseLost) {
+			return
+		}
+		_ = task.Sleep(ctx, f.upTo(time.Second))
+	}
+}
+
+// check looks at every write of a shard's row as it takes place.
+func (f *fleet) check(_, key string, before, after *sim.Row) {
+	if !strings.Contains(key, "/shard/") {
+		return
+	}
+	type record struct {
+		checkpoint.Shard
+		By string `json:"by"`
+	}
+	var was, is record
+	if text, found := before.Value("l", "r"); found {
+		if err := json.Unmarshal([]byte(text), &was); err != nil {
+			f.t.Error(err)
+		}
+	}
+	text, _ := after.Value("l", "r")
+	if err := json.Unmarshal([]byte(text), &is); err != nil {
+		f.t.Error(err)
+	}
+	text = strings.ReplaceAll(text, ",", ", ")
+	fail := func(what string) {
+		f.t.Errorf("%s: %s: of %q at %s in epoch %d, now %s", key, what, was.Owner, was.Position, was.Epoch, text)
+	}
+	switch {
+	case was.ID == "": // created
+	case is.Position.Compare(was.Position) < 0:
+		fail("I6: the checkpoint moved back")
+	case is.Position.Compare(cdc.SequenceOf(uint64(f.applied[is.ID]))) > 0:
+		fail("I3: the checkpoint is beyond what is applied")
+	case was.Finished():
+		fail("I4: a finished shard is written")
+	case is.Epoch < was.Epoch || is.Epoch > was.Epoch+1:
+		fail("I6: the epoch makes a jump")
+	case is.Epoch == was.Epoch && (was.Owner == "" || is.By != was.Owner):
+		fail("I6: somebody writes who does not hold the newest epoch")
+	case is.Epoch != was.Epoch && f.parents[is.ID] != "" && !f.done[f.parents[is.ID]]:
+		fail("H12: started before its parent was done")
+	}
+	if is.State == checkpoint.Done {
+		f.done[is.ID] = true
+	}
+	f.trusted(is.ID)
+}
+
+// trusted fails if two workers trust a lease of the shard. One that stood still since it took its lease may find out later.
+func (f *fleet) trusted(id string) {
+	var owners []string
+	for _, w := range f.workers {
+		h := w.held[id]
+		if h != nil && !w.Dead() && !h.last && h.lease.Context().Err() == nil && w.paused.Before(h.since) {
+			owners = append(owners, fmt.Sprintf("%s (epoch %d)", w.Name(), h.lease.Shard().Epoch))
+		}
+	}
+	if len(owners) > 1 {
+		f.t.Errorf("after %s shard %s is trusted to %v", f.world.Now().Sub(begin), id, owners)
+	}
+}
+
+// trouble lasts for a while: workers are killed and replaced, and stand still; nothing is answered for some seconds.
+func (f *fleet) trouble(ctx context.Context) {
+	pauses := f.chance(2) // in the other runs nobody stands still, and all leases are checked
+	started := len(f.workers)
+	for f.world.Now().Sub(begin) < 30*time.Second {
+		_ = task.Sleep(ctx, f.upTo(5*time.Second))
+		w := f.workers[f.world.Rand().IntN(len(f.workers))]
+		switch f.world.Rand().IntN(4) {
+		case 0:
+			if !w.Dead() {
+				w.Kill()
+				started++
+				f.start(fmt.Sprint("w", started))
+			}
+		case 1:
+			if pauses {
+				w.paused = f.world.Now()
+				w.Pause(f.upTo(3 * fleetLease))
+			}
+		case 2:
+			f.bt.Fault = func(string, string, string) error { return errNoAnswer }
+			_ = task.Sleep(ctx, f.upTo(2*fleetLease))
+			f.bt.Fault = nil
+		case 3:
+			w.Skew(f.upTo(2*time.Hour) - time.Hour)
+		}
+	}
+}
+
+// run ends with the time it took from the end of all trouble until every shard was done.
+func (f *fleet) run() time.Duration {
+	var calm time.Time
+	err := f.world.Run(time.Hour, func(ctx context.Context) {
+		l := f.open(ctx, "creator")
+		create(f.t, ctx, l)
+		for _, id := range []string{"f", "e", "d", "c", "b", "a"} {
+			check(f.t, l.CreateShard(ctx, shard(id, f.parents[id])))
+		}
+		f.bt.LoseReply, f.bt.Late, f.bt.Drop, f.bt.Twice, f.bt.LateBy = 0.05, 0.05, 0.05, 0.1, 2*fleetLease
+		for n := range 3 {
+			f.start(fmt.Sprint("w", n))
+		}
+		f.world.Go("checker", func(ctx context.Context) {
+			for task.Sleep(ctx, 250*time.Millisecond) == nil {
+				for id := range f.parents {
+					f.trusted(id)
+				}
+			}
+		})
+		f.trouble(ctx)
+		f.bt.LoseReply, f.bt.Late, f.bt.Drop, f.bt.Twice = 0, 0, 0, 0
+		calm = f.world.Now()
+		for len(f.done) < len(f.parents) {
+			_ = task.Sleep(ctx, 100*time.Millisecond)
+		}
+	})
+	if err != nil {
+		f.t.Error(err)
+	}
+	return f.world.Now().Sub(calm)
+}
+
+// TestFleet_H03_H12_H44_H45_H85 is the whole of it: checkpoints are monotone and within what is applied, only the holder of the
+// newest epoch writes, no two workers trust a lease at once, and everything is done soon after the trouble is over: the longest
+// pause, a late take and a lease, and the way down the lineage.
+func TestFleet_H03_H12_H44_H45_H85(t *testing.T) {
+	const bound = 3*fleetLease + 2*fleetLease + fleetLease + 3*(shardLength*500*time.Millisecond+2*time.Second)
+	takes := 0
+	for seed := range uint64(200) {
+		f := newFleet(t, seed)
+		if took := f.run(); took > bound {
+			t.Errorf("every shard was done %s after the trouble", took)
+		}
+		takes += f.takes
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+	if takes < 200*10 {
+		t.Errorf("only %d leases were taken", takes)
+	}
+}
+
+func TestFleet_SameSeedSameRun(t *testing.T) {
+	for seed := range uint64(3) {
+		first, second := newFleet(t, seed), newFleet(t, seed)
+		if a, b := first.run(), second.run(); a != b || first.world.Steps() != second.world.Steps() {
+			t.Errorf("seed %d: %s in %d steps, then %s in %d", seed, a, first.world.Steps(), b, second.world.Steps())
+		}
+	}
+}
