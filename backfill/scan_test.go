@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
-	"github.com/dynamodb-bigtable/replicator/internal/sim"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/internal/virtual"
 )
 
 var day = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
@@ -237,7 +237,7 @@ func crashAt(t *testing.T, segments, page, at int, before bool) (crashed bool) {
 // schedules.
 func TestKilledAndResumedUnderTheScheduler(t *testing.T) {
 	for seed := range uint64(50) {
-		w := sim.NewWorld(seed, day, false)
+		w := virtual.NewWorld(seed, day, false)
 		m, out := newMemory(120), &target{}
 		pause := func(ctx context.Context) error {
 			return task.Sleep(ctx, time.Duration(w.Rand().IntN(900))*time.Millisecond)

@@ -14,7 +14,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
-	"github.com/dynamodb-bigtable/replicator/internal/sim"
+	"github.com/dynamodb-bigtable/replicator/internal/virtual"
 )
 
 func TestConformanceOfMemory(t *testing.T) {
@@ -87,7 +87,7 @@ func TestBigtableStoreRefusesWhatIsNotALedger(t *testing.T) {
 func TestH43_FastClockHidesNothing(t *testing.T) {
 	table := startEmulator(t).create(t, "ledger")
 	store := checkpoint.Bigtable(table, "ledger")
-	world := sim.NewWorld(1, begin, false)
+	world := virtual.NewWorld(1, begin, false)
 	var last checkpoint.Shard
 	for n, skew := range []time.Duration{10 * time.Hour, 0, -10 * time.Hour} {
 		p := world.NewProcess(fmt.Sprint("w", n))

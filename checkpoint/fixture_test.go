@@ -9,8 +9,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
-	"github.com/dynamodb-bigtable/replicator/internal/sim"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/internal/virtual"
 )
 
 var begin = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
@@ -26,21 +26,21 @@ var errNoAnswer = errors.New("no answer")
 // place is a ledger in memory and the machines that use it, in virtual time.
 type place struct {
 	*testing.T
-	world *sim.World
+	world *virtual.World
 	store *checkpointtest.Memory
 }
 
 // virtually runs a script in a world of its own. It may take an hour of virtual time.
 func virtually(t *testing.T, script func(ctx context.Context, p *place)) {
 	t.Helper()
-	p := &place{t, sim.NewWorld(1, begin, true), &checkpointtest.Memory{}}
+	p := &place{t, virtual.NewWorld(1, begin, true), &checkpointtest.Memory{}}
 	if err := p.world.Run(time.Hour, func(ctx context.Context) { script(ctx, p) }); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // worker opens the ledger on a machine of its own.
-func (p *place) worker(name string) (*sim.Process, *checkpoint.Ledger) {
+func (p *place) worker(name string) (*virtual.Process, *checkpoint.Ledger) {
 	p.Helper()
 	machine := p.world.NewProcess(name)
 	return machine, openOn(p.T, machine.Context(), p.store, name, lease)

@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
-	"github.com/dynamodb-bigtable/replicator/internal/sim"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/internal/virtual"
 )
 
 // keep renews a lease as a task of its machine.
-func keep(m *sim.Process, held *checkpoint.Lease) {
+func keep(m *virtual.Process, held *checkpoint.Lease) {
 	m.Go("keep", func() { _ = held.Keep() })
 }
 

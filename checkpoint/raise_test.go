@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/dynamodb-bigtable/replicator/internal/virtual"
 	"strings"
 	"testing"
 	"time"
@@ -135,8 +136,8 @@ func TestH70_CreationAndTakeRaceWithARaise(t *testing.T) {
 }
 
 func race(t *testing.T, seed uint64) {
-	w := sim.NewWorld(seed, begin, false)
-	bt := w.NewBigtable()
+	w := virtual.NewWorld(seed, begin, false)
+	bt := sim.NewBigtable(w)
 	bt.Create("state", "l")
 	bt.LoseReply, bt.Late, bt.Drop, bt.Twice, bt.LateBy = 0.03, 0.03, 0.03, 0.05, 3*time.Second
 	store := sim.Store{Bigtable: bt, Table: "state", Family: "l"}
@@ -210,7 +211,7 @@ func again[T any](ctx context.Context, f func() (T, error)) T {
 }
 
 // churn takes shards, whoever holds them, and commits under as many leases as it has.
-func churn(w *sim.World, ctx context.Context, l *checkpoint.Ledger) {
+func churn(w *virtual.World, ctx context.Context, l *checkpoint.Ledger) {
 	var held []*checkpoint.Lease
 	for n := 0; ctx.Err() == nil; n++ {
 		_ = task.Sleep(ctx, time.Duration(w.Rand().Int64N(int64(300*time.Millisecond))))

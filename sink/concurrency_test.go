@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
-	"github.com/dynamodb-bigtable/replicator/internal/sim"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/internal/virtual"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/sink/sinktest"
 	"github.com/dynamodb-bigtable/replicator/transform"
@@ -142,7 +142,7 @@ func TestHangingRequestTimesOut(t *testing.T) {
 // network lies between a writer and its table: requests are slow, fail before or after they were executed, and are executed
 // long after they failed, even if the process that sent them is gone.
 type network struct {
-	world *sim.World
+	world *virtual.World
 	inner sink.Table
 }
 
@@ -171,7 +171,7 @@ func (n *network) Apply(ctx context.Context, r *sink.Request) (bool, error) {
 }
 
 // history is a stream of a few hot items that are written, moved between tenants, deleted and re-created, with what remains.
-func history(w *sim.World, m *transform.Mapping, n int) (changes []cdc.Change, want map[string]string) {
+func history(w *virtual.World, m *transform.Mapping, n int) (changes []cdc.Change, want map[string]string) {
 	random := w.Rand()
 	items := map[string]cdc.Item{}
 	for i := range n {
@@ -223,7 +223,7 @@ func TestH01_H03_H04_H26_H72_TwoWritersAndABadNetwork(t *testing.T) {
 	}
 	for seed := range uint64(150) {
 		mapping := []*transform.Mapping{orders, tenantFirst}[seed%2]
-		w := sim.NewWorld(seed, time.Unix(firstSecond, 0), false)
+		w := virtual.NewWorld(seed, time.Unix(firstSecond, 0), false)
 		table := memory()
 		table.ServerTime = func(context.Context) time.Time { // it steps back at times (H77)
 			return w.Now().Add(-time.Duration(w.Rand().IntN(120)) * time.Second)
@@ -232,7 +232,7 @@ func TestH01_H03_H04_H26_H72_TwoWritersAndABadNetwork(t *testing.T) {
 		err := w.Run(time.Hour, func(ctx context.Context) {
 			done := task.NewEvent(ctx)
 			position := 0
-			worker := func(p *sim.Process, last bool) {
+			worker := func(p *virtual.Process, last bool) {
 				rows := sink.NewWriter(sink.Options{Table: rising(t, &network{w, table}, table), Parking: newLot(), InFlight: 4})
 				for from := position; from < len(changes); {
 					to := min(len(changes), from+1+w.Rand().IntN(15))

@@ -18,6 +18,7 @@ var allowed = map[string][]string{
 	"sink":              {"transform", "cdc", "internal/task"},
 	"backfill":          {"cdc", "transform", "sink", "checkpoint", "internal/task"},
 	"internal/config":   {"internal/diag"},
+	"internal/virtual":  {"internal/task"},
 	"internal/admin":    {},
 	"internal/pipeline": {"cdc", "transform", "checkpoint", "sink", "backfill", "internal/task"},
 	// The embedded service is a product of its own.

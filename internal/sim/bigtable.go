@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/dynamodb-bigtable/replicator/internal/virtual"
 	"slices"
 	"strings"
 	"time"
@@ -14,7 +15,7 @@ import (
 // Bigtable is the model of the target: rows of cells with conditional single-row writes, behind a network that loses replies,
 // delivers late and delivers twice. It promises less than the emulator does.
 type Bigtable struct {
-	world  *World
+	world  *virtual.World
 	tables map[string]*btTable
 
 	// Latency is the longest one way of a request; the default is 10 ms.
@@ -68,7 +69,7 @@ type modelCell struct {
 var errUnknown = errors.New("sim: no answer")
 
 // NewBigtable makes an instance without tables.
-func (w *World) NewBigtable() *Bigtable {
+func NewBigtable(w *virtual.World) *Bigtable {
 	return &Bigtable{world: w, tables: map[string]*btTable{}, Latency: 10 * time.Millisecond, LateBy: time.Minute}
 }
 
@@ -251,21 +252,21 @@ func (b *Bigtable) conditional(ctx context.Context, c Call, refuse func(*Row) bo
 	var took bool
 	var failed error
 	if !fate.Drop {
-		w.after(w.hub, fate.Delay+b.oneWay(), func() {
+		w.After(fate.Delay+b.oneWay(), func() {
 			first, err := b.execute(c.Op, c.Table, c.Row, refuse, writes)
-			w.after(w.hub, b.oneWay(), func() { took, failed = first, err; done.Set() })
+			w.After(b.oneWay(), func() { took, failed = first, err; done.Set() })
 		})
 	}
 	if fate.Drop || fate.Lose {
-		if err := task.Sleep(ctx, b.oneWay()+w.upTo(2*time.Second)); err != nil {
+		if err := task.Sleep(ctx, b.oneWay()+w.UpTo(2*time.Second)); err != nil {
 			return false, err
 		}
 		w.Tracef("%s %s: no answer", c.Op, c.Table)
 		return false, errUnknown
 	}
-	if w.chance(b.Twice) {
-		w.inject("request executed twice")
-		w.after(w.hub, b.oneWay()+w.upTo(b.LateBy), func() { _, _ = b.execute(c.Op, c.Table, c.Row, refuse, writes) })
+	if w.Chance(b.Twice) {
+		w.Inject("request executed twice")
+		w.After(b.oneWay()+w.UpTo(b.LateBy), func() { _, _ = b.execute(c.Op, c.Table, c.Row, refuse, writes) })
 	}
 	if err := done.Wait(ctx); err != nil {
 		return false, err
@@ -282,21 +283,21 @@ func (b *Bigtable) fate(c Call) Fate {
 	}
 	w := b.world
 	switch {
-	case w.chance(b.Drop):
-		w.inject("request dropped")
+	case w.Chance(b.Drop):
+		w.Inject("request dropped")
 		return Fate{Drop: true}
-	case w.chance(b.Late):
-		w.inject("request executed late")
-		return Fate{Delay: w.upTo(b.LateBy), Lose: true}
-	case w.chance(b.LoseReply):
-		w.inject("reply lost")
+	case w.Chance(b.Late):
+		w.Inject("request executed late")
+		return Fate{Delay: w.UpTo(b.LateBy), Lose: true}
+	case w.Chance(b.LoseReply):
+		w.Inject("reply lost")
 		return Fate{Lose: true}
 	}
 	return Fate{}
 }
 
 func (b *Bigtable) oneWay() time.Duration {
-	return b.world.travel(b.Latency)
+	return b.world.Travel(b.Latency)
 }
 
 // errNoSuchTable is permanent.
@@ -322,7 +323,7 @@ func (b *Bigtable) execute(op, table, key string, refuse func(*Row) bool, writes
 	}
 	after := before.clone()
 	if b.ServerSkew != 0 {
-		b.world.inject("server clock wrong")
+		b.world.Inject("server clock wrong")
 	}
 	after.apply(writes, b.world.Now().Add(b.ServerSkew).UnixMicro())
 	if len(after.columns) == 0 {

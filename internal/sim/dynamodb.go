@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"github.com/dynamodb-bigtable/replicator/internal/virtual"
 	"slices"
 	"strings"
 	"time"
@@ -23,7 +24,7 @@ const (
 // Table is the model of a DynamoDB table with its streams: the current one and those before it. Every call of its clients
 // takes virtual time, during which other tasks go on.
 type Table struct {
-	world *World
+	world *virtual.World
 	Name  string
 	Key   []string // names of the primary key's attributes
 
@@ -87,7 +88,7 @@ type record struct {
 const hashSpace = uint64(1) << 32
 
 // NewTable makes an empty table with an enabled stream of the given number of shards.
-func (w *World) NewTable(name string, shards int, key ...string) *Table {
+func NewTable(w *virtual.World, name string, shards int, key ...string) *Table {
 	t := &Table{world: w, Name: name, Key: key, items: map[string]cdc.Item{}, Latency: 20 * time.Millisecond, PageSize: pageRecords, View: "NEW_AND_OLD_IMAGES"}
 	t.EnableStream(shards)
 	return t
@@ -125,14 +126,14 @@ func (s *Stream) add(parent string, lo, hi uint64) *Shard {
 	w := s.table.world
 	if s.table.RestartSequence {
 		if parent != "" {
-			w.inject("sequence numbers restarted")
+			w.Inject("sequence numbers restarted")
 		}
-		sh.next = 1000 + w.rng.Uint64N(1_000_000)
+		sh.next = 1000 + w.Rand().Uint64N(1_000_000)
 	}
 	if p := s.Shard(parent); p != nil {
 		sh.ListedFrom = p.ListedFrom // a listing lags; it does not leave out the middle of a lineage
-		if w.chance(s.table.ListLate) {
-			if late := w.Now().Add(w.upTo(3 * time.Minute)); late.After(sh.ListedFrom) {
+		if w.Chance(s.table.ListLate) {
+			if late := w.Now().Add(w.UpTo(3 * time.Minute)); late.After(sh.ListedFrom) {
 				sh.ListedFrom = late
 			}
 		}
@@ -147,15 +148,15 @@ func (s *Stream) close(sh *Shard) {
 		return
 	}
 	sh.Closed, sh.closedAt = true, w.Now()
-	if w.chance(s.table.ShowOpen) {
-		sh.ShownOpenUntil = w.Now().Add(w.upTo(5 * time.Minute))
+	if w.Chance(s.table.ShowOpen) {
+		sh.ShownOpenUntil = w.Now().Add(w.UpTo(5 * time.Minute))
 	}
 }
 
 // Split closes the shard and gives it two children.
 func (s *Stream) Split(sh *Shard) (a, b *Shard) {
 	s.close(sh)
-	s.table.world.inject("shard split")
+	s.table.world.Inject("shard split")
 	mid := sh.lo + (sh.hi-sh.lo)/2
 	s.table.world.Tracef("splits %s", sh.ID)
 	return s.add(sh.ID, sh.lo, mid), s.add(sh.ID, mid, sh.hi)
@@ -164,7 +165,7 @@ func (s *Stream) Split(sh *Shard) (a, b *Shard) {
 // Roll closes the shard and gives it one child, as the service does about every four hours.
 func (s *Stream) Roll(sh *Shard) *Shard {
 	s.close(sh)
-	s.table.world.inject("shard rolled")
+	s.table.world.Inject("shard rolled")
 	s.table.world.Tracef("rolls %s", sh.ID)
 	return s.add(sh.ID, sh.lo, sh.hi)
 }
@@ -250,7 +251,7 @@ func (t *Table) record(id string, c cdc.Change) {
 		if sh.Closed || hash < sh.lo || hash >= sh.hi {
 			continue
 		}
-		step := 1 + t.world.rng.Uint64N(7)
+		step := 1 + t.world.Rand().Uint64N(7)
 		sh.next += step
 		s.next = max(s.next, sh.next)
 		seq, err := cdc.ParseSequenceNumber(fmt.Sprintf("%d000000000000", sh.next))
@@ -262,7 +263,7 @@ func (t *Table) record(id string, c cdc.Change) {
 		t.writes++
 		if t.TimeRunsBack && t.writes%3 == 0 {
 			c.Time = c.Time.Add(-time.Second)
-			t.world.inject("time ran back")
+			t.world.Inject("time ran back")
 		}
 		sh.records = append(sh.records, record{change: c, at: t.world.Now()})
 		t.world.Tracef("source %s %s in %s at %s", c.Event, id, sh.ID, seq)
@@ -289,18 +290,18 @@ func (t *Table) Items() []cdc.Item {
 
 // call is what every request goes through: it takes time, may fail, and notices a caller that gave up.
 func (t *Table) call(ctx context.Context, op, shard string) error {
-	if err := task.Sleep(ctx, t.world.travel(t.Latency)); err != nil {
+	if err := task.Sleep(ctx, t.world.Travel(t.Latency)); err != nil {
 		return &cdc.Error{Op: op, Reason: cdc.Unavailable, Err: err}
 	}
 	switch {
-	case op == "GetRecords" && t.world.chance(t.Expire):
-		t.world.inject("iterator expired")
+	case op == "GetRecords" && t.world.Chance(t.Expire):
+		t.world.Inject("iterator expired")
 		return Fail(op, cdc.Expired)
-	case t.world.chance(t.Throttle):
-		t.world.inject("call throttled")
+	case t.world.Chance(t.Throttle):
+		t.world.Inject("call throttled")
 		return Fail(op, cdc.Throttled)
-	case t.world.chance(t.Throttle):
-		t.world.inject("service unavailable")
+	case t.world.Chance(t.Throttle):
+		t.world.Inject("service unavailable")
 		return Fail(op, cdc.Unavailable)
 	}
 	if t.Fault != nil {
@@ -314,7 +315,7 @@ func (t *Table) call(ctx context.Context, op, shard string) error {
 
 // answer takes the time of the way back.
 func (t *Table) answer(ctx context.Context) error {
-	if err := task.Sleep(ctx, t.world.travel(t.Latency)); err != nil {
+	if err := task.Sleep(ctx, t.world.Travel(t.Latency)); err != nil {
 		return &cdc.Error{Op: "answer", Reason: cdc.Unavailable, Err: err}
 	}
 	return nil
@@ -350,12 +351,12 @@ func (s *Stream) List(ctx context.Context, parent string) (cdc.Listing, error) {
 			continue
 		}
 		if now.Before(sh.ListedFrom) {
-			t.world.inject("shard listed late")
+			t.world.Inject("shard listed late")
 			continue
 		}
 		shownOpen := sh.Closed && now.Before(sh.ShownOpenUntil)
 		if shownOpen {
-			t.world.inject("closed shard shown open")
+			t.world.Inject("closed shard shown open")
 		}
 		listing.Shards = append(listing.Shards, cdc.Shard{ID: sh.ID, Parent: sh.Parent, Closed: sh.Closed && !shownOpen})
 	}
@@ -404,7 +405,7 @@ func (s *Stream) Seek(ctx context.Context, shard string, from cdc.Position) (cdc
 }
 
 func (s *Stream) iterator(sh *Shard, index int) cdc.Iterator {
-	return cdc.Iterator(fmt.Sprintf("%s|%d|%d", sh.ID, index, s.table.world.now))
+	return cdc.Iterator(fmt.Sprintf("%s|%d|%d", sh.ID, index, s.table.world.Elapsed()))
 }
 
 // Read implements cdc.Source.
@@ -427,8 +428,8 @@ func (s *Stream) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
 	var nanos int64
 	_, _ = fmt.Sscan(parts[2], &nanos)
 	issued = time.Duration(nanos)
-	if s.table.world.now-issued > iteratorLife {
-		s.table.world.inject("iterator too old")
+	if s.table.world.Elapsed()-issued > iteratorLife {
+		s.table.world.Inject("iterator too old")
 		return cdc.Page{}, Fail(op, cdc.Expired)
 	}
 	if index < sh.trimmed {

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"github.com/dynamodb-bigtable/replicator/internal/virtual"
 	"strings"
 	"testing"
 	"time"
@@ -89,7 +90,7 @@ func TestH50_TargetTableMissing(t *testing.T) {
 }
 
 // moving is a migration whose row key begins with an attribute that is not part of the primary key: its items can move.
-func moving(w *World) *Migration { return NewMigration(w, 1, "tenant", "pk", "sk") }
+func moving(w *virtual.World) *Migration { return NewMigration(w, 1, "tenant", "pk", "sk") }
 
 func (s *scene) move(key, tenant string) { s.putWith(key, "tenant", tenant) }
 

@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"fmt"
+	"github.com/dynamodb-bigtable/replicator/internal/virtual"
 	"slices"
 	"strings"
 	"testing"
@@ -26,10 +27,10 @@ const longest = 100 * time.Hour
 // play runs a scenario under so many seeds, on a stream of so many shards. After the script it looks at what the checkers saw.
 func play(t *testing.T, seeds uint64, shards int, script func(s *scene)) {
 	t.Helper()
-	playWith(t, seeds, func(w *World) *Migration { return NewMigration(w, shards) }, script)
+	playWith(t, seeds, func(w *virtual.World) *Migration { return NewMigration(w, shards) }, script)
 }
 
-func playWith(t *testing.T, seeds uint64, build func(w *World) *Migration, script func(s *scene)) {
+func playWith(t *testing.T, seeds uint64, build func(w *virtual.World) *Migration, script func(s *scene)) {
 	t.Helper()
 	for seed := range seeds {
 		if s := perform(seed, false, build, script); len(s.failures) > 0 {
@@ -39,8 +40,8 @@ func playWith(t *testing.T, seeds uint64, build func(w *World) *Migration, scrip
 	}
 }
 
-func perform(seed uint64, trace bool, build func(w *World) *Migration, script func(s *scene)) *scene {
-	w := NewWorld(seed, start, trace)
+func perform(seed uint64, trace bool, build func(w *virtual.World) *Migration, script func(s *scene)) *scene {
+	w := virtual.NewWorld(seed, start, trace)
 	s := &scene{Migration: build(w)}
 	err := w.Run(longest, func(ctx context.Context) {
 		s.ctx = ctx
@@ -66,7 +67,7 @@ func (s *scene) failf(format string, args ...any) {
 func (s *scene) sleep(d time.Duration) { _ = task.Sleep(s.ctx, d) }
 
 // upTo is a random duration in (0, d].
-func (s *scene) upTo(d time.Duration) time.Duration { return s.World.upTo(d) }
+func (s *scene) upTo(d time.Duration) time.Duration { return s.World.UpTo(d) }
 
 // equal waits until both stores are equal.
 func (s *scene) equal(within time.Duration) {

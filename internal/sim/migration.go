@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/dynamodb-bigtable/replicator/internal/virtual"
 	"strings"
 	"time"
 
@@ -18,7 +19,7 @@ import (
 
 // Migration is one source table, its target and the workers between them, with checkers at every step.
 type Migration struct {
-	World   *World
+	World   *virtual.World
 	Source  *Table
 	Target  *Bigtable
 	Mapping *transform.Mapping
@@ -42,7 +43,7 @@ type Migration struct {
 
 // Worker is one process of the replicator.
 type Worker struct {
-	*Process
+	*virtual.Process
 	// Err is what Run returned; valid once Over is set.
 	Err  error
 	Over bool
@@ -52,14 +53,14 @@ type Worker struct {
 
 // NewMigration makes a table of the given number of shards with the key pk, sk, and an empty target. Rows are keyed by the named
 // attributes; none means the primary key.
-func NewMigration(w *World, shards int, rowKey ...string) *Migration {
+func NewMigration(w *virtual.World, shards int, rowKey ...string) *Migration {
 	mapping, err := transform.NewMapping("Orders", "orders", "d",
 		[]transform.KeyAttribute{{Name: "pk", Type: cdc.KindS}, {Name: "sk", Type: cdc.KindS}}, rowKey...)
 	if err != nil {
 		panic(err)
 	}
 	m := &Migration{
-		World: w, Source: w.NewTable("Orders", shards, "pk", "sk"), Target: w.NewBigtable(), Mapping: mapping,
+		World: w, Source: NewTable(w, "Orders", shards, "pk", "sk"), Target: NewBigtable(w), Mapping: mapping,
 		Lease: 15 * time.Second, Retries: map[string]int{},
 	}
 	m.Target.Create("orders", "d", sink.LiveFamily, sink.GoneFamily)
@@ -85,7 +86,7 @@ func (m *Migration) RestoreTarget(snapshot map[string]*Row) {
 
 // Start runs a worker. Adjust may change its options.
 func (m *Migration) Start(name string, adjust ...func(*pipeline.Options)) *Worker {
-	w := &Worker{Process: m.World.NewProcess(name), done: m.World.hub.NewEvent()}
+	w := &Worker{Process: m.World.NewProcess(name), done: m.World.NewEvent()}
 	stop, cancel := context.WithCancelCause(w.Context())
 	w.stop = cancel
 	w.Go("main", func() {
@@ -99,7 +100,7 @@ func (m *Migration) Start(name string, adjust ...func(*pipeline.Options)) *Worke
 
 // Stop asks for a clean stop and waits for it.
 func (w *Worker) Stop(ctx context.Context) error {
-	w.world.inject("clean stop")
+	w.World().Inject("clean stop")
 	w.stop(context.Canceled)
 	if err := w.done.Wait(ctx); err != nil {
 		return err
@@ -119,7 +120,7 @@ func (m *Migration) run(stop, ctx context.Context, name string, adjust []func(*p
 	var ledger *checkpoint.Ledger
 	for {
 		var err error
-		id := fmt.Sprintf("ledger-%d", m.World.ticket)
+		id := fmt.Sprintf("ledger-%d", m.World.Steps())
 		ledger, err = checkpoint.Open(ctx, m.Store(), "default", checkpoint.Options{Worker: name, ID: id, Lease: m.Lease})
 		if err == nil {
 			break
@@ -238,13 +239,13 @@ func (m *Migration) Equal(ctx context.Context, within time.Duration) error {
 
 // Until waits until ok returns nil, and fails with its error after the given time.
 func (m *Migration) Until(ctx context.Context, within time.Duration, ok func() error) error {
-	deadline := m.World.now + within
+	deadline := m.World.Elapsed() + within
 	for {
 		err := ok()
 		if err == nil {
 			return nil
 		}
-		if m.World.now >= deadline {
+		if m.World.Elapsed() >= deadline {
 			return fmt.Errorf("after %s: %w", within, err)
 		}
 		if err := task.Sleep(ctx, time.Second); err != nil {

@@ -3,12 +3,16 @@ package sim
 import (
 	"context"
 	"fmt"
+	"github.com/dynamodb-bigtable/replicator/internal/virtual"
 	"testing"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
+
+// start is when every simulated run begins.
+var start = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 
 func item(pk, sk, value string) cdc.Item {
 	return cdc.NewItem([]cdc.Attribute{
@@ -18,7 +22,7 @@ func item(pk, sk, value string) cdc.Item {
 
 // TestOneItem is the shortest way from PutItem to a cell, through the real loops.
 func TestOneItem(t *testing.T) {
-	w := NewWorld(1, start, true)
+	w := virtual.NewWorld(1, start, true)
 	m := NewMigration(w, 1)
 	err := w.Run(time.Hour, func(ctx context.Context) {
 		m.Source.Put(item("hats", "fedoras#brandA", "before"))
@@ -48,7 +52,7 @@ func TestOneItem(t *testing.T) {
 
 // twoWorkers is a workload under two workers, with a split, a roll and a crash, on a network that loses, delays and repeats.
 func twoWorkers(t *testing.T, seed uint64) *Migration {
-	w := NewWorld(seed, start, true)
+	w := virtual.NewWorld(seed, start, true)
 	m := NewMigration(w, 2)
 	m.Target.LoseReply, m.Target.Late, m.Target.Drop, m.Target.Twice = 0.02, 0.02, 0.02, 0.05
 	err := w.Run(3*time.Hour, func(ctx context.Context) {

@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"fmt"
+	"github.com/dynamodb-bigtable/replicator/internal/virtual"
 	"os"
 	"strconv"
 	"strings"
@@ -53,7 +54,7 @@ func TestSwarm(t *testing.T) {
 }
 
 // swarmBuild makes a system with a random part of the faults.
-func swarmBuild(w *World) *Migration {
+func swarmBuild(w *virtual.World) *Migration {
 	some := func() bool { return w.Rand().IntN(2) == 0 }
 	chance := func(most float64) float64 {
 		if some() {
@@ -74,10 +75,10 @@ func swarmBuild(w *World) *Migration {
 		m.Source.PageSize = 1 + w.Rand().IntN(10)
 	}
 	if some() {
-		m.Source.Latency = w.upTo(2 * time.Second)
+		m.Source.Latency = w.UpTo(2 * time.Second)
 	}
 	if some() {
-		m.Target.Latency = w.upTo(2 * time.Second)
+		m.Target.Latency = w.UpTo(2 * time.Second)
 	}
 	if rowKey == nil && some() {
 		m.Source.View = "NEW_IMAGE"

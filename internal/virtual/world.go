@@ -1,4 +1,4 @@
-package sim
+package virtual
 
 import (
 	"container/heap"
@@ -8,6 +8,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
 // World is one simulated run. It is not safe for use by several goroutines, nor does it need to be: everything in it runs
@@ -66,28 +68,38 @@ func (w *World) Rand() *rand.Rand { return w.rng }
 // Now is the true time, which no process sees unless its clock is right.
 func (w *World) Now() time.Time { return w.epoch.Add(w.now) }
 
+// Elapsed is how much virtual time has passed.
+func (w *World) Elapsed() time.Duration { return w.now }
+
+// After lets f happen in the world itself once d has passed: a message that is delivered, for example. F must not wait.
+func (w *World) After(d time.Duration, f func()) { w.after(w.hub, d, f) }
+
+// NewEvent returns an event that tasks of any process may wait for.
+func (w *World) NewEvent() task.Event { return w.hub.NewEvent() }
+
 // Steps is the number of steps taken so far.
 func (w *World) Steps() int { return w.steps }
 
 // Injected counts the faults that took effect so far, by name.
 func (w *World) Injected() map[string]int { return w.injected }
 
-func (w *World) inject(fault string) { w.injected[fault]++ }
+// Inject counts a fault that took effect.
+func (w *World) Inject(fault string) { w.injected[fault]++ }
 
-// chance is true with the given probability. A probability of zero takes nothing from the source of randomness.
-func (w *World) chance(p float64) bool { return p > 0 && w.rng.Float64() < p }
+// Chance is true with the given probability. A probability of zero takes nothing from the source of randomness.
+func (w *World) Chance(p float64) bool { return p > 0 && w.rng.Float64() < p }
 
-// travel is how long a message takes, at the most d.
-func (w *World) travel(d time.Duration) time.Duration {
-	took := w.upTo(d)
+// Travel is how long a message takes, at the most d.
+func (w *World) Travel(d time.Duration) time.Duration {
+	took := w.UpTo(d)
 	if took > 200*time.Millisecond {
-		w.inject("slow message")
+		w.Inject("slow message")
 	}
 	return took
 }
 
-// upTo is a duration in (0, d].
-func (w *World) upTo(d time.Duration) time.Duration { return time.Duration(1 + w.rng.Int64N(int64(d))) }
+// UpTo is a duration in (0, d].
+func (w *World) UpTo(d time.Duration) time.Duration { return time.Duration(1 + w.rng.Int64N(int64(d))) }
 
 // Trace is what was kept, a line a step.
 func (w *World) Trace() string {
@@ -122,7 +134,7 @@ func (w *World) Go(name string, f func(ctx context.Context)) {
 // Stuck is returned when nothing can ever happen again while the run is not over.
 type Stuck struct{ Tasks []string }
 
-func (s *Stuck) Error() string { return "sim: nothing can go on: " + strings.Join(s.Tasks, ", ") }
+func (s *Stuck) Error() string { return "virtual: nothing can go on: " + strings.Join(s.Tasks, ", ") }
 
 // Run starts script as a task of the world and lets time pass until it returns, then ends all other tasks. It fails with
 // *Stuck when nothing can go on, and with an error once limit of virtual time has passed.
@@ -135,7 +147,7 @@ func (w *World) Run(limit time.Duration, script func(ctx context.Context)) error
 	defer w.end()
 	for !over {
 		if w.now > limit {
-			return fmt.Errorf("sim: not over after %s: %s", limit, strings.Join(w.blocked(), ", "))
+			return fmt.Errorf("virtual: not over after %s: %s", limit, strings.Join(w.blocked(), ", "))
 		}
 		if !w.step() {
 			return &Stuck{Tasks: w.blocked()}
@@ -251,7 +263,7 @@ func (t *coroutine) kill() {
 func (w *World) pause(ctx context.Context) {
 	t := w.current
 	if t == nil {
-		panic("sim: a wait outside of a task")
+		panic("virtual: a wait outside of a task")
 	}
 	if t.ended {
 		panic(killed{})

@@ -1,4 +1,4 @@
-package sim
+package virtual
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 )
 
 // ErrKilled is the cause of the context of a process that was killed.
-var ErrKilled = errors.New("sim: process killed")
+var ErrKilled = errors.New("virtual: process killed")
 
 // Process is one simulated machine: all tasks started under its context run on its clock, stop while it is paused, and are
 // gone when it is killed.
@@ -31,6 +31,9 @@ func (w *World) NewProcess(name string) *Process {
 	return p
 }
 
+// World is where the process runs.
+func (p *Process) World() *World { return p.world }
+
 // Name is what the process is called in traces.
 func (p *Process) Name() string { return p.name }
 
@@ -46,7 +49,7 @@ func (p *Process) Kill() {
 		return
 	}
 	p.world.Tracef("kills %s", p.name)
-	p.world.inject("process killed")
+	p.world.Inject("process killed")
 	p.dead = true
 	var mine []*coroutine
 	for _, t := range p.world.tasks {
@@ -67,7 +70,7 @@ func (p *Process) Kill() {
 // Pause stops the process for d, as SIGSTOP does: its tasks and timers go on afterwards, in any order.
 func (p *Process) Pause(d time.Duration) {
 	p.world.Tracef("pauses %s for %s", p.name, d)
-	p.world.inject("process paused")
+	p.world.Inject("process paused")
 	p.stop = p.world.now + d
 	p.world.after(p.world.hub, d, func() {})
 }

@@ -1,0 +1,7 @@
+// Package virtual is virtual time: the cooperative scheduler that takes the place of plain Go behind the runtime seam
+// (internal/task) in the simulation.
+//
+// A World runs one task at a time, as a coroutine, and its seed chooses who goes on at every wait and at every call of a model.
+// The same seed gives the same execution, step by step. A Process is one simulated machine: a task.Runtime with a wall clock
+// of its own that can be paused, killed or given a wrong time.
+package virtual
