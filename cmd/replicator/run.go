@@ -117,15 +117,21 @@ func (p *program) run(ctx context.Context, f runFlags) error {
 	return w.run(ctx, listener)
 }
 
-// listen opens the HTTP address before anything else is done: a second worker on one machine should learn at once that it needs
-// another one.
+// listen opens the HTTP address before anything else is done. A second worker on one machine finds the default address taken: it
+// takes any free port of the loopback instead and says which. An address that somebody chose is a different matter: what scrapes it
+// would look at the other worker.
 func listen(cfg *config.Config) (net.Listener, error) {
 	l, err := net.Listen("tcp", cfg.HTTP.Listen)
 	if err == nil {
 		return l, nil
 	}
-	e := &diag.Error{Code: diag.CannotListen, Pos: cfg.Where("http.listen"), What: "cannot listen on " + cfg.HTTP.Listen, Err: err}
-	if errors.Is(err, syscall.EADDRINUSE) {
+	pos := cfg.Where("http.listen")
+	taken := errors.Is(err, syscall.EADDRINUSE)
+	if taken && pos == (diag.Position{}) {
+		return net.Listen("tcp", "127.0.0.1:0")
+	}
+	e := &diag.Error{Code: diag.CannotListen, Pos: pos, What: "cannot listen on " + cfg.HTTP.Listen, Err: err}
+	if taken {
 		e.Cause = "the address is taken, by another worker perhaps"
 		e.Fix = "give each worker on a machine its own, for example --listen 127.0.0.1:0 for any free port, or --listen off"
 	}

@@ -26,7 +26,9 @@ func (t *table) assign(stop, ctx context.Context, finish func()) error {
 			err = t.take(stop, g, &held, watch, v)
 		}
 		if err != nil {
-			g.Fail(err)
+			if err := t.end(err); err != nil {
+				g.Fail(err)
+			}
 			break
 		}
 		t.report(ctx, v)

@@ -160,7 +160,7 @@ func (p *pages) table(b *testing.B, options ...grpc.ServerOption) *table {
 	}
 	o := &Options{Ledger: ledger, Writer: sink.NewWriter(sink.Options{Table: target, Parking: noParking{}}), Events: Events{}.orSilent()}
 	o.Timing = o.Timing.orDefault(ledger.Lease())
-	return newTable(o, Table{Mapping: mapping})
+	return newTable(o, Table{Mapping: mapping}, func(error) {})
 }
 
 // noParking refuses to park.

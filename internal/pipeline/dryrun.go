@@ -40,7 +40,7 @@ const (
 func DryRun(ctx context.Context, o Options, spec Table) (Rehearsal, error) {
 	o.Timing = o.Timing.orDefault(0)
 	o.Events = o.Events.orSilent()
-	r := &rehearsal{table: newTable(&o, spec), found: Rehearsal{Table: spec.Mapping.Source, Unmappable: map[string]int64{}}}
+	r := &rehearsal{table: newTable(&o, spec, func(error) {}), found: Rehearsal{Table: spec.Mapping.Source, Unmappable: map[string]int64{}}}
 	d, err := r.describe(ctx)
 	if err != nil {
 		return Rehearsal{}, err

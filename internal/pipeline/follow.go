@@ -33,7 +33,7 @@ func (t *table) follow(stop, ctx context.Context, lease *checkpoint.Lease, reade
 		at = advance(at, page, batch.Latest, sent)
 		t.board.read(shard.ID, at, task.Mono(ctx))
 		if page.End {
-			return t.retry(ctx, "finish a shard", func(ctx context.Context) error { return lease.Finish(ctx, at) })
+			return t.finish(ctx, lease, at)
 		}
 		if now := task.Mono(ctx); t.due(before, at, now-committed) {
 			if err := t.retry(ctx, "commit", func(ctx context.Context) error { return lease.Commit(ctx, at) }); err != nil {
@@ -46,6 +46,15 @@ func (t *table) follow(stop, ctx context.Context, lease *checkpoint.Lease, reade
 		}
 	}
 	return t.retry(ctx, "commit", func(ctx context.Context) error { return lease.Commit(ctx, at) })
+}
+
+// finish marks the shard done, its last page being durable.
+func (t *table) finish(ctx context.Context, lease *checkpoint.Lease, at checkpoint.Progress) error {
+	err := t.retry(ctx, "finish a shard", func(ctx context.Context) error { return lease.Finish(ctx, at) })
+	if err == nil {
+		t.events.ShardDone(t.source, lease.Shard().ID)
+	}
+	return err
 }
 
 // read gives the next page, and when it was asked for. What is beyond repeating (trimmed, not found) is returned.
@@ -130,11 +139,12 @@ func (t *table) hold(stop, work context.Context, lease *checkpoint.Lease, state 
 		reader := &cdc.Reader{Source: t.Open(shard.StreamARN), Shard: shard.ID, Covered: covered(shard, state)}
 		err := t.follow(stop, ctx, lease, reader, state.Cut)
 		switch {
-		case err == nil || stop.Err() != nil:
-			if err := lease.Release(ctx); err != nil && !errors.Is(err, checkpoint.ErrLeaseLost) {
-				return err // the successor waits until the lease is over
+		case err == nil || stop.Err() != nil || orderly(err):
+			// If the release fails, the successor waits until the lease is over.
+			if released := lease.Release(ctx); err == nil && !errors.Is(released, checkpoint.ErrLeaseLost) {
+				err = released
 			}
-			return nil
+			return err
 		case cdc.Is(err, cdc.Trimmed):
 			return t.declare(ctx, work, lease, checkpoint.Trimmed, err)
 		case cdc.Is(err, cdc.NotFound):
@@ -145,10 +155,7 @@ func (t *table) hold(stop, work context.Context, lease *checkpoint.Lease, state 
 	err := g.Wait()
 	t.board.forget(shard.ID)
 	t.events.ShardLeft(t.source, shard.ID, err)
-	if fatal(err) {
-		return err
-	}
-	return nil
+	return t.end(err)
 }
 
 // declare makes the shard a gap and raises the generation at once. A worker that is gone between the two leaves a row from which

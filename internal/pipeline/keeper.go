@@ -86,10 +86,7 @@ func (t *table) serve(stop context.Context, keeper *checkpoint.Keeper) error {
 	})
 	err := g.Wait()
 	t.events.KeeperLeft(t.source, err)
-	if fatal(err) {
-		return err
-	}
-	return nil
+	return t.end(err)
 }
 
 // keep makes its rounds: a small one in every pass, and a complete one every Timing.List.

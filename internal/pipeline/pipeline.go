@@ -127,27 +127,32 @@ func Run(ctx context.Context, o Options) error {
 	all := task.NewGroup(work, 0)
 	tables := task.NewGroup(all.Context(), 0)
 	finished := task.NewEvent(ctx)
+	stop, halt := context.WithCancelCause(ctx)
+	defer halt(context.Canceled)
 	all.Go("tables", func(context.Context) error {
 		defer finished.Set()
 		for _, spec := range o.Tables {
-			t := newTable(&o, spec)
-			tables.Go("table "+t.source, func(work context.Context) error { return t.run(ctx, work) })
+			t := newTable(&o, spec, halt)
+			tables.Go("table "+t.source, func(work context.Context) error { return t.run(stop, work) })
 		}
 		return tables.Wait()
 	})
 	all.Go("grace", func(work context.Context) error {
-		if finished.Wait(ctx) == nil || work.Err() != nil {
+		if finished.Wait(stop) == nil || work.Err() != nil {
 			return nil
 		}
 		if limited, cancel := task.WithTimeout(work, o.Timing.Grace); finished.Wait(limited) != nil {
 			cancel()
-			abandon(context.Cause(ctx))
+			abandon(context.Cause(stop))
 		} else {
 			cancel()
 		}
 		return nil
 	})
 	err := all.Wait()
+	if cause := context.Cause(stop); orderly(cause) {
+		return cause
+	}
 	if ctx.Err() != nil && (errors.Is(err, context.Cause(ctx)) || errors.Is(err, context.Canceled)) {
 		return nil
 	}
@@ -162,12 +167,26 @@ type table struct {
 	events Events
 	bell   task.Bell // rings when the ledger is worth a look before its time: a shard ended, or one was found
 	nudge  task.Bell // the same for the keeper
+	halt   context.CancelCauseFunc
 
 	board board
 }
 
-func newTable(o *Options, spec Table) *table {
-	return &table{Options: o, Table: spec, source: spec.Mapping.Source, events: o.Events, board: newBoard()}
+func newTable(o *Options, spec Table, halt context.CancelCauseFunc) *table {
+	return &table{Options: o, Table: spec, source: spec.Mapping.Source, events: o.Events, board: newBoard(), halt: halt}
+}
+
+// end passes on what ends the process. An error after which a clean stop is safe becomes its cause, so that leases are released
+// and another worker may take over at once; after any other nothing more is written.
+func (t *table) end(err error) error {
+	switch {
+	case orderly(err):
+		t.halt(err)
+		return nil
+	case fatal(err):
+		return err
+	}
+	return nil
 }
 
 // run works on the table until stop ends: as one of the workers that read its shards and, while it holds the seat, as its keeper.
@@ -177,7 +196,7 @@ func (t *table) run(stop, work context.Context) error {
 		return err
 	})
 	if err != nil {
-		return err
+		return t.end(err)
 	}
 	stop, finish := context.WithCancelCause(stop)
 	defer finish(context.Canceled)
@@ -191,16 +210,19 @@ func (t *table) run(stop, work context.Context) error {
 
 // fatal tells whether an error ends the process: no repeat and no other worker mends it.
 func fatal(err error) bool {
+	return orderly(err) || isAny(err, checkpoint.ErrLedgerExchanged, checkpoint.ErrForeignPipeline, checkpoint.ErrClusterChanged, checkpoint.ErrFormat)
+}
+
+// orderly tells whether an error ends the process with a clean stop: ledger and target are still ours to write.
+func orderly(err error) bool {
 	var bad *sink.BadItem
-	var view *StreamError
-	if errors.As(err, &bad) || errors.As(err, &view) {
-		return true
-	}
-	for _, e := range []error{
-		checkpoint.ErrMappingChanged, checkpoint.ErrLedgerExchanged, checkpoint.ErrForeignPipeline, checkpoint.ErrClusterChanged,
-		checkpoint.ErrFormat, sink.ErrParkedLimit,
-	} {
-		if errors.Is(err, e) {
+	var stream *StreamError
+	return errors.As(err, &bad) || errors.As(err, &stream) || isAny(err, checkpoint.ErrMappingChanged, sink.ErrParkedLimit)
+}
+
+func isAny(err error, targets ...error) bool {
+	for _, target := range targets {
+		if errors.Is(err, target) {
 			return true
 		}
 	}

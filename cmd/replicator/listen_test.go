@@ -1,0 +1,42 @@
+package main
+
+import (
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+)
+
+// TestSecondWorkerFindsAPortOfItsOwn: with the default address taken, any free port is; with a chosen one, it is an error.
+func TestSecondWorkerFindsAPortOfItsOwn(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	const minimal = "version: 1\ntarget:\n  project: my-project\n  instance: my-instance\ntables:\n  - from: Orders\n"
+	none := func(string) (string, bool) { return "", false }
+
+	cfg, err := config.Parse("replicator.yaml", []byte(minimal), none)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.HTTP.Listen = taken.Addr().String() // as if that were the default
+	l, err := listen(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if got := l.Addr().String(); got == taken.Addr().String() || !strings.HasPrefix(got, "127.0.0.1:") {
+		t.Errorf("listens on %s", got)
+	}
+
+	cfg, err = config.Parse("replicator.yaml", []byte(minimal+"http:\n  listen: "+taken.Addr().String()+"\n"), none)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := listen(cfg); err == nil {
+		t.Error("a chosen address that is taken is no error")
+	}
+}

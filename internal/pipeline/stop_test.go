@@ -1,0 +1,38 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/sink"
+)
+
+// TestEndTellsACleanStopFromAnAbruptOne: after an error that leaves ledger and target ours, leases are released; after one that
+// does not, nothing more is written (H46).
+func TestEndTellsACleanStopFromAnAbruptOne(t *testing.T) {
+	for _, c := range []struct {
+		err    error
+		halts  bool
+		abrupt bool
+	}{
+		{nil, false, false},
+		{errors.New("passes"), false, false},
+		{checkpoint.ErrLeaseLost, false, false},
+		{&sink.BadItem{Source: "Orders", Reason: "no"}, true, false},
+		{sink.ErrParkedLimit, true, false},
+		{&StreamError{Table: "Orders"}, true, false},
+		{checkpoint.ErrMappingChanged, true, false},
+		{checkpoint.ErrClusterChanged, false, true},
+		{checkpoint.ErrLedgerExchanged, false, true},
+		{checkpoint.ErrForeignPipeline, false, true},
+	} {
+		var halted error
+		tb := &table{halt: context.CancelCauseFunc(func(err error) { halted = err })}
+		got := tb.end(c.err)
+		if (halted != nil) != c.halts || (got != nil) != c.abrupt {
+			t.Errorf("%v: halted with %v, returned %v", c.err, halted, got)
+		}
+	}
+}
