@@ -153,7 +153,9 @@ func Run(ctx context.Context, o Options) error {
 	if cause := context.Cause(stop); orderly(cause) {
 		return cause
 	}
-	if ctx.Err() != nil && (errors.Is(err, context.Cause(ctx)) || errors.Is(err, context.Canceled)) {
+	if ctx.Err() != nil && !fatal(err) {
+		// What was still waiting when the grace was over says so in the words of its client. Whoever goes on, goes on from the last
+		// commit.
 		return nil
 	}
 	return err

@@ -1,0 +1,44 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// A stop that was asked for while the ledger does not answer ends with the grace, and as a stop: clients tell a cancelled call in
+// words of their own, which is no error of the process.
+func TestStopEndsWithTheGrace(t *testing.T) {
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	store := &checkpointtest.Memory{}
+	ledger, err := checkpoint.Open(ctx, store, "grace", checkpoint.Options{Worker: "w", ID: "l"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store.OnRead = func(ctx context.Context, prefix string) error {
+		if strings.Contains(prefix, "/keeper/") {
+			stop() // the call is under way when the stop is asked for
+			<-ctx.Done()
+			return errors.New("rpc error: code = Canceled")
+		}
+		return nil
+	}
+	m, err := transform.NewMapping("Orders", "orders", "d", []transform.KeyAttribute{{Name: "pk", Type: cdc.KindS}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = Run(ctx, Options{
+		Ledger: ledger, Floors: &Floors{}, Tables: []Table{{Mapping: m}}, Timing: Timing{Grace: time.Millisecond},
+	})
+	if err != nil {
+		t.Errorf("a stop ended with %v", err)
+	}
+}
