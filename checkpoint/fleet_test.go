@@ -13,13 +13,14 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/sim"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/internal/virtual"
 )
 
 // fleet is several workers on one ledger, on a network that loses answers and executes late and twice, with checkers at every
 // write that takes place. Each shard has as many changes as shardLength; applying one takes no time and never fails.
 type fleet struct {
 	t       *testing.T
-	world   *sim.World
+	world   *virtual.World
 	bt      *sim.Bigtable
 	workers []*hand
 	applied map[string]int // by shard: what is durable
@@ -30,7 +31,7 @@ type fleet struct {
 
 // hand is one worker.
 type hand struct {
-	*sim.Process
+	*virtual.Process
 	paused time.Time // when it last began to stand still
 	held   map[string]*holding
 }
@@ -49,10 +50,10 @@ const (
 
 func newFleet(t *testing.T, seed uint64) *fleet {
 	f := &fleet{
-		t: t, world: sim.NewWorld(seed, begin, false), applied: map[string]int{}, done: map[string]bool{},
+		t: t, world: virtual.NewWorld(seed, begin, false), applied: map[string]int{}, done: map[string]bool{},
 		parents: map[string]string{"a": "", "b": "", "c": "a", "d": "b", "e": "b", "f": "d"},
 	}
-	f.bt = f.world.NewBigtable()
+	f.bt = sim.NewBigtable(f.world)
 	f.bt.Create("state", "l")
 	f.bt.Executed = f.check
 	return f

@@ -439,6 +439,30 @@ func TestLeaseIsTrustedFromWhenItWasSent(t *testing.T) {
 	})
 }
 
+// A write that finds another counter ends the lease at once, not only when its time is over, and it asks the store no more.
+func TestLeaseEndsWhenSomebodyElseWrote(t *testing.T) {
+	virtually(t, func(ctx context.Context, p *place) {
+		_, a := p.worker("a")
+		_, b := p.worker("b")
+		create(t, ctx, a, shard("s", ""))
+		held := take(t, ctx, a, "s")
+		take(t, ctx, b, "s")
+		if held.Context().Err() != nil {
+			t.Fatal("it ended before it could know")
+		}
+		if err := held.Commit(ctx, at(1)); !errors.Is(err, checkpoint.ErrLeaseLost) || !errors.Is(context.Cause(held.Context()), checkpoint.ErrLeaseLost) {
+			t.Errorf("commit: %v, lease: %v", err, context.Cause(held.Context()))
+		}
+		p.store.OnSwap = func(context.Context, string, func() bool) (bool, error) {
+			t.Error("a lost lease writes")
+			return false, nil
+		}
+		if err := held.Commit(ctx, at(2)); !errors.Is(err, checkpoint.ErrLeaseLost) {
+			t.Error(err)
+		}
+	})
+}
+
 func TestCommitsRenew(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		ma, a := p.worker("a")

@@ -445,6 +445,42 @@ func TestOpen(t *testing.T) {
 	})
 }
 
+// The key of one table's row begins with that of another's.
+func TestTablesWithSimilarNames(t *testing.T) {
+	virtually(t, func(ctx context.Context, p *place) {
+		_, a := p.worker("a")
+		for _, name := range []string{"T.x", "Tx", "T-x"} {
+			_, err := a.UpdateTable(ctx, name, func(s *checkpoint.TableState) error { s.Generation = 7; return nil })
+			check(t, err)
+			s := shard("s", "")
+			s.Source = name
+			check(t, a.CreateShard(ctx, s))
+		}
+		if state, found, err := a.Table(ctx, source); found || err != nil || state.Source != source {
+			t.Errorf("%+v, %v, %v", state, found, err)
+		}
+		if left := rows(t, ctx, a); len(left) > 0 {
+			t.Errorf("shards of other tables: %v", left)
+		}
+		seat, err := a.Seat(ctx, "Tx")
+		check(t, err)
+		_, err = a.TakeSeat(ctx, seat)
+		check(t, err)
+		if seat, err = a.Seat(ctx, source); err != nil || seat.Owner() != "" {
+			t.Errorf("the seat is %q's, %v", seat.Owner(), err)
+		}
+		create(t, ctx, a)
+		all, err := a.Tables(ctx)
+		var names []string
+		for _, s := range all {
+			names = append(names, s.Source)
+		}
+		if got := strings.Join(names, " "); err != nil || got != "T T-x T.x Tx" {
+			t.Errorf("%q, %v", got, err)
+		}
+	})
+}
+
 func TestUpdateTable(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		_, a := p.worker("a")

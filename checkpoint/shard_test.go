@@ -67,6 +67,7 @@ func TestH12_H14_Free(t *testing.T) {
 		{"finished shards", []checkpoint.Shard{in(done, "a", "", ""), lostBy(checkpoint.NotFound, "b")}, ""},
 		{"a shard of another stream", []checkpoint.Shard{otherStream}, ""},
 		{"H12: a parent of the same name in another stream", []checkpoint.Shard{otherParent, in(waiting, "p", "", ""), in(waiting, "c", "p", "")}, "p"},
+		{"H12: the same, after it", []checkpoint.Shard{in(waiting, "p", "", ""), in(waiting, "c", "p", ""), otherParent}, "p"},
 		{"the order given", []checkpoint.Shard{in(waiting, "z", "", ""), in(waiting, "m", "", ""), in(waiting, "a", "", "")}, "z m a"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -431,6 +432,32 @@ func TestH66_HopIsAboveTheParents(t *testing.T) {
 		held := take(t, ctx, a, "b")
 		if hop := held.Shard().Hop; hop != 500_004 {
 			t.Errorf("hop %d", hop)
+		}
+	})
+}
+
+// What a shard has from its parent is settled when it is first leased. Whoever takes it over goes on with what was read since: a
+// shard that has begun to keep changes must not drop any again, and its hop may not move under changes that were applied.
+func TestInheritedOnce(t *testing.T) {
+	virtually(t, func(ctx context.Context, p *place) {
+		_, a := p.worker("a")
+		lineage(t, ctx, a, 2)
+		parent := at(5)
+		parent.EventTime, parent.CellTime, parent.Dropping = begin, begin, true
+		check(t, take(t, ctx, a, "a").Finish(ctx, parent))
+		held := take(t, ctx, a, "b")
+		if s := held.Shard(); !s.Dropping || !s.CellTime.Equal(begin) {
+			t.Fatalf("%+v", s)
+		}
+		check(t, held.Release(ctx))
+		if s := take(t, ctx, a, "b").Shard(); !s.Dropping {
+			t.Fatal("nothing was read, but it keeps changes")
+		}
+		kept := checkpoint.Progress{FirstRead: begin, CellTime: begin.Add(time.Second)}
+		check(t, take(t, ctx, a, "b").Commit(ctx, kept))
+		s := take(t, ctx, a, "b").Shard()
+		if s.Dropping || !s.CellTime.Equal(kept.CellTime) || !s.FirstRead.Equal(begin) {
+			t.Errorf("%+v", s)
 		}
 	})
 }

@@ -228,9 +228,6 @@ func (l *Ledger) Adopt(ctx context.Context, source string) (TableState, error) {
 		if !settled {
 			continue
 		}
-		if state.Adopted == state.Generation {
-			return state, nil
-		}
 		generation := state.Generation
 		state, err = l.UpdateTable(ctx, source, func(s *TableState) error {
 			if s.Generation == generation {
