@@ -1,0 +1,109 @@
+package processes
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// span is when something begins, after the beginning of its round, and how long it lasts.
+type span struct{ at, lasts time.Duration }
+
+func (s span) String() string {
+	return fmt.Sprintf("at %.1f s for %.1f s", s.at.Seconds(), s.lasts.Seconds())
+}
+
+// between draws a duration.
+func between(r *rand.Rand, least, most time.Duration) time.Duration {
+	return least + time.Duration(r.Int64N(int64(most-least)))
+}
+
+// side is which of a worker's networks is meant.
+type side int
+
+const (
+	bothEnds side = iota
+	sourceEnd
+	targetEnd
+	sides
+)
+
+func (s side) String() string { return [...]string{"both ends", "the source", "the target"}[s] }
+
+// partition is one way in which a worker's network goes wrong.
+type partition struct {
+	side  side
+	fault Fault
+	cure  Cure
+}
+
+func (p partition) String() string {
+	text := fmt.Sprintf("%s of %s", p.fault, p.side)
+	if p.fault == Hold || p.fault == Mute {
+		text += ", then " + p.cure.String()
+	}
+	return text
+}
+
+// partitions are the ways that are tried, in an order that the seed gives, one of each fault first. The program finds a forgotten connection out by the time that
+// a request takes, half a minute; so only one way of those is among them.
+func partitions(seed uint64) []partition {
+	all := []partition{{bothEnds, Slow, Deliver}, {sourceEnd, Hold, Forget}}
+	for s := range sides {
+		all = append(all, partition{s, Cut, Reset})
+		for _, c := range []Cure{Deliver, Reset} {
+			all = append(all, partition{s, Hold, c}, partition{s, Mute, c})
+		}
+	}
+	r := rand.New(rand.NewPCG(seed, 1<<40))
+	swap := func(i, j int) { all[i], all[j] = all[j], all[i] }
+	r.Shuffle(len(all), swap)
+	for i, f := range []Fault{Cut, Hold, Mute, Slow} {
+		swap(i, i+slices.IndexFunc(all[i:], func(p partition) bool { return p.fault == f }))
+	}
+	return all
+}
+
+// plan is what is done to the workers in one round. Three different ones are killed, frozen and cut off.
+type plan struct {
+	killed, frozen, severed int // workers
+	kill, freeze, sever     span
+	partition               partition
+	stopped                 int // the worker that is stopped and started once the others' troubles are over
+	// alone leaves it at the kill.
+	alone bool
+}
+
+// lease is the workers' state.lease, the shortest there is. What it lasts longer than is taken over.
+const lease = 5 * time.Second
+
+// newPlan draws the plan of the n-th round of a world.
+func newPlan(seed uint64, n int) plan {
+	r := rand.New(rand.NewPCG(seed, uint64(n)+1<<41))
+	order := r.Perm(workersPerWorld)
+	all := partitions(seed)
+	p := plan{killed: order[0], frozen: order[1], severed: order[2], stopped: r.IntN(workersPerWorld), partition: all[n%len(all)]}
+	p.kill = span{between(r, 200*time.Millisecond, 3*time.Second), between(r, 0, 4*time.Second)}
+	p.freeze = span{between(r, 200*time.Millisecond, 1500*time.Millisecond), between(r, lease+2*time.Second, lease+5*time.Second)}
+	p.sever = span{between(r, 200*time.Millisecond, 2*time.Second), between(r, 2*time.Second, lease+4*time.Second)}
+	p.alone = !signals
+	return p
+}
+
+// smokePlan is a short plan: the busiest worker is killed.
+func smokePlan(busiest int) plan {
+	return plan{killed: busiest, kill: span{at: 500 * time.Millisecond, lasts: 2 * time.Second}, alone: true}
+}
+
+// String tells the plan in a line.
+func (p plan) String() string {
+	text := fmt.Sprintf("%s killed %s", name(p.killed), p.kill)
+	if p.alone {
+		return text
+	}
+	return fmt.Sprintf("%s, %s frozen %s, %s's network %s (%s), %s stopped", text, name(p.frozen), p.freeze, name(p.severed), p.sever, p.partition, name(p.stopped))
+}
+
+// name is a worker's name.
+func name(worker int) string { return string(rune('a' + worker)) }

@@ -1,0 +1,318 @@
+package processes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/dynamodb-bigtable/replicator/internal/dynamodbtest"
+)
+
+// roundsPerWorld is how many rounds services and ledger live: shards that split are never merged, so that a world grows. Each new
+// one begins with a copy, which its first round disturbs.
+const roundsPerWorld = 10
+
+// Options of a run.
+type Options struct {
+	Rounds int
+	// Seed decides what is injected and when, and what the application writes.
+	Seed uint64
+	// Smoke makes a short round in which one worker is killed and nothing else happens.
+	Smoke bool
+	// Program is the built program; Services is an executable that calls Serve if ServiceVariable is set.
+	Program, Services string
+	// Dir takes the logs, a directory for each world. Those of a world that ended well are removed.
+	Dir string
+	Log io.Writer
+}
+
+// Run runs the rounds. The error says what differs, where the logs are, and how to run the world again.
+func Run(ctx context.Context, o Options) error {
+	began := time.Now()
+	totals := map[string]int{}
+	for done := 0; done < o.Rounds; done += roundsPerWorld {
+		seed := o.Seed + uint64(done/roundsPerWorld)
+		dir := filepath.Join(o.Dir, fmt.Sprintf("seed-%d", seed))
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			return err
+		}
+		w, n, err := runWorld(ctx, o, seed, dir, min(roundsPerWorld, o.Rounds-done))
+		for what, count := range w.counts {
+			totals[what] += count
+		}
+		if err != nil {
+			w.mu.Lock()
+			notes := strings.Join(w.notes, "\n")
+			w.mu.Unlock()
+			return fmt.Errorf("seed %d, round %d: %w\nwhat happened in the round:\n%s\nlogs: %s\nto run it again: REPLICATOR_PROCESS_SEED=%d REPLICATOR_PROCESS_ROUNDS=%d go test ./internal/processes -run TestRounds -v -timeout 30m",
+				seed, n+1, err, notes, dir, seed, n+1)
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			return err
+		}
+	}
+	var parts []string
+	for _, what := range slices.Sorted(maps.Keys(totals)) {
+		parts = append(parts, fmt.Sprintf("%s %d", what, totals[what]))
+	}
+	_, _ = fmt.Fprintf(o.Log, "%d rounds in %.0f s, 0 differences: %s\n", o.Rounds, time.Since(began).Seconds(), strings.Join(parts, ", "))
+	return nil
+}
+
+// runWorld runs the rounds of one world. It returns the number of the round that failed, from 0.
+func runWorld(ctx context.Context, o Options, seed uint64, dir string, rounds int) (*world, int, error) {
+	w, err := newWorld(ctx, o, seed, dir)
+	defer w.close()
+	if err != nil {
+		return w, 0, err
+	}
+	for n := range rounds {
+		if err := w.round(ctx, n, o.Smoke); err != nil {
+			return w, n, err
+		}
+	}
+	return w, rounds - 1, w.finish(ctx)
+}
+
+// round makes trouble while the application writes, and then compares the stores.
+func (w *world) round(ctx context.Context, n int, smoke bool) error {
+	w.begin()
+	p := newPlan(w.seed, n)
+	if smoke {
+		busiest, err := w.busiest(ctx)
+		if err != nil {
+			return err
+		}
+		p = smokePlan(busiest)
+	}
+	before := w.writers.total()
+	g, gctx := errgroup.WithContext(ctx)
+	writing, stop := context.WithCancel(gctx)
+	defer stop()
+	g.Go(func() error { return w.writers.run(writing, w.seed<<16+uint64(n)) })
+	g.Go(func() error { return w.disturb(writing, n) })
+	g.Go(func() error { return w.watch(writing) })
+	g.Go(func() error {
+		defer stop()
+		return w.trouble(gctx, p)
+	})
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	wrote := time.Since(w.began)
+	w.note("the application has stopped writing")
+	if err := w.dynamo.control(ctx, "clear-faults", nil, nil); err != nil {
+		return err
+	}
+	found, err := w.settle(ctx)
+	if err != nil {
+		return err
+	}
+	items, tombstones := 0, 0
+	for _, c := range found {
+		items += c.items
+		tombstones += c.tombstones
+	}
+	_, _ = fmt.Fprintf(w.log, "seed %d round %d: %s; %d changes in %.1f s; equal after %.1f s: %d items, %d tombstones, 0 differences\n",
+		w.seed, n+1, p, w.writers.total()-before, wrote.Seconds(), (time.Since(w.began) - wrote).Seconds(), items, tombstones)
+	return nil
+}
+
+// busiest waits until a worker holds leases, and gives the one that holds the most.
+func (w *world) busiest(ctx context.Context) (int, error) {
+	for {
+		found, most := 0, 0
+		for i, n := range w.workers {
+			leases, err := n.leases(ctx)
+			if err != nil {
+				return 0, err
+			}
+			if leases > most {
+				found, most = i, leases
+			}
+		}
+		if most > 0 {
+			return found, nil
+		}
+		if err := errors.Join(w.failed(), wait(ctx, 100*time.Millisecond)); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// failed tells of a worker that has ended by itself.
+func (w *world) failed() error {
+	for _, n := range w.workers {
+		if err := n.unexpected(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// watch ends the round if a worker ends by itself.
+func (w *world) watch(ctx context.Context) error {
+	for wait(ctx, 100*time.Millisecond) == nil {
+		if err := w.failed(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// trouble does what the plan says.
+func (w *world) trouble(ctx context.Context, p plan) error {
+	if p.alone {
+		return w.kill(ctx, w.workers[p.killed], p.kill)
+	}
+	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return w.kill(gctx, w.workers[p.killed], p.kill) })
+	g.Go(func() error { return w.freeze(gctx, w.workers[p.frozen], p.freeze) })
+	g.Go(func() error { return w.sever(gctx, w.workers[p.severed], p.sever, p.partition) })
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	return w.restart(ctx, w.workers[p.stopped])
+}
+
+// kill kills a worker, wherever it stands, and starts it again.
+func (w *world) kill(ctx context.Context, n *worker, when span) error {
+	if err := wait(ctx, when.at); err != nil {
+		return err
+	}
+	n.kill()
+	w.note("%s is killed", n.name)
+	w.count("kills")
+	if err := wait(ctx, when.lasts); err != nil {
+		return err
+	}
+	w.note("%s is started again", n.name)
+	return n.start()
+}
+
+// freeze freezes a worker for longer than its leases last.
+func (w *world) freeze(ctx context.Context, n *worker, when span) error {
+	if err := errors.Join(wait(ctx, when.at), n.ready(ctx)); err != nil {
+		return err
+	}
+	p := n.current().cmd.Process
+	if err := freeze(p); err != nil {
+		return err
+	}
+	w.note("%s is frozen", n.name)
+	w.count("freezes")
+	err := wait(ctx, when.lasts)
+	w.note("%s goes on", n.name)
+	return errors.Join(err, thaw(p))
+}
+
+// sever disturbs a worker's network.
+func (w *world) sever(ctx context.Context, n *worker, when span, what partition) error {
+	// A worker that cannot reach both ends when it starts ends at once, which is for its service manager to mend.
+	if err := errors.Join(wait(ctx, when.at), n.ready(ctx)); err != nil {
+		return err
+	}
+	var ends []*Proxy
+	if what.side != targetEnd {
+		ends = append(ends, n.source)
+	}
+	if what.side != sourceEnd {
+		ends = append(ends, n.target)
+	}
+	for _, end := range ends {
+		end.Inject(what.fault)
+	}
+	w.note("the network of %s: %s", n.name, what)
+	w.count("network " + what.fault.String())
+	err := wait(ctx, when.lasts)
+	for _, end := range ends {
+		err = errors.Join(err, end.Heal(ctx, what.cure))
+	}
+	w.note("the network of %s is well", n.name)
+	return err
+}
+
+// restart stops a worker cleanly, and starts it again.
+func (w *world) restart(ctx context.Context, n *worker) error {
+	if err := n.ready(ctx); err != nil {
+		return err
+	}
+	w.note("%s is asked to stop", n.name)
+	if err := n.stop(ctx); err != nil {
+		return err
+	}
+	w.note("%s has stopped and is started again", n.name)
+	w.count("clean stops")
+	return n.start()
+}
+
+// maxOpenShards of a table: above that they roll and do not split.
+const maxOpenShards = 8
+
+// disturb makes the source a lively one until ctx ends: shards split and roll, iterators expire, calls are throttled and fail.
+func (w *world) disturb(ctx context.Context, n int) error {
+	r := rand.New(rand.NewPCG(w.seed, uint64(n)+1<<43))
+	for wait(ctx, between(r, 400*time.Millisecond, 1600*time.Millisecond)) == nil {
+		table := tables[r.IntN(len(tables))].name
+		var err error
+		switch d := r.IntN(100); {
+		case d < 60:
+			err = w.reshard(ctx, r, table)
+		case d < 70:
+			err = w.inject(ctx, "expired iterators", "expire-iterators", map[string]any{"table": table})
+		case d < 80:
+			err = w.fail(ctx, dynamodbtest.Fault{Operation: "GetRecords", Table: table, Error: "ProvisionedThroughputExceededException", Times: 1 + r.IntN(15)})
+		case d < 85:
+			err = w.fail(ctx, dynamodbtest.Fault{Operation: "GetRecords", Table: table, Times: 1 + r.IntN(5)})
+		case d < 90:
+			err = w.fail(ctx, dynamodbtest.Fault{Operation: "GetShardIterator", Table: table, Error: "LimitExceededException", Times: 1 + r.IntN(5)})
+		case d < 95:
+			err = w.inject(ctx, "repeated pages", "repeat-pages", map[string]any{"table": table, "count": 1 + r.IntN(2)})
+		default:
+			err = w.inject(ctx, "clock steps", "record-time-offset", map[string]any{"table": table, "duration": fmt.Sprintf("%ds", -r.IntN(3))})
+		}
+		if err != nil && ctx.Err() == nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *world) inject(ctx context.Context, what, control string, parameters map[string]any) error {
+	w.note("%s of %s", what, parameters["table"])
+	w.count(what)
+	return w.dynamo.control(ctx, control, parameters, nil)
+}
+
+func (w *world) fail(ctx context.Context, f dynamodbtest.Fault) error {
+	w.note("%d calls of %s fail for %s", f.Times, f.Operation, f.Table)
+	w.count("failing " + f.Operation)
+	return w.dynamo.control(ctx, "fail", map[string]any{"fault": f}, nil)
+}
+
+// reshard splits an open shard, or lets it roll.
+func (w *world) reshard(ctx context.Context, r *rand.Rand, table string) error {
+	var shards []dynamodbtest.Shard
+	if err := w.dynamo.control(ctx, "shards", map[string]any{"table": table}, &shards); err != nil {
+		return err
+	}
+	shards = slices.DeleteFunc(shards, func(s dynamodbtest.Shard) bool { return !s.Open })
+	if len(shards) == 0 {
+		return fmt.Errorf("table %s has no open shard", table)
+	}
+	parameters := map[string]any{"table": table, "shard": shards[r.IntN(len(shards))].ID}
+	if len(shards) < maxOpenShards && r.IntN(2) == 0 {
+		return w.inject(ctx, "splits", "split", parameters)
+	}
+	return w.inject(ctx, "rolls", "roll", parameters)
+}

@@ -1,0 +1,261 @@
+package processes
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/demo"
+)
+
+// The limits of what a worker is waited for.
+const (
+	startLimit = 30 * time.Second // to listen: its probes of both ends, on a busy machine
+	stopLimit  = 30 * time.Second // for a clean stop: its grace is 20 s
+	// lifeTime ends workers whose test was killed in a way that left it no chance to end them.
+	lifeTime = "30m"
+)
+
+// worker is one place where the program runs, with its own way to either end. The process there is replaced again and again.
+type worker struct {
+	name           string // a, b, c
+	source, target *Proxy
+	program, dir   string
+	config         string
+
+	mu      sync.Mutex
+	starts  int
+	process *process
+}
+
+// process is one run of the program.
+type process struct {
+	cmd       *exec.Cmd
+	log       string        // path of what it wrote to stderr
+	listening chan struct{} // closed once address is set
+	address   string        // of its HTTP endpoints
+	exited    chan struct{} // closed once err is set
+	err       error
+	doomed    bool // it is known to end, because it was asked to or killed
+}
+
+// environment leads the program to this worker's proxies, and away from any cloud.
+func (w *worker) environment() []string {
+	env := slices.DeleteFunc(os.Environ(), func(entry string) bool {
+		for _, prefix := range []string{"AWS_", "REPLICATOR_", "GOOGLE_", "BIGTABLE_", "PUBSUB_"} {
+			if strings.HasPrefix(entry, prefix) {
+				return true
+			}
+		}
+		return false
+	})
+	empty := filepath.Join(w.dir, "aws")
+	endpoint := "http://" + w.source.Address()
+	return append(env, "AWS_CONFIG_FILE="+empty, "AWS_SHARED_CREDENTIALS_FILE="+empty, "AWS_EC2_METADATA_DISABLED=true",
+		"AWS_ENDPOINT_URL_DYNAMODB="+endpoint, "AWS_ENDPOINT_URL_DYNAMODB_STREAMS="+endpoint, "AWS_REGION="+region,
+		"AWS_ACCESS_KEY_ID=processes", "AWS_SECRET_ACCESS_KEY=processes", "BIGTABLE_EMULATOR_HOST="+w.target.Address())
+}
+
+// start starts the program. It does not wait for it.
+func (w *worker) start() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.starts++
+	p := &process{
+		log:       filepath.Join(w.dir, fmt.Sprintf("worker-%s-%d.log", w.name, w.starts)),
+		listening: make(chan struct{}), exited: make(chan struct{}),
+	}
+	p.cmd = exec.Command(w.program, "run", "--config", w.config, "--allow-emulator", "--listen", "127.0.0.1:0",
+		"--log-format", "json", "--log-level", "debug", "--timeout", lifeTime)
+	p.cmd.Env, p.cmd.Dir = w.environment(), w.dir
+	file, err := os.Create(p.log)
+	if err != nil {
+		return err
+	}
+	stderr, err := p.cmd.StderrPipe()
+	if err != nil {
+		return errors.Join(err, file.Close())
+	}
+	if err := p.cmd.Start(); err != nil {
+		return errors.Join(fmt.Errorf("start worker %s: %w", w.name, err), file.Close())
+	}
+	w.process = p
+	go func() {
+		p.follow(stderr, file)
+		_ = file.Close()
+		p.err = p.cmd.Wait() // after all of stderr is read, as exec demands
+		close(p.exited)
+	}()
+	return nil
+}
+
+// follow copies the program's log to a file, and looks in it for the address of its endpoints.
+func (p *process) follow(stderr io.Reader, file io.Writer) {
+	lines := bufio.NewReader(stderr)
+	for told := false; ; {
+		line, err := lines.ReadBytes('\n')
+		_, _ = file.Write(line)
+		var entry map[string]any
+		if !told && json.Unmarshal(line, &entry) == nil && entry["message"] == demo.ListeningMessage {
+			p.address, told = fmt.Sprint(entry[demo.AddressKey]), true
+			close(p.listening)
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// current is the process that runs, or that ran last.
+func (w *worker) current() *process {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.process
+}
+
+// ready waits until the program has asked both ends and begins to work.
+func (w *worker) ready(ctx context.Context) error {
+	p := w.current()
+	select {
+	case <-p.listening:
+		return nil
+	case <-p.exited:
+		return w.ended(p)
+	case <-time.After(startLimit):
+		return fmt.Errorf("worker %s is not ready after %s; the end of %s:\n%s", w.name, startLimit, p.log, tail(p.log, 15))
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// doom is the running process, whose end is no surprise from now on.
+func (w *worker) doom() *process {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.process.doomed = true
+	return w.process
+}
+
+// kill ends the program at once, as a crash does. It may be frozen.
+func (w *worker) kill() {
+	p := w.doom()
+	_ = p.cmd.Process.Kill() // it may be gone already
+	<-p.exited
+}
+
+// stop asks the program to end, and waits until it has. The exit status of a clean stop is 0.
+func (w *worker) stop(ctx context.Context) error {
+	if err := w.ready(ctx); err != nil { // before, it has nothing to stop cleanly
+		return err
+	}
+	p := w.doom()
+	if err := terminate(p.cmd.Process); err != nil {
+		return err
+	}
+	select {
+	case <-p.exited:
+	case <-time.After(stopLimit):
+		return fmt.Errorf("worker %s did not stop within %s; the end of %s:\n%s", w.name, stopLimit, p.log, tail(p.log, 15))
+	}
+	if p.err != nil {
+		return w.ended(p)
+	}
+	return nil
+}
+
+// unexpected is an error if the program has ended though nobody asked it to.
+func (w *worker) unexpected() error {
+	w.mu.Lock()
+	p := w.process
+	doomed := p.doomed
+	w.mu.Unlock()
+	if doomed {
+		return nil
+	}
+	select {
+	case <-p.exited:
+		return w.ended(p)
+	default:
+		return nil
+	}
+}
+
+func (w *worker) ended(p *process) error {
+	return fmt.Errorf("worker %s ended (%v); the end of %s:\n%s", w.name, p.err, p.log, tail(p.log, 15))
+}
+
+// tableStatus is what is looked at of a table's status.
+type tableStatus struct {
+	Source    string  `json:"source"`
+	NeedsLoad bool    `json:"needs_load"`
+	Reason    *string `json:"needs_load_reason"`
+	Gaps      int     `json:"gaps"`
+	Parked    int     `json:"parked"`
+	Copy      struct {
+		State string `json:"state"`
+	} `json:"copy"`
+}
+
+// status asks the program how the tables stand, which it reads from the ledger and so tells of all workers.
+func (w *worker) status(ctx context.Context) ([]tableStatus, error) {
+	body, err := w.get(ctx, "/api/v1/status")
+	if err != nil {
+		return nil, err
+	}
+	var status struct {
+		Tables []tableStatus `json:"tables"`
+	}
+	if err := json.Unmarshal(body, &status); err != nil {
+		return nil, fmt.Errorf("status of worker %s: %w", w.name, err)
+	}
+	return status.Tables, nil
+}
+
+// leases is how many leases the program holds, by its metrics.
+func (w *worker) leases(ctx context.Context) (int, error) {
+	body, err := w.get(ctx, "/metrics")
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(body)) {
+		if text, found := strings.CutPrefix(line, "replicator_leases_held "); found {
+			return strconv.Atoi(strings.TrimSpace(text))
+		}
+	}
+	return 0, fmt.Errorf("the metrics of worker %s do not tell its leases", w.name)
+}
+
+// get reads a document of the program, once it listens.
+func (w *worker) get(ctx context.Context, path string) ([]byte, error) {
+	if err := w.ready(ctx); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 25*time.Second) // for its status the program gives itself 20 s
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+w.current().address+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("worker %s: %s: %s", w.name, path, response.Status)
+	}
+	return body, err
+}

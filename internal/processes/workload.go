@@ -1,0 +1,214 @@
+package processes
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
+)
+
+const (
+	// writersPerTable write side by side. Each has its own items, so that it knows which of them exist.
+	writersPerTable = 3
+	// hotItems of each writer get about a third of its changes.
+	hotItems = 2
+	// firstItems are in a table before its stream is enabled.
+	firstItems = 300
+	// changesPerSecond of all writers together.
+	changesPerSecond = 150
+)
+
+// workload is an application that goes on changing the tables. It talks to DynamoDB without a proxy: none of its writes may be in
+// doubt.
+type workload struct {
+	client  *dynamodb.Client
+	writers []*writer
+	counts  [kinds]atomic.Int64
+}
+
+// writer changes the items of one table whose numbers leave a certain remainder.
+type writer struct {
+	table *table
+	index int
+	next  int          // its next new item
+	alive map[int]bool // its items: true if it exists, false if it was removed
+}
+
+// kind is what one change does.
+type kind int
+
+const (
+	insert kind = iota
+	update
+	removeAttribute
+	replace
+	remove
+	recreate
+	noChange
+	transaction
+	kinds
+)
+
+var kindNames = [kinds]string{"inserts", "updates", "removed attributes", "replacements", "deletes", "re-creations", "without effect", "transactions"}
+
+// startWorkload makes the tables with their first items.
+func startWorkload(ctx context.Context, client *dynamodb.Client, seed uint64) (*workload, error) {
+	w := &workload{client: client}
+	r := rand.New(rand.NewPCG(seed, 0))
+	for _, t := range tables {
+		var items []item
+		for i := range writersPerTable {
+			own := &writer{table: t, index: i, alive: map[int]bool{}}
+			for range firstItems / writersPerTable {
+				items = append(items, t.newItem(r, own.create()))
+			}
+			w.writers = append(w.writers, own)
+		}
+		if err := t.create(ctx, client, items); err != nil {
+			return nil, err
+		}
+	}
+	return w, nil
+}
+
+// run changes the tables until ctx ends. A change that was begun is finished, and noted.
+func (w *workload) run(ctx context.Context, seed uint64) error {
+	limiter := rate.NewLimiter(changesPerSecond, len(w.writers))
+	var g errgroup.Group
+	for i, own := range w.writers {
+		g.Go(func() error {
+			r := rand.New(rand.NewPCG(seed, uint64(i)+1))
+			for limiter.Wait(ctx) == nil {
+				k, err := w.change(context.WithoutCancel(ctx), r, own)
+				if err != nil {
+					return fmt.Errorf("the application's write failed: %s: %w", kindNames[k], err)
+				}
+				w.counts[k].Add(1)
+			}
+			return nil
+		})
+	}
+	return g.Wait()
+}
+
+// total is how many changes were made so far.
+func (w *workload) total() int64 {
+	var n int64
+	for i := range w.counts {
+		n += w.counts[i].Load()
+	}
+	return n
+}
+
+// live is how many items of a table exist, by the writers' own books. Nobody may write meanwhile.
+func (w *workload) live(t *table) int {
+	n := 0
+	for _, own := range w.writers {
+		for _, exists := range own.alive {
+			if own.table == t && exists {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// create is the number of a new item, which exists from now on.
+func (own *writer) create() int {
+	n := own.next*writersPerTable + own.index
+	own.next++
+	own.alive[n] = true
+	return n
+}
+
+// pick is one of the hot items, or any that was ever made.
+func (own *writer) pick(r *rand.Rand) int {
+	among := own.next
+	if r.IntN(3) == 0 {
+		among = hotItems
+	}
+	return r.IntN(among)*writersPerTable + own.index
+}
+
+// change makes one change, which depends on whether the item exists.
+func (w *workload) change(ctx context.Context, r *rand.Rand, own *writer) (kind, error) {
+	if r.IntN(100) < 10 {
+		return insert, w.put(ctx, own.table, own.table.newItem(r, own.create()))
+	}
+	n := own.pick(r)
+	if !own.alive[n] {
+		if r.IntN(10) == 0 {
+			return noChange, w.delete(ctx, own.table, n)
+		}
+		own.alive[n] = true
+		return recreate, w.put(ctx, own.table, own.table.newItem(r, n))
+	}
+	switch d := r.IntN(100); {
+	case d < 35:
+		return update, w.update(ctx, r, own.table, n)
+	case d < 50:
+		names := twoNames(r)
+		return removeAttribute, w.edit(ctx, own.table, n, "REMOVE #a, #b", names, nil)
+	case d < 70:
+		return replace, w.put(ctx, own.table, own.table.newItem(r, n))
+	case d < 90:
+		own.alive[n] = false
+		return remove, w.delete(ctx, own.table, n)
+	case d < 94:
+		return noChange, w.edit(ctx, own.table, n, "", nil, nil)
+	default:
+		return transaction, w.exchange(ctx, r, own, n)
+	}
+}
+
+func (w *workload) put(ctx context.Context, t *table, it item) error {
+	_, err := w.client.PutItem(ctx, &dynamodb.PutItemInput{TableName: &t.name, Item: it})
+	return err
+}
+
+func (w *workload) delete(ctx context.Context, t *table, n int) error {
+	_, err := w.client.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &t.name, Key: t.key(n)})
+	return err
+}
+
+// update sets two attributes and counts a third up.
+func (w *workload) update(ctx context.Context, r *rand.Rand, t *table, n int) error {
+	names := twoNames(r)
+	names["#n"] = "visits"
+	return w.edit(ctx, t, n, "SET #a = :a, #b = :b ADD #n :one", names, item{
+		":a": newValue(r, 2), ":b": newValue(r, 2), ":one": &types.AttributeValueMemberN{Value: "1"},
+	})
+}
+
+// edit is an UpdateItem; without an expression it changes nothing.
+func (w *workload) edit(ctx context.Context, t *table, n int, expression string, names map[string]string, values item) error {
+	in := &dynamodb.UpdateItemInput{TableName: &t.name, Key: t.key(n), ExpressionAttributeNames: names, ExpressionAttributeValues: values}
+	if expression != "" {
+		in.UpdateExpression = aws.String(expression)
+	}
+	_, err := w.client.UpdateItem(ctx, in)
+	return err
+}
+
+// exchange removes an item and makes a new one, both or neither.
+func (w *workload) exchange(ctx context.Context, r *rand.Rand, own *writer, n int) error {
+	t := own.table
+	own.alive[n] = false
+	_, err := w.client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
+		{Delete: &types.Delete{TableName: &t.name, Key: t.key(n)}},
+		{Put: &types.Put{TableName: &t.name, Item: t.newItem(r, own.create())}},
+	}})
+	return err
+}
+
+// twoNames gives the placeholders #a and #b two different attributes.
+func twoNames(r *rand.Rand) map[string]string {
+	first := r.IntN(len(attributes))
+	return map[string]string{"#a": attributes[first], "#b": attributes[(first+1)%len(attributes)]}
+}
