@@ -236,7 +236,7 @@ func TestH68_CrashInTheMiddleOfAClaim(t *testing.T) {
 			p.store.Clear()
 			_, b := p.worker("b")
 			create(t, ctx, b)
-			w := s.beat(t, ctx, b, checkpoint.LedgerBehind)
+			s.beat(t, ctx, b, checkpoint.LedgerBehind)
 			_, err := b.Raise(ctx, source, 1, trimmed, nil)
 			check(t, err)
 			machine, c := p.worker("c")
@@ -246,8 +246,7 @@ func TestH68_CrashInTheMiddleOfAClaim(t *testing.T) {
 			p.store.OnSwap, s.OnSwap = nil, nil
 			_, d := p.worker("d")
 			if writes < 2 { // the mirror, then the witness
-				w = s.beat(t, ctx, d, checkpoint.LedgerBehind)
-				s.heal(t, ctx, d, w)
+				s.heal(t, ctx, d, s.beat(t, ctx, d, checkpoint.LedgerBehind))
 			}
 			s.beat(t, ctx, d, checkpoint.Fine)
 		})
@@ -290,6 +289,29 @@ func TestH69_KeeperStandsStillBetweenItsReads(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Somebody else beats between a keeper's reads and its write: it has not beaten, and does not say so in the ledger.
+func TestWitnessSomebodyElseBeats(t *testing.T) {
+	virtually(t, func(ctx context.Context, p *place) {
+		_, a := p.worker("a")
+		create(t, ctx, a)
+		s := newTarget()
+		s.beat(t, ctx, a, checkpoint.Fine)
+		s.OnSwap = func(_ context.Context, key string, execute func() bool) (bool, error) {
+			s.OnSwap = nil
+			if done, err := s.Swap(ctx, key, 1, []byte(`{"format":1,"ledger":"other","generation":1,"beat":1}`)); err != nil || !done {
+				t.Fatal(done, err)
+			}
+			return execute(), nil
+		}
+		if _, _, err := a.Beat(ctx, source, s.Memory, witnessKey); !errors.Is(err, checkpoint.ErrConflict) {
+			t.Errorf("%v", err)
+		}
+		if state := table(t, ctx, a); state.WitnessBeat != 1 {
+			t.Errorf("the mirror is at %d", state.WitnessBeat)
+		}
+	})
 }
 
 // Two live pipelines on one target would take it from each other for ever: the one that had it stops.

@@ -1,0 +1,242 @@
+package checkpoint_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+)
+
+// lineage makes shards a, b, c…, each the child of the one before, and a root z beside them.
+func lineage(t *testing.T, ctx context.Context, l *checkpoint.Ledger, n int) {
+	t.Helper()
+	parent := ""
+	create(t, ctx, l, shard("z", ""))
+	for i := range n {
+		s := shard(string(rune('a'+i)), parent)
+		s.Hop += uint32(i)
+		create(t, ctx, l, s)
+		parent = s.ID
+	}
+}
+
+// What a child's beginning is judged by: the horizon gives no error for what was trimmed before it was read.
+func TestH75_CoveredTo(t *testing.T) {
+	event, opened := begin.Add(-3*time.Hour), begin.Add(-2*time.Hour)
+	read := at(5)
+	read.FirstRead = begin
+	withEvent := read
+	withEvent.EventTime = event
+	for _, test := range []struct {
+		name string
+		end  func(ctx context.Context, held *checkpoint.Lease) error
+		open time.Time // when a listing last showed the parent open
+		want time.Time
+	}{
+		{"the last event", func(ctx context.Context, h *checkpoint.Lease) error { return h.Finish(ctx, withEvent) }, time.Time{}, event.Add(-checkpoint.Slack)},
+		{"listed open later", func(ctx context.Context, h *checkpoint.Lease) error { return h.Finish(ctx, withEvent) }, opened, opened.Add(-checkpoint.Slack)},
+		{"listed open before", func(ctx context.Context, h *checkpoint.Lease) error { return h.Finish(ctx, withEvent) }, event.Add(-time.Hour), event.Add(-checkpoint.Slack)},
+		{"a closed and empty root", func(ctx context.Context, h *checkpoint.Lease) error { return h.Finish(ctx, read) }, time.Time{}, begin},
+		{"a gap", func(ctx context.Context, h *checkpoint.Lease) error {
+			return h.Declare(ctx, checkpoint.NotFound, "")
+		}, time.Time{}, begin.Add(time.Minute)},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			virtually(t, func(ctx context.Context, p *place) {
+				_, a := p.worker("a")
+				lineage(t, ctx, a, 3)
+				if !test.open.IsZero() {
+					check(t, a.NoteOpen(ctx, source, label, []string{"a"}, test.open, map[string]bool{"a": true}))
+				}
+				p.sleep(ctx, time.Minute)
+				check(t, test.end(ctx, take(t, ctx, a, "a")))
+				child := take(t, ctx, a, "b")
+				if got := child.Shard().CoveredTo; !got.Equal(test.want) {
+					t.Errorf("covered to %s, want %s", got, test.want)
+				}
+				// The child is empty, and closed before it is read: its own child inherits what it did. A listing that shows the
+				// child open while it waits says nothing of what has been read of it.
+				check(t, child.Finish(ctx, at(0)))
+				if got := take(t, ctx, a, "c").Shard().CoveredTo; !got.Equal(test.want) {
+					t.Errorf("the grandchild is covered to %s, want %s", got, test.want)
+				}
+				if root := take(t, ctx, a, "z").Shard().CoveredTo; !root.IsZero() {
+					t.Errorf("a root is covered to %s", root)
+				}
+			})
+		})
+	}
+}
+
+// What is covered is settled when a shard is first leased: later listings that show it open must not raise it, for it may stand
+// at its beginning still.
+func TestH75_ListingsDoNotCoverTheShardItself(t *testing.T) {
+	virtually(t, func(ctx context.Context, p *place) {
+		_, a := p.worker("a")
+		lineage(t, ctx, a, 2)
+		progress := at(5)
+		progress.EventTime, progress.FirstRead = begin, begin
+		check(t, take(t, ctx, a, "a").Finish(ctx, progress))
+		for range 3 {
+			p.sleep(ctx, time.Minute)
+			check(t, a.NoteOpen(ctx, source, label, []string{"b"}, p.world.Now(), map[string]bool{"a": true, "b": true}))
+			held := take(t, ctx, a, "b")
+			if got := held.Shard().CoveredTo; !got.Equal(begin.Add(-checkpoint.Slack)) {
+				t.Errorf("covered to %s", got)
+			}
+		}
+	})
+}
+
+func TestNoteOpen(t *testing.T) {
+	virtually(t, func(ctx context.Context, p *place) {
+		_, a := p.worker("a")
+		note := func(label string, at time.Duration, known string, open ...string) {
+			t.Helper()
+			rows := map[string]bool{}
+			for _, id := range strings.Fields(known) {
+				rows[id] = true
+			}
+			check(t, a.NoteOpen(ctx, source, label, open, begin.Add(at), rows))
+		}
+		expect := func(label string, want string) {
+			t.Helper()
+			seen, err := a.SeenOpen(ctx, source, label)
+			check(t, err)
+			var got []string
+			for _, id := range []string{"a", "b", "c"} {
+				if at, found := seen[id]; found {
+					got = append(got, fmt.Sprint(id, at.Sub(begin).Minutes()))
+				}
+			}
+			if strings.Join(got, " ") != want {
+				t.Errorf("seen open %v, want %q", got, want)
+			}
+		}
+		expect(label, "")
+		note(label, time.Minute, "", "a", "b")
+		expect(label, "a1 b1")
+		note(label, 2*time.Minute, "a b", "b", "c")
+		expect(label, "a1 b2 c2")
+		note(label, time.Minute, "b c", "b", "c") // from a keeper that had stood still; the row of a is gone
+		expect(label, "b2 c2")
+		expect("l2", "")
+		note("l2", 3*time.Minute, "a", "a")
+		expect("l2", "a3")
+		expect(label, "")
+	})
+}
+
+// A trimmed shard is declared, then reopened in the generation that its gap began, at the horizon and covered up to the gap: judged
+// by what its parent covers, it would be lost again at once, and so would its children, for ever.
+func TestReopen(t *testing.T) {
+	virtually(t, func(ctx context.Context, p *place) {
+		_, a := p.worker("a")
+		lineage(t, ctx, a, 3)
+		old := at(3)
+		old.EventTime, old.FirstRead = begin.Add(-30*time.Hour), begin.Add(-31*time.Hour)
+		check(t, take(t, ctx, a, "a").Finish(ctx, old))
+		p.sleep(ctx, time.Minute)
+		held := take(t, ctx, a, "b")
+		check(t, held.Commit(ctx, old))
+		check(t, held.Declare(ctx, checkpoint.Trimmed, "trimmed"))
+		found := p.world.Now()
+
+		s, state := row(t, ctx, a, "b"), table(t, ctx, a)
+		if !s.Undeclared(state) || s.Reopenable(state) {
+			t.Errorf("undeclared %v, reopenable %v", s.Undeclared(state), s.Reopenable(state))
+		}
+		check(t, a.Reopen(ctx, s, state)) // not before it is declared
+		if now := row(t, ctx, a, "b"); now.State != checkpoint.Lost {
+			t.Fatalf("%+v", now)
+		}
+		if ids := free(t, ctx, a, a.NewWatch()); slices.Contains(ids, "c") {
+			t.Error("the child may start before the trimmed parent is reopened")
+		}
+		p.sleep(ctx, time.Minute)
+		state, err := a.Raise(ctx, source, 1, trimmed, nil)
+		check(t, err)
+		if s.Undeclared(state) || !s.Reopenable(state) {
+			t.Errorf("undeclared %v, reopenable %v", s.Undeclared(state), s.Reopenable(state))
+		}
+		check(t, a.Reopen(ctx, s, state))
+		s = row(t, ctx, a, "b")
+		if s.State != checkpoint.Waiting || !s.Position.IsZero() || !s.FirstRead.IsZero() || !s.DoneAt.IsZero() || s.Generation != state.Generation || s.Epoch != 2 {
+			t.Errorf("%+v", s)
+		}
+		again := take(t, ctx, a, "b")
+		if got := again.Shard().CoveredTo; !got.Equal(found) {
+			t.Errorf("covered to %s, want %s", got, found)
+		}
+		check(t, again.Finish(ctx, checkpoint.Progress{FirstRead: p.world.Now()}))
+		if got := take(t, ctx, a, "c").Shard().CoveredTo; !got.Equal(found) {
+			t.Errorf("the child is covered to %s, want %s", got, found)
+		}
+		if err := held.Commit(ctx, old); !errors.Is(err, checkpoint.ErrLeaseLost) {
+			t.Errorf("the lease from before the gap commits: %v", err)
+		}
+	})
+}
+
+func TestAdmissible(t *testing.T) {
+	ready := checkpoint.TableState{Generation: 5, Adopted: 5, Listed: 5, Label: label}
+	raised, unlisted := ready, ready
+	raised.Generation, unlisted.Listed = 6, 0
+	readAt := func(id, parent string, at time.Time) checkpoint.Shard {
+		s := in(checkpoint.Reading, id, parent, "x")
+		s.FirstRead = at
+		return s
+	}
+	otherStream := in(checkpoint.Waiting, "old", "", "")
+	otherStream.Label = "l0"
+	limit := begin.Add(-24*time.Hour + checkpoint.Slack)
+	for _, test := range []struct {
+		name   string
+		table  checkpoint.TableState
+		shards []checkpoint.Shard
+		start  time.Time
+		ok     bool
+		yet    bool
+	}{
+		{"roots are read", ready, []checkpoint.Shard{readAt("a", "", begin), readAt("b", "", begin)}, begin, true, false},
+		{"no shards", ready, nil, begin, true, false},
+		{"H70: the generation is not adopted", raised, nil, begin, false, true},
+		{"the stream is not listed", unlisted, nil, begin, false, true},
+		{"a root was not read", ready, []checkpoint.Shard{readAt("a", "", begin), in(checkpoint.Waiting, "b", "", "")}, begin, false, true},
+		{"a child was not read", ready, []checkpoint.Shard{readAt("a", "", begin), in(checkpoint.Waiting, "b", "a", "")}, begin, true, false},
+		{"a child whose parent's row is gone was not read", ready, []checkpoint.Shard{in(checkpoint.Waiting, "b", "a", "")}, begin, false, true},
+		{"a lost root", ready, []checkpoint.Shard{lostBy(checkpoint.NotFound, "a")}, begin, true, false},
+		{"another stream", ready, []checkpoint.Shard{otherStream}, begin, true, false},
+		{"a day before the first read, less the slack", ready, []checkpoint.Shard{readAt("a", "", begin)}, limit, true, false},
+		{"longer before", ready, []checkpoint.Shard{readAt("a", "", begin), readAt("b", "", limit)}, limit.Add(-time.Second), false, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			err := checkpoint.Admissible(test.table, test.shards, test.start)
+			var hole *checkpoint.NotAdmissible
+			if (err == nil) != test.ok || err != nil && (!errors.As(err, &hole) || hole.Yet != test.yet) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+func TestLoaded(t *testing.T) {
+	loaded := checkpoint.TableState{Generation: 5, Load: checkpoint.Load{Generation: 5, DoneAt: begin}}
+	for name, change := range map[string]func(*checkpoint.TableState){
+		"":                   func(*checkpoint.TableState) {},
+		"needs load":         func(s *checkpoint.TableState) { s.NeedsLoad = true },
+		"another generation": func(s *checkpoint.TableState) { s.Generation = 6 },
+		"not done":           func(s *checkpoint.TableState) { s.Load.DoneAt = time.Time{} },
+	} {
+		s := loaded
+		change(&s)
+		if s.Loaded() != (name == "") {
+			t.Errorf("%q: %v", name, s.Loaded())
+		}
+	}
+}
