@@ -82,7 +82,7 @@ func TestSignals(t *testing.T) {
 				t.Fatal(err)
 			}
 			_ = cmd.Process.Signal(c.signal) // once more, as timeout(1) does; the process may be gone by then
-			_ = cmd.Wait() // its outcome is the exit status
+			_ = cmd.Wait()                   // its outcome is the exit status
 			if got := cmd.ProcessState.ExitCode(); got != c.want {
 				t.Errorf("exit status %d, want %d", got, c.want)
 			}
