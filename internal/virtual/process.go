@@ -102,7 +102,7 @@ func (p *Process) Sleep(ctx context.Context, d time.Duration) error {
 	t := p.world.current
 	if d <= 0 {
 		t.runnable = true
-		p.world.pause(nil)
+		p.world.pause(context.Background())
 		return context.Cause(ctx)
 	}
 	fired := false

@@ -259,7 +259,7 @@ func (t *coroutine) kill() {
 	t.stop()
 }
 
-// pause gives control back until the task is made runnable or, if ctx is not nil, ctx ends.
+// pause gives control back until the task is made runnable or ctx ends.
 func (w *World) pause(ctx context.Context) {
 	t := w.current
 	if t == nil {
