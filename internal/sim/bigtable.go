@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/dynamodb-bigtable/replicator/internal/virtual"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/internal/virtual"
 )
 
 // Bigtable is the model of the target: rows of cells with conditional single-row writes, behind a network that loses replies,

@@ -6,13 +6,13 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"github.com/dynamodb-bigtable/replicator/internal/virtual"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/internal/virtual"
 )
 
 // Service behaviour that the model keeps, from the developer guide of DynamoDB Streams.

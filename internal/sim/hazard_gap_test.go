@@ -180,8 +180,8 @@ func TestH68_LedgerLostWhileRunning(t *testing.T) {
 		a := s.running("a")
 		s.LoseLedger()
 		s.until(2*time.Minute, "the worker ends", func() bool { return a.Over })
-		if a.Err == nil {
-			s.failf("the worker ended as if all were well")
+		if !errors.Is(a.Err, checkpoint.ErrLedgerExchanged) {
+			s.failf("the worker ended with %v", a.Err)
 		}
 	})
 }

@@ -78,12 +78,12 @@ func TestH12_ParentStillShownOpen(t *testing.T) {
 		s.running("a")
 		s.Start("b")
 		parent := s.only()
-		parent.EmptyPages = 20 // its end is far away
+		parent.EmptyPages = 100 // its end comes long after its children are listed
 		s.put("k", "parent")
 		parent.ShownOpenUntil = s.World.Now().Add(time.Hour)
 		s.Source.Stream().Roll(parent)
 		s.put("k", "child")
-		s.inSync(3 * time.Minute)
+		s.inSync(5 * time.Minute)
 	})
 }
 
@@ -143,7 +143,7 @@ func TestH15_MoreThanAHundredShards(t *testing.T) {
 // TestH16_FinishedShardStaysListed: the service lists a shard for days after its end; if its row went meanwhile, it would be taken for
 // a new one and its lineage be replayed, or be lost (I4, I7).
 func TestH16_FinishedShardStaysListed(t *testing.T) {
-	play(t, 3, 1, func(s *scene) {
+	play(t, 2, 1, func(s *scene) {
 		s.unhurried()
 		s.running("a")
 		old := s.only()
@@ -290,7 +290,7 @@ func TestH75_HorizonWithinADay(t *testing.T) {
 // TestH76_ChildListedAfterDays: a shard's child is listed for the first time when the shard itself is long forgotten by the service. The
 // row of its parent must still be there, or its place in the lineage would be lost; what it held is a gap.
 func TestH76_ChildListedAfterDays(t *testing.T) {
-	play(t, 3, 2, func(s *scene) {
+	play(t, 2, 2, func(s *scene) {
 		s.unhurried()
 		s.running("a")
 		parent := s.only()

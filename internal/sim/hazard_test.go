@@ -3,7 +3,6 @@ package sim
 import (
 	"context"
 	"fmt"
-	"github.com/dynamodb-bigtable/replicator/internal/virtual"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/internal/virtual"
 )
 
 // scene is one hazard under one seed: a migration, and a script that runs as a task of the world. Each scenario in these files
@@ -57,7 +57,11 @@ func perform(seed uint64, trace bool, build func(w *virtual.World) *Migration, s
 // tail is the end of a trace, without the lines that only say that a task went on.
 func tail(text string, lines int) string {
 	all := slices.DeleteFunc(strings.Split(text, "\n"), func(line string) bool { return strings.HasSuffix(line, " goes on") })
-	return strings.Join(all[max(0, len(all)-lines):], "\n")
+	all = all[max(0, len(all)-lines):]
+	for i, line := range all {
+		all[i] = line[:min(len(line), 200)] // the key of a witness is thousands of bytes long
+	}
+	return strings.Join(all, "\n")
 }
 
 func (s *scene) failf(format string, args ...any) {

@@ -3,12 +3,12 @@ package sim
 import (
 	"context"
 	"fmt"
-	"github.com/dynamodb-bigtable/replicator/internal/virtual"
 	"testing"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/internal/virtual"
 )
 
 // start is when every simulated run begins.

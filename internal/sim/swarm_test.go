@@ -3,7 +3,6 @@ package sim
 import (
 	"context"
 	"fmt"
-	"github.com/dynamodb-bigtable/replicator/internal/virtual"
 	"os"
 	"strconv"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/internal/virtual"
 )
 
 // swarmSeeds is how many whole systems TestSwarm plays; the environment variable SIM_SEEDS sets another number.

@@ -1,0 +1,124 @@
+package sim
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
+	"github.com/dynamodb-bigtable/replicator/sink"
+)
+
+// The hazards of this file are about capacity, credentials and clocks: what passes by itself must leave nothing behind.
+
+// TestH34_CopySlowerThanADay: the stream is read while the table is copied, so the copy may take longer than the stream keeps (I5).
+func TestH34_CopySlowerThanADay(t *testing.T) {
+	play(t, 2, 2, func(s *scene) {
+		s.unhurried()
+		for i := range 40 {
+			s.put(fmt.Sprint(i), "before")
+		}
+		s.Source.EnableStream(2)
+		s.Start("a", func(o *pipeline.Options) { o.Tables[0].RowsPerSecond = 40.0 / (30 * 3600) })
+		for i := range 30 {
+			s.put(fmt.Sprint(i%7), fmt.Sprint("v", i))
+			s.del(fmt.Sprint(39 - i/3))
+			s.Source.Stream().Roll(s.only())
+			s.sleep(40 * time.Minute)
+		}
+		if s.State().Loaded() {
+			s.failf("the copy took less than %s", s.World.Now().Sub(start))
+		}
+		s.inSync(40 * time.Hour)
+	})
+}
+
+// TestH52_HotKey: one item takes a thousand writes a second. A page of them is one write of its row, and the lag stays small (I10).
+func TestH52_HotKey(t *testing.T) {
+	play(t, 2, 1, func(s *scene) {
+		s.running("a")
+		rows := 0
+		s.onWrite("hot", func(n int) { rows = n })
+		for i := range 15 {
+			for j := range 1000 {
+				s.put("hot", fmt.Sprint("v", i, " ", j))
+			}
+			s.put("cold", fmt.Sprint("v", i))
+			s.sleep(time.Second)
+		}
+		s.inSync(5 * time.Second)
+		if rows > 100 {
+			s.failf("%d writes of one row for 15 pages of changes", rows)
+		}
+	})
+}
+
+// TestH53_ThrottledDiscovery: half of all calls fail and nine in ten listings; children are found all the same (I10).
+func TestH53_ThrottledDiscovery(t *testing.T) {
+	play(t, 10, 1, func(s *scene) {
+		s.Source.Throttle = 0.3
+		s.Source.Fault = func(op, _ string) error {
+			if op == "DescribeStream" && s.World.Rand().IntN(4) > 0 {
+				return Fail(op, cdc.Throttled)
+			}
+			return nil
+		}
+		s.put("k", "v")
+		s.Start("a")
+		s.inSync(2 * time.Hour)
+		s.Source.Stream().Split(s.only())
+		s.put("k", "child")
+		s.inSync(2 * time.Hour)
+	})
+}
+
+// TestH63_CredentialsExpire: both services deny every call for some hours: nobody gives up, and the first call that is allowed goes on where
+// the last one stood (I10).
+func TestH63_CredentialsExpire(t *testing.T) {
+	play(t, 5, 1, func(s *scene) {
+		a := s.running("a")
+		until := s.World.Now().Add(5 * time.Hour)
+		s.Source.Fault = func(op, _ string) error {
+			if s.World.Now().Before(until) {
+				return Fail(op, cdc.Denied)
+			}
+			return nil
+		}
+		s.Target.Fault = func(op, _, _ string) error {
+			if s.World.Now().Before(until) {
+				return &sink.Error{Op: op, Reason: sink.Denied, Code: "PermissionDenied"}
+			}
+			return nil
+		}
+		s.put("k", "written meanwhile")
+		s.sleep(5 * time.Hour)
+		s.inSync(5 * time.Minute)
+		if a.Over {
+			s.failf("the worker ended with %v", a.Err)
+		}
+	})
+}
+
+// TestH64_ClockJumps: workers' clocks jump an hour to and fro. Leases are judged by counters and monotonic time, and tombstones are stamped by
+// the server, so that neither flaps (I6, I8).
+func TestH64_ClockJumps(t *testing.T) {
+	play(t, 20, 2, func(s *scene) {
+		a := s.running("a")
+		b := s.Start("b")
+		for i := range 30 {
+			s.put(fmt.Sprint(i%5), fmt.Sprint("v", i))
+			s.del(fmt.Sprint((i + 2) % 5))
+			a.Skew(time.Duration(s.World.Rand().IntN(3)-1) * time.Hour)
+			b.Skew(time.Duration(s.World.Rand().IntN(3)-1) * time.Hour)
+			s.sleep(s.upTo(5 * time.Second))
+		}
+		s.Source.Stream().Roll(s.only())
+		s.inSync(5 * time.Minute)
+		for _, shard := range s.Shards() {
+			if shard.Epoch > 1 {
+				s.failf("shard %s changed hands %d times", shard.ID, shard.Epoch)
+			}
+		}
+	})
+}
