@@ -45,7 +45,7 @@ type holding struct {
 
 const (
 	fleetLease  = 6 * time.Second
-	shardLength = 12
+	shardLength = 16
 )
 
 func newFleet(t *testing.T, seed uint64) *fleet {
