@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -186,7 +187,7 @@ func (w *world) begin() {
 // request that is waited for in vain, and the work that was left undone.
 const equalLimit = 60 * time.Second
 
-// settle waits until the stores are equal and the ledger says so too.
+// settle waits until the stores are equal, the ledger says so too, and every worker can tell it.
 func (w *world) settle(ctx context.Context) ([]*comparison, error) {
 	deadline := time.Now().Add(equalLimit)
 	for {
@@ -197,26 +198,24 @@ func (w *world) settle(ctx context.Context) ([]*comparison, error) {
 		if err != nil {
 			return nil, err
 		}
-		open := 0
-		for _, c := range found {
-			open += len(c.differences)
-		}
-		copied := false
-		if open == 0 {
-			if copied, err = w.healthy(ctx); err != nil || copied {
-				return found, err
-			}
+		missing := ""
+		if !identical(found) {
+			missing = "the stores are not equal: " + describe(found)
+		} else if missing, err = w.healthy(ctx); err != nil || missing == "" {
+			return found, err
 		}
 		if time.Now().After(deadline) {
-			if open == 0 {
-				return nil, fmt.Errorf("the stores are equal, but the copy is not done after %s", equalLimit)
-			}
-			return nil, fmt.Errorf("the stores are not equal after %s: %s", equalLimit, describe(found))
+			return nil, fmt.Errorf("%s after the application stopped, %s", equalLimit, missing)
 		}
 		if err := wait(ctx, 250*time.Millisecond); err != nil {
 			return nil, err
 		}
 	}
+}
+
+// identical tells whether nothing differs.
+func identical(found []*comparison) bool {
+	return !slices.ContainsFunc(found, func(c *comparison) bool { return len(c.differences) > 0 })
 }
 
 // compare compares every table. What no time mends is an error.
@@ -250,28 +249,31 @@ func describe(found []*comparison) string {
 	return fmt.Sprintf("%d differences%s", total, strings.Join(lines, ""))
 }
 
-// healthy tells whether the ledger says that both tables are copied. Nothing here is ever trimmed or impossible to store: a gap or a
-// parked item is an error.
-func (w *world) healthy(ctx context.Context) (bool, error) {
-	status, err := w.workers[0].status(ctx)
-	if err != nil {
-		return false, err
-	}
-	if len(status) != len(tables) {
-		return false, fmt.Errorf("the status has %d tables, not %d", len(status), len(tables))
-	}
-	copied := true
-	for _, t := range status {
-		if t.NeedsLoad || t.Gaps > 0 || t.Parked > 0 {
-			reason := ""
-			if t.Reason != nil {
-				reason = *t.Reason
-			}
-			return false, fmt.Errorf("table %s lost its promise without need: needs load: %t (%s), %d gaps, %d parked", t.Source, t.NeedsLoad, reason, t.Gaps, t.Parked)
+// healthy says what is not yet as it must be by the word of the workers, each of whom must be able to tell; "" if all is. Nothing
+// here is ever trimmed or impossible to store: a gap or a parked item is an error.
+func (w *world) healthy(ctx context.Context) (missing string, err error) {
+	for _, n := range w.workers {
+		status, err := n.status(ctx)
+		if err != nil {
+			return err.Error(), w.failed()
 		}
-		copied = copied && t.Copy.State == "done"
+		if len(status) != len(tables) {
+			return "", fmt.Errorf("the status has %d tables, not %d", len(status), len(tables))
+		}
+		for _, t := range status {
+			if t.NeedsLoad || t.Gaps > 0 || t.Parked > 0 {
+				reason := ""
+				if t.Reason != nil {
+					reason = *t.Reason
+				}
+				return "", fmt.Errorf("table %s lost its promise without need: needs load: %t (%s), %d gaps, %d parked", t.Source, t.NeedsLoad, reason, t.Gaps, t.Parked)
+			}
+			if t.Copy.State != "done" {
+				missing = fmt.Sprintf("the copy of table %s is %s", t.Source, t.Copy.State)
+			}
+		}
 	}
-	return copied, nil
+	return missing, nil
 }
 
 // finish stops the workers and looks at everything once more.
@@ -293,10 +295,8 @@ func (w *world) finish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, c := range found {
-		if len(c.differences) > 0 {
-			return fmt.Errorf("the stores were equal, and are not after the workers stopped: %s", describe(found))
-		}
+	if !identical(found) {
+		return fmt.Errorf("the stores were equal, and are not after the workers stopped: %s", describe(found))
 	}
 	return w.searchLogs()
 }
