@@ -103,7 +103,7 @@ func writeRandomly(ctx context.Context, m *Migration, writes, keys int) {
 // TestSeamRunsTwoWorkersRepeatably is the proof that the loops are ready for the simulation: two workers, a shard split and a
 // crash under the seeded scheduler, twice, step by step the same.
 func TestSeamRunsTwoWorkersRepeatably(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range uint64(20 / fewer) {
 		first := twoWorkers(t, seed).World.Trace()
 		if second := twoWorkers(t, seed).World.Trace(); first != second {
 			t.Fatalf("seed %d: the traces differ", seed)

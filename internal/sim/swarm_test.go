@@ -14,7 +14,7 @@ import (
 )
 
 // swarmSeeds is how many whole systems TestSwarm plays; the environment variable SIM_SEEDS sets another number.
-const swarmSeeds = 200
+const swarmSeeds = 200 / fewer
 
 // swarmFaults are the faults that must have taken effect at least once over all seeds.
 var swarmFaults = []string{
