@@ -1,7 +1,10 @@
 GO ?= go
 FUZZTIME ?= 10s
 
-.PHONY: help build test vet race fuzz bench bench-smoke
+ROUNDS ?= 10
+SEED ?= 1
+
+.PHONY: help build test vet race fuzz bench bench-smoke demo soak-processes
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 24
@@ -25,6 +28,12 @@ fuzz: ## every fuzz target for FUZZTIME (default 10s)
 		echo "$$package $$target"; \
 		$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x $$package || exit 1; \
 	done
+
+demo: ## a whole migration on this machine
+	$(GO) run ./cmd/replicator demo
+
+soak-processes: ## ROUNDS (default 10) of real processes: killed, frozen, cut off; SEED is the first
+	REPLICATOR_PROCESS_ROUNDS=$(ROUNDS) REPLICATOR_PROCESS_SEED=$(SEED) $(GO) test ./internal/processes -count=1 -run TestRounds -v -timeout 120m
 
 bench: ## every benchmark, into bench/results.txt
 	./bench/run
