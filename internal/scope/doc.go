@@ -1,0 +1,16 @@
+// Package scope tries every order of every execution of short histories on the code that decides what is written: the folding of
+// changes, the images of loads, and the guard. It has tests alone.
+//
+// A scenario is a history of three changes of one item, a stream that holds them (shards split, sequence numbers go on, restart or
+// change their length, the stream is replaced), the pages in which workers read them (every cut, with a crash and a replay at
+// every point), a raise of the generation, and images that loads read meanwhile. The real code turns it into requests.
+// Any of them may be executed once or twice, in any order; those of a crashed worker perhaps never. At every step the version
+// of a row must not fall, and after every complete execution the rows must be those of the item as it is in the end.
+//
+// Requests are interpreted literally on a compact row state, which a test holds equal to sinktest.Memory, which in turn
+// is held equal to the emulator of Bigtable.
+//
+// Two searches do the same work. The plain one runs every execution by itself. The merged one rests on two facts: executions
+// that have done the same requests and left a row in the same state have the same future, and a request touches one row, so that
+// rows can be looked at one by one. It counts the executions it stands for exactly; where both run, their counts must agree.
+package scope

@@ -1,0 +1,380 @@
+package scope
+
+import (
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"math/big"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// generation is the first one; a raise leads to the next.
+const generation = 29_000_000
+
+// code is what is tried: the real functions, or ones with a planted fault.
+type code struct {
+	fold  func(m *transform.Mapping, changes []cdc.Change, s transform.Stamp) []transform.RowMutation
+	load  func(m *transform.Mapping, items []cdc.Item, generation uint32, readAt time.Time) []transform.RowMutation
+	guard func(m transform.RowMutation) []sink.Request
+	// latestOnly lets predicates see the newest cell of a column alone.
+	latestOnly bool
+	// mayConflict lets two requests of the stream for one row at one version differ, so that planted faults are caught by what
+	// becomes of the rows alone.
+	mayConflict bool
+	// loadsEarly lets the load of a raised generation read before all shards have adopted it.
+	loadsEarly bool
+}
+
+// realCode is what the product does.
+func realCode() code {
+	return code{
+		fold: func(m *transform.Mapping, changes []cdc.Change, s transform.Stamp) []transform.RowMutation {
+			return transform.Fold(m, changes, s).Rows
+		},
+		load: func(m *transform.Mapping, items []cdc.Item, generation uint32, readAt time.Time) []transform.RowMutation {
+			return transform.Load(m, items, generation, readAt).Rows
+		},
+		guard: func(m transform.RowMutation) []sink.Request { return []sink.Request{sink.Guard(m)} },
+	}
+}
+
+// requester makes the requests that the pages and loads of one setting become, each of them once.
+type requester struct {
+	setting
+	code   code
+	places [changesOf + 1]place
+
+	rows   []string
+	wants  []want
+	byText map[string]int // requests by their content
+	known  []demand       // without least and most
+	rowOf  []int          // by request
+	pages  map[page][]int
+	loads  [2][changesOf + 1][]int
+
+	local map[string]int // problems of the setting's rows
+	// conflict is two requests of the stream for one row at one version that differ, or "".
+	conflict string
+	versions map[string]int
+}
+
+func newRequester(s setting, c code) *requester {
+	q := &requester{
+		setting: s, code: c, places: s.places(), byText: map[string]int{}, pages: map[page][]int{}, local: map[string]int{}, versions: map[string]int{},
+	}
+	if key, cells := s.row(changesOf); cells != nil {
+		q.rows, q.wants = []string{key}, []want{{cells: cells}}
+	}
+	for g := range q.loads {
+		for n := range q.loads[g] {
+			if image := s.image(n); image.Exists() {
+				rows := c.load(s.mapping, []cdc.Item{image}, generation+uint32(g), loadTime(n))
+				q.loads[g][n] = q.requests(rows, fmt.Sprintf("load %s of the item after %d changes", generationName(g), n), false)
+			}
+		}
+	}
+	return q
+}
+
+func generationName(g int) string {
+	return [...]string{"of the first generation", "of the raised generation"}[g]
+}
+
+// read gives the requests of a page.
+func (q *requester) read(p page) []int {
+	p.committed = false
+	ids, ok := q.pages[p]
+	if !ok {
+		stamp := transform.Stamp{Generation: generation + uint32(p.generation), Hop: q.places[p.to].hop}
+		var changes []cdc.Change
+		for n := 1; n <= p.to; n++ {
+			if q.places[n].shard != q.places[p.to].shard {
+				continue
+			}
+			c := q.change(n)
+			c.Sequence = q.places[n].sequence
+			if n > p.from {
+				changes = append(changes, c)
+			} else if c.Time.After(stamp.NotBefore) {
+				stamp.NotBefore = c.Time // it is kept with the checkpoint
+			}
+		}
+		ids = q.requests(q.code.fold(q.mapping, changes, stamp), fmt.Sprintf("page %d-%d %s", p.from+1, p.to, generationName(p.generation)), true)
+		q.pages[p] = ids
+	}
+	return ids
+}
+
+// requests guards mutations, and gives the requests numbers.
+func (q *requester) requests(rows []transform.RowMutation, origin string, ofStream bool) []int {
+	var ids []int
+	for _, m := range rows {
+		for _, r := range q.code.guard(m) {
+			text := contentOf(r)
+			id, ok := q.byText[text]
+			if !ok {
+				id = len(q.known)
+				q.byText[text] = id
+				verb := "put"
+				if m.Remove {
+					verb = "remove"
+				}
+				q.known = append(q.known, demand{id: id, request: r, label: fmt.Sprintf("%s: %s %q at %s", origin, verb, r.Row, brief(string(m.Version)))})
+				q.rowOf = append(q.rowOf, q.row(r.Row))
+			}
+			ids = append(ids, id)
+			if at := r.Row + "\x00" + string(m.Version); ofStream {
+				if other, ok := q.versions[at]; ok && other != id && q.conflict == "" && !q.code.mayConflict {
+					q.conflict = fmt.Sprintf("%s and %s differ", q.known[other].label, q.known[id].label)
+				}
+				q.versions[at] = id
+			}
+		}
+	}
+	return ids
+}
+
+// contentOf is equal for two requests exactly if they are.
+func contentOf(r sink.Request) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%q %q %q %q %q", r.Table, r.Row, r.Refuse.Families, r.Refuse.Qualifier, r.Refuse.AtLeast)
+	for _, op := range r.Ops {
+		fmt.Fprintf(&b, " %d %q %q %d %q", op.Kind, op.Family, op.Qualifier, op.Timestamp, op.Value)
+	}
+	return b.String()
+}
+
+func (q *requester) row(key string) int {
+	i := slices.Index(q.rows, key)
+	if i < 0 {
+		i = len(q.rows)
+		q.rows, q.wants = append(q.rows, key), append(q.wants, want{})
+	}
+	return i
+}
+
+// scenario is one plan with the loads of it.
+type scenario struct {
+	plan  plan
+	loads []loaded
+}
+
+// loaded is an image that a load read after n changes.
+type loaded struct {
+	generation, n int
+	least         int // 1 if the table needs it
+}
+
+func (s scenario) String() string {
+	text := "pages " + s.plan.String()
+	for _, l := range s.loads {
+		text += fmt.Sprintf("; load %s after %d", generationName(l.generation), l.n)
+	}
+	return text
+}
+
+// scenarios are the plans of the setting, each with what loads can have read meanwhile.
+func (q *requester) scenarios(visit func(scenario) (goOn bool)) bool {
+	for _, plan := range q.plans() {
+		for _, loads := range q.loadings(plan.lost) {
+			if !visit(scenario{plan, loads}) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// loadings are the images of loads: of the first generation at every point of the history and, after a raise, of the raised
+// generation at every point from its adoption on. In the generation that lasts the item is perhaps read again later, by a load
+// that went on after a crash. The image read last is executed at least once where a gap needs the load; all others perhaps never,
+// and that is the load that was not there.
+func (q *requester) loadings(lost bool) [][]loaded {
+	var all [][]loaded
+	if q.raised == never {
+		return twoReads(all, nil, 0, 0, 0)
+	}
+	from, least := q.raised, 0
+	if q.code.loadsEarly {
+		from = 0
+	}
+	if lost {
+		least = 1
+	}
+	for before := 0; before <= changesOf; before++ {
+		all = twoReads(all, []loaded{{0, before, 0}}, 1, from, least)
+	}
+	return all
+}
+
+// twoReads appends others with one or two reads of a generation at any points from one on.
+func twoReads(all [][]loaded, others []loaded, generation, from, least int) [][]loaded {
+	for last := from; last <= changesOf; last++ {
+		all = append(all, append(slices.Clip(others), loaded{generation, last, least}))
+		for first := from; first < last; first++ {
+			all = append(all, append(slices.Clip(others), loaded{generation, first, 0}, loaded{generation, last, least}))
+		}
+	}
+	return all
+}
+
+// twice is how often a request may be executed for each time it is sent.
+const twice = 2
+
+// demands are the requests of a scenario with how often each is executed, by row.
+func (q *requester) demands(s scenario) [][]demand {
+	// Rows are known once all pages were read, and the same request may come from several pages.
+	least, most := map[int]int{}, map[int]int{}
+	add := func(ids []int, n int) {
+		for _, id := range ids {
+			least[id] += n
+			most[id] += twice
+		}
+	}
+	for _, p := range s.plan.pages {
+		n := 0
+		if p.committed {
+			n = 1
+		}
+		add(q.read(p), n)
+	}
+	for _, l := range s.loads {
+		add(q.loads[l.generation][l.n], l.least)
+	}
+	rows := make([][]demand, len(q.rows))
+	for _, id := range slices.Sorted(maps.Keys(most)) {
+		d := q.known[id]
+		d.least, d.most = least[id], most[id]
+		rows[q.rowOf[id]] = append(rows[q.rowOf[id]], d)
+	}
+	return rows
+}
+
+func (q *requester) wantOf(row int, p plan) want {
+	w := q.wants[row]
+	if p.lost {
+		w.sweptBelow = fmt.Sprintf("%08d", generation+1)
+	}
+	return w
+}
+
+// explorer goes through scenarios and keeps what it found.
+type explorer struct {
+	code      code
+	problems  map[string]int
+	verdicts  []verdict
+	combined  map[string]*combination
+	settings  int
+	scenarios int
+	states    int
+	wrong     string // the first violation, with its scenario
+	culprit   []*problem
+}
+
+// combination is a set of row problems that scenarios have in common.
+type combination struct {
+	problems []int
+	times    int64
+}
+
+func newExplorer(c code) *explorer {
+	return &explorer{code: c, problems: map[string]int{}, combined: map[string]*combination{}}
+}
+
+// explore runs every execution of every scenario of a setting, merged; false if something is wrong.
+func (e *explorer) explore(s setting) bool {
+	q := newRequester(s, e.code)
+	e.settings++
+	return q.scenarios(func(sc scenario) bool {
+		rows := q.demands(sc)
+		if q.conflict != "" {
+			e.wrong = fmt.Sprintf("%s: %s", s, q.conflict)
+			return false
+		}
+		ids := make([]int, 0, len(rows))
+		wrong := ""
+		for row, demands := range rows {
+			if len(demands) == 0 && q.wants[row].cells == nil {
+				continue
+			}
+			id := e.problem(q, row, demands, q.wantOf(row, sc.plan))
+			ids = append(ids, id)
+			if v := e.verdicts[id]; v.wrong != "" && wrong == "" {
+				wrong = fmt.Sprintf("%s; %s: row %q: %s", s, sc, q.rows[row], v.wrong)
+			}
+		}
+		if wrong != "" {
+			e.wrong, e.culprit = wrong, q.problems(sc)
+			return false
+		}
+		e.scenarios++
+		slices.Sort(ids)
+		var key []byte
+		for _, id := range ids {
+			key = binary.LittleEndian.AppendUint32(key, uint32(id))
+		}
+		c := e.combined[string(key)]
+		if c == nil {
+			c = &combination{problems: ids}
+			e.combined[string(key)] = c
+		}
+		c.times++
+		return true
+	})
+}
+
+// problem gives the number of a row's problem, which is solved when it is new.
+func (e *explorer) problem(q *requester, row int, demands []demand, w want) int {
+	local := []byte{byte(row), byte(len(w.sweptBelow))}
+	for _, d := range demands {
+		local = append(local, byte(d.id), byte(d.least), byte(d.most))
+	}
+	id, ok := q.local[string(local)]
+	if ok {
+		return id
+	}
+	p := newProblem(demands, w, e.code.latestOnly)
+	key := p.key()
+	if id, ok = e.problems[key]; !ok {
+		id = len(e.verdicts)
+		e.problems[key] = id
+		v := p.merged()
+		e.states += v.states
+		e.verdicts = append(e.verdicts, v)
+	}
+	q.local[string(local)] = id
+	return id
+}
+
+// problems are those of all rows of a scenario, for the plain search.
+func (q *requester) problems(sc scenario) []*problem {
+	var list []*problem
+	for row, demands := range q.demands(sc) {
+		list = append(list, newProblem(demands, q.wantOf(row, sc.plan), q.code.latestOnly))
+	}
+	return list
+}
+
+// executions is the number of complete executions that all scenarios stand for.
+func (e *explorer) executions() *big.Int {
+	total := new(big.Int)
+	for _, s := range e.combined {
+		n := e.count(s.problems)
+		total.Add(total, n.Mul(n, big.NewInt(s.times)))
+	}
+	return total
+}
+
+func (e *explorer) count(problems []int) *big.Int {
+	var rows [][]uint64
+	for _, id := range problems {
+		rows = append(rows, e.verdicts[id].complete)
+	}
+	return joint(rows)
+}

@@ -1,0 +1,382 @@
+package scope
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/big"
+	"math/bits"
+	"slices"
+	"strings"
+
+	"github.com/dynamodb-bigtable/replicator/sink"
+)
+
+// demand is a request with how often it is executed: at least least times, for a page that was committed was written, and at most most
+// times, for attempts may execute late.
+type demand struct {
+	id          int // of the request
+	request     sink.Request
+	least, most int
+	label       string // for failures
+}
+
+// want is what a row must hold after every complete execution.
+type want struct {
+	// cells are those of the item, by column, if it maps to the row in the end; nil if it does not.
+	cells map[column]string
+	// sweptBelow excuses rows of older generations: after a gap nothing tells of the rows that an item left in it, until the
+	// generation's load is followed by a sweep of such rows. A version, or "".
+	sweptBelow string
+}
+
+// problem is everything about one row of a scenario.
+type problem struct {
+	program     *program
+	least, most []int
+	cells       []uint8 // the wanted value by column, noValue if there must be none
+	lives       bool
+	swept       uint8 // versions of a lower rank are excused
+	labels      []string
+}
+
+const noValue = 0xff
+
+func newProblem(demands []demand, w want, latestOnly bool) *problem {
+	var requests []sink.Request
+	further := []string{w.sweptBelow}
+	for _, d := range demands {
+		requests = append(requests, d.request)
+	}
+	for _, value := range w.cells {
+		further = append(further, value)
+	}
+	p := &problem{program: compile(requests, latestOnly, further...), lives: w.cells != nil}
+	p.swept = p.program.rank(w.sweptBelow)
+	found := 0
+	for _, c := range p.program.columns {
+		value, ok := w.cells[c]
+		if !ok {
+			p.cells = append(p.cells, noValue)
+			continue
+		}
+		found++
+		p.cells = append(p.cells, p.program.rank(value))
+	}
+	if found != len(w.cells) {
+		p.cells = append(p.cells, 0) // a column that no request ever sets: the row can never be right
+	}
+	for _, d := range demands {
+		p.least, p.most, p.labels = append(p.least, d.least), append(p.most, d.most), append(p.labels, d.label)
+	}
+	return p
+}
+
+// key is equal for two problems if they are the same but for names: then so are their executions.
+func (p *problem) key() string {
+	b := []byte{p.swept, 0, 0, byte(len(p.cells))}
+	if p.lives {
+		b[1] = 1
+	}
+	if p.program.latestOnly {
+		b[2] = 1
+	}
+	b = append(b, p.cells...)
+	b = binary.LittleEndian.AppendUint32(b, uint32(p.program.live))
+	b = binary.LittleEndian.AppendUint32(b, uint32(p.program.gone))
+	for i, r := range p.program.requests {
+		b = append(b, byte(p.least[i]), byte(p.most[i]), r.atLeast, byte(len(r.ops)))
+		b = binary.LittleEndian.AppendUint32(b, uint32(r.refuse))
+		for _, op := range r.ops {
+			sets := byte(0)
+			if op.sets {
+				sets = 1
+			}
+			b = append(b, sets, op.set.column, op.set.value, op.set.at)
+			b = binary.LittleEndian.AppendUint32(b, uint32(op.remove))
+		}
+	}
+	return string(b)
+}
+
+// judge says what is wrong with a final state, or "".
+func (p *problem) judge(s *rowState) string {
+	if p.lives && len(p.cells) > len(p.program.columns) {
+		return "a cell of the item can never be there"
+	}
+	if held := p.program.held(s); !p.lives && held > 0 && held-1 < p.swept {
+		return ""
+	}
+	var seen columnSet
+	for i := range s.n {
+		c := s.cells[i]
+		column := columnSet(1) << c.column
+		switch {
+		case seen&column != 0 && column&p.program.gone == 0:
+			return "a column with several cells"
+		case column&p.program.gone != 0:
+		case column&p.program.live != 0:
+			if !p.lives {
+				return "a live version where no item is"
+			}
+		case p.cells[c.column] == noValue:
+			return "a cell that the item does not have"
+		case p.cells[c.column] != c.value:
+			return "an older value of the item"
+		}
+		seen |= column
+	}
+	for i, value := range p.cells {
+		if value != noValue && seen&(1<<i) == 0 {
+			return "a cell of the item is missing"
+		}
+	}
+	if p.lives && seen&p.program.live == 0 {
+		return "no live version"
+	}
+	return ""
+}
+
+// verdict is what all executions of a problem came to.
+type verdict struct {
+	states int // distinct ones, with what was executed until then
+	// complete are the numbers of complete executions by their length in requests.
+	complete []uint64
+	// wrong describes the first violation that was met, if there is one.
+	wrong string
+}
+
+// progress is a state with the number of ways it can be reached; from and by tell the first of them.
+type progress struct {
+	state    uint32
+	paths    uint64
+	from, at int32
+	by       int8
+}
+
+// merged runs all executions of one row, with those merged that have executed the same requests and left the same state.
+func (p *problem) merged() verdict {
+	radix, total := make([]int, len(p.most)), 1
+	for i, most := range p.most {
+		radix[i], total = total, total*(most+1)
+	}
+	m := merger{problem: p, radix: radix, layers: make([][]progress, total), known: map[rowState]uint32{}}
+	m.layers[0] = []progress{{state: m.intern(rowState{}), paths: 1}}
+	counts := make([]int, len(p.most))
+	length := 0
+	for index := range total {
+		m.visit(index, counts, length)
+		// The counts of the next index: a number with a digit for each request.
+		for i := range counts {
+			if counts[i]++; counts[i] <= p.most[i] {
+				length++
+				break
+			}
+			length -= counts[i] - 1
+			counts[i] = 0
+		}
+	}
+	return m.verdict
+}
+
+// merger is the work of merged. Executing one more request raises one digit, so that ascending indexes visit every cause
+// before its effect.
+type merger struct {
+	*problem
+	radix   []int
+	layers  [][]progress // by index: what can have been reached with those counts
+	known   map[rowState]uint32
+	states  []rowState
+	next    [][][]uint32 // by state and request: the states it may leave; nil if not tried yet
+	falls   [][]bool     // by state and request: whether the version fell
+	verdict verdict
+	scratch []rowState
+}
+
+func (m *merger) intern(s rowState) uint32 {
+	id, ok := m.known[s]
+	if !ok {
+		id = uint32(len(m.states))
+		m.known[s] = id
+		m.states = append(m.states, s)
+		m.next = append(m.next, make([][]uint32, len(m.most)))
+		m.falls = append(m.falls, make([]bool, len(m.most)))
+	}
+	return id
+}
+
+func (m *merger) visit(index int, counts []int, length int) {
+	finished := true
+	for i, n := range counts {
+		finished = finished && n >= m.least[i]
+	}
+	for at := range m.layers[index] {
+		here := m.layers[index][at]
+		m.verdict.states++
+		if finished {
+			for len(m.verdict.complete) <= length {
+				m.verdict.complete = append(m.verdict.complete, 0)
+			}
+			m.verdict.complete[length] = sum(m.verdict.complete[length], here.paths)
+			if wrong := m.judge(&m.states[here.state]); wrong != "" {
+				m.fail(index, at, wrong)
+			}
+		}
+		for i := range counts {
+			if counts[i] == m.most[i] {
+				continue
+			}
+			for _, after := range m.execute(here.state, i) {
+				m.reach(index+m.radix[i], after, progress{paths: here.paths, from: int32(index), at: int32(at), by: int8(i)})
+			}
+			if m.falls[here.state][i] {
+				m.fail(index, at, "the version falls with "+m.labels[i])
+			}
+		}
+	}
+}
+
+func (m *merger) reach(index int, state uint32, p progress) {
+	layer := m.layers[index]
+	for i := range layer {
+		if layer[i].state == state {
+			layer[i].paths = sum(layer[i].paths, p.paths)
+			return
+		}
+	}
+	p.state = state
+	m.layers[index] = append(layer, p)
+}
+
+// execute runs a request on a state, once, and remembers what came of it.
+func (m *merger) execute(state uint32, request int) []uint32 {
+	if known := m.next[state][request]; known != nil {
+		return known
+	}
+	before := m.states[state]
+	m.scratch, _ = m.program.execute(before, request, m.scratch[:0])
+	var after []uint32
+	for _, s := range m.scratch {
+		if m.program.held(&s) < m.program.held(&before) {
+			m.falls[state][request] = true
+		}
+		after = append(after, m.intern(s))
+	}
+	m.next[state][request] = after
+	return after
+}
+
+// fail notes the first violation with the way to it.
+func (m *merger) fail(index, at int, wrong string) {
+	if m.verdict.wrong != "" {
+		return
+	}
+	var lines []string
+	for index > 0 {
+		p := m.layers[index][at]
+		lines = append(lines, fmt.Sprintf("    %-60s leaves %s", m.labels[p.by], m.program.String(m.states[p.state])))
+		index, at = int(p.from), int(p.at)
+	}
+	slices.Reverse(lines)
+	m.verdict.wrong = wrong + " after\n" + strings.Join(lines, "\n")
+}
+
+// sum adds and does not wrap around.
+func sum(a, b uint64) uint64 {
+	n, carry := bits.Add64(a, b, 0)
+	if carry != 0 {
+		panic("scope: too many executions to count")
+	}
+	return n
+}
+
+// joint is the number of complete executions of several rows together: those of each, interleaved in every way.
+func joint(rows [][]uint64) *big.Int {
+	all := []*big.Int{big.NewInt(1)}
+	for _, row := range rows {
+		next := make([]*big.Int, len(all)+len(row)-1)
+		for i := range next {
+			next[i] = new(big.Int)
+		}
+		for i, a := range all {
+			for j, b := range row {
+				term := new(big.Int).Binomial(int64(i+j), int64(i))
+				term.Mul(term, a).Mul(term, new(big.Int).SetUint64(b))
+				next[i+j].Add(next[i+j], term)
+			}
+		}
+		all = next
+	}
+	total := new(big.Int)
+	for _, n := range all {
+		total.Add(total, n)
+	}
+	return total
+}
+
+// plain runs every execution of several rows by itself, one after the other, and returns how many were complete until all were
+// done, until the first wrong one, or until limit were, if it is not 0.
+func plain(rows []*problem, limit uint64) (complete uint64, wrong string) {
+	r := plainRun{limit: limit, rows: rows, states: make([]rowState, len(rows)), counts: make([][]int, len(rows))}
+	for i, p := range rows {
+		r.counts[i] = make([]int, len(p.most))
+		for _, least := range p.least {
+			r.missing += least
+		}
+	}
+	r.run()
+	return r.complete, r.wrong
+}
+
+type plainRun struct {
+	rows     []*problem
+	states   []rowState
+	counts   [][]int
+	missing  int // executions until what must be executed is
+	complete uint64
+	limit    uint64
+	wrong    string
+}
+
+func (r *plainRun) run() {
+	if r.missing == 0 {
+		r.complete++
+		for i, p := range r.rows {
+			if wrong := p.judge(&r.states[i]); wrong != "" {
+				r.wrong = wrong
+				return
+			}
+		}
+	}
+	var room [4]rowState // of the outcomes: more than one only under planted faults
+	for i, p := range r.rows {
+		before := r.states[i]
+		for q := range p.most {
+			if r.counts[i][q] == p.most[q] {
+				continue
+			}
+			owed := r.counts[i][q] < p.least[q]
+			r.counts[i][q]++
+			if owed {
+				r.missing--
+			}
+			after, _ := p.program.execute(before, q, room[:0])
+			for _, s := range after {
+				if p.program.held(&s) < p.program.held(&before) {
+					r.wrong = "the version falls with " + p.labels[q]
+				}
+				r.states[i] = s
+				if r.wrong == "" {
+					r.run()
+				}
+			}
+			r.states[i] = before
+			r.counts[i][q]--
+			if owed {
+				r.missing++
+			}
+			if r.wrong != "" || r.limit > 0 && r.complete >= r.limit {
+				return
+			}
+		}
+	}
+}
