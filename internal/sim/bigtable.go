@@ -29,6 +29,8 @@ type Bigtable struct {
 	Fault func(op, table, row string) error
 	// Route, if set, decides what the network does with a write; nil leaves it to chance.
 	Route func(c Call) *Fate
+	// Reject, if set, tells whether a write is refused for what it contains, as an item is that exceeds a limit of the service.
+	Reject func(table, row string, writes []write) bool
 	// Executed, if set, sees every write as it takes place: checkers hang on it.
 	Executed func(table, row string, before, after *Row)
 }

@@ -48,7 +48,24 @@ type Table struct {
 	// PageSize bounds a page of records, at most 1,000.
 	PageSize int
 
+	// Written and Trimmed, if set, see every write of an item, and every record that the stream drops.
+	Written func(w Write)
+	Trimmed func(sh *Shard, r *record)
+
 	writes int
+	number int
+}
+
+// Write is one change of an item as the application makes it.
+type Write struct {
+	ID       string // of the item
+	Old, New cdc.Item
+	At       time.Time
+	// Shard and Sequence are the change's place; Shard is nil if no stream records it.
+	Shard    *Shard
+	Sequence cdc.SequenceNumber
+	// Number counts the writes of the table: the true order.
+	Number int
 }
 
 // Stream is one stream of a table.
@@ -73,8 +90,11 @@ type Shard struct {
 	// EmptyPages are given before the next page with records.
 	EmptyPages int
 
+	label    string // of its stream
+	begun    time.Time
 	closedAt time.Time
-	lo, hi   uint64 // hash range [lo, hi)
+	readAt   time.Time // when it last gave a page
+	lo, hi   uint64    // hash range [lo, hi)
 	records  []record
 	next     uint64
 	trimmed  int // records before this index are gone
@@ -122,7 +142,7 @@ func (t *Table) DisableStream() {
 }
 
 func (s *Stream) add(parent string, lo, hi uint64) *Shard {
-	sh := &Shard{ID: fmt.Sprintf("shardId-%020d-%08x", s.table.world.Now().UnixMilli(), len(s.Shards)), Parent: parent, lo: lo, hi: hi, next: s.next}
+	sh := &Shard{ID: fmt.Sprintf("shardId-%020d-%08x", s.table.world.Now().UnixMilli(), len(s.Shards)), Parent: parent, label: s.Label, begun: s.table.world.Now(), lo: lo, hi: hi, next: s.next}
 	w := s.table.world
 	if s.table.RestartSequence {
 		if parent != "" {
@@ -185,6 +205,9 @@ func (s *Stream) Open() []*Shard {
 func (s *Stream) Trim(t time.Time) {
 	for _, sh := range s.Shards {
 		for sh.trimmed < len(sh.records) && sh.records[sh.trimmed].at.Before(t) {
+			if s.table.Trimmed != nil {
+				s.table.Trimmed(sh, &sh.records[sh.trimmed])
+			}
 			sh.trimmed++
 		}
 		if sh.Closed && sh.closedAt.Before(t) {
@@ -243,7 +266,9 @@ func (t *Table) Delete(key cdc.Item) {
 
 func (t *Table) record(id string, c cdc.Change) {
 	s := t.Stream()
+	t.number++
 	if s.Ended {
+		t.wrote(Write{ID: id, Old: c.Old, New: c.New})
 		return
 	}
 	hash := hashOf(id)
@@ -266,10 +291,18 @@ func (t *Table) record(id string, c cdc.Change) {
 			t.world.Inject("time ran back")
 		}
 		sh.records = append(sh.records, record{change: c, at: t.world.Now()})
+		t.wrote(Write{ID: id, Old: c.Old, New: c.New, Shard: sh, Sequence: seq})
 		t.world.Tracef("source %s %s in %s at %s", c.Event, id, sh.ID, seq)
 		return
 	}
 	panic("sim: no shard takes " + id)
+}
+
+func (t *Table) wrote(w Write) {
+	if t.Written != nil {
+		w.At, w.Number = t.world.Now(), t.number
+		t.Written(w)
+	}
 }
 
 // Items are the items of the table, sorted by key.
@@ -435,7 +468,8 @@ func (s *Stream) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
 	if index < sh.trimmed {
 		return cdc.Page{}, Fail(op, cdc.Trimmed)
 	}
-	page := cdc.Page{At: s.table.world.Now().Truncate(time.Second)}
+	sh.readAt = s.table.world.Now()
+	page := cdc.Page{At: sh.readAt.Truncate(time.Second)}
 	if sh.EmptyPages > 0 {
 		sh.EmptyPages--
 		page.Next = s.iterator(sh, index)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sort"
 	"strings"
 	"time"
 
@@ -28,6 +29,8 @@ type Migration struct {
 	Timing pipeline.Timing
 	// TombstoneAge is how long tombstones are kept at least; 0 for ever.
 	TombstoneAge time.Duration
+	// MaxImageAge is the age above which images are parked instead of put; 0 for none. It holds for workers started from now on.
+	MaxImageAge time.Duration
 	// Gaps are the reasons of all gaps that were declared.
 	Gaps []string
 	// Retries counts failed steps by name.
@@ -118,14 +121,14 @@ func (w *Worker) Wait(ctx context.Context) error {
 
 func (m *Migration) run(stop, ctx context.Context, name string, adjust []func(*pipeline.Options)) error {
 	var ledger *checkpoint.Ledger
-	for {
+	for wait := time.Second; ; wait = min(2*wait, 30*time.Second) {
 		var err error
 		id := fmt.Sprintf("ledger-%d", m.World.Steps())
 		ledger, err = checkpoint.Open(ctx, m.Store(), "default", checkpoint.Options{Worker: name, ID: id, Lease: m.Lease})
 		if err == nil {
 			break
 		}
-		if err := task.Sleep(ctx, time.Second); err != nil {
+		if err := task.Sleep(ctx, wait); err != nil {
 			return err
 		}
 	}
@@ -134,7 +137,7 @@ func (m *Migration) run(stop, ctx context.Context, name string, adjust []func(*p
 	o := pipeline.Options{
 		Ledger: ledger, Floors: floors, Database: m.Source,
 		Writer: sink.NewWriter(sink.Options{
-			Table: target, Parking: sink.NewParking(target, "default"), Floor: floors.Floor, InFlight: 16, Events: m.Writes,
+			Table: target, Parking: sink.NewParking(target, "default"), Floor: floors.Floor, InFlight: 16, Events: m.Writes, MaxImageAge: m.MaxImageAge,
 		}),
 		Open:    m.open,
 		Witness: func(table string) checkpoint.Store { return Store{m.Target, table, sink.LiveFamily} },
@@ -319,7 +322,7 @@ func (m *Migration) checkShard(key string, before, after *Row) {
 		m.checkParent(is)
 	}
 	if is.Position.Compare(was.Position) > 0 {
-		m.checkApplied(is)
+		m.checkApplied(is, was.Position)
 		if adopted := m.State().Adopted; is.Generation < adopted {
 			m.violate("I1: shard %s was committed in generation %d after %d had been adopted", is.ID, is.Generation, adopted)
 		}
@@ -335,15 +338,17 @@ func (m *Migration) checkParent(s checkpoint.Shard) {
 	}
 }
 
-// checkApplied: I3, everything up to a checkpoint is applied: the row of each item changed in the shard up to it holds at least
+// checkApplied: I3, everything up to a checkpoint is applied, looked at as far as it lies after the one before: the row of each item changed in the shard up to it holds at least
 // the change's version. Items that were parked hold it as well, as a tombstone.
-func (m *Migration) checkApplied(s checkpoint.Shard) {
+func (m *Migration) checkApplied(s checkpoint.Shard, from cdc.SequenceNumber) {
 	shard := m.Source.shard(s.Label, s.ID)
 	if shard == nil || m.Target.tables[m.Mapping.Table] == nil {
 		return
 	}
 	table := m.State()
-	for i, r := range shard.records {
+	first := sort.Search(len(shard.records), func(i int) bool { return shard.records[i].change.Sequence.Compare(from) > 0 })
+	for i := first; i < len(shard.records); i++ {
+		r := &shard.records[i]
 		c := r.change
 		if c.Sequence.Compare(s.Position) > 0 {
 			break

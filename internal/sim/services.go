@@ -12,6 +12,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
@@ -38,6 +39,13 @@ func (t Target) Apply(ctx context.Context, r *sink.Request) (bool, error) {
 			}
 		}
 		return false
+	}
+	if t.Reject != nil && t.Reject(r.Table, r.Row, writes) {
+		if err := task.Sleep(ctx, t.oneWay()); err != nil {
+			return false, sinkError("CheckAndMutateRow", err)
+		}
+		t.world.Inject("row rejected")
+		return false, &sink.Error{Op: "CheckAndMutateRow", Reason: sink.Rejected, Code: "InvalidArgument"}
 	}
 	applied, err := t.conditional(ctx, Call{"CheckAndMutateRow", r.Table, r.Row, string(r.Refuse.AtLeast)}, refuse, writes)
 	return applied, sinkError("CheckAndMutateRow", err)

@@ -19,6 +19,7 @@ type Process struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	skew   time.Duration
+	still  *time.Time    // what the wall clock shows while it stands still
 	stop   time.Duration // paused until this instant
 	dead   bool
 }
@@ -76,12 +77,23 @@ func (p *Process) Pause(d time.Duration) {
 }
 
 // Skew sets how far the wall clock of the process is ahead of true time.
-func (p *Process) Skew(d time.Duration) { p.skew = d }
+func (p *Process) Skew(d time.Duration) { p.skew, p.still = d, nil }
+
+// StandStill stops the wall clock of the process until Skew sets it again. Its monotonic clock goes on.
+func (p *Process) StandStill() {
+	now := p.Now()
+	p.still = &now
+}
 
 func (p *Process) paused() bool { return p.world.now < p.stop }
 
 // Now is the process's wall clock.
-func (p *Process) Now() time.Time { return p.world.Now().Add(p.skew) }
+func (p *Process) Now() time.Time {
+	if p.still != nil {
+		return *p.still
+	}
+	return p.world.Now().Add(p.skew)
+}
 
 // Mono is the process's monotonic clock.
 func (p *Process) Mono() time.Duration { return p.world.now }

@@ -28,6 +28,8 @@ type World struct {
 	choices []choice // reused between steps
 
 	injected map[string]int
+	// StepLimit ends a run after so many steps, 0 for never: loops that take steps but no time would not end otherwise.
+	StepLimit int
 }
 
 // coroutine is one task.
@@ -76,6 +78,15 @@ func (w *World) After(d time.Duration, f func()) { w.after(w.hub, d, f) }
 
 // NewEvent returns an event that tasks of any process may wait for.
 func (w *World) NewEvent() task.Event { return w.hub.NewEvent() }
+
+// Running is the name of the process whose task goes on at the moment: "world" for tasks and messages of the world itself. Models
+// ask it to tell their callers apart.
+func (w *World) Running() string {
+	if w.current == nil {
+		return w.hub.name
+	}
+	return w.current.proc.name
+}
 
 // Steps is the number of steps taken so far.
 func (w *World) Steps() int { return w.steps }
@@ -148,6 +159,9 @@ func (w *World) Run(limit time.Duration, script func(ctx context.Context)) error
 	for !over {
 		if w.now > limit {
 			return fmt.Errorf("virtual: not over after %s: %s", limit, strings.Join(w.blocked(), ", "))
+		}
+		if w.StepLimit > 0 && w.steps > w.StepLimit {
+			return fmt.Errorf("virtual: not over after %d steps and %s: %s", w.steps, w.now, strings.Join(w.blocked(), ", "))
 		}
 		if !w.step() {
 			return &Stuck{Tasks: w.blocked()}

@@ -1,0 +1,62 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+)
+
+// rejectedValue begins the values that the target refuses to hold.
+const rejectedValue = "rejected "
+
+// longName is an attribute's name that no Bigtable qualifier can be: DynamoDB allows 64 KiB, Bigtable 16 KiB.
+var longName = strings.Repeat("n", 17<<10)
+
+// isPoison tells whether the target refuses the item for what it contains.
+func isPoison(item cdc.Item) bool {
+	return slices.ContainsFunc(item.Attributes(), func(a cdc.Attribute) bool { return strings.HasPrefix(a.Value.Text(), rejectedValue) })
+}
+
+// burst is what the application does at once: most often a few changes, sometimes many of one item within a second.
+func (s *simulation) burst(e event) {
+	n := 1 + int(e.long*e.long*12)
+	for range n {
+		s.write()
+		if e.pick%3 > 0 && task.Sleep(s.ctx, s.World.UpTo(time.Second)) != nil {
+			return
+		}
+	}
+}
+
+// write changes one item: it is put, changed, or removed.
+func (s *simulation) write() {
+	rng := s.World.Rand()
+	key := fmt.Sprintf("k%d", rng.IntN(s.plan.keys))
+	if rng.IntN(4) == 0 {
+		s.Source.Delete(cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: cdc.String(key)}, {Name: "sk", Value: cdc.String(key)}}))
+		return
+	}
+	s.written++
+	value := fmt.Sprintf("v%d", s.written)
+	if s.plan.moving && rng.IntN(2) == 0 {
+		value = fmt.Sprintf("place%d", rng.IntN(3)) // back where it was once
+	}
+	attributes := []cdc.Attribute{
+		{Name: "pk", Value: cdc.String(key)}, {Name: "sk", Value: cdc.String(key)}, {Name: "value", Value: cdc.String(value)},
+		{Name: "n", Value: cdc.String(fmt.Sprint(s.written))},
+	}
+	switch {
+	case s.World.Chance(s.poisoned):
+		s.World.Inject("poison item")
+		attributes = append(attributes, cdc.Attribute{Name: longName, Value: cdc.String("x")})
+	case s.World.Chance(s.rejected):
+		attributes = append(attributes, cdc.Attribute{Name: "bad", Value: cdc.String(rejectedValue + value)})
+	case rng.IntN(3) == 0: // an attribute that comes and goes
+		attributes = append(attributes, cdc.Attribute{Name: fmt.Sprintf("extra%d", rng.IntN(3)), Value: cdc.String(value)})
+	}
+	s.Source.Put(cdc.NewItem(attributes))
+}

@@ -1,0 +1,309 @@
+package sim
+
+import (
+	"context"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/sink"
+)
+
+// kinds are the faults that happen at planned instants. Those marked as gaps lose changes for good; so does, whatever it consists of,
+// everything that keeps a shard unread for about a day (see starved).
+var kinds []kind
+
+func init() { // not an initialiser: the kinds' functions lead back to the list
+	kinds = []kind{
+		{"shard rolls", 12, 0.95, false, (*simulation).roll},
+		{"shard splits", 3, 0.5, false, (*simulation).split},
+		{"worker killed", 8, 0.5, false, func(s *simulation, e event) { s.crew[int(e.pick%uint64(len(s.crew)))].worker.Kill() }},
+		{"worker stopped", 6, 0.4, false, func(s *simulation, e event) { s.ask(s.crew[int(e.pick%uint64(len(s.crew)))]) }},
+		{"worker paused", 6, 0.5, false, func(s *simulation, e event) {
+			s.pause(s.crew[int(e.pick%uint64(len(s.crew)))], s.span(e, 30*time.Hour))
+		}},
+		{"worker paused shortly", 20, 0.4, false, func(s *simulation, e event) {
+			s.pause(s.crew[int(e.pick%uint64(len(s.crew)))], s.span(e, 2*s.Lease))
+		}},
+		{"all paused", 1.5, 0.3, false, func(s *simulation, e event) {
+			for _, m := range s.crew {
+				s.pause(m, s.span(e, 22*time.Hour))
+			}
+		}},
+		{"all down", 1.5, 0.3, false, func(s *simulation, e event) { s.allDown(e, s.span(e, 20*time.Hour)) }},
+		{"cut from the source", 3, 0.3, false, func(s *simulation, e event) { s.cutOff(e, true, false) }},
+		{"cut from the target", 3, 0.3, false, func(s *simulation, e event) { s.cutOff(e, false, true) }},
+		{"cut from both", 3, 0.3, false, func(s *simulation, e event) { s.cutOff(e, true, true) }},
+		{"source down", 2, 0.2, false, func(s *simulation, e event) { s.down(&s.sourceDown, cdc.Unavailable, s.span(e, 5*time.Hour)) }},
+		{"target down", 2, 0.2, false, func(s *simulation, e event) { s.down(&s.targetDown, cdc.Unavailable, s.span(e, 5*time.Hour)) }},
+		{"source credentials expire", 2, 0.2, false, func(s *simulation, e event) { s.down(&s.sourceDown, cdc.Denied, s.limit(time.Hour)) }},
+		{"target credentials expire", 2, 0.2, false, func(s *simulation, e event) { s.down(&s.targetDown, cdc.Denied, s.limit(time.Hour)) }},
+		{"worker clock jumps", 6, 0.3, false, func(s *simulation, e event) {
+			s.World.Inject("worker clock jumped")
+			most := s.limit(2 * time.Hour)
+			s.crew[int(e.pick%uint64(len(s.crew)))].worker.Skew(time.Duration((2*e.long - 1) * float64(most)))
+		}},
+		{"worker clock stands still", 2, 0.2, false, (*simulation).standStill},
+		{"server clock jumps", 6, 0.3, false, func(s *simulation, e event) {
+			if s.TombstoneAge == 0 { // else its age would be judged by a wrong clock, which no replicator can mend
+				s.Target.ServerSkew = time.Duration((2*e.long - 1) * 3 * float64(time.Hour))
+			}
+		}},
+		{"shard missing from listings", 6, 0.3, false, (*simulation).hide},
+		{"every iterator expires", 1, 0.2, false, func(s *simulation, e event) { s.expired = s.World.Elapsed() + s.limit(20*time.Minute) }},
+		{"empty pages", 4, 0.2, false, func(s *simulation, e event) {
+			s.World.Inject("empty pages")
+			s.openShard(e).EmptyPages = int(e.pick % 20)
+		}},
+		{"trimmed shards stay listed", 1, 0.3, false, func(s *simulation, e event) { s.staysListed() }},
+
+		{"new stream", 0, 0.3, true, func(s *simulation, e event) {
+			s.World.Inject("new stream")
+			s.Source.EnableStream(1 + int(e.pick%3))
+		}},
+		{"stream ends", 0, 0.1, true, func(s *simulation, e event) {
+			if !s.Source.Stream().Ended {
+				s.World.Inject("stream disabled")
+				s.Source.DisableStream()
+			}
+		}},
+		{"ledger lost", 0, 0.2, true, func(s *simulation, e event) { s.loseLedger(nil) }},
+		{"ledger restored", 0, 0.2, true, (*simulation).restoreLedger},
+		{"target lost", 0, 0.2, true, func(s *simulation, e event) {
+			s.World.Inject("target lost")
+			s.LoseTarget()
+			s.truth.forgetTarget()
+		}},
+		{"target restored", 0, 0.2, true, (*simulation).restoreTarget},
+		{"mapping changed", 0, 0.2, true, (*simulation).changeMapping},
+		{"child listed before its parent", 0, 0.3, true, (*simulation).childFirst},
+		{"shard gone", 0, 0.2, true, func(s *simulation, e event) {
+			if child := s.rolled(e); child != nil {
+				s.World.Inject("shard gone")
+				child.Gone = true
+				s.write()
+				s.Source.Stream().Roll(child)
+			}
+		}},
+		{"out for a day", 0, 0.4, true, func(s *simulation, e event) { s.allDown(e, 20*time.Hour+s.span(e, 14*time.Hour)) }},
+	}
+}
+
+// limit bounds a delay so that tombstones outlive it.
+func (s *simulation) limit(d time.Duration) time.Duration {
+	if s.TombstoneAge > 0 {
+		return min(d, s.TombstoneAge/8)
+	}
+	return d
+}
+
+func (s *simulation) span(e event, longest time.Duration) time.Duration {
+	return time.Second + s.limit(time.Duration(e.long*float64(longest)))
+}
+
+// openShard is one that takes writes, or, when the stream has ended, one that did.
+func (s *simulation) openShard(e event) *Shard {
+	open := s.Source.Stream().Open()
+	if len(open) == 0 {
+		return s.Source.Stream().Shards[0]
+	}
+	return open[int(e.pick%uint64(len(open)))]
+}
+
+func (s *simulation) rolled(e event) *Shard {
+	if sh := s.openShard(e); !sh.Closed {
+		return s.Source.Stream().Roll(sh)
+	}
+	return nil
+}
+
+func (s *simulation) roll(e event) { s.rolled(e) }
+
+func (s *simulation) split(e event) {
+	if sh := s.openShard(e); !sh.Closed && len(s.Source.Stream().Open()) < 4 {
+		s.Source.Stream().Split(sh)
+	}
+}
+
+// hide leaves a shard that the ledger knows out of listings for a while.
+func (s *simulation) hide(e event) {
+	shards := s.Source.Stream().Shards
+	sh := shards[int(e.pick%uint64(len(shards)))]
+	if sh.Hidden || s.truth.ledger[sh.label+"/"+sh.ID] == nil {
+		return
+	}
+	s.World.Inject("shard missing from listings")
+	sh.Hidden = true
+	s.World.After(s.span(e, time.Hour), func() { sh.Hidden = sh.Gone && !sh.StaysListed })
+}
+
+func (s *simulation) staysListed() {
+	s.World.Inject("trimmed shards stay listed")
+	for i, sh := range s.Source.Stream().Shards {
+		sh.StaysListed = i%2 == 0 && !sh.Gone
+	}
+}
+
+// childFirst lets a shard be listed while its parent is not: what the parent held cannot be known to be read.
+func (s *simulation) childFirst(e event) {
+	parent := s.rolled(e)
+	if parent == nil {
+		return
+	}
+	s.World.Inject("child listed before its parent")
+	parent.ListedFrom = s.World.Now().Add(s.span(e, 2*time.Hour))
+	s.Source.Stream().Roll(parent).ListedFrom = time.Time{}
+}
+
+func (s *simulation) pause(m *member, d time.Duration) {
+	m.worker.Pause(d)
+	m.healthy = max(m.healthy, s.World.Elapsed()+d)
+}
+
+// allDown takes every worker away, one half of the time by a clean stop, and brings them back later.
+func (s *simulation) allDown(e event, d time.Duration) {
+	s.World.Inject("all workers down")
+	s.World.Tracef("all workers are down for %s", d)
+	for _, m := range s.crew {
+		m.away = s.World.Elapsed() + d
+		if e.pick%2 == 0 {
+			s.ask(m)
+		} else {
+			m.worker.Kill()
+		}
+	}
+}
+
+func (s *simulation) ask(m *member) {
+	if m.worker.Over || m.worker.Dead() || m.asked {
+		return
+	}
+	s.World.Inject("clean stop")
+	m.asked = true
+	m.worker.stop(context.Canceled)
+}
+
+func (s *simulation) cutOff(e event, source, target bool) {
+	m := s.crew[int(e.pick%uint64(len(s.crew)))]
+	d := s.span(e, 8*time.Hour)
+	until := s.World.Elapsed() + d
+	s.World.Inject("worker cut off")
+	s.World.Tracef("%s is cut off for %s: from the source %v, from the target %v", m.worker.Name(), d, source, target)
+	if source {
+		m.noSource = until
+	}
+	if target {
+		m.noTarget = until
+	}
+	m.healthy = max(m.healthy, until)
+}
+
+// failing is a service that answers nobody.
+type failing struct {
+	until  time.Duration
+	reason cdc.Reason
+}
+
+func (s *simulation) down(o *failing, reason cdc.Reason, d time.Duration) {
+	s.World.Inject("service " + reason.String())
+	s.World.Tracef("a service is %s for %s", reason, d)
+	*o = failing{s.World.Elapsed() + d, reason}
+	s.healthy = max(s.healthy, o.until)
+}
+
+func (s *simulation) standStill(e event) {
+	w := s.crew[int(e.pick%uint64(len(s.crew)))].worker
+	s.World.Inject("worker clock stood still")
+	w.StandStill()
+	s.World.After(s.span(e, 4*time.Hour), func() { w.Skew(0) })
+}
+
+// loseLedger empties the ledger, or sets it back. Everybody is stopped first and what they have sent has arrived: counters of a ledger
+// that was exchanged under its writers mean nothing.
+func (s *simulation) loseLedger(snapshot map[string]*Row) {
+	const quiet = time.Minute
+	for _, m := range s.crew {
+		m.away = max(m.away, s.World.Elapsed()+s.Target.LateBy+3*quiet)
+		m.worker.Kill()
+	}
+	s.healthy = max(s.healthy, s.World.Elapsed()+s.Target.LateBy+3*quiet)
+	s.World.After(s.Target.LateBy+2*quiet, func() {
+		if snapshot == nil {
+			s.World.Inject("ledger lost")
+			s.World.Tracef("the ledger is lost")
+			s.LoseLedger()
+		} else {
+			s.World.Inject("ledger restored")
+			s.World.Tracef("the ledger is restored")
+			s.Target.Restore(stateTable, snapshot)
+		}
+		s.exchanged = true
+		s.truth.forgetLedger()
+	})
+}
+
+func (s *simulation) restoreLedger(e event) {
+	if s.TombstoneAge > 0 {
+		return // what is read again from then may be older than tombstones
+	}
+	snapshot := s.Target.Snapshot(stateTable)
+	s.World.After(s.span(e, 10*time.Hour), func() { s.loseLedger(snapshot) })
+}
+
+func (s *simulation) restoreTarget(e event) {
+	snapshot := s.Target.Snapshot(s.Mapping.Table)
+	s.World.After(s.span(e, 10*time.Hour), func() {
+		s.World.Inject("target restored")
+		s.World.Tracef("the target is restored")
+		s.RestoreTarget(snapshot)
+		s.truth.forgetTarget()
+	})
+}
+
+// changeMapping starts workers with another mapping hash, which they are told to accept; the others then have to go.
+func (s *simulation) changeMapping(e event) {
+	s.World.Inject("mapping changed")
+	s.hash += "'"
+	s.ask(s.crew[int(e.pick%uint64(len(s.crew)))])
+}
+
+// sourceFault and targetFault fail the calls of those who cannot reach a service.
+func (s *simulation) sourceFault(op, _ string) error {
+	now := s.World.Elapsed()
+	switch m := s.caller(); {
+	case now < s.sourceDown.until:
+		return Fail(op, s.sourceDown.reason)
+	case m != nil && now < m.noSource:
+		return Fail(op, cdc.Unavailable)
+	case op == "GetRecords" && now < s.expired:
+		s.World.Inject("iterator expired")
+		return Fail(op, cdc.Expired)
+	}
+	return nil
+}
+
+func (s *simulation) targetFault(op, _, _ string) error {
+	now := s.World.Elapsed()
+	switch m := s.caller(); {
+	case m == nil:
+		return nil
+	case now < s.targetDown.until && s.targetDown.reason == cdc.Denied:
+		return &sink.Error{Op: op, Reason: sink.Denied, Code: "PermissionDenied"}
+	case now < s.targetDown.until || now < m.noTarget:
+		return &sink.Error{Op: op, Reason: sink.Unknown, Code: "Unavailable"}
+	case s.World.Chance(s.throttled):
+		s.World.Inject("write throttled")
+		return &sink.Error{Op: op, Reason: sink.Throttled, Code: "ResourceExhausted"}
+	}
+	return nil
+}
+
+// caller is the member of the crew whose task goes on; nil for the world's own.
+func (s *simulation) caller() *member {
+	name := s.World.Running()
+	for _, m := range s.crew {
+		if m.worker != nil && m.worker.Name() == name {
+			return m
+		}
+	}
+	return nil
+}

@@ -1,0 +1,251 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+)
+
+// starvation is how long a shard may stay unread, or the stream unlisted, before changes may count as lost: a stream keeps 24 hours, and
+// what that is judged by gives up the margins of the replicator, a listing's period, and two hours by which clocks may be wrong.
+const starvation = 18 * time.Hour
+
+// checkStarved notes when a gap may be declared though nothing was injected that loses changes at once.
+func (s *simulation) checkStarved() {
+	if s.starved {
+		return
+	}
+	now := s.World.Elapsed()
+	late := func(since time.Duration) bool { return now-since > starvation }
+	s.starved = late(s.listed)
+	for _, stream := range s.Source.Streams {
+		for _, sh := range stream.Shards {
+			if seen := s.truth.ledger[sh.label+"/"+sh.ID]; seen != nil && seen.Finished() {
+				continue
+			}
+			from := sh.begun.Sub(simEpoch)
+			if !sh.readAt.IsZero() {
+				from = max(from, sh.readAt.Sub(simEpoch))
+			}
+			s.starved = s.starved || late(from)
+		}
+	}
+	if s.starved {
+		s.World.Inject("nothing read for 18 hours")
+		s.World.Tracef("from now on a gap may be declared")
+	}
+}
+
+// patience is how long a lease may be without anybody while somebody is well: until the lease is over, is looked at, tried, and tried again.
+func (s *simulation) patience() time.Duration {
+	return 5*(s.Lease+s.plan.pass+s.plan.list) + s.Target.LateBy + 30*time.Minute
+}
+
+// checkOwners: while a worker is well and the services are, no shard that can be read and no seat stands still (I10).
+func (s *simulation) checkOwners() {
+	now, patience := s.World.Elapsed(), s.patience()
+	if now-s.healthy < patience || !s.someoneWell(now-patience) {
+		return
+	}
+	if now-s.truth.seat > patience {
+		s.fail("I10", "nobody keeps the table for %s", now-s.truth.seat)
+	}
+	state := s.State()
+	if state.Listed == 0 {
+		return
+	}
+	for _, row := range s.Shards() {
+		seen := s.truth.ledger[row.Label+"/"+row.ID]
+		if seen == nil || row.Label != state.Label || now-seen.wrote <= patience {
+			continue
+		}
+		if row.Finished() && !row.Reopenable(state) {
+			continue
+		}
+		if p := s.truth.ledger[row.Label+"/"+row.Parent]; p != nil && (!p.Finished() || now-p.wrote <= patience) {
+			continue
+		}
+		s.fail("I10", "nobody holds shard %s, which is %s, for %s", row.ID, row.State, now-seen.wrote)
+	}
+}
+
+func (s *simulation) someoneWell(since time.Duration) bool {
+	for _, m := range s.crew {
+		if !m.worker.Over && !m.worker.Dead() && m.healthy <= since {
+			return true
+		}
+	}
+	return false
+}
+
+// excused tells whether a worker had a reason to end by itself.
+func (s *simulation) excused(err error) bool {
+	var stream *pipeline.StreamError
+	injected := s.World.Injected()
+	switch {
+	case errors.Is(err, checkpoint.ErrMappingChanged):
+		return injected["mapping changed"] > 0
+	case errors.Is(err, checkpoint.ErrLedgerExchanged), errors.Is(err, checkpoint.ErrForeignPipeline):
+		return s.exchanged
+	case errors.As(err, &stream):
+		return injected["stream disabled"] > 0
+	}
+	return false
+}
+
+// judge ends all faults and waits until everything is applied. Either the table needs no load, and then source and target are equal as a
+// whole (I1); or it does, something was injected that may lose changes, and what was changed since is equal (I5).
+func (s *simulation) judge() {
+	s.peace()
+	limit := s.World.Elapsed() + s.patience() + s.Target.LateBy + 2*time.Hour
+	settled := s.unsettled()
+	for ; settled != "" && !s.bad() && s.World.Elapsed() < limit; settled = s.unsettled() {
+		s.tick()
+	}
+	if settled != "" && !s.bad() {
+		s.fail("I10", "after the faults: %s", settled)
+	}
+	if s.bad() {
+		return
+	}
+	s.touch(limit + 4*time.Hour)
+	s.compare("")
+	_ = task.Sleep(s.ctx, s.Target.LateBy+time.Minute) // what was sent in bad times arrives
+	s.compare(", after late requests")
+	state := s.State()
+	if !state.NeedsLoad && len(s.Gaps) > 0 && !s.bad() {
+		s.fail("I5", "no load is needed after %d gaps", len(s.Gaps))
+	}
+}
+
+func (s *simulation) peace() {
+	s.World.Tracef("peace")
+	t, b := s.Source, s.Target
+	b.LoseReply, b.Late, b.Drop, b.Twice, t.Throttle, t.Expire, s.throttled, s.poisoned, s.rejected = 0, 0, 0, 0, 0, 0, 0, 0, 0
+	t.Latency, b.Latency, t.PageSize, b.ServerSkew = 20*time.Millisecond, 10*time.Millisecond, pageRecords, 0
+	for _, sh := range t.Stream().Shards {
+		sh.EmptyPages, sh.ListedFrom, sh.ShownOpenUntil = 0, time.Time{}, time.Time{}
+	}
+	for _, m := range s.crew {
+		m.worker.Skew(0)
+	}
+}
+
+// unsettled says what is missing until all is applied; "" if nothing is.
+func (s *simulation) unsettled() string {
+	state := s.State()
+	switch {
+	case s.Source.Stream().Ended: // nothing is promised any more, and that must be said
+		if state.NeedsLoad || state.Generation == 0 {
+			return ""
+		}
+		return "no load is needed after the stream ended"
+	case state.Listed == 0 || state.Adopted != state.Generation:
+		return "the stream is not listed, or its generation not adopted"
+	case !s.plan.fromNow && !state.NeedsLoad && !state.Loaded():
+		return "the table is not loaded"
+	case state.Label != s.Source.Stream().Label:
+		return "the present state of the stream is not known"
+	}
+	known := map[string]bool{}
+	for _, row := range s.Shards() {
+		known[row.ID] = true
+		sh := s.Source.shard(row.Label, row.ID)
+		switch {
+		case row.Label != state.Label || row.Finished() && !row.Reopenable(state) && !row.Undeclared(state):
+		case row.State != checkpoint.Reading || sh.Closed:
+			return "shard " + row.ID + " is " + string(row.State)
+		case len(sh.records) > sh.trimmed && sh.records[len(sh.records)-1].change.Sequence.Compare(row.Position) > 0:
+			return "shard " + row.ID + " is not applied to its end"
+		}
+	}
+	for _, sh := range s.Source.Stream().Open() {
+		if !known[sh.ID] && !sh.Gone {
+			return "shard " + sh.ID + " is not known"
+		}
+	}
+	if lost := s.lost(state); lost != "" && !state.NeedsLoad {
+		return lost
+	}
+	return strings.Join(s.truth.unequal(s.since(state)), "\n")
+}
+
+// since is the instant after which the last change of an item must be for its row to be right: the beginning of time unless a promise
+// less than that is made.
+func (s *simulation) since(state checkpoint.TableState) time.Time {
+	switch {
+	case s.Source.Stream().Ended:
+		return simEpoch.Add(10_000 * time.Hour)
+	case state.NeedsLoad:
+		return simEpoch.Add(s.truth.adopted + time.Second)
+	case s.plan.fromNow:
+		return state.Cut.Add(2 * time.Second)
+	}
+	return time.Time{}
+}
+
+// lost is a change that was dropped by the stream, before it was applied, and that no load covers.
+func (s *simulation) lost(state checkpoint.TableState) string {
+	from := state.Load.StartedAt
+	if s.plan.fromNow {
+		from = state.Cut
+	}
+	for _, w := range s.truth.trimmed {
+		if w.At.After(from.Add(2 * time.Second)) {
+			return fmt.Sprintf("change %s of %s was trimmed before it was applied, and no gap is declared", w.Sequence, w.At.Format(time.TimeOnly))
+		}
+	}
+	return ""
+}
+
+// touch changes half of the items once more: they must arrive, whatever happened before.
+func (s *simulation) touch(limit time.Duration) {
+	if s.Source.Stream().Ended {
+		return
+	}
+	for range s.plan.keys {
+		s.write()
+	}
+	missing := s.unsettled()
+	for ; missing != "" && !s.bad() && s.World.Elapsed() < limit; missing = s.unsettled() {
+		s.tick()
+	}
+	if missing != "" && !s.bad() {
+		s.fail("I10", "changes in peace: %s", missing)
+	}
+}
+
+// compare is the complete comparison.
+func (s *simulation) compare(when string) {
+	state := s.State()
+	if s.bad() {
+		return
+	}
+	for _, d := range s.truth.unequal(s.since(state)) {
+		s.fail("I1", "%s%s", d, when)
+	}
+	if lost := s.lost(state); lost != "" && !state.NeedsLoad {
+		s.fail("I5", "%s", lost)
+	}
+	if state.NeedsLoad && !s.mayLose() {
+		s.fail("I5", "a gap without a loss: %s, %q", state.Reason, s.Gaps)
+	}
+}
+
+// mayLose tells whether something was injected after which a gap may be declared.
+func (s *simulation) mayLose() bool {
+	if s.starved || s.exchanged {
+		return true
+	}
+	for _, e := range s.plan.events {
+		if e.kind.gap {
+			return true
+		}
+	}
+	return false
+}

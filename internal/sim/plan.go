@@ -1,0 +1,144 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// plan is all that a seed decides before its run begins: what the system is like, which faults the run has, and when. Leaving out a
+// kind of fault leaves the others as they are, so that a failure can be made smaller.
+type plan struct {
+	seed            uint64
+	length          time.Duration // of the part with faults
+	shards, workers int
+	lease, poll     time.Duration
+	pass, list      time.Duration
+	shardLife       time.Duration // after which a shard is rolled at the latest, as the service does
+	fromNow, moving bool
+	newImages       bool
+	keys            int
+	// tombstoneAge is how long tombstones are kept, 0 for ever; every other delay is then kept below a part of it.
+	tombstoneAge time.Duration
+	rates        map[string]float64
+	events       []event
+	writes       []event // bursts of the application
+}
+
+// event is a fault that happens at an instant. Long and pick are its own random numbers.
+type event struct {
+	at   time.Duration
+	kind *kind
+	long float64 // how long, as a part of the longest
+	pick uint64
+}
+
+// kind is a kind of fault that happens now and then.
+type kind struct {
+	name string
+	// perDay is how many there are in a virtual day at the most, chance how many seeds have the kind at all.
+	perDay, chance float64
+	// gap: it may lose changes, so that a gap may be declared after it.
+	gap  bool
+	does func(s *simulation, e event)
+}
+
+// rate is a kind of fault of which each call may be struck.
+type rate struct {
+	name string
+	most float64
+	set  func(s *simulation, p float64)
+}
+
+var rates = []rate{
+	{"replies lost", 0.1, func(s *simulation, p float64) { s.Target.LoseReply = p }},
+	{"requests late", 0.1, func(s *simulation, p float64) { s.Target.Late = p }},
+	{"requests dropped", 0.1, func(s *simulation, p float64) { s.Target.Drop = p }},
+	{"requests repeated", 0.3, func(s *simulation, p float64) { s.Target.Twice = p }},
+	{"source throttled", 0.2, func(s *simulation, p float64) { s.Source.Throttle = p }},
+	{"iterators expire", 0.1, func(s *simulation, p float64) { s.Source.Expire = p }},
+	{"listings late", 1, func(s *simulation, p float64) { s.Source.ListLate = p }},
+	{"closed shown open", 1, func(s *simulation, p float64) { s.Source.ShowOpen = p }},
+	{"time runs back", 1, func(s *simulation, p float64) { s.Source.TimeRunsBack = p > 0 }},
+	{"sequence restarts", 1, func(s *simulation, p float64) { s.Source.RestartSequence = p > 0 }},
+	{"small pages", 1, func(s *simulation, p float64) { s.Source.PageSize = 1 + int(p*10) }},
+	{"slow source", 3, func(s *simulation, p float64) { s.Source.Latency = time.Duration(p * float64(time.Second)) }},
+	{"slow target", 3, func(s *simulation, p float64) { s.Target.Latency = time.Duration(p * float64(time.Second)) }},
+	{"very late", 3600, func(s *simulation, p float64) {
+		s.Target.LateBy = s.limit(time.Duration(p*float64(time.Second)) + time.Second)
+	}},
+	{"target throttled", 0.2, func(s *simulation, p float64) { s.throttled = p }},
+	{"poison items", 0.1, func(s *simulation, p float64) { s.poisoned = p }},
+	{"rows rejected", 0.1, func(s *simulation, p float64) { s.rejected = p }},
+}
+
+// newPlan draws the plan of a seed.
+func newPlan(seed uint64, o SimOptions) plan {
+	rng := stream(seed, "system")
+	hours := func(from, to float64) time.Duration {
+		return time.Duration((from + (to-from)*rng.Float64()) * float64(time.Hour))
+	}
+	one := func(n int) bool { return rng.IntN(n) == 0 }
+	p := plan{seed: seed, length: hours(24, 32), shards: 1 + rng.IntN(3), workers: 1 + rng.IntN(3), keys: 4 + rng.IntN(14), rates: map[string]float64{}}
+	p.shardLife = hours(3.5, 6)
+	if one(8) {
+		p.length = hours(74, 90) // long enough for rows of the ledger to be removed
+	}
+	p.lease = time.Duration(6+rng.IntN(9)) * time.Minute
+	p.pass = p.lease * time.Duration(2+rng.IntN(3)) / 4
+	p.poll = time.Duration(2+rng.IntN(6)) * time.Minute
+	p.list = time.Duration(6+rng.IntN(12)) * time.Minute
+	p.moving, p.fromNow, p.newImages = one(4), one(8), one(5)
+	if aged := one(4); aged {
+		p.tombstoneAge = hours(1, 8)
+		p.lease, p.pass = 4*time.Minute, time.Minute+time.Duration(rng.IntN(60))*time.Second
+	}
+	gaps := one(3)
+	for _, r := range rates {
+		rng := stream(seed, r.name)
+		if rng.IntN(2) == 0 && !slices.Contains(o.Without, r.name) {
+			p.rates[r.name] = r.most * rng.Float64()
+		}
+	}
+	for i := range kinds {
+		k := &kinds[i]
+		rng := stream(seed, k.name)
+		if rng.Float64() >= k.chance || k.gap && !gaps || slices.Contains(o.Without, k.name) {
+			continue
+		}
+		n := 1 + int(k.perDay*rng.Float64()*p.length.Hours()/24)
+		if k.gap {
+			n = 1 + rng.IntN(2)
+		}
+		for range n {
+			e := event{at: time.Duration(rng.Float64() * float64(p.length)), kind: k, long: rng.Float64() * rng.Float64(), pick: rng.Uint64()}
+			p.events = append(p.events, e)
+		}
+	}
+	slices.SortStableFunc(p.events, byTime)
+	p.drawWrites(o)
+	return p
+}
+
+// drawWrites plans the application's bursts.
+func (p *plan) drawWrites(o SimOptions) {
+	rng := stream(p.seed, "application")
+	every := time.Duration(10+rng.IntN(50)) * time.Minute
+	for at := time.Duration(0); at < p.length; at += time.Duration(rng.Float64() * 2 * float64(every)) {
+		e := event{at: at, long: rng.Float64(), pick: rng.Uint64()}
+		if o.Writes == 0 || rng.IntN(100) < o.Writes {
+			p.writes = append(p.writes, e)
+		}
+	}
+}
+
+func byTime(a, b event) int { return int(min(max(a.at-b.at, -1), 1)) }
+
+// stream is a source of randomness of its own for one part of the plan.
+func stream(seed uint64, name string) *rand.Rand {
+	hash := uint64(14695981039346656037)
+	for _, c := range []byte(name) {
+		hash = (hash ^ uint64(c)) * 1099511628211
+	}
+	return rand.New(rand.NewPCG(seed, hash))
+}

@@ -1,0 +1,259 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/internal/virtual"
+	"github.com/dynamodb-bigtable/replicator/sink"
+)
+
+// SimOptions change a run. The zero value is the run as its seed has it.
+type SimOptions struct {
+	// Trace keeps a line for every step.
+	Trace bool
+	// Without names kinds of faults that are left out.
+	Without []string
+	// Writes is the part of the application's bursts that takes place, in percent; 0 means all.
+	Writes int
+}
+
+// Report is what came of a run.
+type Report struct {
+	Seed uint64
+	// Failures are the broken invariants, none after a good run. Each begins with the checker's name and a colon.
+	Failures []string
+	// Injected counts the faults that took effect.
+	Injected map[string]int
+	Elapsed  time.Duration // virtual
+	Steps    int
+	Gap      bool // a gap was declared
+	Trace    string
+}
+
+// Checker is the name of the checker that failed first; "" if none did.
+func (r Report) Checker() string {
+	if len(r.Failures) == 0 {
+		return ""
+	}
+	name, _, _ := strings.Cut(r.Failures[0], ":")
+	return name
+}
+
+// simEpoch is when every run begins.
+var simEpoch = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+
+// stepLimit is far above what a run takes.
+const stepLimit = 5_000_000
+
+// Simulate plays the whole system under one seed for more than a virtual day: several workers, a random part of all faults, checkers at
+// every step, and when the faults have stopped a complete comparison. The same seed gives the same run, step by step.
+func Simulate(seed uint64, o SimOptions) (r Report) {
+	s := newSimulation(newPlan(seed, o), o)
+	defer func() {
+		r = s.report()
+		if p := recover(); p != nil {
+			r.Failures = append(r.Failures, fmt.Sprintf("panic: %v", p))
+		}
+	}()
+	if err := s.World.Run(300*time.Hour, s.play); err != nil {
+		s.fail("I10", "%v", err)
+	}
+	return r
+}
+
+func (s *simulation) report() Report {
+	return Report{
+		Seed: s.plan.seed, Failures: slices.Concat(s.Broken(), s.failures), Injected: s.World.Injected(), Elapsed: s.World.Elapsed(),
+		Steps: s.World.Steps(), Gap: len(s.Gaps) > 0, Trace: s.World.Trace(),
+	}
+}
+
+// simulation is one run.
+type simulation struct {
+	*Migration
+	plan     plan
+	truth    *truth
+	ctx      context.Context
+	failures []string
+	crew     []*member
+	hired    int
+	hash     string // of the mapping that workers are started with
+
+	throttled, poisoned, rejected float64
+	sourceDown, targetDown        failing
+	healthy                       time.Duration // from when on both services are well
+	expired                       time.Duration // until when every iterator is too old
+	exchanged                     bool          // the ledger was lost or restored
+	listed                        time.Duration // when the stream was last listed completely
+	starved                       bool          // something was not looked at for so long that changes may be lost
+	written                       int
+	looked                        time.Duration // when checks that are not made at every step were made
+}
+
+// member is a place in the crew: a worker, or another in its stead when it is gone.
+type member struct {
+	worker             *Worker
+	asked              bool          // to stop
+	away               time.Duration // nobody is started in its place until then
+	noSource, noTarget time.Duration // cut off until then
+	healthy            time.Duration // from when on it is well
+}
+
+func newSimulation(p plan, o SimOptions) *simulation {
+	w := virtual.NewWorld(p.seed, simEpoch, o.Trace)
+	w.StepLimit = stepLimit
+	var rowKey []string
+	if p.moving {
+		rowKey = []string{"value", "pk", "sk"}
+	}
+	s := &simulation{Migration: NewMigration(w, p.shards, rowKey...), plan: p, hash: "h"}
+	s.Lease, s.TombstoneAge = p.lease, p.tombstoneAge
+	s.Timing = pipeline.Timing{Poll: p.poll, Pass: p.pass, List: p.list}
+	s.MaxImageAge = p.tombstoneAge / 2
+	if p.newImages && !p.moving {
+		s.Source.View = "NEW_IMAGE"
+	}
+	s.truth = newTruth(s.Migration)
+	s.truth.poison = isPoison
+	s.Source.Fault, s.Target.Fault = s.sourceFault, s.targetFault
+	s.Target.LateBy = s.limit(time.Minute)
+	s.Target.Reject = func(_, _ string, writes []write) bool {
+		return slices.ContainsFunc(writes, func(w write) bool { return strings.HasPrefix(w.value, rejectedValue) })
+	}
+	for _, r := range rates {
+		if p, ok := p.rates[r.name]; ok {
+			r.set(s, p)
+		}
+	}
+	return s
+}
+
+// fail notes a failure of a checker.
+func (s *simulation) fail(checker, format string, args ...any) {
+	text := checker + ": " + fmt.Sprintf(format, args...)
+	s.World.Tracef("VIOLATION %s", text)
+	s.failures = append(s.failures, text)
+}
+
+// bad tells whether the run is over for a failure.
+func (s *simulation) bad() bool { return len(s.failures) > 0 || len(s.Broken()) > 0 }
+
+// play is the script: a table with items, a crew, the planned faults, and then peace and judgement.
+func (s *simulation) play(ctx context.Context) {
+	s.ctx = ctx
+	for range s.World.Rand().IntN(20) {
+		s.write()
+	}
+	for range s.plan.workers {
+		m := &member{}
+		s.crew = append(s.crew, m)
+		s.hire(m)
+	}
+	s.World.Go("faults", func(ctx context.Context) {
+		s.follow(ctx, s.plan.events, func(e event) { s.World.Tracef("FAULT %s", e.kind.name); e.kind.does(s, e) })
+	})
+	s.World.Go("application", func(ctx context.Context) { s.follow(ctx, s.plan.writes, s.burst) })
+	for s.World.Elapsed() < s.plan.length && !s.bad() {
+		s.tick()
+	}
+	for !s.bad() && s.World.Elapsed() < s.troubled() {
+		s.tick()
+	}
+	if !s.bad() {
+		s.judge()
+	}
+}
+
+// follow does what is planned, each at its time.
+func (s *simulation) follow(ctx context.Context, events []event, does func(e event)) {
+	for _, e := range events {
+		if wait := e.at - s.World.Elapsed(); wait > 0 && task.Sleep(ctx, wait) != nil {
+			return
+		}
+		does(e)
+	}
+}
+
+// troubled is until when a fault that has begun goes on.
+func (s *simulation) troubled() time.Duration {
+	until := max(s.healthy, s.expired)
+	for _, m := range s.crew {
+		until = max(until, m.healthy, m.away)
+	}
+	return until
+}
+
+// tick lets a minute or so pass and looks at everything that no single write shows.
+func (s *simulation) tick() {
+	if task.Sleep(s.ctx, 30*time.Second+s.World.UpTo(time.Minute)) != nil {
+		return
+	}
+	for _, m := range s.crew {
+		s.replace(m)
+	}
+	if s.TombstoneAge > 0 {
+		s.Target.Collect(s.Mapping.Table, sink.GoneFamily, s.TombstoneAge)
+	}
+	for _, sh := range s.Source.Stream().Open() {
+		if s.World.Now().Sub(sh.begun) > s.plan.shardLife {
+			s.Source.Stream().Roll(sh)
+		}
+	}
+	if now := s.World.Elapsed(); now-s.looked > 10*time.Minute {
+		s.looked = now
+		s.checkStarved()
+		s.checkOwners()
+	}
+}
+
+func (s *simulation) hire(m *member) {
+	s.hired++
+	m.asked, m.noSource, m.noTarget = false, 0, 0
+	m.healthy = s.World.Elapsed()
+	hash, fromNow := s.hash, s.plan.fromNow
+	name := fmt.Sprintf("worker%d", s.hired)
+	m.worker = s.Start(name, func(o *pipeline.Options) {
+		t := &o.Tables[0]
+		t.MappingHash, t.AcceptMapping, t.Copy, t.FromNow = hash, hash == s.hash, !fromNow, fromNow
+		o.Database, o.Open = s.Source, s.watched
+	})
+}
+
+// watched is the stream with a note of each complete listing.
+func (s *simulation) watched(arn string) cdc.Source { return listings{s.open(arn), s} }
+
+type listings struct {
+	cdc.Source
+	s *simulation
+}
+
+func (l listings) List(ctx context.Context, parent string) (cdc.Listing, error) {
+	listing, err := l.Source.List(ctx, parent)
+	if err == nil && parent == "" {
+		l.s.listed = l.s.World.Elapsed()
+	}
+	return listing, err
+}
+
+// replace starts another worker in the place of one that is gone. A worker that ended by itself needs a reason for it.
+func (s *simulation) replace(m *member) {
+	if !m.worker.Over && !m.worker.Dead() {
+		return
+	}
+	if m.worker.Over && m.worker.Err != nil && !s.excused(m.worker.Err) {
+		s.fail("I10", "%s ended by itself: %v", m.worker.Name(), m.worker.Err)
+	}
+	if m.worker.Over && m.worker.Err == nil && !m.asked && !m.worker.Dead() {
+		s.fail("I10", "%s ended by itself without a reason", m.worker.Name())
+	}
+	if s.World.Elapsed() >= m.away {
+		s.hire(m)
+	}
+}

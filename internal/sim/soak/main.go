@@ -1,0 +1,137 @@
+// Soak plays many seeds of the simulation (internal/sim) on all cores:
+//
+//	go run ./internal/sim/soak -seeds 200000 -from 0
+//	go run ./internal/sim/soak -explain 17
+//
+// It prints how far it is, and in the end the virtual time and how often each fault took effect. It fails with the seeds that failed.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/sim"
+)
+
+func main() {
+	seeds := flag.Uint64("seeds", 1000, "how many seeds")
+	from := flag.Uint64("from", 0, "the first seed")
+	explain := flag.String("explain", "", "play this seed alone, and make what fails smaller")
+	parallel := flag.Int("parallel", runtime.GOMAXPROCS(0), "how many at once")
+	budget := flag.Duration("budget", 0, "stop after so much time; 0: never")
+	enough := flag.Int("failures", 5, "stop after so many failing seeds")
+	quiet := flag.Bool("quiet", false, "print failures alone, one line for each")
+	flag.Parse()
+	if *explain != "" {
+		os.Exit(explained(*explain))
+	}
+	debug.SetGCPercent(400) // worlds are small and short-lived
+	t := total{injected: map[string]int{}, began: time.Now(), last: time.Now(), quiet: *quiet}
+	t.play(*from, *seeds, *parallel, *enough, *budget)
+	os.Exit(t.summary())
+}
+
+func explained(text string) int {
+	var seed uint64
+	if _, err := fmt.Sscan(text, &seed); err != nil {
+		fmt.Fprintln(os.Stderr, "not a seed:", text)
+		return 2
+	}
+	why := sim.Explain(seed)
+	if why == "" {
+		fmt.Printf("seed %d: nothing fails\n", seed)
+		return 0
+	}
+	fmt.Print(why)
+	return 1
+}
+
+// total is what all runs gave together.
+type total struct {
+	mu       sync.Mutex
+	next     uint64
+	played   int
+	gaps     int
+	steps    int
+	virtual  time.Duration
+	injected map[string]int
+	failed   []sim.Report
+	began    time.Time
+	last     time.Time
+	quiet    bool
+}
+
+// play runs worlds side by side: they share nothing.
+func (t *total) play(from, seeds uint64, parallel, enough int, budget time.Duration) {
+	t.next = from
+	var all sync.WaitGroup
+	for range parallel {
+		all.Go(func() {
+			for {
+				t.mu.Lock()
+				seed := t.next
+				over := seed >= from+seeds || len(t.failed) >= enough || budget > 0 && time.Since(t.began) > budget
+				t.next++
+				t.mu.Unlock()
+				if over {
+					return
+				}
+				t.add(sim.Simulate(seed, sim.SimOptions{}))
+			}
+		})
+	}
+	all.Wait()
+}
+
+func (t *total) add(r sim.Report) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.played++
+	t.virtual += r.Elapsed
+	t.steps += r.Steps
+	if r.Gap {
+		t.gaps++
+	}
+	for name, n := range r.Injected {
+		t.injected[name] += n
+	}
+	if len(r.Failures) > 0 {
+		t.failed = append(t.failed, r)
+		fmt.Printf("FAIL seed %d after %.1f virtual hours: %s\n", r.Seed, r.Elapsed.Hours(), r.Failures[0])
+	}
+	if now := time.Now(); !t.quiet && now.Sub(t.last) > 10*time.Second {
+		t.last = now
+		fmt.Printf("%d seeds, %.0f virtual hours, %.0f ms a seed, %d failed\n",
+			t.played, t.virtual.Hours(), float64(now.Sub(t.began).Milliseconds())/float64(t.played), len(t.failed))
+	}
+}
+
+func (t *total) summary() int {
+	if t.quiet {
+		fmt.Printf("%d seeds\n", t.played)
+	} else {
+		fmt.Printf("\n%d seeds in %s: %.0f virtual hours, %d steps, %d with a gap\n",
+			t.played, time.Since(t.began).Round(time.Second), t.virtual.Hours(), t.steps, t.gaps)
+		var names []string
+		for name := range t.injected {
+			names = append(names, name)
+		}
+		slices.Sort(names)
+		for _, name := range names {
+			fmt.Printf("%10d × %s\n", t.injected[name], name)
+		}
+	}
+	for _, r := range t.failed {
+		fmt.Printf("seed %d: make sim SEED=%d\n", r.Seed, r.Seed)
+	}
+	if len(t.failed) > 0 {
+		return 1
+	}
+	return 0
+}
