@@ -369,6 +369,13 @@ func (t *truth) watchTable(before, after *Row) {
 			}
 		}
 	}
+	if was.Load.StartedAt.IsZero() && !is.Load.StartedAt.IsZero() {
+		for _, s := range checkpoint.Roots(t.m.Shards(), is.Label) {
+			if s.FirstRead.IsZero() && !s.Finished() {
+				t.m.violate("I1: the load begins before root %s was read", s.ID)
+			}
+		}
+	}
 	if !was.Loaded() && is.Loaded() {
 		t.checkCopied(is)
 	}
