@@ -27,12 +27,13 @@ func main() {
 	budget := flag.Duration("budget", 0, "stop after so much time; 0: never")
 	enough := flag.Int("failures", 5, "stop after so many failing seeds")
 	quiet := flag.Bool("quiet", false, "print failures alone, one line for each")
+	complete := flag.Bool("complete", false, "fail if some fault never took effect")
 	flag.Parse()
 	if *explain != "" {
 		os.Exit(explained(*explain))
 	}
 	debug.SetGCPercent(400) // worlds are small and short-lived
-	t := total{injected: map[string]int{}, began: time.Now(), last: time.Now(), quiet: *quiet}
+	t := total{injected: map[string]int{}, began: time.Now(), last: time.Now(), quiet: *quiet, complete: *complete}
 	t.play(*from, *seeds, *parallel, *enough, *budget)
 	os.Exit(t.summary())
 }
@@ -65,6 +66,7 @@ type total struct {
 	began    time.Time
 	last     time.Time
 	quiet    bool
+	complete bool // every fault must have taken effect
 }
 
 // play runs worlds side by side: they share nothing.
@@ -130,7 +132,14 @@ func (t *total) summary() int {
 	for _, r := range t.failed {
 		fmt.Printf("seed %d: make sim SEED=%d\n", r.Seed, r.Seed)
 	}
-	if len(t.failed) > 0 {
+	missing := 0
+	for _, name := range sim.Effects() {
+		if t.complete && t.injected[name] == 0 {
+			missing++
+			fmt.Printf("%s: never took effect\n", name)
+		}
+	}
+	if len(t.failed) > 0 || missing > 0 {
 		return 1
 	}
 	return 0

@@ -1,0 +1,15 @@
+package sim
+
+// Effects are the faults that must have taken effect over a number of seeds; otherwise the simulation proves less than it says.
+func Effects() []string {
+	return []string{
+		"all workers down", "call throttled", "change trimmed before it was applied", "child listed before its parent", "clean stop",
+		"closed shard shown open", "empty pages", "item parked", "iterator expired", "iterator too old", "ledger lost", "ledger restored",
+		"mapping changed", "new stream", "nothing read for 18 hours", "poison item", "process killed", "process paused", "reply lost",
+		"request dropped", "request executed late", "request executed twice", "row rejected", "sequence numbers restarted",
+		"server clock wrong", "service denied", "service unavailable", "shard gone", "shard listed late", "shard missing from listings",
+		"shard rolled", "shard split", "slow message", "stream disabled", "target lost", "target restored", "time ran back",
+		"tombstone collected", "trimmed shards stay listed", "worker clock jumped", "worker clock stood still", "worker cut off",
+		"write throttled",
+	}
+}
