@@ -24,7 +24,7 @@ type mutant struct {
 
 var mutants = []mutant{
 	{name: "no hop", plant: stamped(func(s *transform.Stamp) { s.Hop = cdc.RootHop })},
-	{name: "hop from zero in every shard", plant: stamped(func(s *transform.Stamp) { s.Hop = 2*cdc.RootHop - s.Hop })},
+	{name: "hop falls from parent to child", plant: stamped(func(s *transform.Stamp) { s.Hop = 2*cdc.RootHop - s.Hop })},
 	{name: "generation not raised", plant: func(c *code) {
 		stamped(func(s *transform.Stamp) { s.Generation = generation })(c)
 		load := c.load
