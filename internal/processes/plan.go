@@ -3,7 +3,6 @@ package processes
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"time"
 )
 
@@ -46,22 +45,16 @@ func (p partition) String() string {
 	return text
 }
 
-// partitions are the ways that are tried, in an order that the seed gives, one of each fault first. The program finds a forgotten connection out by the time that
-// a request takes, half a minute; so only one way of those is among them.
+// partitions are the ways that the rounds of a world try, in an order that the seed gives. What is held and then delivered matters
+// most: it is executed when others have long gone on.
 func partitions(seed uint64) []partition {
-	all := []partition{{bothEnds, Slow, Deliver}, {sourceEnd, Hold, Forget}}
-	for s := range sides {
-		all = append(all, partition{s, Cut, Reset})
-		for _, c := range []Cure{Deliver, Reset} {
-			all = append(all, partition{s, Hold, c}, partition{s, Mute, c})
-		}
-	}
 	r := rand.New(rand.NewPCG(seed, 1<<40))
-	swap := func(i, j int) { all[i], all[j] = all[j], all[i] }
-	r.Shuffle(len(all), swap)
-	for i, f := range []Fault{Cut, Hold, Mute, Slow} {
-		swap(i, i+slices.IndexFunc(all[i:], func(p partition) bool { return p.fault == f }))
+	any := func() side { return side(r.IntN(int(sides))) }
+	all := []partition{
+		{targetEnd, Hold, Deliver}, {targetEnd, Hold, Deliver}, {bothEnds, Hold, Deliver}, {any(), Hold, Reset}, {sourceEnd, Hold, Deliver},
+		{any(), Cut, Reset}, {any(), Cut, Reset}, {any(), Mute, Deliver}, {targetEnd, Mute, Reset}, {any(), Slow, Deliver},
 	}
+	r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	return all
 }
 
@@ -70,7 +63,10 @@ type plan struct {
 	killed, frozen, severed int // workers
 	kill, freeze, sever     span
 	partition               partition
-	stopped                 int // the worker that is stopped and started once the others' troubles are over
+	// held tells that the frozen worker's network is held, from holding before until it goes on: its requests are under way
+	// meanwhile, and it cannot take them back when they arrive.
+	held    bool
+	stopped int // the worker that is stopped and started once the others' troubles are over
 	// alone leaves it at the kill.
 	alone bool
 }
@@ -85,8 +81,12 @@ func newPlan(seed uint64, n int) plan {
 	all := partitions(seed)
 	p := plan{killed: order[0], frozen: order[1], severed: order[2], stopped: r.IntN(workersPerWorld), partition: all[n%len(all)]}
 	p.kill = span{between(r, 200*time.Millisecond, 3*time.Second), between(r, 0, 4*time.Second)}
-	p.freeze = span{between(r, 200*time.Millisecond, 1500*time.Millisecond), between(r, lease+2*time.Second, lease+5*time.Second)}
-	p.sever = span{between(r, 200*time.Millisecond, 2*time.Second), between(r, 2*time.Second, lease+4*time.Second)}
+	p.freeze = span{between(r, 200*time.Millisecond, 1500*time.Millisecond), between(r, lease+3*time.Second, lease+6*time.Second)}
+	p.held = n%2 == 0
+	p.sever = span{between(r, 200*time.Millisecond, 2*time.Second), between(r, 2*time.Second, lease+3*time.Second)}
+	if p.partition.fault == Hold {
+		p.sever.lasts = between(r, lease+2*time.Second, lease+5*time.Second)
+	}
 	p.alone = !signals
 	return p
 }
@@ -102,7 +102,12 @@ func (p plan) String() string {
 	if p.alone {
 		return text
 	}
-	return fmt.Sprintf("%s, %s frozen %s, %s's network %s (%s), %s stopped", text, name(p.frozen), p.freeze, name(p.severed), p.sever, p.partition, name(p.stopped))
+	if p.held {
+		text += ", requests under way of"
+	} else {
+		text += ","
+	}
+	return fmt.Sprintf("%s %s frozen %s, %s's network %s (%s), %s stopped", text, name(p.frozen), p.freeze, name(p.severed), p.sever, p.partition, name(p.stopped))
 }
 
 // name is a worker's name.

@@ -95,7 +95,7 @@ func (w *world) round(ctx context.Context, n int, smoke bool) error {
 		}
 		p = smokePlan(busiest)
 	}
-	before := w.writers.total()
+	began := w.writers.total()
 	g, gctx := errgroup.WithContext(ctx)
 	writing, stop := context.WithCancel(gctx)
 	defer stop()
@@ -124,7 +124,7 @@ func (w *world) round(ctx context.Context, n int, smoke bool) error {
 		tombstones += c.tombstones
 	}
 	_, _ = fmt.Fprintf(w.log, "seed %d round %d: %s; %d changes in %.1f s; equal after %.1f s: %d items, %d tombstones, 0 differences\n",
-		w.seed, n+1, p, w.writers.total()-before, wrote.Seconds(), (time.Since(w.began) - wrote).Seconds(), items, tombstones)
+		w.seed, n+1, p, w.writers.total()-began, wrote.Seconds(), (time.Since(w.began) - wrote).Seconds(), items, tombstones)
 	return nil
 }
 
@@ -177,7 +177,7 @@ func (w *world) trouble(ctx context.Context, p plan) error {
 	}
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return w.kill(gctx, w.workers[p.killed], p.kill) })
-	g.Go(func() error { return w.freeze(gctx, w.workers[p.frozen], p.freeze) })
+	g.Go(func() error { return w.freeze(gctx, w.workers[p.frozen], p.freeze, p.held) })
 	g.Go(func() error { return w.sever(gctx, w.workers[p.severed], p.sever, p.partition) })
 	if err := g.Wait(); err != nil {
 		return err
@@ -185,15 +185,24 @@ func (w *world) trouble(ctx context.Context, p plan) error {
 	return w.restart(ctx, w.workers[p.stopped])
 }
 
-// kill kills a worker, wherever it stands, and starts it again.
+// The time before a worker is killed or frozen for which its target is slow or held, so that it has begun what it cannot finish.
+// Followers that found nothing look again after a second.
+const before = 1200 * time.Millisecond
+
+// kill kills a worker, wherever it stands, and starts it again. Its target is slow before, so that it mostly stands in the middle of
+// a page.
 func (w *world) kill(ctx context.Context, n *worker, when span) error {
 	if err := wait(ctx, when.at); err != nil {
+		return err
+	}
+	n.target.Inject(Slow)
+	if err := wait(ctx, before); err != nil {
 		return err
 	}
 	n.kill()
 	w.note("%s is killed", n.name)
 	w.count("kills")
-	if err := wait(ctx, when.lasts); err != nil {
+	if err := errors.Join(n.target.Heal(ctx, Deliver), wait(ctx, when.lasts)); err != nil {
 		return err
 	}
 	w.note("%s is started again", n.name)
@@ -201,17 +210,28 @@ func (w *world) kill(ctx context.Context, n *worker, when span) error {
 }
 
 // freeze freezes a worker for longer than its leases last.
-func (w *world) freeze(ctx context.Context, n *worker, when span) error {
+func (w *world) freeze(ctx context.Context, n *worker, when span, held bool) error {
 	if err := errors.Join(wait(ctx, when.at), n.ready(ctx)); err != nil {
+		return err
+	}
+	fault := Slow
+	if held {
+		fault = Hold
+		w.count("freezes with requests under way")
+	}
+	n.target.Inject(fault)
+	if err := wait(ctx, before); err != nil {
 		return err
 	}
 	p := n.current().cmd.Process
 	if err := freeze(p); err != nil {
 		return err
 	}
-	w.note("%s is frozen", n.name)
+	w.note("%s is frozen, its target %s", n.name, fault)
 	w.count("freezes")
 	err := wait(ctx, when.lasts)
+	// What is under way arrives while nobody can take it back.
+	err = errors.Join(err, n.target.Heal(ctx, Deliver), wait(ctx, slowness))
 	w.note("%s goes on", n.name)
 	return errors.Join(err, thaw(p))
 }

@@ -110,7 +110,7 @@ func (t *table) create(ctx context.Context, client *dynamodb.Client, items []ite
 }
 
 // attributes are the names that items have besides their keys. What type an attribute has changes from write to write.
-var attributes = []string{"note", "a.b", "größe", "#", "total%", "Data", "DATA", "0", "quoted\"name", strings.Repeat("long", 60)}
+var attributes = []string{"note", "a.b", "größe", "#", "total%", "Data", "DATA", "0", "quoted\"name", strings.Repeat("long", 10)}
 
 // newItem is the n-th item with about two thirds of the attributes.
 func (t *table) newItem(r *rand.Rand, n int) item {
