@@ -12,6 +12,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
 	"github.com/aws/smithy-go"
@@ -238,6 +239,10 @@ func reasonOf(err error) Reason {
 	return Denied
 }
 
+// requestTimeout bounds one request with its answer of at most 1 MB. Without it a connection that died silently would hold its shard
+// for ever, under a lease that is renewed all the while.
+const requestTimeout = 20 * time.Second
+
 // ClientOptions sets what every call needs: one attempt, because the pipeline backs off and the two must not multiply; no
 // compression, which costs twice what reading the text costs; answers read strictly; requests sent whole. Applying it
 // again changes nothing.
@@ -248,6 +253,9 @@ func ClientOptions(o *dynamodbstreams.Options) {
 	o.Retryer = aws.NopRetryer{}
 	o.APIOptions = append(o.APIOptions, smithyhttp.SetHeaderValue("Accept-Encoding", "identity"))
 	o.Protocol = strictProtocol{o.Protocol}
+	if client, ok := o.HTTPClient.(*awshttp.BuildableClient); ok {
+		o.HTTPClient = client.WithTimeout(requestTimeout)
+	}
 	o.HTTPClient = wholeRequests{o.HTTPClient}
 }
 

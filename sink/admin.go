@@ -25,11 +25,26 @@ type Admin struct {
 
 // ConnectAdmin opens the admin clients, as Connect opens the data client.
 func ConnectAdmin(ctx context.Context, in Instance, opts ...option.ClientOption) (*Admin, error) {
-	tables, err := bigtable.NewAdminClient(ctx, in.Project, in.Instance, opts...)
+	connection := func() ([]option.ClientOption, error) { // of each client its own: it closes what it was given
+		emulator, err := dialEmulator()
+		if emulator == nil || err != nil {
+			return append([]option.ClientOption{option.WithGRPCDialOption(alive)}, opts...), err
+		}
+		return append([]option.ClientOption{option.WithGRPCConn(emulator)}, opts...), nil
+	}
+	forTables, err := connection()
+	if err != nil {
+		return nil, err
+	}
+	tables, err := bigtable.NewAdminClient(ctx, in.Project, in.Instance, forTables...)
 	if err != nil {
 		return nil, fmt.Errorf("open the admin client of Bigtable instance %s of project %s: %w", in.Instance, in.Project, err)
 	}
-	instance, err := bigtable.NewInstanceAdminClient(ctx, in.Project, opts...)
+	forInstance, err := connection()
+	if err != nil {
+		return nil, errors.Join(err, tables.Close())
+	}
+	instance, err := bigtable.NewInstanceAdminClient(ctx, in.Project, forInstance...)
 	if err != nil {
 		_ = tables.Close()
 		return nil, fmt.Errorf("open the instance admin client of project %s: %w", in.Project, err)

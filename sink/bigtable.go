@@ -8,11 +8,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"cloud.google.com/go/bigtable"
 	"google.golang.org/api/option"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
 
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
@@ -37,6 +39,11 @@ type Bigtable struct {
 // Source: https://cloud.google.com/bigtable/quotas#limits-operations
 const maxMessageBytes = 1 << 28
 
+// alive ends a connection that has died without a word, which the client does not do by itself: a call without a deadline would wait
+// for ever on it, and every later call would be given the same one. It asks only when calls are under way and nothing has
+// arrived for a while, which is rare enough for any server's policy on pings.
+var alive = grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 10 * time.Second})
+
 // Connect opens the data client. Credentials are Application Default Credentials; BIGTABLE_EMULATOR_HOST is honoured, so a caller
 // that must not talk to an emulator looks at it before (H67). It does not wait for the service to be reached: Ping does.
 func Connect(ctx context.Context, in Instance, opts ...option.ClientOption) (*Bigtable, error) {
@@ -46,6 +53,7 @@ func Connect(ctx context.Context, in Instance, opts ...option.ClientOption) (*Bi
 	}
 	opts = append([]option.ClientOption{
 		option.WithGRPCDialOption(grpc.WithDefaultCallOptions(grpc.MaxCallSendMsgSize(maxMessageBytes), grpc.MaxCallRecvMsgSize(maxMessageBytes))),
+		option.WithGRPCDialOption(alive),
 	}, opts...)
 	emulator, err := dialEmulator()
 	if err != nil {
@@ -71,7 +79,7 @@ func dialEmulator() (*grpc.ClientConn, error) {
 	for _, scheme := range []string{"http://", "https://", "passthrough:///"} {
 		host = strings.TrimPrefix(host, scheme)
 	}
-	conn, err := grpc.NewClient("passthrough:///"+host, grpc.WithTransportCredentials(insecure.NewCredentials()),
+	conn, err := grpc.NewClient("passthrough:///"+host, grpc.WithTransportCredentials(insecure.NewCredentials()), alive,
 		grpc.WithDefaultCallOptions(grpc.MaxCallSendMsgSize(maxMessageBytes), grpc.MaxCallRecvMsgSize(maxMessageBytes)))
 	if err != nil {
 		return nil, fmt.Errorf("connect to the Bigtable emulator at %s: %w", host, err)
