@@ -54,6 +54,7 @@ func init() { // not an initialiser: the kinds' functions lead back to the list
 			s.World.Inject("empty pages")
 			s.openShard(e).EmptyPages = int(e.pick % 20)
 		}},
+		{"out for a day", 0, 0.2, false, (*simulation).outForADay},
 		{"trimmed shards stay listed", 1, 0.3, false, func(s *simulation, e event) { s.staysListed() }},
 
 		{"new stream", 0, 0.3, true, func(s *simulation, e event) {
@@ -84,7 +85,6 @@ func init() { // not an initialiser: the kinds' functions lead back to the list
 				s.Source.Stream().Roll(child)
 			}
 		}},
-		{"out for a day", 0, 0.4, true, func(s *simulation, e event) { s.allDown(e, 20*time.Hour+s.span(e, 14*time.Hour)) }},
 	}
 }
 
@@ -173,6 +173,28 @@ func (s *simulation) allDown(e event, d time.Duration) {
 	}
 }
 
+// outForADay takes every worker away for about as long as the stream keeps changes. One half of the time all shards have just been rolled,
+// so that what is trimmed is the beginning of shards of which nothing was read: the horizon gives no error for that (H75).
+func (s *simulation) outForADay(e event) {
+	if s.TombstoneAge > 0 {
+		return // what is read afterwards would be older than tombstones
+	}
+	delay := time.Second
+	if e.pick%4 > 1 {
+		delay += time.Duration(float64(s.plan.list+s.plan.pass+2*s.plan.poll) * 2 * e.long)
+		for _, sh := range s.Source.Stream().Open() {
+			s.Source.Stream().Roll(sh)
+		}
+	}
+	s.later(delay, func() { s.allDown(e, 22*time.Hour+time.Duration(float64(e.pick%1000)/1000*float64(10*time.Hour))) })
+}
+
+// later lets something happen that the end of the faults waits for.
+func (s *simulation) later(d time.Duration, does func()) {
+	s.begun = max(s.begun, s.World.Elapsed()+d+time.Second)
+	s.World.After(d, does)
+}
+
 func (s *simulation) ask(m *member) {
 	if m.worker.Over || m.worker.Dead() || m.asked {
 		return
@@ -226,7 +248,7 @@ func (s *simulation) loseLedger(snapshot map[string]*Row) {
 		m.worker.Kill()
 	}
 	s.healthy = max(s.healthy, s.World.Elapsed()+s.Target.LateBy+3*quiet)
-	s.World.After(s.Target.LateBy+2*quiet, func() {
+	s.later(s.Target.LateBy+2*quiet, func() {
 		if snapshot == nil {
 			s.World.Inject("ledger lost")
 			s.World.Tracef("the ledger is lost")
@@ -246,12 +268,12 @@ func (s *simulation) restoreLedger(e event) {
 		return // what is read again from then may be older than tombstones
 	}
 	snapshot := s.Target.Snapshot(stateTable)
-	s.World.After(s.span(e, 10*time.Hour), func() { s.loseLedger(snapshot) })
+	s.later(s.span(e, 10*time.Hour), func() { s.loseLedger(snapshot) })
 }
 
 func (s *simulation) restoreTarget(e event) {
 	snapshot := s.Target.Snapshot(s.Mapping.Table)
-	s.World.After(s.span(e, 10*time.Hour), func() {
+	s.later(s.span(e, 10*time.Hour), func() {
 		s.World.Inject("target restored")
 		s.World.Tracef("the target is restored")
 		s.RestoreTarget(snapshot)

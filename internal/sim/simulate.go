@@ -89,6 +89,7 @@ type simulation struct {
 	throttled, poisoned, rejected float64
 	sourceDown, targetDown        failing
 	healthy                       time.Duration // from when on both services are well
+	begun                         time.Duration // until when something that was begun is still to happen
 	expired                       time.Duration // until when every iterator is too old
 	exchanged                     bool          // the ledger was lost or restored
 	listed                        time.Duration // when the stream was last listed completely
@@ -183,7 +184,7 @@ func (s *simulation) follow(ctx context.Context, events []event, does func(e eve
 
 // troubled is until when a fault that has begun goes on.
 func (s *simulation) troubled() time.Duration {
-	until := max(s.healthy, s.expired)
+	until := max(s.healthy, s.expired, s.begun)
 	for _, m := range s.crew {
 		until = max(until, m.healthy, m.away)
 	}
