@@ -51,7 +51,7 @@ func partitions(seed uint64) []partition {
 	r := rand.New(rand.NewPCG(seed, 1<<40))
 	any := func() side { return side(r.IntN(int(sides))) }
 	all := []partition{
-		{targetEnd, Hold, Deliver}, {targetEnd, Hold, Deliver}, {bothEnds, Hold, Deliver}, {any(), Hold, Reset}, {sourceEnd, Hold, Deliver},
+		{targetEnd, Hold, Deliver}, {bothEnds, Hold, Deliver}, {any(), Hold, Reset}, {sourceEnd, Hold, Deliver},
 		{any(), Cut, Reset}, {targetEnd, Hold, Forget}, {sourceEnd, Hold, Forget}, {any(), Mute, Deliver}, {targetEnd, Mute, Reset}, {any(), Slow, Deliver},
 	}
 	r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
