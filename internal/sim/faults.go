@@ -151,6 +151,9 @@ func (s *simulation) childFirst(e event) {
 	}
 	s.World.Inject("child listed before its parent")
 	parent.ListedFrom = s.World.Now().Add(s.span(e, 2*time.Hour))
+	for range 5 {
+		s.write() // what the child's parent holds is lost, unless it is read after all
+	}
 	s.Source.Stream().Roll(parent).ListedFrom = time.Time{}
 }
 
@@ -186,7 +189,16 @@ func (s *simulation) outForADay(e event) {
 			s.Source.Stream().Roll(sh)
 		}
 	}
-	s.later(delay, func() { s.allDown(e, 22*time.Hour+time.Duration(float64(e.pick%1000)/1000*float64(10*time.Hour))) })
+	part := float64(e.pick%1000) / 1000
+	if e.pick%3 > 0 {
+		s.later(delay, func() { s.allDown(e, 22*time.Hour+time.Duration(part*float64(10*time.Hour))) })
+		return
+	}
+	// Back in time for what was being read, and away again before what follows it is.
+	first := 22*time.Hour + 30*time.Minute + time.Duration(part*float64(80*time.Minute))
+	back := delay + first + time.Duration(e.long*float64(4*(s.plan.lease+s.plan.pass+s.plan.list)))
+	s.later(delay, func() { s.allDown(e, first) })
+	s.later(back, func() { s.allDown(e, 3*time.Hour) })
 }
 
 // later lets something happen that the end of the faults waits for.

@@ -48,6 +48,7 @@ type seenShard struct {
 	checkpoint.Shard
 	hops  map[uint32]bool // all it was ever ranked with
 	wrote time.Duration
+	trims int // how often it was found trimmed
 }
 
 // newTruth watches a migration from now on, which must not have begun.
@@ -304,9 +305,16 @@ func (t *truth) watchShard(key string, before, after *Row) {
 			m.violate("I5: shard %s is done before its last change", is.ID)
 		}
 	}
+	trims := seen.trims
+	if is.Loss == checkpoint.Trimmed && seen.Loss != checkpoint.Trimmed {
+		trims++
+	}
+	if trims > 4 {
+		m.violate("I10: shard %s is found trimmed again and again", is.ID)
+	}
 	hops := seen.hops
 	hops[is.Hop] = true
-	*seen = seenShard{Shard: is, hops: hops, wrote: m.World.Elapsed()}
+	*seen = seenShard{Shard: is, hops: hops, wrote: m.World.Elapsed(), trims: trims}
 	t.checkRank(is)
 }
 
