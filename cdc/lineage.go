@@ -68,7 +68,9 @@ func Place(known []Node, listed []Shard, first bool) (placed []Node, orphans []O
 		// older than the missing parent may stand anywhere, and in the raised generation it would outrank this shard. The free
 		// hop is for the parent, should it be listed after all.
 		f.settle(id, f.highest+2)
-		f.report(id, UnknownParent)
+		if !f.first { // what was trimmed before we came is the load's business
+			f.report(id, UnknownParent)
+		}
 		f.placeBelow(id)
 	}
 	return f.placed, f.orphans
@@ -192,13 +194,19 @@ func (f *forest) place(id string) {
 		f.settle(id, above+1)
 	case f.isFresh[parent]:
 		f.inherit(id, parent)
-	case parent == "" || f.first:
+	case parent == "" || f.first && f.oldest(id):
 		// Without a parent it has no ancestors that could outrank it, and descendants are placed above it; so a root's hop is
 		// right for a late one, too.
 		f.settle(id, RootHop)
 	default:
 		f.lost = append(f.lost, id)
 	}
+}
+
+// oldest tells whether no listed shard can be an ancestor of the given one, whose parent is not listed: ids begin with the time of creation.
+// A listing may lack the middle of a lineage. A root's hop would then rank the younger end below the older one.
+func (f *forest) oldest(id string) bool {
+	return len(f.fresh) > 0 && f.fresh[0] == id
 }
 
 // inherit deals with a fresh shard whose fresh parent was not placed: it waits with a lost parent and is an orphan with an

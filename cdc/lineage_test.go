@@ -196,3 +196,20 @@ func BenchmarkPlace(b *testing.B) {
 		Place(known, listed, false)
 	}
 }
+
+// TestPlaceFirstListingWithAHole: a first listing may lack the middle of a lineage. The younger end is not taken for a root, which would
+// rank it below the older end; there is room for the middle, should it be listed after all.
+func TestPlaceFirstListingWithAHole(t *testing.T) {
+	hops := map[string]uint32{}
+	placed, orphans := Place(nil, []Shard{{ID: "s1", Parent: "s0"}, {ID: "s2", Parent: "s1"}, {ID: "s4", Parent: "s3"}}, true)
+	for _, n := range placed {
+		hops[n.ID] = n.Hop
+	}
+	if len(orphans) > 0 || len(placed) != 3 || hops["s1"] != RootHop || hops["s4"] <= hops["s2"]+1 {
+		t.Fatalf("placed %v, orphans %v", placed, orphans)
+	}
+	middle, orphans := Place(placed, []Shard{{ID: "s3", Parent: "s2"}}, false)
+	if len(orphans) > 0 || len(middle) != 1 || middle[0].Hop <= hops["s2"] || middle[0].Hop >= hops["s4"] {
+		t.Fatalf("the middle is placed %v, orphans %v", middle, orphans)
+	}
+}

@@ -200,6 +200,11 @@ func (s *simulation) lost(state checkpoint.TableState) string {
 			return fmt.Sprintf("change %s of %s was trimmed before it was applied, and no gap is declared", w.Sequence, w.At.Format(time.TimeOnly))
 		}
 	}
+	for _, sh := range s.Source.Stream().Shards {
+		if n := len(sh.records); n > 0 && !s.truth.known[sh.label+"/"+sh.ID] && sh.records[n-1].at.After(from.Add(2*time.Second)) {
+			return fmt.Sprintf("shard %s holds changes and was never known, and no gap is declared", sh.ID)
+		}
+	}
 	return ""
 }
 

@@ -26,7 +26,8 @@ type truth struct {
 	highest map[string]string
 	number  map[string]int // the true order of the change that the row holds, 0 for a load
 	ledger  map[string]*seenShard
-	seat    time.Duration // when the keeper's row was last written
+	known   map[string]bool // shards the ledger ever had
+	seat    time.Duration   // when the keeper's row was last written
 	// trimmed are the changes that the stream dropped before they were applied (I5).
 	trimmed []Write
 	parked  map[string]string // highest parked version by item
@@ -54,7 +55,7 @@ type seenShard struct {
 // newTruth watches a migration from now on, which must not have begun.
 func newTruth(m *Migration) *truth {
 	t := &truth{
-		m: m, rows: map[string][]image{}, changes: map[string][]Write{}, latest: map[string]Write{}, parked: map[string]string{},
+		m: m, rows: map[string][]image{}, changes: map[string][]Write{}, known: map[string]bool{}, latest: map[string]Write{}, parked: map[string]string{},
 		poison: func(cdc.Item) bool { return false },
 	}
 	t.forgetTarget()
@@ -286,6 +287,7 @@ func (t *truth) watchShard(key string, before, after *Row) {
 	}
 	seen := t.ledger[name]
 	if seen == nil {
+		t.known[name] = true
 		seen = &seenShard{hops: map[uint32]bool{}}
 		t.ledger[name] = seen
 	} else if is.Epoch == seen.Epoch && by.By != seen.Owner {
@@ -418,7 +420,13 @@ func (t *truth) watchParked(after *Row) {
 // isParked tells whether the item's last change is parked.
 func (t *truth) isParked(item cdc.Item, w Write) bool {
 	v, err := transform.ParseVersion(t.parked[t.m.Mapping.ItemKey(item)])
-	return err == nil && (v.Hop() == transform.LoadHop || w.Shard != nil && v.Sequence().Compare(w.Sequence) == 0)
+	if err != nil {
+		return false
+	}
+	if v.Hop() == transform.LoadHop { // and it was so when it was read
+		return v.Sequence().Compare(cdc.SequenceOf(uint64(w.At.Unix()))) >= 0
+	}
+	return w.Shard != nil && v.Sequence().Compare(w.Sequence) == 0
 }
 
 // unequal is how the target differs from the source as they are now, as far as the last change of a row was made after since.
