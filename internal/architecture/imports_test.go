@@ -22,9 +22,9 @@ var allowed = map[string][]string{
 	"internal/admin":    {},
 	"internal/pipeline": {"cdc", "transform", "checkpoint", "sink", "backfill", "internal/task"},
 	// The embedded service is a product of its own.
-	"internal/dynamodbtest":            {},
-	"internal/dynamodbtest/item":       {},
-	"internal/dynamodbtest/expression": {"internal/dynamodbtest/item"},
+	"dynamodbtest":      {"expression"},
+	"dynamodbtest/item": {},
+	"expression":        {"dynamodbtest/item"},
 }
 
 func TestImportsPointOneWay(t *testing.T) {

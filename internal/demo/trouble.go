@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/dynamodb-bigtable/replicator/internal/dynamodbtest"
+	"github.com/dynamodb-bigtable/replicator/dynamodbtest"
 )
 
 // trouble is what goes wrong while the workload runs, at fixed parts of its duration.

@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/dynamodb-bigtable/replicator/internal/dynamodbtest"
+	"github.com/dynamodb-bigtable/replicator/dynamodbtest"
 )
 
 // roundsPerWorld is how many rounds services and ledger live: shards that split are never merged, so that a world grows. Each new

@@ -19,7 +19,7 @@ import (
 	"cloud.google.com/go/bigtable/bttest"
 	"google.golang.org/grpc"
 
-	"github.com/dynamodb-bigtable/replicator/internal/dynamodbtest"
+	"github.com/dynamodb-bigtable/replicator/dynamodbtest"
 )
 
 // ServiceVariable is the environment variable that makes a process of this test binary a service: its value is for Serve.

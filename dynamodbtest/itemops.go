@@ -1,0 +1,256 @@
+package dynamodbtest
+
+import (
+	"slices"
+
+	"github.com/dynamodb-bigtable/replicator/dynamodbtest/item"
+	"github.com/dynamodb-bigtable/replicator/expression"
+)
+
+// writeOptions are the parameters that all single writes share.
+type writeOptions struct {
+	tableRef
+	conditionParameters
+	ReturnValues                string
+	ReturnConsumedCapacity      string
+	ReturnItemCollectionMetrics string
+}
+
+// check validates the options; allowed are the ReturnValues beside NONE.
+func (o *writeOptions) check(allowed ...string) (meter, error) {
+	switch o.ReturnItemCollectionMetrics {
+	case "", "NONE", "SIZE": // tables without local indexes have no metrics to return
+	default:
+		return meter{}, validation("1 validation error detected: Value at 'returnItemCollectionMetrics' failed to satisfy constraint: Member must satisfy enum value set: [SIZE, NONE]")
+	}
+	if o.ReturnValues != "" && o.ReturnValues != "NONE" && !slices.Contains(allowed, o.ReturnValues) {
+		return meter{}, validation("ReturnValues can only be one of NONE and %v for this operation", allowed)
+	}
+	return newMeter(o.ReturnConsumedCapacity, o.name())
+}
+
+// answer is the answer to a single write: the attributes that ReturnValues asks for, if
+// there are any, and the capacity.
+func (o *writeOptions) answer(m *meter, old, image *stored, update *expression.Update) (wire, error) {
+	m.write(max(sizeOf(old), sizeOf(image)))
+	shown := old
+	if o.ReturnValues == "ALL_NEW" || o.ReturnValues == "UPDATED_NEW" {
+		shown = image
+	}
+	r := newResponse()
+	switch o.ReturnValues {
+	case "ALL_OLD", "ALL_NEW":
+		if shown != nil {
+			r.raw("Attributes", shown.wire)
+		}
+	case "UPDATED_OLD", "UPDATED_NEW":
+		if shown != nil && update != nil {
+			it, err := item.Parse(shown.wire)
+			if err != nil {
+				return nil, err
+			}
+			if written := update.Written().Of(it); len(written) > 0 {
+				r.raw("Attributes", written.AppendJSON(nil))
+			}
+		}
+	}
+	r.capacity(m)
+	return r.close(), nil
+}
+
+func missingMember(name string) error {
+	return validation("1 validation error detected: Value null at '%s' failed to satisfy constraint: Member must not be null", name)
+}
+
+type putItemRequest struct {
+	writeOptions
+	Item item.Item
+}
+
+func (s *Server) putItem(req *putItemRequest) (any, error) {
+	m, err := req.check("ALL_OLD")
+	if err != nil {
+		return nil, err
+	}
+	w, err := s.planPut(req.tableRef, &req.conditionParameters, req.Item)
+	if err != nil {
+		return nil, err
+	}
+	old, image, err := w.commit()
+	if err != nil {
+		return nil, err
+	}
+	return req.answer(&m, old, image, nil)
+}
+
+// planPut validates a put of a whole item.
+func (s *Server) planPut(ref tableRef, c *conditionParameters, it item.Item) (write, error) {
+	if it == nil {
+		return write{}, missingMember("item")
+	}
+	w, err := c.parse(nil)
+	if err != nil {
+		return write{}, err
+	}
+	if w.table, err = s.find(ref); err != nil {
+		return write{}, err
+	}
+	image, err := w.table.newImage(it)
+	w.key, w.image = image.key, image.image
+	return w, err
+}
+
+type deleteItemRequest struct {
+	writeOptions
+	Key item.Item
+}
+
+func (s *Server) deleteItem(req *deleteItemRequest) (any, error) {
+	m, err := req.check("ALL_OLD")
+	if err != nil {
+		return nil, err
+	}
+	w, err := s.planKeyed(req.tableRef, &req.conditionParameters, req.Key, nil)
+	if err != nil {
+		return nil, err
+	}
+	w.delete = true
+	old, _, err := w.commit()
+	if err != nil {
+		return nil, err
+	}
+	return req.answer(&m, old, nil, nil)
+}
+
+// planKeyed validates a write that names an item by its key: a deletion, an update or a
+// check.
+func (s *Server) planKeyed(ref tableRef, c *conditionParameters, key item.Item, update *string) (write, error) {
+	if key == nil {
+		return write{}, missingMember("key")
+	}
+	w, err := c.parse(update)
+	if err != nil {
+		return write{}, err
+	}
+	if w.table, err = s.find(ref); err != nil {
+		return write{}, err
+	}
+	w.key, err = w.table.schema.ofKey(key)
+	return w, err
+}
+
+type updateItemRequest struct {
+	writeOptions
+	Key              item.Item
+	UpdateExpression *string
+}
+
+func (s *Server) updateItem(req *updateItemRequest) (any, error) {
+	m, err := req.check("ALL_OLD", "ALL_NEW", "UPDATED_OLD", "UPDATED_NEW")
+	if err != nil {
+		return nil, err
+	}
+	w, err := s.planUpdate(req.tableRef, &req.conditionParameters, req.Key, req.UpdateExpression)
+	if err != nil {
+		return nil, err
+	}
+	old, image, err := w.commit()
+	if err != nil {
+		return nil, err
+	}
+	return req.answer(&m, old, image, w.update)
+}
+
+// planUpdate validates an update, which must leave the key alone. Without an expression
+// it makes sure that the item exists.
+func (s *Server) planUpdate(ref tableRef, c *conditionParameters, key item.Item, text *string) (write, error) {
+	w, err := s.planKeyed(ref, c, key, text)
+	if err != nil {
+		return write{}, err
+	}
+	if w.update == nil {
+		w.update = &expression.Update{}
+	}
+	for _, name := range w.update.Attributes() {
+		if w.table.schema.contains(name) {
+			return write{}, validation("One or more parameter values were invalid: Cannot update attribute %s. This attribute is part of the key", name)
+		}
+	}
+	return w, nil
+}
+
+type getItemRequest struct {
+	tableRef
+	Key                      item.Item
+	ConsistentRead           bool
+	ReturnConsumedCapacity   string
+	ProjectionExpression     *string
+	ExpressionAttributeNames map[string]string
+}
+
+func (s *Server) getItem(req *getItemRequest) (any, error) {
+	m, err := newMeter(req.ReturnConsumedCapacity, req.name())
+	if err != nil {
+		return nil, err
+	}
+	if req.Key == nil {
+		return nil, missingMember("key")
+	}
+	projection, err := parseProjection(req.ProjectionExpression, req.ExpressionAttributeNames)
+	if err != nil {
+		return nil, err
+	}
+	t, err := s.find(req.tableRef)
+	if err != nil {
+		return nil, err
+	}
+	key, err := t.schema.ofKey(req.Key)
+	if err != nil {
+		return nil, err
+	}
+	it := t.get(key)
+	m.read(sizeOf(it), req.ConsistentRead)
+	r := newResponse()
+	if it != nil {
+		shown, err := project(it.wire, projection)
+		if err != nil {
+			return nil, err
+		}
+		r.raw("Item", shown)
+	}
+	r.capacity(&m)
+	return r.close(), nil
+}
+
+func (t *table) get(key primaryKey) *stored {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.items.get(key.order)
+}
+
+// parseProjection reads the projection of a request that has no other expression; nil
+// if it has none.
+func parseProjection(text *string, names map[string]string) (*expression.Projection, error) {
+	parameters := expressionParameters{ExpressionAttributeNames: names}
+	b, err := parameters.bind(text != nil)
+	if err != nil || text == nil {
+		return nil, err
+	}
+	projection, err := expression.ParseProjection(*text, b)
+	if err != nil {
+		return nil, err
+	}
+	return projection, b.CheckUsed()
+}
+
+// project applies a projection, nil being all, to an item's JSON.
+func project(wire []byte, projection *expression.Projection) ([]byte, error) {
+	if projection == nil {
+		return wire, nil
+	}
+	it, err := item.Parse(wire)
+	if err != nil {
+		return nil, err
+	}
+	return projection.Of(it).AppendJSON(nil), nil
+}

@@ -1,0 +1,36 @@
+package dynamodbtest
+
+import "github.com/dynamodb-bigtable/replicator/dynamodbtest/item"
+
+// response builds the JSON object of an answer member by member. It exists for the
+// operations that carry items, whose JSON is at hand already.
+type response struct {
+	json []byte
+}
+
+func newResponse() *response { return &response{json: []byte{'{'}} }
+
+// member begins a member; its value is appended to json by the caller.
+func (r *response) member(name string) {
+	if len(r.json) > 1 {
+		r.json = append(r.json, ',')
+	}
+	r.json = item.AppendString(r.json, name)
+	r.json = append(r.json, ':')
+}
+
+// raw adds a member whose JSON is given.
+func (r *response) raw(name string, json []byte) {
+	r.member(name)
+	r.json = append(r.json, json...)
+}
+
+// capacity adds ConsumedCapacity if the request wanted it.
+func (r *response) capacity(m *meter) {
+	if m.wanted {
+		r.member("ConsumedCapacity")
+		r.json = m.appendJSON(r.json)
+	}
+}
+
+func (r *response) close() wire { return append(r.json, '}') }

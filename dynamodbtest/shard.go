@@ -1,0 +1,217 @@
+package dynamodbtest
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/dynamodbtest/item"
+)
+
+// retention is how long a stream keeps a record, and a disabled stream its shards
+// ("Change data capture for DynamoDB Streams").
+const retention = 24 * time.Hour
+
+// shard is an append-only run of records for a range of hashes.
+type shard struct {
+	id, parent string
+	low, high  uint64 // the hashes it owns, both ends included
+	created    time.Time
+	closedAt   time.Time // zero while open
+
+	starting string // at or below every record's number
+	last     string // the highest number given out
+	ending   string // once closed: above every record's number
+
+	records     []record
+	trimmed     int64  // records that were removed from the front
+	lastTrimmed string // the number of the last of them
+
+	hiddenUntil    time.Time // not listed before
+	shownOpenUntil time.Time // listed without an ending number before
+	emptyPages     int       // pages to come that are empty
+}
+
+// record is one change in a stream.
+type record struct {
+	sequence string
+	written  time.Time // by the clock, for trimming
+	second   int64     // ApproximateCreationDateTime, Unix seconds
+	keys     []byte    // JSON
+	size     int       // SizeBytes: keys and the images of the view
+	old, new *stored   // nil where the item did not exist
+	expired  bool
+}
+
+func (r *record) event() string {
+	switch {
+	case r.old == nil:
+		return "INSERT"
+	case r.new == nil:
+		return "REMOVE"
+	}
+	return "MODIFY"
+}
+
+func (sh *shard) open() bool { return sh.closedAt.IsZero() }
+
+// end is the position after the last record, counted from the shard's first.
+func (sh *shard) end() int64 { return sh.trimmed + int64(len(sh.records)) }
+
+// seek returns the position of the first record for which at or above tells true; it
+// must rise along the shard.
+func (sh *shard) seek(reached func(*record) bool) int64 {
+	i := sort.Search(len(sh.records), func(i int) bool { return reached(&sh.records[i]) })
+	return sh.trimmed + int64(i)
+}
+
+// trim removes the records written at the horizon or before.
+func (sh *shard) trim(horizon time.Time) {
+	n := 0
+	for n < len(sh.records) && !sh.records[n].written.After(horizon) {
+		n++
+	}
+	if n == 0 {
+		return
+	}
+	sh.lastTrimmed = sh.records[n-1].sequence
+	sh.trimmed += int64(n)
+	clear(sh.records[:n]) // so that the images can be freed
+	sh.records = sh.records[n:]
+}
+
+// vanished tells whether a trimmed shard is gone altogether.
+func (sh *shard) vanished(horizon time.Time) bool {
+	return !sh.open() && len(sh.records) == 0 && !sh.closedAt.After(horizon)
+}
+
+// nextSequence gives out a number above all before it. The gaps vary: nothing promises
+// consecutive numbers.
+func (st *stream) nextSequence(sh *shard) string {
+	sh.last = addSequence(sh.last, fmt.Sprint(1+st.table.random.Uint64N(3)))
+	return sh.last
+}
+
+// append writes the record of a change into the shard that owns its key. The caller
+// holds the table's mu.
+func (st *stream) append(c change, old *stored, now time.Time) {
+	sh := st.owner(c.key.hash)
+	if st.rollDue(sh, now) {
+		st.replace(sh, now, 1)
+		sh = st.owner(c.key.hash)
+	}
+	sh.trim(now.Add(-retention))
+	keys := c.key.item.AppendJSON(nil)
+	size := c.key.item.Size()
+	if c.image != nil && st.showsNew() {
+		size += c.image.size
+	}
+	if old != nil && st.showsOld() {
+		size += old.size
+	}
+	sh.records = append(sh.records, record{
+		sequence: st.nextSequence(sh),
+		written:  now,
+		second:   now.Add(st.table.timeOffset).Unix(),
+		keys:     keys,
+		size:     size,
+		old:      old,
+		new:      c.image,
+		expired:  c.expired,
+	})
+}
+
+// owner is the open shard that owns a hash (S1).
+func (st *stream) owner(hash uint64) *shard {
+	i := sort.Search(len(st.open), func(i int) bool { return st.open[i].high >= hash })
+	return st.open[i]
+}
+
+func (st *stream) rollDue(sh *shard, now time.Time) bool {
+	every := st.table.autoRoll
+	return every > 0 && now.Sub(sh.created) >= every
+}
+
+// newShard makes an open shard and puts it into the listing.
+func (st *stream) newShard(parent *shard, low, high uint64, now time.Time) *shard {
+	sh := &shard{low: low, high: high, created: now}
+	for sh.id == "" || st.shard(sh.id) != nil {
+		sh.id = fmt.Sprintf("shardId-%020d-%08x", max(now.UnixMilli(), 0), st.table.random.Uint32())
+	}
+	sh.starting = st.table.server.opts.FirstSequenceNumber
+	if parent != nil {
+		sh.parent = parent.id
+		sh.hiddenUntil = now.Add(st.table.childrenDelay)
+		if !st.table.restartSequences {
+			// Numbers of later shards are far higher, and in time a digit longer.
+			jump := fmt.Sprint(1+st.table.random.Uint64N(9)) + "00000000000000000000"
+			sh.starting = addSequence(parent.ending, jump)
+		}
+	}
+	sh.last = sh.starting
+	at, _ := slices.BinarySearchFunc(st.shards, sh.id, func(s *shard, id string) int { return strings.Compare(s.id, id) })
+	st.shards = slices.Insert(st.shards, at, sh)
+	return sh
+}
+
+// closeShard ends a shard. Its ending number belongs to no record, so that a client
+// that waits for a record of that number waits for ever.
+func (st *stream) closeShard(sh *shard, now time.Time) {
+	sh.ending = st.nextSequence(sh)
+	sh.closedAt = now
+	sh.shownOpenUntil = now.Add(st.table.closingDelay)
+}
+
+// replace closes an open shard and gives its range to n children, 1 (a roll) or 2 (a
+// split). The caller holds the table's mu.
+func (st *stream) replace(sh *shard, now time.Time, n int) []*shard {
+	st.closeShard(sh, now)
+	var children []*shard
+	if n == 1 {
+		children = []*shard{st.newShard(sh, sh.low, sh.high, now)}
+	} else {
+		middle := sh.low + (sh.high-sh.low)/2
+		children = []*shard{
+			st.newShard(sh, sh.low, middle, now),
+			st.newShard(sh, middle+1, sh.high, now),
+		}
+	}
+	at := slices.Index(st.open, sh)
+	st.open = slices.Replace(st.open, at, at+1, children...)
+	return children
+}
+
+// appendRecord appends a record's JSON as GetRecords gives it.
+func (st *stream) appendRecord(dst []byte, sh *shard, r *record) []byte {
+	dst = append(dst, `{"awsRegion":`...)
+	dst = item.AppendString(dst, st.table.server.opts.Region)
+	dst = append(dst, `,"dynamodb":{"ApproximateCreationDateTime":`...)
+	dst = fmt.Append(dst, r.second)
+	dst = append(dst, `,"Keys":`...)
+	dst = append(dst, r.keys...)
+	if r.new != nil && st.showsNew() {
+		dst = append(dst, `,"NewImage":`...)
+		dst = append(dst, r.new.wire...)
+	}
+	if r.old != nil && st.showsOld() {
+		dst = append(dst, `,"OldImage":`...)
+		dst = append(dst, r.old.wire...)
+	}
+	dst = append(dst, `,"SequenceNumber":"`...)
+	dst = append(dst, r.sequence...)
+	dst = append(dst, `","SizeBytes":`...)
+	dst = fmt.Append(dst, r.size)
+	dst = append(dst, `,"StreamViewType":"`...)
+	dst = append(dst, st.view...)
+	dst = append(dst, `"},"eventID":"`...)
+	dst = st.appendEventID(dst, sh, r)
+	dst = append(dst, `","eventName":"`...)
+	dst = append(dst, r.event()...)
+	dst = append(dst, `","eventSource":"aws:dynamodb","eventVersion":"1.1"`...)
+	if r.expired {
+		dst = append(dst, `,"userIdentity":{"PrincipalId":"dynamodb.amazonaws.com","Type":"Service"}`...)
+	}
+	return append(dst, '}')
+}

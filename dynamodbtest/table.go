@@ -1,0 +1,119 @@
+package dynamodbtest
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/dynamodbtest/item"
+)
+
+// maxItemSize is 400 KB, names and values together ("Item size").
+const maxItemSize = 400 << 10
+
+// table is one table with its items and the stream that takes its changes. Everything
+// below mu is guarded by it, the table's streams and shards included.
+type table struct {
+	server  *Server
+	name    string
+	id      string
+	schema  keySchema
+	created time.Time
+
+	mu                 sync.RWMutex
+	deleted            bool
+	items              index
+	billing            billing
+	deletionProtection bool
+	tableClass         string
+	tags               []tag
+	ttlAttribute       string
+	stream             *stream   // the latest one; nil until one was enabled
+	streams            []*stream // all that may still be read
+	random             *rand.Rand
+
+	// What tests ask of the streams, present and future.
+	timeOffset       time.Duration // added to the times of new records
+	restartSequences bool          // children begin at the first sequence number again
+	autoRoll         time.Duration
+	childrenDelay    time.Duration // new children are listed this much later
+	closingDelay     time.Duration // closed shards are shown open for so long
+	listingPage      int           // most shards in a page of DescribeStream; 0 means 100
+	repeatPages      int           // pages to come that repeat the one before
+}
+
+// billing is what CreateTable and UpdateTable said about capacity.
+type billing struct {
+	onDemand    bool
+	changed     time.Time
+	read, write int64
+}
+
+type tag struct {
+	Key   string `json:"Key"`
+	Value string `json:"Value"`
+}
+
+// arn is the table's Amazon Resource Name.
+func (t *table) arn() string {
+	return "arn:aws:dynamodb:" + t.server.opts.Region + ":" + t.server.opts.AccountID + ":table/" + t.name
+}
+
+// change is one write to one item: the new image, or nil for a removal.
+type change struct {
+	key     primaryKey
+	image   *stored
+	expired bool // made by the expiry of a TTL attribute, not by a user
+}
+
+// newImage validates an item against the schema and the size limit.
+func (t *table) newImage(it item.Item) (change, error) {
+	key, err := t.schema.ofItem(it)
+	if err != nil {
+		return change{}, err
+	}
+	if err := checkNames(it); err != nil {
+		return change{}, err
+	}
+	size := it.Size()
+	if size > maxItemSize {
+		return change{}, validation("Item size has exceeded the maximum allowed size")
+	}
+	return change{key: key, image: &stored{wire: it.AppendJSON(nil), size: size}}, nil
+}
+
+// checkNames refuses empty attribute names and those beyond 64 KB.
+func checkNames(it item.Item) error {
+	for _, a := range it {
+		if a.Name == "" {
+			return validation("One or more parameter values were invalid: Attribute name must not be empty")
+		}
+		if len(a.Name) > 65535 {
+			return validation("One or more parameter values were invalid: Attribute name is too large, must be less than 65536 bytes")
+		}
+	}
+	return nil
+}
+
+// apply makes the write and its stream record, and returns the item's former image or
+// nil. The caller holds mu.
+func (t *table) apply(c change, now time.Time) *stored {
+	var old *stored
+	if c.image == nil {
+		old = t.items.delete(c.key.order)
+	} else {
+		old = t.items.set(c.key.order, c.image)
+	}
+	if t.stream == nil || !t.stream.enabled {
+		return old
+	}
+	switch {
+	case old == nil && c.image == nil:
+	case old != nil && c.image != nil && bytes.Equal(old.wire, c.image.wire):
+		// S4: a write that changes nothing makes no record.
+	default:
+		t.stream.append(c, old, now)
+	}
+	return old
+}

@@ -1,0 +1,468 @@
+package dynamodbtest
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/dynamodbtest/item"
+)
+
+// validName is the rule for names of tables ("Naming rules").
+var validName = regexp.MustCompile(`^[a-zA-Z0-9_.-]{3,255}$`)
+
+// tableRef is a table's name, or its ARN, which the service takes in its place.
+type tableRef struct{ TableName string }
+
+func (r *tableRef) subject() (string, string) { return r.name(), "" }
+
+func (r *tableRef) name() string {
+	if strings.HasPrefix(r.TableName, "arn:") {
+		return tableOfARN(r.TableName)
+	}
+	return r.TableName
+}
+
+// find returns the table or the error for one that does not exist.
+func (s *Server) find(ref tableRef) (*table, error) {
+	name := ref.name()
+	if err := checkTableName(name); err != nil {
+		return nil, err
+	}
+	s.mu.RLock()
+	t := s.tables[name]
+	s.mu.RUnlock()
+	if t == nil {
+		return nil, tableNotFound(name)
+	}
+	return t, nil
+}
+
+func checkTableName(name string) error {
+	if !validName.MatchString(name) {
+		return validation("Invalid table/index name.  Table/index names must be between 3 and 255 characters long, and may contain only the characters a-z, A-Z, 0-9, '_', '-', and '.'")
+	}
+	return nil
+}
+
+func tableNotFound(name string) error {
+	return resourceNotFound("Requested resource not found: Table: %s not found", name)
+}
+
+// lock locks the table for writing, unless it was deleted since it was found.
+func (t *table) lock() error {
+	t.mu.Lock()
+	if t.deleted {
+		t.mu.Unlock()
+		return tableNotFound(t.name)
+	}
+	return nil
+}
+
+type keyElement struct {
+	AttributeName string
+	KeyType       string
+}
+
+type attributeDefinition struct {
+	AttributeName string
+	AttributeType string
+}
+
+type throughput struct {
+	ReadCapacityUnits  int64
+	WriteCapacityUnits int64
+}
+
+type streamSpecification struct {
+	StreamEnabled  bool
+	StreamViewType string `json:",omitempty"`
+}
+
+type createTableRequest struct {
+	tableRef
+	AttributeDefinitions      []attributeDefinition
+	KeySchema                 []keyElement
+	BillingMode               string
+	ProvisionedThroughput     *throughput
+	StreamSpecification       *streamSpecification
+	Tags                      []tag
+	TableClass                string
+	DeletionProtectionEnabled bool
+}
+
+func (ks keySchema) elements() []keyElement {
+	elements := []keyElement{{ks.hash.name, "HASH"}}
+	if ks.hasSort() {
+		elements = append(elements, keyElement{ks.sort.name, "RANGE"})
+	}
+	return elements
+}
+
+func (ks keySchema) definitions() []attributeDefinition {
+	definitions := []attributeDefinition{{ks.hash.name, ks.hash.kind.String()}}
+	if ks.hasSort() {
+		definitions = append(definitions, attributeDefinition{ks.sort.name, ks.sort.kind.String()})
+	}
+	slices.SortFunc(definitions, func(a, b attributeDefinition) int { return strings.Compare(a.AttributeName, b.AttributeName) })
+	return definitions
+}
+
+// readSchema validates the key schema and its definitions.
+func readSchema(elements []keyElement, definitions []attributeDefinition) (keySchema, error) {
+	kinds := map[string]item.Kind{}
+	for _, d := range definitions {
+		kind, ok := map[string]item.Kind{"S": item.S, "N": item.N, "B": item.B}[d.AttributeType]
+		if !ok {
+			return keySchema{}, validation("1 validation error detected: Value at 'attributeDefinitions.attributeType' failed to satisfy constraint: Member must satisfy enum value set: [B, N, S]")
+		}
+		if _, twice := kinds[d.AttributeName]; twice {
+			return keySchema{}, validation("Duplicate AttributeName in AttributeDefinitions: %s", d.AttributeName)
+		}
+		kinds[d.AttributeName] = kind
+	}
+	if len(elements) < 1 || len(elements) > 2 || elements[0].KeyType != "HASH" || len(elements) == 2 && elements[1].KeyType != "RANGE" {
+		return keySchema{}, validation("Invalid KeySchema: it must have one HASH key element, which may be followed by one RANGE key element")
+	}
+	var ks keySchema
+	for i, e := range elements {
+		kind, ok := kinds[e.AttributeName]
+		if !ok || len(e.AttributeName) < 1 || len(e.AttributeName) > 255 {
+			return keySchema{}, validation("One or more parameter values were invalid: Some index key attributes are not defined in AttributeDefinitions. Keys: [%s]", e.AttributeName)
+		}
+		if i == 0 {
+			ks.hash = keyAttribute{e.AttributeName, kind}
+		} else {
+			ks.sort = keyAttribute{e.AttributeName, kind}
+		}
+	}
+	if ks.hash.name == ks.sort.name {
+		return keySchema{}, validation("Both the Hash Key and the Range Key element in the KeySchema have the same name")
+	}
+	if len(definitions) != len(elements) {
+		return keySchema{}, validation("One or more parameter values were invalid: Number of attributes in KeySchema does not exactly match number of attributes defined in AttributeDefinitions")
+	}
+	return ks, nil
+}
+
+// readBilling validates the capacity parameters of CreateTable and UpdateTable.
+func readBilling(mode string, t *throughput, former billing, now time.Time) (billing, error) {
+	b := former
+	switch mode {
+	case "PAY_PER_REQUEST":
+		if t != nil {
+			return b, validation("One or more parameter values were invalid: Neither ReadCapacityUnits nor WriteCapacityUnits can be specified when BillingMode is PAY_PER_REQUEST")
+		}
+		return billing{onDemand: true, changed: now}, nil
+	case "PROVISIONED", "":
+	default:
+		return b, validation("1 validation error detected: Value at 'billingMode' failed to satisfy constraint: Member must satisfy enum value set: [PROVISIONED, PAY_PER_REQUEST]")
+	}
+	if t == nil {
+		return b, validation("One or more parameter values were invalid: ReadCapacityUnits and WriteCapacityUnits must both be specified when BillingMode is PROVISIONED")
+	}
+	if t.ReadCapacityUnits < 1 || t.WriteCapacityUnits < 1 {
+		return b, validation("1 validation error detected: Value at 'provisionedThroughput' failed to satisfy constraint: Member must have value greater than or equal to 1")
+	}
+	return billing{read: t.ReadCapacityUnits, write: t.WriteCapacityUnits}, nil
+}
+
+// checkView validates a stream specification and returns the view type to enable, or
+// nothing.
+func checkView(spec *streamSpecification) (string, error) {
+	if !spec.StreamEnabled {
+		if spec.StreamViewType != "" {
+			return "", validation("One or more parameter values were invalid: StreamViewType must not be specified when StreamEnabled is false")
+		}
+		return "", nil
+	}
+	switch spec.StreamViewType {
+	case viewKeys, viewNew, viewOld, viewBoth:
+		return spec.StreamViewType, nil
+	case "":
+		return "", validation("One or more parameter values were invalid: StreamViewType is required when StreamEnabled is true")
+	}
+	return "", validation("1 validation error detected: Value at 'streamSpecification.streamViewType' failed to satisfy constraint: Member must satisfy enum value set: [NEW_IMAGE, OLD_IMAGE, NEW_AND_OLD_IMAGES, KEYS_ONLY]")
+}
+
+func checkClass(class string) error {
+	switch class {
+	case "", "STANDARD", "STANDARD_INFREQUENT_ACCESS":
+		return nil
+	}
+	return validation("1 validation error detected: Value at 'tableClass' failed to satisfy constraint: Member must satisfy enum value set: [STANDARD, STANDARD_INFREQUENT_ACCESS]")
+}
+
+func (s *Server) createTable(req *createTableRequest) (any, error) {
+	if err := checkTableName(req.name()); err != nil {
+		return nil, err
+	}
+	schema, err := readSchema(req.KeySchema, req.AttributeDefinitions)
+	if err != nil {
+		return nil, err
+	}
+	now := s.Now()
+	capacity, err := readBilling(req.BillingMode, req.ProvisionedThroughput, billing{}, now)
+	if err != nil {
+		return nil, err
+	}
+	view := ""
+	if req.StreamSpecification != nil {
+		if view, err = checkView(req.StreamSpecification); err != nil {
+			return nil, err
+		}
+	}
+	if err := checkClass(req.TableClass); err != nil {
+		return nil, err
+	}
+	t := &table{
+		server: s, name: req.name(), schema: schema, created: now, billing: capacity, tags: req.Tags,
+		tableClass: req.TableClass, deletionProtection: req.DeletionProtectionEnabled, autoRoll: s.opts.AutoRoll,
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.tables[t.name] != nil {
+		return nil, newError("ResourceInUseException", "Table already exists: "+t.name)
+	}
+	s.created++
+	t.random = rand.New(rand.NewPCG(s.opts.Seed, s.created))
+	a, b := t.random.Uint64(), t.random.Uint64()
+	t.id = fmt.Sprintf("%08x-%04x-%04x-%04x-%012x", a>>32, a>>16&0xffff, a&0xffff, b>>48, b&0xffffffffffff)
+	if view != "" {
+		t.enableStream(view, now)
+	}
+	s.tables[t.name] = t
+	return struct{ TableDescription tableDescription }{t.describe("CREATING")}, nil
+}
+
+type provisionedThroughput struct {
+	NumberOfDecreasesToday int64
+	ReadCapacityUnits      int64
+	WriteCapacityUnits     int64
+}
+
+type billingModeSummary struct {
+	BillingMode                       string
+	LastUpdateToPayPerRequestDateTime seconds
+}
+
+type tableClassSummary struct{ TableClass string }
+
+type tableDescription struct {
+	AttributeDefinitions      []attributeDefinition
+	TableName                 string
+	KeySchema                 []keyElement
+	TableStatus               string
+	CreationDateTime          seconds
+	ProvisionedThroughput     provisionedThroughput
+	TableSizeBytes            int
+	ItemCount                 int
+	TableArn                  string
+	TableId                   string
+	BillingModeSummary        *billingModeSummary  `json:",omitempty"`
+	StreamSpecification       *streamSpecification `json:",omitempty"`
+	LatestStreamLabel         string               `json:",omitempty"`
+	LatestStreamArn           string               `json:",omitempty"`
+	TableClassSummary         *tableClassSummary   `json:",omitempty"`
+	DeletionProtectionEnabled bool
+}
+
+// describe is the table as DescribeTable shows it. The caller holds mu, or the table
+// is not yet known to anyone.
+func (t *table) describe(status string) tableDescription {
+	d := tableDescription{
+		AttributeDefinitions: t.schema.definitions(), TableName: t.name, KeySchema: t.schema.elements(),
+		TableStatus: status, CreationDateTime: seconds(t.created),
+		ProvisionedThroughput: provisionedThroughput{0, t.billing.read, t.billing.write},
+		TableSizeBytes:        t.items.bytes, ItemCount: t.items.count, TableArn: t.arn(), TableId: t.id,
+		DeletionProtectionEnabled: t.deletionProtection,
+	}
+	if t.billing.onDemand {
+		d.BillingModeSummary = &billingModeSummary{"PAY_PER_REQUEST", seconds(t.billing.changed)}
+	}
+	if t.tableClass != "" {
+		d.TableClassSummary = &tableClassSummary{t.tableClass}
+	}
+	if t.stream != nil {
+		// The label and ARN of the latest stream stay after it was disabled.
+		d.LatestStreamArn, d.LatestStreamLabel = t.stream.arn, t.stream.label
+		if t.stream.enabled {
+			d.StreamSpecification = &streamSpecification{true, t.stream.view}
+		}
+	}
+	return d
+}
+
+func (s *Server) describeTable(ref *tableRef) (any, error) {
+	t, err := s.find(*ref)
+	if err != nil {
+		return nil, err
+	}
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return struct{ Table tableDescription }{t.describe("ACTIVE")}, nil
+}
+
+func (s *Server) deleteTable(ref *tableRef) (any, error) {
+	t, err := s.find(*ref)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := t.lock(); err != nil {
+		return nil, err
+	}
+	defer t.mu.Unlock()
+	if t.deletionProtection {
+		return nil, validation("Resource cannot be deleted as it is currently protected against deletion. Disable deletion protection first.")
+	}
+	if t.stream != nil && t.stream.enabled {
+		t.stream.disable(s.Now())
+	}
+	t.deleted = true
+	delete(s.tables, t.name)
+	d := t.describe("DELETING")
+	t.items = index{}
+	return struct{ TableDescription tableDescription }{d}, nil
+}
+
+type updateTableRequest struct {
+	tableRef
+	BillingMode               string
+	ProvisionedThroughput     *throughput
+	StreamSpecification       *streamSpecification
+	TableClass                string
+	DeletionProtectionEnabled *bool
+}
+
+func (s *Server) updateTable(req *updateTableRequest) (any, error) {
+	t, err := s.find(req.tableRef)
+	if err != nil {
+		return nil, err
+	}
+	view := ""
+	if req.StreamSpecification != nil {
+		if view, err = checkView(req.StreamSpecification); err != nil {
+			return nil, err
+		}
+	}
+	if err := checkClass(req.TableClass); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := t.lock(); err != nil {
+		return nil, err
+	}
+	defer t.mu.Unlock()
+	now := s.Now()
+	capacity := t.billing
+	if req.BillingMode != "" || req.ProvisionedThroughput != nil {
+		if capacity, err = readBilling(req.BillingMode, req.ProvisionedThroughput, t.billing, now); err != nil {
+			return nil, err
+		}
+	}
+	if req.StreamSpecification != nil {
+		if err := t.switchStream(view, now); err != nil {
+			return nil, err
+		}
+	}
+	t.billing = capacity
+	t.tableClass = cmp.Or(req.TableClass, t.tableClass)
+	if req.DeletionProtectionEnabled != nil {
+		t.deletionProtection = *req.DeletionProtectionEnabled
+	}
+	return struct{ TableDescription tableDescription }{t.describe("UPDATING")}, nil
+}
+
+// switchStream enables a stream of the view type, or disables the one there is.
+func (t *table) switchStream(view string, now time.Time) error {
+	enabled := t.stream != nil && t.stream.enabled
+	switch {
+	case view != "" && enabled:
+		return validation("Table already has an enabled stream: TableName: %s", t.name)
+	case view == "" && !enabled:
+		return validation("Table is already disabled: its stream cannot be disabled again: TableName: %s", t.name)
+	case view != "":
+		t.enableStream(view, now)
+	default:
+		t.stream.disable(now)
+	}
+	return nil
+}
+
+type listTablesRequest struct {
+	Limit                   *int
+	ExclusiveStartTableName string
+}
+
+func (r *listTablesRequest) subject() (string, string) { return "", "" }
+
+func (s *Server) listTables(req *listTablesRequest) (any, error) {
+	limit, err := listLimit(req.Limit)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	response := struct {
+		TableNames             []string
+		LastEvaluatedTableName string `json:",omitempty"`
+	}{TableNames: []string{}}
+	for _, name := range sortedKeys(s.tables) {
+		if name <= req.ExclusiveStartTableName {
+			continue
+		}
+		if len(response.TableNames) == limit {
+			response.LastEvaluatedTableName = response.TableNames[limit-1]
+			break
+		}
+		response.TableNames = append(response.TableNames, name)
+	}
+	return response, nil
+}
+
+type resourceRef struct {
+	ResourceArn string
+	NextToken   string
+}
+
+func (r *resourceRef) subject() (string, string) { return tableOfARN(r.ResourceArn), "" }
+
+func (s *Server) listTags(req *resourceRef) (any, error) {
+	t, err := s.find(tableRef{req.ResourceArn})
+	if err != nil {
+		return nil, err
+	}
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return struct{ Tags []tag }{append([]tag{}, t.tags...)}, nil
+}
+
+// describeBackups says that point-in-time recovery is off: this server keeps no backups.
+func (s *Server) describeBackups(ref *tableRef) (any, error) {
+	if _, err := s.find(*ref); err != nil {
+		return nil, err
+	}
+	return json.RawMessage(`{"ContinuousBackupsDescription":{"ContinuousBackupsStatus":"ENABLED",` +
+		`"PointInTimeRecoveryDescription":{"PointInTimeRecoveryStatus":"DISABLED"}}}`), nil
+}
+
+type noParameters struct{}
+
+func (*noParameters) subject() (string, string) { return "", "" }
+
+// describeLimits gives the initial quotas of an account; nothing enforces them here.
+func (s *Server) describeLimits(*noParameters) (any, error) {
+	return json.RawMessage(`{"AccountMaxReadCapacityUnits":80000,"AccountMaxWriteCapacityUnits":80000,` +
+		`"TableMaxReadCapacityUnits":40000,"TableMaxWriteCapacityUnits":40000}`), nil
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,383 @@
+package dynamodbtest
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/dynamodbtest/item"
+	"github.com/dynamodb-bigtable/replicator/expression"
+)
+
+// Limits of transactions (API reference, TransactWriteItems): actions, bytes of items, and
+// how long a client's token is remembered.
+const (
+	maxTransactItems = 100
+	maxTransactBytes = 4 << 20
+	tokenLife        = 10 * time.Minute
+)
+
+// transactTarget is what all actions of a transaction have in common.
+type transactTarget struct {
+	tableRef
+	conditionParameters
+}
+
+type transactWrite struct {
+	Put *struct {
+		transactTarget
+		Item item.Item
+	}
+	Update *struct {
+		transactTarget
+		Key              item.Item
+		UpdateExpression *string
+	}
+	Delete *struct {
+		transactTarget
+		Key item.Item
+	}
+	ConditionCheck *struct {
+		transactTarget
+		Key item.Item
+	}
+}
+
+type transactWriteRequest struct {
+	TransactItems               []transactWrite
+	ClientRequestToken          string
+	ReturnConsumedCapacity      string
+	ReturnItemCollectionMetrics string
+}
+
+func (r *transactWriteRequest) subject() (string, string) { return "", "" }
+
+// planTransact validates one action.
+func (s *Server) planTransact(action *transactWrite) (write, error) {
+	given := 0
+	var w write
+	var err error
+	if a := action.Put; a != nil {
+		given++
+		w, err = s.planPut(a.tableRef, &a.conditionParameters, a.Item)
+	}
+	if a := action.Update; a != nil {
+		given++
+		if a.UpdateExpression == nil {
+			return w, missingMember("transactItems.member.update.updateExpression")
+		}
+		w, err = s.planUpdate(a.tableRef, &a.conditionParameters, a.Key, a.UpdateExpression)
+	}
+	if a := action.Delete; a != nil {
+		given++
+		w, err = s.planKeyed(a.tableRef, &a.conditionParameters, a.Key, nil)
+		w.delete = true
+	}
+	if a := action.ConditionCheck; a != nil {
+		given++
+		if a.ConditionExpression == nil {
+			return w, missingMember("transactItems.member.conditionCheck.conditionExpression")
+		}
+		w, err = s.planKeyed(a.tableRef, &a.conditionParameters, a.Key, nil)
+	}
+	if given != 1 {
+		return w, validation("TransactItems can only contain one of Check, Put, Update or Delete")
+	}
+	return w, err
+}
+
+func (s *Server) transactWrite(req *transactWriteRequest) (any, error) {
+	if n := len(req.TransactItems); n < 1 || n > maxTransactItems {
+		return nil, validation("1 validation error detected: Value at 'transactItems' failed to satisfy constraint: Member must have length between 1 and %d", maxTransactItems)
+	}
+	writes := make([]write, len(req.TransactItems))
+	seen := map[*table]map[string]bool{}
+	for i := range req.TransactItems {
+		w, err := s.planTransact(&req.TransactItems[i])
+		if err != nil {
+			return nil, err
+		}
+		if seen[w.table] == nil {
+			seen[w.table] = map[string]bool{}
+		}
+		if seen[w.table][w.key.order] {
+			return nil, validation("Transaction request cannot include multiple operations on one item")
+		}
+		seen[w.table][w.key.order] = true
+		writes[i] = w
+	}
+	meters, err := transactMeters(writes, req.ReturnConsumedCapacity)
+	if err != nil {
+		return nil, err
+	}
+	done, err := s.claim(req)
+	if err != nil {
+		return nil, err
+	}
+	if !done {
+		err = commitAll(writes, meters)
+		s.settle(req, err == nil)
+		if err != nil {
+			return nil, err
+		}
+	}
+	return answerTransact(meters), nil
+}
+
+// transactMeters makes one meter for each table.
+func transactMeters(writes []write, returned string) (map[*table]*meter, error) {
+	meters := map[*table]*meter{}
+	for i := range writes {
+		m, err := newMeter(returned, writes[i].table.name)
+		if err != nil {
+			return nil, err
+		}
+		meters[writes[i].table] = &m
+	}
+	return meters, nil
+}
+
+func answerTransact(meters map[*table]*meter) wire {
+	r := newResponse()
+	var list []*meter
+	for _, t := range sortedTables(meters) {
+		list = append(list, meters[t])
+	}
+	r.capacities(list)
+	return r.close()
+}
+
+// sortedTables are the tables of a map by name, which is the order in which they are
+// locked.
+func sortedTables[V any](m map[*table]V) []*table {
+	var tables []*table
+	for t := range m {
+		tables = append(tables, t)
+	}
+	slices.SortFunc(tables, func(a, b *table) int { return strings.Compare(a.name, b.name) })
+	return tables
+}
+
+// commitAll decides all writes, and makes them if every one of them may be made.
+func commitAll(writes []write, meters map[*table]*meter) error {
+	for _, t := range sortedTables(meters) {
+		if err := t.lock(); err != nil {
+			return err
+		}
+		defer t.mu.Unlock()
+	}
+	changes := make([]change, len(writes))
+	reasons := make([]cancellation, len(writes))
+	cancelled := false
+	size := 0
+	for i := range writes {
+		c, err := writes[i].decide()
+		reasons[i] = cancellation{Code: "None"}
+		if err != nil {
+			cancelled = true
+			reasons[i] = reasonFor(err)
+		}
+		changes[i] = c
+		size += sizeOf(c.image)
+	}
+	if cancelled {
+		return cancelledError(reasons)
+	}
+	if size > maxTransactBytes {
+		return validation("Collection size of items in the transaction exceeds the limit of 4 MB")
+	}
+	now := writes[0].table.server.Now()
+	for i := range writes {
+		w := &writes[i]
+		old := w.table.items.get(w.key.order)
+		if w.changes() {
+			w.table.apply(changes[i], now)
+		}
+		// A transaction writes everything twice: it prepares and commits.
+		for range 2 {
+			meters[w.table].write(max(sizeOf(old), sizeOf(changes[i].image)))
+		}
+	}
+	return nil
+}
+
+func reasonFor(err error) cancellation {
+	api := asError(err)
+	reason := cancellation{Code: api.Code, Message: api.Message, Item: api.item}
+	switch api.Code {
+	case "ConditionalCheckFailedException":
+		reason.Code = "ConditionalCheckFailed"
+	case "ValidationException":
+		reason.Code = "ValidationError"
+	}
+	return reason
+}
+
+func cancelledError(reasons []cancellation) error {
+	codes := make([]string, len(reasons))
+	for i, r := range reasons {
+		codes[i] = r.Code
+	}
+	e := newError("TransactionCanceledException", "Transaction cancelled, please refer cancellation reasons for specific reasons ["+strings.Join(codes, ", ")+"]")
+	e.reasons = reasons
+	return e
+}
+
+// transactToken is a request that is under way or was carried out.
+type transactToken struct {
+	sum  [sha256.Size]byte
+	at   time.Time
+	done bool
+}
+
+// claim tells whether the request was carried out before, by its token. If not, it is now
+// under way, until settle.
+func (s *Server) claim(req *transactWriteRequest) (done bool, err error) {
+	if req.ClientRequestToken == "" {
+		return false, nil
+	}
+	sum, err := req.sum()
+	if err != nil {
+		return false, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.Now()
+	for token, former := range s.tokens {
+		if former.done && now.Sub(former.at) >= tokenLife {
+			delete(s.tokens, token)
+		}
+	}
+	former, found := s.tokens[req.ClientRequestToken]
+	switch {
+	case !found:
+		s.tokens[req.ClientRequestToken] = transactToken{sum: sum, at: now}
+		return false, nil
+	case former.sum != sum:
+		return false, newError("IdempotentParameterMismatchException", "The request uses the same client token as a previous, but non-identical request.")
+	case !former.done:
+		return false, newError("TransactionInProgressException", "The transaction with the given request token is already in progress.")
+	}
+	return true, nil
+}
+
+// settle ends what claim began: a request that failed may be sent again.
+func (s *Server) settle(req *transactWriteRequest, done bool) {
+	if req.ClientRequestToken == "" {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !done {
+		delete(s.tokens, req.ClientRequestToken)
+		return
+	}
+	token := s.tokens[req.ClientRequestToken]
+	token.done = true
+	s.tokens[req.ClientRequestToken] = token
+}
+
+// sum identifies what the request asks for, apart from its token.
+func (r *transactWriteRequest) sum() ([sha256.Size]byte, error) {
+	encoded, err := json.Marshal(r.TransactItems)
+	return sha256.Sum256(encoded), err
+}
+
+type transactGet struct {
+	Get *struct {
+		tableRef
+		Key                      item.Item
+		ProjectionExpression     *string
+		ExpressionAttributeNames map[string]string
+	}
+}
+
+type transactGetRequest struct {
+	TransactItems          []transactGet
+	ReturnConsumedCapacity string
+}
+
+func (r *transactGetRequest) subject() (string, string) { return "", "" }
+
+// transactRead is one validated read of a transaction.
+type transactRead struct {
+	table      *table
+	key        primaryKey
+	projection *expression.Projection
+}
+
+func (s *Server) transactGet(req *transactGetRequest) (any, error) {
+	if n := len(req.TransactItems); n < 1 || n > maxTransactItems {
+		return nil, validation("1 validation error detected: Value at 'transactItems' failed to satisfy constraint: Member must have length between 1 and %d", maxTransactItems)
+	}
+	reads := make([]transactRead, len(req.TransactItems))
+	meters := map[*table]*meter{}
+	for i, action := range req.TransactItems {
+		if action.Get == nil || action.Get.Key == nil {
+			return nil, missingMember("transactItems.member.get")
+		}
+		get := action.Get
+		t, err := s.find(get.tableRef)
+		if err != nil {
+			return nil, err
+		}
+		key, err := t.schema.ofKey(get.Key)
+		if err != nil {
+			return nil, err
+		}
+		projection, err := parseProjection(get.ProjectionExpression, get.ExpressionAttributeNames)
+		if err != nil {
+			return nil, err
+		}
+		m, err := newMeter(req.ReturnConsumedCapacity, t.name)
+		if err != nil {
+			return nil, err
+		}
+		meters[t] = &m
+		reads[i] = transactRead{t, key, projection}
+	}
+	found := readAll(reads, meters)
+	r := newResponse()
+	r.member("Responses")
+	r.json = append(r.json, '[')
+	for i, it := range found {
+		if i > 0 {
+			r.json = append(r.json, ',')
+		}
+		r.json = append(r.json, '{')
+		if it != nil {
+			shown, err := project(it.wire, reads[i].projection)
+			if err != nil {
+				return nil, err
+			}
+			r.json = append(r.json, `"Item":`...)
+			r.json = append(r.json, shown...)
+		}
+		r.json = append(r.json, '}')
+	}
+	r.json = append(r.json, ']')
+	var list []*meter
+	for _, t := range sortedTables(meters) {
+		list = append(list, meters[t])
+	}
+	r.capacities(list)
+	return r.close(), nil
+}
+
+// readAll reads all items at one moment.
+func readAll(reads []transactRead, meters map[*table]*meter) []*stored {
+	for _, t := range sortedTables(meters) {
+		t.mu.RLock()
+		defer t.mu.RUnlock()
+	}
+	found := make([]*stored, len(reads))
+	for i, read := range reads {
+		found[i] = read.table.items.get(read.key.order)
+		for range 2 {
+			meters[read.table].read(sizeOf(found[i]), true)
+		}
+	}
+	return found
+}

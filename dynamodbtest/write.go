@@ -1,0 +1,129 @@
+package dynamodbtest
+
+import (
+	"github.com/dynamodb-bigtable/replicator/dynamodbtest/item"
+	"github.com/dynamodb-bigtable/replicator/expression"
+)
+
+// write is one validated write of one item, to be decided when the table is locked: a
+// put if image is set, an update if update is set, a deletion if delete is, else a mere
+// check of the condition.
+type write struct {
+	table     *table
+	key       primaryKey
+	condition *expression.Condition // nil: none
+	image     *stored
+	update    *expression.Update
+	delete    bool
+	// showOld makes a failed condition return the item.
+	showOld bool
+}
+
+// expressionParameters are the members that all requests with expressions share.
+type expressionParameters struct {
+	ExpressionAttributeNames  map[string]string
+	ExpressionAttributeValues map[string]item.Value
+}
+
+// bind prepares the placeholders; given tells whether the request has any expression.
+func (e *expressionParameters) bind(given bool) (*expression.Bindings, error) {
+	b, err := expression.NewBindings(e.ExpressionAttributeNames, e.ExpressionAttributeValues)
+	if err != nil {
+		return nil, err
+	}
+	if !given && !b.Empty() {
+		return nil, validation("ExpressionAttributeNames and ExpressionAttributeValues can only be specified when using expressions")
+	}
+	return b, nil
+}
+
+// conditionParameters are the members of a conditional write.
+type conditionParameters struct {
+	expressionParameters
+	ConditionExpression                 *string
+	ReturnValuesOnConditionCheckFailure string
+}
+
+// parse reads the condition, and the update if the request has one.
+func (c *conditionParameters) parse(update *string) (write, error) {
+	b, err := c.bind(c.ConditionExpression != nil || update != nil)
+	if err != nil {
+		return write{}, err
+	}
+	var w write
+	if update != nil {
+		if w.update, err = expression.ParseUpdate(*update, b); err != nil {
+			return write{}, err
+		}
+	}
+	if c.ConditionExpression != nil {
+		if w.condition, err = expression.ParseCondition("ConditionExpression", *c.ConditionExpression, b); err != nil {
+			return write{}, err
+		}
+	}
+	switch c.ReturnValuesOnConditionCheckFailure {
+	case "", "NONE":
+	case "ALL_OLD":
+		w.showOld = true
+	default:
+		return write{}, validation("1 validation error detected: Value at 'returnValuesOnConditionCheckFailure' failed to satisfy constraint: Member must satisfy enum value set: [ALL_OLD, NONE]")
+	}
+	return w, b.CheckUsed()
+}
+
+// changes tells whether the write is more than a check.
+func (w *write) changes() bool { return w.image != nil || w.update != nil || w.delete }
+
+// decide checks the condition against the item as it is and works out the change. The
+// caller holds the table's mu.
+func (w *write) decide() (change, error) {
+	c := change{key: w.key, image: w.image}
+	if w.condition == nil && w.update == nil {
+		return c, nil
+	}
+	old := w.table.items.get(w.key.order)
+	var current item.Item
+	if old != nil {
+		var err error
+		if current, err = item.Parse(old.wire); err != nil {
+			return change{}, err
+		}
+	}
+	if w.condition != nil && !w.condition.Holds(current) {
+		failed := newError("ConditionalCheckFailedException", "The conditional request failed")
+		if w.showOld && old != nil {
+			failed.item = old.wire
+		}
+		return change{}, failed
+	}
+	if w.update == nil {
+		return c, nil
+	}
+	if current == nil {
+		current = w.key.item
+	}
+	updated, err := w.update.Apply(current)
+	if err != nil {
+		return change{}, err
+	}
+	if err := updated.CheckDepth(); err != nil {
+		return change{}, err
+	}
+	if updated.Size() > maxItemSize {
+		return change{}, validation("Item size to update has exceeded the maximum allowed size")
+	}
+	return w.table.newImage(updated)
+}
+
+// commit decides and makes the write, and returns the images before and after.
+func (w *write) commit() (old, image *stored, err error) {
+	if err := w.table.lock(); err != nil {
+		return nil, nil, err
+	}
+	defer w.table.mu.Unlock()
+	c, err := w.decide()
+	if err != nil {
+		return nil, nil, err
+	}
+	return w.table.apply(c, w.table.server.Now()), c.image, nil
+}
