@@ -182,22 +182,20 @@ func (p *Parking) Resolve(ctx context.Context, m *transform.Mapping, rows Reader
 	return resolved, left, err
 }
 
-// isHealed reads the row of a parked item. An item without a row cannot be healed so: an operator decides.
+// isHealed reads the rows that the images of a parked change map to. A later change of the item has one of them as the row it left
+// or wrote, and so has a repair. An item without any row cannot be healed so: `parked retry` reads the source, or an operator decides.
 func isHealed(ctx context.Context, m *transform.Mapping, rows Reader, record transform.Parked) (bool, error) {
-	image := record.Change.New
-	if m.DependsOnKeyOnly() {
-		image = record.Change.Keys
-	}
-	key, err := m.Row(image)
-	if err != nil {
-		return false, nil
-	}
 	healed := false
-	err = rows.ReadRows(ctx, m.Table, Single(key), func(r Row) error {
-		healed = r.Held() > record.Version
-		return nil
-	})
-	return healed, err
+	for _, at := range Removals(m, record.Change.Keys, []cdc.Item{record.Change.Old, record.Change.New}) {
+		err := rows.ReadRows(ctx, at.Table, Single(at.Row), func(r Row) error {
+			healed = healed || r.Held() > record.Version
+			return nil
+		})
+		if err != nil || healed {
+			return healed, err
+		}
+	}
+	return healed, nil
 }
 
 func parseParked(data []byte) (transform.Parked, error) {

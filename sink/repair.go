@@ -1,0 +1,282 @@
+package sink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// A repair asserts an item's present image in the rows that should hold it, without a record of the stream to rank it by.
+//
+// The row is looked at first and the item is read after that, consistently. So the image is at least as new as every change
+// that the version seen stands for, and every change that the image does not hold yet has a higher version, or will have. The
+// image is written at the version that was seen, its count one higher, if the row still holds exactly that version: nothing
+// lies between the two, and a version never falls (S1), so the guard at the raised count is this compare-and-set. A change
+// of the stream that arrives in between wins, whichever way the two meet.
+//
+// A row without a version gets that of a load at the moment before the item was read, if it has no version still. The
+// generation for it must admit such an image (checkpoint.Admissible).
+
+// ErrOvertaken is returned when changes of the item arrived during every attempt to repair it. A repeat may succeed, and the
+// changes may have mended the row meanwhile.
+var ErrOvertaken = errors.New("the item changes faster than it is repaired")
+
+// ErrRepairs is returned for a row that was repaired so often at one version that no count is left. The item's next change gives
+// the row another version.
+var ErrRepairs = errors.New("no repair is left at the row's version")
+
+// repairTries bounds how often a repair begins anew because the item or the row changed meanwhile.
+const repairTries = 5
+
+// Repairer repairs the rows of items of one mapping. All fields are required.
+type Repairer struct {
+	Mapping *transform.Mapping
+	Rows    Reader
+	Table   Table
+	// Item reads an item by its primary key, strongly consistently; false if there is none.
+	Item func(ctx context.Context, keys cdc.Item) (cdc.Item, bool, error)
+	// Generation is the one for an image that was read at or after the given time, or why there is none for it. It is asked
+	// only for rows without a version.
+	Generation func(ctx context.Context, at time.Time) (uint32, error)
+}
+
+// Repaired is what a repair found and did.
+type Repaired struct {
+	// Present tells that the source holds the item.
+	Present bool
+	// Written is how many rows were put or removed; rows that held what they should are not written.
+	Written int
+}
+
+// Repair makes the rows of one item equal to its image in the source: the rows that the image maps to, and those that the former
+// images map to, which it may have left. The keys are the item's primary key.
+//
+// An image that cannot be mapped, or that the target rejects, is a *BadItem: nothing of it was written. Errors of the
+// target are *Error; after one of reason Unknown the repair may be repeated as a whole.
+func (r *Repairer) Repair(ctx context.Context, keys cdc.Item, former ...cdc.Item) (Repaired, error) {
+	known, written := former, 0
+	for range repairTries {
+		done, image, err := r.attempt(ctx, keys, known)
+		written += done.Written
+		done.Written = written
+		if !errors.Is(err, ErrOvertaken) {
+			return done, err
+		}
+		if image.Exists() {
+			known = append(slices.Clone(former), image)
+		}
+	}
+	return Repaired{Written: written}, fmt.Errorf("%w: %d attempts", ErrOvertaken, repairTries)
+}
+
+// attempt looks at the rows of the known images, reads the item, and mends the rows. It returns ErrOvertaken, with the image, if
+// the image maps to a row that was not looked at before, or if a row had changed when it was to be written.
+func (r *Repairer) attempt(ctx context.Context, keys cdc.Item, known []cdc.Item) (Repaired, cdc.Item, error) {
+	seen := map[address]Row{}
+	var order []address
+	for _, m := range Removals(r.Mapping, keys, known) {
+		at := address{m.Table, m.Row}
+		if _, twice := seen[at]; twice {
+			continue
+		}
+		row, err := r.look(ctx, at)
+		if err != nil {
+			return Repaired{}, cdc.Item{}, err
+		}
+		seen[at] = row
+		order = append(order, at)
+	}
+	readAt := task.Now(ctx)
+	image, present, err := r.Item(ctx, keys)
+	if err != nil {
+		return Repaired{}, cdc.Item{}, err
+	}
+	done := Repaired{Present: present}
+	wanted, err := r.wanted(keys, append(slices.Clone(known), image), image, present, readAt)
+	if err != nil {
+		return done, image, err
+	}
+	for _, m := range wanted {
+		if _, looked := seen[address{m.Table, m.Row}]; !looked {
+			return done, image, ErrOvertaken
+		}
+	}
+	for _, at := range order {
+		for _, m := range wanted {
+			if at != (address{m.Table, m.Row}) {
+				continue
+			}
+			written, err := r.mend(ctx, seen[at], m, readAt)
+			if err != nil {
+				return done, image, err
+			}
+			if written {
+				done.Written++
+			}
+		}
+	}
+	return done, image, nil
+}
+
+type address struct{ table, row string }
+
+func (r *Repairer) look(ctx context.Context, at address) (Row, error) {
+	found := Row{Key: at.row}
+	err := r.Rows.ReadRows(ctx, at.table, Single(at.row), func(row Row) error { found = row; return nil })
+	return found, err
+}
+
+// wanted is what the rows should hold: the image's mutations, and removes of every other address.
+func (r *Repairer) wanted(keys cdc.Item, known []cdc.Item, image cdc.Item, present bool, readAt time.Time) ([]transform.RowMutation, error) {
+	var wanted []transform.RowMutation
+	if present {
+		b := transform.Load(r.Mapping, []cdc.Item{image}, 0, readAt)
+		if len(b.Parked) > 0 {
+			return nil, &BadItem{b.Source, b.Parked[0].Reason}
+		}
+		wanted = b.Rows
+	}
+	for _, m := range Removals(r.Mapping, keys, known) {
+		taken := func(w transform.RowMutation) bool { return w.Table == m.Table && w.Row == m.Row }
+		if !slices.ContainsFunc(wanted, taken) {
+			wanted = append(wanted, m)
+		}
+	}
+	return wanted, nil
+}
+
+// Removals are the removes of every address that any image of an item maps to, or, where its primary key alone tells the address,
+// of that one. Their versions mean nothing.
+func Removals(m *transform.Mapping, keys cdc.Item, images []cdc.Item) []transform.RowMutation {
+	changes := []cdc.Change{{Event: cdc.Remove, Sequence: cdc.SequenceOf(1), Keys: keys}}
+	for _, image := range images {
+		if image.Exists() {
+			changes = append(changes, cdc.Change{Event: cdc.Remove, Sequence: cdc.SequenceOf(1), Keys: keys, Old: image})
+		}
+	}
+	return transform.Fold(m, changes, transform.Stamp{}).Rows
+}
+
+// mend writes one row if need be. ErrOvertaken: the row had changed since the look.
+func (r *Repairer) mend(ctx context.Context, seen Row, want transform.RowMutation, readAt time.Time) (bool, error) {
+	var generation uint32
+	var err error
+	if seen.Held() == "" && !Holds(seen, want) {
+		if generation, err = r.Generation(ctx, readAt); err != nil {
+			return false, err
+		}
+	}
+	request, needed, err := Mend(seen, want, generation, readAt)
+	if err != nil || !needed {
+		return false, err
+	}
+	applied, err := r.Table.Apply(ctx, &request)
+	switch {
+	case Is(err, Rejected) && !want.Remove:
+		return false, &BadItem{r.Mapping.Source, "Bigtable rejects the row: " + err.Error()}
+	case err != nil:
+		return false, err
+	case !applied:
+		return false, ErrOvertaken
+	}
+	return true, nil
+}
+
+// Mend decides what makes a row hold what it should, from what a look at it showed: the request, or false if the row holds it
+// already. The version of want is not used. A row without a version gets that of a load in the given generation at readAt, the
+// moment before the image was read, and only if it has none still; any other keeps its version, the count raised by one. Live or
+// removed makes no difference: a tombstone is raised as a live version is. It is pure.
+func Mend(seen Row, want transform.RowMutation, generation uint32, readAt time.Time) (Request, bool, error) {
+	if Holds(seen, want) {
+		return Request{}, false, nil
+	}
+	held := seen.Held()
+	if held == "" {
+		want.Version = transform.NewVersion(generation, transform.LoadHop, cdc.SequenceOf(uint64(max(0, readAt.Unix()))), transform.CountExact)
+		request := Guard(want)
+		request.Refuse.AtLeast = "" // any version refuses
+		return request, true, nil
+	}
+	count := held.Count()
+	if count == transform.MaxCount {
+		return Request{}, false, ErrRepairs
+	}
+	want.Version = transform.NewVersion(held.Generation(), held.Hop(), held.Sequence(), count+1)
+	return Guard(want), true, nil
+}
+
+// Holds tells whether a row is as the mutation would leave it: alive with exactly these cells in what the item owns, or
+// without any of it and not alive. Versions and cell times do not matter. Of a column the newest cell counts.
+func Holds(seen Row, want transform.RowMutation) bool {
+	if want.Remove {
+		return seen.Version == "" && len(owned(seen, want)) == 0
+	}
+	if seen.Version == "" || seen.Gone > seen.Version {
+		return false
+	}
+	return len(Compare(seen, want)) == 0
+}
+
+// Difference is one column in which a row is not as it should be. Its values are item data.
+type Difference struct {
+	Family, Qualifier string
+	// Want and Have are the values; nil is no such cell.
+	Want, Have []byte
+}
+
+// Compare returns the columns in which a row differs from the cells of a mutation, by family and qualifier; of a remove, what is
+// left of the item.
+func Compare(seen Row, want transform.RowMutation) []Difference {
+	var found []Difference
+	have := owned(seen, want)
+	for _, c := range want.Cells {
+		at := column{c.Family, c.Qualifier}
+		value, ok := have[at]
+		delete(have, at)
+		switch {
+		case !ok:
+			found = append(found, Difference{c.Family, c.Qualifier, present(c.Value), nil})
+		case string(value) != string(c.Value):
+			found = append(found, Difference{c.Family, c.Qualifier, present(c.Value), present(value)})
+		}
+	}
+	for at, value := range have {
+		found = append(found, Difference{at.family, at.qualifier, nil, present(value)})
+	}
+	slices.SortFunc(found, func(a, b Difference) int {
+		if c := strings.Compare(a.Family, b.Family); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Qualifier, b.Qualifier)
+	})
+	return found
+}
+
+// present makes an empty value tell itself from none.
+func present(value []byte) []byte {
+	if value == nil {
+		return []byte{}
+	}
+	return value
+}
+
+type column struct{ family, qualifier string }
+
+// owned are the newest cells of what a mutation owns in a row.
+func owned(seen Row, want transform.RowMutation) map[column][]byte {
+	cells := map[column][]byte{}
+	for _, c := range seen.Cells { // from newest to oldest within a column
+		at := column{c.Family, c.Qualifier}
+		if _, older := cells[at]; !older && slices.Contains(want.Families, c.Family) {
+			cells[at] = c.Value
+		}
+	}
+	return cells
+}

@@ -1,0 +1,388 @@
+package sink_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/internal/virtual"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+const repairGeneration = 7
+
+// repairAt is the second at which repairs of these tests read.
+var repairAt = time.Unix(firstSecond+1000, 0)
+
+func at(count uint16) transform.Version {
+	return transform.NewVersion(1, 500_000, cdc.SequenceOf(10), count)
+}
+
+// seenRow is a row as a look shows it.
+func seenRow(live, gone transform.Version, cells ...string) sink.Row {
+	return sink.Row{Key: "r", Version: live, Gone: gone, Cells: put(1, cells...).Cells}
+}
+
+func TestMend(t *testing.T) {
+	fresh := transform.NewVersion(repairGeneration, 0, cdc.SequenceOf(uint64(repairAt.Unix())), 1)
+	present, absent := put(99, "a=1", "b="), remove(99)
+	for name, c := range map[string]struct {
+		seen sink.Row
+		want transform.RowMutation
+		// set is the version that is written, "" for nothing to do; expected is what must not be in the row, "" for any version.
+		set, expected transform.Version
+	}{
+		"equal":                              {seenRow(at(1), "", "a=1", "b="), present, "", ""},
+		"equal at a high count":              {seenRow(at(9999), "", "a=1", "b="), present, "", ""},
+		"equal, an older cell below":         {seenRow(at(1), "", "a=1", "a=0", "b="), present, "", ""},
+		"other value":                        {seenRow(at(1), "", "a=2", "b="), present, at(2), at(2)},
+		"surplus column":                     {seenRow(at(1), "", "a=1", "b=", "c="), present, at(2), at(2)},
+		"missing column":                     {seenRow(at(3), "", "a=1"), present, at(4), at(4)},
+		"removed, but present":               {seenRow("", at(1)), present, at(2), at(2)},
+		"removed, though cells are there":    {seenRow("", at(1), "a=1", "b="), present, at(2), at(2)},
+		"live and removed":                   {seenRow(at(1), at(2), "a=1", "b="), present, at(3), at(3)},
+		"no row":                             {seenRow("", ""), present, fresh, ""},
+		"no version, but the cells":          {seenRow("", "", "a=1", "b="), present, fresh, ""},
+		"live, but absent":                   {seenRow(at(1), "", "a=1"), absent, at(2), at(2)},
+		"live without cells, but absent":     {seenRow(at(1), ""), absent, at(2), at(2)},
+		"cells without version, but absent":  {seenRow("", "", "a=1"), absent, fresh, ""},
+		"cells with a tombstone, but absent": {seenRow("", at(1), "a=1"), absent, at(2), at(2)},
+		"no row, and absent":                 {seenRow("", ""), absent, "", ""},
+		"removed, and absent":                {seenRow("", at(1)), absent, "", ""},
+	} {
+		r, needed, err := sink.Mend(c.seen, c.want, repairGeneration, repairAt)
+		if err != nil || needed != (c.set != "") {
+			t.Errorf("%s: needed %v, %v", name, needed, err)
+		}
+		if !needed {
+			continue
+		}
+		last := r.Ops[len(r.Ops)-1]
+		if string(last.Value) != string(c.set) || (last.Family == sink.GoneFamily) != c.want.Remove {
+			t.Errorf("%s: sets %s in %s", name, last.Value, last.Family)
+		}
+		if r.Refuse.AtLeast != c.expected {
+			t.Errorf("%s: refuses from %q", name, r.Refuse.AtLeast)
+		}
+	}
+	if _, _, err := sink.Mend(seenRow(at(transform.MaxCount), ""), present, 1, repairAt); !errors.Is(err, sink.ErrRepairs) {
+		t.Error("a count wrapped around: ", err)
+	}
+}
+
+// repairs is a source of one item, "r", and a repairer of its row in table t.
+type repairs struct {
+	sink.Repairer
+	image cdc.Item
+	// between runs after the row was looked at and before the item is read.
+	between func()
+	// after runs when the item has been read.
+	after func()
+}
+
+func newRepairs(table target) *repairs {
+	r := &repairs{between: func() {}, after: func() {}}
+	r.Repairer = sink.Repairer{Mapping: orders, Rows: table, Table: table,
+		Item: func(context.Context, cdc.Item) (cdc.Item, bool, error) {
+			r.between()
+			defer r.after()
+			return r.image, r.image.Exists(), nil
+		},
+		Generation: func(context.Context, time.Time) (uint32, error) { return 1, nil },
+	}
+	return r
+}
+
+// itemR is the image of item r with the given attribute, of which orders makes the columns pk and a.
+func itemR(value string) cdc.Item {
+	return cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: cdc.String("r")}, {Name: "a", Value: cdc.String(value)}})
+}
+
+// cellsR are the cells of itemR.
+func cellsR(value string) []string { return []string{"a=" + value, "pk=r"} }
+
+// content is table t without cell times: state, version's hop, sequence number and count, cells.
+func content(t testing.TB, table sink.Reader) string {
+	t.Helper()
+	var lines []string
+	for _, r := range readAll(t, table, "t") {
+		line := r.Key
+		for _, v := range []struct {
+			state   string
+			version transform.Version
+		}{{"live", r.Version}, {"gone", r.Gone}} {
+			if v.version == "" {
+				continue
+			}
+			sequence := v.version.Sequence().String()
+			if v.version.Hop() == transform.LoadHop {
+				sequence = "load"
+			}
+			line += fmt.Sprintf(" %s@%s.%d", v.state, sequence, v.version.Count())
+		}
+		for _, c := range r.Cells {
+			line += fmt.Sprintf(" %s=%s", c.Qualifier, c.Value)
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, "\n")
+}
+
+func TestRepair(t *testing.T) {
+	onBoth(t, func(t *testing.T, table target) {
+		r := newRepairs(table)
+		steps := []struct {
+			name    string
+			change  func()
+			image   cdc.Item
+			written int
+			want    string
+		}{
+			{"nothing on either side", nil, cdc.Item{}, 0, ""},
+			{"a row that was never written", nil, itemR("1"), 1, "r live@load.1 a=1 pk=r"},
+			{"again", nil, itemR("1"), 0, "r live@load.1 a=1 pk=r"},
+			{"a loaded row differs", nil, itemR("2"), 1, "r live@load.2 a=2 pk=r"},
+			{"a changed row differs", func() { apply(t, table, put(10, "a=old", "x=surplus")) }, itemR("3"), 1, "r live@10.2 a=3 pk=r"},
+			{"and once more", nil, itemR("4"), 1, "r live@10.3 a=4 pk=r"},
+			{"it is gone in the source", nil, cdc.Item{}, 1, "r gone@10.4"},
+			{"and stays", nil, cdc.Item{}, 0, "r gone@10.4"},
+			{"tombstoned but present", nil, itemR("5"), 1, "r live@10.5 a=5 pk=r"},
+			{"the next change wins", func() { apply(t, table, put(11, "a=6", "pk=r")) }, itemR("6"), 0, "r live@11.1 a=6 pk=r"},
+			{"a removed row", func() { apply(t, table, remove(12)) }, itemR("7"), 1, "r live@12.2 a=7 pk=r"},
+		}
+		for _, s := range steps {
+			if s.change != nil {
+				s.change()
+			}
+			r.image = s.image
+			done, err := r.Repair(context.Background(), itemR("any"))
+			if err != nil || done.Written != s.written || done.Present != s.image.Exists() {
+				t.Errorf("%s: %+v, %v", s.name, done, err)
+			}
+			if got := content(t, table); got != s.want {
+				t.Errorf("%s: %s\nwant %s", s.name, got, s.want)
+			}
+		}
+	})
+}
+
+// Whatever is applied to the row between the look and the write wins: changes, removes, loads, and other repairs.
+func TestConcurrentChangesWinOverARepair(t *testing.T) {
+	loaded := func(value string) transform.RowMutation {
+		m := put(0, cellsR(value)...)
+		m.Version = transform.NewVersion(1, transform.LoadHop, cdc.SequenceOf(uint64(firstSecond)), transform.CountExact)
+		return m
+	}
+	repaired := func(sequence uint64, value string) transform.RowMutation {
+		m := put(sequence, cellsR(value)...)
+		m.Version = transform.NewVersion(1, 500_000, cdc.SequenceOf(sequence), 2)
+		return m
+	}
+	for name, c := range map[string]struct {
+		before []transform.RowMutation
+		during transform.RowMutation
+		image  cdc.Item // of the source once during was made
+		want   string
+	}{
+		"change over change":           {[]transform.RowMutation{put(10, "a=0")}, put(11, cellsR("new")...), itemR("new"), "r live@11.1 a=new pk=r"},
+		"change over nothing":          {nil, put(11, cellsR("new")...), itemR("new"), "r live@11.1 a=new pk=r"},
+		"change over tombstone":        {[]transform.RowMutation{remove(10)}, put(11, cellsR("new")...), itemR("new"), "r live@11.1 a=new pk=r"},
+		"remove over change":           {[]transform.RowMutation{put(10, "a=0")}, remove(11), cdc.Item{}, "r gone@11.1"},
+		"remove over nothing":          {nil, remove(11), cdc.Item{}, "r gone@11.1"},
+		"load over nothing":            {nil, loaded("new"), itemR("new"), "r live@load.1 a=new pk=r"},
+		"another repair":               {[]transform.RowMutation{put(10, "a=0")}, repaired(10, "new"), itemR("new"), "r live@10.2 a=new pk=r"},
+		"another repair, of tombstone": {[]transform.RowMutation{remove(10)}, repaired(10, "new"), itemR("new"), "r live@10.2 a=new pk=r"},
+	} {
+		for _, when := range []string{"before the read", "after the read"} {
+			t.Run(name+" "+when, func(t *testing.T) {
+				onBoth(t, func(t *testing.T, table target) {
+					for _, m := range c.before {
+						apply(t, table, m)
+					}
+					r := newRepairs(table)
+					r.image = itemR("stale")
+					once := func() {
+						apply(t, table, c.during)
+						r.image = c.image
+						r.between, r.after = func() {}, func() {}
+					}
+					if when == "before the read" {
+						r.between = once
+					} else {
+						r.after = once
+					}
+					if done, err := r.Repair(context.Background(), itemR("any")); err != nil || done.Written != 0 {
+						t.Errorf("%+v, %v", done, err)
+					}
+					if got := content(t, table); got != c.want {
+						t.Errorf("%s\nwant %s", got, c.want)
+					}
+				})
+			})
+		}
+	}
+}
+
+// An item that changes during every attempt is left to its changes.
+func TestRepairGivesUpOnAnItemThatKeepsChanging(t *testing.T) {
+	table := memory()
+	r := newRepairs(table)
+	r.image = itemR("stale")
+	n := uint64(100)
+	r.after = func() { n++; apply(t, table, put(n, "a=new")) }
+	if done, err := r.Repair(context.Background(), itemR("any")); !errors.Is(err, sink.ErrOvertaken) || done.Written != 0 {
+		t.Errorf("%+v, %v", done, err)
+	}
+	expect(t, table, fmt.Sprintf("r live@%d d:a=new@1000000", n))
+}
+
+func TestRepairTellsWhatItCannotStore(t *testing.T) {
+	onBoth(t, func(t *testing.T, table target) {
+		apply(t, table, remove(10))
+		r := newRepairs(table)
+		r.image = cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: cdc.String("r")}, {Name: strings.Repeat("n", transform.MaxQualifierBytes+1), Value: cdc.Null()}})
+		var bad *sink.BadItem
+		if _, err := r.Repair(context.Background(), itemR("any")); !errors.As(err, &bad) || bad.Source != "Orders" {
+			t.Error(err)
+		}
+		if got := content(t, table); got != "r gone@10.1" {
+			t.Error("the row was touched: ", got)
+		}
+	})
+	table := memory()
+	r := newRepairs(table)
+	r.image = itemR("1")
+	for name, c := range map[string]struct {
+		answer error
+		is     func(error) bool
+	}{
+		"rejected": {&sink.Error{Op: "CheckAndMutateRow", Reason: sink.Rejected, Code: "InvalidArgument"}, func(err error) bool { var bad *sink.BadItem; return errors.As(err, &bad) }},
+		"unknown":  {unknown(), func(err error) bool { return sink.Is(err, sink.Unknown) }},
+	} {
+		r.Table = tableFunc(func(context.Context, *sink.Request) (bool, error) { return false, c.answer })
+		if _, err := r.Repair(context.Background(), itemR("any")); !c.is(err) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	refused := errors.New("not admissible")
+	r.Table = table
+	r.Generation = func(context.Context, time.Time) (uint32, error) { return 0, refused }
+	if _, err := r.Repair(context.Background(), itemR("any")); !errors.Is(err, refused) {
+		t.Error(err)
+	}
+	apply(t, table, remove(10)) // a row with a version needs no generation
+	if done, err := r.Repair(context.Background(), itemR("any")); err != nil || done.Written != 1 {
+		t.Errorf("%+v, %v", done, err)
+	}
+}
+
+// An item whose row follows from other attributes leaves the rows of its former images.
+func TestRepairOfAMovedItem(t *testing.T) {
+	tenantFirst, err := transform.NewMapping("Orders", "t", "d", orders.PrimaryKey, "tenant", "pk")
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := func(tenant string) cdc.Item {
+		return cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: cdc.String("r")}, {Name: "tenant", Value: cdc.String(tenant)}})
+	}
+	onBoth(t, func(t *testing.T, table target) {
+		live := put(10, "pk=r", "tenant=a")
+		live.Row = "a#r"
+		apply(t, table, live)
+		r := newRepairs(table)
+		r.Mapping, r.image = tenantFirst, of("b")
+		if done, err := r.Repair(context.Background(), of("any"), of("a")); err != nil || done.Written != 2 {
+			t.Errorf("%+v, %v", done, err)
+		}
+		if got, want := content(t, table), "a#r gone@10.2\nb#r live@load.1 pk=r tenant=b"; got != want {
+			t.Errorf("%s\nwant %s", got, want)
+		}
+	})
+}
+
+// H04, H26, H72: while an item is written, moved, deleted and re-created, and its changes are applied late, lost, repeated and late
+// again, repairs run beside, whose requests fare no better. When all is quiet the target equals the source, and no row's version
+// ever fell.
+func TestH04_H26_H72_RepairsBesideTheStream(t *testing.T) {
+	tenantFirst, err := transform.NewMapping("Orders", "t", "d", orders.PrimaryKey, "tenant", "pk")
+	if err != nil {
+		t.Fatal(err)
+	}
+	written := 0
+	for seed := range uint64(200) {
+		mapping := []*transform.Mapping{orders, tenantFirst}[seed%2]
+		w := virtual.NewWorld(seed, time.Unix(firstSecond, 0), false)
+		table := memory()
+		changes, want := history(w, mapping, 60)
+		source, committed := map[string]cdc.Item{}, 0
+		through := rising(t, &network{w, table}, table)
+		err := w.Run(time.Hour, func(ctx context.Context) {
+			w.Go("application", func(ctx context.Context) {
+				for i, c := range changes {
+					_ = task.Sleep(ctx, time.Duration(w.Rand().IntN(2000))*time.Millisecond)
+					source[mapping.ItemKey(c.Keys)], committed = c.New, i+1
+				}
+			})
+			w.Go("replicator", func(ctx context.Context) {
+				rows := sink.NewWriter(sink.Options{Table: through, Parking: newLot(), InFlight: 4})
+				for from := 0; from < len(changes); {
+					_ = task.Sleep(ctx, time.Duration(w.Rand().IntN(10_000))*time.Millisecond)
+					to := min(committed, from+w.Rand().IntN(15))
+					b := transform.Fold(mapping, changes[from:to], transform.Stamp{Generation: 1, Hop: 500_000})
+					for rows.Write(ctx, &b) != nil {
+						_ = task.Sleep(ctx, 100*time.Millisecond)
+					}
+					from = to
+				}
+			})
+			for range 2 {
+				w.Go("repairer", func(ctx context.Context) {
+					r := sink.Repairer{Mapping: mapping, Rows: table, Table: through,
+						Generation: func(context.Context, time.Time) (uint32, error) { return 1, nil },
+						Item: func(ctx context.Context, keys cdc.Item) (cdc.Item, bool, error) {
+							_ = task.Sleep(ctx, time.Duration(w.Rand().IntN(1000))*time.Millisecond)
+							image := source[mapping.ItemKey(keys)]
+							_ = task.Sleep(ctx, time.Duration(w.Rand().IntN(3000))*time.Millisecond)
+							return image, image.Exists(), nil
+						}}
+					for range 40 {
+						keys := cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: cdc.String(fmt.Sprint("k", w.Rand().IntN(4)))}})
+						var former []cdc.Item
+						for tenant := range 3 {
+							former = append(former, cdc.NewItem(append([]cdc.Attribute{{Name: "tenant", Value: cdc.String(fmt.Sprint("t", tenant))}}, keys.Attributes()...)))
+						}
+						done, err := r.Repair(ctx, keys, former...)
+						if err != nil && !errors.Is(err, sink.ErrOvertaken) && !sink.Is(err, sink.Unknown) {
+							t.Errorf("seed %d: %v", seed, err)
+						}
+						written += done.Written
+						_ = task.Sleep(ctx, time.Duration(w.Rand().IntN(2000))*time.Millisecond)
+					}
+				})
+			}
+			_ = task.Sleep(ctx, 50*time.Minute) // all have ended, and the last late request was executed
+		})
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		got := map[string]string{}
+		for _, r := range readAll(t, table, "t") {
+			if r.Version != "" {
+				got[r.Key] = cellText(r.Cells)
+			}
+		}
+		if !maps.Equal(got, want) {
+			t.Fatalf("seed %d:\ntarget %v\nsource %v", seed, got, want)
+		}
+	}
+	if written < 1000 {
+		t.Errorf("%d rows were repaired: too few to show anything", written)
+	}
+}
