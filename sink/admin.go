@@ -9,14 +9,13 @@ import (
 	"time"
 
 	"cloud.google.com/go/bigtable"
-	"cloud.google.com/go/bigtable/admin/apiv2/adminpb"
 	"google.golang.org/api/option"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
 
-// Admin looks at tables and app profiles and creates what is missing. It never alters or drops what exists. It is the one user of
-// Bigtable's admin clients.
+// Admin looks at tables, views and app profiles and creates what is missing. It never alters or drops what exists. It is the one
+// user of Bigtable's admin clients.
 type Admin struct {
 	in       Instance
 	tables   *bigtable.AdminClient
@@ -104,6 +103,9 @@ type TableSpec struct {
 	Families []FamilySpec
 	// SplitKeys are where a new table is split from the start, ascending, so that a large load does not begin on one tablet.
 	SplitKeys []string
+	// View names an authorized view over the families that are not ours, so that readers who use it never see the rows of
+	// removed items; empty for none.
+	View string
 }
 
 // TargetSpec is a target table: the data families and our own two.
@@ -134,11 +136,12 @@ type Problem uint8
 const (
 	MissingTable  Problem = iota + 1
 	MissingFamily         // of a table that exists
+	MissingView           // of a table that exists
 	EatsVersions          // an age rule where versions must live as long as their rows
 	WrongAge              // the tombstones' family has another rule than state.tombstone_age
 )
 
-var problemNames = [...]string{"", "table does not exist", "family does not exist", "garbage collection would eat versions", "tombstones are kept for another time than configured"}
+var problemNames = [...]string{"", "table does not exist", "family does not exist", "authorized view does not exist", "garbage collection would eat versions", "tombstones are kept for another time than configured"}
 
 // String describes the problem.
 func (p Problem) String() string { return problemNames[p] }
@@ -147,14 +150,18 @@ func (p Problem) String() string { return problemNames[p] }
 type SchemaError struct {
 	Problem Problem
 	Table   string
-	Family  string // "" for MissingTable
+	Family  string // "" for MissingTable and MissingView
+	View    string // of MissingView
 	Have    string // the family's rule as it is; "" if it is missing
 	Want    string // the rule it should have
 }
 
 func (e *SchemaError) Error() string {
-	if e.Problem == MissingTable {
+	switch e.Problem {
+	case MissingTable:
 		return fmt.Sprintf("table %s: %s", e.Table, e.Problem)
+	case MissingView:
+		return fmt.Sprintf("table %s, view %s: %s", e.Table, e.View, e.Problem)
 	}
 	return fmt.Sprintf("table %s, family %s: %s (has %q, wanted %q)", e.Table, e.Family, e.Problem, e.Have, e.Want)
 }
@@ -163,6 +170,9 @@ func (e *SchemaError) Error() string {
 type Made struct {
 	Tables   []string
 	Families []string // <table>:<family>, of tables that existed
+	Views    []string // <table>:<view>
+	// NoViews are the views that cannot be had because the service does not know authorized views, as emulators do not.
+	NoViews []string // <table>:<view>
 }
 
 // Prepare checks the tables and, if create is set, makes those tables and families that are missing. Other workers may do the same
@@ -215,7 +225,10 @@ func (a *Admin) prepare(ctx context.Context, spec TableSpec, create bool, made *
 			return classify("ModifyColumnFamilies", err)
 		}
 	}
-	return nil
+	if spec.View == "" {
+		return nil
+	}
+	return a.prepareView(ctx, spec, create, made)
 }
 
 func (a *Admin) createTable(ctx context.Context, spec TableSpec) error {
@@ -272,70 +285,5 @@ func ruleText(policy bigtable.GCPolicy) string {
 			return text
 		}
 		return "never"
-	}
-}
-
-// Profile is what is known of an app profile.
-type Profile struct {
-	// Cluster is the one cluster that requests are routed to; empty if it cannot be told.
-	Cluster string
-	// Note says why something cannot be told, for the operator; empty if all is known.
-	Note string
-}
-
-// ProfileProblem is what is wrong with an app profile.
-type ProfileProblem uint8
-
-// The problems.
-const (
-	MissingProfile ProfileProblem = iota + 1
-	MultiCluster                  // requests may go to several clusters, and two of them may both pass the guard
-	NoTransactions                // single-row transactions are off: conditional writes are refused
-)
-
-var profileProblems = [...]string{"does not exist", "routes to more than one cluster", "does not allow single-row transactions"}
-
-// ProfileError is an app profile that cannot be used.
-type ProfileError struct {
-	Problem  ProfileProblem
-	Instance string
-	Profile  string
-}
-
-func (e *ProfileError) Error() string {
-	return fmt.Sprintf("app profile %s of instance %s %s", e.Profile, e.Instance, profileProblems[e.Problem-1])
-}
-
-// Profile looks at the app profile and refuses one that is not safe: *ProfileError. Where it cannot be told, as on emulators or
-// without the permission to look, the answer has a note instead.
-func (a *Admin) Profile(ctx context.Context) (Profile, error) {
-	name := a.in.AppProfile
-	if name == "" {
-		name = "default"
-	}
-	p, err := a.instance.GetAppProfile(ctx, a.in.Instance, name)
-	switch status.Code(err) {
-	case codes.OK:
-		return judgeProfile(p, a.in.Instance, name)
-	case codes.NotFound:
-		return Profile{}, &ProfileError{MissingProfile, a.in.Instance, name}
-	case codes.Unimplemented:
-		return Profile{Note: "cannot tell whether the app profile is single-cluster with single-row transactions: the service does not answer (an emulator?)"}, nil
-	case codes.PermissionDenied:
-		return Profile{Note: "cannot tell whether the app profile is single-cluster with single-row transactions: permission bigtable.appProfiles.get is missing"}, nil
-	default:
-		return Profile{}, classify("GetAppProfile", err)
-	}
-}
-
-func judgeProfile(p *adminpb.AppProfile, instance, name string) (Profile, error) {
-	single := p.GetSingleClusterRouting()
-	switch {
-	case single == nil:
-		return Profile{}, &ProfileError{MultiCluster, instance, name}
-	case !single.GetAllowTransactionalWrites():
-		return Profile{}, &ProfileError{NoTransactions, instance, name}
-	default:
-		return Profile{Cluster: single.GetClusterId()}, nil
 	}
 }

@@ -138,6 +138,7 @@ func explainLedger(what string, err error) error {
 var schemaCodes = map[sink.Problem]string{
 	sink.MissingTable:  diag.TargetTableMissing,
 	sink.MissingFamily: diag.FamilyMissing,
+	sink.MissingView:   diag.ViewMissing,
 	sink.EatsVersions:  diag.FamilyGC,
 	sink.WrongAge:      diag.FamilyGC,
 }
@@ -153,6 +154,8 @@ func schemaFix(e *sink.SchemaError) string {
 	case sink.MissingFamily:
 		return fmt.Sprintf("cbt createfamily %s %s && cbt setgcpolicy %s %s %s, or set target.create_missing: true",
 			e.Table, e.Family, e.Table, e.Family, e.Want)
+	case sink.MissingView:
+		return "create it over the families of the mapping with `gcloud bigtable authorized-views create " + e.View + " --table=" + e.Table + " …`, or set target.create_missing: true"
 	case sink.EatsVersions, sink.WrongAge:
 		return fmt.Sprintf("cbt setgcpolicy %s %s %s", e.Table, e.Family, e.Want)
 	default:

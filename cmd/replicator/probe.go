@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,8 +22,8 @@ const (
 	// probeTime bounds one question to one dependency. Without it an unreachable endpoint holds a first run for minutes, and the
 	// Bigtable client says only "context deadline exceeded" then.
 	probeTime = 5 * time.Second
-	// createTime bounds the check of the target's tables: it may create them, which takes Bigtable seconds each. That the
-	// instance answers is known by then.
+	// createTime bounds the check of each of the target's tables: it may create it, split at keys sampled from the source,
+	// which takes Bigtable seconds. That the instance answers is known by then.
 	createTime = time.Minute
 )
 
@@ -40,6 +41,16 @@ type probedTable struct {
 	config      config.Table
 	description backfill.Description
 	mapping     *transform.Mapping
+}
+
+// byTarget finds the table that goes to a target table.
+func (p *probed) byTarget(name string) (probedTable, bool) {
+	for _, t := range p.tables {
+		if t.config.To == name {
+			return t, true
+		}
+	}
+	return probedTable{}, false
 }
 
 // prober asks every dependency one question and tells the answers, one line each.
@@ -65,7 +76,7 @@ func (p *prober) run(ctx context.Context) (probed, error) {
 	name := targetName(p.cfg)
 	if p.ask(ctx, probeTime, name, p.reach) {
 		profile := p.ask(ctx, probeTime, "app profile "+p.cfg.Target.AppProfile, p.profile)
-		tables := p.ask(ctx, createTime, "target tables", p.prepare)
+		tables := p.ask(ctx, createTime*time.Duration(len(p.cfg.Tables)+1), "target tables", p.prepare)
 		if profile && tables {
 			p.ask(ctx, probeTime, "state table "+p.cfg.State.Table, p.state)
 		}
@@ -177,21 +188,27 @@ func (p *prober) profile(ctx context.Context) (string, error) {
 	return "single cluster " + profile.Cluster + ", single-row transactions", nil
 }
 
-// specs are the tables that must be there.
+// specs are the tables that must be there: the state table first, then those of the configuration in their order.
 func specs(cfg *config.Config) []sink.TableSpec {
 	out := []sink.TableSpec{sink.StateSpec(cfg.State.Table, ledgerFamily)}
 	for _, t := range cfg.Tables {
-		out = append(out, sink.TargetSpec(t.To, cfg.State.TombstoneAge, config.DataFamily))
+		spec := sink.TargetSpec(t.To, cfg.State.TombstoneAge, config.DataFamily)
+		spec.View = cfg.Target.View
+		out = append(out, spec)
 	}
 	return out
 }
 
 func (p *prober) prepare(ctx context.Context) (string, error) {
-	create := p.cfg.Target.CreateMissing && !p.dry
-	var details, missing []string
+	var all sink.Made
+	var missing, notes []string
 	for _, spec := range specs(p.cfg) {
-		made, err := p.target.admin.Prepare(ctx, []sink.TableSpec{spec}, create)
-		details = append(details, append(made.Tables, made.Families...)...)
+		made, note, err := p.prepareTable(ctx, spec)
+		all.Tables, all.Families = append(all.Tables, made.Tables...), append(all.Families, made.Families...)
+		all.Views, all.NoViews = append(all.Views, made.Views...), append(all.NoViews, made.NoViews...)
+		if note != "" {
+			notes = append(notes, note)
+		}
 		var schema *sink.SchemaError
 		if p.dry && p.cfg.Target.CreateMissing && errors.As(err, &schema) {
 			switch schema.Problem {
@@ -201,19 +218,49 @@ func (p *prober) prepare(ctx context.Context) (string, error) {
 			case sink.MissingFamily:
 				missing = append(missing, schema.Table+":"+schema.Family)
 				continue
+			case sink.MissingView:
+				missing = append(missing, schema.Table+":"+schema.View)
+				continue
 			}
 		}
 		if err != nil {
 			return "", explainTarget("the tables of "+targetName(p.cfg)+" are not as they must be", err)
 		}
 	}
-	switch {
-	case len(details) > 0:
-		return "created " + strings.Join(details, ", "), nil
-	case len(missing) > 0:
-		return "would be created: " + strings.Join(missing, ", "), nil
+	if len(all.NoViews) > 0 {
+		notes = append(notes, "no view "+strings.Join(all.NoViews, ", ")+": the service does not know authorized views (an emulator?)")
 	}
-	return "there, as they should be", nil
+	text := "there, as they should be"
+	created := slices.Concat(all.Tables, all.Families, all.Views)
+	switch {
+	case len(created) > 0:
+		text = "created " + strings.Join(created, ", ")
+	case len(missing) > 0:
+		text = "would be created: " + strings.Join(missing, ", ")
+	}
+	return strings.Join(append([]string{text}, notes...), "; "), nil
+}
+
+// prepareTable checks one table of the target and creates what is missing of it, unless it is told not to. A table that is
+// missing as a whole is split from the start where a sample of the source's keys suggests it; without a sample it begins in
+// one piece, which is slower and nothing worse.
+func (p *prober) prepareTable(ctx context.Context, spec sink.TableSpec) (made sink.Made, note string, err error) {
+	made, err = p.target.admin.Prepare(ctx, []sink.TableSpec{spec}, false)
+	var schema *sink.SchemaError
+	if err == nil || !errors.As(err, &schema) || !p.cfg.Target.CreateMissing || p.dry {
+		return made, "", err
+	}
+	if schema.Problem == sink.MissingTable {
+		if t, ok := p.found.byTarget(spec.Name); ok {
+			s, err := sampleTable(ctx, p.source.tables, t, defaultSample)
+			if err != nil {
+				note = fmt.Sprintf("%s is not pre-split: %v", spec.Name, err)
+			}
+			spec.SplitKeys = s.splits
+		}
+	}
+	made, err = p.target.admin.Prepare(ctx, []sink.TableSpec{spec}, true)
+	return made, note, err
 }
 
 // state tries what the ledger lives on: a conditional write, and reading it back. It also shows, where the app profile could

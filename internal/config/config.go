@@ -70,7 +70,8 @@ type Target struct {
 	Project       string `key:"project" required:"my-project" check:"resource"`
 	Instance      string `key:"instance" required:"my-instance" check:"resource"`
 	AppProfile    string `key:"app_profile" default:"default" check:"resource"`
-	CreateMissing bool   `key:"create_missing" default:"true"` // create missing tables and families, our own included; never alter existing ones
+	CreateMissing bool   `key:"create_missing" default:"true"`                           // create missing tables, families and views, our own included; never alter existing ones
+	View          string `key:"view" check:"view" unset:"no authorized view is created"` // of each target table, over the mapped families
 }
 
 // State is what the replicator keeps for itself, in the target instance.
@@ -127,7 +128,6 @@ func (c *Config) Where(path string) diag.Position { return c.where[path] }
 // notAvailable lists the keys that the format defines and this version does not implement, with what the version does
 // instead. They are refused rather than ignored, so that nobody believes an option to be in force.
 var notAvailable = map[string]string{
-	"target.view":                     "authorized views are not created yet; readers need a family filter",
 	"tables[].families":               "every attribute goes to the family d, maxversions=1",
 	"tables[].drop_attributes":        "every attribute is copied",
 	"tables[].rules":                  "every item is mapped in the default way: row key {pk}#{sk}, each attribute to d:<attribute>",

@@ -17,7 +17,7 @@ import (
 var known = map[string][]string{
 	"":         {"version", "name", "source", "target", "state", "tables", "apply", "backfill", "errors", "http", "log"},
 	"source":   {"region", "role_arn", "start"},
-	"target":   {"project", "instance", "app_profile", "create_missing"},
+	"target":   {"project", "instance", "app_profile", "create_missing", "view"},
 	"state":    {"table", "tombstone_age", "lease"},
 	"tables":   {"from", "to", "start"},
 	"backfill": {"from", "max_rows_per_second", "segments"},

@@ -24,6 +24,9 @@ var (
 	// (cloud.google.com/bigtable/docs/reference/admin/rpc/google.bigtable.admin.v2).
 	bigtableTable = regexp.MustCompile(`^[_a-zA-Z0-9][-_.a-zA-Z0-9]{0,49}$`)
 
+	// authorizedView is the form of an authorized view's id: as a table's, says CreateAuthorizedViewRequest of the same page.
+	authorizedView = bigtableTable
+
 	// resourceID admits every project, instance and app profile id, domain-scoped projects (example.com:shop) included.
 	// Google's own rules are narrower; emulators take anything, so the service decides about the rest.
 	resourceID = regexp.MustCompile(`^[a-zA-Z0-9_][a-zA-Z0-9_.:-]{0,99}$`)
@@ -44,6 +47,8 @@ var checks = map[string]func(string) *fault{
 	"region": pattern(awsRegion, "an AWS region has lower-case letters, digits and '-' only", "write it like eu-west-1"),
 	"role":   pattern(roleARN, "not the ARN of an IAM role", "write it like arn:aws:iam::111122223333:role/replicator"),
 	"listen": checkListen,
+	"view": pattern(authorizedView, "the id of an authorized view has 1 to 50 letters, digits, '_', '-' and '.', and begins with a letter, a digit or '_'",
+		"write the id alone, like app"),
 }
 
 func pattern(rule *regexp.Regexp, cause, fix string) func(string) *fault {

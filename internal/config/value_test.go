@@ -168,3 +168,14 @@ func TestH67StrayEmulatorVariable(t *testing.T) {
 	}
 	golden(t, "testdata/environment.txt", text.String())
 }
+
+// With a view for readers there is nothing to warn of.
+func TestLintWithView(t *testing.T) {
+	c := &Config{State: State{TombstoneAge: day}}
+	if len(Lint(c)) != 1 {
+		t.Error("no warning")
+	}
+	if c.Target.View = "app"; len(Lint(c)) != 0 {
+		t.Error(Lint(c))
+	}
+}

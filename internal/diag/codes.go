@@ -41,6 +41,7 @@ const (
 	FamilyMissing      = "R1306"
 	FamilyGC           = "R1307"
 	TargetNotFound     = "R1308"
+	ViewMissing        = "R1309"
 	MappingChanged     = "R1401"
 	LedgerLost         = "R1402"
 	TargetTaken        = "R1403"
@@ -206,6 +207,9 @@ var registry = []Entry{
 	{TargetNotFound, "Bigtable instance or app profile not found",
 		"Bigtable does not know the project, the instance or the app profile.",
 		"check target.project, target.instance and target.app_profile: gcloud bigtable instances list", ExitFailed},
+	{ViewMissing, "authorized view missing",
+		"`target.view` names an authorized view of each target table, over the families of the mapping, so that readers do not meet rows of removed items. It does not exist, and `target.create_missing` is off.",
+		"create it with `gcloud bigtable authorized-views create`, or set target.create_missing: true", ExitFailed},
 
 	{MappingChanged, "the mapping differs from the one the ledger was started with",
 		"Rows written under the old mapping stay as they are unless everything is asserted again, so a changed mapping is never taken up silently. Accepting it begins a new generation and marks the table as needing a load.",

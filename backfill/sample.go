@@ -1,0 +1,66 @@
+package backfill
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+)
+
+// maxSampleSegments bounds the requests of a sample; each costs at least half a read unit and a round trip.
+const maxSampleSegments = 100
+
+// Sample reads up to n items, spread over the table: a few from the beginning of each of up to 100 segments. Segments divide
+// the space of the partition keys' hashes, so the sample is even over partitions rather than over items, and the items of a
+// segment may share a partition. The second result is what the reads consumed, in read units of 4 KB. Errors are those of Scan.
+func (t *Tables) Sample(ctx context.Context, table string, n int) ([]cdc.Item, float64, error) {
+	if n <= 0 {
+		return nil, 0, nil
+	}
+	segments := min(maxSampleSegments, max(1, n/10))
+	var (
+		items    []cdc.Item
+		consumed float64
+	)
+	for segment := range segments {
+		if len(items) >= n {
+			break
+		}
+		// What earlier segments did not have is taken from later ones.
+		limit := (n - len(items) + segments - segment - 1) / (segments - segment)
+		page, err := t.Scan(ctx, table, segment, segments, cdc.Item{}, limit)
+		if err != nil {
+			return nil, consumed, fmt.Errorf("sample table %s: %w", table, err)
+		}
+		items = append(items, page.Items...)
+		consumed += page.Consumed
+	}
+	return items, consumed, nil
+}
+
+const (
+	// tabletBytes is the size of a tablet that a new table is cut into; Bigtable splits and merges tablets by itself later, by
+	// size and load, and only the beginning of a large copy depends on it.
+	tabletBytes = 512 << 20
+	// keysPerTablet is how many sampled keys a tablet needs for its bounds to mean anything.
+	keysPerTablet = 50
+	// maxTablets bounds a new table's tablets. A copy is spread over the nodes well enough long before that.
+	maxTablets = 100
+)
+
+// SplitKeys chooses the row keys at which a new target table is split, so that its copy does not begin on one tablet: the
+// quantiles of a sample of row keys. Bytes is what the source says to hold; it is up to six hours old and may be zero, so a
+// large sample alone is reason enough to split. The result is ascending without repetitions, and empty for a small table.
+func SplitKeys(sample []string, bytes int64) []string {
+	keys := slices.Clone(sample)
+	slices.Sort(keys)
+	keys = slices.Compact(keys)
+	tablets := max(int(min(bytes/tabletBytes, maxTablets)), len(keys)/keysPerTablet)
+	tablets = min(tablets, maxTablets, len(keys))
+	var splits []string
+	for i := 1; i < tablets; i++ {
+		splits = append(splits, keys[i*len(keys)/tablets])
+	}
+	return splits
+}

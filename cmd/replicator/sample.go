@@ -1,0 +1,42 @@
+package main
+
+import (
+	"context"
+
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/cdc"
+)
+
+// defaultSample is how many items are read to choose where a new table is split.
+const defaultSample = 1000
+
+// sampled is what a sample of a table's items shows.
+type sampled struct {
+	items      []cdc.Item
+	consumed   float64        // read units of 4 KB
+	rows       []string       // row keys, in the order of the sample
+	splits     []string       // where a new target table is split
+	unmappable map[string]int // items that would be parked, by reason
+}
+
+// sampleTable reads up to n items of a table and maps them.
+func sampleTable(ctx context.Context, tables *backfill.Tables, t probedTable, n int) (sampled, error) {
+	var s sampled
+	var err error
+	if s.items, s.consumed, err = tables.Sample(ctx, t.config.From, n); err != nil {
+		return s, err
+	}
+	s.unmappable = map[string]int{}
+	for _, item := range s.items {
+		row, err := t.mapping.Row(item)
+		if err == nil {
+			s.rows = append(s.rows, row)
+			_, err = t.mapping.Cells(item, 0)
+		}
+		if err != nil {
+			s.unmappable[err.Error()]++
+		}
+	}
+	s.splits = backfill.SplitKeys(s.rows, t.description.Bytes)
+	return s, nil
+}
