@@ -52,6 +52,9 @@ type Ledger struct {
 	writes  uint64
 	hashes  map[string]string // mapping hash by source table, once checked
 	claimed map[string]bool   // witnesses this process has written
+
+	shards memory[Shard]
+	tables memory[TableState]
 }
 
 // pipeline is the record of the whole pipeline.

@@ -117,14 +117,11 @@ func (l *Ledger) Shards(ctx context.Context, source string) ([]Shard, error) {
 	if err != nil {
 		return nil, err
 	}
-	shards := make([]Shard, len(rows))
-	for i, row := range rows {
-		if err := decode(row, &shards[i]); err != nil {
-			return nil, err
-		}
-		shards[i].Counter = row.Counter
+	shards, err := l.shards.decode(source, rows)
+	for i := range shards {
+		shards[i].Counter = rows[i].Counter
 	}
-	return shards, nil
+	return shards, err
 }
 
 // CreateShard adds the row of a shard that was discovered, waiting or, if it is not to be read, lost; if the row exists already,

@@ -38,19 +38,28 @@ type header struct {
 // ErrFormat is returned for a record written by a newer version.
 var ErrFormat = errors.New("the ledger was written by a newer version of replicator")
 
-func decode(row Row, record any) error {
-	var h header
-	if err := json.Unmarshal(row.Data, &h); err != nil {
-		return fmt.Errorf("ledger row %q: %w", row.Key, err)
+// headed is a record: it embeds a header.
+type headed interface{ format() int }
+
+func (h header) format() int { return h.Format }
+
+// decode reads the record of a row.
+func decode[T headed](row Row, record *T) error {
+	err := json.Unmarshal(row.Data, record)
+	format := (*record).format()
+	if err != nil { // perhaps because it is of a format that is not known
+		var h header
+		if json.Unmarshal(row.Data, &h) == nil {
+			format = h.Format
+		}
 	}
-	if h.Format < 1 {
+	switch {
+	case format > Format:
+		return fmt.Errorf("ledger row %q: format %d, known is %d: %w", row.Key, format, Format, ErrFormat)
+	case err != nil:
+		return fmt.Errorf("ledger row %q: %w", row.Key, err)
+	case format < 1:
 		return fmt.Errorf("ledger row %q holds no record of a ledger", row.Key)
-	}
-	if h.Format > Format {
-		return fmt.Errorf("ledger row %q: format %d, known is %d: %w", row.Key, h.Format, Format, ErrFormat)
-	}
-	if err := json.Unmarshal(row.Data, record); err != nil {
-		return fmt.Errorf("ledger row %q: %w", row.Key, err)
 	}
 	return nil
 }

@@ -104,10 +104,12 @@ func (l *Ledger) table(ctx context.Context, source string) (TableState, uint64, 
 	if err != nil || !found {
 		return TableState{Source: source}, 0, false, err
 	}
-	var state TableState
-	if err := decode(row, &state); err != nil {
+	states, err := l.tables.decode(source, []Row{row})
+	if err != nil {
 		return TableState{}, 0, false, err
 	}
+	state := states[0]
+	state.Gaps = slices.Clone(state.Gaps) // the caller may change them
 	return state, row.Counter, true, nil
 }
 

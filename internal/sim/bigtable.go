@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -52,10 +53,27 @@ type Fate struct {
 type btTable struct {
 	families []string
 	rows     map[string]*Row
+	keys     []string // of rows, in order; nil if they are to be listed anew
 }
 
-// Row is the content of one row: the newest value of each column first.
-type Row struct{ columns []column }
+func (t *btTable) put(key string, row *Row) {
+	before := len(t.rows)
+	if len(row.columns) == 0 {
+		delete(t.rows, key)
+	} else {
+		t.rows[key] = row
+	}
+	if len(t.rows) != before {
+		t.keys = nil // not changed in place: somebody may be going through them
+	}
+}
+
+// Row is the content of one row: the newest value of each column first. Rows that are in a table never change: every write makes
+// another one. That is why nobody has to copy them.
+type Row struct {
+	columns []column
+	record  any // what the row was decoded to, if it was
+}
 
 type column struct {
 	family, qualifier string
@@ -89,33 +107,24 @@ func (b *Bigtable) Remove(name string) (restore func()) {
 
 // Snapshot copies the rows of a table; Restore puts them back: a restore from a backup.
 func (b *Bigtable) Snapshot(table string) map[string]*Row {
-	rows := map[string]*Row{}
-	for key, row := range b.tables[table].rows {
-		rows[key] = row.clone()
-	}
-	return rows
+	return maps.Clone(b.tables[table].rows)
 }
 
 // Restore replaces the rows of a table by a snapshot.
 func (b *Bigtable) Restore(table string, snapshot map[string]*Row) {
-	rows := map[string]*Row{}
-	for key, row := range snapshot {
-		rows[key] = row.clone()
-	}
-	b.tables[table].rows = rows
+	b.tables[table].rows, b.tables[table].keys = maps.Clone(snapshot), nil
 }
 
-// Rows lists the keys of a table in order.
+// Rows lists the keys of a table in order. The list is the table's own.
 func (b *Bigtable) Rows(table string) []string {
-	if b.tables[table] == nil {
+	t := b.tables[table]
+	if t == nil {
 		return nil
 	}
-	var keys []string
-	for key := range b.tables[table].rows {
-		keys = append(keys, key)
+	if t.keys == nil {
+		t.keys = slices.Sorted(maps.Keys(t.rows))
 	}
-	slices.Sort(keys)
-	return keys
+	return t.keys
 }
 
 // Row is a row as it is now; nil if there is none.
@@ -328,11 +337,7 @@ func (b *Bigtable) execute(op, table, key string, refuse func(*Row) bool, writes
 		b.world.Inject("server clock wrong")
 	}
 	after.apply(writes, b.world.Now().Add(b.ServerSkew).UnixMicro())
-	if len(after.columns) == 0 {
-		delete(t.rows, key)
-	} else {
-		t.rows[key] = after
-	}
+	t.put(key, after)
 	b.world.Tracef("%s %s %q takes place", op, table, key)
 	if b.Executed != nil {
 		b.Executed(table, key, before, after)
@@ -360,7 +365,7 @@ func (b *Bigtable) read(ctx context.Context, op, table string, in func(key strin
 	var rows []found
 	for _, key := range b.Rows(table) {
 		if in(key) {
-			rows = append(rows, found{key, b.tables[table].rows[key].clone()})
+			rows = append(rows, found{key, b.tables[table].rows[key]})
 		}
 	}
 	if err := task.Sleep(ctx, b.oneWay()); err != nil {

@@ -28,10 +28,6 @@ func (b *Bigtable) Collect(table, family string, age time.Duration) {
 			}
 		}
 		row.columns = slices.DeleteFunc(row.columns, func(c column) bool { return len(c.cells) == 0 })
-		if len(row.columns) == 0 {
-			delete(t.rows, key)
-		} else {
-			t.rows[key] = row
-		}
+		t.put(key, row)
 	}
 }

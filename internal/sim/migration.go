@@ -190,9 +190,10 @@ func (m *Migration) Store() Store { return Store{m.Target, stateTable, ledgerFam
 
 // State is the ledger's record of the table, read at once.
 func (m *Migration) State() checkpoint.TableState {
-	var s checkpoint.TableState
-	m.record("default/table/Orders", &s)
-	return s
+	if s, ok := decoded[checkpoint.TableState](m.Target.Row(stateTable, "default/table/Orders")); ok {
+		return *s
+	}
+	return checkpoint.TableState{}
 }
 
 // Shards are the ledger's rows of the table's shards, read at once.
@@ -200,9 +201,9 @@ func (m *Migration) Shards() []checkpoint.Shard {
 	var shards []checkpoint.Shard
 	for _, key := range m.Target.Rows(stateTable) {
 		if strings.HasPrefix(key, "default/shard/") {
-			var s checkpoint.Shard
-			m.record(key, &s)
-			shards = append(shards, s)
+			if s, ok := decoded[shardRecord](m.Target.Row(stateTable, key)); ok {
+				shards = append(shards, s.Shard)
+			}
 		}
 	}
 	return shards
@@ -219,12 +220,26 @@ func (m *Migration) Parked() int {
 	return n
 }
 
-func (m *Migration) record(key string, into any) {
-	if text, ok := m.Target.Row(stateTable, key).Value(ledgerFamily, recordColumn); ok {
-		if err := json.Unmarshal([]byte(text), into); err != nil {
+// shardRecord is a shard's row as the ledger stores it.
+type shardRecord struct {
+	checkpoint.Shard
+	By string `json:"by"` // who wrote it
+}
+
+// decoded is the record of a row of the ledger, decoded once; false if there is none. It is always asked for as the same type.
+func decoded[T any](r *Row) (*T, bool) {
+	text, ok := r.Value(ledgerFamily, recordColumn)
+	if !ok {
+		return nil, false
+	}
+	if r.record == nil {
+		record := new(T)
+		if err := json.Unmarshal([]byte(text), record); err != nil {
 			panic(err)
 		}
+		r.record = record
 	}
+	return r.record.(*T), true
 }
 
 // Unequal is what differs between source and target now.
@@ -294,20 +309,17 @@ func held(r *Row) string {
 
 // checkShard: I3, I4 and I6, for the row of a shard.
 func (m *Migration) checkShard(key string, before, after *Row) {
-	var was, is checkpoint.Shard
-	oldText, existed := before.Value(ledgerFamily, recordColumn)
-	newText, exists := after.Value(ledgerFamily, recordColumn)
+	was, existed := decoded[shardRecord](before)
 	if !existed {
 		return
 	}
-	_ = json.Unmarshal([]byte(oldText), &was)
+	is, exists := decoded[shardRecord](after)
 	if !exists {
 		if !was.Finished() {
 			m.violate("I4: the row of shard %s vanished in state %s", was.ID, was.State)
 		}
 		return
 	}
-	_ = json.Unmarshal([]byte(newText), &is)
 	reopened := was.State == checkpoint.Lost && is.State == checkpoint.Waiting
 	if !reopened && is.Position.Compare(was.Position) < 0 {
 		m.violate("I6: the checkpoint of %s moved back from %s to %s", was.ID, was.Position, is.Position)
@@ -319,10 +331,10 @@ func (m *Migration) checkShard(key string, before, after *Row) {
 		m.violate("I6: epoch or generation of %s fell", was.ID)
 	}
 	if was.State == checkpoint.Waiting && is.State == checkpoint.Reading {
-		m.checkParent(is)
+		m.checkParent(is.Shard)
 	}
 	if is.Position.Compare(was.Position) > 0 {
-		m.checkApplied(is, was.Position)
+		m.checkApplied(is.Shard, was.Position)
 		if adopted := m.State().Adopted; is.Generation < adopted {
 			m.violate("I1: shard %s was committed in generation %d after %d had been adopted", is.ID, is.Generation, adopted)
 		}

@@ -264,25 +264,14 @@ func equalCells(a, b map[string]string) bool {
 	return true
 }
 
-// written by whom, and under which lease.
-type stamped struct {
-	By string `json:"by"`
-}
-
 // watchShard: only the owner writes under an epoch (I6), and what is committed is adopted.
 func (t *truth) watchShard(key string, before, after *Row) {
 	m := t.m
-	text, exists := after.Value(ledgerFamily, recordColumn)
+	is, exists := decoded[shardRecord](after)
 	name := strings.TrimPrefix(key, "default/shard/Orders/")
 	if !exists {
 		delete(t.ledger, name)
 		t.checkRemoved(before)
-		return
-	}
-	var is checkpoint.Shard
-	var by stamped
-	if json.Unmarshal([]byte(text), &is) != nil || json.Unmarshal([]byte(text), &by) != nil {
-		m.violate("I6: the row of shard %s is unreadable", name)
 		return
 	}
 	seen := t.ledger[name]
@@ -290,8 +279,8 @@ func (t *truth) watchShard(key string, before, after *Row) {
 		t.known[name] = true
 		seen = &seenShard{hops: map[uint32]bool{}}
 		t.ledger[name] = seen
-	} else if is.Epoch == seen.Epoch && by.By != seen.Owner {
-		m.violate("I6: %s wrote the row of shard %s under epoch %d of %q", by.By, is.ID, is.Epoch, seen.Owner)
+	} else if is.Epoch == seen.Epoch && is.By != seen.Owner {
+		m.violate("I6: %s wrote the row of shard %s under epoch %d of %q", is.By, is.ID, is.Epoch, seen.Owner)
 	}
 	if is.Position.Compare(seen.Position) > 0 {
 		if is.Generation < m.State().Adopted {
@@ -316,8 +305,8 @@ func (t *truth) watchShard(key string, before, after *Row) {
 	}
 	hops := seen.hops
 	hops[is.Hop] = true
-	*seen = seenShard{Shard: is, hops: hops, wrote: m.World.Elapsed(), trims: trims}
-	t.checkRank(is)
+	*seen = seenShard{Shard: is.Shard, hops: hops, wrote: m.World.Elapsed(), trims: trims}
+	t.checkRank(is.Shard)
 }
 
 // checkRank: a shard that is being read outranks its ancestors (H66).
@@ -336,9 +325,10 @@ func (t *truth) checkRank(is checkpoint.Shard) {
 
 // checkRemoved: a shard's row stays while the stream may still show it, or a child that is not known (H16, H76).
 func (t *truth) checkRemoved(before *Row) {
-	var was checkpoint.Shard
-	text, _ := before.Value(ledgerFamily, recordColumn)
-	_ = json.Unmarshal([]byte(text), &was)
+	was, ok := decoded[shardRecord](before)
+	if !ok {
+		return
+	}
 	sh := t.m.Source.shard(was.Label, was.ID)
 	if sh == nil || was.Label != t.m.State().Label {
 		return
@@ -355,15 +345,14 @@ func (t *truth) checkRemoved(before *Row) {
 
 // watchTable: a generation never falls, a promise that was suspended stays so (no load follows a gap yet), and an adoption is one.
 func (t *truth) watchTable(before, after *Row) {
-	var was, is checkpoint.TableState
-	oldText, existed := before.Value(ledgerFamily, recordColumn)
-	newText, exists := after.Value(ledgerFamily, recordColumn)
-	if existed {
-		_ = json.Unmarshal([]byte(oldText), &was)
-	}
-	if !exists || json.Unmarshal([]byte(newText), &is) != nil {
+	is, exists := decoded[checkpoint.TableState](after)
+	if !exists {
 		t.m.violate("I5: the table's record is gone")
 		return
+	}
+	was, existed := decoded[checkpoint.TableState](before)
+	if !existed {
+		was = &checkpoint.TableState{}
 	}
 	if is.Generation < was.Generation || is.GapCount < was.GapCount || is.WitnessBeat < was.WitnessBeat || is.Adopted < was.Adopted {
 		t.m.violate("I6: the table's record goes back, from generation %d to %d", was.Generation, is.Generation)
@@ -387,7 +376,7 @@ func (t *truth) watchTable(before, after *Row) {
 		}
 	}
 	if !was.Loaded() && is.Loaded() {
-		t.checkCopied(is)
+		t.checkCopied(*is)
 	}
 }
 
@@ -432,7 +421,7 @@ func (t *truth) isParked(item cdc.Item, w Write) bool {
 // unequal is how the target differs from the source as they are now, as far as the last change of a row was made after since.
 func (t *truth) unequal(since time.Time) []string {
 	var diff []string
-	keys := t.m.Target.Rows(t.m.Mapping.Table)
+	keys := slices.Clone(t.m.Target.Rows(t.m.Mapping.Table))
 	for key := range t.rows {
 		keys = append(keys, key)
 	}

@@ -1,0 +1,51 @@
+package checkpoint
+
+import (
+	"bytes"
+	"sync"
+)
+
+// memory keeps the records of rows as they were last decoded. Every worker looks at all rows of a table every second or two, and most of
+// them have not changed since: comparing their text is many times cheaper than decoding it. A row is known by its whole text, not by
+// its counter, which says nothing once a ledger was restored.
+type memory[T headed] struct {
+	mu   sync.Mutex
+	sets map[string][]remembered[T] // by what is read together; in the order of keys, and never changed in place
+}
+
+type remembered[T headed] struct {
+	key    string
+	text   []byte
+	record *T
+}
+
+// decode gives the records of rows that were read together, in order of their keys, and forgets what is not among them. The records are
+// shallow copies: what they point to belongs to the memory. The rows' text must not change afterwards.
+func (m *memory[T]) decode(set string, rows []Row) ([]T, error) {
+	m.mu.Lock()
+	before := m.sets[set]
+	m.mu.Unlock()
+	now := make([]remembered[T], len(rows))
+	records := make([]T, len(rows))
+	for i, row := range rows {
+		for len(before) > 0 && before[0].key < row.Key {
+			before = before[1:]
+		}
+		if len(before) > 0 && before[0].key == row.Key && bytes.Equal(before[0].text, row.Data) {
+			now[i] = before[0]
+		} else {
+			now[i] = remembered[T]{row.Key, row.Data, new(T)}
+			if err := decode(row, now[i].record); err != nil {
+				return nil, err
+			}
+		}
+		records[i] = *now[i].record
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.sets == nil {
+		m.sets = map[string][]remembered[T]{}
+	}
+	m.sets[set] = now
+	return records, nil
+}
