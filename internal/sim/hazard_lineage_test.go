@@ -202,20 +202,21 @@ func TestH18_TenThousandEmptyPages(t *testing.T) {
 	})
 }
 
-// lateAncestors is a lineage of three of which the first complete listing shows only the youngest shard. The others are listed, and
+// lateAncestors is a lineage of so many shards of which the first complete listing shows only the youngest one. The others are listed, and
 // read, when the youngest is applied already, and must rank below it and in their own order.
-func lateAncestors(s *scene) {
+func lateAncestors(s *scene, length int) {
 	s.Source.RestartSequence = true
-	for age, until := range []time.Duration{150 * time.Second, 90 * time.Second, 0} {
-		for i := age; i < 6; i++ { // keys 0 and 1 are written by older shards alone
+	for age := range length {
+		for i := age; i < 6; i++ { // the first keys are written by older shards alone
 			s.put(fmt.Sprint(5-i), fmt.Sprint("in shard ", age))
 		}
-		s.only().ListedFrom = s.World.Now().Add(until)
-		if age < 2 {
+		s.only().ListedFrom = time.Time{}
+		if younger := length - 1 - age; younger > 0 {
+			s.only().ListedFrom = s.World.Now().Add(time.Duration(younger)*time.Minute + 30*time.Second)
 			s.Source.Stream().Roll(s.only())
 		}
 	}
-	for _, shard := range s.Source.Stream().Shards[:2] {
+	for _, shard := range s.Source.Stream().Shards[:length-1] {
 		shard.ShownOpenUntil = s.World.Now().Add(s.upTo(5 * time.Minute))
 	}
 }
@@ -223,7 +224,7 @@ func lateAncestors(s *scene) {
 // TestH66_LateParentAndGrandparent: both get ranks below their descendants', so that what they bring is older (I1, I2).
 func TestH66_LateParentAndGrandparent(t *testing.T) {
 	play(t, 20, 1, func(s *scene) {
-		lateAncestors(s)
+		lateAncestors(s, 3)
 		s.Start("a")
 		s.Start("b")
 		s.until(6*time.Minute, "all three shards known", func() bool { return len(s.Shards()) == 3 })
@@ -232,14 +233,26 @@ func TestH66_LateParentAndGrandparent(t *testing.T) {
 	})
 }
 
-// TestH66_LateParentBetweenRankedShards: the first listing leaves out the middle of a lineage, and there is no rank between its parent
-// and its child: a gap, never a shard that outranks newer ones (I5).
+// TestH66_LateParentBetweenRankedShards: the first listing leaves out one shard in the middle of a lineage. A rank was left free for it.
 func TestH66_LateParentBetweenRankedShards(t *testing.T) {
 	play(t, 20, 1, func(s *scene) {
-		lateAncestors(s)
+		lateAncestors(s, 3)
 		s.Source.Stream().Shards[0].ListedFrom = time.Time{}
 		s.Start("a")
-		s.gap(5*time.Minute, cdc.NoRoom.String())
+		s.until(6*time.Minute, "all three shards known", func() bool { return len(s.Shards()) == 3 })
+		s.sleep(time.Minute)
+		s.inSync(3 * time.Minute)
+	})
+}
+
+// TestH66_TwoLateShardsBetweenRankedOnes: the first listing leaves out two, and there is no rank for the second: a gap, never a shard that
+// outranks newer ones (I5).
+func TestH66_TwoLateShardsBetweenRankedOnes(t *testing.T) {
+	play(t, 20, 1, func(s *scene) {
+		lateAncestors(s, 4)
+		s.Source.Stream().Shards[0].ListedFrom = time.Time{}
+		s.Start("a")
+		s.gap(6*time.Minute, cdc.NoRoom.String())
 		middle := s.Source.Stream().Shards[1]
 		if state := s.state(middle); state != string(checkpoint.Lost) {
 			s.failf("the shard without a rank is %s", state)
