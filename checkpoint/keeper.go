@@ -19,6 +19,8 @@ type keeperRecord struct {
 	Epoch uint64 `json:"epoch"`
 	// Scan is how far a load has come, in the load's own form.
 	Scan json.RawMessage `json:"scan,omitempty"`
+	Pace Pace            `json:"pace,omitzero"`
+	Sign
 }
 
 // Seat is a table's keeper row as it was read.
@@ -29,6 +31,15 @@ type Seat struct {
 
 // Owner is the worker that holds the seat; "" if nobody does.
 func (s Seat) Owner() string { return s.record.Owner }
+
+// Sign is what the last writer of the seat told of itself.
+func (s Seat) Sign() Sign { return s.record.Sign }
+
+// Pace is how a load gets on, as it was last saved.
+func (s Seat) Pace() Pace { return s.record.Pace }
+
+// Scan is how far a load has come, in the load's own form; nil if none was begun. It holds keys of items.
+func (s Seat) Scan() []byte { return s.record.Scan }
 
 // Seat reads the keeper's row of a table.
 func (l *Ledger) Seat(ctx context.Context, source string) (Seat, error) {
@@ -51,7 +62,7 @@ func (l *Ledger) TakeSeat(ctx context.Context, s Seat) (*Keeper, error) {
 	k := &Keeper{}
 	record := s.record
 	encode := func() ([]byte, error) {
-		record.Owner = l.worker
+		record.Owner, record.Sign = l.worker, l.sign(ctx, Trouble{})
 		record.Epoch++
 		return l.stamp(&record.header, &record), nil
 	}
@@ -83,14 +94,14 @@ func (k *Keeper) current() keeperRecord {
 	return k.record
 }
 
-// SaveScan stores how far a load has come, fenced by the seat.
-func (k *Keeper) SaveScan(ctx context.Context, progress []byte) error {
-	return k.change(ctx, func(r *keeperRecord) { r.Scan = progress })
+// SaveScan stores how far a load has come, and how it gets on, fenced by the seat.
+func (k *Keeper) SaveScan(ctx context.Context, progress []byte, pace Pace) error {
+	return k.change(ctx, func(r *keeperRecord) { r.Scan, r.Pace = progress, pace })
 }
 
 // Release gives the seat up after a clean stop. It may be repeated after an unknown outcome.
 func (k *Keeper) Release(ctx context.Context) error {
-	err := k.change(ctx, func(r *keeperRecord) { r.Owner = "" })
+	err := k.change(ctx, func(r *keeperRecord) { r.Owner, r.Sign = "", k.ledger.unowned(ctx) })
 	if errors.Is(err, ErrLeaseLost) && k.current().Owner == "" {
 		return nil
 	}
@@ -101,6 +112,7 @@ func (k *Keeper) change(ctx context.Context, change func(*keeperRecord)) error {
 	var next keeperRecord
 	return k.write(ctx, func() ([]byte, error) {
 		next = k.current()
+		next.Sign = k.ledger.sign(ctx, Trouble{})
 		change(&next)
 		return k.ledger.stamp(&next.header, &next), nil
 	}, func() bool { k.record = next; return next.Owner == "" })

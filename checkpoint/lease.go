@@ -18,6 +18,7 @@ type Lease struct {
 	*tenure
 	ctx   context.Context
 	shard Shard
+	note  Trouble // guarded by mu
 }
 
 // Progress is how far a shard is applied. The zero value of a time says nothing new.
@@ -30,12 +31,14 @@ type Progress struct {
 	ReadAt    time.Time // when the last read was sent
 	CaughtUp  bool      // and it gave an empty page
 	Dropping  bool
+	Applied   uint64  // changes at or before the position
+	Rate      float64 // changes a second of late
 }
 
 // Progress is where the shard stands according to its record.
 func (s *Shard) Progress() Progress {
 	return Progress{Position: cdc.Position{After: s.Position}, EventTime: s.EventTime, CellTime: s.CellTime, FirstRead: s.FirstRead,
-		ReadAt: s.ReadAt, CaughtUp: s.CaughtUp, Dropping: s.Dropping}
+		ReadAt: s.ReadAt, CaughtUp: s.CaughtUp, Dropping: s.Dropping, Applied: s.Applied, Rate: s.Rate}
 }
 
 // Take leases a shard that Free gave. Parent is its parent's row, nil if there is none: what the parent covers is inherited now,
@@ -57,6 +60,7 @@ func (l *Ledger) Take(ctx context.Context, s Shard, parent *Shard) (*Lease, erro
 		}
 		s.Generation = max(s.Generation, table.Generation)
 		s.State, s.Owner = Reading, l.worker
+		s.Sign, s.Rate = l.sign(ctx, Trouble{}), 0
 		s.Epoch++
 		if parent != nil {
 			if s.FirstRead.IsZero() && s.Position.IsZero() {
@@ -109,6 +113,14 @@ func (l *Lease) Commit(ctx context.Context, p Progress) error {
 	return l.change(ctx, func(s *Shard) error { return s.advance(p) })
 }
 
+// Note says what keeps the shard from getting on, or with the zero value that nothing does. It is written with the next renewal or
+// commit, and changes nothing else.
+func (l *Lease) Note(t Trouble) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.note = t
+}
+
 // Finish commits the last page of the shard: it is done.
 func (l *Lease) Finish(ctx context.Context, p Progress) error {
 	return l.conclude(ctx, Done, func(s *Shard) error {
@@ -135,6 +147,7 @@ func (l *Lease) Release(ctx context.Context) error {
 func (l *Lease) conclude(ctx context.Context, state State, change func(*Shard) error) error {
 	err := l.change(ctx, func(s *Shard) error {
 		s.State, s.Owner = state, ""
+		s.Sign, s.Rate = l.ledger.unowned(ctx), 0
 		return change(s)
 	})
 	if s := l.Shard(); errors.Is(err, ErrLeaseLost) && s.Owner == "" && s.State == state {
@@ -147,11 +160,18 @@ func (l *Lease) change(ctx context.Context, change func(*Shard) error) error {
 	var next Shard
 	return l.write(ctx, func() ([]byte, error) {
 		next = l.Shard()
+		next.Sign = l.ledger.sign(ctx, l.noted())
 		if err := change(&next); err != nil {
 			return nil, err
 		}
 		return l.ledger.stamp(&next.header, &next), nil
 	}, func() bool { l.shard = next; return next.Owner == "" })
+}
+
+func (l *Lease) noted() Trouble {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.note
 }
 
 func (s *Shard) advance(p Progress) error {
@@ -161,6 +181,10 @@ func (s *Shard) advance(p Progress) error {
 	s.Position = p.Position.After
 	s.EventTime, s.CellTime = later(s.EventTime, p.EventTime), later(s.CellTime, p.CellTime)
 	s.ReadAt, s.CaughtUp, s.Dropping = later(s.ReadAt, p.ReadAt), p.CaughtUp, p.Dropping
+	s.Applied = max(s.Applied, p.Applied)
+	if s.Owner != "" { // of a shard that nobody reads there is no rate
+		s.Rate = p.Rate
+	}
 	if s.FirstRead.IsZero() {
 		s.FirstRead = p.FirstRead
 	}

@@ -34,6 +34,8 @@ type Options struct {
 	Worker string
 	// ID names the ledger if it is created now; any unique text.
 	ID string
+	// About is what leases tell of this process, for people.
+	About About
 	// Lease is how long a lease lasts without renewal; the default is 15 s.
 	Lease time.Duration
 	// ReadOnly fails with ErrNoLedger instead of creating the ledger.
@@ -45,6 +47,7 @@ type Ledger struct {
 	store  Store
 	name   string
 	worker string
+	about  About
 	id     string
 	lease  time.Duration
 
@@ -76,7 +79,7 @@ func Open(ctx context.Context, store Store, name string, o Options) (*Ledger, er
 	if o.Lease == 0 {
 		o.Lease = 15 * time.Second
 	}
-	l := &Ledger{store: store, name: name, worker: o.Worker, lease: o.Lease, hashes: map[string]string{}, claimed: map[string]bool{}}
+	l := &Ledger{store: store, name: name, worker: o.Worker, about: o.About, lease: o.Lease, hashes: map[string]string{}, claimed: map[string]bool{}}
 	for range tries {
 		row, found, err := readRow(ctx, store, l.pipelineKey())
 		if err != nil {

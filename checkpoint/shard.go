@@ -64,9 +64,14 @@ type Shard struct {
 	CaughtUp bool      `json:"caught_up,omitempty"`
 	DoneAt   time.Time `json:"done_at,omitzero"`
 	// Dropping tells that the shard's lineage has had nothing but changes from before the table's cut (start: now).
-	Dropping bool   `json:"dropping,omitempty"`
-	Loss     Loss   `json:"loss,omitempty"`
-	Reason   string `json:"reason,omitempty"`
+	Dropping bool `json:"dropping,omitempty"`
+	// Applied is how many changes lie at or before the position since the shard's row began, Rate how many a second were applied of
+	// late. Both are for people.
+	Applied uint64  `json:"applied,omitempty"`
+	Rate    float64 `json:"rate,omitempty"`
+	Sign
+	Loss   Loss   `json:"loss,omitempty"`
+	Reason string `json:"reason,omitempty"`
 
 	// Counter is the row's counter when it was read.
 	Counter uint64 `json:"-"`
@@ -129,6 +134,7 @@ func (l *Ledger) Shards(ctx context.Context, source string) ([]Shard, error) {
 // shard before Take, which stamps the row with the table's generation as read just before, and refuses the row of a stream
 // that was replaced; such a row is found by the next Adopt.
 func (l *Ledger) CreateShard(ctx context.Context, s Shard) error {
+	s.Sign = l.unowned(ctx)
 	_, err := l.swap(ctx, l.store, s.key(l), 0, l.stamp(&s.header, &s))
 	return err
 }
@@ -140,6 +146,7 @@ func (l *Ledger) Reopen(ctx context.Context, s Shard, table TableState) error {
 		return nil
 	}
 	s.State, s.Loss, s.Reason, s.Owner = Waiting, "", "", ""
+	s.Sign = l.unowned(ctx)
 	s.Epoch++
 	s.Generation = table.Generation
 	// The load that the gap asks for covers everything up to the gap.

@@ -141,7 +141,7 @@ func TestSeat(t *testing.T) {
 		if _, err := b.TakeSeat(ctx, empty); !errors.Is(err, checkpoint.ErrTaken) {
 			t.Fatalf("two took the seat: %v", err)
 		}
-		check(t, first.SaveScan(ctx, []byte(`{"items":7}`)))
+		check(t, first.SaveScan(ctx, []byte(`{"items":7}`), checkpoint.Pace{}))
 		for range 60 {
 			if s := seat(); watch.SeatFree(s, p.since()) || s.Owner() != "a" {
 				t.Fatalf("free while %q keeps it", s.Owner())
@@ -158,7 +158,7 @@ func TestSeat(t *testing.T) {
 			t.Errorf("epoch %d after %d, scan %s", second.Epoch(), first.Epoch(), second.Scan())
 		}
 		p.sleep(ctx, time.Minute)
-		if err := first.SaveScan(ctx, nil); !errors.Is(err, checkpoint.ErrLeaseLost) || first.Context().Err() == nil {
+		if err := first.SaveScan(ctx, nil, checkpoint.Pace{}); !errors.Is(err, checkpoint.ErrLeaseLost) || first.Context().Err() == nil {
 			t.Errorf("the keeper that stood still goes on: %v", err)
 		}
 		if second.Context().Err() != nil {

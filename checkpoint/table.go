@@ -217,6 +217,7 @@ func (l *Ledger) Adopt(ctx context.Context, source string) (TableState, error) {
 			settled = false // look again afterwards: a row may have been created or taken meanwhile
 			s.Epoch++
 			s.Owner = ""
+			s.Sign, s.Rate = l.unowned(ctx), 0
 			if s.Label == state.Label {
 				s.Generation = state.Generation
 			} else {

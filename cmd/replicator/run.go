@@ -147,6 +147,12 @@ func workerID() string {
 	return fmt.Sprintf("%s-%d-%s", host, os.Getpid(), random(3))
 }
 
+// about is what leases tell of this process.
+func about() checkpoint.About {
+	host, _ := os.Hostname() // "" says that it is not known
+	return checkpoint.About{Host: host, Version: thisBuild().Version}
+}
+
 // random is so many random bytes in hex.
 func random(bytes int) string {
 	b := make([]byte, bytes)
@@ -185,7 +191,7 @@ func (w *worker) connect(ctx context.Context) error {
 // run replicates until ctx ends or, with --once, until everything is drained.
 func (w *worker) run(ctx context.Context, listener net.Listener) error {
 	opened, cancel := context.WithTimeout(ctx, probeTime)
-	ledger, err := checkpoint.Open(opened, ledgerStore(w.target, w.cfg), w.cfg.Name, checkpoint.Options{Worker: w.id, ID: random(16), Lease: w.cfg.State.Lease})
+	ledger, err := checkpoint.Open(opened, ledgerStore(w.target, w.cfg), w.cfg.Name, checkpoint.Options{Worker: w.id, ID: random(16), Lease: w.cfg.State.Lease, About: about()})
 	cancel()
 	if err != nil {
 		return explainLedger("cannot open the ledger in table "+w.cfg.State.Table, err)

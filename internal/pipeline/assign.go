@@ -103,6 +103,8 @@ func (t *table) report(ctx context.Context, v view) {
 	t.events.Ledger(v.state, states)
 	if lag, known := t.board.lag(task.Now(ctx), task.Mono(ctx)); known {
 		t.events.Lag(t.source, lag, cdc.Retention-lag)
+	} else {
+		t.events.NotReading(t.source)
 	}
 	t.events.Tick()
 }

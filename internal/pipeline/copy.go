@@ -35,6 +35,8 @@ func (t *table) copy(stop, ctx context.Context, keeper *checkpoint.Keeper) error
 			return err
 		}
 	}
+	t.meter = backfill.Meter{}
+	t.meter.Add(task.Mono(ctx), progress.Items)
 	t.events.CopyStarted(t.source, state.Load.Estimate, progress.Items)
 	scan := t.scan(ctx, state.Generation, keeper)
 	scan.Source = stoppable{t.Database, stop}
@@ -126,7 +128,7 @@ func (t *table) scan(ctx context.Context, generation uint32, keeper *checkpoint.
 		},
 		Events: backfill.Events{
 			Copied:    func(items int) { t.events.Copied(t.source, int64(items)) },
-			Throttled: func(waited time.Duration) { t.events.Throttled(t.source, "rows per second", waited) },
+			Throttled: func(waited time.Duration) { t.throttled(ctx, limitRows, waited) },
 		},
 	}
 }
@@ -136,7 +138,7 @@ func (t *table) save(ctx context.Context, keeper *checkpoint.Keeper, p backfill.
 	if err != nil {
 		return err
 	}
-	return keeper.SaveScan(ctx, text)
+	return keeper.SaveScan(ctx, text, t.pace(ctx, p.Items))
 }
 
 // errRaised is why a load that has read everything is not complete after all.

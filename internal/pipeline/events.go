@@ -27,6 +27,8 @@ type Events struct {
 	// Lag is the table's worst shard here: the age of the last applied change while there are more, otherwise the time since
 	// the last empty page. Headroom is what is left of the stream's 24 hours.
 	Lag func(table string, lag, headroom time.Duration)
+	// NotReading: this worker reads no shard of the table, so that it knows no lag; told at every look.
+	NotReading func(table string)
 	// Gap: changes are lost; the table needs a load.
 	Gap func(table, shard, reason string)
 	// Raised: the table's generation rose.
@@ -37,7 +39,7 @@ type Events struct {
 	CopyStarted func(table string, estimate, done int64)
 	Copied      func(table string, items int64)
 	CopyDone    func(table string, items int64)
-	// Throttled: the table's copy waited for a limit.
+	// Throttled: the table's work waited for a limit: one of the program's, or one that a service set.
 	Throttled func(table, reason string, waited time.Duration)
 	// Tick: the loops of this process turn.
 	Tick func()
@@ -71,6 +73,9 @@ func (e Events) orSilent() Events {
 	}
 	if e.Lag == nil {
 		e.Lag = func(table string, lag, headroom time.Duration) {}
+	}
+	if e.NotReading == nil {
+		e.NotReading = func(table string) {}
 	}
 	if e.Gap == nil {
 		e.Gap = func(table, shard, reason string) {}

@@ -16,6 +16,7 @@ import (
 func (t *table) follow(stop, ctx context.Context, lease *checkpoint.Lease, reader *cdc.Reader, cut time.Time) error {
 	shard := lease.Shard()
 	at, committed := shard.Progress(), task.Mono(ctx)
+	rate := tempo{at: committed}
 	for stop.Err() == nil {
 		page, sent, err := t.read(stop, ctx, reader, at.Position)
 		if stop.Err() != nil && err != nil {
@@ -31,6 +32,7 @@ func (t *table) follow(stop, ctx context.Context, lease *checkpoint.Lease, reade
 		}
 		before := at
 		at = advance(at, page, batch.Latest, sent)
+		at.Rate = rate.add(len(changes), task.Mono(ctx))
 		t.board.read(shard.ID, at, task.Mono(ctx))
 		if page.End {
 			return t.finish(ctx, lease, at)
@@ -83,6 +85,7 @@ func (t *table) write(ctx context.Context, batch *transform.Batch, changes []cdc
 // advance moves the progress over a page that is durable as a whole.
 func advance(at checkpoint.Progress, page cdc.Page, cellTime, sent time.Time) checkpoint.Progress {
 	at.ReadAt, at.CaughtUp = sent, len(page.Changes) == 0
+	at.Applied += uint64(len(page.Changes))
 	if at.FirstRead.IsZero() {
 		// On the service's clock, as every time that coverage is judged by (H64).
 		if at.FirstRead = page.At; at.FirstRead.IsZero() {
@@ -136,6 +139,7 @@ func (t *table) hold(stop, work context.Context, lease *checkpoint.Lease, state 
 	g.Go("renew "+shard.ID, func(context.Context) error { return lease.Keep() })
 	g.Go("follow "+shard.ID, func(ctx context.Context) error {
 		defer lease.Abandon()
+		ctx = noting(ctx, lease.Note)
 		reader := &cdc.Reader{Source: t.Open(shard.StreamARN), Shard: shard.ID, Covered: covered(shard, state)}
 		err := t.follow(stop, ctx, lease, reader, state.Cut)
 		switch {

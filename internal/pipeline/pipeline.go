@@ -172,6 +172,8 @@ type table struct {
 	halt   context.CancelCauseFunc
 
 	board board
+	waits waits
+	meter backfill.Meter // of the load that runs here; Save, which is never called twice at once, adds to it
 }
 
 func newTable(o *Options, spec Table, halt context.CancelCauseFunc) *table {

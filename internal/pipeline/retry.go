@@ -30,6 +30,8 @@ func (t *table) retry(ctx context.Context, step string, f func(ctx context.Conte
 // retryUntil is retry for steps that a clean stop may leave undone: once stop has ended a failure is final.
 func (t *table) retryUntil(stop, ctx context.Context, step string, f func(ctx context.Context) error) error {
 	var policy *backoff.ExponentialBackOff
+	note := &diary{tell: teller(ctx), step: step}
+	defer note.close()
 	for {
 		err := f(ctx)
 		if err == nil || ctx.Err() != nil || stop.Err() != nil || !repeatable(err) {
@@ -41,6 +43,10 @@ func (t *table) retryUntil(stop, ctx context.Context, step string, f func(ctx co
 		// Half to one and a half times the policy's wait: workers that failed together do not come back together.
 		wait := time.Duration(float64(policy.NextBackOff()) * (0.5 + task.Rand(ctx)))
 		t.events.Retry(t.source, step, wait, err)
+		note.write(ctx, err)
+		if limit, yes := limitOf(err); yes {
+			t.throttled(ctx, limit, wait)
+		}
 		if task.Sleep(stop, wait) != nil {
 			return err
 		}

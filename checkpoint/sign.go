@@ -1,0 +1,58 @@
+package checkpoint
+
+import (
+	"context"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+)
+
+// About is what a process tells of itself in its leases.
+type About struct {
+	Host    string `json:"host,omitempty"`
+	Version string `json:"version,omitempty"` // of the program
+}
+
+// Sign is what the last writer of a row leaves for people, and nothing is decided by it: whether a lease is over is told by the
+// row's counter (Watch), because no two clocks need agree.
+type Sign struct {
+	// WrittenAt is when the row was last written, renewals included, on the writer's clock.
+	WrittenAt time.Time `json:"written_at,omitzero"`
+	// Holder is who holds the lease; zero if nobody does.
+	Holder About `json:"holder,omitzero"`
+	// Trouble is what keeps the holder from getting on; zero if nothing does.
+	Trouble Trouble `json:"trouble,omitzero"`
+}
+
+// Trouble is a step that fails and is repeated.
+type Trouble struct {
+	Step  string    `json:"step"`  // what is tried, in fixed words
+	Cause string    `json:"cause"` // why it fails, in fixed words: no item data
+	Since time.Time `json:"since"` // of the first failure in a row, on the holder's clock
+	// Throttled tells that a service asks for fewer requests.
+	Throttled bool `json:"throttled,omitempty"`
+}
+
+// Pace is how a load gets on.
+type Pace struct {
+	At   time.Time `json:"at"`             // when it was taken
+	Rate float64   `json:"rate,omitempty"` // items a second over the last minutes; 0 if it cannot be told yet
+	// Throttled is the time that the keeper's process waited for limits, by reason.
+	Throttled []Throttled `json:"throttled,omitempty"`
+}
+
+// Throttled is time waited for one limit within a stretch of at most an hour.
+type Throttled struct {
+	Reason  string    `json:"reason"` // in fixed words
+	Seconds float64   `json:"seconds"`
+	Since   time.Time `json:"since"` // where the stretch begins
+	Last    time.Time `json:"last"`  // when it last waited
+}
+
+// sign is what this process writes into a row that it holds.
+func (l *Ledger) sign(ctx context.Context, trouble Trouble) Sign {
+	return Sign{WrittenAt: task.Now(ctx).UTC(), Holder: l.about, Trouble: trouble}
+}
+
+// unowned is what it writes into a row that nobody holds afterwards.
+func (l *Ledger) unowned(ctx context.Context) Sign { return Sign{WrittenAt: task.Now(ctx).UTC()} }

@@ -1,0 +1,65 @@
+package checkpoint_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+)
+
+// TestSign: a lease tells who holds it, when it was last written, and what keeps its holder from getting on; a row that nobody
+// holds tells none of that.
+func TestSign(t *testing.T) {
+	virtually(t, func(ctx context.Context, p *place) {
+		machine := p.world.NewProcess("a")
+		about := checkpoint.About{Host: "node-7", Version: "1.2.3"}
+		l, err := checkpoint.Open(machine.Context(), p.store, "p", checkpoint.Options{Worker: "a", ID: "l", Lease: lease, About: about})
+		check(t, err)
+		create(t, ctx, l, shard("s", ""))
+		if got := row(t, ctx, l, "s").Sign; got.Holder != (checkpoint.About{}) || !got.WrittenAt.Equal(begin) {
+			t.Errorf("created: %+v", got)
+		}
+		p.sleep(ctx, time.Second)
+		held := take(t, ctx, l, "s")
+		if got := row(t, ctx, l, "s").Sign; got.Holder != about || !got.WrittenAt.Equal(begin.Add(time.Second)) {
+			t.Errorf("taken: %+v", got)
+		}
+		trouble := checkpoint.Trouble{Step: "read a shard", Cause: "DynamoDB: throttled", Since: begin, Throttled: true}
+		held.Note(trouble)
+		progress := at(5)
+		progress.Applied, progress.Rate = 5, 2.5
+		check(t, held.Commit(ctx, progress))
+		if got := row(t, ctx, l, "s"); got.Trouble != trouble || got.Applied != 5 || got.Rate != 2.5 {
+			t.Errorf("in trouble: %+v", got)
+		}
+		held.Note(checkpoint.Trouble{})
+		check(t, held.Commit(ctx, progress))
+		if got := row(t, ctx, l, "s").Trouble; got != (checkpoint.Trouble{}) {
+			t.Errorf("out of trouble: %+v", got)
+		}
+		held.Note(trouble)
+		check(t, held.Release(ctx))
+		if got := row(t, ctx, l, "s"); got.Holder != (checkpoint.About{}) || got.Trouble != (checkpoint.Trouble{}) || got.Rate != 0 || got.Applied != 5 {
+			t.Errorf("released: %+v", got)
+		}
+	})
+}
+
+// TestSignOfTheSeat: the same for the keeper's seat, with how a load gets on.
+func TestSignOfTheSeat(t *testing.T) {
+	virtually(t, func(ctx context.Context, p *place) {
+		_, l := p.worker("a")
+		seat, err := l.Seat(ctx, source)
+		check(t, err)
+		k, err := l.TakeSeat(ctx, seat)
+		check(t, err)
+		pace := checkpoint.Pace{At: begin, Rate: 7, Throttled: []checkpoint.Throttled{{Reason: "rows per second", Seconds: 3, Since: begin, Last: begin}}}
+		check(t, k.SaveScan(ctx, []byte(`{"items":1}`), pace))
+		seat, err = l.Seat(ctx, source)
+		check(t, err)
+		if seat.Owner() != "a" || seat.Pace().Rate != 7 || len(seat.Pace().Throttled) != 1 || string(seat.Scan()) != `{"items":1}` || !seat.Sign().WrittenAt.Equal(begin) {
+			t.Errorf("%+v %+v", seat.Pace(), seat.Sign())
+		}
+	})
+}

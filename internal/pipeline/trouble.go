@@ -1,0 +1,189 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/sink"
+)
+
+// The limits that work waits for, as metrics, status and events name them.
+const (
+	limitRows   = "rows per second"    // backfill.max_rows_per_second
+	limitSource = "DynamoDB throttles" // the stream or the table
+	limitTarget = "Bigtable throttles"
+)
+
+// limitOf tells whether a failed step was refused for want of capacity, and by whom.
+func limitOf(err error) (string, bool) {
+	var read *cdc.Error
+	switch {
+	case errors.As(err, &read):
+		return limitSource, read.Reason == cdc.Throttled
+	case sink.Is(err, sink.Throttled):
+		return limitTarget, true
+	}
+	return "", false
+}
+
+// causeOf is why a step failed, in fixed words that can be stored and shown.
+func causeOf(err error) string {
+	var read *cdc.Error
+	var write *sink.Error
+	switch {
+	case errors.As(err, &read):
+		return "DynamoDB: " + read.Reason.String()
+	case errors.As(err, &write):
+		return "Bigtable: " + write.Reason.String() + " (" + write.Code + ")"
+	case errors.Is(err, context.DeadlineExceeded):
+		return "no answer in time"
+	}
+	return "failed; the worker's log says why"
+}
+
+// noteKey is the context key of the function that is told of failing steps. It travels with the context because steps fail deep in
+// calls that know nothing of leases.
+type noteKey struct{}
+
+// noting returns a context under which steps that fail and are repeated are told to tell, and the zero value once they succeed.
+func noting(ctx context.Context, tell func(checkpoint.Trouble)) context.Context {
+	return context.WithValue(ctx, noteKey{}, tell)
+}
+
+func teller(ctx context.Context) func(checkpoint.Trouble) {
+	tell, _ := ctx.Value(noteKey{}).(func(checkpoint.Trouble))
+	return tell
+}
+
+// diary notes the failures of one step while it is repeated.
+type diary struct {
+	tell  func(checkpoint.Trouble) // nil: nobody is told
+	step  string
+	since time.Time
+}
+
+func (d *diary) write(ctx context.Context, err error) {
+	if d.tell == nil {
+		return
+	}
+	if d.since.IsZero() {
+		d.since = task.Now(ctx).UTC()
+	}
+	_, throttled := limitOf(err)
+	d.tell(checkpoint.Trouble{Step: d.step, Cause: causeOf(err), Since: d.since, Throttled: throttled})
+}
+
+// close ends the note, whatever ended the step: what is not repeated any more is no trouble of the lease.
+func (d *diary) close() {
+	if d.tell != nil && !d.since.IsZero() {
+		d.tell(checkpoint.Trouble{})
+	}
+}
+
+// tempo is how many changes a second were applied of late: a mean in which what is older than tempoWindow weighs little.
+type tempo struct {
+	at      time.Duration // of the last addition
+	rate    float64
+	pending int // added since at, when no time had passed
+}
+
+// tempoWindow is the time constant of the mean.
+const tempoWindow = 30 * time.Second
+
+// add notes n changes that were applied between the last call and now, and returns the rate, to a thousandth.
+func (t *tempo) add(n int, now time.Duration) float64 {
+	t.pending += n
+	passed := now - t.at
+	if passed <= 0 {
+		return t.rounded()
+	}
+	weight := 1 - math.Exp(-passed.Seconds()/tempoWindow.Seconds())
+	t.rate += (float64(t.pending)/passed.Seconds() - t.rate) * weight
+	t.at, t.pending = now, 0
+	return t.rounded()
+}
+
+func (t *tempo) rounded() float64 { return math.Round(t.rate*1000) / 1000 }
+
+// waits adds up the time that a table's work in this process waited for limits, over the last hour.
+type waits struct {
+	mu      sync.Mutex
+	reasons map[string]*waited
+}
+
+// waited is the time waited for one limit, by the minute since the Unix epoch, modulo an hour.
+type waited struct {
+	first   time.Time
+	last    time.Time
+	minutes [60]struct {
+		minute int64
+		spent  time.Duration
+	}
+}
+
+func (w *waits) add(reason string, spent time.Duration, now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.reasons == nil {
+		w.reasons = map[string]*waited{}
+	}
+	r := w.reasons[reason]
+	if r == nil {
+		r = &waited{first: now}
+		w.reasons[reason] = r
+	}
+	r.last = now
+	minute := now.Unix() / 60
+	at := &r.minutes[(minute%60+60)%60] // a clock may be set before 1970
+	if at.minute != minute {
+		at.minute, at.spent = minute, 0
+	}
+	at.spent += spent
+}
+
+// report is what was waited for in the hour before now, by reason; limits that were not waited for in it are left out.
+func (w *waits) report(now time.Time) []checkpoint.Throttled {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var out []checkpoint.Throttled
+	minute := now.Unix() / 60
+	for reason, r := range w.reasons {
+		var sum time.Duration
+		for _, m := range r.minutes {
+			if m.minute > minute-60 && m.minute <= minute {
+				sum += m.spent
+			}
+		}
+		if sum == 0 {
+			continue
+		}
+		since := time.Unix((minute-59)*60, 0)
+		if r.first.After(since) {
+			since = r.first
+		}
+		out = append(out, checkpoint.Throttled{Reason: reason, Seconds: math.Round(sum.Seconds()*10) / 10, Since: since.UTC(), Last: r.last.UTC()})
+	}
+	slices.SortFunc(out, func(a, b checkpoint.Throttled) int { return strings.Compare(a.Reason, b.Reason) })
+	return out
+}
+
+// throttled tells that the table's work waits, or waited, for a limit.
+func (t *table) throttled(ctx context.Context, reason string, wait time.Duration) {
+	t.waits.add(reason, wait, task.Now(ctx))
+	t.events.Throttled(t.source, reason, wait)
+}
+
+// pace is how the load gets on, now that so many items are durable.
+func (t *table) pace(ctx context.Context, items int64) checkpoint.Pace {
+	t.meter.Add(task.Mono(ctx), items)
+	now := task.Now(ctx)
+	return checkpoint.Pace{At: now.UTC(), Rate: math.Round(max(0, t.meter.Rate())*10) / 10, Throttled: t.waits.report(now)}
+}

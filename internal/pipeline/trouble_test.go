@@ -1,0 +1,95 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/sink"
+)
+
+func TestTempo(t *testing.T) {
+	var tp tempo
+	now := time.Duration(0)
+	if got := tp.add(5, now); got != 0 {
+		t.Errorf("%v before any time has passed", got)
+	}
+	for range 300 { // five minutes of ten changes a second
+		now += time.Second
+		tp.add(10, now)
+	}
+	if got := tp.rounded(); math.Abs(got-10) > 0.1 {
+		t.Errorf("%v changes a second, want about 10", got)
+	}
+	// A stall shows at once in the next addition, however long it took.
+	if got := tp.add(0, now+5*time.Minute); got > 0.01 {
+		t.Errorf("%v after five minutes of nothing", got)
+	}
+}
+
+func TestWaits(t *testing.T) {
+	var w waits
+	begin := time.Date(2026, 11, 1, 12, 0, 30, 0, time.UTC)
+	w.add(limitRows, 2*time.Second, begin)
+	w.add(limitRows, 3*time.Second, begin.Add(time.Minute))
+	w.add(limitSource, time.Second, begin.Add(time.Minute))
+	got := w.report(begin.Add(2 * time.Minute))
+	if len(got) != 2 || got[0].Reason != limitSource || got[1].Seconds != 5 || !got[1].Since.Equal(begin) || !got[1].Last.Equal(begin.Add(time.Minute)) {
+		t.Errorf("%+v", got)
+	}
+	// An hour is all that is looked back at, and what was before it does not come again when its place is used anew.
+	w.add(limitRows, 7*time.Second, begin.Add(time.Hour))
+	got = w.report(begin.Add(time.Hour))
+	if len(got) != 2 || got[1].Seconds != 10 {
+		t.Errorf("%+v", got)
+	}
+	if got = w.report(begin.Add(3 * time.Hour)); len(got) != 0 {
+		t.Errorf("%+v", got)
+	}
+	w.add(limitRows, time.Second, time.Date(1950, 1, 1, 0, 0, 0, 0, time.UTC)) // a clock that was set back
+}
+
+func TestCausesAreFixedWords(t *testing.T) {
+	secret := errors.New("secret")
+	for _, c := range []struct {
+		err   error
+		cause string
+		limit string
+	}{
+		{&cdc.Error{Op: "GetRecords", Reason: cdc.Throttled, Err: secret}, "DynamoDB: throttled", limitSource},
+		{&cdc.Error{Op: "GetRecords", Reason: cdc.Denied, Err: secret}, "DynamoDB: denied", ""},
+		{&sink.Error{Op: "CheckAndMutateRow", Reason: sink.Throttled, Code: "ResourceExhausted"}, "Bigtable: throttled (ResourceExhausted)", limitTarget},
+		{&sink.Error{Op: "CheckAndMutateRow", Reason: sink.Unknown, Code: "Unavailable"}, "Bigtable: outcome unknown (Unavailable)", ""},
+		{context.DeadlineExceeded, "no answer in time", ""},
+		{secret, "failed; the worker's log says why", ""},
+	} {
+		limit, is := limitOf(c.err)
+		if got := causeOf(c.err); got != c.cause || is != (c.limit != "") || is && limit != c.limit {
+			t.Errorf("%v: %q, %q", c.err, got, limit)
+		}
+	}
+}
+
+func TestDiary(t *testing.T) {
+	var told []checkpoint.Trouble
+	ctx := noting(context.Background(), func(trouble checkpoint.Trouble) { told = append(told, trouble) })
+	quiet := &diary{tell: teller(ctx), step: "read a shard"}
+	quiet.close()
+	if len(told) != 0 {
+		t.Errorf("a step that succeeds at once is told: %+v", told)
+	}
+	d := &diary{tell: teller(ctx), step: "read a shard"}
+	d.write(ctx, &cdc.Error{Reason: cdc.Throttled})
+	d.write(ctx, &cdc.Error{Reason: cdc.Unavailable})
+	d.close()
+	if len(told) != 3 || told[1].Since != told[0].Since || !told[0].Throttled || told[1].Throttled || told[2] != (checkpoint.Trouble{}) {
+		t.Errorf("%+v", told)
+	}
+	nobody := &diary{tell: teller(context.Background())}
+	nobody.write(ctx, context.DeadlineExceeded)
+	nobody.close()
+}
