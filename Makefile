@@ -3,8 +3,18 @@ FUZZTIME ?= 10s
 
 ROUNDS ?= 10
 SEED ?= 1
+KILLS ?= 24
+DURATION ?= 1h
+OUT ?=
 
-.PHONY: help build test vet race fuzz bench bench-smoke demo soak-processes
+# Where tools that are not Go modules of this repository are kept, so that they are built once on a machine.
+TOOLS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/replicator/tools
+# dynoxide: another project's DynamoDB with Streams, the crate dynoxide-rs.
+DYNOXIDE_VERSION ?= 3.2.0
+DYNOXIDE = $(TOOLS)/dynoxide-$(DYNOXIDE_VERSION)/bin/dynoxide
+BIGTABLE_EMULATOR = $(TOOLS)/bigtable-emulator
+
+.PHONY: help build test vet race fuzz bench bench-smoke demo soak-processes tools conformance soak-run
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 24
@@ -40,3 +50,16 @@ bench: ## every benchmark, into bench/results.txt
 
 bench-smoke: ## every benchmark once
 	./bench/run smoke
+
+conformance: tools ## the built program between other projects' services (dynoxide, Google's Bigtable emulator), its workers killed KILLS (default 24) times
+	$(GO) run ./internal/conformance/check -dynoxide $(DYNOXIDE) -bigtable $(BIGTABLE_EMULATOR) -kills $(KILLS) -seed $(SEED)
+
+soak-run: ## DURATION (default 1h) of continuous load on real processes; memory, goroutines and descriptors are judged; OUT keeps what is printed
+	$(GO) run ./internal/processes/soak -duration $(DURATION) -seed $(SEED) -out "$(OUT)"
+
+tools: $(DYNOXIDE) ## what conformance needs besides Go, into TOOLS: dynoxide (by cargo, several minutes once) and Google's Bigtable emulator
+	$(GO) build -o $(BIGTABLE_EMULATOR) cloud.google.com/go/bigtable/cmd/emulator
+
+$(DYNOXIDE):
+	@command -v cargo >/dev/null || { echo "cargo is missing: install Rust (https://rustup.rs) to build dynoxide-rs $(DYNOXIDE_VERSION)"; exit 1; }
+	cargo install --locked dynoxide-rs --version $(DYNOXIDE_VERSION) --root $(TOOLS)/dynoxide-$(DYNOXIDE_VERSION)

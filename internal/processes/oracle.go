@@ -46,8 +46,8 @@ type difference struct {
 
 // comparison is the outcome for one table.
 type comparison struct {
-	items, tombstones int
-	differences       []difference
+	items, cells, tombstones int
+	differences              []difference
 	// broken are the differences that no time mends.
 	broken []difference
 }
@@ -91,6 +91,7 @@ func (o *oracle) compare(ctx context.Context, t *table, live int) (*comparison, 
 			return true
 		}
 		rows++
+		c.cells += len(cells)
 		if what := differs(cells, row); what != "" {
 			c.differ(t, key, "%s", what)
 		}

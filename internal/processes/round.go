@@ -31,9 +31,14 @@ type Options struct {
 	Smoke bool
 	// Program is the built program; Services is an executable that calls Serve if ServiceVariable is set.
 	Program, Services string
+	// Dynamo and Bigtable are the commands of other projects' services, to be used in place of the embedded ones: see Dynoxide and
+	// BigtableEmulator. Rounds need the embedded ones.
+	Dynamo, Bigtable []string
 	// Dir takes the logs, a directory for each world. Those of a world that ended well are removed.
 	Dir string
 	Log io.Writer
+
+	lasts time.Duration // how long the application writes, if that is long
 }
 
 // Run runs the rounds. The error says what differs, where the logs are, and how to run the world again.
@@ -51,9 +56,7 @@ func Run(ctx context.Context, o Options) error {
 			totals[what] += count
 		}
 		if err != nil {
-			w.mu.Lock()
-			notes := strings.Join(w.notes, "\n")
-			w.mu.Unlock()
+			notes := strings.Join(w.noted(), "\n")
 			return fmt.Errorf("seed %d, round %d: %w\nwhat happened in the round:\n%s\nlogs: %s\nto run it again: REPLICATOR_PROCESS_SEED=%d REPLICATOR_PROCESS_ROUNDS=%d go test ./internal/processes -run TestRounds -v -timeout 30m",
 				seed, n+1, err, notes, dir, seed, n+1)
 		}
@@ -61,12 +64,17 @@ func Run(ctx context.Context, o Options) error {
 			return err
 		}
 	}
-	var parts []string
-	for _, what := range slices.Sorted(maps.Keys(totals)) {
-		parts = append(parts, fmt.Sprintf("%s %d", what, totals[what]))
-	}
-	_, _ = fmt.Fprintf(o.Log, "%d rounds in %.0f s, 0 differences: %s\n", o.Rounds, time.Since(began).Seconds(), strings.Join(parts, ", "))
+	_, _ = fmt.Fprintf(o.Log, "%d rounds in %.0f s, 0 differences: %s\n", o.Rounds, time.Since(began).Seconds(), listed(totals))
 	return nil
+}
+
+// listed names counts in the order of their names.
+func listed[N int | int64](counts map[string]N) string {
+	var parts []string
+	for _, what := range slices.Sorted(maps.Keys(counts)) {
+		parts = append(parts, fmt.Sprintf("%s %d", what, counts[what]))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // runWorld runs the rounds of one world. It returns the number of the round that failed, from 0.
@@ -100,7 +108,7 @@ func (w *world) round(ctx context.Context, n int, smoke bool) error {
 	writing, stop := context.WithCancel(gctx)
 	defer stop()
 	g.Go(func() error { return w.writers.run(writing, w.seed<<16+uint64(n)) })
-	g.Go(func() error { return w.disturb(writing, n) })
+	g.Go(func() error { return w.disturb(writing, n, disturbLeast, disturbMost) })
 	g.Go(func() error { return w.watch(writing) })
 	g.Go(func() error {
 		defer stop()
@@ -279,10 +287,13 @@ func (w *world) restart(ctx context.Context, n *worker) error {
 // maxOpenShards of a table: above that they roll and do not split.
 const maxOpenShards = 8
 
+// disturbLeast and disturbMost bound the time between two things that happen to the source in a round.
+const disturbLeast, disturbMost = 400 * time.Millisecond, 1600 * time.Millisecond
+
 // disturb makes the source a lively one until ctx ends: shards split and roll, iterators expire, calls are throttled and fail.
-func (w *world) disturb(ctx context.Context, n int) error {
+func (w *world) disturb(ctx context.Context, n int, least, most time.Duration) error {
 	r := rand.New(rand.NewPCG(w.seed, uint64(n)+1<<43))
-	for wait(ctx, between(r, 400*time.Millisecond, 1600*time.Millisecond)) == nil {
+	for wait(ctx, between(r, least, most)) == nil {
 		table := tables[r.IntN(len(tables))].name
 		var err error
 		switch d := r.IntN(100); {

@@ -29,6 +29,8 @@ const ServiceVariable = "REPLICATOR_PROCESSES_SERVICE"
 const (
 	dynamoService   = "dynamodb"
 	bigtableService = "bigtable"
+	// otherService is a program of another project.
+	otherService = "other"
 )
 
 // role is what a process that serves is told.
@@ -38,6 +40,8 @@ type role struct {
 	Seed          uint64 `json:"seed,omitempty"`
 	Shards        int    `json:"shards,omitempty"`
 	FirstSequence string `json:"first_sequence,omitempty"`
+	// Command is the program of another project, with its arguments; portPlaceholder stands for the port.
+	Command []string `json:"command,omitempty"`
 }
 
 // maxMessage is the size of a gRPC message that the embedded Bigtable takes; its own limit of 4 MiB is below that of a row.
@@ -68,6 +72,8 @@ func Serve(text string, in io.Reader, out io.Writer) error {
 			return err
 		}
 		address = server.Addr
+	case otherService:
+		return serveOther(r.Command, in, out)
 	default:
 		return fmt.Errorf("%s: unknown service %q", ServiceVariable, r.Service)
 	}
@@ -84,18 +90,18 @@ type service struct {
 	address string
 	cmd     *exec.Cmd
 	log     *os.File
-	hold    io.Closer // ends the process
+	hold    io.Closer // ends the process once closed
 }
 
-// startService starts the executable, which calls Serve, and waits for its address.
-func startService(executable, dir string, r role) (*service, error) {
+// startService starts the executable, which calls Serve, and waits for its address. Name names its log.
+func startService(executable, dir, name string, r role) (*service, error) {
 	text, err := json.Marshal(r)
 	if err != nil {
 		return nil, err
 	}
-	s := &service{name: r.Service, cmd: exec.Command(executable)}
+	s := &service{name: name, cmd: exec.Command(executable)}
 	s.cmd.Env = append(os.Environ(), ServiceVariable+"="+string(text))
-	if s.log, err = os.Create(filepath.Join(dir, r.Service+".log")); err != nil {
+	if s.log, err = os.Create(filepath.Join(dir, name+".log")); err != nil {
 		return nil, err
 	}
 	s.cmd.Stderr = s.log
@@ -121,10 +127,22 @@ func startService(executable, dir string, r role) (*service, error) {
 // stop ends the process. It keeps nothing, so nothing is lost.
 func (s *service) stop() {
 	_ = s.hold.Close()
-	_ = s.cmd.Process.Kill() // it may be gone already
-	_ = s.cmd.Wait()
+	exited := make(chan struct{})
+	go func() {
+		_ = s.cmd.Wait() // how it ended is of no interest
+		close(exited)
+	}()
+	select {
+	case <-exited:
+	case <-time.After(endLimit):
+		_ = s.cmd.Process.Kill()
+		<-exited
+	}
 	_ = s.log.Close()
 }
+
+// endLimit is how long a service may take to end once nobody holds it.
+const endLimit = 5 * time.Second
 
 // control asks the embedded DynamoDB for what no application may: see dynamodbtest. Result may be nil.
 func (s *service) control(ctx context.Context, name string, parameters map[string]any, result any) error {

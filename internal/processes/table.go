@@ -112,9 +112,12 @@ func (t *table) create(ctx context.Context, client *dynamodb.Client, items []ite
 // attributes are the names that items have besides their keys. What type an attribute has changes from write to write.
 var attributes = []string{"note", "a.b", "größe", "#", "total%", "Data", "DATA", "0", "quoted\"name", strings.Repeat("long", 10)}
 
-// newItem is the n-th item with about two thirds of the attributes.
+// newItem is the n-th item with about two thirds of the attributes, once in a while with none besides its key.
 func (t *table) newItem(r *rand.Rand, n int) item {
 	it := t.key(n)
+	if r.IntN(15) == 0 {
+		return it
+	}
 	for _, name := range attributes {
 		if r.IntN(3) > 0 {
 			it[name] = newValue(r, 3)

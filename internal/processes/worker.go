@@ -24,8 +24,8 @@ import (
 const (
 	startLimit = 30 * time.Second // to listen: its probes of both ends, on a busy machine
 	stopLimit  = 30 * time.Second // for a clean stop: its grace is 20 s
-	// lifeTime ends workers whose test was killed in a way that left it no chance to end them.
-	lifeTime = "30m"
+	// lifeTime ends workers whose test was killed in a way that left it no chance to end them: so much later than the test should end.
+	lifeTime = 30 * time.Minute
 )
 
 // worker is one place where the program runs, with its own way to either end. The process there is replaced again and again.
@@ -34,6 +34,7 @@ type worker struct {
 	source, target *Proxy
 	program, dir   string
 	config         string
+	life           time.Duration // of each process
 
 	mu      sync.Mutex
 	starts  int
@@ -47,6 +48,7 @@ type process struct {
 	listening chan struct{} // closed once address is set
 	address   string        // of its HTTP endpoints
 	exited    chan struct{} // closed once err is set
+	started   time.Time
 	err       error
 	doomed    bool // it is known to end, because it was asked to or killed
 }
@@ -75,10 +77,10 @@ func (w *worker) start() error {
 	w.starts++
 	p := &process{
 		log:       filepath.Join(w.dir, fmt.Sprintf("worker-%s-%d.log", w.name, w.starts)),
-		listening: make(chan struct{}), exited: make(chan struct{}),
+		listening: make(chan struct{}), exited: make(chan struct{}), started: time.Now(),
 	}
 	p.cmd = exec.Command(w.program, "run", "--config", w.config, "--allow-emulator", "--listen", "127.0.0.1:0",
-		"--log-format", "json", "--log-level", "debug", "--timeout", lifeTime)
+		"--log-format", "json", "--log-level", "debug", "--timeout", w.life.String())
 	p.cmd.Env, p.cmd.Dir = w.environment(), w.dir
 	file, err := os.Create(p.log)
 	if err != nil {
@@ -225,16 +227,50 @@ func (w *worker) status(ctx context.Context) ([]tableStatus, error) {
 
 // leases is how many leases the program holds, by its metrics.
 func (w *worker) leases(ctx context.Context) (int, error) {
-	body, err := w.get(ctx, "/metrics")
+	found, err := w.metrics(ctx)
 	if err != nil {
 		return 0, err
 	}
+	n, ok := found["replicator_leases_held"]
+	if !ok {
+		return 0, fmt.Errorf("the metrics of worker %s do not tell its leases", w.name)
+	}
+	return int(n), nil
+}
+
+// sample asks the program what it uses, and tells how old its process is; false if it is just being replaced.
+func (w *worker) sample(ctx context.Context) (sample, time.Duration, bool) {
+	p := w.current()
+	select {
+	case <-p.listening:
+	default:
+		return sample{}, 0, false
+	}
+	found, err := w.metrics(ctx)
+	if err != nil {
+		return sample{}, 0, false // one that ended by itself is found by watch
+	}
+	var s sample
+	for m := range measures {
+		s.values[m] = found[measured[m].metric]
+	}
+	return s, time.Since(p.started), true
+}
+
+// metrics are those of the program that have no labels.
+func (w *worker) metrics(ctx context.Context) (map[string]float64, error) {
+	body, err := w.get(ctx, "/metrics")
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]float64{}
 	for line := range strings.Lines(string(body)) {
-		if text, found := strings.CutPrefix(line, "replicator_leases_held "); found {
-			return strconv.Atoi(strings.TrimSpace(text))
+		name, text, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if value, err := strconv.ParseFloat(text, 64); err == nil {
+			found[name] = value
 		}
 	}
-	return 0, fmt.Errorf("the metrics of worker %s do not tell its leases", w.name)
+	return found, nil
 }
 
 // get reads a document of the program, once it listens.

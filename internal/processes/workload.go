@@ -20,6 +20,8 @@ const (
 	hotItems = 2
 	// firstItems are in a table before its stream is enabled.
 	firstItems = 300
+	// mostItems of each writer; then items are made again rather than new ones.
+	mostItems = 8000
 	// changesPerSecond of all writers together.
 	changesPerSecond = 150
 )
@@ -29,6 +31,7 @@ const (
 type workload struct {
 	client  *dynamodb.Client
 	writers []*writer
+	pinned  map[*table]int // items that exist besides those of the writers
 	counts  [kinds]atomic.Int64
 }
 
@@ -59,7 +62,7 @@ var kindNames = [kinds]string{"inserts", "updates", "removed attributes", "repla
 
 // startWorkload makes the tables with their first items.
 func startWorkload(ctx context.Context, client *dynamodb.Client, seed uint64) (*workload, error) {
-	w := &workload{client: client}
+	w := &workload{client: client, pinned: map[*table]int{}}
 	r := rand.New(rand.NewPCG(seed, 0))
 	for _, t := range tables {
 		var items []item
@@ -106,9 +109,12 @@ func (w *workload) total() int64 {
 	return n
 }
 
+// pin notes that a table has items besides those of the writers.
+func (w *workload) pin(t *table, items int) { w.pinned[t] += items }
+
 // live is how many items of a table exist, by the writers' own books. Nobody may write meanwhile.
 func (w *workload) live(t *table) int {
-	n := 0
+	n := w.pinned[t]
 	for _, own := range w.writers {
 		for _, exists := range own.alive {
 			if own.table == t && exists {
@@ -138,7 +144,7 @@ func (own *writer) pick(r *rand.Rand) int {
 
 // change makes one change, which depends on whether the item exists.
 func (w *workload) change(ctx context.Context, r *rand.Rand, own *writer) (kind, error) {
-	if r.IntN(100) < 10 {
+	if r.IntN(100) < 10 && own.next < mostItems {
 		return insert, w.put(ctx, own.table, own.table.newItem(r, own.create()))
 	}
 	n := own.pick(r)
@@ -162,6 +168,8 @@ func (w *workload) change(ctx context.Context, r *rand.Rand, own *writer) (kind,
 		return remove, w.delete(ctx, own.table, n)
 	case d < 94:
 		return noChange, w.edit(ctx, own.table, n, "", nil, nil)
+	case own.next >= mostItems:
+		return replace, w.put(ctx, own.table, own.table.newItem(r, n))
 	default:
 		return transaction, w.exchange(ctx, r, own, n)
 	}

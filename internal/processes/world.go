@@ -34,6 +34,7 @@ type world struct {
 	dir     string
 	log     io.Writer
 	dynamo  *service
+	source  *dynamodb.Client
 	rows    *bigtable.Client
 	writers *workload
 	oracle  *oracle
@@ -44,6 +45,9 @@ type world struct {
 	began  time.Time // of the round
 	notes  []string  // of the round
 	counts map[string]int
+	// replacing is how many workers are just being replaced; until replaced, one that was is held to be still busy with it.
+	replacing int
+	replaced  time.Time
 }
 
 // Build builds the program into dir and returns its path. What GOFLAGS says holds for it too, so that GOFLAGS=-race makes the workers
@@ -67,31 +71,56 @@ func newWorld(ctx context.Context, o Options, seed uint64, dir string) (*world, 
 }
 
 func (w *world) open(ctx context.Context, o Options) error {
-	r := rand.New(rand.NewPCG(w.seed, 1<<42))
-	// The numbers of the first shards soon grow by a digit.
-	first := strings.Repeat("9", 18+r.IntN(4)) + "000"
-	var err error
-	w.dynamo, err = startService(o.Services, w.dir, role{Service: dynamoService, Seed: w.seed, Shards: 1 + r.IntN(3), FirstSequence: first})
+	target, err := w.startServices(o)
 	if err != nil {
 		return err
 	}
-	w.onClose(w.dynamo.stop)
-	target, err := startService(o.Services, w.dir, role{Service: bigtableService})
-	if err != nil {
-		return err
-	}
-	w.onClose(target.stop)
 	if err := w.connect(ctx, target.address); err != nil {
 		return err
 	}
 	endpoint := "http://" + w.dynamo.address
-	client := dynamodb.NewFromConfig(aws.Config{
+	w.source = dynamodb.NewFromConfig(aws.Config{
 		Region: region, BaseEndpoint: &endpoint, Credentials: credentials.NewStaticCredentialsProvider("processes", "processes", ""),
 	})
-	w.oracle = newOracle(client, w.rows)
-	if w.writers, err = startWorkload(ctx, client, w.seed); err != nil {
+	w.oracle = newOracle(w.source, w.rows)
+	if w.writers, err = startWorkload(ctx, w.source, w.seed); err != nil {
 		return err
 	}
+	if o.Dynamo == nil {
+		if err := w.makeLively(ctx); err != nil {
+			return err
+		}
+	}
+	return w.startWorkers(o.Program, target.address, lifeTime+o.lasts)
+}
+
+// startServices starts both ends: the embedded ones, or those of other projects.
+func (w *world) startServices(o Options) (target *service, err error) {
+	r := rand.New(rand.NewPCG(w.seed, 1<<42))
+	// The numbers of the first shards soon grow by a digit.
+	first := strings.Repeat("9", 18+r.IntN(4)) + "000"
+	source := role{Service: dynamoService, Seed: w.seed, Shards: 1 + r.IntN(3), FirstSequence: first}
+	if o.Dynamo != nil {
+		source = role{Service: otherService, Command: o.Dynamo}
+	}
+	if w.dynamo, err = startService(o.Services, w.dir, dynamoService, source); err != nil {
+		return nil, err
+	}
+	w.onClose(w.dynamo.stop)
+	rows := role{Service: bigtableService}
+	if o.Bigtable != nil {
+		rows = role{Service: otherService, Command: o.Bigtable}
+	}
+	if target, err = startService(o.Services, w.dir, bigtableService, rows); err != nil {
+		return nil, err
+	}
+	w.onClose(target.stop)
+	return target, nil
+}
+
+// makeLively lets the embedded source list late and in small pages, and restart the sequence numbers of some tables.
+func (w *world) makeLively(ctx context.Context) error {
+	r := rand.New(rand.NewPCG(w.seed, 1<<44))
 	for _, t := range tables {
 		late := between(r, 0, 1500*time.Millisecond)
 		for name, parameters := range map[string]map[string]any{
@@ -105,7 +134,7 @@ func (w *world) open(ctx context.Context, o Options) error {
 			}
 		}
 	}
-	return w.startWorkers(o.Program, target.address)
+	return nil
 }
 
 func (w *world) onClose(f func()) { w.cleanup = append(w.cleanup, f) }
@@ -123,7 +152,7 @@ func (w *world) connect(ctx context.Context, address string) error {
 	return err
 }
 
-func (w *world) startWorkers(program, target string) error {
+func (w *world) startWorkers(program, target string, life time.Duration) error {
 	configuration := fmt.Sprintf("version: 1\ntarget:\n  project: %s\n  instance: %s\nstate:\n  lease: %s\ntables:\n", project, instance, lease)
 	for _, t := range tables {
 		configuration += "  - from: " + t.name + "\n"
@@ -136,7 +165,7 @@ func (w *world) startWorkers(program, target string) error {
 		return err
 	}
 	for i := range workersPerWorld {
-		n := &worker{name: name(i), program: program, dir: w.dir, config: path}
+		n := &worker{name: name(i), program: program, dir: w.dir, config: path, life: life}
 		var err error
 		if n.source, err = NewProxy(w.dynamo.address); err != nil {
 			return err
@@ -174,6 +203,35 @@ func (w *world) count(what string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.counts[what]++
+}
+
+// totals tells what was counted.
+func (w *world) totals() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return listed(w.counts)
+}
+
+// troubleBegins notes that a worker is about to be replaced.
+func (w *world) troubleBegins() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.replacing++
+}
+
+// troubleEnds notes that a worker was replaced, and that the others feel it for a while.
+func (w *world) troubleEnds(while time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.replacing--
+	w.replaced = time.Now().Add(while)
+}
+
+// troubledSince tells whether a worker was being replaced at any time since then.
+func (w *world) troubledSince(since time.Time) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.replacing > 0 || w.replaced.After(since)
 }
 
 // begin starts the notes of a round.

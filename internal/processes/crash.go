@@ -1,0 +1,110 @@
+package processes
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Crash runs one world in which workers are killed (SIGKILL) and started again while the application goes on writing, until there
+// were so many kills; then it compares the stores whole. It injects nothing into the services, so that they may be other projects'.
+func Crash(ctx context.Context, o Options, kills int) error {
+	dir := filepath.Join(o.Dir, fmt.Sprintf("crash-%d", o.Seed))
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	w, err := newWorld(ctx, o, o.Seed, dir)
+	defer w.close()
+	if err == nil {
+		err = w.crash(ctx, kills)
+	}
+	if err != nil {
+		return fmt.Errorf("seed %d: %w\nwhat happened:\n%s\nlogs: %s", o.Seed, err, strings.Join(w.noted(), "\n"), dir)
+	}
+	return os.RemoveAll(dir)
+}
+
+// crash is the life of such a world.
+func (w *world) crash(ctx context.Context, kills int) error {
+	w.begin()
+	g, gctx := errgroup.WithContext(ctx)
+	writing, stop := context.WithCancel(gctx)
+	defer stop()
+	g.Go(func() error { return w.writers.run(writing, w.seed<<16) })
+	g.Go(func() error { return w.watch(writing) })
+	g.Go(func() error {
+		defer stop()
+		return w.killAgain(gctx, kills)
+	})
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	wrote := time.Since(w.began)
+	w.note("the application has stopped writing")
+	found, err := w.settle(ctx)
+	if err != nil {
+		return err
+	}
+	equal := time.Since(w.began) - wrote
+	if err := w.finish(ctx); err != nil {
+		return err
+	}
+	items, cells, tombstones := 0, 0, 0
+	for _, c := range found {
+		items, cells, tombstones = items+c.items, cells+c.cells, tombstones+c.tombstones
+	}
+	_, _ = fmt.Fprintf(w.log, "%d workers, %d kills, %d shards taken in %.0f s; %d changes (%s); equal %.1f s after the last one: %d items with %d cells, %d tombstones, 0 differences\n",
+		len(w.workers), w.counts["kills"], w.counts["shards taken"], wrote.Seconds(), w.writers.total(), w.writers, equal.Seconds(), items, cells, tombstones)
+	return nil
+}
+
+// killAgain kills workers: every other time the one with the most leases, else any, and sometimes all at once.
+func (w *world) killAgain(ctx context.Context, kills int) error {
+	r := rand.New(rand.NewPCG(w.seed, 1<<45))
+	for n := 0; n < kills; {
+		victims := []int{r.IntN(len(w.workers))}
+		switch {
+		case n%2 == 0:
+			busiest, err := w.busiest(ctx)
+			if err != nil {
+				return err
+			}
+			victims[0] = busiest
+		case r.IntN(4) == 0:
+			victims = r.Perm(len(w.workers))
+		}
+		g, gctx := errgroup.WithContext(ctx)
+		for _, victim := range victims {
+			when := span{between(r, 0, time.Second), between(r, 0, 2*time.Second)}
+			g.Go(func() error { return w.kill(gctx, w.workers[victim], when) })
+		}
+		if err := g.Wait(); err != nil {
+			return err
+		}
+		n += len(victims)
+	}
+	return nil
+}
+
+// noted is what happened so far.
+func (w *world) noted() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.notes)
+}
+
+// String tells how many changes of each kind there were.
+func (w *workload) String() string {
+	counts := map[string]int64{}
+	for k := range w.counts {
+		counts[kindNames[k]] = w.counts[k].Load()
+	}
+	return listed(counts)
+}

@@ -1,0 +1,115 @@
+package processes
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+)
+
+// sample is what a worker's process used at one moment, by its own metrics.
+type sample struct {
+	at     time.Duration // since the beginning
+	values [measures]float64
+}
+
+// measure is a resource that must not grow for ever.
+type measure int
+
+const (
+	resident measure = iota
+	heap
+	goroutines
+	descriptors
+	measures
+)
+
+// measured says how a measure is read and judged.
+var measured = [measures]struct {
+	name, metric string
+	unit         float64 // what it is divided by to be printed
+	// allowance is how much it may grow whatever it was, for what comes and goes with leases and garbage.
+	allowance float64
+}{
+	resident:    {"rss MB", "process_resident_memory_bytes", 1 << 20, 24},
+	heap:        {"heap MB", "go_memstats_heap_inuse_bytes", 1 << 20, 12},
+	goroutines:  {"goroutines", "go_goroutines", 1, 40},
+	descriptors: {"descriptors", "process_open_fds", 1, 12},
+}
+
+// share is how much of its first level a measure may grow in a run, if that is more than its allowance.
+const share = 0.15
+
+// trend is how one measure of one worker went.
+type trend struct {
+	first, last float64 // medians of the first and the last quarter
+	growth      float64 // over all samples, by the median of all slopes (Theil and Sen)
+	most        float64
+	flat        bool
+}
+
+// least is how many samples a verdict needs.
+const least = 16
+
+// judge tells whether a measure grows: if both its level and its trend do, by more than a share and an allowance. Samples are in
+// order of time, those of the beginning left out.
+func judge(samples []sample, m measure) (trend, bool) {
+	n := len(samples)
+	if n < least {
+		return trend{}, false
+	}
+	values := make([]float64, n)
+	for i, s := range samples {
+		values[i] = s.values[m] / measured[m].unit
+	}
+	t := trend{first: median(values[:n/4]), last: median(values[n-n/4:]), most: slices.Max(values)}
+	t.growth = slope(samples, values) * (samples[n-1].at - samples[0].at).Hours()
+	allowed := math.Max(measured[m].allowance, share*t.first)
+	t.flat = t.last-t.first <= allowed || t.growth <= allowed
+	return t, true
+}
+
+// mostSlopes bounds the samples of which every pair is looked at.
+const mostSlopes = 600
+
+// slope is the median slope per hour of all pairs of samples.
+func slope(samples []sample, values []float64) float64 {
+	step := 1 + len(samples)/mostSlopes
+	var slopes []float64
+	for i := 0; i < len(samples); i += step {
+		for j := i + step; j < len(samples); j += step {
+			if hours := (samples[j].at - samples[i].at).Hours(); hours > 0 {
+				slopes = append(slopes, (values[j]-values[i])/hours)
+			}
+		}
+	}
+	return median(slopes)
+}
+
+// median of at least one value. It leaves the values as they are.
+func median(values []float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[len(sorted)/2]
+}
+
+// String describes a trend in a line.
+func (t trend) String() string {
+	verdict := "flat"
+	if !t.flat {
+		verdict = "GROWS"
+	}
+	return fmt.Sprintf("%s: first quarter %.0f, last quarter %.0f, trend %+.1f, most %.0f", verdict, t.first, t.last, t.growth, t.most)
+}
+
+// describe prints a sample in a line.
+func (s sample) String() string {
+	var parts []string
+	for m := range measures {
+		parts = append(parts, fmt.Sprintf("%s %.0f", measured[m].name, s.values[m]/measured[m].unit))
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,55 @@
+package processes
+
+import (
+	"testing"
+	"time"
+)
+
+// series makes samples of one measure, ten seconds apart.
+func series(n int, at func(i int) float64) []sample {
+	out := make([]sample, n)
+	for i := range out {
+		out[i].at = time.Duration(i) * 10 * time.Second
+		out[i].values[resident] = at(i) * measured[resident].unit
+	}
+	return out
+}
+
+// A judge that overlooks growth shows nothing, and one that sees it in noise is soon ignored.
+func TestJudge(t *testing.T) {
+	for name, c := range map[string]struct {
+		at   func(i int) float64
+		flat bool
+	}{
+		"constant":              {func(int) float64 { return 80 }, true},
+		"saw of a collector":    {func(i int) float64 { return 80 + float64(i%7)*10 }, true},
+		"a single peak":         {func(i int) float64 { return 80 + map[bool]float64{true: 500}[i == 300] }, true},
+		"within the allowance":  {func(i int) float64 { return 80 + float64(i)*20/360 }, true},
+		"a leak":                {func(i int) float64 { return 80 + float64(i)*60/360 }, false},
+		"a leak in steps":       {func(i int) float64 { return 80 + float64(i/90)*20 }, false},
+		"a leak under the saw":  {func(i int) float64 { return 80 + float64(i%7)*10 + float64(i)*60/360 }, false},
+		"a little of very much": {func(i int) float64 { return 1000 + float64(i)*100/360 }, true},
+		"shrinking":             {func(i int) float64 { return 200 - float64(i)/4 }, true},
+	} {
+		got, ok := judge(series(360, c.at), resident)
+		if !ok || got.flat != c.flat {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	if _, ok := judge(series(least-1, func(int) float64 { return 1 }), resident); ok {
+		t.Error("too few samples were judged")
+	}
+}
+
+func TestPercentiles(t *testing.T) {
+	var sorted []time.Duration
+	for i := range 100 {
+		sorted = append(sorted, time.Duration(i+1)*10*time.Millisecond)
+	}
+	if got, want := percentiles(sorted), "p50 0.51 s, p95 0.96 s, p99 1.00 s, max 1.00 s (100 probes)"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := percentiles(nil); got != "none" {
+		t.Error(got)
+	}
+}

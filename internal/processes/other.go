@@ -1,0 +1,107 @@
+package processes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// portPlaceholder stands for the port in the arguments of another project's program.
+const portPlaceholder = "{port}"
+
+// otherLimit is how long another project's program may take to listen.
+const otherLimit = 20 * time.Second
+
+// Dynoxide is the command of dynoxide, an independent DynamoDB with Streams.
+func Dynoxide(executable string) []string {
+	return []string{executable, "serve", "--host", "127.0.0.1", "--port", portPlaceholder, "--log", "quiet"}
+}
+
+// BigtableEmulator is the command of Google's emulator.
+func BigtableEmulator(executable string) []string {
+	return []string{executable, "-host", "127.0.0.1", "-port", portPlaceholder}
+}
+
+// serveOther runs a program that listens on a port of this machine, and tells the address once it does. A process of ours stands
+// between it and who started it, because such programs do not end with who started them: ours does, and ends them.
+func serveOther(command []string, in io.Reader, out io.Writer) error {
+	if len(command) == 0 {
+		return fmt.Errorf("%s: no command", ServiceVariable)
+	}
+	address, err := freeAddress()
+	if err != nil {
+		return err
+	}
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return err
+	}
+	arguments := make([]string, len(command)-1)
+	for i, argument := range command[1:] {
+		arguments[i] = strings.ReplaceAll(argument, portPlaceholder, port)
+	}
+	cmd := exec.Command(command[0], arguments...)
+	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	exited := make(chan error, 1)
+	go func() { exited <- cmd.Wait() }()
+	if err := listens(address, exited); err != nil {
+		_ = cmd.Process.Kill()
+		return fmt.Errorf("%s: %w", command[0], err)
+	}
+	if _, err := fmt.Fprintln(out, address); err != nil {
+		return errors.Join(err, cmd.Process.Kill())
+	}
+	over := make(chan error, 1)
+	go func() {
+		_, err := io.Copy(io.Discard, in)
+		over <- err
+	}()
+	select {
+	case err = <-exited:
+		return fmt.Errorf("%s ended by itself: %v", command[0], err)
+	case err = <-over:
+		_ = cmd.Process.Kill()
+		<-exited
+		return err
+	}
+}
+
+// freeAddress is an address of this machine at which nobody listens now. Who listens there next is not decided by it, but the
+// system does not soon give the same port again.
+func freeAddress() (string, error) {
+	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(0)))
+	if err != nil {
+		return "", err
+	}
+	return listener.Addr().String(), listener.Close()
+}
+
+// listens waits until somebody takes connections at an address.
+func listens(address string, exited <-chan error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), otherLimit)
+	defer cancel()
+	for {
+		conn, err := net.Dial("tcp", address)
+		if err == nil {
+			return conn.Close()
+		}
+		select {
+		case ended := <-exited:
+			return fmt.Errorf("it ended before it listened: %v", ended)
+		default:
+		}
+		if wait(ctx, 20*time.Millisecond) != nil {
+			return fmt.Errorf("it does not listen after %s: %w", otherLimit, err)
+		}
+	}
+}

@@ -1,0 +1,235 @@
+package processes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/dynamodb-bigtable/replicator/dynamodbtest"
+)
+
+const (
+	// sampleEvery is the time between two samples of every worker, and reportEvery that between two lines about them.
+	sampleEvery = 5 * time.Second
+	reportEvery = time.Minute
+	// soakLivelyLeast and soakLivelyMost bound the time between two things that happen to the source: about one roll or split in a
+	// quarter of a minute. A real shard rolls every four hours.
+	soakLivelyLeast, soakLivelyMost = 5 * time.Second, 15 * time.Second
+	// soakShards are the open shards of each table at the beginning.
+	soakShards = 6
+	// replaceLeast and replaceMost bound the time between two replacements of a worker.
+	replaceLeast, replaceMost = 40 * time.Second, 80 * time.Second
+	// recovered is the time after a replacement in which latencies are still counted to it: a lease, and the work that was left.
+	recovered = lease + 5*time.Second
+	// warmUp is the part of a run that is not judged, and youth the part of a process's life.
+	warmUp = 0.1
+	youth  = 20 * time.Second
+	// steady is the worker that is never replaced.
+	steady = 0
+)
+
+// Soak runs one world under continuous load for a duration: shards roll and split, two of the workers are replaced again and again,
+// one never. It prints what each worker uses, and in the end latencies, throughput, and a complete comparison of the stores. It
+// fails if a worker's memory, goroutines or descriptors grow; a run of a few minutes is too short to tell and is not judged.
+func Soak(ctx context.Context, o Options, duration time.Duration) error {
+	dir := filepath.Join(o.Dir, fmt.Sprintf("soak-%d", o.Seed))
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	o.lasts = duration
+	w, err := newWorld(ctx, o, o.Seed, dir)
+	defer w.close()
+	if err == nil {
+		err = (&soak{world: w, duration: duration, samples: make([][]sample, len(w.workers))}).run(ctx)
+	}
+	if err != nil {
+		notes := w.noted()
+		return fmt.Errorf("seed %d: %w\nwhat happened last:\n%s\nlogs: %s", o.Seed, err, strings.Join(notes[max(0, len(notes)-40):], "\n"), dir)
+	}
+	return os.RemoveAll(dir)
+}
+
+// soak is one such run.
+type soak struct {
+	*world
+	duration time.Duration
+	prober   *prober
+	samples  [][]sample // by worker; those of a process's youth and of the warm-up are left out
+}
+
+func (s *soak) run(ctx context.Context) error {
+	if err := s.prepare(ctx); err != nil {
+		return err
+	}
+	s.begin()
+	g, gctx := errgroup.WithContext(ctx)
+	writing, stop := context.WithTimeout(gctx, s.duration)
+	defer stop()
+	g.Go(func() error { return s.writers.run(writing, s.seed<<16) })
+	g.Go(func() error { return s.disturb(writing, 0, soakLivelyLeast, soakLivelyMost) })
+	g.Go(func() error { return s.prober.run(writing) })
+	g.Go(func() error { return s.watch(writing) })
+	g.Go(func() error { return s.sample(writing) })
+	g.Go(func() error { return s.replace(gctx, writing) })
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	return s.conclude(ctx)
+}
+
+// prepare splits the first shards and waits for the workers.
+func (s *soak) prepare(ctx context.Context) error {
+	for _, t := range tables {
+		if err := s.splitUntil(ctx, t.name, soakShards); err != nil {
+			return err
+		}
+	}
+	for _, n := range s.workers {
+		if err := n.ready(ctx); err != nil {
+			return err
+		}
+	}
+	var err error
+	s.prober, err = newProber(ctx, s.world, tables[0])
+	return err
+}
+
+// splitUntil splits open shards of a table until there are so many.
+func (s *soak) splitUntil(ctx context.Context, table string, open int) error {
+	for {
+		var shards []dynamodbtest.Shard
+		if err := s.dynamo.control(ctx, "shards", map[string]any{"table": table}, &shards); err != nil {
+			return err
+		}
+		var found []string
+		for _, shard := range shards {
+			if shard.Open {
+				found = append(found, shard.ID)
+			}
+		}
+		if len(found) >= open {
+			return nil
+		}
+		// The first in the list is the oldest, and so has the widest range.
+		if err := s.dynamo.control(ctx, "split", map[string]any{"table": table, "shard": found[0]}, nil); err != nil {
+			return err
+		}
+	}
+}
+
+// replace kills or stops workers, all but the steady one, and starts them again. A replacement that was begun is finished.
+func (s *soak) replace(ctx, writing context.Context) error {
+	r := rand.New(rand.NewPCG(s.seed, 1<<46))
+	for n := 0; ; n++ {
+		// A short run, too, sees each kind of replacement.
+		pause := min(between(r, replaceLeast, replaceMost), s.duration/4)
+		if wait(writing, pause) != nil {
+			return nil
+		}
+		victim := s.workers[steady+1+r.IntN(len(s.workers)-1)]
+		var err error
+		s.troubleBegins()
+		if n%2 == 0 || !signals {
+			err = s.kill(ctx, victim, span{0, between(r, 0, lease)})
+		} else {
+			err = s.restart(ctx, victim)
+		}
+		if err == nil {
+			err = victim.ready(ctx)
+		}
+		s.troubleEnds(recovered)
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// sample asks the workers again and again what they use.
+func (s *soak) sample(ctx context.Context) error {
+	reported := time.Now()
+	for wait(ctx, min(sampleEvery, s.duration/20)) == nil {
+		var lines []string
+		for i, n := range s.workers {
+			taken, age, ok := n.sample(ctx)
+			if !ok {
+				lines = append(lines, fmt.Sprintf("%s is being replaced", n.name))
+				continue
+			}
+			taken.at = time.Since(s.began)
+			lines = append(lines, fmt.Sprintf("%s: %s", n.name, taken))
+			if age > youth && taken.at.Seconds() > warmUp*s.duration.Seconds() {
+				s.samples[i] = append(s.samples[i], taken)
+			}
+		}
+		if time.Since(reported) >= min(reportEvery, s.duration/4) {
+			reported = time.Now()
+			_, all := s.prober.latencies()
+			_, _ = fmt.Fprintf(s.log, "%5.0f s  %s\n         %d changes; visible after %s\n", time.Since(s.began).Seconds(), strings.Join(lines, "\n         "),
+				s.writers.total(), percentiles(all))
+		}
+	}
+	return nil
+}
+
+// conclude compares the stores, prints what was measured, and judges it.
+func (s *soak) conclude(ctx context.Context) error {
+	changes, wrote := s.writers.total(), time.Since(s.began)
+	if err := s.dynamo.control(ctx, "clear-faults", nil, nil); err != nil {
+		return err
+	}
+	found, err := s.settle(ctx)
+	if err != nil {
+		return err
+	}
+	equal := time.Since(s.began) - wrote
+	if err := s.finish(ctx); err != nil {
+		return err
+	}
+	items, cells, tombstones := 0, 0, 0
+	for _, c := range found {
+		items, cells, tombstones = items+c.items, cells+c.cells, tombstones+c.tombstones
+	}
+	calm, all := s.prober.latencies()
+	_, _ = fmt.Fprintf(s.log, "\n%d changes in %.0f s, %.0f a second (%s)\n%s\n", changes, wrote.Seconds(), float64(changes)/wrote.Seconds(), s.writers, s.totals())
+	_, _ = fmt.Fprintf(s.log, "from a write to its visibility in the target:\n  %s\n  while no worker was being replaced: %s\n", percentiles(all), percentiles(calm))
+	_, _ = fmt.Fprintf(s.log, "equal %.1f s after the last write: %d items with %d cells, %d tombstones, 0 differences\n", equal.Seconds(), items, cells, tombstones)
+	return s.verdict()
+}
+
+// judgedFrom is how long a run must be for its trends to tell anything.
+const judgedFrom = 5 * time.Minute
+
+// verdict prints and judges the trends.
+func (s *soak) verdict() error {
+	if s.duration < judgedFrom {
+		_, _ = fmt.Fprintf(s.log, "trends are not judged: a run of less than %s tells nothing about them\n", judgedFrom)
+		return nil
+	}
+	var grow []error
+	for i, samples := range s.samples {
+		for m := range measures {
+			t, ok := judge(samples, m)
+			if !ok {
+				if i == steady {
+					return errors.New("the worker that was never replaced gave too few samples")
+				}
+				continue
+			}
+			_, _ = fmt.Fprintf(s.log, "%s %-12s %s\n", s.workers[i].name, measured[m].name, t)
+			if !t.flat {
+				grow = append(grow, fmt.Errorf("%s of worker %s: %s", measured[m].name, s.workers[i].name, t))
+			}
+		}
+	}
+	return errors.Join(grow...)
+}
