@@ -149,6 +149,12 @@ func (l *Ledger) readPipeline(ctx context.Context) (pipeline, uint64, error) {
 	return p, row.Counter, nil
 }
 
+// Cluster is the cluster that CheckCluster stored; "" if none is known.
+func (l *Ledger) Cluster(ctx context.Context) (string, error) {
+	p, _, err := l.readPipeline(ctx)
+	return p.Cluster, err
+}
+
 // CheckCluster stores the cluster the first time one is known and fails with ErrClusterChanged when it is another one later
 // (H46): what was not replicated to it is missing there. An empty id means that it cannot be told, and nothing is checked.
 func (l *Ledger) CheckCluster(ctx context.Context, id string) error {

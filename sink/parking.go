@@ -49,8 +49,20 @@ type Ref string
 
 // RefOf is the place of a record.
 func RefOf(p transform.Parked) Ref {
-	sum := sha256.Sum256([]byte(p.Key))
-	return Ref(p.Source + "/" + hex.EncodeToString(sum[:16]) + "/" + string(p.Version))
+	return Ref(p.Source + "/" + hashOf(p.Key) + "/" + string(p.Version))
+}
+
+// hashOf names an item without showing its key: 32 hexadecimal digits.
+func hashOf(item string) string {
+	sum := sha256.Sum256([]byte(item))
+	return hex.EncodeToString(sum[:16])
+}
+
+// Parts takes a reference apart; names of tables have no slash. Missing parts are empty.
+func (r Ref) Parts() (source, hash, version string) {
+	source, rest, _ := strings.Cut(string(r), "/")
+	hash, version, _ = strings.Cut(rest, "/")
+	return source, hash, version
 }
 
 // ErrNotParked is returned for a reference to no record.
@@ -122,6 +134,10 @@ func (p *Parking) List(ctx context.Context, source string, f func(Ref, transform
 	if source != "" {
 		prefix += source + "/"
 	}
+	return p.list(ctx, prefix, f)
+}
+
+func (p *Parking) list(ctx context.Context, prefix string, f func(Ref, transform.Parked) error) error {
 	return p.records.Scan(ctx, prefix, false, func(key string, data []byte) error {
 		record, err := parseParked(data)
 		if err != nil {
@@ -129,6 +145,11 @@ func (p *Parking) List(ctx context.Context, source string, f func(Ref, transform
 		}
 		return f(Ref(strings.TrimPrefix(key, p.prefix)), record)
 	})
+}
+
+// OfItem calls f for each parked record of one item, which is named as in records (transform.Mapping.ItemKey), by version.
+func (p *Parking) OfItem(ctx context.Context, source, item string, f func(Ref, transform.Parked) error) error {
+	return p.list(ctx, p.prefix+source+"/"+hashOf(item)+"/", f)
 }
 
 // Get is one parked record, or ErrNotParked.

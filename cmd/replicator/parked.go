@@ -5,15 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
@@ -22,49 +20,73 @@ import (
 func newParked(p *program) *cobra.Command {
 	c := group(&cobra.Command{
 		Use:     "parked",
-		Short:   "list | show items that could not be mapped",
+		Short:   "list | show | retry | drop items that could not be mapped",
 		GroupID: groupOperate,
-		Long: `Look at items that could not be mapped or stored. Each is kept whole with its reason until an operator decides.
+		Long: `Look at items that could not be mapped or stored, and decide about them. Each is kept whole with its reason.
 
-A later change of the same item that can be stored resolves its entry: correct the item in the source.`,
+What an item was before is removed from the target, so that nothing stale is read. A later change of the item that can be stored
+resolves its entry by itself. Otherwise correct the cause and retry, or drop the entry.`,
 	})
-	var table string
-	list := &cobra.Command{
+	c.AddCommand(newParkedList(p), newParkedShow(p), newParkedRetry(p), newParkedDrop(p))
+	return c
+}
+
+func newParkedList(p *program) *cobra.Command {
+	var s selection
+	c := &cobra.Command{
 		Use:   "list [flags]",
 		Short: "List parked items without their content",
 		Long:  "List parked items: table, hash of the key, version, time and reason. Nothing of the items themselves is shown.",
-		Args:  none,
+		Example: `  replicator parked list --table Orders
+  replicator parked list -o json | jq -r '.items[].ref'`,
+		Args: none,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return p.withParking(c.Context(), table, func(ctx context.Context, lot *sink.Parking) error { return p.listParked(ctx, lot, table) })
+			s.all = true
+			return p.withParking(c.Context(), s.table, func(ctx context.Context, _ *config.Config, lot *sink.Parking) error {
+				return p.listParked(ctx, lot, &s)
+			})
 		},
 	}
-	list.Flags().StringVar(&table, "table", "", "only this source `TABLE`")
-	allowEmulatorOfReader(list)
-	show := &cobra.Command{
-		Use:   "show REF [flags]",
+	c.Flags().StringVar(&s.table, "table", "", "only this source `TABLE`")
+	c.Flags().StringVar(&s.reason, "reason", "", "only those whose reason contains `TEXT`")
+	allowEmulatorOfReader(c)
+	return c
+}
+
+func newParkedShow(p *program) *cobra.Command {
+	var s selection
+	c := &cobra.Command{
+		Use:   "show [REF] [flags]",
 		Short: "Show a parked item whole, as JSON",
 		Long: `Show a parked item whole, as JSON on stdout: its key, its reason and the change with both images in DynamoDB's own JSON.
 
-REF is TABLE/HASH/VERSION as "list -o json" gives it; TABLE/HASH or HASH alone do where only one record has it. This is the
-one place where item data is shown: mind who reads the output.`,
-		Example: `  replicator parked show Orders/2c26b46b68ffc68ff99b453c1d304134`,
+` + refHelp + ` This shows item data: mind who reads the output.`,
+		Example: `  replicator parked show Orders/2c26b46b68ffc68ff99b453c1d304134
+  replicator parked show --table Orders --key '{"PK":"hats","SK":"fedoras"}'`,
 		Args: func(c *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usage("replicator parked show needs the item to show", "take one from `replicator parked list`")
+			if len(args) == 0 && s.key == "" {
+				return usage("replicator parked show needs the item to show", "take one from `replicator parked list`, or give --table and --key")
 			}
 			return atMost(1)(c, args)
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			return p.withParking(c.Context(), "", func(ctx context.Context, lot *sink.Parking) error { return p.showParked(ctx, lot, args[0]) })
+			s.refs = args
+			if err := s.check(c.CommandPath()); err != nil {
+				return err
+			}
+			return p.withParking(c.Context(), s.table, func(ctx context.Context, _ *config.Config, lot *sink.Parking) error {
+				return p.showParked(ctx, lot, &s)
+			})
 		},
 	}
-	allowEmulatorOfReader(show)
-	c.AddCommand(list, show)
+	c.Flags().StringVar(&s.table, "table", "", "source `TABLE` of --key")
+	c.Flags().StringVar(&s.key, "key", "", keyHelp)
+	allowEmulatorOfReader(c)
 	return c
 }
 
-// withParking opens the parking lot for a command. Before the first run there is no state table, and so nothing is parked.
-func (p *program) withParking(ctx context.Context, table string, f func(ctx context.Context, lot *sink.Parking) error) error {
+// withParking opens the parking lot for a command that asks the target only.
+func (p *program) withParking(ctx context.Context, table string, f func(ctx context.Context, cfg *config.Config, lot *sink.Parking) error) error {
 	ctx, cancel := p.within(ctx)
 	defer cancel()
 	cfg, err := p.load()
@@ -84,7 +106,11 @@ func (p *program) withParking(ctx context.Context, table string, f func(ctx cont
 	}
 	ctx, done := context.WithTimeoutCause(ctx, readTime, errReadTime)
 	defer done()
-	err = f(ctx, sink.NewParking(t.data.Records(cfg.State.Table), cfg.Name))
+	return parkingFailed(ctx, cfg, f(ctx, cfg, sink.NewParking(t.data.Records(cfg.State.Table), cfg.Name)))
+}
+
+// parkingFailed explains an error of the parking lot; one that is explained already stays.
+func parkingFailed(ctx context.Context, cfg *config.Config, err error) error {
 	var told *diag.Error
 	if err == nil || errors.As(err, &told) {
 		return err
@@ -104,31 +130,14 @@ type parkedEntry struct {
 }
 
 func entryOf(ref sink.Ref, record transform.Parked) parkedEntry {
-	_, hash, _ := splitRef(ref)
+	_, hash, _ := ref.Parts()
 	return parkedEntry{Ref: string(ref), Table: record.Source, KeyHash: hash, Version: string(record.Version),
 		Event: record.Change.Event.String(), Time: record.Change.Time.UTC(), Reason: record.Reason}
 }
 
-// splitRef takes a reference apart: table, hash of the key, version. Table names have no slash.
-func splitRef(ref sink.Ref) (table, hash, version string) {
-	table, rest, _ := strings.Cut(string(ref), "/")
-	hash, version, _ = strings.Cut(rest, "/")
-	return table, hash, version
-}
-
-// list reads entries; without a state table there are none.
-func list(ctx context.Context, lot *sink.Parking, table string, f func(sink.Ref, transform.Parked) error) error {
-	err := lot.List(ctx, table, f)
-	var failed *sink.Error
-	if errors.As(err, &failed) && failed.Code == codes.NotFound.String() || status.Code(err) == codes.NotFound {
-		return nil
-	}
-	return err
-}
-
-func (p *program) listParked(ctx context.Context, lot *sink.Parking, table string) error {
+func (p *program) listParked(ctx context.Context, lot *sink.Parking, s *selection) error {
 	entries := []parkedEntry{}
-	if err := list(ctx, lot, table, func(ref sink.Ref, record transform.Parked) error {
+	if err := s.each(ctx, lot, func(ref sink.Ref, record transform.Parked) error {
 		entries = append(entries, entryOf(ref, record))
 		return nil
 	}); err != nil {
@@ -141,7 +150,7 @@ func (p *program) listParked(ctx context.Context, lot *sink.Parking, table strin
 		}{"replicator.parked/v1", entries})
 	}
 	if len(entries) == 0 {
-		_, err := fmt.Fprintln(p.stdout, "nothing is parked")
+		_, err := fmt.Fprintln(p.stdout, s.nothing())
 		return err
 	}
 	tab := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
@@ -152,33 +161,16 @@ func (p *program) listParked(ctx context.Context, lot *sink.Parking, table strin
 	return tab.Flush()
 }
 
-// errAmbiguous ends a search that found more than one record.
-var errAmbiguous = errors.New("more than one")
-
-func (p *program) showParked(ctx context.Context, lot *sink.Parking, word string) error {
-	var found *transform.Parked
-	var ref sink.Ref
-	err := list(ctx, lot, "", func(r sink.Ref, record transform.Parked) error {
-		_, hash, _ := splitRef(r)
-		if string(r) != word && !strings.HasPrefix(string(r), word+"/") && hash != word {
-			return nil
-		}
-		if found != nil {
-			return errAmbiguous
-		}
-		found, ref = &record, r
-		return nil
-	})
-	switch {
-	case errors.Is(err, errAmbiguous):
-		return usage("more than one parked record fits the reference", "give it whole: TABLE/HASH/VERSION, from `replicator parked list -o json`")
-	case err != nil:
+func (p *program) showParked(ctx context.Context, lot *sink.Parking, s *selection) error {
+	found, err := s.find(ctx, lot)
+	if err != nil {
 		return err
-	case found == nil:
-		return &diag.Error{Code: diag.Usage, What: "no parked record has this reference", Fix: "take one from `replicator parked list`",
-			Cause: "a later change may have resolved it"}
 	}
-	change, err := cdc.MarshalChange(found.Change)
+	if len(found) > 1 {
+		return usage("more than one parked record fits", "give one whole: TABLE/HASH/VERSION, from `replicator parked list -o json`")
+	}
+	record := found[0]
+	change, err := cdc.MarshalChange(record.Change)
 	if err != nil {
 		return err
 	}
@@ -187,5 +179,5 @@ func (p *program) showParked(ctx context.Context, lot *sink.Parking, word string
 		parkedEntry
 		Key    string          `json:"key"`
 		Change json.RawMessage `json:"change"`
-	}{"replicator.parked_item/v1", entryOf(ref, *found), found.Key, change})
+	}{"replicator.parked_item/v1", entryOf(record.ref, record.Parked), record.Key, change})
 }

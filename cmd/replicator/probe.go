@@ -127,22 +127,14 @@ func (p *prober) credentials(ctx context.Context) (string, error) {
 
 // table asks for a table and its stream.
 func (p *prober) table(ctx context.Context, t config.Table) {
-	found := probedTable{config: t}
+	var found probedTable
 	ok := p.ask(ctx, probeTime, "table "+t.From, func(ctx context.Context) (string, error) {
-		d, err := p.source.tables.Describe(ctx, t.From)
-		if err != nil {
-			return "", explainSource("cannot read table "+t.From, t.From, err)
-		}
-		found.description = d
-		found.mapping, err = transform.NewMapping(t.From, t.To, config.DataFamily, d.PrimaryKey)
-		if err != nil {
+		var err error
+		if found, err = describeTable(ctx, p.source.tables, t); err != nil {
 			return "", err
 		}
-		var names []string
-		for _, k := range d.PrimaryKey {
-			names = append(names, fmt.Sprintf("%s (%s)", k.Name, k.Type))
-		}
-		return fmt.Sprintf("about %s items, key %s", backfill.FormatCount(float64(d.Items)), strings.Join(names, ", ")), nil
+		d := found.description
+		return fmt.Sprintf("about %s items, key %s", backfill.FormatCount(float64(d.Items)), keyNames(d.PrimaryKey)), nil
 	})
 	if !ok {
 		return

@@ -23,6 +23,7 @@ const (
 	KeyWait       = "wait"       // until the next attempt
 	KeyTook       = "took"       // duration of what is reported
 	KeyItems      = "items"      // a number of items
+	KeyParked     = "parked"     // a parked record: table, hash of the item's key, version
 	KeyEstimate   = "estimate"   // how many there are, about
 	KeyAddress    = "address"    // where the process listens, or an end it talks to
 	KeyVersion    = "version"    // of the program

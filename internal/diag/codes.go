@@ -52,6 +52,7 @@ const (
 	NeedsLoad          = "R1503"
 	DifferencesFound   = "R1504"
 	ItemsParked        = "R1505"
+	RetryNotYet        = "R1506"
 	Internal           = "R1601"
 	TimedOut           = "R1602"
 	Interrupted        = "R1603"
@@ -177,7 +178,7 @@ var registry = []Entry{
 		"`KEYS_ONLY` and `OLD_IMAGE` streams do not say what an item has become. `NEW_IMAGE` suffices only while every row key and column address depends on the primary key alone; otherwise the old image is needed to know which row to remove. A stream's view type cannot be changed, only replaced by disabling and enabling the stream; that starts a new stream, and changes made in between are not in it.",
 		"disable the stream, wait until the table is active, enable it with StreamViewType=NEW_AND_OLD_IMAGES", ExitFailed},
 	{SourceDenied, "access to the source denied",
-		"The identity may not do what is needed. Needed on the table: `dynamodb:DescribeTable`, `dynamodb:Scan`. Needed on `table/TABLE/stream/*`: `dynamodb:DescribeStream`, `dynamodb:GetShardIterator`, `dynamodb:GetRecords`.",
+		"The identity may not do what is needed. Needed on the table: `dynamodb:DescribeTable`, `dynamodb:Scan`, and `dynamodb:GetItem` for `parked retry`. Needed on `table/TABLE/stream/*`: `dynamodb:DescribeStream`, `dynamodb:GetShardIterator`, `dynamodb:GetRecords`.",
 		"allow dynamodb:DescribeTable and dynamodb:Scan on the table, and dynamodb:DescribeStream, dynamodb:GetShardIterator and dynamodb:GetRecords on its streams (table/TABLE/stream/*)", ExitFailed},
 	{SourceUnreachable, "source unreachable",
 		"DynamoDB or DynamoDB Streams did not answer in time. Common causes: no route to the endpoint, a proxy, a wrong region, an emulator that is not running.",
@@ -241,7 +242,10 @@ var registry = []Entry{
 		"let the replicator catch up while nobody writes, and compare again; differences that stay are worth a bug report", ExitNo},
 	{ItemsParked, "items are parked",
 		"Everything else is applied, but some items could not be mapped or stored and wait for a decision.",
-		"look at them with `replicator parked list` and `replicator parked show`; a corrected item in the source resolves its entry", ExitNo},
+		"look at them with `replicator parked list` and `replicator parked show`; a corrected item in the source resolves its entry, `replicator parked retry` reads it again, and `replicator parked drop` gives it up", ExitNo},
+	{RetryNotYet, "an item cannot be retried yet",
+		"The item's row holds no version, so the item would be stored as a load stores it. That joins the stream only when every shard carries the table's generation and each root has been read once; until then a change of the item could be lost.",
+		"let `replicator run` go on for a moment, and retry", ExitFailed},
 
 	{Internal, "internal error",
 		"The program found itself in a state that should not exist. It stops rather than guess; the checkpoint has not passed what is not applied, so a restart is safe.",

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// keyHelp describes what --key takes, the same for every command.
+const keyHelp = "primary key as `JSON`, plain ({\"PK\":\"VIDEO#42\",\"SK\":7}) or DynamoDB's own ({\"PK\":{\"S\":\"VIDEO#42\"},…}); binary is base64"
+
+// parseKey reads the primary key of one item, typed by the key schema. A value may be plain JSON or DynamoDB's. Errors are
+// for the operator and hold no values: they may be copied into tickets.
+func parseKey(text string, schema []transform.KeyAttribute) (cdc.Item, error) {
+	fail := func(what, fix string) (cdc.Item, error) {
+		if fix == "" {
+			fix = fmt.Sprintf("give the whole primary key, for example --key '%s'", exampleKey(schema))
+		}
+		return cdc.Item{}, usage("--key: "+what, fix)
+	}
+	given := map[string]json.RawMessage{}
+	decoder := json.NewDecoder(strings.NewReader(text))
+	if err := decoder.Decode(&given); err != nil {
+		return fail("it is not a JSON object", "")
+	}
+	if _, err := decoder.Token(); err != io.EOF {
+		return fail("something follows the JSON object", "")
+	}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if !slices.ContainsFunc(schema, func(k transform.KeyAttribute) bool { return k.Name == name }) {
+			return fail(fmt.Sprintf("%q is not part of the primary key, which is %s", name, keyNames(schema)), "")
+		}
+	}
+	keys := make([]cdc.Attribute, 0, len(schema))
+	for _, k := range schema {
+		raw, ok := given[k.Name]
+		if !ok {
+			return fail(fmt.Sprintf("attribute %q is missing; the primary key is %s", k.Name, keyNames(schema)), "")
+		}
+		v, problem := keyValue(raw, k.Type)
+		if problem != "" {
+			return fail(fmt.Sprintf("attribute %q %s", k.Name, problem), "")
+		}
+		keys = append(keys, cdc.Attribute{Name: k.Name, Value: v})
+	}
+	return cdc.NewItem(keys), nil
+}
+
+// keyValue reads one value of a key; the problem, if there is one, completes a sentence that begins with the attribute.
+func keyValue(raw json.RawMessage, kind cdc.Kind) (cdc.Value, string) {
+	var typed map[string]json.RawMessage
+	if json.Unmarshal(raw, &typed) == nil && typed != nil {
+		inner, ok := typed[kind.String()]
+		if !ok || len(typed) != 1 {
+			return cdc.Value{}, "is of type " + kind.String() + " in the table; its descriptor says something else"
+		}
+		raw = inner
+	}
+	var text string
+	if string(raw) == "null" || json.Unmarshal(raw, &text) != nil {
+		var number json.Number
+		if kind != cdc.KindN || string(raw) == "null" || json.Unmarshal(raw, &number) != nil {
+			return cdc.Value{}, "is of type " + kind.String() + " in the table; write it as text in quotes"
+		}
+		text = number.String()
+	}
+	switch kind {
+	case cdc.KindN:
+		v, err := cdc.Number(text)
+		if err != nil {
+			return cdc.Value{}, "is not a number as DynamoDB has them"
+		}
+		return v, ""
+	case cdc.KindB:
+		b, err := base64.StdEncoding.DecodeString(text)
+		if err != nil {
+			return cdc.Value{}, "is binary in the table; write it in base64"
+		}
+		return cdc.Binary(b), ""
+	default:
+		return cdc.String(text), ""
+	}
+}
+
+// keyNames lists the attributes of a primary key with their types.
+func keyNames(schema []transform.KeyAttribute) string {
+	var names []string
+	for _, k := range schema {
+		names = append(names, fmt.Sprintf("%s (%s)", k.Name, k.Type))
+	}
+	return strings.Join(names, ", ")
+}
+
+// exampleKey shows a key of the schema.
+func exampleKey(schema []transform.KeyAttribute) string {
+	var members []string
+	for _, k := range schema {
+		name, _ := json.Marshal(k.Name) // of a text, it cannot fail
+		example := `"…"`
+		if k.Type == cdc.KindN {
+			example = "1"
+		}
+		members = append(members, string(name)+":"+example)
+	}
+	return "{" + strings.Join(members, ",") + "}"
+}
+
+// schemaOf is the key schema that the keys of a record show.
+func schemaOf(keys cdc.Item) []transform.KeyAttribute {
+	var schema []transform.KeyAttribute
+	for _, a := range keys.Attributes() {
+		schema = append(schema, transform.KeyAttribute{Name: a.Name, Type: a.Value.Kind()})
+	}
+	return schema
+}

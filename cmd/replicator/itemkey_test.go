@@ -1,0 +1,68 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+func TestParseKey(t *testing.T) {
+	schema := []transform.KeyAttribute{{Name: "PK", Type: cdc.KindS}, {Name: "n", Type: cdc.KindN}}
+	binary := []transform.KeyAttribute{{Name: "b", Type: cdc.KindB}}
+	number := func(text string) cdc.Value {
+		v, err := cdc.Number(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	pair := func(text, n string) cdc.Item {
+		return cdc.NewItem([]cdc.Attribute{{Name: "PK", Value: cdc.String(text)}, {Name: "n", Value: number(n)}})
+	}
+	for _, c := range []struct {
+		text   string
+		schema []transform.KeyAttribute
+		want   cdc.Item
+	}{
+		{`{"PK":"VIDEO#42","n":7}`, schema, pair("VIDEO#42", "7")},
+		{`{"n":"7.0","PK":""}`, schema, pair("", "7")},
+		{`{"PK":{"S":"a\u00e4"},"n":{"N":"1e2"}}`, schema, pair("aä", "100")},
+		{` {"PK":"{\"S\":1}","n":12345678901234567890123456789012345678}`, schema, pair(`{"S":1}`, "12345678901234567890123456789012345678")},
+		{`{"b":"AP8="}`, binary, cdc.NewItem([]cdc.Attribute{{Name: "b", Value: cdc.Binary([]byte{0, 255})}})},
+		{`{"b":{"B":"AP8="}}`, binary, cdc.NewItem([]cdc.Attribute{{Name: "b", Value: cdc.Binary([]byte{0, 255})}})},
+	} {
+		got, err := parseKey(c.text, c.schema)
+		if err != nil || !got.Equal(c.want) {
+			t.Errorf("%s: %v, %v", c.text, got, err)
+		}
+	}
+	for text, want := range map[string]string{
+		``:                                  "not a JSON object",
+		`null`:                              "is missing",
+		`[1]`:                               "not a JSON object",
+		`{"PK":"hidden","n":1} x`:           "something follows",
+		`{"PK":"hidden"}`:                   `"n" is missing`,
+		`{"PK":"hidden","n":1,"sk":"x"}`:    `"sk" is not part of the primary key, which is PK (S), n (N)`,
+		`{"PK":"hidden","n":"hidden"}`:      "not a number",
+		`{"PK":"hidden","n":1e999}`:         "not a number",
+		`{"PK":42,"n":1}`:                   "write it as text",
+		`{"PK":null,"n":1}`:                 "write it as text",
+		`{"PK":"hidden","n":null}`:          "write it as text",
+		`{"PK":{"N":"1"},"n":1}`:            "descriptor",
+		`{"PK":{"S":"a","N":"1"},"n":1}`:    "descriptor",
+		`{"PK":{"S":["hidden"]},"n":1}`:     "write it as text",
+		`{"PK":"hidden","n":{"N":{"N":1}}}`: "write it as text",
+	} {
+		_, err := parseKey(text, schema)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		} else if strings.Contains(err.Error(), "hidden") {
+			t.Errorf("an error shows a value of a key: %v", err)
+		}
+	}
+	if _, err := parseKey(`{"b":"%"}`, binary); err == nil {
+		t.Error("what is not base64 was taken")
+	}
+}

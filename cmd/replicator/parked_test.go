@@ -1,0 +1,151 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/sink"
+)
+
+func TestConfirm(t *testing.T) {
+	for answer, want := range map[string]bool{"y\n": true, "YES\n": true, "yes": true, "n\n": false, "\n": false, "": false, "yesterday\n": false} {
+		var asked bytes.Buffer
+		err := confirm(context.Background(), strings.NewReader(answer), &asked, "Sure?")
+		if (err == nil) != want || asked.String() != "Sure? [y/N] " {
+			t.Errorf("%q: %v, asked %q", answer, err, asked.String())
+		}
+		if err != nil && diag.ExitCode(err) != diag.ExitUsage {
+			t.Errorf("%q: exit status %d", answer, diag.ExitCode(err))
+		}
+	}
+	silent, writer := io.Pipe()
+	defer writer.Close()
+	ctx, cancel := context.WithCancelCause(context.Background())
+	stopped := errors.New("interrupted")
+	cancel(stopped)
+	if err := confirm(ctx, silent, io.Discard, "Sure?"); !errors.Is(err, stopped) {
+		t.Error("a signal does not end the question: ", err)
+	}
+}
+
+func TestReferencesNameRecords(t *testing.T) {
+	const ref = sink.Ref("Orders/0123/0001.5")
+	for word, want := range map[string]bool{
+		"Orders/0123/0001.5": true, "Orders/0123": true, "0123": true,
+		"Orders": false, "Orders/012": false, "012": false, "0001.5": false, "Orders/0123/0001": false, "": false, "Orders/": false,
+	} {
+		if got := names(word, ref); got != want {
+			t.Errorf("%q names the record: %v", word, got)
+		}
+	}
+}
+
+// parkedCounts are how many items each worker counts as parked, in status and, if asked for, in its metrics, which are brought up
+// to date every five seconds.
+func parkedCounts(t *testing.T, addresses []string, metrics bool) string {
+	t.Helper()
+	var counts []string
+	for _, address := range addresses {
+		var status struct {
+			Tables []struct{ Parked int }
+		}
+		if err := json.Unmarshal(fetch(t, address+"/api/v1/status"), &status); err != nil || len(status.Tables) != 1 {
+			t.Fatalf("%+v, %v", status, err)
+		}
+		if !metrics {
+			counts = append(counts, fmt.Sprint(status.Tables[0].Parked))
+			continue
+		}
+		metric := "none"
+		for line := range strings.Lines(string(fetch(t, address+"/metrics"))) {
+			if rest, ok := strings.CutPrefix(line, `replicator_items_parked{source_table="Orders"} `); ok {
+				metric = strings.TrimSpace(rest)
+			}
+		}
+		counts = append(counts, fmt.Sprintf("%d/%s", status.Tables[0].Parked, metric))
+	}
+	return strings.Join(counts, " ")
+}
+
+func fetch(t *testing.T, url string) []byte {
+	t.Helper()
+	response, err := http.Get("http://" + url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return body
+}
+
+// Two workers count alike what is parked, healed, dropped and retried, because both read it where it is kept.
+func TestParkedItemsAreCountedAlikeByTwoWorkers(t *testing.T) {
+	t.Parallel()
+	s, stop, err := startEmbedded()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	if err := s.create("Orders", "NEW_AND_OLD_IMAGES"); err != nil {
+		t.Fatal(err)
+	}
+	_, one := startRun(t, s)
+	_, two := startRun(t, s)
+	workers := []string{one, two}
+	expect := func(when, want string) {
+		t.Helper()
+		got, deadline := "", time.Now().Add(time.Minute)
+		for time.Now().Before(deadline) {
+			if got = parkedCounts(t, workers, strings.Contains(want, "/")); got == want {
+				return
+			}
+			time.Sleep(50 * time.Millisecond) // between questions; what is waited for is the count itself
+		}
+		t.Fatalf("%s: status/metric of the workers %s, want %s", when, got, want)
+	}
+	item := func(key string, attribute string) {
+		t.Helper()
+		err := s.call("PutItem", map[string]any{"TableName": "Orders", "Item": map[string]any{
+			"pk": map[string]string{"S": key}, "sk": map[string]string{"S": "1"}, attribute: map[string]string{"S": "x"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	decide := func(want int, arguments ...string) {
+		t.Helper()
+		cmd := exec.Command("replicator", append([]string{"parked"}, append(arguments, "-c", writeTestConfiguration(t), "--allow-emulator")...)...)
+		cmd.Env = append(os.Environ(), s.environment()...)
+		out, err := cmd.CombinedOutput()
+		if cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != want {
+			t.Fatalf("%v: %v\n%s", arguments, err, out)
+		}
+	}
+	long := strings.Repeat("n", 17<<10)
+	for _, key := range []string{"healed", "dropped", "retried"} {
+		item(key, long)
+	}
+	expect("three items are parked", "3/3 3/3")
+	item("healed", "colour")
+	expect("one is healed by its next change", "2 2")
+	decide(0, "drop", "--table", "Orders", "--key", `{"pk":"dropped","sk":"1"}`, "--yes")
+	expect("one is dropped", "1 1")
+	decide(3, "retry", "--all")
+	expect("one is retried in vain", "1 1")
+	item("retried", "colour")
+	decide(0, "retry", "--all") // whichever of the two is faster, the stream or the retry
+	expect("all are decided", "0/0 0/0")
+}

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// refHelp says what a reference is, in the help of commands that take one.
+const refHelp = `REF is TABLE/HASH/VERSION as "list -o json" gives it; TABLE/HASH or HASH alone name the item.`
+
+// selection is which parked records a command is about.
+type selection struct {
+	refs   []string // positional arguments
+	table  string
+	key    string // JSON
+	reason string // contained in the record's reason
+	all    bool
+}
+
+// selectedRecord is a parked record with its place.
+type selectedRecord struct {
+	ref sink.Ref
+	transform.Parked
+}
+
+// check refuses selections that contradict themselves, or are none: nothing is ever retried or dropped by leaving words out.
+func (s *selection) check(command string) error {
+	ways := 0
+	for _, given := range []bool{len(s.refs) > 0, s.key != "", s.all || s.reason != ""} {
+		if given {
+			ways++
+		}
+	}
+	switch {
+	case s.key != "" && !isObject(s.key):
+		return usage("--key: it is not a JSON object", `give the whole primary key, for example --key '{"PK":"…","SK":"…"}'`)
+	case s.key != "" && s.table == "":
+		return usage("--key needs --table", "name the source table whose primary key it is")
+	case ways == 0:
+		return usage(command+" needs to know which items", "name them as `replicator parked list` shows them, or give --table and --key, --reason, or --all")
+	case ways > 1:
+		return usage("references, --key, and --all or --reason exclude each other", "give one of them")
+	}
+	return nil
+}
+
+func isObject(text string) bool {
+	var members map[string]json.RawMessage
+	return json.Unmarshal([]byte(text), &members) == nil && members != nil
+}
+
+// fits tells whether a record is selected. A key that is none of the record's table is an error.
+func (s *selection) fits(ref sink.Ref, record transform.Parked) (bool, error) {
+	switch {
+	case s.table != "" && record.Source != s.table, !strings.Contains(record.Reason, s.reason):
+		return false, nil
+	case s.key != "":
+		key, err := parseKey(s.key, schemaOf(record.Change.Keys))
+		return err == nil && key.Equal(record.Change.Keys), err
+	case len(s.refs) > 0:
+		return slices.ContainsFunc(s.refs, func(word string) bool { return names(word, ref) }), nil
+	}
+	return true, nil
+}
+
+// names tells whether a word of the command line names a record.
+func names(word string, ref sink.Ref) bool {
+	_, hash, _ := ref.Parts()
+	return word == string(ref) || word == hash || strings.HasPrefix(string(ref), word+"/") && strings.Contains(word, "/")
+}
+
+// each calls f for the selected records: by table, item and version. Before the first run there is no state table, and so nothing is
+// parked.
+func (s *selection) each(ctx context.Context, lot *sink.Parking, f func(sink.Ref, transform.Parked) error) error {
+	err := lot.List(ctx, s.table, func(ref sink.Ref, record transform.Parked) error {
+		ok, err := s.fits(ref, record)
+		if err != nil || !ok {
+			return err
+		}
+		return f(ref, record)
+	})
+	var failed *sink.Error
+	if errors.As(err, &failed) && failed.Code == codes.NotFound.String() || status.Code(err) == codes.NotFound {
+		return nil
+	}
+	return err
+}
+
+// find returns the selected records. What is named must exist, and a bare hash must mean one item.
+func (s *selection) find(ctx context.Context, lot *sink.Parking) ([]selectedRecord, error) {
+	var found []selectedRecord
+	err := s.each(ctx, lot, func(ref sink.Ref, record transform.Parked) error {
+		found = append(found, selectedRecord{ref, record})
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if s.key != "" && len(found) == 0 {
+		return nil, notParked("no parked record has this key")
+	}
+	for _, word := range s.refs {
+		tables := map[string]bool{}
+		for _, record := range found {
+			if names(word, record.ref) {
+				tables[record.Source] = true
+			}
+		}
+		switch {
+		case len(tables) == 0:
+			return nil, notParked("no parked record has this reference")
+		case len(tables) > 1:
+			return nil, usage("a hash alone fits items of several tables", "write TABLE/HASH")
+		}
+	}
+	return found, nil
+}
+
+func notParked(what string) error {
+	return &diag.Error{Code: diag.Usage, What: what, Fix: "take one from `replicator parked list`", Cause: "a later change may have resolved it"}
+}
+
+// nothing is what is said when no record is selected.
+func (s *selection) nothing() string {
+	switch {
+	case s.reason != "":
+		return "nothing is parked for such a reason"
+	case s.table != "":
+		return fmt.Sprintf("nothing of table %s is parked", s.table)
+	}
+	return "nothing is parked"
+}
+
+// byItem groups records, which are in order, by their item.
+func byItem(records []selectedRecord) [][]selectedRecord {
+	var items [][]selectedRecord
+	for i, record := range records {
+		if i > 0 && records[i-1].Source == record.Source && records[i-1].Key == record.Key {
+			items[len(items)-1] = append(items[len(items)-1], record)
+			continue
+		}
+		items = append(items, []selectedRecord{record})
+	}
+	return items
+}

@@ -1,0 +1,37 @@
+package main
+
+import (
+	"context"
+
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// mapTable is the mapping of a source table with the given primary key.
+func mapTable(t config.Table, primaryKey []transform.KeyAttribute) (*transform.Mapping, error) {
+	return transform.NewMapping(t.From, t.To, config.DataFamily, primaryKey)
+}
+
+// describeTable asks DynamoDB for a table of the configuration and makes its mapping.
+func describeTable(ctx context.Context, tables *backfill.Tables, t config.Table) (probedTable, error) {
+	d, err := tables.Describe(ctx, t.From)
+	if err != nil {
+		return probedTable{}, explainSource("cannot read table "+t.From, t.From, err)
+	}
+	m, err := mapTable(t, d.PrimaryKey)
+	if err != nil {
+		return probedTable{}, err
+	}
+	return probedTable{config: t, description: d, mapping: m}, nil
+}
+
+// tableOf is the table of the configuration that is read from the named source table; false if there is none.
+func tableOf(cfg *config.Config, source string) (config.Table, bool) {
+	for _, t := range cfg.Tables {
+		if t.From == source {
+			return t, true
+		}
+	}
+	return config.Table{}, false
+}
