@@ -23,7 +23,15 @@ const (
 )
 
 // ErrNumber is returned for text that is not a number DynamoDB can hold. Its wrapping says what is wrong, never the digits.
+// Numbers that are well formed but beyond DynamoDB's limits give one of the three errors below, which wrap it.
 var ErrNumber = errors.New("not a DynamoDB number")
+
+// What may exceed the limits of a number.
+var (
+	ErrNumberDigits    = fmt.Errorf("%w: more than %d significant digits", ErrNumber, maxSignificantDigits)
+	ErrNumberOverflow  = fmt.Errorf("%w: its magnitude is not below 1E%d", ErrNumber, maxMagnitude+1)
+	ErrNumberUnderflow = fmt.Errorf("%w: its magnitude is below 1E%d", ErrNumber, minMagnitude)
+)
 
 // CanonicalNumber returns the one text that stands for a number's value: plain decimal without exponent, plus sign, leading
 // or trailing zeros, or a negative zero. That is what DynamoDB itself returns; text from elsewhere (exports, other
@@ -103,8 +111,11 @@ func parseNumber(text string) (decimal, error) {
 	if d.count == 0 {
 		return decimal{}, nil // zero, whatever its sign and exponent
 	}
-	if magnitude := d.point - 1; magnitude < minMagnitude || magnitude > maxMagnitude {
-		return decimal{}, fmt.Errorf("%w: its magnitude is outside 1E%d to 1E%d", ErrNumber, minMagnitude, maxMagnitude+1)
+	switch magnitude := d.point - 1; {
+	case magnitude > maxMagnitude:
+		return decimal{}, ErrNumberOverflow
+	case magnitude < minMagnitude:
+		return decimal{}, ErrNumberUnderflow
 	}
 	return d, nil
 }
@@ -134,7 +145,7 @@ func (d *decimal) readSignificand(text string, length int) error {
 			continue
 		}
 		if d.count+zeros >= maxSignificantDigits {
-			return fmt.Errorf("%w: more than %d significant digits", ErrNumber, maxSignificantDigits)
+			return ErrNumberDigits
 		}
 		for ; zeros > 0; zeros-- {
 			d.digits[d.count] = '0'

@@ -167,12 +167,27 @@ func (i Item) Exists() bool { return len(i.attributes) > 0 }
 func (i Item) Attributes() []Attribute { return i.attributes }
 
 // Get is the named attribute; false if it is absent.
-func (i Item) Get(name string) (Value, bool) {
-	n, ok := slices.BinarySearchFunc(i.attributes, name, func(a Attribute, name string) int { return strings.Compare(a.Name, name) })
-	if !ok {
-		return Value{}, false
+func (i Item) Get(name string) (Value, bool) { return find(i.attributes, name) }
+
+// Member is the named member of an M; false if it is absent or the value is not an M.
+func (v Value) Member(name string) (Value, bool) { return find(v.members, name) }
+
+// find searches attributes that are sorted by name. It is written out because slices.BinarySearchFunc would copy an attribute
+// for each comparison, which costs more than the comparison.
+func find(attributes []Attribute, name string) (Value, bool) {
+	low, high := 0, len(attributes)
+	for low < high {
+		middle := int(uint(low+high) / 2)
+		switch strings.Compare(attributes[middle].Name, name) {
+		case 0:
+			return attributes[middle].Value, true
+		case -1:
+			low = middle + 1
+		default:
+			high = middle
+		}
 	}
-	return i.attributes[n].Value, true
+	return Value{}, false
 }
 
 // Equal tells whether two images are the same.

@@ -104,10 +104,10 @@ func (s *Server) prepareBatch(name string, requests []writeRequest, returned str
 	for _, request := range requests {
 		var c change
 		switch put, del := request.PutRequest, request.DeleteRequest; {
-		case put != nil && del == nil && put.Item != nil:
-			c, err = t.newImage(put.Item)
-		case put == nil && del != nil && del.Key != nil:
-			c.key, err = t.schema.ofKey(del.Key)
+		case put != nil && del == nil && put.Item.Given:
+			c, err = t.newImage(put.Item.Item)
+		case put == nil && del != nil && del.Key.Given:
+			c.key, err = t.schema.ofKey(del.Key.Item)
 		default:
 			err = validation("Supplied WriteRequest must contain exactly one of a PutRequest with an Item and a DeleteRequest with a Key")
 		}
@@ -229,7 +229,7 @@ func (t *table) readKeys(items []item.Item) ([]primaryKey, error) {
 	seen := map[string]bool{}
 	keys := make([]primaryKey, 0, len(items))
 	for _, it := range items {
-		key, err := t.schema.ofKey(it)
+		key, err := t.schema.ofKey(it.Item)
 		if err != nil {
 			return nil, err
 		}
@@ -276,7 +276,7 @@ func (k *keysAndAttributes) without(rest []primaryKey) ([]byte, error) {
 	left := *k
 	left.Keys = nil
 	for _, key := range rest {
-		left.Keys = append(left.Keys, key.item)
+		left.Keys = append(left.Keys, item.Item{Item: key.item, Given: true})
 	}
 	return json.Marshal(left)
 }

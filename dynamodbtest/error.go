@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/dynamodb-bigtable/replicator/dynamodbtest/item"
+	"github.com/dynamodb-bigtable/replicator/expression"
 )
 
 // Error is an error as the services answer it. The controls of Server return it too.
@@ -80,6 +81,10 @@ func asError(err error) *Error {
 	var invalid *item.ValidationError
 	if errors.As(err, &invalid) {
 		return validation("%s", invalid.Message)
+	}
+	var refused *expression.Error
+	if errors.As(err, &refused) {
+		return validation("%s", refused.Message)
 	}
 	var syntax *item.SyntaxError
 	if errors.As(err, &syntax) {

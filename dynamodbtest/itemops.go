@@ -49,8 +49,8 @@ func (o *writeOptions) answer(m *meter, old, image *stored, update *expression.U
 			if err != nil {
 				return nil, err
 			}
-			if written := update.Written().Of(it); len(written) > 0 {
-				r.raw("Attributes", written.AppendJSON(nil))
+			if written := update.Written().Of(it); written.Exists() {
+				r.raw("Attributes", item.AppendJSON(nil, written))
 			}
 		}
 	}
@@ -85,7 +85,7 @@ func (s *Server) putItem(req *putItemRequest) (any, error) {
 
 // planPut validates a put of a whole item.
 func (s *Server) planPut(ref tableRef, c *conditionParameters, it item.Item) (write, error) {
-	if it == nil {
+	if !it.Given {
 		return write{}, missingMember("item")
 	}
 	w, err := c.parse(nil)
@@ -95,7 +95,7 @@ func (s *Server) planPut(ref tableRef, c *conditionParameters, it item.Item) (wr
 	if w.table, err = s.find(ref); err != nil {
 		return write{}, err
 	}
-	image, err := w.table.newImage(it)
+	image, err := w.table.newImage(it.Item)
 	w.key, w.image = image.key, image.image
 	return w, err
 }
@@ -125,7 +125,7 @@ func (s *Server) deleteItem(req *deleteItemRequest) (any, error) {
 // planKeyed validates a write that names an item by its key: a deletion, an update or a
 // check.
 func (s *Server) planKeyed(ref tableRef, c *conditionParameters, key item.Item, update *string) (write, error) {
-	if key == nil {
+	if !key.Given {
 		return write{}, missingMember("key")
 	}
 	w, err := c.parse(update)
@@ -135,7 +135,7 @@ func (s *Server) planKeyed(ref tableRef, c *conditionParameters, key item.Item, 
 	if w.table, err = s.find(ref); err != nil {
 		return write{}, err
 	}
-	w.key, err = w.table.schema.ofKey(key)
+	w.key, err = w.table.schema.ofKey(key.Item)
 	return w, err
 }
 
@@ -193,7 +193,7 @@ func (s *Server) getItem(req *getItemRequest) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if req.Key == nil {
+	if !req.Key.Given {
 		return nil, missingMember("key")
 	}
 	projection, err := parseProjection(req.ProjectionExpression, req.ExpressionAttributeNames)
@@ -204,7 +204,7 @@ func (s *Server) getItem(req *getItemRequest) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	key, err := t.schema.ofKey(req.Key)
+	key, err := t.schema.ofKey(req.Key.Item)
 	if err != nil {
 		return nil, err
 	}
@@ -252,5 +252,5 @@ func project(wire []byte, projection *expression.Projection) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return projection.Of(it).AppendJSON(nil), nil
+	return item.AppendJSON(nil, projection.Of(it)), nil
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/md5"
 	"encoding/binary"
 
+	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/dynamodbtest/item"
 )
 
@@ -17,7 +18,7 @@ const (
 // keyAttribute is an attribute of the primary key and its type: S, N or B.
 type keyAttribute struct {
 	name string
-	kind item.Kind
+	kind cdc.Kind
 }
 
 // keySchema is a table's primary key. A table without sort key has an empty sort.name.
@@ -40,41 +41,41 @@ type primaryKey struct {
 	// hash places the key in a shard's range: the leading 64 bits of the MD5 of the
 	// partition key. (DynamoDB's hash function is not public.)
 	hash uint64
-	item item.Item
+	item cdc.Item
 }
 
 // ofItem takes the key out of a whole item.
-func (ks keySchema) ofItem(it item.Item) (primaryKey, error) {
-	return ks.build(it, func(a keyAttribute, v item.Value, found bool) error {
+func (ks keySchema) ofItem(it cdc.Item) (primaryKey, error) {
+	return ks.build(it, func(a keyAttribute, v cdc.Value, found bool) error {
 		if !found {
 			return validation("One or more parameter values were invalid: Missing the key %s in the item", a.name)
 		}
-		if v.Kind != a.kind {
+		if v.Kind() != a.kind {
 			return validation("One or more parameter values were invalid: Type mismatch for key %s expected: %s actual: %s",
-				a.name, a.kind, v.Kind)
+				a.name, a.kind, v.Kind())
 		}
 		return nil
 	})
 }
 
 // ofKey reads a key that must have exactly the attributes of the schema.
-func (ks keySchema) ofKey(key item.Item) (primaryKey, error) {
+func (ks keySchema) ofKey(key cdc.Item) (primaryKey, error) {
 	want := 1
 	if ks.hasSort() {
 		want = 2
 	}
-	if len(key) != want {
+	if len(key.Attributes()) != want {
 		return primaryKey{}, validation("The provided key element does not match the schema")
 	}
-	return ks.build(key, func(a keyAttribute, v item.Value, found bool) error {
-		if !found || v.Kind != a.kind {
+	return ks.build(key, func(a keyAttribute, v cdc.Value, found bool) error {
+		if !found || v.Kind() != a.kind {
 			return validation("The provided key element does not match the schema")
 		}
 		return nil
 	})
 }
 
-func (ks keySchema) build(it item.Item, check func(keyAttribute, item.Value, bool) error) (primaryKey, error) {
+func (ks keySchema) build(it cdc.Item, check func(keyAttribute, cdc.Value, bool) error) (primaryKey, error) {
 	hashValue, found := it.Get(ks.hash.name)
 	if err := check(ks.hash, hashValue, found); err != nil {
 		return primaryKey{}, err
@@ -82,11 +83,12 @@ func (ks keySchema) build(it item.Item, check func(keyAttribute, item.Value, boo
 	if err := checkKeyValue(ks.hash, hashValue); err != nil {
 		return primaryKey{}, err
 	}
-	if hashValue.Size() > maxHashKeySize {
+	if item.ValueSize(hashValue) > maxHashKeySize {
 		return primaryKey{}, validation("One or more parameter values were invalid: Size of hashkey has exceeded the maximum size limit of %d bytes", maxHashKeySize)
 	}
-	k := primaryKey{item: item.Item{}.With(ks.hash.name, hashValue)}
-	order, hash := hashPrefix(hashValue)
+	attributes := []cdc.Attribute{{Name: ks.hash.name, Value: hashValue}}
+	var k primaryKey
+	order, hash := hashPrefix(hashValue.Text())
 	k.hash = hash
 	if ks.hasSort() {
 		sortValue, found := it.Get(ks.sort.name)
@@ -96,22 +98,22 @@ func (ks keySchema) build(it item.Item, check func(keyAttribute, item.Value, boo
 		if err := checkKeyValue(ks.sort, sortValue); err != nil {
 			return primaryKey{}, err
 		}
-		if sortValue.Size() > maxSortKeySize {
+		if item.ValueSize(sortValue) > maxSortKeySize {
 			return primaryKey{}, validation("One or more parameter values were invalid: Aggregated size of all range keys has exceeded the size limit of %d bytes", maxSortKeySize)
 		}
-		k.item = k.item.With(ks.sort.name, sortValue)
+		attributes = append(attributes, cdc.Attribute{Name: ks.sort.name, Value: sortValue})
 		order = appendSortKey(order, sortValue)
 	}
-	k.order = string(order)
+	k.order, k.item = string(order), cdc.NewItem(attributes)
 	return k, nil
 }
 
-func checkKeyValue(a keyAttribute, v item.Value) error {
-	if v.Text != "" {
+func checkKeyValue(a keyAttribute, v cdc.Value) error {
+	if v.Text() != "" {
 		return nil
 	}
 	kind := "string"
-	if v.Kind == item.B {
+	if v.Kind() == cdc.KindB {
 		kind = "binary"
 	}
 	return validation("One or more parameter values are not valid. The AttributeValue for a key attribute cannot contain an empty %s value. Key: %s", kind, a.name)
@@ -119,25 +121,25 @@ func checkKeyValue(a keyAttribute, v item.Value) error {
 
 // hashPrefix is the part of a key's order that all items of one partition key share,
 // and their hash. The value follows its MD5 so that a collision merges nothing.
-func hashPrefix(v item.Value) (prefix []byte, hash uint64) {
-	sum := md5.Sum([]byte(v.Text))
+func hashPrefix(text string) (prefix []byte, hash uint64) {
+	sum := md5.Sum([]byte(text))
 	prefix = append(make([]byte, 0, 64), sum[:]...)
-	prefix = binary.BigEndian.AppendUint32(prefix, uint32(len(v.Text)))
-	prefix = append(prefix, v.Text...)
+	prefix = binary.BigEndian.AppendUint32(prefix, uint32(len(text)))
+	prefix = append(prefix, text...)
 	return prefix, binary.BigEndian.Uint64(sum[:])
 }
 
 // appendSortKey appends bytes that order sort keys as DynamoDB does: text by its UTF-8
 // bytes, binary by unsigned bytes, numbers by value.
-func appendSortKey(order []byte, v item.Value) []byte {
-	if v.Kind == item.N {
-		return append(order, item.NumberSortKey(v.Text)...)
+func appendSortKey(order []byte, v cdc.Value) []byte {
+	if v.Kind() == cdc.KindN {
+		return append(order, item.NumberSortKey(v.Text())...)
 	}
-	return append(order, v.Text...)
+	return append(order, v.Text()...)
 }
 
 // hashOf is the hash of a partition key's text.
 func hashOf(text string) uint64 {
-	_, hash := hashPrefix(item.Value{Text: text})
+	_, hash := hashPrefix(text)
 	return hash
 }

@@ -3,6 +3,7 @@ package dynamodbtest
 import (
 	"strconv"
 
+	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/dynamodbtest/item"
 	"github.com/dynamodb-bigtable/replicator/expression"
 )
@@ -72,7 +73,7 @@ func (o *readOptions) selection(b *expression.Bindings) (*selection, error) {
 }
 
 // startKey reads an ExclusiveStartKey.
-func (t *table) startKey(key item.Item) (primaryKey, error) {
+func (t *table) startKey(key cdc.Item) (primaryKey, error) {
 	k, err := t.schema.ofKey(key)
 	if err != nil {
 		return k, validation("The provided starting key is invalid: The provided key element does not match the schema")
@@ -143,7 +144,7 @@ func (t *table) answerPage(p *page, sel *selection) (wire, error) {
 		if err != nil {
 			return nil, err
 		}
-		r.raw("LastEvaluatedKey", key.item.AppendJSON(nil))
+		r.raw("LastEvaluatedKey", item.AppendJSON(nil, key.item))
 	}
 	sel.meter.read(p.bytes, sel.consistent)
 	r.capacity(&sel.meter)
@@ -159,11 +160,11 @@ func (sel *selection) show(it *stored) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if sel.filter != nil && !sel.filter.Holds(parsed) {
+	if sel.filter != nil && !sel.filter.Match(parsed) {
 		return nil, nil
 	}
 	if sel.projection == nil {
 		return it.wire, nil
 	}
-	return sel.projection.Of(parsed).AppendJSON(nil), nil
+	return item.AppendJSON(nil, sel.projection.Of(parsed)), nil
 }

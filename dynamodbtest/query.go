@@ -47,10 +47,10 @@ func (s *Server) query(req *queryRequest) (any, error) {
 			}
 		}
 	}
-	prefix, _ := hashPrefix(condition.Hash())
+	prefix, _ := hashPrefix(condition.Hash().Text())
 	from := ""
-	if req.ExclusiveStartKey != nil {
-		key, err := t.startKey(req.ExclusiveStartKey)
+	if req.ExclusiveStartKey.Given {
+		key, err := t.startKey(req.ExclusiveStartKey.Item)
 		if err != nil {
 			return nil, err
 		}
@@ -92,7 +92,7 @@ func (t *table) queryPage(condition *expression.KeyCondition, prefix, from strin
 		if err != nil {
 			return nil, err
 		}
-		if condition.Holds(it) && !p.take(e.item) {
+		if condition.Match(it) && !p.take(e.item) {
 			break
 		}
 	}

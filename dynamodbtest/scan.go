@@ -70,8 +70,8 @@ func (s *Server) scan(req *scanRequest) (any, error) {
 		return nil, err
 	}
 	from, after := g.start(), false
-	if req.ExclusiveStartKey != nil {
-		key, err := t.startKey(req.ExclusiveStartKey)
+	if req.ExclusiveStartKey.Given {
+		key, err := t.startKey(req.ExclusiveStartKey.Item)
 		if err != nil {
 			return nil, err
 		}

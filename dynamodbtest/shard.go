@@ -103,8 +103,8 @@ func (st *stream) append(c change, old *stored, now time.Time) {
 		sh = st.owner(c.key.hash)
 	}
 	sh.trim(now.Add(-retention))
-	keys := c.key.item.AppendJSON(nil)
-	size := c.key.item.Size()
+	keys := item.AppendJSON(nil, c.key.item)
+	size := item.Size(c.key.item)
 	if c.image != nil && st.showsNew() {
 		size += c.image.size
 	}

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/dynamodbtest/item"
 )
 
@@ -68,7 +69,7 @@ type change struct {
 }
 
 // newImage validates an item against the schema and the size limit.
-func (t *table) newImage(it item.Item) (change, error) {
+func (t *table) newImage(it cdc.Item) (change, error) {
 	key, err := t.schema.ofItem(it)
 	if err != nil {
 		return change{}, err
@@ -76,16 +77,16 @@ func (t *table) newImage(it item.Item) (change, error) {
 	if err := checkNames(it); err != nil {
 		return change{}, err
 	}
-	size := it.Size()
+	size := item.Size(it)
 	if size > maxItemSize {
 		return change{}, validation("Item size has exceeded the maximum allowed size")
 	}
-	return change{key: key, image: &stored{wire: it.AppendJSON(nil), size: size}}, nil
+	return change{key: key, image: &stored{wire: item.AppendJSON(nil, it), size: size}}, nil
 }
 
 // checkNames refuses empty attribute names and those beyond 64 KB.
-func checkNames(it item.Item) error {
-	for _, a := range it {
+func checkNames(it cdc.Item) error {
+	for _, a := range it.Attributes() {
 		if a.Name == "" {
 			return validation("One or more parameter values were invalid: Attribute name must not be empty")
 		}

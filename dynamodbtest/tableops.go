@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dynamodb-bigtable/replicator/dynamodbtest/item"
+	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
 // validName is the rule for names of tables ("Naming rules").
@@ -116,9 +116,9 @@ func (ks keySchema) definitions() []attributeDefinition {
 
 // readSchema validates the key schema and its definitions.
 func readSchema(elements []keyElement, definitions []attributeDefinition) (keySchema, error) {
-	kinds := map[string]item.Kind{}
+	kinds := map[string]cdc.Kind{}
 	for _, d := range definitions {
-		kind, ok := map[string]item.Kind{"S": item.S, "N": item.N, "B": item.B}[d.AttributeType]
+		kind, ok := map[string]cdc.Kind{"S": cdc.KindS, "N": cdc.KindN, "B": cdc.KindB}[d.AttributeType]
 		if !ok {
 			return keySchema{}, validation("1 validation error detected: Value at 'attributeDefinitions.attributeType' failed to satisfy constraint: Member must satisfy enum value set: [B, N, S]")
 		}

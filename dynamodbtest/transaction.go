@@ -315,7 +315,7 @@ func (s *Server) transactGet(req *transactGetRequest) (any, error) {
 	reads := make([]transactRead, len(req.TransactItems))
 	meters := map[*table]*meter{}
 	for i, action := range req.TransactItems {
-		if action.Get == nil || action.Get.Key == nil {
+		if action.Get == nil || !action.Get.Key.Given {
 			return nil, missingMember("transactItems.member.get")
 		}
 		get := action.Get
@@ -323,7 +323,7 @@ func (s *Server) transactGet(req *transactGetRequest) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		key, err := t.schema.ofKey(get.Key)
+		key, err := t.schema.ofKey(get.Key.Item)
 		if err != nil {
 			return nil, err
 		}

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/dynamodbtest/item"
 )
 
@@ -102,11 +103,11 @@ func (t *table) sweep(now time.Time) (int, error) {
 }
 
 // expired tells whether the value is a number of Unix seconds that has passed.
-func expired(v item.Value, now time.Time) bool {
-	if v.Kind != item.N {
+func expired(v cdc.Value, now time.Time) bool {
+	if v.Kind() != cdc.KindN {
 		return false
 	}
-	at, err := strconv.ParseFloat(v.Text, 64)
+	at, err := strconv.ParseFloat(v.Text(), 64)
 	if err != nil {
 		return false
 	}

@@ -1,6 +1,7 @@
 package dynamodbtest
 
 import (
+	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/dynamodbtest/item"
 	"github.com/dynamodb-bigtable/replicator/expression"
 )
@@ -22,7 +23,7 @@ type write struct {
 // expressionParameters are the members that all requests with expressions share.
 type expressionParameters struct {
 	ExpressionAttributeNames  map[string]string
-	ExpressionAttributeValues map[string]item.Value
+	ExpressionAttributeValues item.Values
 }
 
 // bind prepares the placeholders; given tells whether the request has any expression.
@@ -82,14 +83,14 @@ func (w *write) decide() (change, error) {
 		return c, nil
 	}
 	old := w.table.items.get(w.key.order)
-	var current item.Item
+	var current cdc.Item
 	if old != nil {
 		var err error
 		if current, err = item.Parse(old.wire); err != nil {
 			return change{}, err
 		}
 	}
-	if w.condition != nil && !w.condition.Holds(current) {
+	if w.condition != nil && !w.condition.Match(current) {
 		failed := newError("ConditionalCheckFailedException", "The conditional request failed")
 		if w.showOld && old != nil {
 			failed.item = old.wire
@@ -99,17 +100,17 @@ func (w *write) decide() (change, error) {
 	if w.update == nil {
 		return c, nil
 	}
-	if current == nil {
+	if !current.Exists() {
 		current = w.key.item
 	}
 	updated, err := w.update.Apply(current)
 	if err != nil {
 		return change{}, err
 	}
-	if err := updated.CheckDepth(); err != nil {
+	if err := item.CheckDepth(updated); err != nil {
 		return change{}, err
 	}
-	if updated.Size() > maxItemSize {
+	if item.Size(updated) > maxItemSize {
 		return change{}, validation("Item size to update has exceeded the maximum allowed size")
 	}
 	return w.table.newImage(updated)

@@ -3,36 +3,37 @@ package expression
 import (
 	"cmp"
 	"slices"
+	"strings"
 
-	"github.com/dynamodb-bigtable/replicator/dynamodbtest/item"
+	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
 // edit writes one place of an item: a value, or nothing to remove what is there.
 type edit struct {
 	path  path
-	value *item.Value
+	value *cdc.Value
 }
 
 // Apply returns the item as the update makes it; the item given is not changed. Every
 // operand sees the item as it was.
-func (u *Update) Apply(it item.Item) (item.Item, error) {
+func (u *Update) Apply(it cdc.Item) (cdc.Item, error) {
 	edits, err := u.edits(it)
 	if err != nil {
-		return nil, err
+		return cdc.Item{}, err
 	}
-	root := item.Value{Kind: item.M, Map: it}
+	members := it.Attributes()
 	for _, e := range edits {
-		if root, err = e.apply(root, e.path); err != nil {
-			return nil, err
+		if members, err = e.applyToMap(members, e.path); err != nil {
+			return cdc.Item{}, err
 		}
 	}
-	return root.Map, nil
+	return cdc.NewItem(members), nil
 }
 
 // edits works out all new values first, then orders the edits so that indexes keep
 // their meaning: elements beyond the end of a list are appended in the order of their
 // indexes, and elements are removed last, from the highest index down.
-func (u *Update) edits(it item.Item) ([]edit, error) {
+func (u *Update) edits(it cdc.Item) ([]edit, error) {
 	var writes, removals []edit
 	for _, a := range u.sets {
 		v, found, err := a.value.eval(it)
@@ -79,56 +80,76 @@ func comparePaths(p, q path) int {
 }
 
 // apply returns the container v with the edit made at the rest of its path.
-func (e edit) apply(v item.Value, rest path) (item.Value, error) {
-	s := rest[0]
-	if s.isIndex() {
-		return e.applyToList(v, s.index, rest)
+func (e edit) apply(v cdc.Value, rest path) (cdc.Value, error) {
+	switch {
+	case rest[0].isIndex() && v.Kind() == cdc.KindL:
+		list, err := e.applyToList(v.Elements(), rest)
+		return cdc.List(list), err
+	case !rest[0].isIndex() && v.Kind() == cdc.KindM:
+		members, err := e.applyToMap(v.Members(), rest)
+		return cdc.Map(members), err
 	}
-	if v.Kind != item.M {
-		return v, errPath()
-	}
-	if len(rest) == 1 {
-		if e.value == nil {
-			v.Map = v.Map.Without(s.name)
-		} else {
-			v.Map = v.Map.With(s.name, *e.value)
-		}
-		return v, nil
-	}
-	inner, found := v.Map.Get(s.name)
-	if !found {
-		return v, errPath()
-	}
-	inner, err := e.apply(inner, rest[1:])
-	v.Map = v.Map.With(s.name, inner)
-	return v, err
+	return cdc.Value{}, errPath()
 }
 
-func (e edit) applyToList(v item.Value, index int, rest path) (item.Value, error) {
-	if v.Kind != item.L {
-		return v, errPath()
+// applyToMap returns a copy of the members with the edit made.
+func (e edit) applyToMap(members []cdc.Attribute, rest path) ([]cdc.Attribute, error) {
+	name := rest[0].name
+	i, found := slices.BinarySearchFunc(members, name, func(a cdc.Attribute, name string) int { return strings.Compare(a.Name, name) })
+	if len(rest) == 1 {
+		switch {
+		case e.value == nil && !found:
+			return members, nil
+		case e.value == nil:
+			return slices.Delete(slices.Clone(members), i, i+1), nil
+		case !found:
+			return slices.Insert(slices.Clone(members), i, cdc.Attribute{Name: name, Value: *e.value}), nil
+		}
 	}
-	beyond := index >= len(v.List)
+	if !found {
+		return nil, errPath()
+	}
+	value := e.value
+	if len(rest) > 1 {
+		inner, err := e.apply(members[i].Value, rest[1:])
+		if err != nil {
+			return nil, err
+		}
+		value = &inner
+	}
+	changed := slices.Clone(members)
+	changed[i].Value = *value
+	return changed, nil
+}
+
+// applyToList returns a copy of the elements with the edit made.
+func (e edit) applyToList(list []cdc.Value, rest path) ([]cdc.Value, error) {
+	index := rest[0].index
+	beyond := index >= len(list)
 	if len(rest) == 1 {
 		switch {
 		case e.value == nil && beyond:
+			return list, nil
 		case e.value == nil:
-			v.List = slices.Delete(slices.Clone(v.List), index, index+1)
+			return slices.Delete(slices.Clone(list), index, index+1), nil
 		case beyond:
-			v.List = append(slices.Clone(v.List), *e.value)
-		default:
-			v.List = slices.Clone(v.List)
-			v.List[index] = *e.value
+			return append(slices.Clone(list), *e.value), nil
 		}
-		return v, nil
 	}
 	if beyond {
-		return v, errPath()
+		return nil, errPath()
 	}
-	inner, err := e.apply(v.List[index], rest[1:])
-	v.List = slices.Clone(v.List)
-	v.List[index] = inner
-	return v, err
+	value := e.value
+	if len(rest) > 1 {
+		inner, err := e.apply(list[index], rest[1:])
+		if err != nil {
+			return nil, err
+		}
+		value = &inner
+	}
+	changed := slices.Clone(list)
+	changed[index] = *value
+	return changed, nil
 }
 
 func errPath() error {
@@ -136,40 +157,59 @@ func errPath() error {
 }
 
 // added is the value that an ADD leaves: a sum, or a union of sets.
-func (a memberAction) added(it item.Item) (item.Value, error) {
+func (a memberAction) added(it cdc.Item) (cdc.Value, error) {
 	old, found := a.path.lookup(it)
 	if !found {
 		return a.value, nil
 	}
-	if old.Kind != a.value.Kind {
-		return item.Value{}, errOperandType()
+	if old.Kind() != a.value.Kind() {
+		return cdc.Value{}, errOperandType()
 	}
-	if old.Kind == item.N {
-		return add(old, a.value)
+	if old.Kind() == cdc.KindN {
+		return add(old.Text(), a.value.Text())
 	}
-	members := slices.Clone(old.Set)
-	for _, m := range a.value.Set {
-		if !slices.Contains(old.Set, m) {
+	members := slices.Clone(old.Elements())
+	for _, m := range a.value.Elements() {
+		if !slices.ContainsFunc(old.Elements(), m.Equal) {
 			members = append(members, m)
 		}
 	}
-	item.SortSet(old.Kind, members)
-	return item.Value{Kind: old.Kind, Set: members}, nil
+	return setOf(old.Kind(), members)
+}
+
+// setOf is the set of a kind with these members, which are distinct values of its member type.
+func setOf(kind cdc.Kind, members []cdc.Value) (cdc.Value, error) {
+	texts := make([]string, len(members))
+	for i, m := range members {
+		texts[i] = m.Text()
+	}
+	switch kind {
+	case cdc.KindSS:
+		return cdc.StringSet(texts), nil
+	case cdc.KindNS:
+		return cdc.NumberSet(texts)
+	}
+	binaries := make([][]byte, len(texts))
+	for i, text := range texts {
+		binaries[i] = []byte(text)
+	}
+	return cdc.BinarySet(binaries), nil
 }
 
 // deleted is the set that a DELETE leaves, nil if none of its members is left, because
 // there are no empty sets; found tells whether there was a set.
-func (a memberAction) deleted(it item.Item) (rest *item.Value, found bool, err error) {
+func (a memberAction) deleted(it cdc.Item) (rest *cdc.Value, found bool, err error) {
 	old, found := a.path.lookup(it)
 	if !found {
 		return nil, false, nil
 	}
-	if old.Kind != a.value.Kind {
+	if old.Kind() != a.value.Kind() {
 		return nil, false, errOperandType()
 	}
-	members := slices.DeleteFunc(slices.Clone(old.Set), func(m string) bool { return slices.Contains(a.value.Set, m) })
+	members := slices.DeleteFunc(slices.Clone(old.Elements()), func(m cdc.Value) bool { return slices.ContainsFunc(a.value.Elements(), m.Equal) })
 	if len(members) == 0 {
 		return nil, true, nil
 	}
-	return &item.Value{Kind: old.Kind, Set: members}, true, nil
+	left, err := setOf(old.Kind(), members)
+	return &left, true, err
 }

@@ -1,12 +1,11 @@
 package expression
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
-	"github.com/dynamodb-bigtable/replicator/dynamodbtest/item"
+	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
 // Bindings are a request's ExpressionAttributeNames and ExpressionAttributeValues. All
@@ -14,13 +13,13 @@ import (
 // them.
 type Bindings struct {
 	names      map[string]string
-	values     map[string]item.Value
+	values     map[string]cdc.Value
 	usedNames  map[string]bool
 	usedValues map[string]bool
 }
 
 // NewBindings validates the maps of a request, of which nil ones were absent.
-func NewBindings(names map[string]string, values map[string]item.Value) (*Bindings, error) {
+func NewBindings(names map[string]string, values map[string]cdc.Value) (*Bindings, error) {
 	if names != nil && len(names) == 0 {
 		return nil, refuse("ExpressionAttributeNames must not be empty")
 	}
@@ -38,10 +37,6 @@ func NewBindings(names map[string]string, values map[string]item.Value) (*Bindin
 		}
 	}
 	return &Bindings{names: names, values: values, usedNames: map[string]bool{}, usedValues: map[string]bool{}}, nil
-}
-
-func refuse(format string, args ...any) error {
-	return &item.ValidationError{Message: fmt.Sprintf(format, args...)}
 }
 
 func placeholder(text string, mark byte) bool {

@@ -1,104 +1,104 @@
 package expression
 
 import (
-	"slices"
-	"strconv"
 	"strings"
-	"unicode/utf8"
 
-	"github.com/dynamodb-bigtable/replicator/dynamodbtest/item"
+	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
-// Condition is a parsed condition or filter expression.
+// Condition is a parsed condition or filter expression. It is immutable and may be used from any goroutine.
 type Condition struct {
 	root       predicate
 	attributes []string
 }
 
-// Attributes are the names of the top-level attributes that the condition looks at.
+// Attributes are the names of the top-level attributes that the condition looks at, each once, in the order of their first use.
+// They must not be changed.
 func (c *Condition) Attributes() []string { return c.attributes }
 
-// Holds tells whether the condition is true of the item; a nil item is one that does not
-// exist.
-func (c *Condition) Holds(it item.Item) bool { return c.root.holds(it) }
+// Match tells whether the condition is true of the item. An item without attributes is one that does not exist.
+func (c *Condition) Match(it cdc.Item) bool { return c.root.holds(it) }
 
 // predicate is a node of a condition.
 type predicate interface {
-	holds(it item.Item) bool
+	holds(it cdc.Item) bool
+	// appendText appends the predicate as ParseWhen reads it.
+	appendText(b []byte) []byte
+	// binding is how strongly the predicate holds its parts together.
+	binding() binding
 }
 
 type and struct{ left, right predicate }
 
-func (p and) holds(it item.Item) bool { return p.left.holds(it) && p.right.holds(it) }
+func (p *and) holds(it cdc.Item) bool { return p.left.holds(it) && p.right.holds(it) }
 
 type or struct{ left, right predicate }
 
-func (p or) holds(it item.Item) bool { return p.left.holds(it) || p.right.holds(it) }
+func (p *or) holds(it cdc.Item) bool { return p.left.holds(it) || p.right.holds(it) }
 
 type not struct{ inner predicate }
 
-func (p not) holds(it item.Item) bool { return !p.inner.holds(it) }
+func (p *not) holds(it cdc.Item) bool { return !p.inner.holds(it) }
+
+type operator uint8
+
+const (
+	isEqual operator = iota
+	isDifferent
+	isLess
+	isAtMost
+	isGreater
+	isAtLeast
+)
+
+// operators are the comparators as they are written.
+var operators = [...]string{"=", "<>", "<", "<=", ">", ">="}
+
+func (o operator) String() string { return operators[o] }
 
 // comparison is left operator right.
 type comparison struct {
-	operator    string
+	operator    operator
 	left, right operand
 }
 
-func (c comparison) holds(it item.Item) bool {
-	left, found := present(c.left, it)
-	right, alsoFound := present(c.right, it)
-	if !found || !alsoFound {
-		// An attribute that is not there differs from everything and is neither below
-		// nor above anything.
-		return c.operator == "<>"
+func (p *comparison) holds(it cdc.Item) bool {
+	left, right := p.left.of(it), p.right.of(it)
+	return p.operator.relates(&left, &right)
+}
+
+// relates tells whether the operator holds between two results. An attribute that is not there differs from everything and
+// is neither below nor above anything.
+func (o operator) relates(a, b *result) bool {
+	if !a.found || !b.found {
+		return o == isDifferent
 	}
-	switch c.operator {
-	case "=":
-		return left.Equal(right)
-	case "<>":
-		return !left.Equal(right)
+	switch o {
+	case isEqual:
+		return equal(a, b)
+	case isDifferent:
+		return !equal(a, b)
 	}
-	order, comparable := compare(left, right)
+	order, comparable := compare(a, b)
 	if !comparable {
 		return false
 	}
-	switch c.operator {
-	case "<":
+	switch o {
+	case isLess:
 		return order < 0
-	case "<=":
+	case isAtMost:
 		return order <= 0
-	case ">":
+	case isGreater:
 		return order > 0
 	}
 	return order >= 0
 }
 
-// present evaluates an operand of a condition, whose only failure is to be absent.
-func present(o operand, it item.Item) (item.Value, bool) {
-	v, found, err := o.eval(it)
-	return v, found && err == nil
-}
-
-// compare orders two values of one ordered type: text and binary by bytes, numbers by
-// value.
-func compare(a, b item.Value) (order int, comparable bool) {
-	if a.Kind != b.Kind {
-		return 0, false
-	}
-	switch a.Kind {
-	case item.S, item.B:
-		return strings.Compare(a.Text, b.Text), true
-	case item.N:
-		return item.CompareNumbers(a.Text, b.Text), true
-	}
-	return 0, false
-}
-
 type between struct{ value, low, high operand }
 
-func (p between) holds(it item.Item) bool {
-	return comparison{">=", p.value, p.low}.holds(it) && comparison{"<=", p.value, p.high}.holds(it)
+func (p *between) holds(it cdc.Item) bool {
+	v, low, high := p.value.of(it), p.low.of(it), p.high.of(it)
+	return isAtLeast.relates(&v, &low) && isAtMost.relates(&v, &high)
 }
 
 type in struct {
@@ -106,76 +106,64 @@ type in struct {
 	list  []operand
 }
 
-func (p in) holds(it item.Item) bool {
-	return slices.ContainsFunc(p.list, func(o operand) bool { return comparison{"=", p.value, o}.holds(it) })
-}
-
-type exists struct{ path path }
-
-func (p exists) holds(it item.Item) bool {
-	_, found := p.path.lookup(it)
-	return found
-}
-
-type hasType struct {
-	path path
-	name string
-}
-
-func (p hasType) holds(it item.Item) bool {
-	v, found := p.path.lookup(it)
-	return found && v.Kind.String() == p.name
-}
-
-type beginsWith struct{ value, prefix operand }
-
-func (p beginsWith) holds(it item.Item) bool {
-	v, found := present(p.value, it)
-	prefix, alsoFound := present(p.prefix, it)
-	return found && alsoFound && v.Kind == prefix.Kind && (v.Kind == item.S || v.Kind == item.B) &&
-		strings.HasPrefix(v.Text, prefix.Text)
-}
-
-type contains struct{ value, part operand }
-
-var members = map[item.Kind]item.Kind{item.SS: item.S, item.NS: item.N, item.BS: item.B}
-
-func (p contains) holds(it item.Item) bool {
-	v, found := present(p.value, it)
-	part, alsoFound := present(p.part, it)
-	if !found || !alsoFound {
-		return false
-	}
-	switch v.Kind {
-	case item.S, item.B:
-		return part.Kind == v.Kind && strings.Contains(v.Text, part.Text)
-	case item.SS, item.NS, item.BS:
-		return part.Kind == members[v.Kind] && slices.Contains(v.Set, part.Text)
-	case item.L:
-		return slices.ContainsFunc(v.List, part.Equal)
+func (p *in) holds(it cdc.Item) bool {
+	v := p.value.of(it)
+	for i := range p.list {
+		if other := p.list[i].of(it); isEqual.relates(&v, &other) {
+			return true
+		}
 	}
 	return false
 }
 
-// size is the function size(path): characters, bytes or elements.
-type size struct{ path path }
+// exists is attribute_exists, or attribute_not_exists if not wanted.
+type exists struct {
+	path   path
+	wanted bool
+}
 
-func (s size) eval(it item.Item) (item.Value, bool, error) {
-	v, found := s.path.lookup(it)
-	n := 0
-	switch v.Kind {
-	case item.S:
-		n = utf8.RuneCountInString(v.Text)
-	case item.B:
-		n = len(v.Text)
-	case item.SS, item.NS, item.BS:
-		n = len(v.Set)
-	case item.L:
-		n = len(v.List)
-	case item.M:
-		n = len(v.Map)
-	default:
-		found = false
+func (p *exists) holds(it cdc.Item) bool {
+	_, found := p.path.lookup(it)
+	return found == p.wanted
+}
+
+type hasType struct {
+	path path
+	kind cdc.Kind
+}
+
+func (p *hasType) holds(it cdc.Item) bool {
+	v, found := p.path.lookup(it)
+	return found && v.Kind() == p.kind
+}
+
+type beginsWith struct{ value, prefix operand }
+
+func (p *beginsWith) holds(it cdc.Item) bool {
+	v, prefix := p.value.of(it), p.prefix.of(it)
+	kind := v.kind()
+	return v.found && prefix.found && kind == prefix.kind() && (kind == cdc.KindS || kind == cdc.KindB) &&
+		strings.HasPrefix(v.value.Text(), prefix.value.Text())
+}
+
+type contains struct{ value, part operand }
+
+func (p *contains) holds(it cdc.Item) bool {
+	v, part := p.value.of(it), p.part.of(it)
+	if !v.found || !part.found {
+		return false
 	}
-	return item.Value{Kind: item.N, Text: strconv.Itoa(n)}, found, nil
+	kind := v.kind()
+	switch kind {
+	case cdc.KindS, cdc.KindB:
+		return part.kind() == kind && strings.Contains(v.value.Text(), part.value.Text())
+	case cdc.KindSS, cdc.KindNS, cdc.KindBS, cdc.KindL:
+		// Members of a set are values of its member type, so that one comparison serves sets and lists.
+		for _, e := range v.value.Elements() {
+			if equal(&result{value: e}, &part) {
+				return true
+			}
+		}
+	}
+	return false
 }

@@ -3,26 +3,30 @@ package expression
 import (
 	"slices"
 
-	"github.com/dynamodb-bigtable/replicator/dynamodbtest/item"
+	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
-// maxInList is how many values IN may list ("Comparison operator and function
+// maxInList is how many values IN may list in a request ("Comparison operator and function
 // reference").
 const maxInList = 100
 
-// ParseCondition parses a condition; kind is the request's member that holds it, such as
+// ParseCondition parses a condition of a request; kind is the member that holds it, such as
 // "ConditionExpression" or "FilterExpression".
 func ParseCondition(kind, text string, b *Bindings) (*Condition, error) {
 	p, err := newParser(kind, text, b)
 	if err != nil {
 		return nil, err
 	}
+	return p.condition()
+}
+
+func (p *parser) condition() (*Condition, error) {
 	root, err := p.disjunction()
 	if err != nil {
 		return nil, err
 	}
 	if p.peek().kind != tokenEnd {
-		return nil, p.unexpected()
+		return nil, p.unexpected("AND, OR or the end")
 	}
 	return &Condition{root, p.roots}, nil
 }
@@ -32,7 +36,7 @@ func (p *parser) disjunction() (predicate, error) {
 	for err == nil && p.word("OR") {
 		var right predicate
 		right, err = p.conjunction()
-		left = or{left, right}
+		left = &or{left, right}
 	}
 	return left, err
 }
@@ -42,7 +46,7 @@ func (p *parser) conjunction() (predicate, error) {
 	for err == nil && p.word("AND") {
 		var right predicate
 		right, err = p.negation()
-		left = and{left, right}
+		left = &and{left, right}
 	}
 	return left, err
 }
@@ -54,42 +58,79 @@ func (p *parser) negation() (predicate, error) {
 	defer p.leave()
 	if p.word("NOT") {
 		inner, err := p.negation()
-		return not{inner}, err
+		return &not{inner}, err
 	}
-	if p.peek().text == "(" && !p.operandInParentheses() {
-		p.pos++
-		inner, err := p.disjunction()
-		if err != nil {
-			return nil, err
-		}
-		return inner, p.want(")")
+	if p.peek().text == "(" && p.peek().kind == tokenOp && !p.operandInParentheses() {
+		return p.group()
 	}
 	if p.isCall() && p.peek().text != "size" {
-		return p.predicateFunction()
+		return p.function()
 	}
 	return p.comparisonOrList()
+}
+
+// group reads a condition in parentheses.
+func (p *parser) group() (predicate, error) {
+	double := p.redundant()
+	p.pos++
+	inner, err := p.disjunction()
+	if err != nil {
+		return nil, err
+	}
+	if err := p.want(")"); err != nil {
+		return nil, err
+	}
+	if double && !p.literals {
+		return nil, failure(p.kind, "The expression has redundant parentheses;")
+	}
+	return inner, nil
+}
+
+// redundant tells whether the parentheses that begin here enclose nothing but other parentheses.
+func (p *parser) redundant() bool {
+	if t := p.following(); t.kind != tokenOp || t.text != "(" {
+		return false
+	}
+	end := p.closing(p.pos)
+	return end > 0 && p.closing(p.pos+1) == end-1
+}
+
+// closing is the position of the parenthesis that closes the one at i; 0 if there is none.
+func (p *parser) closing(i int) int {
+	depth := 0
+	for ; i < len(p.tokens); i++ {
+		if t := p.tokens[i]; t.kind == tokenOp && t.text == "(" {
+			depth++
+		} else if t.kind == tokenOp && t.text == ")" {
+			if depth--; depth == 0 {
+				return i
+			}
+		}
+	}
+	return 0
 }
 
 // operandInParentheses tells whether the parenthesis that is next encloses an operand, as
 // in (a) = :v, and not a condition.
 func (p *parser) operandInParentheses() bool {
-	depth := 0
-	for i := p.pos; i < len(p.tokens); i++ {
-		switch t := p.tokens[i]; {
-		case t.text == "(":
-			depth++
-		case t.text == ")":
-			if depth--; depth == 0 {
-				return slices.Contains(comparators, p.tokens[i+1].text) || keyword(p.tokens[i+1], "BETWEEN") || keyword(p.tokens[i+1], "IN")
-			}
-		case slices.Contains(comparators, t.text) || keyword(t, "AND") || keyword(t, "OR") || keyword(t, "NOT"):
-			return false
-		}
+	end := p.closing(p.pos)
+	if end == 0 {
+		return false
 	}
-	return false
+	after := p.tokens[end+1] // there is always the end token
+	if _, ok := comparator(after); !ok && !keyword(after, "BETWEEN") && !keyword(after, "IN") {
+		return false
+	}
+	return !slices.ContainsFunc(p.tokens[p.pos:end], func(t token) bool {
+		_, ok := comparator(t)
+		return ok || connective(t)
+	})
 }
 
-var comparators = []string{"=", "<>", "<", "<=", ">", ">="}
+func comparator(t token) (operator, bool) {
+	i := slices.Index(operators[:], t.text)
+	return operator(max(i, 0)), i >= 0 && t.kind == tokenOp
+}
 
 func (p *parser) comparisonOrList() (predicate, error) {
 	left, err := p.operand()
@@ -102,168 +143,148 @@ func (p *parser) comparisonOrList() (predicate, error) {
 	case p.word("IN"):
 		return p.list(left)
 	}
-	operator := p.peek()
-	if operator.kind != tokenOp || !slices.Contains(comparators, operator.text) {
-		return nil, p.unexpected()
+	at := p.peek()
+	op, ok := comparator(at)
+	if !ok {
+		if left.size && !p.literals {
+			return nil, failure(p.kind, "The function is not allowed to be used this way in an expression; function: size")
+		}
+		return nil, p.unexpected("a comparison (=, <>, <, <=, >, >=, BETWEEN, IN)")
 	}
 	p.pos++
 	right, err := p.operand()
 	if err != nil {
 		return nil, err
 	}
-	if operator.text != "=" && operator.text != "<>" {
+	if err := p.distinct(at, op.String(), left, right); err != nil {
+		return nil, err
+	}
+	if op != isEqual && op != isDifferent {
 		for _, o := range []operand{left, right} {
-			if err := p.checkLiteral(operator.text, o, item.S, item.N, item.B); err != nil {
+			if err := p.checkKind(at, op.String(), o, cdc.KindS, cdc.KindN, cdc.KindB); err != nil {
 				return nil, err
 			}
 		}
 	}
-	return comparison{operator.text, left, right}, nil
+	return &comparison{op, left, right}, nil
+}
+
+// distinct refuses a path that is compared with itself.
+func (p *parser) distinct(at token, operator string, a, b operand) error {
+	if a.path != nil && a.size == b.size && slices.Equal(a.path, b.path) {
+		return p.fail(at, "", "The first operand must be distinct from the remaining operands for this operator or function; operator: %s, first operand: %s", operator, a.path)
+	}
+	return nil
+}
+
+// checkKind refuses an operand of a type that the operator never takes, which
+// the service does before it looks at any item.
+func (p *parser) checkKind(at token, operator string, o operand, kinds ...cdc.Kind) error {
+	kind := o.staticKind()
+	if kind == cdc.KindNone || slices.Contains(kinds, kind) {
+		return nil
+	}
+	return p.fail(at, "", "Incorrect operand type for operator or function; operator or function: %s, operand type: %s", operator, kind)
 }
 
 // rest reads the bounds of a BETWEEN.
 func (p *parser) rest(value operand) (predicate, error) {
+	at := p.peek()
 	low, err := p.operand()
 	if err != nil {
 		return nil, err
 	}
 	if !p.word("AND") {
-		return nil, p.unexpected()
+		return nil, p.unexpected("AND and the upper bound")
 	}
 	high, err := p.operand()
 	if err != nil {
 		return nil, err
 	}
-	for _, o := range []operand{low, high} {
-		if err := p.checkLiteral("BETWEEN", o, item.S, item.N, item.B); err != nil {
+	for _, o := range []operand{value, low, high} {
+		if err := p.checkKind(at, "BETWEEN", o, cdc.KindS, cdc.KindN, cdc.KindB); err != nil {
 			return nil, err
 		}
 	}
-	a, isLiteral := low.(literal)
-	b, alsoLiteral := high.(literal)
-	if isLiteral && alsoLiteral {
-		order, comparable := compare(item.Value(a), item.Value(b))
+	if low.isLiteral() && high.isLiteral() {
+		order, comparable := compare(&result{value: low.literal}, &result{value: high.literal})
+		// The service quotes the values here; what this package returns must be fit for a log.
 		if !comparable {
-			return nil, failure(p.kind, "The BETWEEN operator requires same data type for lower and upper bounds;")
+			return nil, p.fail(at, "", "The BETWEEN operator requires same data type for lower and upper bounds; lower bound operand: %s, upper bound operand: %s",
+				low.literal.Kind(), high.literal.Kind())
 		}
 		if order > 0 {
-			return nil, failure(p.kind, "The BETWEEN operator requires upper bound to be greater than or equal to lower bound;")
+			return nil, p.fail(at, "exchange the bounds", "The BETWEEN operator requires upper bound to be greater than or equal to lower bound;")
 		}
 	}
-	return between{value, low, high}, nil
+	return &between{value, low, high}, nil
 }
 
 // list reads the values of an IN.
 func (p *parser) list(value operand) (predicate, error) {
+	at := p.peek()
 	if err := p.want("("); err != nil {
 		return nil, err
 	}
-	result := in{value: value}
+	list, err := p.operands()
+	if err != nil {
+		return nil, err
+	}
+	if len(list) > maxInList && !p.literals {
+		return nil, failure(p.kind, "The IN operator is provided with too many operands; number of operands: %d", len(list))
+	}
+	for _, o := range list {
+		if err := p.distinct(at, "IN", value, o); err != nil {
+			return nil, err
+		}
+	}
+	return &in{value, list}, nil
+}
+
+// operands reads a list of operands and the parenthesis after it.
+func (p *parser) operands() ([]operand, error) {
+	var list []operand
 	for {
 		o, err := p.operand()
 		if err != nil {
 			return nil, err
 		}
-		if result.list = append(result.list, o); len(result.list) > maxInList {
-			return nil, failure(p.kind, "The IN operator is provided with too many operands;")
-		}
+		list = append(list, o)
 		if !p.op(",") {
-			return result, p.want(")")
-		}
-	}
-}
-
-// operand reads a value, a path or size(path).
-func (p *parser) operand() (operand, error) {
-	switch {
-	case p.op("("):
-		if err := p.enter(); err != nil {
-			return nil, err
-		}
-		defer p.leave()
-		inner, err := p.operand()
-		if err != nil {
-			return nil, err
-		}
-		return inner, p.want(")")
-	case p.isCall():
-		name := p.next().text
-		if name != "size" {
-			return nil, failure(p.kind, "The function is not allowed to be used this way in an expression; function: %s", name)
-		}
-		p.pos++
-		target, err := p.path()
-		if err != nil {
-			return nil, err
-		}
-		return size{target}, p.want(")")
-	case p.peek().kind == tokenValue:
-		v, err := p.value()
-		return literal(v), err
-	}
-	return p.path()
-}
-
-// predicateFunction reads a call of a function that is a condition by itself.
-func (p *parser) predicateFunction() (predicate, error) {
-	name := p.next().text
-	p.pos++ // the parenthesis that isCall saw
-	switch name {
-	case "attribute_exists", "attribute_not_exists":
-		target, err := p.path()
-		if err != nil {
-			return nil, err
-		}
-		if name == "attribute_not_exists" {
-			return not{exists{target}}, p.want(")")
-		}
-		return exists{target}, p.want(")")
-	case "attribute_type":
-		return p.typeFunction()
-	case "begins_with", "contains":
-		first, err := p.operand()
-		if err != nil {
-			return nil, err
-		}
-		if err := p.want(","); err != nil {
-			return nil, err
-		}
-		second, err := p.operand()
-		if err != nil {
-			return nil, err
-		}
-		if name == "contains" {
-			return contains{first, second}, p.want(")")
-		}
-		for _, o := range []operand{first, second} {
-			if err := p.checkLiteral(name, o, item.S, item.B); err != nil {
-				return nil, err
+			if !p.op(")") {
+				return nil, p.unexpected(`"," or ")"`)
 			}
+			return list, nil
 		}
-		return beginsWith{first, second}, p.want(")")
 	}
-	return nil, failure(p.kind, "Invalid function name; function: %s", name)
 }
 
-func (p *parser) typeFunction() (predicate, error) {
-	target, err := p.path()
-	if err != nil {
-		return nil, err
+// operand reads a value, a path or a size.
+func (p *parser) operand() (operand, error) {
+	if err := p.enter(); err != nil {
+		return operand{}, err
 	}
-	if err := p.want(","); err != nil {
-		return nil, err
-	}
-	v, err := p.value()
-	if err != nil {
-		return nil, err
-	}
-	if err := p.checkLiteral("attribute_type", literal(v), item.S); err != nil {
-		return nil, err
-	}
-	for kind := item.S; kind <= item.M; kind++ {
-		if kind.String() == v.Text {
-			return hasType{target, v.Text}, p.want(")")
+	defer p.leave()
+	switch {
+	case p.peek().kind == tokenOp && p.peek().text == "(":
+		double := p.redundant()
+		p.pos++
+		inner, err := p.operand()
+		if err == nil {
+			err = p.want(")")
 		}
+		if err == nil && double && !p.literals {
+			err = failure(p.kind, "The expression has redundant parentheses;")
+		}
+		return inner, err
+	case p.isCall():
+		return p.size()
+	case p.isValue():
+		v, err := p.value()
+		return operand{literal: v}, err
+	case p.literals && (p.peek().kind != tokenName && p.peek().kind != tokenWord || connective(p.peek())):
+		return operand{}, p.unexpected("an attribute or a value")
 	}
-	return nil, failure(p.kind, "Invalid attribute type name found; valid types: {B,NULL,SS,BOOL,L,BS,N,NS,S,M}")
+	target, err := p.path()
+	return operand{path: target}, err
 }

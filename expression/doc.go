@@ -1,9 +1,15 @@
-// Package expression parses and evaluates DynamoDB's expressions: update,
-// condition and filter, key condition, and projection expressions, with their
-// placeholders for names (#name) and values (:value).
+// Package expression is DynamoDB's expression language: conditions and filters, key conditions, projections and updates, over
+// the items of package cdc. It has one evaluator and two ways to write a condition:
 //
-// The grammar and the rules are those of the developer guide, "Using expressions in
-// DynamoDB". Errors are *item.ValidationError in the service's own words. They
-// contain names and the text of expressions, which hold no item data, and never
-// values.
+//   - as requests to DynamoDB do, with placeholders for values and for unusual names (ParseCondition), and
+//   - with the values and names themselves (ParseWhen), as configuration does: begins_with(PK, "VIDEO#") AND SK = "META".
+//
+// # Semantics
+//
+// They are DynamoDB's. A comparison with an attribute that is not there is false, but <> is true of it. Values of different types
+// are different and have no order. Numbers compare by value with all 38 digits, strings and binaries by their bytes, sets without
+// regard to order. size counts the characters of a string, the bytes of a binary, and the members of everything else that has some.
+// A malformed condition is refused when it is parsed; evaluation cannot fail, allocates nothing and depends on the item alone.
+//
+// Source: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Expressions.OperatorsAndFunctions.html
 package expression

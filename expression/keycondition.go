@@ -1,19 +1,19 @@
 package expression
 
-import "github.com/dynamodb-bigtable/replicator/dynamodbtest/item"
+import "github.com/dynamodb-bigtable/replicator/cdc"
 
 // KeyCondition is what a KeyConditionExpression asks for: one partition key, and a range
 // of sort keys.
 type KeyCondition struct {
-	hash item.Value
+	hash cdc.Value
 	sort predicate // nil: all of the partition
 }
 
 // Hash is the value of the partition key.
-func (k *KeyCondition) Hash() item.Value { return k.hash }
+func (k *KeyCondition) Hash() cdc.Value { return k.hash }
 
-// Holds tells whether an item of that partition is in the range of sort keys.
-func (k *KeyCondition) Holds(it item.Item) bool { return k.sort == nil || k.sort.holds(it) }
+// Match tells whether an item of that partition is in the range of sort keys.
+func (k *KeyCondition) Match(it cdc.Item) bool { return k.sort == nil || k.sort.holds(it) }
 
 // ParseKeyCondition parses a KeyConditionExpression for a table with these key
 // attributes; sort is empty if the table has no sort key.
@@ -24,7 +24,7 @@ func ParseKeyCondition(text, hash, sort string, b *Bindings) (*KeyCondition, err
 		return nil, err
 	}
 	terms := []predicate{c.root}
-	if both, ok := c.root.(and); ok {
+	if both, ok := c.root.(*and); ok {
 		terms = []predicate{both.left, both.right}
 	}
 	k := &KeyCondition{}
@@ -33,10 +33,10 @@ func ParseKeyCondition(text, hash, sort string, b *Bindings) (*KeyCondition, err
 		if !ok {
 			return nil, refuse("Invalid operator used in KeyConditionExpression")
 		}
-		equality, isEquality := term.(comparison)
+		equality, isEquality := term.(*comparison)
 		switch {
-		case name == hash && k.hash.Kind == item.Invalid && isEquality && equality.operator == "=":
-			k.hash = item.Value(equality.right.(literal))
+		case name == hash && k.hash.Kind() == cdc.KindNone && isEquality && equality.operator == isEqual:
+			k.hash = equality.right.literal
 		case name == hash:
 			return nil, refuse("Query key condition not supported")
 		case name == sort && sort != "" && k.sort == nil:
@@ -45,26 +45,26 @@ func ParseKeyCondition(text, hash, sort string, b *Bindings) (*KeyCondition, err
 			return nil, refuse("Query key condition not supported")
 		}
 	}
-	if k.hash.Kind == item.Invalid {
+	if k.hash.Kind() == cdc.KindNone {
 		return nil, refuse("Query condition missed key schema element: %s", hash)
 	}
 	return k, nil
 }
 
 // CheckTypes refuses values whose types are not those of the key attributes.
-func (k *KeyCondition) CheckTypes(hash, sort item.Kind) error {
+func (k *KeyCondition) CheckTypes(hash, sort cdc.Kind) error {
 	mismatch := refuse("One or more parameter values were invalid: Condition parameter type does not match schema type")
-	if k.hash.Kind != hash {
+	if k.hash.Kind() != hash {
 		return mismatch
 	}
 	if k.sort == nil {
 		return nil
 	}
-	if _, prefix := k.sort.(beginsWith); prefix && sort == item.N {
+	if _, prefix := k.sort.(*beginsWith); prefix && sort == cdc.KindN {
 		return mismatch
 	}
 	for _, o := range operandsOf(k.sort)[1:] {
-		if o.(literal).Kind != sort {
+		if o.literal.Kind() != sort {
 			return mismatch
 		}
 	}
@@ -74,13 +74,13 @@ func (k *KeyCondition) CheckTypes(hash, sort item.Kind) error {
 // operandsOf are the operands of a term that key conditions allow; nil for any other.
 func operandsOf(term predicate) []operand {
 	switch t := term.(type) {
-	case comparison:
-		if t.operator != "<>" {
+	case *comparison:
+		if t.operator != isDifferent {
 			return []operand{t.left, t.right}
 		}
-	case between:
+	case *between:
 		return []operand{t.value, t.low, t.high}
-	case beginsWith:
+	case *beginsWith:
 		return []operand{t.value, t.prefix}
 	}
 	return nil
@@ -93,14 +93,13 @@ func keyTerm(term predicate) (name string, ok bool) {
 	if operands == nil {
 		return "", false
 	}
-	target, isPath := operands[0].(path)
-	if !isPath || len(target) != 1 {
+	if !operands[0].isPath() || len(operands[0].path) != 1 {
 		return "", false
 	}
-	for _, o := range operands[1:] {
-		if _, isLiteral := o.(literal); !isLiteral {
+	for i := range operands[1:] {
+		if !operands[1+i].isLiteral() {
 			return "", false
 		}
 	}
-	return target[0].name, true
+	return operands[0].path[0].name, true
 }

@@ -1,33 +1,38 @@
 package expression
 
 import (
-	"fmt"
 	"strings"
 
-	"github.com/dynamodb-bigtable/replicator/dynamodbtest/item"
+	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
-// maxLength bounds an expression ("Expression parameters", 4 KB).
-const maxLength = 4096
+// maxLength bounds the expressions of a request ("Expression parameters", 4 KB), maxWhenLength those of a configuration.
+const (
+	maxLength     = 4096
+	maxWhenLength = 64 << 10
+)
 
 type tokenKind uint8
 
 const (
-	tokenEnd   tokenKind = iota
-	tokenWord            // a keyword, function or attribute name
-	tokenName            // #placeholder
-	tokenValue           // :placeholder
-	tokenIndex           // digits
-	tokenOp              // punctuation or comparator
+	tokenEnd     tokenKind = iota
+	tokenWord              // a keyword, function or attribute name
+	tokenName              // #placeholder, or a quoted name
+	tokenValue             // :placeholder
+	tokenLiteral           // a value
+	tokenDigits            // digits
+	tokenOp                // punctuation or comparator
 )
 
 type token struct {
 	kind tokenKind
-	text string
-	at   int
+	text string // as written; of a quoted name the name itself
+	at   int    // in bytes from the beginning of the expression
+	// value is that of a literal, and of digits where literals are allowed.
+	value cdc.Value
 }
 
-// lex splits the text of an expression. kind names the parameter for errors, such as
+// lex splits the text of an expression with placeholders. kind names the parameter for errors, such as
 // "UpdateExpression".
 func lex(kind, text string) ([]token, error) {
 	if strings.TrimSpace(text) == "" {
@@ -40,36 +45,35 @@ func lex(kind, text string) ([]token, error) {
 	for i := 0; i < len(text); {
 		c := text[i]
 		start := i
+		var found tokenKind
 		switch {
-		case c == ' ' || c == '\t' || c == '\n' || c == '\r':
+		case space(c):
 			i++
 			continue
 		case letter(c):
-			i = span(text, i+1, func(c byte) bool { return letter(c) || digit(c) })
-			tokens = append(tokens, token{tokenWord, text[start:i], start})
+			found, i = tokenWord, word(text, i)
 		case c == '#' || c == ':':
-			i = span(text, i+1, func(c byte) bool { return letter(c) || digit(c) })
+			found, i = tokenName, word(text, i+1)
+			if c == ':' {
+				found = tokenValue
+			}
 			if i == start+1 {
 				return nil, syntax(kind, text, token{text: text[start:i], at: start})
 			}
-			placeholder := tokenName
-			if c == ':' {
-				placeholder = tokenValue
-			}
-			tokens = append(tokens, token{placeholder, text[start:i], start})
 		case digit(c):
-			i = span(text, i+1, digit)
-			tokens = append(tokens, token{tokenIndex, text[start:i], start})
+			found, i = tokenDigits, span(text, i+1, digit)
 		default:
-			i += operatorLength(text[i:])
+			found, i = tokenOp, i+operatorLength(text[i:], ".[](),=<>+-")
 			if i == start {
 				return nil, syntax(kind, text, token{text: text[start : start+1], at: start})
 			}
-			tokens = append(tokens, token{tokenOp, text[start:i], start})
 		}
+		tokens = append(tokens, token{kind: found, text: text[start:i], at: start})
 	}
 	return append(tokens, token{kind: tokenEnd, text: "<EOF>", at: len(text)}), nil
 }
+
+func space(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
 
 func letter(c byte) bool {
 	return c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
@@ -84,13 +88,19 @@ func span(text string, i int, in func(byte) bool) int {
 	return i
 }
 
-func operatorLength(rest string) int {
+// word is where the letters and digits from i on end.
+func word(text string, i int) int {
+	return span(text, i, func(c byte) bool { return letter(c) || digit(c) })
+}
+
+// operatorLength is the length of the operator that the text begins with; those of one character are listed.
+func operatorLength(text, single string) int {
 	for _, two := range []string{"<>", "<=", ">="} {
-		if strings.HasPrefix(rest, two) {
+		if strings.HasPrefix(text, two) {
 			return 2
 		}
 	}
-	if strings.IndexByte(".[](),=<>+-", rest[0]) >= 0 {
+	if strings.IndexByte(single, text[0]) >= 0 {
 		return 1
 	}
 	return 0
@@ -98,7 +108,7 @@ func operatorLength(rest string) int {
 
 // failure is "Invalid <kind>: <detail>".
 func failure(kind, format string, args ...any) error {
-	return &item.ValidationError{Message: "Invalid " + kind + ": " + fmt.Sprintf(format, args...)}
+	return refuse("Invalid "+kind+": "+format, args...)
 }
 
 func syntax(kind, text string, t token) error {

@@ -1,97 +1,110 @@
 package expression
 
 import (
-	"slices"
+	"cmp"
+	"strconv"
+	"strings"
+	"unicode/utf8"
 
-	"github.com/dynamodb-bigtable/replicator/dynamodbtest/item"
+	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
-// operand yields a value of an item as it was before the update.
-type operand interface {
-	// eval returns the value, and false if it refers to an attribute that is not there.
-	eval(it item.Item) (item.Value, bool, error)
+// operand is what a condition compares: a literal, the value at a path, or the size of either.
+type operand struct {
+	literal cdc.Value
+	path    path // nil of a literal
+	size    bool
 }
 
-type literal item.Value
-
-func (l literal) eval(item.Item) (item.Value, bool, error) { return item.Value(l), true, nil }
-
-func (p path) eval(it item.Item) (item.Value, bool, error) {
-	v, found := p.lookup(it)
-	return v, found, nil
+// result is the value of an operand for an item. A size stays an integer, so that no text has to be made of it.
+type result struct {
+	value  cdc.Value
+	size   int
+	isSize bool
+	found  bool // false if the item does not have it
 }
 
-// ifNotExists is the function if_not_exists(path, operand).
-type ifNotExists struct {
-	path     path
-	fallback operand
-}
-
-func (f ifNotExists) eval(it item.Item) (item.Value, bool, error) {
-	if v, found := f.path.lookup(it); found {
-		return v, true, nil
+func (o *operand) of(it cdc.Item) result {
+	v, found := o.literal, true
+	if o.path != nil {
+		v, found = o.path.lookup(it)
 	}
-	return f.fallback.eval(it)
-}
-
-// binary is an operator or function of two operands that must both exist.
-type binary struct {
-	left, right operand
-	apply       func(a, b item.Value) (item.Value, error)
-}
-
-func (b binary) eval(it item.Item) (item.Value, bool, error) {
-	left, found, err := b.left.eval(it)
-	if err != nil {
-		return item.Value{}, false, err
+	if !o.size {
+		return result{value: v, found: found}
 	}
-	if !found {
-		return item.Value{}, false, errMissingAttribute()
-	}
-	right, found, err := b.right.eval(it)
-	if err != nil {
-		return item.Value{}, false, err
-	}
-	if !found {
-		return item.Value{}, false, errMissingAttribute()
-	}
-	v, err := b.apply(left, right)
-	return v, true, err
+	n, measurable := sizeOf(v)
+	return result{size: n, isSize: true, found: found && measurable}
 }
 
-func errMissingAttribute() error {
-	return refuse("The provided expression refers to an attribute that does not exist in the item")
-}
-
-func errOperandType() error {
-	return refuse("An operand in the update expression has an incorrect data type")
-}
-
-func add(a, b item.Value) (item.Value, error) { return arithmetic(a, b, item.AddNumbers) }
-
-func subtract(a, b item.Value) (item.Value, error) { return arithmetic(a, b, item.SubtractNumbers) }
-
-func arithmetic(a, b item.Value, op func(a, b string) (string, error)) (item.Value, error) {
-	if a.Kind != item.N || b.Kind != item.N {
-		return item.Value{}, errOperandType()
+// sizeOf is the function size: characters, bytes or members.
+func sizeOf(v cdc.Value) (n int, measurable bool) {
+	switch v.Kind() {
+	case cdc.KindS:
+		return utf8.RuneCountInString(v.Text()), true
+	case cdc.KindB:
+		return len(v.Text()), true
+	case cdc.KindSS, cdc.KindNS, cdc.KindBS, cdc.KindL:
+		return len(v.Elements()), true
+	case cdc.KindM:
+		return len(v.Members()), true
 	}
-	text, err := op(a.Text, b.Text)
-	return item.Value{Kind: item.N, Text: text}, err
+	return 0, false
 }
 
-func listAppend(a, b item.Value) (item.Value, error) {
-	if a.Kind != item.L || b.Kind != item.L {
-		return item.Value{}, errOperandType()
+func (r *result) kind() cdc.Kind {
+	if r.isSize {
+		return cdc.KindN
 	}
-	return item.Value{Kind: item.L, List: slices.Concat(a.List, b.List)}, nil
+	return r.value.Kind()
 }
 
-// checkLiteral refuses a literal operand of a type that the operator never takes, which
-// the service does before it looks at any item.
-func (p *parser) checkLiteral(operator string, o operand, kinds ...item.Kind) error {
-	l, ok := o.(literal)
-	if !ok || slices.Contains(kinds, l.Kind) {
-		return nil
+// equal tells whether two results that were found are the same value.
+func equal(a, b *result) bool {
+	if a.isSize || b.isSize {
+		order, comparable := compare(a, b)
+		return comparable && order == 0
 	}
-	return wrongType(p.kind, operator, item.Value(l))
+	return a.value.Equal(b.value)
 }
+
+// compare orders two results of one ordered type: text and binary by bytes, numbers by
+// value.
+func compare(a, b *result) (order int, comparable bool) {
+	if a.kind() != b.kind() {
+		return 0, false
+	}
+	switch a.kind() {
+	case cdc.KindS, cdc.KindB:
+		return strings.Compare(a.value.Text(), b.value.Text()), true
+	case cdc.KindN:
+		return compareNumbers(a, b), true
+	}
+	return 0, false
+}
+
+func compareNumbers(a, b *result) int {
+	var digits [20]byte
+	switch {
+	case a.isSize && b.isSize:
+		return cmp.Compare(a.size, b.size)
+	case a.isSize:
+		return cdc.CompareNumbers(string(strconv.AppendInt(digits[:0], int64(a.size), 10)), b.value.Text())
+	case b.isSize:
+		return cdc.CompareNumbers(a.value.Text(), string(strconv.AppendInt(digits[:0], int64(b.size), 10)))
+	}
+	return cdc.CompareNumbers(a.value.Text(), b.value.Text())
+}
+
+// staticKind is the type of the operand if it is the same for every item, else KindNone.
+func (o *operand) staticKind() cdc.Kind {
+	if o.size {
+		return cdc.KindN
+	}
+	return o.literal.Kind()
+}
+
+// isPath tells whether the operand is a path by itself.
+func (o *operand) isPath() bool { return o.path != nil && !o.size }
+
+// isLiteral tells whether the operand is a value by itself.
+func (o *operand) isLiteral() bool { return o.path == nil && !o.size }

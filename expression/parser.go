@@ -1,20 +1,25 @@
 package expression
 
 import (
+	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 
-	"github.com/dynamodb-bigtable/replicator/dynamodbtest/item"
+	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
-// parser reads one expression by recursive descent.
+// parser reads one expression by recursive descent. There are two dialects with one grammar: expressions of requests, with
+// placeholders, and conditions of a configuration, with literals.
 type parser struct {
-	kind     string
+	kind     string // the parameter of the request; empty in a configuration
 	text     string
 	tokens   []token
 	pos      int
 	bindings *Bindings
+	literals bool // a configuration: values are written as they are
 	nesting  int
-	roots    []string // the top-level attributes of all paths read
+	roots    []string // the top-level attributes of all paths read, each once
 }
 
 // maxNesting bounds parentheses, so that hostile input cannot exhaust the stack.
@@ -29,6 +34,9 @@ func newParser(kind, text string, b *Bindings) (*parser, error) {
 }
 
 func (p *parser) peek() token { return p.tokens[p.pos] }
+
+// following is the token after the next.
+func (p *parser) following() token { return p.tokens[min(p.pos+1, len(p.tokens)-1)] }
 
 func (p *parser) next() token {
 	t := p.tokens[p.pos]
@@ -56,23 +64,44 @@ func (p *parser) word(text string) bool {
 	return false
 }
 
-func (p *parser) unexpected() error { return syntax(p.kind, p.text, p.peek()) }
+// unexpected is the error for the next token, where expected is wanted.
+func (p *parser) unexpected(expected string) error {
+	if p.literals {
+		return p.unexpectedIn(expected)
+	}
+	return syntax(p.kind, p.text, p.peek())
+}
+
+// fail is an error at a token: in a request in the service's words, in a configuration with a suggestion.
+func (p *parser) fail(at token, suggestion, format string, args ...any) error {
+	if !p.literals {
+		return failure(p.kind, format, args...)
+	}
+	return &SyntaxError{Offset: at.at, Problem: strings.TrimSuffix(fmt.Sprintf(format, args...), ";"), Suggestion: suggestion}
+}
 
 func (p *parser) want(op string) error {
 	if !p.op(op) {
-		return p.unexpected()
+		return p.unexpected(strconv.Quote(op))
 	}
 	return nil
 }
 
+// connectives are words that are never the name of a function or, without quotes, of an attribute.
+var connectives = []string{"AND", "OR", "NOT", "BETWEEN", "IN"}
+
+func connective(t token) bool {
+	return slices.ContainsFunc(connectives, func(w string) bool { return keyword(t, w) })
+}
+
 // isCall tells whether a function call is next.
 func (p *parser) isCall() bool {
-	return p.peek().kind == tokenWord && p.pos+1 < len(p.tokens) && p.tokens[p.pos+1].text == "("
+	return p.peek().kind == tokenWord && !connective(p.peek()) && p.following().kind == tokenOp && p.following().text == "("
 }
 
 func (p *parser) enter() error {
 	if p.nesting++; p.nesting > maxNesting {
-		return failure(p.kind, "The expression has too many nested parentheses;")
+		return p.fail(p.peek(), "", "The expression has too many nested parentheses;")
 	}
 	return nil
 }
@@ -86,7 +115,9 @@ func (p *parser) path() (path, error) {
 		return nil, err
 	}
 	result := path{name}
-	p.roots = append(p.roots, name.name)
+	if !slices.Contains(p.roots, name.name) {
+		p.roots = append(p.roots, name.name)
+	}
 	for {
 		switch {
 		case p.op("."):
@@ -96,11 +127,11 @@ func (p *parser) path() (path, error) {
 			}
 			result = append(result, s)
 		case p.op("["):
-			t := p.next()
-			index, err := strconv.Atoi(t.text)
-			if t.kind != tokenIndex || err != nil {
-				return nil, syntax(p.kind, p.text, t)
+			index, err := strconv.Atoi(p.peek().text)
+			if p.peek().kind != tokenDigits || err != nil {
+				return nil, p.unexpected("the index of a list element")
 			}
+			p.pos++
 			if err := p.want("]"); err != nil {
 				return nil, err
 			}
@@ -112,14 +143,20 @@ func (p *parser) path() (path, error) {
 }
 
 func (p *parser) attributeName() (step, error) {
-	switch t := p.peek(); t.kind {
-	case tokenWord:
+	t := p.peek()
+	switch {
+	case p.literals && (t.kind == tokenName || t.kind == tokenWord && !connective(t)):
+		p.pos++
+		return step{name: t.text, index: -1}, nil
+	case p.literals:
+		return step{}, p.unexpected("an attribute")
+	case t.kind == tokenWord:
 		if reserved(t.text) {
 			return step{}, failure(p.kind, "Attribute name is a reserved keyword; reserved keyword: %s", t.text)
 		}
 		p.pos++
 		return step{name: t.text, index: -1}, nil
-	case tokenName:
+	case t.kind == tokenName:
 		name, ok := p.bindings.names[t.text]
 		if !ok {
 			return step{}, failure(p.kind, "An expression attribute name used in the document path is not defined; attribute name: %s", t.text)
@@ -128,30 +165,31 @@ func (p *parser) attributeName() (step, error) {
 		p.pos++
 		return step{name: name, index: -1}, nil
 	}
-	return step{}, p.unexpected()
+	return step{}, p.unexpected("an attribute")
 }
 
-// value reads a :placeholder.
-func (p *parser) value() (item.Value, error) {
+// isValue tells whether a value is next.
+func (p *parser) isValue() bool {
 	t := p.peek()
-	if t.kind != tokenValue {
-		return item.Value{}, p.unexpected()
+	if p.literals {
+		return t.kind == tokenLiteral || t.kind == tokenDigits || t.kind == tokenOp && slices.Contains(collections, t.text)
 	}
+	return t.kind == tokenValue
+}
+
+// value reads a :placeholder or a literal.
+func (p *parser) value() (cdc.Value, error) {
+	if !p.isValue() {
+		return cdc.Value{}, p.unexpected("a value")
+	}
+	if p.literals {
+		return p.literal()
+	}
+	t := p.next()
 	v, ok := p.bindings.values[t.text]
 	if !ok {
-		return item.Value{}, failure(p.kind, "An expression attribute value used in expression is not defined; attribute value: %s", t.text)
+		return cdc.Value{}, failure(p.kind, "An expression attribute value used in expression is not defined; attribute value: %s", t.text)
 	}
 	p.bindings.usedValues[t.text] = true
-	p.pos++
 	return v, nil
-}
-
-// typeNames are the words by which the service's messages call the types.
-var typeNames = map[item.Kind]string{
-	item.S: "STRING", item.N: "NUMBER", item.B: "BINARY", item.BOOL: "BOOLEAN", item.NULL: "NULL",
-	item.SS: "STRING_SET", item.NS: "NUMBER_SET", item.BS: "BINARY_SET", item.L: "LIST", item.M: "MAP",
-}
-
-func wrongType(kind, operator string, v item.Value) error {
-	return failure(kind, "Incorrect operand type for operator or function; operator or function: %s, operand type: %s", operator, typeNames[v.Kind])
 }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/dynamodb-bigtable/replicator/dynamodbtest/item"
+	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
 // step is one part of a document path: a name, or an index of a list.
@@ -30,19 +30,19 @@ func (p path) String() string {
 }
 
 // lookup finds the value at a path.
-func (p path) lookup(it item.Item) (item.Value, bool) {
+func (p path) lookup(it cdc.Item) (cdc.Value, bool) {
 	v, found := it.Get(p[0].name)
 	for _, s := range p[1:] {
 		if !found {
-			return item.Value{}, false
+			return cdc.Value{}, false
 		}
 		switch {
-		case s.isIndex() && v.Kind == item.L && s.index < len(v.List):
-			v = v.List[s.index]
-		case !s.isIndex() && v.Kind == item.M:
-			v, found = v.Map.Get(s.name)
+		case s.isIndex() && v.Kind() == cdc.KindL && s.index < len(v.Elements()):
+			v = v.Elements()[s.index]
+		case !s.isIndex() && v.Kind() == cdc.KindM:
+			v, found = v.Member(s.name)
 		default:
-			return item.Value{}, false
+			return cdc.Value{}, false
 		}
 	}
 	return v, found

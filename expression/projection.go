@@ -3,7 +3,7 @@ package expression
 import (
 	"slices"
 
-	"github.com/dynamodb-bigtable/replicator/dynamodbtest/item"
+	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
 // Projection is a choice of parts of an item.
@@ -28,7 +28,7 @@ func ParseProjection(text string, b *Bindings) (*Projection, error) {
 		}
 	}
 	if p.peek().kind != tokenEnd {
-		return nil, p.unexpected()
+		return nil, p.unexpected("the end")
 	}
 	return &Projection{paths}, checkPaths(kind, paths)
 }
@@ -38,41 +38,42 @@ func (u *Update) Written() *Projection { return &Projection{u.paths()} }
 
 // Of returns the chosen parts of the item that are there, in the structure around them;
 // of a list only the chosen elements, in order.
-func (p *Projection) Of(it item.Item) item.Item {
-	root := item.Value{Kind: item.M, Map: it}
-	chosen, _ := choose(root, p.paths)
-	return chosen.Map
+func (p *Projection) Of(it cdc.Item) cdc.Item {
+	chosen, _ := chooseMembers(it.Attributes(), p.paths)
+	return cdc.NewItem(chosen)
 }
 
 // choose keeps of a value what the paths, relative to it, lead to. An empty path keeps
 // all of it.
-func choose(v item.Value, paths []path) (item.Value, bool) {
+func choose(v cdc.Value, paths []path) (cdc.Value, bool) {
 	if slices.ContainsFunc(paths, func(p path) bool { return len(p) == 0 }) {
 		return v, true
 	}
-	out := item.Value{Kind: v.Kind}
-	found := false
-	switch v.Kind {
-	case item.M:
-		out.Map = item.Item{}
-		for _, a := range v.Map {
-			inner := following(paths, func(s step) bool { return !s.isIndex() && s.name == a.Name })
-			if kept, ok := choose(a.Value, inner); ok {
-				out.Map = append(out.Map, item.Attribute{Name: a.Name, Value: kept})
-				found = true
-			}
-		}
-	case item.L:
-		out.List = []item.Value{}
-		for i, e := range v.List {
+	switch v.Kind() {
+	case cdc.KindM:
+		members, found := chooseMembers(v.Members(), paths)
+		return cdc.Map(members), found
+	case cdc.KindL:
+		var list []cdc.Value
+		for i, e := range v.Elements() {
 			inner := following(paths, func(s step) bool { return s.isIndex() && s.index == i })
 			if kept, ok := choose(e, inner); ok {
-				out.List = append(out.List, kept)
-				found = true
+				list = append(list, kept)
 			}
 		}
+		return cdc.List(list), len(list) > 0
 	}
-	return out, found
+	return cdc.Value{}, false
+}
+
+func chooseMembers(members []cdc.Attribute, paths []path) (chosen []cdc.Attribute, found bool) {
+	for _, a := range members {
+		inner := following(paths, func(s step) bool { return !s.isIndex() && s.name == a.Name })
+		if kept, ok := choose(a.Value, inner); ok {
+			chosen = append(chosen, cdc.Attribute{Name: a.Name, Value: kept})
+		}
+	}
+	return chosen, len(chosen) > 0
 }
 
 // following are the rests of the paths whose first step qualifies.

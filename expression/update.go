@@ -3,7 +3,7 @@ package expression
 import (
 	"strings"
 
-	"github.com/dynamodb-bigtable/replicator/dynamodbtest/item"
+	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
 const updateKind = "UpdateExpression"
@@ -18,13 +18,13 @@ type Update struct {
 
 type setAction struct {
 	path  path
-	value operand
+	value term
 }
 
 // memberAction is an ADD or DELETE: a path and a literal number or set.
 type memberAction struct {
 	path  path
-	value item.Value
+	value cdc.Value
 }
 
 // ParseUpdate parses an UpdateExpression.
@@ -50,9 +50,9 @@ func ParseUpdate(text string, b *Bindings) (*Update, error) {
 		case section == "REMOVE":
 			clause = func() error { return p.removeClause(u) }
 		case section == "ADD":
-			clause = func() error { return p.memberClause("ADD", &u.adds, item.N, item.SS, item.NS, item.BS) }
+			clause = func() error { return p.memberClause("ADD", &u.adds, cdc.KindN, cdc.KindSS, cdc.KindNS, cdc.KindBS) }
 		case section == "DELETE":
-			clause = func() error { return p.memberClause("DELETE", &u.deletes, item.SS, item.NS, item.BS) }
+			clause = func() error { return p.memberClause("DELETE", &u.deletes, cdc.KindSS, cdc.KindNS, cdc.KindBS) }
 		}
 		if clause == nil {
 			return nil, syntax(updateKind, text, t)
@@ -111,8 +111,8 @@ func (p *parser) setClause(u *Update) error {
 }
 
 // sum reads operand [(+|-) operand].
-func (p *parser) sum() (operand, error) {
-	left, err := p.term()
+func (p *parser) sum() (term, error) {
+	left, err := p.primary()
 	if err != nil {
 		return nil, err
 	}
@@ -124,20 +124,20 @@ func (p *parser) sum() (operand, error) {
 	default:
 		return left, nil
 	}
-	right, err := p.term()
+	right, err := p.primary()
 	if err != nil {
 		return nil, err
 	}
-	for _, o := range []operand{left, right} {
-		if err := p.checkLiteral(operator, o, item.N); err != nil {
+	for _, o := range []term{left, right} {
+		if err := p.checkTerm(operator, o, cdc.KindN); err != nil {
 			return nil, err
 		}
 	}
-	return binary{left, right, apply}, nil
+	return binary{left, right, arithmetic(apply)}, nil
 }
 
-// term reads a value, a path, a function call or a sum in parentheses.
-func (p *parser) term() (operand, error) {
+// primary reads a value, a path, a function call or a sum in parentheses.
+func (p *parser) primary() (term, error) {
 	if p.op("(") {
 		if err := p.enter(); err != nil {
 			return nil, err
@@ -159,7 +159,7 @@ func (p *parser) term() (operand, error) {
 	return p.path()
 }
 
-func (p *parser) updateFunction() (operand, error) {
+func (p *parser) updateFunction() (term, error) {
 	name := p.next().text
 	if err := p.enter(); err != nil {
 		return nil, err
@@ -192,8 +192,8 @@ func (p *parser) updateFunction() (operand, error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, o := range []operand{left, right} {
-			if err := p.checkLiteral(name, o, item.L); err != nil {
+		for _, o := range []term{left, right} {
+			if err := p.checkTerm(name, o, cdc.KindL); err != nil {
 				return nil, err
 			}
 		}
@@ -208,7 +208,7 @@ func (p *parser) removeClause(u *Update) error {
 	return err
 }
 
-func (p *parser) memberClause(operator string, actions *[]memberAction, kinds ...item.Kind) error {
+func (p *parser) memberClause(operator string, actions *[]memberAction, kinds ...cdc.Kind) error {
 	target, err := p.path()
 	if err != nil {
 		return err
@@ -217,7 +217,7 @@ func (p *parser) memberClause(operator string, actions *[]memberAction, kinds ..
 	if err != nil {
 		return err
 	}
-	if err := p.checkLiteral(operator, literal(v), kinds...); err != nil {
+	if err := p.checkTerm(operator, literal(v), kinds...); err != nil {
 		return err
 	}
 	*actions = append(*actions, memberAction{target, v})

@@ -6,33 +6,43 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dynamodb-bigtable/replicator/dynamodbtest/item"
+	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/expression"
 )
 
-func parseItem(t *testing.T, text string) item.Item {
+func parseItem(t testing.TB, text string) cdc.Item {
 	t.Helper()
-	var it item.Item
-	if err := json.Unmarshal([]byte(text), &it); err != nil {
+	it, err := cdc.UnmarshalItem([]byte(text))
+	if err != nil {
 		t.Fatalf("%s: %v", text, err)
 	}
 	return it
 }
 
+func marshal(t testing.TB, it cdc.Item) string {
+	t.Helper()
+	text, err := cdc.MarshalItem(it)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
 // bindings reads placeholders from {"#name":"name"} and {":value":{"S":"x"}}; both may be
 // empty text.
-func bindings(t *testing.T, names, values string) *expression.Bindings {
+func bindings(t testing.TB, names, values string) *expression.Bindings {
 	t.Helper()
 	var n map[string]string
-	var v map[string]item.Value
 	if names != "" {
 		if err := json.Unmarshal([]byte(names), &n); err != nil {
 			t.Fatal(err)
 		}
 	}
+	var v map[string]cdc.Value
 	if values != "" {
-		if err := json.Unmarshal([]byte(values), &v); err != nil {
-			t.Fatal(err)
+		v = map[string]cdc.Value{}
+		for _, a := range parseItem(t, values).Attributes() {
+			v[a.Name] = a.Value
 		}
 	}
 	b, err := expression.NewBindings(n, v)
@@ -82,7 +92,7 @@ func TestUpdateApply(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			it := parseItem(t, someItem)
-			before := string(it.AppendJSON(nil))
+			before := marshal(t, it)
 			u, err := expression.ParseUpdate(c.text, bindings(t, "", someValues))
 			if err != nil {
 				t.Fatal(err)
@@ -93,12 +103,13 @@ func TestUpdateApply(t *testing.T) {
 			}
 			text := ""
 			if v, found := got.Get(c.attribute); found {
-				text = string(v.AppendJSON(nil))
+				text = marshal(t, cdc.NewItem([]cdc.Attribute{{Name: "v", Value: v}}))
+				text = text[len(`{"v":`) : len(text)-1]
 			}
 			if text != c.want {
 				t.Errorf("got %s, want %s", text, c.want)
 			}
-			if string(it.AppendJSON(nil)) != before {
+			if marshal(t, it) != before {
 				t.Error("the original item changed")
 			}
 		})
@@ -126,8 +137,8 @@ func TestUpdatePlaceholders(t *testing.T) {
 		t.Error(err)
 	}
 	got, err := u.Apply(parseItem(t, `{"with.dot":{"S":"old"}}`))
-	if err != nil || string(got.AppendJSON(nil)) != `{"size":{"S":"old"},"with.dot":{"S":"x"}}` {
-		t.Errorf("got %s, %v", got.AppendJSON(nil), err)
+	if err != nil || marshal(t, got) != `{"size":{"S":"old"},"with.dot":{"S":"x"}}` {
+		t.Errorf("got %s, %v", marshal(t, got), err)
 	}
 }
 
@@ -147,8 +158,8 @@ func TestUpdateParseErrors(t *testing.T) {
 		"SET a = :s REMOVE a":                 "overlap",
 		"SET a[0] = :s, a.b = :s":             "conflict",
 		"SET a = nofunc(a)":                   "Invalid function name; function: nofunc",
-		"SET a = :s + :one":                   "operand type: STRING",
-		"SET a = list_append(a, :one)":        "operand type: NUMBER",
+		"SET a = :s + :one":                   "operand type: S",
+		"SET a = list_append(a, :one)":        "operand type: N",
 		"ADD a :s":                            "operand type: STRING",
 		"DELETE a :one":                       "operand type: NUMBER",
 		"ADD a b":                             "Syntax error",
@@ -162,7 +173,7 @@ func TestUpdateParseErrors(t *testing.T) {
 	}
 	for text, want := range cases {
 		_, err := expression.ParseUpdate(text, bindings(t, "", someValues))
-		var invalid *item.ValidationError
+		var invalid *expression.Error
 		if !errors.As(err, &invalid) || !strings.Contains(invalid.Message, want) {
 			t.Errorf("%.40q gives %v, want %q", text, err, want)
 		}
@@ -197,18 +208,18 @@ func TestUpdateApplyErrors(t *testing.T) {
 }
 
 func TestBindings(t *testing.T) {
-	v := map[string]item.Value{":a": {Kind: item.BOOL}}
+	v := map[string]cdc.Value{":a": cdc.Bool(true)}
 	cases := []struct {
 		names  map[string]string
-		values map[string]item.Value
+		values map[string]cdc.Value
 		want   string
 	}{
 		{map[string]string{}, nil, "ExpressionAttributeNames must not be empty"},
-		{nil, map[string]item.Value{}, "ExpressionAttributeValues must not be empty"},
+		{nil, map[string]cdc.Value{}, "ExpressionAttributeValues must not be empty"},
 		{map[string]string{"a": "b"}, nil, "ExpressionAttributeNames contains invalid key"},
 		{map[string]string{"#": "b"}, nil, "ExpressionAttributeNames contains invalid key"},
-		{nil, map[string]item.Value{"#a": v[":a"]}, "ExpressionAttributeValues contains invalid key"},
-		{nil, map[string]item.Value{":a-b": v[":a"]}, "ExpressionAttributeValues contains invalid key"},
+		{nil, map[string]cdc.Value{"#a": v[":a"]}, "ExpressionAttributeValues contains invalid key"},
+		{nil, map[string]cdc.Value{":a-b": v[":a"]}, "ExpressionAttributeValues contains invalid key"},
 	}
 	for _, c := range cases {
 		if _, err := expression.NewBindings(c.names, c.values); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -242,8 +253,8 @@ func FuzzUpdate(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, err := item.Parse(got.AppendJSON(nil))
-		if err != nil || string(again.AppendJSON(nil)) != string(got.AppendJSON(nil)) {
+		again, err := cdc.UnmarshalItem([]byte(marshal(t, got)))
+		if err != nil || !again.Equal(got) {
 			t.Fatalf("%q makes no item: %v", text, err)
 		}
 	})

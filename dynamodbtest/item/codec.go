@@ -5,8 +5,11 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
 // maxDepth is how deeply lists and maps may nest ("Nested attribute depth", 32
@@ -29,32 +32,71 @@ func invalid(message string) error { return &ValidationError{Message: message} }
 
 func malformed(message string) error { return &SyntaxError{Message: message} }
 
+// Item is an item as a member of a request.
+type Item struct {
+	cdc.Item
+	// Given tells an empty item from one that the request does not have.
+	Given bool
+}
+
 // UnmarshalJSON reads {"name":{"TYPE":value},…} and validates every value. Errors
-// are *ValidationError or *SyntaxError. JSON null leaves a nil Item, which is how an
-// absent parameter differs from an empty map.
+// are *ValidationError or *SyntaxError. JSON null is an item that is not given.
 func (it *Item) UnmarshalJSON(data []byte) error {
 	if string(data) == "null" {
-		*it = nil
+		*it = Item{}
 		return nil
 	}
-	r := reader{data: data}
-	parsed, err := r.item(0)
-	*it = parsed
+	parsed, err := Parse(data)
+	*it = Item{parsed, true}
 	return err
 }
 
-// UnmarshalJSON reads {"TYPE":value} under the rules of Item.UnmarshalJSON.
-func (v *Value) UnmarshalJSON(data []byte) error {
-	r := reader{data: data}
-	parsed, err := r.value(1)
-	*v = parsed
-	return err
+// MarshalJSON is AppendJSON for encoding/json.
+func (it Item) MarshalJSON() ([]byte, error) { return AppendJSON(nil, it.Item), nil }
+
+// Values are the named values of a request, such as its ExpressionAttributeValues. They are nil if it has none.
+type Values map[string]cdc.Value
+
+// UnmarshalJSON reads values under the rules of Item.UnmarshalJSON.
+func (vs *Values) UnmarshalJSON(data []byte) error {
+	var it Item
+	if err := it.UnmarshalJSON(data); err != nil || !it.Given {
+		*vs = nil
+		return err
+	}
+	*vs = Values{}
+	for _, a := range it.Attributes() {
+		(*vs)[a.Name] = a.Value
+	}
+	return nil
 }
 
-// Parse reads an item from JSON that AppendJSON wrote.
-func Parse(wire []byte) (Item, error) {
+// MarshalJSON is the inverse of UnmarshalJSON.
+func (vs Values) MarshalJSON() ([]byte, error) {
+	if vs == nil {
+		return []byte("null"), nil
+	}
+	attributes := make([]cdc.Attribute, 0, len(vs))
+	for name, v := range vs {
+		attributes = append(attributes, cdc.Attribute{Name: name, Value: v})
+	}
+	return AppendJSON(nil, cdc.NewItem(attributes)), nil
+}
+
+// Parse reads an item, as AppendJSON writes it or as a request holds it.
+func Parse(wire []byte) (cdc.Item, error) {
 	r := reader{data: wire}
-	return r.item(0)
+	members, err := r.members(0)
+	if err != nil {
+		return cdc.Item{}, err
+	}
+	return cdc.NewItem(members), nil
+}
+
+// ParseValue reads {"TYPE":value} under the same rules.
+func ParseValue(wire []byte) (cdc.Value, error) {
+	r := reader{data: wire}
+	return r.value(1)
 }
 
 // reader walks over JSON text. It is used beneath encoding/json, which has checked the
@@ -166,11 +208,12 @@ func (r *reader) boolean() (bool, error) {
 	return false, malformed("Expected true or false")
 }
 
-func (r *reader) item(depth int) (Item, error) {
+// members reads the attributes of an item or map, sorted by name.
+func (r *reader) members(depth int) ([]cdc.Attribute, error) {
 	if !r.take('{') {
 		return nil, malformed("Expected a map of attributes")
 	}
-	it := Item{}
+	var it []cdc.Attribute
 	if r.take('}') {
 		return it, nil
 	}
@@ -190,7 +233,7 @@ func (r *reader) item(depth int) (Item, error) {
 		if n := len(it); n > 0 && it[n-1].Name >= name {
 			sorted = false
 		}
-		it = append(it, Attribute{Name: name, Value: v})
+		it = append(it, cdc.Attribute{Name: name, Value: v})
 		if r.take('}') {
 			break
 		}
@@ -206,8 +249,8 @@ func (r *reader) item(depth int) (Item, error) {
 
 // normalize sorts attributes by name; of two with one name the later one stays, as
 // with any JSON object.
-func normalize(it Item) Item {
-	slices.SortStableFunc(it, func(a, b Attribute) int { return strings.Compare(a.Name, b.Name) })
+func normalize(it []cdc.Attribute) []cdc.Attribute {
+	slices.SortStableFunc(it, func(a, b cdc.Attribute) int { return strings.Compare(a.Name, b.Name) })
 	out := it[:0]
 	for _, a := range it {
 		if n := len(out); n > 0 && out[n-1].Name == a.Name {
@@ -228,182 +271,199 @@ const (
 
 // value reads {"TYPE":…}; depth is the nesting level of the value, 1 for an attribute
 // of an item.
-func (r *reader) value(depth int) (Value, error) {
+func (r *reader) value(depth int) (cdc.Value, error) {
 	if !r.take('{') {
-		return Value{}, malformed("Expected an attribute value")
+		return cdc.Value{}, malformed("Expected an attribute value")
 	}
 	if r.take('}') {
-		return Value{}, invalid(msgNoType)
+		return cdc.Value{}, invalid(msgNoType)
 	}
 	name, err := r.strBytes()
 	if err != nil {
-		return Value{}, err
+		return cdc.Value{}, err
 	}
 	kind := kindNamed(string(name))
-	if kind == Invalid {
-		return Value{}, invalid(msgNoType)
+	if kind == cdc.KindNone {
+		return cdc.Value{}, invalid(msgNoType)
 	}
 	if !r.take(':') {
-		return Value{}, malformed("Malformed attribute value")
+		return cdc.Value{}, malformed("Malformed attribute value")
 	}
 	v, err := r.typed(kind, depth)
 	if err != nil {
-		return Value{}, err
+		return cdc.Value{}, err
 	}
 	if r.take('}') {
 		return v, nil
 	}
 	if r.peek() == ',' {
-		return Value{}, invalid(msgManyTypes)
+		return cdc.Value{}, invalid(msgManyTypes)
 	}
-	return Value{}, malformed("Malformed attribute value")
+	return cdc.Value{}, malformed("Malformed attribute value")
 }
 
-func (r *reader) typed(kind Kind, depth int) (Value, error) {
-	v := Value{Kind: kind}
-	var err error
+// kindNamed is the type with this name in the wire form.
+func kindNamed(name string) cdc.Kind {
+	for k := cdc.KindS; k <= cdc.KindBS; k++ {
+		if k.String() == name {
+			return k
+		}
+	}
+	return cdc.KindNone
+}
+
+func (r *reader) typed(kind cdc.Kind, depth int) (cdc.Value, error) {
+	if depth > maxDepth && (kind == cdc.KindL || kind == cdc.KindM) {
+		return cdc.Value{}, invalid(msgNesting)
+	}
 	switch kind {
-	case S, N, B:
-		v.Text, err = r.scalar(kind)
-	case BOOL:
-		v.Bool, err = r.boolean()
-	case NULL:
-		var set bool
-		if set, err = r.boolean(); err == nil && !set {
+	case cdc.KindBOOL:
+		truth, err := r.boolean()
+		return cdc.Bool(truth), err
+	case cdc.KindNULL:
+		set, err := r.boolean()
+		if err == nil && !set {
 			err = invalid(msgInvalid + "Null attribute value types must have the value of true")
 		}
-	case SS, NS, BS:
-		v.Set, err = r.set(kind)
-	case L:
-		if depth > maxDepth {
-			return v, invalid(msgNesting)
-		}
-		v.List = []Value{}
-		err = r.list(func() error {
+		return cdc.Null(), err
+	case cdc.KindSS, cdc.KindNS, cdc.KindBS:
+		return r.set(kind)
+	case cdc.KindL:
+		var list []cdc.Value
+		err := r.list(func() error {
 			e, err := r.value(depth + 1)
-			v.List = append(v.List, e)
+			list = append(list, e)
 			return err
 		})
-	case M:
-		if depth > maxDepth {
-			return v, invalid(msgNesting)
-		}
-		v.Map, err = r.item(depth)
+		return cdc.List(list), err
+	case cdc.KindM:
+		members, err := r.members(depth)
+		return cdc.Map(members), err
 	}
-	return v, err
+	return r.scalar(kind)
 }
 
-// scalar reads the text of an S, N or B, or of a member of their sets.
-func (r *reader) scalar(kind Kind) (string, error) {
+// scalar reads an S, N or B, or a member of their sets.
+func (r *reader) scalar(kind cdc.Kind) (cdc.Value, error) {
 	raw, err := r.strBytes()
 	if err != nil {
-		return "", err
+		return cdc.Value{}, err
 	}
 	switch kind {
-	case N:
-		return CanonicalNumber(string(raw))
-	case B:
+	case cdc.KindN:
+		return number(string(raw))
+	case cdc.KindB:
 		decoded, err := base64.StdEncoding.AppendDecode(nil, raw)
 		if err != nil {
-			return "", malformed("Invalid base64 text in a binary value")
+			return cdc.Value{}, malformed("Invalid base64 text in a binary value")
 		}
-		return string(decoded), nil
+		return cdc.Binary(decoded), nil
 	}
-	return string(raw), nil
+	return cdc.String(string(raw)), nil
 }
 
-var setMember = map[Kind]Kind{SS: S, NS: N, BS: B}
+var setMember = map[cdc.Kind]cdc.Kind{cdc.KindSS: cdc.KindS, cdc.KindNS: cdc.KindN, cdc.KindBS: cdc.KindB}
 
-var emptySet = map[Kind]string{
-	SS: msgInvalid + "An string set  may not be empty",
-	NS: msgInvalid + "An number set  may not be empty",
-	BS: msgInvalid + "Binary sets should not be empty",
+var emptySet = map[cdc.Kind]string{
+	cdc.KindSS: msgInvalid + "An string set  may not be empty",
+	cdc.KindNS: msgInvalid + "An number set  may not be empty",
+	cdc.KindBS: msgInvalid + "Binary sets should not be empty",
 }
 
-func (r *reader) set(kind Kind) ([]string, error) {
-	var members []string
+func (r *reader) set(kind cdc.Kind) (cdc.Value, error) {
+	var texts []string
 	err := r.list(func() error {
 		m, err := r.scalar(setMember[kind])
-		members = append(members, m)
+		texts = append(texts, m.Text())
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return cdc.Value{}, err
 	}
-	if len(members) == 0 {
-		return nil, invalid(emptySet[kind])
+	if len(texts) == 0 {
+		return cdc.Value{}, invalid(emptySet[kind])
 	}
-	if SortSet(kind, members) {
-		return nil, invalid(msgInvalid + "Input collection contains duplicates")
+	v, err := setOf(kind, texts)
+	if err != nil {
+		return cdc.Value{}, err
 	}
-	return members, nil
+	for i, m := range v.Elements()[1:] {
+		if m.Text() == v.Elements()[i].Text() {
+			return cdc.Value{}, invalid(msgInvalid + "Input collection contains duplicates")
+		}
+	}
+	return v, nil
+}
+
+func setOf(kind cdc.Kind, texts []string) (cdc.Value, error) {
+	switch kind {
+	case cdc.KindSS:
+		return cdc.StringSet(texts), nil
+	case cdc.KindNS:
+		return cdc.NumberSet(texts)
+	}
+	binaries := make([][]byte, len(texts))
+	for i, text := range texts {
+		binaries[i] = []byte(text)
+	}
+	return cdc.BinarySet(binaries), nil
 }
 
 // AppendJSON appends the canonical wire form of the item: no spaces, attributes
 // sorted by name, numbers canonical, sets sorted. Equal items have equal bytes.
-func (it Item) AppendJSON(dst []byte) []byte {
+func AppendJSON(dst []byte, it cdc.Item) []byte { return appendMembers(dst, it.Attributes()) }
+
+func appendMembers(dst []byte, members []cdc.Attribute) []byte {
 	dst = append(dst, '{')
-	for i, a := range it {
+	for i, a := range members {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
 		dst = AppendString(dst, a.Name)
 		dst = append(dst, ':')
-		dst = a.Value.AppendJSON(dst)
+		dst = AppendValueJSON(dst, a.Value)
 	}
 	return append(dst, '}')
 }
 
-// MarshalJSON is AppendJSON for encoding/json.
-func (it Item) MarshalJSON() ([]byte, error) { return it.AppendJSON(nil), nil }
-
-// AppendJSON appends the canonical wire form of the value.
-func (v Value) AppendJSON(dst []byte) []byte {
+// AppendValueJSON appends the canonical wire form of the value.
+func AppendValueJSON(dst []byte, v cdc.Value) []byte {
 	dst = append(dst, '{', '"')
-	dst = append(dst, kindNames[v.Kind]...)
+	dst = append(dst, v.Kind().String()...)
 	dst = append(dst, '"', ':')
-	switch v.Kind {
-	case S, N, B:
-		dst = appendScalar(dst, v.Kind, v.Text)
-	case BOOL:
-		if v.Bool {
-			dst = append(dst, "true"...)
-		} else {
-			dst = append(dst, "false"...)
-		}
-	case NULL:
+	switch v.Kind() {
+	case cdc.KindBOOL:
+		dst = strconv.AppendBool(dst, v.Bool())
+	case cdc.KindNULL:
 		dst = append(dst, "true"...)
-	case SS, NS, BS:
+	case cdc.KindSS, cdc.KindNS, cdc.KindBS, cdc.KindL:
 		dst = append(dst, '[')
-		for i, m := range v.Set {
+		for i, e := range v.Elements() {
 			if i > 0 {
 				dst = append(dst, ',')
 			}
-			dst = appendScalar(dst, setMember[v.Kind], m)
-		}
-		dst = append(dst, ']')
-	case L:
-		dst = append(dst, '[')
-		for i, e := range v.List {
-			if i > 0 {
-				dst = append(dst, ',')
+			if v.Kind() == cdc.KindL {
+				dst = AppendValueJSON(dst, e)
+			} else {
+				dst = appendScalar(dst, e)
 			}
-			dst = e.AppendJSON(dst)
 		}
 		dst = append(dst, ']')
-	case M:
-		dst = v.Map.AppendJSON(dst)
+	case cdc.KindM:
+		dst = appendMembers(dst, v.Members())
+	default:
+		dst = appendScalar(dst, v)
 	}
 	return append(dst, '}')
 }
 
-func appendScalar(dst []byte, kind Kind, text string) []byte {
-	if kind == B {
+func appendScalar(dst []byte, v cdc.Value) []byte {
+	if v.Kind() == cdc.KindB {
 		dst = append(dst, '"')
-		dst = base64.StdEncoding.AppendEncode(dst, []byte(text))
+		dst = base64.StdEncoding.AppendEncode(dst, []byte(v.Text()))
 		return append(dst, '"')
 	}
-	return AppendString(dst, text)
+	return AppendString(dst, v.Text())
 }
 
 const hexDigits = "0123456789abcdef"

@@ -1,10 +1,9 @@
-// Package item holds DynamoDB items as DynamoDB itself sees them: the ten
-// attribute types, their validation, their sizes, the canonical text of
-// numbers, and a JSON codec for the wire form {"name":{"TYPE":value}}.
+// Package item is the wire form of DynamoDB's items, {"name":{"TYPE":value}}, as requests and answers hold it: the validation of
+// what comes in, in DynamoDB's words, the JSON of what goes out, and the sizes by which DynamoDB bounds and bills items. The values
+// themselves are those of package cdc.
 //
-// An Item is kept sorted by attribute name and every set is kept sorted, so
-// that two equal items have equal canonical JSON (AppendJSON). The server relies
-// on that to see that a write changed nothing.
+// The JSON is canonical: attributes and members of sets are sorted, numbers have one text, so that equal items have equal
+// bytes. The server relies on that to see that a write changed nothing.
 //
 // Limits and rules are those of the developer guide, "Service, account, and
 // table quotas", "Naming rules and data types" and "Item sizes and formats"

@@ -1,0 +1,92 @@
+package item
+
+import (
+	"strings"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+)
+
+// Size is the item's size in bytes as DynamoDB counts it against the 400 KB limit:
+// names and values.
+func Size(it cdc.Item) int { return sizeOfMembers(it.Attributes()) }
+
+func sizeOfMembers(members []cdc.Attribute) int {
+	size := 0
+	for _, a := range members {
+		size += len(a.Name) + ValueSize(a.Value)
+	}
+	return size
+}
+
+// ValueSize is the value's size in bytes: text and binary by length, numbers by digits,
+// three bytes for a list or map and one for each of its elements ("Item sizes and
+// formats").
+func ValueSize(v cdc.Value) int {
+	size := 0
+	switch v.Kind() {
+	case cdc.KindS, cdc.KindB:
+		size = len(v.Text())
+	case cdc.KindN:
+		size = numberSize(v.Text())
+	case cdc.KindBOOL, cdc.KindNULL:
+		size = 1
+	case cdc.KindSS, cdc.KindBS, cdc.KindNS:
+		for _, m := range v.Elements() {
+			size += ValueSize(m)
+		}
+	case cdc.KindL:
+		size = 3 + len(v.Elements())
+		for _, e := range v.Elements() {
+			size += ValueSize(e)
+		}
+	case cdc.KindM:
+		size = 3 + len(v.Members()) + sizeOfMembers(v.Members())
+	}
+	return size
+}
+
+// numberSize is the stored size of a canonical number in bytes: one byte for two significant digits,
+// one more, and one for a minus sign ("Item sizes and formats" calls it
+// approximate).
+func numberSize(text string) int {
+	digits, negative := strings.CutPrefix(text, "-")
+	whole, fraction, _ := strings.Cut(digits, ".")
+	significant := len(strings.TrimLeft(whole, "0")) + len(fraction)
+	switch {
+	case fraction == "":
+		significant = len(strings.Trim(whole, "0"))
+	case whole == "0":
+		significant = len(strings.TrimLeft(fraction, "0"))
+	}
+	size := (significant+1)/2 + 1
+	if negative {
+		size++
+	}
+	return size
+}
+
+// CheckDepth refuses an item whose lists and maps nest deeper than 32 levels, which an
+// update can build from values that each are within the limit.
+func CheckDepth(it cdc.Item) error {
+	for _, a := range it.Attributes() {
+		if depth(a.Value) > maxDepth {
+			return invalid(msgNesting)
+		}
+	}
+	return nil
+}
+
+// depth is how many lists and maps are nested in the value, itself included.
+func depth(v cdc.Value) int {
+	if v.Kind() != cdc.KindL && v.Kind() != cdc.KindM {
+		return 0
+	}
+	deepest := 0
+	for _, e := range v.Elements() {
+		deepest = max(deepest, depth(e))
+	}
+	for _, a := range v.Members() {
+		deepest = max(deepest, depth(a.Value))
+	}
+	return deepest + 1
+}

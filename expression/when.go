@@ -1,0 +1,358 @@
+package expression
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+)
+
+// ParseWhen parses a condition in which values and names are written as they are, instead of placeholders:
+//
+//	begins_with(PK, "VIDEO#") AND SK = "META"
+//	total BETWEEN -1.5 AND 100 OR NOT currency IN ('EUR', "USD")
+//	address.lines[0] <> "" AND attribute_type(tags, "SS") AND size(tags) > 3
+//
+// The language is DynamoDB's condition expressions, with their precedence (NOT, AND, OR) and functions. Beside that:
+//
+//   - Strings stand in double or single quotes. In them \" \' \` \\ \n \r \t and \u with four hexadecimal digits are escapes.
+//   - Numbers are plain, with up to 38 significant digits, a minus sign and an exponent: 42, -0.5, 1e-10.
+//   - true, false and null, in small letters, are values. Null is DynamoDB's NULL, which is not an attribute that is not there:
+//     that is attribute_not_exists(a).
+//   - Binaries are base64 with a b64 before the quotes: b64"AP8=".
+//   - Sets, lists and maps are written as in PartiQL for DynamoDB: <<"a", "b">>, [1, "x"], {"k": 1}.
+//   - An attribute's name may be written plainly if it consists of letters, digits and underscores and does not begin with a
+//     digit. DynamoDB's reserved words need no quotes, but for AND, OR, NOT, BETWEEN and IN, and the words of values. Any other
+//     name stands in backquotes, with the escapes of strings: `with.dot`.`in`[0].
+//
+// An error is a *SyntaxError.
+func ParseWhen(text string) (*Condition, error) {
+	tokens, err := lexLiterals(text)
+	if err != nil {
+		return nil, err
+	}
+	p := &parser{text: text, tokens: tokens, literals: true}
+	return p.condition()
+}
+
+// foreign are operators of other languages and what they are here.
+var foreign = []struct{ text, suggestion string }{
+	{"==", "equality is ="},
+	{"!=", "inequality is <>"},
+	{"!", "negation is NOT"},
+	{"&&", "conjunction is AND"},
+	{"||", "disjunction is OR"},
+	{"“", "use straight quotes"},
+	{"”", "use straight quotes"},
+	{"‘", "use straight quotes"},
+	{"’", "use straight quotes"},
+	{"#", "write the name itself, in backquotes if it has unusual characters"},
+	{"%", "patterns are begins_with and contains"},
+}
+
+// unexpectedIn is the error for the next token of a configuration.
+func (p *parser) unexpectedIn(expected string) error {
+	t := p.peek()
+	found := fmt.Sprintf("found %q", p.written())
+	if t.kind == tokenEnd {
+		found = "the condition ends"
+	}
+	return &SyntaxError{Offset: t.at, Problem: fmt.Sprintf("%s where %s is expected", found, expected), Suggestion: p.suggestion()}
+}
+
+// written is the next token as it stands in the text.
+func (p *parser) written() string {
+	t := p.peek()
+	if t.kind == tokenEnd {
+		return ""
+	}
+	return strings.TrimRight(p.text[t.at:p.following().at], " \t\r\n")
+}
+
+// suggestion is what may help where the next token is not expected.
+func (p *parser) suggestion() string {
+	t := p.peek()
+	var before token
+	if p.pos > 0 {
+		before = p.tokens[p.pos-1]
+	}
+	switch {
+	case t.kind == tokenOp && t.text == "=" && before.text == "=":
+		return "equality is ="
+	case t.kind == tokenOp && t.text == ":":
+		return "write the value itself instead of a placeholder"
+	case connective(t):
+		return fmt.Sprintf("an attribute of this name stands in backquotes: `%s`", t.text)
+	case keyword(t, "LIKE"):
+		return "patterns are begins_with and contains"
+	case keyword(t, "IS"):
+		return "use attribute_exists, attribute_not_exists or = null"
+	case keyword(t, "EXISTS") || keyword(before, "EXISTS"):
+		return "use attribute_exists or attribute_not_exists"
+	case before.kind == tokenLiteral && t.kind == tokenLiteral && before.value.Kind() == cdc.KindS && t.value.Kind() == cdc.KindS:
+		return `a quote inside of a string is written \" or \'`
+	case before.kind == tokenWord && strings.HasPrefix(p.text[t.at:], "-"):
+		return "a name with a hyphen stands in backquotes"
+	case before.kind == tokenDigits || t.kind == tokenLiteral && t.value.Kind() == cdc.KindN:
+		return "dates and other text stand in quotes"
+	}
+	return ""
+}
+
+// lexLiterals splits a condition whose values are literals.
+func lexLiterals(text string) ([]token, error) {
+	l := lexer{text: text}
+	switch {
+	case len(text) > maxWhenLength:
+		return nil, &SyntaxError{Offset: maxWhenLength, Problem: fmt.Sprintf("a condition of %d bytes is too long; %d are allowed", len(text), maxWhenLength)}
+	case !utf8.ValidString(text):
+		return nil, &SyntaxError{Problem: "the text is not UTF-8"}
+	}
+	for {
+		l.at = span(text, l.at, space)
+		if l.at == len(text) {
+			break
+		}
+		if err := l.token(); err != nil {
+			return nil, err
+		}
+	}
+	if len(l.tokens) == 0 {
+		return nil, &SyntaxError{Offset: len(text), Problem: "the condition is empty", Suggestion: "leave it out to match every item"}
+	}
+	return append(l.tokens, token{kind: tokenEnd, at: len(text)}), nil
+}
+
+// lexer reads the tokens of a condition with literals.
+type lexer struct {
+	text   string
+	at     int
+	tokens []token
+}
+
+func (l *lexer) add(kind tokenKind, text string, end int, v cdc.Value) {
+	l.tokens = append(l.tokens, token{kind: kind, text: text, at: l.at, value: v})
+	l.at = end
+}
+
+// words are the values that are written as words.
+var words = map[string]cdc.Value{"true": cdc.Bool(true), "false": cdc.Bool(false), "null": cdc.Null()}
+
+func (l *lexer) token() error {
+	c := l.text[l.at]
+	switch {
+	case letter(c):
+		end := word(l.text, l.at)
+		name := l.text[l.at:end]
+		if v, is := words[name]; is && !l.afterDot() {
+			l.add(tokenLiteral, name, end, v)
+			return nil
+		}
+		if name == "b64" && end < len(l.text) && (l.text[end] == '"' || l.text[end] == '\'') {
+			return l.binary(end)
+		}
+		l.add(tokenWord, name, end, cdc.Value{})
+		return nil
+	case digit(c), c == '-' && l.at+1 < len(l.text) && digit(l.text[l.at+1]):
+		return l.number()
+	case c == '"' || c == '\'' || c == '`':
+		s, end, err := l.quoted(l.at)
+		if err != nil {
+			return err
+		}
+		switch {
+		case c != '`':
+			l.add(tokenLiteral, l.text[l.at:end], end, cdc.String(s))
+		case s == "":
+			return &SyntaxError{Offset: l.at, Problem: "an attribute without a name"}
+		default:
+			l.add(tokenName, s, end, cdc.Value{})
+		}
+		return nil
+	}
+	return l.operator()
+}
+
+// afterDot tells whether a name of a map's member is next, which may be any word.
+func (l *lexer) afterDot() bool {
+	n := len(l.tokens)
+	return n > 0 && l.tokens[n-1].kind == tokenOp && l.tokens[n-1].text == "."
+}
+
+func (l *lexer) operator() error {
+	rest := l.text[l.at:]
+	for _, f := range foreign {
+		if strings.HasPrefix(rest, f.text) {
+			return &SyntaxError{Offset: l.at, Problem: fmt.Sprintf("unknown operator %q", f.text), Suggestion: f.suggestion}
+		}
+	}
+	n := operatorLength(rest, ".[](),=<>{}:-")
+	if strings.HasPrefix(rest, "<<") || strings.HasPrefix(rest, ">>") {
+		n = 2
+	}
+	if n == 0 {
+		r, _ := utf8.DecodeRuneInString(rest)
+		return &SyntaxError{Offset: l.at, Problem: fmt.Sprintf("unexpected character %q", r), Suggestion: "strings stand in quotes, unusual names in backquotes"}
+	}
+	l.add(tokenOp, rest[:n], l.at+n, cdc.Value{})
+	return nil
+}
+
+func (l *lexer) number() error {
+	end := l.at
+	if l.text[end] == '-' {
+		end++
+	}
+	whole := end
+	end = span(l.text, end, digit)
+	plain := whole == l.at // digits alone may be an index too
+	if end < len(l.text) && l.text[end] == '.' {
+		end, plain = span(l.text, end+1, digit), false
+	}
+	if end < len(l.text) && (l.text[end] == 'e' || l.text[end] == 'E') {
+		end, plain = end+1, false
+		if end < len(l.text) && (l.text[end] == '+' || l.text[end] == '-') {
+			end++
+		}
+		end = span(l.text, end, digit)
+	}
+	end = word(l.text, end) // what sticks to a number belongs to it, and spoils it
+	text := l.text[l.at:end]
+	v, err := cdc.Number(text)
+	if err != nil {
+		return &SyntaxError{Offset: l.at, Problem: fmt.Sprintf("%q is %v", clip(text), err), Suggestion: "other text stands in quotes"}
+	}
+	kind := tokenLiteral
+	if plain {
+		kind = tokenDigits
+	}
+	l.add(kind, text, end, v)
+	return nil
+}
+
+// clip shortens what an error quotes.
+func clip(text string) string {
+	if len(text) > 50 {
+		return text[:50] + "…"
+	}
+	return text
+}
+
+// collections begin the literals of more than one value.
+var collections = []string{"<<", "[", "{"}
+
+// literal reads a value.
+func (p *parser) literal() (cdc.Value, error) {
+	if err := p.enter(); err != nil {
+		return cdc.Value{}, err
+	}
+	defer p.leave()
+	t := p.next()
+	switch {
+	case t.kind != tokenOp:
+		return t.value, nil
+	case t.text == "[":
+		list, err := p.elements("]")
+		return cdc.List(list), err
+	case t.text == "{":
+		return p.mapLiteral()
+	}
+	list, err := p.elements(">>")
+	if err != nil {
+		return cdc.Value{}, err
+	}
+	return p.set(t, list)
+}
+
+// elements reads values up to the end of a list or set.
+func (p *parser) elements(end string) ([]cdc.Value, error) {
+	var list []cdc.Value
+	for !p.op(end) {
+		if len(list) > 0 && !p.op(",") {
+			return nil, p.unexpected(fmt.Sprintf(`"," or %q`, end))
+		}
+		v, err := p.value()
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, v)
+	}
+	return list, nil
+}
+
+// set makes a set of what stands between the brackets at a token.
+func (p *parser) set(at token, list []cdc.Value) (cdc.Value, error) {
+	var texts []string
+	var binaries [][]byte
+	for _, v := range list {
+		if v.Kind() != list[0].Kind() || v.Kind() != cdc.KindS && v.Kind() != cdc.KindN && v.Kind() != cdc.KindB {
+			return cdc.Value{}, &SyntaxError{Offset: at.at, Problem: "a set whose members are not all strings, all numbers or all binaries", Suggestion: "lists stand in [ ]"}
+		}
+		if slices.Contains(texts, v.Text()) {
+			return cdc.Value{}, &SyntaxError{Offset: at.at, Problem: "a set with a member twice"}
+		}
+		texts, binaries = append(texts, v.Text()), append(binaries, []byte(v.Text()))
+	}
+	switch {
+	case len(list) == 0:
+		return cdc.Value{}, &SyntaxError{Offset: at.at, Problem: "a set without members, which DynamoDB never holds"}
+	case list[0].Kind() == cdc.KindS:
+		return cdc.StringSet(texts), nil
+	case list[0].Kind() == cdc.KindB:
+		return cdc.BinarySet(binaries), nil
+	}
+	return cdc.NumberSet(texts)
+}
+
+// mapLiteral reads the members of a map.
+func (p *parser) mapLiteral() (cdc.Value, error) {
+	var members []cdc.Attribute
+	for !p.op("}") {
+		if len(members) > 0 && !p.op(",") {
+			return cdc.Value{}, p.unexpected(`"," or "}"`)
+		}
+		name := p.peek()
+		if name.kind != tokenLiteral || name.value.Kind() != cdc.KindS {
+			return cdc.Value{}, p.unexpected("the name of a member, in quotes,")
+		}
+		p.pos++
+		if slices.ContainsFunc(members, func(a cdc.Attribute) bool { return a.Name == name.value.Text() }) {
+			return cdc.Value{}, &SyntaxError{Offset: name.at, Problem: "a map with a member twice"}
+		}
+		if err := p.want(":"); err != nil {
+			return cdc.Value{}, err
+		}
+		v, err := p.value()
+		if err != nil {
+			return cdc.Value{}, err
+		}
+		members = append(members, cdc.Attribute{Name: name.value.Text(), Value: v})
+	}
+	return cdc.Map(members), nil
+}
+
+// simplified is a name as people misremember it: without underscores and capitals.
+func simplified(name string) string { return strings.ToLower(strings.ReplaceAll(name, "_", "")) }
+
+// distance is how many letters have to be added, removed or changed to make b of a.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := diagonal
+			if a[i] != b[j] {
+				change++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(row[j+1]+1, row[j]+1, change)
+		}
+	}
+	return row[len(b)]
+}
