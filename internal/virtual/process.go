@@ -117,14 +117,13 @@ func (p *Process) Sleep(ctx context.Context, d time.Duration) error {
 		p.world.pause(context.Background())
 		return context.Cause(ctx)
 	}
-	fired := false
-	timer := p.world.after(p, d, func() { fired, t.runnable = true, true })
-	defer p.world.timers.remove(timer)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+	timer := p.world.add(timer{at: p.world.now + d, proc: p, wakes: t})
+	defer p.world.timers.remove(timer)
 	p.world.pause(ctx)
-	if fired {
+	if timer.fired {
 		return nil
 	}
 	return context.Cause(ctx)

@@ -1,7 +1,6 @@
 package virtual
 
 import (
-	"container/heap"
 	"context"
 	"fmt"
 	"iter"
@@ -191,10 +190,7 @@ func (w *World) step() bool {
 	for {
 		w.choices = w.choices[:0]
 		for _, t := range w.tasks {
-			if t.proc.paused() {
-				continue
-			}
-			if t.runnable || (t.waiting != nil && t.waiting.Err() != nil) {
+			if (t.runnable || t.waiting != nil && t.waiting.Err() != nil) && !t.proc.paused() {
 				w.choices = append(w.choices, choice{task: t})
 			}
 		}
@@ -216,8 +212,12 @@ func (w *World) step() bool {
 	c := w.choices[w.rng.IntN(len(w.choices))]
 	if c.timer != nil {
 		w.timers.remove(c.timer)
-		c.timer.fire()
-		return true
+		c.timer.fired = true
+		if c.timer.wakes == nil {
+			c.timer.fire()
+			return true
+		}
+		c.task = c.timer.wakes
 	}
 	w.run(c.task)
 	return true
@@ -288,54 +288,90 @@ func (w *World) pause(ctx context.Context) {
 	}
 }
 
-// timer is something that happens at an instant of virtual time.
+// timer is something that happens at an instant of virtual time: a sleeping task goes on, or a function is called.
 type timer struct {
 	at     time.Duration
 	ticket uint64
 	proc   *Process
+	wakes  *coroutine
 	fire   func()
+	fired  bool
 	index  int
 }
 
 func (w *World) after(p *Process, d time.Duration, fire func()) *timer {
-	w.ticket++
-	t := &timer{at: w.now + max(d, 0), ticket: w.ticket, proc: p, fire: fire}
-	heap.Push(&w.timers, t)
-	return t
+	return w.add(timer{at: w.now + max(d, 0), proc: p, fire: fire})
 }
 
+func (w *World) add(t timer) *timer {
+	w.ticket++
+	t.ticket = w.ticket
+	w.timers.push(&t)
+	return &t
+}
+
+// timerHeap holds the timers, the earliest first. It is a binary heap of its own because it is asked at every step.
 type timerHeap struct {
 	list   []*timer
 	dueNow []*timer
 }
 
-func (h *timerHeap) Len() int { return len(h.list) }
-func (h *timerHeap) Less(i, j int) bool {
-	a, b := h.list[i], h.list[j]
-	if a.at != b.at {
-		return a.at < b.at
-	}
-	return a.ticket < b.ticket
-}
-func (h *timerHeap) Swap(i, j int) {
-	h.list[i], h.list[j] = h.list[j], h.list[i]
-	h.list[i].index, h.list[j].index = i, j
-}
-func (h *timerHeap) Push(x any) {
-	t := x.(*timer)
-	t.index = len(h.list)
+func (t *timer) before(o *timer) bool { return t.at < o.at || t.at == o.at && t.ticket < o.ticket }
+
+func (h *timerHeap) push(t *timer) {
 	h.list = append(h.list, t)
+	h.up(len(h.list)-1, t)
 }
-func (h *timerHeap) Pop() any {
-	t := h.list[len(h.list)-1]
-	h.list = h.list[:len(h.list)-1]
-	t.index = -1
-	return t
+
+// up and down put t at i or, while it is out of order there, further up or down.
+func (h *timerHeap) up(i int, t *timer) {
+	for i > 0 {
+		parent := (i - 1) / 2
+		if !t.before(h.list[parent]) {
+			break
+		}
+		h.list[i] = h.list[parent]
+		h.list[i].index = i
+		i = parent
+	}
+	h.list[i], t.index = t, i
+}
+
+func (h *timerHeap) down(i int, t *timer) {
+	for {
+		child := 2*i + 1
+		if child >= len(h.list) {
+			break
+		}
+		if child+1 < len(h.list) && h.list[child+1].before(h.list[child]) {
+			child++
+		}
+		if !h.list[child].before(t) {
+			break
+		}
+		h.list[i] = h.list[child]
+		h.list[i].index = i
+		i = child
+	}
+	h.list[i], t.index = t, i
 }
 
 func (h *timerHeap) remove(t *timer) {
-	if t.index >= 0 {
-		heap.Remove(h, t.index)
+	i, last := t.index, len(h.list)-1
+	if i < 0 {
+		return
+	}
+	t.index = -1
+	moved := h.list[last]
+	h.list[last] = nil
+	h.list = h.list[:last]
+	if i == last {
+		return
+	}
+	if i > 0 && moved.before(h.list[(i-1)/2]) {
+		h.up(i, moved)
+	} else {
+		h.down(i, moved)
 	}
 }
 
