@@ -50,7 +50,7 @@ func (l *Ledger) Seat(ctx context.Context, source string) (Seat, error) {
 	s := Seat{Row: Row{Key: l.keeperKey(source)}}
 	if found {
 		s.Row = row
-		if err := decode(row, &s.record); err != nil {
+		if s.record, err = l.seats.one(row); err != nil {
 			return Seat{}, err
 		}
 	}

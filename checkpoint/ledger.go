@@ -56,8 +56,11 @@ type Ledger struct {
 	hashes  map[string]string // mapping hash by source table, once checked
 	claimed map[string]bool   // witnesses this process has written
 
-	shards memory[Shard]
-	tables memory[TableState]
+	pipelines memory[pipeline]
+	tables    memory[TableState]
+	shards    memory[Shard]
+	seats     memory[keeperRecord]
+	open      memory[openShards]
 }
 
 // pipeline is the record of the whole pipeline.
@@ -139,7 +142,7 @@ func (l *Ledger) readPipeline(ctx context.Context) (pipeline, uint64, error) {
 	}
 	var p pipeline
 	if found {
-		if err := decode(row, &p); err != nil {
+		if p, err = l.pipelines.one(row); err != nil {
 			return pipeline{}, 0, err
 		}
 	}

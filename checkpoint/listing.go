@@ -29,8 +29,8 @@ func (l *Ledger) seenOpen(ctx context.Context, source string) (openShards, uint6
 	if err != nil || !found {
 		return openShards{}, 0, err
 	}
-	var seen openShards
-	return seen, row.Counter, decode(row, &seen)
+	seen, err := l.open.one(row)
+	return seen, row.Counter, err
 }
 
 // NoteOpen notes the shards that a listing of the stream showed without an end at the given time. Those that it did not are kept

@@ -49,3 +49,12 @@ func (m *memory[T]) decode(set string, rows []Row) ([]T, error) {
 	m.sets[set] = now
 	return records, nil
 }
+
+// one is decode for a row that is read by itself.
+func (m *memory[T]) one(row Row) (record T, err error) {
+	records, err := m.decode(row.Key, []Row{row})
+	if err == nil {
+		record = records[0]
+	}
+	return record, err
+}

@@ -1,10 +1,9 @@
 package checkpoint
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 
@@ -104,11 +103,10 @@ func (l *Ledger) table(ctx context.Context, source string) (TableState, uint64, 
 	if err != nil || !found {
 		return TableState{Source: source}, 0, false, err
 	}
-	states, err := l.tables.decode(source, []Row{row})
+	state, err := l.tables.one(row)
 	if err != nil {
 		return TableState{}, 0, false, err
 	}
-	state := states[0]
 	state.Gaps = slices.Clone(state.Gaps) // the caller may change them
 	return state, row.Counter, true, nil
 }
@@ -121,11 +119,12 @@ func (l *Ledger) UpdateTable(ctx context.Context, source string, change func(*Ta
 		if err != nil {
 			return TableState{}, err
 		}
-		before := plain(state)
+		before := state
+		before.Gaps = slices.Clone(state.Gaps)
 		if err := change(&state); err != nil {
 			return TableState{}, err
 		}
-		if found && bytes.Equal(before, plain(state)) {
+		if found && reflect.DeepEqual(before, state) {
 			return state, nil
 		}
 		state.Changed = task.Now(ctx).UTC()
@@ -138,15 +137,6 @@ func (l *Ledger) UpdateTable(ctx context.Context, source string, change func(*Ta
 		}
 	}
 	return TableState{}, ErrConflict
-}
-
-// plain is the record's text, to see whether it changed.
-func plain(s TableState) []byte {
-	data, err := json.Marshal(s)
-	if err != nil {
-		panic("checkpoint: " + err.Error())
-	}
-	return data
 }
 
 // Raise ends the generation from, because of gap, and begins the next: the table's row first, then every unfinished shard is

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/internal/virtual"
 )
@@ -72,7 +73,8 @@ func (t *btTable) put(key string, row *Row) {
 // another one. That is why nobody has to copy them.
 type Row struct {
 	columns []column
-	record  any // what the row was decoded to, if it was
+	stored  *checkpoint.Row // as a row of the ledger, if it was read as one
+	record  any             // what that was decoded to, if it was
 }
 
 type column struct {
@@ -345,8 +347,8 @@ func (b *Bigtable) execute(op, table, key string, refuse func(*Row) bool, writes
 	return true, nil
 }
 
-// read answers with the rows of a key range as they are at one moment.
-func (b *Bigtable) read(ctx context.Context, op, table string, in func(key string) bool, f func(key string, row *Row)) error {
+// read answers with the rows of a key range as they are at one moment: from the first key that is not below from, as long as in is true.
+func (b *Bigtable) read(ctx context.Context, op, table, from string, in func(key string) bool, f func(key string, row *Row)) error {
 	if b.Fault != nil {
 		if err := b.Fault(op, table, ""); err != nil {
 			return err
@@ -362,11 +364,15 @@ func (b *Bigtable) read(ctx context.Context, op, table string, in func(key strin
 		key string
 		row *Row
 	}
-	var rows []found
-	for _, key := range b.Rows(table) {
-		if in(key) {
-			rows = append(rows, found{key, b.tables[table].rows[key]})
-		}
+	keys := b.Rows(table)
+	first, _ := slices.BinarySearch(keys, from)
+	last := first
+	for last < len(keys) && in(keys[last]) {
+		last++
+	}
+	rows := make([]found, 0, last-first)
+	for _, key := range keys[first:last] {
+		rows = append(rows, found{key, b.tables[table].rows[key]})
 	}
 	if err := task.Sleep(ctx, b.oneWay()); err != nil {
 		return err

@@ -91,7 +91,8 @@ func newPlan(seed uint64, o SimOptions) plan {
 	p.moving, p.fromNow, p.newImages = one(4), one(8), one(5)
 	if aged := one(4); aged {
 		p.tombstoneAge = hours(1, 8)
-		p.lease, p.pass = 4*time.Minute, time.Minute+time.Duration(rng.IntN(60))*time.Second
+		p.lease = min(p.lease, max(4*time.Minute, p.tombstoneAge/20))
+		p.pass = p.lease * time.Duration(1+rng.IntN(2)) / 4
 	}
 	gaps := drawGaps(seed)
 	for _, r := range rates {

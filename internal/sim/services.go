@@ -65,7 +65,7 @@ func sinkError(op string, err error) error {
 // ReadRows implements sink.Reader.
 func (t Target) ReadRows(ctx context.Context, table string, r sink.Range, f func(sink.Row) error) error {
 	var failed error
-	err := t.read(ctx, "ReadRows", table, func(key string) bool { return key >= r.From && (r.To == "" || key < r.To) },
+	err := t.read(ctx, "ReadRows", table, r.From, func(key string) bool { return r.To == "" || key < r.To },
 		func(key string, row *Row) {
 			var cells []transform.Cell
 			for _, c := range row.columns {
@@ -99,7 +99,7 @@ func (t Target) Delete(ctx context.Context, key string) error {
 // Scan implements sink.Records.
 func (t Target) Scan(ctx context.Context, prefix string, _ bool, f func(key string, data []byte) error) error {
 	var failed error
-	err := t.read(ctx, "ReadRows", stateTable, func(key string) bool { return strings.HasPrefix(key, prefix) }, func(key string, row *Row) {
+	err := t.read(ctx, "ReadRows", stateTable, prefix, func(key string) bool { return strings.HasPrefix(key, prefix) }, func(key string, row *Row) {
 		if value, ok := row.Value(sink.ParkedFamily, sink.ParkedColumn); ok && failed == nil {
 			failed = f(key, []byte(value))
 		}
@@ -131,12 +131,17 @@ type Store struct {
 // Read implements checkpoint.Store.
 func (s Store) Read(ctx context.Context, prefix string) ([]checkpoint.Row, error) {
 	var rows []checkpoint.Row
-	err := s.read(ctx, "ReadRows", s.Table, func(key string) bool { return strings.HasPrefix(key, prefix) }, func(key string, row *Row) {
-		if counter, ok := row.Value(s.Family, counterColumn); ok {
+	err := s.read(ctx, "ReadRows", s.Table, prefix, func(key string) bool { return strings.HasPrefix(key, prefix) }, func(key string, row *Row) {
+		if row.stored == nil {
+			counter, ok := row.Value(s.Family, counterColumn)
+			if !ok {
+				return
+			}
 			n, _ := strconv.ParseUint(counter, 10, 64)
 			data, _ := row.Value(s.Family, recordColumn)
-			rows = append(rows, checkpoint.Row{Key: key, Counter: n, Data: []byte(data)})
+			row.stored = &checkpoint.Row{Key: key, Counter: n, Data: []byte(data)}
 		}
+		rows = append(rows, *row.stored)
 	})
 	return rows, err
 }
