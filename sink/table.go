@@ -45,6 +45,8 @@ type Row struct {
 	Version transform.Version
 	// Gone is the tombstone's version, empty if there is none.
 	Gone transform.Version
+	// GoneAt is when the server wrote the tombstone, in microseconds since 1970.
+	GoneAt int64
 	// Cells are the cells of all families but ours, by family, then qualifier, then from newest to oldest.
 	Cells []transform.Cell
 	// Own are the other cells of our two families, in the same order: those of a witness row, for example.
@@ -63,7 +65,9 @@ func NewRow(key string, cells []transform.Cell) Row {
 		case c.Family == LiveFamily && c.Qualifier == VersionColumn:
 			r.Version = max(r.Version, transform.Version(c.Value))
 		case c.Family == GoneFamily && c.Qualifier == VersionColumn:
-			r.Gone = max(r.Gone, transform.Version(c.Value))
+			if v := transform.Version(c.Value); v > r.Gone {
+				r.Gone, r.GoneAt = v, c.Timestamp
+			}
 		case c.Family == LiveFamily || c.Family == GoneFamily:
 			r.Own = append(r.Own, c)
 		default:

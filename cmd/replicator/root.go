@@ -51,6 +51,7 @@ func newRoot(p *program) *cobra.Command {
 	root.AddCommand(
 		newDemo(p),
 		newLint(p),
+		newPreview(p),
 		newRun(p),
 		newStatus(p),
 		newParked(p),

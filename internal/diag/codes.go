@@ -53,6 +53,7 @@ const (
 	DifferencesFound   = "R1504"
 	ItemsParked        = "R1505"
 	RetryNotYet        = "R1506"
+	ItemNotFound       = "R1507"
 	Internal           = "R1601"
 	TimedOut           = "R1602"
 	Interrupted        = "R1603"
@@ -178,7 +179,7 @@ var registry = []Entry{
 		"`KEYS_ONLY` and `OLD_IMAGE` streams do not say what an item has become. `NEW_IMAGE` suffices only while every row key and column address depends on the primary key alone; otherwise the old image is needed to know which row to remove. A stream's view type cannot be changed, only replaced by disabling and enabling the stream; that starts a new stream, and changes made in between are not in it.",
 		"disable the stream, wait until the table is active, enable it with StreamViewType=NEW_AND_OLD_IMAGES", ExitFailed},
 	{SourceDenied, "access to the source denied",
-		"The identity may not do what is needed. Needed on the table: `dynamodb:DescribeTable`, `dynamodb:Scan`, and `dynamodb:GetItem` for `parked retry`. Needed on `table/TABLE/stream/*`: `dynamodb:DescribeStream`, `dynamodb:GetShardIterator`, `dynamodb:GetRecords`.",
+		"The identity may not do what is needed. Needed on the table: `dynamodb:DescribeTable`, `dynamodb:Scan`, and `dynamodb:GetItem` for `parked retry` and `preview`. Needed on `table/TABLE/stream/*`: `dynamodb:DescribeStream`, `dynamodb:GetShardIterator`, `dynamodb:GetRecords`.",
 		"allow dynamodb:DescribeTable and dynamodb:Scan on the table, and dynamodb:DescribeStream, dynamodb:GetShardIterator and dynamodb:GetRecords on its streams (table/TABLE/stream/*)", ExitFailed},
 	{SourceUnreachable, "source unreachable",
 		"DynamoDB or DynamoDB Streams did not answer in time. Common causes: no route to the endpoint, a proxy, a wrong region, an emulator that is not running.",
@@ -246,6 +247,9 @@ var registry = []Entry{
 	{RetryNotYet, "an item cannot be retried yet",
 		"The item's row holds no version, so the item would be stored as a load stores it. That joins the stream only when every shard carries the table's generation and each root has been read once; until then a change of the item could be lost.",
 		"let `replicator run` go on for a moment, and retry", ExitFailed},
+	{ItemNotFound, "no such item",
+		"The source table has no item with this key. The read was strongly consistent.",
+		"check the key: text, number and binary keys of the same look are different items", ExitNo},
 
 	{Internal, "internal error",
 		"The program found itself in a state that should not exist. It stops rather than guess; the checkpoint has not passed what is not applied, so a restart is safe.",

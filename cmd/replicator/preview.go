@@ -1,0 +1,276 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// previewFlags are what preview is asked to show.
+type previewFlags struct {
+	table, key, item, primaryKey, as string
+
+	sample int
+}
+
+func newPreview(p *program) *cobra.Command {
+	var f previewFlags
+	c := &cobra.Command{
+		Use:     "preview [flags]",
+		Short:   "Show the cells an item becomes",
+		GroupID: groupPrepare,
+		Long: `Show the row and the cells that an item becomes, and by what of the configuration. Nothing is written, and Bigtable is not asked.
+
+The item is read from the source by its key, or taken from a file in DynamoDB's JSON, as "aws dynamodb get-item" prints it; or the
+first items of a scan are shown. With --item and --primary-key neither end is asked, so no account is needed. Cells show the time
+at which the item was read; a copy or a change writes its own. This shows item data on stdout.
+
+If an item cannot be mapped, the reason is told and the exit status is 3: a migration would park it.`,
+		Example: `  replicator preview --table Orders --key '{"PK":"hats","SK":"fedoras"}'
+  replicator preview --table Orders --sample 20 --as cbt
+  replicator preview --table Orders --item item.json --primary-key PK,SK -o json`,
+		Args: none,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := f.check(); err != nil {
+				return err
+			}
+			ctx, cancel := p.within(c.Context())
+			defer cancel()
+			return p.preview(ctx, f)
+		},
+	}
+	flags := c.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&f.table, "table", "", "source `TABLE`; may be left out if the configuration has only one")
+	flags.StringVar(&f.key, "key", "", keyHelp)
+	flags.StringVar(&f.item, "item", "", "`FILE` with one or more items in DynamoDB's JSON; - is stdin")
+	flags.IntVar(&f.sample, "sample", 0, "the first `NUMBER` of items of a scan")
+	flags.StringVar(&f.primaryKey, "primary-key", "", "`NAMES` of the partition key and the sort key, with a comma between; with --item, so that the source need not be asked")
+	flags.StringVar(&f.as, "as", "text", "`FORM` of rows: text, cbt (as `cbt read` prints them) or json")
+	allowEmulatorOfReader(c)
+	return c
+}
+
+func (f *previewFlags) check() error {
+	if err := oneOf("--as", f.as, []string{"text", "cbt", "json"}); err != nil {
+		return err
+	}
+	ways := 0
+	for _, given := range []bool{f.key != "", f.item != "", f.sample != 0} {
+		if given {
+			ways++
+		}
+	}
+	switch {
+	case ways != 1:
+		return usage("preview shows one of --key, --item and --sample", "for example --sample 5")
+	case f.sample < 0 || f.sample > 1000:
+		return usage("--sample is not between 1 and 1000", "for example --sample 20")
+	case f.primaryKey != "" && f.item == "":
+		return usage("--primary-key goes with --item", "the source knows its own key")
+	}
+	return nil
+}
+
+// chosenTable is the table that was named, or the only one of the configuration.
+func chosenTable(cfg *config.Config, name string) (config.Table, error) {
+	if name == "" && len(cfg.Tables) == 1 {
+		return cfg.Tables[0], nil
+	}
+	if name == "" {
+		return config.Table{}, usage("the configuration has several tables", "name one with --table")
+	}
+	if err := knownTable(cfg, name); err != nil {
+		return config.Table{}, err
+	}
+	t, _ := tableOf(cfg, name)
+	return t, nil
+}
+
+func (p *program) preview(ctx context.Context, f previewFlags) error {
+	cfg, err := p.load()
+	if err != nil {
+		return err
+	}
+	t, err := chosenTable(cfg, f.table)
+	if err != nil {
+		return err
+	}
+	var m *transform.Mapping
+	var items []cdc.Item
+	if f.item != "" {
+		m, items, err = p.itemsOfFile(ctx, cfg, t, f)
+	} else {
+		m, items, err = p.itemsOfSource(ctx, cfg, t, f)
+	}
+	if err != nil {
+		return err
+	}
+	return p.showPreviews(f, previewsOf(m, ruleOf(cfg, t), items, time.Now()))
+}
+
+// itemsOfSource reads one item by its key, or the first ones of a scan.
+func (p *program) itemsOfSource(ctx context.Context, cfg *config.Config, t config.Table, f previewFlags) (*transform.Mapping, []cdc.Item, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, readTime, errReadTime)
+	defer cancel()
+	src, found, err := p.openTable(ctx, cfg, t)
+	if err != nil {
+		return nil, nil, err
+	}
+	if f.sample > 0 {
+		page, err := src.tables.Scan(ctx, t.From, 0, 1, cdc.Item{}, f.sample)
+		if err != nil {
+			return nil, nil, explainSource("cannot scan table "+t.From, t.From, err)
+		}
+		return found.mapping, page.Items, nil
+	}
+	key, err := parseKey(f.key, found.description.PrimaryKey)
+	if err != nil {
+		return nil, nil, err
+	}
+	item, ok, err := src.tables.Get(ctx, t.From, key)
+	switch {
+	case err != nil:
+		return nil, nil, explainSource("cannot read an item of table "+t.From, t.From, err)
+	case !ok:
+		return nil, nil, &diag.Error{Code: diag.ItemNotFound, What: "table " + t.From + " has no item with this key"}
+	}
+	return found.mapping, []cdc.Item{item}, nil
+}
+
+// openTable connects to the source and describes one table. That may be an emulator's, which is said.
+func (p *program) openTable(ctx context.Context, cfg *config.Config, t config.Table) (*source, probedTable, error) {
+	if err := config.CheckEnvironment(p.env, true).Err(); err != nil {
+		return nil, probedTable{}, err
+	}
+	src, err := connectSource(ctx, cfg)
+	if err != nil {
+		return nil, probedTable{}, err
+	}
+	limited, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	found, err := describeTable(limited, src.tables, t)
+	return src, found, err
+}
+
+// itemsOfFile reads items of a file. The key schema is the one named, with the types that the items have, or the source's.
+func (p *program) itemsOfFile(ctx context.Context, cfg *config.Config, t config.Table, f previewFlags) (*transform.Mapping, []cdc.Item, error) {
+	items, err := readItems(f.item)
+	if err != nil {
+		return nil, nil, err
+	}
+	if f.primaryKey == "" {
+		_, found, err := p.openTable(ctx, cfg, t)
+		if err != nil {
+			var known *diag.Error
+			if errors.As(err, &known) && known.Fix == "" {
+				known.Fix = "or give --primary-key PK,SK with the names of the table's key attributes: then the source is not asked"
+			}
+			return nil, nil, err
+		}
+		return found.mapping, items, nil
+	}
+	var schema []transform.KeyAttribute
+	for name := range strings.SplitSeq(f.primaryKey, ",") {
+		v, ok := items[0].Get(name)
+		if !ok {
+			return nil, nil, usage(fmt.Sprintf("the item has no attribute %q, which --primary-key names", name), "give the names as the table has them, for example --primary-key PK,SK")
+		}
+		schema = append(schema, transform.KeyAttribute{Name: name, Type: v.Kind()})
+	}
+	m, err := mapTable(t, schema)
+	if err != nil {
+		return nil, nil, &diag.Error{Code: diag.Usage, What: "--primary-key does not fit the item", Err: err, Fix: "name one or two attributes of type S, N or B"}
+	}
+	return m, items, nil
+}
+
+// maxItemFile bounds what is read of a file: an item has 400 KB at most, in JSON several times that.
+const maxItemFile = 64 << 20
+
+// readItems reads a file of items in DynamoDB's JSON, one after the other, each plain or below "Item" as the AWS CLI and
+// exports have it.
+func readItems(path string) ([]cdc.Item, error) {
+	fail := func(cause string) ([]cdc.Item, error) {
+		return nil, &diag.Error{Code: diag.Usage, What: "cannot read the item in " + path, Cause: cause,
+			Fix: "give DynamoDB's JSON, for example the output of: aws dynamodb get-item --table-name TABLE --key KEY"}
+	}
+	in := io.Reader(os.Stdin)
+	if path != "-" {
+		file, err := os.Open(path)
+		if err != nil {
+			return fail(err.Error())
+		}
+		defer file.Close()
+		in = file
+	}
+	text, err := io.ReadAll(io.LimitReader(in, maxItemFile+1))
+	if err != nil {
+		return fail(err.Error())
+	}
+	if len(text) > maxItemFile {
+		return fail(fmt.Sprintf("it has more than %d MiB", maxItemFile>>20))
+	}
+	var items []cdc.Item
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	for {
+		var one json.RawMessage
+		if err := decoder.Decode(&one); err == io.EOF {
+			break
+		} else if err != nil {
+			return fail("it is not JSON")
+		}
+		item, err := itemOf(one)
+		if err == nil && !item.Exists() {
+			err = errors.New("an item without attributes")
+		}
+		if err != nil {
+			return fail(err.Error())
+		}
+		items = append(items, item)
+	}
+	if len(items) == 0 {
+		return fail("it is empty")
+	}
+	return items, nil
+}
+
+func itemOf(text json.RawMessage) (cdc.Item, error) {
+	var wrapped struct{ Item json.RawMessage }
+	if json.Unmarshal(text, &wrapped) == nil && wrapped.Item != nil {
+		if item, err := cdc.UnmarshalItem(wrapped.Item); err == nil {
+			return item, nil
+		}
+	}
+	return cdc.UnmarshalItem(text)
+}
+
+// rule is what of the configuration maps an item.
+type rule struct {
+	Name string `json:"name"`
+	File string `json:"file"`
+	Line int    `json:"line"`
+}
+
+// ruleOf is the rule of a table; without rules every item is mapped in the default way, by the table's entry.
+func ruleOf(cfg *config.Config, t config.Table) rule {
+	i := slices.IndexFunc(cfg.Tables, func(o config.Table) bool { return o.From == t.From })
+	at := cfg.Where(fmt.Sprintf("tables[%d].from", i))
+	return rule{"default mapping", at.File, at.Line}
+}
+
+func (r rule) String() string { return fmt.Sprintf("%s (%s:%d)", r.Name, r.File, r.Line) }
