@@ -1,10 +1,14 @@
 package main
 
 import (
+	"cmp"
+	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
-	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
@@ -21,24 +25,40 @@ const (
 
 var phases = admin.Phases
 
+// statusSchema names the form of the document, which status.schema.json describes.
+const statusSchema = "replicator.status/v1"
+
 // migration is where a migration stands: the document of `status -o json` and of /api/v1/status. What cannot be told is null.
 type migration struct {
-	Schema    string        `json:"schema"` // replicator.status/v1
-	Name      string        `json:"name"`
-	Phase     string        `json:"phase"`
-	At        time.Time     `json:"at"`
-	Source    string        `json:"source"`
-	Target    string        `json:"target"`
-	Emulator  bool          `json:"emulator"`
-	Workers   int           `json:"workers"` // that hold a lease
-	Leases    int           `json:"leases"`
-	Tables    []tableStatus `json:"tables"`
-	Shards    []shardStatus `json:"shards,omitempty"`
-	NextSteps []nextStep    `json:"next_steps"`
+	Schema    string         `json:"schema"`
+	Name      string         `json:"name"`
+	Phase     string         `json:"phase"`
+	At        time.Time      `json:"at"`
+	Source    string         `json:"source"`
+	Target    string         `json:"target"`
+	Emulator  bool           `json:"emulator"`
+	Workers   []workerStatus `json:"workers"` // that hold a lease or keep a table
+	Leases    int            `json:"leases"`
+	Tables    []tableStatus  `json:"tables"`
+	Shards    []shardStatus  `json:"shards,omitempty"`
+	NextSteps []nextStep     `json:"next_steps"`
 
-	owners map[string]bool
-	silent time.Duration // how long the table that was not read for the longest time has not been read
-	lease  time.Duration
+	lease   time.Duration
+	with    string // flags that next steps need to find the same configuration
+	workers map[string]*workerStatus
+}
+
+// workerStatus is one process, as its leases tell.
+type workerStatus struct {
+	ID      string   `json:"id"`
+	Host    *string  `json:"host"`
+	Version *string  `json:"version"`
+	Leases  int      `json:"leases"`
+	Keeps   []string `json:"keeps"` // source tables it looks after as a whole
+	// HeartbeatAt is when it last wrote to the ledger, by its own clock.
+	HeartbeatAt *time.Time `json:"heartbeat_at"`
+	// Silent tells that this is longer ago than a lease lasts: others take its work over.
+	Silent bool `json:"silent"`
 }
 
 // tableStatus is one source table.
@@ -47,43 +67,52 @@ type tableStatus struct {
 	Target string `json:"target"`
 	Phase  string `json:"phase"`
 	// Generation is null before the first start.
-	Generation       *uint32        `json:"generation"`
-	NeedsLoad        bool           `json:"needs_load"`
-	NeedsLoadReason  *string        `json:"needs_load_reason"`
-	Gaps             int            `json:"gaps"`
-	Copy             copyStatus     `json:"copy"`
-	LagSeconds       *float64       `json:"lag_seconds"`
-	LagEstimated     bool           `json:"lag_estimated"` // the time since the stream was last found empty
-	HeadroomSeconds  *float64       `json:"headroom_seconds"`
-	ChangesPerSecond *float64       `json:"changes_per_second"` // the ledger does not tell
-	Parked           int            `json:"parked"`
-	Verify           *string        `json:"verify"` // comes with a later version
-	Shards           map[string]int `json:"shards"`
+	Generation       *uint32           `json:"generation"`
+	NeedsLoad        bool              `json:"needs_load"`
+	NeedsLoadReason  *string           `json:"needs_load_reason"`
+	Gaps             int               `json:"gaps"`
+	LastGap          *gapStatus        `json:"last_gap"`
+	Copy             copyStatus        `json:"copy"`
+	LagSeconds       *float64          `json:"lag_seconds"`
+	LagEstimated     bool              `json:"lag_estimated"` // the time since the stream was last found empty
+	HeadroomSeconds  *float64          `json:"headroom_seconds"`
+	HeadroomAtMost   bool              `json:"headroom_at_most"`   // it may be less: of some shards it cannot be told
+	ChangesPerSecond *float64          `json:"changes_per_second"` // null unless every shard that has an owner told it of late
+	OldestReadAt     *time.Time        `json:"oldest_read_at"`     // of the shards that could be read
+	Old              bool              `json:"old"`                // that is longer ago than two leases
+	Parked           int               `json:"parked"`
+	Verify           *string           `json:"verify"` // comes with a later version
+	Throttled        []throttledStatus `json:"throttled"`
+	Troubles         []troubleStatus   `json:"troubles"`
+	Shards           map[string]int    `json:"shards"`
 
-	oldestRead time.Time // of the shards that are being read; zero if none is
+	keeper  string
+	waiting int // shards that could be read and that nobody holds
+	silent  int // shards whose owner is silent
 }
 
-// copyStatus is the copy of the items that existed at the start.
-type copyStatus struct {
-	State    string     `json:"state"` // not_started, running, done
-	Items    *int64     `json:"items"`
-	Estimate *int64     `json:"estimate"`
-	Started  *time.Time `json:"started_at"`
-	Done     *time.Time `json:"done_at"`
+// gapStatus is a stretch of the stream that was lost before it was read.
+type gapStatus struct {
+	At     time.Time `json:"at"`
+	Shard  *string   `json:"shard"`
+	Reason string    `json:"reason"`
 }
 
-// shardStatus is one shard.
-type shardStatus struct {
-	Source    string     `json:"source"`
-	ID        string     `json:"id"`
-	Parent    *string    `json:"parent"`
-	State     string     `json:"state"`
-	Hop       uint32     `json:"hop"`
-	Epoch     uint64     `json:"epoch"`
-	Owner     *string    `json:"owner"`
-	EventTime *time.Time `json:"event_time"` // of the last applied change
-	ReadAt    *time.Time `json:"read_at"`
-	Reason    *string    `json:"reason"`
+// throttledStatus is time waited for a limit, within a window that ended when the worker last told.
+type throttledStatus struct {
+	Reason        string    `json:"reason"`
+	Seconds       float64   `json:"seconds"`
+	WindowSeconds float64   `json:"window_seconds"`
+	LastAt        time.Time `json:"last_at"`
+}
+
+// troubleStatus is a step that fails and is repeated, in some shards of a table.
+type troubleStatus struct {
+	Step      string    `json:"step"`
+	Cause     string    `json:"cause"`
+	Since     time.Time `json:"since"`
+	Shards    int       `json:"shards"`
+	Throttled bool      `json:"throttled"`
 }
 
 // nextStep is something to do.
@@ -98,12 +127,20 @@ type tableInput struct {
 	state  checkpoint.TableState
 	shards []checkpoint.Shard
 	parked int
-	copied int64 // items that a running load has made durable
+	seat   seatInput
+}
+
+// seatInput is what is looked at of a keeper's seat. Its scan holds keys of items, so that only numbers are taken from there.
+type seatInput struct {
+	owner  string
+	sign   checkpoint.Sign
+	pace   checkpoint.Pace
+	copied int64 // items that the load of the present generation has made durable
 }
 
 func newMigration(cfg *config.Config, env config.Lookup, now time.Time) *migration {
-	m := &migration{Schema: "replicator.status/v1", Name: cfg.Name, At: now.UTC(), Tables: []tableStatus{}, NextSteps: []nextStep{},
-		owners: map[string]bool{}, lease: cfg.State.Lease, Source: cfg.Source.Region, Target: cfg.Target.Project + "/" + cfg.Target.Instance}
+	m := &migration{Schema: statusSchema, Name: cfg.Name, At: now.UTC(), Tables: []tableStatus{}, NextSteps: []nextStep{}, Workers: []workerStatus{},
+		workers: map[string]*workerStatus{}, lease: cfg.State.Lease, Source: cfg.Source.Region, Target: cfg.Target.Project + "/" + cfg.Target.Instance}
 	if m.Source == "" {
 		m.Source, _ = env("AWS_REGION")
 	}
@@ -119,114 +156,69 @@ func newMigration(cfg *config.Config, env config.Lookup, now time.Time) *migrati
 
 // add judges one table.
 func (m *migration) add(c config.Table, in tableInput) {
-	t := tableStatus{Source: c.From, Target: c.To, Phase: phasePrepare, Parked: in.parked, Shards: map[string]int{}}
+	t := tableStatus{Source: c.From, Target: c.To, Phase: phasePrepare, Parked: in.parked, Shards: map[string]int{}, keeper: in.seat.owner,
+		Throttled: []throttledStatus{}, Troubles: []troubleStatus{}}
 	for _, state := range admin.ShardStates {
 		t.Shards[state] = 0
 	}
-	t.Copy.State = "not_started"
+	t.Copy.State = copyNotStarted
 	if in.found {
 		t.Generation = &in.state.Generation
 		t.NeedsLoad, t.NeedsLoadReason, t.Gaps = in.state.NeedsLoad, known(in.state.Reason), in.state.GapCount
-		t.Copy = copyOf(in.state, in.copied)
+		if n := len(in.state.Gaps); n > 0 {
+			last := in.state.Gaps[n-1]
+			t.LastGap = &gapStatus{At: last.At.UTC(), Shard: known(last.Shard), Reason: last.Reason}
+		}
+		t.Copy = copyOf(in.state, in.seat, m.At, m.lease)
 		t.Phase = phaseCopy
 		// A table that needs a load is never in sync, whatever else holds.
 		if in.state.Loaded() && in.state.Adopted == in.state.Generation {
 			t.Phase = phaseInSync
 		}
 	}
-	for i := range in.shards {
-		s := &in.shards[i]
-		t.Shards[string(s.State)]++
-		if s.Owner != "" && !s.Finished() {
-			m.owners[s.Owner] = true
-			m.Leases++
-		}
-		m.Shards = append(m.Shards, shardStatus{Source: c.From, ID: s.ID, Parent: known(s.Parent), State: string(s.State), Hop: s.Hop,
-			Epoch: s.Epoch, Owner: known(s.Owner), EventTime: knownTime(s.EventTime), ReadAt: knownTime(s.ReadAt), Reason: known(s.Reason)})
+	if in.seat.owner != "" {
+		w := m.worker(in.seat.owner, in.seat.sign)
+		w.Keeps = append(w.Keeps, c.From)
 	}
-	t.measure(in, m.At)
-	if !t.oldestRead.IsZero() {
-		m.silent = max(m.silent, m.At.Sub(t.oldestRead))
-	}
+	m.addShards(&t, in)
+	t.throttledBy(in.seat.pace, m.At)
 	m.Tables = append(m.Tables, t)
 }
 
-// measure takes the lag of the shard that is furthest behind.
-func (t *tableStatus) measure(in tableInput, now time.Time) {
-	var worst time.Duration
-	estimated, any, unread := false, false, false
-	consider := func(covered time.Time, empty bool) {
-		lag := max(0, now.Sub(covered))
-		if !any || lag > worst {
-			worst, estimated = lag, empty
-		}
-		any = true
+// worker is the entry of a worker, of which a row that it holds tells something.
+func (m *migration) worker(id string, sign checkpoint.Sign) *workerStatus {
+	w := m.workers[id]
+	if w == nil {
+		w = &workerStatus{ID: id, Keeps: []string{}}
+		m.workers[id] = w
 	}
-	parents := map[string]*checkpoint.Shard{}
-	for i := range in.shards {
-		if s := &in.shards[i]; s.Label == in.state.Label {
-			parents[s.ID] = s
-		}
+	if w.Host == nil {
+		w.Host, w.Version = known(sign.Holder.Host), known(sign.Holder.Version)
 	}
-	for i := range in.shards {
-		s := &in.shards[i]
-		if s.Finished() || s.Label != in.state.Label {
-			continue
-		}
-		if s.State == checkpoint.Reading && !s.ReadAt.IsZero() && (t.oldestRead.IsZero() || s.ReadAt.Before(t.oldestRead)) {
-			t.oldestRead = s.ReadAt
-		}
-		switch parent := parents[s.Parent]; {
-		case s.CaughtUp && !s.ReadAt.IsZero():
-			consider(s.ReadAt, true)
-		case !s.EventTime.IsZero():
-			consider(s.EventTime, false)
-		case !s.ReadAt.IsZero():
-			consider(s.ReadAt, true)
-		case parent != nil && !parent.Finished():
-			// Its parent is behind, and counts.
-		case parent != nil && !parent.DoneAt.IsZero():
-			consider(parent.DoneAt, true)
-		default:
-			unread = true
-		}
+	if at := knownTime(sign.WrittenAt); at != nil && (w.HeartbeatAt == nil || at.After(*w.HeartbeatAt)) {
+		w.HeartbeatAt = at
 	}
-	if !any || unread { // of a shard that was never read nothing can be said
+	return w
+}
+
+// throttledBy takes what a load waited for, unless it was told too long ago to mean anything.
+func (t *tableStatus) throttledBy(pace checkpoint.Pace, now time.Time) {
+	if t.Copy.State != copyRunning || now.Sub(pace.At) > time.Hour {
 		return
 	}
-	lag, headroom := worst.Seconds(), (cdc.Retention - worst).Seconds()
-	t.LagSeconds, t.LagEstimated, t.HeadroomSeconds = &lag, estimated, &headroom
-}
-
-func copyOf(state checkpoint.TableState, copied int64) copyStatus {
-	load := state.Load
-	if load.Generation != state.Generation || load.StartedAt.IsZero() {
-		return copyStatus{State: "not_started"}
-	}
-	c := copyStatus{State: "running", Items: &copied, Estimate: &load.Estimate, Started: &load.StartedAt}
-	if !load.DoneAt.IsZero() {
-		c.State, c.Items, c.Done = "done", &load.Items, &load.DoneAt
-	}
-	return c
-}
-
-// String is the cell of the text table.
-func (c copyStatus) String() string {
-	switch {
-	case c.State == "done":
-		return "done (" + backfill.FormatDuration(c.Done.Sub(*c.Started)) + ")"
-	case c.State == "not_started":
-		return "-"
-	case *c.Estimate > 0 && *c.Items <= *c.Estimate:
-		return fmt.Sprintf("%d%%", *c.Items*100 / *c.Estimate)
-	default:
-		return backfill.FormatCount(float64(*c.Items)) + " items"
+	for _, w := range pace.Throttled {
+		window := pace.At.Sub(w.Since)
+		t.Throttled = append(t.Throttled, throttledStatus{Reason: w.Reason, Seconds: w.Seconds, WindowSeconds: inSeconds(max(window, 0)), LastAt: w.Last})
 	}
 }
 
 // conclude judges the migration as a whole, and says what to do next.
 func (m *migration) conclude() {
-	m.Workers = len(m.owners)
+	for _, id := range slices.Sorted(maps.Keys(m.workers)) {
+		w := m.workers[id]
+		w.Silent = w.HeartbeatAt != nil && m.At.Sub(*w.HeartbeatAt) > m.lease
+		m.Workers = append(m.Workers, *w)
+	}
 	m.Phase = phaseInSync
 	begun := false
 	for _, t := range m.Tables {
@@ -238,27 +230,100 @@ func (m *migration) conclude() {
 	if !begun {
 		m.Phase = phasePrepare
 	}
-	next := func(command, why string) { m.NextSteps = append(m.NextSteps, nextStep{command, why}) }
+	m.advise(begun)
+}
+
+// next adds a step, or another reason for the one before it. Its command finds the configuration that this one found.
+func (m *migration) next(command, why string) {
+	command = "replicator " + command + m.with
+	if n := len(m.NextSteps); n > 0 && m.NextSteps[n-1].Command == command {
+		m.NextSteps[n-1].Why += "; " + why
+		return
+	}
+	m.NextSteps = append(m.NextSteps, nextStep{command, why})
+}
+
+// littleHeadroom is what an operator is warned of; the alert ReplicatorDataLossImminent uses the same time.
+const littleHeadroom = 6 * time.Hour
+
+func (m *migration) advise(begun bool) {
 	switch {
 	case !begun:
-		next("replicator run", "nothing was started yet")
+		m.next("run", "nothing was started yet")
 	case m.Leases == 0:
-		next("replicator run", "no worker reads the stream, which keeps changes for 24 hours only")
-	case m.silent > 2*m.lease:
-		next("replicator run", "the stream was last read "+backfill.FormatDuration(m.silent)+" ago, and is kept for 24 hours only")
+		m.next("run", "no worker reads the stream, which keeps changes for 24 hours only")
+	default:
+		m.adviseReading()
 	}
 	for _, t := range m.Tables {
+		look := "status --shards --table " + t.Source
+		if h := t.HeadroomSeconds; h != nil && *h < littleHeadroom.Seconds() {
+			m.next(look, fmt.Sprintf("%s: %s until the stream drops changes that are not applied", t.Source, seconds(h)))
+		}
+		for _, trouble := range t.Troubles {
+			m.next(look, fmt.Sprintf("%s: %s", t.Source, trouble.text(m.At)))
+		}
 		if t.NeedsLoad {
-			next("replicator run -c OTHER.yaml", fmt.Sprintf("%s lost changes: copy it anew, with another `name` and another `to`", t.Source))
+			m.NextSteps = append(m.NextSteps, nextStep{"replicator run -c OTHER.yaml",
+				fmt.Sprintf("%s lost changes: copy it anew, with another `name` and another `to`", t.Source)})
 		}
 		if t.Parked > 0 {
 			verb := "need"
 			if t.Parked == 1 {
 				verb = "needs"
 			}
-			next("replicator parked list --table "+t.Source, plural(t.Parked, "item")+" "+verb+" a decision")
+			m.next("parked list --table "+t.Source, plural(t.Parked, "item")+" "+verb+" a decision")
 		}
 	}
+}
+
+// adviseReading asks for a worker where shards are read by nobody: the leases of one that is gone, and shards that nobody takes.
+func (m *migration) adviseReading() {
+	for _, t := range m.Tables {
+		switch {
+		case t.silent > 0:
+			m.next("run", fmt.Sprintf("%s: %s held by a worker that is silent; a running one takes over within moments", t.Source, plural(t.silent, "shard")))
+		case t.waiting > 0 && t.Old:
+			m.next("run", fmt.Sprintf("%s: no worker takes %s, and the stream is kept for 24 hours only", t.Source, plural(t.waiting, "shard")))
+		case t.Old && len(t.Troubles) == 0:
+			m.next("status --shards --table "+t.Source, fmt.Sprintf("%s was last read %s ago, though its worker lives", t.Source, since(t.OldestReadAt, m.At)))
+		}
+	}
+}
+
+// text says what fails, for how long, and where.
+func (t troubleStatus) text(now time.Time) string {
+	return fmt.Sprintf("%s fails for %s in %s: %s", t.Step, since(&t.Since, now), plural(t.Shards, "shard"), t.Cause)
+}
+
+// troubled counts a trouble of a shard; troubles of one kind are told once, since the first of them.
+func (t *tableStatus) troubled(trouble checkpoint.Trouble) {
+	for i := range t.Troubles {
+		if o := &t.Troubles[i]; o.Step == trouble.Step && o.Cause == trouble.Cause {
+			o.Shards++
+			if trouble.Since.Before(o.Since) {
+				o.Since = trouble.Since
+			}
+			return
+		}
+	}
+	t.Troubles = append(t.Troubles, troubleStatus{Step: trouble.Step, Cause: trouble.Cause, Since: trouble.Since.UTC(), Shards: 1, Throttled: trouble.Throttled})
+	slices.SortFunc(t.Troubles, func(a, b troubleStatus) int {
+		return cmp.Or(strings.Compare(a.Step, b.Step), strings.Compare(a.Cause, b.Cause))
+	})
+}
+
+// seatOf takes what is looked at of a keeper's seat.
+func seatOf(seat checkpoint.Seat, generation uint32) seatInput {
+	in := seatInput{owner: seat.Owner(), sign: seat.Sign(), pace: seat.Pace()}
+	var scan struct {
+		Generation uint32 `json:"generation"`
+		Items      int64  `json:"items"`
+	}
+	if json.Unmarshal(seat.Scan(), &scan) == nil && scan.Generation == generation {
+		in.copied = scan.Items
+	}
+	return in
 }
 
 // known is nil for what is not known.
@@ -273,7 +338,18 @@ func knownTime(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
 	}
+	t = t.UTC()
 	return &t
+}
+
+// inSeconds is a duration in seconds, to a thousandth.
+func inSeconds(d time.Duration) float64 { return d.Round(time.Millisecond).Seconds() }
+
+// lagAndHeadroom are what follows from the time up to which everything is applied.
+func lagAndHeadroom(covered, now time.Time) (lag, headroom *float64) {
+	d := max(0, now.Sub(covered))
+	l, h := inSeconds(d), inSeconds(cdc.Retention-d)
+	return &l, &h
 }
 
 // verdict is the answer of a run that has done all it could: nil, or why the target is not the image of the source.

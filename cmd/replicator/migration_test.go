@@ -1,6 +1,9 @@
 package main
 
 import (
+	"errors"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,12 +18,16 @@ func ago(d time.Duration) time.Time { return noon.Add(-d) }
 
 // judged is the status of one table.
 func judged(in tableInput) *migration {
-	cfg := &config.Config{Name: "test", Target: config.Target{Project: "p", Instance: "i"}, State: config.State{Lease: 15 * time.Second}}
-	m := newMigration(cfg, func(string) (string, bool) { return "", false }, noon)
-	m.add(config.Table{From: "Orders", To: "Orders"}, in)
-	m.conclude()
-	return m
+	l := &ledgerInput{cfg: testConfig(), tables: []config.Table{{From: "Orders", To: "Orders"}}, inputs: []tableInput{in}}
+	return l.judge(nothingSet, "", noon)
 }
+
+func testConfig() *config.Config {
+	return &config.Config{Name: "test", Source: config.Source{Region: "eu-west-1"}, Target: config.Target{Project: "p", Instance: "i"},
+		State: config.State{Lease: 15 * time.Second}}
+}
+
+func nothingSet(string) (string, bool) { return "", false }
 
 func loadedTable() checkpoint.TableState {
 	return checkpoint.TableState{Source: "Orders", Label: "L", Generation: 7, Adopted: 7, Listed: 7,
@@ -65,9 +72,9 @@ func TestCopy(t *testing.T) {
 	}{
 		{"not started", tableInput{found: true}, "-"},
 		{"done", tableInput{found: true, state: loadedTable()}, "done (10m)"},
-		{"running", tableInput{found: true, state: running, copied: 3}, "30%"},
-		{"more than was estimated", tableInput{found: true, state: running, copied: 11}, "11 items"},
-		{"no estimate", tableInput{found: true, state: unknown, copied: 11}, "11 items"},
+		{"running", tableInput{found: true, state: running, seat: seatInput{copied: 3}}, "30%"},
+		{"more than was estimated", tableInput{found: true, state: running, seat: seatInput{copied: 11}}, "11 items"},
+		{"no estimate", tableInput{found: true, state: unknown, seat: seatInput{copied: 11}}, "11 items"},
 	} {
 		if got := judged(c.in).Tables[0].Copy.String(); got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
@@ -106,18 +113,22 @@ func TestLag(t *testing.T) {
 	} {
 		got := judged(tableInput{found: true, state: loadedTable(), shards: c.shards}).Tables[0]
 		switch {
-		case c.want < 0 && got.LagSeconds == nil && got.HeadroomSeconds == nil:
-		case c.want >= 0 && got.LagSeconds != nil && *got.LagSeconds == c.want && got.LagEstimated == c.estimated && *got.HeadroomSeconds == 86400-c.want:
+		case c.want < 0 && got.LagSeconds == nil && (got.HeadroomSeconds == nil || got.HeadroomAtMost):
+		case c.want >= 0 && got.LagSeconds != nil && *got.LagSeconds == c.want && got.LagEstimated == c.estimated && *got.HeadroomSeconds == 86400-c.want && !got.HeadroomAtMost:
 		default:
-			t.Errorf("%s: lag %s, estimated %t; want %v, %t", c.name, got.lagText(), got.LagEstimated, c.want, c.estimated)
+			t.Errorf("%s: lag %s, estimated %t; want %v, %t", c.name, lagText(got.LagSeconds, got.LagEstimated), got.LagEstimated, c.want, c.estimated)
 		}
 	}
 }
 
 func TestNextSteps(t *testing.T) {
 	owned := checkpoint.Shard{ID: "1", Label: "L", State: checkpoint.Reading, Owner: "w1", ReadAt: ago(time.Second), CaughtUp: true}
-	stale := owned
-	stale.ReadAt = ago(time.Hour)
+	frozen, stuck, denied, free := owned, owned, owned, owned
+	frozen.ReadAt, frozen.WrittenAt = ago(time.Hour), ago(time.Hour)
+	stuck.ReadAt, stuck.WrittenAt = ago(time.Hour), ago(time.Second)
+	denied.ReadAt, denied.WrittenAt = ago(19*time.Hour), ago(time.Second)
+	denied.Trouble = checkpoint.Trouble{Step: "read a shard", Cause: "DynamoDB: denied", Since: ago(19 * time.Hour)}
+	free.ID, free.Owner, free.ReadAt = "2", "", ago(time.Hour)
 	lost := loadedTable()
 	lost.NeedsLoad = true
 	for _, c := range []struct {
@@ -128,7 +139,12 @@ func TestNextSteps(t *testing.T) {
 		{"nothing was started", tableInput{}, []string{"replicator run"}},
 		{"all is well", tableInput{found: true, state: loadedTable(), shards: []checkpoint.Shard{owned}}, nil},
 		{"nobody reads", tableInput{found: true, state: loadedTable()}, []string{"replicator run"}},
-		{"whoever reads does not get on", tableInput{found: true, state: loadedTable(), shards: []checkpoint.Shard{stale}}, []string{"replicator run"}},
+		{"whoever reads is silent", tableInput{found: true, state: loadedTable(), shards: []checkpoint.Shard{frozen}}, []string{"replicator run"}},
+		{"whoever reads lives, and does not get on", tableInput{found: true, state: loadedTable(), shards: []checkpoint.Shard{stuck}},
+			[]string{"replicator status --shards --table Orders"}},
+		{"a shard that nobody takes", tableInput{found: true, state: loadedTable(), shards: []checkpoint.Shard{owned, free}}, []string{"replicator run"}},
+		{"reads are denied, and the headroom goes", tableInput{found: true, state: loadedTable(), shards: []checkpoint.Shard{denied}},
+			[]string{"replicator status --shards --table Orders"}},
 		{"items are parked", tableInput{found: true, state: loadedTable(), shards: []checkpoint.Shard{owned}, parked: 2}, []string{"replicator parked list --table Orders"}},
 		{"changes were lost", tableInput{found: true, state: lost, shards: []checkpoint.Shard{owned}}, []string{"replicator run -c OTHER.yaml"}},
 	} {
@@ -137,12 +153,54 @@ func TestNextSteps(t *testing.T) {
 		for _, s := range m.NextSteps {
 			got = append(got, s.Command)
 		}
-		if len(got) != len(c.want) || len(got) == 1 && got[0] != c.want[0] {
+		if !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
+		for _, command := range got {
+			checkCommand(t, command)
+		}
 	}
-	if m := judged(tableInput{found: true, state: loadedTable(), shards: []checkpoint.Shard{owned}}); m.Workers != 1 || m.Leases != 1 {
-		t.Errorf("%d workers with %d leases, want one of each", m.Workers, m.Leases)
+	if m := judged(tableInput{found: true, state: loadedTable(), shards: []checkpoint.Shard{owned}}); len(m.Workers) != 1 || m.Leases != 1 {
+		t.Errorf("%d workers with %d leases, want one of each", len(m.Workers), m.Leases)
+	}
+}
+
+// checkCommand fails unless the command tree has the command with its flags.
+func checkCommand(t *testing.T, line string) {
+	t.Helper()
+	words := strings.Fields(line)
+	if len(words) < 2 || words[0] != "replicator" {
+		t.Errorf("%q is no command of ours", line)
+		return
+	}
+	c, rest, err := newRoot(process()).Find(words[1:])
+	if err == nil && !c.HasParent() {
+		err = errors.New("it names no command")
+	}
+	if err == nil {
+		err = c.ParseFlags(rest)
+	}
+	if err == nil {
+		err = c.ValidateArgs(c.Flags().Args())
+	}
+	if err != nil {
+		t.Errorf("%q: %v", line, err)
+	}
+}
+
+// TestNextStepsFindTheConfiguration: whoever copies a step gets the configuration that status was given.
+func TestNextStepsFindTheConfiguration(t *testing.T) {
+	for path, want := range map[string]string{
+		"":            "replicator run",
+		"a/b.yaml":    "replicator run -c a/b.yaml",
+		"it's a.yaml": `replicator run -c 'it'\''s a.yaml'`,
+	} {
+		p := process()
+		p.configPath = path
+		l := &ledgerInput{cfg: testConfig(), tables: []config.Table{{From: "Orders", To: "Orders"}}, inputs: []tableInput{{}}}
+		if got := l.judge(nothingSet, p.withConfig(), noon).NextSteps[0].Command; got != want {
+			t.Errorf("%s: %s, want %s", path, got, want)
+		}
 	}
 }
 

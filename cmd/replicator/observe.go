@@ -75,8 +75,9 @@ func (o *observer) events() pipeline.Events {
 			o.health.Polled(table)
 			o.metrics.Read(table, counts(n))
 		},
-		Applied: func(table string, n pipeline.Tally, _ int) { o.metrics.Applied(table, counts(n)) },
-		Lag:     o.lag,
+		Applied:    func(table string, n pipeline.Tally, _ int) { o.metrics.Applied(table, counts(n)) },
+		Lag:        o.lag,
+		NotReading: o.metrics.NotReading,
 		Gap: func(table, shard, reason string) {
 			o.log.Error("changes are lost: the table needs a load", admin.KeyTable, table, admin.KeyShard, shard, admin.KeyReason, reason)
 		},
@@ -138,7 +139,7 @@ func (o *observer) ledger(state checkpoint.TableState, shards map[checkpoint.Sta
 }
 
 func (o *observer) lag(table string, lag, headroom time.Duration) {
-	o.metrics.Lag(table, lag, headroom)
+	o.metrics.Lag(table, lag)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if c := o.copies[table]; c != nil {

@@ -90,6 +90,41 @@ func TestSignals(t *testing.T) {
 	}
 }
 
+// TestWatchIsInterrupted: --watch goes on until somebody interrupts it, and says so with the shell's status.
+func TestWatchIsInterrupted(t *testing.T) {
+	s, stop, err := startEmbedded()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	cmd := exec.Command("replicator", "status", "--watch", "--interval", "100ms", "-o", "json", "-c", writeTestConfiguration(t))
+	cmd.Env = append(os.Environ(), s.environment()...)
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	lines := bufio.NewScanner(stdout)
+	for range 3 {
+		if !lines.Scan() {
+			t.Fatalf("it ended by itself: %v", cmd.Wait())
+		}
+		validateStatus(t, lines.Bytes())
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	for lines.Scan() { // until it ends
+	}
+	_ = cmd.Wait() // its outcome is the exit status
+	if got := cmd.ProcessState.ExitCode(); got != 130 {
+		t.Errorf("exit status %d, want 130", got)
+	}
+}
+
 // Every command says what it does, and every flag what it is for.
 func TestHelpIsComplete(t *testing.T) {
 	root := newRoot(process())

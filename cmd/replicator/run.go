@@ -215,7 +215,7 @@ func (w *worker) run(ctx context.Context, listener net.Listener) error {
 	beside, end := context.WithCancel(context.WithoutCancel(ctx))
 	side, sctx := errgroup.WithContext(beside)
 	side.Go(func() error { o.draw(sctx); return nil })
-	side.Go(func() error { w.survey(sctx, metrics, parking); return nil })
+	side.Go(func() error { w.survey(sctx, o, parking); return nil })
 	if listener != nil {
 		w.log.Info(demo.ListeningMessage, demo.AddressKey, listener.Addr().String())
 		handler := admin.Handler(admin.Options{Clock: time.Now, Health: health, Metrics: metrics,
@@ -315,37 +315,6 @@ func (w *worker) outcome(ctx context.Context, parking *sink.Parking) error {
 		return err
 	}
 	return s.verdict()
-}
-
-// surveyEvery is how often what only the ledger knows is brought to the metrics.
-const surveyEvery = 5 * time.Second
-
-// survey brings to the metrics what the ledger knows of the migration as a whole, and forgets parked items that a later change has
-// healed, until ctx ends.
-func (w *worker) survey(ctx context.Context, metrics *admin.Metrics, parking *sink.Parking) {
-	ticker := time.NewTicker(surveyEvery)
-	defer ticker.Stop()
-	for {
-		if s, err := gather(ctx, w.cfg, w.target, w.env, "", time.Now()); err == nil {
-			metrics.Phase(s.Phase)
-			for _, t := range s.Tables {
-				metrics.Parked(t.Source, t.Parked)
-				if !t.oldestRead.IsZero() {
-					metrics.LastPoll(t.Source, t.oldestRead)
-				}
-				if t.Parked > 0 {
-					w.resolve(ctx, parking)
-				}
-			}
-		} else if ctx.Err() == nil {
-			w.log.Debug("cannot read the ledger for the metrics", admin.KeyError, err.Error())
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-	}
 }
 
 // resolve forgets parked items that are healed. That it fails is told and no harm: they stay listed until the next time.

@@ -2,29 +2,33 @@ package main
 
 import (
 	"context"
-	"encoding/json"
+	_ "embed"
 	"errors"
 	"fmt"
-	"io"
-	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
+// statusFlags are what status can be told.
+type statusFlags struct {
+	table    string
+	shards   bool
+	watch    bool
+	interval time.Duration
+	schema   bool
+}
+
 func newStatus(p *program) *cobra.Command {
-	var table string
-	var shards bool
+	var f statusFlags
 	c := &cobra.Command{
 		Use:     "status [flags]",
 		Short:   "Phase, lag, headroom, progress and what to do next",
@@ -32,23 +36,50 @@ func newStatus(p *program) *cobra.Command {
 		Long: `Show where the migration stands, from the ledger alone: no worker needs to run, and nothing is changed.
 
 Lag is the age of the last applied change while there are more, and otherwise the time since the stream was last found empty,
-which is marked with ~. Headroom is what is left of the 24 hours that a stream keeps. What cannot be told is -, in JSON null.
-The exit status is 0 whenever it could be told.`,
+which is marked with ~. Headroom is what is left of the 24 hours that a stream keeps; < marks one that may be less. Changes a second, and the time a copy still
+needs, are what workers told of late. What cannot be told is -, in JSON null; figures of a worker that is silent are called old.
+
+With --shards the shards are drawn below their parents, with who reads each, how far, and why it waits: ↳ is an only child, which
+follows a shard that was rolled; ├─ and └─ are the children of a split.
+
+--watch reads again and again until it is interrupted: a terminal is drawn anew, elsewhere a block or, with -o json, a line with
+one document follows the last.
+
+The exit status is 0 whenever it could be told. The form of the JSON document is what --schema prints, as a JSON Schema.`,
 		Example: `  replicator status
   replicator status --table Orders --shards
-  replicator status -o json | jq -r '.next_steps[].command'`,
+  replicator status --watch --interval 5s
+  replicator status -o json | jq -r '.next_steps[].command'
+  replicator status --schema > status.schema.json`,
 		Args: none,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if f.schema {
+				_, err := p.stdout.Write(statusJSONSchema)
+				return err
+			}
+			if !f.watch && c.Flags().Changed("interval") {
+				return usage("--interval is for --watch", "add --watch, or leave --interval out")
+			}
 			ctx, cancel := p.within(c.Context())
 			defer cancel()
-			return p.status(ctx, table, shards)
+			return p.status(ctx, f)
 		},
 	}
-	c.Flags().StringVar(&table, "table", "", "only this source `TABLE`")
-	c.Flags().BoolVar(&shards, "shards", false, "every shard as well")
+	flags := c.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&f.table, "table", "", "only this source `TABLE`")
+	flags.BoolVar(&f.shards, "shards", false, "every shard as well: lineage, owner, position, lag and why it waits; and every worker")
+	flags.BoolVar(&f.watch, "watch", false, "read again and again, until interrupted")
+	flags.DurationVar(&f.interval, "interval", 2*time.Second, "`DURATION` between two readings of --watch")
+	flags.BoolVar(&f.schema, "schema", false, "print the JSON Schema of the document of -o json, and nothing else")
 	allowEmulatorOfReader(c)
 	return c
 }
+
+// statusJSONSchema describes the document of -o json and of /api/v1/status. A test validates every golden document with it.
+//
+//go:embed status.schema.json
+var statusJSONSchema []byte
 
 // allowEmulatorOfReader adds a flag that commands which only read accept, so that a script can pass it to all of them, but do
 // not demand: they say EMULATOR where it matters.
@@ -56,12 +87,15 @@ func allowEmulatorOfReader(c *cobra.Command) {
 	c.Flags().Bool("allow-emulator", false, "accepted as by run; a command that only reads names an emulator, and does not refuse it")
 }
 
-func (p *program) status(ctx context.Context, table string, shards bool) error {
+func (p *program) status(ctx context.Context, f statusFlags) error {
+	if err := checkInterval(f.interval); err != nil {
+		return err
+	}
 	cfg, err := p.load()
 	if err != nil {
 		return err
 	}
-	if err := knownTable(cfg, table); err != nil {
+	if err := knownTable(cfg, f.table); err != nil {
 		return err
 	}
 	t, err := openTarget(ctx, cfg)
@@ -69,18 +103,50 @@ func (p *program) status(ctx context.Context, table string, shards bool) error {
 		return err
 	}
 	defer t.Close()
-	s, err := gather(ctx, cfg, t, p.env, table, time.Now())
+	read := func(ctx context.Context) (*migration, error) {
+		l, err := readLedger(ctx, cfg, t, f.table)
+		if err != nil {
+			return nil, err
+		}
+		m := l.judge(p.env, p.withConfig(), time.Now())
+		if !f.shards {
+			m.Shards = nil
+		}
+		return m, nil
+	}
+	if f.watch {
+		screen, err := p.onScreen()
+		if err != nil {
+			return err
+		}
+		ticker := time.NewTicker(f.interval)
+		defer ticker.Stop()
+		return watch(ctx, read, p.views(f.shards, screen), ticker.C)
+	}
+	m, err := read(ctx)
 	if err != nil {
 		return err
 	}
-	if !shards {
-		s.Shards = nil
-	}
 	if p.asJSON() {
-		return p.writeJSON(s)
+		return p.writeJSON(m)
 	}
-	return s.write(p.stdout, shards)
+	return m.write(p.stdout, f.shards)
 }
+
+// withConfig are the flags with which a next step finds the configuration that this command was given.
+func (p *program) withConfig() string {
+	if p.configPath == "" {
+		return ""
+	}
+	path := p.configPath
+	if strings.ContainsFunc(path, func(r rune) bool { return !strings.ContainsRune(plainInShell, r) }) {
+		path = "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+	}
+	return " -c " + path
+}
+
+// plainInShell are the characters that no shell takes for anything else.
+const plainInShell = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+:@%"
 
 // knownTable refuses a --table that the configuration does not name.
 func knownTable(cfg *config.Config, table string) error {
@@ -101,9 +167,35 @@ func knownTable(cfg *config.Config, table string) error {
 	return usage(fmt.Sprintf("the configuration has no source table %q", table), fix)
 }
 
-// gather reads the ledger and makes the status of it. Without a ledger the migration has not begun, which is a status too.
+// ledgerInput is the ledger as it was read: what a status is judged from, now or later.
+type ledgerInput struct {
+	cfg    *config.Config
+	tables []config.Table
+	inputs []tableInput
+}
+
+// judge makes the status of what was read. With is added to the commands of next steps.
+func (l *ledgerInput) judge(env config.Lookup, with string, now time.Time) *migration {
+	m := newMigration(l.cfg, env, now)
+	m.with = with
+	for i, c := range l.tables {
+		m.add(c, l.inputs[i])
+	}
+	m.conclude()
+	return m
+}
+
+// gather reads the ledger and makes the status of it.
 func gather(ctx context.Context, cfg *config.Config, t *target, env config.Lookup, table string, now time.Time) (*migration, error) {
-	s := newMigration(cfg, env, now)
+	l, err := readLedger(ctx, cfg, t, table)
+	if err != nil {
+		return nil, err
+	}
+	return l.judge(env, "", now), nil
+}
+
+// readLedger reads the ledger. Without one the migration has not begun, which is a status too.
+func readLedger(ctx context.Context, cfg *config.Config, t *target, table string) (*ledgerInput, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, readTime, errReadTime)
 	defer cancel()
 	ledger, err := checkpoint.Open(ctx, ledgerStore(t, cfg), cfg.Name, checkpoint.Options{ReadOnly: true, Lease: cfg.State.Lease})
@@ -112,20 +204,23 @@ func gather(ctx context.Context, cfg *config.Config, t *target, env config.Looku
 		return nil, readingFailed(ctx, "cannot read the ledger in table "+cfg.State.Table, err)
 	}
 	parking := sink.NewParking(t.data.Records(cfg.State.Table), cfg.Name)
+	l := &ledgerInput{cfg: cfg}
 	for _, c := range cfg.Tables {
 		if table != "" && c.From != table {
 			continue
 		}
 		var in tableInput
 		if began {
-			if in, err = readTable(ctx, ledger, parking, c.From); err != nil {
+			if in, err = readTable(ctx, ledger, c.From); err == nil {
+				in.parked, err = parking.CountOf(ctx, c.From)
+			}
+			if err != nil {
 				return nil, readingFailed(ctx, "cannot read the ledger in table "+cfg.State.Table, err)
 			}
 		}
-		s.add(c, in)
+		l.tables, l.inputs = append(l.tables, c), append(l.inputs, in)
 	}
-	s.conclude()
-	return s, nil
+	return l, nil
 }
 
 // readTime bounds what a command reads of Bigtable: an unreachable endpoint would hold it for ever.
@@ -144,7 +239,8 @@ func readingFailed(ctx context.Context, what string, err error) error {
 	return explainLedger(what, err)
 }
 
-func readTable(ctx context.Context, ledger *checkpoint.Ledger, parking *sink.Parking, source string) (tableInput, error) {
+// readTable reads what the ledger's own rows tell of a table.
+func readTable(ctx context.Context, ledger *checkpoint.Ledger, source string) (tableInput, error) {
 	var in tableInput
 	var err error
 	if in.state, in.found, err = ledger.Table(ctx, source); err != nil {
@@ -157,93 +253,6 @@ func readTable(ctx context.Context, ledger *checkpoint.Ledger, parking *sink.Par
 	if err != nil {
 		return in, err
 	}
-	in.copied = copiedOf(seat, in.state.Generation)
-	in.parked, err = parking.CountOf(ctx, source)
-	return in, err
-}
-
-// copiedOf is how many items a running load has made durable, from the progress that the keeper saves in its row. Nothing else is
-// taken from there: it holds keys of items.
-func copiedOf(seat checkpoint.Seat, generation uint32) int64 {
-	var row struct {
-		Scan struct {
-			Generation uint32 `json:"generation"`
-			Items      int64  `json:"items"`
-		} `json:"scan"`
-	}
-	if json.Unmarshal(seat.Row.Data, &row) != nil || row.Scan.Generation != generation {
-		return 0
-	}
-	return row.Scan.Items
-}
-
-// write tells the status to people.
-func (m *migration) write(w io.Writer, shards bool) error {
-	step := slices.Index(phases, m.Phase) + 1
-	title := map[string]string{phaseCopy: "copy + stream", phaseInSync: "in sync"}[m.Phase]
-	if title == "" {
-		title = m.Phase
-	}
-	_, _ = fmt.Fprintf(w, "%s   phase %d of %d: %s   %s → %s   %s, %s\n\n", m.Name, step, len(phases), title,
-		m.Source, m.Target, plural(m.Workers, "worker"), plural(m.Leases, "lease"))
-	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(tab, "TABLE\tCOPY\tLAG\tHEADROOM\tCHANGES/s\tPARKED\tVERIFY")
-	for _, t := range m.Tables {
-		_, _ = fmt.Fprintf(tab, "%s\t%s\t%s\t%s\t-\t%d\t-\n", t.Source, t.Copy, t.lagText(), seconds(t.HeadroomSeconds), t.Parked)
-	}
-	if err := tab.Flush(); err != nil {
-		return err
-	}
-	if shards {
-		_, _ = fmt.Fprintln(w)
-		_, _ = fmt.Fprintln(tab, "TABLE\tSHARD\tSTATE\tHOP\tOWNER\tREAD AT\tREASON")
-		for _, s := range m.Shards {
-			_, _ = fmt.Fprintf(tab, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", s.Source, s.ID, s.State, s.Hop, orDash(s.Owner), timeText(s.ReadAt), orDash(s.Reason))
-		}
-		if err := tab.Flush(); err != nil {
-			return err
-		}
-	}
-	for _, t := range m.Tables {
-		if t.NeedsLoad {
-			_, _ = fmt.Fprintf(w, "\n%s needs a load: %s\n", t.Source, orDash(t.NeedsLoadReason))
-		}
-	}
-	if len(m.NextSteps) == 0 {
-		return nil
-	}
-	_, _ = fmt.Fprintln(w, "\nNext:")
-	for _, step := range m.NextSteps {
-		_, _ = fmt.Fprintf(tab, "  %s\t%s\n", step.Command, step.Why)
-	}
-	return tab.Flush()
-}
-
-func (t *tableStatus) lagText() string {
-	text := seconds(t.LagSeconds)
-	if t.LagEstimated {
-		return "~" + text
-	}
-	return text
-}
-
-func seconds(s *float64) string {
-	if s == nil {
-		return "-"
-	}
-	return backfill.FormatDuration(time.Duration(*s * float64(time.Second)))
-}
-
-func orDash(text *string) string {
-	if text == nil || *text == "" {
-		return "-"
-	}
-	return *text
-}
-
-func timeText(t *time.Time) string {
-	if t == nil {
-		return "-"
-	}
-	return t.UTC().Format(time.RFC3339)
+	in.seat = seatOf(seat, in.state.Generation)
+	return in, nil
 }

@@ -59,9 +59,9 @@ func NewMetrics(build Build) *Metrics {
 	m.lag = gauge("replicator_source_lag_seconds",
 		"Age of the last applied change while there are more, otherwise the time since the last empty page; the largest over the shards read here.", table)
 	m.headroom = gauge("replicator_source_retention_headroom_seconds",
-		"What is left until the stream drops changes that are not applied; the smallest over the shards read here.", table)
+		"What is left until the stream drops changes that are not applied; the smallest over all shards, whoever reads them.", table)
 	m.lastPoll = gauge("replicator_source_last_poll_timestamp_seconds",
-		"When a shard was last read successfully; the oldest over the open shards read here.", table)
+		"When a shard was last read successfully, by any process; the oldest over the shards that could be read.", table)
 	m.shards = gauge("replicator_source_shards", "Shards in the ledger by state.", table, "state")
 	m.needsLoad = gauge("replicator_needs_load",
 		"1 after changes were lost or the mapping was changed, until the table is loaded and swept.", table)
@@ -99,10 +99,18 @@ func (m *Metrics) Phase(phase string) {
 	}
 }
 
-// Lag sets a table's lag and headroom.
-func (m *Metrics) Lag(table string, lag, headroom time.Duration) {
+// Lag sets a table's lag, over the shards read here.
+func (m *Metrics) Lag(table string, lag time.Duration) {
 	m.lag.WithLabelValues(table).Set(lag.Seconds())
-	m.headroom.WithLabelValues(table).Set(headroom.Seconds())
+}
+
+// Headroom sets what a table's stream leaves, over all of its shards; nil if it cannot be told.
+func (m *Metrics) Headroom(table string, seconds *float64) {
+	if seconds == nil {
+		m.headroom.DeleteLabelValues(table)
+		return
+	}
+	m.headroom.WithLabelValues(table).Set(*seconds)
 }
 
 // LastPoll sets when the shard of a table that was not read for the longest time was last read.
@@ -110,13 +118,9 @@ func (m *Metrics) LastPoll(table string, oldest time.Time) {
 	m.lastPoll.WithLabelValues(table).Set(float64(oldest.UnixMicro()) / 1e6)
 }
 
-// NotReading takes back what Lag and LastPoll told of a table of which this process reads no shard any more: a standby's last
-// figures would grow old and raise alarms about a table that another process reads well.
-func (m *Metrics) NotReading(table string) {
-	m.lag.DeleteLabelValues(table)
-	m.headroom.DeleteLabelValues(table)
-	m.lastPoll.DeleteLabelValues(table)
-}
+// NotReading takes back what Lag told of a table of which this process reads no shard any more: a standby's last figure would grow
+// old and raise alarms about a table that another process reads well.
+func (m *Metrics) NotReading(table string) { m.lag.DeleteLabelValues(table) }
 
 // Shards sets how many shards of a table are in each state; states that are not named have none.
 func (m *Metrics) Shards(table string, states map[string]int) {

@@ -36,7 +36,11 @@ func golden(t *testing.T, path, got string) {
 func filled() *Metrics {
 	m := NewMetrics(Build{Version: "1.2.3", Revision: "abc", GoVersion: "go1.26"})
 	m.Phase("copy")
-	m.Lag("Orders", 800*time.Millisecond, 23*time.Hour)
+	m.Lag("Orders", 800*time.Millisecond)
+	headroom := 82800.0
+	m.Headroom("Orders", &headroom)
+	m.Headroom("Billing", &headroom)
+	m.Headroom("Billing", nil)
 	m.LastPoll("Orders", time.Unix(1_795_000_000, 500_000_000))
 	m.Shards("Orders", map[string]int{"reading": 3, "done": 7, "unheard of": 1})
 	m.NeedsLoad("Orders", true)
@@ -129,7 +133,7 @@ func TestUnknownIsAbsent(t *testing.T) {
 	}
 	m := filled()
 	m.NotReading("Orders")
-	if text := scrape(t, m); strings.Contains(text, "replicator_source_l") || strings.Contains(text, "headroom") || !strings.Contains(text, "replicator_source_shards") {
+	if text := scrape(t, m); strings.Contains(text, "replicator_source_lag") || !strings.Contains(text, "headroom") || !strings.Contains(text, "replicator_source_shards") {
 		t.Error("figures of a table that is not read here are told")
 	}
 	m = NewMetrics(Build{})

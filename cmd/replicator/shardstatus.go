@@ -1,0 +1,254 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+)
+
+// Why a shard does not get on: the codes of whyStatus.
+const (
+	whyListing  = "listing"  // the stream was not listed as a whole yet
+	whyParent   = "parent"   // its parent comes first
+	whyNobody   = "nobody"   // it could be read, and no worker has taken it
+	whySilent   = "silent"   // its worker has not been heard of for longer than a lease
+	whyTrouble  = "trouble"  // a step fails and is repeated
+	whyGap      = "gap"      // it cannot be continued
+	whyReplaced = "replaced" // its stream is not the table's any more
+)
+
+// shardStatus is one shard. Its position is a sequence number, which tells nothing of any item.
+type shardStatus struct {
+	Source string  `json:"source"`
+	Stream string  `json:"stream"` // label
+	ID     string  `json:"id"`
+	Parent *string `json:"parent"`
+	State  string  `json:"state"`
+	// Hop ranks the shard in its lineage: 500000 for a root, one more for every split or roll.
+	Hop              uint32     `json:"hop"`
+	Generation       uint32     `json:"generation"`
+	Epoch            uint64     `json:"epoch"`
+	Owner            *string    `json:"owner"`
+	Host             *string    `json:"host"`
+	Position         *string    `json:"position"`
+	EventTime        *time.Time `json:"event_time"` // of the last applied change
+	ReadAt           *time.Time `json:"read_at"`
+	WrittenAt        *time.Time `json:"written_at"` // the row, renewals of its lease included; by its owner's clock
+	DoneAt           *time.Time `json:"done_at"`
+	LagSeconds       *float64   `json:"lag_seconds"`
+	LagEstimated     bool       `json:"lag_estimated"`
+	HeadroomSeconds  *float64   `json:"headroom_seconds"`
+	ChangesPerSecond *float64   `json:"changes_per_second"`
+	Changes          uint64     `json:"changes"` // applied
+	Old              bool       `json:"old"`     // it has an owner, and what is told was true two leases ago
+	Why              *whyStatus `json:"why"`     // it does not get on; null if it does, or is done
+	Reason           *string    `json:"reason"`  // of a gap
+}
+
+// whyStatus says why a shard does not get on.
+type whyStatus struct {
+	Code string `json:"code"`
+	Text string `json:"text"`
+}
+
+// lineage is the shards of one table as they hang together.
+type lineage struct {
+	now    time.Time
+	lease  time.Duration
+	state  checkpoint.TableState
+	parent func(s *checkpoint.Shard) *checkpoint.Shard // nil if the ledger has none
+}
+
+func lineageOf(in tableInput, now time.Time, lease time.Duration) *lineage {
+	rows := make(map[string]*checkpoint.Shard, len(in.shards))
+	for i := range in.shards {
+		rows[in.shards[i].Label+"/"+in.shards[i].ID] = &in.shards[i]
+	}
+	return &lineage{now: now, lease: lease, state: in.state, parent: func(s *checkpoint.Shard) *checkpoint.Shard { return rows[s.Label+"/"+s.Parent] }}
+}
+
+// addShards judges the shards of a table, and the table by them.
+func (m *migration) addShards(t *tableStatus, in tableInput) {
+	l := lineageOf(in, m.At, m.lease)
+	rate, told, owned := 0.0, true, false
+	var oldest, covered time.Time
+	estimated, unread := false, false
+	for i := range in.shards {
+		s := &in.shards[i]
+		shard := l.judge(s)
+		t.Shards[shard.State]++
+		m.Shards = append(m.Shards, shard)
+		if s.Finished() || s.Label != in.state.Label {
+			continue
+		}
+		if s.Owner != "" {
+			m.Leases++
+			m.worker(s.Owner, s.Sign).Leases++
+			owned = true
+			if shard.ChangesPerSecond == nil {
+				told = false
+			} else {
+				rate += *shard.ChangesPerSecond
+			}
+			if s.Trouble != (checkpoint.Trouble{}) && !l.silent(s) {
+				t.troubled(s.Trouble)
+			}
+		}
+		switch at, empty, state := l.covered(s); {
+		case state == coveredUnknown:
+			unread = true
+		case state == coveredHere && (covered.IsZero() || at.Before(covered)):
+			covered, estimated = at, empty
+		}
+		if at := l.askedAt(s); !at.IsZero() && (oldest.IsZero() || at.Before(oldest)) {
+			oldest = at
+		}
+		if shard.Why != nil && shard.Why.Code == whyNobody {
+			t.waiting++
+		}
+		if shard.Why != nil && shard.Why.Code == whySilent {
+			t.silent++
+		}
+	}
+	if owned && told {
+		t.ChangesPerSecond = &rate
+	}
+	t.OldestReadAt = knownTime(oldest)
+	t.Old = !oldest.IsZero() && m.At.Sub(oldest) > 2*m.lease
+	if covered.IsZero() {
+		return
+	}
+	lag, headroom := lagAndHeadroom(covered, m.At)
+	// A shard of which nothing can be said may be further behind than all others: it must not hide that one of them is about to lose
+	// changes.
+	t.HeadroomSeconds, t.HeadroomAtMost = headroom, unread
+	if !unread {
+		t.LagSeconds, t.LagEstimated = lag, estimated
+	}
+}
+
+// judge tells how one shard stands.
+func (l *lineage) judge(s *checkpoint.Shard) shardStatus {
+	out := shardStatus{Source: s.Source, Stream: s.Label, ID: s.ID, Parent: known(s.Parent), State: string(s.State), Hop: s.Hop, Generation: s.Generation,
+		Epoch: s.Epoch, Owner: known(s.Owner), Host: known(s.Holder.Host), EventTime: knownTime(s.EventTime), ReadAt: knownTime(s.ReadAt),
+		WrittenAt: knownTime(s.WrittenAt), DoneAt: knownTime(s.DoneAt), Changes: s.Applied, Reason: known(s.Reason), Why: l.why(s)}
+	if !s.Position.IsZero() {
+		out.Position = known(s.Position.String())
+	}
+	if s.Finished() || s.Label != l.state.Label {
+		return out
+	}
+	if at, empty, state := l.covered(s); state == coveredHere {
+		out.LagSeconds, out.HeadroomSeconds = lagAndHeadroom(at, l.now)
+		out.LagEstimated = empty
+	}
+	out.Old = s.Owner != "" && l.now.Sub(l.askedAt(s)) > 2*l.lease
+	if s.Owner != "" && !out.Old && !s.ReadAt.IsZero() {
+		rate := s.Rate
+		out.ChangesPerSecond = &rate
+	}
+	return out
+}
+
+// silent tells whether the shard's owner has not written its row for longer than a lease lasts, by the owner's clock.
+func (l *lineage) silent(s *checkpoint.Shard) bool {
+	return s.Owner != "" && !s.WrittenAt.IsZero() && l.now.Sub(s.WrittenAt) > l.lease
+}
+
+// blocked is the parent that has to be finished first; nil if there is none. A trimmed parent is read on before its children.
+func (l *lineage) blocked(s *checkpoint.Shard) *checkpoint.Shard {
+	if p := l.parent(s); p != nil && !(p.State == checkpoint.Done || p.State == checkpoint.Lost && p.Loss != checkpoint.Trimmed) {
+		return p
+	}
+	return nil
+}
+
+// why says why a shard does not get on.
+func (l *lineage) why(s *checkpoint.Shard) *whyStatus {
+	because := func(code, format string, args ...any) *whyStatus {
+		return &whyStatus{code, fmt.Sprintf(format, args...)}
+	}
+	parent := l.blocked(s)
+	switch {
+	case s.State == checkpoint.Done:
+		return nil
+	case s.State == checkpoint.Lost && s.Reopenable(l.state):
+		return because(whyGap, "%s; what is left of it will be read", s.Reason)
+	case s.State == checkpoint.Lost:
+		return because(whyGap, "%s", s.Reason)
+	case s.Label != l.state.Label:
+		return because(whyReplaced, "the table has another stream now")
+	case l.state.Listed == 0:
+		return because(whyListing, "the stream was not listed as a whole yet")
+	case l.silent(s):
+		return because(whySilent, "%s is silent for %s, its lease of %s is over: the next worker that looks takes it", s.Owner,
+			backfill.FormatDuration(l.now.Sub(s.WrittenAt)), config.FormatDuration(l.lease))
+	case s.Owner != "" && s.Trouble != (checkpoint.Trouble{}):
+		return because(whyTrouble, "%s fails for %s: %s", s.Trouble.Step, backfill.FormatDuration(max(0, l.now.Sub(s.Trouble.Since))), s.Trouble.Cause)
+	case s.Owner != "":
+		return nil
+	case parent != nil:
+		return because(whyParent, "for its parent %s, which is %s", parent.ID, standing(parent))
+	}
+	return because(whyNobody, "for a worker: nobody has taken it")
+}
+
+// standing is a shard's state in the words of a sentence.
+func standing(s *checkpoint.Shard) string {
+	switch {
+	case s.State == checkpoint.Lost:
+		return "a gap that will be read on"
+	case s.State == checkpoint.Reading && s.Owner == "":
+		return "half read, and held by nobody"
+	}
+	return string(s.State)
+}
+
+// coverage says what is known of how far a shard is applied.
+type coverage int
+
+const (
+	coveredUnknown   coverage = iota // it was never read, and nothing before it tells
+	coveredHere                      // up to a time
+	coveredElsewhere                 // by its parent, which is behind, and counts
+)
+
+// covered is the time up to which everything of an unfinished shard is applied, as far as can be told; empty if that is the time of an
+// empty page, which proves nothing.
+func (l *lineage) covered(s *checkpoint.Shard) (at time.Time, empty bool, state coverage) {
+	parent := l.parent(s)
+	switch {
+	case s.CaughtUp && !s.ReadAt.IsZero():
+		return s.ReadAt, true, coveredHere
+	case !s.EventTime.IsZero():
+		return s.EventTime, false, coveredHere
+	case !s.ReadAt.IsZero():
+		return s.ReadAt, true, coveredHere
+	case parent != nil && !parent.Finished():
+		return time.Time{}, false, coveredElsewhere
+	case parent != nil && l.blocked(s) != nil:
+		return time.Time{}, false, coveredUnknown // what is left of the trimmed parent comes first
+	case parent != nil && !parent.DoneAt.IsZero():
+		return parent.DoneAt, true, coveredHere
+	}
+	return time.Time{}, false, coveredUnknown
+}
+
+// askedAt is when a shard that could be read was last read, or else since when it could be; zero for one that has to wait.
+func (l *lineage) askedAt(s *checkpoint.Shard) time.Time {
+	parent := l.parent(s)
+	switch {
+	case s.Finished() || l.blocked(s) != nil || l.state.Listed == 0:
+		return time.Time{}
+	case !s.ReadAt.IsZero():
+		return s.ReadAt
+	case parent != nil && !parent.DoneAt.IsZero():
+		return parent.DoneAt
+	case s.Trouble != (checkpoint.Trouble{}):
+		return s.Trouble.Since // renewals go on however the reads fare
+	}
+	return s.WrittenAt // when it was created or taken
+}

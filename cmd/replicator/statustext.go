@@ -1,0 +1,257 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/backfill"
+)
+
+// write tells the status to people. The first error of the writer is enough.
+func (m *migration) write(w io.Writer, shards bool) error {
+	step := slices.Index(phases, m.Phase) + 1
+	title := map[string]string{phaseCopy: "copy + stream", phaseInSync: "in sync"}[m.Phase]
+	if title == "" {
+		title = m.Phase
+	}
+	_, _ = fmt.Fprintf(w, "%s   phase %d of %d: %s   %s → %s   %s, %s\n\n", m.Name, step, len(phases), title,
+		m.Source, m.Target, m.workersText(), plural(m.Leases, "lease"))
+	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(tab, "TABLE\tCOPY\tLAG\tHEADROOM\tCHANGES/s\tPARKED\tVERIFY")
+	for _, t := range m.Tables {
+		_, _ = fmt.Fprintf(tab, "%s\t%s\t%s\t%s\t%s\t%d\t-\n", t.Source, t.Copy, lagText(t.LagSeconds, t.LagEstimated), t.headroomText(),
+			rateText(t.ChangesPerSecond), t.Parked)
+	}
+	if err := tab.Flush(); err != nil {
+		return err
+	}
+	if shards {
+		if err := m.writeShards(w); err != nil {
+			return err
+		}
+	}
+	if notes := m.notes(); len(notes) > 0 {
+		_, _ = fmt.Fprintf(w, "\n%s\n", strings.Join(notes, "\n"))
+	}
+	if len(m.NextSteps) == 0 {
+		return nil
+	}
+	_, _ = fmt.Fprintln(w, "\nNext:")
+	for _, step := range m.NextSteps {
+		_, _ = fmt.Fprintf(tab, "  %s\t%s\n", step.Command, step.Why)
+	}
+	return tab.Flush()
+}
+
+func (m *migration) workersText() string {
+	text, silent := plural(len(m.Workers), "worker"), 0
+	for _, w := range m.Workers {
+		if w.Silent {
+			silent++
+		}
+	}
+	if silent > 0 {
+		text += fmt.Sprintf(" (%d silent)", silent)
+	}
+	return text
+}
+
+// notes are what does not fit into the table: gaps, figures that are old, what is waited for, what fails.
+func (m *migration) notes() []string {
+	var notes []string
+	add := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
+	for _, t := range m.Tables {
+		if t.NeedsLoad {
+			add("%s needs a load: %s", t.Source, orDash(t.NeedsLoadReason))
+		}
+		if t.Old {
+			add("Old: %s was last read %s ago; nothing is known since", t.Source, since(t.OldestReadAt, m.At))
+		}
+		for _, w := range t.Throttled {
+			add("Throttled: %s: %s (%s of the last %s)", t.Source, w.Reason, backfill.FormatDuration(asDuration(w.Seconds)), windowText(w.WindowSeconds))
+		}
+		for _, trouble := range t.Troubles {
+			word := "Trouble"
+			if trouble.Throttled {
+				word = "Throttled"
+			}
+			add("%s: %s: %s", word, t.Source, trouble.text(m.At))
+		}
+	}
+	return notes
+}
+
+// writeShards draws the lineage of every table, and lists the workers.
+func (m *migration) writeShards(w io.Writer) error {
+	for _, t := range m.Tables {
+		var streams []string
+		byStream := map[string][]shardStatus{}
+		for _, s := range m.Shards {
+			if s.Source != t.Source {
+				continue
+			}
+			if byStream[s.Stream] == nil {
+				streams = append(streams, s.Stream)
+			}
+			byStream[s.Stream] = append(byStream[s.Stream], s)
+		}
+		slices.Sort(streams)
+		for _, stream := range streams {
+			_, _ = fmt.Fprintf(w, "\nShards of %s, stream %s\n", t.Source, stream)
+			if err := writeLineage(w, byStream[stream]); err != nil {
+				return err
+			}
+		}
+	}
+	if len(m.Workers) == 0 {
+		return nil
+	}
+	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(tab, "\nWORKER\tHOST\tVERSION\tLEASES\tKEEPS\tHEARTBEAT")
+	for _, worker := range m.Workers {
+		heartbeat := "-"
+		if worker.HeartbeatAt != nil {
+			heartbeat = since(worker.HeartbeatAt, m.At) + " ago"
+		}
+		if worker.Silent {
+			heartbeat += " (silent)"
+		}
+		keeps := strings.Join(worker.Keeps, ", ")
+		_, _ = fmt.Fprintf(tab, "%s\t%s\t%s\t%d\t%s\t%s\n", worker.ID, orDash(worker.Host), orDash(worker.Version), worker.Leases, orDash(&keeps), heartbeat)
+	}
+	return tab.Flush()
+}
+
+func writeLineage(w io.Writer, shards []shardStatus) error {
+	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(tab, "SHARD\tSTATE\tOWNER\tPOSITION\tLAG\tHEADROOM\tCHANGES/s\tWAITS")
+	for _, d := range drawn(shards) {
+		s, why := d.shard, "-"
+		if s.Why != nil {
+			why = s.Why.Text
+		}
+		owner := orDash(s.Owner)
+		if s.Old {
+			owner += " (old)"
+		}
+		_, _ = fmt.Fprintf(tab, "%s%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", d.prefix, s.ID, s.State, owner, orDash(s.Position),
+			lagText(s.LagSeconds, s.LagEstimated), seconds(s.HeadroomSeconds), rateText(s.ChangesPerSecond), why)
+	}
+	return tab.Flush()
+}
+
+// drawnShard is a line of a drawn lineage.
+type drawnShard struct {
+	prefix string
+	shard  *shardStatus
+}
+
+// drawn puts the shards of one stream below their parents. An only child follows its parent at the same depth, so that a shard that
+// rolls every four hours does not wander off to the right; the children of a split are indented.
+//
+//	a
+//	↳ b          the child of a
+//	├─ c         b was split
+//	│  ↳ d       the child of c
+//	└─ e
+func drawn(shards []shardStatus) []drawnShard {
+	present, children := map[string]bool{}, map[string][]*shardStatus{}
+	for i := range shards {
+		present[shards[i].ID] = true
+	}
+	for i := range shards {
+		parent := orDash(shards[i].Parent)
+		if !present[parent] {
+			parent = ""
+		}
+		children[parent] = append(children[parent], &shards[i])
+	}
+	for _, c := range children {
+		slices.SortFunc(c, func(a, b *shardStatus) int { return strings.Compare(a.ID, b.ID) })
+	}
+	var out []drawnShard
+	var walk func(s *shardStatus, first, rest string)
+	walk = func(s *shardStatus, first, rest string) {
+		out = append(out, drawnShard{first, s})
+		below := children[s.ID]
+		for i, child := range below {
+			switch {
+			case len(below) == 1:
+				walk(child, rest+"↳ ", rest)
+			case i < len(below)-1:
+				walk(child, rest+"├─ ", rest+"│  ")
+			default:
+				walk(child, rest+"└─ ", rest+"   ")
+			}
+		}
+	}
+	for _, root := range children[""] {
+		walk(root, "", "")
+	}
+	return out
+}
+
+func (t *tableStatus) headroomText() string {
+	text := seconds(t.HeadroomSeconds)
+	if t.HeadroomAtMost {
+		return "<" + text
+	}
+	return text
+}
+
+func lagText(lag *float64, estimated bool) string {
+	text := seconds(lag)
+	if lag != nil && estimated {
+		return "~" + text
+	}
+	return text
+}
+
+// rateText is a rate for people: one decimal below ten.
+func rateText(rate *float64) string {
+	switch {
+	case rate == nil:
+		return "-"
+	case *rate > 0 && *rate < 9.95:
+		return strings.TrimSuffix(strconv.FormatFloat(max(0.1, math.Round(*rate*10)/10), 'f', 1, 64), ".0")
+	}
+	return backfill.FormatCount(*rate)
+}
+
+func asDuration(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+func seconds(s *float64) string {
+	if s == nil {
+		return "-"
+	}
+	return backfill.FormatDuration(asDuration(*s))
+}
+
+// windowText is the length of a window; one of about an hour is the hour that is meant.
+func windowText(s float64) string {
+	if d := asDuration(s); d < 58*time.Minute {
+		return backfill.FormatDuration(d)
+	}
+	return "hour"
+}
+
+// since is the time between a moment and now; "-" if the moment is not known.
+func since(t *time.Time, now time.Time) string {
+	if t == nil {
+		return "-"
+	}
+	return backfill.FormatDuration(max(0, now.Sub(*t)))
+}
+
+func orDash(text *string) string {
+	if text == nil || *text == "" {
+		return "-"
+	}
+	return *text
+}

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/admin"
+	"github.com/dynamodb-bigtable/replicator/sink"
+)
+
+// surveyEvery is how often what only the ledger knows is brought to the metrics.
+const surveyEvery = 5 * time.Second
+
+// survey brings to the metrics what the ledger knows of the migration as a whole, and forgets parked items that a later change has
+// healed, until ctx ends. Every worker tells of all shards, so that those of a worker that stands still are seen through the others.
+// While the ledger cannot be read, the last reading is judged anew: the headroom shrinks all the same.
+func (w *worker) survey(ctx context.Context, o *observer, parking *sink.Parking) {
+	ticker := time.NewTicker(surveyEvery)
+	defer ticker.Stop()
+	var last *ledgerInput
+	for {
+		l, err := readLedger(ctx, w.cfg, w.target, "")
+		switch {
+		case err == nil:
+			last = l
+		case ctx.Err() == nil:
+			w.log.Debug("cannot read the ledger for the metrics", admin.KeyError, err.Error())
+		}
+		if last != nil {
+			m := last.judge(w.env, "", time.Now())
+			o.surveyed(m)
+			if err == nil && m.anyParked() {
+				w.resolve(ctx, parking)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+func (m *migration) anyParked() bool {
+	for _, t := range m.Tables {
+		if t.Parked > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// surveyed brings a status to the metrics.
+func (o *observer) surveyed(m *migration) {
+	o.metrics.Phase(m.Phase)
+	for _, t := range m.Tables {
+		o.metrics.Parked(t.Source, t.Parked)
+		o.metrics.Headroom(t.Source, t.HeadroomSeconds)
+		if t.OldestReadAt != nil {
+			o.metrics.LastPoll(t.Source, *t.OldestReadAt)
+		}
+	}
+}
