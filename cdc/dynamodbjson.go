@@ -29,6 +29,9 @@ const maxDepth = 128
 // Source: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Programming.LowLevelAPI.html
 func MarshalItem(item Item) ([]byte, error) { return appendMembers(nil, item.attributes) }
 
+// MarshalValue encodes a value as DynamoDB JSON: {"S":"text"}. It refuses what MarshalItem refuses.
+func MarshalValue(v Value) ([]byte, error) { return appendValue(nil, v) }
+
 // MarshalChange encodes a change with all it holds, under a version.
 func MarshalChange(c Change) ([]byte, error) {
 	if c.Event < Insert || c.Event > Remove {

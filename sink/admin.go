@@ -12,6 +12,8 @@ import (
 	"google.golang.org/api/option"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
 // Admin looks at tables, views and app profiles and creates what is missing. It never alters or drops what exists. It is the one
@@ -81,8 +83,11 @@ func (k Keep) policy() bigtable.GCPolicy {
 // FamilySpec is a family that a table must have.
 type FamilySpec struct {
 	Name string
-	// Keep is the rule with which the family is created.
+	// Keep is the rule with which the family is created, or GC if Keep is the zero value.
 	Keep Keep
+	GC   transform.GC
+	// Aggregate is what its cells add up to. A family that exists must be of the same kind.
+	Aggregate transform.Aggregate
 	// Check judges the rule of a family that exists. Any: it is not looked at.
 	Check Check
 }
@@ -120,6 +125,15 @@ func TargetSpec(table string, tombstoneAge time.Duration, dataFamilies ...string
 	return spec
 }
 
+// DataFamilies are the specs of the families that a mapping declares.
+func DataFamilies(families []transform.Family) []FamilySpec {
+	specs := make([]FamilySpec, len(families))
+	for i, f := range families {
+		specs[i] = FamilySpec{Name: f.Name, GC: f.GC, Aggregate: f.Aggregate}
+	}
+	return specs
+}
+
 // StateSpec is the state table: the family of parked records, and those of the ledger.
 func StateSpec(table string, ledgerFamilies ...string) TableSpec {
 	spec := TableSpec{Name: table, Families: []FamilySpec{{Name: ParkedFamily, Keep: Keep{Versions: 1}, Check: NoAge}}}
@@ -134,14 +148,16 @@ type Problem uint8
 
 // The problems.
 const (
-	MissingTable  Problem = iota + 1
-	MissingFamily         // of a table that exists
-	MissingView           // of a table that exists
-	EatsVersions          // an age rule where versions must live as long as their rows
-	WrongAge              // the tombstones' family has another rule than state.tombstone_age
+	MissingTable   Problem = iota + 1
+	MissingFamily          // of a table that exists
+	MissingView            // of a table that exists
+	EatsVersions           // an age rule where versions must live as long as their rows
+	WrongAge               // the tombstones' family has another rule than state.tombstone_age
+	WrongAggregate         // a family's cells are an aggregate, or another one, or none
 )
 
-var problemNames = [...]string{"", "table does not exist", "family does not exist", "authorized view does not exist", "garbage collection would eat versions", "tombstones are kept for another time than configured"}
+var problemNames = [...]string{"", "table does not exist", "family does not exist", "authorized view does not exist", "garbage collection would eat versions", "tombstones are kept for another time than configured",
+	"the cells are of another kind than configured"}
 
 // String describes the problem.
 func (p Problem) String() string { return problemNames[p] }
@@ -208,15 +224,15 @@ func (a *Admin) prepare(ctx context.Context, spec TableSpec, create bool, made *
 	for _, family := range spec.Families {
 		n := slices.IndexFunc(info.FamilyInfos, func(f bigtable.FamilyInfo) bool { return f.Name == family.Name })
 		if n >= 0 {
-			if err := family.judge(spec.Name, info.FamilyInfos[n].FullGCPolicy); err != nil {
+			if err := family.judge(spec.Name, info.FamilyInfos[n]); err != nil {
 				return err
 			}
 			continue
 		}
 		if !create {
-			return &SchemaError{Problem: MissingFamily, Table: spec.Name, Family: family.Name, Want: ruleText(family.Keep.policy())}
+			return &SchemaError{Problem: MissingFamily, Table: spec.Name, Family: family.Name, Want: family.text()}
 		}
-		err := a.tables.CreateColumnFamilyWithConfig(ctx, spec.Name, family.Name, bigtable.Family{GCPolicy: family.Keep.policy()})
+		err := a.tables.CreateColumnFamilyWithConfig(ctx, spec.Name, family.Name, family.family())
 		switch status.Code(err) {
 		case codes.OK:
 			made.Families = append(made.Families, spec.Name+":"+family.Name)
@@ -234,15 +250,19 @@ func (a *Admin) prepare(ctx context.Context, spec TableSpec, create bool, made *
 func (a *Admin) createTable(ctx context.Context, spec TableSpec) error {
 	families := make(map[string]bigtable.Family, len(spec.Families))
 	for _, f := range spec.Families {
-		families[f.Name] = bigtable.Family{GCPolicy: f.Keep.policy()}
+		families[f.Name] = f.family()
 	}
 	return a.tables.CreateTableFromConf(ctx, &bigtable.TableConf{TableID: spec.Name, SplitKeys: spec.SplitKeys, ColumnFamilies: families})
 }
 
-// judge checks the rule of a family that exists.
-func (f FamilySpec) judge(table string, have bigtable.GCPolicy) error {
+// judge checks a family that exists.
+func (f FamilySpec) judge(table string, info bigtable.FamilyInfo) error {
+	have := info.FullGCPolicy
 	fail := func(p Problem) error {
-		return &SchemaError{Problem: p, Table: table, Family: f.Name, Have: ruleText(have), Want: ruleText(f.Keep.policy())}
+		return &SchemaError{Problem: p, Table: table, Family: f.Name, Have: ruleText(have), Want: f.text()}
+	}
+	if kind := aggregateOf(info.ValueType); kind != f.Aggregate {
+		return &SchemaError{Problem: WrongAggregate, Table: table, Family: f.Name, Have: aggregateText(kind), Want: aggregateText(f.Aggregate)}
 	}
 	switch f.Check {
 	case NoAge:
@@ -286,4 +306,76 @@ func ruleText(policy bigtable.GCPolicy) string {
 		}
 		return "never"
 	}
+}
+
+// family is the family as the admin client creates it.
+func (f FamilySpec) family() bigtable.Family {
+	created := bigtable.Family{GCPolicy: f.policy()}
+	if a := aggregators[f.Aggregate]; a != nil {
+		created.ValueType = bigtable.AggregateType{Input: bigtable.Int64Type{Encoding: bigtable.BigEndianBytesEncoding{}}, Aggregator: a}
+	}
+	return created
+}
+
+func (f FamilySpec) policy() bigtable.GCPolicy {
+	if f.Keep != (Keep{}) {
+		return f.Keep.policy()
+	}
+	return gcPolicy(f.GC)
+}
+
+// text is what the family should be, in cbt's grammar.
+func (f FamilySpec) text() string {
+	if f.Aggregate != transform.NoAggregate {
+		return ruleText(f.policy()) + ":" + string(f.Aggregate)
+	}
+	return ruleText(f.policy())
+}
+
+func gcPolicy(g transform.GC) bigtable.GCPolicy {
+	if len(g.Rules) == 0 {
+		return Keep{Versions: g.Versions, Age: g.Age}.policy()
+	}
+	children := make([]bigtable.GCPolicy, len(g.Rules))
+	for i, r := range g.Rules {
+		children[i] = gcPolicy(r)
+	}
+	if g.All {
+		return bigtable.IntersectionPolicy(children...)
+	}
+	return bigtable.UnionPolicy(children...)
+}
+
+var aggregators = map[transform.Aggregate]bigtable.Aggregator{
+	transform.IntSum: bigtable.SumAggregator{}, transform.IntMin: bigtable.MinAggregator{},
+	transform.IntMax: bigtable.MaxAggregator{}, transform.IntHLL: bigtable.HllppUniqueCountAggregator{},
+}
+
+// unknownAggregate stands for a kind of cell that this program does not know.
+const unknownAggregate transform.Aggregate = "another type"
+
+// aggregateOf is the aggregate of a family that exists.
+func aggregateOf(t bigtable.Type) transform.Aggregate {
+	switch v := t.(type) {
+	case bigtable.AggregateType:
+		switch v.Aggregator.(type) {
+		case bigtable.SumAggregator:
+			return transform.IntSum
+		case bigtable.MinAggregator:
+			return transform.IntMin
+		case bigtable.MaxAggregator:
+			return transform.IntMax
+		case bigtable.HllppUniqueCountAggregator:
+			return transform.IntHLL
+		}
+		return unknownAggregate
+	}
+	return transform.NoAggregate
+}
+
+func aggregateText(a transform.Aggregate) string {
+	if a == transform.NoAggregate {
+		return "no aggregate"
+	}
+	return string(a)
 }

@@ -2,6 +2,7 @@ package sink
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -119,6 +120,8 @@ func (b *Bigtable) Apply(ctx context.Context, r *Request) (applied bool, err err
 			change.DeleteCellsInColumn(op.Family, op.Qualifier)
 		case SetCell:
 			change.Set(op.Family, op.Qualifier, bigtable.Timestamp(op.Timestamp), op.Value)
+		case AddToCell:
+			change.AddIntToCell(op.Family, op.Qualifier, bigtable.Timestamp(op.Timestamp), int64(binary.BigEndian.Uint64(op.Value)))
 		default:
 			panic(fmt.Sprintf("sink: unknown operation %d", op.Kind))
 		}

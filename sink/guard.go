@@ -12,6 +12,18 @@ const (
 	VersionColumn = "v"
 )
 
+// OriginColumn of LiveFamily names the source table and the item of a row whose key does not tell them. Where several items live
+// in one row, each has columns of its own for both: the name, a colon, and the item's key.
+const OriginColumn = "k"
+
+// itemColumn is the column of ours for an item: the row's if it is the row's one item, and its own otherwise.
+func itemColumn(column, owner string) string {
+	if owner == "" {
+		return column
+	}
+	return column + ":" + owner
+}
+
 // ServerTime as a timestamp lets the server stamp the cell.
 const ServerTime int64 = -1
 
@@ -43,8 +55,8 @@ type Op struct {
 	Kind      OpKind
 	Family    string
 	Qualifier string // not for DeleteFamily
-	Timestamp int64  // SetCell: microseconds in whole milliseconds, or ServerTime
-	Value     []byte // SetCell
+	Timestamp int64  // SetCell, AddToCell: microseconds in whole milliseconds, or ServerTime
+	Value     []byte // SetCell; of AddToCell 8 bytes, big-endian
 }
 
 // OpKind says what an Op does.
@@ -55,6 +67,7 @@ const (
 	DeleteFamily OpKind = iota + 1
 	DeleteColumn
 	SetCell
+	AddToCell // of an aggregate, to a column that the same request deletes before: so repeating it is harmless
 )
 
 // Guard is the request that executes a mutation if it is newer than what the row holds (DESIGN of the guard in the package
@@ -63,27 +76,45 @@ const (
 // A put deletes what the item owns, sets the image's cells, drops the tombstone and sets the version. A remove deletes what
 // the item owns and the version and leaves a tombstone at server time, from which the age of the tombstone counts: a
 // worker's clock must not have it collected early.
+//
+// Where several items live in one row, each has its own version column, and the predicate looks at that alone: they neither
+// refuse nor delete each other.
 func Guard(m transform.RowMutation) Request {
-	ops := make([]Op, 0, len(m.Families)+len(m.Cells)+3)
+	ops := make([]Op, 0, len(m.Families)+len(m.Columns)+len(m.Cells)+4)
 	for _, family := range m.Families {
 		ops = append(ops, Op{Kind: DeleteFamily, Family: family})
 	}
+	for _, column := range m.Columns {
+		ops = append(ops, Op{Kind: DeleteColumn, Family: column.Family, Qualifier: column.Qualifier})
+	}
+	column := itemColumn(VersionColumn, m.Owner)
 	if m.Remove {
-		ops = append(ops,
-			Op{Kind: DeleteColumn, Family: LiveFamily, Qualifier: VersionColumn},
-			Op{Kind: DeleteColumn, Family: GoneFamily, Qualifier: VersionColumn},
-			Op{Kind: SetCell, Family: GoneFamily, Qualifier: VersionColumn, Timestamp: ServerTime, Value: []byte(m.Version)})
-	} else {
-		for _, c := range m.Cells {
-			ops = append(ops, Op{Kind: SetCell, Family: c.Family, Qualifier: c.Qualifier, Timestamp: c.Timestamp, Value: c.Value})
+		if m.Origin != "" {
+			ops = append(ops, Op{Kind: DeleteColumn, Family: LiveFamily, Qualifier: itemColumn(OriginColumn, m.Owner)})
 		}
 		ops = append(ops,
-			Op{Kind: DeleteColumn, Family: GoneFamily, Qualifier: VersionColumn},
-			Op{Kind: SetCell, Family: LiveFamily, Qualifier: VersionColumn, Timestamp: liveTime, Value: []byte(m.Version)})
+			Op{Kind: DeleteColumn, Family: LiveFamily, Qualifier: column},
+			Op{Kind: DeleteColumn, Family: GoneFamily, Qualifier: column},
+			Op{Kind: SetCell, Family: GoneFamily, Qualifier: column, Timestamp: ServerTime, Value: []byte(m.Version)})
+	} else {
+		for _, c := range m.Cells {
+			op := Op{Kind: SetCell, Family: c.Family, Qualifier: c.Qualifier, Timestamp: c.Timestamp, Value: c.Value}
+			if c.Add {
+				ops = append(ops, Op{Kind: DeleteColumn, Family: c.Family, Qualifier: c.Qualifier})
+				op.Kind = AddToCell
+			}
+			ops = append(ops, op)
+		}
+		if m.Origin != "" {
+			ops = append(ops, Op{Kind: SetCell, Family: LiveFamily, Qualifier: itemColumn(OriginColumn, m.Owner), Timestamp: liveTime, Value: []byte(m.Origin)})
+		}
+		ops = append(ops,
+			Op{Kind: DeleteColumn, Family: GoneFamily, Qualifier: column},
+			Op{Kind: SetCell, Family: LiveFamily, Qualifier: column, Timestamp: liveTime, Value: []byte(m.Version)})
 	}
 	return Request{
 		Table: m.Table, Row: m.Row, Ops: ops,
-		Refuse: Predicate{Families: guardFamilies, Qualifier: VersionColumn, AtLeast: m.Version},
+		Refuse: Predicate{Families: guardFamilies, Qualifier: column, AtLeast: m.Version},
 	}
 }
 

@@ -209,7 +209,7 @@ func isHealed(ctx context.Context, m *transform.Mapping, rows Reader, record tra
 	healed := false
 	for _, at := range Removals(m, record.Change.Keys, []cdc.Item{record.Change.Old, record.Change.New}) {
 		err := rows.ReadRows(ctx, at.Table, Single(at.Row), func(r Row) error {
-			healed = healed || r.Held() > record.Version
+			healed = healed || r.HeldBy(at.Owner) > record.Version
 			return nil
 		})
 		if err != nil || healed {

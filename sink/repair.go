@@ -82,7 +82,7 @@ func (r *Repairer) attempt(ctx context.Context, keys cdc.Item, known []cdc.Item)
 	seen := map[address]Row{}
 	var order []address
 	for _, m := range Removals(r.Mapping, keys, known) {
-		at := address{m.Table, m.Row}
+		at := address{m.Table, m.Row, m.Owner}
 		if _, twice := seen[at]; twice {
 			continue
 		}
@@ -104,13 +104,13 @@ func (r *Repairer) attempt(ctx context.Context, keys cdc.Item, known []cdc.Item)
 		return done, image, err
 	}
 	for _, m := range wanted {
-		if _, looked := seen[address{m.Table, m.Row}]; !looked {
+		if _, looked := seen[address{m.Table, m.Row, m.Owner}]; !looked {
 			return done, image, ErrOvertaken
 		}
 	}
 	for _, at := range order {
 		for _, m := range wanted {
-			if at != (address{m.Table, m.Row}) {
+			if at != (address{m.Table, m.Row, m.Owner}) {
 				continue
 			}
 			written, err := r.mend(ctx, seen[at], m, readAt)
@@ -125,7 +125,8 @@ func (r *Repairer) attempt(ctx context.Context, keys cdc.Item, known []cdc.Item)
 	return done, image, nil
 }
 
-type address struct{ table, row string }
+// address is a row, and the version of it that belongs to the item.
+type address struct{ table, row, owner string }
 
 func (r *Repairer) look(ctx context.Context, at address) (Row, error) {
 	found := Row{Key: at.row}
@@ -144,7 +145,7 @@ func (r *Repairer) wanted(keys cdc.Item, known []cdc.Item, image cdc.Item, prese
 		wanted = b.Rows
 	}
 	for _, m := range Removals(r.Mapping, keys, known) {
-		taken := func(w transform.RowMutation) bool { return w.Table == m.Table && w.Row == m.Row }
+		taken := func(w transform.RowMutation) bool { return w.Table == m.Table && w.Row == m.Row && w.Owner == m.Owner }
 		if !slices.ContainsFunc(wanted, taken) {
 			wanted = append(wanted, m)
 		}
@@ -168,7 +169,7 @@ func Removals(m *transform.Mapping, keys cdc.Item, images []cdc.Item) []transfor
 func (r *Repairer) mend(ctx context.Context, seen Row, want transform.RowMutation, readAt time.Time) (bool, error) {
 	var generation uint32
 	var err error
-	if seen.Held() == "" && !Holds(seen, want) {
+	if seen.HeldBy(want.Owner) == "" && !Holds(seen, want) {
 		if generation, err = r.Generation(ctx, readAt); err != nil {
 			return false, err
 		}
@@ -197,7 +198,7 @@ func Mend(seen Row, want transform.RowMutation, generation uint32, readAt time.T
 	if Holds(seen, want) {
 		return Request{}, false, nil
 	}
-	held := seen.Held()
+	held := seen.HeldBy(want.Owner)
 	if held == "" {
 		want.Version = transform.NewVersion(generation, transform.LoadHop, cdc.SequenceOf(uint64(max(0, readAt.Unix()))), transform.CountExact)
 		request := Guard(want)
@@ -215,10 +216,11 @@ func Mend(seen Row, want transform.RowMutation, generation uint32, readAt time.T
 // Holds tells whether a row is as the mutation would leave it: alive with exactly these cells in what the item owns, or
 // without any of it and not alive. Versions and cell times do not matter. Of a column the newest cell counts.
 func Holds(seen Row, want transform.RowMutation) bool {
+	live, gone := seen.versions(want.Owner)
 	if want.Remove {
-		return seen.Version == "" && len(owned(seen, want)) == 0
+		return live == "" && len(owned(seen, want)) == 0
 	}
-	if seen.Version == "" || seen.Gone > seen.Version {
+	if live == "" || gone > live {
 		return false
 	}
 	return len(Compare(seen, want)) == 0
@@ -274,7 +276,7 @@ func owned(seen Row, want transform.RowMutation) map[column][]byte {
 	cells := map[column][]byte{}
 	for _, c := range seen.Cells { // from newest to oldest within a column
 		at := column{c.Family, c.Qualifier}
-		if _, older := cells[at]; !older && slices.Contains(want.Families, c.Family) {
+		if _, older := cells[at]; !older && (slices.Contains(want.Families, c.Family) || slices.Contains(want.Columns, transform.Column{Family: c.Family, Qualifier: c.Qualifier})) {
 			cells[at] = c.Value
 		}
 	}

@@ -41,9 +41,9 @@ func Prefix(prefix string) Range {
 // Row is a row of a target table as it is stored.
 type Row struct {
 	Key string
-	// Version is the live version, empty if no item of ours lives in the row.
+	// Version is the live version of the row's one item, empty if it has none: nothing of ours lives in it, or several items do.
 	Version transform.Version
-	// Gone is the tombstone's version, empty if there is none.
+	// Gone is the version of that item's tombstone, empty if there is none.
 	Gone transform.Version
 	// GoneAt is when the server wrote the tombstone, in microseconds since 1970.
 	GoneAt int64
@@ -55,6 +55,30 @@ type Row struct {
 
 // Held is the higher of the row's live version and its tombstone: what the guard compares with.
 func (r Row) Held() transform.Version { return max(r.Version, r.Gone) }
+
+// HeldBy is what the guard compares with for an item that shares the row with others: the higher of its live version and its
+// tombstone, empty if the row holds neither. Without an owner it is Held.
+func (r Row) HeldBy(owner string) transform.Version {
+	live, gone := r.versions(owner)
+	return max(live, gone)
+}
+
+// versions are the live version and the tombstone of the row's one item, or of the owner among several.
+func (r Row) versions(owner string) (live, gone transform.Version) {
+	if owner == "" {
+		return r.Version, r.Gone
+	}
+	for _, c := range r.Own {
+		switch {
+		case c.Qualifier != itemColumn(VersionColumn, owner):
+		case c.Family == LiveFamily:
+			live = max(live, transform.Version(c.Value))
+		default:
+			gone = max(gone, transform.Version(c.Value))
+		}
+	}
+	return live, gone
+}
 
 // NewRow sorts cells, which are by family, then qualifier, then from newest to oldest, to where they belong in a row. It serves
 // implementations of Reader.

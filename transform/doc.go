@@ -6,11 +6,17 @@
 //
 // Invariants, cited where they are kept:
 //
-//	T1  Two items never map to one row: rows are injective in the full primary key (Mapping.Row).
+//	T1  Two items never map to one address, which is a row, or a cell of one that items share: addresses are injective in the
+//	    full primary key (Mapping.Row, compiler.keys).
 //	T2  Every address that any image of an item in a page mapped to, and the newest image does not, is removed at the newest
 //	    version (Fold): no row of an old address survives.
 //	T3  A page names a row at most once per item: nothing depends on the order in which mutations are executed.
 //	T4  Versions rise strictly along the records of an item (Version).
 //	T5  What cannot be mapped is parked whole, after everything the item owned was removed at its version (Fold, Load):
 //	    nothing is skipped silently, and nothing stale stays behind.
+//	T6  What an item owns of a row follows from its primary key and its rule: families that no other rule of that row writes,
+//	    columns by name, or one cell. Items that share a row have versions of their own (compiler.own, Mapping.mutations).
+//
+// Rules (Spec, New) say in the words of the configuration what items become; Check finds what is wrong with them before anything
+// runs. NewMapping is the mapping without rules.
 package transform

@@ -2,21 +2,34 @@ package transform
 
 import (
 	"encoding/base64"
+	"time"
 	"unicode/utf8"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
 // Cells are the cells of an item, one per attribute in the order of their names, all at the given time in microseconds, or
-// *Unmappable. Key attributes are among them: an item of keys alone must not vanish when our own families are dropped.
+// *Unmappable. They are those of a rule with one row; Map knows those of all. Key attributes are among them: an item of keys alone must not vanish when our own families are dropped.
 //
 // Values are written as: S and N text; B raw; BOOL true or false; NULL null; M, L and sets as JSON without spaces, in which
 // members are sorted by the bytes of their names, numbers are literals with all their digits, binaries are standard base64
 // strings, sets are arrays (number sets sorted by value, the others by bytes), and text is UTF-8 as it is, escaped only where
 // JSON demands it.
 func (m *Mapping) Cells(item cdc.Item, micros int64) ([]Cell, error) {
+	w, err := m.only(item)
+	if err != nil {
+		return nil, err
+	}
+	a := address{w: w}
+	if w.folded {
+		qualifier, err := w.appendQualifier(nil, item)
+		if err != nil {
+			return nil, err
+		}
+		a.qualifier = string(qualifier)
+	}
 	var e encoder
-	return e.cells(m, item, micros)
+	return e.write(m, &a, item, time.UnixMicro(micros), micros)
 }
 
 // encoder writes the cells of many items into few allocations. The zero value is ready.
@@ -31,7 +44,8 @@ const (
 	cellsChunk = 256
 )
 
-func (e *encoder) cells(m *Mapping, item cdc.Item, micros int64) (_ []Cell, err error) {
+// write gives the cells of an item at one of its addresses.
+func (e *encoder) write(m *Mapping, a *address, item cdc.Item, at time.Time, micros int64) (_ []Cell, err error) {
 	attributes := item.Attributes()
 	if len(attributes) > MaxRowCells {
 		return nil, unmappable("%d attributes; Bigtable allows %d changes of a row at once", len(attributes), MaxRowCells)
@@ -39,33 +53,30 @@ func (e *encoder) cells(m *Mapping, item cdc.Item, micros int64) (_ []Cell, err 
 	if size := e.reserve(attributes); size > MaxRowBytes {
 		return nil, unmappable("the item takes %d bytes; %d are written at most", size, MaxRowBytes)
 	}
-	start, total := len(e.slab), 0
+	c := cells{encoder: e, start: len(e.slab), w: a.w, micros: micros}
+	if a.w.ages != nil {
+		c.expires = m.ttl.expires(item, at)
+	}
 	defer func() {
 		if err != nil {
-			e.slab = e.slab[:start]
+			e.slab = e.slab[:c.start]
 		}
 	}()
-	for _, a := range attributes {
-		if len(a.Name) > MaxQualifierBytes {
-			return nil, unmappable("an attribute name of %d bytes; Bigtable allows column names of %d", len(a.Name), MaxQualifierBytes)
-		}
-		from := len(e.bytes)
-		grown, err := appendCell(e.bytes, a.Value)
-		if err != nil {
-			return nil, unmappable("attribute %s: %s", quoteName(a.Name), err)
-		}
-		e.bytes = grown
-		value := grown[from:len(grown):len(grown)] // full: appending to it copies
-		if len(value) > MaxCellBytes {
-			return nil, unmappable("attribute %s takes %d bytes; Bigtable allows cells of %d", quoteName(a.Name), len(value), MaxCellBytes)
-		}
-		total += len(a.Name) + len(value)
-		e.slab = append(e.slab, Cell{Family: m.Family, Qualifier: a.Name, Timestamp: micros, Value: value})
+	switch {
+	case a.w.folded:
+		err = c.fold(a, attributes)
+	case len(a.w.targets) == 0 && a.w.star != nil && a.w.star.as == AsDefault && c.expires == 0:
+		err = c.all(a.w.star.family, attributes)
+	default:
+		err = c.each(item)
 	}
-	if total > MaxRowBytes {
-		return nil, unmappable("the item takes %d bytes; %d are written at most", total, MaxRowBytes)
+	if err != nil {
+		return nil, err
 	}
-	return e.slab[start:len(e.slab):len(e.slab)], nil
+	if c.total > MaxRowBytes {
+		return nil, unmappable("the item takes %d bytes; %d are written at most", c.total, MaxRowBytes)
+	}
+	return e.slab[c.start:len(e.slab):len(e.slab)], nil
 }
 
 // reserve makes room for an item's cells: exactly for a lone item, in chunks for those that follow. It returns how many bytes

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
@@ -68,7 +69,7 @@ func TestCellsDoNotOverlap(t *testing.T) {
 	var e encoder
 	var all [][]Cell
 	for i := range 100 {
-		cells, err := e.cells(m, item("pk", cdc.String(fmt.Sprint(i)), "v", cdc.String(strings.Repeat("v", i*10))), 0)
+		cells, err := e.write(m, &address{w: m.rules[0].writes[0]}, item("pk", cdc.String(fmt.Sprint(i)), "v", cdc.String(strings.Repeat("v", i*10))), time.Time{}, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -20,16 +20,23 @@ type history struct {
 	item   string // ItemKey
 	newest int    // index of its last change
 	micros int64  // cell time at that change
-	// rows are the addresses of all images of the item in the page that have one.
-	rows []string
-	// unknown is why the page does not tell all addresses, or ""; then the item is parked.
+	// addresses are those of all images of the item in the page that have one.
+	addresses []address
+	rule      *rule // that decides for the newest image
+	// reason is why the newest image has no address, unknown why the page does not tell all addresses: then the item is parked.
+	reason  error
 	unknown string
+	keyOnly bool     // all addresses are those of every image
+	puts    [][]Cell // room for one
 }
+
+// current tells whether the newest image maps to an address.
+func (h *history) current(i int) bool { return h.keyOnly || h.addresses[i].change == h.newest }
 
 // Fold turns the changes of one page, in the order of the stream, into one mutation per item and row.
 //
-// Per item it keeps the newest image, which is the last one, and the union of the rows that any old or new image of the page
-// maps to. The rows that the newest image does not map to are removed at the newest version (T2): an item that moves
+// Per item it keeps the newest image, which is the last one, and the union of the addresses that any old or new image of the page
+// maps to. The addresses that the newest image does not map to are removed at the newest version (T2): an item that moves
 // a→b→c within a page leaves neither a nor b behind. An old image without an address contributes none; nothing was ever
 // written for it. Items come in the order in which they first appear in the page.
 //
@@ -46,44 +53,45 @@ func Fold(m *Mapping, changes []cdc.Change, s Stamp) Batch {
 		h := &histories[i]
 		c := &changes[h.newest]
 		v := NewVersion(s.Generation, s.Hop, c.Sequence, CountExact)
-		base := RowMutation{Item: h.item, Change: h.newest, Table: m.Table, Version: v, At: c.Time, Families: m.families}
-		own, cells, reason := "", []Cell(nil), h.unknown
+		base := RowMutation{Item: h.item, Change: h.newest, Table: m.Table, Version: v, At: c.Time}
+		var puts [][]Cell
+		reason := h.unknown
 		if reason == "" && c.Event != cdc.Remove {
-			own, cells, reason = m.put(&enc, c.New, h)
+			puts, reason = m.put(&enc, c, h)
+			b.ignore(h.rule)
 		}
 		if reason != "" {
 			b.Parked = append(b.Parked, b.Park(base, reason)) // and every address is removed: there is no own one
 		}
-		for _, row := range h.rows {
-			mutation := base
-			mutation.Row = row
-			if row == own {
-				mutation.Cells = cells
-			} else {
-				mutation.Remove = true
-			}
-			b.Rows = append(b.Rows, mutation)
-		}
+		b.Rows = m.mutations(b.Rows, base, h, puts)
 	}
 	return b
 }
 
-// put maps the newest image. Its row is among the rows of the history, if it has one. A reason says why there is nothing to
-// put.
-func (m *Mapping) put(enc *encoder, image cdc.Item, h *history) (row string, cells []Cell, reason string) {
-	if !image.Exists() {
-		return "", nil, "the stream carries no new image of the item"
+// put maps the newest image. A reason says why there is nothing to put.
+func (m *Mapping) put(enc *encoder, c *cdc.Change, h *history) (puts [][]Cell, reason string) {
+	if !c.New.Exists() {
+		return nil, "the stream carries no new image of the item"
 	}
-	var err error
-	if m.keyOnly && len(h.rows) == 1 {
-		row = h.rows[0]
-	} else if row, err = m.Row(image); err != nil {
-		return "", nil, reasonOf(err)
+	if h.reason != nil {
+		return nil, reasonOf(h.reason)
 	}
-	if cells, err = enc.cells(m, image, h.micros); err != nil {
-		return "", nil, reasonOf(err)
+	puts, err := m.puts(enc, c.New, h, c.Time, h.micros)
+	if err != nil {
+		return nil, reasonOf(err)
 	}
-	return row, cells, ""
+	return puts, ""
+}
+
+// ignore counts an item whose rule says to ignore it.
+func (b *Batch) ignore(r *rule) {
+	if r == nil || !r.ignore {
+		return
+	}
+	if b.Ignored == nil {
+		b.Ignored = map[string]int{}
+	}
+	b.Ignored[r.name]++
 }
 
 func reasonOf(err error) string {
@@ -98,53 +106,51 @@ func (m *Mapping) histories(changes []cdc.Change, notBefore time.Time) ([]histor
 	latest := cellTime(notBefore)
 	list := make([]history, 0, len(changes))
 	index := make(map[string]int, len(changes)) // for look-up only: the order is the list's
-	firstRows := make([]string, len(changes))   // room for one row per item
-	var key, row []byte                         // scratch
+	room := make([]address, len(changes))       // for one address per item
+	cells := make([][]Cell, len(changes))
+	var key []byte
+	var s scratch
 	for i := range changes {
 		c := &changes[i]
 		latest = max(latest, cellTime(c.Time))
+		if c.Expired && m.ttl.Expire == KeepExpired && m.ttl.Attribute != "" {
+			continue
+		}
 		key = m.appendItemKey(key[:0], c.Keys)
 		n, known := index[string(key)]
 		if !known {
 			n = len(list)
 			item := string(key)
 			index[item] = n
-			list = append(list, history{item: item, rows: firstRows[n : n : n+1]})
+			list = append(list, history{item: item, addresses: room[n : n : n+1], puts: cells[n : n : n+1], keyOnly: m.keyOnly})
 		}
 		h := &list[n]
 		h.newest, h.micros = i, latest
 		switch {
 		case m.keyOnly && known:
-			// The row of the first change is the row of all.
+			// The addresses of the first change are those of all.
 		case m.keyOnly:
-			row = m.addRow(h, row, c.Keys)
+			h.reason = h.add(m, &s, c.Keys, i, true)
 		default:
-			row = m.addRow(h, row, c.Old)
-			row = m.addRow(h, row, c.New)
-			if c.Event != cdc.Insert && !c.Old.Exists() {
-				h.unknown = "the stream carries no old image, which is needed to know the row that the item left"
-			}
+			h.follow(m, &s, c, i)
 		}
 	}
 	return list, latest
 }
 
-// addRow adds the row of an image to the union, if there is an image and it has one.
-func (m *Mapping) addRow(h *history, scratch []byte, image cdc.Item) []byte {
-	if !image.Exists() {
-		return scratch
+// follow adds the addresses of a change's images to the union. An old image without an address contributes none; nothing was ever
+// written for it.
+func (h *history) follow(m *Mapping, s *scratch, c *cdc.Change, i int) {
+	h.reason, h.rule = nil, nil
+	if c.Old.Exists() {
+		_ = h.add(m, s, c.Old, i, false)
 	}
-	scratch, err := m.appendRow(scratch[:0], image)
-	if err != nil {
-		return scratch
+	if c.New.Exists() {
+		h.reason = h.add(m, s, c.New, i, true)
 	}
-	for _, known := range h.rows {
-		if known == string(scratch) {
-			return scratch
-		}
+	if c.Event != cdc.Insert && !c.Old.Exists() {
+		h.unknown = "the stream carries no old image, which is needed to know the row that the item left"
 	}
-	h.rows = append(h.rows, string(scratch))
-	return scratch
 }
 
 // cellTime is Bigtable's timestamp of a time: microseconds in whole milliseconds, never negative.
@@ -161,20 +167,23 @@ func Load(m *Mapping, items []cdc.Item, generation uint32, readAt time.Time) Bat
 		Rows: make([]RowMutation, 0, len(items)),
 	}
 	var enc encoder
+	var s scratch
+	room := make([]address, 1)
+	cells := make([][]Cell, len(items))
 	for i, item := range items {
-		mutation := RowMutation{Item: m.ItemKey(item), Change: i, Table: m.Table, Version: v, At: readAt, Families: m.families}
-		row, err := m.Row(item)
+		base := RowMutation{Item: m.ItemKey(item), Change: i, Table: m.Table, Version: v, At: readAt}
+		h := history{item: base.Item, newest: i, addresses: room[:0:1], puts: cells[i : i : i+1]}
+		err := h.add(m, &s, item, i, true)
+		var puts [][]Cell
 		if err == nil {
-			mutation.Row = row
-			mutation.Cells, err = enc.cells(m, item, micros)
+			puts, err = m.puts(&enc, item, &h, readAt, micros)
 		}
 		if err != nil {
-			b.Parked = append(b.Parked, b.Park(mutation, reasonOf(err)))
-			mutation.Remove, mutation.Cells = true, nil
+			puts = nil
+			b.Parked = append(b.Parked, b.Park(base, reasonOf(err)))
 		}
-		if mutation.Row != "" {
-			b.Rows = append(b.Rows, mutation)
-		}
+		b.ignore(h.rule)
+		b.Rows = m.mutations(b.Rows, base, &h, puts)
 	}
 	return b
 }

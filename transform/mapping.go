@@ -15,34 +15,31 @@ const Delimiter = '#'
 // ErrMapping is returned for a mapping that cannot be right for any item.
 var ErrMapping = errors.New("mapping")
 
-// Mapping says where the items of one source table live in one target table. NewMapping makes it; it does not change after
-// that and may be used by many tasks at once.
+// Mapping says where the items of one source table live in one target table. New makes it of rules, NewMapping without any; it
+// does not change after that and may be used by many tasks at once.
 type Mapping struct {
 	// Source is the DynamoDB table, Table the Bigtable table.
 	Source string
 	Table  string
-	// Family holds every attribute as the column of its name. Items own it in their row as a whole.
+	// Family holds every attribute as the column of its name. Items own it in their row as a whole. It is empty if rules say
+	// where attributes go.
 	Family string
 	// PrimaryKey is the source's key schema: the partition key and, if the table has one, the sort key.
 	PrimaryKey []KeyAttribute
-	// RowKey names the attributes that make up the row key, in order. It contains the whole primary key.
+	// RowKey names the attributes that make up the row key, in order. It contains the whole primary key. It is empty if rules
+	// make the row key.
 	RowKey []string
 
-	parts    []part
-	keyOnly  bool
-	families []string // {Family}, shared by all mutations
+	rules   []*rule
+	ttl     TTL
+	keyOnly bool
+	parts   []rowPart // the placeholders of the row key, of NewMapping's mappings
 }
 
 // KeyAttribute is an attribute of a primary key.
 type KeyAttribute struct {
 	Name string
 	Type cdc.Kind // S, N or B
-}
-
-// part is one attribute of the row key.
-type part struct {
-	name string
-	kind cdc.Kind // of a primary key attribute; KindNone for any other, which may be S, N or B from item to item
 }
 
 // NewMapping checks and returns a mapping. Without rowKey, the row key is the primary key. Further attributes may be named, the
@@ -58,19 +55,13 @@ func NewMapping(source, table, family string, primaryKey []KeyAttribute, rowKey 
 	if strings.HasPrefix(family, reservedPrefix) {
 		return fail("family %s: names beginning with %s are reserved", family, reservedPrefix)
 	}
-	if len(primaryKey) < 1 || len(primaryKey) > 2 {
-		return fail("a primary key has one or two attributes, not %d", len(primaryKey))
+	if err := checkKey(primaryKey); err != nil {
+		return fail("%s", err)
 	}
-	m := &Mapping{Source: source, Table: table, Family: family, families: []string{family}}
+	m := &Mapping{Source: source, Table: table, Family: family}
 	m.PrimaryKey = slices.Clone(primaryKey)
 	m.RowKey = slices.Clone(rowKey)
-	for i, k := range primaryKey {
-		if k.Name == "" || i > 0 && k.Name == primaryKey[0].Name {
-			return fail("the attributes of the primary key must have names of their own")
-		}
-		if k.Type != cdc.KindS && k.Type != cdc.KindN && k.Type != cdc.KindB {
-			return fail("key attribute %s: a key is S, N or B, not %s", k.Name, k.Type)
-		}
+	for _, k := range primaryKey {
 		if len(rowKey) == 0 {
 			m.RowKey = append(m.RowKey, k.Name)
 		} else if !slices.Contains(rowKey, k.Name) {
@@ -81,10 +72,35 @@ func NewMapping(source, table, family string, primaryKey []KeyAttribute, rowKey 
 		if name == "" || slices.Contains(m.RowKey[:i], name) {
 			return fail("the row key names attribute %q twice, or one without a name", name)
 		}
-		m.parts = append(m.parts, part{name, m.keyType(name)})
 	}
-	m.keyOnly = len(m.parts) == len(primaryKey)
+	w := &write{template: joined(m.RowKey), star: &target{attribute: "*", family: family}, families: []string{family}, ours: true}
+	for _, p := range w.template.parts {
+		part := rowPart{literal: p.Literal}
+		if p.IsPlaceholder() {
+			part = rowPart{name: p.Attribute, kind: m.keyType(p.Attribute), escaped: p.escaped, where: "the row key"}
+			m.parts = append(m.parts, part)
+		}
+		w.row = append(w.row, part)
+	}
+	m.rules = []*rule{{writes: []*write{w}}}
+	m.conclude()
 	return m, nil
+}
+
+// checkKey checks a key schema.
+func checkKey(primaryKey []KeyAttribute) error {
+	if len(primaryKey) < 1 || len(primaryKey) > 2 {
+		return fmt.Errorf("a primary key has one or two attributes, not %d", len(primaryKey))
+	}
+	for i, k := range primaryKey {
+		if k.Name == "" || i > 0 && k.Name == primaryKey[0].Name {
+			return errors.New("the attributes of the primary key must have names of their own")
+		}
+		if k.Type != cdc.KindS && k.Type != cdc.KindN && k.Type != cdc.KindB {
+			return fmt.Errorf("key attribute %s: a key is S, N or B, not %s", k.Name, k.Type)
+		}
+	}
+	return nil
 }
 
 // reservedPrefix begins the names of the families that are ours.
@@ -100,7 +116,7 @@ func (m *Mapping) keyType(name string) cdc.Kind {
 	return cdc.KindNone
 }
 
-// DependsOnKeyOnly tells whether an item's row follows from its primary key alone, so that the item never moves. Only
+// DependsOnKeyOnly tells whether an item's addresses follow from its primary key alone, so that the item never moves. Only
 // then can a stream without old images be applied: otherwise nothing tells which row a moved item left.
 func (m *Mapping) DependsOnKeyOnly() bool { return m.keyOnly }
 

@@ -20,13 +20,22 @@ type RowMutation struct {
 	Version Version
 	// At is the time of the image; a tombstone must not be younger than what it guards against.
 	At time.Time
-	// Families are owned by the item in this row as a whole: all their cells are removed before Cells are set.
+	// Owner is empty if the row is the item's. Otherwise other items live in it too, and the item's version is kept under this
+	// name, which is its ItemKey.
+	Owner string
+	// Origin is the source table and the ItemKey, where the row alone does not tell them; empty otherwise.
+	Origin string
+	// Families and Columns are owned by the item in this row: all their cells are removed before Cells are set.
 	Families []string
+	Columns  []Column
 	// Remove tells that the item does not map to this row any more: a tombstone is left.
 	Remove bool
 	// Cells are the item's cells here; none if Remove.
 	Cells []Cell
 }
+
+// Column names a column of a row.
+type Column struct{ Family, Qualifier string }
 
 // Cell is one value of a row.
 type Cell struct {
@@ -35,6 +44,9 @@ type Cell struct {
 	// Timestamp is in microseconds since 1970, a multiple of 1,000 (Bigtable keeps milliseconds).
 	Timestamp int64
 	Value     []byte
+	// Add tells that the column is an aggregate, and Value a number of 8 bytes, big-endian, that is added to it once it was
+	// emptied: so the number is absolute, however often it is written.
+	Add bool
 }
 
 // Parked is an image that cannot be mapped or stored, kept whole with its reason until an operator decides. Only its put half
@@ -55,6 +67,8 @@ type Batch struct {
 	Parked []Parked
 	// Changes is how many changes the batch was folded from.
 	Changes int
+	// Ignored is how many items rules say to ignore, by the rule's name; nil if there are none.
+	Ignored map[string]int
 	// Latest is the highest cell time so far, in whole milliseconds: the NotBefore of the shard's next page.
 	Latest time.Time
 

@@ -2,6 +2,7 @@ package transform
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -38,7 +39,8 @@ func unmappable(format string, args ...any) error {
 
 // Row is the row key of an item, or *Unmappable.
 //
-// The values of the row key's attributes are joined with '#': text as it is, numbers in canonical text (so that 1, 1.0 and
+// It is the row of a rule with one row; Map knows those of all. Of NewMapping's mappings: the values of the row key's attributes
+// are joined with '#': text as it is, numbers in canonical text (so that 1, 1.0 and
 // 1e0 are one row, as they are one item), binaries raw. In every part but the last, '#' is written %23 and '%' is written %25:
 // so the first delimiters of the row are the ones between the parts, the row can be taken apart again, and different primary
 // keys never share a row (T1). The last part is never escaped, so that rows of one partition sort as DynamoDB sorts them.
@@ -48,42 +50,101 @@ func (m *Mapping) Row(item cdc.Item) (string, error) {
 }
 
 func (m *Mapping) appendRow(b []byte, item cdc.Item) ([]byte, error) {
+	w, err := m.only(item)
+	if err != nil {
+		return b, err
+	}
+	return w.appendRow(b, item)
+}
+
+func (w *write) appendRow(b []byte, item cdc.Item) ([]byte, error) {
 	start := len(b)
-	last := len(m.parts) - 1
-	for i, p := range m.parts {
-		v, ok := item.Get(p.name)
-		if !ok {
-			return b[:start], unmappable("attribute %s of the row key is missing", quoteName(p.name))
-		}
-		if err := p.check(v, last == 0); err != nil {
-			return b[:start], err
-		}
-		if i < last {
-			b = appendEscaped(b, v.Text())
-			b = append(b, Delimiter)
-		} else {
-			b = append(b, v.Text()...)
-		}
+	b, err := appendParts(b, w.row, item)
+	if err != nil {
+		return b[:start], err
 	}
 	switch n := len(b) - start; {
 	case n == 0:
 		return b[:start], unmappable("the row key is empty")
 	case n > MaxRowKeyBytes:
 		return b[:start], unmappable("the row key has %d bytes; Bigtable allows %d", n, MaxRowKeyBytes)
+	case !w.ours && b[start] == WitnessPrefix[0] && strings.HasPrefix(string(b[start:]), WitnessPrefix):
+		return b[:start], unmappable("the row key begins as those of rows that the replicator keeps for itself")
 	}
 	return b, nil
 }
 
+// appendParts appends what a compiled template makes of an item.
+func appendParts(b []byte, parts []rowPart, item cdc.Item) ([]byte, error) {
+	for i := range parts {
+		p := &parts[i]
+		if p.name == "" {
+			b = append(b, p.literal...)
+			continue
+		}
+		v, ok := item.Get(p.name)
+		if len(p.calls) == 0 {
+			if !ok {
+				return b, unmappable("attribute %s of %s is missing", quoteName(p.name), p.where)
+			}
+			if err := p.check(v, len(parts) == 1); err != nil {
+				return b, err
+			}
+			b = appendEscaped(b, v.Text(), p.escaped)
+			continue
+		}
+		text, err := p.evaluate(v, ok)
+		if err != nil {
+			return b, err
+		}
+		b = appendEscaped(b, text, p.escaped)
+	}
+	return b, nil
+}
+
+// evaluate applies the functions of a placeholder to its attribute.
+func (p *rowPart) evaluate(v cdc.Value, ok bool) (string, error) {
+	calls := p.calls
+	var s scalar
+	if ok {
+		if err := p.check(v, false); err != nil {
+			return "", err
+		}
+		s = scalar{v.Kind(), v.Text()}
+	} else {
+		n := slices.IndexFunc(calls, func(c Call) bool { return c.f.Name == "default" })
+		if n < 0 {
+			return "", unmappable("attribute %s of %s is missing", quoteName(p.name), p.where)
+		}
+		s, calls = scalar{cdc.KindS, calls[n].Text}, calls[n+1:]
+	}
+	s, err := applyCalls(s, calls)
+	if err != nil {
+		return "", unmappable("attribute %s of %s: %s", quoteName(p.name), p.where, err)
+	}
+	return s.text, nil
+}
+
+func applyCalls(s scalar, calls []Call) (scalar, error) {
+	for i := range calls {
+		var err error
+		if s, err = calls[i].f.apply(s, &calls[i]); err != nil {
+			return scalar{}, fmt.Errorf("%s: %w", calls[i].Name, err)
+		}
+	}
+	return s, nil
+}
+
 // check tells whether a value may be this part of a row key; alone is true if there are no other parts.
-func (p part) check(v cdc.Value, alone bool) error {
+func (p *rowPart) check(v cdc.Value, alone bool) error {
 	switch kind := v.Kind(); {
 	case kind != cdc.KindS && kind != cdc.KindN && kind != cdc.KindB:
-		return unmappable("attribute %s of the row key is %s; it must be S, N or B", quoteName(p.name), kind)
+		return unmappable("attribute %s of %s is %s; it must be S, N or B", quoteName(p.name), p.where, kind)
 	case p.kind != cdc.KindNone && kind != p.kind:
 		return unmappable("key attribute %s is %s; the table's key schema says %s", quoteName(p.name), kind, p.kind)
 	case kind == cdc.KindS && !utf8.ValidString(v.Text()):
 		// DynamoDB holds no such text. The witness key rests on it.
-		return unmappable("attribute %s of the row key is not valid UTF-8", quoteName(p.name))
+		return unmappable("attribute %s of %s is not valid UTF-8", quoteName(p.name), p.where)
 	case alone && len(v.Text()) > maxKeyBytes:
 		// Nor such a partition key. The witness key rests on it, too.
 		return unmappable("key attribute %s has %d bytes; DynamoDB allows %d", quoteName(p.name), len(v.Text()), maxKeyBytes)
@@ -91,21 +152,22 @@ func (p part) check(v cdc.Value, alone bool) error {
 	return nil
 }
 
-// appendEscaped percent-encodes the two bytes that a part before the last cannot hold.
-func appendEscaped(b []byte, s string) []byte {
-	for {
-		i := strings.IndexAny(s, "#%")
-		if i < 0 {
-			return append(b, s...)
-		}
-		b = append(b, s[:i]...)
-		if s[i] == '#' {
-			b = append(b, "%23"...)
-		} else {
-			b = append(b, "%25"...)
-		}
-		s = s[i+1:]
+// appendEscaped percent-encodes '%' and the marker of the delimiter, which a part before the last cannot hold. Without a marker
+// nothing is escaped.
+func appendEscaped(b []byte, s string, marker byte) []byte {
+	const digits = "0123456789ABCDEF"
+	if marker == 0 {
+		return append(b, s...)
 	}
+	done := 0
+	for i := range len(s) {
+		if c := s[i]; c == marker || c == '%' {
+			b = append(b, s[done:i]...)
+			b = append(b, '%', digits[c>>4], digits[c&15])
+			done = i + 1
+		}
+	}
+	return append(b, s[done:]...)
 }
 
 func unescape(s string) (string, error) {

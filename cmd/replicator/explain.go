@@ -136,11 +136,12 @@ func explainLedger(what string, err error) error {
 }
 
 var schemaCodes = map[sink.Problem]string{
-	sink.MissingTable:  diag.TargetTableMissing,
-	sink.MissingFamily: diag.FamilyMissing,
-	sink.MissingView:   diag.ViewMissing,
-	sink.EatsVersions:  diag.FamilyGC,
-	sink.WrongAge:      diag.FamilyGC,
+	sink.MissingTable:   diag.TargetTableMissing,
+	sink.MissingFamily:  diag.FamilyMissing,
+	sink.MissingView:    diag.ViewMissing,
+	sink.EatsVersions:   diag.FamilyGC,
+	sink.WrongAge:       diag.FamilyGC,
+	sink.WrongAggregate: diag.FamilyGC,
 }
 
 var profileCodes = map[sink.ProfileProblem]string{
@@ -158,6 +159,8 @@ func schemaFix(e *sink.SchemaError) string {
 		return "create it over the families of the mapping with `gcloud bigtable authorized-views create " + e.View + " --table=" + e.Table + " …`, or set target.create_missing: true"
 	case sink.EatsVersions, sink.WrongAge:
 		return fmt.Sprintf("cbt setgcpolicy %s %s %s", e.Table, e.Family, e.Want)
+	case sink.WrongAggregate:
+		return fmt.Sprintf("name another family in the configuration: the kind of %s cannot be changed; or declare it as it is", e.Family)
 	default:
 		return ""
 	}

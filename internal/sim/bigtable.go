@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
@@ -210,6 +211,7 @@ const (
 	deleteColumn
 	deleteRow
 	setCell
+	addToCell // the value is a number of 8 bytes, big-endian
 )
 
 func (r *Row) apply(writes []write, serverMicros int64) {
@@ -227,6 +229,16 @@ func (r *Row) apply(writes []write, serverMicros int64) {
 				micros = serverMicros / 1000 * 1000
 			}
 			r.set(w.family, w.qualifier, modelCell{micros, w.value})
+		case addToCell:
+			sum := binary.BigEndian.Uint64([]byte(w.value))
+			if c := r.column(w.family, w.qualifier); c != nil {
+				for _, cell := range c.cells {
+					if cell.micros == w.micros {
+						sum += binary.BigEndian.Uint64([]byte(cell.value))
+					}
+				}
+			}
+			r.set(w.family, w.qualifier, modelCell{w.micros, string(binary.BigEndian.AppendUint64(nil, sum))})
 		}
 	}
 }

@@ -24,7 +24,7 @@ type Target struct{ *Bigtable }
 func (t Target) Apply(ctx context.Context, r *sink.Request) (bool, error) {
 	writes := make([]write, len(r.Ops))
 	for i, op := range r.Ops {
-		kind := map[sink.OpKind]writeKind{sink.DeleteFamily: deleteFamily, sink.DeleteColumn: deleteColumn, sink.SetCell: setCell}[op.Kind]
+		kind := map[sink.OpKind]writeKind{sink.DeleteFamily: deleteFamily, sink.DeleteColumn: deleteColumn, sink.SetCell: setCell, sink.AddToCell: addToCell}[op.Kind]
 		writes[i] = write{kind: kind, family: op.Family, qualifier: op.Qualifier, micros: op.Timestamp, value: string(op.Value)}
 	}
 	refuse := func(row *Row) bool {

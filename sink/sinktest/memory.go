@@ -4,6 +4,7 @@ package sinktest
 
 import (
 	"context"
+	"encoding/binary"
 	"maps"
 	"slices"
 	"strings"
@@ -26,7 +27,7 @@ type Memory struct {
 }
 
 type table struct {
-	families map[string]bool
+	families map[string]bool // true: an aggregate that adds up
 	rows     map[string]row
 }
 
@@ -35,16 +36,18 @@ type row map[column][]transform.Cell
 
 type column struct{ family, qualifier string }
 
-// Create makes a table with the given families and our own two. It replaces one of that name.
+// Create makes a table with the given families and our own two. It replaces one of that name. A family whose name ends with
+// ":intsum" is an aggregate that adds up.
 func (m *Memory) Create(name string, families ...string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.tables == nil {
 		m.tables = map[string]*table{}
 	}
-	t := &table{families: map[string]bool{sink.LiveFamily: true, sink.GoneFamily: true}, rows: map[string]row{}}
+	t := &table{families: map[string]bool{sink.LiveFamily: false, sink.GoneFamily: false}, rows: map[string]row{}}
 	for _, f := range families {
-		t.families[f] = true
+		name, sum := strings.CutSuffix(f, ":intsum")
+		t.families[name] = sum
 	}
 	m.tables[name] = t
 }
@@ -88,11 +91,15 @@ func (t *table) check(r *sink.Request) error {
 		return rejected("row key")
 	}
 	for _, op := range r.Ops {
-		if !t.families[op.Family] {
+		sum, exists := t.families[op.Family]
+		if !exists {
 			return &sink.Error{Op: "CheckAndMutateRow", Reason: sink.Permanent, Code: "NotFound", Text: "a column family does not exist"}
 		}
 		if len(op.Qualifier) > transform.MaxQualifierBytes {
 			return rejected("qualifier")
+		}
+		if op.Kind == sink.AddToCell && !sum || op.Kind == sink.SetCell && sum {
+			return rejected("cell of an aggregate")
 		}
 		if op.Kind == sink.SetCell && op.Timestamp != sink.ServerTime && (op.Timestamp < 0 || op.Timestamp%1000 != 0) {
 			return rejected("timestamp")
@@ -132,6 +139,15 @@ func (r row) execute(op sink.Op, now time.Time) {
 		cells = append(cells, c)
 		slices.SortFunc(cells, func(a, b transform.Cell) int { return int(min(1, max(-1, b.Timestamp-a.Timestamp))) })
 		r[at] = cells
+	case sink.AddToCell:
+		sum := binary.BigEndian.Uint64(op.Value)
+		for _, o := range r[column{op.Family, op.Qualifier}] {
+			if o.Timestamp == op.Timestamp {
+				sum += binary.BigEndian.Uint64(o.Value)
+			}
+		}
+		op.Kind, op.Value = sink.SetCell, binary.BigEndian.AppendUint64(nil, sum)
+		r.execute(op, now)
 	default:
 		panic("sinktest: unknown operation")
 	}

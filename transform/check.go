@@ -1,0 +1,336 @@
+package transform
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+)
+
+// Problem is a kind of mistake in a mapping.
+type Problem uint8
+
+// The problems.
+const (
+	BadRule          Problem = iota + 1 // a rule that says nothing sensible
+	BadTemplate                         // a row key or column that cannot be built
+	UndeclaredFamily                    // a family that is used and not declared
+	CounterFamily                       // a counter outside of an aggregate family, or anything else in one
+	SharedFamily                        // two rules of one row write the same family, and one would delete the other's cells
+	NotInjective                        // two items can take the same address
+	KeyCollision                        // two source tables can take the same row
+	Unreachable                         // a rule that never decides
+	NoExpiry                            // garbage collection that cannot expire items
+	Moves                               // warning: items move when an attribute beyond the primary key changes
+)
+
+// Finding is one mistake in a mapping, and where it is.
+type Finding struct {
+	Problem Problem
+	Warning bool
+	// Rule and Write are places in the spec, from 0; -1 if it is none in particular.
+	Rule, Write int
+	// Field is the key of the configuration: row_key, columns, cell, when, families, ttl; "" for the rule or table as a whole.
+	Field string
+	// Name is an attribute of columns, or a family.
+	Name string
+	// Offset is the place in a template, in bytes.
+	Offset           int
+	What, Cause, Fix string
+}
+
+// Check finds what is wrong with a mapping, all at once. Without a key schema, which only DynamoDB knows, it finds what can be
+// found without; names and templates are judged in any case.
+func Check(spec Spec) []Finding {
+	_, findings := compile(&spec, false)
+	return findings
+}
+
+// implied is what a rule's condition tells of an attribute.
+func (r *rule) implied() Implying {
+	if known, ok := r.when.(Implying); ok {
+		return known
+	}
+	return nil
+}
+
+// start is what every text of the parts begins with, and whether that is all of it.
+func start(parts []rowPart, known Implying) (text string, whole bool) {
+	var b []byte
+	for _, p := range parts {
+		if p.name == "" {
+			b = append(b, p.literal...)
+			continue
+		}
+		if known == nil {
+			return string(b), false
+		}
+		if v, ok := known.Fixed(p.name); ok && v.Kind() >= cdc.KindS && v.Kind() <= cdc.KindB {
+			result, err := applyCalls(scalar{v.Kind(), v.Text()}, p.calls)
+			if err != nil {
+				return string(b), false
+			}
+			b = appendEscaped(b, result.text, p.escaped)
+			continue
+		}
+		if prefix, ok := known.Prefix(p.name); ok {
+			calls := p.calls
+			if len(calls) > 0 && calls[0].Name == "after" {
+				if rest, ok := strings.CutPrefix(prefix, calls[0].Text); ok {
+					prefix, calls = rest, calls[1:]
+				}
+			}
+			if len(calls) == 0 {
+				b = appendEscaped(b, prefix, p.escaped)
+			}
+		}
+		return string(b), false
+	}
+	return string(b), true
+}
+
+// apart tells whether two texts with these beginnings always differ.
+func apart(a string, aWhole bool, b string, bWhole bool) bool {
+	switch {
+	case aWhole && bWhole:
+		return a != b
+	case aWhole:
+		return !strings.HasPrefix(a, b)
+	case bWhole:
+		return !strings.HasPrefix(b, a)
+	default:
+		return !strings.HasPrefix(a, b) && !strings.HasPrefix(b, a)
+	}
+}
+
+func partsApart(a []rowPart, knownA Implying, b []rowPart, knownB Implying) bool {
+	textA, wholeA := start(a, knownA)
+	textB, wholeB := start(b, knownB)
+	return apart(textA, wholeA, textB, wholeB)
+}
+
+// keys checks addresses against the primary key.
+func (c *compiler) keys() {
+	for _, w := range c.placed() {
+		texts := [][]rowPart{w.row}
+		if w.folded {
+			texts = append(texts, w.qualifier)
+		}
+		if missing := c.undetermined(texts, w.rule.implied()); len(missing) > 0 {
+			c.report(c.notInjective(w, missing))
+		}
+		w.origin = !w.folded && !c.plain(w.write) || c.spec.Merged
+		c.moves(w)
+	}
+	for i, r := range c.m.rules {
+		if r.when == nil {
+			continue
+		}
+		for _, name := range r.when.Attributes() {
+			if c.m.keyType(name) == cdc.KindNone {
+				c.report(movesFinding(at{i, -1}, "when", name, fmt.Sprintf("the condition looks at %s, which is not of the primary key", quoteName(name))))
+				break
+			}
+		}
+	}
+}
+
+func movesFinding(where at, field, name, what string) Finding {
+	return Finding{Problem: Moves, Warning: true, Rule: where.rule, Write: where.write, Field: field, Name: name, What: what,
+		Cause: "an item moves to another address when the attribute changes; only the old image tells which one it left",
+		Fix:   "the stream must be of view type NEW_AND_OLD_IMAGES; or use attributes of the primary key alone"}
+}
+
+// moves reports addresses from attributes beyond the primary key. The column of a folded item must not have any: a column that
+// an item left, and that no image at hand names, would stay for ever (H74).
+func (c *compiler) moves(w placed) {
+	for _, p := range w.row {
+		if p.name != "" && p.kind == cdc.KindNone {
+			c.report(movesFinding(w.at, "row_key", p.name, fmt.Sprintf("the row key uses %s, which is not of the primary key", quoteName(p.name))))
+			break
+		}
+	}
+	for _, p := range w.qualifier {
+		if p.name != "" && p.kind == cdc.KindNone {
+			c.report(Finding{Problem: NotInjective, Rule: w.at.rule, Write: w.at.write, Field: "cell", Name: p.name,
+				What:  fmt.Sprintf("the column uses %s, which is not of the primary key", quoteName(p.name)),
+				Cause: "which column an item owns must follow from its key alone; otherwise a column that it left could stay",
+				Fix:   "use attributes of the primary key in the column, and the other one in the row key if it is needed"})
+		}
+	}
+}
+
+// plain tells whether the row key is the primary key's attributes and nothing else, so that it gives the item back.
+func (c *compiler) plain(w *write) bool {
+	names := []string{}
+	for i, p := range w.row {
+		switch {
+		case p.name == "" && (i == 0 || i == len(w.row)-1 || p.literal != string(Delimiter)):
+			return false
+		case p.name != "" && (len(p.calls) > 0 || p.kind == cdc.KindNone):
+			return false
+		case p.name != "":
+			names = append(names, p.name)
+		}
+	}
+	return len(names) == len(c.spec.PrimaryKey)
+}
+
+// undetermined are the attributes of the primary key that do not follow from texts of these parts.
+func (c *compiler) undetermined(texts [][]rowPart, known Implying) []string {
+	determined := map[string]bool{}
+	for _, parts := range texts {
+		last := -1
+		for i, p := range parts {
+			if p.name != "" {
+				last = i
+			}
+		}
+		for i := range parts {
+			p := &parts[i]
+			if p.name == "" {
+				continue
+			}
+			if known != nil {
+				if _, ok := known.Fixed(p.name); ok {
+					continue
+				}
+			}
+			if i != last && !p.delimited() {
+				break // neither it nor what follows can be told
+			}
+			if p.keeps(known) {
+				determined[p.name] = true
+			}
+		}
+	}
+	if known != nil {
+		for _, k := range c.spec.PrimaryKey {
+			if _, ok := known.Fixed(k.Name); ok {
+				determined[k.Name] = true
+			}
+		}
+		for _, k := range c.spec.PrimaryKey {
+			for _, same := range known.Equal(k.Name) {
+				determined[k.Name] = determined[k.Name] || determined[same]
+			}
+		}
+	}
+	var missing []string
+	for _, k := range c.spec.PrimaryKey {
+		if !determined[k.Name] {
+			missing = append(missing, k.Name)
+		}
+	}
+	return missing
+}
+
+// delimited tells whether the part's end can be found in the text.
+func (p *rowPart) delimited() bool {
+	return p.escaped != 0 || len(p.calls) > 0 && p.calls[len(p.calls)-1].f.selfDelimiting
+}
+
+// keeps tells whether different values of the attribute give different texts.
+func (p *rowPart) keeps(known Implying) bool {
+	for i, call := range p.calls {
+		switch {
+		case call.f.injective:
+		case call.f.prefixed && i == 0 && known != nil:
+			if prefix, ok := known.Prefix(p.name); !ok || !strings.HasPrefix(prefix, call.Text) {
+				return false
+			}
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// notInjective says why an address is not injective, and the smallest cure.
+func (c *compiler) notInjective(w placed, missing []string) Finding {
+	what := "row key"
+	field := "row_key"
+	if w.folded {
+		what = "row key and column together"
+	}
+	f := Finding{Problem: NotInjective, Rule: w.at.rule, Write: w.at.write, Field: field,
+		What: fmt.Sprintf("two items can have the same %s: %s is not carried", what, strings.Join(missing, " and ")),
+		Fix:  fmt.Sprintf("add #{%s} at the end of row_key", strings.Join(missing, "}#{"))}
+	if w.folded {
+		f.Fix = fmt.Sprintf("add {%s} at the end of the cell's column", strings.Join(missing, "}#{"))
+	}
+	for _, p := range slices.Concat(w.row, w.qualifier) {
+		if !slices.Contains(missing, p.name) {
+			continue
+		}
+		for i, call := range p.calls {
+			switch {
+			case call.f.injective:
+			case call.f.prefixed && i == 0:
+				f.Cause = fmt.Sprintf("{%s | %s(%q)} loses what stands before it", p.name, call.Name, call.Text)
+				f.Fix = fmt.Sprintf("add to when: begins_with(%s, %q); or %s", p.name, call.Text, f.Fix)
+				return f
+			default:
+				f.Cause = fmt.Sprintf("%s does not keep different values of %s apart", call.Name, p.name)
+				return f
+			}
+		}
+		f.Cause = "parts before it cannot be told apart: they are raw, or nothing stands between them"
+	}
+	return f
+}
+
+// unreachable reports rules that an earlier one always comes before.
+func (c *compiler) unreachable(rules []Rule) {
+	for i := range rules {
+		for j := range rules[:i] {
+			if rules[j].When != nil && (rules[j].Text == "" || rules[j].Text != rules[i].Text) {
+				continue
+			}
+			c.report(Finding{Problem: Unreachable, Rule: i, Write: -1, Field: "when",
+				What:  fmt.Sprintf("%s never decides: %s matches all its items before it", c.ruleName(at{i, -1}), c.ruleName(at{j, -1})),
+				Cause: "the first rule that matches an item decides", Fix: "put the more specific rule first, or remove one"})
+			break
+		}
+	}
+}
+
+// CheckMerged finds pairs of source tables that can produce the same row of their one target table. Rule and Write of a finding
+// are of the second table of the pair; indexes are those of specs.
+func CheckMerged(specs []Spec) map[int][]Finding {
+	compiled := make([]*Mapping, len(specs))
+	for i := range specs {
+		compiled[i], _ = compile(&specs[i], false)
+	}
+	found := map[int][]Finding{}
+	for i := range specs {
+		for j := range specs[:i] {
+			if specs[i].Table == specs[j].Table {
+				if f, ok := collide(compiled[j], compiled[i]); ok {
+					found[i] = append(found[i], f)
+				}
+			}
+		}
+	}
+	return found
+}
+
+func collide(a, b *Mapping) (Finding, bool) {
+	for _, ra := range a.rules {
+		for _, wa := range ra.writes {
+			for i, rb := range b.rules {
+				for j, wb := range rb.writes {
+					if partsApart(wa.row, ra.implied(), wb.row, rb.implied()) {
+						continue
+					}
+					return Finding{Problem: KeyCollision, Rule: i, Write: j, Field: "row_key",
+						What:  fmt.Sprintf("tables %s and %s can produce the same row of %s", a.Source, b.Source, b.Table),
+						Cause: "items of two tables that take one row refuse or delete each other",
+						Fix:   "begin their row keys with different literals, or with a capture of the table's name, or give each table a target of its own"}, true
+				}
+			}
+		}
+	}
+	return Finding{}, false
+}

@@ -1,0 +1,289 @@
+package transform
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+)
+
+func describeFindings(list []Finding) string {
+	var lines []string
+	for _, f := range list {
+		kind := "error"
+		if f.Warning {
+			kind = "warning"
+		}
+		lines = append(lines, fmt.Sprintf("%s %d/%d %s %s: %s", kind, f.Rule, f.Write, f.Field, f.Name, f.What))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Every finding says what to do.
+func TestCheckFinds(t *testing.T) {
+	column := func(attribute, to string, as Encoding) ColumnRule {
+		return ColumnRule{Attribute: attribute, To: to, As: as}
+	}
+	star := []ColumnRule{{Attribute: "*", To: "d"}}
+	rule := func(w when, rowKey string, columns ...ColumnRule) Rule {
+		r := Rule{Writes: []Write{{RowKey: template(rowKey), Columns: columns}}}
+		if w != nil {
+			r.When, r.Text = w, fmt.Sprint(w)
+		}
+		return r
+	}
+	cell := func(w when, rowKey, family, qualifier string) Rule {
+		r := Rule{Writes: []Write{{RowKey: template(rowKey), Cell: &CellRule{Family: family, Qualifier: template(qualifier), As: AsJSON}}}}
+		if w != nil {
+			r.When, r.Text = w, fmt.Sprint(w)
+		}
+		return r
+	}
+	for name, c := range map[string]struct {
+		families []Family
+		rules    []Rule
+		ttl      TTL
+		want     []string // problems, in order; a warning with "w"
+		text     string   // part of the first finding and its cure
+	}{
+		"default":                 {families("d"), nil, TTL{}, nil, ""},
+		"two families, no rule":   {families("d", "e"), nil, TTL{}, []string{"bad"}, "no rule says"},
+		"sort key missing":        {families("d"), []Rule{rule(nil, "{PK}", star...)}, TTL{}, []string{"injective"}, "SK is not carried|add #{SK} at the end of row_key"},
+		"lower":                   {families("d"), []Rule{rule(nil, "{PK | lower}#{SK}", star...)}, TTL{}, []string{"injective"}, "lower does not keep different values of PK apart|add #{PK}"},
+		"lower, carried later":    {families("d"), []Rule{rule(nil, "{PK | lower}#{SK}#{PK}", star...)}, TTL{}, nil, ""},
+		"hash as salt":            {families("d"), []Rule{rule(nil, "{PK | hash(4)}#{PK}#{SK}", star...)}, TTL{}, nil, ""},
+		"after without condition": {families("d"), []Rule{rule(nil, "{PK | after('V#')}#{SK}", star...)}, TTL{}, []string{"injective"}, `add to when: begins_with(PK, "V#")`},
+		"after with condition":    {families("d"), []Rule{rule(when{"PK^V#"}, "{PK | after('V#')}#{SK}", star...)}, TTL{}, nil, ""},
+		"after of a longer one":   {families("d"), []Rule{rule(when{"PK^V#1"}, "{PK | after('V#')}#{SK}", star...)}, TTL{}, nil, ""},
+		"sort key is fixed":       {families("d"), []Rule{rule(when{"SK=META"}, "{PK}", star...)}, TTL{}, nil, ""},
+		"sort key is the other":   {families("d"), []Rule{rule(when{"SK==PK"}, "{PK}", star...)}, TTL{}, nil, ""},
+		"raw before another":      {families("d"), []Rule{rule(nil, "{PK | raw}#{SK}", star...)}, TTL{}, []string{"injective"}, "raw"},
+		"no delimiter":            {families("d"), []Rule{rule(nil, "{PK}{SK}", star...)}, TTL{}, []string{"injective"}, "nothing stands between"},
+		"tenant":                  {families("d"), []Rule{rule(nil, "{t}#{PK}#{SK}", star...)}, TTL{}, []string{"w moves"}, "NEW_AND_OLD_IMAGES"},
+		"condition on an attribute": {families("d"), []Rule{rule(when{"kind=a"}, "{PK}#{SK}", star...)}, TTL{},
+			[]string{"w moves"}, `the condition looks at "kind"`},
+		"cell without the sort key": {families("d"), []Rule{cell(nil, "{PK}", "d", "x")}, TTL{}, []string{"injective"}, "add {SK} at the end of the cell's column"},
+		"cell":                      {families("d"), []Rule{cell(nil, "{PK}", "d", "{SK}")}, TTL{}, nil, ""},
+		"cell in a moving column":   {families("d"), []Rule{cell(nil, "{PK}", "d", "{SK}#{t}")}, TTL{}, []string{"injective"}, "which column an item owns"},
+		"star beside cells": {families("d"), []Rule{cell(when{"SK^C#"}, "{PK}", "d", "{SK}"), rule(when{"SK=M"}, "{PK}", star...)}, TTL{},
+			[]string{"shared"}, `"*" writes columns of any name to family d, which rule 1 of the same row writes too|a family that no other rule`},
+		"columns beside cells": {families("d"), []Rule{cell(when{"SK^C#"}, "{PK}", "d", "{SK}"), rule(when{"SK=M"}, "{PK}", column("a", "d:a", 0))}, TTL{}, nil, ""},
+		"a column that a cell can be": {families("d"), []Rule{cell(when{"SK^C#"}, "{PK}", "d", "{SK}"), rule(when{"SK=M"}, "{PK}", column("a", "d:C#1", 0))}, TTL{},
+			[]string{"shared"}, "column d:C#1 can also be the cell of rule 1"},
+		"two kinds of cells, apart": {families("d"), []Rule{cell(when{"SK^C#"}, "{PK}", "d", "{SK}"), cell(when{"SK^L#"}, "{PK}", "d", "{SK}")}, TTL{}, nil, ""},
+		"two kinds of cells that meet": {families("d"), []Rule{cell(when{"SK^C#"}, "{PK}", "d", "{SK | after('C#')}"), cell(when{"SK^L#"}, "{PK}", "d", "{SK | after('L#')}")}, TTL{},
+			[]string{"shared"}, "can be the same as that of rule"},
+		"as columns beside cells": {families("d", "e"), []Rule{cell(when{"SK^C#"}, "{PK}", "d", "{SK}"), rule(when{"SK=M"}, "{PK}", column("a", "d", AsColumns))}, TTL{},
+			[]string{"shared"}, "as: columns writes columns of any name"},
+		"named columns of two rules": {families("d"), []Rule{rule(when{"SK=A"}, "{PK}", column("a", "d:a", 0)), rule(when{"SK=B"}, "{PK}", column("b", "d:b", 0))}, TTL{}, nil, ""},
+		"the same column of two rules": {families("d"), []Rule{rule(when{"SK=A"}, "{PK}", column("a", "d:a", 0)), rule(when{"SK=B"}, "{PK}", column("b", "d:a", 0))}, TTL{},
+			[]string{"shared"}, "column d:a is written by rule 1 of the same row too"},
+		"rows apart by a literal":   {families("d"), []Rule{rule(when{"SK=A"}, "a#{PK}", star...), rule(when{"SK=B"}, "b#{PK}", star...)}, TTL{}, nil, ""},
+		"rows apart by a condition": {families("d"), []Rule{rule(when{"PK^A"}, "{PK}#{SK}", star...), rule(when{"PK^B"}, "{PK}#{SK | hex}", star...)}, TTL{}, nil, ""},
+		"undeclared":                {families("d"), []Rule{rule(nil, "{PK}#{SK}", column("*", "e", 0))}, TTL{}, []string{"undeclared"}, `family "e" is not declared|e: maxversions=1`},
+		"undeclared counter":        {families("d"), []Rule{rule(nil, "{PK}#{SK}", column("n", "e:n", AsCounter))}, TTL{}, []string{"undeclared"}, "e: never:intsum"},
+		"counter in no aggregate":   {families("d"), []Rule{rule(nil, "{PK}#{SK}", column("n", "d:n", AsCounter))}, TTL{}, []string{"counter"}, "whose cells are no aggregate"},
+		"counter in a sketch":       {families("d=never:inthll"), []Rule{rule(nil, "{PK}#{SK}", column("n", "d:n", AsCounter))}, TTL{}, []string{"counter"}, "counts distinct values"},
+		"text in an aggregate":      {families("d=never:intsum"), []Rule{rule(nil, "{PK}#{SK}", star...)}, TTL{}, []string{"counter"}, "takes counters only"},
+		"cell in an aggregate":      {families("d=never:intmax"), []Rule{cell(nil, "{PK}", "d", "{SK}")}, TTL{}, []string{"counter"}, "takes counters only"},
+		"shadowed":                  {families("d"), []Rule{rule(nil, "{PK}#{SK}", star...), rule(when{"PK^A"}, "{PK}#{SK}", star...)}, TTL{}, []string{"unreachable"}, "rule 2 never decides: rule 1 matches"},
+		"the same condition twice":  {families("d"), []Rule{rule(when{"PK^A"}, "{PK}#{SK}", star...), rule(when{"PK^A"}, "{PK}#{SK}", star...)}, TTL{}, []string{"unreachable"}, "never decides"},
+		"expiry without an age":     {families("d"), nil, TTL{"ttl", ExpireByGC}, []string{"expiry"}, "keeps cells of any age|maxversions=1 || maxage=30d"},
+		"expiry with both":          {families("d=maxversions=1 && maxage=1d"), nil, TTL{"ttl", ExpireByGC}, []string{"expiry"}, "keeps cells of any age"},
+		"expiry":                    {families("d=maxversions=1 || maxage=1d"), nil, TTL{"ttl", ExpireByGC}, nil, ""},
+		"capture that is none":      {families("d"), []Rule{rule(nil, "{$year}#{PK}#{SK}", star...)}, TTL{}, []string{"template"}, "{$year} is no part of the source table's name"},
+		"renamed to one column":     {families("d"), []Rule{rule(nil, "{PK}#{SK}", column("a", "d:x", 0), column("b", "d:x", 0))}, TTL{}, []string{"bad"}, "go to the same column"},
+		"ignore and write":          {families("d"), []Rule{{Ignore: true, Writes: []Write{{}}}}, TTL{}, []string{"bad"}, "either writes or ignores"},
+		"star to one column":        {families("d"), []Rule{rule(nil, "{PK}#{SK}", column("*", "d:x", 0))}, TTL{}, []string{"bad"}, "goes to a family"},
+	} {
+		spec := Spec{Source: "T", Table: "t", PrimaryKey: compositeKey, Families: c.families, Rules: c.rules, TTL: c.ttl}
+		found := Check(spec)
+		names := map[Problem]string{BadRule: "bad", BadTemplate: "template", UndeclaredFamily: "undeclared", CounterFamily: "counter", SharedFamily: "shared",
+			NotInjective: "injective", Unreachable: "unreachable", NoExpiry: "expiry", Moves: "moves"}
+		var got []string
+		for _, f := range found {
+			word := names[f.Problem]
+			if f.Warning {
+				word = "w " + word
+			}
+			got = append(got, word)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v\n%s", name, got, c.want, describeFindings(found))
+			continue
+		}
+		if len(found) > 0 {
+			all := found[0].What + "|" + found[0].Cause + "|" + found[0].Fix
+			for part := range strings.SplitSeq(c.text, "|") {
+				if part != "" && !strings.Contains(all, strings.TrimSpace(part)) {
+					t.Errorf("%s: %q is not in %s", name, part, all)
+				}
+			}
+		}
+		_, err := New(spec)
+		if failed := slices.ContainsFunc(found, func(f Finding) bool { return !f.Warning }); failed != (err != nil) || failed && !errors.Is(err, ErrMapping) {
+			t.Errorf("%s: New: %v", name, err)
+		}
+	}
+}
+
+// The complete example has warnings only: the tenant is not of the primary key.
+func TestCheckOfTheCompleteExample(t *testing.T) {
+	if got, want := describeFindings(Check(videoSpec())), `warning 0/0 row_key tenantId: the row key uses "tenantId", which is not of the primary key
+warning 1/0 row_key tenantId: the row key uses "tenantId", which is not of the primary key`; got != want {
+		t.Error(got)
+	}
+	if got := describeFindings(Check(billingSpec())); got != "" {
+		t.Error(got)
+	}
+	for _, spec := range []Spec{videoSpec(), billingSpec()} {
+		spec.PrimaryKey = nil // offline
+		if got := describeFindings(Check(spec)); got != "" {
+			t.Error(got)
+		}
+	}
+}
+
+func TestCheckMerged(t *testing.T) {
+	spec := func(source, month, rowKey string) Spec {
+		return Spec{Source: source, Table: "t", PrimaryKey: compositeKey[:1], Families: families("d"), Captures: map[string]string{"month": month},
+			Rules: []Rule{{Writes: []Write{{RowKey: template(rowKey)}}}}, Merged: true}
+	}
+	if found := CheckMerged([]Spec{spec("K_01", "01", "{$month}#{PK}"), spec("K_02", "02", "{$month}#{PK}")}); len(found) != 0 {
+		t.Error(found)
+	}
+	found := CheckMerged([]Spec{spec("K_01", "01", "{$month}#{PK}"), spec("K_02", "02", "{PK}")})
+	if len(found[1]) != 1 || found[1][0].Problem != KeyCollision || found[1][0].What != "tables K_01 and K_02 can produce the same row of t" {
+		t.Error(found)
+	}
+	if _, err := New(spec("K_01", "01", "{$month}#{PK}")); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestParseFamily(t *testing.T) {
+	for text, want := range map[string]string{
+		"maxversions=1":                                "maxversions=1",
+		"maxversions=1||maxage=30d":                    "maxversions=1 || maxage=30d",
+		"(maxversions=2 && maxage=36h) || maxage=400d": "(maxversions=2 && maxage=36h0m0s) || maxage=400d",
+		"never":                "never",
+		"never:intsum":         "never",
+		"maxversions=1:intmax": "maxversions=1",
+		"":                     "!", "maxversions": "!", "maxversions=0": "!", "maxage=30": "!", "maxage=0d": "!", "never || maxage=1d": "!",
+		"(maxage=1d": "!", "maxage=1d)": "!", "maxage=1d maxage=2d": "!", "maxversions=1:float": "!", "maxage=1d ||": "!", "maxage=-1h": "!",
+	} {
+		f, err := ParseFamily("d", text)
+		if want == "!" {
+			if !errors.Is(err, ErrMapping) {
+				t.Errorf("%q: %v", text, err)
+			}
+		} else if err != nil || f.GC.String() != want {
+			t.Errorf("%q: %q, %v", text, f.GC, err)
+		} else if again, err := ParseFamily("d", want); err != nil || again.GC.String() != want {
+			t.Errorf("%q does not read what it writes: %v", want, err)
+		}
+	}
+	for _, name := range []string{"", "a b", "_cdc", "_cdcx", strings.Repeat("f", 65), "a:b"} {
+		if _, err := ParseFamily(name, "never"); !errors.Is(err, ErrMapping) {
+			t.Errorf("family %q: %v", name, err)
+		}
+	}
+	for text, want := range map[string]string{"maxage=2d": "48h", "maxage=1d || maxage=2d": "24h", "maxage=1d && maxage=2d": "48h", "maxversions=1 && maxage=2d": "", "maxversions=1": "", "never": "", "maxversions=1 || maxage=3d": "72h"} {
+		f, _ := ParseFamily("d", text)
+		age, ok := f.GC.Expiry()
+		if got := strings.TrimSuffix(age.String(), "0m0s"); ok != (want != "") || ok && got != want {
+			t.Errorf("%s: %s, %v", text, got, ok)
+		}
+	}
+}
+
+// Encodings refuse what they would change.
+func TestEncodings(t *testing.T) {
+	number := func(text string) cdc.Value { return number(text) }
+	for _, c := range []struct {
+		as    Encoding
+		value cdc.Value
+		want  string // "!": refused
+	}{
+		{AsText, cdc.Binary([]byte{0, 255}), `"AP8="`}, {AsText, number("1e3"), `"1000"`}, {AsText, cdc.Null(), `"null"`},
+		{AsJSON, cdc.String("x"), `"\"x\""`}, {AsJSON, number("1e3"), `"1000"`},
+		{AsDynamoDBJSON, cdc.String("x"), `"{\"S\":\"x\"}"`}, {AsDynamoDBJSON, cdc.StringSet([]string{"b", "a"}), `"{\"SS\":[\"a\",\"b\"]}"`},
+		{AsInt64, number("-1"), `"\xff\xff\xff\xff\xff\xff\xff\xff"`}, {AsInt64, number("9223372036854775807"), `"\x7f\xff\xff\xff\xff\xff\xff\xff"`},
+		{AsInt64, number("9223372036854775808"), "!"}, {AsInt64, number("1.5"), "!"}, {AsInt64, cdc.String("1"), "!"},
+		{AsFloat64, number("1.5"), `"?\xf8\x00\x00\x00\x00\x00\x00"`}, {AsFloat64, cdc.String("1"), "!"}, {AsFloat64, number("1e125"), `"Y\xec\x9b\xf0!\xbc\xf5\xe0"`},
+		{AsBytes, cdc.Binary([]byte{0, 255}), `"\x00\xff"`}, {AsBytes, cdc.String("x"), `"x"`}, {AsBytes, number("1"), "!"},
+		{AsCounter, number("7"), `"\x00\x00\x00\x00\x00\x00\x00\a"`}, {AsCounter, number("0.5"), "!"},
+	} {
+		b, err := appendAs(nil, c.as, c.value)
+		if got := fmt.Sprintf("%q", b); c.want == "!" && err == nil || c.want != "!" && c.as != AsFloat64 && got != c.want || c.as == AsFloat64 && (err != nil) != (c.want == "!") {
+			t.Errorf("%s of %s: %s, %v", c.as, c.value.Kind(), got, err)
+		}
+	}
+	for i, name := range append([]string{""}, EncodingNames()...) {
+		if e, ok := ParseEncoding(name); !ok || e.String() != name || int(e) != i {
+			t.Error(name)
+		}
+	}
+}
+
+// DynamoDB JSON loses nothing: what it holds is the value again.
+func TestColumnsOfSetsMapsAndLists(t *testing.T) {
+	m, err := New(Spec{Source: "T", Table: "t", PrimaryKey: compositeKey[:1], Families: families("d", "tags"), Rules: []Rule{{Writes: []Write{{Columns: []ColumnRule{
+		{Attribute: "*", To: "d"}, {Attribute: "tags", To: "tags", As: AsColumns, Value: "\x00"}, {Attribute: "m", To: "d", As: AsColumns}, {Attribute: "l", To: "d:list", As: AsColumns},
+		{Attribute: "s", To: "d:set", As: AsColumns}}}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	image := func(more ...any) cdc.Item { return item(append([]any{"PK", cdc.String("p")}, more...)...) }
+	show := func(i cdc.Item) string {
+		cells, err := m.Cells(i, 1000)
+		if err != nil {
+			return err.Error()
+		}
+		var words []string
+		for _, c := range cells {
+			words = append(words, fmt.Sprintf("%s:%s=%q", c.Family, c.Qualifier, c.Value))
+		}
+		return strings.Join(words, " ")
+	}
+	nested := cdc.Map([]cdc.Attribute{{Name: "a.b", Value: cdc.String("x")}, {Name: "c", Value: cdc.Map([]cdc.Attribute{{Name: "d%", Value: cdc.Bool(true)}})}, {Name: "e", Value: cdc.List(nil)}})
+	for want, i := range map[string]cdc.Item{
+		`d:PK="p" tags:x="\x00" tags:y="\x00"`:                                                    image("tags", cdc.StringSet([]string{"y", "x"})),
+		`d:PK="p" d:m.a%2Eb="x" d:m.c.d%25="true" d:m.e="[]"`:                                     image("m", nested),
+		`d:PK="p" d:list.000000="1" d:list.000001="{\"a.b\":\"x\",\"c\":{\"d%\":true},\"e\":[]}"`: image("l", cdc.List([]cdc.Value{number("1"), nested})),
+		`d:PK="p" d:set.1="" d:set.2=""`:                                                          image("s", mustSet("2", "1")),
+		"cannot be mapped: attribute \"m\" is S; as: columns takes M, L or a set":                 image("m", cdc.String("x")),
+		"cannot be mapped: two values go to one column of family d":                               image("m", cdc.Map([]cdc.Attribute{{Name: "x", Value: cdc.Null()}}), "m.x", cdc.Null()),
+	} {
+		if got := show(i); got != want {
+			t.Errorf("%s\nwant %s", got, want)
+		}
+	}
+}
+
+func mustSet(members ...string) cdc.Value {
+	v, err := cdc.NumberSet(members)
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// A column that a rule names, and an attribute of that name: neither hides the other.
+func TestRenamedColumnsDoNotHideOthers(t *testing.T) {
+	m, err := New(Spec{Source: "T", Table: "t", PrimaryKey: compositeKey[:1], Families: families("d"), Drop: []string{"gone"},
+		Rules: []Rule{{Writes: []Write{{Columns: []ColumnRule{{Attribute: "*", To: "d"}, {Attribute: "a", To: "d:b"}}}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Cells(item("PK", cdc.String("p"), "a", cdc.Null(), "b", cdc.Null()), 0); err == nil {
+		t.Error("two attributes in one column")
+	}
+	cells, err := m.Cells(item("PK", cdc.String("p"), "a", cdc.String("x"), "gone", cdc.Null()), 0)
+	if err != nil || len(cells) != 2 || cells[1].Qualifier != "b" || string(cells[1].Value) != "x" {
+		t.Error(cells, err)
+	}
+}

@@ -1,0 +1,401 @@
+package transform
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+)
+
+// rule is a compiled Rule.
+type rule struct {
+	name   string
+	when   Condition
+	ignore bool
+	writes []*write
+}
+
+// write is a compiled Write: what an item becomes in one row.
+type write struct {
+	row      []rowPart
+	template *Template
+
+	// A folded item is one cell of a row that other items share.
+	folded    bool
+	family    string
+	qualifier []rowPart
+	cell      *CellRule
+	only      []string // sorted; nil: all but dropped
+
+	// Otherwise attributes are columns. Targets are sorted by attribute; star is for all others, nil if they are not copied.
+	targets []target
+	star    *target
+	clashes []string // columns that a rule names and an attribute of the same name would get too
+	spread  bool     // values become several columns, whose names may meet
+
+	families   []string // owned as a whole
+	columns    []Column // owned one by one
+	ownVersion bool     // of the row, under the item's key
+	origin     bool     // the row does not tell the item
+	ours       bool     // NewMapping's, whose rows never begin as a witness's
+	ages       map[string]time.Duration
+}
+
+// target is where an attribute goes.
+type target struct {
+	attribute string
+	drop      bool
+	family    string
+	qualifier string // of fixed targets; otherwise the attribute's name
+	fixed     bool
+	as        Encoding
+	value     string
+}
+
+// rowPart is a compiled Part.
+type rowPart struct {
+	literal string // then the rest is empty
+	name    string
+	kind    cdc.Kind // of a primary key attribute; KindNone for any other, which may be S, N or B from item to item
+	calls   []Call
+	escaped byte
+	where   string // "the row key", "the column"
+}
+
+// New compiles a mapping. What Check finds wrong with it is an error, ErrMapping; warnings are not.
+func New(spec Spec) (*Mapping, error) {
+	m, findings := compile(&spec, true)
+	for _, f := range findings {
+		if !f.Warning {
+			return nil, fmt.Errorf("%w: table %s: %s", ErrMapping, spec.Source, f.What)
+		}
+	}
+	return m, nil
+}
+
+// compiler collects findings on the way.
+type compiler struct {
+	spec     *Spec
+	m        *Mapping
+	schema   bool // the key schema is known
+	findings []Finding
+	families map[string]*Family
+}
+
+func compile(spec *Spec, needKey bool) (*Mapping, []Finding) {
+	c := &compiler{spec: spec, schema: len(spec.PrimaryKey) > 0, families: map[string]*Family{},
+		m: &Mapping{Source: spec.Source, Table: spec.Table, ttl: spec.TTL, PrimaryKey: slices.Clone(spec.PrimaryKey)}}
+	c.names(needKey)
+	for i := range spec.Families {
+		c.families[spec.Families[i].Name] = &spec.Families[i]
+	}
+	rules := spec.Rules
+	if len(rules) == 0 {
+		rules = []Rule{{Writes: []Write{{}}}}
+	}
+	for i := range rules {
+		r := &rules[i]
+		compiled := &rule{name: r.Name, when: r.When, ignore: r.Ignore}
+		for j := range r.Writes {
+			compiled.writes = append(compiled.writes, c.write(&r.Writes[j], at{i, j}))
+		}
+		if r.Ignore == (len(r.Writes) > 0) {
+			c.report(Finding{Problem: BadRule, Rule: i, Write: -1, What: "a rule either writes or ignores its items"})
+		}
+		c.m.rules = append(c.m.rules, compiled)
+	}
+	c.own()
+	c.expiry()
+	if c.schema {
+		c.keys()
+	}
+	c.unreachable(rules)
+	c.m.conclude()
+	return c.m, c.findings
+}
+
+// at is the place of a write in the spec.
+type at struct{ rule, write int }
+
+func (c *compiler) report(f Finding) { c.findings = append(c.findings, f) }
+
+func (c *compiler) names(needKey bool) {
+	fail := func(format string, args ...any) {
+		c.report(Finding{Problem: BadRule, Rule: -1, Write: -1, What: fmt.Sprintf(format, args...)})
+	}
+	if c.spec.Source == "" || c.spec.Table == "" {
+		fail("source and target table must be named")
+	}
+	if needKey || c.schema {
+		if err := checkKey(c.spec.PrimaryKey); err != nil {
+			fail("%s", err)
+		}
+	}
+	for i, f := range c.spec.Families {
+		if err := checkFamilyName(f.Name); err != nil {
+			c.report(Finding{Problem: BadRule, Rule: -1, Write: -1, Field: "families", Name: f.Name, What: err.Error()})
+		}
+		if slices.ContainsFunc(c.spec.Families[:i], func(o Family) bool { return o.Name == f.Name }) {
+			fail("family %s is declared twice", f.Name)
+		}
+	}
+}
+
+// conclude derives what Fold asks often.
+func (m *Mapping) conclude() {
+	m.keyOnly = true
+	isKey := func(name string) bool { return m.keyType(name) != cdc.KindNone }
+	for _, r := range m.rules {
+		if r.when != nil && slices.ContainsFunc(r.when.Attributes(), func(a string) bool { return !isKey(a) }) {
+			m.keyOnly = false
+		}
+		for _, w := range r.writes {
+			for _, p := range slices.Concat(w.row, w.qualifier) {
+				if p.name != "" && !isKey(p.name) {
+					m.keyOnly = false
+				}
+			}
+		}
+	}
+}
+
+// write compiles one write.
+func (c *compiler) write(spec *Write, where at) *write {
+	w := &write{template: spec.RowKey}
+	if w.template == nil && c.schema {
+		var names []string
+		for _, k := range c.spec.PrimaryKey {
+			names = append(names, k.Name)
+		}
+		w.template = joined(names)
+	}
+	if w.template != nil {
+		w.row = c.parts(w.template, "the row key", where, "row_key")
+	}
+	if spec.Cell != nil {
+		c.fold(w, spec, where)
+	} else {
+		c.columns(w, spec.Columns, where)
+	}
+	if c.spec.TTL.Attribute != "" && c.spec.TTL.Expire == ExpireByGC {
+		w.ages = map[string]time.Duration{}
+		for _, family := range w.written() {
+			if f := c.families[family]; f != nil {
+				w.ages[family], _ = f.GC.Expiry()
+			}
+		}
+	}
+	return w
+}
+
+// parts compiles a template: captures become literals.
+func (c *compiler) parts(t *Template, name string, where at, field string) []rowPart {
+	var parts []rowPart
+	for i := range t.parts {
+		p := &t.parts[i]
+		switch {
+		case p.Attribute != "":
+			parts = append(parts, rowPart{name: p.Attribute, kind: c.m.keyType(p.Attribute), calls: p.Calls, escaped: p.escaped, where: name})
+		case p.Capture != "":
+			value, known := c.spec.Captures[p.Capture]
+			if !known {
+				c.report(Finding{Problem: BadTemplate, Rule: where.rule, Write: where.write, Field: field, Offset: p.Offset,
+					What: fmt.Sprintf("{$%s} is no part of the source table's name", p.Capture), Fix: "name it in `from`, like Orders_{" + p.Capture + "}, or write {attribute} without $"})
+				continue
+			}
+			v, err := applyCalls(scalar{cdc.KindS, value}, p.Calls)
+			if err != nil {
+				c.report(Finding{Problem: BadTemplate, Rule: where.rule, Write: where.write, Field: field, Offset: p.Offset,
+					What: fmt.Sprintf("{$%s} is %q here: %s", p.Capture, value, err)})
+			}
+			parts = append(parts, rowPart{literal: string(appendEscaped(nil, v.text, p.escaped))})
+		default:
+			parts = append(parts, rowPart{literal: p.Literal})
+		}
+	}
+	return parts
+}
+
+// fold compiles a cell.
+func (c *compiler) fold(w *write, spec *Write, where at) {
+	cell := *spec.Cell
+	w.folded, w.family, w.cell = true, cell.Family, &cell
+	if spec.Cell.As != AsJSON && spec.Cell.As != AsDynamoDBJSON {
+		c.report(Finding{Problem: BadRule, Rule: where.rule, Write: where.write, Field: "cell", What: "a folded item is written as json or dynamodb_json"})
+	}
+	if len(spec.Columns) > 0 {
+		c.report(Finding{Problem: BadRule, Rule: where.rule, Write: where.write, Field: "cell", What: "a write has columns or a cell, not both"})
+	}
+	if spec.Cell.Only != nil {
+		w.only = slices.Sorted(slices.Values(spec.Cell.Only))
+	}
+	for _, name := range c.spec.Drop {
+		w.targets = append(w.targets, target{attribute: name, drop: true})
+	}
+	sortTargets(w)
+	if w.cell.Qualifier == nil {
+		w.cell.Qualifier = &Template{}
+	}
+	w.qualifier = c.parts(w.cell.Qualifier, "the column", where, "cell")
+	c.declared(spec.Cell.Family, AsJSON, where, "cell", "")
+}
+
+// columns compiles the rules of columns.
+func (c *compiler) columns(w *write, rules []ColumnRule, where at) {
+	if rules == nil {
+		if len(c.spec.Families) != 1 {
+			c.report(Finding{Problem: BadRule, Rule: where.rule, Write: where.write, Field: "columns",
+				What: fmt.Sprintf("%d families are declared, and no rule says which attribute goes where", len(c.spec.Families)),
+				Fix:  `add columns: { "*": FAMILY }`})
+			return
+		}
+		rules = []ColumnRule{{Attribute: "*", To: c.spec.Families[0].Name}}
+	}
+	named := map[string]bool{}
+	for _, r := range rules {
+		t := target{attribute: r.Attribute, as: r.As, value: r.Value}
+		t.family, t.qualifier, t.fixed = strings.Cut(r.To, ":")
+		problem := func(format string, args ...any) {
+			c.report(Finding{Problem: BadRule, Rule: where.rule, Write: where.write, Field: "columns", Name: r.Attribute, What: fmt.Sprintf(format, args...)})
+		}
+		switch {
+		case named[r.Attribute]:
+			problem("attribute %s is given twice", quoteName(r.Attribute))
+		case r.Attribute == "*" && t.fixed:
+			problem(`"*" goes to a family, not to one column`)
+		case r.Value != "" && r.As != AsColumns:
+			problem("only as: columns writes values of its own")
+		case len(t.qualifier) > MaxQualifierBytes:
+			problem("a column name of %d bytes; Bigtable allows %d", len(t.qualifier), MaxQualifierBytes)
+		}
+		named[r.Attribute] = true
+		w.spread = w.spread || r.As == AsColumns
+		c.declared(t.family, r.As, where, "columns", r.Attribute)
+		if r.Attribute == "*" {
+			star := t
+			w.star = &star
+			continue
+		}
+		w.targets = append(w.targets, t)
+	}
+	for _, name := range c.spec.Drop {
+		if !named[name] {
+			w.targets = append(w.targets, target{attribute: name, drop: true})
+		}
+	}
+	sortTargets(w)
+	c.clashes(w, where)
+}
+
+func sortTargets(w *write) {
+	slices.SortFunc(w.targets, func(a, b target) int { return strings.Compare(a.attribute, b.attribute) })
+}
+
+// clashes finds columns that two attributes would get.
+func (c *compiler) clashes(w *write, where at) {
+	taken := map[Column]string{}
+	for _, t := range w.targets {
+		if t.drop || t.as == AsColumns {
+			continue
+		}
+		column := Column{t.family, t.attribute}
+		if t.fixed {
+			column.Qualifier = t.qualifier
+		}
+		if other, ok := taken[column]; ok {
+			c.report(Finding{Problem: BadRule, Rule: where.rule, Write: where.write, Field: "columns", Name: t.attribute,
+				What: fmt.Sprintf("attributes %s and %s go to the same column %s:%s", quoteName(other), quoteName(t.attribute), column.Family, quoteName(column.Qualifier))})
+		}
+		taken[column] = t.attribute
+		if w.star != nil && t.family == w.star.family && column.Qualifier != t.attribute && w.find(column.Qualifier) == nil {
+			w.clashes = append(w.clashes, column.Qualifier)
+		}
+	}
+}
+
+// find is the target that a rule names for the attribute.
+func (w *write) find(attribute string) *target {
+	n, ok := slices.BinarySearchFunc(w.targets, attribute, func(t target, name string) int { return strings.Compare(t.attribute, name) })
+	if !ok {
+		return nil
+	}
+	return &w.targets[n]
+}
+
+// written are the families that a write writes, in the order in which they are named.
+func (w *write) written() []string {
+	if w.folded {
+		return []string{w.family}
+	}
+	var families []string
+	add := func(t *target) {
+		if !t.drop && !slices.Contains(families, t.family) {
+			families = append(families, t.family)
+		}
+	}
+	for i := range w.targets {
+		add(&w.targets[i])
+	}
+	if w.star != nil {
+		add(w.star)
+	}
+	return families
+}
+
+// declared checks that a family exists, and that it is an aggregate exactly if counters are written to it.
+func (c *compiler) declared(family string, as Encoding, where at, field, attribute string) {
+	f := c.families[family]
+	finding := Finding{Rule: where.rule, Write: where.write, Field: field, Name: attribute}
+	if f == nil {
+		finding.Problem = UndeclaredFamily
+		finding.What = fmt.Sprintf("family %s is not declared", quoteName(family))
+		finding.Fix = fmt.Sprintf("add to families:\n  %s: maxversions=1", family)
+		if as == AsCounter {
+			finding.Fix = fmt.Sprintf("add to families:\n  %s: never:intsum", family)
+		}
+		c.report(finding)
+		return
+	}
+	finding.Problem = CounterFamily
+	switch {
+	case as == AsCounter && f.Aggregate == NoAggregate:
+		finding.What = fmt.Sprintf("a counter goes to family %s, whose cells are no aggregate", family)
+		finding.Fix = fmt.Sprintf("declare another family for counters, like counters: never:intsum, or write %s: %s:intsum", family, f.GC)
+	case as == AsCounter && f.Aggregate == IntHLL:
+		finding.What = fmt.Sprintf("a counter goes to family %s, which counts distinct values and cannot be set to a number", family)
+		finding.Fix = "use intsum, intmin or intmax"
+	case as != AsCounter && f.Aggregate != NoAggregate:
+		finding.What = fmt.Sprintf("family %s is an aggregate (%s), and takes counters only", family, f.Aggregate)
+		finding.Fix = "write as: counter, or choose another family"
+	default:
+		return
+	}
+	c.report(finding)
+}
+
+// expiry checks that garbage collection can expire what the time to live says.
+func (c *compiler) expiry() {
+	if c.spec.TTL.Attribute == "" || c.spec.TTL.Expire != ExpireByGC {
+		return
+	}
+	checked := map[string]bool{}
+	for _, r := range c.m.rules {
+		for _, w := range r.writes {
+			for _, family := range w.written() {
+				f := c.families[family]
+				if f == nil || checked[family] || f.Aggregate != NoAggregate {
+					continue
+				}
+				checked[family] = true
+				if _, ok := f.GC.Expiry(); !ok {
+					c.report(Finding{Problem: NoExpiry, Rule: -1, Write: -1, Field: "families", Name: family,
+						What:  fmt.Sprintf("expire: gc needs an age rule, and family %s (%s) keeps cells of any age", family, f.GC),
+						Cause: "cells are stamped so that they reach the age of the rule when the item expires",
+						Fix:   fmt.Sprintf("write %s: maxversions=1 || maxage=30d, or expire: follow_deletes", family)})
+				}
+			}
+		}
+	}
+}

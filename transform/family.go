@@ -1,0 +1,229 @@
+package transform
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Family is a column family that a mapping declares, in the grammar of `cbt createtable families=`: a garbage collection rule
+// and, behind a colon, the aggregate that its cells are.
+// Source: https://cloud.google.com/bigtable/docs/cbt-reference
+type Family struct {
+	Name      string
+	GC        GC
+	Aggregate Aggregate
+}
+
+// Aggregate is what the cells of a family add up to; none for ordinary cells.
+type Aggregate string
+
+// The aggregates, named as cbt names them.
+const (
+	NoAggregate Aggregate = ""
+	IntSum      Aggregate = "intsum"
+	IntMin      Aggregate = "intmin"
+	IntMax      Aggregate = "intmax"
+	IntHLL      Aggregate = "inthll"
+)
+
+// GC is a garbage collection rule: one limit, or several that are joined. The zero value keeps everything.
+type GC struct {
+	Versions int           // cells of a column beyond so many, from the newest, may be collected; 0: no such limit
+	Age      time.Duration // cells older than this may be collected; 0: no such limit
+	All      bool          // of Rules, all must allow it; otherwise one is enough
+	Rules    []GC
+}
+
+// Never tells whether nothing is ever collected.
+func (g GC) Never() bool { return g.Versions == 0 && g.Age == 0 && len(g.Rules) == 0 }
+
+// HasAge tells whether any limit of age stands in the rule.
+func (g GC) HasAge() bool {
+	for _, r := range g.Rules {
+		if r.HasAge() {
+			return true
+		}
+	}
+	return g.Age > 0
+}
+
+// Expiry is the age from which every cell may be collected, however few there are; false if the rule keeps some for ever.
+func (g GC) Expiry() (time.Duration, bool) {
+	if len(g.Rules) == 0 {
+		return g.Age, g.Age > 0
+	}
+	var expiry time.Duration
+	found := 0
+	for _, r := range g.Rules {
+		age, ok := r.Expiry()
+		if !ok {
+			continue
+		}
+		if found++; found == 1 || g.All && age > expiry || !g.All && age < expiry {
+			expiry = age
+		}
+	}
+	return expiry, found == len(g.Rules) || found > 0 && !g.All
+}
+
+// String writes the rule as cbt reads it.
+func (g GC) String() string {
+	switch {
+	case len(g.Rules) > 0:
+		operator, words := " || ", make([]string, len(g.Rules))
+		if g.All {
+			operator = " && "
+		}
+		for i, r := range g.Rules {
+			words[i] = r.String()
+			if len(r.Rules) > 0 {
+				words[i] = "(" + words[i] + ")"
+			}
+		}
+		return strings.Join(words, operator)
+	case g.Versions > 0:
+		return "maxversions=" + strconv.Itoa(g.Versions)
+	case g.Age > 0:
+		return "maxage=" + ageText(g.Age)
+	}
+	return "never"
+}
+
+func ageText(d time.Duration) string {
+	const day = 24 * time.Hour
+	if d%day == 0 {
+		return strconv.FormatInt(int64(d/day), 10) + "d"
+	}
+	return d.String()
+}
+
+// familyName is the form of a family's name, which has 64 characters at most.
+// Source: https://cloud.google.com/bigtable/docs/reference/admin/rpc/google.bigtable.admin.v2
+var familyName = regexp.MustCompile(`^[-_.a-zA-Z0-9]{1,64}$`)
+
+// ParseFamily reads "<rule>" or "<rule>:<aggregate>", such as "maxversions=1 || maxage=30d" or "never:intsum".
+func ParseFamily(name, text string) (Family, error) {
+	if err := checkFamilyName(name); err != nil {
+		return Family{}, err
+	}
+	rule, aggregate, typed := strings.Cut(text, ":")
+	f := Family{Name: name, Aggregate: Aggregate(strings.TrimSpace(aggregate))}
+	switch f.Aggregate {
+	case IntSum, IntMin, IntMax, IntHLL:
+	default:
+		if typed {
+			return Family{}, fmt.Errorf("%w: %q is no aggregate: intsum, intmin, intmax and inthll are", ErrMapping, f.Aggregate)
+		}
+	}
+	p := gcParser{words: gcWords(rule)}
+	gc, err := p.union()
+	if err == nil && p.at < len(p.words) {
+		err = fmt.Errorf("%w: %q is not expected here", ErrMapping, p.words[p.at])
+	}
+	f.GC = gc
+	return f, err
+}
+
+func checkFamilyName(name string) error {
+	switch {
+	case !familyName.MatchString(name):
+		return fmt.Errorf("%w: family %q: names have 1 to 64 letters, digits and the characters - _ .", ErrMapping, name)
+	case strings.HasPrefix(name, reservedPrefix):
+		return fmt.Errorf("%w: family %s: names beginning with %s are reserved", ErrMapping, name, reservedPrefix)
+	}
+	return nil
+}
+
+// gcWords splits a rule into words, operators and parentheses.
+func gcWords(text string) []string {
+	for _, sign := range []string{"||", "&&", "(", ")"} {
+		text = strings.ReplaceAll(text, sign, " "+sign+" ")
+	}
+	return strings.Fields(text)
+}
+
+type gcParser struct {
+	words []string
+	at    int
+	depth int
+}
+
+func (p *gcParser) next(word string) bool {
+	if p.at < len(p.words) && p.words[p.at] == word {
+		p.at++
+		return true
+	}
+	return false
+}
+
+func (p *gcParser) union() (GC, error)        { return p.series("||", false, p.intersection) }
+func (p *gcParser) intersection() (GC, error) { return p.series("&&", true, p.limit) }
+
+func (p *gcParser) series(operator string, all bool, element func() (GC, error)) (GC, error) {
+	first, err := element()
+	if err != nil || p.at >= len(p.words) || p.words[p.at] != operator {
+		return first, err
+	}
+	joined := GC{All: all, Rules: []GC{first}}
+	for p.next(operator) {
+		g, err := element()
+		if err != nil {
+			return GC{}, err
+		}
+		joined.Rules = append(joined.Rules, g)
+	}
+	for _, r := range joined.Rules {
+		if r.Never() {
+			return GC{}, fmt.Errorf("%w: never stands alone", ErrMapping)
+		}
+	}
+	return joined, nil
+}
+
+func (p *gcParser) limit() (GC, error) {
+	if p.next("(") {
+		if p.depth++; p.depth > 16 {
+			return GC{}, fmt.Errorf("%w: too many parentheses", ErrMapping)
+		}
+		g, err := p.union()
+		p.depth--
+		if err == nil && !p.next(")") {
+			err = fmt.Errorf("%w: a parenthesis is not closed", ErrMapping)
+		}
+		return g, err
+	}
+	if p.at >= len(p.words) {
+		return GC{}, fmt.Errorf("%w: expected maxversions=N, maxage=30d or never", ErrMapping)
+	}
+	word := p.words[p.at]
+	p.at++
+	name, value, _ := strings.Cut(word, "=")
+	switch name {
+	case "never":
+		if word == "never" {
+			return GC{}, nil
+		}
+	case "maxversions":
+		if n, err := strconv.Atoi(value); err == nil && n > 0 && n <= 1<<30 {
+			return GC{Versions: n}, nil
+		}
+	case "maxage":
+		if age, ok := parseAge(value); ok {
+			return GC{Age: age}, nil
+		}
+	}
+	return GC{}, fmt.Errorf("%w: %q is not maxversions=N, maxage=30d or never", ErrMapping, word)
+}
+
+// parseAge reads a duration of Go or of cbt, which knows days: 30d, 36h, 90m. Bigtable's shortest age is a millisecond.
+func parseAge(text string) (time.Duration, bool) {
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		n, err := strconv.Atoi(days)
+		return time.Duration(n) * 24 * time.Hour, err == nil && n > 0 && n <= 36500
+	}
+	age, err := time.ParseDuration(text)
+	return age, err == nil && age >= time.Millisecond
+}

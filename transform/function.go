@@ -1,0 +1,246 @@
+package transform
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+)
+
+// Function is a function of row key and column templates.
+type Function struct {
+	Name    string
+	Example string // as it is written, with a typical argument
+	Meaning string // one line
+
+	takesText, takesNumber bool
+	low, high              int // of the number
+	check                  func(Call) string
+
+	// selfDelimiting: the end of the text follows from the text itself.
+	selfDelimiting bool
+	// injective: different values give different texts. prefixed functions are so for values that begin with their argument.
+	injective, prefixed bool
+	apply               func(v scalar, c *Call) (scalar, error)
+}
+
+// scalar is a value on its way through the functions of a placeholder.
+type scalar struct {
+	kind cdc.Kind // S, N or B
+	text string
+}
+
+// errFunction is why a function does not take a value. It holds no item data.
+type errFunction string
+
+func (e errFunction) Error() string { return string(e) }
+
+func refuse(format string, args ...any) (scalar, error) {
+	return scalar{}, errFunction(fmt.Sprintf(format, args...))
+}
+
+// functions are all functions by name.
+var functions = func() map[string]*Function {
+	byName := make(map[string]*Function, len(functionList))
+	for i := range functionList {
+		byName[functionList[i].Name] = &functionList[i]
+	}
+	return byName
+}()
+
+// Functions are all functions of templates, in the order of the reference.
+func Functions() []Function { return slices.Clone(functionList) }
+
+// FunctionNames are the names of all functions, in the order of the reference.
+func FunctionNames() []string {
+	names := make([]string, len(functionList))
+	for i := range functionList {
+		names[i] = functionList[i].Name
+	}
+	return names
+}
+
+var functionList = []Function{
+	{Name: "after", Example: "after('VIDEO#')", Meaning: "what follows the text's first occurrence; a value without it cannot be mapped",
+		takesText: true, prefixed: true, apply: after},
+	{Name: "before", Example: "before('#')", Meaning: "what stands before the text's first occurrence; a value without it cannot be mapped",
+		takesText: true, apply: before},
+	{Name: "part", Example: "part('#', 1)", Meaning: "the part of that number, from 0, of a value split at the text",
+		takesText: true, takesNumber: true, low: 0, high: 1000, apply: nthPart},
+	{Name: "pad", Example: "pad(6)", Meaning: "a whole number from 0 up with leading zeros to that many digits; a longer one cannot be mapped",
+		takesNumber: true, low: 1, high: 38, selfDelimiting: true, injective: true, apply: pad},
+	{Name: "sortable", Example: "sortable", Meaning: "text that sorts as the number does, for every number that DynamoDB holds",
+		selfDelimiting: true, injective: true, apply: sortable},
+	{Name: "newest_first", Example: "newest_first(13)", Meaning: "the whole number's complement to that many nines: larger numbers sort first",
+		takesNumber: true, low: 1, high: 38, selfDelimiting: true, injective: true, apply: newestFirst},
+	{Name: "reverse_domain", Example: "reverse_domain", Meaning: "the parts between dots in reverse order: com.example.video",
+		injective: true, apply: reverseDomain},
+	{Name: "salt", Example: "salt(16)", Meaning: "the first 8 bytes of the value's SHA-256, as a big-endian number modulo that many, with leading zeros",
+		takesNumber: true, low: 2, high: 1_000_000, selfDelimiting: true, apply: salt},
+	{Name: "hash", Example: "hash(4)", Meaning: "the first so many hexadecimal digits of the value's SHA-256",
+		takesNumber: true, low: 1, high: 64, selfDelimiting: true, apply: hash},
+	{Name: "lower", Example: "lower", Meaning: "in lower case", apply: textFunction(strings.ToLower)},
+	{Name: "upper", Example: "upper", Meaning: "in upper case", apply: textFunction(strings.ToUpper)},
+	{Name: "date", Example: "date('yyyyMM')", Meaning: "the UTC date of an ISO 8601 text or of epoch seconds or milliseconds; of yyyy MM dd HH mm ss SSS",
+		takesText: true, check: checkDate, selfDelimiting: true, apply: date},
+	{Name: "epoch_ms", Example: "epoch_ms", Meaning: "milliseconds since 1970 of an ISO 8601 text or of epoch seconds or milliseconds", apply: epochMillis},
+	{Name: "hex", Example: "hex", Meaning: "the bytes in hexadecimal digits", injective: true, apply: hexadecimal},
+	{Name: "default", Example: "default('none')", Meaning: "the text, where the attribute is absent", takesText: true, injective: true, apply: identity},
+	{Name: "raw", Example: "raw", Meaning: "not escaped", injective: true, apply: identity},
+}
+
+func identity(v scalar, _ *Call) (scalar, error) { return v, nil }
+
+func textFunction(f func(string) string) func(scalar, *Call) (scalar, error) {
+	return func(v scalar, _ *Call) (scalar, error) {
+		if v.kind == cdc.KindB {
+			return refuse("takes text or a number, not B")
+		}
+		return scalar{cdc.KindS, f(v.text)}, nil
+	}
+}
+
+func after(v scalar, c *Call) (scalar, error) {
+	_, rest, found := strings.Cut(v.text, c.Text)
+	if !found {
+		return refuse("the value does not contain %q", c.Text)
+	}
+	return scalar{textual(v.kind), rest}, nil
+}
+
+func before(v scalar, c *Call) (scalar, error) {
+	head, _, found := strings.Cut(v.text, c.Text)
+	if !found {
+		return refuse("the value does not contain %q", c.Text)
+	}
+	return scalar{textual(v.kind), head}, nil
+}
+
+func nthPart(v scalar, c *Call) (scalar, error) {
+	rest := v.text
+	for range c.Number {
+		var found bool
+		if _, rest, found = strings.Cut(rest, c.Text); !found {
+			return refuse("the value has no part %d between %q", c.Number, c.Text)
+		}
+	}
+	head, _, _ := strings.Cut(rest, c.Text)
+	return scalar{textual(v.kind), head}, nil
+}
+
+// whole is a whole number from 0 up in canonical digits. Text with leading zeros is refused: 7 and 07 are two texts, and
+// would become one.
+func whole(v scalar) (string, error) {
+	digits := v.text
+	switch {
+	case v.kind == cdc.KindB:
+		return "", errFunction("takes a number, not B")
+	case digits == "" || strings.Trim(digits, "0123456789") != "":
+		return "", errFunction("takes a whole number from 0 up")
+	case len(digits) > 1 && digits[0] == '0':
+		return "", errFunction("takes a number without leading zeros")
+	}
+	return digits, nil
+}
+
+const zeros = "00000000000000000000000000000000000000"
+
+func pad(v scalar, c *Call) (scalar, error) {
+	digits, err := whole(v)
+	if err != nil {
+		return scalar{}, err
+	}
+	if len(digits) > c.Number {
+		return refuse("a number of %d digits does not fit", len(digits))
+	}
+	return scalar{cdc.KindS, zeros[:c.Number-len(digits)] + digits}, nil
+}
+
+func newestFirst(v scalar, c *Call) (scalar, error) {
+	padded, err := pad(v, c)
+	if err != nil {
+		return scalar{}, err
+	}
+	return scalar{cdc.KindS, complement(padded.text)}, nil
+}
+
+// complement replaces each digit by what it lacks to nine.
+func complement(digits string) string {
+	b := []byte(digits)
+	for i := range b {
+		b[i] = '0' + '9' - b[i]
+	}
+	return string(b)
+}
+
+// The form of sortable: a digit for the sign, three for the power of ten, the digits, and a mark that sorts below all digits or,
+// for negative numbers, whose digits are complemented, above them. So a number sorts before all longer ones that begin as it
+// does, or behind them, whatever follows in the row key; and the text tells its own end.
+const (
+	sortableNegative = '0'
+	sortableZero     = "1"
+	sortablePositive = '2'
+	sortableBias     = 500 // DynamoDB's powers of ten are from -130 to 125
+	endPositive      = '-'
+	endNegative      = '~'
+)
+
+func sortable(v scalar, _ *Call) (scalar, error) {
+	number, err := cdc.CanonicalNumber(v.text)
+	if v.kind == cdc.KindB || err != nil {
+		return refuse("takes a number")
+	}
+	if v.kind == cdc.KindS && number != v.text {
+		return refuse("takes a number as DynamoDB writes it") // 1 and 1.0 are two texts, and would become one
+	}
+	if number == "0" {
+		return scalar{cdc.KindS, sortableZero}, nil
+	}
+	digits, negative := strings.CutPrefix(number, "-")
+	integer, fraction, _ := strings.Cut(digits, ".")
+	power := len(integer)
+	digits = integer + fraction
+	significant := strings.TrimLeft(digits, "0")
+	power -= len(digits) - len(significant)
+	significant = strings.TrimRight(significant, "0")
+	exponent := fmt.Sprintf("%03d", power+sortableBias)
+	if negative {
+		return scalar{cdc.KindS, string(sortableNegative) + complement(exponent) + complement(significant) + string(endNegative)}, nil
+	}
+	return scalar{cdc.KindS, string(sortablePositive) + exponent + significant + string(endPositive)}, nil
+}
+
+func reverseDomain(v scalar, _ *Call) (scalar, error) {
+	labels := strings.Split(v.text, ".")
+	slices.Reverse(labels)
+	return scalar{textual(v.kind), strings.Join(labels, ".")}, nil
+}
+
+func salt(v scalar, c *Call) (scalar, error) {
+	sum := sha256.Sum256([]byte(v.text))
+	bucket := strconv.FormatUint(binary.BigEndian.Uint64(sum[:8])%uint64(c.Number), 10)
+	width := len(strconv.Itoa(c.Number - 1))
+	return scalar{cdc.KindS, zeros[:width-len(bucket)] + bucket}, nil
+}
+
+func hash(v scalar, c *Call) (scalar, error) {
+	sum := sha256.Sum256([]byte(v.text))
+	return scalar{cdc.KindS, hex.EncodeToString(sum[:])[:c.Number]}, nil
+}
+
+func hexadecimal(v scalar, _ *Call) (scalar, error) {
+	return scalar{cdc.KindS, hex.EncodeToString([]byte(v.text))}, nil
+}
+
+// textual is the type of what is cut out of a value: bytes stay bytes, and a piece of a number is text.
+func textual(kind cdc.Kind) cdc.Kind {
+	if kind == cdc.KindB {
+		return cdc.KindB
+	}
+	return cdc.KindS
+}

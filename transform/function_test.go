@@ -1,0 +1,236 @@
+package transform
+
+import (
+	"errors"
+	"math/big"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+)
+
+// evaluate is what a template makes of attribute a.
+func evaluate(t *testing.T, text string, v cdc.Value) (string, error) {
+	t.Helper()
+	parsed, err := ParseTemplate(text)
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	c := &compiler{spec: &Spec{}, m: &Mapping{}}
+	it := item("a", v)
+	if v.Kind() == cdc.KindNone {
+		it = item("other", cdc.Null())
+	}
+	b, err := appendParts(nil, c.parts(parsed, "the row key", at{}, "row_key"), it)
+	return string(b), err
+}
+
+func TestFunctions(t *testing.T) {
+	s, n, b := cdc.String, number, cdc.Binary
+	for _, c := range []struct {
+		template string
+		value    cdc.Value
+		want     string // "!" and a part of the reason if it cannot be mapped
+	}{
+		{"{a | after('VIDEO#')}", s("VIDEO#42"), "42"},
+		{"{a | after('#')}", s("a#b#c"), "b#c"},
+		{"{a | after('#')}", s("abc"), `!after: the value does not contain "#"`},
+		{"{a | before('#')}", s("VIDEO#42#x"), "VIDEO"},
+		{"{a | before('#')}", s("VIDEO"), "!before"},
+		{"{a | part('#', 1)}", s("VIDEO#42"), "42"},
+		{"{a | part('#', 0)}", s("VIDEO"), "VIDEO"},
+		{"{a | part('#', 2)}", s("VIDEO#42"), "!no part 2"},
+		{"{a | pad(6)}", n("17"), "000017"},
+		{"{a | pad(6)}", n("17.0"), "000017"},
+		{"{a | pad(6)}", s("17"), "000017"},
+		{"{a | pad(6)}", n("0"), "000000"},
+		{"{a | pad(2)}", n("170"), "!a number of 3 digits does not fit"},
+		{"{a | pad(6)}", n("-17"), "!whole number from 0 up"},
+		{"{a | pad(6)}", n("1.5"), "!whole number"},
+		{"{a | pad(6)}", s("017"), "!without leading zeros"},
+		{"{a | pad(6)}", s("x"), "!whole number"},
+		{"{a | pad(38)}", n(strings.Repeat("9", 38)), strings.Repeat("9", 38)},
+		{"{a | sortable}", n("-3.5"), "049864~"},
+		{"{a | sortable}", n("3.5"), "250135-"},
+		{"{a | sortable}", n("0"), "1"},
+		{"{a | sortable}", n("0.00123"), "2498123-"},
+		{"{a | sortable}", n("1e125"), "26261-"},
+		{"{a | sortable}", n("1e-130"), "23711-"},
+		{"{a | sortable}", s("1.50"), "!as DynamoDB writes it"},
+		{"{a | sortable}", s("x"), "!takes a number"},
+		{"{a | newest_first(13)}", n("1795170000000"), "8204829999999"},
+		{"{a | newest_first(3)}", n("0"), "999"},
+		{"{a | reverse_domain}", s("video.example.com"), "com.example.video"},
+		{"{a | reverse_domain}", s("localhost"), "localhost"},
+		{"{a | salt(16)}", s("dev-7"), "02"},
+		{"{a | salt(2)}", s("dev-7"), "0"},
+		{"{a | hash(4)}", s("a"), "ca97"},
+		{"{a | lower}", s("ÀB"), "àb"},
+		{"{a | upper}", s("àb"), "ÀB"},
+		{"{a | lower}", b([]byte("AB")), "!not B"},
+		{"{a | date('yyyyMM')}", s("2015-02-03T04:05:06Z"), "201502"},
+		{"{a | date('yyyy-MM-dd HH:mm:ss.SSS')}", n("1795170000"), "2026-11-20 10:20:00.000"},
+		{"{a | date('yyyyMMddHHmmssSSS')}", n("1795170000123"), "20261120102000123"},
+		{"{a | date('SSS')}", n("1795170000.5"), "500"},
+		{"{a | date('dd')}", s("2015-02-03T23:30:00-02:00"), "04"},
+		{"{a | date('yyyy')}", s("2015-02-03"), "2015"},
+		{"{a | date('yyyy')}", s("yesterday"), "!ISO 8601"},
+		{"{a | date('yyyy')}", n("1e30"), "!ISO 8601"},
+		{"{a | epoch_ms}", s("2026-11-20T09:40:00.5Z"), "1795167600500"},
+		{"{a | epoch_ms | newest_first(13)}", n("1795170000"), "8204829999999"},
+		{"{a | hex}", b([]byte{0, 0xff}), "00ff"},
+		{"{a | default('none')}", cdc.Value{}, "none"},
+		{"{a | lower | default('none') | upper}", cdc.Value{}, "NONE"},
+		{"{a | default('none') | upper}", s("x"), "X"},
+		{"{a}", cdc.Value{}, `!attribute "a" of the row key is missing`},
+		{"{a}", cdc.Bool(true), "!must be S, N or B"},
+		{"{a | pad(3)}", cdc.Bool(true), "!must be S, N or B"},
+		{"x{a}#{a}y", s("p#%"), "xp%23%25#p#%y"},
+		{"{a | raw}#{a}", s("p#"), "p##p#"},
+		{"{a}--{a}", s("p-q"), "p%2Dq--p-q"},
+		{"{a}A-{a}", s("pA-"), "pA%2DA-pA-"},
+		{"{{{a}}}", s("p"), "{p}"},
+		{"{'a'}", s("p"), "p"},
+		{"{ a |lower|upper }", s("p"), "P"},
+	} {
+		got, err := evaluate(t, c.template, c.value)
+		if reason, refused := strings.CutPrefix(c.want, "!"); refused {
+			var u *Unmappable
+			if !errors.As(err, &u) || !strings.Contains(u.Reason, reason) {
+				t.Errorf("%s: %q, %v", c.template, got, err)
+			}
+			if c.value.Kind() == cdc.KindS && len(c.value.Text()) > 2 && err != nil && strings.Contains(err.Error(), c.value.Text()) {
+				t.Errorf("H65: %s: the reason holds data: %v", c.template, err)
+			}
+			continue
+		}
+		if err != nil || got != c.want {
+			t.Errorf("%s: %q, want %q: %v", c.template, got, c.want, err)
+		}
+	}
+}
+
+// drawNumber draws numbers of up to 38 digits, with equal beginnings and far apart.
+func drawNumber(t *rapid.T, label string) string {
+	text := rapid.StringMatching(`-?[0-9]{0,3}[0-2]{1,16}(\.[0-2]{1,19})?(e-?[0-9]{1,2})?`).Draw(t, label)
+	v, err := cdc.Number(text)
+	if err != nil {
+		return "0"
+	}
+	return v.Text()
+}
+
+// Rows of numbers sort as the numbers do, and different numbers never share one, whatever follows in the row key.
+func TestSortableKeepsTheOrderOfNumbers(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := drawNumber(t, "a"), drawNumber(t, "b")
+		x, y := new(big.Rat), new(big.Rat)
+		x.SetString(a)
+		y.SetString(b)
+		m, err := New(Spec{Source: "T", Table: "t", PrimaryKey: []KeyAttribute{{"n", cdc.KindN}, {"s", cdc.KindS}}, Families: families("d"),
+			Rules: []Rule{{Writes: []Write{{RowKey: template("{n | sortable}#{s}")}}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		row := func(n, s string) string {
+			key, err := m.Row(item("n", number(n), "s", cdc.String(s)))
+			if err != nil {
+				t.Fatal(n, err)
+			}
+			return key
+		}
+		first := row(a, rapid.SampledFrom([]string{"", "!", "9", "~~"}).Draw(t, "s"))
+		second := row(b, rapid.SampledFrom([]string{"", "!", "9", "~~"}).Draw(t, "s"))
+		if order := x.Cmp(y); order != 0 && order != strings.Compare(first, second) {
+			t.Fatalf("%s is to %s as %d, and %q to %q as %d", a, b, order, first, second, strings.Compare(first, second))
+		}
+		newest, err := ParseTemplate("{n | newest_first(38)}")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := &compiler{spec: &Spec{}, m: &Mapping{}}
+		parts := c.parts(newest, "", at{}, "")
+		p, errP := appendParts(nil, parts, item("n", number(a)))
+		q, errQ := appendParts(nil, parts, item("n", number(b)))
+		if errP == nil && errQ == nil && x.Cmp(y) != -strings.Compare(string(p), string(q)) {
+			t.Fatalf("newest_first: %s, %s", a, b)
+		}
+	})
+}
+
+// Row keys of several parts are injective, whatever stands between the parts.
+func TestH37_TemplatesAreInjective(t *testing.T) {
+	keys := []KeyAttribute{{"a", cdc.KindS}, {"b", cdc.KindS}}
+	for _, text := range []string{"{a}#{b}", "{a}--{b}", "x{a}/{b}y", "{a}a{b}", "{b}|{a}", "{a | hex}#{b}", "{a | reverse_domain}.{b}", "{c}#{a}#{b}", "{a | salt(16)}{a}#{b}", "{a}#x#{b}"} {
+		m, err := New(Spec{Source: "T", Table: "t", PrimaryKey: keys, Families: families("d"), Rules: []Rule{{Writes: []Write{{RowKey: template(text)}}}}})
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		t.Run(text, func(t *testing.T) {
+			letters := rapid.StringOfN(rapid.SampledFrom([]rune("#%-/a|.2x")), 0, 5, -1)
+			rapid.Check(t, func(t *rapid.T) {
+				draw := func() cdc.Item {
+					return item("a", cdc.String(letters.Draw(t, "a")), "b", cdc.String(letters.Draw(t, "b")), "c", cdc.String(letters.Draw(t, "c")))
+				}
+				x, y := draw(), draw()
+				rowX, errX := m.Row(x)
+				rowY, errY := m.Row(y)
+				if errX == nil && errY == nil && rowX == rowY && !m.Keys(x).Equal(m.Keys(y)) {
+					t.Fatalf("two items in row %q", rowX)
+				}
+			})
+		})
+	}
+}
+
+func TestTemplateErrors(t *testing.T) {
+	for text, want := range map[string]string{
+		"{":                        "at byte 0: a placeholder that is not closed",
+		"x{PK":                     "at byte 1: a placeholder that is not closed",
+		"x}":                       "at byte 1: a } that closes nothing",
+		"{}":                       "at byte 0: a placeholder without a name",
+		"{ }":                      "at byte 0: a placeholder without a name",
+		"{PK | nope}":              `at byte 6: "nope" is no function`,
+		"{PK | pad}":               "at byte 6: pad takes 1 arguments, not 0",
+		"{PK | pad(0)}":            "at byte 6: pad takes a number from 1 to 38",
+		"{PK | pad('x')}":          "at byte 6: pad takes a number from 1 to 38",
+		"{PK | after(3)}":          "at byte 6: after takes text in single quotes",
+		"{PK | after('')}":         "at byte 6: after takes text in single quotes",
+		"{PK | after('x)}":         "at byte 12: a quote that is not closed",
+		"{PK | after('x'}":         "at byte 15: arguments that are not closed",
+		"{PK | lower('x')}":        "at byte 6: lower takes 0 arguments, not 1",
+		"{PK | date('YYYY')}":      "at byte 6: a date pattern is made of yyyy MM dd HH mm ss SSS and what is neither letter nor digit",
+		"{PK | part('#', x)}":      "at byte 16: expected an argument",
+		"{PK}00{SK}":               `at byte 4: "00" cannot be a delimiter: what is escaped in values contains it`,
+		"{PK | lower upper}":       "at byte 12: expected | or }",
+		"{'PK}":                    "at byte 1: a quote that is not closed",
+		"{PK | salt(1)}":           "at byte 6: salt takes a number from 2 to 1000000",
+		"{PK | salt(99999999999)}": "at byte 6: salt takes a number from 2 to 1000000",
+	} {
+		_, err := ParseTemplate(text)
+		var e *TemplateError
+		if !errors.As(err, &e) || err.Error() != want {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+}
+
+func FuzzParseTemplate(f *testing.F) {
+	for _, text := range []string{"{PK}", "{tenantId}#{PK | after('VIDEO#')}", "{$k}#{$y}{$m}#{r | pad(6)}#{h | reverse_domain}", "{{}}", "{'a|b'}", "{a | part('#', 1) | default('')}"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		parsed, err := ParseTemplate(text)
+		if err != nil {
+			var e *TemplateError
+			if !errors.As(err, &e) || e.Offset < 0 || e.Offset > len(text) {
+				t.Fatalf("%q: %v", text, err)
+			}
+			return
+		}
+		c := &compiler{spec: &Spec{}, m: &Mapping{}}
+		_, _ = appendParts(nil, c.parts(parsed, "", at{}, ""), item("PK", cdc.String("VIDEO#1")))
+	})
+}

@@ -1,0 +1,116 @@
+package transform
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+)
+
+// dateFields are what a date pattern is made of, longest first, with Go's layouts. What stands between them is literal, if it is
+// no letter.
+var dateFields = []struct{ pattern, layout string }{
+	{"yyyy", "2006"}, {"SSS", "000"}, {"MM", "01"}, {"dd", "02"}, {"HH", "15"}, {"mm", "04"}, {"ss", "05"},
+}
+
+func checkDate(c Call) string {
+	for rest := c.Text; rest != ""; {
+		matched := false
+		for _, f := range dateFields {
+			if after, ok := strings.CutPrefix(rest, f.pattern); ok {
+				rest, matched = after, true
+				break
+			}
+		}
+		if matched {
+			continue
+		}
+		if ch := rest[0]; ch >= 'a' && ch <= 'z' || ch >= 'A' && ch <= 'Z' || ch >= '0' && ch <= '9' {
+			return "a date pattern is made of yyyy MM dd HH mm ss SSS and what is neither letter nor digit"
+		}
+		rest = rest[1:]
+	}
+	return ""
+}
+
+func date(v scalar, c *Call) (scalar, error) {
+	at, err := instant(v)
+	if err != nil {
+		return scalar{}, err
+	}
+	var b strings.Builder
+	for rest := c.Text; rest != ""; {
+		matched := false
+		for _, f := range dateFields {
+			after, ok := strings.CutPrefix(rest, f.pattern)
+			if !ok {
+				continue
+			}
+			if f.pattern == "SSS" {
+				millis := strconv.Itoa(at.Nanosecond() / 1e6)
+				b.WriteString(zeros[:3-len(millis)] + millis)
+			} else {
+				b.WriteString(at.Format(f.layout))
+			}
+			rest, matched = after, true
+			break
+		}
+		if !matched {
+			b.WriteByte(rest[0])
+			rest = rest[1:]
+		}
+	}
+	return scalar{cdc.KindS, b.String()}, nil
+}
+
+func epochMillis(v scalar, _ *Call) (scalar, error) {
+	at, err := instant(v)
+	if err != nil {
+		return scalar{}, err
+	}
+	return scalar{cdc.KindN, strconv.FormatInt(at.UnixMilli(), 10)}, nil
+}
+
+// secondsBelow tells epoch seconds from milliseconds: as seconds it is the year 5138, as milliseconds March 1973.
+const secondsBelow = 100_000_000_000
+
+// isoLayouts are the forms of ISO 8601 that are read; fractions of a second may follow the seconds.
+var isoLayouts = []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02T15:04Z07:00", "2006-01-02", "20060102T150405Z", "20060102"}
+
+// instant reads a point in time: an ISO 8601 text, in UTC if it names no zone, or a number of seconds or milliseconds since 1970.
+// Years have four digits.
+func instant(v scalar) (time.Time, error) {
+	if v.kind == cdc.KindB {
+		return time.Time{}, errFunction("takes a date or a number, not B")
+	}
+	at, found := time.Time{}, false
+	if v.kind == cdc.KindS {
+		for _, layout := range isoLayouts {
+			if t, err := time.Parse(layout, v.text); err == nil {
+				at, found = t.UTC(), true
+				break
+			}
+		}
+	}
+	if !found {
+		seconds, fraction, _ := strings.Cut(v.text, ".")
+		n, err := strconv.ParseInt(seconds, 10, 64)
+		if err != nil || n > 253402300799999 || n < -62135596800 || strings.Trim(fraction, "0123456789") != "" {
+			return time.Time{}, errFunction("takes an ISO 8601 date, or epoch seconds or milliseconds")
+		}
+		if n >= secondsBelow {
+			at = time.UnixMilli(n).UTC()
+		} else {
+			millis, _ := strconv.Atoi((fraction + "000")[:3])
+			if strings.HasPrefix(v.text, "-") {
+				millis = -millis
+			}
+			at = time.Unix(n, int64(millis)*1e6).UTC()
+		}
+	}
+	if at.Year() < 1 || at.Year() > 9999 {
+		return time.Time{}, errFunction("takes dates of the years 1 to 9999")
+	}
+	return at, nil
+}

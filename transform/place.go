@@ -1,0 +1,219 @@
+package transform
+
+import (
+	"slices"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+)
+
+// address is a row, or a cell of one, that an item takes by a rule.
+type address struct {
+	w         *write
+	row       string
+	qualifier string // of a folded item
+	change    int    // the last change of a page whose new image maps here
+}
+
+// errNoRule is why an item that no rule matches is parked.
+var errNoRule = &Unmappable{Reason: "no rule matches the item"}
+
+// match is the rule that decides for an item; nil if there is none.
+func (m *Mapping) match(item cdc.Item) *rule {
+	for _, r := range m.rules {
+		if r.when == nil || r.when.Match(item) {
+			return r
+		}
+	}
+	return nil
+}
+
+// only is the one write of the rule that decides for an item.
+func (m *Mapping) only(item cdc.Item) (*write, error) {
+	r := m.match(item)
+	switch {
+	case r == nil:
+		return nil, errNoRule
+	case len(r.writes) != 1:
+		return nil, unmappable("its rule writes %d rows", len(r.writes))
+	}
+	return r.writes[0], nil
+}
+
+// Placement is what a mapping makes of one item.
+type Placement struct {
+	// Rule is the number of the rule that decides, from 0, and Name its name.
+	Rule int
+	Name string
+	// Ignored tells that the rule says not to copy the item.
+	Ignored bool
+	// Rows are what the item becomes. Version and At are not set.
+	Rows []RowMutation
+}
+
+// Map is what becomes of an item that was written at the given time: the same rows and cells as Fold and Load give it. The error
+// is *Unmappable.
+func (m *Mapping) Map(item cdc.Item, written time.Time) (Placement, error) {
+	r := m.match(item)
+	if r == nil {
+		return Placement{Rule: -1}, errNoRule
+	}
+	p := Placement{Rule: slices.Index(m.rules, r), Name: r.name, Ignored: r.ignore}
+	var h history
+	h.item = m.ItemKey(item)
+	var s scratch
+	if err := h.add(m, &s, item, 0, true); err != nil {
+		return p, err
+	}
+	var enc encoder
+	puts, err := m.puts(&enc, item, &h, written, cellTime(written))
+	if err != nil {
+		return p, err
+	}
+	p.Rows = m.mutations(nil, RowMutation{Item: h.item, Table: m.Table}, &h, puts)
+	return p, nil
+}
+
+// Addresses are the rows that an item maps to: mutations without cells that own what the item's do. For a mapping that depends
+// on the primary key only, the keys are enough. The error is *Unmappable.
+func (m *Mapping) Addresses(item cdc.Item) ([]RowMutation, error) {
+	h := history{item: m.ItemKey(item)}
+	var s scratch
+	if err := h.add(m, &s, item, 0, true); err != nil {
+		return nil, err
+	}
+	return m.mutations(nil, RowMutation{Item: h.item, Table: m.Table}, &h, nil), nil
+}
+
+// scratch is memory for rows and columns that are known already.
+type scratch struct{ row, qualifier []byte }
+
+// add adds the addresses of an image to the union. Current tells that the image is the newest so far, that of the given change. The
+// error is why the image cannot be mapped; addresses that it has all the same are added.
+func (h *history) add(m *Mapping, s *scratch, image cdc.Item, change int, current bool) error {
+	r := m.match(image)
+	if current {
+		h.rule = r
+	}
+	if r == nil {
+		return errNoRule
+	}
+	var failed error
+	for _, w := range r.writes {
+		var err error
+		if s.row, err = w.appendRow(s.row[:0], image); err == nil && w.folded {
+			s.qualifier, err = w.appendQualifier(s.qualifier[:0], image)
+		}
+		if err != nil {
+			if failed == nil {
+				failed = err
+			}
+			continue
+		}
+		h.addAddress(w, s, change, current)
+	}
+	return failed
+}
+
+func (h *history) addAddress(w *write, s *scratch, change int, current bool) {
+	for i := range h.addresses {
+		a := &h.addresses[i]
+		if a.w == w && a.row == string(s.row) && (!w.folded || a.qualifier == string(s.qualifier)) {
+			if current {
+				a.change = change
+			}
+			return
+		}
+	}
+	a := address{w: w, row: string(s.row), change: -1}
+	if w.folded {
+		a.qualifier = string(s.qualifier)
+	}
+	if current {
+		a.change = change
+	}
+	h.addresses = append(h.addresses, a)
+}
+
+func (w *write) appendQualifier(b []byte, item cdc.Item) ([]byte, error) {
+	start := len(b)
+	b, err := appendParts(b, w.qualifier, item)
+	if err == nil && len(b)-start > MaxQualifierBytes {
+		err = unmappable("the column has %d bytes; Bigtable allows %d", len(b)-start, MaxQualifierBytes)
+	}
+	return b, err
+}
+
+// puts are the cells of the newest image, one list for each address of the history that it maps to, in their order.
+func (m *Mapping) puts(enc *encoder, image cdc.Item, h *history, at time.Time, micros int64) ([][]Cell, error) {
+	puts := h.puts[:0]
+	for i := range h.addresses {
+		if !h.current(i) {
+			puts = append(puts, nil)
+			continue
+		}
+		cells, err := enc.write(m, &h.addresses[i], image, at, micros)
+		if err != nil {
+			return nil, err
+		}
+		puts = append(puts, cells)
+	}
+	return puts, nil
+}
+
+// mutations appends one mutation for each row and version column of the union (T3): a put where puts are given for an address that
+// is current, a remove elsewhere.
+func (m *Mapping) mutations(rows []RowMutation, base RowMutation, h *history, puts [][]Cell) []RowMutation {
+	first := len(rows)
+	for i := range h.addresses {
+		a := &h.addresses[i]
+		mutation := base
+		mutation.Row, mutation.Families, mutation.Columns, mutation.Remove = a.row, a.w.families, a.w.columns, true
+		if a.w.ownVersion {
+			mutation.Owner = h.item
+		}
+		if a.w.origin {
+			mutation.Origin = m.Source + "/" + h.item
+		}
+		if a.w.folded {
+			mutation.Columns = []Column{{a.w.family, a.qualifier}}
+		}
+		if puts != nil && h.current(i) {
+			mutation.Remove, mutation.Cells = false, puts[i]
+		}
+		if n := sameRegister(rows[first:], &mutation); n >= 0 {
+			merge(&rows[first+n], &mutation)
+			continue
+		}
+		rows = append(rows, mutation)
+	}
+	return rows
+}
+
+// sameRegister finds the mutation of the same row and version column.
+func sameRegister(rows []RowMutation, m *RowMutation) int {
+	for i := range rows {
+		if rows[i].Row == m.Row && rows[i].Owner == m.Owner {
+			return i
+		}
+	}
+	return -1
+}
+
+// merge joins what two rules ask of one row for one item: everything is owned, and what either puts is put.
+func merge(into, m *RowMutation) {
+	into.Families = union(into.Families, m.Families)
+	into.Columns = union(into.Columns, m.Columns)
+	into.Cells = slices.Concat(into.Cells, m.Cells)
+	into.Remove = into.Remove && m.Remove
+}
+
+func union[T comparable](a, b []T) []T {
+	joined := slices.Clone(a)
+	for _, x := range b {
+		if !slices.Contains(joined, x) {
+			joined = append(joined, x)
+		}
+	}
+	return joined
+}

@@ -1,0 +1,451 @@
+package transform
+
+import (
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+)
+
+// when is a conjunction of conditions for tests: "a=x" (equal), "a^x" (begins with), "a==b" (two attributes are the same).
+type when []string
+
+func (w when) Match(i cdc.Item) bool {
+	for _, text := range w {
+		name, operator, value := w.split(text)
+		v, ok := i.Get(name)
+		other, _ := i.Get(value)
+		if !ok || operator == "=" && v.Text() != value || operator == "^" && !strings.HasPrefix(v.Text(), value) || operator == "==" && !v.Equal(other) {
+			return false
+		}
+	}
+	return true
+}
+
+func (w when) split(text string) (name, operator, value string) {
+	for _, operator := range []string{"==", "=", "^"} {
+		if name, value, ok := strings.Cut(text, operator); ok {
+			return name, operator, value
+		}
+	}
+	panic(text)
+}
+
+func (w when) Attributes() []string {
+	var names []string
+	for _, text := range w {
+		name, operator, value := w.split(text)
+		if names = append(names, name); operator == "==" {
+			names = append(names, value)
+		}
+	}
+	return names
+}
+
+func (w when) Fixed(attribute string) (cdc.Value, bool) {
+	for _, text := range w {
+		if name, operator, value := w.split(text); name == attribute && operator == "=" {
+			return cdc.String(value), true
+		}
+	}
+	return cdc.Value{}, false
+}
+
+func (w when) Prefix(attribute string) (string, bool) {
+	for _, text := range w {
+		if name, operator, value := w.split(text); name == attribute && operator == "^" {
+			return value, true
+		}
+	}
+	return "", false
+}
+
+func (w when) Equal(attribute string) []string {
+	var same []string
+	for _, text := range w {
+		if name, operator, value := w.split(text); operator == "==" && name == attribute {
+			same = append(same, value)
+		} else if operator == "==" && value == attribute {
+			same = append(same, name)
+		}
+	}
+	return same
+}
+
+func template(text string) *Template {
+	t, err := ParseTemplate(text)
+	if err != nil {
+		panic(err)
+	}
+	return t
+}
+
+func families(list ...string) []Family {
+	var all []Family
+	for _, text := range list {
+		name, rule, _ := strings.Cut(text, "=")
+		if rule == "" {
+			rule = "maxversions=1"
+		}
+		f, err := ParseFamily(name, rule)
+		if err != nil {
+			panic(err)
+		}
+		all = append(all, f)
+	}
+	return all
+}
+
+var compositeKey = []KeyAttribute{{"PK", cdc.KindS}, {"SK", cdc.KindS}}
+
+// videoSpec is the single-table design of the complete example: one wide row of a video, its comments and counters.
+func videoSpec() Spec {
+	return Spec{
+		Source: "VideoApp", Table: "videos", PrimaryKey: compositeKey,
+		Families: families("d", "comments", "tags", "counters=never:intsum"), Drop: []string{"GSI1PK", "GSI1SK", "entityType"},
+		Rules: []Rule{
+			{Name: "video", When: when{"PK^VIDEO#", "SK=META"}, Writes: []Write{{RowKey: template("{tenantId}#{PK | after('VIDEO#')}"), Columns: []ColumnRule{
+				{Attribute: "*", To: "d"}, {Attribute: "durationMs", To: "d:duration_ms", As: AsInt64}, {Attribute: "tags", To: "tags", As: AsColumns},
+				{Attribute: "encoding", To: "d", As: AsColumns}, {Attribute: "chapters", To: "d:chapters", As: AsJSON},
+				{Attribute: "views", To: "counters:views", As: AsCounter}, {Attribute: "likes", To: "counters:likes", As: AsCounter}}}}},
+			{Name: "comment", When: when{"PK^VIDEO#", "SK^COMMENT#"}, Writes: []Write{{RowKey: template("{tenantId}#{PK | after('VIDEO#')}"),
+				Cell: &CellRule{Family: "comments", Qualifier: template("{SK | after('COMMENT#')}"), As: AsJSON, Only: []string{"author", "body", "createdAt"}}}}},
+			{Name: "presence", When: when{"PK^PRESENCE#"}, Ignore: true},
+		},
+	}
+}
+
+// billingSpec is the adjacency list of the complete example, both ways.
+func billingSpec() Spec {
+	cell := func(family, qualifier string, only ...string) *CellRule {
+		return &CellRule{Family: family, Qualifier: template(qualifier), As: AsJSON, Only: only}
+	}
+	return Spec{
+		Source: "Billing", Table: "billing", PrimaryKey: compositeKey, Families: families("i", "payments", "invoices"),
+		Rules: []Rule{
+			{Name: "invoice", When: when{"PK^INVOICE#", "SK==PK"}, Writes: []Write{{RowKey: template("invoice#{PK | after('INVOICE#')}"), Columns: []ColumnRule{
+				{Attribute: "*", To: "i"}, {Attribute: "total", To: "i:total", As: AsText}}}}},
+			{Name: "payment", When: when{"PK^PAYMENT#", "SK==PK"}, Writes: []Write{{RowKey: template("payment#{PK | after('PAYMENT#')}"), Columns: []ColumnRule{{Attribute: "*", To: "i"}}}}},
+			{Name: "invoice_payment", When: when{"PK^INVOICE#", "SK^PAYMENT#"}, Writes: []Write{
+				{RowKey: template("invoice#{PK | after('INVOICE#')}"), Cell: cell("payments", "{SK | after('PAYMENT#')}", "amount", "paidAt", "method")},
+				{RowKey: template("payment#{SK | after('PAYMENT#')}"), Cell: cell("invoices", "{PK | after('INVOICE#')}", "amount", "paidAt")}}},
+		},
+	}
+}
+
+// movingSpec has rules by an attribute that changes: items go from whole rows to cells, to columns of their own, and to nothing.
+func movingSpec() Spec {
+	return Spec{
+		Source: "Moving", Table: "moving", PrimaryKey: compositeKey, Families: families("a", "b", "c", "n=never:intsum"),
+		Rules: []Rule{
+			{Name: "whole", When: when{"kind=whole"}, Writes: []Write{{RowKey: template("w#{PK}#{SK}"), Columns: []ColumnRule{{Attribute: "*", To: "a"}, {Attribute: "v", To: "n:v", As: AsCounter}}}}},
+			{Name: "other", When: when{"kind=other"}, Writes: []Write{{RowKey: template("w#{PK}#{SK}"), Columns: []ColumnRule{{Attribute: "*", To: "b"}}}}},
+			{Name: "cell", When: when{"kind=cell"}, Writes: []Write{{RowKey: template("w#{PK}"), Cell: &CellRule{Family: "c", Qualifier: template("{SK}"), As: AsDynamoDBJSON}}}},
+			{Name: "both", When: when{"kind=both"}, Writes: []Write{
+				{RowKey: template("w#{PK}"), Cell: &CellRule{Family: "c", Qualifier: template("{SK}"), As: AsJSON}},
+				{RowKey: template("x#{tenant}#{PK}#{SK}"), Columns: []ColumnRule{{Attribute: "*", To: "b"}}}}},
+			{Name: "gone", When: when{"kind=ignored"}, Ignore: true},
+		},
+	}
+}
+
+func ruleMappings(t interface{ Fatal(...any) }) map[string]*Mapping {
+	all := map[string]*Mapping{}
+	for name, spec := range map[string]Spec{"video": videoSpec(), "billing": billingSpec(), "moving": movingSpec()} {
+		m, err := New(spec)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		all[name] = m
+	}
+	return all
+}
+
+// store is a target under the guard, as package sink executes it: a version for each row and owner.
+type store struct {
+	versions map[string]Version
+	cells    map[string]map[Column]string // by row
+}
+
+func newStore() *store {
+	return &store{map[string]Version{}, map[string]map[Column]string{}}
+}
+
+func (s *store) apply(r RowMutation) {
+	register := r.Row + "\x00" + r.Owner
+	if s.versions[register] >= r.Version {
+		return
+	}
+	s.versions[register] = r.Version
+	cells := s.cells[r.Row]
+	if cells == nil {
+		cells = map[Column]string{}
+		s.cells[r.Row] = cells
+	}
+	maps.DeleteFunc(cells, func(c Column, _ string) bool {
+		return slices.Contains(r.Families, c.Family) || slices.Contains(r.Columns, c)
+	})
+	for _, c := range r.Cells {
+		cells[Column{c.Family, c.Qualifier}] = string(c.Value)
+	}
+}
+
+func (s *store) String() string {
+	var lines []string
+	for row, cells := range s.cells {
+		for c, v := range cells {
+			lines = append(lines, fmt.Sprintf("%q %s:%q %q", row, c.Family, c.Qualifier, v))
+		}
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}
+
+// expected is what the target must hold: the rows of every item by itself.
+func (s *source) expected(t interface{ Fatal(...any) }) string {
+	all := newStore()
+	for _, key := range slices.Sorted(maps.Keys(s.items)) {
+		p, err := s.m.Map(s.items[key], time.Unix(0, 0))
+		if err != nil {
+			continue // parked
+		}
+		for _, r := range p.Rows {
+			for _, c := range r.Cells {
+				if all.cells[r.Row] == nil {
+					all.cells[r.Row] = map[Column]string{}
+				}
+				at := Column{c.Family, c.Qualifier}
+				if _, taken := all.cells[r.Row][at]; taken {
+					t.Fatal("two items have one column: ", r.Row, at)
+				}
+				all.cells[r.Row][at] = string(c.Value)
+			}
+		}
+	}
+	return all.String()
+}
+
+// drawSingleTable makes a history of items of a single-table design.
+func drawSingleTable(t *rapid.T, m *Mapping) *source {
+	s := &source{m: m, items: map[string]cdc.Item{}, next: 95}
+	text := func(label string, values ...string) cdc.Value {
+		return cdc.String(rapid.SampledFrom(values).Draw(t, label))
+	}
+	partitions := map[string][]string{"VideoApp": {"VIDEO#1", "VIDEO#2", "PRESENCE#1"}, "Billing": {"INVOICE#1", "PAYMENT#1", "PAYMENT#2"}, "Moving": {"p", "q#"}}[m.Source]
+	sorts := map[string][]string{"VideoApp": {"META", "COMMENT#1", "COMMENT#1.1", "ODD"}, "Billing": {"INVOICE#1", "PAYMENT#1", "PAYMENT#2"}, "Moving": {"s", "#s"}}[m.Source]
+	for range rapid.IntRange(1, 40).Draw(t, "writes") {
+		keys := item("PK", text("PK", partitions...), "SK", text("SK", sorts...))
+		if rapid.IntRange(0, 3).Draw(t, "remove") == 0 {
+			s.write(keys, cdc.Item{})
+			continue
+		}
+		list := append(slices.Clone(keys.Attributes()), cdc.Attribute{Name: "v", Value: number(fmt.Sprint(rapid.IntRange(-3, 9).Draw(t, "v")))})
+		list = append(list, cdc.Attribute{Name: "views", Value: number(fmt.Sprint(rapid.IntRange(0, 9).Draw(t, "views")))},
+			cdc.Attribute{Name: "body", Value: text("body", "x", "y")}, cdc.Attribute{Name: "amount", Value: number("1.5")})
+		if rapid.Bool().Draw(t, "tagged") {
+			list = append(list, cdc.Attribute{Name: "tags", Value: cdc.StringSet(rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "b", "c"}), 1, 3, rapid.ID[string]).Draw(t, "tags"))})
+		}
+		if rapid.IntRange(0, 7).Draw(t, "has tenant") > 0 {
+			list = append(list, cdc.Attribute{Name: "tenantId", Value: text("tenant", "t1", "t2")}, cdc.Attribute{Name: "tenant", Value: text("tenant", "t1", "t2")})
+		}
+		list = append(list, cdc.Attribute{Name: "kind", Value: text("kind", "whole", "other", "cell", "both", "ignored", "unknown")})
+		s.write(keys, cdc.NewItem(list))
+	}
+	return s
+}
+
+// H72, H73, H74: whatever the rules make of items, pages that are cut anywhere, executed in any order, and read again after a crash
+// leave the cells of each item's last image, and no others. Items of one row do not disturb each other.
+func TestH72_H73_H74_RulesFoldAsOneByOne(t *testing.T) {
+	for name, m := range ruleMappings(t) {
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				s := drawSingleTable(t, m)
+				oneByOne, folded := newStore(), newStore()
+				for i := range s.changes {
+					for _, r := range Fold(m, s.changes[i:i+1], stamp).Rows {
+						oneByOne.apply(r)
+					}
+				}
+				for done := 0; done < len(s.changes); {
+					end := rapid.IntRange(done+1, len(s.changes)).Draw(t, "page end")
+					rows := rapid.Permutation(Fold(m, s.changes[done:end], stamp).Rows).Draw(t, "order")
+					if rapid.IntRange(0, 3).Draw(t, "crash") == 0 {
+						rows = rows[:rapid.IntRange(0, len(rows)).Draw(t, "executed")]
+						end = rapid.IntRange(0, done).Draw(t, "resume")
+					}
+					for _, r := range rows {
+						folded.apply(r)
+					}
+					done = end
+				}
+				want := s.expected(t)
+				if got := folded.String(); got != want {
+					t.Fatalf("folded:\n%s\nsource:\n%s", got, want)
+				}
+				if got := oneByOne.String(); got != want {
+					t.Fatalf("one by one:\n%s\nsource:\n%s", got, want)
+				}
+			})
+		})
+	}
+}
+
+// T3: a page names a row and version column once per item, and repeats itself exactly.
+func TestRulesNameARegisterOncePerItem(t *testing.T) {
+	for name, m := range ruleMappings(t) {
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				s := drawSingleTable(t, m)
+				seen := map[string]bool{}
+				rows := Fold(m, s.changes, stamp).Rows
+				for _, r := range rows {
+					key := fmt.Sprintf("%q %q %q", r.Row, r.Owner, r.Item)
+					if seen[key] || r.Owner != "" && r.Owner != r.Item {
+						t.Fatalf("%s twice, or another's", key)
+					}
+					seen[key] = true
+				}
+				if fmt.Sprint(Fold(m, s.changes, stamp).Rows) != fmt.Sprint(rows) {
+					t.Fatal("folding is not deterministic")
+				}
+			})
+		})
+	}
+}
+
+// A load of the same items gives the cells that the stream gives.
+func TestRulesLoadAsTheyFold(t *testing.T) {
+	for name, m := range ruleMappings(t) {
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				s := drawSingleTable(t, m)
+				loaded := newStore()
+				for _, r := range Load(m, slices.Collect(maps.Values(s.items)), 3, time.Unix(1_795_170_000, 0)).Rows {
+					loaded.apply(r)
+				}
+				if got, want := loaded.String(), s.expected(t); got != want {
+					t.Fatalf("loaded:\n%s\nsource:\n%s", got, want)
+				}
+			})
+		})
+	}
+}
+
+func TestIgnoredAndUnmatchedItems(t *testing.T) {
+	m := ruleMappings(t)["video"]
+	change := func(n int, pk, sk string) cdc.Change {
+		keys := item("PK", cdc.String(pk), "SK", cdc.String(sk))
+		return cdc.Change{Event: cdc.Insert, Sequence: cdc.SequenceOf(uint64(n)), Time: time.Unix(1000, 0), Keys: keys, New: keys}
+	}
+	b := Fold(m, []cdc.Change{change(1, "PRESENCE#1", "x"), change(2, "ODD", "x"), change(3, "VIDEO#1", "META")}, stamp)
+	if got := describe(b); got != `park @2: no rule matches the item, park @3: attribute "tenantId" of the row key is missing` {
+		t.Error(got)
+	}
+	if b.Ignored["presence"] != 1 || len(b.Ignored) != 1 {
+		t.Error(b.Ignored)
+	}
+}
+
+// An item that moved off a row it shares leaves its own cell empty and the others' as they are.
+func TestOwnershipOfSharedRows(t *testing.T) {
+	m := ruleMappings(t)["video"]
+	image := func(sk, tenant string) cdc.Item {
+		return item("PK", cdc.String("VIDEO#42"), "SK", cdc.String(sk), "tenantId", cdc.String(tenant), "body", cdc.String("nice"), "views", number("7"))
+	}
+	p, err := m.Map(image("META", "t9"), time.Unix(1000, 0))
+	if err != nil || p.Name != "video" || p.Rule != 0 || len(p.Rows) != 1 {
+		t.Fatal(p, err)
+	}
+	video := p.Rows[0]
+	if video.Row != "t9#42" || video.Owner != "" || video.Origin != "VideoApp/S:VklERU8jNDI/S:TUVUQQ" || fmt.Sprint(video.Families) != "[counters d tags]" || len(video.Columns) != 0 {
+		t.Errorf("%+v", video)
+	}
+	p, err = m.Map(image("COMMENT#1", "t9"), time.Unix(1000, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	comment := p.Rows[0]
+	if comment.Row != "t9#42" || comment.Owner != comment.Item || len(comment.Families) != 0 || fmt.Sprint(comment.Columns) != "[{comments 1}]" ||
+		string(comment.Cells[0].Value) != `{"body":"nice"}` {
+		t.Errorf("%+v", comment)
+	}
+	counter := video.Cells[slices.IndexFunc(video.Cells, func(c Cell) bool { return c.Add })]
+	if counter.Timestamp != 0 || binary.BigEndian.Uint64(counter.Value) != 7 || counter.Family != "counters" {
+		t.Errorf("%+v", counter)
+	}
+	moved := cdc.Change{Event: cdc.Modify, Sequence: cdc.SequenceOf(5), Time: time.Unix(1000, 0),
+		Keys: m.Keys(image("COMMENT#1", "t9")), Old: image("COMMENT#1", "t9"), New: image("COMMENT#1", "t8")}
+	if got := describe(Fold(m, []cdc.Change{moved}, stamp)); got != "remove t9#42@5, put t8#42@5" {
+		t.Error(got)
+	}
+	gone := moved
+	gone.Event, gone.New = cdc.Remove, cdc.Item{}
+	b := Fold(m, []cdc.Change{gone}, stamp)
+	if got := describe(b); got != "remove t9#42@5" || b.Rows[0].Owner == "" || fmt.Sprint(b.Rows[0].Columns) != "[{comments 1}]" {
+		t.Error(got, b.Rows)
+	}
+}
+
+// H83: cells that garbage collection is to expire are stamped so, those of items that never expire so that they stay.
+func TestH83_TimeToLiveStamps(t *testing.T) {
+	spec := Spec{Source: "Sessions", Table: "sessions", PrimaryKey: compositeKey[:1], Families: families("s=maxversions=1 || maxage=30d"),
+		TTL: TTL{Attribute: "expiresAt", Expire: ExpireByGC}}
+	m, err := New(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	written := time.Unix(1_795_170_000, 0)
+	const month = 30 * 24 * 3600
+	for name, c := range map[string]struct {
+		value cdc.Value
+		want  int64
+	}{
+		"in an hour":              {number("1795173600"), (1795173600 - month) * 1e6},
+		"a minute ago":            {number("1795169940"), (1795169940 - month) * 1e6},
+		"fraction":                {number("1795173600.75"), (1795173600 - month) * 1e6},
+		"absent":                  {cdc.Null(), never},
+		"text":                    {cdc.String("1795173600"), never},
+		"too long ago":            {number("1600000000"), never},
+		"beyond the year 9999":    {number("999999999999"), never},
+		"near 1970 and old":       {number("5"), never},
+		"negative":                {number("-5"), never},
+		"a number of many digits": {number("99999999999999999999999999"), never},
+	} {
+		p, err := m.Map(item("PK", cdc.String("p"), "expiresAt", c.value), written)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		for _, cell := range p.Rows[0].Cells {
+			if cell.Timestamp != c.want {
+				t.Errorf("%s: %d, want %d", name, cell.Timestamp, c.want)
+			}
+		}
+	}
+	p, err := m.Map(item("PK", cdc.String("p"), "expiresAt", number("5")), time.Unix(100, 0))
+	if err != nil || p.Rows[0].Cells[0].Timestamp != 0 {
+		t.Error("a stamp before 1970 is 1970", err)
+	}
+	spec.TTL.Expire = KeepExpired
+	if m, err = New(spec); err != nil {
+		t.Fatal(err)
+	}
+	keys := item("PK", cdc.String("p"))
+	put := cdc.Change{Event: cdc.Insert, Sequence: cdc.SequenceOf(1), Time: written, Keys: keys, New: keys}
+	expired := cdc.Change{Event: cdc.Remove, Sequence: cdc.SequenceOf(2), Time: written, Keys: keys, Old: keys, Expired: true}
+	if got := describe(Fold(m, []cdc.Change{put, expired}, stamp)); got != "put p@1" {
+		t.Error(got)
+	}
+	removed := expired
+	removed.Expired = false
+	if got := describe(Fold(m, []cdc.Change{put, removed}, stamp)); got != "remove p@2" {
+		t.Error(got)
+	}
+}
