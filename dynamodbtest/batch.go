@@ -130,15 +130,15 @@ func (b *tableBatch) write() error {
 	defer b.table.mu.Unlock()
 	now := b.table.server.Now()
 	for _, c := range b.changes {
-		old := b.table.apply(c, now)
-		b.meter.write(max(sizeOf(old), sizeOf(c.image)))
+		old, indexes := b.table.apply(c, now)
+		b.meter.write(max(sizeOf(old), sizeOf(c.image)), indexes)
 	}
 	return nil
 }
 
 // capacities adds the list of ConsumedCapacity that batches return.
 func (r *response) capacities(meters []*meter) {
-	if len(meters) == 0 || !meters[0].wanted {
+	if len(meters) == 0 || !meters[0].wanted() {
 		return
 	}
 	r.member("ConsumedCapacity")

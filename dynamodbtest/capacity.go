@@ -12,46 +12,108 @@ const (
 	writeUnit = 1024
 )
 
-// meter adds up the capacity units that a request consumes of one table.
+// meter adds up the capacity units that a request consumes of one table and its indexes.
 type meter struct {
-	wanted bool
-	table  string
-	units  float64
+	returned      string // ReturnConsumedCapacity
+	table         string
+	units         float64 // of the table itself
+	global, local map[string]float64
+	// kind is "Read" or "Write" for operations that tell it beside the sum, as transactions do.
+	kind string
 }
 
 // newMeter reads ReturnConsumedCapacity.
 func newMeter(returned, table string) (meter, error) {
 	switch returned {
-	case "", "NONE":
-		return meter{table: table}, nil
-	case "TOTAL", "INDEXES":
-		return meter{wanted: true, table: table}, nil
+	case "", "NONE", "TOTAL", "INDEXES":
+		return meter{returned: returned, table: table}, nil
 	}
-	return meter{}, validation("1 validation error detected: Value at 'returnConsumedCapacity' failed to satisfy constraint: Member must satisfy enum value set: [INDEXES, TOTAL, NONE]")
+	return meter{}, validation("1 validation error detected: Value '%s' at 'returnConsumedCapacity' failed to satisfy constraint: Member must satisfy enum value set: [INDEXES, TOTAL, NONE]", returned)
 }
 
-// read counts a read of so many bytes: a unit for each 4 KB, half if not consistent, and
-// at least the smallest part.
-func (m *meter) read(size int, consistent bool) {
+func (m *meter) wanted() bool { return m.returned == "TOTAL" || m.returned == "INDEXES" }
+
+// read counts a read of so many bytes of the table.
+func (m *meter) read(size int, consistent bool) { m.units += readUnits(size, consistent) }
+
+// readIndex counts a read of an index.
+func (m *meter) readIndex(x *secondaryIndex, size int, consistent bool) {
+	m.add(x, readUnits(size, consistent))
+}
+
+// write counts a write of the larger of the two images, and what it made the indexes write.
+func (m *meter) write(size int, indexes []indexWrite) {
+	m.units += writeUnits(size)
+	for _, w := range indexes {
+		m.add(w.index, w.units)
+	}
+}
+
+func (m *meter) add(x *secondaryIndex, units float64) {
+	to := &m.local
+	if x.global {
+		to = &m.global
+	}
+	if *to == nil {
+		*to = map[string]float64{}
+	}
+	(*to)[x.name] += units
+}
+
+// readUnits is a unit for each 4 KB, half if not consistent, and at least the smallest part.
+func readUnits(size int, consistent bool) float64 {
 	units := float64(max(1, (size+readUnit-1)/readUnit))
 	if !consistent {
 		units /= 2
 	}
-	m.units += units
+	return units
 }
 
-// write counts a write: a unit for each KB of the larger of the two images.
-func (m *meter) write(size int) {
-	m.units += float64(max(1, (size+writeUnit-1)/writeUnit))
-}
+// writeUnits is a unit for each KB, at least one.
+func writeUnits(size int) float64 { return float64(max(1, (size+writeUnit-1)/writeUnit)) }
 
 // appendJSON appends the ConsumedCapacity structure.
 func (m *meter) appendJSON(dst []byte) []byte {
+	total := m.units
+	for _, arms := range []map[string]float64{m.global, m.local} {
+		for _, units := range arms {
+			total += units
+		}
+	}
 	dst = append(dst, `{"TableName":`...)
 	dst = item.AppendString(dst, m.table)
-	dst = append(dst, `,"CapacityUnits":`...)
-	dst = strconv.AppendFloat(dst, m.units, 'f', -1, 64)
+	dst = m.appendUnits(append(dst, ','), total)
+	if m.returned == "INDEXES" {
+		dst = m.appendUnits(append(dst, `,"Table":{`...), m.units)
+		dst = append(dst, '}')
+		dst = m.appendArms(dst, "GlobalSecondaryIndexes", m.global)
+		dst = m.appendArms(dst, "LocalSecondaryIndexes", m.local)
+	}
 	return append(dst, '}')
+}
+
+func (m *meter) appendArms(dst []byte, name string, arms map[string]float64) []byte {
+	if len(arms) == 0 {
+		return dst
+	}
+	dst = append(item.AppendString(append(dst, ','), name), ":{"...)
+	for i, index := range sortedKeys(arms) {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(item.AppendString(dst, index), ":{"...)
+		dst = append(m.appendUnits(dst, arms[index]), '}')
+	}
+	return append(dst, '}')
+}
+
+func (m *meter) appendUnits(dst []byte, units float64) []byte {
+	dst = strconv.AppendFloat(append(dst, `"CapacityUnits":`...), units, 'f', -1, 64)
+	if m.kind != "" {
+		dst = append(append(append(dst, `,"`...), m.kind...), `CapacityUnits":`...)
+		dst = strconv.AppendFloat(dst, units, 'f', -1, 64)
+	}
+	return dst
 }
 
 func sizeOf(it *stored) int {

@@ -17,7 +17,7 @@
 // Where the AWS documentation leaves a choice, the server takes the one that is
 // harder on its client: sequence numbers have gaps, restart from shard to shard if
 // asked, and the numbers that bound a shard belong to no record. What it does not
-// implement (indexes, backups, PartiQL, the legacy parameters that expressions
+// implement (backups, PartiQL, the legacy parameters that expressions
 // replaced, and more) it refuses with a ValidationException or
 // UnknownOperationException that names it; nothing is silently ignored. Given the
 // same clock readings, seed and order of requests it gives the same answers, including
@@ -56,7 +56,7 @@
 // server.go, operations.go, error.go and response.go are the protocol; tableops.go and
 // table.go the tables, index.go and key.go how items lie in them; write.go decides a
 // write, and itemops.go, batch.go and transaction.go are the operations that make them;
-// page.go, scan.go and query.go read; stream.go, shard.go, sequence.go, iterator.go and
+// source.go, page.go, scan.go and query.go read; indexspec.go and secondary.go are the secondary indexes; stream.go, shard.go, sequence.go, iterator.go and
 // streamops.go are the streams; ttl.go expires items; fault.go, control.go and
 // controlhttp.go are for tests. Values and expressions have packages of their own.
 package dynamodbtest

@@ -83,8 +83,8 @@ func (ks keySchema) build(it cdc.Item, check func(keyAttribute, cdc.Value, bool)
 	if err := checkKeyValue(ks.hash, hashValue); err != nil {
 		return primaryKey{}, err
 	}
-	if item.ValueSize(hashValue) > maxHashKeySize {
-		return primaryKey{}, validation("One or more parameter values were invalid: Size of hashkey has exceeded the maximum size limit of %d bytes", maxHashKeySize)
+	if err := checkKeySize(true, hashValue); err != nil {
+		return primaryKey{}, err
 	}
 	attributes := []cdc.Attribute{{Name: ks.hash.name, Value: hashValue}}
 	var k primaryKey
@@ -98,8 +98,8 @@ func (ks keySchema) build(it cdc.Item, check func(keyAttribute, cdc.Value, bool)
 		if err := checkKeyValue(ks.sort, sortValue); err != nil {
 			return primaryKey{}, err
 		}
-		if item.ValueSize(sortValue) > maxSortKeySize {
-			return primaryKey{}, validation("One or more parameter values were invalid: Aggregated size of all range keys has exceeded the size limit of %d bytes", maxSortKeySize)
+		if err := checkKeySize(false, sortValue); err != nil {
+			return primaryKey{}, err
 		}
 		attributes = append(attributes, cdc.Attribute{Name: ks.sort.name, Value: sortValue})
 		order = appendSortKey(order, sortValue)
@@ -112,11 +112,26 @@ func checkKeyValue(a keyAttribute, v cdc.Value) error {
 	if v.Text() != "" {
 		return nil
 	}
-	kind := "string"
-	if v.Kind() == cdc.KindB {
-		kind = "binary"
+	return validation("One or more parameter values are not valid. The AttributeValue for a key attribute cannot contain an empty %s value. Key: %s", emptyKind(v.Kind()), a.name)
+}
+
+// emptyKind is how the service calls the type of an empty key.
+func emptyKind(kind cdc.Kind) string {
+	if kind == cdc.KindB {
+		return "binary"
 	}
-	return validation("One or more parameter values are not valid. The AttributeValue for a key attribute cannot contain an empty %s value. Key: %s", kind, a.name)
+	return "string"
+}
+
+// checkKeySize refuses a partition key or sort key that is too long. The service's message lacks a space for partition keys.
+func checkKeySize(hash bool, v cdc.Value) error {
+	switch size := item.ValueSize(v); {
+	case hash && size > maxHashKeySize:
+		return validation("One or more parameter values were invalid: Size of hashkey has exceeded the maximum size limit of%d bytes", maxHashKeySize)
+	case !hash && size > maxSortKeySize:
+		return validation("One or more parameter values were invalid: Aggregated size of all range keys has exceeded the size limit of %d bytes", maxSortKeySize)
+	}
+	return nil
 }
 
 // hashPrefix is the part of a key's order that all items of one partition key share,

@@ -1,7 +1,9 @@
 package dynamodbtest
 
 import (
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/dynamodbtest/item"
@@ -15,6 +17,7 @@ const maxPageBytes = 1 << 20
 type readOptions struct {
 	tableRef
 	expressionParameters
+	IndexName              *string
 	Limit                  *int
 	ExclusiveStartKey      item.Item
 	ConsistentRead         bool
@@ -30,10 +33,12 @@ type selection struct {
 	projection *expression.Projection
 	countOnly  bool
 	consistent bool
-	meter      meter
+	// whole makes a local index read the items behind its entries, because it does not hold all that is wanted.
+	whole bool
+	meter meter
 }
 
-// selection validates the shared parameters. The placeholders must all be used when it
+// selection validates the shared parameters, apart from the source. The placeholders must all be used when it
 // has parsed the filter and the projection.
 func (o *readOptions) selection(b *expression.Bindings) (*selection, error) {
 	m, err := newMeter(o.ReturnConsumedCapacity, o.name())
@@ -54,31 +59,59 @@ func (o *readOptions) selection(b *expression.Bindings) (*selection, error) {
 			return nil, err
 		}
 	}
-	switch o.Select {
-	case "", "SPECIFIC_ATTRIBUTES":
-		if o.Select != "" && sel.projection == nil {
-			return nil, validation("Must specify the AttributesToGet or ProjectionExpression when choosing to get SPECIFIC_ATTRIBUTES")
-		}
-	case "ALL_ATTRIBUTES", "COUNT":
-		if sel.projection != nil {
-			return nil, validation("Cannot specify the ProjectionExpression when choosing to get %s", o.Select)
-		}
-		sel.countOnly = o.Select == "COUNT"
-	case "ALL_PROJECTED_ATTRIBUTES":
-		return nil, validation("ALL_PROJECTED_ATTRIBUTES can be used only when Querying using an IndexName")
-	default:
-		return nil, validation("1 validation error detected: Value at 'select' failed to satisfy constraint: Member must satisfy enum value set: [SPECIFIC_ATTRIBUTES, COUNT, ALL_ATTRIBUTES, ALL_PROJECTED_ATTRIBUTES]")
+	if err := o.checkSelect(sel); err != nil {
+		return nil, err
 	}
 	return sel, b.CheckUsed()
 }
 
-// startKey reads an ExclusiveStartKey.
-func (t *table) startKey(key cdc.Item) (primaryKey, error) {
-	k, err := t.schema.ofKey(key)
-	if err != nil {
-		return k, validation("The provided starting key is invalid: The provided key element does not match the schema")
+var selects = []string{"", "SPECIFIC_ATTRIBUTES", "COUNT", "ALL_ATTRIBUTES", "ALL_PROJECTED_ATTRIBUTES"}
+
+func (o *readOptions) checkSelect(sel *selection) error {
+	switch {
+	case !slices.Contains(selects, o.Select):
+		return validation("1 validation error detected: Value '%s' at 'select' failed to satisfy constraint: Member must satisfy enum value set: [%s]", o.Select, strings.Join(selects[1:], ", "))
+	case o.Select == "SPECIFIC_ATTRIBUTES" && sel.projection == nil:
+		return validation("Must specify the AttributesToGet or ProjectionExpression when choosing to get SPECIFIC_ATTRIBUTES")
+	case o.Select != "" && o.Select != "SPECIFIC_ATTRIBUTES" && sel.projection != nil:
+		what := o.Select
+		if what == "COUNT" {
+			what = "only the Count"
+		}
+		return validation("Cannot specify the ProjectionExpression when choosing to get %s", what)
+	case o.Select == "ALL_PROJECTED_ATTRIBUTES" && o.IndexName == nil:
+		return validation("ALL_PROJECTED_ATTRIBUTES can be used only when Querying using an IndexName")
 	}
-	return k, nil
+	sel.countOnly = o.Select == "COUNT"
+	return nil
+}
+
+// checkIndex refuses what a global index does not hold, and makes a local one read it in the table.
+func (o *readOptions) checkIndex(sel *selection, src *source) error {
+	x := src.index
+	if x == nil || x.project == projectAll {
+		return nil
+	}
+	if o.Select == "ALL_ATTRIBUTES" {
+		if x.global {
+			return validation("One or more parameter values were invalid: Select type ALL_ATTRIBUTES is not supported for global secondary index %s because its projection type is not ALL", x.name)
+		}
+		sel.whole = true
+	}
+	if sel.projection == nil {
+		return nil
+	}
+	var missing []string
+	for _, name := range sel.projection.Attributes() {
+		if !x.projects(src.table.schema, name) {
+			missing = append(missing, name)
+		}
+	}
+	if len(missing) > 0 && x.global {
+		return validation("One or more parameter values were invalid: Global secondary index %s does not project [%s]", x.name, strings.Join(missing, ", "))
+	}
+	sel.whole = sel.whole || len(missing) > 0
+	return nil
 }
 
 // page is what one call evaluates.
@@ -107,7 +140,7 @@ func (p *page) take(it *stored) bool {
 }
 
 // answerPage encodes a page. It needs no lock: stored items never change.
-func (t *table) answerPage(p *page, sel *selection) (wire, error) {
+func (src *source) answerPage(p *page, sel *selection) (wire, error) {
 	r := &response{json: append(make([]byte, 0, 2*p.bytes+256), '{')}
 	if !sel.countOnly {
 		r.member("Items")
@@ -115,7 +148,7 @@ func (t *table) answerPage(p *page, sel *selection) (wire, error) {
 	}
 	count := 0
 	for _, it := range p.items {
-		shown, err := sel.show(it)
+		shown, err := sel.show(src, it)
 		if err != nil {
 			return nil, err
 		}
@@ -140,25 +173,31 @@ func (t *table) answerPage(p *page, sel *selection) (wire, error) {
 		if err != nil {
 			return nil, err
 		}
-		key, err := t.schema.ofItem(last)
-		if err != nil {
-			return nil, err
-		}
-		r.raw("LastEvaluatedKey", item.AppendJSON(nil, key.item))
+		r.raw("LastEvaluatedKey", src.lastKey(last))
 	}
-	sel.meter.read(p.bytes, sel.consistent)
+	if src.index != nil {
+		sel.meter.readIndex(src.index, p.bytes, sel.consistent)
+	} else {
+		sel.meter.read(p.bytes, sel.consistent)
+	}
 	r.capacity(&sel.meter)
 	return r.close(), nil
 }
 
 // show is the JSON of what is to be seen of an item; nil if the filter drops it.
-func (sel *selection) show(it *stored) ([]byte, error) {
-	if sel.filter == nil && sel.projection == nil {
+func (sel *selection) show(src *source, it *stored) ([]byte, error) {
+	if sel.filter == nil && sel.projection == nil && !sel.whole {
 		return it.wire, nil
 	}
 	parsed, err := item.Parse(it.wire)
 	if err != nil {
 		return nil, err
+	}
+	if sel.whole {
+		it, parsed, err = sel.fetch(src, it, parsed)
+		if err != nil {
+			return nil, err
+		}
 	}
 	if sel.filter != nil && !sel.filter.Match(parsed) {
 		return nil, nil
@@ -167,4 +206,12 @@ func (sel *selection) show(it *stored) ([]byte, error) {
 		return it.wire, nil
 	}
 	return item.AppendJSON(nil, sel.projection.Of(parsed)), nil
+}
+
+// fetch reads the item behind an entry of a local index, which is billed as a read of the table.
+func (sel *selection) fetch(src *source, entry *stored, it cdc.Item) (*stored, cdc.Item, error) {
+	whole := src.whole(it, entry)
+	sel.meter.read(whole.size, sel.consistent)
+	parsed, err := item.Parse(whole.wire)
+	return whole, parsed, err
 }

@@ -74,7 +74,7 @@ func TestErrorBodies(t *testing.T) {
 		{"DynamoDB_20120810.PutItem", `{"TableName":"Orders","Item":{"pk":{"S":1}}}`, 400, "com.amazon.coral.service#SerializationException", "string"},
 		{"DynamoDB_20120810.PutItem", `{"TableName":"Orders","Item":{"pk":{}}}`, 400, "com.amazon.coral.validate#ValidationException", "AttributeValue is empty"},
 		{"DynamoDB_20120810.PutItem", `{"TableName":"Orders","Item":{"pk":{"S":"a"}},"Expected":{}}`, 400, "com.amazon.coral.validate#ValidationException", "Expected is not supported"},
-		{"DynamoDB_20120810.Query", `{"TableName":"Orders","IndexName":"byDate"}`, 400, "com.amazon.coral.validate#ValidationException", "IndexName is not supported"},
+		{"DynamoDB_20120810.Query", `{"TableName":"Orders","IndexName":"byDate","KeyConditionExpression":"a = :a"}`, 400, "com.amazon.coral.validate#ValidationException", "The table does not have the specified index: byDate"},
 		{"DynamoDB_20120810.CreateBackup", `{}`, 400, "com.amazon.coral.service#UnknownOperationException", `"CreateBackup" is not supported`},
 		{"DynamoDBStreams_20120810.ListTables", `{}`, 400, "com.amazon.coral.service#UnknownOperationException", `"ListTables" is not supported`},
 		{"Kinesis_20131202.ListStreams", `{}`, 400, "com.amazon.coral.service#UnknownOperationException", "Unknown service"},

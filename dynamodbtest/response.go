@@ -27,7 +27,7 @@ func (r *response) raw(name string, json []byte) {
 
 // capacity adds ConsumedCapacity if the request wanted it.
 func (r *response) capacity(m *meter) {
-	if m.wanted {
+	if m.wanted() {
 		r.member("ConsumedCapacity")
 		r.json = m.appendJSON(r.json)
 	}

@@ -65,26 +65,29 @@ func (s *Server) scan(req *scanRequest) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := s.find(req.tableRef)
+	src, err := req.source(s)
 	if err != nil {
+		return nil, err
+	}
+	if err := req.checkIndex(sel, &src); err != nil {
 		return nil, err
 	}
 	from, after := g.start(), false
 	if req.ExclusiveStartKey.Given {
-		key, err := t.startKey(req.ExclusiveStartKey.Item)
+		start, err := src.startKey(req.ExclusiveStartKey.Item)
 		if err != nil {
 			return nil, err
 		}
-		if g.of(key.hash) != g.number {
+		if g.of(start.hash) != g.number {
 			return nil, validation("The provided starting key is invalid: Invalid ExclusiveStartKey. Please use ExclusiveStartKey with correct Segment. TotalSegments: %d Segment: %d", g.total, g.number)
 		}
-		from, after = key.order, true
+		from, after = start.order, true
 	}
 	p := page{limit: req.Limit}
-	t.mu.RLock()
-	t.items.ascend(from, after, func(e entry) bool {
+	src.table.mu.RLock()
+	src.entries().ascend(from, after, func(e entry) bool {
 		return g.of(binary.BigEndian.Uint64([]byte(e.key[:8]))) == g.number && p.take(e.item)
 	})
-	t.mu.RUnlock()
-	return t.answerPage(&p, sel)
+	src.table.mu.RUnlock()
+	return src.answerPage(&p, sel)
 }

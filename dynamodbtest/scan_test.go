@@ -125,7 +125,7 @@ func TestScanRefused(t *testing.T) {
 		{dynamodb.ScanInput{Limit: ptr(int32(0))}, "limit"},
 		{dynamodb.ScanInput{Select: "SPECIFIC_ATTRIBUTES"}, "SPECIFIC_ATTRIBUTES"},
 		{dynamodb.ScanInput{Select: "ALL_PROJECTED_ATTRIBUTES"}, "IndexName"},
-		{dynamodb.ScanInput{Select: "COUNT", ProjectionExpression: ptr("pk")}, "choosing to get COUNT"},
+		{dynamodb.ScanInput{Select: "COUNT", ProjectionExpression: ptr("pk")}, "choosing to get only the Count"},
 		{dynamodb.ScanInput{Select: "SOME"}, "select"},
 		{dynamodb.ScanInput{FilterExpression: ptr("pk = :v")}, "not defined"},
 		{dynamodb.ScanInput{ReturnConsumedCapacity: "SOME"}, "returnConsumedCapacity"},

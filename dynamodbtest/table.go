@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
@@ -25,6 +26,7 @@ type table struct {
 	mu                 sync.RWMutex
 	deleted            bool
 	items              index
+	secondary          atomic.Pointer[[]*secondaryIndex]
 	billing            billing
 	deletionProtection bool
 	tableClass         string
@@ -77,6 +79,9 @@ func (t *table) newImage(it cdc.Item) (change, error) {
 	if err := checkNames(it); err != nil {
 		return change{}, err
 	}
+	if err := t.checkIndexKeys(it); err != nil {
+		return change{}, err
+	}
 	size := item.Size(it)
 	if size > maxItemSize {
 		return change{}, validation("Item size has exceeded the maximum allowed size")
@@ -97,17 +102,17 @@ func checkNames(it cdc.Item) error {
 	return nil
 }
 
-// apply makes the write and its stream record, and returns the item's former image or
-// nil. The caller holds mu.
-func (t *table) apply(c change, now time.Time) *stored {
-	var old *stored
+// apply makes the write, in the table, its indexes and its stream, and returns the item's former image or
+// nil, and what it cost the indexes. The caller holds mu.
+func (t *table) apply(c change, now time.Time) (old *stored, indexes []indexWrite) {
 	if c.image == nil {
 		old = t.items.delete(c.key.order)
 	} else {
 		old = t.items.set(c.key.order, c.image)
 	}
+	indexes = t.updateIndexes(c.key, old, c.image)
 	if t.stream == nil || !t.stream.enabled {
-		return old
+		return old, indexes
 	}
 	switch {
 	case old == nil && c.image == nil:
@@ -116,5 +121,5 @@ func (t *table) apply(c change, now time.Time) *stored {
 	default:
 		t.stream.append(c, old, now)
 	}
-	return old
+	return old, indexes
 }

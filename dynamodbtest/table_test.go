@@ -101,7 +101,7 @@ func TestCreateTableRefused(t *testing.T) {
 		`"TableName":"Orders",` + def("a", "S") + `,` + key("a", "HASH") + `,` + onDemand + `,"ProvisionedThroughput":{"ReadCapacityUnits":1,"WriteCapacityUnits":1}`: "Neither",
 		`"TableName":"Orders",` + def("a", "S") + `,` + key("a", "HASH") + `,` + onDemand + `,"StreamSpecification":{"StreamEnabled":true}`:                           "StreamViewType is required",
 		`"TableName":"Orders",` + def("a", "S") + `,` + key("a", "HASH") + `,` + onDemand + `,"StreamSpecification":{"StreamEnabled":true,"StreamViewType":"ALL"}`:    "streamViewType",
-		`"TableName":"Orders",` + def("a", "S") + `,` + key("a", "HASH") + `,` + onDemand + `,"GlobalSecondaryIndexes":[]`:                                            "GlobalSecondaryIndexes is not supported",
+		`"TableName":"Orders",` + def("a", "S") + `,` + key("a", "HASH") + `,` + onDemand + `,"GlobalSecondaryIndexes":[]`:                                            "List of GlobalSecondaryIndexes is empty",
 		`"TableName":"Orders",` + def("a", "S") + `,` + key("a", "HASH") + `,` + onDemand + `,"TableClass":"GOLD"`:                                                    "tableClass",
 	}
 	for members, want := range cases {

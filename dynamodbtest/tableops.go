@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
 // validName is the rule for names of tables ("Naming rules").
@@ -91,6 +89,8 @@ type createTableRequest struct {
 	KeySchema                 []keyElement
 	BillingMode               string
 	ProvisionedThroughput     *throughput
+	LocalSecondaryIndexes     []indexSpecification
+	GlobalSecondaryIndexes    []indexSpecification
 	StreamSpecification       *streamSpecification
 	Tags                      []tag
 	TableClass                string
@@ -103,52 +103,6 @@ func (ks keySchema) elements() []keyElement {
 		elements = append(elements, keyElement{ks.sort.name, "RANGE"})
 	}
 	return elements
-}
-
-func (ks keySchema) definitions() []attributeDefinition {
-	definitions := []attributeDefinition{{ks.hash.name, ks.hash.kind.String()}}
-	if ks.hasSort() {
-		definitions = append(definitions, attributeDefinition{ks.sort.name, ks.sort.kind.String()})
-	}
-	slices.SortFunc(definitions, func(a, b attributeDefinition) int { return strings.Compare(a.AttributeName, b.AttributeName) })
-	return definitions
-}
-
-// readSchema validates the key schema and its definitions.
-func readSchema(elements []keyElement, definitions []attributeDefinition) (keySchema, error) {
-	kinds := map[string]cdc.Kind{}
-	for _, d := range definitions {
-		kind, ok := map[string]cdc.Kind{"S": cdc.KindS, "N": cdc.KindN, "B": cdc.KindB}[d.AttributeType]
-		if !ok {
-			return keySchema{}, validation("1 validation error detected: Value at 'attributeDefinitions.attributeType' failed to satisfy constraint: Member must satisfy enum value set: [B, N, S]")
-		}
-		if _, twice := kinds[d.AttributeName]; twice {
-			return keySchema{}, validation("Duplicate AttributeName in AttributeDefinitions: %s", d.AttributeName)
-		}
-		kinds[d.AttributeName] = kind
-	}
-	if len(elements) < 1 || len(elements) > 2 || elements[0].KeyType != "HASH" || len(elements) == 2 && elements[1].KeyType != "RANGE" {
-		return keySchema{}, validation("Invalid KeySchema: it must have one HASH key element, which may be followed by one RANGE key element")
-	}
-	var ks keySchema
-	for i, e := range elements {
-		kind, ok := kinds[e.AttributeName]
-		if !ok || len(e.AttributeName) < 1 || len(e.AttributeName) > 255 {
-			return keySchema{}, validation("One or more parameter values were invalid: Some index key attributes are not defined in AttributeDefinitions. Keys: [%s]", e.AttributeName)
-		}
-		if i == 0 {
-			ks.hash = keyAttribute{e.AttributeName, kind}
-		} else {
-			ks.sort = keyAttribute{e.AttributeName, kind}
-		}
-	}
-	if ks.hash.name == ks.sort.name {
-		return keySchema{}, validation("Both the Hash Key and the Range Key element in the KeySchema have the same name")
-	}
-	if len(definitions) != len(elements) {
-		return keySchema{}, validation("One or more parameter values were invalid: Number of attributes in KeySchema does not exactly match number of attributes defined in AttributeDefinitions")
-	}
-	return ks, nil
 }
 
 // readBilling validates the capacity parameters of CreateTable and UpdateTable.
@@ -203,13 +157,24 @@ func (s *Server) createTable(req *createTableRequest) (any, error) {
 	if err := checkTableName(req.name()); err != nil {
 		return nil, err
 	}
-	schema, err := readSchema(req.KeySchema, req.AttributeDefinitions)
+	kinds, err := definitionsOf(req.AttributeDefinitions)
+	if err != nil {
+		return nil, err
+	}
+	schema, err := readKeys(req.KeySchema, kinds, "keySchema")
 	if err != nil {
 		return nil, err
 	}
 	now := s.Now()
 	capacity, err := readBilling(req.BillingMode, req.ProvisionedThroughput, billing{}, now)
 	if err != nil {
+		return nil, err
+	}
+	indexes, err := readIndexes(schema, req.LocalSecondaryIndexes, req.GlobalSecondaryIndexes, kinds, capacity)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkDefinitions(schema, indexes, kinds); err != nil {
 		return nil, err
 	}
 	view := ""
@@ -225,6 +190,7 @@ func (s *Server) createTable(req *createTableRequest) (any, error) {
 		server: s, name: req.name(), schema: schema, created: now, billing: capacity, tags: req.Tags,
 		tableClass: req.TableClass, deletionProtection: req.DeletionProtectionEnabled, autoRoll: s.opts.AutoRoll,
 	}
+	t.secondary.Store(&indexes)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.tables[t.name] != nil {
@@ -266,6 +232,8 @@ type tableDescription struct {
 	TableArn                  string
 	TableId                   string
 	BillingModeSummary        *billingModeSummary  `json:",omitempty"`
+	LocalSecondaryIndexes     []indexDescription   `json:",omitempty"`
+	GlobalSecondaryIndexes    []indexDescription   `json:",omitempty"`
 	StreamSpecification       *streamSpecification `json:",omitempty"`
 	LatestStreamLabel         string               `json:",omitempty"`
 	LatestStreamArn           string               `json:",omitempty"`
@@ -277,10 +245,11 @@ type tableDescription struct {
 // is not yet known to anyone.
 func (t *table) describe(status string) tableDescription {
 	d := tableDescription{
-		AttributeDefinitions: t.schema.definitions(), TableName: t.name, KeySchema: t.schema.elements(),
+		AttributeDefinitions: definitions(t.schema, t.indexes()), TableName: t.name, KeySchema: t.schema.elements(),
 		TableStatus: status, CreationDateTime: seconds(t.created),
 		ProvisionedThroughput: provisionedThroughput{0, t.billing.read, t.billing.write},
 		TableSizeBytes:        t.items.bytes, ItemCount: t.items.count, TableArn: t.arn(), TableId: t.id,
+		LocalSecondaryIndexes: t.describeIndexes(false), GlobalSecondaryIndexes: t.describeIndexes(true),
 		DeletionProtectionEnabled: t.deletionProtection,
 	}
 	if t.billing.onDemand {
@@ -330,16 +299,19 @@ func (s *Server) deleteTable(ref *tableRef) (any, error) {
 	delete(s.tables, t.name)
 	d := t.describe("DELETING")
 	t.items = index{}
+	t.secondary.Store(nil)
 	return struct{ TableDescription tableDescription }{d}, nil
 }
 
 type updateTableRequest struct {
 	tableRef
-	BillingMode               string
-	ProvisionedThroughput     *throughput
-	StreamSpecification       *streamSpecification
-	TableClass                string
-	DeletionProtectionEnabled *bool
+	AttributeDefinitions        []attributeDefinition
+	GlobalSecondaryIndexUpdates []indexUpdate
+	BillingMode                 string
+	ProvisionedThroughput       *throughput
+	StreamSpecification         *streamSpecification
+	TableClass                  string
+	DeletionProtectionEnabled   *bool
 }
 
 func (s *Server) updateTable(req *updateTableRequest) (any, error) {
@@ -366,6 +338,11 @@ func (s *Server) updateTable(req *updateTableRequest) (any, error) {
 	capacity := t.billing
 	if req.BillingMode != "" || req.ProvisionedThroughput != nil {
 		if capacity, err = readBilling(req.BillingMode, req.ProvisionedThroughput, t.billing, now); err != nil {
+			return nil, err
+		}
+	}
+	if req.GlobalSecondaryIndexUpdates != nil {
+		if err := t.updateIndexList(req.GlobalSecondaryIndexUpdates, req.AttributeDefinitions, capacity); err != nil {
 			return nil, err
 		}
 	}

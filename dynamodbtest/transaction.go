@@ -192,12 +192,13 @@ func commitAll(writes []write, meters map[*table]*meter) error {
 	for i := range writes {
 		w := &writes[i]
 		old := w.table.items.get(w.key.order)
+		var indexes []indexWrite
 		if w.changes() {
-			w.table.apply(changes[i], now)
+			_, indexes = w.table.apply(changes[i], now)
 		}
 		// A transaction writes everything twice: it prepares and commits.
 		for range 2 {
-			meters[w.table].write(max(sizeOf(old), sizeOf(changes[i].image)))
+			meters[w.table].write(max(sizeOf(old), sizeOf(changes[i].image)), indexes)
 		}
 	}
 	return nil

@@ -116,15 +116,24 @@ func (w *write) decide() (change, error) {
 	return w.table.newImage(updated)
 }
 
-// commit decides and makes the write, and returns the images before and after.
-func (w *write) commit() (old, image *stored, err error) {
+// outcome is what a write did.
+type outcome struct {
+	table    *table
+	key      primaryKey
+	old, new *stored // images; nil where there is none
+	indexes  []indexWrite
+}
+
+// commit decides and makes the write.
+func (w *write) commit() (outcome, error) {
 	if err := w.table.lock(); err != nil {
-		return nil, nil, err
+		return outcome{}, err
 	}
 	defer w.table.mu.Unlock()
 	c, err := w.decide()
 	if err != nil {
-		return nil, nil, err
+		return outcome{}, err
 	}
-	return w.table.apply(c, w.table.server.Now()), c.image, nil
+	old, indexes := w.table.apply(c, w.table.server.Now())
+	return outcome{w.table, w.key, old, c.image, indexes}, nil
 }

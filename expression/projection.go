@@ -33,6 +33,17 @@ func ParseProjection(text string, b *Bindings) (*Projection, error) {
 	return &Projection{paths}, checkPaths(kind, paths)
 }
 
+// Attributes are the names of the top-level attributes that the projection chooses from, each once.
+func (p *Projection) Attributes() []string {
+	var names []string
+	for _, chosen := range p.paths {
+		if !slices.Contains(names, chosen[0].name) {
+			names = append(names, chosen[0].name)
+		}
+	}
+	return names
+}
+
 // Written is the projection on what the update writes to.
 func (u *Update) Written() *Projection { return &Projection{u.paths()} }
 

@@ -1,0 +1,378 @@
+package dynamodbtest
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+)
+
+// Limits of secondary indexes ("Service, account, and table quotas").
+const (
+	maxGlobalIndexes = 20
+	maxLocalIndexes  = 5
+	maxIncluded      = 100 // attributes of all INCLUDE projections of a table
+)
+
+type projectionSpecification struct {
+	ProjectionType   string
+	NonKeyAttributes []string `json:",omitempty"`
+}
+
+// indexSpecification is an index as CreateTable and UpdateTable define it. Local indexes have no capacity.
+type indexSpecification struct {
+	IndexName             string
+	KeySchema             []keyElement
+	Projection            *projectionSpecification
+	ProvisionedThroughput *throughput
+	OnDemandThroughput    *onDemandThroughput
+}
+
+type onDemandThroughput struct {
+	MaxReadRequestUnits  *int64
+	MaxWriteRequestUnits *int64
+}
+
+// definitionsOf are the types of the attributes that a request defines.
+func definitionsOf(definitions []attributeDefinition) (map[string]cdc.Kind, error) {
+	kinds := map[string]cdc.Kind{}
+	for i, d := range definitions {
+		kind, ok := map[string]cdc.Kind{"S": cdc.KindS, "N": cdc.KindN, "B": cdc.KindB}[d.AttributeType]
+		if !ok {
+			return nil, validation("1 validation error detected: Value '%s' at 'attributeDefinitions.%d.member.attributeType' failed to satisfy constraint: Member must satisfy enum value set: [B, N, S]", d.AttributeType, i+1)
+		}
+		if _, twice := kinds[d.AttributeName]; twice {
+			return nil, validation("Duplicate AttributeName in AttributeDefinitions: %s", d.AttributeName)
+		}
+		kinds[d.AttributeName] = kind
+	}
+	return kinds, nil
+}
+
+// readKeys validates a key schema; member is where it stands in the request.
+func readKeys(elements []keyElement, kinds map[string]cdc.Kind, member string) (keySchema, error) {
+	if len(elements) == 0 {
+		return keySchema{}, missingMember(member)
+	}
+	for i, e := range elements {
+		if e.KeyType != "HASH" && e.KeyType != "RANGE" {
+			return keySchema{}, validation("1 validation error detected: Value '%s' at '%s.%d.member.keyType' failed to satisfy constraint: Member must satisfy enum value set: [HASH, RANGE]", e.KeyType, member, i+1)
+		}
+	}
+	if len(elements) > 2 {
+		var shown []string
+		for _, e := range elements {
+			shown = append(shown, "KeySchemaElement(attributeName="+e.AttributeName+", keyType="+e.KeyType+")")
+		}
+		return keySchema{}, validation("1 validation error detected: Value '[%s]' at '%s' failed to satisfy constraint: Member must have length less than or equal to 2", strings.Join(shown, ", "), member)
+	}
+	if elements[0].KeyType != "HASH" {
+		return keySchema{}, validation("Invalid KeySchema: The first KeySchemaElement is not a HASH key type")
+	}
+	var ks keySchema
+	for i, e := range elements {
+		kind, ok := kinds[e.AttributeName]
+		if !ok || len(e.AttributeName) < 1 || len(e.AttributeName) > 255 {
+			return keySchema{}, undefinedKeys(elements, kinds)
+		}
+		if i == 0 {
+			ks.hash = keyAttribute{e.AttributeName, kind}
+		} else {
+			ks.sort = keyAttribute{e.AttributeName, kind}
+		}
+	}
+	if ks.hash.name == ks.sort.name {
+		return keySchema{}, validation("Both the Hash Key and the Range Key element in the KeySchema have the same name")
+	}
+	if ks.hasSort() && elements[1].KeyType != "RANGE" {
+		return keySchema{}, validation("Invalid KeySchema: The second KeySchemaElement is not a RANGE key type")
+	}
+	return ks, nil
+}
+
+func undefinedKeys(elements []keyElement, kinds map[string]cdc.Kind) error {
+	var keys []string
+	for _, e := range elements {
+		keys = append(keys, e.AttributeName)
+	}
+	return validation("One or more parameter values were invalid: Some index key attributes are not defined in AttributeDefinitions. Keys: [%s], AttributeDefinitions: [%s]",
+		strings.Join(keys, ", "), strings.Join(sortedKeys(kinds), ", "))
+}
+
+// readIndexes validates the indexes of a new table.
+func readIndexes(base keySchema, local, global []indexSpecification, kinds map[string]cdc.Kind, capacity billing) ([]*secondaryIndex, error) {
+	if local != nil && len(local) == 0 {
+		return nil, validation("One or more parameter values were invalid: List of LocalSecondaryIndexes is empty")
+	}
+	if global != nil && len(global) == 0 {
+		return nil, validation("One or more parameter values were invalid: List of GlobalSecondaryIndexes is empty")
+	}
+	var list []*secondaryIndex
+	for i := range local {
+		if !base.hasSort() {
+			return nil, validation("One or more parameter values were invalid: Table KeySchema does not have a range key, which is required when specifying a LocalSecondaryIndex")
+		}
+		x, err := local[i].read(false, kinds, "localSecondaryIndexes")
+		if err != nil {
+			return nil, err
+		}
+		if !x.keys.hasSort() {
+			return nil, validation("One or more parameter values were invalid: Index KeySchema does not have a range key for index: %s", x.name)
+		}
+		if x.keys.hash.name != base.hash.name {
+			return nil, validation("One or more parameter values were invalid: Index KeySchema does not have the same leading hash key as table KeySchema for index: %s. index hash key: %s, table hash key: %s", x.name, x.keys.hash.name, base.hash.name)
+		}
+		if list, err = addIndex(list, x); err != nil {
+			return nil, err
+		}
+	}
+	for i := range global {
+		x, err := global[i].read(true, kinds, "globalSecondaryIndexes")
+		if err != nil {
+			return nil, err
+		}
+		if err := global[i].readCapacity(x, capacity); err != nil {
+			return nil, err
+		}
+		if list, err = addIndex(list, x); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// read validates what kinds of indexes have in common.
+func (spec *indexSpecification) read(global bool, kinds map[string]cdc.Kind, member string) (*secondaryIndex, error) {
+	if err := checkTableName(spec.IndexName); err != nil {
+		return nil, err
+	}
+	keys, err := readKeys(spec.KeySchema, kinds, member+".member.keySchema")
+	if err != nil {
+		return nil, err
+	}
+	if spec.Projection == nil {
+		return nil, missingMember(member + ".member.projection")
+	}
+	x := &secondaryIndex{name: spec.IndexName, global: global, keys: keys, project: spec.Projection.ProjectionType, include: spec.Projection.NonKeyAttributes}
+	switch x.project {
+	case projectAll, projectKeys:
+		if x.include != nil {
+			return nil, validation("One or more parameter values were invalid: ProjectionType is %s, but NonKeyAttributes is specified", x.project)
+		}
+	case projectInclude:
+		if len(x.include) == 0 {
+			return nil, validation("One or more parameter values were invalid: ProjectionType is INCLUDE, but NonKeyAttributes is not specified")
+		}
+	case "":
+		return nil, validation("One or more parameter values were invalid: Unknown ProjectionType: null")
+	default:
+		return nil, validation("1 validation error detected: Value '%s' at '%s.member.projection.projectionType' failed to satisfy constraint: Member must satisfy enum value set: [ALL, INCLUDE, KEYS_ONLY]", x.project, member)
+	}
+	return x, nil
+}
+
+// readCapacity validates a global index's capacity against its table's.
+func (spec *indexSpecification) readCapacity(x *secondaryIndex, table billing) error {
+	p := spec.ProvisionedThroughput
+	switch {
+	case table.onDemand && p != nil:
+		return validation("One or more parameter values were invalid: ProvisionedThroughput should not be specified for index: %s when BillingMode is PAY_PER_REQUEST", x.name)
+	case table.onDemand:
+		return nil
+	case p == nil:
+		return validation("One or more parameter values were invalid: ProvisionedThroughput must be specified for index: %s", x.name)
+	}
+	capacity, err := readBilling("PROVISIONED", p, billing{}, time.Time{})
+	x.capacity = capacity
+	return err
+}
+
+// addIndex adds an index to the others of its table, global ones first, in the order of their names.
+func addIndex(list []*secondaryIndex, x *secondaryIndex) ([]*secondaryIndex, error) {
+	same, included := 1, len(x.include)
+	for _, other := range list {
+		if other.name == x.name {
+			return nil, validation("One or more parameter values were invalid: Duplicate index name: %s", x.name)
+		}
+		if other.global == x.global {
+			same++
+		}
+		included += len(other.include)
+	}
+	switch {
+	case x.global && same > maxGlobalIndexes:
+		return nil, validation("One or more parameter values were invalid: GlobalSecondaryIndex count exceeds the per-table limit of %d", maxGlobalIndexes)
+	case !x.global && same > maxLocalIndexes:
+		return nil, validation("One or more parameter values were invalid: Number of LocalSecondaryIndexes exceeds per-table limit of %d", maxLocalIndexes)
+	case included > maxIncluded:
+		return nil, validation("One or more parameter values were invalid: Number of NonKeyAttributes exceeds the limit of %d for a table's indexes", maxIncluded)
+	}
+	list = append(slices.Clone(list), x)
+	slices.SortFunc(list, func(a, b *secondaryIndex) int {
+		if a.global != b.global {
+			if a.global {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Compare(a.name, b.name)
+	})
+	return list, nil
+}
+
+// checkDefinitions refuses definitions of attributes that no key uses.
+func checkDefinitions(base keySchema, indexes []*secondaryIndex, kinds map[string]cdc.Kind) error {
+	var unused []string
+	for _, name := range sortedKeys(kinds) {
+		if !base.contains(name) && !slices.ContainsFunc(indexes, func(x *secondaryIndex) bool { return x.keys.contains(name) }) {
+			unused = append(unused, name)
+		}
+	}
+	switch {
+	case len(unused) == 0:
+		return nil
+	case len(indexes) == 0:
+		return validation("One or more parameter values were invalid: Number of attributes in KeySchema does not exactly match number of attributes defined in AttributeDefinitions")
+	}
+	return validation("One or more parameter values were invalid: Some AttributeDefinitions are not used. AttributeDefinitions: [%s], keys used: [%s]",
+		strings.Join(sortedKeys(kinds), ", "), strings.Join(usedKeys(base, indexes), ", "))
+}
+
+func usedKeys(base keySchema, indexes []*secondaryIndex) []string {
+	kinds := map[string]cdc.Kind{}
+	for _, d := range definitions(base, indexes) {
+		kinds[d.AttributeName] = cdc.KindNone
+	}
+	return sortedKeys(kinds)
+}
+
+// definitions are those of all key attributes, by name.
+func definitions(base keySchema, indexes []*secondaryIndex) []attributeDefinition {
+	schemas := []keySchema{base}
+	for _, x := range indexes {
+		schemas = append(schemas, x.keys)
+	}
+	var list []attributeDefinition
+	for _, ks := range schemas {
+		for _, a := range []keyAttribute{ks.hash, ks.sort} {
+			if a.name != "" && !slices.Contains(list, attributeDefinition{a.name, a.kind.String()}) {
+				list = append(list, attributeDefinition{a.name, a.kind.String()})
+			}
+		}
+	}
+	slices.SortFunc(list, func(a, b attributeDefinition) int { return strings.Compare(a.AttributeName, b.AttributeName) })
+	return list
+}
+
+// indexDescription is an index as DescribeTable shows it.
+type indexDescription struct {
+	IndexName             string
+	KeySchema             []keyElement
+	Projection            projectionSpecification
+	IndexStatus           string                 `json:",omitempty"`
+	ProvisionedThroughput *provisionedThroughput `json:",omitempty"`
+	IndexSizeBytes        int
+	ItemCount             int
+	IndexArn              string
+}
+
+// describeIndexes are the global or the local indexes; nil if there is none. The caller holds mu.
+func (t *table) describeIndexes(global bool) []indexDescription {
+	var list []indexDescription
+	for _, x := range t.indexes() {
+		if x.global != global {
+			continue
+		}
+		d := indexDescription{
+			IndexName: x.name, KeySchema: x.keys.elements(), Projection: projectionSpecification{x.project, x.include},
+			IndexSizeBytes: x.entries.bytes, ItemCount: x.entries.count, IndexArn: t.arn() + "/index/" + x.name,
+		}
+		if global {
+			d.IndexStatus = "ACTIVE"
+			d.ProvisionedThroughput = &provisionedThroughput{0, x.capacity.read, x.capacity.write}
+		}
+		list = append(list, d)
+	}
+	return list
+}
+
+type indexUpdate struct {
+	Create *indexSpecification
+	Update *indexSpecification
+	Delete *struct{ IndexName string }
+}
+
+// updateIndexList makes the changes of an UpdateTable to the global indexes. A new one is complete at once. The caller holds mu.
+func (t *table) updateIndexList(updates []indexUpdate, defined []attributeDefinition, capacity billing) error {
+	kinds, err := definitionsOf(append(slices.Clone(defined), without(definitions(t.schema, t.indexes()), defined)...))
+	if err != nil {
+		return err
+	}
+	list := t.indexes()
+	changed := 0
+	for i := range updates {
+		u := &updates[i]
+		switch {
+		case u.Create != nil && u.Update == nil && u.Delete == nil:
+			changed++
+			list, err = t.createIndex(list, u.Create, kinds, capacity)
+		case u.Update != nil && u.Create == nil && u.Delete == nil:
+			err = updateCapacity(list, u.Update, capacity)
+		case u.Delete != nil && u.Create == nil && u.Update == nil:
+			changed++
+			list, err = deleteIndex(list, u.Delete.IndexName)
+		default:
+			err = validation("One or more parameter values were invalid: Only one of Create, Update or Delete can be specified in a GlobalSecondaryIndexUpdate")
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if changed > 1 {
+		return newError("LimitExceededException", "Subscriber limit exceeded: Only 1 online index can be created or deleted simultaneously per table")
+	}
+	t.secondary.Store(&list)
+	return nil
+}
+
+// without are the definitions whose attributes the others do not define.
+func without(list, others []attributeDefinition) []attributeDefinition {
+	return slices.DeleteFunc(list, func(d attributeDefinition) bool {
+		return slices.ContainsFunc(others, func(o attributeDefinition) bool { return o.AttributeName == d.AttributeName })
+	})
+}
+
+func (t *table) createIndex(list []*secondaryIndex, spec *indexSpecification, kinds map[string]cdc.Kind, capacity billing) ([]*secondaryIndex, error) {
+	if slices.ContainsFunc(list, func(x *secondaryIndex) bool { return x.name == spec.IndexName }) {
+		return nil, validation("Attempting to create an index which already exists")
+	}
+	x, err := spec.read(true, kinds, "globalSecondaryIndexUpdates.member.create")
+	if err != nil {
+		return nil, err
+	}
+	if err := spec.readCapacity(x, capacity); err != nil {
+		return nil, err
+	}
+	if list, err = addIndex(list, x); err != nil {
+		return nil, err
+	}
+	return list, t.fill(x)
+}
+
+func updateCapacity(list []*secondaryIndex, spec *indexSpecification, capacity billing) error {
+	i := slices.IndexFunc(list, func(x *secondaryIndex) bool { return x.global && x.name == spec.IndexName })
+	if i < 0 {
+		return resourceNotFound("Requested resource not found")
+	}
+	return spec.readCapacity(list[i], capacity)
+}
+
+func deleteIndex(list []*secondaryIndex, name string) ([]*secondaryIndex, error) {
+	i := slices.IndexFunc(list, func(x *secondaryIndex) bool { return x.global && x.name == name })
+	if i < 0 {
+		return nil, resourceNotFound("Requested resource not found")
+	}
+	return slices.Delete(slices.Clone(list), i, i+1), nil
+}

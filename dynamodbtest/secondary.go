@@ -1,0 +1,221 @@
+package dynamodbtest
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/dynamodbtest/item"
+)
+
+// Types of projections, as Projection names them.
+const (
+	projectAll     = "ALL"
+	projectKeys    = "KEYS_ONLY"
+	projectInclude = "INCLUDE"
+)
+
+// secondaryIndex is a global or local secondary index with its entries. Its definition never changes; its entries and capacity are
+// guarded by the table's mu. An item that lacks one of the index's key attributes is not in it.
+type secondaryIndex struct {
+	name     string
+	global   bool
+	keys     keySchema
+	project  string
+	include  []string // of projectInclude, as it was given
+	capacity billing
+	entries  index
+}
+
+// projects tells whether entries hold the attribute.
+func (x *secondaryIndex) projects(base keySchema, name string) bool {
+	return x.project == projectAll || x.keys.contains(name) || base.contains(name) || slices.Contains(x.include, name)
+}
+
+// projected is what an entry holds of an item.
+func (x *secondaryIndex) projected(base keySchema, it cdc.Item, whole *stored) *stored {
+	if x.project == projectAll {
+		return whole
+	}
+	var kept []cdc.Attribute
+	for _, a := range it.Attributes() {
+		if x.projects(base, a.Name) {
+			kept = append(kept, a)
+		}
+	}
+	view := cdc.NewItem(kept)
+	return &stored{wire: item.AppendJSON(nil, view), size: item.Size(view)}
+}
+
+// order is the place of an item among the entries: by the hash of the index's partition key, its sort key, and the item's own
+// order in the table, since any number of items may have the same index key. It is false if the item is not in the index.
+func (x *secondaryIndex) order(it cdc.Item, tableOrder string) (string, bool) {
+	hash, found := it.Get(x.keys.hash.name)
+	if !found || hash.Kind() != x.keys.hash.kind || hash.Text() == "" || item.ValueSize(hash) > maxHashKeySize {
+		return "", false
+	}
+	order, _ := hashPrefix(hash.Text())
+	if x.keys.hasSort() {
+		sort, found := it.Get(x.keys.sort.name)
+		if !found || sort.Kind() != x.keys.sort.kind || sort.Text() == "" || item.ValueSize(sort) > maxSortKeySize {
+			return "", false
+		}
+		order = appendTerminated(order, appendSortKey(nil, sort))
+	}
+	return string(append(order, tableOrder...)), true
+}
+
+// appendTerminated appends bytes so that what is appended afterwards does not disturb their order.
+func appendTerminated(dst, text []byte) []byte {
+	for _, c := range text {
+		if dst = append(dst, c); c == 0 {
+			dst = append(dst, 0xff)
+		}
+	}
+	return append(dst, 0, 0)
+}
+
+// indexWrite is what a write cost an index.
+type indexWrite struct {
+	index *secondaryIndex
+	units float64
+}
+
+// update replaces the entry of an item, of which either image may be missing, and returns the capacity units it took: one write
+// for a new, changed or removed entry, two if the entry moves, none if nothing changes of what the index holds.
+func (x *secondaryIndex) update(base keySchema, tableOrder string, before, after image) float64 {
+	from, was := before.order(x, tableOrder)
+	to, is := after.order(x, tableOrder)
+	var old *stored
+	if was {
+		old = x.entries.get(from)
+	}
+	var entry *stored
+	if is {
+		entry = x.projected(base, after.item, after.stored)
+	}
+	switch {
+	case was && is && from == to && bytes.Equal(old.wire, entry.wire):
+		if entry == after.stored {
+			x.entries.set(to, entry) // the same bytes, but those that the table holds
+		}
+		return 0
+	case was && is && from == to:
+		x.entries.set(to, entry)
+		return writeUnits(max(old.size, entry.size))
+	}
+	units := 0.0
+	if was {
+		x.entries.delete(from)
+		units += writeUnits(old.size)
+	}
+	if is {
+		x.entries.set(to, entry)
+		units += writeUnits(entry.size)
+	}
+	return units
+}
+
+// image is an item with its attributes; the zero image is none.
+type image struct {
+	stored *stored
+	item   cdc.Item
+}
+
+func imageOf(s *stored) (image, error) {
+	if s == nil {
+		return image{}, nil
+	}
+	it, err := item.Parse(s.wire)
+	return image{s, it}, err
+}
+
+func (i image) order(x *secondaryIndex, tableOrder string) (string, bool) {
+	if i.stored == nil {
+		return "", false
+	}
+	return x.order(i.item, tableOrder)
+}
+
+// updateIndexes brings all indexes to the new image of an item. The caller holds mu.
+func (t *table) updateIndexes(key primaryKey, old, updated *stored) []indexWrite {
+	indexes := t.indexes()
+	if len(indexes) == 0 {
+		return nil
+	}
+	before, err := imageOf(old)
+	after, failed := imageOf(updated)
+	if err != nil || failed != nil {
+		panic("dynamodbtest: an item at rest does not parse") // AppendJSON wrote it
+	}
+	var writes []indexWrite
+	for _, x := range indexes {
+		if units := x.update(t.schema, key.order, before, after); units > 0 {
+			writes = append(writes, indexWrite{x, units})
+		}
+	}
+	return writes
+}
+
+// fill adds the entries of all items to a new index. Items whose key attributes do not fit stay outside, as with DynamoDB. The caller
+// holds mu.
+func (t *table) fill(x *secondaryIndex) error {
+	var failed error
+	t.items.ascend("", false, func(e entry) bool {
+		after, err := imageOf(e.item)
+		if err != nil {
+			failed = err
+			return false
+		}
+		x.update(t.schema, e.key, image{}, after)
+		return true
+	})
+	return failed
+}
+
+// indexes are the table's secondary indexes, the global ones first. The list is replaced as a whole, so that a request may be
+// validated before the table is locked.
+func (t *table) indexes() []*secondaryIndex {
+	if list := t.secondary.Load(); list != nil {
+		return *list
+	}
+	return nil
+}
+
+// findIndex returns the named index.
+func (t *table) findIndex(name string) (*secondaryIndex, error) {
+	for _, x := range t.indexes() {
+		if x.name == name {
+			return x, nil
+		}
+	}
+	return nil, validation("The table does not have the specified index: %s", name)
+}
+
+func (t *table) hasLocalIndex() bool {
+	return slices.ContainsFunc(t.indexes(), func(x *secondaryIndex) bool { return !x.global })
+}
+
+// checkIndexKeys refuses an item whose attributes have types that the keys of indexes do not take.
+func (t *table) checkIndexKeys(it cdc.Item) error {
+	for _, x := range t.indexes() {
+		for _, a := range []keyAttribute{x.keys.hash, x.keys.sort} {
+			v, found := it.Get(a.name)
+			if a.name == "" || !found || t.schema.contains(a.name) {
+				continue
+			}
+			if v.Kind() != a.kind {
+				return validation("One or more parameter values were invalid: Type mismatch for Index Key %s Expected: %s Actual: %s IndexName: %s",
+					a.name, a.kind, v.Kind(), x.name)
+			}
+			if v.Text() == "" {
+				return validation("One or more parameter values are not valid. A value specified for a secondary index key is not supported. The AttributeValue for a key attribute cannot contain an empty %s value. IndexName: %s, IndexKey: %s",
+					emptyKind(v.Kind()), x.name, a.name)
+			}
+			if err := checkKeySize(a == x.keys.hash, v); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

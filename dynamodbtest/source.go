@@ -1,0 +1,97 @@
+package dynamodbtest
+
+import (
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/dynamodbtest/item"
+)
+
+// source is what a Query or Scan reads: a table, or one of its indexes.
+type source struct {
+	table *table
+	keys  keySchema
+	index *secondaryIndex // nil for the table itself
+}
+
+// source finds what the request reads.
+func (o *readOptions) source(s *Server) (source, error) {
+	t, err := s.find(o.tableRef)
+	if err != nil {
+		return source{}, err
+	}
+	if o.IndexName == nil {
+		return source{table: t, keys: t.schema}, nil
+	}
+	x, err := t.findIndex(*o.IndexName)
+	if err != nil {
+		return source{}, err
+	}
+	if x.global && o.ConsistentRead {
+		return source{}, validation("Consistent reads are not supported on global secondary indexes")
+	}
+	return source{t, x.keys, x}, nil
+}
+
+// entries are the items in the source's order. The caller holds the table's mu.
+func (src *source) entries() *index {
+	if src.index != nil {
+		return &src.index.entries
+	}
+	return &src.table.items
+}
+
+// place is where a start key lies in a source.
+type place struct {
+	order string
+	hash  uint64 // of the source's partition key
+}
+
+// startKey reads an ExclusiveStartKey: the keys of the item, and for an index also the index's keys.
+func (src *source) startKey(key cdc.Item) (place, error) {
+	mismatch := validation("The provided starting key is invalid: The provided key element does not match the schema")
+	if src.index == nil {
+		k, err := src.table.schema.ofKey(key)
+		if err != nil {
+			return place{}, mismatch
+		}
+		return place{k.order, k.hash}, nil
+	}
+	base, err := src.table.schema.ofItem(key)
+	if err != nil {
+		return place{}, mismatch
+	}
+	for _, a := range key.Attributes() {
+		if !src.keys.contains(a.Name) && !src.table.schema.contains(a.Name) {
+			return place{}, mismatch
+		}
+	}
+	order, fits := src.index.order(key, base.order)
+	if !fits {
+		return place{}, mismatch
+	}
+	hash, _ := key.Get(src.keys.hash.name)
+	return place{order, hashOf(hash.Text())}, nil
+}
+
+// lastKey is the LastEvaluatedKey after an item: what startKey reads.
+func (src *source) lastKey(it cdc.Item) []byte {
+	var attributes []cdc.Attribute
+	for _, a := range it.Attributes() {
+		if src.keys.contains(a.Name) || src.table.schema.contains(a.Name) {
+			attributes = append(attributes, a)
+		}
+	}
+	return item.AppendJSON(nil, cdc.NewItem(attributes))
+}
+
+// whole is the item behind an entry of an index. The caller holds no lock; the item may be gone meanwhile, and then it is what
+// the index holds.
+func (src *source) whole(it cdc.Item, entry *stored) *stored {
+	key, err := src.table.schema.ofItem(it)
+	if err != nil {
+		return entry
+	}
+	if found := src.table.get(key); found != nil {
+		return found
+	}
+	return entry
+}
