@@ -3,6 +3,8 @@ FUZZTIME ?= 10s
 
 ROUNDS ?= 10
 SEED ?= 1
+SEEDS ?= 2000
+FROM ?= 0
 KILLS ?= 24
 DURATION ?= 1h
 OUT ?=
@@ -14,7 +16,7 @@ DYNOXIDE_VERSION ?= 3.2.0
 DYNOXIDE = $(TOOLS)/dynoxide-$(DYNOXIDE_VERSION)/bin/dynoxide
 BIGTABLE_EMULATOR = $(TOOLS)/bigtable-emulator
 
-.PHONY: help build test vet race fuzz bench bench-smoke demo soak-processes tools conformance soak-run
+.PHONY: help build test vet race fuzz bench bench-smoke demo sim soak soak-processes tools conformance soak-run
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 24
@@ -41,6 +43,12 @@ fuzz: ## every fuzz target for FUZZTIME (default 10s)
 
 demo: ## a whole migration on this machine
 	$(GO) run ./cmd/replicator demo
+
+sim: ## one seed (SEED, default 1) of the simulation: what fails, made smaller, with its story
+	CGO_ENABLED=0 $(GO) run ./internal/sim/soak -explain $(SEED)
+
+soak: ## SEEDS (default 2000) whole virtual days from FROM (default 0) on: virtual hours, each fault's count, what fails
+	CGO_ENABLED=0 $(GO) run ./internal/sim/soak -seeds $(SEEDS) -from $(FROM)
 
 soak-processes: ## ROUNDS (default 10) of real processes: killed, frozen, cut off; SEED is the first
 	REPLICATOR_PROCESS_ROUNDS=$(ROUNDS) REPLICATOR_PROCESS_SEED=$(SEED) $(GO) test ./internal/processes -count=1 -run TestRounds -v -timeout 120m

@@ -3,12 +3,14 @@
 //	go run ./internal/sim/soak -seeds 200000 -from 0
 //	go run ./internal/sim/soak -explain 17
 //
-// It prints how far it is, and in the end the virtual time and how often each fault took effect. It fails with the seeds that failed.
+// It prints how far it is, and in the end the virtual time and how often each fault took effect. It fails with the seeds that failed, the first of
+// them made smaller and explained; and, after enough seeds, with the faults that never took effect.
 package main
 
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -27,13 +29,12 @@ func main() {
 	budget := flag.Duration("budget", 0, "stop after so much time; 0: never")
 	enough := flag.Int("failures", 5, "stop after so many failing seeds")
 	quiet := flag.Bool("quiet", false, "print failures alone, one line for each")
-	complete := flag.Bool("complete", false, "fail if some fault never took effect")
 	flag.Parse()
 	if *explain != "" {
 		os.Exit(explained(*explain))
 	}
 	debug.SetGCPercent(400) // worlds are small and short-lived
-	t := total{injected: map[string]int{}, began: time.Now(), last: time.Now(), quiet: *quiet, complete: *complete}
+	t := total{injected: map[string]int{}, began: time.Now(), last: time.Now(), quiet: *quiet}
 	t.play(*from, *seeds, *parallel, *enough, *budget)
 	os.Exit(t.summary())
 }
@@ -46,7 +47,11 @@ func explained(text string) int {
 	}
 	why := sim.Explain(seed)
 	if why == "" {
-		fmt.Printf("seed %d: nothing fails\n", seed)
+		r := sim.Simulate(seed, sim.SimOptions{})
+		fmt.Printf("seed %d: nothing fails in %.1f virtual hours, %d steps\n", seed, r.Elapsed.Hours(), r.Steps)
+		for _, name := range slices.Sorted(maps.Keys(r.Injected)) {
+			fmt.Printf("%10d × %s\n", r.Injected[name], name)
+		}
 		return 0
 	}
 	fmt.Print(why)
@@ -66,8 +71,10 @@ type total struct {
 	began    time.Time
 	last     time.Time
 	quiet    bool
-	complete bool // every fault must have taken effect
 }
+
+// complete is how many seeds must have every fault between them.
+const complete = 2000
 
 // play runs worlds side by side: they share nothing.
 func (t *total) play(from, seeds uint64, parallel, enough int, budget time.Duration) {
@@ -117,27 +124,25 @@ func (t *total) add(r sim.Report) {
 func (t *total) summary() int {
 	if t.quiet {
 		fmt.Printf("%d seeds\n", t.played)
-	} else {
-		fmt.Printf("\n%d seeds in %s: %.0f virtual hours, %d steps, %d with a gap\n",
-			t.played, time.Since(t.began).Round(time.Second), t.virtual.Hours(), t.steps, t.gaps)
-		var names []string
-		for name := range t.injected {
-			names = append(names, name)
-		}
-		slices.Sort(names)
-		for _, name := range names {
-			fmt.Printf("%10d × %s\n", t.injected[name], name)
-		}
+		return min(1, len(t.failed))
 	}
-	for _, r := range t.failed {
-		fmt.Printf("seed %d: make sim SEED=%d\n", r.Seed, r.Seed)
+	fmt.Printf("\n%d seeds in %s: %.0f virtual hours, %d steps, %d with a gap\n",
+		t.played, time.Since(t.began).Round(time.Second), t.virtual.Hours(), t.steps, t.gaps)
+	for _, name := range slices.Sorted(maps.Keys(t.injected)) {
+		fmt.Printf("%10d × %s\n", t.injected[name], name)
 	}
 	missing := 0
 	for _, name := range sim.Effects() {
-		if t.complete && t.injected[name] == 0 {
+		if t.played >= complete && t.injected[name] == 0 {
 			missing++
 			fmt.Printf("%s: never took effect\n", name)
 		}
+	}
+	for i, r := range t.failed {
+		if i == 0 {
+			fmt.Printf("\n%s\n", sim.Explain(r.Seed))
+		}
+		fmt.Printf("seed %d fails: make sim SEED=%d\n", r.Seed, r.Seed)
 	}
 	if len(t.failed) > 0 || missing > 0 {
 		return 1
