@@ -343,7 +343,7 @@ func (b *Bigtable) execute(op, table, key string, refuse func(*Row) bool, writes
 		before = &Row{}
 	}
 	if refuse != nil && refuse(before) {
-		b.world.Tracef("%s %s %q refused", op, table, key)
+		b.note(op, table, key, "refused")
 		return false, nil
 	}
 	after := before.clone()
@@ -352,11 +352,18 @@ func (b *Bigtable) execute(op, table, key string, refuse func(*Row) bool, writes
 	}
 	after.apply(writes, b.world.Now().Add(b.ServerSkew).UnixMicro())
 	t.put(key, after)
-	b.world.Tracef("%s %s %q takes place", op, table, key)
+	b.note(op, table, key, "takes place")
 	if b.Executed != nil {
 		b.Executed(table, key, before, after)
 	}
 	return true, nil
+}
+
+// note adds a line to the trace. The key of a witness is thousands of bytes long.
+func (b *Bigtable) note(op, table, key, what string) {
+	if b.world.Tracing() {
+		b.world.Tracef("%s %s %q %s", op, table, key[:min(len(key), 120)], what)
+	}
 }
 
 // read answers with the rows of a key range as they are at one moment: from the first key that is not below from, as long as in is true.

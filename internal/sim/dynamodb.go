@@ -232,6 +232,16 @@ func (t *Table) keyOf(item cdc.Item) (cdc.Item, string) {
 	return cdc.NewItem(keys), string(id)
 }
 
+// name is an item's key for a person.
+func (t *Table) name(keys cdc.Item) string {
+	var parts []string
+	for _, name := range t.Key {
+		v, _ := keys.Get(name)
+		parts = append(parts, v.Text())
+	}
+	return strings.Join(parts, "#")
+}
+
 func hashOf(id string) uint64 {
 	pk, _, _ := strings.Cut(id[1:], "/")
 	sum := md5.Sum([]byte(pk))
@@ -292,7 +302,9 @@ func (t *Table) record(id string, c cdc.Change) {
 		}
 		sh.records = append(sh.records, record{change: c, at: t.world.Now()})
 		t.wrote(Write{ID: id, Old: c.Old, New: c.New, Shard: sh, Sequence: seq})
-		t.world.Tracef("source %s %s in %s at %s", c.Event, id, sh.ID, seq)
+		if t.world.Tracing() {
+			t.world.Tracef("source %s of item %s in %s at %s", c.Event, t.name(c.Keys), sh.ID, seq)
+		}
 		return
 	}
 	panic("sim: no shard takes " + id)
@@ -484,6 +496,8 @@ func (s *Stream) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
 	} else {
 		page.Next = s.iterator(sh, index)
 	}
-	s.table.world.Tracef("gives %d records of %s, end %v", len(page.Changes), sh.ID, page.End)
+	if w := s.table.world; w.Tracing() {
+		w.Tracef("gives %d records of %s, end %v", len(page.Changes), sh.ID, page.End)
+	}
 	return page, s.table.answer(ctx)
 }

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -18,65 +19,176 @@ func Faults() []string {
 	return names
 }
 
-// shownLines is how much of a trace a person reads.
-const shownLines = 100
+// Explain makes a failing seed's run smaller, as long as the same checker fails, and says what is left: the system, the faults that are
+// needed, the failure, and its story. It is "" for a seed that does not fail.
+func Explain(seed uint64) string { return explain(seed, SimOptions{}) }
 
-// Explain makes a failing seed's run smaller, as long as the same checker fails, and says what is left: the faults that are needed, the
-// failure, and the end of the trace. It is "" for a seed that does not fail.
-func Explain(seed uint64) string {
-	first := Simulate(seed, SimOptions{})
+func explain(seed uint64, o SimOptions) string {
+	first := Simulate(seed, o)
 	checker := first.Checker()
 	if checker == "" {
 		return ""
 	}
-	o := minimise(seed, checker)
+	o = minimise(seed, o, checker)
 	o.Trace = true
 	last := Simulate(seed, o)
-	var b strings.Builder
-	fmt.Fprintf(&b, "seed %d fails: %s\nrun it again: make sim SEED=%d\n", seed, first.Failures[0], seed)
 	p := newPlan(seed, o)
-	var needed []string
+	var b strings.Builder
+	fmt.Fprintf(&b, "seed %d fails after %.1f virtual hours: %s\nrun it again: make sim SEED=%d\n\n", seed, first.Elapsed.Hours(), first.Failures[0], seed)
+	fmt.Fprintf(&b, "as small as it gets, it fails after %.1f virtual hours:\n  %s\n", last.Elapsed.Hours(), strings.Join(last.Failures[:min(len(last.Failures), 5)], "\n  "))
+	fmt.Fprintf(&b, "with %d shards, %d workers, a lease of %s, a poll every %s, a listing every %s%s\n", p.shards, p.workers, p.lease, p.poll, p.list, p.traits())
 	for _, r := range rates {
-		if _, ok := p.rates[r.name]; ok {
-			needed = append(needed, r.name)
+		if part, ok := p.rates[r.name]; ok {
+			fmt.Fprintf(&b, "%12s  %s (%.2f)\n", "always", r.name, part)
 		}
 	}
 	for _, e := range p.events {
-		needed = append(needed, fmt.Sprintf("%s at %.0f s", e.kind.name, e.at.Seconds()))
+		fmt.Fprintf(&b, "%10.0f s  %s\n", e.at.Seconds(), e.name)
 	}
-	fmt.Fprintf(&b, "smaller, with %d bursts of writes and only: %s\n", len(p.writes), strings.Join(needed, ", "))
-	fmt.Fprintf(&b, "then it fails with: %s\n\n%s\n", strings.Join(last.Failures, "\n"), readable(last.Trace))
+	fmt.Fprintf(&b, "and %d bursts of writes. What happened to it, by the second of the run:\n\n%s", len(p.writes), story(last.Trace, last.Failures[0]))
 	return b.String()
 }
 
-// minimise leaves out one kind of fault after the other, and then writes, while the same checker fails.
-func minimise(seed uint64, checker string) SimOptions {
-	fails := func(o SimOptions) bool { return Simulate(seed, o).Checker() == checker }
-	var o SimOptions
+// traits are what makes the plan's system unlike others.
+func (p plan) traits() string {
+	var text string
+	if p.moving {
+		text += ", rows that move with every change"
+	}
+	if p.fromNow {
+		text += ", without a load"
+	}
+	if p.newImages {
+		text += ", new images alone"
+	}
+	if p.tombstoneAge > 0 {
+		text += fmt.Sprintf(", tombstones for %s", p.tombstoneAge)
+	}
+	return text
+}
+
+// minimise leaves out one kind of fault after the other, then single faults, then writes, while the same checker fails.
+func minimise(seed uint64, o SimOptions, checker string) SimOptions {
+	without := func(names []string) bool {
+		fewer := o
+		fewer.Without = slices.Concat(o.Without, names)
+		if Simulate(seed, fewer).Checker() != checker {
+			return false
+		}
+		o = fewer
+		return true
+	}
 	for _, name := range Faults() {
-		if fewer := (SimOptions{Without: append(slices.Clone(o.Without), name)}); fails(fewer) {
-			o = fewer
-		}
+		without([]string{name})
 	}
-	for _, part := range []int{5, 20, 50} {
-		if fewer := (SimOptions{Without: o.Without, Writes: part}); fails(fewer) {
-			return fewer
-		}
-	}
+	leaveOut(eventNames(newPlan(seed, o).events), without)
+	leaveOut(eventNames(newPlan(seed, o).writes), without)
 	return o
 }
 
-// readable is the end of a trace up to its first violation, without lines that say nothing to a person.
-func readable(trace string) string {
-	var lines []string
+func eventNames(events []event) []string {
+	var names []string
+	for _, e := range events {
+		names = append(names, e.name)
+	}
+	return names
+}
+
+// mostTries bounds how often leaveOut asks.
+const mostTries = 100
+
+// leaveOut asks whether parts of what there is can be left out: all of it, halves, quarters, and so on down to single ones.
+func leaveOut(names []string, without func([]string) bool) {
+	tries := 0
+	for size := len(names); size > 0; size /= 2 {
+		for from := 0; from < len(names) && tries < mostTries; tries++ {
+			to := min(from+size, len(names))
+			if without(names[from:to]) {
+				names = slices.Concat(names[:from], names[to:])
+			} else {
+				from = to
+			}
+		}
+	}
+}
+
+// shownLines is how much of a story a person reads.
+const shownLines = 120
+
+var (
+	shardPattern = regexp.MustCompile(`shardId-\d+-([0-9a-f]{8})`)
+	rowPattern   = regexp.MustCompile(`row "((?:[^"#]*#)?([^"#]*)#[^"#]*)"`) // a place if items move, partition key, sort key
+	idle         = regexp.MustCompile(` goes on$| gives 0 records of .*, end false$| (Swap|CheckAndMutateRow) \S+ ".*" (takes place|refused)$`)
+)
+
+// story is the part of a trace that has to do with a failure, up to the first violation: of the items and shards that the failure names and
+// of the shards these items were written to, and what happened to the system as a whole. Shards go by the end of their names.
+func story(trace, failure string) string {
+	subjects := map[string]bool{}
+	for _, m := range rowPattern.FindAllStringSubmatch(failure, -1) {
+		subjects["item "+m[2]+"#"] = true
+		subjects[m[2]+"#"+m[2]+`"`] = true
+	}
+	for _, id := range shardPattern.FindAllString(failure, -1) {
+		subjects[id] = true
+	}
+	about := func(line string) bool {
+		for s := range subjects {
+			if strings.Contains(line, s) {
+				return true
+			}
+		}
+		return false
+	}
+	var all []string
 	for line := range strings.Lines(trace) {
-		if strings.HasSuffix(line, " goes on\n") {
+		line = strings.TrimSuffix(line, "\n")
+		if idle.MatchString(line) {
 			continue
 		}
-		lines = append(lines, line)
+		all = append(all, line)
+		if strings.Contains(line, " source ") && about(line) {
+			subjects[shardPattern.FindString(line)] = true
+		}
 		if strings.Contains(line, "VIOLATION") {
 			break
 		}
 	}
-	return strings.Join(lines[max(0, len(lines)-shownLines):], "")
+	var lines []string
+	for _, line := range all {
+		ofSomething := shardPattern.MatchString(line) || strings.Contains(line, ` row "`) || strings.Contains(line, " of item ")
+		if len(subjects) > 0 && ofSomething && !about(line) || strings.Contains(line, " source ") && !strings.Contains(line, "VIOLATION") && !about(line) {
+			continue
+		}
+		lines = append(lines, shardPattern.ReplaceAllString(line, "$1"))
+	}
+	return short(repeated(lines))
+}
+
+// repeated replaces lines that are the same but for their time by their first, and how many there were.
+func repeated(lines []string) []string {
+	said := func(line string) string { return line[min(len(line), 13):] } // without the time
+	var out []string
+	for i := 0; i < len(lines); {
+		n := 1
+		for i+n < len(lines) && said(lines[i+n]) == said(lines[i]) {
+			n++
+		}
+		if n > 1 {
+			lines[i] += fmt.Sprintf(" (%d times)", n)
+		}
+		out = append(out, lines[i])
+		i += n
+	}
+	return out
+}
+
+// short leaves out the middle of what is too long for a person.
+func short(lines []string) string {
+	const atFirst = shownLines / 4
+	if len(lines) > shownLines {
+		left := fmt.Sprintf("%12s ... %d lines are left out", "", len(lines)-shownLines)
+		lines = slices.Concat(lines[:atFirst], []string{left}, lines[len(lines)-shownLines+atFirst:])
+	}
+	return strings.Join(lines, "\n") + "\n"
 }

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -27,6 +28,7 @@ type plan struct {
 
 // event is a fault that happens at an instant. Long and pick are its own random numbers.
 type event struct {
+	name string // of this one, by which it is left out
 	at   time.Duration
 	kind *kind
 	long float64 // how long, as a part of the longest
@@ -94,30 +96,35 @@ func newPlan(seed uint64, o SimOptions) plan {
 		p.lease = min(p.lease, max(4*time.Minute, p.tombstoneAge/20))
 		p.pass = p.lease * time.Duration(1+rng.IntN(2)) / 4
 	}
-	gaps := drawGaps(seed)
+	gaps, without := drawGaps(seed), map[string]bool{}
+	for _, name := range o.Without {
+		without[name] = true
+	}
 	for _, r := range rates {
 		rng := stream(seed, r.name)
-		if rng.IntN(2) == 0 && !slices.Contains(o.Without, r.name) {
+		if rng.IntN(2) == 0 && !without[r.name] {
 			p.rates[r.name] = r.most * rng.Float64()
 		}
 	}
 	for i := range kinds {
 		k := &kinds[i]
 		rng := stream(seed, k.name)
-		if chance := rng.Float64(); !k.gap && chance >= k.chance || k.gap && !slices.Contains(gaps, k.name) || slices.Contains(o.Without, k.name) {
+		if chance := rng.Float64(); !k.gap && chance >= k.chance || k.gap && !slices.Contains(gaps, k.name) || without[k.name] {
 			continue
 		}
 		n := 1 + int(k.perDay*rng.Float64()*p.length.Hours()/24)
 		if k.gap {
 			n = 1 + rng.IntN(4)/3
 		}
-		for range n {
+		for i := range n {
 			e := event{at: time.Duration(rng.Float64() * float64(p.length)), kind: k, long: rng.Float64() * rng.Float64(), pick: rng.Uint64()}
-			p.events = append(p.events, e)
+			if e.name = fmt.Sprintf("%s #%d", k.name, i+1); !without[e.name] {
+				p.events = append(p.events, e)
+			}
 		}
 	}
 	slices.SortStableFunc(p.events, byTime)
-	p.drawWrites(o)
+	p.drawWrites(without)
 	return p
 }
 
@@ -138,12 +145,12 @@ func drawGaps(seed uint64) []string {
 }
 
 // drawWrites plans the application's bursts.
-func (p *plan) drawWrites(o SimOptions) {
+func (p *plan) drawWrites(without map[string]bool) {
 	rng := stream(p.seed, "application")
 	every := time.Duration(10+rng.IntN(50)) * time.Minute
 	for at := time.Duration(0); at < p.length; at += time.Duration(rng.Float64() * 2 * float64(every)) {
-		e := event{at: at, long: rng.Float64(), pick: rng.Uint64()}
-		if o.Writes == 0 || rng.IntN(100) < o.Writes {
+		e := event{name: fmt.Sprintf("burst at %.0f s", at.Seconds()), at: at, long: rng.Float64(), pick: rng.Uint64()}
+		if !without[e.name] {
 			p.writes = append(p.writes, e)
 		}
 	}

@@ -18,10 +18,10 @@ import (
 type SimOptions struct {
 	// Trace keeps a line for every step.
 	Trace bool
-	// Without names kinds of faults that are left out.
+	// Without names what is left out: kinds of faults, single faults, and bursts of the application's writes.
 	Without []string
-	// Writes is the part of the application's bursts that takes place, in percent; 0 means all.
-	Writes int
+
+	sabotage func(s *simulation) // for tests: what a bug would do
 }
 
 // Report is what came of a run.
@@ -79,6 +79,7 @@ func (s *simulation) report() Report {
 type simulation struct {
 	*Migration
 	plan     plan
+	options  SimOptions
 	truth    *truth
 	ctx      context.Context
 	failures []string
@@ -114,7 +115,7 @@ func newSimulation(p plan, o SimOptions) *simulation {
 	if p.moving {
 		rowKey = []string{"value", "pk", "sk"}
 	}
-	s := &simulation{Migration: NewMigration(w, p.shards, rowKey...), plan: p, hash: "h"}
+	s := &simulation{Migration: NewMigration(w, p.shards, rowKey...), plan: p, options: o, hash: "h"}
 	s.Lease, s.TombstoneAge = p.lease, p.tombstoneAge
 	s.Timing = pipeline.Timing{Poll: p.poll, Pass: p.pass, List: p.list}
 	s.MaxImageAge = p.tombstoneAge / 2
@@ -158,8 +159,11 @@ func (s *simulation) play(ctx context.Context) {
 		s.hire(m)
 	}
 	s.World.Go("faults", func(ctx context.Context) {
-		s.follow(ctx, s.plan.events, func(e event) { s.World.Tracef("FAULT %s", e.kind.name); e.kind.does(s, e) })
+		s.follow(ctx, s.plan.events, func(e event) { s.World.Tracef("FAULT %s", e.name); e.kind.does(s, e) })
 	})
+	if o := s.options; o.sabotage != nil {
+		o.sabotage(s)
+	}
 	s.World.Go("application", func(ctx context.Context) { s.follow(ctx, s.plan.writes, s.burst) })
 	for s.World.Elapsed() < s.plan.length && !s.bad() {
 		s.tick()

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"bufio"
+	"maps"
 	"os"
 	"runtime"
 	"strconv"
@@ -67,12 +68,21 @@ func TestSimulate(t *testing.T) {
 // TestSimulationIsRepeatable: the same seed gives the same trace byte for byte, whatever the number of processors.
 func TestSimulationIsRepeatable(t *testing.T) {
 	for _, seed := range []uint64{1, 4}[:max(1, 2/fewer)] {
-		first := Simulate(seed, SimOptions{Trace: true}).Trace
-		before := runtime.GOMAXPROCS(1)
-		second := Simulate(seed, SimOptions{Trace: true}).Trace
-		runtime.GOMAXPROCS(before)
-		if first == "" || first != second {
-			t.Errorf("seed %d: two runs, two traces", seed)
+		first := Simulate(seed, SimOptions{Trace: true})
+		if first.Trace == "" {
+			t.Fatalf("seed %d has no trace", seed)
+		}
+		for _, processors := range []int{1, 2} {
+			before := runtime.GOMAXPROCS(processors)
+			again := Simulate(seed, SimOptions{Trace: true})
+			runtime.GOMAXPROCS(before)
+			if again.Trace != first.Trace || again.Steps != first.Steps {
+				t.Errorf("seed %d on %d processors: another trace", seed, processors)
+			}
+		}
+		// Without a trace the same things happen.
+		if untraced := Simulate(seed, SimOptions{}); untraced.Steps != first.Steps || !maps.Equal(untraced.Injected, first.Injected) {
+			t.Errorf("seed %d without a trace: %d steps instead of %d", seed, untraced.Steps, first.Steps)
 		}
 	}
 }

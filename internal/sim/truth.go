@@ -152,6 +152,9 @@ func (t *truth) watchItem(key string, after *Row) {
 		return
 	}
 	was := t.highest[key]
+	if m.World.Tracing() {
+		m.World.Tracef("row %q is %s, %s, after %q", key, map[bool]string{true: "removed", false: "put"}[isGone], v, was)
+	}
 	switch {
 	case string(v) == was:
 		m.violate("I7: row %q was written twice at %s", key, v)
@@ -295,6 +298,9 @@ func (t *truth) watchShard(key string, before, after *Row) {
 		if sh == nil || !sh.Closed || len(sh.records) > sh.trimmed && sh.records[len(sh.records)-1].change.Sequence.Compare(is.Position) != 0 {
 			m.violate("I5: shard %s is done before its last change", is.ID)
 		}
+	}
+	if s := &seen.Shard; m.World.Tracing() && (is.State != s.State || is.Epoch != s.Epoch || is.Owner != s.Owner || is.Position != s.Position || is.Generation != s.Generation) {
+		m.World.Tracef("ledger: shard %s is %s %s, hop %d, generation %d, epoch %d of %q, at %s", is.ID, is.State, is.Loss, is.Hop, is.Generation, is.Epoch, is.Owner, is.Position)
 	}
 	trims := seen.trims
 	if is.Loss == checkpoint.Trimmed && seen.Loss != checkpoint.Trimmed {

@@ -119,6 +119,9 @@ func (w *World) Trace() string {
 	return w.trace.String()
 }
 
+// Tracing tells whether a trace is kept: what is noted often is put together only then.
+func (w *World) Tracing() bool { return w.trace != nil }
+
 // Tracef adds a line to the trace: models note what they did and to which row.
 func (w *World) Tracef(format string, args ...any) {
 	if w.trace == nil {
