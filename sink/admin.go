@@ -80,6 +80,9 @@ func (k Keep) policy() bigtable.GCPolicy {
 	}
 }
 
+// String writes the rule as cbt does: maxversions=1, maxage=14d, never.
+func (k Keep) String() string { return ruleText(k.policy()) }
+
 // FamilySpec is a family that a table must have.
 type FamilySpec struct {
 	Name string
@@ -245,6 +248,58 @@ func (a *Admin) prepare(ctx context.Context, spec TableSpec, create bool, made *
 		return nil
 	}
 	return a.prepareView(ctx, spec, create, made)
+}
+
+// Lacks is what a table lacks of its specification.
+type Lacks struct {
+	Table    bool         // all of it
+	Families []FamilySpec // of a table that exists
+	View     bool         // of a table that exists or not
+	NoViews  bool         // the service knows no authorized views, so that none can be made
+}
+
+// Lacks looks what a table lacks, and changes nothing. The error has everything at once that is there and unfit: *SchemaError for
+// each family, or it is the service's, *Error.
+func (a *Admin) Lacks(ctx context.Context, spec TableSpec) (Lacks, error) {
+	info, err := a.tables.TableInfo(ctx, spec.Name)
+	if status.Code(err) == codes.NotFound {
+		l := Lacks{Table: true, View: spec.View != ""}
+		if l.View {
+			// Of a table that does not exist a service that knows views says that there is none.
+			_, err := a.tables.AuthorizedViewInfo(ctx, spec.Name, spec.View)
+			l.NoViews = status.Code(err) == codes.Unimplemented
+			l.View = !l.NoViews
+		}
+		return l, nil
+	}
+	if err != nil {
+		return Lacks{}, classify("GetTable", err)
+	}
+	var (
+		l      Lacks
+		unfit  []error
+		schema *SchemaError
+	)
+	for _, family := range spec.Families {
+		n := slices.IndexFunc(info.FamilyInfos, func(f bigtable.FamilyInfo) bool { return f.Name == family.Name })
+		if n < 0 {
+			l.Families = append(l.Families, family)
+		} else if err := family.judge(spec.Name, info.FamilyInfos[n].FullGCPolicy); err != nil {
+			unfit = append(unfit, err)
+		}
+	}
+	if spec.View != "" {
+		view, err := a.View(ctx, spec.Name, spec.View)
+		switch {
+		case errors.As(err, &schema):
+			l.View = true
+		case err != nil:
+			unfit = append(unfit, err)
+		default:
+			l.NoViews = view.Note != ""
+		}
+	}
+	return l, errors.Join(unfit...)
 }
 
 func (a *Admin) createTable(ctx context.Context, spec TableSpec) error {

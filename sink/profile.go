@@ -2,8 +2,10 @@ package sink
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
+	"cloud.google.com/go/bigtable"
 	"cloud.google.com/go/bigtable/admin/apiv2/adminpb"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -71,5 +73,68 @@ func judgeProfile(p *adminpb.AppProfile, instance, name string) (Profile, error)
 		return Profile{}, &ProfileError{NoTransactions, instance, name}
 	default:
 		return Profile{Cluster: single.GetClusterId()}, nil
+	}
+}
+
+// CreateProfile makes the app profile that the instance lacks, with single-cluster routing and single-row transactions. It is no
+// error if somebody else has made it in the meantime; Profile judges what is there.
+func (a *Admin) CreateProfile(ctx context.Context, cluster string) error {
+	_, err := a.instance.CreateAppProfile(ctx, bigtable.ProfileConf{
+		ProfileID: a.in.AppProfile, InstanceID: a.in.Instance, Description: "replicator: single cluster, single-row transactions",
+		RoutingConfig: &bigtable.SingleClusterRoutingConfig{ClusterID: cluster, AllowTransactionalWrites: true},
+	})
+	if status.Code(err) == codes.AlreadyExists {
+		return nil
+	}
+	return classify("CreateAppProfile", err)
+}
+
+// Cluster is a cluster of the instance.
+type Cluster struct {
+	Name string
+	Zone string // us-central1-b
+	// Nodes are those that serve now; with autoscaling MaxNodes is how many they may become, else 0.
+	Nodes, MaxNodes int
+	HDD             bool
+}
+
+// Clusters lists the clusters of the instance. Where they cannot be told, as on emulators or without the permission to look, the
+// answer is a note instead.
+func (a *Admin) Clusters(ctx context.Context) (clusters []Cluster, note string, err error) {
+	infos, err := a.instance.Clusters(ctx, a.in.Instance)
+	var partial bigtable.ErrPartiallyUnavailable
+	switch code := status.Code(err); {
+	case errors.As(err, &partial):
+		return nil, "some clusters cannot be asked at present", nil
+	case code == codes.Unimplemented:
+		return nil, "the service does not tell its clusters (an emulator?)", nil
+	case code == codes.PermissionDenied:
+		return nil, "permission bigtable.clusters.list is missing", nil
+	case err != nil:
+		return nil, "", classify("ListClusters", err)
+	}
+	for _, info := range infos {
+		c := Cluster{Name: info.Name, Zone: info.Zone, Nodes: info.ServeNodes, HDD: info.StorageType == bigtable.HDD}
+		if info.AutoscalingConfig != nil {
+			c.MaxNodes = info.AutoscalingConfig.MaxNodes
+		}
+		clusters = append(clusters, c)
+	}
+	return clusters, "", nil
+}
+
+// Permissions returns those of the given permissions that the identity has on the instance. Nothing is changed and nothing is
+// needed to ask. Where it cannot be told, as on emulators, the answer is a note instead.
+func (a *Admin) Permissions(ctx context.Context, wanted []string) (has []string, note string, err error) {
+	has, err = a.instance.InstanceIAM(a.in.Instance).TestPermissions(ctx, wanted)
+	switch status.Code(err) {
+	case codes.OK:
+		return has, "", nil
+	case codes.Unimplemented:
+		return nil, "the service does not tell permissions (an emulator?)", nil
+	case codes.InvalidArgument: // a permission that is none of an instance's
+		return nil, "the service does not tell these permissions: " + status.Convert(err).Message(), nil
+	default:
+		return nil, "", classify("TestIamPermissions", err)
 	}
 }

@@ -168,6 +168,9 @@ func schemaFix(e *sink.SchemaError) string {
 
 func profileFix(e *sink.ProfileError) string {
 	switch e.Problem {
+	case sink.MissingProfile:
+		return "`replicator plan --apply` creates it in an instance of one cluster; or gcloud bigtable app-profiles create " + e.Profile +
+			" --instance=" + e.Instance + " --route-to=CLUSTER --transactional-writes"
 	case sink.MultiCluster:
 		return fmt.Sprintf("gcloud bigtable app-profiles create replicator --instance=%s --route-to=CLUSTER --transactional-writes, then target.app_profile: replicator", e.Instance)
 	case sink.NoTransactions:

@@ -64,6 +64,18 @@ type prober struct {
 	dry     bool // change nothing, not even the target's tables
 	found   probed
 	failed  []error
+	// told has every answer, for commands that tell them in another form too. With inFull the cause and the fix of a failure are
+	// told where it is met, and not at the end.
+	told   []answer
+	inFull bool
+}
+
+// answer is what a dependency has answered to a probe.
+type answer struct {
+	Name   string      `json:"name"`
+	OK     *bool       `json:"ok"` // null if it cannot be told
+	Detail string      `json:"detail,omitempty"`
+	Error  *diag.Error `json:"error,omitempty"`
 }
 
 // run asks everything that can be asked, so that one run shows all that is wrong.
@@ -87,6 +99,11 @@ func (p *prober) run(ctx context.Context) (probed, error) {
 	return p.found, errors.Join(p.failed...)
 }
 
+// untold is the answer of a probe that cannot tell: no failure, and no reason for a tick either.
+type untold string
+
+func (u untold) Error() string { return string(u) }
+
 // ask runs one probe and tells its outcome. The cause and the fix of a failure are told in full at the end of the run, in
 // the form all errors have; here stands which of the dependencies it was.
 func (p *prober) ask(ctx context.Context, limit time.Duration, name string, question func(ctx context.Context) (string, error)) bool {
@@ -94,9 +111,14 @@ func (p *prober) ask(ctx context.Context, limit time.Duration, name string, ques
 	defer cancel()
 	detail, err := question(limited)
 	mark, color := "✓", "\x1b[32m"
+	var known *diag.Error
+	ok := err == nil
+	answered := &ok
+	if open := untold(""); errors.As(err, &open) {
+		mark, color, detail, err, answered = "?", "\x1b[33m", string(open), nil, nil
+	}
 	if err != nil {
 		mark, color = "✗", "\x1b[31m"
-		var known *diag.Error
 		if errors.As(err, &known) {
 			if errors.Is(limited.Err(), context.DeadlineExceeded) {
 				known.Cause = fmt.Sprintf("no answer within %s", config.FormatDuration(limit))
@@ -110,8 +132,25 @@ func (p *prober) ask(ctx context.Context, limit time.Duration, name string, ques
 	if p.colored {
 		mark = color + mark + "\x1b[0m"
 	}
-	_, _ = fmt.Fprintf(p.out, "%s %-28s %s\n", mark, name, detail)
+	remedy := ""
+	if p.inFull && err != nil {
+		if known == nil {
+			known = &diag.Error{Code: diag.Internal, What: "cannot tell about " + name, Err: err}
+		}
+		detail, remedy = inPlace(known)
+	}
+	p.told = append(p.told, answer{name, answered, detail, known})
+	_, _ = fmt.Fprintf(p.out, "%s %-28s %s\n%s", mark, name, detail, remedy)
 	return err == nil
+}
+
+// inPlace is an error told where it is met: its headline, and the lines below it.
+func inPlace(e *diag.Error) (headline, remedy string) {
+	var text strings.Builder
+	_ = e.Render(&text)
+	headline, remedy, _ = strings.Cut(text.String(), "\n")
+	_, headline, _ = strings.Cut(headline, " ") // without the word error or warning
+	return headline, remedy
 }
 
 func (p *prober) credentials(ctx context.Context) (string, error) {
@@ -127,6 +166,14 @@ func (p *prober) credentials(ctx context.Context) (string, error) {
 
 // table asks for a table and its stream.
 func (p *prober) table(ctx context.Context, t config.Table) {
+	found, ok := p.describe(ctx, t)
+	if ok && p.ask(ctx, probeTime, "stream of "+t.From, func(ctx context.Context) (string, error) { return p.stream(ctx, found) }) {
+		p.found.tables = append(p.found.tables, found)
+	}
+}
+
+// describe asks for a table alone.
+func (p *prober) describe(ctx context.Context, t config.Table) (probedTable, bool) {
 	var found probedTable
 	ok := p.ask(ctx, probeTime, "table "+t.From, func(ctx context.Context) (string, error) {
 		var err error
@@ -136,12 +183,7 @@ func (p *prober) table(ctx context.Context, t config.Table) {
 		d := found.description
 		return fmt.Sprintf("about %s items, key %s", backfill.FormatCount(float64(d.Items)), keyNames(d.PrimaryKey)), nil
 	})
-	if !ok {
-		return
-	}
-	if p.ask(ctx, probeTime, "stream of "+t.From, func(ctx context.Context) (string, error) { return p.stream(ctx, found) }) {
-		p.found.tables = append(p.found.tables, found)
-	}
+	return found, ok
 }
 
 func (p *prober) stream(ctx context.Context, t probedTable) (string, error) {

@@ -51,6 +51,7 @@ func newRoot(p *program) *cobra.Command {
 	root.AddCommand(
 		newDemo(p),
 		newLint(p),
+		newPlan(p),
 		newPreview(p),
 		newRun(p),
 		newStatus(p),

@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -43,6 +44,9 @@ func TestScripts(t *testing.T) {
 			"table":    withTable,
 			"put":      func(ts *testscript.TestScript, _ bool, args []string) { eachItem(ts, args, "PutItem", "Item") },
 			"delete":   func(ts *testscript.TestScript, _ bool, args []string) { eachItem(ts, args, "DeleteItem", "Key") },
+			"fill":     fill,
+			"refuse":   refuse,
+			"cloud":    withCloud,
 			"putlong":  putLong,
 			"split":    split,
 			"trim":     trim,
@@ -84,19 +88,34 @@ type embedded struct {
 	dynamo   *dynamodbtest.Server
 	endpoint string
 	bigtable *bttest.Server
+	cloud    *cloud // what bttest does not know of Bigtable
+
+	refused sync.Map // operations that DynamoDB denies
 }
 
 func startEmbedded() (*embedded, func(), error) {
-	s := &embedded{dynamo: dynamodbtest.New(dynamodbtest.Options{Seed: 1})}
-	server := httptest.NewServer(s.dynamo)
+	s := &embedded{dynamo: dynamodbtest.New(dynamodbtest.Options{Seed: 1}), cloud: &cloud{}}
+	server := httptest.NewServer(http.HandlerFunc(s.serve))
 	s.endpoint = server.URL
 	var err error
-	s.bigtable, err = bttest.NewServer("127.0.0.1:0", grpc.MaxRecvMsgSize(1<<28), grpc.MaxSendMsgSize(1<<28))
+	s.bigtable, err = bttest.NewServer("127.0.0.1:0", grpc.MaxRecvMsgSize(1<<28), grpc.MaxSendMsgSize(1<<28), grpc.UnaryInterceptor(s.cloud.intercept))
 	if err != nil {
 		server.Close()
 		return nil, nil, err
 	}
 	return s, func() { s.bigtable.Close(); server.CloseClientConnections(); server.Close() }, nil
+}
+
+// serve is DynamoDB, but for what it denies.
+func (s *embedded) serve(w http.ResponseWriter, r *http.Request) {
+	_, operation, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
+	if _, denied := s.refused.Load(operation); denied {
+		w.Header().Set("Content-Type", "application/x-amz-json-1.0")
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = fmt.Fprintf(w, `{"__type":"com.amazon.coral.service#AccessDeniedException","Message":"User is not authorized to perform: dynamodb:%s"}`, operation)
+		return
+	}
+	s.dynamo.ServeHTTP(w, r)
 }
 
 func (s *embedded) environment() []string {
@@ -178,6 +197,24 @@ func withTable(ts *testscript.TestScript, _ bool, args []string) {
 func eachItem(ts *testscript.TestScript, args []string, operation, field string) {
 	for line := range strings.Lines(ts.ReadFile(args[1])) {
 		ts.Check(servicesOf(ts).call(operation, map[string]any{"TableName": args[0], field: json.RawMessage(line)}))
+	}
+}
+
+// refuse OPERATION… makes DynamoDB deny them from now on.
+func refuse(ts *testscript.TestScript, _ bool, args []string) {
+	for _, operation := range args {
+		servicesOf(ts).refused.Store(operation, true)
+	}
+}
+
+// fill TABLE COUNT writes so many items.
+func fill(ts *testscript.TestScript, _ bool, args []string) {
+	n, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	for i := range n {
+		ts.Check(servicesOf(ts).call("PutItem", map[string]any{"TableName": args[0], "Item": map[string]any{
+			"pk": map[string]string{"S": fmt.Sprintf("p%03d", i)}, "sk": map[string]string{"S": "1"}, "size": map[string]string{"N": "5"},
+		}}))
 	}
 }
 

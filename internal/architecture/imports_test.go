@@ -18,6 +18,8 @@ var allowed = map[string][]string{
 	"sink":              {"transform", "cdc", "internal/task"},
 	"backfill":          {"cdc", "transform", "sink", "checkpoint", "internal/task"},
 	"internal/config":   {"internal/diag"},
+	"internal/policy":   {"internal/config"},
+	"internal/cost":     {},
 	"internal/virtual":  {"internal/task"},
 	"internal/admin":    {},
 	"internal/pipeline": {"cdc", "transform", "checkpoint", "sink", "backfill", "internal/task"},

@@ -33,6 +33,8 @@ const (
 	StreamViewUnusable = "R1203"
 	SourceDenied       = "R1204"
 	SourceUnreachable  = "R1205"
+	SlowCopy           = "R1251"
+	StreamReaders      = "R1252"
 	TargetUnreachable  = "R1301"
 	TargetDenied       = "R1302"
 	ProfileMulti       = "R1303"
@@ -42,6 +44,7 @@ const (
 	FamilyGC           = "R1307"
 	TargetNotFound     = "R1308"
 	ViewMissing        = "R1309"
+	ViewDiffers        = "R1351"
 	MappingChanged     = "R1401"
 	LedgerLost         = "R1402"
 	TargetTaken        = "R1403"
@@ -54,6 +57,7 @@ const (
 	ItemsParked        = "R1505"
 	RetryNotYet        = "R1506"
 	ItemNotFound       = "R1507"
+	SampleUnmappable   = "R1551"
 	Internal           = "R1601"
 	TimedOut           = "R1602"
 	Interrupted        = "R1603"
@@ -180,17 +184,23 @@ var registry = []Entry{
 		"disable the stream, wait until the table is active, enable it with StreamViewType=NEW_AND_OLD_IMAGES", ExitFailed},
 	{SourceDenied, "access to the source denied",
 		"The identity may not do what is needed. Needed on the table: `dynamodb:DescribeTable`, `dynamodb:Scan`, and `dynamodb:GetItem` for `parked retry` and `preview`. Needed on `table/TABLE/stream/*`: `dynamodb:DescribeStream`, `dynamodb:GetShardIterator`, `dynamodb:GetRecords`.",
-		"allow dynamodb:DescribeTable and dynamodb:Scan on the table, and dynamodb:DescribeStream, dynamodb:GetShardIterator and dynamodb:GetRecords on its streams (table/TABLE/stream/*)", ExitFailed},
+		"attach the policy that `replicator plan --print-iam aws` prints to the identity", ExitFailed},
 	{SourceUnreachable, "source unreachable",
 		"DynamoDB or DynamoDB Streams did not answer in time. Common causes: no route to the endpoint, a proxy, a wrong region, an emulator that is not running.",
 		"check the network, source.region and the AWS_ENDPOINT_URL… variables", ExitFailed},
+	{SlowCopy, "the copy may take longer than the stream keeps changes (warning)",
+		"A stream keeps changes for 24 hours. They are applied while the copy runs, so that a slow copy alone loses nothing; but a copy of more than 18 hours leaves little time to notice and mend anything that stops the workers, and shares the limits of both stores with them for all that time.",
+		"raise backfill.max_rows_per_second, give the table more read capacity or the cluster more nodes, or run several workers", ExitDone},
+	{StreamReaders, "a stream serves two readers per shard (warning)",
+		"DynamoDB Streams is made for at most two readers of a shard; a third one and they throttle each other. Workers of one migration count as one reader: each shard is read by one of them. DynamoDB does not tell who else reads a stream.",
+		"look for Lambda triggers and other consumers of the stream, and stop what is not needed", ExitDone},
 
 	{TargetUnreachable, "target unreachable",
 		"Bigtable did not answer in time. Google's client reports an unreachable endpoint only as `context deadline exceeded`.",
 		"check the network, and BIGTABLE_EMULATOR_HOST if an emulator is meant", ExitFailed},
 	{TargetDenied, "access to the target denied",
 		"The identity may not do what is needed. `roles/bigtable.user` on the instance reads and writes data; creating tables and families (`target.create_missing: true`) and reading the app profile need `bigtable.tables.create`, `bigtable.tables.update`, `bigtable.tables.get`, `bigtable.tables.list` and `bigtable.appProfiles.get` too.",
-		"grant roles/bigtable.user on the instance, and the table permissions or target.create_missing: false with tables made beforehand", ExitFailed},
+		"grant the role that `replicator plan --print-iam gcp` prints, or set target.create_missing: false and make the tables beforehand", ExitFailed},
 	{ProfileMulti, "the app profile routes to several clusters",
 		"Leases and the guard on each row are single-row transactions, and these are atomic within one cluster only. With multi-cluster routing two workers could both win.",
 		"gcloud bigtable app-profiles create replicator --instance=INSTANCE --route-to=CLUSTER --transactional-writes, then target.app_profile: replicator", ExitFailed},
@@ -212,6 +222,9 @@ var registry = []Entry{
 	{ViewMissing, "authorized view missing",
 		"`target.view` names an authorized view of each target table, over the families of the mapping, so that readers do not meet rows of removed items. It does not exist, and `target.create_missing` is off.",
 		"create it with `gcloud bigtable authorized-views create`, or set target.create_missing: true", ExitFailed},
+	{ViewDiffers, "the authorized view shows other families than the mapping writes (warning)",
+		"The view of `target.view` exists and is never altered. Readers who use it miss families that the mapping writes, or see those with which the program marks rows of removed items.",
+		"update the view's families, or name another view in target.view", ExitDone},
 
 	{MappingChanged, "the mapping differs from the one the ledger was started with",
 		"Rows written under the old mapping stay as they are unless everything is asserted again, so a changed mapping is never taken up silently. Accepting it begins a new generation and marks the table as needing a load.",
@@ -250,6 +263,9 @@ var registry = []Entry{
 	{ItemNotFound, "no such item",
 		"The source table has no item with this key. The read was strongly consistent.",
 		"check the key: text, number and binary keys of the same look are different items", ExitNo},
+	{SampleUnmappable, "some of the sampled items cannot be mapped (warning)",
+		"A sample of the table's items was mapped, and some of them have no place in the target: a row key or a value that Bigtable does not take. A run parks such items; the share in the sample tells how many to expect.",
+		"correct the items in the source or the mapping; errors.stop_above bounds how many are parked", ExitDone},
 
 	{Internal, "internal error",
 		"The program found itself in a state that should not exist. It stops rather than guess; the checkpoint has not passed what is not applied, so a restart is safe.",

@@ -1,0 +1,190 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/cost"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/policy"
+)
+
+// planFlags are what plan can be told besides the configuration.
+type planFlags struct {
+	apply, exitCode, allowEmulator bool
+
+	sample   int
+	prices   string
+	printIAM string
+}
+
+func newPlan(p *program) *cobra.Command {
+	var f planFlags
+	c := &cobra.Command{
+		Use:     "plan [flags]",
+		Short:   "Compare config, DynamoDB and Bigtable; list what would be created, time and cost",
+		GroupID: groupPrepare,
+		Long: `Compare config, DynamoDB and Bigtable, and say what would be created, how long the copy takes and what it costs.
+
+Every dependency and permission is tried, each within five seconds, and told as ✓ or ✗ with its cause and its fix. A sample of each
+table's items shows the row keys that they get, whether they can be mapped, and where a new table is split. Nothing is changed:
+reading the sample costs a few read units. --apply creates exactly what is printed, app profile included, and nothing else.
+
+Times and costs are estimates: DynamoDB's own counts are up to six hours old, and the unit prices are list prices of one region, of
+the day that is printed. --prices FILE gives your own.
+
+--print-iam prints the least privileges for this configuration, offline: a policy for AWS, a custom role for Google Cloud.`,
+		Example: `  replicator plan
+  replicator plan --apply
+  replicator plan --exit-code -o json     status 3 if something would be created
+  replicator plan --print-iam aws > policy.json`,
+		Args: none,
+		RunE: func(c *cobra.Command, _ []string) error {
+			ctx, cancel := p.within(c.Context())
+			defer cancel()
+			return p.plan(ctx, f)
+		},
+	}
+	flags := c.Flags()
+	flags.SortFlags = false
+	flags.BoolVar(&f.apply, "apply", false, "create what is printed")
+	flags.BoolVar(&f.exitCode, "exit-code", false, "end with status 3 if something would be created")
+	flags.IntVar(&f.sample, "sample", defaultSample, "`NUMBER` of items of each table to read, at most 100000; 0 reads none")
+	flags.StringVar(&f.prices, "prices", "", "`FILE` of unit prices to use instead of the built-in ones")
+	flags.StringVar(&f.printIAM, "print-iam", "", "print the least privileges of a `CLOUD`, aws or gcp, and end")
+	flags.BoolVar(&f.allowEmulator, "allow-emulator", false, "accept BIGTABLE_EMULATOR_HOST")
+	return c
+}
+
+// largestSample bounds --sample: more is a copy, not a sample.
+const largestSample = 100_000
+
+func (p *program) plan(ctx context.Context, f planFlags) error {
+	cfg, err := p.load()
+	if err != nil {
+		return err
+	}
+	if f.printIAM != "" {
+		if err := oneOf("--print-iam", f.printIAM, []string{"aws", "gcp"}); err != nil {
+			return err
+		}
+		return p.printIAM(cfg, f.printIAM)
+	}
+	switch {
+	case f.sample < 0 || f.sample > largestSample:
+		return usage("--sample is out of bounds", fmt.Sprintf("give a number from 0 to %d", largestSample))
+	case f.apply && f.exitCode:
+		return usage("--apply and --exit-code exclude each other", "plan with --exit-code first, then apply")
+	}
+	prices, err := loadPrices(f.prices)
+	if err != nil {
+		return err
+	}
+	if err := config.CheckEnvironment(p.env, f.allowEmulator).Err(); err != nil {
+		return err
+	}
+	source, err := connectSource(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	pl := newPlanner(p, cfg, source, prices, f)
+	defer pl.close()
+	pl.examine(ctx)
+	if ctx.Err() != nil {
+		return ended(ctx)
+	}
+	return pl.conclude(ctx)
+}
+
+func loadPrices(path string) (cost.Prices, error) {
+	if path == "" {
+		return cost.Default(), nil
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return cost.Prices{}, &diag.Error{Code: diag.Usage, What: "--prices: the file cannot be read", Err: err, Fix: "name a file of unit prices"}
+	}
+	prices, err := cost.Override(content)
+	if err != nil {
+		return cost.Prices{}, &diag.Error{Code: diag.Usage, What: "--prices: " + path + " is no table of prices", Err: err,
+			Fix: "write it as internal/cost/prices.yaml of the source code is"}
+	}
+	return prices, nil
+}
+
+// planReport is plan's answer, for people and for programs.
+type planReport struct {
+	Schema   string       `json:"schema"` // replicator.plan/v1
+	Name     string       `json:"name"`
+	At       time.Time    `json:"at"`
+	Source   string       `json:"source"`
+	Target   string       `json:"target"`
+	Emulator bool         `json:"emulator"`
+	Checks   []answer     `json:"checks"`
+	Create   []creation   `json:"create"`
+	Created  []string     `json:"created"` // by --apply
+	Tables   []planTable  `json:"tables"`
+	Shared   []cost.Line  `json:"shared_cost"` // of all tables together
+	Totals   []cost.Total `json:"totals"`
+	Prices   planPrices   `json:"prices"`
+	Warnings diag.List    `json:"warnings"`
+	Missing  *missingIAM  `json:"missing_iam"` // null if nothing is known to be missing
+}
+
+// creation is something that is missing and would be created.
+type creation struct {
+	Kind      string       `json:"kind"` // table, family, view, app_profile
+	Name      string       `json:"name"`
+	Families  []planFamily `json:"families,omitempty"` // of a table, or the one family
+	View      string       `json:"view,omitempty"`     // of a table that is created with it
+	Shows     []string     `json:"shows,omitempty"`    // families of a view
+	SplitKeys []string     `json:"split_keys,omitempty"`
+	Cluster   string       `json:"cluster,omitempty"` // of an app profile
+}
+
+type planFamily struct {
+	Name string `json:"name"`
+	Keep string `json:"keep"` // the garbage collection rule as cbt writes it
+}
+
+// planTable is one source table.
+type planTable struct {
+	Source     string         `json:"source"`
+	Target     string         `json:"target"`
+	Items      int64          `json:"items"` // DynamoDB's count, up to six hours old
+	Bytes      int64          `json:"bytes"`
+	Billing    string         `json:"billing"`
+	OpenShards *int           `json:"open_shards"` // null if the stream could not be listed
+	Sampled    int            `json:"sampled"`
+	RowKeys    []string       `json:"row_keys"`   // ten of the sample
+	Unmappable map[string]int `json:"unmappable"` // sampled items by reason
+	Copy       planCopy       `json:"copy"`
+	Cost       []cost.Line    `json:"cost"`
+}
+
+type planCopy struct {
+	RowsPerSecond float64 `json:"rows_per_second"`
+	LimitedBy     string  `json:"limited_by"`
+	Seconds       float64 `json:"seconds"`
+}
+
+// planPrices says what the estimates rest on.
+type planPrices struct {
+	Estimate bool                  `json:"estimate"` // always true
+	Date     string                `json:"date"`
+	Currency string                `json:"currency"`
+	Regions  string                `json:"regions"`
+	Prices   map[string]cost.Price `json:"prices"`
+	Rates    map[string]float64    `json:"rates"`
+}
+
+// missingIAM is what an identity was refused, as documents that grant it.
+type missingIAM struct {
+	AWS *policy.Policy `json:"aws,omitempty"`
+	GCP []string       `json:"gcp,omitempty"`
+}

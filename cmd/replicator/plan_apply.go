@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/dynamodb-bigtable/replicator/internal/cost"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/sink"
+)
+
+// conclude tells what was found, applies it if that was asked for, and gives the verdict.
+func (pl *planner) conclude(ctx context.Context) error {
+	r := &pl.report
+	r.Checks = pl.told
+	r.Shared = []cost.Line{pl.prices.Nodes(pl.copies, pl.cluster)}
+	lines := append([]cost.Line{}, r.Shared...)
+	for _, t := range r.Tables {
+		lines = append(lines, t.Cost...)
+	}
+	r.Totals = cost.Totals(lines)
+	r.round()
+	writePlan(pl.out, r)
+
+	verdict := errors.Join(pl.failed...)
+	if verdict != nil {
+		verdict = &reported{verdict} // each where it was met
+	}
+	switch {
+	case pl.flags.apply && verdict == nil:
+		verdict = pl.apply(ctx)
+	case pl.flags.apply:
+		_, _ = fmt.Fprintln(pl.out, "\nnothing was created: mend what is marked ✗ first")
+	case len(r.Create) > 0:
+		_, _ = fmt.Fprintln(pl.out, "\nnothing was changed; `replicator plan --apply` creates what is listed")
+	default:
+		_, _ = fmt.Fprintln(pl.out, "\nnothing to create")
+	}
+	if pl.program.asJSON() {
+		if r.Warnings == nil {
+			r.Warnings = diag.List{}
+		}
+		if err := pl.program.writeJSON(r); err != nil {
+			return err
+		}
+	}
+	if verdict == nil && pl.flags.exitCode && len(r.Create) > 0 {
+		return &reported{&diag.Error{Code: diag.TargetTableMissing, What: "something would be created", Exit: diag.ExitNo}}
+	}
+	return verdict
+}
+
+// round leaves the estimates no more precision than they have.
+func (r *planReport) round() {
+	for i := range r.Totals {
+		r.Totals[i].Amount = cost.Round(r.Totals[i].Amount)
+	}
+	lines := [][]cost.Line{r.Shared}
+	for i := range r.Tables {
+		lines = append(lines, r.Tables[i].Cost)
+		r.Tables[i].Copy.RowsPerSecond = cost.Round(r.Tables[i].Copy.RowsPerSecond)
+		r.Tables[i].Copy.Seconds = cost.Round(r.Tables[i].Copy.Seconds)
+	}
+	for _, list := range lines {
+		for i := range list {
+			list[i].Amount = cost.Round(list[i].Amount)
+		}
+	}
+}
+
+// apply creates what was printed, with the very split keys that were printed. Somebody else may create the same at once.
+func (pl *planner) apply(ctx context.Context) error {
+	_, _ = fmt.Fprintln(pl.out)
+	if pl.profile != "" {
+		name := pl.cfg.Target.AppProfile
+		limited, cancel := context.WithTimeout(ctx, createTime)
+		err := pl.target.admin.CreateProfile(limited, pl.profile)
+		cancel()
+		if err != nil {
+			return explainTarget("cannot create app profile "+name, err)
+		}
+		pl.created("app profile " + name)
+	}
+	for _, m := range pl.missing {
+		limited, cancel := context.WithTimeout(ctx, createTime)
+		made, err := pl.target.admin.Prepare(limited, []sink.TableSpec{m.spec}, true)
+		cancel()
+		for _, kind := range []struct {
+			noun  string
+			names []string
+		}{{"table ", made.Tables}, {"family ", made.Families}, {"view ", made.Views}} {
+			for _, name := range kind.names {
+				pl.created(kind.noun + name)
+			}
+		}
+		if err != nil {
+			return explainTarget("cannot create what is missing of table "+m.spec.Name, err)
+		}
+	}
+	if len(pl.report.Created) == 0 {
+		_, _ = fmt.Fprintln(pl.out, "nothing to create")
+	}
+	return nil
+}
+
+func (pl *planner) created(what string) {
+	pl.report.Created = append(pl.report.Created, what)
+	_, _ = fmt.Fprintln(pl.out, "created "+strings.TrimSpace(what))
+}

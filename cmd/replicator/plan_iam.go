@@ -1,0 +1,62 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/policy"
+)
+
+// printIAM writes the least privileges of a cloud for the configuration. Nothing is asked of either end. What has to be said
+// besides goes to stderr, so that stdout is the document.
+func (p *program) printIAM(cfg *config.Config, cloud string) error {
+	if cloud == "aws" {
+		return p.printAWS(cfg)
+	}
+	worker, planner := policy.GoogleWorker(cfg), policy.GooglePlanner(cfg)
+	if p.asJSON() {
+		return p.writeJSON(worker)
+	}
+	if err := worker.Write(p.stdout, cfg.Target.Project, cfg.Target.Instance); err != nil {
+		return err
+	}
+	if more := planner.Lacking(worker.IncludedPermissions); len(more) > 0 {
+		_, _ = fmt.Fprintln(p.stderr, "whoever runs `replicator plan --apply` needs besides:")
+		for _, permission := range more {
+			_, _ = fmt.Fprintln(p.stderr, "  "+permission)
+		}
+	}
+	return nil
+}
+
+func (p *program) printAWS(cfg *config.Config) error {
+	if err := writePolicy(p.stdout, policy.AWS(cfg, p.region(cfg))); err != nil {
+		return err
+	}
+	if assume, ok := policy.AssumeRole(cfg); ok {
+		_, _ = fmt.Fprintln(p.stderr, "attach this to the role "+cfg.Source.RoleARN+"; the identity that assumes it needs:")
+		return writePolicy(p.stderr, assume)
+	}
+	return nil
+}
+
+// region is the source's as far as it can be told offline.
+func (p *program) region(cfg *config.Config) string {
+	if cfg.Source.Region != "" {
+		return cfg.Source.Region
+	}
+	for _, name := range []string{"AWS_REGION", "AWS_DEFAULT_REGION"} {
+		if region, _ := p.env(name); region != "" {
+			return region
+		}
+	}
+	return ""
+}
+
+func writePolicy(w io.Writer, document policy.Policy) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(document)
+}

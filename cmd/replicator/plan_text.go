@@ -1,0 +1,161 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode/utf8"
+
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/internal/cost"
+)
+
+// writePlan writes what follows the checks, for people. Errors of the stream show when it is closed.
+func writePlan(w io.Writer, r *planReport) {
+	if len(r.Create) > 0 {
+		_, _ = fmt.Fprintln(w, "\nWould be created")
+		for _, c := range r.Create {
+			writeCreation(w, c)
+		}
+	}
+	for _, t := range r.Tables {
+		writePlanTable(w, t)
+	}
+	writeCost(w, r)
+	writeMissing(w, r.Missing)
+	for _, e := range r.Warnings {
+		headline, remedy := inPlace(e)
+		_, _ = fmt.Fprintf(w, "\nwarning %s\n%s", headline, remedy)
+	}
+}
+
+func writeCreation(w io.Writer, c creation) {
+	switch c.Kind {
+	case "app_profile":
+		_, _ = fmt.Fprintf(w, "  + app profile %s: single cluster %s, single-row transactions\n", c.Name, c.Cluster)
+	case "family":
+		_, _ = fmt.Fprintf(w, "  + family %s %s\n", c.Name, c.Families[0].Keep)
+	case "view":
+		_, _ = fmt.Fprintf(w, "  + view %s of %s\n", c.Name, strings.Join(c.Shows, ", "))
+	default:
+		pieces := "one tablet"
+		if n := len(c.SplitKeys); n > 0 {
+			pieces = fmt.Sprintf("%d tablets, split at %s", n+1, strings.Join(shortened(c.SplitKeys, 3), ", "))
+		}
+		_, _ = fmt.Fprintf(w, "  + table %s: %s\n", c.Name, pieces)
+		for _, f := range c.Families {
+			_, _ = fmt.Fprintf(w, "      family %s %s\n", f.Name, f.Keep)
+		}
+		if c.View != "" {
+			_, _ = fmt.Fprintf(w, "      view %s of %s\n", c.View, strings.Join(c.Shows, ", "))
+		}
+	}
+}
+
+// shortened is the first n of a list, and that there are more.
+func shortened(list []string, n int) []string {
+	if len(list) <= n {
+		return list
+	}
+	return append(append([]string{}, list[:n]...), "…")
+}
+
+func writePlanTable(w io.Writer, t planTable) {
+	_, _ = fmt.Fprintf(w, "\n%s → %s\n", t.Source, t.Target)
+	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	row := func(name, format string, args ...any) {
+		_, _ = fmt.Fprintf(tab, "  %s\t%s\n", name, fmt.Sprintf(format, args...))
+	}
+	row("items", "about %s, %s (DynamoDB's count, up to 6 hours old), %s", backfill.FormatCount(float64(t.Items)), cost.Size(t.Bytes), t.Billing)
+	if t.Copy.Seconds > 0 {
+		row("copy", "%s at %s rows/s, limited by %s", copyTime(t.Copy.Seconds), backfill.FormatCount(t.Copy.RowsPerSecond), t.Copy.LimitedBy)
+	}
+	if t.OpenShards != nil {
+		row("stream", "%s", plural(*t.OpenShards, "open shard"))
+	}
+	for i, key := range t.RowKeys {
+		name := ""
+		if i == 0 {
+			name = "row keys"
+		}
+		row(name, "%s", key)
+	}
+	_ = tab.Flush()
+}
+
+// copyTime writes an estimated time.
+func copyTime(seconds float64) string {
+	if seconds < 60 {
+		return "less than a minute"
+	}
+	return "about " + backfill.FormatDuration(time.Duration(seconds*float64(time.Second)))
+}
+
+// shownKey is a row key for a terminal and for JSON: as it is if it is printable text, else with the rest escaped.
+func shownKey(key string) string {
+	if utf8.ValidString(key) && strings.IndexFunc(key, func(r rune) bool { return !strconv.IsPrint(r) }) < 0 {
+		return key
+	}
+	quoted := strconv.Quote(key)
+	return quoted[1 : len(quoted)-1]
+}
+
+func writeCost(w io.Writer, r *planReport) {
+	if len(r.Tables) == 0 {
+		return
+	}
+	_, _ = fmt.Fprintf(w, "\nCost: an estimate in %s at list prices of %s (%s); --prices gives your own\n", r.Prices.Currency, r.Prices.Date, r.Prices.Regions)
+	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	line := func(table string, l cost.Line) {
+		price := "-"
+		if unit, ok := r.Prices.Prices[l.Price]; ok {
+			price = fmt.Sprintf("%s %g", l.Price, unit.Price)
+		}
+		per := l.Per
+		if per != cost.Once {
+			per = "per " + per
+		}
+		row := []string{"  " + table, l.What, l.Quantity, cost.Money(l.Amount) + " " + per, price}
+		if l.Note != "" { // an empty last cell would leave blanks at the line's end
+			row = append(row, l.Note)
+		}
+		_, _ = fmt.Fprintln(tab, strings.Join(row, "\t"))
+	}
+	for _, t := range r.Tables {
+		for _, l := range t.Cost {
+			line(t.Source, l)
+		}
+	}
+	for _, l := range r.Shared {
+		line("all", l)
+	}
+	_ = tab.Flush()
+	var sums []string
+	for _, total := range r.Totals {
+		if per := total.Per; per == cost.Once {
+			sums = append(sums, cost.Money(total.Amount)+" once")
+		} else {
+			sums = append(sums, cost.Money(total.Amount)+" a "+per)
+		}
+	}
+	_, _ = fmt.Fprintf(w, "  in all about %s, besides what the changes cost\n", strings.Join(sums, ", "))
+}
+
+func writeMissing(w io.Writer, m *missingIAM) {
+	if m == nil {
+		return
+	}
+	if m.AWS != nil {
+		_, _ = fmt.Fprintln(w, "\nThe policy that the AWS identity needs (replicator plan --print-iam aws)")
+		_ = writePolicy(w, *m.AWS)
+	}
+	if len(m.GCP) > 0 {
+		_, _ = fmt.Fprintln(w, "\nPermissions that the Google identity lacks (replicator plan --print-iam gcp prints the role)")
+		for _, permission := range m.GCP {
+			_, _ = fmt.Fprintln(w, "  "+permission)
+		}
+	}
+}

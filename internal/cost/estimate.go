@@ -1,0 +1,241 @@
+package cost
+
+import (
+	"fmt"
+	"math"
+	"time"
+)
+
+const (
+	gib         = 1 << 30
+	readUnit    = 4096 // bytes that one read request unit reads consistently
+	secondsADay = 24 * 60 * 60
+	million     = 1_000_000
+)
+
+// LongestCopy is the time beyond which a copy is too slow: the stream keeps changes for 24 hours, and what a copy does not need of
+// that is the margin for everything that goes wrong.
+const LongestCopy = 18 * time.Hour
+
+// Table is what is known of a source table.
+type Table struct {
+	Items, Bytes int64 // DynamoDB's own counts
+	// ReadCapacity is the provisioned capacity in read units a second; 0 if the table is billed per request.
+	ReadCapacity int64
+	// OpenShards is how many shards of the stream are read at present; 0 if it is not known.
+	OpenShards int
+	// RowsPerSecond is the configured limit; 0 is none.
+	RowsPerSecond float64
+	// Share is the part of a worker and of the cluster that this table has while others are copied beside it; 0 is all.
+	Share float64
+}
+
+func (t Table) share() float64 {
+	if t.Share <= 0 {
+		return 1
+	}
+	return t.Share
+}
+
+// Cluster is what is known of the target's cluster; Nodes is 0 if nothing is.
+type Cluster struct {
+	Nodes int
+	HDD   bool
+}
+
+// Copy is how long the copy of a table takes.
+type Copy struct {
+	RowsPerSecond float64
+	LimitedBy     string
+	Time          time.Duration // 0 if the table is empty
+}
+
+// TooSlow tells whether the copy takes so long that changes may leave the stream before they are read.
+func (c Copy) TooSlow() bool { return c.Time > LongestCopy }
+
+// Copying estimates the copy of a table by one worker: the slowest of all that bounds it.
+func (p Prices) Copying(t Table, c Cluster) Copy {
+	out := Copy{RowsPerSecond: p.Rates["worker_rows"] * t.share(), LimitedBy: "one worker (assumed)"}
+	slower := func(rows float64, by string) {
+		if rows > 0 && rows < out.RowsPerSecond {
+			out.RowsPerSecond, out.LimitedBy = rows, by
+		}
+	}
+	slower(t.RowsPerSecond, "backfill.max_rows_per_second")
+	if t.Items > 0 && t.Bytes > 0 {
+		units := math.Max(float64(t.Bytes)/float64(t.Items)/readUnit, 1.0/readUnit)
+		if t.ReadCapacity > 0 {
+			slower(float64(t.ReadCapacity)/units, "the table's provisioned read capacity, all of it")
+		} else {
+			slower(p.Rates["on_demand_reads"]/units, "what an on-demand table is sure to give")
+		}
+	}
+	slower(float64(c.Nodes)*p.guarded(c.HDD)*t.share(), "the nodes of the target's cluster")
+	if t.Items > 0 {
+		out.Time = time.Duration(math.Min(float64(t.Items)/out.RowsPerSecond, 1e9) * float64(time.Second))
+	}
+	return out
+}
+
+// guarded is how many rows a node takes in a second: each is read and written in one request.
+func (p Prices) guarded(hdd bool) float64 {
+	kind := "ssd"
+	if hdd {
+		kind = "hdd"
+	}
+	return 1 / (1/p.Rates[kind+"_reads"] + 1/p.Rates[kind+"_writes"])
+}
+
+// NodesFor is how many nodes take so many rows a second.
+func (p Prices) NodesFor(rowsPerSecond float64, hdd bool) int {
+	return max(1, int(math.Ceil(rowsPerSecond/p.guarded(hdd))))
+}
+
+// Line is one position of an estimate.
+type Line struct {
+	What     string  `json:"what"`
+	Quantity string  `json:"quantity"`
+	Amount   float64 `json:"amount"` // in the table's currency
+	Per      string  `json:"per"`    // once, day, month, million changes
+	Price    string  `json:"price"`  // the name of the unit price; empty where nothing is charged
+	Note     string  `json:"note,omitempty"`
+}
+
+// The periods of lines.
+const (
+	Once              = "once"
+	Day               = "day"
+	Month             = "month"
+	PerMillionChanges = "million changes"
+)
+
+// Estimate is what a table's migration costs, but for the nodes of the target, which all tables share: Nodes.
+func (p Prices) Estimate(t Table, c Cluster, poll time.Duration) []Line {
+	copying := p.Copying(t, c)
+	lines := []Line{p.scan(t, copying), p.egress(t)}
+	if t.OpenShards > 0 && poll > 0 {
+		calls := float64(t.OpenShards) * secondsADay / poll.Seconds()
+		lines = append(lines, Line{What: "stream reads", Quantity: fmt.Sprintf("%s asked every %s", plural(t.OpenShards, "shard"), poll),
+			Amount: calls / million * p.Prices["stream_read_million"].Price, Per: Day, Price: "stream_read_million", Note: "more while there are many changes"})
+	}
+	if t.Items > 0 {
+		images := 2 * float64(t.Bytes) / float64(t.Items) * million // the new and the old image of each
+		lines = append(lines, Line{What: "changes out of AWS", Quantity: size(images * p.Rates["wire_factor"]),
+			Amount: images * p.Rates["wire_factor"] / gib * p.Prices["egress_gb"].Price, Per: PerMillionChanges, Price: "egress_gb"})
+	}
+	storage := "ssd_gb_month"
+	if c.HDD {
+		storage = "hdd_gb_month"
+	}
+	return append(lines, Line{What: "storage in Bigtable", Quantity: size(float64(t.Bytes)),
+		Amount: float64(t.Bytes) / gib * p.Prices[storage].Price, Per: Month, Price: storage, Note: "before compression"})
+}
+
+func (p Prices) scan(t Table, copying Copy) Line {
+	units := math.Ceil(float64(t.Bytes) / readUnit)
+	line := Line{What: "reading the table", Quantity: counted(units, "read unit"), Per: Once}
+	if t.ReadCapacity > 0 {
+		line.Note = "within the provisioned capacity, which is paid for"
+		if share := units / math.Max(copying.Time.Seconds(), 1) / float64(t.ReadCapacity); copying.Time > 0 {
+			line.Note += fmt.Sprintf("; about %.0f%% of it while the copy runs", math.Min(100, math.Max(1, share*100)))
+		}
+		return line
+	}
+	line.Amount, line.Price = units/million*p.Prices["dynamodb_read_million"].Price, "dynamodb_read_million"
+	return line
+}
+
+func (p Prices) egress(t Table) Line {
+	bytes := float64(t.Bytes) * p.Rates["wire_factor"]
+	return Line{What: "items out of AWS", Quantity: size(bytes), Amount: bytes / gib * p.Prices["egress_gb"].Price, Per: Once, Price: "egress_gb",
+		Note: "over the Internet"}
+}
+
+// Nodes is what copies that run beside each other need beyond the nodes that are there. Bigtable bills a node for an hour at least.
+func (p Prices) Nodes(copies []Copy, c Cluster) Line {
+	var (
+		rows    float64
+		longest time.Duration
+	)
+	for _, copying := range copies {
+		if copying.Time > 0 {
+			// A copy of seconds is no reason for more nodes.
+			rows, longest = rows+copying.RowsPerSecond*min(1, copying.Time.Minutes()), max(longest, copying.Time)
+		}
+	}
+	needed := p.NodesFor(rows, c.HDD)
+	line := Line{What: "Bigtable nodes for the copy", Quantity: plural(needed, "node"), Per: Once}
+	if c.Nodes >= needed {
+		line.Note = fmt.Sprintf("the cluster has %d", c.Nodes)
+		return line
+	}
+	hours := math.Max(1, math.Ceil(longest.Hours()))
+	line.Quantity = fmt.Sprintf("%s for %.0f h", plural(needed-c.Nodes, "node"), hours)
+	line.Amount, line.Price = float64(needed-c.Nodes)*hours*p.Prices["node_hour"].Price, "node_hour"
+	if c.Nodes == 0 {
+		line.Note = "how many there are is not known; those that serve already cost nothing more"
+	}
+	return line
+}
+
+// Total is the sum of a period.
+type Total struct {
+	Per    string  `json:"per"`
+	Amount float64 `json:"amount"`
+}
+
+// Totals sums lines by their periods, those that happen once first.
+func Totals(lines []Line) []Total {
+	var out []Total
+	for _, per := range []string{Once, Day, Month} { // what a million changes cost is no part of a sum
+		t := Total{Per: per}
+		for _, line := range lines {
+			if line.Per == per {
+				t.Amount += line.Amount
+			}
+		}
+		out = append(out, t)
+	}
+	return out
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// counted writes a rounded number with its noun.
+func counted(n float64, noun string) string {
+	if n < 1000 {
+		return plural(int(n), noun)
+	}
+	return count(n) + " " + noun + "s"
+}
+
+// count writes a number with two significant digits and a unit.
+func count(n float64) string {
+	for _, unit := range []struct {
+		size float64
+		name string
+	}{{1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "k"}} {
+		if n >= unit.size {
+			return fmt.Sprintf("%.2g", Round(n)/unit.size) + unit.name
+		}
+	}
+	return fmt.Sprintf("%.0f", n)
+}
+
+// size writes a number of bytes with two significant digits.
+func size(bytes float64) string {
+	units := []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB"}
+	i := 0
+	for ; bytes >= 1000 && i < len(units)-1; i++ {
+		bytes /= 1024
+	}
+	return fmt.Sprintf("%.4g %s", Round(bytes), units[i])
+}
+
+// Size writes a number of bytes for people.
+func Size(bytes int64) string { return size(float64(bytes)) }

@@ -1,0 +1,136 @@
+// Package cost estimates how long a copy takes and what a migration costs, before it is run. It is arithmetic over a dated table of
+// unit prices, and everything it says is an estimate: list prices of one region, DynamoDB's own count of items, and rates that
+// the vendors call approximate.
+package cost
+
+import (
+	"bytes"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+//go:embed prices.yaml
+var builtin []byte
+
+// Price is a unit price and where it is from.
+type Price struct {
+	Price  float64 `yaml:"price" json:"price"` // in the table's currency
+	Source string  `yaml:"source" json:"source"`
+}
+
+// Prices is the table of unit prices and rates; prices.yaml says what each is.
+type Prices struct {
+	Date     string             `yaml:"date"`
+	Currency string             `yaml:"currency"`
+	Regions  string             `yaml:"regions"`
+	Prices   map[string]Price   `yaml:"prices"`
+	Rates    map[string]float64 `yaml:"rates"`
+}
+
+// Default returns the table that the program was built with.
+func Default() Prices {
+	p, err := parse(builtin)
+	if err != nil {
+		panic("cost: prices.yaml: " + err.Error())
+	}
+	return p
+}
+
+// Override returns the default table with what a file in the same form gives instead. Every mistake in it is an error: a price
+// that is not what it seems is worse than none.
+func Override(content []byte) (Prices, error) {
+	base := Default()
+	over, err := parse(content)
+	if err != nil {
+		return Prices{}, err
+	}
+	if over.Currency != "" && over.Currency != base.Currency && len(over.Prices) != len(base.Prices) {
+		return Prices{}, fmt.Errorf("another currency (%s) needs all prices: %s", over.Currency, strings.Join(slices.Sorted(maps.Keys(base.Prices)), ", "))
+	}
+	if over.Date == "" {
+		return Prices{}, errors.New("date is missing: write the day the prices are of, as 2026-11-21")
+	}
+	base.Date = over.Date
+	if over.Currency != "" {
+		base.Currency = over.Currency
+	}
+	if over.Regions != "" {
+		base.Regions = over.Regions
+	}
+	for name, price := range over.Prices {
+		if _, known := base.Prices[name]; !known {
+			return Prices{}, fmt.Errorf("there is no price %q; known are %s", name, strings.Join(slices.Sorted(maps.Keys(base.Prices)), ", "))
+		}
+		if price.Source == "" {
+			price.Source = "--prices"
+		}
+		base.Prices[name] = price
+	}
+	for name, rate := range over.Rates {
+		if _, known := base.Rates[name]; !known {
+			return Prices{}, fmt.Errorf("there is no rate %q; known are %s", name, strings.Join(slices.Sorted(maps.Keys(base.Rates)), ", "))
+		}
+		base.Rates[name] = rate
+	}
+	return base, nil
+}
+
+func parse(content []byte) (Prices, error) {
+	var p Prices
+	decoder := yaml.NewDecoder(bytes.NewReader(content))
+	decoder.KnownFields(true)
+	if err := decoder.Decode(&p); err != nil && !errors.Is(err, io.EOF) {
+		return Prices{}, err
+	}
+	if p.Date != "" {
+		if _, err := time.Parse(time.DateOnly, p.Date); err != nil {
+			return Prices{}, fmt.Errorf("date %q is not of the form 2026-11-21", p.Date)
+		}
+	}
+	for name, price := range p.Prices {
+		if !(price.Price >= 0) || math.IsInf(price.Price, 0) {
+			return Prices{}, fmt.Errorf("price %s is not a number of zero or more", name)
+		}
+	}
+	for name, rate := range p.Rates {
+		if !(rate > 0) || math.IsInf(rate, 0) {
+			return Prices{}, fmt.Errorf("rate %s is not a positive number", name)
+		}
+	}
+	return p, nil
+}
+
+// Money writes an amount with two significant digits, which is more than an estimate has: "< 0.01", "0.37", "4.20", "1,300".
+func Money(amount float64) string {
+	switch {
+	case amount <= 0:
+		return "0"
+	case amount < 0.01:
+		return "< 0.01"
+	case amount < 9.95:
+		return fmt.Sprintf("%.2f", Round(amount))
+	}
+	digits := fmt.Sprintf("%.0f", Round(amount))
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}
+
+// Round leaves two significant digits.
+func Round(x float64) float64 {
+	if x == 0 {
+		return 0
+	}
+	unit := math.Pow(10, math.Floor(math.Log10(math.Abs(x)))-1)
+	return math.Round(x/unit) * unit
+}

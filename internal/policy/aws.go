@@ -1,0 +1,69 @@
+package policy
+
+import (
+	"strings"
+
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+)
+
+// Policy is a policy document of AWS IAM, in the form that `aws iam put-role-policy` takes.
+// Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements.html
+type Policy struct {
+	Version   string
+	Statement []Statement
+}
+
+// Statement allows actions on resources.
+type Statement struct {
+	Sid      string
+	Effect   string
+	Action   []string
+	Resource []string
+}
+
+// AWS is what the identity that reads DynamoDB needs: a worker's and a plan's needs are the same. Region is that of the source;
+// empty stands for any. The account is that of source.role_arn, or any: a table is in the account of the identity that reads it.
+func AWS(cfg *config.Config, region string) Policy {
+	var tables, streams []string
+	for _, t := range cfg.Tables {
+		arn := tableARN(cfg.Source.RoleARN, region, t.From)
+		tables = append(tables, arn)
+		streams = append(streams, arn+"/stream/*")
+	}
+	return document(
+		Statement{"ReadTables", "Allow", permissions([]string{"dynamodb"}, Always), tables},
+		Statement{"ReadStreams", "Allow", permissions([]string{"dynamodbstreams"}, Always), streams},
+	)
+}
+
+// AssumeRole is what the identity that assumes source.role_arn needs besides, and that role's trust in it; false if no role is
+// assumed.
+func AssumeRole(cfg *config.Config) (Policy, bool) {
+	if cfg.Source.RoleARN == "" {
+		return Policy{}, false
+	}
+	return document(Statement{"AssumeReader", "Allow", permissions([]string{"sts"}, Assuming), []string{cfg.Source.RoleARN}}), true
+}
+
+func document(statements ...Statement) Policy {
+	return Policy{Version: "2012-10-17", Statement: statements}
+}
+
+// tableARN is arn:PARTITION:dynamodb:REGION:ACCOUNT:table/NAME, with * for what is not known.
+// Source: https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazondynamodb.html
+func tableARN(role, region, table string) string {
+	partition, account := "aws", "*"
+	switch {
+	case strings.HasPrefix(region, "cn-"):
+		partition = "aws-cn"
+	case strings.HasPrefix(region, "us-gov-"):
+		partition = "aws-us-gov"
+	}
+	if parts := strings.SplitN(role, ":", 6); len(parts) == 6 { // arn:PARTITION:iam::ACCOUNT:role/NAME
+		partition, account = parts[1], parts[4]
+	}
+	if region == "" {
+		region = "*"
+	}
+	return strings.Join([]string{"arn", partition, "dynamodb", region, account, "table/" + table}, ":")
+}

@@ -1,0 +1,62 @@
+package policy
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+)
+
+// Role is a custom role of Google Cloud, in the form that `gcloud iam roles create --file` takes.
+// Source: https://cloud.google.com/iam/docs/creating-custom-roles
+type Role struct {
+	ID                  string   `json:"-"` // roles are named when they are created
+	Title               string   `json:"title"`
+	Description         string   `json:"description"`
+	Stage               string   `json:"stage"`
+	IncludedPermissions []string `json:"includedPermissions"`
+}
+
+// GoogleWorker is what the identity of `run` needs.
+func GoogleWorker(cfg *config.Config) Role {
+	return Role{"replicator", "replicator", "Copies DynamoDB tables to Bigtable: reads and writes rows, and its own state.", "GA",
+		permissions([]string{"bigtable"}, runUses(cfg)...)}
+}
+
+// GooglePlanner is what whoever runs `plan --apply` needs: what a worker needs, what only plan looks at, and the creation of all
+// that may be missing.
+func GooglePlanner(cfg *config.Config) Role {
+	uses := []Use{Always, Creating, Planning, Applying}
+	if cfg.Target.View != "" {
+		uses = append(uses, Viewing, MakeView)
+	}
+	return Role{"replicatorPlan", "replicator plan", "Prepares a copy of DynamoDB tables to Bigtable: creates what is missing.", "GA",
+		permissions([]string{"bigtable"}, uses...)}
+}
+
+// Write writes the role as YAML, with the commands that create and grant it.
+func (r Role) Write(w io.Writer, project, instance string) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# gcloud iam roles create %s --project=%s --file=FILE\n", r.ID, project)
+	fmt.Fprintf(&b, "# gcloud bigtable instances add-iam-policy-binding %s --project=%s --member=serviceAccount:EMAIL --role=projects/%s/roles/%s\n",
+		instance, project, project, r.ID)
+	fmt.Fprintf(&b, "title: %s\ndescription: \"%s\"\nstage: %s\nincludedPermissions:\n", r.Title, r.Description, r.Stage)
+	for _, p := range r.IncludedPermissions {
+		fmt.Fprintf(&b, "- %s\n", p)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// Lacking returns the permissions of the role that are not among those that an identity has.
+func (r Role) Lacking(has []string) []string {
+	var out []string
+	for _, p := range r.IncludedPermissions {
+		if !slices.Contains(has, p) {
+			out = append(out, p)
+		}
+	}
+	return out
+}

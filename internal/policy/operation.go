@@ -1,0 +1,92 @@
+// Package policy knows every operation of the two clouds that the program can send, and writes the least privileges for them: a
+// policy for AWS, a custom role for Google Cloud. A test walks the code for the calls that it makes and fails if an operation
+// is missing here or not used there, so that neither document can fall behind.
+package policy
+
+import (
+	"slices"
+
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+)
+
+// Operation is a request that the program can send.
+type Operation struct {
+	// Service is "dynamodb", "dynamodbstreams", "sts" or "bigtable"; Name is the operation as the service's reference calls it.
+	Service, Name string
+	// Permissions are what it takes; none if it needs none.
+	Permissions []string
+	// Use says when it is sent.
+	Use Use
+}
+
+// Use says when an operation is sent.
+type Use uint8
+
+// The uses.
+const (
+	Always   Use = iota // by `run`, whatever the configuration
+	Creating            // by `run`, with target.create_missing
+	Viewing             // by `run`, with target.view
+	MakeView            // by `run`, with target.view and target.create_missing
+	Assuming            // with source.role_arn, by the identity that assumes the role
+	Planning            // by `plan` alone
+	Applying            // by `plan --apply` alone
+)
+
+// operations are all that the program can send. Sources: for AWS the service authorization reference
+// (docs.aws.amazon.com/service-authorization/latest/reference/list_amazondynamodb.html), in which the operations of streams have
+// the prefix dynamodb too; for Google the permissions of the Bigtable roles
+// (cloud.google.com/iam/docs/roles-permissions/bigtable). That CheckAndMutateRow takes mutateRows is what that page's roles
+// imply, it names no permission of its own.
+var operations = []Operation{
+	{"dynamodb", "DescribeTable", []string{"dynamodb:DescribeTable"}, Always},
+	{"dynamodb", "Scan", []string{"dynamodb:Scan"}, Always},
+	{"dynamodb", "GetItem", []string{"dynamodb:GetItem"}, Always},
+	{"dynamodbstreams", "DescribeStream", []string{"dynamodb:DescribeStream"}, Always},
+	{"dynamodbstreams", "GetShardIterator", []string{"dynamodb:GetShardIterator"}, Always},
+	{"dynamodbstreams", "GetRecords", []string{"dynamodb:GetRecords"}, Always},
+	{"sts", "AssumeRole", []string{"sts:AssumeRole"}, Assuming},
+
+	{"bigtable", "PingAndWarm", []string{"bigtable.instances.ping"}, Always},
+	{"bigtable", "ReadRows", []string{"bigtable.tables.readRows"}, Always},
+	{"bigtable", "CheckAndMutateRow", []string{"bigtable.tables.mutateRows"}, Always},
+	{"bigtable", "GetAppProfile", []string{"bigtable.appProfiles.get"}, Always},
+	{"bigtable", "GetTable", []string{"bigtable.tables.get"}, Always},
+	{"bigtable", "CreateTable", []string{"bigtable.tables.create"}, Creating},
+	{"bigtable", "ModifyColumnFamilies", []string{"bigtable.tables.update"}, Creating},
+	{"bigtable", "GetAuthorizedView", []string{"bigtable.authorizedViews.get"}, Viewing},
+	{"bigtable", "CreateAuthorizedView", []string{"bigtable.authorizedViews.create"}, MakeView},
+	{"bigtable", "TestIamPermissions", nil, Planning}, // everybody may ask what he may
+	{"bigtable", "ListClusters", []string{"bigtable.clusters.list"}, Planning},
+	{"bigtable", "CreateAppProfile", []string{"bigtable.appProfiles.create"}, Applying},
+}
+
+// Operations returns all operations that the program can send.
+func Operations() []Operation { return slices.Clone(operations) }
+
+// permissions are what the operations of these uses take, sorted, of one cloud's services.
+func permissions(services []string, uses ...Use) []string {
+	var out []string
+	for _, o := range operations {
+		if slices.Contains(services, o.Service) && slices.Contains(uses, o.Use) {
+			out = append(out, o.Permissions...)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// runUses are the uses of a worker under a configuration.
+func runUses(cfg *config.Config) []Use {
+	uses := []Use{Always}
+	if cfg.Target.CreateMissing {
+		uses = append(uses, Creating)
+	}
+	if cfg.Target.View != "" {
+		uses = append(uses, Viewing)
+		if cfg.Target.CreateMissing {
+			uses = append(uses, MakeView)
+		}
+	}
+	return uses
+}

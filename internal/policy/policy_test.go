@@ -1,0 +1,128 @@
+package policy
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+)
+
+var update = flag.Bool("update", false, "rewrite deploy/policies")
+
+// example is the configuration that deploy/policies is written for.
+func example(t *testing.T) *config.Config {
+	t.Helper()
+	cfg, err := config.Load("../../deploy/policies/replicator.yaml", func(string) (string, bool) { return "", false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+// deploy/policies holds what --print-iam prints.
+func TestPoliciesAreGenerated(t *testing.T) {
+	cfg := example(t)
+	aws, err := json.MarshalIndent(AWS(cfg, cfg.Source.Region), "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{"aws-policy.json": string(aws) + "\n"}
+	for name, role := range map[string]Role{"gcp-role.yaml": GoogleWorker(cfg), "gcp-role-plan.yaml": GooglePlanner(cfg)} {
+		var text bytes.Buffer
+		if err := role.Write(&text, cfg.Target.Project, cfg.Target.Instance); err != nil {
+			t.Fatal(err)
+		}
+		files[name] = text.String()
+	}
+	for name, want := range files {
+		path := "../../deploy/policies/" + name
+		if *update {
+			if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		have, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, string(have)); diff != "" {
+			t.Errorf("%s is not what is generated (-want +got); regenerate with -update:\n%s", path, diff)
+		}
+	}
+}
+
+// Every permission of the two roles and the policy belongs to an operation, and every operation's to one of them: what the
+// calls of the code are held against (calls_test.go) is what is granted.
+func TestPoliciesGrantTheOperations(t *testing.T) {
+	cfg := example(t)
+	cfg.Source.RoleARN = "arn:aws:iam::111122223333:role/reader"
+	assume, _ := AssumeRole(cfg)
+	granted := map[string]bool{}
+	for _, statement := range append(AWS(cfg, "").Statement, assume.Statement...) {
+		for _, action := range statement.Action {
+			granted[action] = true
+		}
+	}
+	for _, permission := range GooglePlanner(cfg).IncludedPermissions {
+		granted[permission] = true
+	}
+	needed := map[string]bool{}
+	for _, o := range Operations() {
+		for _, permission := range o.Permissions {
+			needed[permission] = true
+		}
+	}
+	if diff := cmp.Diff(needed, granted); diff != "" {
+		t.Error(diff)
+	}
+	for _, permission := range GoogleWorker(cfg).IncludedPermissions {
+		if !needed[permission] {
+			t.Error(permission)
+		}
+	}
+}
+
+// A worker that need not create may not.
+func TestLeastPrivilege(t *testing.T) {
+	cfg := example(t)
+	has := func() []string { return GoogleWorker(cfg).IncludedPermissions }
+	may := func(permission string) bool { return slices.Contains(has(), permission) }
+	if !may("bigtable.tables.create") || !may("bigtable.authorizedViews.create") {
+		t.Error(has())
+	}
+	cfg.Target.CreateMissing = false
+	if may("bigtable.tables.create") || may("bigtable.tables.update") || may("bigtable.authorizedViews.create") || !may("bigtable.authorizedViews.get") {
+		t.Error(has())
+	}
+	cfg.Target.View = ""
+	if may("bigtable.authorizedViews.get") {
+		t.Error(has())
+	}
+	for _, p := range has() {
+		if strings.Contains(p, "delete") || strings.Contains(p, "*") || strings.Contains(p, "setIamPolicy") {
+			t.Error(p)
+		}
+	}
+}
+
+func TestTableARN(t *testing.T) {
+	const role = "arn:aws-us-gov:iam::111122223333:role/a"
+	for _, c := range []struct{ role, region, want string }{
+		{"", "", "arn:aws:dynamodb:*:*:table/T"},
+		{"", "eu-west-1", "arn:aws:dynamodb:eu-west-1:*:table/T"},
+		{"", "cn-north-1", "arn:aws-cn:dynamodb:cn-north-1:*:table/T"},
+		{"", "us-gov-west-1", "arn:aws-us-gov:dynamodb:us-gov-west-1:*:table/T"},
+		{role, "us-gov-west-1", "arn:aws-us-gov:dynamodb:us-gov-west-1:111122223333:table/T"},
+	} {
+		if got := tableARN(c.role, c.region, "T"); got != c.want {
+			t.Errorf("%s, want %s", got, c.want)
+		}
+	}
+}
