@@ -217,7 +217,8 @@ func TestPrepareChecksAggregates(t *testing.T) {
 	}
 }
 
-// A parked item of several addresses is healed when all of them hold a newer version.
+// A parked item of several addresses is healed when one of them holds a newer version: the change that brought it is applied to
+// all, or is not yet done.
 func TestResolveLooksAtEveryAddress(t *testing.T) {
 	ctx := context.Background()
 	table := memory()
@@ -250,7 +251,9 @@ func TestResolveLooksAtEveryAddress(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, want := range []int{0, 1} {
-		apply(t, table, newer.Rows[i])
+		if i == 1 {
+			apply(t, table, newer.Rows[1])
+		}
 		if resolved, _, err := parking.Resolve(ctx, m, table); err != nil || resolved != want {
 			t.Errorf("after row %d: %d resolved, %v", i, resolved, err)
 		}

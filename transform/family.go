@@ -130,7 +130,7 @@ func ParseFamily(name, text string) (Family, error) {
 func checkFamilyName(name string) error {
 	switch {
 	case !familyName.MatchString(name):
-		return fmt.Errorf("%w: family %q: names have 1 to 64 letters, digits and the characters - _ .", ErrMapping, name)
+		return fmt.Errorf("%w: family %q: names have 1 to 64 letters, digits, and - _ . only", ErrMapping, name)
 	case strings.HasPrefix(name, reservedPrefix):
 		return fmt.Errorf("%w: family %s: names beginning with %s are reserved", ErrMapping, name, reservedPrefix)
 	}
