@@ -15,8 +15,10 @@ TOOLS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/replicator/tools
 DYNOXIDE_VERSION ?= 3.2.0
 DYNOXIDE = $(TOOLS)/dynoxide-$(DYNOXIDE_VERSION)/bin/dynoxide
 BIGTABLE_EMULATOR = $(TOOLS)/bigtable-emulator
+# Prometheus' own tool, pinned by deploy/monitoring/go.mod.
+PROMTOOL = $(TOOLS)/promtool
 
-.PHONY: help build test vet race fuzz bench bench-smoke demo sim soak soak-processes tools conformance soak-run
+.PHONY: help build test vet race fuzz bench bench-smoke demo sim soak soak-processes tools conformance soak-run promtool
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 24
@@ -40,6 +42,13 @@ fuzz: ## every fuzz target for FUZZTIME (default 10s)
 		echo "$$package $$target"; \
 		$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x $$package || exit 1; \
 	done
+
+# A module of its own, because promtool brings two hundred modules that the product does not need. Without the discovery of clouds, which
+# checking rules does not need either, the first build takes a minute or two; after that Go's build cache has it.
+promtool: ## the alert rules, their unit tests and the metrics, checked with Prometheus' own tool
+	$(GO) -C deploy/monitoring build -tags remove_all_sd -o $(PROMTOOL) github.com/prometheus/prometheus/cmd/promtool
+	cd deploy/monitoring/prometheus && $(PROMTOOL) check rules rules.yml && $(PROMTOOL) test rules rules_test.yml
+	$(PROMTOOL) check metrics < internal/admin/testdata/metrics.txt
 
 demo: ## a whole migration on this machine
 	$(GO) run ./cmd/replicator demo
