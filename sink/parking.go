@@ -49,11 +49,11 @@ type Ref string
 
 // RefOf is the place of a record.
 func RefOf(p transform.Parked) Ref {
-	return Ref(p.Source + "/" + hashOf(p.Key) + "/" + string(p.Version))
+	return Ref(p.Source + "/" + HashOf(p.Key) + "/" + string(p.Version))
 }
 
-// hashOf names an item without showing its key: 32 hexadecimal digits.
-func hashOf(item string) string {
+// HashOf names an item without showing its key (transform.Mapping.ItemKey): 32 hexadecimal digits.
+func HashOf(item string) string {
 	sum := sha256.Sum256([]byte(item))
 	return hex.EncodeToString(sum[:16])
 }
@@ -149,7 +149,7 @@ func (p *Parking) list(ctx context.Context, prefix string, f func(Ref, transform
 
 // OfItem calls f for each parked record of one item, which is named as in records (transform.Mapping.ItemKey), by version.
 func (p *Parking) OfItem(ctx context.Context, source, item string, f func(Ref, transform.Parked) error) error {
-	return p.list(ctx, p.prefix+source+"/"+hashOf(item)+"/", f)
+	return p.list(ctx, p.prefix+source+"/"+HashOf(item)+"/", f)
 }
 
 // Get is one parked record, or ErrNotParked.

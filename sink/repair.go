@@ -99,7 +99,7 @@ func (r *Repairer) attempt(ctx context.Context, keys cdc.Item, known []cdc.Item)
 		return Repaired{}, cdc.Item{}, err
 	}
 	done := Repaired{Present: present}
-	wanted, err := r.wanted(keys, append(slices.Clone(known), image), image, present, readAt)
+	wanted, err := Wanted(r.Mapping, keys, known, image, readAt)
 	if err != nil {
 		return done, image, err
 	}
@@ -134,20 +134,22 @@ func (r *Repairer) look(ctx context.Context, at address) (Row, error) {
 	return found, err
 }
 
-// wanted is what the rows should hold: the image's mutations, and removes of every other address.
-func (r *Repairer) wanted(keys cdc.Item, known []cdc.Item, image cdc.Item, present bool, readAt time.Time) ([]transform.RowMutation, error) {
+// Wanted is what the rows of an item should hold: the mutations of its image, which does not exist if the source does not hold the
+// item, and removes of every other address that the former images map to. Their versions mean nothing. An image that cannot be
+// mapped is a *BadItem.
+func Wanted(m *transform.Mapping, keys cdc.Item, former []cdc.Item, image cdc.Item, readAt time.Time) ([]transform.RowMutation, error) {
 	var wanted []transform.RowMutation
-	if present {
-		b := transform.Load(r.Mapping, []cdc.Item{image}, 0, readAt)
+	if image.Exists() {
+		b := transform.Load(m, []cdc.Item{image}, 0, readAt)
 		if len(b.Parked) > 0 {
 			return nil, &BadItem{b.Source, b.Parked[0].Reason}
 		}
 		wanted = b.Rows
 	}
-	for _, m := range Removals(r.Mapping, keys, known) {
-		taken := func(w transform.RowMutation) bool { return w.Table == m.Table && w.Row == m.Row && w.Owner == m.Owner }
+	for _, r := range Removals(m, keys, append(slices.Clone(former), image)) {
+		taken := func(w transform.RowMutation) bool { return w.Table == r.Table && w.Row == r.Row && w.Owner == r.Owner }
 		if !slices.ContainsFunc(wanted, taken) {
-			wanted = append(wanted, m)
+			wanted = append(wanted, r)
 		}
 	}
 	return wanted, nil
@@ -216,9 +218,9 @@ func Mend(seen Row, want transform.RowMutation, generation uint32, readAt time.T
 // Holds tells whether a row is as the mutation would leave it: alive with exactly these cells in what the item owns, or
 // without any of it and not alive. Versions and cell times do not matter. Of a column the newest cell counts.
 func Holds(seen Row, want transform.RowMutation) bool {
-	live, gone := seen.versions(want.Owner)
+	live, gone, _ := seen.Versions(want.Owner)
 	if want.Remove {
-		return live == "" && len(owned(seen, want)) == 0
+		return live == "" && len(Owned(seen, want)) == 0
 	}
 	if live == "" || gone > live {
 		return false
@@ -237,9 +239,9 @@ type Difference struct {
 // left of the item.
 func Compare(seen Row, want transform.RowMutation) []Difference {
 	var found []Difference
-	have := owned(seen, want)
+	have := Owned(seen, want)
 	for _, c := range want.Cells {
-		at := column{c.Family, c.Qualifier}
+		at := transform.Column{Family: c.Family, Qualifier: c.Qualifier}
 		value, ok := have[at]
 		delete(have, at)
 		switch {
@@ -250,7 +252,7 @@ func Compare(seen Row, want transform.RowMutation) []Difference {
 		}
 	}
 	for at, value := range have {
-		found = append(found, Difference{at.family, at.qualifier, nil, present(value)})
+		found = append(found, Difference{at.Family, at.Qualifier, nil, present(value)})
 	}
 	slices.SortFunc(found, func(a, b Difference) int {
 		if c := strings.Compare(a.Family, b.Family); c != 0 {
@@ -269,14 +271,12 @@ func present(value []byte) []byte {
 	return value
 }
 
-type column struct{ family, qualifier string }
-
-// owned are the newest cells of what a mutation owns in a row.
-func owned(seen Row, want transform.RowMutation) map[column][]byte {
-	cells := map[column][]byte{}
+// Owned are the newest cells of what a mutation owns in a row.
+func Owned(seen Row, want transform.RowMutation) map[transform.Column][]byte {
+	cells := map[transform.Column][]byte{}
 	for _, c := range seen.Cells { // from newest to oldest within a column
-		at := column{c.Family, c.Qualifier}
-		if _, older := cells[at]; !older && (slices.Contains(want.Families, c.Family) || slices.Contains(want.Columns, transform.Column{Family: c.Family, Qualifier: c.Qualifier})) {
+		at := transform.Column{Family: c.Family, Qualifier: c.Qualifier}
+		if _, older := cells[at]; !older && (slices.Contains(want.Families, c.Family) || slices.Contains(want.Columns, at)) {
 			cells[at] = c.Value
 		}
 	}

@@ -59,25 +59,27 @@ func (r Row) Held() transform.Version { return max(r.Version, r.Gone) }
 // HeldBy is what the guard compares with for an item that shares the row with others: the higher of its live version and its
 // tombstone, empty if the row holds neither. Without an owner it is Held.
 func (r Row) HeldBy(owner string) transform.Version {
-	live, gone := r.versions(owner)
+	live, gone, _ := r.Versions(owner)
 	return max(live, gone)
 }
 
-// versions are the live version and the tombstone of the row's one item, or of the owner among several.
-func (r Row) versions(owner string) (live, gone transform.Version) {
+// Versions are the live version and the tombstone of the row's one item, or of the owner among several, with the time at which the
+// server wrote the tombstone, in microseconds since 1970.
+func (r Row) Versions(owner string) (live, gone transform.Version, goneAt int64) {
 	if owner == "" {
-		return r.Version, r.Gone
+		return r.Version, r.Gone, r.GoneAt
 	}
 	for _, c := range r.Own {
+		v := transform.Version(c.Value)
 		switch {
 		case c.Qualifier != itemColumn(VersionColumn, owner):
 		case c.Family == LiveFamily:
-			live = max(live, transform.Version(c.Value))
-		default:
-			gone = max(gone, transform.Version(c.Value))
+			live = max(live, v)
+		case v > gone:
+			gone, goneAt = v, c.Timestamp
 		}
 	}
-	return live, gone
+	return live, gone, goneAt
 }
 
 // NewRow sorts cells, which are by family, then qualifier, then from newest to oldest, to where they belong in a row. It serves

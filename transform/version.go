@@ -98,6 +98,14 @@ func (v Version) Sequence() cdc.SequenceNumber {
 // Count is the last field.
 func (v Version) Count() uint16 { return uint16(v.field(57, 61)) }
 
+// WithoutCount is the lowest version of the same image: the count is zero. The empty version stays empty.
+func (v Version) WithoutCount() Version {
+	if v == "" {
+		return ""
+	}
+	return v[:57] + "0000"
+}
+
 func (v Version) field(from, to int) uint32 {
 	n, err := strconv.ParseUint(string(v[from:to]), 10, 32)
 	if err != nil {

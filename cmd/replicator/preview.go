@@ -120,7 +120,7 @@ func (p *program) preview(ctx context.Context, f previewFlags) error {
 	if err != nil {
 		return err
 	}
-	return p.showPreviews(f, previewsOf(m, ruleOf(cfg, t), items, time.Now()))
+	return p.showPreviews(f, previewsOf(m, cfg, t, items, time.Now()))
 }
 
 // itemsOfSource reads one item by its key, or the first ones of a scan.
@@ -266,11 +266,22 @@ type rule struct {
 	Line int    `json:"line"`
 }
 
-// ruleOf is the rule of a table; without rules every item is mapped in the default way, by the table's entry.
-func ruleOf(cfg *config.Config, t config.Table) rule {
+// ruleOf is the rule by which an item was placed. Without rules every item is mapped in the default way, by the table's entry.
+func ruleOf(cfg *config.Config, t config.Table, placed transform.Placement) rule {
 	i := slices.IndexFunc(cfg.Tables, func(o config.Table) bool { return o.From == t.From })
-	at := cfg.Where(fmt.Sprintf("tables[%d].from", i))
-	return rule{"default mapping", at.File, at.Line}
+	table := cfg.Where(fmt.Sprintf("tables[%d].from", i))
+	at := cfg.Where(fmt.Sprintf("tables[%d].rules[%d]", i, placed.Rule))
+	switch {
+	case at != (diag.Position{}):
+		name := "rule " + placed.Name
+		if placed.Name == "" {
+			name = fmt.Sprintf("rule %d", placed.Rule+1)
+		}
+		return rule{name, at.File, at.Line}
+	case cfg.Where(fmt.Sprintf("tables[%d].rules[0]", i)) != (diag.Position{}):
+		return rule{"no rule", table.File, table.Line}
+	}
+	return rule{"default mapping", table.File, table.Line}
 }
 
 func (r rule) String() string { return fmt.Sprintf("%s (%s:%d)", r.Name, r.File, r.Line) }

@@ -2,7 +2,9 @@ package main
 
 import (
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -12,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
@@ -21,6 +24,7 @@ type preview struct {
 	Source     string       `json:"source"`
 	Rule       rule         `json:"rule"`
 	Rows       []previewRow `json:"rows"`
+	Ignored    bool         `json:"ignored"` // the rule says not to copy the item
 	OnDelete   string       `json:"on_delete"`
 	Unmappable *string      `json:"unmappable"` // why the item would be parked; null if it can be mapped
 }
@@ -37,6 +41,7 @@ type previewCell struct {
 	Qualifier octets    `json:"qualifier"`
 	Time      time.Time `json:"time"`
 	Value     octets    `json:"value"`
+	Counter   *int64    `json:"counter,omitempty"` // the value of an aggregate
 }
 
 // octets are bytes as documents for programs hold them: text where they are UTF-8, otherwise {"base64": "…"}.
@@ -60,28 +65,60 @@ func (o octets) String() string {
 	return strconv.Quote(text)
 }
 
-// previewsOf maps items as a load at the given time would.
-func previewsOf(m *transform.Mapping, r rule, items []cdc.Item, at time.Time) []preview {
+// previewsOf maps items as they would be if they were written at the given time.
+func previewsOf(m *transform.Mapping, cfg *config.Config, t config.Table, items []cdc.Item, at time.Time) []preview {
 	previews := make([]preview, 0, len(items))
 	for _, item := range items {
-		shown := preview{Source: m.Source, Rule: r, Rows: []previewRow{}, OnDelete: "removes the row"}
-		batch := transform.Load(m, []cdc.Item{item}, 1, at)
-		for _, parked := range batch.Parked {
-			shown.Unmappable = &parked.Reason
-		}
-		for _, row := range batch.Rows {
-			if row.Remove {
-				continue
+		placed, err := m.Map(item, at)
+		shown := preview{Source: m.Source, Rule: ruleOf(cfg, t, placed), Rows: []previewRow{}, Ignored: placed.Ignored, OnDelete: onDelete(placed)}
+		if err != nil {
+			reason := err.Error()
+			var unmappable *transform.Unmappable
+			if errors.As(err, &unmappable) {
+				reason = unmappable.Reason
 			}
+			shown.Unmappable = &reason
+		}
+		for _, row := range placed.Rows {
 			next := previewRow{Table: row.Table, Row: octets(row.Row), Cells: []previewCell{}}
 			for _, c := range row.Cells {
-				next.Cells = append(next.Cells, previewCell{c.Family, octets(c.Qualifier), time.UnixMicro(c.Timestamp).UTC(), octets(c.Value)})
+				cell := previewCell{Family: c.Family, Qualifier: octets(c.Qualifier), Time: time.UnixMicro(c.Timestamp).UTC(), Value: octets(c.Value)}
+				if c.Add && len(c.Value) == 8 {
+					sum := int64(binary.BigEndian.Uint64(c.Value))
+					cell.Counter = &sum
+				}
+				next.Cells = append(next.Cells, cell)
 			}
 			shown.Rows = append(shown.Rows, next)
 		}
 		previews = append(previews, shown)
 	}
 	return previews
+}
+
+// onDelete says what of the target goes when the item is removed.
+func onDelete(p transform.Placement) string {
+	rows, cells := 0, 0
+	for _, row := range p.Rows {
+		if row.Owner == "" {
+			rows++
+		} else if len(row.Families) == 0 && len(row.Columns) == 1 {
+			cells++
+		}
+	}
+	switch {
+	case p.Ignored:
+		return "nothing is there"
+	case len(p.Rows) == 1 && rows == 1, len(p.Rows) == 0:
+		return "removes the row"
+	case len(p.Rows) == 1 && cells == 1:
+		return "removes this one cell"
+	case len(p.Rows) == rows:
+		return fmt.Sprintf("removes these %d rows", rows)
+	case len(p.Rows) == cells:
+		return fmt.Sprintf("removes these %d cells", cells)
+	}
+	return "removes what the item owns of each row, and nothing else"
 }
 
 // showPreviews writes what the items become. What cannot be mapped makes the answer no.
@@ -133,6 +170,9 @@ func (s *preview) write(w io.Writer, as string) error {
 			row.writeText(&b)
 		}
 	}
+	if s.Ignored && as == "text" {
+		fmt.Fprintln(&b, "ignored: the item is not copied")
+	}
 	if s.Unmappable != nil {
 		fmt.Fprintf(&b, "cannot be mapped: %s\n", *s.Unmappable)
 	}
@@ -151,7 +191,7 @@ func (r *previewRow) writeText(b *strings.Builder) {
 		width = max(width, utf8.RuneCountInString(c.column()))
 	}
 	for _, c := range r.Cells {
-		fmt.Fprintf(b, "  %-*s  @%s  %s\n", min(width, 40), c.column(), c.Time.Format("2006-01-02T15:04:05.000Z"), c.Value)
+		fmt.Fprintf(b, "  %-*s  @%s  %s\n", min(width, 40), c.column(), c.Time.Format("2006-01-02T15:04:05.000Z"), c.shown())
 	}
 }
 
@@ -161,6 +201,14 @@ func (r *previewRow) writeCBT(b *strings.Builder) {
 	for _, c := range r.Cells {
 		fmt.Fprintf(b, "  %-40s @ %s\n    %q\n", c.Family+":"+string(c.Qualifier), c.Time.Format("2006/01/02-15:04:05.000000"), []byte(c.Value))
 	}
+}
+
+// shown is the value for people.
+func (c *previewCell) shown() string {
+	if c.Counter != nil {
+		return strconv.FormatInt(*c.Counter, 10)
+	}
+	return c.Value.String()
 }
 
 // column is the cell's column for people; an empty qualifier shows as such.

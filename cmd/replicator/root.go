@@ -55,6 +55,7 @@ func newRoot(p *program) *cobra.Command {
 		newPreview(p),
 		newRun(p),
 		newStatus(p),
+		newExplain(p),
 		newParked(p),
 		newConfig(p),
 		newVersion(p),

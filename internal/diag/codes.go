@@ -183,7 +183,7 @@ var registry = []Entry{
 		"`KEYS_ONLY` and `OLD_IMAGE` streams do not say what an item has become. `NEW_IMAGE` suffices only while every row key and column address depends on the primary key alone; otherwise the old image is needed to know which row to remove. A stream's view type cannot be changed, only replaced by disabling and enabling the stream; that starts a new stream, and changes made in between are not in it.",
 		"disable the stream, wait until the table is active, enable it with StreamViewType=NEW_AND_OLD_IMAGES", ExitFailed},
 	{SourceDenied, "access to the source denied",
-		"The identity may not do what is needed. Needed on the table: `dynamodb:DescribeTable`, `dynamodb:Scan`, and `dynamodb:GetItem` for `parked retry` and `preview`. Needed on `table/TABLE/stream/*`: `dynamodb:DescribeStream`, `dynamodb:GetShardIterator`, `dynamodb:GetRecords`.",
+		"The identity may not do what is needed. Needed on the table: `dynamodb:DescribeTable`, `dynamodb:Scan`, and `dynamodb:GetItem` for `parked retry`, `preview` and `explain`. Needed on `table/TABLE/stream/*`: `dynamodb:DescribeStream`, `dynamodb:GetShardIterator`, `dynamodb:GetRecords`.",
 		"attach the policy that `replicator plan --print-iam aws` prints to the identity", ExitFailed},
 	{SourceUnreachable, "source unreachable",
 		"DynamoDB or DynamoDB Streams did not answer in time. Common causes: no route to the endpoint, a proxy, a wrong region, an emulator that is not running.",

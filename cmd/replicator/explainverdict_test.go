@@ -1,0 +1,95 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+func TestJudge(t *testing.T) {
+	version := func(sequence uint64, count uint16) transform.Version {
+		return transform.NewVersion(7, 500_000, cdc.SequenceOf(sequence), count)
+	}
+	cells := func(value string) []transform.Cell {
+		return []transform.Cell{{Family: "d", Qualifier: "a", Value: []byte(value)}}
+	}
+	put := transform.RowMutation{Table: "t", Row: "r", Families: []string{"d"}, Cells: cells("1")}
+	remove := transform.RowMutation{Table: "t", Row: "r", Families: []string{"d"}, Remove: true}
+	equal := itemRow{put, sink.Row{Version: version(1, 1), Cells: cells("1")}}
+	other := itemRow{put, sink.Row{Version: version(1, 1), Cells: cells("2")}}
+	absent := itemRow{put, sink.Row{}}
+	gone := itemRow{put, sink.Row{Gone: version(5, 1), GoneAt: 1_700_000_000_000_000}}
+	parked := func(sequence uint64) []selectedRecord {
+		return []selectedRecord{{"", transform.Parked{Source: "Orders", Key: "S:x", Version: version(sequence, 1), Reason: "too long"}}}
+	}
+	lag := func(seconds float64, estimated bool) *tableStatus {
+		s := judged(tableInput{found: true, state: loadedTable()}).Tables[0]
+		s.LagSeconds, s.LagEstimated = &seconds, estimated
+		return &s
+	}
+	status := func(in tableInput) *tableStatus { return &judged(in).Tables[0] }
+	lost := loadedTable()
+	lost.NeedsLoad, lost.Reason = true, "trimmed"
+	running := loadedTable()
+	running.Load.DoneAt = time.Time{}
+	for name, c := range map[string]struct {
+		f     itemFindings
+		state string
+		text  string
+		again time.Duration
+	}{
+		"equal":                   {itemFindings{status: lag(3, false), present: true, rows: []itemRow{equal}}, itemEqual, "equal", 0},
+		"equal before any run":    {itemFindings{status: status(tableInput{}), present: true, rows: []itemRow{equal}}, itemEqual, "equal", 0},
+		"equal, the record stays": {itemFindings{status: lag(3, false), present: true, rows: []itemRow{equal}, parked: parked(9)}, itemEqual, "equal", 0},
+		"removed":                 {itemFindings{status: lag(3, false), rows: []itemRow{{remove, gone.seen}}}, itemRemoved, "2023-11-14T22:13:20Z", 0},
+		"absent":                  {itemFindings{status: lag(3, false), rows: []itemRow{{remove, sink.Row{}}}}, itemAbsent, "neither side", 0},
+		"absent without a row":    {itemFindings{status: lag(3, false)}, itemAbsent, "neither side", 0},
+		"parked":                  {itemFindings{status: lag(3, false), present: true, unmappable: "too long", rows: []itemRow{{remove, gone.seen}}, parked: parked(5)}, itemParked, "parked: too long", 0},
+		"parked, now storable":    {itemFindings{status: lag(3, false), present: true, rows: []itemRow{gone}, parked: parked(5)}, itemParked, "replicator parked retry Orders/", 0},
+		"parked, now gone":        {itemFindings{status: lag(3, false), rows: []itemRow{{remove, other.seen}}, parked: parked(5)}, itemParked, "no longer holds it", 0},
+		"an old record":           {itemFindings{status: lag(3, false), leases: 1, present: true, rows: []itemRow{gone}, parked: parked(4)}, itemBehind, "lag 3.0s", 5 * time.Second},
+		"unmappable":              {itemFindings{status: lag(3, false), leases: 1, present: true, unmappable: "too long"}, itemUnmappable, "too long", 0},
+		"not started":             {itemFindings{status: status(tableInput{}), present: true, rows: []itemRow{absent}}, itemNotStarted, "replicator run", 0},
+		"not copied":              {itemFindings{status: status(tableInput{found: true, state: running}), leases: 1, present: true, rows: []itemRow{absent}}, itemNotCopied, "running", 0},
+		"needs load":              {itemFindings{status: status(tableInput{found: true, state: lost}), leases: 1, present: true, rows: []itemRow{other}}, itemNeedsLoad, "trimmed", 0},
+		"behind":                  {itemFindings{status: lag(3, false), leases: 1, present: true, rows: []itemRow{other}}, itemBehind, "lag 3.0s", 5 * time.Second},
+		"behind, removed":         {itemFindings{status: lag(3, false), leases: 1, rows: []itemRow{{remove, other.seen}}}, itemBehind, "lag 3.0s", 5 * time.Second},
+		"no worker":               {itemFindings{status: lag(3, false), present: true, rows: []itemRow{other}}, itemBehind, "no worker", 0},
+		"lag unknown":             {itemFindings{status: status(tableInput{found: true, state: loadedTable()}), leases: 1, present: true, rows: []itemRow{other}}, itemBehind, "not been read", 0},
+		"different":               {itemFindings{status: lag(1, true), leases: 1, present: true, rows: []itemRow{other}}, itemDifferent, "the stream was empty 1.0s ago", 3 * time.Second},
+	} {
+		verdict, again := judge(c.f)
+		if verdict.State != c.state || !strings.Contains(verdict.Text, c.text) || again != c.again {
+			t.Errorf("%s: %+v, again after %s", name, verdict, again)
+		}
+	}
+}
+
+func TestShardOf(t *testing.T) {
+	shards := []shardStatus{{ID: "a", Hop: 500_000, State: "done"}, {ID: "b", Hop: 500_001, State: "reading"}, {ID: "c", Hop: 500_002, State: "waiting"}, {ID: "d", Hop: 500_001, State: "done"}}
+	at := func(hop uint32) transform.Version { return transform.NewVersion(1, hop, cdc.SequenceOf(1), 1) }
+	for want, got := range map[string]explainedShard{
+		"the version came by a; the next change comes by one of 2 open shards, DynamoDB does not tell which":               shardOf(at(500_000), shards),
+		"the version came by one of 2 shards; the next change comes by one of 2 open shards, DynamoDB does not tell which": shardOf(at(500_001), shards),
+		"the next change comes by b": shardOf(at(transform.LoadHop), shards[:2]),
+		"":                           shardOf("", nil),
+	} {
+		if got.String() != want {
+			t.Errorf("%s\nwant %s", got, want)
+		}
+	}
+}
+
+func TestDecodedVersions(t *testing.T) {
+	if decoded("") != nil || decoded("not a version") != nil {
+		t.Error("what is no version was taken apart")
+	}
+	loaded := decoded(transform.NewVersion(3, transform.LoadHop, cdc.SequenceOf(1_700_000_000), 2))
+	if got := loaded.String(); got != "generation 3, loaded 2023-11-14T22:13:20Z, count 2" {
+		t.Error(got)
+	}
+}
