@@ -284,7 +284,7 @@ func (a *Admin) Lacks(ctx context.Context, spec TableSpec) (Lacks, error) {
 		n := slices.IndexFunc(info.FamilyInfos, func(f bigtable.FamilyInfo) bool { return f.Name == family.Name })
 		if n < 0 {
 			l.Families = append(l.Families, family)
-		} else if err := family.judge(spec.Name, info.FamilyInfos[n].FullGCPolicy); err != nil {
+		} else if err := family.judge(spec.Name, info.FamilyInfos[n]); err != nil {
 			unfit = append(unfit, err)
 		}
 	}
