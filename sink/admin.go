@@ -80,9 +80,6 @@ func (k Keep) policy() bigtable.GCPolicy {
 	}
 }
 
-// String writes the rule as cbt does: maxversions=1, maxage=14d, never.
-func (k Keep) String() string { return ruleText(k.policy()) }
-
 // FamilySpec is a family that a table must have.
 type FamilySpec struct {
 	Name string
@@ -233,7 +230,7 @@ func (a *Admin) prepare(ctx context.Context, spec TableSpec, create bool, made *
 			continue
 		}
 		if !create {
-			return &SchemaError{Problem: MissingFamily, Table: spec.Name, Family: family.Name, Want: family.text()}
+			return &SchemaError{Problem: MissingFamily, Table: spec.Name, Family: family.Name, Want: family.Rule()}
 		}
 		err := a.tables.CreateColumnFamilyWithConfig(ctx, spec.Name, family.Name, family.family())
 		switch status.Code(err) {
@@ -314,7 +311,7 @@ func (a *Admin) createTable(ctx context.Context, spec TableSpec) error {
 func (f FamilySpec) judge(table string, info bigtable.FamilyInfo) error {
 	have := info.FullGCPolicy
 	fail := func(p Problem) error {
-		return &SchemaError{Problem: p, Table: table, Family: f.Name, Have: ruleText(have), Want: f.text()}
+		return &SchemaError{Problem: p, Table: table, Family: f.Name, Have: ruleText(have), Want: f.Rule()}
 	}
 	if kind := aggregateOf(info.ValueType); kind != f.Aggregate {
 		return &SchemaError{Problem: WrongAggregate, Table: table, Family: f.Name, Have: aggregateText(kind), Want: aggregateText(f.Aggregate)}
@@ -379,8 +376,8 @@ func (f FamilySpec) policy() bigtable.GCPolicy {
 	return gcPolicy(f.GC)
 }
 
-// text is what the family should be, in cbt's grammar.
-func (f FamilySpec) text() string {
+// Rule is what the family should be, in cbt's grammar.
+func (f FamilySpec) Rule() string {
 	if f.Aggregate != transform.NoAggregate {
 		return ruleText(f.policy()) + ":" + string(f.Aggregate)
 	}

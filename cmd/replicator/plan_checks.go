@@ -345,7 +345,7 @@ func (pl *planner) examineTables(ctx context.Context, samples map[string]sampled
 func (pl *planner) addMissing(spec sink.TableSpec, l sink.Lacks) string {
 	families := func(specs []sink.FamilySpec) (out []planFamily) {
 		for _, f := range specs {
-			out = append(out, planFamily{f.Name, f.Keep.String()})
+			out = append(out, planFamily{f.Name, f.Rule()})
 		}
 		return out
 	}
