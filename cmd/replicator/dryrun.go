@@ -40,7 +40,7 @@ func (w *worker) dryRun(ctx context.Context) error {
 		names = append(names, t.config.From)
 	}
 	b := thisBuild()
-	o := newObserver(admin.NewMetrics(admin.Build{Version: b.Version, Revision: b.Revision, GoVersion: b.Go}),
+	o := newObserver(w.id, admin.NewMetrics(admin.Build{Version: b.Version, Revision: b.Revision, GoVersion: b.Go}),
 		admin.NewHealth(time.Now, names...), w.log, w.lines, names)
 	options := pipeline.Options{Database: w.source.tables, Events: o.events(), Open: func(arn string) cdc.Source { return w.source.stream(arn) },
 		Timing: pipeline.Timing{Poll: rehearsalPoll}}

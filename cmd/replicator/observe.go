@@ -21,7 +21,11 @@ type observer struct {
 	health  *admin.Health
 	log     *slog.Logger
 	lines   *backfill.Renderer
+	feed    *admin.Feed
+	worker  string
 	began   time.Time
+	waits   coalesced
+	last    *migration // the last survey; of the surveying task alone
 
 	mu     sync.Mutex
 	copies map[string]*copyProgress // by source table
@@ -40,8 +44,8 @@ type copyProgress struct {
 	throttledAt   time.Duration
 }
 
-func newObserver(metrics *admin.Metrics, health *admin.Health, log *slog.Logger, lines *backfill.Renderer, tables []string) *observer {
-	o := &observer{metrics: metrics, health: health, log: log, lines: lines, began: time.Now(), copies: map[string]*copyProgress{}, order: tables}
+func newObserver(worker string, metrics *admin.Metrics, health *admin.Health, log *slog.Logger, lines *backfill.Renderer, tables []string) *observer {
+	o := &observer{worker: worker, metrics: metrics, health: health, log: log, lines: lines, feed: admin.NewFeed(time.Now), began: time.Now(), copies: map[string]*copyProgress{}, order: tables}
 	for _, table := range tables {
 		o.copies[table] = &copyProgress{lag: -1, headroom: -1}
 	}
@@ -57,17 +61,20 @@ func (o *observer) events() pipeline.Events {
 		Tick: o.health.Tick,
 		KeeperTaken: func(table string, epoch uint64) {
 			o.log.Info("keeps the table", admin.KeyTable, table, admin.KeyEpoch, epoch)
+			o.feed.Publish(admin.Event{Kind: admin.EventKeeper, Table: table, Worker: o.worker, Epoch: epoch})
 		},
 		KeeperLeft: func(table string, err error) { o.left("no longer keeps the table", err, admin.KeyTable, table) },
 		ShardTaken: func(table, shard string, epoch uint64) {
 			o.health.ShardTaken(table)
 			o.metrics.LeaseTaken()
 			o.log.Info("reads the shard", admin.KeyTable, table, admin.KeyShard, shard, admin.KeyEpoch, epoch)
+			o.feed.Publish(admin.Event{Kind: admin.EventLeaseTaken, Table: table, Shard: shard, Worker: o.worker, Epoch: epoch})
 		},
 		ShardLeft: func(table, shard string, err error) {
 			o.health.ShardLeft(table)
 			o.metrics.LeaseLeft()
 			o.left("no longer reads the shard", err, admin.KeyTable, table, admin.KeyShard, shard)
+			o.feed.Publish(admin.Event{Kind: admin.EventLeaseLeft, Table: table, Shard: shard, Worker: o.worker, Reason: leftBecause(err)})
 		},
 		ShardDone: func(table, shard string) { o.log.Info("shard is done", admin.KeyTable, table, admin.KeyShard, shard) },
 		Ledger:    o.ledger,
@@ -115,6 +122,17 @@ func (o *observer) left(message string, err error, attributes ...any) {
 		return
 	}
 	o.log.Warn(message, append(attributes, admin.KeyError, err.Error())...)
+}
+
+// leftBecause is why a lease was left, in fixed words.
+func leftBecause(err error) string {
+	switch {
+	case err == nil || errors.Is(err, context.Canceled):
+		return "done or released"
+	case errors.Is(err, checkpoint.ErrLeaseLost):
+		return "lost: it was not renewed in time, or the generation rose"
+	}
+	return "failed; the worker's log says why"
 }
 
 // quietWait is the wait up to which a repeated step is nothing to report: throttles and lost connections are every day's.
@@ -186,6 +204,9 @@ func (o *observer) copyDone(table string, items int64) {
 
 func (o *observer) throttled(table, reason string, waited time.Duration) {
 	o.metrics.Throttled(reason, waited)
+	if sum, tell := o.waits.add(table, reason, waited, o.mono()); tell {
+		o.feed.Publish(admin.Event{Kind: admin.EventThrottled, Table: table, Worker: o.worker, Reason: reason, Seconds: sum.Seconds()})
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if c := o.copies[table]; c != nil {

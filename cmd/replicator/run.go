@@ -207,7 +207,7 @@ func (w *worker) run(ctx context.Context, listener net.Listener) error {
 	for _, name := range names {
 		health.SourceReached(name)
 	}
-	o := newObserver(metrics, health, w.log, w.lines, names)
+	o := newObserver(w.id, metrics, health, w.log, w.lines, names)
 	parking := sink.NewParking(w.target.data.Records(w.cfg.State.Table), w.cfg.Name)
 	w.log.Info("started", admin.KeyWorker, w.id, admin.KeyVersion, b.Version)
 
@@ -218,7 +218,7 @@ func (w *worker) run(ctx context.Context, listener net.Listener) error {
 	side.Go(func() error { w.survey(sctx, o, parking); return nil })
 	if listener != nil {
 		w.log.Info(demo.ListeningMessage, demo.AddressKey, listener.Addr().String())
-		handler := admin.Handler(admin.Options{Clock: time.Now, Health: health, Metrics: metrics,
+		handler := admin.Handler(admin.Options{Clock: time.Now, Health: health, Metrics: metrics, Events: o.feed,
 			Status: func(ctx context.Context) (any, error) { return gather(ctx, w.cfg, w.target, w.env, "", time.Now()) }})
 		side.Go(func() error { return admin.Serve(sctx, listener, handler, w.log) })
 	}
@@ -231,6 +231,7 @@ func (w *worker) run(ctx context.Context, listener net.Listener) error {
 		}
 	}()
 	err = explain("the migration cannot go on", pipeline.Run(ctx, w.options(ledger, parking, o)))
+	o.feed.Close()
 	end()
 	if sideErr := side.Wait(); err == nil && sideErr != nil {
 		err = &diag.Error{Code: diag.CannotListen, What: "the HTTP endpoints failed", Err: sideErr, Exit: diag.ExitFailed}

@@ -28,7 +28,7 @@ func (w *worker) survey(ctx context.Context, o *observer, parking *sink.Parking)
 		}
 		if last != nil {
 			m := last.judge(w.env, "", time.Now())
-			o.surveyed(m)
+			o.surveyed(m, err == nil)
 			if err == nil && m.anyParked() {
 				w.resolve(ctx, parking)
 			}
@@ -50,8 +50,16 @@ func (m *migration) anyParked() bool {
 	return false
 }
 
-// surveyed brings a status to the metrics.
-func (o *observer) surveyed(m *migration) {
+// surveyed brings a status to the metrics and, if it was read just now, what changed since the last one to those who follow the events.
+func (o *observer) surveyed(m *migration, fresh bool) {
+	if fresh && o.last != nil {
+		for _, e := range happened(o.last, m) {
+			o.feed.Publish(e)
+		}
+	}
+	if fresh {
+		o.last = m
+	}
 	o.metrics.Phase(m.Phase)
 	for _, t := range m.Tables {
 		o.metrics.Parked(t.Source, t.Parked)

@@ -20,6 +20,8 @@ type Options struct {
 	Metrics *Metrics
 	// Status gives the document of /api/v1/status, which is encoded as JSON. Its error's text is shown to the caller.
 	Status func(ctx context.Context) (any, error)
+	// Events is followed at /api/v1/events; nil for nothing to follow.
+	Events *Feed
 	// Profile serves /debug/pprof/. Profiles show stacks and allocations but never memory itself, so no item data; they cost
 	// the process time, hence the flag.
 	Profile bool
@@ -31,6 +33,7 @@ type Options struct {
 //	/readyz         200 while the process does its part, else 503
 //	/metrics        for Prometheus
 //	/api/v1/status  JSON
+//	/api/v1/events  server-sent events
 //	/debug/pprof/   if asked for
 //
 // All are read-only: actions need the command line and hence the clouds' own permissions.
@@ -52,6 +55,9 @@ func Handler(o Options) http.Handler {
 	mux.HandleFunc("GET /readyz", verdict(Ready))
 	mux.Handle("GET /metrics", o.Metrics.Handler())
 	mux.HandleFunc("GET /api/v1/status", func(w http.ResponseWriter, r *http.Request) { status(w, r, o.Status) })
+	if o.Events != nil {
+		mux.Handle("GET /api/v1/events", o.Events)
+	}
 	if o.Profile {
 		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 		mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)

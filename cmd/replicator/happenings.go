@@ -1,0 +1,150 @@
+package main
+
+import (
+	"sync"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/admin"
+)
+
+// happened is what changed between two readings of the ledger, as /api/v1/events tells it. Whoever did it, every process that reads the
+// ledger tells the same.
+func happened(before, after *migration) []admin.Event {
+	var events []admin.Event
+	tables := map[string]*tableStatus{}
+	for i := range before.Tables {
+		tables[before.Tables[i].Source] = &before.Tables[i]
+	}
+	if before.Phase != after.Phase {
+		events = append(events, admin.Event{Kind: admin.EventPhase, Phase: after.Phase})
+	}
+	events = append(events, workersChanged(before.Workers, after.Workers)...)
+	events = append(events, shardsChanged(before.Shards, after.Shards)...)
+	for i := range after.Tables {
+		t := &after.Tables[i]
+		was := tables[t.Source]
+		if was == nil {
+			was = &tableStatus{Copy: copyStatus{State: copyNotStarted}}
+		}
+		events = append(events, tableChanged(was, t)...)
+	}
+	return events
+}
+
+func workersChanged(before, after []workerStatus) []admin.Event {
+	var events []admin.Event
+	silent := map[string]bool{} // by worker; those of before
+	for _, w := range before {
+		silent[w.ID] = w.Silent
+	}
+	for _, w := range after {
+		was, known := silent[w.ID]
+		switch {
+		case !known:
+			events = append(events, admin.Event{Kind: admin.EventWorkerCame, Worker: w.ID})
+		case w.Silent && !was:
+			events = append(events, admin.Event{Kind: admin.EventWorkerSilent, Worker: w.ID})
+		}
+		delete(silent, w.ID)
+	}
+	for _, w := range before {
+		if _, gone := silent[w.ID]; gone {
+			events = append(events, admin.Event{Kind: admin.EventWorkerLeft, Worker: w.ID})
+		}
+	}
+	return events
+}
+
+func shardsChanged(before, after []shardStatus) []admin.Event {
+	var events []admin.Event
+	type key struct{ source, stream, id string }
+	states := make(map[key]string, len(before))
+	for i := range before {
+		s := &before[i]
+		states[key{s.Source, s.Stream, s.ID}] = s.State
+	}
+	for i := range after {
+		s := &after[i]
+		was := states[key{s.Source, s.Stream, s.ID}]
+		e := admin.Event{Table: s.Source, Shard: s.ID}
+		if (was == "" || was == string(checkpoint.Waiting)) && (s.State == string(checkpoint.Reading) || s.State == string(checkpoint.Done)) {
+			e.Kind = admin.EventShardStarted
+			events = append(events, e)
+		}
+		if was != s.State && s.State == string(checkpoint.Done) {
+			e.Kind = admin.EventShardDone
+			events = append(events, e)
+		}
+	}
+	return events
+}
+
+func tableChanged(was, t *tableStatus) []admin.Event {
+	var events []admin.Event
+	add := func(e admin.Event) {
+		e.Table = t.Source
+		events = append(events, e)
+	}
+	if t.Gaps > was.Gaps && t.LastGap != nil {
+		add(admin.Event{Kind: admin.EventGap, Shard: orEmpty(t.LastGap.Shard), Reason: t.LastGap.Reason})
+	}
+	if t.Generation != nil && (was.Generation == nil || *was.Generation != *t.Generation) {
+		add(admin.Event{Kind: admin.EventGeneration, Generation: *t.Generation})
+	}
+	if t.NeedsLoad && !was.NeedsLoad {
+		add(admin.Event{Kind: admin.EventNeedsLoad, Reason: orEmpty(t.NeedsLoadReason)})
+	}
+	c := t.Copy
+	switch {
+	case c.State == copyRunning && was.Copy.State != copyRunning:
+		add(admin.Event{Kind: admin.EventCopyStarted, Items: c.Items, Estimate: c.Estimate})
+	case c.State == copyRunning && *c.Items != *was.Copy.Items:
+		add(admin.Event{Kind: admin.EventCopyProgress, Items: c.Items, Estimate: c.Estimate})
+	case c.State == copyDone && was.Copy.State != copyDone:
+		add(admin.Event{Kind: admin.EventCopyDone, Items: c.Items})
+	}
+	if t.Parked != was.Parked {
+		n := int64(t.Parked)
+		add(admin.Event{Kind: admin.EventParked, Items: &n})
+	}
+	return events
+}
+
+func orEmpty(text *string) string {
+	if text == nil {
+		return ""
+	}
+	return *text
+}
+
+// coalesced tells of waits for limits at most once in throttleEvery for each table and limit: there are many short ones.
+type coalesced struct {
+	mu    sync.Mutex
+	spent map[[2]string]wait // by table and reason
+}
+
+type wait struct {
+	told  time.Duration // when, on the monotonic clock
+	spent time.Duration // since then
+}
+
+const throttleEvery = 10 * time.Second
+
+// add notes a wait. It returns how long was waited since that was last told, if it is time to tell it again.
+func (c *coalesced) add(table, reason string, waited, now time.Duration) (time.Duration, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.spent == nil {
+		c.spent = map[[2]string]wait{}
+	}
+	key := [2]string{table, reason}
+	w, known := c.spent[key]
+	if known && now-w.told < throttleEvery {
+		w.spent += waited
+		c.spent[key] = w
+		return 0, false
+	}
+	c.spent[key] = wait{told: now}
+	return w.spent + waited, true
+}

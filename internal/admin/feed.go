@@ -1,0 +1,254 @@
+package admin
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// The kinds of events. docs/http.md says what each has.
+const (
+	// What any worker did, as the ledger tells: every process tells the same, within seconds.
+	EventPhase        = "phase"
+	EventShardStarted = "shard_started"
+	EventShardDone    = "shard_done"
+	EventGap          = "gap"
+	EventGeneration   = "generation"
+	EventNeedsLoad    = "needs_load"
+	EventCopyStarted  = "copy_started"
+	EventCopyProgress = "copy_progress"
+	EventCopyDone     = "copy_done"
+	EventParked       = "parked"
+	EventWorkerCame   = "worker_came"
+	EventWorkerSilent = "worker_silent"
+	EventWorkerLeft   = "worker_left"
+	// What this process did, at once.
+	EventLeaseTaken = "lease_taken"
+	EventLeaseLeft  = "lease_left"
+	EventKeeper     = "keeper"
+	EventThrottled  = "throttled"
+	// Told to one client: what happened before this is not known any more.
+	EventReset = "reset"
+)
+
+// EventKinds are all of them.
+var EventKinds = []string{EventPhase, EventShardStarted, EventShardDone, EventGap, EventGeneration, EventNeedsLoad, EventCopyStarted, EventCopyProgress,
+	EventCopyDone, EventParked, EventWorkerCame, EventWorkerSilent, EventWorkerLeft, EventLeaseTaken, EventLeaseLeft, EventKeeper, EventThrottled, EventReset}
+
+// Event is something that happened. It has these members and no others, so that no item data can get into it: shards, workers and
+// tables are named, reasons are fixed words. What an event does not have is left out.
+type Event struct {
+	Kind       string    `json:"kind"`
+	At         time.Time `json:"at"` // when it was noticed; set by Publish
+	Table      string    `json:"table,omitempty"`
+	Shard      string    `json:"shard,omitempty"`
+	Worker     string    `json:"worker,omitempty"`
+	Phase      string    `json:"phase,omitempty"`
+	Reason     string    `json:"reason,omitempty"`
+	Epoch      uint64    `json:"epoch,omitempty"`
+	Generation uint32    `json:"generation,omitempty"`
+	Items      *int64    `json:"items,omitempty"`
+	Estimate   *int64    `json:"estimate,omitempty"`
+	Seconds    float64   `json:"seconds,omitempty"`
+}
+
+// Bounds of a feed. A client that cannot take pendingEvents at once is dropped, and may come back for the rest with the id of the
+// last event it saw, as browsers do by themselves.
+const (
+	keptEvents     = 512
+	pendingEvents  = 64
+	maxClients     = 32
+	heartbeatEvery = 15 * time.Second
+	eventWithin    = 10 * time.Second // a client that takes longer for one write is gone
+)
+
+// Feed gives events to any number of clients as server-sent events, and keeps the last ones for those that come late or come
+// back. Its methods may be called by many tasks at once; none of them waits for a client.
+type Feed struct {
+	clock func() time.Time
+	boot  string // ids of another process mean nothing here
+
+	mu      sync.Mutex
+	last    uint64  // id of the last event
+	kept    []frame // by id, without holes
+	clients map[*client]bool
+	closed  bool
+}
+
+// frame is an event as it is sent.
+type frame struct {
+	id   uint64
+	text string
+}
+
+type client struct {
+	frames chan frame // closed when the client is dropped, or the feed ends
+	why    string     // set before that
+}
+
+// NewFeed returns a feed without events.
+func NewFeed(clock func() time.Time) *Feed {
+	var boot [6]byte
+	_, _ = rand.Read(boot[:]) // it never fails, says its documentation
+	return &Feed{clock: clock, boot: fmt.Sprintf("%x", boot), clients: map[*client]bool{}}
+}
+
+// Publish gives an event to every client. Clients that have not taken the last ones yet are dropped.
+func (f *Feed) Publish(e Event) {
+	e.At = f.clock().UTC()
+	data, err := json.Marshal(e)
+	if err != nil {
+		panic("admin: " + err.Error()) // an event is plain data
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return
+	}
+	f.last++
+	next := frame{f.last, fmt.Sprintf("id: %s-%d\nevent: %s\ndata: %s\n\n", f.boot, f.last, e.Kind, data)}
+	if len(f.kept) == keptEvents {
+		f.kept = slices.Delete(f.kept, 0, 1)
+	}
+	f.kept = append(f.kept, next)
+	for c := range f.clients {
+		select {
+		case c.frames <- next:
+		default:
+			f.drop(c, "too slow: come back with the id of the last event")
+		}
+	}
+}
+
+// drop ends a client; the mutex is held.
+func (f *Feed) drop(c *client, why string) {
+	delete(f.clients, c)
+	c.why = why
+	close(c.frames)
+}
+
+// Close ends every client and takes no further events. A server that shuts down waits for its requests, and these have no end of
+// their own.
+func (f *Feed) Close() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.closed = true
+	for c := range f.clients {
+		f.drop(c, "the process ends")
+	}
+}
+
+// Errors of join.
+var (
+	errTooManyClients = errors.New("too many clients follow the events")
+	errFeedClosed     = errors.New("the process ends")
+)
+
+// join adds a client and returns what it has missed: everything that is kept, or what came after the event that it saw last. Gone
+// tells that this is not known any more.
+func (f *Feed) join(lastSeen string) (c *client, missed []frame, gone bool, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case f.closed:
+		return nil, nil, false, errFeedClosed
+	case len(f.clients) >= maxClients:
+		return nil, nil, false, errTooManyClients
+	}
+	c = &client{frames: make(chan frame, pendingEvents)}
+	f.clients[c] = true
+	missed = slices.Clone(f.kept)
+	if lastSeen == "" {
+		return c, missed, false, nil
+	}
+	boot, number, _ := strings.Cut(lastSeen, "-")
+	seen, err := strconv.ParseUint(number, 10, 64)
+	first := f.last + 1 - uint64(len(f.kept)) // the oldest that is kept, or the next
+	if boot != f.boot || err != nil || seen > f.last || seen+1 < first {
+		return c, missed, true, nil
+	}
+	return c, missed[seen+1-first:], false, nil
+}
+
+func (f *Feed) leave(c *client) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.clients, c)
+}
+
+// ServeHTTP sends events until the client goes away, is dropped, or the feed ends.
+// Source of the form: https://html.spec.whatwg.org/multipage/server-sent-events.html
+func (f *Feed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c, missed, gone, err := f.join(r.Header.Get("Last-Event-ID"))
+	if err != nil {
+		w.Header().Set("Retry-After", "5")
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	defer f.leave(c)
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Accel-Buffering", "no") // proxies must not collect events
+	s := stream{w, http.NewResponseController(w)}
+	// The server's limit for reading a request would end the connection once it is over: this request is read.
+	if err := s.control.SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return
+	}
+	begin := "retry: 2000\n\n"
+	if gone {
+		begin += fmt.Sprintf("event: %s\ndata: {\"kind\":%q,\"reason\":\"earlier events are not known any more\"}\n\n", EventReset, EventReset)
+	}
+	for _, m := range missed {
+		begin += m.text
+	}
+	if s.send(begin) == nil {
+		f.follow(r.Context(), s, c)
+	}
+}
+
+func (f *Feed) follow(ctx context.Context, s stream, c *client) {
+	heartbeat := time.NewTicker(heartbeatEvery)
+	defer heartbeat.Stop()
+	for {
+		text := ""
+		select {
+		case <-ctx.Done():
+			return
+		case <-heartbeat.C:
+			text = ": heartbeat\n\n"
+		case next, more := <-c.frames:
+			if !more {
+				_ = s.send(": " + c.why + "\n\n") // it may be gone already
+				return
+			}
+			text = next.text
+		}
+		if s.send(text) != nil {
+			return
+		}
+	}
+}
+
+// stream is a response that is sent piece by piece.
+type stream struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+}
+
+// send writes at once, and gives the client a few seconds to take it.
+func (s stream) send(text string) error {
+	if err := s.control.SetWriteDeadline(time.Now().Add(eventWithin)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
+	if _, err := s.w.Write([]byte(text)); err != nil {
+		return err
+	}
+	return s.control.Flush()
+}
