@@ -14,7 +14,7 @@ type sample struct {
 	values [measures]float64
 }
 
-// measure is a resource that must not grow for ever.
+// measure is a resource that must not grow for ever, or what explains how much of one is used.
 type measure int
 
 const (
@@ -22,6 +22,7 @@ const (
 	heap
 	goroutines
 	descriptors
+	leases // told, not judged: a shard may be anybody's
 	measures
 )
 
@@ -36,6 +37,7 @@ var measured = [measures]struct {
 	heap:        {"heap MB", "go_memstats_heap_inuse_bytes", 1 << 20, 12},
 	goroutines:  {"goroutines", "go_goroutines", 1, 40},
 	descriptors: {"descriptors", "process_open_fds", 1, 12},
+	leases:      {"leases", "replicator_leases_held", 1, 1 << 20},
 }
 
 // share is how much of its first level a measure may grow in a run, if that is more than its allowance.

@@ -37,11 +37,11 @@ type prober struct {
 	client *dynamodb.Client
 	rows   *bigtable.Table
 	table  *table
-	// troubled tells whether a worker was being replaced at any time since then.
+	// troubled tells whether a worker was being replaced or frozen at any time since then.
 	troubled func(since time.Time) bool
 
 	mu       sync.Mutex
-	calm     []time.Duration // while no worker was being replaced
+	calm     []time.Duration // while none was
 	troubles []time.Duration
 }
 
@@ -119,7 +119,7 @@ func (p *prober) note(began time.Time, latency time.Duration) {
 	}
 }
 
-// latencies are those measured so far, in order: while no worker was being replaced, and all.
+// latencies are those measured so far, in order: while no worker was being replaced or frozen, and all.
 func (p *prober) latencies() (calm, all []time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

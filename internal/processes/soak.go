@@ -36,7 +36,7 @@ const (
 )
 
 // Soak runs one world under continuous load for a duration: shards roll and split, two of the workers are replaced again and again,
-// one never. It prints what each worker uses, and in the end latencies, throughput, and a complete comparison of the stores. It
+// one is only frozen now and then. It prints what each worker uses, and in the end latencies, throughput, and a complete comparison of the stores. It
 // fails if a worker's memory, goroutines or descriptors grow; a run of a few minutes is too short to tell and is not judged.
 func Soak(ctx context.Context, o Options, duration time.Duration) error {
 	dir := filepath.Join(o.Dir, fmt.Sprintf("soak-%d", o.Seed))
@@ -127,22 +127,28 @@ func (s *soak) splitUntil(ctx context.Context, table string, open int) error {
 	}
 }
 
-// replace kills or stops workers, all but the steady one, and starts them again. A replacement that was begun is finished.
+// replace kills or stops workers, all but the steady one, and starts them again. In between the steady one is frozen for longer than
+// its leases last, because who took a shard keeps it: else it would soon hold them all, and the others' ends would be of no
+// consequence. What was begun is finished.
 func (s *soak) replace(ctx, writing context.Context) error {
 	r := rand.New(rand.NewPCG(s.seed, 1<<46))
 	for n := 0; ; n++ {
-		// A short run, too, sees each kind of replacement.
-		pause := min(between(r, replaceLeast, replaceMost), s.duration/4)
+		// A short run, too, sees something of it.
+		pause := min(between(r, replaceLeast, replaceMost), s.duration/5)
 		if wait(writing, pause) != nil {
 			return nil
 		}
 		victim := s.workers[steady+1+r.IntN(len(s.workers)-1)]
 		var err error
 		s.troubleBegins()
-		if n%2 == 0 || !signals {
-			err = s.kill(ctx, victim, span{0, between(r, 0, lease)})
-		} else {
+		switch {
+		case n%3 == 2 && signals:
+			victim = s.workers[steady]
+			err = s.freeze(ctx, victim, span{0, between(r, lease+time.Second, lease+4*time.Second)}, false)
+		case n%3 == 1 && signals:
 			err = s.restart(ctx, victim)
+		default:
+			err = s.kill(ctx, victim, span{0, between(r, 0, lease)})
 		}
 		if err == nil {
 			err = victim.ready(ctx)
@@ -201,7 +207,7 @@ func (s *soak) conclude(ctx context.Context) error {
 	}
 	calm, all := s.prober.latencies()
 	_, _ = fmt.Fprintf(s.log, "\n%d changes in %.0f s, %.0f a second (%s)\n%s\n", changes, wrote.Seconds(), float64(changes)/wrote.Seconds(), s.writers, s.totals())
-	_, _ = fmt.Fprintf(s.log, "from a write to its visibility in the target:\n  %s\n  while no worker was being replaced: %s\n", percentiles(all), percentiles(calm))
+	_, _ = fmt.Fprintf(s.log, "from a write to its visibility in the target:\n  %s\n  while no worker was being replaced or frozen: %s\n", percentiles(all), percentiles(calm))
 	_, _ = fmt.Fprintf(s.log, "equal %.1f s after the last write: %d items with %d cells, %d tombstones, 0 differences\n", equal.Seconds(), items, cells, tombstones)
 	return s.verdict()
 }
@@ -221,7 +227,7 @@ func (s *soak) verdict() error {
 			t, ok := judge(samples, m)
 			if !ok {
 				if i == steady {
-					return errors.New("the worker that was never replaced gave too few samples")
+					return errors.New("the worker that is never replaced gave too few samples")
 				}
 				continue
 			}
