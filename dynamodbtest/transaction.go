@@ -315,6 +315,7 @@ func (s *Server) transactGet(req *transactGetRequest) (any, error) {
 	}
 	reads := make([]transactRead, len(req.TransactItems))
 	meters := map[*table]*meter{}
+	seen := map[*table]map[string]bool{}
 	for i, action := range req.TransactItems {
 		if action.Get == nil || !action.Get.Key.Given {
 			return nil, missingMember("transactItems.member.get")
@@ -328,6 +329,13 @@ func (s *Server) transactGet(req *transactGetRequest) (any, error) {
 		if err != nil {
 			return nil, err
 		}
+		if seen[t] == nil {
+			seen[t] = map[string]bool{}
+		}
+		if seen[t][key.order] {
+			return nil, validation("Transaction request cannot include multiple operations on one item")
+		}
+		seen[t][key.order] = true
 		projection, err := parseProjection(get.ProjectionExpression, get.ExpressionAttributeNames)
 		if err != nil {
 			return nil, err

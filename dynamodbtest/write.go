@@ -33,7 +33,11 @@ func (e *expressionParameters) bind(given bool) (*expression.Bindings, error) {
 		return nil, err
 	}
 	if !given && !b.Empty() {
-		return nil, validation("ExpressionAttributeNames and ExpressionAttributeValues can only be specified when using expressions")
+		which := "ExpressionAttributeNames"
+		if e.ExpressionAttributeNames == nil {
+			which = "ExpressionAttributeValues"
+		}
+		return nil, validation("%s can only be specified when using expressions", which)
 	}
 	return b, nil
 }

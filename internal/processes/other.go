@@ -29,6 +29,20 @@ func BigtableEmulator(executable string) []string {
 	return []string{executable, "-host", "127.0.0.1", "-port", portPlaceholder}
 }
 
+// ServeDynamo starts a DynamoDB of which nothing more is wanted than its address: another project's, or the embedded one if command is nil.
+// Executable is a program that calls Serve, and the log goes to dir under the name.
+func ServeDynamo(executable, dir, name string, command []string) (address string, stop func(), err error) {
+	r := role{Service: dynamoService}
+	if command != nil {
+		r = role{Service: otherService, Command: command}
+	}
+	s, err := startService(executable, dir, name, r)
+	if err != nil {
+		return "", nil, err
+	}
+	return s.address, s.stop, nil
+}
+
 // serveOther runs a program that listens on a port of this machine, and tells the address once it does. A process of ours stands
 // between it and who started it, because such programs do not end with who started them: ours does, and ends them.
 func serveOther(command []string, in io.Reader, out io.Writer) error {

@@ -1,41 +1,73 @@
-// Check holds the program against services of other projects: dynoxide, an independent DynamoDB with Streams, and Google's Bigtable
-// emulator, each a process of its own. Workers of the built program follow a random workload between them and are killed again and
-// again; then both stores are compared cell by cell. Make conformance builds what it needs and runs it.
+// Check holds services against the suite of internal/conformance, and the program against services of other projects.
+//
+// With -dynoxide and -bigtable it runs the suite against the embedded DynamoDB and against dynoxide, compares what they answer with the report
+// that is kept, and then lets workers of the built program follow a random workload between dynoxide and Google's Bigtable emulator, each a
+// process of its own, while they are killed again and again; in the end both stores are compared cell by cell. Make conformance builds what
+// it needs and runs it.
+//
+// If REPLICATOR_CONFORMANCE_ENDPOINT is set, it only runs the suite, against that DynamoDB, and prints what differs.
 package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
+	"strings"
 
+	"github.com/dynamodb-bigtable/replicator/internal/conformance"
 	"github.com/dynamodb-bigtable/replicator/internal/processes"
 )
 
+// options are the flags.
+type options struct {
+	dynoxide, crate, bigtable, report string
+	write                             bool
+	kills                             int
+	seed                              uint64
+}
+
 func main() {
 	if text := os.Getenv(processes.ServiceVariable); text != "" {
-		if err := processes.Serve(text, os.Stdin, os.Stdout); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
+		exit(processes.Serve(text, os.Stdin, os.Stdout))
 	}
-	dynoxide := flag.String("dynoxide", "", "executable of dynoxide")
-	emulator := flag.String("bigtable", "", "executable of Google's Bigtable emulator")
-	kills := flag.Int("kills", 24, "how often workers are killed")
-	seed := flag.Uint64("seed", 1, "what the application writes, and who is killed when")
+	var o options
+	flag.StringVar(&o.dynoxide, "dynoxide", "", "executable of dynoxide")
+	flag.StringVar(&o.crate, "crate", "", "version of the crate that dynoxide was built from")
+	flag.StringVar(&o.bigtable, "bigtable", "", "executable of Google's Bigtable emulator")
+	flag.StringVar(&o.report, "report", "docs/reference/conformance.md", "the report that is kept")
+	flag.BoolVar(&o.write, "write", false, "write the report, rather than compare with it")
+	flag.IntVar(&o.kills, "kills", 24, "how often workers are killed")
+	flag.Uint64Var(&o.seed, "seed", 1, "what the application writes, and who is killed when")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := crash(ctx, *dynoxide, *emulator, *kills, *seed); err != nil {
+	exit(run(ctx, o))
+}
+
+// exit ends the process.
+func exit(err error) {
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+	os.Exit(0)
 }
 
-// crash kills workers of the built program between dynoxide and Google's emulator.
-func crash(ctx context.Context, dynoxide, emulator string, kills int, seed uint64) error {
+func run(ctx context.Context, o options) error {
+	named, err := conformance.FromEnvironment(ctx)
+	if err != nil {
+		return err
+	}
+	if named != nil {
+		return show(ctx, named)
+	}
+	if o.dynoxide == "" || o.bigtable == "" {
+		return errors.New("-dynoxide and -bigtable are needed: make conformance gives them")
+	}
 	executable, err := os.Executable()
 	if err != nil {
 		return err
@@ -45,16 +77,107 @@ func crash(ctx context.Context, dynoxide, emulator string, kills int, seed uint6
 	if err != nil {
 		return err
 	}
+	if err := suite(ctx, o, executable, dir); err != nil {
+		return err
+	}
+	if err := crash(ctx, o, executable, dir); err != nil {
+		return err
+	}
+	return os.RemoveAll(dir)
+}
+
+// show runs the suite against one endpoint and prints what differs.
+func show(ctx context.Context, e *conformance.Endpoint) error {
+	results, err := conformance.Run(ctx, e)
+	if err != nil {
+		return err
+	}
+	differ := 0
+	for _, r := range results {
+		for _, d := range r.Differences {
+			fmt.Printf("%s (%s): %s\n", r.Name, r.Source, d)
+		}
+		if len(r.Differences) > 0 {
+			differ++
+		}
+	}
+	fmt.Printf("%s: %d cases, %d differ\n", e.Name, len(results), differ)
+	if differ > 0 {
+		return fmt.Errorf("%d cases differ", differ)
+	}
+	return nil
+}
+
+// suite runs the suite against both services and holds what they answer against the verdicts and the report.
+func suite(ctx context.Context, o options, executable, dir string) error {
+	version, err := exec.CommandContext(ctx, o.dynoxide, "--version").Output()
+	if err != nil {
+		return fmt.Errorf("%s: %w", o.dynoxide, err)
+	}
+	var outcomes []conformance.Outcome
+	var problems []string
+	for _, s := range []struct {
+		name, version string
+		command       []string
+	}{
+		{conformance.Embedded, "this repository's dynamodbtest", nil},
+		{conformance.OtherProject, fmt.Sprintf("%s, crate dynoxide-rs %s", strings.TrimSpace(string(version)), o.crate), processes.Dynoxide(o.dynoxide)},
+	} {
+		address, stop, err := processes.ServeDynamo(executable, dir, s.name, s.command)
+		if err != nil {
+			return err
+		}
+		results, err := conformance.Run(ctx, conformance.Local(s.name, "http://"+address))
+		stop()
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+		unjudged, outdated := conformance.Judge(s.name, results)
+		problems = append(append(problems, unjudged...), outdated...)
+		outcomes = append(outcomes, conformance.Outcome{Service: s.name, Version: s.version, Results: results})
+		differ := 0
+		for _, r := range results {
+			if len(r.Differences) > 0 {
+				differ++
+			}
+		}
+		fmt.Printf("%s: %d cases, %d differ\n", s.name, len(results), differ)
+	}
+	if len(problems) > 0 {
+		return errors.New(strings.Join(problems, "\n"))
+	}
+	return keep(o, conformance.Report(outcomes))
+}
+
+// keep writes the report, or compares it with the one that is kept.
+func keep(o options, report string) error {
+	if o.write {
+		return os.WriteFile(o.report, []byte(report), 0o644)
+	}
+	kept, err := os.ReadFile(o.report)
+	if err != nil {
+		return err
+	}
+	if string(kept) == report {
+		return nil
+	}
+	before, after := strings.Split(string(kept), "\n"), strings.Split(report, "\n")
+	for i := range after {
+		if i >= len(before) || before[i] != after[i] {
+			return fmt.Errorf("%s is not what the services answer now; make conformance WRITE=1 writes it again. First difference in line %d:\n%s", o.report, i+1, after[i])
+		}
+	}
+	return fmt.Errorf("%s has more lines than what the services answer now; make conformance WRITE=1 writes it again", o.report)
+}
+
+// crash kills workers of the built program between dynoxide and Google's emulator.
+func crash(ctx context.Context, o options, executable, dir string) error {
 	program, err := processes.Build(ctx, dir)
 	if err != nil {
 		return err
 	}
-	o := processes.Options{
-		Seed: seed, Program: program, Services: executable, Dir: dir, Log: os.Stdout,
-		Dynamo: processes.Dynoxide(dynoxide), Bigtable: processes.BigtableEmulator(emulator),
-	}
-	if err := processes.Crash(ctx, o, kills); err != nil {
-		return err
-	}
-	return os.RemoveAll(dir)
+	return processes.Crash(ctx, processes.Options{
+		Seed: o.seed, Program: program, Services: executable, Dir: dir, Log: os.Stdout,
+		Dynamo: processes.Dynoxide(o.dynoxide), Bigtable: processes.BigtableEmulator(o.bigtable),
+	}, o.kills)
 }

@@ -1,0 +1,124 @@
+package conformance
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Judge compares results with the verdicts: problems are differences that nobody judged, and verdicts that nothing differs from any
+// more. Service is Embedded or OtherProject.
+func Judge(service string, results []Result) (problems, outdated []string) {
+	open := map[string]bool{}
+	for name := range verdicts[service] {
+		open[name] = true
+	}
+	for _, r := range results {
+		if len(r.Differences) == 0 {
+			continue
+		}
+		if !open[r.Name] {
+			problems = append(problems, fmt.Sprintf("%s, %s (%s):\n    %s", service, r.Name, r.page(), strings.Join(r.Differences, "\n    ")))
+		}
+		delete(open, r.Name)
+	}
+	for name := range open {
+		outdated = append(outdated, fmt.Sprintf("%s, %s: nothing differs any more; remove the verdict", service, name))
+	}
+	slices.Sort(outdated)
+	return problems, outdated
+}
+
+// page is the address of the documentation.
+func (c Case) page() string {
+	guide := "developerguide"
+	if strings.HasPrefix(c.Source, "API_") {
+		guide = "APIReference"
+	}
+	return "https://docs.aws.amazon.com/amazondynamodb/latest/" + guide + "/" + c.Source + ".html"
+}
+
+// Outcome is what one service came to.
+type Outcome struct {
+	// Service is Embedded or OtherProject, and Version tells which one it was, in a few words.
+	Service, Version string
+	Results          []Result
+}
+
+// Report is the document that is kept: the differences with their verdicts, then every case.
+func Report(outcomes []Outcome) string {
+	var b strings.Builder
+	b.WriteString(preamble)
+	for _, o := range outcomes {
+		differ := 0
+		for _, r := range o.Results {
+			if len(r.Differences) > 0 {
+				differ++
+			}
+		}
+		fmt.Fprintf(&b, "- **%s** (%s): %d of %d cases as documented, %d otherwise.\n", o.Service, o.Version, len(o.Results)-differ, len(o.Results), differ)
+	}
+	b.WriteString("\n## Differences\n")
+	for i, c := range Cases() {
+		differ := false
+		for _, o := range outcomes {
+			if len(o.Results[i].Differences) == 0 {
+				continue
+			}
+			if !differ {
+				fmt.Fprintf(&b, "\n### %s\n\nDocumented in [%s](%s).\n", c.Name, c.Source, c.page())
+				differ = true
+			}
+			writeDifference(&b, o.Service, o.Results[i])
+		}
+	}
+	b.WriteString("\n## Cases\n\n")
+	subject := ""
+	for i, c := range Cases() {
+		kind, name, _ := strings.Cut(c.Name, "/")
+		if kind != subject {
+			fmt.Fprintf(&b, "\n### %s\n\n", kind)
+			subject = kind
+		}
+		var otherwise []string
+		for _, o := range outcomes {
+			if len(o.Results[i].Differences) > 0 {
+				otherwise = append(otherwise, o.Service)
+			}
+		}
+		note := ""
+		if len(otherwise) > 0 {
+			note = "; otherwise: " + strings.Join(otherwise, ", ")
+		}
+		fmt.Fprintf(&b, "- %s ([%s](%s))%s\n", name, c.Source, c.page(), note)
+	}
+	return b.String()
+}
+
+// writeDifference writes what a service answers and who is right.
+func writeDifference(b *strings.Builder, service string, r Result) {
+	const most = 4
+	fmt.Fprintf(b, "\n%s:\n\n", service)
+	for _, d := range r.Differences[:min(most, len(r.Differences))] {
+		fmt.Fprintf(b, "    %s\n", strings.ReplaceAll(d, "\n", " "))
+	}
+	if n := len(r.Differences) - most; n > 0 {
+		fmt.Fprintf(b, "    … and %d more\n", n)
+	}
+	if v, judged := verdicts[service][r.Name]; judged {
+		fmt.Fprintf(b, "\nRight is %s. %s\n", v.right, v.why)
+	}
+}
+
+const preamble = `# Conformance
+
+What AWS documents of DynamoDB and DynamoDB Streams, as cases that run against anything that speaks the services' protocol
+(` + "`internal/conformance`" + `). ` + "`make conformance`" + ` runs them against the embedded DynamoDB (` + "`dynamodbtest`" + `) and against
+[dynoxide](https://crates.io/crates/dynoxide-rs), an independent one, and fails if this file no longer says what they answer;
+` + "`make conformance WRITE=1`" + ` writes it again. Texts of errors are on no page of the documentation: those that are looked for are the ones that
+AWS is known to give, and only their characteristic part is compared. What AWS itself answers was not looked at here;
+CONTRIBUTING.md says how to run the suite against it.
+
+In the answers, $ stands for the tables of the run and … for numbers that differ each time.
+
+`
