@@ -129,6 +129,8 @@ type forest struct {
 	ceilings map[string]int      // see ceiling
 	lost     []string            // fresh shards whose parents are unknown
 	highest  int                 // the highest hop of all
+	lowest   int                 // the lowest hop of the known ones
+	eldest   string              // the lowest id of the known ones; "" if there are none
 
 	placed  []Node
 	orphans []Orphan
@@ -137,12 +139,15 @@ type forest struct {
 func newForest(known []Node, listed []Shard, first bool) *forest {
 	f := &forest{
 		first: first, parent: map[string]string{}, children: map[string][]string{}, hop: map[string]int{}, isFresh: map[string]bool{},
-		seen: map[string]bool{}, ceilings: map[string]int{}, highest: RootHop,
+		seen: map[string]bool{}, ceilings: map[string]int{}, highest: RootHop, lowest: math.MaxInt,
 	}
 	for _, n := range known {
 		f.parent[n.ID] = n.Parent
 		f.hop[n.ID] = int(n.Hop)
-		f.highest = max(f.highest, int(n.Hop))
+		f.highest, f.lowest = max(f.highest, int(n.Hop)), min(f.lowest, int(n.Hop))
+		if f.eldest == "" || n.ID < f.eldest {
+			f.eldest = n.ID
+		}
 	}
 	listed = slices.SortedFunc(slices.Values(listed), func(a, b Shard) int {
 		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Parent, b.Parent))
@@ -194,19 +199,30 @@ func (f *forest) place(id string) {
 		f.settle(id, above+1)
 	case f.isFresh[parent]:
 		f.inherit(id, parent)
-	case parent == "" || f.first && f.oldest(id):
+	case parent == "":
 		// Without a parent it has no ancestors that could outrank it, and descendants are placed above it; so a root's hop is
 		// right for a late one, too.
 		f.settle(id, RootHop)
+	case f.first && f.oldest(id):
+		f.settle(id, f.below())
 	default:
 		f.lost = append(f.lost, id)
 	}
 }
 
-// oldest tells whether no listed shard can be an ancestor of the given one, whose parent is not listed: ids begin with the time of creation.
-// A listing may lack the middle of a lineage. A root's hop would then rank the younger end below the older one.
+// oldest tells whether no shard can be an ancestor of the given one, whose parent is not listed: ids begin with the time of creation.
+// A listing may lack the middle of a lineage. A root's hop would then rank the younger end below the older one. Some shards may be known
+// before the first listing is complete: those that were written down when another worker began it and did not end.
 func (f *forest) oldest(id string) bool {
-	return len(f.fresh) > 0 && f.fresh[0] == id
+	return f.fresh[0] == id && (f.eldest == "" || id < f.eldest)
+}
+
+// below is the hop of the oldest shard: a root's, or, where some are known, one that leaves room for a shard between them.
+func (f *forest) below() int {
+	if f.eldest == "" {
+		return RootHop
+	}
+	return f.lowest - 2
 }
 
 // inherit deals with a fresh shard whose fresh parent was not placed: it waits with a lost parent and is an orphan with an

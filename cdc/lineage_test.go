@@ -213,3 +213,17 @@ func TestPlaceFirstListingWithAHole(t *testing.T) {
 		t.Fatalf("the middle is placed %v, orphans %v", middle, orphans)
 	}
 }
+
+// TestPlaceFirstListingThatWasInterrupted: a worker wrote some shards of the first listing down and ended; hours later the listing begins
+// again, shows others, and its oldest shard may descend from those that are known, or they from it.
+func TestPlaceFirstListingThatWasInterrupted(t *testing.T) {
+	known := []Node{{ID: "s3", Parent: "s2", Hop: RootHop + 4}, {ID: "s4", Parent: "s3", Hop: RootHop + 5}}
+	younger, orphans := Place(known, []Shard{{ID: "s8", Parent: "s7"}, {ID: "s9", Parent: "s8"}}, true)
+	if len(orphans) > 0 || len(younger) != 2 || younger[0].Hop <= RootHop+6 || younger[1].Hop <= younger[0].Hop {
+		t.Errorf("younger ones are placed %v, orphans %v", younger, orphans)
+	}
+	older, orphans := Place(known, []Shard{{ID: "s1", Parent: "s0"}, {ID: "s4", Parent: "s3"}}, true)
+	if len(orphans) > 0 || len(older) != 1 || older[0].Hop >= RootHop+3 {
+		t.Errorf("an older one is placed %v, orphans %v", older, orphans)
+	}
+}

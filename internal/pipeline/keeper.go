@@ -174,25 +174,32 @@ func (k *rounds) list(ctx context.Context, state checkpoint.TableState) (cdc.Lis
 	return cdc.Listing{Ended: true}, nil
 }
 
-// noteOpen notes which shards the complete listing showed open: their children begin later.
+// noteOpen notes which shards the complete listing showed open: their children begin later. A listing may go on showing a shard open that
+// was closed long ago, for which there is no bound; one whose child is known is closed, whatever the listing says.
 func (k *rounds) noteOpen(ctx context.Context, state checkpoint.TableState) error {
 	at := k.listing.At
 	if at.IsZero() {
 		at = task.Now(ctx)
 	}
-	var open []string
-	for _, s := range k.listing.Shards {
-		if !s.Closed {
-			open = append(open, s.ID)
-		}
-	}
 	shards, err := k.Ledger.Shards(ctx, k.source)
 	if err != nil {
 		return err
 	}
-	known := map[string]bool{}
+	known, parents := map[string]bool{}, map[string]bool{}
 	for _, s := range shards {
 		known[s.ID] = true
+		if s.Label == state.Label {
+			parents[s.Parent] = true
+		}
+	}
+	for _, s := range k.listing.Shards {
+		parents[s.Parent] = true
+	}
+	var open []string
+	for _, s := range k.listing.Shards {
+		if !s.Closed && !parents[s.ID] {
+			open = append(open, s.ID)
+		}
 	}
 	return k.Ledger.NoteOpen(ctx, k.source, state.Label, open, at, known)
 }

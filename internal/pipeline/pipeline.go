@@ -69,7 +69,7 @@ type Timing struct {
 	Pass      time.Duration // between two looks at the ledger; default a third of the lease, at most 2 s
 	List      time.Duration // between two complete listings, witness beats and descriptions; default 1 min
 	Commit    time.Duration // at most one checkpoint a shard in this time; default 1 s
-	Grace     time.Duration // how long a clean stop may finish pages; default 20 s
+	Grace     time.Duration // how long a clean stop may finish what it has read; default 20 s
 	Idle      time.Duration // Once: how long an open shard must give empty pages; default 10 s
 	IdlePages int           // Once: and how many; default 10
 }
@@ -115,12 +115,15 @@ func (f *Floors) raise(source string, generation uint32) {
 	f.generations[source] = max(f.generations[source], generation)
 }
 
-// Run replicates the tables until ctx ends, which is a clean stop: pages in hand are written and committed and leases are
+// Run replicates the tables until ctx ends, which is a clean stop: reads are ended, pages in hand are written and committed and leases are
 // released, within Timing.Grace. It returns nil after a clean stop, and with Once when everything is drained. Any other
 // return is an error that no repeat mends.
 func Run(ctx context.Context, o Options) error {
 	o.Timing = o.Timing.orDefault(o.Ledger.Lease())
 	o.Events = o.Events.orSilent()
+	calls, open := &reads{}, o.Open
+	o.Open = func(arn string) cdc.Source { return stoppableSource{open(arn), calls} }
+	o.Database = stoppableDatabase{o.Database, calls}
 	// Two lives: ctx says "begin nothing new"; work goes on until what was begun is finished, or the grace is over.
 	work, abandon := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer abandon(context.Canceled)
@@ -141,6 +144,7 @@ func Run(ctx context.Context, o Options) error {
 		if finished.Wait(stop) == nil || work.Err() != nil {
 			return nil
 		}
+		calls.cancel(context.Cause(stop))
 		if limited, cancel := task.WithTimeout(work, o.Timing.Grace); finished.Wait(limited) != nil {
 			cancel()
 			abandon(context.Cause(stop))

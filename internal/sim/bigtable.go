@@ -274,10 +274,14 @@ func (b *Bigtable) conditional(ctx context.Context, c Call, refuse func(*Row) bo
 	}
 	fate := b.fate(c)
 	done := task.NewEvent(ctx)
-	var took bool
+	var took, alone bool
 	var failed error
+	defer func() { alone = true }()
 	if !fate.Drop {
 		w.After(fate.Delay+b.oneWay(), func() {
+			if alone {
+				w.Inject("request executed after its caller gave up")
+			}
 			first, err := b.execute(c.Op, c.Table, c.Row, refuse, writes)
 			w.After(b.oneWay(), func() { took, failed = first, err; done.Set() })
 		})

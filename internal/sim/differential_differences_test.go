@@ -23,10 +23,8 @@ type difference struct {
 
 // Differences of the stream that are met in random lives.
 const (
-	behindLastTrimmed   = "a position right behind the last trimmed change"
-	trimmedUnderHorizon = "changes are trimmed under an iterator of the horizon"
-	goneBeforeExpired   = "an old iterator of a shard that is gone"
-	endedStreamListed   = "a stream that ended a day ago"
+	behindLastTrimmed = "a position right behind the last trimmed change"
+	goneBeforeExpired = "an old iterator of a shard that is gone"
 )
 
 var streamDifferences = []difference{
@@ -35,16 +33,8 @@ var streamDifferences = []difference{
 		"The model trims exactly: nothing that follows is lost, so that a gap is declared only where there is one, and a checker can insist on it. The embedded service is as careful as a service may be.",
 	},
 	{
-		trimmedUnderHorizon, "GetRecords: trimmed", "fine",
-		"An iterator of the model stands at a record, so that a trim under it is told. Where it is not told, as here and at the service, the reader finds it by looking at the clock after the answer: tests of package cdc cover that.",
-	},
-	{
 		goneBeforeExpired, "GetRecords: not found", "GetRecords: iterator expired",
 		"Both are true of it, and which is told first is documented nowhere. Whoever is told that it expired seeks again, and is told the other.",
-	},
-	{
-		endedStreamListed, "an empty listing", "DescribeStream: not found",
-		"The service may show a disabled stream for longer than its records. That it is not found is a fault that scenarios inject.",
 	},
 }
 

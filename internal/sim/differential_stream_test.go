@@ -40,7 +40,7 @@ func TestStreamEqualsEmbeddedDynamoDB(t *testing.T) {
 	t.Log(done)
 	events := []string{
 		"put", "no-op put", "delete", "split", "roll", "empty page", "page", "end", "iterator expired", "trimmed", "not found", "shard forgotten",
-		"stream replaced", "time ran back", "children listed", "write without a stream",
+		"stream replaced", "time ran back", "children listed", "write without a stream", "ended stream not found",
 	}
 	for _, d := range streamDifferences {
 		events = append(events, d.name)
@@ -101,7 +101,6 @@ type life struct {
 type pair struct {
 	model  *Stream
 	other  cdc.Source
-	ended  time.Time         // when it was disabled
 	shards map[string]string // the id there by the id here
 	// What was read so far: by shard, named as here, and by shard and number here.
 	seen  map[string][]twin
@@ -116,7 +115,6 @@ type cursor struct {
 	pair        *pair
 	shard       string // as it is named here
 	here, there cdc.Iterator
-	unread      bool // it is at the horizon, and nothing was read with it
 }
 
 func newLife(t *testing.T, seed uint64, view types.StreamViewType) *life {
@@ -314,7 +312,6 @@ func (l *life) toggle() {
 	if p := l.current(); !p.model.Ended {
 		l.table.DisableStream()
 		l.other.enable(l.view, false)
-		p.ended = l.world.Now()
 		return
 	}
 	l.table.EnableStream(2)

@@ -1,17 +1,14 @@
 package sim
 
 import (
-	"context"
 	"crypto/md5"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
-	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/internal/virtual"
 )
 
@@ -40,6 +37,12 @@ type Table struct {
 	TimeRunsBack bool
 	// RestartSequence lets sequence numbers begin anew, lower, in a child.
 	RestartSequence bool
+	// PinHorizon lets an iterator of the horizon stand at the record that is the oldest when it is given out, so that a trim under it is
+	// told, which the service may do (API reference, TrimmedDataAccessException) and nothing may rest on. Otherwise it begins, without
+	// an error, with what is the oldest when it is read.
+	PinHorizon bool
+	// KeepEnded lets a disabled stream be listed, without shards, when its last record is gone. Otherwise it is not found then.
+	KeepEnded bool
 	// View is the stream's view type.
 	View string
 	// Chances in [0, 1): that a call is throttled or unavailable, that an iterator has expired before its time, that a new
@@ -75,8 +78,9 @@ type Stream struct {
 	Label  string
 	Shards []*Shard
 	// Ended is set once the stream is disabled.
-	Ended bool
-	next  uint64 // the next sequence number, in steps
+	Ended   bool
+	endedAt time.Time
+	next    uint64 // the next sequence number, in steps
 }
 
 // Shard is one shard with everything it ever held.
@@ -135,10 +139,13 @@ func (t *Table) EnableStream(shards int) *Stream {
 // DisableStream closes every shard and ends the stream. It stays readable.
 func (t *Table) DisableStream() {
 	s := t.Stream()
+	if s.Ended {
+		return
+	}
 	for _, sh := range s.Shards {
 		s.close(sh)
 	}
-	s.Ended = true
+	s.Ended, s.endedAt = true, t.world.Now()
 }
 
 func (s *Stream) add(parent string, lo, hi uint64) *Shard {
@@ -169,7 +176,11 @@ func (s *Stream) close(sh *Shard) {
 	}
 	sh.Closed, sh.closedAt = true, w.Now()
 	if w.Chance(s.table.ShowOpen) {
-		sh.ShownOpenUntil = w.Now().Add(w.UpTo(5 * time.Minute))
+		longest := 5 * time.Minute
+		if w.Chance(0.25) {
+			longest = 3 * time.Hour
+		}
+		sh.ShownOpenUntil = w.Now().Add(w.UpTo(longest))
 	}
 }
 
@@ -293,6 +304,9 @@ func (t *Table) record(id string, c cdc.Change) {
 		if err != nil {
 			panic(err)
 		}
+		if n := len(sh.records); n > 0 && len(sh.records[n-1].change.Sequence.String()) < len(seq.String()) {
+			t.world.Inject("sequence numbers grew longer")
+		}
 		c.Sequence = seq
 		c.Time = t.world.Now().Truncate(time.Second)
 		t.writes++
@@ -329,175 +343,4 @@ func (t *Table) Items() []cdc.Item {
 		items[i] = t.items[id]
 	}
 	return items
-}
-
-// ---- the service's side
-
-// call is what every request goes through: it takes time, may fail, and notices a caller that gave up.
-func (t *Table) call(ctx context.Context, op, shard string) error {
-	if err := task.Sleep(ctx, t.world.Travel(t.Latency)); err != nil {
-		return &cdc.Error{Op: op, Reason: cdc.Unavailable, Err: err}
-	}
-	switch {
-	case op == "GetRecords" && t.world.Chance(t.Expire):
-		t.world.Inject("iterator expired")
-		return Fail(op, cdc.Expired)
-	case t.world.Chance(t.Throttle):
-		t.world.Inject("call throttled")
-		return Fail(op, cdc.Throttled)
-	case t.world.Chance(t.Throttle):
-		t.world.Inject("service unavailable")
-		return Fail(op, cdc.Unavailable)
-	}
-	if t.Fault != nil {
-		if err := t.Fault(op, shard); err != nil {
-			t.world.Tracef("%s %s fails: %v", op, shard, err)
-			return err
-		}
-	}
-	return nil
-}
-
-// answer takes the time of the way back.
-func (t *Table) answer(ctx context.Context) error {
-	if err := task.Sleep(ctx, t.world.Travel(t.Latency)); err != nil {
-		return &cdc.Error{Op: "answer", Reason: cdc.Unavailable, Err: err}
-	}
-	return nil
-}
-
-// Fail is an error as the service gives it.
-func Fail(op string, reason cdc.Reason) error {
-	return &cdc.Error{Op: op, Reason: reason, Err: errors.New("injected")}
-}
-
-// seen is a change as the stream's view type shows it.
-func (t *Table) seen(c cdc.Change) cdc.Change {
-	if t.View == "NEW_IMAGE" || t.View == "KEYS_ONLY" {
-		c.Old = cdc.Item{}
-	}
-	if t.View == "OLD_IMAGE" || t.View == "KEYS_ONLY" {
-		c.New = cdc.Item{}
-	}
-	return c
-}
-
-// List implements cdc.Source.
-func (s *Stream) List(ctx context.Context, parent string) (cdc.Listing, error) {
-	t := s.table
-	if err := t.call(ctx, "DescribeStream", ""); err != nil {
-		return cdc.Listing{}, err
-	}
-	now := t.world.Now()
-	s.Trim(now.Add(-cdc.Retention))
-	listing := cdc.Listing{Ended: s.Ended, At: now.Truncate(time.Second)}
-	for _, sh := range s.Shards {
-		if sh.Hidden || parent != "" && sh.Parent != parent {
-			continue
-		}
-		if now.Before(sh.ListedFrom) {
-			t.world.Inject("shard listed late")
-			continue
-		}
-		shownOpen := sh.Closed && now.Before(sh.ShownOpenUntil)
-		if shownOpen {
-			t.world.Inject("closed shard shown open")
-		}
-		listing.Shards = append(listing.Shards, cdc.Shard{ID: sh.ID, Parent: sh.Parent, Closed: sh.Closed && !shownOpen})
-	}
-	return listing, t.answer(ctx)
-}
-
-// Shard finds a shard by its id.
-func (s *Stream) Shard(id string) *Shard {
-	for _, sh := range s.Shards {
-		if sh.ID == id {
-			return sh
-		}
-	}
-	return nil
-}
-
-func (s *Stream) readable(op, id string) (*Shard, error) {
-	s.Trim(s.table.world.Now().Add(-cdc.Retention))
-	sh := s.Shard(id)
-	if sh == nil || sh.Gone {
-		return nil, Fail(op, cdc.NotFound)
-	}
-	return sh, nil
-}
-
-// Seek implements cdc.Source.
-func (s *Stream) Seek(ctx context.Context, shard string, from cdc.Position) (cdc.Iterator, error) {
-	const op = "GetShardIterator"
-	if err := s.table.call(ctx, op, shard); err != nil {
-		return "", err
-	}
-	sh, err := s.readable(op, shard)
-	if err != nil {
-		return "", err
-	}
-	index := sh.trimmed
-	if !from.AtHorizon() {
-		if sh.trimmed > 0 && from.After.Compare(sh.records[sh.trimmed-1].change.Sequence) < 0 {
-			return "", Fail(op, cdc.Trimmed)
-		}
-		for index < len(sh.records) && sh.records[index].change.Sequence.Compare(from.After) <= 0 {
-			index++
-		}
-	}
-	return s.iterator(sh, index), nil
-}
-
-func (s *Stream) iterator(sh *Shard, index int) cdc.Iterator {
-	return cdc.Iterator(fmt.Sprintf("%s|%d|%d", sh.ID, index, s.table.world.Elapsed()))
-}
-
-// Read implements cdc.Source.
-func (s *Stream) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
-	const op = "GetRecords"
-	parts := strings.Split(string(at), "|")
-	if len(parts) != 3 {
-		return cdc.Page{}, Fail(op, cdc.Malformed)
-	}
-	if err := s.table.call(ctx, op, parts[0]); err != nil {
-		return cdc.Page{}, err
-	}
-	sh, err := s.readable(op, parts[0])
-	if err != nil {
-		return cdc.Page{}, err
-	}
-	var index int
-	var issued time.Duration
-	_, _ = fmt.Sscan(parts[1], &index)
-	var nanos int64
-	_, _ = fmt.Sscan(parts[2], &nanos)
-	issued = time.Duration(nanos)
-	if s.table.world.Elapsed()-issued > iteratorLife {
-		s.table.world.Inject("iterator too old")
-		return cdc.Page{}, Fail(op, cdc.Expired)
-	}
-	if index < sh.trimmed {
-		return cdc.Page{}, Fail(op, cdc.Trimmed)
-	}
-	sh.readAt = s.table.world.Now()
-	page := cdc.Page{At: sh.readAt.Truncate(time.Second)}
-	if sh.EmptyPages > 0 {
-		sh.EmptyPages--
-		page.Next = s.iterator(sh, index)
-		return page, nil
-	}
-	for index < len(sh.records) && len(page.Changes) < min(s.table.PageSize, pageRecords) {
-		page.Changes = append(page.Changes, s.table.seen(sh.records[index].change))
-		index++
-	}
-	if sh.Closed && index == len(sh.records) {
-		page.End = true // with its last records in hand, as the service does
-	} else {
-		page.Next = s.iterator(sh, index)
-	}
-	if w := s.table.world; w.Tracing() {
-		w.Tracef("gives %d records of %s, end %v", len(page.Changes), sh.ID, page.End)
-	}
-	return page, s.table.answer(ctx)
 }

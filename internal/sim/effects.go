@@ -4,12 +4,13 @@ package sim
 func Effects() []string {
 	return []string{
 		"all workers down", "call throttled", "change trimmed before it was applied", "child listed before its parent", "clean stop",
-		"closed shard shown open", "empty pages", "item parked", "iterator expired", "iterator too old", "ledger lost", "ledger restored",
-		"mapping changed", "new stream", "nothing read for 18 hours", "poison item", "process killed", "process paused", "reply lost",
-		"request dropped", "request executed late", "request executed twice", "row rejected", "sequence numbers restarted",
-		"server clock wrong", "service denied", "service unavailable", "shard gone", "shard listed late", "shard missing from listings",
-		"shard rolled", "shard split", "slow message", "stream disabled", "target lost", "target restored", "time ran back",
-		"tombstone collected", "trimmed shards stay listed", "worker clock jumped", "worker clock stood still", "worker cut off",
-		"write throttled",
+		"closed shard shown open", "empty pages", "ended stream not found", "horizon after a trim, without an error", "item moved to another row",
+		"item parked", "iterator expired", "iterator too old", "ledger exchanged", "ledger lost", "ledger restored", "mapping changed", "new stream",
+		"nothing read for 18 hours", "poison item", "process killed", "process paused", "reply lost", "request dropped",
+		"request executed after a newer one", "request executed after its caller gave up", "request executed late", "request executed twice",
+		"row rejected", "sequence numbers grew longer", "sequence numbers restarted", "server clock wrong", "service denied", "service unavailable",
+		"shard gone", "shard listed late", "shard missing from listings", "shard rolled", "shard split", "slow message", "stream disabled",
+		"target exchanged", "target lost", "target restored", "time ran back", "tombstone collected", "trimmed shards stay listed", "worker clock jumped",
+		"worker clock stood still", "worker cut off", "write throttled",
 	}
 }

@@ -165,20 +165,26 @@ func story(trace, failure string) string {
 	return short(repeated(lines))
 }
 
-// repeated replaces lines that are the same but for their time by their first, and how many there were.
+// repeated leaves out lines that say the same, but for their time, as one of the last few did, and counts them there.
 func repeated(lines []string) []string {
+	const few = 8
 	said := func(line string) string { return line[min(len(line), 13):] } // without the time
 	var out []string
-	for i := 0; i < len(lines); {
-		n := 1
-		for i+n < len(lines) && said(lines[i+n]) == said(lines[i]) {
-			n++
+	count := map[int]int{}
+next:
+	for _, line := range lines {
+		for i := len(out) - 1; i >= max(0, len(out)-few); i-- {
+			if said(out[i]) == said(line) {
+				count[i]++
+				continue next
+			}
 		}
-		if n > 1 {
-			lines[i] += fmt.Sprintf(" (%d times)", n)
+		out = append(out, line)
+	}
+	for i := range out {
+		if count[i] > 0 {
+			out[i] += fmt.Sprintf(" (and %d times more)", count[i])
 		}
-		out = append(out, lines[i])
-		i += n
 	}
 	return out
 }

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
@@ -69,6 +70,8 @@ func init() { // not an initialiser: the kinds' functions lead back to the list
 		}},
 		{"ledger lost", 0, 0.2, true, func(s *simulation, e event) { s.loseLedger(nil) }},
 		{"ledger restored", 0, 0.2, true, (*simulation).restoreLedger},
+		{"ledger exchanged", 0, 0.2, true, (*simulation).exchangeLedger},
+		{"target exchanged", 0, 0.2, true, (*simulation).exchangeTarget},
 		{"target lost", 0, 0.2, true, func(s *simulation, e event) {
 			s.World.Inject("target lost")
 			s.LoseTarget()
@@ -281,6 +284,47 @@ func (s *simulation) restoreLedger(e event) {
 	}
 	snapshot := s.Target.Snapshot(stateTable)
 	s.later(s.span(e, 10*time.Hour), func() { s.loseLedger(snapshot) })
+}
+
+// exchangeLedger puts another ledger in place of the workers': one that begins as a copy and has its own name, as a pipeline that was set up
+// from a backup of this one.
+func (s *simulation) exchangeLedger(e event) {
+	if s.TombstoneAge > 0 {
+		return // as in restoreLedger
+	}
+	snapshot := s.Target.Snapshot(stateTable)
+	if !replaceText(snapshot, "default/pipeline", ledgerFamily, "ledger-", "other-") {
+		return
+	}
+	s.later(s.span(e, 10*time.Hour), func() { s.World.Inject("ledger exchanged"); s.loseLedger(snapshot) })
+}
+
+// exchangeTarget puts a table in place of the target that another pipeline, with a ledger of its own, has filled up to now.
+func (s *simulation) exchangeTarget(e event) {
+	snapshot := s.Target.Snapshot(s.Mapping.Table)
+	key := s.Mapping.WitnessKey()
+	if !replaceText(snapshot, key, sink.LiveFamily, `"ledger":"`, `"ledger":"other-`) {
+		return
+	}
+	s.later(s.span(e, 10*time.Hour), func() {
+		s.World.Inject("target exchanged")
+		s.World.Tracef("the target is exchanged")
+		s.exchanged = true
+		s.RestoreTarget(snapshot)
+		s.truth.forgetTarget()
+	})
+}
+
+// replaceText changes a stored record of a snapshot; false if it is not there.
+func replaceText(snapshot map[string]*Row, key, family, was, is string) bool {
+	text, ok := snapshot[key].Value(family, recordColumn)
+	if !ok {
+		return false
+	}
+	row := snapshot[key].clone()
+	row.column(family, recordColumn).cells[0].value = strings.Replace(text, was, is, 1)
+	snapshot[key] = row
+	return true
 }
 
 func (s *simulation) restoreTarget(e event) {

@@ -300,6 +300,40 @@ func TestH75_HorizonWithinADay(t *testing.T) {
 	})
 }
 
+// TestH75_ShownOpenLongAfterItsEnd: listings go on showing a shard open for hours after it was closed, though they show its child as well.
+// What the child is covered to must not move on with them: its first changes are trimmed unread (I5).
+func TestH75_ShownOpenLongAfterItsEnd(t *testing.T) {
+	play(t, 20, 1, func(s *scene) {
+		a := s.running("a")
+		s.put("k", "before")
+		s.inSync(time.Minute)
+		parent := s.only()
+		child := s.Source.Stream().Roll(parent)
+		parent.ShownOpenUntil = s.World.Now().Add(6 * time.Hour)
+		unreadable := map[string]bool{parent.ID: true, child.ID: true}
+		s.Source.Fault = func(op, shard string) error {
+			if op == "GetRecords" && unreadable[shard] {
+				return Fail(op, cdc.Unavailable)
+			}
+			return nil
+		}
+		s.sleep(time.Minute)
+		s.put("lost", "first in the child")
+		s.sleep(2 * time.Hour)
+		unreadable[parent.ID] = false
+		s.until(5*time.Minute, "parent done, child begun", func() bool {
+			return s.state(parent) == string(checkpoint.Done) && s.state(child) == string(checkpoint.Reading)
+		})
+		s.stop(a)
+		s.Source.Fault = nil
+		s.sleep(22*time.Hour + 20*time.Minute)
+		s.put("k", "after")
+		s.Start("b")
+		s.gap(5*time.Minute, "may be gone")
+		s.readsOn(time.Minute, "k", "lost")
+	})
+}
+
 // TestH76_ChildListedAfterDays: a shard's child is listed for the first time when the shard itself is long forgotten by the service. The
 // row of its parent must still be there, or its place in the lineage would be lost; what it held is a gap.
 func TestH76_ChildListedAfterDays(t *testing.T) {

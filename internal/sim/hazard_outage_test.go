@@ -122,3 +122,59 @@ func TestH64_ClockJumps(t *testing.T) {
 		}
 	})
 }
+
+// TestStopEndsReads: a clean stop does not wait for answers of the source, and gives the leases up, so that the successor reads on at once.
+func TestStopEndsReads(t *testing.T) {
+	play(t, 20, 2, func(s *scene) {
+		a := s.running("a")
+		s.put("k", "before")
+		s.inSync(time.Minute)
+		s.Source.Latency = time.Hour // of a service that hangs
+		s.sleep(10*time.Second + s.upTo(10*time.Second))
+		asked := s.World.Now()
+		s.stop(a)
+		if took := s.World.Now().Sub(asked); took > time.Second {
+			s.failf("the stop took %s", took)
+		}
+		for _, shard := range s.Shards() {
+			if shard.Owner != "" {
+				s.failf("shard %s is left to %s", shard.ID, shard.Owner)
+			}
+		}
+		s.Source.Latency = 20 * time.Millisecond
+		s.Start("b")
+		s.put("k", "after")
+		s.inSync(s.Lease / 2)
+	})
+}
+
+// TestH75_FirstReadADayAfterTheCut: a worker that follows from now on ends right after its start, and the next one comes more than a day later.
+// What came after the cut was trimmed unread, and no load makes up for it (I5).
+func TestH75_FirstReadADayAfterTheCut(t *testing.T) {
+	fromNow := func(o *pipeline.Options) { o.Tables[0].Copy, o.Tables[0].FromNow = false, true }
+	for _, known := range []int{0, 2} { // shards in the ledger when the worker ends
+		play(t, 10, 2, func(s *scene) {
+			s.Source.Fault = func(op, _ string) error {
+				if op == "GetRecords" || op == "DescribeStream" && known == 0 {
+					return Fail(op, cdc.Unavailable)
+				}
+				return nil
+			}
+			a := s.Start("a", fromNow)
+			s.until(time.Minute, "begun", func() bool { return s.State().Generation > 0 && len(s.Shards()) == known })
+			s.sleep(5 * time.Second)
+			a.Kill()
+			s.sleep(15 * time.Minute)
+			s.put("k", "after the cut")
+			s.Source.Fault = nil
+			for range 6 {
+				s.sleep(4 * time.Hour)
+				s.Source.Stream().Roll(s.only())
+			}
+			s.sleep(time.Hour)
+			s.Start("b", fromNow)
+			s.gap(5*time.Minute, "may be gone")
+			s.readsOn(5*time.Minute, "k")
+		})
+	}
+}

@@ -191,6 +191,9 @@ func (s *simulation) since(state checkpoint.TableState) time.Time {
 
 // lost is a change that was dropped by the stream, before it was applied, and that no load covers.
 func (s *simulation) lost(state checkpoint.TableState) string {
+	if state.Generation == 0 {
+		return "" // nothing was promised yet
+	}
 	from := state.Load.StartedAt
 	if s.plan.fromNow {
 		from = state.Cut

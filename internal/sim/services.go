@@ -33,6 +33,9 @@ func (t Target) Apply(ctx context.Context, r *sink.Request) (bool, error) {
 				continue
 			}
 			for _, cell := range c.cells { // any cell, of whatever age
+				if cell.value > string(r.Refuse.AtLeast) {
+					t.world.Inject("request executed after a newer one")
+				}
 				if cell.value >= string(r.Refuse.AtLeast) {
 					return true
 				}

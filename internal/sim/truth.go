@@ -81,11 +81,16 @@ func (t *truth) written(w Write) {
 		key := w.Sequence.String()
 		t.changes[key] = append(t.changes[key], w)
 	}
-	if row, err := t.m.Mapping.Row(w.Old); w.Old.Exists() && err == nil {
-		list := t.rows[row]
+	was, err := t.m.Mapping.Row(w.Old)
+	existed := w.Old.Exists() && err == nil
+	if existed {
+		list := t.rows[was]
 		list[len(list)-1].to, list[len(list)-1].ended = w.At, w.Number
 	}
 	if row, err := t.m.Mapping.Row(w.New); w.New.Exists() && err == nil {
+		if existed && row != was {
+			t.m.World.Inject("item moved to another row")
+		}
 		t.rows[row] = append(t.rows[row], image{id: w.ID, item: w.New, from: w.At, number: w.Number})
 	}
 }

@@ -1,0 +1,88 @@
+package pipeline
+
+import (
+	"context"
+	"sync"
+
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/cdc"
+)
+
+// reads are the calls to the source that are under way. A clean stop finishes what is being written and committed, but it does not wait
+// for answers that would only bring more to write: it ends these calls. Calls that begin later are let through, because something that
+// the stop does finish may need them.
+type reads struct {
+	mu      sync.Mutex
+	last    uint64
+	cancels map[uint64]context.CancelCauseFunc
+}
+
+// begin gives the context for one call; end is called when it has returned.
+func (r *reads) begin(ctx context.Context) (reading context.Context, end func()) {
+	reading, cancel := context.WithCancelCause(ctx)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.last++
+	call := r.last
+	if r.cancels == nil {
+		r.cancels = map[uint64]context.CancelCauseFunc{}
+	}
+	r.cancels[call] = cancel
+	return reading, func() {
+		cancel(context.Canceled)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.cancels, call)
+	}
+}
+
+// cancel ends the calls that are under way.
+func (r *reads) cancel(cause error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, cancel := range r.cancels {
+		cancel(cause)
+	}
+}
+
+// stoppableSource is a stream whose calls a stop ends.
+type stoppableSource struct {
+	cdc.Source
+	reads *reads
+}
+
+func (s stoppableSource) List(ctx context.Context, parent string) (cdc.Listing, error) {
+	ctx, end := s.reads.begin(ctx)
+	defer end()
+	return s.Source.List(ctx, parent)
+}
+
+func (s stoppableSource) Seek(ctx context.Context, shard string, from cdc.Position) (cdc.Iterator, error) {
+	ctx, end := s.reads.begin(ctx)
+	defer end()
+	return s.Source.Seek(ctx, shard, from)
+}
+
+func (s stoppableSource) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
+	ctx, end := s.reads.begin(ctx)
+	defer end()
+	return s.Source.Read(ctx, at)
+}
+
+// stoppableDatabase is a database whose calls a stop ends.
+type stoppableDatabase struct {
+	Database
+	reads *reads
+}
+
+func (d stoppableDatabase) Describe(ctx context.Context, table string) (backfill.Description, error) {
+	ctx, end := d.reads.begin(ctx)
+	defer end()
+	return d.Database.Describe(ctx, table)
+}
+
+func (d stoppableDatabase) Scan(ctx context.Context, table string, segment, total int, after cdc.Item, limit int) (backfill.ScanPage, error) {
+	ctx, end := d.reads.begin(ctx)
+	defer end()
+	return d.Database.Scan(ctx, table, segment, total, after, limit)
+}

@@ -1,0 +1,198 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+)
+
+// call is what every request goes through: it takes time, may fail, and notices a caller that gave up.
+func (t *Table) call(ctx context.Context, op, shard string) error {
+	if err := task.Sleep(ctx, t.world.Travel(t.Latency)); err != nil {
+		return &cdc.Error{Op: op, Reason: cdc.Unavailable, Err: err}
+	}
+	switch {
+	case op == "GetRecords" && t.world.Chance(t.Expire):
+		t.world.Inject("iterator expired")
+		return Fail(op, cdc.Expired)
+	case t.world.Chance(t.Throttle):
+		t.world.Inject("call throttled")
+		return Fail(op, cdc.Throttled)
+	case t.world.Chance(t.Throttle):
+		t.world.Inject("service unavailable")
+		return Fail(op, cdc.Unavailable)
+	}
+	if t.Fault != nil {
+		if err := t.Fault(op, shard); err != nil {
+			t.world.Tracef("%s %s fails: %v", op, shard, err)
+			return err
+		}
+	}
+	return nil
+}
+
+// answer takes the time of the way back.
+func (t *Table) answer(ctx context.Context) error {
+	if err := task.Sleep(ctx, t.world.Travel(t.Latency)); err != nil {
+		return &cdc.Error{Op: "answer", Reason: cdc.Unavailable, Err: err}
+	}
+	return nil
+}
+
+// Fail is an error as the service gives it.
+func Fail(op string, reason cdc.Reason) error {
+	return &cdc.Error{Op: op, Reason: reason, Err: errors.New("injected")}
+}
+
+// seen is a change as the stream's view type shows it.
+func (t *Table) seen(c cdc.Change) cdc.Change {
+	if t.View == "NEW_IMAGE" || t.View == "KEYS_ONLY" {
+		c.Old = cdc.Item{}
+	}
+	if t.View == "OLD_IMAGE" || t.View == "KEYS_ONLY" {
+		c.New = cdc.Item{}
+	}
+	return c
+}
+
+// List implements cdc.Source.
+func (s *Stream) List(ctx context.Context, parent string) (cdc.Listing, error) {
+	t := s.table
+	if err := t.call(ctx, "DescribeStream", ""); err != nil {
+		return cdc.Listing{}, err
+	}
+	now := t.world.Now()
+	s.Trim(now.Add(-cdc.Retention))
+	if s.Ended && !t.KeepEnded && now.Sub(s.endedAt) >= cdc.Retention {
+		t.world.Inject("ended stream not found")
+		return cdc.Listing{}, Fail("DescribeStream", cdc.NotFound)
+	}
+	listing := cdc.Listing{Ended: s.Ended, At: now.Truncate(time.Second)}
+	for _, sh := range s.Shards {
+		if sh.Hidden || parent != "" && sh.Parent != parent {
+			continue
+		}
+		if now.Before(sh.ListedFrom) {
+			t.world.Inject("shard listed late")
+			continue
+		}
+		shownOpen := sh.Closed && now.Before(sh.ShownOpenUntil)
+		if shownOpen {
+			t.world.Inject("closed shard shown open")
+		}
+		listing.Shards = append(listing.Shards, cdc.Shard{ID: sh.ID, Parent: sh.Parent, Closed: sh.Closed && !shownOpen})
+	}
+	return listing, t.answer(ctx)
+}
+
+// Shard finds a shard by its id.
+func (s *Stream) Shard(id string) *Shard {
+	for _, sh := range s.Shards {
+		if sh.ID == id {
+			return sh
+		}
+	}
+	return nil
+}
+
+func (s *Stream) readable(op, id string) (*Shard, error) {
+	s.Trim(s.table.world.Now().Add(-cdc.Retention))
+	sh := s.Shard(id)
+	if sh == nil || sh.Gone {
+		return nil, Fail(op, cdc.NotFound)
+	}
+	return sh, nil
+}
+
+// Seek implements cdc.Source.
+func (s *Stream) Seek(ctx context.Context, shard string, from cdc.Position) (cdc.Iterator, error) {
+	const op = "GetShardIterator"
+	if err := s.table.call(ctx, op, shard); err != nil {
+		return "", err
+	}
+	sh, err := s.readable(op, shard)
+	if err != nil {
+		return "", err
+	}
+	index := horizon
+	if s.table.PinHorizon {
+		index = sh.trimmed
+	}
+	if !from.AtHorizon() {
+		index = sh.trimmed
+		if sh.trimmed > 0 && from.After.Compare(sh.records[sh.trimmed-1].change.Sequence) < 0 {
+			return "", Fail(op, cdc.Trimmed)
+		}
+		for index < len(sh.records) && sh.records[index].change.Sequence.Compare(from.After) <= 0 {
+			index++
+		}
+	}
+	return s.iterator(sh, index), nil
+}
+
+func (s *Stream) iterator(sh *Shard, index int) cdc.Iterator {
+	text := append(append(make([]byte, 0, 80), sh.ID...), '|')
+	text = append(strconv.AppendInt(text, int64(index), 10), '|')
+	return cdc.Iterator(strconv.AppendInt(text, int64(s.table.world.Elapsed()), 10))
+}
+
+// horizon is the place of an iterator that begins with whatever is the oldest record when it is first read.
+const horizon = -1
+
+// Read implements cdc.Source.
+func (s *Stream) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
+	const op = "GetRecords"
+	parts := strings.Split(string(at), "|")
+	if len(parts) != 3 {
+		return cdc.Page{}, Fail(op, cdc.Malformed)
+	}
+	if err := s.table.call(ctx, op, parts[0]); err != nil {
+		return cdc.Page{}, err
+	}
+	sh, err := s.readable(op, parts[0])
+	if err != nil {
+		return cdc.Page{}, err
+	}
+	index, errIndex := strconv.Atoi(parts[1])
+	issued, errIssued := strconv.ParseInt(parts[2], 10, 64)
+	if errIndex != nil || errIssued != nil {
+		return cdc.Page{}, Fail(op, cdc.Malformed)
+	}
+	if s.table.world.Elapsed()-time.Duration(issued) > iteratorLife {
+		s.table.world.Inject("iterator too old")
+		return cdc.Page{}, Fail(op, cdc.Expired)
+	}
+	switch {
+	case index == horizon:
+		if index = sh.trimmed; index > 0 {
+			s.table.world.Inject("horizon after a trim, without an error")
+		}
+	case index < sh.trimmed:
+		return cdc.Page{}, Fail(op, cdc.Trimmed)
+	}
+	sh.readAt = s.table.world.Now()
+	page := cdc.Page{At: sh.readAt.Truncate(time.Second)}
+	if sh.EmptyPages > 0 {
+		sh.EmptyPages--
+		page.Next = s.iterator(sh, index)
+		return page, nil
+	}
+	for index < len(sh.records) && len(page.Changes) < min(s.table.PageSize, pageRecords) {
+		page.Changes = append(page.Changes, s.table.seen(sh.records[index].change))
+		index++
+	}
+	if sh.Closed && index == len(sh.records) {
+		page.End = true // with its last records in hand, as the service does
+	} else {
+		page.Next = s.iterator(sh, index)
+	}
+	if w := s.table.world; w.Tracing() {
+		w.Tracef("gives %d records of %s, end %v", len(page.Changes), sh.ID, page.End)
+	}
+	return page, s.table.answer(ctx)
+}
