@@ -32,7 +32,7 @@ func onlyTable[V any](items map[string]V) (string, string) {
 		return "", ""
 	}
 	for name := range items {
-		ref := tableRef{name}
+		ref := refTo(name)
 		return ref.name(), ""
 	}
 	return "", ""
@@ -46,15 +46,16 @@ type tableBatch struct {
 }
 
 func (s *Server) batchWrite(req *batchWriteRequest) (any, error) {
-	total := 0
-	for _, requests := range req.RequestItems {
-		total += len(requests)
-		if len(requests) == 0 {
-			return nil, validation("1 validation error detected: Value at 'requestItems' failed to satisfy constraint: Map value must satisfy constraint: [Member must have length less than or equal to 25, Member must have length greater than or equal to 1]")
-		}
+	if len(req.RequestItems) == 0 {
+		return nil, validation("The requestItems parameter is required for BatchWriteItem")
 	}
-	if total == 0 {
-		return nil, validation("The batch write request list for a table cannot be null or empty")
+	total := 0
+	for _, name := range sortedKeys(req.RequestItems) {
+		n := len(req.RequestItems[name])
+		if total += n; n == 0 || n > maxBatchWrites {
+			// The service shows all of the requests here; this server their number, as errors hold no item data.
+			return nil, validation("1 validation error detected: Value '{%s=[%d requests]}' at 'requestItems' failed to satisfy constraint: Map value must satisfy constraint: [Member must have length less than or equal to 25, Member must have length greater than or equal to 1]", name, n)
+		}
 	}
 	if total > maxBatchWrites {
 		return nil, validation("Too many items requested for the BatchWriteItem call")
@@ -91,7 +92,7 @@ func (s *Server) batchWrite(req *batchWriteRequest) (any, error) {
 
 // prepareBatch validates everything before anything is written.
 func (s *Server) prepareBatch(name string, requests []writeRequest, returned string) (tableBatch, error) {
-	t, err := s.find(tableRef{name})
+	t, err := s.find(refTo(name))
 	if err != nil {
 		return tableBatch{}, err
 	}
@@ -105,7 +106,9 @@ func (s *Server) prepareBatch(name string, requests []writeRequest, returned str
 		var c change
 		switch put, del := request.PutRequest, request.DeleteRequest; {
 		case put != nil && del == nil && put.Item.Given:
-			c, err = t.newImage(put.Item.Item)
+			if c, err = t.newImage(put.Item.Item); isMismatch(err) {
+				err = validation("The provided key element does not match the schema")
+			}
 		case put == nil && del != nil && del.Key.Given:
 			c.key, err = t.schema.ofKey(del.Key.Item)
 		default:
@@ -159,6 +162,7 @@ type batchGetRequest struct {
 
 type keysAndAttributes struct {
 	Keys                     []item.Item
+	AttributesToGet          []string          `json:",omitempty"`
 	ConsistentRead           bool              `json:",omitempty"`
 	ProjectionExpression     *string           `json:",omitempty"`
 	ExpressionAttributeNames map[string]string `json:",omitempty"`
@@ -167,15 +171,25 @@ type keysAndAttributes struct {
 func (r *batchGetRequest) subject() (string, string) { return onlyTable(r.RequestItems) }
 
 func (s *Server) batchGet(req *batchGetRequest) (any, error) {
-	total := 0
-	for _, keys := range req.RequestItems {
-		total += len(keys.Keys)
-		if len(keys.Keys) == 0 {
-			return nil, missingMember("requestItems.member.keys")
-		}
+	if len(req.RequestItems) == 0 {
+		return nil, validation("The requestItems parameter is required for BatchGetItem")
 	}
-	if total == 0 {
-		return nil, missingMember("requestItems")
+	total := 0
+	var projections []parameter
+	for _, name := range sortedKeys(req.RequestItems) {
+		keys := req.RequestItems[name]
+		switch n := len(keys.Keys); {
+		case n == 0:
+			return nil, validation("1 validation error detected: Value '[]' at 'requestItems.%s.member.keys' failed to satisfy constraint: Member must have length greater than or equal to 1", name)
+		case n > maxBatchGets:
+			return nil, validation("1 validation error detected: Value at 'RequestItems.%s.member.Keys' failed to satisfy constraint: Member must have length less than or equal to %d", name, maxBatchGets)
+		default:
+			total += n
+		}
+		projections = append(projections, parameter{"AttributesToGet", keys.AttributesToGet != nil, true}, parameter{"ProjectionExpression", keys.ProjectionExpression != nil, false})
+	}
+	if err := exclusive(projections...); err != nil {
+		return nil, err
 	}
 	if total > maxBatchGets {
 		return nil, validation("Too many items requested for the BatchGetItem call")
@@ -186,7 +200,7 @@ func (s *Server) batchGet(req *batchGetRequest) (any, error) {
 	budget := maxBatchBytes
 	for _, name := range sortedKeys(req.RequestItems) {
 		share := req.RequestItems[name]
-		t, err := s.find(tableRef{name})
+		t, err := s.find(refTo(name))
 		if err != nil {
 			return nil, err
 		}
@@ -198,7 +212,7 @@ func (s *Server) batchGet(req *batchGetRequest) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		projection, err := parseProjection(share.ProjectionExpression, share.ExpressionAttributeNames)
+		projection, err := parseProjection(share.ProjectionExpression, share.ExpressionAttributeNames, share.AttributesToGet)
 		if err != nil {
 			return nil, err
 		}

@@ -40,7 +40,7 @@ func (s *Server) Calls(operation string) int { return s.faults.count(operation) 
 // withTable locks the named table and calls change. The errors of the controls are
 // those of the API.
 func (s *Server) withTable(name string, change func(t *table, now time.Time) error) error {
-	t, err := s.find(tableRef{name})
+	t, err := s.findNamed(refTo(name))
 	if err != nil {
 		return err
 	}

@@ -16,9 +16,10 @@
 //
 // Where the AWS documentation leaves a choice, the server takes the one that is
 // harder on its client: sequence numbers have gaps, restart from shard to shard if
-// asked, and the numbers that bound a shard belong to no record. What it does not
-// implement (backups, PartiQL, the legacy parameters that expressions
-// replaced, and more) it refuses with a ValidationException or
+// asked, and the numbers that bound a shard belong to no record. It has every operation on
+// items, with expressions or with the parameters that they replaced, secondary indexes,
+// transactions, time to live, tags and streams. What it does not implement (PartiQL, backups,
+// exports, global tables, and more) it refuses with a ValidationException or
 // UnknownOperationException that names it; nothing is silently ignored. Given the
 // same clock readings, seed and order of requests it gives the same answers, including
 // shard ids, sequence numbers and the order of scans, which is that of the MD5 of the
@@ -54,9 +55,12 @@
 // # Files
 //
 // server.go, operations.go, error.go and response.go are the protocol; tableops.go and
-// table.go the tables, index.go and key.go how items lie in them; write.go decides a
-// write, and itemops.go, batch.go and transaction.go are the operations that make them;
-// source.go, page.go, scan.go and query.go read; indexspec.go and secondary.go are the secondary indexes; stream.go, shard.go, sequence.go, iterator.go and
-// streamops.go are the streams; ttl.go expires items; fault.go, control.go and
-// controlhttp.go are for tests. Values and expressions have packages of their own.
+// table.go the tables, index.go and key.go how items lie in them, indexspec.go and
+// secondary.go their secondary indexes; write.go decides a write, and itemops.go, batch.go
+// and transaction.go are the operations that make them; source.go, page.go, scan.go and
+// query.go read; legacy.go reads the parameters that expressions replaced; capacity.go adds
+// up what all that consumes; stream.go, shard.go, sequence.go, iterator.go and streamops.go
+// are the streams; ttl.go expires items and tags.go keeps tags; fault.go, control.go and
+// controlhttp.go are for tests. Values are those of package cdc and their wire form is in
+// package item; expressions have a package of their own.
 package dynamodbtest

@@ -19,10 +19,38 @@ type Error struct {
 	Message string
 
 	status int // HTTP
+	kind   errorKind
 	// item is the existing item that ConditionalCheckFailedException may carry.
 	item []byte
 	// reasons are the CancellationReasons of TransactionCanceledException.
 	reasons []cancellation
+}
+
+// errorKind tells apart refusals of one code that operations treat differently.
+type errorKind uint8
+
+const (
+	otherError    errorKind = iota
+	keyMismatch             // a key attribute that is missing or of another type
+	indexMismatch           // a key attribute of an index of another type
+	emptyIndexKey           // an empty key attribute of an index
+)
+
+// isMismatch tells whether an item lacks a key of its table's schema.
+func isMismatch(err error) bool { return kindOf(err) == keyMismatch }
+
+func kindOf(err error) errorKind {
+	var api *Error
+	if !errors.As(err, &api) {
+		return otherError
+	}
+	return api.kind
+}
+
+// of marks an error.
+func (e *Error) of(kind errorKind) *Error {
+	e.kind = kind
+	return e
 }
 
 func (e *Error) Error() string { return e.Code + ": " + e.Message }

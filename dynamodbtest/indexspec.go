@@ -31,8 +31,8 @@ type indexSpecification struct {
 }
 
 type onDemandThroughput struct {
-	MaxReadRequestUnits  *int64
-	MaxWriteRequestUnits *int64
+	MaxReadRequestUnits  *int64 `json:",omitempty"`
+	MaxWriteRequestUnits *int64 `json:",omitempty"`
 }
 
 // definitionsOf are the types of the attributes that a request defines.
@@ -145,7 +145,7 @@ func readIndexes(base keySchema, local, global []indexSpecification, kinds map[s
 
 // read validates what kinds of indexes have in common.
 func (spec *indexSpecification) read(global bool, kinds map[string]cdc.Kind, member string) (*secondaryIndex, error) {
-	if err := checkTableName(spec.IndexName); err != nil {
+	if err := checkName(spec.IndexName, member+".member.indexName", 3); err != nil {
 		return nil, err
 	}
 	keys, err := readKeys(spec.KeySchema, kinds, member+".member.keySchema")

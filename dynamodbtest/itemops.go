@@ -1,7 +1,10 @@
 package dynamodbtest
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/dynamodbtest/item"
@@ -19,13 +22,23 @@ type writeOptions struct {
 
 // check validates the options; allowed are the ReturnValues beside NONE.
 func (o *writeOptions) check(allowed ...string) (meter, error) {
-	switch o.ReturnItemCollectionMetrics {
-	case "", "NONE", "SIZE":
-	default:
-		return meter{}, validation("1 validation error detected: Value at 'returnItemCollectionMetrics' failed to satisfy constraint: Member must satisfy enum value set: [SIZE, NONE]")
+	if o.TableName == nil {
+		return meter{}, missingMember("tableName")
+	}
+	if err := checkName(o.name(), "tableName", 1); err != nil {
+		return meter{}, err
+	}
+	if err := constraints(
+		enum("returnConsumedCapacity", o.ReturnConsumedCapacity, "INDEXES", "TOTAL", "NONE"),
+		enum("returnItemCollectionMetrics", o.ReturnItemCollectionMetrics, "SIZE", "NONE"),
+		enum("returnValues", o.ReturnValues, "ALL_NEW", "UPDATED_OLD", "ALL_OLD", "NONE", "UPDATED_NEW"),
+		enum("returnValuesOnConditionCheckFailure", o.ReturnValuesOnConditionCheckFailure, "ALL_OLD", "NONE"),
+		enum("conditionalOperator", o.ConditionalOperator, "OR", "AND"),
+	); err != nil {
+		return meter{}, err
 	}
 	if o.ReturnValues != "" && o.ReturnValues != "NONE" && !slices.Contains(allowed, o.ReturnValues) {
-		return meter{}, validation("ReturnValues can only be one of NONE and %v for this operation", allowed)
+		return meter{}, validation("ReturnValues can only be %s or NONE", strings.Join(allowed, ", "))
 	}
 	return newMeter(o.ReturnConsumedCapacity, o.name())
 }
@@ -68,6 +81,26 @@ func (t *table) collectionMetrics(key primaryKey) []byte {
 	hash, _ := key.item.Get(t.schema.hash.name)
 	dst := append([]byte(`{"ItemCollectionKey":`), item.AppendJSON(nil, cdc.NewItem([]cdc.Attribute{{Name: t.schema.hash.name, Value: hash}}))...)
 	return append(dst, `,"SizeEstimateRangeGB":[0,1]}`...)
+}
+
+// enum is the constraint that a member, if given, has one of the values; empty if it is satisfied.
+func enum(member, value string, values ...string) string {
+	if value == "" || slices.Contains(values, value) {
+		return ""
+	}
+	return fmt.Sprintf("Value '%s' at '%s' failed to satisfy constraint: Member must satisfy enum value set: [%s]", value, member, strings.Join(values, ", "))
+}
+
+// constraints are those of a request that are not satisfied, in one error.
+func constraints(violations ...string) error {
+	violated := slices.DeleteFunc(violations, func(v string) bool { return v == "" })
+	switch len(violated) {
+	case 0:
+		return nil
+	case 1:
+		return validation("1 validation error detected: %s", violated[0])
+	}
+	return validation("%d validation errors detected: %s", len(violated), strings.Join(violated, "; "))
 }
 
 func missingMember(name string) error {
@@ -155,6 +188,7 @@ type updateItemRequest struct {
 	writeOptions
 	Key              item.Item
 	UpdateExpression *string
+	AttributeUpdates map[string]attributeUpdate
 }
 
 func (s *Server) updateItem(req *updateItemRequest) (any, error) {
@@ -162,7 +196,15 @@ func (s *Server) updateItem(req *updateItemRequest) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	w, err := s.planUpdate(req.tableRef, &req.conditionParameters, req.Key, req.UpdateExpression)
+	if err := exclusive(parameter{"AttributeUpdates", req.AttributeUpdates != nil, true}, parameter{"Expected", req.Expected != nil, true},
+		parameter{"UpdateExpression", req.UpdateExpression != nil, false}, parameter{"ConditionExpression", req.ConditionExpression != nil, false}); err != nil {
+		return nil, err
+	}
+	changes, err := legacyUpdate(req.AttributeUpdates)
+	if err != nil {
+		return nil, err
+	}
+	w, err := s.planUpdate(req.tableRef, &req.conditionParameters, req.Key, req.UpdateExpression, changes)
 	if err != nil {
 		return nil, err
 	}
@@ -173,15 +215,15 @@ func (s *Server) updateItem(req *updateItemRequest) (any, error) {
 	return req.answer(&m, did, w.update)
 }
 
-// planUpdate validates an update, which must leave the key alone. Without an expression
+// planUpdate validates an update, given as text or as changes, which must leave the key alone. Without either
 // it makes sure that the item exists.
-func (s *Server) planUpdate(ref tableRef, c *conditionParameters, key item.Item, text *string) (write, error) {
+func (s *Server) planUpdate(ref tableRef, c *conditionParameters, key item.Item, text *string, changes *expression.Update) (write, error) {
 	w, err := s.planKeyed(ref, c, key, text)
 	if err != nil {
-		return write{}, err
+		return w, err
 	}
 	if w.update == nil {
-		w.update = &expression.Update{}
+		w.update = cmp.Or(changes, &expression.Update{})
 	}
 	for _, name := range w.update.Attributes() {
 		if w.table.schema.contains(name) {
@@ -196,6 +238,7 @@ type getItemRequest struct {
 	Key                      item.Item
 	ConsistentRead           bool
 	ReturnConsumedCapacity   string
+	AttributesToGet          []string
 	ProjectionExpression     *string
 	ExpressionAttributeNames map[string]string
 }
@@ -208,7 +251,7 @@ func (s *Server) getItem(req *getItemRequest) (any, error) {
 	if !req.Key.Given {
 		return nil, missingMember("key")
 	}
-	projection, err := parseProjection(req.ProjectionExpression, req.ExpressionAttributeNames)
+	projection, err := parseProjection(req.ProjectionExpression, req.ExpressionAttributeNames, req.AttributesToGet)
 	if err != nil {
 		return nil, err
 	}
@@ -242,7 +285,13 @@ func (t *table) get(key primaryKey) *stored {
 
 // parseProjection reads the projection of a request that has no other expression; nil
 // if it has none.
-func parseProjection(text *string, names map[string]string) (*expression.Projection, error) {
+func parseProjection(text *string, names map[string]string, attributes []string) (*expression.Projection, error) {
+	if err := exclusive(parameter{"AttributesToGet", attributes != nil, true}, parameter{"ProjectionExpression", text != nil, false}); err != nil {
+		return nil, err
+	}
+	if attributes != nil {
+		return expression.LegacyProjection(attributes)
+	}
 	parameters := expressionParameters{ExpressionAttributeNames: names}
 	b, err := parameters.bind(text != nil)
 	if err != nil || text == nil {

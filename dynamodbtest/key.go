@@ -48,11 +48,11 @@ type primaryKey struct {
 func (ks keySchema) ofItem(it cdc.Item) (primaryKey, error) {
 	return ks.build(it, func(a keyAttribute, v cdc.Value, found bool) error {
 		if !found {
-			return validation("One or more parameter values were invalid: Missing the key %s in the item", a.name)
+			return validation("One or more parameter values were invalid: Missing the key %s in the item", a.name).of(keyMismatch)
 		}
 		if v.Kind() != a.kind {
 			return validation("One or more parameter values were invalid: Type mismatch for key %s expected: %s actual: %s",
-				a.name, a.kind, v.Kind())
+				a.name, a.kind, v.Kind()).of(keyMismatch)
 		}
 		return nil
 	})
@@ -65,11 +65,11 @@ func (ks keySchema) ofKey(key cdc.Item) (primaryKey, error) {
 		want = 2
 	}
 	if len(key.Attributes()) != want {
-		return primaryKey{}, validation("The provided key element does not match the schema")
+		return primaryKey{}, validation("The provided key element does not match the schema").of(keyMismatch)
 	}
 	return ks.build(key, func(a keyAttribute, v cdc.Value, found bool) error {
 		if !found || v.Kind() != a.kind {
-			return validation("The provided key element does not match the schema")
+			return validation("The provided key element does not match the schema").of(keyMismatch)
 		}
 		return nil
 	})

@@ -25,6 +25,8 @@ type readOptions struct {
 	ReturnConsumedCapacity string
 	FilterExpression       *string
 	ProjectionExpression   *string
+	AttributesToGet        []string
+	ConditionalOperator    string
 }
 
 // selection is what a reading request wants to see of the items it evaluates.
@@ -40,7 +42,7 @@ type selection struct {
 
 // selection validates the shared parameters, apart from the source. The placeholders must all be used when it
 // has parsed the filter and the projection.
-func (o *readOptions) selection(b *expression.Bindings) (*selection, error) {
+func (o *readOptions) selection(b *expression.Bindings, filter legacyTests) (*selection, error) {
 	m, err := newMeter(o.ReturnConsumedCapacity, o.name())
 	if err != nil {
 		return nil, err
@@ -53,11 +55,17 @@ func (o *readOptions) selection(b *expression.Bindings) (*selection, error) {
 		if sel.filter, err = expression.ParseCondition("FilterExpression", *o.FilterExpression, b); err != nil {
 			return nil, err
 		}
+	} else if sel.filter, err = filter.filter(o.ConditionalOperator); err != nil {
+		return nil, err
 	}
-	if o.ProjectionExpression != nil {
-		if sel.projection, err = expression.ParseProjection(*o.ProjectionExpression, b); err != nil {
-			return nil, err
-		}
+	switch {
+	case o.ProjectionExpression != nil:
+		sel.projection, err = expression.ParseProjection(*o.ProjectionExpression, b)
+	case o.AttributesToGet != nil:
+		sel.projection, err = expression.LegacyProjection(o.AttributesToGet)
+	}
+	if err != nil {
+		return nil, err
 	}
 	if err := o.checkSelect(sel); err != nil {
 		return nil, err
@@ -78,7 +86,11 @@ func (o *readOptions) checkSelect(sel *selection) error {
 		if what == "COUNT" {
 			what = "only the Count"
 		}
-		return validation("Cannot specify the ProjectionExpression when choosing to get %s", what)
+		member := "ProjectionExpression"
+		if o.AttributesToGet != nil {
+			member = "AttributesToGet"
+		}
+		return validation("Cannot specify the %s when choosing to get %s", member, what)
 	case o.Select == "ALL_PROJECTED_ATTRIBUTES" && o.IndexName == nil:
 		return validation("ALL_PROJECTED_ATTRIBUTES can be used only when Querying using an IndexName")
 	}

@@ -68,12 +68,12 @@ func TestErrorBodies(t *testing.T) {
 		message      string
 	}{
 		{"DynamoDB_20120810.DescribeTable", `{"TableName":"Absent"}`, 400, "com.amazonaws.dynamodb.v20120810#ResourceNotFoundException", "Table: Absent not found"},
-		{"DynamoDB_20120810.DescribeTable", `{"TableName":"x"}`, 400, "com.amazon.coral.validate#ValidationException", "Invalid table/index name"},
+		{"DynamoDB_20120810.DescribeTable", `{"TableName":"x/y"}`, 400, "com.amazon.coral.validate#ValidationException", "'tableName' failed to satisfy constraint: Member must satisfy regular expression pattern"},
 		{"DynamoDB_20120810.DescribeTable", `{"TableName":1}`, 400, "com.amazon.coral.service#SerializationException", "TableName"},
 		{"DynamoDB_20120810.DescribeTable", `{"TableName"`, 400, "com.amazon.coral.service#SerializationException", "not valid JSON"},
 		{"DynamoDB_20120810.PutItem", `{"TableName":"Orders","Item":{"pk":{"S":1}}}`, 400, "com.amazon.coral.service#SerializationException", "string"},
 		{"DynamoDB_20120810.PutItem", `{"TableName":"Orders","Item":{"pk":{}}}`, 400, "com.amazon.coral.validate#ValidationException", "AttributeValue is empty"},
-		{"DynamoDB_20120810.PutItem", `{"TableName":"Orders","Item":{"pk":{"S":"a"}},"Expected":{}}`, 400, "com.amazon.coral.validate#ValidationException", "Expected is not supported"},
+		{"DynamoDB_20120810.PutItem", `{"TableName":"Orders","Item":{"pk":{"S":"a"}},"Unheard":{}}`, 400, "com.amazon.coral.validate#ValidationException", "Unheard is not supported"},
 		{"DynamoDB_20120810.Query", `{"TableName":"Orders","IndexName":"byDate","KeyConditionExpression":"a = :a"}`, 400, "com.amazon.coral.validate#ValidationException", "The table does not have the specified index: byDate"},
 		{"DynamoDB_20120810.CreateBackup", `{}`, 400, "com.amazon.coral.service#UnknownOperationException", `"CreateBackup" is not supported`},
 		{"DynamoDBStreams_20120810.ListTables", `{}`, 400, "com.amazon.coral.service#UnknownOperationException", `"ListTables" is not supported`},

@@ -11,18 +11,23 @@ import (
 type queryRequest struct {
 	readOptions
 	KeyConditionExpression *string
+	KeyConditions          legacyTests
+	QueryFilter            legacyTests
 	ScanIndexForward       *bool
 }
 
 func (s *Server) query(req *queryRequest) (any, error) {
-	if req.KeyConditionExpression == nil {
+	if err := req.check(); err != nil {
+		return nil, err
+	}
+	if req.KeyConditionExpression == nil && req.KeyConditions == nil {
 		return nil, validation("Either the KeyConditions or KeyConditionExpression parameter must be specified in the request.")
 	}
 	src, err := req.source(s)
 	if err != nil {
 		return nil, err
 	}
-	b, err := req.bind(true)
+	b, err := req.bind(req.KeyConditionExpression != nil || req.FilterExpression != nil || req.ProjectionExpression != nil)
 	if err != nil {
 		return nil, err
 	}
@@ -30,7 +35,7 @@ func (s *Server) query(req *queryRequest) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	sel, err := req.selection(b)
+	sel, err := req.selection(b, req.QueryFilter)
 	if err != nil {
 		return nil, err
 	}
@@ -39,6 +44,9 @@ func (s *Server) query(req *queryRequest) (any, error) {
 	}
 	if sel.filter != nil {
 		for _, name := range sel.filter.Attributes() {
+			if src.keys.contains(name) && req.QueryFilter != nil {
+				return nil, validation("QueryFilter can only contain non-primary key attributes: Primary key attribute: %s", name)
+			}
 			if src.keys.contains(name) {
 				return nil, validation("Filter Expression can only contain non-primary key attributes: Primary key attribute: %s", name)
 			}
@@ -64,9 +72,29 @@ func (s *Server) query(req *queryRequest) (any, error) {
 	return src.answerPage(p, sel)
 }
 
+// check refuses what the service words differently for Query than for Scan, and a mixture of both ways to ask.
+func (req *queryRequest) check() error {
+	if req.Limit != nil && *req.Limit < 1 {
+		return validation("1 validation error detected: Value at 'Limit' failed to satisfy constraint: Member must have value greater than or equal to 1")
+	}
+	if req.Select == "SPECIFIC_ATTRIBUTES" && req.ProjectionExpression == nil && req.AttributesToGet == nil {
+		return validation("1 validation error detected: Must specify the AttributesToGet or ProjectionExpression when choosing to get SPECIFIC_ATTRIBUTES")
+	}
+	return exclusive(parameter{"KeyConditions", req.KeyConditions != nil, true}, parameter{"QueryFilter", req.QueryFilter != nil, true},
+		parameter{"AttributesToGet", req.AttributesToGet != nil, true}, parameter{"ConditionalOperator", req.ConditionalOperator != "", true},
+		parameter{"KeyConditionExpression", req.KeyConditionExpression != nil, false}, parameter{"FilterExpression", req.FilterExpression != nil, false},
+		parameter{"ProjectionExpression", req.ProjectionExpression != nil, false})
+}
+
 // keyCondition parses the key condition and checks it against the keys of the source.
 func (req *queryRequest) keyCondition(src *source, b *expression.Bindings) (*expression.KeyCondition, error) {
-	condition, err := expression.ParseKeyCondition(*req.KeyConditionExpression, src.keys.hash.name, src.keys.sort.name, b)
+	var condition *expression.KeyCondition
+	var err error
+	if req.KeyConditionExpression != nil {
+		condition, err = expression.ParseKeyCondition(*req.KeyConditionExpression, src.keys.hash.name, src.keys.sort.name, b)
+	} else {
+		condition, err = expression.LegacyKeyCondition(req.KeyConditions.all(), src.keys.hash.name, src.keys.sort.name)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ const maxSegments = 1000000
 
 type scanRequest struct {
 	readOptions
+	ScanFilter             legacyTests
 	Segment, TotalSegments *int
 }
 
@@ -57,11 +58,16 @@ func (s *Server) scan(req *scanRequest) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := exclusive(parameter{"ScanFilter", req.ScanFilter != nil, true}, parameter{"AttributesToGet", req.AttributesToGet != nil, true},
+		parameter{"ConditionalOperator", req.ConditionalOperator != "", true}, parameter{"FilterExpression", req.FilterExpression != nil, false},
+		parameter{"ProjectionExpression", req.ProjectionExpression != nil, false}); err != nil {
+		return nil, err
+	}
 	b, err := req.bind(req.FilterExpression != nil || req.ProjectionExpression != nil)
 	if err != nil {
 		return nil, err
 	}
-	sel, err := req.selection(b)
+	sel, err := req.selection(b, req.ScanFilter)
 	if err != nil {
 		return nil, err
 	}

@@ -129,7 +129,7 @@ func TestScanRefused(t *testing.T) {
 		{dynamodb.ScanInput{Select: "SOME"}, "select"},
 		{dynamodb.ScanInput{FilterExpression: ptr("pk = :v")}, "not defined"},
 		{dynamodb.ScanInput{ReturnConsumedCapacity: "SOME"}, "returnConsumedCapacity"},
-		{dynamodb.ScanInput{AttributesToGet: []string{"pk"}}, "AttributesToGet is not supported"},
+		{dynamodb.ScanInput{AttributesToGet: []string{"pk", "pk"}}, "Duplicate value in attribute name"},
 	}
 	for _, c := range cases {
 		c.in.TableName = ptr("Orders")

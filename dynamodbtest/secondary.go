@@ -206,11 +206,11 @@ func (t *table) checkIndexKeys(it cdc.Item) error {
 			}
 			if v.Kind() != a.kind {
 				return validation("One or more parameter values were invalid: Type mismatch for Index Key %s Expected: %s Actual: %s IndexName: %s",
-					a.name, a.kind, v.Kind(), x.name)
+					a.name, a.kind, v.Kind(), x.name).of(indexMismatch)
 			}
 			if v.Text() == "" {
 				return validation("One or more parameter values are not valid. A value specified for a secondary index key is not supported. The AttributeValue for a key attribute cannot contain an empty %s value. IndexName: %s, IndexKey: %s",
-					emptyKind(v.Kind()), x.name, a.name)
+					emptyKind(v.Kind()), x.name, a.name).of(emptyIndexKey)
 			}
 			if err := checkKeySize(a == x.keys.hash, v); err != nil {
 				return err

@@ -31,6 +31,8 @@ type table struct {
 	deletionProtection bool
 	tableClass         string
 	tags               []tag
+	onDemand           *onDemandThroughput
+	encryption         *encryption
 	ttlAttribute       string
 	stream             *stream   // the latest one; nil until one was enabled
 	streams            []*stream // all that may still be read

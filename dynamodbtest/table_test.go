@@ -87,9 +87,9 @@ func TestCreateTableRefused(t *testing.T) {
 	}
 	const onDemand = `"BillingMode":"PAY_PER_REQUEST"`
 	cases := map[string]string{
-		`"TableName":"ab",` + def("a", "S") + `,` + key("a", "HASH") + `,` + onDemand:                                                                                 "Invalid table/index name",
-		`"TableName":"a/b",` + def("a", "S") + `,` + key("a", "HASH") + `,` + onDemand:                                                                                "Invalid table/index name",
-		`"TableName":"` + strings.Repeat("x", 256) + `",` + def("a", "S") + `,` + key("a", "HASH") + `,` + onDemand:                                                   "Invalid table/index name",
+		`"TableName":"ab",` + def("a", "S") + `,` + key("a", "HASH") + `,` + onDemand:                                                                                 "greater than or equal to 3",
+		`"TableName":"a/b",` + def("a", "S") + `,` + key("a", "HASH") + `,` + onDemand:                                                                                "regular expression pattern",
+		`"TableName":"` + strings.Repeat("x", 256) + `",` + def("a", "S") + `,` + key("a", "HASH") + `,` + onDemand:                                                   "less than or equal to 255",
 		`"TableName":"Orders",` + def("a", "SS") + `,` + key("a", "HASH") + `,` + onDemand:                                                                            "enum value set: [B, N, S]",
 		`"TableName":"Orders",` + def("a", "S", "a", "S") + `,` + key("a", "HASH") + `,` + onDemand:                                                                   "Duplicate AttributeName",
 		`"TableName":"Orders",` + def("a", "S") + `,` + key("a", "RANGE") + `,` + onDemand:                                                                            "Invalid KeySchema",

@@ -3,6 +3,7 @@ package dynamodbtest
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -12,45 +13,68 @@ import (
 	"time"
 )
 
-// validName is the rule for names of tables ("Naming rules").
-var validName = regexp.MustCompile(`^[a-zA-Z0-9_.-]{3,255}$`)
+// validName is the characters of names of tables and indexes ("Naming rules").
+var validName = regexp.MustCompile(`^[a-zA-Z0-9_.-]+$`)
 
 // tableRef is a table's name, or its ARN, which the service takes in its place.
-type tableRef struct{ TableName string }
+type tableRef struct{ TableName *string }
+
+func refTo(name string) tableRef { return tableRef{&name} }
 
 func (r *tableRef) subject() (string, string) { return r.name(), "" }
 
+// name is the table's name, empty if the request has none.
 func (r *tableRef) name() string {
-	if strings.HasPrefix(r.TableName, "arn:") {
-		return tableOfARN(r.TableName)
+	if r.TableName == nil {
+		return ""
 	}
-	return r.TableName
+	if strings.HasPrefix(*r.TableName, "arn:") {
+		return tableOfARN(*r.TableName)
+	}
+	return *r.TableName
 }
 
-// find returns the table or the error for one that does not exist.
+// find returns the table, or the error that reads and writes of items have for one that does not exist.
 func (s *Server) find(ref tableRef) (*table, error) {
+	if ref.TableName == nil {
+		return nil, missingMember("tableName")
+	}
 	name := ref.name()
-	if err := checkTableName(name); err != nil {
+	if err := checkName(name, "tableName", 1); err != nil {
 		return nil, err
 	}
 	s.mu.RLock()
 	t := s.tables[name]
 	s.mu.RUnlock()
 	if t == nil {
-		return nil, tableNotFound(name)
+		return nil, resourceNotFound("Requested resource not found")
 	}
 	return t, nil
 }
 
-func checkTableName(name string) error {
-	if !validName.MatchString(name) {
-		return validation("Invalid table/index name.  Table/index names must be between 3 and 255 characters long, and may contain only the characters a-z, A-Z, 0-9, '_', '-', and '.'")
+// findNamed is find for the operations on tables, which name the table that does not exist.
+func (s *Server) findNamed(ref tableRef) (*table, error) {
+	t, err := s.find(ref)
+	if api := (*Error)(nil); errors.As(err, &api) && api.Code == "ResourceNotFoundException" {
+		err = resourceNotFound("Requested resource not found: Table: %s not found", ref.name())
 	}
-	return nil
+	return t, err
 }
 
-func tableNotFound(name string) error {
-	return resourceNotFound("Requested resource not found: Table: %s not found", name)
+// checkName refuses what no table or index can be called; member is where it stands in the request.
+func checkName(name, member string, least int) error {
+	what := ""
+	switch {
+	case len(name) < least:
+		what = fmt.Sprintf("Member must have length greater than or equal to %d", least)
+	case len(name) > 255:
+		what = "Member must have length less than or equal to 255"
+	case !validName.MatchString(name):
+		what = "Member must satisfy regular expression pattern: [a-zA-Z0-9_.-]+"
+	default:
+		return nil
+	}
+	return validation("1 validation error detected: Value '%s' at '%s' failed to satisfy constraint: %s", name, member, what)
 }
 
 // lock locks the table for writing, unless it was deleted since it was found.
@@ -58,7 +82,7 @@ func (t *table) lock() error {
 	t.mu.Lock()
 	if t.deleted {
 		t.mu.Unlock()
-		return tableNotFound(t.name)
+		return resourceNotFound("Requested resource not found")
 	}
 	return nil
 }
@@ -91,10 +115,37 @@ type createTableRequest struct {
 	ProvisionedThroughput     *throughput
 	LocalSecondaryIndexes     []indexSpecification
 	GlobalSecondaryIndexes    []indexSpecification
+	OnDemandThroughput        *onDemandThroughput
+	SSESpecification          *encryption
 	StreamSpecification       *streamSpecification
 	Tags                      []tag
 	TableClass                string
 	DeletionProtectionEnabled bool
+}
+
+// encryption is a table's SSESpecification. Nothing is encrypted here; it is described as the service describes it.
+type encryption struct {
+	Enabled        bool
+	SSEType        string
+	KMSMasterKeyId string
+}
+
+type encryptionDescription struct {
+	Status          string
+	SSEType         string
+	KMSMasterKeyArn string
+}
+
+// describe is what DescribeTable shows; nil for the keys that the service has by default.
+func (e *encryption) describe(t *table) *encryptionDescription {
+	if e == nil || !e.Enabled {
+		return nil
+	}
+	arn := e.KMSMasterKeyId
+	if !strings.HasPrefix(arn, "arn:") {
+		arn = "arn:aws:kms:" + t.server.opts.Region + ":" + t.server.opts.AccountID + ":key/" + cmp.Or(arn, "aws-dynamodb")
+	}
+	return &encryptionDescription{"ENABLED", "KMS", arn}
 }
 
 func (ks keySchema) elements() []keyElement {
@@ -154,7 +205,10 @@ func checkClass(class string) error {
 }
 
 func (s *Server) createTable(req *createTableRequest) (any, error) {
-	if err := checkTableName(req.name()); err != nil {
+	if req.TableName == nil {
+		return nil, validation("The parameter 'TableName' is required but was not present in the request")
+	}
+	if err := checkName(req.name(), "tableName", 3); err != nil {
 		return nil, err
 	}
 	kinds, err := definitionsOf(req.AttributeDefinitions)
@@ -189,6 +243,7 @@ func (s *Server) createTable(req *createTableRequest) (any, error) {
 	t := &table{
 		server: s, name: req.name(), schema: schema, created: now, billing: capacity, tags: req.Tags,
 		tableClass: req.TableClass, deletionProtection: req.DeletionProtectionEnabled, autoRoll: s.opts.AutoRoll,
+		onDemand: req.OnDemandThroughput, encryption: req.SSESpecification,
 	}
 	t.secondary.Store(&indexes)
 	s.mu.Lock()
@@ -231,13 +286,15 @@ type tableDescription struct {
 	ItemCount                 int
 	TableArn                  string
 	TableId                   string
-	BillingModeSummary        *billingModeSummary  `json:",omitempty"`
-	LocalSecondaryIndexes     []indexDescription   `json:",omitempty"`
-	GlobalSecondaryIndexes    []indexDescription   `json:",omitempty"`
-	StreamSpecification       *streamSpecification `json:",omitempty"`
-	LatestStreamLabel         string               `json:",omitempty"`
-	LatestStreamArn           string               `json:",omitempty"`
-	TableClassSummary         *tableClassSummary   `json:",omitempty"`
+	BillingModeSummary        *billingModeSummary    `json:",omitempty"`
+	LocalSecondaryIndexes     []indexDescription     `json:",omitempty"`
+	GlobalSecondaryIndexes    []indexDescription     `json:",omitempty"`
+	StreamSpecification       *streamSpecification   `json:",omitempty"`
+	LatestStreamLabel         string                 `json:",omitempty"`
+	LatestStreamArn           string                 `json:",omitempty"`
+	TableClassSummary         *tableClassSummary     `json:",omitempty"`
+	OnDemandThroughput        *onDemandThroughput    `json:",omitempty"`
+	SSEDescription            *encryptionDescription `json:",omitempty"`
 	DeletionProtectionEnabled bool
 }
 
@@ -250,7 +307,7 @@ func (t *table) describe(status string) tableDescription {
 		ProvisionedThroughput: provisionedThroughput{0, t.billing.read, t.billing.write},
 		TableSizeBytes:        t.items.bytes, ItemCount: t.items.count, TableArn: t.arn(), TableId: t.id,
 		LocalSecondaryIndexes: t.describeIndexes(false), GlobalSecondaryIndexes: t.describeIndexes(true),
-		DeletionProtectionEnabled: t.deletionProtection,
+		OnDemandThroughput: t.onDemand, SSEDescription: t.encryption.describe(t), DeletionProtectionEnabled: t.deletionProtection,
 	}
 	if t.billing.onDemand {
 		d.BillingModeSummary = &billingModeSummary{"PAY_PER_REQUEST", seconds(t.billing.changed)}
@@ -269,7 +326,7 @@ func (t *table) describe(status string) tableDescription {
 }
 
 func (s *Server) describeTable(ref *tableRef) (any, error) {
-	t, err := s.find(*ref)
+	t, err := s.findNamed(*ref)
 	if err != nil {
 		return nil, err
 	}
@@ -279,7 +336,7 @@ func (s *Server) describeTable(ref *tableRef) (any, error) {
 }
 
 func (s *Server) deleteTable(ref *tableRef) (any, error) {
-	t, err := s.find(*ref)
+	t, err := s.findNamed(*ref)
 	if err != nil {
 		return nil, err
 	}
@@ -309,13 +366,15 @@ type updateTableRequest struct {
 	GlobalSecondaryIndexUpdates []indexUpdate
 	BillingMode                 string
 	ProvisionedThroughput       *throughput
+	OnDemandThroughput          *onDemandThroughput
+	SSESpecification            *encryption
 	StreamSpecification         *streamSpecification
 	TableClass                  string
 	DeletionProtectionEnabled   *bool
 }
 
 func (s *Server) updateTable(req *updateTableRequest) (any, error) {
-	t, err := s.find(req.tableRef)
+	t, err := s.findNamed(req.tableRef)
 	if err != nil {
 		return nil, err
 	}
@@ -340,6 +399,11 @@ func (s *Server) updateTable(req *updateTableRequest) (any, error) {
 		if capacity, err = readBilling(req.BillingMode, req.ProvisionedThroughput, t.billing, now); err != nil {
 			return nil, err
 		}
+		if !capacity.onDemand && capacity == t.billing && req.GlobalSecondaryIndexUpdates == nil {
+			return nil, validation("The provisioned throughput for the table will not change. The requested value equals the current value. "+
+				"Current ReadCapacityUnits provisioned for the table: %d. Requested ReadCapacityUnits: %d. Current WriteCapacityUnits provisioned for the table: %d. Requested WriteCapacityUnits: %d. "+
+				"Refer to the Amazon DynamoDB Developer Guide for current limits and how to request higher limits.", capacity.read, capacity.read, capacity.write, capacity.write)
+		}
 	}
 	if req.GlobalSecondaryIndexUpdates != nil {
 		if err := t.updateIndexList(req.GlobalSecondaryIndexUpdates, req.AttributeDefinitions, capacity); err != nil {
@@ -352,6 +416,8 @@ func (s *Server) updateTable(req *updateTableRequest) (any, error) {
 		}
 	}
 	t.billing = capacity
+	t.onDemand = cmp.Or(req.OnDemandThroughput, t.onDemand)
+	t.encryption = cmp.Or(req.SSESpecification, t.encryption)
 	t.tableClass = cmp.Or(req.TableClass, t.tableClass)
 	if req.DeletionProtectionEnabled != nil {
 		t.deletionProtection = *req.DeletionProtectionEnabled
@@ -406,26 +472,9 @@ func (s *Server) listTables(req *listTablesRequest) (any, error) {
 	return response, nil
 }
 
-type resourceRef struct {
-	ResourceArn string
-	NextToken   string
-}
-
-func (r *resourceRef) subject() (string, string) { return tableOfARN(r.ResourceArn), "" }
-
-func (s *Server) listTags(req *resourceRef) (any, error) {
-	t, err := s.find(tableRef{req.ResourceArn})
-	if err != nil {
-		return nil, err
-	}
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	return struct{ Tags []tag }{append([]tag{}, t.tags...)}, nil
-}
-
 // describeBackups says that point-in-time recovery is off: this server keeps no backups.
 func (s *Server) describeBackups(ref *tableRef) (any, error) {
-	if _, err := s.find(*ref); err != nil {
+	if _, err := s.findNamed(*ref); err != nil {
 		return nil, err
 	}
 	return json.RawMessage(`{"ContinuousBackupsDescription":{"ContinuousBackupsStatus":"ENABLED",` +
@@ -440,6 +489,11 @@ func (*noParameters) subject() (string, string) { return "", "" }
 func (s *Server) describeLimits(*noParameters) (any, error) {
 	return json.RawMessage(`{"AccountMaxReadCapacityUnits":80000,"AccountMaxWriteCapacityUnits":80000,` +
 		`"TableMaxReadCapacityUnits":40000,"TableMaxWriteCapacityUnits":40000}`), nil
+}
+
+// describeEndpoints names this server. Clients that discover endpoints would use it for so many minutes.
+func (s *Server) describeEndpoints(*noParameters) (any, error) {
+	return json.RawMessage(`{"Endpoints":[{"Address":"dynamodb.` + s.opts.Region + `.amazonaws.com","CachePeriodInMinutes":1440}]}`), nil
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -54,6 +54,18 @@ type transactWriteRequest struct {
 
 func (r *transactWriteRequest) subject() (string, string) { return "", "" }
 
+// checkTransactSize refuses transactions without actions or with too many. The service shows the actions; this server their
+// number, as errors hold no item data.
+func checkTransactSize(n int) error {
+	switch {
+	case n == 0:
+		return validation("1 validation error detected: Value '[]' at 'transactItems' failed to satisfy constraint: Member must have length greater than or equal to 1")
+	case n > maxTransactItems:
+		return validation("1 validation error detected: Value '[%d actions]' at 'transactItems' failed to satisfy constraint: Member must have length less than or equal to %d", n, maxTransactItems)
+	}
+	return nil
+}
+
 // planTransact validates one action.
 func (s *Server) planTransact(action *transactWrite) (write, error) {
 	given := 0
@@ -68,7 +80,7 @@ func (s *Server) planTransact(action *transactWrite) (write, error) {
 		if a.UpdateExpression == nil {
 			return w, missingMember("transactItems.member.update.updateExpression")
 		}
-		w, err = s.planUpdate(a.tableRef, &a.conditionParameters, a.Key, a.UpdateExpression)
+		w, err = s.planUpdate(a.tableRef, &a.conditionParameters, a.Key, a.UpdateExpression, nil)
 	}
 	if a := action.Delete; a != nil {
 		given++
@@ -89,13 +101,19 @@ func (s *Server) planTransact(action *transactWrite) (write, error) {
 }
 
 func (s *Server) transactWrite(req *transactWriteRequest) (any, error) {
-	if n := len(req.TransactItems); n < 1 || n > maxTransactItems {
-		return nil, validation("1 validation error detected: Value at 'transactItems' failed to satisfy constraint: Member must have length between 1 and %d", maxTransactItems)
+	if err := checkTransactSize(len(req.TransactItems)); err != nil {
+		return nil, err
 	}
 	writes := make([]write, len(req.TransactItems))
 	seen := map[*table]map[string]bool{}
 	for i := range req.TransactItems {
 		w, err := s.planTransact(&req.TransactItems[i])
+		if kind := kindOf(err); w.table != nil && (kind == keyMismatch || kind == indexMismatch) {
+			// The service finds out when it carries out the transaction, and cancels it.
+			w.refused = err
+			writes[i] = w
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -174,6 +192,9 @@ func commitAll(writes []write, meters map[*table]*meter) error {
 	size := 0
 	for i := range writes {
 		c, err := writes[i].decide()
+		if kindOf(err) == emptyIndexKey {
+			return err
+		}
 		reasons[i] = cancellation{Code: "None"}
 		if err != nil {
 			cancelled = true
@@ -310,8 +331,8 @@ type transactRead struct {
 }
 
 func (s *Server) transactGet(req *transactGetRequest) (any, error) {
-	if n := len(req.TransactItems); n < 1 || n > maxTransactItems {
-		return nil, validation("1 validation error detected: Value at 'transactItems' failed to satisfy constraint: Member must have length between 1 and %d", maxTransactItems)
+	if err := checkTransactSize(len(req.TransactItems)); err != nil {
+		return nil, err
 	}
 	reads := make([]transactRead, len(req.TransactItems))
 	meters := map[*table]*meter{}
@@ -336,7 +357,7 @@ func (s *Server) transactGet(req *transactGetRequest) (any, error) {
 			return nil, validation("Transaction request cannot include multiple operations on one item")
 		}
 		seen[t][key.order] = true
-		projection, err := parseProjection(get.ProjectionExpression, get.ExpressionAttributeNames)
+		projection, err := parseProjection(get.ProjectionExpression, get.ExpressionAttributeNames, nil)
 		if err != nil {
 			return nil, err
 		}

@@ -27,7 +27,7 @@ func (s *Server) updateTTL(req *updateTTLRequest) (any, error) {
 	if spec == nil || len(spec.AttributeName) < 1 || len(spec.AttributeName) > 255 {
 		return nil, missingMember("timeToLiveSpecification.attributeName")
 	}
-	t, err := s.find(req.tableRef)
+	t, err := s.findNamed(req.tableRef)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func (s *Server) updateTTL(req *updateTTLRequest) (any, error) {
 }
 
 func (s *Server) describeTTL(ref *tableRef) (any, error) {
-	t, err := s.find(*ref)
+	t, err := s.findNamed(*ref)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,8 @@
 package dynamodbtest
 
 import (
+	"strings"
+
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/dynamodbtest/item"
 	"github.com/dynamodb-bigtable/replicator/expression"
@@ -16,6 +18,7 @@ type write struct {
 	image     *stored
 	update    *expression.Update
 	delete    bool
+	refused   error // why the write cannot be made, if that is known before
 	// showOld makes a failed condition return the item.
 	showOld bool
 }
@@ -46,11 +49,17 @@ func (e *expressionParameters) bind(given bool) (*expression.Bindings, error) {
 type conditionParameters struct {
 	expressionParameters
 	ConditionExpression                 *string
+	Expected                            map[string]legacyExpectation
+	ConditionalOperator                 string
 	ReturnValuesOnConditionCheckFailure string
 }
 
 // parse reads the condition, and the update if the request has one.
 func (c *conditionParameters) parse(update *string) (write, error) {
+	if err := exclusive(parameter{"Expected", c.Expected != nil, true}, parameter{"ConditionalOperator", c.ConditionalOperator != "", true},
+		parameter{"ConditionExpression", c.ConditionExpression != nil, false}, parameter{"UpdateExpression", update != nil, false}); err != nil {
+		return write{}, err
+	}
 	b, err := c.bind(c.ConditionExpression != nil || update != nil)
 	if err != nil {
 		return write{}, err
@@ -65,6 +74,8 @@ func (c *conditionParameters) parse(update *string) (write, error) {
 		if w.condition, err = expression.ParseCondition("ConditionExpression", *c.ConditionExpression, b); err != nil {
 			return write{}, err
 		}
+	} else if w.condition, err = c.expected(); err != nil {
+		return write{}, err
 	}
 	switch c.ReturnValuesOnConditionCheckFailure {
 	case "", "NONE":
@@ -82,6 +93,9 @@ func (w *write) changes() bool { return w.image != nil || w.update != nil || w.d
 // decide checks the condition against the item as it is and works out the change. The
 // caller holds the table's mu.
 func (w *write) decide() (change, error) {
+	if w.refused != nil {
+		return change{}, w.refused
+	}
 	c := change{key: w.key, image: w.image}
 	if w.condition == nil && w.update == nil {
 		return c, nil
@@ -117,7 +131,15 @@ func (w *write) decide() (change, error) {
 	if item.Size(updated) > maxItemSize {
 		return change{}, validation("Item size to update has exceeded the maximum allowed size")
 	}
-	return w.table.newImage(updated)
+	updatedImage, err := w.table.newImage(updated)
+	if kindOf(err) == emptyIndexKey {
+		word := "string"
+		if strings.Contains(err.Error(), "empty binary value") {
+			word = "binary"
+		}
+		return change{}, validation("One or more parameter values are not valid. The update expression attempted to update a secondary index key to a value that is not supported. The AttributeValue for a key attribute cannot contain an empty %s value.", word).of(emptyIndexKey)
+	}
+	return updatedImage, err
 }
 
 // outcome is what a write did.

@@ -173,6 +173,8 @@ func TestKeyConditions(t *testing.T) {
 	for text, want := range map[string]bool{
 		"pk = :a":                             true,
 		"pk = :a AND sk = :text":              true,
+		":a = pk AND :te <= sk":               true,
+		":a = pk AND :te >= sk":               false,
 		"(sk > :text) AND (pk = :a)":          false,
 		"pk = :a AND begins_with(sk, :te)":    true,
 		"pk = :a AND sk BETWEEN :a AND :text": true,
@@ -191,15 +193,16 @@ func TestKeyConditions(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"sk = :a":                         "missed key schema element: pk",
+		"zzz = :a":                        "missed key schema element: pk",
 		"pk > :a":                         "Query key condition not supported",
 		"pk = :a AND pk = :a":             "Query key condition not supported",
-		"pk = :a AND zzz = :a":            "Query key condition not supported",
+		"pk = :a AND zzz = :a":            "missed key schema element: sk",
 		"pk = :a AND sk <> :a":            "Invalid operator",
 		"pk = :a OR sk = :a":              "Invalid operator",
 		"pk = :a AND contains(sk, :a)":    "Invalid operator",
 		"pk = :a AND sk = zzz":            "Invalid operator",
 		"pk = :a AND sk = :a AND sk = :a": "Invalid operator",
-		"pk.x = :a":                       "Invalid operator",
+		"pk.x = :a":                       "conditions on nested attributes",
 	} {
 		if _, err := expression.ParseKeyCondition(text, "pk", "sk", bindings(t, "", conditionValues)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s gives %v, want %q", text, err, want)

@@ -28,10 +28,12 @@ func ParseKeyCondition(text, hash, sort string, b *Bindings) (*KeyCondition, err
 		terms = []predicate{both.left, both.right}
 	}
 	k := &KeyCondition{}
+	other := false
 	for _, term := range terms {
+		term = turned(term)
 		name, ok := keyTerm(term)
 		if !ok {
-			return nil, refuse("Invalid operator used in KeyConditionExpression")
+			return nil, badKeyTerm(term)
 		}
 		equality, isEquality := term.(*comparison)
 		switch {
@@ -42,13 +44,42 @@ func ParseKeyCondition(text, hash, sort string, b *Bindings) (*KeyCondition, err
 		case name == sort && sort != "" && k.sort == nil:
 			k.sort = term
 		default:
-			return nil, refuse("Query key condition not supported")
+			other = true
 		}
 	}
-	if k.hash.Kind() == cdc.KindNone {
+	switch {
+	case k.hash.Kind() == cdc.KindNone:
 		return nil, refuse("Query condition missed key schema element: %s", hash)
+	case other && sort != "" && k.sort == nil:
+		return nil, refuse("Query condition missed key schema element: %s", sort)
+	case other:
+		return nil, refuse("Query key condition not supported")
 	}
 	return k, nil
+}
+
+// turned is a comparison with its attribute on the left.
+func turned(term predicate) predicate {
+	c, ok := term.(*comparison)
+	if !ok || !c.left.isLiteral() || !c.right.isPath() {
+		return term
+	}
+	mirror := map[operator]operator{isLess: isGreater, isGreater: isLess, isAtMost: isAtLeast, isAtLeast: isAtMost}
+	op, ordered := mirror[c.operator]
+	if !ordered {
+		op = c.operator
+	}
+	return &comparison{op, c.right, c.left}
+}
+
+// badKeyTerm is the error for a term that key conditions do not allow.
+func badKeyTerm(term predicate) error {
+	for _, o := range operandsOf(term) {
+		if len(o.path) > 1 {
+			return refuse("KeyConditionExpressions cannot have conditions on nested attributes")
+		}
+	}
+	return refuse("Invalid operator used in KeyConditionExpression")
 }
 
 // CheckTypes refuses values whose types are not those of the key attributes.

@@ -58,15 +58,13 @@ func lex(kind, text string) ([]token, error) {
 				found = tokenValue
 			}
 			if i == start+1 {
-				return nil, syntax(kind, text, token{text: text[start:i], at: start})
+				found = tokenOp
 			}
 		case digit(c):
 			found, i = tokenDigits, span(text, i+1, digit)
 		default:
-			found, i = tokenOp, i+operatorLength(text[i:], ".[](),=<>+-")
-			if i == start {
-				return nil, syntax(kind, text, token{text: text[start : start+1], at: start})
-			}
+			// A character that begins no operator is a token that nothing expects.
+			found, i = tokenOp, i+max(operatorLength(text[i:], ".[](),=<>+-"), 1)
 		}
 		tokens = append(tokens, token{kind: found, text: text[start:i], at: start})
 	}
@@ -111,9 +109,11 @@ func failure(kind, format string, args ...any) error {
 	return refuse("Invalid "+kind+": "+format, args...)
 }
 
-func syntax(kind, text string, t token) error {
-	near := text[max(0, t.at-10):min(len(text), t.at+len(t.text)+10)]
-	return failure(kind, "Syntax error; token: %q, near: %q", t.text, near)
+// syntax is the service's error for a token that is not expected. It shows the tokens beside it too.
+func (p *parser) syntax() error {
+	first, last := p.tokens[max(p.pos-1, 0)], p.following()
+	near := p.text[first.at:min(len(p.text), last.at+len(last.text))]
+	return failure(p.kind, "Syntax error; token: \"%s\", near: \"%s\"", p.peek().text, near)
 }
 
 // keyword tells whether the token is the keyword, in any case.

@@ -69,7 +69,7 @@ func (p *parser) unexpected(expected string) error {
 	if p.literals {
 		return p.unexpectedIn(expected)
 	}
-	return syntax(p.kind, p.text, p.peek())
+	return p.syntax()
 }
 
 // fail is an error at a token: in a request in the service's words, in a configuration with a suggestion.

@@ -55,7 +55,8 @@ func ParseUpdate(text string, b *Bindings) (*Update, error) {
 			clause = func() error { return p.memberClause("DELETE", &u.deletes, cdc.KindSS, cdc.KindNS, cdc.KindBS) }
 		}
 		if clause == nil {
-			return nil, syntax(updateKind, text, t)
+			p.pos--
+			return nil, p.syntax()
 		}
 		if err := clause(); err != nil {
 			return nil, err

@@ -54,6 +54,19 @@ func (it *Item) UnmarshalJSON(data []byte) error {
 // MarshalJSON is AppendJSON for encoding/json.
 func (it Item) MarshalJSON() ([]byte, error) { return AppendJSON(nil, it.Item), nil }
 
+// Value is a value as a member of a request, of no type if it is not given.
+type Value struct{ cdc.Value }
+
+// UnmarshalJSON reads {"TYPE":value} under the rules of Item.UnmarshalJSON.
+func (v *Value) UnmarshalJSON(data []byte) (err error) {
+	if string(data) == "null" {
+		*v = Value{}
+		return nil
+	}
+	v.Value, err = ParseValue(data)
+	return err
+}
+
 // Values are the named values of a request, such as its ExpressionAttributeValues. They are nil if it has none.
 type Values map[string]cdc.Value
 
@@ -321,10 +334,7 @@ func (r *reader) typed(kind cdc.Kind, depth int) (cdc.Value, error) {
 		truth, err := r.boolean()
 		return cdc.Bool(truth), err
 	case cdc.KindNULL:
-		set, err := r.boolean()
-		if err == nil && !set {
-			err = invalid(msgInvalid + "Null attribute value types must have the value of true")
-		}
+		_, err := r.boolean() // the service takes false for true
 		return cdc.Null(), err
 	case cdc.KindSS, cdc.KindNS, cdc.KindBS:
 		return r.set(kind)

@@ -1,0 +1,98 @@
+package dynamodbtest_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/dynamodb-bigtable/replicator/dynamodbtest"
+)
+
+// Messages that programs and people know word by word.
+func TestMessages(t *testing.T) {
+	f := newFixture(t, dynamodbtest.Options{})
+	f.createIndexed()
+	f.createTable("Simple", "", "")
+	for _, c := range []struct{ operation, body, want string }{
+		{"GetItem", `{"TableName":"Absent","Key":{"pk":{"S":"a"}}}`, "Requested resource not found"},
+		{"DescribeTable", `{"TableName":"Absent"}`, "Requested resource not found: Table: Absent not found"},
+		{"PutItem", `{"Item":{"pk":{"S":"a"}}}`, "1 validation error detected: Value null at 'tableName' failed to satisfy constraint: Member must not be null"},
+		{"PutItem", `{"TableName":"","Item":{}}`, "1 validation error detected: Value '' at 'tableName' failed to satisfy constraint: Member must have length greater than or equal to 1"},
+		{"PutItem", `{"TableName":"a b","Item":{}}`, "1 validation error detected: Value 'a b' at 'tableName' failed to satisfy constraint: Member must satisfy regular expression pattern: [a-zA-Z0-9_.-]+"},
+		{"PutItem", `{"TableName":"Simple","Item":{"pk":{"S":"a"}},"ReturnValues":"X","ReturnConsumedCapacity":"Y"}`, "2 validation errors detected: Value 'Y' at 'returnConsumedCapacity' failed to satisfy constraint: Member must satisfy enum value set: [INDEXES, TOTAL, NONE]; Value 'X' at 'returnValues' failed to satisfy constraint: Member must satisfy enum value set: [ALL_NEW, UPDATED_OLD, ALL_OLD, NONE, UPDATED_NEW]"},
+		{"PutItem", `{"TableName":"Simple","Item":{"pk":{"S":"a"}},"ReturnValues":"ALL_NEW"}`, "ReturnValues can only be ALL_OLD or NONE"},
+		{"PutItem", `{"TableName":"Simple","Item":{"pk":{"N":"1"}}}`, "One or more parameter values were invalid: Type mismatch for key pk expected: S actual: N"},
+		{"BatchWriteItem", `{"RequestItems":{}}`, "The requestItems parameter is required for BatchWriteItem"},
+		{"BatchWriteItem", `{"RequestItems":{"Simple":[{"PutRequest":{"Item":{"pk":{"N":"5"}}}}]}}`, "The provided key element does not match the schema"},
+		{"BatchWriteItem", `{"RequestItems":{"Simple":[` + strings.TrimSuffix(strings.Repeat(`{"DeleteRequest":{"Key":{"pk":{"S":"a"}}}},`, 26), ",") + `]}}`, "1 validation error detected: Value '{Simple=[26 requests]}' at 'requestItems' failed to satisfy constraint: Map value must satisfy constraint: [Member must have length less than or equal to 25, Member must have length greater than or equal to 1]"},
+		{"BatchGetItem", `{"RequestItems":{}}`, "The requestItems parameter is required for BatchGetItem"},
+		{"TransactWriteItems", `{"TransactItems":[]}`, "1 validation error detected: Value '[]' at 'transactItems' failed to satisfy constraint: Member must have length greater than or equal to 1"},
+		{"UpdateItem", `{"TableName":"Simple","Key":{"pk":{"S":"a"}},"UpdateExpression":"INVALID SYNTAX HERE"}`, `Invalid UpdateExpression: Syntax error; token: "INVALID", near: "INVALID SYNTAX"`},
+		{"GetItem", `{"TableName":"Simple","Key":{"pk":{"S":"a"}},"ProjectionExpression":"!!! INVALID !!!"}`, `Invalid ProjectionExpression: Syntax error; token: "!", near: "!!"`},
+		{"UpdateItem", `{"TableName":"Simple","Key":{"pk":{"S":"a"}},"UpdateExpression":"SET event-count = :v"}`, `Invalid UpdateExpression: Syntax error; token: "-", near: "event-count"`},
+		{"UpdateItem", `{"TableName":"Orders","Key":{"pk":{"S":"a"},"sk":{"S":"b"}},"UpdateExpression":"SET customer = :v","ExpressionAttributeValues":{":v":{"S":""}}}`, "One or more parameter values are not valid. The update expression attempted to update a secondary index key to a value that is not supported. The AttributeValue for a key attribute cannot contain an empty string value."},
+		{"Query", `{"TableName":"Simple","KeyConditionExpression":"pk = :p","Limit":0}`, "1 validation error detected: Value at 'Limit' failed to satisfy constraint: Member must have value greater than or equal to 1"},
+		{"Scan", `{"TableName":"Simple","Limit":0}`, "1 validation error detected: Value '0' at 'limit' failed to satisfy constraint: Member must have value greater than or equal to 1"},
+		{"CreateTable", `{"KeySchema":[]}`, "The parameter 'TableName' is required but was not present in the request"},
+		{"CreateTable", `{"TableName":"New","AttributeDefinitions":[{"AttributeName":"pk","AttributeType":"S"}],"KeySchema":[{"AttributeName":"pk","KeyType":"INVALID"}]}`, "1 validation error detected: Value 'INVALID' at 'keySchema.1.member.keyType' failed to satisfy constraint: Member must satisfy enum value set: [HASH, RANGE]"},
+		{"TagResource", `{"ResourceArn":"nonsense","Tags":[{"Key":"a","Value":"b"}]}`, "Invalid TableArn: Invalid ResourceArn provided as input nonsense"},
+	} {
+		_, body := f.post("DynamoDB_20120810."+c.operation, c.body)
+		var got struct{ Message string }
+		if err := json.Unmarshal([]byte(body), &got); err != nil || got.Message != c.want {
+			t.Errorf("%s %.60s says\n%s, want\n%s", c.operation, c.body, got.Message, c.want)
+		}
+	}
+}
+
+// A transaction is cancelled for keys of the wrong type, but refused as a whole for empty ones.
+func TestBadKeysInTransactions(t *testing.T) {
+	f := newFixture(t, dynamodbtest.Options{})
+	f.createIndexed()
+	for action, want := range map[string]string{
+		`{"Put":{"TableName":"Orders","Item":{"pk":{"N":"1"},"sk":{"S":"b"}}}}`:                                                                                       `"Code":"ValidationError","Message":"One or more parameter values were invalid: Type mismatch for key pk expected: S actual: N"`,
+		`{"Put":{"TableName":"Orders","Item":{"pk":{"S":"a"},"sk":{"S":"b"},"customer":{"N":"1"}}}}`:                                                                  `"Code":"ValidationError","Message":"One or more parameter values were invalid: Type mismatch for Index Key customer`,
+		`{"Delete":{"TableName":"Orders","Key":{"pk":{"N":"1"},"sk":{"S":"b"}}}}`:                                                                                     `"Code":"ValidationError","Message":"The provided key element does not match the schema"`,
+		`{"Update":{"TableName":"Orders","Key":{"pk":{"S":"a"},"sk":{"S":"b"}},"UpdateExpression":"SET customer = :v","ExpressionAttributeValues":{":v":{"N":"1"}}}}`: `"Code":"ValidationError","Message":"One or more parameter values were invalid: Type mismatch for Index Key customer`,
+		`{"Put":{"TableName":"Orders","Item":{"pk":{"S":""},"sk":{"S":"b"}}}}`:                                                                                        `#ValidationException","message":"One or more parameter values are not valid. The AttributeValue for a key attribute cannot contain an empty string value. Key: pk"`,
+		`{"Update":{"TableName":"Orders","Key":{"pk":{"S":"a"},"sk":{"S":"b"}},"UpdateExpression":"SET customer = :v","ExpressionAttributeValues":{":v":{"S":""}}}}`:  `#ValidationException","message":"One or more parameter values are not valid. The update expression attempted to update a secondary index key`,
+	} {
+		if resp, body := f.post("DynamoDB_20120810.TransactWriteItems", `{"TransactItems":[`+action+`]}`); resp.StatusCode != 400 || !strings.Contains(body, want) {
+			t.Errorf("%s gives %s, want %s", action, body, want)
+		}
+	}
+}
+
+func TestTags(t *testing.T) {
+	f := newFixture(t, dynamodbtest.Options{})
+	f.createTable("Orders", "", "")
+	const arn = `"ResourceArn":"arn:aws:dynamodb:us-east-1:000000000000:table/Orders"`
+	for _, c := range []struct{ operation, body, want string }{
+		{"TagResource", `{` + arn + `,"Tags":[{"Key":"a","Value":"1"},{"Key":"b","Value":"2"}]}`, "{}"},
+		{"TagResource", `{` + arn + `,"Tags":[{"Key":"a","Value":"3"}]}`, "{}"},
+		{"ListTagsOfResource", `{` + arn + `}`, `{"Tags":[{"Key":"a","Value":"3"},{"Key":"b","Value":"2"}]}`},
+		{"UntagResource", `{` + arn + `,"TagKeys":["b","c"]}`, "{}"},
+		{"ListTagsOfResource", `{` + arn + `}`, `{"Tags":[{"Key":"a","Value":"3"}]}`},
+		{"ListTagsOfResource", `{"ResourceArn":"arn:aws:dynamodb:us-east-1:000000000000:table/Absent"}`, "AccessDeniedException"},
+		{"DescribeEndpoints", `{}`, `"Address":"dynamodb.us-east-1.amazonaws.com"`},
+	} {
+		if _, body := f.post("DynamoDB_20120810."+c.operation, c.body); !strings.Contains(body, c.want) {
+			t.Errorf("%s gives %s, want %s", c.operation, body, c.want)
+		}
+	}
+}
+
+func TestTableConfiguration(t *testing.T) {
+	f := newFixture(t, dynamodbtest.Options{})
+	create := `{"TableName":"Orders","AttributeDefinitions":[{"AttributeName":"pk","AttributeType":"S"}],"KeySchema":[{"AttributeName":"pk","KeyType":"HASH"}],"BillingMode":"PAY_PER_REQUEST",` +
+		`"OnDemandThroughput":{"MaxReadRequestUnits":10,"MaxWriteRequestUnits":5},"SSESpecification":{"Enabled":true},"TableClass":"STANDARD_INFREQUENT_ACCESS"}`
+	if resp, body := f.post("DynamoDB_20120810.CreateTable", create); resp.StatusCode != 200 {
+		t.Fatal(body)
+	}
+	_, body := f.post("DynamoDB_20120810.UpdateTable", `{"TableName":"Orders","OnDemandThroughput":{"MaxReadRequestUnits":20,"MaxWriteRequestUnits":15}}`)
+	for _, want := range []string{`"OnDemandThroughput":{"MaxReadRequestUnits":20,"MaxWriteRequestUnits":15}`, `"SSEDescription":{"Status":"ENABLED","SSEType":"KMS","KMSMasterKeyArn":"arn:aws:kms:`, `"TableClass":"STANDARD_INFREQUENT_ACCESS"`} {
+		if !strings.Contains(body, want) {
+			t.Errorf("%s lacks %s", body, want)
+		}
+	}
+}
