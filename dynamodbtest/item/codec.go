@@ -334,7 +334,10 @@ func (r *reader) typed(kind cdc.Kind, depth int) (cdc.Value, error) {
 		truth, err := r.boolean()
 		return cdc.Bool(truth), err
 	case cdc.KindNULL:
-		_, err := r.boolean() // the service takes false for true
+		set, err := r.boolean()
+		if err == nil && !set {
+			err = invalid(msgInvalid + "Null attribute value types must have the value of true")
+		}
 		return cdc.Null(), err
 	case cdc.KindSS, cdc.KindNS, cdc.KindBS:
 		return r.set(kind)

@@ -22,7 +22,7 @@ func parse(t *testing.T, text string) cdc.Item {
 
 func TestCanonicalWireForm(t *testing.T) {
 	in := `{
-		"z": {"NULL": false}, "s": {"S": "a\u0041\n\"\\é"}, "n": {"N": "1.50e1"}, "b": {"B": "AP8="},
+		"z": {"NULL": true}, "s": {"S": "a\u0041\n\"\\é"}, "n": {"N": "1.50e1"}, "b": {"B": "AP8="},
 		"t": {"BOOL": false}, "ss": {"SS": ["b", "a"]}, "ns": {"NS": ["10", "9", "-1.0"]}, "bs": {"BS": ["/w==", "AA=="]},
 		"l": {"L": [{"N": "1e0"}, {"L": []}]}, "m": {"M": {"y": {"S": ""}, "x": {"M": {}}}}
 	}`
@@ -48,6 +48,7 @@ func TestRefusedValues(t *testing.T) {
 		`{"a":{}}`:                                "Supplied AttributeValue is empty",
 		`{"a":{"X":"1"}}`:                         "Supplied AttributeValue is empty",
 		`{"a":{"S":"x","N":"1"}}`:                 "more than one datatypes",
+		`{"a":{"NULL":false}}`:                    "Null attribute value types must have the value of true",
 		`{"a":{"SS":[]}}`:                         "string set  may not be empty",
 		`{"a":{"NS":[]}}`:                         "number set  may not be empty",
 		`{"a":{"BS":[]}}`:                         "Binary sets should not be empty",
