@@ -202,7 +202,7 @@ func (c *compiler) parts(t *Template, name string, where at, field string) []row
 			value, known := c.spec.Captures[p.Capture]
 			if !known {
 				c.report(Finding{Problem: BadTemplate, Rule: where.rule, Write: where.write, Field: field, Offset: p.Offset,
-					What: fmt.Sprintf("{$%s} is no part of the source table's name", p.Capture), Fix: "name it in `from`, like Orders_{" + p.Capture + "}, or write {attribute} without $"})
+					What: fmt.Sprintf("{$%s} is no part of the source table's name", p.Capture), Fix: "write {" + p.Capture + "} for an attribute"})
 				continue
 			}
 			v, err := applyCalls(scalar{cdc.KindS, value}, p.Calls)

@@ -17,7 +17,7 @@ var allowed = map[string][]string{
 	"checkpoint":        {"cdc", "internal/task"},
 	"sink":              {"transform", "cdc", "internal/task"},
 	"backfill":          {"cdc", "transform", "sink", "checkpoint", "internal/task"},
-	"internal/config":   {"internal/diag"},
+	"internal/config":   {"internal/diag", "transform", "expression"},
 	"internal/policy":   {"internal/config"},
 	"internal/cost":     {},
 	"internal/virtual":  {"internal/task"},

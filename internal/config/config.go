@@ -12,6 +12,8 @@
 //	check     named check of a text, see names.go
 //	env       environment variable that overrides the file
 //	unset     what an empty value means, shown by Print
+//	omit      not printed when it says nothing
+//	short     of a name in a dictionary: the key that a single value gives
 //
 // A value is taken from the first of: command-line flag, REPLICATOR_* variable, file, default. The variables are
 // REPLICATOR_NAME, REPLICATOR_HTTP_LISTEN, REPLICATOR_LOG_LEVEL and REPLICATOR_LOG_FORMAT; REPLICATOR_CONFIG names the file
@@ -81,11 +83,64 @@ type State struct {
 	Lease        time.Duration `key:"lease" default:"15s" min:"5s" max:"5m"`            // renewed every third of it
 }
 
-// Table is one source table and where its items go.
+// Table is one source table and where its items go. Mapping, in mapping.go, says what they become.
 type Table struct {
-	From  string `key:"from" required:"Orders" check:"dynamodb_table"`
-	To    string `key:"to" check:"target_table"`        // From when not given
-	Start Start  `key:"start" oneof:"trim_horizon,now"` // Source.Start when not given
+	From     string   `key:"from" required:"Orders" check:"dynamodb_table"`
+	To       string   `key:"to" check:"target_table"`        // From when not given
+	Start    Start    `key:"start" oneof:"trim_horizon,now"` // Source.Start when not given
+	Families []Family `key:"families" omit:"true"`           // of the target that rules write; d: maxversions=1 when not given
+	Drop     []string `key:"drop_attributes" omit:"true"`    // attributes that are not copied, unless a rule names them
+	Rules    []Rule   `key:"rules" omit:"true"`              // the first that matches an item decides; none: each attribute is a column
+	TTL      TTL      `key:"ttl" omit:"true"`
+
+	where  map[string]diag.Position // Config's
+	index  int                      // in Config.Tables
+	merged bool                     // other tables have the same target
+}
+
+// Family is a column family: a garbage collection rule and, behind a colon, an aggregate, as in `cbt createtable families=`.
+type Family struct {
+	Name string `key:"@" short:"rule"`
+	Rule string `key:"rule" check:"mapping"`
+}
+
+// Rule says what becomes of the items that a condition matches.
+type Rule struct {
+	Name    string   `key:"name" check:"mapping" omit:"true"`    // for messages and metrics
+	When    string   `key:"when" check:"mapping" omit:"true"`    // a DynamoDB condition with its values; every item when not given
+	Ignore  bool     `key:"ignore" omit:"true"`                  // not copied, and counted
+	RowKey  string   `key:"row_key" check:"mapping" omit:"true"` // a template; the primary key, joined with #, when not given
+	Columns []Column `key:"columns" omit:"true"`
+	Cell    Cell     `key:"cell" omit:"true"`
+	Write   []Write  `key:"write" omit:"true"` // several rows of one item, each with its own row_key
+}
+
+// Write is one of several rows that an item becomes.
+type Write struct {
+	RowKey  string   `key:"row_key" check:"mapping" omit:"true"`
+	Columns []Column `key:"columns" omit:"true"`
+	Cell    Cell     `key:"cell" omit:"true"`
+}
+
+// Column says where an attribute goes; "*" is every attribute that is not named.
+type Column struct {
+	Attribute string `key:"@" short:"to"`
+	To        string `key:"to" check:"mapping" required:"d"` // family:qualifier, or a family: then the column has the attribute's name
+	As        string `key:"as" omit:"true" oneof:"text,json,dynamodb_json,int64,float64,bytes,columns,counter"`
+	Value     string `key:"value" check:"mapping" omit:"true"` // of the columns that as: columns makes of a set's members; empty when not given
+}
+
+// Cell makes an item one cell of a row that other items share.
+type Cell struct {
+	To   string   `key:"to" check:"mapping" omit:"true"` // family:template
+	As   string   `key:"as" omit:"true" oneof:"json,dynamodb_json"`
+	Only []string `key:"only" omit:"true"` // the attributes that are written; all that are not dropped when not given
+}
+
+// TTL is the source's time-to-live attribute, and what follows from it.
+type TTL struct {
+	Attribute string `key:"attribute" check:"mapping" omit:"true"`
+	Expire    string `key:"expire" omit:"true" oneof:"gc,follow_deletes,keep"`
 }
 
 // Backfill is the copy of the items that exist already.
@@ -128,11 +183,7 @@ func (c *Config) Where(path string) diag.Position { return c.where[path] }
 // notAvailable lists the keys that the format defines and this version does not implement, with what the version does
 // instead. They are refused rather than ignored, so that nobody believes an option to be in force.
 var notAvailable = map[string]string{
-	"tables[].families":               "every attribute goes to the family d, maxversions=1",
-	"tables[].drop_attributes":        "every attribute is copied",
-	"tables[].rules":                  "every item is mapped in the default way: row key {pk}#{sk}, each attribute to d:<attribute>",
 	"tables[].discover_every":         "tables are named one by one",
-	"tables[].ttl":                    "items that expire are removed when DynamoDB removes them",
 	"tables[].dual_writes":            "nothing else may write the target table while this program does",
 	"tables[].keep_versions":          "only the newest version of a cell is kept",
 	"tables[].preset":                 "every item is mapped in the default way",

@@ -15,7 +15,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -51,7 +53,7 @@ var testEnv = lookup(map[string]string{
 	"INJECT":  "Orders\n    to: elsewhere # ",
 })
 
-var ignorePositions = cmpopts.IgnoreUnexported(Config{})
+var ignorePositions = cmpopts.IgnoreUnexported(Config{}, Table{})
 
 func files(t *testing.T, pattern string) []string {
 	t.Helper()
@@ -336,4 +338,70 @@ func hasSection(f *field, path string) bool {
 		}
 	}
 	return false
+}
+
+// The hash covers the whole mapping, and nothing that means the same.
+func TestHashCoversTheMapping(t *testing.T) {
+	hash := func(table string) string {
+		t.Helper()
+		c, err := Parse("f", []byte("version: 1\ntarget: {project: p, instance: i}\ntables:\n  - "+table+"\n"), testEnv)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Hash(c.Tables[0])
+	}
+	const base = `{from: Orders, families: {d: maxversions=1}, rules: [{when: 'a = 1', columns: {"*": d, x: {to: "d:y"}}}]}`
+	same := strings.ReplaceAll(base, "'a = 1'", "'(a  =  1.0)'")
+	if hash(base) != hash(same) {
+		t.Error("another spelling of a condition is another mapping")
+	}
+	seen := map[string]string{hash("{from: Orders}"): "no rules", hash(base): "base"}
+	for _, change := range [][2]string{
+		{"a = 1", "a = 2"}, {"d:y", "d:z"}, {"{to: \"d:y\"}", "{to: \"d:y\", as: json}"}, {"maxversions=1", "maxversions=2"},
+		{"rules:", "drop_attributes: [z], rules:"}, {"rules:", "ttl: {attribute: t, expire: keep}, rules:"}, {"columns:", "row_key: '{a}', columns:"},
+	} {
+		changed := strings.Replace(base, change[0], change[1], 1)
+		if other, taken := seen[hash(changed)]; taken {
+			t.Errorf("%s has the hash of %s", changed, other)
+		}
+		seen[hash(changed)] = changed
+	}
+}
+
+// Findings that need the key schema have their place in the file, too.
+func TestMappingIsCheckedAgainstTheKeySchema(t *testing.T) {
+	c, err := parseFile(t, "testdata/accepted/mapping.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := func(names ...string) []transform.KeyAttribute {
+		var keys []transform.KeyAttribute
+		for _, name := range names {
+			keys = append(keys, transform.KeyAttribute{Name: name, Type: cdc.KindS})
+		}
+		return keys
+	}
+	for i, names := range [][]string{{"PK", "SK"}, {"PK", "SK"}, {"id"}, {"deviceId", "ts"}, {"kind", "brand"}, {"kind", "brand"}} {
+		m, err := c.Tables[i].Mapping(key(names...))
+		if err != nil || m.Source != c.Tables[i].From || m.Table != c.Tables[i].To {
+			t.Errorf("%s: %v", c.Tables[i].From, err)
+		}
+	}
+	_, err = c.Tables[3].Mapping(key("deviceId", "sequence"))
+	var list diag.List
+	if !errors.As(err, &list) || len(list) != 1 || list[0].Code != diag.AddressAmbiguous || list[0].Pos.Line != 61 || list[0].Fix != "add #{sequence} at the end of row_key" {
+		t.Error(err)
+	}
+	if name, at := c.Tables[0].Rule(1); name != "rule comment" || at.Line != 24 {
+		t.Error(name, at)
+	}
+	if name, at := c.Tables[2].Rule(0); name != "default mapping" || at.Line != 53 {
+		t.Error(name, at)
+	}
+	if families := c.Tables[0].TargetFamilies(); len(families) != 4 || families[3].Aggregate != transform.IntSum {
+		t.Error(families)
+	}
+	if families := (&Table{From: "Orders"}).TargetFamilies(); len(families) != 1 || families[0].Name != DataFamily {
+		t.Error(families)
+	}
 }

@@ -75,6 +75,12 @@ func (d *decoder) value(f *field, key, n *yaml.Node, v reflect.Value, path strin
 	case list:
 		d.where[path] = d.at(key)
 		d.list(f, n, v, path)
+	case dictionary:
+		d.where[path] = d.at(key)
+		d.dictionary(f, n, v, path)
+	case texts:
+		d.where[path] = d.at(key)
+		d.texts(f, n, v, path)
 	default:
 		d.scalar(f, n, v, path)
 	}
@@ -124,6 +130,9 @@ func (d *decoder) scalar(f *field, n *yaml.Node, v reflect.Value, path string) {
 		return
 	}
 	d.text(f, text, v, path, d.at(n))
+	if n.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) != 0 {
+		d.where[quotedAt(path)] = diag.Position{File: d.file, Line: n.Line, Column: n.Column + 1}
+	}
 }
 
 // text stores a value that comes from the file, a variable or a flag. An empty one counts as not given.
@@ -137,6 +146,9 @@ func (d *decoder) text(f *field, text string, v reflect.Value, path string, from
 	}
 	d.where[path] = from
 }
+
+// quotedAt is the path under which a value's place within its quotes is kept.
+func quotedAt(path string) string { return path + "\x00" }
 
 // fault reports what is wrong with a value, now that its place is known.
 func (d *decoder) fault(err *fault, pos diag.Position, path, value string) {
@@ -177,10 +189,14 @@ func (d *decoder) unknown(f *field, key *yaml.Node, path string) {
 
 // entryPath is the path below which the keys of the section or list entry stand: "", "target", "tables[]".
 func (f *field) entryPath() string {
-	if f.kind == list {
+	switch f.kind {
+	case list:
 		return f.path + "[]"
+	case dictionary:
+		return f.path + ".*"
+	default:
+		return f.path
 	}
-	return f.path
 }
 
 // place names a section for a message.
@@ -203,8 +219,11 @@ func kindOf(n *yaml.Node) string {
 }
 
 func sectionFix(f *field) string {
-	if f.kind == list {
+	switch f.kind {
+	case list:
 		return "write each entry as - " + f.keys()[0] + ": …"
+	case dictionary:
+		return "write each entry as name: { " + f.keys()[0] + ": … }"
 	}
 	if f.path == "" {
 		return "begin with version: 1"

@@ -114,6 +114,7 @@ func Parse(file string, content []byte, env Lookup, flags ...Flag) (*Config, err
 		d.required(&schema, v, "")
 	}
 	d.checkTables(c)
+	d.checkMappings(c)
 	delete(d.where, "")
 	if err := d.sorted().Err(); err != nil {
 		return nil, err
@@ -160,7 +161,7 @@ func (d *decoder) required(f *field, v reflect.Value, path string) {
 	for i := range f.fields {
 		sub := &f.fields[i]
 		value, subPath := v.Field(sub.index), join(path, sub.key)
-		absent := value.IsZero() || sub.kind == list && value.Len() == 0
+		absent := value.IsZero() || (sub.kind == list || sub.kind == dictionary) && value.Len() == 0
 		if sub.required != "" && absent && !d.bad[subPath] {
 			d.missing(f, sub, path, subPath)
 		}
@@ -168,6 +169,8 @@ func (d *decoder) required(f *field, v reflect.Value, path string) {
 		case d.bad[subPath]:
 		case sub.kind == section:
 			d.required(sub, value, subPath)
+		case sub.kind == dictionary:
+			d.requiredOfDictionary(sub, value, subPath)
 		case sub.kind == list:
 			for i := range value.Len() {
 				if entry := fmt.Sprintf("%s[%d]", subPath, i); !d.bad[entry] {
@@ -201,6 +204,7 @@ func (d *decoder) checkTables(c *Config) {
 	sources, targets := map[string]int{}, map[string]int{} // name to index of the entry that has it
 	for i := range c.Tables {
 		t, path := &c.Tables[i], fmt.Sprintf("tables[%d]", i)
+		t.where, t.index = d.where, i
 		if t.Start == "" {
 			t.Start = c.Source.Start
 		}
@@ -219,11 +223,8 @@ func (d *decoder) checkTables(c *Config) {
 			continue
 		}
 		if first, ok := targets[t.To]; ok {
-			d.report(diag.Error{Code: diag.SharedTarget, Pos: pos,
-				What: fmt.Sprintf("%s: table %s has the target %s already", path, c.Tables[first].From, t.To),
-				Cause: fmt.Sprintf("merging source tables into one target is not available in this version; the other entry is at %s",
-					d.where[fmt.Sprintf("tables[%d]", first)])})
-			continue
+			// Whether their rows can meet is checked with the mappings.
+			t.merged, c.Tables[first].merged = true, true
 		}
 		targets[t.To] = i
 		if t.To == c.State.Table {

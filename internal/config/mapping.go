@@ -4,16 +4,291 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/dynamodb-bigtable/replicator/expression"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// DataFamily is the column family of the default mapping, the only one this version has.
+// DataFamily is the column family of the mapping without rules.
 const DataFamily = "d"
 
 // mappingFormat is raised when the same configuration begins to mean other cells, so that an upgrade cannot continue a
 // ledger whose rows were written in another form.
 const mappingFormat = 1
 
-// Hash identifies what determines the cells of a table: the form of the mapping, the source, the target and the family. The
+// plain tells whether nothing is said of the mapping: each attribute is a column of DataFamily.
+func (t *Table) plain() bool {
+	return len(t.Families) == 0 && len(t.Drop) == 0 && len(t.Rules) == 0 && t.TTL == TTL{}
+}
+
+// Mapping is what the table's items become, given the source's key schema. The error is a diag.List with every finding, at its
+// place in the file.
+func (t *Table) Mapping(primaryKey []transform.KeyAttribute) (*transform.Mapping, error) {
+	if t.plain() && !t.merged {
+		return transform.NewMapping(t.From, t.To, DataFamily, primaryKey)
+	}
+	spec, found := t.spec()
+	if found == nil {
+		spec.PrimaryKey = primaryKey
+		for _, f := range transform.Check(spec) {
+			if !f.Warning {
+				found = append(found, t.finding(f))
+			}
+		}
+	}
+	if err := found.Err(); err != nil {
+		return nil, err
+	}
+	return transform.New(spec)
+}
+
+// TargetFamilies are the families that the table's items are written to.
+func (t *Table) TargetFamilies() []transform.Family {
+	spec, _ := t.spec()
+	return spec.Families
+}
+
+// Rule returns the name of a rule, by its number from 0, and where it stands; the table's entry if there are no rules.
+func (t *Table) Rule(n int) (string, diag.Position) {
+	path := fmt.Sprintf("tables[%d]", t.index)
+	if n < 0 || n >= len(t.Rules) {
+		return "default mapping", t.where[path+".from"]
+	}
+	name := t.Rules[n].Name
+	if name == "" {
+		name = fmt.Sprint(n + 1)
+	}
+	return "rule " + name, t.where[fmt.Sprintf("%s.rules[%d]", path, n)]
+}
+
+// spec translates the configuration. Findings are of what cannot be read; what can be read is checked by transform.Check.
+func (t *Table) spec() (transform.Spec, diag.List) {
+	b := specBuilder{table: t, path: fmt.Sprintf("tables[%d]", t.index)}
+	b.spec = transform.Spec{Source: t.From, Table: t.To, Drop: t.Drop, Merged: t.merged,
+		TTL: transform.TTL{Attribute: t.TTL.Attribute, Expire: expires[t.TTL.Expire]}}
+	for _, f := range t.Families {
+		family, err := transform.ParseFamily(f.Name, f.Rule)
+		if err != nil {
+			b.report(diag.RuleInvalid, ".families."+f.Name, 0, "family "+f.Name, strings.TrimPrefix(err.Error(), transform.ErrMapping.Error()+": "), "write it like d: maxversions=1")
+		}
+		b.spec.Families = append(b.spec.Families, family)
+	}
+	if len(b.spec.Families) == 0 && len(t.Rules) == 0 {
+		b.spec.Families = []transform.Family{{Name: DataFamily, GC: transform.GC{Versions: 1}}}
+	}
+	if (t.TTL.Attribute == "") != (t.TTL.Expire == "") {
+		b.report(diag.MissingValue, ".ttl", 0, b.path+".ttl needs both attribute and expire", "what is done depends on both",
+			"write ttl: { attribute: expiresAt, expire: gc }")
+	}
+	for i := range t.Rules {
+		b.rule(&t.Rules[i], fmt.Sprintf(".rules[%d]", i))
+	}
+	return b.spec, b.found
+}
+
+var expires = map[string]transform.Expire{"gc": transform.ExpireByGC, "keep": transform.KeepExpired}
+
+// specBuilder translates the entry of one table.
+type specBuilder struct {
+	table *Table
+	path  string
+	spec  transform.Spec
+	found diag.List
+}
+
+func (b *specBuilder) report(code, path string, offset int, what, cause, fix string) {
+	b.found = append(b.found, &diag.Error{Code: code, Pos: b.table.place(b.path+path, offset), What: what, Cause: cause, Fix: fix})
+}
+
+// place is the position of a value, or of the nearest that was given, plus an offset into the text of a value.
+func (t *Table) place(path string, offset int) diag.Position {
+	if pos, ok := t.where[path]; ok {
+		if inner, quoted := t.where[quotedAt(path)]; quoted {
+			pos = inner
+		}
+		pos.Column += offset
+		return pos
+	}
+	for path != "" {
+		if i := strings.LastIndexAny(path, ".["); i >= 0 {
+			path = path[:i]
+		} else {
+			path = ""
+		}
+		if pos, ok := t.where[path]; ok {
+			return pos
+		}
+	}
+	return diag.Position{}
+}
+
+func (b *specBuilder) rule(r *Rule, path string) {
+	rule := transform.Rule{Name: r.Name, Ignore: r.Ignore}
+	if r.When != "" {
+		when, err := expression.ParseWhen(r.When)
+		if err != nil {
+			b.condition(err, path+".when")
+			when = nil
+		}
+		if when != nil {
+			rule.When, rule.Text = when, when.Text()
+		}
+	}
+	single := Write{r.RowKey, r.Columns, r.Cell}
+	given := single.RowKey != "" || len(single.Columns) > 0 || single.Cell.given()
+	switch {
+	case len(r.Write) > 0 && given:
+		b.report(diag.RuleInvalid, path, 0, "a rule has write beside row_key, columns or cell", "each entry of write has its own", "move them into the entries of write")
+	case r.Ignore && (given || len(r.Write) > 0):
+		b.report(diag.RuleInvalid, path, 0, "a rule ignores its items and says what they become", "it does one of the two", "remove ignore, or the rest")
+	case r.Ignore:
+	case len(r.Write) == 0:
+		rule.Writes = []transform.Write{b.write(&single, path)}
+	}
+	for j := range r.Write {
+		rule.Writes = append(rule.Writes, b.write(&r.Write[j], fmt.Sprintf("%s.write[%d]", path, j)))
+	}
+	b.spec.Rules = append(b.spec.Rules, rule)
+}
+
+func (b *specBuilder) condition(err error, path string) {
+	var syntax *expression.SyntaxError
+	if errors.As(err, &syntax) {
+		b.report(diag.ConditionInvalid, path, syntax.Offset, "the condition cannot be read", syntax.Problem, syntax.Suggestion)
+		return
+	}
+	b.report(diag.ConditionInvalid, path, 0, "the condition cannot be read", err.Error(), "")
+}
+
+func (c *Cell) given() bool { return c.To != "" || c.As != "" || len(c.Only) > 0 }
+
+func (b *specBuilder) write(w *Write, path string) transform.Write {
+	var out transform.Write
+	if w.RowKey != "" {
+		out.RowKey = b.template(w.RowKey, path+".row_key", 0)
+	}
+	for _, c := range w.Columns {
+		as, _ := transform.ParseEncoding(c.As)
+		out.Columns = append(out.Columns, transform.ColumnRule{Attribute: c.Attribute, To: c.To, As: as, Value: c.Value})
+	}
+	if !w.Cell.given() {
+		return out
+	}
+	cell := &transform.CellRule{As: transform.AsJSON, Only: w.Cell.Only}
+	if w.Cell.As != "" {
+		cell.As, _ = transform.ParseEncoding(w.Cell.As)
+	}
+	family, qualifier, found := strings.Cut(w.Cell.To, ":")
+	if !found || qualifier == "" {
+		b.report(diag.RuleInvalid, path+".cell.to", 0, "a cell needs a family and a column", "several items share the row, each with a column of its own",
+			`write to: "family:{SK}"`)
+	}
+	cell.Family = family
+	cell.Qualifier = b.template(qualifier, path+".cell.to", len(family)+1)
+	out.Cell = cell
+	return out
+}
+
+// template parses a template that begins at an offset of a value.
+func (b *specBuilder) template(text, path string, offset int) *transform.Template {
+	t, err := transform.ParseTemplate(text)
+	var wrong *transform.TemplateError
+	if errors.As(err, &wrong) {
+		b.report(diag.TemplateInvalid, path, offset+wrong.Offset, "the template cannot be read", wrong.What, wrong.Fix)
+		t, _ = transform.ParseTemplate("")
+	}
+	return t
+}
+
+// problems are the codes of what transform.Check finds.
+var problems = map[transform.Problem]string{
+	transform.BadRule: diag.RuleInvalid, transform.BadTemplate: diag.TemplateInvalid, transform.UndeclaredFamily: diag.FamilyUndeclared,
+	transform.CounterFamily: diag.CounterFamily, transform.SharedFamily: diag.SharedFamily, transform.NotInjective: diag.AddressAmbiguous,
+	transform.KeyCollision: diag.SharedTarget, transform.Unreachable: diag.RuleUnreachable, transform.NoExpiry: diag.FamilyKeeps, transform.Moves: diag.ItemsMove,
+}
+
+// finding places what transform.Check found.
+func (t *Table) finding(f transform.Finding) *diag.Error {
+	path := fmt.Sprintf("tables[%d]", t.index)
+	offset := 0
+	if f.Rule >= 0 && f.Rule < len(t.Rules) {
+		path += fmt.Sprintf(".rules[%d]", f.Rule)
+		if f.Write >= 0 && f.Write < len(t.Rules[f.Rule].Write) {
+			path += fmt.Sprintf(".write[%d]", f.Write)
+		}
+	}
+	switch f.Field {
+	case "":
+	case "columns", "families":
+		path += "." + f.Field
+		if f.Name != "" {
+			path += "." + f.Name
+		}
+	case "cell":
+		path += ".cell.to"
+	default:
+		path += "." + f.Field
+		offset = f.Offset
+	}
+	return &diag.Error{Code: problems[f.Problem], Warning: f.Warning, Pos: t.place(path, offset), What: f.What, Cause: f.Cause, Fix: f.Fix}
+}
+
+// checkMappings checks what can be checked of mappings without the key schemas: each by itself, then those with one target
+// against each other.
+func (d *decoder) checkMappings(c *Config) {
+	var specs []transform.Spec
+	var tables []*Table
+	for i := range c.Tables {
+		t := &c.Tables[i]
+		if t.plain() && !t.merged || d.bad[fmt.Sprintf("tables[%d]", i)] {
+			continue
+		}
+		spec, found := t.spec()
+		if found == nil {
+			for _, f := range transform.Check(spec) {
+				if !f.Warning {
+					found = append(found, t.finding(f))
+				}
+			}
+		}
+		d.found = append(d.found, found...)
+		if found == nil {
+			specs, tables = append(specs, spec), append(tables, t)
+		}
+	}
+	for i, found := range transform.CheckMerged(specs) {
+		for _, f := range found {
+			d.found = append(d.found, tables[i].finding(f))
+		}
+	}
+}
+
+// mappingText is the mapping in one form for all spellings.
+func (t *Table) mappingText() []byte {
+	spec, _ := t.spec()
+	said := struct {
+		Families []Family
+		Drop     []string
+		Rules    []Rule
+		TTL      TTL
+		Merged   bool
+	}{t.Families, t.Drop, append([]Rule(nil), t.Rules...), t.TTL, t.merged}
+	for i := range said.Rules {
+		said.Rules[i].When = spec.Rules[i].Text
+	}
+	text, err := json.Marshal(said)
+	if err != nil {
+		panic("config: " + err.Error()) // of plain structs of texts
+	}
+	return text
+}
+
+// Hash identifies what determines the cells of a table: the form of the mapping, the source, the target and the rules. The
 // ledger keeps it and refuses to go on under another one. It is 32 hex digits, and stable across releases and machines; it
 // depends on nothing else of the configuration, so that limits and log levels can change freely.
 func (c *Config) Hash(t Table) string {
@@ -26,6 +301,9 @@ func (c *Config) Hash(t Table) string {
 		binary.BigEndian.PutUint64(number[:], uint64(len(part)))
 		h.Write(number[:])
 		h.Write([]byte(part))
+	}
+	if !t.plain() || t.merged {
+		h.Write(t.mappingText())
 	}
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }

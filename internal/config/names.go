@@ -47,6 +47,8 @@ var checks = map[string]func(string) *fault{
 	"region": pattern(awsRegion, "an AWS region has lower-case letters, digits and '-' only", "write it like eu-west-1"),
 	"role":   pattern(roleARN, "not the ARN of an IAM role", "write it like arn:aws:iam::111122223333:role/replicator"),
 	"listen": checkListen,
+	// What it says is checked with the rest of the mapping.
+	"mapping": checkMappingText,
 	"view": pattern(authorizedView, "the id of an authorized view has 1 to 50 letters, digits, '_', '-' and '.', and begins with a letter, a digit or '_'",
 		"write the id alone, like app"),
 }
@@ -58,6 +60,16 @@ func pattern(rule *regexp.Regexp, cause, fix string) func(string) *fault {
 		}
 		return &fault{diag.InvalidValue, "", cause, fix}
 	}
+}
+
+// longestText bounds one text of a mapping: a row key has 4 KiB at most, and nothing of it is longer.
+const longestText = 4096
+
+func checkMappingText(s string) *fault {
+	if len(s) <= longestText {
+		return nil
+	}
+	return &fault{diag.InvalidValue, "", fmt.Sprintf("a text of %d bytes; %d are allowed", len(s), longestText), "write less"}
 }
 
 func checkVersion(s string) *fault {

@@ -10,7 +10,7 @@ import (
 )
 
 // Print writes the effective configuration as YAML that loads to the same configuration: every key with its value,
-// defaults included, in the order of the documentation. What is not a default is followed by the place it came from. Values
+// defaults included, in the order of the documentation; keys of mappings that say nothing are left out. What is not a default is followed by the place it came from. Values
 // of variables appear as they were expanded; the configuration has no secrets.
 func (c *Config) Print(w io.Writer) error {
 	encoder := yaml.NewEncoder(w)
@@ -27,6 +27,9 @@ func (c *Config) node(f *field, v reflect.Value, path string) *yaml.Node {
 	for i := range f.fields {
 		sub := &f.fields[i]
 		value, subPath := v.Field(sub.index), join(path, sub.key)
+		if sub.omit && value.IsZero() {
+			continue
+		}
 		var n *yaml.Node
 		switch sub.kind {
 		case section:
@@ -36,6 +39,10 @@ func (c *Config) node(f *field, v reflect.Value, path string) *yaml.Node {
 			for i := range value.Len() {
 				n.Content = append(n.Content, c.node(sub, value.Index(i), fmt.Sprintf("%s[%d]", subPath, i)))
 			}
+		case dictionary:
+			n = c.dictionaryNode(sub, value, subPath)
+		case texts:
+			n = textsNode(value)
 		default:
 			n = c.scalarNode(sub, value, subPath)
 		}
@@ -44,9 +51,11 @@ func (c *Config) node(f *field, v reflect.Value, path string) *yaml.Node {
 	return mapping
 }
 
+func escapeDollars(value string) string { return strings.ReplaceAll(value, "$", "$$") }
+
 func (c *Config) scalarNode(f *field, v reflect.Value, path string) *yaml.Node {
 	value := f.format(v)
-	n := &yaml.Node{Kind: yaml.ScalarNode, Value: strings.ReplaceAll(value, "$", "$$")}
+	n := &yaml.Node{Kind: yaml.ScalarNode, Value: escapeDollars(value)}
 	if f.kind == text {
 		n.Tag = "!!str" // quoted where it would read as something else
 	}

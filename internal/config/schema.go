@@ -11,12 +11,14 @@ import (
 type kind int
 
 const (
-	section  kind = iota // keys and values
-	list                 // list of sections
-	text                 // one of the string types
-	truth                // bool
-	count                // int
-	duration             // time.Duration
+	section    kind = iota // keys and values
+	list                   // list of sections
+	dictionary             // sections by names that the user chooses, in the order of the file
+	texts                  // list of texts
+	text                   // one of the string types
+	truth                  // bool
+	count                  // int
+	duration               // time.Duration
 )
 
 // field is one key of the schema, derived from a struct field and its tags.
@@ -25,7 +27,10 @@ type field struct {
 	path   string // with [] for list entries: "tables[].from"
 	kind   kind
 	index  int     // of the struct field
-	fields []field // of a section, or of a list's entries
+	fields []field // of a section, or of the entries of a list or dictionary
+	short  *field  // of a dictionary: the key that a single value stands for
+	only   bool    // of a dictionary: entries are single values
+	omit   bool    // not printed when it says nothing
 
 	fallback string
 	required string // an example; empty when not required
@@ -36,6 +41,10 @@ type field struct {
 	env      string
 	unset    string
 }
+
+// nameKey tags the field that holds the name of a dictionary's entry; it is the first of its struct. Its tag short names the key
+// that an entry of a single value gives.
+const nameKey = "@"
 
 // schema is the whole configuration as a section without a key.
 var schema = field{kind: section, fields: fieldsOf(reflect.TypeFor[Config](), "")}
@@ -54,7 +63,10 @@ func fieldsOf(t reflect.Type, prefix string) []field {
 			fallback: tag.Get("default"), required: tag.Get("required"),
 			oneOf: commas(tag.Get("oneof")), later: commas(tag.Get("later")),
 			min: tag.Get("min"), max: tag.Get("max"),
-			check: tag.Get("check"), env: tag.Get("env"), unset: tag.Get("unset"),
+			check: tag.Get("check"), env: tag.Get("env"), unset: tag.Get("unset"), omit: tag.Get("omit") != "",
+		}
+		if f.key == nameKey {
+			continue // the name of a dictionary's entry, not a key below it
 		}
 		switch {
 		case sf.Type == reflect.TypeFor[time.Duration]():
@@ -69,6 +81,12 @@ func fieldsOf(t reflect.Type, prefix string) []field {
 			f.kind, f.fields = section, fieldsOf(sf.Type, f.path)
 		case sf.Type.Kind() == reflect.Slice && sf.Type.Elem().Kind() == reflect.Struct:
 			f.kind, f.fields = list, fieldsOf(sf.Type.Elem(), f.path+"[]")
+			if first := sf.Type.Elem().Field(0); first.Tag.Get("key") == nameKey {
+				f.kind, f.fields = dictionary, fieldsOf(sf.Type.Elem(), f.path+".*")
+				f.short, f.only = f.find(first.Tag.Get("short")), len(f.fields) == 1
+			}
+		case sf.Type == reflect.TypeFor[[]string]():
+			f.kind = texts
 		default:
 			panic(fmt.Sprintf("config: field %s has type %s", sf.Name, sf.Type))
 		}

@@ -21,7 +21,17 @@ const (
 	YAMLRefused        = "R1016"
 	Usage              = "R1017"
 	TargetIsState      = "R1018"
+	RuleInvalid        = "R1020"
+	TemplateInvalid    = "R1021"
+	ConditionInvalid   = "R1022"
+	FamilyUndeclared   = "R1023"
+	CounterFamily      = "R1024"
+	SharedFamily       = "R1025"
+	AddressAmbiguous   = "R1026"
+	RuleUnreachable    = "R1027"
+	FamilyKeeps        = "R1028"
 	TombstonesVisible  = "R1051"
+	ItemsMove          = "R1052"
 	OneEndpoint        = "R1101"
 	EmulatorNotAllowed = "R1102"
 	NoRegion           = "R1103"
@@ -133,8 +143,8 @@ var registry = []Entry{
 		"Each source table may appear in one entry of `tables` only: two entries would own the same rows.",
 		"remove one of the entries", ExitUsage},
 	{SharedTarget, "two tables with one target",
-		"Two entries of `tables` name the same target table. Items of both could take the same row and replace each other.",
-		"give each entry its own `to`", ExitUsage},
+		"Two entries of `tables` name the same target table, and items of both could take the same row and replace each other. Entries may share a target if their row keys begin with different literals.",
+		"give each entry its own `to`, or begin their row keys with different literals", ExitUsage},
 	{TargetNameNeeded, "the source's name cannot name a Bigtable table",
 		"Without `to` the target has the source's name. DynamoDB allows 255 characters and a leading `-` or `.`; Bigtable allows 50 characters, of which the first is a letter, a digit or `_`.",
 		"add `to` with a name of at most 50 characters", ExitUsage},
@@ -150,10 +160,40 @@ var registry = []Entry{
 	{TargetIsState, "target table is the state table",
 		"The state table holds leases, checkpoints and parked items; no source table may be copied into it.",
 		"choose another `to`, or another `state.table`", ExitUsage},
+	{RuleInvalid, "a mapping rule that says nothing sensible",
+		"A rule, its columns, cell or families contradict themselves, or say too little to know what an item becomes.",
+		"write the rule as the message says; the reference of the configuration has an example of each form", ExitUsage},
+	{TemplateInvalid, "a row key or column template that cannot be read",
+		"Templates are literals and placeholders: `invoice#{PK | after('INVOICE#')}`. A placeholder names an attribute, or with `$` a part of the source table's name, and functions behind `|`.",
+		"write {attribute | function('text')}; `{{` and `}}` are braces", ExitUsage},
+	{ConditionInvalid, "a condition that cannot be read",
+		"`when` is a condition expression of DynamoDB with the values written in it: `begins_with(PK, \"VIDEO#\") AND SK = \"META\"`.",
+		"correct the condition at the place that is named", ExitUsage},
+	{FamilyUndeclared, "a column family that is used and not declared",
+		"Rules may write only families that `families` of the same table declares, so that a typo does not become a family.",
+		"declare the family, or correct its name", ExitUsage},
+	{CounterFamily, "a counter outside of an aggregate family, or anything else in one",
+		"`as: counter` writes absolute values of aggregates, which only families such as `counters: never:intsum` have; such families take nothing else.",
+		"declare a family of its own for counters", ExitUsage},
+	{SharedFamily, "two rules of one row write the same family",
+		"An item replaces all that it owns in its row. Where items of two rules live in one row, each must own families of its own, columns by name, or one cell; otherwise one would delete what the other wrote.",
+		"give one of the rules another family, or make their rows differ", ExitUsage},
+	{AddressAmbiguous, "two items can take the same place",
+		"The row key, and for a folded item its column, must carry the whole primary key of the source table in a form that can be told apart. Otherwise two items take one place one after the other, and refuse or delete each other.",
+		"carry the missing attribute in the row key or column", ExitUsage},
+	{RuleUnreachable, "a rule that never decides",
+		"The first rule whose condition matches an item decides. An earlier rule matches everything that this one could.",
+		"put the more specific rule first, or remove one", ExitUsage},
+	{FamilyKeeps, "garbage collection that cannot expire items",
+		"`ttl: {expire: gc}` stamps cells so that they reach the age of their family's rule when the item expires. A family without such a rule keeps them.",
+		"add an age to the family's rule: maxversions=1 || maxage=30d", ExitUsage},
 	{TombstonesVisible, "readers may see rows of removed items (warning)",
 		"A removed item leaves a row that holds only the family `_cdc_gone`, until `state.tombstone_age` has passed; without it a late write could bring the item back. A reader that takes any row for an item would see the removed one, and every live row carries the family `_cdc`.",
 		"read with a family filter that passes only your own families", ExitDone},
 
+	{ItemsMove, "items move when an attribute changes",
+		"A rule's row key or condition uses an attribute beyond the primary key. When it changes, the item moves to another row, and only the old image tells which one it left: the stream must be of view type `NEW_AND_OLD_IMAGES`.",
+		"check the view type of the stream, or use attributes of the primary key alone", ExitUsage},
 	{OneEndpoint, "only one of the two AWS endpoints is redirected",
 		"DynamoDB and DynamoDB Streams are two services for the AWS SDK. With only `AWS_ENDPOINT_URL_DYNAMODB` set, the stream is read from real AWS (and the other way round), so one table would be copied while the changes of another are applied.",
 		"set both AWS_ENDPOINT_URL_DYNAMODB and AWS_ENDPOINT_URL_DYNAMODB_STREAMS, or AWS_ENDPOINT_URL for both, or none", ExitUsage},

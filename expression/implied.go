@@ -1,0 +1,74 @@
+package expression
+
+import (
+	"strings"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+)
+
+// What a condition implies: facts that hold of every item it matches, as far as its parts joined by AND tell them at its top. They
+// let a caller show that two conditions, or two keys, cannot meet.
+
+// Fixed is the one value that a top-level attribute has in every item that matches; false if the condition does not say.
+func (c *Condition) Fixed(attribute string) (v cdc.Value, ok bool) {
+	c.conjuncts(func(p predicate) {
+		if same, is := p.(*comparison); is && same.operator == isEqual {
+			for _, pair := range [][2]*operand{{&same.left, &same.right}, {&same.right, &same.left}} {
+				if pair[0].is(attribute) && pair[1].path == nil && !pair[1].size {
+					v, ok = pair[1].literal, true
+				}
+			}
+		}
+	})
+	return v, ok
+}
+
+// Prefix is what the text of a top-level attribute begins with in every item that matches; false if the condition does not say.
+func (c *Condition) Prefix(attribute string) (prefix string, ok bool) {
+	c.conjuncts(func(p predicate) {
+		begins, is := p.(*beginsWith)
+		if is && begins.value.is(attribute) && begins.prefix.path == nil && !begins.prefix.size && len(begins.prefix.literal.Text()) >= len(prefix) {
+			prefix, ok = begins.prefix.literal.Text(), true
+		}
+	})
+	if v, fixed := c.Fixed(attribute); fixed && strings.HasPrefix(v.Text(), prefix) {
+		return v.Text(), true
+	}
+	return prefix, ok
+}
+
+// Equal are the top-level attributes that have the attribute's value in every item that matches.
+func (c *Condition) Equal(attribute string) []string {
+	var names []string
+	c.conjuncts(func(p predicate) {
+		same, is := p.(*comparison)
+		if !is || same.operator != isEqual {
+			return
+		}
+		for _, pair := range [][2]*operand{{&same.left, &same.right}, {&same.right, &same.left}} {
+			if pair[0].is(attribute) && len(pair[1].path) == 1 && !pair[1].size {
+				names = append(names, pair[1].path[0].name)
+			}
+		}
+	})
+	return names
+}
+
+// is tells whether the operand is a top-level attribute itself.
+func (o *operand) is(attribute string) bool {
+	return len(o.path) == 1 && !o.size && o.path[0].name == attribute
+}
+
+// conjuncts calls f for the parts of the condition that are joined by AND.
+func (c *Condition) conjuncts(f func(predicate)) {
+	var walk func(predicate)
+	walk = func(p predicate) {
+		if both, is := p.(*and); is {
+			walk(both.left)
+			walk(both.right)
+			return
+		}
+		f(p)
+	}
+	walk(c.root)
+}

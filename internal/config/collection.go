@@ -1,0 +1,114 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+)
+
+// dictionary decodes a mapping whose keys are names of the user's, in their order. An entry is a section, or a single value that
+// stands for one of its keys.
+func (d *decoder) dictionary(f *field, n *yaml.Node, v reflect.Value, path string) {
+	if n.Kind == yaml.AliasNode || n.Tag == "!!null" && n.Value == "" {
+		d.bad[path] = d.bad[path] || n.Kind == yaml.AliasNode
+		return
+	}
+	if n.Kind != yaml.MappingNode {
+		d.bad[path] = true
+		d.report(diag.Error{Code: diag.WrongType, Pos: d.at(n), What: fmt.Sprintf("%s is %s", path, kindOf(n)),
+			Cause: path + " has names and values", Fix: sectionFix(f)})
+		return
+	}
+	entries := reflect.MakeSlice(v.Type(), 0, len(n.Content)/2)
+	first := map[string]*yaml.Node{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		if key.Kind == yaml.AliasNode || key.Tag == "!!merge" && key.Style == 0 {
+			continue // reported by refuseFeatures
+		}
+		if key.Kind != yaml.ScalarNode || key.Value == "" {
+			d.report(diag.Error{Code: diag.YAMLRefused, Pos: d.at(key), What: "a name in " + path + " is not plain text",
+				Cause: "a list, a mapping or nothing stands where a name is expected", Fix: "write a name"})
+			continue
+		}
+		if earlier := first[key.Value]; earlier != nil {
+			d.report(diag.Error{Code: diag.DuplicateKey, Pos: d.at(key), What: fmt.Sprintf("%s given twice in %s", shown(key.Value), path),
+				Cause: "first given at " + d.at(earlier).String()})
+			continue
+		}
+		first[key.Value] = key
+		entry := reflect.New(v.Type().Elem()).Elem()
+		entry.Field(0).SetString(key.Value)
+		entryPath := join(path, key.Value)
+		d.where[entryPath] = d.at(key)
+		if f.short != nil && (f.only || value.Kind != yaml.MappingNode) {
+			d.scalar(f.short, value, entry.Field(f.short.index), join(entryPath, f.short.key))
+		} else {
+			d.section(f, value, entry, entryPath)
+		}
+		entries = reflect.Append(entries, entry)
+	}
+	if entries.Len() > 0 {
+		v.Set(entries)
+	}
+}
+
+// texts decodes a list of single values.
+func (d *decoder) texts(f *field, n *yaml.Node, v reflect.Value, path string) {
+	if n.Kind == yaml.AliasNode || n.Tag == "!!null" && n.Value == "" {
+		d.bad[path] = d.bad[path] || n.Kind == yaml.AliasNode
+		return
+	}
+	if n.Kind != yaml.SequenceNode {
+		d.bad[path] = true
+		d.report(diag.Error{Code: diag.WrongType, Pos: d.at(n), What: fmt.Sprintf("%s is %s", path, kindOf(n)),
+			Cause: path + " is a list", Fix: "write " + f.key + ": [a, b]"})
+		return
+	}
+	for i, entry := range n.Content {
+		element := *f
+		element.kind = text
+		value := reflect.New(reflect.TypeFor[string]()).Elem()
+		d.scalar(&element, entry, value, fmt.Sprintf("%s[%d]", path, i))
+		if value.Len() > 0 {
+			v.Set(reflect.Append(v, value))
+		}
+	}
+}
+
+// required walks the entries of a dictionary as those of a list.
+func (d *decoder) requiredOfDictionary(f *field, v reflect.Value, path string) {
+	for i := range v.Len() {
+		entry := v.Index(i)
+		if entryPath := join(path, entry.Field(0).String()); !d.bad[entryPath] {
+			d.required(f, entry, entryPath)
+		}
+	}
+}
+
+// dictionaryNode is the printed form of a dictionary.
+func (c *Config) dictionaryNode(f *field, v reflect.Value, path string) *yaml.Node {
+	n := &yaml.Node{Kind: yaml.MappingNode}
+	for i := range v.Len() {
+		entry := v.Index(i)
+		name := entry.Field(0).String()
+		entryPath := join(path, name)
+		value := c.node(f, entry, entryPath)
+		if f.short != nil && len(value.Content) == 2 && value.Content[0].Value == f.short.key {
+			value = value.Content[1]
+		}
+		n.Content = append(n.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: name}, value)
+	}
+	return n
+}
+
+func textsNode(v reflect.Value) *yaml.Node {
+	n := &yaml.Node{Kind: yaml.SequenceNode, Style: yaml.FlowStyle}
+	for i := range v.Len() {
+		n.Content = append(n.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: escapeDollars(v.Index(i).String())})
+	}
+	return n
+}
