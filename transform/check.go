@@ -255,8 +255,9 @@ func (c *compiler) notInjective(w placed, missing []string) Finding {
 		what = "row key and column together"
 	}
 	f := Finding{Problem: NotInjective, Rule: w.at.rule, Write: w.at.write, Field: field,
-		What: fmt.Sprintf("two items can have the same %s: %s is not carried", what, strings.Join(missing, " and ")),
-		Fix:  fmt.Sprintf("add #{%s} at the end of row_key", strings.Join(missing, "}#{"))}
+		What:  fmt.Sprintf("two items can have the same %s: %s is not carried", what, strings.Join(missing, " and ")),
+		Cause: "of two items with one address, each refuses or deletes the other",
+		Fix:   fmt.Sprintf("add #{%s} at the end of row_key", strings.Join(missing, "}#{"))}
 	if w.folded {
 		f.Fix = fmt.Sprintf("add {%s} at the end of the cell's column", strings.Join(missing, "}#{"))
 	}

@@ -142,6 +142,7 @@ var schemaCodes = map[sink.Problem]string{
 	sink.EatsVersions:   diag.FamilyGC,
 	sink.WrongAge:       diag.FamilyGC,
 	sink.WrongAggregate: diag.FamilyGC,
+	sink.WrongRule:      diag.FamilyGC,
 }
 
 var profileCodes = map[sink.ProfileProblem]string{
@@ -157,7 +158,7 @@ func schemaFix(e *sink.SchemaError) string {
 			e.Table, e.Family, e.Table, e.Family, e.Want)
 	case sink.MissingView:
 		return "create it over the families of the mapping with `gcloud bigtable authorized-views create " + e.View + " --table=" + e.Table + " …`, or set target.create_missing: true"
-	case sink.EatsVersions, sink.WrongAge:
+	case sink.EatsVersions, sink.WrongAge, sink.WrongRule:
 		return fmt.Sprintf("cbt setgcpolicy %s %s %s", e.Table, e.Family, e.Want)
 	case sink.WrongAggregate:
 		return fmt.Sprintf("name another family in the configuration: the kind of %s cannot be changed; or declare it as it is", e.Family)

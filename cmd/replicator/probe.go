@@ -225,12 +225,34 @@ func (p *prober) profile(ctx context.Context) (string, error) {
 // specs are the tables that must be there: the state table first, then those of the configuration in their order.
 func specs(cfg *config.Config) []sink.TableSpec {
 	out := []sink.TableSpec{sink.StateSpec(cfg.State.Table, ledgerFamily)}
-	for _, t := range cfg.Tables {
-		spec := sink.TargetSpec(t.To, cfg.State.TombstoneAge, config.DataFamily)
+	for i := range cfg.Tables {
+		t := &cfg.Tables[i]
+		families := sink.DataFamilies(t.TargetFamilies())
+		if t.TTL.Expire == "gc" {
+			for i := range families {
+				families[i].Check = sink.Same // stamps are counted from the rule's age
+			}
+		}
+		if n := slices.IndexFunc(out, func(s sink.TableSpec) bool { return s.Name == t.To }); n >= 0 {
+			out[n].Families = mergeFamilies(out[n].Families, families)
+			continue
+		}
+		spec := sink.TargetSpec(t.To, cfg.State.TombstoneAge)
+		spec.Families = append(families, spec.Families...)
 		spec.View = cfg.Target.View
 		out = append(out, spec)
 	}
 	return out
+}
+
+// mergeFamilies adds the families of another source table with the same target.
+func mergeFamilies(have, more []sink.FamilySpec) []sink.FamilySpec {
+	for _, f := range more {
+		if !slices.ContainsFunc(have, func(o sink.FamilySpec) bool { return o.Name == f.Name }) {
+			have = append([]sink.FamilySpec{f}, have...)
+		}
+	}
+	return have
 }
 
 func (p *prober) prepare(ctx context.Context) (string, error) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"time"
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
@@ -28,12 +29,11 @@ func sampleTable(ctx context.Context, tables *backfill.Tables, t probedTable, n 
 	}
 	s.unmappable = map[string]int{}
 	for _, item := range s.items {
-		row, err := t.mapping.Row(item)
-		if err == nil {
-			s.rows = append(s.rows, row)
-			_, err = t.mapping.Cells(item, 0)
+		addresses, _ := t.mapping.Addresses(item) // why not is told below
+		for _, at := range addresses {
+			s.rows = append(s.rows, at.Row)
 		}
-		if err != nil {
+		if _, err := t.mapping.Map(item, time.Unix(0, 0)); err != nil {
 			s.unmappable[err.Error()]++
 		}
 	}

@@ -26,6 +26,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/dynamodbtest"
 	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
 func TestMain(m *testing.M) {
@@ -258,16 +259,16 @@ func printRows(ts *testscript.TestScript, _ bool, args []string) {
 	defer b.Close()
 	ts.Check(b.ReadRows(ctx, args[0], sink.Range{}, func(row sink.Row) error {
 		switch {
-		case len(row.Own) > 0:
-			return nil // the witness
-		case row.Gone != "":
+		case strings.HasPrefix(row.Key, transform.WitnessPrefix):
+			return nil
+		case row.Gone != "" && len(row.Cells) == 0:
 			_, err = fmt.Fprintf(ts.Stdout(), "%s removed\n", row.Key)
 			return err
 		}
 		_, err := fmt.Fprintf(ts.Stdout(), "%s\n", row.Key)
 		for _, c := range row.Cells {
 			if err == nil {
-				_, err = fmt.Fprintf(ts.Stdout(), "  %s:%s %s\n", c.Family, c.Qualifier, c.Value)
+				_, err = fmt.Fprintf(ts.Stdout(), "  %s:%s %s\n", c.Family, c.Qualifier, octets(c.Value))
 			}
 		}
 		return err

@@ -8,9 +8,10 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// mapTable is the mapping of a source table with the given primary key.
+// mapTable is the mapping of a source table with the given primary key. What is wrong with the rules for that key is a list of
+// findings.
 func mapTable(t config.Table, primaryKey []transform.KeyAttribute) (*transform.Mapping, error) {
-	return transform.NewMapping(t.From, t.To, config.DataFamily, primaryKey)
+	return t.Mapping(primaryKey)
 }
 
 // describeTable asks DynamoDB for a table of the configuration and makes its mapping.
