@@ -144,18 +144,30 @@ func (c *run) ownKey(after string) (rest string, ok bool) {
 // expandKey puts in what $k stands for, and leaves the tables.
 func (c *run) expandKey(text string) string { return strings.ReplaceAll(text, `"$k"`, `"`+c.key+`"`) }
 
-// call sends a request of the case, an object without its braces.
+// call sends a request of the case, an object without its braces. One that is throttled is sent again: no case is about that.
 func (c *run) call(operation, request string) answer {
-	text, failed, err := c.suite.endpoint.post(c.ctx, operation, "{"+c.expand(request)+"}")
-	var a answer
-	if err == nil {
-		a, err = parse(bytes.ReplaceAll(text, []byte(c.suite.prefix), []byte("$")), failed)
+	deadline := time.Now().Add(c.suite.endpoint.Patience)
+	for {
+		text, failed, err := c.suite.endpoint.post(c.ctx, operation, "{"+c.expand(request)+"}")
+		var a answer
+		if err == nil {
+			a, err = parse(bytes.ReplaceAll(text, []byte(c.suite.prefix), []byte("$")), failed)
+		}
+		if err != nil {
+			panic(broken{fmt.Errorf("%s: %w", operation, err)})
+		}
+		if !slices.Contains(throttled, a.code) || time.Now().After(deadline) {
+			return a
+		}
+		if err := pause(c.ctx); err != nil {
+			panic(broken{err})
+		}
 	}
-	if err != nil {
-		panic(broken{fmt.Errorf("%s: %w", operation, err)})
-	}
-	return a
 }
+
+// throttled are the errors that say that a request came too soon.
+// Source: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Programming.Errors.html
+var throttled = []string{"ProvisionedThroughputExceededException", "RequestLimitExceeded", "ThrottlingException"}
 
 // ok sends a request that must succeed.
 func (c *run) ok(operation, request string) answer {

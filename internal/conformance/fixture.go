@@ -63,7 +63,7 @@ func (s *Suite) createTable(ctx context.Context, name, parameters string) error 
 	return err
 }
 
-// waitActive waits until a table can be used.
+// waitActive waits until a table can be used, or is gone.
 func (s *Suite) waitActive(ctx context.Context, name string) error {
 	deadline := time.Now().Add(2 * time.Minute)
 	for {
@@ -87,15 +87,23 @@ func (s *Suite) waitActive(ctx context.Context, name string) error {
 func (s *Suite) deleteTables(ctx context.Context) error {
 	var failed []error
 	for _, name := range s.tables {
-		a, err := s.endpoint.call(ctx, "DeleteTable", `{"TableName":"`+s.prefix+name+`"}`)
-		if err == nil && a.code != "" && a.code != "ResourceNotFoundException" {
-			err = fmt.Errorf("%s: %s", a.code, a.message)
-		}
-		if err != nil {
+		if err := s.deleteTable(ctx, name); err != nil {
 			failed = append(failed, fmt.Errorf("delete table %s: %w", s.prefix+name, err))
 		}
 	}
 	return errors.Join(failed...)
+}
+
+// deleteTable removes a table, once nothing else is done to it. One that is gone is no error.
+func (s *Suite) deleteTable(ctx context.Context, name string) error {
+	if err := s.waitActive(ctx, name); err != nil {
+		return err
+	}
+	a, err := s.endpoint.call(ctx, "DeleteTable", `{"TableName":"`+s.prefix+name+`"}`)
+	if err == nil && a.code != "" && a.code != notFound {
+		err = fmt.Errorf("%s: %s", a.code, a.message)
+	}
+	return err
 }
 
 // at is a value deep in a document; nil if there is none.

@@ -348,6 +348,9 @@ func streamDisabled(c *run) {
 	if found != 1 {
 		c.differ("%d records are left, want 1", found)
 	}
+	if err := c.suite.waitActive(c.ctx, "disabled"); err != nil {
+		panic(broken{err})
+	}
 	c.ok("UpdateTable", `"TableName":"$disabled","StreamSpecification":{"StreamEnabled":true,"StreamViewType":"NEW_IMAGE"}`)
 	if next := c.arn("disabled"); next == arn || next == "" {
 		c.differ("enabled again, the stream's ARN is %s, want another one", brief(next))

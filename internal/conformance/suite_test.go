@@ -91,3 +91,29 @@ func TestExpand(t *testing.T) {
 		}
 	}
 }
+
+func TestFromEnvironment(t *testing.T) {
+	for name, value := range map[string]string{
+		EndpointVariable: "", StreamsEndpointVariable: "", "AWS_REGION": "eu-west-1", "AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x",
+		"AWS_CONFIG_FILE": t.TempDir() + "/none", "AWS_SHARED_CREDENTIALS_FILE": t.TempDir() + "/none",
+	} {
+		t.Setenv(name, value)
+	}
+	if e, err := FromEnvironment(t.Context()); e != nil || err != nil {
+		t.Errorf("without %s: %v, %v", EndpointVariable, e, err)
+	}
+	expect := func(tables, streams string) {
+		t.Helper()
+		e, err := FromEnvironment(t.Context())
+		if err != nil || e.Tables != tables || e.Streams != streams {
+			t.Errorf("%+v, %v; want %s and %s", e, err, tables, streams)
+		}
+	}
+	t.Setenv(EndpointVariable, "http://localhost:8000")
+	expect("http://localhost:8000", "http://localhost:8000")
+	t.Setenv(StreamsEndpointVariable, "http://localhost:8001")
+	expect("http://localhost:8000", "http://localhost:8001")
+	t.Setenv(EndpointVariable, "aws")
+	t.Setenv(StreamsEndpointVariable, "")
+	expect("https://dynamodb.eu-west-1.amazonaws.com", "https://streams.dynamodb.eu-west-1.amazonaws.com")
+}
