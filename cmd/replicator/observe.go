@@ -85,6 +85,7 @@ func (o *observer) events() pipeline.Events {
 		Applied:    func(table string, n pipeline.Tally, _ int) { o.metrics.Applied(table, counts(n)) },
 		Lag:        o.lag,
 		NotReading: o.metrics.NotReading,
+		Ignored:    o.metrics.Ignored,
 		Gap: func(table, shard, reason string) {
 			o.log.Error("changes are lost: the table needs a load", admin.KeyTable, table, admin.KeyShard, shard, admin.KeyReason, reason)
 		},

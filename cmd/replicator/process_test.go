@@ -3,12 +3,14 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -90,14 +92,16 @@ func TestSignals(t *testing.T) {
 	}
 }
 
-// TestWatchIsInterrupted: --watch goes on until somebody interrupts it, and says so with the shell's status.
-func TestWatchIsInterrupted(t *testing.T) {
-	s, stop, err := startEmbedded()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stop()
-	cmd := exec.Command("replicator", "status", "--watch", "--interval", "100ms", "-o", "json", "-c", writeTestConfiguration(t))
+// watching is a `status --watch` as a process of its own.
+type watching struct {
+	*testing.T
+	cmd   *exec.Cmd
+	lines *bufio.Scanner
+}
+
+func startWatch(t *testing.T, s *embedded, configuration string) *watching {
+	t.Helper()
+	cmd := exec.Command("replicator", "status", "--watch", "--shards", "--interval", "200ms", "-o", "json", "-c", configuration)
 	cmd.Env = append(os.Environ(), s.environment()...)
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
@@ -108,20 +112,139 @@ func TestWatchIsInterrupted(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
 	lines := bufio.NewScanner(stdout)
-	for range 3 {
-		if !lines.Scan() {
-			t.Fatalf("it ended by itself: %v", cmd.Wait())
+	lines.Buffer(nil, 1<<20)
+	return &watching{t, cmd, lines}
+}
+
+// until reads on until a document is as it should become.
+func (w *watching) until(what string, holds func(m *migration) bool) *migration {
+	w.Helper()
+	var last string
+	for w.lines.Scan() {
+		last = w.lines.Text()
+		var m migration
+		if err := json.Unmarshal(w.lines.Bytes(), &m); err != nil {
+			w.Fatal(err)
 		}
-		validateStatus(t, lines.Bytes())
+		if holds(&m) {
+			validateStatus(w.T, w.lines.Bytes())
+			return &m
+		}
 	}
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+	w.Fatalf("%s: the watch ended with %v after %s", what, w.cmd.Wait(), last)
+	return nil
+}
+
+// TestWatchIsInterrupted: --watch goes on until somebody interrupts it, and says so with the shell's status.
+func TestWatchIsInterrupted(t *testing.T) {
+	s, stop, err := startEmbedded()
+	if err != nil {
 		t.Fatal(err)
 	}
-	for lines.Scan() { // until it ends
+	defer stop()
+	w := startWatch(t, s, writeTestConfiguration(t))
+	for range 3 {
+		w.until("any", func(*migration) bool { return true })
 	}
-	_ = cmd.Wait() // its outcome is the exit status
-	if got := cmd.ProcessState.ExitCode(); got != 130 {
+	if err := w.cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	for w.lines.Scan() { // until it ends
+	}
+	_ = w.cmd.Wait() // its outcome is the exit status
+	if got := w.cmd.ProcessState.ExitCode(); got != 130 {
 		t.Errorf("exit status %d, want 130", got)
+	}
+}
+
+// TestAFrozenProcessIsSeen: of a worker that stands still is told that it is silent and that its figures are old, and that somebody has
+// to run; then another one takes over, and all is known again.
+func TestAFrozenProcessIsSeen(t *testing.T) {
+	t.Parallel()
+	s, stop, err := startEmbedded()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	if err := s.create("Orders", "NEW_AND_OLD_IMAGES"); err != nil {
+		t.Fatal(err)
+	}
+	configuration := t.TempDir() + "/replicator.yaml"
+	if err := os.WriteFile(configuration, []byte(testConfiguration+"state: { lease: 5s }\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	frozen, _ := startRun(t, s, "-c", configuration)
+	w := startWatch(t, s, configuration)
+	m := w.until("it reads", func(m *migration) bool {
+		return len(m.Workers) == 1 && m.Leases == 1 && m.Tables[0].ChangesPerSecond != nil && m.Phase == phaseInSync
+	})
+	first := m.Workers[0]
+	if len(m.NextSteps) > 0 || first.Host == nil || first.Version == nil || len(first.Keeps) != 1 {
+		t.Errorf("a healthy worker: %+v, %+v", first, m.NextSteps)
+	}
+	if err := frozen.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	m = w.until("it is silent, and its figures are old", func(m *migration) bool { return m.Workers[0].Silent && m.Tables[0].Old })
+	if m.Shards[0].Why == nil || m.Shards[0].Why.Code != whySilent || m.Tables[0].ChangesPerSecond != nil || m.NextSteps[0].Command != "replicator run -c "+configuration {
+		t.Errorf("of a frozen worker is told: %+v %+v %+v", m.Shards[0].Why, m.Tables[0], m.NextSteps)
+	}
+	startRun(t, s, "-c", configuration)
+	w.until("another one has taken over", func(m *migration) bool {
+		return len(m.Workers) == 1 && m.Workers[0].ID != first.ID && m.Leases == 1 && !m.Tables[0].Old && m.Tables[0].ChangesPerSecond != nil
+	})
+}
+
+// TestAGapIsAnAlarmAndNotUnreadiness: a rollout of its cure would stall otherwise.
+func TestAGapIsAnAlarmAndNotUnreadiness(t *testing.T) {
+	t.Parallel()
+	s, stop, err := startEmbedded()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	if err := s.create("Orders", "NEW_AND_OLD_IMAGES"); err != nil {
+		t.Fatal(err)
+	}
+	configuration := writeTestConfiguration(t)
+	once := func(want int) {
+		cmd := exec.Command("replicator", "run", "--once", "--idle", "200ms", "--allow-emulator", "--listen", "off", "-c", configuration)
+		cmd.Env = append(os.Environ(), s.environment()...)
+		if out, _ := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != want {
+			t.Fatalf("exit status %d, want %d: %s", cmd.ProcessState.ExitCode(), want, out)
+		}
+	}
+	put := func(sk string) {
+		if err := s.call("PutItem", map[string]any{"TableName": "Orders", "Item": map[string]any{"pk": map[string]string{"S": "a"}, "sk": map[string]string{"S": sk}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("1") // a position to go on from
+	once(0)
+	put("2")
+	if err := s.dynamo.TrimTo("Orders", s.dynamo.Now().Add(time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	once(3)
+	_, address := startRun(t, s, "-c", configuration)
+	events, err := http.Get("http://" + address + "/api/v1/events")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer events.Body.Close()
+	for lines := bufio.NewScanner(events.Body); lines.Scan() && lines.Text() != "event: lease_taken"; {
+	}
+	response, err := http.Get("http://" + address + "/readyz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if text, _ := io.ReadAll(response.Body); response.StatusCode != http.StatusOK {
+		t.Errorf("not ready: %s", text)
+	}
+	m := startWatch(t, s, configuration).until("any", func(*migration) bool { return true })
+	if !m.Tables[0].NeedsLoad || m.Tables[0].LastGap == nil || m.Phase != phaseCopy {
+		t.Errorf("the gap is not told: %+v", m.Tables[0])
 	}
 }
 

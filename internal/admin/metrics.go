@@ -34,6 +34,7 @@ type Metrics struct {
 	needsLoad      *prometheus.GaugeVec
 	read           *prometheus.CounterVec
 	applied        *prometheus.CounterVec
+	ignored        *prometheus.CounterVec
 	parked         *prometheus.GaugeVec
 	copied         *prometheus.CounterVec
 	estimated      *prometheus.GaugeVec
@@ -67,6 +68,7 @@ func NewMetrics(build Build) *Metrics {
 		"1 after changes were lost or the mapping was changed, until the table is loaded and swept.", table)
 	m.read = counter("replicator_changes_read_total", "Changes read from the stream.", table, "event")
 	m.applied = counter("replicator_changes_applied_total", "Changes that are durable in the target, refused as stale, or parked.", table, "event")
+	m.ignored = counter("replicator_items_ignored_total", "Items that a rule of the mapping says not to copy, of changes and of the copy.", table, "rule")
 	m.parked = gauge("replicator_items_parked", "Items put aside until an operator decides.", table)
 	m.copied = counter("replicator_backfill_items_copied_total", "Items that the load has made durable.", table)
 	m.estimated = gauge("replicator_backfill_items_estimated", "Items in the source table as DynamoDB counted them within the last hours.", table)
@@ -139,6 +141,11 @@ func (m *Metrics) Read(table string, n EventCounts) { count(m.read, table, n) }
 
 // Applied counts changes that are durable.
 func (m *Metrics) Applied(table string, n EventCounts) { count(m.applied, table, n) }
+
+// Ignored counts items that a rule of the mapping says not to copy.
+func (m *Metrics) Ignored(table, rule string, items int) {
+	m.ignored.WithLabelValues(table, rule).Add(float64(items))
+}
 
 // Parked sets how many items of a table are parked.
 func (m *Metrics) Parked(table string, items int) {

@@ -47,6 +47,7 @@ func filled() *Metrics {
 	m.NeedsLoad("Billing", false)
 	m.Read("Orders", EventCounts{Inserts: 1, Modifies: 2, Removes: 3})
 	m.Applied("Orders", EventCounts{Inserts: 1, Modifies: 1})
+	m.Ignored("Orders", "presence", 4)
 	m.Parked("Orders", 2)
 	m.Copied("Orders", 10)
 	m.Copied("Orders", 5)
@@ -95,7 +96,7 @@ func TestMetricsPassTheLinter(t *testing.T) {
 
 // TestLabelsAreBounded: no label but these few, none of which names a shard or a key.
 func TestLabelsAreBounded(t *testing.T) {
-	known := []string{"version", "revision", "goversion", "phase", "source_table", "state", "event", "code", "reason"}
+	known := []string{"version", "revision", "goversion", "phase", "source_table", "state", "event", "code", "reason", "rule"}
 	families, err := filled().registry.Gather()
 	if err != nil {
 		t.Fatal(err)
@@ -114,10 +115,42 @@ func TestLabelsAreBounded(t *testing.T) {
 			}
 		}
 	}
-	if ours != 16 {
+	if ours != 17 {
 		t.Errorf("%d metrics are ours", ours)
 	}
 }
+
+// TestReferenceOfMetrics: docs/metrics.md is written from what is registered.
+func TestReferenceOfMetrics(t *testing.T) {
+	families, err := filled().registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	text.WriteString(metricsHead)
+	for _, f := range families {
+		if !strings.HasPrefix(f.GetName(), "replicator_") {
+			continue
+		}
+		var labels []string
+		for _, label := range f.GetMetric()[0].GetLabel() {
+			labels = append(labels, "`"+label.GetName()+"`")
+		}
+		fmt.Fprintf(&text, "| `%s` | %s | %s | %s |\n", f.GetName(), strings.ToLower(f.GetType().String()), strings.Join(labels, ", "), f.GetHelp())
+	}
+	golden(t, "../../docs/metrics.md", text.String())
+}
+
+const metricsHead = `# Metrics
+
+What every process tells Prometheus on /metrics, besides the metrics of the Go runtime and of the process. Written from the program by
+"go test ./internal/admin -update". A series appears with its first value: what is not known is absent, and not zero.
+
+No label holds a shard or a key, so that the number of series stays bounded. The alerts in deploy/monitoring rest on these names.
+
+| metric | type | labels | what |
+|---|---|---|---|
+`
 
 func TestUnknownIsAbsent(t *testing.T) {
 	text := scrape(t, NewMetrics(Build{}))

@@ -24,6 +24,8 @@ type Events struct {
 	PageRead func(table string, changes Tally)
 	// Applied: changes are durable; rows is how many rows they were folded into.
 	Applied func(table string, changes Tally, rows int)
+	// Ignored: a rule of the mapping says not to copy this many items, of changes or of the copy; "" is a rule without a name.
+	Ignored func(table, rule string, items int)
 	// Lag is the table's worst shard here: the age of the last applied change while there are more, otherwise the time since
 	// the last empty page. Headroom is what is left of the stream's 24 hours.
 	Lag func(table string, lag, headroom time.Duration)
@@ -70,6 +72,9 @@ func (e Events) orSilent() Events {
 	}
 	if e.Applied == nil {
 		e.Applied = func(table string, changes Tally, rows int) {}
+	}
+	if e.Ignored == nil {
+		e.Ignored = func(table, rule string, items int) {}
 	}
 	if e.Lag == nil {
 		e.Lag = func(table string, lag, headroom time.Duration) {}

@@ -3,6 +3,8 @@ package pipeline
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
@@ -78,6 +80,11 @@ func (t *table) write(ctx context.Context, batch *transform.Batch, changes []cdc
 	err := t.retry(ctx, "write", func(ctx context.Context) error { return t.Writer.Write(ctx, batch) })
 	if err == nil && len(changes) > 0 {
 		t.events.Applied(t.source, Count(changes), rows)
+	}
+	if err == nil {
+		for _, rule := range slices.Sorted(maps.Keys(batch.Ignored)) {
+			t.events.Ignored(t.source, rule, batch.Ignored[rule])
+		}
 	}
 	return err
 }
