@@ -18,7 +18,7 @@ BIGTABLE_EMULATOR = $(TOOLS)/bigtable-emulator
 # Prometheus' own tool, pinned by deploy/monitoring/go.mod.
 PROMTOOL = $(TOOLS)/promtool
 
-.PHONY: help build test vet race fuzz bench bench-smoke demo sim soak soak-processes tools conformance soak-run promtool
+.PHONY: help build test vet race fuzz bench bench-smoke demo sim soak soak-processes tools conformance soak-run promtool deploy-check
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 24
@@ -49,6 +49,10 @@ promtool: ## the alert rules, their unit tests and the metrics, checked with Pro
 	$(GO) -C deploy/monitoring build -tags remove_all_sd -o $(PROMTOOL) github.com/prometheus/prometheus/cmd/promtool
 	cd deploy/monitoring/prometheus && $(PROMTOOL) check rules rules.yml && $(PROMTOOL) test rules rules_test.yml
 	$(PROMTOOL) check metrics < internal/admin/testdata/metrics.txt
+
+# A module of its own, because kustomize and the types of Kubernetes are nothing that the product needs.
+deploy-check: ## what is deployed: manifests, image definitions, binary, systemd unit, every configuration; offline
+	cd deploy/check && $(GO) test ./...
 
 demo: ## a whole migration on this machine
 	$(GO) run ./cmd/replicator demo

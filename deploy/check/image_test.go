@@ -1,0 +1,168 @@
+package check
+
+import (
+	"debug/elf"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+// largestBinary is the size that the images are promised to stay below, in bytes.
+const largestBinary = 60 << 20
+
+// binary builds the program as the images do, once. It is left to the build cache; the file goes with the test's directory.
+var binary = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "replicator")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "replicator")
+	c := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", path, "./cmd/replicator")
+	c.Dir, c.Env = "../..", append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux")
+	if out, err := c.CombinedOutput(); err != nil {
+		return string(out), err
+	}
+	return path, nil
+})
+
+func TestMain(m *testing.M) {
+	status := m.Run()
+	if path, err := binary(); err == nil {
+		_ = os.RemoveAll(filepath.Dir(path))
+	}
+	os.Exit(status)
+}
+
+// lint checks a configuration with the program itself.
+func lint(t *testing.T, path string) {
+	t.Helper()
+	program, err := binary()
+	if err != nil {
+		t.Fatal(program, err)
+	}
+	c := exec.Command(program, "lint", path)
+	c.Env = nil // of the tests' environment nothing must decide
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Errorf("%s: %v\n%s", path, err, out)
+	}
+}
+
+// The binary needs neither a loader nor a library, and is small enough.
+func TestBinaryIsStatic(t *testing.T) {
+	path, err := binary()
+	if err != nil {
+		t.Fatal(path, err)
+	}
+	f, err := elf.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP || p.Type == elf.PT_DYNAMIC {
+			t.Errorf("the binary is linked dynamically: %v", p.Type)
+		}
+	}
+	info, err := os.Stat(path)
+	if err != nil || info.Size() > largestBinary {
+		t.Errorf("the binary has %d bytes, at most %d are allowed (%v)", info.Size(), largestBinary, err)
+	}
+	t.Logf("%.1f MiB", float64(info.Size())/(1<<20))
+}
+
+// instruction is a line of a Dockerfile.
+type instruction struct{ name, arguments string }
+
+func dockerfile(t *testing.T) (out []instruction) {
+	t.Helper()
+	text, err := os.ReadFile("../container/Dockerfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(strings.ReplaceAll(string(text), "\\\n", " ")) {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		name, arguments, _ := strings.Cut(line, " ")
+		if !slices.Contains([]string{"FROM", "WORKDIR", "COPY", "RUN", "ENV", "EXPOSE", "ENTRYPOINT", "CMD"}, name) {
+			t.Errorf("instruction %s: no test looks at it", name)
+		}
+		out = append(out, instruction{name, strings.TrimSpace(arguments)})
+	}
+	return out
+}
+
+// distroless is a base without a shell, whose user is not root.
+const distroless = "gcr.io/distroless/static-debian12:nonroot"
+
+func TestDockerfile(t *testing.T) {
+	all := dockerfile(t)
+	last := -1
+	for i, line := range all {
+		if line.name == "FROM" {
+			last = i
+		}
+	}
+	if last < 0 || all[last].arguments != distroless {
+		t.Fatalf("the image is not built on %s", distroless)
+	}
+	built := false
+	for _, line := range all[:last] {
+		if line.name == "RUN" && strings.Contains(line.arguments, "go build") {
+			built = strings.Contains(line.arguments, "CGO_ENABLED=0") && strings.Contains(line.arguments, "-trimpath")
+		}
+	}
+	if !built {
+		t.Error("the binary is not built statically")
+	}
+	got := map[string]string{}
+	for _, line := range all[last+1:] {
+		got[line.name] += line.arguments
+	}
+	for name, want := range map[string]string{"COPY": "--from=build /replicator /replicator", "ENTRYPOINT": `["/replicator"]`, "CMD": `["run"]`,
+		"ENV": "REPLICATOR_HTTP_LISTEN=:8080", "EXPOSE": "8080", "RUN": "", "WORKDIR": ""} {
+		if got[name] != want {
+			t.Errorf("%s %s, want %s", name, got[name], want)
+		}
+	}
+	// The Go that builds the image is one that can build the module.
+	mod, err := os.ReadFile("../../go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	version, _, _ := strings.Cut(strings.TrimPrefix(all[0].arguments, "golang:"), " ")
+	if !strings.Contains(string(mod), "\ngo "+version+".") {
+		t.Errorf("the image is built with Go %s, which go.mod does not name", version)
+	}
+}
+
+func TestKo(t *testing.T) {
+	text, err := os.ReadFile("../container/.ko.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ko struct {
+		DefaultBaseImage string `json:"defaultBaseImage"`
+		Builds           []struct {
+			ID      string   `json:"id"`
+			Main    string   `json:"main"`
+			Env     []string `json:"env"`
+			Flags   []string `json:"flags"`
+			Ldflags []string `json:"ldflags"`
+		} `json:"builds"`
+	}
+	if err := yaml.UnmarshalStrict(text, &ko); err != nil {
+		t.Fatal(err)
+	}
+	if ko.DefaultBaseImage != distroless || len(ko.Builds) != 1 || ko.Builds[0].Main != "./cmd/replicator" ||
+		!slices.Equal(ko.Builds[0].Env, []string{"CGO_ENABLED=0"}) || !slices.Equal(ko.Builds[0].Flags, []string{"-trimpath"}) {
+		t.Errorf("%+v", ko)
+	}
+}

@@ -1,0 +1,288 @@
+package check
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+	"sigs.k8s.io/yaml"
+)
+
+// podMonitoring is what is used of Google's custom resource (monitoring.googleapis.com/v1), whose types are in a module of a
+// hundred others.
+type podMonitoring struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+	Spec              struct {
+		Selector  metav1.LabelSelector `json:"selector"`
+		Endpoints []struct {
+			Port     string `json:"port"`
+			Interval string `json:"interval"`
+		} `json:"endpoints"`
+	} `json:"spec"`
+}
+
+// built are the objects of a kustomization.
+type built struct {
+	deployment appsv1.Deployment
+	service    corev1.Service
+	account    corev1.ServiceAccount
+	config     corev1.ConfigMap
+	budget     policyv1.PodDisruptionBudget
+	policy     networkingv1.NetworkPolicy
+	namespace  corev1.Namespace
+	monitoring podMonitoring
+	kinds      map[string]int
+}
+
+// build runs kustomize and decodes every object strictly: a field that its kind does not have is an error.
+func build(t *testing.T, dir string) *built {
+	t.Helper()
+	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), "../kubernetes/"+dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &built{kinds: map[string]int{}}
+	for _, r := range resources.Resources() {
+		kind := r.GetKind()
+		b.kinds[kind]++
+		into := map[string]any{"Deployment": &b.deployment, "Service": &b.service, "ServiceAccount": &b.account, "ConfigMap": &b.config,
+			"PodDisruptionBudget": &b.budget, "NetworkPolicy": &b.policy, "Namespace": &b.namespace, "PodMonitoring": &b.monitoring}[kind]
+		if into == nil {
+			t.Errorf("%s: a kind that no test looks at", kind)
+			continue
+		}
+		text, err := r.AsYAML()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := yaml.UnmarshalStrict(text, into); err != nil {
+			t.Errorf("%s %s: %v", kind, r.GetName(), err)
+		}
+	}
+	return b
+}
+
+// The files themselves are decoded strictly, too: kustomize merges what it knows and may drop a misspelt field of a patch.
+func TestFilesDecodeStrictly(t *testing.T) {
+	for name, into := range map[string]any{
+		"base/deployment.yaml": &appsv1.Deployment{}, "base/service.yaml": &corev1.Service{}, "base/serviceaccount.yaml": &corev1.ServiceAccount{},
+		"base/poddisruptionbudget.yaml": &policyv1.PodDisruptionBudget{}, "base/networkpolicy.yaml": &networkingv1.NetworkPolicy{},
+		"overlays/gke/deployment.yaml": &appsv1.Deployment{}, "overlays/gke/serviceaccount.yaml": &corev1.ServiceAccount{},
+		"overlays/gke/namespace.yaml": &corev1.Namespace{}, "overlays/gke/podmonitoring.yaml": &podMonitoring{},
+	} {
+		text, err := os.ReadFile("../kubernetes/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := yaml.UnmarshalStrict(text, into); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+var kustomizations = []string{"base", "overlays/gke"}
+
+func TestDeployment(t *testing.T) {
+	for _, dir := range kustomizations {
+		b := build(t, dir)
+		for kind, want := range map[string]int{"Deployment": 1, "Service": 1, "ServiceAccount": 1, "ConfigMap": 1, "PodDisruptionBudget": 1,
+			"NetworkPolicy": 1, "Role": 0, "RoleBinding": 0, "ClusterRole": 0, "ClusterRoleBinding": 0} {
+			if b.kinds[kind] != want {
+				t.Errorf("%s: %d of kind %s, want %d", dir, b.kinds[kind], kind, want)
+			}
+		}
+		d, pod := b.deployment.Spec, b.deployment.Spec.Template.Spec
+		if *d.Replicas != 2 || *pod.TerminationGracePeriodSeconds != 60 || len(pod.Containers) != 1 || len(pod.InitContainers) != 0 {
+			t.Errorf("%s: replicas, grace or containers: %+v", dir, d)
+		}
+		checkSelectors(t, dir, b)
+		checkSecurity(t, dir, pod)
+		checkContainer(t, dir, pod.Containers[0])
+		if b.budget.Spec.MaxUnavailable.IntValue() >= int(*d.Replicas) {
+			t.Errorf("%s: the budget lets all workers go at once", dir)
+		}
+		if pod.ServiceAccountName != b.account.Name {
+			t.Errorf("%s: account %q is not %q", dir, pod.ServiceAccountName, b.account.Name)
+		}
+	}
+}
+
+// checkSelectors: whatever selects pods selects those of the deployment.
+func checkSelectors(t *testing.T, dir string, b *built) {
+	t.Helper()
+	labels := b.deployment.Spec.Template.Labels
+	selectors := map[string]map[string]string{"deployment": b.deployment.Spec.Selector.MatchLabels, "service": b.service.Spec.Selector,
+		"budget": b.budget.Spec.Selector.MatchLabels, "network policy": b.policy.Spec.PodSelector.MatchLabels,
+		"spread": b.deployment.Spec.Template.Spec.TopologySpreadConstraints[0].LabelSelector.MatchLabels}
+	if b.kinds["PodMonitoring"] > 0 {
+		selectors["monitoring"] = b.monitoring.Spec.Selector.MatchLabels
+	}
+	for what, selector := range selectors {
+		if len(selector) == 0 {
+			t.Errorf("%s: the %s selects everything", dir, what)
+		}
+		for name, value := range selector {
+			if labels[name] != value {
+				t.Errorf("%s: the %s selects %s=%s, the pods have %q", dir, what, name, value, labels[name])
+			}
+		}
+	}
+}
+
+// checkSecurity: what the restricted Pod Security Standard demands, and no token of the Kubernetes API.
+func checkSecurity(t *testing.T, dir string, pod corev1.PodSpec) {
+	t.Helper()
+	s, c := pod.SecurityContext, pod.Containers[0].SecurityContext
+	switch {
+	case *pod.AutomountServiceAccountToken:
+		t.Errorf("%s: a token of the Kubernetes API is mounted", dir)
+	case !*s.RunAsNonRoot || *s.RunAsUser == 0 || s.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault:
+		t.Errorf("%s: pod security %+v", dir, s)
+	case *c.AllowPrivilegeEscalation || !*c.ReadOnlyRootFilesystem || c.Privileged != nil || len(c.Capabilities.Add) > 0 ||
+		len(c.Capabilities.Drop) != 1 || c.Capabilities.Drop[0] != "ALL":
+		t.Errorf("%s: container security %+v", dir, c)
+	case pod.HostNetwork || pod.HostPID || pod.HostIPC:
+		t.Errorf("%s: the host's namespaces", dir)
+	}
+	for _, v := range pod.Volumes {
+		if v.ConfigMap == nil && v.Projected == nil {
+			t.Errorf("%s: volume %s is neither configuration nor a projected token", dir, v.Name)
+		}
+	}
+}
+
+func checkContainer(t *testing.T, dir string, c corev1.Container) {
+	t.Helper()
+	env := map[string]corev1.EnvVar{}
+	order := map[string]int{}
+	for i, e := range c.Env {
+		env[e.Name], order[e.Name] = e, i
+	}
+	if env["REPLICATOR_HTTP_LISTEN"].Value != ":8080" {
+		t.Errorf("%s: probes come from outside of the pod, and it listens on %q", dir, env["REPLICATOR_HTTP_LISTEN"].Value)
+	}
+	ports := map[string]int32{}
+	for _, p := range c.Ports {
+		ports[p.Name] = p.ContainerPort
+	}
+	for path, probe := range map[string]*corev1.Probe{"/healthz": c.LivenessProbe, "/readyz": c.ReadinessProbe} {
+		if probe == nil || probe.HTTPGet == nil || probe.HTTPGet.Path != path || ports[probe.HTTPGet.Port.StrVal] != 8080 {
+			t.Errorf("%s: probe of %s: %+v", dir, path, probe)
+		}
+	}
+	limit := env["MEMORY_LIMIT_MIB"].ValueFrom
+	if limit == nil || limit.ResourceFieldRef == nil || limit.ResourceFieldRef.Resource != "limits.memory" || limit.ResourceFieldRef.Divisor.String() != "1Mi" ||
+		env["GOMEMLIMIT"].Value != "$(MEMORY_LIMIT_MIB)000000" || order["MEMORY_LIMIT_MIB"] > order["GOMEMLIMIT"] {
+		t.Errorf("%s: GOMEMLIMIT does not follow from the limit: %+v", dir, c.Env)
+	}
+	if c.Resources.Limits.Memory().IsZero() || c.Resources.Requests.Memory().IsZero() || c.Resources.Requests.Cpu().IsZero() {
+		t.Errorf("%s: resources %+v", dir, c.Resources)
+	}
+}
+
+// The configuration is mounted where the program looks for it, under its generated name, and passes lint.
+func TestConfiguration(t *testing.T) {
+	for _, dir := range kustomizations {
+		b := build(t, dir)
+		pod := b.deployment.Spec.Template.Spec
+		mounted := ""
+		for _, v := range pod.Volumes {
+			if v.ConfigMap != nil && v.ConfigMap.Name == b.config.Name {
+				for _, m := range pod.Containers[0].VolumeMounts {
+					if m.Name == v.Name {
+						mounted = m.MountPath
+					}
+				}
+			}
+		}
+		if mounted != "/etc/replicator" || !strings.HasPrefix(b.config.Name, "replicator-") {
+			t.Errorf("%s: configuration %q is mounted at %q", dir, b.config.Name, mounted)
+		}
+		path := filepath.Join(t.TempDir(), "replicator.yaml")
+		if err := os.WriteFile(path, []byte(b.config.Data["replicator.yaml"]), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		lint(t, path)
+	}
+}
+
+// Every other configuration below deploy passes lint, too.
+func TestConfigurationsPassLint(t *testing.T) {
+	found := 0
+	err := filepath.WalkDir("..", func(path string, entry os.DirEntry, err error) error {
+		if err != nil || entry.Name() != "replicator.yaml" {
+			return err
+		}
+		found++
+		lint(t, path)
+		return nil
+	})
+	if err != nil || found < 2 {
+		t.Error(found, err)
+	}
+}
+
+// AWS without keys: a token of its own audience, exchanged by the SDK; Google by the account's annotation.
+func TestGKE(t *testing.T) {
+	b := build(t, "overlays/gke")
+	pod := b.deployment.Spec.Template.Spec
+	var file string
+	env := map[string]string{}
+	for _, e := range pod.Containers[0].Env {
+		env[e.Name] = e.Value
+	}
+	for _, v := range pod.Volumes {
+		if v.Projected == nil {
+			continue
+		}
+		token := v.Projected.Sources[0].ServiceAccountToken
+		if token == nil || token.Audience != "sts.amazonaws.com" || *token.ExpirationSeconds < 600 {
+			t.Errorf("token %+v", token)
+			continue
+		}
+		for _, m := range pod.Containers[0].VolumeMounts {
+			if m.Name == v.Name {
+				file = m.MountPath + "/" + token.Path
+			}
+		}
+	}
+	if file == "" || env["AWS_WEB_IDENTITY_TOKEN_FILE"] != file || !strings.HasPrefix(env["AWS_ROLE_ARN"], "arn:aws:iam::") {
+		t.Errorf("the token is at %q: %v", file, env)
+	}
+	for name := range env {
+		if strings.Contains(name, "SECRET") || strings.Contains(name, "ACCESS_KEY") || name == "GOOGLE_APPLICATION_CREDENTIALS" {
+			t.Errorf("a key: %s", name)
+		}
+	}
+	if b.account.Annotations["iam.gke.io/gcp-service-account"] == "" {
+		t.Error("no Google identity")
+	}
+	if b.namespace.Labels["pod-security.kubernetes.io/enforce"] != "restricted" || b.deployment.Namespace != b.namespace.Name {
+		t.Errorf("namespace %+v", b.namespace.ObjectMeta)
+	}
+	var out bytes.Buffer
+	for _, rule := range b.policy.Spec.Egress {
+		for _, to := range rule.To {
+			out.WriteString(to.IPBlock.CIDR + " ")
+		}
+	}
+	if out.String() != "169.254.169.252/32 169.254.169.254/32 " || len(b.policy.Spec.Egress) != 4 {
+		t.Errorf("egress: %s", out.String())
+	}
+	if image := pod.Containers[0].Image; !strings.Contains(image, "/replicator:") {
+		t.Errorf("image %s", image)
+	}
+	if e := b.monitoring.Spec.Endpoints; len(e) != 1 || e[0].Port != pod.Containers[0].Ports[0].Name {
+		t.Errorf("monitoring %+v", e)
+	}
+}
