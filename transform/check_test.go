@@ -233,7 +233,7 @@ func TestEncodings(t *testing.T) {
 func TestColumnsOfSetsMapsAndLists(t *testing.T) {
 	m, err := New(Spec{Source: "T", Table: "t", PrimaryKey: compositeKey[:1], Families: families("d", "tags"), Rules: []Rule{{Writes: []Write{{Columns: []ColumnRule{
 		{Attribute: "*", To: "d"}, {Attribute: "tags", To: "tags", As: AsColumns, Value: "\x00"}, {Attribute: "m", To: "d", As: AsColumns}, {Attribute: "l", To: "d:list", As: AsColumns},
-		{Attribute: "s", To: "d:set", As: AsColumns}}}}}}})
+		{Attribute: "s", To: "d:set", As: AsColumns}, {Attribute: "whole", To: "tags:", As: AsColumns}}}}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,6 +254,7 @@ func TestColumnsOfSetsMapsAndLists(t *testing.T) {
 		`d:PK="p" tags:x="\x00" tags:y="\x00"`:                                                    image("tags", cdc.StringSet([]string{"y", "x"})),
 		`d:PK="p" d:m.a%2Eb="x" d:m.c.d%25="true" d:m.e="[]"`:                                     image("m", nested),
 		`d:PK="p" d:list.000000="1" d:list.000001="{\"a.b\":\"x\",\"c\":{\"d%\":true},\"e\":[]}"`: image("l", cdc.List([]cdc.Value{number("1"), nested})),
+		`d:PK="p" tags:a%2Eb="x" tags:c.d%25="true" tags:e="[]"`:                                  image("whole", nested),
 		`d:PK="p" d:set.1="" d:set.2=""`:                                                          image("s", mustSet("2", "1")),
 		"cannot be mapped: attribute \"m\" is S; as: columns takes M, L or a set":                 image("m", cdc.String("x")),
 		"cannot be mapped: two values go to one column of family d":                               image("m", cdc.Map([]cdc.Attribute{{Name: "x", Value: cdc.Null()}}), "m.x", cdc.Null()),

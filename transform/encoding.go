@@ -137,7 +137,7 @@ func (c *cells) append(cell Cell, from int, attribute string) error {
 
 // spread makes columns of a map's members, which are named <attribute>.<member>, of a list's elements, <attribute>.<six digits>,
 // or of a set's members, which are the column names themselves. Nested maps go on with further dots; a dot in a name is
-// written %2E, and % as %25.
+// written %2E, and % as %25. A column in the rule stands for the attribute's name, and an empty one (family:) for no name at all.
 func (c *cells) spread(t *target, a cdc.Attribute) error {
 	name := a.Name
 	if t.fixed {
@@ -151,7 +151,7 @@ func (c *cells) spread(t *target, a cdc.Attribute) error {
 	case cdc.KindL:
 		for i, v := range a.Value.Elements() {
 			digits := strconv.Itoa(i)
-			if err := c.one(t.family, name+"."+zeros[:max(0, 6-len(digits))]+digits, AsDefault, a.Name, v); err != nil {
+			if err := c.one(t.family, below(name, zeros[:max(0, 6-len(digits))]+digits), AsDefault, a.Name, v); err != nil {
 				return err
 			}
 		}
@@ -160,7 +160,7 @@ func (c *cells) spread(t *target, a cdc.Attribute) error {
 		for _, v := range a.Value.Elements() {
 			qualifier := v.Text()
 			if t.fixed {
-				qualifier = t.qualifier + "." + qualifier
+				qualifier = below(t.qualifier, qualifier)
 			}
 			if len(qualifier) > MaxQualifierBytes {
 				return unmappable("attribute %s: a member of %d bytes; Bigtable allows column names of %d", quoteName(a.Name), len(qualifier), MaxQualifierBytes)
@@ -176,9 +176,17 @@ func (c *cells) spread(t *target, a cdc.Attribute) error {
 	return unmappable("attribute %s is %s; as: columns takes M, L or a set", quoteName(a.Name), a.Value.Kind())
 }
 
+// below is the name of a member within what it is part of.
+func below(name, member string) string {
+	if name == "" {
+		return member
+	}
+	return name + "." + member
+}
+
 func (c *cells) members(family, prefix, attribute string, members []cdc.Attribute) error {
 	for _, m := range members {
-		name := prefix + "." + string(appendEscaped(nil, m.Name, '.'))
+		name := below(prefix, string(appendEscaped(nil, m.Name, '.')))
 		var err error
 		if m.Value.Kind() == cdc.KindM {
 			err = c.members(family, name, attribute, m.Value.Members())
