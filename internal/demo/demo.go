@@ -303,12 +303,9 @@ func (d *demo) settle(ctx context.Context) (Comparison, error) {
 
 // serve leaves the services to the user until ctx ends.
 func (d *demo) serve(ctx context.Context) {
-	d.say("the services stay until you interrupt; in another shell:")
 	d.mu.Lock()
-	for _, entry := range d.services.environment() {
-		_, _ = fmt.Fprintf(d.Log, "  export %s\n", entry)
-	}
-	_, _ = fmt.Fprintf(d.Log, "  %s run --config %s --allow-emulator\n", d.Executable, d.config)
+	_, _ = fmt.Fprintln(d.Log, quickStart(d.Executable, d.services))
 	d.mu.Unlock()
 	<-ctx.Done()
+	d.say("the services end, and all they held is gone")
 }

@@ -48,7 +48,7 @@ type services struct {
 
 // startServices starts both stores on free ports of loopback.
 func startServices(ctx context.Context, seed uint64) (*services, error) {
-	s := &services{dynamo: dynamodbtest.New(dynamodbtest.Options{Seed: seed, Region: region, InitialShards: 3})}
+	s := &services{dynamo: dynamodbtest.New(dynamodbtest.Options{Seed: seed, Region: region, InitialShards: 3, Control: true})}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("embedded DynamoDB: %w", err)
