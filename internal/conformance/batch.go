@@ -55,6 +55,8 @@ var batchCases = []Case{
 		one := `{"PutRequest":{"Item":` + pairItem("a", "") + `}}`
 		c.fails("BatchWriteItem", `"RequestItems":{"$pair":[`+one+`,`+one+`]}`, validation, "Provided list of item keys contains duplicates")
 		c.fails("BatchWriteItem", `"RequestItems":{"$pair":[`+one+`,{"DeleteRequest":{"Key":`+sortKey("a")+`}}]}`, validation, "Provided list of item keys contains duplicates")
+		c.fails("BatchWriteItem", `"RequestItems":{"$pair":[{"PutRequest":{"Item":`+pairItem("", "")+`}}]}`, validation)
+		c.fails("BatchWriteItem", `"RequestItems":{"$pair":[{"PutRequest":{"Item":`+pairItem("b", `"s":{"SS":[]}`)+`}}]}`, validation)
 		c.fails("BatchWriteItem", `"RequestItems":{}`, validation)
 		c.fails("BatchWriteItem", `"RequestItems":{"$pair":[]}`, validation)
 		c.fails("BatchWriteItem", `"RequestItems":{"$pair":[{}]}`, validation)

@@ -41,6 +41,8 @@ var operands = map[string]string{
 	":x": `{"S":"x"}`, ":two": `{"N":"2"}`, ":one": `{"N":"1"}`, ":three": `{"N":"3"}`, ":zero": `{"N":"0"}`, ":xy": `{"SS":["y","x"]}`,
 	":text": `{"S":"two"}`, ":deep": `{"S":"deep"}`, ":list": `{"L":[{"S":"deep"}]}`, ":typeS": `{"S":"S"}`, ":typeN": `{"S":"N"}`, ":typeSS": `{"S":"SS"}`,
 	":typeM": `{"S":"M"}`, ":typeNULL": `{"S":"NULL"}`, ":typeNone": `{"S":"X"}`, ":dot": `{"S":"dot"}`,
+	":numbers": `{"NS":["2","1.0"]}`, ":fewer": `{"NS":["1"]}`, ":map": `{"M":{"a.b":{"S":"dot"},"k":{"N":"3.0"}}}`, ":mapless": `{"M":{"k":{"N":"3"}}}`,
+	":longer": `{"L":[{"S":"deep"},{"S":"deep"}]}`,
 }
 
 // operandsOf are the ExpressionAttributeValues and ExpressionAttributeNames of an expression.
@@ -73,6 +75,9 @@ var conditionCases = []Case{
 	}},
 	{"condition/equality of other types", conditions, func(c *run) {
 		c.truth("t = :true", "u = :null", "ss = :xy", "l[2] = :list", "!t = :null", "ss <> :x")
+	}},
+	{"condition/equality of sets, lists and maps is that of what they hold", conditions, func(c *run) {
+		c.truth("ns = :numbers", "!ns = :fewer", "ns <> :fewer", "m = :map", "!m = :mapless", "!l[2] = :longer")
 	}},
 	{"condition/other types are never equal and in no order", conditions, func(c *run) {
 		c.truth("!n = :fiveText", "n <> :fiveText", "!n < :fiveText", "!n >= :fiveText", "!s < :five")

@@ -96,6 +96,13 @@ var indexCases = []Case{
 			return mismatch(c.wanted(`"Count":2,"Items":[{"pk":"*","sk":"*","owner":"*"},{"pk":"*","sk":"*","owner":"*"}]`), c.call("Scan", request).document, true)
 		})
 	}},
+	{"index/capacity of each", "API_ConsumedCapacity", func(c *run) {
+		c.has("PutItem", put("indexed", `"sk":{"S":"a"},"owner":{"S":"$k"},"rank":{"N":"1"},"local":{"N":"1"}`, `"ReturnConsumedCapacity":"INDEXES"`),
+			`"ConsumedCapacity":{"TableName":"$indexed","CapacityUnits":5,"Table":{"CapacityUnits":1},"LocalSecondaryIndexes":{"by-local":{"CapacityUnits":1}},
+			"GlobalSecondaryIndexes":{"by-owner":{"CapacityUnits":1},"owners":{"CapacityUnits":1},"some":{"CapacityUnits":1}}}`)
+		c.has("Query", indexQuery("owners", `"ReturnConsumedCapacity":"INDEXES"`), `"ConsumedCapacity":{"TableName":"$indexed","CapacityUnits":0.5,
+			"GlobalSecondaryIndexes":{"owners":{"CapacityUnits":0.5}}}`)
+	}},
 	{"index/description", "API_DescribeTable", func(c *run) {
 		c.has("DescribeTable", `"TableName":"$indexed"`, `"Table":{"LocalSecondaryIndexes":[{"IndexName":"by-local","IndexArn":"*",
 			"KeySchema":[{"AttributeName":"pk","KeyType":"HASH"},{"AttributeName":"local","KeyType":"RANGE"}],"Projection":{"ProjectionType":"ALL"}}]}`)

@@ -249,6 +249,10 @@ var scanCases = []Case{
 		c.has("Scan", `"TableName":"$scanned","ConsistentRead":true,"FilterExpression":"pk = :v","ProjectionExpression":"n",`+values(`":v":{"S":"item 3"}`),
 			`"Items":[{"n":{"N":"3"}}]`)
 	}},
+	{"scan/COUNT gives no items", scans, func(c *run) {
+		c.fill()
+		c.is("Scan", `"TableName":"$scanned","ConsistentRead":true,"Select":"COUNT"`, fmt.Sprintf(`"Count":%d,"ScannedCount":%[1]d`, scannedItems))
+	}},
 	{"scan/segments that cannot be", scans, func(c *run) {
 		for _, parameters := range []string{
 			`"Segment":3,"TotalSegments":3`, `"Segment":0`, `"TotalSegments":2`, `"Segment":-1,"TotalSegments":2`, `"Segment":0,"TotalSegments":0`,

@@ -152,6 +152,13 @@ var streamCases = []Case{
 		c.is("PutItem", put("both-images", `"sk":{"S":"last"}`), "")
 		c.eventsAre("both-images", "INSERT a", "INSERT last")
 	}},
+	{"stream/writes that fail give no record", streams, func(c *run) {
+		c.fails("PutItem", put("both-images", `"sk":{"S":"a"}`, condition("attribute_exists(pk)")), failed)
+		c.canceled(`"TransactItems":[{"Put":{"TableName":"$both-images","Item":`+pairItem("b", "")+`}},
+			{"ConditionCheck":{"TableName":"$both-images","Key":`+sortKey("c")+`,"ConditionExpression":"attribute_exists(pk)"}}]`, "None", "ConditionalCheckFailed")
+		c.is("UpdateItem", on("both-images", `"sk":{"S":"last"}`), "")
+		c.eventsAre("both-images", "INSERT last")
+	}},
 	{"stream/a write to what was removed is an insert again", recordEvent, func(c *run) {
 		for range 2 {
 			c.is("PutItem", put("both-images", `"sk":{"S":"a"}`), "")

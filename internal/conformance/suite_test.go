@@ -8,18 +8,20 @@ import (
 	"github.com/dynamodb-bigtable/replicator/dynamodbtest"
 )
 
-// The embedded DynamoDB answers as documented, but for what the verdicts list.
+// The embedded DynamoDB answers as documented, but for what the verdicts list, however many shards its streams have.
 func TestEmbedded(t *testing.T) {
-	server := httptest.NewServer(dynamodbtest.New(dynamodbtest.Options{Seed: 1}))
-	defer server.Close()
-	results, err := Run(t.Context(), Local(Embedded, server.URL))
-	if err != nil {
-		t.Fatal(err)
-	}
-	// A verdict that is out of date fails make conformance, which keeps the report.
-	problems, _ := Judge(Embedded, results)
-	for _, problem := range problems {
-		t.Error(problem)
+	for _, shards := range []int{1, 4} {
+		server := httptest.NewServer(dynamodbtest.New(dynamodbtest.Options{Seed: 1, InitialShards: shards}))
+		defer server.Close()
+		results, err := Run(t.Context(), Local(Embedded, server.URL))
+		if err != nil {
+			t.Fatal(err)
+		}
+		// A verdict that is out of date fails make conformance, which keeps the report.
+		problems, _ := Judge(Embedded, results)
+		for _, problem := range problems {
+			t.Errorf("%d shards: %s", shards, problem)
+		}
 	}
 }
 

@@ -118,6 +118,31 @@ var updateCases = []Case{
 		c.is("UpdateItem", request, "")
 		c.stored(`"a":{"N":"1"}`)
 	}},
+	{"update/a failed condition can show the item", updateItem, func(c *run) {
+		c.given(`"a":{"N":"1"}`)
+		for _, request := range []struct{ operation, parameters string }{
+			{"UpdateItem", update("SET a = :v", values(`":v":{"N":"2"}`), condition("attribute_not_exists(a)"))},
+			{"DeleteItem", on("simple", "", condition("attribute_not_exists(a)"))},
+		} {
+			a := c.fails(request.operation, with(request.parameters, `"ReturnValuesOnConditionCheckFailure":"ALL_OLD"`), failed)
+			if what := mismatch(c.wanted(`"Item":{`+partition+`,"a":{"N":"1"}}`), a.document, true); a.code == failed && what != "" {
+				c.differ("%s: %s", request.operation, what)
+			}
+			a = c.fails(request.operation, request.parameters, failed)
+			if at(a.document, "Item") != nil {
+				c.differ("%s shows the item unasked", request.operation)
+			}
+		}
+	}},
+	{"update/values that cannot be", attributes, func(c *run) {
+		c.given("")
+		for _, v := range []string{`{"SS":[]}`, `{"NS":["1","1.0"]}`, `{"N":"x"}`, `{"NULL":false}`, `{}`, `{"S":"a","N":"1"}`} {
+			c.about(v)
+			c.fails("UpdateItem", update("SET a = :v", values(`":v":`+v)), validation)
+		}
+		c.about("")
+		c.stored("")
+	}},
 	{"update/one path twice", updates, func(c *run) {
 		c.given(`"m":{"M":{}}`)
 		for _, expression := range []string{"SET a = :v, a = :v", "SET a = :v REMOVE a", "SET m = :v, m.x = :v", "SET m[0] = :v REMOVE m"} {
