@@ -27,7 +27,7 @@ type cloud struct {
 	splits   map[string][]string // of the tables that were created
 }
 
-// withCloud is `cloud`, `cloud clusters NAME…` or `cloud deny PERMISSION…`.
+// withCloud is `cloud`, and with a word one of: clusters NAME…, deny PERMISSION…, profile NAME, view TABLE VIEW FAMILY, splits TABLE.
 func withCloud(ts *testscript.TestScript, _ bool, args []string) {
 	c := servicesOf(ts).cloud
 	c.mu.Lock()
@@ -44,6 +44,12 @@ func withCloud(ts *testscript.TestScript, _ bool, args []string) {
 		c.clusters = args[1:]
 	case "deny":
 		c.denied = args[1:]
+	case "profile": // a good one of this name
+		c.profiles["projects/p/instances/i/appProfiles/"+args[1]] = &adminpb.AppProfile{RoutingPolicy: &adminpb.AppProfile_SingleClusterRouting_{
+			SingleClusterRouting: &adminpb.AppProfile_SingleClusterRouting{ClusterId: c.clusters[0], AllowTransactionalWrites: true}}}
+	case "view": // of a table, with a family
+		c.views["projects/p/instances/i/tables/"+args[1]+"/authorizedViews/"+args[2]] = &adminpb.AuthorizedView{AuthorizedView: &adminpb.AuthorizedView_SubsetView_{
+			SubsetView: &adminpb.AuthorizedView_SubsetView{FamilySubsets: map[string]*adminpb.AuthorizedView_FamilySubsets{args[3]: {}}}}}
 	case "splits": // of a table, to stdout
 		_, err := ts.Stdout().Write([]byte(strings.Join(c.splits[args[1]], "\n") + "\n"))
 		ts.Check(err)

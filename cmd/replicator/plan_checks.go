@@ -70,14 +70,14 @@ func (pl *planner) close() {
 // by what the source's sample shows.
 func (pl *planner) examine(ctx context.Context) {
 	reached := pl.examineInstance(ctx)
-	samples := map[string]sampled{}
+	found := samples{}
 	if pl.ask(ctx, probeTime, "AWS credentials", pl.credentials) {
 		for _, t := range pl.cfg.Tables {
-			pl.examineSource(ctx, t, samples)
+			pl.examineSource(ctx, t, found)
 		}
 	}
 	if reached {
-		pl.examineTables(ctx, samples)
+		pl.examineTables(ctx, found)
 	}
 	if pl.denied(diag.SourceDenied) {
 		p := policy.AWS(pl.cfg, pl.source.region)
@@ -197,7 +197,7 @@ func (pl *planner) examinePermissions(ctx context.Context) (string, error) {
 }
 
 // examineSource looks at a source table, its stream, and a sample of its items.
-func (pl *planner) examineSource(ctx context.Context, t config.Table, samples map[string]sampled) {
+func (pl *planner) examineSource(ctx context.Context, t config.Table, all samples) {
 	found, ok := pl.describe(ctx, t)
 	if !ok {
 		return
@@ -216,7 +216,7 @@ func (pl *planner) examineSource(ctx context.Context, t config.Table, samples ma
 			if err != nil {
 				return "", explainSource("cannot read items of table "+t.From, t.From, err)
 			}
-			samples[t.To] = s
+			all.add(found, s)
 			pl.addSample(&out, s)
 			return fmt.Sprintf("%s sampled", plural(len(s.items), "item")), nil
 		})
@@ -311,7 +311,7 @@ func (pl *planner) estimate(out *planTable, t probedTable) {
 }
 
 // examineTables finds what is missing of the target's tables.
-func (pl *planner) examineTables(ctx context.Context, samples map[string]sampled) {
+func (pl *planner) examineTables(ctx context.Context, all samples) {
 	for _, spec := range specs(pl.cfg) {
 		name := "target table " + spec.Name
 		if spec.Name == pl.cfg.State.Table {
@@ -323,7 +323,7 @@ func (pl *planner) examineTables(ctx context.Context, samples map[string]sampled
 				return "", explainTarget(name+" is not as it must be", err)
 			}
 			if lacks.Table {
-				spec.SplitKeys = samples[spec.Name].splits
+				spec.SplitKeys = all.splits(spec.Name)
 			} else if err := pl.checkView(ctx, spec, lacks); err != nil {
 				return "", err
 			}

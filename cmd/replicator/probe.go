@@ -43,16 +43,6 @@ type probedTable struct {
 	mapping     *transform.Mapping
 }
 
-// byTarget finds the table that goes to a target table.
-func (p *probed) byTarget(name string) (probedTable, bool) {
-	for _, t := range p.tables {
-		if t.config.To == name {
-			return t, true
-		}
-	}
-	return probedTable{}, false
-}
-
 // prober asks every dependency one question and tells the answers, one line each.
 type prober struct {
 	out     io.Writer
@@ -307,13 +297,19 @@ func (p *prober) prepareTable(ctx context.Context, spec sink.TableSpec) (made si
 		return made, "", err
 	}
 	if schema.Problem == sink.MissingTable {
-		if t, ok := p.found.byTarget(spec.Name); ok {
+		found := samples{}
+		for _, t := range p.found.tables {
+			if t.config.To != spec.Name {
+				continue
+			}
 			s, err := sampleTable(ctx, p.source.tables, t, defaultSample)
 			if err != nil {
-				note = fmt.Sprintf("%s is not pre-split: %v", spec.Name, err)
+				note = fmt.Sprintf("%s is not split by %s: %v", spec.Name, t.config.From, err)
+				continue
 			}
-			spec.SplitKeys = s.splits
+			found.add(t, s)
 		}
+		spec.SplitKeys = found.splits(spec.Name)
 	}
 	made, err = p.target.admin.Prepare(ctx, []sink.TableSpec{spec}, true)
 	return made, note, err

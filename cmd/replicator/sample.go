@@ -16,7 +16,6 @@ type sampled struct {
 	items      []cdc.Item
 	consumed   float64        // read units of 4 KB
 	rows       []string       // row keys, in the order of the sample
-	splits     []string       // where a new target table is split
 	unmappable map[string]int // items that would be parked, by reason
 }
 
@@ -37,6 +36,31 @@ func sampleTable(ctx context.Context, tables *backfill.Tables, t probedTable, n 
 			s.unmappable[err.Error()]++
 		}
 	}
-	s.splits = backfill.SplitKeys(s.rows, t.description.Bytes)
 	return s, nil
+}
+
+// samples are the row keys of a sample and the sizes, in bytes, of the sources of each target table: several may go to one.
+type samples map[string]*struct {
+	rows  []string
+	bytes int64
+}
+
+func (s samples) add(t probedTable, found sampled) {
+	of := s[t.config.To]
+	if of == nil {
+		of = &struct {
+			rows  []string
+			bytes int64
+		}{}
+		s[t.config.To] = of
+	}
+	of.rows, of.bytes = append(of.rows, found.rows...), of.bytes+t.description.Bytes
+}
+
+// splits is where a new target table is split; nil for one of which nothing was sampled.
+func (s samples) splits(target string) []string {
+	if of := s[target]; of != nil {
+		return backfill.SplitKeys(of.rows, of.bytes)
+	}
+	return nil
 }
