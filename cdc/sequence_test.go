@@ -61,3 +61,63 @@ func TestParseSequenceNumberRefuses(t *testing.T) {
 		t.Error("SequenceOf")
 	}
 }
+
+// FuzzSequenceNumber: whatever is taken for a sequence number is what math/big takes it for, in every form it is kept in.
+func FuzzSequenceNumber(f *testing.F) {
+	for _, texts := range [][2]string{
+		{"99", "100"}, {"0", ""}, {"00", "0"}, {"100000000000000000000", "99999999999999999999"}, {strings.Repeat("9", 40), "1" + strings.Repeat("0", 39)},
+		{strings.Repeat("0", 60) + "7", "7"}, {"+1", "1"}, {"1e3", "1000"}, {"٣", "3"}, {" 1", "1\n"},
+	} {
+		f.Add(texts[0], texts[1])
+	}
+	f.Fuzz(func(t *testing.T, a, b string) {
+		x, okA := fuzzedNumber(t, a)
+		y, okB := fuzzedNumber(t, b)
+		if !okA || !okB {
+			return
+		}
+		p, q := new(big.Int), new(big.Int)
+		p.SetString(x.String(), 10)
+		q.SetString(y.String(), 10)
+		want := p.Cmp(q)
+		switch { // no number comes before all numbers, zero included
+		case x.IsZero() || y.IsZero():
+			want = len(x.String()) - len(y.String())
+		default:
+			if got := bytes.Compare(x.AppendPadded(nil), y.AppendPadded(nil)); got != want {
+				t.Errorf("padded %s and %s compare as %d", x, y, got)
+			}
+		}
+		if got := x.Compare(y); got*want < 0 || (got == 0) != (want == 0) || y.Compare(x) != -got {
+			t.Errorf("%s and %s compare as %d", x, y, got)
+		}
+	})
+}
+
+// fuzzedNumber parses a text, and holds what comes of it against math/big and against itself.
+func fuzzedNumber(t *testing.T, text string) (SequenceNumber, bool) {
+	n, err := ParseSequenceNumber(text)
+	value, isNumber := new(big.Int).SetString(text, 10)
+	isNumber = isNumber && strings.Trim(text, "0123456789") == ""
+	if err != nil {
+		if !errors.Is(err, ErrSequenceNumber) || !n.IsZero() {
+			t.Errorf("%q: %v, %v", text, n, err)
+		}
+		if isNumber && len(value.String()) <= MaxSequenceDigits {
+			t.Errorf("%q is refused: %v", text, err)
+		}
+		return n, false
+	}
+	if n.IsZero() != (text == "") || !n.IsZero() && (!isNumber || value.String() != n.String()) {
+		t.Errorf("%q is taken for %s", text, n)
+	}
+	stored, _ := n.MarshalText()
+	var back SequenceNumber
+	if err := back.UnmarshalText(stored); err != nil || back != n {
+		t.Errorf("%s came back as %s, %v", n, back, err)
+	}
+	if padded := n.AppendPadded([]byte("x")); len(padded) != 1+MaxSequenceDigits {
+		t.Errorf("%s is padded to %d bytes", n, len(padded)-1)
+	}
+	return n, true
+}
