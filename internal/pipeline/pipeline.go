@@ -40,11 +40,9 @@ type Options struct {
 	Witness func(targetTable string) checkpoint.Store
 	// Cluster says which cluster the app profile routes to; "" if it cannot be told. Nil if nothing can.
 	Cluster func(ctx context.Context) (string, error)
-	// Heal forgets parked items that a later change has healed; called once in Timing.List. Nil: nobody does.
-	Heal   func(ctx context.Context, m *transform.Mapping) error
-	Tables []Table
-	Events Events
-	Timing Timing
+	Tables  []Table
+	Events  Events
+	Timing  Timing
 	// Once ends the run when every table is copied and drained.
 	Once bool
 }

@@ -21,6 +21,11 @@ func isPoison(item cdc.Item) bool {
 	return slices.ContainsFunc(item.Attributes(), func(a cdc.Attribute) bool { return strings.HasPrefix(a.Value.Text(), rejectedValue) })
 }
 
+// rejects is the target's refusal of such values.
+func rejects(_, _ string, writes []write) bool {
+	return slices.ContainsFunc(writes, func(w write) bool { return strings.HasPrefix(w.value, rejectedValue) })
+}
+
 // burst is what the application does at once: most often a few changes, sometimes many of one item within a second.
 func (s *simulation) burst(e event) {
 	n := 1 + int(e.long*e.long*12)

@@ -172,7 +172,10 @@ func (s *simulation) unsettled() string {
 	if lost := s.lost(state); lost != "" && !state.NeedsLoad {
 		return lost
 	}
-	return strings.Join(s.truth.unequal(s.since(state)), "\n")
+	if diff := s.truth.unequal(s.since(state)); len(diff) > 0 {
+		return strings.Join(diff, "\n")
+	}
+	return s.truth.healed()
 }
 
 // since is the instant after which the last change of an item must be for its row to be right: the beginning of time unless a promise

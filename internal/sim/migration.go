@@ -134,10 +134,11 @@ func (m *Migration) run(stop, ctx context.Context, name string, adjust []func(*p
 	}
 	floors := &pipeline.Floors{}
 	target := Target{m.Target}
+	parking := sink.NewParking(target, "default")
 	o := pipeline.Options{
 		Ledger: ledger, Floors: floors, Database: m.Source,
 		Writer: sink.NewWriter(sink.Options{
-			Table: target, Parking: sink.NewParking(target, "default"), Floor: floors.Floor, InFlight: 16, Events: m.Writes, MaxImageAge: m.MaxImageAge,
+			Table: target, Parking: parking, Floor: floors.Floor, InFlight: 16, Events: m.Writes, MaxImageAge: m.MaxImageAge,
 		}),
 		Open:    m.open,
 		Witness: func(table string) checkpoint.Store { return Store{m.Target, table, sink.LiveFamily} },
@@ -155,7 +156,26 @@ func (m *Migration) run(stop, ctx context.Context, name string, adjust []func(*p
 	for _, f := range adjust {
 		f(&o)
 	}
-	return pipeline.Run(stop, o)
+	survey := task.NewGroup(stop, 0)
+	survey.Go("survey", func(ctx context.Context) error { return m.survey(ctx, parking) })
+	err := pipeline.Run(stop, o)
+	survey.Fail(context.Canceled)
+	_ = survey.Wait()
+	return err
+}
+
+// survey forgets parked items that are healed, now and then, as the command does beside the pipeline.
+func (m *Migration) survey(ctx context.Context, parking *sink.Parking) error {
+	for {
+		if err := task.Sleep(ctx, max(m.Timing.List, time.Minute)); err != nil {
+			return err
+		}
+		if n, _, err := parking.Resolve(ctx, m.Mapping, Target{m.Target}); err != nil {
+			m.World.Tracef("parked items: %v", err)
+		} else if n > 0 {
+			m.World.Tracef("%d parked items are resolved", n)
+		}
+	}
 }
 
 func (m *Migration) open(arn string) cdc.Source {

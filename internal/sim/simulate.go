@@ -126,9 +126,7 @@ func newSimulation(p plan, o SimOptions) *simulation {
 	s.truth.poison = isPoison
 	s.Source.Fault, s.Target.Fault = s.sourceFault, s.targetFault
 	s.Target.LateBy = s.limit(time.Minute)
-	s.Target.Reject = func(_, _ string, writes []write) bool {
-		return slices.ContainsFunc(writes, func(w write) bool { return strings.HasPrefix(w.value, rejectedValue) })
-	}
+	s.Target.Reject = rejects
 	for _, r := range rates {
 		if p, ok := p.rates[r.name]; ok {
 			r.set(s, p)

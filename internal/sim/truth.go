@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -30,8 +29,9 @@ type truth struct {
 	seat    time.Duration   // when the keeper's row was last written
 	// trimmed are the changes that the stream dropped before they were applied (I5).
 	trimmed []Write
-	parked  map[string]string // highest parked version by item
-	adopted time.Duration     // when the current generation was adopted by all shards
+	parked  map[string]string   // highest parked version by item
+	places  map[string][]string // every row that an item ever mapped to, by item key
+	adopted time.Duration       // when the current generation was adopted by all shards
 	poison  func(item cdc.Item) bool
 }
 
@@ -55,7 +55,7 @@ type seenShard struct {
 // newTruth watches a migration from now on, which must not have begun.
 func newTruth(m *Migration) *truth {
 	t := &truth{
-		m: m, rows: map[string][]image{}, changes: map[string][]Write{}, known: map[string]bool{}, latest: map[string]Write{}, parked: map[string]string{},
+		m: m, rows: map[string][]image{}, changes: map[string][]Write{}, known: map[string]bool{}, latest: map[string]Write{}, parked: map[string]string{}, places: map[string][]string{},
 		poison: func(cdc.Item) bool { return false },
 	}
 	t.forgetTarget()
@@ -90,6 +90,9 @@ func (t *truth) written(w Write) {
 	if row, err := t.m.Mapping.Row(w.New); w.New.Exists() && err == nil {
 		if existed && row != was {
 			t.m.World.Inject("item moved to another row")
+		}
+		if key := t.m.Mapping.ItemKey(w.New); !slices.Contains(t.places[key], row) {
+			t.places[key] = append(t.places[key], row)
 		}
 		t.rows[row] = append(t.rows[row], image{id: w.ID, item: w.New, from: w.At, number: w.Number})
 	}
@@ -138,7 +141,7 @@ func (t *truth) watch(table, key string, before, after *Row) {
 	case strings.HasPrefix(key, "default/keeper/"):
 		t.seat = t.m.World.Elapsed()
 	case strings.HasPrefix(key, "default/parked/"):
-		t.watchParked(after)
+		t.watchParked(before, after)
 	}
 }
 
@@ -406,27 +409,6 @@ func (t *truth) checkCopied(is checkpoint.TableState) {
 			}
 		}
 	}
-}
-
-func (t *truth) watchParked(after *Row) {
-	text, ok := after.Value(sink.ParkedFamily, sink.ParkedColumn)
-	var p struct{ Key, Version string }
-	if ok && json.Unmarshal([]byte(text), &p) == nil {
-		t.parked[p.Key] = max(t.parked[p.Key], p.Version)
-		t.m.World.Inject("item parked")
-	}
-}
-
-// isParked tells whether the item's last change is parked.
-func (t *truth) isParked(item cdc.Item, w Write) bool {
-	v, err := transform.ParseVersion(t.parked[t.m.Mapping.ItemKey(item)])
-	if err != nil {
-		return false
-	}
-	if v.Hop() == transform.LoadHop { // and it was so when it was read
-		return v.Sequence().Compare(cdc.SequenceOf(uint64(w.At.Unix()))) >= 0
-	}
-	return w.Shard != nil && v.Sequence().Compare(w.Sequence) == 0
 }
 
 // unequal is how the target differs from the source as they are now, as far as the last change of a row was made after since.

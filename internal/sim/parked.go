@@ -1,0 +1,70 @@
+package sim
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// parkedRow is a row of the state table that holds a parked change.
+type parkedRow struct{ Key, Version string }
+
+func parkedIn(r *Row) (p parkedRow, ok bool) {
+	text, ok := r.Value(sink.ParkedFamily, sink.ParkedColumn)
+	return p, ok && json.Unmarshal([]byte(text), &p) == nil
+}
+
+// watchParked: a parked change is forgotten only when the item holds something newer (I3).
+func (t *truth) watchParked(before, after *Row) {
+	if p, ok := parkedIn(after); ok {
+		t.parked[p.Key] = max(t.parked[p.Key], p.Version)
+		t.m.World.Inject("item parked")
+		return
+	}
+	p, ok := parkedIn(before)
+	if !ok || t.m.World.Now().Sub(t.m.lost) < time.Hour { // what was seen in the target before it was exchanged counted
+		return
+	}
+	t.m.World.Inject("parked item healed")
+	for _, row := range t.places[p.Key] {
+		if t.highest[row] > p.Version {
+			return
+		}
+	}
+	t.m.violate("I3: the change parked at %s is forgotten, and nothing newer is applied", p.Version)
+}
+
+// isParked tells whether the item's last change is parked.
+func (t *truth) isParked(item cdc.Item, w Write) bool {
+	v, err := transform.ParseVersion(t.parked[t.m.Mapping.ItemKey(item)])
+	if err != nil {
+		return false
+	}
+	if v.Hop() == transform.LoadHop { // and it was so when it was read
+		return v.Sequence().Compare(cdc.SequenceOf(uint64(w.At.Unix()))) >= 0
+	}
+	return w.Shard != nil && v.Sequence().Compare(w.Sequence) == 0
+}
+
+// healed is a parked change that is still there though its item holds something newer; "" if there is none.
+func (t *truth) healed() string {
+	for _, key := range t.m.Target.Rows(stateTable) {
+		if !strings.HasPrefix(key, "default/parked/") {
+			continue
+		}
+		p, ok := parkedIn(t.m.Target.Row(stateTable, key))
+		if !ok {
+			return "a parked change is unreadable"
+		}
+		// The newest place alone: older ones may hold what was removed there by a change that the parked one does not know.
+		if places := t.places[p.Key]; len(places) == 1 && held(t.m.Target.Row(t.m.Mapping.Table, places[0])) > p.Version {
+			return fmt.Sprintf("the change parked at %s is healed and stays", p.Version)
+		}
+	}
+	return ""
+}
