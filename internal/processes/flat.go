@@ -22,7 +22,7 @@ const (
 	heap
 	goroutines
 	descriptors
-	leases // told, not judged: a shard may be anybody's
+	leases // not judged, but taken into account: a shard may be anybody's, and each one read needs something
 	measures
 )
 
@@ -37,7 +37,7 @@ var measured = [measures]struct {
 	heap:        {"heap MB", "go_memstats_heap_inuse_bytes", 1 << 20, 12},
 	goroutines:  {"goroutines", "go_goroutines", 1, 40},
 	descriptors: {"descriptors", "process_open_fds", 1, 12},
-	leases:      {"leases", "replicator_leases_held", 1, 1 << 20},
+	leases:      {"leases", "replicator_leases_held", 1, 0},
 }
 
 // share is how much of its first level a measure may grow in a run, if that is more than its allowance.
@@ -45,7 +45,7 @@ const share = 0.15
 
 // trend is how one measure of one worker went.
 type trend struct {
-	first, last float64 // medians of the first and the last quarter
+	first, last float64 // medians of the first and the last quarter, at an equal number of leases
 	growth      float64 // over all samples, by the median of all slopes (Theil and Sen)
 	most        float64
 	flat        bool
@@ -61,15 +61,34 @@ func judge(samples []sample, m measure) (trend, bool) {
 	if n < least {
 		return trend{}, false
 	}
-	values := make([]float64, n)
-	for i, s := range samples {
-		values[i] = s.values[m] / measured[m].unit
-	}
+	values := atEqualLeases(samples, m)
 	t := trend{first: median(values[:n/4]), last: median(values[n-n/4:]), most: slices.Max(values)}
 	t.growth = slope(samples, values) * (samples[n-1].at - samples[0].at).Hours()
 	allowed := math.Max(measured[m].allowance, share*t.first)
 	t.flat = t.last-t.first <= allowed || t.growth <= allowed
 	return t, true
+}
+
+// atEqualLeases are the values of a measure as they would be if the worker always held as many leases as on average. What a lease needs
+// is the median of what the steps were in which their number changed: between two samples nothing else can have grown much.
+func atEqualLeases(samples []sample, m measure) []float64 {
+	values := make([]float64, len(samples))
+	var steps []float64
+	average := 0.0
+	for i, s := range samples {
+		values[i] = s.values[m] / measured[m].unit
+		average += s.values[leases] / float64(len(samples))
+		if i > 0 {
+			if step := s.values[leases] - samples[i-1].values[leases]; step != 0 {
+				steps = append(steps, (values[i]-values[i-1])/step)
+			}
+		}
+	}
+	each := max(0, median(steps))
+	for i, s := range samples {
+		values[i] -= each * (s.values[leases] - average)
+	}
+	return values
 }
 
 // mostSlopes bounds the samples of which every pair is looked at.
@@ -89,7 +108,7 @@ func slope(samples []sample, values []float64) float64 {
 	return median(slopes)
 }
 
-// median of at least one value. It leaves the values as they are.
+// median is 0 if there are no values. It leaves them as they are.
 func median(values []float64) float64 {
 	if len(values) == 0 {
 		return 0

@@ -41,6 +41,32 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// Leases that move from one worker to another are no growth, and hide none.
+func TestJudgeTakesLeasesIntoAccount(t *testing.T) {
+	for name, c := range map[string]struct {
+		held func(i int) float64
+		leak float64 // goroutines in the whole run
+		flat bool
+	}{
+		"once, for good":        {func(i int) float64 { return map[bool]float64{true: 16}[i > 200] }, 0, true},
+		"to and fro":            {func(i int) float64 { return float64(i / 30 % 2 * 14) }, 0, true},
+		"never":                 {func(int) float64 { return 7 }, 0, true},
+		"a leak beside":         {func(i int) float64 { return float64(i / 30 % 2 * 14) }, 100, false},
+		"a leak while they go":  {func(i int) float64 { return map[bool]float64{true: 16}[i < 200] }, 100, false},
+		"a leak and no changes": {func(int) float64 { return 7 }, 100, false},
+	} {
+		samples := make([]sample, 360)
+		for i := range samples {
+			samples[i].at = time.Duration(i) * 10 * time.Second
+			samples[i].values[leases] = c.held(i)
+			samples[i].values[goroutines] = 55 + 5*c.held(i) + float64(i%3) + c.leak*float64(i)/360
+		}
+		if got, ok := judge(samples, goroutines); !ok || got.flat != c.flat {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
 func TestPercentiles(t *testing.T) {
 	var sorted []time.Duration
 	for i := range 100 {

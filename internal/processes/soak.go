@@ -223,7 +223,7 @@ func (s *soak) verdict() error {
 	}
 	var grow []error
 	for i, samples := range s.samples {
-		for m := range measures {
+		for m := range leases {
 			t, ok := judge(samples, m)
 			if !ok {
 				if i == steady {
