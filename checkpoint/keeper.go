@@ -11,6 +11,7 @@ type Keeper struct {
 	*tenure
 	ctx    context.Context
 	record keeperRecord
+	note   Trouble // guarded by mu
 }
 
 type keeperRecord struct {
@@ -85,6 +86,19 @@ func (k *Keeper) Keep() error {
 	return k.keep(k.ctx, func(ctx context.Context) error { return k.change(ctx, func(*keeperRecord) {}) })
 }
 
+// Note says what keeps the keeper from getting on, or with the zero value that nothing does. It is written with the next renewal.
+func (k *Keeper) Note(t Trouble) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.note = t
+}
+
+func (k *Keeper) noted() Trouble {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.note
+}
+
 // Scan is how far a load has come; nil if none was begun.
 func (k *Keeper) Scan() []byte { return k.current().Scan }
 
@@ -112,7 +126,7 @@ func (k *Keeper) change(ctx context.Context, change func(*keeperRecord)) error {
 	var next keeperRecord
 	return k.write(ctx, func() ([]byte, error) {
 		next = k.current()
-		next.Sign = k.ledger.sign(ctx, Trouble{})
+		next.Sign = k.ledger.sign(ctx, k.noted())
 		change(&next)
 		return k.ledger.stamp(&next.header, &next), nil
 	}, func() bool { k.record = next; return next.Owner == "" })

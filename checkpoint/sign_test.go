@@ -56,8 +56,14 @@ func TestSignOfTheSeat(t *testing.T) {
 		check(t, err)
 		pace := checkpoint.Pace{At: begin, Rate: 7, Throttled: []checkpoint.Throttled{{Reason: "rows per second", Seconds: 3, Since: begin, Last: begin}}}
 		check(t, k.SaveScan(ctx, []byte(`{"items":1}`), pace))
+		trouble := checkpoint.Trouble{Step: "copy", Cause: "DynamoDB: denied", Since: begin}
+		k.Note(trouble)
+		check(t, k.SaveScan(ctx, []byte(`{"items":1}`), pace))
 		seat, err = l.Seat(ctx, source)
 		check(t, err)
+		if seat.Sign().Trouble != trouble {
+			t.Errorf("%+v", seat.Sign())
+		}
 		if seat.Owner() != "a" || seat.Pace().Rate != 7 || len(seat.Pace().Throttled) != 1 || string(seat.Scan()) != `{"items":1}` || !seat.Sign().WrittenAt.Equal(begin) {
 			t.Errorf("%+v %+v", seat.Pace(), seat.Sign())
 		}

@@ -106,7 +106,7 @@ type throttledStatus struct {
 	LastAt        time.Time `json:"last_at"`
 }
 
-// troubleStatus is a step that fails and is repeated, in some shards of a table.
+// troubleStatus is a step that fails and is repeated: in some shards of a table or, with 0, in looking after it and copying it.
 type troubleStatus struct {
 	Step      string    `json:"step"`
 	Cause     string    `json:"cause"`
@@ -179,6 +179,9 @@ func (m *migration) add(c config.Table, in tableInput) {
 	if in.seat.owner != "" {
 		w := m.worker(in.seat.owner, in.seat.sign)
 		w.Keeps = append(w.Keeps, c.From)
+		if trouble := in.seat.sign.Trouble; trouble != (checkpoint.Trouble{}) && m.At.Sub(in.seat.sign.WrittenAt) <= m.lease {
+			t.troubled(trouble, 0)
+		}
 	}
 	m.addShards(&t, in)
 	t.throttledBy(in.seat.pace, m.At)
@@ -293,21 +296,25 @@ func (m *migration) adviseReading() {
 
 // text says what fails, for how long, and where.
 func (t troubleStatus) text(now time.Time) string {
-	return fmt.Sprintf("%s fails for %s in %s: %s", t.Step, since(&t.Since, now), plural(t.Shards, "shard"), t.Cause)
+	where := ""
+	if t.Shards > 0 {
+		where = " in " + plural(t.Shards, "shard")
+	}
+	return fmt.Sprintf("%s fails for %s%s: %s", t.Step, since(&t.Since, now), where, t.Cause)
 }
 
-// troubled counts a trouble of a shard; troubles of one kind are told once, since the first of them.
-func (t *tableStatus) troubled(trouble checkpoint.Trouble) {
+// troubled counts a trouble in so many shards, 0 for one of the table as a whole; troubles of one kind are told once, since the first.
+func (t *tableStatus) troubled(trouble checkpoint.Trouble, shards int) {
 	for i := range t.Troubles {
 		if o := &t.Troubles[i]; o.Step == trouble.Step && o.Cause == trouble.Cause {
-			o.Shards++
+			o.Shards += shards
 			if trouble.Since.Before(o.Since) {
 				o.Since = trouble.Since
 			}
 			return
 		}
 	}
-	t.Troubles = append(t.Troubles, troubleStatus{Step: trouble.Step, Cause: trouble.Cause, Since: trouble.Since.UTC(), Shards: 1, Throttled: trouble.Throttled})
+	t.Troubles = append(t.Troubles, troubleStatus{Step: trouble.Step, Cause: trouble.Cause, Since: trouble.Since.UTC(), Shards: shards, Throttled: trouble.Throttled})
 	slices.SortFunc(t.Troubles, func(a, b troubleStatus) int {
 		return cmp.Or(strings.Compare(a.Step, b.Step), strings.Compare(a.Cause, b.Cause))
 	})

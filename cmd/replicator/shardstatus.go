@@ -94,7 +94,7 @@ func (m *migration) addShards(t *tableStatus, in tableInput) {
 				rate += *shard.ChangesPerSecond
 			}
 			if s.Trouble != (checkpoint.Trouble{}) && !l.silent(s) {
-				t.troubled(s.Trouble)
+				t.troubled(s.Trouble, 1)
 			}
 		}
 		switch at, empty, state := l.covered(s); {

@@ -248,8 +248,13 @@ func TestStatusWhileCopying(t *testing.T) {
 		if m.Phase != phaseCopy || *c.Items != 300 || c.ETASeconds == nil || *c.ETASeconds != 280 || len(m.Tables[0].Throttled) != 1 {
 			t.Errorf("%+v", m.Tables[0])
 		}
+		keeper.Note(checkpoint.Trouble{Step: "copy", Cause: "DynamoDB: denied", Since: task.Now(ctx).Add(-time.Minute)})
+		s.check(keeper.SaveScan(ctx, nil, checkpoint.Pace{}))
+		if notes := s.status(ctx).notes(); len(notes) != 1 || notes[0] != "Trouble: Orders: copy fails for 1m00s: DynamoDB: denied" {
+			t.Errorf("%q", notes)
+		}
 		s.sleep(ctx, time.Minute)
-		if m := s.status(ctx); m.Tables[0].Copy.ETASeconds != nil || m.Tables[0].ChangesPerSecond != nil || !m.Workers[0].Silent {
+		if m := s.status(ctx); m.Tables[0].Copy.ETASeconds != nil || m.Tables[0].ChangesPerSecond != nil || !m.Workers[0].Silent || len(m.Tables[0].Troubles) > 0 {
 			t.Errorf("figures of a silent worker: %+v", m.Tables[0])
 		}
 	})

@@ -74,8 +74,9 @@ func (t *table) serve(stop context.Context, keeper *checkpoint.Keeper) error {
 	g.Go("keep", func(ctx context.Context) error {
 		defer keeper.Abandon()
 		loading := task.NewGroup(ctx, 0)
-		loading.Go("copy", func(ctx context.Context) error { return t.copy(stop, ctx, keeper) })
-		err := t.keep(stop, loading.Context())
+		notes := &notes{tell: keeper.Note}
+		loading.Go("copy", func(ctx context.Context) error { return t.copy(stop, noting(ctx, notes.slot(0)), keeper) })
+		err := t.keep(stop, noting(loading.Context(), notes.slot(1)))
 		if err != nil {
 			loading.Fail(err)
 		}

@@ -63,6 +63,27 @@ func teller(ctx context.Context) func(checkpoint.Trouble) {
 	return tell
 }
 
+// notes lets two loops that run side by side under one lease tell of their troubles: that of the first one goes before.
+type notes struct {
+	tell func(checkpoint.Trouble)
+
+	mu    sync.Mutex
+	slots [2]checkpoint.Trouble
+}
+
+func (n *notes) slot(i int) func(checkpoint.Trouble) {
+	return func(t checkpoint.Trouble) {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.slots[i] = t
+		if n.slots[0] != (checkpoint.Trouble{}) {
+			n.tell(n.slots[0])
+			return
+		}
+		n.tell(n.slots[1])
+	}
+}
+
 // diary notes the failures of one step while it is repeated.
 type diary struct {
 	tell  func(checkpoint.Trouble) // nil: nobody is told

@@ -74,6 +74,24 @@ func TestCausesAreFixedWords(t *testing.T) {
 	}
 }
 
+func TestNotes(t *testing.T) {
+	var last checkpoint.Trouble
+	n := &notes{tell: func(trouble checkpoint.Trouble) { last = trouble }}
+	first, second := n.slot(0), n.slot(1)
+	copying, keeping := checkpoint.Trouble{Step: "copy"}, checkpoint.Trouble{Step: "keep the table"}
+	for _, step := range []struct {
+		do   func()
+		want checkpoint.Trouble
+	}{
+		{func() { second(keeping) }, keeping}, {func() { first(copying) }, copying}, {func() { second(checkpoint.Trouble{}) }, copying},
+		{func() { second(keeping) }, copying}, {func() { first(checkpoint.Trouble{}) }, keeping}, {func() { second(checkpoint.Trouble{}) }, checkpoint.Trouble{}},
+	} {
+		if step.do(); last != step.want {
+			t.Errorf("told %+v, want %+v", last, step.want)
+		}
+	}
+}
+
 func TestDiary(t *testing.T) {
 	var told []checkpoint.Trouble
 	ctx := noting(context.Background(), func(trouble checkpoint.Trouble) { told = append(told, trouble) })
