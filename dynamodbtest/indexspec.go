@@ -84,7 +84,7 @@ func readKeys(elements []keyElement, kinds map[string]cdc.Kind, member string) (
 		}
 	}
 	if ks.hash.name == ks.sort.name {
-		return keySchema{}, validation("Both the Hash Key and the Range Key element in the KeySchema have the same name")
+		return keySchema{}, validation("Invalid KeySchema: Some index key attribute have no definition")
 	}
 	if ks.hasSort() && elements[1].KeyType != "RANGE" {
 		return keySchema{}, validation("Invalid KeySchema: The second KeySchemaElement is not a RANGE key type")
@@ -92,7 +92,11 @@ func readKeys(elements []keyElement, kinds map[string]cdc.Kind, member string) (
 	return ks, nil
 }
 
+// undefinedKeys is the error for keys without definitions, which the service words in two ways.
 func undefinedKeys(elements []keyElement, kinds map[string]cdc.Kind) error {
+	if len(elements) > 1 || len(kinds) == 0 {
+		return validation("Invalid KeySchema: Some index key attribute have no definition")
+	}
 	var keys []string
 	for _, e := range elements {
 		keys = append(keys, e.AttributeName)

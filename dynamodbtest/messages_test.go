@@ -96,3 +96,18 @@ func TestTableConfiguration(t *testing.T) {
 		}
 	}
 }
+
+// Transactions tell the kind of the units, single requests do not.
+func TestTransactionsTellReadsAndWrites(t *testing.T) {
+	f := newFixture(t, dynamodbtest.Options{})
+	f.createTable("Orders", "", "")
+	for operation, c := range map[string][2]string{
+		"TransactWriteItems": {`{"TransactItems":[{"Put":{"TableName":"Orders","Item":{"pk":{"S":"a"}}}}],"ReturnConsumedCapacity":"TOTAL"}`, `"CapacityUnits":2,"WriteCapacityUnits":2}`},
+		"TransactGetItems":   {`{"TransactItems":[{"Get":{"TableName":"Orders","Key":{"pk":{"S":"a"}}}}],"ReturnConsumedCapacity":"INDEXES"}`, `"Table":{"CapacityUnits":2,"ReadCapacityUnits":2}`},
+		"GetItem":            {`{"TableName":"Orders","Key":{"pk":{"S":"a"}},"ReturnConsumedCapacity":"INDEXES"}`, `"Table":{"CapacityUnits":0.5}`},
+	} {
+		if _, body := f.post("DynamoDB_20120810."+operation, c[0]); !strings.Contains(body, c[1]) {
+			t.Errorf("%s gives %s, want %s", operation, body, c[1])
+		}
+	}
+}

@@ -47,7 +47,10 @@ func (req *scanRequest) segment() (segment, error) {
 	if g.total < 1 || g.total > maxSegments {
 		return segment{}, validation("1 validation error detected: Value '%d' at 'totalSegments' failed to satisfy constraint: Member must have value between 1 and %d", g.total, maxSegments)
 	}
-	if g.number < 0 || g.number >= g.total {
+	if g.number < 0 {
+		return segment{}, validation("1 validation error detected: Value '%d' at 'segment' failed to satisfy constraint: Member must have value greater than or equal to 0", g.number)
+	}
+	if g.number >= g.total {
 		return segment{}, validation("The Segment parameter is zero-based and must be less than parameter TotalSegments: Segment: %d is not less than TotalSegments: %d", g.number, g.total)
 	}
 	return g, nil

@@ -94,7 +94,7 @@ func TestCreateTableRefused(t *testing.T) {
 		`"TableName":"Orders",` + def("a", "S", "a", "S") + `,` + key("a", "HASH") + `,` + onDemand:                                                                   "Duplicate AttributeName",
 		`"TableName":"Orders",` + def("a", "S") + `,` + key("a", "RANGE") + `,` + onDemand:                                                                            "Invalid KeySchema",
 		`"TableName":"Orders",` + def("a", "S") + `,` + key("b", "HASH") + `,` + onDemand:                                                                             "not defined in AttributeDefinitions",
-		`"TableName":"Orders",` + def("a", "S") + `,` + key("a", "HASH", "a", "RANGE") + `,` + onDemand:                                                               "same name",
+		`"TableName":"Orders",` + def("a", "S") + `,` + key("a", "HASH", "a", "RANGE") + `,` + onDemand:                                                               "Invalid KeySchema: Some index key attribute have no definition",
 		`"TableName":"Orders",` + def("a", "S", "b", "S") + `,` + key("a", "HASH") + `,` + onDemand:                                                                   "does not exactly match",
 		`"TableName":"Orders",` + def("a", "S") + `,` + key("a", "HASH"):                                                                                              "must both be specified",
 		`"TableName":"Orders",` + def("a", "S") + `,` + key("a", "HASH") + `,"BillingMode":"FREE"`:                                                                    "billingMode",

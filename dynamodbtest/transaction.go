@@ -17,6 +17,7 @@ const (
 	maxTransactItems = 100
 	maxTransactBytes = 4 << 20
 	tokenLife        = 10 * time.Minute
+	maxToken         = 36 // characters
 )
 
 // transactTarget is what all actions of a transaction have in common.
@@ -104,6 +105,9 @@ func (s *Server) transactWrite(req *transactWriteRequest) (any, error) {
 	if err := checkTransactSize(len(req.TransactItems)); err != nil {
 		return nil, err
 	}
+	if len(req.ClientRequestToken) > maxToken {
+		return nil, validation("1 validation error detected: Value '%s' at 'clientRequestToken' failed to satisfy constraint: Member must have length less than or equal to %d", req.ClientRequestToken, maxToken)
+	}
 	writes := make([]write, len(req.TransactItems))
 	seen := map[*table]map[string]bool{}
 	for i := range req.TransactItems {
@@ -152,6 +156,7 @@ func transactMeters(writes []write, returned string) (map[*table]*meter, error) 
 		if err != nil {
 			return nil, err
 		}
+		m.kind = "Write"
 		meters[writes[i].table] = &m
 	}
 	return meters, nil
@@ -365,6 +370,7 @@ func (s *Server) transactGet(req *transactGetRequest) (any, error) {
 		if err != nil {
 			return nil, err
 		}
+		m.kind = "Read"
 		meters[t] = &m
 		reads[i] = transactRead{t, key, projection}
 	}

@@ -8,7 +8,7 @@
 //
 // They are DynamoDB's. A comparison with an attribute that is not there is false, but <> is true of it. Values of different types
 // are different and have no order. Numbers compare by value with all 38 digits, strings and binaries by their bytes, sets without
-// regard to order. size counts the characters of a string, the bytes of a binary, and the members of everything else that has some.
+// regard to order. size counts the UTF-16 units of a string (an emoji has two), the bytes of a binary, and the members of everything else that has some.
 // A malformed condition is refused when it is parsed; evaluation cannot fail, allocates nothing and depends on the item alone.
 //
 // Source: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Expressions.OperatorsAndFunctions.html

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
@@ -36,11 +35,11 @@ func (o *operand) of(it cdc.Item) result {
 	return result{size: n, isSize: true, found: found && measurable}
 }
 
-// sizeOf is the function size: characters, bytes or members.
+// sizeOf is the function size: UTF-16 units, bytes or members.
 func sizeOf(v cdc.Value) (n int, measurable bool) {
 	switch v.Kind() {
 	case cdc.KindS:
-		return utf8.RuneCountInString(v.Text()), true
+		return utf16Length(v.Text()), true
 	case cdc.KindB:
 		return len(v.Text()), true
 	case cdc.KindSS, cdc.KindNS, cdc.KindBS, cdc.KindL:
@@ -49,6 +48,17 @@ func sizeOf(v cdc.Value) (n int, measurable bool) {
 		return len(v.Members()), true
 	}
 	return 0, false
+}
+
+// utf16Length is the length of a string in UTF-16 units, as the service was seen to count: a character beyond U+FFFF has two.
+func utf16Length(s string) int {
+	n := 0
+	for _, r := range s {
+		if n++; r > 0xffff {
+			n++
+		}
+	}
+	return n
 }
 
 func (r *result) kind() cdc.Kind {

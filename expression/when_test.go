@@ -45,7 +45,7 @@ func TestWhenSemantics(t *testing.T) {
 		`begins_with(s, "të")`: true, `begins_with(n, s)`: false, `begins_with(b, b64"AA==")`: true, `begins_with(b, "")`: false, `begins_with(empty, "")`: true, `begins_with("META", SK)`: true,
 		`contains(s, "ëx")`: true, `contains(s, 1)`: false, `contains(ss, "a")`: true, `contains(ss, "c")`: false, `contains(ns, 2.50)`: true, `contains(ns, "1")`: false, `contains(bs, b64"AA==")`: true, `contains(b, b64"/w==")`: true,
 		`contains(l, 2)`: true, `contains(l, {"c": "deep"})`: true, `contains(l, "deep")`: false, `contains(m, "x")`: false, `contains(n, 5)`: false, `contains(ns, size(bs))`: false, `contains(ns, size("a"))`: true, `contains(l, size(ss))`: true,
-		`size(s) = 4`: true, `size(b) = 2`: true, `size(ss) = 2`: true, `size(l) = 3`: true, `size(m) = 3`: true, `size(n) = 1`: false, `size(t) = 1`: false, `size(empty) = 0`: true, `size(l) > size(ss)`: true, `size(l) = size`: true,
+		`size(s) = 4`: true, `size("é𝄞") = 3`: true, `size(b) = 2`: true, `size(ss) = 2`: true, `size(l) = 3`: true, `size(m) = 3`: true, `size(n) = 1`: false, `size(t) = 1`: false, `size(empty) = 0`: true, `size(l) > size(ss)`: true, `size(l) = size`: true,
 		`size(l) BETWEEN 1 AND 3`: true, `3 IN (size(ss), size(l))`: true, `size(l) = "3"`: false, `size(l) < 3.5`: true, `size("four") = 4`: true,
 		// names
 		`status = "new"`: true, "`with.dot` = 'w'": true, "m.`y.z` = 'dot'": true, `m.true = "yes"`: true, "`in` = 7": true, "`quo\\`te` = \"q\"": true, "`n` = 5": true,

@@ -64,3 +64,16 @@ func TestNumberSortKeysAtTheEdges(t *testing.T) {
 		}
 	}
 }
+
+// What others measured of the service.
+func TestNumberSizes(t *testing.T) {
+	for text, want := range map[string]int{
+		"0": 1, "-0": 1, "1": 2, "12": 2, "123": 3, "12345": 4, "123456": 4, "1234567890123456789": 11, "12345678901234567890123456789012345678": 20,
+		"0042": 2, "100": 2, "1010": 3, "0.0000001": 2, "1E125": 2, "1E-100": 2, "1.5": 3, "1.200": 3, "1.234": 4, "3.14159": 5, "100.5": 4, "0.15": 2, "-42": 3, "-0.15": 3, "-1E125": 3,
+	} {
+		v, err := cdc.Number(text)
+		if err != nil || item.ValueSize(v) != want {
+			t.Errorf("%s has %d bytes, want %d (%v)", text, item.ValueSize(v), want, err)
+		}
+	}
+}
