@@ -31,7 +31,7 @@ func (o *writeOptions) check(allowed ...string) (meter, error) {
 	if err := constraints(
 		enum("returnConsumedCapacity", o.ReturnConsumedCapacity, "INDEXES", "TOTAL", "NONE"),
 		enum("returnItemCollectionMetrics", o.ReturnItemCollectionMetrics, "SIZE", "NONE"),
-		enum("returnValues", o.ReturnValues, "ALL_NEW", "UPDATED_OLD", "ALL_OLD", "NONE", "UPDATED_NEW"),
+		enum("returnValues", o.ReturnValues, returnValues...),
 		enum("returnValuesOnConditionCheckFailure", o.ReturnValuesOnConditionCheckFailure, "ALL_OLD", "NONE"),
 		enum("conditionalOperator", o.ConditionalOperator, "OR", "AND"),
 	); err != nil {
@@ -82,6 +82,9 @@ func (t *table) collectionMetrics(key primaryKey) []byte {
 	dst := append([]byte(`{"ItemCollectionKey":`), item.AppendJSON(nil, cdc.NewItem([]cdc.Attribute{{Name: t.schema.hash.name, Value: hash}}))...)
 	return append(dst, `,"SizeEstimateRangeGB":[0,1]}`...)
 }
+
+// returnValues are all that ReturnValues may be, in the order of the service's message.
+var returnValues = []string{"ALL_NEW", "UPDATED_OLD", "ALL_OLD", "NONE", "UPDATED_NEW"}
 
 // enum is the constraint that a member, if given, has one of the values; empty if it is satisfied.
 func enum(member, value string, values ...string) string {
@@ -192,6 +195,9 @@ type updateItemRequest struct {
 }
 
 func (s *Server) updateItem(req *updateItemRequest) (any, error) {
+	if violation := enum("returnValues", req.ReturnValues, returnValues...); violation != "" && checkName(req.name(), "tableName", 1) == nil {
+		return nil, constraints(violation) // of an update the service tells the first alone
+	}
 	m, err := req.check("ALL_OLD", "ALL_NEW", "UPDATED_OLD", "UPDATED_NEW")
 	if err != nil {
 		return nil, err
