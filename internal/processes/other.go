@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -62,6 +63,7 @@ func serveOther(command []string, in io.Reader, out io.Writer) error {
 		arguments[i] = strings.ReplaceAll(argument, portPlaceholder, port)
 	}
 	cmd := exec.Command(command[0], arguments...)
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(entry string) bool { return strings.HasPrefix(entry, ServiceVariable+"=") })
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	if err := cmd.Start(); err != nil {
 		return err

@@ -18,6 +18,9 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	if len(os.Args) == 3 && os.Args[1] == otherProgram {
+		listenAt(os.Args[2])
+	}
 	os.Exit(m.Run())
 }
 
