@@ -161,8 +161,9 @@ type planTable struct {
 	Billing    string         `json:"billing"`
 	OpenShards *int           `json:"open_shards"` // null if the stream could not be listed
 	Sampled    int            `json:"sampled"`
-	RowKeys    []string       `json:"row_keys"`   // ten of the sample
-	Unmappable map[string]int `json:"unmappable"` // sampled items by reason
+	RowKeys    []string       `json:"row_keys"`            // ten of the sample
+	Unmappable map[string]int `json:"unmappable"`          // sampled items by reason
+	Unmapped   []string       `json:"unmapped_attributes"` // of the sample, that reach no cell
 	Copy       planCopy       `json:"copy"`
 	Cost       []cost.Line    `json:"cost"`
 }

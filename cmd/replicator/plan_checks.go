@@ -203,7 +203,7 @@ func (pl *planner) examineSource(ctx context.Context, t config.Table, all sample
 		return
 	}
 	out := planTable{Source: t.From, Target: t.To, Items: found.description.Items, Bytes: found.description.Bytes,
-		Billing: found.description.BillingMode, RowKeys: []string{}, Unmappable: map[string]int{}}
+		Billing: found.description.BillingMode, RowKeys: []string{}, Unmappable: map[string]int{}, Unmapped: []string{}}
 	if pl.ask(ctx, probeTime, "stream of "+t.From, func(ctx context.Context) (string, error) { return pl.stream(ctx, found) }) {
 		pl.ask(ctx, probeTime, "records of "+t.From, func(ctx context.Context) (string, error) {
 			return pl.examineRecords(ctx, found, &out)
@@ -218,6 +218,11 @@ func (pl *planner) examineSource(ctx context.Context, t config.Table, all sample
 			}
 			all.add(found, s)
 			pl.addSample(&out, s)
+			if names := s.unmapped(found); len(names) > 0 {
+				out.Unmapped = names
+				pl.warn(&diag.Error{Code: diag.AttributesUnmapped, What: "attributes of table " + t.From + " reach no cell of the target",
+					Cause: strings.Join(names, ", ")})
+			}
 			return fmt.Sprintf("%s sampled", plural(len(s.items), "item")), nil
 		})
 	}

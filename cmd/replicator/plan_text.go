@@ -108,7 +108,8 @@ func writeCost(w io.Writer, r *planReport) {
 		return
 	}
 	_, _ = fmt.Fprintf(w, "\nCost: an estimate in %s at list prices of %s (%s); --prices gives your own\n", r.Prices.Currency, r.Prices.Date, r.Prices.Regions)
-	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	var text strings.Builder
+	tab := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	line := func(table string, l cost.Line) {
 		price := "-"
 		if unit, ok := r.Prices.Prices[l.Price]; ok {
@@ -118,11 +119,7 @@ func writeCost(w io.Writer, r *planReport) {
 		if per != cost.Once {
 			per = "per " + per
 		}
-		row := []string{"  " + table, l.What, l.Quantity, cost.Money(l.Amount) + " " + per, price}
-		if l.Note != "" { // an empty last cell would leave blanks at the line's end
-			row = append(row, l.Note)
-		}
-		_, _ = fmt.Fprintln(tab, strings.Join(row, "\t"))
+		_, _ = fmt.Fprintf(tab, "  %s\t%s\t%s\t%s %s\t%s\t%s\n", table, l.What, l.Quantity, cost.Money(l.Amount), per, price, l.Note)
 	}
 	for _, t := range r.Tables {
 		for _, l := range t.Cost {
@@ -133,6 +130,9 @@ func writeCost(w io.Writer, r *planReport) {
 		line("all", l)
 	}
 	_ = tab.Flush()
+	for row := range strings.Lines(text.String()) {
+		_, _ = fmt.Fprintln(w, strings.TrimRight(row, " \n")) // a line without a note ends in blanks
+	}
 	var sums []string
 	for _, total := range r.Totals {
 		if per := total.Per; per == cost.Once {

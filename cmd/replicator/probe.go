@@ -128,6 +128,13 @@ func (p *prober) ask(ctx context.Context, limit time.Duration, name string, ques
 			known = &diag.Error{Code: diag.Internal, What: "cannot tell about " + name, Err: err}
 		}
 		detail, remedy = inPlace(known)
+		var more diag.List
+		if errors.As(err, &more) && len(more) > 1 {
+			for _, e := range more[1:] {
+				headline, lines := inPlace(e)
+				remedy += "  also " + headline + "\n" + lines
+			}
+		}
 	}
 	p.told = append(p.told, answer{name, answered, detail, known})
 	_, _ = fmt.Fprintf(p.out, "%s %-28s %s\n%s", mark, name, detail, remedy)

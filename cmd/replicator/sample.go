@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"reflect"
+	"slices"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
@@ -37,6 +39,43 @@ func sampleTable(ctx context.Context, tables *backfill.Tables, t probedTable, n 
 		}
 	}
 	return s, nil
+}
+
+// triesPerAttribute is in how many items an attribute is looked for in the target before it is said to be left out: a rule may map it
+// in some of them only, and an empty list may become nothing.
+const triesPerAttribute = 5
+
+// unmapped are the attributes of sampled items that reach no cell of theirs, sorted: without one of them the item becomes the same
+// rows. Those that the configuration drops, and items that it ignores, are meant to be left out.
+func (s sampled) unmapped(t probedTable) []string {
+	var (
+		at      = time.Unix(0, 0)
+		tries   = map[string]int{}
+		carried = map[string]bool{}
+	)
+	for _, item := range s.items {
+		whole, err := t.mapping.Map(item, at)
+		if err != nil || whole.Ignored {
+			continue
+		}
+		attributes := item.Attributes()
+		for i, a := range attributes {
+			if carried[a.Name] || tries[a.Name] == triesPerAttribute || slices.Contains(t.config.Drop, a.Name) {
+				continue
+			}
+			tries[a.Name]++
+			rest, err := t.mapping.Map(cdc.NewItem(slices.Concat(attributes[:i], attributes[i+1:])), at)
+			carried[a.Name] = err != nil || !reflect.DeepEqual(rest, whole)
+		}
+	}
+	var out []string
+	for name := range tries {
+		if !carried[name] {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // samples are the row keys of a sample and the sizes, in bytes, of the sources of each target table: several may go to one.

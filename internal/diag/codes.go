@@ -68,6 +68,7 @@ const (
 	RetryNotYet        = "R1506"
 	ItemNotFound       = "R1507"
 	SampleUnmappable   = "R1551"
+	AttributesUnmapped = "R1552"
 	Internal           = "R1601"
 	TimedOut           = "R1602"
 	Interrupted        = "R1603"
@@ -306,6 +307,9 @@ var registry = []Entry{
 	{SampleUnmappable, "some of the sampled items cannot be mapped (warning)",
 		"A sample of the table's items was mapped, and some of them have no place in the target: a row key or a value that Bigtable does not take. A run parks such items; the share in the sample tells how many to expect.",
 		"correct the items in the source or the mapping; errors.stop_above bounds how many are parked", ExitDone},
+	{AttributesUnmapped, "attributes of sampled items are not copied (warning)",
+		"No rule of the table has a place for these attributes, and `drop_attributes` does not name them: they would be missing in the target without a sign. A sample shows only what it holds.",
+		"map them with a column, or `\"*\"` for all that is not named; or name them in drop_attributes", ExitDone},
 
 	{Internal, "internal error",
 		"The program found itself in a state that should not exist. It stops rather than guess; the checkpoint has not passed what is not applied, so a restart is safe.",
