@@ -1,109 +1,125 @@
-// Mutants shows that the simulation (internal/sim) finds what it is for: it plants one known bug at a time, by way of the compiler's
-// overlay, so that nothing of it is in the tree, and plays seeds until a checker fails.
+// Mutants shows that what protects the promise is watched: it plants bugs by way of the compiler's overlay, so that nothing of them is in
+// the tree, wakes one at a time, and fails if one survives.
 //
-//	go run ./internal/mutants
+//	go run ./internal/mutants                            # from fresh seeds alone
+//	go run ./internal/mutants -kept bench/mutants.txt    # first the seed that found it last time
+//	go run ./internal/mutants -only "no hop"
 //
-// It prints, for each mutant, the seeds needed and what caught it, and fails if one survives its budget. Bugs at places the
-// simulation does not run are not here: the filters that Bigtable executes and the type of iterator asked for belong to the
-// conformance suites of sink and cdc; that a lease is trusted from when its renewal was sent is efficiency, and no checker can see it.
-// Images older than tombstones are kept from being put by a test of sink alone: here no delay comes near the age of a tombstone.
-// That a child is covered up to when its parent was done, rather than by what listings showed, takes two outages in a row that no seed of a
-// small budget has: TestReopen of checkpoint holds it.
-// An orphan without a gap loses nothing once its parent is listed after all; TestH76_OrphanIsNoRoot holds that it is declared.
+// Most are found by the simulation of the whole system (internal/sim): seeds are played until a checker fails. The simulation takes the
+// place of both services, so that what only the real clients do (the filter that Bigtable executes, the type of iterator asked for, the
+// decoding of answers) is found by the tests that the table names. So is what is one of two lines of defence of which the other holds,
+// and what only makes others wait.
 package main
 
 import (
-	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
 	"strings"
 	"time"
 )
 
 func main() {
-	seeds := flag.Uint64("seeds", 600, "the budget of seeds of each mutant")
-	from := flag.Uint64("from", 0, "the first seed")
-	only := flag.String("only", "", "mutants whose names contain this")
-	table := flag.String("table", "", "write the table to this file as well")
+	var o options
+	flag.Uint64Var(&o.fresh.number, "seeds", 400, "the budget of fresh seeds of each mutant")
+	flag.Uint64Var(&o.fresh.from, "from", 0, "the first fresh seed")
+	flag.StringVar(&o.only, "only", "", "mutants whose names match this regular expression")
+	flag.StringVar(&o.kept, "kept", "", "a table of an earlier run: its seeds are played before the fresh ones")
+	flag.StringVar(&o.table, "table", "", "write the table to this file as well")
+	flag.IntVar(&o.parallel, "parallel", runtime.GOMAXPROCS(0), "how many mutants at once")
 	flag.Parse()
-	dir, err := os.MkdirTemp("", "mutants")
-	if err != nil {
+	if err := o.run(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		os.Exit(2)
-	}
-	defer os.RemoveAll(dir)
-	var text strings.Builder
-	survivors := 0
-	for _, m := range mutants {
-		if !strings.Contains(m.name, *only) {
-			continue
-		}
-		began := time.Now()
-		line, killed := m.run(dir, *from, *seeds)
-		if !killed {
-			survivors++
-		}
-		fmt.Printf("%-42s %-9s %5.1f s  %s\n", m.name, m.hazard, time.Since(began).Seconds(), line)
-		fmt.Fprintf(&text, "%-42s %-9s %s\n", m.name, m.hazard, line)
-	}
-	if *table != "" {
-		if err := os.WriteFile(*table, []byte(text.String()), 0o644); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(2)
-		}
-	}
-	if survivors > 0 {
-		fmt.Printf("%d mutants survive\n", survivors)
 		os.Exit(1)
 	}
 }
 
-// run builds the simulation with the mutant and plays seeds, one core after the other, until one fails.
-func (m mutant) run(dir string, from, seeds uint64) (line string, killed bool) {
-	mutated, err := m.apply(".")
-	if err != nil {
-		return err.Error(), false
-	}
-	source, overlay, binary := filepath.Join(dir, "mutant.go"), filepath.Join(dir, "overlay.json"), filepath.Join(dir, "soak")
-	path, err := filepath.Abs(m.file)
-	if err != nil {
-		return err.Error(), false
-	}
-	replace, err := json.Marshal(map[string]map[string]string{"Replace": {path: source}})
-	if err != nil {
-		return err.Error(), false
-	}
-	for name, data := range map[string][]byte{source: []byte(mutated), overlay: replace} {
-		if err := os.WriteFile(name, data, 0o600); err != nil {
-			return err.Error(), false
-		}
-	}
-	if out, err := exec.Command("go", "build", "-overlay", overlay, "-o", binary, "./internal/sim/soak").CombinedOutput(); err != nil {
-		return "does not build: " + string(out), false
-	}
-	out, err := exec.Command(binary, "-quiet", "-failures", "1", "-budget", "2m", "-from", fmt.Sprint(from), "-seeds", fmt.Sprint(seeds)).CombinedOutput()
-	first, _, _ := strings.Cut(string(out), "\n")
-	if err == nil || !strings.HasPrefix(first, "FAIL seed ") {
-		return "SURVIVES " + first, false
-	}
-	words := strings.SplitN(first, ": ", 3)
-	var seed uint64
-	_, _ = fmt.Sscanf(first, "FAIL seed %d", &seed)
-	why := words[len(words)-1]
-	return fmt.Sprintf("%3d seeds  %-4s %s", seed-from+1, words[min(1, len(words)-1)], why[:min(len(why), 90)]), true
+type options struct {
+	fresh             seeds
+	only, kept, table string
+	parallel          int
 }
 
-// apply is the mutant's file with the bug in it. The text must occur exactly once: a mutant that no longer applies proves nothing.
-func (m mutant) apply(root string) (string, error) {
-	data, err := os.ReadFile(filepath.Join(root, m.file))
+func (o options) run() error {
+	if o.only != "" && o.table != "" {
+		return errors.New("-only with -table would write a part of the table for the whole")
+	}
+	known, err := readTable(o.kept)
 	if err != nil {
-		return "", err
+		return err
 	}
-	if n := strings.Count(string(data), m.old); n != 1 {
-		return "", fmt.Errorf("mutant %q: its text occurs %d times in %s", m.name, n, m.file)
+	chosen, err := matching(o.only)
+	if err != nil {
+		return err
 	}
-	return strings.Replace(string(data), m.old, m.new, 1), nil
+	if len(chosen) == 0 {
+		return fmt.Errorf("no mutant is called %q", o.only)
+	}
+	dir, err := os.MkdirTemp("", "mutants")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	began := time.Now()
+	h, err := build(dir, chosen)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%d mutants are built in %s\n", len(chosen), time.Since(began).Round(time.Second))
+	text, survivors := o.huntAll(h, known)
+	fmt.Printf("%d mutants in %s, %d survive\n", len(chosen), time.Since(began).Round(time.Second), survivors)
+	if o.table != "" {
+		if err := os.WriteFile(o.table, []byte(tableHead(o.fresh)+text), 0o644); err != nil {
+			return err
+		}
+	}
+	if survivors > 0 {
+		return fmt.Errorf("%d mutants survive", survivors)
+	}
+	return nil
+}
+
+// huntAll hunts some mutants at once, and prints what became of each in the order of the table.
+func (o options) huntAll(h *hunters, known map[string]uint64) (text string, survivors int) {
+	verdicts := make([]chan verdict, len(h.all))
+	for i := range verdicts {
+		verdicts[i] = make(chan verdict, 1)
+	}
+	go func() {
+		turns := make(chan struct{}, max(1, o.parallel))
+		for i, m := range h.all {
+			turns <- struct{}{}
+			go func() {
+				ranges := []seeds{o.fresh}
+				if seed, ok := known[m.name]; ok {
+					ranges = []seeds{{seed, 1}, o.fresh}
+				}
+				verdicts[i] <- h.hunt(i, ranges...)
+				<-turns
+			}()
+		}
+	}()
+	var b strings.Builder
+	for i, m := range h.all {
+		v := <-verdicts[i]
+		if !v.killed {
+			survivors++
+		}
+		line := tableLine(m, v)
+		fmt.Printf("%5.1f s  %s\n", v.took.Seconds(), line)
+		fmt.Fprintln(&b, line)
+	}
+	return b.String(), survivors
+}
+
+func matching(only string) ([]mutant, error) {
+	pattern, err := regexp.Compile(only)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(mutants(), func(m mutant) bool { return !pattern.MatchString(m.name) }), nil
 }

@@ -92,7 +92,7 @@ func (t *table) serve(stop context.Context, keeper *checkpoint.Keeper) error {
 
 // keep makes its rounds: a small one in every pass, and a complete one every Timing.List.
 func (t *table) keep(stop, ctx context.Context) error {
-	k := &rounds{table: t}
+	k := &rounds{table: t, stop: stop}
 	for stop.Err() == nil {
 		err := t.retryUntil(stop, ctx, "keep the table", func(ctx context.Context) error {
 			if k.due(ctx) {
@@ -111,6 +111,7 @@ func (t *table) keep(stop, ctx context.Context) error {
 // rounds is the keeper's memory while it holds the seat. What must last is in the ledger.
 type rounds struct {
 	*table
+	stop    context.Context
 	began   bool
 	last    time.Duration // when the last complete round began
 	listing cdc.Listing   // the last complete one
@@ -120,43 +121,39 @@ func (k *rounds) due(ctx context.Context) bool {
 	return !k.began || task.Mono(ctx)-k.last >= k.Timing.List
 }
 
-// complete looks at everything: the cluster, the witness, the table, its stream and all of its shards.
+// complete looks at everything: the cluster, the witness, the table, its stream and all of its shards. Each step is repeated by itself: while
+// both services throttle, a round that began anew with each failed call would never end.
 func (k *rounds) complete(ctx context.Context) error {
 	began := task.Mono(ctx)
-	if k.Cluster != nil {
-		cluster, err := k.Cluster(ctx)
-		if err != nil {
+	var state checkpoint.TableState
+	for _, step := range []func(ctx context.Context) error{
+		k.checkCluster,
+		k.attend,
+		func(ctx context.Context) error { _, err := k.Ledger.Adopt(ctx, k.source); return err },
+		k.beat,
+		func(ctx context.Context) (err error) { state, _, err = k.Ledger.Table(ctx, k.source); return err },
+		func(ctx context.Context) (err error) { k.listing, err = k.list(ctx, state); return err },
+		func(ctx context.Context) error { return k.discover(ctx, state, k.listing, state.Listed == 0) },
+		func(ctx context.Context) error { return k.noteOpen(ctx, state) },
+	} {
+		if err := k.retryUntil(k.stop, ctx, "keep the table", step); err != nil {
 			return err
 		}
-		if err := k.Ledger.CheckCluster(ctx, cluster); err != nil {
-			return err
-		}
-	}
-	d, err := k.Database.Describe(ctx, k.source)
-	if err != nil {
-		return err
-	}
-	if _, err := k.attend(ctx, d); err != nil {
-		return err
-	}
-	state, err := k.Ledger.Adopt(ctx, k.source)
-	if err != nil {
-		return err
-	}
-	if state, err = k.beat(ctx, state); err != nil {
-		return err
-	}
-	if k.listing, err = k.list(ctx, state); err != nil {
-		return err
-	}
-	if err := k.discover(ctx, state, k.listing, state.Listed == 0); err != nil {
-		return err
-	}
-	if err := k.noteOpen(ctx, state); err != nil {
-		return err
 	}
 	k.began, k.last = true, began
 	return k.small(ctx)
+}
+
+// checkCluster stops everything when the target is another cluster than before (H46).
+func (k *rounds) checkCluster(ctx context.Context) error {
+	if k.Cluster == nil {
+		return nil
+	}
+	cluster, err := k.Cluster(ctx)
+	if err != nil {
+		return err
+	}
+	return k.Ledger.CheckCluster(ctx, cluster)
 }
 
 // list gives the complete listing. A stream that the service does not know any more has ended, and what it held is lost.
@@ -206,7 +203,11 @@ func (k *rounds) noteOpen(ctx context.Context, state checkpoint.TableState) erro
 }
 
 // attend brings the ledger's record in line with the table's stream. The first time it begins the first generation.
-func (k *rounds) attend(ctx context.Context, d backfill.Description) (checkpoint.TableState, error) {
+func (k *rounds) attend(ctx context.Context) error {
+	d, err := k.Database.Describe(ctx, k.source)
+	if err != nil {
+		return err
+	}
 	now := task.Now(ctx)
 	unusable := CheckStream(d, k.Mapping.DependsOnKeyOnly())
 	state, err := k.Ledger.UpdateTable(ctx, k.source, func(s *checkpoint.TableState) error {
@@ -228,7 +229,7 @@ func (k *rounds) attend(ctx context.Context, d backfill.Description) (checkpoint
 		return nil
 	})
 	if err != nil {
-		return state, err
+		return err
 	}
 	switch {
 	case d.StreamEnabled && unusable != nil:
@@ -244,15 +245,19 @@ func (k *rounds) attend(ctx context.Context, d backfill.Description) (checkpoint
 		gap := checkpoint.Gap{Reason: "the stream is disabled"}
 		err = k.raise(ctx, state.Generation, gap, func(s *checkpoint.TableState) { s.StreamEnded = true })
 	}
-	return state, err
+	return err
 }
 
 // beat checks that target and ledger belong together, and moves the witness on.
-func (k *rounds) beat(ctx context.Context, state checkpoint.TableState) (checkpoint.TableState, error) {
+func (k *rounds) beat(ctx context.Context) error {
+	state, _, err := k.Ledger.Table(ctx, k.source)
+	if err != nil {
+		return err
+	}
 	store, key := k.Witness(k.Mapping.Table), k.Mapping.WitnessKey()
 	verdict, witness, err := k.Ledger.Beat(ctx, k.source, store, key)
 	if err != nil || verdict == checkpoint.Fine {
-		return state, err
+		return err
 	}
 	gap := checkpoint.Gap{Reason: "the target table was created anew or restored: rows are missing"}
 	if verdict == checkpoint.LedgerBehind {
@@ -263,13 +268,9 @@ func (k *rounds) beat(ctx context.Context, state checkpoint.TableState) (checkpo
 		s.Generation = max(s.Generation, checkpoint.NextGeneration(witness.Generation, now))
 	})
 	if err != nil {
-		return state, err
+		return err
 	}
-	if err := k.Ledger.Claim(ctx, k.source, store, key); err != nil {
-		return state, err
-	}
-	state, _, err = k.Ledger.Table(ctx, k.source)
-	return state, err
+	return k.Ledger.Claim(ctx, k.source, store, key)
 }
 
 // raise declares a gap and raises the generation, and tells of it.

@@ -26,6 +26,20 @@ func rejects(_, _ string, writes []write) bool {
 	return slices.ContainsFunc(writes, func(w write) bool { return strings.HasPrefix(w.value, rejectedValue) })
 }
 
+// fill makes the items that the table holds when the first worker comes. Some are older than the stream: they are in the load alone, and
+// nothing mends what it leaves out.
+func (s *simulation) fill() {
+	stream := s.Source.Stream()
+	stream.Ended = true
+	for range s.World.Rand().IntN(40) {
+		s.write()
+	}
+	stream.Ended = false
+	for range s.World.Rand().IntN(10) {
+		s.write()
+	}
+}
+
 // burst is what the application does at once: most often a few changes, sometimes many of one item within a second.
 func (s *simulation) burst(e event) {
 	n := 1 + int(e.long*e.long*12)

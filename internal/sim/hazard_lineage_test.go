@@ -292,6 +292,26 @@ func TestH75_HorizonAfterMoreThanADay(t *testing.T) {
 	})
 }
 
+// TestH75_StartNowUnreadForADay: replication starts now, without a load, and the stream cannot be read for more than a day: changes that were
+// made after the start are trimmed before anybody saw the root's horizon, which gives no error (I5).
+func TestH75_StartNowUnreadForADay(t *testing.T) {
+	play(t, 2, 1, func(s *scene) {
+		s.unhurried()
+		from := s.World.Now()
+		s.Source.Fault = func(op, _ string) error {
+			if op == "GetRecords" && s.World.Now().Sub(from) < 25*time.Hour {
+				return Fail(op, cdc.Denied)
+			}
+			return nil
+		}
+		s.Start("a", func(o *pipeline.Options) { o.Tables[0].Copy, o.Tables[0].FromNow = false, true })
+		s.sleep(time.Minute)
+		s.put("lost", "v")
+		s.sleep(25 * time.Hour)
+		s.gap(30*time.Minute, "may be gone")
+	})
+}
+
 // TestH75_HorizonWithinADay: after 23 h 20 min nothing is lost, and no gap is declared (I10).
 func TestH75_HorizonWithinADay(t *testing.T) {
 	play(t, 20, 1, func(s *scene) {

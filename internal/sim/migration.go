@@ -41,6 +41,8 @@ type Migration struct {
 	Watch func(table, row string, before, after *Row)
 
 	broken []string
+	born   map[string]int // by key, the order in which rows of shards were made
+	rows   int
 	lost   time.Time // when the target was last lost: what was applied before is not looked for
 }
 
@@ -64,7 +66,7 @@ func NewMigration(w *virtual.World, shards int, rowKey ...string) *Migration {
 	}
 	m := &Migration{
 		World: w, Source: NewTable(w, "Orders", shards, "pk", "sk"), Target: NewBigtable(w), Mapping: mapping,
-		Lease: 15 * time.Second, Retries: map[string]int{},
+		Lease: 15 * time.Second, Retries: map[string]int{}, born: map[string]int{},
 	}
 	m.Target.Create("orders", "d", sink.LiveFamily, sink.GoneFamily)
 	m.Target.Create(stateTable, ledgerFamily, sink.ParkedFamily)
@@ -331,6 +333,8 @@ func held(r *Row) string {
 func (m *Migration) checkShard(key string, before, after *Row) {
 	was, existed := decoded[shardRecord](before)
 	if !existed {
+		m.rows++
+		m.born[key] = m.rows
 		return
 	}
 	is, exists := decoded[shardRecord](after)
@@ -364,7 +368,9 @@ func (m *Migration) checkShard(key string, before, after *Row) {
 // checkParent: I4, a shard is begun only when its parent, if the ledger knows it, is finished.
 func (m *Migration) checkParent(s checkpoint.Shard) {
 	for _, p := range m.Shards() {
-		if p.Label == s.Label && p.ID == s.Parent && !p.Finished() {
+		// An orphan may begin: when its parent is listed after all, it may be too late to wait.
+		orphan := m.born["default/shard/Orders/"+s.Label+"/"+s.ID] < m.born["default/shard/Orders/"+p.Label+"/"+p.ID]
+		if p.Label == s.Label && p.ID == s.Parent && !p.Finished() && !orphan {
 			m.violate("I4: shard %s was begun while its parent is %s", s.ID, p.State)
 		}
 	}
@@ -388,8 +394,8 @@ func (m *Migration) checkApplied(s checkpoint.Shard, from cdc.SequenceNumber) {
 		if s.Dropping || !r.at.After(m.lost) || c.Time.Before(table.Cut) {
 			continue
 		}
-		if i < shard.trimmed && table.NeedsLoad {
-			continue // lost, and declared (I5)
+		if i < shard.trimmed && (table.NeedsLoad || table.Cut.IsZero() && (table.Load.StartedAt.IsZero() || r.at.Before(table.Load.StartedAt))) {
+			continue // lost, and declared (I5), or the business of the load that begins later
 		}
 		image := c.New
 		if !image.Exists() {

@@ -20,8 +20,11 @@ func parkedIn(r *Row) (p parkedRow, ok bool) {
 }
 
 // watchParked: a parked change is forgotten only when the item holds something newer (I3).
-func (t *truth) watchParked(before, after *Row) {
+func (t *truth) watchParked(key string, before, after *Row) {
 	if p, ok := parkedIn(after); ok {
+		if !strings.HasSuffix(key, "/"+p.Version) {
+			t.m.violate("I5: the change of version %s is parked where another may be", p.Version)
+		}
 		t.parked[p.Key] = max(t.parked[p.Key], p.Version)
 		t.m.World.Inject("item parked")
 		return

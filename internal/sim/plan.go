@@ -74,6 +74,7 @@ var rates = []rate{
 	{"target throttled", 0.2, func(s *simulation, p float64) { s.throttled = p }},
 	{"poison items", 0.1, func(s *simulation, p float64) { s.poisoned = p }},
 	{"rows rejected", 0.1, func(s *simulation, p float64) { s.rejected = p }},
+	{"workers gone after ledger writes", 0.3, func(s *simulation, p float64) { s.strikes = p }},
 }
 
 // newPlan draws the plan of a seed.

@@ -88,6 +88,7 @@ type simulation struct {
 	hash     string // of the mapping that workers are started with
 
 	throttled, poisoned, rejected float64
+	strikes                       float64
 	sourceDown, targetDown        failing
 	healthy                       time.Duration // from when on both services are well
 	begun                         time.Duration // until when something that was begun is still to happen
@@ -124,6 +125,10 @@ func newSimulation(p plan, o SimOptions) *simulation {
 	}
 	s.truth = newTruth(s.Migration)
 	s.truth.poison = isPoison
+	s.Watch = func(table, key string, before, after *Row) {
+		s.truth.watch(table, key, before, after)
+		s.strike(table, key, before, after)
+	}
 	s.Source.Fault, s.Target.Fault = s.sourceFault, s.targetFault
 	s.Target.LateBy = s.limit(time.Minute)
 	s.Target.Reject = rejects
@@ -148,9 +153,7 @@ func (s *simulation) bad() bool { return len(s.failures) > 0 || len(s.Broken()) 
 // play is the script: a table with items, a crew, the planned faults, and then peace and judgement.
 func (s *simulation) play(ctx context.Context) {
 	s.ctx = ctx
-	for range s.World.Rand().IntN(20) {
-		s.write()
-	}
+	s.fill()
 	for range s.plan.workers {
 		m := &member{}
 		s.crew = append(s.crew, m)

@@ -24,6 +24,7 @@ type truth struct {
 	// highest is the highest version that a row ever held, also after its tombstone was collected (I7, I8).
 	highest map[string]string
 	number  map[string]int // the true order of the change that the row holds, 0 for a load
+	stamps  map[string]stamp
 	ledger  map[string]*seenShard
 	known   map[string]bool // shards the ledger ever had
 	seat    time.Duration   // when the keeper's row was last written
@@ -65,7 +66,9 @@ func newTruth(m *Migration) *truth {
 }
 
 // forgetTarget begins anew after the target was lost or restored.
-func (t *truth) forgetTarget() { t.highest, t.number = map[string]string{}, map[string]int{} }
+func (t *truth) forgetTarget() {
+	t.highest, t.number, t.stamps = map[string]string{}, map[string]int{}, map[string]stamp{}
+}
 
 // forgetLedger begins anew after the ledger was lost or restored.
 func (t *truth) forgetLedger() {
@@ -141,7 +144,7 @@ func (t *truth) watch(table, key string, before, after *Row) {
 	case strings.HasPrefix(key, "default/keeper/"):
 		t.seat = t.m.World.Elapsed()
 	case strings.HasPrefix(key, "default/parked/"):
-		t.watchParked(before, after)
+		t.watchParked(key, before, after)
 	}
 }
 
@@ -181,8 +184,8 @@ func (t *truth) watchItem(key string, after *Row) {
 	}
 	if v.Hop() == transform.LoadHop {
 		t.checkLoaded(key, v, content, isGone)
-	} else {
-		t.checkChange(key, v, content, isGone, was)
+	} else if w := t.checkChange(key, v, content, isGone, was); w != nil {
+		t.checkTime(key, v, w.Shard, after)
 	}
 }
 
@@ -210,8 +213,11 @@ func (t *truth) checkLoaded(key string, v transform.Version, content map[string]
 }
 
 // checkChange: a change's version is that of a change of the item, its hop one that its shard was ranked with, and the row holds what
-// the change made of it. Within a generation no older change follows a newer one, by the order in which they were made.
-func (t *truth) checkChange(key string, v transform.Version, content map[string]string, gone bool, was string) {
+// the change made of it. Within a generation no older change follows a newer one, by the order in which they were made. It returns the change.
+func (t *truth) checkChange(key string, v transform.Version, content map[string]string, gone bool, was string) *Write {
+	if v.Count() != transform.CountExact {
+		t.m.violate("I7: row %q is written at %s, which is not what its change is first sent with", key, v)
+	}
 	back := 0
 	for _, w := range t.changes[v.Sequence().String()] {
 		seen := t.ledger[w.Shard.label+"/"+w.Shard.ID]
@@ -238,13 +244,14 @@ func (t *truth) checkChange(key string, v transform.Version, content map[string]
 			continue
 		}
 		t.number[key] = w.Number
-		return
+		return &w
 	}
 	if back > 0 {
 		t.m.violate("I1: row %q goes back from the item's write %d to its write %d, %s", key, t.number[key], back, v)
-		return
+		return nil
 	}
 	t.m.violate("I1: row %q holds what no change %s made of it", key, v)
+	return nil
 }
 
 // expected is what an item's row should hold; false if it cannot be held.

@@ -1,0 +1,165 @@
+package main
+
+// inStream are bugs in reading the stream's own answers: the real client alone, which the simulation replaces.
+var inStream = []mutant{
+	{
+		name: "iterator latest on restart", hazards: "H09", file: "cdc/dynamodbstreams.go",
+		old: `types.ShardIteratorTypeAfterSequenceNumber`, new: `types.ShardIteratorTypeLatest`,
+		test: "./cdc TestSeekAsksForThePosition|TestConformance", why: "only the real client names a type of iterator",
+	},
+	{
+		name: "position included when seeking", hazards: "H09", file: "cdc/dynamodbstreams.go",
+		old: `types.ShardIteratorTypeAfterSequenceNumber`, new: `types.ShardIteratorTypeAtSequenceNumber`,
+		test: "./cdc TestSeekAsksForThePosition|TestConformance", why: "only the real client names a type of iterator",
+	},
+	{
+		name: "first page of a listing alone", hazards: "H15", file: "cdc/dynamodbstreams.go",
+		old: `		if next == "" {
+`,
+		new: `		if next == "" || len(shards) > 0 {
+`,
+		test: "./cdc TestH15ListReadsEveryPage|TestListManyPages", why: "the model lists everything at once",
+	},
+	{
+		name: "a listing that does not end is taken for whole", hazards: "H15", file: "cdc/dynamodbstreams.go",
+		old: `	return Listing{}, &Error{opDescribeStream, Unavailable,`, new: `	return listing, nil
+	return Listing{}, &Error{opDescribeStream, Unavailable,`,
+		test: "./cdc TestListIsWholeOrNothing", why: "the model lists everything at once",
+	},
+	{
+		name: "an empty answer is the end of a shard", hazards: "H18", file: "cdc/dynamodbstreams.go",
+		old: `out == nil || out.Records == nil && out.NextShardIterator == nil`, new: `out == nil`,
+		test: "./cdc TestReadRefusesWhatIsNoAnswer", why: "the model gives no broken answers",
+	},
+	{
+		name: "values of unknown type are misread", hazards: "", file: "cdc/strict.go",
+		old: `	case begins && member == nil:
+		err = &unclearAnswer{"a value of unknown type" + d.place()}
+`,
+		test: "./cdc TestReadRefusesUnknownTypes", why: "the model has no wire",
+	},
+	{
+		name: "an error inside a list is its end", hazards: "", file: "cdc/strict.go",
+		old: `	if err != nil && d.lost == nil {
+		d.lost = err
+	}
+`,
+		test: "./cdc TestAnErrorInAListIsNotItsEnd", why: "the model has no wire",
+	},
+}
+
+// inReader are bugs in following one shard.
+var inReader = []mutant{
+	{
+		name: "numbers as text", hazards: "H10", file: "cdc/sequence.go",
+		old: `cmp.Compare(len(s.digits), len(o.digits)); c != 0 {`,
+		new: `cmp.Compare(len(s.digits), len(o.digits)); c != 0 && (s.digits == "" || o.digits == "") {`,
+	},
+	{
+		name: "expired iterator from the start", hazards: "H19 H20", file: "cdc/reader.go",
+		old: `	if Is(err, Expired) {
+		page, err = r.read(ctx, applied)
+`,
+		new: `	if Is(err, Expired) {
+		page, err = r.read(ctx, Position{})
+`,
+	},
+	{
+		name: "expired iterator is the end", hazards: "H19 H20", file: "cdc/reader.go",
+		old: `	if Is(err, Expired) {
+		page, err = r.read(ctx, applied)
+`,
+		new: `	if Is(err, Expired) {
+		page, err = Page{End: true}, nil
+`,
+	},
+	{
+		name: "an iterator is used wherever it stands", hazards: "H01", file: "cdc/reader.go",
+		old: `r.iterator == "" || r.at != applied`, new: `r.iterator == ""`,
+		test: "./cdc TestReader|TestPassing", why: "the loop asks for another position only after it made a new reader",
+	},
+	{
+		name: "no covered_to", hazards: "H75", file: "cdc/reader.go",
+		old: "	if r.Covered.IsZero() {\n", new: "	if !now.IsZero() {\n",
+	},
+	{
+		name: "horizon judged before the read alone", hazards: "H75", file: "cdc/reader.go",
+		old: `err == nil && r.fresh && applied.AtHorizon()`, new: `err == nil && r.fresh && applied.AtHorizon() && false`,
+		test: "./cdc TestH75", why: "a worker must stand still between two calls, within minutes of the horizon",
+	},
+	{
+		name: "horizon judged by the worker's clock alone", hazards: "H64 H75", file: "cdc/reader.go",
+		old: `		if page.At.After(now) {
+			now = page.At
+		}
+`,
+		test: "./cdc TestH75", why: "a clock must be wrong within minutes of the horizon",
+	},
+	{
+		name: "margin of the horizon on its wrong side", hazards: "H75", file: "cdc/reader.go",
+		old: `age > Retention-HorizonMargin`, new: `age > Retention+12*HorizonMargin`,
+	},
+	{
+		name: "pages that go back are taken", hazards: "H01", file: "cdc/reader.go",
+		old: `		if i > 0 && c.Sequence.Compare(page.Changes[i-1].Sequence) <= 0 {
+`,
+		new: `		if i > len(page.Changes) {
+`,
+		test: "./cdc TestReaderRefusesPagesOutOfOrder", why: "the model keeps the order of a shard, as the service promises",
+	},
+}
+
+// inLineage are bugs in ranking shards.
+var inLineage = []mutant{
+	{
+		name: "child ranked like its parent", hazards: "H11", file: "cdc/lineage.go",
+		old: `		f.settle(id, above+1)
+`,
+		new: `		f.settle(id, above)
+`,
+		test: "./cdc TestPlace|TestH66", why: "a take ranks it again above its parent",
+	},
+	{
+		name: "hop from zero for late ancestors", hazards: "H66", file: "cdc/lineage.go",
+		old: `		f.settle(id, ceiling)
+`,
+		new: `		f.settle(id, RootHop)
+`,
+	},
+	{
+		name: "late ancestor ranked like its child", hazards: "H66", file: "cdc/lineage.go",
+		old: `min(ceiling, below-1)`, new: `min(ceiling, below)`,
+	},
+	{
+		name: "orphan ranked as a root", hazards: "H76", file: "cdc/lineage.go",
+		old: `		f.settle(id, f.highest+2)
+`,
+		new: `		f.settle(id, RootHop)
+`,
+	},
+	{
+		name: "orphan without a gap", hazards: "H76", file: "cdc/lineage.go",
+		old: `		if !f.first { // what was trimmed before we came is the load's business
+			f.report(id, UnknownParent)
+		}
+`,
+	},
+	{
+		name: "descendants of an orphan are never placed", hazards: "H76", file: "cdc/lineage.go",
+		old: `		f.placeBelow(id)
+	}
+	return f.placed, f.orphans
+`,
+		new: `	}
+	return f.placed, f.orphans
+`,
+	},
+	{
+		name: "a known shard is ranked anew", hazards: "H66", file: "cdc/lineage.go",
+		old: `		f.hop[n.ID] = int(n.Hop)
+		f.highest`,
+		new: `		f.hop[n.ID] = RootHop
+		f.highest`,
+		test: "./cdc TestPlace|TestH66", why: "a take ranks it again above its parent",
+	},
+}

@@ -1,0 +1,292 @@
+package main
+
+// inFollow are bugs in the loop that reads, folds, writes and commits, and in who runs it.
+var inFollow = []mutant{
+	{
+		name: "last page dropped", hazards: "H17", file: "internal/pipeline/follow.go",
+		old: "		changes := keep(&at, cut, page.Changes)\n",
+		new: "		if page.End {\n			return t.finish(ctx, lease, at)\n		}\n		changes := keep(&at, cut, page.Changes)\n",
+	},
+	{
+		name: "commit before apply", hazards: "H02", file: "internal/pipeline/follow.go",
+		old: "		if err := t.write(ctx, &batch, changes); err != nil {\n",
+		new: `		if err := lease.Commit(ctx, advance(at, page, batch.Latest, sent)); err != nil {
+			return err
+		}
+		if err := t.write(ctx, &batch, changes); err != nil {
+`,
+	},
+	{
+		name: "a write that failed is passed over", hazards: "H02", file: "internal/pipeline/follow.go",
+		old: `		if err := t.write(ctx, &batch, changes); err != nil {
+			return err
+		}
+`,
+		new: `		_ = t.write(ctx, &batch, changes)
+`,
+	},
+	{
+		name: "finished at the position before the last page", hazards: "H17", file: "internal/pipeline/follow.go",
+		old: `			return t.finish(ctx, lease, at)
+`,
+		new: `			return t.finish(ctx, lease, before)
+`,
+	},
+	{
+		name: "first change of a page skipped after a restart", hazards: "H01", file: "internal/pipeline/follow.go",
+		old: `		changes := keep(&at, cut, page.Changes)
+`,
+		new: `		changes := keep(&at, cut, page.Changes)
+		if len(changes) > 1 && at.Position == shard.Progress().Position && !at.Position.AtHorizon() {
+			changes = changes[1:]
+		}
+`,
+	},
+	{
+		name: "stamped with the hop that the shard had when it was found", hazards: "H66", file: "internal/pipeline/follow.go",
+		old: `Hop: shard.Hop, NotBefore`, new: `Hop: min(shard.Hop, cdc.RootHop+2), NotBefore`,
+	},
+	{
+		name: "event time taken from the clock", hazards: "H75", file: "internal/pipeline/follow.go",
+		old: `	at.ReadAt, at.CaughtUp = sent, len(page.Changes) == 0
+`,
+		new: `	at.ReadAt, at.CaughtUp = sent, len(page.Changes) == 0
+	if at.EventTime = sent; cellTime.IsZero() {
+		return at
+	}
+`,
+	},
+	{
+		name: "first read dated by the worker's clock", hazards: "H64", file: "internal/pipeline/follow.go",
+		old: `at.FirstRead = page.At; at.FirstRead.IsZero()`, new: `at.FirstRead = sent; at.FirstRead.IsZero()`,
+	},
+	{
+		name: "changes dated before the cut are dropped for ever", hazards: "H84", file: "internal/pipeline/follow.go",
+		old: `	if !at.Dropping {
+		return changes
+	}
+`,
+		new: `	if cut.IsZero() {
+		return changes
+	}
+`,
+		test: "./internal/pipeline TestH84", why: "times of a run lie within seconds of the truth",
+	},
+	{
+		name: "start now drops what comes later too", hazards: "H84", file: "internal/pipeline/follow.go",
+		old: `			at.Dropping = false
+			return changes[i:]
+`,
+		new: `			return changes[i+1:]
+`,
+	},
+	{
+		name: "skip on trim", hazards: "H21", file: "internal/pipeline/follow.go",
+		old: "			return t.declare(ctx, work, lease, checkpoint.Trimmed, err)\n", new: "			s := lease.Shard()\n			return t.finish(ctx, lease, s.Progress())\n",
+	},
+	{
+		name: "not-found = done", hazards: "H22", file: "internal/pipeline/follow.go",
+		old: "			return t.declare(ctx, work, lease, checkpoint.NotFound, err)\n", new: "			s := lease.Shard()\n			return t.finish(ctx, lease, s.Progress())\n",
+	},
+	{
+		name: "trimmed is repeated for ever", hazards: "H21", file: "internal/pipeline/retry.go",
+		old: "		return read.Reason != cdc.Trimmed && read.Reason != cdc.NotFound\n", new: "		return true\n",
+	},
+	{
+		name: "coverage of a shard from its own first read", hazards: "H75", file: "internal/pipeline/follow.go",
+		old: `	if !s.CoveredTo.IsZero() {
+		return s.CoveredTo
+	}
+	at := s.FirstRead
+`,
+		new: `	at := s.FirstRead
+`,
+	},
+	{
+		name: "an empty page is the end", hazards: "H18", file: "internal/pipeline/follow.go",
+		old: "		if page.End {\n", new: "		if page.End || at.CaughtUp {\n",
+	},
+	{
+		name: "a changed mapping is not noticed while running", hazards: "H60", file: "checkpoint/table.go",
+		old: `	if checked && s.MappingHash != hash {
+`,
+		new: `	if checked && hash == "" {
+`,
+		test: "./checkpoint TestH60", why: "each look at the ledger notices it as well",
+	},
+	{
+		name: "an exchanged ledger is written on", hazards: "H68", file: "checkpoint/ledger.go",
+		old: `	if p.Ledger != l.id {
+`,
+		new: `	if p.Ledger == "" && l.id == "" {
+`,
+		test: "./internal/sim TestH68_LedgerLostWhileRunning", why: "a run exchanges the ledger only when everybody is gone",
+	},
+	{
+		name: "gives up after a few attempts", hazards: "H63", file: "internal/pipeline/retry.go",
+		old: `		if policy == nil {
+			policy = newPolicy(ctx)
+		}
+`,
+		new: `		if policy == nil {
+			policy = newPolicy(ctx)
+		}
+		if policy.GetElapsedTime() > 30*time.Minute {
+			return err
+		}
+`,
+	},
+	{
+		name: "a refused write is not repeated", hazards: "H50", file: "internal/pipeline/retry.go",
+		old: `		return sink.Repeatable(err)
+`,
+		new: `		return write.Reason == sink.Unknown
+`,
+	},
+	{
+		name: "one worker's hold is never given up", hazards: "H45", file: "internal/pipeline/assign.go",
+		old: `			defer held.remove(free.Shard.ID)
+`,
+	},
+}
+
+// inKeeper are bugs in looking after a table as a whole.
+var inKeeper = []mutant{
+	{
+		name: "no generation on a new ARN", hazards: "H24", file: "internal/pipeline/keeper.go",
+		old: `		err = k.raise(ctx, state.Generation, gap, func(s *checkpoint.TableState) {
+			s.StreamARN, s.Label, s.Listed, s.StreamEnded = d.StreamARN, d.StreamLabel, 0, false
+		})
+`,
+		new: `		_ = gap
+		_, err = k.Ledger.UpdateTable(ctx, k.source, func(s *checkpoint.TableState) error {
+			s.StreamARN, s.Label, s.Listed, s.StreamEnded = d.StreamARN, d.StreamLabel, 0, false
+			return nil
+		})
+`,
+	},
+	{
+		name: "a disabled stream is nothing to tell", hazards: "H24", file: "internal/pipeline/keeper.go",
+		old: `	case !d.StreamEnabled && !state.StreamEnded:
+`,
+		new: `	case !d.StreamEnabled && d.StreamARN == "":
+`,
+	},
+	{
+		name: "a stream without images is followed", hazards: "H62", file: "internal/pipeline/keeper.go",
+		old: `	case d.StreamEnabled && unusable != nil:
+`,
+		new: `	case d.StreamEnabled && unusable != nil && d.StreamARN == state.StreamARN:
+`,
+		test: "./internal/sim TestH62", why: "no run changes the view type",
+	},
+	{
+		name: "every listing is the first", hazards: "H76", file: "internal/pipeline/keeper.go",
+		old: `k.discover(ctx, state, k.listing, state.Listed == 0)`, new: `k.discover(ctx, state, k.listing, true)`,
+	},
+	{
+		name: "no listing is the first", hazards: "H14", file: "internal/pipeline/keeper.go",
+		old: `k.discover(ctx, state, k.listing, state.Listed == 0)`, new: `k.discover(ctx, state, k.listing, false)`,
+	},
+	{
+		name: "a shard listed too late is read", hazards: "H66", file: "internal/pipeline/keeper.go",
+		old: `		if late[n.ID] {
+`,
+		new: `		if late[""] {
+`,
+	},
+	{
+		name: "an orphan's gap is not declared", hazards: "H76", file: "internal/pipeline/keeper.go",
+		old: `		if noted(state, gap) {
+`,
+		new: `		if noted(state, gap) || gap.Shard != "" {
+`,
+	},
+	{
+		name: "gaps that were not declared are passed over", hazards: "H21", file: "internal/pipeline/keeper.go",
+		old: `		case s.Undeclared(v.state):
+`,
+		new: `		case s.Undeclared(v.state) && s.ID == "":
+`,
+	},
+	{
+		name: "trimmed shards are never read on", hazards: "H21", file: "internal/pipeline/keeper.go",
+		old: `		case s.Reopenable(v.state):
+			err`,
+		new: `		case s.Reopenable(v.state) && s.ID == "":
+			err`,
+	},
+	{
+		name: "rows removed without a listing", hazards: "H16", file: "internal/pipeline/keeper.go",
+		old: `v.state.Label, k.listing.Shards, v.state.StreamEnded`, new: `v.state.Label, nil, v.state.StreamEnded`,
+	},
+	{
+		name: "one complete listing a term", hazards: "H76", file: "internal/pipeline/keeper.go",
+		old: `	return !k.began || task.Mono(ctx)-k.last >= k.Timing.List
+`,
+		new: `	return !k.began
+`,
+	},
+	{
+		name: "the keeper dies of an error", hazards: "H53", file: "internal/pipeline/keeper.go",
+		old: `		err := t.retryUntil(stop, ctx, "keep the table", func(ctx context.Context) error {
+			if k.due(ctx) {
+				return k.complete(ctx)
+			}
+			return k.small(ctx)
+		})
+`,
+		new: `		var err error
+		if k.due(ctx) {
+			err = k.complete(ctx)
+		} else {
+			err = k.small(ctx)
+		}
+`,
+	},
+}
+
+// inCopy are bugs in the load of what the table already holds.
+var inCopy = []mutant{
+	{
+		name: "a copy that was stopped counts as complete", hazards: "H01", file: "internal/pipeline/copy.go",
+		old: `		return nil // between two pages, with the progress saved
+`,
+		new: `		return t.loaded(ctx, state, progress)
+`,
+	},
+	{
+		name: "a copy that goes on begins anew", hazards: "H34", file: "internal/pipeline/copy.go",
+		old: `			if s.Load.Generation != s.Generation {
+`,
+		new: `			if s.Load.DoneAt.IsZero() {
+`,
+	},
+	{
+		name: "a copy that goes on forgets its progress", hazards: "H01", file: "internal/pipeline/copy.go",
+		old: `		if err := json.Unmarshal(saved, &progress); err != nil {
+			return err
+		}
+`,
+		new: `		if err := json.Unmarshal(saved, &progress); err != nil {
+			return err
+		}
+		progress.Next, progress.Open = progress.Total, nil
+`,
+	},
+	{
+		name: "a copy begins while a gap is declared", hazards: "H70", file: "internal/pipeline/copy.go",
+		old: `		if checkpoint.Admissible(v.state, v.shards, task.Now(ctx)) == nil {
+`,
+		new: `		if v.state.Generation > 0 {
+`,
+	},
+	{
+		name: "coverage is not looked at again after a load", hazards: "H34", file: "internal/pipeline/copy.go",
+		old: `		if err := checkpoint.Admissible(v.state, v.shards, state.Load.StartedAt); errors.As(err, &hole) {
+`,
+		new: `		if err := error(nil); errors.As(err, &hole) {
+`,
+		test: "./internal/sim TestH34", why: "no load of a run takes a day",
+	},
+}
