@@ -41,7 +41,7 @@ the day that is printed. --prices FILE gives your own.
 --print-iam prints the least privileges for this configuration, offline: a policy for AWS, a custom role for Google Cloud.`,
 		Example: `  replicator plan
   replicator plan --apply
-  replicator plan --exit-code -o json     status 3 if something would be created
+  replicator plan --exit-code -o json  # status 3 if something would be created
   replicator plan --print-iam aws > policy.json`,
 		Args: none,
 		RunE: func(c *cobra.Command, _ []string) error {

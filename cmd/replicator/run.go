@@ -50,9 +50,9 @@ and the answers are shown.
 The first SIGINT or SIGTERM stops it cleanly: what was read is applied, positions are saved and leases released. The second one ends
 the process at once, which loses nothing either. Health, readiness, metrics and status are served on http.listen.`,
 		Example: `  replicator run
-  replicator run --once                  copy, apply what the stream holds, and end
-  replicator run --dry-run               read and map everything, write nothing
-  replicator run --listen 127.0.0.1:8081 a second worker on the same machine`,
+  replicator run --once                  # copy, apply what the stream holds, and end
+  replicator run --dry-run               # read and map everything, write nothing
+  replicator run --listen 127.0.0.1:8081 # a second worker on the same machine`,
 		Args: none,
 		RunE: func(c *cobra.Command, _ []string) error {
 			f.listenSet = c.Flags().Changed("listen")

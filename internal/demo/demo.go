@@ -303,6 +303,7 @@ func (d *demo) settle(ctx context.Context) (Comparison, error) {
 
 // serve leaves the services to the user until ctx ends.
 func (d *demo) serve(ctx context.Context) {
+	d.services.dynamo.ClearFaults() // whoever uses the services from here on has not asked for trouble
 	d.mu.Lock()
 	_, _ = fmt.Fprintln(d.Log, quickStart(d.Executable, d.services))
 	d.mu.Unlock()

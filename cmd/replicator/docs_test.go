@@ -1,0 +1,316 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+)
+
+// repository is where the documentation lies.
+const repository = "../.."
+
+// page is one text of the documentation.
+type page struct {
+	path string // below the repository
+	text string
+}
+
+// pages are all texts that users and contributors read.
+func pages(t *testing.T) []page {
+	t.Helper()
+	var found []page
+	for _, root := range []string{"docs", "deploy", "examples"} {
+		err := filepath.WalkDir(filepath.Join(repository, root), func(path string, d os.DirEntry, err error) error {
+			if err == nil && !d.IsDir() && strings.HasSuffix(path, ".md") {
+				found = append(found, page{path: path})
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	more, err := filepath.Glob(filepath.Join(repository, "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range more {
+		found = append(found, page{path: path})
+	}
+	for i := range found {
+		text, err := os.ReadFile(found[i].path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found[i].text = string(text)
+		if found[i].path, err = filepath.Rel(repository, found[i].path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(found) < 10 {
+		t.Fatalf("only %d pages", len(found))
+	}
+	return found
+}
+
+// block is a fenced block with its language.
+type block struct{ language, text string }
+
+// blocks are the fenced blocks of a page, without the indentation of their fences.
+func (p page) blocks() []block {
+	var found []block
+	var open *block
+	indent := ""
+	for line := range strings.Lines(p.text) {
+		trimmed := strings.TrimLeft(line, " ")
+		switch {
+		case strings.HasPrefix(trimmed, "```") && open == nil:
+			indent = line[:len(line)-len(trimmed)]
+			open = &block{language: strings.TrimSpace(trimmed[3:])}
+		case strings.HasPrefix(trimmed, "```"):
+			found = append(found, *open)
+			open = nil
+		case open != nil:
+			open.text += strings.TrimPrefix(line, indent)
+		}
+	}
+	return found
+}
+
+// prose is a page without its fenced blocks.
+func (p page) prose() string {
+	var b strings.Builder
+	fenced := false
+	for line := range strings.Lines(p.text) {
+		if strings.HasPrefix(strings.TrimSpace(line), "```") {
+			fenced = !fenced
+		} else if !fenced {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
+}
+
+// TestConfigurationsOfTheDocumentationAreAccepted: whoever copies one gets what the page promises.
+func TestConfigurationsOfTheDocumentationAreAccepted(t *testing.T) {
+	checked := 0
+	for _, p := range pages(t) {
+		for _, b := range p.blocks() {
+			if b.language != "yaml" || !strings.Contains(b.text, "tables:") {
+				continue // Kubernetes manifests and the like
+			}
+			checked++
+			path := filepath.Join(t.TempDir(), "replicator.yaml")
+			if err := os.WriteFile(path, []byte(b.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			cfg, err := config.Load(path, func(string) (string, bool) { return "", false })
+			if err == nil {
+				err = config.Lint(cfg).Err()
+			}
+			if err != nil {
+				t.Errorf("%s: a configuration is refused: %v\n%s", p.path, err, b.text)
+			}
+		}
+	}
+	if checked < 3 {
+		t.Errorf("only %d configurations are shown", checked)
+	}
+}
+
+// TestCommandsOfTheDocumentationExist: every command line of ours, on every page, in every error's fix and in every example of the
+// help, names a command that exists, with flags and arguments that it takes.
+func TestCommandsOfTheDocumentationExist(t *testing.T) {
+	inline := regexp.MustCompile("`(replicator [^`<…]+)`")
+	checked := 0
+	check := func(where, text string) {
+		for _, words := range commandsOf(text) {
+			checked++
+			err := parses(words)
+			if diag.Has(err, diag.Usage) && strings.Contains(err.Error(), "needs") && strings.HasPrefix(text, "replicator ") && !strings.Contains(text, "\n") {
+				err = nil // prose that names a command is no call of it
+			}
+			if err != nil {
+				t.Errorf("%s: %s: %v", where, strings.Join(words, " "), err)
+			}
+		}
+	}
+	for _, p := range pages(t) {
+		for _, b := range p.blocks() {
+			if b.language == "" || b.language == "sh" || b.language == "yaml" {
+				check(p.path, b.text)
+			}
+		}
+		for _, match := range inline.FindAllStringSubmatch(strings.ReplaceAll(p.prose(), "\n", " "), -1) {
+			check(p.path, match[1])
+		}
+	}
+	for _, e := range diag.Entries() {
+		for _, match := range inline.FindAllStringSubmatch(e.Explain+" "+e.Fix, -1) {
+			check(e.Code, match[1])
+		}
+	}
+	for _, c := range all(newRoot(process())) {
+		if !strings.Contains(c.CommandPath(), " completion") {
+			check("the help of "+c.CommandPath(), c.Example)
+		}
+	}
+	if checked < 60 {
+		t.Errorf("only %d command lines were found", checked)
+	}
+}
+
+// parses tells whether the command tree takes a command line.
+func parses(words []string) error {
+	root := newRoot(process())
+	root.InitDefaultHelpCmd()
+	c, rest, err := root.Find(words[1:])
+	if err == nil && !c.HasParent() && len(rest) > 0 && !strings.HasPrefix(rest[0], "-") {
+		err = errors.New("it names no command")
+	}
+	if err == nil {
+		err = c.ParseFlags(rest)
+	}
+	if err == nil && c.Name() != "help" {
+		err = c.ValidateArgs(c.Flags().Args())
+	}
+	return err
+}
+
+// commandsOf are the command lines of ours in the text of a shell: continued lines are joined, prompts, pipes, comments and
+// redirections understood as far as the documentation uses them.
+func commandsOf(text string) [][]string {
+	var found [][]string
+	for line := range strings.Lines(strings.ReplaceAll(text, "\\\n", " ")) {
+		for _, words := range shellWords(strings.TrimPrefix(strings.TrimSpace(line), "$ ")) {
+			for len(words) > 0 && strings.Contains(words[0], "=") {
+				words = words[1:] // variables before the command
+			}
+			if len(words) > 2 && words[0] == "go" && words[1] == "run" && words[2] == "./cmd/replicator" {
+				words = append([]string{"replicator"}, words[3:]...)
+			}
+			if len(words) > 1 && (words[0] == "replicator" || words[0] == "bin/replicator") && !strings.HasPrefix(words[1], "is") {
+				found = append(found, words)
+			}
+		}
+	}
+	return found
+}
+
+// shellWords splits a line into commands of words.
+func shellWords(line string) [][]string {
+	var commands [][]string
+	var words []string
+	word, inWord, quote := "", false, rune(0)
+	endWord := func() {
+		if inWord {
+			words = append(words, word)
+		}
+		word, inWord = "", false
+	}
+	endCommand := func() {
+		endWord()
+		if len(words) > 0 {
+			commands = append(commands, words)
+		}
+		words = nil
+	}
+	for _, r := range line {
+		switch {
+		case quote != 0 && r == quote:
+			quote = 0
+		case quote != 0:
+			word += string(r)
+		case r == '\'' || r == '"':
+			quote, inWord = r, true
+		case unicode.IsSpace(r):
+			endWord()
+		case r == '#' && !inWord:
+			endCommand()
+			return commands
+		case slices.Contains([]rune{'|', '&', ';', '>'}, r):
+			endCommand()
+		default:
+			word, inWord = word+string(r), true
+		}
+	}
+	endCommand()
+	return commands
+}
+
+func TestCommandsOf(t *testing.T) {
+	const text = "$ replicator parked show --key '{\"a\": 1}' | jq .x  # comment\nA=b replicator run \\\n  --once && replicator status\n# replicator nothing\nls\n"
+	var got []string
+	for _, words := range commandsOf(text) {
+		got = append(got, strings.Join(words, "·"))
+	}
+	want := `replicator·parked·show·--key·{"a": 1} replicator·run·--once replicator·status`
+	if strings.Join(got, " ") != want {
+		t.Errorf("got %s", strings.Join(got, " "))
+	}
+	for _, bad := range []string{"replicator statsu", "replicator status --shard", "replicator lint a b", "replicator parked list somewhere"} {
+		if parses(strings.Fields(bad)) == nil {
+			t.Errorf("%s is taken for a command", bad)
+		}
+	}
+}
+
+// TestLinksOfTheDocumentationResolve: every relative link leads to a file of the repository, and to a heading of it if it names one.
+func TestLinksOfTheDocumentationResolve(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	checked := 0
+	for _, p := range pages(t) {
+		for _, match := range link.FindAllStringSubmatch(p.prose(), -1) {
+			target, anchor, _ := strings.Cut(match[1], "#")
+			if strings.Contains(target, "://") {
+				continue
+			}
+			checked++
+			path := filepath.Join(repository, p.path)
+			if target != "" {
+				path = filepath.Join(repository, filepath.Dir(p.path), target)
+			}
+			text, err := os.ReadFile(path)
+			if info, statErr := os.Stat(path); statErr == nil && info.IsDir() {
+				err = nil
+			}
+			if err != nil {
+				t.Errorf("%s: the link %s leads nowhere", p.path, match[1])
+			} else if anchor != "" && !slices.Contains(anchors(string(text)), anchor) {
+				t.Errorf("%s: the link %s leads to no heading", p.path, match[1])
+			}
+		}
+	}
+	if checked < 40 {
+		t.Errorf("only %d links", checked)
+	}
+}
+
+// anchors are the names that parts of a page have: those given, and those that hosts derive from headings.
+func anchors(text string) []string {
+	var found []string
+	for _, match := range regexp.MustCompile(`<a id="([^"]+)">`).FindAllStringSubmatch(text, -1) {
+		found = append(found, match[1])
+	}
+	for _, match := range regexp.MustCompile(`(?m)^#+ (.+)$`).FindAllStringSubmatch(text, -1) {
+		slug := strings.Map(func(r rune) rune {
+			switch {
+			case r == ' ':
+				return '-'
+			case r == '-' || r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r):
+				return unicode.ToLower(r)
+			}
+			return -1
+		}, match[1])
+		found = append(found, slug)
+	}
+	return found
+}

@@ -1,0 +1,247 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/policy"
+)
+
+// TestReferenceIsGenerated keeps docs/reference equal to the code: commands, keys of the configuration, exit statuses,
+// documents for programs, records of the state table, permissions. Write it anew with
+//
+//	go test ./cmd/replicator -run TestReferenceIsGenerated -update
+func TestReferenceIsGenerated(t *testing.T) {
+	for name, generate := range map[string]func(*testing.T) string{
+		"cli.md": referenceCLI, "configuration.md": referenceConfiguration, "exit-codes.md": referenceExitCodes,
+		"json.md": referenceJSON, "state-table.md": referenceStateTable, "permissions.md": referencePermissions,
+	} {
+		path := filepath.Join(repository, "docs", "reference", name)
+		want := generate(t)
+		if *update {
+			if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		got, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(got) != want {
+			t.Errorf("docs/reference/%s is not what the code says: run go test ./cmd/replicator -run TestReferenceIsGenerated -update", name)
+		}
+	}
+}
+
+// reference begins a page.
+func reference(title, text string) *strings.Builder {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# %s\n\n<!-- Generated from the code by cmd/replicator/reference_test.go. Do not edit. -->\n\n%s\n", title, text)
+	return &b
+}
+
+func referenceCLI(t *testing.T) string {
+	root := newRoot(process())
+	b := reference("Commands", "What `--help` prints, for every command. The global flags go with all of them and are shown once.")
+	for _, c := range all(root) {
+		if c.Hidden || c.HasParent() && c.Parent().Name() == "completion" {
+			continue
+		}
+		var help bytes.Buffer
+		writeHelp(&help, c)
+		text := help.String()
+		if c != root {
+			text, _, _ = strings.Cut(text, "\nGlobal flags\n")
+		}
+		fmt.Fprintf(b, "\n## %s\n\n```text\n%s\n```\n", c.CommandPath(), strings.TrimRight(text, "\n"))
+	}
+	return b.String()
+}
+
+func referenceExitCodes(*testing.T) string {
+	b := reference("Exit statuses", "Local configuration and environment are 2, what a remote end refuses is 1. The codes are explained in [errors](../errors.md).")
+	b.WriteString("\n| status | meaning | errors that lead to it |\n|---|---|---|\n")
+	for _, e := range []struct {
+		status  int
+		meaning string
+	}{
+		{diag.ExitDone, "done"}, {diag.ExitFailed, "failed"}, {diag.ExitUsage, "wrong usage, configuration or environment"},
+		{diag.ExitNo, "the answer is no: differences, parked items, a table that needs a load, something to be created"},
+		{diag.ExitTimeout, "timed out waiting"}, {diag.ExitInterrupted, "interrupted by a signal; a service that was asked to end ends with 0"},
+	} {
+		var codes []string
+		for _, entry := range diag.Entries() {
+			if entry.Exit == e.status {
+				codes = append(codes, fmt.Sprintf("[%s](../errors.md#%s)", entry.Code, entry.Code))
+			}
+		}
+		fmt.Fprintf(b, "| %d | %s | %s |\n", e.status, e.meaning, strings.Join(codes, " "))
+	}
+	return b.String()
+}
+
+func referencePermissions(*testing.T) string {
+	b := reference("Permissions", "Every operation that the program can send, and what it takes. `replicator plan --print-iam aws` and\n"+
+		"`replicator plan --print-iam gcp` print the least privileges for a configuration, offline; examples are in [deploy/policies](../../deploy/policies).")
+	when := map[policy.Use]string{policy.Always: "always", policy.Creating: "`target.create_missing`", policy.Viewing: "`target.view`",
+		policy.MakeView: "`target.view` with `target.create_missing`", policy.Assuming: "`source.role_arn`, by the identity that assumes it",
+		policy.Planning: "`plan`", policy.Applying: "`plan --apply`"}
+	b.WriteString("\n| service | operation | permission | when |\n|---|---|---|---|\n")
+	for _, o := range policy.Operations() {
+		permission := "none"
+		if len(o.Permissions) > 0 {
+			permission = "`" + strings.Join(o.Permissions, "`, `") + "`"
+		}
+		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", o.Service, o.Name, permission, when[o.Use])
+	}
+	b.WriteString("\nThe app profile must have single-cluster routing and allow single-row transactions.\n")
+	return b.String()
+}
+
+// structs are the struct types that the files of a directory declare, by name.
+type structs map[string]*ast.StructType
+
+func structsOf(t *testing.T, directory string) structs {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(repository, directory, "*.go"))
+	if err != nil || len(paths) == 0 {
+		t.Fatal(paths, err)
+	}
+	found := structs{}
+	for _, path := range paths {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			if spec, ok := n.(*ast.TypeSpec); ok {
+				if s, ok := spec.Type.(*ast.StructType); ok {
+					found[spec.Name.Name] = s
+				}
+			}
+			return true
+		})
+	}
+	return found
+}
+
+// entry is one field of a struct, or of one below it.
+type entry struct {
+	path, kind, meaning string
+	tag                 reflect.StructTag
+}
+
+// entries are the fields of a type that carry the tag, by path, those below them following.
+func (s structs) entries(t *testing.T, name, tag, prefix string) []entry {
+	t.Helper()
+	declared := s[name]
+	if declared == nil {
+		t.Fatalf("there is no type %s", name)
+	}
+	var found []entry
+	for _, field := range declared.Fields.List {
+		kind, list := field.Type, false
+		if pointer, ok := kind.(*ast.StarExpr); ok {
+			kind = pointer.X
+		}
+		if array, ok := kind.(*ast.ArrayType); ok {
+			kind, list = array.Elt, true
+		}
+		named := ""
+		if id, ok := kind.(*ast.Ident); ok {
+			named = id.Name
+		}
+		if len(field.Names) == 0 { // embedded
+			if s[named] != nil {
+				found = append(found, s.entries(t, named, tag, prefix)...)
+			}
+			continue
+		}
+		e := entry{kind: kindOf(kind), meaning: meaningOf(field)}
+		if s[named] != nil {
+			e.kind = "section"
+		}
+		if field.Tag != nil {
+			text, err := strconv.Unquote(field.Tag.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			e.tag = reflect.StructTag(text)
+		}
+		key, _, _ := strings.Cut(e.tag.Get(tag), ",")
+		if key == "" || key == "-" {
+			continue
+		}
+		e.path = prefix + key
+		if list {
+			e.path, e.kind = e.path+"[]", "list of "+e.kind
+		}
+		found = append(found, e)
+		if s[named] != nil {
+			found = append(found, s.entries(t, named, tag, e.path+".")...)
+		}
+	}
+	return found
+}
+
+func kindOf(expr ast.Expr) string {
+	switch e := expr.(type) {
+	case *ast.Ident:
+		switch e.Name {
+		case "string", "octets":
+			return "text"
+		case "bool":
+			return "true or false"
+		case "int", "int64", "uint64", "uint32", "uint16", "float64":
+			return "number"
+		case "State", "Loss", "Start", "BadItem", "Severity":
+			return "text"
+		}
+		return "section"
+	case *ast.SelectorExpr:
+		switch e.Sel.Name {
+		case "Time":
+			return "time"
+		case "Duration":
+			return "duration"
+		case "SequenceNumber", "Version":
+			return "text"
+		case "RawMessage":
+			return "JSON"
+		}
+		return "section"
+	case *ast.MapType:
+		return "map"
+	}
+	return "section"
+}
+
+// meaningOf is the comment on a field, in one line.
+func meaningOf(field *ast.Field) string {
+	text := field.Comment.Text()
+	if doc := field.Doc.Text(); doc != "" {
+		text = doc + " " + text
+	}
+	return strings.ReplaceAll(strings.Join(strings.Fields(text), " "), "|", "\\|")
+}
+
+func writeEntries(b *strings.Builder, found []entry) {
+	b.WriteString("\n| member | kind | meaning |\n|---|---|---|\n")
+	for _, e := range found {
+		fmt.Fprintf(b, "| `%s` | %s | %s |\n", e.path, e.kind, e.meaning)
+	}
+}

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func referenceConfiguration(t *testing.T) string {
+	b := reference("Configuration", "One YAML file, looked up as `-c FILE`, `$REPLICATOR_CONFIG`, `./replicator.yaml`, `/etc/replicator/replicator.yaml`. It is strict: what is not\n"+
+		"known is an error, with its place. A value is taken from the first of: flag, `REPLICATOR_*` variable, file, default. In values, `${NAME}`,\n"+
+		"`${NAME:-default}`, `${NAME:?message}` and `$$` are understood. `replicator lint` checks a file offline, `replicator config print` shows what is in force.")
+	b.WriteString("\n| key | kind | default | allowed | meaning |\n|---|---|---|---|---|\n")
+	for _, e := range structsOf(t, "internal/config").entries(t, "Config", "key", "") {
+		fallback, allowed := e.tag.Get("default"), []string{}
+		switch {
+		case fallback != "":
+			fallback = "`" + fallback + "`"
+		case e.tag.Get("required") != "":
+			fallback = "must be given"
+		case e.tag.Get("unset") != "":
+			fallback = e.tag.Get("unset")
+		}
+		if one := e.tag.Get("oneof"); one != "" {
+			allowed = append(allowed, "`"+strings.ReplaceAll(one, ",", "`, `")+"`")
+		}
+		if least := e.tag.Get("min"); least != "" {
+			allowed = append(allowed, least+" to "+e.tag.Get("max"))
+		}
+		if e.meaning == "" {
+			e.meaning = meanings[e.path]
+		}
+		if variable := e.tag.Get("env"); variable != "" {
+			allowed = append(allowed, "or `$"+variable+"`")
+		}
+		fmt.Fprintf(b, "| `%s` | %s | %s | %s | %s |\n", e.path, e.kind, fallback, strings.Join(allowed, "; "), e.meaning)
+	}
+	return b.String()
+}
+
+// meanings are those of keys whose fields have no comment of their own.
+var meanings = map[string]string{
+	"version": "of the format: 1", "source": "Amazon DynamoDB", "source.region": "AWS region of the tables",
+	"source.start": "from where changes are applied when there is no checkpoint yet", "target": "Cloud Bigtable",
+	"target.project": "Google Cloud project", "target.instance": "Bigtable instance", "target.app_profile": "single-cluster routing, single-row transactions",
+	"state": "what the replicator keeps for itself, in the target instance", "state.table": "leases, checkpoints, parked items",
+	"tables[]": "source tables", "tables[].from": "DynamoDB table", "tables[].to": "Bigtable table; the source's name when not given",
+	"tables[].start": "overrides source.start", "apply": "how changes are written", "backfill": "the copy of items that exist already",
+	"backfill.from": "where they are read", "errors": "items that cannot be mapped or stored; nothing is ever skipped",
+	"errors.on_bad_item": "park: put aside and go on; stop: end before it", "errors.park_to": "where they are put",
+	"http": "health, metrics and status", "http.listen": "address", "log": "on stderr", "log.level": "lines below it are left out", "log.format": "of lines",
+}
+
+// documents are what commands print for programs: the schema's name, the command, the type, and where its list of such stands.
+var documents = []struct{ schema, command, declared, below string }{
+	{"replicator.lint/v1", "replicator lint -o json", "lintReport", ""},
+	{"replicator.plan/v1", "replicator plan -o json", "planReport", ""},
+	{"replicator.preview/v1", "replicator preview -o json", "preview", "items[]."},
+	{"replicator.dry_run/v1", "replicator run --dry-run -o json", "rehearsalReport", "tables[]."},
+	{"replicator.status/v1", "replicator status -o json", "migration", ""},
+	{"replicator.explain/v1", "replicator explain -o json", "explanation", ""},
+	{"replicator.parked/v1", "replicator parked list -o json", "parkedEntry", "items[]."},
+	{"replicator.parked_item/v1", "replicator parked show", "parkedEntry", ""},
+	{"replicator.parked_retry/v1", "replicator parked retry -o json", "retried", "items[]."},
+	{"replicator.parked_drop/v1", "replicator parked drop -o json", "parkedEntry", "dropped[]."},
+	{"replicator.version/v1", "replicator version -o json", "build", ""},
+}
+
+func referenceJSON(t *testing.T) string {
+	b := reference("Documents for programs", "With `-o json` every command prints one document on stdout; its member `schema` names its form. What cannot be told is `null`. Later versions\n"+
+		"of a form may add members and take none away. `replicator status --schema` prints the JSON Schema of the status. Text that is not UTF-8 is\n"+
+		"`{\"base64\": \"…\"}`.")
+	declared := structsOf(t, "cmd/replicator")
+	for _, d := range documents {
+		fmt.Fprintf(b, "\n## %s\n\n`%s`\n", d.schema, d.command)
+		found := declared.entries(t, d.declared, "json", d.below)
+		if d.schema == "replicator.parked_item/v1" {
+			found = append(found, entry{path: "key", kind: "text", meaning: "the item's primary key, in an encoding of our own"},
+				entry{path: "change", kind: "section", meaning: "the parked change with its images, in DynamoDB's JSON"})
+		}
+		writeEntries(b, found)
+	}
+	return b.String()
+}
+
+// TestEveryDocumentIsInTheReference: a document that a command prints under a name of its own has a part of the page.
+func TestEveryDocumentIsInTheReference(t *testing.T) {
+	paths, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	schema := regexp.MustCompile(`"(replicator\.[a-z_]+/v\d+)"`)
+	for _, path := range paths {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, match := range schema.FindAllStringSubmatch(string(text), -1) {
+			if !slices.ContainsFunc(documents, func(d struct{ schema, command, declared, below string }) bool { return d.schema == match[1] }) {
+				t.Errorf("%s: %s is not in the reference: add it to documents", path, match[1])
+			}
+		}
+	}
+}
+
+func referenceStateTable(t *testing.T) string {
+	b := reference("State table", "The ledger lies in `state.table` of the target instance (`replicator_state`), so that any worker can go on with what another began. Every\n"+
+		"key begins with `name` of the configuration. A row of the ledger is one JSON record in the family `ledger`; `cbt read replicator_state` shows it.\n"+
+		"Nobody else may write it: records are changed by compare-and-set on their member `n`.\n\n"+
+		"| key | record | written by |\n|---|---|---|\n"+
+		"| `<name>/pipeline` | the ledger itself | whoever is first |\n"+
+		"| `<name>/table/<source table>` | a source table | anyone, by compare-and-set |\n"+
+		"| `<name>/shard/<source table>/<stream label>/<shard>` | a shard | the holder of its lease |\n"+
+		"| `<name>/keeper/<source table>` | who looks after the table, and the progress of its copy | that worker |\n"+
+		"| `<name>/parked/<source table>/<hash of the key>/<version>` | a parked change, whole, in the family `parked` | workers; `replicator parked` |\n\n"+
+		"In each target table, `_cdc:v` holds the version of a live row and `_cdc_gone:v` that of a removed item, and one row per source table, whose key\n"+
+		"no item can have, witnesses that ledger and table belong together. A version is `generation.hop.sequence.count` at fixed widths of 8, 6, 40\n"+
+		"and 4 digits; hop 0 is a load, its sequence the second of its read.")
+	declared := structsOf(t, "checkpoint")
+	for _, r := range []struct{ title, declared string }{
+		{"Every record", "header"}, {"The ledger", "pipeline"}, {"A source table", "TableState"}, {"A shard", "Shard"}, {"The keeper", "keeperRecord"},
+	} {
+		fmt.Fprintf(b, "\n## %s\n", r.title)
+		if declared[r.declared] == nil {
+			t.Fatalf("checkpoint has no type %s", r.declared)
+		}
+		found := declared.entries(t, r.declared, "json", "")
+		if r.declared != "header" {
+			own := map[string]bool{}
+			for _, e := range declared.entries(t, "header", "json", "") {
+				own[e.path] = true
+			}
+			found = slices.DeleteFunc(found, func(e entry) bool { return own[e.path] })
+		}
+		writeEntries(b, found)
+	}
+	return b.String()
+}
