@@ -345,6 +345,26 @@ func naiveTree(t *rapid.T, depth int) naiveCondition {
 	return naiveCondition{"(" + a.text + ") OR (" + b.text + ")", func(item map[string]any) bool { return a.holds(item) || b.holds(item) }}
 }
 
+// asRequested parses a condition with placeholders, all of which it must use.
+func asRequested(p expression.Placeholders) (*expression.Condition, error) {
+	// Maps that are empty must be absent.
+	if len(p.Names) == 0 {
+		p.Names = nil
+	}
+	if len(p.Values) == 0 {
+		p.Values = nil
+	}
+	b, err := expression.NewBindings(p.Names, p.Values)
+	if err != nil {
+		return nil, err
+	}
+	c, err := expression.ParseCondition("FilterExpression", p.Text, b)
+	if err != nil {
+		return nil, err
+	}
+	return c, b.CheckUsed()
+}
+
 func TestTheEvaluatorAgreesWithASecondOne(t *testing.T) {
 	accepted, matched := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -371,6 +391,10 @@ func TestTheEvaluatorAgreesWithASecondOne(t *testing.T) {
 		again, err := expression.ParseWhen(c.Text())
 		if err != nil || again.Match(it) != c.Match(it) || again.Text() != c.Text() {
 			t.Fatalf("%s prints as %s: %v", want.text, c.Text(), err)
+		}
+		requested, err := asRequested(expression.WithPlaceholders(c))
+		if err != nil || requested.Match(it) != c.Match(it) || requested.Text() != c.Text() {
+			t.Fatalf("%s in a request: %v", want.text, err)
 		}
 	})
 	if matched == 0 || matched == accepted {
