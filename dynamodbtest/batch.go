@@ -46,6 +46,9 @@ type tableBatch struct {
 }
 
 func (s *Server) batchWrite(req *batchWriteRequest) (any, error) {
+	if err := constraints(enum("returnItemCollectionMetrics", req.ReturnItemCollectionMetrics, "SIZE", "NONE")); err != nil {
+		return nil, err
+	}
 	if len(req.RequestItems) == 0 {
 		return nil, validation("The requestItems parameter is required for BatchWriteItem")
 	}
@@ -87,6 +90,13 @@ func (s *Server) batchWrite(req *batchWriteRequest) (any, error) {
 		meters[i] = &batches[i].meter
 	}
 	r.capacities(meters)
+	keys := map[*table][]primaryKey{}
+	for _, b := range batches {
+		for _, c := range b.changes {
+			keys[b.table] = append(keys[b.table], c.key)
+		}
+	}
+	r.collections(req.ReturnItemCollectionMetrics, keys)
 	return r.close(), nil
 }
 

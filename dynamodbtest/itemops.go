@@ -75,6 +75,38 @@ func (o *writeOptions) answer(m *meter, did outcome, update *expression.Update) 
 	return r.close(), nil
 }
 
+// collections adds the ItemCollectionMetrics of operations on more than one item, if the request wants them and a table has
+// local indexes. Keys are those of the items that were written.
+func (r *response) collections(wanted string, keys map[*table][]primaryKey) {
+	if wanted != "SIZE" {
+		return
+	}
+	metrics := newResponse()
+	for _, t := range sortedTables(keys) {
+		if !t.hasLocalIndex() {
+			continue
+		}
+		metrics.member(t.name)
+		told := map[string]bool{}
+		for _, key := range keys[t] {
+			of := string(t.collectionMetrics(key))
+			if told[of] {
+				continue
+			}
+			separator := byte(',')
+			if len(told) == 0 {
+				separator = '['
+			}
+			told[of] = true
+			metrics.json = append(append(metrics.json, separator), of...)
+		}
+		metrics.json = append(metrics.json, ']')
+	}
+	if len(metrics.json) > 1 {
+		r.raw("ItemCollectionMetrics", metrics.close())
+	}
+}
+
 // collectionMetrics is the ItemCollectionMetrics structure of the items that share the partition key. This server does not
 // estimate: no collection it holds reaches a gigabyte.
 func (t *table) collectionMetrics(key primaryKey) []byte {

@@ -111,3 +111,22 @@ func TestTransactionsTellReadsAndWrites(t *testing.T) {
 		}
 	}
 }
+
+func TestCollectionMetricsOfManyItems(t *testing.T) {
+	f := newFixture(t, dynamodbtest.Options{})
+	f.createIndexed()
+	f.createTable("Simple", "", "")
+	const want = `"ItemCollectionMetrics":{"Orders":[{"ItemCollectionKey":{"pk":{"S":"a"}},"SizeEstimateRangeGB":[0,1]},{"ItemCollectionKey":{"pk":{"S":"b"}},"SizeEstimateRangeGB":[0,1]}]}`
+	put := func(open, pk, sk string) string {
+		return open + `"Item":{"pk":{"S":"` + pk + `"},"sk":{"S":"` + sk + `"}}}}`
+	}
+	for operation, body := range map[string]string{
+		"BatchWriteItem": `{"RequestItems":{"Orders":[` + put(`{"PutRequest":{`, "a", "1") + `,` + put(`{"PutRequest":{`, "a", "2") + `,` + put(`{"PutRequest":{`, "b", "1") +
+			`],"Simple":[{"PutRequest":{"Item":{"pk":{"S":"x"}}}}]},"ReturnItemCollectionMetrics":"SIZE"}`,
+		"TransactWriteItems": `{"TransactItems":[` + put(`{"Put":{"TableName":"Orders",`, "a", "1") + `,` + put(`{"Put":{"TableName":"Orders",`, "b", "2") + `],"ReturnItemCollectionMetrics":"SIZE"}`,
+	} {
+		if _, got := f.post("DynamoDB_20120810."+operation, body); !strings.Contains(got, want) {
+			t.Errorf("%s gives %s, want %s", operation, got, want)
+		}
+	}
+}

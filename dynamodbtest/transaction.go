@@ -105,6 +105,9 @@ func (s *Server) transactWrite(req *transactWriteRequest) (any, error) {
 	if err := checkTransactSize(len(req.TransactItems)); err != nil {
 		return nil, err
 	}
+	if err := constraints(enum("returnItemCollectionMetrics", req.ReturnItemCollectionMetrics, "SIZE", "NONE")); err != nil {
+		return nil, err
+	}
 	if len(req.ClientRequestToken) > maxToken {
 		return nil, validation("1 validation error detected: Value '%s' at 'clientRequestToken' failed to satisfy constraint: Member must have length less than or equal to %d", req.ClientRequestToken, maxToken)
 	}
@@ -145,7 +148,7 @@ func (s *Server) transactWrite(req *transactWriteRequest) (any, error) {
 			return nil, err
 		}
 	}
-	return answerTransact(meters), nil
+	return answerTransact(req, writes, meters), nil
 }
 
 // transactMeters makes one meter for each table.
@@ -162,13 +165,20 @@ func transactMeters(writes []write, returned string) (map[*table]*meter, error) 
 	return meters, nil
 }
 
-func answerTransact(meters map[*table]*meter) wire {
+func answerTransact(req *transactWriteRequest, writes []write, meters map[*table]*meter) wire {
 	r := newResponse()
 	var list []*meter
 	for _, t := range sortedTables(meters) {
 		list = append(list, meters[t])
 	}
 	r.capacities(list)
+	keys := map[*table][]primaryKey{}
+	for i := range writes {
+		if w := &writes[i]; w.changes() {
+			keys[w.table] = append(keys[w.table], w.key)
+		}
+	}
+	r.collections(req.ReturnItemCollectionMetrics, keys)
 	return r.close()
 }
 
