@@ -37,6 +37,8 @@ type Migration struct {
 	Retries map[string]int
 	// Writes are the events of the writers of workers started from now on.
 	Writes sink.Events
+	// Wrap, if set, stands between the writer and the target.
+	Wrap func(sink.Table) sink.Table
 	// Watch, if set, sees every write as it takes place, after the checkers did.
 	Watch func(table, row string, before, after *Row)
 
@@ -137,10 +139,14 @@ func (m *Migration) run(stop, ctx context.Context, name string, adjust []func(*p
 	floors := &pipeline.Floors{}
 	target := Target{m.Target}
 	parking := sink.NewParking(target, "default")
+	table := sink.Table(target)
+	if m.Wrap != nil {
+		table = m.Wrap(target)
+	}
 	o := pipeline.Options{
 		Ledger: ledger, Floors: floors, Database: m.Source,
 		Writer: sink.NewWriter(sink.Options{
-			Table: target, Parking: parking, Floor: floors.Floor, InFlight: 16, Events: m.Writes, MaxImageAge: m.MaxImageAge,
+			Table: table, Parking: parking, Floor: floors.Floor, InFlight: 16, Events: m.Writes, MaxImageAge: m.MaxImageAge,
 		}),
 		Open:    m.open,
 		Witness: func(table string) checkpoint.Store { return Store{m.Target, table, sink.LiveFamily} },
@@ -316,16 +322,24 @@ func (m *Migration) check(table, key string, before, after *Row) {
 	}
 }
 
-// checkVersion: I2, the version of a row never decreases.
+// checkVersion: I2, the version of a row never decreases, nor that of any item in it.
 func (m *Migration) checkVersion(key string, before, after *Row) {
-	if was, is := held(before), held(after); is < was {
-		m.violate("I2: version of %q fell from %s to %s", key, was, is)
-	}
+	before.Columns(func(family, qualifier string, _ int64, _ string) {
+		if family != sink.LiveFamily && family != sink.GoneFamily || !strings.HasPrefix(qualifier, sink.VersionColumn) {
+			return
+		}
+		if was, is := heldIn(before, qualifier), heldIn(after, qualifier); is < was {
+			m.violate("I2: version %s of %q fell from %s to %s", qualifier, key, was, is)
+		}
+	})
 }
 
-func held(r *Row) string {
-	live, _ := r.Value(sink.LiveFamily, sink.VersionColumn)
-	gone, _ := r.Value(sink.GoneFamily, sink.VersionColumn)
+func held(r *Row) string { return heldIn(r, sink.VersionColumn) }
+
+// heldIn is the version in a version column, live or as a tombstone.
+func heldIn(r *Row, column string) string {
+	live, _ := r.Value(sink.LiveFamily, column)
+	gone, _ := r.Value(sink.GoneFamily, column)
 	return max(live, gone)
 }
 
@@ -401,14 +415,21 @@ func (m *Migration) checkApplied(s checkpoint.Shard, from cdc.SequenceNumber) {
 		if !image.Exists() {
 			image = c.Old
 		}
-		row, err := m.Mapping.Row(image)
+		rows, err := m.Mapping.Addresses(image)
 		if err != nil {
 			continue
 		}
-		// Compared without the generation: a change read before a raise was applied in the generation it was read in.
-		want := string(transform.NewVersion(0, s.Hop, c.Sequence, transform.CountExact))[9:]
-		if have := held(m.Target.Row(m.Mapping.Table, row)); len(have) < 9 || have[9:] < want && have[:8] <= fmt.Sprintf("%08d", s.Generation) && !m.tombstoneGone(c) {
-			m.violate("I3: checkpoint of %s is at %s, but the change %s is not applied", s.ID, s.Position, c.Sequence)
+		for _, row := range rows {
+			// Compared without the generation: a change read before a raise was applied in the generation it was read in.
+			want := string(transform.NewVersion(0, s.Hop, c.Sequence, transform.CountExact))[9:]
+			column := sink.VersionColumn
+			if row.Owner != "" {
+				column += ":" + row.Owner
+			}
+			have := heldIn(m.Target.Row(row.Table, row.Row), column)
+			if len(have) < 9 || have[9:] < want && have[:8] <= fmt.Sprintf("%08d", s.Generation) && !m.tombstoneGone(c) {
+				m.violate("I3: checkpoint of %s is at %s, but the change %s is not applied", s.ID, s.Position, c.Sequence)
+			}
 		}
 	}
 }

@@ -240,17 +240,17 @@ func Unequal(t *Table, b *Bigtable, m *transform.Mapping) []string {
 	var diff []string
 	want := map[string]map[string]string{}
 	for _, item := range t.Items() {
-		row, err := m.Row(item)
+		placed, err := m.Map(item, time.Time{})
 		if err != nil {
 			continue
 		}
-		cells, err := m.Cells(item, 0)
-		if err != nil {
-			continue
-		}
-		want[row] = map[string]string{}
-		for _, c := range cells {
-			want[row][c.Family+":"+c.Qualifier] = string(c.Value)
+		for _, row := range placed.Rows { // which other items may share
+			if want[row.Row] == nil {
+				want[row.Row] = map[string]string{}
+			}
+			for _, c := range row.Cells {
+				want[row.Row][c.Family+":"+c.Qualifier] = string(c.Value)
+			}
 		}
 	}
 	for _, key := range b.Rows(m.Table) {

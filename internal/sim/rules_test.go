@@ -1,0 +1,196 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/expression"
+	"github.com/dynamodb-bigtable/replicator/internal/virtual"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// rules are all that a mapping can do to an item: rows of its own whose columns another rule of the same row replaces, counters, cells of
+// rows that many items share, several rows, rows that move with an attribute, and nothing at all; and
+// items that no rule matches are parked. Items go from one to another all the time.
+func rules() *transform.Mapping {
+	template := func(text string) *transform.Template {
+		t, err := transform.ParseTemplate(text)
+		if err != nil {
+			panic(err)
+		}
+		return t
+	}
+	when := func(text string) *expression.Condition {
+		c, err := expression.ParseWhen(text)
+		if err != nil {
+			panic(err)
+		}
+		return c
+	}
+	cell := transform.Write{RowKey: template("wide#{pk | hash(1)}"), Cell: &transform.CellRule{Family: "c", Qualifier: template("{pk}#{sk}"), As: transform.AsJSON}}
+	columns := func(rowKey, family string, more ...transform.ColumnRule) transform.Write {
+		return transform.Write{RowKey: template(rowKey), Columns: append([]transform.ColumnRule{{Attribute: "*", To: family}}, more...)}
+	}
+	m, err := transform.New(transform.Spec{
+		Source: "Orders", Table: "orders", PrimaryKey: []transform.KeyAttribute{{Name: "pk", Type: cdc.KindS}, {Name: "sk", Type: cdc.KindS}},
+		Families: []transform.Family{{Name: "a"}, {Name: "b"}, {Name: "c"}, {Name: "n", Aggregate: transform.IntSum}},
+		Rules: []transform.Rule{
+			{Name: "cell", When: when(`kind = "cell"`), Writes: []transform.Write{cell}},
+			{Name: "both", When: when(`kind = "both"`), Writes: []transform.Write{cell, columns("moved#{value}#{pk}#{sk}", "b")}},
+			{Name: "row", When: when(`kind = "row"`), Writes: []transform.Write{columns("own#{pk}#{sk}", "a", transform.ColumnRule{Attribute: "count", To: "n:count", As: transform.AsCounter})}},
+			{Name: "other row", When: when(`kind = "other"`), Writes: []transform.Write{columns("own#{pk}#{sk}", "b")}},
+			{Name: "ignored", When: when(`kind = "ignored"`), Ignore: true},
+		},
+	})
+	if err != nil {
+		panic(err)
+	}
+	return m
+}
+
+func rulesBuild(w *virtual.World) *Migration {
+	m := swarmBuild(w)
+	m.Mapping = rules()
+	m.Source.View = "NEW_AND_OLD_IMAGES"
+	m.Target.Create("orders", "a", "b", "c", "n", sink.LiveFamily, sink.GoneFamily)
+	return m
+}
+
+// rulesSwarm is a run like swarm, of items that change their rule.
+func rulesSwarm(s *scene) {
+	put := func() {
+		pick := func(n int) int { return s.World.Rand().IntN(n) }
+		key := fmt.Sprint(pick(12))
+		if pick(5) == 0 {
+			s.del(key)
+			return
+		}
+		count, err := cdc.Number(fmt.Sprint(pick(9) - 3))
+		if err != nil {
+			s.failf("%v", err)
+		}
+		s.Source.Put(cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: cdc.String(key)}, {Name: "sk", Value: cdc.String(key)}, {Name: "count", Value: count},
+			{Name: "value", Value: cdc.String(fmt.Sprint(pick(4)))}, {Name: "kind", Value: cdc.String([]string{"cell", "both", "row", "other", "ignored", "of no rule"}[pick(6)])}}))
+	}
+	for range s.World.Rand().IntN(20) {
+		put()
+	}
+	workers := &crew{scene: s}
+	workers.start()
+	workers.start()
+	over := s.World.Now().Add(60 * time.Second)
+	s.beside("application", over, 200*time.Millisecond, func() {
+		for range 1 + s.World.Rand().IntN(4) {
+			put()
+		}
+	})
+	s.beside("shards", over, 40*time.Second, s.turnShards)
+	s.beside("crashes", over, 40*time.Second, workers.kill)
+	s.beside("pauses", over, 40*time.Second, workers.pause)
+	s.sleep(61 * time.Second)
+	s.peace()
+	workers.start()
+	s.inSync(10 * time.Minute)
+	s.sleep(s.Target.LateBy)
+	s.inSync(0)
+	workers.end()
+}
+
+// rulesSeeds is how many whole systems TestSwarmOfRules plays; SIM_SEEDS sets another number.
+const rulesSeeds = 60 / fewer
+
+// H72, H73, H74: whatever rules make of items that change from one to another, and whatever goes wrong meanwhile, each item has exactly
+// the cells of its last image in the end, and none refused or deleted another's.
+func TestH72_H73_H74_SwarmOfRules(t *testing.T) {
+	seeds := uint64(rulesSeeds)
+	if n, err := strconv.ParseUint(os.Getenv("SIM_SEEDS"), 10, 32); err == nil {
+		seeds = n
+	}
+	for seed := range seeds {
+		if s := perform(seed, false, rulesBuild, rulesSwarm); len(s.failures) > 0 {
+			again := perform(seed, true, rulesBuild, rulesSwarm)
+			t.Fatalf("seed %d:\n%s\n%s", seed, strings.Join(s.failures, "\n"), tail(again.World.Trace(), 300))
+		}
+	}
+}
+
+// altered plants a bug in every request.
+type altered struct {
+	sink.Table
+	alter func(*sink.Request)
+}
+
+func (a altered) Apply(ctx context.Context, r *sink.Request) (bool, error) {
+	changed := *r
+	changed.Ops = slices.Clone(r.Ops)
+	a.alter(&changed)
+	return a.Table.Apply(ctx, &changed)
+}
+
+// ruleMutants are bugs of what rules add to the guard.
+var ruleMutants = map[string]func(*sink.Request){
+	"items of a row share one version": func(r *sink.Request) {
+		own := r.Refuse.Qualifier
+		r.Refuse.Qualifier = sink.VersionColumn
+		for i := range r.Ops {
+			if r.Ops[i].Qualifier == own {
+				r.Ops[i].Qualifier = sink.VersionColumn
+			}
+		}
+	},
+	"an item of a shared row owns the family": func(r *sink.Request) {
+		for i := range r.Ops {
+			if r.Ops[i].Kind == sink.DeleteColumn && r.Ops[i].Family == "c" {
+				r.Ops[i] = sink.Op{Kind: sink.DeleteFamily, Family: "c"}
+			}
+		}
+	},
+	"a removed item leaves its cell": func(r *sink.Request) {
+		r.Ops = slices.DeleteFunc(r.Ops, func(op sink.Op) bool { return op.Kind == sink.DeleteColumn && op.Family == "c" })
+	},
+	"no tombstone of an item in a shared row": func(r *sink.Request) {
+		r.Ops = slices.DeleteFunc(r.Ops, func(op sink.Op) bool {
+			return op.Kind == sink.SetCell && op.Family == sink.GoneFamily && op.Qualifier != sink.VersionColumn
+		})
+	},
+	"a row of two rules is emptied by one family": func(r *sink.Request) {
+		if n := slices.IndexFunc(r.Ops, func(op sink.Op) bool { return op.Kind == sink.DeleteFamily }); n >= 0 {
+			first := r.Ops[n].Family
+			r.Ops = slices.DeleteFunc(r.Ops, func(op sink.Op) bool { return op.Kind == sink.DeleteFamily && op.Family != first })
+		}
+	},
+	"counters add up": func(r *sink.Request) {
+		r.Ops = slices.DeleteFunc(r.Ops, func(op sink.Op) bool {
+			return op.Family == "n" && (op.Kind == sink.DeleteFamily || op.Kind == sink.DeleteColumn)
+		})
+	},
+}
+
+func TestSwarmOfRulesKillsMutants(t *testing.T) {
+	const budget = 20
+	for name, alter := range ruleMutants {
+		build := func(w *virtual.World) *Migration {
+			m := rulesBuild(w)
+			m.Wrap = func(table sink.Table) sink.Table { return altered{table, alter} }
+			return m
+		}
+		seed := uint64(0)
+		for ; seed < budget; seed++ {
+			if len(perform(seed, false, build, rulesSwarm).failures) > 0 {
+				t.Logf("%-45s dies at seed %d", name, seed)
+				break
+			}
+		}
+		if seed == budget {
+			t.Errorf("%s survives %d seeds", name, budget)
+		}
+	}
+}
