@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -69,7 +70,18 @@ func build(t *testing.T, dir string) *built {
 			t.Errorf("%s %s: %v", kind, r.GetName(), err)
 		}
 	}
+	if t.Failed() {
+		t.FailNow() // what follows would say the same in other words
+	}
 	return b
+}
+
+// of is what a pointer points to, or the zero value: what a manifest leaves out.
+func of[T any](p *T) (value T) {
+	if p != nil {
+		value = *p
+	}
+	return value
 }
 
 // The files themselves are decoded strictly, too: kustomize merges what it knows and may drop a misspelt field of a patch.
@@ -102,13 +114,13 @@ func TestDeployment(t *testing.T) {
 			}
 		}
 		d, pod := b.deployment.Spec, b.deployment.Spec.Template.Spec
-		if *d.Replicas != 2 || *pod.TerminationGracePeriodSeconds != 60 || len(pod.Containers) != 1 || len(pod.InitContainers) != 0 {
+		if of(d.Replicas) != 2 || of(pod.TerminationGracePeriodSeconds) != 60 || len(pod.Containers) != 1 || len(pod.InitContainers) != 0 {
 			t.Errorf("%s: replicas, grace or containers: %+v", dir, d)
 		}
 		checkSelectors(t, dir, b)
 		checkSecurity(t, dir, pod)
 		checkContainer(t, dir, pod.Containers[0])
-		if b.budget.Spec.MaxUnavailable.IntValue() >= int(*d.Replicas) {
+		if of(b.budget.Spec.MaxUnavailable).IntVal >= of(d.Replicas) {
 			t.Errorf("%s: the budget lets all workers go at once", dir)
 		}
 		if pod.ServiceAccountName != b.account.Name {
@@ -121,9 +133,12 @@ func TestDeployment(t *testing.T) {
 func checkSelectors(t *testing.T, dir string, b *built) {
 	t.Helper()
 	labels := b.deployment.Spec.Template.Labels
-	selectors := map[string]map[string]string{"deployment": b.deployment.Spec.Selector.MatchLabels, "service": b.service.Spec.Selector,
-		"budget": b.budget.Spec.Selector.MatchLabels, "network policy": b.policy.Spec.PodSelector.MatchLabels,
-		"spread": b.deployment.Spec.Template.Spec.TopologySpreadConstraints[0].LabelSelector.MatchLabels}
+	selectors := map[string]map[string]string{"deployment": of(b.deployment.Spec.Selector).MatchLabels, "service": b.service.Spec.Selector,
+		"budget": of(b.budget.Spec.Selector).MatchLabels, "network policy": b.policy.Spec.PodSelector.MatchLabels,
+	}
+	for _, spread := range b.deployment.Spec.Template.Spec.TopologySpreadConstraints {
+		selectors["spread"] = of(spread.LabelSelector).MatchLabels
+	}
 	if b.kinds["PodMonitoring"] > 0 {
 		selectors["monitoring"] = b.monitoring.Spec.Selector.MatchLabels
 	}
@@ -142,14 +157,14 @@ func checkSelectors(t *testing.T, dir string, b *built) {
 // checkSecurity: what the restricted Pod Security Standard demands, and no token of the Kubernetes API.
 func checkSecurity(t *testing.T, dir string, pod corev1.PodSpec) {
 	t.Helper()
-	s, c := pod.SecurityContext, pod.Containers[0].SecurityContext
+	s, c := of(pod.SecurityContext), of(pod.Containers[0].SecurityContext)
 	switch {
-	case *pod.AutomountServiceAccountToken:
+	case pod.AutomountServiceAccountToken == nil || *pod.AutomountServiceAccountToken:
 		t.Errorf("%s: a token of the Kubernetes API is mounted", dir)
-	case !*s.RunAsNonRoot || *s.RunAsUser == 0 || s.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault:
+	case !of(s.RunAsNonRoot) || of(s.RunAsUser) == 0 || of(s.SeccompProfile).Type != corev1.SeccompProfileTypeRuntimeDefault:
 		t.Errorf("%s: pod security %+v", dir, s)
-	case *c.AllowPrivilegeEscalation || !*c.ReadOnlyRootFilesystem || c.Privileged != nil || len(c.Capabilities.Add) > 0 ||
-		len(c.Capabilities.Drop) != 1 || c.Capabilities.Drop[0] != "ALL":
+	case c.AllowPrivilegeEscalation == nil || *c.AllowPrivilegeEscalation || !of(c.ReadOnlyRootFilesystem) || c.Privileged != nil ||
+		len(of(c.Capabilities).Add) > 0 || !slices.Equal(of(c.Capabilities).Drop, []corev1.Capability{"ALL"}):
 		t.Errorf("%s: container security %+v", dir, c)
 	case pod.HostNetwork || pod.HostPID || pod.HostIPC:
 		t.Errorf("%s: the host's namespaces", dir)
@@ -246,7 +261,7 @@ func TestGKE(t *testing.T) {
 			continue
 		}
 		token := v.Projected.Sources[0].ServiceAccountToken
-		if token == nil || token.Audience != "sts.amazonaws.com" || *token.ExpirationSeconds < 600 {
+		if token == nil || token.Audience != "sts.amazonaws.com" || of(token.ExpirationSeconds) < 600 {
 			t.Errorf("token %+v", token)
 			continue
 		}
