@@ -23,13 +23,9 @@ func ParseKeyCondition(text, hash, sort string, b *Bindings) (*KeyCondition, err
 	if err != nil {
 		return nil, err
 	}
-	terms := []predicate{c.root}
-	if both, ok := c.root.(*and); ok {
-		terms = []predicate{both.left, both.right}
-	}
 	k := &KeyCondition{}
 	other := false
-	for _, term := range terms {
+	for _, term := range conjuncts(c.root) {
 		term = turned(term)
 		name, ok := keyTerm(term)
 		if !ok {
@@ -37,11 +33,13 @@ func ParseKeyCondition(text, hash, sort string, b *Bindings) (*KeyCondition, err
 		}
 		equality, isEquality := term.(*comparison)
 		switch {
-		case name == hash && k.hash.Kind() == cdc.KindNone && isEquality && equality.operator == isEqual:
+		case name == hash && k.hash.Kind() != cdc.KindNone, name == sort && k.sort != nil:
+			return nil, refuse("KeyConditionExpressions must only contain one condition per key")
+		case name == hash && isEquality && equality.operator == isEqual:
 			k.hash = equality.right.literal
 		case name == hash:
 			return nil, refuse("Query key condition not supported")
-		case name == sort && sort != "" && k.sort == nil:
+		case name == sort && sort != "":
 			k.sort = term
 		default:
 			other = true
@@ -56,6 +54,14 @@ func ParseKeyCondition(text, hash, sort string, b *Bindings) (*KeyCondition, err
 		return nil, refuse("Query key condition not supported")
 	}
 	return k, nil
+}
+
+// conjuncts are the terms that AND connects, in order.
+func conjuncts(p predicate) []predicate {
+	if both, ok := p.(*and); ok {
+		return append(conjuncts(both.left), conjuncts(both.right)...)
+	}
+	return []predicate{p}
 }
 
 // turned is a comparison with its attribute on the left.
@@ -79,7 +85,31 @@ func badKeyTerm(term predicate) error {
 			return refuse("KeyConditionExpressions cannot have conditions on nested attributes")
 		}
 	}
-	return refuse("Invalid operator used in KeyConditionExpression")
+	name := ""
+	switch t := term.(type) {
+	case *or:
+		name = "OR"
+	case *not:
+		name = "NOT"
+	case *in:
+		name = "IN"
+	case *contains:
+		name = "contains"
+	case *hasType:
+		name = "attribute_type"
+	case *exists:
+		if name = "attribute_exists"; !t.wanted {
+			name = "attribute_not_exists"
+		}
+	case *comparison:
+		if t.operator != isDifferent {
+			return refuse("Invalid condition in KeyConditionExpression: Multiple attributes used in a single condition")
+		}
+		name = "<>"
+	default:
+		return refuse("Invalid condition in KeyConditionExpression: Multiple attributes used in a single condition")
+	}
+	return refuse("Invalid operator used in KeyConditionExpression: %s", name)
 }
 
 // CheckTypes refuses values whose types are not those of the key attributes.
