@@ -67,6 +67,11 @@ func BenchmarkFold(b *testing.B) {
 	keys := []KeyAttribute{{"pk", cdc.KindS}}
 	m := mustMapping(b, keys)
 	moving := mustMapping(b, keys, "n", "pk")
+	renaming, err := New(Spec{Source: "Orders", Table: "orders", PrimaryKey: keys, Families: families("d"), Rules: []Rule{{Writes: []Write{{Columns: []ColumnRule{
+		{Attribute: "*", To: "d"}, {Attribute: "n", To: "d:number"}, {Attribute: "attribute3", To: "d:third"}, {Attribute: "list2", To: "d:second"}}}}}}})
+	if err != nil {
+		b.Fatal(err)
+	}
 	for _, shape := range []struct {
 		name string
 		make func(string, int) cdc.Item
@@ -78,7 +83,7 @@ func BenchmarkFold(b *testing.B) {
 			name  string
 			m     *Mapping
 			pages [][]cdc.Change
-		}{{"uniform", m, uniform}, {"zipf1.1", m, skewed}, {"moving", moving, uniform}} {
+		}{{"uniform", m, uniform}, {"zipf1.1", m, skewed}, {"moving", moving, uniform}, {"renaming", renaming, uniform}} {
 			b.Run(shape.name+"/"+c.name, func(b *testing.B) {
 				b.ReportAllocs()
 				records, rows := 0, 0
