@@ -386,3 +386,38 @@ func TestH04_H26_H72_RepairsBesideTheStream(t *testing.T) {
 		t.Errorf("%d rows were repaired: too few to show anything", written)
 	}
 }
+
+// A repair of an item that shares its row with others touches neither their cells nor their versions.
+func TestRepairOfOneItemOfARow(t *testing.T) {
+	onBoth(t, func(t *testing.T, table target) {
+		for _, m := range []transform.RowMutation{put(50, "a=row"), folded("a.c", 10, "old"), folded("abc", 5, "2")} {
+			apply(t, table, m)
+		}
+		for owner, want := range map[string]transform.Version{
+			"a.c": at(2), "new": transform.NewVersion(repairGeneration, 0, cdc.SequenceOf(uint64(repairAt.Unix())), 1), "abc": version(5),
+		} {
+			value := owner
+			if owner == "abc" {
+				value = "2" // as it is
+			}
+			r, needed, err := sink.Mend(readAll(t, table, "t")[0], folded(owner, 99, value), repairGeneration, repairAt)
+			if err != nil || needed != (owner != "abc") {
+				t.Fatalf("%s: needed %v, %v", owner, needed, err)
+			}
+			if needed {
+				if applied, err := table.Apply(context.Background(), &r); !applied || err != nil {
+					t.Fatalf("%s: applied %v, %v", owner, applied, err)
+				}
+			}
+			if held := readAll(t, table, "t")[0].HeldBy(owner); held != want {
+				t.Errorf("%s is at %s, want %s", owner, held, want)
+			}
+		}
+		expect(t, table, "r live@50 d:a=row@1000000 e:a.c=a.c@1000000 e:abc=2@1000000 e:new=new@1000000")
+		r, needed, err := sink.Mend(readAll(t, table, "t")[0], folded("a.c", 99, ""), repairGeneration, repairAt)
+		if applied, applyErr := table.Apply(context.Background(), &r); !needed || err != nil || !applied || applyErr != nil {
+			t.Fatal(needed, err, applied, applyErr)
+		}
+		expect(t, table, "r live@50 d:a=row@1000000 e:abc=2@1000000 e:new=new@1000000")
+	})
+}

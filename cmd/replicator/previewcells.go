@@ -70,7 +70,7 @@ func previewsOf(m *transform.Mapping, cfg *config.Config, t config.Table, items 
 	previews := make([]preview, 0, len(items))
 	for _, item := range items {
 		placed, err := m.Map(item, at)
-		shown := preview{Source: m.Source, Rule: ruleOf(cfg, t, placed), Rows: []previewRow{}, Ignored: placed.Ignored, OnDelete: onDelete(placed)}
+		shown := preview{Source: m.Source, Rule: ruleOf(cfg, t, placed), Rows: []previewRow{}, Ignored: placed.Ignored, OnDelete: onDelete(placed, max(1, len(t.Families)))}
 		if err != nil {
 			reason := err.Error()
 			var unmappable *transform.Unmappable
@@ -96,29 +96,46 @@ func previewsOf(m *transform.Mapping, cfg *config.Config, t config.Table, items 
 	return previews
 }
 
-// onDelete says what of the target goes when the item is removed.
-func onDelete(p transform.Placement) string {
-	rows, cells := 0, 0
+// onDelete says what of the target goes when the item is removed; families are those of the whole target table.
+func onDelete(p transform.Placement, families int) string {
+	if p.Ignored {
+		return "nothing is there"
+	}
+	var parts []string
+	seen := map[string]int{}
 	for _, row := range p.Rows {
-		if row.Owner == "" {
-			rows++
-		} else if len(row.Families) == 0 && len(row.Columns) == 1 {
-			cells++
+		part := ownedText(row, families)
+		if seen[part]++; seen[part] == 1 {
+			parts = append(parts, part)
 		}
 	}
-	switch {
-	case p.Ignored:
-		return "nothing is there"
-	case len(p.Rows) == 1 && rows == 1, len(p.Rows) == 0:
-		return "removes the row"
-	case len(p.Rows) == 1 && cells == 1:
-		return "removes this one cell"
-	case len(p.Rows) == rows:
-		return fmt.Sprintf("removes these %d rows", rows)
-	case len(p.Rows) == cells:
-		return fmt.Sprintf("removes these %d cells", cells)
+	for i, part := range parts {
+		if n := seen[part]; n > 1 {
+			parts[i] = fmt.Sprintf("%s, in each of %d rows", part, n)
+		}
 	}
-	return "removes what the item owns of each row, and nothing else"
+	if len(parts) == 0 {
+		return "removes the row"
+	}
+	return "removes " + strings.Join(parts, "; ")
+}
+
+// ownedText names what an item owns of a row.
+func ownedText(row transform.RowMutation, families int) string {
+	switch n := len(row.Columns); {
+	case n == 0 && len(row.Families) >= families && row.Owner == "":
+		return "the row"
+	case n == 0 && len(row.Families) == 1:
+		return "family " + row.Families[0] + " of the row"
+	case n == 0:
+		return "families " + strings.Join(row.Families, ", ") + " of the row"
+	case n == 1 && len(row.Families) == 0:
+		return "this one cell"
+	case len(row.Families) == 0:
+		return plural(n, "column") + " of the row"
+	default:
+		return plural(n, "column") + " and families " + strings.Join(row.Families, ", ") + " of the row"
+	}
 }
 
 // showPreviews writes what the items become. What cannot be mapped makes the answer no.
