@@ -57,6 +57,7 @@ type Table struct {
 
 	writes int
 	number int
+	latest time.Time // of the times of all records
 }
 
 // Write is one change of an item as the application makes it.
@@ -69,6 +70,7 @@ type Write struct {
 	Sequence cdc.SequenceNumber
 	// Number counts the writes of the table: the true order.
 	Number int
+	latest time.Time // of all changes' times so far, as the stream tells them
 }
 
 // Stream is one stream of a table.
@@ -314,6 +316,9 @@ func (t *Table) record(id string, c cdc.Change) {
 			c.Time = c.Time.Add(-time.Second)
 			t.world.Inject("time ran back")
 		}
+		if c.Time.After(t.latest) {
+			t.latest = c.Time
+		}
 		sh.records = append(sh.records, record{change: c, at: t.world.Now()})
 		t.wrote(Write{ID: id, Old: c.Old, New: c.New, Shard: sh, Sequence: seq})
 		if t.world.Tracing() {
@@ -326,7 +331,7 @@ func (t *Table) record(id string, c cdc.Change) {
 
 func (t *Table) wrote(w Write) {
 	if t.Written != nil {
-		w.At, w.Number = t.world.Now(), t.number
+		w.At, w.Number, w.latest = t.world.Now(), t.number, t.latest
 		t.Written(w)
 	}
 }

@@ -58,7 +58,7 @@ func (p plan) traits() string {
 	if p.fromNow {
 		text += ", without a load"
 	}
-	if p.newImages {
+	if p.newImages && !p.moving {
 		text += ", new images alone"
 	}
 	if p.tombstoneAge > 0 {

@@ -25,12 +25,16 @@ func (s *simulation) checkStarved() {
 	s.starved = late(s.listed)
 	for _, stream := range s.Source.Streams {
 		for _, sh := range stream.Shards {
-			if seen := s.truth.ledger[sh.label+"/"+sh.ID]; seen != nil && seen.Finished() {
+			seen := s.truth.ledger[sh.label+"/"+sh.ID]
+			if seen != nil && seen.Finished() {
 				continue
 			}
 			from := sh.begun.Sub(simEpoch)
 			if !sh.readAt.IsZero() {
 				from = max(from, sh.readAt.Sub(simEpoch))
+			}
+			if seen != nil && seen.Position.IsZero() && !seen.CoveredTo.IsZero() {
+				from = seen.CoveredTo.Sub(simEpoch) // empty pages prove nothing: at the horizon nothing but this counts
 			}
 			s.starved = s.starved || late(from)
 		}

@@ -184,16 +184,22 @@ func (t *truth) watchItem(key string, after *Row) {
 	}
 	if v.Hop() == transform.LoadHop {
 		t.checkLoaded(key, v, content, isGone)
+		t.checkLoadTimes(key, secondOf(v), after)
 	} else if w := t.checkChange(key, v, content, isGone, was); w != nil {
 		t.checkTime(key, v, w.Shard, after)
+		t.checkTimes(key, *w, after)
 	}
+}
+
+// secondOf is when the image of a load was read, by its version.
+func secondOf(v transform.Version) (second int64) {
+	_, _ = fmt.Sscan(v.Sequence().String(), &second)
+	return second
 }
 
 // checkLoaded: a load asserts an image that the item had at or after the second its version names, not one before.
 func (t *truth) checkLoaded(key string, v transform.Version, content map[string]string, gone bool) {
-	var second int64
-	_, _ = fmt.Sscan(v.Sequence().String(), &second)
-	at := time.Unix(second, 0)
+	at := time.Unix(secondOf(v), 0)
 	if at.After(t.m.World.Now()) {
 		t.m.violate("I1: row %q is loaded from the future, %s", key, v)
 	}
