@@ -36,7 +36,7 @@ const (
 )
 
 // Soak runs one world under continuous load for a duration: shards roll and split, two of the workers are replaced again and again,
-// one is only frozen now and then. It prints what each worker uses, and in the end latencies, throughput, and a complete comparison of the stores. It
+// the third never, and the busiest is frozen now and then. It prints what each worker uses, and in the end latencies, throughput, and a complete comparison of the stores. It
 // fails if a worker's memory, goroutines or descriptors grow; a run of a few minutes is too short to tell and is not judged.
 func Soak(ctx context.Context, o Options, duration time.Duration) error {
 	dir := filepath.Join(o.Dir, fmt.Sprintf("soak-%d", o.Seed))
@@ -127,8 +127,8 @@ func (s *soak) splitUntil(ctx context.Context, table string, open int) error {
 	}
 }
 
-// replace kills or stops workers, all but the steady one, and starts them again. In between the steady one is frozen for longer than
-// its leases last, because who took a shard keeps it: else it would soon hold them all, and the others' ends would be of no
+// replace kills or stops workers, all but the steady one, and starts them again. In between the one with the most leases is frozen for
+// longer than they last, because who took a shard keeps it: else one would soon hold them all, and the others' ends would be of no
 // consequence. What was begun is finished.
 func (s *soak) replace(ctx, writing context.Context) error {
 	r := rand.New(rand.NewPCG(s.seed, 1<<46))
@@ -143,8 +143,11 @@ func (s *soak) replace(ctx, writing context.Context) error {
 		s.troubleBegins()
 		switch {
 		case n%3 == 2 && signals:
-			victim = s.workers[steady]
-			err = s.freeze(ctx, victim, span{0, between(r, lease+time.Second, lease+4*time.Second)}, false)
+			var busiest int
+			if busiest, err = s.busiest(ctx); err == nil {
+				victim = s.workers[busiest]
+				err = s.freeze(ctx, victim, span{0, between(r, lease+time.Second, lease+4*time.Second)}, false)
+			}
 		case n%3 == 1 && signals:
 			err = s.restart(ctx, victim)
 		default:
