@@ -18,6 +18,9 @@ const (
 	pageRecords  = 1000
 )
 
+// backBy is by how many seconds the time of a record may be behind that of one before it, at the most.
+const backBy = 60
+
 // Table is the model of a DynamoDB table with its streams: the current one and those before it. Every call of its clients
 // takes virtual time, during which other tasks go on.
 type Table struct {
@@ -33,7 +36,7 @@ type Table struct {
 	Fault func(op, shard string) error
 	// Latency is the longest a call takes; the default is 20 ms.
 	Latency time.Duration
-	// TimeRunsBack lets every third record carry a time one second earlier than it should.
+	// TimeRunsBack lets every third record carry a time that is up to a minute (backBy) earlier than it should be.
 	TimeRunsBack bool
 	// RestartSequence lets sequence numbers begin anew, lower, in a child.
 	RestartSequence bool
@@ -313,7 +316,7 @@ func (t *Table) record(id string, c cdc.Change) {
 		c.Time = t.world.Now().Truncate(time.Second)
 		t.writes++
 		if t.TimeRunsBack && t.writes%3 == 0 {
-			c.Time = c.Time.Add(-time.Second)
+			c.Time = c.Time.Add(-time.Second * time.Duration(1+t.world.Rand().IntN(backBy)))
 			t.world.Inject("time ran back")
 		}
 		if c.Time.After(t.latest) {

@@ -192,7 +192,7 @@ func (s *simulation) since(state checkpoint.TableState) time.Time {
 	case state.NeedsLoad:
 		return simEpoch.Add(s.truth.adopted + time.Second)
 	case s.plan.fromNow:
-		return state.Cut.Add(2 * time.Second)
+		return state.Cut.Add((backBy + 2) * time.Second)
 	}
 	return time.Time{}
 }
@@ -204,7 +204,7 @@ func (s *simulation) lost(state checkpoint.TableState) string {
 	}
 	from := state.Load.StartedAt
 	if s.plan.fromNow {
-		from = state.Cut
+		from = state.Cut.Add(backBy * time.Second)
 	}
 	for _, w := range s.truth.trimmed {
 		if w.At.After(from.Add(2 * time.Second)) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -398,6 +399,9 @@ func (m *Migration) checkApplied(s checkpoint.Shard, from cdc.SequenceNumber) {
 		return
 	}
 	table := m.State()
+	kept := !table.Cut.IsZero() && slices.ContainsFunc(shard.records, func(r record) bool {
+		return r.change.Sequence.Compare(from) <= 0 && !r.change.Time.Before(table.Cut)
+	})
 	first := sort.Search(len(shard.records), func(i int) bool { return shard.records[i].change.Sequence.Compare(from) > 0 })
 	for i := first; i < len(shard.records); i++ {
 		r := &shard.records[i]
@@ -405,8 +409,11 @@ func (m *Migration) checkApplied(s checkpoint.Shard, from cdc.SequenceNumber) {
 		if c.Sequence.Compare(s.Position) > 0 {
 			break
 		}
-		if s.Dropping || !r.at.After(m.lost) || c.Time.Before(table.Cut) {
-			continue
+		if kept = kept || !c.Time.Before(table.Cut); kept && s.Dropping {
+			m.violate("I3: shard %s drops changes after it has had one that is kept", s.ID)
+		}
+		if !kept || !r.at.After(m.lost) {
+			continue // from before the cut, as everything before it in the shard (H84)
 		}
 		if i < shard.trimmed && (table.NeedsLoad || table.Cut.IsZero() && (table.Load.StartedAt.IsZero() || r.at.Before(table.Load.StartedAt))) {
 			continue // lost, and declared (I5), or the business of the load that begins later

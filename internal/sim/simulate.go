@@ -154,6 +154,12 @@ func (s *simulation) bad() bool { return len(s.failures) > 0 || len(s.Broken()) 
 func (s *simulation) play(ctx context.Context) {
 	s.ctx = ctx
 	s.fill()
+	if s.plan.fromNow { // some of what came before the start is before the cut, and some is not
+		for range 40 {
+			s.write()
+			_ = task.Sleep(s.ctx, s.World.UpTo(45*time.Second))
+		}
+	}
 	for range s.plan.workers {
 		m := &member{}
 		s.crew = append(s.crew, m)
