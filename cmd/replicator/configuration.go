@@ -2,15 +2,18 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
 func newConfig(p *program) *cobra.Command {
 	c := group(&cobra.Command{
 		Use:     "config",
-		Short:   "print",
+		Short:   "print | functions",
 		GroupID: groupOther,
 		Long:    "Show the configuration as this program understands it.",
 	})
@@ -41,5 +44,42 @@ What is not a default is followed by the place it came from. The output is itsel
 			return p.writeJSON(document)
 		},
 	})
+	c.AddCommand(&cobra.Command{
+		Use:   "functions [flags]",
+		Short: "List the functions of row-key and column templates",
+		Long: `List the functions that stand behind | in the templates of row keys and columns, with what they make of a value.
+
+A value that a function does not take cannot be mapped: the item is parked with the reason.`,
+		Example: `  replicator config functions
+  replicator config functions -o json`,
+		Args: none,
+		RunE: func(*cobra.Command, []string) error { return p.showFunctions() },
+	})
 	return c
+}
+
+// templateFunction is a function of templates in the document of config functions.
+type templateFunction struct {
+	Name    string `json:"name"`
+	Example string `json:"example"`
+	Meaning string `json:"meaning"`
+}
+
+func (p *program) showFunctions() error {
+	var list []templateFunction
+	for _, f := range transform.Functions() {
+		list = append(list, templateFunction{f.Name, f.Example, f.Meaning})
+	}
+	if p.asJSON() {
+		return p.writeJSON(struct {
+			Schema    string             `json:"schema"`
+			Functions []templateFunction `json:"functions"`
+		}{"replicator.functions/v1", list})
+	}
+	for _, f := range list {
+		if _, err := fmt.Fprintf(p.stdout, "%-18s %s\n", f.Example, f.Meaning); err != nil {
+			return err
+		}
+	}
+	return nil
 }
