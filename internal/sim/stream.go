@@ -68,7 +68,7 @@ func (s *Stream) List(ctx context.Context, parent string) (cdc.Listing, error) {
 	}
 	now := t.world.Now()
 	s.Trim(now.Add(-cdc.Retention))
-	if s.Ended && !t.KeepEnded && now.Sub(s.endedAt) >= cdc.Retention {
+	if s.forgotten() {
 		t.world.Inject("ended stream not found")
 		return cdc.Listing{}, Fail("DescribeStream", cdc.NotFound)
 	}
@@ -88,6 +88,11 @@ func (s *Stream) List(ctx context.Context, parent string) (cdc.Listing, error) {
 		listing.Shards = append(listing.Shards, cdc.Shard{ID: sh.ID, Parent: sh.Parent, Closed: sh.Closed && !shownOpen})
 	}
 	return listing, t.answer(ctx)
+}
+
+// forgotten tells whether the service does not know the stream any more.
+func (s *Stream) forgotten() bool {
+	return s.Ended && !s.table.KeepEnded && s.table.world.Now().Sub(s.endedAt) >= cdc.Retention
 }
 
 // Shard finds a shard by its id.

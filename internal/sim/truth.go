@@ -357,7 +357,7 @@ func (t *truth) checkRemoved(before *Row) {
 		return
 	}
 	sh := t.m.Source.shard(was.Label, was.ID)
-	if sh == nil || was.Label != t.m.State().Label {
+	if sh == nil || was.Label != t.m.State().Label || t.m.Source.Stream().forgotten() {
 		return
 	}
 	if !sh.Gone || sh.StaysListed {
