@@ -18,7 +18,7 @@ BIGTABLE_EMULATOR = $(TOOLS)/bigtable-emulator
 # Prometheus' own tool, pinned by deploy/monitoring/go.mod.
 PROMTOOL = $(TOOLS)/promtool
 
-.PHONY: help build test vet race fuzz bench bench-smoke demo sim soak soak-processes tools conformance soak-run promtool deploy-check
+.PHONY: help build test vet race fuzz bench bench-smoke demo mutants sim soak soak-processes tools conformance soak-run promtool deploy-check
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 24
@@ -62,6 +62,12 @@ sim: ## one seed (SEED, default 1) of the simulation: what fails, made smaller, 
 
 soak: ## SEEDS (default 2000) whole virtual days from FROM (default 0) on: virtual hours, each fault's count, what fails
 	CGO_ENABLED=0 $(GO) run ./internal/sim/soak -seeds $(SEEDS) -from $(FROM)
+
+# With SEEDS on the command line: fresh seeds alone, and the table is kept. Without: the seeds of the table before the fresh ones.
+MUTANTS = $(if $(filter command,$(origin SEEDS)),-seeds $(SEEDS) -table bench/mutants.txt,-kept bench/mutants.txt)
+
+mutants: ## planted bugs, each of which must be found; SEEDS=400 hunts with fresh seeds alone and writes bench/mutants.txt
+	CGO_ENABLED=0 $(GO) run ./internal/mutants $(MUTANTS)
 
 soak-processes: ## ROUNDS (default 10) of real processes: killed, frozen, cut off; SEED is the first
 	REPLICATOR_PROCESS_ROUNDS=$(ROUNDS) REPLICATOR_PROCESS_SEED=$(SEED) $(GO) test ./internal/processes -count=1 -run TestRounds -v -timeout 120m

@@ -35,6 +35,7 @@ var inScan = []mutant{
 		}
 		if len(page.Items) > 0 {
 			if err := s.Write(`,
+		test: "./backfill TestCrash|TestKilled", why: "a load of a run is short",
 	},
 	{
 		name: "open segments are not resumed", hazards: "H01", file: "backfill/scan.go",
@@ -42,6 +43,7 @@ var inScan = []mutant{
 `,
 		new: `	for _, o := range from.Open[:0] {
 `,
+		test: "./backfill TestCrash|TestKilled", why: "a load of a run is short",
 	},
 	{
 		name: "progress of an older generation is resumed", hazards: "H71", file: "backfill/scan.go",
@@ -60,11 +62,6 @@ var inScan = []mutant{
 	}
 `,
 		test: "./backfill TestH31", why: "one load a generation: nothing has a version to lose against",
-	},
-	{
-		name: "load done with segments open", hazards: "H01", file: "backfill/progress.go",
-		old: `p.Next == p.Total && len(p.Open) == 0`, new: `p.Next == p.Total`,
-		test: "./backfill TestEndedContext|TestCrash|TestRefuses|TestProgress|TestKilled", why: "nothing but the end of a load asks",
 	},
 	{
 		name: "eventually consistent reads", hazards: "H32", file: "backfill/dynamodb.go",

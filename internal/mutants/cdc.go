@@ -63,6 +63,7 @@ var inReader = []mutant{
 		new: `	if Is(err, Expired) {
 		page, err = r.read(ctx, Position{})
 `,
+		test: "./cdc TestH19H20", why: "what is given again is left out; only a trim in between would lose it",
 	},
 	{
 		name: "expired iterator is the end", hazards: "H19 H20", file: "cdc/reader.go",
@@ -81,6 +82,7 @@ var inReader = []mutant{
 	{
 		name: "no covered_to", hazards: "H75", file: "cdc/reader.go",
 		old: "	if r.Covered.IsZero() {\n", new: "	if !now.IsZero() {\n",
+		test: "./internal/sim TestH75_Horizon", why: "about a hundred seeds of the swarm find it",
 	},
 	{
 		name: "horizon judged before the read alone", hazards: "H75", file: "cdc/reader.go",
@@ -98,6 +100,7 @@ var inReader = []mutant{
 	{
 		name: "margin of the horizon on its wrong side", hazards: "H75", file: "cdc/reader.go",
 		old: `age > Retention-HorizonMargin`, new: `age > Retention+12*HorizonMargin`,
+		test: "./cdc TestH75", why: "it takes outages of a day, timed to minutes",
 	},
 	{
 		name: "pages that go back are taken", hazards: "H01", file: "cdc/reader.go",
@@ -125,6 +128,7 @@ var inLineage = []mutant{
 `,
 		new: `		f.settle(id, RootHop)
 `,
+		test: "./cdc TestPlace|TestH66", why: "a lineage must be listed from its middle, with room",
 	},
 	{
 		name: "late ancestor ranked like its child", hazards: "H66", file: "cdc/lineage.go",
@@ -143,6 +147,7 @@ var inLineage = []mutant{
 			f.report(id, UnknownParent)
 		}
 `,
+		test: "./cdc TestPlace", why: "an orphan whose parent is listed after all loses nothing",
 	},
 	{
 		name: "descendants of an orphan are never placed", hazards: "H76", file: "cdc/lineage.go",
@@ -153,6 +158,7 @@ var inLineage = []mutant{
 		new: `	}
 	return f.placed, f.orphans
 `,
+		test: "./cdc TestPlace", why: "they are listed again, and then their parent is known",
 	},
 	{
 		name: "a known shard is ranked anew", hazards: "H66", file: "cdc/lineage.go",

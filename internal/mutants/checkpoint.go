@@ -151,6 +151,7 @@ var inLedger = []mutant{
 		name: "adopted though a shard was not", hazards: "H70", file: "checkpoint/table.go",
 		old: `			settled = false // look again afterwards: a row may have been created or taken meanwhile
 `,
+		test: "./checkpoint TestH70|TestFleet", why: "a shard must be written while the generation rises",
 	},
 	{
 		name: "shards of a replaced stream go on", hazards: "H24", file: "checkpoint/table.go",
@@ -158,6 +159,7 @@ var inLedger = []mutant{
 `,
 		new: `			if s.Finished() || s.Generation >= state.Generation || s.Label != state.Label {
 `,
+		test: "./checkpoint TestH24", why: "about a hundred seeds of the swarm find it",
 	},
 	{
 		name: "a gap needs no load", hazards: "H21", file: "checkpoint/table.go",
@@ -220,6 +222,7 @@ var inLedger = []mutant{
 	{
 		name: "a gap of the present generation is not declared", hazards: "H70", file: "checkpoint/shard.go",
 		old: `	return s.State == Lost && s.Generation >= table.Generation`, new: `	return s.State == Lost && s.Generation > table.Generation`,
+		test: "./checkpoint TestH70|TestFleet|TestReopen|TestRaise", why: "a worker must go between a gap and its raise",
 	},
 }
 
@@ -246,6 +249,7 @@ var inCoverage = []mutant{
 		return s.DoneAt
 	}
 `,
+		test: "./checkpoint TestH75_CoveredTo", why: "it takes outages of a day, timed to minutes",
 	},
 	{
 		name: "covered to when it was first seen open", hazards: "H23", file: "checkpoint/listing.go",
@@ -255,6 +259,7 @@ var inCoverage = []mutant{
 				next[id] = at.UTC()
 			}
 `,
+		test: "./checkpoint TestNoteOpen", why: "it takes outages of a day, timed to minutes",
 	},
 	{
 		name: "closed shards noted as open", hazards: "H75", file: "internal/pipeline/keeper.go",
@@ -262,6 +267,7 @@ var inCoverage = []mutant{
 `,
 		new: `		if s.ID != "" {
 `,
+		test: "./internal/sim TestH75|TestH13", why: "it takes outages of a day, timed to minutes",
 	},
 	{
 		name: "child before its parent", hazards: "H12", file: "checkpoint/watch.go",
@@ -282,6 +288,7 @@ var inCoverage = []mutant{
 `,
 		new: `		case isListed[s.ID]:
 `,
+		test: "./checkpoint TestH16_H76", why: "a child must be listed two days late",
 	},
 	{
 		name: "rows removed while they are listed", hazards: "H16", file: "checkpoint/shard.go",
@@ -306,6 +313,7 @@ var inCoverage = []mutant{
 	{
 		name: "a trimmed shard is reopened where it was", hazards: "H21", file: "checkpoint/shard.go",
 		old: "	s.Position, s.FirstRead, s.CoveredTo = cdc.SequenceNumber{}, time.Time{}, s.DoneAt\n", new: "	s.FirstRead, s.CoveredTo = time.Time{}, s.DoneAt\n",
+		test: "./checkpoint TestReopen", why: "about a hundred seeds of the swarm find it",
 	},
 	{
 		name: "reopened without coverage", hazards: "H21 H75", file: "checkpoint/shard.go",

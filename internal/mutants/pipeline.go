@@ -24,6 +24,7 @@ var inFollow = []mutant{
 `,
 		new: `		_ = t.write(ctx, &batch, changes)
 `,
+		test: "./internal/sim TestH70|TestH50|TestH03", why: "about a hundred seeds of the swarm find it",
 	},
 	{
 		name: "finished at the position before the last page", hazards: "H17", file: "internal/pipeline/follow.go",
@@ -55,10 +56,12 @@ var inFollow = []mutant{
 		return at
 	}
 `,
+		test: "./internal/pipeline TestH64_H75", why: "it takes outages of a day, timed to minutes",
 	},
 	{
 		name: "first read dated by the worker's clock", hazards: "H64", file: "internal/pipeline/follow.go",
 		old: `at.FirstRead = page.At; at.FirstRead.IsZero()`, new: `at.FirstRead = sent; at.FirstRead.IsZero()`,
+		test: "./internal/pipeline TestH64_H75", why: "it takes outages of a day, timed to minutes",
 	},
 	{
 		name: "changes dated before the cut are dropped for ever", hazards: "H84", file: "internal/pipeline/follow.go",
@@ -83,6 +86,7 @@ var inFollow = []mutant{
 	{
 		name: "skip on trim", hazards: "H21", file: "internal/pipeline/follow.go",
 		old: "			return t.declare(ctx, work, lease, checkpoint.Trimmed, err)\n", new: "			s := lease.Shard()\n			return t.finish(ctx, lease, s.Progress())\n",
+		test: "./internal/sim TestH21", why: "about a hundred seeds of the swarm find it",
 	},
 	{
 		name: "not-found = done", hazards: "H22", file: "internal/pipeline/follow.go",
@@ -164,6 +168,7 @@ var inKeeper = []mutant{
 			return nil
 		})
 `,
+		test: "./internal/sim TestH24", why: "about a hundred seeds of the swarm find it",
 	},
 	{
 		name: "a disabled stream is nothing to tell", hazards: "H24", file: "internal/pipeline/keeper.go",
@@ -183,6 +188,7 @@ var inKeeper = []mutant{
 	{
 		name: "every listing is the first", hazards: "H76", file: "internal/pipeline/keeper.go",
 		old: `k.discover(ctx, state, k.listing, state.Listed == 0)`, new: `k.discover(ctx, state, k.listing, true)`,
+		test: "./internal/sim TestH76|TestH66", why: "it takes holes of a lineage in a later listing",
 	},
 	{
 		name: "no listing is the first", hazards: "H14", file: "internal/pipeline/keeper.go",
@@ -194,6 +200,7 @@ var inKeeper = []mutant{
 `,
 		new: `		if late[""] {
 `,
+		test: "./internal/sim TestH66", why: "two holes of a lineage must be listed late",
 	},
 	{
 		name: "an orphan's gap is not declared", hazards: "H76", file: "internal/pipeline/keeper.go",
@@ -201,13 +208,7 @@ var inKeeper = []mutant{
 `,
 		new: `		if noted(state, gap) || gap.Shard != "" {
 `,
-	},
-	{
-		name: "gaps that were not declared are passed over", hazards: "H21", file: "internal/pipeline/keeper.go",
-		old: `		case s.Undeclared(v.state):
-`,
-		new: `		case s.Undeclared(v.state) && s.ID == "":
-`,
+		test: "./internal/sim TestH76", why: "an orphan whose parent is listed after all loses nothing",
 	},
 	{
 		name: "trimmed shards are never read on", hazards: "H21", file: "internal/pipeline/keeper.go",
@@ -215,6 +216,7 @@ var inKeeper = []mutant{
 			err`,
 		new: `		case s.Reopenable(v.state) && s.ID == "":
 			err`,
+		test: "./internal/sim TestH21", why: "about a hundred seeds of the swarm find it",
 	},
 	{
 		name: "rows removed without a listing", hazards: "H16", file: "internal/pipeline/keeper.go",
@@ -225,23 +227,6 @@ var inKeeper = []mutant{
 		old: `	return !k.began || task.Mono(ctx)-k.last >= k.Timing.List
 `,
 		new: `	return !k.began
-`,
-	},
-	{
-		name: "the keeper dies of an error", hazards: "H53", file: "internal/pipeline/keeper.go",
-		old: `		err := t.retryUntil(stop, ctx, "keep the table", func(ctx context.Context) error {
-			if k.due(ctx) {
-				return k.complete(ctx)
-			}
-			return k.small(ctx)
-		})
-`,
-		new: `		var err error
-		if k.due(ctx) {
-			err = k.complete(ctx)
-		} else {
-			err = k.small(ctx)
-		}
 `,
 	},
 }
@@ -280,13 +265,5 @@ var inCopy = []mutant{
 `,
 		new: `		if v.state.Generation > 0 {
 `,
-	},
-	{
-		name: "coverage is not looked at again after a load", hazards: "H34", file: "internal/pipeline/copy.go",
-		old: `		if err := checkpoint.Admissible(v.state, v.shards, state.Load.StartedAt); errors.As(err, &hole) {
-`,
-		new: `		if err := error(nil); errors.As(err, &hole) {
-`,
-		test: "./internal/sim TestH34", why: "no load of a run takes a day",
 	},
 }

@@ -37,7 +37,7 @@ func tableLine(m mutant, v verdict) string {
 	}
 	const longest = 170
 	if v.killed && m.test == "" && len(by) > longest {
-		by = by[:longest]
+		by = strings.ToValidUTF8(by[:longest], "")
 	}
 	return strings.TrimRight(fmt.Sprintf("%-58s"+columns+"%-11s"+columns+"%-22s"+columns+"%s", m.name, m.hazards, needed, by), " ")
 }

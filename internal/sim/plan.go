@@ -74,6 +74,7 @@ var rates = []rate{
 	{"target throttled", 0.2, func(s *simulation, p float64) { s.throttled = p }},
 	{"poison items", 0.1, func(s *simulation, p float64) { s.poisoned = p }},
 	{"rows rejected", 0.1, func(s *simulation, p float64) { s.rejected = p }},
+	{"copy throttled", 1, func(s *simulation, p float64) { s.copyRate = 0.005 + 0.05*p }},
 	{"workers gone after ledger writes", 0.3, func(s *simulation, p float64) { s.strikes = p }},
 }
 

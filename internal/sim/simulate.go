@@ -89,6 +89,7 @@ type simulation struct {
 
 	throttled, poisoned, rejected float64
 	strikes                       float64
+	copyRate                      float64 // rows per second of the load, 0 for no bound
 	sourceDown, targetDown        failing
 	healthy                       time.Duration // from when on both services are well
 	begun                         time.Duration // until when something that was begun is still to happen
@@ -233,6 +234,7 @@ func (s *simulation) hire(m *member) {
 	name := fmt.Sprintf("worker%d", s.hired)
 	m.worker = s.Start(name, func(o *pipeline.Options) {
 		t := &o.Tables[0]
+		t.RowsPerSecond = s.copyRate
 		t.MappingHash, t.AcceptMapping, t.Copy, t.FromNow = hash, hash == s.hash, !fromNow, fromNow
 		o.Database, o.Open = s.Source, s.watched
 	})

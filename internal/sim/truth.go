@@ -24,7 +24,6 @@ type truth struct {
 	// highest is the highest version that a row ever held, also after its tombstone was collected (I7, I8).
 	highest map[string]string
 	number  map[string]int // the true order of the change that the row holds, 0 for a load
-	stamps  map[string]stamp
 	ledger  map[string]*seenShard
 	known   map[string]bool // shards the ledger ever had
 	seat    time.Duration   // when the keeper's row was last written
@@ -67,7 +66,7 @@ func newTruth(m *Migration) *truth {
 
 // forgetTarget begins anew after the target was lost or restored.
 func (t *truth) forgetTarget() {
-	t.highest, t.number, t.stamps = map[string]string{}, map[string]int{}, map[string]stamp{}
+	t.highest, t.number = map[string]string{}, map[string]int{}
 }
 
 // forgetLedger begins anew after the ledger was lost or restored.
@@ -186,7 +185,6 @@ func (t *truth) watchItem(key string, after *Row) {
 		t.checkLoaded(key, v, content, isGone)
 		t.checkLoadTimes(key, secondOf(v), after)
 	} else if w := t.checkChange(key, v, content, isGone, was); w != nil {
-		t.checkTime(key, v, w.Shard, after)
 		t.checkTimes(key, *w, after)
 	}
 }
@@ -394,6 +392,9 @@ func (t *truth) watchTable(before, after *Row) {
 				t.m.violate("I6: generation %d counts as adopted while shard %s is in %d", is.Adopted, s.ID, s.Generation)
 			}
 		}
+	}
+	if was.Load.Generation == is.Load.Generation && existed && was.Load.StartedAt != is.Load.StartedAt && !was.Load.StartedAt.IsZero() {
+		t.m.violate("I5: a load that goes on says that it began later")
 	}
 	if was.Load.StartedAt.IsZero() && !is.Load.StartedAt.IsZero() {
 		for _, s := range checkpoint.Roots(t.m.Shards(), is.Label) {
