@@ -68,6 +68,7 @@ var documents = []struct{ schema, command, declared, below string }{
 	{"replicator.parked_item/v1", "replicator parked show", "parkedEntry", ""},
 	{"replicator.parked_retry/v1", "replicator parked retry -o json", "retried", "items[]."},
 	{"replicator.parked_drop/v1", "replicator parked drop -o json", "parkedEntry", "dropped[]."},
+	{"replicator.functions/v1", "replicator config functions -o json", "templateFunction", "functions[]."},
 	{"replicator.version/v1", "replicator version -o json", "build", ""},
 }
 
