@@ -34,6 +34,54 @@ func TestH34_CopySlowerThanADay(t *testing.T) {
 	})
 }
 
+// TestH34_RootFirstReadAfterTheCopy: a root that is listed while the table is copied must be read before the copy counts as complete (I5).
+func TestH34_RootFirstReadAfterTheCopy(t *testing.T) {
+	play(t, 5, 2, func(s *scene) {
+		s.unhurried()
+		for i := range 20 {
+			s.put(fmt.Sprint(i), "before")
+		}
+		began, late := s.World.Now(), s.Source.EnableStream(2).Shards[1]
+		late.ListedFrom = began.Add(time.Hour)
+		s.Source.Fault = func(op, shard string) error {
+			if shard == late.ID && s.World.Now().Before(began.Add(12*time.Hour)) {
+				return Fail(op, cdc.Unavailable)
+			}
+			return nil
+		}
+		s.Start("a", func(o *pipeline.Options) { o.Tables[0].RowsPerSecond = 20.0 / (4 * 3600) })
+		s.sleep(2 * time.Hour)
+		for i := range 20 {
+			s.put(fmt.Sprint(i), "while it is copied")
+		}
+		s.sleep(9 * time.Hour)
+		if s.State().Loaded() {
+			s.failf("the copy is complete, and a root was not read yet")
+		}
+		s.inSync(6 * time.Hour)
+	})
+}
+
+// TestH34_RootFirstReadADayAfterTheCopyBegan: what a root lost before its first read may be younger than the images of the copy. Whoever sees it
+// first, the reader at the horizon or the end of the copy, declares it (I5).
+func TestH34_RootFirstReadADayAfterTheCopyBegan(t *testing.T) {
+	play(t, 2, 2, func(s *scene) {
+		s.unhurried()
+		for i := range 40 {
+			s.put(fmt.Sprint(i), "before")
+		}
+		late := s.Source.EnableStream(2).Shards[1]
+		late.ListedFrom = s.World.Now().Add(30 * time.Hour)
+		s.Start("a", func(o *pipeline.Options) { o.Tables[0].RowsPerSecond = 40.0 / (36 * 3600) })
+		s.sleep(4 * time.Hour)
+		for i := range 40 {
+			s.put(fmt.Sprint(i), "trimmed before it is read")
+		}
+		s.gap(50*time.Hour, "first changes of the shard may be gone")
+		s.readsOn(6*time.Hour, "1", "2", "3")
+	})
+}
+
 // TestH52_HotKey: one item takes a thousand writes a second. A page of them is one write of its row, and the lag stays small (I10).
 func TestH52_HotKey(t *testing.T) {
 	play(t, 2, 1, func(s *scene) {

@@ -35,7 +35,7 @@ func (t *truth) watchParked(key string, before, after *Row) {
 	}
 	t.m.World.Inject("parked item healed")
 	for _, row := range t.places[p.Key] {
-		if t.highest[row] > p.Version {
+		if max(t.highest[row], held(t.m.Target.Row(t.m.Mapping.Table, row))) > p.Version { // of a restored target, the latter
 			return
 		}
 	}
