@@ -104,6 +104,21 @@ func BinarySet(members [][]byte) Value {
 	return set(KindBS, list)
 }
 
+// SetOf returns the SS, NS or BS whose members have these texts, as Value.Text gives them; ErrNumber for an NS of anything but numbers.
+func SetOf(kind Kind, texts []string) (Value, error) {
+	switch kind {
+	case KindSS:
+		return StringSet(texts), nil
+	case KindNS:
+		return NumberSet(texts)
+	}
+	binaries := make([][]byte, len(texts))
+	for i, text := range texts {
+		binaries[i] = []byte(text)
+	}
+	return BinarySet(binaries), nil
+}
+
 func set(kind Kind, list []Value) Value {
 	slices.SortFunc(list, func(a, b Value) int {
 		if kind == KindNS {

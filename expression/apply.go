@@ -183,17 +183,7 @@ func setOf(kind cdc.Kind, members []cdc.Value) (cdc.Value, error) {
 	for i, m := range members {
 		texts[i] = m.Text()
 	}
-	switch kind {
-	case cdc.KindSS:
-		return cdc.StringSet(texts), nil
-	case cdc.KindNS:
-		return cdc.NumberSet(texts)
-	}
-	binaries := make([][]byte, len(texts))
-	for i, text := range texts {
-		binaries[i] = []byte(text)
-	}
-	return cdc.BinarySet(binaries), nil
+	return cdc.SetOf(kind, texts)
 }
 
 // deleted is the set that a DELETE leaves, nil if none of its members is left, because

@@ -396,7 +396,7 @@ func (r *reader) set(kind cdc.Kind) (cdc.Value, error) {
 	if len(texts) == 0 {
 		return cdc.Value{}, invalid(emptySet[kind])
 	}
-	v, err := setOf(kind, texts)
+	v, err := cdc.SetOf(kind, texts)
 	if err != nil {
 		return cdc.Value{}, err
 	}
@@ -406,20 +406,6 @@ func (r *reader) set(kind cdc.Kind) (cdc.Value, error) {
 		}
 	}
 	return v, nil
-}
-
-func setOf(kind cdc.Kind, texts []string) (cdc.Value, error) {
-	switch kind {
-	case cdc.KindSS:
-		return cdc.StringSet(texts), nil
-	case cdc.KindNS:
-		return cdc.NumberSet(texts)
-	}
-	binaries := make([][]byte, len(texts))
-	for i, text := range texts {
-		binaries[i] = []byte(text)
-	}
-	return cdc.BinarySet(binaries), nil
 }
 
 // AppendJSON appends the canonical wire form of the item: no spaces, attributes
