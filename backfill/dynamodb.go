@@ -29,6 +29,7 @@ const requestTimeout = 30 * time.Second
 
 // API is what is used of *dynamodb.Client. Build the client with ClientOptions.
 type API interface {
+	ListTables(context.Context, *dynamodb.ListTablesInput, ...func(*dynamodb.Options)) (*dynamodb.ListTablesOutput, error)
 	DescribeTable(context.Context, *dynamodb.DescribeTableInput, ...func(*dynamodb.Options)) (*dynamodb.DescribeTableOutput, error)
 	Scan(context.Context, *dynamodb.ScanInput, ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error)
 	GetItem(context.Context, *dynamodb.GetItemInput, ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
@@ -100,6 +101,31 @@ func primaryKey(d *types.TableDescription) ([]transform.KeyAttribute, error) {
 		return nil, fmt.Errorf("a key schema of %d attributes, %d of them understood", len(d.KeySchema), len(key))
 	}
 	return key, nil
+}
+
+// List gives the names of all tables of the account in the region, sorted by the service. It is a request for every hundred.
+// Source: https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_ListTables.html
+func (t *Tables) List(ctx context.Context) ([]string, error) {
+	const op = "ListTables"
+	var names []string
+	in := &dynamodb.ListTablesInput{}
+	for {
+		out, err := t.api.ListTables(ctx, in, strictly)
+		if err != nil {
+			return nil, failure(ctx, op, err, false)
+		}
+		names = append(names, out.TableNames...)
+		switch next := aws.ToString(out.LastEvaluatedTableName); {
+		case next == "" && out.TableNames == nil:
+			return nil, malformed(op, errors.New("the answer has no list of tables"))
+		case next == "":
+			return names, nil
+		case next == aws.ToString(in.ExclusiveStartTableName):
+			return nil, malformed(op, errors.New("the list does not go on"))
+		default:
+			in.ExclusiveStartTableName = &next
+		}
+	}
 }
 
 // Scan reads one page of a segment, after the given key or from the segment's beginning if that does not exist. A limit of

@@ -37,6 +37,8 @@ type TableState struct {
 	Gaps      []Gap  `json:"gaps,omitempty"`
 	GapCount  int    `json:"gap_count,omitempty"`
 	Load      Load   `json:"load,omitzero"`
+	// Aside tells that the table, found by a pattern, cannot be followed for now; zero if it can.
+	Aside Aside `json:"aside,omitzero"`
 	// WitnessBeat mirrors the witness in the target.
 	WitnessBeat uint64 `json:"witness_beat,omitempty"`
 	// Cut is the event time before which changes are dropped (start: now); zero: none are.
@@ -51,6 +53,12 @@ type Gap struct {
 	Shard      string    `json:"shard,omitempty"`
 	Reason     string    `json:"reason"`
 	Generation uint32    `json:"generation"` // that was ended by it
+}
+
+// Aside is why a table of a pattern cannot be followed, and since when, in words that hold no item data.
+type Aside struct {
+	Since  time.Time `json:"since"`
+	Reason string    `json:"reason"`
 }
 
 // Load is the state of the copy of existing items.

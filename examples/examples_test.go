@@ -65,6 +65,13 @@ func newExample(t *testing.T, folder string) *example {
 		t.Fatal(err)
 	}
 	table := &c.Tables[0]
+	if table.IsPattern() {
+		found, ok := c.Table(e.name())
+		if !ok {
+			t.Fatalf("no entry is for table %s", e.name())
+		}
+		table = &found
+	}
 	if e.mapping, err = table.Mapping(e.key()); err != nil {
 		t.Fatal(err)
 	}
@@ -86,6 +93,15 @@ func (e *example) read(name string) []byte {
 		e.t.Fatal(err)
 	}
 	return content
+}
+
+// name is the name of the table of table.json.
+func (e *example) name() string {
+	var table struct{ TableName string }
+	if err := json.Unmarshal(e.read("table.json"), &table); err != nil {
+		e.t.Fatal(err)
+	}
+	return table.TableName
 }
 
 // key is the key schema of table.json.

@@ -179,6 +179,30 @@ func (c *compiler) plain(w *write) bool {
 
 // undetermined are the attributes of the primary key that do not follow from texts of these parts.
 func (c *compiler) undetermined(texts [][]rowPart, known Implying) []string {
+	determined := determinedBy(texts, known)
+	if known != nil {
+		for _, k := range c.spec.PrimaryKey {
+			if _, ok := known.Fixed(k.Name); ok {
+				determined[k.Name] = true
+			}
+		}
+		for _, k := range c.spec.PrimaryKey {
+			for _, same := range known.Equal(k.Name) {
+				determined[k.Name] = determined[k.Name] || determined[same]
+			}
+		}
+	}
+	var missing []string
+	for _, k := range c.spec.PrimaryKey {
+		if !determined[k.Name] {
+			missing = append(missing, k.Name)
+		}
+	}
+	return missing
+}
+
+// determinedBy are the attributes that follow from texts of these parts, each of which can be parsed by itself.
+func determinedBy(texts [][]rowPart, known Implying) map[string]bool {
 	determined := map[string]bool{}
 	for _, parts := range texts {
 		last := -1
@@ -205,30 +229,12 @@ func (c *compiler) undetermined(texts [][]rowPart, known Implying) []string {
 			}
 		}
 	}
-	if known != nil {
-		for _, k := range c.spec.PrimaryKey {
-			if _, ok := known.Fixed(k.Name); ok {
-				determined[k.Name] = true
-			}
-		}
-		for _, k := range c.spec.PrimaryKey {
-			for _, same := range known.Equal(k.Name) {
-				determined[k.Name] = determined[k.Name] || determined[same]
-			}
-		}
-	}
-	var missing []string
-	for _, k := range c.spec.PrimaryKey {
-		if !determined[k.Name] {
-			missing = append(missing, k.Name)
-		}
-	}
-	return missing
+	return determined
 }
 
 // delimited tells whether the part's end can be found in the text.
 func (p *rowPart) delimited() bool {
-	return p.escaped != 0 || len(p.calls) > 0 && p.calls[len(p.calls)-1].f.selfDelimiting
+	return p.escaped != 0 || p.digits || len(p.calls) > 0 && p.calls[len(p.calls)-1].f.selfDelimiting
 }
 
 // keeps tells whether different values of the attribute give different texts.
@@ -297,14 +303,21 @@ func (c *compiler) unreachable(rules []Rule) {
 	}
 }
 
-// CheckMerged finds pairs of source tables that can produce the same row of their one target table. Rule and Write of a finding
-// are of the second table of the pair; indexes are those of specs.
+// CheckMerged finds pairs of source tables that can produce the same row of their one target table: two of the specs, or two tables
+// of a spec of a pattern. Rule and Write of a finding are of the second table of the pair; indexes are those of specs.
 func CheckMerged(specs []Spec) map[int][]Finding {
 	compiled := make([]*Mapping, len(specs))
-	for i := range specs {
-		compiled[i], _ = compile(&specs[i], false)
-	}
 	found := map[int][]Finding{}
+	for i := range specs {
+		c := &compiler{symbolic: true}
+		c.compile(&specs[i], false)
+		compiled[i] = c.m
+		if len(specs[i].Varies) > 0 {
+			if f, ok := c.tables(); ok {
+				found[i] = append(found[i], f)
+			}
+		}
+	}
 	for i := range specs {
 		for j := range specs[:i] {
 			if specs[i].Table == specs[j].Table {

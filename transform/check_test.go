@@ -288,3 +288,64 @@ func TestRenamedColumnsDoNotHideOthers(t *testing.T) {
 		t.Error(cells, err)
 	}
 }
+
+// The tables of a pattern may share a target if every row key tells them apart.
+func TestTablesOfAPattern(t *testing.T) {
+	key := func(text string) *Template {
+		parsed, err := ParseTemplate(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return parsed
+	}
+	for _, test := range []struct {
+		rows []string // of one rule each, all but the last under conditions of which nothing is known
+		want string   // part of what is found; "" for nothing
+	}{
+		{[]string{"{$name}#{$year}{$month}#{id}"}, ""},
+		{[]string{"{$year}{$month}{$name}#{id}"}, ""},
+		{[]string{"{id}#{$name}#{$year}{$month}"}, ""},
+		{[]string{"{$year}{$month}#{id}#{$name}"}, ""},
+		{[]string{"{$name}#{$year}#{id}"}, `write row_key: "{$name}#{$month}#{$year}#{id}"`},
+		{[]string{"{$year}#{$name}#{id}"}, `write row_key: "{$year}{$month}#{$name}#{id}"`},
+		{[]string{"{id}"}, `write row_key: "{$name}#{$year}{$month}#{id}"`},
+		{[]string{"{$name | raw}#{$year}{$month}#{id}"}, "cannot be told"},
+		{[]string{"{$name}{$year}{$month}#{id}"}, "cannot be told"},
+		{[]string{"{$name | hash(4)}#{$year}{$month}#{id}"}, "hash does not keep"},
+		{[]string{"{id | raw}#{$name}#{$year}{$month}"}, "cannot be told"},
+		// Rules that could meet carry the parts alike.
+		{[]string{"{$name}#{$year}{$month}#{a}", "{$name}#{$year}{$month}#{b}"}, ""},
+		{[]string{"{$name}#{$year}{$month}#{a}", "{$name}#{$year}{$month}x{b}"}, ""},
+		{[]string{"a#{$name}#{$year}{$month}", "b#{$month}#{$year}#{$name}"}, ""},
+		{[]string{"{$name}#{$year}{$month}#{a}", "{$year}{$month}{$name}#{b}"}, "one by"},
+		{[]string{"{$year}{$month}{$name}", "{$year}{$month}{$name}#{b}"}, "one by"},
+		{[]string{"{$year}{$month}{$name}0#{a}", "{$year}{$month}{$name}#{b}"}, "one by"},
+		{[]string{"{a}#{$name}#{$year}{$month}", "{b}#{$name}#{$year}{$month}"}, "one by"},
+	} {
+		spec := Spec{Source: "T_{name}_{year:4}_{month:2}", Table: "t", Families: families("d"),
+			Captures: map[string]string{"name": "x", "year": "2015", "month": "01"}, Varies: []Varying{{"name", 0}, {"year", 4}, {"month", 2}}}
+		for i, text := range test.rows {
+			r := Rule{Writes: []Write{{RowKey: key(text), Columns: []ColumnRule{{Attribute: "*", To: "d"}}}}}
+			if i < len(test.rows)-1 {
+				r.When = unknown{}
+			}
+			spec.Rules = append(spec.Rules, r)
+		}
+		found := ""
+		for _, f := range CheckMerged([]Spec{spec})[0] {
+			if f.Problem != KeyCollision {
+				t.Errorf("%q: %+v", test.rows, f)
+			}
+			found += f.What + "; " + f.Cause + "; " + f.Fix
+		}
+		if (found == "") != (test.want == "") || !strings.Contains(found, test.want) {
+			t.Errorf("%q: found %q, want %q", test.rows, found, test.want)
+		}
+	}
+}
+
+// unknown is a condition that tells nothing of its items.
+type unknown struct{}
+
+func (unknown) Match(cdc.Item) bool  { return true }
+func (unknown) Attributes() []string { return nil }

@@ -61,6 +61,7 @@ type rowPart struct {
 	kind    cdc.Kind // of a primary key attribute; KindNone for any other, which may be S, N or B from item to item
 	calls   []Call
 	escaped byte
+	digits  bool   // a part of the table's name with a fixed number of digits
 	where   string // "the row key", "the column"
 }
 
@@ -80,13 +81,21 @@ type compiler struct {
 	spec     *Spec
 	m        *Mapping
 	schema   bool // the key schema is known
+	symbolic bool // Spec.Varies are unknown
 	findings []Finding
 	families map[string]*Family
 }
 
 func compile(spec *Spec, needKey bool) (*Mapping, []Finding) {
-	c := &compiler{spec: spec, schema: len(spec.PrimaryKey) > 0, families: map[string]*Family{},
-		m: &Mapping{Source: spec.Source, Table: spec.Table, ttl: spec.TTL, PrimaryKey: slices.Clone(spec.PrimaryKey)}}
+	c := &compiler{}
+	c.compile(spec, needKey)
+	return c.m, c.findings
+}
+
+// compile compiles the spec, and reports what is wrong with it.
+func (c *compiler) compile(spec *Spec, needKey bool) {
+	c.spec, c.schema, c.families = spec, len(spec.PrimaryKey) > 0, map[string]*Family{}
+	c.m = &Mapping{Source: spec.Source, Table: spec.Table, ttl: spec.TTL, PrimaryKey: slices.Clone(spec.PrimaryKey)}
 	c.names(needKey)
 	for i := range spec.Families {
 		c.families[spec.Families[i].Name] = &spec.Families[i]
@@ -113,7 +122,20 @@ func compile(spec *Spec, needKey bool) (*Mapping, []Finding) {
 	}
 	c.unreachable(rules)
 	c.m.conclude()
-	return c.m, c.findings
+}
+
+// insteadOf is what to write instead of a capture that the table's name does not have.
+func (c *compiler) insteadOf(name string) string {
+	fix := "write {" + name + "} for an attribute"
+	var known []string
+	for capture := range c.spec.Captures {
+		known = append(known, "{$"+capture+"}")
+	}
+	if len(known) > 0 {
+		slices.Sort(known)
+		fix = "its parts are " + strings.Join(known, ", ") + "; or " + fix
+	}
+	return fix
 }
 
 // at is the place of a write in the spec.
@@ -199,10 +221,14 @@ func (c *compiler) parts(t *Template, name string, where at, field string) []row
 		case p.Attribute != "":
 			parts = append(parts, rowPart{name: p.Attribute, kind: c.m.keyType(p.Attribute), calls: p.Calls, escaped: p.escaped, where: name})
 		case p.Capture != "":
+			if part, ok := c.varying(p); ok && c.symbolic {
+				parts = append(parts, part)
+				continue
+			}
 			value, known := c.spec.Captures[p.Capture]
 			if !known {
 				c.report(Finding{Problem: BadTemplate, Rule: where.rule, Write: where.write, Field: field, Offset: p.Offset,
-					What: fmt.Sprintf("{$%s} is no part of the source table's name", p.Capture), Fix: "write {" + p.Capture + "} for an attribute"})
+					What: fmt.Sprintf("{$%s} is no part of the source table's name", p.Capture), Fix: c.insteadOf(p.Capture)})
 				continue
 			}
 			v, err := applyCalls(scalar{cdc.KindS, value}, p.Calls)

@@ -12,6 +12,9 @@ type Spec struct {
 	PrimaryKey []KeyAttribute
 	// Captures are the parts of the source table's name that {$name} stands for.
 	Captures map[string]string
+	// Varies are the parts that differ among the source tables, for the spec of a pattern. CheckMerged takes them as unknown; for
+	// everything else Captures has to hold an example of each.
+	Varies []Varying
 	// Families are all families that rules write.
 	Families []Family
 	// Drop names attributes that are not copied, unless a rule names them itself.

@@ -24,6 +24,9 @@ func happened(before, after *migration) []admin.Event {
 	for i := range after.Tables {
 		t := &after.Tables[i]
 		was := tables[t.Source]
+		if was == nil && t.group != "" {
+			events = append(events, admin.Event{Kind: admin.EventTableJoined, Table: t.Source})
+		}
 		if was == nil {
 			was = &tableStatus{Copy: copyStatus{State: copyNotStarted}}
 		}
@@ -91,6 +94,9 @@ func tableChanged(was, t *tableStatus) []admin.Event {
 	}
 	if t.Generation != nil && (was.Generation == nil || *was.Generation != *t.Generation) {
 		add(admin.Event{Kind: admin.EventGeneration, Generation: *t.Generation})
+	}
+	if t.aside != "" && t.aside != was.aside {
+		add(admin.Event{Kind: admin.EventTableSetAside, Reason: t.aside})
 	}
 	if t.NeedsLoad && !was.NeedsLoad {
 		add(admin.Event{Kind: admin.EventNeedsLoad, Reason: orEmpty(t.NeedsLoadReason)})

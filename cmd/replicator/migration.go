@@ -14,6 +14,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 )
 
 // The phases of a migration, in order. This version comes as far as in_sync.
@@ -86,9 +87,12 @@ type tableStatus struct {
 	Troubles         []troubleStatus   `json:"troubles"`
 	Shards           map[string]int    `json:"shards"`
 
-	keeper  string
-	waiting int // shards that could be read and that nobody holds
-	silent  int // shards whose owner is silent
+	group    string // what the tables of its pattern are called together; "" for a table that is named
+	aside    string // why it cannot be followed, if it cannot
+	longGone bool   // it was dropped, and its stream has ended too
+	keeper   string
+	waiting  int // shards that could be read and that nobody holds
+	silent   int // shards whose owner is silent
 }
 
 // gapStatus is a stretch of the stream that was lost before it was read.
@@ -183,10 +187,31 @@ func (m *migration) add(c config.Table, in tableInput) {
 			t.troubled(trouble, 0)
 		}
 	}
+	if c.Pattern() != "" {
+		t.group = c.Group()
+	}
+	t.setAside(in.state.Aside, m.At)
 	m.addShards(&t, in)
+	if t.longGone {
+		// Its stream is gone too: nothing is read late any more.
+		t.LagSeconds, t.HeadroomSeconds, t.OldestReadAt, t.Old, t.waiting, t.silent = nil, nil, nil, false, 0, 0
+	}
 	t.throttledBy(in.seat.pace, m.At)
 	m.Tables = append(m.Tables, t)
 }
+
+// setAside tells of a table of a pattern that cannot be followed. One that is gone is no trouble for ever: after a day it is told by
+// its row alone.
+func (t *tableStatus) setAside(a checkpoint.Aside, now time.Time) {
+	t.aside = a.Reason
+	t.longGone = a.Reason == pipeline.GoneReason && now.Sub(a.Since) > cdc.Retention
+	if a.Reason != "" && !t.longGone {
+		t.troubled(checkpoint.Trouble{Step: stepFollow, Cause: a.Reason, Since: a.Since}, 0)
+	}
+}
+
+// stepFollow is what fails for a table that is set aside.
+const stepFollow = "follow the table"
 
 // worker is the entry of a worker, of which a row that it holds tells something.
 func (m *migration) worker(id string, sign checkpoint.Sign) *workerStatus {
@@ -365,6 +390,9 @@ func (m *migration) verdict() error {
 	for _, t := range m.Tables {
 		if t.NeedsLoad {
 			found = append(found, &diag.Error{Code: diag.NeedsLoad, What: fmt.Sprintf("table %s needs a load", t.Source), Cause: orDash(t.NeedsLoadReason)})
+		}
+		if t.aside != "" {
+			found = append(found, &diag.Error{Code: diag.TableSetAside, What: "table " + t.Source + " is set aside", Cause: t.aside})
 		}
 		if t.Parked > 0 {
 			found = append(found, &diag.Error{Code: diag.ItemsParked, What: plural(t.Parked, "item") + " of table " + t.Source + " could not be stored",

@@ -29,7 +29,7 @@ type observer struct {
 
 	mu     sync.Mutex
 	copies map[string]*copyProgress // by source table
-	order  []string                 // of the configuration
+	order  []string                 // of the configuration, and as they join
 }
 
 // copyProgress is the copy of one table as this process sees it.
@@ -86,6 +86,10 @@ func (o *observer) events() pipeline.Events {
 		Lag:        o.lag,
 		NotReading: o.metrics.NotReading,
 		Ignored:    o.metrics.Ignored,
+		Joined:     o.joined,
+		Aside: func(table, reason string) {
+			o.log.Warn("a table is set aside; the others go on", admin.KeyTable, table, admin.KeyReason, reason)
+		},
 		Gap: func(table, shard, reason string) {
 			o.log.Error("changes are lost: the table needs a load", admin.KeyTable, table, admin.KeyShard, shard, admin.KeyReason, reason)
 		},
@@ -97,6 +101,18 @@ func (o *observer) events() pipeline.Events {
 		Copied:      o.copied,
 		CopyDone:    o.copyDone,
 		Throttled:   o.throttled,
+	}
+}
+
+// joined expects another table, which a pattern found.
+func (o *observer) joined(table string) {
+	o.log.Info("a table joins", admin.KeyTable, table)
+	o.health.SourceReached(table)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.copies[table] == nil {
+		o.copies[table] = &copyProgress{lag: -1, headroom: -1}
+		o.order = append(o.order, table)
 	}
 }
 

@@ -225,7 +225,7 @@ func repairFailed(ctx context.Context, table string, err error) error {
 // repairer is what repairs items of a table, once it is clear that it may: the ledger must know the table, under this mapping
 // and with this cluster behind the app profile, as run demands it.
 func (d *decision) repairer(ctx context.Context, src *source, table string) (*sink.Repairer, error) {
-	t, ok := tableOf(d.cfg, table)
+	t, ok := d.cfg.Table(table)
 	if !ok {
 		return nil, &diag.Error{Code: diag.Usage, What: "the configuration has no source table " + table + ", of which items are parked",
 			Fix: "use the configuration under which they were parked, or name another table with --table"}

@@ -33,6 +33,7 @@ type planner struct {
 	report  planReport
 
 	cluster cost.Cluster
+	tables  int       // that share the copy's limits
 	missing []lacking // in the order of the creations
 	copies  []cost.Copy
 	profile string // the cluster of the app profile that would be created; "" if it exists or cannot be told
@@ -72,7 +73,9 @@ func (pl *planner) examine(ctx context.Context) {
 	reached := pl.examineInstance(ctx)
 	found := samples{}
 	if pl.ask(ctx, probeTime, "AWS credentials", pl.credentials) {
-		for _, t := range pl.cfg.Tables {
+		tables, _ := pl.find(ctx)
+		pl.tables = max(1, len(tables))
+		for _, t := range tables {
 			pl.examineSource(ctx, t, found)
 		}
 	}
@@ -301,7 +304,7 @@ func total64(counts map[string]int) int {
 // estimate adds time and cost.
 func (pl *planner) estimate(out *planTable, t probedTable) {
 	in := cost.Table{Items: t.description.Items, Bytes: t.description.Bytes, ReadCapacity: t.description.ReadCapacity,
-		RowsPerSecond: float64(pl.cfg.Backfill.MaxRowsPerSecond) / float64(len(pl.cfg.Tables)), Share: 1 / float64(len(pl.cfg.Tables))}
+		RowsPerSecond: float64(pl.cfg.Backfill.MaxRowsPerSecond) / float64(pl.tables), Share: 1 / float64(pl.tables)}
 	if out.OpenShards != nil {
 		in.OpenShards = *out.OpenShards
 	}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -88,6 +87,9 @@ func (f *previewFlags) check() error {
 
 // chosenTable is the table that was named, or the only one of the configuration.
 func chosenTable(cfg *config.Config, name string) (config.Table, error) {
+	if name == "" && cfg.HasPatterns() {
+		return config.Table{}, usage("the configuration has a pattern of tables", "name one of the tables with --table")
+	}
 	if name == "" && len(cfg.Tables) == 1 {
 		return cfg.Tables[0], nil
 	}
@@ -97,7 +99,7 @@ func chosenTable(cfg *config.Config, name string) (config.Table, error) {
 	if err := knownTable(cfg, name); err != nil {
 		return config.Table{}, err
 	}
-	t, _ := tableOf(cfg, name)
+	t, _ := cfg.Table(name)
 	return t, nil
 }
 
@@ -268,9 +270,8 @@ type rule struct {
 
 // ruleOf is the rule by which an item was placed. Without rules every item is mapped in the default way, by the table's entry.
 func ruleOf(cfg *config.Config, t config.Table, placed transform.Placement) rule {
-	i := slices.IndexFunc(cfg.Tables, func(o config.Table) bool { return o.From == t.From })
-	table := cfg.Where(fmt.Sprintf("tables[%d].from", i))
-	at := cfg.Where(fmt.Sprintf("tables[%d].rules[%d]", i, placed.Rule))
+	table := cfg.Where(t.Path() + ".from")
+	at := cfg.Where(fmt.Sprintf("%s.rules[%d]", t.Path(), placed.Rule))
 	switch {
 	case at != (diag.Position{}):
 		name := "rule " + placed.Name
@@ -278,7 +279,7 @@ func ruleOf(cfg *config.Config, t config.Table, placed transform.Placement) rule
 			name = fmt.Sprintf("rule %d", placed.Rule+1)
 		}
 		return rule{name, at.File, at.Line}
-	case cfg.Where(fmt.Sprintf("tables[%d].rules[0]", i)) != (diag.Position{}):
+	case cfg.Where(t.Path()+".rules[0]") != (diag.Position{}):
 		return rule{"no rule", table.File, table.Line}
 	}
 	return rule{"default mapping", table.File, table.Line}

@@ -71,7 +71,8 @@ type answer struct {
 // run asks everything that can be asked, so that one run shows all that is wrong.
 func (p *prober) run(ctx context.Context) (probed, error) {
 	if p.ask(ctx, probeTime, "AWS credentials", p.credentials) {
-		for _, t := range p.cfg.Tables {
+		tables, _ := p.find(ctx)
+		for _, t := range tables {
 			p.table(ctx, t)
 		}
 	}
@@ -161,8 +162,14 @@ func (p *prober) credentials(ctx context.Context) (string, error) {
 	return "from " + c.Source, nil
 }
 
-// table asks for a table and its stream.
+// table asks for a table and its stream. What is wrong with a table of a pattern is told in full, and no reason not to begin: the table
+// is set aside, and the others go on.
 func (p *prober) table(ctx context.Context, t config.Table) {
+	if t.Pattern() != "" {
+		inFull, failed := p.inFull, p.failed
+		p.inFull = true
+		defer func() { p.inFull, p.failed = inFull, failed }()
+	}
 	found, ok := p.describe(ctx, t)
 	if ok && p.ask(ctx, probeTime, "stream of "+t.From, func(ctx context.Context) (string, error) { return p.stream(ctx, found) }) {
 		p.found.tables = append(p.found.tables, found)

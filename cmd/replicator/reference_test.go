@@ -95,6 +95,7 @@ func referencePermissions(*testing.T) string {
 	b := reference("Permissions", "Every operation that the program can send, and what it takes. `replicator plan --print-iam aws` and\n"+
 		"`replicator plan --print-iam gcp` print the least privileges for a configuration, offline; examples are in [deploy/policies](../../deploy/policies).")
 	when := map[policy.Use]string{policy.Always: "always", policy.Creating: "`target.create_missing`", policy.Viewing: "`target.view`",
+		policy.Finding:  "a pattern of tables",
 		policy.MakeView: "`target.view` with `target.create_missing`", policy.Assuming: "`source.role_arn`, by the identity that assumes it",
 		policy.Planning: "`plan`", policy.Applying: "`plan --apply`"}
 	b.WriteString("\n| service | operation | permission | when |\n|---|---|---|---|\n")

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"sync"
 	"syscall"
 	"time"
 
@@ -171,6 +172,9 @@ type worker struct {
 	source *source
 	target *target
 	found  probed
+
+	mu     sync.Mutex
+	joined map[string]probedTable // tables of patterns, by name
 }
 
 // connect builds the clients, says where they lead, and asks both ends whether they are fit.
@@ -197,8 +201,8 @@ func (w *worker) run(ctx context.Context, listener net.Listener) error {
 		return explainLedger("cannot open the ledger in table "+w.cfg.State.Table, err)
 	}
 	var names []string
-	for _, t := range w.cfg.Tables {
-		names = append(names, t.From)
+	for _, t := range w.found.tables {
+		names = append(names, t.config.From)
 	}
 	b := thisBuild()
 	metrics := admin.NewMetrics(admin.Build{Version: b.Version, Revision: b.Revision, GoVersion: b.Go})
@@ -270,13 +274,16 @@ func (w *worker) options(ledger *checkpoint.Ledger, parking *sink.Parking, o *ob
 		},
 		Timing: w.flags.timing(),
 	}
+	var rows *backfill.Throttle
+	if cfg.HasPatterns() {
+		rows = backfill.NewThrottle(float64(cfg.Backfill.MaxRowsPerSecond))
+		d := &discovery{w, ledger, rows}
+		out.Discover, out.DiscoverEvery = d.find, discoverEvery(cfg)
+	}
 	for _, t := range w.found.tables {
-		out.Tables = append(out.Tables, pipeline.Table{
-			Mapping: t.mapping, MappingHash: cfg.Hash(t.config), AcceptMapping: w.flags.acceptMapping,
-			FromNow: t.config.Start == config.StartNow, Copy: !w.flags.noBackfill, Segments: cfg.Backfill.Segments,
-			// The limit is one for the process; the tables share it evenly.
-			RowsPerSecond: float64(cfg.Backfill.MaxRowsPerSecond) / float64(len(w.found.tables)),
-		})
+		if t.config.Pattern() == "" { // the others are found anew, and join
+			out.Tables = append(out.Tables, w.replicated(t.config, t.mapping, rows))
+		}
 	}
 	return out
 }
@@ -320,13 +327,13 @@ func (w *worker) outcome(ctx context.Context, parking *sink.Parking) error {
 
 // resolve forgets parked items that are healed. That it fails is told and no harm: they stay listed until the next time.
 func (w *worker) resolve(ctx context.Context, parking *sink.Parking) {
-	for _, t := range w.found.tables {
-		n, _, err := parking.Resolve(ctx, t.mapping, w.target.data)
+	for source, m := range w.mappings() {
+		n, _, err := parking.Resolve(ctx, m, w.target.data)
 		if err != nil && ctx.Err() == nil {
-			w.log.Warn("cannot look after parked items", admin.KeyTable, t.config.From, admin.KeyError, err.Error())
+			w.log.Warn("cannot look after parked items", admin.KeyTable, source, admin.KeyError, err.Error())
 		}
 		if n > 0 {
-			w.log.Info("parked items are resolved by later changes", admin.KeyTable, t.config.From, admin.KeyItems, n)
+			w.log.Info("parked items are resolved by later changes", admin.KeyTable, source, admin.KeyItems, n)
 		}
 	}
 }

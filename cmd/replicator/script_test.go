@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -40,18 +41,23 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"exits":      exits,
-			"services":   withServices,
-			"table":      withTable,
-			"put":        func(ts *testscript.TestScript, _ bool, args []string) { eachItem(ts, args, "PutItem", "Item") },
-			"delete":     func(ts *testscript.TestScript, _ bool, args []string) { eachItem(ts, args, "DeleteItem", "Key") },
-			"fill":       fill,
-			"refuse":     refuse,
-			"cloud":      withCloud,
-			"putlong":    putLong,
-			"split":      split,
-			"trim":       trim,
-			"rows":       printRows,
+			"exits":    exits,
+			"services": withServices,
+			"table":    withTable,
+			"put":      func(ts *testscript.TestScript, _ bool, args []string) { eachItem(ts, args, "PutItem", "Item") },
+			"delete":   func(ts *testscript.TestScript, _ bool, args []string) { eachItem(ts, args, "DeleteItem", "Key") },
+			"fill":     fill,
+			"refuse":   refuse,
+			"cloud":    withCloud,
+			"putlong":  putLong,
+			"split":    split,
+			"trim":     trim,
+			"rows":     printRows,
+			"await":    await,
+			"stream":   enableStream,
+			"drop": func(ts *testscript.TestScript, _ bool, args []string) {
+				ts.Check(servicesOf(ts).call("DeleteTable", map[string]any{"TableName": args[0]}))
+			},
 			"occupy":     occupy,
 			"serve-demo": serveDemo,
 		},
@@ -251,6 +257,28 @@ func trim(ts *testscript.TestScript, _ bool, args []string) {
 
 // rows TABLE prints a target table: each row with its cells, without versions, and tombstones as such.
 func printRows(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Check(writeRows(ts, args[0], ts.Stdout()))
+}
+
+// await REGEXP rows TABLE reads a target table again and again until what rows prints matches.
+func await(ts *testscript.TestScript, _ bool, args []string) {
+	want := regexp.MustCompile(args[0])
+	for began := time.Now(); time.Since(began) < time.Minute; {
+		var text bytes.Buffer
+		if err := writeRows(ts, args[2], &text); err == nil && want.Match(text.Bytes()) {
+			return
+		}
+	}
+	ts.Fatalf("%s never has a row like %s", args[2], args[0])
+}
+
+// stream TABLE enables its stream.
+func enableStream(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Check(servicesOf(ts).call("UpdateTable", map[string]any{"TableName": args[0],
+		"StreamSpecification": map[string]any{"StreamEnabled": true, "StreamViewType": "NEW_AND_OLD_IMAGES"}}))
+}
+
+func writeRows(ts *testscript.TestScript, table string, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	conn, err := grpc.NewClient("passthrough:///"+servicesOf(ts).bigtable.Addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -258,22 +286,22 @@ func printRows(ts *testscript.TestScript, _ bool, args []string) {
 	b, err := sink.Connect(ctx, sink.Instance{Project: "p", Instance: "i"}, option.WithGRPCConn(conn))
 	ts.Check(err)
 	defer b.Close()
-	ts.Check(b.ReadRows(ctx, args[0], sink.Range{}, func(row sink.Row) error {
+	return b.ReadRows(ctx, table, sink.Range{}, func(row sink.Row) error {
 		switch {
 		case strings.HasPrefix(row.Key, transform.WitnessPrefix):
 			return nil
 		case row.Gone != "" && len(row.Cells) == 0:
-			_, err = fmt.Fprintf(ts.Stdout(), "%s removed\n", row.Key)
+			_, err = fmt.Fprintf(out, "%s removed\n", row.Key)
 			return err
 		}
-		_, err := fmt.Fprintf(ts.Stdout(), "%s\n", row.Key)
+		_, err := fmt.Fprintf(out, "%s\n", row.Key)
 		for _, c := range row.Cells {
 			if err == nil {
-				_, err = fmt.Fprintf(ts.Stdout(), "  %s:%s %s\n", c.Family, c.Qualifier, octets(c.Value))
+				_, err = fmt.Fprintf(out, "  %s:%s %s\n", c.Family, c.Qualifier, octets(c.Value))
 			}
 		}
 		return err
-	}))
+	})
 }
 
 // occupy NAME takes a port of loopback and puts its address into the environment.

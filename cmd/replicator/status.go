@@ -154,10 +154,10 @@ func knownTable(cfg *config.Config, table string) error {
 		return nil
 	}
 	var names []string
+	if _, ok := cfg.Table(table); ok {
+		return nil
+	}
 	for _, t := range cfg.Tables {
-		if t.From == table {
-			return nil
-		}
 		names = append(names, t.From)
 	}
 	fix := "use one of " + strings.Join(names, ", ")
@@ -205,10 +205,14 @@ func readLedger(ctx context.Context, cfg *config.Config, t *target, table string
 	}
 	parking := sink.NewParking(t.data.Records(cfg.State.Table), cfg.Name)
 	l := &ledgerInput{cfg: cfg}
-	for _, c := range cfg.Tables {
-		if table != "" && c.From != table {
-			continue
-		}
+	if !began {
+		ledger = nil
+	}
+	tables, err := ledgerTables(ctx, cfg, ledger, table)
+	if err != nil {
+		return nil, readingFailed(ctx, "cannot read the ledger in table "+cfg.State.Table, err)
+	}
+	for _, c := range tables {
 		var in tableInput
 		if began {
 			if in, err = readTable(ctx, ledger, c.From); err == nil {
@@ -221,6 +225,25 @@ func readLedger(ctx context.Context, cfg *config.Config, t *target, table string
 		l.tables, l.inputs = append(l.tables, c), append(l.inputs, in)
 	}
 	return l, nil
+}
+
+// ledgerTables are the named one, or all tables of the configuration: of patterns those that the ledger knows. Ledger is nil before
+// the migration has begun.
+func ledgerTables(ctx context.Context, cfg *config.Config, ledger *checkpoint.Ledger, table string) ([]config.Table, error) {
+	if t, ok := cfg.Table(table); ok && table != "" {
+		return []config.Table{t}, nil
+	}
+	var sources []string
+	if ledger != nil && cfg.HasPatterns() {
+		states, err := ledger.Tables(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range states {
+			sources = append(sources, s.Source)
+		}
+	}
+	return cfg.Expand(sources), nil
 }
 
 // readTime bounds what a command reads of Bigtable: an unreachable endpoint would hold it for ever.

@@ -24,8 +24,8 @@ func (m *migration) write(w io.Writer, shards bool) error {
 		m.Source, m.Target, m.workersText(), plural(m.Leases, "lease"))
 	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(tab, "TABLE\tCOPY\tLAG\tHEADROOM\tCHANGES/s\tPARKED\tVERIFY")
-	for _, t := range m.Tables {
-		_, _ = fmt.Fprintf(tab, "%s\t%s\t%s\t%s\t%s\t%d\t-\n", t.Source, t.Copy, lagText(t.LagSeconds, t.LagEstimated), t.headroomText(),
+	for _, t := range m.collapsed() {
+		_, _ = fmt.Fprintf(tab, "%s\t%s\t%s\t%s\t%s\t%d\t-\n", t.name, t.copy, lagText(t.LagSeconds, t.LagEstimated), t.headroomText(),
 			rateText(t.ChangesPerSecond), t.Parked)
 	}
 	if err := tab.Flush(); err != nil {

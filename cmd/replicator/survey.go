@@ -63,6 +63,13 @@ func (o *observer) surveyed(m *migration, fresh bool) {
 	o.metrics.Phase(m.Phase)
 	for _, t := range m.Tables {
 		o.metrics.Parked(t.Source, t.Parked)
+		if t.group != "" {
+			o.metrics.SetAside(t.Source, t.aside != "" && !t.longGone)
+		}
+		if t.longGone {
+			o.metrics.Gone(t.Source)
+			continue
+		}
 		o.metrics.Headroom(t.Source, t.HeadroomSeconds)
 		if t.OldestReadAt != nil {
 			o.metrics.LastPoll(t.Source, *t.OldestReadAt)

@@ -26,13 +26,3 @@ func describeTable(ctx context.Context, tables *backfill.Tables, t config.Table)
 	}
 	return probedTable{config: t, description: d, mapping: m}, nil
 }
-
-// tableOf is the table of the configuration that is read from the named source table; false if there is none.
-func tableOf(cfg *config.Config, source string) (config.Table, bool) {
-	for _, t := range cfg.Tables {
-		if t.From == source {
-			return t, true
-		}
-	}
-	return config.Table{}, false
-}

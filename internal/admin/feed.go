@@ -17,19 +17,21 @@ import (
 // The kinds of events. docs/http.md says what each has.
 const (
 	// What any worker did, as the ledger tells: every process tells the same, within seconds.
-	EventPhase        = "phase"
-	EventShardStarted = "shard_started"
-	EventShardDone    = "shard_done"
-	EventGap          = "gap"
-	EventGeneration   = "generation"
-	EventNeedsLoad    = "needs_load"
-	EventCopyStarted  = "copy_started"
-	EventCopyProgress = "copy_progress"
-	EventCopyDone     = "copy_done"
-	EventParked       = "parked"
-	EventWorkerCame   = "worker_came"
-	EventWorkerSilent = "worker_silent"
-	EventWorkerLeft   = "worker_left"
+	EventPhase         = "phase"
+	EventShardStarted  = "shard_started"
+	EventShardDone     = "shard_done"
+	EventGap           = "gap"
+	EventGeneration    = "generation"
+	EventNeedsLoad     = "needs_load"
+	EventTableJoined   = "table_joined"
+	EventTableSetAside = "table_set_aside"
+	EventCopyStarted   = "copy_started"
+	EventCopyProgress  = "copy_progress"
+	EventCopyDone      = "copy_done"
+	EventParked        = "parked"
+	EventWorkerCame    = "worker_came"
+	EventWorkerSilent  = "worker_silent"
+	EventWorkerLeft    = "worker_left"
 	// What this process did, at once.
 	EventLeaseTaken = "lease_taken"
 	EventLeaseLeft  = "lease_left"
@@ -40,7 +42,7 @@ const (
 )
 
 // EventKinds are all of them.
-var EventKinds = []string{EventPhase, EventShardStarted, EventShardDone, EventGap, EventGeneration, EventNeedsLoad, EventCopyStarted, EventCopyProgress,
+var EventKinds = []string{EventPhase, EventShardStarted, EventShardDone, EventGap, EventGeneration, EventNeedsLoad, EventTableJoined, EventTableSetAside, EventCopyStarted, EventCopyProgress,
 	EventCopyDone, EventParked, EventWorkerCame, EventWorkerSilent, EventWorkerLeft, EventLeaseTaken, EventLeaseLeft, EventKeeper, EventThrottled, EventReset}
 
 // Event is something that happened. It has these members and no others, so that no item data can get into it: shards, workers and

@@ -32,6 +32,7 @@ type Metrics struct {
 	lastPoll       *prometheus.GaugeVec
 	shards         *prometheus.GaugeVec
 	needsLoad      *prometheus.GaugeVec
+	setAside       *prometheus.GaugeVec
 	read           *prometheus.CounterVec
 	applied        *prometheus.CounterVec
 	ignored        *prometheus.CounterVec
@@ -66,6 +67,8 @@ func NewMetrics(build Build) *Metrics {
 	m.shards = gauge("replicator_source_shards", "Shards in the ledger by state.", table, "state")
 	m.needsLoad = gauge("replicator_needs_load",
 		"1 after changes were lost or the mapping was changed, until the table is loaded and swept.", table)
+	m.setAside = gauge("replicator_source_set_aside",
+		"1 while a table of a pattern cannot be followed, and the others go on; absent for tables that are named.", table)
 	m.read = counter("replicator_changes_read_total", "Changes read from the stream.", table, "event")
 	m.applied = counter("replicator_changes_applied_total", "Changes that are durable in the target, refused as stale, or parked.", table, "event")
 	m.ignored = counter("replicator_items_ignored_total", "Items that a rule of the mapping says not to copy, of changes and of the copy.", table, "rule")
@@ -134,6 +137,18 @@ func (m *Metrics) Shards(table string, states map[string]int) {
 // NeedsLoad sets whether a table needs a load before it can be in sync again.
 func (m *Metrics) NeedsLoad(table string, needs bool) {
 	m.needsLoad.WithLabelValues(table).Set(one(needs))
+}
+
+// SetAside sets whether a table of a pattern cannot be followed.
+func (m *Metrics) SetAside(table string, aside bool) {
+	m.setAside.WithLabelValues(table).Set(one(aside))
+}
+
+// Gone takes back what is told of a table's stream: there is none any more.
+func (m *Metrics) Gone(table string) {
+	m.lag.DeleteLabelValues(table)
+	m.headroom.DeleteLabelValues(table)
+	m.lastPoll.DeleteLabelValues(table)
 }
 
 // Read counts changes read from a table's stream.

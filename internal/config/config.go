@@ -83,19 +83,24 @@ type State struct {
 	Lease        time.Duration `key:"lease" default:"15s" min:"5s" max:"5m"`            // renewed every third of it
 }
 
-// Table is one source table and where its items go. Mapping, in mapping.go, says what they become.
+// Table is one source table, or every one whose name matches a pattern, and where its items go. Mapping, in mapping.go, says what they become.
 type Table struct {
-	From     string   `key:"from" required:"Orders" check:"dynamodb_table"`
-	To       string   `key:"to" check:"target_table"`        // From when not given
-	Start    Start    `key:"start" oneof:"trim_horizon,now"` // Source.Start when not given
-	Families []Family `key:"families" omit:"true"`           // of the target that rules write; d: maxversions=1 when not given
-	Drop     []string `key:"drop_attributes" omit:"true"`    // attributes that are not copied, unless a rule names them
-	Rules    []Rule   `key:"rules" omit:"true"`              // the first that matches an item decides; none: each attribute is a column
-	TTL      TTL      `key:"ttl" omit:"true"`
+	From          string        `key:"from" required:"Orders" check:"dynamodb_table"` // a name, or a pattern of names: Orders_{year:4}_{month:2}
+	To            string        `key:"to" check:"target_table"`                       // From when not given
+	Start         Start         `key:"start" oneof:"trim_horizon,now"`                // Source.Start when not given
+	DiscoverEvery time.Duration `key:"discover_every" omit:"true" min:"1s" max:"1d"`  // how often new tables of a pattern are looked for; 5m when not given
+	Families      []Family      `key:"families" omit:"true"`                          // of the target that rules write; d: maxversions=1 when not given
+	Drop          []string      `key:"drop_attributes" omit:"true"`                   // attributes that are not copied, unless a rule names them
+	Rules         []Rule        `key:"rules" omit:"true"`                             // the first that matches an item decides; none: each attribute is a column
+	TTL           TTL           `key:"ttl" omit:"true"`
 
 	where  map[string]diag.Position // Config's
 	index  int                      // in Config.Tables
 	merged bool                     // other tables have the same target
+
+	pattern  pattern           // nil: the table is named
+	text     string            // of the pattern
+	captures map[string]string // of a table that matches the pattern; nil: it stands for all that do
 }
 
 // Family is a column family: a garbage collection rule and, behind a colon, an aggregate, as in `cbt createtable families=`.
@@ -183,7 +188,6 @@ func (c *Config) Where(path string) diag.Position { return c.where[path] }
 // notAvailable lists the keys that the format defines and this version does not implement, with what the version does
 // instead. They are refused rather than ignored, so that nobody believes an option to be in force.
 var notAvailable = map[string]string{
-	"tables[].discover_every":         "tables are named one by one",
 	"tables[].dual_writes":            "nothing else may write the target table while this program does",
 	"tables[].keep_versions":          "only the newest version of a cell is kept",
 	"tables[].preset":                 "every item is mapped in the default way",

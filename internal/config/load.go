@@ -208,7 +208,7 @@ func (d *decoder) checkTables(c *Config) {
 		if t.Start == "" {
 			t.Start = c.Source.Start
 		}
-		if t.From == "" {
+		if t.From == "" || !d.checkPattern(t, path) {
 			continue // reported
 		}
 		if first, ok := sources[t.From]; ok {
@@ -220,6 +220,7 @@ func (d *decoder) checkTables(c *Config) {
 		sources[t.From] = i
 		pos, ok := d.target(t, path)
 		if !ok {
+			d.bad[path] = true // and so has no mapping to check
 			continue
 		}
 		if first, ok := targets[t.To]; ok {
@@ -244,6 +245,11 @@ func (d *decoder) target(t *Table, path string) (diag.Position, bool) {
 		return pos, true
 	}
 	pos := d.where[path+".from"]
+	if t.IsPattern() {
+		d.report(diag.Error{Code: diag.TargetNameNeeded, Pos: pos, What: path + ".from: a pattern needs the name of a target",
+			Cause: "all tables of a pattern go to one Bigtable table", Fix: "add to this entry:\n  to: a name of at most 50 characters that begins with a letter, a digit or '_'"})
+		return pos, false
+	}
 	if !bigtableTable.MatchString(t.From) {
 		d.report(diag.Error{Code: diag.TargetNameNeeded, Pos: pos, What: path + ".from: the name cannot name a Bigtable table too",
 			Cause: targetNameCause(t.From), Fix: "add to this entry:\n  to: a name of at most 50 characters that begins with a letter, a digit or '_'"})

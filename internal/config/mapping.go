@@ -32,6 +32,9 @@ func (t *Table) Mapping(primaryKey []transform.KeyAttribute) (*transform.Mapping
 	if t.plain() && !t.merged {
 		return transform.NewMapping(t.From, t.To, DataFamily, primaryKey)
 	}
+	if t.IsPattern() {
+		panic("config: the mapping of a pattern, which is no table")
+	}
 	spec, found := t.spec()
 	if found == nil {
 		spec.PrimaryKey = primaryKey
@@ -70,7 +73,10 @@ func (t *Table) Rule(n int) (string, diag.Position) {
 func (t *Table) spec() (transform.Spec, diag.List) {
 	b := specBuilder{table: t, path: fmt.Sprintf("tables[%d]", t.index)}
 	b.spec = transform.Spec{Source: t.From, Table: t.To, Drop: t.Drop, Merged: t.merged,
-		TTL: transform.TTL{Attribute: t.TTL.Attribute, Expire: expires[t.TTL.Expire]}}
+		Captures: t.captures, TTL: transform.TTL{Attribute: t.TTL.Attribute, Expire: expires[t.TTL.Expire]}}
+	if t.IsPattern() {
+		b.spec.Captures, b.spec.Varies = t.pattern.example(), t.pattern.varies()
+	}
 	for _, f := range t.Families {
 		family, err := transform.ParseFamily(f.Name, f.Rule)
 		if err != nil {
@@ -288,7 +294,7 @@ func (t *Table) mappingText() []byte {
 	return text
 }
 
-// Hash identifies what determines the cells of a table: the form of the mapping, the source, the target and the rules. The
+// Hash identifies what determines the cells of a table: the form of the mapping, the source or its pattern, the target and the rules. The
 // ledger keeps it and refuses to go on under another one. It is 32 hex digits, and stable across releases and machines; it
 // depends on nothing else of the configuration, so that limits and log levels can change freely.
 func (c *Config) Hash(t Table) string {
@@ -296,7 +302,11 @@ func (c *Config) Hash(t Table) string {
 	var number [8]byte
 	binary.BigEndian.PutUint64(number[:], mappingFormat)
 	h.Write(number[:])
-	for _, part := range []string{t.From, t.To, DataFamily} {
+	from := t.From
+	if t.pattern != nil {
+		from = t.text // with the table's name, under which the ledger keeps the hash, it determines the captures
+	}
+	for _, part := range []string{from, t.To, DataFamily} {
 		// With its length, so that no two lists of parts read the same.
 		binary.BigEndian.PutUint64(number[:], uint64(len(part)))
 		h.Write(number[:])

@@ -42,18 +42,18 @@ var checks = map[string]func(string) *fault{
 	"dynamodb_table": checkDynamoDBTable,
 	"bigtable_table": checkBigtableTable,
 	"target_table":   checkTargetTable,
-	"resource": pattern(resourceID, "an id has letters, digits, '-', '_', '.' and ':' only, and no more than 100 of them",
+	"resource": form(resourceID, "an id has letters, digits, '-', '_', '.' and ':' only, and no more than 100 of them",
 		"write the id alone, not a path like projects/…"),
-	"region": pattern(awsRegion, "an AWS region has lower-case letters, digits and '-' only", "write it like eu-west-1"),
-	"role":   pattern(roleARN, "not the ARN of an IAM role", "write it like arn:aws:iam::111122223333:role/replicator"),
+	"region": form(awsRegion, "an AWS region has lower-case letters, digits and '-' only", "write it like eu-west-1"),
+	"role":   form(roleARN, "not the ARN of an IAM role", "write it like arn:aws:iam::111122223333:role/replicator"),
 	"listen": checkListen,
 	// What it says is checked with the rest of the mapping.
 	"mapping": checkMappingText,
-	"view": pattern(authorizedView, "the id of an authorized view has 1 to 50 letters, digits, '_', '-' and '.', and begins with a letter, a digit or '_'",
+	"view": form(authorizedView, "the id of an authorized view has 1 to 50 letters, digits, '_', '-' and '.', and begins with a letter, a digit or '_'",
 		"write the id alone, like app"),
 }
 
-func pattern(rule *regexp.Regexp, cause, fix string) func(string) *fault {
+func form(rule *regexp.Regexp, cause, fix string) func(string) *fault {
 	return func(s string) *fault {
 		if rule.MatchString(s) {
 			return nil
@@ -95,8 +95,8 @@ func checkName(s string) *fault {
 
 func checkDynamoDBTable(s string) *fault {
 	switch {
-	case strings.ContainsAny(s, "{}*"):
-		return patternFault(s)
+	case isPattern(s):
+		return nil // parsed by checkPattern
 	case strings.HasPrefix(s, "arn:"):
 		return &fault{diag.InvalidValue, "", "this is an ARN, not a name", "write the table's name alone, and its region in source.region"}
 	case !dynamoDBTable.MatchString(s):
@@ -117,17 +117,12 @@ func checkBigtableTable(s string) *fault {
 		"choose a name that follows the rule"}
 }
 
-// checkTargetTable is the check of a table entry's target, where the format also knows patterns.
+// checkTargetTable is the check of a table entry's target.
 func checkTargetTable(s string) *fault {
-	if strings.ContainsAny(s, "{}*") {
-		return patternFault(s)
+	if isPattern(s) {
+		return &fault{diag.InvalidValue, "", "a target is one table; only from: may be a pattern", "name one table, and carry the parts of the source's name in row_key, as {$name}"}
 	}
 	return checkBigtableTable(s)
-}
-
-func patternFault(s string) *fault {
-	return &fault{diag.NotAvailable, "pattern " + shown(s) + " is not available in this version",
-		"tables are named one by one", "write one entry for each table"}
 }
 
 // checkListen takes host:port with the host optional; port 0 lets the operating system choose.

@@ -96,7 +96,7 @@ func TestNames(t *testing.T) {
 		refused  []string
 	}{
 		{"name", []string{"a", "0", "acme-2026", long[:40]}, []string{"-a", "a-", "A", "a_b", "a.b", long[:41], "a\n", "é"}},
-		{"dynamodb_table", []string{"abc", "A.b-c_9", "-.-", long[:255]}, []string{"ab", long, "a b c", "Orders\n", "Ürders", "a/b", "K_{x}", "Video*"}},
+		{"dynamodb_table", []string{"abc", "A.b-c_9", "-.-", long[:255]}, []string{"ab", long, "a b c", "Orders\n", "Ürders", "a/b"}},
 		{"bigtable_table", []string{"a", "_a", "9", "A.b-c_9", long[:50]}, []string{"-a", ".a", long[:51], "a b", "a\n", "{x}"}},
 		{"resource", []string{"p", "my-project", "example.com:shop", "test_instance"}, []string{"projects/p", "a b", "-p", "p\n", long}},
 		{"region", []string{"eu-west-1", "us-gov-east-1", "local"}, []string{"EU", "eu west", "eu-west-1\n"}},

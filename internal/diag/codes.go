@@ -30,6 +30,7 @@ const (
 	AddressAmbiguous   = "R1026"
 	RuleUnreachable    = "R1027"
 	FamilyKeeps        = "R1028"
+	PatternInvalid     = "R1029"
 	TombstonesVisible  = "R1051"
 	ItemsMove          = "R1052"
 	OneEndpoint        = "R1101"
@@ -67,6 +68,7 @@ const (
 	ItemsParked        = "R1505"
 	RetryNotYet        = "R1506"
 	ItemNotFound       = "R1507"
+	TableSetAside      = "R1508"
 	SampleUnmappable   = "R1551"
 	AttributesUnmapped = "R1552"
 	Internal           = "R1601"
@@ -144,10 +146,10 @@ var registry = []Entry{
 		"Each source table may appear in one entry of `tables` only: two entries would own the same rows.",
 		"remove one of the entries", ExitUsage},
 	{SharedTarget, "two tables with one target",
-		"Two entries of `tables` name the same target table, and items of both could take the same row and replace each other. Entries may share a target if their row keys begin with different literals.",
-		"give each entry its own `to`, or begin their row keys with different literals", ExitUsage},
+		"Two entries of `tables` name the same target table, or an entry is a pattern of tables, and items of two tables could take the same row and replace each other. Entries may share a target if their row keys begin with different literals; the tables of a pattern may if every row key carries each part of the name that varies.",
+		"give each entry its own `to`, or begin their row keys with different literals; carry each part of a pattern in row_key as {$name}", ExitUsage},
 	{TargetNameNeeded, "the source's name cannot name a Bigtable table",
-		"Without `to` the target has the source's name. DynamoDB allows 255 characters and a leading `-` or `.`; Bigtable allows 50 characters, of which the first is a letter, a digit or `_`.",
+		"Without `to` the target has the source's name, which a pattern does not have. DynamoDB allows 255 characters and a leading `-` or `.`; Bigtable allows 50 characters, of which the first is a letter, a digit or `_`.",
 		"add `to` with a name of at most 50 characters", ExitUsage},
 	{UnknownVersion, "unknown version of the configuration format",
 		"`version` says which format the file is written in; this program knows version 1.",
@@ -188,6 +190,9 @@ var registry = []Entry{
 	{FamilyKeeps, "garbage collection that cannot expire items",
 		"`ttl: {expire: gc}` stamps cells so that they reach the age of their family's rule when the item expires. A family without such a rule keeps them.",
 		"add an age to the family's rule: maxversions=1 || maxage=30d", ExitUsage},
+	{PatternInvalid, "a pattern of table names cannot be read",
+		"`from` may be a pattern: `{name:4}` stands for exactly four digits, and one part without a number for any text, so that a table's name can be cut in one way only. Row keys use the parts as `{$name}`.",
+		"write it like Orders_{year:4}_{month:2}", ExitUsage},
 	{TombstonesVisible, "readers may see rows of removed items (warning)",
 		"A removed item leaves a row that holds only the family `_cdc_gone`, until `state.tombstone_age` has passed; without it a late write could bring the item back. A reader that takes any row for an item would see the removed one, and every live row carries the family `_cdc`.",
 		"read with a family filter that passes only your own families", ExitDone},
@@ -304,6 +309,9 @@ var registry = []Entry{
 	{ItemNotFound, "no such item",
 		"The source table has no item with this key. The read was strongly consistent.",
 		"check the key: text, number and binary keys of the same look are different items", ExitNo},
+	{TableSetAside, "a table of a pattern is set aside",
+		"The table's name matches a pattern, but it has no stream that can be followed, its key does not fit the mapping, or it does not exist any more. The other tables go on; it joins by itself once the cause is removed. Rows of a table that was dropped stay in the target.",
+		"remove the cause that is given; for a table without a stream: aws dynamodb update-table --table-name TABLE --stream-specification StreamEnabled=true,StreamViewType=NEW_AND_OLD_IMAGES", ExitNo},
 	{SampleUnmappable, "some of the sampled items cannot be mapped (warning)",
 		"A sample of the table's items was mapped, and some of them have no place in the target: a row key or a value that Bigtable does not take. A run parks such items; the share in the sample tells how many to expect.",
 		"correct the items in the source or the mapping; errors.stop_above bounds how many are parked", ExitDone},

@@ -39,6 +39,19 @@ func Count(changes []cdc.Change) Tally {
 type board struct {
 	mu     sync.Mutex
 	shards map[string]*reading
+	aside  bool // the keeper here found that the table cannot be followed
+}
+
+func (b *board) setAside(aside bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.aside = aside
+}
+
+func (b *board) isAside() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.aside
 }
 
 type reading struct {

@@ -115,9 +115,13 @@ func (t *table) begin(ctx context.Context, state checkpoint.TableState) (checkpo
 }
 
 func (t *table) scan(ctx context.Context, generation uint32, keeper *checkpoint.Keeper) *backfill.Scan {
+	rows := t.Rows
+	if rows == nil {
+		rows = backfill.NewThrottle(t.RowsPerSecond)
+	}
 	return &backfill.Scan{
 		Table: t.source, Generation: generation, Segments: t.Segments,
-		Rows: backfill.NewThrottle(t.RowsPerSecond),
+		Rows: rows,
 		Write: func(ctx context.Context, items []cdc.Item, readAt time.Time) error {
 			batch := transform.Load(t.Mapping, items, generation, readAt)
 			return t.write(ctx, &batch, nil)

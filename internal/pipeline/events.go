@@ -31,6 +31,10 @@ type Events struct {
 	Lag func(table string, lag, headroom time.Duration)
 	// NotReading: this worker reads no shard of the table, so that it knows no lag; told at every look.
 	NotReading func(table string)
+	// Joined: a table of a pattern was found, and this worker takes part in it from now on.
+	Joined func(table string)
+	// Aside: a table of a pattern cannot be followed, for a reason in fixed words; the others go on.
+	Aside func(table, reason string)
 	// Gap: changes are lost; the table needs a load.
 	Gap func(table, shard, reason string)
 	// Raised: the table's generation rose.
@@ -81,6 +85,12 @@ func (e Events) orSilent() Events {
 	}
 	if e.NotReading == nil {
 		e.NotReading = func(table string) {}
+	}
+	if e.Joined == nil {
+		e.Joined = func(table string) {}
+	}
+	if e.Aside == nil {
+		e.Aside = func(table, reason string) {}
 	}
 	if e.Gap == nil {
 		e.Gap = func(table, shard, reason string) {}

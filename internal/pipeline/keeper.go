@@ -50,24 +50,25 @@ func (t *table) seek(stop, ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		aside := false
 		if watch.SeatFree(seat, task.Mono(ctx)) {
 			keeper, err := t.Ledger.TakeSeat(ctx, seat)
 			switch {
 			case err == nil:
-				if err := t.serve(stop, keeper); err != nil {
+				if aside, err = t.serve(stop, keeper); err != nil {
 					return err
 				}
 			case !errors.Is(err, checkpoint.ErrTaken):
 				t.events.Retry(t.source, "take the keeper's seat", t.Timing.Pass, err)
 			}
 		}
-		_ = task.Sleep(stop, t.Timing.Pass)
+		_ = task.Sleep(stop, t.rest(aside))
 	}
 	return nil
 }
 
-// serve keeps the table until stop ends or the seat is lost. It returns only what ends the process.
-func (t *table) serve(stop context.Context, keeper *checkpoint.Keeper) error {
+// serve keeps the table until stop ends, the seat is lost, or the table is set aside. The error is only what ends the process.
+func (t *table) serve(stop context.Context, keeper *checkpoint.Keeper) (aside bool, err error) {
 	t.events.KeeperTaken(t.source, keeper.Epoch())
 	g := task.NewGroup(keeper.Context(), 0)
 	g.Go("renew the seat", func(context.Context) error { return keeper.Keep() })
@@ -81,13 +82,15 @@ func (t *table) serve(stop context.Context, keeper *checkpoint.Keeper) error {
 			loading.Fail(err)
 		}
 		if err := loading.Wait(); err != nil {
-			return err
+			if aside = t.asideFor(stop, ctx, err); !aside {
+				return err
+			}
 		}
 		return keeper.Release(ctx)
 	})
-	err := g.Wait()
+	err = g.Wait()
 	t.events.KeeperLeft(t.source, err)
-	return t.end(err)
+	return aside, t.end(err)
 }
 
 // keep makes its rounds: a small one in every pass, and a complete one every Timing.List.
@@ -129,6 +132,7 @@ func (k *rounds) complete(ctx context.Context) error {
 	for _, step := range []func(ctx context.Context) error{
 		k.checkCluster,
 		k.attend,
+		k.readmit,
 		func(ctx context.Context) error { _, err := k.Ledger.Adopt(ctx, k.source); return err },
 		k.beat,
 		func(ctx context.Context) (err error) { state, _, err = k.Ledger.Table(ctx, k.source); return err },
@@ -205,6 +209,9 @@ func (k *rounds) noteOpen(ctx context.Context, state checkpoint.TableState) erro
 // attend brings the ledger's record in line with the table's stream. The first time it begins the first generation.
 func (k *rounds) attend(ctx context.Context) error {
 	d, err := k.Database.Describe(ctx, k.source)
+	if k.Joined && gone(d, err) {
+		return errGone
+	}
 	if err != nil {
 		return err
 	}

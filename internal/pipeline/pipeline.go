@@ -41,8 +41,11 @@ type Options struct {
 	// Cluster says which cluster the app profile routes to; "" if it cannot be told. Nil if nothing can.
 	Cluster func(ctx context.Context) (string, error)
 	Tables  []Table
-	Events  Events
-	Timing  Timing
+	// Discover looks for tables that may join while this runs; nil: none do. It is called at once and then every DiscoverEvery.
+	Discover      func(ctx context.Context) (Discovery, error)
+	DiscoverEvery time.Duration
+	Events        Events
+	Timing        Timing
 	// Once ends the run when every table is copied and drained.
 	Once bool
 }
@@ -59,6 +62,10 @@ type Table struct {
 	Copy          bool
 	Segments      int
 	RowsPerSecond float64
+	// Rows, if not nil, is a bound that several tables share; RowsPerSecond says nothing then.
+	Rows *backfill.Throttle
+	// Joined: the table was found by a pattern. What keeps it from being followed sets it aside, and the others go on.
+	Joined bool
 }
 
 // Timing are the periods of the loops. The zero value of each field means its default.
@@ -132,9 +139,16 @@ func Run(ctx context.Context, o Options) error {
 	defer halt(context.Canceled)
 	all.Go("tables", func(context.Context) error {
 		defer finished.Set()
-		for _, spec := range o.Tables {
+		begin := func(spec Table) {
 			t := newTable(&o, spec, halt)
 			tables.Go("table "+t.source, func(work context.Context) error { return t.run(stop, work) })
+		}
+		for _, spec := range o.Tables {
+			begin(spec)
+		}
+		if o.Discover != nil {
+			j := &joining{table: &table{Options: &o, events: o.Events, halt: halt}, begin: begin, joined: map[string]bool{}}
+			tables.Go("look for tables", func(work context.Context) error { return j.join(stop, work) })
 		}
 		return tables.Wait()
 	})

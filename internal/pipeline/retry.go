@@ -70,7 +70,7 @@ func (c clock) Now() time.Time { return task.Now(c.ctx) }
 
 // repeatable tells whether the same step may succeed later.
 func repeatable(err error) bool {
-	if fatal(err) || errors.Is(err, checkpoint.ErrLeaseLost) || errors.Is(err, checkpoint.ErrTaken) || errors.Is(err, sink.ErrFenced) || errors.Is(err, errStopped) {
+	if fatal(err) || errors.Is(err, checkpoint.ErrLeaseLost) || errors.Is(err, checkpoint.ErrTaken) || errors.Is(err, sink.ErrFenced) || errors.Is(err, errStopped) || errors.Is(err, errGone) {
 		return false
 	}
 	var read *cdc.Error

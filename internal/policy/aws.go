@@ -26,14 +26,19 @@ type Statement struct {
 func AWS(cfg *config.Config, region string) Policy {
 	var tables, streams []string
 	for _, t := range cfg.Tables {
-		arn := tableARN(cfg.Source.RoleARN, region, t.From)
+		arn := tableARN(cfg.Source.RoleARN, region, t.Glob())
 		tables = append(tables, arn)
 		streams = append(streams, arn+"/stream/*")
 	}
-	return document(
-		Statement{"ReadTables", "Allow", permissions([]string{"dynamodb"}, Always), tables},
-		Statement{"ReadStreams", "Allow", permissions([]string{"dynamodbstreams"}, Always), streams},
-	)
+	statements := []Statement{
+		{"ReadTables", "Allow", permissions([]string{"dynamodb"}, Always), tables},
+		{"ReadStreams", "Allow", permissions([]string{"dynamodbstreams"}, Always), streams},
+	}
+	if cfg.HasPatterns() {
+		// The action knows no resources: who may list tables sees the names of all.
+		statements = append(statements, Statement{"FindTables", "Allow", permissions([]string{"dynamodb"}, Finding), []string{"*"}})
+	}
+	return document(statements...)
 }
 
 // AssumeRole is what the identity that assumes source.role_arn needs besides, and that role's trust in it; false if no role is

@@ -28,6 +28,7 @@ const (
 	Creating            // by `run`, with target.create_missing
 	Viewing             // by `run`, with target.view
 	MakeView            // by `run`, with target.view and target.create_missing
+	Finding             // with a pattern of tables
 	Assuming            // with source.role_arn, by the identity that assumes the role
 	Planning            // by `plan` alone
 	Applying            // by `plan --apply` alone
@@ -40,6 +41,7 @@ const (
 // imply, it names no permission of its own.
 var operations = []Operation{
 	{"dynamodb", "DescribeTable", []string{"dynamodb:DescribeTable"}, Always},
+	{"dynamodb", "ListTables", []string{"dynamodb:ListTables"}, Finding},
 	{"dynamodb", "Scan", []string{"dynamodb:Scan"}, Always},
 	{"dynamodb", "GetItem", []string{"dynamodb:GetItem"}, Always},
 	{"dynamodbstreams", "DescribeStream", []string{"dynamodb:DescribeStream"}, Always},

@@ -70,6 +70,15 @@ func TestPoliciesGrantTheOperations(t *testing.T) {
 			granted[action] = true
 		}
 	}
+	found, err := config.Parse("replicator.yaml", []byte(patterns), func(string) (string, bool) { return "", false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, statement := range AWS(found, "").Statement {
+		for _, action := range statement.Action {
+			granted[action] = true
+		}
+	}
 	for _, permission := range GooglePlanner(cfg).IncludedPermissions {
 		granted[permission] = true
 	}
@@ -124,5 +133,36 @@ func TestTableARN(t *testing.T) {
 		if got := tableARN(c.role, c.region, "T"); got != c.want {
 			t.Errorf("%s, want %s", got, c.want)
 		}
+	}
+}
+
+const patterns = `version: 1
+target: { project: p, instance: i }
+tables:
+  - from: Result_{keyword}_{year:4}_{month:2}
+    to: results
+    families: { r: maxversions=1 }
+    rules:
+      - row_key: "{$keyword}#{$year}{$month}#{id}"
+        columns: { "*": r }
+`
+
+// A pattern is granted as the names it can match, and finding them as what it is: a look at the names of all tables.
+func TestPatternsAreGranted(t *testing.T) {
+	cfg, err := config.Parse("replicator.yaml", []byte(patterns), func(string) (string, bool) { return "", false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := AWS(cfg, "eu-west-1")
+	if len(p.Statement) != 3 {
+		t.Fatalf("%+v", p)
+	}
+	const arn = "arn:aws:dynamodb:eu-west-1:*:table/Result_*_????_??"
+	want := []Statement{{"FindTables", "Allow", []string{"dynamodb:ListTables"}, []string{"*"}}}
+	if diff := cmp.Diff(want, p.Statement[2:]); diff != "" {
+		t.Error(diff)
+	}
+	if p.Statement[0].Resource[0] != arn || p.Statement[1].Resource[0] != arn+"/stream/*" {
+		t.Errorf("%+v", p.Statement[:2])
 	}
 }

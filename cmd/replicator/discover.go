@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/admin"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// tablesOf is the configuration's tables, with those that the source has in the place of patterns.
+func tablesOf(ctx context.Context, cfg *config.Config, tables *backfill.Tables) ([]config.Table, error) {
+	if !cfg.HasPatterns() {
+		return cfg.Tables, nil
+	}
+	names, err := tables.List(ctx)
+	if err != nil {
+		return nil, explainSource("cannot list the tables of the source", "", err)
+	}
+	return cfg.Expand(names), nil
+}
+
+// find asks for the tables that patterns stand for, and says how many each has.
+func (p *prober) find(ctx context.Context) ([]config.Table, bool) {
+	if !p.cfg.HasPatterns() {
+		return p.cfg.Tables, true
+	}
+	var tables []config.Table
+	ok := p.ask(ctx, findTime, "tables of patterns", func(ctx context.Context) (text string, err error) {
+		if tables, err = tablesOf(ctx, p.cfg, p.source.tables); err != nil {
+			return "", err
+		}
+		for i := range p.cfg.Tables {
+			entry := &p.cfg.Tables[i]
+			if !entry.IsPattern() {
+				continue
+			}
+			n := 0
+			for j := range tables {
+				if tables[j].Pattern() == entry.From {
+					n++
+				}
+			}
+			if text != "" {
+				text += "; "
+			}
+			text += fmt.Sprintf("%s: %s", entry.Group(), plural(n, "table"))
+		}
+		return text, nil
+	})
+	return tables, ok
+}
+
+// findTime bounds the listing of all tables: a request for every hundred of at most a few thousand.
+const findTime = 30 * time.Second
+
+// discovery finds the tables of patterns for the pipeline.
+type discovery struct {
+	worker *worker
+	ledger *checkpoint.Ledger
+	rows   *backfill.Throttle
+}
+
+// discoverEvery is how often tables are looked for: as often as the most impatient pattern says.
+func discoverEvery(cfg *config.Config) time.Duration {
+	every := time.Duration(0)
+	for i := range cfg.Tables {
+		if d := cfg.Tables[i].DiscoverEvery; d > 0 && (every == 0 || d < every) {
+			every = d
+		}
+	}
+	return every
+}
+
+// find looks at the tables of patterns that are new to this process. One that cannot be described for now is an error, and everything is
+// looked at again; one that does not fit the mapping is refused.
+func (d *discovery) find(ctx context.Context) (pipeline.Discovery, error) {
+	var out pipeline.Discovery
+	w := d.worker
+	listed, err := w.source.tables.List(ctx)
+	if err != nil {
+		return out, err
+	}
+	for _, t := range w.cfg.Expand(listed) {
+		if t.Pattern() == "" || w.knows(t.From) {
+			continue
+		}
+		description, err := w.source.tables.Describe(ctx, t.From)
+		switch {
+		case cdc.Is(err, cdc.NotFound):
+			continue // dropped a moment ago
+		case cdc.Is(err, cdc.Denied), cdc.Is(err, cdc.Malformed):
+			out.Refused = append(out.Refused, d.refuse(t, err))
+			continue
+		case err != nil:
+			return out, err
+		case description.Status == statusCreating || description.Status == statusDeleting:
+			continue // there is nothing to read yet, or any more
+		}
+		m, err := mapTable(t, description.PrimaryKey)
+		if err != nil {
+			out.Refused = append(out.Refused, d.refuse(t, err))
+			continue
+		}
+		w.know(probedTable{config: t, description: description, mapping: m})
+		out.Tables = append(out.Tables, w.replicated(t, m, d.rows))
+	}
+	gone, err := d.gone(ctx, listed)
+	out.Refused = append(out.Refused, gone...)
+	return out, err
+}
+
+// States of a table in which it cannot be read.
+// Source: https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TableDescription.html
+const (
+	statusCreating = "CREATING"
+	statusDeleting = "DELETING"
+)
+
+// refuse tells why a table cannot be replicated: in full in the log, and in a line for the ledger.
+func (d *discovery) refuse(t config.Table, err error) pipeline.Refusal {
+	d.worker.log.Warn("a table of a pattern cannot be replicated", admin.KeyTable, t.From, admin.KeyError, err.Error())
+	reason := "it cannot be described; the worker's log says why"
+	var found diag.List
+	switch {
+	case errors.As(err, &found) && len(found) > 0:
+		reason = "its key does not fit the mapping: " + found[0].What
+	case cdc.Is(err, cdc.Denied):
+		reason = "DynamoDB denies DescribeTable"
+	}
+	return pipeline.Refusal{Table: t.From, Reason: reason}
+}
+
+// gone are the tables of patterns that the ledger knows and the source does not have any more.
+func (d *discovery) gone(ctx context.Context, listed []string) ([]pipeline.Refusal, error) {
+	states, err := d.ledger.Tables(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []pipeline.Refusal
+	for _, s := range states {
+		if t, ok := d.worker.cfg.Table(s.Source); ok && t.Pattern() != "" && !slices.Contains(listed, s.Source) && !d.worker.knows(s.Source) {
+			out = append(out, pipeline.Refusal{Table: s.Source, Reason: pipeline.GoneReason})
+		}
+	}
+	return out, nil
+}
+
+// knows tells whether a table of a pattern has joined.
+func (w *worker) knows(source string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, ok := w.joined[source]
+	return ok
+}
+
+func (w *worker) know(t probedTable) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.joined == nil {
+		w.joined = map[string]probedTable{}
+	}
+	w.joined[t.config.From] = t
+}
+
+// mappings are those of all tables that are replicated, by source table.
+func (w *worker) mappings() map[string]*transform.Mapping {
+	out := map[string]*transform.Mapping{}
+	for _, t := range w.found.tables {
+		out[t.config.From] = t.mapping
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for source, t := range w.joined {
+		out[source] = t.mapping
+	}
+	return out
+}
+
+// replicated hands what the configuration says of a table to what obeys it.
+func (w *worker) replicated(t config.Table, m *transform.Mapping, rows *backfill.Throttle) pipeline.Table {
+	return pipeline.Table{
+		Mapping: m, MappingHash: w.cfg.Hash(t), AcceptMapping: w.flags.acceptMapping, FromNow: t.Start == config.StartNow,
+		Copy: !w.flags.noBackfill, Segments: w.cfg.Backfill.Segments,
+		// The limit is one for the process; tables that are named share it evenly, but how many a pattern will have is not known.
+		RowsPerSecond: float64(w.cfg.Backfill.MaxRowsPerSecond) / float64(len(w.cfg.Tables)), Rows: rows, Joined: t.Pattern() != "",
+	}
+}

@@ -1,0 +1,331 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// DiscoverEvery is how often new tables of a pattern are looked for when nothing else is said.
+const DiscoverEvery = 5 * time.Minute
+
+// maxCaptureDigits bounds {name:N}: a table's name has 255 characters, and numbers in names are dates and shards.
+const maxCaptureDigits = 18
+
+// pattern is a parsed pattern of table names: literals and captures.
+//
+//	Keyword_Search_Result_{keyword}_{year:4}_{month:2}
+//
+// {name:N} is exactly N digits, and {name} any text of at least one character. At most one capture is of that kind, so that a name can be
+// cut in one way only.
+type pattern []patternPart
+
+// patternPart is a literal or a capture.
+type patternPart struct {
+	literal string
+	name    string
+	digits  int // of a capture; 0: any text
+}
+
+// patternError is what is wrong with a pattern, at so many bytes from its beginning.
+type patternError struct {
+	offset     int
+	cause, fix string
+}
+
+// isPattern tells whether a name is meant as a pattern.
+func isPattern(name string) bool { return strings.ContainsAny(name, "{}*") }
+
+// parsePattern reads a pattern.
+func parsePattern(text string) (pattern, *patternError) {
+	var p pattern
+	open := ""
+	for at := 0; at < len(text); {
+		if text[at] != '{' {
+			end := at
+			for end < len(text) && text[end] != '{' {
+				if err := literalFault(text, end); err != nil {
+					return nil, err
+				}
+				end++
+			}
+			p = append(p, patternPart{literal: text[at:end]})
+			at = end
+			continue
+		}
+		length := strings.IndexAny(text[at+1:], "{}")
+		if length < 0 || text[at+1+length] == '{' {
+			return nil, &patternError{at, "a { that is not closed", "write {name} for a part that varies"}
+		}
+		part, err := parseCapture(text[at+1:at+1+length], at+1)
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(p, func(o patternPart) bool { return o.name == part.name }) {
+			return nil, &patternError{at + 1, fmt.Sprintf("the part %s is there twice", part.name), "give each part a name of its own"}
+		}
+		if part.digits == 0 {
+			if open != "" {
+				return nil, &patternError{at, fmt.Sprintf("{%s} and {%s} may both be any text: a name could be cut in several ways", open, part.name),
+					fmt.Sprintf("say how many digits one of them has, like {%s:4}, or use one part for both", part.name)}
+			}
+			open = part.name
+		}
+		p = append(p, part)
+		at += length + 2
+	}
+	return p, nil
+}
+
+// literalFault is what is wrong with a character outside of captures.
+func literalFault(text string, at int) *patternError {
+	switch c := text[at]; {
+	case c == '*':
+		return &patternError{at, "* is no part of a pattern", "write {name} for a part that varies; row keys use it as {$name}"}
+	case c == '}':
+		return &patternError{at, "a } that closes nothing", "write {name} for a part that varies"}
+	case !dynamoDBTable.MatchString(string(c)):
+		return &patternError{at, "DynamoDB table names have letters, digits, '_', '-' and '.' only", "write the names' common parts as `aws dynamodb list-tables` prints them"}
+	}
+	return nil
+}
+
+// parseCapture reads what stands in braces, which begins at an offset of the pattern.
+func parseCapture(text string, at int) (patternPart, *patternError) {
+	name, width, sized := strings.Cut(text, ":")
+	plain, dollar := strings.CutPrefix(name, "$")
+	switch trimmed := strings.TrimSpace(plain); {
+	case trimmed == "":
+		return patternPart{}, &patternError{at, "a part without a name", "write {name}, or {name:4} for exactly four digits"}
+	case dollar:
+		return patternPart{}, &patternError{at, "{$name} is for row keys", "write {" + trimmed + "}"}
+	case trimmed != name || !captureName(name):
+		return patternPart{}, &patternError{at, "the name of a part has letters, digits and '_' only, and begins with a letter", "write it like {keyword}"}
+	case !sized:
+		return patternPart{name: name}, nil
+	}
+	n, err := strconv.Atoi(width)
+	if err != nil || n < 1 || n > maxCaptureDigits || width != strconv.Itoa(n) {
+		suggestion := digitsIn(width)
+		return patternPart{}, &patternError{at + len(name) + 1, fmt.Sprintf("%s is no number of digits from 1 to %d", shown(width), maxCaptureDigits),
+			fmt.Sprintf("write {%s:%d} for exactly %d digits", name, suggestion, suggestion)}
+	}
+	return patternPart{name: name, digits: n}, nil
+}
+
+// digitsIn guesses how many digits were meant: \d{4}, 04, yyyy.
+func digitsIn(width string) int {
+	number := strings.Trim(width, `\d{}+% `)
+	if n, err := strconv.Atoi(number); err == nil && n >= 1 && n <= maxCaptureDigits {
+		return n
+	}
+	if n := len(width); n >= 1 && n <= 4 && strings.Count(width, width[:1]) == n {
+		return n
+	}
+	return 4
+}
+
+func captureName(name string) bool {
+	for i, c := range []byte(name) {
+		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+		if !letter && (i == 0 || c != '_' && (c < '0' || c > '9')) {
+			return false
+		}
+	}
+	return name != ""
+}
+
+// match cuts a name into the pattern's parts; false if the name is none of the pattern's.
+func (p pattern) match(name string) (map[string]string, bool) {
+	captures := map[string]string{}
+	i := 0
+	for ; i < len(p) && !p[i].open(); i++ { // from the front, up to the part of any length
+		n := p[i].width()
+		if len(name) < n || !p[i].take(name[:n], captures) {
+			return nil, false
+		}
+		name = name[n:]
+	}
+	if i == len(p) {
+		return captures, name == ""
+	}
+	for j := len(p) - 1; j > i; j-- { // and from the back
+		n := len(name) - p[j].width()
+		if n < 0 || !p[j].take(name[n:], captures) {
+			return nil, false
+		}
+		name = name[:n]
+	}
+	captures[p[i].name] = name
+	return captures, name != ""
+}
+
+func (p patternPart) open() bool { return p.name != "" && p.digits == 0 }
+
+// width is the length of what a part matches, unless it is open.
+func (p patternPart) width() int { return len(p.literal) + p.digits }
+
+// take matches a text of the part's width.
+func (p patternPart) take(text string, captures map[string]string) bool {
+	if p.name == "" {
+		return text == p.literal
+	}
+	captures[p.name] = text
+	return strings.Trim(text, "0123456789") == ""
+}
+
+// glob is the pattern as policies of AWS write it: ? for every digit, and * for any text.
+// Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_resource.html
+func (p pattern) glob() string {
+	var b strings.Builder
+	for _, part := range p {
+		b.WriteString(part.literal + strings.Repeat("?", part.digits))
+		if part.open() {
+			b.WriteByte('*')
+		}
+	}
+	return b.String()
+}
+
+// collapsed is the pattern with one * from the first part that varies to the end.
+func (p pattern) collapsed() string {
+	if len(p) > 0 && p[0].name == "" {
+		return p[0].literal + "*"
+	}
+	return "*"
+}
+
+func (p pattern) varies() []transform.Varying {
+	var out []transform.Varying
+	for _, part := range p {
+		if part.name != "" {
+			out = append(out, transform.Varying{Name: part.name, Digits: part.digits})
+		}
+	}
+	return out
+}
+
+// example are captures of a table that the pattern might match. Elevens are a month and a day of a month too.
+func (p pattern) example() map[string]string {
+	captures := map[string]string{}
+	for _, part := range p {
+		switch {
+		case part.open():
+			captures[part.name] = part.name
+		case part.name != "":
+			captures[part.name] = strings.Repeat("1", part.digits)
+		}
+	}
+	return captures
+}
+
+// Pattern is the pattern that the entry has, or that the table was found by; "" if the entry names its table.
+func (t *Table) Pattern() string {
+	if t.pattern == nil {
+		return ""
+	}
+	return t.text
+}
+
+// Path is the place of the entry in the configuration, as Config.Where takes it: tables[0].
+func (t *Table) Path() string { return fmt.Sprintf("tables[%d]", t.index) }
+
+// IsPattern tells an entry that stands for the tables whose names match from a table.
+func (t *Table) IsPattern() bool { return t.pattern != nil && t.captures == nil }
+
+// Glob is the source table's name; of a pattern with ? for each digit and * for any text, as policies of AWS write it.
+func (t *Table) Glob() string {
+	if t.pattern == nil {
+		return t.From
+	}
+	return t.pattern.glob()
+}
+
+// Group is what the entry's tables are called together: a pattern up to its first part, and *.
+func (t *Table) Group() string {
+	if t.pattern == nil {
+		return t.From
+	}
+	return t.pattern.collapsed()
+}
+
+// table is the table of the given name, if the entry is for it.
+func (t *Table) table(source string) (Table, bool) {
+	if t.pattern == nil {
+		return *t, t.From == source
+	}
+	captures, ok := t.pattern.match(source)
+	if !ok || len(source) < 3 || len(source) > 255 || !dynamoDBTable.MatchString(source) {
+		return Table{}, false
+	}
+	found := *t
+	found.From, found.captures = source, captures
+	return found, true
+}
+
+// Table is the source table of the given name: the entry that names it or else, of the patterns that match it, the first. It is false for a
+// table that the configuration does not have.
+func (c *Config) Table(source string) (Table, bool) {
+	for _, named := range []bool{true, false} {
+		for i := range c.Tables {
+			if t := &c.Tables[i]; t.IsPattern() != named {
+				if found, ok := t.table(source); ok {
+					return found, true
+				}
+			}
+		}
+	}
+	return Table{}, false
+}
+
+// HasPatterns tells whether a table of the configuration is a pattern.
+func (c *Config) HasPatterns() bool {
+	return slices.ContainsFunc(c.Tables, func(t Table) bool { return t.IsPattern() })
+}
+
+// Expand is the list of tables in which those of the sources that a pattern matches, in the order of their names, stand in its place.
+func (c *Config) Expand(sources []string) []Table {
+	sorted := slices.Compact(slices.Sorted(slices.Values(sources)))
+	var out []Table
+	for i := range c.Tables {
+		entry := &c.Tables[i]
+		if !entry.IsPattern() {
+			out = append(out, *entry)
+			continue
+		}
+		for _, source := range sorted {
+			if t, ok := c.Table(source); ok && t.index == i {
+				out = append(out, t)
+			}
+		}
+	}
+	return out
+}
+
+// checkPattern parses the pattern of an entry and checks what goes with it. It reports false when there is none to use.
+func (d *decoder) checkPattern(t *Table, path string) bool {
+	if !isPattern(t.From) {
+		if pos, given := d.where[path+".discover_every"]; given {
+			d.report(diag.Error{Code: diag.InvalidValue, Pos: pos, What: path + ".discover_every: the table is named",
+				Cause: "only the tables of a pattern are looked for", Fix: "remove the key, or write from: as a pattern, like Orders_{year:4}"})
+		}
+		return true
+	}
+	parsed, wrong := parsePattern(t.From)
+	if wrong != nil {
+		d.report(diag.Error{Code: diag.PatternInvalid, Pos: t.place(path+".from", wrong.offset), What: path + ".from: the pattern cannot be read",
+			Cause: wrong.cause, Fix: wrong.fix})
+		d.bad[path] = true
+		return false
+	}
+	t.pattern, t.text, t.merged = parsed, t.From, true
+	if t.DiscoverEvery == 0 {
+		t.DiscoverEvery = DiscoverEvery
+	}
+	return true
+}

@@ -1,0 +1,152 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+)
+
+// Discovery is what was found of the tables that patterns stand for.
+type Discovery struct {
+	// Tables can be replicated. Those that are already are passed over.
+	Tables []Table
+	// Refused cannot be, for the reasons given.
+	Refused []Refusal
+}
+
+// Refusal is a table that was found and that the mapping, say, does not fit.
+type Refusal struct{ Table, Reason string }
+
+// GoneReason is why a table is set aside that does not exist any more.
+const GoneReason = "the table does not exist any more; its rows stay, as of the last change that was read"
+
+// joining lets the tables of patterns join.
+type joining struct {
+	*table // of no name: for its retries
+	begin  func(Table)
+	joined map[string]bool
+}
+
+// join looks for tables, at once and then every DiscoverEvery, and begins to replicate those that are new, until stop ends. With
+// Once it looks one time.
+func (j *joining) join(stop, work context.Context) error {
+	for stop.Err() == nil {
+		var found Discovery
+		err := j.retryUntil(stop, work, "look for tables", func(ctx context.Context) (err error) {
+			found, err = j.Discover(ctx)
+			return err
+		})
+		if err != nil {
+			if stop.Err() != nil || work.Err() != nil {
+				return nil
+			}
+			return j.end(err)
+		}
+		for _, r := range found.Refused {
+			if j.joined[r.Table] {
+				continue // it has a keeper, who looks for himself
+			}
+			err := j.retryUntil(stop, work, "set a table aside", func(ctx context.Context) error {
+				return setAside(ctx, j.Ledger, j.events, r.Table, r.Reason)
+			})
+			if err != nil && stop.Err() == nil {
+				return j.end(err)
+			}
+		}
+		for _, t := range found.Tables {
+			if source := t.Mapping.Source; !j.joined[source] {
+				j.joined[source] = true
+				j.events.Joined(source)
+				j.begin(t)
+			}
+		}
+		if j.Once {
+			return nil
+		}
+		_ = task.Sleep(stop, j.DiscoverEvery)
+	}
+	return nil
+}
+
+// setAside notes in the ledger that a table cannot be followed, once for each reason.
+func setAside(ctx context.Context, ledger *checkpoint.Ledger, events Events, source, reason string) error {
+	now := task.Now(ctx).UTC()
+	told := true
+	_, err := ledger.UpdateTable(ctx, source, func(s *checkpoint.TableState) error {
+		told = s.Aside.Reason == reason
+		if !told {
+			s.Aside = checkpoint.Aside{Since: now, Reason: reason}
+		}
+		return nil
+	})
+	if err == nil && !told {
+		events.Aside(source, reason)
+	}
+	return err
+}
+
+// asideFor sets the table aside if that is what an error of its keeper asks for. It returns false if it does not, or if that could not be
+// noted.
+func (t *table) asideFor(stop, ctx context.Context, err error) bool {
+	reason, yes := t.unfollowable(ctx, err)
+	if !yes {
+		return false
+	}
+	err = t.retryUntil(stop, ctx, "set the table aside", func(ctx context.Context) error {
+		return setAside(ctx, t.Ledger, t.events, t.source, reason)
+	})
+	t.board.setAside(err == nil)
+	t.bell.Ring() // with Once there is nothing to wait for any more
+	return err == nil
+}
+
+// unfollowable is why a table of a pattern cannot be followed for now, if that is what an error says; the other tables go on.
+func (t *table) unfollowable(ctx context.Context, err error) (string, bool) {
+	var stream *StreamError
+	switch {
+	case !t.Joined || err == nil:
+		return "", false
+	case errors.As(err, &stream) && stream.View == "":
+		return "the table has no enabled stream", true
+	case errors.As(err, &stream):
+		return "the stream's view type " + stream.View + " does not give every row and its removal", true
+	case errors.Is(err, errGone):
+		return GoneReason, true
+	case cdc.Is(err, cdc.NotFound) && gone(t.Database.Describe(ctx, t.source)):
+		return GoneReason, true // a scan came to know it first
+	}
+	return "", false
+}
+
+var errGone = errors.New("the table does not exist any more")
+
+// gone tells from a description, or the lack of it, whether a table was dropped or is about to be.
+func gone(d backfill.Description, err error) bool {
+	return cdc.Is(err, cdc.NotFound) || err == nil && d.Status == "DELETING"
+}
+
+// readmit takes back that the table was set aside, now that it can be followed.
+func (k *rounds) readmit(ctx context.Context) error {
+	if !k.Joined {
+		return nil
+	}
+	_, err := k.Ledger.UpdateTable(ctx, k.source, func(s *checkpoint.TableState) error {
+		s.Aside = checkpoint.Aside{}
+		return nil
+	})
+	k.board.setAside(false)
+	return err
+}
+
+// rest is how long to wait before the seat is sought again, after it was given up.
+func (t *table) rest(setAside bool) time.Duration {
+	if setAside {
+		return t.Timing.List
+	}
+	return t.Timing.Pass
+}
