@@ -90,6 +90,10 @@ func (d *discovery) find(ctx context.Context) (pipeline.Discovery, error) {
 	if err != nil {
 		return out, err
 	}
+	states, err := d.ledger.Tables(ctx)
+	if err != nil {
+		return out, err
+	}
 	for _, t := range w.cfg.Expand(listed) {
 		if t.Pattern() == "" || w.knows(t.From) {
 			continue
@@ -112,11 +116,18 @@ func (d *discovery) find(ctx context.Context) (pipeline.Discovery, error) {
 			continue
 		}
 		w.know(probedTable{config: t, description: description, mapping: m})
-		out.Tables = append(out.Tables, w.replicated(t, m, d.rows))
+		joins := w.replicated(t, m, d.rows)
+		joins.FromNow = joins.FromNow && !bornAfter(description.CreatedAt, states)
+		out.Tables = append(out.Tables, joins)
 	}
-	gone, err := d.gone(ctx, listed)
-	out.Refused = append(out.Refused, gone...)
-	return out, err
+	out.Refused = append(out.Refused, d.gone(states, listed)...)
+	return out, nil
+}
+
+// bornAfter tells whether a table was created after the migration had begun to follow others from now on. All that it holds is newer than the
+// start then, and nothing of its stream may be dropped, however late it was found.
+func bornAfter(created time.Time, states []checkpoint.TableState) bool {
+	return slices.ContainsFunc(states, func(s checkpoint.TableState) bool { return !s.Cut.IsZero() && created.After(s.Cut) })
 }
 
 // States of a table in which it cannot be read.
@@ -141,18 +152,14 @@ func (d *discovery) refuse(t config.Table, err error) pipeline.Refusal {
 }
 
 // gone are the tables of patterns that the ledger knows and the source does not have any more.
-func (d *discovery) gone(ctx context.Context, listed []string) ([]pipeline.Refusal, error) {
-	states, err := d.ledger.Tables(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (d *discovery) gone(states []checkpoint.TableState, listed []string) []pipeline.Refusal {
 	var out []pipeline.Refusal
 	for _, s := range states {
 		if t, ok := d.worker.cfg.Table(s.Source); ok && t.Pattern() != "" && !slices.Contains(listed, s.Source) && !d.worker.knows(s.Source) {
 			out = append(out, pipeline.Refusal{Table: s.Source, Reason: pipeline.GoneReason})
 		}
 	}
-	return out, nil
+	return out
 }
 
 // knows tells whether a table of a pattern has joined.

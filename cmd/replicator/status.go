@@ -153,14 +153,24 @@ func knownTable(cfg *config.Config, table string) error {
 	if table == "" {
 		return nil
 	}
-	var names []string
+	var names, patterns []string
 	if _, ok := cfg.Table(table); ok {
 		return nil
 	}
 	for _, t := range cfg.Tables {
+		if t.IsPattern() {
+			patterns = append(patterns, t.From)
+			continue
+		}
 		names = append(names, t.From)
 	}
 	fix := "use one of " + strings.Join(names, ", ")
+	if len(patterns) > 0 {
+		fix = "use the name of a table that matches " + strings.Join(patterns, " or ")
+		if len(names) > 0 {
+			fix += ", or one of " + strings.Join(names, ", ")
+		}
+	}
 	if near := diag.Suggest(table, names); near != "" {
 		fix = "did you mean " + near + "?"
 	}
