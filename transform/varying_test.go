@@ -1,0 +1,97 @@
+package transform
+
+import (
+	"maps"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+)
+
+// beginsA is a condition of which the compiler knows nothing but the attribute.
+type beginsA struct{}
+
+func (beginsA) Match(item cdc.Item) bool {
+	v, _ := item.Get("id")
+	return strings.HasPrefix(v.Text(), "a")
+}
+func (beginsA) Attributes() []string { return []string{"id"} }
+
+// texts are all texts of the alphabet, up to the given length.
+func texts(alphabet string, longest int) []string {
+	var out []string
+	last := []string{""}
+	for range longest {
+		var next []string
+		for _, text := range last {
+			for _, c := range alphabet {
+				next = append(next, text+string(c))
+			}
+		}
+		out, last = append(out, next...), next
+	}
+	return out
+}
+
+// Whatever templates are accepted for a pattern, no two of its tables have a row in common.
+func TestRowsOfAPatternDiffer(t *testing.T) {
+	varies := []Varying{{"name", 0}, {"year", 2}}
+	key := []KeyAttribute{{"id", cdc.KindS}}
+	names, ids := texts("a01_-", 2), texts("a01_#", 3)
+	accepted := 0
+	rapid.Check(t, func(t *rapid.T) {
+		template := func(label string) *Template {
+			parts := rapid.Permutation([]string{"{$name}", "{$year}", "{id}"}).Draw(t, label)
+			text := rapid.SampledFrom([]string{"", "", "a", "#"}).Draw(t, label+" first")
+			for _, part := range parts {
+				text += part + rapid.SampledFrom([]string{"", "#", "_", "-", "0#", "a", "-#"}).Draw(t, label+" delimiter")
+			}
+			parsed, err := ParseTemplate(text)
+			if err != nil {
+				t.Skip(err)
+			}
+			return parsed
+		}
+		write := func(label string) []Write {
+			return []Write{{RowKey: template(label), Columns: []ColumnRule{{Attribute: "*", To: "d"}}}}
+		}
+		spec := Spec{Source: "T", Table: "t", Merged: true, Families: families("d"), Varies: varies, Captures: map[string]string{"name": "x", "year": "11"},
+			Rules: []Rule{{Writes: write("row")}}}
+		if rapid.Bool().Draw(t, "two rules") {
+			spec.Rules = append([]Rule{{When: beginsA{}, Writes: write("other row")}}, spec.Rules...)
+			spec.Families = append(spec.Families, families("e")...)
+			spec.Rules[0].Writes[0].Columns[0].To = "e" // so that the rules may share a row of one table
+		}
+		if len(CheckMerged([]Spec{spec})) > 0 {
+			t.Skip("refused")
+		}
+		owners := map[string]map[string]string{} // of each row, the captures of the table that has it
+		for _, name := range names {
+			for _, year := range []string{"00", "01", "11"} {
+				table := spec
+				table.Varies, table.PrimaryKey, table.Captures = nil, key, map[string]string{"name": name, "year": year}
+				m, err := New(table)
+				if err != nil {
+					continue // two items of one table, say, which Check tells of
+				}
+				accepted++
+				for _, id := range ids {
+					rows, err := m.Addresses(cdc.NewItem([]cdc.Attribute{{Name: "id", Value: cdc.String(id)}}))
+					if err != nil {
+						t.Fatal(err)
+					}
+					owner, taken := owners[rows[0].Row]
+					if taken && !maps.Equal(owner, table.Captures) {
+						t.Fatalf("tables %v and %v have the row %q", owner, table.Captures, rows[0].Row)
+					}
+					owners[rows[0].Row] = table.Captures
+				}
+			}
+		}
+	})
+	if accepted == 0 {
+		t.Error("every template was refused")
+	}
+}
