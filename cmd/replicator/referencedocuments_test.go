@@ -60,6 +60,7 @@ var documents = []struct{ schema, command, declared, below string }{
 	{"replicator.lint/v1", "replicator lint -o json", "lintReport", ""},
 	{"replicator.plan/v1", "replicator plan -o json", "planReport", ""},
 	{"replicator.preview/v1", "replicator preview -o json", "preview", "items[]."},
+	{"replicator.test/v1", "replicator test -o json", "exampleResult", "examples[]."},
 	{"replicator.functions/v1", "replicator config functions -o json", "templateFunction", "functions[]."},
 	{"replicator.dry_run/v1", "replicator run --dry-run -o json", "rehearsalReport", "tables[]."},
 	{"replicator.status/v1", "replicator status -o json", "migration", ""},

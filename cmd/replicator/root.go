@@ -53,6 +53,7 @@ func newRoot(p *program) *cobra.Command {
 		newLint(p),
 		newPlan(p),
 		newPreview(p),
+		newTest(p),
 		newRun(p),
 		newStatus(p),
 		newExplain(p),

@@ -67,6 +67,7 @@ const (
 	ItemsParked        = "R1505"
 	RetryNotYet        = "R1506"
 	ItemNotFound       = "R1507"
+	ExamplesDiffer     = "R1508"
 	SampleUnmappable   = "R1551"
 	AttributesUnmapped = "R1552"
 	Internal           = "R1601"
@@ -304,6 +305,9 @@ var registry = []Entry{
 	{ItemNotFound, "no such item",
 		"The source table has no item with this key. The read was strongly consistent.",
 		"check the key: text, number and binary keys of the same look are different items", ExitNo},
+	{ExamplesDiffer, "an example of the mapping gives other cells",
+		"`replicator test` ran examples of the mapping, and what they became is not what they expect. The difference is shown for each: lines with - are expected, lines with + are what it became.",
+		"correct the mapping; or, if the new cells are meant, write them down with `replicator test --update`", ExitNo},
 	{SampleUnmappable, "some of the sampled items cannot be mapped (warning)",
 		"A sample of the table's items was mapped, and some of them have no place in the target: a row key or a value that Bigtable does not take. A run parks such items; the share in the sample tells how many to expect.",
 		"correct the items in the source or the mapping; errors.stop_above bounds how many are parked", ExitDone},
