@@ -77,6 +77,54 @@ func (t *Tables) Describe(ctx context.Context, table string) (Description, error
 	return desc, nil
 }
 
+// CatalogueAPI is what a Catalogue uses of *dynamodb.Client. Build the client with ClientOptions.
+type CatalogueAPI interface {
+	ListTables(context.Context, *dynamodb.ListTablesInput, ...func(*dynamodb.Options)) (*dynamodb.ListTablesOutput, error)
+	DescribeTimeToLive(context.Context, *dynamodb.DescribeTimeToLiveInput, ...func(*dynamodb.Options)) (*dynamodb.DescribeTimeToLiveOutput, error)
+}
+
+// Catalogue tells what a migration does not need to know of DynamoDB, and who writes its configuration does. Calls are as those
+// of Tables.
+type Catalogue struct{ api CatalogueAPI }
+
+// NewCatalogue reads through a client that was built with ClientOptions.
+func NewCatalogue(api CatalogueAPI) *Catalogue { return &Catalogue{api} }
+
+// Names returns the names of all tables of the region, sorted.
+func (c *Catalogue) Names(ctx context.Context) ([]string, error) {
+	const op = "ListTables"
+	var names []string
+	var after *string
+	for {
+		out, err := c.api.ListTables(ctx, &dynamodb.ListTablesInput{ExclusiveStartTableName: after}, strictly)
+		if err != nil {
+			return nil, failure(ctx, op, err, false)
+		}
+		names = append(names, out.TableNames...)
+		if after = out.LastEvaluatedTableName; aws.ToString(after) == "" {
+			slices.Sort(names)
+			return names, nil
+		}
+		if len(out.TableNames) == 0 {
+			return nil, malformed(op, errors.New("a page without tables says that there are more"))
+		}
+	}
+}
+
+// TimeToLive returns the attribute by which the table's items expire; "" if they do not.
+func (c *Catalogue) TimeToLive(ctx context.Context, table string) (string, error) {
+	const op = "DescribeTimeToLive"
+	out, err := c.api.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &table}, strictly)
+	if err != nil {
+		return "", failure(ctx, op, err, false)
+	}
+	d := out.TimeToLiveDescription
+	if d == nil || d.TimeToLiveStatus != types.TimeToLiveStatusEnabled && d.TimeToLiveStatus != types.TimeToLiveStatusEnabling {
+		return "", nil
+	}
+	return aws.ToString(d.AttributeName), nil
+}
+
 func primaryKey(d *types.TableDescription) ([]transform.KeyAttribute, error) {
 	var key []transform.KeyAttribute
 	for _, role := range []types.KeyType{types.KeyTypeHash, types.KeyTypeRange} {

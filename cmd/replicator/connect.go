@@ -23,10 +23,11 @@ import (
 
 // source is the way to DynamoDB and its streams.
 type source struct {
-	region  string
-	config  aws.Config
-	tables  *backfill.Tables
-	streams *dynamodbstreams.Client
+	region    string
+	config    aws.Config
+	tables    *backfill.Tables
+	catalogue *backfill.Catalogue
+	streams   *dynamodbstreams.Client
 }
 
 // connectSource reads the AWS configuration and builds the clients; nothing is asked of the service yet. The SDK itself
@@ -47,9 +48,10 @@ func connectSource(ctx context.Context, cfg *config.Config) (*source, error) {
 	if cfg.Source.RoleARN != "" {
 		ac.Credentials = aws.NewCredentialsCache(stscreds.NewAssumeRoleProvider(sts.NewFromConfig(ac), cfg.Source.RoleARN))
 	}
+	client := dynamodb.NewFromConfig(ac, backfill.ClientOptions)
 	return &source{
 		region: ac.Region, config: ac,
-		tables:  backfill.NewTables(dynamodb.NewFromConfig(ac, backfill.ClientOptions)),
+		tables: backfill.NewTables(client), catalogue: backfill.NewCatalogue(client),
 		streams: dynamodbstreams.NewFromConfig(ac, cdc.ClientOptions),
 	}, nil
 }

@@ -42,6 +42,7 @@ func referenceConfiguration(t *testing.T) string {
 
 // documents are what commands print for programs: the schema's name, the command, the type, and where its list of such stands.
 var documents = []struct{ schema, command, declared, below string }{
+	{"replicator.init/v1", "replicator init -o json", "proposed", ""},
 	{"replicator.lint/v1", "replicator lint -o json", "lintReport", ""},
 	{"replicator.plan/v1", "replicator plan -o json", "planReport", ""},
 	{"replicator.preview/v1", "replicator preview -o json", "preview", "items[]."},

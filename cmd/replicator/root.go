@@ -50,6 +50,7 @@ func newRoot(p *program) *cobra.Command {
 
 	root.AddCommand(
 		newDemo(p),
+		newInit(p),
 		newLint(p),
 		newPlan(p),
 		newPreview(p),

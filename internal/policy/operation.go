@@ -31,6 +31,7 @@ const (
 	Assuming            // with source.role_arn, by the identity that assumes the role
 	Planning            // by `plan` alone
 	Applying            // by `plan --apply` alone
+	Starting            // by `init` alone
 )
 
 // operations are all that the program can send. Sources: for AWS the service authorization reference
@@ -42,6 +43,8 @@ var operations = []Operation{
 	{"dynamodb", "DescribeTable", []string{"dynamodb:DescribeTable"}, Always},
 	{"dynamodb", "Scan", []string{"dynamodb:Scan"}, Always},
 	{"dynamodb", "GetItem", []string{"dynamodb:GetItem"}, Always},
+	{"dynamodb", "ListTables", []string{"dynamodb:ListTables"}, Starting},
+	{"dynamodb", "DescribeTimeToLive", []string{"dynamodb:DescribeTimeToLive"}, Starting},
 	{"dynamodbstreams", "DescribeStream", []string{"dynamodb:DescribeStream"}, Always},
 	{"dynamodbstreams", "GetShardIterator", []string{"dynamodb:GetShardIterator"}, Always},
 	{"dynamodbstreams", "GetRecords", []string{"dynamodb:GetRecords"}, Always},
