@@ -139,8 +139,11 @@ func TestHotKeys(t *testing.T) {
 		"millis":   {func(i int) cdc.Value { return cdc.String(fmt.Sprint(1_700_000_000_000 + 99_999_999*i)) }, "looks like a time"},
 		"dates":    {func(i int) cdc.Value { return cdc.String(fmt.Sprintf("2026-11-%02dT10:00:00Z", i+1)) }, "begins with a date"},
 		"ulids":    {func(i int) cdc.Value { return cdc.String(fmt.Sprintf("01ARZ3NDEKTSV4RRFFQ69G5F%02d", i)) }, "looks like a ULID, which begins with a time"},
-		"random":   {func(i int) cdc.Value { v, _ := cdc.Number(fmt.Sprint(7_777_777_777_777 * (i + 1) % 999_999_999)); return v }, ""},
-		"emails":   {func(i int) cdc.Value { return cdc.String(fmt.Sprintf("%c@example.com", 'a'+i)) }, ""},
+		"random": {func(i int) cdc.Value {
+			v, _ := cdc.Number(fmt.Sprint(7_777_777_777_777 * (i + 1) % 999_999_999))
+			return v
+		}, ""},
+		"emails": {func(i int) cdc.Value { return cdc.String(fmt.Sprintf("%c@example.com", 'a'+i)) }, ""},
 	} {
 		source := Table{Name: "Events", Stream: true}
 		for i := range 20 {

@@ -180,6 +180,8 @@ func family(text string) string {
 	return dataFamily + "_items"
 }
 
+// The sizes of rows in the text are those of https://cloud.google.com/bigtable/quotas (data size within tables).
+
 // ruleText writes the rules of types: items of which a partition has one become the row, others cells of that row. An item whose sort key
 // names another type that has rows links the two, and is written to both.
 func (t *Table) ruleText(types []itemType) string {
@@ -229,7 +231,8 @@ func (t *Table) ruleText(types []itemType) string {
 	}
 	var b strings.Builder
 	b.WriteString("    # It holds several types of items. Those of one partition become one wide row: the item that is alone in it is the row's columns,\n" +
-		"    # others are cells of it, each with a family for its type. The last rule takes what looks like none of them.\n    families:\n")
+		"    # others are cells of it, each with a family for its type. The last rule takes what looks like none of them.\n" +
+		"    # A partition with very many items becomes a very wide row: Bigtable advises at most 100 MB and refuses more than 256 MB.\n    families:\n")
 	for _, name := range families {
 		fmt.Fprintf(&b, "      %s: maxversions=1\n", quoted(name))
 	}
