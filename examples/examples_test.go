@@ -32,7 +32,11 @@ func TestExamples(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := e.Run(context.Background(), &c.Tables[0])
+			table, ok := e.TableOf(c)
+			if !ok {
+				t.Fatalf("no entry is for table %q", e.Table)
+			}
+			got, err := e.Run(context.Background(), &table)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -119,9 +119,9 @@ func (p *program) testExample(ctx context.Context, path string, update bool) exa
 	if err != nil {
 		return fail(err)
 	}
-	table, err := chosenTable(cfg, e.Table)
-	if err != nil {
-		return fail(err)
+	table, ok := e.TableOf(cfg)
+	if !ok {
+		return fail(fmt.Errorf("table %q has no entry in the configuration; name it in table.json, or in a line table: NAME", e.Table))
 	}
 	got, err := e.Run(ctx, &table)
 	if err != nil {

@@ -67,7 +67,7 @@ const (
 	ItemsParked        = "R1505"
 	RetryNotYet        = "R1506"
 	ItemNotFound       = "R1507"
-	ExamplesDiffer     = "R1508"
+	ExamplesDiffer     = "R1509"
 	SampleUnmappable   = "R1551"
 	AttributesUnmapped = "R1552"
 	Internal           = "R1601"

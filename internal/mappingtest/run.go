@@ -56,6 +56,19 @@ func (e *Example) Run(ctx context.Context, table *config.Table) (string, error) 
 	return out + "\nafter the changes\n\n" + followed, err
 }
 
+// TableOf is the entry of the configuration that the example is about; false if there is none, or several and the example names none.
+func (e *Example) TableOf(c *config.Config) (config.Table, bool) {
+	if e.Table == "" && len(c.Tables) == 1 {
+		return c.Tables[0], true
+	}
+	for _, t := range c.Tables {
+		if t.From == e.Table {
+			return t, true
+		}
+	}
+	return config.Table{}, false
+}
+
 func (e *Example) readItems() ([]cdc.Item, error) {
 	texts, err := documents(itemsPart, e.items)
 	if err != nil {
@@ -196,7 +209,7 @@ func writeRow(out *strings.Builder, row sink.Row) {
 	fmt.Fprintf(out, "%s\n", show(row.Key))
 	for _, c := range row.Cells {
 		fmt.Fprintf(out, "  %-28s @%s  %s\n", c.Family+":"+show(c.Qualifier),
-			time.UnixMicro(c.Timestamp).UTC().Format("2006-01-02T15:04:05Z"), show(string(c.Value)))
+			time.UnixMicro(c.Timestamp).UTC().Format("2006-01-02T15:04:05.999Z"), show(string(c.Value)))
 	}
 }
 

@@ -184,7 +184,7 @@ func TestNamesOfTables(t *testing.T) {
 			t.Errorf("%s: from %s, series %q", tables[i].Name, c.Tables[i].From, p.Tables[i].Series)
 		}
 	}
-	if !strings.Contains(p.Config, "2 tables look like one that is cut by time") || !strings.Contains(p.Config, "Its stream is off") {
+	if !strings.Contains(p.Config, "from: Keyword_iPhone_{year:4}_{month:2}") || !strings.Contains(p.Config, "Its stream is off") {
 		t.Error(p.Config)
 	}
 	minimal := Propose("", Target{}, tables, true)

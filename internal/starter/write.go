@@ -94,8 +94,10 @@ func (w *writer) table(t *Table) Recognised {
 		}
 		found.Series = s.pattern
 		if s.names[0] == t.Name {
-			w.note("  # %d tables look like one that is cut by time: %s. They may share a target if their row keys begin with", len(s.names), s.pattern)
-			w.note("  # different texts, such as the time: to: %s, row_key: \"%s#…\".", quoted(strings.TrimRight(s.pattern[:strings.IndexByte(s.pattern, '{')], "_.-")), "201501")
+			w.note("  # %d tables look like one that is cut by time. One entry with a pattern takes them all, and tables to come:", len(s.names))
+			w.note("  #   from: %s", s.pattern)
+			w.note("  #   to: %s", quoted(strings.TrimRight(s.pattern[:strings.IndexByte(s.pattern, '{')], "_.-")))
+			w.note("  # with row keys that carry {$year} and {$month}, by which they are kept apart.")
 		}
 	}
 	w.line("  - from: %s", quoted(t.Name))
