@@ -78,6 +78,32 @@ func (t *Tables) Describe(ctx context.Context, table string) (Description, error
 	return desc, nil
 }
 
+// ExpiryAPI is what an Expiry uses of *dynamodb.Client. Build the client with ClientOptions.
+type ExpiryAPI interface {
+	DescribeTimeToLive(context.Context, *dynamodb.DescribeTimeToLiveInput, ...func(*dynamodb.Options)) (*dynamodb.DescribeTimeToLiveOutput, error)
+}
+
+// Expiry tells by what attribute the items of a table expire: a migration does not need to know, who writes its configuration
+// does. Calls are as those of Tables.
+type Expiry struct{ api ExpiryAPI }
+
+// NewExpiry reads through a client that was built with ClientOptions.
+func NewExpiry(api ExpiryAPI) *Expiry { return &Expiry{api} }
+
+// Attribute returns the attribute by which the table's items expire; "" if they do not.
+func (e *Expiry) Attribute(ctx context.Context, table string) (string, error) {
+	const op = "DescribeTimeToLive"
+	out, err := e.api.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &table}, strictly)
+	if err != nil {
+		return "", failure(ctx, op, err, false)
+	}
+	d := out.TimeToLiveDescription
+	if d == nil || d.TimeToLiveStatus != types.TimeToLiveStatusEnabled && d.TimeToLiveStatus != types.TimeToLiveStatusEnabling {
+		return "", nil
+	}
+	return aws.ToString(d.AttributeName), nil
+}
+
 func primaryKey(d *types.TableDescription) ([]transform.KeyAttribute, error) {
 	var key []transform.KeyAttribute
 	for _, role := range []types.KeyType{types.KeyTypeHash, types.KeyTypeRange} {

@@ -7,13 +7,14 @@ import (
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
 func newConfig(p *program) *cobra.Command {
 	c := group(&cobra.Command{
 		Use:     "config",
-		Short:   "print | functions",
+		Short:   "print | schema | functions",
 		GroupID: groupOther,
 		Long:    "Show the configuration as this program understands it.",
 	})
@@ -42,6 +43,22 @@ What is not a default is followed by the place it came from. The output is itsel
 				return err
 			}
 			return p.writeJSON(document)
+		},
+	})
+	c.AddCommand(&cobra.Command{
+		Use:   "schema [flags]",
+		Short: "Print the JSON Schema of config files, for editors",
+		Long: `Print the JSON Schema of config files. An editor that knows it completes keys, tells what they mean, and underlines what
+lint would refuse of them. Editors with the YAML language server find it by a comment in the first line of the config file:
+
+  # yaml-language-server: $schema=./replicator.schema.json
+
+What the schema refuses, this program refuses too; what keys mean together is checked by lint and plan alone.`,
+		Example: "  replicator config schema > replicator.schema.json",
+		Args:    none,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := p.stdout.Write(config.JSONSchema())
+			return err
 		},
 	})
 	c.AddCommand(&cobra.Command{

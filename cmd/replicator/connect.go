@@ -26,6 +26,7 @@ type source struct {
 	region  string
 	config  aws.Config
 	tables  *backfill.Tables
+	expiry  *backfill.Expiry
 	streams *dynamodbstreams.Client
 }
 
@@ -47,9 +48,10 @@ func connectSource(ctx context.Context, cfg *config.Config) (*source, error) {
 	if cfg.Source.RoleARN != "" {
 		ac.Credentials = aws.NewCredentialsCache(stscreds.NewAssumeRoleProvider(sts.NewFromConfig(ac), cfg.Source.RoleARN))
 	}
+	client := dynamodb.NewFromConfig(ac, backfill.ClientOptions)
 	return &source{
 		region: ac.Region, config: ac,
-		tables:  backfill.NewTables(dynamodb.NewFromConfig(ac, backfill.ClientOptions)),
+		tables: backfill.NewTables(client), expiry: backfill.NewExpiry(client),
 		streams: dynamodbstreams.NewFromConfig(ac, cdc.ClientOptions),
 	}, nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
@@ -9,6 +10,9 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
@@ -101,7 +105,7 @@ func (p page) prose() string {
 
 // TestConfigurationsOfTheDocumentationAreAccepted: whoever copies one gets what the page promises.
 func TestConfigurationsOfTheDocumentationAreAccepted(t *testing.T) {
-	checked := 0
+	checked, editors := 0, newEditor(t)
 	for _, p := range pages(t) {
 		for _, b := range p.blocks() {
 			if b.language != "yaml" || !strings.Contains(b.text, "tables:") {
@@ -119,11 +123,42 @@ func TestConfigurationsOfTheDocumentationAreAccepted(t *testing.T) {
 			if err != nil {
 				t.Errorf("%s: a configuration is refused: %v\n%s", p.path, err, b.text)
 			}
+			if err := editors.check(b.text); err != nil {
+				t.Errorf("%s: editors underline a configuration: %v\n%s", p.path, err, b.text)
+			}
 		}
 	}
 	if checked < 3 {
 		t.Errorf("only %d configurations are shown", checked)
 	}
+}
+
+// editor checks configurations as an editor does.
+type editor struct{ schema *jsonschema.Schema }
+
+func newEditor(t *testing.T) editor {
+	t.Helper()
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(config.JSONSchema()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource("replicator.schema.json", document); err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.Compile("replicator.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return editor{s}
+}
+
+func (e editor) check(text string) error {
+	var document any
+	if err := yaml.Unmarshal([]byte(text), &document); err != nil {
+		return err
+	}
+	return e.schema.Validate(document)
 }
 
 // TestCommandsOfTheDocumentationExist: every command line of ours, on every page, in every error's fix and in every example of the

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -18,7 +19,8 @@ func newLint(p *program) *cobra.Command {
 		GroupID: groupPrepare,
 		Long: `Check a config file, and the environment it would run in, without asking either end.
 
-Every mistake is told with its place, what is wrong and how to mend it. Errors end with status 2, warnings with 0.`,
+Every mistake and every warning is told at once, with its place, what is wrong and how to mend it. Errors end with status 2,
+warnings with 0. What depends on the key schemas of the tables, which DynamoDB knows, is checked by plan.`,
 		Example: `  replicator lint
   replicator lint deploy/replicator.yaml -o json`,
 		Args: atMost(1),
@@ -40,25 +42,24 @@ type lintReport struct {
 	Errors   int       `json:"errors"`
 	Warnings int       `json:"warnings"`
 	Findings diag.List `json:"findings"`
+	// NotChecked is what only plan can check, since it needs one of the two ends.
+	NotChecked []string `json:"not_checked"`
 }
+
+// notChecked is the part of the rules that the key schemas of the tables decide about.
+var notChecked = []string{"whether rules keep items apart", "which rules make items move", "permissions, streams and tables"}
 
 func (p *program) lint(allowEmulator bool) error {
 	path, err := config.Find(p.configPath, p.env)
 	if err != nil {
 		return err
 	}
-	var found diag.List
-	cfg, err := p.load()
-	if err != nil {
-		// What cannot be told as findings is told as it is.
-		if !errors.As(err, &found) {
-			return err
-		}
-	} else {
-		found = config.Lint(cfg)
+	found, err := config.Examine(path, p.env, p.logFlags()...)
+	if err != nil && !errors.As(err, &found) {
+		return err
 	}
 	found = append(found, config.CheckEnvironment(p.env, allowEmulator)...)
-	report := lintReport{Schema: "replicator.lint/v1", File: path, Findings: found}
+	report := lintReport{Schema: "replicator.lint/v1", File: path, Findings: found, NotChecked: notChecked}
 	for _, f := range found {
 		if f.Warning {
 			report.Warnings++
@@ -79,6 +80,11 @@ func (p *program) lint(allowEmulator bool) error {
 		}
 		if _, err := fmt.Fprintf(p.stdout, "%s: %s, %s\n", path, plural(report.Errors, "error"), plural(report.Warnings, "warning")); err != nil {
 			return err
+		}
+		if report.Errors == 0 {
+			if _, err := fmt.Fprintf(p.stdout, "not checked offline, `replicator plan` does: %s\n", strings.Join(notChecked, "; ")); err != nil {
+				return err
+			}
 		}
 	}
 	if err := found.Err(); err != nil {

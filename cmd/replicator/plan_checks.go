@@ -213,6 +213,11 @@ func (pl *planner) examineSource(ctx context.Context, t config.Table, all sample
 		})
 		pl.warnReaders(found)
 	}
+	for _, e := range t.Warnings(found.description.PrimaryKey) {
+		if e.Code == diag.ItemsMove { // what needs the key schema; the rest was told before
+			pl.warn(e)
+		}
+	}
 	if pl.flags.sample > 0 {
 		pl.ask(ctx, sampleTime, "items of "+t.From, func(ctx context.Context) (string, error) {
 			s, err := sampleTable(ctx, pl.source.tables, found, pl.flags.sample)

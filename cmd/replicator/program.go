@@ -121,13 +121,19 @@ func (p *program) load(flags ...config.Flag) (*config.Config, error) {
 	if err != nil {
 		return nil, err
 	}
+	return config.Load(path, p.env, append(flags, p.logFlags()...)...)
+}
+
+// logFlags are the global flags that override the configuration.
+func (p *program) logFlags() []config.Flag {
+	var flags []config.Flag
 	if p.logLevel != "" {
 		flags = append(flags, config.Flag{Name: "--log-level", Key: "log.level", Value: p.logLevel})
 	}
 	if p.logFormat != "" {
 		flags = append(flags, config.Flag{Name: "--log-format", Key: "log.format", Value: p.logFormat})
 	}
-	return config.Load(path, p.env, flags...)
+	return flags
 }
 
 // asJSON tells whether the output shall be for programs.

@@ -13,7 +13,8 @@ import (
 func referenceConfiguration(t *testing.T) string {
 	b := reference("Configuration", "One YAML file, looked up as `-c FILE`, `$REPLICATOR_CONFIG`, `./replicator.yaml`, `/etc/replicator/replicator.yaml`. It is strict: what is not\n"+
 		"known is an error, with its place. A value is taken from the first of: flag, `REPLICATOR_*` variable, file, default. In values, `${NAME}`,\n"+
-		"`${NAME:-default}`, `${NAME:?message}` and `$$` are understood. `replicator lint` checks a file offline, `replicator config print` shows what is in force.")
+		"`${NAME:-default}`, `${NAME:?message}` and `$$` are understood. `replicator lint` checks a file offline, `replicator config print` shows what is in force,\n"+
+		"`replicator config schema` prints a JSON Schema for editors.")
 	b.WriteString("\n| key | kind | default | allowed | meaning |\n|---|---|---|---|---|\n")
 	for _, e := range structsOf(t, "internal/config").entries(t, "Config", "key", "") {
 		fallback, allowed := e.tag.Get("default"), []string{}
@@ -31,9 +32,6 @@ func referenceConfiguration(t *testing.T) string {
 		if least := e.tag.Get("min"); least != "" {
 			allowed = append(allowed, least+" to "+e.tag.Get("max"))
 		}
-		if e.meaning == "" {
-			e.meaning = meanings[e.path]
-		}
 		if variable := e.tag.Get("env"); variable != "" {
 			allowed = append(allowed, "or `$"+variable+"`")
 		}
@@ -42,24 +40,13 @@ func referenceConfiguration(t *testing.T) string {
 	return b.String()
 }
 
-// meanings are those of keys whose fields have no comment of their own.
-var meanings = map[string]string{
-	"version": "of the format: 1", "source": "Amazon DynamoDB", "source.region": "AWS region of the tables",
-	"source.start": "from where changes are applied when there is no checkpoint yet", "target": "Cloud Bigtable",
-	"target.project": "Google Cloud project", "target.instance": "Bigtable instance", "target.app_profile": "single-cluster routing, single-row transactions",
-	"state": "what the replicator keeps for itself, in the target instance", "state.table": "leases, checkpoints, parked items",
-	"tables[]": "source tables", "tables[].from": "DynamoDB table", "tables[].to": "Bigtable table; the source's name when not given",
-	"tables[].start": "overrides source.start", "apply": "how changes are written", "backfill": "the copy of items that exist already",
-	"backfill.from": "where they are read", "errors": "items that cannot be mapped or stored; nothing is ever skipped",
-	"errors.on_bad_item": "park: put aside and go on; stop: end before it", "errors.park_to": "where they are put",
-	"http": "health, metrics and status", "http.listen": "address", "log": "on stderr", "log.level": "lines below it are left out", "log.format": "of lines",
-}
-
 // documents are what commands print for programs: the schema's name, the command, the type, and where its list of such stands.
 var documents = []struct{ schema, command, declared, below string }{
+	{"replicator.init/v1", "replicator init -o json", "proposed", ""},
 	{"replicator.lint/v1", "replicator lint -o json", "lintReport", ""},
 	{"replicator.plan/v1", "replicator plan -o json", "planReport", ""},
 	{"replicator.preview/v1", "replicator preview -o json", "preview", "items[]."},
+	{"replicator.test/v1", "replicator test -o json", "exampleResult", "examples[]."},
 	{"replicator.functions/v1", "replicator config functions -o json", "templateFunction", "functions[]."},
 	{"replicator.dry_run/v1", "replicator run --dry-run -o json", "rehearsalReport", "tables[]."},
 	{"replicator.status/v1", "replicator status -o json", "migration", ""},

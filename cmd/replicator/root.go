@@ -50,9 +50,11 @@ func newRoot(p *program) *cobra.Command {
 
 	root.AddCommand(
 		newDemo(p),
+		newInit(p),
 		newLint(p),
 		newPlan(p),
 		newPreview(p),
+		newTest(p),
 		newRun(p),
 		newStatus(p),
 		newExplain(p),

@@ -35,17 +35,17 @@ import (
 
 // Config is the effective configuration. It is read-only after Load.
 type Config struct {
-	Version  int      `key:"version" required:"1" check:"version"`
+	Version  int      `key:"version" required:"1" check:"version"`                      // format of this file: 1
 	Name     string   `key:"name" default:"default" check:"name" env:"REPLICATOR_NAME"` // migration id: prefix of every ledger row
-	Source   Source   `key:"source"`
-	Target   Target   `key:"target"`
-	State    State    `key:"state"`
-	Tables   []Table  `key:"tables" required:"at least one entry"`
-	Apply    string   `key:"apply" default:"guarded" oneof:"guarded" later:"bulk"`
-	Backfill Backfill `key:"backfill"`
-	Errors   Errors   `key:"errors"`
-	HTTP     HTTP     `key:"http"`
-	Log      Log      `key:"log"`
+	Source   Source   `key:"source"`                                                    // Amazon DynamoDB
+	Target   Target   `key:"target"`                                                    // Cloud Bigtable
+	State    State    `key:"state"`                                                     // what the replicator keeps for itself, in the target instance
+	Tables   []Table  `key:"tables" required:"at least one entry"`                      // source tables, and where their items go
+	Apply    string   `key:"apply" default:"guarded" oneof:"guarded" later:"bulk"`      // how changes are written
+	Backfill Backfill `key:"backfill"`                                                  // the copy of items that exist already
+	Errors   Errors   `key:"errors"`                                                    // items that cannot be mapped or stored; nothing is ever skipped
+	HTTP     HTTP     `key:"http"`                                                      // health, metrics and status
+	Log      Log      `key:"log"`                                                       // on stderr
 
 	// where holds the place each given value came from, by path ("tables[0].from"); a default has none. Sections of the
 	// file have their key's position.
@@ -62,37 +62,37 @@ const (
 
 // Source is Amazon DynamoDB.
 type Source struct {
-	Region  string `key:"region" check:"region" unset:"from the AWS SDK's chain"`
-	RoleARN string `key:"role_arn" check:"role" unset:"no role is assumed"` // role to assume with the identity of the AWS chain
-	Start   Start  `key:"start" default:"trim_horizon" oneof:"trim_horizon,now"`
+	Region  string `key:"region" check:"region" unset:"from the AWS SDK's chain"` // AWS region of the tables
+	RoleARN string `key:"role_arn" check:"role" unset:"no role is assumed"`       // role to assume with the identity of the AWS chain
+	Start   Start  `key:"start" default:"trim_horizon" oneof:"trim_horizon,now"`  // from where changes are applied when there is no checkpoint yet
 }
 
 // Target is Cloud Bigtable.
 type Target struct {
-	Project       string `key:"project" required:"my-project" check:"resource"`
-	Instance      string `key:"instance" required:"my-instance" check:"resource"`
-	AppProfile    string `key:"app_profile" default:"default" check:"resource"`
+	Project       string `key:"project" required:"my-project" check:"resource"`          // Google Cloud project
+	Instance      string `key:"instance" required:"my-instance" check:"resource"`        // Bigtable instance
+	AppProfile    string `key:"app_profile" default:"default" check:"resource"`          // with single-cluster routing and single-row transactions
 	CreateMissing bool   `key:"create_missing" default:"true"`                           // create missing tables, families and views, our own included; never alter existing ones
 	View          string `key:"view" check:"view" unset:"no authorized view is created"` // of each target table, over the mapped families
 }
 
 // State is what the replicator keeps for itself, in the target instance.
 type State struct {
-	Table        string        `key:"table" default:"replicator_state" check:"bigtable_table"`
-	TombstoneAge time.Duration `key:"tombstone_age" default:"14d" min:"3d" max:"3650d"` // life of a removed item's version
-	Lease        time.Duration `key:"lease" default:"15s" min:"5s" max:"5m"`            // renewed every third of it
+	Table        string        `key:"table" default:"replicator_state" check:"bigtable_table"` // leases, checkpoints, parked items
+	TombstoneAge time.Duration `key:"tombstone_age" default:"14d" min:"3d" max:"3650d"`        // life of a removed item's version
+	Lease        time.Duration `key:"lease" default:"15s" min:"5s" max:"5m"`                   // renewed every third of it
 }
 
 // Table is one source table, or every one whose name matches a pattern, and where its items go. Mapping, in mapping.go, says what they become.
 type Table struct {
 	From          string        `key:"from" required:"Orders" check:"dynamodb_table"` // a name, or a pattern of names: Orders_{year:4}_{month:2}
-	To            string        `key:"to" check:"target_table"`                       // From when not given
-	Start         Start         `key:"start" oneof:"trim_horizon,now"`                // Source.Start when not given
+	To            string        `key:"to" check:"target_table"`                       // Bigtable table; the source's name when not given
+	Start         Start         `key:"start" oneof:"trim_horizon,now"`                // overrides source.start
 	DiscoverEvery time.Duration `key:"discover_every" omit:"true" min:"1s" max:"1d"`  // how often new tables of a pattern are looked for; 5m when not given
 	Families      []Family      `key:"families" omit:"true"`                          // of the target that rules write; d: maxversions=1 when not given
 	Drop          []string      `key:"drop_attributes" omit:"true"`                   // attributes that are not copied, unless a rule names them
 	Rules         []Rule        `key:"rules" omit:"true"`                             // the first that matches an item decides; none: each attribute is a column
-	TTL           TTL           `key:"ttl" omit:"true"`
+	TTL           TTL           `key:"ttl" omit:"true"`                               // the time-to-live attribute, and what follows from it
 
 	where  map[string]diag.Position // Config's
 	index  int                      // in Config.Tables
@@ -106,7 +106,7 @@ type Table struct {
 // Family is a column family: a garbage collection rule and, behind a colon, an aggregate, as in `cbt createtable families=`.
 type Family struct {
 	Name string `key:"@" short:"rule"`
-	Rule string `key:"rule" check:"mapping"`
+	Rule string `key:"rule" check:"mapping"` // garbage collection, and behind a colon an aggregate, as in cbt: maxversions=1 || maxage=30d
 }
 
 // Rule says what becomes of the items that a condition matches.
@@ -115,42 +115,42 @@ type Rule struct {
 	When    string   `key:"when" check:"mapping" omit:"true"`    // a DynamoDB condition with its values; every item when not given
 	Ignore  bool     `key:"ignore" omit:"true"`                  // not copied, and counted
 	RowKey  string   `key:"row_key" check:"mapping" omit:"true"` // a template; the primary key, joined with #, when not given
-	Columns []Column `key:"columns" omit:"true"`
-	Cell    Cell     `key:"cell" omit:"true"`
-	Write   []Write  `key:"write" omit:"true"` // several rows of one item, each with its own row_key
+	Columns []Column `key:"columns" omit:"true"`                 // where attributes go: a family, family:column, or with as and value
+	Cell    Cell     `key:"cell" omit:"true"`                    // the item becomes one cell of a row that other items share
+	Write   []Write  `key:"write" omit:"true"`                   // several rows of one item, each with its own row_key
 }
 
 // Write is one of several rows that an item becomes.
 type Write struct {
-	RowKey  string   `key:"row_key" check:"mapping" omit:"true"`
-	Columns []Column `key:"columns" omit:"true"`
-	Cell    Cell     `key:"cell" omit:"true"`
+	RowKey  string   `key:"row_key" check:"mapping" omit:"true"` // a template
+	Columns []Column `key:"columns" omit:"true"`                 // where attributes go
+	Cell    Cell     `key:"cell" omit:"true"`                    // the item becomes one cell of the row
 }
 
 // Column says where an attribute goes; "*" is every attribute that is not named.
 type Column struct {
 	Attribute string `key:"@" short:"to"`
-	To        string `key:"to" check:"mapping" required:"d"` // family:qualifier, or a family: then the column has the attribute's name
-	As        string `key:"as" omit:"true" oneof:"text,json,dynamodb_json,int64,float64,bytes,columns,counter"`
-	Value     string `key:"value" check:"mapping" omit:"true"` // of the columns that as: columns makes of a set's members; empty when not given
+	To        string `key:"to" check:"mapping" required:"d"`                                                    // family:qualifier, or a family: then the column has the attribute's name
+	As        string `key:"as" omit:"true" oneof:"text,json,dynamodb_json,int64,float64,bytes,columns,counter"` // how the value is written; by its type when not given
+	Value     string `key:"value" check:"mapping" omit:"true"`                                                  // of the columns that as: columns makes of a set's members; empty when not given
 }
 
 // Cell makes an item one cell of a row that other items share.
 type Cell struct {
-	To   string   `key:"to" check:"mapping" omit:"true"` // family:template
-	As   string   `key:"as" omit:"true" oneof:"json,dynamodb_json"`
-	Only []string `key:"only" omit:"true"` // the attributes that are written; all that are not dropped when not given
+	To   string   `key:"to" check:"mapping" omit:"true"`            // family:column, the column being a template
+	As   string   `key:"as" omit:"true" oneof:"json,dynamodb_json"` // how the item is written
+	Only []string `key:"only" omit:"true"`                          // the attributes that are written; all that are not dropped when not given
 }
 
 // TTL is the source's time-to-live attribute, and what follows from it.
 type TTL struct {
-	Attribute string `key:"attribute" check:"mapping" omit:"true"`
-	Expire    string `key:"expire" omit:"true" oneof:"gc,follow_deletes,keep"`
+	Attribute string `key:"attribute" check:"mapping" omit:"true"`             // of type N, in seconds since 1970
+	Expire    string `key:"expire" omit:"true" oneof:"gc,follow_deletes,keep"` // gc: cells expire by garbage collection; follow_deletes: by the deletes of DynamoDB; keep: such deletes are not applied
 }
 
 // Backfill is the copy of the items that exist already.
 type Backfill struct {
-	From             string `key:"from" default:"scan" oneof:"scan" later:"s3://*"`
+	From             string `key:"from" default:"scan" oneof:"scan" later:"s3://*"`         // where they are read
 	MaxRowsPerSecond int    `key:"max_rows_per_second" default:"0" min:"0" max:"100000000"` // over all tables and workers of this process; 0 is unlimited
 	Segments         int    `key:"segments" default:"4" min:"1" max:"1000000"`              // parallel Scan segments per table; DynamoDB's limit is 1,000,000
 }
@@ -165,20 +165,20 @@ const (
 
 // Errors is the policy for items that cannot be mapped or stored. Nothing is ever skipped.
 type Errors struct {
-	OnBadItem BadItem `key:"on_bad_item" default:"park" oneof:"park,stop"`
-	ParkTo    string  `key:"park_to" default:"state" oneof:"state" later:"pubsub://*,file:*"`
-	StopAbove int     `key:"stop_above" default:"1000" min:"0" max:"1000000000"` // number of parked items above which the process stops
+	OnBadItem BadItem `key:"on_bad_item" default:"park" oneof:"park,stop"`                    // park: put aside and go on; stop: end before it
+	ParkTo    string  `key:"park_to" default:"state" oneof:"state" later:"pubsub://*,file:*"` // where they are put
+	StopAbove int     `key:"stop_above" default:"1000" min:"0" max:"1000000000"`              // number of parked items above which the process stops
 }
 
 // HTTP is the server of health, metrics and status.
 type HTTP struct {
-	Listen string `key:"listen" default:"127.0.0.1:8080" check:"listen" env:"REPLICATOR_HTTP_LISTEN"`
+	Listen string `key:"listen" default:"127.0.0.1:8080" check:"listen" env:"REPLICATOR_HTTP_LISTEN"` // address, host:port
 }
 
 // Log says how the process logs to stderr.
 type Log struct {
-	Level  string `key:"level" default:"info" oneof:"debug,info,warn,error" env:"REPLICATOR_LOG_LEVEL"`
-	Format string `key:"format" default:"auto" oneof:"auto,text,json" env:"REPLICATOR_LOG_FORMAT"` // auto: text on a terminal, else json
+	Level  string `key:"level" default:"info" oneof:"debug,info,warn,error" env:"REPLICATOR_LOG_LEVEL"` // lines below it are left out
+	Format string `key:"format" default:"auto" oneof:"auto,text,json" env:"REPLICATOR_LOG_FORMAT"`      // auto: text on a terminal, else json
 }
 
 // Where returns the place a value came from, by its path ("log.level", "tables[0].from"): a position in the file, "$NAME"

@@ -69,6 +69,15 @@ func find(flag string, env Lookup, paths []string) (string, error) {
 // Load reads, decodes and checks the configuration file. The error is a diag.List with every finding, each with exit status
 // 2 and its position. Flags override the environment, which overrides the file.
 func Load(path string, env Lookup, flags ...Flag) (*Config, error) {
+	content, err := open(path)
+	if err != nil {
+		return nil, err
+	}
+	return Parse(path, content, env, flags...)
+}
+
+// open is read with what is told of its failure.
+func open(path string) ([]byte, error) {
 	content, err := read(path)
 	if err != nil {
 		code, fix := diag.ConfigUnreadable, ""
@@ -77,7 +86,7 @@ func Load(path string, env Lookup, flags ...Flag) (*Config, error) {
 		}
 		return nil, diag.List{{Code: code, What: "cannot read the configuration file " + path, Err: err, Fix: fix}}
 	}
-	return Parse(path, content, env, flags...)
+	return content, nil
 }
 
 func read(path string) ([]byte, error) {
@@ -98,6 +107,15 @@ func read(path string) ([]byte, error) {
 
 // Parse is Load for a text in hand. The file names it in messages.
 func Parse(file string, content []byte, env Lookup, flags ...Flag) (*Config, error) {
+	c, found := parse(file, content, env, flags)
+	if err := found.Err(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// parse returns what could be understood, nil if the text is no YAML, and every mistake.
+func parse(file string, content []byte, env Lookup, flags []Flag) (*Config, diag.List) {
 	d := &decoder{file: file, env: env, where: map[string]diag.Position{}, bad: map[string]bool{}}
 	root, syntax := document(file, bytes.TrimPrefix(content, []byte("\ufeff")))
 	if syntax != nil {
@@ -116,10 +134,7 @@ func Parse(file string, content []byte, env Lookup, flags ...Flag) (*Config, err
 	d.checkTables(c)
 	d.checkMappings(c)
 	delete(d.where, "")
-	if err := d.sorted().Err(); err != nil {
-		return nil, err
-	}
-	return c, nil
+	return c, sorted(d.found)
 }
 
 func setDefaults(v reflect.Value) {
@@ -267,8 +282,8 @@ func targetNameCause(from string) string {
 }
 
 // sorted returns the findings in reading order: those of the file by position, then those of variables and flags.
-func (d *decoder) sorted() diag.List {
-	slices.SortStableFunc(d.found, func(a, b *diag.Error) int {
+func sorted(found diag.List) diag.List {
+	slices.SortStableFunc(found, func(a, b *diag.Error) int {
 		if (a.Pos.Line == 0) != (b.Pos.Line == 0) {
 			if a.Pos.Line == 0 {
 				return 1
@@ -277,5 +292,5 @@ func (d *decoder) sorted() diag.List {
 		}
 		return cmp.Or(cmp.Compare(a.Pos.Line, b.Pos.Line), cmp.Compare(a.Pos.Column, b.Pos.Column))
 	})
-	return d.found
+	return found
 }

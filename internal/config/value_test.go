@@ -171,7 +171,7 @@ func TestH67StrayEmulatorVariable(t *testing.T) {
 
 // With a view for readers there is nothing to warn of.
 func TestLintWithView(t *testing.T) {
-	c := &Config{State: State{TombstoneAge: day}}
+	c := &Config{State: State{TombstoneAge: day}, Tables: make([]Table, 1)}
 	if len(Lint(c)) != 1 {
 		t.Error("no warning")
 	}

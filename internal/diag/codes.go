@@ -69,6 +69,7 @@ const (
 	RetryNotYet        = "R1506"
 	ItemNotFound       = "R1507"
 	TableSetAside      = "R1508"
+	ExamplesDiffer     = "R1509"
 	SampleUnmappable   = "R1551"
 	AttributesUnmapped = "R1552"
 	Internal           = "R1601"
@@ -312,6 +313,9 @@ var registry = []Entry{
 	{TableSetAside, "a table of a pattern is set aside",
 		"The table's name matches a pattern, but it has no stream that can be followed, its key does not fit the mapping, or it does not exist any more. The other tables go on; it joins by itself once the cause is removed. Rows of a table that was dropped stay in the target.",
 		"remove the cause that is given; for a table without a stream: aws dynamodb update-table --table-name TABLE --stream-specification StreamEnabled=true,StreamViewType=NEW_AND_OLD_IMAGES", ExitNo},
+	{ExamplesDiffer, "an example of the mapping gives other cells",
+		"`replicator test` ran examples of the mapping, and what they became is not what they expect. The difference is shown for each: lines with - are expected, lines with + are what it became.",
+		"correct the mapping; or, if the new cells are meant, write them down with `replicator test --update`", ExitNo},
 	{SampleUnmappable, "some of the sampled items cannot be mapped (warning)",
 		"A sample of the table's items was mapped, and some of them have no place in the target: a row key or a value that Bigtable does not take. A run parks such items; the share in the sample tells how many to expect.",
 		"correct the items in the source or the mapping; errors.stop_above bounds how many are parked", ExitDone},

@@ -28,10 +28,11 @@ const (
 	Creating            // by `run`, with target.create_missing
 	Viewing             // by `run`, with target.view
 	MakeView            // by `run`, with target.view and target.create_missing
-	Finding             // with a pattern of tables
+	Finding             // with a pattern of tables, and by `init`
 	Assuming            // with source.role_arn, by the identity that assumes the role
 	Planning            // by `plan` alone
 	Applying            // by `plan --apply` alone
+	Starting            // by `init` alone
 )
 
 // operations are all that the program can send. Sources: for AWS the service authorization reference
@@ -44,6 +45,7 @@ var operations = []Operation{
 	{"dynamodb", "ListTables", []string{"dynamodb:ListTables"}, Finding},
 	{"dynamodb", "Scan", []string{"dynamodb:Scan"}, Always},
 	{"dynamodb", "GetItem", []string{"dynamodb:GetItem"}, Always},
+	{"dynamodb", "DescribeTimeToLive", []string{"dynamodb:DescribeTimeToLive"}, Starting},
 	{"dynamodbstreams", "DescribeStream", []string{"dynamodb:DescribeStream"}, Always},
 	{"dynamodbstreams", "GetShardIterator", []string{"dynamodb:GetShardIterator"}, Always},
 	{"dynamodbstreams", "GetRecords", []string{"dynamodb:GetRecords"}, Always},

@@ -84,6 +84,9 @@ func TestPoliciesGrantTheOperations(t *testing.T) {
 	}
 	needed := map[string]bool{}
 	for _, o := range Operations() {
+		if o.Use == Starting {
+			continue // before there is a configuration to write a policy for
+		}
 		for _, permission := range o.Permissions {
 			needed[permission] = true
 		}

@@ -1,5 +1,6 @@
 // Package sinktest holds the reference against which package sink is measured: a target in memory that interprets requests
-// literally, and records and faults to go with it. Tests and the simulation use it; production code does not.
+// literally, and records and faults to go with it. Tests, the simulation and the examples that `replicator test` runs use it;
+// a migration does not.
 package sinktest
 
 import (

@@ -1,0 +1,267 @@
+// Package mappingtest runs examples of a mapping: items in, cells out. An example is a folder, or one file in the format of txtar
+// (golang.org/x/tools/txtar), with these parts:
+//
+//	replicator.yaml  the configuration; without it, the one that the caller gives
+//	table.json       the source table, as `aws dynamodb create-table --cli-input-json` takes it
+//	items.jsonl      items that exist when the migration begins, in DynamoDB's JSON
+//	changes.jsonl    changes after that: {"put": item} or {"delete": key}; it may be left out
+//	cells.txt        what is expected of the target after the copy, and after the changes
+//
+// A file may say in lines at its head, instead of with table.json, which table of the configuration is meant and what the table's
+// primary key is, and which configuration file it goes with:
+//
+//	config: ../replicator.yaml
+//	table: VideoApp
+//	primary_key: PK S, SK S
+//
+// An example takes place at fixed times, and nothing outside of its parts and the configuration has a say in it.
+package mappingtest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/tools/txtar"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// Suffix is that of files that are found in folders as examples.
+const Suffix = ".example.txtar"
+
+// The parts of an example.
+const (
+	ConfigPart  = "replicator.yaml"
+	tablePart   = "table.json"
+	itemsPart   = "items.jsonl"
+	changesPart = "changes.jsonl"
+	CellsPart   = "cells.txt"
+)
+
+var parts = []string{ConfigPart, tablePart, itemsPart, changesPart, CellsPart}
+
+// maxPart bounds what is read of one file.
+const maxPart = 64 << 20
+
+// Example is one example as it was read.
+type Example struct {
+	Path string // of the folder or file
+	// Config is the text of the example's own configuration; nil if it has none. ConfigFile is the file it names instead, or "".
+	Config     []byte
+	ConfigFile string
+	// Table is the source table; "" if the example names none.
+	Table string
+	// Want is what is expected; nil if nothing was written down yet.
+	Want []byte
+
+	items, changes []byte
+	key            []transform.KeyAttribute // without types where the items say them
+	archive        *txtar.Archive           // nil for a folder
+}
+
+// Find returns the examples that the paths name, in order. A folder is an example if it has items.jsonl; other folders are
+// searched for such folders, and for files with Suffix. The result is empty if there are none.
+func Find(path string) ([]string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		return []string{path}, nil
+	}
+	var found []string
+	err = filepath.WalkDir(path, func(p string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && p != path && strings.HasPrefix(d.Name(), "."):
+			return filepath.SkipDir
+		case d.IsDir():
+			if _, err := os.Stat(filepath.Join(p, itemsPart)); err == nil {
+				found = append(found, p)
+				return filepath.SkipDir
+			}
+		case strings.HasSuffix(d.Name(), Suffix):
+			found = append(found, p)
+		}
+		return nil
+	})
+	slices.Sort(found)
+	return found, err
+}
+
+// Read reads an example. Errors name the part, and hold nothing of the items.
+func Read(path string) (*Example, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	e := &Example{Path: path}
+	texts := map[string][]byte{}
+	if info.IsDir() {
+		err = e.readFolder(texts)
+	} else {
+		err = e.readArchive(texts)
+	}
+	if err != nil {
+		return nil, err
+	}
+	e.Config, e.Want, e.items, e.changes = texts[ConfigPart], texts[CellsPart], texts[itemsPart], texts[changesPart]
+	if len(bytes.TrimSpace(e.items)) == 0 {
+		return nil, errors.New(itemsPart + " is missing or empty")
+	}
+	if table := texts[tablePart]; table != nil {
+		if e.key != nil || e.Table != "" {
+			return nil, errors.New("the head of the file names the table or its key, and " + tablePart + " does too")
+		}
+		if err := e.readTable(table); err != nil {
+			return nil, err
+		}
+	}
+	if e.key == nil {
+		return nil, errors.New("the primary key is not known: write primary_key: PK S, SK S at the head of the file, or add " + tablePart)
+	}
+	return e, nil
+}
+
+func (e *Example) readFolder(texts map[string][]byte) error {
+	for _, name := range parts {
+		file, err := os.Open(filepath.Join(e.Path, name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		text, err := io.ReadAll(io.LimitReader(file, maxPart+1))
+		err = errors.Join(err, file.Close())
+		if err == nil && len(text) > maxPart {
+			err = fmt.Errorf("%s has more than %d MiB", name, maxPart>>20)
+		}
+		if err != nil {
+			return err
+		}
+		texts[name] = text
+	}
+	return nil
+}
+
+func (e *Example) readArchive(texts map[string][]byte) error {
+	text, err := os.ReadFile(e.Path)
+	if err != nil {
+		return err
+	}
+	e.archive = txtar.Parse(text)
+	for _, f := range e.archive.Files {
+		if !slices.Contains(parts, f.Name) {
+			return fmt.Errorf("unknown part %q: an example has %s", f.Name, strings.Join(parts, ", "))
+		}
+		if texts[f.Name] != nil {
+			return fmt.Errorf("part %s is given twice", f.Name)
+		}
+		texts[f.Name] = append([]byte{}, f.Data...)
+	}
+	return e.readHead(string(e.archive.Comment))
+}
+
+// readHead reads what stands before the parts of a file.
+func (e *Example) readHead(text string) error {
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		key, value, found := strings.Cut(line, ":")
+		value = strings.TrimSpace(value)
+		switch {
+		case !found || value == "":
+			return fmt.Errorf("a line before the parts is no setting like table: NAME; comments begin with #")
+		case key == "config":
+			e.ConfigFile = value
+			if !filepath.IsAbs(value) {
+				e.ConfigFile = filepath.Join(filepath.Dir(e.Path), value)
+			}
+		case key == "table":
+			e.Table = value
+		case key == "primary_key":
+			for part := range strings.SplitSeq(value, ",") {
+				name, kind, _ := strings.Cut(strings.TrimSpace(part), " ")
+				k := transform.KeyAttribute{Name: name, Type: keyKinds[strings.TrimSpace(kind)]}
+				if name == "" || kind != "" && k.Type == cdc.KindNone {
+					return errors.New("primary_key is not like PK S, SK N: an attribute with its type S, N or B, and a second one if there is a sort key")
+				}
+				e.key = append(e.key, k)
+			}
+		default:
+			return fmt.Errorf("unknown setting %q before the parts: config, table and primary_key are known", key)
+		}
+	}
+	return nil
+}
+
+var keyKinds = map[string]cdc.Kind{"S": cdc.KindS, "N": cdc.KindN, "B": cdc.KindB}
+
+// readTable reads the table's name and key schema.
+func (e *Example) readTable(text []byte) error {
+	var table struct {
+		TableName            string
+		KeySchema            []struct{ AttributeName, KeyType string }
+		AttributeDefinitions []struct{ AttributeName, AttributeType string }
+	}
+	if err := json.Unmarshal(text, &table); err != nil {
+		return fmt.Errorf("%s: %w", tablePart, err)
+	}
+	e.Table = table.TableName
+	for _, role := range []string{"HASH", "RANGE"} {
+		for _, k := range table.KeySchema {
+			for _, a := range table.AttributeDefinitions {
+				if k.KeyType == role && a.AttributeName == k.AttributeName && keyKinds[a.AttributeType] != cdc.KindNone {
+					e.key = append(e.key, transform.KeyAttribute{Name: a.AttributeName, Type: keyKinds[a.AttributeType]})
+				}
+			}
+		}
+	}
+	if len(e.key) == 0 || len(e.key) != len(table.KeySchema) {
+		return fmt.Errorf("%s: a key schema of %d attributes, %d of them with a type", tablePart, len(table.KeySchema), len(e.key))
+	}
+	return nil
+}
+
+// Update writes down what the example became as what is expected.
+func (e *Example) Update(got string) error {
+	if e.archive == nil {
+		return os.WriteFile(filepath.Join(e.Path, CellsPart), []byte(got), 0o644)
+	}
+	i := slices.IndexFunc(e.archive.Files, func(f txtar.File) bool { return f.Name == CellsPart })
+	if i < 0 {
+		i = len(e.archive.Files)
+		e.archive.Files = append(e.archive.Files, txtar.File{Name: CellsPart})
+	}
+	e.archive.Files[i].Data = []byte(got)
+	return os.WriteFile(e.Path, txtar.Format(e.archive), 0o644)
+}
+
+// documents are the JSON values of a text, one after the other.
+func documents(name string, text []byte) ([]json.RawMessage, error) {
+	var found []json.RawMessage
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	for {
+		var one json.RawMessage
+		switch err := decoder.Decode(&one); {
+		case errors.Is(err, io.EOF):
+			return found, nil
+		case err != nil:
+			return nil, fmt.Errorf("%s: entry %d is not JSON", name, len(found)+1)
+		}
+		found = append(found, one)
+	}
+}

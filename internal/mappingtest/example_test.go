@@ -1,0 +1,91 @@
+package mappingtest
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+)
+
+const configuration = `version: 1
+target: { project: p, instance: i }
+tables: [{ from: Hats }]
+`
+
+// read writes an example into a file and reads it.
+func read(t *testing.T, text string) (*Example, error) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "one"+Suffix)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return Read(path)
+}
+
+// Whatever is wrong with an example is said without its data.
+func TestRefusedExamples(t *testing.T) {
+	c, err := config.Parse("replicator.yaml", []byte(configuration), func(string) (string, bool) { return "", false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	const table = `{"TableName":"Hats","KeySchema":[{"AttributeName":"pk","KeyType":"HASH"}],"AttributeDefinitions":[{"AttributeName":"pk","AttributeType":"S"}]}`
+	const item = `{"pk":{"S":"secret"}}`
+	for text, want := range map[string]string{
+		"primary_key: pk S\n":                                       "items.jsonl is missing or empty",
+		"-- items.jsonl --\n" + item:                                "the primary key is not known",
+		"primary_key: pk X\n-- items.jsonl --\n" + item:             "primary_key is not like",
+		"primary_key:\n-- items.jsonl --\n" + item:                  "no setting like",
+		"a sentence\n-- items.jsonl --\n" + item:                    "comments begin with #",
+		"primary_key: id\n-- items.jsonl --\n" + item:               `entry 1 has no attribute "id"`,
+		"primary_key: pk N\n-- items.jsonl --\n" + item:             `no attribute "pk" of type N`,
+		"primary_key: pk\n-- items.jsonl --\n" + item + "\n" + item: "entry 2 has the primary key of items.jsonl: entry 1",
+		"primary_key: pk\n-- items.jsonl --\n" + item + "\nsecret":  "entry 2 is not JSON",
+		"primary_key: pk\n-- items.jsonl --\n{}":                    "entry 1 is no item",
+		"primary_key: pk\n-- items.jsonl --\n" + item + "\n-- changes.jsonl --\n{\"put\":{\"x\":{\"S\":\"secret\"}}}":                         "changes.jsonl: entry 1 has no attribute",
+		"primary_key: pk\n-- items.jsonl --\n" + item + "\n-- changes.jsonl --\n{\"delete\":{\"pk\":{\"S\":\"a\"},\"x\":{\"S\":\"secret\"}}}": "beyond the primary key",
+		"primary_key: pk\n-- items.jsonl --\n" + item + "\n-- changes.jsonl --\n{\"drop\":1}":                                                 "is not {\"put\": item}",
+		"primary_key: pk\n-- items.jsonl --\n" + item + "\n-- table.json --\n" + table:                                                        "table.json does too",
+		"-- items.jsonl --\n" + item + "\n-- table.json --\n{}":                                                                               "a key schema of 0 attributes",
+		"-- items.jsonl --\n" + item + "\n-- items.jsonl --\n" + item + "\n":                                                                  "given twice",
+	} {
+		e, err := read(t, text)
+		if err == nil {
+			_, err = e.Run(context.Background(), &c.Tables[0])
+		}
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s\ngives %v, not %s", text, err, want)
+		}
+	}
+}
+
+// A deletion of what is not there leaves no record in a stream, and so nothing in the target.
+func TestChangesAreTheStreams(t *testing.T) {
+	c, err := config.Parse("replicator.yaml", []byte(configuration), func(string) (string, bool) { return "", false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := read(t, `primary_key: pk S
+-- items.jsonl --
+{"pk":{"S":"a"}}
+-- changes.jsonl --
+{"delete":{"pk":{"S":"b"}}}
+{"delete":{"pk":{"S":"a"}}}
+{"put":{"pk":{"S":"a"},"n":{"N":"1"}}}
+{"put":{"pk":{"S":"c"}}}
+{"delete":{"pk":{"S":"c"}}}
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := e.Run(context.Background(), &c.Tables[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, got, _ = strings.Cut(got, "after the changes\n\n")
+	if want := "a\n  d:n                          @2026-11-20T11:20:00Z  1\n  d:pk                         @2026-11-20T11:20:00Z  a\n"; got != want {
+		t.Errorf("got:\n%s", got)
+	}
+}

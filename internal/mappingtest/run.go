@@ -1,0 +1,217 @@
+package mappingtest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/sink/sinktest"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// CopyTime is when the items of an example are copied; its changes happen an hour later.
+var CopyTime = time.Unix(1_795_170_000, 0).UTC()
+
+// Run copies the items of an example into a target in memory under the guard, applies the changes, and returns the cells after
+// each. Every write is repeated in the opposite order, which must change nothing. Items that cannot be mapped are listed as
+// parked.
+func (e *Example) Run(ctx context.Context, table *config.Table) (string, error) {
+	items, err := e.readItems()
+	if err != nil {
+		return "", err
+	}
+	r := &run{key: e.key, target: &sinktest.Memory{}, items: map[string]cdc.Item{}, names: map[string]string{}}
+	if err := r.settleKey(items[0]); err != nil {
+		return "", err
+	}
+	if r.mapping, err = table.Mapping(r.key); err != nil {
+		return "", err
+	}
+	var families []string
+	for _, f := range table.TargetFamilies() {
+		name := f.Name
+		if f.Aggregate != transform.NoAggregate {
+			name += ":intsum" // as good as any: each column is emptied before
+		}
+		families = append(families, name)
+	}
+	r.target.Create(table.To, families...)
+	copied, err := r.copy(ctx, items)
+	if err != nil {
+		return "", err
+	}
+	out := "after the copy\n\n" + copied
+	changes, err := documents(changesPart, e.changes)
+	if err != nil || len(changes) == 0 {
+		return out, err
+	}
+	followed, err := r.follow(ctx, changes)
+	return out + "\nafter the changes\n\n" + followed, err
+}
+
+// TableOf is the entry of the configuration that the example is about; false if there is none, or several and the example names none.
+func (e *Example) TableOf(c *config.Config) (config.Table, bool) {
+	if e.Table == "" && len(c.Tables) == 1 && !c.HasPatterns() {
+		return c.Tables[0], true
+	}
+	return c.Table(e.Table)
+}
+
+func (e *Example) readItems() ([]cdc.Item, error) {
+	texts, err := documents(itemsPart, e.items)
+	if err != nil {
+		return nil, err
+	}
+	var items []cdc.Item
+	for i, text := range texts {
+		item, err := cdc.UnmarshalItem(text)
+		if err != nil || !item.Exists() {
+			return nil, fmt.Errorf("%s: entry %d is no item in DynamoDB's JSON, such as {\"PK\":{\"S\":\"a\"}}", itemsPart, i+1)
+		}
+		items = append(items, item)
+	}
+	return items, nil
+}
+
+// run is an example while it runs.
+type run struct {
+	key     []transform.KeyAttribute
+	mapping *transform.Mapping
+	target  *sinktest.Memory
+	items   map[string]cdc.Item // of the source, by key
+	names   map[string]string   // of where an item was given last, by key
+}
+
+// settleKey takes the types that the example does not say from an item.
+func (r *run) settleKey(item cdc.Item) error {
+	settled := make([]transform.KeyAttribute, len(r.key))
+	for i, k := range r.key {
+		if v, ok := item.Get(k.Name); ok && k.Type == cdc.KindNone {
+			k.Type = v.Kind()
+		}
+		if k.Type == cdc.KindNone {
+			return fmt.Errorf("%s: entry 1 has no attribute %q, which is of the primary key", itemsPart, k.Name)
+		}
+		settled[i] = k
+	}
+	r.key = settled
+	return nil
+}
+
+// hasKey tells whether an item, or a key, has the attributes of the primary key; a key has no others.
+func (r *run) hasKey(item cdc.Item, alone bool) error {
+	for _, k := range r.key {
+		if v, ok := item.Get(k.Name); !ok || v.Kind() != k.Type {
+			return fmt.Errorf("has no attribute %q of type %s, which is of the primary key", k.Name, k.Type)
+		}
+	}
+	if alone && len(item.Attributes()) != len(r.key) {
+		return errors.New("has attributes beyond the primary key")
+	}
+	return nil
+}
+
+func (r *run) copy(ctx context.Context, items []cdc.Item) (string, error) {
+	for i, item := range items {
+		name := fmt.Sprintf("%s: entry %d", itemsPart, i+1)
+		if err := r.hasKey(item, false); err != nil {
+			return "", fmt.Errorf("%s %w", name, err)
+		}
+		key := r.mapping.ItemKey(item)
+		if earlier, ok := r.names[key]; ok {
+			return "", fmt.Errorf("%s has the primary key of %s", name, earlier)
+		}
+		r.items[key], r.names[key] = item, name
+	}
+	return r.apply(ctx, transform.Load(r.mapping, items, 1, CopyTime))
+}
+
+func (r *run) follow(ctx context.Context, texts []json.RawMessage) (string, error) {
+	var page []cdc.Change
+	for i, text := range texts {
+		name := fmt.Sprintf("%s: entry %d", changesPart, i+1)
+		var said struct{ Put, Delete json.RawMessage }
+		if json.Unmarshal(text, &said) != nil || (said.Put == nil) == (said.Delete == nil) {
+			return "", fmt.Errorf("%s is not {\"put\": item} or {\"delete\": key}", name)
+		}
+		c := cdc.Change{Event: cdc.Modify, Sequence: cdc.SequenceOf(uint64(100 + i)), Time: CopyTime.Add(time.Hour)}
+		item, err := cdc.UnmarshalItem(append(said.Put, said.Delete...))
+		if err != nil {
+			return "", fmt.Errorf("%s is not in DynamoDB's JSON", name)
+		}
+		if err := r.hasKey(item, said.Put == nil); err != nil {
+			return "", fmt.Errorf("%s %w", name, err)
+		}
+		if said.Put != nil {
+			c.New, c.Keys = item, r.mapping.Keys(item)
+		} else {
+			c.Event, c.Keys = cdc.Remove, item
+		}
+		key := r.mapping.ItemKey(c.Keys)
+		c.Old = r.items[key]
+		switch {
+		case !c.Old.Exists() && c.Event == cdc.Remove:
+			continue // DynamoDB writes no record of it
+		case !c.Old.Exists():
+			c.Event = cdc.Insert
+		}
+		r.items[key], r.names[key] = c.New, name
+		page = append(page, c)
+	}
+	return r.apply(ctx, transform.Fold(r.mapping, page, transform.Stamp{Generation: 1, Hop: 500_000}))
+}
+
+// apply writes a batch under the guard, and again backwards. It returns the target, and what was parked.
+func (r *run) apply(ctx context.Context, b transform.Batch) (string, error) {
+	for pass := range 2 {
+		for i := range b.Rows {
+			row := b.Rows[i]
+			if pass == 1 {
+				row = b.Rows[len(b.Rows)-1-i]
+			}
+			request := sink.Guard(row)
+			applied, err := r.target.Apply(ctx, &request)
+			if err != nil {
+				return "", fmt.Errorf("a row cannot be written: %w", err)
+			}
+			if applied != (pass == 0) {
+				return "", fmt.Errorf("pass %d: a write was applied: %v; two items of the example meet in one place", pass+1, applied)
+			}
+		}
+	}
+	var out strings.Builder
+	err := r.target.ReadRows(ctx, r.mapping.Table, sink.Range{}, func(row sink.Row) error {
+		writeRow(&out, row)
+		return nil
+	})
+	for _, p := range b.Parked {
+		fmt.Fprintf(&out, "parked: %s: %s\n", r.names[p.Key], p.Reason)
+	}
+	return out.String(), err
+}
+
+func writeRow(out *strings.Builder, row sink.Row) {
+	if len(row.Cells) == 0 {
+		return // only a tombstone
+	}
+	fmt.Fprintf(out, "%s\n", show(row.Key))
+	for _, c := range row.Cells {
+		fmt.Fprintf(out, "  %-28s @%s  %s\n", c.Family+":"+show(c.Qualifier),
+			time.UnixMicro(c.Timestamp).UTC().Format("2006-01-02T15:04:05.999Z"), show(string(c.Value)))
+	}
+}
+
+// show is text as it is, and quoted if it cannot be printed.
+func show(text string) string {
+	if text == "" || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return fmt.Sprintf("%q", text)
+	}
+	return text
+}

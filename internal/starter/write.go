@@ -1,0 +1,245 @@
+package starter
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+)
+
+// Target is where the tables shall go, as far as it is known.
+type Target struct{ Project, Instance string }
+
+// Proposal is a configuration, and what was recognised of each table.
+type Proposal struct {
+	Config string
+	Tables []Recognised
+}
+
+// Recognised is what a table looks like.
+type Recognised struct {
+	Table   string `json:"table"`
+	Sampled int    `json:"sampled"` // items
+	// Types are the types of items of a table that holds several, by the beginnings of their keys; empty if it does not look like one.
+	Types      []string `json:"types"`
+	Hot        string   `json:"hot"`          // why new rows would go to one tablet; empty if they would not
+	TimeToLive string   `json:"time_to_live"` // the attribute, or empty
+	Series     string   `json:"series"`       // a pattern of names, if tables look like one that is cut by time
+}
+
+// Propose writes a configuration for tables. Region may be "". A minimal one has no comments and no proposals.
+func Propose(region string, target Target, tables []Table, minimal bool) Proposal {
+	w := writer{minimal: minimal, taken: map[string]bool{"replicator_state": true}}
+	w.head(region, target)
+	names := make([]string, len(tables))
+	for i := range tables {
+		names[i] = tables[i].Name
+	}
+	w.series = seriesOf(names)
+	out := Proposal{Tables: []Recognised{}}
+	for i := range tables {
+		out.Tables = append(out.Tables, w.table(&tables[i]))
+	}
+	out.Config = w.text.String()
+	return out
+}
+
+// writer writes a configuration from its beginning to its end.
+type writer struct {
+	text    strings.Builder
+	minimal bool
+	taken   map[string]bool // names of target tables
+	series  []series
+}
+
+func (w *writer) line(format string, args ...any) { fmt.Fprintf(&w.text, format+"\n", args...) }
+
+// note writes a comment, but for a minimal configuration.
+func (w *writer) note(format string, args ...any) {
+	if !w.minimal {
+		w.line(format, args...)
+	}
+}
+
+func (w *writer) head(region string, target Target) {
+	w.note("# A start, made from a sample of each table. Of the items it shows beginnings of keys that look like names of types, and nothing")
+	w.note("# else. Read it, then: replicator lint, replicator plan, replicator preview --sample 20.")
+	w.note("# Every key is explained in docs/reference/configuration.md, and in editors by what `replicator config schema` prints.")
+	w.line("version: 1")
+	w.note("# name: acme-2026              # of this migration; it names leases, checkpoints and metric labels")
+	if region != "" {
+		w.line("source:\n  region: %s", quoted(region))
+	}
+	w.line("target:")
+	if target.Project == "" {
+		target.Project = "my-project"
+		w.note("  # Write the ids of your project and instance here.")
+	}
+	if target.Instance == "" {
+		target.Instance = "my-instance"
+	}
+	w.line("  project: %s\n  instance: %s", quoted(target.Project), quoted(target.Instance))
+	w.note("  # app_profile: replicator    # single-cluster routing, single-row transactions")
+	w.note("  # view: app                  # an authorized view, in which readers never see rows of removed items")
+	w.line("tables:")
+}
+
+func (w *writer) table(t *Table) Recognised {
+	found := Recognised{Table: t.Name, Sampled: len(t.Items), Types: []string{}, Hot: t.hot(), TimeToLive: t.TimeToLive}
+	for _, s := range w.series {
+		if !slices.Contains(s.names, t.Name) {
+			continue
+		}
+		found.Series = s.pattern
+		if s.names[0] == t.Name {
+			w.note("  # %d tables look like one that is cut by time. One entry with a pattern takes them all, and tables to come:", len(s.names))
+			w.note("  #   from: %s", s.pattern)
+			w.note("  #   to: %s", quoted(strings.TrimRight(s.pattern[:strings.IndexByte(s.pattern, '{')], "_.-")))
+			w.note("  # with row keys that carry {$year} and {$month}, by which they are kept apart.")
+		}
+	}
+	w.line("  - from: %s", quoted(t.Name))
+	if to := targetName(t.Name, w.taken); to != "" {
+		w.line("    to: %s", quoted(to))
+	}
+	if !t.Stream {
+		w.note("    # Its stream is off. Turn it on: aws dynamodb update-table --table-name %s \\", t.Name)
+		w.note("    #   --stream-specification StreamEnabled=true,StreamViewType=NEW_AND_OLD_IMAGES")
+	}
+	if w.minimal {
+		return found
+	}
+	if rules := t.rules(); rules != "" {
+		for _, one := range t.single() {
+			found.Types = append(found.Types, strings.TrimSpace(one.prefix+" "+one.text))
+		}
+		w.text.WriteString(rules)
+	} else if found.Hot != "" {
+		w.spread(t, found.Hot)
+	}
+	if t.TimeToLiveUnknown {
+		w.line("    # Whether its items expire could not be read. If they do: ttl: { attribute: NAME, expire: follow_deletes }")
+	}
+	if t.TimeToLive != "" {
+		w.line("    # Items expire by this attribute. gc instead has Bigtable expire cells at their time; every family then needs an age, such as")
+		w.line("    # d: maxversions=1 || maxage=30d")
+		w.line("    ttl: { attribute: %s, expire: follow_deletes }", quoted(t.TimeToLive))
+	}
+	return found
+}
+
+// spread proposes, as a comment, a row key that avoids a hot tablet.
+func (w *writer) spread(t *Table, why string) {
+	first := t.PrimaryKey[0].Name
+	key := fmt.Sprintf("{%s | salt(16)}#{%s}", first, first)
+	if len(t.PrimaryKey) == 2 {
+		key += fmt.Sprintf("#{%s}", t.PrimaryKey[1].Name)
+	}
+	w.line("    # The partition key %s %s. Rows lie in the order of their keys, so new ones would all go to one tablet.", first, why)
+	w.line("    # Salted they spread over 16 ranges. Who reads one item computes the salt; who reads in order reads 16 ranges:")
+	w.line("    # families: { d: maxversions=1 }")
+	w.line("    # rules:")
+	w.line("    #   - row_key: %s", "'"+key+"'")
+	w.line("    #     columns: { \"*\": d }")
+}
+
+// rules are the families and rules of a table that holds several types of items; "" if there are none to propose. What it returns is
+// accepted, and maps every item of the sample.
+func (t *Table) rules() string {
+	types := t.single()
+	if len(types) == 0 {
+		return ""
+	}
+	text := t.ruleText(types)
+	c, err := config.Parse("proposal", []byte("version: 1\ntarget: { project: p, instance: i }\ntables:\n  - from: proposed\n"+text), none)
+	if err != nil {
+		return ""
+	}
+	m, err := c.Tables[0].Mapping(t.PrimaryKey)
+	if err != nil {
+		return ""
+	}
+	for _, item := range t.Items {
+		if _, err := m.Map(item, time.Unix(0, 0)); err != nil {
+			return ""
+		}
+	}
+	return text
+}
+
+func none(string) (string, bool) { return "", false }
+
+// dataFamily is the family of items that are a row of their own.
+const dataFamily = config.DataFamily
+
+// family is the name of the family of a type's cells.
+func family(text string) string {
+	if name := word(text); name != dataFamily {
+		return name
+	}
+	return dataFamily + "_items"
+}
+
+// The sizes of rows in the text are those of https://cloud.google.com/bigtable/quotas (data size within tables).
+
+// ruleText writes the rules of types: items of which a partition has one become the row, others cells of that row. An item whose sort key
+// names another type that has rows links the two, and is written to both.
+func (t *Table) ruleText(types []itemType) string {
+	rows := map[string]itemType{} // by prefix: the type that is the row
+	for _, one := range types {
+		if _, taken := rows[one.prefix]; one.alone() && !taken {
+			rows[one.prefix] = one
+		}
+	}
+	partition, sort := t.PrimaryKey[0].Name, t.PrimaryKey[1].Name
+	families := []string{dataFamily}
+	use := func(name string) string {
+		if !slices.Contains(families, name) {
+			families = append(families, name)
+		}
+		return name
+	}
+	var rules strings.Builder
+	for _, one := range types {
+		when := fmt.Sprintf("begins_with(%s, %q)", partition, one.prefix)
+		cell, name := "", word(one.prefix)+"_"+word(one.text)
+		switch one.role {
+		case sortSame:
+			when, name = when+fmt.Sprintf(" AND %s = %s", sort, partition), word(one.prefix)
+		case sortName:
+			when += fmt.Sprintf(" AND %s = %q", sort, one.text)
+			cell = fmt.Sprintf("%s:{%s}", family(one.text), sort)
+		case sortPrefix:
+			when += fmt.Sprintf(" AND begins_with(%s, %q)", sort, one.text)
+			cell = fmt.Sprintf("%s:{%s | after('%s')}", family(one.text), sort, one.text)
+		}
+		fmt.Fprintf(&rules, "      - name: %s\n        when: '%s'\n", quoted(name), when)
+		_, linked := rows[one.text]
+		switch {
+		case rows[one.prefix] == one:
+			fmt.Fprintf(&rules, "        row_key: '{%s}'\n        columns: { \"*\": %s }\n", partition, dataFamily)
+		case one.role == sortPrefix && linked && one.text != one.prefix:
+			use(family(one.text))
+			back := use(family(one.prefix))
+			fmt.Fprintf(&rules, "        write:                       # it links two rows, and is a cell of both\n"+
+				"          - row_key: '{%s}'\n            cell: { to: \"%s\", as: json }\n", partition, cell)
+			fmt.Fprintf(&rules, "          - row_key: '{%s}'\n            cell: { to: \"%s:{%s | after('%s')}\", as: json }\n", sort, back, partition, one.prefix)
+		default:
+			use(family(one.text))
+			fmt.Fprintf(&rules, "        row_key: '{%s}'\n        cell: { to: \"%s\", as: json }\n", partition, cell)
+		}
+	}
+	var b strings.Builder
+	b.WriteString("    # It holds several types of items. Those of one partition become one wide row: the item that is alone in it is the row's columns,\n" +
+		"    # others are cells of it, each with a family for its type. The last rule takes what looks like none of them.\n" +
+		"    # A partition with very many items becomes a very wide row: Bigtable advises at most 100 MB and refuses more than 256 MB.\n    families:\n")
+	for _, name := range families {
+		fmt.Fprintf(&b, "      %s: maxversions=1\n", quoted(name))
+	}
+	b.WriteString("    rules:\n")
+	b.WriteString(rules.String())
+	fmt.Fprintf(&b, "      - name: other\n        row_key: 'other/{%s}#{%s}'\n        columns: { \"*\": %s }\n", partition, sort, dataFamily)
+	return b.String()
+}
