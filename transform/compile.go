@@ -265,13 +265,15 @@ func (c *compiler) columns(w *write, rules []ColumnRule, where at) {
 			problem("attribute %s is given twice", quoteName(r.Attribute))
 		case r.Attribute == "*" && t.fixed:
 			problem(`"*" goes to a family, not to one column`)
+		case r.As.flattens() && r.Attribute != "*":
+			problem("as: %s is for \"*\" alone", r.As)
 		case r.Value != "" && r.As != AsColumns:
 			problem("only as: columns writes values of its own")
 		case len(t.qualifier) > MaxQualifierBytes:
 			problem("a column name of %d bytes; Bigtable allows %d", len(t.qualifier), MaxQualifierBytes)
 		}
 		named[r.Attribute] = true
-		w.spread = w.spread || r.As == AsColumns
+		w.spread = w.spread || r.As == AsColumns || r.As.flattens()
 		c.declared(t.family, r.As, where, "columns", r.Attribute)
 		if r.Attribute == "*" {
 			star := t
@@ -282,8 +284,12 @@ func (c *compiler) columns(w *write, rules []ColumnRule, where at) {
 	}
 	for _, name := range c.spec.Drop {
 		if !named[name] {
+			named[name] = true
 			w.targets = append(w.targets, target{attribute: name, drop: true})
 		}
+	}
+	if key, ok := w.template.isWholeRowKey(); ok && w.star != nil && w.star.as == AsGoogleUtility && !named[key] {
+		w.targets = append(w.targets, target{attribute: key, drop: true})
 	}
 	sortTargets(w)
 	c.clashes(w, where)

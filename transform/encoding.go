@@ -97,6 +97,9 @@ func (c *cells) target(t *target, a cdc.Attribute) error {
 	if t.as == AsColumns {
 		return c.spread(t, a)
 	}
+	if t.as.flattens() {
+		return c.flatten(t, a)
+	}
 	qualifier := a.Name
 	if t.fixed {
 		qualifier = t.qualifier
@@ -257,7 +260,9 @@ func appendAs(b []byte, as Encoding, v cdc.Value) ([]byte, error) {
 	switch as {
 	case AsDefault:
 		return appendCell(b, v)
-	case AsText:
+	case AsGoogleUtility:
+		return appendUtility(b, v)
+	case AsText, AsFlattened:
 		if v.Kind() == cdc.KindB {
 			return appendBase64(b, v.Text()), nil
 		}

@@ -91,6 +91,8 @@ var functionList = []Function{
 	{Name: "epoch_ms", Example: "epoch_ms", Meaning: "milliseconds since 1970 of an ISO 8601 text or of epoch seconds or milliseconds", apply: epochMillis},
 	{Name: "hex", Example: "hex", Meaning: "the bytes in hexadecimal digits", injective: true, apply: hexadecimal},
 	{Name: "default", Example: "default('none')", Meaning: "the text, where the attribute is absent", takesText: true, injective: true, apply: identity},
+	{Name: utilityFunction, Example: utilityFunction, Meaning: "as Google's migration utility writes a row key: B twice in base64, fractions below a millionth with an exponent",
+		injective: true, apply: utilityText},
 	{Name: "raw", Example: "raw", Meaning: "not escaped", injective: true, apply: identity},
 }
 

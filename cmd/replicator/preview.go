@@ -280,6 +280,9 @@ func ruleOf(cfg *config.Config, t config.Table, placed transform.Placement) rule
 		return rule{name, at.File, at.Line}
 	case cfg.Where(fmt.Sprintf("tables[%d].rules[0]", i)) != (diag.Position{}):
 		return rule{"no rule", table.File, table.Line}
+	case t.Preset != "":
+		at = cfg.Where(fmt.Sprintf("tables[%d].preset", i))
+		return rule{"preset " + t.Preset, at.File, at.Line}
 	}
 	return rule{"default mapping", table.File, table.Line}
 }

@@ -86,11 +86,12 @@ type State struct {
 // Table is one source table and where its items go. Mapping, in mapping.go, says what they become.
 type Table struct {
 	From     string   `key:"from" required:"Orders" check:"dynamodb_table"`
-	To       string   `key:"to" check:"target_table"`        // From when not given
-	Start    Start    `key:"start" oneof:"trim_horizon,now"` // Source.Start when not given
-	Families []Family `key:"families" omit:"true"`           // of the target that rules write; d: maxversions=1 when not given
-	Drop     []string `key:"drop_attributes" omit:"true"`    // attributes that are not copied, unless a rule names them
-	Rules    []Rule   `key:"rules" omit:"true"`              // the first that matches an item decides; none: each attribute is a column
+	To       string   `key:"to" check:"target_table"`                                                                // From when not given
+	Start    Start    `key:"start" oneof:"trim_horizon,now"`                                                         // Source.Start when not given
+	Families []Family `key:"families" omit:"true"`                                                                   // of the target that rules write; d: maxversions=1 when not given
+	Preset   string   `key:"preset" omit:"true" oneof:"google-migration-utility,google-migration-utility-corrected"` // the layout of rules that give neither columns nor a cell, and of a table without rules
+	Drop     []string `key:"drop_attributes" omit:"true"`                                                            // attributes that are not copied, unless a rule names them
+	Rules    []Rule   `key:"rules" omit:"true"`                                                                      // the first that matches an item decides; none: each attribute is a column
 	TTL      TTL      `key:"ttl" omit:"true"`
 
 	where  map[string]diag.Position // Config's
@@ -126,7 +127,7 @@ type Write struct {
 type Column struct {
 	Attribute string `key:"@" short:"to"`
 	To        string `key:"to" check:"mapping" required:"d"` // family:qualifier, or a family: then the column has the attribute's name
-	As        string `key:"as" omit:"true" oneof:"text,json,dynamodb_json,int64,float64,bytes,columns,counter"`
+	As        string `key:"as" omit:"true" oneof:"text,json,dynamodb_json,int64,float64,bytes,columns,counter,flattened,google_utility"`
 	Value     string `key:"value" check:"mapping" omit:"true"` // of the columns that as: columns makes of a set's members; empty when not given
 }
 
@@ -186,7 +187,6 @@ var notAvailable = map[string]string{
 	"tables[].discover_every":         "tables are named one by one",
 	"tables[].dual_writes":            "nothing else may write the target table while this program does",
 	"tables[].keep_versions":          "only the newest version of a cell is kept",
-	"tables[].preset":                 "every item is mapped in the default way",
 	"dual_writes":                     "nothing else may write the target tables while this program does",
 	"backfill.fast":                   "existing items are loaded under the guard",
 	"backfill.max_read_capacity":      "the copy is limited by backfill.max_rows_per_second only",

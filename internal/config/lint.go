@@ -28,7 +28,7 @@ func Lint(c *Config) diag.List {
 		if t.plain() {
 			continue
 		}
-		spec, _ := t.spec()
+		spec, _ := t.spec(nil)
 		for _, f := range transform.Check(spec) {
 			if f.Warning {
 				found = append(found, t.finding(f))
@@ -40,12 +40,12 @@ func Lint(c *Config) diag.List {
 
 // readerFamilies are the families that readers of the first target should ask for.
 func readerFamilies(c *Config) []string {
-	names := []string{DataFamily}
-	if len(c.Tables) > 0 && len(c.Tables[0].Families) > 0 {
-		names = names[:0]
-		for _, f := range c.Tables[0].Families {
-			names = append(names, f.Name)
-		}
+	if len(c.Tables) == 0 {
+		return []string{DataFamily}
+	}
+	var names []string
+	for _, f := range c.Tables[0].TargetFamilies() {
+		names = append(names, f.Name)
 	}
 	return names
 }
