@@ -183,7 +183,7 @@ func (e *example) apply(b transform.Batch) string {
 		}
 		fmt.Fprintf(&out, "%s\n", show(r.Key))
 		for _, c := range r.Cells {
-			fmt.Fprintf(&out, "  %-28s @%s  %s\n", c.Family+":"+show(c.Qualifier), time.UnixMicro(c.Timestamp).UTC().Format("2006-01-02T15:04:05Z"), show(string(c.Value)))
+			fmt.Fprintf(&out, "  %-28s @%s  %s\n", c.Family+":"+show(c.Qualifier), time.UnixMicro(c.Timestamp).UTC().Format("2006-01-02T15:04:05.999Z"), show(string(c.Value)))
 		}
 		return nil
 	})

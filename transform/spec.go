@@ -96,11 +96,12 @@ const (
 	AsBytes                         // S or B: the bytes
 	AsColumns                       // a column per member of a map, element of a list or member of a set
 	AsCounter                       // a whole N within 64 bits, as the absolute value of an aggregate
+	AsCells                         // an L: a cell per element in one column, the last element newest
 	AsFlattened                     // of "*": a column per member of maps, at any depth; other values as AsText
 	AsGoogleUtility                 // of "*": as Google's batch utility writes values, byte for byte; docs/how-to/google-utility.md
 )
 
-var encodingNames = [...]string{"", "text", "json", "dynamodb_json", "int64", "float64", "bytes", "columns", "counter", "flattened", "google_utility"}
+var encodingNames = [...]string{"", "text", "json", "dynamodb_json", "int64", "float64", "bytes", "columns", "counter", "cells", "flattened", "google_utility"}
 
 // String is the encoding's name in the configuration; "" for the default.
 func (e Encoding) String() string { return encodingNames[e] }

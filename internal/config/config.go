@@ -127,7 +127,7 @@ type Write struct {
 type Column struct {
 	Attribute string `key:"@" short:"to"`
 	To        string `key:"to" check:"mapping" required:"d"` // family:qualifier, or a family: then the column has the attribute's name
-	As        string `key:"as" omit:"true" oneof:"text,json,dynamodb_json,int64,float64,bytes,columns,counter,flattened,google_utility"`
+	As        string `key:"as" omit:"true" oneof:"text,json,dynamodb_json,int64,float64,bytes,columns,counter,cells,flattened,google_utility"`
 	Value     string `key:"value" check:"mapping" omit:"true"` // of the columns that as: columns makes of a set's members; empty when not given
 }
 

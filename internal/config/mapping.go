@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/dynamodb-bigtable/replicator/expression"
@@ -50,6 +51,22 @@ func (t *Table) Mapping(primaryKey []transform.KeyAttribute) (*transform.Mapping
 func (t *Table) TargetFamilies() []transform.Family {
 	spec, _ := t.spec(nil)
 	return spec.Families
+}
+
+// ListFamilies are the families in which lists are kept as cells of one column.
+func (t *Table) ListFamilies() []string {
+	spec, _ := t.spec(nil)
+	var names []string
+	for _, r := range spec.Rules {
+		for _, w := range r.Writes {
+			for _, c := range w.Columns {
+				if family, _, _ := strings.Cut(c.To, ":"); c.As == transform.AsCells && !slices.Contains(names, family) {
+					names = append(names, family)
+				}
+			}
+		}
+	}
+	return names
 }
 
 // Rule returns the name of a rule, by its number from 0, and where it stands; the table's entry if there are no rules.
