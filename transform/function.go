@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
@@ -80,6 +81,7 @@ var functionList = []Function{
 		takesNumber: true, low: 1, high: 38, selfDelimiting: true, injective: true, apply: newestFirst},
 	{Name: "reverse_domain", Example: "reverse_domain", Meaning: "the parts between dots in reverse order: com.example.video",
 		injective: true, apply: reverseDomain},
+	{Name: "reverse", Example: "reverse", Meaning: "the characters in reverse order: sequential numbers spread over all tablets", injective: true, apply: reverse},
 	{Name: "salt", Example: "salt(16)", Meaning: "the first 8 bytes of the value's SHA-256, as a big-endian number modulo that many, with leading zeros",
 		takesNumber: true, low: 2, high: 1_000_000, selfDelimiting: true, apply: salt},
 	{Name: "hash", Example: "hash(4)", Meaning: "the first so many hexadecimal digits of the value's SHA-256",
@@ -221,6 +223,16 @@ func reverseDomain(v scalar, _ *Call) (scalar, error) {
 	labels := strings.Split(v.text, ".")
 	slices.Reverse(labels)
 	return scalar{textual(v.kind), strings.Join(labels, ".")}, nil
+}
+
+// reverse reverses characters, so that text stays text.
+func reverse(v scalar, _ *Call) (scalar, error) {
+	if v.kind == cdc.KindB || !utf8.ValidString(v.text) {
+		return refuse("takes text or a number")
+	}
+	characters := []rune(v.text)
+	slices.Reverse(characters)
+	return scalar{cdc.KindS, string(characters)}, nil
 }
 
 func salt(v scalar, c *Call) (scalar, error) {
