@@ -99,7 +99,7 @@ type Check uint8
 const (
 	Any       Check = iota // the family's rule is the owner's business
 	NoAge                  // no age rule may stand anywhere in it: it would eat versions that live
-	Same                   // the rule that was declared: stamps are counted by it
+	Same                   // the rule that was declared: the mapping rests on it
 	ExactlyAt              // an age rule of exactly Keep.Age: sooner lets deleted rows return, later is not what was configured
 )
 
@@ -154,12 +154,12 @@ const (
 	MissingView            // of a table that exists
 	EatsVersions           // an age rule where versions must live as long as their rows
 	WrongAge               // the tombstones' family has another rule than state.tombstone_age
-	WrongRule              // stamps of cells that are to expire are counted by another rule
+	WrongRule              // stamps of cells that are to expire are counted by another rule, or elements of lists would be collected
 	WrongAggregate         // a family's cells are an aggregate, or another one, or none
 )
 
 var problemNames = [...]string{"", "table does not exist", "family does not exist", "authorized view does not exist", "garbage collection would eat versions", "tombstones are kept for another time than configured",
-	"garbage collection is not the rule by which cells are stamped to expire", "the cells are of another kind than configured"}
+	"garbage collection is not the rule that the mapping rests on", "the cells are of another kind than configured"}
 
 // String describes the problem.
 func (p Problem) String() string { return problemNames[p] }

@@ -1,6 +1,7 @@
 package sink
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -239,20 +240,27 @@ type Difference struct {
 // left of the item.
 func Compare(seen Row, want transform.RowMutation) []Difference {
 	var found []Difference
-	have := Owned(seen, want)
+	have, wanted := owned(seen, want), map[transform.Column][]transform.Cell{}
 	for _, c := range want.Cells {
 		at := transform.Column{Family: c.Family, Qualifier: c.Qualifier}
-		value, ok := have[at]
-		delete(have, at)
-		switch {
-		case !ok:
-			found = append(found, Difference{c.Family, c.Qualifier, present(c.Value), nil})
-		case string(value) != string(c.Value):
-			found = append(found, Difference{c.Family, c.Qualifier, present(c.Value), present(value)})
-		}
+		wanted[at] = append(wanted[at], c)
 	}
-	for at, value := range have {
-		found = append(found, Difference{at.Family, at.Qualifier, nil, present(value)})
+	for at, cells := range wanted {
+		slices.SortFunc(cells, func(a, b transform.Cell) int { return cmp.Compare(b.Timestamp, a.Timestamp) })
+		for i, c := range cells { // from newest to oldest; what is older than all is garbage collection's
+			if i >= len(have[at]) {
+				found = append(found, Difference{c.Family, c.Qualifier, present(c.Value), nil})
+				break
+			}
+			if value := have[at][i]; string(value) != string(c.Value) {
+				found = append(found, Difference{c.Family, c.Qualifier, present(c.Value), present(value)})
+				break
+			}
+		}
+		delete(have, at)
+	}
+	for at, values := range have {
+		found = append(found, Difference{at.Family, at.Qualifier, nil, present(values[0])})
 	}
 	slices.SortFunc(found, func(a, b Difference) int {
 		if c := strings.Compare(a.Family, b.Family); c != 0 {
@@ -273,11 +281,20 @@ func present(value []byte) []byte {
 
 // Owned are the newest cells of what a mutation owns in a row.
 func Owned(seen Row, want transform.RowMutation) map[transform.Column][]byte {
-	cells := map[transform.Column][]byte{}
-	for _, c := range seen.Cells { // from newest to oldest within a column
+	newest := map[transform.Column][]byte{}
+	for at, values := range owned(seen, want) {
+		newest[at] = values[0]
+	}
+	return newest
+}
+
+// owned are all cells of what a mutation owns in a row, from newest to oldest within a column.
+func owned(seen Row, want transform.RowMutation) map[transform.Column][][]byte {
+	cells := map[transform.Column][][]byte{}
+	for _, c := range seen.Cells {
 		at := transform.Column{Family: c.Family, Qualifier: c.Qualifier}
-		if _, older := cells[at]; !older && (slices.Contains(want.Families, c.Family) || slices.Contains(want.Columns, at)) {
-			cells[at] = c.Value
+		if slices.Contains(want.Families, c.Family) || slices.Contains(want.Columns, at) {
+			cells[at] = append(cells[at], c.Value)
 		}
 	}
 	return cells

@@ -291,14 +291,24 @@ func (c *compiler) columns(w *write, rules []ColumnRule, where at) {
 			problem("attribute %s is given twice", quoteName(r.Attribute))
 		case r.Attribute == "*" && t.fixed:
 			problem(`"*" goes to a family, not to one column`)
+		case r.As.flattens() && r.Attribute != "*":
+			problem("as: %s is for \"*\" alone", r.As)
+		case r.As == AsCells && r.Attribute == "*":
+			problem("as: cells is for one attribute")
 		case r.Value != "" && r.As != AsColumns:
 			problem("only as: columns writes values of its own")
 		case len(t.qualifier) > MaxQualifierBytes:
 			problem("a column name of %d bytes; Bigtable allows %d", len(t.qualifier), MaxQualifierBytes)
 		}
 		named[r.Attribute] = true
-		w.spread = w.spread || r.As == AsColumns
+		w.spread = w.spread || r.As == AsColumns || r.As.flattens()
 		c.declared(t.family, r.As, where, "columns", r.Attribute)
+		if f := c.families[t.family]; r.As == AsCells && f != nil && !f.GC.Never() {
+			c.report(Finding{Problem: BadRule, Rule: where.rule, Write: where.write, Field: "columns", Name: r.Attribute,
+				What:  fmt.Sprintf("a list goes to cells of family %s (%s), which does not keep them all", f.Name, f.GC),
+				Cause: "the elements are versions of one column, at their positions in milliseconds since 1970",
+				Fix:   fmt.Sprintf("write %s: never, or give lists a family of their own", f.Name)})
+		}
 		if r.Attribute == "*" {
 			star := t
 			w.star = &star
@@ -308,8 +318,12 @@ func (c *compiler) columns(w *write, rules []ColumnRule, where at) {
 	}
 	for _, name := range c.spec.Drop {
 		if !named[name] {
+			named[name] = true
 			w.targets = append(w.targets, target{attribute: name, drop: true})
 		}
+	}
+	if key, ok := w.template.isWholeRowKey(); ok && w.star != nil && w.star.as == AsGoogleUtility && !named[key] {
+		w.targets = append(w.targets, target{attribute: key, drop: true})
 	}
 	sortTargets(w)
 	c.clashes(w, where)

@@ -17,6 +17,12 @@
 //	T6  What an item owns of a row follows from its primary key and its rule: families that no other rule of that row writes,
 //	    columns by name, or one cell. Items that share a row have versions of their own (compiler.own, Mapping.mutations).
 //
+// An application that computes the same keys and cells compiles the same rules: ParseTemplate, ParseFamily and expression.ParseWhen read
+// the words of the configuration, New makes a Mapping of them, and its Row, Map and Addresses tell where an item lives, what it is there, and what
+// it owns. A mapping is a pure function of the item and safe for use by many goroutines. What is written by it must be written under the guard of package
+// sink while the replicator runs; reading needs nothing of it. The meaning of a Spec does not change within a major version: the cells of the
+// rows that exist depend on it.
+//
 // Rules (Spec, New) say in the words of the configuration what items become; Check finds what is wrong with them before anything
 // runs. NewMapping is the mapping without rules.
 package transform

@@ -97,9 +97,15 @@ func (c *cells) target(t *target, a cdc.Attribute) error {
 	if t.as == AsColumns {
 		return c.spread(t, a)
 	}
+	if t.as.flattens() {
+		return c.flatten(t, a)
+	}
 	qualifier := a.Name
 	if t.fixed {
 		qualifier = t.qualifier
+	}
+	if t.as == AsCells {
+		return c.list(t.family, qualifier, a)
 	}
 	return c.one(t.family, qualifier, t.as, a.Name, a.Value)
 }
@@ -176,6 +182,33 @@ func (c *cells) spread(t *target, a cdc.Attribute) error {
 	return unmappable("attribute %s is %s; as: columns takes M, L or a set", quoteName(a.Name), a.Value.Kind())
 }
 
+// list makes a cell of each element of a list, all in one column, at the element's position in milliseconds: 1 ms since 1970 for the
+// first. So a reader gets the last element first, and what an application appends at the time of its write comes before them all. The
+// times follow from the image alone; those of changes would not tell elements apart.
+func (c *cells) list(family, qualifier string, a cdc.Attribute) error {
+	if a.Value.Kind() != cdc.KindL {
+		return unmappable("attribute %s is %s; as: cells takes L", quoteName(a.Name), a.Value.Kind())
+	}
+	if len(qualifier) > MaxQualifierBytes {
+		return unmappable("an attribute name of %d bytes; Bigtable allows column names of %d", len(qualifier), MaxQualifierBytes)
+	}
+	for i, v := range a.Value.Elements() {
+		from := len(c.bytes)
+		grown, err := appendCell(c.bytes, v)
+		if err != nil {
+			return unmappable("attribute %s: %s", quoteName(a.Name), err)
+		}
+		c.bytes = grown
+		if err := c.append(Cell{Family: family, Qualifier: qualifier, Timestamp: listTime(i)}, from, a.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// listTime is the timestamp of an element of a list, in microseconds.
+func listTime(i int) int64 { return int64(i+1) * 1000 }
+
 // below is the name of a member within what it is part of.
 func below(name, member string) string {
 	if name == "" {
@@ -200,12 +233,16 @@ func (c *cells) members(family, prefix, attribute string, members []cdc.Attribut
 	return nil
 }
 
-// distinct makes sure that no two cells have one column: the later one would hide the other.
+// distinct makes sure that no two values go to one column: the later one would hide the other. The cells of a list follow each
+// other, and so do their times.
 func (c *cells) distinct() error {
 	seen := make(map[Column]bool, len(c.slab)-c.start)
+	var before Cell
 	for _, cell := range c.slab[c.start:] {
 		column := Column{cell.Family, cell.Qualifier}
-		if seen[column] {
+		next := column == Column{before.Family, before.Qualifier} && before.Timestamp >= listTime(0) && cell.Timestamp == before.Timestamp+1000
+		before = cell
+		if seen[column] && !next {
 			return unmappable("two values go to one column of family %s", cell.Family)
 		}
 		seen[column] = true
@@ -257,7 +294,9 @@ func appendAs(b []byte, as Encoding, v cdc.Value) ([]byte, error) {
 	switch as {
 	case AsDefault:
 		return appendCell(b, v)
-	case AsText:
+	case AsGoogleUtility:
+		return appendUtility(b, v)
+	case AsText, AsFlattened:
 		if v.Kind() == cdc.KindB {
 			return appendBase64(b, v.Text()), nil
 		}

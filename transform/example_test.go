@@ -1,6 +1,7 @@
 package transform_test
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -71,4 +72,103 @@ func ExampleCheck() {
 	// two items can have the same row key: email is not carried
 	// lower does not keep different values of email apart
 	// add #{email} at the end of row_key
+}
+
+// Without rules, each attribute is a column and the row key is the primary key. Row is what a reader asks Bigtable for, and Key goes
+// back from a row to the item.
+func ExampleMapping_Row() {
+	m, err := transform.NewMapping("Orders", "orders", "d", []transform.KeyAttribute{{Name: "customer", Type: cdc.KindS}, {Name: "order", Type: cdc.KindN}})
+	if err != nil {
+		panic(err)
+	}
+	order, err := cdc.Number("7.0")
+	if err != nil {
+		panic(err)
+	}
+	row, err := m.Row(cdc.NewItem([]cdc.Attribute{{Name: "customer", Value: cdc.String("ana#2")}, {Name: "order", Value: order}}))
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(row)
+	key, err := m.Key(row)
+	if err != nil {
+		panic(err)
+	}
+	text, err := cdc.MarshalItem(key)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Printf("%s\n", text)
+	// Output:
+	// ana%232#7
+	// {"customer":{"S":"ana#2"},"order":{"N":"7"}}
+}
+
+// Where an item lives, and what it owns there, follows from its key: an application that removes an item by itself deletes that and
+// no more. Here a comment is one cell of its video's row.
+func ExampleMapping_Addresses() {
+	rowKey, err := transform.ParseTemplate("{PK | after('VIDEO#')}")
+	if err != nil {
+		panic(err)
+	}
+	column, err := transform.ParseTemplate("{SK | after('COMMENT#')}")
+	if err != nil {
+		panic(err)
+	}
+	when, err := expression.ParseWhen(`begins_with(PK, "VIDEO#") AND begins_with(SK, "COMMENT#")`)
+	if err != nil {
+		panic(err)
+	}
+	m, err := transform.New(transform.Spec{
+		Source: "VideoApp", Table: "videos", Families: []transform.Family{{Name: "comments"}},
+		PrimaryKey: []transform.KeyAttribute{{Name: "PK", Type: cdc.KindS}, {Name: "SK", Type: cdc.KindS}},
+		Rules: []transform.Rule{{Name: "comment", When: when, Writes: []transform.Write{{RowKey: rowKey,
+			Cell: &transform.CellRule{Family: "comments", Qualifier: column, As: transform.AsJSON}}}}},
+	})
+	if err != nil {
+		panic(err)
+	}
+	rows, err := m.Addresses(cdc.NewItem([]cdc.Attribute{{Name: "PK", Value: cdc.String("VIDEO#42")}, {Name: "SK", Value: cdc.String("COMMENT#2026-11-02")}}))
+	if err != nil {
+		panic(err)
+	}
+	for _, row := range rows {
+		fmt.Println(row.Table, row.Row, row.Families, row.Columns)
+	}
+	// Output:
+	// videos 42 [] [{comments 2026-11-02}]
+}
+
+// The layout of Google's batch utility for Go programs that read or write it.
+func ExampleUtilityRowKey() {
+	key := transform.KeyAttribute{Name: "id", Type: cdc.KindB}
+	m, err := transform.New(transform.Spec{
+		Source: "Photos", Table: "photos", PrimaryKey: []transform.KeyAttribute{key}, Families: []transform.Family{{Name: transform.UtilityFamily}},
+		Rules: []transform.Rule{{Writes: []transform.Write{{RowKey: transform.UtilityRowKey(key),
+			Columns: []transform.ColumnRule{{Attribute: "*", To: transform.UtilityFamily, As: transform.AsGoogleUtility}}}}}},
+	})
+	if err != nil {
+		panic(err)
+	}
+	row, err := m.Row(cdc.NewItem([]cdc.Attribute{{Name: "id", Value: cdc.Binary([]byte{0, 255})}}))
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(row)
+	// Output:
+	// QVA4PQ==
+}
+
+// What an item that cannot be mapped lacks is told without its values.
+func ExampleUnmappable() {
+	m, err := transform.NewMapping("Orders", "orders", "d", []transform.KeyAttribute{{Name: "id", Type: cdc.KindS}}, "tenant", "id")
+	if err != nil {
+		panic(err)
+	}
+	_, err = m.Row(cdc.NewItem([]cdc.Attribute{{Name: "id", Value: cdc.String("secret")}}))
+	if unmappable := (*transform.Unmappable)(nil); errors.As(err, &unmappable) {
+		fmt.Println(unmappable.Reason)
+	}
+	// Output:
+	// attribute "tenant" of the row key is missing
 }

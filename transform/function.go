@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
@@ -80,6 +81,7 @@ var functionList = []Function{
 		takesNumber: true, low: 1, high: 38, selfDelimiting: true, injective: true, apply: newestFirst},
 	{Name: "reverse_domain", Example: "reverse_domain", Meaning: "the parts between dots in reverse order: com.example.video",
 		injective: true, apply: reverseDomain},
+	{Name: "reverse", Example: "reverse", Meaning: "the characters in reverse order: sequential numbers spread over all tablets", injective: true, apply: reverse},
 	{Name: "salt", Example: "salt(16)", Meaning: "the first 8 bytes of the value's SHA-256, as a big-endian number modulo that many, with leading zeros",
 		takesNumber: true, low: 2, high: 1_000_000, selfDelimiting: true, apply: salt},
 	{Name: "hash", Example: "hash(4)", Meaning: "the first so many hexadecimal digits of the value's SHA-256",
@@ -91,6 +93,8 @@ var functionList = []Function{
 	{Name: "epoch_ms", Example: "epoch_ms", Meaning: "milliseconds since 1970 of an ISO 8601 text or of epoch seconds or milliseconds", apply: epochMillis},
 	{Name: "hex", Example: "hex", Meaning: "the bytes in hexadecimal digits", injective: true, apply: hexadecimal},
 	{Name: "default", Example: "default('none')", Meaning: "the text, where the attribute is absent", takesText: true, injective: true, apply: identity},
+	{Name: utilityFunction, Example: utilityFunction, Meaning: "as Google's migration utility writes a row key: B twice in base64, fractions below a millionth with an exponent",
+		injective: true, apply: utilityText},
 	{Name: "raw", Example: "raw", Meaning: "not escaped", injective: true, apply: identity},
 }
 
@@ -219,6 +223,16 @@ func reverseDomain(v scalar, _ *Call) (scalar, error) {
 	labels := strings.Split(v.text, ".")
 	slices.Reverse(labels)
 	return scalar{textual(v.kind), strings.Join(labels, ".")}, nil
+}
+
+// reverse reverses characters, so that text stays text.
+func reverse(v scalar, _ *Call) (scalar, error) {
+	if v.kind == cdc.KindB || !utf8.ValidString(v.text) {
+		return refuse("takes text or a number")
+	}
+	characters := []rune(v.text)
+	slices.Reverse(characters)
+	return scalar{cdc.KindS, string(characters)}, nil
 }
 
 func salt(v scalar, c *Call) (scalar, error) {

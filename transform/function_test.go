@@ -64,6 +64,13 @@ func TestFunctions(t *testing.T) {
 		{"{a | newest_first(3)}", n("0"), "999"},
 		{"{a | reverse_domain}", s("video.example.com"), "com.example.video"},
 		{"{a | reverse_domain}", s("localhost"), "localhost"},
+		{"{a | reverse}", n("1200"), "0021"},
+		{"{a | reverse}", n("-1.5"), "5.1-"},
+		{"{a | reverse}", s("aé😀"), "😀éa"},
+		{"{a | reverse}", b([]byte{1, 2}), "!takes text or a number"},
+		{"{a | google_utility}", s("a#%"), "a#%"},
+		{"{a | google_utility}", n("0.00000012"), "1.2E-7"},
+		{"{a | google_utility}", b([]byte{0, 255}), "QVA4PQ=="},
 		{"{a | salt(16)}", s("dev-7"), "02"},
 		{"{a | salt(2)}", s("dev-7"), "0"},
 		{"{a | hash(4)}", s("a"), "ca97"},
@@ -163,7 +170,7 @@ func TestSortableKeepsTheOrderOfNumbers(t *testing.T) {
 // Row keys of several parts are injective, whatever stands between the parts.
 func TestH37_TemplatesAreInjective(t *testing.T) {
 	keys := []KeyAttribute{{"a", cdc.KindS}, {"b", cdc.KindS}}
-	for _, text := range []string{"{a}#{b}", "{a}--{b}", "x{a}/{b}y", "{a}a{b}", "{b}|{a}", "{a | hex}#{b}", "{a | reverse_domain}.{b}", "{c}#{a}#{b}", "{a | salt(16)}{a}#{b}", "{a}#x#{b}"} {
+	for _, text := range []string{"{a}#{b}", "{a}--{b}", "x{a}/{b}y", "{a}a{b}", "{b}|{a}", "{a | hex}#{b}", "{a | reverse_domain}.{b}", "{a | reverse}#{b | reverse}", "{a | google_utility}#{b}", "{c}#{a}#{b}", "{a | salt(16)}{a}#{b}", "{a}#x#{b}"} {
 		m, err := New(Spec{Source: "T", Table: "t", PrimaryKey: keys, Families: families("d"), Rules: []Rule{{Writes: []Write{{RowKey: template(text)}}}}})
 		if err != nil {
 			t.Fatalf("%s: %v", text, err)

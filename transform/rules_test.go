@@ -156,9 +156,27 @@ func movingSpec() Spec {
 	}
 }
 
+// shapesSpec has rules whose columns follow from the values: members of maps and sets, elements of lists.
+func shapesSpec() Spec {
+	return Spec{
+		Source: "Shapes", Table: "shapes", PrimaryKey: compositeKey, Families: families("a", "t", listFamily+"=never"),
+		Rules: []Rule{
+			{Name: "flat", When: when{"kind=whole"}, Writes: []Write{{RowKey: template("w#{PK}#{SK}"), Columns: []ColumnRule{
+				{Attribute: "*", To: "a", As: AsFlattened}, {Attribute: "tags", To: "t", As: AsColumns}, {Attribute: "log", To: listFamily, As: AsCells}}}}},
+			{Name: "utility", When: when{"kind=other"}, Writes: []Write{{RowKey: template("w#{PK}#{SK}"), Columns: []ColumnRule{
+				{Attribute: "*", To: "a", As: AsGoogleUtility}, {Attribute: "log", To: listFamily + ":old", As: AsCells}}}}},
+			{Name: "apart", When: when{"kind=both"}, Writes: []Write{{RowKey: template("x#{tenant}#{PK}#{SK}"), Columns: []ColumnRule{{Attribute: "log", To: listFamily, As: AsCells}}}}},
+			{Name: "gone", Ignore: true},
+		},
+	}
+}
+
+// listFamily is a family in which tests keep lists.
+const listFamily = "lists"
+
 func ruleMappings(t interface{ Fatal(...any) }) map[string]*Mapping {
 	all := map[string]*Mapping{}
-	for name, spec := range map[string]Spec{"video": videoSpec(), "billing": billingSpec(), "moving": movingSpec()} {
+	for name, spec := range map[string]Spec{"video": videoSpec(), "billing": billingSpec(), "moving": movingSpec(), "shapes": shapesSpec()} {
 		m, err := New(spec)
 		if err != nil {
 			t.Fatal(name, err)
@@ -171,11 +189,25 @@ func ruleMappings(t interface{ Fatal(...any) }) map[string]*Mapping {
 // store is a target under the guard, as package sink executes it: a version for each row and owner.
 type store struct {
 	versions map[string]Version
-	cells    map[string]map[Column]string // by row
+	cells    map[string]map[version]string // by row
+}
+
+// version is a cell of a column; the time is 0 but for elements of lists.
+type version struct {
+	Column
+	at int64
+}
+
+func versionOf(c Cell) version {
+	v := version{Column: Column{c.Family, c.Qualifier}}
+	if c.Family == listFamily {
+		v.at = c.Timestamp
+	}
+	return v
 }
 
 func newStore() *store {
-	return &store{map[string]Version{}, map[string]map[Column]string{}}
+	return &store{map[string]Version{}, map[string]map[version]string{}}
 }
 
 func (s *store) apply(r RowMutation) {
@@ -186,14 +218,14 @@ func (s *store) apply(r RowMutation) {
 	s.versions[register] = r.Version
 	cells := s.cells[r.Row]
 	if cells == nil {
-		cells = map[Column]string{}
+		cells = map[version]string{}
 		s.cells[r.Row] = cells
 	}
-	maps.DeleteFunc(cells, func(c Column, _ string) bool {
-		return slices.Contains(r.Families, c.Family) || slices.Contains(r.Columns, c)
+	maps.DeleteFunc(cells, func(v version, _ string) bool {
+		return slices.Contains(r.Families, v.Family) || slices.Contains(r.Columns, v.Column)
 	})
 	for _, c := range r.Cells {
-		cells[Column{c.Family, c.Qualifier}] = string(c.Value)
+		cells[versionOf(c)] = string(c.Value)
 	}
 }
 
@@ -201,7 +233,7 @@ func (s *store) String() string {
 	var lines []string
 	for row, cells := range s.cells {
 		for c, v := range cells {
-			lines = append(lines, fmt.Sprintf("%q %s:%q %q", row, c.Family, c.Qualifier, v))
+			lines = append(lines, fmt.Sprintf("%q %s:%q@%d %q", row, c.Family, c.Qualifier, c.at, v))
 		}
 	}
 	slices.Sort(lines)
@@ -219,9 +251,9 @@ func (s *source) expected(t interface{ Fatal(...any) }) string {
 		for _, r := range p.Rows {
 			for _, c := range r.Cells {
 				if all.cells[r.Row] == nil {
-					all.cells[r.Row] = map[Column]string{}
+					all.cells[r.Row] = map[version]string{}
 				}
-				at := Column{c.Family, c.Qualifier}
+				at := versionOf(c)
 				if _, taken := all.cells[r.Row][at]; taken {
 					t.Fatal("two items have one column: ", r.Row, at)
 				}
@@ -238,8 +270,8 @@ func drawSingleTable(t *rapid.T, m *Mapping) *source {
 	text := func(label string, values ...string) cdc.Value {
 		return cdc.String(rapid.SampledFrom(values).Draw(t, label))
 	}
-	partitions := map[string][]string{"VideoApp": {"VIDEO#1", "VIDEO#2", "PRESENCE#1"}, "Billing": {"INVOICE#1", "PAYMENT#1", "PAYMENT#2"}, "Moving": {"p", "q#"}}[m.Source]
-	sorts := map[string][]string{"VideoApp": {"META", "COMMENT#1", "COMMENT#1.1", "ODD"}, "Billing": {"INVOICE#1", "PAYMENT#1", "PAYMENT#2"}, "Moving": {"s", "#s"}}[m.Source]
+	partitions := map[string][]string{"VideoApp": {"VIDEO#1", "VIDEO#2", "PRESENCE#1"}, "Billing": {"INVOICE#1", "PAYMENT#1", "PAYMENT#2"}, "Moving": {"p", "q#"}, "Shapes": {"p"}}[m.Source]
+	sorts := map[string][]string{"VideoApp": {"META", "COMMENT#1", "COMMENT#1.1", "ODD"}, "Billing": {"INVOICE#1", "PAYMENT#1", "PAYMENT#2"}, "Moving": {"s", "#s"}, "Shapes": {"r", "s"}}[m.Source]
 	for range rapid.IntRange(1, 40).Draw(t, "writes") {
 		keys := item("PK", text("PK", partitions...), "SK", text("SK", sorts...))
 		if rapid.IntRange(0, 3).Draw(t, "remove") == 0 {
@@ -255,10 +287,30 @@ func drawSingleTable(t *rapid.T, m *Mapping) *source {
 		if rapid.IntRange(0, 7).Draw(t, "has tenant") > 0 {
 			list = append(list, cdc.Attribute{Name: "tenantId", Value: text("tenant", "t1", "t2")}, cdc.Attribute{Name: "tenant", Value: text("tenant", "t1", "t2")})
 		}
+		if m.Source == "Shapes" {
+			list = append(list, drawShapes(t)...)
+		}
 		list = append(list, cdc.Attribute{Name: "kind", Value: text("kind", "whole", "other", "cell", "both", "ignored", "unknown")})
 		s.write(keys, cdc.NewItem(list))
 	}
 	return s
+}
+
+// drawShapes makes a list, and a map whose columns may meet another attribute's.
+func drawShapes(t *rapid.T) []cdc.Attribute {
+	var elements []cdc.Value
+	for range rapid.IntRange(0, 3).Draw(t, "elements") {
+		elements = append(elements, cdc.String(rapid.SampledFrom([]string{"x", "y"}).Draw(t, "element")))
+	}
+	list := []cdc.Attribute{{Name: "log", Value: cdc.List(elements)}}
+	if rapid.Bool().Draw(t, "mapped") {
+		name := rapid.SampledFrom([]string{"c", "d", "v"}).Draw(t, "member")
+		list = append(list, cdc.Attribute{Name: "m", Value: cdc.Map([]cdc.Attribute{{Name: name, Value: cdc.Map([]cdc.Attribute{{Name: "e", Value: cdc.Null()}})}})})
+	}
+	if rapid.IntRange(0, 3).Draw(t, "dotted") == 0 {
+		list = append(list, cdc.Attribute{Name: "m.c.e", Value: cdc.Null()}) // with the map c in m, the utility would lose one: parked
+	}
+	return list
 }
 
 // H72, H73, H74: whatever the rules make of items, pages that are cut anywhere, executed in any order, and read again after a crash

@@ -90,18 +90,21 @@ type Encoding uint8
 
 // The encodings, named as the configuration names them. Each says which types it takes; a value of another type cannot be mapped.
 const (
-	AsDefault      Encoding = iota // as Cells describes
-	AsText                         // as AsDefault, but B as standard base64
-	AsJSON                         // any value as JSON
-	AsDynamoDBJSON                 // any value as DynamoDB JSON, {"S":"text"}: nothing is lost
-	AsInt64                        // a whole N within 64 bits as 8 bytes, big-endian, two's complement
-	AsFloat64                      // an N as the nearest IEEE 754 double, 8 bytes, big-endian
-	AsBytes                        // S or B: the bytes
-	AsColumns                      // a column per member of a map, element of a list or member of a set
-	AsCounter                      // a whole N within 64 bits, as the absolute value of an aggregate
+	AsDefault       Encoding = iota // as Cells describes
+	AsText                          // as AsDefault, but B as standard base64
+	AsJSON                          // any value as JSON
+	AsDynamoDBJSON                  // any value as DynamoDB JSON, {"S":"text"}: nothing is lost
+	AsInt64                         // a whole N within 64 bits as 8 bytes, big-endian, two's complement
+	AsFloat64                       // an N as the nearest IEEE 754 double, 8 bytes, big-endian
+	AsBytes                         // S or B: the bytes
+	AsColumns                       // a column per member of a map, element of a list or member of a set
+	AsCounter                       // a whole N within 64 bits, as the absolute value of an aggregate
+	AsCells                         // an L: a cell per element in one column, the last element newest
+	AsFlattened                     // of "*": a column per member of maps, at any depth; other values as AsText
+	AsGoogleUtility                 // of "*": as Google's batch utility writes values, byte for byte; docs/how-to/google-utility.md
 )
 
-var encodingNames = [...]string{"", "text", "json", "dynamodb_json", "int64", "float64", "bytes", "columns", "counter"}
+var encodingNames = [...]string{"", "text", "json", "dynamodb_json", "int64", "float64", "bytes", "columns", "counter", "cells", "flattened", "google_utility"}
 
 // String is the encoding's name in the configuration; "" for the default.
 func (e Encoding) String() string { return encodingNames[e] }

@@ -281,6 +281,9 @@ func ruleOf(cfg *config.Config, t config.Table, placed transform.Placement) rule
 		return rule{name, at.File, at.Line}
 	case cfg.Where(t.Path()+".rules[0]") != (diag.Position{}):
 		return rule{"no rule", table.File, table.Line}
+	case t.Preset != "":
+		at = cfg.Where(t.Path() + ".preset")
+		return rule{"preset " + t.Preset, at.File, at.Line}
 	}
 	return rule{"default mapping", table.File, table.Line}
 }

@@ -232,9 +232,11 @@ func specs(cfg *config.Config) []sink.TableSpec {
 	for i := range cfg.Tables {
 		t := &cfg.Tables[i]
 		families := sink.DataFamilies(t.TargetFamilies())
-		if t.TTL.Expire == "gc" {
-			for i := range families {
-				families[i].Check = sink.Same // stamps are counted from the rule's age
+		lists := t.ListFamilies()
+		for i := range families {
+			// Stamps are counted from the rule's age; elements of lists stay only under the rule that keeps everything.
+			if t.TTL.Expire == "gc" || slices.Contains(lists, families[i].Name) {
+				families[i].Check = sink.Same
 			}
 		}
 		if n := slices.IndexFunc(out, func(s sink.TableSpec) bool { return s.Name == t.To }); n >= 0 {
@@ -252,8 +254,11 @@ func specs(cfg *config.Config) []sink.TableSpec {
 // mergeFamilies adds the families of another source table with the same target.
 func mergeFamilies(have, more []sink.FamilySpec) []sink.FamilySpec {
 	for _, f := range more {
-		if !slices.ContainsFunc(have, func(o sink.FamilySpec) bool { return o.Name == f.Name }) {
+		switch n := slices.IndexFunc(have, func(o sink.FamilySpec) bool { return o.Name == f.Name }); {
+		case n < 0:
 			have = append([]sink.FamilySpec{f}, have...)
+		case have[n].Check == sink.Any:
+			have[n].Check = f.Check
 		}
 	}
 	return have

@@ -85,14 +85,15 @@ type State struct {
 
 // Table is one source table, or every one whose name matches a pattern, and where its items go. Mapping, in mapping.go, says what they become.
 type Table struct {
-	From          string        `key:"from" required:"Orders" check:"dynamodb_table"` // a name, or a pattern of names: Orders_{year:4}_{month:2}
-	To            string        `key:"to" check:"target_table"`                       // Bigtable table; the source's name when not given
-	Start         Start         `key:"start" oneof:"trim_horizon,now"`                // overrides source.start
-	DiscoverEvery time.Duration `key:"discover_every" omit:"true" min:"1s" max:"1d"`  // how often new tables of a pattern are looked for; 5m when not given
-	Families      []Family      `key:"families" omit:"true"`                          // of the target that rules write; d: maxversions=1 when not given
-	Drop          []string      `key:"drop_attributes" omit:"true"`                   // attributes that are not copied, unless a rule names them
-	Rules         []Rule        `key:"rules" omit:"true"`                             // the first that matches an item decides; none: each attribute is a column
-	TTL           TTL           `key:"ttl" omit:"true"`                               // the time-to-live attribute, and what follows from it
+	From          string        `key:"from" required:"Orders" check:"dynamodb_table"`                                          // a name, or a pattern of names: Orders_{year:4}_{month:2}
+	To            string        `key:"to" check:"target_table"`                                                                // Bigtable table; the source's name when not given
+	Start         Start         `key:"start" oneof:"trim_horizon,now"`                                                         // overrides source.start
+	DiscoverEvery time.Duration `key:"discover_every" omit:"true" min:"1s" max:"1d"`                                           // how often new tables of a pattern are looked for; 5m when not given
+	Families      []Family      `key:"families" omit:"true"`                                                                   // of the target that rules write; d: maxversions=1 when not given
+	Preset        string        `key:"preset" omit:"true" oneof:"google-migration-utility,google-migration-utility-corrected"` // the layout of rules that give neither columns nor a cell, and of a table without rules
+	Drop          []string      `key:"drop_attributes" omit:"true"`                                                            // attributes that are not copied, unless a rule names them
+	Rules         []Rule        `key:"rules" omit:"true"`                                                                      // the first that matches an item decides; none: each attribute is a column
+	TTL           TTL           `key:"ttl" omit:"true"`                                                                        // the time-to-live attribute, and what follows from it
 
 	where  map[string]diag.Position // Config's
 	index  int                      // in Config.Tables
@@ -130,9 +131,9 @@ type Write struct {
 // Column says where an attribute goes; "*" is every attribute that is not named.
 type Column struct {
 	Attribute string `key:"@" short:"to"`
-	To        string `key:"to" check:"mapping" required:"d"`                                                    // family:qualifier, or a family: then the column has the attribute's name
-	As        string `key:"as" omit:"true" oneof:"text,json,dynamodb_json,int64,float64,bytes,columns,counter"` // how the value is written; by its type when not given
-	Value     string `key:"value" check:"mapping" omit:"true"`                                                  // of the columns that as: columns makes of a set's members; empty when not given
+	To        string `key:"to" check:"mapping" required:"d"`                                                                                   // family:qualifier, or a family: then the column has the attribute's name
+	As        string `key:"as" omit:"true" oneof:"text,json,dynamodb_json,int64,float64,bytes,columns,counter,cells,flattened,google_utility"` // how the value is written; by its type when not given
+	Value     string `key:"value" check:"mapping" omit:"true"`                                                                                 // of the columns that as: columns makes of a set's members; empty when not given
 }
 
 // Cell makes an item one cell of a row that other items share.
@@ -190,7 +191,6 @@ func (c *Config) Where(path string) diag.Position { return c.where[path] }
 var notAvailable = map[string]string{
 	"tables[].dual_writes":            "nothing else may write the target table while this program does",
 	"tables[].keep_versions":          "only the newest version of a cell is kept",
-	"tables[].preset":                 "every item is mapped in the default way",
 	"dual_writes":                     "nothing else may write the target tables while this program does",
 	"backfill.fast":                   "existing items are loaded under the guard",
 	"backfill.max_read_capacity":      "the copy is limited by backfill.max_rows_per_second only",

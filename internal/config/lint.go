@@ -50,11 +50,10 @@ func (t *Table) Warnings(primaryKey []transform.KeyAttribute) diag.List {
 	if t.plain() && !t.merged {
 		return nil
 	}
-	spec, found := t.spec()
+	spec, found := t.spec(primaryKey)
 	if len(found) > 0 {
 		return nil // a rule that cannot be read is told as such
 	}
-	spec.PrimaryKey = primaryKey
 	for _, f := range transform.Check(spec) {
 		if f.Warning {
 			found = append(found, t.finding(f))
@@ -65,12 +64,12 @@ func (t *Table) Warnings(primaryKey []transform.KeyAttribute) diag.List {
 
 // readerFamilies are the families that readers of the first target should ask for.
 func readerFamilies(c *Config) []string {
-	names := []string{DataFamily}
-	if len(c.Tables) > 0 && len(c.Tables[0].Families) > 0 {
-		names = names[:0]
-		for _, f := range c.Tables[0].Families {
-			names = append(names, f.Name)
-		}
+	if len(c.Tables) == 0 {
+		return []string{DataFamily}
+	}
+	var names []string
+	for _, f := range c.Tables[0].TargetFamilies() {
+		names = append(names, f.Name)
 	}
 	return names
 }

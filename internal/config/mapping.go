@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/dynamodb-bigtable/replicator/expression"
@@ -23,7 +24,7 @@ const mappingFormat = 1
 
 // plain tells whether nothing is said of the mapping: each attribute is a column of DataFamily.
 func (t *Table) plain() bool {
-	return len(t.Families) == 0 && len(t.Drop) == 0 && len(t.Rules) == 0 && t.TTL == TTL{}
+	return len(t.Families) == 0 && len(t.Drop) == 0 && len(t.Rules) == 0 && t.Preset == "" && t.TTL == TTL{}
 }
 
 // Mapping is what the table's items become, given the source's key schema. The error is a diag.List with every finding, at its
@@ -35,9 +36,8 @@ func (t *Table) Mapping(primaryKey []transform.KeyAttribute) (*transform.Mapping
 	if t.IsPattern() {
 		panic("config: the mapping of a pattern, which is no table")
 	}
-	spec, found := t.spec()
+	spec, found := t.spec(primaryKey)
 	if found == nil {
-		spec.PrimaryKey = primaryKey
 		for _, f := range transform.Check(spec) {
 			if !f.Warning {
 				found = append(found, t.finding(f))
@@ -52,14 +52,33 @@ func (t *Table) Mapping(primaryKey []transform.KeyAttribute) (*transform.Mapping
 
 // TargetFamilies are the families that the table's items are written to.
 func (t *Table) TargetFamilies() []transform.Family {
-	spec, _ := t.spec()
+	spec, _ := t.spec(nil)
 	return spec.Families
+}
+
+// ListFamilies are the families in which lists are kept as cells of one column.
+func (t *Table) ListFamilies() []string {
+	spec, _ := t.spec(nil)
+	var names []string
+	for _, r := range spec.Rules {
+		for _, w := range r.Writes {
+			for _, c := range w.Columns {
+				if family, _, _ := strings.Cut(c.To, ":"); c.As == transform.AsCells && !slices.Contains(names, family) {
+					names = append(names, family)
+				}
+			}
+		}
+	}
+	return names
 }
 
 // Rule returns the name of a rule, by its number from 0, and where it stands; the table's entry if there are no rules.
 func (t *Table) Rule(n int) (string, diag.Position) {
 	path := fmt.Sprintf("tables[%d]", t.index)
 	if n < 0 || n >= len(t.Rules) {
+		if t.Preset != "" {
+			return "preset " + t.Preset, t.where[path+".preset"]
+		}
 		return "default mapping", t.where[path+".from"]
 	}
 	name := t.Rules[n].Name
@@ -69,10 +88,11 @@ func (t *Table) Rule(n int) (string, diag.Position) {
 	return "rule " + name, t.where[fmt.Sprintf("%s.rules[%d]", path, n)]
 }
 
-// spec translates the configuration. Findings are of what cannot be read; what can be read is checked by transform.Check.
-func (t *Table) spec() (transform.Spec, diag.List) {
+// spec translates the configuration; the key schema is nil where it is not known. Findings are of what cannot be read, and of
+// presets; what can be read is checked by transform.Check.
+func (t *Table) spec(primaryKey []transform.KeyAttribute) (transform.Spec, diag.List) {
 	b := specBuilder{table: t, path: fmt.Sprintf("tables[%d]", t.index)}
-	b.spec = transform.Spec{Source: t.From, Table: t.To, Drop: t.Drop, Merged: t.merged,
+	b.spec = transform.Spec{Source: t.From, Table: t.To, PrimaryKey: primaryKey, Drop: t.Drop, Merged: t.merged,
 		Captures: t.captures, TTL: transform.TTL{Attribute: t.TTL.Attribute, Expire: expires[t.TTL.Expire]}}
 	if t.IsPattern() {
 		b.spec.Captures, b.spec.Varies = t.pattern.example(), t.pattern.varies()
@@ -84,7 +104,11 @@ func (t *Table) spec() (transform.Spec, diag.List) {
 		}
 		b.spec.Families = append(b.spec.Families, family)
 	}
-	if len(b.spec.Families) == 0 && len(t.Rules) == 0 {
+	switch {
+	case len(b.spec.Families) > 0:
+	case t.Preset != "":
+		b.spec.Families = []transform.Family{{Name: transform.UtilityFamily, GC: transform.GC{Versions: 1}}}
+	case len(t.Rules) == 0:
 		b.spec.Families = []transform.Family{{Name: DataFamily, GC: transform.GC{Versions: 1}}}
 	}
 	if (t.TTL.Attribute == "") != (t.TTL.Expire == "") {
@@ -94,6 +118,7 @@ func (t *Table) spec() (transform.Spec, diag.List) {
 	for i := range t.Rules {
 		b.rule(&t.Rules[i], fmt.Sprintf(".rules[%d]", i))
 	}
+	b.preset()
 	return b.spec, b.found
 }
 
@@ -254,7 +279,7 @@ func (d *decoder) checkMappings(c *Config) {
 		if t.plain() && !t.merged || d.bad[fmt.Sprintf("tables[%d]", i)] {
 			continue
 		}
-		spec, found := t.spec()
+		spec, found := t.spec(nil)
 		if found == nil {
 			for _, f := range transform.Check(spec) {
 				if !f.Warning {
@@ -276,14 +301,15 @@ func (d *decoder) checkMappings(c *Config) {
 
 // mappingText is the mapping in one form for all spellings.
 func (t *Table) mappingText() []byte {
-	spec, _ := t.spec()
+	spec, _ := t.spec(nil)
 	said := struct {
 		Families []Family
 		Drop     []string
 		Rules    []Rule
 		TTL      TTL
 		Merged   bool
-	}{t.Families, t.Drop, append([]Rule(nil), t.Rules...), t.TTL, t.merged}
+		Preset   string `json:",omitempty"`
+	}{t.Families, t.Drop, append([]Rule(nil), t.Rules...), t.TTL, t.merged, t.Preset}
 	for i := range said.Rules {
 		said.Rules[i].When = spec.Rules[i].Text
 	}

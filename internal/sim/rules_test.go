@@ -41,11 +41,12 @@ func rules() *transform.Mapping {
 	}
 	m, err := transform.New(transform.Spec{
 		Source: "Orders", Table: "orders", PrimaryKey: []transform.KeyAttribute{{Name: "pk", Type: cdc.KindS}, {Name: "sk", Type: cdc.KindS}},
-		Families: []transform.Family{{Name: "a"}, {Name: "b"}, {Name: "c"}, {Name: "n", Aggregate: transform.IntSum}},
+		Families: []transform.Family{{Name: "a"}, {Name: "b"}, {Name: "c"}, {Name: "n", Aggregate: transform.IntSum}, {Name: "l"}},
 		Rules: []transform.Rule{
 			{Name: "cell", When: when(`kind = "cell"`), Writes: []transform.Write{cell}},
 			{Name: "both", When: when(`kind = "both"`), Writes: []transform.Write{cell, columns("moved#{value}#{pk}#{sk}", "b")}},
-			{Name: "row", When: when(`kind = "row"`), Writes: []transform.Write{columns("own#{pk}#{sk}", "a", transform.ColumnRule{Attribute: "count", To: "n:count", As: transform.AsCounter})}},
+			{Name: "row", When: when(`kind = "row"`), Writes: []transform.Write{columns("own#{pk}#{sk}", "a", transform.ColumnRule{Attribute: "count", To: "n:count", As: transform.AsCounter},
+				transform.ColumnRule{Attribute: "log", To: "l", As: transform.AsCells})}},
 			{Name: "other row", When: when(`kind = "other"`), Writes: []transform.Write{columns("own#{pk}#{sk}", "b")}},
 			{Name: "ignored", When: when(`kind = "ignored"`), Ignore: true},
 		},
@@ -60,7 +61,7 @@ func rulesBuild(w *virtual.World) *Migration {
 	m := swarmBuild(w)
 	m.Mapping = rules()
 	m.Source.View = "NEW_AND_OLD_IMAGES"
-	m.Target.Create("orders", "a", "b", "c", "n", sink.LiveFamily, sink.GoneFamily)
+	m.Target.Create("orders", "a", "b", "c", "n", "l", sink.LiveFamily, sink.GoneFamily)
 	return m
 }
 
@@ -77,7 +78,11 @@ func rulesSwarm(s *scene) {
 		if err != nil {
 			s.failf("%v", err)
 		}
-		s.Source.Put(cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: cdc.String(key)}, {Name: "sk", Value: cdc.String(key)}, {Name: "count", Value: count},
+		var log []cdc.Value
+		for range pick(4) {
+			log = append(log, cdc.String(fmt.Sprint(pick(3))))
+		}
+		s.Source.Put(cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: cdc.String(key)}, {Name: "sk", Value: cdc.String(key)}, {Name: "count", Value: count}, {Name: "log", Value: cdc.List(log)},
 			{Name: "value", Value: cdc.String(fmt.Sprint(pick(4)))}, {Name: "kind", Value: cdc.String([]string{"cell", "both", "row", "other", "ignored", "of no rule"}[pick(6)])}}))
 	}
 	for range s.World.Rand().IntN(20) {

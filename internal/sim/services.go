@@ -249,17 +249,21 @@ func Unequal(t *Table, b *Bigtable, m *transform.Mapping) []string {
 				want[row.Row] = map[string]string{}
 			}
 			for _, c := range row.Cells {
-				want[row.Row][c.Family+":"+c.Qualifier] = string(c.Value)
+				at := c.Family + ":" + c.Qualifier
+				want[row.Row][at] = string(c.Value) + "\x00" + want[row.Row][at] // lists come from the oldest to the newest
 			}
 		}
 	}
 	for _, key := range b.Rows(m.Table) {
 		have := map[string]string{}
-		b.Row(m.Table, key).Columns(func(family, qualifier string, _ int64, value string) {
-			if family != sink.LiveFamily && family != sink.GoneFamily {
-				have[family+":"+qualifier] = value
+		for _, c := range b.Row(m.Table, key).columns {
+			if c.family == sink.LiveFamily || c.family == sink.GoneFamily {
+				continue
 			}
-		})
+			for _, cell := range c.cells {
+				have[c.family+":"+c.qualifier] += cell.value + "\x00"
+			}
+		}
 		expected := want[key]
 		delete(want, key)
 		if len(have) == 0 && expected == nil {

@@ -1,0 +1,58 @@
+package config
+
+import (
+	"fmt"
+
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// PresetUtility is the layout of Google's batch utility, byte for byte: the row key is the partition key, which is no column, and
+// values are written as: google_utility. The other preset is what the utility was meant to write: the row key is the whole primary
+// key, every attribute is written, as: flattened, and nothing is lost.
+const PresetUtility = "google-migration-utility"
+
+// preset completes the rules that give neither columns nor a cell. Without rules there is one for all items.
+func (b *specBuilder) preset() {
+	t := b.table
+	if t.Preset == "" {
+		return
+	}
+	if len(t.Rules) == 0 {
+		b.spec.Rules = []transform.Rule{{Writes: []transform.Write{{}}}}
+	}
+	for i := range b.spec.Rules {
+		for j := range b.spec.Rules[i].Writes {
+			w := &b.spec.Rules[i].Writes[j]
+			if w.Columns != nil || w.Cell != nil {
+				continue
+			}
+			if len(b.spec.Families) != 1 {
+				b.report(diag.RuleInvalid, ".preset", 0, fmt.Sprintf("preset %s writes one family, and %d are declared", t.Preset, len(b.spec.Families)),
+					"nothing says which one it is", "declare one family, or give each rule its columns")
+				return
+			}
+			as := transform.AsFlattened
+			if t.Preset == PresetUtility {
+				as = transform.AsGoogleUtility
+				b.utilityKey(w)
+			}
+			w.Columns = []transform.ColumnRule{{Attribute: "*", To: b.spec.Families[0].Name, As: as}}
+		}
+	}
+}
+
+// utilityKey makes the partition key the row key, once the key schema is known. A sort key is refused: the utility leaves it out.
+func (b *specBuilder) utilityKey(w *transform.Write) {
+	key := b.spec.PrimaryKey
+	switch {
+	case w.RowKey != nil || len(key) == 0 || b.found != nil:
+	case len(key) > 1:
+		b.report(diag.AddressAmbiguous, ".preset", 0,
+			fmt.Sprintf("preset %s makes the partition key the row key, and the table has a sort key, %q", PresetUtility, key[1].Name),
+			"items that differ in the sort key alone take one row, in which the utility mixes their columns; such a load cannot be continued",
+			fmt.Sprintf("give a row key: rules: [{ row_key: \"{%s}#{%s}\" }]; or write preset: %s-corrected", key[0].Name, key[1].Name, PresetUtility))
+	default:
+		w.RowKey = transform.UtilityRowKey(key[0])
+	}
+}

@@ -1,0 +1,285 @@
+package transform
+
+import (
+	"math/big"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf16"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+)
+
+// The layout of Google's batch utility, which loads exports of DynamoDB with Dataflow. It is a Java program; what it writes of a
+// number, and the order in which it writes members, are those of Java's BigDecimal and HashMap.
+//
+// Source: https://github.com/GoogleCloudPlatform/professional-services/tree/main/tools/dynamodb-bigtable-migration, of its
+// src/main/java/com/google/cloud/pso/migration: utils/DynamoRowUtils.java (values, maps, the row key), utils/BeamRowUtils.java
+// (cells), dofns/BeamRowToBigtableRowFn.java (mutations) and DataLoadOptionsValidator.java (the family).
+
+// UtilityFamily is the family of the tables that the utility creates itself.
+const UtilityFamily = "cf1"
+
+// UtilityRowKey is the row key of Google's batch utility: one attribute, which is the partition key.
+func UtilityRowKey(key KeyAttribute) *Template {
+	t := joined([]string{key.Name})
+	if key.Type != cdc.KindS {
+		t.parts[0].Calls = []Call{{Name: utilityFunction, f: functions[utilityFunction]}}
+		t.text = strings.TrimSuffix(t.text, "}") + " | " + utilityFunction + "}"
+	}
+	return t
+}
+
+// utilityFunction is the name of the function of row keys, and of the encoding.
+const utilityFunction = "google_utility"
+
+// utilityText is what the utility makes of a row key, and of a scalar of a column.
+func utilityText(v scalar, _ *Call) (scalar, error) {
+	switch v.kind {
+	case cdc.KindN:
+		return scalar{cdc.KindS, utilityNumber(v.text)}, nil
+	case cdc.KindB:
+		return scalar{cdc.KindS, string(appendTwice(nil, v.text))}, nil
+	}
+	return v, nil
+}
+
+// isWholeRowKey tells whether the template is this attribute as the utility writes it, and nothing else. The utility then makes no
+// column of it.
+func (t *Template) isWholeRowKey() (attribute string, ok bool) {
+	if t == nil || len(t.parts) != 1 || t.parts[0].Attribute == "" {
+		return "", false
+	}
+	calls := t.parts[0].Calls
+	return t.parts[0].Attribute, len(calls) == 0 || len(calls) == 1 && calls[0].Name == utilityFunction
+}
+
+// flattens tells whether maps become columns of their members, whatever the attribute.
+func (e Encoding) flattens() bool { return e == AsFlattened || e == AsGoogleUtility }
+
+// flatten makes a column of an attribute, or columns of a map's members, which are named <attribute>.<member>, at any depth.
+func (c *cells) flatten(t *target, a cdc.Attribute) error {
+	return c.flat(t, t.name(nil, a.Name), a.Name, a.Value)
+}
+
+// name appends an attribute's or a member's name. The utility escapes nothing; otherwise a dot within a name is written %2E and % as
+// %25, so that all columns have names of their own.
+func (t *target) name(b []byte, name string) string {
+	if t.as == AsGoogleUtility {
+		return string(append(b, name...))
+	}
+	return string(appendEscaped(b, name, '.'))
+}
+
+func (c *cells) flat(t *target, column, attribute string, v cdc.Value) error {
+	if v.Kind() != cdc.KindM {
+		return c.one(t.family, column, t.as, attribute, v)
+	}
+	if len(v.Members()) == 0 && t.as == AsFlattened {
+		return c.one(t.family, column, AsJSON, attribute, v) // the utility makes nothing of it
+	}
+	for _, m := range v.Members() {
+		if err := c.flat(t, t.name([]byte(column+"."), m.Name), attribute, m.Value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// appendUtility appends a cell as the utility writes it.
+func appendUtility(b []byte, v cdc.Value) ([]byte, error) {
+	switch v.Kind() {
+	case cdc.KindS:
+		return append(b, v.Text()...), nil
+	case cdc.KindN:
+		return append(b, utilityNumber(v.Text())...), nil
+	case cdc.KindB:
+		return appendTwice(b, v.Text()), nil
+	case cdc.KindNULL:
+		return b, nil // no value is set, so the cell is empty
+	}
+	return appendUtilityJSON(b, v)
+}
+
+func appendUtilityJSON(b []byte, v cdc.Value) ([]byte, error) {
+	switch v.Kind() {
+	case cdc.KindS:
+		return appendGson(b, v.Text())
+	case cdc.KindN:
+		return append(b, utilityNumber(v.Text())...), nil
+	case cdc.KindB:
+		return append(appendTwice(append(b, '"'), v.Text()), '"'), nil
+	case cdc.KindM:
+		return appendUtilityMembers(b, v.Members())
+	case cdc.KindL:
+		return appendUtilityElements(b, v.Elements())
+	case cdc.KindSS, cdc.KindNS, cdc.KindBS:
+		return appendUtilityElements(b, utilityOrder(v.Elements(), elementHash))
+	}
+	return appendJSON(b, v)
+}
+
+func appendUtilityMembers(b []byte, members []cdc.Attribute) ([]byte, error) {
+	var err error
+	b = append(b, '{')
+	for i, m := range utilityOrder(members, func(m cdc.Attribute) uint32 { return stringHash(m.Name) }) {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		if b, err = appendGson(b, m.Name); err != nil {
+			return b, err
+		}
+		if b, err = appendUtilityJSON(append(b, ':'), m.Value); err != nil {
+			return b, err
+		}
+	}
+	return append(b, '}'), nil
+}
+
+func appendUtilityElements(b []byte, elements []cdc.Value) ([]byte, error) {
+	var err error
+	b = append(b, '[')
+	for i, v := range elements {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		if b, err = appendUtilityJSON(b, v); err != nil {
+			return b, err
+		}
+	}
+	return append(b, ']'), nil
+}
+
+// appendTwice encodes a binary twice: the utility takes the base64 text of the export for the bytes.
+func appendTwice(b []byte, s string) []byte {
+	return appendBase64(b, string(appendBase64(nil, s)))
+}
+
+// appendGson is appendString but for two line ends of JavaScript, which the utility's JSON library escapes too.
+// Source: https://github.com/google/gson, gson/src/main/java/com/google/gson/stream/JsonWriter.java
+func appendGson(b []byte, s string) ([]byte, error) {
+	if strings.Contains(s, "\u2028") || strings.Contains(s, "\u2029") {
+		quoted, err := appendString(nil, s)
+		return append(b, strings.NewReplacer("\u2028", `\u2028`, "\u2029", `\u2029`).Replace(string(quoted))...), err
+	}
+	return appendString(b, s)
+}
+
+// utilityNumber is a number as the utility writes it: with its digits, but fractions below a millionth with an exponent, which is how
+// Java's BigDecimal prints them. A whole number beyond 64 bits ends the utility's job; it is written with its digits.
+func utilityNumber(n string) string {
+	const plainZeros = 5 // behind the point
+	sign := ""
+	if strings.HasPrefix(n, "-") {
+		sign = "-"
+	}
+	fraction, small := strings.CutPrefix(n[len(sign):], "0.")
+	significant := strings.TrimLeft(fraction, "0")
+	leading := len(fraction) - len(significant)
+	if !small || leading <= plainZeros {
+		return n
+	}
+	mantissa := significant[:1]
+	if len(significant) > 1 {
+		mantissa += "." + significant[1:]
+	}
+	return sign + mantissa + "E-" + strconv.Itoa(leading+1)
+}
+
+// The table of Java's HashMap.
+// Source: https://github.com/openjdk/jdk11u, src/java.base/share/classes/java/util/HashMap.java
+const (
+	hashCapacity = 16 // of a new table, which doubles when it is full to three quarters,
+	hashBucket   = 8  // or, while it is small, when more meet in one bucket
+	hashSmall    = 64
+)
+
+// utilityOrder sorts members as Java's HashMap and HashSet list them: by bucket. Within a bucket Java keeps the order in which they
+// were added, that of the export, which nothing else knows; here it is the order in which they come, by their bytes.
+func utilityOrder[T any](members []T, hash func(T) uint32) []T {
+	if len(members) < 2 {
+		return members
+	}
+	// Buckets of more than eight members become trees in a table of 64 or more; their order is not followed.
+	type entry struct {
+		member T
+		hash   uint32
+	}
+	entries := make([]entry, len(members))
+	for i, m := range members {
+		h := hash(m)
+		entries[i] = entry{m, h ^ h>>16}
+	}
+	capacity := uint32(hashCapacity)
+	count := map[uint32]int{}
+	for i := range entries {
+		double := func() {
+			capacity *= 2
+			clear(count)
+			for _, e := range entries[:i+1] {
+				count[e.hash&(capacity-1)]++
+			}
+		}
+		bucket := entries[i].hash & (capacity - 1)
+		if count[bucket]++; count[bucket] > hashBucket && capacity < hashSmall {
+			double()
+		}
+		if i+1 > int(capacity)*3/4 {
+			double()
+		}
+	}
+	slices.SortStableFunc(entries, func(a, b entry) int { return int(a.hash&(capacity-1)) - int(b.hash&(capacity-1)) })
+	sorted := make([]T, len(entries))
+	for i, e := range entries {
+		sorted[i] = e.member
+	}
+	return sorted
+}
+
+// stringHash is Java's String.hashCode, of UTF-16.
+func stringHash(s string) uint32 {
+	var h uint32
+	for _, r := range s {
+		if r > 0xFFFF {
+			high, low := utf16.EncodeRune(r)
+			h = 31*(31*h+uint32(high)) + uint32(low)
+			continue
+		}
+		h = 31*h + uint32(r)
+	}
+	return h
+}
+
+// elementHash is that of a set's member: a String, or a Long or BigDecimal.
+func elementHash(v cdc.Value) uint32 {
+	switch v.Kind() {
+	case cdc.KindB:
+		return stringHash(string(appendTwice(nil, v.Text())))
+	case cdc.KindN:
+		return numberHash(v.Text())
+	}
+	return stringHash(v.Text())
+}
+
+// numberHash is Java's Long.hashCode of a whole number, and its BigDecimal.hashCode of a fraction.
+// Source: https://github.com/openjdk/jdk11u, src/java.base/share/classes/java/math/BigDecimal.java and BigInteger.java
+func numberHash(n string) uint32 {
+	if whole, err := strconv.ParseInt(n, 10, 64); err == nil {
+		return uint32(uint64(whole) ^ uint64(whole)>>32)
+	}
+	digits, negative := strings.CutPrefix(n, "-")
+	integer, fraction, _ := strings.Cut(digits, ".")
+	unscaled, _ := new(big.Int).SetString(integer+fraction, 10) // canonical, so it is one
+	if unscaled == nil {
+		return 0
+	}
+	var h uint32
+	for words := (unscaled.BitLen() + 31) / 32; words > 0; words-- {
+		word := new(big.Int).Rsh(unscaled, uint(32*(words-1)))
+		h = 31*h + uint32(word.Uint64())
+	}
+	if negative {
+		h = -h
+	}
+	return 31*h + uint32(len(fraction))
+}

@@ -1,0 +1,145 @@
+package transform
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+)
+
+// utilitySpec is the mapping of preset google-migration-utility for a table whose partition key is this.
+func utilitySpec(key KeyAttribute, as Encoding) Spec {
+	rule := Rule{Writes: []Write{{Columns: []ColumnRule{{Attribute: "*", To: UtilityFamily, As: as}}}}}
+	if as == AsGoogleUtility {
+		rule.Writes[0].RowKey = UtilityRowKey(key)
+	}
+	return Spec{Source: "T", Table: "t", PrimaryKey: []KeyAttribute{key}, Families: []Family{{Name: UtilityFamily}}, Rules: []Rule{rule}}
+}
+
+// rowText shows an item's row, its columns in order.
+func rowText(t *testing.T, spec Spec, item cdc.Item) string {
+	t.Helper()
+	m, err := New(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	row, err := m.Row(item)
+	if err != nil {
+		return err.Error()
+	}
+	cells, err := m.Cells(item, 1000)
+	if err != nil {
+		return err.Error()
+	}
+	lines := []string{fmt.Sprintf("row %q\n", row)}
+	for _, c := range cells {
+		lines = append(lines, fmt.Sprintf("  %s:%s %q\n", c.Family, c.Qualifier, c.Value))
+	}
+	slices.Sort(lines[1:])
+	return strings.Join(lines, "")
+}
+
+// TestUtility compares with what the utility makes of the same lines of an export. The file of cells was not made by this package: it is the
+// output of the utility's own conversion (Gson 2.10.1, Java 17).
+func TestUtility(t *testing.T) {
+	items, err := os.ReadFile("testdata/utility/items.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile("testdata/utility/cells.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	wanted := strings.Split(strings.TrimPrefix(string(want), "row "), "\nrow ")
+	for i, line := range bytes.Split(bytes.TrimSpace(items), []byte("\n")) {
+		var export struct{ Item json.RawMessage }
+		if err := json.Unmarshal(line, &export); err != nil {
+			t.Fatal(err)
+		}
+		item, err := cdc.UnmarshalItem(export.Item)
+		if err != nil {
+			t.Fatal(err)
+		}
+		id, _ := item.Get("id")
+		lines := strings.Split(strings.TrimSuffix("row "+wanted[i], "\n"), "\n")
+		slices.Sort(lines[1:]) // the order of columns says nothing
+		if diff := cmp.Diff(strings.Join(lines, "\n")+"\n", rowText(t, utilitySpec(KeyAttribute{"id", id.Kind()}, AsGoogleUtility), item)); diff != "" {
+			t.Error(diff)
+		}
+	}
+	if len(wanted) < 10 {
+		t.Error(len(wanted))
+	}
+}
+
+// What the utility loses or cannot write is parked, or written with all its digits.
+func TestBeyondTheUtility(t *testing.T) {
+	spec := utilitySpec(KeyAttribute{"id", cdc.KindS}, AsGoogleUtility)
+	inner := cdc.Map([]cdc.Attribute{{Name: "b", Value: cdc.String("member")}})
+	for want, i := range map[string]cdc.Item{
+		"cannot be mapped: two values go to one column of family cf1": item("id", cdc.String("x"), "a.b", cdc.String("attribute"), "a", inner),
+		"row \"x\"\n  cf1:n \"100000000000000000000\"\n":              item("id", cdc.String("x"), "n", number("1e20")),
+		"row \"x\"\n  cf1:n \"[9.5,-100000000000000000000]\"\n":       item("id", cdc.String("x"), "n", mustSet("9.5", "-1e20")),
+		"row \"x\"\n": item("id", cdc.String("x"), "m", cdc.Map(nil)),
+		"cannot be mapped: attribute \"l\": text that is not valid UTF-8 has no JSON form": item("id", cdc.String("x"), "l", cdc.List([]cdc.Value{cdc.String("\xff")})),
+	} {
+		if got := rowText(t, spec, i); got != want {
+			t.Errorf("%s\nwant %s", got, want)
+		}
+	}
+}
+
+// A column per member of maps, whatever the attribute; names never meet, and nothing is lost.
+func TestFlattened(t *testing.T) {
+	spec := utilitySpec(KeyAttribute{"id", cdc.KindS}, AsFlattened)
+	got := rowText(t, spec, item("id", cdc.String("x"), "a.b", cdc.String("attribute"), "a", cdc.Map([]cdc.Attribute{{Name: "b", Value: cdc.String("member")},
+		{Name: "c.%", Value: cdc.Map([]cdc.Attribute{{Name: "d", Value: cdc.Null()}, {Name: "e", Value: cdc.Map(nil)}})}}),
+		"m", cdc.Map(nil), "photo", cdc.Binary([]byte{0, 255}), "l", cdc.List([]cdc.Value{cdc.Binary([]byte{0, 255}), number("0.0000001")}), "n", number("1e20")))
+	want := `row "x"
+  cf1:a%2Eb "attribute"
+  cf1:a.b "member"
+  cf1:a.c%2E%25.d "null"
+  cf1:a.c%2E%25.e "{}"
+  cf1:id "x"
+  cf1:l "[\"AP8=\",0.0000001]"
+  cf1:m "{}"
+  cf1:n "100000000000000000000"
+  cf1:photo "AP8="
+`
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Encodings of all attributes are not for one; row keys of the utility are those of one attribute.
+func TestUtilityRules(t *testing.T) {
+	key := KeyAttribute{"id", cdc.KindN}
+	spec := utilitySpec(key, AsGoogleUtility)
+	if text := UtilityRowKey(key).String(); text != "{id | google_utility}" {
+		t.Error(text)
+	}
+	if parsed, err := ParseTemplate(UtilityRowKey(KeyAttribute{"a b", cdc.KindB}).String()); err != nil || len(parsed.Parts()) != 1 || parsed.Parts()[0].Attribute != "a b" {
+		t.Error(parsed, err)
+	}
+	spec.Rules[0].Writes[0].Columns = append(spec.Rules[0].Writes[0].Columns, ColumnRule{Attribute: "a", To: UtilityFamily, As: AsGoogleUtility})
+	if found := Check(spec); len(found) != 1 || !strings.Contains(found[0].What, `google_utility is for "*" alone`) {
+		t.Error(found)
+	}
+	spec = utilitySpec(key, AsGoogleUtility)
+	spec.PrimaryKey = compositeKey
+	spec.Rules[0].Writes[0].RowKey = template("{PK}")
+	if found := Check(spec); len(found) != 1 || found[0].Problem != NotInjective {
+		t.Error(found)
+	}
+	spec.Rules[0].Writes[0].RowKey = template("{PK}#{SK}") // no attribute is the whole row key: all are columns
+	if got := rowText(t, spec, item("PK", cdc.String("p"), "SK", cdc.String("s"))); got != "row \"p#s\"\n  cf1:PK \"p\"\n  cf1:SK \"s\"\n" {
+		t.Error(got)
+	}
+}
