@@ -26,7 +26,7 @@ type Case struct {
 // Cases is the suite.
 func Cases() []Case {
 	return slices.Concat(itemCases, updateCases, conditionCases, projectionCases, queryCases, scanCases, indexCases, batchCases, transactionCases,
-		limitCases, tableCases, streamCases)
+		limitCases, tableCases, streamCases, evaluatorCases)
 }
 
 // Result is what a case came to.

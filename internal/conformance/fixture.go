@@ -15,6 +15,7 @@ var fixtures = []struct{ name, parameters string }{
 	{"bytes", keys("pk", "S", "sk", "B")},
 	{"scanned", keys("pk", "S")},
 	{"large", keys("pk", "S", "sk", "S")},
+	{"evaluated", keys("pk", "S")},
 	{"expiring", keys("pk", "S")},
 	{"indexed", `"AttributeDefinitions":[{"AttributeName":"pk","AttributeType":"S"},{"AttributeName":"sk","AttributeType":"S"},
 		{"AttributeName":"local","AttributeType":"N"},{"AttributeName":"owner","AttributeType":"S"},{"AttributeName":"rank","AttributeType":"N"}],
