@@ -13,8 +13,12 @@ func TestH60_MappingHash(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		_, a := p.worker("a")
 		_, b := p.worker("b")
+		begun := 0
 		mapping := func(l *checkpoint.Ledger, hash string, accept bool) error {
-			_, err := l.CheckMapping(ctx, source, hash, accept)
+			_, raised, err := l.CheckMapping(ctx, source, hash, accept)
+			if raised {
+				begun++
+			}
 			return err
 		}
 		// Until something is written under it, a mapping may be changed.
@@ -31,8 +35,8 @@ func TestH60_MappingHash(t *testing.T) {
 		held := take(t, ctx, a, "s")
 		check(t, mapping(b, "h2", true))
 		state := p.adopted(ctx, b, 1)
-		if state.MappingHash != "h2" || !state.NeedsLoad || len(state.Gaps) != 1 {
-			t.Errorf("%+v", state)
+		if state.MappingHash != "h2" || !state.NeedsLoad || len(state.Gaps) != 1 || state.Reason != checkpoint.ChangedMapping || begun != 1 {
+			t.Errorf("%+v, %d generations told", state, begun)
 		}
 		// The worker with the old mapping is out, in each of the two ways it could go on.
 		if err := held.Commit(ctx, at(1)); !errors.Is(err, checkpoint.ErrLeaseLost) {

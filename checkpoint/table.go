@@ -246,12 +246,15 @@ func (l *Ledger) Adopt(ctx context.Context, source string) (TableState, error) {
 	return TableState{}, ErrConflict
 }
 
+// ChangedMapping is why a generation begins under another mapping, and what is needed from then on.
+const ChangedMapping = "the mapping was changed: every row needs a load, and what only the former mapping wrote, a sweep"
+
 // CheckMapping compares the hash of a table's mapping with the stored one; until the first generation begins, and with it any
 // writing, it is stored as it comes. A changed mapping is
 // refused with ErrMappingChanged, or, if accept, begins a new generation, because what the old mapping wrote has to be asserted
-// again. From then on leases of this table are taken only while the ledger holds this hash (H60).
-func (l *Ledger) CheckMapping(ctx context.Context, source, hash string, accept bool) (TableState, error) {
-	state, err := l.UpdateTable(ctx, source, func(s *TableState) error {
+// again: then raised is true. From then on leases of this table are taken only while the ledger holds this hash (H60).
+func (l *Ledger) CheckMapping(ctx context.Context, source, hash string, accept bool) (state TableState, raised bool, err error) {
+	state, err = l.UpdateTable(ctx, source, func(s *TableState) error {
 		if s.MappingHash == "" || s.Generation == 0 {
 			s.MappingHash = hash
 		}
@@ -261,22 +264,23 @@ func (l *Ledger) CheckMapping(ctx context.Context, source, hash string, accept b
 		return nil
 	})
 	if err != nil {
-		return TableState{}, err
+		return TableState{}, false, err
 	}
 	if state.MappingHash != hash {
-		gap := Gap{Reason: "the mapping was changed"}
+		gap := Gap{Reason: ChangedMapping}
 		state, err = l.Raise(ctx, source, state.Generation, gap, func(s *TableState) { s.MappingHash = hash })
 		if err != nil {
-			return TableState{}, err
+			return TableState{}, false, err
 		}
 		if state.MappingHash != hash {
-			return TableState{}, fmt.Errorf("%w: somebody else raised the generation meanwhile", ErrConflict)
+			return TableState{}, false, fmt.Errorf("%w: somebody else raised the generation meanwhile", ErrConflict)
 		}
+		raised = true
 	}
 	l.mu.Lock()
 	l.hashes[source] = hash
 	l.mu.Unlock()
-	return state, nil
+	return state, raised, nil
 }
 
 // checkHash refuses to go on under a mapping that another worker has replaced.

@@ -345,13 +345,31 @@ func (pl *planner) examineTables(ctx context.Context, all samples) {
 				text += "; no view " + spec.View + ": the service does not know authorized views (an emulator?)"
 			}
 			if !lacks.Table && spec.Name == pl.cfg.State.Table && pl.profile == "" {
-				if _, err := pl.ledgerStore().Read(ctx, pl.cfg.Name+"/pipeline"); err != nil {
-					return "", explainTarget("cannot read the state table "+spec.Name, err)
+				if err := pl.examineLedger(ctx); err != nil {
+					return "", err
 				}
 			}
 			return text, nil
 		})
 	}
+}
+
+// examineLedger warns of what a ledger that exists already makes of this configuration.
+func (pl *planner) examineLedger(ctx context.Context) error {
+	l, err := readLedger(ctx, pl.cfg, pl.target, "")
+	if err != nil {
+		return err
+	}
+	for i, t := range l.tables {
+		switch in := l.inputs[i]; {
+		case l.mappingDiffers(i):
+			pl.warn(&diag.Error{Code: diag.MappingChanged, What: "run refuses table " + t.From + ": " + differentMapping,
+				Cause: "rows that the former mapping wrote stay as they are until everything is loaded again and the rest is swept, which this version does not do"})
+		case in.state.NeedsLoad:
+			pl.warn(&diag.Error{Code: diag.NeedsLoad, What: "table " + t.From + " needs a load", Cause: orDash(known(in.state.Reason))})
+		}
+	}
+	return nil
 }
 
 // addMissing turns what a table lacks into creations.

@@ -68,7 +68,7 @@ the process at once, which loses nothing either. Health, readiness, metrics and 
 	flags.DurationVar(&f.idle, "idle", 10*time.Second, "`DURATION` for which a shard must be empty before --once calls it drained; a heuristic, DynamoDB tells no end")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "read and map everything once; write nothing, not even the ledger")
 	flags.BoolVar(&f.noBackfill, "no-backfill", false, "do not copy existing items, only follow the stream")
-	flags.BoolVar(&f.acceptMapping, "accept-mapping-change", false, "begin a new generation under a changed mapping; the table then needs a load")
+	flags.BoolVar(&f.acceptMapping, "accept-mapping-change", false, "begin a new generation under a changed mapping; the table then needs a load and a sweep")
 	flags.BoolVar(&f.allowEmulator, "allow-emulator", false, "accept BIGTABLE_EMULATOR_HOST")
 	flags.StringVar(&f.listen, "listen", "", "`ADDRESS` of health, metrics and status instead of http.listen; off for none")
 	return c

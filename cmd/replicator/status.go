@@ -109,6 +109,7 @@ func (p *program) status(ctx context.Context, f statusFlags) error {
 			return nil, err
 		}
 		m := l.judge(p.env, p.withConfig(), time.Now())
+		l.tellMappings(m)
 		if !f.shards {
 			m.Shards = nil
 		}
@@ -193,6 +194,24 @@ func (l *ledgerInput) judge(env config.Lookup, with string, now time.Time) *migr
 	}
 	m.conclude()
 	return m
+}
+
+// tellMappings adds a trouble to each table whose mapping in this configuration is not the one that the ledger holds.
+func (l *ledgerInput) tellMappings(m *migration) {
+	for i := range m.Tables {
+		if l.mappingDiffers(i) {
+			m.Tables[i].troubled(checkpoint.Trouble{Step: "run this configuration", Since: m.At, Cause: differentMapping + " (" + diag.MappingChanged +
+				"); run --accept-mapping-change takes it up, and then the table needs a load and a sweep"}, 0)
+		}
+	}
+}
+
+const differentMapping = "its mapping is not the one that the ledger was started with"
+
+// mappingDiffers tells whether the ledger knows the table under another mapping.
+func (l *ledgerInput) mappingDiffers(i int) bool {
+	in := l.inputs[i]
+	return in.found && in.state.Generation > 0 && in.state.MappingHash != l.cfg.Hash(l.tables[i])
 }
 
 // gather reads the ledger and makes the status of it.

@@ -212,7 +212,11 @@ func (t *table) end(err error) error {
 // run works on the table until stop ends: as one of the workers that read its shards and, while it holds the seat, as its keeper.
 func (t *table) run(stop, work context.Context) error {
 	err := t.retry(work, "check the mapping", func(ctx context.Context) error {
-		_, err := t.Ledger.CheckMapping(ctx, t.source, t.MappingHash, t.AcceptMapping)
+		state, raised, err := t.Ledger.CheckMapping(ctx, t.source, t.MappingHash, t.AcceptMapping)
+		if raised {
+			t.Floors.raise(t.source, state.Generation)
+			t.events.Raised(t.source, state.Generation, checkpoint.ChangedMapping)
+		}
 		return err
 	})
 	if err != nil {
