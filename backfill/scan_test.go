@@ -440,3 +440,14 @@ func TestEndedContext(t *testing.T) {
 		t.Fatalf("%+v %v", p, err)
 	}
 }
+
+// TestEndedBeforeItBegan: a load whose right was over before a segment was begun has loaded nothing, and does not look complete.
+func TestEndedBeforeItBegan(t *testing.T) {
+	stop := errors.New("stop")
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(stop)
+	s := &Scan{Table: "Orders", Segments: 3, Source: newMemory(10), Write: (&target{}).write, Save: discard}
+	if p, err := s.Run(ctx, Progress{}); !errors.Is(err, stop) || p.Done() {
+		t.Fatalf("%+v %v", p, err)
+	}
+}

@@ -46,6 +46,14 @@ var inScan = []mutant{
 		test: "./backfill TestCrash|TestKilled", why: "a load of a run is short",
 	},
 	{
+		name: "load done with segments open", hazards: "H01", file: "backfill/scan.go",
+		old: `	if err == nil && !l.progress.Done() {
+`,
+		new: `	if err == nil && l.progress.Total == 0 {
+`,
+		test: "./backfill TestEndedBeforeItBegan", why: "it takes an ended context, under which the ledger cannot be told so either",
+	},
+	{
 		name: "progress of an older generation is resumed", hazards: "H71", file: "backfill/scan.go",
 		old: `from.Total == 0 || from.Generation != s.Generation`, new: `from.Total == 0`,
 		test: "./backfill TestAnOlderGeneration", why: "no load follows a gap by now",

@@ -92,6 +92,35 @@ func TestH22_ShardGoneBeforeItWasRead(t *testing.T) {
 	})
 }
 
+// TestH22_WorkerGoneBetweenAGapAndItsRaise: the worker that found the gap wrote it to the shard's row and was gone before it could raise
+// the generation. Its successor's keeper finds the row, and declares the gap (I5).
+func TestH22_WorkerGoneBetweenAGapAndItsRaise(t *testing.T) {
+	play(t, 10, 1, func(s *scene) {
+		a := s.running("a")
+		s.Watch = func(table, _ string, _, after *Row) {
+			if table != stateTable {
+				return
+			}
+			var row checkpoint.Shard
+			if decodeRow(after, &row); row.State == checkpoint.Lost {
+				s.Watch = nil
+				a.Kill()
+			}
+		}
+		child := s.Source.Stream().Roll(s.only())
+		child.Gone = true
+		s.put("k", "never read")
+		s.Source.Stream().Roll(child)
+		s.until(5*time.Minute, "the gap is found", a.Dead)
+		if len(s.Gaps) > 0 || s.State().NeedsLoad {
+			s.failf("the gap is declared by a worker that is gone")
+		}
+		s.Start("b")
+		s.gap(5*time.Minute, "not found")
+		s.readsOn(2*time.Minute, "k", "l")
+	})
+}
+
 // TestH23_OutageOfAboutADay: 23 h 50 min lose nothing; 24 h 10 min lose something, and say so (I5, I10).
 func TestH23_OutageOfAboutADay(t *testing.T) {
 	for _, long := range []bool{false, true} {

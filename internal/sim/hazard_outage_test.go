@@ -102,7 +102,8 @@ func TestH52_HotKey(t *testing.T) {
 	})
 }
 
-// TestH53_ThrottledDiscovery: half of all calls fail and nine in ten listings; children are found all the same (I10).
+// TestH53_ThrottledDiscovery: half of all calls fail and nine in ten listings; children are found all the same, and the keeper keeps its
+// seat: an error is repeated where it happened (I10).
 func TestH53_ThrottledDiscovery(t *testing.T) {
 	play(t, 10, 1, func(s *scene) {
 		s.Source.Throttle = 0.3
@@ -113,11 +114,15 @@ func TestH53_ThrottledDiscovery(t *testing.T) {
 			return nil
 		}
 		s.put("k", "v")
-		s.Start("a")
+		keepers := 0
+		s.Start("a", func(o *pipeline.Options) { o.Events.KeeperTaken = func(string, uint64) { keepers++ } })
 		s.inSync(2 * time.Hour)
 		s.Source.Stream().Split(s.only())
 		s.put("k", "child")
 		s.inSync(2 * time.Hour)
+		if keepers != 1 {
+			s.failf("the seat was taken %d times", keepers)
+		}
 	})
 }
 
