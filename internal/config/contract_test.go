@@ -1,0 +1,269 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// notYet are the keys of the complete example that belong to capabilities of later versions. Each is refused by name; whoever makes
+// one work removes it here, and then the example has to load with it.
+var notYet = []string{
+	"tables[3].dual_writes", "dual_writes", "backfill.fast", "backfill.max_read_capacity", "backfill.pause_above_target_cpu", "backfill.on_gap",
+	"verify", "cutover", "relay", "http.show_keys",
+}
+
+func contractEnv(name string) (string, bool) {
+	if name == "GOOGLE_CLOUD_PROJECT" {
+		return "acme-project", true
+	}
+	return "", false
+}
+
+func contract(t *testing.T) []byte {
+	t.Helper()
+	content, err := os.ReadFile("testdata/contract/complete.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return content
+}
+
+// without is a configuration without the given keys.
+func without(t *testing.T, content []byte, paths []string) []byte {
+	t.Helper()
+	var document yaml.Node
+	if err := yaml.Unmarshal(content, &document); err != nil {
+		t.Fatal(err)
+	}
+	removed := 0
+	var walk func(n *yaml.Node, path string)
+	walk = func(n *yaml.Node, path string) {
+		for i, entry := range n.Content {
+			if n.Kind == yaml.SequenceNode {
+				walk(entry, fmt.Sprintf("%s[%d]", path, i))
+			}
+		}
+		if n.Kind != yaml.MappingNode {
+			return
+		}
+		kept := n.Content[:0]
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			key := join(path, n.Content[i].Value)
+			if slices.Contains(paths, key) {
+				removed++
+				continue
+			}
+			walk(n.Content[i+1], key)
+			kept = append(kept, n.Content[i], n.Content[i+1])
+		}
+		n.Content = kept
+	}
+	walk(document.Content[0], "")
+	if removed != len(paths) {
+		t.Fatalf("%d of %d keys are in the example", removed, len(paths))
+	}
+	out, err := yaml.Marshal(&document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// The complete example of the interface: what of it does not work in this version is refused by name, and nothing else is wrong with it.
+func TestCompleteExampleIsRefusedByNameOnly(t *testing.T) {
+	_, err := Parse("replicator.yaml", contract(t), contractEnv)
+	name := regexp.MustCompile(`^(\S+) is known, but not available in this version$`)
+	var found diag.List
+	if !errors.As(err, &found) {
+		t.Fatal(err)
+	}
+	var refused []string
+	for _, e := range found {
+		m := name.FindStringSubmatch(e.What)
+		if e.Code != diag.NotAvailable || m == nil || e.Pos.Line == 0 || e.Cause == "" {
+			t.Errorf("not refused by name: %v", e)
+			continue
+		}
+		refused = append(refused, m[1])
+	}
+	slices.Sort(refused)
+	if want := slices.Sorted(slices.Values(notYet)); !slices.Equal(refused, want) {
+		t.Errorf("refused %q, want %q", refused, want)
+	}
+}
+
+// The rest of the complete example loads, agrees with the JSON Schema, and has warnings only: items that move with tenantId, and readers,
+// if it had no view.
+func TestCompleteExampleLoads(t *testing.T) {
+	content := without(t, contract(t), notYet)
+	c, err := Parse("replicator.yaml", content, contractEnv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := bytes.Replace(content, []byte(`${GOOGLE_CLOUD_PROJECT:?set it or run "gcloud config set project"}`), []byte("p"), 1)
+	if !agree(t, compiledSchema(t), whole) {
+		t.Error("the decoder refuses it")
+	}
+	if s := compiledSchema(t); s.Validate(asEditor(mustNode(t, contract(t)))) == nil {
+		t.Error("the schema takes keys that this version does not have")
+	}
+	c.Target.View = ""
+	found := Lint(c)
+	for i, names := range []string{"PK SK", "rank host", "PK SK", "id", "deviceId ts"} {
+		entry := &c.Tables[i]
+		if entry.IsPattern() {
+			joined, _ := c.Table("Keyword_Search_Result_iPhone_2015_01")
+			entry = &joined
+		}
+		var keys []transform.KeyAttribute
+		for _, name := range strings.Fields(names) {
+			keys = append(keys, transform.KeyAttribute{Name: name, Type: cdc.KindS})
+		}
+		found = append(found, entry.Warnings(keys)...)
+	}
+	var warnings []string
+	for _, f := range found {
+		if !f.Warning {
+			t.Errorf("lint: %v", f)
+		}
+		warnings = append(warnings, f.Code+" "+f.What)
+	}
+	want := []string{
+		diag.TombstonesVisible + " readers of the target can see rows of removed items for 14d",
+		diag.ItemsMove + ` the row key uses "tenantId", which is not of the primary key`,
+		diag.ItemsMove + ` the row key uses "tenantId", which is not of the primary key`,
+	}
+	if !slices.Equal(warnings, want) {
+		t.Errorf("warnings %q", warnings)
+	}
+}
+
+func mustNode(t *testing.T, content []byte) *yaml.Node {
+	t.Helper()
+	root, syntax := document("f", content)
+	if syntax != nil {
+		t.Fatal(syntax)
+	}
+	return root
+}
+
+// contractItem is an item of the complete example and what becomes of it.
+type contractItem struct {
+	table, keys string // the table's name, and the names of its primary key
+	item        string
+	cells       string // row family:qualifier=value, a line each; values that are not text are quoted
+}
+
+var contractItems = []contractItem{
+	{"VideoApp", "PK SK", `{"PK":{"S":"VIDEO#42"},"SK":{"S":"META"},"tenantId":{"S":"acme"},"title":{"S":"Tea"},"durationMs":{"N":"61000"},
+		"tags":{"SS":["b","a"]},"encoding":{"M":{"codec":{"S":"av1"},"bitrate":{"N":"900"}}},"chapters":{"L":[{"S":"one"}]},
+		"views":{"N":"7"},"likes":{"N":"3"},"GSI1PK":{"S":"x"},"GSI1SK":{"S":"y"},"entityType":{"S":"video"}}`, `
+acme#42 counters:likes+="\x00\x00\x00\x00\x00\x00\x00\x03"
+acme#42 counters:views+="\x00\x00\x00\x00\x00\x00\x00\a"
+acme#42 d:PK=VIDEO#42
+acme#42 d:SK=META
+acme#42 d:chapters=["one"]
+acme#42 d:duration_ms="\x00\x00\x00\x00\x00\x00\xeeH"
+acme#42 d:encoding.bitrate=900
+acme#42 d:encoding.codec=av1
+acme#42 d:tenantId=acme
+acme#42 d:title=Tea
+acme#42 tags:a=
+acme#42 tags:b=`},
+	{"VideoApp", "PK SK", `{"PK":{"S":"VIDEO#42"},"SK":{"S":"COMMENT#2026-01-01#9"},"tenantId":{"S":"acme"},"author":{"S":"ann"},"body":{"S":"Nice"},"votes":{"N":"2"}}`, `
+acme#42 comments:2026-01-01#9={"author":"ann","body":"Nice"}`},
+	{"VideoApp", "PK SK", `{"PK":{"S":"PRESENCE#1"},"SK":{"S":"x"}}`, ``},
+	{"Keyword_Search_Result_iPhone_2015_01", "rank host", `{"rank":{"N":"17"},"host":{"S":"video.example.com"},"title":{"S":"t"}}`, `
+iPhone#201501#000017#com.example.video r:host=video.example.com
+iPhone#201501#000017#com.example.video r:rank=17
+iPhone#201501#000017#com.example.video r:title=t`},
+	{"Billing", "PK SK", `{"PK":{"S":"INVOICE#1"},"SK":{"S":"INVOICE#1"},"total":{"N":"12345678901234567890123456789012345.678"}}`, `
+invoice#1 i:PK=INVOICE#1
+invoice#1 i:SK=INVOICE#1
+invoice#1 i:total=12345678901234567890123456789012345.678`},
+	{"Billing", "PK SK", `{"PK":{"S":"PAYMENT#5"},"SK":{"S":"PAYMENT#5"},"method":{"S":"card"}}`, `
+payment#5 i:PK=PAYMENT#5
+payment#5 i:SK=PAYMENT#5
+payment#5 i:method=card`},
+	{"Billing", "PK SK", `{"PK":{"S":"INVOICE#1"},"SK":{"S":"PAYMENT#5"},"amount":{"N":"10"},"paidAt":{"S":"2026"},"method":{"S":"card"}}`, `
+invoice#1 payments:5={"amount":10,"method":"card","paidAt":"2026"}
+payment#5 invoices:1={"amount":10,"paidAt":"2026"}`},
+	{"Sessions", "id", `{"id":{"S":"s1"},"expiresAt":{"N":"1800000000"},"user":{"S":"u"}}`, `
+s1 s:expiresAt=1800000000
+s1 s:id=s1
+s1 s:user=u`},
+	{"DeviceEvents", "deviceId ts", `{"deviceId":{"S":"dev-7"},"ts":{"N":"1795170000000"},"load":{"N":"0.5"}}`, `
+02#dev-7#8204829999999 e:deviceId=dev-7
+02#dev-7#8204829999999 e:load=0.5
+02#dev-7#8204829999999 e:ts=1795170000000`},
+}
+
+// Items of every table of the complete example become what a reader of it expects.
+func TestCompleteExampleMaps(t *testing.T) {
+	c, err := Parse("replicator.yaml", without(t, contract(t), notYet), contractEnv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range contractItems {
+		item, err := cdc.UnmarshalItem([]byte(x.item))
+		if err != nil {
+			t.Fatal(err)
+		}
+		entry, ok := c.Table(x.table)
+		if !ok {
+			t.Errorf("no entry is for table %s", x.table)
+			continue
+		}
+		var keys []transform.KeyAttribute
+		for _, name := range strings.Fields(x.keys) {
+			v, _ := item.Get(name)
+			keys = append(keys, transform.KeyAttribute{Name: name, Type: v.Kind()})
+		}
+		m, err := entry.Mapping(keys)
+		if err != nil {
+			t.Errorf("%s: %v", x.table, err)
+			continue
+		}
+		placed, err := m.Map(item, time.Unix(1_795_000_000, 0))
+		if err != nil {
+			t.Errorf("%s: %v", x.item, err)
+		}
+		if placed.Ignored != (x.cells == "") {
+			t.Errorf("%s: ignored %v", x.item, placed.Ignored)
+		}
+		if got := cellLines(placed.Rows); got != strings.TrimPrefix(x.cells, "\n") {
+			t.Errorf("%s becomes\n%s\nwant%s", x.item, got, x.cells)
+		}
+	}
+}
+
+func cellLines(rows []transform.RowMutation) string {
+	var lines []string
+	for _, row := range rows {
+		for _, cell := range row.Cells {
+			value, sign := string(cell.Value), "="
+			if bytes.ContainsFunc(cell.Value, func(r rune) bool { return r < ' ' || r > '~' }) {
+				value = fmt.Sprintf("%q", value)
+			}
+			if cell.Add {
+				sign = "+="
+			}
+			lines = append(lines, fmt.Sprintf("%s %s:%s%s%s", row.Row, cell.Family, cell.Qualifier, sign, value))
+		}
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}
