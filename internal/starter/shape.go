@@ -29,7 +29,7 @@ type Table struct {
 	Items  []cdc.Item // a sample
 }
 
-// Bounds of what is taken for a type of items. With more of them, prefixes are rather names of customers or the like.
+// Bounds of what is taken for a type of items. With more types, prefixes are rather names of customers or the like.
 const (
 	mostTypes   = 12
 	leastOfType = 3 // different keys
@@ -62,7 +62,8 @@ type itemType struct {
 // alone tells whether there is one such item for each partition key.
 func (t itemType) alone() bool { return t.role != sortPrefix }
 
-// single finds the types of a table that holds several; none if it does not look like one.
+// single finds the types of a table that holds several; none if it does not look like one: keys of one form alone, such as eu#17 and
+// order#3, are those of an ordinary table.
 func (t *Table) single() []itemType {
 	if len(t.PrimaryKey) != 2 {
 		return nil
@@ -88,7 +89,7 @@ func (t *Table) single() []itemType {
 	for found := range keys {
 		prefixes[found.prefix] = true
 	}
-	if len(keys) == 0 || len(keys) > mostTypes || len(prefixes) > mostTypes/2 {
+	if len(keys) < 2 || len(keys) > mostTypes || len(prefixes) > mostTypes/2 {
 		return nil
 	}
 	return slices.SortedFunc(maps.Keys(keys), func(a, b itemType) int {

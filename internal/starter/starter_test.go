@@ -62,6 +62,17 @@ func videos() Table {
 	return t
 }
 
+func TestOneFormOfKeysIsAnOrdinaryTable(t *testing.T) {
+	orders := Table{Name: "Shop", PrimaryKey: stringKey("customer", "order"), Stream: true}
+	for i := range 20 {
+		orders.Items = append(orders.Items, item("customer", fmt.Sprintf("eu#%d", i%5), "order", fmt.Sprintf("order#%d", i)))
+	}
+	p := Propose("eu-west-1", Target{}, []Table{orders}, false)
+	if c := accepted(t, p.Config, orders); len(c.Tables[0].Rules) != 0 || len(p.Tables[0].Types) != 0 {
+		t.Errorf("types %v:\n%s", p.Tables[0].Types, p.Config)
+	}
+}
+
 // billing is an adjacency list: invoices and payments, and items that link them.
 func billing() Table {
 	t := Table{Name: "Billing", PrimaryKey: stringKey("PK", "SK"), Stream: true}
@@ -208,7 +219,7 @@ func TestAnyTableIsAccepted(t *testing.T) {
 	}
 	names := []string{"PK", "pk", "size", "order", "a-b", "SK", "sk"}
 	ruled := 0
-	for range 300 {
+	for range 1200 {
 		source := Table{Name: "Some", PrimaryKey: stringKey(names[r.IntN(5)], names[5+r.IntN(2)])}
 		few := words[:1+r.IntN(len(words))]
 		all := words
