@@ -18,6 +18,7 @@ type Function struct {
 	Name    string
 	Example string // as it is written, with a typical argument
 	Meaning string // one line
+	Order   Order  // what it does to the order of values
 
 	takesText, takesNumber bool
 	low, high              int // of the number
@@ -29,6 +30,20 @@ type Function struct {
 	injective, prefixed bool
 	apply               func(v scalar, c *Call) (scalar, error)
 }
+
+// Order says how the results of a function sort as bytes, which is how rows sort, where it is the last of its placeholder.
+type Order uint8
+
+// The orders. Pad, sortable and newest_first order numbers by their values; for the others, as without a function, values are their bytes,
+// and a number is its text.
+const (
+	OrderLost     Order = iota // in no order that can be relied on
+	OrderKept                  // as the values do; of after, before and part, as what is cut out of them does
+	OrderReversed              // the largest first
+)
+
+// String is "kept", "reversed" or "lost".
+func (o Order) String() string { return [...]string{"lost", "kept", "reversed"}[o] }
 
 // scalar is a value on its way through the functions of a placeholder.
 type scalar struct {
@@ -68,17 +83,17 @@ func FunctionNames() []string {
 
 var functionList = []Function{
 	{Name: "after", Example: "after('VIDEO#')", Meaning: "what follows the text's first occurrence; a value without it cannot be mapped",
-		takesText: true, prefixed: true, apply: after},
+		takesText: true, prefixed: true, Order: OrderKept, apply: after},
 	{Name: "before", Example: "before('#')", Meaning: "what stands before the text's first occurrence; a value without it cannot be mapped",
-		takesText: true, apply: before},
+		takesText: true, Order: OrderKept, apply: before},
 	{Name: "part", Example: "part('#', 1)", Meaning: "the part of that number, from 0, of a value split at the text",
-		takesText: true, takesNumber: true, low: 0, high: 1000, apply: nthPart},
+		takesText: true, takesNumber: true, low: 0, high: 1000, Order: OrderKept, apply: nthPart},
 	{Name: "pad", Example: "pad(6)", Meaning: "a whole number from 0 up with leading zeros to that many digits; a longer one cannot be mapped",
-		takesNumber: true, low: 1, high: 38, selfDelimiting: true, injective: true, apply: pad},
+		takesNumber: true, low: 1, high: 38, selfDelimiting: true, injective: true, Order: OrderKept, apply: pad},
 	{Name: "sortable", Example: "sortable", Meaning: "text that sorts as the number does, for every number that DynamoDB holds",
-		selfDelimiting: true, injective: true, apply: sortable},
+		selfDelimiting: true, injective: true, Order: OrderKept, apply: sortable},
 	{Name: "newest_first", Example: "newest_first(13)", Meaning: "the whole number's complement to that many nines: larger numbers sort first",
-		takesNumber: true, low: 1, high: 38, selfDelimiting: true, injective: true, apply: newestFirst},
+		takesNumber: true, low: 1, high: 38, selfDelimiting: true, injective: true, Order: OrderReversed, apply: newestFirst},
 	{Name: "reverse_domain", Example: "reverse_domain", Meaning: "the parts between dots in reverse order: com.example.video",
 		injective: true, apply: reverseDomain},
 	{Name: "reverse", Example: "reverse", Meaning: "the characters in reverse order: sequential numbers spread over all tablets", injective: true, apply: reverse},
@@ -91,11 +106,11 @@ var functionList = []Function{
 	{Name: "date", Example: "date('yyyyMM')", Meaning: "the UTC date of an ISO 8601 text or of epoch seconds or milliseconds; of yyyy MM dd HH mm ss SSS",
 		takesText: true, check: checkDate, selfDelimiting: true, apply: date},
 	{Name: "epoch_ms", Example: "epoch_ms", Meaning: "milliseconds since 1970 of an ISO 8601 text or of epoch seconds or milliseconds", apply: epochMillis},
-	{Name: "hex", Example: "hex", Meaning: "the bytes in hexadecimal digits", injective: true, apply: hexadecimal},
+	{Name: "hex", Example: "hex", Meaning: "the bytes in hexadecimal digits", injective: true, Order: OrderKept, apply: hexadecimal},
 	{Name: "default", Example: "default('none')", Meaning: "the text, where the attribute is absent", takesText: true, injective: true, apply: identity},
 	{Name: utilityFunction, Example: utilityFunction, Meaning: "as Google's migration utility writes a row key: B twice in base64, fractions below a millionth with an exponent",
 		injective: true, apply: utilityText},
-	{Name: "raw", Example: "raw", Meaning: "not escaped", injective: true, apply: identity},
+	{Name: "raw", Example: "raw", Meaning: "not escaped", injective: true, Order: OrderKept, apply: identity},
 }
 
 func identity(v scalar, _ *Call) (scalar, error) { return v, nil }

@@ -21,9 +21,12 @@ func drawValue(t *rapid.T, depth int) cdc.Value {
 	case 0:
 		return cdc.String(text.Draw(t, "S"))
 	case 1:
+		if rapid.Bool().Draw(t, "any number") {
+			return drawAny(t, "N")
+		}
 		return number(drawNumber(t, "N"))
 	case 2:
-		return cdc.Binary([]byte(text.Draw(t, "B")))
+		return drawBytes(t, "B")
 	case 3:
 		return cdc.Bool(rapid.Bool().Draw(t, "BOOL"))
 	case 4:
@@ -31,10 +34,10 @@ func drawValue(t *rapid.T, depth int) cdc.Value {
 	case 5:
 		return cdc.StringSet(rapid.SliceOfNDistinct(text, 1, 3, rapid.ID[string]).Draw(t, "SS"))
 	case 6:
-		return mustSet(rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"1", "-2", "0.5", "1e20"}), 1, 3, rapid.ID[string]).Draw(t, "NS")...)
+		return mustSet(rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"1", "-2", "0.5", "1e20", "-1e-130", "99999999999999999999999999999999999999"}), 1, 3, rapid.ID[string]).Draw(t, "NS")...)
 	case 7:
 		var members [][]byte
-		for _, m := range rapid.SliceOfNDistinct(text, 1, 3, rapid.ID[string]).Draw(t, "BS") {
+		for _, m := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"", "a", "\x00", "\xff", "\x80a"}), 1, 3, rapid.ID[string]).Draw(t, "BS") {
 			members = append(members, []byte(m))
 		}
 		return cdc.BinarySet(members)

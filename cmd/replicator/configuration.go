@@ -64,9 +64,9 @@ What the schema refuses, this program refuses too; what keys mean together is ch
 	c.AddCommand(&cobra.Command{
 		Use:   "functions [flags]",
 		Short: "List the functions of row-key and column templates",
-		Long: `List the functions that stand behind | in the templates of row keys and columns, with what they make of a value.
+		Long: `List the functions that stand behind | in the templates of row keys and columns, what they do to the order of values, and what they make of a value.
 
-A value that a function does not take cannot be mapped: the item is parked with the reason.`,
+The order is that of the rows, where the function is the last of its placeholder: kept, reversed (the largest first) or lost. A value that a function does not take cannot be mapped: the item is parked with the reason.`,
 		Example: `  replicator config functions
   replicator config functions -o json`,
 		Args: none,
@@ -80,12 +80,13 @@ type templateFunction struct {
 	Name    string `json:"name"`
 	Example string `json:"example"`
 	Meaning string `json:"meaning"`
+	Order   string `json:"order"` // kept, reversed or lost
 }
 
 func (p *program) showFunctions() error {
 	var list []templateFunction
 	for _, f := range transform.Functions() {
-		list = append(list, templateFunction{f.Name, f.Example, f.Meaning})
+		list = append(list, templateFunction{f.Name, f.Example, f.Meaning, f.Order.String()})
 	}
 	if p.asJSON() {
 		return p.writeJSON(struct {
@@ -94,7 +95,7 @@ func (p *program) showFunctions() error {
 		}{"replicator.functions/v1", list})
 	}
 	for _, f := range list {
-		if _, err := fmt.Fprintf(p.stdout, "%-18s %s\n", f.Example, f.Meaning); err != nil {
+		if _, err := fmt.Fprintf(p.stdout, "%-18s %-9s %s\n", f.Example, f.Order, f.Meaning); err != nil {
 			return err
 		}
 	}
