@@ -49,7 +49,9 @@ type seenShard struct {
 	checkpoint.Shard
 	hops  map[uint32]bool // all it was ever ranked with
 	wrote time.Duration
-	trims int // how often it was found trimmed
+	// found is when the shard was last found trimmed, dropped how many changes the stream had dropped of it by then.
+	found   time.Duration
+	dropped int
 }
 
 // newTruth watches a migration from now on, which must not have begun.
@@ -321,17 +323,28 @@ func (t *truth) watchShard(key string, before, after *Row) {
 	if s := &seen.Shard; m.World.Tracing() && (is.State != s.State || is.Epoch != s.Epoch || is.Owner != s.Owner || is.Position != s.Position || is.Generation != s.Generation) {
 		m.World.Tracef("ledger: shard %s is %s %s, hop %d, generation %d, epoch %d of %q, at %s", is.ID, is.State, is.Loss, is.Hop, is.Generation, is.Epoch, is.Owner, is.Position)
 	}
-	trims := seen.trims
+	next := seenShard{Shard: is.Shard, hops: seen.hops, wrote: m.World.Elapsed(), found: seen.found, dropped: seen.dropped}
+	next.hops[is.Hop] = true
 	if is.Loss == checkpoint.Trimmed && seen.Loss != checkpoint.Trimmed {
-		trims++
+		next.found, next.dropped = t.checkTrimmed(seen, is.Shard)
 	}
-	if trims > 4 {
-		m.violate("I10: shard %s is found trimmed again and again", is.ID)
-	}
-	hops := seen.hops
-	hops[is.Hop] = true
-	*seen = seenShard{Shard: is.Shard, hops: hops, wrote: m.World.Elapsed(), trims: trims}
+	*seen = next
 	t.checkRank(is.Shard)
+}
+
+// checkTrimmed: what is read on after a gap is found trimmed again only if the stream has dropped more of it since. How often that happens is
+// not bounded: who reads at the horizon and is taken away again and again finds the next changes gone each time. Without a change that was
+// dropped, coverage alone may tell of a trim, and what is reopened is covered up to its gap, for as long as clocks are wrong by less than half a day.
+func (t *truth) checkTrimmed(seen *seenShard, is checkpoint.Shard) (found time.Duration, dropped int) {
+	sh := t.m.Source.shard(is.Label, is.ID)
+	if sh == nil {
+		return 0, 0
+	}
+	now := t.m.World.Elapsed()
+	if seen.found > 0 && sh.trimmed == seen.dropped && now-seen.found < cdc.Retention/2 {
+		t.m.violate("I10: shard %s is found trimmed again, and nothing of it was dropped since", is.ID)
+	}
+	return now, sh.trimmed
 }
 
 // checkRank: a shard that is being read outranks its ancestors (H66).
