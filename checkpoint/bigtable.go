@@ -52,12 +52,12 @@ func (s *bigtableStore) Read(ctx context.Context, prefix string) ([]Row, error) 
 	return rows, err
 }
 
-func (s *bigtableStore) Swap(ctx context.Context, key string, was uint64, data []byte) (bool, error) {
+func (s *bigtableStore) Swap(ctx context.Context, key string, was, next uint64, data []byte) (bool, error) {
 	change := bigtable.NewMutation()
 	if data == nil {
 		change.DeleteCellsInFamily(s.family)
 	} else {
-		change.Set(s.family, counterColumn, 0, []byte(strconv.FormatUint(was+1, 10)))
+		change.Set(s.family, counterColumn, 0, []byte(strconv.FormatUint(next, 10)))
 		change.Set(s.family, recordColumn, 0, data)
 	}
 	column := []bigtable.Filter{bigtable.FamilyFilter(s.family), bigtable.ColumnFilter(counterColumn)}

@@ -50,7 +50,7 @@ func TestBigtableStoreLeavesOtherFamiliesAlone(t *testing.T) {
 	apply(t, table, "p/a", other)
 	store := checkpoint.Bigtable(table, "ledger")
 	for was, data := range [][]byte{[]byte("one"), []byte("two"), nil} {
-		if done, err := store.Swap(t.Context(), "p/a", uint64(was), data); err != nil || !done {
+		if done, err := store.Swap(t.Context(), "p/a", uint64(was), uint64(was)+1, data); err != nil || !done {
 			t.Fatal(was, done, err)
 		}
 	}

@@ -43,7 +43,7 @@ func ledgerHolding(t *testing.T, ctx context.Context, key string, data []byte) (
 	if key == "p/pipeline" {
 		was = 1
 	}
-	if done, err := store.Swap(ctx, key, was, data); err != nil || !done {
+	if done, err := store.Swap(ctx, key, was, was+1, data); err != nil || !done {
 		t.Fatal(done, err)
 	}
 	return store, l

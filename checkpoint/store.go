@@ -11,16 +11,16 @@ import (
 type Store interface {
 	// Read returns the rows whose keys begin with prefix, by key.
 	Read(ctx context.Context, prefix string) ([]Row, error)
-	// Swap replaces a row whose counter is was by data and the counter was+1. A was of 0 means that the row must not exist;
-	// nil data removes the row. It returns false when the row has another counter. After an error the outcome is unknown,
+	// Swap replaces a row whose counter is was by data and the counter next, which is not 0. A was of 0 means that the row must not
+	// exist; nil data removes the row. It returns false when the row has another counter. After an error the outcome is unknown,
 	// and the change may still take place later.
-	Swap(ctx context.Context, key string, was uint64, data []byte) (bool, error)
+	Swap(ctx context.Context, key string, was, next uint64, data []byte) (bool, error)
 }
 
 // Row is a stored record.
 type Row struct {
 	Key     string
-	Counter uint64 // raised by every write, 1 after the first
+	Counter uint64 // another after every write; of the ledger's rows 1 after the first, and one more after each that follows
 	Data    []byte
 }
 
@@ -78,10 +78,15 @@ func (l *Ledger) stamp(h *header, record any) []byte {
 	return data
 }
 
-// swap is one compare-and-set whose unknown outcome is resolved by reading back. An error means that it is still unknown:
-// the identical swap must be repeated before anything else is written to the row.
+// swap raises the counter of a ledger's row by one, and replaces what it holds.
 func (l *Ledger) swap(ctx context.Context, store Store, key string, was uint64, data []byte) (bool, error) {
-	done, err := store.Swap(ctx, key, was, data)
+	return l.exchange(ctx, store, key, was, was+1, data)
+}
+
+// exchange is one compare-and-set whose unknown outcome is resolved by reading back. An error means that it is still unknown:
+// the identical exchange must be repeated before anything else is written to the row.
+func (l *Ledger) exchange(ctx context.Context, store Store, key string, was, next uint64, data []byte) (bool, error) {
+	done, err := store.Swap(ctx, key, was, next, data)
 	if done && err == nil {
 		return true, nil
 	}
@@ -98,7 +103,7 @@ func (l *Ledger) swap(ctx context.Context, store Store, key string, was uint64, 
 		if !found {
 			return true, nil
 		}
-	} else if found && row.Counter == was+1 && sameWrite(row.Data, data) {
+	} else if found && row.Counter == next && sameWrite(row.Data, data) {
 		return true, nil
 	}
 	if err != nil && row.Counter == was { // not found reads as counter 0

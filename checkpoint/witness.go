@@ -2,6 +2,8 @@ package checkpoint
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 )
 
@@ -24,6 +26,14 @@ type Witness struct {
 	Ledger     string `json:"ledger"`
 	Generation uint32 `json:"generation"`
 	Beat       uint64 `json:"beat"`
+}
+
+// counter is what the witness's row is compared and set by. Rows of two ledgers never have the same one: a beat that executes late, after the
+// target was exchanged for another pipeline's, must not take that witness for the one it read. Nor has one ledger the same counter twice,
+// because beats rise through every loss of the target. 63 bits leave room for the beats above each ledger's beginning.
+func (w Witness) counter() uint64 {
+	sum := sha256.Sum256([]byte(w.Ledger))
+	return binary.BigEndian.Uint64(sum[:])>>1 + w.Beat
 }
 
 // Judge compares a witness with the ledger's record. Without a witness and without a beat in the ledger everything is new.
@@ -87,7 +97,7 @@ func (l *Ledger) witness(ctx context.Context, source string, store Store, key st
 		return Fine, w, err
 	}
 	next := Witness{Ledger: l.id, Generation: table.Generation, Beat: max(w.Beat, table.WitnessBeat) + 1}
-	done, err := l.swap(ctx, store, key, row.Counter, l.stamp(&next.header, &next))
+	done, err := l.exchange(ctx, store, key, row.Counter, next.counter(), l.stamp(&next.header, &next))
 	if err != nil {
 		return Fine, w, err
 	}

@@ -83,10 +83,8 @@ func snapshot(t *testing.T, ctx context.Context, m *checkpointtest.Memory) (rest
 	return func() {
 		m.Clear()
 		for _, r := range rows {
-			for was := range r.Counter {
-				if done, err := m.Swap(ctx, r.Key, was, r.Data); err != nil || !done {
-					t.Fatal(done, err)
-				}
+			if done, err := m.Swap(ctx, r.Key, 0, r.Counter, r.Data); err != nil || !done {
+				t.Fatal(done, err)
 			}
 		}
 	}
@@ -300,7 +298,9 @@ func TestWitnessSomebodyElseBeats(t *testing.T) {
 		s.beat(t, ctx, a, checkpoint.Fine)
 		s.OnSwap = func(_ context.Context, key string, execute func() bool) (bool, error) {
 			s.OnSwap = nil
-			if done, err := s.Swap(ctx, key, 1, []byte(`{"format":1,"ledger":"other","generation":1,"beat":1}`)); err != nil || !done {
+			rows, err := s.Read(ctx, key)
+			check(t, err)
+			if done, err := s.Swap(ctx, key, rows[0].Counter, 1, []byte(`{"format":1,"ledger":"other","generation":1,"beat":1}`)); err != nil || !done {
 				t.Fatal(done, err)
 			}
 			return execute(), nil
@@ -310,6 +310,51 @@ func TestWitnessSomebodyElseBeats(t *testing.T) {
 		}
 		if state := table(t, ctx, a); state.WitnessBeat != 1 {
 			t.Errorf("the mirror is at %d", state.WitnessBeat)
+		}
+	})
+}
+
+// A beat executes late, after the target was exchanged for that of another pipeline which has beaten as often: it does not take that
+// witness for the one it read. Nor does one that was sent before the target was lost take the new witness for the old one.
+func TestH68_LateBeatOnAnotherWitness(t *testing.T) {
+	virtually(t, func(ctx context.Context, p *place) {
+		_, a := p.worker("a")
+		create(t, ctx, a)
+		b, err := checkpoint.Open(ctx, p.store, "other", checkpoint.Options{Worker: "b", ID: "other"})
+		check(t, err)
+		create(t, ctx, b)
+		s, others := newTarget(), newTarget()
+		for range 3 {
+			s.beat(t, ctx, a, checkpoint.Fine)
+			others.beat(t, ctx, b, checkpoint.Fine)
+		}
+		var late func() bool
+		s.OnSwap = func(_ context.Context, _ string, execute func() bool) (bool, error) {
+			late = execute
+			return false, errNoAnswer
+		}
+		if _, _, err := a.Beat(ctx, source, s.Memory, witnessKey); !errors.Is(err, errNoAnswer) {
+			t.Fatal(err)
+		}
+		s.OnSwap = nil
+		rows, err := others.Read(ctx, "")
+		check(t, err)
+		s.Clear()
+		for _, r := range rows {
+			if done, err := s.Swap(ctx, r.Key, 0, r.Counter, r.Data); err != nil || !done {
+				t.Fatal(done, err)
+			}
+		}
+		if late() {
+			t.Error("the late beat fell on the other pipeline's witness")
+		}
+		s.Clear()
+		for range 3 { // as many beats as there were when the late one was sent
+			s.heal(t, ctx, a, s.beat(t, ctx, a, checkpoint.TargetLost))
+			if late() {
+				t.Error("the late beat fell on a witness that was written after it")
+			}
+			s.Clear()
 		}
 	})
 }

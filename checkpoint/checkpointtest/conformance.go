@@ -20,6 +20,7 @@ func Conformance(t *testing.T, open func(t *testing.T) checkpoint.Store) {
 		{"a row is created once", createsOnce},
 		{"a row is replaced by its counter alone", replacesByCounter},
 		{"counters are compared as a whole", comparesWhole},
+		{"a counter moves to where it is told", movesCounter},
 		{"a row is removed by its counter alone", removesByCounter},
 		{"a removed row may be created again", createsAgain},
 		{"a prefix gives its rows and no others", readsPrefix},
@@ -37,7 +38,7 @@ func swap(t *testing.T, s checkpoint.Store, key string, was uint64, data string)
 	if data != "" {
 		bytes = []byte(data)
 	}
-	done, err := s.Swap(t.Context(), key, was, bytes)
+	done, err := s.Swap(t.Context(), key, was, was+1, bytes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,6 +101,21 @@ func comparesWhole(t *testing.T, s checkpoint.Store) {
 	expect(t, s, "p/a", "p/a 13 last")
 }
 
+// movesCounter: a counter need not begin at 1, nor rise by one, nor be small.
+func movesCounter(t *testing.T, s checkpoint.Store) {
+	const far = uint64(1)<<63 + 5
+	for i, move := range []struct {
+		was, next uint64
+		done      bool
+	}{{0, far, true}, {0, 1, false}, {far - 1, 1, false}, {far, 7, true}, {far, 9, false}, {7, far, true}} {
+		done, err := s.Swap(t.Context(), "p/a", move.was, move.next, fmt.Append(nil, i))
+		if err != nil || done != move.done {
+			t.Fatalf("move %d, from %d to %d: %v, %v", i, move.was, move.next, done, err)
+		}
+	}
+	expect(t, s, "p/a", fmt.Sprintf("p/a %d 5", far))
+}
+
 func removesByCounter(t *testing.T, s checkpoint.Store) {
 	take(t, s, "p/a", step{0, "one", true}, step{1, "two", true}, step{1, "", false})
 	expect(t, s, "p/a", "p/a 2 two")
@@ -131,7 +147,7 @@ func readsBinaryPrefix(t *testing.T, s checkpoint.Store) {
 
 func keepsData(t *testing.T, s checkpoint.Store) {
 	data := bytes.Repeat([]byte(`{"text":"\u00e9 \" \n","n":1}`+"\x00\xff"), 10_000)
-	if done, err := s.Swap(t.Context(), "p/a", 0, data); err != nil || !done {
+	if done, err := s.Swap(t.Context(), "p/a", 0, 1, data); err != nil || !done {
 		t.Fatal(done, err)
 	}
 	stored := bytes.Clone(data)
@@ -149,7 +165,7 @@ func oneWins(t *testing.T, s checkpoint.Store) {
 	for w := range workers {
 		all.Go(func() {
 			for n := range uint64(rounds) {
-				done, err := s.Swap(t.Context(), "p/a", n, fmt.Append(nil, w))
+				done, err := s.Swap(t.Context(), "p/a", n, n+1, fmt.Append(nil, w))
 				if err != nil {
 					t.Error(err)
 				}

@@ -47,15 +47,15 @@ func (m *Memory) Read(ctx context.Context, prefix string) ([]checkpoint.Row, err
 }
 
 // Swap implements checkpoint.Store.
-func (m *Memory) Swap(ctx context.Context, key string, was uint64, data []byte) (bool, error) {
-	execute := func() bool { return m.swap(key, was, data) }
+func (m *Memory) Swap(ctx context.Context, key string, was, next uint64, data []byte) (bool, error) {
+	execute := func() bool { return m.swap(key, was, next, data) }
 	if m.OnSwap != nil {
 		return m.OnSwap(ctx, key, execute)
 	}
 	return execute(), nil
 }
 
-func (m *Memory) swap(key string, was uint64, data []byte) bool {
+func (m *Memory) swap(key string, was, next uint64, data []byte) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.rows[key].Counter != was {
@@ -68,6 +68,6 @@ func (m *Memory) swap(key string, was uint64, data []byte) bool {
 	if m.rows == nil {
 		m.rows = map[string]checkpoint.Row{}
 	}
-	m.rows[key] = checkpoint.Row{Key: key, Counter: was + 1, Data: slices.Clone(data)}
+	m.rows[key] = checkpoint.Row{Key: key, Counter: next, Data: slices.Clone(data)}
 	return true
 }

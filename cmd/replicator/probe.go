@@ -343,14 +343,14 @@ func (p *prober) state(ctx context.Context) (string, error) {
 	store := p.ledgerStore()
 	key := p.cfg.Name + "/probe/" + p.worker
 	what := "cannot read and write the state table " + p.cfg.State.Table
-	if ok, err := store.Swap(ctx, key, 0, []byte(`{}`)); err != nil || !ok {
+	if ok, err := store.Swap(ctx, key, 0, 1, []byte(`{}`)); err != nil || !ok {
 		return "", explainTarget(what, orUnexpected(err))
 	}
 	rows, err := store.Read(ctx, key)
 	if err != nil || len(rows) != 1 {
 		return "", explainTarget(what, orUnexpected(err))
 	}
-	if ok, err := store.Swap(ctx, key, rows[0].Counter, nil); err != nil || !ok {
+	if ok, err := store.Swap(ctx, key, rows[0].Counter, rows[0].Counter+1, nil); err != nil || !ok {
 		return "", explainTarget(what, orUnexpected(err))
 	}
 	return "read and written", nil

@@ -289,6 +289,14 @@ var inCopy = []mutant{
 		test: "./internal/sim TestH34_RootFirstReadAfterTheCopy", why: "a root must be listed, and not yet read, while a short load is at its end",
 	},
 	{
+		name: "a copy is complete without a last look at the witness", hazards: "H69", file: "internal/pipeline/copy.go",
+		old: `		if err := t.beat(ctx); err != nil {
+			return err
+		}
+`,
+		test: "./internal/sim TestH69_TargetLostDuringTheCopy", why: "the target must be lost in the last minutes of a copy",
+	},
+	{
 		name: "a copy begins while a gap is declared", hazards: "H70", file: "internal/pipeline/copy.go",
 		old: `		if checkpoint.Admissible(v.state, v.shards, task.Now(ctx)) == nil {
 `,

@@ -148,10 +148,14 @@ func (t *table) save(ctx context.Context, keeper *checkpoint.Keeper, p backfill.
 // errRaised is why a load that has read everything is not complete after all.
 var errRaised = fmt.Errorf("while the table was loaded: %w", sink.ErrFenced)
 
-// loaded marks the load complete, if its images still join the stream: coverage is looked at again, because a root may have been
-// listed, and read for the first time, since it began.
+// loaded marks the load complete, if the target still is the one that it wrote to and its images still join the stream. The witness is looked at
+// once more, because what was copied before a loss of the target went with it, and the keeper's next beat may be a minute away. Coverage is
+// looked at again, because a root may have been listed, and read for the first time, since the load began.
 func (t *table) loaded(ctx context.Context, state checkpoint.TableState, p backfill.Progress) error {
 	err := t.retry(ctx, "complete the copy", func(ctx context.Context) error {
+		if err := t.beat(ctx); err != nil {
+			return err
+		}
 		v, err := t.look(ctx)
 		if err != nil {
 			return err

@@ -255,14 +255,14 @@ func (k *rounds) attend(ctx context.Context) error {
 	return err
 }
 
-// beat checks that target and ledger belong together, and moves the witness on.
-func (k *rounds) beat(ctx context.Context) error {
-	state, _, err := k.Ledger.Table(ctx, k.source)
+// beat checks that target and ledger belong together, and moves the witness on. If they do not, the generation was raised when it returns.
+func (t *table) beat(ctx context.Context) error {
+	state, _, err := t.Ledger.Table(ctx, t.source)
 	if err != nil {
 		return err
 	}
-	store, key := k.Witness(k.Mapping.Table), k.Mapping.WitnessKey()
-	verdict, witness, err := k.Ledger.Beat(ctx, k.source, store, key)
+	store, key := t.Witness(t.Mapping.Table), t.Mapping.WitnessKey()
+	verdict, witness, err := t.Ledger.Beat(ctx, t.source, store, key)
 	if err != nil || verdict == checkpoint.Fine {
 		return err
 	}
@@ -271,13 +271,13 @@ func (k *rounds) beat(ctx context.Context) error {
 		gap.Reason = "the target was written under another ledger, or a later state of this one"
 	}
 	now := task.Now(ctx)
-	err = k.raise(ctx, state.Generation, gap, func(s *checkpoint.TableState) {
+	err = t.raise(ctx, state.Generation, gap, func(s *checkpoint.TableState) {
 		s.Generation = max(s.Generation, checkpoint.NextGeneration(witness.Generation, now))
 	})
 	if err != nil {
 		return err
 	}
-	return k.Ledger.Claim(ctx, k.source, store, key)
+	return t.Ledger.Claim(ctx, t.source, store, key)
 }
 
 // raise declares a gap and raises the generation, and tells of it.

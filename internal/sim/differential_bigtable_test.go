@@ -342,10 +342,14 @@ func (b *both) swap() {
 	if b.random.IntN(8) == 0 {
 		data = nil
 	}
+	next := was + 1
+	if b.random.IntN(8) == 0 {
+		next = 1 + b.random.Uint64N(13)
+	}
 	var here bool
 	var errHere error
-	b.here(func(ctx context.Context) { here, errHere = b.stores(which)[0].Swap(ctx, key, was, data) })
-	there, errThere := b.stores(which)[1].Swap(b.ctx, key, was, data)
+	b.here(func(ctx context.Context) { here, errHere = b.stores(which)[0].Swap(ctx, key, was, next, data) })
+	there, errThere := b.stores(which)[1].Swap(b.ctx, key, was, next, data)
 	if here != there || errHere != nil || errThere != nil {
 		b.fail("swap of %q at %d: %v, %v here; %v, %v there", key, was, here, errHere, there, errThere)
 	}
@@ -356,7 +360,7 @@ func (b *both) swap() {
 		b.counter[key] = 0
 		b.done["ledger row removed"]++
 	default:
-		b.counter[key] = was + 1
+		b.counter[key] = next
 		b.done["swap"]++
 	}
 }

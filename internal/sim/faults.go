@@ -306,7 +306,7 @@ func (s *simulation) exchangeTarget(e event) {
 	if !replaceText(snapshot, key, sink.LiveFamily, `"ledger":"`, `"ledger":"other-`) {
 		return
 	}
-	// The other pipeline has counted for itself. With an equal counter, a late beat of ours would take the exchanged witness for the one it read.
+	// The other pipeline has counted from where its own ledger begins (checkpoint.Witness).
 	snapshot[key].column(sink.LiveFamily, counterColumn).cells[0].value = "1000000"
 	s.later(s.span(e, 10*time.Hour), func() {
 		s.World.Inject("target exchanged")

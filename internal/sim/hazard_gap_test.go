@@ -242,6 +242,27 @@ func TestH69_TargetLostOrRestored(t *testing.T) {
 	})
 }
 
+// TestH69_TargetLostDuringTheCopy: the target is created anew between the keeper's last look at the witness and the end of the copy. It is
+// never said that the table is loaded.
+func TestH69_TargetLostDuringTheCopy(t *testing.T) {
+	play(t, 10, 1, func(s *scene) {
+		for i := range 30 {
+			s.put(fmt.Sprint(i), "copied")
+		}
+		s.Timing.List = time.Hour
+		s.Start("a", func(o *pipeline.Options) { o.Tables[0].RowsPerSecond = 1 })
+		s.until(5*time.Minute, "the copy has begun", func() bool { return len(s.Target.Rows("orders")) > 10 })
+		s.LoseTarget()
+		s.until(10*time.Minute, "the loss is found", func() bool {
+			if s.State().Loaded() {
+				s.failf("the table is loaded, and %d rows are there", len(s.Target.Rows("orders")))
+			}
+			return s.State().NeedsLoad
+		})
+		s.gap(time.Second, "the target table was")
+	})
+}
+
 // TestH62_ViewTypeChangedWhileRunning: the new stream carries no images. The worker ends; it does not take the absence of an image for
 // the absence of an item.
 func TestH62_ViewTypeChangedWhileRunning(t *testing.T) {

@@ -150,7 +150,7 @@ func (s Store) Read(ctx context.Context, prefix string) ([]checkpoint.Row, error
 }
 
 // Swap implements checkpoint.Store.
-func (s Store) Swap(ctx context.Context, key string, was uint64, data []byte) (bool, error) {
+func (s Store) Swap(ctx context.Context, key string, was, next uint64, data []byte) (bool, error) {
 	refuse := func(row *Row) bool {
 		counter, ok := row.Value(s.Family, counterColumn)
 		if was == 0 {
@@ -161,7 +161,7 @@ func (s Store) Swap(ctx context.Context, key string, was uint64, data []byte) (b
 	writes := []write{{kind: deleteFamily, family: s.Family}}
 	if data != nil {
 		writes = []write{
-			{kind: setCell, family: s.Family, qualifier: counterColumn, value: strconv.FormatUint(was+1, 10)},
+			{kind: setCell, family: s.Family, qualifier: counterColumn, value: strconv.FormatUint(next, 10)},
 			{kind: setCell, family: s.Family, qualifier: recordColumn, value: string(data)},
 		}
 	}

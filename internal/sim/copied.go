@@ -1,0 +1,47 @@
+package sim
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+)
+
+// watchSeat notes that the keeper is there, and when the whole table was read.
+func (t *truth) watchSeat(before, after *Row) {
+	t.seat = t.m.World.Elapsed()
+	if copied(after) && !copied(before) {
+		t.scanned = t.m.World.Now()
+	}
+}
+
+// copied tells whether a keeper's row says that every page of its load is durable.
+func copied(r *Row) bool {
+	var record struct{ Scan json.RawMessage }
+	decodeRow(r, &record)
+	var p backfill.Progress
+	return record.Scan != nil && json.Unmarshal(record.Scan, &p) == nil && p.Done()
+}
+
+// checkCopied: when the load is complete, each item that existed before it began has a row, unless it was changed since. Rows that went with
+// a target are missed by the witness, which is looked at after the last page; if the target is lost only after that, the next look tells.
+func (t *truth) checkCopied(is checkpoint.TableState) {
+	if !t.beaten.Before(t.scanned) && t.m.lost.After(t.beaten) {
+		return
+	}
+	keys := make([]string, 0, len(t.rows))
+	for key := range t.rows {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	for _, key := range keys {
+		im := t.rows[key][len(t.rows[key])-1]
+		if im.to.IsZero() && im.from.Before(is.Load.StartedAt.Add(-time.Second)) && t.highest[key] == "" {
+			if _, ok := t.expected(im.item); ok {
+				t.m.violate("I1: row %q is missing after the load", key)
+			}
+		}
+	}
+}
