@@ -94,6 +94,7 @@ type Table struct {
 	Drop          []string      `key:"drop_attributes" omit:"true"`                                                            // attributes that are not copied, unless a rule names them
 	Rules         []Rule        `key:"rules" omit:"true"`                                                                      // the first that matches an item decides; none: each attribute is a column
 	TTL           TTL           `key:"ttl" omit:"true"`                                                                        // the time-to-live attribute, and what follows from it
+	DualWrites    string        `key:"dual_writes" omit:"true" oneof:"off"`                                                    // off: nothing else writes the target table while this program does
 
 	where  map[string]diag.Position // Config's
 	index  int                      // in Config.Tables
@@ -153,6 +154,8 @@ type TTL struct {
 type Backfill struct {
 	From             string `key:"from" default:"scan" oneof:"scan" later:"s3://*"`         // where they are read
 	MaxRowsPerSecond int    `key:"max_rows_per_second" default:"0" min:"0" max:"100000000"` // over all tables and workers of this process; 0 is unlimited
+	Fast             bool   `key:"fast" default:"false" oneof:"false" later:"true"`         // false: under the guard, as changes are
+	OnGap            string `key:"on_gap" default:"wait" oneof:"wait" later:"load"`         // wait: after a gap the table is marked as needing a load, and waits for you
 	Segments         int    `key:"segments" default:"4" min:"1" max:"1000000"`              // parallel Scan segments per table; DynamoDB's limit is 1,000,000
 }
 
@@ -173,7 +176,8 @@ type Errors struct {
 
 // HTTP is the server of health, metrics and status.
 type HTTP struct {
-	Listen string `key:"listen" default:"127.0.0.1:8080" check:"listen" env:"REPLICATOR_HTTP_LISTEN"` // address, host:port
+	Listen   string `key:"listen" default:"127.0.0.1:8080" check:"listen" env:"REPLICATOR_HTTP_LISTEN"` // address, host:port
+	ShowKeys bool   `key:"show_keys" default:"false" oneof:"false" later:"true"`                        // false: keys are never shown
 }
 
 // Log says how the process logs to stderr.
@@ -189,15 +193,11 @@ func (c *Config) Where(path string) diag.Position { return c.where[path] }
 // notAvailable lists the keys that the format defines and this version does not implement, with what the version does
 // instead. They are refused rather than ignored, so that nobody believes an option to be in force.
 var notAvailable = map[string]string{
-	"tables[].dual_writes":            "nothing else may write the target table while this program does",
 	"tables[].keep_versions":          "only the newest version of a cell is kept",
 	"dual_writes":                     "nothing else may write the target tables while this program does",
-	"backfill.fast":                   "existing items are loaded under the guard",
 	"backfill.max_read_capacity":      "the copy is limited by backfill.max_rows_per_second only",
 	"backfill.pause_above_target_cpu": "the copy is limited by backfill.max_rows_per_second only",
-	"backfill.on_gap":                 "after a gap the table is marked as needing a load, and waits for you",
 	"verify":                          "source and target are not compared while running",
 	"cutover":                         "the cutover is made by hand",
 	"relay":                           "changes are not published to Pub/Sub",
-	"http.show_keys":                  "keys are never shown",
 }

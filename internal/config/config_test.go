@@ -133,7 +133,7 @@ func TestMinimal(t *testing.T) {
 		State:    State{Table: "replicator_state", TombstoneAge: 14 * 24 * time.Hour, Lease: 15 * time.Second},
 		Tables:   []Table{{From: "Orders", To: "Orders", Start: StartHorizon}},
 		Apply:    "guarded",
-		Backfill: Backfill{From: "scan", Segments: 4},
+		Backfill: Backfill{From: "scan", OnGap: "wait", Segments: 4},
 		Errors:   Errors{OnBadItem: BadItemPark, ParkTo: "state", StopAbove: 1000},
 		HTTP:     HTTP{Listen: "127.0.0.1:8080"},
 		Log:      Log{Level: "info", Format: "auto"},

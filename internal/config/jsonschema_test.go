@@ -177,6 +177,12 @@ func scalarSchema(f *field) object {
 	switch {
 	case f.check == "version":
 		return anyOf(object{"enum": []any{FormatVersion, strconv.Itoa(FormatVersion)}})
+	case f.kind == truth && len(f.oneOf) > 0:
+		var values []any
+		for _, value := range f.oneOf {
+			values = append(values, value == "true", value)
+		}
+		return anyOf(object{"enum": values})
 	case len(f.oneOf) > 0:
 		return anyOf(object{"enum": f.oneOf})
 	case f.kind == truth:
