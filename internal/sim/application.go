@@ -54,9 +54,9 @@ func (s *simulation) burst(e event) {
 // write changes one item: it is put, changed, or removed.
 func (s *simulation) write() {
 	rng := s.World.Rand()
-	key := fmt.Sprintf("k%d", rng.IntN(s.plan.keys))
+	key := s.plan.keyOf(rng.IntN(s.plan.keys))
 	if rng.IntN(4) == 0 {
-		s.Source.Delete(cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: cdc.String(key)}, {Name: "sk", Value: cdc.String(key)}}))
+		s.Source.Delete(cdc.NewItem(key))
 		return
 	}
 	s.written++
@@ -64,9 +64,9 @@ func (s *simulation) write() {
 	if s.plan.moving && rng.IntN(2) == 0 {
 		value = fmt.Sprintf("place%d", rng.IntN(3)) // back where it was once
 	}
-	attributes := []cdc.Attribute{
-		{Name: "pk", Value: cdc.String(key)}, {Name: "sk", Value: cdc.String(key)}, {Name: "value", Value: cdc.String(value)},
-		{Name: "n", Value: cdc.String(fmt.Sprint(s.written))},
+	attributes := append(key, cdc.Attribute{Name: "value", Value: cdc.String(value)}, cdc.Attribute{Name: "n", Value: cdc.String(fmt.Sprint(s.written))})
+	if rng.IntN(3) == 0 {
+		attributes = append(attributes, sampled(rng))
 	}
 	switch {
 	case s.World.Chance(s.poisoned):
@@ -77,5 +77,7 @@ func (s *simulation) write() {
 	case rng.IntN(3) == 0: // an attribute that comes and goes
 		attributes = append(attributes, cdc.Attribute{Name: fmt.Sprintf("extra%d", rng.IntN(3)), Value: cdc.String(value)})
 	}
-	s.Source.Put(cdc.NewItem(attributes))
+	item := cdc.NewItem(attributes)
+	s.checkMapping(item)
+	s.Source.Put(item)
 }

@@ -26,6 +26,7 @@ func (t *truth) watchParked(key string, before, after *Row) {
 			t.m.violate("I5: the change of version %s is parked where another may be", p.Version)
 		}
 		t.parked[p.Key] = max(t.parked[p.Key], p.Version)
+		t.checkParkedChange(after)
 		t.m.World.Inject("item parked")
 		return
 	}

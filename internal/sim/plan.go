@@ -19,6 +19,7 @@ type plan struct {
 	fromNow, moving bool
 	newImages       bool
 	keys            int
+	awkward         bool // primary keys hold delimiters, escapes and control characters
 	// tombstoneAge is how long tombstones are kept, 0 for ever; every other delay is then kept below a part of it.
 	tombstoneAge time.Duration
 	rates        map[string]float64
@@ -100,6 +101,7 @@ func newPlan(seed uint64, o SimOptions) plan {
 		p.lease = min(p.lease, max(4*time.Minute, p.tombstoneAge/20))
 		p.pass = p.lease * time.Duration(1+rng.IntN(2)) / 4
 	}
+	p.awkward = stream(seed, "keys").IntN(3) == 0
 	gaps, without := drawGaps(seed), map[string]bool{}
 	for _, name := range o.Without {
 		without[name] = true

@@ -1,0 +1,137 @@
+package sim
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// sample is a value of every kind that DynamoDB has, and the cell that it has to become, written down by hand: what the replicator's own
+// encoders say of it is held against this.
+type sample struct {
+	value cdc.Value
+	cell  string
+}
+
+// samples are what an attribute of the application may hold besides short text. An attribute is named by its number, so that a checker knows
+// what its cell is.
+var samples = func() []sample {
+	number := func(text string) cdc.Value {
+		v, err := cdc.Number(text)
+		if err != nil {
+			panic(err)
+		}
+		return v
+	}
+	numbers, err := cdc.NumberSet([]string{"10", "9", "-1", "1.50"})
+	if err != nil {
+		panic(err)
+	}
+	attribute := func(name string, v cdc.Value) cdc.Attribute { return cdc.Attribute{Name: name, Value: v} }
+	return []sample{
+		{cdc.String(""), ""}, {cdc.String("null"), "null"}, {cdc.String("a \"b\"\n\\"), "a \"b\"\n\\"}, {cdc.String("é 日本 😀"), "é 日本 😀"},
+		{number("0.00"), "0"}, {number("-12.50"), "-12.5"}, {number("1e3"), "1000"}, {number("1E-5"), "0.00001"}, {number("-7E1"), "-70"},
+		{number("12345678901234567890123456789012345678"), "12345678901234567890123456789012345678"},
+		{cdc.Binary(nil), ""}, {cdc.Binary([]byte{0, 0xff, '\n'}), "\x00\xff\n"},
+		{cdc.Bool(true), "true"}, {cdc.Bool(false), "false"}, {cdc.Null(), "null"},
+		{cdc.Map(nil), "{}"}, {cdc.List(nil), "[]"},
+		{cdc.Map([]cdc.Attribute{attribute("b", number("2.0")), attribute("a", cdc.String("<\t>")), attribute("B", cdc.Null())}), `{"B":null,"a":"<\t>","b":2}`},
+		{cdc.List([]cdc.Value{cdc.Binary([]byte("fo")), cdc.List([]cdc.Value{cdc.Bool(false)}), cdc.String("\x01")}), `["Zm8=",[false],"\u0001"]`},
+		{cdc.StringSet([]string{"b", "a", "B"}), `["B","a","b"]`}, {numbers, `[-1,1.5,9,10]`},
+		{cdc.BinarySet([][]byte{{0xff}, {0}}), `["AA==","/w=="]`},
+	}
+}()
+
+// sampled is an attribute with one of the samples.
+func sampled(rng *rand.Rand) cdc.Attribute {
+	n := rng.IntN(len(samples))
+	return cdc.Attribute{Name: fmt.Sprintf("sample %d", n), Value: samples[n].value}
+}
+
+// awkward are primary keys that a careless row key would take for each other.
+var awkward = [][2]string{
+	{"a", "b#c"}, {"a#b", "c"}, {"a%23b", "c"}, {"a%", "23b#c"}, {"a%25", "c"}, {"a#", "#c"}, {"a", "##c"}, {"a%2523b", "c"}, {"日", "本 "}, {"日 ", "本"},
+	{"\x00", "\x00\x01"}, {"\x00\x01", "\x00"}, {"%", "#"}, {"#", "%"}, {"a/b", "c"}, {"a", "b/c"}, {"<", "\""},
+}
+
+// keyOf is the primary key of one of the application's items.
+func (p *plan) keyOf(i int) []cdc.Attribute {
+	key := [2]string{fmt.Sprintf("k%d", i), fmt.Sprintf("k%d", i)}
+	if p.awkward {
+		key = awkward[i%len(awkward)]
+	}
+	return []cdc.Attribute{{Name: "pk", Value: cdc.String(key[0])}, {Name: "sk", Value: cdc.String(key[1])}}
+}
+
+// checkMapping: the row and the cells that the mapping gives an item are those that its documentation promises (I1).
+func (s *simulation) checkMapping(item cdc.Item) {
+	names := []string{"pk", "sk"}
+	if s.plan.moving {
+		names = []string{"value", "pk", "sk"}
+	}
+	var parts []string
+	for i, name := range names {
+		v, _ := item.Get(name)
+		text := v.Text()
+		if i < len(names)-1 {
+			text = strings.ReplaceAll(strings.ReplaceAll(text, "%", "%25"), "#", "%23")
+		}
+		parts = append(parts, text)
+	}
+	row, err := s.Mapping.Row(item)
+	if want := strings.Join(parts, "#"); err != nil || row != want {
+		s.fail("I1", "an item's row is %q, should be %q: %v", row, want, err)
+	}
+	cells, err := s.Mapping.Cells(item, 0)
+	if err != nil || len(cells) != len(item.Attributes()) {
+		if _, poisoned := item.Get(longName); !poisoned {
+			s.fail("I1", "an item of %d attributes has %d cells: %v", len(item.Attributes()), len(cells), err)
+		}
+		return
+	}
+	for _, c := range cells {
+		v, _ := item.Get(c.Qualifier)
+		want := v.Text()
+		var n int
+		if _, err := fmt.Sscanf(c.Qualifier, "sample %d", &n); err == nil {
+			want = samples[n].cell
+		}
+		if c.Family != "d" || string(c.Value) != want {
+			s.fail("I1", "attribute %q is %s:%q, should be %q", c.Qualifier, c.Family, c.Value, want)
+		}
+	}
+}
+
+// checkParkedChange: what is parked is the change as it was made, to the last byte (I5): it is all that is left of it.
+func (t *truth) checkParkedChange(r *Row) {
+	var record struct {
+		Version string
+		Change  json.RawMessage
+	}
+	text, _ := r.Value(sink.ParkedFamily, sink.ParkedColumn)
+	if err := json.Unmarshal([]byte(text), &record); err != nil {
+		t.m.violate("I5: a parked record: %v", err)
+		return
+	}
+	change, err := cdc.UnmarshalChange(record.Change)
+	v, badVersion := transform.ParseVersion(record.Version)
+	if err != nil || badVersion != nil {
+		t.m.violate("I5: the change parked at %q cannot be read: %v", record.Version, err)
+		return
+	}
+	if v.Hop() == transform.LoadHop {
+		return // no change, but an item as it was read
+	}
+	made := slices.ContainsFunc(t.changes[v.Sequence().String()], func(w Write) bool {
+		return w.New.Equal(change.New) && (w.Old.Equal(change.Old) || t.m.Source.View == "NEW_IMAGE")
+	})
+	if !made {
+		t.m.violate("I5: what is parked at %s is not the change that was made", v)
+	}
+}
