@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/sink"
@@ -27,11 +26,15 @@ func (t *truth) watchParked(key string, before, after *Row) {
 		}
 		t.parked[p.Key] = max(t.parked[p.Key], p.Version)
 		t.checkParkedChange(after)
+		if t.parkedAt[key].IsZero() {
+			t.parkedAt[key] = t.m.World.Now()
+		}
 		t.m.World.Inject("item parked")
 		return
 	}
 	p, ok := parkedIn(before)
-	if !ok || t.m.World.Now().Sub(t.m.lost) < time.Hour { // what was seen in the target before it was exchanged counted
+	// What was seen in the target before it was exchanged counted, and who saw it may have stood still since for as long as there are pauses.
+	if !ok || t.m.lost.After(t.parkedAt[key]) {
 		return
 	}
 	t.m.World.Inject("parked item healed")
