@@ -12,6 +12,7 @@ import (
 // watchSeat notes that the keeper is there, and when the whole table was read.
 func (t *truth) watchSeat(before, after *Row) {
 	t.seat = t.m.World.Elapsed()
+	t.checkSeat(before, after)
 	was, is := recordOf[seatRecord](before), recordOf[seatRecord](after)
 	if string(is.Scan) != string(was.Scan) && is.copied() && !was.copied() {
 		t.scanned = t.m.World.Now()
@@ -20,7 +21,10 @@ func (t *truth) watchSeat(before, after *Row) {
 
 // seatRecord is what matters here of a keeper's row as the ledger stores it.
 type seatRecord struct {
-	Scan json.RawMessage `json:"scan"`
+	By    string          `json:"by"` // who wrote it
+	Owner string          `json:"owner"`
+	Epoch uint64          `json:"epoch"`
+	Scan  json.RawMessage `json:"scan"`
 }
 
 // copied tells whether the keeper's row says that every page of its load is durable.

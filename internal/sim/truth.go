@@ -329,6 +329,7 @@ func (t *truth) watchShard(key string, before, after *Row) {
 	if s := &seen.Shard; m.World.Tracing() && (is.State != s.State || is.Epoch != s.Epoch || is.Owner != s.Owner || is.Position != s.Position || is.Generation != s.Generation) {
 		m.World.Tracef("ledger: shard %s is %s %s, hop %d, generation %d, epoch %d of %q, at %s", is.ID, is.State, is.Loss, is.Hop, is.Generation, is.Epoch, is.Owner, is.Position)
 	}
+	t.checkProgress(is.Shard, seen)
 	next := seenShard{Shard: is.Shard, hops: seen.hops, wrote: m.World.Elapsed(), found: seen.found, dropped: seen.dropped}
 	next.hops[is.Hop] = true
 	if is.Loss == checkpoint.Trimmed && seen.Loss != checkpoint.Trimmed {
@@ -404,6 +405,7 @@ func (t *truth) watchTable(before, after *Row) {
 	if was.NeedsLoad && !is.NeedsLoad || was.Loaded() && !is.Loaded() && !is.NeedsLoad {
 		t.m.violate("I5: a declared gap is forgotten")
 	}
+	t.checkRaised(*was, *is)
 	if is.Adopted > was.Adopted {
 		t.adopted = t.m.World.Elapsed()
 		for _, s := range t.m.Shards() {
