@@ -118,6 +118,8 @@ func (b *Bigtable) Apply(ctx context.Context, r *Request) (applied bool, err err
 			change.DeleteCellsInFamily(op.Family)
 		case DeleteColumn:
 			change.DeleteCellsInColumn(op.Family, op.Qualifier)
+		case DeleteFrom:
+			change.DeleteTimestampRange(op.Family, op.Qualifier, bigtable.Timestamp(op.Timestamp), 0) // an end of zero is infinity (H51)
 		case SetCell:
 			change.Set(op.Family, op.Qualifier, bigtable.Timestamp(op.Timestamp), op.Value)
 		case AddToCell:
@@ -163,6 +165,51 @@ func (b *Bigtable) ReadRows(ctx context.Context, table string, r Range, f func(R
 	return classify("ReadRows", err)
 }
 
+// Look implements Looker.
+func (b *Bigtable) Look(ctx context.Context, m *transform.RowMutation, before int64) (Row, error) {
+	found := Row{Key: m.Row}
+	row, err := b.Open(m.Table).ReadRow(ctx, m.Row, bigtable.RowFilter(lookFilter(m, before)))
+	if err != nil || row == nil {
+		return found, classify("ReadRows", err)
+	}
+	return rowOf(row), nil
+}
+
+// maxLookBytes is how long the names in a filter may be together; Bigtable takes filters of 20 KB.
+// Source: https://cloud.google.com/bigtable/quotas#limits-operations
+const maxLookBytes = 8 << 10
+
+// lookFilter passes what Look promises. Columns by name are given by families if their names are too long for a filter.
+func lookFilter(m *transform.RowMutation, before int64) bigtable.Filter {
+	version := itemColumn(VersionColumn, m.Owner)
+	filters := []bigtable.Filter{
+		bigtable.ColumnRangeFilter(LiveFamily, version, version+"\x00"), bigtable.ColumnRangeFilter(GoneFamily, version, version+"\x00"),
+	}
+	newest := func(column bigtable.Filter) {
+		filters = append(filters, bigtable.ChainFilters(column, bigtable.LatestNFilter(1)))
+		if before > 0 { // an end of zero would be infinity
+			filters = append(filters, bigtable.ChainFilters(column, bigtable.TimestampRangeFilterMicros(0, bigtable.Timestamp(before)), bigtable.LatestNFilter(1)))
+		}
+	}
+	families, names := slices.Clone(m.Families), 0
+	for _, c := range m.Columns {
+		names += len(c.Family) + 2*len(c.Qualifier) + 64
+	}
+	for _, c := range m.Columns {
+		switch {
+		case slices.Contains(families, c.Family):
+		case 2*names > maxLookBytes:
+			families = append(families, c.Family)
+		default:
+			newest(bigtable.ColumnRangeFilter(c.Family, c.Qualifier, c.Qualifier+"\x00"))
+		}
+	}
+	for _, family := range families {
+		newest(bigtable.ColumnRangeFilter(family, "", ""))
+	}
+	return bigtable.InterleaveFilters(filters...)
+}
+
 func rowRange(r Range) bigtable.RowRange {
 	if r.To == "" {
 		return bigtable.InfiniteRange(r.From)
@@ -170,7 +217,7 @@ func rowRange(r Range) bigtable.RowRange {
 	return bigtable.NewRange(r.From, r.To)
 }
 
-// rowOf converts a row. Within a family, cells come by qualifier and from newest to oldest.
+// rowOf converts a row. Within a family, cells come by qualifier and from newest to oldest, the same one twice perhaps if two filters let it pass.
 func rowOf(row bigtable.Row) Row {
 	families := make([]string, 0, len(row))
 	for family := range row {

@@ -55,19 +55,20 @@ type Op struct {
 	Kind      OpKind
 	Family    string
 	Qualifier string // not for DeleteFamily
-	Timestamp int64  // SetCell, AddToCell: microseconds in whole milliseconds, or ServerTime
+	Timestamp int64  // SetCell, AddToCell, DeleteFrom: microseconds in whole milliseconds; of SetCell also ServerTime
 	Value     []byte // SetCell; of AddToCell 8 bytes, big-endian
 }
 
 // OpKind says what an Op does.
 type OpKind uint8
 
-// The kinds. No other change is ever made to a row; deletes by time range, whose end at zero means infinity (H51), are not needed.
+// The kinds. No other change is ever made to a row. A delete by time range has no end but infinity (H51).
 const (
 	DeleteFamily OpKind = iota + 1
 	DeleteColumn
 	SetCell
-	AddToCell // of an aggregate, to a column that the same request deletes before: so repeating it is harmless
+	AddToCell  // of an aggregate, to a column that the same request deletes before: so repeating it is harmless
+	DeleteFrom // the column's cells at Timestamp and after it
 )
 
 // Guard is the request that executes a mutation if it is newer than what the row holds (DESIGN of the guard in the package
@@ -81,41 +82,59 @@ const (
 // refuse nor delete each other.
 func Guard(m transform.RowMutation) Request {
 	ops := make([]Op, 0, len(m.Families)+len(m.Columns)+len(m.Cells)+4)
+	ops = deletions(ops, m)
+	if !m.Remove {
+		for _, c := range m.Cells {
+			if c.Add {
+				ops = append(ops, Op{Kind: DeleteColumn, Family: c.Family, Qualifier: c.Qualifier})
+			}
+			ops = append(ops, setting(c))
+		}
+	}
+	return Request{
+		Table: m.Table, Row: m.Row, Ops: marks(ops, m),
+		Refuse: Predicate{Families: guardFamilies, Qualifier: itemColumn(VersionColumn, m.Owner), AtLeast: m.Version},
+	}
+}
+
+// deletions are the deletes of all that an item owns.
+func deletions(ops []Op, m transform.RowMutation) []Op {
 	for _, family := range m.Families {
 		ops = append(ops, Op{Kind: DeleteFamily, Family: family})
 	}
 	for _, column := range m.Columns {
 		ops = append(ops, Op{Kind: DeleteColumn, Family: column.Family, Qualifier: column.Qualifier})
 	}
-	column := itemColumn(VersionColumn, m.Owner)
+	return ops
+}
+
+// setting sets a cell, or adds to an aggregate that is empty.
+func setting(c transform.Cell) Op {
+	op := Op{Kind: SetCell, Family: c.Family, Qualifier: c.Qualifier, Timestamp: c.Timestamp, Value: c.Value}
+	if c.Add {
+		op.Kind = AddToCell
+	}
+	return op
+}
+
+// marks are the changes of our own two families.
+func marks(ops []Op, m transform.RowMutation) []Op {
+	column, origin := itemColumn(VersionColumn, m.Owner), itemColumn(OriginColumn, m.Owner)
 	if m.Remove {
 		if m.Origin != "" {
-			ops = append(ops, Op{Kind: DeleteColumn, Family: LiveFamily, Qualifier: itemColumn(OriginColumn, m.Owner)})
+			ops = append(ops, Op{Kind: DeleteColumn, Family: LiveFamily, Qualifier: origin})
 		}
-		ops = append(ops,
+		return append(ops,
 			Op{Kind: DeleteColumn, Family: LiveFamily, Qualifier: column},
 			Op{Kind: DeleteColumn, Family: GoneFamily, Qualifier: column},
 			Op{Kind: SetCell, Family: GoneFamily, Qualifier: column, Timestamp: ServerTime, Value: []byte(m.Version)})
-	} else {
-		for _, c := range m.Cells {
-			op := Op{Kind: SetCell, Family: c.Family, Qualifier: c.Qualifier, Timestamp: c.Timestamp, Value: c.Value}
-			if c.Add {
-				ops = append(ops, Op{Kind: DeleteColumn, Family: c.Family, Qualifier: c.Qualifier})
-				op.Kind = AddToCell
-			}
-			ops = append(ops, op)
-		}
-		if m.Origin != "" {
-			ops = append(ops, Op{Kind: SetCell, Family: LiveFamily, Qualifier: itemColumn(OriginColumn, m.Owner), Timestamp: liveTime, Value: []byte(m.Origin)})
-		}
-		ops = append(ops,
-			Op{Kind: DeleteColumn, Family: GoneFamily, Qualifier: column},
-			Op{Kind: SetCell, Family: LiveFamily, Qualifier: column, Timestamp: liveTime, Value: []byte(m.Version)})
 	}
-	return Request{
-		Table: m.Table, Row: m.Row, Ops: ops,
-		Refuse: Predicate{Families: guardFamilies, Qualifier: column, AtLeast: m.Version},
+	if m.Origin != "" {
+		ops = append(ops, Op{Kind: SetCell, Family: LiveFamily, Qualifier: origin, Timestamp: liveTime, Value: []byte(m.Origin)})
 	}
+	return append(ops,
+		Op{Kind: DeleteColumn, Family: GoneFamily, Qualifier: column},
+		Op{Kind: SetCell, Family: LiveFamily, Qualifier: column, Timestamp: liveTime, Value: []byte(m.Version)})
 }
 
 // Size is about how many bytes the request takes in memory and on the wire.

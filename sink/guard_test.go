@@ -30,8 +30,8 @@ func describeRequest(r sink.Request) string {
 	return strings.Join(lines, "\n")
 }
 
-// H43: the live version is at the constant time 0, never at a worker's. H51: nothing is deleted by a time range: the kinds of
-// operation do not have one. The tombstone is at the server's time.
+// H43: the live version is at the constant time 0, never at a worker's. H51: nothing is deleted by a time range, which puts that keep
+// older cells alone do, without an end. The tombstone is at the server's time.
 func TestH43_H51_GuardExactly(t *testing.T) {
 	want := `t r refuse _cdc|_cdc_gone:v >= 7
 delete d

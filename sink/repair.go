@@ -204,7 +204,7 @@ func Mend(seen Row, want transform.RowMutation, generation uint32, readAt time.T
 	held := seen.HeldBy(want.Owner)
 	if held == "" {
 		want.Version = transform.NewVersion(generation, transform.LoadHop, cdc.SequenceOf(uint64(max(0, readAt.Unix()))), transform.CountExact)
-		request := Guard(want)
+		request, _ := KeepOlder(seen, want)
 		request.Refuse.AtLeast = "" // any version refuses
 		return request, true, nil
 	}
@@ -213,7 +213,8 @@ func Mend(seen Row, want transform.RowMutation, generation uint32, readAt time.T
 		return Request{}, false, ErrRepairs
 	}
 	want.Version = transform.NewVersion(held.Generation(), held.Hop(), held.Sequence(), count+1)
-	return Guard(want), true, nil
+	request, _ := KeepOlder(seen, want)
+	return request, true, nil
 }
 
 // Holds tells whether a row is as the mutation would leave it: alive with exactly these cells in what the item owns, or
@@ -292,10 +293,14 @@ func Owned(seen Row, want transform.RowMutation) map[transform.Column][]byte {
 func owned(seen Row, want transform.RowMutation) map[transform.Column][][]byte {
 	cells := map[transform.Column][][]byte{}
 	for _, c := range seen.Cells {
-		at := transform.Column{Family: c.Family, Qualifier: c.Qualifier}
-		if slices.Contains(want.Families, c.Family) || slices.Contains(want.Columns, at) {
+		if at := (transform.Column{Family: c.Family, Qualifier: c.Qualifier}); owns(want, at) {
 			cells[at] = append(cells[at], c.Value)
 		}
 	}
 	return cells
+}
+
+// owns tells whether a column belongs to what a mutation owns in its row.
+func owns(m transform.RowMutation, at transform.Column) bool {
+	return slices.Contains(m.Families, at.Family) || slices.Contains(m.Columns, at)
 }

@@ -30,6 +30,8 @@ const (
 type Options struct {
 	Table   Table
 	Parking ParkingLot
+	// Rows shows rows before puts that keep older cells; it may be nil if no mapping asks for that.
+	Rows Looker
 	// InFlight and Bytes bound the requests that are under way at once, over all callers; 0 means the default.
 	InFlight int
 	Bytes    int64
@@ -161,14 +163,15 @@ func (w *Writer) send(ctx context.Context, b *transform.Batch) error {
 	var failed atomic.Bool // what ails the target ails the next row as well: do not send it
 	g := task.NewGroup(ctx, 0)
 	for i := range b.Rows {
-		request := Guard(b.Rows[i])
-		size := request.Size()
+		row := &b.Rows[i]
+		request := Guard(*row)
+		size := request.Size() + pastSize(row)
 		if failed.Load() || w.acquire(ctx, size) != nil {
 			break
 		}
 		g.Go("write", func(ctx context.Context) error {
 			defer w.release(size)
-			err := w.apply(ctx, b.Source, &request)
+			err := w.apply(ctx, b.Source, row, &request)
 			outcomes[i] = outcome{sent: true, err: err}
 			if err != nil && !Is(err, Rejected) {
 				failed.Store(true)
@@ -244,12 +247,18 @@ func (w *Writer) release(size int64) {
 	w.rows.Release(1)
 }
 
-// apply makes one attempt.
-func (w *Writer) apply(ctx context.Context, source string, r *Request) error {
+// apply makes one attempt to write a mutation, whose guard is given.
+func (w *Writer) apply(ctx context.Context, source string, m *transform.RowMutation, guard *Request) error {
 	ctx, cancel := task.WithTimeout(ctx, w.o.Timeout)
 	defer cancel()
 	start := task.Mono(ctx)
-	applied, err := w.o.Table.Apply(ctx, r)
+	var applied bool
+	var err error
+	if m.Keep {
+		applied, err = Execute(ctx, w.o.Table, w.o.Rows, m)
+	} else {
+		applied, err = w.o.Table.Apply(ctx, guard)
+	}
 	took := task.Mono(ctx) - start
 	switch e := w.o.Events; {
 	case err != nil:

@@ -23,6 +23,8 @@ const (
 	Unreachable                         // a rule that never decides
 	NoExpiry                            // garbage collection that cannot expire items
 	Moves                               // warning: items move when an attribute beyond the primary key changes
+	NoHistory                           // older cells cannot be kept
+	KeepsNothing                        // warning: garbage collection leaves no older cell
 )
 
 // Finding is one mistake in a mapping, and where it is.

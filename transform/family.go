@@ -50,6 +50,23 @@ func (g GC) HasAge() bool {
 	return g.Age > 0
 }
 
+// keeps is how many cells of a column the rule leaves for ever, and false if there is no such limit. It is for rules without an age.
+func (g GC) keeps() (versions int, limited bool) {
+	if len(g.Rules) == 0 {
+		return g.Versions, g.Versions > 0
+	}
+	for _, r := range g.Rules {
+		n, ok := r.keeps()
+		if !ok {
+			continue
+		}
+		if !limited || g.All && n > versions || !g.All && n < versions {
+			versions, limited = n, true
+		}
+	}
+	return versions, limited
+}
+
 // Expiry is the age from which every cell may be collected, however few there are; false if the rule keeps some for ever.
 func (g GC) Expiry() (time.Duration, bool) {
 	if len(g.Rules) == 0 {

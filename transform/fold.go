@@ -28,6 +28,13 @@ type history struct {
 	unknown string
 	keyOnly bool     // all addresses are those of every image
 	puts    [][]Cell // room for one
+	moments []moment // of a mapping that keeps older cells: all changes of the item in the page
+}
+
+// moment is a change of an item and the time of its cells.
+type moment struct {
+	change int
+	micros int64
 }
 
 // current tells whether the newest image maps to an address.
@@ -53,7 +60,7 @@ func Fold(m *Mapping, changes []cdc.Change, s Stamp) Batch {
 		h := &histories[i]
 		c := &changes[h.newest]
 		v := NewVersion(s.Generation, s.Hop, c.Sequence, CountExact)
-		base := RowMutation{Item: h.item, Change: h.newest, Table: m.Table, Version: v, At: c.Time}
+		base := RowMutation{Item: h.item, Change: h.newest, Table: m.Table, Version: v, At: c.Time, Keep: m.keep}
 		var puts [][]Cell
 		reason := h.unknown
 		if reason == "" && c.Event != cdc.Remove {
@@ -63,7 +70,11 @@ func Fold(m *Mapping, changes []cdc.Change, s Stamp) Batch {
 		if reason != "" {
 			b.Parked = append(b.Parked, b.Park(base, reason)) // and every address is removed: there is no own one
 		}
+		first := len(b.Rows)
 		b.Rows = m.mutations(b.Rows, base, h, puts)
+		if m.keep && puts != nil {
+			m.recall(&enc, changes, h, b.Rows[first:])
+		}
 	}
 	return b
 }
@@ -126,6 +137,9 @@ func (m *Mapping) histories(changes []cdc.Change, notBefore time.Time) ([]histor
 		}
 		h := &list[n]
 		h.newest, h.micros = i, latest
+		if m.keep {
+			h.moments = append(h.moments, moment{i, latest})
+		}
 		switch {
 		case m.keyOnly && known:
 			// The addresses of the first change are those of all.
@@ -171,7 +185,7 @@ func Load(m *Mapping, items []cdc.Item, generation uint32, readAt time.Time) Bat
 	room := make([]address, 1)
 	cells := make([][]Cell, len(items))
 	for i, item := range items {
-		base := RowMutation{Item: m.ItemKey(item), Change: i, Table: m.Table, Version: v, At: readAt}
+		base := RowMutation{Item: m.ItemKey(item), Change: i, Table: m.Table, Version: v, At: readAt, Keep: m.keep}
 		h := history{item: base.Item, newest: i, addresses: room[:0:1], puts: cells[i : i : i+1]}
 		err := h.add(m, &s, item, i, true)
 		var puts [][]Cell

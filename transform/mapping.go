@@ -33,6 +33,7 @@ type Mapping struct {
 	rules   []*rule
 	ttl     TTL
 	keyOnly bool
+	keep    bool      // older cells stay
 	parts   []rowPart // the placeholders of the row key, of NewMapping's mappings
 }
 
@@ -119,6 +120,9 @@ func (m *Mapping) keyType(name string) cdc.Kind {
 // DependsOnKeyOnly tells whether an item's addresses follow from its primary key alone, so that the item never moves. Only
 // then can a stream without old images be applied: otherwise nothing tells which row a moved item left.
 func (m *Mapping) DependsOnKeyOnly() bool { return m.keyOnly }
+
+// KeepsVersions tells whether older cells of columns stay, so that a row must be looked at before an image is put into it.
+func (m *Mapping) KeepsVersions() bool { return m.keep }
 
 // Keys are the primary key attributes of an item, which may be an image or the keys of a change.
 func (m *Mapping) Keys(item cdc.Item) cdc.Item {

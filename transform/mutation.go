@@ -32,6 +32,12 @@ type RowMutation struct {
 	Remove bool
 	// Cells are the item's cells here; none if Remove.
 	Cells []Cell
+	// Keep tells that older cells stay beside those of a put. Then Past is what became of the row in the same page before, by the changes
+	// of the item in their order: its cells then, nil where the item had none here. Before is what the item had here before the page's first
+	// change of it, as far as the stream tells; the times of these cells mean nothing.
+	Keep   bool
+	Past   [][]Cell
+	Before []Cell
 }
 
 // Column names a column of a row.

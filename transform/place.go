@@ -70,7 +70,7 @@ func (m *Mapping) Map(item cdc.Item, written time.Time) (Placement, error) {
 	if err != nil {
 		return p, err
 	}
-	p.Rows = m.mutations(nil, RowMutation{Item: h.item, Table: m.Table}, &h, puts)
+	p.Rows = m.mutations(nil, RowMutation{Item: h.item, Table: m.Table, Keep: m.keep}, &h, puts)
 	return p, nil
 }
 
@@ -82,7 +82,7 @@ func (m *Mapping) Addresses(item cdc.Item) ([]RowMutation, error) {
 	if err := h.add(m, &s, item, 0, true); err != nil {
 		return nil, err
 	}
-	return m.mutations(nil, RowMutation{Item: h.item, Table: m.Table}, &h, nil), nil
+	return m.mutations(nil, RowMutation{Item: h.item, Table: m.Table, Keep: m.keep}, &h, nil), nil
 }
 
 // scratch is memory for rows and columns that are known already.

@@ -22,6 +22,9 @@ type Spec struct {
 	// Rules in order: the first whose condition matches an item decides. Without rules there is one for all items.
 	Rules []Rule
 	TTL   TTL
+	// KeepVersions: the values that attributes had before stay as older cells of their columns, as long as the families' rules of garbage
+	// collection let them. docs/how-to/keep-versions.md says what is kept.
+	KeepVersions bool
 	// Merged tells that other source tables have the same target table. Their rows must not meet: see CheckMerged.
 	Merged bool
 }

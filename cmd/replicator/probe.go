@@ -234,8 +234,9 @@ func specs(cfg *config.Config) []sink.TableSpec {
 		families := sink.DataFamilies(t.TargetFamilies())
 		lists := t.ListFamilies()
 		for i := range families {
-			// Stamps are counted from the rule's age; elements of lists stay only under the rule that keeps everything.
-			if t.TTL.Expire == "gc" || slices.Contains(lists, families[i].Name) {
+			// Stamps are counted from the rule's age; elements of lists stay only under the rule that keeps everything; an age rule would
+			// remove values that hold.
+			if t.TTL.Expire == "gc" || t.KeepVersions || slices.Contains(lists, families[i].Name) {
 				families[i].Check = sink.Same
 			}
 		}

@@ -261,7 +261,7 @@ func (w *worker) options(ledger *checkpoint.Ledger, parking *sink.Parking, o *ob
 	out := pipeline.Options{
 		Ledger: ledger, Floors: floors, Database: w.source.tables, Events: o.events(), Once: w.flags.once,
 		Writer: sink.NewWriter(sink.Options{
-			Table: w.target.data, Parking: parking, Floor: floors.Floor, OnBadItem: policy, MaxParked: maxParked,
+			Table: w.target.data, Rows: w.target.data, Parking: parking, Floor: floors.Floor, OnBadItem: policy, MaxParked: maxParked,
 			MaxImageAge: cfg.State.TombstoneAge - imageMargin, Events: o.writes(),
 		}),
 		Open: func(arn string) cdc.Source { return w.source.stream(arn) },

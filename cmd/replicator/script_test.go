@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
@@ -60,7 +59,6 @@ func TestScripts(t *testing.T) {
 				ts.Check(servicesOf(ts).call("DeleteTable", map[string]any{"TableName": args[0]}))
 			},
 			"occupy":     occupy,
-			"pack":       pack,
 			"serve-demo": serveDemo,
 		},
 		Setup: func(env *testscript.Env) error {
@@ -72,14 +70,6 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 	})
-}
-
-// pack FILE PACKED writes a file packed by gzip.
-func pack(ts *testscript.TestScript, _ bool, args []string) {
-	var packed bytes.Buffer
-	w := gzip.NewWriter(&packed)
-	_, err := io.WriteString(w, ts.ReadFile(args[0]))
-	ts.Check(errors.Join(err, w.Close(), os.WriteFile(ts.MkAbs(args[1]), packed.Bytes(), 0o644)))
 }
 
 // exits CODE COMMAND… runs a command and checks its exit status.

@@ -93,6 +93,7 @@ type Table struct {
 	Preset        string        `key:"preset" omit:"true" oneof:"google-migration-utility,google-migration-utility-corrected"` // the layout of rules that give neither columns nor a cell, and of a table without rules
 	Drop          []string      `key:"drop_attributes" omit:"true"`                                                            // attributes that are not copied, unless a rule names them
 	Rules         []Rule        `key:"rules" omit:"true"`                                                                      // the first that matches an item decides; none: each attribute is a column
+	KeepVersions  bool          `key:"keep_versions" omit:"true"`                                                              // values that attributes had before stay as older cells, as the families' rules let them
 	TTL           TTL           `key:"ttl" omit:"true"`                                                                        // the time-to-live attribute, and what follows from it
 	DualWrites    string        `key:"dual_writes" omit:"true" oneof:"off"`                                                    // off: nothing else writes the target table while this program does
 
@@ -193,7 +194,6 @@ func (c *Config) Where(path string) diag.Position { return c.where[path] }
 // notAvailable lists the keys that the format defines and this version does not implement, with what the version does
 // instead. They are refused rather than ignored, so that nobody believes an option to be in force.
 var notAvailable = map[string]string{
-	"tables[].keep_versions":          "only the newest version of a cell is kept",
 	"dual_writes":                     "nothing else may write the target tables while this program does",
 	"backfill.max_read_capacity":      "the copy is limited by backfill.max_rows_per_second only",
 	"backfill.pause_above_target_cpu": "the copy is limited by backfill.max_rows_per_second only",

@@ -358,7 +358,7 @@ func TestHashCoversTheMapping(t *testing.T) {
 	seen := map[string]string{hash("{from: Orders}"): "no rules", hash(base): "base"}
 	for _, change := range [][2]string{
 		{"a = 1", "a = 2"}, {"d:y", "d:z"}, {"{to: \"d:y\"}", "{to: \"d:y\", as: json}"}, {"maxversions=1", "maxversions=2"},
-		{"rules:", "drop_attributes: [z], rules:"}, {"rules:", "ttl: {attribute: t, expire: keep}, rules:"}, {"columns:", "row_key: '{a}', columns:"},
+		{"rules:", "drop_attributes: [z], rules:"}, {"rules:", "ttl: {attribute: t, expire: keep}, rules:"}, {"rules:", "keep_versions: true, rules:"}, {"columns:", "row_key: '{a}', columns:"},
 	} {
 		changed := strings.Replace(base, change[0], change[1], 1)
 		if other, taken := seen[hash(changed)]; taken {

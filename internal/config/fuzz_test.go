@@ -19,7 +19,7 @@ var known = map[string][]string{
 	"source":   {"region", "role_arn", "start"},
 	"target":   {"project", "instance", "app_profile", "create_missing", "view"},
 	"state":    {"table", "tombstone_age", "lease"},
-	"tables":   {"from", "to", "start", "families", "preset", "drop_attributes", "rules", "ttl"},
+	"tables":   {"from", "to", "start", "families", "preset", "drop_attributes", "rules", "keep_versions", "ttl"},
 	"backfill": {"from", "max_rows_per_second", "segments"},
 	"errors":   {"on_bad_item", "park_to", "stop_above"},
 	"http":     {"listen"},

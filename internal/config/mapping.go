@@ -24,7 +24,7 @@ const mappingFormat = 1
 
 // plain tells whether nothing is said of the mapping: each attribute is a column of DataFamily.
 func (t *Table) plain() bool {
-	return len(t.Families) == 0 && len(t.Drop) == 0 && len(t.Rules) == 0 && t.Preset == "" && t.TTL == TTL{}
+	return len(t.Families) == 0 && len(t.Drop) == 0 && len(t.Rules) == 0 && t.Preset == "" && !t.KeepVersions && t.TTL == TTL{}
 }
 
 // Mapping is what the table's items become, given the source's key schema. The error is a diag.List with every finding, at its
@@ -92,7 +92,7 @@ func (t *Table) Rule(n int) (string, diag.Position) {
 // presets; what can be read is checked by transform.Check.
 func (t *Table) spec(primaryKey []transform.KeyAttribute) (transform.Spec, diag.List) {
 	b := specBuilder{table: t, path: fmt.Sprintf("tables[%d]", t.index)}
-	b.spec = transform.Spec{Source: t.From, Table: t.To, PrimaryKey: primaryKey, Drop: t.Drop, Merged: t.merged,
+	b.spec = transform.Spec{Source: t.From, Table: t.To, PrimaryKey: primaryKey, Drop: t.Drop, Merged: t.merged, KeepVersions: t.KeepVersions,
 		Captures: t.captures, TTL: transform.TTL{Attribute: t.TTL.Attribute, Expire: expires[t.TTL.Expire]}}
 	if t.IsPattern() {
 		b.spec.Captures, b.spec.Varies = t.pattern.example(), t.pattern.varies()
@@ -241,6 +241,7 @@ var problems = map[transform.Problem]string{
 	transform.BadRule: diag.RuleInvalid, transform.BadTemplate: diag.TemplateInvalid, transform.UndeclaredFamily: diag.FamilyUndeclared,
 	transform.CounterFamily: diag.CounterFamily, transform.SharedFamily: diag.SharedFamily, transform.NotInjective: diag.AddressAmbiguous,
 	transform.KeyCollision: diag.SharedTarget, transform.Unreachable: diag.RuleUnreachable, transform.NoExpiry: diag.FamilyKeeps, transform.Moves: diag.ItemsMove,
+	transform.NoHistory: diag.HistoryImpossible, transform.KeepsNothing: diag.HistoryEmpty,
 }
 
 // finding places what transform.Check found.
@@ -309,7 +310,10 @@ func (t *Table) mappingText() []byte {
 		TTL      TTL
 		Merged   bool
 		Preset   string `json:",omitempty"`
-	}{t.Families, t.Drop, append([]Rule(nil), t.Rules...), t.TTL, t.merged, t.Preset}
+		// What is kept of cells that were there before is no matter of cells that are written: but rows of both kinds in one table would
+		// tell their readers different things.
+		KeepVersions bool `json:",omitempty"`
+	}{t.Families, t.Drop, append([]Rule(nil), t.Rules...), t.TTL, t.merged, t.Preset, t.KeepVersions}
 	for i := range said.Rules {
 		said.Rules[i].When = spec.Rules[i].Text
 	}

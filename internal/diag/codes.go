@@ -31,8 +31,10 @@ const (
 	RuleUnreachable    = "R1027"
 	FamilyKeeps        = "R1028"
 	PatternInvalid     = "R1029"
+	HistoryImpossible  = "R1030"
 	TombstonesVisible  = "R1051"
 	ItemsMove          = "R1052"
+	HistoryEmpty       = "R1053"
 	OneEndpoint        = "R1101"
 	EmulatorNotAllowed = "R1102"
 	NoRegion           = "R1103"
@@ -194,6 +196,9 @@ var registry = []Entry{
 	{PatternInvalid, "a pattern of table names cannot be read",
 		"`from` may be a pattern: `{name:4}` stands for exactly four digits, and one part without a number for any text, so that a table's name can be cut in one way only. Row keys use the parts as `{$name}`.",
 		"write it like Orders_{year:4}_{month:2}", ExitUsage},
+	{HistoryImpossible, "older cells cannot be kept",
+		"`keep_versions` leaves the values that an attribute had before as older cells of its column, each at the time from which it held. That does not go with families that have an age rule, which would remove a value that still holds, with `expire: gc`, which needs the time of a cell for itself, nor with `as: cells`, whose cells are the elements of a list.",
+		"give the family a rule by number, like `maxversions=10`, or `never`; or leave keep_versions out", ExitUsage},
 	{TombstonesVisible, "readers may see rows of removed items (warning)",
 		"A removed item leaves a row that holds only the family `_cdc_gone`, until `state.tombstone_age` has passed; without it a late write could bring the item back. A reader that takes any row for an item would see the removed one, and every live row carries the family `_cdc`.",
 		"read with a family filter that passes only your own families", ExitDone},
@@ -201,6 +206,9 @@ var registry = []Entry{
 	{ItemsMove, "items move when an attribute changes",
 		"A rule's row key or condition uses an attribute beyond the primary key. When it changes, the item moves to another row, and only the old image tells which one it left: the stream must be of view type `NEW_AND_OLD_IMAGES`.",
 		"check the view type of the stream, or use attributes of the primary key alone", ExitUsage},
+	{HistoryEmpty, "keep_versions keeps nothing (warning)",
+		"Older cells are kept as long as the family's rule of garbage collection lets them: under `maxversions=1`, which is the default, one cell of each column is left. Every put costs a read of the row all the same.",
+		"declare the family with `maxversions=10` or `never`, or leave keep_versions out", ExitDone},
 	{OneEndpoint, "only one of the two AWS endpoints is redirected",
 		"DynamoDB and DynamoDB Streams are two services for the AWS SDK. With only `AWS_ENDPOINT_URL_DYNAMODB` set, the stream is read from real AWS (and the other way round), so one table would be copied while the changes of another are applied.",
 		"set both AWS_ENDPOINT_URL_DYNAMODB and AWS_ENDPOINT_URL_DYNAMODB_STREAMS, or AWS_ENDPOINT_URL for both, or none", ExitUsage},

@@ -35,9 +35,9 @@ var inGuard = []mutant{
 	},
 	{
 		name: "put keeps the tombstone", hazards: "H26", file: "sink/guard.go",
-		old: `			Op{Kind: DeleteColumn, Family: GoneFamily, Qualifier: column},
-			Op{Kind: SetCell, Family: LiveFamily`,
-		new: `			Op{Kind: SetCell, Family: LiveFamily`,
+		old: `		Op{Kind: DeleteColumn, Family: GoneFamily, Qualifier: column},
+		Op{Kind: SetCell, Family: LiveFamily`,
+		new: `		Op{Kind: SetCell, Family: LiveFamily`,
 	},
 	{
 		name: "remove keeps the live version", hazards: "H26", file: "sink/guard.go",
@@ -50,9 +50,9 @@ var inGuard = []mutant{
 	},
 	{
 		name: "version cell at worker time", hazards: "H43", file: "sink/writer.go",
-		old: `		request := Guard(b.Rows[i])
+		old: `		request := Guard(*row)
 `,
-		new: `		request := Guard(b.Rows[i])
+		new: `		request := Guard(*row)
 		for j := range request.Ops {
 			if op := &request.Ops[j]; op.Kind == SetCell && op.Family == LiveFamily {
 				op.Timestamp = task.Now(ctx).UnixMilli() * 1000
@@ -62,11 +62,11 @@ var inGuard = []mutant{
 	},
 	{
 		name: "plain timestamped cells instead of the guard", hazards: "H04", file: "sink/writer.go",
-		old: `		request := Guard(b.Rows[i])
+		old: `		request := Guard(*row)
 `,
-		new: `		request := Guard(b.Rows[i])
-		if request.Refuse.Families = nil; !b.Rows[i].Remove {
-			request.Ops = request.Ops[len(b.Rows[i].Families):]
+		new: `		request := Guard(*row)
+		if request.Refuse.Families = nil; !row.Remove {
+			request.Ops = request.Ops[len(row.Families):]
 		}
 `,
 	},
@@ -81,14 +81,14 @@ var inGuard = []mutant{
 	{
 		name: "load without guard", hazards: "H31", file: "sink/guard.go",
 		old: `	return Request{
-		Table: m.Table, Row: m.Row, Ops: ops,
+		Table: m.Table, Row: m.Row, Ops: marks(ops, m),
 		Refuse: Predicate{Families: guardFamilies,`,
 		new: `	families := guardFamilies
 	if m.Version.Hop() == transform.LoadHop {
 		families = nil
 	}
 	return Request{
-		Table: m.Table, Row: m.Row, Ops: ops,
+		Table: m.Table, Row: m.Row, Ops: marks(ops, m),
 		Refuse: Predicate{Families: families,`,
 	},
 	{
@@ -112,14 +112,14 @@ var inGuard = []mutant{
 var inWriter = []mutant{
 	{
 		name: "delete then put in two requests", hazards: "H29", file: "sink/writer.go",
-		old: `	applied, err := w.o.Table.Apply(ctx, r)
+		old: `		applied, err = w.o.Table.Apply(ctx, guard)
 `,
-		new: `	wipe := *r
-	wipe.Ops = r.Ops[:1]
-	applied, err := w.o.Table.Apply(ctx, &wipe)
-	if err == nil {
-		applied, err = w.o.Table.Apply(ctx, r)
-	}
+		new: `		wipe := *guard
+		wipe.Ops = guard.Ops[:1]
+		applied, err = w.o.Table.Apply(ctx, &wipe)
+		if err == nil {
+			applied, err = w.o.Table.Apply(ctx, guard)
+		}
 `,
 	},
 	{

@@ -210,6 +210,7 @@ const (
 	deleteFamily writeKind = iota
 	deleteColumn
 	deleteRow
+	deleteFrom // the column's cells from micros on
 	setCell
 	addToCell // the value is a number of 8 bytes, big-endian
 )
@@ -223,6 +224,11 @@ func (r *Row) apply(writes []write, serverMicros int64) {
 			r.columns = slices.DeleteFunc(r.columns, func(c column) bool { return c.family == w.family })
 		case deleteColumn:
 			r.columns = slices.DeleteFunc(r.columns, func(c column) bool { return c.family == w.family && c.qualifier == w.qualifier })
+		case deleteFrom:
+			if c := r.column(w.family, w.qualifier); c != nil {
+				c.cells = slices.DeleteFunc(c.cells, func(cell modelCell) bool { return cell.micros >= w.micros })
+			}
+			r.columns = slices.DeleteFunc(r.columns, func(c column) bool { return len(c.cells) == 0 })
 		case setCell:
 			micros := w.micros
 			if micros < 0 {

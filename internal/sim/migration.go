@@ -147,7 +147,7 @@ func (m *Migration) run(stop, ctx context.Context, name string, adjust []func(*p
 	o := pipeline.Options{
 		Ledger: ledger, Floors: floors, Database: m.Source,
 		Writer: sink.NewWriter(sink.Options{
-			Table: table, Parking: parking, Floor: floors.Floor, InFlight: 16, Events: m.Writes, MaxImageAge: m.MaxImageAge,
+			Table: table, Rows: target, Parking: parking, Floor: floors.Floor, InFlight: 16, Events: m.Writes, MaxImageAge: m.MaxImageAge,
 		}),
 		Open:    m.open,
 		Witness: func(table string) checkpoint.Store { return Store{m.Target, table, sink.LiveFamily} },

@@ -18,13 +18,10 @@ func (s *simulation) strike(table, key string, before, after *Row) {
 	if !isTurn(key, before, after) {
 		p /= 100
 	}
-	text, ok := after.Value(ledgerFamily, recordColumn)
-	if !ok || !s.World.Chance(p) {
-		return
-	}
 	var record struct{ By string }
-	if err := json.Unmarshal([]byte(text), &record); err != nil {
-		panic(err)
+	text, ok := after.Value(ledgerFamily, recordColumn)
+	if !ok || json.Unmarshal([]byte(text), &record) != nil || !s.World.Chance(p) {
+		return
 	}
 	for _, m := range s.crew {
 		if m.worker == nil || m.worker.Name() != record.By || m.worker.Over || m.worker.Dead() {
@@ -44,21 +41,26 @@ func (s *simulation) strike(table, key string, before, after *Row) {
 func isTurn(key string, before, after *Row) bool {
 	switch {
 	case strings.HasPrefix(key, "default/table/"):
-		was, is := recordOf[checkpoint.TableState](before), recordOf[checkpoint.TableState](after)
+		var was, is checkpoint.TableState
+		decodeRow(before, &was)
+		decodeRow(after, &is)
 		return is.Generation != was.Generation || is.Adopted != was.Adopted || is.Label != was.Label || is.GapCount != was.GapCount || is.Load != was.Load
 	case strings.HasPrefix(key, "default/shard/"):
-		was, is := recordOf[shardRecord](before), recordOf[shardRecord](after)
+		var was, is checkpoint.Shard
+		decodeRow(before, &was)
+		decodeRow(after, &is)
 		return is.State != was.State || is.Generation != was.Generation
 	case strings.HasPrefix(key, "default/keeper/"):
-		return string(recordOf[seatRecord](before).Scan) != string(recordOf[seatRecord](after).Scan)
+		var was, is struct{ Scan json.RawMessage }
+		decodeRow(before, &was)
+		decodeRow(after, &is)
+		return string(is.Scan) != string(was.Scan)
 	}
 	return false
 }
 
-// recordOf is decoded, with an empty record for a row that is not there.
-func recordOf[T any](r *Row) *T {
-	if record, ok := decoded[T](r); ok {
-		return record
+func decodeRow(r *Row, into any) {
+	if text, ok := r.Value(ledgerFamily, recordColumn); ok {
+		_ = json.Unmarshal([]byte(text), into)
 	}
-	return new(T)
 }

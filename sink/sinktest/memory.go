@@ -102,7 +102,7 @@ func (t *table) check(r *sink.Request) error {
 		if op.Kind == sink.AddToCell && !sum || op.Kind == sink.SetCell && sum {
 			return rejected("cell of an aggregate")
 		}
-		if op.Kind == sink.SetCell && op.Timestamp != sink.ServerTime && (op.Timestamp < 0 || op.Timestamp%1000 != 0) {
+		if timed := op.Kind == sink.SetCell && op.Timestamp != sink.ServerTime || op.Kind == sink.DeleteFrom; timed && (op.Timestamp < 0 || op.Timestamp%1000 != 0) {
 			return rejected("timestamp")
 		}
 	}
@@ -130,6 +130,11 @@ func (r row) execute(op sink.Op, now time.Time) {
 		maps.DeleteFunc(r, func(c column, _ []transform.Cell) bool { return c.family == op.Family })
 	case sink.DeleteColumn:
 		delete(r, column{op.Family, op.Qualifier})
+	case sink.DeleteFrom:
+		at := column{op.Family, op.Qualifier}
+		if r[at] = slices.DeleteFunc(r[at], func(c transform.Cell) bool { return c.Timestamp >= op.Timestamp }); len(r[at]) == 0 {
+			delete(r, at)
+		}
 	case sink.SetCell:
 		c := transform.Cell{Family: op.Family, Qualifier: op.Qualifier, Timestamp: op.Timestamp, Value: slices.Clone(op.Value)}
 		if c.Timestamp == sink.ServerTime {
@@ -152,6 +157,13 @@ func (r row) execute(op sink.Op, now time.Time) {
 	default:
 		panic("sinktest: unknown operation")
 	}
+}
+
+// Look implements sink.Looker.
+func (m *Memory) Look(ctx context.Context, mutation *transform.RowMutation, _ int64) (sink.Row, error) {
+	found := sink.Row{Key: mutation.Row}
+	err := m.ReadRows(ctx, mutation.Table, sink.Single(mutation.Row), func(r sink.Row) error { found = r; return nil })
+	return found, err
 }
 
 // ReadRows implements sink.Reader. The rows are those of the moment it was called.

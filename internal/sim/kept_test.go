@@ -1,0 +1,286 @@
+package sim
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/expression"
+	"github.com/dynamodb-bigtable/replicator/internal/virtual"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// keptRules keep older cells: of rows of an item's own, of rows that it moves between, of cells in rows that many items share, and of
+// columns by name. Items go from one to another.
+func keptRules() *transform.Mapping {
+	template := func(text string) *transform.Template {
+		t, err := transform.ParseTemplate(text)
+		if err != nil {
+			panic(err)
+		}
+		return t
+	}
+	when := func(text string) *expression.Condition {
+		c, err := expression.ParseWhen(text)
+		if err != nil {
+			panic(err)
+		}
+		return c
+	}
+	cell := transform.Write{RowKey: template("wide#{pk | hash(1)}"), Cell: &transform.CellRule{Family: "c", Qualifier: template("{pk}#{sk}"), As: transform.AsJSON, Only: []string{"a", "b"}}}
+	all := func(rowKey, family string) transform.Write {
+		return transform.Write{RowKey: template(rowKey), Columns: []transform.ColumnRule{{Attribute: "*", To: family}}}
+	}
+	m, err := transform.New(transform.Spec{
+		Source: "Orders", Table: "orders", PrimaryKey: []transform.KeyAttribute{{Name: "pk", Type: cdc.KindS}, {Name: "sk", Type: cdc.KindS}},
+		Families: []transform.Family{{Name: "a"}, {Name: "b"}, {Name: "c"}}, KeepVersions: true,
+		Rules: []transform.Rule{
+			{Name: "both", When: when(`kind = "both"`), Writes: []transform.Write{cell, all("moved#{place}#{pk}#{sk}", "b")}},
+			{Name: "row", When: when(`kind = "row"`), Writes: []transform.Write{all("own#{pk}#{sk}", "a")}},
+			{Name: "ignored", When: when(`kind = "ignored"`), Ignore: true},
+		},
+	})
+	if err != nil {
+		panic(err)
+	}
+	return m
+}
+
+// history is what every row should hold of its items in the end, from the writes as they were made.
+type history struct {
+	m      *Migration
+	writes []Write
+}
+
+func (h *history) watch() { h.m.Source.Written = func(w Write) { h.writes = append(h.writes, w) } }
+
+// instant is the time of the cells of a change, in microseconds: the latest of its shard and the shards before it so far.
+func (h *history) instant(w Write) int64 {
+	latest := int64(0)
+	for shard, upTo := w.Shard, &w.Sequence; shard != nil; shard, upTo = h.m.Source.shard(shard.label, shard.Parent), nil {
+		for _, r := range shard.records {
+			if upTo == nil || r.change.Sequence.Compare(*upTo) <= 0 {
+				latest = max(latest, r.change.Time.UnixMicro())
+			}
+		}
+	}
+	return latest
+}
+
+// cells are the lines that should stand in the target: row, column and cells from newest to oldest.
+func (h *history) cells() []string {
+	type place struct{ row, column string }
+	items := map[string]map[place][]modelCell{}
+	for _, w := range h.writes {
+		now := map[place]string{}
+		if w.New.Exists() {
+			if placed, err := h.m.Mapping.Map(w.New, time.Time{}); err == nil {
+				for _, row := range placed.Rows {
+					for _, c := range row.Cells {
+						now[place{row.Row, c.Family + ":" + c.Qualifier}] = string(c.Value)
+					}
+				}
+			}
+		}
+		have := items[w.ID]
+		if have == nil {
+			have = map[place][]modelCell{}
+			items[w.ID] = have
+		}
+		maps.DeleteFunc(have, func(p place, _ []modelCell) bool { _, stays := now[p]; return !stays })
+		at := h.instant(w)
+		for p, value := range now {
+			cells := slices.DeleteFunc(have[p], func(c modelCell) bool { return c.micros >= at })
+			if len(cells) == 0 || cells[len(cells)-1].value != value {
+				cells = append(cells, modelCell{at, value})
+			}
+			have[p] = cells
+		}
+	}
+	var lines []string
+	for _, have := range items {
+		for p, cells := range have {
+			slices.Reverse(cells)
+			lines = append(lines, fmt.Sprintf("%s %s %v", p.row, p.column, cells))
+		}
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+// applied tells whether every shard is applied to its end.
+func (h *history) applied() bool {
+	rows := h.m.Shards()
+	return !slices.ContainsFunc(h.m.Source.Stream().Shards, func(sh *Shard) bool {
+		n := len(sh.records)
+		return n > 0 && !slices.ContainsFunc(rows, func(row checkpoint.Shard) bool {
+			return row.ID == sh.ID && row.Label == sh.label && row.Position.Compare(sh.records[n-1].change.Sequence) >= 0
+		})
+	})
+}
+
+func (h *history) target() []string {
+	var lines []string
+	for _, key := range h.m.Target.Rows("orders") {
+		for _, c := range h.m.Target.Row("orders", key).columns {
+			if c.family != sink.LiveFamily && c.family != sink.GoneFamily {
+				if len(c.cells) > 1 {
+					h.m.World.Inject("history kept")
+				}
+				lines = append(lines, fmt.Sprintf("%s %s %v", key, c.family+":"+c.qualifier, c.cells))
+			}
+		}
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+func keptBuild(w *virtual.World) *Migration {
+	m := swarmBuild(w)
+	m.Mapping = keptRules()
+	m.Source.View = "NEW_AND_OLD_IMAGES"
+	if w.Rand().IntN(2) == 0 {
+		m.Source.PageSize = 1 + w.Rand().IntN(3) // changes of one second come in several pages
+	}
+	m.Target.Create("orders", "a", "b", "c", sink.LiveFamily, sink.GoneFamily)
+	return m
+}
+
+// keptSwarm is a run like swarm, after which every cell that ever should have been left behind is compared.
+func keptSwarm(s *scene) {
+	h := &history{m: s.Migration}
+	h.watch()
+	put := func() {
+		pick := func(n int) int { return s.World.Rand().IntN(n) }
+		key := fmt.Sprint(pick(3))
+		if pick(30) == 0 {
+			s.del(key)
+			return
+		}
+		kind := "row" // mostly, as is an item's place: what moves begins anew
+		if pick(6) == 0 {
+			kind = []string{"both", "both", "both", "ignored", "of no rule"}[pick(5)]
+		}
+		if key == "0" && kind == "row" {
+			kind = "both"
+		}
+		more := []string{"kind", kind, "place", fmt.Sprint(pick(12) / 11)}
+		for _, name := range []string{"a", "b"} {
+			if pick(10) > 0 {
+				more = append(more, name, fmt.Sprint(pick(2)))
+			}
+		}
+		s.putWith(key, more...)
+	}
+	for range s.World.Rand().IntN(20) {
+		put()
+	}
+	workers := &crew{scene: s}
+	workers.start()
+	workers.start()
+	over := s.World.Now().Add(60 * time.Second)
+	s.beside("application", over, 3*time.Second, func() {
+		for range 1 + s.World.Rand().IntN(4) {
+			put()
+		}
+	})
+	s.beside("shards", over, 40*time.Second, s.turnShards)
+	s.beside("crashes", over, 40*time.Second, workers.kill)
+	s.beside("pauses", over, 40*time.Second, workers.pause)
+	s.sleep(61 * time.Second)
+	s.peace()
+	workers.start()
+	s.inSync(10 * time.Minute)
+	s.sleep(s.Target.LateBy)
+	s.inSync(0)
+	s.until(10*time.Minute, "applied to the end", h.applied) // rows may be equal before
+	workers.end()
+	want, have := h.cells(), h.target()
+	for i := range min(len(want), len(have)) {
+		if want[i] != have[i] {
+			s.failf("history: have %s\n         want %s", have[i], want[i])
+			return
+		}
+	}
+	if len(want) != len(have) {
+		s.failf("history: %d columns, want %d", len(have), len(want))
+	}
+}
+
+// historySeeds is how many whole systems TestH51_H83_SwarmOfKeptVersions plays.
+const historySeeds = 60 / fewer
+
+// H51, H83: whatever goes wrong, the target holds each value that an attribute had since it last appeared, at its time, once: nothing of a
+// load that read ahead of the stream, nothing twice after a replay, and nothing of before an absence.
+func TestH51_H83_SwarmOfKeptVersions(t *testing.T) {
+	kept := 0
+	for seed := range uint64(historySeeds) {
+		s := perform(seed, false, keptBuild, keptSwarm)
+		if len(s.failures) > 0 {
+			again := perform(seed, true, keptBuild, keptSwarm)
+			t.Fatalf("seed %d:\n%s\n%s", seed, strings.Join(s.failures, "\n"), tail(again.World.Trace(), 300))
+		}
+		if s.World.Injected()["history kept"] > 0 {
+			kept++
+		}
+	}
+	if kept < historySeeds*3/4 {
+		t.Errorf("%d of %d runs kept anything", kept, historySeeds)
+	}
+}
+
+// keptMutants are bugs in the requests that keep older cells.
+var keptMutants = map[string]func(*sink.Request){
+	"cells at the time of the put stay": func(r *sink.Request) {
+		for i := range r.Ops {
+			if r.Ops[i].Kind == sink.DeleteFrom {
+				r.Ops[i].Timestamp += 1000
+			}
+		}
+	},
+	"cells from the time of the put on stay": func(r *sink.Request) {
+		r.Ops = slices.DeleteFunc(r.Ops, func(op sink.Op) bool { return op.Kind == sink.DeleteFrom })
+	},
+	"the whole column goes": func(r *sink.Request) {
+		for i := range r.Ops {
+			if r.Ops[i].Kind == sink.DeleteFrom {
+				r.Ops[i].Kind = sink.DeleteColumn
+			}
+		}
+	},
+	"a removed attribute stays": func(r *sink.Request) {
+		r.Ops = slices.DeleteFunc(r.Ops, func(op sink.Op) bool {
+			return op.Kind == sink.DeleteColumn && op.Family != sink.LiveFamily && op.Family != sink.GoneFamily
+		})
+	},
+	"nothing is kept": func(r *sink.Request) {
+		r.Ops = slices.Concat([]sink.Op{{Kind: sink.DeleteFamily, Family: "a"}, {Kind: sink.DeleteFamily, Family: "b"}}, r.Ops)
+	},
+}
+
+func TestSwarmOfKeptVersionsKillsMutants(t *testing.T) {
+	const budget = 20
+	for name, alter := range keptMutants {
+		build := func(w *virtual.World) *Migration {
+			m := keptBuild(w)
+			m.Wrap = func(table sink.Table) sink.Table { return altered{table, alter} }
+			return m
+		}
+		seed := uint64(0)
+		for ; seed < budget; seed++ {
+			if failures := perform(seed, false, build, keptSwarm).failures; len(failures) > 0 {
+				t.Logf("%-40s dies at seed %d: %.150s", name, seed, failures[0])
+				break
+			}
+		}
+		if seed == budget {
+			t.Errorf("%s survives %d seeds", name, budget)
+		}
+	}
+}

@@ -1,0 +1,554 @@
+package sink_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/sink/sinktest"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// keeper is a target that can be looked at.
+type keeper interface {
+	target
+	sink.Looker
+}
+
+// onBothKept runs a test on tables whose family k keeps every cell.
+func onBothKept(t *testing.T, f func(t *testing.T, table keeper)) {
+	t.Run("memory", func(t *testing.T) {
+		m := &sinktest.Memory{}
+		m.Create("t", "k", "e", "n:intsum")
+		f(t, m)
+	})
+	t.Run("bttest", func(t *testing.T) { f(t, keptEmulator(t)) })
+}
+
+func keptEmulator(t testing.TB) *emulator {
+	e := startEmulator(t).create(t)
+	var families []transform.Family
+	for name, rule := range map[string]string{"k": "never", "n": "never:intsum"} {
+		family, err := transform.ParseFamily(name, rule)
+		if err != nil {
+			t.Fatal(err)
+		}
+		families = append(families, family)
+	}
+	if _, err := e.admin.Prepare(context.Background(), []sink.TableSpec{{Name: "t", Families: sink.DataFamilies(families)}}, true); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// kept is a put of row r that keeps older cells, at a second; it owns family k.
+func kept(v transform.Version, second int64, cells ...string) transform.RowMutation {
+	m := transform.RowMutation{Item: "S:cg", Table: "t", Row: "r", Version: v, Families: []string{"k"}, Keep: true}
+	m.Cells = keptCells(second, cells...)
+	return m
+}
+
+func keptCells(second int64, cells ...string) []transform.Cell {
+	out := []transform.Cell{}
+	for _, c := range cells {
+		qualifier, value, _ := strings.Cut(c, "=")
+		out = append(out, transform.Cell{Family: "k", Qualifier: qualifier, Timestamp: second * 1_000_000, Value: []byte(value)})
+	}
+	return out
+}
+
+func execute(t testing.TB, table keeper, m transform.RowMutation) bool {
+	t.Helper()
+	applied, err := sink.Execute(context.Background(), table, table, &m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return applied
+}
+
+// cellsOf shows the cells of a row as column=value@second, in the order in which they are read.
+func cellsOf(t testing.TB, table sink.Reader, row string) string {
+	t.Helper()
+	var out []string
+	err := table.ReadRows(context.Background(), "t", sink.Single(row), func(r sink.Row) error {
+		for _, c := range r.Cells {
+			out = append(out, fmt.Sprintf("%s=%s@%d", c.Qualifier, c.Value, c.Timestamp/1_000_000))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(out, " ")
+}
+
+func loadVersion(generation uint32, second uint64) transform.Version {
+	return transform.NewVersion(generation, transform.LoadHop, cdc.SequenceOf(second), transform.CountExact)
+}
+
+// after says what the item had before a put.
+func after(before []transform.Cell, m transform.RowMutation) transform.RowMutation {
+	m.Before = before
+	return m
+}
+
+// H51: what a put that keeps older cells leaves in the row, step by step.
+func TestH51_PutsKeepOlderCells(t *testing.T) {
+	gone := kept(version(60), 0)
+	gone.Remove = true
+	next := transform.NewVersion(2, 500_000, cdc.SequenceOf(1), transform.CountExact)
+	steps := []struct {
+		why     string
+		m       transform.RowMutation
+		applied bool
+		want    string
+	}{
+		{"a load", kept(loadVersion(1, 100), 100, "a=1", "b=1"), true, "a=1@100 b=1@100"},
+		{"a later change: only what changed gets a cell", after(keptCells(0, "a=1", "b=1"), kept(version(10), 105, "a=2", "b=1")), true, "a=2@105 a=1@100 b=1@100"},
+		{"repeated", kept(version(10), 105, "a=2", "b=1"), false, "a=2@105 a=1@100 b=1@100"},
+		{"an older one, later", kept(version(9), 104, "a=9", "c=9"), false, "a=2@105 a=1@100 b=1@100"},
+		{"a load, late", kept(loadVersion(1, 200), 200, "a=8"), false, "a=2@105 a=1@100 b=1@100"},
+		{"two changes in one second: the later stays", kept(version(11), 105, "a=3", "b=1"), true, "a=3@105 a=1@100 b=1@100"},
+		{"back to the value before, within the second", kept(version(12), 105, "a=1", "b=1"), true, "a=1@100 b=1@100"},
+		{"the same value later adds nothing", kept(version(13), 106, "a=1", "b=2"), true, "a=1@100 b=2@106 b=1@100"},
+		{"a removed attribute goes with its history", kept(version(14), 107, "b=2", "c=1"), true, "b=2@106 b=1@100 c=1@107"},
+		{"and begins anew", kept(version(15), 108, "a=4", "b=2", "c=1"), true, "a=4@108 b=2@106 b=1@100 c=1@107"},
+		{"a time before the newest cells", kept(version(16), 107, "a=5", "b=3", "c=2"), true, "a=5@107 b=3@107 b=2@106 b=1@100 c=2@107"},
+		{"removed", gone, true, ""},
+		{"made again", kept(version(61), 120, "a=6"), true, "a=6@120"},
+		{"changed", kept(version(62), 130, "a=7"), true, "a=7@130 a=6@120"},
+		{"another generation begins anew", kept(next, 140, "a=8"), true, "a=8@140"},
+		{"its predecessor is refused", kept(version(63), 150, "a=9"), false, "a=8@140"},
+		{"at the beginning of time", kept(transform.NewVersion(2, 500_000, cdc.SequenceOf(2), transform.CountExact), 0, "a=10"), true, "a=10@0"},
+	}
+	onBothKept(t, func(t *testing.T, table keeper) {
+		for _, s := range steps {
+			if applied := execute(t, table, s.m); applied != s.applied {
+				t.Errorf("%s: applied %v", s.why, applied)
+			}
+			if got := cellsOf(t, table, "r"); got != s.want {
+				t.Fatalf("%s:\n got %s\nwant %s", s.why, got, s.want)
+			}
+		}
+	})
+}
+
+// The images of a page leave what they would have left one by one.
+func TestPutsKeepTheImagesOfTheirPage(t *testing.T) {
+	onBothKept(t, func(t *testing.T, table keeper) {
+		execute(t, table, kept(loadVersion(1, 90), 90, "a=0", "b=0", "x=0"))
+		m := kept(version(10), 103, "a=3", "b=1", "c=1")
+		m.Before = keptCells(0, "a=0", "b=0", "x=0")
+		m.Past = [][]transform.Cell{keptCells(100, "a=1", "b=0"), keptCells(101, "a=2", "b=1", "c=1"), keptCells(102, "a=2", "c=1"), keptCells(103, "a=9", "b=2", "c=1")}
+		for range 2 {
+			execute(t, table, m)
+			if got, want := cellsOf(t, table, "r"), "a=3@103 a=2@101 a=1@100 a=0@90 b=1@103 c=1@101"; got != want {
+				t.Fatalf("\n got %s\nwant %s", got, want)
+			}
+		}
+		m.Version, m.Past = version(11), append(m.Past, m.Cells, nil) // removed and made again
+		m.Cells = keptCells(105, "a=3")
+		execute(t, table, m)
+		if got, want := cellsOf(t, table, "r"), "a=3@105"; got != want {
+			t.Fatalf("\n got %s\nwant %s", got, want)
+		}
+	})
+}
+
+// Columns owned by name, and cells of rows that others share, keep theirs; aggregates have no history.
+func TestKeptColumnsOfSharedRows(t *testing.T) {
+	onBothKept(t, func(t *testing.T, table keeper) {
+		one := func(owner string, sequence uint64, second int64, value string) transform.RowMutation {
+			m := transform.RowMutation{Item: owner, Owner: owner, Table: "t", Row: "r", Version: version(sequence), Keep: true,
+				Columns: []transform.Column{{Family: "k", Qualifier: owner}, {Family: "k", Qualifier: owner + "/more"}}, Families: []string{"n"}}
+			m.Cells = keptCells(second, owner+"="+value)
+			return m
+		}
+		execute(t, table, one("a", 1, 100, "1"))
+		execute(t, table, one("b", 1, 101, "1"))
+		execute(t, table, one("a", 2, 102, "2"))
+		gone := one("b", 2, 103, "")
+		gone.Remove, gone.Cells = true, nil
+		execute(t, table, one("a.c", 9, 99, "x")) // a.c as an expression would be abc
+		execute(t, table, one("abc", 1, 99, "y"))
+		execute(t, table, gone)
+		if got, want := cellsOf(t, table, "r"), "a=2@102 a=1@100 a.c=x@99 abc=y@99"; got != want {
+			t.Fatalf("\n got %s\nwant %s", got, want)
+		}
+		count := func(sequence uint64, n byte) transform.RowMutation {
+			m := one("a", sequence, 110, "2")
+			m.Cells = append(m.Cells, transform.Cell{Family: "n", Qualifier: "c", Value: []byte{0, 0, 0, 0, 0, 0, 0, n}, Add: true})
+			return m
+		}
+		execute(t, table, count(3, 5))
+		execute(t, table, count(4, 7))
+		if got, want := cellsOf(t, table, "r"), "a=2@102 a=1@100 a.c=x@99 abc=y@99 c=\x00\x00\x00\x00\x00\x00\x00\a@0"; got != want {
+			t.Fatalf("\n got %q\nwant %q", got, want)
+		}
+	})
+}
+
+// A name too long for a filter is looked for by its family.
+func TestKeptColumnsOfLongNames(t *testing.T) {
+	onBothKept(t, func(t *testing.T, table keeper) {
+		name := strings.Repeat("n", transform.MaxQualifierBytes)
+		for i, value := range []string{"1", "2"} {
+			m := kept(version(uint64(i+1)), int64(100+i), name+"="+value)
+			m.Families, m.Columns = nil, []transform.Column{{Family: "k", Qualifier: name}}
+			execute(t, table, m)
+		}
+		if got, want := strings.ReplaceAll(cellsOf(t, table, "r"), name, "n"), "n=2@101 n=1@100"; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	})
+}
+
+// between does something once, between a look and the write that follows it.
+type between struct {
+	keeper
+	do func()
+}
+
+func (b *between) Look(ctx context.Context, m *transform.RowMutation, before int64) (sink.Row, error) {
+	row, err := b.keeper.Look(ctx, m, before)
+	if do := b.do; do != nil {
+		b.do = nil
+		do()
+	}
+	return row, err
+}
+
+// H26: a row that changes between the look and the write is looked at again, and never written as it was not.
+func TestH26_ARowThatChangesAfterTheLook(t *testing.T) {
+	gone := kept(version(20), 0)
+	gone.Remove = true
+	for name, c := range map[string]struct {
+		meanwhile transform.RowMutation
+		applied   bool
+		want      string
+	}{
+		"an older image":  {kept(version(15), 103, "a=2", "c=1"), true, "a=3@104 a=2@103 a=1@100"},
+		"a removal":       {gone, true, "a=3@104"},
+		"the same image":  {kept(version(30), 104, "a=3"), false, "a=3@104 a=1@100"},
+		"a newer image":   {kept(version(31), 105, "a=4"), false, "a=4@105 a=1@100"},
+		"a new table row": {kept(transform.NewVersion(2, 1, cdc.SequenceOf(1), 1), 105, "a=4"), false, "a=4@105"},
+	} {
+		onBothKept(t, func(t *testing.T, table keeper) {
+			execute(t, table, kept(version(10), 100, "a=1", "b=1"))
+			through := &between{table, func() { execute(t, table, c.meanwhile) }}
+			if applied := execute(t, through, kept(version(30), 104, "a=3")); applied != c.applied {
+				t.Errorf("%s: applied %v", name, applied)
+			}
+			if got := cellsOf(t, table, "r"); got != c.want {
+				t.Errorf("%s:\n got %s\nwant %s", name, got, c.want)
+			}
+		})
+	}
+}
+
+// A row that changes again and again is given up for now, and a look that fails is no fault of the item.
+func TestExecuteGivesUpForNow(t *testing.T) {
+	m := &sinktest.Memory{}
+	m.Create("t", "k")
+	n := uint64(1)
+	var restless restlessLooker = func(ctx context.Context, mutation *transform.RowMutation) (sink.Row, error) {
+		row, err := m.Look(ctx, mutation, 0)
+		n++
+		execute(t, m, kept(version(n), int64(n), fmt.Sprintf("a=%d", n)))
+		return row, err
+	}
+	put := kept(version(1000), 1000, "a=x")
+	if _, err := sink.Execute(context.Background(), m, restless, &put); !sink.Repeatable(err) {
+		t.Errorf("got %v", err)
+	}
+	var failing restlessLooker = func(context.Context, *transform.RowMutation) (sink.Row, error) {
+		return sink.Row{}, &sink.Error{Op: "ReadRows", Reason: sink.Rejected, Code: "InvalidArgument"}
+	}
+	if _, err := sink.Execute(context.Background(), m, failing, &put); !sink.Is(err, sink.Permanent) {
+		t.Errorf("got %v", err)
+	}
+}
+
+type restlessLooker func(context.Context, *transform.RowMutation) (sink.Row, error)
+
+func (f restlessLooker) Look(ctx context.Context, m *transform.RowMutation, _ int64) (sink.Row, error) {
+	return f(ctx, m)
+}
+
+// More changes than a request may hold leave the image alone.
+func TestKeptRowOfTooManyChanges(t *testing.T) {
+	m := &sinktest.Memory{}
+	m.Create("t", "k")
+	names := make([]string, transform.MaxRowCells/2+10)
+	for i := range names {
+		names[i] = fmt.Sprintf("n%d=1", i)
+	}
+	execute(t, m, kept(version(1), 100, names...))
+	for i := range names {
+		names[i] = fmt.Sprintf("m%d=1", i)
+	}
+	request, needed := sink.KeepOlder(look(t, m), kept(version(2), 101, names...))
+	if !needed || len(request.Ops) > transform.MaxRowCells {
+		t.Fatal(needed, len(request.Ops))
+	}
+	if applied, err := m.Apply(context.Background(), &request); !applied || err != nil {
+		t.Fatal(applied, err)
+	}
+	if got := look(t, m); len(got.Cells) != len(names) {
+		t.Errorf("%d cells, want %d", len(got.Cells), len(names))
+	}
+}
+
+func look(t testing.TB, m *sinktest.Memory) sink.Row {
+	t.Helper()
+	row, err := m.Look(context.Background(), &transform.RowMutation{Table: "t", Row: "r"}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return row
+}
+
+// A repair adds what differs, at the time of its read, and leaves the rest of the history.
+func TestRepairKeepsHistory(t *testing.T) {
+	m := &sinktest.Memory{}
+	m.Create("t", "k")
+	execute(t, m, kept(version(1), 100, "a=1", "b=1"))
+	execute(t, m, kept(version(2), 101, "a=wrong", "b=1", "c=extra"))
+	want := kept("", 200, "a=2", "b=1")
+	request, needed, err := sink.Mend(look(t, m), want, 1, time.Unix(200, 0))
+	if err != nil || !needed {
+		t.Fatal(needed, err)
+	}
+	if applied, err := m.Apply(context.Background(), &request); !applied || err != nil {
+		t.Fatal(applied, err)
+	}
+	if got, want := cellsOf(t, m, "r"), "a=2@200 a=wrong@101 a=1@100 b=1@100"; got != want {
+		t.Errorf("\n got %s\nwant %s", got, want)
+	}
+	if !sink.Holds(look(t, m), want) {
+		t.Error("the repaired row differs from what it should be")
+	}
+	execute(t, m, after(keptCells(0, "a=1", "b=1"), kept(version(3), 150, "a=3", "b=1"))) // a change from before the repair's read, which the image did not have
+	if got, want := cellsOf(t, m, "r"), "a=3@150 a=wrong@101 a=1@100 b=1@100"; got != want {
+		t.Errorf("\n got %s\nwant %s", got, want)
+	}
+}
+
+// What a load found is history if the item had it before the first change of the stream. Otherwise the load read what is only about to
+// come, and its time says nothing. So it is with the newest cell of a repair.
+func TestLoadsAheadOfTheStreamLeaveNoHistory(t *testing.T) {
+	before := func(m transform.RowMutation, cells ...string) transform.RowMutation {
+		return after(keptCells(0, cells...), m)
+	}
+	onBothKept(t, func(t *testing.T, table keeper) {
+		execute(t, table, kept(loadVersion(1, 90), 90, "a=5", "b=0", "c=9"))
+		execute(t, table, before(kept(version(1), 100, "a=1", "b=1", "c=3"), "a=0", "b=0"))
+		if got, want := cellsOf(t, table, "r"), "a=1@100 b=1@100 b=0@90 c=3@100"; got != want {
+			t.Errorf("load:\n got %s\nwant %s", got, want)
+		}
+		repaired := kept(transform.NewVersion(1, 500_000, cdc.SequenceOf(1), transform.CountExact+1), 110, "a=7", "b=1", "c=4")
+		execute(t, table, repaired)
+		execute(t, table, before(kept(version(2), 120, "a=2", "b=1", "c=5"), "a=1", "b=1", "c=4"))
+		if got, want := cellsOf(t, table, "r"), "a=2@120 a=1@100 b=1@100 b=0@90 c=5@120 c=4@110 c=3@100"; got != want {
+			t.Errorf("repair:\n got %s\nwant %s", got, want)
+		}
+	})
+}
+
+// lived is what a row's columns should hold, worked out from changes one by one.
+type lived map[string]map[string][]transform.Cell // by row and column, from oldest to newest
+
+func (l lived) put(row string, second int64, image map[string]string) {
+	columns := l[row]
+	if columns == nil {
+		columns = map[string][]transform.Cell{}
+		l[row] = columns
+	}
+	maps.DeleteFunc(columns, func(name string, _ []transform.Cell) bool { _, has := image[name]; return !has })
+	for name, value := range image {
+		cells := slices.DeleteFunc(slices.Clone(columns[name]), func(c transform.Cell) bool { return c.Timestamp >= second })
+		if len(cells) == 0 || string(cells[len(cells)-1].Value) != value {
+			cells = append(cells, transform.Cell{Timestamp: second, Value: []byte(value)})
+		}
+		columns[name] = cells
+	}
+}
+
+func (l lived) String() string {
+	var lines []string
+	for _, row := range slices.Sorted(maps.Keys(l)) {
+		var out []string
+		for _, name := range slices.Sorted(maps.Keys(l[row])) {
+			for _, c := range slices.Backward(l[row][name]) {
+				out = append(out, fmt.Sprintf("%s=%s@%d", name, c.Value, c.Timestamp))
+			}
+		}
+		lines = append(lines, row+" "+strings.Join(out, " "))
+	}
+	return strings.Join(lines, "\n")
+}
+
+func movingKept(t testing.TB) *transform.Mapping {
+	rowKey, err := transform.ParseTemplate("{place}#{pk}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := transform.New(transform.Spec{
+		Source: "S", Table: "t", PrimaryKey: []transform.KeyAttribute{{Name: "pk", Type: cdc.KindS}}, Families: []transform.Family{{Name: "k"}},
+		Rules: []transform.Rule{{Writes: []transform.Write{{RowKey: rowKey, Columns: []transform.ColumnRule{{Attribute: "*", To: "k"}}}}}}, KeepVersions: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// whole is the history of one item: its changes, and the rows after each of them.
+type whole struct {
+	changes []cdc.Change
+	after   []string
+	images  []map[string]string
+}
+
+// drawLife makes up an item's life, which begins with an image that a load found at second 99 if it is loaded.
+func drawLife(t *rapid.T, loaded bool) whole {
+	rows, now, before := lived{}, int64(100), map[string]string(nil)
+	image := func() map[string]string {
+		item := map[string]string{"pk": "p"}
+		for _, name := range []string{"a", "b"} {
+			if v := rapid.IntRange(0, 2).Draw(t, name); v > 0 {
+				item[name] = fmt.Sprint(v)
+			}
+		}
+		if place := rapid.IntRange(0, 8).Draw(t, "place"); place > 0 { // without one it cannot be mapped
+			item["place"] = []string{"x", "y"}[place%8/7]
+		}
+		return item
+	}
+	item := func(attributes map[string]string) cdc.Item {
+		var list []cdc.Attribute
+		for name, value := range attributes {
+			list = append(list, cdc.Attribute{Name: name, Value: cdc.String(value)})
+		}
+		return cdc.NewItem(list)
+	}
+	put := func(now map[string]string, second int64) {
+		if now["place"] == "" {
+			clear(rows)
+			return
+		}
+		maps.DeleteFunc(rows, func(row string, _ map[string][]transform.Cell) bool { return row != now["place"]+"#p" })
+		rows.put(now["place"]+"#p", second, now)
+	}
+	w := whole{}
+	if loaded {
+		before = image()
+		put(before, 99)
+	}
+	w.after, w.images = append(w.after, rows.String()), append(w.images, before)
+	for i := range rapid.IntRange(1, 12).Draw(t, "changes") {
+		now += int64(rapid.IntRange(0, 1).Draw(t, "seconds"))
+		c := cdc.Change{Sequence: cdc.SequenceOf(uint64(i + 1)), Time: time.Unix(now, 0), Keys: item(map[string]string{"pk": "p"}), Event: cdc.Modify}
+		if before != nil {
+			c.Old = item(before)
+		} else {
+			c.Event = cdc.Insert
+		}
+		if before != nil && rapid.IntRange(0, 5).Draw(t, "removed") == 0 {
+			c.Event, before = cdc.Remove, nil
+			clear(rows)
+		} else {
+			before = image()
+			c.New = item(before)
+			put(before, now)
+		}
+		w.changes, w.after, w.images = append(w.changes, c), append(w.after, rows.String()), append(w.images, before)
+	}
+	return w
+}
+
+// Whatever pages the changes of an item come in, however often and from wherever they are read again, and whenever a load that read any of
+// its images arrives: after each page the rows hold what the changes leave one by one, every older cell included.
+func TestKeptPagesEqualChangesOneByOne(t *testing.T) {
+	m := movingKept(t)
+	rapid.Check(t, func(rt *rapid.T) {
+		loaded := rapid.Bool().Draw(rt, "loaded")
+		life := drawLife(rt, loaded)
+		table := &sinktest.Memory{}
+		table.Create("t", "k")
+		write := func(b transform.Batch) {
+			for _, i := range rapid.Permutation(indexes(2*len(b.Rows))).Draw(rt, "order") {
+				row := b.Rows[i/2]
+				if _, err := sink.Execute(context.Background(), table, table, &row); err != nil {
+					rt.Fatal(err)
+				}
+			}
+		}
+		load := func(n int, second int64) {
+			if image := life.images[n]; image != nil {
+				var list []cdc.Attribute
+				for name, value := range image {
+					list = append(list, cdc.Attribute{Name: name, Value: cdc.String(value)})
+				}
+				write(transform.Load(m, []cdc.Item{cdc.NewItem(list)}, 1, time.Unix(second, 0)))
+			}
+		}
+		if loaded {
+			load(0, 99)
+		}
+		done, ahead := 0, 0 // a load that is ahead may have found the item in a row that no change read so far names
+		for done < len(life.changes) {
+			if n := rapid.IntRange(0, len(life.changes)).Draw(rt, "load"); n > done || n > 0 && !loaded {
+				ahead = max(ahead, n)
+				late := 0
+				if !loaded {
+					late = -2 // a load's time is that before its read, on a clock that may be behind
+				}
+				load(n, life.changes[n-1].Time.Unix()+int64(rapid.IntRange(late, 2).Draw(rt, "read later")))
+			}
+			from, to := rapid.IntRange(0, done).Draw(rt, "from"), rapid.IntRange(done+1, len(life.changes)).Draw(rt, "to")
+			write(transform.Fold(m, life.changes[from:to], transform.Stamp{Generation: 1, Hop: 500_000}))
+			done = to
+			if got, want := keptRows(rt, table), life.after[done]; done >= ahead && got != want {
+				rt.Fatalf("after changes %d to %d:\n got %s\nwant %s", from+1, to, got, want)
+			}
+		}
+	})
+}
+
+func indexes(n int) []int {
+	list := make([]int, n)
+	for i := range list {
+		list[i] = i
+	}
+	return list
+}
+
+func keptRows(t *rapid.T, table sink.Reader) string {
+	var lines []string
+	err := table.ReadRows(context.Background(), "t", sink.Range{}, func(r sink.Row) error {
+		var out []string
+		for _, c := range r.Cells {
+			out = append(out, fmt.Sprintf("%s=%s@%d", c.Qualifier, c.Value, c.Timestamp/1_000_000))
+		}
+		if r.Version != "" {
+			lines = append(lines, r.Key+" "+strings.Join(out, " "))
+		} else if len(out) > 0 {
+			return errors.New("a removed row has cells")
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(lines, "\n")
+}

@@ -1,0 +1,115 @@
+package transform
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+)
+
+// MaxPastCells is how many cells of former images of one page a mutation carries at the most. Of a page that changes one item more
+// often than that, the oldest images leave nothing behind.
+const MaxPastCells = MaxRowCells / 2
+
+// recall gives the puts of an item what it had in their rows after each change of the page but the newest, in their order, and before
+// the first: that is what would stand there, had the changes been applied one by one.
+func (m *Mapping) recall(enc *encoder, changes []cdc.Change, h *history, rows []RowMutation) {
+	for i := range rows {
+		row := &rows[i]
+		if row.Remove {
+			continue
+		}
+		total := 0
+		for n := len(h.moments) - 2; n >= 0; n-- {
+			at := h.moments[n]
+			cells := m.then(enc, &changes[at.change], row, at.micros)
+			if total += len(cells); total > MaxPastCells {
+				break
+			}
+			row.Past = append(row.Past, cells)
+		}
+		slices.Reverse(row.Past)
+		if len(row.Past) == len(h.moments)-1 {
+			row.Before = m.had(enc, changes[h.moments[0].change].Old, row, 0, 0)
+		}
+	}
+}
+
+// then is what a change put into a row, nil if the item was not there any more or could not be mapped: then it was removed there.
+func (m *Mapping) then(enc *encoder, c *cdc.Change, row *RowMutation, micros int64) []Cell {
+	if c.Event == cdc.Remove {
+		return nil
+	}
+	return m.had(enc, c.New, row, c.Time.UnixMicro(), micros)
+}
+
+// had is what an image has in a row; nil if it has nothing there, does not exist, or cannot be mapped as a whole.
+func (m *Mapping) had(enc *encoder, image cdc.Item, row *RowMutation, written, micros int64) []Cell {
+	if !image.Exists() {
+		return nil
+	}
+	var s scratch
+	h := history{item: row.Item}
+	if h.add(m, &s, image, 0, true) != nil {
+		return nil
+	}
+	puts, err := m.puts(enc, image, &h, time.UnixMicro(written), micros)
+	if err != nil {
+		return nil
+	}
+	for _, placed := range m.mutations(nil, RowMutation{Item: h.item, Table: m.Table}, &h, puts) {
+		if placed.Row == row.Row && placed.Owner == row.Owner {
+			return placed.Cells
+		}
+	}
+	return nil
+}
+
+// history checks what keeping versions demands of families and values.
+func (c *compiler) history() {
+	if !c.spec.KeepVersions {
+		return
+	}
+	if c.spec.TTL.Attribute != "" && c.spec.TTL.Expire == ExpireByGC {
+		c.report(Finding{Problem: NoHistory, Rule: -1, Write: -1, Field: "keep_versions",
+			What:  "keep_versions does not go with expire: gc",
+			Cause: "a cell has one time: that of its change, by which versions are told apart, or that by which garbage collection expires it",
+			Fix:   "write expire: follow_deletes, or leave keep_versions out"})
+	}
+	checked := map[string]bool{}
+	for _, p := range c.placed() {
+		for i := range p.targets {
+			if t := &p.targets[i]; t.as == AsCells {
+				c.report(Finding{Problem: NoHistory, Rule: p.at.rule, Write: p.at.write, Field: "columns", Name: t.attribute,
+					What:  "as: cells does not go with keep_versions",
+					Cause: "the cells of its column are the elements of the list, and not what the attribute was before",
+					Fix:   "write as: json for this attribute, or leave keep_versions out"})
+			}
+		}
+		for _, family := range p.written() {
+			f := c.families[family]
+			if f == nil || checked[family] || f.Aggregate != NoAggregate {
+				continue
+			}
+			checked[family] = true
+			c.keepsHistory(f)
+		}
+	}
+}
+
+// keepsHistory checks the rule of a family whose older cells are to stay.
+func (c *compiler) keepsHistory(f *Family) {
+	switch versions, limited := f.GC.keeps(); {
+	case f.GC.HasAge():
+		c.report(Finding{Problem: NoHistory, Rule: -1, Write: -1, Field: "families", Name: f.Name,
+			What:  fmt.Sprintf("keep_versions needs families without an age rule, and family %s (%s) has one", f.Name, f.GC),
+			Cause: "a cell stays the newest of its column for as long as the attribute keeps its value, and an age rule would remove the value that holds",
+			Fix:   fmt.Sprintf("write %s: maxversions=10, or %s: never", f.Name, f.Name)})
+	case limited && versions == 1:
+		c.report(Finding{Problem: KeepsNothing, Warning: true, Rule: -1, Write: -1, Field: "families", Name: f.Name,
+			What:  fmt.Sprintf("keep_versions keeps nothing in family %s (%s)", f.Name, f.GC),
+			Cause: "its garbage collection leaves one cell of each column",
+			Fix:   fmt.Sprintf("write %s: maxversions=10 for the ten newest values of each column, or %s: never for all", f.Name, f.Name)})
+	}
+}

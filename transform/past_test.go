@@ -1,0 +1,140 @@
+package transform
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+)
+
+func keepingSpec(family string, rules ...Rule) Spec {
+	f, err := ParseFamily("k", family)
+	if err != nil {
+		panic(err)
+	}
+	return Spec{Source: "S", Table: "t", PrimaryKey: []KeyAttribute{{Name: "pk", Type: cdc.KindS}}, Families: []Family{f}, Rules: rules, KeepVersions: true}
+}
+
+// Families keep what their rules let them: an age rule, alone or anywhere in a rule, is refused, and a rule that leaves one cell is told.
+func TestKeepVersionsNeedsFamiliesWithoutAge(t *testing.T) {
+	for rule, want := range map[string]string{
+		"never": "", "maxversions=2": "", "maxversions=1 && maxversions=3": "",
+		"maxversions=1": "warning keeps nothing", "maxversions=3 || maxversions=1": "warning keeps nothing",
+		"maxage=30d": "needs families", "maxversions=9 || maxage=30d": "needs families", "maxversions=1 && maxage=30d": "needs families",
+		"never:intsum": "counts only",
+	} {
+		spec := keepingSpec(rule)
+		if strings.HasSuffix(rule, "intsum") {
+			spec.Rules = []Rule{{Writes: []Write{{Columns: []ColumnRule{{Attribute: "n", To: "k", As: AsCounter}}}}}}
+			want = ""
+		}
+		got := ""
+		for _, f := range Check(spec) {
+			got += f.What
+			if f.Warning != (f.Problem == KeepsNothing) || f.Problem != KeepsNothing && f.Problem != NoHistory {
+				t.Errorf("%s: %+v", rule, f)
+			}
+		}
+		if word := strings.TrimPrefix(want, "warning "); (word == "") != (got == "") || !strings.Contains(got, word) {
+			t.Errorf("%s: %q, want %q", rule, got, want)
+		}
+	}
+}
+
+func change(n uint64, second int64, old, image cdc.Item) cdc.Change {
+	c := cdc.Change{Event: cdc.Modify, Sequence: cdc.SequenceOf(n), Time: time.Unix(second, 0), Keys: cdc.NewItem(nil), Old: old, New: image}
+	for _, i := range []cdc.Item{old, image} {
+		if v, ok := i.Get("pk"); ok {
+			c.Keys = cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: v}})
+		}
+	}
+	switch {
+	case !old.Exists():
+		c.Event = cdc.Insert
+	case !image.Exists():
+		c.Event = cdc.Remove
+	}
+	return c
+}
+
+// A put carries what the item had in its row after each change of the page, and before it: nothing where it was removed, could not be
+// mapped, or was somewhere else.
+func TestPutsCarryTheImagesOfTheirPage(t *testing.T) {
+	rowKey, err := ParseTemplate("{place}#{pk}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := keepingSpec("never", Rule{Writes: []Write{{RowKey: rowKey, Columns: []ColumnRule{{Attribute: "a", To: "k"}}}}})
+	m, err := New(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	image := func(place, a string) cdc.Item {
+		list := []cdc.Attribute{{Name: "pk", Value: cdc.String("p")}, {Name: "a", Value: cdc.String(a)}}
+		if place != "" {
+			list = append(list, cdc.Attribute{Name: "place", Value: cdc.String(place)})
+		}
+		return cdc.NewItem(list)
+	}
+	images := []cdc.Item{image("x", "0"), image("x", "1"), image("y", "2"), image("x", "3"), {}, image("x", "4"), image("", "5"), image("x", "6"), image("x", "7")}
+	var page []cdc.Change
+	for i := 1; i < len(images); i++ {
+		page = append(page, change(uint64(i), int64(100+i), images[i-1], images[i]))
+	}
+	b := Fold(m, page, Stamp{Generation: 1, Hop: 1})
+	if len(b.Rows) != 2 || len(b.Parked) != 0 {
+		t.Fatalf("%+v", b)
+	}
+	show := func(cells []Cell) string {
+		if cells == nil {
+			return "-"
+		}
+		text := ""
+		for _, c := range cells {
+			text += fmt.Sprintf("%s@%d", c.Value, c.Timestamp/1_000_000)
+		}
+		return text
+	}
+	put, remove := b.Rows[0], b.Rows[1]
+	if !remove.Remove || remove.Row != "y#p" || remove.Past != nil || remove.Before != nil {
+		t.Errorf("%+v", remove)
+	}
+	var past []string
+	for _, cells := range put.Past {
+		past = append(past, show(cells))
+	}
+	got := fmt.Sprintf("%s keeps %v: %s before, then %s, then %s", put.Row, put.Keep, show(put.Before), strings.Join(past, " "), show(put.Cells))
+	if want := "x#p keeps true: 0@0 before, then 1@101 - 3@103 - 4@105 - 6@107, then 7@108"; got != want {
+		t.Errorf("\n got %s\nwant %s", got, want)
+	}
+	spec.KeepVersions = false
+	if m, err = New(spec); err != nil {
+		t.Fatal(err)
+	}
+	if row := Fold(m, page, Stamp{Generation: 1, Hop: 1}).Rows[0]; row.Keep || row.Past != nil || row.Before != nil {
+		t.Errorf("%+v", row)
+	}
+}
+
+// Of a page that changes one large item again and again, the oldest images are left out, and what was before them.
+func TestPastOfAPageIsBounded(t *testing.T) {
+	m, err := New(keepingSpec("never"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := []cdc.Attribute{{Name: "pk", Value: cdc.String("p")}}
+	for i := range 9_999 {
+		list = append(list, cdc.Attribute{Name: fmt.Sprint("a", i), Value: cdc.String("")})
+	}
+	image := cdc.NewItem(list)
+	var page []cdc.Change
+	for i := range uint64(8) {
+		page = append(page, change(i+1, int64(100+i), image, image))
+	}
+	row := Fold(m, page, Stamp{Generation: 1, Hop: 1}).Rows[0]
+	if len(row.Past) != 4 || row.Before != nil || row.Past[0][0].Timestamp != 103_000_000 {
+		t.Errorf("%d images of the past, the first at %d", len(row.Past), row.Past[0][0].Timestamp)
+	}
+}
