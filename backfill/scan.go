@@ -79,6 +79,10 @@ func (e Events) orSilent() Events {
 	return e
 }
 
+// errUnfinished is why a load is not complete in which every segment ended without an error, and not all to their ends. That would be a
+// mistake of this package, and must not pass for a copy of everything.
+var errUnfinished = errors.New("backfill: segments were left before their ends")
+
 // Run loads what from leaves to load and returns how far it came, with the first error. Both after an error and after nil the
 // returned progress is true; after nil it is Done, and saved.
 func (s *Scan) Run(ctx context.Context, from Progress) (Progress, error) {
@@ -108,7 +112,9 @@ func (s *Scan) Run(ctx context.Context, from Progress) (Progress, error) {
 		}
 	}
 	if err == nil && !l.progress.Done() {
-		err = context.Cause(ctx) // segments that were not begun because ctx ended
+		if err = context.Cause(ctx); err == nil { // else segments were not begun because ctx ended
+			err = errUnfinished
+		}
 	}
 	return l.progress, err
 }

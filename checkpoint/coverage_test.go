@@ -25,6 +25,18 @@ func lineage(t *testing.T, ctx context.Context, l *checkpoint.Ledger, n int) {
 	}
 }
 
+// TestH75_RootOfATableThatIsNotLoaded: what was trimmed before a root's first read is lost where no load follows, up to the cut.
+func TestH75_RootOfATableThatIsNotLoaded(t *testing.T) {
+	root := checkpoint.Shard{State: checkpoint.Done, FirstRead: begin}
+	for _, test := range []struct{ cut, want time.Time }{
+		{time.Time{}, begin}, {begin.Add(-20 * time.Hour), begin.Add(-20 * time.Hour)}, {begin.Add(time.Hour), begin},
+	} {
+		if got := root.Covers(time.Time{}, test.cut); !got.Equal(test.want) {
+			t.Errorf("cut %s: covers %s", test.cut, got)
+		}
+	}
+}
+
 // What a child's beginning is judged by: the horizon gives no error for what was trimmed before it was read.
 func TestH75_CoveredTo(t *testing.T) {
 	event, opened := begin.Add(-3*time.Hour), begin.Add(-2*time.Hour)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/itemfile"
 	"github.com/dynamodb-bigtable/replicator/internal/mappingtest"
 )
 
@@ -29,7 +30,8 @@ An example is a directory, or one file in the format of txtar, with these parts:
 
   replicator.yaml  the configuration; without it, the one of -c
   table.json       the source table, as "aws dynamodb create-table --cli-input-json" takes it
-  items.jsonl      items that exist when the migration begins, in DynamoDB's JSON
+  items.jsonl      items that exist when the migration begins, in DynamoDB's JSON, or lines of an export; in a directory
+                   also items.json.gz, a file of an export as it is
   changes.jsonl    changes after that: {"put": item} or {"delete": key}; may be left out
   cells.txt        what the target holds after the copy, and after the changes; --update writes it
 
@@ -104,8 +106,12 @@ func (p *program) testExample(ctx context.Context, path string, update bool) exa
 		var known *diag.Error
 		var list diag.List
 		if !errors.As(err, &known) && !errors.As(err, &list) {
-			err = &diag.Error{Code: diag.Usage, What: "the example " + r.Path + " cannot be used", Err: err,
-				Fix: "see `replicator test --help` for what an example has"}
+			fix := "see `replicator test --help` for what an example has"
+			var format *itemfile.FormatError
+			if errors.As(err, &format) {
+				fix = format.Fix
+			}
+			err = &diag.Error{Code: diag.Usage, What: "the example " + r.Path + " cannot be used", Err: err, Fix: fix}
 		}
 		text := err.Error()
 		r.Result, r.Error, r.err = exampleRefused, &text, err

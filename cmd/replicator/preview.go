@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +14,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/itemfile"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
@@ -34,14 +33,15 @@ func newPreview(p *program) *cobra.Command {
 		GroupID: groupPrepare,
 		Long: `Show the row and the cells that an item becomes, and by what of the configuration. Nothing is written, and Bigtable is not asked.
 
-The item is read from the source by its key, or taken from a file in DynamoDB's JSON, as "aws dynamodb get-item" prints it; or the
-first items of a scan are shown. With --item and --primary-key neither end is asked, so no account is needed. Cells show the time
+The item is read from the source by its key, or taken from a file in DynamoDB's JSON, as "aws dynamodb get-item" prints it and exports to
+S3 have it, packed by gzip or not; or the first items of a scan, or with --item of the file, are shown. With --item and --primary-key neither end is asked, so no account is needed. Cells show the time
 at which the item was read; a copy or a change writes its own. This shows item data on stdout.
 
 If an item cannot be mapped, the reason is told and the exit status is 3: a migration would park it.`,
 		Example: `  replicator preview --table Orders --key '{"PK":"hats","SK":"fedoras"}'
   replicator preview --table Orders --sample 20 --as cbt
-  replicator preview --table Orders --item item.json --primary-key PK,SK -o json`,
+  replicator preview --table Orders --item item.json --primary-key PK,SK -o json
+  replicator preview --table Orders --item export.json.gz --sample 20 --primary-key PK,SK`,
 		Args: none,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := f.check(); err != nil {
@@ -57,7 +57,7 @@ If an item cannot be mapped, the reason is told and the exit status is 3: a migr
 	flags.StringVar(&f.table, "table", "", "source `TABLE`; may be left out if the configuration has only one")
 	flags.StringVar(&f.key, "key", "", keyHelp)
 	flags.StringVar(&f.item, "item", "", "`FILE` with one or more items in DynamoDB's JSON; - is stdin")
-	flags.IntVar(&f.sample, "sample", 0, "the first `NUMBER` of items of a scan")
+	flags.IntVar(&f.sample, "sample", 0, "the first `NUMBER` of items of a scan, or of the file of --item")
 	flags.StringVar(&f.primaryKey, "primary-key", "", "`NAMES` of the partition key and the sort key, with a comma between; with --item, so that the source need not be asked")
 	flags.StringVar(&f.as, "as", "text", "`FORM` of rows: text, cbt (as `cbt read` prints them) or json")
 	allowEmulatorOfReader(c)
@@ -68,14 +68,8 @@ func (f *previewFlags) check() error {
 	if err := oneOf("--as", f.as, []string{"text", "cbt", "json"}); err != nil {
 		return err
 	}
-	ways := 0
-	for _, given := range []bool{f.key != "", f.item != "", f.sample != 0} {
-		if given {
-			ways++
-		}
-	}
 	switch {
-	case ways != 1:
+	case f.key == "" && f.item == "" && f.sample == 0, f.key != "" && (f.item != "" || f.sample != 0):
 		return usage("preview shows one of --key, --item and --sample", "for example --sample 5")
 	case f.sample < 0 || f.sample > 1000:
 		return usage("--sample is not between 1 and 1000", "for example --sample 20")
@@ -171,7 +165,7 @@ func (p *program) openTable(ctx context.Context, cfg *config.Config, t config.Ta
 
 // itemsOfFile reads items of a file. The key schema is the one named, with the types that the items have, or the source's.
 func (p *program) itemsOfFile(ctx context.Context, cfg *config.Config, t config.Table, f previewFlags) (*transform.Mapping, []cdc.Item, error) {
-	items, err := readItems(f.item)
+	items, err := readItems(f.item, f.sample)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -201,64 +195,36 @@ func (p *program) itemsOfFile(ctx context.Context, cfg *config.Config, t config.
 	return m, items, nil
 }
 
-// maxItemFile bounds what is read of a file: an item has 400 KB at most, in JSON several times that.
-const maxItemFile = 64 << 20
-
-// readItems reads a file of items in DynamoDB's JSON, one after the other, each plain or below "Item" as the AWS CLI and
-// exports have it.
-func readItems(path string) ([]cdc.Item, error) {
-	fail := func(cause string) ([]cdc.Item, error) {
-		return nil, &diag.Error{Code: diag.Usage, What: "cannot read the item in " + path, Cause: cause,
-			Fix: "give DynamoDB's JSON, for example the output of: aws dynamodb get-item --table-name TABLE --key KEY"}
-	}
+// readItems reads the first items of a file, all if limit is 0; - is stdin.
+func readItems(path string, limit int) ([]cdc.Item, error) {
 	in := io.Reader(os.Stdin)
+	fail := func(err error) ([]cdc.Item, error) {
+		fix := "give DynamoDB's JSON, for example the output of: aws dynamodb get-item --table-name TABLE --key KEY"
+		var known *itemfile.FormatError
+		switch {
+		case errors.As(err, &known):
+			fix = known.Fix
+		case errors.Is(err, itemfile.ErrTooLarge):
+			fix = "show its first items: --sample 20"
+		}
+		return nil, &diag.Error{Code: diag.Usage, What: "cannot read the item in " + path, Cause: err.Error(), Fix: fix}
+	}
 	if path != "-" {
 		file, err := os.Open(path)
 		if err != nil {
-			return fail(err.Error())
+			return fail(err)
 		}
 		defer file.Close()
 		in = file
 	}
-	text, err := io.ReadAll(io.LimitReader(in, maxItemFile+1))
+	items, err := itemfile.Read(in, limit)
+	if err == nil && len(items) == 0 {
+		err = errors.New("it is empty")
+	}
 	if err != nil {
-		return fail(err.Error())
-	}
-	if len(text) > maxItemFile {
-		return fail(fmt.Sprintf("it has more than %d MiB", maxItemFile>>20))
-	}
-	var items []cdc.Item
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	for {
-		var one json.RawMessage
-		if err := decoder.Decode(&one); err == io.EOF {
-			break
-		} else if err != nil {
-			return fail("it is not JSON")
-		}
-		item, err := itemOf(one)
-		if err == nil && !item.Exists() {
-			err = errors.New("an item without attributes")
-		}
-		if err != nil {
-			return fail(err.Error())
-		}
-		items = append(items, item)
-	}
-	if len(items) == 0 {
-		return fail("it is empty")
+		return fail(err)
 	}
 	return items, nil
-}
-
-func itemOf(text json.RawMessage) (cdc.Item, error) {
-	var wrapped struct{ Item json.RawMessage }
-	if json.Unmarshal(text, &wrapped) == nil && wrapped.Item != nil {
-		if item, err := cdc.UnmarshalItem(wrapped.Item); err == nil {
-			return item, nil
-		}
-	}
-	return cdc.UnmarshalItem(text)
 }
 
 // rule is what of the configuration maps an item.

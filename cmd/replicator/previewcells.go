@@ -98,7 +98,7 @@ func previewsOf(m *transform.Mapping, cfg *config.Config, t config.Table, items 
 
 // onDelete says what of the target goes when the item is removed; families are those of the whole target table.
 func onDelete(p transform.Placement, families int) string {
-	if p.Ignored {
+	if len(p.Rows) == 0 { // ignored, or without a place
 		return "nothing is there"
 	}
 	var parts []string
@@ -113,9 +113,6 @@ func onDelete(p transform.Placement, families int) string {
 		if n := seen[part]; n > 1 {
 			parts[i] = fmt.Sprintf("%s, in each of %d rows", part, n)
 		}
-	}
-	if len(parts) == 0 {
-		return "removes the row"
 	}
 	return "removes " + strings.Join(parts, "; ")
 }

@@ -19,7 +19,7 @@ func TestOnDelete(t *testing.T) {
 		want     string
 	}{
 		{nil, true, 1, "nothing is there"},
-		{nil, false, 1, "removes the row"},
+		{nil, false, 1, "nothing is there"},
 		{[]transform.RowMutation{row}, false, 1, "removes the row"},
 		{[]transform.RowMutation{row}, false, 2, "removes family d of the row"},
 		{[]transform.RowMutation{both}, false, 3, "removes families counters, d of the row"},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
@@ -59,6 +60,7 @@ func TestScripts(t *testing.T) {
 				ts.Check(servicesOf(ts).call("DeleteTable", map[string]any{"TableName": args[0]}))
 			},
 			"occupy":     occupy,
+			"pack":       pack,
 			"serve-demo": serveDemo,
 		},
 		Setup: func(env *testscript.Env) error {
@@ -70,6 +72,14 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 	})
+}
+
+// pack FILE PACKED writes a file packed by gzip.
+func pack(ts *testscript.TestScript, _ bool, args []string) {
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	_, err := io.WriteString(w, ts.ReadFile(args[0]))
+	ts.Check(errors.Join(err, w.Close(), os.WriteFile(ts.MkAbs(args[1]), packed.Bytes(), 0o644)))
 }
 
 // exits CODE COMMAND… runs a command and checks its exit status.

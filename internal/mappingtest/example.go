@@ -3,7 +3,7 @@
 //
 //	replicator.yaml  the configuration; without it, the one that the caller gives
 //	table.json       the source table, as `aws dynamodb create-table --cli-input-json` takes it
-//	items.jsonl      items that exist when the migration begins, in DynamoDB's JSON
+//	items.jsonl      items that exist when the migration begins, in DynamoDB's JSON; in a folder also items.json.gz, a file of an export
 //	changes.jsonl    changes after that: {"put": item} or {"delete": key}; it may be left out
 //	cells.txt        what is expected of the target after the copy, and after the changes
 //
@@ -43,11 +43,15 @@ const (
 	ConfigPart  = "replicator.yaml"
 	tablePart   = "table.json"
 	itemsPart   = "items.jsonl"
+	packedPart  = "items.json.gz" // the same, packed
 	changesPart = "changes.jsonl"
 	CellsPart   = "cells.txt"
 )
 
-var parts = []string{ConfigPart, tablePart, itemsPart, changesPart, CellsPart}
+var (
+	parts       = []string{ConfigPart, tablePart, itemsPart, changesPart, CellsPart}
+	folderParts = append(slices.Clone(parts), packedPart)
+)
 
 // maxPart bounds what is read of one file.
 const maxPart = 64 << 20
@@ -64,11 +68,12 @@ type Example struct {
 	Want []byte
 
 	items, changes []byte
+	itemsName      string                   // of the part that items is
 	key            []transform.KeyAttribute // without types where the items say them
 	archive        *txtar.Archive           // nil for a folder
 }
 
-// Find returns the examples that the paths name, in order. A folder is an example if it has items.jsonl; other folders are
+// Find returns the examples that the paths name, in order. A folder is an example if it has items.jsonl or items.json.gz; other folders are
 // searched for such folders, and for files with Suffix. The result is empty if there are none.
 func Find(path string) ([]string, error) {
 	info, err := os.Stat(path)
@@ -86,9 +91,11 @@ func Find(path string) ([]string, error) {
 		case d.IsDir() && p != path && strings.HasPrefix(d.Name(), "."):
 			return filepath.SkipDir
 		case d.IsDir():
-			if _, err := os.Stat(filepath.Join(p, itemsPart)); err == nil {
-				found = append(found, p)
-				return filepath.SkipDir
+			for _, name := range []string{itemsPart, packedPart} {
+				if _, err := os.Stat(filepath.Join(p, name)); err == nil {
+					found = append(found, p)
+					return filepath.SkipDir
+				}
 			}
 		case strings.HasSuffix(d.Name(), Suffix):
 			found = append(found, p)
@@ -116,6 +123,13 @@ func Read(path string) (*Example, error) {
 		return nil, err
 	}
 	e.Config, e.Want, e.items, e.changes = texts[ConfigPart], texts[CellsPart], texts[itemsPart], texts[changesPart]
+	e.itemsName = itemsPart
+	if packed := texts[packedPart]; packed != nil {
+		if e.items != nil {
+			return nil, fmt.Errorf("there is %s beside %s: an example has one of them", packedPart, itemsPart)
+		}
+		e.items, e.itemsName = packed, packedPart
+	}
 	if len(bytes.TrimSpace(e.items)) == 0 {
 		return nil, errors.New(itemsPart + " is missing or empty")
 	}
@@ -134,7 +148,7 @@ func Read(path string) (*Example, error) {
 }
 
 func (e *Example) readFolder(texts map[string][]byte) error {
-	for _, name := range parts {
+	for _, name := range folderParts {
 		file, err := os.Open(filepath.Join(e.Path, name))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue

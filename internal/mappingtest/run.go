@@ -1,6 +1,7 @@
 package mappingtest
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/itemfile"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/sink/sinktest"
 	"github.com/dynamodb-bigtable/replicator/transform"
@@ -27,7 +29,7 @@ func (e *Example) Run(ctx context.Context, table *config.Table) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	r := &run{key: e.key, target: &sinktest.Memory{}, items: map[string]cdc.Item{}, names: map[string]string{}}
+	r := &run{part: e.itemsName, key: e.key, target: &sinktest.Memory{}, items: map[string]cdc.Item{}, names: map[string]string{}}
 	if err := r.settleKey(items[0]); err != nil {
 		return "", err
 	}
@@ -65,23 +67,19 @@ func (e *Example) TableOf(c *config.Config) (config.Table, bool) {
 }
 
 func (e *Example) readItems() ([]cdc.Item, error) {
-	texts, err := documents(itemsPart, e.items)
+	items, err := itemfile.Read(bytes.NewReader(e.items), 0)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", e.itemsName, err)
 	}
-	var items []cdc.Item
-	for i, text := range texts {
-		item, err := cdc.UnmarshalItem(text)
-		if err != nil || !item.Exists() {
-			return nil, fmt.Errorf("%s: entry %d is no item in DynamoDB's JSON, such as {\"PK\":{\"S\":\"a\"}}", itemsPart, i+1)
-		}
-		items = append(items, item)
+	if len(items) == 0 {
+		return nil, fmt.Errorf("%s has no items", e.itemsName)
 	}
 	return items, nil
 }
 
 // run is an example while it runs.
 type run struct {
+	part    string // that the items are from
 	key     []transform.KeyAttribute
 	mapping *transform.Mapping
 	target  *sinktest.Memory
@@ -97,7 +95,7 @@ func (r *run) settleKey(item cdc.Item) error {
 			k.Type = v.Kind()
 		}
 		if k.Type == cdc.KindNone {
-			return fmt.Errorf("%s: entry 1 has no attribute %q, which is of the primary key", itemsPart, k.Name)
+			return fmt.Errorf("%s: entry 1 has no attribute %q, which is of the primary key", r.part, k.Name)
 		}
 		settled[i] = k
 	}
@@ -120,7 +118,7 @@ func (r *run) hasKey(item cdc.Item, alone bool) error {
 
 func (r *run) copy(ctx context.Context, items []cdc.Item) (string, error) {
 	for i, item := range items {
-		name := fmt.Sprintf("%s: entry %d", itemsPart, i+1)
+		name := fmt.Sprintf("%s: entry %d", r.part, i+1)
 		if err := r.hasKey(item, false); err != nil {
 			return "", fmt.Errorf("%s %w", name, err)
 		}

@@ -19,7 +19,6 @@ var inScan = []mutant{
 			l.events`,
 		new: `		if !o.After.Exists() || len(page.Items) == 0 {
 			l.events`,
-		test: "./backfill TestEmptyPages", why: "the model gives no empty pages of a scan",
 	},
 	{
 		name: "page counts as durable before it is written", hazards: "H01", file: "backfill/scan.go",

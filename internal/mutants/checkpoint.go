@@ -238,7 +238,7 @@ var inLedger = []mutant{
 var inCoverage = []mutant{
 	{
 		name: "covered_to is not inherited", hazards: "H23 H75", file: "checkpoint/lease.go",
-		old: "				s.CoveredTo = later(s.CoveredTo, parent.Covers(open[parent.ID]))\n", new: "				_ = open\n",
+		old: "				s.CoveredTo = later(s.CoveredTo, parent.Covers(open[parent.ID], table.Cut))\n", new: "				_ = open\n",
 	},
 	{
 		name: "a child is covered up to when its parent was done", hazards: "H75", file: "checkpoint/shard.go",
@@ -268,6 +268,14 @@ var inCoverage = []mutant{
 			}
 `,
 		test: "./checkpoint TestNoteOpen", why: "it takes outages of a day, timed to minutes",
+	},
+	{
+		name: "a root's first read covers what nothing loads", hazards: "H75 H84", file: "checkpoint/shard.go",
+		old: `	if !cut.IsZero() && cut.Before(s.FirstRead) {
+`,
+		new: `	if !cut.IsZero() && cut.After(s.FirstRead) {
+`,
+		test: "./internal/sim TestH75_StartNowRoot", why: "it takes two outages in a row, timed to hours",
 	},
 	{
 		name: "closed shards noted as open", hazards: "H75", file: "internal/pipeline/keeper.go",

@@ -12,17 +12,25 @@ import (
 // watchSeat notes that the keeper is there, and when the whole table was read.
 func (t *truth) watchSeat(before, after *Row) {
 	t.seat = t.m.World.Elapsed()
-	if copied(after) && !copied(before) {
+	t.checkSeat(before, after)
+	was, is := recordOf[seatRecord](before), recordOf[seatRecord](after)
+	if string(is.Scan) != string(was.Scan) && is.copied() && !was.copied() {
 		t.scanned = t.m.World.Now()
 	}
 }
 
-// copied tells whether a keeper's row says that every page of its load is durable.
-func copied(r *Row) bool {
-	var record struct{ Scan json.RawMessage }
-	decodeRow(r, &record)
+// seatRecord is what matters here of a keeper's row as the ledger stores it.
+type seatRecord struct {
+	By    string          `json:"by"` // who wrote it
+	Owner string          `json:"owner"`
+	Epoch uint64          `json:"epoch"`
+	Scan  json.RawMessage `json:"scan"`
+}
+
+// copied tells whether the keeper's row says that every page of its load is durable.
+func (r *seatRecord) copied() bool {
 	var p backfill.Progress
-	return record.Scan != nil && json.Unmarshal(record.Scan, &p) == nil && p.Done()
+	return r.Scan != nil && json.Unmarshal(r.Scan, &p) == nil && p.Done()
 }
 
 // checkCopied: when the load is complete, each item that existed before it began has a row, unless it was changed since. Rows that went with

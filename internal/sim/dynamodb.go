@@ -99,14 +99,15 @@ type Shard struct {
 	// EmptyPages are given before the next page with records.
 	EmptyPages int
 
-	label    string // of its stream
-	begun    time.Time
-	closedAt time.Time
-	readAt   time.Time // when it last gave a page
-	lo, hi   uint64    // hash range [lo, hi)
-	records  []record
-	next     uint64
-	trimmed  int // records before this index are gone
+	label     string // of its stream
+	begun     time.Time
+	closedAt  time.Time
+	firstRead time.Time // when it first gave a page
+	readAt    time.Time // when it last did
+	lo, hi    uint64    // hash range [lo, hi)
+	records   []record
+	next      uint64
+	trimmed   int // records before this index are gone
 }
 
 type record struct {

@@ -3,6 +3,7 @@ package sim
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -97,12 +98,11 @@ func TestH22_ShardGoneBeforeItWasRead(t *testing.T) {
 func TestH22_WorkerGoneBetweenAGapAndItsRaise(t *testing.T) {
 	play(t, 10, 1, func(s *scene) {
 		a := s.running("a")
-		s.Watch = func(table, _ string, _, after *Row) {
-			if table != stateTable {
+		s.Watch = func(table, key string, _, after *Row) {
+			if table != stateTable || !strings.HasPrefix(key, "default/shard/") {
 				return
 			}
-			var row checkpoint.Shard
-			if decodeRow(after, &row); row.State == checkpoint.Lost {
+			if recordOf[shardRecord](after).State == checkpoint.Lost {
 				s.Watch = nil
 				a.Kill()
 			}

@@ -312,6 +312,31 @@ func TestH75_StartNowUnreadForADay(t *testing.T) {
 	})
 }
 
+// TestH75_StartNowRootClosedAndEmpty: nothing is loaded, the root was closed and empty when it was listed, and it is read most of a day later. What its
+// child may begin with is then not what came after that read, but what came after the start: half of it is trimmed when the child is read (I5).
+func TestH75_StartNowRootClosedAndEmpty(t *testing.T) {
+	play(t, 2, 1, func(s *scene) {
+		s.unhurried()
+		from, root := s.World.Now(), s.only()
+		s.Source.Stream().Roll(root)
+		s.Source.Fault = func(op, shard string) error {
+			away := 20 * time.Hour
+			if shard != root.ID {
+				away = 30 * time.Hour
+			}
+			if op == "GetShardIterator" && s.World.Now().Sub(from) < away {
+				return Fail(op, cdc.Denied)
+			}
+			return nil
+		}
+		s.Start("a", func(o *pipeline.Options) { o.Tables[0].Copy, o.Tables[0].FromNow = false, true })
+		s.sleep(time.Hour)
+		s.put("lost", "v")
+		s.sleep(29 * time.Hour)
+		s.gap(30*time.Minute, "may be gone")
+	})
+}
+
 // TestH75_HorizonWithinADay: after 23 h 20 min nothing is lost, and no gap is declared (I10).
 func TestH75_HorizonWithinADay(t *testing.T) {
 	play(t, 20, 1, func(s *scene) {

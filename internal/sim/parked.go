@@ -3,8 +3,8 @@ package sim
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
-	"time"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/sink"
@@ -27,11 +27,15 @@ func (t *truth) watchParked(key string, before, after *Row) {
 		}
 		t.parked[p.Key] = max(t.parked[p.Key], p.Version)
 		t.checkParkedChange(after)
+		if t.parkedAt[key].IsZero() {
+			t.parkedAt[key] = t.m.World.Now()
+		}
 		t.m.World.Inject("item parked")
 		return
 	}
 	p, ok := parkedIn(before)
-	if !ok || t.m.World.Now().Sub(t.m.lost) < time.Hour { // what was seen in the target before it was exchanged counted
+	// What was seen in the target before it was exchanged counted, and who saw it may have stood still since for as long as there are pauses.
+	if !ok || t.m.lost.After(t.parkedAt[key]) {
 		return
 	}
 	t.m.World.Inject("parked item healed")
@@ -45,14 +49,26 @@ func (t *truth) watchParked(key string, before, after *Row) {
 
 // isParked tells whether the item's last change is parked.
 func (t *truth) isParked(item cdc.Item, w Write) bool {
-	v, err := transform.ParseVersion(t.parked[t.m.Mapping.ItemKey(item)])
-	if err != nil {
+	key := t.m.Mapping.ItemKey(item)
+	v, err := transform.ParseVersion(t.parked[key])
+	if err != nil || !t.holdsParked(parkedRow{key, string(v)}) {
 		return false
 	}
 	if v.Hop() == transform.LoadHop { // and it was so when it was read
 		return v.Sequence().Compare(cdc.SequenceOf(uint64(w.At.Unix()))) >= 0
 	}
 	return w.Shard != nil && v.Sequence().Compare(w.Sequence) == 0
+}
+
+// holdsParked tells whether a record is there: another's may have taken its place.
+func (t *truth) holdsParked(wanted parkedRow) bool {
+	return slices.ContainsFunc(t.m.Target.Rows(stateTable), func(key string) bool {
+		if !strings.HasPrefix(key, "default/parked/") {
+			return false
+		}
+		p, ok := parkedIn(t.m.Target.Row(stateTable, key))
+		return ok && p == wanted
+	})
 }
 
 // healed is a parked change that is still there though its item holds something newer; "" if there is none.

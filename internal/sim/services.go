@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -191,54 +192,77 @@ func (t *Table) Describe(ctx context.Context, _ string) (backfill.Description, e
 	return d, nil
 }
 
-// scanPage is how many items a page of a scan has at the most.
+// scanPage is how many items a page of a scan has at the most. The service gives what comes to 1 MB, which may be anything.
 const scanPage = 7
 
-// Scan implements backfill.ScanSource: pages of a few items, each read at one moment, between which anything may happen.
-func (t *Table) Scan(ctx context.Context, _ string, segment, total int, after cdc.Item, _ int) (backfill.ScanPage, error) {
+// place is where an item lies in the order of a scan.
+type place struct {
+	hash uint64
+	id   string
+}
+
+func (p place) compare(o place) int {
+	return cmp.Or(cmp.Compare(p.hash, o.hash), strings.Compare(p.id, o.id))
+}
+
+func (p place) in(segment, total int) bool { return p.hash*uint64(total)/hashSpace == uint64(segment) }
+
+// Scan implements backfill.ScanSource: pages of a few items or none, each read at one moment, between which anything may happen.
+func (t *Table) Scan(ctx context.Context, _ string, segment, total int, after cdc.Item, limit int) (backfill.ScanPage, error) {
 	if err := t.call(ctx, "Scan", ""); err != nil {
 		return backfill.ScanPage{}, err
 	}
-	type place struct {
-		hash uint64
-		id   string
+	var from place // "" is before everything
+	if after.Exists() {
+		_, id := t.keyOf(after)
+		from = place{hashOf(id), id}
 	}
-	var places []place
+	var left []place
 	for id := range t.items {
-		if h := hashOf(id); h*uint64(total)/hashSpace == uint64(segment) {
-			places = append(places, place{h, id})
+		if p := (place{hashOf(id), id}); p.in(segment, total) && (from.id == "" || p.compare(from) > 0) {
+			left = append(left, p)
 		}
 	}
-	slices.SortFunc(places, func(a, b place) int {
-		if a.hash != b.hash {
-			if a.hash < b.hash {
-				return -1
-			}
-			return 1
-		}
-		return strings.Compare(a.id, b.id)
-	})
+	slices.SortFunc(left, place.compare)
 	page := backfill.ScanPage{At: t.world.Now().Truncate(time.Second)}
-	var last cdc.Item
-	for _, p := range places {
-		if after.Exists() {
-			_, id := t.keyOf(after)
-			if h := hashOf(id); p.hash < h || p.hash == h && p.id <= id {
-				continue
-			}
+	if page.Next = t.passed(segment, total, from, left); !page.Next.Exists() {
+		size := 1 + t.world.Rand().IntN(scanPage)
+		if limit > 0 {
+			size = min(size, limit)
 		}
-		if len(page.Items) == scanPage {
-			page.Next = last
-			break
+		for _, p := range left[:min(size, len(left))] {
+			page.Items = append(page.Items, t.items[p.id])
 		}
-		page.Items = append(page.Items, t.items[p.id])
-		last, _ = t.keyOf(t.items[p.id])
+		if size < len(left) {
+			page.Next, _ = t.keyOf(page.Items[size-1])
+		}
 	}
 	if err := t.answer(ctx); err != nil {
 		return backfill.ScanPage{}, err
 	}
 	t.world.Tracef("scan of segment %d gives %d items", segment, len(page.Items))
 	return page, nil
+}
+
+// passed is, now and then, the key after which a page without items ends: that of an item which was there once. It does not exist if the page
+// is to have items.
+func (t *Table) passed(segment, total int, from place, left []place) cdc.Item {
+	if t.world.Rand().IntN(4) > 0 {
+		return cdc.Item{}
+	}
+	for range 8 {
+		gone := make([]cdc.Attribute, len(t.Key))
+		for i, name := range t.Key {
+			gone[i] = cdc.Attribute{Name: name, Value: cdc.String(fmt.Sprintf("once %d", t.world.Rand().IntN(1000)))}
+		}
+		keys, id := t.keyOf(cdc.NewItem(gone))
+		p := place{hashOf(id), id}
+		if p.in(segment, total) && (from.id == "" || p.compare(from) > 0) && (len(left) == 0 || p.compare(left[0]) < 0) {
+			t.world.Inject("page of a scan without items")
+			return keys
+		}
+	}
+	return cdc.Item{}
 }
 
 // Unequal compares the items of a table with the rows of its target, both as they are now, and returns what differs, with item data:

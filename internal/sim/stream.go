@@ -181,6 +181,9 @@ func (s *Stream) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
 		return cdc.Page{}, Fail(op, cdc.Trimmed)
 	}
 	sh.readAt = s.table.world.Now()
+	if sh.firstRead.IsZero() {
+		sh.firstRead = sh.readAt
+	}
 	page := cdc.Page{At: sh.readAt.Truncate(time.Second)}
 	if sh.EmptyPages > 0 {
 		sh.EmptyPages--

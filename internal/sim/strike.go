@@ -18,10 +18,13 @@ func (s *simulation) strike(table, key string, before, after *Row) {
 	if !isTurn(key, before, after) {
 		p /= 100
 	}
-	var record struct{ By string }
 	text, ok := after.Value(ledgerFamily, recordColumn)
-	if !ok || json.Unmarshal([]byte(text), &record) != nil || !s.World.Chance(p) {
+	if !ok || !s.World.Chance(p) {
 		return
+	}
+	var record struct{ By string }
+	if err := json.Unmarshal([]byte(text), &record); err != nil {
+		panic(err)
 	}
 	for _, m := range s.crew {
 		if m.worker == nil || m.worker.Name() != record.By || m.worker.Over || m.worker.Dead() {
@@ -41,26 +44,21 @@ func (s *simulation) strike(table, key string, before, after *Row) {
 func isTurn(key string, before, after *Row) bool {
 	switch {
 	case strings.HasPrefix(key, "default/table/"):
-		var was, is checkpoint.TableState
-		decodeRow(before, &was)
-		decodeRow(after, &is)
+		was, is := recordOf[checkpoint.TableState](before), recordOf[checkpoint.TableState](after)
 		return is.Generation != was.Generation || is.Adopted != was.Adopted || is.Label != was.Label || is.GapCount != was.GapCount || is.Load != was.Load
 	case strings.HasPrefix(key, "default/shard/"):
-		var was, is checkpoint.Shard
-		decodeRow(before, &was)
-		decodeRow(after, &is)
+		was, is := recordOf[shardRecord](before), recordOf[shardRecord](after)
 		return is.State != was.State || is.Generation != was.Generation
 	case strings.HasPrefix(key, "default/keeper/"):
-		var was, is struct{ Scan json.RawMessage }
-		decodeRow(before, &was)
-		decodeRow(after, &is)
-		return string(is.Scan) != string(was.Scan)
+		return string(recordOf[seatRecord](before).Scan) != string(recordOf[seatRecord](after).Scan)
 	}
 	return false
 }
 
-func decodeRow(r *Row, into any) {
-	if text, ok := r.Value(ledgerFamily, recordColumn); ok {
-		_ = json.Unmarshal([]byte(text), into)
+// recordOf is decoded, with an empty record for a row that is not there.
+func recordOf[T any](r *Row) *T {
+	if record, ok := decoded[T](r); ok {
+		return record
 	}
+	return new(T)
 }

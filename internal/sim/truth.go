@@ -31,10 +31,12 @@ type truth struct {
 	scanned, beaten time.Time
 	// trimmed are the changes that the stream dropped before they were applied (I5).
 	trimmed []Write
-	parked  map[string]string   // highest parked version by item
-	places  map[string][]string // every row that an item ever mapped to, by item key
-	adopted time.Duration       // when the current generation was adopted by all shards
-	poison  func(item cdc.Item) bool
+	parked  map[string]string // highest parked version by item
+	// parkedAt is when a row of a parked change was first written, by its key.
+	parkedAt map[string]time.Time
+	places   map[string][]string // every row that an item ever mapped to, by item key
+	adopted  time.Duration       // when the current generation was adopted by all shards
+	poison   func(item cdc.Item) bool
 }
 
 // image is what an item looked like from one instant to another, at the row it mapped to then.
@@ -59,7 +61,7 @@ type seenShard struct {
 // newTruth watches a migration from now on, which must not have begun.
 func newTruth(m *Migration) *truth {
 	t := &truth{
-		m: m, rows: map[string][]image{}, changes: map[string][]Write{}, known: map[string]bool{}, latest: map[string]Write{}, parked: map[string]string{}, places: map[string][]string{},
+		m: m, rows: map[string][]image{}, changes: map[string][]Write{}, known: map[string]bool{}, latest: map[string]Write{}, parked: map[string]string{}, parkedAt: map[string]time.Time{}, places: map[string][]string{},
 		poison: func(cdc.Item) bool { return false },
 	}
 	t.forgetTarget()
@@ -327,6 +329,7 @@ func (t *truth) watchShard(key string, before, after *Row) {
 	if s := &seen.Shard; m.World.Tracing() && (is.State != s.State || is.Epoch != s.Epoch || is.Owner != s.Owner || is.Position != s.Position || is.Generation != s.Generation) {
 		m.World.Tracef("ledger: shard %s is %s %s, hop %d, generation %d, epoch %d of %q, at %s", is.ID, is.State, is.Loss, is.Hop, is.Generation, is.Epoch, is.Owner, is.Position)
 	}
+	t.checkProgress(is.Shard, seen)
 	next := seenShard{Shard: is.Shard, hops: seen.hops, wrote: m.World.Elapsed(), found: seen.found, dropped: seen.dropped}
 	next.hops[is.Hop] = true
 	if is.Loss == checkpoint.Trimmed && seen.Loss != checkpoint.Trimmed {
@@ -402,6 +405,7 @@ func (t *truth) watchTable(before, after *Row) {
 	if was.NeedsLoad && !is.NeedsLoad || was.Loaded() && !is.Loaded() && !is.NeedsLoad {
 		t.m.violate("I5: a declared gap is forgotten")
 	}
+	t.checkRaised(*was, *is)
 	if is.Adopted > was.Adopted {
 		t.adopted = t.m.World.Elapsed()
 		for _, s := range t.m.Shards() {

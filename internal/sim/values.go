@@ -131,7 +131,13 @@ func (t *truth) checkParkedChange(r *Row) {
 	made := slices.ContainsFunc(t.changes[v.Sequence().String()], func(w Write) bool {
 		return w.New.Equal(change.New) && (w.Old.Equal(change.Old) || t.m.Source.View == "NEW_IMAGE")
 	})
-	if !made {
+	_, fits := t.expected(change.New)
+	switch {
+	case !made:
 		t.m.violate("I5: what is parked at %s is not the change that was made", v)
+	case !change.New.Exists():
+		t.m.violate("I5: a remove is parked, of version %s", v)
+	case fits && t.m.MaxImageAge == 0:
+		t.m.violate("I5: the change parked at %s could have been applied", v)
 	}
 }

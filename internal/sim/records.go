@@ -1,0 +1,98 @@
+package sim
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+)
+
+// What the ledger says of time and of amounts decides seldom, and then about everything: after an outage of about a day. So each statement is held
+// against the truth whenever it is written, and not only in the runs in which something hangs on it.
+
+// checkProgress: what a shard's row says of its changes is so (I3, I5).
+func (t *truth) checkProgress(is checkpoint.Shard, seen *seenShard) {
+	m := t.m
+	sh := m.Source.shard(is.Label, is.ID)
+	if sh == nil || seen.found > 0 || is.Loss != "" { // a shard that is read on keeps what it said before
+		return
+	}
+	var latest time.Time
+	applied := uint64(0)
+	for _, r := range sh.records {
+		if r.change.Sequence.Compare(is.Position) > 0 {
+			break
+		}
+		applied++
+		if r.change.Time.After(latest) {
+			latest = r.change.Time
+		}
+	}
+	if !is.EventTime.Equal(latest) && (applied > 0 || !is.EventTime.IsZero()) {
+		m.violate("I5: shard %s says that it is applied up to %s, which is %s", is.ID, is.EventTime, latest)
+	}
+	if is.Applied > applied {
+		m.violate("I3: shard %s says that %d changes are applied, of %d", is.ID, is.Applied, applied)
+	}
+	if is.FirstRead.After(m.World.Now()) || !is.FirstRead.IsZero() && is.FirstRead.Before(sh.firstRead.Truncate(time.Second)) {
+		m.violate("I5: shard %s says that it was first read at %s, which was %s", is.ID, is.FirstRead, sh.firstRead)
+	}
+	if !is.CoveredTo.Equal(seen.CoveredTo) {
+		t.checkCovered(is, sh)
+	}
+}
+
+// checkCovered: a shard's first change is not from before what it is said to be covered to, unless a gap says that it may be (H75).
+func (t *truth) checkCovered(is checkpoint.Shard, sh *Shard) {
+	parent := t.ledger[is.Label+"/"+is.Parent]
+	if parent == nil || parent.Loss != "" || parent.found > 0 {
+		return // up to a gap everything is the business of the load that follows it
+	}
+	table := t.m.State()
+	switch {
+	case !is.CoveredTo.After(sh.begun), !is.CoveredTo.After(parent.CoveredTo):
+		return // its parent's gap is its own
+	case !table.Cut.IsZero() && !is.CoveredTo.After(table.Cut):
+		return // nobody asked for what came before
+	case table.Cut.IsZero() && (table.Load.StartedAt.IsZero() || !is.CoveredTo.After(table.Load.StartedAt)):
+		return // the business of the load, which begins later
+	}
+	t.m.violate("I5: shard %s is covered to %s, and begins at %s", is.ID, is.CoveredTo, sh.begun)
+}
+
+// checkSeat: only the keeper writes its row, under an epoch of its own (I6), and what it has loaded is not forgotten (I7).
+func (t *truth) checkSeat(before, after *Row) {
+	was, is := recordOf[seatRecord](before), recordOf[seatRecord](after)
+	if is.Epoch < was.Epoch || is.Epoch == was.Epoch && was.Epoch > 0 && is.By != was.Owner {
+		t.m.violate("I6: %s wrote the keeper's row under epoch %d of %q after epoch %d", is.By, is.Epoch, was.Owner, was.Epoch)
+	}
+	if is.Owner != was.Owner && is.Owner != "" && is.Epoch == was.Epoch {
+		t.m.violate("I6: %s keeps the table under the epoch %d of %q", is.Owner, is.Epoch, was.Owner)
+	}
+	if string(was.Scan) == string(is.Scan) {
+		return
+	}
+	var a, b backfill.Progress
+	if was.Scan != nil && json.Unmarshal(was.Scan, &a) != nil || json.Unmarshal(is.Scan, &b) != nil {
+		t.m.violate("I7: the progress of a load cannot be read")
+		return
+	}
+	if b.Generation < a.Generation || b.Generation == a.Generation && (b.Next < a.Next || b.Items < a.Items || b.Total != a.Total && a.Total > 0) {
+		t.m.violate("I7: the load of generation %d goes back from segment %d and %d items to segment %d and %d items", a.Generation, a.Next, a.Items, b.Next, b.Items)
+	}
+}
+
+// checkRaised: a generation that rises says why, and says when a load began as it was (I5).
+func (t *truth) checkRaised(was, is checkpoint.TableState) {
+	if was.Generation > 0 && is.Generation > was.Generation {
+		told := slices.ContainsFunc(is.Gaps, func(g checkpoint.Gap) bool { return g.Generation == was.Generation && g.Reason != "" && !g.At.IsZero() })
+		if !told || !is.NeedsLoad || is.Reason == "" || is.GapCount <= was.GapCount && was.GapCount < 50 {
+			t.m.violate("I5: generation %d ends without a gap that says why", was.Generation)
+		}
+	}
+	if is.Load.StartedAt.After(t.m.World.Now()) {
+		t.m.violate("I5: the load begins at %s, which is to come", is.Load.StartedAt)
+	}
+}
