@@ -101,6 +101,7 @@ type Shard struct {
 
 	label     string // of its stream
 	begun     time.Time
+	listedAt  time.Time // when a listing first had it
 	closedAt  time.Time
 	firstRead time.Time // when it first gave a page
 	readAt    time.Time // when it last did

@@ -364,7 +364,8 @@ func (s *simulation) sourceFault(op, _ string) error {
 	return nil
 }
 
-func (s *simulation) targetFault(op, _, _ string) error {
+func (s *simulation) targetFault(op, table, row string) error {
+	s.rival(op, table, row)
 	now := s.World.Elapsed()
 	switch m := s.caller(); {
 	case m == nil:

@@ -52,7 +52,9 @@ func (t *truth) checkCovered(is checkpoint.Shard, sh *Shard) {
 	}
 	table := t.m.State()
 	switch {
-	case !is.CoveredTo.After(sh.begun), !is.CoveredTo.After(parent.CoveredTo):
+	case !is.CoveredTo.After(sh.begun), !is.CoveredTo.After(sh.listedAt):
+		return // its parent cannot be known to be closed while nothing else is listed
+	case !is.CoveredTo.After(parent.CoveredTo):
 		return // its parent's gap is its own
 	case !table.Cut.IsZero() && !is.CoveredTo.After(table.Cut):
 		return // nobody asked for what came before

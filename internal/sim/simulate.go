@@ -88,7 +88,7 @@ type simulation struct {
 	hash     string // of the mapping that workers are started with
 
 	throttled, poisoned, rejected float64
-	strikes                       float64
+	strikes, rivals               float64
 	copyRate                      float64 // rows per second of the load, 0 for no bound
 	sourceDown, targetDown        failing
 	healthy                       time.Duration // from when on both services are well

@@ -81,6 +81,9 @@ func (s *Stream) List(ctx context.Context, parent string) (cdc.Listing, error) {
 			t.world.Inject("shard listed late")
 			continue
 		}
+		if sh.listedAt.IsZero() {
+			sh.listedAt = now
+		}
 		shownOpen := sh.Closed && now.Before(sh.ShownOpenUntil)
 		if shownOpen {
 			t.world.Inject("closed shard shown open")

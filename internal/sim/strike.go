@@ -5,20 +5,25 @@ import (
 	"strings"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
 // strike takes a worker away at the moment at which a write of its to the ledger takes place: what it did before the write is done, and
 // what should follow it is not, the answer to the write included. Killing at random instants seldom comes between two writes of one
 // decision, and what is unsafe is unsafe there. Common writes are struck seldom, so that the rest of the work goes on.
 func (s *simulation) strike(table, key string, before, after *Row) {
-	if s.strikes == 0 || table != stateTable {
+	family, turn := ledgerFamily, table == stateTable && isTurn(key, before, after)
+	if table == s.Mapping.Table && strings.HasPrefix(key, transform.WitnessPrefix) {
+		family, turn = sink.LiveFamily, isClaim(before, after)
+	} else if table != stateTable {
 		return
 	}
 	p := s.strikes
-	if !isTurn(key, before, after) {
+	if !turn {
 		p /= 100
 	}
-	text, ok := after.Value(ledgerFamily, recordColumn)
+	text, ok := after.Value(family, recordColumn)
 	if !ok || !s.World.Chance(p) {
 		return
 	}
@@ -38,6 +43,17 @@ func (s *simulation) strike(table, key string, before, after *Row) {
 			m.worker.Kill()
 		}
 	}
+}
+
+// isClaim tells whether a witness is made, or taken from another ledger or generation.
+func isClaim(before, after *Row) bool {
+	var was, is checkpoint.Witness
+	text, found := before.Value(sink.LiveFamily, recordColumn)
+	if found && json.Unmarshal([]byte(text), &was) != nil {
+		return false
+	}
+	text, _ = after.Value(sink.LiveFamily, recordColumn)
+	return json.Unmarshal([]byte(text), &is) == nil && (!found || was.Ledger != is.Ledger || was.Generation != is.Generation)
 }
 
 // isTurn tells whether a write of the ledger is a step of something that takes several: anything but a renewal or a checkpoint.
