@@ -27,6 +27,10 @@ type fleet struct {
 	parents map[string]string
 	done    map[string]bool
 	takes   int
+	// takenOver is how many of them were of shards that somebody held.
+	takenOver int
+	// robbed counts who takes a shard over from the holder of an epoch, or has done so.
+	robbed map[tenancy]int
 }
 
 // hand is one worker.
@@ -34,6 +38,12 @@ type hand struct {
 	*virtual.Process
 	paused time.Time // when it last began to stand still
 	held   map[string]*holding
+}
+
+// tenancy is one holding of a shard.
+type tenancy struct {
+	shard string
+	epoch uint64
 }
 
 // holding is a lease in use.
@@ -50,7 +60,7 @@ const (
 
 func newFleet(t *testing.T, seed uint64) *fleet {
 	f := &fleet{
-		t: t, world: virtual.NewWorld(seed, begin, false), applied: map[string]int{}, done: map[string]bool{},
+		t: t, world: virtual.NewWorld(seed, begin, false), applied: map[string]int{}, done: map[string]bool{}, robbed: map[tenancy]int{},
 		parents: map[string]string{"a": "", "b": "", "c": "a", "d": "b", "e": "b", "f": "d"},
 	}
 	f.bt = sim.NewBigtable(f.world)
@@ -82,8 +92,12 @@ func (f *fleet) start(name string) {
 		watch := l.NewWatch()
 		for {
 			if shards, err := l.Shards(ctx, source); err == nil {
-				for _, free := range watch.Free(shards, label, task.Mono(ctx)) {
+				free, held := watch.Look(shards, label, task.Mono(ctx))
+				for _, free := range free {
 					f.take(h, l, free)
+				}
+				if n := len(held); n > 0 && f.chance(20) { // as for balance
+					f.takeOver(h, l, held[int(f.upTo(time.Hour))%n])
 				}
 			}
 			_ = task.Sleep(ctx, 500*time.Millisecond+f.upTo(time.Second))
@@ -106,6 +120,18 @@ func (f *fleet) take(h *hand, l *checkpoint.Ledger, free checkpoint.Available) {
 	h.held[id] = holding
 	h.Go("keep "+id, func() { _ = lease.Keep() })
 	h.Go("work "+id, func() { f.work(h.Context(), holding) })
+}
+
+// takeOver takes a shard from a worker whose lease goes on, and which finds out with its next write only.
+func (f *fleet) takeOver(h *hand, l *checkpoint.Ledger, held checkpoint.Available) {
+	id := held.Shard.ID
+	theirs, before := tenancy{id, held.Shard.Epoch}, h.held[id]
+	f.robbed[theirs]++ // before the write: it may take place long before its answer comes
+	if f.take(h, l, held); h.held[id] == before {
+		f.robbed[theirs]--
+		return
+	}
+	f.takenOver++
 }
 
 // work applies and commits, until the shard is done, the lease is lost, or it is released.
@@ -192,7 +218,7 @@ func (f *fleet) trusted(id string) {
 	var owners []string
 	for _, w := range f.workers {
 		h := w.held[id]
-		if h != nil && !w.Dead() && !h.last && h.lease.Context().Err() == nil && w.paused.Before(h.since) {
+		if h != nil && !w.Dead() && !h.last && f.robbed[tenancy{id, h.lease.Shard().Epoch}] == 0 && h.lease.Context().Err() == nil && w.paused.Before(h.since) {
 			owners = append(owners, fmt.Sprintf("%s (epoch %d)", w.Name(), h.lease.Shard().Epoch))
 		}
 	}
@@ -268,19 +294,23 @@ func (f *fleet) run() time.Duration {
 // pause, a late take and a lease, and the way down the lineage.
 func TestFleet_H03_H12_H44_H45_H85(t *testing.T) {
 	const bound = 3*fleetLease + 2*fleetLease + fleetLease + 3*(shardLength*500*time.Millisecond+2*time.Second)
-	takes := 0
+	takes, takenOver := 0, 0
 	for seed := range uint64(200) {
 		f := newFleet(t, seed)
 		if took := f.run(); took > bound {
 			t.Errorf("every shard was done %s after the trouble", took)
 		}
 		takes += f.takes
+		takenOver += f.takenOver
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
 		}
 	}
 	if takes < 200*10 {
 		t.Errorf("only %d leases were taken", takes)
+	}
+	if takenOver < 200 {
+		t.Errorf("only %d shards were taken over", takenOver)
 	}
 }
 

@@ -72,9 +72,14 @@ func TestH12_H14_Free(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			virtually(t, func(_ context.Context, p *place) {
 				_, l := p.worker("w")
-				got := l.NewWatch().Free(test.shards, label, 0)
+				got, held := l.NewWatch().Look(test.shards, label, 0)
 				if freeIDs(got) != test.want {
 					t.Errorf("free: %q, want %q", freeIDs(got), test.want)
+				}
+				for _, h := range held {
+					if h.Shard.Owner == "" || h.Shard.Finished() || h.Shard.Label != label {
+						t.Errorf("%s is held, by %q", h.Shard.ID, h.Shard.Owner)
+					}
 				}
 				for _, f := range got {
 					if i := slices.IndexFunc(test.shards, func(s checkpoint.Shard) bool { return s.ID == f.Shard.Parent && s.Label == label }); (f.Parent != nil) != (i >= 0) {
@@ -94,7 +99,11 @@ func TestH64_ExpiryByCounterAlone(t *testing.T) {
 		at := func(now time.Duration, counter uint64) bool {
 			s := in(checkpoint.Reading, "a", "", "x")
 			s.Counter, s.EventTime, s.ReadAt = counter, begin.Add(1000*time.Hour), begin.Add(-1000*time.Hour)
-			return len(watch.Free([]checkpoint.Shard{s}, label, now)) == 1
+			free, held := watch.Look([]checkpoint.Shard{s}, label, now)
+			if len(free)+len(held) != 1 {
+				t.Errorf("%d free, %d held", len(free), len(held))
+			}
+			return len(free) == 1
 		}
 		for _, step := range []struct {
 			now     time.Duration
@@ -114,7 +123,7 @@ func TestH64_ExpiryByCounterAlone(t *testing.T) {
 				t.Errorf("at %s with counter %d: free %v", step.now, step.counter, got)
 			}
 		}
-		watch.Free(nil, label, 0) // the row was removed, and is forgotten
+		watch.Look(nil, label, 0) // the row was removed, and is forgotten
 		if at(200*time.Hour, 5) {
 			t.Error("a row that was removed and came again counts as watched meanwhile")
 		}

@@ -7,7 +7,7 @@ import "time"
 type Watch struct {
 	lease  time.Duration
 	seats  map[string]sighting // by row key
-	shards map[string]sighting // of the last call of Free, by label and id
+	shards map[string]sighting // of the last call of Look, by label and id
 }
 
 type sighting struct {
@@ -43,18 +43,18 @@ type Available struct {
 	Parent *Shard
 }
 
-// Free are the shards of the stream named label that may be leased now, in the order given: unfinished, without an owner or with one
+// Look divides the shards of the stream named label that may be leased, in the order given. Free are unfinished, without an owner or with one
 // whose lease is over, and with a parent that is finished (or that the ledger does not know: roots, and children of rows that
 // were removed). A child never starts before its parent is finished (H12); a trimmed parent is read on first, once it is
-// reopened. Shards holds all rows of the table: what is not among them is forgotten.
-func (w *Watch) Free(shards []Shard, label string, now time.Duration) []Available {
+// reopened. Held are those that would be free but for a lease that goes on: they may be taken over, for the sake of balance alone.
+// Shards holds all rows of the table: what is not among them is forgotten.
+func (w *Watch) Look(shards []Shard, label string, now time.Duration) (free, held []Available) {
 	rows := make(map[string]*Shard, len(shards))
 	for i := range shards {
 		if shards[i].Label == label {
 			rows[shards[i].ID] = &shards[i]
 		}
 	}
-	var free []Available
 	before := w.shards
 	w.shards = make(map[string]sighting, len(rows)) // rows of ended shards are removed: a watch must not grow with the stream
 	for _, s := range shards {
@@ -64,14 +64,15 @@ func (w *Watch) Free(shards []Shard, label string, now time.Duration) []Availabl
 		key := s.Label + "/" + s.ID
 		earlier, found := before[key]
 		w.shards[key] = sees(earlier, found, s.Counter, now)
-		if s.Owner != "" && !w.over(w.shards[key], now) {
-			continue
-		}
 		parent := rows[s.Parent]
 		if parent != nil && !parent.settled() {
 			continue
 		}
-		free = append(free, Available{Shard: s, Parent: parent})
+		if s.Owner != "" && !w.over(w.shards[key], now) {
+			held = append(held, Available{Shard: s, Parent: parent})
+		} else {
+			free = append(free, Available{Shard: s, Parent: parent})
+		}
 	}
-	return free
+	return free, held
 }

@@ -147,7 +147,7 @@ func leftBecause(err error) string {
 	case err == nil || errors.Is(err, context.Canceled):
 		return "done or released"
 	case errors.Is(err, checkpoint.ErrLeaseLost):
-		return "lost: it was not renewed in time, or the generation rose"
+		return "lost: it was not renewed in time, another worker took its share, or the generation rose"
 	}
 	return "failed; the worker's log says why"
 }

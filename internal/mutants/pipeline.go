@@ -149,7 +149,7 @@ var inFollow = []mutant{
 	},
 	{
 		name: "one worker's hold is never given up", hazards: "H45", file: "internal/pipeline/assign.go",
-		old: `			defer held.remove(free.Shard.ID)
+		old: `		defer held.remove(id)
 `,
 	},
 }
@@ -252,6 +252,31 @@ var inKeeper = []mutant{
 `,
 		new: `	return !k.began
 `,
+	},
+}
+
+// inBalance are bugs in how workers come to hold about as many shards each.
+var inBalance = []mutant{
+	{
+		name: "nothing is taken over", hazards: "", file: "internal/pipeline/balance.go",
+		old: `	case now-s.uneven >= lease && now-s.taken >= pass:
+`,
+		new: `	case now < s.taken:
+`,
+	},
+	{
+		name: "taken over for a difference of one", hazards: "", file: "checkpoint/balance.go",
+		old: `held[me]+2`, new: `held[me]+1`,
+		test: "./checkpoint TestBusiest$", why: "it costs efficiency alone",
+	},
+	{
+		name: "taken over by who cannot read", hazards: "", file: "internal/pipeline/balance.go",
+		old: `		t.events.Retry(t.source, "take a shard over", t.Timing.Pass, err)
+		return nil
+`,
+		new: `		t.events.Retry(t.source, "take a shard over", t.Timing.Pass, err)
+`,
+		test: "./internal/sim TestWhoCannotRead", why: "who is cut off reads again soon",
 	},
 }
 

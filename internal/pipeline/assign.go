@@ -10,11 +10,12 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// assign looks at the ledger again and again and takes every shard that is free, until stop ends or, with Once, until the table
-// is drained: then it calls finish. It returns when the last shard is given up.
+// assign looks at the ledger again and again and takes every shard that is free, and now and then one of a worker that holds more, until
+// stop ends or, with Once, until the table is drained: then it calls finish. It returns when the last shard is given up.
 func (t *table) assign(stop, ctx context.Context, finish func()) error {
 	g := task.NewGroup(ctx, 0)
 	held := holdings{shards: map[string]bool{}}
+	defer t.shares.forget(t.source)
 	watch := t.Ledger.NewWatch()
 	for stop.Err() == nil && g.Context().Err() == nil {
 		var v view
@@ -69,28 +70,38 @@ func (t *table) take(stop context.Context, g *task.Group, held *holdings, watch 
 	if v.state.Listed == 0 {
 		return nil // until the stream was listed as a whole, the hops are not settled
 	}
-	for _, free := range watch.Free(v.shards, v.state.Label, task.Mono(g.Context())) {
-		if !held.add(free.Shard.ID) {
-			continue
+	free, others := watch.Look(v.shards, v.state.Label, task.Mono(g.Context()))
+	for _, shard := range free {
+		if err := t.lease(stop, g, held, shard, v); err != nil {
+			return err
 		}
-		lease, err := t.Ledger.Take(g.Context(), free.Shard, free.Parent)
-		if err != nil {
-			held.remove(free.Shard.ID)
-			if fatal(err) {
-				return err
-			}
-			if !errors.Is(err, checkpoint.ErrTaken) {
-				t.events.Retry(t.source, "take a lease", t.Timing.Pass, err)
-			}
-			continue
-		}
-		g.Go("hold "+free.Shard.ID, func(work context.Context) error {
-			defer t.nudge.Ring()
-			defer t.bell.Ring()
-			defer held.remove(free.Shard.ID)
-			return t.hold(stop, work, lease, v.state)
-		})
 	}
+	return t.even(stop, g, held, others, v)
+}
+
+// lease takes one shard and starts a task for it, unless one of ours is still at it. The error is only what ends the process.
+func (t *table) lease(stop context.Context, g *task.Group, held *holdings, shard checkpoint.Available, v view) error {
+	id := shard.Shard.ID
+	if !held.add(id) {
+		return nil
+	}
+	lease, err := t.Ledger.Take(g.Context(), shard.Shard, shard.Parent)
+	if err != nil {
+		held.remove(id)
+		if fatal(err) {
+			return err
+		}
+		if !errors.Is(err, checkpoint.ErrTaken) {
+			t.events.Retry(t.source, "take a lease", t.Timing.Pass, err)
+		}
+		return nil
+	}
+	g.Go("hold "+id, func(work context.Context) error {
+		defer t.nudge.Ring()
+		defer t.bell.Ring()
+		defer held.remove(id)
+		return t.hold(stop, work, lease, v.state)
+	})
 	return nil
 }
 

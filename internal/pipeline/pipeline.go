@@ -48,6 +48,8 @@ type Options struct {
 	Timing        Timing
 	// Once ends the run when every table is copied and drained.
 	Once bool
+
+	shares *shares // of all tables; Run makes them
 }
 
 // Table is one table to replicate.
@@ -126,6 +128,7 @@ func (f *Floors) raise(source string, generation uint32) {
 func Run(ctx context.Context, o Options) error {
 	o.Timing = o.Timing.orDefault(o.Ledger.Lease())
 	o.Events = o.Events.orSilent()
+	o.shares = &shares{}
 	calls, open := &reads{}, o.Open
 	o.Open = func(arn string) cdc.Source { return stoppableSource{open(arn), calls} }
 	o.Database = stoppableDatabase{o.Database, calls}

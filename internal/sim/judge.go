@@ -118,6 +118,7 @@ func (s *simulation) judge() {
 		return
 	}
 	s.touch(limit + 4*time.Hour)
+	s.checkShared()
 	s.compare("")
 	_ = task.Sleep(s.ctx, s.Target.LateBy+time.Minute) // what was sent in bad times arrives
 	s.compare(", after late requests")
@@ -235,6 +236,30 @@ func (s *simulation) touch(limit time.Duration) {
 	if missing != "" && !s.bad() {
 		s.fail("I10", "changes in peace: %s", missing)
 	}
+}
+
+// checkShared: in peace the workers come to hold about as many shards each. It takes a lease until the first shard is taken over, and a pass
+// for each that follows; a shard that rolls meanwhile begins it anew.
+func (s *simulation) checkShared() {
+	limit := s.World.Elapsed() + 2*s.patience()
+	uneven := s.uneven()
+	for ; uneven && !s.bad() && s.World.Elapsed() < limit; uneven = s.uneven() {
+		s.tick()
+	}
+	if uneven && !s.bad() {
+		s.fail("I10", "the shards are not shared: %v", s.held())
+	}
+}
+
+func (s *simulation) uneven() bool {
+	held := s.held()
+	least, most := len(s.Shards()), 0
+	for _, m := range s.crew {
+		if !m.worker.Over && !m.worker.Dead() {
+			least, most = min(least, held[m.worker.Name()]), max(most, held[m.worker.Name()])
+		}
+	}
+	return most > least+1
 }
 
 // compare is the complete comparison.

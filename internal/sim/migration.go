@@ -238,6 +238,17 @@ func (m *Migration) Shards() []checkpoint.Shard {
 	return shards
 }
 
+// held counts the shards of the stream that are being read, by worker.
+func (m *Migration) held() map[string]int {
+	counts, label := map[string]int{}, m.State().Label
+	for _, s := range m.Shards() {
+		if s.Label == label && s.State == checkpoint.Reading && s.Owner != "" {
+			counts[s.Owner]++
+		}
+	}
+	return counts
+}
+
 // Parked is how many records are parked.
 func (m *Migration) Parked() int {
 	n := 0
