@@ -1,6 +1,7 @@
 package sink
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -144,6 +145,9 @@ func (k *keeping) look(seen Row, m transform.RowMutation) {
 			k.order = append(k.order, at)
 		}
 		k.seen[at] = append(k.seen[at], c)
+	}
+	for _, cells := range k.seen { // a filter of several branches need not give them in order
+		slices.SortStableFunc(cells, func(a, b transform.Cell) int { return cmp.Compare(b.Timestamp, a.Timestamp) })
 	}
 }
 

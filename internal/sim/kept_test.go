@@ -11,6 +11,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/expression"
+	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/internal/virtual"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
@@ -283,4 +284,46 @@ func TestSwarmOfKeptVersionsKillsMutants(t *testing.T) {
 			t.Errorf("%s survives %d seeds", name, budget)
 		}
 	}
+}
+
+// H70: with the first write of a row in a new generation ends what it kept in the one before, whoever of the older one still writes; rows
+// that nothing touches stay as they are.
+func TestH70_HistoryEndsWithItsGeneration(t *testing.T) {
+	playWith(t, 20, func(w *virtual.World) *Migration {
+		m := NewMigration(w, 1)
+		m.Mapping = keptRules()
+		m.Target.Create("orders", "a", "b", "c", sink.LiveFamily, sink.GoneFamily)
+		m.Target.Late, m.Target.LateBy = 0.3, 20*time.Second
+		return m
+	}, func(s *scene) {
+		cells := func(key string) int { return len(s.Target.Row("orders", "own#"+key+"#"+key).Cells("a", "a")) }
+		old := s.running("old")
+		for _, value := range []string{"1", "2", "3"} {
+			s.putWith("x", "kind", "row", "a", value)
+			s.putWith("y", "kind", "row", "a", value)
+			s.sleep(2 * time.Second)
+		}
+		s.until(2*time.Minute, "three values of each", func() bool { return cells("x") == 3 && cells("y") == 3 })
+		s.until(2*time.Minute, "a checkpoint behind them", (&history{m: s.Migration}).applied) // what is read again in a new generation is written in it
+		s.putWith("x", "kind", "row", "a", "4")                                                // some of it reaches the new generation, some does not
+		s.sleep(s.upTo(2 * time.Second))
+		s.Start("new", func(o *pipeline.Options) { o.Tables[0].MappingHash, o.Tables[0].AcceptMapping = "h2", true })
+		s.until(2*time.Minute, "another generation", func() bool { return s.State().MappingHash == "h2" && s.State().Adopted == s.State().Generation })
+		s.sleep(2 * time.Second)
+		s.putWith("x", "kind", "row", "a", "5")
+		s.until(2*time.Minute, "the newest value", func() bool {
+			value, _ := s.Target.Row("orders", "own#x#x").Value("a", "a")
+			return value == "5"
+		})
+		s.sleep(s.Target.LateBy + time.Second)
+		if n := cells("x"); n > 2 { // 4 may have been read again in the new generation
+			s.failf("%d values of x", n)
+		}
+		if n := cells("y"); n != 3 {
+			s.failf("%d values of y", n)
+		}
+		if !old.Over {
+			s.failf("the worker of the old mapping goes on")
+		}
+	})
 }
