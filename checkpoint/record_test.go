@@ -72,7 +72,7 @@ func TestNewerFormatIsRefused(t *testing.T) {
 		}
 	}
 	store, l := ledgerHolding(t, ctx, witnessKey, newer)
-	if _, _, err := l.Beat(ctx, source, store, witnessKey); !errors.Is(err, checkpoint.ErrFormat) {
+	if _, _, err := l.Beat(ctx, source, checkpoint.Place{Store: store, Key: witnessKey}); !errors.Is(err, checkpoint.ErrFormat) {
 		t.Errorf("witness: %v", err)
 	}
 }
@@ -140,6 +140,6 @@ func FuzzRecords(f *testing.F) {
 			}
 		}
 		store, l := ledgerHolding(t, ctx, witnessKey, data)
-		_, _, _ = l.Beat(ctx, source, store, witnessKey)
+		_, _, _ = l.Beat(ctx, source, checkpoint.Place{Store: store, Key: witnessKey})
 	})
 }

@@ -41,6 +41,8 @@ type TableState struct {
 	Aside Aside `json:"aside,omitzero"`
 	// WitnessBeat mirrors the witness in the target.
 	WitnessBeat uint64 `json:"witness_beat,omitempty"`
+	// WitnessBeats mirror those in further target tables, by table.
+	WitnessBeats map[string]uint64 `json:"witness_beats,omitempty"`
 	// Cut is the event time before which changes are dropped (start: now); zero: none are.
 	Cut time.Time `json:"cut,omitzero"`
 	// Changed is when the record was last written, on the writer's clock; for people.

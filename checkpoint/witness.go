@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"maps"
 )
 
 // Verdict is what a witness says of a target and a ledger.
@@ -51,23 +52,41 @@ func Judge(w Witness, found bool, ledger string, table TableState) Verdict {
 	return Fine // the same beat, or one more: the worker ended between the beat and its mirror
 }
 
+// Place is where a witness is kept.
+type Place struct {
+	Store Store
+	Key   string // of its row
+	// Further names the target table if it is not the first of the source table, and is empty if it is.
+	Further string
+}
+
 // Beat checks the witness of a source table and, if it is fine, moves it on and mirrors that in the ledger. Otherwise it changes
 // nothing and returns the verdict and the witness: the caller raises the generation (above the witness's) and then Claims.
-func (l *Ledger) Beat(ctx context.Context, source string, store Store, key string) (Verdict, Witness, error) {
-	return l.witness(ctx, source, store, key, false)
+func (l *Ledger) Beat(ctx context.Context, source string, at Place) (Verdict, Witness, error) {
+	return l.witness(ctx, source, at, false)
 }
 
 // Claim makes the witness this ledger's own after the generation was raised.
-func (l *Ledger) Claim(ctx context.Context, source string, store Store, key string) error {
-	_, _, err := l.witness(ctx, source, store, key, true)
+func (l *Ledger) Claim(ctx context.Context, source string, at Place) error {
+	_, _, err := l.witness(ctx, source, at, true)
 	return err
 }
 
-func (l *Ledger) witness(ctx context.Context, source string, store Store, key string, claim bool) (Verdict, Witness, error) {
-	l.mu.Lock()
-	mine := l.claimed[source]
-	l.mu.Unlock()
+// mirrored is the record of the source table as the target table's witness sees it: WitnessBeat is its own.
+func (l *Ledger) mirrored(ctx context.Context, source string, at Place) (TableState, error) {
 	table, _, err := l.Table(ctx, source)
+	if at.Further != "" {
+		table.WitnessBeat = table.WitnessBeats[at.Further]
+	}
+	return table, err
+}
+
+func (l *Ledger) witness(ctx context.Context, source string, at Place, claim bool) (Verdict, Witness, error) {
+	store, key, held := at.Store, at.Key, source+"/"+at.Further
+	l.mu.Lock()
+	mine := l.claimed[held]
+	l.mu.Unlock()
+	table, err := l.mirrored(ctx, source, at)
 	if err != nil {
 		return Fine, Witness{}, err
 	}
@@ -86,14 +105,14 @@ func (l *Ledger) witness(ctx context.Context, source string, store Store, key st
 		return Fine, w, ErrForeignPipeline
 	}
 	if verdict := Judge(w, found, l.id, table); verdict != Fine && !claim {
-		return verdict, w, l.unchanged(ctx, table)
+		return verdict, w, l.unchanged(ctx, table, at)
 	}
 	if claim && w.Generation > table.Generation {
 		return LedgerBehind, w, fmt.Errorf("%w: the witness is of generation %d, the table of %d", ErrConflict, w.Generation, table.Generation)
 	}
 	// The ledger's mirror first: the witness is never more than one beat ahead of it, or it would look as if the ledger had been
 	// set back.
-	if err := l.mirror(ctx, source, w.Beat); err != nil {
+	if err := l.mirror(ctx, source, at, w.Beat); err != nil {
 		return Fine, w, err
 	}
 	next := Witness{Ledger: l.id, Generation: table.Generation, Beat: max(w.Beat, table.WitnessBeat) + 1}
@@ -105,15 +124,24 @@ func (l *Ledger) witness(ctx context.Context, source string, store Store, key st
 		return Fine, w, ErrConflict // another keeper of ours beat first, or another pipeline: the next beat tells
 	}
 	l.mu.Lock()
-	l.claimed[source] = true
+	l.claimed[held] = true
 	l.mu.Unlock()
-	return Fine, next, l.mirror(ctx, source, next.Beat)
+	return Fine, next, l.mirror(ctx, source, at, next.Beat)
 }
 
 // mirror notes in the ledger how far the witness has come.
-func (l *Ledger) mirror(ctx context.Context, source string, beat uint64) error {
+func (l *Ledger) mirror(ctx context.Context, source string, at Place, beat uint64) error {
 	_, err := l.UpdateTable(ctx, source, func(s *TableState) error {
-		s.WitnessBeat = max(s.WitnessBeat, beat)
+		if at.Further == "" {
+			s.WitnessBeat = max(s.WitnessBeat, beat)
+			return nil
+		}
+		beats := maps.Clone(s.WitnessBeats) // the record that was read may be looked at elsewhere
+		if beats == nil {
+			beats = map[string]uint64{}
+		}
+		beats[at.Further] = max(beats[at.Further], beat)
+		s.WitnessBeats = beats
 		return nil
 	})
 	return err
@@ -122,8 +150,8 @@ func (l *Ledger) mirror(ctx context.Context, source string, beat uint64) error {
 // unchanged fails with ErrConflict if the table's record has moved on since it was read as before. The witness was read in
 // between: a verdict on it against a record of another time is worth nothing. A worker that stood still there for longer
 // than a lease would declare a gap that is none.
-func (l *Ledger) unchanged(ctx context.Context, before TableState) error {
-	now, _, err := l.Table(ctx, before.Source)
+func (l *Ledger) unchanged(ctx context.Context, before TableState, at Place) error {
+	now, err := l.mirrored(ctx, before.Source, at)
 	if err == nil && (now.WitnessBeat != before.WitnessBeat || now.Generation != before.Generation) {
 		err = fmt.Errorf("%w: the witness was read while somebody else beat", ErrConflict)
 	}

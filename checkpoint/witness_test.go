@@ -56,7 +56,7 @@ type target struct{ *checkpointtest.Memory }
 
 func (s target) beat(t *testing.T, ctx context.Context, l *checkpoint.Ledger, want checkpoint.Verdict) checkpoint.Witness {
 	t.Helper()
-	verdict, w, err := l.Beat(ctx, source, s.Memory, witnessKey)
+	verdict, w, err := l.Beat(ctx, source, checkpoint.Place{Store: s.Memory, Key: witnessKey})
 	if err != nil || verdict != want {
 		t.Fatalf("verdict %d, want %d; %v", verdict, want, err)
 	}
@@ -70,7 +70,7 @@ func (s target) heal(t *testing.T, ctx context.Context, l *checkpoint.Ledger, w 
 		s.Generation = max(s.Generation, checkpoint.NextGeneration(w.Generation, time.Time{}))
 	})
 	check(t, err)
-	check(t, l.Claim(ctx, source, s.Memory, witnessKey))
+	check(t, l.Claim(ctx, source, checkpoint.Place{Store: s.Memory, Key: witnessKey}))
 }
 
 func newTarget() target { return target{&checkpointtest.Memory{}} }
@@ -158,7 +158,7 @@ func TestH68_LedgerLostOrRestored(t *testing.T) {
 			if w.Generation != 50_000_000 {
 				t.Errorf("%+v", w)
 			}
-			if err := b.Claim(ctx, source, s.Memory, witnessKey); !errors.Is(err, checkpoint.ErrConflict) {
+			if err := b.Claim(ctx, source, checkpoint.Place{Store: s.Memory, Key: witnessKey}); !errors.Is(err, checkpoint.ErrConflict) {
 				t.Errorf("claimed without a raise above the witness: %v", err)
 			}
 			s.heal(t, ctx, b, w)
@@ -210,7 +210,7 @@ func TestH68_MirrorIsNotWrittenForAWhile(t *testing.T) {
 		s.beat(t, ctx, a, checkpoint.Fine)
 		p.store.OnSwap = func(context.Context, string, func() bool) (bool, error) { return false, errNoAnswer }
 		for range 5 {
-			if verdict, _, err := a.Beat(ctx, source, s.Memory, witnessKey); verdict != checkpoint.Fine || !errors.Is(err, errNoAnswer) {
+			if verdict, _, err := a.Beat(ctx, source, checkpoint.Place{Store: s.Memory, Key: witnessKey}); verdict != checkpoint.Fine || !errors.Is(err, errNoAnswer) {
 				t.Fatal(verdict, err)
 			}
 		}
@@ -239,7 +239,7 @@ func TestH68_CrashInTheMiddleOfAClaim(t *testing.T) {
 			check(t, err)
 			machine, c := p.worker("c")
 			p.crashAfter(writes, machine.Kill, p.store, s.Memory)
-			machine.Go("claim", func() { _ = c.Claim(machine.Context(), source, s.Memory, witnessKey) })
+			machine.Go("claim", func() { _ = c.Claim(machine.Context(), source, checkpoint.Place{Store: s.Memory, Key: witnessKey}) })
 			p.sleep(ctx, time.Second)
 			p.store.OnSwap, s.OnSwap = nil, nil
 			_, d := p.worker("d")
@@ -275,7 +275,7 @@ func TestH69_KeeperStandsStillBetweenItsReads(t *testing.T) {
 						return nil
 					}
 				}
-				verdict, w, err := a.Beat(ctx, source, s.Memory, witnessKey)
+				verdict, w, err := a.Beat(ctx, source, checkpoint.Place{Store: s.Memory, Key: witnessKey})
 				if verdict != checkpoint.Fine && err == nil {
 					t.Errorf("%d beats before read %d: verdict %d on %+v", beats, n+1, verdict, w)
 				}
@@ -305,7 +305,7 @@ func TestWitnessSomebodyElseBeats(t *testing.T) {
 			}
 			return execute(), nil
 		}
-		if _, _, err := a.Beat(ctx, source, s.Memory, witnessKey); !errors.Is(err, checkpoint.ErrConflict) {
+		if _, _, err := a.Beat(ctx, source, checkpoint.Place{Store: s.Memory, Key: witnessKey}); !errors.Is(err, checkpoint.ErrConflict) {
 			t.Errorf("%v", err)
 		}
 		if state := table(t, ctx, a); state.WitnessBeat != 1 {
@@ -333,7 +333,7 @@ func TestH68_LateBeatOnAnotherWitness(t *testing.T) {
 			late = execute
 			return false, errNoAnswer
 		}
-		if _, _, err := a.Beat(ctx, source, s.Memory, witnessKey); !errors.Is(err, errNoAnswer) {
+		if _, _, err := a.Beat(ctx, source, checkpoint.Place{Store: s.Memory, Key: witnessKey}); !errors.Is(err, errNoAnswer) {
 			t.Fatal(err)
 		}
 		s.OnSwap = nil
@@ -373,13 +373,56 @@ func TestH68_ForeignPipeline(t *testing.T) {
 		s.heal(t, ctx, other, w)
 		s.beat(t, ctx, other, checkpoint.Fine)
 		for range 2 {
-			if _, _, err := a.Beat(ctx, source, s.Memory, witnessKey); !errors.Is(err, checkpoint.ErrForeignPipeline) {
+			if _, _, err := a.Beat(ctx, source, checkpoint.Place{Store: s.Memory, Key: witnessKey}); !errors.Is(err, checkpoint.ErrForeignPipeline) {
 				t.Errorf("beat: %v", err)
 			}
-			if err := a.Claim(ctx, source, s.Memory, witnessKey); !errors.Is(err, checkpoint.ErrForeignPipeline) {
+			if err := a.Claim(ctx, source, checkpoint.Place{Store: s.Memory, Key: witnessKey}); !errors.Is(err, checkpoint.ErrForeignPipeline) {
 				t.Errorf("claim: %v", err)
 			}
 		}
 		s.beat(t, ctx, other, checkpoint.Fine)
+	})
+}
+
+// The witness of a further target table beats by itself: its loss is told, and the first table's stays as it was.
+func TestH69_WitnessOfAFurtherTarget(t *testing.T) {
+	virtually(t, func(ctx context.Context, p *place) {
+		_, a := p.worker("a")
+		create(t, ctx, a)
+		first, second := newTarget(), newTarget()
+		at := checkpoint.Place{Store: second.Memory, Key: witnessKey, Further: "second"}
+		beat := func(want checkpoint.Verdict) checkpoint.Witness {
+			t.Helper()
+			verdict, w, err := a.Beat(ctx, source, at)
+			if err != nil || verdict != want {
+				t.Fatalf("verdict %d, want %d; %v", verdict, want, err)
+			}
+			return w
+		}
+		for range 3 {
+			first.beat(t, ctx, a, checkpoint.Fine)
+		}
+		for n := range uint64(2) {
+			if w := beat(checkpoint.Fine); w.Beat != n+1 {
+				t.Fatalf("%+v", w)
+			}
+		}
+		restore := snapshot(t, ctx, second.Memory)
+		beat(checkpoint.Fine)
+		beat(checkpoint.Fine)
+		restore()
+		beat(checkpoint.TargetLost)
+		second.Clear()
+		w := beat(checkpoint.TargetLost)
+		_, err := a.Raise(ctx, source, table(t, ctx, a).Generation, checkpoint.Gap{Reason: "test"}, nil)
+		check(t, err)
+		check(t, a.Claim(ctx, source, at))
+		if w = beat(checkpoint.Fine); w.Beat != 6 || w.Generation != table(t, ctx, a).Generation {
+			t.Fatalf("%+v", w)
+		}
+		first.beat(t, ctx, a, checkpoint.Fine)
+		if state := table(t, ctx, a); state.WitnessBeat != 4 || state.WitnessBeats["second"] != 6 {
+			t.Fatalf("%d, %v", state.WitnessBeat, state.WitnessBeats)
+		}
 	})
 }

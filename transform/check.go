@@ -305,7 +305,7 @@ func (c *compiler) unreachable(rules []Rule) {
 	}
 }
 
-// CheckMerged finds pairs of source tables that can produce the same row of their one target table: two of the specs, or two tables
+// CheckMerged finds pairs of source tables that can produce the same row of one target table: two of the specs, or two tables
 // of a spec of a pattern. Rule and Write of a finding are of the second table of the pair; indexes are those of specs.
 func CheckMerged(specs []Spec) map[int][]Finding {
 	compiled := make([]*Mapping, len(specs))
@@ -322,10 +322,8 @@ func CheckMerged(specs []Spec) map[int][]Finding {
 	}
 	for i := range specs {
 		for j := range specs[:i] {
-			if specs[i].Table == specs[j].Table {
-				if f, ok := collide(compiled[j], compiled[i]); ok {
-					found[i] = append(found[i], f)
-				}
+			if f, ok := collide(compiled[j], compiled[i]); ok {
+				found[i] = append(found[i], f)
 			}
 		}
 	}
@@ -337,11 +335,11 @@ func collide(a, b *Mapping) (Finding, bool) {
 		for _, wa := range ra.writes {
 			for i, rb := range b.rules {
 				for j, wb := range rb.writes {
-					if partsApart(wa.row, ra.implied(), wb.row, rb.implied()) {
+					if wa.table != wb.table || partsApart(wa.row, ra.implied(), wb.row, rb.implied()) {
 						continue
 					}
 					return Finding{Problem: KeyCollision, Rule: i, Write: j, Field: "row_key",
-						What:  fmt.Sprintf("tables %s and %s can produce the same row of %s", a.Source, b.Source, b.Table),
+						What:  fmt.Sprintf("tables %s and %s can produce the same row of %s", a.Source, b.Source, wb.table),
 						Cause: "items of two tables that take one row refuse or delete each other",
 						Fix:   "begin their row keys with different literals, or with a capture of the table's name, or give each table a target of its own"}, true
 				}

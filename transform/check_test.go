@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
@@ -349,3 +351,49 @@ type unknown struct{}
 
 func (unknown) Match(cdc.Item) bool  { return true }
 func (unknown) Attributes() []string { return nil }
+
+// Rows of one key in two target tables are two rows: nothing is shared, and nothing collides.
+func TestSeveralTargets(t *testing.T) {
+	spec := Spec{Source: "Orders", Table: "orders", PrimaryKey: compositeKey, Families: families("d", "ref", "unused"), Rules: []Rule{
+		{When: when{"customer=c1"}, Writes: []Write{
+			{RowKey: template("{PK}#{SK}"), Columns: []ColumnRule{{Attribute: "*", To: "d"}}},
+			{Table: "by_customer", RowKey: template("own#{PK}#{SK}"), Columns: []ColumnRule{{Attribute: "*", To: "d"}}},
+			{Table: "by_customer", RowKey: template("count#{PK}#{SK}"), Columns: []ColumnRule{{Attribute: "total", To: "ref:total"}}}}},
+		{Writes: []Write{{Table: "drafts", RowKey: template("{PK}#{SK}"), Columns: []ColumnRule{{Attribute: "*", To: "d"}}}}},
+	}}
+	m, err := New(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := m.Tables(); !slices.Equal(got, []string{"orders", "by_customer", "drafts"}) {
+		t.Error(got)
+	}
+	var targets []string
+	for _, target := range Targets(spec) {
+		for _, f := range target.Families {
+			targets = append(targets, target.Table+":"+f.Name)
+		}
+	}
+	if !slices.Equal(targets, []string{"orders:d", "orders:unused", "by_customer:d", "by_customer:ref", "drafts:d"}) {
+		t.Error(targets)
+	}
+	order := item("PK", cdc.String("p"), "SK", cdc.String("s"), "customer", cdc.String("c1"), "total", number("1"))
+	draft := item("PK", cdc.String("p"), "SK", cdc.String("s"))
+	b := Fold(m, []cdc.Change{{Event: cdc.Modify, Sequence: cdc.SequenceOf(1), Keys: m.Keys(order), Old: order, New: draft}}, stamp)
+	var rows []string
+	for _, r := range b.Rows {
+		rows = append(rows, fmt.Sprintf("%s %s remove %v owns %v of %q", r.Table, r.Row, r.Remove, r.Families, r.Owner))
+	}
+	if diff := cmp.Diff([]string{"orders p#s remove true owns [d] of \"\"", "by_customer own#p#s remove true owns [d] of \"\"", "by_customer count#p#s remove true owns [ref] of \"\"",
+		"drafts p#s remove false owns [d] of \"\""}, rows); diff != "" {
+		t.Error(diff)
+	}
+	other := Spec{Source: "Returns", Table: "returns", Families: families("d"), Merged: true, Rules: []Rule{{Writes: []Write{{Table: "by_customer", RowKey: template("{PK}#{SK}")}}}}}
+	if found := CheckMerged([]Spec{spec, other}); len(found[1]) != 1 || found[1][0].What != "tables Orders and Returns can produce the same row of by_customer" {
+		t.Error(found)
+	}
+	other.Rules[0].Writes[0].Table = ""
+	if found := CheckMerged([]Spec{spec, other}); len(found) != 0 {
+		t.Error(found)
+	}
+}

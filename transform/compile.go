@@ -1,6 +1,7 @@
 package transform
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,6 +20,7 @@ type rule struct {
 
 // write is a compiled Write: what an item becomes in one row.
 type write struct {
+	table    string
 	row      []rowPart
 	template *Template
 
@@ -186,7 +188,7 @@ func (m *Mapping) conclude() {
 
 // write compiles one write.
 func (c *compiler) write(spec *Write, where at) *write {
-	w := &write{template: spec.RowKey}
+	w := &write{table: cmp.Or(spec.Table, c.spec.Table), template: spec.RowKey}
 	if w.template == nil && c.schema {
 		var names []string
 		for _, k := range c.spec.PrimaryKey {

@@ -60,7 +60,7 @@ func Fold(m *Mapping, changes []cdc.Change, s Stamp) Batch {
 		h := &histories[i]
 		c := &changes[h.newest]
 		v := NewVersion(s.Generation, s.Hop, c.Sequence, CountExact)
-		base := RowMutation{Item: h.item, Change: h.newest, Table: m.Table, Version: v, At: c.Time, Keep: m.keep}
+		base := RowMutation{Item: h.item, Change: h.newest, Version: v, At: c.Time, Keep: m.keep}
 		var puts [][]Cell
 		reason := h.unknown
 		if reason == "" && c.Event != cdc.Remove {
@@ -185,7 +185,7 @@ func Load(m *Mapping, items []cdc.Item, generation uint32, readAt time.Time) Bat
 	room := make([]address, 1)
 	cells := make([][]Cell, len(items))
 	for i, item := range items {
-		base := RowMutation{Item: m.ItemKey(item), Change: i, Table: m.Table, Version: v, At: readAt, Keep: m.keep}
+		base := RowMutation{Item: m.ItemKey(item), Change: i, Version: v, At: readAt, Keep: m.keep}
 		h := history{item: base.Item, newest: i, addresses: room[:0:1], puts: cells[i : i : i+1]}
 		err := h.add(m, &s, item, i, true)
 		var puts [][]Cell

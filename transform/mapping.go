@@ -15,7 +15,7 @@ const Delimiter = '#'
 // ErrMapping is returned for a mapping that cannot be right for any item.
 var ErrMapping = errors.New("mapping")
 
-// Mapping says where the items of one source table live in one target table. New makes it of rules, NewMapping without any; it
+// Mapping says where the items of one source table live in its target tables, usually one. New makes it of rules, NewMapping without any; it
 // does not change after that and may be used by many tasks at once.
 type Mapping struct {
 	// Source is the DynamoDB table, Table the Bigtable table.
@@ -74,7 +74,7 @@ func NewMapping(source, table, family string, primaryKey []KeyAttribute, rowKey 
 			return fail("the row key names attribute %q twice, or one without a name", name)
 		}
 	}
-	w := &write{template: joined(m.RowKey), star: &target{attribute: "*", family: family}, families: []string{family}, ours: true}
+	w := &write{table: table, template: joined(m.RowKey), star: &target{attribute: "*", family: family}, families: []string{family}, ours: true}
 	for _, p := range w.template.parts {
 		part := rowPart{literal: p.Literal}
 		if p.IsPlaceholder() {

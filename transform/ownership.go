@@ -81,6 +81,9 @@ func (t *target) column() Column {
 
 // mayMeet tells whether two writes may go to one row.
 func (c *compiler) mayMeet(a, b placed) bool {
+	if a.table != b.table {
+		return false
+	}
 	if a.template == nil || b.template == nil {
 		return a.template == b.template && (a.folded || b.folded) // the default key, of which nothing else is known
 	}

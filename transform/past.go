@@ -58,8 +58,8 @@ func (m *Mapping) had(enc *encoder, image cdc.Item, row *RowMutation, written, m
 	if err != nil {
 		return nil
 	}
-	for _, placed := range m.mutations(nil, RowMutation{Item: h.item, Table: m.Table}, &h, puts) {
-		if placed.Row == row.Row && placed.Owner == row.Owner {
+	for _, placed := range m.mutations(nil, RowMutation{Item: h.item}, &h, puts) {
+		if placed.Table == row.Table && placed.Row == row.Row && placed.Owner == row.Owner {
 			return placed.Cells
 		}
 	}

@@ -70,7 +70,7 @@ func (m *Mapping) Map(item cdc.Item, written time.Time) (Placement, error) {
 	if err != nil {
 		return p, err
 	}
-	p.Rows = m.mutations(nil, RowMutation{Item: h.item, Table: m.Table, Keep: m.keep}, &h, puts)
+	p.Rows = m.mutations(nil, RowMutation{Item: h.item, Keep: m.keep}, &h, puts)
 	return p, nil
 }
 
@@ -82,7 +82,7 @@ func (m *Mapping) Addresses(item cdc.Item) ([]RowMutation, error) {
 	if err := h.add(m, &s, item, 0, true); err != nil {
 		return nil, err
 	}
-	return m.mutations(nil, RowMutation{Item: h.item, Table: m.Table, Keep: m.keep}, &h, nil), nil
+	return m.mutations(nil, RowMutation{Item: h.item, Keep: m.keep}, &h, nil), nil
 }
 
 // scratch is memory for rows and columns that are known already.
@@ -168,7 +168,7 @@ func (m *Mapping) mutations(rows []RowMutation, base RowMutation, h *history, pu
 	for i := range h.addresses {
 		a := &h.addresses[i]
 		mutation := base
-		mutation.Row, mutation.Families, mutation.Columns, mutation.Remove = a.row, a.w.families, a.w.columns, true
+		mutation.Table, mutation.Row, mutation.Families, mutation.Columns, mutation.Remove = a.w.table, a.row, a.w.families, a.w.columns, true
 		if a.w.ownVersion {
 			mutation.Owner = h.item
 		}
@@ -193,7 +193,7 @@ func (m *Mapping) mutations(rows []RowMutation, base RowMutation, h *history, pu
 // sameRegister finds the mutation of the same row and version column.
 func sameRegister(rows []RowMutation, m *RowMutation) int {
 	for i := range rows {
-		if rows[i].Row == m.Row && rows[i].Owner == m.Owner {
+		if rows[i].Row == m.Row && rows[i].Owner == m.Owner && rows[i].Table == m.Table {
 			return i
 		}
 	}

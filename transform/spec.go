@@ -43,6 +43,8 @@ type Rule struct {
 
 // Write is one row, or one cell of a row, that an item becomes.
 type Write struct {
+	// Table is the target table; "" is that of the Spec.
+	Table string
 	// RowKey is nil for the default: the primary key, joined with '#'.
 	RowKey *Template
 	// Columns say where attributes go. Nil, without a cell, means every attribute to the only family that is declared.

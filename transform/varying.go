@@ -40,11 +40,11 @@ func (c *compiler) tables() (Finding, bool) {
 	}
 	for i, w := range all {
 		for _, o := range all[:i] {
-			if sameLead(c.lead(w.row), c.lead(o.row)) || partsApart(w.row, w.rule.implied(), o.row, o.rule.implied()) {
+			if w.table != o.table || sameLead(c.lead(w.row), c.lead(o.row)) || partsApart(w.row, w.rule.implied(), o.row, o.rule.implied()) {
 				continue
 			}
 			return Finding{Problem: KeyCollision, Rule: w.at.rule, Write: w.at.write, Field: "row_key",
-				What:  fmt.Sprintf("two tables of the pattern can produce the same row of %s: one by %s, one by %s", c.spec.Table, c.ruleName(o.at), c.ruleName(w.at)),
+				What:  fmt.Sprintf("two tables of the pattern can produce the same row of %s: one by %s, one by %s", w.table, c.ruleName(o.at), c.ruleName(w.at)),
 				Cause: "items of two tables that take one row refuse or delete each other",
 				Fix:   fmt.Sprintf("begin both row keys with %s#", c.captures(c.spec.Varies))}, true
 		}
@@ -102,7 +102,7 @@ func sameLead(a, b []rowPart) bool {
 // notCarried says which parts of the table's name a row key lacks, and the smallest cure.
 func (c *compiler) notCarried(w placed, missing []Varying) Finding {
 	f := Finding{Problem: KeyCollision, Rule: w.at.rule, Write: w.at.write, Field: "row_key",
-		What:  fmt.Sprintf("two tables of the pattern can produce the same row of %s: the row key does not carry %s", c.spec.Table, c.captures(missing)),
+		What:  fmt.Sprintf("two tables of the pattern can produce the same row of %s: the row key does not carry %s", w.table, c.captures(missing)),
 		Cause: "items of two tables that take one row refuse or delete each other"}
 	for _, p := range w.row {
 		name, ok := strings.CutPrefix(p.name, "\x00")

@@ -56,7 +56,7 @@ func (w *worker) dryRun(ctx context.Context) error {
 			if err != nil {
 				return explain("cannot read table "+t.config.From, err)
 			}
-			reports = append(reports, rehearsalReport{r.Table, t.config.To, r.Items, r.Rows, r.Cells, r.Shards, r.Changes, r.Unmappable})
+			reports = append(reports, rehearsalReport{r.Table, t.config.TargetNames(), r.Items, r.Rows, r.Cells, r.Shards, r.Changes, r.Unmappable})
 		}
 		return nil
 	})

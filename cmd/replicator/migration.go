@@ -160,7 +160,7 @@ func newMigration(cfg *config.Config, env config.Lookup, now time.Time) *migrati
 
 // add judges one table.
 func (m *migration) add(c config.Table, in tableInput) {
-	t := tableStatus{Source: c.From, Target: c.To, Phase: phasePrepare, Parked: in.parked, Shards: map[string]int{}, keeper: in.seat.owner,
+	t := tableStatus{Source: c.From, Target: c.TargetNames(), Phase: phasePrepare, Parked: in.parked, Shards: map[string]int{}, keeper: in.seat.owner,
 		Throttled: []throttledStatus{}, Troubles: []troubleStatus{}}
 	for _, state := range admin.ShardStates {
 		t.Shards[state] = 0

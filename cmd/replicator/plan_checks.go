@@ -205,7 +205,7 @@ func (pl *planner) examineSource(ctx context.Context, t config.Table, all sample
 	if !ok {
 		return
 	}
-	out := planTable{Source: t.From, Target: t.To, Items: found.description.Items, Bytes: found.description.Bytes,
+	out := planTable{Source: t.From, Target: t.TargetNames(), Items: found.description.Items, Bytes: found.description.Bytes,
 		Billing: found.description.BillingMode, RowKeys: []string{}, Unmappable: map[string]int{}, Unmapped: []string{}}
 	if pl.ask(ctx, probeTime, "stream of "+t.From, func(ctx context.Context) (string, error) { return pl.stream(ctx, found) }) {
 		pl.ask(ctx, probeTime, "records of "+t.From, func(ctx context.Context) (string, error) {
@@ -283,8 +283,14 @@ const shownKeys = 10
 func (pl *planner) addSample(out *planTable, s sampled) {
 	out.Sampled, out.Unmappable = len(s.items), s.unmappable
 	// Spread over the sample, which is in the order of segments.
-	for i := range min(shownKeys, len(s.rows)) {
-		out.RowKeys = append(out.RowKeys, shownKey(s.rows[i*len(s.rows)/min(shownKeys, len(s.rows))]))
+	for table, rows := range s.rows {
+		of := ""
+		if len(s.rows) > 1 {
+			of = table + ": "
+		}
+		for i := range min(shownKeys, len(rows)) {
+			out.RowKeys = append(out.RowKeys, of+shownKey(rows[i*len(rows)/min(shownKeys, len(rows))]))
+		}
 	}
 	slices.Sort(out.RowKeys)
 	if n := total64(s.unmappable); n > 0 {

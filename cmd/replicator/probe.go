@@ -231,23 +231,25 @@ func specs(cfg *config.Config) []sink.TableSpec {
 	out := []sink.TableSpec{sink.StateSpec(cfg.State.Table, ledgerFamily)}
 	for i := range cfg.Tables {
 		t := &cfg.Tables[i]
-		families := sink.DataFamilies(t.TargetFamilies())
 		lists := t.ListFamilies()
-		for i := range families {
-			// Stamps are counted from the rule's age; elements of lists stay only under the rule that keeps everything; an age rule would
-			// remove values that hold.
-			if t.TTL.Expire == "gc" || t.KeepVersions || slices.Contains(lists, families[i].Name) {
-				families[i].Check = sink.Same
+		for _, target := range t.Targets() {
+			families := sink.DataFamilies(target.Families)
+			for i := range families {
+				// Stamps are counted from the rule's age; elements of lists stay only under the rule that keeps everything; an age rule would
+				// remove values that hold.
+				if t.TTL.Expire == "gc" || t.KeepVersions || slices.Contains(lists, families[i].Name) {
+					families[i].Check = sink.Same
+				}
 			}
+			if n := slices.IndexFunc(out, func(s sink.TableSpec) bool { return s.Name == target.Table }); n >= 0 {
+				out[n].Families = mergeFamilies(out[n].Families, families)
+				continue
+			}
+			spec := sink.TargetSpec(target.Table, cfg.State.TombstoneAge)
+			spec.Families = append(families, spec.Families...)
+			spec.View = cfg.Target.View
+			out = append(out, spec)
 		}
-		if n := slices.IndexFunc(out, func(s sink.TableSpec) bool { return s.Name == t.To }); n >= 0 {
-			out[n].Families = mergeFamilies(out[n].Families, families)
-			continue
-		}
-		spec := sink.TargetSpec(t.To, cfg.State.TombstoneAge)
-		spec.Families = append(families, spec.Families...)
-		spec.View = cfg.Target.View
-		out = append(out, spec)
 	}
 	return out
 }
@@ -319,7 +321,7 @@ func (p *prober) prepareTable(ctx context.Context, spec sink.TableSpec) (made si
 	if schema.Problem == sink.MissingTable {
 		found := samples{}
 		for _, t := range p.found.tables {
-			if t.config.To != spec.Name {
+			if !slices.Contains(t.mapping.Tables(), spec.Name) {
 				continue
 			}
 			s, err := sampleTable(ctx, p.source.tables, t, defaultSample)

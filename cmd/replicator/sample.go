@@ -16,9 +16,9 @@ const defaultSample = 1000
 // sampled is what a sample of a table's items shows.
 type sampled struct {
 	items      []cdc.Item
-	consumed   float64        // read units of 4 KB
-	rows       []string       // row keys, in the order of the sample
-	unmappable map[string]int // items that would be parked, by reason
+	consumed   float64             // read units of 4 KB
+	rows       map[string][]string // row keys by target table, in the order of the sample
+	unmappable map[string]int      // items that would be parked, by reason
 }
 
 // sampleTable reads up to n items of a table and maps them.
@@ -28,11 +28,11 @@ func sampleTable(ctx context.Context, tables *backfill.Tables, t probedTable, n 
 	if s.items, s.consumed, err = tables.Sample(ctx, t.config.From, n); err != nil {
 		return s, err
 	}
-	s.unmappable = map[string]int{}
+	s.unmappable, s.rows = map[string]int{}, map[string][]string{}
 	for _, item := range s.items {
 		addresses, _ := t.mapping.Addresses(item) // why not is told below
 		for _, at := range addresses {
-			s.rows = append(s.rows, at.Row)
+			s.rows[at.Table] = append(s.rows[at.Table], at.Row)
 		}
 		if _, err := t.mapping.Map(item, time.Unix(0, 0)); err != nil {
 			s.unmappable[err.Error()]++
@@ -85,15 +85,17 @@ type samples map[string]*struct {
 }
 
 func (s samples) add(t probedTable, found sampled) {
-	of := s[t.config.To]
-	if of == nil {
-		of = &struct {
-			rows  []string
-			bytes int64
-		}{}
-		s[t.config.To] = of
+	for table, rows := range found.rows {
+		of := s[table]
+		if of == nil {
+			of = &struct {
+				rows  []string
+				bytes int64
+			}{}
+			s[table] = of
+		}
+		of.rows, of.bytes = append(of.rows, rows...), of.bytes+t.description.Bytes
 	}
-	of.rows, of.bytes = append(of.rows, found.rows...), of.bytes+t.description.Bytes
 }
 
 // splits is where a new target table is split; nil for one of which nothing was sampled.

@@ -114,20 +114,22 @@ type Family struct {
 
 // Rule says what becomes of the items that a condition matches.
 type Rule struct {
-	Name    string   `key:"name" check:"mapping" omit:"true"`    // for messages and metrics
-	When    string   `key:"when" check:"mapping" omit:"true"`    // a DynamoDB condition with its values; every item when not given
-	Ignore  bool     `key:"ignore" omit:"true"`                  // not copied, and counted
-	RowKey  string   `key:"row_key" check:"mapping" omit:"true"` // a template; the primary key, joined with #, when not given
-	Columns []Column `key:"columns" omit:"true"`                 // where attributes go: a family, family:column, or with as and value
-	Cell    Cell     `key:"cell" omit:"true"`                    // the item becomes one cell of a row that other items share
-	Write   []Write  `key:"write" omit:"true"`                   // several rows of one item, each with its own row_key
+	Name    string   `key:"name" check:"mapping" omit:"true"`                      // for messages and metrics
+	When    string   `key:"when" check:"mapping" omit:"true"`                      // a DynamoDB condition with its values; every item when not given
+	Ignore  bool     `key:"ignore" omit:"true"`                                    // not copied, and counted
+	To      string   `key:"to" json:",omitempty" check:"target_table" omit:"true"` // the target table of these items; the entry's when not given
+	RowKey  string   `key:"row_key" check:"mapping" omit:"true"`                   // a template; the primary key, joined with #, when not given
+	Columns []Column `key:"columns" omit:"true"`                                   // where attributes go: a family, family:column, or with as and value
+	Cell    Cell     `key:"cell" omit:"true"`                                      // the item becomes one cell of a row that other items share
+	Write   []Write  `key:"write" omit:"true"`                                     // several rows of one item, each with its own row_key, and in a target table of its own if it has a to
 }
 
 // Write is one of several rows that an item becomes.
 type Write struct {
-	RowKey  string   `key:"row_key" check:"mapping" omit:"true"` // a template
-	Columns []Column `key:"columns" omit:"true"`                 // where attributes go
-	Cell    Cell     `key:"cell" omit:"true"`                    // the item becomes one cell of the row
+	To      string   `key:"to" json:",omitempty" check:"target_table" omit:"true"` // the target table; the entry's when not given
+	RowKey  string   `key:"row_key" check:"mapping" omit:"true"`                   // a template
+	Columns []Column `key:"columns" omit:"true"`                                   // where attributes go
+	Cell    Cell     `key:"cell" omit:"true"`                                      // the item becomes one cell of the row
 }
 
 // Column says where an attribute goes; "*" is every attribute that is not named.

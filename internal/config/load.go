@@ -238,14 +238,16 @@ func (d *decoder) checkTables(c *Config) {
 			d.bad[path] = true // and so has no mapping to check
 			continue
 		}
-		if first, ok := targets[t.To]; ok {
-			// Whether their rows can meet is checked with the mappings.
-			t.merged, c.Tables[first].merged = true, true
-		}
-		targets[t.To] = i
-		if t.To == c.State.Table {
-			d.report(diag.Error{Code: diag.TargetIsState, Pos: pos, What: fmt.Sprintf("%s: the target %s is the state table", path, t.To),
-				Cause: "state.table is " + c.State.Table})
+		for _, to := range t.targets() {
+			if first, ok := targets[to]; ok {
+				// Whether their rows can meet is checked with the mappings.
+				t.merged, c.Tables[first].merged = true, true
+			}
+			targets[to] = i
+			if to == c.State.Table {
+				d.report(diag.Error{Code: diag.TargetIsState, Pos: pos, What: fmt.Sprintf("%s: the target %s is the state table", path, to),
+					Cause: "state.table is " + c.State.Table})
+			}
 		}
 	}
 }

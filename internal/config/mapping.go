@@ -56,6 +56,32 @@ func (t *Table) TargetFamilies() []transform.Family {
 	return spec.Families
 }
 
+// Targets are the tables that the items are written to, each with the families it needs: To first, then those that rules name.
+func (t *Table) Targets() []transform.Target {
+	spec, _ := t.spec(nil)
+	return transform.Targets(spec)
+}
+
+// TargetNames are the names of the target tables, for people.
+func (t *Table) TargetNames() string { return strings.Join(t.targets(), ", ") }
+
+// targets are To and the other tables that rules name.
+func (t *Table) targets() []string {
+	names := []string{t.To}
+	add := func(name string) {
+		if name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	for _, r := range t.Rules {
+		add(r.To)
+		for _, w := range r.Write {
+			add(w.To)
+		}
+	}
+	return names
+}
+
 // ListFamilies are the families in which lists are kept as cells of one column.
 func (t *Table) ListFamilies() []string {
 	spec, _ := t.spec(nil)
@@ -170,11 +196,11 @@ func (b *specBuilder) rule(r *Rule, path string) {
 			rule.When, rule.Text = when, when.Text()
 		}
 	}
-	single := Write{r.RowKey, r.Columns, r.Cell}
-	given := single.RowKey != "" || len(single.Columns) > 0 || single.Cell.given()
+	single := Write{r.To, r.RowKey, r.Columns, r.Cell}
+	given := single.To != "" || single.RowKey != "" || len(single.Columns) > 0 || single.Cell.given()
 	switch {
 	case len(r.Write) > 0 && given:
-		b.report(diag.RuleInvalid, path, 0, "a rule has write beside row_key, columns or cell", "each entry of write has its own", "move them into the entries of write")
+		b.report(diag.RuleInvalid, path, 0, "a rule has write beside to, row_key, columns or cell", "each entry of write has its own", "move them into the entries of write")
 	case r.Ignore && (given || len(r.Write) > 0):
 		b.report(diag.RuleInvalid, path, 0, "a rule ignores its items and says what they become", "it does one of the two", "remove ignore, or the rest")
 	case r.Ignore:
@@ -199,7 +225,7 @@ func (b *specBuilder) condition(err error, path string) {
 func (c *Cell) given() bool { return c.To != "" || c.As != "" || len(c.Only) > 0 }
 
 func (b *specBuilder) write(w *Write, path string) transform.Write {
-	var out transform.Write
+	out := transform.Write{Table: w.To}
 	if w.RowKey != "" {
 		out.RowKey = b.template(w.RowKey, path+".row_key", 0)
 	}

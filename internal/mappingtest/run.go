@@ -36,15 +36,17 @@ func (e *Example) Run(ctx context.Context, table *config.Table) (string, error) 
 	if r.mapping, err = table.Mapping(r.key); err != nil {
 		return "", err
 	}
-	var families []string
-	for _, f := range table.TargetFamilies() {
-		name := f.Name
-		if f.Aggregate != transform.NoAggregate {
-			name += ":intsum" // as good as any: each column is emptied before
+	for _, t := range table.Targets() {
+		var families []string
+		for _, f := range t.Families {
+			name := f.Name
+			if f.Aggregate != transform.NoAggregate {
+				name += ":intsum" // as good as any: each column is emptied before
+			}
+			families = append(families, name)
 		}
-		families = append(families, name)
+		r.target.Create(t.Table, families...)
 	}
-	r.target.Create(table.To, families...)
 	copied, err := r.copy(ctx, items)
 	if err != nil {
 		return "", err
@@ -184,14 +186,21 @@ func (r *run) apply(ctx context.Context, b transform.Batch) (string, error) {
 		}
 	}
 	var out strings.Builder
-	err := r.target.ReadRows(ctx, r.mapping.Table, sink.Range{}, func(row sink.Row) error {
-		writeRow(&out, row)
-		return nil
-	})
+	var failed error
+	for i, table := range r.mapping.Tables() {
+		if i > 0 {
+			fmt.Fprintf(&out, "\nin table %s\n\n", table)
+		}
+		err := r.target.ReadRows(ctx, table, sink.Range{}, func(row sink.Row) error {
+			writeRow(&out, row)
+			return nil
+		})
+		failed = errors.Join(failed, err)
+	}
 	for _, p := range b.Parked {
 		fmt.Fprintf(&out, "parked: %s: %s\n", r.names[p.Key], p.Reason)
 	}
-	return out.String(), err
+	return out.String(), failed
 }
 
 func writeRow(out *strings.Builder, row sink.Row) {

@@ -200,7 +200,7 @@ var inLedger = []mutant{
 	},
 	{
 		name: "mirror after the witness alone", hazards: "H68", file: "checkpoint/witness.go",
-		old: `	if err := l.mirror(ctx, source, w.Beat); err != nil {
+		old: `	if err := l.mirror(ctx, source, at, w.Beat); err != nil {
 		return Fine, w, err
 	}
 `,
@@ -216,7 +216,7 @@ var inLedger = []mutant{
 	},
 	{
 		name: "verdict from two moments", hazards: "H69", file: "checkpoint/witness.go",
-		old: `return verdict, w, l.unchanged(ctx, table)`, new: `return verdict, w, nil`,
+		old: `return verdict, w, l.unchanged(ctx, table, at)`, new: `return verdict, w, nil`,
 		test: "./checkpoint TestH69_KeeperStandsStill", why: "seed 1570 of the swarm showed it",
 	},
 	{

@@ -255,14 +255,27 @@ func (k *rounds) attend(ctx context.Context) error {
 	return err
 }
 
-// beat checks that target and ledger belong together, and moves the witness on. If they do not, the generation was raised when it returns.
+// beat checks that the target tables and the ledger belong together, and moves the witness of each on. Where they do not, the generation was
+// raised when it returns.
 func (t *table) beat(ctx context.Context) error {
+	for i, name := range t.Mapping.Tables() {
+		at := checkpoint.Place{Store: t.Witness(name), Key: t.Mapping.WitnessKey(), Further: name}
+		if i == 0 {
+			at.Further = ""
+		}
+		if err := t.beatAt(ctx, at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *table) beatAt(ctx context.Context, at checkpoint.Place) error {
 	state, _, err := t.Ledger.Table(ctx, t.source)
 	if err != nil {
 		return err
 	}
-	store, key := t.Witness(t.Mapping.Table), t.Mapping.WitnessKey()
-	verdict, witness, err := t.Ledger.Beat(ctx, t.source, store, key)
+	verdict, witness, err := t.Ledger.Beat(ctx, t.source, at)
 	if err != nil || verdict == checkpoint.Fine {
 		return err
 	}
@@ -277,7 +290,7 @@ func (t *table) beat(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return t.Ledger.Claim(ctx, t.source, store, key)
+	return t.Ledger.Claim(ctx, t.source, at)
 }
 
 // raise declares a gap and raises the generation, and tells of it.

@@ -323,7 +323,7 @@ func (m *Migration) violate(format string, args ...any) {
 
 // check looks at every write as it takes place.
 func (m *Migration) check(table, key string, before, after *Row) {
-	if table == m.Mapping.Table {
+	if slices.Contains(m.Mapping.Tables(), table) {
 		m.checkVersion(key, before, after)
 	}
 	if table == stateTable && strings.HasPrefix(key, "default/shard/") {

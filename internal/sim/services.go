@@ -276,18 +276,26 @@ func Unequal(t *Table, b *Bigtable, m *transform.Mapping) []string {
 			continue
 		}
 		for _, row := range placed.Rows { // which other items may share
-			if want[row.Row] == nil {
-				want[row.Row] = map[string]string{}
+			key := row.Table + "/" + row.Row
+			if want[key] == nil {
+				want[key] = map[string]string{}
 			}
 			for _, c := range row.Cells {
 				at := c.Family + ":" + c.Qualifier
-				want[row.Row][at] = string(c.Value) + "\x00" + want[row.Row][at] // lists come from the oldest to the newest
+				want[key][at] = string(c.Value) + "\x00" + want[key][at] // lists come from the oldest to the newest
 			}
 		}
 	}
-	for _, key := range b.Rows(m.Table) {
+	var there [][2]string // tables and rows
+	for _, table := range m.Tables() {
+		for _, key := range b.Rows(table) {
+			there = append(there, [2]string{table, key})
+		}
+	}
+	for _, at := range there {
+		key := at[0] + "/" + at[1]
 		have := map[string]string{}
-		for _, c := range b.Row(m.Table, key).columns {
+		for _, c := range b.Row(at[0], at[1]).columns {
 			if c.family == sink.LiveFamily || c.family == sink.GoneFamily {
 				continue
 			}
