@@ -11,7 +11,7 @@ func Effects() []string {
 		"row rejected", "sequence numbers grew longer", "sequence numbers restarted", "server clock wrong", "service denied", "service unavailable",
 		"shard gone", "shard listed late", "shard missing from listings", "shard rolled", "shard split", "slow message", "stream disabled",
 		"target exchanged", "target lost", "target restored", "time ran back", "tombstone collected", "trimmed shards stay listed", "worker clock jumped",
-		"worker clock stood still", "worker cut off", "worker gone after a ledger write",
+		"worker clock stood still", "worker clock wrong from its start", "worker cut off", "worker gone after a ledger write",
 		"write throttled",
 	}
 }

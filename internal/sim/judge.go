@@ -133,7 +133,7 @@ func (s *simulation) peace() {
 	s.World.Tracef("peace")
 	t, b := s.Source, s.Target
 	b.LoseReply, b.Late, b.Drop, b.Twice, t.Throttle, t.Expire, s.throttled, s.poisoned, s.rejected = 0, 0, 0, 0, 0, 0, 0, 0, 0
-	s.strikes, s.rivals = 0, 0
+	s.strikes, s.rivals, s.clocks = 0, 0, 0
 	t.Latency, b.Latency, t.PageSize, b.ServerSkew = 20*time.Millisecond, 10*time.Millisecond, pageRecords, 0
 	for _, sh := range t.Stream().Shards {
 		sh.EmptyPages, sh.ListedFrom, sh.ShownOpenUntil = 0, time.Time{}, time.Time{}
@@ -278,6 +278,7 @@ func (s *simulation) compare(when string) {
 	if state.NeedsLoad && !s.mayLose() {
 		s.fail("I5", "a gap without a loss: %s, %q", state.Reason, s.Gaps)
 	}
+	s.checkReasons()
 }
 
 // mayLose tells whether something was injected after which a gap may be declared.

@@ -25,6 +25,9 @@ func (t *truth) watchParked(key string, before, after *Row) {
 		if !strings.HasSuffix(key, "/"+p.Version) {
 			t.m.violate("I5: the change of version %s is parked where another may be", p.Version)
 		}
+		if q, had := parkedIn(before); had && q.Key != p.Key {
+			t.m.violate("I5: the change of another item is parked in place of the one of version %s", q.Version)
+		}
 		t.parked[p.Key] = max(t.parked[p.Key], p.Version)
 		t.checkParkedChange(after)
 		if t.parkedAt[key].IsZero() {

@@ -77,6 +77,7 @@ var rates = []rate{
 	{"rows rejected", 0.1, func(s *simulation, p float64) { s.rejected = p }},
 	{"copy throttled", 1, func(s *simulation, p float64) { s.copyRate = 0.005 + 0.05*p }},
 	{"workers gone after ledger writes", 0.3, func(s *simulation, p float64) { s.strikes = p }},
+	{"clocks differ", 1, func(s *simulation, p float64) { s.clocks = p }},
 	{"rival writes", 0.3, func(s *simulation, p float64) { s.rivals = p }},
 }
 

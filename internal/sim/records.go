@@ -3,6 +3,7 @@ package sim
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
@@ -96,5 +97,30 @@ func (t *truth) checkRaised(was, is checkpoint.TableState) {
 	}
 	if is.Load.StartedAt.After(t.m.World.Now()) {
 		t.m.violate("I5: the load begins at %s, which is to come", is.Load.StartedAt)
+	}
+}
+
+// reasons are what gaps may say only after one of the named faults took effect.
+var reasons = []struct {
+	says   string
+	faults []string
+}{
+	{"created anew or restored", []string{"target lost", "target restored"}},
+	{"another ledger", []string{"ledger lost", "ledger restored", "ledger exchanged", "target exchanged"}},
+	{"a new stream", []string{"new stream"}},
+	{"stream is disabled", []string{"stream disabled"}},
+	{"stream is gone", []string{"stream disabled"}},
+	{"mapping was changed", []string{"mapping changed"}},
+}
+
+// checkReasons: a gap tells what happened, and not something else (I5).
+func (s *simulation) checkReasons() {
+	injected := s.World.Injected()
+	for _, gap := range s.Gaps {
+		for _, r := range reasons {
+			if strings.Contains(gap, r.says) && !slices.ContainsFunc(r.faults, func(name string) bool { return injected[name] > 0 }) {
+				s.fail("I5", "a gap that tells of what did not happen: %s", gap)
+			}
+		}
 	}
 }

@@ -88,7 +88,7 @@ type simulation struct {
 	hash     string // of the mapping that workers are started with
 
 	throttled, poisoned, rejected float64
-	strikes, rivals               float64
+	strikes, rivals, clocks       float64
 	copyRate                      float64 // rows per second of the load, 0 for no bound
 	sourceDown, targetDown        failing
 	healthy                       time.Duration // from when on both services are well
@@ -238,6 +238,10 @@ func (s *simulation) hire(m *member) {
 		t.MappingHash, t.AcceptMapping, t.Copy, t.FromNow = hash, hash == s.hash, !fromNow, fromNow
 		o.Database, o.Open = s.Source, s.watched
 	})
+	if s.clocks > 0 { // no worker's clock is ever right, the first one's neither
+		s.World.Inject("worker clock wrong from its start")
+		m.worker.Skew(time.Duration(s.clocks * (2*s.World.Rand().Float64() - 1) * float64(s.limit(2*time.Hour))))
+	}
 }
 
 // watched is the stream with a note of each complete listing.

@@ -20,6 +20,9 @@ func (s *simulation) strike(table, key string, before, after *Row) {
 		return
 	}
 	p := s.strikes
+	if turn && table != stateTable {
+		p = min(1, 3*p) // claims are rare
+	}
 	if !turn {
 		p /= 100
 	}
