@@ -210,6 +210,16 @@ func (s *simulation) later(d time.Duration, does func()) {
 	s.World.After(d, does)
 }
 
+// interrupt takes a worker away in the first hour, while the table is copied.
+func (s *simulation) interrupt() {
+	m := s.crew[s.World.Rand().IntN(len(s.crew))]
+	if s.World.Rand().IntN(3) == 0 {
+		s.ask(m)
+		return
+	}
+	m.worker.Kill()
+}
+
 func (s *simulation) ask(m *member) {
 	if m.worker.Over || m.worker.Dead() || m.asked {
 		return

@@ -19,6 +19,7 @@ type plan struct {
 	fromNow, moving bool
 	newImages       bool
 	keys            int
+	segments        int  // of a load
 	awkward         bool // primary keys hold delimiters, escapes and control characters
 	// tombstoneAge is how long tombstones are kept, 0 for ever; every other delay is then kept below a part of it.
 	tombstoneAge time.Duration
@@ -77,6 +78,7 @@ var rates = []rate{
 	{"rows rejected", 0.1, func(s *simulation, p float64) { s.rejected = p }},
 	{"copy throttled", 1, func(s *simulation, p float64) { s.copyRate = 0.005 + 0.05*p }},
 	{"workers gone after ledger writes", 0.3, func(s *simulation, p float64) { s.strikes = p }},
+	{"copy interrupted", 3, func(s *simulation, p float64) { s.interruptions = 1 + int(p) }},
 	{"clocks differ", 1, func(s *simulation, p float64) { s.clocks = p }},
 	{"rival writes", 0.3, func(s *simulation, p float64) { s.rivals = p }},
 }
@@ -103,7 +105,7 @@ func newPlan(seed uint64, o SimOptions) plan {
 		p.lease = min(p.lease, max(4*time.Minute, p.tombstoneAge/20))
 		p.pass = p.lease * time.Duration(1+rng.IntN(2)) / 4
 	}
-	p.awkward = stream(seed, "keys").IntN(3) == 0
+	p.awkward, p.segments = stream(seed, "keys").IntN(3) == 0, 1+stream(seed, "segments").IntN(5)
 	gaps, without := drawGaps(seed), map[string]bool{}
 	for _, name := range o.Without {
 		without[name] = true

@@ -59,6 +59,8 @@ func (t *truth) checkCovered(is checkpoint.Shard, sh *Shard) {
 		return // its parent's gap is its own
 	case !table.Cut.IsZero() && !is.CoveredTo.After(table.Cut):
 		return // nobody asked for what came before
+	case table.NeedsLoad && !is.CoveredTo.After(parent.FirstRead):
+		return // the business of the load that follows the gap, when the roots were read
 	case table.Cut.IsZero() && (table.Load.StartedAt.IsZero() || !is.CoveredTo.After(table.Load.StartedAt)):
 		return // the business of the load, which begins later
 	}

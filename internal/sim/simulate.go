@@ -89,6 +89,7 @@ type simulation struct {
 
 	throttled, poisoned, rejected float64
 	strikes, rivals, clocks       float64
+	interruptions                 int     // of the load, at about so many moments
 	copyRate                      float64 // rows per second of the load, 0 for no bound
 	sourceDown, targetDown        failing
 	healthy                       time.Duration // from when on both services are well
@@ -172,6 +173,9 @@ func (s *simulation) play(ctx context.Context) {
 	if o := s.options; o.sabotage != nil {
 		o.sabotage(s)
 	}
+	for range s.interruptions {
+		s.World.After(s.World.UpTo(45*time.Minute), s.interrupt)
+	}
 	s.World.Go("application", func(ctx context.Context) { s.follow(ctx, s.plan.writes, s.burst) })
 	for s.World.Elapsed() < s.plan.length && !s.bad() {
 		s.tick()
@@ -234,7 +238,7 @@ func (s *simulation) hire(m *member) {
 	name := fmt.Sprintf("worker%d", s.hired)
 	m.worker = s.Start(name, func(o *pipeline.Options) {
 		t := &o.Tables[0]
-		t.RowsPerSecond = s.copyRate
+		t.RowsPerSecond, t.Segments = s.copyRate, s.plan.segments
 		t.MappingHash, t.AcceptMapping, t.Copy, t.FromNow = hash, hash == s.hash, !fromNow, fromNow
 		o.Database, o.Open = s.Source, s.watched
 	})
