@@ -11,6 +11,7 @@
 //	S1  A row's version never falls. No filter on the latest cell stands between the versions and the predicate.
 //	S2  Every request of ours sets _cdc:v or _cdc_gone:v, so that it is rejected as a whole once those families are gone.
 //	S3  Write returns nil only when every row is durable (applied or refused as stale) and every parked record is stored.
-//	S4  An unknown outcome is answered by the identical request, never by assuming.
+//	S4  An unknown outcome is answered by the identical request, never by assuming; where older cells are kept, by another look,
+//	    which finds what was executed (KeepOlder).
 //	S5  No item data in errors and events: keys and values never leave this package but to the target.
 package sink

@@ -165,7 +165,10 @@ func (w *Writer) send(ctx context.Context, b *transform.Batch) error {
 	for i := range b.Rows {
 		row := &b.Rows[i]
 		request := Guard(*row)
-		size := request.Size() + pastSize(row)
+		size := request.Size()
+		if row.Keep {
+			size = 3*size + pastSize(row) // of each column that is looked at two cells come back
+		}
 		if failed.Load() || w.acquire(ctx, size) != nil {
 			break
 		}

@@ -31,6 +31,7 @@ var bigtableCalls = map[string][]string{
 	"Client.PingAndWarm": {"PingAndWarm"},
 	// Only conditional mutations are applied, which the architecture's tests and sink's own hold: H50.
 	"Table.Apply":                              {"CheckAndMutateRow"},
+	"Table.ReadRow":                            {"ReadRows"},
 	"Table.ReadRows":                           {"ReadRows"},
 	"AdminClient.TableInfo":                    {"GetTable"},
 	"AdminClient.CreateTableFromConf":          {"CreateTable"},
