@@ -53,6 +53,24 @@ func (m *Memory) Create(name string, families ...string) {
 	m.tables[name] = t
 }
 
+// Clone is another one with the same content.
+func (m *Memory) Clone() *Memory {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c := &Memory{ServerTime: m.ServerTime, tables: map[string]*table{}}
+	for name, t := range m.tables {
+		copied := &table{families: maps.Clone(t.families), rows: map[string]row{}}
+		for key, cells := range t.rows {
+			copied.rows[key] = row{}
+			for at, list := range cells {
+				copied.rows[key][at] = slices.Clone(list)
+			}
+		}
+		c.tables[name] = copied
+	}
+	return c
+}
+
 // Apply implements sink.Table.
 func (m *Memory) Apply(ctx context.Context, r *sink.Request) (bool, error) {
 	now := task.Now(ctx)
