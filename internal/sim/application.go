@@ -10,20 +10,15 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// rejectedValue begins the values that the target refuses to hold.
+// rejectedValue is in the values that the target refuses to hold.
 const rejectedValue = "rejected "
 
 // longName is an attribute's name that no Bigtable qualifier can be: DynamoDB allows 64 KiB, Bigtable 16 KiB.
 var longName = strings.Repeat("n", 17<<10)
 
-// isPoison tells whether the target refuses the item for what it contains.
-func isPoison(item cdc.Item) bool {
-	return slices.ContainsFunc(item.Attributes(), func(a cdc.Attribute) bool { return strings.HasPrefix(a.Value.Text(), rejectedValue) })
-}
-
 // rejects is the target's refusal of such values.
 func rejects(_, _ string, writes []write) bool {
-	return slices.ContainsFunc(writes, func(w write) bool { return strings.HasPrefix(w.value, rejectedValue) })
+	return slices.ContainsFunc(writes, func(w write) bool { return strings.Contains(w.value, rejectedValue) })
 }
 
 // fill makes the items that the table holds when the first worker comes. Some are older than the stream: they are in the load alone, and
@@ -53,6 +48,10 @@ func (s *simulation) burst(e event) {
 
 // write changes one item: it is put, changed, or removed.
 func (s *simulation) write() {
+	if s.work != nil {
+		s.writeByRules()
+		return
+	}
 	rng := s.World.Rand()
 	key := s.plan.keyOf(rng.IntN(s.plan.keys))
 	if rng.IntN(4) == 0 {
@@ -80,4 +79,30 @@ func (s *simulation) write() {
 	item := cdc.NewItem(attributes)
 	s.checkMapping(item)
 	s.Source.Put(item)
+}
+
+// writeByRules is write for the items of a mapping.
+func (s *simulation) writeByRules() {
+	rng := s.World.Rand()
+	key := s.work.keys[rng.IntN(len(s.work.keys))]
+	if rng.IntN(4) == 0 {
+		s.Source.Delete(key.Item)
+		return
+	}
+	s.written++
+	item := s.work.item(rng, key, s.written)
+	switch {
+	case s.World.Chance(s.poisoned):
+		s.World.Inject("poison item")
+		item = with(item, longName, cdc.String("x"))
+	case s.World.Chance(s.rejected):
+		item = with(item, s.work.textOf(rng, item), cdc.String(rejectedValue+fmt.Sprint(s.written)))
+	}
+	s.Source.Put(item)
+}
+
+// with is an item with another value of an attribute.
+func with(item cdc.Item, name string, v cdc.Value) cdc.Item {
+	list := slices.DeleteFunc(slices.Clone(item.Attributes()), func(a cdc.Attribute) bool { return a.Name == name })
+	return cdc.NewItem(append(list, cdc.Attribute{Name: name, Value: v}))
 }

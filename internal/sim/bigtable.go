@@ -53,9 +53,10 @@ type Fate struct {
 }
 
 type btTable struct {
-	families []string
-	rows     map[string]*Row
-	keys     []string // of rows, in order; nil if they are to be listed anew
+	families   []string
+	aggregates map[string]string // by family: intsum, intmin or intmax
+	rows       map[string]*Row
+	keys       []string // of rows, in order; nil if they are to be listed anew
 }
 
 func (t *btTable) put(key string, row *Row) {
@@ -96,9 +97,16 @@ func NewBigtable(w *virtual.World) *Bigtable {
 	return &Bigtable{world: w, tables: map[string]*btTable{}, Latency: 10 * time.Millisecond, LateBy: time.Minute}
 }
 
-// Create adds an empty table, or empties one: a target created anew.
+// Create adds an empty table, or empties one: a target created anew. The name of a family whose cells are an aggregate is followed by a
+// colon and the aggregate, as in counters:intsum.
 func (b *Bigtable) Create(name string, families ...string) {
-	b.tables[name] = &btTable{families: families, rows: map[string]*Row{}}
+	t := &btTable{aggregates: map[string]string{}, rows: map[string]*Row{}}
+	for _, family := range families {
+		family, aggregate, _ := strings.Cut(family, ":")
+		t.families = append(t.families, family)
+		t.aggregates[family] = aggregate
+	}
+	b.tables[name] = t
 }
 
 // Remove takes a table away, as an operator's mistake does; the returned function puts it back as it was.
@@ -215,7 +223,18 @@ const (
 	addToCell // the value is a number of 8 bytes, big-endian
 )
 
-func (r *Row) apply(writes []write, serverMicros int64) {
+// joined is what a cell of an aggregate holds after a value was added to it.
+func joined(aggregate string, was, added int64) int64 {
+	switch aggregate {
+	case "intmin":
+		return min(was, added)
+	case "intmax":
+		return max(was, added)
+	}
+	return was + added
+}
+
+func (r *Row) apply(writes []write, aggregates map[string]string, serverMicros int64) {
 	for _, w := range writes {
 		switch w.kind {
 		case deleteRow:
@@ -236,15 +255,15 @@ func (r *Row) apply(writes []write, serverMicros int64) {
 			}
 			r.set(w.family, w.qualifier, modelCell{micros, w.value})
 		case addToCell:
-			sum := binary.BigEndian.Uint64([]byte(w.value))
+			sum := int64(binary.BigEndian.Uint64([]byte(w.value)))
 			if c := r.column(w.family, w.qualifier); c != nil {
 				for _, cell := range c.cells {
 					if cell.micros == w.micros {
-						sum += binary.BigEndian.Uint64([]byte(cell.value))
+						sum = joined(aggregates[w.family], int64(binary.BigEndian.Uint64([]byte(cell.value))), sum)
 					}
 				}
 			}
-			r.set(w.family, w.qualifier, modelCell{w.micros, string(binary.BigEndian.AppendUint64(nil, sum))})
+			r.set(w.family, w.qualifier, modelCell{w.micros, string(binary.BigEndian.AppendUint64(nil, uint64(sum)))})
 		}
 	}
 }
@@ -344,7 +363,7 @@ func (b *Bigtable) execute(op, table, key string, refuse func(*Row) bool, writes
 		return false, errNoSuchTable
 	}
 	for _, m := range writes {
-		if m.kind != deleteRow && !slices.Contains(t.families, m.family) {
+		if m.kind != deleteRow && !slices.Contains(t.families, m.family) || m.kind == setCell && t.aggregates[m.family] != "" || m.kind == addToCell && t.aggregates[m.family] == "" {
 			return false, errNoSuchTable
 		}
 	}
@@ -360,7 +379,7 @@ func (b *Bigtable) execute(op, table, key string, refuse func(*Row) bool, writes
 	if b.ServerSkew != 0 {
 		b.world.Inject("server clock wrong")
 	}
-	after.apply(writes, b.world.Now().Add(b.ServerSkew).UnixMicro())
+	after.apply(writes, t.aggregates, b.world.Now().Add(b.ServerSkew).UnixMicro())
 	t.put(key, after)
 	b.note(op, table, key, "takes place")
 	if b.Executed != nil {

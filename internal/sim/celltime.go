@@ -1,35 +1,55 @@
 package sim
 
 import (
+	"strings"
+
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// checkTimes: the cells of a change carry its second or, where times ran back, the latest one before it in its lineage (H43); a version that is
-// live is at the one constant time, whatever clocks say (H09).
-func (t *truth) checkTimes(key string, w Write, after *Row) {
-	records := w.Shard.records
+// checkTimes: the cells of a change carry its second or, where times ran back, the latest one before it in its lineage (H43), unless the image
+// itself says otherwise; a version that is live is at the one constant time, whatever clocks say (H09).
+func (t *truth) checkTimes(w rowWrite, s *spot, c Write) {
+	records := c.Shard.records
 	var earliest int64
-	for i := w.Shard.trimmed; i < len(records) && records[i].change.Sequence.Compare(w.Sequence) <= 0; i++ {
+	for i := c.Shard.trimmed; i < len(records) && records[i].change.Sequence.Compare(c.Sequence) <= 0; i++ {
 		earliest = max(earliest, records[i].change.Time.UnixMicro())
 	}
-	after.Columns(func(family, qualifier string, micros int64, _ string) {
+	t.eachTime(w, s, func(qualifier string, micros int64) {
 		switch {
-		case family == sink.LiveFamily && micros != 0:
-			t.m.violate("I8: the version of row %q is at %d µs", key, micros)
-		case family == sink.LiveFamily || family == sink.GoneFamily:
-		case micros < earliest:
-			t.m.violate("I1: cell %s of row %q is at %d µs, before %d", qualifier, key, micros, earliest)
-		case micros > w.latest.UnixMicro():
-			t.m.violate("I1: cell %s of row %q is at %d µs, after all changes so far, %d", qualifier, key, micros, w.latest.UnixMicro())
+		case micros < earliest && !t.keeps: // else the value may be there for longer
+			t.m.violate("I1: cell %s of row %q is at %d µs, before %d", qualifier, w.row, micros, earliest)
+		case micros > c.latest.UnixMicro():
+			t.m.violate("I1: cell %s of row %q is at %d µs, after all changes so far, %d", qualifier, w.row, micros, c.latest.UnixMicro())
+		}
+	})
+	for _, micros := range w.after.Cells(sink.LiveFamily, w.column()) {
+		if micros != 0 {
+			t.m.violate("I8: the version of row %q is at %d µs", w.row, micros)
+		}
+	}
+}
+
+// checkLoadTimes: the cells of a load carry a time in the second at which the image was read.
+func (t *truth) checkLoadTimes(w rowWrite, s *spot, second int64) {
+	t.eachTime(w, s, func(qualifier string, micros int64) {
+		if micros/1e6 != second && !(t.keeps && micros/1e6 < second) {
+			t.m.violate("I1: cell %s of row %q is at %d µs, and was read at second %d", qualifier, w.row, micros, second)
 		}
 	})
 }
 
-// checkLoadTimes: the cells of a load carry a time in the second at which the image was read.
-func (t *truth) checkLoadTimes(key string, second int64, after *Row) {
-	after.Columns(func(family, qualifier string, micros int64, _ string) {
-		if family != sink.LiveFamily && family != sink.GoneFamily && micros/1e6 != second {
-			t.m.violate("I1: cell %s of row %q is at %d µs, and was read at second %d", qualifier, key, micros, second)
+// eachTime calls f for the cells that are to have the time of the change or of the load.
+func (t *truth) eachTime(w rowWrite, s *spot, f func(qualifier string, micros int64)) {
+	if s == nil {
+		return
+	}
+	w.after.cells(func(c *column) {
+		at := c.family + ":" + c.qualifier
+		if s.content[at] == "" || s.stamps[at] != nil {
+			return
+		}
+		for _, cell := range c.cells {
+			f(strings.ToValidUTF8(c.qualifier, "?"), cell.micros)
 		}
 	})
 }

@@ -2,7 +2,6 @@ package sim
 
 import (
 	"encoding/json"
-	"slices"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
@@ -39,17 +38,10 @@ func (t *truth) checkCopied(is checkpoint.TableState) {
 	if !t.beaten.Before(t.scanned) && t.m.lost.After(t.beaten) {
 		return
 	}
-	keys := make([]string, 0, len(t.rows))
-	for key := range t.rows {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	for _, key := range keys {
-		im := t.rows[key][len(t.rows[key])-1]
-		if im.to.IsZero() && im.from.Before(is.Load.StartedAt.Add(-time.Second)) && t.highest[key] == "" {
-			if _, ok := t.expected(im.item); ok {
-				t.m.violate("I1: row %q is missing after the load", key)
-			}
+	for _, r := range t.sorted() {
+		im := t.rows[r][len(t.rows[r])-1]
+		if im.to.IsZero() && im.from.Before(is.Load.StartedAt.Add(-time.Second)) && t.highest[r] == "" && im.spot.held {
+			t.m.violate("I1: row %q is missing after the load", r.row)
 		}
 	}
 }

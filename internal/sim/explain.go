@@ -59,7 +59,10 @@ func (p plan) traits() string {
 		text += ", without a load"
 	}
 	if p.newImages && !p.moving {
-		text += ", new images alone"
+		text += ", new images alone if the mapping allows it"
+	}
+	if p.mapping != "" {
+		text += ", the mapping of " + p.mapping
 	}
 	if p.tombstoneAge > 0 {
 		text += fmt.Sprintf(", tombstones for %s", p.tombstoneAge)
@@ -131,6 +134,11 @@ func story(trace, failure string) string {
 	}
 	for _, id := range shardPattern.FindAllString(failure, -1) {
 		subjects[id] = true
+	}
+	for _, m := range regexp.MustCompile(`image \d+ of (item .*) goes to (row ".*")`).FindAllStringSubmatch(trace, -1) {
+		if strings.Contains(failure, m[2]) {
+			subjects[m[1]+" "], subjects[m[2]] = true, true
+		}
 	}
 	about := func(line string) bool {
 		for s := range subjects {

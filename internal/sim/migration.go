@@ -43,10 +43,11 @@ type Migration struct {
 	// Watch, if set, sees every write as it takes place, after the checkers did.
 	Watch func(table, row string, before, after *Row)
 
-	broken []string
-	born   map[string]int // by key, the order in which rows of shards were made
-	rows   int
-	lost   time.Time // when the target was last lost: what was applied before is not looked for
+	families []string // of the target
+	broken   []string
+	born     map[string]int // by key, the order in which rows of shards were made
+	rows     int
+	lost     time.Time // when the target was last lost: what was applied before is not looked for
 }
 
 // Worker is one process of the replicator.
@@ -67,11 +68,20 @@ func NewMigration(w *virtual.World, shards int, rowKey ...string) *Migration {
 	if err != nil {
 		panic(err)
 	}
-	m := &Migration{
-		World: w, Source: NewTable(w, "Orders", shards, "pk", "sk"), Target: NewBigtable(w), Mapping: mapping,
-		Lease: 15 * time.Second, Retries: map[string]int{}, born: map[string]int{},
+	return NewMigrationBy(w, shards, mapping, "d")
+}
+
+// NewMigrationBy makes the source table of a mapping and its empty target, of the given families as Create takes them.
+func NewMigrationBy(w *virtual.World, shards int, mapping *transform.Mapping, families ...string) *Migration {
+	var key []string
+	for _, k := range mapping.PrimaryKey {
+		key = append(key, k.Name)
 	}
-	m.Target.Create("orders", "d", sink.LiveFamily, sink.GoneFamily)
+	m := &Migration{
+		World: w, Source: NewTable(w, mapping.Source, shards, key...), Target: NewBigtable(w), Mapping: mapping,
+		Lease: 15 * time.Second, Retries: map[string]int{}, born: map[string]int{}, families: append(slices.Clone(families), sink.LiveFamily, sink.GoneFamily),
+	}
+	m.Target.Create(mapping.Table, m.families...)
 	m.Target.Create(stateTable, ledgerFamily, sink.ParkedFamily)
 	m.Target.Executed = m.check
 	return m
@@ -82,13 +92,13 @@ func (m *Migration) LoseLedger() { m.Target.Create(stateTable, ledgerFamily, sin
 
 // LoseTarget empties the target table.
 func (m *Migration) LoseTarget() {
-	m.Target.Create("orders", "d", sink.LiveFamily, sink.GoneFamily)
+	m.Target.Create(m.Mapping.Table, m.families...)
 	m.lost = m.World.Now()
 }
 
 // RestoreTarget sets the target table back to a snapshot.
 func (m *Migration) RestoreTarget(snapshot map[string]*Row) {
-	m.Target.Restore("orders", snapshot)
+	m.Target.Restore(m.Mapping.Table, snapshot)
 	m.lost = m.World.Now()
 }
 
@@ -219,7 +229,7 @@ func (m *Migration) Store() Store { return Store{m.Target, stateTable, ledgerFam
 
 // State is the ledger's record of the table, read at once.
 func (m *Migration) State() checkpoint.TableState {
-	if s, ok := decoded[checkpoint.TableState](m.Target.Row(stateTable, "default/table/Orders")); ok {
+	if s, ok := decoded[checkpoint.TableState](m.Target.Row(stateTable, "default/table/"+m.Source.Name)); ok {
 		return *s
 	}
 	return checkpoint.TableState{}
@@ -391,11 +401,15 @@ func (m *Migration) checkShard(key string, before, after *Row) {
 	}
 }
 
+func (m *Migration) shardKey(s checkpoint.Shard) string {
+	return "default/shard/" + m.Source.Name + "/" + s.Label + "/" + s.ID
+}
+
 // checkParent: I4, a shard is begun only when its parent, if the ledger knows it, is finished.
 func (m *Migration) checkParent(s checkpoint.Shard) {
 	for _, p := range m.Shards() {
 		// An orphan may begin: when its parent is listed after all, it may be too late to wait.
-		orphan := m.born["default/shard/Orders/"+s.Label+"/"+s.ID] < m.born["default/shard/Orders/"+p.Label+"/"+p.ID]
+		orphan := m.born[m.shardKey(s)] < m.born[m.shardKey(p)]
 		if p.Label == s.Label && p.ID == s.Parent && !p.Finished() && !orphan {
 			m.violate("I4: shard %s was begun while its parent is %s", s.ID, p.State)
 		}

@@ -38,7 +38,6 @@ func TestTwoMonthsOfOperation(t *testing.T) {
 	o.Lease, o.TombstoneAge = 12*time.Minute, 36*time.Hour
 	o.Timing = pipeline.Timing{Poll: 10 * time.Minute, Pass: 8 * time.Minute, List: 15 * time.Minute}
 	truth := newTruth(o.Migration)
-	truth.poison = isPoison
 	o.Target.Reject = rejects
 	if err := w.Run((days+2)*24*time.Hour, o.run); err != nil {
 		t.Error(err)

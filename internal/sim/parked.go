@@ -42,8 +42,8 @@ func (t *truth) watchParked(key string, before, after *Row) {
 		return
 	}
 	t.m.World.Inject("parked item healed")
-	for _, row := range t.places[p.Key] {
-		if max(t.highest[row], held(t.m.Target.Row(t.m.Mapping.Table, row))) > p.Version { // of a restored target, the latter
+	for _, r := range t.places[p.Key] {
+		if max(t.highest[r], heldIn(t.m.Target.Row(t.m.Mapping.Table, r.row), r.column())) > p.Version { // of a restored target, the latter
 			return
 		}
 	}
@@ -51,7 +51,7 @@ func (t *truth) watchParked(key string, before, after *Row) {
 }
 
 // isParked tells whether the item's last change is parked.
-func (t *truth) isParked(item cdc.Item, w Write) bool {
+func (t *truth) isParked(item cdc.Item, w change) bool {
 	key := t.m.Mapping.ItemKey(item)
 	v, err := transform.ParseVersion(t.parked[key])
 	if err != nil || !t.holdsParked(parkedRow{key, string(v)}) {
@@ -66,7 +66,7 @@ func (t *truth) isParked(item cdc.Item, w Write) bool {
 // holdsParked tells whether a record is there: another's may have taken its place.
 func (t *truth) holdsParked(wanted parkedRow) bool {
 	return slices.ContainsFunc(t.m.Target.Rows(stateTable), func(key string) bool {
-		if !strings.HasPrefix(key, "default/parked/") {
+		if !strings.HasPrefix(key, "default/parked/") || !strings.HasSuffix(key, "/"+wanted.Version) {
 			return false
 		}
 		p, ok := parkedIn(t.m.Target.Row(stateTable, key))
@@ -84,8 +84,9 @@ func (t *truth) healed() string {
 		if !ok {
 			return "a parked change is unreadable"
 		}
-		// The newest place alone: older ones may hold what was removed there by a change that the parked one does not know.
-		if places := t.places[p.Key]; len(places) == 1 && held(t.m.Target.Row(t.m.Mapping.Table, places[0])) > p.Version {
+		// The newest place alone: older ones may hold what was removed there by a change that the parked one does not know. A parked image
+		// without an address does not tell where to look.
+		if places := t.places[p.Key]; len(places) == 1 && !t.nowhere[p.Key] && heldIn(t.m.Target.Row(t.m.Mapping.Table, places[0].row), places[0].column()) > p.Version {
 			return fmt.Sprintf("the change parked at %s is healed and stays", p.Version)
 		}
 	}

@@ -18,6 +18,7 @@ type plan struct {
 	shardLife       time.Duration // after which a shard is rolled at the latest, as the service does
 	fromNow, moving bool
 	newImages       bool
+	mapping         string // "": the one without rules
 	keys            int
 	segments        int  // of a load
 	awkward         bool // primary keys hold delimiters, escapes and control characters
@@ -106,6 +107,10 @@ func newPlan(seed uint64, o SimOptions) plan {
 		p.pass = p.lease * time.Duration(1+rng.IntN(2)) / 4
 	}
 	p.awkward, p.segments = stream(seed, "keys").IntN(3) == 0, 1+stream(seed, "segments").IntN(5)
+	if p.mapping = o.Mapping; p.mapping == "" && stream(seed, "rules").IntN(4) == 0 {
+		p.mapping = shapeOf(seed)
+	}
+	p.moving = p.moving && p.mapping == ""
 	gaps, without := drawGaps(seed), map[string]bool{}
 	for _, name := range o.Without {
 		without[name] = true

@@ -61,7 +61,7 @@ func rulesBuild(w *virtual.World) *Migration {
 	m := swarmBuild(w)
 	m.Mapping = rules()
 	m.Source.View = "NEW_AND_OLD_IMAGES"
-	m.Target.Create("orders", "a", "b", "c", "n", "l", sink.LiveFamily, sink.GoneFamily)
+	m.Target.Create("orders", "a", "b", "c", "n:intsum", "l", sink.LiveFamily, sink.GoneFamily)
 	return m
 }
 

@@ -20,6 +20,8 @@ type SimOptions struct {
 	Trace bool
 	// Without names what is left out: kinds of faults, single faults, and bursts of the application's writes.
 	Without []string
+	// Mapping names the mapping of the run, one of MappingNames. Without it the seed has a say: most have the mapping without rules.
+	Mapping string
 
 	sabotage func(s *simulation) // for tests: what a bug would do
 }
@@ -80,6 +82,7 @@ type simulation struct {
 	*Migration
 	plan     plan
 	options  SimOptions
+	work     *workload // of a run under rules
 	truth    *truth
 	ctx      context.Context
 	failures []string
@@ -118,15 +121,24 @@ func newSimulation(p plan, o SimOptions) *simulation {
 	if p.moving {
 		rowKey = []string{"value", "pk", "sk"}
 	}
-	s := &simulation{Migration: NewMigration(w, p.shards, rowKey...), plan: p, options: o, hash: "h"}
+	s := &simulation{plan: p, options: o, hash: "h"}
+	if p.mapping == "" {
+		s.Migration = NewMigration(w, p.shards, rowKey...)
+	} else {
+		chosen := shapeNamed(p.mapping)
+		s.Migration = NewMigrationBy(w, p.shards, chosen.mapping, chosen.families...)
+		s.work = newWorkload(chosen, stream(p.seed, "items"), 2*p.keys)
+	}
 	s.Lease, s.TombstoneAge = p.lease, p.tombstoneAge
 	s.Timing = pipeline.Timing{Poll: p.poll, Pass: p.pass, List: p.list}
 	s.MaxImageAge = p.tombstoneAge / 2
-	if p.newImages && !p.moving {
+	if p.newImages && s.Mapping.DependsOnKeyOnly() {
 		s.Source.View = "NEW_IMAGE"
 	}
 	s.truth = newTruth(s.Migration)
-	s.truth.poison = isPoison
+	if s.work != nil {
+		s.truth.layout = s.work.layout
+	}
 	s.Watch = func(table, key string, before, after *Row) {
 		s.truth.watch(table, key, before, after)
 		s.strike(table, key, before, after)
@@ -138,6 +150,9 @@ func newSimulation(p plan, o SimOptions) *simulation {
 		if p, ok := p.rates[r.name]; ok {
 			r.set(s, p)
 		}
+	}
+	if s.Mapping.KeepsVersions() {
+		s.rejected = 0 // a former image that the target rejects would have the newest one parked
 	}
 	return s
 }

@@ -1,29 +1,31 @@
 package sim
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
-	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
 // truth knows what really happened to every item, and holds each write of the target and of the ledger against it as it takes
-// place. It shares nothing with the replicator but the mapping of one image to one row.
+// place. It shares nothing with the replicator but what one image becomes (layout).
 type truth struct {
-	m *Migration
-	// rows is, for each row key that an item ever mapped to, the images that belonged there, in order.
-	rows map[string][]image
+	m      *Migration
+	layout layout
+	keeps  bool // columns keep what they were before
+	// rows is, for each register that an item ever mapped to, the images that belonged there, in order.
+	rows map[register][]image
+	// shared is, for each row, what the images of all items ever made of it.
+	shared map[string]*rowTruth
 	// changes are the recorded changes by sequence number; numbers of several shards may be equal.
-	changes map[string][]Write
-	latest  map[string]Write // the last write of each item
-	// highest is the highest version that a row ever held, also after its tombstone was collected (I7, I8).
-	highest map[string]string
-	number  map[string]int // the true order of the change that the row holds, 0 for a load
+	changes map[string][]change
+	latest  map[string]change // the last write of each item
+	// highest is the highest version that a register ever held, also after its tombstone was collected (I7, I8).
+	highest map[register]string
+	number  map[register]int // the true order of the change that the register holds, 0 for a load
 	ledger  map[string]*seenShard
 	known   map[string]bool // shards the ledger ever had
 	seat    time.Duration   // when the keeper's row was last written
@@ -34,15 +36,22 @@ type truth struct {
 	parked  map[string]string // highest parked version by item
 	// parkedAt is when a row of a parked change was first written, by its key.
 	parkedAt map[string]time.Time
-	places   map[string][]string // every row that an item ever mapped to, by item key
-	adopted  time.Duration       // when the current generation was adopted by all shards
-	poison   func(item cdc.Item) bool
+	places   map[string][]register // all that an item ever mapped to, by item key
+	nowhere  map[string]bool       // items that had no address at some time, by item key
+	adopted  time.Duration         // when the current generation was adopted by all shards
 }
 
-// image is what an item looked like from one instant to another, at the row it mapped to then.
+// change is a write with what the item was by then, and what it is now.
+type change struct {
+	Write
+	was, is placement
+}
+
+// image is what an item was from one instant to another, at an address it had then.
 type image struct {
 	id       string
 	item     cdc.Item
+	spot     *spot
 	from, to time.Time // to is zero while it lasts
 	number   int       // of the write that made it
 	ended    int       // of the write that ended it
@@ -61,8 +70,8 @@ type seenShard struct {
 // newTruth watches a migration from now on, which must not have begun.
 func newTruth(m *Migration) *truth {
 	t := &truth{
-		m: m, rows: map[string][]image{}, changes: map[string][]Write{}, known: map[string]bool{}, latest: map[string]Write{}, parked: map[string]string{}, parkedAt: map[string]time.Time{}, places: map[string][]string{},
-		poison: func(cdc.Item) bool { return false },
+		m: m, layout: mapped{m.Mapping}, keeps: m.Mapping.KeepsVersions(), rows: map[register][]image{}, shared: map[string]*rowTruth{}, changes: map[string][]change{}, known: map[string]bool{},
+		latest: map[string]change{}, parked: map[string]string{}, parkedAt: map[string]time.Time{}, places: map[string][]register{}, nowhere: map[string]bool{},
 	}
 	t.forgetTarget()
 	t.forgetLedger()
@@ -72,7 +81,7 @@ func newTruth(m *Migration) *truth {
 
 // forgetTarget begins anew after the target was lost or restored.
 func (t *truth) forgetTarget() {
-	t.highest, t.number = map[string]string{}, map[string]int{}
+	t.highest, t.number = map[register]string{}, map[register]int{}
 }
 
 // forgetLedger begins anew after the ledger was lost or restored.
@@ -84,26 +93,51 @@ func (t *truth) forgetLedger() {
 }
 
 func (t *truth) written(w Write) {
-	t.latest[w.ID] = w
+	c := change{Write: w, was: t.latest[w.ID].is}
+	if w.New.Exists() {
+		c.is = t.layout.place(w.New)
+	}
+	t.latest[w.ID] = c
 	if w.Shard != nil {
 		key := w.Sequence.String()
-		t.changes[key] = append(t.changes[key], w)
+		t.changes[key] = append(t.changes[key], c)
 	}
-	was, err := t.m.Mapping.Row(w.Old)
-	existed := w.Old.Exists() && err == nil
-	if existed {
-		list := t.rows[was]
+	for i := range c.was.spots {
+		list := t.rows[c.was.spots[i].register]
 		list[len(list)-1].to, list[len(list)-1].ended = w.At, w.Number
 	}
-	if row, err := t.m.Mapping.Row(w.New); w.New.Exists() && err == nil {
-		if existed && row != was {
+	some := w.New
+	if !some.Exists() {
+		some = w.Old
+	}
+	key := t.m.Mapping.ItemKey(some)
+	t.nowhere[key] = t.nowhere[key] || w.New.Exists() && len(c.is.spots) == 0
+	for i := range c.is.spots {
+		s := &c.is.spots[i]
+		t.settle(w, s)
+		if t.m.World.Tracing() {
+			t.m.World.Tracef("image %d of item %s goes to row %q", w.Number, t.m.Source.name(t.m.Mapping.Keys(some)), s.row)
+		}
+		if len(c.was.spots) > 0 && !c.was.has(s.register) {
 			t.m.World.Inject("item moved to another row")
 		}
-		if key := t.m.Mapping.ItemKey(w.New); !slices.Contains(t.places[key], row) {
-			t.places[key] = append(t.places[key], row)
+		if !slices.Contains(t.places[key], s.register) {
+			t.places[key] = append(t.places[key], s.register)
 		}
-		t.rows[row] = append(t.rows[row], image{id: w.ID, item: w.New, from: w.At, number: w.Number})
+		t.rows[s.register] = append(t.rows[s.register], image{id: w.ID, item: w.New, spot: s, from: w.At, number: w.Number})
 	}
+}
+
+func (p placement) has(r register) bool { return p.at(r) != nil }
+
+// at is what the image is at a register; nil if it is not there.
+func (p placement) at(r register) *spot {
+	for i := range p.spots {
+		if p.spots[i].register == r {
+			return &p.spots[i]
+		}
+	}
+	return nil
 }
 
 // dropped notes what the stream loses before it is applied.
@@ -112,27 +146,27 @@ func (t *truth) dropped(sh *Shard, r *record) {
 		if w.Shard != sh {
 			continue
 		}
-		im := w.New
-		if !im.Exists() {
-			im = w.Old
+		spots := w.is.spots
+		if len(spots) == 0 {
+			spots = w.was.spots
 		}
-		row, err := t.m.Mapping.Row(im)
-		if err != nil {
+		if len(spots) == 0 {
 			return
 		}
 		seen := t.ledger[sh.label+"/"+sh.ID]
 		if seen != nil && seen.Position.Compare(w.Sequence) >= 0 {
 			return
 		}
-		if have := t.highest[row]; seen != nil && have != "" {
+		if seen != nil && !slices.ContainsFunc(spots, func(s spot) bool {
+			have := t.highest[s.register]
 			want := string(transform.NewVersion(0, seen.Hop, w.Sequence, transform.CountExact))
-			if have[9:] >= want[9:] {
-				return
-			}
+			return have == "" || have[9:] < want[9:]
+		}) {
+			return
 		}
 		t.m.World.Inject("change trimmed before it was applied")
 		t.m.World.Tracef("LOST %s in %s, never applied", w.Sequence, sh.ID)
-		t.trimmed = append(t.trimmed, w)
+		t.trimmed = append(t.trimmed, w.Write)
 	}
 }
 
@@ -140,7 +174,7 @@ func (t *truth) dropped(sh *Shard, r *record) {
 func (t *truth) watch(table, key string, before, after *Row) {
 	switch {
 	case table == t.m.Mapping.Table && !strings.HasPrefix(key, transform.WitnessPrefix):
-		t.watchItem(key, after)
+		t.watchItem(key, before, after)
 	case table == t.m.Mapping.Table:
 		t.beaten = t.m.World.Now()
 	case table != stateTable:
@@ -155,150 +189,11 @@ func (t *truth) watch(table, key string, before, after *Row) {
 	}
 }
 
-// watchItem: what a version names is what the row holds (I1), a row takes each version once (I7) and nothing older ever again,
-// also after its tombstone is gone (I8).
-func (t *truth) watchItem(key string, after *Row) {
-	m := t.m
-	live, isLive := after.Value(sink.LiveFamily, sink.VersionColumn)
-	gone, isGone := after.Value(sink.GoneFamily, sink.VersionColumn)
-	if isLive == isGone || len(after.Cells(sink.GoneFamily, sink.VersionColumn)) > 1 {
-		m.violate("I8: row %q holds a live version %v, and %d tombstones", key, isLive, len(after.Cells(sink.GoneFamily, sink.VersionColumn)))
-	}
-	v, err := transform.ParseVersion(max(live, gone))
-	if err != nil {
-		m.violate("I2: row %q holds no version", key)
-		return
-	}
-	was := t.highest[key]
-	if m.World.Tracing() {
-		m.World.Tracef("row %q is %s, %s, after %q", key, map[bool]string{true: "removed", false: "put"}[isGone], v, was)
-	}
-	switch {
-	case string(v) == was:
-		m.violate("I7: row %q was written twice at %s", key, v)
-	case string(v) < was:
-		m.violate("I8: row %q was written at %s after %s", key, v, was)
-	}
-	t.highest[key] = max(was, string(v))
-	content := map[string]string{}
-	after.Columns(func(family, qualifier string, _ int64, value string) {
-		if family != sink.LiveFamily && family != sink.GoneFamily {
-			content[family+":"+qualifier] = value
-		}
-	})
-	if isGone && len(content) > 0 {
-		m.violate("I1: row %q is removed and holds %d cells", key, len(content))
-	}
-	if v.Hop() == transform.LoadHop {
-		t.checkLoaded(key, v, content, isGone)
-		t.checkLoadTimes(key, secondOf(v), after)
-	} else if w := t.checkChange(key, v, content, isGone, was); w != nil {
-		t.checkTimes(key, *w, after)
-	}
-}
-
-// secondOf is when the image of a load was read, by its version.
-func secondOf(v transform.Version) (second int64) {
-	_, _ = fmt.Sscan(v.Sequence().String(), &second)
-	return second
-}
-
-// checkLoaded: a load asserts an image that the item had at or after the second its version names, not one before.
-func (t *truth) checkLoaded(key string, v transform.Version, content map[string]string, gone bool) {
-	at := time.Unix(secondOf(v), 0)
-	if at.After(t.m.World.Now()) {
-		t.m.violate("I1: row %q is loaded from the future, %s", key, v)
-	}
-	for _, im := range t.rows[key] {
-		if !im.to.IsZero() && im.to.Before(at) {
-			continue
-		}
-		if cells, ok := t.expected(im.item); ok && !gone && equalCells(cells, content) || !ok && gone {
-			t.number[key] = 0
-			return
-		}
-	}
-	if gone && t.m.MaxImageAge > 0 {
-		return // too old to be put
-	}
-	t.m.violate("I1: row %q is loaded with an image that its item had not at %s", key, v)
-}
-
-// checkChange: a change's version is that of a change of the item, its hop one that its shard was ranked with, and the row holds what
-// the change made of it. Within a generation no older change follows a newer one, by the order in which they were made. It returns the change.
-func (t *truth) checkChange(key string, v transform.Version, content map[string]string, gone bool, was string) *Write {
-	if v.Count() != transform.CountExact {
-		t.m.violate("I7: row %q is written at %s, which is not what its change is first sent with", key, v)
-	}
-	back := 0
-	for _, w := range t.changes[v.Sequence().String()] {
-		seen := t.ledger[w.Shard.label+"/"+w.Shard.ID]
-		if seen == nil || !seen.hops[v.Hop()] || v.Generation() > t.m.State().Generation {
-			continue
-		}
-		row, err := t.m.Mapping.Row(w.New)
-		here := w.New.Exists() && err == nil && row == key
-		cells, ok := map[string]string(nil), false
-		if here {
-			cells, ok = t.expected(w.New)
-		}
-		if here && ok && !gone && !equalCells(cells, content) {
-			continue
-		}
-		if !gone && !(here && ok) || gone && here && ok && t.m.MaxImageAge == 0 {
-			continue
-		}
-		if !slices.ContainsFunc(t.rows[key], func(im image) bool { return im.id == w.ID }) {
-			continue
-		}
-		if was != "" && was[:8] == string(v[:8]) && w.Number < t.number[key] {
-			back = w.Number // unless the version names a change of another stream as well
-			continue
-		}
-		t.number[key] = w.Number
-		return &w
-	}
-	if back > 0 {
-		t.m.violate("I1: row %q goes back from the item's write %d to its write %d, %s", key, t.number[key], back, v)
-		return nil
-	}
-	t.m.violate("I1: row %q holds what no change %s made of it", key, v)
-	return nil
-}
-
-// expected is what an item's row should hold; false if it cannot be held.
-func (t *truth) expected(item cdc.Item) (map[string]string, bool) {
-	if t.poison(item) {
-		return nil, false
-	}
-	cells, err := t.m.Mapping.Cells(item, 0)
-	if err != nil {
-		return nil, false
-	}
-	want := make(map[string]string, len(cells))
-	for _, c := range cells {
-		want[c.Family+":"+c.Qualifier] = string(c.Value)
-	}
-	return want, true
-}
-
-func equalCells(a, b map[string]string) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for k, v := range a {
-		if w, ok := b[k]; !ok || w != v {
-			return false
-		}
-	}
-	return true
-}
-
 // watchShard: only the owner writes under an epoch (I6), and what is committed is adopted.
 func (t *truth) watchShard(key string, before, after *Row) {
 	m := t.m
 	is, exists := decoded[shardRecord](after)
-	name := strings.TrimPrefix(key, "default/shard/Orders/")
+	name := strings.TrimPrefix(key, "default/shard/"+m.Source.Name+"/")
 	if !exists {
 		delete(t.ledger, name)
 		t.checkRemoved(before)
@@ -429,57 +324,4 @@ func (t *truth) watchTable(before, after *Row) {
 	if !was.Loaded() && is.Loaded() {
 		t.checkCopied(*is)
 	}
-}
-
-// unequal is how the target differs from the source as they are now, as far as the last change of a row was made after since.
-func (t *truth) unequal(since time.Time) []string {
-	var diff []string
-	keys := slices.Clone(t.m.Target.Rows(t.m.Mapping.Table))
-	for key := range t.rows {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	for _, key := range slices.Compact(keys) {
-		if strings.HasPrefix(key, transform.WitnessPrefix) {
-			continue
-		}
-		have := map[string]string{}
-		t.m.Target.Row(t.m.Mapping.Table, key).Columns(func(family, qualifier string, _ int64, value string) {
-			if family != sink.LiveFamily && family != sink.GoneFamily {
-				have[family+":"+qualifier] = value
-			}
-		})
-		if d := t.differs(key, have, since); d != "" {
-			diff = append(diff, d)
-		}
-	}
-	return diff
-}
-
-func (t *truth) differs(key string, have map[string]string, since time.Time) string {
-	list := t.rows[key]
-	if len(list) == 0 {
-		return fmt.Sprintf("row %q is nobody's", key)
-	}
-	im := list[len(list)-1]
-	changed, want := im.from, map[string]string(nil)
-	if !im.to.IsZero() {
-		changed = im.to
-	} else {
-		cells, ok := t.expected(im.item)
-		parked := t.isParked(im.item, t.latest[im.id])
-		if ok && parked && equalCells(cells, have) {
-			return "" // parked is what the item was earlier in the second in which a load read it
-		}
-		switch {
-		case !ok && !parked && changed.After(since):
-			return fmt.Sprintf("row %q cannot be held, and is not parked", key)
-		case ok && !parked:
-			want = cells
-		}
-	}
-	if !changed.After(since) || equalCells(want, have) {
-		return ""
-	}
-	return fmt.Sprintf("row %q has %d cells, should have %d, of write %d", key, len(have), len(want), im.number)
 }

@@ -1,0 +1,431 @@
+package sim
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/expression"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// naive is a second mapping, written from the reference of the configuration, one step after the other and without a thought for speed. It shares
+// nothing with package transform but the name of an item and the conditions' evaluator, so that a bug of the mapping is not believed by
+// the checkers. It knows what the mappings of the examples and of the simulation need.
+type naive struct {
+	itemKey func(cdc.Item) string
+	rules   []naiveRule
+	drop    []string
+	own     bool // rows of columns have versions of their own, too
+	ttl     string
+	ages    map[string]time.Duration // by family, if cells are to expire
+}
+
+type naiveRule struct {
+	when   *expression.Condition
+	ignore bool
+	writes []naiveWrite
+}
+
+type naiveWrite struct {
+	row               []naivePart
+	columns           []config.Column
+	family            string // of a cell, as are the following
+	qualifier         []naivePart
+	only              []string
+	cellAs            string
+	keysOfDefaultRule []string
+}
+
+// naiveDays reads the age of a family's rule, such as maxage=30d.
+var naiveAge = regexp.MustCompile(`maxage=(\d+)([dh])`)
+
+// newNaive compiles what the entry of a table says.
+func newNaive(entry *config.Table, captures map[string]string, m *transform.Mapping) *naive {
+	n := &naive{itemKey: m.ItemKey, drop: entry.Drop}
+	if entry.TTL.Expire == "gc" {
+		n.ttl, n.ages = entry.TTL.Attribute, map[string]time.Duration{}
+		for _, f := range entry.Families {
+			if found := naiveAge.FindStringSubmatch(f.Rule); found != nil {
+				hours, _ := strconv.Atoi(found[1])
+				if found[2] == "d" {
+					hours *= 24
+				}
+				n.ages[f.Name] = time.Duration(hours) * time.Hour
+			}
+		}
+	}
+	only := config.DataFamily
+	if len(entry.Families) > 0 {
+		only = entry.Families[0].Name
+	}
+	var key []string
+	for _, k := range m.PrimaryKey {
+		key = append(key, "{"+k.Name+"}")
+	}
+	write := func(w config.Write) naiveWrite {
+		if w.RowKey == "" {
+			w.RowKey = strings.Join(key, "#")
+		}
+		out := naiveWrite{row: naiveTemplate(w.RowKey, captures), columns: w.Columns, only: w.Cell.Only, cellAs: w.Cell.As}
+		if w.Cell.To != "" {
+			family, qualifier, _ := strings.Cut(w.Cell.To, ":")
+			out.family, out.qualifier = family, naiveTemplate(qualifier, captures)
+		} else if len(w.Columns) == 0 {
+			out.columns = []config.Column{{Attribute: "*", To: only}}
+		}
+		return out
+	}
+	for _, r := range entry.Rules {
+		rule := naiveRule{ignore: r.Ignore}
+		if r.When != "" {
+			when, err := expression.ParseWhen(r.When)
+			if err != nil {
+				panic(err)
+			}
+			rule.when = when
+		}
+		all := r.Write
+		if len(all) == 0 {
+			all = []config.Write{{RowKey: r.RowKey, Columns: r.Columns, Cell: r.Cell}}
+		}
+		for _, w := range all {
+			if !r.Ignore {
+				rule.writes = append(rule.writes, write(w))
+			}
+		}
+		n.rules = append(n.rules, rule)
+	}
+	if len(n.rules) == 0 {
+		n.rules = []naiveRule{{writes: []naiveWrite{write(config.Write{})}}}
+	}
+	return n
+}
+
+// errNaive is why an item cannot be held.
+var errNaive = errors.New("cannot be mapped")
+
+func (n *naive) place(item cdc.Item) placement {
+	i := slices.IndexFunc(n.rules, func(r naiveRule) bool { return r.when == nil || r.when.Match(item) })
+	if i < 0 {
+		return placement{}
+	}
+	p := placement{ignored: n.rules[i].ignore}
+	failed := false
+	for _, w := range n.rules[i].writes {
+		row, err := naiveText(w.row, item)
+		if err != nil || row == "" || len(row) > transform.MaxRowKeyBytes {
+			failed = true
+			continue
+		}
+		s := spot{register: register{row: row}, rule: i}
+		if n.own || w.family != "" {
+			s.owner = n.itemKey(item)
+		}
+		cells := naiveCells{n: n, w: &w, spot: &s, item: item}
+		if err := cells.make(); err != nil {
+			failed = true
+			if errors.Is(err, errNoColumn) {
+				continue
+			}
+		}
+		p.spots = append(p.spots, s)
+	}
+	for i := range p.spots {
+		s := &p.spots[i]
+		if failed {
+			s.content, s.stamps = nil, nil
+			continue
+		}
+		s.held = true
+		for _, values := range s.content {
+			s.held = s.held && !strings.Contains(values, rejectedValue)
+		}
+	}
+	return p
+}
+
+// errNoColumn is why a folded item has no address.
+var errNoColumn = fmt.Errorf("%w: no column", errNaive)
+
+// naiveCells makes the cells of one spot.
+type naiveCells struct {
+	n    *naive
+	w    *naiveWrite
+	spot *spot
+	item cdc.Item
+}
+
+func (c *naiveCells) make() error {
+	c.spot.content = content{}
+	if c.w.family != "" {
+		return c.fold()
+	}
+	named := map[string]config.Column{}
+	for _, column := range c.w.columns {
+		named[column.Attribute] = column
+	}
+	for _, a := range c.item.Attributes() {
+		to, ok := named[a.Name]
+		if !ok {
+			if to, ok = named["*"]; !ok || slices.Contains(c.n.drop, a.Name) {
+				continue
+			}
+		}
+		if err := c.attribute(to, a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *naiveCells) fold() error {
+	qualifier, err := naiveText(c.w.qualifier, c.item)
+	if err != nil || len(qualifier) > transform.MaxQualifierBytes {
+		return errNoColumn
+	}
+	members := map[string]any{}
+	for _, a := range c.item.Attributes() {
+		switch {
+		case c.w.only != nil && !slices.Contains(c.w.only, a.Name), c.w.only == nil && slices.Contains(c.n.drop, a.Name):
+		case c.w.cellAs == "dynamodb_json":
+			members[a.Name] = naiveDynamo(a.Value)
+		default:
+			members[a.Name] = naiveJSON(a.Value)
+		}
+	}
+	return c.set(c.w.family, qualifier, naiveMarshal(members))
+}
+
+// set adds a cell, which is stamped by its time to live if there is one.
+func (c *naiveCells) set(family, qualifier, value string) error {
+	at := family + ":" + qualifier
+	if _, twice := c.spot.content[at]; twice || len(qualifier) > transform.MaxQualifierBytes {
+		return errNaive
+	}
+	c.spot.content[at] = value + "\x00"
+	if c.n.ttl == "" {
+		return nil
+	}
+	const year9999 = 253402300799
+	stamp := int64(year9999) * 1e6
+	if v, ok := c.item.Get(c.n.ttl); ok && v.Kind() == cdc.KindN {
+		seconds, err := strconv.ParseFloat(v.Text(), 64)
+		if err == nil && seconds < year9999 && seconds > float64(simEpoch.AddDate(-5, 0, 0).Unix()) {
+			stamp = max(0, int64(seconds)*1e6-c.n.ages[family].Microseconds())
+		}
+	}
+	c.spot.stamp(at, stamp)
+	return nil
+}
+
+func (c *naiveCells) attribute(to config.Column, a cdc.Attribute) error {
+	family, qualifier, fixed := strings.Cut(to.To, ":")
+	name := a.Name
+	if fixed {
+		name = qualifier
+	}
+	text := ""
+	switch to.As {
+	case "columns":
+		return c.spread(to, family, name, fixed, a)
+	case "cells":
+		return c.list(family, name, a.Value)
+	case "", "text":
+		text = naivePlain(a.Value)
+		if to.As == "text" && a.Value.Kind() == cdc.KindB {
+			text = base64.StdEncoding.EncodeToString([]byte(a.Value.Text()))
+		}
+	case "json":
+		text = naiveMarshal(naiveJSON(a.Value))
+	case "dynamodb_json":
+		text = naiveMarshal(naiveDynamo(a.Value))
+	case "bytes":
+		if k := a.Value.Kind(); k != cdc.KindS && k != cdc.KindB {
+			return errNaive
+		}
+		text = a.Value.Text()
+	case "int64", "counter":
+		number, err := strconv.ParseInt(a.Value.Text(), 10, 64)
+		if err != nil || a.Value.Kind() != cdc.KindN {
+			return errNaive
+		}
+		text = string(binary.BigEndian.AppendUint64(nil, uint64(number)))
+	case "float64":
+		number, err := strconv.ParseFloat(a.Value.Text(), 64)
+		if err != nil || a.Value.Kind() != cdc.KindN {
+			return errNaive
+		}
+		text = string(binary.BigEndian.AppendUint64(nil, math.Float64bits(number)))
+	default:
+		panic("sim: the naive mapping does not know as: " + to.As)
+	}
+	if err := c.set(family, name, text); err != nil {
+		return err
+	}
+	if to.As == "counter" {
+		delete(c.spot.stamps, family+":"+name)
+		c.spot.stamp(family+":"+name, 0)
+	}
+	return nil
+}
+
+// list makes a cell of each element, the last one the newest, a millisecond apart from 1970 on.
+func (c *naiveCells) list(family, name string, v cdc.Value) error {
+	if v.Kind() != cdc.KindL {
+		return errNaive
+	}
+	at := family + ":" + name
+	for i, e := range v.Elements() {
+		c.spot.content[at] = naivePlain(e) + "\x00" + c.spot.content[at]
+		c.spot.stamp(at, int64(len(v.Elements())-i)*1000)
+	}
+	return nil
+}
+
+// spread makes columns of the members of a map, the elements of a list or the members of a set.
+func (c *naiveCells) spread(to config.Column, family, name string, fixed bool, a cdc.Attribute) error {
+	below := func(name, member string) string {
+		if name == "" {
+			return member
+		}
+		return name + "." + member
+	}
+	quote := strings.NewReplacer("%", "%25", ".", "%2E").Replace
+	var member func(name string, v cdc.Value) error
+	member = func(name string, v cdc.Value) error {
+		if v.Kind() != cdc.KindM {
+			return c.set(family, name, naivePlain(v))
+		}
+		for _, m := range v.Members() {
+			if err := member(below(name, quote(m.Name)), m.Value); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	elements := a.Value.Elements()
+	switch a.Value.Kind() {
+	case cdc.KindM, cdc.KindL:
+		if !fixed {
+			name = quote(name)
+		}
+		if a.Value.Kind() == cdc.KindM {
+			return member(name, a.Value)
+		}
+		for i, e := range elements {
+			if err := c.set(family, below(name, fmt.Sprintf("%06d", i)), naivePlain(e)); err != nil {
+				return err
+			}
+		}
+	case cdc.KindSS, cdc.KindNS, cdc.KindBS:
+		for _, e := range elements {
+			qualifier := e.Text()
+			if fixed {
+				qualifier = below(name, qualifier)
+			}
+			if err := c.set(family, qualifier, to.Value); err != nil {
+				return err
+			}
+		}
+	default:
+		return errNaive
+	}
+	return nil
+}
+
+// naivePlain is the encoding without as.
+func naivePlain(v cdc.Value) string {
+	switch v.Kind() {
+	case cdc.KindS, cdc.KindN, cdc.KindB:
+		return v.Text()
+	}
+	return naiveMarshal(naiveJSON(v))
+}
+
+func naiveJSON(v cdc.Value) any {
+	switch v.Kind() {
+	case cdc.KindS:
+		return v.Text()
+	case cdc.KindN:
+		return json.Number(v.Text())
+	case cdc.KindB:
+		return []byte(v.Text()) // base64
+	case cdc.KindBOOL:
+		return v.Bool()
+	case cdc.KindNULL:
+		return nil
+	case cdc.KindM:
+		members := map[string]any{}
+		for _, m := range v.Members() {
+			members[m.Name] = naiveJSON(m.Value)
+		}
+		return members
+	}
+	elements := []any{}
+	for _, e := range v.Elements() {
+		elements = append(elements, naiveJSON(e))
+	}
+	return elements
+}
+
+// naiveDynamo is a value with its type, as DynamoDB's JSON has it.
+func naiveDynamo(v cdc.Value) any {
+	var inner any
+	switch v.Kind() {
+	case cdc.KindNULL:
+		inner = true
+	case cdc.KindBOOL:
+		inner = v.Bool()
+	case cdc.KindM:
+		members := map[string]any{}
+		for _, m := range v.Members() {
+			members[m.Name] = naiveDynamo(m.Value)
+		}
+		inner = members
+	case cdc.KindL:
+		elements := []any{}
+		for _, e := range v.Elements() {
+			elements = append(elements, naiveDynamo(e))
+		}
+		inner = elements
+	case cdc.KindB:
+		inner = []byte(v.Text())
+	case cdc.KindBS:
+		elements := []any{}
+		for _, e := range v.Elements() {
+			elements = append(elements, []byte(e.Text()))
+		}
+		inner = elements
+	case cdc.KindSS, cdc.KindNS:
+		elements := []any{}
+		for _, e := range v.Elements() {
+			elements = append(elements, e.Text())
+		}
+		inner = elements
+	default:
+		inner = v.Text()
+	}
+	return map[string]any{v.Kind().String(): inner}
+}
+
+func naiveMarshal(v any) string {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		panic(err)
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}

@@ -1,0 +1,138 @@
+package sim
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// register is what has one version: a row, or one item's part of a row that several share.
+type register struct {
+	row   string
+	owner string // the item's key, where the row is not the item's alone
+}
+
+// version is the column that holds the register's version, of both families of ours.
+func (r register) column() string { return versionColumn(r.owner) }
+
+// content is what columns hold, by family:qualifier: the values of all their cells, the newest first.
+type content map[string]string
+
+// moment stands for the time of the change, or of the load, that an image comes from: what is stamped with it is checked against that.
+const moment = int64(-1)
+
+// spot is what an image becomes at one address.
+type spot struct {
+	register
+	rule int // that decides for the image
+	// held tells that the target can hold the image there. Otherwise it is parked, and nothing is to be there.
+	held    bool
+	content content
+	// stamps are the cell times, in microseconds, of columns whose cells do not have the time of their change; the newest first.
+	stamps map[string][]int64
+}
+
+// placement is what becomes of an item.
+type placement struct {
+	spots []spot
+	// ignored: a rule says not to copy the item. Without spots an item that is not ignored cannot be held anywhere, and is parked.
+	ignored bool
+}
+
+// held tells whether nothing of the item has to be parked.
+func (p placement) held() bool {
+	return p.ignored || len(p.spots) > 0 && !slices.ContainsFunc(p.spots, func(s spot) bool { return !s.held })
+}
+
+// layout says what an item becomes, item by item. It is a function of the item alone.
+type layout interface {
+	place(item cdc.Item) placement
+}
+
+// mapped is the layout by the mapping itself, for mappings that are shown to be right by other tests.
+type mapped struct{ *transform.Mapping }
+
+// someTime is when a mapping is told that an image was written: what it stamps with that is stamped with the time of the change.
+var someTime = time.Unix(1_795_000_001, 777e6).UTC()
+
+func (l mapped) place(item cdc.Item) placement {
+	var p placement
+	made, err := l.Map(item, someTime)
+	rows := made.Rows
+	if err != nil {
+		rows, _ = l.Addresses(item)
+	}
+	p.ignored = made.Ignored
+	for _, row := range rows {
+		s := spot{register: register{row.Row, row.Owner}, rule: made.Rule, held: err == nil}
+		if err == nil {
+			s.add(row.Cells)
+		}
+		p.spots = append(p.spots, s)
+	}
+	return p
+}
+
+// add takes the cells of the spot. What the target rejects cannot be held.
+func (s *spot) add(cells []transform.Cell) {
+	s.content = make(content, len(cells))
+	slices.SortStableFunc(cells, func(a, b transform.Cell) int { return cmp.Compare(b.Timestamp, a.Timestamp) })
+	for _, c := range cells {
+		at := c.Family + ":" + c.Qualifier
+		s.content[at] += string(c.Value) + "\x00"
+		if c.Timestamp != someTime.UnixMicro()/1000*1000 {
+			s.stamp(at, c.Timestamp)
+		}
+		s.held = s.held && !strings.Contains(string(c.Value), rejectedValue)
+	}
+}
+
+func (s *spot) stamp(column string, micros int64) {
+	if s.stamps == nil {
+		s.stamps = map[string][]int64{}
+	}
+	s.stamps[column] = append(s.stamps[column], micros)
+}
+
+// share is what a row was ever made to hold in one column.
+type share struct {
+	owner string // of the register whose column it is
+	rules uint64 // by which it was written there, a bit for each
+}
+
+// rowTruth is what the images of all items made of one row.
+type rowTruth struct {
+	registers []string // owners, in the order in which they came
+	columns   map[string]share
+	mixed     bool // an item had images of several rules here
+}
+
+// settle notes that an image takes a spot. Two items never have one address (T1).
+func (t *truth) settle(w Write, s *spot) {
+	row := t.shared[s.row]
+	if row == nil {
+		row = &rowTruth{columns: map[string]share{}}
+		t.shared[s.row] = row
+	}
+	if !slices.Contains(row.registers, s.owner) {
+		row.registers = append(row.registers, s.owner)
+	}
+	for _, im := range t.rows[s.register] {
+		if im.id != w.ID {
+			t.m.violate("T1: two items take row %q", s.row)
+			break
+		}
+		row.mixed = row.mixed || im.spot.rule != s.rule
+	}
+	for column := range s.content {
+		c, known := row.columns[column]
+		if known && c.owner != s.owner {
+			t.m.violate("T1: two items take one column of row %q", s.row)
+		}
+		row.columns[column] = share{s.owner, c.rules | 1<<s.rule}
+	}
+}

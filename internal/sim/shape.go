@@ -1,0 +1,241 @@
+package sim
+
+import (
+	"bytes"
+	"embed"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/examples"
+	"github.com/dynamodb-bigtable/replicator/expression"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// mappings are folders like those of the examples, made for the simulation: they do what can go wrong more often than examples for people do.
+//
+//go:embed mappings
+var mappings embed.FS
+
+// shape is a mapping with items that it is for.
+type shape struct {
+	name     string
+	mapping  *transform.Mapping
+	families []string // as Bigtable.Create takes them
+	layout   layout
+	samples  []cdc.Item
+	// steers are the attributes that decide where an item goes: by conditions, row keys and columns of cells. ttl is its time to live.
+	steers map[string]bool
+	ttl    string
+}
+
+// shapes are all examples, and what was made for the simulation, in order.
+var shapes = sync.OnceValue(func() []*shape {
+	var all []*shape
+	for _, folders := range []struct {
+		files fs.FS
+		root  string
+	}{{examples.Files, "."}, {mappings, "mappings"}} {
+		found, err := fs.Glob(folders.files, path.Join(folders.root, "*/replicator.yaml"))
+		if err != nil {
+			panic(err)
+		}
+		for _, file := range found {
+			s, err := newShape(folders.files, path.Dir(file))
+			if err != nil {
+				panic(fmt.Sprintf("%s: %v", file, err))
+			}
+			all = append(all, s)
+		}
+	}
+	return all
+})
+
+// MappingNames are the names of the mappings that a run may have: the folders of examples, and mappings/<name> for those of the simulation.
+func MappingNames() []string {
+	var names []string
+	for _, s := range shapes() {
+		names = append(names, s.name)
+	}
+	return names
+}
+
+// shapeOf draws a mapping for a seed, so that most seeds keep theirs when a mapping is added.
+func shapeOf(seed uint64) string {
+	var best uint64
+	var drawn string
+	for _, s := range shapes() {
+		if n := stream(seed, s.name).Uint64(); n >= best {
+			best, drawn = n, s.name
+		}
+	}
+	return drawn
+}
+
+func shapeNamed(name string) *shape {
+	all := shapes()
+	return all[slices.IndexFunc(all, func(s *shape) bool { return s.name == name })]
+}
+
+func newShape(files fs.FS, folder string) (*shape, error) {
+	text := map[string][]byte{}
+	for _, name := range []string{"replicator.yaml", "table.json", "items.jsonl", "changes.jsonl"} {
+		content, err := fs.ReadFile(files, path.Join(folder, name))
+		if err != nil && name != "changes.jsonl" {
+			return nil, err
+		}
+		text[name] = content
+	}
+	c, err := config.Parse("replicator.yaml", text["replicator.yaml"], func(string) (string, bool) { return "", false })
+	if err != nil {
+		return nil, err
+	}
+	source, key, err := readTable(text["table.json"])
+	if err != nil {
+		return nil, err
+	}
+	entry, ok := c.Table(source)
+	if !ok {
+		return nil, fmt.Errorf("no entry is for table %s", source)
+	}
+	s := &shape{name: folder, steers: map[string]bool{}, ttl: entry.TTL.Attribute}
+	if s.mapping, err = entry.Mapping(key); err != nil {
+		return nil, err
+	}
+	for _, f := range entry.TargetFamilies() {
+		name := f.Name
+		if f.Aggregate != transform.NoAggregate {
+			name += ":" + string(f.Aggregate)
+		}
+		s.families = append(s.families, name)
+	}
+	if err := s.readSamples(text["items.jsonl"], text["changes.jsonl"]); err != nil {
+		return nil, err
+	}
+	s.layout = mapped{s.mapping}
+	if naiveKnows(&entry) {
+		s.layout = newNaive(&entry, captures(c.Tables[0].From, source), s.mapping)
+	}
+	return s, s.steering(&entry)
+}
+
+// readTable reads a source table as `aws dynamodb create-table` takes it.
+func readTable(text []byte) (name string, key []transform.KeyAttribute, err error) {
+	var table struct {
+		TableName            string
+		KeySchema            []struct{ AttributeName string }
+		AttributeDefinitions []struct{ AttributeName, AttributeType string }
+	}
+	err = json.Unmarshal(text, &table)
+	kinds := map[string]cdc.Kind{"S": cdc.KindS, "N": cdc.KindN, "B": cdc.KindB}
+	for _, k := range table.KeySchema {
+		for _, a := range table.AttributeDefinitions {
+			if a.AttributeName == k.AttributeName {
+				key = append(key, transform.KeyAttribute{Name: a.AttributeName, Type: kinds[a.AttributeType]})
+			}
+		}
+	}
+	return table.TableName, key, err
+}
+
+// readSamples reads the items, and those that changes put.
+func (s *shape) readSamples(items, changes []byte) error {
+	for line := range bytes.Lines(items) {
+		item, err := cdc.UnmarshalItem(bytes.TrimSpace(line))
+		if err != nil {
+			return err
+		}
+		s.samples = append(s.samples, item)
+	}
+	for line := range bytes.Lines(changes) {
+		var change struct{ Put json.RawMessage }
+		if err := json.Unmarshal(line, &change); err != nil {
+			return err
+		}
+		if change.Put == nil {
+			continue
+		}
+		item, err := cdc.UnmarshalItem(change.Put)
+		if err != nil {
+			return err
+		}
+		s.samples = append(s.samples, item)
+	}
+	return nil
+}
+
+// steering finds the attributes that decide where an item goes.
+func (s *shape) steering(entry *config.Table) error {
+	template := func(text string) error {
+		t, err := transform.ParseTemplate(text)
+		if err != nil {
+			return err
+		}
+		for _, name := range t.Attributes() {
+			s.steers[name] = true
+		}
+		return nil
+	}
+	for _, r := range entry.Rules {
+		if r.When != "" {
+			when, err := expression.ParseWhen(r.When)
+			if err != nil {
+				return err
+			}
+			for _, name := range when.Attributes() {
+				s.steers[name] = true
+			}
+		}
+		for _, w := range append([]config.Write{{RowKey: r.RowKey, Cell: r.Cell}}, r.Write...) {
+			_, qualifier, _ := strings.Cut(w.Cell.To, ":")
+			for _, text := range []string{w.RowKey, qualifier} {
+				if err := template(text); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// naiveKnows tells whether the naive mapping knows what an entry says. Layouts of another program have tests of their own.
+func naiveKnows(entry *config.Table) bool {
+	if entry.Preset != "" {
+		return false
+	}
+	for _, r := range entry.Rules {
+		for _, w := range append([]config.Write{{Columns: r.Columns}}, r.Write...) {
+			for _, c := range w.Columns {
+				if !slices.Contains([]string{"", "text", "json", "dynamodb_json", "int64", "float64", "bytes", "columns", "counter", "cells"}, c.As) {
+					return false
+				}
+			}
+		}
+	}
+	return true
+}
+
+// captures are the parts of a table's name by a pattern of names.
+func captures(pattern, source string) map[string]string {
+	names := regexp.MustCompile(`\{(\w+)(?::(\d+))?\}`)
+	text := names.ReplaceAllStringFunc(pattern, func(part string) string {
+		p := names.FindStringSubmatch(part)
+		if p[2] != "" {
+			return "(?P<" + p[1] + `>\d{` + p[2] + "})"
+		}
+		return "(?P<" + p[1] + ">.+)"
+	})
+	found := map[string]string{}
+	whole := regexp.MustCompile("^" + text + "$")
+	for i, value := range whole.FindStringSubmatch(source) {
+		found[whole.SubexpNames()[i]] = value
+	}
+	return found
+}

@@ -1,0 +1,262 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// workload makes items for a mapping out of its samples: they keep what the mapping asks for, and everything else of them changes. Now and then
+// they lack something, or hold what cannot be mapped.
+type workload struct {
+	*shape
+	keys []itemKey
+	// pool is what the attributes that steer may hold: few values, so that items come back to where they were, and meet.
+	pool map[string][]cdc.Value
+}
+
+// itemKey is the key of an item with the sample that it was made from.
+type itemKey struct {
+	cdc.Item
+	sample int
+}
+
+// newWorkload draws about the given number of keys.
+func newWorkload(s *shape, rng *rand.Rand, keys int) *workload {
+	w := &workload{shape: s, pool: map[string][]cdc.Value{}}
+	for len(w.keys) < keys && len(w.keys) < 40*len(s.samples) {
+		at := rng.IntN(len(s.samples))
+		key := s.mapping.Keys(s.samples[at])
+		switch how := rng.IntN(10); {
+		case how < 1:
+			key = w.mixed(rng, key)
+		case how < 4:
+			key = w.varied(rng.IntN(6), key)
+		case how < 5 && len(s.mapping.PrimaryKey) == 2:
+			w.keys = append(w.keys, itemKey{key, at})
+			key = shifted(s.mapping.PrimaryKey[0].Name, s.mapping.PrimaryKey[1].Name, key)
+		}
+		w.keys = append(w.keys, itemKey{key, at})
+	}
+	for _, sample := range s.samples {
+		for _, a := range sample.Attributes() {
+			if s.steers[a.Name] {
+				w.pool[a.Name] = append(w.pool[a.Name], a.Value, varied(rng.IntN(6), a.Value))
+			}
+		}
+	}
+	return w
+}
+
+// mixed is a key of parts of two samples.
+func (w *workload) mixed(rng *rand.Rand, key cdc.Item) cdc.Item {
+	other := w.mapping.Keys(w.samples[rng.IntN(len(w.samples))])
+	list := slices.Clone(key.Attributes())
+	i := rng.IntN(len(list))
+	list[i] = other.Attributes()[i]
+	return cdc.NewItem(list)
+}
+
+// varied changes all parts of a key alike, so that what is equal stays so.
+func (w *workload) varied(how int, key cdc.Item) cdc.Item {
+	list := slices.Clone(key.Attributes())
+	for i := range list {
+		list[i].Value = varied(how, list[i].Value)
+	}
+	return cdc.NewItem(list)
+}
+
+// varied is another value that is much like the given one. The same way changes equal values alike.
+func varied(how int, v cdc.Value) cdc.Value {
+	switch v.Kind() {
+	case cdc.KindS:
+		text := v.Text()
+		body := strings.TrimRight(text, "0123456789")
+		switch digits := text[len(body):]; {
+		case digits != "" && how < 4:
+			last := digits[len(digits)-1]
+			return cdc.String(text[:len(text)-1] + string('0'+(last-'0'+byte(how)+1)%10))
+		case digits != "" && how == 4:
+			return cdc.String(text + "0")
+		}
+		return cdc.String(text + []string{"2", "#", "#2", "%23", ".b", "%"}[how])
+	case cdc.KindN:
+		if whole := len(v.Text()) < 16 && !strings.ContainsAny(v.Text(), ".-"); whole {
+			var n int64
+			_, _ = fmt.Sscan(v.Text(), &n)
+			return number(fmt.Sprint(n + int64(how) - 2))
+		}
+		return number(v.Text() + map[bool]string{true: "5", false: ".5"}[strings.Contains(v.Text(), ".")])
+	case cdc.KindB:
+		return cdc.Binary([]byte(v.Text() + string(rune('a'+how))))
+	case cdc.KindBOOL:
+		return cdc.Bool(how%2 == 0)
+	}
+	return v
+}
+
+// shifted moves the delimiter between two parts of a key, so that both keys are one text where delimiters are not escaped.
+func shifted(first, second string, key cdc.Item) cdc.Item {
+	a, _ := key.Get(first)
+	b, _ := key.Get(second)
+	if a.Kind() != cdc.KindS || b.Kind() != cdc.KindS {
+		return key
+	}
+	head, rest, found := strings.Cut(b.Text(), "#")
+	left, right := a.Text()+"#"+head, rest
+	if i := strings.LastIndex(a.Text(), "#"); !found || rest == "" {
+		if i < 1 {
+			return key
+		}
+		left, right = a.Text()[:i], a.Text()[i+1:]+"#"+b.Text()
+	}
+	return cdc.NewItem([]cdc.Attribute{{Name: first, Value: cdc.String(left)}, {Name: second, Value: cdc.String(right)}})
+}
+
+func number(text string) cdc.Value {
+	v, err := cdc.Number(text)
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// item makes an image of the item with that key. Write is a number that no other has.
+func (w *workload) item(rng *rand.Rand, key itemKey, write int) cdc.Item {
+	sample := w.samples[key.sample]
+	if rng.IntN(6) == 0 {
+		sample = w.samples[rng.IntN(len(w.samples))]
+	}
+	list := slices.Clone(key.Attributes())
+	add := func(a cdc.Attribute) {
+		if !slices.ContainsFunc(list, func(b cdc.Attribute) bool { return a.Name == b.Name }) {
+			list = append(list, a)
+		}
+	}
+	if w.ttl != "" {
+		if v, ok := expiry(rng, write); ok {
+			add(cdc.Attribute{Name: w.ttl, Value: v})
+		}
+	}
+	for _, a := range sample.Attributes() {
+		if a.Name == w.ttl {
+			continue
+		}
+		switch how := rng.IntN(24); {
+		case how == 0 || w.steers[a.Name] && how == 1: // it is absent
+			continue
+		case w.steers[a.Name] && how < 14:
+			pool := w.pool[a.Name]
+			a.Value = pool[rng.IntN(len(pool))]
+		case w.steers[a.Name]:
+		case how == 2 && rng.IntN(3) == 0:
+			a.Value = another(a.Value)
+		case how < 16:
+			a.Value = changed(rng, a.Value, write)
+		}
+		add(a)
+	}
+	if rng.IntN(6) == 0 {
+		other := w.samples[rng.IntN(len(w.samples))].Attributes()
+		if a := other[rng.IntN(len(other))]; a.Name != w.ttl {
+			add(a)
+		}
+	}
+	if rng.IntN(3) == 0 {
+		add(cdc.Attribute{Name: "n", Value: cdc.String(fmt.Sprint(write))})
+	}
+	return cdc.NewItem(list)
+}
+
+// textOf is the name of an attribute of text that does not decide where the item goes.
+func (w *workload) textOf(rng *rand.Rand, item cdc.Item) string {
+	names := []string{"bad"}
+	for _, a := range item.Attributes() {
+		if isKey := slices.ContainsFunc(w.mapping.PrimaryKey, func(k transform.KeyAttribute) bool { return k.Name == a.Name }); !isKey && !w.steers[a.Name] && a.Value.Kind() == cdc.KindS {
+			names = append(names, a.Name)
+		}
+	}
+	return names[rng.IntN(len(names))]
+}
+
+// expiry is a time to live: within a day or a year of the run, long over, or none.
+func expiry(rng *rand.Rand, write int) (cdc.Value, bool) {
+	switch rng.IntN(8) {
+	case 0:
+		return cdc.Value{}, false
+	case 1:
+		return number("5"), true
+	case 2:
+		return cdc.String("soon"), true
+	case 3:
+		return number(fmt.Sprint(simEpoch.Unix()+int64(rng.IntN(365*24))*3600, ".5")), true
+	}
+	return number(fmt.Sprint(simEpoch.Add(time.Duration(rng.IntN(48))*time.Hour).Unix() + int64(write))), true
+}
+
+// another is a value of another type.
+func another(v cdc.Value) cdc.Value {
+	if v.Kind() == cdc.KindS {
+		return cdc.List([]cdc.Value{v, cdc.Null()})
+	}
+	return cdc.String("another type")
+}
+
+// changed is a value of the same type, most often one that no other image has.
+func changed(rng *rand.Rand, v cdc.Value, write int) cdc.Value {
+	switch v.Kind() {
+	case cdc.KindS:
+		return cdc.String(fmt.Sprintf([]string{"v%d", "v%d", "a#b%%%d", "\u00fc\"%d"}[rng.IntN(4)], write))
+	case cdc.KindN:
+		return number(fmt.Sprintf([]string{"%d", "-%d", "%d000", "%d"}[rng.IntN(4)], write))
+	case cdc.KindB:
+		return cdc.Binary([]byte{byte(write), byte(write >> 8), 0xff})
+	case cdc.KindBOOL:
+		return cdc.Bool(rng.IntN(2) == 0)
+	case cdc.KindSS, cdc.KindNS, cdc.KindBS:
+		return changedSet(rng, v, write)
+	case cdc.KindL:
+		var elements []cdc.Value
+		for _, e := range v.Elements() {
+			if rng.IntN(3) > 0 {
+				elements = append(elements, changed(rng, e, write))
+			}
+		}
+		if rng.IntN(2) == 0 {
+			elements = append(elements, cdc.String(fmt.Sprint("e", rng.IntN(3))))
+		}
+		return cdc.List(elements)
+	case cdc.KindM:
+		var members []cdc.Attribute
+		for _, m := range v.Members() {
+			if rng.IntN(4) > 0 {
+				members = append(members, cdc.Attribute{Name: m.Name, Value: changed(rng, m.Value, write)})
+			}
+		}
+		if rng.IntN(3) == 0 {
+			members = append(members, cdc.Attribute{Name: fmt.Sprint("m.", rng.IntN(2)), Value: cdc.String(fmt.Sprint(write))})
+		}
+		return cdc.Map(members)
+	}
+	return v
+}
+
+func changedSet(rng *rand.Rand, v cdc.Value, write int) cdc.Value {
+	texts := []string{fmt.Sprint(rng.IntN(4)), fmt.Sprint(write)}[rng.IntN(2):]
+	for _, e := range v.Elements() {
+		if rng.IntN(2) == 0 && !slices.Contains(texts, e.Text()) && utf8.ValidString(e.Text()) {
+			texts = append(texts, e.Text())
+		}
+	}
+	set, err := cdc.SetOf(v.Kind(), slices.Compact(texts))
+	if err != nil {
+		return v
+	}
+	return set
+}
