@@ -36,7 +36,7 @@ type shape struct {
 	ttl    string
 }
 
-// shapes are all examples, and what was made for the simulation, in order.
+// shapes are all examples with one target table, and what was made for the simulation, in order.
 var shapes = sync.OnceValue(func() []*shape {
 	var all []*shape
 	for _, folders := range []struct {
@@ -52,7 +52,9 @@ var shapes = sync.OnceValue(func() []*shape {
 			if err != nil {
 				panic(fmt.Sprintf("%s: %v", file, err))
 			}
-			all = append(all, s)
+			if len(s.mapping.Tables()) == 1 { // items of two tables have a swarm of their own
+				all = append(all, s)
+			}
 		}
 	}
 	return all
@@ -67,11 +69,15 @@ func MappingNames() []string {
 	return names
 }
 
-// shapeOf draws a mapping for a seed, so that most seeds keep theirs when a mapping is added.
+// shapeOf draws a mapping for a seed: as often one that was made for the simulation as any other. Most seeds keep theirs when one is added.
 func shapeOf(seed uint64) string {
 	var best uint64
 	var drawn string
+	made := stream(seed, "made").IntN(2) == 0
 	for _, s := range shapes() {
+		if made && !strings.HasPrefix(s.name, "mappings/") {
+			continue
+		}
 		if n := stream(seed, s.name).Uint64(); n >= best {
 			best, drawn = n, s.name
 		}
@@ -83,6 +89,9 @@ func shapeNamed(name string) *shape {
 	all := shapes()
 	return all[slices.IndexFunc(all, func(s *shape) bool { return s.name == name })]
 }
+
+// sharedRows is the mapping under which several items have columns in one row, so that each of them has a version of its own.
+const sharedRows = "mappings/shared"
 
 func newShape(files fs.FS, folder string) (*shape, error) {
 	text := map[string][]byte{}
@@ -121,7 +130,9 @@ func newShape(files fs.FS, folder string) (*shape, error) {
 	}
 	s.layout = mapped{s.mapping}
 	if naiveKnows(&entry) {
-		s.layout = newNaive(&entry, captures(c.Tables[0].From, source), s.mapping)
+		n := newNaive(&entry, captures(c.Tables[0].From, source), s.mapping)
+		n.own = folder == sharedRows
+		s.layout = n
 	}
 	return s, s.steering(&entry)
 }
