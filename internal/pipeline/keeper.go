@@ -280,6 +280,9 @@ func (t *table) beatAt(ctx context.Context, at checkpoint.Place) error {
 		return err
 	}
 	gap := checkpoint.Gap{Reason: "the target table was created anew or restored: rows are missing"}
+	if state.Reason == checkpoint.ChangedMapping { // perhaps to another table, where nothing was before
+		gap.Reason = checkpoint.ChangedMapping + "; its target is another table, or was created anew or restored"
+	}
 	if verdict == checkpoint.LedgerBehind {
 		gap.Reason = "the target was written under another ledger, or a later state of this one"
 	}
