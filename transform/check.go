@@ -138,6 +138,47 @@ func (c *compiler) keys() {
 	}
 }
 
+// unkept finds, without a key schema, addresses that carry no attribute at all so that its values stay apart: no primary key makes those
+// good. Under a condition that gives an attribute one value, the address may be that of a single item.
+func (c *compiler) unkept() {
+	for _, w := range c.placed() {
+		if w.template == nil {
+			continue
+		}
+		texts := [][]rowPart{w.row}
+		if w.folded {
+			texts = append(texts, w.qualifier)
+		}
+		known := w.rule.implied()
+		if w.rule.when != nil && (known == nil || slices.ContainsFunc(w.rule.when.Attributes(), func(name string) bool { _, fixed := known.Fixed(name); return fixed })) {
+			continue
+		}
+		if len(determinedBy(texts, known)) == 0 {
+			c.report(c.carriesNothing(w))
+		}
+	}
+}
+
+// carriesNothing says why, by the first attribute that is used.
+func (c *compiler) carriesNothing(w placed) Finding {
+	f := Finding{Problem: NotInjective, Rule: w.at.rule, Write: w.at.write, Field: "row_key",
+		What:  "many items have the same row key: it carries no attribute",
+		Cause: "of two items with one address, each refuses or deletes the other",
+		Fix:   "carry the attributes of the table's primary key, like {PK}#{SK}"}
+	if w.folded {
+		f.What = "many items have the same row key and column: they carry no attribute"
+	}
+	for _, p := range slices.Concat(w.row, w.qualifier) {
+		if p.name != "" {
+			missing := c.notInjective(w, []string{p.name})
+			missing.What = strings.Replace(f.What, "carries no attribute", "carries no attribute whole", 1)
+			missing.What = strings.Replace(missing.What, "carry no attribute", "carry no attribute whole", 1)
+			return missing
+		}
+	}
+	return f
+}
+
 func movesFinding(where at, field, name, what string) Finding {
 	return Finding{Problem: Moves, Warning: true, Rule: where.rule, Write: where.write, Field: field, Name: name, What: what,
 		Cause: "an item moves to another address when the attribute changes; only the old image tells which one it left",
@@ -294,7 +335,7 @@ func (c *compiler) notInjective(w placed, missing []string) Finding {
 func (c *compiler) unreachable(rules []Rule) {
 	for i := range rules {
 		for j := range rules[:i] {
-			if rules[j].When != nil && (rules[j].Text == "" || rules[j].Text != rules[i].Text) {
+			if !covers(&rules[j], &rules[i]) {
 				continue
 			}
 			c.report(Finding{Problem: Unreachable, Rule: i, Write: -1, Field: "when",
@@ -303,6 +344,15 @@ func (c *compiler) unreachable(rules []Rule) {
 			break
 		}
 	}
+}
+
+// covers tells whether a rule matches all items of another, as far as their conditions tell.
+func covers(first, second *Rule) bool {
+	if first.When == nil || first.Text != "" && first.Text == second.Text {
+		return true
+	}
+	known, ok := second.When.(Comparing)
+	return ok && known.Implies(first.When)
 }
 
 // CheckMerged finds pairs of source tables that can produce the same row of one target table: two of the specs, or two tables

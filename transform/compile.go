@@ -122,6 +122,8 @@ func (c *compiler) compile(spec *Spec, needKey bool) {
 	c.history()
 	if c.schema {
 		c.keys()
+	} else {
+		c.unkept()
 	}
 	c.unreachable(rules)
 	c.m.conclude()

@@ -90,6 +90,13 @@ type Implying interface {
 	Equal(attribute string) []string
 }
 
+// Comparing is a Condition that tells of others of its kind whether they match every item that it matches: with that, rules that never
+// decide are found.
+type Comparing interface {
+	// Implies is certain if it is true; other is a Condition.
+	Implies(other any) bool
+}
+
 // Encoding is how a value is written into a cell.
 type Encoding uint8
 

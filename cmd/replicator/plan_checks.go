@@ -226,6 +226,11 @@ func (pl *planner) examineSource(ctx context.Context, t config.Table, all sample
 			}
 			all.add(found, s)
 			pl.addSample(&out, s)
+			if rows, each := s.wide(found.description.Bytes); rows > 0 {
+				pl.warn(&diag.Error{Code: diag.WideRows, What: fmt.Sprintf("table %s becomes few rows, of about %s each", t.From, cost.Size(each)),
+					Cause: fmt.Sprintf("%s of a sample of %s share %s; Bigtable allows 256 MB in a row and recommends less than 100 MB", plural(s.sharing(), "item"),
+						plural(len(s.items), "item"), plural(rows, "row"))})
+			}
 			if names := s.unmapped(found); len(names) > 0 {
 				out.Unmapped = names
 				pl.warn(&diag.Error{Code: diag.AttributesUnmapped, What: "attributes of table " + t.From + " reach no cell of the target",

@@ -19,6 +19,7 @@ type sampled struct {
 	consumed   float64             // read units of 4 KB
 	rows       map[string][]string // row keys by target table, in the order of the sample
 	unmappable map[string]int      // items that would be parked, by reason
+	shared     map[string]int      // items by the row that they share with others, table and key
 }
 
 // sampleTable reads up to n items of a table and maps them.
@@ -28,11 +29,14 @@ func sampleTable(ctx context.Context, tables *backfill.Tables, t probedTable, n 
 	if s.items, s.consumed, err = tables.Sample(ctx, t.config.From, n); err != nil {
 		return s, err
 	}
-	s.unmappable, s.rows = map[string]int{}, map[string][]string{}
+	s.unmappable, s.rows, s.shared = map[string]int{}, map[string][]string{}, map[string]int{}
 	for _, item := range s.items {
 		addresses, _ := t.mapping.Addresses(item) // why not is told below
 		for _, at := range addresses {
 			s.rows[at.Table] = append(s.rows[at.Table], at.Row)
+			if at.Owner != "" {
+				s.shared[at.Table+"/"+at.Row]++
+			}
 		}
 		if _, err := t.mapping.Map(item, time.Unix(0, 0)); err != nil {
 			s.unmappable[err.Error()]++

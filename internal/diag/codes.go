@@ -48,6 +48,7 @@ const (
 	SourceUnreachable  = "R1205"
 	SlowCopy           = "R1251"
 	StreamReaders      = "R1252"
+	WideRows           = "R1253"
 	TargetUnreachable  = "R1301"
 	TargetDenied       = "R1302"
 	ProfileMulti       = "R1303"
@@ -250,6 +251,10 @@ var registry = []Entry{
 		"DynamoDB Streams is made for at most two readers of a shard; a third one and they throttle each other. Workers of one migration count as one reader: each shard is read by one of them. DynamoDB does not tell who else reads a stream.",
 		"look for Lambda triggers and other consumers of the stream, and stop what is not needed", ExitDone},
 
+	{WideRows, "rows that many items share grow too wide (warning)",
+		"Rules fold many items into one row, and what a sample shows of the table makes few rows of it: as many bytes as the table has, over so few rows, come near the 256 MB that Bigtable " +
+			"allows a row, or go beyond. A put into a row that is full fails, and is parked. The sample shows all rows only if they are few; one wide row among many is not seen.",
+		"give the row key a further part, such as the day of a time or a salt, so that the items of a row stay below 100 MB; or let each item have a row of its own, under a common beginning", ExitDone},
 	{TargetUnreachable, "target unreachable",
 		"Bigtable did not answer in time. Google's client reports an unreachable endpoint only as `context deadline exceeded`.",
 		"check the network, and BIGTABLE_EMULATOR_HOST if an emulator is meant", ExitFailed},

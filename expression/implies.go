@@ -1,0 +1,152 @@
+package expression
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+)
+
+// Implies tells whether every item that matches c matches other too, as far as it can be told from their parts: true is certain, false is
+// not. It sees through AND and OR, equal parts, values that an attribute is equal to, longer beginnings, and that what is compared exists.
+// Other is a *Condition; of anything else nothing is known.
+func (c *Condition) Implies(other any) bool {
+	o, known := other.(*Condition)
+	return known && implication{}.follows(c.root, o.root)
+}
+
+// implication remembers the pairs of parts that were looked at, of which there are at most as many as operators on one side times those on
+// the other; the ways to them are many more.
+type implication map[[2]predicate]bool
+
+func (known implication) follows(from, to predicate) bool {
+	pair := [2]predicate{from, to}
+	if answer, looked := known[pair]; looked {
+		return answer
+	}
+	answer := known.reason(from, to)
+	known[pair] = answer
+	return answer
+}
+
+func (known implication) reason(from, to predicate) bool {
+	if both, is := to.(*and); is {
+		return known.follows(from, both.left) && known.follows(from, both.right)
+	}
+	if either, is := from.(*or); is {
+		return known.follows(either.left, to) && known.follows(either.right, to)
+	}
+	if both, is := from.(*and); is && (known.follows(both.left, to) || known.follows(both.right, to)) {
+		return true
+	}
+	if either, is := to.(*or); is {
+		return known.follows(from, either.left) || known.follows(from, either.right)
+	}
+	return string(from.appendText(nil)) == string(to.appendText(nil)) || byValues(from, to) || byBeginning(from, to) || byPresence(from, to)
+}
+
+// byValues: the first part says that an attribute has one of some values, and the second, which looks at nothing else, holds of each.
+func byValues(from, to predicate) bool {
+	attribute, values := fixing(from)
+	if len(values) == 0 || slices.ContainsFunc(comparedBy(to), func(o operand) bool { return o.path != nil && o.path[0].name != attribute }) {
+		return false
+	}
+	return !slices.ContainsFunc(values, func(v cdc.Value) bool {
+		return !to.holds(cdc.NewItem([]cdc.Attribute{{Name: attribute, Value: v}}))
+	})
+}
+
+// fixing are the scalars one of which a top-level attribute is equal to; none if the part says no such thing.
+func fixing(p predicate) (attribute string, values []cdc.Value) {
+	var value operand
+	var list []operand
+	switch p := p.(type) {
+	case *comparison:
+		if value, list = p.left, []operand{p.right}; value.path == nil {
+			value, list = p.right, []operand{p.left}
+		}
+		if p.operator != isEqual {
+			return "", nil
+		}
+	case *in:
+		value, list = p.value, p.list
+	}
+	if len(value.path) != 1 || value.size {
+		return "", nil
+	}
+	for _, o := range list {
+		if o.path != nil || o.size || o.literal.Kind() > cdc.KindNULL {
+			return "", nil
+		}
+		values = append(values, o.literal)
+	}
+	return value.path[0].name, values
+}
+
+// byBeginning: what begins with a text begins with each beginning of it, and is of its type.
+func byBeginning(from, to predicate) bool {
+	begins, is := from.(*beginsWith)
+	if !is || begins.prefix.path != nil || begins.value.path == nil || begins.value.size {
+		return false
+	}
+	kind := begins.prefix.literal.Kind()
+	switch to := to.(type) {
+	case *beginsWith:
+		return to.prefix.path == nil && to.prefix.literal.Kind() == kind && samePath(to.value, begins.value) &&
+			strings.HasPrefix(begins.prefix.literal.Text(), to.prefix.literal.Text())
+	case *hasType:
+		return to.kind == kind && samePath(operand{path: to.path}, begins.value)
+	}
+	return false
+}
+
+// byPresence: what holds of a value only holds of no item without it.
+func byPresence(from, to predicate) bool {
+	there, is := to.(*exists)
+	if !is || !there.wanted {
+		return false
+	}
+	var needed []operand
+	switch p := from.(type) {
+	case *comparison:
+		if p.operator != isDifferent {
+			needed = []operand{p.left, p.right}
+		}
+	case *in: // one of the list suffices
+		needed = []operand{p.value}
+	case *between, *hasType, *beginsWith, *contains:
+		needed = comparedBy(from)
+	}
+	return slices.ContainsFunc(needed, func(o operand) bool { return samePath(operand{path: o.path}, operand{path: there.path}) })
+}
+
+func samePath(a, b operand) bool {
+	return a.path != nil && b.path != nil && a.size == b.size && string(a.path.appendText(nil)) == string(b.path.appendText(nil))
+}
+
+// comparedBy are all operands of a part.
+func comparedBy(p predicate) []operand {
+	switch p := p.(type) {
+	case *and:
+		return slices.Concat(comparedBy(p.left), comparedBy(p.right))
+	case *or:
+		return slices.Concat(comparedBy(p.left), comparedBy(p.right))
+	case *not:
+		return comparedBy(p.inner)
+	case *comparison:
+		return []operand{p.left, p.right}
+	case *between:
+		return []operand{p.value, p.low, p.high}
+	case *in:
+		return append([]operand{p.value}, p.list...)
+	case *exists:
+		return []operand{{path: p.path}}
+	case *hasType:
+		return []operand{{path: p.path}}
+	case *beginsWith:
+		return []operand{p.value, p.prefix}
+	case *contains:
+		return []operand{p.value, p.part}
+	}
+	return nil
+}
