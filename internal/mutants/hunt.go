@@ -25,7 +25,7 @@ type mutant struct {
 
 // mutants is the whole table.
 func mutants() []mutant {
-	return slices.Concat(inStream, inReader, inLineage, inFold, inEncoding, inGuard, inWriter, inKeeping, inLease, inLedger, inCoverage, inScan, inFollow, inKeeper, inBalance, inCopy)
+	return slices.Concat(inStream, inReader, inLineage, inFold, inEncoding, inGuard, inWriter, inKeeping, inLease, inLedger, inCoverage, inScan, inFollow, inKeeper, inBalance, inCopy, inReview, inStatements)
 }
 
 // verdict is what became of a mutant.
