@@ -89,17 +89,6 @@ var inReview = []mutant{
 `,
 	},
 	{
-		name: "a segment ends after a page", hazards: "H01", file: "backfill/scan.go",
-		old: `			l.events.Throttled(waited)
-		}
-		if err != nil {
-`,
-		new: `			l.events.Throttled(waited)
-		}
-		if err == nil {
-`,
-	},
-	{
 		name: "items of a load are counted down", hazards: "", file: "backfill/progress.go",
 		old: `	p.Items += int64(items)
 `,
@@ -233,5 +222,28 @@ var inStatements = []mutant{
 	err = t.retry(ctx, "begin the copy"`,
 		new: `	now = task.Now(ctx)
 	err = t.retry(ctx, "begin the copy"`,
+	},
+	{
+		name: "the witness counts from the ledger alone", hazards: "H68 H69", file: "checkpoint/witness.go",
+		old: `max(w.Beat, table.WitnessBeat) + 1`, new: `table.WitnessBeat + 1`,
+	},
+	{
+		name: "a lost target is claimed before the gap is declared", hazards: "H69", file: "internal/pipeline/keeper.go",
+		old: `	now := task.Now(ctx)
+	err = t.raise(ctx, state.Generation, gap,`,
+		new: `	if err := t.Ledger.Claim(ctx, t.source, at); err != nil && verdict == checkpoint.TargetLost {
+		return err
+	}
+	now := task.Now(ctx)
+	err = t.raise(ctx, state.Generation, gap,`,
+		test: "./internal/sim TestH69_WorkerGone", why: "a worker must go with a claim: about one seed in 300",
+	},
+	{
+		name: "once: done with pages under way", hazards: "H18", file: "internal/pipeline/assign.go",
+		old: `		case s.Owner != t.Ledger.Worker() || !t.board.idle(s.ID, t.Timing.IdlePages, t.Timing.Idle):
+`,
+		new: `		case s.Owner != t.Ledger.Worker():
+`,
+		test: "./internal/sim TestH18_Once", why: "the workers of a run never end by themselves",
 	},
 }

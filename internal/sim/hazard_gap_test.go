@@ -263,6 +263,28 @@ func TestH69_TargetLostDuringTheCopy(t *testing.T) {
 	})
 }
 
+// TestH69_WorkerGoneWithItsClaim: the worker that found the target lost is gone with the write that makes the new witness its ledger's. By then the
+// gap is declared: to the next worker the two look as if they belonged together (I5).
+func TestH69_WorkerGoneWithItsClaim(t *testing.T) {
+	play(t, 10, 1, func(s *scene) {
+		s.put("k", "lost with the target")
+		a := s.running("a")
+		s.inSync(0)
+		s.sleep(3 * time.Minute)
+		s.Watch = func(table, row string, _, _ *Row) {
+			if table == "orders" && row == s.Mapping.WitnessKey() {
+				s.Watch = nil
+				a.Kill()
+			}
+		}
+		s.LoseTarget()
+		s.until(5*time.Minute, "the worker goes with its claim", a.Dead)
+		s.Start("b")
+		s.gap(5*time.Minute, "the target table was")
+		s.readsOn(2*time.Minute, "k", "l")
+	})
+}
+
 // TestH62_ViewTypeChangedWhileRunning: the new stream carries no images. The worker ends; it does not take the absence of an image for
 // the absence of an item.
 func TestH62_ViewTypeChangedWhileRunning(t *testing.T) {

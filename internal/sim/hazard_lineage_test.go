@@ -181,6 +181,19 @@ func TestH17_LastPageHasRecordsAndNoIterator(t *testing.T) {
 	})
 }
 
+// TestH18_OnceOutlastsEmptyPages: some empty pages are not the end of what there is to do once (I10).
+func TestH18_OnceOutlastsEmptyPages(t *testing.T) {
+	play(t, 10, 1, func(s *scene) {
+		s.only().EmptyPages = 8
+		s.put("k", "behind empty pages")
+		a := s.Start("a", func(o *pipeline.Options) { o.Once, o.Tables[0].Copy = true, false })
+		if err := a.Wait(s.ctx); err != nil {
+			s.failf("ended with %v", err)
+		}
+		s.equal(0)
+	})
+}
+
 // TestH18_TenThousandEmptyPages: they say nothing of a shard, neither of an open one nor of a closed one before its last changes (I4).
 func TestH18_TenThousandEmptyPages(t *testing.T) {
 	play(t, 2, 1, func(s *scene) {
