@@ -17,8 +17,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// keptRules keep older cells: of rows of an item's own, of rows that it moves between, of cells in rows that many items share, and of
-// columns by name. Items go from one to another.
+// keptRules keep older cells: of items' own rows, of rows of another table that they move between, of
+// cells in rows that many items share. Items go from one to another.
 func keptRules() *transform.Mapping {
 	template := func(text string) *transform.Template {
 		t, err := transform.ParseTemplate(text)
@@ -38,11 +38,13 @@ func keptRules() *transform.Mapping {
 	all := func(rowKey, family string) transform.Write {
 		return transform.Write{RowKey: template(rowKey), Columns: []transform.ColumnRule{{Attribute: "*", To: family}}}
 	}
+	moved := all("moved#{place}#{pk}#{sk}", "b")
+	moved.Table = "second"
 	m, err := transform.New(transform.Spec{
 		Source: "Orders", Table: "orders", PrimaryKey: []transform.KeyAttribute{{Name: "pk", Type: cdc.KindS}, {Name: "sk", Type: cdc.KindS}},
 		Families: []transform.Family{{Name: "a"}, {Name: "b"}, {Name: "c"}}, KeepVersions: true,
 		Rules: []transform.Rule{
-			{Name: "both", When: when(`kind = "both"`), Writes: []transform.Write{cell, all("moved#{place}#{pk}#{sk}", "b")}},
+			{Name: "both", When: when(`kind = "both"`), Writes: []transform.Write{cell, moved}},
 			{Name: "row", When: when(`kind = "row"`), Writes: []transform.Write{all("own#{pk}#{sk}", "a")}},
 			{Name: "ignored", When: when(`kind = "ignored"`), Ignore: true},
 		},
@@ -84,7 +86,7 @@ func (h *history) cells() []string {
 			if placed, err := h.m.Mapping.Map(w.New, time.Time{}); err == nil {
 				for _, row := range placed.Rows {
 					for _, c := range row.Cells {
-						now[place{row.Row, c.Family + ":" + c.Qualifier}] = string(c.Value)
+						now[place{row.Table + "/" + row.Row, c.Family + ":" + c.Qualifier}] = string(c.Value)
 					}
 				}
 			}
@@ -128,13 +130,15 @@ func (h *history) applied() bool {
 
 func (h *history) target() []string {
 	var lines []string
-	for _, key := range h.m.Target.Rows("orders") {
-		for _, c := range h.m.Target.Row("orders", key).columns {
-			if c.family != sink.LiveFamily && c.family != sink.GoneFamily {
-				if len(c.cells) > 1 {
-					h.m.World.Inject("history kept")
+	for _, table := range h.m.Mapping.Tables() {
+		for _, key := range h.m.Target.Rows(table) {
+			for _, c := range h.m.Target.Row(table, key).columns {
+				if c.family != sink.LiveFamily && c.family != sink.GoneFamily {
+					if len(c.cells) > 1 {
+						h.m.World.Inject("history kept")
+					}
+					lines = append(lines, fmt.Sprintf("%s/%s %s %v", table, key, c.family+":"+c.qualifier, c.cells))
 				}
-				lines = append(lines, fmt.Sprintf("%s %s %v", key, c.family+":"+c.qualifier, c.cells))
 			}
 		}
 	}
@@ -149,7 +153,9 @@ func keptBuild(w *virtual.World) *Migration {
 	if w.Rand().IntN(2) == 0 {
 		m.Source.PageSize = 1 + w.Rand().IntN(3) // changes of one second come in several pages
 	}
-	m.Target.Create("orders", "a", "b", "c", sink.LiveFamily, sink.GoneFamily)
+	for _, table := range m.Mapping.Tables() {
+		m.Target.Create(table, "a", "b", "c", sink.LiveFamily, sink.GoneFamily)
+	}
 	return m
 }
 
@@ -197,10 +203,10 @@ func keptSwarm(s *scene) {
 	s.sleep(61 * time.Second)
 	s.peace()
 	workers.start()
+	s.until(10*time.Minute, "applied to the end", h.applied) // rows of few values may be equal before
 	s.inSync(10 * time.Minute)
 	s.sleep(s.Target.LateBy)
 	s.inSync(0)
-	s.until(10*time.Minute, "applied to the end", h.applied) // rows may be equal before
 	workers.end()
 	want, have := h.cells(), h.target()
 	for i := range min(len(want), len(have)) {
@@ -292,7 +298,9 @@ func TestH70_HistoryEndsWithItsGeneration(t *testing.T) {
 	playWith(t, 20, func(w *virtual.World) *Migration {
 		m := NewMigration(w, 1)
 		m.Mapping = keptRules()
-		m.Target.Create("orders", "a", "b", "c", sink.LiveFamily, sink.GoneFamily)
+		for _, table := range m.Mapping.Tables() {
+			m.Target.Create(table, "a", "b", "c", sink.LiveFamily, sink.GoneFamily)
+		}
 		m.Target.Late, m.Target.LateBy = 0.3, 20*time.Second
 		return m
 	}, func(s *scene) {
