@@ -215,6 +215,14 @@ var inLedger = []mutant{
 		test: "./checkpoint TestH68_LateBeat", why: "seed 50000904 showed it; another pipeline's target counts from elsewhere now",
 	},
 	{
+		name: "the first target's beats stand for a further one's", hazards: "H69", file: "checkpoint/witness.go",
+		old: `	if at.Further != "" {
+		table.WitnessBeat =`,
+		new: `	if at.Further == "" {
+		table.WitnessBeat =`,
+		test: "./checkpoint TestH69_WitnessOfAFurtherTarget", why: "runs have one target table, but for a swarm of two",
+	},
+	{
 		name: "verdict from two moments", hazards: "H69", file: "checkpoint/witness.go",
 		old: `return verdict, w, l.unchanged(ctx, table, at)`, new: `return verdict, w, nil`,
 		test: "./checkpoint TestH69_KeeperStandsStill", why: "seed 1570 of the swarm showed it",

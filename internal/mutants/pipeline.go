@@ -328,4 +328,9 @@ var inCopy = []mutant{
 		new: `		if v.state.Generation > 0 {
 `,
 	},
+	{
+		name: "a further target has no witness", hazards: "H69", file: "internal/pipeline/keeper.go",
+		old: `range t.Mapping.Tables() {`, new: `range t.Mapping.Tables()[:1] {`,
+		test: "./internal/sim TestH69_OneOfTwoTargetsIsLost", why: "runs have one target table, but for a swarm of two",
+	},
 }

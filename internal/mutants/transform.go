@@ -129,4 +129,14 @@ var inEncoding = []mutant{
 `,
 		test: "./transform TestGolden|TestCells", why: "checkers map with the same code",
 	},
+	{
+		name: "rows of one key in two tables are one row", hazards: "H72", file: "transform/place.go",
+		old: ` && rows[i].Table == m.Table {`, new: ` {`,
+		test: "./transform TestSeveralTargets", why: "swarms of two tables show it too",
+	},
+	{
+		name: "every write goes to the first table", hazards: "", file: "transform/compile.go",
+		old: `table: cmp.Or(spec.Table, c.spec.Table)`, new: `table: cmp.Or(c.spec.Table, spec.Table)`,
+		test: "./transform TestSeveralTargets", why: "checkers map with the same code",
+	},
 }
