@@ -2,10 +2,12 @@ package sim
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
@@ -342,7 +344,7 @@ func replaceText(snapshot map[string]*Row, key, family, was, is string) bool {
 func (s *simulation) restoreTarget(e event) {
 	snapshot := s.Target.Snapshot(s.Mapping.Table)
 	s.later(s.span(e, 10*time.Hour), func() {
-		if key := s.Mapping.WitnessKey(); s.Target.Row(s.Mapping.Table, key) == snapshot[key] {
+		if key := s.Mapping.WitnessKey(); s.Target.Row(s.Mapping.Table, key) == snapshot[key] || s.isPresent(snapshot[key]) {
 			return // within one beat of the witness, which nothing could tell: no backup is restored so soon
 		}
 		s.World.Inject("target restored")
@@ -350,6 +352,18 @@ func (s *simulation) restoreTarget(e event) {
 		s.RestoreTarget(snapshot)
 		s.truth.forgetTarget()
 	})
+}
+
+// isPresent tells whether a witness is as new as the ledger knows it to be: its mirror is a beat behind until it was written, and a worker may go,
+// or be kept from it by others, before that.
+func (s *simulation) isPresent(witness *Row) bool {
+	var w checkpoint.Witness
+	text, ok := witness.Value(sink.LiveFamily, recordColumn)
+	if !ok || json.Unmarshal([]byte(text), &w) != nil {
+		return false
+	}
+	pipeline, ok := s.Target.Row(stateTable, "default/pipeline").Value(ledgerFamily, recordColumn)
+	return ok && strings.Contains(pipeline, `"`+w.Ledger+`"`) && w.Beat >= s.State().WitnessBeat
 }
 
 // changeMapping starts workers with another mapping hash, which they are told to accept; the others then have to go.
