@@ -220,6 +220,16 @@ var inStatements = []mutant{
 `,
 	},
 	{
+		name: "the cut by the worker's clock", hazards: "H64 H84", file: "internal/pipeline/keeper.go",
+		old: `			at := d.At
+			if at.IsZero() {
+				at = now
+			}
+`,
+		new: `			at := now
+`,
+	},
+	{
 		name: "beginning of a load by the worker's clock", hazards: "H64", file: "internal/pipeline/copy.go",
 		old: `	if now.IsZero() {
 		now = task.Now(ctx)

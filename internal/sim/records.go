@@ -97,6 +97,9 @@ func (t *truth) checkRaised(was, is checkpoint.TableState) {
 			t.m.violate("I5: generation %d ends without a gap that says why", was.Generation)
 		}
 	}
+	if was.Cut.IsZero() && is.Cut.After(t.m.World.Now().Add(-checkpoint.Slack)) {
+		t.m.violate("I5: changes are dropped up to %s, which is not before the start", is.Cut)
+	}
 	if is.Load.StartedAt.After(t.m.World.Now()) {
 		t.m.violate("I5: the load begins at %s, which is to come", is.Load.StartedAt)
 	}
