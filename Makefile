@@ -57,8 +57,8 @@ deploy-check: ## what is deployed: manifests, image definitions, binary, systemd
 demo: ## a whole migration on this machine
 	$(GO) run ./cmd/replicator demo
 
-sim: ## one seed (SEED, default 1) of the simulation: what fails, made smaller, with its story
-	CGO_ENABLED=0 $(GO) run ./internal/sim/soak -explain $(SEED)
+sim: ## one seed (SEED, default 1; MAPPING= for one of the examples) of the simulation: what fails, made smaller, with its story
+	CGO_ENABLED=0 $(GO) run ./internal/sim/soak -explain $(SEED) -mapping "$(MAPPING)"
 
 soak: ## SEEDS (default 2000) whole virtual days from FROM (default 0) on: virtual hours, each fault's count, what fails
 	CGO_ENABLED=0 $(GO) run ./internal/sim/soak -seeds $(SEEDS) -from $(FROM)

@@ -23,6 +23,11 @@ func Faults() []string {
 // needed, the failure, and its story. It is "" for a seed that does not fail.
 func Explain(seed uint64) string { return explain(seed, SimOptions{}) }
 
+// ExplainUnder is Explain for a seed that was played under a mapping, which SimOptions named.
+func ExplainUnder(seed uint64, mapping string) string {
+	return explain(seed, SimOptions{Mapping: mapping})
+}
+
 func explain(seed uint64, o SimOptions) string {
 	first := Simulate(seed, o)
 	checker := first.Checker()
@@ -34,7 +39,7 @@ func explain(seed uint64, o SimOptions) string {
 	last := Simulate(seed, o)
 	p := newPlan(seed, o)
 	var b strings.Builder
-	fmt.Fprintf(&b, "seed %d fails after %.1f virtual hours: %s\nrun it again: make sim SEED=%d\n\n", seed, first.Elapsed.Hours(), first.Failures[0], seed)
+	fmt.Fprintf(&b, "seed %d fails after %.1f virtual hours: %s\nrun it again: make sim SEED=%d%s\n\n", seed, first.Elapsed.Hours(), first.Failures[0], seed, o.named())
 	fmt.Fprintf(&b, "as small as it gets, it fails after %.1f virtual hours:\n  %s\n", last.Elapsed.Hours(), strings.Join(last.Failures[:min(len(last.Failures), 5)], "\n  "))
 	fmt.Fprintf(&b, "with %d shards, %d workers, a lease of %s, a poll every %s, a listing every %s%s\n", p.shards, p.workers, p.lease, p.poll, p.list, p.traits())
 	for _, r := range rates {
@@ -47,6 +52,14 @@ func explain(seed uint64, o SimOptions) string {
 	}
 	fmt.Fprintf(&b, "and %d bursts of writes. What happened to it, by the second of the run:\n\n%s", len(p.writes), story(last.Trace, last.Failures[0]))
 	return b.String()
+}
+
+// named is how make is told the mapping.
+func (o SimOptions) named() string {
+	if o.Mapping == "" {
+		return ""
+	}
+	return " MAPPING=" + o.Mapping
 }
 
 // traits are what makes the plan's system unlike others.

@@ -16,7 +16,7 @@ func TestH72_H73_H74_H83_EveryMappingIsPlayed(t *testing.T) {
 			from := fromEnvironment(t, "SIM_FROM", 1000)
 			for seed := range fromEnvironment(t, "SIM_SEEDS", exampleSeeds) {
 				if r := Simulate(from+seed, SimOptions{Mapping: name}); len(r.Failures) > 0 {
-					t.Fatalf("seed %d: %s", from+seed, strings.Join(r.Failures[:min(3, len(r.Failures))], "\n"))
+					t.Fatalf("make sim SEED=%d MAPPING=%s: %s", from+seed, name, strings.Join(r.Failures[:min(3, len(r.Failures))], "\n"))
 				}
 			}
 		})

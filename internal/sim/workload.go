@@ -30,7 +30,7 @@ type itemKey struct {
 // newWorkload draws about the given number of keys.
 func newWorkload(s *shape, rng *rand.Rand, keys int) *workload {
 	w := &workload{shape: s, pool: map[string][]cdc.Value{}}
-	for len(w.keys) < keys && len(w.keys) < 40*len(s.samples) {
+	for tries := 0; len(w.keys) < keys && tries < 40*keys; tries++ {
 		at := rng.IntN(len(s.samples))
 		key := s.mapping.Keys(s.samples[at])
 		switch how := rng.IntN(10); {
@@ -42,7 +42,9 @@ func newWorkload(s *shape, rng *rand.Rand, keys int) *workload {
 			w.keys = append(w.keys, itemKey{key, at})
 			key = shifted(s.mapping.PrimaryKey[0].Name, s.mapping.PrimaryKey[1].Name, key)
 		}
-		w.keys = append(w.keys, itemKey{key, at})
+		if p := s.layout.place(w.as(key, at)); len(p.spots) > 0 || p.ignored || rng.IntN(8) == 0 { // few that are parked whatever they hold
+			w.keys = append(w.keys, itemKey{key, at})
+		}
 	}
 	for _, sample := range s.samples {
 		for _, a := range sample.Attributes() {
@@ -52,6 +54,17 @@ func newWorkload(s *shape, rng *rand.Rand, keys int) *workload {
 		}
 	}
 	return w
+}
+
+// as is a sample under another key.
+func (w *workload) as(key cdc.Item, sample int) cdc.Item {
+	list := slices.Clone(key.Attributes())
+	for _, a := range w.samples[sample].Attributes() {
+		if _, ok := key.Get(a.Name); !ok {
+			list = append(list, a)
+		}
+	}
+	return cdc.NewItem(list)
 }
 
 // mixed is a key of parts of two samples.

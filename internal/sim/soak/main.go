@@ -15,6 +15,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -25,29 +26,30 @@ func main() {
 	seeds := flag.Uint64("seeds", 1000, "how many seeds")
 	from := flag.Uint64("from", 0, "the first seed")
 	explain := flag.String("explain", "", "play this seed alone, and make what fails smaller")
+	mapping := flag.String("mapping", "", "play all seeds under this mapping: "+strings.Join(sim.MappingNames(), ", "))
 	parallel := flag.Int("parallel", runtime.GOMAXPROCS(0), "how many at once")
 	budget := flag.Duration("budget", 0, "stop after so much time; 0: never")
 	enough := flag.Int("failures", 5, "stop after so many failing seeds")
 	quiet := flag.Bool("quiet", false, "print failures alone, one line for each")
 	flag.Parse()
 	if *explain != "" {
-		os.Exit(explained(*explain))
+		os.Exit(explained(*explain, *mapping))
 	}
 	debug.SetGCPercent(400) // worlds are small and short-lived
-	t := total{injected: map[string]int{}, began: time.Now(), last: time.Now(), quiet: *quiet}
+	t := total{injected: map[string]int{}, began: time.Now(), last: time.Now(), quiet: *quiet, mapping: *mapping}
 	t.play(*from, *seeds, *parallel, *enough, *budget)
 	os.Exit(t.summary())
 }
 
-func explained(text string) int {
+func explained(text, mapping string) int {
 	var seed uint64
 	if _, err := fmt.Sscan(text, &seed); err != nil {
 		fmt.Fprintln(os.Stderr, "not a seed:", text)
 		return 2
 	}
-	why := sim.Explain(seed)
+	why := sim.ExplainUnder(seed, mapping)
 	if why == "" {
-		r := sim.Simulate(seed, sim.SimOptions{})
+		r := sim.Simulate(seed, sim.SimOptions{Mapping: mapping})
 		fmt.Printf("seed %d: nothing fails in %.1f virtual hours, %d steps\n", seed, r.Elapsed.Hours(), r.Steps)
 		for _, name := range slices.Sorted(maps.Keys(r.Injected)) {
 			fmt.Printf("%10d × %s\n", r.Injected[name], name)
@@ -71,6 +73,7 @@ type total struct {
 	began    time.Time
 	last     time.Time
 	quiet    bool
+	mapping  string
 }
 
 // complete is how many seeds must have every fault between them.
@@ -91,7 +94,7 @@ func (t *total) play(from, seeds uint64, parallel, enough int, budget time.Durat
 				if over {
 					return
 				}
-				t.add(sim.Simulate(seed, sim.SimOptions{}))
+				t.add(sim.Simulate(seed, sim.SimOptions{Mapping: t.mapping}))
 			}
 		})
 	}
@@ -133,14 +136,14 @@ func (t *total) summary() int {
 	}
 	missing := 0
 	for _, name := range sim.Effects() {
-		if t.played >= complete && t.injected[name] == 0 {
+		if t.mapping == "" && t.played >= complete && t.injected[name] == 0 {
 			missing++
 			fmt.Printf("%s: never took effect\n", name)
 		}
 	}
 	for i, r := range t.failed {
 		if i == 0 {
-			fmt.Printf("\n%s\n", sim.Explain(r.Seed))
+			fmt.Printf("\n%s\n", sim.ExplainUnder(r.Seed, t.mapping))
 		}
 		fmt.Printf("seed %d fails: make sim SEED=%d\n", r.Seed, r.Seed)
 	}
