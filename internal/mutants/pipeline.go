@@ -91,6 +91,7 @@ var inFollow = []mutant{
 	{
 		name: "not-found = done", hazards: "H22", file: "internal/pipeline/follow.go",
 		old: "			return t.declare(ctx, work, lease, checkpoint.NotFound, err)\n", new: "			s := lease.Shard()\n			return t.finish(ctx, lease, s.Progress())\n",
+		test: "./internal/sim TestH22", why: "about a hundred seeds of the swarm find it",
 	},
 	{
 		name: "trimmed is repeated for ever", hazards: "H21", file: "internal/pipeline/retry.go",
@@ -288,6 +289,7 @@ var inCopy = []mutant{
 `,
 		new: `		return t.loaded(ctx, state, progress)
 `,
+		test: "./internal/sim TestH01_CopyStopped", why: "a clean stop must come in the minutes of a copy, and the items it left must not change",
 	},
 	{
 		name: "a copy that goes on begins anew", hazards: "H34", file: "internal/pipeline/copy.go",

@@ -34,6 +34,27 @@ func TestH34_CopySlowerThanADay(t *testing.T) {
 	})
 }
 
+// TestH01_CopyStoppedInTheMiddle: a clean stop leaves a copy that is not complete, and the next worker goes on with it (I1).
+func TestH01_CopyStoppedInTheMiddle(t *testing.T) {
+	play(t, 10, 1, func(s *scene) {
+		s.Source.Stream().Ended = true // what is in no stream is in the copy alone
+		for i := range 40 {
+			s.put(fmt.Sprint(i), "before")
+		}
+		s.Source.Stream().Ended = false
+		slowly := func(o *pipeline.Options) { o.Tables[0].RowsPerSecond = 1 }
+		a := s.Start("a", slowly)
+		s.until(5*time.Minute, "the copy begins", func() bool { return !s.State().Load.StartedAt.IsZero() })
+		s.sleep(5*time.Second + s.upTo(5*time.Second))
+		s.stop(a)
+		if s.State().Loaded() {
+			s.failf("a copy that was stopped counts as complete")
+		}
+		s.Start("b", slowly)
+		s.inSync(10 * time.Minute)
+	})
+}
+
 // TestH34_RootFirstReadAfterTheCopy: a root that is listed while the table is copied must be read before the copy counts as complete (I5).
 func TestH34_RootFirstReadAfterTheCopy(t *testing.T) {
 	play(t, 5, 2, func(s *scene) {
