@@ -39,16 +39,15 @@ type naiveRule struct {
 }
 
 type naiveWrite struct {
-	row               []naivePart
-	columns           []config.Column
-	family            string // of a cell, as are the following
-	qualifier         []naivePart
-	only              []string
-	cellAs            string
-	keysOfDefaultRule []string
+	row       []naivePart
+	columns   []config.Column
+	family    string // of a cell, as are the following
+	qualifier []naivePart
+	only      []string
+	cellAs    string
 }
 
-// naiveDays reads the age of a family's rule, such as maxage=30d.
+// naiveAge reads the age of a family's rule, such as maxage=30d.
 var naiveAge = regexp.MustCompile(`maxage=(\d+)([dh])`)
 
 // newNaive compiles what the entry of a table says.

@@ -16,14 +16,11 @@ type register struct {
 	owner string // the item's key, where the row is not the item's alone
 }
 
-// version is the column that holds the register's version, of both families of ours.
+// column is the name of the column that holds the register's version, of both families of ours.
 func (r register) column() string { return versionColumn(r.owner) }
 
 // content is what columns hold, by family:qualifier: the values of all their cells, the newest first.
 type content map[string]string
-
-// moment stands for the time of the change, or of the load, that an image comes from: what is stamped with it is checked against that.
-const moment = int64(-1)
 
 // spot is what an image becomes at one address.
 type spot struct {
