@@ -263,10 +263,12 @@ func TestH75HorizonIsRefusedWhenChangesMayBeGone(t *testing.T) {
 	s.onRead = nil
 
 	c.now = limit.Add(-time.Hour)
-	r = &Reader{Source: s, Shard: "s", Covered: covered}
-	s.pages = []Page{{Next: "0", At: limit.Add(time.Second)}}
-	if _, err := r.Read(ctx, Position{}); !Is(err, Trimmed) {
-		t.Errorf("a worker whose clock is an hour behind: %v", err)
+	for _, page := range []Page{{Next: "0", At: limit.Add(time.Second)}, {End: true, At: limit.Add(time.Second)}} {
+		r = &Reader{Source: s, Shard: "s", Covered: covered}
+		s.pages = []Page{page}
+		if _, err := r.Read(ctx, Position{}); !Is(err, Trimmed) {
+			t.Errorf("a worker whose clock is an hour behind, of a page that ends the shard %v: %v", page.End, err)
+		}
 	}
 
 	c.now = limit
