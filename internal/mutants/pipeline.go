@@ -331,6 +331,10 @@ var inCopy = []mutant{
 `,
 	},
 	{
+		name: "a new stream counts as listed", hazards: "H24", file: "internal/pipeline/keeper.go",
+		old: `d.StreamARN, d.StreamLabel, 0, false`, new: `d.StreamARN, d.StreamLabel, s.Listed, false`,
+	},
+	{
 		name: "a further target has no witness", hazards: "H69", file: "internal/pipeline/keeper.go",
 		old: `range t.Mapping.Tables() {`, new: `range t.Mapping.Tables()[:1] {`,
 		test: "./internal/sim TestH69_OneOfTwoTargetsIsLost", why: "runs have one target table, but for a swarm of two",

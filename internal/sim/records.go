@@ -89,7 +89,7 @@ func (t *truth) checkSeat(before, after *Row) {
 	}
 }
 
-// checkRaised: a generation that rises says why, and says when a load began as it was (I5).
+// checkRaised: a generation that rises says why, says when a load began as it was, and knows nothing yet of a new stream (I5).
 func (t *truth) checkRaised(was, is checkpoint.TableState) {
 	if was.Generation > 0 && is.Generation > was.Generation {
 		told := slices.ContainsFunc(is.Gaps, func(g checkpoint.Gap) bool { return g.Generation == was.Generation && g.Reason != "" && !g.At.IsZero() })
@@ -99,6 +99,9 @@ func (t *truth) checkRaised(was, is checkpoint.TableState) {
 	}
 	if was.Cut.IsZero() && is.Cut.After(t.m.World.Now().Add(-checkpoint.Slack)) {
 		t.m.violate("I5: changes are dropped up to %s, which is not before the start", is.Cut)
+	}
+	if was.Label != "" && is.Label != was.Label && is.Listed != 0 {
+		t.m.violate("I5: stream %s counts as listed when it is first heard of", is.Label)
 	}
 	if is.Load.StartedAt.After(t.m.World.Now()) {
 		t.m.violate("I5: the load begins at %s, which is to come", is.Load.StartedAt)
