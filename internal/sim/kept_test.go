@@ -10,7 +10,6 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
-	"github.com/dynamodb-bigtable/replicator/expression"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/internal/virtual"
 	"github.com/dynamodb-bigtable/replicator/sink"
@@ -20,27 +19,13 @@ import (
 // keptRules keep older cells: of items' own rows, of rows of another table that they move between, of
 // cells in rows that many items share. Items go from one to another.
 func keptRules() *transform.Mapping {
-	template := func(text string) *transform.Template {
-		t, err := transform.ParseTemplate(text)
-		if err != nil {
-			panic(err)
-		}
-		return t
-	}
-	when := func(text string) *expression.Condition {
-		c, err := expression.ParseWhen(text)
-		if err != nil {
-			panic(err)
-		}
-		return c
-	}
 	cell := transform.Write{RowKey: template("wide#{pk | hash(1)}"), Cell: &transform.CellRule{Family: "c", Qualifier: template("{pk}#{sk}"), As: transform.AsJSON, Only: []string{"a", "b"}}}
 	all := func(rowKey, family string) transform.Write {
 		return transform.Write{RowKey: template(rowKey), Columns: []transform.ColumnRule{{Attribute: "*", To: family}}}
 	}
 	moved := all("moved#{place}#{pk}#{sk}", "b")
 	moved.Table = "second"
-	m, err := transform.New(transform.Spec{
+	return mapping(transform.Spec{
 		Source: "Orders", Table: "orders", PrimaryKey: []transform.KeyAttribute{{Name: "pk", Type: cdc.KindS}, {Name: "sk", Type: cdc.KindS}},
 		Families: []transform.Family{{Name: "a"}, {Name: "b"}, {Name: "c"}}, KeepVersions: true,
 		Rules: []transform.Rule{
@@ -49,10 +34,6 @@ func keptRules() *transform.Mapping {
 			{Name: "ignored", When: when(`kind = "ignored"`), Ignore: true},
 		},
 	})
-	if err != nil {
-		panic(err)
-	}
-	return m
 }
 
 // history is what every row should hold of its items in the end, from the writes as they were made.

@@ -6,7 +6,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -17,29 +16,29 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
+// template, when and mapping are for mappings that are written here, and are right.
+func template(text string) *transform.Template { return must(transform.ParseTemplate(text)) }
+
+func when(text string) *expression.Condition { return must(expression.ParseWhen(text)) }
+
+func mapping(spec transform.Spec) *transform.Mapping { return must(transform.New(spec)) }
+
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
+}
+
 // rules are all that a mapping can do to an item: rows of its own whose columns another rule of the same row replaces, counters, cells of
 // rows that many items share, several rows, rows that move with an attribute, and nothing at all; and
 // items that no rule matches are parked. Items go from one to another all the time.
 func rules() *transform.Mapping {
-	template := func(text string) *transform.Template {
-		t, err := transform.ParseTemplate(text)
-		if err != nil {
-			panic(err)
-		}
-		return t
-	}
-	when := func(text string) *expression.Condition {
-		c, err := expression.ParseWhen(text)
-		if err != nil {
-			panic(err)
-		}
-		return c
-	}
 	cell := transform.Write{RowKey: template("wide#{pk | hash(1)}"), Cell: &transform.CellRule{Family: "c", Qualifier: template("{pk}#{sk}"), As: transform.AsJSON}}
 	columns := func(rowKey, family string, more ...transform.ColumnRule) transform.Write {
 		return transform.Write{RowKey: template(rowKey), Columns: append([]transform.ColumnRule{{Attribute: "*", To: family}}, more...)}
 	}
-	m, err := transform.New(transform.Spec{
+	return mapping(transform.Spec{
 		Source: "Orders", Table: "orders", PrimaryKey: []transform.KeyAttribute{{Name: "pk", Type: cdc.KindS}, {Name: "sk", Type: cdc.KindS}},
 		Families: []transform.Family{{Name: "a"}, {Name: "b"}, {Name: "c"}, {Name: "n", Aggregate: transform.IntSum}, {Name: "l"}},
 		Rules: []transform.Rule{
@@ -51,10 +50,6 @@ func rules() *transform.Mapping {
 			{Name: "ignored", When: when(`kind = "ignored"`), Ignore: true},
 		},
 	})
-	if err != nil {
-		panic(err)
-	}
-	return m
 }
 
 func rulesBuild(w *virtual.World) *Migration {
@@ -110,7 +105,7 @@ func rulesSwarm(s *scene) {
 }
 
 // rulesSeeds is how many whole systems TestSwarmOfRules plays; SIM_SEEDS sets another number.
-const rulesSeeds = 60 / fewer
+const rulesSeeds = 60
 
 // H72, H73, H74: whatever rules make of items that change from one to another, and whatever goes wrong meanwhile, each item has exactly
 // the cells of its last image in the end, and none refused or deleted another's.
@@ -119,12 +114,7 @@ func TestH72_H73_H74_SwarmOfRules(t *testing.T) {
 	if n, err := strconv.ParseUint(os.Getenv("SIM_SEEDS"), 10, 32); err == nil {
 		seeds = n
 	}
-	for seed := range seeds {
-		if s := perform(seed, false, rulesBuild, rulesSwarm); len(s.failures) > 0 {
-			again := perform(seed, true, rulesBuild, rulesSwarm)
-			t.Fatalf("seed %d:\n%s\n%s", seed, strings.Join(s.failures, "\n"), tail(again.World.Trace(), 300))
-		}
-	}
+	playWith(t, seeds, rulesBuild, rulesSwarm)
 }
 
 // altered plants a bug in every request.

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
-	"github.com/dynamodb-bigtable/replicator/expression"
 	"github.com/dynamodb-bigtable/replicator/internal/virtual"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
@@ -15,24 +14,13 @@ import (
 // twoTables maps items to two target tables: to both, where the row of the second moves with an attribute, to either alone, and to a shared
 // row of the second. Rows of one key are other rows in each table.
 func twoTables() *transform.Mapping {
-	template := func(text string) *transform.Template {
-		t, err := transform.ParseTemplate(text)
-		if err != nil {
-			panic(err)
-		}
-		return t
-	}
 	rule := func(kind string, writes ...transform.Write) transform.Rule {
-		when, err := expression.ParseWhen(`kind = "` + kind + `"`)
-		if err != nil {
-			panic(err)
-		}
-		return transform.Rule{Name: kind, When: when, Writes: writes, Ignore: len(writes) == 0}
+		return transform.Rule{Name: kind, When: when(`kind = "` + kind + `"`), Writes: writes, Ignore: len(writes) == 0}
 	}
 	row := func(table, key, family string) transform.Write {
 		return transform.Write{Table: table, RowKey: template(key), Columns: []transform.ColumnRule{{Attribute: "*", To: family}}}
 	}
-	m, err := transform.New(transform.Spec{
+	return mapping(transform.Spec{
 		Source: "Orders", Table: "orders", PrimaryKey: []transform.KeyAttribute{{Name: "pk", Type: cdc.KindS}, {Name: "sk", Type: cdc.KindS}},
 		Families: []transform.Family{{Name: "a"}, {Name: "b"}, {Name: "c"}},
 		Rules: []transform.Rule{
@@ -44,10 +32,6 @@ func twoTables() *transform.Mapping {
 			rule("ignored"),
 		},
 	})
-	if err != nil {
-		panic(err)
-	}
-	return m
 }
 
 func twoTablesBuild(w *virtual.World) *Migration {
