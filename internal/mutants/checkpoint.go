@@ -220,7 +220,7 @@ var inLedger = []mutant{
 		table.WitnessBeat =`,
 		new: `	if at.Further == "" {
 		table.WitnessBeat =`,
-		test: "./checkpoint TestH69_WitnessOfAFurtherTarget", why: "runs have one target table, but for a swarm of two",
+		test: "./checkpoint TestH69_WitnessOfAFurtherTarget", why: "few runs have two target tables",
 	},
 	{
 		name: "verdict from two moments", hazards: "H69", file: "checkpoint/witness.go",

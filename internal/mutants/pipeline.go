@@ -337,6 +337,6 @@ var inCopy = []mutant{
 	{
 		name: "a further target has no witness", hazards: "H69", file: "internal/pipeline/keeper.go",
 		old: `range t.Mapping.Tables() {`, new: `range t.Mapping.Tables()[:1] {`,
-		test: "./internal/sim TestH69_OneOfTwoTargetsIsLost", why: "runs have one target table, but for a swarm of two",
+		test: "./internal/sim TestH69_OneOfTwoTargetsIsLost", why: "few runs have two target tables",
 	},
 }

@@ -35,7 +35,11 @@ func (r *seatRecord) copied() bool {
 // checkCopied: when the load is complete, each item that existed before it began has a row, unless it was changed since. Rows that went with
 // a target are missed by the witness, which is looked at after the last page; if the target is lost only after that, the next look tells.
 func (t *truth) checkCopied(is checkpoint.TableState) {
-	if !t.beaten.Before(t.scanned) && t.m.lost.After(t.beaten) {
+	looked := true
+	for _, table := range t.m.Mapping.Tables() {
+		looked = looked && !t.beaten[table].Before(t.scanned) && t.m.lost.After(t.beaten[table])
+	}
+	if looked {
 		return
 	}
 	for _, r := range t.sorted() {

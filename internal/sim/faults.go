@@ -313,13 +313,14 @@ func (s *simulation) exchangeLedger(e event) {
 
 // exchangeTarget puts a table in place of the target that another pipeline, with a ledger of its own, has filled up to now.
 func (s *simulation) exchangeTarget(e event) {
-	snapshot := s.Target.Snapshot(s.Mapping.Table)
-	key := s.Mapping.WitnessKey()
-	if !replaceText(snapshot, key, sink.LiveFamily, `"ledger":"`, `"ledger":"other-`) {
-		return
+	snapshot, key := s.backUpTarget(), s.Mapping.WitnessKey()
+	for _, rows := range snapshot {
+		if !replaceText(rows, key, sink.LiveFamily, `"ledger":"`, `"ledger":"other-`) {
+			return
+		}
+		// The other pipeline has counted from where its own ledger begins (checkpoint.Witness).
+		rows[key].column(sink.LiveFamily, counterColumn).cells[0].value = "1000000"
 	}
-	// The other pipeline has counted from where its own ledger begins (checkpoint.Witness).
-	snapshot[key].column(sink.LiveFamily, counterColumn).cells[0].value = "1000000"
 	s.later(s.span(e, 10*time.Hour), func() {
 		s.World.Inject("target exchanged")
 		s.World.Tracef("the target is exchanged")
@@ -342,10 +343,12 @@ func replaceText(snapshot map[string]*Row, key, family, was, is string) bool {
 }
 
 func (s *simulation) restoreTarget(e event) {
-	snapshot := s.Target.Snapshot(s.Mapping.Table)
+	snapshot := s.backUpTarget()
 	s.later(s.span(e, 10*time.Hour), func() {
-		if key := s.Mapping.WitnessKey(); s.Target.Row(s.Mapping.Table, key) == snapshot[key] || s.isPresent(snapshot[key]) {
-			return // within one beat of the witness, which nothing could tell: no backup is restored so soon
+		for table, rows := range snapshot {
+			if key := s.Mapping.WitnessKey(); s.Target.Row(table, key) == rows[key] || s.isPresent(table, rows[key]) {
+				return // within one beat of the witness, which nothing could tell: no backup is restored so soon
+			}
 		}
 		s.World.Inject("target restored")
 		s.World.Tracef("the target is restored")
@@ -356,14 +359,19 @@ func (s *simulation) restoreTarget(e event) {
 
 // isPresent tells whether a witness is as new as the ledger knows it to be: its mirror is a beat behind until it was written, and a worker may go,
 // or be kept from it by others, before that.
-func (s *simulation) isPresent(witness *Row) bool {
+func (s *simulation) isPresent(table string, witness *Row) bool {
 	var w checkpoint.Witness
 	text, ok := witness.Value(sink.LiveFamily, recordColumn)
 	if !ok || json.Unmarshal([]byte(text), &w) != nil {
 		return false
 	}
 	pipeline, ok := s.Target.Row(stateTable, "default/pipeline").Value(ledgerFamily, recordColumn)
-	return ok && strings.Contains(pipeline, `"`+w.Ledger+`"`) && w.Beat >= s.State().WitnessBeat
+	state := s.State()
+	known := state.WitnessBeat
+	if table != s.Mapping.Table {
+		known = state.WitnessBeats[table]
+	}
+	return ok && strings.Contains(pipeline, `"`+w.Ledger+`"`) && w.Beat >= known
 }
 
 // changeMapping starts workers with another mapping hash, which they are told to accept; the others then have to go.

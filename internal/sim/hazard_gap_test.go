@@ -221,7 +221,7 @@ func TestH69_TargetLostOrRestored(t *testing.T) {
 		s.put("k", "in the backup")
 		a := s.running("a")
 		s.inSync(0)
-		backup := s.Target.Snapshot("orders")
+		saved := s.backUpTarget()
 		s.sleep(3 * time.Minute)
 		s.put("k", "not in the backup")
 		s.inSync(time.Minute)
@@ -232,7 +232,7 @@ func TestH69_TargetLostOrRestored(t *testing.T) {
 		if s.World.Rand().IntN(2) == 0 {
 			s.LoseTarget()
 		} else {
-			s.RestoreTarget(backup)
+			s.RestoreTarget(saved)
 		}
 		if restart {
 			s.Start("b")

@@ -81,7 +81,7 @@ func NewMigrationBy(w *virtual.World, shards int, mapping *transform.Mapping, fa
 		World: w, Source: NewTable(w, mapping.Source, shards, key...), Target: NewBigtable(w), Mapping: mapping,
 		Lease: 15 * time.Second, Retries: map[string]int{}, born: map[string]int{}, families: append(slices.Clone(families), sink.LiveFamily, sink.GoneFamily),
 	}
-	m.Target.Create(mapping.Table, m.families...)
+	m.emptyTarget()
 	m.Target.Create(stateTable, ledgerFamily, sink.ParkedFamily)
 	m.Target.Executed = m.check
 	return m
@@ -90,15 +90,34 @@ func NewMigrationBy(w *virtual.World, shards int, mapping *transform.Mapping, fa
 // LoseLedger empties the state table.
 func (m *Migration) LoseLedger() { m.Target.Create(stateTable, ledgerFamily, sink.ParkedFamily) }
 
-// LoseTarget empties the target table.
+// LoseTarget empties the target tables.
 func (m *Migration) LoseTarget() {
-	m.Target.Create(m.Mapping.Table, m.families...)
+	m.emptyTarget()
 	m.lost = m.World.Now()
 }
 
-// RestoreTarget sets the target table back to a snapshot.
-func (m *Migration) RestoreTarget(snapshot map[string]*Row) {
-	m.Target.Restore(m.Mapping.Table, snapshot)
+func (m *Migration) emptyTarget() {
+	for _, table := range m.Mapping.Tables() {
+		m.Target.Create(table, m.families...)
+	}
+}
+
+// backup is what the target tables hold at one time: rows by table and key.
+type backup map[string]map[string]*Row
+
+func (m *Migration) backUpTarget() backup {
+	b := backup{}
+	for _, table := range m.Mapping.Tables() {
+		b[table] = m.Target.Snapshot(table)
+	}
+	return b
+}
+
+// RestoreTarget sets the target tables back to a backup.
+func (m *Migration) RestoreTarget(b backup) {
+	for table, rows := range b {
+		m.Target.Restore(table, rows)
+	}
 	m.lost = m.World.Now()
 }
 

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
@@ -39,6 +40,7 @@ type naiveRule struct {
 }
 
 type naiveWrite struct {
+	table     string
 	row       []naivePart
 	columns   []config.Column
 	family    string // of a cell, as are the following
@@ -77,7 +79,7 @@ func newNaive(entry *config.Table, captures map[string]string, m *transform.Mapp
 		if w.RowKey == "" {
 			w.RowKey = strings.Join(key, "#")
 		}
-		out := naiveWrite{row: naiveTemplate(w.RowKey, captures), columns: w.Columns, only: w.Cell.Only, cellAs: w.Cell.As}
+		out := naiveWrite{table: cmp.Or(w.To, entry.To), row: naiveTemplate(w.RowKey, captures), columns: w.Columns, only: w.Cell.Only, cellAs: w.Cell.As}
 		if w.Cell.To != "" {
 			family, qualifier, _ := strings.Cut(w.Cell.To, ":")
 			out.family, out.qualifier = family, naiveTemplate(qualifier, captures)
@@ -97,7 +99,7 @@ func newNaive(entry *config.Table, captures map[string]string, m *transform.Mapp
 		}
 		all := r.Write
 		if len(all) == 0 {
-			all = []config.Write{{RowKey: r.RowKey, Columns: r.Columns, Cell: r.Cell}}
+			all = []config.Write{{To: r.To, RowKey: r.RowKey, Columns: r.Columns, Cell: r.Cell}}
 		}
 		for _, w := range all {
 			if !r.Ignore {
@@ -128,7 +130,7 @@ func (n *naive) place(item cdc.Item) placement {
 			failed = true
 			continue
 		}
-		s := spot{register: register{row: row}, rule: i}
+		s := spot{register: register{rowID: rowID{w.table, row}}, rule: i}
 		if n.own || w.family != "" {
 			s.owner = n.itemKey(item)
 		}

@@ -43,7 +43,7 @@ func (t *truth) watchParked(key string, before, after *Row) {
 	}
 	t.m.World.Inject("parked item healed")
 	for _, r := range t.places[p.Key] {
-		if max(t.highest[r], heldIn(t.m.Target.Row(t.m.Mapping.Table, r.row), r.column())) > p.Version { // of a restored target, the latter
+		if max(t.highest[r], heldIn(t.m.Target.Row(r.table, r.row), r.column())) > p.Version { // of a restored target, the latter
 			return
 		}
 	}
@@ -86,7 +86,7 @@ func (t *truth) healed() string {
 		}
 		// The newest place alone: older ones may hold what was removed there by a change that the parked one does not know. A parked image
 		// without an address does not tell where to look.
-		if places := t.places[p.Key]; len(places) == 1 && !t.nowhere[p.Key] && heldIn(t.m.Target.Row(t.m.Mapping.Table, places[0].row), places[0].column()) > p.Version {
+		if places := t.places[p.Key]; len(places) == 1 && !t.nowhere[p.Key] && heldIn(t.m.Target.Row(places[0].table, places[0].row), places[0].column()) > p.Version {
 			return fmt.Sprintf("the change parked at %s is healed and stays", p.Version)
 		}
 	}

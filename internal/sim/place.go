@@ -10,9 +10,16 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
+// rowID names a row of one of the target tables.
+type rowID struct{ table, row string }
+
+func (r rowID) compare(o rowID) int {
+	return cmp.Or(strings.Compare(r.table, o.table), strings.Compare(r.row, o.row))
+}
+
 // register is what has one version: a row, or one item's part of a row that several share.
 type register struct {
-	row   string
+	rowID
 	owner string // the item's key, where the row is not the item's alone
 }
 
@@ -65,7 +72,7 @@ func (l mapped) place(item cdc.Item) placement {
 	}
 	p.ignored = made.Ignored
 	for _, row := range rows {
-		s := spot{register: register{row.Row, row.Owner}, rule: made.Rule, held: err == nil}
+		s := spot{register: register{rowID{row.Table, row.Row}, row.Owner}, rule: made.Rule, held: err == nil}
 		if err == nil {
 			s.add(row.Cells)
 		}
@@ -110,10 +117,10 @@ type rowTruth struct {
 
 // settle notes that an image takes a spot. Two items never have one address (T1).
 func (t *truth) settle(w Write, s *spot) {
-	row := t.shared[s.row]
+	row := t.shared[s.rowID]
 	if row == nil {
 		row = &rowTruth{columns: map[string]share{}}
-		t.shared[s.row] = row
+		t.shared[s.rowID] = row
 	}
 	if !slices.Contains(row.registers, s.owner) {
 		row.registers = append(row.registers, s.owner)

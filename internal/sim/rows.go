@@ -3,6 +3,7 @@ package sim
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -28,9 +29,9 @@ func originColumn(owner string) string {
 func isOurs(family string) bool { return family == sink.LiveFamily || family == sink.GoneFamily }
 
 // contents are the data cells of a row, by the register whose columns they are in. What is in no item's column is under "?".
-func (t *truth) contents(key string, row *Row) map[string]content {
+func (t *truth) contents(id rowID, row *Row) map[string]content {
 	all := map[string]content{}
-	known := t.shared[key]
+	known := t.shared[id]
 	row.cells(func(c *column) {
 		if isOurs(c.family) {
 			return
@@ -92,8 +93,8 @@ func owners(row *Row) []string {
 
 // watchItem: each write is of one register, and touches no other item's columns (T6). What a version names is what the register holds
 // (I1); it takes each version once (I7) and nothing older ever again, also after its tombstone is gone (I8).
-func (t *truth) watchItem(key string, before, after *Row) {
-	m := t.m
+func (t *truth) watchItem(id rowID, before, after *Row) {
+	m, key := t.m, id.row
 	var changed []string
 	for _, owner := range owners(after) {
 		if heldIn(before, versionColumn(owner)) != heldIn(after, versionColumn(owner)) {
@@ -104,7 +105,7 @@ func (t *truth) watchItem(key string, before, after *Row) {
 		m.violate("I7: row %q is written, and %d of its versions change", key, len(changed))
 		return
 	}
-	r := register{key, changed[0]}
+	r := register{id, changed[0]}
 	live, isLive := after.Value(sink.LiveFamily, r.column())
 	gone, isGone := after.Value(sink.GoneFamily, r.column())
 	if isLive == isGone || len(after.Cells(sink.GoneFamily, r.column())) > 1 {
@@ -148,15 +149,15 @@ type rowWrite struct {
 
 // checkOthers: what other items hold in the row is as it was. It returns what the register holds.
 func (t *truth) checkOthers(r register, before, after *Row) content {
-	is := t.contents(r.row, after)
+	is := t.contents(r.rowID, after)
 	if len(is[nobody]) > 0 {
 		t.m.violate("I1: row %q holds %d cells in columns that no item has", r.row, len(is[nobody]))
 	}
-	if row := t.shared[r.row]; row == nil || len(row.registers) < 2 {
+	if row := t.shared[r.rowID]; row == nil || len(row.registers) < 2 {
 		return is[r.owner]
 	}
-	was := t.contents(r.row, before)
-	for _, owner := range t.shared[r.row].registers {
+	was := t.contents(r.rowID, before)
+	for _, owner := range t.shared[r.rowID].registers {
 		if owner != r.owner && !equalCells(was[owner], is[owner]) {
 			t.m.violate("T6: a write of one item of row %q changes another's cells", r.row)
 		}
@@ -167,13 +168,13 @@ func (t *truth) checkOthers(r register, before, after *Row) content {
 // leftover tells whether a column may hold what it did before a write that says nothing of it: one that no image of the rule that decides has.
 // An item that changes its rule within a row leaves such for as long as the changes between are not all applied, or for good if they are lost.
 func (t *truth) leftover(r register, column string, rule int) bool {
-	return t.shared[r.row].columns[column].rules&(1<<rule) == 0
+	return t.shared[r.rowID].columns[column].rules&(1<<rule) == 0
 }
 
 // checkEmpty: a register that is removed holds nothing.
 func (t *truth) checkEmpty(w rowWrite) {
 	for column, values := range w.content {
-		if !t.shared[w.row].mixed || t.valuesOf(w.before, column) != values {
+		if !t.shared[w.rowID].mixed || t.valuesOf(w.before, column) != values {
 			t.m.violate("I1: row %q is removed and holds %d cells", w.row, len(w.content))
 			return
 		}
@@ -292,7 +293,7 @@ func (t *truth) sorted() []register {
 		all = append(all, r)
 	}
 	slices.SortFunc(all, func(a, b register) int {
-		return cmp.Or(strings.Compare(a.row, b.row), strings.Compare(a.owner, b.owner))
+		return cmp.Or(a.compare(b.rowID), strings.Compare(a.owner, b.owner))
 	})
 	return all
 }
@@ -300,26 +301,27 @@ func (t *truth) sorted() []register {
 // unequal is how the target differs from the source as they are now, as far as the last change of an item was made after since.
 func (t *truth) unequal(since time.Time) []string {
 	var diff []string
-	keys := slices.Clone(t.m.Target.Rows(t.m.Mapping.Table))
-	for key := range t.shared {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	for _, key := range slices.Compact(keys) {
-		if strings.HasPrefix(key, transform.WitnessPrefix) {
-			continue
+	ids := slices.Collect(maps.Keys(t.shared))
+	for _, table := range t.m.Mapping.Tables() {
+		for _, key := range t.m.Target.Rows(table) {
+			if !strings.HasPrefix(key, transform.WitnessPrefix) {
+				ids = append(ids, rowID{table, key})
+			}
 		}
-		diff = append(diff, t.differences(key, since)...)
+	}
+	slices.SortFunc(ids, rowID.compare)
+	for _, id := range slices.Compact(ids) {
+		diff = append(diff, t.differences(id, since)...)
 	}
 	return append(diff, t.unparked(since)...)
 }
 
 // differences are those of one row: what each of its items should hold there and nothing else, ours included.
-func (t *truth) differences(key string, since time.Time) []string {
-	row := t.m.Target.Row(t.m.Mapping.Table, key)
-	have := t.contents(key, row)
+func (t *truth) differences(id rowID, since time.Time) []string {
+	key, row := id.row, t.m.Target.Row(id.table, id.row)
+	have := t.contents(id, row)
 	var diff []string
-	known := t.shared[key]
+	known := t.shared[id]
 	if known == nil || len(have[nobody]) > 0 {
 		return []string{fmt.Sprintf("row %q is nobody's", key)}
 	}
@@ -329,7 +331,7 @@ func (t *truth) differences(key string, since time.Time) []string {
 		}
 	}
 	for _, owner := range known.registers {
-		r := register{key, owner}
+		r := register{id, owner}
 		if d := t.differs(r, row, have[owner], since); d != "" {
 			diff = append(diff, d)
 		}
@@ -410,7 +412,9 @@ func (t *truth) origin(r register, im image) string {
 	if err != nil {
 		return ""
 	}
-	i := slices.IndexFunc(p.Rows, func(row transform.RowMutation) bool { return row.Row == r.row && row.Owner == r.owner })
+	i := slices.IndexFunc(p.Rows, func(row transform.RowMutation) bool {
+		return row.Table == r.table && row.Row == r.row && row.Owner == r.owner
+	})
 	if i < 0 || p.Rows[i].Origin == "" {
 		return ""
 	}

@@ -36,7 +36,7 @@ type shape struct {
 	ttl    string
 }
 
-// shapes are all examples with one target table, and what was made for the simulation, in order.
+// shapes are all examples, and what was made for the simulation, in order.
 var shapes = sync.OnceValue(func() []*shape {
 	var all []*shape
 	for _, folders := range []struct {
@@ -52,9 +52,7 @@ var shapes = sync.OnceValue(func() []*shape {
 			if err != nil {
 				panic(fmt.Sprintf("%s: %v", file, err))
 			}
-			if len(s.mapping.Tables()) == 1 { // items of two tables have a swarm of their own
-				all = append(all, s)
-			}
+			all = append(all, s)
 		}
 	}
 	return all

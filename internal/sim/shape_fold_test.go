@@ -56,7 +56,9 @@ func newMemory(t *testing.T, s *shape) *memory {
 		}
 		families = append(families, family)
 	}
-	m.Create(s.mapping.Table, families...)
+	for _, table := range s.mapping.Tables() {
+		m.Create(table, families...)
+	}
 	return m
 }
 
@@ -72,16 +74,18 @@ func (m *memory) execute(rows []transform.RowMutation) {
 // held is what the target holds in each column.
 func (m *memory) held() content {
 	held := content{}
-	err := m.ReadRows(context.Background(), m.mapping.Table, sink.Range{}, func(r sink.Row) error {
-		for _, c := range r.Cells { // from the newest to the oldest of a column
-			if at := fmt.Sprintf("%q %s:%s", r.Key, c.Family, c.Qualifier); held[at] == "" || !m.mapping.KeepsVersions() {
-				held[at] += string(c.Value) + "\x00"
+	for _, table := range m.mapping.Tables() {
+		err := m.ReadRows(context.Background(), table, sink.Range{}, func(r sink.Row) error {
+			for _, c := range r.Cells { // from the newest to the oldest of a column
+				if at := fmt.Sprintf("%s %q %s:%s", table, r.Key, c.Family, c.Qualifier); held[at] == "" || !m.mapping.KeepsVersions() {
+					held[at] += string(c.Value) + "\x00"
+				}
 			}
+			return nil
+		})
+		if err != nil {
+			m.Fatal(err)
 		}
-		return nil
-	})
-	if err != nil {
-		m.Fatal(err)
 	}
 	return held
 }
@@ -95,7 +99,7 @@ func (m *memory) expected(items map[string]cdc.Item) content {
 				continue
 			}
 			for column, values := range s.content {
-				at := fmt.Sprintf("%q %s", s.row, column)
+				at := fmt.Sprintf("%s %q %s", s.table, s.row, column)
 				if _, taken := want[at]; taken {
 					m.Fatalf("two items have %s", at)
 				}

@@ -231,7 +231,9 @@ func (s *simulation) tick() {
 		s.replace(m)
 	}
 	if s.TombstoneAge > 0 {
-		s.Target.Collect(s.Mapping.Table, sink.GoneFamily, s.TombstoneAge)
+		for _, table := range s.Mapping.Tables() {
+			s.Target.Collect(table, sink.GoneFamily, s.TombstoneAge)
+		}
 	}
 	for _, sh := range s.Source.Stream().Open() {
 		if s.World.Now().Sub(sh.begun) > s.plan.shardLife {

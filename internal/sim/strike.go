@@ -14,7 +14,7 @@ import (
 // decision, and what is unsafe is unsafe there. Common writes are struck seldom, so that the rest of the work goes on.
 func (s *simulation) strike(table, key string, before, after *Row) {
 	family, turn := ledgerFamily, table == stateTable && isTurn(key, before, after)
-	if table == s.Mapping.Table && strings.HasPrefix(key, transform.WitnessPrefix) {
+	if table != stateTable && strings.HasPrefix(key, transform.WitnessPrefix) {
 		family, turn = sink.LiveFamily, isClaim(before, after)
 	} else if table != stateTable {
 		return

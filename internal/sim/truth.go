@@ -19,7 +19,7 @@ type truth struct {
 	// rows is, for each register that an item ever mapped to, the images that belonged there, in order.
 	rows map[register][]image
 	// shared is, for each row, what the images of all items ever made of it.
-	shared map[string]*rowTruth
+	shared map[rowID]*rowTruth
 	// changes are the recorded changes by sequence number; numbers of several shards may be equal.
 	changes map[string][]change
 	latest  map[string]change // the last write of each item
@@ -29,8 +29,9 @@ type truth struct {
 	ledger  map[string]*seenShard
 	known   map[string]bool // shards the ledger ever had
 	seat    time.Duration   // when the keeper's row was last written
-	// scanned is when the keeper's row first told that the whole table was read, beaten when the witness was last written.
-	scanned, beaten time.Time
+	// scanned is when the keeper's row first told that the whole table was read, beaten when the witness of each target table was last written.
+	scanned time.Time
+	beaten  map[string]time.Time
 	// trimmed are the changes that the stream dropped before they were applied (I5).
 	trimmed []Write
 	parked  map[string]string // highest parked version by item
@@ -70,8 +71,8 @@ type seenShard struct {
 // newTruth watches a migration from now on, which must not have begun.
 func newTruth(m *Migration) *truth {
 	t := &truth{
-		m: m, layout: mapped{m.Mapping}, keeps: m.Mapping.KeepsVersions(), rows: map[register][]image{}, shared: map[string]*rowTruth{}, changes: map[string][]change{}, known: map[string]bool{},
-		latest: map[string]change{}, parked: map[string]string{}, parkedAt: map[string]time.Time{}, places: map[string][]register{}, nowhere: map[string]bool{},
+		m: m, layout: mapped{m.Mapping}, keeps: m.Mapping.KeepsVersions(), rows: map[register][]image{}, shared: map[rowID]*rowTruth{}, changes: map[string][]change{}, known: map[string]bool{},
+		latest: map[string]change{}, parked: map[string]string{}, parkedAt: map[string]time.Time{}, places: map[string][]register{}, nowhere: map[string]bool{}, beaten: map[string]time.Time{},
 	}
 	t.forgetTarget()
 	t.forgetLedger()
@@ -170,14 +171,13 @@ func (t *truth) dropped(sh *Shard, r *record) {
 	}
 }
 
-// watch sees every write of both tables.
+// watch sees every write of all tables.
 func (t *truth) watch(table, key string, before, after *Row) {
 	switch {
-	case table == t.m.Mapping.Table && !strings.HasPrefix(key, transform.WitnessPrefix):
-		t.watchItem(key, before, after)
-	case table == t.m.Mapping.Table:
-		t.beaten = t.m.World.Now()
+	case table != stateTable && !strings.HasPrefix(key, transform.WitnessPrefix):
+		t.watchItem(rowID{table, key}, before, after)
 	case table != stateTable:
+		t.beaten[table] = t.m.World.Now()
 	case strings.HasPrefix(key, "default/shard/"):
 		t.watchShard(key, before, after)
 	case strings.HasPrefix(key, "default/table/"):
