@@ -43,16 +43,15 @@ func TestRowsOfAPatternDiffer(t *testing.T) {
 	accepted := 0
 	rapid.Check(t, func(t *rapid.T) {
 		template := func(label string) *Template {
-			parts := rapid.Permutation([]string{"{$name}", "{$year}", "{id}"}).Draw(t, label)
-			text := rapid.SampledFrom([]string{"", "", "a", "#"}).Draw(t, label+" first")
-			for _, part := range parts {
-				text += part + rapid.SampledFrom([]string{"", "#", "_", "-", "0#", "a", "-#"}).Draw(t, label+" delimiter")
-			}
-			parsed, err := ParseTemplate(text)
-			if err != nil {
-				t.Skip(err)
-			}
-			return parsed
+			return rapid.Custom(func(t *rapid.T) *Template {
+				parts := rapid.Permutation([]string{"{$name}", "{$year}", "{id}"}).Draw(t, "parts")
+				text := rapid.SampledFrom([]string{"", "", "a", "#"}).Draw(t, "first")
+				for _, part := range parts {
+					text += part + rapid.SampledFrom([]string{"", "#", "_", "-", "0#", "a", "-#"}).Draw(t, "delimiter")
+				}
+				parsed, _ := ParseTemplate(text)
+				return parsed
+			}).Filter(func(parsed *Template) bool { return parsed != nil }).Draw(t, label)
 		}
 		write := func(label string) []Write {
 			return []Write{{RowKey: template(label), Columns: []ColumnRule{{Attribute: "*", To: "d"}}}}
@@ -65,7 +64,7 @@ func TestRowsOfAPatternDiffer(t *testing.T) {
 			spec.Rules[0].Writes[0].Columns[0].To = "e" // so that the rules may share a row of one table
 		}
 		if len(CheckMerged([]Spec{spec})) > 0 {
-			t.Skip("refused")
+			return // there is nothing to hold of what is refused
 		}
 		owners := map[string]map[string]string{} // of each row, the captures of the table that has it
 		for _, name := range names {
@@ -91,7 +90,7 @@ func TestRowsOfAPatternDiffer(t *testing.T) {
 			}
 		}
 	})
-	if accepted == 0 {
-		t.Error("every template was refused")
+	if accepted < 100 {
+		t.Errorf("only %d tables of patterns were accepted", accepted)
 	}
 }

@@ -25,6 +25,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -112,49 +113,67 @@ func Read(path string) (*Example, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Example{Path: path}
-	texts := map[string][]byte{}
 	if info.IsDir() {
-		err = e.readFolder(texts)
-	} else {
-		err = e.readArchive(texts)
+		return readFolder(os.DirFS(path), ".", path)
 	}
+	e, texts := &Example{Path: path}, map[string][]byte{}
+	if err := e.readArchive(texts); err != nil {
+		return nil, err
+	}
+	return e, e.settle(texts)
+}
+
+// ReadFS reads an example that is a folder of a file system, such as one that is part of the program. Update is not for it.
+func ReadFS(files fs.FS, folder string) (*Example, error) { return readFolder(files, folder, folder) }
+
+func readFolder(files fs.FS, folder, name string) (*Example, error) {
+	texts, err := folderTexts(files, folder)
 	if err != nil {
 		return nil, err
 	}
+	e := &Example{Path: name}
+	return e, e.settle(texts)
+}
+
+// settle takes what the parts say.
+func (e *Example) settle(texts map[string][]byte) error {
 	e.Config, e.Want, e.items, e.changes = texts[ConfigPart], texts[CellsPart], texts[itemsPart], texts[changesPart]
 	e.itemsName = itemsPart
 	if packed := texts[packedPart]; packed != nil {
 		if e.items != nil {
-			return nil, fmt.Errorf("there is %s beside %s: an example has one of them", packedPart, itemsPart)
+			return fmt.Errorf("there is %s beside %s: an example has one of them", packedPart, itemsPart)
 		}
 		e.items, e.itemsName = packed, packedPart
 	}
 	if len(bytes.TrimSpace(e.items)) == 0 {
-		return nil, errors.New(itemsPart + " is missing or empty")
+		return errors.New(itemsPart + " is missing or empty")
 	}
 	if table := texts[tablePart]; table != nil {
 		if e.key != nil || e.Table != "" {
-			return nil, errors.New("the head of the file names the table or its key, and " + tablePart + " does too")
+			return errors.New("the head of the file names the table or its key, and " + tablePart + " does too")
 		}
 		if err := e.readTable(table); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if e.key == nil {
-		return nil, errors.New("the primary key is not known: write primary_key: PK S, SK S at the head of the file, or add " + tablePart)
+		return errors.New("the primary key is not known: write primary_key: PK S, SK S at the head of the file, or add " + tablePart)
 	}
-	return e, nil
+	return nil
 }
 
-func (e *Example) readFolder(texts map[string][]byte) error {
+// Key is the primary key, partition key first. Of an example that does not say a type the kind is none.
+func (e *Example) Key() []transform.KeyAttribute { return slices.Clone(e.key) }
+
+func folderTexts(files fs.FS, folder string) (map[string][]byte, error) {
+	texts := map[string][]byte{}
 	for _, name := range folderParts {
-		file, err := os.Open(filepath.Join(e.Path, name))
+		file, err := files.Open(path.Join(folder, name))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 		text, err := io.ReadAll(io.LimitReader(file, maxPart+1))
 		err = errors.Join(err, file.Close())
@@ -162,11 +181,11 @@ func (e *Example) readFolder(texts map[string][]byte) error {
 			err = fmt.Errorf("%s has more than %d MiB", name, maxPart>>20)
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 		texts[name] = text
 	}
-	return nil
+	return texts, nil
 }
 
 func (e *Example) readArchive(texts map[string][]byte) error {

@@ -25,7 +25,7 @@ var CopyTime = time.Unix(1_795_170_000, 0).UTC()
 // each. Every write is repeated in the opposite order, which must change nothing. Items that cannot be mapped are listed as
 // parked.
 func (e *Example) Run(ctx context.Context, table *config.Table) (string, error) {
-	items, err := e.readItems()
+	items, err := e.Items()
 	if err != nil {
 		return "", err
 	}
@@ -52,7 +52,7 @@ func (e *Example) Run(ctx context.Context, table *config.Table) (string, error) 
 		return "", err
 	}
 	out := "after the copy\n\n" + copied
-	changes, err := documents(changesPart, e.changes)
+	changes, err := e.Changes()
 	if err != nil || len(changes) == 0 {
 		return out, err
 	}
@@ -68,7 +68,8 @@ func (e *Example) TableOf(c *config.Config) (config.Table, bool) {
 	return c.Table(e.Table)
 }
 
-func (e *Example) readItems() ([]cdc.Item, error) {
+// Items are those that exist when the migration begins, at least one.
+func (e *Example) Items() ([]cdc.Item, error) {
 	items, err := itemfile.Read(bytes.NewReader(e.items), 0)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", e.itemsName, err)
@@ -133,23 +134,47 @@ func (r *run) copy(ctx context.Context, items []cdc.Item) (string, error) {
 	return r.apply(ctx, transform.Load(r.mapping, items, 1, CopyTime))
 }
 
-func (r *run) follow(ctx context.Context, texts []json.RawMessage) (string, error) {
-	var page []cdc.Change
+// Change is what happens to an item: it is put, or the item with the key is deleted.
+type Change struct{ Put, Delete cdc.Item }
+
+// Changes are what happens after the copy.
+func (e *Example) Changes() ([]Change, error) {
+	texts, err := documents(changesPart, e.changes)
+	if err != nil {
+		return nil, err
+	}
+	var changes []Change
 	for i, text := range texts {
-		name := fmt.Sprintf("%s: entry %d", changesPart, i+1)
 		var said struct{ Put, Delete json.RawMessage }
 		if json.Unmarshal(text, &said) != nil || (said.Put == nil) == (said.Delete == nil) {
-			return "", fmt.Errorf("%s is not {\"put\": item} or {\"delete\": key}", name)
+			return nil, fmt.Errorf("%s: entry %d is not {\"put\": item} or {\"delete\": key}", changesPart, i+1)
 		}
-		c := cdc.Change{Event: cdc.Modify, Sequence: cdc.SequenceOf(uint64(100 + i)), Time: CopyTime.Add(time.Hour)}
 		item, err := cdc.UnmarshalItem(append(said.Put, said.Delete...))
-		if err != nil {
-			return "", fmt.Errorf("%s is not in DynamoDB's JSON", name)
+		switch {
+		case err != nil || !item.Exists():
+			return nil, fmt.Errorf("%s: entry %d is not in DynamoDB's JSON", changesPart, i+1)
+		case said.Put != nil:
+			changes = append(changes, Change{Put: item})
+		default:
+			changes = append(changes, Change{Delete: item})
 		}
-		if err := r.hasKey(item, said.Put == nil); err != nil {
+	}
+	return changes, nil
+}
+
+func (r *run) follow(ctx context.Context, changes []Change) (string, error) {
+	var page []cdc.Change
+	for i, change := range changes {
+		name := fmt.Sprintf("%s: entry %d", changesPart, i+1)
+		c := cdc.Change{Event: cdc.Modify, Sequence: cdc.SequenceOf(uint64(100 + i)), Time: CopyTime.Add(time.Hour)}
+		item, isPut := change.Put, change.Put.Exists()
+		if !isPut {
+			item = change.Delete
+		}
+		if err := r.hasKey(item, !isPut); err != nil {
 			return "", fmt.Errorf("%s %w", name, err)
 		}
-		if said.Put != nil {
+		if isPut {
 			c.New, c.Keys = item, r.mapping.Keys(item)
 		} else {
 			c.Event, c.Keys = cdc.Remove, item

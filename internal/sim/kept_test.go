@@ -166,29 +166,9 @@ func keptSwarm(s *scene) {
 		}
 		s.putWith(key, more...)
 	}
-	for range s.World.Rand().IntN(20) {
-		put()
-	}
-	workers := &crew{scene: s}
-	workers.start()
-	workers.start()
-	over := s.World.Now().Add(60 * time.Second)
-	s.beside("application", over, 3*time.Second, func() {
-		for range 1 + s.World.Rand().IntN(4) {
-			put()
-		}
+	s.troubled(3*time.Second, put, func() {
+		s.until(10*time.Minute, "applied to the end", h.applied) // rows of few values may be equal before
 	})
-	s.beside("shards", over, 40*time.Second, s.turnShards)
-	s.beside("crashes", over, 40*time.Second, workers.kill)
-	s.beside("pauses", over, 40*time.Second, workers.pause)
-	s.sleep(61 * time.Second)
-	s.peace()
-	workers.start()
-	s.until(10*time.Minute, "applied to the end", h.applied) // rows of few values may be equal before
-	s.inSync(10 * time.Minute)
-	s.sleep(s.Target.LateBy)
-	s.inSync(0)
-	workers.end()
 	want, have := h.cells(), h.target()
 	for i := range min(len(want), len(have)) {
 		if want[i] != have[i] {

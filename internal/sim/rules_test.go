@@ -80,6 +80,12 @@ func rulesSwarm(s *scene) {
 		s.Source.Put(cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: cdc.String(key)}, {Name: "sk", Value: cdc.String(key)}, {Name: "count", Value: count}, {Name: "log", Value: cdc.List(log)},
 			{Name: "value", Value: cdc.String(fmt.Sprint(pick(4)))}, {Name: "kind", Value: cdc.String([]string{"cell", "both", "row", "other", "ignored", "of no rule"}[pick(6)])}}))
 	}
+	s.troubled(200*time.Millisecond, put, func() {})
+}
+
+// troubled lets two workers follow an application, which puts up to four times at intervals about every, for a minute of trouble; settled waits for what
+// else has to be before the target is compared.
+func (s *scene) troubled(every time.Duration, put, settled func()) {
 	for range s.World.Rand().IntN(20) {
 		put()
 	}
@@ -87,7 +93,7 @@ func rulesSwarm(s *scene) {
 	workers.start()
 	workers.start()
 	over := s.World.Now().Add(60 * time.Second)
-	s.beside("application", over, 200*time.Millisecond, func() {
+	s.beside("application", over, every, func() {
 		for range 1 + s.World.Rand().IntN(4) {
 			put()
 		}
@@ -98,6 +104,7 @@ func rulesSwarm(s *scene) {
 	s.sleep(61 * time.Second)
 	s.peace()
 	workers.start()
+	settled()
 	s.inSync(10 * time.Minute)
 	s.sleep(s.Target.LateBy)
 	s.inSync(0)

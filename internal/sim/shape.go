@@ -1,9 +1,7 @@
 package sim
 
 import (
-	"bytes"
 	"embed"
-	"encoding/json"
 	"fmt"
 	"io/fs"
 	"path"
@@ -16,6 +14,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/examples"
 	"github.com/dynamodb-bigtable/replicator/expression"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/mappingtest"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
@@ -92,28 +91,21 @@ func shapeNamed(name string) *shape {
 const sharedRows = "mappings/shared"
 
 func newShape(files fs.FS, folder string) (*shape, error) {
-	text := map[string][]byte{}
-	for _, name := range []string{"replicator.yaml", "table.json", "items.jsonl", "changes.jsonl"} {
-		content, err := fs.ReadFile(files, path.Join(folder, name))
-		if err != nil && name != "changes.jsonl" {
-			return nil, err
-		}
-		text[name] = content
-	}
-	c, err := config.Parse("replicator.yaml", text["replicator.yaml"], func(string) (string, bool) { return "", false })
+	example, err := mappingtest.ReadFS(files, folder)
 	if err != nil {
 		return nil, err
 	}
-	source, key, err := readTable(text["table.json"])
+	c, err := config.Parse(mappingtest.ConfigPart, example.Config, func(string) (string, bool) { return "", false })
 	if err != nil {
 		return nil, err
 	}
-	entry, ok := c.Table(source)
+	source := example.Table
+	entry, ok := example.TableOf(c)
 	if !ok {
 		return nil, fmt.Errorf("no entry is for table %s", source)
 	}
 	s := &shape{name: folder, steers: map[string]bool{}, ttl: entry.TTL.Attribute}
-	if s.mapping, err = entry.Mapping(key); err != nil {
+	if s.mapping, err = entry.Mapping(example.Key()); err != nil {
 		return nil, err
 	}
 	for _, f := range entry.TargetFamilies() {
@@ -123,7 +115,7 @@ func newShape(files fs.FS, folder string) (*shape, error) {
 		}
 		s.families = append(s.families, name)
 	}
-	if err := s.readSamples(text["items.jsonl"], text["changes.jsonl"]); err != nil {
+	if s.samples, err = itemsOf(example); err != nil {
 		return nil, err
 	}
 	s.layout = mapped{s.mapping}
@@ -135,49 +127,19 @@ func newShape(files fs.FS, folder string) (*shape, error) {
 	return s, s.steering(&entry)
 }
 
-// readTable reads a source table as `aws dynamodb create-table` takes it.
-func readTable(text []byte) (name string, key []transform.KeyAttribute, err error) {
-	var table struct {
-		TableName            string
-		KeySchema            []struct{ AttributeName string }
-		AttributeDefinitions []struct{ AttributeName, AttributeType string }
+// itemsOf are the items of an example, and those that changes put.
+func itemsOf(e *mappingtest.Example) ([]cdc.Item, error) {
+	items, err := e.Items()
+	if err != nil {
+		return nil, err
 	}
-	err = json.Unmarshal(text, &table)
-	kinds := map[string]cdc.Kind{"S": cdc.KindS, "N": cdc.KindN, "B": cdc.KindB}
-	for _, k := range table.KeySchema {
-		for _, a := range table.AttributeDefinitions {
-			if a.AttributeName == k.AttributeName {
-				key = append(key, transform.KeyAttribute{Name: a.AttributeName, Type: kinds[a.AttributeType]})
-			}
+	changes, err := e.Changes()
+	for _, c := range changes {
+		if c.Put.Exists() {
+			items = append(items, c.Put)
 		}
 	}
-	return table.TableName, key, err
-}
-
-// readSamples reads the items, and those that changes put.
-func (s *shape) readSamples(items, changes []byte) error {
-	for line := range bytes.Lines(items) {
-		item, err := cdc.UnmarshalItem(bytes.TrimSpace(line))
-		if err != nil {
-			return err
-		}
-		s.samples = append(s.samples, item)
-	}
-	for line := range bytes.Lines(changes) {
-		var change struct{ Put json.RawMessage }
-		if err := json.Unmarshal(line, &change); err != nil {
-			return err
-		}
-		if change.Put == nil {
-			continue
-		}
-		item, err := cdc.UnmarshalItem(change.Put)
-		if err != nil {
-			return err
-		}
-		s.samples = append(s.samples, item)
-	}
-	return nil
+	return items, err
 }
 
 // steering finds the attributes that decide where an item goes.
