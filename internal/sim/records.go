@@ -17,7 +17,7 @@ import (
 func (t *truth) checkProgress(is checkpoint.Shard, seen *seenShard) {
 	m := t.m
 	sh := m.Source.shard(is.Label, is.ID)
-	if sh == nil || seen.found > 0 || is.Loss != "" { // a shard that is read on keeps what it said before
+	if sh == nil || t.reopened[is.Label+"/"+is.ID] || is.Loss != "" { // a shard that is read on keeps what it said before
 		return
 	}
 	var latest time.Time
@@ -48,7 +48,7 @@ func (t *truth) checkProgress(is checkpoint.Shard, seen *seenShard) {
 // checkCovered: a shard's first change is not from before what it is said to be covered to, unless a gap says that it may be (H75).
 func (t *truth) checkCovered(is checkpoint.Shard, sh *Shard) {
 	parent := t.ledger[is.Label+"/"+is.Parent]
-	if parent == nil || parent.Loss != "" || parent.found > 0 {
+	if parent == nil || parent.Loss != "" || t.reopened[is.Label+"/"+is.Parent] {
 		return // up to a gap everything is the business of the load that follows it
 	}
 	table := t.m.State()

@@ -39,7 +39,7 @@ func (s *simulation) strike(table, key string, before, after *Row) {
 			continue
 		}
 		s.World.Inject("worker gone after a ledger write")
-		s.World.Tracef("%s goes with its write of %s", m.worker.Name(), key)
+		s.World.Tracef("%s goes with its write of %.120s", m.worker.Name(), key)
 		if s.World.Chance(0.25) {
 			s.ask(m)
 		} else {

@@ -28,7 +28,10 @@ type truth struct {
 	number  map[register]int // the true order of the change that the register holds, 0 for a load
 	ledger  map[string]*seenShard
 	known   map[string]bool // shards the ledger ever had
-	seat    time.Duration   // when the keeper's row was last written
+	// reopened are the shards that were found trimmed in any state of the ledger, one that was lost or restored since among them: what
+	// their rows say of their changes may be from before.
+	reopened map[string]bool
+	seat     time.Duration // when the keeper's row was last written
 	// scanned is when the keeper's row first told that the whole table was read, beaten when the witness of each target table was last written.
 	scanned time.Time
 	beaten  map[string]time.Time
@@ -71,7 +74,7 @@ type seenShard struct {
 // newTruth watches a migration from now on, which must not have begun.
 func newTruth(m *Migration) *truth {
 	t := &truth{
-		m: m, layout: mapped{m.Mapping}, keeps: m.Mapping.KeepsVersions(), rows: map[register][]image{}, shared: map[rowID]*rowTruth{}, changes: map[string][]change{}, known: map[string]bool{},
+		m: m, layout: mapped{m.Mapping}, keeps: m.Mapping.KeepsVersions(), rows: map[register][]image{}, shared: map[rowID]*rowTruth{}, changes: map[string][]change{}, known: map[string]bool{}, reopened: map[string]bool{},
 		latest: map[string]change{}, parked: map[string]string{}, parkedAt: map[string]time.Time{}, places: map[string][]register{}, nowhere: map[string]bool{}, beaten: map[string]time.Time{},
 	}
 	t.forgetTarget()
@@ -89,6 +92,7 @@ func (t *truth) forgetTarget() {
 func (t *truth) forgetLedger() {
 	t.ledger, t.seat = map[string]*seenShard{}, t.m.World.Elapsed()
 	for _, s := range t.m.Shards() {
+		t.reopened[s.Label+"/"+s.ID] = t.reopened[s.Label+"/"+s.ID] || s.Loss == checkpoint.Trimmed
 		t.ledger[s.Label+"/"+s.ID] = &seenShard{Shard: s, hops: map[uint32]bool{s.Hop: true}, wrote: t.m.World.Elapsed()}
 	}
 }
@@ -228,6 +232,7 @@ func (t *truth) watchShard(key string, before, after *Row) {
 	next := seenShard{Shard: is.Shard, hops: seen.hops, wrote: m.World.Elapsed(), found: seen.found, dropped: seen.dropped}
 	next.hops[is.Hop] = true
 	if is.Loss == checkpoint.Trimmed && seen.Loss != checkpoint.Trimmed {
+		t.reopened[name] = true
 		next.found, next.dropped = t.checkTrimmed(seen, is.Shard)
 	}
 	*seen = next
