@@ -8,6 +8,8 @@ FROM ?= 0
 KILLS ?= 24
 DURATION ?= 1h
 OUT ?=
+ONLY ?=
+TABLE ?=
 
 # Where tools that are not Go modules of this repository are kept, so that they are built once on a machine.
 TOOLS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/replicator/tools
@@ -18,7 +20,7 @@ BIGTABLE_EMULATOR = $(TOOLS)/bigtable-emulator
 # Prometheus' own tool, pinned by deploy/monitoring/go.mod.
 PROMTOOL = $(TOOLS)/promtool
 
-.PHONY: help build test vet race fuzz bench bench-smoke demo mutants sim soak soak-processes tools conformance soak-run promtool deploy-check
+.PHONY: help build test vet race fuzz bench bench-smoke demo mutants mutants-mechanical sim soak soak-processes tools conformance soak-run promtool deploy-check
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 24
@@ -68,6 +70,9 @@ MUTANTS = $(if $(filter command,$(origin SEEDS)),-seeds $(SEEDS) -table bench/mu
 
 mutants: ## planted bugs, each of which must be found; SEEDS=400 hunts with fresh seeds alone and writes bench/mutants.txt
 	CGO_ENABLED=0 $(GO) run ./internal/mutants $(MUTANTS)
+
+mutants-mechanical: ## thousands of bugs planted by rule, each awake in some seeds (SEEDS; ONLY=regexp of file:line function; TABLE= keeps what became of each); takes hours
+	CGO_ENABLED=0 $(GO) run ./internal/mutants/mechanical $(if $(filter command,$(origin SEEDS)),-seeds $(SEEDS)) -only "$(ONLY)" -table "$(TABLE)" -tests
 
 soak-processes: ## ROUNDS (default 10) of real processes: killed, frozen, cut off; SEED is the first
 	REPLICATOR_PROCESS_ROUNDS=$(ROUNDS) REPLICATOR_PROCESS_SEED=$(SEED) $(GO) test ./internal/processes -count=1 -run TestRounds -v -timeout 120m
