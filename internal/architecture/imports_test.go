@@ -12,10 +12,11 @@ const module = "github.com/dynamodb-bigtable/replicator"
 var allowed = map[string][]string{
 	"internal/task":     {},
 	"internal/diag":     {},
-	"cdc":               {"internal/task"},
+	"internal/jsontext": {},
+	"cdc":               {"internal/task", "internal/jsontext"},
 	"transform":         {"cdc"},
 	"checkpoint":        {"cdc", "internal/task"},
-	"sink":              {"transform", "cdc", "internal/task"},
+	"sink":              {"transform", "cdc", "internal/task", "internal/jsontext"},
 	"backfill":          {"cdc", "transform", "sink", "checkpoint", "internal/task"},
 	"internal/config":   {"internal/diag", "transform", "expression"},
 	"internal/policy":   {"internal/config"},
