@@ -83,7 +83,7 @@ bench: ## every benchmark, into bench/results.txt
 bench-smoke: ## every benchmark once
 	./bench/run smoke
 
-conformance: tools ## documented behaviour of DynamoDB, embedded and dynoxide; the program between dynoxide and Google's Bigtable emulator, killed KILLS (default 24) times
+conformance: tools ## documented behaviour of DynamoDB, embedded and dynoxide; the program between dynoxide and Google's Bigtable emulator, killed KILLS (default 24; 0: the cases alone) times
 	$(GO) run ./internal/conformance/check -dynoxide $(DYNOXIDE) -crate $(DYNOXIDE_VERSION) -bigtable $(BIGTABLE_EMULATOR) -kills $(KILLS) -seed $(SEED) $(if $(WRITE),-write)
 
 soak-run: ## DURATION (default 1h) of continuous load on real processes; memory, goroutines and descriptors are judged; OUT keeps what is printed

@@ -40,7 +40,7 @@ func main() {
 	flag.StringVar(&o.bigtable, "bigtable", "", "executable of Google's Bigtable emulator")
 	flag.StringVar(&o.report, "report", "docs/reference/conformance.md", "the report that is kept")
 	flag.BoolVar(&o.write, "write", false, "write the report, rather than compare with it")
-	flag.IntVar(&o.kills, "kills", 24, "how often workers are killed")
+	flag.IntVar(&o.kills, "kills", 24, "how often workers are killed; 0: the suite alone")
 	flag.Uint64Var(&o.seed, "seed", 1, "what the application writes, and who is killed when")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -65,6 +65,9 @@ func run(ctx context.Context, o options) error {
 	if named != nil {
 		return show(ctx, named)
 	}
+	if o.kills < 0 {
+		return fmt.Errorf("-kills is %d: it is how often workers are killed, 0 or more", o.kills)
+	}
 	if o.dynoxide == "" || o.bigtable == "" {
 		return errors.New("-dynoxide and -bigtable are needed: make conformance gives them")
 	}
@@ -79,6 +82,10 @@ func run(ctx context.Context, o options) error {
 	}
 	if err := suite(ctx, o, executable, dir); err != nil {
 		return err
+	}
+	if o.kills == 0 {
+		fmt.Println("no kills are asked for: the program itself is not run")
+		return os.RemoveAll(dir)
 	}
 	if err := crash(ctx, o, executable, dir); err != nil {
 		return err
