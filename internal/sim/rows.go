@@ -240,7 +240,7 @@ func (t *truth) checkLoaded(w rowWrite) {
 	t.m.violate("I1: row %q is loaded with an image that its item had not at %s", w.row, w.version)
 }
 
-// checkChange: a change's version is that of a change of the item, its hop one that its shard was ranked with, and the register holds what
+// checkChange: a change's version is that of a change of the item, its generation and hop are such that its shard had at once, and the register holds what
 // the change made of it. Within a generation no older change follows a newer one, by the order in which they were made.
 func (t *truth) checkChange(w rowWrite, was string) {
 	v := w.version
@@ -250,7 +250,7 @@ func (t *truth) checkChange(w rowWrite, was string) {
 	back := 0
 	for _, c := range t.changes[v.Sequence().String()] {
 		seen := t.ledger[c.Shard.label+"/"+c.Shard.ID]
-		if seen == nil || !seen.hops[v.Hop()] || v.Generation() > t.m.State().Generation {
+		if seen == nil || !seen.ranks[rank{v.Generation(), v.Hop()}] {
 			continue
 		}
 		s := c.is.at(w.register)

@@ -64,12 +64,15 @@ type image struct {
 // seenShard is what was last seen of a shard's row.
 type seenShard struct {
 	checkpoint.Shard
-	hops  map[uint32]bool // all it was ever ranked with
+	ranks map[rank]bool // all that its changes may have been stamped with
 	wrote time.Duration
 	// found is when the shard was last found trimmed, dropped how many changes the stream had dropped of it by then.
 	found   time.Duration
 	dropped int
 }
+
+// rank is what a shard gives to the versions of its changes, besides their sequence numbers.
+type rank struct{ generation, hop uint32 }
 
 // newTruth watches a migration from now on, which must not have begun.
 func newTruth(m *Migration) *truth {
@@ -93,7 +96,7 @@ func (t *truth) forgetLedger() {
 	t.ledger, t.seat = map[string]*seenShard{}, t.m.World.Elapsed()
 	for _, s := range t.m.Shards() {
 		t.reopened[s.Label+"/"+s.ID] = t.reopened[s.Label+"/"+s.ID] || s.Loss == checkpoint.Trimmed
-		t.ledger[s.Label+"/"+s.ID] = &seenShard{Shard: s, hops: map[uint32]bool{s.Hop: true}, wrote: t.m.World.Elapsed()}
+		t.ledger[s.Label+"/"+s.ID] = &seenShard{Shard: s, ranks: map[rank]bool{{s.Generation, s.Hop}: true}, wrote: t.m.World.Elapsed()}
 	}
 }
 
@@ -206,7 +209,7 @@ func (t *truth) watchShard(key string, before, after *Row) {
 	seen := t.ledger[name]
 	if seen == nil {
 		t.known[name] = true
-		seen = &seenShard{hops: map[uint32]bool{}}
+		seen = &seenShard{ranks: map[rank]bool{}}
 		t.ledger[name] = seen
 	} else if is.Epoch == seen.Epoch && is.By != seen.Owner {
 		m.violate("I6: %s wrote the row of shard %s under epoch %d of %q", is.By, is.ID, is.Epoch, seen.Owner)
@@ -229,8 +232,8 @@ func (t *truth) watchShard(key string, before, after *Row) {
 		m.World.Tracef("ledger: shard %s is %s %s, hop %d, generation %d, epoch %d of %q, at %s", is.ID, is.State, is.Loss, is.Hop, is.Generation, is.Epoch, is.Owner, is.Position)
 	}
 	t.checkProgress(is.Shard, seen)
-	next := seenShard{Shard: is.Shard, hops: seen.hops, wrote: m.World.Elapsed(), found: seen.found, dropped: seen.dropped}
-	next.hops[is.Hop] = true
+	next := seenShard{Shard: is.Shard, ranks: seen.ranks, wrote: m.World.Elapsed(), found: seen.found, dropped: seen.dropped}
+	next.ranks[rank{is.Generation, is.Hop}] = true
 	if is.Loss == checkpoint.Trimmed && seen.Loss != checkpoint.Trimmed {
 		t.reopened[name] = true
 		next.found, next.dropped = t.checkTrimmed(seen, is.Shard)
