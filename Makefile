@@ -59,11 +59,11 @@ deploy-check: ## what is deployed: manifests, image definitions, binary, systemd
 demo: ## a whole migration on this machine
 	$(GO) run ./cmd/replicator demo
 
-sim: ## one seed (SEED, default 1; MAPPING= for one of the examples) of the simulation: what fails, made smaller, with its story
-	CGO_ENABLED=0 $(GO) run ./internal/sim/soak -explain $(SEED) -mapping "$(MAPPING)"
+sim: ## one seed (SEED, default 1; MAPPING= for one of the examples, DENSE=1 as it was played) of the simulation: what fails, made smaller, with its story
+	CGO_ENABLED=0 $(GO) run ./internal/sim/soak -explain $(SEED) -mapping "$(MAPPING)" $(if $(DENSE),-dense)
 
-soak: ## SEEDS (default 2000) whole virtual days from FROM (default 0) on: virtual hours, each fault's count, what fails
-	CGO_ENABLED=0 $(GO) run ./internal/sim/soak -seeds $(SEEDS) -from $(FROM)
+soak: ## SEEDS (default 2000) whole virtual days from FROM (default 0) on, DENSE=1 with twice the faults: virtual hours, each fault's count, what fails
+	CGO_ENABLED=0 $(GO) run ./internal/sim/soak -seeds $(SEEDS) -from $(FROM) $(if $(DENSE),-dense)
 
 # With SEEDS on the command line: fresh seeds alone, and the table is kept. Without: the seeds of the table before the fresh ones.
 MUTANTS = $(if $(filter command,$(origin SEEDS)),-seeds $(SEEDS) -table bench/mutants.txt,-kept bench/mutants.txt)

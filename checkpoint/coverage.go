@@ -34,7 +34,7 @@ func Roots(shards []Shard, label string) []Shard {
 }
 
 // Admissible tells whether an image read at or after start may be applied in the table's generation: every change committed after
-// that must be applied in it. The generation has to be adopted by all shards, and each root must have been read at the horizon
+// that must be applied in it. The generation has to be adopted by all shards, every gap declared, and each root must have been read at the horizon
 // early enough that what the stream kept then reaches back to start. Asked before a load, and again when it ends.
 func Admissible(table TableState, shards []Shard, start time.Time) error {
 	if table.Adopted != table.Generation {
@@ -42,6 +42,11 @@ func Admissible(table TableState, shards []Shard, start time.Time) error {
 	}
 	if table.Listed == 0 {
 		return &NotAdmissible{"the stream has not been listed completely yet", true}
+	}
+	for _, s := range shards {
+		if s.Undeclared(table) {
+			return &NotAdmissible{fmt.Sprintf("the gap of shard %s is not declared yet", s.ID), true}
+		}
 	}
 	for _, s := range Roots(shards, table.Label) {
 		if s.State == Lost {

@@ -199,6 +199,10 @@ func TestAdmissible(t *testing.T) {
 	ready := checkpoint.TableState{Generation: 5, Adopted: 5, Listed: 5, Label: label}
 	raised, unlisted := ready, ready
 	raised.Generation, unlisted.Listed = 6, 0
+	raisedAndAdopted := raised
+	raisedAndAdopted.Adopted = 6
+	gap := in(checkpoint.Lost, "b", "a", "")
+	gap.Generation = 5
 	readAt := func(id, parent string, at time.Time) checkpoint.Shard {
 		s := in(checkpoint.Reading, id, parent, "x")
 		s.FirstRead = at
@@ -223,6 +227,8 @@ func TestAdmissible(t *testing.T) {
 		{"a child was not read", ready, []checkpoint.Shard{readAt("a", "", begin), in(checkpoint.Waiting, "b", "a", "")}, begin, true, false},
 		{"a child whose parent's row is gone was not read", ready, []checkpoint.Shard{in(checkpoint.Waiting, "b", "a", "")}, begin, false, true},
 		{"a lost root", ready, []checkpoint.Shard{lostBy(checkpoint.NotFound, "a")}, begin, true, false},
+		{"a child whose gap is not declared", ready, []checkpoint.Shard{readAt("a", "", begin), gap}, begin, false, true},
+		{"a child whose gap is declared", raisedAndAdopted, []checkpoint.Shard{readAt("a", "", begin), gap}, begin, true, false},
 		{"another stream", ready, []checkpoint.Shard{otherStream}, begin, true, false},
 		{"a day before the first read, less the slack", ready, []checkpoint.Shard{readAt("a", "", begin)}, limit, true, false},
 		{"longer before", ready, []checkpoint.Shard{readAt("a", "", begin), readAt("b", "", limit)}, limit.Add(-time.Second), false, false},

@@ -148,7 +148,7 @@ func free(t *testing.T, ctx context.Context, l *checkpoint.Ledger, w *checkpoint
 		t.Fatal(err)
 	}
 	var ids []string
-	available, _ := w.Look(shards, label, task.Mono(ctx))
+	available, _ := w.Look(shards, following, task.Mono(ctx))
 	for _, f := range available {
 		ids = append(ids, f.Shard.ID)
 	}

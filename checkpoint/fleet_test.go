@@ -92,7 +92,7 @@ func (f *fleet) start(name string) {
 		watch := l.NewWatch()
 		for {
 			if shards, err := l.Shards(ctx, source); err == nil {
-				free, held := watch.Look(shards, label, task.Mono(ctx))
+				free, held := watch.Look(shards, following, task.Mono(ctx))
 				for _, free := range free {
 					f.take(h, l, free)
 				}

@@ -82,8 +82,11 @@ func (s *Shard) key(l *Ledger) string { return l.shardPrefix(s.Source) + s.Label
 // Finished tells whether nobody reads the shard any more, as it stands.
 func (s *Shard) Finished() bool { return s.State == Done || s.State == Lost }
 
-// settled tells whether nobody will ever read the shard any more: one that was trimmed is finished, but will be reopened.
-func (s *Shard) settled() bool { return s.State == Done || s.State == Lost && s.Loss != Trimmed }
+// settled tells whether nobody will ever read the shard any more, and what was lost of it is declared: one that was trimmed is finished, but
+// will be reopened; and what follows a gap is not read in the generation that the gap ends.
+func (s *Shard) settled(table TableState) bool {
+	return s.State == Done || s.State == Lost && s.Loss != Trimmed && !s.Undeclared(table)
+}
 
 // Covers is an event time up to which everything of a finished shard's lineage is applied, and so a bound for what its children
 // may begin with: its last event, or the moment at which a listing last showed it open (zero if none did), both less Slack;

@@ -35,6 +35,16 @@ func freeIDs(free []checkpoint.Available) string {
 	return ids(shards)
 }
 
+// following is the state of a table that follows the tests' stream.
+var following = checkpoint.TableState{Label: label, Generation: 1}
+
+// undeclared is a gap that its finder could not declare.
+func undeclared(id string) checkpoint.Shard {
+	s := lostBy(checkpoint.NotFound, id)
+	s.Generation = 2
+	return s
+}
+
 func lostBy(loss checkpoint.Loss, id string) checkpoint.Shard {
 	s := in(checkpoint.Lost, id, "", "")
 	s.Loss = loss
@@ -59,6 +69,7 @@ func TestH12_H14_Free(t *testing.T) {
 		{"the parent is done", []checkpoint.Shard{in(done, "p", "", ""), in(waiting, "c", "p", ""), in(waiting, "d", "p", "")}, "c d"},
 		{"H12: the parent is done, the grandparent not", []checkpoint.Shard{in(waiting, "g", "", ""), in(waiting, "p", "g", ""), in(waiting, "c", "p", "")}, "g"},
 		{"the parent is not to be found", []checkpoint.Shard{lostBy(checkpoint.NotFound, "p"), in(waiting, "c", "p", "")}, "c"},
+		{"the parent is not to be found, which is not declared", []checkpoint.Shard{undeclared("p"), in(waiting, "c", "p", "")}, ""},
 		{"the parent was listed too late", []checkpoint.Shard{lostBy(checkpoint.Late, "p"), in(waiting, "c", "p", "")}, "c"},
 		{"H12: the parent was trimmed and is reopened first", []checkpoint.Shard{lostBy(checkpoint.Trimmed, "p"), in(waiting, "c", "p", "")}, ""},
 		{"H14: the ledger does not know the parent", []checkpoint.Shard{in(waiting, "c", "gone", "")}, "c"},
@@ -72,7 +83,7 @@ func TestH12_H14_Free(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			virtually(t, func(_ context.Context, p *place) {
 				_, l := p.worker("w")
-				got, held := l.NewWatch().Look(test.shards, label, 0)
+				got, held := l.NewWatch().Look(test.shards, checkpoint.TableState{Label: label, Generation: 2}, 0)
 				if freeIDs(got) != test.want {
 					t.Errorf("free: %q, want %q", freeIDs(got), test.want)
 				}
@@ -99,7 +110,7 @@ func TestH64_ExpiryByCounterAlone(t *testing.T) {
 		at := func(now time.Duration, counter uint64) bool {
 			s := in(checkpoint.Reading, "a", "", "x")
 			s.Counter, s.EventTime, s.ReadAt = counter, begin.Add(1000*time.Hour), begin.Add(-1000*time.Hour)
-			free, held := watch.Look([]checkpoint.Shard{s}, label, now)
+			free, held := watch.Look([]checkpoint.Shard{s}, following, now)
 			if len(free)+len(held) != 1 {
 				t.Errorf("%d free, %d held", len(free), len(held))
 			}
@@ -123,7 +134,7 @@ func TestH64_ExpiryByCounterAlone(t *testing.T) {
 				t.Errorf("at %s with counter %d: free %v", step.now, step.counter, got)
 			}
 		}
-		watch.Look(nil, label, 0) // the row was removed, and is forgotten
+		watch.Look(nil, following, 0) // the row was removed, and is forgotten
 		if at(200*time.Hour, 5) {
 			t.Error("a row that was removed and came again counts as watched meanwhile")
 		}

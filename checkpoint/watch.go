@@ -43,29 +43,29 @@ type Available struct {
 	Parent *Shard
 }
 
-// Look divides the shards of the stream named label that may be leased, in the order given. Free are unfinished, without an owner or with one
+// Look divides the shards of the table's stream that may be leased, in the order given. Free are unfinished, without an owner or with one
 // whose lease is over, and with a parent that is finished (or that the ledger does not know: roots, and children of rows that
-// were removed). A child never starts before its parent is finished (H12); a trimmed parent is read on first, once it is
-// reopened. Held are those that would be free but for a lease that goes on: they may be taken over, for the sake of balance alone.
+// were removed). A child never starts before its parent is finished (H12) and a gap of its parent is declared; a trimmed parent is read
+// on first, once it is reopened. Held are those that would be free but for a lease that goes on: they may be taken over, for the sake of balance alone.
 // Shards holds all rows of the table: what is not among them is forgotten.
-func (w *Watch) Look(shards []Shard, label string, now time.Duration) (free, held []Available) {
+func (w *Watch) Look(shards []Shard, table TableState, now time.Duration) (free, held []Available) {
 	rows := make(map[string]*Shard, len(shards))
 	for i := range shards {
-		if shards[i].Label == label {
+		if shards[i].Label == table.Label {
 			rows[shards[i].ID] = &shards[i]
 		}
 	}
 	before := w.shards
 	w.shards = make(map[string]sighting, len(rows)) // rows of ended shards are removed: a watch must not grow with the stream
 	for _, s := range shards {
-		if s.Label != label || s.Finished() {
+		if s.Label != table.Label || s.Finished() {
 			continue
 		}
 		key := s.Label + "/" + s.ID
 		earlier, found := before[key]
 		w.shards[key] = sees(earlier, found, s.Counter, now)
 		parent := rows[s.Parent]
-		if parent != nil && !parent.settled() {
+		if parent != nil && !parent.settled(table) {
 			continue
 		}
 		if s.Owner != "" && !w.over(w.shards[key], now) {

@@ -70,7 +70,7 @@ func (t *table) take(stop context.Context, g *task.Group, held *holdings, watch 
 	if v.state.Listed == 0 {
 		return nil // until the stream was listed as a whole, the hops are not settled
 	}
-	free, others := watch.Look(v.shards, v.state.Label, task.Mono(g.Context()))
+	free, others := watch.Look(v.shards, v.state, task.Mono(g.Context()))
 	for _, shard := range free {
 		if err := t.lease(stop, g, held, shard, v); err != nil {
 			return err

@@ -21,14 +21,7 @@ func Faults() []string {
 
 // Explain makes a failing seed's run smaller, as long as the same checker fails, and says what is left: the system, the faults that are
 // needed, the failure, and its story. It is "" for a seed that does not fail.
-func Explain(seed uint64) string { return explain(seed, SimOptions{}) }
-
-// ExplainUnder is Explain for a seed that was played under a mapping, which SimOptions named.
-func ExplainUnder(seed uint64, mapping string) string {
-	return explain(seed, SimOptions{Mapping: mapping})
-}
-
-func explain(seed uint64, o SimOptions) string {
+func Explain(seed uint64, o SimOptions) string {
 	first := Simulate(seed, o)
 	checker := first.Checker()
 	if checker == "" {
@@ -39,7 +32,7 @@ func explain(seed uint64, o SimOptions) string {
 	last := Simulate(seed, o)
 	p := newPlan(seed, o)
 	var b strings.Builder
-	fmt.Fprintf(&b, "seed %d fails after %.1f virtual hours: %s\nrun it again: make sim SEED=%d%s\n\n", seed, first.Elapsed.Hours(), first.Failures[0], seed, o.named())
+	fmt.Fprintf(&b, "seed %d fails after %.1f virtual hours: %s\nrun it again: make sim SEED=%d%s\n\n", seed, first.Elapsed.Hours(), first.Failures[0], seed, o.Named())
 	fmt.Fprintf(&b, "as small as it gets, it fails after %.1f virtual hours:\n  %s\n", last.Elapsed.Hours(), strings.Join(last.Failures[:min(len(last.Failures), 5)], "\n  "))
 	fmt.Fprintf(&b, "with %d shards, %d workers, a lease of %s, a poll every %s, a listing every %s%s\n", p.shards, p.workers, p.lease, p.poll, p.list, p.traits())
 	for _, r := range rates {
@@ -54,12 +47,15 @@ func explain(seed uint64, o SimOptions) string {
 	return b.String()
 }
 
-// named is how make is told the mapping.
-func (o SimOptions) named() string {
-	if o.Mapping == "" {
-		return ""
+// Named is how make is told what is not drawn from the seed.
+func (o SimOptions) Named() (text string) {
+	if o.Mapping != "" {
+		text += " MAPPING=" + o.Mapping
 	}
-	return " MAPPING=" + o.Mapping
+	if o.Dense {
+		text += " DENSE=1"
+	}
+	return text
 }
 
 // traits are what makes the plan's system unlike others.

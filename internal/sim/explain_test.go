@@ -37,7 +37,7 @@ func TestExplain(t *testing.T) {
 			t.Fatal("no seed has a worker killed")
 		}
 	}
-	text := explain(seed, o)
+	text := Explain(seed, o)
 	head, story, found := strings.Cut(text, "What happened to it")
 	if !found || len(strings.Split(story, "\n")) > shownLines+5 {
 		t.Fatalf("seed %d: the story is missing or too long:\n%s", seed, text)

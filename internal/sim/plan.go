@@ -111,7 +111,7 @@ func newPlan(seed uint64, o SimOptions) plan {
 		p.mapping = shapeOf(seed)
 	}
 	p.moving = p.moving && p.mapping == ""
-	gaps, without := drawGaps(seed), map[string]bool{}
+	gaps, without := drawGaps(seed, o.Dense), map[string]bool{}
 	for _, name := range o.Without {
 		without[name] = true
 	}
@@ -124,7 +124,7 @@ func newPlan(seed uint64, o SimOptions) plan {
 	for i := range kinds {
 		k := &kinds[i]
 		rng := stream(seed, k.name)
-		if chance := rng.Float64(); !k.gap && chance >= k.chance || k.gap && !slices.Contains(gaps, k.name) || without[k.name] {
+		if chance := rng.Float64(); !k.gap && chance >= k.likely(o.Dense) || k.gap && !slices.Contains(gaps, k.name) || without[k.name] {
 			continue
 		}
 		n := 1 + int(k.perDay*rng.Float64()*p.length.Hours()/24)
@@ -143,9 +143,17 @@ func newPlan(seed uint64, o SimOptions) plan {
 	return p
 }
 
+// likely is how many seeds have the kind at all.
+func (k *kind) likely(dense bool) float64 {
+	if dense {
+		return min(2*k.chance, 0.9)
+	}
+	return k.chance
+}
+
 // drawGaps chooses what loses changes: nothing in most seeds, and seldom more than one kind, because the first gap that is declared hides
-// whether a second one would have been.
-func drawGaps(seed uint64) []string {
+// whether a second one would have been. Where faults are dense, it is the other way round.
+func drawGaps(seed uint64, dense bool) []string {
 	rng := stream(seed, "gaps")
 	var all, chosen []string
 	for i := range kinds {
@@ -153,7 +161,11 @@ func drawGaps(seed uint64) []string {
 			all = append(all, kinds[i].name)
 		}
 	}
-	for rng.IntN(5) < 2 && len(chosen) < 3 {
+	more, most := 2, 3
+	if dense {
+		more, most = 4, 4
+	}
+	for rng.IntN(5) < more && len(chosen) < most {
 		chosen = append(chosen, all[rng.IntN(len(all))])
 	}
 	return chosen

@@ -22,6 +22,9 @@ type SimOptions struct {
 	Without []string
 	// Mapping names the mapping of the run, one of MappingNames. Without it the seed has a say: most have the mapping without rules.
 	Mapping string
+	// Dense gives the run about twice as many kinds of faults, and of what loses changes above all, as a seed has by itself: what takes
+	// several rare faults at once is found sooner.
+	Dense bool
 
 	sabotage func(s *simulation) // for tests: what a bug would do
 }

@@ -26,17 +26,24 @@ func fromEnvironment(t *testing.T, name string, otherwise uint64) uint64 {
 	return n
 }
 
-func keptSeeds(t *testing.T) []uint64 {
+// keptSeed is one that failed once, as it was played.
+type keptSeed struct {
+	number uint64
+	SimOptions
+}
+
+func keptSeeds(t *testing.T) []keptSeed {
 	t.Helper()
 	f, err := os.Open("testdata/seeds.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	var seeds []uint64
+	var seeds []keptSeed
 	lines := bufio.NewScanner(f)
 	for lines.Scan() {
-		number, why, _ := strings.Cut(lines.Text(), " ")
+		line, dense := strings.CutPrefix(lines.Text(), "dense ")
+		number, why, _ := strings.Cut(line, " ")
 		if number == "#" || number == "" {
 			continue
 		}
@@ -44,7 +51,7 @@ func keptSeeds(t *testing.T) []uint64 {
 		if err != nil || why == "" {
 			t.Fatalf("seeds.txt: %q is not a seed and why it is kept", lines.Text())
 		}
-		seeds = append(seeds, seed)
+		seeds = append(seeds, keptSeed{seed, SimOptions{Dense: dense}})
 	}
 	return seeds
 }
@@ -54,13 +61,13 @@ func TestSimulate(t *testing.T) {
 	seeds := keptSeeds(t)
 	from := fromEnvironment(t, "SIM_FROM", 0)
 	for seed := range fromEnvironment(t, "SIM_SEEDS", simSeeds) {
-		seeds = append(seeds, from+seed)
+		seeds = append(seeds, keptSeed{number: from + seed})
 	}
 	for _, seed := range seeds[:max(2, len(seeds)/fewer)] {
-		if r := Simulate(seed, SimOptions{}); len(r.Failures) > 0 {
-			t.Fatal(Explain(seed))
+		if r := Simulate(seed.number, seed.SimOptions); len(r.Failures) > 0 {
+			t.Fatal(Explain(seed.number, seed.SimOptions))
 		} else if r.Elapsed.Hours() < 24 {
-			t.Errorf("seed %d: only %s", seed, r.Elapsed)
+			t.Errorf("seed %d: only %s", seed.number, r.Elapsed)
 		}
 	}
 }

@@ -30,26 +30,27 @@ func main() {
 	parallel := flag.Int("parallel", runtime.GOMAXPROCS(0), "how many at once")
 	budget := flag.Duration("budget", 0, "stop after so much time; 0: never")
 	enough := flag.Int("failures", 5, "stop after so many failing seeds")
+	dense := flag.Bool("dense", false, "twice as many kinds of faults in each run")
 	quiet := flag.Bool("quiet", false, "print failures alone, one line for each")
 	flag.Parse()
 	if *explain != "" {
-		os.Exit(explained(*explain, *mapping))
+		os.Exit(explained(*explain, sim.SimOptions{Mapping: *mapping, Dense: *dense}))
 	}
 	debug.SetGCPercent(400) // worlds are small and short-lived
-	t := total{injected: map[string]int{}, began: time.Now(), last: time.Now(), quiet: *quiet, mapping: *mapping}
+	t := total{injected: map[string]int{}, began: time.Now(), last: time.Now(), quiet: *quiet, options: sim.SimOptions{Mapping: *mapping, Dense: *dense}}
 	t.play(*from, *seeds, *parallel, *enough, *budget)
 	os.Exit(t.summary())
 }
 
-func explained(text, mapping string) int {
+func explained(text string, o sim.SimOptions) int {
 	var seed uint64
 	if _, err := fmt.Sscan(text, &seed); err != nil {
 		fmt.Fprintln(os.Stderr, "not a seed:", text)
 		return 2
 	}
-	why := sim.ExplainUnder(seed, mapping)
+	why := sim.Explain(seed, o)
 	if why == "" {
-		r := sim.Simulate(seed, sim.SimOptions{Mapping: mapping})
+		r := sim.Simulate(seed, o)
 		fmt.Printf("seed %d: nothing fails in %.1f virtual hours, %d steps\n", seed, r.Elapsed.Hours(), r.Steps)
 		for _, name := range slices.Sorted(maps.Keys(r.Injected)) {
 			fmt.Printf("%10d × %s\n", r.Injected[name], name)
@@ -73,7 +74,7 @@ type total struct {
 	began    time.Time
 	last     time.Time
 	quiet    bool
-	mapping  string
+	options  sim.SimOptions
 }
 
 // complete is how many seeds must have every fault between them.
@@ -94,7 +95,7 @@ func (t *total) play(from, seeds uint64, parallel, enough int, budget time.Durat
 				if over {
 					return
 				}
-				t.add(sim.Simulate(seed, sim.SimOptions{Mapping: t.mapping}))
+				t.add(sim.Simulate(seed, t.options))
 			}
 		})
 	}
@@ -136,16 +137,16 @@ func (t *total) summary() int {
 	}
 	missing := 0
 	for _, name := range sim.Effects() {
-		if t.mapping == "" && t.played >= complete && t.injected[name] == 0 {
+		if t.options.Mapping == "" && t.played >= complete && t.injected[name] == 0 {
 			missing++
 			fmt.Printf("%s: never took effect\n", name)
 		}
 	}
 	for i, r := range t.failed {
 		if i == 0 {
-			fmt.Printf("\n%s\n", sim.ExplainUnder(r.Seed, t.mapping))
+			fmt.Printf("\n%s\n", sim.Explain(r.Seed, t.options))
 		}
-		fmt.Printf("seed %d fails: make sim SEED=%d\n", r.Seed, r.Seed)
+		fmt.Printf("seed %d fails: make sim SEED=%d%s\n", r.Seed, r.Seed, t.options.Named())
 	}
 	if len(t.failed) > 0 || missing > 0 {
 		return 1
