@@ -15,7 +15,7 @@ var allowed = map[string][]string{
 	"internal/jsontext": {},
 	"cdc":               {"internal/task", "internal/jsontext"},
 	"transform":         {"cdc"},
-	"checkpoint":        {"cdc", "internal/task"},
+	"checkpoint":        {"cdc", "internal/task", "internal/jsontext"},
 	"sink":              {"transform", "cdc", "internal/task", "internal/jsontext"},
 	"backfill":          {"cdc", "transform", "sink", "checkpoint", "internal/task"},
 	"internal/config":   {"internal/diag", "transform", "expression"},
