@@ -9,11 +9,13 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/jsontext"
 )
 
-// ReadShard decodes the row of a shard, as Shards does: for those who look into a store beside the ledger.
-func ReadShard(row Row) (s Shard, err error) {
-	err = decode(row, &s)
-	s.Counter = row.Counter
-	return s, err
+// ReadShard decodes what the row of a shard holds, as Shards does: for those who look into a store beside the ledger.
+func ReadShard(text string) (s Shard, err error) {
+	if s.read(text) && s.Format == Format {
+		return s, nil
+	}
+	s = Shard{}
+	return s, decode(Row{Data: []byte(text)}, &s)
 }
 
 // read decodes the text of a shard's row as this version writes it, many times faster than encoding/json: shards' rows are the many and

@@ -210,7 +210,8 @@ func (l *Ledger) Adopt(ctx context.Context, source string) (TableState, error) {
 			return TableState{}, err
 		}
 		settled := true
-		for _, s := range shards {
+		for i := range shards {
+			s := &shards[i]
 			if s.Finished() || s.Label == state.Label && s.Generation >= state.Generation {
 				continue
 			}
@@ -224,7 +225,7 @@ func (l *Ledger) Adopt(ctx context.Context, source string) (TableState, error) {
 				s.State, s.Loss, s.Reason = Lost, Replaced, "the stream was replaced before the shard was read to its end"
 				s.DoneAt = task.Now(ctx).UTC()
 			}
-			if _, err := l.swap(ctx, l.store, s.key(l), s.Counter, l.stamp(&s.header, &s)); err != nil {
+			if _, err := l.swap(ctx, l.store, s.key(l), s.Counter, l.stamp(&s.header, s)); err != nil {
 				return TableState{}, err
 			}
 		}

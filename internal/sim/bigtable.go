@@ -138,6 +138,21 @@ func (b *Bigtable) Rows(table string) []string {
 	return t.keys
 }
 
+// RowsUnder lists the keys of a table that begin with prefix, in order. The list is the table's own.
+func (b *Bigtable) RowsUnder(table, prefix string) []string {
+	return keyRange(b.Rows(table), prefix, func(key string) bool { return strings.HasPrefix(key, prefix) })
+}
+
+// keyRange is the part of sorted keys from the first that is not below from, as long as in is true.
+func keyRange(keys []string, from string, in func(key string) bool) []string {
+	first, _ := slices.BinarySearch(keys, from)
+	last := first
+	for last < len(keys) && in(keys[last]) {
+		last++
+	}
+	return keys[first:last]
+}
+
 // Row is a row as it is now; nil if there is none.
 func (b *Bigtable) Row(table, key string) *Row {
 	if t := b.tables[table]; t != nil {
@@ -396,37 +411,23 @@ func (b *Bigtable) note(op, table, key, what string) {
 }
 
 // read answers with the rows of a key range as they are at one moment: from the first key that is not below from, as long as in is true.
-func (b *Bigtable) read(ctx context.Context, op, table, from string, in func(key string) bool, f func(key string, row *Row)) error {
+func (b *Bigtable) read(ctx context.Context, op, table, from string, in func(key string) bool) (keys []string, rows []*Row, err error) {
 	if b.Fault != nil {
 		if err := b.Fault(op, table, ""); err != nil {
-			return err
+			return nil, nil, err
 		}
 	}
 	if err := task.Sleep(ctx, b.oneWay()); err != nil {
-		return err
+		return nil, nil, err
 	}
-	if b.tables[table] == nil {
-		return errNoSuchTable
+	t := b.tables[table]
+	if t == nil {
+		return nil, nil, errNoSuchTable
 	}
-	type found struct {
-		key string
-		row *Row
+	keys = keyRange(b.Rows(table), from, in)
+	rows = make([]*Row, len(keys))
+	for i, key := range keys {
+		rows[i] = t.rows[key]
 	}
-	keys := b.Rows(table)
-	first, _ := slices.BinarySearch(keys, from)
-	last := first
-	for last < len(keys) && in(keys[last]) {
-		last++
-	}
-	rows := make([]found, 0, last-first)
-	for _, key := range keys[first:last] {
-		rows = append(rows, found{key, b.tables[table].rows[key]})
-	}
-	if err := task.Sleep(ctx, b.oneWay()); err != nil {
-		return err
-	}
-	for _, r := range rows {
-		f(r.key, r.row)
-	}
-	return nil
+	return keys, rows, task.Sleep(ctx, b.oneWay())
 }

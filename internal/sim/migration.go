@@ -256,12 +256,11 @@ func (m *Migration) State() checkpoint.TableState {
 
 // Shards are the ledger's rows of the table's shards, read at once.
 func (m *Migration) Shards() []checkpoint.Shard {
-	var shards []checkpoint.Shard
-	for _, key := range m.Target.Rows(stateTable) {
-		if strings.HasPrefix(key, "default/shard/") {
-			if s, ok := decoded[shardRecord](m.Target.Row(stateTable, key)); ok {
-				shards = append(shards, s.Shard)
-			}
+	keys := m.Target.RowsUnder(stateTable, "default/shard/")
+	shards := make([]checkpoint.Shard, 0, len(keys))
+	for _, key := range keys {
+		if s, ok := decoded[shardRecord](m.Target.Row(stateTable, key)); ok {
+			shards = append(shards, s.Shard)
 		}
 	}
 	return shards
@@ -280,13 +279,7 @@ func (m *Migration) held() map[string]int {
 
 // Parked is how many records are parked.
 func (m *Migration) Parked() int {
-	n := 0
-	for _, key := range m.Target.Rows(stateTable) {
-		if strings.HasPrefix(key, "default/parked/") {
-			n++
-		}
-	}
-	return n
+	return len(m.Target.RowsUnder(stateTable, "default/parked/"))
 }
 
 // shardRecord is a shard's row as the ledger stores it.
@@ -317,7 +310,7 @@ func decodeRecord(text string, record any) error {
 		return json.Unmarshal([]byte(text), record)
 	}
 	var err error
-	s.Shard, err = checkpoint.ReadShard(checkpoint.Row{Data: []byte(text)})
+	s.Shard, err = checkpoint.ReadShard(text)
 	s.By = s.Shard.By
 	return err
 }

@@ -16,7 +16,16 @@ type parkedRow struct{ Key, Version string }
 
 func parkedIn(r *Row) (p parkedRow, ok bool) {
 	text, ok := r.Value(sink.ParkedFamily, sink.ParkedColumn)
-	return p, ok && json.Unmarshal([]byte(text), &p) == nil
+	if !ok {
+		return p, false
+	}
+	if r.record == nil {
+		if json.Unmarshal([]byte(text), &p) != nil {
+			return p, false
+		}
+		r.record = p
+	}
+	return r.record.(parkedRow), true
 }
 
 // watchParked: a parked change is forgotten only when the item holds something newer (I3).
@@ -65,8 +74,8 @@ func (t *truth) isParked(item cdc.Item, w change) bool {
 
 // holdsParked tells whether a record is there: another's may have taken its place.
 func (t *truth) holdsParked(wanted parkedRow) bool {
-	return slices.ContainsFunc(t.m.Target.Rows(stateTable), func(key string) bool {
-		if !strings.HasPrefix(key, "default/parked/") || !strings.HasSuffix(key, "/"+wanted.Version) {
+	return slices.ContainsFunc(t.m.Target.RowsUnder(stateTable, "default/parked/"), func(key string) bool {
+		if !strings.HasSuffix(key, "/"+wanted.Version) {
 			return false
 		}
 		p, ok := parkedIn(t.m.Target.Row(stateTable, key))
@@ -76,10 +85,7 @@ func (t *truth) holdsParked(wanted parkedRow) bool {
 
 // healed is a parked change that is still there though its item holds something newer; "" if there is none.
 func (t *truth) healed() string {
-	for _, key := range t.m.Target.Rows(stateTable) {
-		if !strings.HasPrefix(key, "default/parked/") {
-			continue
-		}
+	for _, key := range t.m.Target.RowsUnder(stateTable, "default/parked/") {
 		p, ok := parkedIn(t.m.Target.Row(stateTable, key))
 		if !ok {
 			return "a parked change is unreadable"

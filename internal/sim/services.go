@@ -21,12 +21,16 @@ import (
 // Target is the model as package sink sees it.
 type Target struct{ *Bigtable }
 
+// writeKinds are the changes of a request.
+var writeKinds = map[sink.OpKind]writeKind{
+	sink.DeleteFamily: deleteFamily, sink.DeleteColumn: deleteColumn, sink.SetCell: setCell, sink.DeleteFrom: deleteFrom, sink.AddToCell: addToCell,
+}
+
 // Apply implements sink.Table.
 func (t Target) Apply(ctx context.Context, r *sink.Request) (bool, error) {
 	writes := make([]write, len(r.Ops))
 	for i, op := range r.Ops {
-		kind := map[sink.OpKind]writeKind{sink.DeleteFamily: deleteFamily, sink.DeleteColumn: deleteColumn, sink.SetCell: setCell, sink.DeleteFrom: deleteFrom, sink.AddToCell: addToCell}[op.Kind]
-		writes[i] = write{kind: kind, family: op.Family, qualifier: op.Qualifier, micros: op.Timestamp, value: string(op.Value)}
+		writes[i] = write{kind: writeKinds[op.Kind], family: op.Family, qualifier: op.Qualifier, micros: op.Timestamp, value: string(op.Value)}
 	}
 	refuse := func(row *Row) bool {
 		for _, c := range row.columns {
@@ -75,23 +79,22 @@ func (t Target) Look(ctx context.Context, m *transform.RowMutation, _ int64) (si
 
 // ReadRows implements sink.Reader.
 func (t Target) ReadRows(ctx context.Context, table string, r sink.Range, f func(sink.Row) error) error {
-	var failed error
-	err := t.read(ctx, "ReadRows", table, r.From, func(key string) bool { return r.To == "" || key < r.To },
-		func(key string, row *Row) {
-			var cells []transform.Cell
-			for _, c := range row.columns {
-				for _, cell := range c.cells {
-					cells = append(cells, transform.Cell{Family: c.family, Qualifier: c.qualifier, Timestamp: cell.micros, Value: []byte(cell.value)})
-				}
-			}
-			if failed == nil {
-				failed = f(sink.NewRow(key, cells))
-			}
-		})
+	keys, rows, err := t.read(ctx, "ReadRows", table, r.From, func(key string) bool { return r.To == "" || key < r.To })
 	if err != nil {
 		return sinkError("ReadRows", err)
 	}
-	return failed
+	for i, key := range keys {
+		var cells []transform.Cell
+		for _, c := range rows[i].columns {
+			for _, cell := range c.cells {
+				cells = append(cells, transform.Cell{Family: c.family, Qualifier: c.qualifier, Timestamp: cell.micros, Value: []byte(cell.value)})
+			}
+		}
+		if err := f(sink.NewRow(key, cells)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Put implements sink.Records in the state table.
@@ -109,16 +112,18 @@ func (t Target) Delete(ctx context.Context, key string) error {
 
 // Scan implements sink.Records.
 func (t Target) Scan(ctx context.Context, prefix string, _ bool, f func(key string, data []byte) error) error {
-	var failed error
-	err := t.read(ctx, "ReadRows", stateTable, prefix, func(key string) bool { return strings.HasPrefix(key, prefix) }, func(key string, row *Row) {
-		if value, ok := row.Value(sink.ParkedFamily, sink.ParkedColumn); ok && failed == nil {
-			failed = f(key, []byte(value))
-		}
-	})
+	keys, rows, err := t.read(ctx, "ReadRows", stateTable, prefix, func(key string) bool { return strings.HasPrefix(key, prefix) })
 	if err != nil {
 		return sinkError("ReadRows", err)
 	}
-	return failed
+	for i, key := range keys {
+		if value, ok := rows[i].Value(sink.ParkedFamily, sink.ParkedColumn); ok {
+			if err := f(key, []byte(value)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // ledgerFamily is where the ledger's rows are in the state table.
@@ -141,20 +146,25 @@ type Store struct {
 
 // Read implements checkpoint.Store.
 func (s Store) Read(ctx context.Context, prefix string) ([]checkpoint.Row, error) {
-	var rows []checkpoint.Row
-	err := s.read(ctx, "ReadRows", s.Table, prefix, func(key string) bool { return strings.HasPrefix(key, prefix) }, func(key string, row *Row) {
+	keys, found, err := s.read(ctx, "ReadRows", s.Table, prefix, func(key string) bool { return strings.HasPrefix(key, prefix) })
+	if err != nil {
+		return nil, err
+	}
+	rows := make([]checkpoint.Row, 0, len(keys))
+	for i, key := range keys {
+		row := found[i]
 		if row.stored == nil {
 			counter, ok := row.Value(s.Family, counterColumn)
 			if !ok {
-				return
+				continue
 			}
 			n, _ := strconv.ParseUint(counter, 10, 64)
 			data, _ := row.Value(s.Family, recordColumn)
 			row.stored = &checkpoint.Row{Key: key, Counter: n, Data: []byte(data)}
 		}
 		rows = append(rows, *row.stored)
-	})
-	return rows, err
+	}
+	return rows, nil
 }
 
 // Swap implements checkpoint.Store.

@@ -120,10 +120,11 @@ func (p *Process) Sleep(ctx context.Context, d time.Duration) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	timer := p.world.add(timer{at: p.world.now + d, proc: p, wakes: t})
-	defer p.world.timers.remove(timer)
+	t.alarm = timer{at: p.world.now + d, proc: p, wakes: t}
+	p.world.add(&t.alarm)
+	defer p.world.timers.remove(&t.alarm)
 	p.world.pause(ctx)
-	if timer.fired {
+	if t.alarm.fired {
 		return nil
 	}
 	return context.Cause(ctx)
@@ -140,12 +141,17 @@ func (p *Process) WithTimeout(parent context.Context, d time.Duration) (context.
 }
 
 // NewEvent returns an event of this world.
-func (p *Process) NewEvent() task.Event { return &event{world: p.world} }
+func (p *Process) NewEvent() task.Event {
+	e := &event{world: p.world}
+	e.waiters = e.first[:0]
+	return e
+}
 
 type event struct {
 	world   *World
 	set     bool
 	waiters []*coroutine
+	first   [1]*coroutine // most events have no more waiters than one
 }
 
 func (e *event) Set() {

@@ -42,6 +42,7 @@ type coroutine struct {
 	runnable bool
 	waiting  context.Context // what ends a blocked wait early; nil if nothing does
 	ended    bool
+	alarm    timer // of the sleep it is in: a task sleeps once at a time
 }
 
 // choice is something that may happen next.
@@ -303,14 +304,14 @@ type timer struct {
 }
 
 func (w *World) after(p *Process, d time.Duration, fire func()) *timer {
-	return w.add(timer{at: w.now + max(d, 0), proc: p, fire: fire})
+	return w.add(&timer{at: w.now + max(d, 0), proc: p, fire: fire})
 }
 
-func (w *World) add(t timer) *timer {
+func (w *World) add(t *timer) *timer {
 	w.ticket++
 	t.ticket = w.ticket
-	w.timers.push(&t)
-	return &t
+	w.timers.push(t)
+	return t
 }
 
 // timerHeap holds the timers, the earliest first. It is a binary heap of its own because it is asked at every step.

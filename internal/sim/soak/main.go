@@ -36,7 +36,7 @@ func main() {
 	if *explain != "" {
 		os.Exit(explained(*explain, sim.SimOptions{Mapping: *mapping, Dense: *dense}))
 	}
-	debug.SetGCPercent(400) // worlds are small and short-lived
+	debug.SetGCPercent(1000) // worlds are small and short-lived
 	t := total{injected: map[string]int{}, began: time.Now(), last: time.Now(), quiet: *quiet, options: sim.SimOptions{Mapping: *mapping, Dense: *dense}}
 	t.play(*from, *seeds, *parallel, *enough, *budget)
 	os.Exit(t.summary())
