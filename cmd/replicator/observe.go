@@ -148,6 +148,8 @@ func leftBecause(err error) string {
 		return "done or released"
 	case errors.Is(err, checkpoint.ErrLeaseLost):
 		return "lost: it was not renewed in time, another worker took its share, or the generation rose"
+	case errors.Is(err, pipeline.ErrYield):
+		return "left to another worker: the source does not answer this one"
 	}
 	return "failed; the worker's log says why"
 }

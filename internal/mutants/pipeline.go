@@ -3,6 +3,26 @@ package main
 // inFollow are bugs in the loop that reads, folds, writes and commits, and in who runs it.
 var inFollow = []mutant{
 	{
+		name: "holds on to what it cannot read", hazards: "H63", file: "internal/pipeline/follow.go",
+		old: "		ctx = yielding(noting(ctx, lease.Note), t.Timing.Yield)\n", new: "		ctx = noting(ctx, lease.Note)\n",
+		test: "./internal/sim TestH63", why: "takes a worker that is cut off for hours while another is well: hundreds of seeds",
+	},
+	{
+		name: "keeps the seat without the source", hazards: "H63", file: "internal/pipeline/keeper.go",
+		old: "yielding(noting(loading.Context(), notes.slot(1)), t.Timing.Yield)", new: "noting(loading.Context(), notes.slot(1))",
+		test: "./internal/sim TestH63", why: "as before, and a shard that ends meanwhile",
+	},
+	{
+		name: "takes back at once what it gave up", hazards: "H63", file: "internal/pipeline/yield.go",
+		old: "return 3 * t.Timing.Pass", new: "return 0 * t.Timing.Pass",
+		test: "./internal/sim TestH63", why: "as before",
+	},
+	{
+		name: "an answer does not end the silence", hazards: "H63", file: "internal/pipeline/yield.go",
+		old: "s.began = s.began && unanswered(failure); !s.began", new: "!s.began",
+		test: "./internal/pipeline TestH63", why: "leaves to another what this worker could read, which the other then does",
+	},
+	{
 		name: "last page dropped", hazards: "H17", file: "internal/pipeline/follow.go",
 		old: "		changes := keep(&at, cut, page.Changes)\n",
 		new: "		if page.End {\n			return t.finish(ctx, lease, at)\n		}\n		changes := keep(&at, cut, page.Changes)\n",

@@ -146,11 +146,11 @@ func (t *table) hold(stop, work context.Context, lease *checkpoint.Lease, state 
 	g.Go("renew "+shard.ID, func(context.Context) error { return lease.Keep() })
 	g.Go("follow "+shard.ID, func(ctx context.Context) error {
 		defer lease.Abandon()
-		ctx = noting(ctx, lease.Note)
+		ctx = yielding(noting(ctx, lease.Note), t.Timing.Yield)
 		reader := &cdc.Reader{Source: t.Open(shard.StreamARN), Shard: shard.ID, Covered: covered(shard, state)}
 		err := t.follow(stop, ctx, lease, reader, state.Cut)
 		switch {
-		case err == nil || stop.Err() != nil || orderly(err):
+		case err == nil || stop.Err() != nil || orderly(err) || errors.Is(err, ErrYield):
 			// If the release fails, the successor waits until the lease is over.
 			if released := lease.Release(ctx); err == nil && !errors.Is(released, checkpoint.ErrLeaseLost) {
 				err = released
@@ -166,6 +166,9 @@ func (t *table) hold(stop, work context.Context, lease *checkpoint.Lease, state 
 	err := g.Wait()
 	t.board.forget(shard.ID)
 	t.events.ShardLeft(t.source, shard.ID, err)
+	if errors.Is(err, ErrYield) {
+		_ = task.Sleep(stop, t.respite())
+	}
 	return t.end(err)
 }
 

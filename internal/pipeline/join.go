@@ -3,7 +3,6 @@ package pipeline
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
@@ -141,12 +140,4 @@ func (k *rounds) readmit(ctx context.Context) error {
 	})
 	k.board.setAside(false)
 	return err
-}
-
-// rest is how long to wait before the seat is sought again, after it was given up.
-func (t *table) rest(setAside bool) time.Duration {
-	if setAside {
-		return t.Timing.List
-	}
-	return t.Timing.Pass
 }

@@ -50,25 +50,27 @@ func (t *table) seek(stop, ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		aside := false
+		rest := t.Timing.Pass
 		if watch.SeatFree(seat, task.Mono(ctx)) {
 			keeper, err := t.Ledger.TakeSeat(ctx, seat)
 			switch {
 			case err == nil:
-				if aside, err = t.serve(stop, keeper); err != nil {
+				if rest, err = t.serve(stop, keeper); err != nil {
 					return err
 				}
 			case !errors.Is(err, checkpoint.ErrTaken):
 				t.events.Retry(t.source, "take the keeper's seat", t.Timing.Pass, err)
 			}
 		}
-		_ = task.Sleep(stop, t.rest(aside))
+		_ = task.Sleep(stop, rest)
 	}
 	return nil
 }
 
-// serve keeps the table until stop ends, the seat is lost, or the table is set aside. The error is only what ends the process.
-func (t *table) serve(stop context.Context, keeper *checkpoint.Keeper) (aside bool, err error) {
+// serve keeps the table until stop ends, the seat is lost or left to another, or the table is set aside, and says how long not to seek the seat
+// again. The error is only what ends the process.
+func (t *table) serve(stop context.Context, keeper *checkpoint.Keeper) (rest time.Duration, err error) {
+	rest = t.Timing.Pass
 	t.events.KeeperTaken(t.source, keeper.Epoch())
 	g := task.NewGroup(keeper.Context(), 0)
 	g.Go("renew the seat", func(context.Context) error { return keeper.Keep() })
@@ -77,20 +79,28 @@ func (t *table) serve(stop context.Context, keeper *checkpoint.Keeper) (aside bo
 		loading := task.NewGroup(ctx, 0)
 		notes := &notes{tell: keeper.Note}
 		loading.Go("copy", func(ctx context.Context) error { return t.copy(stop, noting(ctx, notes.slot(0)), keeper) })
-		err := t.keep(stop, noting(loading.Context(), notes.slot(1)))
+		err := t.keep(stop, yielding(noting(loading.Context(), notes.slot(1)), t.Timing.Yield))
 		if err != nil {
 			loading.Fail(err)
 		}
-		if err := loading.Wait(); err != nil {
-			if aside = t.asideFor(stop, ctx, err); !aside {
-				return err
-			}
+		err = loading.Wait()
+		switch {
+		case err == nil:
+		case errors.Is(err, ErrYield):
+			rest = t.respite()
+		case t.asideFor(stop, ctx, err):
+			rest, err = t.Timing.List, nil
+		default:
+			return err
 		}
-		return keeper.Release(ctx)
+		if released := keeper.Release(ctx); released != nil {
+			return released
+		}
+		return err
 	})
 	err = g.Wait()
 	t.events.KeeperLeft(t.source, err)
-	return aside, t.end(err)
+	return rest, t.end(err)
 }
 
 // keep makes its rounds: a small one in every pass, and a complete one every Timing.List.

@@ -79,6 +79,7 @@ type Timing struct {
 	Grace     time.Duration // how long a clean stop may finish what it has read; default 20 s
 	Idle      time.Duration // Once: how long an open shard must give empty pages; default 10 s
 	IdlePages int           // Once: and how many; default 10
+	Yield     time.Duration // how long the source may not answer before a shard, or the keeper's seat, is left to another worker; default four leases
 }
 
 func (t Timing) orDefault(lease time.Duration) Timing {
@@ -93,6 +94,7 @@ func (t Timing) orDefault(lease time.Duration) Timing {
 	or(&t.Commit, time.Second)
 	or(&t.Grace, 20*time.Second)
 	or(&t.Idle, 10*time.Second)
+	or(&t.Yield, 4*lease)
 	if t.IdlePages == 0 {
 		t.IdlePages = 10
 	}

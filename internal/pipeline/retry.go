@@ -30,12 +30,16 @@ func (t *table) retry(ctx context.Context, step string, f func(ctx context.Conte
 // retryUntil is retry for steps that a clean stop may leave undone: once stop has ended a failure is final.
 func (t *table) retryUntil(stop, ctx context.Context, step string, f func(ctx context.Context) error) error {
 	var policy *backoff.ExponentialBackOff
+	var source silence
 	note := &diary{tell: teller(ctx), step: step}
 	defer note.close()
 	for {
 		err := f(ctx)
 		if err == nil || ctx.Err() != nil || stop.Err() != nil || !repeatable(err) {
 			return err
+		}
+		if yield := source.yield(ctx, err); yield != nil {
+			return yield
 		}
 		if policy == nil {
 			policy = newPolicy(ctx)
@@ -70,7 +74,7 @@ func (c clock) Now() time.Time { return task.Now(c.ctx) }
 
 // repeatable tells whether the same step may succeed later.
 func repeatable(err error) bool {
-	if fatal(err) || errors.Is(err, checkpoint.ErrLeaseLost) || errors.Is(err, checkpoint.ErrTaken) || errors.Is(err, sink.ErrFenced) || errors.Is(err, errStopped) || errors.Is(err, errGone) {
+	if fatal(err) || isAny(err, checkpoint.ErrLeaseLost, checkpoint.ErrTaken, sink.ErrFenced, errStopped, errGone, ErrYield) {
 		return false
 	}
 	var read *cdc.Error

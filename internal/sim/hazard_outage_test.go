@@ -174,6 +174,41 @@ func TestH63_CredentialsExpire(t *testing.T) {
 	})
 }
 
+// TestH63_OneWorkerWithoutTheSource: the credentials of one worker are refused, while another's are good. Who cannot read renews its leases for ever,
+// because they live beside the target: it leaves them, and the keeper's seat, to the other (I10). Alone it goes on trying.
+func TestH63_OneWorkerWithoutTheSource(t *testing.T) {
+	play(t, 5, 2, func(s *scene) {
+		refused := ""
+		s.Source.Fault = func(op, _ string) error {
+			if s.World.Running() == refused {
+				return Fail(op, cdc.Denied)
+			}
+			return nil
+		}
+		a := s.running("a")
+		refused = "a"
+		s.put("k", "while a is alone")
+		s.sleep(time.Hour)
+		if s.value("k") != "" {
+			s.failf("somebody has read it")
+		}
+		b := s.Start("b")
+		for i := range 6 {
+			s.put("k", fmt.Sprint("v", i))
+			s.equal(3 * time.Minute)
+			s.Source.Stream().Roll(s.only()) // its child must be found
+		}
+		refused = "b" // and a's are mended
+		s.put("k", "last")
+		s.inSync(3 * time.Minute)
+		for _, w := range []*Worker{a, b} {
+			if w.Over {
+				s.failf("%s ended with %v", w.Name(), w.Err)
+			}
+		}
+	})
+}
+
 // TestH64_ClockJumps: workers' clocks jump an hour to and fro. Leases are judged by counters and monotonic time, and tombstones are stamped by
 // the server, so that neither flaps (I6, I8).
 func TestH64_ClockJumps(t *testing.T) {

@@ -45,15 +45,18 @@ func (s *simulation) checkStarved() {
 	}
 }
 
-// patience is how long a lease may be without anybody while somebody is well: until the lease is over, is looked at, tried, and tried again.
+// patience is how long a lease may be without anybody while somebody is well: until the lease is over, is looked at, tried, and tried again; or
+// with those who cannot reach the source, each of whom leaves it after four leases.
 func (s *simulation) patience() time.Duration {
-	return 5*(s.Lease+s.plan.pass+s.plan.list) + s.Target.LateBy + 30*time.Minute
+	yields := time.Duration(s.plan.workers-1) * (4*s.Lease + 4*s.plan.pass)
+	return 5*(s.Lease+s.plan.pass+s.plan.list) + yields + s.Target.LateBy + 30*time.Minute
 }
 
-// checkOwners: while a worker is well and the services are, no shard that can be read and no seat stands still (I10).
+// checkOwners: while a worker is well and the services are, no shard that can be read and no seat stands still, and who holds a shard reads
+// it (I10).
 func (s *simulation) checkOwners() {
 	now, patience := s.World.Elapsed(), s.patience()
-	if now-s.healthy < patience || !s.someoneWell(now-patience) {
+	if now-max(s.healthy, s.expired) < patience || !s.someoneWell(now-patience) {
 		return
 	}
 	if now-s.truth.seat > patience {
@@ -65,17 +68,26 @@ func (s *simulation) checkOwners() {
 	}
 	for _, row := range s.Shards() {
 		seen := s.truth.ledger[row.Label+"/"+row.ID]
-		if seen == nil || row.Label != state.Label || now-seen.wrote <= patience {
-			continue
-		}
-		if row.Finished() && !row.Reopenable(state) {
+		if seen == nil || row.Label != state.Label || row.Finished() && !row.Reopenable(state) {
 			continue
 		}
 		if p := s.truth.ledger[row.Label+"/"+row.Parent]; p != nil && (!p.Finished() || now-p.wrote <= patience) {
 			continue
 		}
-		s.fail("I10", "nobody holds shard %s, which is %s, for %s", row.ID, row.State, now-seen.wrote)
+		if unwritten := now - seen.wrote; unwritten > patience {
+			s.fail("I10", "nobody holds shard %s, which is %s, for %s", row.ID, row.State, unwritten)
+		} else if unread := s.unread(row.Label, row.ID); unread > patience {
+			s.fail("I10", "nobody reads shard %s, which %s holds, for %s", row.ID, row.Owner, unread)
+		}
 	}
+}
+
+// unread is since when a shard that was read before, and can be, was not read again.
+func (s *simulation) unread(label, shard string) time.Duration {
+	if sh := s.Source.shard(label, shard); sh != nil && !sh.Gone && !sh.readAt.IsZero() {
+		return s.World.Now().Sub(sh.readAt)
+	}
+	return 0
 }
 
 func (s *simulation) someoneWell(since time.Duration) bool {

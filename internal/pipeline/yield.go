@@ -1,0 +1,61 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+)
+
+// A worker that cannot reach the source (its credentials, its network) still renews what it holds, because leases live in the target's
+// store: nobody else would ever read its shards, or keep its tables. So it gives up what it has not got on with for Timing.Yield, and leaves it
+// alone for a while, so that another worker may take it first. Where there is no other, or the source is down for all, it takes it back.
+
+// ErrYield is why a worker gives up a lease that it still holds.
+var ErrYield = errors.New("left to another worker, because the source does not answer this one")
+
+// respite is how long a worker leaves alone what it gave up. In each pass all others look for what is free.
+func (t *table) respite() time.Duration { return 3 * t.Timing.Pass }
+
+// yieldKey is the context key of the time after which a step that the source does not answer is given up.
+type yieldKey struct{}
+
+// yielding returns a context under which a step ends with ErrYield once the source has failed it for so long without a break.
+func yielding(ctx context.Context, after time.Duration) context.Context {
+	return context.WithValue(ctx, yieldKey{}, after)
+}
+
+// silence measures for how long the source has not answered a step.
+type silence struct {
+	began bool
+	since time.Duration // on the monotonic clock
+}
+
+// lasts notes a failure at now, and returns for how long there was nothing else.
+func (s *silence) lasts(failure error, now time.Duration) time.Duration {
+	if s.began = s.began && unanswered(failure); !s.began {
+		s.began, s.since = unanswered(failure), now
+	}
+	return now - s.since
+}
+
+// yield is ErrYield with the failure that made it so, when a step's failures have lasted for longer than the context allows; nil until then.
+func (s *silence) yield(ctx context.Context, failure error) error {
+	allowed, bounded := ctx.Value(yieldKey{}).(time.Duration)
+	if !bounded {
+		return nil
+	}
+	if lasted := s.lasts(failure, task.Mono(ctx)); lasted >= allowed {
+		return fmt.Errorf("%w, for %s: %w", ErrYield, lasted.Truncate(time.Second), failure)
+	}
+	return nil
+}
+
+// unanswered tells whether the source failed in a way in which it may not fail another worker: not because it is throttled, for that is an
+// answer which every worker of the account shares. What this version cannot read, another may.
+func unanswered(err error) bool {
+	return cdc.Is(err, cdc.Unavailable) || cdc.Is(err, cdc.Denied) || cdc.Is(err, cdc.Malformed)
+}
