@@ -19,7 +19,7 @@ var inFollow = []mutant{
 	},
 	{
 		name: "an answer does not end the silence", hazards: "H63", file: "internal/pipeline/yield.go",
-		old: "s.began = s.began && unanswered(failure); !s.began", new: "!s.began",
+		old: "		s.began, s.since = false, now\n", new: "",
 		test: "./internal/pipeline TestH63", why: "leaves to another what this worker could read, which the other then does",
 	},
 	{

@@ -34,10 +34,15 @@ type silence struct {
 	since time.Duration // on the monotonic clock
 }
 
-// lasts notes a failure at now, and returns for how long there was nothing else.
+// lasts notes a failure at now, and returns for how long there was nothing else. Throttles among the others are nothing by themselves: they
+// come as well where most calls fail.
 func (s *silence) lasts(failure error, now time.Duration) time.Duration {
-	if s.began = s.began && unanswered(failure); !s.began {
-		s.began, s.since = unanswered(failure), now
+	switch {
+	case cdc.Is(failure, cdc.Throttled) && s.began:
+	case !unanswered(failure):
+		s.began, s.since = false, now
+	case !s.began:
+		s.began, s.since = true, now
 	}
 	return now - s.since
 }
@@ -54,8 +59,8 @@ func (s *silence) yield(ctx context.Context, failure error) error {
 	return nil
 }
 
-// unanswered tells whether the source failed in a way in which it may not fail another worker: not because it is throttled, for that is an
-// answer which every worker of the account shares. What this version cannot read, another may.
+// unanswered tells whether the source failed in a way in which it may not fail another worker: not because it is throttled, which every worker
+// of the account shares. What this version cannot read, another may.
 func unanswered(err error) bool {
 	return cdc.Is(err, cdc.Unavailable) || cdc.Is(err, cdc.Denied) || cdc.Is(err, cdc.Malformed)
 }
