@@ -82,6 +82,13 @@ func (s *Shard) key(l *Ledger) string { return l.shardPrefix(s.Source) + s.Label
 // Finished tells whether nobody reads the shard any more, as it stands.
 func (s *Shard) Finished() bool { return s.State == Done || s.State == Lost }
 
+// AwaitsChildren tells whether a shard's children, if none is known, are likely to be listed soon: it was read to its end less than a day ago. After
+// that they may be gone for good, if nobody listed them for as long as they lived: then the shards after them told of a gap. Complete listings
+// bring late ones at any time.
+func (s *Shard) AwaitsChildren(now time.Time) bool {
+	return s.State == Done && now.Sub(s.DoneAt) < cdc.Retention
+}
+
 // settled tells whether nobody will ever read the shard any more, and what was lost of it is declared: one that was trimmed is finished, but
 // will be reopened; and what follows a gap is not read in the generation that the gap ends.
 func (s *Shard) settled(table TableState) bool {
@@ -176,8 +183,10 @@ const kept = 2 * cdc.Retention
 
 // Removable are the rows that say nothing any more: finished shards that are not listed, whose known children are all
 // finished, and that ended 48 hours ago. A shard without known children stays while its stream lives: its children may only
-// be listed late, and without their parent's row they would look like a lost lineage (H16, H76). Listed holds the ids of the last
-// complete listing; label is the stream it was of.
+// be listed late, and without their parent's row they would look like a lost lineage (H16, H76). Nor does a row go before its parent's, which stands
+// before it in the result: a parent whose children are forgotten looks as if they were still to be listed, for ever. The times of a parent and a child
+// that were read soon one after the other need not be in their order, because workers' clocks differ. Listed holds the ids of the last complete
+// listing; label is the stream it was of.
 func Removable(shards []Shard, label string, listed []cdc.Shard, ended bool, now time.Time) []Shard {
 	type id struct{ label, shard string }
 	children := map[id][2]int{} // number of children, number of finished ones
@@ -193,18 +202,32 @@ func Removable(shards []Shard, label string, listed []cdc.Shard, ended bool, now
 	for _, s := range listed {
 		isListed[s.ID] = true
 	}
-	var out []Shard
+	rows, over := map[id]Shard{}, map[id]bool{}
 	for _, s := range shards {
-		n := children[id{s.Label, s.ID}]
-		old := s.Label != label
-		switch {
-		case !s.Finished() || now.Sub(s.DoneAt) < kept || n[0] != n[1]:
-		case old: // nothing of a replaced stream is asked for again
-			out = append(out, s)
-		case isListed[s.ID] || n[0] == 0 && !ended:
-		default:
-			out = append(out, s)
+		at := id{s.Label, s.ID}
+		n := children[at]
+		rows[at] = s
+		old := s.Label != label // nothing of a replaced stream is asked for again
+		over[at] = s.Finished() && now.Sub(s.DoneAt) >= kept && n[0] == n[1] && (old || !isListed[s.ID] && (n[0] > 0 || ended))
+	}
+	var out []Shard
+	gone := map[id]bool{}
+	var remove func(s Shard) bool
+	remove = func(s Shard) bool {
+		at := id{s.Label, s.ID}
+		if !over[at] {
+			return gone[at]
 		}
+		over[at] = false
+		if parent, known := rows[id{s.Label, s.Parent}]; known && !remove(parent) {
+			return false
+		}
+		gone[at] = true
+		out = append(out, s)
+		return true
+	}
+	for _, s := range shards {
+		remove(s)
 	}
 	return out
 }

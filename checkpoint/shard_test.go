@@ -225,6 +225,8 @@ func TestH16_H76_Removable(t *testing.T) {
 		{"a child is being read, the stream has ended", []checkpoint.Shard{done("p", ""), child}, "", true, ""},
 		{"ended less than 48 hours ago", []checkpoint.Shard{recent, done("c", "p")}, "", false, ""},
 		{"a gap", []checkpoint.Shard{gap, done("c", "p")}, "", false, "p"},
+		{"H76: before its parent, on whose end another clock says that it is recent", []checkpoint.Shard{done("d", "c"), done("c", "p"), recent}, "", true, ""},
+		{"parents first", []checkpoint.Shard{done("d", "c"), done("c", "p"), done("p", "")}, "", false, "p c"},
 		{"never finished", []checkpoint.Shard{in(checkpoint.Waiting, "a", "", ""), in(checkpoint.Reading, "b", "", "")}, "", true, ""},
 		{"of a replaced stream", []checkpoint.Shard{old}, "p", false, "p"},
 		{"of a replaced stream, with a child that is not settled", []checkpoint.Shard{old, oldChild}, "", false, ""},
@@ -308,4 +310,22 @@ func TestInheritedOnce(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 	})
+}
+
+// A shard whose children were gone before anybody listed them is not waited for, and asked about, for ever.
+func TestH13_H76_AwaitsChildren(t *testing.T) {
+	for _, test := range []struct {
+		state checkpoint.State
+		since time.Duration
+		want  bool
+	}{
+		{checkpoint.Done, 0, true}, {checkpoint.Done, -time.Hour, true}, {checkpoint.Done, 24*time.Hour - 1, true}, {checkpoint.Done, 24 * time.Hour, false},
+		{checkpoint.Lost, 0, false}, {checkpoint.Reading, 0, false},
+	} {
+		s := in(test.state, "s", "", "")
+		s.DoneAt = begin
+		if got := s.AwaitsChildren(begin.Add(test.since)); got != test.want {
+			t.Errorf("%s since %s: %v", test.state, test.since, got)
+		}
+	}
 }

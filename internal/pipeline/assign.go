@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
@@ -33,7 +34,7 @@ func (t *table) assign(stop, ctx context.Context, finish func()) error {
 			break
 		}
 		t.report(ctx, v)
-		if t.Once && t.drained(v) {
+		if t.Once && t.drained(v, task.Now(ctx)) {
 			finish()
 			break
 		}
@@ -123,7 +124,7 @@ func (t *table) report(ctx context.Context, v view) {
 // drained tells whether nothing is left to do for now: the table is loaded, or cannot be; every open shard is read by this worker
 // and has been giving empty pages for a while; and no closed one still waits for its children to be listed. It is a
 // heuristic: DynamoDB tells no end of an open shard.
-func (t *table) drained(v view) bool {
+func (t *table) drained(v view, now time.Time) bool {
 	if t.board.isAside() {
 		return true // what the ledger says may be of before, and over
 	}
@@ -137,7 +138,7 @@ func (t *table) drained(v view) bool {
 	for _, s := range v.shards {
 		switch {
 		case s.Label != v.state.Label:
-		case s.State == checkpoint.Done && !parents[s.ID] && !v.state.StreamEnded:
+		case !parents[s.ID] && !v.state.StreamEnded && s.AwaitsChildren(now):
 			return false
 		case s.Reopenable(v.state) || s.Undeclared(v.state):
 			return false

@@ -409,7 +409,7 @@ func (k *rounds) small(ctx context.Context) error {
 		k.bell.Ring()
 	}
 	var nodes []cdc.Node
-	done := map[string]bool{}
+	awaiting := map[string]bool{}
 	for _, s := range v.shards {
 		switch {
 		case s.Undeclared(v.state):
@@ -423,7 +423,7 @@ func (k *rounds) small(ctx context.Context) error {
 		}
 		if s.Label == v.state.Label {
 			nodes = append(nodes, cdc.Node{ID: s.ID, Parent: s.Parent, Hop: s.Hop})
-			done[s.ID] = s.State == checkpoint.Done
+			awaiting[s.ID] = s.AwaitsChildren(task.Now(ctx))
 		}
 	}
 	for _, s := range checkpoint.Removable(v.shards, v.state.Label, k.listing.Shards, v.state.StreamEnded, task.Now(ctx)) {
@@ -434,14 +434,14 @@ func (k *rounds) small(ctx context.Context) error {
 	if v.state.StreamEnded || v.state.Listed == 0 {
 		return nil
 	}
-	return k.children(ctx, v.state, cdc.Leaves(nodes), done)
+	return k.children(ctx, v.state, cdc.Leaves(nodes), awaiting)
 }
 
 // children asks for the children of shards that are done. The listing may lag behind the end of a shard by minutes (H13).
-func (k *rounds) children(ctx context.Context, state checkpoint.TableState, leaves []string, done map[string]bool) error {
+func (k *rounds) children(ctx context.Context, state checkpoint.TableState, leaves []string, awaiting map[string]bool) error {
 	var ended []string
 	for _, id := range leaves {
-		if done[id] {
+		if awaiting[id] {
 			ended = append(ended, id)
 		}
 	}
