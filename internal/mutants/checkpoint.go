@@ -314,26 +314,20 @@ var inCoverage = []mutant{
 	},
 	{
 		name: "parent row cleaned too early", hazards: "H16 H76", file: "checkpoint/shard.go",
-		old: `now.Sub(s.DoneAt) < kept`, new: `now.Sub(s.DoneAt) < 0`,
+		old: `now.Sub(s.DoneAt) >= kept`, new: `now.Sub(s.DoneAt) >= 0`,
 	},
 	{
 		name: "rows removed before their children are known", hazards: "H76", file: "checkpoint/shard.go",
-		old: `		case isListed[s.ID] || n[0] == 0 && !ended:
-`,
-		new: `		case isListed[s.ID]:
-`,
+		old: ` && (n[0] > 0 || ended))`, new: `)`,
 		test: "./checkpoint TestH16_H76", why: "a child must be listed two days late",
 	},
 	{
 		name: "rows removed while they are listed", hazards: "H16", file: "checkpoint/shard.go",
-		old: `		case isListed[s.ID] || n[0] == 0 && !ended:
-`,
-		new: `		case n[0] == 0 && !ended:
-`,
+		old: `!isListed[s.ID] && (n[0] > 0 || ended)`, new: `n[0] > 0 || ended`,
 	},
 	{
 		name: "rows removed before their children are finished", hazards: "H16", file: "checkpoint/shard.go",
-		old: ` || n[0] != n[1]:`, new: `:`,
+		old: ` && n[0] == n[1] &&`, new: ` &&`,
 		test: "./checkpoint TestH16_H76_Removable", why: "a child must wait for two days",
 	},
 	{

@@ -26,6 +26,9 @@ type Bigtable struct {
 	// Chances in [0, 1) of what may happen to a write, and how late "late" can be.
 	LoseReply, Late, Drop, Twice float64
 	LateBy                       time.Duration
+	// Torn is the chance that a read of several rows sees them at several moments, Broken that it ends with an error in their midst: a read is
+	// consistent within a row alone. Silent is the chance that a call is not answered for minutes.
+	Torn, Broken, Silent float64
 	// ServerSkew is added to the server's clock, which stamps tombstones. It may step back.
 	ServerSkew time.Duration
 	// Fault, if set, is asked before every request: an error fails it and nothing is executed.
@@ -50,6 +53,7 @@ type Fate struct {
 	Drop  bool          // it never arrives
 	Delay time.Duration // it is executed that much later
 	Lose  bool          // its sender hears nothing for a second or two; otherwise the answer follows the execution
+	Mute  time.Duration // and how long that is, if it is longer
 }
 
 type btTable struct {
@@ -327,7 +331,7 @@ func (b *Bigtable) conditional(ctx context.Context, c Call, refuse func(*Row) bo
 		})
 	}
 	if fate.Drop || fate.Lose {
-		if err := task.Sleep(ctx, b.oneWay()+w.UpTo(2*time.Second)); err != nil {
+		if err := task.Sleep(ctx, fate.Mute+b.oneWay()+w.UpTo(2*time.Second)); err != nil {
 			return false, err
 		}
 		w.Tracef("%s %s: no answer", c.Op, c.Table)
@@ -361,6 +365,9 @@ func (b *Bigtable) fate(c Call) Fate {
 	case w.Chance(b.LoseReply):
 		w.Inject("reply lost")
 		return Fate{Lose: true}
+	case w.Chance(b.Silent):
+		w.Inject("no answer for minutes")
+		return Fate{Lose: true, Mute: w.UpTo(longSilence)}
 	}
 	return Fate{}
 }
@@ -408,26 +415,4 @@ func (b *Bigtable) note(op, table, key, what string) {
 	if b.world.Tracing() {
 		b.world.Tracef("%s %s %q %s", op, table, key[:min(len(key), 120)], what)
 	}
-}
-
-// read answers with the rows of a key range as they are at one moment: from the first key that is not below from, as long as in is true.
-func (b *Bigtable) read(ctx context.Context, op, table, from string, in func(key string) bool) (keys []string, rows []*Row, err error) {
-	if b.Fault != nil {
-		if err := b.Fault(op, table, ""); err != nil {
-			return nil, nil, err
-		}
-	}
-	if err := task.Sleep(ctx, b.oneWay()); err != nil {
-		return nil, nil, err
-	}
-	t := b.tables[table]
-	if t == nil {
-		return nil, nil, errNoSuchTable
-	}
-	keys = keyRange(b.Rows(table), from, in)
-	rows = make([]*Row, len(keys))
-	for i, key := range keys {
-		rows[i] = t.rows[key]
-	}
-	return keys, rows, task.Sleep(ctx, b.oneWay())
 }

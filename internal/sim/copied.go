@@ -44,7 +44,7 @@ func (t *truth) checkCopied(is checkpoint.TableState) {
 	}
 	for _, r := range t.sorted() {
 		im := t.rows[r][len(t.rows[r])-1]
-		if im.to.IsZero() && im.from.Before(is.Load.StartedAt.Add(-time.Second)) && t.highest[r] == "" && im.spot.held {
+		if im.to.IsZero() && !im.outlived && im.from.Before(is.Load.StartedAt.Add(-time.Second)) && t.highest[r] == "" && im.spot.held {
 			t.m.violate("I1: row %q is missing after the load", r.row)
 		}
 	}

@@ -46,11 +46,19 @@ type Table struct {
 	PinHorizon bool
 	// KeepEnded lets a disabled stream be listed, without shards, when its last record is gone. Otherwise it is not found then.
 	KeepEnded bool
-	// View is the stream's view type.
+	// View is the view type of streams that have none of their own.
 	View string
+	// TimeToLive lets the service remove every other one of the items that are removed, as expired.
+	TimeToLive bool
+	// MissingUntil: until then the service does not know the table. Its stream it does.
+	MissingUntil time.Time
 	// Chances in [0, 1): that a call is throttled or unavailable, that an iterator has expired before its time, that a new
 	// shard is listed late, and that a closed one is shown open for a while.
 	Throttle, Expire, ListLate, ShowOpen float64
+	// Overlap is the chance that an iterator after a change begins with that change, or one before it.
+	Overlap float64
+	// Silent is the chance that a call is not answered for minutes.
+	Silent float64
 	// PageSize bounds a page of records, at most 1,000.
 	PageSize int
 
@@ -71,6 +79,7 @@ type Write struct {
 	// Shard and Sequence are the change's place; Shard is nil if no stream records it.
 	Shard    *Shard
 	Sequence cdc.SequenceNumber
+	Expired  bool // by the time to live
 	// Number counts the writes of the table: the true order.
 	Number int
 	latest time.Time // of all changes' times so far, as the stream tells them
@@ -82,6 +91,8 @@ type Stream struct {
 	ARN    string
 	Label  string
 	Shards []*Shard
+	// View is the stream's view type, if it is not the table's.
+	View string
 	// Ended is set once the stream is disabled.
 	Ended   bool
 	endedAt time.Time
@@ -289,14 +300,14 @@ func (t *Table) Delete(key cdc.Item) {
 		return
 	}
 	delete(t.items, id)
-	t.record(id, cdc.Change{Event: cdc.Remove, Keys: keys, Old: old})
+	t.record(id, cdc.Change{Event: cdc.Remove, Keys: keys, Old: old, Expired: t.TimeToLive && t.number%2 == 0})
 }
 
 func (t *Table) record(id string, c cdc.Change) {
 	s := t.Stream()
 	t.number++
 	if s.Ended {
-		t.wrote(Write{ID: id, Old: c.Old, New: c.New})
+		t.wrote(Write{ID: id, Old: c.Old, New: c.New, Expired: c.Expired})
 		return
 	}
 	hash := hashOf(id)
@@ -325,7 +336,7 @@ func (t *Table) record(id string, c cdc.Change) {
 			t.latest = c.Time
 		}
 		sh.records = append(sh.records, record{change: c, at: t.world.Now()})
-		t.wrote(Write{ID: id, Old: c.Old, New: c.New, Shard: sh, Sequence: seq})
+		t.wrote(Write{ID: id, Old: c.Old, New: c.New, Expired: c.Expired, Shard: sh, Sequence: seq})
 		if t.world.Tracing() {
 			t.world.Tracef("source %s of item %s in %s at %s", c.Event, t.name(c.Keys), sh.ID, seq)
 		}

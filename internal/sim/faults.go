@@ -60,6 +60,16 @@ func init() { // not an initialiser: the kinds' functions lead back to the list
 		{"out for a day", 0, 0.2, false, (*simulation).outForADay},
 		{"trimmed shards stay listed", 1, 0.3, false, func(s *simulation, e event) { s.staysListed() }},
 
+		{"table out of sight", 2, 0.3, false, (*simulation).disappear},
+		{"another cluster", 2, 0.4, false, (*simulation).otherCluster},
+		{"one call fails", 6, 0.4, false, (*simulation).failOneCall},
+	}
+	kinds = append(kinds, losses()...)
+}
+
+// losses are the kinds that lose changes.
+func losses() []kind {
+	return []kind{
 		{"new stream", 0, 0.3, true, func(s *simulation, e event) {
 			s.World.Inject("new stream")
 			s.Source.EnableStream(1 + int(e.pick%3))
@@ -82,6 +92,7 @@ func init() { // not an initialiser: the kinds' functions lead back to the list
 		{"target restored", 0, 0.2, true, (*simulation).restoreTarget},
 		{"mapping changed", 0, 0.2, true, (*simulation).changeMapping},
 		{"child listed before its parent", 0, 0.3, true, (*simulation).childFirst},
+		{"stream without images", 0.1, 0.05, true, (*simulation).withoutImages},
 		{"shard gone", 0, 0.2, true, func(s *simulation, e event) {
 			if child := s.rolled(e); child != nil {
 				s.World.Inject("shard gone")
@@ -403,6 +414,10 @@ func (s *simulation) changeMapping(e event) {
 // sourceFault and targetFault fail the calls of those who cannot reach a service.
 func (s *simulation) sourceFault(op, _ string) error {
 	now := s.World.Elapsed()
+	if s.oneCall.strikes(op, "", now) {
+		s.World.Inject("one call fails at the source")
+		return Fail(op, s.oneCall.source)
+	}
 	switch m := s.caller(); {
 	case now < s.sourceDown.until:
 		return Fail(op, s.sourceDown.reason)
@@ -421,6 +436,9 @@ func (s *simulation) targetFault(op, table, row string) error {
 	switch m := s.caller(); {
 	case m == nil:
 		return nil
+	case s.oneCall.strikes(op, table, now):
+		s.World.Inject("one call fails at the target")
+		return &sink.Error{Op: op, Reason: s.oneCall.target, Code: "Code"}
 	case now < s.targetDown.until && s.targetDown.reason == cdc.Denied:
 		return &sink.Error{Op: op, Reason: sink.Denied, Code: "PermissionDenied"}
 	case now < s.targetDown.until || now < m.noTarget:

@@ -9,6 +9,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
 // starvation is how long a shard may stay unread, or the stream unlisted, before changes may count as lost: a stream keeps 24 hours, and
@@ -102,6 +103,7 @@ func (s *simulation) someoneWell(since time.Duration) bool {
 // excused tells whether a worker had a reason to end by itself.
 func (s *simulation) excused(err error) bool {
 	var stream *pipeline.StreamError
+	var bad *sink.BadItem
 	injected := s.World.Injected()
 	switch {
 	case errors.Is(err, checkpoint.ErrMappingChanged):
@@ -109,7 +111,18 @@ func (s *simulation) excused(err error) bool {
 	case errors.Is(err, checkpoint.ErrLedgerExchanged), errors.Is(err, checkpoint.ErrForeignPipeline):
 		return s.exchanged
 	case errors.As(err, &stream):
-		return injected["stream disabled"] > 0
+		return injected["stream disabled"] > 0 || injected["stream without images"] > 0
+	case errors.Is(err, checkpoint.ErrClusterChanged):
+		s.World.Inject("worker ended by another cluster")
+		return s.plan.clustered
+	case errors.Is(err, sink.ErrParkedLimit):
+		s.World.Inject("worker ended by a limit of parked items")
+		s.relax()
+		return s.plan.policy.maxParked > 0 && s.truth.mostParked > s.plan.policy.maxParked
+	case errors.As(err, &bad):
+		s.World.Inject("worker ended by an item")
+		s.relax()
+		return s.plan.policy.onBadItem == sink.Stop
 	}
 	return false
 }
@@ -134,6 +147,8 @@ func (s *simulation) judge() {
 	s.compare("")
 	_ = task.Sleep(s.ctx, s.Target.LateBy+time.Minute) // what was sent in bad times arrives
 	s.compare(", after late requests")
+	s.checkPolicy()
+	s.finish()
 	state := s.State()
 	// A ledger that was begun anew knows nothing of the gaps of the one before: if the target was lost as well, it loads everything.
 	if !state.NeedsLoad && len(s.Gaps) > 0 && !s.exchanged && state.Generation > 0 && !s.bad() {
@@ -143,9 +158,11 @@ func (s *simulation) judge() {
 
 func (s *simulation) peace() {
 	s.World.Tracef("peace")
+	s.peaceful = true
 	t, b := s.Source, s.Target
 	b.LoseReply, b.Late, b.Drop, b.Twice, t.Throttle, t.Expire, s.throttled, s.poisoned, s.rejected = 0, 0, 0, 0, 0, 0, 0, 0, 0
 	s.strikes, s.rivals, s.clocks = 0, 0, 0
+	b.Torn, b.Broken, b.Silent, t.Silent = 0, 0, 0, 0
 	t.Latency, b.Latency, t.PageSize, b.ServerSkew = 20*time.Millisecond, 10*time.Millisecond, pageRecords, 0
 	for _, sh := range t.Stream().Shards {
 		sh.EmptyPages, sh.ListedFrom, sh.ShownOpenUntil = 0, time.Time{}, time.Time{}
@@ -155,8 +172,16 @@ func (s *simulation) peace() {
 	}
 }
 
-// unsettled says what is missing until all is applied; "" if nothing is.
+// unsettled says what is missing until all is applied, and what is parked and healed is forgotten; "" if nothing is.
 func (s *simulation) unsettled() string {
+	if missing := s.unapplied(); missing != "" || s.Source.Stream().Ended {
+		return missing
+	}
+	return s.truth.healed()
+}
+
+// unapplied says what is missing until all is applied; "" if nothing is.
+func (s *simulation) unapplied() string {
 	state := s.State()
 	switch {
 	case s.Source.Stream().Ended: // nothing is promised any more, and that must be said
@@ -164,6 +189,10 @@ func (s *simulation) unsettled() string {
 			return ""
 		}
 		return "no load is needed after the stream ended"
+	case s.plan.clustered && s.knownCluster() == "":
+		return "nobody has noted which cluster the target is"
+	case state.Aside.Reason != "":
+		return "the table is set aside"
 	case state.Listed == 0 || state.Adopted != state.Generation:
 		return "the stream is not listed, or its generation not adopted"
 	case !s.plan.fromNow && !state.NeedsLoad && !state.Loaded():
@@ -191,10 +220,7 @@ func (s *simulation) unsettled() string {
 	if lost := s.lost(state); lost != "" && !state.NeedsLoad {
 		return lost
 	}
-	if diff := s.truth.unequal(s.since(state)); len(diff) > 0 {
-		return strings.Join(diff, "\n")
-	}
-	return s.truth.healed()
+	return strings.Join(s.truth.unequal(s.since(state)), "\n")
 }
 
 // since is the instant after which the last change of an item must be for its row to be right: the beginning of time unless a promise

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sort"
 	"strings"
 	"time"
 
@@ -32,6 +31,12 @@ type Migration struct {
 	TombstoneAge time.Duration
 	// MaxImageAge is the age above which images are parked instead of put; 0 for none. It holds for workers started from now on.
 	MaxImageAge time.Duration
+	// Outlives: what the time to live removes stays in the target.
+	Outlives bool
+	// InFlight bounds the bytes of the requests that a worker has under way, 0 for the default; it holds for workers started from now on.
+	InFlight int64
+	// Policy is what becomes of items that cannot be stored; it holds for workers started from now on.
+	Policy policy
 	// Gaps are the reasons of all gaps that were declared.
 	Gaps []string
 	// Retries counts failed steps by name.
@@ -176,7 +181,8 @@ func (m *Migration) run(stop, ctx context.Context, name string, adjust []func(*p
 	o := pipeline.Options{
 		Ledger: ledger, Floors: floors, Database: m.Source,
 		Writer: sink.NewWriter(sink.Options{
-			Table: table, Rows: target, Parking: parking, Floor: floors.Floor, InFlight: 16, Events: m.Writes, MaxImageAge: m.MaxImageAge,
+			Table: table, Rows: target, Parking: parking, Floor: floors.Floor, InFlight: 16, Bytes: m.InFlight, Events: m.Writes, MaxImageAge: m.MaxImageAge,
+			OnBadItem: m.Policy.onBadItem, MaxParked: m.Policy.maxParked,
 		}),
 		Open:    m.open,
 		Witness: func(table string) checkpoint.Store { return Store{m.Target, table, sink.LiveFamily} },
@@ -437,68 +443,4 @@ func (m *Migration) checkParent(s checkpoint.Shard) {
 			m.violate("I4: shard %s was begun while its parent is %s", s.ID, p.State)
 		}
 	}
-}
-
-// checkApplied: I3, everything up to a checkpoint is applied, looked at as far as it lies after the one before: the row of each item changed in the shard up to it holds at least
-// the change's version. Items that were parked hold it as well, as a tombstone.
-func (m *Migration) checkApplied(s checkpoint.Shard, from cdc.SequenceNumber) {
-	shard := m.Source.shard(s.Label, s.ID)
-	if shard == nil || m.Target.tables[m.Mapping.Table] == nil {
-		return
-	}
-	table := m.State()
-	kept := !table.Cut.IsZero() && slices.ContainsFunc(shard.records, func(r record) bool {
-		return r.change.Sequence.Compare(from) <= 0 && !r.change.Time.Before(table.Cut)
-	})
-	first := sort.Search(len(shard.records), func(i int) bool { return shard.records[i].change.Sequence.Compare(from) > 0 })
-	for i := first; i < len(shard.records); i++ {
-		r := &shard.records[i]
-		c := r.change
-		if c.Sequence.Compare(s.Position) > 0 {
-			break
-		}
-		if kept = kept || !c.Time.Before(table.Cut); kept && s.Dropping {
-			m.violate("I3: shard %s drops changes after it has had one that is kept", s.ID)
-		}
-		if !kept || !r.at.After(m.lost) {
-			continue // from before the cut, as everything before it in the shard (H84)
-		}
-		if i < shard.trimmed && (table.NeedsLoad || table.Cut.IsZero() && (table.Load.StartedAt.IsZero() || r.at.Before(table.Load.StartedAt))) {
-			continue // lost, and declared (I5), or the business of the load that begins later
-		}
-		image := c.New
-		if !image.Exists() {
-			image = c.Old
-		}
-		rows, err := m.Mapping.Addresses(image)
-		if err != nil {
-			continue
-		}
-		for _, row := range rows {
-			// Compared without the generation: a change read before a raise was applied in the generation it was read in.
-			want := string(transform.NewVersion(0, s.Hop, c.Sequence, transform.CountExact))[9:]
-			column := sink.VersionColumn
-			if row.Owner != "" {
-				column += ":" + row.Owner
-			}
-			have := heldIn(m.Target.Row(row.Table, row.Row), column)
-			if len(have) < 9 || have[9:] < want && have[:8] <= fmt.Sprintf("%08d", s.Generation) && !m.tombstoneGone(c) {
-				m.violate("I3: checkpoint of %s is at %s, but the change %s is not applied", s.ID, s.Position, c.Sequence)
-			}
-		}
-	}
-}
-
-// tombstoneGone tells whether a remove is so old that its trace may have been collected.
-func (m *Migration) tombstoneGone(c cdc.Change) bool {
-	return m.TombstoneAge > 0 && m.World.Now().Sub(c.Time) > m.TombstoneAge
-}
-
-func (t *Table) shard(label, id string) *Shard {
-	for _, s := range t.Streams {
-		if s.Label == label {
-			return s.Shard(id)
-		}
-	}
-	return nil
 }

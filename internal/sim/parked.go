@@ -43,11 +43,20 @@ func (t *truth) watchParked(key string, before, after *Row) {
 			t.parkedAt[key] = t.m.World.Now()
 		}
 		t.m.World.Inject("item parked")
+		if t.m.Policy.onBadItem == sink.Stop {
+			t.m.violate("I5: an item is parked, where everybody is to stop at it")
+		}
+		if t.m.Policy.maxParked > 0 {
+			t.mostParked = max(t.mostParked, t.parkedItems())
+		}
 		return
 	}
 	p, ok := parkedIn(before)
 	// What was seen in the target before it was exchanged counted, and who saw it may have stood still since for as long as there are pauses.
 	if !ok || t.m.lost.After(t.parkedAt[key]) {
+		return
+	}
+	if t.operator != nil && t.operator.decidedOn[key] {
 		return
 	}
 	t.m.World.Inject("parked item healed")
@@ -59,11 +68,12 @@ func (t *truth) watchParked(key string, before, after *Row) {
 	t.m.violate("I3: the change parked at %s is forgotten, and nothing newer is applied", p.Version)
 }
 
-// isParked tells whether the item's last change is parked.
+// isParked tells whether the item's last change is parked, or was given up.
 func (t *truth) isParked(item cdc.Item, w change) bool {
 	key := t.m.Mapping.ItemKey(item)
 	v, err := transform.ParseVersion(t.parked[key])
-	if err != nil || !t.holdsParked(parkedRow{key, string(v)}) {
+	record := parkedRow{key, string(v)}
+	if err != nil || !t.holdsParked(record) && (t.operator == nil || !t.operator.gaveUp[record]) {
 		return false
 	}
 	if v.Hop() == transform.LoadHop { // and it was so when it was read

@@ -20,8 +20,13 @@ type plan struct {
 	newImages       bool
 	mapping         string // "": the one without rules
 	keys            int
-	segments        int  // of a load
-	awkward         bool // primary keys hold delimiters, escapes and control characters
+	segments        int // of a load
+	ending          ending
+	policy          policy
+	bytes           int64 // of requests that a worker has under way at the most, 0 for the default
+	joined          bool  // the table is found by a pattern
+	clustered       bool  // it can be told which cluster the target is
+	awkward         bool  // primary keys hold delimiters, escapes and control characters
 	// tombstoneAge is how long tombstones are kept, 0 for ever; every other delay is then kept below a part of it.
 	tombstoneAge time.Duration
 	rates        map[string]float64
@@ -47,6 +52,9 @@ type kind struct {
 	gap  bool
 	does func(s *simulation, e event)
 }
+
+// apart tells whether chance alone decides if a seed has the kind. Of the others, which lose changes, drawGaps chooses.
+func (k *kind) apart() bool { return !k.gap || k.perDay > 0 }
 
 // rate is a kind of fault of which each call may be struck.
 type rate struct {
@@ -82,6 +90,12 @@ var rates = []rate{
 	{"copy interrupted", 3, func(s *simulation, p float64) { s.interruptions = 1 + int(p) }},
 	{"clocks differ", 1, func(s *simulation, p float64) { s.clocks = p }},
 	{"rival writes", 0.3, func(s *simulation, p float64) { s.rivals = p }},
+	{"parked items retried", 1, func(s *simulation, p float64) { s.retries = p }},
+	{"parked items given up", 1, func(s *simulation, p float64) { s.drops = p }},
+	{"pages overlap", 1, func(s *simulation, p float64) { s.Source.Overlap = p }},
+	{"reads torn", 0.3, func(s *simulation, p float64) { s.Target.Torn = p }},
+	{"reads broken off", 0.1, func(s *simulation, p float64) { s.Target.Broken = p }},
+	{"silence", 0.01, func(s *simulation, p float64) { s.Target.Silent, s.Source.Silent = p, p }},
 }
 
 // newPlan draws the plan of a seed.
@@ -106,11 +120,15 @@ func newPlan(seed uint64, o SimOptions) plan {
 		p.lease = min(p.lease, max(4*time.Minute, p.tombstoneAge/20))
 		p.pass = p.lease * time.Duration(1+rng.IntN(2)) / 4
 	}
+	p.ending, p.policy, p.joined, p.clustered = drawEnding(seed), drawPolicy(seed), stream(seed, "pattern").IntN(4) == 0, stream(seed, "cluster").IntN(4) == 0
 	p.awkward, p.segments = stream(seed, "keys").IntN(3) == 0, 1+stream(seed, "segments").IntN(5)
 	if p.mapping = o.Mapping; p.mapping == "" && stream(seed, "rules").IntN(4) == 0 {
 		p.mapping = shapeOf(seed)
 	}
 	p.moving = p.moving && p.mapping == ""
+	if rng := stream(seed, "bytes"); rng.IntN(4) == 0 {
+		p.bytes = 1<<10 + rng.Int64N(40<<10)
+	}
 	gaps, without := drawGaps(seed, o.Dense), map[string]bool{}
 	for _, name := range o.Without {
 		without[name] = true
@@ -124,7 +142,7 @@ func newPlan(seed uint64, o SimOptions) plan {
 	for i := range kinds {
 		k := &kinds[i]
 		rng := stream(seed, k.name)
-		if chance := rng.Float64(); !k.gap && chance >= k.likely(o.Dense) || k.gap && !slices.Contains(gaps, k.name) || without[k.name] {
+		if chance := rng.Float64(); k.apart() && chance >= k.likely(o.Dense) || !k.apart() && !slices.Contains(gaps, k.name) || without[k.name] {
 			continue
 		}
 		n := 1 + int(k.perDay*rng.Float64()*p.length.Hours()/24)
@@ -157,7 +175,7 @@ func drawGaps(seed uint64, dense bool) []string {
 	rng := stream(seed, "gaps")
 	var all, chosen []string
 	for i := range kinds {
-		if kinds[i].gap {
+		if !kinds[i].apart() {
 			all = append(all, kinds[i].name)
 		}
 	}

@@ -103,6 +103,12 @@ func (t *truth) checkRaised(was, is checkpoint.TableState) {
 	if was.Label != "" && is.Label != was.Label && is.Listed != 0 {
 		t.m.violate("I5: stream %s counts as listed when it is first heard of", is.Label)
 	}
+	if is.Aside.Reason != "" && is.Aside.Reason != was.Aside.Reason {
+		t.m.World.Inject("table set aside")
+		if injected := t.m.World.Injected(); injected["table out of sight"]+injected["stream without images"]+injected["stream disabled"]+injected["one call fails at the source"]+injected["service denied"] == 0 {
+			t.m.violate("I5: the table is set aside, though nothing ails it: %s", is.Aside.Reason)
+		}
+	}
 	if is.Load.StartedAt.After(t.m.World.Now()) {
 		t.m.violate("I5: the load begins at %s, which is to come", is.Load.StartedAt)
 	}

@@ -120,22 +120,36 @@ func (t *truth) watchItem(id rowID, before, after *Row) {
 	if m.World.Tracing() {
 		m.World.Tracef("row %q is %s, %s, after %q", key, map[bool]string{true: "removed", false: "put"}[isGone], v, was)
 	}
+	w := rowWrite{r, v, t.checkOthers(r, before, after), isGone, before, after}
 	switch {
 	case string(v) == was:
 		m.violate("I7: row %q was written twice at %s", key, v)
-	case string(v) < was:
+	case string(v) < was && !t.readSince(w):
 		m.violate("I8: row %q was written at %s after %s", key, v, was)
 	}
 	t.highest[r] = max(was, string(v))
-	w := rowWrite{r, v, t.checkOthers(r, before, after), isGone, before, after}
 	if isGone {
 		t.checkEmpty(w)
 	}
-	if v.Hop() == transform.LoadHop {
+	switch {
+	case v.Count() > transform.CountExact:
+		t.checkRepaired(w)
+	case v.Hop() == transform.LoadHop:
 		t.checkLoaded(w)
-	} else {
+	default:
 		t.checkChange(w, was)
 	}
+}
+
+// readSince tells whether a write brings, into a register whose tombstone was collected, an image that is not older than what left the tombstone: by a
+// load or a repair, which read the item since. The change that made the image outranks both, and comes or has come before.
+func (t *truth) readSince(w rowWrite) bool {
+	if w.version.Hop() != transform.LoadHop || w.gone || heldIn(w.before, w.column()) != "" {
+		return false
+	}
+	return slices.ContainsFunc(t.rows[w.register], func(im image) bool {
+		return im.number >= t.number[w.register] && im.spot.held && t.matches(w, im.spot)
+	})
 }
 
 // rowWrite is a write of a register as it took place.
@@ -348,6 +362,9 @@ func (t *truth) differs(r register, row *Row, have content, since time.Time) str
 		changed, s = im.to, nil
 	}
 	w := rowWrite{register: r, content: have, before: row, after: row}
+	if im.outlived && im.to.IsZero() && len(have) == 0 && !hasLive(row, r) {
+		return "" // it was never copied, or went with the target
+	}
 	if !since.IsZero() {
 		w.content = t.withoutLeftovers(r, have, im.spot.rule)
 	} else {
@@ -391,7 +408,7 @@ func (t *truth) withoutLeftovers(r register, have content, rule int) content {
 
 // oursDiffer compares what of a register is ours: a live item has its version and, where the row does not give its key back, its origin.
 func (t *truth) oursDiffer(r register, row *Row, im image, live bool) string {
-	_, isLive := row.Value(sink.LiveFamily, r.column())
+	isLive := hasLive(row, r)
 	origin, _ := row.Value(sink.LiveFamily, originColumn(r.owner))
 	want := ""
 	if live {
@@ -404,6 +421,11 @@ func (t *truth) oursDiffer(r register, row *Row, im image, live bool) string {
 		return fmt.Sprintf("row %q does not say whose it is, of write %d", r.row, im.number)
 	}
 	return ""
+}
+
+func hasLive(row *Row, r register) bool {
+	_, isLive := row.Value(sink.LiveFamily, r.column())
+	return isLive
 }
 
 // origin is what a row says of where an item comes from, if it has to say it.

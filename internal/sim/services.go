@@ -80,9 +80,6 @@ func (t Target) Look(ctx context.Context, m *transform.RowMutation, _ int64) (si
 // ReadRows implements sink.Reader.
 func (t Target) ReadRows(ctx context.Context, table string, r sink.Range, f func(sink.Row) error) error {
 	keys, rows, err := t.read(ctx, "ReadRows", table, r.From, func(key string) bool { return r.To == "" || key < r.To })
-	if err != nil {
-		return sinkError("ReadRows", err)
-	}
 	for i, key := range keys {
 		var cells []transform.Cell
 		for _, c := range rows[i].columns {
@@ -94,7 +91,7 @@ func (t Target) ReadRows(ctx context.Context, table string, r sink.Range, f func
 			return err
 		}
 	}
-	return nil
+	return sinkError("ReadRows", err)
 }
 
 // Put implements sink.Records in the state table.
@@ -113,9 +110,6 @@ func (t Target) Delete(ctx context.Context, key string) error {
 // Scan implements sink.Records.
 func (t Target) Scan(ctx context.Context, prefix string, _ bool, f func(key string, data []byte) error) error {
 	keys, rows, err := t.read(ctx, "ReadRows", stateTable, prefix, func(key string) bool { return strings.HasPrefix(key, prefix) })
-	if err != nil {
-		return sinkError("ReadRows", err)
-	}
 	for i, key := range keys {
 		if value, ok := rows[i].Value(sink.ParkedFamily, sink.ParkedColumn); ok {
 			if err := f(key, []byte(value)); err != nil {
@@ -123,7 +117,7 @@ func (t Target) Scan(ctx context.Context, prefix string, _ bool, f func(key stri
 			}
 		}
 	}
-	return nil
+	return sinkError("ReadRows", err)
 }
 
 // ledgerFamily is where the ledger's rows are in the state table.
@@ -148,7 +142,7 @@ type Store struct {
 func (s Store) Read(ctx context.Context, prefix string) ([]checkpoint.Row, error) {
 	keys, found, err := s.read(ctx, "ReadRows", s.Table, prefix, func(key string) bool { return strings.HasPrefix(key, prefix) })
 	if err != nil {
-		return nil, err
+		return nil, plain(err)
 	}
 	rows := make([]checkpoint.Row, 0, len(keys))
 	for i, key := range keys {
@@ -167,6 +161,15 @@ func (s Store) Read(ctx context.Context, prefix string) ([]checkpoint.Row, error
 	return rows, nil
 }
 
+// plain is an error as the ledger's store gives it, which knows nothing of package sink.
+func plain(err error) error {
+	var typed *sink.Error
+	if errors.As(err, &typed) {
+		return fmt.Errorf("sim: %s", typed)
+	}
+	return err
+}
+
 // Swap implements checkpoint.Store.
 func (s Store) Swap(ctx context.Context, key string, was, next uint64, data []byte) (bool, error) {
 	refuse := func(row *Row) bool {
@@ -183,7 +186,8 @@ func (s Store) Swap(ctx context.Context, key string, was, next uint64, data []by
 			{kind: setCell, family: s.Family, qualifier: recordColumn, value: string(data)},
 		}
 	}
-	return s.conditional(ctx, Call{Op: "Swap", Table: s.Table, Row: key}, refuse, writes)
+	done, err := s.conditional(ctx, Call{Op: "Swap", Table: s.Table, Row: key}, refuse, writes)
+	return done, plain(err)
 }
 
 // Describe implements pipeline.Database.
@@ -191,13 +195,16 @@ func (t *Table) Describe(ctx context.Context, _ string) (backfill.Description, e
 	if err := t.call(ctx, "DescribeTable", ""); err != nil {
 		return backfill.Description{}, err
 	}
+	if t.outOfSight() {
+		return backfill.Description{}, Fail("DescribeTable", cdc.NotFound)
+	}
 	s := t.Stream()
 	d := backfill.Description{
 		Name: t.Name, Status: "ACTIVE", StreamARN: s.ARN, StreamLabel: s.Label, StreamEnabled: !s.Ended, Items: int64(len(t.items)),
 		At: t.world.Now().Truncate(time.Second),
 	}
 	if d.StreamEnabled {
-		d.ViewType = t.View
+		d.ViewType = s.view()
 	}
 	return d, nil
 }
@@ -221,6 +228,9 @@ func (p place) in(segment, total int) bool { return p.hash*uint64(total)/hashSpa
 func (t *Table) Scan(ctx context.Context, _ string, segment, total int, after cdc.Item, limit int) (backfill.ScanPage, error) {
 	if err := t.call(ctx, "Scan", ""); err != nil {
 		return backfill.ScanPage{}, err
+	}
+	if t.outOfSight() {
+		return backfill.ScanPage{}, Fail("Scan", cdc.NotFound)
 	}
 	var from place // "" is before everything
 	if after.Exists() {
@@ -252,6 +262,22 @@ func (t *Table) Scan(ctx context.Context, _ string, segment, total int, after cd
 	}
 	t.world.Tracef("scan of segment %d gives %d items", segment, len(page.Items))
 	return page, nil
+}
+
+// now is an item as it is at the moment.
+func (t *Table) now(keys cdc.Item) cdc.Item {
+	_, id := t.keyOf(keys)
+	return t.items[id]
+}
+
+// get reads one item, strongly consistently, and gives its id and how many writes the table has had; the item does not exist if there is none.
+func (t *Table) get(ctx context.Context, keys cdc.Item) (item cdc.Item, id string, number int, err error) {
+	if err := t.call(ctx, "GetItem", ""); err != nil {
+		return cdc.Item{}, "", 0, err
+	}
+	_, id = t.keyOf(keys)
+	item, number = t.items[id], t.number
+	return item, id, number, t.answer(ctx)
 }
 
 // passed is, now and then, the key after which a page without items ends: that of an item which was there once. It does not exist if the page

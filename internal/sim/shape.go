@@ -33,6 +33,8 @@ type shape struct {
 	// steers are the attributes that decide where an item goes: by conditions, row keys and columns of cells. ttl is its time to live.
 	steers map[string]bool
 	ttl    string
+	// outlives: what the time to live removes stays in the target.
+	outlives bool
 }
 
 // shapes are all examples, and what was made for the simulation, in order.
@@ -104,7 +106,7 @@ func newShape(files fs.FS, folder string) (*shape, error) {
 	if !ok {
 		return nil, fmt.Errorf("no entry is for table %s", source)
 	}
-	s := &shape{name: folder, steers: map[string]bool{}, ttl: entry.TTL.Attribute}
+	s := &shape{name: folder, steers: map[string]bool{}, ttl: entry.TTL.Attribute, outlives: entry.TTL.Expire == "keep"}
 	if s.mapping, err = entry.Mapping(example.Key()); err != nil {
 		return nil, err
 	}

@@ -95,12 +95,16 @@ type simulation struct {
 
 	throttled, poisoned, rejected float64
 	strikes, rivals, clocks       float64
+	retries, drops                float64 // how often an operator decides about what is parked, and the part that he gives up
+	peaceful                      bool    // the faults are over
 	interruptions                 int     // of the load, at about so many moments
 	copyRate                      float64 // rows per second of the load, 0 for no bound
 	sourceDown, targetDown        failing
+	oneCall                       failingCall
 	healthy                       time.Duration // from when on both services are well
 	begun                         time.Duration // until when something that was begun is still to happen
 	expired                       time.Duration // until when every iterator is too old
+	elsewhere                     time.Duration // until when the app profile routes to another cluster
 	exchanged                     bool          // the ledger was lost or restored
 	listed                        time.Duration // when the stream was last listed completely
 	starved                       bool          // something was not looked at for so long that changes may be lost
@@ -135,12 +139,14 @@ func newSimulation(p plan, o SimOptions) *simulation {
 	s.Lease, s.TombstoneAge = p.lease, p.tombstoneAge
 	s.Timing = pipeline.Timing{Poll: p.poll, Pass: p.pass, List: p.list}
 	s.MaxImageAge = p.tombstoneAge / 2
+	s.Policy, s.InFlight = p.policy, p.bytes
 	if p.newImages && s.Mapping.DependsOnKeyOnly() {
 		s.Source.View = "NEW_IMAGE"
 	}
 	s.truth = newTruth(s.Migration)
 	if s.work != nil {
-		s.truth.layout = s.work.layout
+		s.truth.layout, s.Outlives = s.work.layout, s.work.outlives
+		s.Source.TimeToLive = s.work.ttl != ""
 	}
 	s.Watch = func(table, key string, before, after *Row) {
 		s.truth.watch(table, key, before, after)
@@ -191,6 +197,10 @@ func (s *simulation) play(ctx context.Context) {
 	if o := s.options; o.sabotage != nil {
 		o.sabotage(s)
 	}
+	if s.retries > 0 {
+		s.truth.operator = newOperator(s)
+		s.truth.operator.begin()
+	}
 	for range s.interruptions {
 		s.World.After(s.World.UpTo(45*time.Minute), s.interrupt)
 	}
@@ -227,11 +237,23 @@ func (s *simulation) troubled() time.Duration {
 
 // tick lets a minute or so pass and looks at everything that no single write shows.
 func (s *simulation) tick() {
-	if task.Sleep(s.ctx, 30*time.Second+s.World.UpTo(time.Minute)) != nil {
+	if !s.pass() {
 		return
 	}
 	for _, m := range s.crew {
 		s.replace(m)
+	}
+	if now := s.World.Elapsed(); now-s.looked > 10*time.Minute {
+		s.looked = now
+		s.checkStarved()
+		s.checkOwners()
+	}
+}
+
+// pass lets a minute or so pass for the stream and the target; false if the run is over.
+func (s *simulation) pass() bool {
+	if task.Sleep(s.ctx, 30*time.Second+s.World.UpTo(time.Minute)) != nil {
+		return false
 	}
 	if s.TombstoneAge > 0 {
 		for _, table := range s.Mapping.Tables() {
@@ -243,14 +265,10 @@ func (s *simulation) tick() {
 			s.Source.Stream().Roll(sh)
 		}
 	}
-	if now := s.World.Elapsed(); now-s.looked > 10*time.Minute {
-		s.looked = now
-		s.checkStarved()
-		s.checkOwners()
-	}
+	return true
 }
 
-func (s *simulation) hire(m *member) {
+func (s *simulation) hire(m *member, adjust ...func(*pipeline.Options)) {
 	s.hired++
 	m.asked, m.noSource, m.noTarget = false, 0, 0
 	m.healthy = s.World.Elapsed()
@@ -261,6 +279,17 @@ func (s *simulation) hire(m *member) {
 		t.RowsPerSecond, t.Segments = s.copyRate, s.plan.segments
 		t.MappingHash, t.AcceptMapping, t.Copy, t.FromNow = hash, hash == s.hash, !fromNow, fromNow
 		o.Database, o.Open = s.Source, s.watched
+		if s.plan.clustered {
+			o.Cluster = s.whichCluster
+		}
+		if s.plan.joined {
+			spec := *t
+			spec.Joined = true
+			o.Tables, o.Discover, o.DiscoverEvery = nil, s.found(o, spec), s.plan.list
+		}
+		for _, f := range adjust {
+			f(o)
+		}
 	})
 	if s.clocks > 0 { // no worker's clock is ever right, the first one's neither
 		s.World.Inject("worker clock wrong from its start")

@@ -16,6 +16,11 @@ func (t *Table) call(ctx context.Context, op, shard string) error {
 	if err := task.Sleep(ctx, t.world.Travel(t.Latency)); err != nil {
 		return &cdc.Error{Op: op, Reason: cdc.Unavailable, Err: err}
 	}
+	if t.world.Chance(t.Silent) {
+		t.world.Inject("no answer for minutes")
+		_ = task.Sleep(ctx, t.world.UpTo(longSilence))
+		return Fail(op, cdc.Unavailable)
+	}
 	switch {
 	case op == "GetRecords" && t.world.Chance(t.Expire):
 		t.world.Inject("iterator expired")
@@ -50,14 +55,22 @@ func Fail(op string, reason cdc.Reason) error {
 }
 
 // seen is a change as the stream's view type shows it.
-func (t *Table) seen(c cdc.Change) cdc.Change {
-	if t.View == "NEW_IMAGE" || t.View == "KEYS_ONLY" {
+func (s *Stream) seen(c cdc.Change) cdc.Change {
+	view := s.view()
+	if view == "NEW_IMAGE" || view == "KEYS_ONLY" {
 		c.Old = cdc.Item{}
 	}
-	if t.View == "OLD_IMAGE" || t.View == "KEYS_ONLY" {
+	if view == "OLD_IMAGE" || view == "KEYS_ONLY" {
 		c.New = cdc.Item{}
 	}
 	return c
+}
+
+func (s *Stream) view() string {
+	if s.View != "" {
+		return s.View
+	}
+	return s.table.View
 }
 
 // List implements cdc.Source.
@@ -139,6 +152,10 @@ func (s *Stream) Seek(ctx context.Context, shard string, from cdc.Position) (cdc
 		for index < len(sh.records) && sh.records[index].change.Sequence.Compare(from.After) <= 0 {
 			index++
 		}
+		if s.table.world.Chance(s.table.Overlap) && index > sh.trimmed {
+			s.table.world.Inject("page with changes that were read before")
+			index = max(sh.trimmed, index-1-s.table.world.Rand().IntN(3))
+		}
 	}
 	return s.iterator(sh, index), nil
 }
@@ -194,7 +211,7 @@ func (s *Stream) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
 		return page, nil
 	}
 	for index < len(sh.records) && len(page.Changes) < min(s.table.PageSize, pageRecords) {
-		page.Changes = append(page.Changes, s.table.seen(sh.records[index].change))
+		page.Changes = append(page.Changes, s.seen(sh.records[index].change))
 		index++
 	}
 	if sh.Closed && index == len(sh.records) {

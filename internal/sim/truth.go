@@ -36,13 +36,17 @@ type truth struct {
 	scanned time.Time
 	beaten  map[string]time.Time
 	// trimmed are the changes that the stream dropped before they were applied (I5).
-	trimmed []Write
-	parked  map[string]string // highest parked version by item
+	trimmed    []Write
+	parked     map[string]string // highest parked version by item
+	mostParked int               // items at once, as long as there is a limit
 	// parkedAt is when a row of a parked change was first written, by its key.
 	parkedAt map[string]time.Time
 	places   map[string][]register // all that an item ever mapped to, by item key
 	nowhere  map[string]bool       // items that had no address at some time, by item key
-	adopted  time.Duration         // when the current generation was adopted by all shards
+	// told is when a worker was first told that the target is another cluster, by its name.
+	told     map[string]time.Duration
+	operator *operator     // who decides about what is parked; nil if nobody does
+	adopted  time.Duration // when the current generation was adopted by all shards
 }
 
 // change is a write with what the item was by then, and what it is now.
@@ -57,6 +61,7 @@ type image struct {
 	item     cdc.Item
 	spot     *spot
 	from, to time.Time // to is zero while it lasts
+	outlived bool      // the item is gone, and the image stays where it was copied
 	number   int       // of the write that made it
 	ended    int       // of the write that ended it
 }
@@ -78,7 +83,7 @@ type rank struct{ generation, hop uint32 }
 func newTruth(m *Migration) *truth {
 	t := &truth{
 		m: m, layout: mapped{m.Mapping}, keeps: m.Mapping.KeepsVersions(), rows: map[register][]image{}, shared: map[rowID]*rowTruth{}, changes: map[string][]change{}, known: map[string]bool{}, reopened: map[string]bool{},
-		latest: map[string]change{}, parked: map[string]string{}, parkedAt: map[string]time.Time{}, places: map[string][]register{}, nowhere: map[string]bool{}, beaten: map[string]time.Time{},
+		latest: map[string]change{}, parked: map[string]string{}, parkedAt: map[string]time.Time{}, places: map[string][]register{}, nowhere: map[string]bool{}, beaten: map[string]time.Time{}, told: map[string]time.Duration{},
 	}
 	t.forgetTarget()
 	t.forgetLedger()
@@ -104,6 +109,14 @@ func (t *truth) written(w Write) {
 	c := change{Write: w, was: t.latest[w.ID].is}
 	if w.New.Exists() {
 		c.is = t.layout.place(w.New)
+	}
+	if w.Expired && t.m.Outlives {
+		t.m.World.Inject("item removed by its time to live")
+		for i := range c.was.spots {
+			list := t.rows[c.was.spots[i].register]
+			list[len(list)-1].outlived = true
+		}
+		return // nobody is to notice
 	}
 	t.latest[w.ID] = c
 	if w.Shard != nil {
@@ -185,6 +198,9 @@ func (t *truth) watch(table, key string, before, after *Row) {
 		t.watchItem(rowID{table, key}, before, after)
 	case table != stateTable:
 		t.beaten[table] = t.m.World.Now()
+		t.watchBeat(after)
+	case key == "default/pipeline":
+		t.watchPipeline(before, after)
 	case strings.HasPrefix(key, "default/shard/"):
 		t.watchShard(key, before, after)
 	case strings.HasPrefix(key, "default/table/"):
@@ -283,6 +299,9 @@ func (t *truth) checkRemoved(before *Row) {
 	}
 	if !sh.Gone || sh.StaysListed {
 		t.m.violate("I4: the row of shard %s is removed while the stream shows it", was.ID)
+	}
+	if t.ledger[was.Label+"/"+was.Parent] != nil {
+		t.m.violate("I4: the row of shard %s is removed before its parent's", was.ID)
 	}
 	for _, s := range t.m.Source.Stream().Shards {
 		if s.Parent == was.ID && t.ledger[was.Label+"/"+s.ID] == nil && !s.Gone {

@@ -1,0 +1,79 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// checkApplied: I3, everything up to a checkpoint is applied, looked at as far as it lies after the one before: the row of each item changed in the shard up to it holds at least
+// the change's version. Items that were parked hold it as well, as a tombstone.
+func (m *Migration) checkApplied(s checkpoint.Shard, from cdc.SequenceNumber) {
+	shard := m.Source.shard(s.Label, s.ID)
+	if shard == nil || m.Target.tables[m.Mapping.Table] == nil {
+		return
+	}
+	table := m.State()
+	kept := !table.Cut.IsZero() && slices.ContainsFunc(shard.records, func(r record) bool {
+		return r.change.Sequence.Compare(from) <= 0 && !r.change.Time.Before(table.Cut)
+	})
+	first := sort.Search(len(shard.records), func(i int) bool { return shard.records[i].change.Sequence.Compare(from) > 0 })
+	for i := first; i < len(shard.records); i++ {
+		r := &shard.records[i]
+		c := r.change
+		if c.Sequence.Compare(s.Position) > 0 {
+			break
+		}
+		if c.Expired && m.Outlives {
+			continue
+		}
+		if kept = kept || !c.Time.Before(table.Cut); kept && s.Dropping {
+			m.violate("I3: shard %s drops changes after it has had one that is kept", s.ID)
+		}
+		if !kept || !r.at.After(m.lost) {
+			continue // from before the cut, as everything before it in the shard (H84)
+		}
+		if i < shard.trimmed && (table.NeedsLoad || table.Cut.IsZero() && (table.Load.StartedAt.IsZero() || r.at.Before(table.Load.StartedAt))) {
+			continue // lost, and declared (I5), or the business of the load that begins later
+		}
+		image := c.New
+		if !image.Exists() {
+			image = c.Old
+		}
+		rows, err := m.Mapping.Addresses(image)
+		if err != nil {
+			continue
+		}
+		for _, row := range rows {
+			// Compared without the generation: a change read before a raise was applied in the generation it was read in.
+			want := string(transform.NewVersion(0, s.Hop, c.Sequence, transform.CountExact))[9:]
+			column := sink.VersionColumn
+			if row.Owner != "" {
+				column += ":" + row.Owner
+			}
+			have := heldIn(m.Target.Row(row.Table, row.Row), column)
+			if len(have) < 9 || have[9:] < want && have[:8] <= fmt.Sprintf("%08d", s.Generation) && !m.tombstoneGone(c) {
+				m.violate("I3: checkpoint of %s is at %s, but the change %s is not applied", s.ID, s.Position, c.Sequence)
+			}
+		}
+	}
+}
+
+// tombstoneGone tells whether a remove is so old that its trace may have been collected.
+func (m *Migration) tombstoneGone(c cdc.Change) bool {
+	return m.TombstoneAge > 0 && m.World.Now().Sub(c.Time) > m.TombstoneAge
+}
+
+func (t *Table) shard(label, id string) *Shard {
+	for _, s := range t.Streams {
+		if s.Label == label {
+			return s.Shard(id)
+		}
+	}
+	return nil
+}

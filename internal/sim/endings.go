@@ -1,0 +1,134 @@
+package sim
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
+)
+
+// ending is what some runs do when everything is applied and compared.
+type ending struct {
+	once  bool // the workers are stopped, and one goes on that ends by itself when everything is drained
+	retry bool // all that is parked is retried
+	dry   bool // the table is read and mapped as by a dry run
+}
+
+func drawEnding(seed uint64) ending {
+	rng := stream(seed, "ending")
+	return ending{once: rng.IntN(6) == 0, dry: rng.IntN(6) == 0, retry: rng.IntN(2) == 0}
+}
+
+// finish does what the run ends with.
+func (s *simulation) finish() {
+	if s.Source.Stream().Ended || s.bad() {
+		return
+	}
+	if s.plan.ending.retry {
+		s.retryAll()
+	}
+	if s.plan.ending.once && !s.bad() {
+		s.drain()
+	}
+	if s.plan.ending.dry && !s.bad() {
+		s.rehearse()
+	}
+}
+
+// drain stops everybody, changes some items, and lets one worker go on until it ends by itself: then everything is applied (H18).
+func (s *simulation) drain() {
+	for _, m := range s.crew {
+		s.ask(m)
+	}
+	limit := s.World.Elapsed() + s.patience()
+	gone := func() bool {
+		return !slices.ContainsFunc(s.crew, func(m *member) bool { return !m.worker.Over && !m.worker.Dead() })
+	}
+	for !gone() && s.World.Elapsed() < limit {
+		s.pass()
+	}
+	if !gone() {
+		s.fail("I10", "a worker does not end when it is asked to")
+		return
+	}
+	for range 1 + s.World.Rand().IntN(8) {
+		s.write()
+	}
+	if open := s.Source.Stream().Open(); s.World.Rand().IntN(2) == 0 {
+		s.Source.Stream().Roll(open[s.World.Rand().IntN(len(open))])
+		s.write()
+	}
+	s.World.Tracef("one worker goes on until all is drained")
+	m := &member{}
+	s.crew = []*member{m}
+	s.hire(m, func(o *pipeline.Options) { o.Once = true })
+	for limit = s.World.Elapsed() + s.patience() + 24*time.Hour + 20*s.plan.poll; !m.worker.Over && s.World.Elapsed() < limit; {
+		s.pass()
+	}
+	// A shard that is rolled just now is no matter: it gave nothing for a while, and its child holds nothing yet.
+	switch missing := strings.Join(s.truth.unequal(s.since(s.State())), "\n"); {
+	case !m.worker.Over:
+		s.fail("I10", "what is to end when everything is drained goes on")
+	case m.worker.Err != nil:
+		s.fail("I10", "what is to end when everything is drained ended with: %v", m.worker.Err)
+	case missing != "":
+		s.fail("I3", "a worker ended as if everything were drained: %s", missing)
+	default:
+		s.World.Inject("drained to the end")
+	}
+}
+
+// rehearse compares what a dry run finds with what there is: every item, and every change that the stream keeps. It has nothing to write to.
+func (s *simulation) rehearse() {
+	machine, done := s.World.NewProcess("rehearsal"), s.World.NewEvent()
+	var found pipeline.Rehearsal
+	var err error
+	atMost := s.keptChanges()
+	machine.Go("dry run", func() {
+		found, err = pipeline.DryRun(machine.Context(), pipeline.Options{Database: s.Source, Open: s.open, Timing: s.Timing},
+			pipeline.Table{Mapping: s.Mapping, Segments: s.plan.segments})
+		done.Set()
+	})
+	if done.Wait(s.ctx) != nil {
+		return
+	}
+	rows := int64(0)
+	for _, item := range s.Source.items {
+		for _, spot := range s.truth.layout.place(item).spots {
+			if spot.held || spot.rejected() {
+				rows++
+			}
+		}
+	}
+	switch {
+	case err != nil:
+		s.fail("I10", "a dry run fails: %v", err)
+	case found.Items != int64(len(s.Source.items)), found.Rows != rows:
+		s.fail("I9", "a dry run finds %d items for %d rows, and there are %d for %d", found.Items, found.Rows, len(s.Source.items), rows)
+	case found.Changes > atMost || found.Changes < s.keptChanges():
+		s.fail("I9", "a dry run finds %d changes, and the stream keeps %d", found.Changes, s.keptChanges())
+	}
+	s.World.Inject("dry run")
+}
+
+// keptChanges is how many changes the stream can still give.
+func (s *simulation) keptChanges() int64 {
+	n := 0
+	for _, sh := range s.Source.Stream().Shards {
+		if !sh.Hidden && !sh.Gone {
+			n += len(sh.records) - sh.trimmed
+		}
+	}
+	return int64(n)
+}
+
+// rejected tells whether the target refuses to hold what the spot has.
+func (s *spot) rejected() bool {
+	for _, values := range s.content {
+		if strings.Contains(values, rejectedValue) {
+			return true
+		}
+	}
+	return false
+}

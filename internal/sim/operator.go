@@ -1,0 +1,221 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// operator is somebody who decides about parked items while the workers run: they are read from the source again, as by `parked retry`, or given up,
+// as by `parked drop`.
+type operator struct {
+	s         *simulation
+	lot       *sink.Parking
+	drops     float64              // which part of the decisions is to give up
+	given     map[string][]reading // what was read of each item, by its id
+	decidedOn map[string]bool      // keys of rows of parked changes that may go
+	gaveUp    map[parkedRow]bool   // changes that the target does without
+}
+
+// reading is what an item was when so many writes of the table had been made.
+type reading struct {
+	item   cdc.Item
+	number int
+}
+
+// newOperator makes one who does nothing yet.
+func newOperator(s *simulation) *operator {
+	return &operator{s: s, lot: sink.NewParking(Target{s.Target}, "default"), given: map[string][]reading{}, decidedOn: map[string]bool{}, gaveUp: map[parkedRow]bool{}}
+}
+
+// begin lets the operator work, beside the workers and on a machine of his own.
+func (o *operator) begin() {
+	o.drops = o.s.drops / 2
+	p := o.s.World.NewProcess("operator")
+	p.Go("parked items", func() { o.work(p.Context(), o.s.limit(time.Duration(o.s.retries*float64(6*time.Hour))+20*time.Minute)) })
+}
+
+// work decides about some of what is parked, now and then, until there is peace.
+func (o *operator) work(ctx context.Context, every time.Duration) {
+	for task.Sleep(ctx, o.s.World.UpTo(2*every)) == nil && !o.s.peaceful {
+		if err := o.decide(ctx); err != nil {
+			o.s.World.Tracef("the operator gives up for now: %v", err)
+		}
+	}
+}
+
+// parkedItem is what one item has parked.
+type parkedItem struct {
+	refs    []sink.Ref
+	records []transform.Parked
+}
+
+func (o *operator) decide(ctx context.Context) error {
+	ctx, cancel := task.WithTimeout(ctx, 10*time.Minute)
+	defer cancel()
+	items, err := o.parked(ctx)
+	for _, item := range items {
+		switch {
+		case err != nil || o.s.peaceful:
+			return err
+		case o.s.World.Chance(o.drops):
+			err = o.drop(ctx, item)
+		default:
+			err = o.retry(ctx, item)
+		}
+	}
+	return err
+}
+
+// parked lists what is parked, by item.
+func (o *operator) parked(ctx context.Context) (items []*parkedItem, err error) {
+	err = o.lot.List(ctx, o.s.Mapping.Source, func(ref sink.Ref, p transform.Parked) error {
+		if n := len(items); n == 0 || items[n-1].records[0].Key != p.Key {
+			items = append(items, &parkedItem{})
+		}
+		last := items[len(items)-1]
+		last.refs, last.records = append(last.refs, ref), append(last.records, p)
+		return nil
+	})
+	return items, err
+}
+
+func (o *operator) drop(ctx context.Context, item *parkedItem) error {
+	for i, ref := range item.refs {
+		o.s.World.Inject("parked item given up")
+		o.decidedOn["default/parked/"+string(ref)] = true
+		o.gaveUp[parkedRow{item.records[i].Key, string(item.records[i].Version)}] = true
+		if err := o.lot.Remove(ctx, ref); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// retry repairs one item. What is parked meanwhile stays.
+func (o *operator) retry(ctx context.Context, item *parkedItem) error {
+	var former []cdc.Item
+	for _, p := range item.records {
+		former = append(former, p.Change.Old, p.Change.New)
+	}
+	ledger, err := o.s.Ledger(ctx)
+	if err != nil {
+		return err
+	}
+	target := Target{o.s.Target}
+	r := &sink.Repairer{
+		Mapping: o.s.Mapping, Rows: target, Table: target, Item: o.item,
+		Generation: func(ctx context.Context, at time.Time) (uint32, error) {
+			state, _, err := ledger.Table(ctx, o.s.Mapping.Source)
+			if err != nil {
+				return 0, err
+			}
+			shards, err := ledger.Shards(ctx, o.s.Mapping.Source)
+			if err != nil {
+				return 0, err
+			}
+			return state.Generation, checkpoint.Admissible(state, shards, at)
+		},
+	}
+	done, err := r.Repair(ctx, item.records[0].Change.Keys, former...)
+	var bad *sink.BadItem
+	switch {
+	case errors.As(err, &bad), errors.Is(err, sink.ErrOvertaken), errors.Is(err, sink.ErrRepairs):
+		return nil // it stays parked
+	case err != nil:
+		return err
+	}
+	o.s.World.Inject("parked item retried")
+	o.s.World.Tracef("the operator has retried item %s: it is there %v, %d rows are written", o.s.Source.name(item.records[0].Change.Keys), done.Present, done.Written)
+	for _, ref := range item.refs {
+		o.decidedOn["default/parked/"+string(ref)] = true
+		if err := o.lot.Remove(ctx, ref); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// item reads an item consistently, and notes what was given.
+func (o *operator) item(ctx context.Context, keys cdc.Item) (cdc.Item, bool, error) {
+	item, id, number, err := o.s.Source.get(ctx, keys)
+	if err == nil {
+		o.given[id] = append(o.given[id], reading{item, number})
+	}
+	return item, item.Exists(), err
+}
+
+// checkRepaired: a repair brings an image that the source gave it, at the version that the row held, with one repair more. What changed since
+// outranks it, for a version stands for all changes up to it, and the item was read after the row (I9).
+func (t *truth) checkRepaired(w rowWrite) {
+	v, before := w.version, heldIn(w.before, w.column())
+	if u, err := transform.ParseVersion(before); err != nil || u.Count()+1 != v.Count() || u.WithoutCount() != v.WithoutCount() {
+		t.m.violate("I9: row %q is repaired at %s over %q", w.row, v, before)
+		return
+	}
+	t.m.World.Inject("row repaired")
+	for _, im := range t.rows[w.register] {
+		if t.operator != nil && slices.ContainsFunc(t.operator.given[im.id], func(read reading) bool {
+			if read.number < t.number[w.register] {
+				return false // it was read before the change was made that the row holds
+			}
+			var s *spot
+			if read.item.Exists() {
+				s = t.layout.place(read.item).at(w.register)
+			}
+			here := s != nil && s.held
+			return here == !w.gone && (!here || t.matches(w, s))
+		}) {
+			return
+		}
+	}
+	t.m.violate("I9: row %q is repaired at %s with what no operator has read", w.row, v)
+}
+
+// last retries everything that is parked, when nothing changes and nothing fails any more: what can be stored is stored, and what the source does
+// not hold is forgotten.
+func (o *operator) last(ctx context.Context) error {
+	items, err := o.parked(ctx)
+	for _, item := range items {
+		if err == nil {
+			err = o.retry(ctx, item)
+		}
+		var hole *checkpoint.NotAdmissible
+		if errors.As(err, &hole) {
+			err = nil // a row without a version waits until the next load is admissible
+			continue
+		}
+		if now := o.s.Source.now(item.records[0].Change.Keys); err == nil && (!now.Exists() || o.s.truth.layout.place(now).held()) {
+			left := 0
+			err = o.lot.OfItem(ctx, o.s.Mapping.Source, item.records[0].Key, func(sink.Ref, transform.Parked) error { left++; return nil })
+			if err == nil && left > 0 {
+				err = fmt.Errorf("%d changes of %s stay parked", left, o.s.Source.name(item.records[0].Change.Keys))
+			}
+		}
+	}
+	return err
+}
+
+// retryAll is a last look at what is parked.
+func (s *simulation) retryAll() {
+	if s.truth.operator == nil {
+		s.truth.operator = newOperator(s)
+	}
+	p, done := s.World.NewProcess("operator in peace"), s.World.NewEvent()
+	var err error
+	p.Go("parked items", func() { err = s.truth.operator.last(p.Context()); done.Set() })
+	if done.Wait(s.ctx) == nil && err != nil {
+		s.fail("I9", "what is parked cannot be retried: %v", err)
+	}
+	for _, d := range s.truth.unequal(s.since(s.State())) {
+		s.fail("I9", "%s, after what is parked was retried", d)
+	}
+}

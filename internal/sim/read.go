@@ -1,0 +1,75 @@
+package sim
+
+import (
+	"context"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+)
+
+// longSilence is how long a call may stay without an answer and without an error.
+const longSilence = 4 * time.Minute
+
+// tornBy is how long it may be until the rest of a range is read.
+const tornBy = 20 * time.Second
+
+// read answers with the rows of a key range: from the first key that is not below from, as long as in is true. Each is as it was at one moment; most
+// often that is the same for all, and where it is not, those with the higher keys are seen later. With an error some of the rows may come all the same.
+func (b *Bigtable) read(ctx context.Context, op, table, from string, in func(key string) bool) (keys []string, rows []*Row, err error) {
+	if b.Fault != nil {
+		if err := b.Fault(op, table, ""); err != nil {
+			return nil, nil, err
+		}
+	}
+	if b.world.Chance(b.Silent) {
+		b.world.Inject("no answer for minutes")
+		if err := task.Sleep(ctx, b.world.UpTo(longSilence)); err != nil {
+			return nil, nil, err
+		}
+		return nil, nil, errUnknown
+	}
+	if err := task.Sleep(ctx, b.oneWay()); err != nil {
+		return nil, nil, err
+	}
+	if keys, rows, err = b.see(table, from, in); err != nil {
+		return nil, nil, err
+	}
+	broken, torn := b.world.Chance(b.Broken), b.world.Chance(b.Torn)
+	if (torn || broken) && len(keys) > 1 {
+		n := 1 + b.world.Rand().IntN(len(keys)-1)
+		keys, rows = keys[:n:n], rows[:n]
+		if !broken {
+			if err := task.Sleep(ctx, b.world.UpTo(tornBy)); err != nil {
+				return nil, nil, err
+			}
+			further, rest, err := b.see(table, keys[n-1]+"\x00", in)
+			if err != nil {
+				return nil, nil, err
+			}
+			b.world.Inject("rows read at several moments")
+			keys, rows = append(keys, further...), append(rows, rest...)
+		}
+	}
+	if err := task.Sleep(ctx, b.oneWay()); err != nil {
+		return nil, nil, err
+	}
+	if broken {
+		b.world.Inject("read broken off")
+		return keys, rows, errUnknown
+	}
+	return keys, rows, nil
+}
+
+// see gives the rows of a range as they are now.
+func (b *Bigtable) see(table, from string, in func(key string) bool) ([]string, []*Row, error) {
+	t := b.tables[table]
+	if t == nil {
+		return nil, nil, errNoSuchTable
+	}
+	keys := keyRange(b.Rows(table), from, in)
+	rows := make([]*Row, len(keys))
+	for i, key := range keys {
+		rows[i] = t.rows[key]
+	}
+	return keys, rows, nil
+}
