@@ -5,7 +5,7 @@ func Effects() []string {
 	return []string{
 		"all workers down", "call throttled", "change trimmed before it was applied", "child listed before its parent", "clean stop",
 		"closed shard shown open", "drained to the end", "dry run", "empty pages", "ended stream not found",
-		"horizon after a trim, without an error", "item moved to another row", "item parked", "item removed by its time to live", "iterator expired", "iterator too old",
+		"horizon after a trim, without an error", "item moved to another row", "item parked", "item read slowly", "item removed by its time to live", "iterator expired", "iterator too old",
 		"ledger exchanged", "ledger lost", "ledger restored", "mapping changed", "new stream", "no answer for minutes", "nothing read for 18 hours",
 		"one call fails at the source", "one call fails at the target", "page of a scan without items", "page with changes that were read before", "parked item given up", "parked item healed",
 		"parked item retried", "poison item", "process killed", "process paused", "read broken off", "reply lost", "request dropped",

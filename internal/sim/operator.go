@@ -59,7 +59,7 @@ type parkedItem struct {
 }
 
 func (o *operator) decide(ctx context.Context) error {
-	ctx, cancel := task.WithTimeout(ctx, 10*time.Minute)
+	ctx, cancel := task.WithTimeout(ctx, 30*time.Minute)
 	defer cancel()
 	items, err := o.parked(ctx)
 	for _, item := range items {
@@ -144,11 +144,15 @@ func (o *operator) retry(ctx context.Context, item *parkedItem) error {
 	return nil
 }
 
-// item reads an item consistently, and notes what was given.
+// item reads an item consistently, and notes what was given. Now and then the answer takes minutes, in which the item may change, and the row.
 func (o *operator) item(ctx context.Context, keys cdc.Item) (cdc.Item, bool, error) {
 	item, id, number, err := o.s.Source.get(ctx, keys)
 	if err == nil {
 		o.given[id] = append(o.given[id], reading{item, number})
+		if !o.s.peaceful && o.s.World.Rand().IntN(2) == 0 {
+			o.s.World.Inject("item read slowly")
+			err = task.Sleep(ctx, o.s.World.UpTo(6*time.Minute))
+		}
 	}
 	return item, item.Exists(), err
 }
