@@ -26,6 +26,9 @@ func (t *table) copy(stop, ctx context.Context, keeper *checkpoint.Keeper) error
 		return err
 	}
 	state, err = t.begin(ctx, state)
+	if errors.Is(err, sink.ErrFenced) {
+		return nil // as below
+	}
 	if err != nil {
 		return err
 	}
@@ -88,7 +91,8 @@ func (t *table) admitted(stop, ctx context.Context) (checkpoint.TableState, erro
 	}
 }
 
-// begin notes when the load began, unless it goes on.
+// begin notes when the load began, unless it goes on. The generation must still be the one that was looked at: a gap that was declared since
+// asks for another load than this, and what was admissible then may not be now.
 func (t *table) begin(ctx context.Context, state checkpoint.TableState) (checkpoint.TableState, error) {
 	var d backfill.Description
 	err := t.retry(ctx, "describe the table", func(ctx context.Context) (err error) {
@@ -102,8 +106,12 @@ func (t *table) begin(ctx context.Context, state checkpoint.TableState) (checkpo
 	if now.IsZero() {
 		now = task.Now(ctx)
 	}
+	generation := state.Generation
 	err = t.retry(ctx, "begin the copy", func(ctx context.Context) (err error) {
 		state, err = t.Ledger.UpdateTable(ctx, t.source, func(s *checkpoint.TableState) error {
+			if s.Generation != generation {
+				return errRaised
+			}
 			if s.Load.Generation != s.Generation {
 				s.Load = checkpoint.Load{Generation: s.Generation, StartedAt: now.UTC(), Estimate: d.Items}
 			}
