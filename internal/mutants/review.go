@@ -234,9 +234,9 @@ var inStatements = []mutant{
 		old: `	if now.IsZero() {
 		now = task.Now(ctx)
 	}
-	err = t.retry(ctx, "begin the copy"`,
+	generation :=`,
 		new: `	now = task.Now(ctx)
-	err = t.retry(ctx, "begin the copy"`,
+	generation :=`,
 	},
 	{
 		name: "the witness counts from the ledger alone", hazards: "H68 H69", file: "checkpoint/witness.go",

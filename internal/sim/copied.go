@@ -35,6 +35,9 @@ func (r *seatRecord) copied() bool {
 // checkCopied: when the load is complete, each item that existed before it began has a row, unless it was changed since. Rows that went with
 // a target are missed by the witness, which is looked at after the last page; if the target is lost only after that, the next look tells.
 func (t *truth) checkCopied(is checkpoint.TableState) {
+	if seat := recordOf[seatRecord](t.m.Target.Row(stateTable, "default/keeper/"+t.m.Source.Name)); !seat.copied() {
+		t.m.violate("I7: the load counts as complete, and its progress does not")
+	}
 	looked := true
 	for _, table := range t.m.Mapping.Tables() {
 		looked = looked && !t.beaten[table].Before(t.scanned) && t.m.lost.After(t.beaten[table])

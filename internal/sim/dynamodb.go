@@ -96,7 +96,8 @@ type Stream struct {
 	// Ended is set once the stream is disabled.
 	Ended   bool
 	endedAt time.Time
-	next    uint64 // the next sequence number, in steps
+	next    uint64         // the next sequence number, in steps
+	whole   []listedShards // what complete listings showed, each that differs from the one before
 }
 
 // Shard is one shard with everything it ever held.
@@ -113,6 +114,7 @@ type Shard struct {
 	label     string // of its stream
 	begun     time.Time
 	listedAt  time.Time // when a listing first had it
+	shownOpen time.Time // when a listing last showed it open
 	closedAt  time.Time
 	firstRead time.Time // when it first gave a page
 	readAt    time.Time // when it last did

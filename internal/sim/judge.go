@@ -67,6 +67,7 @@ func (s *simulation) checkOwners() {
 	if state.Listed == 0 {
 		return
 	}
+	s.checkNoted(state, patience)
 	for _, row := range s.Shards() {
 		seen := s.truth.ledger[row.Label+"/"+row.ID]
 		if seen == nil || row.Label != state.Label || row.Finished() && !row.Reopenable(state) {
@@ -142,13 +143,14 @@ func (s *simulation) judge() {
 	if s.bad() {
 		return
 	}
-	s.touch(limit + 4*time.Hour)
+	s.touch()
 	s.checkShared()
 	s.compare("")
 	_ = task.Sleep(s.ctx, s.Target.LateBy+time.Minute) // what was sent in bad times arrives
 	s.compare(", after late requests")
 	s.checkPolicy()
 	s.finish()
+	s.checkReleased()
 	state := s.State()
 	// A ledger that was begun anew knows nothing of the gaps of the one before: if the target was lost as well, it loads everything.
 	if !state.NeedsLoad && len(s.Gaps) > 0 && !s.exchanged && state.Generation > 0 && !s.bad() {
@@ -185,10 +187,10 @@ func (s *simulation) unapplied() string {
 	state := s.State()
 	switch {
 	case s.Source.Stream().Ended: // nothing is promised any more, and that must be said
-		if state.NeedsLoad || state.Generation == 0 {
+		if state.Generation == 0 || state.NeedsLoad && state.StreamEnded {
 			return ""
 		}
-		return "no load is needed after the stream ended"
+		return "the end of the stream is not declared"
 	case s.plan.clustered && s.knownCluster() == "":
 		return "nobody has noted which cluster the target is"
 	case state.Aside.Reason != "":
@@ -259,14 +261,16 @@ func (s *simulation) lost(state checkpoint.TableState) string {
 	return ""
 }
 
-// touch changes half of the items once more: they must arrive, whatever happened before.
-func (s *simulation) touch(limit time.Duration) {
+// touch changes half of the items once more: they must arrive, whatever happened before, and soon, even if what they wait for has to be
+// leased anew. Shards live longer than that, so that what is committed only at a shard's end is too late.
+func (s *simulation) touch() {
 	if s.Source.Stream().Ended {
 		return
 	}
 	for range s.plan.keys {
 		s.write()
 	}
+	limit := s.World.Elapsed() + s.patience()
 	missing := s.unsettled()
 	for ; missing != "" && !s.bad() && s.World.Elapsed() < limit; missing = s.unsettled() {
 		s.tick()
@@ -298,6 +302,37 @@ func (s *simulation) uneven() bool {
 		}
 	}
 	return most > least+1
+}
+
+// checkReleased: who is asked to stop in peace leaves nothing behind that others would have to wait for (I10).
+func (s *simulation) checkReleased() {
+	m := s.crew[s.World.Rand().IntN(len(s.crew))]
+	if s.bad() || m.worker.Over || m.worker.Dead() {
+		return
+	}
+	name, now := m.worker.Name(), s.World.Elapsed()
+	renewed := func(wrote time.Duration) bool { return now-wrote < s.Lease/2 } // else the worker may not have it any more, and not know it
+	seated := renewed(s.truth.seat)
+	var rows []checkpoint.Shard
+	for _, row := range s.Shards() {
+		if seen := s.truth.ledger[row.Label+"/"+row.ID]; row.Owner == name && seen != nil && renewed(seen.wrote) {
+			rows = append(rows, row)
+		}
+	}
+	s.ask(m)
+	if err := m.worker.Wait(s.ctx); err != nil && !s.excused(err) {
+		s.fail("I10", "%s was asked to stop, and ends with %v", name, err)
+	}
+	for _, row := range rows {
+		if is := s.truth.ledger[row.Label+"/"+row.ID]; is != nil && is.Owner == name {
+			s.fail("I10", "%s was asked to stop, and still holds shard %s", name, row.ID)
+		}
+	}
+	seat := recordOf[seatRecord](s.Target.Row(stateTable, "default/keeper/"+s.Source.Name))
+	loading := s.copyRate > 0 && !s.State().Load.StartedAt.IsZero() && !seat.copied() // which may wait for its allowance for longer than a stop does
+	if seated && seat.Owner == name && !loading {
+		s.fail("I10", "%s was asked to stop, and still keeps the table", name)
+	}
 }
 
 // compare is the complete comparison.

@@ -84,6 +84,9 @@ func (t *truth) checkSeat(before, after *Row) {
 		t.m.violate("I7: the progress of a load cannot be read")
 		return
 	}
+	if load := t.m.State().Load.Generation; b.Generation != load {
+		t.m.violate("I7: the load of generation %d says that it is of %d", load, b.Generation)
+	}
 	if b.Generation < a.Generation || b.Generation == a.Generation && (b.Next < a.Next || b.Items < a.Items || b.Total != a.Total && a.Total > 0) {
 		t.m.violate("I7: the load of generation %d goes back from segment %d and %d items to segment %d and %d items", a.Generation, a.Next, a.Items, b.Next, b.Items)
 	}
@@ -129,7 +132,15 @@ var reasons = []struct {
 
 // checkReasons: a gap tells what happened, and not something else (I5).
 func (s *simulation) checkReasons() {
-	injected := s.World.Injected()
+	injected, times := s.World.Injected(), 0
+	for _, gap := range s.State().Gaps {
+		if strings.Contains(gap.Reason, "stream is disabled") || strings.Contains(gap.Reason, "stream is gone") {
+			times++
+		}
+	}
+	if times > 2 && !s.exchanged { // an end is told as such, and once more when the service forgets the stream
+		s.fail("I5", "the end of the stream is declared %d times", times)
+	}
 	for _, gap := range s.Gaps {
 		for _, r := range reasons {
 			if strings.Contains(gap, r.says) && !slices.ContainsFunc(r.faults, func(name string) bool { return injected[name] > 0 }) {

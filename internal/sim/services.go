@@ -191,11 +191,11 @@ func (s Store) Swap(ctx context.Context, key string, was, next uint64, data []by
 }
 
 // Describe implements pipeline.Database.
-func (t *Table) Describe(ctx context.Context, _ string) (backfill.Description, error) {
+func (t *Table) Describe(ctx context.Context, table string) (backfill.Description, error) {
 	if err := t.call(ctx, "DescribeTable", ""); err != nil {
 		return backfill.Description{}, err
 	}
-	if t.outOfSight() {
+	if table != t.Name || t.outOfSight() {
 		return backfill.Description{}, Fail("DescribeTable", cdc.NotFound)
 	}
 	s := t.Stream()
@@ -225,11 +225,11 @@ func (p place) compare(o place) int {
 func (p place) in(segment, total int) bool { return p.hash*uint64(total)/hashSpace == uint64(segment) }
 
 // Scan implements backfill.ScanSource: pages of a few items or none, each read at one moment, between which anything may happen.
-func (t *Table) Scan(ctx context.Context, _ string, segment, total int, after cdc.Item, limit int) (backfill.ScanPage, error) {
+func (t *Table) Scan(ctx context.Context, table string, segment, total int, after cdc.Item, limit int) (backfill.ScanPage, error) {
 	if err := t.call(ctx, "Scan", ""); err != nil {
 		return backfill.ScanPage{}, err
 	}
-	if t.outOfSight() {
+	if table != t.Name || t.outOfSight() {
 		return backfill.ScanPage{}, Fail("Scan", cdc.NotFound)
 	}
 	var from place // "" is before everything

@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -86,6 +87,7 @@ func (s *Stream) List(ctx context.Context, parent string) (cdc.Listing, error) {
 		return cdc.Listing{}, Fail("DescribeStream", cdc.NotFound)
 	}
 	listing := cdc.Listing{Ended: s.Ended, At: now.Truncate(time.Second)}
+	var ids listedShards
 	for _, sh := range s.Shards {
 		if sh.Hidden || parent != "" && sh.Parent != parent {
 			continue
@@ -97,11 +99,18 @@ func (s *Stream) List(ctx context.Context, parent string) (cdc.Listing, error) {
 		if sh.listedAt.IsZero() {
 			sh.listedAt = now
 		}
+		ids = append(ids, sh.ID)
 		shownOpen := sh.Closed && now.Before(sh.ShownOpenUntil)
 		if shownOpen {
 			t.world.Inject("closed shard shown open")
 		}
+		if parent == "" && (!sh.Closed || shownOpen) {
+			sh.shownOpen = listing.At
+		}
 		listing.Shards = append(listing.Shards, cdc.Shard{ID: sh.ID, Parent: sh.Parent, Closed: sh.Closed && !shownOpen})
+	}
+	if n := len(s.whole); parent == "" && (n == 0 || !slices.Equal(s.whole[n-1], ids)) {
+		s.whole = append(s.whole, ids)
 	}
 	return listing, t.answer(ctx)
 }

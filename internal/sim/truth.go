@@ -25,9 +25,11 @@ type truth struct {
 	latest  map[string]change // the last write of each item
 	// highest is the highest version that a register ever held, also after its tombstone was collected (I7, I8).
 	highest map[register]string
-	number  map[register]int // the true order of the change that the register holds, 0 for a load
-	ledger  map[string]*seenShard
-	known   map[string]bool // shards the ledger ever had
+	// numbered are the records of the ledger by who wrote them and which write of that worker's it was.
+	numbered map[string]string
+	number   map[register]int // the true order of the change that the register holds, 0 for a load
+	ledger   map[string]*seenShard
+	known    map[string]bool // shards the ledger ever had
 	// reopened are the shards that were found trimmed in any state of the ledger, one that was lost or restored since among them: what
 	// their rows say of their changes may be from before.
 	reopened map[string]bool
@@ -71,6 +73,7 @@ type seenShard struct {
 	checkpoint.Shard
 	ranks map[rank]bool // all that its changes may have been stamped with
 	wrote time.Duration
+	made  time.Time // when the row was first seen
 	// found is when the shard was last found trimmed, dropped how many changes the stream had dropped of it by then.
 	found   time.Duration
 	dropped int
@@ -82,7 +85,7 @@ type rank struct{ generation, hop uint32 }
 // newTruth watches a migration from now on, which must not have begun.
 func newTruth(m *Migration) *truth {
 	t := &truth{
-		m: m, layout: mapped{m.Mapping}, keeps: m.Mapping.KeepsVersions(), rows: map[register][]image{}, shared: map[rowID]*rowTruth{}, changes: map[string][]change{}, known: map[string]bool{}, reopened: map[string]bool{},
+		m: m, layout: mapped{m.Mapping}, keeps: m.Mapping.KeepsVersions(), rows: map[register][]image{}, shared: map[rowID]*rowTruth{}, changes: map[string][]change{}, known: map[string]bool{}, numbered: map[string]string{}, reopened: map[string]bool{},
 		latest: map[string]change{}, parked: map[string]string{}, parkedAt: map[string]time.Time{}, places: map[string][]register{}, nowhere: map[string]bool{}, beaten: map[string]time.Time{}, told: map[string]time.Duration{},
 	}
 	t.forgetTarget()
@@ -101,7 +104,7 @@ func (t *truth) forgetLedger() {
 	t.ledger, t.seat = map[string]*seenShard{}, t.m.World.Elapsed()
 	for _, s := range t.m.Shards() {
 		t.reopened[s.Label+"/"+s.ID] = t.reopened[s.Label+"/"+s.ID] || s.Loss == checkpoint.Trimmed
-		t.ledger[s.Label+"/"+s.ID] = &seenShard{Shard: s, ranks: map[rank]bool{{s.Generation, s.Hop}: true}, wrote: t.m.World.Elapsed()}
+		t.ledger[s.Label+"/"+s.ID] = &seenShard{Shard: s, ranks: map[rank]bool{{s.Generation, s.Hop}: true}, wrote: t.m.World.Elapsed(), made: t.m.World.Now()}
 	}
 }
 
@@ -193,6 +196,9 @@ func (t *truth) dropped(sh *Shard, r *record) {
 
 // watch sees every write of all tables.
 func (t *truth) watch(table, key string, before, after *Row) {
+	if table == stateTable && key != "default/pipeline" { // which is made by a ledger that is opened, perhaps once more, and counts anew
+		t.checkNumbered(key, after)
+	}
 	switch {
 	case table != stateTable && !strings.HasPrefix(key, transform.WitnessPrefix):
 		t.watchItem(rowID{table, key}, before, after)
@@ -205,6 +211,10 @@ func (t *truth) watch(table, key string, before, after *Row) {
 		t.watchShard(key, before, after)
 	case strings.HasPrefix(key, "default/table/"):
 		t.watchTable(before, after)
+	case key == "default/pipeline":
+		t.checkLedger(before, after)
+	case strings.HasPrefix(key, "default/open/"):
+		t.checkOpen(before, after)
 	case strings.HasPrefix(key, "default/keeper/"):
 		t.watchSeat(before, after)
 	case strings.HasPrefix(key, "default/parked/"):
@@ -218,6 +228,9 @@ func (t *truth) watchShard(key string, before, after *Row) {
 	is, exists := decoded[shardRecord](after)
 	name := strings.TrimPrefix(key, "default/shard/"+m.Source.Name+"/")
 	if !exists {
+		if seen := t.ledger[name]; seen != nil {
+			t.checkForgotten(seen)
+		}
 		delete(t.ledger, name)
 		t.checkRemoved(before)
 		return
@@ -225,7 +238,7 @@ func (t *truth) watchShard(key string, before, after *Row) {
 	seen := t.ledger[name]
 	if seen == nil {
 		t.known[name] = true
-		seen = &seenShard{ranks: map[rank]bool{}}
+		seen = &seenShard{ranks: map[rank]bool{}, made: m.World.Now()}
 		t.ledger[name] = seen
 	} else if is.Epoch == seen.Epoch && is.By != seen.Owner {
 		m.violate("I6: %s wrote the row of shard %s under epoch %d of %q", is.By, is.ID, is.Epoch, seen.Owner)
@@ -248,7 +261,10 @@ func (t *truth) watchShard(key string, before, after *Row) {
 		m.World.Tracef("ledger: shard %s is %s %s, hop %d, generation %d, epoch %d of %q, at %s", is.ID, is.State, is.Loss, is.Hop, is.Generation, is.Epoch, is.Owner, is.Position)
 	}
 	t.checkProgress(is.Shard, seen)
-	next := seenShard{Shard: is.Shard, ranks: seen.ranks, wrote: m.World.Elapsed(), found: seen.found, dropped: seen.dropped}
+	t.checkDropping(is.Shard, seen)
+	t.checkTaken(is.Shard, seen)
+	t.checkFinished(is.Shard)
+	next := seenShard{Shard: is.Shard, ranks: seen.ranks, wrote: m.World.Elapsed(), made: seen.made, found: seen.found, dropped: seen.dropped}
 	next.ranks[rank{is.Generation, is.Hop}] = true
 	if is.Loss == checkpoint.Trimmed && seen.Loss != checkpoint.Trimmed {
 		t.reopened[name] = true
@@ -328,6 +344,8 @@ func (t *truth) watchTable(before, after *Row) {
 		t.m.violate("I5: a declared gap is forgotten")
 	}
 	t.checkRaised(*was, *is)
+	t.checkListed(*was, *is)
+	t.checkBegun(*was, *is)
 	if is.Adopted > was.Adopted {
 		t.adopted = t.m.World.Elapsed()
 		for _, s := range t.m.Shards() {

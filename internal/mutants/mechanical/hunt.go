@@ -26,12 +26,15 @@ type hunt struct {
 	points []point
 	// ran and differ are the watched seeds that come to each point, and those in which its bug makes a difference there.
 	ran, differ map[int][]uint64
+	seen        map[uint64]played // by watched seed
 	print       sync.Mutex
 }
 
 // played is the line that play prints for a seed.
 type played struct {
 	Seed        uint64
+	Steps       int
+	Gap         bool
 	Failure     string
 	Ran, Differ []int
 }
@@ -52,7 +55,7 @@ func (h *hunt) watch() error {
 	for i := range h.watched {
 		seeds = append(seeds, h.from+uint64(i))
 	}
-	h.ran, h.differ = map[int][]uint64{}, map[int][]uint64{}
+	h.ran, h.differ, h.seen = map[int][]uint64{}, map[int][]uint64{}, map[uint64]played{}
 	parts := make([]error, h.parallel)
 	var all sync.WaitGroup
 	for i := range parts {
@@ -67,6 +70,7 @@ func (h *hunt) watch() error {
 			}
 			for _, p := range read(out) {
 				h.print.Lock()
+				h.seen[p.Seed] = p
 				for _, n := range p.Ran {
 					h.ran[n] = append(h.ran[n], p.Seed)
 				}
@@ -128,7 +132,7 @@ func (h *hunt) all() []verdict {
 	turns := make(chan struct{}, max(1, h.parallel))
 	var all sync.WaitGroup
 	for i, p := range h.points {
-		if !h.only.MatchString(p.String()) || h.except.String() != "" && h.except.MatchString(p.String()) {
+		if h.again != nil && !h.again[p.String()] || !h.only.MatchString(p.String()) || h.except.String() != "" && h.except.MatchString(p.String()) {
 			continue
 		}
 		turns <- struct{}{}
@@ -156,7 +160,7 @@ func (h *hunt) wake(n int) verdict {
 	case len(h.differ[n]) == 0:
 		v.state = same
 	default:
-		v = h.play(n, spread(h.differ[n], h.seeds))
+		v = h.play(n, h.some(h.differ[n]))
 	}
 	if h.tests && v.state != found {
 		if by := h.runTests(n); by != "" {
@@ -166,10 +170,26 @@ func (h *hunt) wake(n int) verdict {
 	return v
 }
 
-// spread gives some of the seeds, from all over the list.
+// some gives as many of the seeds as a bug is awake in: cheap ones, from all over the cheapest third, and of each three one with a gap if there is
+// one. In the others everything is promised to the end.
+func (h *hunt) some(seeds []uint64) (some []uint64) {
+	slices.SortFunc(seeds, func(a, b uint64) int { return cmp.Or(cmp.Compare(h.seen[a].Steps, h.seen[b].Steps), cmp.Compare(a, b)) })
+	var whole, gaps []uint64
+	for _, s := range seeds {
+		if h.seen[s].Gap {
+			gaps = append(gaps, s)
+		} else {
+			whole = append(whole, s)
+		}
+	}
+	lost := max(h.seeds/3, h.seeds-len(whole))
+	return append(spread(whole, h.seeds-min(lost, len(gaps))), spread(gaps, lost)...)
+}
+
+// spread gives so many of the seeds, from all over the first third.
 func spread(seeds []uint64, number int) (some []uint64) {
-	slices.Sort(seeds)
 	number = min(number, len(seeds))
+	seeds = seeds[:max(number, len(seeds)/3)]
 	for i := range number {
 		some = append(some, seeds[i*len(seeds)/number])
 	}

@@ -34,16 +34,20 @@ func main() {
 	packages := flag.String("packages", "internal/pipeline,checkpoint,sink,cdc,backfill,transform", "where bugs are planted")
 	only := flag.String("only", "", "bugs whose description, as in the table, matches this regular expression")
 	except := flag.String("except", `\.events\.`, "bugs that are left out though -only matches them")
+	again := flag.String("again", "", "a table: what survived in it, and nothing else")
 	flag.StringVar(&o.table, "table", "", "write what became of each bug to this file")
 	flag.BoolVar(&o.unreached, "unreached", false, "print what no watched seed comes to, and end")
 	flag.BoolVar(&o.tests, "tests", false, "run the package's own tests for what survives")
-	flag.DurationVar(&o.limit, "limit", 2*time.Minute, "how long a bug may be awake: one that has something go on without end is found by it")
+	flag.DurationVar(&o.limit, "limit", time.Minute, "how long a bug may be awake: one that has something go on without end is found by it")
 	flag.IntVar(&o.parallel, "parallel", runtime.GOMAXPROCS(0), "how many bugs at once, each in a process of its own")
 	flag.Parse()
 	o.packages = strings.Split(*packages, ",")
 	var err error
 	if o.only, err = regexp.Compile(*only); err == nil {
 		o.except, err = regexp.Compile(*except)
+	}
+	if err == nil && *again != "" {
+		o.again, err = survivors(*again)
 	}
 	if err == nil {
 		err = o.run()
@@ -59,6 +63,7 @@ type options struct {
 	from                     uint64
 	packages                 []string
 	only, except             *regexp.Regexp
+	again                    map[string]bool
 	table                    string
 	unreached, tests         bool
 	limit                    time.Duration
@@ -94,6 +99,18 @@ func (o options) run() error {
 		return nil
 	}
 	return os.WriteFile(o.table, []byte(h.summary(verdicts)+h.lines(verdicts)), 0o644)
+}
+
+// survivors are the bugs of a table that survived.
+func survivors(table string) (map[string]bool, error) {
+	text, err := os.ReadFile(table)
+	all := map[string]bool{}
+	for line := range strings.Lines(string(text)) {
+		if bug, ok := strings.CutSuffix(line, " | "+string(survived)+"\n"); ok {
+			all[bug] = true
+		}
+	}
+	return all, err
 }
 
 // build compiles what plays the seeds, and the tests if they are asked for.
