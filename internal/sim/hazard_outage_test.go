@@ -123,13 +123,12 @@ func TestH52_HotKey(t *testing.T) {
 	})
 }
 
-// TestH53_ThrottledDiscovery: half of all calls fail and nine in ten listings; children are found all the same, and the keeper keeps its
-// seat: an error is repeated where it happened (I10).
+// TestH53_ThrottledDiscovery: half of all calls are throttled and nine in ten listings; children are found all the same, and the keeper keeps its
+// seat: an error is repeated where it happened, and throttles are no reason to leave the seat to others (I10).
 func TestH53_ThrottledDiscovery(t *testing.T) {
 	play(t, 10, 1, func(s *scene) {
-		s.Source.Throttle = 0.3
 		s.Source.Fault = func(op, _ string) error {
-			if op == "DescribeStream" && s.World.Rand().IntN(4) > 0 {
+			if most := s.World.Rand().IntN(10); most < 5 || op == "DescribeStream" && most < 9 {
 				return Fail(op, cdc.Throttled)
 			}
 			return nil
