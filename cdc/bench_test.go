@@ -138,26 +138,3 @@ func TestBenchmarkShapes(t *testing.T) {
 		}
 	}
 }
-
-// BenchmarkUnmarshalChange is how a parked change is read back, as all of them are every few minutes.
-func BenchmarkUnmarshalChange(b *testing.B) {
-	for _, shape := range shapes {
-		b.Run(shape.name, func(b *testing.B) {
-			item, err := UnmarshalItem([]byte(shape.item(1)))
-			if err != nil {
-				b.Fatal(err)
-			}
-			text, err := MarshalChange(Change{Event: Modify, Sequence: SequenceOf(7), Keys: NewItem(item.Attributes()[:1]), Old: item, New: item})
-			if err != nil {
-				b.Fatal(err)
-			}
-			b.SetBytes(int64(len(text)))
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := UnmarshalChange(text); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}

@@ -1,14 +1,15 @@
 package cdc
 
 import (
+	"bytes"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"time"
 	"unicode/utf8"
-
-	"github.com/dynamodb-bigtable/replicator/internal/jsontext"
 )
 
 // ErrDynamoDBJSON is returned for text that is not DynamoDB JSON, and for values that it cannot hold. Its wrapping gives a
@@ -192,28 +193,23 @@ func UnmarshalItem(text []byte) (Item, error) {
 	return item, nil
 }
 
-// changeMembers are the names that an encoded change may have.
-var changeMembers = []string{"v", "event", "sequence", "time", "expired", "keys", "old", "new"}
-
 // UnmarshalChange is the inverse of MarshalChange. It refuses versions it does not know.
 func UnmarshalChange(text []byte) (Change, error) {
+	var header struct{ V int }
+	if err := json.Unmarshal(text, &header); err != nil || header.V != changeVersion {
+		return Change{}, fmt.Errorf("%w: no change of version %d", ErrDynamoDBJSON, changeVersion)
+	}
 	var c Change
-	seen := make([]bool, len(changeMembers))
+	var seen []string
 	d := newDecoder(text)
 	err := d.object(func(name string) (err error) {
-		i := slices.Index(changeMembers, name)
-		if i < 0 {
-			return d.fault("an unknown member of a change")
-		}
-		if seen[i] {
+		if slices.Contains(seen, name) {
 			return d.fault("a name occurs twice")
 		}
-		seen[i] = true
+		seen = append(seen, name)
 		switch name {
-		case "v": // the first member of what is written: what a later version adds comes behind it
-			if d.text.Uint() != changeVersion {
-				err = errChangeVersion
-			}
+		case "v":
+			_, err = d.next()
 		case "event":
 			c.Event, err = d.event()
 		case "sequence":
@@ -221,23 +217,23 @@ func UnmarshalChange(text []byte) (Change, error) {
 		case "time":
 			c.Time, err = d.time()
 		case "expired":
-			c.Expired = d.text.Bool()
+			c.Expired, err = decode[bool](d)
 		case "keys":
 			c.Keys, err = d.item()
 		case "old":
 			c.Old, err = d.item()
 		case "new":
 			c.New, err = d.item()
+		default:
+			err = d.fault("an unknown member of a change")
 		}
 		return err
 	})
-	switch {
-	case err == nil && !seen[0]:
-		err = errChangeVersion
-	case err == nil && c.Event == 0:
-		err = d.fault("a change without an event")
-	case err == nil:
+	if err == nil {
 		err = d.end()
+	}
+	if err == nil && c.Event == 0 {
+		err = d.fault("a change without an event")
 	}
 	if err != nil {
 		return Change{}, err
@@ -245,36 +241,52 @@ func UnmarshalChange(text []byte) (Change, error) {
 	return c, nil
 }
 
-// errChangeVersion is what is wrong with a change of a later release.
-var errChangeVersion = fmt.Errorf("%w: no change of version %d", ErrDynamoDBJSON, changeVersion)
-
-// decoder reads DynamoDB JSON member by member, so that a repeated name is seen and no value passes unchecked.
+// decoder reads DynamoDB JSON token by token, so that a repeated name is seen and no value passes unchecked.
 type decoder struct {
-	text  jsontext.Reader
-	depth int
+	tokens *json.Decoder
+	utf8   bool
+	depth  int
 }
 
-func newDecoder(text []byte) *decoder { return &decoder{text: jsontext.New(string(text))} }
+func newDecoder(text []byte) *decoder {
+	return &decoder{tokens: json.NewDecoder(bytes.NewReader(text)), utf8: utf8.Valid(text)}
+}
 
 func (d *decoder) fault(what string) error {
-	return fmt.Errorf("%w: at byte %d: %s", ErrDynamoDBJSON, d.text.Offset(), what)
+	return fmt.Errorf("%w: at byte %d: %s", ErrDynamoDBJSON, d.tokens.InputOffset(), what)
 }
 
-// failed is why the text could not be read so far; nil if it could.
-func (d *decoder) failed() error {
-	switch d.text.Err() {
-	case nil:
-		return nil
-	case jsontext.ErrType:
-		return d.fault("another JSON type than the attribute's type has")
-	case jsontext.ErrUTF8:
-		return d.fault("the text is not UTF-8")
+func (d *decoder) next() (json.Token, error) {
+	if !d.utf8 {
+		return nil, d.fault("the text is not UTF-8") // encoding/json would put another character in place of what it cannot read
 	}
-	return d.fault("the text is not JSON")
+	token, err := d.tokens.Token()
+	if err != nil {
+		return nil, d.fault("the text is not JSON") // the cause may quote a character of the data
+	}
+	return token, nil
+}
+
+// decode reads a token that must be of type T.
+func decode[T any](d *decoder) (T, error) {
+	token, err := d.next()
+	value, ok := token.(T)
+	if err == nil && !ok {
+		err = d.fault("another JSON type than the attribute's type has")
+	}
+	return value, err
+}
+
+func (d *decoder) expect(delimiter json.Delim) error {
+	got, err := decode[json.Delim](d)
+	if err == nil && got != delimiter {
+		err = d.fault("another JSON type than the attribute's type has")
+	}
+	return err
 }
 
 func (d *decoder) end() error {
-	if d.text.End(); d.text.Err() != nil {
+	if _, err := d.tokens.Token(); err != io.EOF {
 		return d.fault("more text after the end")
 	}
 	return nil
@@ -282,26 +294,32 @@ func (d *decoder) end() error {
 
 // object calls member for each name of an object; member must read its value.
 func (d *decoder) object(member func(name string) error) error {
-	d.text.Object()
-	for {
-		name, ok := d.text.Member()
-		if !ok {
-			return d.failed()
+	if err := d.expect('{'); err != nil {
+		return err
+	}
+	for d.tokens.More() {
+		name, err := decode[string](d)
+		if err != nil {
+			return err
 		}
 		if err := member(name); err != nil {
 			return err
 		}
 	}
+	return d.expect('}')
 }
 
 // array calls element for each element of an array; element must read it.
 func (d *decoder) array(element func() error) error {
-	for d.text.Array(); d.text.Element(); {
+	if err := d.expect('['); err != nil {
+		return err
+	}
+	for d.tokens.More() {
 		if err := element(); err != nil {
 			return err
 		}
 	}
-	return d.failed()
+	return d.expect(']')
 }
 
 func (d *decoder) item() (Item, error) {
@@ -341,9 +359,10 @@ func (d *decoder) value() (Value, error) {
 		case KindNone:
 			err = d.fault("a value of unknown type " + describe(descriptor))
 		case KindBOOL:
-			v.truth = d.text.Bool()
+			v.truth, err = decode[bool](d)
 		case KindNULL:
-			if truth := d.text.Bool(); !truth && d.text.Err() == nil {
+			var truth bool
+			if truth, err = decode[bool](d); err == nil && !truth {
 				err = d.fault("a NULL that is not true")
 			}
 		case KindM:
@@ -402,8 +421,8 @@ func (d *decoder) set(kind Kind) (Value, error) {
 
 // scalar reads the text of an S, the canonical digits of an N or the bytes of a B.
 func (d *decoder) scalar(kind Kind) (string, error) {
-	text := d.text.Text()
-	if err := d.failed(); err != nil {
+	text, err := decode[string](d)
+	if err != nil {
 		return "", err
 	}
 	switch kind {
@@ -425,7 +444,11 @@ func (d *decoder) scalar(kind Kind) (string, error) {
 }
 
 func (d *decoder) event() (Event, error) {
-	event, ok := parseEvent(d.text.Text())
+	name, err := decode[string](d)
+	if err != nil {
+		return 0, err
+	}
+	event, ok := parseEvent(name)
 	if !ok {
 		return 0, d.fault("an unknown event")
 	}
@@ -433,7 +456,11 @@ func (d *decoder) event() (Event, error) {
 }
 
 func (d *decoder) sequence() (SequenceNumber, error) {
-	number, err := ParseSequenceNumber(d.text.Text())
+	text, err := decode[string](d)
+	if err != nil {
+		return SequenceNumber{}, err
+	}
+	number, err := ParseSequenceNumber(text)
 	if err != nil {
 		return SequenceNumber{}, d.fault("a sequence number that is none")
 	}
@@ -441,7 +468,11 @@ func (d *decoder) sequence() (SequenceNumber, error) {
 }
 
 func (d *decoder) time() (time.Time, error) {
-	t, err := time.Parse(time.RFC3339Nano, d.text.Text())
+	text, err := decode[string](d)
+	if err != nil {
+		return time.Time{}, err
+	}
+	t, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil || !writable(t) {
 		return time.Time{}, d.fault("a time that is none")
 	}

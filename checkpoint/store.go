@@ -45,11 +45,7 @@ func (h header) format() int { return h.Format }
 
 // decode reads the record of a row.
 func decode[T headed](row Row, record *T) error {
-	var err error
-	if s, ok := any(record).(*Shard); !ok || !s.read(string(row.Data)) {
-		*record = *new(T) // what was read of another form
-		err = json.Unmarshal(row.Data, record)
-	}
+	err := json.Unmarshal(row.Data, record)
 	format := (*record).format()
 	if err != nil { // perhaps because it is of a format that is not known
 		var h header

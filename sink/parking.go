@@ -7,11 +7,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
-	"github.com/dynamodb-bigtable/replicator/internal/jsontext"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
@@ -222,8 +220,8 @@ func isHealed(ctx context.Context, m *transform.Mapping, rows Reader, record tra
 }
 
 func parseParked(data []byte) (transform.Parked, error) {
-	record, err := readParked(string(data))
-	if err != nil {
+	var record parkedRecord
+	if err := json.Unmarshal(data, &record); err != nil {
 		return transform.Parked{}, errors.New("the record is not what this program writes")
 	}
 	if record.Format != parkedFormat {
@@ -238,34 +236,4 @@ func parseParked(data []byte) (transform.Parked, error) {
 		return transform.Parked{}, err
 	}
 	return transform.Parked{Source: record.Source, Key: record.Key, Version: version, Reason: record.Reason, Change: change}, nil
-}
-
-// readParked decodes a record. All of them are looked at again and again (Resolve), most of them in vain.
-func readParked(text string) (record parkedRecord, err error) {
-	r := jsontext.New(text)
-	r.Object()
-	for {
-		name, ok := r.Member()
-		if !ok {
-			break
-		}
-		switch name {
-		case "format":
-			record.Format = int(min(r.Uint(), math.MaxInt32))
-		case "source":
-			record.Source = r.Text()
-		case "key":
-			record.Key = r.Text()
-		case "version":
-			record.Version = r.Text()
-		case "reason":
-			record.Reason = r.Text()
-		case "change":
-			record.Change = json.RawMessage(r.Skip())
-		default:
-			r.Skip()
-		}
-	}
-	r.End()
-	return record, r.Err()
 }

@@ -302,23 +302,12 @@ func decoded[T any](r *Row) (*T, bool) {
 	}
 	if r.record == nil {
 		record := new(T)
-		if err := decodeRecord(text, record); err != nil {
+		if err := json.Unmarshal([]byte(text), record); err != nil {
 			panic(err)
 		}
 		r.record = record
 	}
 	return r.record.(*T), true
-}
-
-func decodeRecord(text string, record any) error {
-	s, ok := record.(*shardRecord)
-	if !ok {
-		return json.Unmarshal([]byte(text), record)
-	}
-	var err error
-	s.Shard, err = checkpoint.ReadShard(text)
-	s.By = s.Shard.By
-	return err
 }
 
 // Unequal is what differs between source and target now.
