@@ -197,6 +197,7 @@ func cellTime(t time.Time) int64 { return t.UnixMilli() * 1000 }
 
 // Every planted fault is caught: the search can fail.
 func TestMutantsAreCaught(t *testing.T) {
+	t.Parallel()
 	var table strings.Builder
 	fmt.Fprintf(&table, "\n%-58s %9s %22s  %s", "mutant", "scenarios", "executions until caught", "what was seen")
 	for _, m := range mutants {

@@ -55,8 +55,14 @@ type compiledOp struct {
 // compile ranks what requests for one row name. Further values may be given a rank. It panics on requests that the compact state
 // cannot express, which would be a mistake in these tests.
 func compile(requests []sink.Request, latestOnly bool, further ...string) *program {
-	p := &program{latestOnly: latestOnly, values: further}
-	var times []int64
+	cells := 0
+	for _, r := range requests {
+		cells += len(r.Ops)
+	}
+	p := &program{
+		latestOnly: latestOnly, values: slices.Grow(further, len(requests)+cells), columns: make([]column, 0, cells), requests: make([]compiled, 0, len(requests)),
+	}
+	times := make([]int64, 0, cells)
 	for _, r := range requests {
 		p.values = append(p.values, string(r.Refuse.AtLeast))
 		for _, op := range r.Ops {
@@ -103,7 +109,7 @@ func (p *program) compile(r sink.Request, times []int64) compiled {
 		refuse: p.set(func(c column) bool {
 			return slices.Contains(r.Refuse.Families, c.family) && c.qualifier == r.Refuse.Qualifier
 		}),
-		atLeast: p.rank(string(r.Refuse.AtLeast)),
+		atLeast: p.rank(string(r.Refuse.AtLeast)), ops: make([]compiledOp, 0, len(r.Ops)),
 	}
 	stamps := 0
 	for _, op := range r.Ops {

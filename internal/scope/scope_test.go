@@ -3,6 +3,7 @@ package scope
 import (
 	"math/big"
 	"os"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +11,12 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
+
+// TestMain lets garbage grow: what lives is small, and what is made for each scenario is not.
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400)
+	os.Exit(m.Run())
+}
 
 // everyWay is every numbering of new shards.
 var everyWay = []numbering{onward, lower, equal, longer}
@@ -63,6 +70,7 @@ func plainScope() []setting {
 // Every order of every execution: whatever is split, raised, crashed, replayed, late or repeated, the row's version never
 // falls, and in the end the rows are those of the item.
 func TestEveryOrderOfEveryExecution(t *testing.T) {
+	t.Parallel()
 	start := time.Now()
 	e := newExplorer(realCode())
 	for _, s := range scope() {
@@ -81,6 +89,7 @@ func TestEveryOrderOfEveryExecution(t *testing.T) {
 // The same without merging anything, for all scenarios of some streams that are small enough: every execution is run by itself,
 // and their number is the one that the merged search counts.
 func TestExecutionsOneByOne(t *testing.T) {
+	t.Parallel()
 	atLeast, atMostEach := uint64(3_000_000), int64(7_000)
 	if race {
 		atLeast, atMostEach = 100_000, 1_000

@@ -42,8 +42,8 @@ type problem struct {
 const noValue = 0xff
 
 func newProblem(demands []demand, w want, latestOnly bool) *problem {
-	var requests []sink.Request
-	further := []string{w.sweptBelow}
+	requests := make([]sink.Request, 0, len(demands))
+	further := append(make([]string, 0, 1+len(w.cells)), w.sweptBelow)
 	for _, d := range demands {
 		requests = append(requests, d.request)
 	}
