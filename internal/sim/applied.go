@@ -70,9 +70,17 @@ func (m *Migration) tombstoneGone(c cdc.Change) bool {
 }
 
 func (t *Table) shard(label, id string) *Shard {
+	if stream := t.streamOf(label); stream != nil {
+		return stream.Shard(id)
+	}
+	return nil
+}
+
+// streamOf is the stream with a label; nil if the table never had it.
+func (t *Table) streamOf(label string) *Stream {
 	for _, s := range t.Streams {
 		if s.Label == label {
-			return s.Shard(id)
+			return s
 		}
 	}
 	return nil

@@ -62,9 +62,13 @@ func (s *simulation) drain() {
 	s.World.Tracef("one worker goes on until all is drained")
 	m := &member{}
 	s.crew = []*member{m}
-	s.hire(m, func(o *pipeline.Options) { o.Once = true })
+	once := func(o *pipeline.Options) { o.Once = true }
+	s.hire(m, once)
 	for limit = s.World.Elapsed() + s.patience() + 24*time.Hour + 20*s.plan.poll; !m.worker.Over && s.World.Elapsed() < limit; {
 		s.pass()
+		if m.worker.Over && m.worker.Err != nil && s.excused(m.worker.Err) {
+			s.hire(m, once) // under another policy
+		}
 	}
 	// A shard that is rolled just now is no matter: it gave nothing for a while, and its child holds nothing yet.
 	switch missing := strings.Join(s.truth.unequal(s.since(s.State())), "\n"); {

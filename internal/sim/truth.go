@@ -310,8 +310,8 @@ func (t *truth) checkRemoved(before *Row) {
 		return
 	}
 	sh := t.m.Source.shard(was.Label, was.ID)
-	if sh == nil || was.Label != t.m.State().Label || t.m.Source.Stream().forgotten() {
-		return
+	if sh == nil || was.Label != t.m.State().Label || t.m.Source.streamOf(was.Label).forgotten() {
+		return // its stream was replaced, or has ended and is not shown any more
 	}
 	if !sh.Gone || sh.StaysListed {
 		t.m.violate("I4: the row of shard %s is removed while the stream shows it", was.ID)
@@ -319,7 +319,7 @@ func (t *truth) checkRemoved(before *Row) {
 	if t.ledger[was.Label+"/"+was.Parent] != nil {
 		t.m.violate("I4: the row of shard %s is removed before its parent's", was.ID)
 	}
-	for _, s := range t.m.Source.Stream().Shards {
+	for _, s := range t.m.Source.streamOf(was.Label).Shards {
 		if s.Parent == was.ID && t.ledger[was.Label+"/"+s.ID] == nil && !s.Gone {
 			t.m.violate("I4: the row of shard %s is removed before its child %s is known", was.ID, s.ID)
 		}
