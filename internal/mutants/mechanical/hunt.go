@@ -132,7 +132,7 @@ func (h *hunt) all() []verdict {
 	turns := make(chan struct{}, max(1, h.parallel))
 	var all sync.WaitGroup
 	for i, p := range h.points {
-		if h.again != nil && !h.again[p.String()] || !h.only.MatchString(p.String()) || h.except.String() != "" && h.except.MatchString(p.String()) {
+		if h.again != nil && !h.again[lineNumber.ReplaceAllString(p.String(), " |")] || !h.only.MatchString(p.String()) || h.except.String() != "" && h.except.MatchString(p.String()) {
 			continue
 		}
 		turns <- struct{}{}

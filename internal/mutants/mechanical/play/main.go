@@ -32,8 +32,9 @@ type Played struct {
 const (
 	// memoryLimit is far above what a world takes: a bug that has something grow without end is found by it.
 	memoryLimit = 1 << 30
-	// idle is how long nothing is done until a lock is taken to be held for ever. What waits in virtual time takes no time.
-	idle = 3 * time.Second
+	// idle is how long nothing is done until a lock is taken to be held for ever. What waits in virtual time takes no time; but a machine that
+	// is busy with other things may give a process nothing for seconds.
+	idle = 20 * time.Second
 )
 
 func main() {
