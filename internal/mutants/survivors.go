@@ -113,4 +113,11 @@ var inSurvivors = []mutant{
 		name: "progress of a load is not saved", hazards: "H01", file: "checkpoint/keeper.go",
 		old: `r.Scan, r.Pace = progress, pace`, new: `r.Pace = pace`,
 	},
+	{
+		name: "an operation of no kind", hazards: "", file: "sink/guard.go",
+		old: `		Op{Kind: DeleteColumn, Family: GoneFamily, Qualifier: column},
+		Op{Kind: SetCell, Family: LiveFamily,`,
+		new: `		Op{Family: GoneFamily, Qualifier: column},
+		Op{Kind: SetCell, Family: LiveFamily,`,
+	},
 }

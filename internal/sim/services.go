@@ -30,7 +30,11 @@ var writeKinds = map[sink.OpKind]writeKind{
 func (t Target) Apply(ctx context.Context, r *sink.Request) (bool, error) {
 	writes := make([]write, len(r.Ops))
 	for i, op := range r.Ops {
-		writes[i] = write{kind: writeKinds[op.Kind], family: op.Family, qualifier: op.Qualifier, micros: op.Timestamp, value: string(op.Value)}
+		kind, known := writeKinds[op.Kind]
+		if !known {
+			panic(fmt.Sprintf("sim: unknown operation %d", op.Kind)) // as the real client does
+		}
+		writes[i] = write{kind: kind, family: op.Family, qualifier: op.Qualifier, micros: op.Timestamp, value: string(op.Value)}
 	}
 	refuse := func(row *Row) bool {
 		for _, c := range row.columns {
