@@ -112,9 +112,17 @@ func (t *truth) checkRaised(was, is checkpoint.TableState) {
 			t.m.violate("I5: the table is set aside, though nothing ails it: %s", is.Aside.Reason)
 		}
 	}
+	if is.StreamEnded && !t.ended(is.Label) {
+		t.m.violate("I5: stream %s is said to have ended, and goes on", is.Label)
+	}
 	if is.Load.StartedAt.After(t.m.World.Now()) {
 		t.m.violate("I5: the load begins at %s, which is to come", is.Load.StartedAt)
 	}
+}
+
+// ended tells whether a stream takes no changes any more.
+func (t *truth) ended(label string) bool {
+	return slices.ContainsFunc(t.m.Source.Streams, func(s *Stream) bool { return s.Label == label && s.Ended })
 }
 
 // reasons are what gaps may say only after one of the named faults took effect.
