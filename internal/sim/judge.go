@@ -146,7 +146,7 @@ func (s *simulation) judge() {
 	s.touch()
 	s.checkShared()
 	s.compare("")
-	_ = task.Sleep(s.ctx, s.Target.LateBy+time.Minute) // what was sent in bad times arrives
+	_ = task.Sleep(s.ctx, s.Target.LateBy+longSilence+time.Minute) // what was sent in bad times arrives, and who waits for its answer stops waiting
 	s.compare(", after late requests")
 	s.checkPolicy()
 	s.finish()
