@@ -90,11 +90,11 @@ func (t *table) serve(stop context.Context, keeper *checkpoint.Keeper) (rest tim
 			rest = t.respite()
 		case t.asideFor(stop, ctx, err):
 			rest, err = t.Timing.List, nil
-		default:
+		case !orderly(err):
 			return err
 		}
-		if released := keeper.Release(ctx); released != nil {
-			return released
+		if released := keeper.Release(ctx); err == nil {
+			err = released
 		}
 		return err
 	})

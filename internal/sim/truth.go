@@ -16,6 +16,8 @@ type truth struct {
 	m      *Migration
 	layout layout
 	keeps  bool // columns keep what they were before
+	// forgotten tells that the target was lost, restored or exchanged.
+	forgotten bool
 	// rows is, for each register that an item ever mapped to, the images that belonged there, in order.
 	rows map[register][]image
 	// shared is, for each row, what the images of all items ever made of it.
@@ -96,7 +98,7 @@ func newTruth(m *Migration) *truth {
 
 // forgetTarget begins anew after the target was lost or restored.
 func (t *truth) forgetTarget() {
-	t.highest, t.number = map[register]string{}, map[register]int{}
+	t.highest, t.number, t.forgotten = map[register]string{}, map[register]int{}, t.highest != nil
 }
 
 // forgetLedger begins anew after the ledger was lost or restored.
