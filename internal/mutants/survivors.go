@@ -66,7 +66,7 @@ var inSurvivors = []mutant{
 	},
 	{
 		name: "a clean stop keeps the seat", hazards: "H44", file: "internal/pipeline/keeper.go",
-		old: `released := keeper.Release(ctx); released`, new: `released := ctx.Err(); released`,
+		old: `released := keeper.Release(ctx); err == nil`, new: `released := ctx.Err(); err == nil`,
 	},
 	{
 		name: "what listings show open is not noted", hazards: "H75", file: "internal/pipeline/keeper.go",
