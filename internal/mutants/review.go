@@ -84,7 +84,8 @@ var inReview = []mutant{
 	},
 	{
 		name: "denied is for ever", hazards: "H63", file: "sink/error.go",
-		old: ` || e.Reason == Denied`,
+		old:  ` || e.Reason == Denied`,
+		test: "./sink TestH50_H65_Classify", why: "the shard is given up and taken again until somebody mends the permissions",
 	},
 	{
 		name: "parked changes of one moment take each other's place", hazards: "H38", file: "sink/parking.go",

@@ -96,17 +96,6 @@ func (t *truth) checkNumbered(key string, after *Row) {
 	t.numbered[text[:end]] = key + text
 }
 
-// checkLedger: a ledger has an id by which targets know it, and keeps it (H68).
-func (t *truth) checkLedger(before, after *Row) {
-	type record struct {
-		Ledger string `json:"ledger"`
-	}
-	was, is := recordOf[record](before), recordOf[record](after)
-	if is.Ledger == "" || was.Ledger != "" && was.Ledger != is.Ledger {
-		t.m.violate("I6: ledger %q is now %q", was.Ledger, is.Ledger)
-	}
-}
-
 func later(a, b time.Time) time.Time {
 	if b.After(a) {
 		return b

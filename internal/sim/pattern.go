@@ -114,14 +114,18 @@ func (s *simulation) knownCluster() string {
 
 // pipelineRecord is what matters here of the row of the whole pipeline.
 type pipelineRecord struct {
+	Ledger  string `json:"ledger"`
 	Cluster string `json:"cluster"`
 }
 
-// watchPipeline: a migration stays with its cluster (H46).
+// watchPipeline: a ledger has an id by which targets know it, and keeps it (H68); and a migration stays with its cluster (H46).
 func (t *truth) watchPipeline(before, after *Row) {
-	was, is := recordOf[pipelineRecord](before).Cluster, recordOf[pipelineRecord](after).Cluster
-	if was != "" && is != was {
-		t.m.violate("I6: the migration is of cluster %q, and goes on as one of %q", was, is)
+	was, is := recordOf[pipelineRecord](before), recordOf[pipelineRecord](after)
+	if is.Ledger == "" || was.Ledger != "" && was.Ledger != is.Ledger {
+		t.m.violate("I6: ledger %q is now %q", was.Ledger, is.Ledger)
+	}
+	if was.Cluster != "" && is.Cluster != was.Cluster {
+		t.m.violate("I6: the migration is of cluster %q, and goes on as one of %q", was.Cluster, is.Cluster)
 	}
 }
 

@@ -213,8 +213,6 @@ func (t *truth) watch(table, key string, before, after *Row) {
 		t.watchShard(key, before, after)
 	case strings.HasPrefix(key, "default/table/"):
 		t.watchTable(before, after)
-	case key == "default/pipeline":
-		t.checkLedger(before, after)
 	case strings.HasPrefix(key, "default/open/"):
 		t.checkOpen(before, after)
 	case strings.HasPrefix(key, "default/keeper/"):
