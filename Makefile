@@ -1,5 +1,5 @@
 GO ?= go
-FUZZTIME ?= 10s
+FUZZTIME ?= 20000x
 
 ROUNDS ?= 10
 SEED ?= 1
@@ -39,7 +39,7 @@ vet: ## gofmt, go vet and staticcheck
 race: ## every test under the race detector, but for internal/scope, in which nothing runs beside anything; needs a C compiler
 	CGO_ENABLED=1 $(GO) test -race $$($(GO) list ./... | grep -v /internal/scope)
 
-fuzz: ## every fuzz target for FUZZTIME (default 10s)
+fuzz: ## every fuzz target for FUZZTIME (default 20000x: so many texts)
 	@grep -rn '^func Fuzz' --include='*_test.go' . | sed 's|^\(.*\)/[^/]*_test.go:[0-9]*:func \(Fuzz[A-Za-z0-9]*\).*|\1 \2|' | sort | while read -r package target; do \
 		echo "$$package $$target"; \
 		$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x $$package || exit 1; \
