@@ -189,11 +189,13 @@ const kept = 2 * cdc.Retention
 // listing; label is the stream it was of.
 func Removable(shards []Shard, label string, listed []cdc.Shard, ended bool, now time.Time) []Shard {
 	type id struct{ label, shard string }
+	// One that was trimmed is finished for a while, and is reopened then.
+	finished := func(s Shard) bool { return s.Finished() && (s.Loss != Trimmed || s.Label != label) }
 	children := map[id][2]int{} // number of children, number of finished ones
 	for _, s := range shards {
 		n := children[id{s.Label, s.Parent}]
 		n[0]++
-		if s.Finished() {
+		if finished(s) {
 			n[1]++
 		}
 		children[id{s.Label, s.Parent}] = n
@@ -208,7 +210,7 @@ func Removable(shards []Shard, label string, listed []cdc.Shard, ended bool, now
 		n := children[at]
 		rows[at] = s
 		old := s.Label != label // nothing of a replaced stream is asked for again
-		over[at] = s.Finished() && now.Sub(s.DoneAt) >= kept && n[0] == n[1] && (old || !isListed[s.ID] && (n[0] > 0 || ended))
+		over[at] = finished(s) && now.Sub(s.DoneAt) >= kept && n[0] == n[1] && (old || !isListed[s.ID] && (n[0] > 0 || ended))
 	}
 	var out []Shard
 	gone := map[id]bool{}

@@ -204,6 +204,8 @@ func TestH16_H76_Removable(t *testing.T) {
 	recent.DoneAt = long.Add(time.Second)
 	gap := lostBy(checkpoint.NotFound, "p")
 	gap.DoneAt = long
+	trimmed, oldTrimmed := lostBy(checkpoint.Trimmed, "c"), lostBy(checkpoint.Trimmed, "p")
+	trimmed.Parent, trimmed.DoneAt, oldTrimmed.DoneAt, oldTrimmed.Label = "p", long, long, "l0"
 	old := done("p", "")
 	old.Label = "l0"
 	oldChild := in(checkpoint.Waiting, "c", "p", "")
@@ -224,6 +226,8 @@ func TestH16_H76_Removable(t *testing.T) {
 		{"a child is being read", []checkpoint.Shard{done("p", ""), child, done("d", "p")}, "", false, ""},
 		{"a child is being read, the stream has ended", []checkpoint.Shard{done("p", ""), child}, "", true, ""},
 		{"ended less than 48 hours ago", []checkpoint.Shard{recent, done("c", "p")}, "", false, ""},
+		{"a child that will be reopened", []checkpoint.Shard{done("p", ""), trimmed}, "", true, ""},
+		{"trimmed in a stream that was replaced", []checkpoint.Shard{oldTrimmed}, "", false, "p"},
 		{"a gap", []checkpoint.Shard{gap, done("c", "p")}, "", false, "p"},
 		{"H76: before its parent, on whose end another clock says that it is recent", []checkpoint.Shard{done("d", "c"), done("c", "p"), recent}, "", true, ""},
 		{"parents first", []checkpoint.Shard{done("d", "c"), done("c", "p"), done("p", "")}, "", false, "p c"},

@@ -231,8 +231,12 @@ func (s *simulation) since(state checkpoint.TableState) time.Time {
 	switch {
 	case s.Source.Stream().Ended:
 		return simEpoch.Add(10_000 * time.Hour)
-	case state.NeedsLoad:
-		return simEpoch.Add(s.truth.adopted + time.Second)
+	case state.NeedsLoad: // what was dropped before a root was first read is the business of the load, too
+		from := simEpoch.Add(s.truth.adopted + time.Second)
+		for _, w := range s.truth.trimmed {
+			from = later(from, w.At.Add(time.Second))
+		}
+		return from
 	case s.plan.fromNow:
 		return state.Cut.Add((backBy + 2) * time.Second)
 	}
