@@ -139,17 +139,22 @@ func (k *rounds) due(ctx context.Context) bool {
 func (k *rounds) complete(ctx context.Context) error {
 	began := task.Mono(ctx)
 	var state checkpoint.TableState
-	for _, step := range []func(ctx context.Context) error{
+	steps := []func(ctx context.Context) error{
 		k.checkCluster,
 		k.attend,
 		k.readmit,
 		func(ctx context.Context) error { _, err := k.Ledger.Adopt(ctx, k.source); return err },
-		k.beat,
+	}
+	for _, at := range k.places() {
+		steps = append(steps, func(ctx context.Context) error { return k.beatAt(ctx, at) })
+	}
+	steps = append(steps,
 		func(ctx context.Context) (err error) { state, _, err = k.Ledger.Table(ctx, k.source); return err },
 		func(ctx context.Context) (err error) { k.listing, err = k.list(ctx, state); return err },
 		func(ctx context.Context) error { return k.discover(ctx, state, k.listing, state.Listed == 0) },
 		func(ctx context.Context) error { return k.noteOpen(ctx, state) },
-	} {
+	)
+	for _, step := range steps {
 		if err := k.retryUntil(k.stop, ctx, "keep the table", step); err != nil {
 			return err
 		}
@@ -268,16 +273,25 @@ func (k *rounds) attend(ctx context.Context) error {
 // beat checks that the target tables and the ledger belong together, and moves the witness of each on. Where they do not, the generation was
 // raised when it returns.
 func (t *table) beat(ctx context.Context) error {
-	for i, name := range t.Mapping.Tables() {
-		at := checkpoint.Place{Store: t.Witness(name), Key: t.Mapping.WitnessKey(), Further: name}
-		if i == 0 {
-			at.Further = ""
-		}
+	for _, at := range t.places() {
 		if err := t.beatAt(ctx, at); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// places are where the witnesses are, one in each target table.
+func (t *table) places() []checkpoint.Place {
+	var all []checkpoint.Place
+	for i, name := range t.Mapping.Tables() {
+		at := checkpoint.Place{Store: t.Witness(name), Key: t.Mapping.WitnessKey(), Further: name}
+		if i == 0 {
+			at.Further = ""
+		}
+		all = append(all, at)
+	}
+	return all
 }
 
 func (t *table) beatAt(ctx context.Context, at checkpoint.Place) error {

@@ -158,9 +158,13 @@ func (o *operator) item(ctx context.Context, keys cdc.Item) (cdc.Item, bool, err
 }
 
 // checkRepaired: a repair brings an image that the source gave it, at the version that the row held, with one repair more. What changed since
-// outranks it, for a version stands for all changes up to it, and the item was read after the row (I9).
-func (t *truth) checkRepaired(w rowWrite) {
+// outranks it, for a version stands for all changes up to it, and the item was read after the row (I9). The tombstone that it read may be
+// collected before it writes.
+func (t *truth) checkRepaired(w rowWrite, was string) {
 	v, before := w.version, heldIn(w.before, w.column())
+	if before == "" {
+		before = was
+	}
 	if t.forgotten && before < string(v.WithoutCount()) {
 		return // it came late, to a target as it was before it was restored, which is declared
 	}

@@ -133,7 +133,7 @@ func (t *truth) watchItem(id rowID, before, after *Row) {
 	}
 	switch {
 	case v.Count() > transform.CountExact:
-		t.checkRepaired(w)
+		t.checkRepaired(w, was)
 	case v.Hop() == transform.LoadHop:
 		t.checkLoaded(w)
 	default:
