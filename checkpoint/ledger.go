@@ -25,6 +25,10 @@ var (
 // ErrConflict is returned when other writers were faster every time. A repeat may succeed.
 var ErrConflict = errors.New("the ledger row changes too often")
 
+// ErrRaised is returned when another generation began meanwhile, without what the one that was wanted was to change with it. What made somebody
+// want it has to be looked at anew.
+var ErrRaised = errors.New("another generation began meanwhile")
+
 // tries bounds the repetitions of a read-modify-write.
 const tries = 20
 

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"github.com/dynamodb-bigtable/replicator/internal/virtual"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/sim"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/internal/virtual"
 )
 
 var trimmed = checkpoint.Gap{Shard: "a", Reason: "trimmed"}
@@ -231,19 +231,44 @@ func TestRaise_TwoDetectorsRaiseOnce(t *testing.T) {
 		_, a := p.worker("a")
 		_, b := p.worker("b")
 		create(t, ctx, a, shard("a", ""), shard("b", ""))
-		changed := 0
-		change := func(s *checkpoint.TableState) { changed++ }
-		first, err := a.Raise(ctx, source, 1, trimmed, change)
+		first, err := a.Raise(ctx, source, 1, trimmed, nil)
 		check(t, err)
 		for range 2 { // the second time because an answer was lost
-			second, err := b.Raise(ctx, source, 1, checkpoint.Gap{Shard: "b", Reason: "trimmed"}, change)
+			second, err := b.Raise(ctx, source, 1, checkpoint.Gap{Shard: "b", Reason: "trimmed"}, nil)
 			check(t, err)
-			if second.Generation != first.Generation || changed != 1 || second.GapCount != 2 || len(second.Gaps) != 2 {
-				t.Errorf("generation %d after %d, %d changes, %d gaps", second.Generation, first.Generation, changed, second.GapCount)
+			if second.Generation != first.Generation || second.GapCount != 2 || len(second.Gaps) != 2 {
+				t.Errorf("generation %d after %d, %d gaps", second.Generation, first.Generation, second.GapCount)
 			}
 		}
 		if g := first.Gaps[0]; g.Generation != 1 || g.Shard != "a" || !g.At.Equal(begin) {
 			t.Errorf("%+v", g)
+		}
+	})
+}
+
+// TestRaise_Overtaken_H24: a keeper that finds a new stream while a follower declares the old one's gap may not believe that the new one is followed:
+// it would look for the old one, and declare that it is gone.
+func TestRaise_Overtaken_H24(t *testing.T) {
+	virtually(t, func(ctx context.Context, p *place) {
+		_, a := p.worker("a")
+		_, b := p.worker("b")
+		create(t, ctx, a, shard("a", ""))
+		replaced := checkpoint.Gap{Reason: "a new stream"}
+		follow := func(s *checkpoint.TableState) { s.Label, s.Listed = "l2", 0 }
+		first, err := b.Raise(ctx, source, 1, trimmed, nil)
+		check(t, err)
+		if _, err := a.Raise(ctx, source, 1, replaced, follow); !errors.Is(err, checkpoint.ErrRaised) {
+			t.Errorf("the keeper's raise: %v", err)
+		}
+		if state := table(t, ctx, a); state.GapCount != 1 || state.Label != label {
+			t.Errorf("the record is %+v", state)
+		}
+		for range 2 { // the second time because an answer was lost
+			second, err := a.Raise(ctx, source, first.Generation, replaced, follow)
+			check(t, err)
+			if second.Generation != first.Generation+1 || second.Label != "l2" || second.GapCount != 2 {
+				t.Errorf("the record is %+v", second)
+			}
 		}
 	})
 }

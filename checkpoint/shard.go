@@ -2,6 +2,8 @@ package checkpoint
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
@@ -131,17 +133,57 @@ func (s *Shard) Reopenable(table TableState) bool {
 	return s.State == Lost && s.Loss == Trimmed && s.Generation < table.Generation && s.Label == table.Label
 }
 
-// Shards reads the rows of all shards of a source table, by stream label and id.
+// Shards reads the rows of all shards of a source table, by stream label and id. Of a shard that is not finished it has the parent's row, if there
+// is one: a range is not read at one moment, and a parent whose key was passed before it was created would be missing beside its child.
 func (l *Ledger) Shards(ctx context.Context, source string) ([]Shard, error) {
 	rows, err := l.store.Read(ctx, l.shardPrefix(source))
 	if err != nil {
 		return nil, err
 	}
+	shards, err := l.decodeShards(source, rows)
+	if err != nil {
+		return nil, err
+	}
+	missing := missingParents(l, shards)
+	if len(missing) == 0 {
+		return shards, nil
+	}
+	// Whoever creates a child's row has created its parent's before: a read that begins now finds it, unless there is none.
+	later, err := l.store.Read(ctx, l.shardPrefix(source))
+	if err != nil {
+		return nil, err
+	}
+	later = slices.DeleteFunc(later, func(row Row) bool { return !missing[row.Key] })
+	if len(later) == 0 {
+		return shards, nil
+	}
+	rows = append(rows, later...)
+	slices.SortFunc(rows, func(a, b Row) int { return strings.Compare(a.Key, b.Key) })
+	return l.decodeShards(source, rows)
+}
+
+func (l *Ledger) decodeShards(source string, rows []Row) ([]Shard, error) {
 	shards, err := l.shards.decode(source, rows)
 	for i := range shards {
 		shards[i].Counter = rows[i].Counter
 	}
 	return shards, err
+}
+
+// missingParents are the keys of the parents, not among shards, of those that are not finished.
+func missingParents(l *Ledger, shards []Shard) map[string]bool {
+	type id struct{ label, shard string }
+	known, missing := make(map[id]bool, len(shards)), map[string]bool{}
+	for _, s := range shards {
+		known[id{s.Label, s.ID}] = true
+	}
+	for _, s := range shards {
+		if !s.Finished() && s.Parent != "" && !known[id{s.Label, s.Parent}] {
+			parent := Shard{Source: s.Source, Label: s.Label, ID: s.Parent}
+			missing[parent.key(l)] = true
+		}
+	}
+	return missing
 }
 
 // CreateShard adds the row of a shard that was discovered, waiting or, if it is not to be read, lost; if the row exists already,

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 )
 
 // in is a shard row in a state. A row with an owner is being read.
@@ -331,5 +332,47 @@ func TestH13_H76_AwaitsChildren(t *testing.T) {
 		if got := s.AwaitsChildren(begin.Add(test.since)); got != test.want {
 			t.Errorf("%s since %s: %v", test.state, test.since, got)
 		}
+	}
+}
+
+// torn is a store whose next read of a range begins a while before it ends: what is done meanwhile is seen beyond the first row alone.
+type torn struct {
+	checkpoint.Store
+	meanwhile func()
+}
+
+func (s *torn) Read(ctx context.Context, prefix string) ([]checkpoint.Row, error) {
+	before, err := s.Store.Read(ctx, prefix)
+	meanwhile := s.meanwhile
+	if meanwhile == nil || err != nil {
+		return before, err
+	}
+	s.meanwhile = nil
+	meanwhile()
+	after, err := s.Store.Read(ctx, prefix)
+	at := slices.IndexFunc(after, func(r checkpoint.Row) bool { return strings.Contains(r.Key, "child") })
+	return append(before, after[at:]...), err
+}
+
+// TestH12_ParentBehindTheRead: a range is not read at one moment. A parent whose place was passed when its row was created is there all the same
+// when its child is: else the child would look like a root, and be read at once.
+func TestH12_ParentBehindTheRead(t *testing.T) {
+	store := &torn{Store: &checkpointtest.Memory{}}
+	l := openOn(t, t.Context(), store, "w", lease)
+	first := shard("0", "")
+	first.State = checkpoint.Done
+	create(t, t.Context(), l, first)
+	store.meanwhile = func() { create(t, t.Context(), l, shard("1", "0"), shard("2 child", "1")) }
+	got := rows(t, t.Context(), l)
+	if len(got) != 3 || got["1"].State != checkpoint.Waiting {
+		t.Fatalf("the read gives %v", got)
+	}
+	shards, err := l.Shards(t.Context(), source)
+	if err != nil || !slices.IsSortedFunc(shards, func(a, b checkpoint.Shard) int { return strings.Compare(a.ID, b.ID) }) {
+		t.Fatal(shards, err)
+	}
+	free, _ := l.NewWatch().Look(shards, table(t, t.Context(), l), 0)
+	if len(free) != 1 || free[0].Shard.ID != "1" {
+		t.Fatalf("free are %v", free)
 	}
 }

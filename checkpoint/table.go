@@ -151,12 +151,15 @@ func (l *Ledger) UpdateTable(ctx context.Context, source string, change func(*Ta
 
 // Raise ends the generation from, because of gap, and begins the next: the table's row first, then every unfinished shard is
 // adopted with a new epoch, so that no older holder can commit (H70). Change, if not nil, alters the record in the same write.
-// When the generation is above from already, somebody else has raised it: the gap is noted and no new generation begins.
-// If it fails midway, Adopt completes it.
+// When the generation is above from already, somebody else has raised it: the gap is noted and no new generation begins; but if the record is
+// not as change would leave it, nothing is written, and the error is ErrRaised. If it fails midway, Adopt completes it.
 func (l *Ledger) Raise(ctx context.Context, source string, from uint32, gap Gap, change func(*TableState)) (TableState, error) {
 	now := task.Now(ctx)
 	gap.At, gap.Generation = now.UTC(), from
 	state, err := l.UpdateTable(ctx, source, func(s *TableState) error {
+		if s.Generation > from && change != nil && changes(*s, change) {
+			return ErrRaised
+		}
 		noteGap(s, gap)
 		if s.Generation > from {
 			return nil
@@ -174,6 +177,13 @@ func (l *Ledger) Raise(ctx context.Context, source string, from uint32, gap Gap,
 		return TableState{}, err
 	}
 	return l.Adopt(ctx, state.Source)
+}
+
+// changes tells whether the record is another after change.
+func changes(s TableState, change func(*TableState)) bool {
+	before := s
+	change(&s)
+	return !reflect.DeepEqual(before, s)
 }
 
 // noteGap adds the gap once and suspends the promise.

@@ -240,6 +240,19 @@ var inLedger = []mutant{
 		old: `	return s.State == Lost && s.Generation >= table.Generation`, new: `	return s.State == Lost && s.Generation > table.Generation`,
 		test: "./checkpoint TestH70|TestFleet|TestReopen|TestRaise", why: "a worker must go between a gap and its raise",
 	},
+	{
+		name: "a parent that a torn read has missed is not asked for", hazards: "H12", file: "checkpoint/shard.go",
+		old: `	if len(missing) == 0 {
+		return shards, nil`,
+		new: `	if true {
+		return shards, nil`,
+		test: "./checkpoint TestH12_ParentBehindTheRead", why: "a read must begin before the parent is listed, and end after its child is",
+	},
+	{
+		name: "a raise that another has overtaken counts as made", hazards: "H24", file: "checkpoint/table.go",
+		old: `if s.Generation > from && change != nil && changes(*s, change) {`, new: `if false {`,
+		test: "./checkpoint TestRaise_Overtaken_H24", why: "two gaps must be found within milliseconds",
+	},
 }
 
 // inCoverage are bugs in what may be read, removed, loaded, and counted as applied.

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -320,10 +321,16 @@ func (t *table) beatAt(ctx context.Context, at checkpoint.Place) error {
 	return t.Ledger.Claim(ctx, t.source, at)
 }
 
-// raise declares a gap and raises the generation, and tells of it.
+// raise declares a gap and raises the generation, and tells of it. It fails with checkpoint.ErrRaised if another gap was declared meanwhile and
+// change was not made with it: whoever wanted it looks again.
 func (t *table) raise(ctx context.Context, from uint32, gap checkpoint.Gap, change func(*checkpoint.TableState)) error {
-	return t.retry(ctx, "raise the generation", func(ctx context.Context) error {
+	var overtaken error
+	err := t.retry(ctx, "raise the generation", func(ctx context.Context) error {
 		state, err := t.Ledger.Raise(ctx, t.source, from, gap, change)
+		if errors.Is(err, checkpoint.ErrRaised) {
+			overtaken = err
+			return nil
+		}
 		if err != nil {
 			return err
 		}
@@ -332,6 +339,7 @@ func (t *table) raise(ctx context.Context, from uint32, gap checkpoint.Gap, chan
 		t.events.Raised(t.source, state.Generation, gap.Reason)
 		return nil
 	})
+	return cmp.Or(err, overtaken)
 }
 
 // discover adds the rows of shards that are new in a listing. A shard whose ancestors were lost is a gap, declared before its row
