@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"encoding/json"
+	"strconv"
 	"strings"
 	"time"
 
@@ -332,8 +333,8 @@ func (s *simulation) exchangeTarget(e event) {
 		if !replaceText(rows, key, sink.LiveFamily, `"ledger":"`, `"ledger":"other-`) {
 			return
 		}
-		// The other pipeline has counted from where its own ledger begins (checkpoint.Witness).
-		rows[key].column(sink.LiveFamily, counterColumn).cells[0].value = "1000000"
+		// The other pipeline has counted from where its own ledger begins (checkpoint.Witness), and each is another.
+		rows[key].column(sink.LiveFamily, counterColumn).cells[0].value = strconv.FormatUint(1+e.pick>>2, 10)
 	}
 	s.later(s.span(e, 10*time.Hour), func() {
 		s.World.Inject("target exchanged")

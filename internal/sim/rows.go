@@ -281,7 +281,7 @@ func (t *truth) checkChange(w rowWrite, was string) {
 		t.checkTimes(w, s, c.Write)
 		return
 	}
-	if t.keeps && was == "" && t.forgotten {
+	if t.keeps && t.forgotten && (was == "" || v.Generation() <= t.lostIn) {
 		return // made for the row as it was before the target was lost, which is declared: the cells that were to stay are not there
 	}
 	if back > 0 {

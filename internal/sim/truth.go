@@ -16,8 +16,9 @@ type truth struct {
 	m      *Migration
 	layout layout
 	keeps  bool // columns keep what they were before
-	// forgotten tells that the target was lost, restored or exchanged.
+	// forgotten tells that the target was lost, restored or exchanged; lostIn is the generation in which that happened last.
 	forgotten bool
+	lostIn    uint32
 	// rows is, for each register that an item ever mapped to, the images that belonged there, in order.
 	rows map[register][]image
 	// shared is, for each row, what the images of all items ever made of it.
@@ -99,6 +100,7 @@ func newTruth(m *Migration) *truth {
 // forgetTarget begins anew after the target was lost or restored.
 func (t *truth) forgetTarget() {
 	t.highest, t.number, t.forgotten = map[register]string{}, map[register]int{}, t.highest != nil
+	t.lostIn = t.m.State().Generation
 }
 
 // forgetLedger begins anew after the ledger was lost or restored.
