@@ -125,6 +125,7 @@ func (o *operator) retry(ctx context.Context, item *parkedItem) error {
 			return state.Generation, checkpoint.Admissible(state, shards, at)
 		},
 	}
+	began := o.s.World.Elapsed()
 	done, err := r.Repair(ctx, item.records[0].Change.Keys, former...)
 	var bad *sink.BadItem
 	switch {
@@ -133,6 +134,7 @@ func (o *operator) retry(ctx context.Context, item *parkedItem) error {
 	case err != nil:
 		return err
 	}
+	o.checkRetried(began, item.records[0], former)
 	o.s.World.Inject("parked item retried")
 	o.s.World.Tracef("the operator has retried item %s: it is there %v, %d rows are written", o.s.Source.name(item.records[0].Change.Keys), done.Present, done.Written)
 	for _, ref := range item.refs {
@@ -189,6 +191,45 @@ func (t *truth) checkRepaired(w rowWrite, was string) {
 		}
 	}
 	t.m.violate("I9: row %q is repaired at %s with what no operator has read", w.row, v)
+}
+
+// checkRetried: after a repair each place where the item was, or is, holds what it was when it was read last or became since, and nothing older
+// (I9). Of a place that anybody else has written meanwhile nothing is said: in a generation that is read anew, what is older comes first.
+func (o *operator) checkRetried(began time.Duration, p transform.Parked, former []cdc.Item) {
+	t := o.s.truth
+	_, id := o.s.Source.keyOf(p.Change.Keys)
+	read := o.given[id][len(o.given[id])-1]
+	for _, r := range t.places[p.Key] {
+		concerned := slices.ContainsFunc(append(former, read.item), func(im cdc.Item) bool {
+			return im.Exists() && t.layout.place(im).at(r) != nil
+		})
+		if concerned && t.lostAt < began && t.wroteAt[r] < began && !t.holdsSince(r, read.number) {
+			t.m.violate("I9: item %s was repaired, and row %q holds neither what it was at write %d nor what it became", o.s.Source.name(p.Change.Keys), r.row, read.number)
+		}
+	}
+}
+
+// holdsSince tells whether a register holds what it should have held when so many writes had been made, or at any time since.
+func (t *truth) holdsSince(r register, number int) bool {
+	row := t.m.Target.Row(r.table, r.row)
+	w := rowWrite{register: r, content: t.contents(r.rowID, row)[r.owner], before: row, after: row}
+	live, mayBeGone := hasLive(row, r), true
+	for _, im := range t.rows[r] {
+		switch {
+		case im.outlived || !im.spot.held:
+			return true // nobody can tell
+		case im.ended > 0 && im.ended <= number:
+			continue
+		case im.number <= number:
+			mayBeGone = false
+		}
+		if live && t.matches(w, im.spot) {
+			return true
+		}
+		mayBeGone = mayBeGone || im.ended > 0
+	}
+	last := t.rows[r][len(t.rows[r])-1]
+	return mayBeGone && !live && len(t.withoutLeftovers(r, w.content, last.spot.rule)) == 0
 }
 
 // last retries everything that is parked, when nothing changes and nothing fails any more: what can be stored is stored, and what the source does

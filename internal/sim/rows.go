@@ -128,6 +128,9 @@ func (t *truth) watchItem(id rowID, before, after *Row) {
 		m.violate("I8: row %q was written at %s after %s", key, v, was)
 	}
 	t.highest[r] = max(was, string(v))
+	if v.Count() <= transform.CountExact {
+		t.wroteAt[r] = m.World.Elapsed()
+	}
 	if isGone {
 		t.checkEmpty(w)
 	}

@@ -16,9 +16,12 @@ type truth struct {
 	m      *Migration
 	layout layout
 	keeps  bool // columns keep what they were before
-	// forgotten tells that the target was lost, restored or exchanged; lostIn is the generation in which that happened last.
+	// forgotten tells that the target was lost, restored or exchanged; lostIn is the generation in which that happened last, and lostAt when.
 	forgotten bool
 	lostIn    uint32
+	lostAt    time.Duration
+	// wroteAt is when a register was last written otherwise than by a repair.
+	wroteAt map[register]time.Duration
 	// rows is, for each register that an item ever mapped to, the images that belonged there, in order.
 	rows map[register][]image
 	// shared is, for each row, what the images of all items ever made of it.
@@ -100,7 +103,7 @@ func newTruth(m *Migration) *truth {
 // forgetTarget begins anew after the target was lost or restored.
 func (t *truth) forgetTarget() {
 	t.highest, t.number, t.forgotten = map[register]string{}, map[register]int{}, t.highest != nil
-	t.lostIn = t.m.State().Generation
+	t.lostIn, t.lostAt, t.wroteAt = t.m.State().Generation, t.m.World.Elapsed(), map[register]time.Duration{}
 }
 
 // forgetLedger begins anew after the ledger was lost or restored.
