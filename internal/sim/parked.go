@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
@@ -66,6 +68,31 @@ func (t *truth) watchParked(key string, before, after *Row) {
 		}
 	}
 	t.m.violate("I3: the change parked at %s is forgotten, and nothing newer is applied", p.Version)
+}
+
+// checkPutAside: a checkpoint passes a change that has left its row without the image that it made only if the change is parked (I3).
+func (t *truth) checkPutAside(s checkpoint.Shard, shard *Shard, from cdc.SequenceNumber) {
+	first := sort.Search(len(shard.records), func(i int) bool { return shard.records[i].change.Sequence.Compare(from) > 0 })
+	for _, r := range shard.records[max(first, shard.trimmed):] { // what was trimmed was not read again
+		c := r.change
+		if c.Sequence.Compare(s.Position) > 0 {
+			return
+		}
+		if !c.New.Exists() {
+			continue
+		}
+		version := string(transform.NewVersion(0, s.Hop, c.Sequence, transform.CountExact))[9:]
+		for _, spot := range t.layout.place(c.New).spots {
+			row := t.m.Target.Row(spot.table, spot.row)
+			gone, _ := row.Value(sink.GoneFamily, spot.column())
+			if len(gone) < 9 || gone[9:] != version || hasLive(row, spot.register) {
+				continue
+			}
+			if parked := t.parked[t.m.Mapping.ItemKey(c.Keys)]; len(parked) < 9 || parked[9:] < version {
+				t.m.violate("I3: checkpoint of %s is at %s, and the change %s is neither applied nor parked", s.ID, s.Position, c.Sequence)
+			}
+		}
+	}
 }
 
 // isParked tells whether the item's last change is parked, or was given up.

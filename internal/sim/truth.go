@@ -254,6 +254,8 @@ func (t *truth) watchShard(key string, before, after *Row) {
 		}
 		if sh := m.Source.shard(is.Label, is.ID); sh == nil || len(sh.records) == 0 || sh.records[len(sh.records)-1].change.Sequence.Compare(is.Position) < 0 {
 			m.violate("I3: the checkpoint of shard %s is beyond its last change", is.ID)
+		} else {
+			t.checkPutAside(is.Shard, sh, seen.Position)
 		}
 	}
 	if is.State == checkpoint.Done && seen.State != checkpoint.Done {

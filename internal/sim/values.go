@@ -111,8 +111,8 @@ func (s *simulation) checkMapping(item cdc.Item) {
 // checkParkedChange: what is parked is the change as it was made, to the last byte (I5): it is all that is left of it.
 func (t *truth) checkParkedChange(r *Row) {
 	var record struct {
-		Version string
-		Change  json.RawMessage
+		Source, Key, Version, Reason string
+		Change                       json.RawMessage
 	}
 	text, _ := r.Value(sink.ParkedFamily, sink.ParkedColumn)
 	if err := json.Unmarshal([]byte(text), &record); err != nil {
@@ -124,6 +124,9 @@ func (t *truth) checkParkedChange(r *Row) {
 	if err != nil || badVersion != nil {
 		t.m.violate("I5: the change parked at %q cannot be read: %v", record.Version, err)
 		return
+	}
+	if record.Source != t.m.Mapping.Source || record.Reason == "" || record.Key != t.m.Mapping.ItemKey(kept.Keys) {
+		t.m.violate("I5: what is parked at %s is of item %q of table %q, because: %s", v, record.Key, record.Source, record.Reason)
 	}
 	if v.Hop() == transform.LoadHop {
 		return // no change, but an item as it was read
