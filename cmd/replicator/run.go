@@ -65,7 +65,8 @@ the process at once, which loses nothing either. Health, readiness, metrics and 
 	flags := c.Flags()
 	flags.SortFlags = false
 	flags.BoolVar(&f.once, "once", false, "copy, drain the stream and end: when each open shard has given 10 empty pages in a row over --idle")
-	flags.DurationVar(&f.idle, "idle", 10*time.Second, "`DURATION` for which a shard must be empty before --once calls it drained; a heuristic, DynamoDB tells no end")
+	flags.DurationVar(&f.idle, "idle", 10*time.Second, "`DURATION` for which a shard must be empty before --once calls it drained; a heuristic, DynamoDB tells no end. "+
+		"Shards roll every four hours: among a thousand one always is younger than 10s, give less")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "read and map everything once; write nothing, not even the ledger")
 	flags.BoolVar(&f.noBackfill, "no-backfill", false, "do not copy existing items, only follow the stream")
 	flags.BoolVar(&f.acceptMapping, "accept-mapping-change", false, "begin a new generation under a changed mapping; the table then needs a load and a sweep")
