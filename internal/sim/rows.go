@@ -122,6 +122,7 @@ func (t *truth) watchItem(id rowID, before, after *Row) {
 	}
 	w := rowWrite{r, v, t.checkOthers(r, before, after), isGone, before, after}
 	switch {
+	case string(v) == was && isGone && heldIn(before, r.column()) == "": // again, after its trace was collected
 	case string(v) == was:
 		m.violate("I7: row %q was written twice at %s", key, v)
 	case string(v) < was && !t.readSince(w):
@@ -282,6 +283,9 @@ func (t *truth) checkChange(w rowWrite, was string) {
 		}
 		t.number[w.register] = c.Number
 		t.checkTimes(w, s, c.Write)
+		if age := t.m.World.Now().Sub(c.At); !w.gone && t.m.TombstoneAge > 0 && age > t.m.TombstoneAge {
+			t.m.violate("I8: row %q is put at %s with an image that is %s old, and what was removed since is remembered for %s", w.row, v, age, t.m.TombstoneAge)
+		}
 		return
 	}
 	if t.keeps && t.forgotten && (was == "" || v.Generation() <= t.lostIn) {
