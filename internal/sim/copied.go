@@ -32,7 +32,7 @@ func (r *seatRecord) copied() bool {
 	return r.Scan != nil && json.Unmarshal(r.Scan, &p) == nil && p.Done()
 }
 
-// checkCopied: when the load is complete, each item that existed before it began has a row, unless it was changed since. Rows that went with
+// checkCopied: when the load is complete, each item that existed before it began has a row or is parked, unless it was changed since. Rows that went with
 // a target are missed by the witness, which is looked at after the last page; if the target is lost only after that, the next look tells.
 func (t *truth) checkCopied(is checkpoint.TableState) {
 	if seat := recordOf[seatRecord](t.m.Target.Row(stateTable, "default/keeper/"+t.m.Source.Name)); !seat.copied() {
@@ -47,8 +47,14 @@ func (t *truth) checkCopied(is checkpoint.TableState) {
 	}
 	for _, r := range t.sorted() {
 		im := t.rows[r][len(t.rows[r])-1]
-		if im.to.IsZero() && !im.outlived && im.from.Before(is.Load.StartedAt.Add(-time.Second)) && t.highest[r] == "" && im.spot.held {
+		if !im.to.IsZero() || im.outlived || !im.from.Before(is.Load.StartedAt.Add(-time.Second)) {
+			continue
+		}
+		switch {
+		case im.spot.held && t.highest[r] == "":
 			t.m.violate("I1: row %q is missing after the load", r.row)
+		case !im.spot.held && t.parked[t.m.Mapping.ItemKey(im.item)] == "":
+			t.m.violate("I3: what row %q cannot hold is not parked after the load", r.row)
 		}
 	}
 }
