@@ -120,4 +120,34 @@ var inSurvivors = []mutant{
 		new: `		Op{Family: GoneFamily, Qualifier: column},
 		Op{Kind: SetCell, Family: LiveFamily,`,
 	},
+	{
+		name: "a repair believes that the row holds what it should", hazards: "H57", file: "sink/repair.go",
+		old: `	return len(Compare(seen, want)) == 0
+`,
+		new: `	return true
+`,
+		test: "./sink TestRepair", why: "an item must stay parked while its row holds another image of it",
+	},
+	{
+		name: "a repair leaves the rows where the item was before", hazards: "H57", file: "sink/repair.go",
+		old: `			wanted = append(wanted, r)
+`,
+		new: `			_ = r
+`,
+		test: "./sink TestRepair", why: "parking has removed them, unless the item moved twice",
+	},
+	{
+		name: "a repair that another write has overtaken counts as made", hazards: "H57", file: "sink/repair.go",
+		old: `		return false, ErrOvertaken
+	}
+	return true, nil`,
+		new: `		return false, nil
+	}
+	return true, nil`,
+		test: "./sink TestRepair", why: "the row must change in the milliseconds between look and write",
+	},
+	{
+		name: "a parked change says neither whose it is nor why", hazards: "H38", file: "sink/parking.go",
+		old: `Source: record.Source, Key: record.Key, Version: string(record.Version), Reason: record.Reason,`, new: `Key: record.Key, Version: string(record.Version),`,
+	},
 }

@@ -160,7 +160,7 @@ func (s *simulation) judge() {
 
 func (s *simulation) peace() {
 	s.World.Tracef("peace")
-	s.peaceful = true
+	s.peaceful, s.peaceFrom = true, s.World.Elapsed()
 	t, b := s.Source, s.Target
 	b.LoseReply, b.Late, b.Drop, b.Twice, t.Throttle, t.Expire, s.throttled, s.poisoned, s.rejected = 0, 0, 0, 0, 0, 0, 0, 0, 0
 	s.strikes, s.rivals, s.clocks = 0, 0, 0
@@ -315,7 +315,8 @@ func (s *simulation) checkReleased() {
 		return
 	}
 	name, now := m.worker.Name(), s.World.Elapsed()
-	renewed := func(wrote time.Duration) bool { return now-wrote < s.Lease/2 } // else the worker may not have it any more, and not know it
+	// Else the worker may not have it any more, and not know it; or it has it by a request that came late, and does not know that either.
+	renewed := func(wrote time.Duration) bool { return now-wrote < s.Lease/2 && wrote > s.peaceFrom+s.Target.LateBy }
 	seated := renewed(s.truth.seat)
 	var rows []checkpoint.Shard
 	for _, row := range s.Shards() {

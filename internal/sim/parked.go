@@ -3,6 +3,7 @@ package sim
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"sort"
 	"strings"
@@ -88,7 +89,7 @@ func (t *truth) checkPutAside(s checkpoint.Shard, shard *Shard, from cdc.Sequenc
 			if len(gone) < 9 || gone[9:] != version || hasLive(row, spot.register) {
 				continue
 			}
-			if parked := t.parked[t.m.Mapping.ItemKey(c.Keys)]; len(parked) < 9 || parked[9:] < version {
+			if !slices.ContainsFunc(slices.Collect(maps.Keys(t.parkedAt)), func(key string) bool { return strings.HasSuffix(key, version) }) {
 				t.m.violate("I3: checkpoint of %s is at %s, and the change %s is neither applied nor parked", s.ID, s.Position, c.Sequence)
 			}
 		}

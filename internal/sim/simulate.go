@@ -95,10 +95,11 @@ type simulation struct {
 
 	throttled, poisoned, rejected float64
 	strikes, rivals, clocks       float64
-	retries, drops                float64 // how often an operator decides about what is parked, and the part that he gives up
-	peaceful                      bool    // the faults are over
-	interruptions                 int     // of the load, at about so many moments
-	copyRate                      float64 // rows per second of the load, 0 for no bound
+	retries, drops                float64       // how often an operator decides about what is parked, and the part that he gives up
+	peaceful                      bool          // the faults are over
+	peaceFrom                     time.Duration // since then
+	interruptions                 int           // of the load, at about so many moments
+	copyRate                      float64       // rows per second of the load, 0 for no bound
 	sourceDown, targetDown        failing
 	oneCall                       failingCall
 	healthy                       time.Duration // from when on both services are well
