@@ -125,6 +125,39 @@ func TestH03_LostLeaseEndsTheWrite(t *testing.T) {
 	})
 }
 
+// A lease that is lost while its write waits for others' bytes gives back what it had got by then: else the writer would have fewer requests
+// under way with each.
+func TestWaitThatIsGivenUpHoldsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		one, inner := sink.Guard(fold("a").Rows[0]), memory()
+		w := sink.NewWriter(sink.Options{InFlight: 2, Bytes: 2 * one.Size(), Parking: newLot(), Table: tableFunc(func(ctx context.Context, r *sink.Request) (bool, error) {
+			if err := task.Sleep(ctx, 2*time.Second); err != nil {
+				return false, unknown()
+			}
+			return inner.Apply(ctx, r)
+		})})
+		write := func(ctx context.Context, keys ...string) error {
+			b := fold(keys...)
+			return w.Write(ctx, &b)
+		}
+		g := task.NewGroup(context.Background(), 0)
+		g.Go("takes all bytes", func(ctx context.Context) error { return write(ctx, strings.Repeat("large", 200)) })
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if err := write(ctx, "a"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the write that waits: %v", err)
+		}
+		if err := g.Wait(); err != nil {
+			t.Error(err)
+		}
+		start := time.Now()
+		if err := write(context.Background(), "a", "b"); err != nil || time.Since(start) != 2*time.Second {
+			t.Errorf("two rows: %v after %s", err, time.Since(start))
+		}
+	})
+}
+
 // A request that hangs ends by its own time-out and is repeatable.
 func TestHangingRequestTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

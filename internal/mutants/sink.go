@@ -168,6 +168,15 @@ var inWriter = []mutant{
 `,
 	},
 	{
+		name: "a wait that is given up keeps its slot", hazards: "", file: "sink/writer.go",
+		old: `		w.rows.Release(1)
+		return err
+`,
+		new: `		return err
+`,
+		test: "./sink TestWaitThatIsGivenUp", why: "it costs throughput alone",
+	},
+	{
 		name: "parking that fails is forgotten", hazards: "H38", file: "sink/writer.go",
 		old: "	return w.park(ctx, b)\n}", new: "	_ = w.park(ctx, b)\n	return nil\n}",
 	},
