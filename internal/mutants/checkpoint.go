@@ -357,6 +357,10 @@ var inCoverage = []mutant{
 		test: "./checkpoint TestReopen", why: "about a hundred seeds of the swarm find it",
 	},
 	{
+		name: "reopened as if it had been read", hazards: "H21 H32", file: "checkpoint/shard.go",
+		old: `s.Position, s.FirstRead, s.CoveredTo = cdc.SequenceNumber{}, time.Time{}, s.DoneAt`, new: `s.Position, s.CoveredTo = cdc.SequenceNumber{}, s.DoneAt`,
+	},
+	{
 		name: "reopened without coverage", hazards: "H21 H75", file: "checkpoint/shard.go",
 		old: `	s.Position, s.FirstRead, s.CoveredTo = cdc.SequenceNumber{}, time.Time{}, s.DoneAt
 `,

@@ -399,6 +399,9 @@ func (m *Migration) checkShard(key string, before, after *Row) {
 		return
 	}
 	reopened := was.State == checkpoint.Lost && is.State == checkpoint.Waiting
+	if reopened && !(is.FirstRead.IsZero() && is.Position.IsZero() && is.CoveredTo.Equal(was.DoneAt)) {
+		m.violate("I5: shard %s is reopened as if it had been read at %s, up to %s, after %s", is.ID, is.FirstRead, is.Position, is.CoveredTo)
+	}
 	if !reopened && is.Position.Compare(was.Position) < 0 {
 		m.violate("I6: the checkpoint of %s moved back from %s to %s", was.ID, was.Position, is.Position)
 	}
