@@ -228,8 +228,8 @@ func (t *truth) holdsSince(r register, number int) bool {
 		}
 		mayBeGone = mayBeGone || im.ended > 0
 	}
-	last := t.rows[r][len(t.rows[r])-1]
-	return mayBeGone && !live && len(t.withoutLeftovers(r, w.content, last.spot.rule)) == 0
+	// Cells of a rule that no image told of which the operator knew go with the next change.
+	return mayBeGone && !live
 }
 
 // last retries everything that is parked, when nothing changes and nothing fails any more: what can be stored is stored, and what the source does
