@@ -92,7 +92,7 @@ func (s *Scan) Run(ctx context.Context, from Progress) (Progress, error) {
 	}
 	l := &loading{
 		scan: s, events: s.Events.orSilent(), total: from.Total, parallel: from.parallel(s.Parallel),
-		progress: from, savedAt: task.Mono(ctx),
+		progress: from.clone(), savedAt: task.Mono(ctx),
 	}
 	g := task.NewGroup(ctx, l.parallel)
 	for _, o := range from.Open {

@@ -156,6 +156,17 @@ func TestLoadsEverythingOnce(t *testing.T) {
 	}
 }
 
+// TestResumedByFewer: what was begun by many segments at once is ended one by one: none is passed over when those before it are over.
+func TestResumedByFewer(t *testing.T) {
+	m, out := newMemory(90), &target{}
+	from := Progress{Total: 4, Next: 3, Open: []Open{{Segment: 0}, {Segment: 1}, {Segment: 2}}}
+	s := &Scan{Table: "Orders", Parallel: 1, Source: m, Write: out.write, Save: discard}
+	p, err := s.Run(context.Background(), from)
+	if err != nil || !p.Done() || out.missing(m) != nil || p.Items != 90 {
+		t.Fatalf("%+v %v, missing %v", p, err, out.missing(m))
+	}
+}
+
 var errCrash = errors.New("crash")
 
 // TestCrashAnywhereLosesNothing crashes a load at every one of its calls in turn, before or after the call took effect, and

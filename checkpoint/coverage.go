@@ -16,7 +16,8 @@ type NotAdmissible struct {
 
 func (e *NotAdmissible) Error() string { return "a load is not admissible: " + e.Reason }
 
-// Roots are the shards of the stream whose coverage rests on their own first read: those without a parent row.
+// Roots are the shards of the stream whose coverage rests on their own first read: those that never had a parent's row. That rows of finished
+// parents are removed makes no roots: a load may take longer than that.
 func Roots(shards []Shard, label string) []Shard {
 	known := map[string]bool{}
 	for _, s := range shards {
@@ -26,7 +27,7 @@ func Roots(shards []Shard, label string) []Shard {
 	}
 	var roots []Shard
 	for _, s := range shards {
-		if s.Label == label && !known[s.Parent] {
+		if s.Label == label && !known[s.Parent] && !s.Inherited {
 			roots = append(roots, s)
 		}
 	}

@@ -208,6 +208,8 @@ func TestAdmissible(t *testing.T) {
 		s.FirstRead = at
 		return s
 	}
+	heir := readAt("c", "b", begin)
+	heir.Inherited = true
 	otherStream := in(checkpoint.Waiting, "old", "", "")
 	otherStream.Label = "l0"
 	limit := begin.Add(-24*time.Hour + checkpoint.Slack)
@@ -231,6 +233,7 @@ func TestAdmissible(t *testing.T) {
 		{"a child whose gap is declared", raisedAndAdopted, []checkpoint.Shard{readAt("a", "", begin), gap}, begin, true, false},
 		{"another stream", ready, []checkpoint.Shard{otherStream}, begin, true, false},
 		{"a day before the first read, less the slack", ready, []checkpoint.Shard{readAt("a", "", begin)}, limit, true, false},
+		{"H34: a child that began long after, and whose parent's row was removed", ready, []checkpoint.Shard{heir}, begin.Add(-80 * time.Hour), true, false},
 		{"longer before", ready, []checkpoint.Shard{readAt("a", "", begin), readAt("b", "", limit)}, limit.Add(-time.Second), false, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -58,6 +58,9 @@ type Shard struct {
 	// lineage. A seek at the horizon is judged by it (H75), because the horizon never fails for what was trimmed. It is set when
 	// the shard is first leased, from what its parent Covers; zero for a root.
 	CoveredTo time.Time `json:"covered_to,omitzero"`
+	// Inherited tells that the shard was first leased with its parent's row at hand, whose lineage it goes on with: it is no root, though the row of
+	// its parent is removed one day.
+	Inherited bool `json:"inherited,omitempty"`
 	// FirstRead is when the first read of the shard was sent that succeeded.
 	FirstRead time.Time `json:"first_read,omitzero"`
 	// ReadAt is when the last read was sent whose outcome is covered by this record; for people and for the lag.
@@ -209,7 +212,7 @@ func (l *Ledger) Reopen(ctx context.Context, s Shard, table TableState) error {
 	// The load that the gap asks for covers everything up to the gap.
 	s.Position, s.FirstRead, s.CoveredTo = cdc.SequenceNumber{}, time.Time{}, s.DoneAt
 	s.DoneAt = time.Time{}
-	s.Dropping = false
+	s.Dropping, s.Inherited = false, false
 	_, err := l.swap(ctx, l.store, s.key(l), s.Counter, l.stamp(&s.header, &s))
 	return err
 }

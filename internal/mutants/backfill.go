@@ -14,6 +14,19 @@ var inScan = []mutant{
 		old: `segment < from.Total && g.Context().Err() == nil`, new: `segment < from.Total-1 && g.Context().Err() == nil`,
 	},
 	{
+		name: "a copy goes on with other segments than it began with", hazards: "H01", file: "backfill/scan.go",
+		old: `total: from.Total,`, new: `total: max(s.Segments, 1),`,
+	},
+	{
+		name: "segments that go on are counted while they end", hazards: "H01", file: "backfill/scan.go",
+		old: `progress: from.clone(),`, new: `progress: from,`,
+		test: "./backfill TestResumedByFewer", why: "a segment must end while others are still being begun",
+	},
+	{
+		name: "progress is saved as it changes", hazards: "H01", file: "backfill/scan.go",
+		old: `l.progress.clone()`, new: `l.progress`,
+	},
+	{
 		name: "empty page ends a segment", hazards: "H18", file: "backfill/scan.go",
 		old: `		if !o.After.Exists() {
 			l.events`,

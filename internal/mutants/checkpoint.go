@@ -357,6 +357,11 @@ var inCoverage = []mutant{
 		test: "./checkpoint TestReopen", why: "about a hundred seeds of the swarm find it",
 	},
 	{
+		name: "whose parent's row is gone is a root", hazards: "H34", file: "checkpoint/coverage.go",
+		old: `!known[s.Parent] && !s.Inherited {`, new: `!known[s.Parent] {`,
+		test: "./checkpoint TestAdmissible", why: "a load must take more than three days, which no whole day does",
+	},
+	{
 		name: "reopened as if it had been read", hazards: "H21 H32", file: "checkpoint/shard.go",
 		old: `s.Position, s.FirstRead, s.CoveredTo = cdc.SequenceNumber{}, time.Time{}, s.DoneAt`, new: `s.Position, s.CoveredTo = cdc.SequenceNumber{}, s.DoneAt`,
 	},

@@ -107,9 +107,9 @@ var inReview = []mutant{
 var inStatements = []mutant{
 	{
 		name: "no shard is a root", hazards: "H32", file: "checkpoint/coverage.go",
-		old: `		if s.Label == label && !known[s.Parent] {
+		old: `		if s.Label == label && !known[s.Parent] && !s.Inherited {
 `,
-		new: `		if s.Owner == label && !known[s.Parent] {
+		new: `		if s.Owner == label && !known[s.Parent] && !s.Inherited {
 `,
 	},
 	{

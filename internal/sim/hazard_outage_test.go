@@ -34,6 +34,30 @@ func TestH34_CopySlowerThanADay(t *testing.T) {
 	})
 }
 
+// TestH34_CopyOfDays: a copy may take longer than the rows of finished shards stay in the ledger. What began in the midst of it, and whose parent's row
+// is gone, is no root that was read too late (I5).
+func TestH34_CopyOfDays(t *testing.T) {
+	play(t, 2, 1, func(s *scene) {
+		s.unhurried()
+		for i := range 60 {
+			s.put(fmt.Sprint(i), "before")
+		}
+		s.Source.EnableStream(2)
+		s.Start("a", func(o *pipeline.Options) { o.Tables[0].RowsPerSecond = 60.0 / (100 * 3600) })
+		for i := range 20 {
+			s.put(fmt.Sprint(i%7), fmt.Sprint("v", i))
+			for _, sh := range s.Source.Stream().Open() {
+				s.Source.Stream().Roll(sh)
+			}
+			s.sleep(4 * time.Hour)
+		}
+		if s.State().Loaded() {
+			s.failf("the copy took less than %s", s.World.Now().Sub(start))
+		}
+		s.inSync(19 * time.Hour)
+	})
+}
+
 // TestH01_CopyStoppedInTheMiddle: a clean stop leaves a copy that is not complete, and the next worker goes on with it (I1).
 func TestH01_CopyStoppedInTheMiddle(t *testing.T) {
 	play(t, 10, 1, func(s *scene) {

@@ -84,6 +84,11 @@ func (t *truth) checkSeat(before, after *Row) {
 		t.m.violate("I7: the progress of a load cannot be read")
 		return
 	}
+	for i, o := range b.Open {
+		if o.Segment < 0 || o.Segment >= b.Next || i > 0 && o.Segment <= b.Open[i-1].Segment {
+			t.m.violate("I7: the progress of a load has segment %d open, %d of %d, of which %d were begun", o.Segment, i+1, len(b.Open), b.Next)
+		}
+	}
 	if load := t.m.State().Load.Generation; b.Generation != load {
 		t.m.violate("I7: the load of generation %d says that it is of %d", load, b.Generation)
 	}

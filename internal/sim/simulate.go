@@ -277,7 +277,7 @@ func (s *simulation) hire(m *member, adjust ...func(*pipeline.Options)) {
 	name := fmt.Sprintf("worker%d", s.hired)
 	m.worker = s.Start(name, func(o *pipeline.Options) {
 		t := &o.Tables[0]
-		t.RowsPerSecond, t.Segments = s.copyRate, s.plan.segments
+		t.RowsPerSecond, t.Segments = s.copyRate, 1+(s.plan.segments+s.hired)%5 // a copy that goes on has as many as it began with
 		t.MappingHash, t.AcceptMapping, t.Copy, t.FromNow = hash, hash == s.hash, !fromNow, fromNow
 		o.Database, o.Open = s.Source, s.watched
 		if s.plan.clustered {
