@@ -208,6 +208,8 @@ func TestAdmissible(t *testing.T) {
 		s.FirstRead = at
 		return s
 	}
+	over := readAt("a", "", begin)
+	over.State, over.Owner = checkpoint.Done, ""
 	heir := readAt("c", "b", begin)
 	heir.Inherited = true
 	otherStream := in(checkpoint.Waiting, "old", "", "")
@@ -234,6 +236,7 @@ func TestAdmissible(t *testing.T) {
 		{"another stream", ready, []checkpoint.Shard{otherStream}, begin, true, false},
 		{"a day before the first read, less the slack", ready, []checkpoint.Shard{readAt("a", "", begin)}, limit, true, false},
 		{"H34: a child that began long after, and whose parent's row was removed", ready, []checkpoint.Shard{heir}, begin.Add(-80 * time.Hour), true, false},
+		{"a root that is over, and was read too late", ready, []checkpoint.Shard{over}, begin.Add(-25 * time.Hour), false, false},
 		{"longer before", ready, []checkpoint.Shard{readAt("a", "", begin), readAt("b", "", limit)}, limit.Add(-time.Second), false, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {

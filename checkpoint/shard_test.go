@@ -362,9 +362,11 @@ func TestH12_ParentBehindTheRead(t *testing.T) {
 	first := shard("0", "")
 	first.State = checkpoint.Done
 	create(t, t.Context(), l, first)
-	store.meanwhile = func() { create(t, t.Context(), l, shard("1", "0"), shard("2 child", "1")) }
+	store.meanwhile = func() {
+		create(t, t.Context(), l, shard("1", "0"), shard("1b", "0"), shard("2 child", "1"), shard("2b child", "1b"))
+	}
 	got := rows(t, t.Context(), l)
-	if len(got) != 3 || got["1"].State != checkpoint.Waiting {
+	if len(got) != 5 || got["1"].State != checkpoint.Waiting || got["1b"].State != checkpoint.Waiting {
 		t.Fatalf("the read gives %v", got)
 	}
 	shards, err := l.Shards(t.Context(), source)
@@ -372,7 +374,7 @@ func TestH12_ParentBehindTheRead(t *testing.T) {
 		t.Fatal(shards, err)
 	}
 	free, _ := l.NewWatch().Look(shards, table(t, t.Context(), l), 0)
-	if len(free) != 1 || free[0].Shard.ID != "1" {
+	if len(free) != 2 || free[0].Shard.ID != "1" || free[1].Shard.ID != "1b" {
 		t.Fatalf("free are %v", free)
 	}
 }

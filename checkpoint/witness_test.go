@@ -384,6 +384,24 @@ func TestH68_ForeignPipeline(t *testing.T) {
 	})
 }
 
+// TestH68_FurtherTargetOfAnotherPipeline: that the first target's witness was ours since this process began says nothing of a further one's, which may be
+// another ledger's from the start.
+func TestH68_FurtherTargetOfAnotherPipeline(t *testing.T) {
+	virtually(t, func(ctx context.Context, p *place) {
+		_, a := p.worker("a")
+		create(t, ctx, a)
+		first, second := newTarget(), newTarget()
+		other := openOn(t, ctx, &checkpointtest.Memory{}, "other", lease)
+		create(t, ctx, other)
+		second.beat(t, ctx, other, checkpoint.Fine)
+		first.beat(t, ctx, a, checkpoint.Fine)
+		verdict, _, err := a.Beat(ctx, source, checkpoint.Place{Store: second.Memory, Key: witnessKey, Further: "second"})
+		if err != nil || verdict != checkpoint.LedgerBehind {
+			t.Errorf("verdict %d, %v", verdict, err)
+		}
+	})
+}
+
 // The witness of a further target table beats by itself: its loss is told, and the first table's stays as it was.
 func TestH69_WitnessOfAFurtherTarget(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {

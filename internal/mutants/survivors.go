@@ -150,4 +150,51 @@ var inSurvivors = []mutant{
 		name: "a parked change says neither whose it is nor why", hazards: "H38", file: "sink/parking.go",
 		old: `Source: record.Source, Key: record.Key, Version: string(record.Version), Reason: record.Reason,`, new: `Key: record.Key, Version: string(record.Version),`,
 	},
+	{
+		name: "a torn read is mended for one parent alone", hazards: "H12", file: "checkpoint/shard.go",
+		old: `	if len(later) == 0 {
+		return shards, nil
+	}
+`,
+		new: `	if len(later) == 0 {
+		return shards, nil
+	}
+	later = later[:1]
+`,
+		test: "./checkpoint TestH12_ParentBehindTheRead", why: "two shards must split within one read",
+	},
+	{
+		name: "roots that are over are not judged", hazards: "H32", file: "checkpoint/coverage.go",
+		old: `		if s.State == Lost {
+			continue`,
+		new: `		if s.Finished() {
+			continue`,
+		test: "./checkpoint TestAdmissible", why: "a load must take more than a day, and a root be listed late",
+	},
+	{
+		name: "a further witness counts as ours with the first", hazards: "H68", file: "checkpoint/witness.go",
+		old: `at.Store, at.Key, source+"/"+at.Further`, new: `at.Store, at.Key, source`,
+		test: "./checkpoint TestH68_Further", why: "a target of several tables must be exchanged, which few seeds have",
+	},
+	{
+		name: "writes are refused below the generation of any table", hazards: "H70", file: "internal/pipeline/pipeline.go",
+		old: `	return f.generations[source]
+`,
+		new: `	floor := f.generations[source]
+	for _, g := range f.generations {
+		floor = max(floor, g)
+	}
+	return floor
+`,
+		test: "./internal/pipeline TestFloors", why: "a run has one source table",
+	},
+	{
+		name: "once: empty pages are counted over changes", hazards: "", file: "internal/pipeline/board.go",
+		old: `		r.emptyPages = 0
+		return
+`,
+		new: `		return
+`,
+		test: "./internal/pipeline TestBoard", why: "runs drain in peace, when there is no backlog",
+	},
 }

@@ -36,6 +36,7 @@ func (t *truth) checkListed(was, is checkpoint.TableState) {
 
 // checkBegun: a load begins when somebody asked for one, no gap waits for another kind of load, and the roots of the stream are known (I1).
 func (t *truth) checkBegun(was, is checkpoint.TableState) {
+	t.loads[is.Load.Generation] = true
 	if is.Load.Generation == was.Load.Generation && is.Load.StartedAt.Equal(was.Load.StartedAt) {
 		return
 	}

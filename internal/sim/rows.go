@@ -242,6 +242,9 @@ func (t *truth) checkLoaded(w rowWrite) {
 	if at.After(t.m.World.Now()) {
 		t.m.violate("I1: row %q is loaded from the future, %s", w.row, w.version)
 	}
+	if t.operator == nil && !t.loads[w.version.Generation()] {
+		t.m.violate("I7: row %q is loaded in generation %d, in which no load began", w.row, w.version.Generation())
+	}
 	for _, im := range t.rows[w.register] {
 		if !im.to.IsZero() && im.to.Before(at) {
 			continue

@@ -20,6 +20,8 @@ type truth struct {
 	forgotten bool
 	lostIn    uint32
 	lostAt    time.Duration
+	// loads are the generations in which a load began.
+	loads map[uint32]bool
 	// wroteAt is when a register was last written otherwise than by a repair.
 	wroteAt map[register]time.Duration
 	// rows is, for each register that an item ever mapped to, the images that belonged there, in order.
@@ -92,7 +94,7 @@ type rank struct{ generation, hop uint32 }
 func newTruth(m *Migration) *truth {
 	t := &truth{
 		m: m, layout: mapped{m.Mapping}, keeps: m.Mapping.KeepsVersions(), rows: map[register][]image{}, shared: map[rowID]*rowTruth{}, changes: map[string][]change{}, known: map[string]bool{}, numbered: map[string]string{}, reopened: map[string]bool{},
-		latest: map[string]change{}, parked: map[string]string{}, parkedAt: map[string]time.Time{}, places: map[string][]register{}, nowhere: map[string]bool{}, beaten: map[string]time.Time{}, told: map[string]time.Duration{},
+		latest: map[string]change{}, parked: map[string]string{}, parkedAt: map[string]time.Time{}, places: map[string][]register{}, nowhere: map[string]bool{}, beaten: map[string]time.Time{}, told: map[string]time.Duration{}, loads: map[uint32]bool{},
 	}
 	t.forgetTarget()
 	t.forgetLedger()
