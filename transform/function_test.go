@@ -91,6 +91,7 @@ func TestFunctions(t *testing.T) {
 		{"{a | default('none')}", cdc.Value{}, "none"},
 		{"{a | lower | default('none') | upper}", cdc.Value{}, "NONE"},
 		{"{a | default('none') | upper}", s("x"), "X"},
+		{"{a | pad(4) | default('none')}", cdc.Value{}, "none"}, // what comes before is not for it
 		{"{a}", cdc.Value{}, `!attribute "a" of the row key is missing`},
 		{"{a}", cdc.Bool(true), "!must be S, N or B"},
 		{"{a | pad(3)}", cdc.Bool(true), "!must be S, N or B"},

@@ -329,3 +329,33 @@ func TestH83_TimeToLiveStamps(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestH72_ItemBetweenTwoCellsOfOneRow: an item that goes from one rule's cell to another's in the same row, which it shares, leaves nothing where it was.
+func TestH72_ItemBetweenTwoCellsOfOneRow(t *testing.T) {
+	cell := func(family string) []Write {
+		return []Write{{RowKey: template("{PK}"), Cell: &CellRule{Family: family, Qualifier: template("{SK}"), As: AsJSON}}}
+	}
+	m, err := New(Spec{
+		Source: "T", Table: "t", PrimaryKey: compositeKey, Families: families("open", "closed"),
+		Rules: []Rule{{Name: "open", When: when{"kind=open"}, Writes: cell("open")}, {Name: "closed", When: when{"kind=closed"}, Writes: cell("closed")}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := item("PK", cdc.String("p"), "SK", cdc.String("s"))
+	of := func(kind string) cdc.Item {
+		return item("PK", cdc.String("p"), "SK", cdc.String("s"), "kind", cdc.String(kind))
+	}
+	for _, way := range [][2]string{{"open", "closed"}, {"closed", "open"}} {
+		s := newStore()
+		for n, c := range []cdc.Change{{Event: cdc.Insert, New: of(way[0])}, {Event: cdc.Modify, Old: of(way[0]), New: of(way[1])}} {
+			c.Keys, c.Sequence, c.Time = keys, cdc.SequenceOf(uint64(n+1)), time.Unix(1000, 0)
+			for _, r := range Fold(m, []cdc.Change{c}, stamp).Rows {
+				s.apply(r)
+			}
+		}
+		if cells := s.cells["p"]; len(cells) != 1 || cells[version{Column: Column{way[1], "s"}}] == "" {
+			t.Errorf("from %s to %s: %v", way[0], way[1], cells)
+		}
+	}
+}

@@ -197,4 +197,14 @@ var inSurvivors = []mutant{
 `,
 		test: "./internal/pipeline TestBoard", why: "runs drain in peace, when there is no backlog",
 	},
+	{
+		name: "of two rules that ask for one row the later one's columns alone are owned", hazards: "H72", file: "transform/place.go",
+		old: `into.Columns = union(into.Columns, m.Columns)`, new: `into.Columns = m.Columns`,
+		test: "./transform TestH72_Item", why: "no mapping of the runs has an item go between two cells of one row",
+	},
+	{
+		name: "what stands for an absent attribute goes through all functions", hazards: "", file: "transform/rowkey.go",
+		old: `calls[n].Text}, calls[n+1:]`, new: `calls[n].Text}, append(slices.Clone(calls[:n]), calls[n+1:]...)`,
+		test: "./transform TestFunctions", why: "no mapping of the runs has a function before default",
+	},
 }

@@ -95,11 +95,24 @@ func (t *total) play(from, seeds uint64, parallel, enough int, budget time.Durat
 				if over {
 					return
 				}
-				t.add(sim.Simulate(seed, t.options))
+				t.add(t.simulate(seed))
 			}
 		})
 	}
 	all.Wait()
+}
+
+// endless is far longer than any seed takes. Virtual time knows nothing of what goes round without ever waiting.
+const endless = 5 * time.Minute
+
+// simulate plays a seed. One that goes round without an end is named, and everything is over.
+func (t *total) simulate(seed uint64) sim.Report {
+	alarm := time.AfterFunc(endless, func() {
+		fmt.Printf("FAIL seed %d: it is not over after %s; something goes round without an end\n", seed, endless)
+		os.Exit(1)
+	})
+	defer alarm.Stop()
+	return sim.Simulate(seed, t.options)
 }
 
 func (t *total) add(r sim.Report) {
