@@ -147,20 +147,20 @@ func (l *Ledger) Shards(ctx context.Context, source string) ([]Shard, error) {
 	if err != nil {
 		return nil, err
 	}
-	missing := missingParents(l, shards)
+	missing := l.missingParents(shards)
 	if len(missing) == 0 {
 		return shards, nil
 	}
 	// Whoever creates a child's row has created its parent's before: a read that begins now finds it, unless there is none.
-	later, err := l.store.Read(ctx, l.shardPrefix(source))
+	again, err := l.store.Read(ctx, l.shardPrefix(source))
 	if err != nil {
 		return nil, err
 	}
-	later = slices.DeleteFunc(later, func(row Row) bool { return !missing[row.Key] })
-	if len(later) == 0 {
+	parents := slices.DeleteFunc(again, func(row Row) bool { return !missing[row.Key] })
+	if len(parents) == 0 {
 		return shards, nil
 	}
-	rows = append(rows, later...)
+	rows = append(rows, parents...)
 	slices.SortFunc(rows, func(a, b Row) int { return strings.Compare(a.Key, b.Key) })
 	return l.decodeShards(source, rows)
 }
@@ -174,7 +174,7 @@ func (l *Ledger) decodeShards(source string, rows []Row) ([]Shard, error) {
 }
 
 // missingParents are the keys of the parents, not among shards, of those that are not finished.
-func missingParents(l *Ledger, shards []Shard) map[string]bool {
+func (l *Ledger) missingParents(shards []Shard) map[string]bool {
 	type id struct{ label, shard string }
 	known, missing := make(map[id]bool, len(shards)), map[string]bool{}
 	for _, s := range shards {

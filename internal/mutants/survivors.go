@@ -152,14 +152,14 @@ var inSurvivors = []mutant{
 	},
 	{
 		name: "a torn read is mended for one parent alone", hazards: "H12", file: "checkpoint/shard.go",
-		old: `	if len(later) == 0 {
+		old: `	if len(parents) == 0 {
 		return shards, nil
 	}
 `,
-		new: `	if len(later) == 0 {
+		new: `	if len(parents) == 0 {
 		return shards, nil
 	}
-	later = later[:1]
+	parents = parents[:1]
 `,
 		test: "./checkpoint TestH12_ParentBehindTheRead", why: "two shards must split within one read",
 	},

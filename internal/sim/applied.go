@@ -22,8 +22,7 @@ func (m *Migration) checkApplied(s checkpoint.Shard, from cdc.SequenceNumber) {
 	kept := !table.Cut.IsZero() && slices.ContainsFunc(shard.records, func(r record) bool {
 		return r.change.Sequence.Compare(from) <= 0 && !r.change.Time.Before(table.Cut)
 	})
-	first := sort.Search(len(shard.records), func(i int) bool { return shard.records[i].change.Sequence.Compare(from) > 0 })
-	for i := first; i < len(shard.records); i++ {
+	for i := shard.after(from); i < len(shard.records); i++ {
 		r := &shard.records[i]
 		c := r.change
 		if c.Sequence.Compare(s.Position) > 0 {
@@ -67,6 +66,11 @@ func (m *Migration) checkApplied(s checkpoint.Shard, from cdc.SequenceNumber) {
 // tombstoneGone tells whether a remove is so old that its trace may have been collected.
 func (m *Migration) tombstoneGone(c cdc.Change) bool {
 	return m.TombstoneAge > 0 && m.World.Now().Sub(c.Time) > m.TombstoneAge
+}
+
+// after is the index of the first record after a change.
+func (s *Shard) after(n cdc.SequenceNumber) int {
+	return sort.Search(len(s.records), func(i int) bool { return s.records[i].change.Sequence.Compare(n) > 0 })
 }
 
 func (t *Table) shard(label, id string) *Shard {

@@ -12,25 +12,32 @@ import (
 
 // The hazards of this file are about capacity, credentials and clocks: what passes by itself must leave nothing behind.
 
+// slowCopy begins a copy of so many items that takes about so long, and has each of steps happen while it goes on. In the end all is in sync.
+func (s *scene) slowCopy(items int, takes time.Duration, steps int, step func(n int)) {
+	s.unhurried()
+	for i := range items {
+		s.put(fmt.Sprint(i), "before")
+	}
+	s.Source.EnableStream(2)
+	s.Start("a", func(o *pipeline.Options) { o.Tables[0].RowsPerSecond = float64(items) / takes.Seconds() })
+	for n := range steps {
+		s.put(fmt.Sprint(n%7), fmt.Sprint("v", n))
+		step(n)
+	}
+	if s.State().Loaded() {
+		s.failf("the copy took less than %s", s.World.Now().Sub(start))
+	}
+	s.inSync(19 * time.Hour)
+}
+
 // TestH34_CopySlowerThanADay: the stream is read while the table is copied, so the copy may take longer than the stream keeps (I5).
 func TestH34_CopySlowerThanADay(t *testing.T) {
 	play(t, 2, 2, func(s *scene) {
-		s.unhurried()
-		for i := range 40 {
-			s.put(fmt.Sprint(i), "before")
-		}
-		s.Source.EnableStream(2)
-		s.Start("a", func(o *pipeline.Options) { o.Tables[0].RowsPerSecond = 40.0 / (30 * 3600) })
-		for i := range 30 {
-			s.put(fmt.Sprint(i%7), fmt.Sprint("v", i))
-			s.del(fmt.Sprint(39 - i/3))
+		s.slowCopy(40, 30*time.Hour, 30, func(n int) {
+			s.del(fmt.Sprint(39 - n/3))
 			s.Source.Stream().Roll(s.only())
 			s.sleep(40 * time.Minute)
-		}
-		if s.State().Loaded() {
-			s.failf("the copy took less than %s", s.World.Now().Sub(start))
-		}
-		s.inSync(40 * time.Hour)
+		})
 	})
 }
 
@@ -38,23 +45,12 @@ func TestH34_CopySlowerThanADay(t *testing.T) {
 // is gone, is no root that was read too late (I5).
 func TestH34_CopyOfDays(t *testing.T) {
 	play(t, 2, 1, func(s *scene) {
-		s.unhurried()
-		for i := range 60 {
-			s.put(fmt.Sprint(i), "before")
-		}
-		s.Source.EnableStream(2)
-		s.Start("a", func(o *pipeline.Options) { o.Tables[0].RowsPerSecond = 60.0 / (100 * 3600) })
-		for i := range 20 {
-			s.put(fmt.Sprint(i%7), fmt.Sprint("v", i))
+		s.slowCopy(60, 100*time.Hour, 20, func(int) {
 			for _, sh := range s.Source.Stream().Open() {
 				s.Source.Stream().Roll(sh)
 			}
 			s.sleep(4 * time.Hour)
-		}
-		if s.State().Loaded() {
-			s.failf("the copy took less than %s", s.World.Now().Sub(start))
-		}
-		s.inSync(19 * time.Hour)
+		})
 	})
 }
 

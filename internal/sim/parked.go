@@ -3,9 +3,7 @@ package sim
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
-	"sort"
 	"strings"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
@@ -73,8 +71,7 @@ func (t *truth) watchParked(key string, before, after *Row) {
 
 // checkPutAside: a checkpoint passes a change that has left its row without the image that it made only if the change is parked (I3).
 func (t *truth) checkPutAside(s checkpoint.Shard, shard *Shard, from cdc.SequenceNumber) {
-	first := sort.Search(len(shard.records), func(i int) bool { return shard.records[i].change.Sequence.Compare(from) > 0 })
-	for _, r := range shard.records[max(first, shard.trimmed):] { // what was trimmed was not read again
+	for _, r := range shard.records[max(shard.after(from), shard.trimmed):] { // what was trimmed was not read again
 		c := r.change
 		if c.Sequence.Compare(s.Position) > 0 {
 			return
@@ -89,11 +86,21 @@ func (t *truth) checkPutAside(s checkpoint.Shard, shard *Shard, from cdc.Sequenc
 			if len(gone) < 9 || gone[9:] != version || hasLive(row, spot.register) {
 				continue
 			}
-			if !slices.ContainsFunc(slices.Collect(maps.Keys(t.parkedAt)), func(key string) bool { return strings.HasSuffix(key, version) }) {
+			if !t.everParked(version) {
 				t.m.violate("I3: checkpoint of %s is at %s, and the change %s is neither applied nor parked", s.ID, s.Position, c.Sequence)
 			}
 		}
 	}
+}
+
+// everParked tells whether a change was parked in any generation, by its version without that.
+func (t *truth) everParked(version string) bool {
+	for key := range t.parkedAt {
+		if strings.HasSuffix(key, version) {
+			return true
+		}
+	}
+	return false
 }
 
 // isParked tells whether the item's last change is parked, or was given up.
