@@ -38,7 +38,7 @@ func (s *simulation) finish() {
 
 // drain stops everybody, changes some items, and lets one worker go on until it ends by itself: then everything is applied (H18).
 func (s *simulation) drain() {
-	if quiet := 12 * s.plan.poll; time.Duration(len(s.Source.Stream().Open()))*quiet > s.plan.shardLife {
+	if quiet := 12 * s.plan.poll; time.Duration(s.openShards())*quiet > s.plan.shardLife {
 		return // one of the shards always is too young to have been quiet for so long
 	}
 	for _, m := range s.crew {
@@ -81,9 +81,20 @@ func (s *simulation) drain() {
 		s.fail("I10", "what is to end when everything is drained ended with: %v", m.worker.Err)
 	case missing != "":
 		s.fail("I3", "a worker ended as if everything were drained: %s", missing)
+	case s.neighbour != nil && s.neighbour.missing() != "":
+		s.fail("I3", "a worker ended as if everything were drained of the neighbour: %s", s.neighbour.missing())
 	default:
 		s.World.Inject("drained to the end")
 	}
+}
+
+// openShards is how many shards take changes now.
+func (s *simulation) openShards() int {
+	n := len(s.Source.Stream().Open())
+	if s.neighbour != nil {
+		n += len(s.neighbour.Source.Stream().Open())
+	}
+	return n
 }
 
 // rehearse compares what a dry run finds with what there is: every item, and every change that the stream keeps. It has nothing to write to.

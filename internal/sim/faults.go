@@ -328,13 +328,17 @@ func (s *simulation) exchangeLedger(e event) {
 
 // exchangeTarget puts a table in place of the target that another pipeline, with a ledger of its own, has filled up to now.
 func (s *simulation) exchangeTarget(e event) {
-	snapshot, key := s.backUpTarget(), s.Mapping.WitnessKey()
-	for _, rows := range snapshot {
-		if !replaceText(rows, key, sink.LiveFamily, `"ledger":"`, `"ledger":"other-`) {
+	snapshot := s.backUpTarget()
+	for _, w := range s.witnesses() {
+		rows := snapshot[w.table]
+		if rows == nil {
+			continue // of a neighbour whose table stays
+		}
+		if !replaceText(rows, w.key, sink.LiveFamily, `"ledger":"`, `"ledger":"other-`) {
 			return
 		}
 		// The other pipeline has counted from where its own ledger begins (checkpoint.Witness), and each is another.
-		rows[key].column(sink.LiveFamily, counterColumn).cells[0].value = strconv.FormatUint(1+e.pick>>2, 10)
+		rows[w.key].column(sink.LiveFamily, counterColumn).cells[0].value = strconv.FormatUint(1+e.pick>>2, 10)
 	}
 	s.later(s.span(e, 10*time.Hour), func() {
 		s.World.Inject("target exchanged")
@@ -360,8 +364,8 @@ func replaceText(snapshot map[string]*Row, key, family, was, is string) bool {
 func (s *simulation) restoreTarget(e event) {
 	snapshot := s.backUpTarget()
 	s.later(s.span(e, 10*time.Hour), func() {
-		for table, rows := range snapshot {
-			if key := s.Mapping.WitnessKey(); s.Target.Row(table, key) == rows[key] || s.isPresent(table, rows[key]) {
+		for _, w := range s.witnesses() {
+			if rows := snapshot[w.table]; rows != nil && (s.Target.Row(w.table, w.key) == rows[w.key] || s.isPresent(rows[w.key], w.beat)) {
 				return // within two beats of the witness: nothing could tell one, or two if the last is executed again. No backup is restored so soon.
 			}
 		}
@@ -374,13 +378,36 @@ func (s *simulation) restoreTarget(e event) {
 
 // witnessed tells whether the witness of every target table says which generation the ledger is in.
 func (s *simulation) witnessed() bool {
-	for _, table := range s.Mapping.Tables() {
-		w, _ := s.witness(s.Target.Row(table, s.Mapping.WitnessKey()))
-		if w.Generation < s.State().Generation {
+	for _, at := range s.witnesses() {
+		if w, _ := s.witness(s.Target.Row(at.table, at.key)); w.Generation < at.generation {
 			return false
 		}
 	}
 	return true
+}
+
+// witnessRow is where a source table's witness is in a target table, and what the ledger knows of it.
+type witnessRow struct {
+	table, key string
+	beat       uint64
+	generation uint32
+}
+
+// witnesses are all that there should be.
+func (s *simulation) witnesses() (all []witnessRow) {
+	state := s.State()
+	for _, table := range s.Mapping.Tables() {
+		w := witnessRow{table, s.Mapping.WitnessKey(), state.WitnessBeat, state.Generation}
+		if table != s.Mapping.Table {
+			w.beat = state.WitnessBeats[table]
+		}
+		all = append(all, w)
+	}
+	if n := s.neighbour; n != nil {
+		state := n.State()
+		all = append(all, witnessRow{n.Mapping.Table, n.Mapping.WitnessKey(), state.WitnessBeat, state.Generation})
+	}
+	return all
 }
 
 // witness is what a witness's row says; false if it is not there.
@@ -391,17 +418,12 @@ func (s *simulation) witness(row *Row) (w checkpoint.Witness, found bool) {
 
 // isPresent tells whether a witness is as new as the ledger knows it to be, or one beat older, which the last beat makes up for if it is executed
 // again. The ledger's mirror is a beat behind until it was written, and a worker may go, or be kept from it by others, before that.
-func (s *simulation) isPresent(table string, witness *Row) bool {
+func (s *simulation) isPresent(witness *Row, known uint64) bool {
 	w, found := s.witness(witness)
 	if !found {
 		return false
 	}
 	pipeline, ok := s.Target.Row(stateTable, "default/pipeline").Value(ledgerFamily, recordColumn)
-	state := s.State()
-	known := state.WitnessBeat
-	if table != s.Mapping.Table {
-		known = state.WitnessBeats[table]
-	}
 	return ok && strings.Contains(pipeline, `"`+w.Ledger+`"`) && w.Beat+1 >= known
 }
 

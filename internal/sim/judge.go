@@ -3,6 +3,7 @@ package sim
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -30,20 +31,32 @@ func (s *simulation) checkStarved() {
 			if seen != nil && seen.Finished() {
 				continue
 			}
-			from := sh.begun.Sub(simEpoch)
-			if !sh.readAt.IsZero() {
-				from = max(from, sh.readAt.Sub(simEpoch))
+			var row *checkpoint.Shard
+			if seen != nil {
+				row = &seen.Shard
 			}
-			if seen != nil && seen.Position.IsZero() && !seen.CoveredTo.IsZero() {
-				from = seen.CoveredTo.Sub(simEpoch) // empty pages prove nothing: at the horizon nothing but this counts
-			}
-			s.starved = s.starved || late(from)
+			s.starved = s.starved || late(unreadSince(sh, row))
 		}
+	}
+	if n := s.neighbour; n != nil && !s.starved {
+		s.starved = n.starved(late)
 	}
 	if s.starved {
 		s.World.Inject("nothing read for 18 hours")
 		s.World.Tracef("from now on a gap may be declared")
 	}
+}
+
+// unreadSince is since when nothing of a shard was read that proves anything. Row is the ledger's of it; nil if it has none.
+func unreadSince(sh *Shard, row *checkpoint.Shard) time.Duration {
+	if row != nil && row.Position.IsZero() && !row.CoveredTo.IsZero() {
+		return row.CoveredTo.Sub(simEpoch) // empty pages prove nothing: at the horizon nothing but this counts
+	}
+	from := sh.begun
+	if sh.readAt.After(from) {
+		from = sh.readAt
+	}
+	return from.Sub(simEpoch)
 }
 
 // patience is how long a lease may be without anybody while somebody is well: until the lease is over, is looked at, tried, and tried again; or
@@ -149,6 +162,7 @@ func (s *simulation) judge() {
 	_ = task.Sleep(s.ctx, s.Target.LateBy+longSilence+time.Minute) // what was sent in bad times arrives, and who waits for its answer stops waiting
 	s.compare(", after late requests")
 	s.checkPolicy()
+	s.checkNeighbour()
 	s.finish()
 	s.checkReleased()
 	state := s.State()
@@ -172,12 +186,20 @@ func (s *simulation) peace() {
 	for _, m := range s.crew {
 		m.worker.Skew(0)
 	}
+	if s.neighbour != nil {
+		s.neighbour.peace()
+	}
 }
 
 // unsettled says what is missing until all is applied, and what is parked and healed is forgotten; "" if nothing is.
 func (s *simulation) unsettled() string {
 	if missing := s.unapplied(); missing != "" || s.Source.Stream().Ended {
-		return missing
+		return missing // who is told to follow a table without a stream follows no other either
+	}
+	if n := s.neighbour; n != nil {
+		if missing := n.unsettled(); missing != "" {
+			return missing
+		}
 	}
 	return s.truth.healed()
 }
@@ -293,13 +315,24 @@ func (s *simulation) checkShared() {
 		s.tick()
 	}
 	if uneven && !s.bad() {
-		s.fail("I10", "the shards are not shared: %v", s.held())
+		s.fail("I10", "the shards are not shared: %v", s.allHeld())
 	}
 }
 
-func (s *simulation) uneven() bool {
+// allHeld counts the shards of all tables that are being read, by worker.
+func (s *simulation) allHeld() map[string]int {
 	held := s.held()
-	least, most := len(s.Shards()), 0
+	if s.neighbour != nil {
+		for worker, n := range s.neighbour.held() {
+			held[worker] += n
+		}
+	}
+	return held
+}
+
+func (s *simulation) uneven() bool {
+	held := s.allHeld()
+	least, most := math.MaxInt, 0
 	for _, m := range s.crew {
 		if !m.worker.Over && !m.worker.Dead() {
 			least, most = min(least, held[m.worker.Name()]), max(most, held[m.worker.Name()])

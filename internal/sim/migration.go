@@ -45,6 +45,10 @@ type Migration struct {
 	Writes sink.Events
 	// Wrap, if set, stands between the writer and the target.
 	Wrap func(sink.Table) sink.Table
+	// Prefix, if set, is what the keys of its rows begin with, in target tables that have other rows as well.
+	Prefix string
+	// Foreign, if set, tells which rows of its tables are another's.
+	Foreign func(table, key string) bool
 	// Watch, if set, sees every write as it takes place, after the checkers did.
 	Watch func(table, row string, before, after *Row)
 
@@ -189,7 +193,12 @@ func (m *Migration) run(stop, ctx context.Context, name string, adjust []func(*p
 		Tables:  []pipeline.Table{{Mapping: m.Mapping, MappingHash: "h1", Copy: true, Segments: 2}},
 		Timing:  m.Timing,
 		Events: pipeline.Events{
-			Gap: func(_, shard, reason string) { m.Gaps = append(m.Gaps, strings.TrimSpace(shard+" "+reason)) },
+			Gap: func(table, shard, reason string) {
+				if table != m.Source.Name {
+					return
+				}
+				m.Gaps = append(m.Gaps, strings.TrimSpace(shard+" "+reason))
+			},
 			Retry: func(_, step string, _ time.Duration, err error) {
 				m.Retries[step]++
 				m.World.Tracef("%s: %v", step, err)
@@ -262,7 +271,7 @@ func (m *Migration) State() checkpoint.TableState {
 
 // Shards are the ledger's rows of the table's shards, read at once.
 func (m *Migration) Shards() []checkpoint.Shard {
-	keys := m.Target.RowsUnder(stateTable, "default/shard/")
+	keys := m.Target.RowsUnder(stateTable, "default/shard/"+m.Source.Name+"/")
 	shards := make([]checkpoint.Shard, 0, len(keys))
 	for _, key := range keys {
 		if s, ok := decoded[shardRecord](m.Target.Row(stateTable, key)); ok {
@@ -311,7 +320,7 @@ func decoded[T any](r *Row) (*T, bool) {
 }
 
 // Unequal is what differs between source and target now.
-func (m *Migration) Unequal() []string { return Unequal(m.Source, m.Target, m.Mapping) }
+func (m *Migration) Unequal() []string { return Unequal(m.Source, m.Target, m.Mapping, m.Prefix) }
 
 // Equal waits until source and target are equal, and fails with the difference after the given time.
 func (m *Migration) Equal(ctx context.Context, within time.Duration) error {

@@ -47,9 +47,6 @@ func (t *truth) watchParked(key string, before, after *Row) {
 		if t.m.Policy.onBadItem == sink.Stop {
 			t.m.violate("I5: an item is parked, where everybody is to stop at it")
 		}
-		if t.m.Policy.maxParked > 0 {
-			t.mostParked = max(t.mostParked, t.parkedItems())
-		}
 		return
 	}
 	p, ok := parkedIn(before)

@@ -24,6 +24,9 @@ func (s *simulation) found(o *pipeline.Options, spec pipeline.Table) func(ctx co
 		}
 		if !listed {
 			for _, state := range states {
+				if state.Source != s.Source.Name {
+					continue // no pattern stands for it
+				}
 				out.Refused = append(out.Refused, pipeline.Refusal{Table: state.Source, Reason: pipeline.GoneReason})
 			}
 			return out, nil

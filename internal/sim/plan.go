@@ -26,7 +26,8 @@ type plan struct {
 	bytes           int64 // of requests that a worker has under way at the most, 0 for the default
 	joined          bool  // the table is found by a pattern
 	clustered       bool  // it can be told which cluster the target is
-	awkward         bool  // primary keys hold delimiters, escapes and control characters
+	neighbour       beside
+	awkward         bool // primary keys hold delimiters, escapes and control characters
 	// tombstoneAge is how long tombstones are kept, 0 for ever; every other delay is then kept below a part of it.
 	tombstoneAge time.Duration
 	rates        map[string]float64
@@ -122,6 +123,7 @@ func newPlan(seed uint64, o SimOptions) plan {
 	}
 	p.ending, p.policy, p.joined, p.clustered = drawEnding(seed), drawPolicy(seed), stream(seed, "pattern").IntN(4) == 0, stream(seed, "cluster").IntN(4) == 0
 	p.awkward, p.segments = stream(seed, "keys").IntN(3) == 0, 1+stream(seed, "segments").IntN(5)
+	p.neighbour = drawNeighbour(seed)
 	if p.mapping = o.Mapping; p.mapping == "" && stream(seed, "rules").IntN(4) == 0 {
 		p.mapping = shapeOf(seed)
 	}

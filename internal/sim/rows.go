@@ -331,7 +331,7 @@ func (t *truth) unequal(since time.Time) []string {
 	ids := slices.Collect(maps.Keys(t.shared))
 	for _, table := range t.m.Mapping.Tables() {
 		for _, key := range t.m.Target.Rows(table) {
-			if !strings.HasPrefix(key, transform.WitnessPrefix) {
+			if !strings.HasPrefix(key, transform.WitnessPrefix) && (t.m.Foreign == nil || !t.m.Foreign(table, key)) {
 				ids = append(ids, rowID{table, key})
 			}
 		}

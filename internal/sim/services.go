@@ -307,7 +307,7 @@ func (t *Table) passed(segment, total int, from place, left []place) cdc.Item {
 
 // Unequal compares the items of a table with the rows of its target, both as they are now, and returns what differs, with item data:
 // it is for tests alone.
-func Unequal(t *Table, b *Bigtable, m *transform.Mapping) []string {
+func Unequal(t *Table, b *Bigtable, m *transform.Mapping, prefix string) []string {
 	var diff []string
 	want := map[string]map[string]string{}
 	for _, item := range t.Items() {
@@ -328,7 +328,7 @@ func Unequal(t *Table, b *Bigtable, m *transform.Mapping) []string {
 	}
 	var there [][2]string // tables and rows
 	for _, table := range m.Tables() {
-		for _, key := range b.Rows(table) {
+		for _, key := range b.RowsUnder(table, prefix) {
 			there = append(there, [2]string{table, key})
 		}
 	}

@@ -83,15 +83,16 @@ func (s *simulation) report() Report {
 // simulation is one run.
 type simulation struct {
 	*Migration
-	plan     plan
-	options  SimOptions
-	work     *workload // of a run under rules
-	truth    *truth
-	ctx      context.Context
-	failures []string
-	crew     []*member
-	hired    int
-	hash     string // of the mapping that workers are started with
+	plan      plan
+	options   SimOptions
+	work      *workload  // of a run under rules
+	neighbour *neighbour // nil if there is none
+	truth     *truth
+	ctx       context.Context
+	failures  []string
+	crew      []*member
+	hired     int
+	hash      string // of the mapping that workers are started with
 
 	throttled, poisoned, rejected float64
 	strikes, rivals, clocks       float64
@@ -151,7 +152,7 @@ func newSimulation(p plan, o SimOptions) *simulation {
 	}
 	s.Watch = func(table, key string, before, after *Row) {
 		s.truth.watch(table, key, before, after)
-		s.strike(table, key, before, after)
+		s.watchAll(table, key, before, after)
 	}
 	s.Source.Fault, s.Target.Fault = s.sourceFault, s.targetFault
 	s.Target.LateBy = s.limit(time.Minute)
@@ -164,7 +165,21 @@ func newSimulation(p plan, o SimOptions) *simulation {
 	if s.Mapping.KeepsVersions() {
 		s.rejected = 0 // a former image that the target rejects would have the newest one parked
 	}
+	if p.neighbour != alone {
+		s.moveIn()
+	}
 	return s
+}
+
+// watchAll sees every write of all tables, those of a neighbour among them.
+func (s *simulation) watchAll(table, key string, before, after *Row) {
+	if table == stateTable && key != "default/pipeline" { // which is made by a ledger that is opened, perhaps once more, and counts anew
+		s.truth.checkNumbered(key, after)
+	}
+	if s.Policy.maxParked > 0 && table == stateTable && strings.HasPrefix(key, "default/parked/") {
+		s.truth.mostParked = max(s.truth.mostParked, s.truth.parkedItems())
+	}
+	s.strike(table, key, before, after)
 }
 
 // fail notes a failure of a checker.
@@ -206,6 +221,9 @@ func (s *simulation) play(ctx context.Context) {
 		s.World.After(s.World.UpTo(45*time.Minute), s.interrupt)
 	}
 	s.World.Go("application", func(ctx context.Context) { s.follow(ctx, s.plan.writes, s.burst) })
+	if n := s.neighbour; n != nil {
+		s.World.Go("neighbour", func(ctx context.Context) { n.live(ctx, s) })
+	}
 	for s.World.Elapsed() < s.plan.length && !s.bad() {
 		s.tick()
 	}
@@ -261,12 +279,23 @@ func (s *simulation) pass() bool {
 			s.Target.Collect(table, sink.GoneFamily, s.TombstoneAge)
 		}
 	}
-	for _, sh := range s.Source.Stream().Open() {
-		if s.World.Now().Sub(sh.begun) > s.plan.shardLife {
-			s.Source.Stream().Roll(sh)
+	s.rollAged(s.Source)
+	if n := s.neighbour; n != nil {
+		if s.TombstoneAge > 0 && n.Mapping.Table != s.Mapping.Table {
+			s.Target.Collect(n.Mapping.Table, sink.GoneFamily, s.TombstoneAge)
 		}
+		s.rollAged(n.Source)
 	}
 	return true
+}
+
+// rollAged ends shards that have lived as long as the service lets them.
+func (s *simulation) rollAged(t *Table) {
+	for _, sh := range t.Stream().Open() {
+		if s.World.Now().Sub(sh.begun) > s.plan.shardLife {
+			t.Stream().Roll(sh)
+		}
+	}
 }
 
 func (s *simulation) hire(m *member, adjust ...func(*pipeline.Options)) {
@@ -288,6 +317,10 @@ func (s *simulation) hire(m *member, adjust ...func(*pipeline.Options)) {
 			spec.Joined = true
 			o.Tables, o.Discover, o.DiscoverEvery = nil, s.found(o, spec), s.plan.list
 		}
+		if n := s.neighbour; n != nil {
+			o.Tables = append(o.Tables, n.table(1+s.hired%3))
+			o.Database = tables{s.Source, n.Source}
+		}
 		for _, f := range adjust {
 			f(o)
 		}
@@ -299,7 +332,12 @@ func (s *simulation) hire(m *member, adjust ...func(*pipeline.Options)) {
 }
 
 // watched is the stream with a note of each complete listing.
-func (s *simulation) watched(arn string) cdc.Source { return listings{s.open(arn), s} }
+func (s *simulation) watched(arn string) cdc.Source {
+	if n := s.neighbour; n != nil && slices.ContainsFunc(n.Source.Streams, func(s *Stream) bool { return s.ARN == arn }) {
+		return n.open(arn)
+	}
+	return listings{s.open(arn), s}
+}
 
 type listings struct {
 	cdc.Source
