@@ -16,13 +16,12 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
-	"github.com/dynamodb-bigtable/replicator/expression"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
 // naive is a second mapping, written from the reference of the configuration, one step after the other and without a thought for speed. It shares
-// nothing with package transform but the name of an item and the conditions' evaluator, so that a bug of the mapping is not believed by
+// nothing with packages transform and expression but the name of an item, so that a bug of the mapping is not believed by
 // the checkers. It knows what the mappings of the examples and of the simulation need.
 type naive struct {
 	itemKey func(cdc.Item) string
@@ -34,7 +33,7 @@ type naive struct {
 }
 
 type naiveRule struct {
-	when   *expression.Condition
+	when   func(cdc.Item) bool
 	ignore bool
 	writes []naiveWrite
 }
@@ -91,11 +90,7 @@ func newNaive(entry *config.Table, captures map[string]string, m *transform.Mapp
 	for _, r := range entry.Rules {
 		rule := naiveRule{ignore: r.Ignore}
 		if r.When != "" {
-			when, err := expression.ParseWhen(r.When)
-			if err != nil {
-				panic(err)
-			}
-			rule.when = when
+			rule.when = naiveWhen(r.When)
 		}
 		all := r.Write
 		if len(all) == 0 {
@@ -118,7 +113,7 @@ func newNaive(entry *config.Table, captures map[string]string, m *transform.Mapp
 var errNaive = errors.New("cannot be mapped")
 
 func (n *naive) place(item cdc.Item) placement {
-	i := slices.IndexFunc(n.rules, func(r naiveRule) bool { return r.when == nil || r.when.Match(item) })
+	i := slices.IndexFunc(n.rules, func(r naiveRule) bool { return r.when == nil || r.when(item) })
 	if i < 0 {
 		return placement{}
 	}
@@ -176,6 +171,13 @@ func (c *naiveCells) make() error {
 	named := map[string]config.Column{}
 	for _, column := range c.w.columns {
 		named[column.Attribute] = column
+	}
+	for _, column := range c.w.columns { // what a rule calls a column means that attribute, also where an item has it not
+		family, qualifier, fixed := strings.Cut(column.To, ":")
+		_, own := named[qualifier]
+		if _, taken := c.item.Get(qualifier); fixed && taken && !own && named["*"].To == family && !slices.Contains(c.n.drop, qualifier) {
+			return errNaive
+		}
 	}
 	for _, a := range c.item.Attributes() {
 		to, ok := named[a.Name]

@@ -200,9 +200,11 @@ func (w *workload) textOf(rng *rand.Rand, item cdc.Item) string {
 
 // expiry is a time to live: within a day or a year of the run, long over, or none.
 func expiry(rng *rand.Rand, write int) (cdc.Value, bool) {
-	switch rng.IntN(8) {
+	switch rng.IntN(9) {
 	case 0:
 		return cdc.Value{}, false
+	case 8: // in milliseconds, before the epoch, nearly for ever, and more than any clock
+		return number([]string{"1793500000000", "-1793500000", "253402300798", "253402300799", "1e20", "99999999999999999999999999999999999999"}[write%6]), true
 	case 1:
 		return number("5"), true
 	case 2:
