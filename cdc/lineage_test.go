@@ -226,4 +226,8 @@ func TestPlaceFirstListingThatWasInterrupted(t *testing.T) {
 	if len(orphans) > 0 || len(older) != 1 || older[0].Hop >= RootHop+3 {
 		t.Errorf("an older one is placed %v, orphans %v", older, orphans)
 	}
+	oldest, orphans := Place([]Node{{ID: "s3", Parent: "s2", Hop: RootHop}}, []Shard{{ID: "s1", Parent: "s0"}}, true)
+	if len(orphans) > 0 || len(oldest) != 1 || oldest[0].Hop >= RootHop-1 {
+		t.Errorf("one older than a root is placed %v, orphans %v", oldest, orphans)
+	}
 }

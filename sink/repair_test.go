@@ -273,7 +273,7 @@ func TestRepairTellsWhatItCannotStore(t *testing.T) {
 	}
 	refused := errors.New("not admissible")
 	r.Table = table
-	r.Generation = func(context.Context, time.Time) (uint32, error) { return 0, refused }
+	r.Generation = func(context.Context, time.Time) (uint32, error) { return 1, refused }
 	if _, err := r.Repair(context.Background(), itemR("any")); !errors.Is(err, refused) {
 		t.Error(err)
 	}

@@ -256,9 +256,9 @@ var inStatements = []mutant{
 	},
 	{
 		name: "once: done with pages under way", hazards: "H18", file: "internal/pipeline/assign.go",
-		old: `		case s.Owner != t.Ledger.Worker() || !t.board.idle(s.ID, t.Timing.IdlePages, t.Timing.Idle):
+		old: `		case s.Owner != t.Ledger.Worker() || !t.board.idle(s.ID, t.Timing, mono):
 `,
-		new: `		case s.Owner != t.Ledger.Worker():
+		new: `		case s.Owner != t.Ledger.Worker(), mono < 0:
 `,
 		test: "./internal/sim TestH18_Once", why: "the workers of a run never end by themselves",
 	},

@@ -186,7 +186,6 @@ var inSurvivors = []mutant{
 	}
 	return floor
 `,
-		test: "./internal/pipeline TestFloors", why: "a run has one source table",
 	},
 	{
 		name: "once: empty pages are counted over changes", hazards: "", file: "internal/pipeline/board.go",
@@ -195,7 +194,7 @@ var inSurvivors = []mutant{
 `,
 		new: `		return
 `,
-		test: "./internal/pipeline TestBoard", why: "runs drain in peace, when there is no backlog",
+		test: "./internal/pipeline TestBoard", why: "a run must drain a backlog, and that of one shard within its last pages",
 	},
 	{
 		name: "of two rules that ask for one row the later one's columns alone are owned", hazards: "H72", file: "transform/place.go",
@@ -205,6 +204,5 @@ var inSurvivors = []mutant{
 	{
 		name: "what stands for an absent attribute goes through all functions", hazards: "", file: "transform/rowkey.go",
 		old: `calls[n].Text}, calls[n+1:]`, new: `calls[n].Text}, append(slices.Clone(calls[:n]), calls[n+1:]...)`,
-		test: "./transform TestFunctions", why: "no mapping of the runs has a function before default",
 	},
 }

@@ -34,7 +34,7 @@ func (t *table) assign(stop, ctx context.Context, finish func()) error {
 			break
 		}
 		t.report(ctx, v)
-		if t.Once && t.drained(v, task.Now(ctx)) {
+		if t.Once && t.drained(v, task.Now(ctx), task.Mono(ctx)) {
 			finish()
 			break
 		}
@@ -124,7 +124,7 @@ func (t *table) report(ctx context.Context, v view) {
 // drained tells whether nothing is left to do for now: the table is loaded, or cannot be; every open shard is read by this worker
 // and has been giving empty pages for a while; and no closed one still waits for its children to be listed. It is a
 // heuristic: DynamoDB tells no end of an open shard.
-func (t *table) drained(v view, now time.Time) bool {
+func (t *table) drained(v view, now time.Time, mono time.Duration) bool {
 	if t.board.isAside() {
 		return true // what the ledger says may be of before, and over
 	}
@@ -143,7 +143,7 @@ func (t *table) drained(v view, now time.Time) bool {
 		case s.Reopenable(v.state) || s.Undeclared(v.state):
 			return false
 		case s.Finished():
-		case s.Owner != t.Ledger.Worker() || !t.board.idle(s.ID, t.Timing.IdlePages, t.Timing.Idle):
+		case s.Owner != t.Ledger.Worker() || !t.board.idle(s.ID, t.Timing, mono):
 			return false
 		}
 	}

@@ -90,12 +90,16 @@ func (b *board) forget(shard string) {
 	delete(b.shards, shard)
 }
 
-// idle tells whether the shard has given so many empty pages in a row, over so long.
-func (b *board) idle(shard string, pages int, over time.Duration) bool {
+// pageTime is how long a page may be on its way before what was read before it counts no more.
+const pageTime = 5 * time.Second
+
+// idle tells whether the shard has given as many empty pages in a row as Once asks for, over as long, and the last of them just now: what was found
+// before a pause, or while the service has not answered since, says nothing of what came after.
+func (b *board) idle(shard string, t Timing, now time.Duration) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	r := b.shards[shard]
-	return r != nil && r.emptyPages >= pages && r.emptyAt-r.emptySince >= over
+	return r != nil && r.emptyPages >= t.IdlePages && r.emptyAt-r.emptySince >= t.Idle && now-r.emptyAt <= t.Idle+t.Poll+pageTime
 }
 
 // lag is that of the worst shard read here: the age of the last applied change while there are more; otherwise the time since

@@ -10,14 +10,16 @@ import (
 // What counts as empty begins anew with each change, and with each lease: else --once would end in the midst of a backlog.
 func TestBoardForgets(t *testing.T) {
 	b := newBoard()
+	timing, now := Timing{Poll: time.Second, Idle: 9 * time.Second, IdlePages: 10}, time.Duration(0)
 	empty := func(from, to int) {
 		for n := from; n <= to; n++ {
-			b.read("s", checkpoint.Progress{CaughtUp: true}, time.Duration(n)*time.Second)
+			now = time.Duration(n) * time.Second
+			b.read("s", checkpoint.Progress{CaughtUp: true}, now)
 		}
 	}
 	idle := func(want bool, when string) {
 		t.Helper()
-		if b.idle("s", 10, 9*time.Second) != want {
+		if b.idle("s", timing, now) != want {
 			t.Errorf("idle %v %s", !want, when)
 		}
 	}
@@ -31,6 +33,10 @@ func TestBoardForgets(t *testing.T) {
 	idle(false, "nine pages after a change")
 	empty(21, 21)
 	idle(true, "ten pages after a change")
+	now += 15 * time.Second
+	idle(true, "while the next page may be on its way")
+	now += time.Second
+	idle(false, "when nothing was read for a while")
 	b.forget("s")
 	idle(false, "under a new lease")
 }

@@ -1,11 +1,14 @@
 package sim
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
 // ending is what some runs do when everything is applied and compared.
@@ -67,6 +70,7 @@ func (s *simulation) drain() {
 	s.crew = []*member{m}
 	once := func(o *pipeline.Options) { o.Once = true }
 	s.hire(m, once)
+	s.disturb(m)
 	for limit = s.World.Elapsed() + s.patience() + 24*time.Hour + 20*s.plan.poll; !m.worker.Over && s.World.Elapsed() < limit; {
 		s.pass()
 		if m.worker.Over && m.worker.Err != nil && s.excused(m.worker.Err) {
@@ -86,6 +90,46 @@ func (s *simulation) drain() {
 	default:
 		s.World.Inject("drained to the end")
 	}
+}
+
+// disturb lets the application go on for a while, and then the one that drains stand still, or one of the shards, or all, not be readable, while items
+// change: what was quiet before says nothing of that.
+func (s *simulation) disturb(m *member) {
+	rng := stream(s.plan.seed, "drained")
+	how := rng.IntN(4)
+	if how == 0 {
+		return
+	}
+	polls := func(least, most int) time.Duration { return time.Duration(least+rng.IntN(most-least)) * s.plan.poll }
+	s.World.Go("disturbance", func(ctx context.Context) {
+		write := func() bool {
+			if m.worker.Over {
+				return false
+			}
+			s.write()
+			return true
+		}
+		for range rng.IntN(6) {
+			if task.Sleep(ctx, polls(1, 8)) != nil || !write() {
+				return
+			}
+		}
+		lasts := polls(1, 40)
+		switch open := s.Source.Stream().Open(); how {
+		case 1:
+			m.worker.Pause(lasts)
+		case 2:
+			s.down(&s.sourceDown, cdc.Unavailable, lasts)
+		default:
+			s.dumb = failingShard{open[rng.IntN(len(open))].ID, s.World.Elapsed() + lasts}
+		}
+		for range 1 + rng.IntN(4) {
+			if task.Sleep(ctx, lasts/4) != nil || !write() {
+				return
+			}
+			s.World.Inject("changed while nobody could read")
+		}
+	})
 }
 
 // openShards is how many shards take changes now.

@@ -176,6 +176,7 @@ func (s *simulation) childFirst(e event) {
 
 func (s *simulation) pause(m *member, d time.Duration) {
 	m.worker.Pause(d)
+	m.stands = s.World.Elapsed() + d // a later pause takes the place of one before
 	m.healthy = max(m.healthy, s.World.Elapsed()+d)
 }
 
@@ -239,7 +240,7 @@ func (s *simulation) ask(m *member) {
 		return
 	}
 	s.World.Inject("clean stop")
-	m.asked = true
+	m.asked, m.askedAt = true, s.World.Elapsed()
 	m.worker.stop(context.Canceled)
 }
 
@@ -256,6 +257,12 @@ func (s *simulation) cutOff(e event, source, target bool) {
 		m.noTarget = until
 	}
 	m.healthy = max(m.healthy, until)
+}
+
+// failingShard is one of which nothing can be read.
+type failingShard struct {
+	shard string
+	until time.Duration
 }
 
 // failing is a service that answers nobody.
@@ -435,13 +442,15 @@ func (s *simulation) changeMapping(e event) {
 }
 
 // sourceFault and targetFault fail the calls of those who cannot reach a service.
-func (s *simulation) sourceFault(op, _ string) error {
+func (s *simulation) sourceFault(op, shard string) error {
 	now := s.World.Elapsed()
 	if s.oneCall.strikes(op, "", now) {
 		s.World.Inject("one call fails at the source")
 		return Fail(op, s.oneCall.source)
 	}
 	switch m := s.caller(); {
+	case now < s.dumb.until && shard == s.dumb.shard:
+		return Fail(op, cdc.Unavailable)
 	case now < s.sourceDown.until:
 		return Fail(op, s.sourceDown.reason)
 	case m != nil && now < m.noSource:

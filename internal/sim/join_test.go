@@ -59,7 +59,11 @@ func tableJoins(t *testing.T, seed uint64) {
 			case w.Rand().IntN(3) == 0:
 				return pipeline.Discovery{}, &cdc.Error{Op: "ListTables", Reason: cdc.Throttled, Err: errors.New("injected")}
 			}
-			return pipeline.Discovery{Tables: []pipeline.Table{found}, Refused: []pipeline.Refusal{{Table: "Other", Reason: "its key does not fit"}}}, nil
+			refused := []pipeline.Refusal{{Table: "Other", Reason: "its key does not fit"}}
+			if joined == 2 { // its own keeper knows better
+				refused = append(refused, pipeline.Refusal{Table: found.Mapping.Source, Reason: "it is refused now"})
+			}
+			return pipeline.Discovery{Tables: []pipeline.Table{found}, Refused: refused}, nil
 		}
 		o.Events.Joined = func(string) { joined++ }
 		o.Events.Aside = func(table, reason string) { told = append(told, table+": "+reason) }
@@ -117,7 +121,7 @@ func tableJoins(t *testing.T, seed uint64) {
 	for _, line := range told {
 		count[line]++
 	}
-	if len(m.Gaps) > 0 || joined != 2 || count["Other: its key does not fit"] == 0 || count["Orders: "+pipeline.GoneReason] == 0 {
+	if len(m.Gaps) > 0 || joined != 2 || count["Other: its key does not fit"] == 0 || count["Orders: it is refused now"] > 0 || count["Orders: "+pipeline.GoneReason] == 0 {
 		t.Errorf("gaps %v, %d joined, told %v", m.Gaps, joined, told)
 	}
 	for line, n := range count {

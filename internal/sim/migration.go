@@ -167,11 +167,13 @@ func (m *Migration) run(stop, ctx context.Context, name string, adjust []func(*p
 	for wait := time.Second; ; wait = min(2*wait, 30*time.Second) {
 		var err error
 		id := fmt.Sprintf("ledger-%d", m.World.Steps())
-		ledger, err = checkpoint.Open(ctx, m.Store(), "default", checkpoint.Options{Worker: name, ID: id, Lease: m.Lease})
+		ledger, err = checkpoint.Open(stop, m.Store(), "default", checkpoint.Options{Worker: name, ID: id, Lease: m.Lease})
 		if err == nil {
 			break
 		}
-		if err := task.Sleep(ctx, wait); err != nil {
+		if err := task.Sleep(stop, wait); stop.Err() != nil {
+			return ctx.Err() // nil if it was asked to stop, and nothing was begun
+		} else if err != nil {
 			return err
 		}
 	}

@@ -153,6 +153,9 @@ func newPlan(seed uint64, o SimOptions) plan {
 		}
 		for i := range n {
 			e := event{at: time.Duration(rng.Float64() * float64(p.length)), kind: k, long: rng.Float64() * rng.Float64(), pick: rng.Uint64()}
+			if k.gap && e.pick>>32%4 == 0 {
+				e.at /= 16 // while the table is copied
+			}
 			if e.name = fmt.Sprintf("%s #%d", k.name, i+1); !without[e.name] {
 				p.events = append(p.events, e)
 			}

@@ -103,6 +103,7 @@ type simulation struct {
 	copyRate                      float64       // rows per second of the load, 0 for no bound
 	sourceDown, targetDown        failing
 	oneCall                       failingCall
+	dumb                          failingShard
 	healthy                       time.Duration // from when on both services are well
 	begun                         time.Duration // until when something that was begun is still to happen
 	expired                       time.Duration // until when every iterator is too old
@@ -118,6 +119,7 @@ type simulation struct {
 type member struct {
 	worker             *Worker
 	asked              bool          // to stop
+	askedAt, stands    time.Duration // when; and until when it is paused
 	away               time.Duration // nobody is started in its place until then
 	noSource, noTarget time.Duration // cut off until then
 	healthy            time.Duration // from when on it is well
@@ -260,6 +262,7 @@ func (s *simulation) tick() {
 		return
 	}
 	for _, m := range s.crew {
+		s.checkStopped(m)
 		s.replace(m)
 	}
 	if now := s.World.Elapsed(); now-s.looked > 10*time.Minute {
@@ -300,7 +303,7 @@ func (s *simulation) rollAged(t *Table) {
 
 func (s *simulation) hire(m *member, adjust ...func(*pipeline.Options)) {
 	s.hired++
-	m.asked, m.noSource, m.noTarget = false, 0, 0
+	m.asked, m.noSource, m.noTarget, m.stands = false, 0, 0, 0
 	m.healthy = s.World.Elapsed()
 	hash, fromNow := s.hash, s.plan.fromNow
 	name := fmt.Sprintf("worker%d", s.hired)

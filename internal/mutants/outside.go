@@ -1,0 +1,228 @@
+package main
+
+// inOutside are bugs that somebody planted who had no part in the checkers. All seeds survived most of them then; what finds them came of that.
+var inOutside = []mutant{
+	{
+		name: "what is too old to be put is looked for in a batch without parked changes alone", hazards: "H81", file: "sink/writer.go",
+		old: `	if w.o.MaxImageAge <= 0 {
+`,
+		new: `	if w.o.MaxImageAge <= 0 || len(b.Parked) > 0 {
+`,
+	},
+	{
+		name: "a column that a page had and its last image has not stays", hazards: "H51 H83", file: "sink/keep.go",
+		old: `		if !named[at] {`,
+		new: `		if !named[at] && k.runs[at] == nil {`,
+	},
+	{
+		name: "members of a set are stamped by their change where cells are to expire", hazards: "H83", file: "transform/encoding.go",
+		old: `Cell{Family: t.family, Qualifier: qualifier, Timestamp: c.stamp(t.family)}`,
+		new: `Cell{Family: t.family, Qualifier: qualifier, Timestamp: c.micros}`,
+	},
+	{
+		name: "cells of shared rows are stamped by their change where cells are to expire", hazards: "H83", file: "transform/encoding.go",
+		old: `Timestamp: c.stamp(a.w.family)}, from, "of the cell")`,
+		new: `Timestamp: c.micros}, from, "of the cell")`,
+	},
+	{
+		name: ".5 is five milliseconds", hazards: "", file: "transform/instant.go",
+		old: `strconv.Atoi((fraction + "000")[:3])`,
+		new: `strconv.Atoi(fraction[:min(3, len(fraction))])`,
+	},
+	{
+		name: "columns that a rule names are those of attributes of the same name as well", hazards: "", file: "transform/encoding.go",
+		old: `	for _, column := range c.w.clashes {`,
+		new: `	for _, column := range c.w.clashes[:0] {`,
+	},
+	{
+		name: "what is absent differs from nothing", hazards: "", file: "expression/condition.go",
+		old: `		return o == isDifferent
+`,
+		new: `		return o == isDifferent && a.found != b.found && b.found
+`,
+	},
+	{
+		name: "at least is more than", hazards: "", file: "expression/condition.go",
+		old: `	return order >= 0
+`,
+		new: `	return order > 0
+`,
+	},
+	{
+		name: "a time to live beyond any clock is one", hazards: "H83", file: "transform/encoding.go",
+		old: `err != nil || n >= never/1_000_000 || n <`,
+		new: `err != nil || n <`,
+	},
+	{
+		name: "the highest hop is forgotten", hazards: "H66", file: "cdc/lineage.go",
+		old: `	f.highest = max(f.highest, hop)
+	f.placed`,
+		new: `	f.placed`,
+	},
+	{
+		name: "cells of a shard are no newer than when it was leased", hazards: "H04", file: "internal/pipeline/follow.go",
+		old: `NotBefore: at.CellTime})`,
+		new: `NotBefore: shard.CellTime})`,
+	},
+	{
+		name: "a shard that was taken by another counts as held", hazards: "", file: "internal/pipeline/assign.go",
+		old: `		held.remove(id)
+		if fatal(err) {
+			return err
+		}
+		if !errors.Is(err, checkpoint.ErrTaken) {
+`,
+		new: `		if fatal(err) {
+			return err
+		}
+		if !errors.Is(err, checkpoint.ErrTaken) {
+			held.remove(id)
+`,
+	},
+	{
+		name: "what is parked counts as healed whatever the generation", hazards: "H38", file: "sink/parking.go",
+		old: `healed = healed || r.HeldBy(at.Owner) > record.Version`,
+		new: `held := r.HeldBy(at.Owner)
+			healed = healed || held != "" && held[9:] > record.Version[9:]`,
+	},
+	{
+		name: "a change that could not be parked counts as parked", hazards: "H38", file: "sink/writer.go",
+		old: `		if err != nil {
+			return err
+		}
+		b.Parked = b.Parked[1:]
+`,
+		new: `		b.Parked = b.Parked[1:]
+		if err != nil {
+			return err
+		}
+`,
+	},
+	{
+		name: "whatever has no listed parent is a root", hazards: "H14", file: "cdc/lineage.go",
+		old: `	case f.first && f.oldest(id):`,
+		new: `	case f.first:`,
+	},
+	{
+		name: "a load is stamped with the generation of now", hazards: "H71", file: "internal/pipeline/copy.go",
+		old: `transform.Load(t.Mapping, items, generation, readAt)`,
+		new: `transform.Load(t.Mapping, items, max(generation, t.Floors.Floor(t.source)), readAt)`,
+	},
+	{
+		name: "a page is stamped with the generation of now", hazards: "H70", file: "internal/pipeline/follow.go",
+		old: `transform.Stamp{Generation: shard.Generation,`,
+		new: `transform.Stamp{Generation: max(shard.Generation, t.Floors.Floor(t.source)),`,
+	},
+	{
+		name: "a lease goes on when its holder has ended", hazards: "", file: "internal/pipeline/follow.go",
+		old: `		defer lease.Abandon()
+`,
+		new: ``,
+	},
+	{
+		name: "a seat goes on when its keeper has ended", hazards: "", file: "internal/pipeline/keeper.go",
+		old: `		defer keeper.Abandon()
+`,
+		new: ``,
+	},
+	{
+		name: "addresses of one item run into the next one's", hazards: "", file: "transform/fold.go",
+		old: `addresses: room[n : n : n+1]`,
+		new: `addresses: room[n:n]`,
+	},
+	{
+		name: "a load goes on with the segments of whoever goes on", hazards: "H71", file: "backfill/scan.go",
+		old: `total: from.Total, parallel`,
+		new: `total: max(s.Segments, 1), parallel`,
+	},
+	{
+		name: "what is begun goes on after the grace", hazards: "", file: "internal/pipeline/pipeline.go",
+		old: `			abandon(context.Cause(stop))
+`,
+		new: ``,
+	},
+	{
+		name: "a second try of a repair has forgotten where the item was", hazards: "", file: "sink/repair.go",
+		old:  `known = append(slices.Clone(former), image)`,
+		new:  `known = []cdc.Item{image}`,
+		test: "./sink TestRepairOfAMovedItem", why: "an item must move while it is repaired",
+	},
+	{
+		name: "a repair looks at the version of another item of the row", hazards: "", file: "sink/repair.go",
+		old: `	held := seen.HeldBy(want.Owner)
+	if held == "" {`,
+		new: `	held := seen.Held()
+	if held == "" {`,
+		test: "./sink TestRepairOfOneItem", why: "the other item must be newer by a whole load",
+	},
+	{
+		name: "who finds the generation raised keeps its gap to itself", hazards: "H24", file: "checkpoint/table.go",
+		old: `		noteGap(s, gap)
+		if s.Generation > from {
+			return nil
+		}
+`,
+		new: `		if s.Generation > from {
+			return nil
+		}
+		noteGap(s, gap)
+`,
+		test: "./checkpoint TestRaise_TwoDetectors", why: "a gap that is told twice and noted once looks like one",
+	},
+	{
+		name: "parked items of a table are those of tables whose names begin so", hazards: "H38", file: "sink/parking.go",
+		old: `		prefix += source + "/"
+`,
+		new: `		prefix += source
+`,
+		test: "./sink Parking", why: "both tables must have parked items at once",
+	},
+	{
+		name: "what was dropped before the cut is dropped in the child again", hazards: "H84", file: "checkpoint/lease.go",
+		old: `				s.Dropping = parent.Dropping
+`,
+		new:  ``,
+		test: "./checkpoint TestInheritedOnce", why: "a shard must roll within the minutes around the cut",
+	},
+	{
+		name: "the oldest shard of a listing that was interrupted is a root", hazards: "H66", file: "cdc/lineage.go",
+		old: `	return f.lowest - 2
+`,
+		new: `	return RootHop
+`,
+		test: "./cdc TestPlaceFirstListingThat", why: "the first listing must be interrupted, and lack the parent that both have",
+	},
+	{
+		name: "what a column was before is what it was before the newest change", hazards: "H51", file: "transform/past.go",
+		old:  `changes[h.moments[0].change].Old`,
+		new:  `changes[h.newest].Old`,
+		test: "./sink TestKept", why: "whole days judge the newest cells alone",
+	},
+	{
+		name: "of many gaps the oldest are kept", hazards: "", file: "checkpoint/table.go",
+		old: `		s.Gaps = slices.Delete(s.Gaps, 0, extra)
+`,
+		new: `		s.Gaps = s.Gaps[:keptGaps]
+`,
+		test: "./checkpoint TestRaise_KeepsTheLastGaps", why: "it takes fifty gaps",
+	},
+	{
+		name: "a table that is followed is set aside when it is not found", hazards: "", file: "internal/pipeline/join.go",
+		old: `			if j.joined[r.Table] {
+				continue // it`,
+		new: `			if j.joined[r.Table] && j.Once {
+				continue // it`,
+		test: "./internal/sim TestTableJoins", why: "a run's table may be set aside while it is out of sight",
+	},
+	{
+		name: "a repair goes on without a generation that admits it", hazards: "", file: "sink/repair.go",
+		old:  `if generation, err = r.Generation(ctx, readAt); err != nil {`,
+		new:  `if generation, err = r.Generation(ctx, readAt); err != nil && generation == 0 {`,
+		test: "./sink TestRepairTells", why: "an image must be read before the roots are",
+	},
+	{
+		name: "what was quiet before a pause counts as quiet", hazards: "H18", file: "internal/pipeline/board.go",
+		old: ` && now-r.emptyAt <= t.Idle+t.Poll+pageTime`, new: ``,
+		test: "./internal/pipeline TestBoard", why: "one shard must be quiet long enough, then unreadable, and all others quiet after that: one seed in some hundreds",
+	},
+}
