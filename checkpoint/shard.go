@@ -151,18 +151,28 @@ func (l *Ledger) Shards(ctx context.Context, source string) ([]Shard, error) {
 	if len(missing) == 0 {
 		return shards, nil
 	}
-	// Whoever creates a child's row has created its parent's before: a read that begins now finds it, unless there is none.
+	// Whoever creates a child's row has created its parent's before: a read that begins now finds all its ancestors, unless there are none.
 	again, err := l.store.Read(ctx, l.shardPrefix(source))
 	if err != nil {
 		return nil, err
 	}
-	parents := slices.DeleteFunc(again, func(row Row) bool { return !missing[row.Key] })
-	if len(parents) == 0 {
-		return shards, nil
+	for len(missing) > 0 {
+		found := 0
+		for _, row := range again {
+			if missing[row.Key] {
+				rows, found = append(rows, row), found+1
+			}
+		}
+		if found == 0 {
+			break
+		}
+		slices.SortFunc(rows, func(a, b Row) int { return strings.Compare(a.Key, b.Key) })
+		if shards, err = l.decodeShards(source, rows); err != nil {
+			return nil, err
+		}
+		missing = l.missingParents(shards) // those of the ones that were found, which the first read had passed as well
 	}
-	rows = append(rows, parents...)
-	slices.SortFunc(rows, func(a, b Row) int { return strings.Compare(a.Key, b.Key) })
-	return l.decodeShards(source, rows)
+	return shards, nil
 }
 
 func (l *Ledger) decodeShards(source string, rows []Row) ([]Shard, error) {

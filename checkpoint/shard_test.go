@@ -363,10 +363,10 @@ func TestH12_ParentBehindTheRead(t *testing.T) {
 	first.State = checkpoint.Done
 	create(t, t.Context(), l, first)
 	store.meanwhile = func() {
-		create(t, t.Context(), l, shard("1", "0"), shard("1b", "0"), shard("2 child", "1"), shard("2b child", "1b"))
+		create(t, t.Context(), l, shard("1", "0"), shard("1b", "0"), shard("1c", "1"), shard("2 child", "1c"), shard("2b child", "1b"))
 	}
 	got := rows(t, t.Context(), l)
-	if len(got) != 5 || got["1"].State != checkpoint.Waiting || got["1b"].State != checkpoint.Waiting {
+	if len(got) != 6 || got["1"].State != checkpoint.Waiting || got["1b"].State != checkpoint.Waiting || got["1c"].State != checkpoint.Waiting {
 		t.Fatalf("the read gives %v", got)
 	}
 	shards, err := l.Shards(t.Context(), source)

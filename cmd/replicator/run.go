@@ -64,7 +64,7 @@ the process at once, which loses nothing either. Health, readiness, metrics and 
 	}
 	flags := c.Flags()
 	flags.SortFlags = false
-	flags.BoolVar(&f.once, "once", false, "copy, drain the stream and end: when each open shard has given 10 empty pages in a row over --idle, the last of them just now")
+	flags.BoolVar(&f.once, "once", false, "copy, drain the stream and end: when each open shard of all tables has given 10 empty pages in a row over --idle, the last of them just now")
 	flags.DurationVar(&f.idle, "idle", 10*time.Second, "`DURATION` for which a shard must be empty before --once calls it drained; a heuristic, DynamoDB tells no end. "+
 		"Shards roll every four hours: among a thousand one always is younger than 10s, give less")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "read and map everything once; write nothing, not even the ledger")

@@ -225,4 +225,12 @@ var inOutside = []mutant{
 		old: ` && now-r.emptyAt <= t.Idle+t.Poll+pageTime`, new: ``,
 		test: "./internal/pipeline TestBoard", why: "one shard must be quiet long enough, then unreadable, and all others quiet after that: one seed in some hundreds",
 	},
+	{
+		name: "with --once a run ends with the first table that is drained", hazards: "H18", file: "internal/pipeline/drain.go",
+		old: ` || slices.ContainsFunc(all, func(t *draining) bool { return !t.done }) {
+`,
+		new: ` || !done {
+`,
+		test: "./internal/pipeline TestH18_Tables", why: "two tables must drain, and one long before the other",
+	},
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // assign looks at the ledger again and again and takes every shard that is free, and now and then one of a worker that holds more, until
-// stop ends or, with Once, until the table is drained: then it calls finish. It returns when the last shard is given up.
+// stop ends or, with Once, until all tables are drained: then it calls finish. It returns when the last shard is given up.
 func (t *table) assign(stop, ctx context.Context, finish func()) error {
 	g := task.NewGroup(ctx, 0)
 	held := holdings{shards: map[string]bool{}}
@@ -34,7 +34,7 @@ func (t *table) assign(stop, ctx context.Context, finish func()) error {
 			break
 		}
 		t.report(ctx, v)
-		if t.Once && t.drained(v, task.Now(ctx), task.Mono(ctx)) {
+		if t.Once && t.drain.report(t.source, t.drained(v, task.Now(ctx), task.Mono(ctx))) {
 			finish()
 			break
 		}

@@ -24,6 +24,9 @@ type Refusal struct{ Table, Reason string }
 // GoneReason is why a table is set aside that does not exist any more.
 const GoneReason = "the table does not exist any more; its rows stay, as of the last change that was read"
 
+// discovery is what a run with Once waits for besides tables, none of which is called so.
+const discovery = ""
+
 // joining lets the tables of patterns join.
 type joining struct {
 	*table // of no name: for its retries
@@ -65,6 +68,7 @@ func (j *joining) join(stop, work context.Context) error {
 			}
 		}
 		if j.Once {
+			j.drain.report(discovery, true)
 			return nil
 		}
 		_ = task.Sleep(stop, j.DiscoverEvery)

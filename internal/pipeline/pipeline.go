@@ -46,10 +46,11 @@ type Options struct {
 	DiscoverEvery time.Duration
 	Events        Events
 	Timing        Timing
-	// Once ends the run when every table is copied and drained.
+	// Once ends the run when every table is copied, and all are drained at the same time.
 	Once bool
 
-	shares *shares // of all tables; Run makes them
+	shares *shares // of all tables, as the next; Run makes them
+	drain  *drain
 }
 
 // Table is one table to replicate.
@@ -130,7 +131,7 @@ func (f *Floors) raise(source string, generation uint32) {
 func Run(ctx context.Context, o Options) error {
 	o.Timing = o.Timing.orDefault(o.Ledger.Lease())
 	o.Events = o.Events.orSilent()
-	o.shares = &shares{}
+	o.shares, o.drain = &shares{}, &drain{}
 	calls, open := &reads{}, o.Open
 	o.Open = func(arn string) cdc.Source { return stoppableSource{open(arn), calls} }
 	o.Database = stoppableDatabase{o.Database, calls}
@@ -146,7 +147,11 @@ func Run(ctx context.Context, o Options) error {
 		defer finished.Set()
 		begin := func(spec Table) {
 			t := newTable(&o, spec, halt)
+			o.drain.await(t.source, &t.bell)
 			tables.Go("table "+t.source, func(work context.Context) error { return t.run(stop, work) })
+		}
+		if o.Discover != nil {
+			o.drain.await(discovery, new(task.Bell)) // which comes before all tables, or those that are there might be drained without the others
 		}
 		for _, spec := range o.Tables {
 			begin(spec)
