@@ -57,7 +57,8 @@ var inOutside = []mutant{
 		name: "the highest hop is forgotten", hazards: "H66", file: "cdc/lineage.go",
 		old: `	f.highest = max(f.highest, hop)
 	f.placed`,
-		new: `	f.placed`,
+		new:  `	f.placed`,
+		test: "./cdc TestPlace", why: "two shards must be listed without their parents, after another: one seed in some hundreds",
 	},
 	{
 		name: "cells of a shard are no newer than when it was leased", hazards: "H04", file: "internal/pipeline/follow.go",
@@ -100,13 +101,15 @@ var inOutside = []mutant{
 	},
 	{
 		name: "whatever has no listed parent is a root", hazards: "H14", file: "cdc/lineage.go",
-		old: `	case f.first && f.oldest(id):`,
-		new: `	case f.first:`,
+		old:  `	case f.first && f.oldest(id):`,
+		new:  `	case f.first:`,
+		test: "./cdc TestPlace", why: "a first listing must lack the middle of a lineage: one seed in some hundreds",
 	},
 	{
 		name: "a load is stamped with the generation of now", hazards: "H71", file: "internal/pipeline/copy.go",
-		old: `transform.Load(t.Mapping, items, generation, readAt)`,
-		new: `transform.Load(t.Mapping, items, max(generation, t.Floors.Floor(t.source)), readAt)`,
+		old:  `transform.Load(t.Mapping, items, generation, readAt)`,
+		new:  `transform.Load(t.Mapping, items, max(generation, t.Floors.Floor(t.source)), readAt)`,
+		test: "./internal/sim TestSimulate$", why: "the generation must rise between the reading of a page of the load and its writing: a kept seed",
 	},
 	{
 		name: "a page is stamped with the generation of now", hazards: "H70", file: "internal/pipeline/follow.go",
