@@ -6,7 +6,7 @@ import (
 )
 
 // exampleSeeds is how many days each mapping is played.
-const exampleSeeds = 4
+const exampleSeeds = max(1, 4/fewer)
 
 // H72, H73, H74, H83: every worked example and every mapping of the simulation, for days of its own, with a workload of items that move, meet,
 // are removed and come back, and cannot be mapped, under copies, crashes and all other faults.
