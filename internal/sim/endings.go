@@ -70,7 +70,7 @@ func (s *simulation) drain() {
 	s.crew = []*member{m}
 	once := func(o *pipeline.Options) { o.Once = true }
 	s.hire(m, once)
-	changed := s.disturb(m)
+	s.disturb(m)
 	for limit = s.World.Elapsed() + s.patience() + 24*time.Hour + 20*s.plan.poll; !m.worker.Over && s.World.Elapsed() < limit; {
 		s.pass()
 		if m.worker.Over && m.worker.Err != nil && s.excused(m.worker.Err) {
@@ -79,7 +79,7 @@ func (s *simulation) drain() {
 	}
 	// A shard that is rolled just now is no matter: it gave nothing for a while, and its child holds nothing yet.
 	missing := strings.Join(s.truth.unequal(s.since(s.State())), "\n")
-	if at := changed(); at > 0 && s.World.Elapsed()-at < s.plan.poll+s.plan.pass+3*time.Minute {
+	if s.disturbed > 0 && s.World.Elapsed()-s.disturbed < s.plan.poll+s.plan.pass+3*time.Minute {
 		missing = "" // it may have come after the last page
 	}
 	switch {
@@ -97,14 +97,12 @@ func (s *simulation) drain() {
 }
 
 // disturb lets the application go on for a while, and then the one that drains stand still, or one of the shards, or all, not be readable, while items
-// change: what was quiet before says nothing of that. It gives when something was last changed.
-func (s *simulation) disturb(m *member) (changed func() time.Duration) {
-	at := time.Duration(0)
-	changed = func() time.Duration { return at }
+// change: what was quiet before says nothing of that.
+func (s *simulation) disturb(m *member) {
 	rng := stream(s.plan.seed, "drained")
 	how := rng.IntN(4)
 	if how == 0 {
-		return changed
+		return
 	}
 	polls := func(least, most int) time.Duration { return time.Duration(least+rng.IntN(most-least)) * s.plan.poll }
 	s.World.Go("disturbance", func(ctx context.Context) {
@@ -113,7 +111,7 @@ func (s *simulation) disturb(m *member) (changed func() time.Duration) {
 				return false
 			}
 			s.write()
-			at = s.World.Elapsed()
+			s.disturbed = s.World.Elapsed()
 			return true
 		}
 		for range rng.IntN(6) {
@@ -128,7 +126,7 @@ func (s *simulation) disturb(m *member) (changed func() time.Duration) {
 		case 2:
 			s.down(&s.sourceDown, cdc.Unavailable, lasts)
 		default:
-			s.dumb = failingShard{open[rng.IntN(len(open))].ID, s.World.Elapsed() + lasts}
+			s.unreadable = failingShard{open[rng.IntN(len(open))].ID, s.World.Elapsed() + lasts}
 		}
 		for range 1 + rng.IntN(4) {
 			if task.Sleep(ctx, lasts/4) != nil || !write() {
@@ -137,7 +135,6 @@ func (s *simulation) disturb(m *member) (changed func() time.Duration) {
 			s.World.Inject("changed while nobody could read")
 		}
 	})
-	return changed
 }
 
 // openShards is how many shards take changes now.

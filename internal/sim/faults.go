@@ -176,7 +176,7 @@ func (s *simulation) childFirst(e event) {
 
 func (s *simulation) pause(m *member, d time.Duration) {
 	m.worker.Pause(d)
-	m.stands = s.World.Elapsed() + d // a later pause takes the place of one before
+	m.paused = s.World.Elapsed() + d // a later pause takes the place of one before
 	m.healthy = max(m.healthy, s.World.Elapsed()+d)
 }
 
@@ -449,7 +449,7 @@ func (s *simulation) sourceFault(op, shard string) error {
 		return Fail(op, s.oneCall.source)
 	}
 	switch m := s.caller(); {
-	case now < s.dumb.until && shard == s.dumb.shard:
+	case now < s.unreadable.until && shard == s.unreadable.shard:
 		return Fail(op, cdc.Unavailable)
 	case now < s.sourceDown.until:
 		return Fail(op, s.sourceDown.reason)

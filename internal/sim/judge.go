@@ -344,7 +344,7 @@ func (s *simulation) uneven() bool {
 // checkStopped: who is asked to stop has stopped when the grace is over, whatever does not answer (I10).
 func (s *simulation) checkStopped(m *member) {
 	const grace = 20 * time.Second
-	if long := s.World.Elapsed() - max(m.askedAt, m.stands); m.asked && !m.worker.Over && !m.worker.Dead() && long > grace+time.Minute {
+	if long := s.World.Elapsed() - max(m.askedAt, m.paused); m.asked && !m.worker.Over && !m.worker.Dead() && long > grace+time.Minute {
 		s.fail("I10", "%s was asked to stop, and goes on for %s", m.worker.Name(), long)
 	}
 }

@@ -69,7 +69,13 @@ func (s *simulation) moveIn() {
 	}
 	n := &neighbour{rng: rng, Migration: &Migration{
 		World: s.World, Source: NewTable(s.World, name, 1+rng.IntN(2), "id"), Target: s.Target, Mapping: mapping, born: map[string]int{},
-		TombstoneAge: s.TombstoneAge, Prefix: prefix, Watch: s.watchAll,
+		TombstoneAge: s.TombstoneAge, Prefix: prefix,
+		Watch: func(table, key string, before, after *Row) {
+			if table == stateTable {
+				s.truth.checkNumbered(key, after)
+			}
+			s.watchBoth(table, key, before, after)
+		},
 	}}
 	from, to := s.Source, n.Source
 	to.Throttle, to.Expire, to.ListLate, to.ShowOpen, to.TimeRunsBack = from.Throttle, from.Expire, from.ListLate, from.ShowOpen, from.TimeRunsBack

@@ -103,10 +103,11 @@ type simulation struct {
 	copyRate                      float64       // rows per second of the load, 0 for no bound
 	sourceDown, targetDown        failing
 	oneCall                       failingCall
-	dumb                          failingShard
+	unreadable                    failingShard
 	healthy                       time.Duration // from when on both services are well
 	begun                         time.Duration // until when something that was begun is still to happen
 	expired                       time.Duration // until when every iterator is too old
+	disturbed                     time.Duration // when items were last changed while a run drained
 	elsewhere                     time.Duration // until when the app profile routes to another cluster
 	exchanged                     bool          // the ledger was lost or restored
 	listed                        time.Duration // when the stream was last listed completely
@@ -119,7 +120,8 @@ type simulation struct {
 type member struct {
 	worker             *Worker
 	asked              bool          // to stop
-	askedAt, stands    time.Duration // when; and until when it is paused
+	askedAt            time.Duration // when
+	paused             time.Duration // until then
 	away               time.Duration // nobody is started in its place until then
 	noSource, noTarget time.Duration // cut off until then
 	healthy            time.Duration // from when on it is well
@@ -154,7 +156,7 @@ func newSimulation(p plan, o SimOptions) *simulation {
 	}
 	s.Watch = func(table, key string, before, after *Row) {
 		s.truth.watch(table, key, before, after)
-		s.watchAll(table, key, before, after)
+		s.watchBoth(table, key, before, after)
 	}
 	s.Source.Fault, s.Target.Fault = s.sourceFault, s.targetFault
 	s.Target.LateBy = s.limit(time.Minute)
@@ -173,11 +175,8 @@ func newSimulation(p plan, o SimOptions) *simulation {
 	return s
 }
 
-// watchAll sees every write of all tables, those of a neighbour among them.
-func (s *simulation) watchAll(table, key string, before, after *Row) {
-	if table == stateTable && key != "default/pipeline" { // which is made by a ledger that is opened, perhaps once more, and counts anew
-		s.truth.checkNumbered(key, after)
-	}
+// watchBoth sees every write, those of a neighbour among them.
+func (s *simulation) watchBoth(table, key string, before, after *Row) {
 	if s.Policy.maxParked > 0 && table == stateTable && strings.HasPrefix(key, "default/parked/") {
 		s.truth.mostParked = max(s.truth.mostParked, s.truth.parkedItems())
 	}
@@ -303,7 +302,7 @@ func (s *simulation) rollAged(t *Table) {
 
 func (s *simulation) hire(m *member, adjust ...func(*pipeline.Options)) {
 	s.hired++
-	m.asked, m.noSource, m.noTarget, m.stands = false, 0, 0, 0
+	m.asked, m.noSource, m.noTarget, m.paused = false, 0, 0, 0
 	m.healthy = s.World.Elapsed()
 	hash, fromNow := s.hash, s.plan.fromNow
 	name := fmt.Sprintf("worker%d", s.hired)

@@ -205,6 +205,9 @@ func (t *truth) dropped(sh *Shard, r *record) {
 
 // watch sees every write of all tables.
 func (t *truth) watch(table, key string, before, after *Row) {
+	if table == stateTable && key != "default/pipeline" { // which is made by a ledger that is opened, perhaps once more, and counts anew
+		t.checkNumbered(key, after)
+	}
 	switch {
 	case table != stateTable && !strings.HasPrefix(key, transform.WitnessPrefix):
 		t.watchItem(rowID{table, key}, before, after)
