@@ -69,6 +69,24 @@ func TestChangeRoundTrip(t *testing.T) {
 	})
 }
 
+// The depth of values is bounded, not their number.
+func TestAnItemOfManyValues(t *testing.T) {
+	var members []Attribute
+	var elements []Value
+	for i := range 1000 {
+		members = append(members, Attribute{fmt.Sprint("m", i), Null()})
+		elements = append(elements, List([]Value{Map(nil), StringSet([]string{"s"})}))
+	}
+	item := NewItem(append(members, Attribute{"list", List(elements)}, Attribute{"map", Map(members)}))
+	text, err := MarshalItem(item)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if back, err := UnmarshalItem(text); err != nil || !back.Equal(item) {
+		t.Error(err)
+	}
+}
+
 func TestMarshalChangeText(t *testing.T) {
 	change := Change{
 		Event: Remove, Sequence: must(ParseSequenceNumber("4700000000012345678901")), Time: time.Unix(1732175999, 0), Expired: true,

@@ -121,10 +121,8 @@ func setting(c transform.Cell) Op {
 func marks(ops []Op, m transform.RowMutation) []Op {
 	column, origin := itemColumn(VersionColumn, m.Owner), itemColumn(OriginColumn, m.Owner)
 	if m.Remove {
-		if m.Origin != "" {
-			ops = append(ops, Op{Kind: DeleteColumn, Family: LiveFamily, Qualifier: origin})
-		}
 		return append(ops,
+			Op{Kind: DeleteColumn, Family: LiveFamily, Qualifier: origin}, // set by another rule, perhaps
 			Op{Kind: DeleteColumn, Family: LiveFamily, Qualifier: column},
 			Op{Kind: DeleteColumn, Family: GoneFamily, Qualifier: column},
 			Op{Kind: SetCell, Family: GoneFamily, Qualifier: column, Timestamp: ServerTime, Value: []byte(m.Version)})

@@ -44,6 +44,7 @@ set _cdc:v=V7@0`
 	}
 	want = `t r refuse _cdc|_cdc_gone:v >= 7
 delete d
+delete _cdc:k
 delete _cdc:v
 delete _cdc_gone:v
 set _cdc_gone:v=V7@-1`

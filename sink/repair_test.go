@@ -243,6 +243,22 @@ func TestRepairGivesUpOnAnItemThatKeepsChanging(t *testing.T) {
 	expect(t, table, fmt.Sprintf("r live@%d d:a=new@1000000", n))
 }
 
+// A source that cannot be read says nothing of the item: neither is its table gone an item that is.
+func TestRepairWithoutASource(t *testing.T) {
+	for reason := range cdc.Malformed + 1 {
+		table := memory()
+		apply(t, table, put(7, "a=1"))
+		r := newRepairs(table)
+		r.Item = func(context.Context, cdc.Item) (cdc.Item, bool, error) {
+			return cdc.Item{}, false, &cdc.Error{Op: "GetItem", Reason: reason, Err: errors.New("no")}
+		}
+		if done, err := r.Repair(context.Background(), itemR("any")); !cdc.Is(err, reason) || done.Written != 0 {
+			t.Errorf("%s: %+v, %v", reason, done, err)
+		}
+		expect(t, table, "r live@7 d:a=1@1000000")
+	}
+}
+
 func TestRepairTellsWhatItCannotStore(t *testing.T) {
 	onBoth(t, func(t *testing.T, table target) {
 		apply(t, table, remove(10))

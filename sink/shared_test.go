@@ -87,6 +87,18 @@ func TestH74_ItemsOfOneRowDoNotDisturbEachOther(t *testing.T) {
 	})
 }
 
+// Items of one row have versions of their own, however long it takes until their names differ.
+func TestH74_LongNamesAreToldApart(t *testing.T) {
+	onBoth(t, func(t *testing.T, table target) {
+		prefix := strings.Repeat("0123456789abcdef-", 60)
+		for i, m := range []transform.RowMutation{folded(prefix+"a", 9, "1"), folded(prefix+"b", 3, "2"), folded(prefix, 1, "3")} {
+			if !apply(t, table, m) {
+				t.Errorf("item %d is refused", i)
+			}
+		}
+	})
+}
+
 // A counter is an absolute value, however often and in whatever order it is written.
 func TestCountersAreAbsolute(t *testing.T) {
 	withCounters(t, func(t *testing.T, table target) {
@@ -214,6 +226,35 @@ func TestPrepareChecksAggregates(t *testing.T) {
 	made, err := e.admin.Prepare(context.Background(), []sink.TableSpec{{Name: "t", Families: sink.DataFamilies([]transform.Family{f})}}, true)
 	if err != nil || fmt.Sprint(made.Families) != "[t:gc]" {
 		t.Error(made, err)
+	}
+}
+
+// A change that names no row is healed by what is written to the row that the item left by it.
+func TestResolveLooksAtTheRowThatWasLeft(t *testing.T) {
+	m, err := transform.NewMapping("Orders", "t", "d", orders.PrimaryKey, "tenant", "pk")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, table := context.Background(), memory()
+	parking := sink.NewParking(&sinktest.Records{}, "default")
+	w := sink.NewWriter(sink.Options{Table: table, Parking: parking})
+	lacking := cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: cdc.String("k")}})
+	whole := cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: cdc.String("k")}, {Name: "tenant", Value: cdc.String("t")}})
+	for i, step := range []struct {
+		old, new cdc.Item
+		resolved int
+	}{{cdc.Item{}, whole, 0}, {whole, lacking, 0}, {lacking, whole, 1}} {
+		b := transform.Fold(m, []cdc.Change{{Event: cdc.Modify, Sequence: cdc.SequenceOf(uint64(i + 1)), Time: time.Unix(1000, 0), Keys: lacking, Old: step.old, New: step.new}},
+			transform.Stamp{Generation: 1, Hop: 500_000})
+		if i == 0 {
+			b = transform.Load(m, []cdc.Item{whole}, 1, time.Unix(900, 0))
+		}
+		if err := w.Write(ctx, &b); err != nil {
+			t.Fatal(err)
+		}
+		if resolved, _, err := parking.Resolve(ctx, m, table); err != nil || resolved != step.resolved {
+			t.Errorf("step %d: %d resolved, %v", i, resolved, err)
+		}
 	}
 }
 

@@ -289,24 +289,30 @@ func asError(err error) *Error {
 
 // park stores the parked records of the batch and checks their number.
 func (w *Writer) park(ctx context.Context, b *transform.Batch) error {
-	if len(b.Parked) == 0 {
-		return nil
-	}
 	for len(b.Parked) > 0 {
 		p := b.Parked[0]
 		err := w.bounded(ctx, func(ctx context.Context) error { return w.o.Parking.Park(ctx, p) })
 		if err != nil {
 			return err
 		}
+		if len(b.Parked) == 1 { // before it is struck off: a repeat after a failure counts too
+			if err := w.checkParked(ctx); err != nil {
+				return err
+			}
+		}
 		b.Parked = b.Parked[1:]
 		if w.o.Events.Parked != nil {
 			w.o.Events.Parked(p.Source, p.Reason)
 		}
 	}
+	return nil
+}
+
+// checkParked fails if too much is parked. It is asked after storing, so that whatever it is that stopped the migration can be listed.
+func (w *Writer) checkParked(ctx context.Context) error {
 	if w.o.MaxParked == 0 {
 		return nil
 	}
-	// Counted after storing, so that whatever it is that stopped the migration can be listed.
 	return w.bounded(ctx, func(ctx context.Context) error {
 		n, err := w.o.Parking.Count(ctx, w.o.MaxParked+1)
 		if err == nil && n > w.o.MaxParked {

@@ -42,7 +42,7 @@ func (s *scripted) Apply(ctx context.Context, r *sink.Request) (bool, error) {
 // lot is a parking lot whose records a test looks at.
 type lot struct {
 	*sink.Parking
-	fail error
+	fail, failCount error
 }
 
 func newLot() *lot { return &lot{Parking: sink.NewParking(&sinktest.Records{}, "default")} }
@@ -52,6 +52,13 @@ func (l *lot) Park(ctx context.Context, p transform.Parked) error {
 		return l.fail
 	}
 	return l.Parking.Park(ctx, p)
+}
+
+func (l *lot) Count(ctx context.Context, atMost int) (int, error) {
+	if l.failCount != nil {
+		return 0, l.failCount
+	}
+	return l.Parking.Count(ctx, atMost)
 }
 
 func (l *lot) list(t *testing.T) []transform.Parked {
@@ -171,7 +178,7 @@ func TestH38_RejectedRowsAreParkedAndRemoved(t *testing.T) {
 	parking, parkedBeforeRows := newLot(), false
 	table.answer = func(_ context.Context, _ int, r *sink.Request, execute func() (bool, error)) (bool, error) {
 		parkedBeforeRows = parkedBeforeRows || len(parking.list(t)) > 0
-		if r.Row == "rejected" && len(r.Ops) > 4 {
+		if r.Row == "rejected" && r.Ops[len(r.Ops)-1].Family == sink.LiveFamily {
 			return false, &sink.Error{Op: "CheckAndMutateRow", Reason: sink.Rejected, Code: "InvalidArgument"}
 		}
 		return execute()
@@ -331,6 +338,11 @@ func TestParkedLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	more := fold("x", "y", "bad3") // sequence numbers by place: a third item
+	parking.failCount = &sink.Error{Op: "ReadRows", Reason: sink.Unknown, Code: "Unavailable"}
+	if err := w.Write(context.Background(), &more); !sink.Repeatable(err) || len(parking.list(t)) != 3 {
+		t.Fatal("it was not counted: ", err)
+	}
+	parking.failCount = nil
 	if err := w.Write(context.Background(), &more); !errors.Is(err, sink.ErrParkedLimit) || sink.Repeatable(err) {
 		t.Fatal(err)
 	}

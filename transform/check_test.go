@@ -75,7 +75,10 @@ func TestCheckFinds(t *testing.T) {
 		"columns beside cells": {families("d"), []Rule{cell(when{"SK^C#"}, "{PK}", "d", "{SK}"), rule(when{"SK=M"}, "{PK}", column("a", "d:a", 0))}, TTL{}, nil, ""},
 		"a column that a cell can be": {families("d"), []Rule{cell(when{"SK^C#"}, "{PK}", "d", "{SK}"), rule(when{"SK=M"}, "{PK}", column("a", "d:C#1", 0))}, TTL{},
 			[]string{"shared"}, "column d:C#1 can also be the cell of rule 1"},
-		"two kinds of cells, apart": {families("d"), []Rule{cell(when{"SK^C#"}, "{PK}", "d", "{SK}"), cell(when{"SK^L#"}, "{PK}", "d", "{SK}")}, TTL{}, nil, ""},
+		"a whole row key and any other": {families("d"), []Rule{rule(when{"PK=CONFIG", "SK=GLOBAL"}, "CONFIG", star...), rule(when{"SK=META"}, "{PK}", star...)}, TTL{},
+			[]string{"shared"}, `"*" writes columns of any name`},
+		"a whole row key that no other begins like": {families("d"), []Rule{rule(when{"PK=CONFIG", "SK=GLOBAL"}, "CONFIG", star...), rule(when{"SK=META"}, "x#{PK}", star...)}, TTL{}, nil, ""},
+		"two kinds of cells, apart":                 {families("d"), []Rule{cell(when{"SK^C#"}, "{PK}", "d", "{SK}"), cell(when{"SK^L#"}, "{PK}", "d", "{SK}")}, TTL{}, nil, ""},
 		"two kinds of cells that meet": {families("d"), []Rule{cell(when{"SK^C#"}, "{PK}", "d", "{SK | after('C#')}"), cell(when{"SK^L#"}, "{PK}", "d", "{SK | after('L#')}")}, TTL{},
 			[]string{"shared"}, "can be the same as that of rule"},
 		"as columns beside cells": {families("d", "e"), []Rule{cell(when{"SK^C#"}, "{PK}", "d", "{SK}"), rule(when{"SK=M"}, "{PK}", column("a", "d", AsColumns))}, TTL{},
@@ -254,6 +257,7 @@ func TestColumnsOfSetsMapsAndLists(t *testing.T) {
 	nested := cdc.Map([]cdc.Attribute{{Name: "a.b", Value: cdc.String("x")}, {Name: "c", Value: cdc.Map([]cdc.Attribute{{Name: "d%", Value: cdc.Bool(true)}})}, {Name: "e", Value: cdc.List(nil)}})
 	for want, i := range map[string]cdc.Item{
 		`d:PK="p" tags:x="\x00" tags:y="\x00"`:                                                    image("tags", cdc.StringSet([]string{"y", "x"})),
+		`d:PK="p" tags:x="\x00" tags:y="\x00" d:x="null"`:                                         image("tags", cdc.StringSet([]string{"y", "x"}), "x", cdc.Null()), // of two families
 		`d:PK="p" d:m.a%2Eb="x" d:m.c.d%25="true" d:m.e="[]"`:                                     image("m", nested),
 		`d:PK="p" d:list.000000="1" d:list.000001="{\"a.b\":\"x\",\"c\":{\"d%\":true},\"e\":[]}"`: image("l", cdc.List([]cdc.Value{number("1"), nested})),
 		`d:PK="p" tags:a%2Eb="x" tags:c.d%25="true" tags:e="[]"`:                                  image("whole", nested),

@@ -1,6 +1,7 @@
 package transform
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -51,6 +52,22 @@ func TestH38_ItemsBeyondTheLimitsAreUnmappable(t *testing.T) {
 	cells, err := m.Cells(item("pk", cdc.String("k"), name, cdc.String("a\xff")), 0)
 	if err != nil || string(cells[0].Value) != "a\xff" {
 		t.Errorf("a name at the limit, top-level text as it is: %v", err)
+	}
+}
+
+// Bytes inside JSON are one text of base64, however many they are.
+func TestBytesOfAnyLengthInJSON(t *testing.T) {
+	m := mustMapping(t, []KeyAttribute{{"pk", cdc.KindS}})
+	for size := range 3000 {
+		want := bytes.Repeat([]byte{byte(size), 0xfe, 7}, size/3+1)[:size]
+		cells, err := m.Cells(item("pk", cdc.String("k"), "l", cdc.List([]cdc.Value{cdc.Binary(want)})), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got [][]byte
+		if err := json.Unmarshal(cells[0].Value, &got); err != nil || len(got) != 1 || !bytes.Equal(got[0], want) {
+			t.Fatalf("%d bytes: %v", size, err)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -340,7 +341,7 @@ func TestLoad(t *testing.T) {
 	long := strings.Repeat("n", MaxQualifierBytes+1)
 	items := []cdc.Item{
 		item("pk", cdc.String("p"), "tenant", cdc.String("t")),
-		item("pk", cdc.String("q")),
+		item("pk", cdc.String("q"), "more", cdc.String("x")),
 		item("pk", cdc.String("r"), "tenant", cdc.String("t"), long, cdc.Null()),
 	}
 	b := Load(m, items, 7, readAt)
@@ -354,6 +355,28 @@ func TestLoad(t *testing.T) {
 	p := b.Parked[0]
 	if p.Change.Event != cdc.Insert || !p.Change.New.Equal(items[1]) || !p.Change.Keys.Equal(item("pk", cdc.String("q"))) || !p.Change.Time.Equal(readAt) {
 		t.Errorf("%+v", p)
+	}
+}
+
+// Pages of many shards are folded side by side, under one mapping.
+func TestFoldSideBySide(t *testing.T) {
+	m := foldMappings(t)["tenant first"]
+	fold := func(tenant string) string {
+		var changes []cdc.Change
+		for i := range 200 {
+			changes = append(changes, tenantChange(i+1, cdc.Insert, "", fmt.Sprint(tenant, i)))
+		}
+		return fmt.Sprint(Fold(m, changes, stamp).Rows)
+	}
+	want := [...]string{fold("a"), fold("b"), fold("c"), fold("d")}
+	var got [len(want)]string
+	var wait sync.WaitGroup
+	for i := range got {
+		wait.Go(func() { got[i] = fold(string(rune('a' + i))) })
+	}
+	wait.Wait()
+	if got != want {
+		t.Error("pages that are folded at the same time disturb each other")
 	}
 }
 

@@ -86,6 +86,9 @@ func TestFunctions(t *testing.T) {
 		{"{a | date('yyyy')}", s("yesterday"), "!ISO 8601"},
 		{"{a | date('yyyy')}", n("1e30"), "!ISO 8601"},
 		{"{a | epoch_ms}", s("2026-11-20T09:40:00.5Z"), "1795167600500"},
+		{"{a | epoch_ms}", n("32503680000"), "32503680000000"}, // the year 3000 is in seconds
+		{"{a | epoch_ms}", n("99999999999"), "99999999999000"},
+		{"{a | epoch_ms}", n("100000000000"), "100000000000"}, // and 1973 in milliseconds
 		{"{a | epoch_ms | newest_first(13)}", n("1795170000"), "8204829999999"},
 		{"{a | hex}", b([]byte{0, 0xff}), "00ff"},
 		{"{a | default('none')}", cdc.Value{}, "none"},

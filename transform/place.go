@@ -1,6 +1,7 @@
 package transform
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -205,6 +206,7 @@ func merge(into, m *RowMutation) {
 	into.Families = union(into.Families, m.Families)
 	into.Columns = union(into.Columns, m.Columns)
 	into.Cells = slices.Concat(into.Cells, m.Cells)
+	into.Origin = cmp.Or(into.Origin, m.Origin)
 	into.Remove = into.Remove && m.Remove
 }
 

@@ -141,6 +141,22 @@ func drawShapes(t *rapid.T) []cdc.Attribute {
 	return list
 }
 
+// H62: which items are written is decided by an attribute, so that keys alone do not do, also where it is but a reason to ignore them.
+func TestH62_AConditionThatIgnoresDependsOnItsAttribute(t *testing.T) {
+	for name, c := range map[string]struct {
+		when     when
+		keysOnly bool
+	}{"an attribute": {when{"kind=draft"}, false}, "a part of the key": {when{"SK=draft"}, true}} {
+		m, err := New(Spec{Source: "S", Table: "t", PrimaryKey: compositeKey, Families: families("d"), Rules: []Rule{
+			{Name: "drafts", When: c.when, Ignore: true},
+			{Name: "all", Writes: []Write{{RowKey: template("{PK}#{SK}"), Columns: []ColumnRule{{Attribute: "*", To: "d"}}}}},
+		}})
+		if err != nil || m.DependsOnKeyOnly() != c.keysOnly {
+			t.Errorf("%s: %v, depends on keys alone: %v", name, err, m.DependsOnKeyOnly())
+		}
+	}
+}
+
 // H72, H73, H74: whatever the rules make of items, pages that are cut anywhere, executed in any order, and read again after a crash
 // leave the cells of each item's last image, and no others. Items of one row do not disturb each other.
 func TestH72_H73_H74_RulesFoldAsOneByOne(t *testing.T) {

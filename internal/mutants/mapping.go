@@ -82,10 +82,16 @@ var inOwnership = []mutant{
 	},
 	{
 		name: "a row says whose it was", hazards: "", file: "sink/guard.go",
-		old: `		if m.Origin != "" {
-			ops = append(ops, Op{Kind: DeleteColumn`,
-		new: `		if m.Origin == "?" {
-			ops = append(ops, Op{Kind: DeleteColumn`,
+		old: `			Op{Kind: DeleteColumn, Family: LiveFamily, Qualifier: origin}, // set by another rule, perhaps
+`,
+	},
+	{
+		name: "a row says whose it was, if its last rule does not say it", hazards: "", file: "sink/guard.go",
+		old: `Op{Kind: DeleteColumn, Family: LiveFamily, Qualifier: origin}, // set`, new: `Op{Kind: DeleteColumn, Family: LiveFamily, Qualifier: map[bool]string{true: column, false: origin}[m.Origin == ""]}, // set`,
+	},
+	{
+		name: "the first of two rules says whether a row says whose it is", hazards: "", file: "transform/place.go",
+		old: `cmp.Or(into.Origin, m.Origin)`, new: `into.Origin`,
 	},
 	{
 		name: "rows of rules do not say whose they are", hazards: "", file: "transform/check.go",

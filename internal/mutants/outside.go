@@ -91,13 +91,12 @@ var inOutside = []mutant{
 		old: `		if err != nil {
 			return err
 		}
-		b.Parked = b.Parked[1:]
-`,
-		new: `		b.Parked = b.Parked[1:]
-		if err != nil {
+		if len(b.Parked) == 1 {`,
+		new: `		if err != nil {
+			b.Parked = b.Parked[1:]
 			return err
 		}
-`,
+		if len(b.Parked) == 1 {`,
 	},
 	{
 		name: "whatever has no listed parent is a root", hazards: "H14", file: "cdc/lineage.go",

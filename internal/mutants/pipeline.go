@@ -3,6 +3,10 @@ package main
 // inFollow are bugs in the loop that reads, folds, writes and commits, and in who runs it.
 var inFollow = []mutant{
 	{
+		name: "a dry run goes on as long as items change", hazards: "", file: "internal/pipeline/dryrun.go",
+		old: `at.EventTime.After(at.FirstRead)`, new: `at.EventTime.IsZero() && at.FirstRead.IsZero()`,
+	},
+	{
 		name: "holds on to what it cannot read", hazards: "H63", file: "internal/pipeline/follow.go",
 		old: "		ctx = yielding(noting(ctx, lease.Note), t.Timing.Yield)\n", new: "		ctx = noting(ctx, lease.Note)\n",
 		test: "./internal/sim TestH63", why: "takes a worker that is cut off for hours while another is well: hundreds of seeds",

@@ -1,10 +1,12 @@
 package pipeline
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 )
 
 // What counts as empty begins anew with each change, and with each lease: else --once would end in the midst of a backlog.
@@ -51,5 +53,25 @@ func TestFloorsAreOfOneTable(t *testing.T) {
 		if got := f.Floor(source); got != want {
 			t.Errorf("the floor of %s is %d, want %d", source, got, want)
 		}
+	}
+}
+
+// A table that can be followed again counts: --once waits for it, and the ledger says so.
+func TestReadmittedTableCounts(t *testing.T) {
+	ctx := context.Background()
+	ledger, err := checkpoint.Open(ctx, &checkpointtest.Memory{}, "readmitted", checkpoint.Options{Worker: "w", ID: "l"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &rounds{table: &table{Options: &Options{Ledger: ledger}, Table: Table{Joined: true}, source: "Orders", events: Events{}.orSilent(), board: newBoard()}}
+	if err := setAside(ctx, ledger, k.events, "Orders", "why"); err != nil {
+		t.Fatal(err)
+	}
+	k.board.setAside(true)
+	if err := k.readmit(ctx); err != nil || k.board.isAside() {
+		t.Errorf("the board says that it is aside: %v, %v", k.board.isAside(), err)
+	}
+	if state, _, err := ledger.Table(ctx, "Orders"); err != nil || state.Aside.Reason != "" {
+		t.Errorf("the ledger says that it is aside: %+v, %v", state.Aside, err)
 	}
 }

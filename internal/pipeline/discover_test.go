@@ -11,6 +11,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
 // TestH24_AnOldListingIsNotOneOfANewStream: a keeper that stood still between its first listing and the note of it finds that another one
@@ -118,4 +119,43 @@ type described struct{ Database }
 
 func (described) Describe(context.Context, string) (backfill.Description, error) {
 	return backfill.Description{Name: "Orders"}, nil
+}
+
+// TestH34_ALoadThatDoesNotReachTheStream: a root that was first read more than a day after the load began may have lost what the images of the load
+// are older than. The load is not complete then, and a gap tells of it, though its reader saw none.
+func TestH34_ALoadThatDoesNotReachTheStream(t *testing.T) {
+	ctx, start := context.Background(), time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+	mapping, err := transform.NewMapping("Orders", "orders", "d", []transform.KeyAttribute{{Name: "pk", Type: cdc.KindS}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		read     time.Duration
+		complete bool
+	}{"at once": {time.Minute, true}, "after a day": {25 * time.Hour, false}} {
+		ledger, err := checkpoint.Open(ctx, &checkpointtest.Memory{}, "load", checkpoint.Options{Worker: "w", ID: "l"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		state, err := ledger.UpdateTable(ctx, "Orders", func(s *checkpoint.TableState) error {
+			s.Generation, s.Adopted, s.Listed, s.Label = 1, 1, 1, "1"
+			s.Load = checkpoint.Load{Generation: 1, StartedAt: start}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		root := checkpoint.Shard{Source: "Orders", Label: "1", ID: "s", State: checkpoint.Reading, Generation: 1, FirstRead: start.Add(c.read)}
+		if err := ledger.CreateShard(ctx, root); err != nil {
+			t.Fatal(err)
+		}
+		target := &checkpointtest.Memory{}
+		o := &Options{Ledger: ledger, Floors: &Floors{}, Witness: func(string) checkpoint.Store { return target }, Events: Events{}.orSilent()}
+		if err := newTable(o, Table{Mapping: mapping}, func(error) {}).loaded(ctx, state, backfill.Progress{}); err != nil {
+			t.Fatal(name, err)
+		}
+		if state, _, err = ledger.Table(ctx, "Orders"); err != nil || state.Loaded() != c.complete || state.NeedsLoad == c.complete || (len(state.Gaps) == 0) != c.complete {
+			t.Errorf("%s: loaded %v, needs a load %v, gaps %v, %v", name, state.Loaded(), state.NeedsLoad, state.Gaps, err)
+		}
+	}
 }

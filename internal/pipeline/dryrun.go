@@ -25,8 +25,8 @@ type Rehearsal struct {
 }
 
 const (
-	// rehearsalPages is how many empty pages in a row a dry run takes for the end of an open shard: it wants a good part of the
-	// stream, not all of it.
+	// rehearsalPages is how many empty pages in a row a dry run takes for the end of an open shard that nothing is written to: it wants
+	// a good part of the stream, not all of it.
 	rehearsalPages = 3
 	// rehearsalShards is how many shards are read side by side.
 	rehearsalShards = 16
@@ -35,8 +35,8 @@ const (
 	otherReasons     = "other reasons"
 )
 
-// DryRun reads and maps one table: every item once, and every listed shard from the horizon to its end or to where it is empty. It
-// writes nothing, not even the ledger. It needs Database, Open, Events and Timing of the options.
+// DryRun reads and maps one table: every item once, and every listed shard from the horizon to its end, to where it is empty, or to what
+// was written after it was begun. It writes nothing, not even the ledger. It needs Database, Open, Events and Timing of the options.
 func DryRun(ctx context.Context, o Options, spec Table) (Rehearsal, error) {
 	o.Timing = o.Timing.orDefault(0)
 	o.Events = o.Events.orSilent()
@@ -144,7 +144,10 @@ func (r *rehearsal) shard(ctx context.Context, reader *cdc.Reader) error {
 		if page.End {
 			return nil
 		}
-		if at = advance(at, page, batch.Latest, sent); !at.CaughtUp {
+		if at = advance(at, page, batch.Latest, sent); at.EventTime.After(at.FirstRead) {
+			return nil // a table that is written to all the time never gives an empty page
+		}
+		if !at.CaughtUp {
 			empty = 0
 			continue
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"sync"
 	"testing"
 	"time"
 
@@ -51,6 +52,27 @@ func TestWaits(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	w.add(limitRows, time.Second, time.Date(1950, 1, 1, 0, 0, 0, 0, time.UTC)) // a clock that was set back
+}
+
+// All shards of a table wait, and stop reading, side by side.
+func TestWaitsAndReadsSideBySide(t *testing.T) {
+	var w waits
+	var r reads
+	begin := time.Date(2026, 11, 1, 12, 0, 30, 0, time.UTC)
+	var shards sync.WaitGroup
+	for range 8 {
+		shards.Go(func() {
+			for range 500 {
+				_, end := r.begin(context.Background())
+				w.add(limitSource, time.Second, begin)
+				end()
+			}
+		})
+	}
+	shards.Wait()
+	if got := w.report(begin); len(got) != 1 || got[0].Seconds != 4000 || len(r.cancels) != 0 {
+		t.Errorf("%+v, %d calls are under way", got, len(r.cancels))
+	}
 }
 
 func TestCausesAreFixedWords(t *testing.T) {

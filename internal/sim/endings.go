@@ -146,9 +146,11 @@ func (s *simulation) openShards() int {
 	return n
 }
 
-// rehearse compares what a dry run finds with what there is: every item, and every change that the stream keeps. It has nothing to write to.
+// rehearse compares what a dry run finds with what there is: every item, and every change that the stream keeps. It has nothing to write to. It ends
+// also while items change all the time.
 func (s *simulation) rehearse() {
-	machine, done := s.World.NewProcess("rehearsal"), s.World.NewEvent()
+	machine, done, over := s.World.NewProcess("rehearsal"), s.World.NewEvent(), false
+	busy := stream(s.plan.seed, "rehearsed").IntN(2) == 0
 	var found pipeline.Rehearsal
 	var err error
 	listed := slices.DeleteFunc(slices.Clone(s.Source.Stream().Shards), func(sh *Shard) bool { return sh.Hidden || s.World.Now().Before(sh.ListedFrom) })
@@ -156,8 +158,13 @@ func (s *simulation) rehearse() {
 	machine.Go("dry run", func() {
 		found, err = pipeline.DryRun(machine.Context(), pipeline.Options{Database: s.Source, Open: s.open, Timing: s.Timing},
 			pipeline.Table{Mapping: s.Mapping, Segments: s.plan.segments})
+		over = true
 		done.Set()
 	})
+	if busy {
+		s.World.Inject("dry run of a busy table")
+		s.changeUntil(&over)
+	}
 	if done.Wait(s.ctx) != nil {
 		return
 	}
@@ -172,12 +179,28 @@ func (s *simulation) rehearse() {
 	switch {
 	case err != nil:
 		s.fail("I10", "a dry run fails: %v", err)
+	case busy: // how much it read of what changes meanwhile is not said
 	case found.Items != int64(len(s.Source.items)), found.Rows != rows:
 		s.fail("I9", "a dry run finds %d items for %d rows, and there are %d for %d", found.Items, found.Rows, len(s.Source.items), rows)
 	case found.Changes > atMost || found.Changes < keptChanges(listed):
 		s.fail("I9", "a dry run finds %d changes, and the stream keeps %d to %d", found.Changes, keptChanges(listed), atMost)
 	}
 	s.World.Inject("dry run")
+}
+
+// changeUntil changes items so often that no shard that is polled is empty, until the dry run is over.
+func (s *simulation) changeUntil(over *bool) {
+	s.World.Go("application", func(ctx context.Context) {
+		for until := s.World.Elapsed() + time.Hour; !*over; s.write() {
+			if s.World.Elapsed() > until {
+				s.fail("I10", "a dry run goes on as long as items change")
+				return
+			}
+			if task.Sleep(ctx, max(time.Second, s.plan.poll/8)) != nil {
+				return
+			}
+		}
+	})
 }
 
 // keptChanges is how many changes of the shards the stream can still give.

@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
@@ -80,6 +82,9 @@ func (s *simulation) checkOwners() {
 	if state.Listed == 0 {
 		return
 	}
+	if unlisted := now - s.listed; unlisted > patience && !s.Source.Stream().Ended {
+		s.fail("I10", "nobody lists the stream for %s", unlisted)
+	}
 	s.checkNoted(state, patience)
 	for _, row := range s.Shards() {
 		seen := s.truth.ledger[row.Label+"/"+row.ID]
@@ -93,6 +98,8 @@ func (s *simulation) checkOwners() {
 			s.fail("I10", "nobody holds shard %s, which is %s, for %s", row.ID, row.State, unwritten)
 		} else if unread := s.unread(row.Label, row.ID); unread > patience {
 			s.fail("I10", "nobody reads shard %s, which %s holds, for %s", row.ID, row.Owner, unread)
+		} else if stuck := s.stuck(seen); stuck > 2*patience+2*time.Hour && now-max(s.healthy, s.expired) > stuck && s.someoneWell(now-stuck) {
+			s.fail("I10", "%s reads shard %s, and does not get on for %s", row.Owner, row.ID, stuck)
 		}
 	}
 }
@@ -103,6 +110,24 @@ func (s *simulation) unread(label, shard string) time.Duration {
 		return s.World.Now().Sub(sh.readAt)
 	}
 	return 0
+}
+
+// stuck is since when there is more of a shard to be applied, and its checkpoint does not move. Whom an item ends gets on with no other.
+func (s *simulation) stuck(seen *seenShard) time.Duration {
+	sh := s.Source.shard(seen.Label, seen.ID)
+	if sh == nil || sh.Gone || s.Policy != (policy{}) {
+		return 0
+	}
+	next, _ := slices.BinarySearchFunc(sh.records, seen.Position, func(r record, p cdc.SequenceNumber) int {
+		if r.change.Sequence.Compare(p) <= 0 {
+			return -1
+		}
+		return 1
+	})
+	if next = max(next, sh.trimmed); next >= len(sh.records) {
+		return 0
+	}
+	return s.World.Elapsed() - max(seen.moved, sh.records[next].at.Sub(simEpoch))
 }
 
 func (s *simulation) someoneWell(since time.Duration) bool {

@@ -10,6 +10,14 @@ import (
 
 // What rows of the ledger say of shards, and how they are written. A wrong word here may lose nothing in a whole day, and everything after it.
 
+// checkPlaced: a shard whose ancestors are not known is written down after the gap that this is: nobody would find it again (H76).
+func (t *truth) checkPlaced(is checkpoint.Shard) {
+	orphan := !is.CoveredTo.IsZero() || is.State == checkpoint.Lost
+	if orphan && !slices.ContainsFunc(t.m.State().Gaps, func(g checkpoint.Gap) bool { return g.Shard == is.ID }) {
+		t.m.violate("I5: shard %s has no place in the lineage, and no gap tells of it", is.ID)
+	}
+}
+
 // checkDropping: what came before the cut is dropped until something after it is applied, in the shard or in what it follows (H84).
 func (t *truth) checkDropping(is checkpoint.Shard, seen *seenShard) {
 	sh := t.m.Source.shard(is.Label, is.ID)

@@ -28,6 +28,7 @@ type plan struct {
 	clustered       bool  // it can be told which cluster the target is
 	neighbour       beside
 	awkward         bool // primary keys hold delimiters, escapes and control characters
+	long            bool // and are long
 	// tombstoneAge is how long tombstones are kept, 0 for ever; every other delay is then kept below a part of it.
 	tombstoneAge time.Duration
 	rates        map[string]float64
@@ -123,6 +124,7 @@ func newPlan(seed uint64, o SimOptions) plan {
 	}
 	p.ending, p.policy, p.joined, p.clustered = drawEnding(seed), drawPolicy(seed), stream(seed, "pattern").IntN(4) == 0, stream(seed, "cluster").IntN(4) == 0
 	p.awkward, p.segments = stream(seed, "keys").IntN(3) == 0, 1+stream(seed, "segments").IntN(5)
+	p.long = stream(seed, "long keys").IntN(8) == 0
 	p.neighbour = drawNeighbour(seed)
 	if p.mapping = o.Mapping; p.mapping == "" && stream(seed, "rules").IntN(4) == 0 {
 		p.mapping = shapeOf(seed)

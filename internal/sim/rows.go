@@ -419,7 +419,8 @@ func (t *truth) withoutLeftovers(r register, have content, rule int) content {
 	return rest
 }
 
-// oursDiffer compares what of a register is ours: a live item has its version and, where the row does not give its key back, its origin.
+// oursDiffer compares what of a register is ours: a live item has its version and, where the row does not give its key back, its origin. That may be
+// there from a former rule too.
 func (t *truth) oursDiffer(r register, row *Row, im image, live bool) string {
 	isLive := hasLive(row, r)
 	origin, _ := row.Value(sink.LiveFamily, originColumn(r.owner))
@@ -430,7 +431,7 @@ func (t *truth) oursDiffer(r register, row *Row, im image, live bool) string {
 	switch {
 	case isLive != live:
 		return fmt.Sprintf("row %q has a live version %v of write %d", r.row, isLive, im.number)
-	case origin != want:
+	case origin != want && (want != "" || !live || origin != t.m.Mapping.Source+"/"+t.m.Mapping.ItemKey(im.item)):
 		return fmt.Sprintf("row %q does not say whose it is, of write %d", r.row, im.number)
 	}
 	return ""

@@ -89,8 +89,8 @@ func shapeNamed(name string) *shape {
 	return all[slices.IndexFunc(all, func(s *shape) bool { return s.name == name })]
 }
 
-// sharedRows is the mapping under which several items have columns in one row, so that each of them has a version of its own.
-const sharedRows = "mappings/shared"
+// ownVersions are the mappings under which several items may have columns in one row, so that each of them has a version of its own.
+var ownVersions = []string{"mappings/returning", "mappings/shared"}
 
 func newShape(files fs.FS, folder string) (*shape, error) {
 	example, err := mappingtest.ReadFS(files, folder)
@@ -123,7 +123,7 @@ func newShape(files fs.FS, folder string) (*shape, error) {
 	s.layout = mapped{s.mapping}
 	if naiveKnows(&entry) {
 		n := newNaive(&entry, captures(c.Tables[0].From, source), s.mapping)
-		n.own = folder == sharedRows
+		n.own = slices.Contains(ownVersions, folder)
 		s.layout = n
 	}
 	return s, s.steering(&entry)

@@ -130,7 +130,7 @@ func TestEveryMappingFoldsAsOneByOne(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for seed := range uint64(25 / fewer) {
 				rng := stream(seed, name)
-				w := newWorkload(shapeNamed(name), rng, 10)
+				w := newWorkload(shapeNamed(name), rng, 10, false)
 				changes, items := writesOf(w, rng, 60)
 				oneByOne, folded, copied := newMemory(t, w.shape), newMemory(t, w.shape), newMemory(t, w.shape)
 				for i := range changes {
@@ -161,7 +161,7 @@ func TestEveryMappingIsAFunctionOfTheItem(t *testing.T) {
 	for _, name := range MappingNames() {
 		t.Run(name, func(t *testing.T) {
 			rng := stream(1, name)
-			w := newWorkload(shapeNamed(name), rng, 10)
+			w := newWorkload(shapeNamed(name), rng, 10, rng.IntN(4) == 0)
 			var items []cdc.Item
 			alone := map[string][]transform.RowMutation{}
 			for i, key := range w.keys {

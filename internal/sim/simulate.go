@@ -140,7 +140,7 @@ func newSimulation(p plan, o SimOptions) *simulation {
 	} else {
 		chosen := shapeNamed(p.mapping)
 		s.Migration = NewMigrationBy(w, p.shards, chosen.mapping, chosen.families...)
-		s.work = newWorkload(chosen, stream(p.seed, "items"), 2*p.keys)
+		s.work = newWorkload(chosen, stream(p.seed, "items"), 2*p.keys, p.long)
 	}
 	s.Lease, s.TombstoneAge = p.lease, p.tombstoneAge
 	s.Timing = pipeline.Timing{Poll: p.poll, Pass: p.pass, List: p.list}

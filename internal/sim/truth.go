@@ -81,7 +81,8 @@ type seenShard struct {
 	checkpoint.Shard
 	ranks map[rank]bool // all that its changes may have been stamped with
 	wrote time.Duration
-	made  time.Time // when the row was first seen
+	moved time.Duration // when its position changed
+	made  time.Time     // when the row was first seen
 	// found is when the shard was last found trimmed, dropped how many changes the stream had dropped of it by then.
 	found   time.Duration
 	dropped int
@@ -247,6 +248,7 @@ func (t *truth) watchShard(key string, before, after *Row) {
 		t.known[name] = true
 		seen = &seenShard{ranks: map[rank]bool{}, made: m.World.Now()}
 		t.ledger[name] = seen
+		t.checkPlaced(is.Shard)
 	} else if is.Epoch == seen.Epoch && is.By != seen.Owner {
 		m.violate("I6: %s wrote the row of shard %s under epoch %d of %q", is.By, is.ID, is.Epoch, seen.Owner)
 	}
@@ -275,6 +277,9 @@ func (t *truth) watchShard(key string, before, after *Row) {
 	t.checkFinished(is.Shard)
 	next := seenShard{Shard: is.Shard, ranks: seen.ranks, wrote: m.World.Elapsed(), made: seen.made, found: seen.found, dropped: seen.dropped}
 	next.ranks[rank{is.Generation, is.Hop}] = true
+	if next.moved = seen.moved; is.Position != seen.Position || seen.ID == "" {
+		next.moved = next.wrote
+	}
 	if is.Loss == checkpoint.Trimmed && seen.Loss != checkpoint.Trimmed {
 		t.reopened[name] = true
 		next.found, next.dropped = t.checkTrimmed(seen, is.Shard)

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -42,7 +43,8 @@ var samples = func() []sample {
 		{cdc.Bool(true), "true"}, {cdc.Bool(false), "false"}, {cdc.Null(), "null"},
 		{cdc.Map(nil), "{}"}, {cdc.List(nil), "[]"},
 		{cdc.Map([]cdc.Attribute{attribute("b", number("2.0")), attribute("a", cdc.String("<\t>")), attribute("B", cdc.Null())}), `{"B":null,"a":"<\t>","b":2}`},
-		{cdc.List([]cdc.Value{cdc.Binary([]byte("fo")), cdc.List([]cdc.Value{cdc.Bool(false)}), cdc.String("\x01")}), `["Zm8=",[false],"\u0001"]`},
+		{cdc.List([]cdc.Value{cdc.Binary([]byte("fo")), cdc.List([]cdc.Value{cdc.Bool(false)}), cdc.String("\x01"), cdc.Binary(bytes.Repeat([]byte("abc"), 700))}),
+			`["Zm8=",[false],"\u0001","` + strings.Repeat("YWJj", 700) + `"]`},
 		{cdc.StringSet([]string{"b", "a", "B"}), `["B","a","b"]`}, {numbers, `[-1,1.5,9,10]`},
 		{cdc.BinarySet([][]byte{{0xff}, {0}}), `["AA==","/w=="]`},
 	}
@@ -60,11 +62,17 @@ var awkward = [][2]string{
 	{"\x00", "\x00\x01"}, {"\x00\x01", "\x00"}, {"%", "#"}, {"#", "%"}, {"a/b", "c"}, {"a", "b/c"}, {"<", "\""},
 }
 
+// longKey makes a key longer than what anybody may think is enough to tell it from others.
+var longKey = strings.Repeat("-0123456789abcdef", 16)
+
 // keyOf is the primary key of one of the application's items.
 func (p *plan) keyOf(i int) []cdc.Attribute {
 	key := [2]string{fmt.Sprintf("k%d", i), fmt.Sprintf("k%d", i)}
 	if p.awkward {
 		key = awkward[i%len(awkward)]
+	}
+	if p.long {
+		key[0] += longKey
 	}
 	return []cdc.Attribute{{Name: "pk", Value: cdc.String(key[0])}, {Name: "sk", Value: cdc.String(key[1])}}
 }
@@ -125,7 +133,7 @@ func (t *truth) checkParkedChange(r *Row) {
 		t.m.violate("I5: the change parked at %q cannot be read: %v", record.Version, err)
 		return
 	}
-	if record.Source != t.m.Mapping.Source || record.Reason == "" || record.Key != t.m.Mapping.ItemKey(kept.Keys) {
+	if record.Source != t.m.Mapping.Source || record.Reason == "" || record.Key != t.m.Mapping.ItemKey(kept.Keys) || !t.m.Mapping.Keys(kept.Keys).Equal(kept.Keys) {
 		t.m.violate("I5: what is parked at %s is of item %q of table %q, because: %s", v, record.Key, record.Source, record.Reason)
 	}
 	if v.Hop() == transform.LoadHop {

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -27,8 +28,8 @@ type itemKey struct {
 	sample int
 }
 
-// newWorkload draws about the given number of keys.
-func newWorkload(s *shape, rng *rand.Rand, keys int) *workload {
+// newWorkload draws about the given number of keys, which may be long.
+func newWorkload(s *shape, rng *rand.Rand, keys int, long bool) *workload {
 	w := &workload{shape: s, pool: map[string][]cdc.Value{}}
 	for tries := 0; len(w.keys) < keys && tries < 40*keys; tries++ {
 		at := rng.IntN(len(s.samples))
@@ -41,6 +42,9 @@ func newWorkload(s *shape, rng *rand.Rand, keys int) *workload {
 		case how < 5 && len(s.mapping.PrimaryKey) == 2:
 			w.keys = append(w.keys, itemKey{key, at})
 			key = shifted(s.mapping.PrimaryKey[0].Name, s.mapping.PrimaryKey[1].Name, key)
+		}
+		if long {
+			key = lengthened(key)
 		}
 		if p := s.layout.place(w.as(key, at)); len(p.spots) > 0 || p.ignored || rng.IntN(8) == 0 { // few that are parked whatever they hold
 			w.keys = append(w.keys, itemKey{key, at})
@@ -73,6 +77,15 @@ func (w *workload) mixed(rng *rand.Rand, key cdc.Item) cdc.Item {
 	list := slices.Clone(key.Attributes())
 	i := rng.IntN(len(list))
 	list[i] = other.Attributes()[i]
+	return cdc.NewItem(list)
+}
+
+// lengthened is a key whose first part is long, if it is text.
+func lengthened(key cdc.Item) cdc.Item {
+	list := slices.Clone(key.Attributes())
+	if list[0].Value.Kind() == cdc.KindS {
+		list[0].Value = cdc.String(list[0].Value.Text() + longKey)
+	}
 	return cdc.NewItem(list)
 }
 
@@ -227,11 +240,19 @@ func another(v cdc.Value) cdc.Value {
 func changed(rng *rand.Rand, v cdc.Value, write int) cdc.Value {
 	switch v.Kind() {
 	case cdc.KindS:
-		return cdc.String(fmt.Sprintf([]string{"v%d", "v%d", "a#b%%%d", "\u00fc\"%d"}[rng.IntN(4)], write))
+		text := fmt.Sprintf([]string{"v%d", "v%d", "a#b%%%d", "\u00fc\"%d"}[rng.IntN(4)], write)
+		if write%64 == 0 {
+			text += strings.Repeat(" and more", 300)
+		}
+		return cdc.String(text)
 	case cdc.KindN:
 		return number(fmt.Sprintf([]string{"%d", "-%d", "%d000", "%d"}[rng.IntN(4)], write))
 	case cdc.KindB:
-		return cdc.Binary([]byte{byte(write), byte(write >> 8), 0xff})
+		b := []byte{byte(write), byte(write >> 8), 0xff}
+		if write%16 == 0 {
+			b = bytes.Repeat(b, 700)
+		}
+		return cdc.Binary(b)
 	case cdc.KindBOOL:
 		return cdc.Bool(rng.IntN(2) == 0)
 	case cdc.KindSS, cdc.KindNS, cdc.KindBS:
