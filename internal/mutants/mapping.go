@@ -88,6 +88,7 @@ var inOwnership = []mutant{
 	{
 		name: "a row says whose it was, if its last rule does not say it", hazards: "", file: "sink/guard.go",
 		old: `Op{Kind: DeleteColumn, Family: LiveFamily, Qualifier: origin}, // set`, new: `Op{Kind: DeleteColumn, Family: LiveFamily, Qualifier: map[bool]string{true: column, false: origin}[m.Origin == ""]}, // set`,
+		test: "./sink TestH43_H51_GuardExactly", why: "of the simulation's mappings one has two such rules of one row",
 	},
 	{
 		name: "the first of two rules says whether a row says whose it is", hazards: "", file: "transform/place.go",
