@@ -234,7 +234,24 @@ func TestEncodings(t *testing.T) {
 	}
 }
 
-// DynamoDB JSON loses nothing: what it holds is the value again.
+// A member of a map or set may be called like another attribute's column, wherever its rule stands among those of the columns.
+func TestTwoValuesOfOneColumn(t *testing.T) {
+	columns := []ColumnRule{{Attribute: "*", To: "d"}, {Attribute: "tags", To: "d", As: AsColumns}, {Attribute: "title", To: "d:name"}}
+	for range columns {
+		columns = append(columns[1:], columns[0])
+		m, err := New(Spec{Source: "T", Table: "t", PrimaryKey: compositeKey[:1], Families: families("d"), Rules: []Rule{{Writes: []Write{{Columns: columns}}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, member := range []string{"name", "color"} {
+			image := item("PK", cdc.String("p"), "title", cdc.Null(), "color", cdc.Null(), "tags", cdc.StringSet([]string{member}))
+			if _, err := m.Cells(image, 1000); err == nil || !strings.Contains(err.Error(), "two values go to one column") {
+				t.Errorf("%s is a member and an attribute's column, and the last rule is of %s: %v", member, columns[2].Attribute, err)
+			}
+		}
+	}
+}
+
 func TestColumnsOfSetsMapsAndLists(t *testing.T) {
 	m, err := New(Spec{Source: "T", Table: "t", PrimaryKey: compositeKey[:1], Families: families("d", "tags"), Rules: []Rule{{Writes: []Write{{Columns: []ColumnRule{
 		{Attribute: "*", To: "d"}, {Attribute: "tags", To: "tags", As: AsColumns, Value: "\x00"}, {Attribute: "m", To: "d", As: AsColumns}, {Attribute: "l", To: "d:list", As: AsColumns},

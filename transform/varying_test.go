@@ -35,6 +35,26 @@ func texts(alphabet string, longest int) []string {
 	return out
 }
 
+// A part of a table's name is escaped as attributes are, so that it ends where it ends.
+func TestAPartOfATableNameIsEscaped(t *testing.T) {
+	row := func(name, id string) string {
+		m, err := New(Spec{Source: "T_" + name, Table: "t", Merged: true, PrimaryKey: []KeyAttribute{{"id", cdc.KindS}}, Families: families("d"),
+			Captures: map[string]string{"name": name},
+			Rules:    []Rule{{Writes: []Write{{RowKey: template("{$name}_{id}"), Columns: []ColumnRule{{Attribute: "*", To: "d"}}}}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		at, err := m.Row(item("id", cdc.String(id)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return at
+	}
+	if a, b := row("a", "b_1"), row("a_b", "1"); a == b {
+		t.Errorf("two tables have the row %q", a)
+	}
+}
+
 // Whatever templates are accepted for a pattern, no two of its tables have a row in common.
 func TestRowsOfAPatternDiffer(t *testing.T) {
 	varies := []Varying{{"name", 0}, {"year", 2}}

@@ -205,7 +205,7 @@ var inStrangers = []mutant{
 		name: "a part of the source table's name is not escaped in a row key", hazards: "", file: "transform/compile.go",
 		old:  `rowPart{literal: string(appendEscaped(nil, v.text, p.escaped))}`,
 		new:  `rowPart{literal: v.text}`,
-		test: "./transform TestRowsOfAPatternDiffer", why: "a run has one table of a pattern",
+		test: "./transform TestAPartOfATableNameIsEscaped", why: "a run has one table of a pattern",
 	},
 	{
 		name: "whether columns may meet is said by the last rule of columns alone", hazards: "", file: "transform/compile.go",
@@ -213,7 +213,7 @@ var inStrangers = []mutant{
 `,
 		new: `		w.spread = r.As == AsColumns || r.As.flattens()
 `,
-		test: "./transform TestRulesLoadAsTheyFold", why: "no mapping of the simulation has such columns before others",
+		test: "./transform TestTwoValuesOfOneColumn", why: "no mapping of the simulation has such columns before others",
 	},
 	{
 		name: "a family is made in the first target table that needs it", hazards: "", file: "transform/target.go",
