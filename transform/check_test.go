@@ -252,6 +252,7 @@ func TestTwoValuesOfOneColumn(t *testing.T) {
 	}
 }
 
+// Members and elements become columns of the family that their rule names, and what is of another family is never in their way.
 func TestColumnsOfSetsMapsAndLists(t *testing.T) {
 	m, err := New(Spec{Source: "T", Table: "t", PrimaryKey: compositeKey[:1], Families: families("d", "tags"), Rules: []Rule{{Writes: []Write{{Columns: []ColumnRule{
 		{Attribute: "*", To: "d"}, {Attribute: "tags", To: "tags", As: AsColumns, Value: "\x00"}, {Attribute: "m", To: "d", As: AsColumns}, {Attribute: "l", To: "d:list", As: AsColumns},

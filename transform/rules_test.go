@@ -141,6 +141,25 @@ func drawShapes(t *rapid.T) []cdc.Attribute {
 	return list
 }
 
+// An item that goes from rule to rule within a row, of which one row key does not give its key back, says whose the row is, in either order.
+func TestOriginOfARowOfTwoRules(t *testing.T) {
+	m, err := New(Spec{Source: "S", Table: "t", PrimaryKey: compositeKey, Families: families("a", "b"), Rules: []Rule{
+		{Name: "head", When: when{"SK=1", "kind=head"}, Writes: []Write{{RowKey: template("{PK}#1"), Columns: []ColumnRule{{Attribute: "*", To: "a"}}}}},
+		{Name: "any", Writes: []Write{{RowKey: template("{PK}#{SK}"), Columns: []ColumnRule{{Attribute: "*", To: "b"}}}}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := []any{"PK", cdc.String("p"), "SK", cdc.String("1")}
+	head, other := item(append(keys, "kind", cdc.String("head"))...), item(append(keys, "kind", cdc.String("other"))...)
+	for i, images := range [][2]cdc.Item{{head, other}, {other, head}} {
+		b := Fold(m, []cdc.Change{{Event: cdc.Modify, Sequence: cdc.SequenceOf(1), Keys: item(keys...), Old: images[0], New: images[1]}}, stamp)
+		if len(b.Rows) != 1 || b.Rows[0].Origin != "S/"+b.Rows[0].Item {
+			t.Errorf("order %d: %+v", i, b.Rows)
+		}
+	}
+}
+
 // H62: which items are written is decided by an attribute, so that keys alone do not do, also where it is but a reason to ignore them.
 func TestH62_AConditionThatIgnoresDependsOnItsAttribute(t *testing.T) {
 	for name, c := range map[string]struct {

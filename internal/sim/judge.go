@@ -112,7 +112,7 @@ func (s *simulation) unread(label, shard string) time.Duration {
 	return 0
 }
 
-// stuck is since when there is more of a shard to be applied, and its checkpoint does not move. Whom an item ends gets on with no other.
+// stuck is for how long there has been more of a shard to be applied, and its checkpoint has not moved; 0 where the policy lets an item end who meets it.
 func (s *simulation) stuck(seen *seenShard) time.Duration {
 	sh := s.Source.shard(seen.Label, seen.ID)
 	if sh == nil || sh.Gone || s.Policy != (policy{}) {

@@ -431,7 +431,7 @@ func (t *truth) oursDiffer(r register, row *Row, im image, live bool) string {
 	switch {
 	case isLive != live:
 		return fmt.Sprintf("row %q has a live version %v of write %d", r.row, isLive, im.number)
-	case origin != want && (want != "" || !live || origin != t.m.Mapping.Source+"/"+t.m.Mapping.ItemKey(im.item)):
+	case origin != want && (want != "" || !live || origin != t.originOf(im)):
 		return fmt.Sprintf("row %q does not say whose it is, of write %d", r.row, im.number)
 	}
 	return ""
@@ -454,6 +454,10 @@ func (t *truth) origin(r register, im image) string {
 	if i < 0 || p.Rows[i].Origin == "" {
 		return ""
 	}
+	return t.originOf(im)
+}
+
+func (t *truth) originOf(im image) string {
 	return t.m.Mapping.Source + "/" + t.m.Mapping.ItemKey(im.item)
 }
 
