@@ -90,8 +90,7 @@ func NewWriter(o Options) *Writer {
 // stored (S3). It waits while too much is under way.
 //
 // It does not back off, and repeats nothing itself. On an error it removes from the batch what is done: the caller repeats
-// Write with the same batch if Repeatable(err), and only what is open is sent again, identically (S4). A batch belongs to
-// one Write at a time.
+// Write with the same batch, and only what is open is sent again, identically (S4). A batch belongs to one Write at a time.
 //
 // A row that the target rejects for what it contains is parked: its put becomes a remove of the same version, so that nothing
 // stale stays, and the record follows once all rows are durable. What ails the table as a whole is never parked (H50): it is an

@@ -40,6 +40,10 @@ func explain(what string, err error) error {
 			return &diag.Error{Code: entry.code, What: what, Err: err}
 		}
 	}
+	var moved *pipeline.SourceError
+	if errors.As(err, &moved) {
+		return &diag.Error{Code: diag.SourceMoved, What: what, Cause: moved.Error(), Err: err}
+	}
 	var stream *pipeline.StreamError
 	if errors.As(err, &stream) {
 		if stream.View == "" {

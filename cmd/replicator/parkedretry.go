@@ -16,6 +16,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
@@ -250,6 +251,9 @@ func (d *decision) repairer(ctx context.Context, src *source, table string) (*si
 	found, err := describeTable(ctx, src.tables, t)
 	if err != nil {
 		return nil, err
+	}
+	if err := pipeline.CheckSource(found.description, state.StreamARN); err != nil {
+		return nil, explain(what, err)
 	}
 	return &sink.Repairer{
 		Mapping: found.mapping, Rows: d.target.data, Table: d.target.data,

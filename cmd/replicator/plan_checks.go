@@ -14,6 +14,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/cost"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/internal/policy"
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
@@ -33,8 +34,9 @@ type planner struct {
 	report  planReport
 
 	cluster cost.Cluster
-	tables  int       // that share the copy's limits
-	missing []lacking // in the order of the creations
+	sources map[string]backfill.Description // of the tables that are there
+	tables  int                             // that share the copy's limits
+	missing []lacking                       // in the order of the creations
 	copies  []cost.Copy
 	profile string // the cluster of the app profile that would be created; "" if it exists or cannot be told
 }
@@ -50,7 +52,7 @@ func newPlanner(p *program, cfg *config.Config, s *source, prices cost.Prices, f
 	if p.asJSON() {
 		out = io.Discard
 	}
-	pl := &planner{program: p, flags: f, prices: prices, prober: &prober{out: out, colored: p.colored(), cfg: cfg, source: s, inFull: true}}
+	pl := &planner{program: p, flags: f, prices: prices, sources: map[string]backfill.Description{}, prober: &prober{out: out, colored: p.colored(), cfg: cfg, source: s, inFull: true}}
 	ends := newMigration(cfg, p.env, time.Now())
 	pl.report = planReport{Schema: "replicator.plan/v1", Name: cfg.Name, At: ends.At, Source: s.region, Target: targetID(cfg), Emulator: ends.Emulator,
 		Create: []creation{}, Created: []string{}, Tables: []planTable{}, Warnings: config.Lint(cfg),
@@ -205,6 +207,7 @@ func (pl *planner) examineSource(ctx context.Context, t config.Table, all sample
 	if !ok {
 		return
 	}
+	pl.sources[t.From] = found.description
 	out := planTable{Source: t.From, Target: t.TargetNames(), Items: found.description.Items, Bytes: found.description.Bytes,
 		Billing: found.description.BillingMode, RowKeys: []string{}, Unmappable: map[string]int{}, Unmapped: []string{}}
 	if pl.ask(ctx, probeTime, "stream of "+t.From, func(ctx context.Context) (string, error) { return pl.stream(ctx, found) }) {
@@ -376,6 +379,9 @@ func (pl *planner) examineLedger(ctx context.Context) error {
 		case l.mappingDiffers(i):
 			pl.warn(&diag.Error{Code: diag.MappingChanged, What: "run refuses table " + t.From + ": " + differentMapping,
 				Cause: "rows that the former mapping wrote stay as they are until everything is loaded again and the rest is swept, which this version does not do"})
+		case pipeline.CheckSource(pl.sources[t.From], in.state.StreamARN) != nil:
+			pl.warn(&diag.Error{Code: diag.SourceMoved, What: "run refuses table " + t.From,
+				Cause: pipeline.CheckSource(pl.sources[t.From], in.state.StreamARN).Error()})
 		case in.state.NeedsLoad:
 			pl.warn(&diag.Error{Code: diag.NeedsLoad, What: "table " + t.From + " needs a load", Cause: orDash(known(in.state.Reason))})
 		}

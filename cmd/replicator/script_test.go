@@ -45,6 +45,7 @@ func TestScripts(t *testing.T) {
 			"exits":    exits,
 			"services": withServices,
 			"table":    withTable,
+			"region":   inRegion,
 			"put":      func(ts *testscript.TestScript, _ bool, args []string) { eachItem(ts, args, "PutItem", "Item") },
 			"delete":   func(ts *testscript.TestScript, _ bool, args []string) { eachItem(ts, args, "DeleteItem", "Key") },
 			"fill":     fill,
@@ -204,6 +205,20 @@ func servicesOf(ts *testscript.TestScript) *embedded {
 		ts.Fatalf("no services: begin with `services`")
 	}
 	return s
+}
+
+// region NAME lets another DynamoDB, in another region, take the place of the one before.
+func inRegion(ts *testscript.TestScript, _ bool, args []string) {
+	before := servicesOf(ts)
+	s := &embedded{dynamo: dynamodbtest.New(dynamodbtest.Options{Seed: 1, Region: args[0]}), cloud: before.cloud, bigtable: before.bigtable}
+	server := httptest.NewServer(http.HandlerFunc(s.serve))
+	ts.Defer(func() { server.CloseClientConnections(); server.Close() })
+	s.endpoint = server.URL
+	ts.Value(slotKey{}).(*slot).services = s
+	for _, entry := range s.environment() {
+		name, value, _ := strings.Cut(entry, "=")
+		ts.Setenv(name, value)
+	}
 }
 
 // table NAME VIEW creates a table.

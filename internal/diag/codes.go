@@ -64,6 +64,7 @@ const (
 	TargetTaken        = "R1403"
 	ClusterChanged     = "R1404"
 	LedgerUnreadable   = "R1405"
+	SourceMoved        = "R1406"
 	ParkedLimit        = "R1501"
 	BadItemStop        = "R1502"
 	NeedsLoad          = "R1503"
@@ -301,6 +302,9 @@ var registry = []Entry{
 	{LedgerUnreadable, "a ledger row cannot be read",
 		"A row of the state table has a form that this version does not know: it was written by a newer version, or by something else.",
 		"run the newest version that has used this state table; check that nothing else writes to it", ExitFailed},
+	{SourceMoved, "the source table is in another account or region than before",
+		"A table of this name exists here, but it is not the one that the ledger follows: credentials or region are others than before. Its items would be written over those of the table that was copied. Nothing was changed.",
+		"run with the account and region of the stream that is followed; to replicate another table, use another `name` and `to`", ExitFailed},
 
 	{ParkedLimit, "too many parked items",
 		"More items than `errors.stop_above` could not be mapped or stored. So many are rarely single bad items; the mapping or the target needs attention. Nothing was skipped: parked items are kept, and the checkpoint has not passed what is not applied.",

@@ -167,7 +167,7 @@ var inFollow = []mutant{
 	},
 	{
 		name: "a refused write is not repeated", hazards: "H50", file: "internal/pipeline/retry.go",
-		old: `		return sink.Repeatable(err)
+		old: `		return write.Reason != sink.Rejected
 `,
 		new: `		return write.Reason == sink.Unknown
 `,
@@ -182,8 +182,8 @@ var inFollow = []mutant{
 // inKeeper are bugs in looking after a table as a whole.
 var inKeeper = []mutant{
 	{
-		name: "no generation on a new ARN", hazards: "H24", file: "internal/pipeline/keeper.go",
-		old: `		err = k.raise(ctx, state.Generation, gap, func(s *checkpoint.TableState) {
+		name: "no generation on a new ARN", hazards: "H24", file: "internal/pipeline/stream.go",
+		old: `		return k.raise(ctx, state.Generation, gap, func(s *checkpoint.TableState) {
 			s.StreamARN, s.Label, s.Listed, s.StreamEnded = d.StreamARN, d.StreamLabel, 0, false
 		})
 `,
@@ -192,21 +192,24 @@ var inKeeper = []mutant{
 			s.StreamARN, s.Label, s.Listed, s.StreamEnded = d.StreamARN, d.StreamLabel, 0, false
 			return nil
 		})
+		return err
 `,
 		test: "./internal/sim TestH24", why: "about a hundred seeds of the swarm find it",
 	},
 	{
-		name: "a disabled stream is nothing to tell", hazards: "H24", file: "internal/pipeline/keeper.go",
+		name: "a disabled stream is nothing to tell", hazards: "H24", file: "internal/pipeline/stream.go",
 		old: `	case !d.StreamEnabled && !state.StreamEnded:
+		return disabled
 `,
 		new: `	case !d.StreamEnabled && d.StreamARN == "":
+		return disabled
 `,
 	},
 	{
-		name: "a stream without images is followed", hazards: "H62", file: "internal/pipeline/keeper.go",
-		old: `	case d.StreamEnabled && unusable != nil:
+		name: "a stream without images is followed", hazards: "H62", file: "internal/pipeline/stream.go",
+		old: `	if d.StreamEnabled && unusable != nil {
 `,
-		new: `	case d.StreamEnabled && unusable != nil && d.StreamARN == state.StreamARN:
+		new: `	if d.StreamEnabled && unusable != nil && d.StreamARN == state.StreamARN {
 `,
 		test: "./internal/sim TestH62", why: "no run changes the view type",
 	},
@@ -355,7 +358,7 @@ var inCopy = []mutant{
 `,
 	},
 	{
-		name: "a new stream counts as listed", hazards: "H24", file: "internal/pipeline/keeper.go",
+		name: "a new stream counts as listed", hazards: "H24", file: "internal/pipeline/stream.go",
 		old: `d.StreamARN, d.StreamLabel, 0, false`, new: `d.StreamARN, d.StreamLabel, s.Listed, false`,
 	},
 	{

@@ -137,7 +137,7 @@ var inReach = []mutant{
 `,
 	},
 	{
-		name: "a new stream has ended like the one before", hazards: "H24", file: "internal/pipeline/keeper.go",
+		name: "a new stream has ended like the one before", hazards: "H24", file: "internal/pipeline/stream.go",
 		old: `d.StreamARN, d.StreamLabel, 0, false`, new: `d.StreamARN, d.StreamLabel, 0, s.StreamEnded`,
 	},
 	{

@@ -221,7 +221,7 @@ var inStatements = []mutant{
 `,
 	},
 	{
-		name: "the cut by the worker's clock", hazards: "H64 H84", file: "internal/pipeline/keeper.go",
+		name: "the cut by the worker's clock", hazards: "H64 H84", file: "internal/pipeline/stream.go",
 		old: `			at := d.At
 			if at.IsZero() {
 				at = now
@@ -256,9 +256,9 @@ var inStatements = []mutant{
 	},
 	{
 		name: "once: done with pages under way", hazards: "H18", file: "internal/pipeline/assign.go",
-		old: `		case s.Owner != t.Ledger.Worker() || !t.board.idle(s.ID, t.Timing, mono):
+		old: `		case s.Owner == t.Ledger.Worker() && t.board.idle(s.ID, t.Timing, mono):
 `,
-		new: `		case s.Owner != t.Ledger.Worker(), mono < 0:
+		new: `		case s.Owner == t.Ledger.Worker():
 `,
 		test: "./internal/sim TestH18_Once", why: "the workers of a run never end by themselves",
 	},

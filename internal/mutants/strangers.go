@@ -128,7 +128,7 @@ var inStrangers = []mutant{
 `,
 	},
 	{
-		name: "new images alone do for every mapping", hazards: "H62", file: "internal/pipeline/keeper.go",
+		name: "new images alone do for every mapping", hazards: "H62", file: "internal/pipeline/stream.go",
 		old:  `d.ViewType == "NEW_IMAGE" && keyOnly:`,
 		new:  `d.ViewType == "NEW_IMAGE":`,
 		test: "./internal/pipeline TestH62_ViewTypes", why: "no run has such a stream from the start",
@@ -351,5 +351,60 @@ var inStrangers = []mutant{
 	if err != nil {
 `,
 		test: "./sink TestRepairWithoutASource", why: "the table is there while an operator repairs",
+	},
+	{
+		name: "a description of before the stream is believed", hazards: "H24", file: "internal/pipeline/stream.go",
+		old: `	case !over && !k.doubt.lasts(d, task.Mono(ctx)):
+`,
+		new: `	case !over && d.At.IsZero():
+`,
+	},
+	{
+		name: "what the table says is never believed against its stream", hazards: "H24", file: "internal/pipeline/stream.go",
+		old: `	return now-d.since >= lasting
+`,
+		new: `	return false
+`,
+		test: "./internal/sim TestH24_DescriptionAgainstStream", why: "a stream says at last that it is over",
+	},
+	{
+		name: "a stream that was called gone is never followed again", hazards: "H24", file: "internal/pipeline/stream.go",
+		old: `			s.StreamEnded = s.StreamEnded && s.StreamARN != d.StreamARN
+`,
+		new: `			s.StreamEnded = s.StreamEnded || s.StreamARN != d.StreamARN
+`,
+		test: "./internal/sim TestH24_CalledGoneByMistake", why: "the service never says so by mistake",
+	},
+	{
+		name: "a table of another region is taken for a new stream", hazards: "", file: "internal/pipeline/stream.go",
+		old: `	return strings.Join(fields[1:5], ":")
+`,
+		new: `	return strings.Join(fields[1:3], ":")
+`,
+		test: "./internal/sim TestAnotherAccount", why: "no run has credentials of another account",
+	},
+	{
+		name: "a worker looks at the region as its keeper alone", hazards: "", file: "internal/pipeline/pipeline.go",
+		old: `	err := t.retryUntil(stop, work, "check the source", t.sameSource)
+`,
+		new: `	err := t.retryUntil(stop, work, "check the source", func(context.Context) error { return nil })
+`,
+		test: "./internal/sim TestAnotherAccount", why: "no run has credentials of another account",
+	},
+	{
+		name: "once: what another worker reads is never drained", hazards: "H18", file: "internal/pipeline/board.go",
+		old: `	return o.readAt.Sub(o.since) >= t.Idle && now-o.at <= renew+t.Poll+t.Pass+pageTime
+`,
+		new: `	return false
+`,
+		test: "./internal/sim TestH18_OnceBesideOthers", why: "the workers of a run never end by themselves",
+	},
+	{
+		name: "once: what another worker read before it stood still is drained", hazards: "H18", file: "internal/pipeline/board.go",
+		old: ` && now-o.at <= renew+t.Poll+t.Pass+pageTime
+`,
+		new: ` || now-o.at > time.Minute
+`,
+		test: "./internal/pipeline TestH18_ReadElsewhere", why: "the workers of a run never end by themselves",
 	},
 }

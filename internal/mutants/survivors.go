@@ -74,12 +74,12 @@ var inSurvivors = []mutant{
 `,
 	},
 	{
-		name: "the end of a stream is declared again and again", hazards: "H24", file: "internal/pipeline/keeper.go",
-		old: `		gap := checkpoint.Gap{Reason: "the stream is disabled"}
-		err = k.raise(ctx, state.Generation, gap, func(s *checkpoint.TableState) { s.StreamEnded = true })
+		name: "the end of a stream is declared again and again", hazards: "H24", file: "internal/pipeline/stream.go",
+		old: `	gap := checkpoint.Gap{Reason: "the stream is disabled"}
+	return k.raise(ctx, state.Generation, gap, func(s *checkpoint.TableState) { s.StreamEnded = true })
 `,
-		new: `		gap := checkpoint.Gap{Reason: "the stream is disabled"}
-		err = k.raise(ctx, state.Generation, gap, nil)
+		new: `	gap := checkpoint.Gap{Reason: "the stream is disabled"}
+	return k.raise(ctx, state.Generation, gap, nil)
 `,
 	},
 	{

@@ -121,8 +121,8 @@ func (t *table) report(ctx context.Context, v view) {
 	t.events.Tick()
 }
 
-// drained tells whether nothing is left to do for now: the table is loaded, or cannot be; every open shard is read by this worker
-// and has been giving empty pages for a while; and no closed one still waits for its children to be listed. It is a
+// drained tells whether nothing is left to do for now: the table is loaded, or cannot be; every open shard is read, here or by another worker, and
+// has been giving empty pages for a while; and no closed one still waits for its children to be listed. It is a
 // heuristic: DynamoDB tells no end of an open shard.
 func (t *table) drained(v view, now time.Time, mono time.Duration) bool {
 	if t.board.isAside() {
@@ -135,6 +135,7 @@ func (t *table) drained(v view, now time.Time, mono time.Duration) bool {
 	for _, s := range v.shards {
 		parents[s.Parent] = true
 	}
+	drained := true
 	for _, s := range v.shards {
 		switch {
 		case s.Label != v.state.Label:
@@ -143,11 +144,13 @@ func (t *table) drained(v view, now time.Time, mono time.Duration) bool {
 		case s.Reopenable(v.state) || s.Undeclared(v.state):
 			return false
 		case s.Finished():
-		case s.Owner != t.Ledger.Worker() || !t.board.idle(s.ID, t.Timing, mono):
-			return false
+		case s.Owner == t.Ledger.Worker() && t.board.idle(s.ID, t.Timing, mono):
+		case s.Owner != t.Ledger.Worker() && t.board.idleElsewhere(s, t.Timing, t.Ledger.Lease()/3, mono):
+		default:
+			drained = false // the others are looked at all the same: what the board knows of them must be of every look
 		}
 	}
-	return true
+	return drained
 }
 
 // holdings are the shards this worker holds or is about to.

@@ -39,7 +39,17 @@ func Count(changes []cdc.Change) Tally {
 type board struct {
 	mu     sync.Mutex
 	shards map[string]*reading
-	aside  bool // the keeper here found that the table cannot be followed
+	others map[string]*seen // shards that other workers read, for --once
+	aside  bool             // the keeper here found that the table cannot be followed
+}
+
+// seen is what the ledger showed of a shard that another worker reads, since it was caught up and nothing was applied.
+type seen struct {
+	epoch    uint64
+	position cdc.SequenceNumber
+	since    time.Time     // when it was read for the first of these, on its reader's clock
+	readAt   time.Time     // and for the last
+	at       time.Duration // when it was seen to be read again
 }
 
 func (b *board) setAside(aside bool) {
@@ -62,7 +72,7 @@ type reading struct {
 	emptyAt    time.Duration // when the last of them was given
 }
 
-func newBoard() board { return board{shards: map[string]*reading{}} }
+func newBoard() board { return board{shards: map[string]*reading{}, others: map[string]*seen{}} }
 
 func (b *board) read(shard string, at checkpoint.Progress, now time.Duration) {
 	b.mu.Lock()
@@ -100,6 +110,26 @@ func (b *board) idle(shard string, t Timing, now time.Duration) bool {
 	defer b.mu.Unlock()
 	r := b.shards[shard]
 	return r != nil && r.emptyPages >= t.IdlePages && r.emptyAt-r.emptySince >= t.Idle && now-r.emptyAt <= t.Idle+t.Poll+pageTime
+}
+
+// idleElsewhere is idle for a shard that another worker reads, as far as the ledger tells: it went on reading for as long, by its own clock, found nothing,
+// and did so until just now. Renew is how often it tells at the least.
+func (b *board) idleElsewhere(s checkpoint.Shard, t Timing, renew, now time.Duration) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if s.Owner == "" || !s.CaughtUp {
+		delete(b.others, s.ID)
+		return false
+	}
+	o := b.others[s.ID]
+	if o == nil || o.epoch != s.Epoch || o.position.Compare(s.Position) != 0 || s.ReadAt.Before(o.readAt) {
+		b.others[s.ID] = &seen{s.Epoch, s.Position, s.ReadAt, s.ReadAt, now}
+		return false
+	}
+	if s.ReadAt.After(o.readAt) {
+		o.readAt, o.at = s.ReadAt, now
+	}
+	return o.readAt.Sub(o.since) >= t.Idle && now-o.at <= renew+t.Poll+t.Pass+pageTime
 }
 
 // lag is that of the worst shard read here: the age of the last applied change while there are more; otherwise the time since

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 )
@@ -73,5 +74,42 @@ func TestReadmittedTableCounts(t *testing.T) {
 	}
 	if state, _, err := ledger.Table(ctx, "Orders"); err != nil || state.Aside.Reason != "" {
 		t.Errorf("the ledger says that it is aside: %+v, %v", state.Aside, err)
+	}
+}
+
+// H18: a shard that another worker reads counts as empty when the ledger has shown it so for as long as its reader's own clock says, and does so still.
+func TestH18_ReadElsewhere(t *testing.T) {
+	timing, renew := Timing{Poll: time.Second, Pass: time.Second, Idle: 10 * time.Second}, 5*time.Second
+	start := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC) // on a clock that has nothing to do with ours
+	row := func(readAt int) checkpoint.Shard {
+		return checkpoint.Shard{ID: "s", Owner: "b", Epoch: 1, CaughtUp: true, Position: cdc.SequenceOf(7), ReadAt: start.Add(time.Duration(readAt) * time.Second)}
+	}
+	with := func(readAt int, change func(*checkpoint.Shard)) checkpoint.Shard {
+		s := row(readAt)
+		change(&s)
+		return s
+	}
+	type look struct {
+		at   int
+		row  checkpoint.Shard
+		idle bool
+	}
+	for name, looks := range map[string][]look{
+		"it is read on":            {{0, row(0), false}, {5, row(5), false}, {9, row(9), false}, {10, row(10), true}, {11, row(10), true}},
+		"its clock is slow":        {{0, row(0), false}, {60, row(5), false}, {120, row(10), true}},
+		"nothing is told any more": {{0, row(0), false}, {10, row(10), true}, {22, row(10), true}, {23, row(10), false}, {24, row(24), true}},
+		"a change comes": {{0, row(0), false}, {10, with(10, func(s *checkpoint.Shard) { s.Position = cdc.SequenceOf(8) }), false},
+			{19, with(19, func(s *checkpoint.Shard) { s.Position = cdc.SequenceOf(8) }), false}, {20, with(20, func(s *checkpoint.Shard) { s.Position = cdc.SequenceOf(8) }), true}},
+		"it is behind":               {{0, row(0), false}, {10, with(10, func(s *checkpoint.Shard) { s.CaughtUp = false }), false}, {11, row(11), false}, {21, row(21), true}},
+		"another takes it":           {{0, row(0), false}, {10, with(10, func(s *checkpoint.Shard) { s.Epoch++ }), false}},
+		"nobody has it":              {{0, row(0), false}, {10, with(10, func(s *checkpoint.Shard) { s.Owner = "" }), false}},
+		"its reader's clock is back": {{0, row(100), false}, {10, row(20), false}, {15, row(25), false}, {20, row(30), true}},
+	} {
+		b := newBoard()
+		for _, l := range looks {
+			if got := b.idleElsewhere(l.row, timing, renew, time.Duration(l.at)*time.Second); got != l.idle {
+				t.Errorf("%s: after %d s idle %v", name, l.at, got)
+			}
+		}
 	}
 }

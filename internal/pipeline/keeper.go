@@ -4,40 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
-	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
-
-// StreamError says that a table has no stream from which its rows could be kept equal to its items.
-type StreamError struct {
-	Table string
-	// View is the stream's view type; "" if the table has no enabled stream.
-	View string
-}
-
-func (e *StreamError) Error() string {
-	if e.View == "" {
-		return fmt.Sprintf("table %s has no enabled stream", e.Table)
-	}
-	return fmt.Sprintf("the stream of table %s carries %s, which does not give every row and its removal", e.Table, e.View)
-}
-
-// CheckStream tells whether the table's stream is enabled and carries what the mapping needs (H62). New images alone do when every
-// address depends on the primary key alone, for then the old image tells nothing of where the item was.
-func CheckStream(d backfill.Description, keyOnly bool) error {
-	switch {
-	case !d.StreamEnabled:
-		return &StreamError{Table: d.Name}
-	case d.ViewType == "NEW_AND_OLD_IMAGES", d.ViewType == "NEW_IMAGE" && keyOnly:
-		return nil
-	}
-	return &StreamError{Table: d.Name, View: d.ViewType}
-}
 
 // seek waits for the keeper's seat, and keeps the table while it has it, until stop ends.
 func (t *table) seek(stop, ctx context.Context) error {
@@ -129,6 +101,7 @@ type rounds struct {
 	began   bool
 	last    time.Duration // when the last complete round began
 	listing cdc.Listing   // the last complete one
+	doubt   doubt
 }
 
 func (k *rounds) due(ctx context.Context) bool {
@@ -220,55 +193,6 @@ func (k *rounds) noteOpen(ctx context.Context, state checkpoint.TableState) erro
 		}
 	}
 	return k.Ledger.NoteOpen(ctx, k.source, state.Label, open, at, known)
-}
-
-// attend brings the ledger's record in line with the table's stream. The first time it begins the first generation.
-func (k *rounds) attend(ctx context.Context) error {
-	d, err := k.Database.Describe(ctx, k.source)
-	if k.Joined && gone(d, err) {
-		return errGone
-	}
-	if err != nil {
-		return err
-	}
-	now := task.Now(ctx)
-	unusable := CheckStream(d, k.Mapping.DependsOnKeyOnly())
-	state, err := k.Ledger.UpdateTable(ctx, k.source, func(s *checkpoint.TableState) error {
-		if s.Generation > 0 {
-			return nil
-		}
-		if unusable != nil {
-			return unusable
-		}
-		s.Generation = checkpoint.NextGeneration(0, now)
-		s.Adopted, s.StreamARN, s.Label = s.Generation, d.StreamARN, d.StreamLabel
-		if k.FromNow && !k.Copy {
-			at := d.At
-			if at.IsZero() {
-				at = now
-			}
-			s.Cut = at.Add(-checkpoint.Slack).UTC()
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	switch {
-	case d.StreamEnabled && unusable != nil:
-		// Before a new stream is followed: one that lacks images would have rows removed for want of what to put (H62).
-		err = unusable
-	case d.StreamEnabled && d.StreamARN != state.StreamARN:
-		// H24: between the two streams nobody recorded changes.
-		gap := checkpoint.Gap{Reason: "the table has a new stream"}
-		err = k.raise(ctx, state.Generation, gap, func(s *checkpoint.TableState) {
-			s.StreamARN, s.Label, s.Listed, s.StreamEnded = d.StreamARN, d.StreamLabel, 0, false
-		})
-	case !d.StreamEnabled && !state.StreamEnded:
-		gap := checkpoint.Gap{Reason: "the stream is disabled"}
-		err = k.raise(ctx, state.Generation, gap, func(s *checkpoint.TableState) { s.StreamEnded = true })
-	}
-	return err
 }
 
 // beat checks that the target tables and the ledger belong together, and moves the witness of each on. Where they do not, the generation was

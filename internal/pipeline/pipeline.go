@@ -221,7 +221,14 @@ func (t *table) end(err error) error {
 
 // run works on the table until stop ends: as one of the workers that read its shards and, while it holds the seat, as its keeper.
 func (t *table) run(stop, work context.Context) error {
-	err := t.retry(work, "check the mapping", func(ctx context.Context) error {
+	err := t.retryUntil(stop, work, "check the source", t.sameSource)
+	if err != nil && (stop.Err() != nil || work.Err() != nil) {
+		return nil
+	}
+	if err != nil {
+		return t.end(err)
+	}
+	err = t.retry(work, "check the mapping", func(ctx context.Context) error {
 		state, raised, err := t.Ledger.CheckMapping(ctx, t.source, t.MappingHash, t.AcceptMapping)
 		if raised {
 			t.Floors.raise(t.source, state.Generation)
@@ -244,7 +251,8 @@ func (t *table) run(stop, work context.Context) error {
 
 // fatal tells whether an error ends the process: no repeat and no other worker mends it.
 func fatal(err error) bool {
-	return orderly(err) || isAny(err, checkpoint.ErrLedgerExchanged, checkpoint.ErrForeignPipeline, checkpoint.ErrClusterChanged, checkpoint.ErrFormat)
+	var source *SourceError
+	return orderly(err) || errors.As(err, &source) || isAny(err, checkpoint.ErrLedgerExchanged, checkpoint.ErrForeignPipeline, checkpoint.ErrClusterChanged, checkpoint.ErrFormat)
 }
 
 // orderly tells whether an error ends the process with a clean stop: ledger and target are still ours to write.

@@ -85,7 +85,9 @@ func repeatable(err error) bool {
 	}
 	var write *sink.Error
 	if errors.As(err, &write) {
-		return sink.Repeatable(err)
+		// What the target refuses as a whole it takes again once somebody has made the table or family anew; until then the lease tells why
+		// nothing gets on, which one that is given up and taken again does not (H50).
+		return write.Reason != sink.Rejected
 	}
 	return true
 }

@@ -25,6 +25,7 @@ func TestEndTellsACleanStopFromAnAbruptOne(t *testing.T) {
 		{&StreamError{Table: "Orders"}, true, false},
 		{checkpoint.ErrMappingChanged, true, false},
 		{checkpoint.ErrClusterChanged, false, true},
+		{&SourceError{Table: "Orders"}, false, true},
 		{checkpoint.ErrLedgerExchanged, false, true},
 		{checkpoint.ErrForeignPipeline, false, true},
 	} {

@@ -57,6 +57,8 @@ type Table struct {
 	Throttle, Expire, ListLate, ShowOpen float64
 	// Overlap is the chance that an iterator after a change begins with that change, or one before it.
 	Overlap float64
+	// DescribeLate is the chance that a change of the stream is not seen in every description for minutes, nor that it is over in its listing.
+	DescribeLate float64
 	// Silent is the chance that a call is not answered for minutes.
 	Silent float64
 	// PageSize bounds a page of records, at most 1,000.
@@ -69,6 +71,15 @@ type Table struct {
 	writes int
 	number int
 	latest time.Time // of the times of all records
+
+	changed    []described // what descriptions said before, since they began to be late
+	staleUntil time.Time
+}
+
+// described is what a description says of a table's stream.
+type described struct {
+	stream  *Stream
+	enabled bool
 }
 
 // Write is one change of an item as the application makes it.
@@ -96,6 +107,7 @@ type Stream struct {
 	// Ended is set once the stream is disabled.
 	Ended   bool
 	endedAt time.Time
+	ending  time.Time      // until then its listing does not say that it is over
 	next    uint64         // the next sequence number, in steps
 	whole   []listedShards // what complete listings showed, each that differs from the one before
 }
@@ -143,7 +155,11 @@ func (t *Table) Stream() *Stream { return t.Streams[len(t.Streams)-1] }
 
 // EnableStream gives the table a new stream, as disabling and enabling it does.
 func (t *Table) EnableStream(shards int) *Stream {
-	if len(t.Streams) > 0 {
+	switch {
+	case len(t.Streams) == 0:
+	case t.Stream().Ended:
+		t.describeLate()
+	default:
 		t.DisableStream()
 	}
 	label := fmt.Sprintf("%s.%03d", t.world.Now().UTC().Format("2006-01-02T15:04:05"), len(t.Streams))
@@ -165,7 +181,25 @@ func (t *Table) DisableStream() {
 	for _, sh := range s.Shards {
 		s.close(sh)
 	}
+	t.describeLate()
 	s.Ended, s.endedAt = true, t.world.Now()
+	if t.world.Chance(t.DescribeLate) {
+		s.ending = s.endedAt.Add(t.world.UpTo(2 * time.Minute))
+	}
+}
+
+// describeLate lets descriptions of the time before a change that is about to be made go on for a while.
+func (t *Table) describeLate() {
+	now := t.world.Now()
+	if !now.Before(t.staleUntil) {
+		t.changed = nil
+		if !t.world.Chance(t.DescribeLate) {
+			return
+		}
+		t.staleUntil = now.Add(t.world.UpTo(9 * time.Minute))
+	}
+	s := t.Stream()
+	t.changed = append(t.changed, described{s, !s.Ended})
 }
 
 func (s *Stream) add(parent string, lo, hi uint64) *Shard {

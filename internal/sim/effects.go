@@ -13,7 +13,7 @@ func Effects() []string {
 		"rival write of a table's record", "row rejected", "row repaired", "rows read at several moments", "sequence numbers grew longer",
 		"sequence numbers restarted", "server clock wrong", "service denied", "service unavailable", "shard gone", "shard listed late",
 		"shard missing from listings", "shard rolled", "shard split", "slow message", "stream disabled", "stream without images",
-		"table out of sight", "table set aside", "target exchanged", "target lost", "target restored", "time ran back", "tombstone collected",
+		"table described late", "table out of sight", "table set aside", "target exchanged", "target lost", "target restored", "time ran back", "tombstone collected",
 		"trimmed shards stay listed", "worker clock jumped", "worker clock stood still", "worker clock wrong from its start", "worker cut off",
 		"worker ended by a limit of parked items", "worker ended by an item", "worker ended by another cluster", "worker gone after a ledger write",
 		"write throttled",

@@ -55,17 +55,13 @@ func TestH38_PoisonItem(t *testing.T) {
 	})
 }
 
-// TestH50_TargetTableMissing: what ails the table as a whole is no fault of an item. Attempts are few, events tell of them, nothing is
-// parked, and work goes on where it was as soon as the table is back (I10).
+// TestH50_TargetTableMissing: what ails the table as a whole is no fault of an item. Attempts are few, events and the ledger tell of them, nothing is
+// parked, no shard is given up, and work goes on where it was as soon as the table is back (I10).
 func TestH50_TargetTableMissing(t *testing.T) {
 	play(t, 20, 1, func(s *scene) {
 		left := 0
 		a := s.Start("a", func(o *pipeline.Options) {
-			o.Events.ShardLeft = func(_, _ string, err error) {
-				if sink.Is(err, sink.Permanent) {
-					left++
-				}
-			}
+			o.Events.ShardLeft = func(_, _ string, _ error) { left++ }
 		})
 		s.put("k", "before")
 		s.inSync(2 * time.Minute)
@@ -81,8 +77,13 @@ func TestH50_TargetTableMissing(t *testing.T) {
 			s.Source.Put(item(fmt.Sprint(i), fmt.Sprint(i), "v"))
 		}
 		s.sleep(10 * time.Minute)
+		for _, shard := range s.Shards() {
+			if t := shard.Trouble; t.Step != "write" || t.Cause != "Bigtable: refused by the target (NotFound)" {
+				s.failf("of shard %s the ledger says %+v", shard.ID, t)
+			}
+		}
 		restore()
-		if calls > 16*60 || left+s.Retries["write"] == 0 || s.Retries["keep the table"] == 0 || s.Parked() > 0 || a.Over {
+		if calls > 16*60 || left > 0 || s.Retries["write"] == 0 || s.Retries["keep the table"] == 0 || s.Parked() > 0 || a.Over {
 			s.failf("%d attempts in 10 minutes, %d times a shard was left, retries %v, %d parked, ended %v", calls, left, s.Retries, s.Parked(), a.Over)
 		}
 		s.inSync(2 * time.Minute)

@@ -78,7 +78,7 @@ func (s *simulation) moveIn() {
 		},
 	}}
 	from, to := s.Source, n.Source
-	to.Throttle, to.Expire, to.ListLate, to.ShowOpen, to.TimeRunsBack = from.Throttle, from.Expire, from.ListLate, from.ShowOpen, from.TimeRunsBack
+	to.Throttle, to.Expire, to.ListLate, to.ShowOpen, to.DescribeLate, to.TimeRunsBack = from.Throttle, from.Expire, from.ListLate, from.ShowOpen, from.DescribeLate, from.TimeRunsBack
 	to.RestartSequence, to.PinHorizon, to.PageSize, to.Latency, to.Fault = from.RestartSequence, from.PinHorizon, from.PageSize, from.Latency, from.Fault
 	s.families = append(s.families, neighbourFamily)
 	s.emptyTarget()

@@ -74,6 +74,7 @@ var rates = []rate{
 	{"iterators expire", 0.1, func(s *simulation, p float64) { s.Source.Expire = p }},
 	{"listings late", 1, func(s *simulation, p float64) { s.Source.ListLate = p }},
 	{"closed shown open", 1, func(s *simulation, p float64) { s.Source.ShowOpen = p }},
+	{"descriptions late", 1, func(s *simulation, p float64) { s.Source.DescribeLate = p }},
 	{"time runs back", 1, func(s *simulation, p float64) { s.Source.TimeRunsBack = p > 0 }},
 	{"sequence restarts", 1, func(s *simulation, p float64) { s.Source.RestartSequence = p > 0 }},
 	{"horizon pinned", 1, func(s *simulation, p float64) { s.Source.PinHorizon = p > 0 }},

@@ -202,15 +202,27 @@ func (t *Table) Describe(ctx context.Context, table string) (backfill.Descriptio
 	if table != t.Name || t.outOfSight() {
 		return backfill.Description{}, Fail("DescribeTable", cdc.NotFound)
 	}
-	s := t.Stream()
+	s, enabled := t.described()
 	d := backfill.Description{
-		Name: t.Name, Status: "ACTIVE", StreamARN: s.ARN, StreamLabel: s.Label, StreamEnabled: !s.Ended, Items: int64(len(t.items)),
+		Name: t.Name, Status: "ACTIVE", StreamARN: s.ARN, StreamLabel: s.Label, StreamEnabled: enabled, Items: int64(len(t.items)),
 		At: t.world.Now().Truncate(time.Second),
 	}
 	if d.StreamEnabled {
 		d.ViewType = s.view()
 	}
 	return d, nil
+}
+
+// described is the table's stream and whether it is enabled, as of now or, for some time after a change, of before it: DescribeTable is eventually
+// consistent.
+func (t *Table) described() (s *Stream, enabled bool) {
+	s = t.Stream()
+	if len(t.changed) > 0 && t.world.Now().Before(t.staleUntil) && t.world.Rand().IntN(2) == 0 {
+		t.world.Inject("table described late")
+		was := t.changed[t.world.Rand().IntN(len(t.changed))]
+		return was.stream, was.enabled
+	}
+	return s, !s.Ended
 }
 
 // scanPage is how many items a page of a scan has at the most. The service gives what comes to 1 MB, which may be anything.

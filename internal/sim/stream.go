@@ -86,7 +86,7 @@ func (s *Stream) List(ctx context.Context, parent string) (cdc.Listing, error) {
 		t.world.Inject("ended stream not found")
 		return cdc.Listing{}, Fail("DescribeStream", cdc.NotFound)
 	}
-	listing := cdc.Listing{Ended: s.Ended, At: now.Truncate(time.Second)}
+	listing := cdc.Listing{Ended: s.Ended && !now.Before(s.ending), At: now.Truncate(time.Second)}
 	var ids listedShards
 	for _, sh := range s.Shards {
 		if sh.Hidden || parent != "" && sh.Parent != parent {

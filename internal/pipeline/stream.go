@@ -1,0 +1,215 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+)
+
+// StreamError says that a table has no stream from which its rows could be kept equal to its items.
+type StreamError struct {
+	Table string
+	// View is the stream's view type; "" if the table has no enabled stream.
+	View string
+}
+
+func (e *StreamError) Error() string {
+	if e.View == "" {
+		return fmt.Sprintf("table %s has no enabled stream", e.Table)
+	}
+	return fmt.Sprintf("the stream of table %s carries %s, which does not give every row and its removal", e.Table, e.View)
+}
+
+// CheckStream tells whether the table's stream is enabled and carries what the mapping needs (H62). New images alone do when every
+// address depends on the primary key alone, for then the old image tells nothing of where the item was.
+func CheckStream(d backfill.Description, keyOnly bool) error {
+	switch {
+	case !d.StreamEnabled:
+		return &StreamError{Table: d.Name}
+	case d.ViewType == "NEW_AND_OLD_IMAGES", d.ViewType == "NEW_IMAGE" && keyOnly:
+		return nil
+	}
+	return &StreamError{Table: d.Name, View: d.ViewType}
+}
+
+// SourceError says that the table of this name is not the one that is followed: it is in another account or region. Its stream would be taken for a
+// new one of the same table, and its items would be written over those of the other.
+type SourceError struct {
+	Table string
+	// Followed and Found are the ARNs of both streams.
+	Followed, Found string
+}
+
+func (e *SourceError) Error() string {
+	return fmt.Sprintf("table %s is in another account or region than the one that is followed: its stream is %s, and %s is followed", e.Table, e.Found, e.Followed)
+}
+
+// CheckSource fails with a *SourceError if the table that was described is in another partition, region or account than the stream that is followed.
+// A stream that is not known, and an ARN of another form, are passed over.
+func CheckSource(d backfill.Description, followed string) error {
+	was, is := owner(followed), owner(d.StreamARN)
+	if was == "" || is == "" || was == is {
+		return nil
+	}
+	return &SourceError{Table: d.Name, Followed: followed, Found: d.StreamARN}
+}
+
+// owner is partition, service, region and account of an ARN, "" if it is none.
+// Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference-arns.html
+func owner(arn string) string {
+	fields := strings.SplitN(arn, ":", 6)
+	if len(fields) < 6 || fields[0] != "arn" {
+		return ""
+	}
+	return strings.Join(fields[1:5], ":")
+}
+
+// sameSource is CheckSource for what this worker finds under the table's name, before it touches anything: from the wrong region the stream that is followed
+// would seem to be gone. A table that is not there is nobody else's; the keeper tells of it.
+func (t *table) sameSource(ctx context.Context) error {
+	state, _, err := t.Ledger.Table(ctx, t.source)
+	if err != nil || state.StreamARN == "" {
+		return err
+	}
+	d, err := t.Database.Describe(ctx, t.source)
+	if cdc.Is(err, cdc.NotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return CheckSource(d, state.StreamARN)
+}
+
+// attend brings the ledger's record in line with the table's stream. The first time it begins the first generation.
+func (k *rounds) attend(ctx context.Context) error {
+	d, err := k.Database.Describe(ctx, k.source)
+	if k.Joined && gone(d, err) {
+		return errGone
+	}
+	if err != nil {
+		return err
+	}
+	unusable := CheckStream(d, k.Mapping.DependsOnKeyOnly())
+	state, err := k.begin(ctx, d, unusable)
+	if err != nil {
+		return err
+	}
+	if err := CheckSource(d, state.StreamARN); err != nil {
+		return err
+	}
+	if d.StreamEnabled && unusable != nil {
+		// Before a new stream is followed: one that lacks images would have rows removed for want of what to put (H62).
+		return unusable
+	}
+	news := newsOf(d, state)
+	if news == nothingNew {
+		k.doubt = doubt{}
+		return nil
+	}
+	over, err := k.over(ctx, state)
+	switch {
+	case err != nil:
+		return err
+	case news == goesOn:
+		if over {
+			return nil
+		}
+		_, err = k.Ledger.UpdateTable(ctx, k.source, func(s *checkpoint.TableState) error {
+			s.StreamEnded = s.StreamEnded && s.StreamARN != d.StreamARN
+			return nil
+		})
+		return err
+	case !over && !k.doubt.lasts(d, task.Mono(ctx)):
+		return nil
+	case news == replaced:
+		// H24: between the two streams nobody recorded changes.
+		gap := checkpoint.Gap{Reason: "the table has a new stream"}
+		return k.raise(ctx, state.Generation, gap, func(s *checkpoint.TableState) {
+			s.StreamARN, s.Label, s.Listed, s.StreamEnded = d.StreamARN, d.StreamLabel, 0, false
+		})
+	}
+	gap := checkpoint.Gap{Reason: "the stream is disabled"}
+	return k.raise(ctx, state.Generation, gap, func(s *checkpoint.TableState) { s.StreamEnded = true })
+}
+
+// begin begins the first generation, unless there is one or the stream is unusable, and gives the table's record.
+func (k *rounds) begin(ctx context.Context, d backfill.Description, unusable error) (checkpoint.TableState, error) {
+	now := task.Now(ctx)
+	return k.Ledger.UpdateTable(ctx, k.source, func(s *checkpoint.TableState) error {
+		if s.Generation > 0 {
+			return nil
+		}
+		if unusable != nil {
+			return unusable
+		}
+		s.Generation = checkpoint.NextGeneration(0, now)
+		s.Adopted, s.StreamARN, s.Label = s.Generation, d.StreamARN, d.StreamLabel
+		if k.FromNow && !k.Copy {
+			at := d.At
+			if at.IsZero() {
+				at = now
+			}
+			s.Cut = at.Add(-checkpoint.Slack).UTC()
+		}
+		return nil
+	})
+}
+
+// news is what a description says of the table's stream that the ledger does not.
+type news uint8
+
+const (
+	nothingNew news = iota
+	goesOn          // the stream that was called over is enabled
+	replaced        // another one is
+	disabled        // none is any more
+)
+
+func newsOf(d backfill.Description, state checkpoint.TableState) news {
+	switch {
+	case d.StreamEnabled && d.StreamARN != state.StreamARN:
+		return replaced
+	case d.StreamEnabled && state.StreamEnded:
+		return goesOn
+	case !d.StreamEnabled && !state.StreamEnded:
+		return disabled
+	}
+	return nothingNew
+}
+
+// over tells whether the service says of the stream that is followed that it records nothing any more.
+func (k *rounds) over(ctx context.Context, state checkpoint.TableState) (bool, error) {
+	listing, err := k.Open(state.StreamARN).List(ctx, "")
+	if cdc.Is(err, cdc.NotFound) {
+		return true, nil
+	}
+	return listing.Ended, err
+}
+
+// doubt is what the table says of its stream while the stream itself says otherwise. DescribeTable is eventually consistent, and an answer of before would
+// end the stream that is followed for one that is over.
+// Source: https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_DescribeTable.html
+type doubt struct {
+	arn     string
+	enabled bool
+	since   time.Duration
+	known   bool
+}
+
+// lasting is how long the table must say the same to be believed against its stream: far longer than an answer is stale.
+const lasting = 10 * time.Minute
+
+// lasts notes what the table said, and tells whether it has said so for long.
+func (d *doubt) lasts(told backfill.Description, now time.Duration) bool {
+	if !d.known || d.arn != told.StreamARN || d.enabled != told.StreamEnabled {
+		*d = doubt{told.StreamARN, told.StreamEnabled, now, true}
+	}
+	return now-d.since >= lasting
+}
