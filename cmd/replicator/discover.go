@@ -81,9 +81,9 @@ func discoverEvery(cfg *config.Config) time.Duration {
 	return every
 }
 
-// find looks at the tables of patterns that are new to this process. One that cannot be described for now is an error, and everything is
-// looked at again; one that does not fit the mapping is refused.
-func (d *discovery) find(ctx context.Context) (pipeline.Discovery, error) {
+// find looks at the tables of patterns that are not followed yet. One that cannot be described for now is an error, with which the others are
+// given all the same; one that does not fit the mapping is refused.
+func (d *discovery) find(ctx context.Context, followed func(source string) bool) (pipeline.Discovery, error) {
 	var out pipeline.Discovery
 	w := d.worker
 	listed, err := w.source.tables.List(ctx)
@@ -94,8 +94,9 @@ func (d *discovery) find(ctx context.Context) (pipeline.Discovery, error) {
 	if err != nil {
 		return out, err
 	}
+	var failed []error
 	for _, t := range w.cfg.Expand(listed) {
-		if t.Pattern() == "" || w.knows(t.From) {
+		if t.Pattern() == "" || followed(t.From) {
 			continue
 		}
 		description, err := w.source.tables.Describe(ctx, t.From)
@@ -105,8 +106,11 @@ func (d *discovery) find(ctx context.Context) (pipeline.Discovery, error) {
 		case cdc.Is(err, cdc.Denied), cdc.Is(err, cdc.Malformed):
 			out.Refused = append(out.Refused, d.refuse(t, err))
 			continue
+		case err != nil && ctx.Err() != nil:
+			return out, err // there is no time for the others either
 		case err != nil:
-			return out, err
+			failed = append(failed, fmt.Errorf("table %s: %w", t.From, err))
+			continue
 		case description.Status == statusCreating || description.Status == statusDeleting:
 			continue // there is nothing to read yet, or any more
 		}
@@ -120,8 +124,17 @@ func (d *discovery) find(ctx context.Context) (pipeline.Discovery, error) {
 		joins.FromNow = joins.FromNow && !bornAfter(description.CreatedAt, states)
 		out.Tables = append(out.Tables, joins)
 	}
-	out.Refused = append(out.Refused, d.gone(states, listed)...)
-	return out, nil
+	out.Refused = append(out.Refused, d.gone(states, listed, followed)...)
+	return out, fewOf(failed)
+}
+
+// fewOf joins errors that are much alike. While the service fails for all tables there are thousands, of which three tell as much.
+func fewOf(errs []error) error {
+	const few = 3
+	if more := len(errs) - few; more > 0 {
+		errs = append(errs[:few:few], fmt.Errorf("and %s more", plural(more, "table")))
+	}
+	return errors.Join(errs...)
 }
 
 // bornAfter tells whether a table was created after the migration had begun to follow others from now on. All that it holds is newer than the
@@ -151,25 +164,18 @@ func (d *discovery) refuse(t config.Table, err error) pipeline.Refusal {
 	return pipeline.Refusal{Table: t.From, Reason: reason}
 }
 
-// gone are the tables of patterns that the ledger knows and the source does not have any more.
-func (d *discovery) gone(states []checkpoint.TableState, listed []string) []pipeline.Refusal {
+// gone are the tables of patterns that the ledger knows and the source does not have any more, but for those that are followed.
+func (d *discovery) gone(states []checkpoint.TableState, listed []string, followed func(source string) bool) []pipeline.Refusal {
 	var out []pipeline.Refusal
 	for _, s := range states {
-		if t, ok := d.worker.cfg.Table(s.Source); ok && t.Pattern() != "" && !slices.Contains(listed, s.Source) && !d.worker.knows(s.Source) {
+		if t, ok := d.worker.cfg.Table(s.Source); ok && t.Pattern() != "" && !slices.Contains(listed, s.Source) && !followed(s.Source) {
 			out = append(out, pipeline.Refusal{Table: s.Source, Reason: pipeline.GoneReason})
 		}
 	}
 	return out
 }
 
-// knows tells whether a table of a pattern has joined.
-func (w *worker) knows(source string) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	_, ok := w.joined[source]
-	return ok
-}
-
+// know remembers how a table of a pattern is mapped; parked items of one that is gone may still heal.
 func (w *worker) know(t probedTable) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -15,6 +15,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
@@ -232,8 +233,6 @@ func readLedger(ctx context.Context, cfg *config.Config, t *target, table string
 	if err != nil && !errors.Is(err, checkpoint.ErrNoLedger) && status.Code(err) != codes.NotFound {
 		return nil, readingFailed(ctx, "cannot read the ledger in table "+cfg.State.Table, err)
 	}
-	parking := sink.NewParking(t.data.Records(cfg.State.Table), cfg.Name)
-	l := &ledgerInput{cfg: cfg}
 	if !began {
 		ledger = nil
 	}
@@ -241,19 +240,33 @@ func readLedger(ctx context.Context, cfg *config.Config, t *target, table string
 	if err != nil {
 		return nil, readingFailed(ctx, "cannot read the ledger in table "+cfg.State.Table, err)
 	}
-	for _, c := range tables {
-		var in tableInput
-		if began {
-			if in, err = readTable(ctx, ledger, c.From); err == nil {
-				in.parked, err = parking.CountOf(ctx, c.From)
-			}
-			if err != nil {
-				return nil, readingFailed(ctx, "cannot read the ledger in table "+cfg.State.Table, err)
-			}
+	l := &ledgerInput{cfg: cfg, tables: tables, inputs: make([]tableInput, len(tables))}
+	if began {
+		parking := sink.NewParking(t.data.Records(cfg.State.Table), cfg.Name)
+		if l.inputs, err = readTables(ctx, ledger, parking, tables); err != nil {
+			return nil, readingFailed(ctx, "cannot read the ledger in table "+cfg.State.Table, err)
 		}
-		l.tables, l.inputs = append(l.tables, c), append(l.inputs, in)
 	}
 	return l, nil
+}
+
+// tablesAtOnce is how many tables are read at the same time. One after the other, a thousand would take longer than readTime.
+const tablesAtOnce = 32
+
+// readTables reads what the ledger holds of tables, in their order. The first failure ends the others.
+func readTables(ctx context.Context, ledger *checkpoint.Ledger, parking *sink.Parking, tables []config.Table) ([]tableInput, error) {
+	inputs := make([]tableInput, len(tables))
+	g := task.NewGroup(ctx, tablesAtOnce)
+	for i := range tables {
+		source := tables[i].From
+		g.Go("read "+source, func(ctx context.Context) (err error) {
+			if inputs[i], err = readTable(ctx, ledger, source); err == nil {
+				inputs[i].parked, err = parking.CountOf(ctx, source)
+			}
+			return err
+		})
+	}
+	return inputs, g.Wait()
 }
 
 // ledgerTables are the named one, or all tables of the configuration: of patterns those that the ledger knows. Ledger is nil before

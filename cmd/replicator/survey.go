@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
@@ -18,13 +19,14 @@ func (w *worker) survey(ctx context.Context, o *observer, parking *sink.Parking)
 	ticker := time.NewTicker(surveyEvery)
 	defer ticker.Stop()
 	var last *ledgerInput
+	blind := blindness{log: w.log}
 	for {
 		l, err := readLedger(ctx, w.cfg, w.target, "")
-		switch {
-		case err == nil:
+		if err == nil {
 			last = l
-		case ctx.Err() == nil:
-			w.log.Debug("cannot read the ledger for the metrics", admin.KeyError, err.Error())
+		}
+		if ctx.Err() == nil {
+			blind.note(err, time.Now())
 		}
 		if last != nil {
 			m := last.judge(w.env, "", time.Now())
@@ -38,6 +40,27 @@ func (w *worker) survey(ctx context.Context, o *observer, parking *sink.Parking)
 			return
 		case <-ticker.C:
 		}
+	}
+}
+
+// blindness tells when surveys begin to fail, and when they work again: alerts hang on them, and a line every five seconds would bury what else
+// there is to read.
+type blindness struct {
+	log   *slog.Logger
+	since time.Time // zero while surveys work
+}
+
+// note takes how a survey went.
+func (b *blindness) note(err error, now time.Time) {
+	switch {
+	case err != nil && b.since.IsZero():
+		b.since = now
+		b.log.Warn("cannot read the ledger for the metrics: headroom and last poll are those of the last reading, or missing", admin.KeyError, err.Error())
+	case err != nil:
+		b.log.Debug("cannot read the ledger for the metrics", admin.KeyError, err.Error())
+	case !b.since.IsZero():
+		b.log.Info("reads the ledger for the metrics again", admin.KeyTook, now.Sub(b.since).Round(time.Second).String())
+		b.since = time.Time{}
 	}
 }
 

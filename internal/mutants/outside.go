@@ -210,10 +210,10 @@ var inOutside = []mutant{
 	},
 	{
 		name: "a table that is followed is set aside when it is not found", hazards: "", file: "internal/pipeline/join.go",
-		old: `			if j.joined[r.Table] {
-				continue // it`,
-		new: `			if j.joined[r.Table] && j.Once {
-				continue // it`,
+		old: `		if j.joined.has(r.Table) {
+			continue // it`,
+		new: `		if j.joined.has(r.Table) && j.Once {
+			continue // it`,
 		test: "./internal/sim TestTableJoins", why: "a run's table may be set aside while it is out of sight",
 	},
 	{

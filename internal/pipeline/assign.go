@@ -12,7 +12,8 @@ import (
 )
 
 // assign looks at the ledger again and again and takes every shard that is free, and now and then one of a worker that holds more, until
-// stop ends or, with Once, until all tables are drained: then it calls finish. It returns when the last shard is given up.
+// stop ends, or nothing is left to do: with Once when all tables are drained, and for a table that was dropped long ago. Then it calls finish. It
+// returns when the last shard is given up.
 func (t *table) assign(stop, ctx context.Context, finish func()) error {
 	g := task.NewGroup(ctx, 0)
 	held := holdings{shards: map[string]bool{}}
@@ -34,7 +35,7 @@ func (t *table) assign(stop, ctx context.Context, finish func()) error {
 			break
 		}
 		t.report(ctx, v)
-		if t.Once && t.drain.report(t.source, t.drained(v, task.Now(ctx), task.Mono(ctx))) {
+		if t.Once && t.drain.report(t.source, t.drained(v, task.Now(ctx), task.Mono(ctx))) || t.longGone(v, task.Now(ctx)) {
 			finish()
 			break
 		}
@@ -167,6 +168,12 @@ func (h *holdings) add(id string) bool {
 	}
 	h.shards[id] = true
 	return true
+}
+
+func (h *holdings) has(id string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.shards[id]
 }
 
 func (h *holdings) remove(id string) {

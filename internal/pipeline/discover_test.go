@@ -3,13 +3,16 @@ package pipeline
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
@@ -156,6 +159,132 @@ func TestH34_ALoadThatDoesNotReachTheStream(t *testing.T) {
 		}
 		if state, _, err = ledger.Table(ctx, "Orders"); err != nil || state.Loaded() != c.complete || state.NeedsLoad == c.complete || (len(state.Gaps) == 0) != c.complete {
 			t.Errorf("%s: loaded %v, needs a load %v, gaps %v, %v", name, state.Loaded(), state.NeedsLoad, state.Gaps, err)
+		}
+	}
+}
+
+// TestWhatWasFoundJoins: what was found joins, or is set aside, at once, though another table cannot be described for now; that one is looked for
+// again, and a run with Once waits for it.
+func TestWhatWasFoundJoins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		ledger, err := checkpoint.Open(ctx, &checkpointtest.Memory{}, "join", checkpoint.Options{Worker: "w", ID: "l"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		throttled := &cdc.Error{Op: "DescribeTable", Reason: cdc.Throttled, Err: errors.New("injected")}
+		looks := []struct {
+			gives, refuses []string
+			err            error
+			before         []string // what has joined when it is asked
+		}{
+			{gives: []string{"A"}, refuses: []string{"X"}, err: throttled},
+			{err: throttled, before: []string{"A"}},
+			{gives: []string{"C"}, refuses: []string{"A"}, err: throttled, before: []string{"A"}},
+			{gives: []string{"A", "B"}, before: []string{"A", "C"}},
+		}
+		var begun []string
+		look := 0
+		o := &Options{Ledger: ledger, Once: true, drain: &drain{}, Events: Events{}.orSilent()}
+		j := &joining{table: &table{Options: o, events: o.Events}, joined: &holdings{shards: map[string]bool{}}, begin: func(spec Table) {
+			o.drain.await(spec.Mapping.Source, new(task.Bell))
+			begun = append(begun, spec.Mapping.Source)
+		}}
+		o.Discover = func(_ context.Context, followed func(string) bool) (found Discovery, err error) {
+			l := looks[look]
+			look++
+			if !slices.Equal(begun, l.before) || slices.ContainsFunc(begun, func(s string) bool { return !followed(s) }) || followed("B") {
+				t.Errorf("look %d: %v have joined", look, begun)
+			}
+			if o.drain.tables[discovery].done {
+				t.Errorf("look %d: the run waits for it no more", look)
+			}
+			if state, _, err := ledger.Table(ctx, "X"); err != nil || (state.Aside.Reason == "no") != (look > 1) {
+				t.Errorf("look %d: set aside for %q, %v", look, state.Aside.Reason, err)
+			}
+			for _, source := range l.gives {
+				found.Tables = append(found.Tables, Table{Mapping: &transform.Mapping{Source: source}})
+			}
+			for _, source := range l.refuses {
+				found.Refused = append(found.Refused, Refusal{source, "no"})
+			}
+			return found, l.err
+		}
+		o.drain.await(discovery, new(task.Bell))
+		if err := j.join(ctx, ctx); err != nil {
+			t.Fatal(err)
+		}
+		if want := []string{"A", "C", "B"}; look != len(looks) || !slices.Equal(begun, want) || !o.drain.tables[discovery].done {
+			t.Errorf("after %d looks %v have joined, want %v", look, begun, want)
+		}
+		if state, found, err := ledger.Table(ctx, "A"); err != nil || found {
+			t.Errorf("a table that is followed is set aside: %+v, %v", state, err)
+		}
+	})
+}
+
+// TestAStopEndsALook: nothing of it is begun any more, and it is not waited for.
+func TestAStopEndsALook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stop, cancel := context.WithCancel(t.Context())
+		calls := &reads{}
+		o := &Options{Events: Events{}.orSilent(), Discover: stoppableDiscover(func(ctx context.Context, _ func(string) bool) (Discovery, error) {
+			cancel()
+			calls.cancel(context.Canceled)
+			<-ctx.Done()
+			return Discovery{Tables: []Table{{Mapping: &transform.Mapping{Source: "A"}}}}, ctx.Err()
+		}, calls)}
+		j := &joining{table: &table{Options: o, events: o.Events}, joined: &holdings{shards: map[string]bool{}}, begin: func(Table) { t.Error("begun") }}
+		if err := j.join(stop, t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestLivesWithoutTables: while there is no table, looking for some is what shows that the process lives.
+func TestLivesWithoutTables(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stop, cancel := context.WithCancel(t.Context())
+		ticks, looks := 0, 0
+		o := &Options{DiscoverEvery: 5 * time.Minute, Discover: func(context.Context, func(string) bool) (Discovery, error) {
+			if looks++; looks == 3 {
+				cancel()
+			}
+			return Discovery{}, nil
+		}}
+		events := Events{Tick: func() { ticks++ }}.orSilent()
+		began := time.Now()
+		if err := (&joining{table: &table{Options: o, events: events}, joined: &holdings{shards: map[string]bool{}}}).join(stop, t.Context()); err != nil {
+			t.Error(err)
+		}
+		if passed := time.Since(began); passed != 2*o.DiscoverEvery || ticks < int(passed/tickEvery) {
+			t.Errorf("%d ticks and %d looks in %s", ticks, looks, passed)
+		}
+	})
+}
+
+// TestLongGone: a table is left alone when it was dropped so long ago that its stream is gone, as the ledger and the keeper here know.
+func TestLongGone(t *testing.T) {
+	now := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		name        string
+		once, found bool
+		reason      string
+		passed      time.Duration
+		want        bool
+	}{
+		{name: "long gone", found: true, reason: GoneReason, passed: lookedAfter + time.Minute, want: true},
+		{name: "its stream may be read", found: true, reason: GoneReason, passed: lookedAfter - time.Minute},
+		{name: "known from before it was created anew", reason: GoneReason, passed: lookedAfter + time.Minute},
+		{name: "readmitted by another", found: true, passed: lookedAfter + time.Minute},
+		{name: "it is there, without a stream", found: true, reason: "the table has no enabled stream", passed: lookedAfter + time.Minute},
+		{name: "a run with Once ends as a whole", once: true, found: true, reason: GoneReason, passed: lookedAfter + time.Minute},
+	} {
+		tb := &table{Options: &Options{Once: c.once}}
+		tb.board.setAside(c.found)
+		v := view{state: checkpoint.TableState{Aside: checkpoint.Aside{Since: now.Add(-c.passed), Reason: c.reason}}}
+		if got := tb.longGone(v, now); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
@@ -12,7 +13,7 @@ import (
 
 // Discovery is what was found of the tables that patterns stand for.
 type Discovery struct {
-	// Tables can be replicated. Those that are already are passed over.
+	// Tables can be replicated. Those that are followed already are passed over.
 	Tables []Table
 	// Refused cannot be, for the reasons given.
 	Refused []Refusal
@@ -31,49 +32,79 @@ const discovery = ""
 type joining struct {
 	*table // of no name: for its retries
 	begin  func(Table)
-	joined map[string]bool
+	joined *holdings // the tables that did, in the place of shards
 }
 
 // join looks for tables, at once and then every DiscoverEvery, and begins to replicate those that are new, until stop ends. With
-// Once it looks one time.
+// Once it looks until nothing has failed.
 func (j *joining) join(stop, work context.Context) error {
 	for stop.Err() == nil {
-		var found Discovery
-		err := j.retryUntil(stop, work, "look for tables", func(ctx context.Context) (err error) {
-			found, err = j.Discover(ctx)
-			return err
-		})
+		err := j.retryUntil(stop, work, "look for tables", func(ctx context.Context) error { return j.admit(stop, ctx) })
 		if err != nil {
 			if stop.Err() != nil || work.Err() != nil {
 				return nil
 			}
 			return j.end(err)
 		}
-		for _, r := range found.Refused {
-			if j.joined[r.Table] {
-				continue // it has a keeper, who looks for himself
-			}
-			err := j.retryUntil(stop, work, "set a table aside", func(ctx context.Context) error {
-				return setAside(ctx, j.Ledger, j.events, r.Table, r.Reason)
-			})
-			if err != nil && stop.Err() == nil {
-				return j.end(err)
-			}
-		}
-		for _, t := range found.Tables {
-			if source := t.Mapping.Source; !j.joined[source] {
-				j.joined[source] = true
-				j.events.Joined(source)
-				j.begin(t)
-			}
-		}
 		if j.Once {
 			j.drain.report(discovery, true)
 			return nil
 		}
-		_ = task.Sleep(stop, j.DiscoverEvery)
+		j.rest(stop)
 	}
 	return nil
+}
+
+// admit looks for tables one time. What was found joins, or is set aside, even if others could not be looked at: it neither waits for them nor is
+// lost with their error.
+func (j *joining) admit(stop, ctx context.Context) error {
+	j.events.Tick()
+	found, failed := j.Discover(ctx, j.joined.has)
+	if stop.Err() != nil {
+		return context.Cause(stop) // begin nothing new
+	}
+	for _, t := range found.Tables {
+		if source := t.Mapping.Source; j.joined.add(source) {
+			j.events.Joined(source)
+			j.begin(t)
+		}
+	}
+	for _, r := range found.Refused {
+		if j.joined.has(r.Table) {
+			continue // it has a keeper, who looks for himself
+		}
+		err := j.retryUntil(stop, ctx, "set a table aside", func(ctx context.Context) error {
+			return setAside(ctx, j.Ledger, j.events, r.Table, r.Reason)
+		})
+		if err != nil {
+			return errors.Join(err, failed)
+		}
+	}
+	return failed
+}
+
+// tickEvery is how often a worker that follows no table shows that it lives.
+const tickEvery = 20 * time.Second
+
+// rest waits until tables are looked for again. Meanwhile there may be no table whose loop shows that the process lives.
+func (j *joining) rest(stop context.Context) {
+	until := task.Mono(stop) + j.DiscoverEvery
+	for left := j.DiscoverEvery; left > 0; left = until - task.Mono(stop) {
+		j.events.Tick()
+		if task.Sleep(stop, min(left, tickEvery)) != nil {
+			return
+		}
+	}
+}
+
+// lookedAfter is for how long a table that was dropped is looked after still: its stream can be read for half of that, and clocks differ.
+const lookedAfter = 2 * cdc.Retention
+
+// longGone tells whether nothing is left to do for a table of a pattern, which was dropped and has no stream any more. One of its name that is
+// created later joins anew. What the ledger says may be of before that: the keeper here must have found the same.
+func (t *table) longGone(v view, now time.Time) bool {
+	aside := v.state.Aside
+	return !t.Once && t.board.isAside() && aside.Reason == GoneReason && now.Sub(aside.Since) > lookedAfter
 }
 
 // setAside notes in the ledger that a table cannot be followed, once for each reason.

@@ -41,8 +41,9 @@ type Options struct {
 	// Cluster says which cluster the app profile routes to; "" if it cannot be told. Nil if nothing can.
 	Cluster func(ctx context.Context) (string, error)
 	Tables  []Table
-	// Discover looks for tables that may join while this runs; nil: none do. It is called at once and then every DiscoverEvery.
-	Discover      func(ctx context.Context) (Discovery, error)
+	// Discover looks for tables that may join while this runs; nil: none do. It is called at once and then every DiscoverEvery, with what tells
+	// whether a table is followed already. What it found joins even if it fails as well, for others; then it is called again soon.
+	Discover      func(ctx context.Context, followed func(source string) bool) (Discovery, error)
 	DiscoverEvery time.Duration
 	Events        Events
 	Timing        Timing
@@ -135,6 +136,7 @@ func Run(ctx context.Context, o Options) error {
 	calls, open := &reads{}, o.Open
 	o.Open = func(arn string) cdc.Source { return stoppableSource{open(arn), calls} }
 	o.Database = stoppableDatabase{o.Database, calls}
+	o.Discover = stoppableDiscover(o.Discover, calls)
 	// Two lives: ctx says "begin nothing new"; work goes on until what was begun is finished, or the grace is over.
 	work, abandon := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer abandon(context.Canceled)
@@ -145,10 +147,14 @@ func Run(ctx context.Context, o Options) error {
 	defer halt(context.Canceled)
 	all.Go("tables", func(context.Context) error {
 		defer finished.Set()
+		joined := &holdings{shards: map[string]bool{}}
 		begin := func(spec Table) {
 			t := newTable(&o, spec, halt)
 			o.drain.await(t.source, &t.bell)
-			tables.Go("table "+t.source, func(work context.Context) error { return t.run(stop, work) })
+			tables.Go("table "+t.source, func(work context.Context) error {
+				defer joined.remove(t.source) // it may join again
+				return t.run(stop, work)
+			})
 		}
 		if o.Discover != nil {
 			o.drain.await(discovery, new(task.Bell)) // which comes before all tables, or those that are there might be drained without the others
@@ -157,7 +163,7 @@ func Run(ctx context.Context, o Options) error {
 			begin(spec)
 		}
 		if o.Discover != nil {
-			j := &joining{table: &table{Options: &o, events: o.Events, halt: halt}, begin: begin, joined: map[string]bool{}}
+			j := &joining{table: &table{Options: &o, events: o.Events, halt: halt}, begin: begin, joined: joined}
 			tables.Go("look for tables", func(work context.Context) error { return j.join(stop, work) })
 		}
 		return tables.Wait()

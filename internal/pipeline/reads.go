@@ -69,6 +69,18 @@ func (s stoppableSource) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, e
 	return s.Source.Read(ctx, at)
 }
 
+// stoppableDiscover looks for tables until a stop ends that, which may be many calls; nil if discover is.
+func stoppableDiscover(discover func(context.Context, func(string) bool) (Discovery, error), calls *reads) func(context.Context, func(string) bool) (Discovery, error) {
+	if discover == nil {
+		return nil
+	}
+	return func(ctx context.Context, followed func(string) bool) (Discovery, error) {
+		ctx, end := calls.begin(ctx)
+		defer end()
+		return discover(ctx, followed)
+	}
+}
+
 // stoppableDatabase is a database whose calls a stop ends.
 type stoppableDatabase struct {
 	Database

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/internal/virtual"
@@ -52,7 +53,7 @@ func tableJoins(t *testing.T, seed uint64) {
 		found := o.Tables[0]
 		found.Joined = true
 		o.Tables, o.Database, o.DiscoverEvery = nil, db, every
-		o.Discover = func(context.Context) (pipeline.Discovery, error) {
+		o.Discover = func(context.Context, func(string) bool) (pipeline.Discovery, error) {
 			switch {
 			case !exists:
 				return pipeline.Discovery{}, nil
@@ -131,5 +132,124 @@ func tableJoins(t *testing.T, seed uint64) {
 	}
 	if t.Failed() {
 		t.Log(w.Trace())
+	}
+}
+
+// TestDroppedTableIsLeft: two days after a table of a pattern was dropped, nobody looks at its rows of the ledger any more; one that is created under
+// its name joins anew, with a gap between the two streams.
+func TestDroppedTableIsLeft(t *testing.T) {
+	for seed := range uint64(3) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { droppedTableIsLeft(t, seed) })
+	}
+}
+
+func droppedTableIsLeft(t *testing.T, seed uint64) {
+	const every = 5 * time.Minute
+	w := virtual.NewWorld(seed, start, true)
+	m := NewMigration(w, 2)
+	m.Timing.Pass = 10 * time.Second // for fewer steps in two days
+	db := &moody{Table: m.Source}
+	joined, looks, seats := 0, 0, 0
+	patterns := func(o *pipeline.Options) {
+		spec := o.Tables[0]
+		spec.Joined = true
+		o.Tables, o.Database, o.DiscoverEvery = nil, db, every
+		o.Discover = func(_ context.Context, followed func(string) bool) (found pipeline.Discovery, err error) {
+			source := spec.Mapping.Source
+			switch {
+			case followed(source):
+			case db.dropped:
+				found.Refused = []pipeline.Refusal{{Table: source, Reason: pipeline.GoneReason}}
+			default:
+				found.Tables = []pipeline.Table{spec}
+			}
+			return found, nil
+		}
+		o.Events.Joined = func(string) { joined++ }
+		o.Events.Ledger = func(checkpoint.TableState, map[checkpoint.State]int) { looks++ }
+		o.Events.KeeperTaken = func(string, uint64) { seats++ }
+	}
+	err := w.Run(60*time.Hour, func(ctx context.Context) {
+		equal := func(what string) {
+			t.Helper()
+			if err := m.Equal(ctx, 2*every); err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		m.Source.Put(item("hats", "1", "before"))
+		workers := []*Worker{m.Start("a", patterns), m.Start("b", patterns)}
+		equal("copied")
+		m.Source.Put(item("hats", "2", "the last change"))
+		db.dropped = true
+		m.Source.DisableStream()
+		equal("dropped")
+		_ = task.Sleep(ctx, 47*time.Hour)
+		before := looks
+		_ = task.Sleep(ctx, time.Minute)
+		if joined != 2 || before == looks {
+			t.Errorf("it is left after less than two days; %d joined", joined)
+		}
+		_ = task.Sleep(ctx, 2*time.Hour)
+		before = looks + seats
+		_ = task.Sleep(ctx, time.Hour)
+		if joined != 2 || before != looks+seats || m.State().Aside.Reason != pipeline.GoneReason {
+			t.Errorf("%d joined, %d looks and seats in an hour after the table is long gone, set aside for %q", joined, looks+seats-before, m.State().Aside.Reason)
+		}
+		db.dropped = false
+		m.Source.EnableStream(1)
+		_ = task.Sleep(ctx, 2*every)
+		m.Source.Put(item("hats", "2", "of the new table"))
+		equal("created anew")
+		if state := m.State(); joined != 4 || state.Aside.Reason != "" || len(m.Gaps) != 1 {
+			t.Errorf("%d joined, set aside for %q, gaps %v", joined, state.Aside.Reason, m.Gaps)
+		}
+		for _, worker := range workers {
+			if err := worker.Stop(ctx); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	for _, broken := range m.Broken() {
+		t.Error(broken)
+	}
+}
+
+// TestH18_OnceWaitsForWhatCannotBeDescribed: a run with Once replicates the table that it found with an error, and ends only after a look without one.
+func TestH18_OnceWaitsForWhatCannotBeDescribed(t *testing.T) {
+	w := virtual.NewWorld(1, start, true)
+	m := NewMigration(w, 1)
+	failures, looked := 10, false
+	err := w.Run(time.Hour, func(ctx context.Context) {
+		m.Source.Put(item("hats", "1", "before"))
+		a := m.Start("a", func(o *pipeline.Options) {
+			spec := o.Tables[0]
+			spec.Joined = true
+			o.Once, o.Tables, o.DiscoverEvery = true, nil, time.Minute
+			o.Discover = func(_ context.Context, followed func(string) bool) (found pipeline.Discovery, err error) {
+				if !followed(spec.Mapping.Source) {
+					found.Tables = []pipeline.Table{spec}
+				}
+				if failures--; failures >= 0 {
+					return found, &cdc.Error{Op: "DescribeTable", Reason: cdc.Throttled, Err: errors.New("injected")}
+				}
+				looked = true
+				return found, nil
+			}
+		})
+		if err := m.Equal(ctx, time.Minute); err != nil {
+			t.Error(err)
+		}
+		if looked {
+			t.Error("the table waited for the others")
+		}
+		if err := a.Wait(ctx); err != nil || !looked {
+			t.Errorf("over after a look without an error: %v, %v", looked, err)
+		}
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }

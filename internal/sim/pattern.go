@@ -11,9 +11,8 @@ import (
 )
 
 // found is how a table joins that a pattern stands for: each worker looks for it, and passes over what it knows. Spec is the table as it joins.
-func (s *simulation) found(o *pipeline.Options, spec pipeline.Table) func(ctx context.Context) (pipeline.Discovery, error) {
-	known := false
-	return func(ctx context.Context) (out pipeline.Discovery, err error) {
+func (s *simulation) found(o *pipeline.Options, spec pipeline.Table) func(context.Context, func(string) bool) (pipeline.Discovery, error) {
+	return func(ctx context.Context, followed func(string) bool) (out pipeline.Discovery, err error) {
 		if err := s.Source.call(ctx, "ListTables", ""); err != nil {
 			return out, err
 		}
@@ -31,7 +30,7 @@ func (s *simulation) found(o *pipeline.Options, spec pipeline.Table) func(ctx co
 			}
 			return out, nil
 		}
-		if known {
+		if followed(s.Source.Name) {
 			return out, nil
 		}
 		_, err = s.Source.Describe(ctx, s.Source.Name)
@@ -44,7 +43,6 @@ func (s *simulation) found(o *pipeline.Options, spec pipeline.Table) func(ctx co
 		case err != nil:
 			return out, err
 		}
-		known = true
 		out.Tables = append(out.Tables, spec)
 		return out, nil
 	}

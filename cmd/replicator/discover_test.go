@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
+
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
+	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
+)
+
+// account is a DynamoDB of tables with one key attribute, id, of which some cannot be described for now.
+type account struct {
+	backfill.API
+	tables    []string
+	throttled func(table string) bool
+	described []string
+}
+
+func (a *account) ListTables(context.Context, *dynamodb.ListTablesInput, ...func(*dynamodb.Options)) (*dynamodb.ListTablesOutput, error) {
+	return &dynamodb.ListTablesOutput{TableNames: a.tables}, nil
+}
+
+func (a *account) DescribeTable(_ context.Context, in *dynamodb.DescribeTableInput, _ ...func(*dynamodb.Options)) (*dynamodb.DescribeTableOutput, error) {
+	name := aws.ToString(in.TableName)
+	a.described = append(a.described, name)
+	if a.throttled(name) {
+		return nil, &smithy.OperationError{ServiceID: dynamodb.ServiceID, OperationName: "DescribeTable", Err: &smithy.GenericAPIError{Code: "ThrottlingException"}}
+	}
+	return &dynamodb.DescribeTableOutput{Table: &types.TableDescription{
+		TableName: in.TableName, TableStatus: types.TableStatusActive,
+		KeySchema:            []types.KeySchemaElement{{AttributeName: aws.String("id"), KeyType: types.KeyTypeHash}},
+		AttributeDefinitions: []types.AttributeDefinition{{AttributeName: aws.String("id"), AttributeType: types.ScalarAttributeTypeS}},
+	}}, nil
+}
+
+// discoveryOf looks for the tables of the monthly configuration in an account, with a ledger of its own.
+func discoveryOf(t *testing.T, a *account) *discovery {
+	t.Helper()
+	ledger, err := checkpoint.Open(t.Context(), &checkpointtest.Memory{}, "discovery", checkpoint.Options{Worker: "w", ID: "l"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &discovery{worker: &worker{cfg: monthlyConfig(t), source: &source{tables: backfill.NewTables(a)}}, ledger: ledger}
+}
+
+func sources(found pipeline.Discovery) (names []string) {
+	for _, t := range found.Tables {
+		names = append(names, t.Mapping.Source)
+	}
+	return names
+}
+
+// TestATableThatCannotBeDescribed keeps no other waiting, and loses none: each look gives what is not followed, with an error for the rest.
+func TestATableThatCannotBeDescribed(t *testing.T) {
+	const first, second, third = "Log_2015_01", "Log_2015_02", "Log_2015_03"
+	bad := ""
+	a := &account{tables: []string{first, second, third, "Orders", "Other"}, throttled: func(table string) bool { return table == bad }}
+	d := discoveryOf(t, a)
+	followed := map[string]bool{}
+	for i, c := range []struct {
+		bad  string
+		join bool // what is found is followed from then on
+		want []string
+	}{
+		{bad: second, want: []string{first, third}},
+		{bad: second, join: true, want: []string{first, third}},
+		{bad: second},
+		{join: true, want: []string{second}},
+		{},
+	} {
+		bad = c.bad
+		got, err := d.find(t.Context(), func(source string) bool { return followed[source] })
+		if !slices.Equal(sources(got), c.want) || len(got.Refused) > 0 {
+			t.Errorf("look %d: found %v, want %v; refused %v", i, sources(got), c.want, got.Refused)
+		}
+		if (err != nil) != (c.bad != "") || err != nil && (!cdc.Is(err, cdc.Throttled) || !strings.Contains(err.Error(), c.bad)) {
+			t.Errorf("look %d: %v", i, err)
+		}
+		for _, t := range got.Tables {
+			followed[t.Mapping.Source] = c.join
+		}
+	}
+	if len(d.worker.mappings()) != 3 {
+		t.Errorf("mappings %v", d.worker.mappings())
+	}
+}
+
+// TestATableThatIsDropped is set aside unless it is followed, whose keeper knows better; with another that cannot be described, all the same.
+func TestATableThatIsDropped(t *testing.T) {
+	const dropped, kept, bad = "Log_2015_01", "Log_2015_02", "Log_2015_03"
+	d := discoveryOf(t, &account{tables: []string{bad}, throttled: func(string) bool { return true }})
+	for _, source := range []string{dropped, kept} {
+		if _, err := d.ledger.UpdateTable(t.Context(), source, func(*checkpoint.TableState) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := d.find(t.Context(), func(source string) bool { return source == kept })
+	if err == nil || len(got.Tables) > 0 || !slices.Equal(got.Refused, []pipeline.Refusal{{Table: dropped, Reason: pipeline.GoneReason}}) {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// TestManyTablesThatCannotBeDescribed are told of in a few words, and of a stop that comes meanwhile nothing more is asked.
+func TestManyTablesThatCannotBeDescribed(t *testing.T) {
+	a := &account{}
+	for year := range 1000 {
+		a.tables = append(a.tables, fmt.Sprintf("Log_%04d_01", year))
+	}
+	a.throttled = func(string) bool { return true }
+	nobody := func(string) bool { return false }
+	_, err := discoveryOf(t, a).find(t.Context(), nobody)
+	if err == nil || !cdc.Is(err, cdc.Throttled) || len(err.Error()) > 1000 || !strings.Contains(err.Error(), "997 tables more") || len(a.described) != 1000 {
+		t.Errorf("%d described: %v", len(a.described), err)
+	}
+	a.described = nil
+	ctx, cancel := context.WithCancel(t.Context())
+	a.throttled = func(string) bool { cancel(); return true }
+	if _, err := discoveryOf(t, a).find(ctx, nobody); err == nil || errors.Is(err, errReadTime) || len(a.described) != 1 {
+		t.Errorf("%d described: %v", len(a.described), err)
+	}
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/sink/sinktest"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// many is a ledger of so many tables, each with a shard of its name, of which the last one has a parked item.
+func many(t *testing.T, n int) (*checkpointtest.Memory, *checkpoint.Ledger, *sink.Parking, []config.Table) {
+	t.Helper()
+	store, parking := &checkpointtest.Memory{}, sink.NewParking(&sinktest.Records{}, "many")
+	ledger, err := checkpoint.Open(t.Context(), store, "many", checkpoint.Options{Worker: "w", ID: "l"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tables []config.Table
+	for i := range n {
+		source := fmt.Sprintf("Log_%04d", i)
+		tables = append(tables, config.Table{From: source, To: "logs"})
+		if _, err := ledger.UpdateTable(t.Context(), source, func(s *checkpoint.TableState) error { s.Label = "L"; return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if err := ledger.CreateShard(t.Context(), checkpoint.Shard{Source: source, Label: "L", ID: "of-" + source, State: checkpoint.Waiting}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	slices.Reverse(tables) // the configuration's order, not that of keys
+	change := cdc.Change{Event: cdc.Remove, Keys: cdc.NewItem([]cdc.Attribute{{Name: "id", Value: cdc.String("k")}})}
+	if err := parking.Park(t.Context(), transform.Parked{Source: tables[0].From, Key: "S:k", Reason: "no", Change: change}); err != nil {
+		t.Fatal(err)
+	}
+	return store, ledger, parking, tables
+}
+
+// TestTablesAreReadSideBySide: as many at a time as is said and no more, and what comes of it is in the order of the tables. The store's clock stands
+// still while any task gets on, so that all reads that are let begin are seen at the same time.
+func TestTablesAreReadSideBySide(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, ledger, parking, tables := many(t, 2000)
+		var running, most, reads atomic.Int64
+		store.OnRead = func(context.Context, string) error {
+			now := running.Add(1)
+			defer running.Add(-1)
+			for m := most.Load(); now > m && !most.CompareAndSwap(m, now); m = most.Load() {
+			}
+			reads.Add(1)
+			time.Sleep(time.Millisecond)
+			return nil
+		}
+		inputs, err := readTables(t.Context(), ledger, parking, tables)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if most.Load() != tablesAtOnce || reads.Load() < int64(len(tables)) {
+			t.Errorf("%d reads at a time, of %d", most.Load(), reads.Load())
+		}
+		if len(inputs) != len(tables) || inputs[0].parked != 1 || inputs[1].parked != 0 {
+			t.Errorf("%d tables, of which the first has %d parked", len(inputs), inputs[0].parked)
+		}
+		for i, in := range inputs {
+			if source := tables[i].From; !in.found || in.state.Source != source || len(in.shards) != 1 || in.shards[0].ID != "of-"+source {
+				t.Fatalf("in the place of %s: %+v", source, in)
+			}
+		}
+	})
+}
+
+// TestTheFirstFailureEndsTheReading: of the reads that are under way and of those that were to come.
+func TestTheFirstFailureEndsTheReading(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, ledger, parking, tables := many(t, 200)
+		boom := errors.New("boom")
+		var reads atomic.Int64
+		store.OnRead = func(ctx context.Context, _ string) error {
+			if reads.Add(1) == tablesAtOnce {
+				return boom
+			}
+			<-ctx.Done()
+			return context.Cause(ctx)
+		}
+		if _, err := readTables(t.Context(), ledger, parking, tables); !errors.Is(err, boom) || reads.Load() > tablesAtOnce+1 { // one may just begin
+			t.Errorf("%v after %d reads", err, reads.Load())
+		}
+	})
+}
+
+// TestSurveysThatFailAreToldOnce, and that they work again as well.
+func TestSurveysThatFailAreToldOnce(t *testing.T) {
+	var out bytes.Buffer
+	plain := func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}
+	b := blindness{log: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{ReplaceAttr: plain}))}
+	now := noon
+	for i, c := range []struct {
+		err  error
+		want string
+	}{
+		{nil, ""},
+		{errReadTime, `level=WARN msg="cannot read the ledger for the metrics: headroom and last poll are those of the last reading, or missing" error="no answer within 20s"`},
+		{errReadTime, ""},
+		{errors.New("another"), ""},
+		{nil, `level=INFO msg="reads the ledger for the metrics again" took=15s`},
+		{nil, ""},
+		{errors.New("another"), `level=WARN msg="cannot read the ledger for the metrics: headroom and last poll are those of the last reading, or missing" error=another`},
+	} {
+		out.Reset()
+		b.note(c.err, now)
+		if got := strings.TrimSpace(out.String()); got != c.want {
+			t.Errorf("survey %d: told %q, want %q", i, got, c.want)
+		}
+		now = now.Add(5 * time.Second)
+	}
+}
