@@ -150,7 +150,7 @@ var registry = []Entry{
 		"Each source table may appear in one entry of `tables` only: two entries would own the same rows.",
 		"remove one of the entries", ExitUsage},
 	{SharedTarget, "two tables with one target",
-		"Two entries of `tables` name the same target table, or an entry is a pattern of tables, and items of two tables could take the same row and replace each other. Entries may share a target if their row keys begin with different literals; the tables of a pattern may if every row key carries each part of the name that varies.",
+		"Two entries of `tables` name the same target table, or an entry is a pattern of tables, and items of two tables could take the same row and replace each other. Entries may share a target if their row keys begin with different literals, each of them: a default row key begins with an attribute, whose value may be anything; the tables of a pattern may if every row key carries each part of the name that varies.",
 		"give each entry its own `to`, or begin their row keys with different literals; carry each part of a pattern in row_key as {$name}", ExitUsage},
 	{TargetNameNeeded, "the source's name cannot name a Bigtable table",
 		"Without `to` the target has the source's name, which a pattern does not have. DynamoDB allows 255 characters and a leading `-` or `.`; Bigtable allows 50 characters, of which the first is a letter, a digit or `_`.",
