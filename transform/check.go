@@ -25,6 +25,7 @@ const (
 	Moves                               // warning: items move when an attribute beyond the primary key changes
 	NoHistory                           // older cells cannot be kept
 	KeepsNothing                        // warning: garbage collection leaves no older cell
+	Outlives                            // what the time to live removed could stay beside the item that comes again
 )
 
 // Finding is one mistake in a mapping, and where it is.

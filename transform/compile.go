@@ -126,6 +126,7 @@ func (c *compiler) compile(spec *Spec, needKey bool) {
 		c.unkept()
 	}
 	c.unreachable(rules)
+	c.outliving()
 	c.m.conclude()
 }
 

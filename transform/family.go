@@ -29,6 +29,14 @@ const (
 	IntHLL      Aggregate = "inthll"
 )
 
+// Rule writes what ParseFamily reads.
+func (f Family) Rule() string {
+	if f.Aggregate == NoAggregate {
+		return f.GC.String()
+	}
+	return f.GC.String() + ":" + string(f.Aggregate)
+}
+
 // GC is a garbage collection rule: one limit, or several that are joined. The zero value keeps everything.
 type GC struct {
 	Versions int           // cells of a column beyond so many, from the newest, may be collected; 0: no such limit

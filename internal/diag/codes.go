@@ -32,6 +32,8 @@ const (
 	FamilyKeeps        = "R1028"
 	PatternInvalid     = "R1029"
 	HistoryImpossible  = "R1030"
+	ExpiredStay        = "R1031"
+	FamilyDiffers      = "R1032"
 	TombstonesVisible  = "R1051"
 	ItemsMove          = "R1052"
 	HistoryEmpty       = "R1053"
@@ -200,6 +202,12 @@ var registry = []Entry{
 	{HistoryImpossible, "older cells cannot be kept",
 		"`keep_versions` leaves the values that an attribute had before as older cells of its column, each at the time from which it held. That does not go with families that have an age rule, which would remove a value that still holds, with `expire: gc`, which needs the time of a cell for itself, nor with `as: cells`, whose cells are the elements of a list.",
 		"give the family a rule by number, like `maxversions=10`, or `never`; or leave keep_versions out", ExitUsage},
+	{ExpiredStay, "expired items cannot be kept by these rules",
+		"`ttl: {expire: keep}` leaves in the target what DynamoDB's time to live removes. When the application inserts the item again under its key, that insert has no old image. If a condition, a row key or the column of a cell looks at an attribute beyond the primary key, the new image may go to another row, or to other families of the same row, and nothing would ever remove the former one: a reader would find both.",
+		"write expire: follow_deletes, or use attributes of the primary key alone in when, row_key and the column of cell", ExitUsage},
+	{FamilyDiffers, "two entries declare one family of one table differently",
+		"Entries of `tables` that share a target table share its families, and a family has one rule of garbage collection and is of one kind. Under the other entry's rule cells could vanish that are to stay, or stay that are to expire. A table without `families` declares `d: maxversions=1`.",
+		"declare the family alike in both entries, or give one of them a family or a target of its own", ExitUsage},
 	{TombstonesVisible, "readers may see rows of removed items (warning)",
 		"A removed item leaves a row that holds only the family `_cdc_gone`, until `state.tombstone_age` has passed; without it a late write could bring the item back. A reader that takes any row for an item would see the removed one, and every live row carries the family `_cdc`.",
 		"read with a family filter that passes only your own families", ExitDone},
