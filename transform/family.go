@@ -58,6 +58,14 @@ func (g GC) HasAge() bool {
 	return g.Age > 0
 }
 
+// ageless is the rule, or one that keeps everything if it has a limit of age.
+func (g GC) ageless() GC {
+	if g.HasAge() {
+		return GC{}
+	}
+	return g
+}
+
 // keeps is how many cells of a column the rule leaves for ever, and false if there is no such limit. It is for rules without an age.
 func (g GC) keeps() (versions int, limited bool) {
 	if len(g.Rules) == 0 {

@@ -82,14 +82,14 @@ func (t *Table) targets() []string {
 	return names
 }
 
-// ListFamilies are the families in which lists are kept as cells of one column.
-func (t *Table) ListFamilies() []string {
+// FamiliesAs are the families to which rules write attributes in an encoding.
+func (t *Table) FamiliesAs(as transform.Encoding) []string {
 	spec, _ := t.spec(nil)
 	var names []string
 	for _, r := range spec.Rules {
 		for _, w := range r.Writes {
 			for _, c := range w.Columns {
-				if family, _, _ := strings.Cut(c.To, ":"); c.As == transform.AsCells && !slices.Contains(names, family) {
+				if family, _, _ := strings.Cut(c.To, ":"); c.As == as && !slices.Contains(names, family) {
 					names = append(names, family)
 				}
 			}
