@@ -34,7 +34,7 @@ type write struct {
 	// Otherwise attributes are columns. Targets are sorted by attribute; star is for all others, nil if they are not copied.
 	targets []target
 	star    *target
-	clashes []string // columns that a rule names and an attribute of the same name would get too
+	clashes []string // attributes that would get a column which a rule gives to another one
 	spread  bool     // values become several columns, whose names may meet
 
 	families   []string // owned as a whole
@@ -355,8 +355,11 @@ func (c *compiler) clashes(w *write, where at) {
 				What: fmt.Sprintf("attributes %s and %s go to the same column %s:%s", quoteName(other), quoteName(t.attribute), column.Family, quoteName(column.Qualifier))})
 		}
 		taken[column] = t.attribute
-		if w.star != nil && t.family == w.star.family && column.Qualifier != t.attribute && w.find(column.Qualifier) == nil {
-			w.clashes = append(w.clashes, column.Qualifier)
+		if w.star == nil || t.family != w.star.family {
+			continue
+		}
+		if name, ok := w.star.attributeOf(column.Qualifier); ok && name != t.attribute && w.find(name) == nil {
+			w.clashes = append(w.clashes, name)
 		}
 	}
 }
