@@ -98,7 +98,7 @@ type Check uint8
 // The checks.
 const (
 	Any       Check = iota // the family's rule is the owner's business
-	NoAge                  // no age rule may stand anywhere in it: it would eat versions that live
+	NoAge                  // no age rule may stand anywhere in it: it would eat versions that live, and counters
 	Same                   // the rule that was declared: the mapping rests on it
 	ExactlyAt              // an age rule of exactly Keep.Age: sooner lets deleted rows return, later is not what was configured
 )
@@ -152,13 +152,13 @@ const (
 	MissingTable   Problem = iota + 1
 	MissingFamily          // of a table that exists
 	MissingView            // of a table that exists
-	EatsVersions           // an age rule where versions must live as long as their rows
+	EatsVersions           // an age rule where versions must live as long as their rows, or counters
 	WrongAge               // the tombstones' family has another rule than state.tombstone_age
 	WrongRule              // stamps of cells that are to expire are counted by another rule, or elements of lists would be collected
 	WrongAggregate         // a family's cells are an aggregate, or another one, or none
 )
 
-var problemNames = [...]string{"", "table does not exist", "family does not exist", "authorized view does not exist", "garbage collection would eat versions", "tombstones are kept for another time than configured",
+var problemNames = [...]string{"", "table does not exist", "family does not exist", "authorized view does not exist", "an age rule would collect what has to stay", "tombstones are kept for another time than configured",
 	"garbage collection is not the rule that the mapping rests on", "the cells are of another kind than configured"}
 
 // String describes the problem.

@@ -63,10 +63,15 @@ func reasonOf(code codes.Code, message string) Reason {
 // permission is how IAM names what is missing.
 var permission = regexp.MustCompile(`bigtable\.(tables|instances|appProfiles|clusters)\.[a-zA-Z]{1,40}`)
 
+// naming is what a message names: a resource, of which the last kind is told, in quotes or not; or text in quotes, which may be a table's
+// name or a row key.
+var naming = regexp.MustCompile("[\"'`]?projects/[^/\\s]+(?:(/[a-zA-Z]+)/[^/\\s\"'`():,]+)*[\"'`]?|\"[^\"]*\"|'[^']*'|`[^`]*`")
+
 // safeText says what is known of the cause in words of our own, or in parts of the message that cannot hold item data. The
-// message itself may ("Error while mutating the row '…'").
+// message itself may ("Error while mutating the row '…'"). Names in it tell nothing: a table may be called family_photos.
 func safeText(code codes.Code, message string) string {
-	has := func(s string) bool { return strings.Contains(strings.ToLower(message), s) }
+	unnamed := strings.ToLower(naming.ReplaceAllString(message, "$1"))
+	has := func(s string) bool { return strings.Contains(unnamed, s) }
 	switch code {
 	case codes.PermissionDenied:
 		if p := permission.FindString(message); p != "" {
@@ -78,7 +83,7 @@ func safeText(code codes.Code, message string) string {
 			return "a column family does not exist"
 		case has("app profile") || has("appprofile") || has("single-row transaction") || has("transactional"):
 			return "the app profile does not exist or does not allow single-row transactions"
-		case code == codes.NotFound && has("instance") && !has("/tables/"):
+		case code == codes.NotFound && has("instance") && !has("table"):
 			return "the instance does not exist"
 		case code == codes.NotFound && has("table"):
 			return "the table does not exist"

@@ -25,6 +25,7 @@ const (
 	Moves                               // warning: items move when an attribute beyond the primary key changes
 	NoHistory                           // older cells cannot be kept
 	KeepsNothing                        // warning: garbage collection leaves no older cell
+	Outlives                            // what the time to live removed could stay beside the item that comes again
 )
 
 // Finding is one mistake in a mapping, and where it is.
@@ -385,16 +386,41 @@ func collide(a, b *Mapping) (Finding, bool) {
 		for _, wa := range ra.writes {
 			for i, rb := range b.rules {
 				for j, wb := range rb.writes {
-					if wa.table != wb.table || partsApart(wa.row, ra.implied(), wb.row, rb.implied()) {
+					if wa.table != wb.table || rowsApart(wa, ra, wb, rb) {
 						continue
 					}
-					return Finding{Problem: KeyCollision, Rule: i, Write: j, Field: "row_key",
+					f := Finding{Problem: KeyCollision, Rule: i, Write: j, Field: "row_key",
 						What:  fmt.Sprintf("tables %s and %s can produce the same row of %s", a.Source, b.Source, wb.table),
 						Cause: "items of two tables that take one row refuse or delete each other",
-						Fix:   "begin their row keys with different literals, or with a capture of the table's name, or give each table a target of its own"}, true
+						Fix:   "begin their row keys with different literals, or with a capture of the table's name, or give each table a target of its own"}
+					if unnamed := defaultKeys(a, wa, b, wb); unnamed != "" {
+						f.Cause += "; the default row key of " + unnamed + " begins with an attribute's value, which may be anything"
+					}
+					return f, true
 				}
 			}
 		}
 	}
 	return Finding{}, false
+}
+
+// rowsApart tells whether items of two tables always take different rows of one target. Of a default row key nothing is known without the
+// key schema: it begins with an attribute's value, so that no literal of another row key keeps it away.
+func rowsApart(a *write, ruleA *rule, b *write, ruleB *rule) bool {
+	if a.template == nil || b.template == nil {
+		return false
+	}
+	return partsApart(a.row, ruleA.implied(), b.row, ruleB.implied())
+}
+
+// defaultKeys names the tables whose write has no row key of its own.
+func defaultKeys(a *Mapping, wa *write, b *Mapping, wb *write) string {
+	var names []string
+	if wa.template == nil {
+		names = append(names, a.Source)
+	}
+	if wb.template == nil {
+		names = append(names, b.Source)
+	}
+	return strings.Join(names, " and of ")
 }

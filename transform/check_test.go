@@ -92,6 +92,11 @@ func TestCheckFinds(t *testing.T) {
 		"undeclared counter":        {families("d"), []Rule{rule(nil, "{PK}#{SK}", column("n", "e:n", AsCounter))}, TTL{}, []string{"undeclared"}, "e: never:intsum"},
 		"counter in no aggregate":   {families("d"), []Rule{rule(nil, "{PK}#{SK}", column("n", "d:n", AsCounter))}, TTL{}, []string{"counter"}, "whose cells are no aggregate"},
 		"counter in a sketch":       {families("d=never:inthll"), []Rule{rule(nil, "{PK}#{SK}", column("n", "d:n", AsCounter))}, TTL{}, []string{"counter"}, "counts distinct values"},
+		"counter beside an age":     {families("d=maxversions=1 || maxage=2d"), []Rule{rule(nil, "{PK}#{SK}", column("n", "d:n", AsCounter))}, TTL{}, []string{"counter"}, "whose cells are no aggregate|or write d: never:intsum"},
+		"counter beside versions":   {families("d=maxversions=2"), []Rule{rule(nil, "{PK}#{SK}", column("n", "d:n", AsCounter))}, TTL{}, []string{"counter"}, "or write d: maxversions=2:intsum"},
+		"counter that ages":         {families("d=maxage=30d:intmax"), []Rule{rule(nil, "{PK}#{SK}", column("n", "d:n", AsCounter))}, TTL{}, []string{"counter"}, "which has an age rule|collects it at once|write d: never:intmax"},
+		"counter that ages, nested": {families("d=maxversions=1 || (maxversions=2 && maxage=1d):intsum"), []Rule{rule(nil, "{PK}#{SK}", column("n", "d:n", AsCounter))}, TTL{}, []string{"counter"}, "which has an age rule"},
+		"counter of versions":       {families("d=maxversions=1:intsum"), []Rule{rule(nil, "{PK}#{SK}", column("n", "d:n", AsCounter))}, TTL{}, nil, ""},
 		"text in an aggregate":      {families("d=never:intsum"), []Rule{rule(nil, "{PK}#{SK}", star...)}, TTL{}, []string{"counter"}, "takes counters only"},
 		"cell in an aggregate":      {families("d=never:intmax"), []Rule{cell(nil, "{PK}", "d", "{SK}")}, TTL{}, []string{"counter"}, "takes counters only"},
 		"shadowed":                  {families("d"), []Rule{rule(nil, "{PK}#{SK}", star...), rule(when{"PK^A"}, "{PK}#{SK}", star...)}, TTL{}, []string{"unreachable"}, "rule 2 never decides: rule 1 matches"},
@@ -166,6 +171,54 @@ func TestCheckMerged(t *testing.T) {
 	}
 	if _, err := New(spec("K_01", "01", "{$month}#{PK}")); err != nil {
 		t.Error(err)
+	}
+}
+
+// A default row key begins with the value of an attribute, so that no literal of another table keeps its rows apart.
+func TestCheckMergedWithDefaultRowKeys(t *testing.T) {
+	spec := func(source string, rowKeys ...string) Spec {
+		s := Spec{Source: source, Table: "t", Families: families("d"), Merged: true}
+		for _, text := range rowKeys {
+			w := Write{Columns: []ColumnRule{{Attribute: "*", To: "d"}}}
+			if text != "" {
+				w.RowKey = template(text)
+			}
+			s.Rules = append(s.Rules, Rule{Writes: []Write{w}})
+		}
+		return s
+	}
+	const alone = "; the default row key of Alpha begins with"
+	for _, c := range []struct {
+		alpha, beta []string // row keys of rules; "" is the default
+		cause       string   // part of it; "-" for no finding
+	}{
+		{nil, []string{"b#{id}"}, alone}, // Alpha's item ("b", "1") is at Beta's row of 1
+		{[]string{""}, []string{"b#{id}"}, alone},
+		{[]string{"a#{id}"}, []string{"b#{id}", ""}, "; the default row key of Beta begins with"},
+		{nil, nil, "; the default row key of Alpha and of Beta begins with"},
+		{nil, []string{"CONFIG"}, alone},
+		{[]string{"a#{id}"}, []string{"{id}"}, "delete each other"},
+		{[]string{"a#{id}"}, []string{"b#{id}"}, "-"},
+	} {
+		for i, specs := range [][]Spec{{spec("Alpha", c.alpha...), spec("Beta", c.beta...)}, {spec("Beta", c.beta...), spec("Alpha", c.alpha...)}} {
+			found := CheckMerged(specs)[1]
+			switch {
+			case c.cause == "-" && len(found) > 0, c.cause != "-" && (len(found) != 1 || found[0].Problem != KeyCollision):
+				t.Errorf("%q and %q, %d: %+v", c.alpha, c.beta, i, found)
+			case c.cause != "-" && i == 0 && !strings.Contains(found[0].Cause, c.cause):
+				t.Errorf("%q and %q: %s", c.alpha, c.beta, found[0].Cause)
+			}
+		}
+	}
+	// With the key schemas the default row key is known, and what a condition says of it.
+	alpha, beta := spec("Alpha", ""), spec("Beta", "b#{id}")
+	alpha.PrimaryKey = compositeKey
+	if found := CheckMerged([]Spec{alpha, beta}); len(found[1]) != 1 || strings.Contains(found[1][0].Cause, "default") {
+		t.Error(found)
+	}
+	alpha.Rules[0].When = when{"PK^a"}
+	if found := CheckMerged([]Spec{alpha, beta}); len(found) != 0 {
+		t.Error(found)
 	}
 }
 

@@ -34,7 +34,7 @@ type write struct {
 	// Otherwise attributes are columns. Targets are sorted by attribute; star is for all others, nil if they are not copied.
 	targets []target
 	star    *target
-	clashes []string // columns that a rule names and an attribute of the same name would get too
+	clashes []string // attributes that would get a column which a rule gives to another one
 	spread  bool     // values become several columns, whose names may meet
 
 	families   []string // owned as a whole
@@ -126,6 +126,7 @@ func (c *compiler) compile(spec *Spec, needKey bool) {
 		c.unkept()
 	}
 	c.unreachable(rules)
+	c.outliving()
 	c.m.conclude()
 }
 
@@ -354,8 +355,11 @@ func (c *compiler) clashes(w *write, where at) {
 				What: fmt.Sprintf("attributes %s and %s go to the same column %s:%s", quoteName(other), quoteName(t.attribute), column.Family, quoteName(column.Qualifier))})
 		}
 		taken[column] = t.attribute
-		if w.star != nil && t.family == w.star.family && column.Qualifier != t.attribute && w.find(column.Qualifier) == nil {
-			w.clashes = append(w.clashes, column.Qualifier)
+		if w.star == nil || t.family != w.star.family {
+			continue
+		}
+		if name, ok := w.star.attributeOf(column.Qualifier); ok && name != t.attribute && w.find(name) == nil {
+			w.clashes = append(w.clashes, name)
 		}
 	}
 }
@@ -389,7 +393,7 @@ func (w *write) written() []string {
 	return families
 }
 
-// declared checks that a family exists, and that it is an aggregate exactly if counters are written to it.
+// declared checks that a family exists, and that it is an aggregate that keeps its cells exactly if counters are written to it.
 func (c *compiler) declared(family string, as Encoding, where at, field, attribute string) {
 	f := c.families[family]
 	finding := Finding{Rule: where.rule, Write: where.write, Field: field, Name: attribute}
@@ -407,10 +411,14 @@ func (c *compiler) declared(family string, as Encoding, where at, field, attribu
 	switch {
 	case as == AsCounter && f.Aggregate == NoAggregate:
 		finding.What = fmt.Sprintf("a counter goes to family %s, whose cells are no aggregate", family)
-		finding.Fix = fmt.Sprintf("declare another family for counters, like counters: never:intsum, or write %s: %s:intsum", family, f.GC)
+		finding.Fix = fmt.Sprintf("declare another family for counters, like counters: never:intsum, or write %s: %s:intsum", family, f.GC.ageless())
 	case as == AsCounter && f.Aggregate == IntHLL:
 		finding.What = fmt.Sprintf("a counter goes to family %s, which counts distinct values and cannot be set to a number", family)
 		finding.Fix = "use intsum, intmin or intmax"
+	case as == AsCounter && f.GC.HasAge():
+		finding.What = fmt.Sprintf("a counter goes to family %s (%s), which has an age rule", family, f.GC)
+		finding.Cause = "the cell of a counter is at the time 0, so that it is one cell whoever adds to it when; an age rule collects it at once"
+		finding.Fix = fmt.Sprintf("write %s: never:%s, or give counters a family of their own", family, f.Aggregate)
 	case as != AsCounter && f.Aggregate != NoAggregate:
 		finding.What = fmt.Sprintf("family %s is an aggregate (%s), and takes counters only", family, f.Aggregate)
 		finding.Fix = "write as: counter, or choose another family"

@@ -66,9 +66,9 @@ func (c *cells) all(family string, attributes []cdc.Attribute) error {
 
 // each makes cells of the attributes by their targets. Both lists are sorted by name.
 func (c *cells) each(item cdc.Item) error {
-	for _, column := range c.w.clashes {
-		if _, ok := item.Get(column); ok {
-			return unmappable("attribute %s, and another by its rule, go to the same column", quoteName(column))
+	for _, name := range c.w.clashes {
+		if v, ok := item.Get(name); ok && !c.w.star.scatters(v) {
+			return unmappable("attribute %s, and another by its rule, go to the same column", quoteName(name))
 		}
 	}
 	targets := c.w.targets

@@ -29,6 +29,14 @@ const (
 	IntHLL      Aggregate = "inthll"
 )
 
+// Rule writes what ParseFamily reads.
+func (f Family) Rule() string {
+	if f.Aggregate == NoAggregate {
+		return f.GC.String()
+	}
+	return f.GC.String() + ":" + string(f.Aggregate)
+}
+
 // GC is a garbage collection rule: one limit, or several that are joined. The zero value keeps everything.
 type GC struct {
 	Versions int           // cells of a column beyond so many, from the newest, may be collected; 0: no such limit
@@ -48,6 +56,14 @@ func (g GC) HasAge() bool {
 		}
 	}
 	return g.Age > 0
+}
+
+// ageless is the rule, or one that keeps everything if it has a limit of age.
+func (g GC) ageless() GC {
+	if g.HasAge() {
+		return GC{}
+	}
+	return g
 }
 
 // keeps is how many cells of a column the rule leaves for ever, and false if there is no such limit. It is for rules without an age.

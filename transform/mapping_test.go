@@ -169,6 +169,31 @@ func TestH37_RowKeyLimits(t *testing.T) {
 	}
 }
 
+// A row key of one attribute has the limit of partition keys if it is one, and Bigtable's if it is not.
+func TestLongAttributeAsTheRowKey(t *testing.T) {
+	m, err := New(Spec{Source: "T", Table: "t", PrimaryKey: compositeKey[:1], Families: families("d", "e"), Rules: []Rule{
+		{When: when{"kind=track"}, Writes: []Write{{RowKey: template("{playlist}"), Cell: &CellRule{Family: "d", Qualifier: template("{PK}"), As: AsJSON}}}},
+		{Writes: []Write{{RowKey: template("{PK}"), Cell: &CellRule{Family: "e", Qualifier: template("{PK}"), As: AsJSON}}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := func(n int) cdc.Value { return cdc.String(strings.Repeat("x", n)) }
+	track := func(n int) cdc.Item {
+		return item("PK", cdc.String("p"), "kind", cdc.String("track"), "playlist", text(n))
+	}
+	for _, c := range []struct {
+		item cdc.Item
+		want string // part of the error; "" for none
+	}{
+		{track(3000), ""}, {track(MaxRowKeyBytes), ""}, {track(MaxRowKeyBytes + 1), "Bigtable allows 4096"},
+		{item("PK", text(2048)), ""}, {item("PK", text(2049)), `key attribute "PK" has 2049 bytes; DynamoDB allows 2048`},
+	} {
+		if _, err := m.Row(c.item); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v, want %q", err, c.want)
+		}
+	}
+}
+
 func FuzzRowRoundTrip(f *testing.F) {
 	f.Add("hats", []byte("fedoras#brandA"), "12.50")
 	f.Add("a#b%23%", []byte{0, '#', 0xff}, "-1e-3")

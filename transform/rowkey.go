@@ -145,8 +145,9 @@ func (p *rowPart) check(v cdc.Value, alone bool) error {
 	case kind == cdc.KindS && !utf8.ValidString(v.Text()):
 		// DynamoDB holds no such text. The witness key rests on it.
 		return unmappable("attribute %s of %s is not valid UTF-8", quoteName(p.name), p.where)
-	case alone && len(v.Text()) > maxKeyBytes:
-		// Nor such a partition key. The witness key rests on it, too.
+	case alone && p.kind != cdc.KindNone && len(v.Text()) > maxKeyBytes:
+		// Nor such a partition key. The witness key rests on it, too: where no rule is written, a row of one part is one. Of any other
+		// attribute Bigtable's own limit holds, for the row key as a whole.
 		return unmappable("key attribute %s has %d bytes; DynamoDB allows %d", quoteName(p.name), len(v.Text()), maxKeyBytes)
 	}
 	return nil

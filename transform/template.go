@@ -153,18 +153,24 @@ func (p *templateParser) space() {
 }
 
 // name is the name of an attribute or capture: quoted, or up to the next | or }.
-func (p *templateParser) name(opened int) (string, error) {
+func (p *templateParser) name(opened int) (name string, err error) {
 	if p.at < len(p.text) && p.text[p.at] == '\'' {
-		return p.quoted()
+		name, err = p.quoted()
+	} else {
+		name, err = p.unquoted(opened)
 	}
+	if err == nil && name == "" {
+		err = p.fail(opened, "write the name of an attribute, such as {PK}", "a placeholder without a name")
+	}
+	return name, err
+}
+
+func (p *templateParser) unquoted(opened int) (string, error) {
 	end := strings.IndexAny(p.text[p.at:], "|}{")
 	if end < 0 || p.text[p.at+end] == '{' {
 		return "", p.fail(opened, "add }", "a placeholder that is not closed")
 	}
 	name := strings.TrimRight(p.text[p.at:p.at+end], " ")
-	if name == "" {
-		return "", p.fail(opened, "write the name of an attribute, such as {PK}", "a placeholder without a name")
-	}
 	p.at += end
 	return name, nil
 }

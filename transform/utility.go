@@ -71,12 +71,26 @@ func (t *target) name(b []byte, name string) string {
 	return string(appendEscaped(b, name, '.'))
 }
 
-func (c *cells) flat(t *target, column, attribute string, v cdc.Value) error {
-	if v.Kind() != cdc.KindM {
-		return c.one(t.family, column, t.as, attribute, v)
+// attributeOf is the attribute whose own column has this name, where no rule gives it another; false if none has.
+func (t *target) attributeOf(column string) (string, bool) {
+	if t.as != AsFlattened {
+		return column, true
 	}
-	if len(v.Members()) == 0 && t.as == AsFlattened {
-		return c.one(t.family, column, AsJSON, attribute, v) // the utility makes nothing of it
+	name := strings.NewReplacer("%2E", ".", "%25", "%").Replace(column)
+	return name, t.name(nil, name) == column
+}
+
+// scatters tells whether a value becomes columns of its members alone, none of which has the attribute's own name.
+func (t *target) scatters(v cdc.Value) bool {
+	return t.as.flattens() && v.Kind() == cdc.KindM && (len(v.Members()) > 0 || t.as == AsGoogleUtility) // which makes nothing of an empty one
+}
+
+func (c *cells) flat(t *target, column, attribute string, v cdc.Value) error {
+	switch {
+	case v.Kind() != cdc.KindM:
+		return c.one(t.family, column, t.as, attribute, v)
+	case !t.scatters(v):
+		return c.one(t.family, column, AsJSON, attribute, v)
 	}
 	for _, m := range v.Members() {
 		if err := c.flat(t, t.name([]byte(column+"."), m.Name), attribute, m.Value); err != nil {

@@ -118,6 +118,52 @@ func TestFlattened(t *testing.T) {
 	}
 }
 
+// What a rule calls a column means its attribute. Another attribute is refused if it has that very column, and for no likeness of names.
+func TestColumnsOfRulesBesideThoseOfAll(t *testing.T) {
+	one := cdc.Map([]cdc.Attribute{{Name: "y", Value: cdc.String("1")}})
+	for _, c := range []struct {
+		as     Encoding
+		column string // that the rule gives to foo
+		name   string // of an attribute beside it
+		value  cdc.Value
+		met    bool
+	}{
+		{AsFlattened, "x.y", "x.y", cdc.Null(), false}, // its column is x%2Ey
+		{AsFlattened, "x%2Ey", "x.y", cdc.Null(), true},
+		{AsFlattened, "x%2Ey", "x%2Ey", cdc.Null(), false}, // x%252Ey
+		{AsFlattened, "x%252Ey", "x%2Ey", cdc.Null(), true},
+		{AsFlattened, "x", "x", cdc.Null(), true},
+		{AsFlattened, "x", "x", one, false}, // x.y
+		{AsFlattened, "x", "x", cdc.Map(nil), true},
+		{AsGoogleUtility, "x.y", "x.y", cdc.Null(), true},
+		{AsGoogleUtility, "x", "x", cdc.Map(nil), false}, // nothing is written of it
+		{AsGoogleUtility, "x", "x", one, false},
+		{AsDefault, "x.y", "x.y", cdc.Null(), true},
+		{AsDefault, "x", "x", one, true},
+	} {
+		m, err := New(Spec{Source: "T", Table: "t", PrimaryKey: compositeKey[:1], Families: families("d"), Rules: []Rule{{Writes: []Write{{
+			RowKey: template("{PK}"), Columns: []ColumnRule{{Attribute: "*", To: "d", As: c.as}, {Attribute: "foo", To: "d:" + c.column}}}}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.Cells(item("PK", cdc.String("p"), c.name, c.value), 0); (err != nil) != c.met {
+			t.Errorf("%s, foo is %s beside %s: %v", c.as, c.column, c.name, err)
+		}
+		if _, err := m.Cells(item("PK", cdc.String("p"), c.name, c.value, "foo", cdc.Null()), 0); (err != nil) != c.met {
+			t.Errorf("%s, foo is %s and there, beside %s: %v", c.as, c.column, c.name, err)
+		}
+	}
+	// Members are found when they are made: the column of one is the rule's where both are there.
+	m, err := New(Spec{Source: "T", Table: "t", PrimaryKey: compositeKey[:1], Families: families("d"), Rules: []Rule{{Writes: []Write{{
+		Columns: []ColumnRule{{Attribute: "*", To: "d", As: AsFlattened}, {Attribute: "foo", To: "d:x.y"}}}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Cells(item("PK", cdc.String("p"), "x", one, "foo", cdc.Null()), 0); err == nil {
+		t.Error("two values of one column")
+	}
+}
+
 // Encodings of all attributes are not for one; row keys of the utility are those of one attribute.
 func TestUtilityRules(t *testing.T) {
 	key := KeyAttribute{"id", cdc.KindN}

@@ -163,7 +163,8 @@ func schemaFix(e *sink.SchemaError) string {
 	case sink.MissingView:
 		return "create it over the families of the mapping with `gcloud bigtable authorized-views create " + e.View + " --table=" + e.Table + " …`, or set target.create_missing: true"
 	case sink.EatsVersions, sink.WrongAge, sink.WrongRule:
-		return fmt.Sprintf("cbt setgcpolicy %s %s %s", e.Table, e.Family, e.Want)
+		rule, _, _ := strings.Cut(e.Want, ":") // without the aggregate, which stays what it is
+		return fmt.Sprintf("cbt setgcpolicy %s %s %s", e.Table, e.Family, rule)
 	case sink.WrongAggregate:
 		return fmt.Sprintf("name another family in the configuration: the kind of %s cannot be changed; or declare it as it is", e.Family)
 	default:

@@ -231,14 +231,16 @@ func specs(cfg *config.Config) []sink.TableSpec {
 	out := []sink.TableSpec{sink.StateSpec(cfg.State.Table, ledgerFamily)}
 	for i := range cfg.Tables {
 		t := &cfg.Tables[i]
-		lists := t.ListFamilies()
+		lists, counters := t.FamiliesAs(transform.AsCells), t.FamiliesAs(transform.AsCounter)
 		for _, target := range t.Targets() {
 			families := sink.DataFamilies(target.Families)
 			for i := range families {
 				// Stamps are counted from the rule's age; elements of lists stay only under the rule that keeps everything; an age rule would
-				// remove values that hold.
+				// remove values that hold, and counters, whose cells are at the time 0.
 				if t.TTL.Expire == "gc" || t.KeepVersions || slices.Contains(lists, families[i].Name) {
 					families[i].Check = sink.Same
+				} else if slices.Contains(counters, families[i].Name) {
+					families[i].Check = sink.NoAge
 				}
 			}
 			if n := slices.IndexFunc(out, func(s sink.TableSpec) bool { return s.Name == target.Table }); n >= 0 {
@@ -254,14 +256,14 @@ func specs(cfg *config.Config) []sink.TableSpec {
 	return out
 }
 
-// mergeFamilies adds the families of another source table with the same target.
+// mergeFamilies adds the families of another source table with the same target, which declares those that both have alike: what
+// does not is refused with the configuration. The stricter check of an existing family stands for both.
 func mergeFamilies(have, more []sink.FamilySpec) []sink.FamilySpec {
 	for _, f := range more {
-		switch n := slices.IndexFunc(have, func(o sink.FamilySpec) bool { return o.Name == f.Name }); {
-		case n < 0:
+		if n := slices.IndexFunc(have, func(o sink.FamilySpec) bool { return o.Name == f.Name }); n >= 0 {
+			have[n].Check = max(have[n].Check, f.Check)
+		} else {
 			have = append([]sink.FamilySpec{f}, have...)
-		case have[n].Check == sink.Any:
-			have[n].Check = f.Check
 		}
 	}
 	return have

@@ -150,7 +150,7 @@ type Cell struct {
 // TTL is the source's time-to-live attribute, and what follows from it.
 type TTL struct {
 	Attribute string `key:"attribute" check:"mapping" omit:"true"`             // of type N, in seconds since 1970
-	Expire    string `key:"expire" omit:"true" oneof:"gc,follow_deletes,keep"` // gc: cells expire by garbage collection; follow_deletes: by the deletes of DynamoDB; keep: such deletes are not applied
+	Expire    string `key:"expire" omit:"true" oneof:"gc,follow_deletes,keep"` // gc: cells expire by garbage collection; follow_deletes: by the deletes of DynamoDB; keep: such deletes are not applied, which needs rules that look at the primary key alone
 }
 
 // Backfill is the copy of the items that exist already.

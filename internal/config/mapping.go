@@ -82,14 +82,14 @@ func (t *Table) targets() []string {
 	return names
 }
 
-// ListFamilies are the families in which lists are kept as cells of one column.
-func (t *Table) ListFamilies() []string {
+// FamiliesAs are the families to which rules write attributes in an encoding.
+func (t *Table) FamiliesAs(as transform.Encoding) []string {
 	spec, _ := t.spec(nil)
 	var names []string
 	for _, r := range spec.Rules {
 		for _, w := range r.Writes {
 			for _, c := range w.Columns {
-				if family, _, _ := strings.Cut(c.To, ":"); c.As == transform.AsCells && !slices.Contains(names, family) {
+				if family, _, _ := strings.Cut(c.To, ":"); c.As == as && !slices.Contains(names, family) {
 					names = append(names, family)
 				}
 			}
@@ -267,7 +267,7 @@ var problems = map[transform.Problem]string{
 	transform.BadRule: diag.RuleInvalid, transform.BadTemplate: diag.TemplateInvalid, transform.UndeclaredFamily: diag.FamilyUndeclared,
 	transform.CounterFamily: diag.CounterFamily, transform.SharedFamily: diag.SharedFamily, transform.NotInjective: diag.AddressAmbiguous,
 	transform.KeyCollision: diag.SharedTarget, transform.Unreachable: diag.RuleUnreachable, transform.NoExpiry: diag.FamilyKeeps, transform.Moves: diag.ItemsMove,
-	transform.NoHistory: diag.HistoryImpossible, transform.KeepsNothing: diag.HistoryEmpty,
+	transform.NoHistory: diag.HistoryImpossible, transform.KeepsNothing: diag.HistoryEmpty, transform.Outlives: diag.ExpiredStay,
 }
 
 // finding places what transform.Check found.
@@ -297,7 +297,7 @@ func (t *Table) finding(f transform.Finding) *diag.Error {
 }
 
 // checkMappings checks what can be checked of mappings without the key schemas: each by itself, then those with one target
-// against each other.
+// against each other, their families and their rows.
 func (d *decoder) checkMappings(c *Config) {
 	var specs []transform.Spec
 	var tables []*Table
@@ -319,6 +319,7 @@ func (d *decoder) checkMappings(c *Config) {
 			specs, tables = append(specs, spec), append(tables, t)
 		}
 	}
+	d.checkFamilies(specs, tables)
 	for i, found := range transform.CheckMerged(specs) {
 		for _, f := range found {
 			d.found = append(d.found, tables[i].finding(f))

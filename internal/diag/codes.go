@@ -32,6 +32,8 @@ const (
 	FamilyKeeps        = "R1028"
 	PatternInvalid     = "R1029"
 	HistoryImpossible  = "R1030"
+	ExpiredStay        = "R1031"
+	FamilyDiffers      = "R1032"
 	TombstonesVisible  = "R1051"
 	ItemsMove          = "R1052"
 	HistoryEmpty       = "R1053"
@@ -151,7 +153,7 @@ var registry = []Entry{
 		"Each source table may appear in one entry of `tables` only: two entries would own the same rows.",
 		"remove one of the entries", ExitUsage},
 	{SharedTarget, "two tables with one target",
-		"Two entries of `tables` name the same target table, or an entry is a pattern of tables, and items of two tables could take the same row and replace each other. Entries may share a target if their row keys begin with different literals; the tables of a pattern may if every row key carries each part of the name that varies.",
+		"Two entries of `tables` name the same target table, or an entry is a pattern of tables, and items of two tables could take the same row and replace each other. Entries may share a target if their row keys begin with different literals, each of them: a default row key begins with an attribute, whose value may be anything; the tables of a pattern may if every row key carries each part of the name that varies.",
 		"give each entry its own `to`, or begin their row keys with different literals; carry each part of a pattern in row_key as {$name}", ExitUsage},
 	{TargetNameNeeded, "the source's name cannot name a Bigtable table",
 		"Without `to` the target has the source's name, which a pattern does not have. DynamoDB allows 255 characters and a leading `-` or `.`; Bigtable allows 50 characters, of which the first is a letter, a digit or `_`.",
@@ -181,8 +183,8 @@ var registry = []Entry{
 		"Rules may write only families that `families` of the same table declares, so that a typo does not become a family.",
 		"declare the family, or correct its name", ExitUsage},
 	{CounterFamily, "a counter outside of an aggregate family, or anything else in one",
-		"`as: counter` writes absolute values of aggregates, which only families such as `counters: never:intsum` have; such families take nothing else.",
-		"declare a family of its own for counters", ExitUsage},
+		"`as: counter` writes absolute values of aggregates, which only families such as `counters: never:intsum` have; such families take nothing else. They must have no age rule: a counter's cell is at the time 0, and would be collected at once.",
+		"declare a family of its own for counters, like counters: never:intsum", ExitUsage},
 	{SharedFamily, "two rules of one row write the same family",
 		"An item replaces all that it owns in its row. Where items of two rules live in one row, each must own families of its own, columns by name, or one cell; otherwise one would delete what the other wrote.",
 		"give one of the rules another family, or make their rows differ", ExitUsage},
@@ -201,6 +203,12 @@ var registry = []Entry{
 	{HistoryImpossible, "older cells cannot be kept",
 		"`keep_versions` leaves the values that an attribute had before as older cells of its column, each at the time from which it held. That does not go with families that have an age rule, which would remove a value that still holds, with `expire: gc`, which needs the time of a cell for itself, nor with `as: cells`, whose cells are the elements of a list.",
 		"give the family a rule by number, like `maxversions=10`, or `never`; or leave keep_versions out", ExitUsage},
+	{ExpiredStay, "expired items cannot be kept by these rules",
+		"`ttl: {expire: keep}` leaves in the target what DynamoDB's time to live removes. When the application inserts the item again under its key, that insert has no old image. If a condition, a row key or the column of a cell looks at an attribute beyond the primary key, the new image may go to another row, or to other families of the same row, and nothing would ever remove the former one: a reader would find both.",
+		"write expire: follow_deletes, or use attributes of the primary key alone in when, row_key and the column of cell", ExitUsage},
+	{FamilyDiffers, "two entries declare one family of one table differently",
+		"Entries of `tables` that share a target table share its families, and a family has one rule of garbage collection and is of one kind. Under the other entry's rule cells could vanish that are to stay, or stay that are to expire. A table without `families` declares `d: maxversions=1`.",
+		"declare the family alike in both entries, or give one of them a family or a target of its own", ExitUsage},
 	{TombstonesVisible, "readers may see rows of removed items (warning)",
 		"A removed item leaves a row that holds only the family `_cdc_gone`, until `state.tombstone_age` has passed; without it a late write could bring the item back. A reader that takes any row for an item would see the removed one, and every live row carries the family `_cdc`.",
 		"read with a family filter that passes only your own families", ExitDone},
@@ -275,7 +283,7 @@ var registry = []Entry{
 		"The table exists, but a family that the mapping or the program itself (`_cdc`, `_cdc_gone`) writes does not, and `target.create_missing` is off.",
 		"create it with `cbt createfamily TABLE FAMILY`, or set target.create_missing: true", ExitFailed},
 	{FamilyGC, "garbage collection would remove versions that protect rows",
-		"`_cdc` holds the version of each live row at a constant timestamp: an age rule would remove it at once, and older changes could return. It must be `maxversions=1` and nothing else. `_cdc_gone` holds the version of removed items and must live for `state.tombstone_age`.",
+		"`_cdc` holds the version of each live row at a constant timestamp: an age rule would remove it at once, and older changes could return. It must be `maxversions=1` and nothing else. `_cdc_gone` holds the version of removed items and must live for `state.tombstone_age`. A family of counters must have no age rule either, because their cells are at the time 0; families of lists, of `keep_versions` and of `expire: gc` must have the rule that is declared.",
 		"cbt setgcpolicy TABLE _cdc maxversions=1 and cbt setgcpolicy TABLE _cdc_gone maxage=14d (your state.tombstone_age)", ExitFailed},
 	{TargetNotFound, "Bigtable instance or app profile not found",
 		"Bigtable does not know the project, the instance or the app profile.",

@@ -31,8 +31,8 @@ var inOutside = []mutant{
 	},
 	{
 		name: "columns that a rule names are those of attributes of the same name as well", hazards: "", file: "transform/encoding.go",
-		old: `	for _, column := range c.w.clashes {`,
-		new: `	for _, column := range c.w.clashes[:0] {`,
+		old: `	for _, name := range c.w.clashes {`,
+		new: `	for _, name := range c.w.clashes[:0] {`,
 	},
 	{
 		name: "what is absent differs from nothing", hazards: "", file: "expression/condition.go",

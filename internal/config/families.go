@@ -1,0 +1,49 @@
+package config
+
+import (
+	"fmt"
+
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// declared is a family of a target table as an entry declares it.
+type declared struct {
+	table  *Table
+	family transform.Family
+}
+
+// checkFamilies checks that entries with one target table declare its families alike. A family has one rule: under that of the other
+// entry, cells could be collected while their items live.
+func (d *decoder) checkFamilies(specs []transform.Spec, tables []*Table) {
+	type name struct{ target, family string }
+	first := map[name]declared{}
+	for i, spec := range specs {
+		for _, target := range transform.Targets(spec) {
+			for _, f := range target.Families {
+				e, at := declared{tables[i], f}, name{target.Table, f.Name}
+				other, known := first[at]
+				switch {
+				case !known:
+					first[at] = e
+				case other.family.Rule() != f.Rule():
+					d.found = append(d.found, e.differs(other, target.Table))
+				}
+			}
+		}
+	}
+}
+
+// differs tells of a family that an earlier entry declares in another way.
+func (e declared) differs(earlier declared, target string) *diag.Error {
+	return &diag.Error{Code: diag.FamilyDiffers, Pos: e.at(),
+		What: fmt.Sprintf("family %s of target %s is %s for table %s, and %s for table %s", e.family.Name, target, earlier.family.Rule(), earlier.table.From, e.family.Rule(), e.table.From),
+		Cause: fmt.Sprintf("the entry of %s is at %s; a family has one rule, under which cells of the other entry would vanish while their items live, or stay",
+			earlier.table.From, earlier.at()),
+		Fix: "give one of them a family or a target of its own; or declare it alike in both entries"}
+}
+
+// at is where the family is declared; without a declaration it is the entry.
+func (e declared) at() diag.Position {
+	return e.table.place(fmt.Sprintf("tables[%d].families.%s", e.table.index, e.family.Name), 0)
+}
