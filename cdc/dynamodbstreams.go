@@ -31,12 +31,6 @@ const (
 // Source: https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_streams_GetRecords.html
 const pageLimit = 1000
 
-// The bounds of one listing: a service that never ends it, or gives the same page for ever, must not hold us.
-const (
-	maxListingPages  = 10_000 // a page holds up to 100 shards
-	maxRepeatedPages = 3
-)
-
 // API is what is used of *dynamodbstreams.Client.
 type API interface {
 	DescribeStream(context.Context, *dynamodbstreams.DescribeStreamInput, ...func(*dynamodbstreams.Options)) (*dynamodbstreams.DescribeStreamOutput, error)
@@ -91,48 +85,31 @@ func (s *DynamoDBStream) Describe(ctx context.Context) (StreamInfo, error) {
 	return info, nil
 }
 
-// List implements Source. A shard that is listed twice is returned once; a page that is repeated is passed over.
-func (s *DynamoDBStream) List(ctx context.Context, parent string) (Listing, error) {
+// ListPage implements Source.
+func (s *DynamoDBStream) ListPage(ctx context.Context, parent, after string) (ListingPage, error) {
 	in := &dynamodbstreams.DescribeStreamInput{}
 	if parent != "" {
 		in.ShardFilter = &types.ShardFilter{Type: types.ShardFilterTypeChildShards, ShardId: aws.String(parent)}
 	}
-	var listing Listing
-	shards, cursors, repeated := map[string]bool{}, map[string]bool{}, 0
-	for range maxListingPages {
-		d, at, err := s.describe(ctx, in)
-		if err != nil {
-			return Listing{}, err
-		}
-		for _, shard := range d.Shards {
-			id := aws.ToString(shard.ShardId)
-			if id == "" {
-				return Listing{}, malformed(opDescribeStream, "a shard without an id")
-			}
-			if shards[id] {
-				continue
-			}
-			shards[id] = true
-			r := shard.SequenceNumberRange
-			listing.Shards = append(listing.Shards, Shard{
-				ID: id, Parent: aws.ToString(shard.ParentShardId), Closed: r != nil && r.EndingSequenceNumber != nil,
-			})
-		}
-		listing.Ended, listing.At = d.StreamStatus == types.StreamStatusDisabled, at
-		next := aws.ToString(d.LastEvaluatedShardId)
-		if next == "" {
-			return listing, nil
-		}
-		if cursors[next] {
-			if repeated++; repeated > maxRepeatedPages {
-				break
-			}
-		}
-		cursors[next] = true
-		in.ExclusiveStartShardId = aws.String(next)
+	if after != "" {
+		in.ExclusiveStartShardId = aws.String(after)
 	}
-	// Never a part of the listing for the whole: the rest of it would be missing without a sign.
-	return Listing{}, &Error{opDescribeStream, Unavailable, fmt.Errorf("the listing does not end; %d shards until here", len(shards))}
+	d, at, err := s.describe(ctx, in)
+	if err != nil {
+		return ListingPage{}, err
+	}
+	page := ListingPage{Ended: d.StreamStatus == types.StreamStatusDisabled, At: at, Next: aws.ToString(d.LastEvaluatedShardId)}
+	for _, shard := range d.Shards {
+		id := aws.ToString(shard.ShardId)
+		if id == "" {
+			return ListingPage{}, malformed(opDescribeStream, "a shard without an id")
+		}
+		r := shard.SequenceNumberRange
+		page.Shards = append(page.Shards, Shard{
+			ID: id, Parent: aws.ToString(shard.ParentShardId), Closed: r != nil && r.EndingSequenceNumber != nil,
+		})
+	}
+	return page, nil
 }
 
 func (s *DynamoDBStream) describe(ctx context.Context, in *dynamodbstreams.DescribeStreamInput) (*types.StreamDescription, time.Time, error) {

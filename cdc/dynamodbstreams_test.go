@@ -102,7 +102,7 @@ func TestReadConvertsEveryType(t *testing.T) {
 	}
 	key := NewItem([]Attribute{{"pk", String("k")}})
 	want := []Change{
-		{Event: Modify, Sequence: SequenceOf(99), Time: time.Unix(1732175999, 0), New: everyType(), Old: key,
+		{Event: Modify, Sequence: must(ParseSequenceNumber("000000000000000000099")), Time: time.Unix(1732175999, 0), New: everyType(), Old: key,
 			Keys: NewItem([]Attribute{{"pk", String("k")}, {"n", must(Number("1.5"))}})},
 		{Event: Remove, Sequence: SequenceOf(100), Time: time.Unix(1732175998, 0), Expired: true,
 			Keys: NewItem([]Attribute{{"pk", Binary([]byte{0, 255})}}), Old: NewItem([]Attribute{{"pk", Binary([]byte{0, 255})}})},
@@ -172,10 +172,10 @@ func TestReadRefusesWhatIsNoAnswer(t *testing.T) {
 	_, client := newWire(t, always(200, "{}"))
 	_, err := NewSource(client, "arn").Seek(t.Context(), "shard", Position{})
 	wantReason(t, err, Malformed)
-	_, err = NewSource(client, "arn").List(t.Context(), "")
+	_, err = NewSource(client, "arn").ListPage(t.Context(), "", "")
 	wantReason(t, err, Malformed)
 	_, client = newWire(t, always(200, `{"StreamDescription":{"Shards":[{"ParentShardId":"x"}]}}`))
-	_, err = NewSource(client, "arn").List(t.Context(), "")
+	_, err = NewSource(client, "arn").ListPage(t.Context(), "", "")
 	wantReason(t, err, Malformed)
 }
 
@@ -295,7 +295,7 @@ func TestErrorsHaveReasons(t *testing.T) {
 		body := fmt.Sprintf(`{"__type":"com.amazonaws.dynamodb.v20120810#%s","message":"why"}`, c.code)
 		w, client := newWire(t, always(c.status, body))
 		source := NewSource(client, "arn")
-		_, listed := source.List(t.Context(), "")
+		_, listed := source.ListPage(t.Context(), "", "")
 		_, sought := source.Seek(t.Context(), "shard", Position{})
 		_, read := source.Read(t.Context(), "x")
 		for op, err := range map[string]error{opDescribeStream: listed, opGetShardIterator: sought, opGetRecords: read} {
@@ -364,6 +364,7 @@ func TestSeekAsksForThePosition(t *testing.T) {
 	}{
 		{Position{}, "map[ShardId:s ShardIteratorType:TRIM_HORIZON StreamArn:arn]"},
 		{Position{SequenceOf(7)}, "map[SequenceNumber:7 ShardId:s ShardIteratorType:AFTER_SEQUENCE_NUMBER StreamArn:arn]"},
+		{Position{must(ParseSequenceNumber("000000000000000000935"))}, "map[SequenceNumber:000000000000000000935 ShardId:s ShardIteratorType:AFTER_SEQUENCE_NUMBER StreamArn:arn]"},
 	} {
 		it, err := source.Seek(t.Context(), "s", c.from)
 		if err != nil || it != "it" || fmt.Sprint(asked) != c.want {

@@ -1,6 +1,8 @@
 package cdc
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -47,12 +49,13 @@ func TestH15ListReadsEveryPage(t *testing.T) {
 			return 200, description("DISABLED", "", shardText("b"), `{"ShardId":"d","ParentShardId":"b"}`)
 		}
 	})
-	got, err := NewSource(client, "arn").List(t.Context(), "")
+	got, err := ListShards(t.Context(), NewSource(client, "arn"), "")
 	if err != nil {
 		t.Fatal(err)
 	}
+	// Of the stream it says what the first page said.
 	want := []Shard{{ID: "a", Closed: true}, {ID: "b", Parent: "a"}, {ID: "d", Parent: "b"}}
-	if !slices.Equal(got.Shards, want) || !got.Ended || !got.At.Equal(time.Date(2024, 11, 21, 8, 0, 0, 0, time.UTC)) {
+	if !slices.Equal(got.Shards, want) || got.Ended || !got.At.Equal(time.Date(2024, 11, 21, 8, 0, 0, 0, time.UTC)) {
 		t.Errorf("got %+v", got)
 	}
 	if strings.Join(cursors, ",") != ",b,b,b,c" {
@@ -70,13 +73,13 @@ func TestListManyPages(t *testing.T) {
 		for i := n + 1; i <= n+100; i++ {
 			shards = append(shards, shardText(fmt.Sprintf("shard-%05d", i)))
 		}
-		if n+100 >= 1000 {
+		if n+100 >= 700 {
 			return 200, description("ENABLED", "", shards...)
 		}
 		return 200, description("ENABLED", fmt.Sprintf("shard-%05d", n+100), shards...)
 	})
-	got, err := NewSource(client, "arn").List(t.Context(), "")
-	if err != nil || len(got.Shards) != 1000 || got.Ended {
+	got, err := ListShards(t.Context(), NewSource(client, "arn"), "")
+	if err != nil || len(got.Shards) != 700 || got.Ended {
 		t.Errorf("%d shards, %v", len(got.Shards), err)
 	}
 }
@@ -89,7 +92,7 @@ func TestListIsWholeOrNothing(t *testing.T) {
 		}
 		return 200, description("ENABLED", "a", shardText("a"))
 	})
-	got, err := NewSource(client, "arn").List(t.Context(), "")
+	got, err := ListShards(t.Context(), NewSource(client, "arn"), "")
 	wantReason(t, err, Unavailable)
 	if got.Shards != nil || w.calls.Load() > 10 {
 		t.Errorf("%d shards after %d calls", len(got.Shards), w.calls.Load())
@@ -100,10 +103,80 @@ func TestListIsWholeOrNothing(t *testing.T) {
 		}
 		return 200, description("ENABLED", "a", shardText("a"))
 	})
-	got, err = NewSource(client, "arn").List(t.Context(), "")
+	got, err = ListShards(t.Context(), NewSource(client, "arn"), "")
 	wantReason(t, err, Unavailable)
 	if got.Shards != nil {
 		t.Errorf("a part is returned: %s", shardIDs(got))
+	}
+}
+
+// paged is a stream whose listing has the given pages, as many of them as there are ids, and whose calls fail as the script says.
+type paged struct {
+	script
+	shards []Shard // one on each page
+	asked  []string
+}
+
+func (p *paged) ListPage(_ context.Context, _, after string) (ListingPage, error) {
+	p.asked = append(p.asked, after)
+	if err := p.fail(opDescribeStream); err != nil {
+		return ListingPage{}, err
+	}
+	i := 1 + slices.IndexFunc(p.shards, func(s Shard) bool { return s.ID == after })
+	page := ListingPage{Shards: p.shards[i : i+1], Ended: i == len(p.shards)-1, At: time.Unix(int64(len(p.asked)), 0)}
+	if i < len(p.shards)-1 {
+		page.Next = p.shards[i].ID
+	}
+	return page, nil
+}
+
+// What may pass costs no page but its own; a page that is refused costs the listing, because a page begins after a shard, which may be gone. Only
+// the first page tells that the stream is.
+func TestListerAfterErrors(t *testing.T) {
+	for name, c := range map[string]struct {
+		failures string // of the coming calls: a letter is a reason, a dot is none
+		asked    string
+		errors   string
+		at       int // the call that gave the first page
+	}{
+		"none":                      {"", ",a,b", "", 1},
+		"passing":                   {".TU.D", ",a,a,a,b,b", "throttled, unavailable, denied", 1},
+		"passing, of the first":     {"T", ",,a,b", "throttled", 2},
+		"a cursor that is gone":     {"..N", ",a,b,,a,b", "unavailable", 4},
+		"a cursor that is no good":  {".M.U", ",a,,a,a,b", "unavailable, unavailable", 3},
+		"a stream that is gone":     {"N", ",,a,b", "not found", 2},
+		"the stream is gone by now": {".NN", ",a,,,a,b", "unavailable, not found", 4},
+		"a first page without form": {"M", ",,a,b", "malformed", 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := &paged{shards: []Shard{{ID: "a"}, {ID: "b", Parent: "a"}, {ID: "c", Parent: "b"}}}
+			for _, letter := range c.failures {
+				p.failures = append(p.failures, map[rune]Reason{'.': none, 'T': Throttled, 'U': Unavailable, 'D': Denied, 'N': NotFound, 'M': Malformed}[letter])
+			}
+			var reasons []string
+			l := NewLister(p, "")
+			for range 20 {
+				done, err := l.Next(t.Context())
+				if done {
+					break
+				}
+				if e, failed := errors.AsType[*Error](err); failed {
+					reasons = append(reasons, e.Reason.String())
+				}
+				if l.Listing().Shards != nil {
+					t.Errorf("a part is returned: %s", shardIDs(l.Listing()))
+				}
+			}
+			if got := strings.Join(p.asked, ","); got != c.asked {
+				t.Errorf("asked after %q", got)
+			}
+			if got := strings.Join(reasons, ", "); got != c.errors {
+				t.Errorf("errors: %s", got)
+			}
+			if got := l.Listing(); shardIDs(got) != "a b c" || got.Ended || !got.At.Equal(time.Unix(int64(c.at), 0)) {
+				t.Errorf("got %+v", got)
+			}
+		})
 	}
 }
 
@@ -113,7 +186,7 @@ func TestListChildrenOfAShard(t *testing.T) {
 		asked = in
 		return 200, description("ENABLED", "", `{"ShardId":"b","ParentShardId":"a"}`)
 	})
-	got, err := NewSource(client, "arn").List(t.Context(), "a")
+	got, err := ListShards(t.Context(), NewSource(client, "arn"), "a")
 	if err != nil || shardIDs(got) != "b" {
 		t.Errorf("%s, %v", shardIDs(got), err)
 	}

@@ -37,7 +37,9 @@ func (s *script) fail(op string) error {
 	return &Error{op, reason, errors.New("as the script says")}
 }
 
-func (s *script) List(context.Context, string) (Listing, error) { return Listing{}, nil }
+func (s *script) ListPage(context.Context, string, string) (ListingPage, error) {
+	return ListingPage{}, nil
+}
 
 func (s *script) Seek(_ context.Context, shard string, from Position) (Iterator, error) {
 	s.calls = append(s.calls, fmt.Sprintf("seek %s %s", shard, from.After))

@@ -13,31 +13,13 @@ const Retention = 24 * time.Hour
 
 // Source reads one stream. Its errors are *Error; it does not retry.
 type Source interface {
-	// List returns the stream's shards, with every page of the listing. If parent is not empty, only its children.
-	// The listing is eventually consistent.
-	List(ctx context.Context, parent string) (Listing, error)
+	// ListPage returns one page of the stream's shards: the first, or the one that begins after what the page before called Next. If
+	// parent is not empty, only its children. The listing is eventually consistent. A Lister makes a whole of its pages.
+	ListPage(ctx context.Context, parent, after string) (ListingPage, error)
 	// Seek returns an iterator for a position in a shard. At the horizon it never fails for what was trimmed.
 	Seek(ctx context.Context, shard string, from Position) (Iterator, error)
 	// Read returns the next page. It may be empty any number of times before more changes come.
 	Read(ctx context.Context, at Iterator) (Page, error)
-}
-
-// Listing is what a stream says of its shards.
-type Listing struct {
-	Shards []Shard
-	// Ended tells that the stream is disabled: no shard will ever be added.
-	Ended bool
-	// At is the service's own clock, zero if it did not say.
-	At time.Time
-}
-
-// Shard is one entry of a listing.
-type Shard struct {
-	ID     string
-	Parent string // "" if it has none
-	// Closed tells that the listing gave an ending sequence number. Some services give one for open shards too: only a
-	// page that says End ends a shard.
-	Closed bool
 }
 
 // Reason says what a failed call means for the caller.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
@@ -86,9 +87,9 @@ func (v Version) Generation() uint32 { return v.field(0, 8) }
 // Hop is the second field.
 func (v Version) Hop() uint32 { return v.field(9, 15) }
 
-// Sequence is the third field.
+// Sequence is the third field. Its zeros are the version's own, not the service's.
 func (v Version) Sequence() cdc.SequenceNumber {
-	s, err := cdc.ParseSequenceNumber(string(v[16:56]))
+	s, err := cdc.ParseSequenceNumber(strings.TrimLeft(string(v[16:55]), "0") + string(v[55]))
 	if err != nil {
 		panic("transform: " + err.Error())
 	}

@@ -62,7 +62,7 @@ func Conformance(t *testing.T, open func(t *testing.T) Harness) {
 // shard is the only shard of the listing.
 func shard(t *testing.T, h Harness) string {
 	t.Helper()
-	listing, err := h.Source.List(t.Context(), "")
+	listing, err := cdc.ListShards(t.Context(), h.Source, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,14 +230,14 @@ func children(t *testing.T, h Harness) {
 	first := shard(t, h)
 	h.Put(t, "a", 1)
 	h.Roll(t, first)
-	listing, err := h.Source.List(t.Context(), first)
+	listing, err := cdc.ListShards(t.Context(), h.Source, first)
 	if err != nil || len(listing.Shards) != 1 || listing.Shards[0].Parent != first {
 		t.Fatalf("%d children, %v", len(listing.Shards), err)
 	}
 	second := listing.Shards[0].ID
 	h.Put(t, "a", 2)
 	h.Roll(t, second)
-	listing, err = h.Source.List(t.Context(), "")
+	listing, err = cdc.ListShards(t.Context(), h.Source, "")
 	if err != nil || len(listing.Shards) != 3 {
 		t.Fatalf("%d shards, %v", len(listing.Shards), err)
 	}

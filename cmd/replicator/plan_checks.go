@@ -250,7 +250,7 @@ func (pl *planner) examineSource(ctx context.Context, t config.Table, all sample
 func (pl *planner) examineRecords(ctx context.Context, t probedTable, out *planTable) (string, error) {
 	what := "cannot read the stream of table " + t.config.From
 	stream := pl.source.stream(t.description.StreamARN)
-	listing, err := stream.List(ctx, "")
+	listing, err := cdc.ListShards(ctx, stream, "")
 	if err != nil {
 		return "", explainSource(what, "", err)
 	}

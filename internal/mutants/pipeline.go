@@ -231,10 +231,18 @@ var inKeeper = []mutant{
 		test: "./internal/sim TestH66", why: "two holes of a lineage must be listed late",
 	},
 	{
-		name: "an orphan's gap is not declared", hazards: "H76", file: "internal/pipeline/keeper.go",
-		old: `		if noted(state, gap) {
+		name: "a parent that was listed between two pages is a gap", hazards: "H76", file: "internal/pipeline/keeper.go",
+		old: `	if slices.ContainsFunc(orphans, func(o cdc.Orphan) bool { return o.Reason == cdc.UnknownParent && !noted(state, gapOf(o)) }) {
 `,
-		new: `		if noted(state, gap) || gap.Shard != "" {
+		new: `	if len(orphans) < 0 {
+`,
+		test: "./internal/pipeline TestH76_AParentIsListedBetweenThePages", why: "a shard and its child must both be listed late, from between two pages on",
+	},
+	{
+		name: "an orphan's gap is not declared", hazards: "H76", file: "internal/pipeline/keeper.go",
+		old: `		if noted(state, gapOf(o)) {
+`,
+		new: `		if noted(state, gapOf(o)) || o.ID != "" {
 `,
 		test: "./internal/sim TestH76", why: "an orphan whose parent is listed after all loses nothing",
 	},

@@ -211,14 +211,11 @@ var inStatements = []mutant{
 	return t.retry(ctx, "commit", func(ctx context.Context) error { return lease.Commit(ctx, at) })`,
 	},
 	{
-		name: "seen open by the worker's clock", hazards: "H64 H75", file: "internal/pipeline/keeper.go",
-		old: `	at := k.listing.At
-	if at.IsZero() {
-		at = task.Now(ctx)
-	}
-`,
-		new: `	at := task.Now(ctx)
-`,
+		name: "seen open by the worker's clock", hazards: "H64 H75", file: "internal/pipeline/listing.go",
+		old: `	if listing.At.IsZero() {
+		listing.At = began`,
+		new: `	if !began.IsZero() {
+		listing.At = began`,
 	},
 	{
 		name: "the cut by the worker's clock", hazards: "H64 H84", file: "internal/pipeline/stream.go",

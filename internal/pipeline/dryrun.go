@@ -48,7 +48,7 @@ func DryRun(ctx context.Context, o Options, spec Table) (Rehearsal, error) {
 	if err := r.load(ctx, d.Items); err != nil {
 		return Rehearsal{}, err
 	}
-	if err := r.stream(ctx, o.Open(d.StreamARN)); err != nil {
+	if err := r.stream(ctx, d.StreamARN); err != nil {
 		return Rehearsal{}, err
 	}
 	return r.found, nil
@@ -106,16 +106,13 @@ func (r *rehearsal) load(ctx context.Context, estimate int64) error {
 
 // stream reads the listed shards. What is trimmed or gone meanwhile would be no gap of a run that begins
 // now, and is passed over.
-func (r *rehearsal) stream(ctx context.Context, source cdc.Source) error {
-	var listing cdc.Listing
-	err := r.retry(ctx, "list the stream", func(ctx context.Context) (err error) {
-		listing, err = source.List(ctx, "")
-		return err
-	})
+func (r *rehearsal) stream(ctx context.Context, arn string) error {
+	listing, err := r.listShards(ctx, ctx, arn, "")
 	if err != nil {
 		return err
 	}
 	r.found.Shards = len(listing.Shards)
+	source := r.Open(arn)
 	g := task.NewGroup(ctx, rehearsalShards)
 	for _, shard := range listing.Shards {
 		g.Go("read "+shard.ID, func(ctx context.Context) error {

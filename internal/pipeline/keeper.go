@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
@@ -151,7 +152,7 @@ func (k *rounds) checkCluster(ctx context.Context) error {
 
 // list gives the complete listing. A stream that the service does not know any more has ended, and what it held is lost.
 func (k *rounds) list(ctx context.Context, state checkpoint.TableState) (cdc.Listing, error) {
-	listing, err := k.Open(state.StreamARN).List(ctx, "")
+	listing, err := k.listShards(k.stop, ctx, state.StreamARN, "")
 	if !cdc.Is(err, cdc.NotFound) {
 		return listing, err
 	}
@@ -165,13 +166,10 @@ func (k *rounds) list(ctx context.Context, state checkpoint.TableState) (cdc.Lis
 	return cdc.Listing{Ended: true}, nil
 }
 
-// noteOpen notes which shards the complete listing showed open: their children begin later. A listing may go on showing a shard open that
-// was closed long ago, for which there is no bound; one whose child is known is closed, whatever the listing says.
+// noteOpen notes which shards the complete listing showed open: their children begin later than its first page. A listing may go on showing a shard
+// open that was closed long ago, for which there is no bound; one whose child is known is closed, whatever the listing says, and so is one that
+// split after its page was read.
 func (k *rounds) noteOpen(ctx context.Context, state checkpoint.TableState) error {
-	at := k.listing.At
-	if at.IsZero() {
-		at = task.Now(ctx)
-	}
 	shards, err := k.Ledger.Shards(ctx, k.source)
 	if err != nil {
 		return err
@@ -192,7 +190,7 @@ func (k *rounds) noteOpen(ctx context.Context, state checkpoint.TableState) erro
 			open = append(open, s.ID)
 		}
 	}
-	return k.Ledger.NoteOpen(ctx, k.source, state.Label, open, at, known)
+	return k.Ledger.NoteOpen(ctx, k.source, state.Label, open, k.listing.At, known)
 }
 
 // beat checks that the target tables and the ledger belong together, and moves the witness of each on. Where they do not, the generation was
@@ -282,14 +280,21 @@ func (k *rounds) discover(ctx context.Context, state checkpoint.TableState, list
 		}
 	}
 	placed, orphans := cdc.Place(known, listing.Shards, first)
+	if slices.ContainsFunc(orphans, func(o cdc.Orphan) bool { return o.Reason == cdc.UnknownParent && !noted(state, gapOf(o)) }) {
+		// The pages are of several moments: a parent that was not to be listed yet when its page was read is listed now.
+		again, err := k.listShards(k.stop, ctx, state.StreamARN, "")
+		if err != nil && !cdc.Is(err, cdc.NotFound) {
+			return err
+		}
+		placed, orphans = cdc.Place(known, slices.Concat(listing.Shards, again.Shards), first)
+	}
 	late, lost := map[string]bool{}, map[string]bool{}
 	for _, o := range orphans {
-		gap := checkpoint.Gap{Shard: o.ID, Reason: "shard without its place in the lineage: " + o.Reason.String()}
 		late[o.ID], lost[o.ID] = o.Reason == cdc.NoRoom, o.Reason == cdc.UnknownParent
-		if noted(state, gap) {
+		if noted(state, gapOf(o)) {
 			continue // it cannot be placed, and is listed again and again
 		}
-		if err := k.raise(ctx, state.Generation, gap, nil); err != nil {
+		if err := k.raise(ctx, state.Generation, gapOf(o), nil); err != nil {
 			return err
 		}
 	}
@@ -327,6 +332,11 @@ func (k *rounds) discover(ctx context.Context, state checkpoint.TableState, list
 	})
 	k.bell.Ring()
 	return err
+}
+
+// gapOf is the gap that an orphan is.
+func gapOf(o cdc.Orphan) checkpoint.Gap {
+	return checkpoint.Gap{Shard: o.ID, Reason: "shard without its place in the lineage: " + o.Reason.String()}
 }
 
 func noted(state checkpoint.TableState, gap checkpoint.Gap) bool {
@@ -395,7 +405,7 @@ func (k *rounds) children(ctx context.Context, state checkpoint.TableState, leav
 		ended = []string{""} // the parent that all have
 	}
 	for _, id := range ended {
-		listing, err := k.Open(state.StreamARN).List(ctx, id)
+		listing, err := k.listShards(k.stop, ctx, state.StreamARN, id)
 		if err != nil {
 			return err
 		}

@@ -51,10 +51,10 @@ type stoppableSource struct {
 	reads *reads
 }
 
-func (s stoppableSource) List(ctx context.Context, parent string) (cdc.Listing, error) {
+func (s stoppableSource) ListPage(ctx context.Context, parent, after string) (cdc.ListingPage, error) {
 	ctx, end := s.reads.begin(ctx)
 	defer end()
-	return s.Source.List(ctx, parent)
+	return s.Source.ListPage(ctx, parent, after)
 }
 
 func (s stoppableSource) Seek(ctx context.Context, shard string, from cdc.Position) (cdc.Iterator, error) {

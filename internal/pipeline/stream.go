@@ -186,11 +186,11 @@ func newsOf(d backfill.Description, state checkpoint.TableState) news {
 
 // over tells whether the service says of the stream that is followed that it records nothing any more.
 func (k *rounds) over(ctx context.Context, state checkpoint.TableState) (bool, error) {
-	listing, err := k.Open(state.StreamARN).List(ctx, "")
+	page, err := k.Open(state.StreamARN).ListPage(ctx, "", "")
 	if cdc.Is(err, cdc.NotFound) {
 		return true, nil
 	}
-	return listing.Ended, err
+	return page.Ended, err
 }
 
 // doubt is what the table says of its stream while the stream itself says otherwise. DescribeTable is eventually consistent, and an answer of before would

@@ -146,8 +146,8 @@ func (l *life) list() {
 	if l.random.IntN(3) == 0 {
 		parent, parentThere = id, p.shards[id]
 	}
-	there, errThere := p.other.List(l.t.Context(), parentThere)
-	here, errHere := outside{l.world, p.model}.List(l.t.Context(), parent)
+	there, errThere := cdc.ListShards(l.t.Context(), p.other, parentThere)
+	here, errHere := cdc.ListShards(l.t.Context(), outside{l.world, p.model}, parent)
 	if outcome(errHere) != outcome(errThere) {
 		l.fail("listing: %v here, %v there", errHere, errThere)
 	}

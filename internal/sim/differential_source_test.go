@@ -29,9 +29,9 @@ type outside struct {
 
 var _ cdc.Source = outside{}
 
-func (o outside) List(_ context.Context, parent string) (listing cdc.Listing, err error) {
-	o.run(func(ctx context.Context) { listing, err = o.stream.List(ctx, parent) })
-	return listing, err
+func (o outside) ListPage(_ context.Context, parent, after string) (page cdc.ListingPage, err error) {
+	o.run(func(ctx context.Context) { page, err = o.stream.ListPage(ctx, parent, after) })
+	return page, err
 }
 
 func (o outside) Seek(_ context.Context, shard string, from cdc.Position) (at cdc.Iterator, err error) {

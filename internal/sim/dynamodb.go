@@ -4,6 +4,7 @@ import (
 	"crypto/md5"
 	"encoding/binary"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -63,6 +64,9 @@ type Table struct {
 	Silent float64
 	// PageSize bounds a page of records, at most 1,000.
 	PageSize int
+	// ShardPage lets some listings come in pages of so many shards at the most; 0 is none. Paging decides which, and what goes wrong between pages.
+	ShardPage int
+	Paging    *rand.Rand
 
 	// Written and Trimmed, if set, see every write of an item, and every record that the stream drops.
 	Written func(w Write)
@@ -107,9 +111,10 @@ type Stream struct {
 	// Ended is set once the stream is disabled.
 	Ended   bool
 	endedAt time.Time
-	ending  time.Time      // until then its listing does not say that it is over
-	next    uint64         // the next sequence number, in steps
-	whole   []listedShards // what complete listings showed, each that differs from the one before
+	ending  time.Time       // until then its listing does not say that it is over
+	next    uint64          // the next sequence number, in steps
+	whole   []listedShards  // what complete listings showed, each that differs from the one before
+	parts   map[string]part // of listings that are under way, by what asks for their next page
 }
 
 // Shard is one shard with everything it ever held.
@@ -164,7 +169,7 @@ func (t *Table) EnableStream(shards int) *Stream {
 	}
 	label := fmt.Sprintf("%s.%03d", t.world.Now().UTC().Format("2006-01-02T15:04:05"), len(t.Streams))
 	// Just below a power of ten, so that lengths change early: 99… is followed by 100….
-	s := &Stream{table: t, ARN: "arn:aws:dynamodb:eu-west-1:000000000000:table/" + t.Name + "/stream/" + label, Label: label, next: 999_999_900}
+	s := &Stream{table: t, ARN: "arn:aws:dynamodb:eu-west-1:000000000000:table/" + t.Name + "/stream/" + label, Label: label, next: 999_999_900, parts: map[string]part{}}
 	t.Streams = append(t.Streams, s)
 	for i := range uint64(shards) {
 		s.add("", hashSpace*i/uint64(shards), hashSpace*(i+1)/uint64(shards))
@@ -354,7 +359,7 @@ func (t *Table) record(id string, c cdc.Change) {
 		step := 1 + t.world.Rand().Uint64N(7)
 		sh.next += step
 		s.next = max(s.next, sh.next)
-		seq, err := cdc.ParseSequenceNumber(fmt.Sprintf("%d000000000000", sh.next))
+		seq, err := cdc.ParseSequenceNumber(fmt.Sprintf("%09d000000000000", sh.next)) // 21 digits at least, as local services write them
 		if err != nil {
 			panic(err)
 		}

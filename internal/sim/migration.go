@@ -245,8 +245,8 @@ func (m *Migration) open(arn string) cdc.Source {
 // gone is a stream that does not exist.
 type gone struct{}
 
-func (gone) List(context.Context, string) (cdc.Listing, error) {
-	return cdc.Listing{}, Fail("DescribeStream", cdc.NotFound)
+func (gone) ListPage(context.Context, string, string) (cdc.ListingPage, error) {
+	return cdc.ListingPage{}, Fail("DescribeStream", cdc.NotFound)
 }
 func (gone) Seek(context.Context, string, cdc.Position) (cdc.Iterator, error) {
 	return "", Fail("GetShardIterator", cdc.NotFound)

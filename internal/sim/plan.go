@@ -98,6 +98,9 @@ var rates = []rate{
 	{"pages overlap", 1, func(s *simulation, p float64) { s.Source.Overlap = p }},
 	{"reads torn", 0.3, func(s *simulation, p float64) { s.Target.Torn = p }},
 	{"reads broken off", 0.1, func(s *simulation, p float64) { s.Target.Broken = p }},
+	{"listings in pages", 8, func(s *simulation, p float64) {
+		s.Source.ShardPage, s.Source.Paging = 1+int(p), stream(s.plan.seed, "pages of shards")
+	}},
 	{"silence", 0.01, func(s *simulation, p float64) { s.Target.Silent, s.Source.Silent = p, p }},
 }
 

@@ -269,7 +269,7 @@ func (t *truth) checkChange(w rowWrite, was string) {
 		t.m.violate("I7: row %q is written at %s, which is not what its change is first sent with", w.row, v)
 	}
 	back := 0
-	for _, c := range t.changes[v.Sequence().String()] {
+	for _, c := range t.changes[numbered(v.Sequence())] {
 		seen := t.ledger[c.Shard.label+"/"+c.Shard.ID]
 		if seen == nil || !seen.ranks[rank{v.Generation(), v.Hop()}] {
 			continue

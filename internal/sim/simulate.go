@@ -333,7 +333,7 @@ func (s *simulation) hire(m *member, adjust ...func(*pipeline.Options)) {
 	}
 }
 
-// watched is the stream with a note of each complete listing.
+// watched is the stream with a note of each listing's end.
 func (s *simulation) watched(arn string) cdc.Source {
 	if n := s.neighbour; n != nil && slices.ContainsFunc(n.Source.Streams, func(s *Stream) bool { return s.ARN == arn }) {
 		return n.open(arn)
@@ -346,12 +346,12 @@ type listings struct {
 	s *simulation
 }
 
-func (l listings) List(ctx context.Context, parent string) (cdc.Listing, error) {
-	listing, err := l.Source.List(ctx, parent)
-	if err == nil && parent == "" {
+func (l listings) ListPage(ctx context.Context, parent, after string) (cdc.ListingPage, error) {
+	page, err := l.Source.ListPage(ctx, parent, after)
+	if err == nil && parent == "" && page.Next == "" {
 		l.s.listed = l.s.World.Elapsed()
 	}
-	return listing, err
+	return page, err
 }
 
 // replace starts another worker in the place of one that is gone. A worker that ended by itself needs a reason for it.

@@ -3,7 +3,6 @@ package sim
 import (
 	"context"
 	"errors"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -74,47 +73,6 @@ func (s *Stream) view() string {
 	return s.table.View
 }
 
-// List implements cdc.Source.
-func (s *Stream) List(ctx context.Context, parent string) (cdc.Listing, error) {
-	t := s.table
-	if err := t.call(ctx, "DescribeStream", ""); err != nil {
-		return cdc.Listing{}, err
-	}
-	now := t.world.Now()
-	s.Trim(now.Add(-cdc.Retention))
-	if s.forgotten() {
-		t.world.Inject("ended stream not found")
-		return cdc.Listing{}, Fail("DescribeStream", cdc.NotFound)
-	}
-	listing := cdc.Listing{Ended: s.Ended && !now.Before(s.ending), At: now.Truncate(time.Second)}
-	var ids listedShards
-	for _, sh := range s.Shards {
-		if sh.Hidden || parent != "" && sh.Parent != parent {
-			continue
-		}
-		if now.Before(sh.ListedFrom) {
-			t.world.Inject("shard listed late")
-			continue
-		}
-		if sh.listedAt.IsZero() {
-			sh.listedAt = now
-		}
-		ids = append(ids, sh.ID)
-		shownOpen := sh.Closed && now.Before(sh.ShownOpenUntil)
-		if shownOpen {
-			t.world.Inject("closed shard shown open")
-		}
-		if parent == "" && (!sh.Closed || shownOpen) {
-			sh.shownOpen = listing.At
-		}
-		listing.Shards = append(listing.Shards, cdc.Shard{ID: sh.ID, Parent: sh.Parent, Closed: sh.Closed && !shownOpen})
-	}
-	if n := len(s.whole); parent == "" && (n == 0 || !slices.Equal(s.whole[n-1], ids)) {
-		s.whole = append(s.whole, ids)
-	}
-	return listing, t.answer(ctx)
-}
-
 // forgotten tells whether the service does not know the stream any more.
 func (s *Stream) forgotten() bool {
 	return s.Ended && !s.table.KeepEnded && s.table.world.Now().Sub(s.endedAt) >= cdc.Retention
@@ -160,6 +118,9 @@ func (s *Stream) Seek(ctx context.Context, shard string, from cdc.Position) (cdc
 		}
 		for index < len(sh.records) && sh.records[index].change.Sequence.Compare(from.After) <= 0 {
 			index++
+		}
+		if index > 0 && sh.records[index-1].change.Sequence.Compare(from.After) == 0 && sh.records[index-1].change.Sequence != from.After {
+			return "", Fail(op, cdc.Malformed) // a service may take back only what it gave, digit by digit
 		}
 		if s.table.world.Chance(s.table.Overlap) && index > sh.trimmed {
 			s.table.world.Inject("page with changes that were read before")

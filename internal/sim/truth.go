@@ -133,7 +133,7 @@ func (t *truth) written(w Write) {
 	}
 	t.latest[w.ID] = c
 	if w.Shard != nil {
-		key := w.Sequence.String()
+		key := numbered(w.Sequence)
 		t.changes[key] = append(t.changes[key], c)
 	}
 	for i := range c.was.spots {
@@ -162,6 +162,9 @@ func (t *truth) written(w Write) {
 	}
 }
 
+// numbered is a sequence number by its value, as versions hold it.
+func numbered(s cdc.SequenceNumber) string { return string(s.AppendPadded(nil)) }
+
 func (p placement) has(r register) bool { return p.at(r) != nil }
 
 // at is what the image is at a register; nil if it is not there.
@@ -176,7 +179,7 @@ func (p placement) at(r register) *spot {
 
 // dropped notes what the stream loses before it is applied.
 func (t *truth) dropped(sh *Shard, r *record) {
-	for _, w := range t.changes[r.change.Sequence.String()] {
+	for _, w := range t.changes[numbered(r.change.Sequence)] {
 		if w.Shard != sh {
 			continue
 		}

@@ -139,7 +139,7 @@ func (t *truth) checkParkedChange(r *Row) {
 	if v.Hop() == transform.LoadHop {
 		return // no change, but an item as it was read
 	}
-	made := slices.ContainsFunc(t.changes[v.Sequence().String()], func(w change) bool {
+	made := slices.ContainsFunc(t.changes[numbered(v.Sequence())], func(w change) bool {
 		return w.New.Equal(kept.New) && (w.Old.Equal(kept.Old) || t.m.Source.View == "NEW_IMAGE")
 	})
 	switch {

@@ -1,0 +1,234 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/internal/virtual"
+)
+
+var listingsBegin = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+
+// pagedStream is a stream whose listing has a page for each of its lists of shards. A call takes 20 ms.
+type pagedStream struct {
+	cdc.Source
+	pages [][]cdc.Shard
+	asked []string // where the pages that were asked for began
+	// before, if set, is called before each answer, which it may fail.
+	before func(ctx context.Context, after string) error
+	silent bool // it does not say what time it is
+}
+
+func (s *pagedStream) ListPage(ctx context.Context, _, after string) (cdc.ListingPage, error) {
+	if err := task.Sleep(ctx, 20*time.Millisecond); err != nil {
+		return cdc.ListingPage{}, &cdc.Error{Reason: cdc.Unavailable, Err: err}
+	}
+	s.asked = append(s.asked, after)
+	if s.before != nil {
+		if err := s.before(ctx, after); err != nil {
+			return cdc.ListingPage{}, err
+		}
+	}
+	i := 0
+	if after != "" {
+		_, _ = fmt.Sscanf(after, "page %d", &i)
+	}
+	page := cdc.ListingPage{Shards: s.pages[i]}
+	if !s.silent {
+		page.At = task.Now(ctx)
+	}
+	if i+1 < len(s.pages) {
+		page.Next = fmt.Sprintf("page %d", i+1)
+	}
+	return page, nil
+}
+
+// listed runs a script with the keeper of a table that has the given stream, in virtual time.
+func listed(t *testing.T, stream *pagedStream, script func(ctx context.Context, k *rounds, state checkpoint.TableState)) {
+	t.Helper()
+	w := virtual.NewWorld(1, listingsBegin, false)
+	err := w.Run(48*time.Hour, func(ctx context.Context) {
+		ledger, err := checkpoint.Open(ctx, &checkpointtest.Memory{}, "list", checkpoint.Options{Worker: "w", ID: "l"})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		state, err := ledger.UpdateTable(ctx, "Orders", func(s *checkpoint.TableState) error {
+			s.StreamARN, s.Label, s.Generation, s.Adopted, s.Listed = "arn", "label", 1, 1, 1
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		o := &Options{Ledger: ledger, Floors: &Floors{}, Open: func(string) cdc.Source { return stream }}
+		script(ctx, &rounds{table: &table{Options: o, source: "Orders", events: Events{}.orSilent(), board: newBoard()}, stop: ctx}, state)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestH53_LongListing: a stream of 7,000 shards is listed however little is left of the ten calls a second: a page that is throttled is asked for again, and
+// none before it. Where nobody else asks, none is throttled.
+func TestH53_LongListing(t *testing.T) {
+	for _, c := range []struct {
+		perSecond float64
+		throttled bool
+		within    time.Duration
+	}{{10, false, 15 * time.Second}, {3, true, time.Minute}, {0.2, true, 10 * time.Minute}} {
+		var pages [][]cdc.Shard
+		for i := range 70 {
+			var page []cdc.Shard
+			for j := range 100 {
+				page = append(page, cdc.Shard{ID: fmt.Sprintf("%02d-%02d", i, j)})
+			}
+			pages = append(pages, page)
+		}
+		tokens, filled, refused := 10.0, time.Duration(0), 0
+		stream := &pagedStream{pages: pages, before: func(ctx context.Context, _ string) error {
+			now := task.Mono(ctx)
+			tokens, filled = min(10, tokens+c.perSecond*(now-filled).Seconds()), now
+			if tokens < 1 {
+				refused++
+				return &cdc.Error{Op: "DescribeStream", Reason: cdc.Throttled, Err: errors.New("slow down")}
+			}
+			tokens--
+			return nil
+		}}
+		listed(t, stream, func(ctx context.Context, k *rounds, state checkpoint.TableState) {
+			listing, err := k.list(ctx, state)
+			if err != nil || len(listing.Shards) != 7000 {
+				t.Errorf("%d shards, %v", len(listing.Shards), err)
+			}
+			if took := task.Now(ctx).Sub(listingsBegin); took > c.within || !listing.At.Equal(listingsBegin.Add(20*time.Millisecond)) {
+				t.Errorf("it took %s, and is of %s", took, listing.At)
+			}
+			if slices.Contains(stream.asked[1:], "") || (refused > 0) != c.throttled {
+				t.Errorf("%d of %d calls were throttled, asked after %q", refused, len(stream.asked), stream.asked)
+			}
+		})
+	}
+}
+
+// A shard that is shown open on one page, and whose children are on another, split in between. A shard counts as open when the first page was read: it may have
+// been closed while the others were, of which a service need not say the time.
+func TestH75_ShardsSplitBetweenThePages(t *testing.T) {
+	for _, silent := range []bool{false, true} {
+		stream := &pagedStream{silent: silent, pages: [][]cdc.Shard{{{ID: "p"}, {ID: "q"}}, {{ID: "r"}}, {{ID: "s", Parent: "p"}, {ID: "t", Parent: "p"}}}}
+		stream.before = func(ctx context.Context, after string) error {
+			if after != "" {
+				_ = task.Sleep(ctx, time.Hour)
+			}
+			return nil
+		}
+		listed(t, stream, func(ctx context.Context, k *rounds, state checkpoint.TableState) {
+			first := task.Now(ctx)
+			var err error
+			if k.listing, err = k.list(ctx, state); err == nil {
+				err = errors.Join(k.discover(ctx, state, k.listing, true), task.Sleep(ctx, time.Hour), k.noteOpen(ctx, state))
+			}
+			open, errOpen := k.Ledger.SeenOpen(ctx, "Orders", "label")
+			if err = errors.Join(err, errOpen); err != nil {
+				t.Error(err)
+			}
+			if _, counts := open["p"]; counts || len(open) != 4 {
+				t.Errorf("open: %v", open)
+			}
+			for id, at := range open {
+				if at.Before(first) || at.After(first.Add(time.Second)) {
+					t.Errorf("shard %s counts as open at %s, and the first page is of %s", id, at, first)
+				}
+			}
+		})
+	}
+}
+
+// Pages are of several moments: a shard that was not to be listed yet when its page was read, while its child is on a later one, is looked for once more
+// before a gap is declared.
+func TestH76_AParentIsListedBetweenThePages(t *testing.T) {
+	for _, found := range []bool{true, false} {
+		stream := &pagedStream{pages: [][]cdc.Shard{{{ID: "p"}}, {{ID: "r", Parent: "q"}}}}
+		listed(t, stream, func(ctx context.Context, k *rounds, state checkpoint.TableState) {
+			listing, err := k.list(ctx, state)
+			if found {
+				stream.pages[0] = append(stream.pages[0], cdc.Shard{ID: "q", Parent: "p"})
+			}
+			if err = errors.Join(err, k.discover(ctx, state, listing, false)); err != nil {
+				t.Error(err)
+			}
+			now, _, err := k.Ledger.Table(ctx, "Orders")
+			if err != nil || now.NeedsLoad == found || (len(now.Gaps) == 0) != found {
+				t.Errorf("with the parent listed %v: %+v, %v", found, now, err)
+			}
+			shards, err := k.Ledger.Shards(ctx, "Orders")
+			if err != nil || len(shards) != len(slices.Concat(stream.pages...)) {
+				t.Errorf("%d rows, %v", len(shards), err)
+			}
+		})
+	}
+}
+
+// The stream is gone if its first page says so. A page after it may be refused because the shard after which it begins is gone, and then the listing begins
+// anew; where it always is, the attempts become rare.
+func TestListingThatBeginsAnew(t *testing.T) {
+	third := func(after string) bool { return after == "page 2" }
+	reached := false
+	fromThird := func(after string) bool { reached = reached || third(after); return reached }
+	for name, c := range map[string]struct {
+		gone  func(after string) bool // what is not found until then
+		until time.Duration
+		asked int // calls, at the most
+		ended bool
+	}{
+		"a shard is gone":           {third, 50 * time.Millisecond, 6, false},
+		"a page is gone for hours":  {third, 3 * time.Hour, 1200, false},
+		"the stream is gone":        {func(string) bool { return true }, 24 * time.Hour, 1, true},
+		"the stream goes meanwhile": {fromThird, 24 * time.Hour, 4, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			stream := &pagedStream{pages: [][]cdc.Shard{{{ID: "a"}}, {{ID: "b"}}, {{ID: "c"}}}}
+			stream.before = func(ctx context.Context, after string) error {
+				if c.gone(after) && task.Now(ctx).Before(listingsBegin.Add(c.until)) {
+					return &cdc.Error{Op: "DescribeStream", Reason: cdc.NotFound, Err: errors.New("gone")}
+				}
+				return nil
+			}
+			listed(t, stream, func(ctx context.Context, k *rounds, state checkpoint.TableState) {
+				listing, err := k.list(ctx, state)
+				if err != nil || listing.Ended != c.ended || (len(listing.Shards) == 3) == c.ended || len(stream.asked) > c.asked {
+					t.Errorf("%+v after %d calls, %v", listing, len(stream.asked), err)
+				}
+				if now, _, err := k.Ledger.Table(ctx, "Orders"); err != nil || now.StreamEnded != c.ended || now.NeedsLoad != c.ended {
+					t.Errorf("%+v, %v", now, err)
+				}
+			})
+		})
+	}
+}
+
+// A stop ends a listing between two pages.
+func TestListingIsStopped(t *testing.T) {
+	stream := &pagedStream{pages: make([][]cdc.Shard, 70)}
+	listed(t, stream, func(ctx context.Context, k *rounds, state checkpoint.TableState) {
+		stop, cancel := context.WithCancelCause(ctx)
+		k.stop = stop
+		stream.before = func(context.Context, string) error {
+			if len(stream.asked) == 3 {
+				cancel(errors.New("stop"))
+			}
+			return nil
+		}
+		if _, err := k.list(ctx, state); err == nil || repeatable(err) || len(stream.asked) != 3 {
+			t.Errorf("%d pages were read: %v", len(stream.asked), err)
+		}
+	})
+}
