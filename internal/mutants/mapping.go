@@ -101,12 +101,12 @@ var inOwnership = []mutant{
 	},
 	{
 		name: "predicate looks at all columns from its own on", hazards: "H74", file: "sink/bigtable.go",
-		old: `bigtable.ColumnRangeFilter(family, p.Qualifier, p.Qualifier+"\x00")`, new: `bigtable.ColumnRangeFilter(family, p.Qualifier, "")`,
+		old: `only(family, p.Qualifier)`, new: `bigtable.ColumnRangeFilter(family, p.Qualifier, "")`,
 		test: "./sink TestH74", why: "only the real client makes the request",
 	},
 	{
 		name: "predicate looks at all columns up to its own", hazards: "H74", file: "sink/bigtable.go",
-		old: `bigtable.ColumnRangeFilter(family, p.Qualifier, p.Qualifier+"\x00")`, new: `bigtable.ColumnRangeFilter(family, "", p.Qualifier+"\x00")`,
+		old: `only(family, p.Qualifier)`, new: `bigtable.ColumnRangeFilter(family, "", p.Qualifier+"\x00")`,
 		test: "./sink TestH74", why: "only the real client makes the request",
 	},
 }

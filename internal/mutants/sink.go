@@ -98,7 +98,7 @@ var inGuard = []mutant{
 	},
 	{
 		name: "predicate looks at every column of its families", hazards: "H74", file: "sink/bigtable.go",
-		old: `p.Qualifier, p.Qualifier+"\x00")`, new: `"", "")`,
+		old: `only(family, p.Qualifier)`, new: `bigtable.ColumnRangeFilter(family, "", "")`,
 		test: "./sink TestH74", why: "only the real client makes the filter",
 	},
 	{
