@@ -16,7 +16,6 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/sink"
-	"github.com/dynamodb-bigtable/replicator/sink/sinktest"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
@@ -127,9 +126,4 @@ func addFamilies(t *testing.T, e *emulator, names []string) {
 	if _, err := e.admin.Prepare(context.Background(), []sink.TableSpec{{Name: "t", Families: sink.DataFamilies(families)}}, true); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// Whoever looks after parked items asks for no more of a row than the item's versions: many items may share it.
-func TestResolveReadsVersionsAlone(t *testing.T) {
-	_ = sinktest.Memory{}
 }

@@ -119,13 +119,13 @@ var inMoves = []mutant{
 	},
 	{
 		name: "the rule of the new image decides for the old one", hazards: "H72", file: "transform/fold.go",
-		old: `		_ = h.add(m, s, c.Old, i, false)
+		old: `		h.astray = h.add(m, s, c.Old, i, false) != nil || h.astray
 `,
 		new: `		one := *m
 		if r := m.match(c.New); c.New.Exists() && r != nil {
 			one.rules = []*rule{r}
 		}
-		_ = h.add(&one, s, c.Old, i, false)
+		h.astray = h.add(&one, s, c.Old, i, false) != nil || h.astray
 `,
 	},
 	{
