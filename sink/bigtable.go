@@ -142,7 +142,7 @@ func (b *Bigtable) Apply(ctx context.Context, r *Request) (applied bool, err err
 func filter(p Predicate) bigtable.Filter {
 	columns := make([]bigtable.Filter, len(p.Families))
 	for i, family := range p.Families {
-		columns[i] = bigtable.ColumnRangeFilter(family, p.Qualifier, p.Qualifier+"\x00") // the end is exclusive: this column alone
+		columns[i] = only(family, p.Qualifier)
 	}
 	column := columns[0]
 	if len(columns) > 1 {
@@ -175,39 +175,65 @@ func (b *Bigtable) Look(ctx context.Context, m *transform.RowMutation, before in
 	return rowOf(row), nil
 }
 
-// maxLookBytes is how long the names in a filter may be together; Bigtable takes filters of 20 KB.
+// maxLookBytes is how long the filter of a look may be. Bigtable takes filters of 20 KB; what follows is estimated from above.
 // Source: https://cloud.google.com/bigtable/quotas#limits-operations
-const maxLookBytes = 8 << 10
+const maxLookBytes = 19_000
 
-// lookFilter passes what Look promises. Columns by name are given by families if their names are too long for a filter.
+// lookFilter passes what Look promises.
 func lookFilter(m *transform.RowMutation, before int64) bigtable.Filter {
 	version := itemColumn(VersionColumn, m.Owner)
-	filters := []bigtable.Filter{
-		bigtable.ColumnRangeFilter(LiveFamily, version, version+"\x00"), bigtable.ColumnRangeFilter(GoneFamily, version, version+"\x00"),
-	}
-	newest := func(column bigtable.Filter) {
-		filters = append(filters, bigtable.ChainFilters(column, bigtable.LatestNFilter(1)))
+	filters := []bigtable.Filter{only(LiveFamily, version), only(GoneFamily, version)}
+	for _, part := range lookParts(m, maxLookBytes-lookBytes(LiveFamily, version)-lookBytes(GoneFamily, version)) {
+		filters = append(filters, bigtable.ChainFilters(part, bigtable.LatestNFilter(1)))
 		if before > 0 { // an end of zero would be infinity
-			filters = append(filters, bigtable.ChainFilters(column, bigtable.TimestampRangeFilterMicros(0, bigtable.Timestamp(before)), bigtable.LatestNFilter(1)))
+			filters = append(filters, bigtable.ChainFilters(part, bigtable.TimestampRangeFilterMicros(0, bigtable.Timestamp(before)), bigtable.LatestNFilter(1)))
 		}
 	}
-	families, names := slices.Clone(m.Families), 0
+	return bigtable.InterleaveFilters(filters...)
+}
+
+// only passes the cells of one column. The end of a range is exclusive.
+func only(family, qualifier string) bigtable.Filter {
+	return bigtable.ColumnRangeFilter(family, qualifier, qualifier+"\x00")
+}
+
+// lookBytes is how long a filter of one column is, or of one family, with all that a look adds to it.
+func lookBytes(family, qualifier string) int { return len(family) + 2*len(qualifier) + 64 }
+
+// lookParts pass the columns that a mutation owns. What has no room in a filter is asked for by shorter names, which pass more: the version
+// columns of long keys take most of it. Columns are given by families then, and the families as the whole row.
+func lookParts(m *transform.RowMutation, room int) (parts []bigtable.Filter) {
+	families, columns, size := slices.Clone(m.Families), []transform.Column(nil), 0
 	for _, c := range m.Columns {
-		names += len(c.Family) + 2*len(c.Qualifier) + 64
-	}
-	for _, c := range m.Columns {
-		switch {
-		case slices.Contains(families, c.Family):
-		case 2*names > maxLookBytes:
-			families = append(families, c.Family)
-		default:
-			newest(bigtable.ColumnRangeFilter(c.Family, c.Qualifier, c.Qualifier+"\x00"))
+		if !slices.Contains(m.Families, c.Family) {
+			columns = append(columns, c)
+			size += 2 * lookBytes(c.Family, c.Qualifier)
 		}
 	}
 	for _, family := range families {
-		newest(bigtable.ColumnRangeFilter(family, "", ""))
+		size += 2 * lookBytes(family, "")
 	}
-	return bigtable.InterleaveFilters(filters...)
+	if size > room {
+		for _, c := range columns {
+			if !slices.Contains(families, c.Family) {
+				families = append(families, c.Family)
+			}
+		}
+		columns, size = nil, 0
+		for _, family := range families {
+			size += 2 * lookBytes(family, "")
+		}
+	}
+	if size > room {
+		return []bigtable.Filter{bigtable.PassAllFilter()}
+	}
+	for _, c := range columns {
+		parts = append(parts, only(c.Family, c.Qualifier))
+	}
+	for _, family := range families {
+		parts = append(parts, bigtable.ColumnRangeFilter(family, "", ""))
+	}
+	return parts
 }
 
 func rowRange(r Range) bigtable.RowRange {
@@ -263,7 +289,7 @@ func (r records) Delete(ctx context.Context, key string) error {
 }
 
 func (r records) Scan(ctx context.Context, prefix string, keysOnly bool, f func(key string, data []byte) error) error {
-	column := bigtable.ChainFilters(bigtable.ColumnRangeFilter(ParkedFamily, ParkedColumn, ParkedColumn+"\x00"), bigtable.LatestNFilter(1))
+	column := bigtable.ChainFilters(only(ParkedFamily, ParkedColumn), bigtable.LatestNFilter(1))
 	if keysOnly {
 		column = bigtable.ChainFilters(column, bigtable.StripValueFilter())
 	}

@@ -35,7 +35,8 @@ var instance = sink.Instance{Project: "p", Instance: "i", AppProfile: "one"}
 
 func startEmulator(t testing.TB, options ...grpc.ServerOption) *emulator {
 	t.Helper()
-	options = append(options, grpc.MaxRecvMsgSize(1<<28), grpc.MaxSendMsgSize(1<<28))
+	options = append(options, grpc.MaxRecvMsgSize(1<<28), grpc.MaxSendMsgSize(1<<28),
+		grpc.ChainUnaryInterceptor(limitPredicate), grpc.ChainStreamInterceptor(limitFilter))
 	server, err := bttest.NewServer("127.0.0.1:0", options...)
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
@@ -17,6 +18,8 @@ import (
 type ParkingLot interface {
 	// Park stores a record. Storing it again changes nothing.
 	Park(ctx context.Context, p transform.Parked) error
+	// Supersede forgets the records of an item that are older than a version. What is parked at that version, or above, stays.
+	Supersede(ctx context.Context, source, item string, by transform.Version) error
 	// Count is how many items are parked over all tables, counted no further than limit.
 	Count(ctx context.Context, limit int) (int, error)
 }
@@ -65,6 +68,9 @@ func (r Ref) Parts() (source, hash, version string) {
 	return source, hash, version
 }
 
+// item is all of a reference but the version.
+func (r Ref) item() string { return string(r[:max(0, strings.LastIndexByte(string(r), '/'))]) }
+
 // ErrNotParked is returned for a reference to no record.
 var ErrNotParked = errors.New("no such parked item")
 
@@ -112,7 +118,7 @@ func (p *Parking) CountOf(ctx context.Context, source string) (int, error) {
 func (p *Parking) count(ctx context.Context, prefix string, limit int) (int, error) {
 	n, last := 0, ""
 	err := p.records.Scan(ctx, prefix, true, func(key string, _ []byte) error {
-		item := key[:max(0, strings.LastIndexByte(key, '/'))]
+		item := Ref(key).item()
 		if item == last {
 			return nil
 		}
@@ -138,12 +144,23 @@ func (p *Parking) List(ctx context.Context, source string, f func(Ref, transform
 }
 
 func (p *Parking) list(ctx context.Context, prefix string, f func(Ref, transform.Parked) error) error {
+	return p.scan(ctx, prefix, func(ref Ref, record transform.Parked, unreadable error) error {
+		if unreadable != nil {
+			return unreadable
+		}
+		return f(ref, record)
+	})
+}
+
+// scan calls f for each record, also for those that cannot be read, with the reason.
+func (p *Parking) scan(ctx context.Context, prefix string, f func(ref Ref, record transform.Parked, unreadable error) error) error {
 	return p.records.Scan(ctx, prefix, false, func(key string, data []byte) error {
+		ref := Ref(strings.TrimPrefix(key, p.prefix))
 		record, err := parseParked(data)
 		if err != nil {
-			return fmt.Errorf("parked item %s: %w", strings.TrimPrefix(key, p.prefix), err)
+			err = fmt.Errorf("parked item %s: %w", ref, err)
 		}
-		return f(Ref(strings.TrimPrefix(key, p.prefix)), record)
+		return f(ref, record, err)
 	})
 }
 
@@ -178,45 +195,74 @@ func (p *Parking) Remove(ctx context.Context, ref Ref) error {
 	return p.records.Delete(ctx, p.prefix+string(ref))
 }
 
-// Resolve forgets the parked records of a mapping's table that a later change has healed: images are whole, so once the row
-// that a parked item maps to holds a higher version, live or as a tombstone, nothing of the parked change is missing any
-// more. It returns how many records it removed and how many are left.
-func (p *Parking) Resolve(ctx context.Context, m *transform.Mapping, rows Reader) (resolved, left int, err error) {
-	var healed []Ref
-	err = p.List(ctx, m.Source, func(ref Ref, record transform.Parked) error {
-		ok, err := isHealed(ctx, m, rows, record)
-		if ok {
-			healed = append(healed, ref)
-		} else {
-			left++
+// Supersede forgets the parked records of one item that are older than a version. Its change must be durable, or parked in its turn.
+func (p *Parking) Supersede(ctx context.Context, source, item string, by transform.Version) error {
+	var older []Ref
+	err := p.records.Scan(ctx, p.prefix+source+"/"+HashOf(item)+"/", true, func(key string, _ []byte) error {
+		ref := Ref(strings.TrimPrefix(key, p.prefix))
+		if _, _, version := ref.Parts(); version < string(by) {
+			older = append(older, ref)
 		}
-		return err
+		return nil
 	})
-	for _, ref := range healed {
+	for _, ref := range older {
 		if err == nil {
 			err = p.Remove(ctx, ref)
 		}
-		if err == nil {
-			resolved++
-		}
 	}
-	return resolved, left, err
+	return err
 }
 
-// isHealed reads the rows that the images of a parked change map to. A later change of the item has one of them as the row it left
-// or wrote, and so has a repair. An item without any row cannot be healed so: `parked retry` reads the source, or an operator decides.
-func isHealed(ctx context.Context, m *transform.Mapping, rows Reader, record transform.Parked) (bool, error) {
-	healed := false
-	for _, at := range Removals(m, record.Change.Keys, []cdc.Item{record.Change.Old, record.Change.New}) {
-		err := rows.ReadRows(ctx, at.Table, Single(at.Row), func(r Row) error {
-			healed = healed || r.HeldBy(at.Owner) > record.Version
-			return nil
-		})
-		if err != nil || healed {
-			return healed, err
+// Resolve forgets the parked records of a mapping's table that are healed: images are whole, so once the row that a parked item maps to
+// holds a higher version, live or as a tombstone, nothing of the parked change is missing any more, nor if a later change of the item is
+// parked as well. It returns how many records it removed and how many are left. An error of one record does not keep it from the others.
+func (p *Parking) Resolve(ctx context.Context, m *transform.Mapping, rows Looker) (resolved, left int, err error) {
+	note := func(e error) {
+		if err == nil {
+			err = e
 		}
 	}
-	return healed, nil
+	var healed []Ref
+	var older Ref // the last one that could be read, if it stays so far
+	note(p.scan(ctx, p.prefix+m.Source+"/", func(ref Ref, record transform.Parked, unreadable error) error {
+		left++
+		if unreadable != nil {
+			note(unreadable)
+			return nil
+		}
+		if older.item() == ref.item() { // records of one item come by version
+			healed = append(healed, older)
+		}
+		ok, failed := isHealed(ctx, m, rows, record)
+		note(failed)
+		if older = ref; ok {
+			healed, older = append(healed, ref), ""
+		}
+		return context.Cause(ctx)
+	}))
+	for _, ref := range healed {
+		if failed := p.Remove(ctx, ref); failed != nil {
+			note(failed)
+			continue
+		}
+		resolved++
+	}
+	return resolved, left - resolved, err
+}
+
+// isHealed looks at the rows that the images of a parked change map to. A later change of the item has one of them as the row it left
+// or wrote, and so has a repair. A record without any row is not healed so: the batch of the item's next change supersedes it.
+func isHealed(ctx context.Context, m *transform.Mapping, rows Looker, record transform.Parked) (bool, error) {
+	ctx, cancel := task.WithTimeout(ctx, DefaultTimeout) // a row that cannot be read must not keep others from being looked at
+	defer cancel()
+	for _, at := range Removals(m, record.Change.Keys, []cdc.Item{record.Change.Old, record.Change.New}) {
+		at.Families, at.Columns = nil, nil // its version is all that is asked for: the row may be shared by many items
+		row, err := rows.Look(ctx, &at, 0)
+		if err != nil || row.HeldBy(at.Owner) > record.Version {
+			return err == nil, err
+		}
+	}
+	return false, nil
 }
 
 func parseParked(data []byte) (transform.Parked, error) {

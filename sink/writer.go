@@ -86,8 +86,8 @@ func NewWriter(o Options) *Writer {
 	return &Writer{o: o, rows: task.NewLimit(int64(o.InFlight)), bytes: task.NewLimit(o.Bytes)}
 }
 
-// Write returns nil when every row of the batch is durable, which is applied or refused as stale, and every parked record is
-// stored (S3). It waits while too much is under way.
+// Write returns nil when every row of the batch is durable, which is applied or refused as stale, every parked record is
+// stored (S3), and what those make superfluous is forgotten. It waits while too much is under way.
 //
 // It does not back off, and repeats nothing itself. On an error it removes from the batch what is done: the caller repeats
 // Write with the same batch, and only what is open is sent again, identically (S4). A batch belongs to one Write at a time.
@@ -111,7 +111,10 @@ func (w *Writer) Write(ctx context.Context, b *transform.Batch) error {
 		}
 		// What is left was rejected and has become a remove. A rejected remove is an error, so this ends.
 	}
-	return w.park(ctx, b)
+	if err := w.park(ctx, b); err != nil {
+		return err
+	}
+	return w.supersede(ctx, b)
 }
 
 // checkFloor fences a batch of an old generation off. That is a saving, not the safety: a late request of an old generation is
@@ -303,6 +306,20 @@ func (w *Writer) park(ctx context.Context, b *transform.Batch) error {
 		if w.o.Events.Parked != nil {
 			w.o.Events.Parked(p.Source, p.Reason)
 		}
+	}
+	return nil
+}
+
+// supersede forgets what is parked of items that had no address, now that their next change is durable or parked. No row tells of it: where
+// such a record has an address, Resolve finds the newer version there.
+func (w *Writer) supersede(ctx context.Context, b *transform.Batch) error {
+	for len(b.Astray) > 0 {
+		a := b.Astray[0]
+		err := w.bounded(ctx, func(ctx context.Context) error { return w.o.Parking.Supersede(ctx, b.Source, a.Item, a.Version) })
+		if err != nil {
+			return err
+		}
+		b.Astray = b.Astray[1:]
 	}
 	return nil
 }

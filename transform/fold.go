@@ -27,6 +27,7 @@ type history struct {
 	reason  error
 	unknown string
 	keyOnly bool     // all addresses are those of every image
+	astray  bool     // an old image has no address: a change that brought it is parked
 	puts    [][]Cell // room for one
 	moments []moment // of a mapping that keeps older cells: all changes of the item in the page
 }
@@ -69,6 +70,9 @@ func Fold(m *Mapping, changes []cdc.Change, s Stamp) Batch {
 		}
 		if reason != "" {
 			b.Parked = append(b.Parked, b.Park(base, reason)) // and every address is removed: there is no own one
+		}
+		if h.astray {
+			b.Astray = append(b.Astray, Astray{h.item, v})
 		}
 		first := len(b.Rows)
 		b.Rows = m.mutations(b.Rows, base, h, puts)
@@ -145,6 +149,7 @@ func (m *Mapping) histories(changes []cdc.Change, notBefore time.Time) ([]histor
 			// The addresses of the first change are those of all.
 		case m.keyOnly:
 			h.reason = h.add(m, &s, c.Keys, i, true)
+			h.astray = h.reason != nil
 		default:
 			h.follow(m, &s, c, i)
 		}
@@ -157,7 +162,7 @@ func (m *Mapping) histories(changes []cdc.Change, notBefore time.Time) ([]histor
 func (h *history) follow(m *Mapping, s *scratch, c *cdc.Change, i int) {
 	h.reason, h.rule = nil, nil
 	if c.Old.Exists() {
-		_ = h.add(m, s, c.Old, i, false)
+		h.astray = h.add(m, s, c.Old, i, false) != nil || h.astray
 	}
 	if c.New.Exists() {
 		h.reason = h.add(m, s, c.New, i, true)

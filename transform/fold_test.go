@@ -390,3 +390,41 @@ func TestBatchParkGivesTheChangeOfARow(t *testing.T) {
 		}
 	}
 }
+
+// An item that had no address before its newest change is told, with the version of that: nothing else tells that what is parked of it is obsolete.
+func TestFoldTellsWhatHadNoAddress(t *testing.T) {
+	m := foldMappings(t)["tenant first"]
+	nowhere := item("pk", cdc.String("p"))
+	change := func(sequence int, event cdc.Event, old, new cdc.Item) cdc.Change {
+		c := tenantChange(sequence, event, "", "")
+		c.Old, c.New = old, new
+		return c
+	}
+	a := item("pk", cdc.String("p"), "tenant", cdc.String("a"))
+	for name, c := range map[string]struct {
+		changes []cdc.Change
+		want    string
+	}{
+		"stored":          {[]cdc.Change{change(1, cdc.Insert, cdc.Item{}, a)}, "[]"},
+		"changed":         {[]cdc.Change{change(2, cdc.Modify, a, a)}, "[]"},
+		"made unstorable": {[]cdc.Change{change(1, cdc.Insert, cdc.Item{}, nowhere)}, "[]"},
+		"left unstorable": {[]cdc.Change{change(2, cdc.Modify, nowhere, nowhere)}, "2"},
+		"corrected":       {[]cdc.Change{change(2, cdc.Modify, nowhere, a), change(3, cdc.Modify, a, a)}, "3"},
+		"removed":         {[]cdc.Change{change(3, cdc.Remove, nowhere, cdc.Item{})}, "3"},
+		"all within a page": {[]cdc.Change{change(1, cdc.Insert, cdc.Item{}, a), change(2, cdc.Modify, a, nowhere), change(3, cdc.Remove, nowhere, cdc.Item{}),
+			change(4, cdc.Insert, cdc.Item{}, a)}, "4"},
+	} {
+		b := Fold(m, c.changes, stamp)
+		if c.want == "[]" && len(b.Astray) == 0 {
+			continue
+		}
+		if len(b.Astray) != 1 || b.Astray[0].Item != m.ItemKey(a) || b.Astray[0].Version.Sequence().String() != c.want {
+			t.Errorf("%s: %v", name, b.Astray)
+		}
+	}
+	long := item("pk", cdc.String(strings.Repeat("k", MaxRowKeyBytes+1)))
+	gone := cdc.Change{Event: cdc.Remove, Sequence: cdc.SequenceOf(2), Keys: long}
+	if b := Fold(foldMappings(t)["default"], []cdc.Change{gone}, stamp); len(b.Astray) != 1 || len(b.Rows)+len(b.Parked) > 0 {
+		t.Errorf("a key that no row can have: %+v", b)
+	}
+}

@@ -71,6 +71,9 @@ type Batch struct {
 	Source string
 	Rows   []RowMutation
 	Parked []Parked
+	// Astray are the items that had no address before their newest change. What is parked of them from before names no row by which it could
+	// be told that it is obsolete.
+	Astray []Astray
 	// Changes is how many changes the batch was folded from.
 	Changes int
 	// Ignored is how many items rules say to ignore, by the rule's name; nil if there are none.
@@ -82,6 +85,12 @@ type Batch struct {
 	changes []cdc.Change // of a page
 	items   []cdc.Item   // of a load; then changes is empty
 	readAt  time.Time    // of a load
+}
+
+// Astray is an item, by its ItemKey, and the version of its newest change in a page.
+type Astray struct {
+	Item    string
+	Version Version
 }
 
 // Park returns the record with which the put half of a row mutation of this batch is put aside. The caller removes what

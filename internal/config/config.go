@@ -79,7 +79,7 @@ type Target struct {
 // State is what the replicator keeps for itself, in the target instance.
 type State struct {
 	Table        string        `key:"table" default:"replicator_state" check:"bigtable_table"` // leases, checkpoints, parked items
-	TombstoneAge time.Duration `key:"tombstone_age" default:"14d" min:"3d" max:"3650d"`        // life of a removed item's version
+	TombstoneAge time.Duration `key:"tombstone_age" default:"14d" min:"4d" max:"3650d"`        // life of a removed item's version
 	Lease        time.Duration `key:"lease" default:"15s" min:"5s" max:"5m"`                   // renewed every third of it
 }
 

@@ -101,12 +101,12 @@ var inOwnership = []mutant{
 	},
 	{
 		name: "predicate looks at all columns from its own on", hazards: "H74", file: "sink/bigtable.go",
-		old: `bigtable.ColumnRangeFilter(family, p.Qualifier, p.Qualifier+"\x00")`, new: `bigtable.ColumnRangeFilter(family, p.Qualifier, "")`,
+		old: `only(family, p.Qualifier)`, new: `bigtable.ColumnRangeFilter(family, p.Qualifier, "")`,
 		test: "./sink TestH74", why: "only the real client makes the request",
 	},
 	{
 		name: "predicate looks at all columns up to its own", hazards: "H74", file: "sink/bigtable.go",
-		old: `bigtable.ColumnRangeFilter(family, p.Qualifier, p.Qualifier+"\x00")`, new: `bigtable.ColumnRangeFilter(family, "", p.Qualifier+"\x00")`,
+		old: `only(family, p.Qualifier)`, new: `bigtable.ColumnRangeFilter(family, "", p.Qualifier+"\x00")`,
 		test: "./sink TestH74", why: "only the real client makes the request",
 	},
 }
@@ -119,13 +119,13 @@ var inMoves = []mutant{
 	},
 	{
 		name: "the rule of the new image decides for the old one", hazards: "H72", file: "transform/fold.go",
-		old: `		_ = h.add(m, s, c.Old, i, false)
+		old: `		h.astray = h.add(m, s, c.Old, i, false) != nil || h.astray
 `,
 		new: `		one := *m
 		if r := m.match(c.New); c.New.Exists() && r != nil {
 			one.rules = []*rule{r}
 		}
-		_ = h.add(&one, s, c.Old, i, false)
+		h.astray = h.add(&one, s, c.Old, i, false) != nil || h.astray
 `,
 	},
 	{

@@ -82,9 +82,8 @@ var inOutside = []mutant{
 	},
 	{
 		name: "what is parked counts as healed whatever the generation", hazards: "H38", file: "sink/parking.go",
-		old: `healed = healed || r.HeldBy(at.Owner) > record.Version`,
-		new: `held := r.HeldBy(at.Owner)
-			healed = healed || held != "" && held[9:] > record.Version[9:]`,
+		old: `		if err != nil || row.HeldBy(at.Owner) > record.Version {`,
+		new: `		if held := row.HeldBy(at.Owner); err != nil || held != "" && held[9:] > record.Version[9:] {`,
 	},
 	{
 		name: "a change that could not be parked counts as parked", hazards: "H38", file: "sink/writer.go",
@@ -170,6 +169,61 @@ var inOutside = []mutant{
 		noteGap(s, gap)
 `,
 		test: "./checkpoint TestRaise_TwoDetectors", why: "a gap that is told twice and noted once looks like one",
+	},
+	{
+		name: "what is parked without an address stays for ever", hazards: "H38", file: "transform/fold.go",
+		old:  `h.astray = h.add(m, s, c.Old, i, false) != nil || h.astray`,
+		new:  `_ = h.add(m, s, c.Old, i, false)`,
+		test: "./sink Superseded", why: "a record that stays is no loss, and what comes late leaves one",
+	},
+	{
+		name: "what is parked goes before its successor is parked", hazards: "H38", file: "sink/writer.go",
+		old: `	if err := w.park(ctx, b); err != nil {
+		return err
+	}
+	return w.supersede(ctx, b)`,
+		new: `	if err := w.supersede(ctx, b); err != nil {
+		return err
+	}
+	return w.park(ctx, b)`,
+		test: "./sink TestNothingIsSuperseded", why: "the successor is read again, and parked then",
+	},
+	{
+		name: "an older page forgets what is parked since", hazards: "H38 H03", file: "sink/parking.go",
+		old: `version < string(by)`, new: `version != string(by)`,
+		test: "./sink TestOlderPage", why: "an item without an address must be parked anew while somebody stands still with an older page of it",
+	},
+	{
+		name: "a record supersedes the one before it, of whatever item", hazards: "H38", file: "sink/parking.go",
+		old: `if older.item() == ref.item() {`, new: `if older != "" {`,
+	},
+	{
+		name: "an unreadable record supersedes", hazards: "H38", file: "sink/parking.go",
+		old: `			note(unreadable)
+			return nil
+`,
+		new: `			note(unreadable)
+			if older.item() == ref.item() {
+				healed, older = append(healed, older), ""
+			}
+			return nil
+`,
+		test: "./sink TestUnreadableRecord", why: "no run has a record of another program",
+	},
+	{
+		name: "one row that cannot be read keeps all parked items", hazards: "H38", file: "sink/parking.go",
+		old: `		note(failed)
+		if older`,
+		new: `		if failed != nil {
+			return failed
+		}
+		if older`,
+		test: "./sink TestResolveGoesOn", why: "it is tried again, and reads fail for a time only",
+	},
+	{
+		name: "the version columns of long keys have no room in a filter", hazards: "", file: "sink/bigtable.go",
+		old: `lookParts(m, maxLookBytes-lookBytes(LiveFamily, version)-lookBytes(GoneFamily, version))`, new: `lookParts(m, maxLookBytes)`,
+		test: "./sink TestFilters", why: "only the real client makes the filter",
 	},
 	{
 		name: "parked items of a table are those of tables whose names begin so", hazards: "H38", file: "sink/parking.go",

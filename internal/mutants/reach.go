@@ -168,7 +168,7 @@ var inReach = []mutant{
 	},
 	{
 		name: "a parked change is healed by another item of its row", hazards: "H74", file: "sink/parking.go",
-		old: `r.HeldBy(at.Owner) > record.Version`, new: `max(r.Held(), r.HeldBy(at.Owner)) > record.Version`,
+		old: `row.HeldBy(at.Owner) > record.Version`, new: `max(row.Held(), row.HeldBy(at.Owner)) > record.Version`,
 	},
 	{
 		name: "what is parked of one item is told of all whose names begin alike", file: "sink/parking.go",

@@ -98,7 +98,7 @@ var inGuard = []mutant{
 	},
 	{
 		name: "predicate looks at every column of its families", hazards: "H74", file: "sink/bigtable.go",
-		old: `p.Qualifier, p.Qualifier+"\x00")`, new: `"", "")`,
+		old: `only(family, p.Qualifier)`, new: `bigtable.ColumnRangeFilter(family, "", "")`,
 		test: "./sink TestH74", why: "only the real client makes the filter",
 	},
 	{
@@ -178,7 +178,12 @@ var inWriter = []mutant{
 	},
 	{
 		name: "parking that fails is forgotten", hazards: "H38", file: "sink/writer.go",
-		old: "	return w.park(ctx, b)\n}", new: "	_ = w.park(ctx, b)\n	return nil\n}",
+		old: `	if err := w.park(ctx, b); err != nil {
+		return err
+	}
+`,
+		new: `	_ = w.park(ctx, b)
+`,
 	},
 	{
 		name: "rejected row forgotten", hazards: "H38", file: "sink/writer.go",
@@ -229,7 +234,7 @@ var inWriter = []mutant{
 	},
 	{
 		name: "a parked change heals itself", hazards: "H38", file: "sink/parking.go",
-		old: `r.HeldBy(at.Owner) > record.Version`, new: `r.HeldBy(at.Owner) >= record.Version`,
+		old: `row.HeldBy(at.Owner) > record.Version`, new: `row.HeldBy(at.Owner) >= record.Version`,
 		test: "./sink TestResolve", why: "the tombstone of a parked change has its version",
 	},
 }

@@ -26,9 +26,9 @@ var inFold = []mutant{
 	{
 		name: "fold that keeps only the newest address", hazards: "H72", file: "transform/fold.go",
 		old: `	if c.Old.Exists() {
-		_ =`,
+		h.astray =`,
 		new: `	if c.Old.Exists() && c.Event == cdc.Remove {
-		_ =`,
+		h.astray =`,
 	},
 	{
 		name: "fold that loses a remove", hazards: "H26", file: "transform/fold.go",

@@ -168,6 +168,10 @@ type noParking struct{}
 
 func (noParking) Park(context.Context, transform.Parked) error { panic("nothing is to be parked here") }
 
+func (noParking) Supersede(context.Context, string, string, transform.Version) error {
+	panic("nothing is parked here")
+}
+
 func (noParking) Count(context.Context, int) (int, error) { return 0, nil }
 
 func (p *pages) lease(b *testing.B, t *table) *checkpoint.Lease {

@@ -55,6 +55,37 @@ func TestH38_PoisonItem(t *testing.T) {
 	})
 }
 
+// TestH38_PoisonItemWithoutAnAddress: an item that names no row is put aside once, however often it changes, and a good change or its removal ends
+// that, though no row tells of it (I5, I10).
+func TestH38_PoisonItemWithoutAnAddress(t *testing.T) {
+	playWith(t, 20, moving, func(s *scene) {
+		s.move("other", "a")
+		for _, key := range []string{"corrected", "removed", "left"} {
+			s.putWith(key, "value", "loaded") // there is no tenant
+		}
+		s.Source.EnableStream(1)
+		a := s.running("a")
+		s.inSync(time.Minute)
+		s.Source.PageSize = 1 + s.World.Rand().IntN(3)
+		for i := range 5 {
+			for _, key := range []string{"corrected", "removed", "left"} {
+				s.putWith(key, "value", fmt.Sprint(i))
+			}
+			s.sleep(s.upTo(10 * time.Second))
+		}
+		s.inSync(time.Minute)
+		s.until(time.Minute, "three changes are parked", func() bool { return s.Parked() == 3 })
+		if s.World.Rand().IntN(2) == 0 {
+			a.Kill()
+			s.Start("b")
+		}
+		s.move("corrected", "a")
+		s.Source.Delete(item("removed", "removed", ""))
+		s.inSync(2 * time.Minute)
+		s.until(time.Minute, "one change is parked", func() bool { return s.Parked() == 1 })
+	})
+}
+
 // TestH50_TargetTableMissing: what ails the table as a whole is no fault of an item. Attempts are few, events and the ledger tell of them, nothing is
 // parked, no shard is given up, and work goes on where it was as soon as the table is back (I10).
 func TestH50_TargetTableMissing(t *testing.T) {

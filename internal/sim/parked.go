@@ -30,7 +30,7 @@ func parkedIn(r *Row) (p parkedRow, ok bool) {
 	return r.record.(parkedRow), true
 }
 
-// watchParked: a parked change is forgotten only when the item holds something newer (I3).
+// watchParked: a parked change is forgotten only when the item holds something newer, or has something newer parked (I3).
 func (t *truth) watchParked(key string, before, after *Row) {
 	if p, ok := parkedIn(after); ok {
 		if !strings.HasSuffix(key, "/"+p.Version) {
@@ -58,13 +58,39 @@ func (t *truth) watchParked(key string, before, after *Row) {
 	if t.operator != nil && t.operator.decidedOn[key] {
 		return
 	}
-	t.m.World.Inject("parked item healed")
 	for _, r := range t.places[p.Key] {
 		if max(t.highest[r], heldIn(t.m.Target.Row(r.table, r.row), r.column())) > p.Version { // of a restored target, the latter
+			t.m.World.Inject("parked item healed")
 			return
 		}
 	}
+	if t.parked[p.Key] > p.Version || t.endedNowhere(p) {
+		t.m.World.Inject("parked item superseded")
+		return
+	}
 	t.m.violate("I3: the change parked at %s is forgotten, and nothing newer is applied", p.Version)
+}
+
+// endedNowhere tells whether a later change than the parked one found its item without an address, and left it so that nothing of it is to be in
+// the target: no row tells of that.
+func (t *truth) endedNowhere(p parkedRow) bool {
+	for _, changes := range t.changes {
+		for _, c := range changes {
+			if len(c.was.spots) > 0 || c.was.ignored || c.New.Exists() && !c.is.ignored || !c.Old.Exists() || t.m.Mapping.ItemKey(c.Old) != p.Key {
+				continue
+			}
+			seen := t.ledger[c.Shard.label+"/"+c.Shard.ID]
+			if seen == nil {
+				return true // with its row went what the shard gave to its versions
+			}
+			for r := range seen.ranks {
+				if string(transform.NewVersion(r.generation, r.hop, c.Sequence, transform.CountExact)) > p.Version {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 // checkPutAside: a checkpoint passes a change that has left its row without the image that it made only if the change is parked (I3).
@@ -135,13 +161,19 @@ func (t *truth) holdsParked(wanted parkedRow) bool {
 	})
 }
 
-// healed is a parked change that is still there though its item holds something newer; "" if there is none.
+// healed is a parked change that is still there though its item holds something newer, or has something newer parked; "" if there is none.
 func (t *truth) healed() string {
+	last := ""
 	for _, key := range t.m.Target.RowsUnder(stateTable, "default/parked/") {
 		p, ok := parkedIn(t.m.Target.Row(stateTable, key))
 		if !ok {
 			return "a parked change is unreadable"
 		}
+		item := key[:strings.LastIndexByte(key, '/')]
+		if item == last && strings.HasPrefix(key, "default/parked/"+t.m.Mapping.Source+"/") { // the neighbour's are looked after by nobody
+			return fmt.Sprintf("of the item whose change is parked at %s an older one is, too", p.Version)
+		}
+		last = item
 		// The newest place alone: older ones may hold what was removed there by a change that the parked one does not know. A parked image
 		// without an address does not tell where to look.
 		if places := t.places[p.Key]; len(places) == 1 && !t.nowhere[p.Key] && heldIn(t.m.Target.Row(places[0].table, places[0].row), places[0].column()) > p.Version {

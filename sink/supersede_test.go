@@ -1,0 +1,319 @@
+package sink_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/sink/sinktest"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// tenants is a migration whose items have no address without a tenant.
+type tenants struct {
+	t       *testing.T
+	mapping *transform.Mapping
+	table   *sinktest.Memory
+	records *sinktest.Records
+	parking *sink.Parking
+	writer  *sink.Writer
+}
+
+func newTenants(t *testing.T) *tenants {
+	m, err := transform.NewMapping("Orders", "t", "d", orders.PrimaryKey, "tenant", "pk")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &tenants{t: t, mapping: m, table: memory(), records: &sinktest.Records{}}
+	s.parking = sink.NewParking(s.records, "m")
+	s.writer = sink.NewWriter(sink.Options{Table: s.table, Parking: s.parking})
+	return s
+}
+
+// image is an item; without a tenant it cannot be stored.
+func image(key, tenant, value string) cdc.Item {
+	attributes := []cdc.Attribute{{Name: "pk", Value: cdc.String(key)}, {Name: "v", Value: cdc.String(value)}}
+	if tenant != "" {
+		attributes = append(attributes, cdc.Attribute{Name: "tenant", Value: cdc.String(tenant)})
+	}
+	return cdc.NewItem(attributes)
+}
+
+func (s *tenants) fold(changes ...cdc.Change) transform.Batch {
+	return transform.Fold(s.mapping, changes, transform.Stamp{Generation: 1, Hop: 500_000})
+}
+
+func (s *tenants) write(changes ...cdc.Change) {
+	s.t.Helper()
+	b := s.fold(changes...)
+	if err := s.writer.Write(context.Background(), &b); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// parked is which changes are parked, by key and sequence number.
+func (s *tenants) parked() string {
+	s.t.Helper()
+	var all []string
+	err := s.parking.List(context.Background(), "", func(_ sink.Ref, p transform.Parked) error {
+		key, _ := p.Change.Keys.Get("pk")
+		all = append(all, key.Text()+p.Change.Sequence.String())
+		return nil
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return strings.Join(all, " ")
+}
+
+func (s *tenants) expect(when, want string) {
+	s.t.Helper()
+	if got := s.parked(); got != want {
+		s.t.Errorf("%s: parked are %q, want %q", when, got, want)
+	}
+}
+
+// became is a change of item k.
+func became(sequence uint64, old, now cdc.Item) cdc.Change {
+	c := cdc.Change{Event: cdc.Modify, Sequence: cdc.SequenceOf(sequence), Keys: page("k")[0].Keys, Old: old, New: now}
+	if !old.Exists() {
+		c.Event = cdc.Insert
+	} else if !now.Exists() {
+		c.Event = cdc.Remove
+	}
+	return c
+}
+
+// An item without an address has one parked change, its last, however often it changes; and none once a change of it is stored, or it is removed.
+func TestParkedChangesWithoutAnAddressAreSuperseded(t *testing.T) {
+	for end, last := range map[string]cdc.Item{"corrected": image("k", "t1", "v"), "removed": {}} {
+		t.Run(end, func(t *testing.T) {
+			s := newTenants(t)
+			s.write(became(1, cdc.Item{}, image("k", "", "1")))
+			for i := uint64(2); i <= 5; i++ {
+				s.write(became(i, image("k", "", fmt.Sprint(i-1)), image("k", "", fmt.Sprint(i))))
+				s.expect("changed", fmt.Sprintf("k%d", i))
+			}
+			s.write(became(6, image("k", "", "5"), last))
+			s.expect(end, "")
+			if rows := len(readAll(t, s.table, "t")); (rows == 1) != last.Exists() {
+				t.Errorf("%d rows", rows)
+			}
+		})
+	}
+}
+
+// Within one page, too.
+func TestParkedChangesAreSupersededByAPage(t *testing.T) {
+	s := newTenants(t)
+	s.write(became(1, cdc.Item{}, image("k", "", "1")))
+	s.write(became(2, image("k", "", "1"), image("k", "t1", "2")), became(3, image("k", "t1", "2"), image("k", "t2", "3")))
+	s.expect("corrected and moved", "")
+}
+
+// A key that no row can have: nothing of the item is ever in the target, and its removal ends the matter.
+func TestParkedItemOfAKeyThatIsTooLongIsRemoved(t *testing.T) {
+	s := newTenants(t)
+	s.mapping = orders
+	long := cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: cdc.String(strings.Repeat("k", transform.MaxRowKeyBytes+1))}})
+	change := cdc.Change{Event: cdc.Insert, Sequence: cdc.SequenceOf(1), Keys: long, New: long}
+	s.write(change)
+	if n, err := s.parking.CountOf(context.Background(), "Orders"); n != 1 || err != nil {
+		t.Fatal(n, err)
+	}
+	change.Event, change.Sequence, change.Old, change.New = cdc.Remove, cdc.SequenceOf(2), long, cdc.Item{}
+	s.write(change)
+	if n, err := s.parking.CountOf(context.Background(), "Orders"); n != 0 || err != nil {
+		t.Error(n, err)
+	}
+}
+
+// A worker that stood still brings an older page: what is parked of the item since stays, and what it parks itself goes with the next look.
+func TestOlderPageSupersedesNothingNewer(t *testing.T) {
+	s := newTenants(t)
+	second := became(2, image("k", "", "1"), image("k", "t1", "2"))
+	fifth := became(5, image("k", "", "4"), image("k", "", "5"))
+	s.write(fifth)
+	s.write(second)
+	s.expect("stored late", "k5")
+	s.write(fifth)
+	s.expect("repeated", "k5")
+	s.write(became(1, cdc.Item{}, image("k", "", "1")))
+	s.expect("parked late", "k1 k5")
+	if resolved, left, err := s.parking.Resolve(context.Background(), s.mapping, s.table); resolved != 1 || left != 1 || err != nil {
+		t.Error(resolved, left, err)
+	}
+	s.expect("looked after", "k5")
+}
+
+// failing is a lot one of whose calls fails.
+type failing struct {
+	*sink.Parking
+	park, supersede error
+}
+
+func (f *failing) Park(ctx context.Context, p transform.Parked) error {
+	if f.park != nil {
+		return f.park
+	}
+	return f.Parking.Park(ctx, p)
+}
+
+func (f *failing) Supersede(ctx context.Context, source, item string, by transform.Version) error {
+	if f.supersede != nil {
+		return f.supersede
+	}
+	return f.Parking.Supersede(ctx, source, item, by)
+}
+
+// Nothing is forgotten before what takes its place is durable, and a repeat forgets it.
+func TestNothingIsSupersededBeforeItsSuccessorIsDurable(t *testing.T) {
+	s := newTenants(t)
+	lot := &failing{Parking: s.parking}
+	s.write(became(1, cdc.Item{}, image("k", "", "1")))
+	s.writer = sink.NewWriter(sink.Options{Table: s.table, Parking: lot})
+	b := s.fold(became(2, image("k", "", "1"), image("k", "", "2")))
+	step := func(when, want string, failed error) {
+		t.Helper()
+		if err := s.writer.Write(context.Background(), &b); !errors.Is(err, failed) {
+			t.Errorf("%s: %v", when, err)
+		}
+		s.expect(when, want)
+	}
+	lot.park = unknown()
+	step("not parked", "k1", lot.park)
+	lot.park, lot.supersede = nil, unknown()
+	step("not superseded", "k1 k2", lot.supersede)
+	lot.supersede = nil
+	step("repeated", "k2", nil)
+}
+
+// looks is a table whose looks a test sees and answers.
+type looks struct {
+	*sinktest.Memory
+	look func(m *transform.RowMutation) error
+}
+
+func (l looks) Look(ctx context.Context, m *transform.RowMutation, before int64) (sink.Row, error) {
+	if err := l.look(m); err != nil {
+		return sink.Row{}, err
+	}
+	return l.Memory.Look(ctx, m, before)
+}
+
+// Of a row that many items may share no more is read than the item's versions.
+func TestResolveReadsVersionsAlone(t *testing.T) {
+	s := newTenants(t)
+	s.write(became(1, image("k", "t1", "v"), image("k", "", "v")))
+	n := 0
+	_, left, err := s.parking.Resolve(context.Background(), s.mapping, looks{s.table, func(m *transform.RowMutation) error {
+		if n++; len(m.Families) > 0 || len(m.Columns) > 0 {
+			t.Errorf("asked for families %v and columns %v", m.Families, m.Columns)
+		}
+		return nil
+	}})
+	if n != 1 || left != 1 || err != nil {
+		t.Error(n, left, err)
+	}
+
+	e := startEmulator(t).create(t)
+	for _, owner := range []string{"S:YQ", "S:Yg"} {
+		m := put(1, owner+"=value")
+		m.Item, m.Owner, m.Families, m.Columns = owner, owner, nil, []transform.Column{{Family: "d", Qualifier: owner}}
+		apply(t, e, m)
+	}
+	row, err := e.Look(context.Background(), &transform.RowMutation{Table: "t", Row: "r", Owner: "S:YQ"}, 0)
+	if err != nil || row.HeldBy("S:YQ") != version(1) || row.HeldBy("S:Yg") != "" || len(row.Cells) > 0 || len(row.Own) != 1 {
+		t.Errorf("%+v, %v", row, err)
+	}
+}
+
+// A row that cannot be read, a record that this program does not understand, one that cannot be removed: the others are looked after all the same.
+func TestResolveGoesOnPastWhatFails(t *testing.T) {
+	ctx, bad := context.Background(), strings.Repeat("n", transform.MaxQualifierBytes+1)
+	s := newTenants(t)
+	for i, key := range []string{"a", "b", "c", "d"} {
+		c := became(uint64(10+i), cdc.Item{}, image(key, "t", "v"))
+		c.Keys = image(key, "", "v")
+		poison := cdc.NewItem(append(image(key, "t", "v").Attributes(), cdc.Attribute{Name: bad, Value: cdc.Null()}))
+		c.New = poison
+		s.write(c)
+		if key == "d" {
+			continue // it is not healed
+		}
+		c.Event, c.Sequence, c.Old, c.New = cdc.Modify, cdc.SequenceOf(uint64(20+i)), poison, image(key, "t", "v")
+		s.write(c)
+	}
+	if err := s.records.Put(ctx, "m/parked/Orders/"+strings.Repeat("0", 32)+"/unreadable", []byte(`{"format":2}`)); err != nil {
+		t.Fatal(err)
+	}
+	unreadable, asked := &sink.Error{Op: "ReadRows", Reason: sink.Rejected, Code: "FailedPrecondition"}, 0
+	resolved, left, err := s.parking.Resolve(ctx, s.mapping, looks{s.table, func(m *transform.RowMutation) error {
+		if asked++; m.Row == "t#b" {
+			return unreadable
+		}
+		return nil
+	}})
+	if asked != 4 || resolved != 2 || left != 3 || err == nil || !strings.Contains(err.Error(), "format 2") && !errors.Is(err, unreadable) {
+		t.Errorf("%d rows are looked at, %d records resolved, %d left: %v", asked, resolved, left, err)
+	}
+	if resolved, left, err = s.parking.Resolve(ctx, s.mapping, s.table); resolved != 1 || left != 2 || err == nil {
+		t.Errorf("%d records are resolved then, %d left: %v", resolved, left, err)
+	}
+}
+
+// An unreadable record is no proof that an older one is obsolete, and what does not know its own form removes nothing.
+func TestUnreadableRecordSupersedesNothing(t *testing.T) {
+	ctx := context.Background()
+	s := newTenants(t)
+	s.write(became(1, cdc.Item{}, image("k", "", "1")))
+	s.write(became(2, cdc.Item{}, image("k", "", "2")))
+	hash := sink.HashOf(s.mapping.ItemKey(image("k", "", "")))
+	for _, n := range []uint64{0, 3} {
+		if err := s.records.Put(ctx, "m/parked/Orders/"+hash+"/"+string(version(n)), []byte("?")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if resolved, left, err := s.parking.Resolve(ctx, s.mapping, s.table); resolved != 1 || left != 3 || err == nil {
+		t.Errorf("%d resolved, %d left: %v", resolved, left, err)
+	}
+	if _, err := s.parking.Get(ctx, sink.Ref("Orders/"+hash+"/"+string(version(2)))); err != nil {
+		t.Error(err)
+	}
+}
+
+// Supersede removes of one item alone, and of its table.
+func TestSupersedeIsOfOneItem(t *testing.T) {
+	ctx := context.Background()
+	records := &sinktest.Records{}
+	parking, other := sink.NewParking(records, "m"), sink.NewParking(records, "m2")
+	record := func(source, key string, sequence uint64) transform.Parked {
+		return transform.Parked{Source: source, Key: key, Version: version(sequence), Reason: "why", Change: page("k")[0]}
+	}
+	for _, p := range []transform.Parked{record("A", "k", 1), record("A", "k", 2), record("A", "k", 3), record("A", "l", 1), record("B", "k", 1)} {
+		if err := parking.Park(ctx, p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := other.Park(ctx, record("A", "k", 1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := parking.Supersede(ctx, "A", "k", version(2)); err != nil {
+		t.Fatal(err)
+	}
+	var left []string
+	list := func(_ sink.Ref, p transform.Parked) error {
+		left = append(left, p.Source+p.Key+p.Version.Sequence().String())
+		return nil
+	}
+	if err := errors.Join(parking.List(ctx, "B", list), parking.OfItem(ctx, "A", "k", list), parking.OfItem(ctx, "A", "l", list), other.List(ctx, "", list)); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(left, " "); got != "Bk1 Ak2 Ak3 Al1 Ak1" {
+		t.Error(got)
+	}
+}
