@@ -89,6 +89,7 @@ type tableStatus struct {
 
 	group    string // what the tables of its pattern are called together; "" for a table that is named
 	aside    string // why it cannot be followed, if it cannot
+	unlisted bool   // for some time it has been waiting for the first complete listing of its stream
 	longGone bool   // it was dropped, and its stream has ended too
 	keeper   string
 	waiting  int // shards that could be read and that nobody holds

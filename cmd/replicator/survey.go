@@ -17,6 +17,8 @@ const surveyEvery = 5 * time.Second
 func (w *worker) survey(ctx context.Context, o *observer, parking *sink.Parking) {
 	ticker := time.NewTicker(surveyEvery)
 	defer ticker.Stop()
+	beside, wait := oneBeside()
+	defer wait()
 	var last *ledgerInput
 	for {
 		l, err := readLedger(ctx, w.cfg, w.target, "")
@@ -30,7 +32,7 @@ func (w *worker) survey(ctx context.Context, o *observer, parking *sink.Parking)
 			m := last.judge(w.env, "", time.Now())
 			o.surveyed(m, err == nil)
 			if err == nil && m.anyParked() {
-				w.resolve(ctx, parking)
+				beside(func() { w.resolve(ctx, parking) })
 			}
 		}
 		select {
@@ -39,6 +41,24 @@ func (w *worker) survey(ctx context.Context, o *observer, parking *sink.Parking)
 		case <-ticker.C:
 		}
 	}
+}
+
+// oneBeside returns how to run something beside the caller, unless the last such thing still runs, and how to wait for that one. A survey
+// must not wait for a look after parked items: it reads the target, for as long as there are many of them or the target does not answer, and
+// the headroom would stand still meanwhile.
+func oneBeside() (run func(f func()), wait func()) {
+	running := make(chan struct{}, 1)
+	run = func(f func()) {
+		select {
+		case running <- struct{}{}:
+			go func() {
+				defer func() { <-running }()
+				f()
+			}()
+		default:
+		}
+	}
+	return run, func() { running <- struct{}{} }
 }
 
 func (m *migration) anyParked() bool {
@@ -71,8 +91,6 @@ func (o *observer) surveyed(m *migration, fresh bool) {
 			continue
 		}
 		o.metrics.Headroom(t.Source, t.HeadroomSeconds)
-		if t.OldestReadAt != nil {
-			o.metrics.LastPoll(t.Source, *t.OldestReadAt)
-		}
+		o.metrics.LastPoll(t.Source, t.OldestReadAt)
 	}
 }

@@ -222,6 +222,8 @@ func (t *table) end(err error) error {
 // run works on the table until stop ends: as one of the workers that read its shards and, while it holds the seat, as its keeper.
 func (t *table) run(stop, work context.Context) error {
 	err := t.retry(work, "check the mapping", func(ctx context.Context) error {
+		t.events.Tick()
+		defer t.events.Tick()
 		state, raised, err := t.Ledger.CheckMapping(ctx, t.source, t.MappingHash, t.AcceptMapping)
 		if raised {
 			t.Floors.raise(t.source, state.Generation)
