@@ -85,7 +85,7 @@ func (p *prober) run(ctx context.Context) (probed, error) {
 		}
 	}
 	if ctx.Err() != nil {
-		return probed{}, context.Cause(ctx)
+		return probed{}, ended(ctx)
 	}
 	return p.found, errors.Join(p.failed...)
 }

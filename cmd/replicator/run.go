@@ -59,7 +59,7 @@ the process at once, which loses nothing either. Health, readiness, metrics and 
 			f.listenSet = c.Flags().Changed("listen")
 			ctx, cancel := p.within(c.Context())
 			defer cancel()
-			return p.run(ctx, f)
+			return f.served(p.concluded(p.run(ctx, f)))
 		},
 	}
 	flags := c.Flags()
@@ -73,6 +73,16 @@ the process at once, which loses nothing either. Health, readiness, metrics and 
 	flags.BoolVar(&f.allowEmulator, "allow-emulator", false, "accept BIGTABLE_EMULATOR_HOST")
 	flags.StringVar(&f.listen, "listen", "", "`ADDRESS` of health, metrics and status instead of http.listen; off for none")
 	return c
+}
+
+// served is the outcome of a service that a service manager asked to end, which it did: for systemd and its like only 0 is that. It need not
+// have got going. A run that should have come to an end by itself was cut short.
+func (f *runFlags) served(err error) error {
+	var s signalled
+	if errors.As(err, &s) && s.Signal == syscall.SIGTERM && !f.once && !f.dryRun && diag.ExitCode(err) == diag.ExitInterrupted {
+		return nil
+	}
+	return err
 }
 
 // off tells whether the HTTP endpoints were switched off.
@@ -308,11 +318,6 @@ func (f *runFlags) timing() pipeline.Timing {
 // outcome is the exit of a run that the pipeline ended in order.
 func (w *worker) outcome(ctx context.Context, parking *sink.Parking) error {
 	if ctx.Err() != nil {
-		var s signalled
-		if errors.As(context.Cause(ctx), &s) && s.Signal == syscall.SIGTERM && !w.flags.once {
-			// A service manager asked a service to end, and it did: for systemd and its like only 0 is that.
-			return nil
-		}
 		return ended(ctx)
 	}
 	if !w.flags.once {

@@ -286,7 +286,7 @@ func readingFailed(ctx context.Context, what string, err error) error {
 		return &diag.Error{Code: diag.TargetUnreachable, What: what, Err: errReadTime}
 	}
 	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		return ended(ctx)
 	}
 	return explainLedger(what, err)
 }
