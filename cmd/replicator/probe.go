@@ -157,7 +157,7 @@ func (p *prober) credentials(ctx context.Context) (string, error) {
 	}
 	c, err := p.source.config.Credentials.Retrieve(ctx)
 	if err != nil {
-		return "", &diag.Error{Code: diag.NoAWSCredentials, What: "no AWS credentials could be had", Err: err}
+		return "", explainCredentials(err)
 	}
 	return "from " + c.Source, nil
 }
