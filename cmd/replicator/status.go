@@ -183,12 +183,13 @@ type ledgerInput struct {
 	cfg    *config.Config
 	tables []config.Table
 	inputs []tableInput
+	begun  bool // there is a ledger
 }
 
 // judge makes the status of what was read. With is added to the commands of next steps.
 func (l *ledgerInput) judge(env config.Lookup, with string, now time.Time) *migration {
 	m := newMigration(l.cfg, env, now)
-	m.with = with
+	m.with, m.begun = with, l.begun
 	for i, c := range l.tables {
 		m.add(c, l.inputs[i])
 	}
@@ -253,6 +254,7 @@ func readLedger(ctx context.Context, cfg *config.Config, t *target, table string
 		}
 		l.tables, l.inputs = append(l.tables, c), append(l.inputs, in)
 	}
+	l.begun = began
 	return l, nil
 }
 
