@@ -76,6 +76,8 @@ func explainSource(what, table string, err error) error {
 		e.Code = diag.SourceNotFound
 	case cdc.Is(err, cdc.Denied):
 		e.Code = diag.SourceDenied
+	case cdc.Is(err, cdc.Malformed):
+		e.Code = diag.SourceMalformed
 	}
 	return e
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/aws/smithy-go"
 
+	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
@@ -38,6 +39,18 @@ func TestExplainCredentials(t *testing.T) {
 	} {
 		if err := explainCredentials(c.err); !diag.Has(err, c.code) || diag.ExitCode(err) != c.exit {
 			t.Errorf("%s: exit status %d, want %d: %v", c.name, diag.ExitCode(err), c.exit, err)
+		}
+	}
+}
+
+// What DynamoDB refuses was not kept from it by the network.
+func TestExplainSource(t *testing.T) {
+	for reason, code := range map[cdc.Reason]string{
+		cdc.Unavailable: diag.SourceUnreachable, cdc.Throttled: diag.SourceUnreachable, cdc.Denied: diag.SourceDenied,
+		cdc.NotFound: diag.SourceNotFound, cdc.Malformed: diag.SourceMalformed,
+	} {
+		if err := explainSource("cannot read", "Orders", &cdc.Error{Op: "GetItem", Reason: reason, Err: errors.New("no")}); !diag.Has(err, code) {
+			t.Errorf("%s: %v", reason, err)
 		}
 	}
 }
