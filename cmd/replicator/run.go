@@ -57,6 +57,9 @@ the process at once, which loses nothing either. Health, readiness, metrics and 
 		Args: none,
 		RunE: func(c *cobra.Command, _ []string) error {
 			f.listenSet = c.Flags().Changed("listen")
+			if err := f.check(c.Flags().Changed("idle")); err != nil {
+				return err
+			}
 			ctx, cancel := p.within(c.Context())
 			defer cancel()
 			return f.served(p.concluded(p.run(ctx, f)))
@@ -85,6 +88,27 @@ func (f *runFlags) served(err error) error {
 	return err
 }
 
+// check refuses flags that say nothing together.
+func (f *runFlags) check(idleSet bool) error {
+	switch {
+	case f.idle <= 0:
+		return usage("--idle is not positive", "give a duration such as 10s")
+	case idleSet && !f.once:
+		return usage("--idle is for --once", "add --once, or leave --idle out")
+	case !f.dryRun:
+		return nil
+	case f.once:
+		return usage("--once and --dry-run exclude each other", "a dry run ends by itself")
+	case f.noBackfill:
+		return usage("--no-backfill and --dry-run exclude each other", "a dry run reads the items too, to see whether they can be mapped")
+	case f.acceptMapping:
+		return usage("--accept-mapping-change and --dry-run exclude each other", "a dry run does not look at the ledger, which holds the mapping")
+	case f.listenSet && !f.off():
+		return usage("--listen and --dry-run exclude each other", "a dry run serves nothing, and ends by itself")
+	}
+	return nil
+}
+
 // off tells whether the HTTP endpoints were switched off.
 func (f *runFlags) off() bool { return f.listenSet && (f.listen == "" || f.listen == "off") }
 
@@ -96,12 +120,6 @@ func (p *program) run(ctx context.Context, f runFlags) error {
 	cfg, err := p.load(overrides...)
 	if err != nil {
 		return err
-	}
-	switch {
-	case f.idle <= 0:
-		return usage("--idle is not positive", "give a duration such as 10s")
-	case f.once && f.dryRun:
-		return usage("--once and --dry-run exclude each other", "a dry run ends by itself")
 	}
 	if err := config.CheckEnvironment(p.env, f.allowEmulator).Err(); err != nil {
 		return err
