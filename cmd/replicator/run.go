@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"os/signal"
 	"sync"
 	"syscall"
 	"time"
@@ -29,7 +30,7 @@ import (
 
 // runFlags are what run can be told besides the configuration.
 type runFlags struct {
-	once, dryRun, noBackfill, acceptMapping, allowEmulator bool
+	once, dryRun, noBackfill, acceptMapping, allowEmulator, pprof bool
 
 	idle      time.Duration
 	listen    string
@@ -75,6 +76,7 @@ the process at once, which loses nothing either. Health, readiness, metrics and 
 	flags.BoolVar(&f.acceptMapping, "accept-mapping-change", false, "begin a new generation under a changed mapping; the table then needs a load and a sweep")
 	flags.BoolVar(&f.allowEmulator, "allow-emulator", false, "accept BIGTABLE_EMULATOR_HOST")
 	flags.StringVar(&f.listen, "listen", "", "`ADDRESS` of health, metrics and status instead of http.listen; off for none")
+	flags.BoolVar(&f.pprof, "pprof", false, "serve profiles of the process at /debug/pprof/ beside health and metrics; they show stacks, and no item data")
 	return c
 }
 
@@ -95,6 +97,8 @@ func (f *runFlags) check(idleSet bool) error {
 		return usage("--idle is not positive", "give a duration such as 10s")
 	case idleSet && !f.once:
 		return usage("--idle is for --once", "add --once, or leave --idle out")
+	case f.pprof && (f.off() || f.dryRun):
+		return usage("--pprof has nowhere to be served", "leave --listen off and --dry-run out")
 	case !f.dryRun:
 		return nil
 	case f.once:
@@ -123,6 +127,9 @@ func (p *program) run(ctx context.Context, f runFlags) error {
 	}
 	if err := config.CheckEnvironment(p.env, f.allowEmulator).Err(); err != nil {
 		return err
+	}
+	if !f.dryRun {
+		signal.Ignore(syscall.SIGPIPE) // who reads the log may go: that ends no service
 	}
 	lines := backfill.NewRenderer(p.stderr, p.terminalWidth())
 	log, err := admin.Log{Format: cfg.Log.Format, Level: cfg.Log.Level, Terminal: p.terminalWidth() != nil}.New(lines)
@@ -251,7 +258,7 @@ func (w *worker) run(ctx context.Context, listener net.Listener) error {
 	side.Go(func() error { w.survey(sctx, o, parking); return nil })
 	if listener != nil {
 		w.log.Info(demo.ListeningMessage, demo.AddressKey, listener.Addr().String())
-		handler := admin.Handler(admin.Options{Clock: time.Now, Health: health, Metrics: metrics, Events: o.feed,
+		handler := admin.Handler(admin.Options{Clock: time.Now, Health: health, Metrics: metrics, Events: o.feed, Profile: w.flags.pprof,
 			Status: func(ctx context.Context) (any, error) { return gather(ctx, w.cfg, w.target, w.env, "", time.Now()) }})
 		side.Go(func() error { return admin.Serve(sctx, listener, handler, w.log) })
 	}
