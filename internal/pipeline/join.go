@@ -3,7 +3,6 @@ package pipeline
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
@@ -41,8 +40,6 @@ func (j *joining) join(stop, work context.Context) error {
 	for stop.Err() == nil {
 		var found Discovery
 		err := j.retryUntil(stop, work, "look for tables", func(ctx context.Context) (err error) {
-			j.turn()
-			defer j.turn()
 			found, err = j.Discover(ctx)
 			return err
 		})
@@ -74,33 +71,9 @@ func (j *joining) join(stop, work context.Context) error {
 			j.drain.report(discovery, true)
 			return nil
 		}
-		j.rest(stop)
+		_ = task.Sleep(stop, j.DiscoverEvery)
 	}
 	return nil
-}
-
-// turn tells that the loop turns, while there is no other that could: those of tables tell it from their first attempt on.
-func (j *joining) turn() {
-	if j.alone() {
-		j.events.Tick()
-	}
-}
-
-func (j *joining) alone() bool { return len(j.Tables) == 0 && len(j.joined) == 0 }
-
-// turnEvery is how often a loop that has nothing to do for minutes tells that it turns.
-const turnEvery = 10 * time.Second
-
-// rest waits until tables are looked for again.
-func (j *joining) rest(stop context.Context) {
-	if !j.alone() {
-		_ = task.Sleep(stop, j.DiscoverEvery)
-		return
-	}
-	for left := j.DiscoverEvery; left > 0 && stop.Err() == nil; left -= turnEvery {
-		_ = task.Sleep(stop, min(left, turnEvery))
-		j.turn()
-	}
 }
 
 // setAside notes in the ledger that a table cannot be followed, once for each reason.

@@ -126,12 +126,3 @@ func TestAnOutageOfTheLedger(t *testing.T) {
 		t.Errorf("that nothing is read was told after %s; the lag is still known: %t, the last was %s", told, known, aged)
 	}
 }
-
-// A process whose patterns match no table yet has nothing to do for minutes, and is well.
-func TestAPatternWithoutTables(t *testing.T) {
-	o := Options{DiscoverEvery: 5 * time.Minute, Discover: func(context.Context) (Discovery, error) { return Discovery{}, nil }}
-	seen := play(t, &checkpointtest.Memory{}, time.Hour, o, func(context.Context, *checkpoint.Ledger) error { return nil })
-	if seen.longest >= liveWithin {
-		t.Errorf("no turn for %s", seen.longest)
-	}
-}
