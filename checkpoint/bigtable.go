@@ -4,8 +4,11 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"time"
 
 	"cloud.google.com/go/bigtable"
+
+	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
 // Columns of a stored row. Both cells have the constant timestamp 0, so that a worker with a fast clock cannot hide what others
@@ -14,6 +17,10 @@ const (
 	counterColumn = "c"
 	recordColumn  = "r"
 )
+
+// callTime bounds one call. The client repeats a read of an instance that does not answer until its context ends, so that without it a
+// loop would stand in one call for as long as an outage lasts, and could tell nobody.
+const callTime = 20 * time.Second
 
 type bigtableStore struct {
 	table  *bigtable.Table
@@ -24,7 +31,26 @@ type bigtableStore struct {
 // must use single-cluster routing and allow single-row transactions.
 func Bigtable(table *bigtable.Table, family string) Store { return &bigtableStore{table, family} }
 
-func (s *bigtableStore) Read(ctx context.Context, prefix string) ([]Row, error) {
+// bounded makes a call that ends within callTime. What the client says of one that was ended tells nothing, so that the cause is added.
+func bounded(ctx context.Context, call func(ctx context.Context) error) error {
+	limited, cancel := task.WithTimeout(ctx, callTime)
+	defer cancel()
+	err := call(limited)
+	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+		return fmt.Errorf("no answer within %s: %w: %w", callTime, context.Cause(limited), err)
+	}
+	return err
+}
+
+func (s *bigtableStore) Read(ctx context.Context, prefix string) (rows []Row, err error) {
+	err = bounded(ctx, func(ctx context.Context) error {
+		rows, err = s.read(ctx, prefix)
+		return err
+	})
+	return rows, err
+}
+
+func (s *bigtableStore) read(ctx context.Context, prefix string) ([]Row, error) {
 	var rows []Row
 	var malformed error
 	filter := bigtable.ChainFilters(bigtable.FamilyFilter(s.family), bigtable.LatestNFilter(1))
@@ -71,7 +97,10 @@ func (s *bigtableStore) Swap(ctx context.Context, key string, was, next uint64, 
 		conditional = bigtable.NewCondMutation(bigtable.ChainFilters(append(column, exact)...), change, nil)
 	}
 	var matched bool
-	if err := s.table.Apply(ctx, key, conditional, bigtable.GetCondMutationResult(&matched)); err != nil {
+	err := bounded(ctx, func(ctx context.Context) error {
+		return s.table.Apply(ctx, key, conditional, bigtable.GetCondMutationResult(&matched))
+	})
+	if err != nil {
 		return false, err
 	}
 	return matched == (was > 0), nil

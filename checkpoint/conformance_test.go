@@ -2,6 +2,7 @@ package checkpoint_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/internal/virtual"
 )
 
@@ -79,6 +81,34 @@ func TestBigtableStoreRefusesWhatIsNotALedger(t *testing.T) {
 				t.Fatalf("read as %v", rows)
 			}
 		})
+	}
+}
+
+// impatient is ordinary time in which nothing may take any.
+type impatient struct {
+	task.Runtime
+	limits []time.Duration
+}
+
+func (i *impatient) WithTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	i.limits = append(i.limits, d)
+	return context.WithDeadline(ctx, time.Unix(0, 0))
+}
+
+// A call has an end of its own, and says so: the client repeats a read of an instance that does not answer for as long as it may.
+func TestBigtableStoreIsNotHeldByACall(t *testing.T) {
+	store := checkpoint.Bigtable(startEmulator(t).create(t, "ledger"), "ledger")
+	runtime := &impatient{Runtime: virtual.NewWorld(1, begin, false).NewProcess("w")}
+	ctx := task.With(t.Context(), runtime)
+	if _, err := store.Read(ctx, "p/"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a read: %v", err)
+	}
+	if _, err := store.Swap(ctx, "p/a", 0, 1, []byte("one")); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a swap: %v", err)
+	}
+	// A worker asks for a restart when its loop has not turned for a minute, and may wait for 45 s between two calls.
+	if len(runtime.limits) != 2 || runtime.limits[0] > 20*time.Second || runtime.limits[1] > 20*time.Second {
+		t.Errorf("calls may take %v", runtime.limits)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/internal/virtual"
@@ -36,33 +35,6 @@ func (p *place) takeWhenFree(ctx context.Context, l *checkpoint.Ledger, id strin
 		}
 		p.sleep(ctx, time.Second)
 	}
-}
-
-// A service may take back only the text that it gave, with the zeros it begins with: the row keeps it, for the holder and whoever comes after.
-func TestPositionKeepsItsText(t *testing.T) {
-	virtually(t, func(ctx context.Context, p *place) {
-		_, a := p.worker("a")
-		_, b := p.worker("b")
-		create(t, ctx, a, shard("s", ""))
-		const text = "000000000000000000935"
-		number, err := cdc.ParseSequenceNumber(text)
-		check(t, err)
-		held := take(t, ctx, a, "s")
-		check(t, held.Commit(ctx, checkpoint.Progress{Position: cdc.Position{After: number}}))
-		if got := row(t, ctx, b, "s").Position.String(); got != text {
-			t.Errorf("stored as %s", got)
-		}
-		check(t, held.Release(ctx))
-		next := take(t, ctx, b, "s")
-		taken := next.Shard()
-		if got := taken.Progress().Position.After.String(); got != text {
-			t.Errorf("taken over at %s", got)
-		}
-		check(t, next.Commit(ctx, at(936))) // a number as it is compared with one that is filled up
-		if err := next.Commit(ctx, checkpoint.Progress{Position: cdc.Position{After: number}}); err == nil {
-			t.Error("the position moved back")
-		}
-	})
 }
 
 func TestH03_PausedOwnerResumesAfterTakeOver(t *testing.T) {

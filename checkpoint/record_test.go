@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 )
@@ -141,5 +142,32 @@ func FuzzRecords(f *testing.F) {
 		}
 		store, l := ledgerHolding(t, ctx, witnessKey, data)
 		_, _, _ = l.Beat(ctx, source, checkpoint.Place{Store: store, Key: witnessKey})
+	})
+}
+
+// A service may take back only the text that it gave, with the zeros it begins with: the row keeps it, for the holder and whoever comes after.
+func TestPositionKeepsItsText(t *testing.T) {
+	virtually(t, func(ctx context.Context, p *place) {
+		_, a := p.worker("a")
+		_, b := p.worker("b")
+		create(t, ctx, a, shard("s", ""))
+		const text = "000000000000000000935"
+		number, err := cdc.ParseSequenceNumber(text)
+		check(t, err)
+		held := take(t, ctx, a, "s")
+		check(t, held.Commit(ctx, checkpoint.Progress{Position: cdc.Position{After: number}}))
+		if got := row(t, ctx, b, "s").Position.String(); got != text {
+			t.Errorf("stored as %s", got)
+		}
+		check(t, held.Release(ctx))
+		next := take(t, ctx, b, "s")
+		taken := next.Shard()
+		if got := taken.Progress().Position.After.String(); got != text {
+			t.Errorf("taken over at %s", got)
+		}
+		check(t, next.Commit(ctx, at(936))) // a number as it is compared with one that is filled up
+		if err := next.Commit(ctx, checkpoint.Progress{Position: cdc.Position{After: number}}); err == nil {
+			t.Error("the position moved back")
+		}
 	})
 }

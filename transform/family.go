@@ -240,7 +240,7 @@ func (p *gcParser) limit() (GC, error) {
 			return GC{}, nil
 		}
 	case "maxversions":
-		if n, err := strconv.Atoi(value); err == nil && n > 0 && n <= 1<<30 {
+		if n, err := strconv.Atoi(value); err == nil && n > 0 && n <= mostVersions {
 			return GC{Versions: n}, nil
 		}
 	case "maxage":
@@ -248,8 +248,17 @@ func (p *gcParser) limit() (GC, error) {
 			return GC{Age: age}, nil
 		}
 	}
+	if outOfBounds.MatchString(word) {
+		return GC{}, fmt.Errorf("%w: %q is out of range: maxversions is from 1 to %d, maxage from 1ms to 36500d", ErrMapping, word, mostVersions)
+	}
 	return GC{}, fmt.Errorf("%w: %q is not maxversions=N, maxage=30d or never", ErrMapping, word)
 }
+
+// mostVersions is far beyond any use, and fits the 32 bits that the service has for it.
+const mostVersions = 1 << 30
+
+// outOfBounds has the form of a limit, and is met where its number was not taken.
+var outOfBounds = regexp.MustCompile(`^(?:maxversions=[0-9]+|maxage=(?:[0-9]+d|[0-9]+(?:\.[0-9]+)?(?:ns|us|µs|ms|s|m|h)))$`)
 
 // parseAge reads a duration of Go or of cbt, which knows days: 30d, 36h, 90m. Bigtable's shortest age is a millisecond.
 func parseAge(text string) (time.Duration, bool) {

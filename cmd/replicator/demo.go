@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/demo"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
@@ -46,12 +47,17 @@ when they end.`,
 	return c
 }
 
+// longestDemo bounds the live workload: everything it writes stays in memory.
+const longestDemo = 24 * time.Hour
+
 func (p *program) demo(ctx context.Context, o demo.Options) error {
 	switch {
 	case o.Items < 1:
 		return usage("--items is less than 1", "give a number of items, such as 10000")
 	case o.Duration < time.Second:
 		return usage("--duration is less than a second", "give a duration such as 20s")
+	case o.Duration > longestDemo:
+		return usage("--duration is more than a day", "give a duration up to "+config.FormatDuration(longestDemo))
 	case o.Rate <= 0:
 		return usage("--rate is not positive", "give a number of changes a second, such as 400")
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -71,16 +70,6 @@ func (w *worker) dryRun(ctx context.Context) error {
 		return err
 	}
 	return rehearsalVerdict(reports)
-}
-
-// ended is the error of a command that its context ended: a signal, or --timeout.
-func ended(ctx context.Context) error {
-	cause := context.Cause(ctx)
-	var s signalled
-	if errors.As(cause, &s) {
-		return &diag.Error{Code: diag.Interrupted, What: "interrupted", Cause: cause.Error()}
-	}
-	return cause
 }
 
 func (w *worker) writeRehearsal(reports []rehearsalReport) error {

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -101,6 +102,17 @@ func fileExists(file string) error {
 	return usage(file+" exists already", "name another file with -c, or replace it with --force")
 }
 
+// once leaves out the names that stand before, as a pattern does.
+func once(names []string) []string {
+	var out []string
+	for _, name := range names {
+		if !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
 // match is the tables of the region that the patterns name.
 func (s *source) match(ctx context.Context, patterns []string) ([]string, error) {
 	exact := len(patterns) > 0
@@ -111,7 +123,7 @@ func (s *source) match(ctx context.Context, patterns []string) ([]string, error)
 		exact = exact && !strings.Contains(one, "*")
 	}
 	if exact {
-		return patterns, nil
+		return once(patterns), nil
 	}
 	all, err := s.tables.List(ctx)
 	if err != nil {

@@ -71,6 +71,9 @@ func keyValue(raw json.RawMessage, kind cdc.Kind) (cdc.Value, string) {
 		}
 		text = number.String()
 	}
+	if text == "" && kind != cdc.KindN {
+		return cdc.Value{}, "is empty, which no key of DynamoDB is"
+	}
 	switch kind {
 	case cdc.KindN:
 		v, err := cdc.Number(text)

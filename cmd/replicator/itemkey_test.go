@@ -27,7 +27,7 @@ func TestParseKey(t *testing.T) {
 		want   cdc.Item
 	}{
 		{`{"PK":"VIDEO#42","n":7}`, schema, pair("VIDEO#42", "7")},
-		{`{"n":"7.0","PK":""}`, schema, pair("", "7")},
+		{`{"n":"7.0","PK":" "}`, schema, pair(" ", "7")},
 		{`{"PK":{"S":"a\u00e4"},"n":{"N":"1e2"}}`, schema, pair("aä", "100")},
 		{` {"PK":"{\"S\":1}","n":12345678901234567890123456789012345678}`, schema, pair(`{"S":1}`, "12345678901234567890123456789012345678")},
 		{`{"b":"AP8="}`, binary, cdc.NewItem([]cdc.Attribute{{Name: "b", Value: cdc.Binary([]byte{0, 255})}})},
@@ -47,6 +47,9 @@ func TestParseKey(t *testing.T) {
 		`{"PK":"hidden","n":1,"sk":"x"}`:    `"sk" is not part of the primary key, which is PK (S), n (N)`,
 		`{"PK":"hidden","n":"hidden"}`:      "not a number",
 		`{"PK":"hidden","n":1e999}`:         "not a number",
+		`{"PK":"","n":1}`:                   "is empty",
+		`{"PK":{"S":""},"n":1}`:             "is empty",
+		`{"PK":"hidden","n":""}`:            "not a number",
 		`{"PK":42,"n":1}`:                   "write it as text",
 		`{"PK":null,"n":1}`:                 "write it as text",
 		`{"PK":"hidden","n":null}`:          "write it as text",
@@ -62,7 +65,9 @@ func TestParseKey(t *testing.T) {
 			t.Errorf("an error shows a value of a key: %v", err)
 		}
 	}
-	if _, err := parseKey(`{"b":"%"}`, binary); err == nil {
-		t.Error("what is not base64 was taken")
+	for _, text := range []string{`{"b":"%"}`, `{"b":""}`} {
+		if _, err := parseKey(text, binary); err == nil {
+			t.Errorf("%s was taken", text)
+		}
 	}
 }

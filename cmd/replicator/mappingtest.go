@@ -88,7 +88,7 @@ func (p *program) testMapping(ctx context.Context, paths []string, update bool) 
 		}
 		for _, one := range found {
 			if err := ctx.Err(); err != nil {
-				return context.Cause(ctx)
+				return ended(ctx)
 			}
 			results = append(results, p.testExample(ctx, one, update))
 		}

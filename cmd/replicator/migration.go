@@ -46,6 +46,7 @@ type migration struct {
 
 	lease   time.Duration
 	with    string // flags that next steps need to find the same configuration
+	begun   bool   // there is a ledger, whether it knows these tables or not
 	workers map[string]*workerStatus
 }
 
@@ -89,6 +90,7 @@ type tableStatus struct {
 
 	group    string // what the tables of its pattern are called together; "" for a table that is named
 	aside    string // why it cannot be followed, if it cannot
+	unlisted bool   // for some time it has been waiting for the first complete listing of its stream
 	longGone bool   // it was dropped, and its stream has ended too
 	keeper   string
 	waiting  int // shards that could be read and that nobody holds
@@ -248,17 +250,17 @@ func (m *migration) conclude() {
 		m.Workers = append(m.Workers, *w)
 	}
 	m.Phase = phaseInSync
-	begun := false
+	started := false
 	for _, t := range m.Tables {
-		begun = begun || t.Phase != phasePrepare
+		started = started || t.Phase != phasePrepare
 		if t.Phase != phaseInSync {
 			m.Phase = phaseCopy
 		}
 	}
-	if !begun {
+	if !started {
 		m.Phase = phasePrepare
 	}
-	m.advise(begun)
+	m.advise(started)
 }
 
 // next adds a step, or another reason for the one before it. Its command finds the configuration that this one found.
@@ -274,10 +276,15 @@ func (m *migration) next(command, why string) {
 // littleHeadroom is what an operator is warned of; the alert ReplicatorDataLossImminent uses the same time.
 const littleHeadroom = 6 * time.Hour
 
-func (m *migration) advise(begun bool) {
+// advise says what to do. Started tells that the ledger knows one of the tables.
+func (m *migration) advise(started bool) {
 	switch {
-	case !begun:
+	case !started && !m.begun:
 		m.next("run", "nothing was started yet")
+	case !started && len(m.Tables) == 0:
+		m.next("run", "no table of the patterns was found yet")
+	case !started:
+		m.adviseUnmet()
 	case m.Leases == 0:
 		m.next("run", "no worker reads the stream, which keeps changes for 24 hours only")
 	default:
@@ -302,6 +309,17 @@ func (m *migration) advise(begun bool) {
 			}
 			m.next("parked list --table "+t.Source, plural(t.Parked, "item")+" "+verb+" a decision")
 		}
+	}
+}
+
+// adviseUnmet tells of tables that no worker has met, though there is a ledger: it may know others.
+func (m *migration) adviseUnmet() {
+	for _, t := range m.Tables {
+		if t.group == "" {
+			m.next("run", t.Source+" was not begun yet")
+			continue
+		}
+		m.next("status", fmt.Sprintf("%s matches the pattern of %s, and no worker has found it yet: is it there, and in this region?", t.Source, t.group))
 	}
 }
 

@@ -2,12 +2,17 @@ package main
 
 import (
 	"errors"
+	"io"
+	"log/slog"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/admin"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
@@ -119,6 +124,76 @@ func TestLag(t *testing.T) {
 			t.Errorf("%s: lag %s, estimated %t; want %v, %t", c.name, lagText(got.LagSeconds, got.LagEstimated), got.LagEstimated, c.want, c.estimated)
 		}
 	}
+}
+
+// A table whose stream was never listed is read by nobody. That counts from when its generation was begun, in whole minutes, so that the alert for
+// stalled tables fires; a table that is set aside waits for something else.
+func TestAStreamThatIsNeverListed(t *testing.T) {
+	begun := ago(10 * time.Minute)
+	state := checkpoint.TableState{Source: "Orders", Label: "L", Generation: uint32(begun.Unix() / 60), Changed: ago(time.Second)}
+	unread := checkpoint.Shard{ID: "1", Label: "L", State: checkpoint.Waiting, Sign: checkpoint.Sign{WrittenAt: ago(time.Second)}}
+	young, aside, listed := state, state, state
+	young.Generation = uint32(noon.Unix() / 60)
+	aside.Aside = checkpoint.Aside{Reason: "it has no stream", Since: ago(time.Minute)}
+	listed.Listed = listed.Generation
+	for _, c := range []struct {
+		name    string
+		state   checkpoint.TableState
+		want    time.Time
+		waiting bool
+	}{
+		{"for minutes", state, begun.Add(time.Minute), true},
+		{"since a moment ago", young, noon, false},
+		{"set aside", aside, time.Time{}, false},
+		{"listed", listed, ago(time.Second), false},
+		{"nothing was begun", checkpoint.TableState{Changed: ago(time.Hour)}, ago(time.Hour), true},
+	} {
+		m := judged(tableInput{found: true, state: c.state, shards: []checkpoint.Shard{unread}})
+		got := m.Tables[0].OldestReadAt
+		if c.want.IsZero() != (got == nil) || got != nil && !got.Equal(c.want) || m.Tables[0].Old {
+			t.Errorf("%s: last read at %v, want %s; old: %t", c.name, got, c.want, m.Tables[0].Old)
+		}
+		if waiting := slices.ContainsFunc(m.notes(), func(n string) bool { return strings.Contains(n, "before its stream was listed") }); waiting != c.waiting {
+			t.Errorf("%s: %q", c.name, m.notes())
+		}
+	}
+}
+
+// What a survey finds is told, and what it finds no more is taken back: a table without shards that could be read is not stalled.
+func TestSurveyTakesBack(t *testing.T) {
+	metrics := admin.NewMetrics(admin.Build{})
+	o := newObserver("w", metrics, admin.NewHealth(time.Now, "Orders"), slog.New(slog.DiscardHandler), backfill.NewRenderer(io.Discard, nil), []string{"Orders"})
+	shard := checkpoint.Shard{ID: "1", Label: "L", State: checkpoint.Reading, ReadAt: ago(time.Minute), EventTime: ago(time.Hour)}
+	done := shard
+	done.State, done.DoneAt = checkpoint.Done, ago(time.Second)
+	for _, c := range []struct {
+		shard checkpoint.Shard
+		want  bool
+	}{{shard, true}, {done, false}, {shard, true}} {
+		o.surveyed(judged(tableInput{found: true, state: loadedTable(), shards: []checkpoint.Shard{c.shard}}), true)
+		w := httptest.NewRecorder()
+		metrics.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+		if got := strings.Contains(w.Body.String(), "replicator_source_last_poll_timestamp_seconds{"); got != c.want {
+			t.Errorf("a shard that is %s: it was last read is told: %t", c.shard.State, got)
+		}
+	}
+}
+
+// A survey goes on while what it began beside it does: the target may not answer that.
+func TestOneBeside(t *testing.T) {
+	beside, wait := oneBeside()
+	begun, end := make(chan int), make(chan struct{})
+	for n := range 3 { // the first one does not end, so that there is no second
+		beside(func() {
+			begun <- n
+			<-end
+		})
+	}
+	if n := <-begun; n != 0 {
+		t.Errorf("number %d runs", n)
+	}
+	close(end)
+	wait()
 }
 
 func TestNextSteps(t *testing.T) {

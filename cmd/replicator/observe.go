@@ -171,6 +171,7 @@ func (o *observer) ledger(state checkpoint.TableState, shards map[checkpoint.Sta
 	for s, n := range shards {
 		states[string(s)] = n
 	}
+	o.health.Looked(state.Source, waitsForListing(state))
 	o.metrics.Shards(state.Source, states)
 	o.metrics.NeedsLoad(state.Source, state.NeedsLoad)
 }

@@ -109,7 +109,7 @@ func confirm(ctx context.Context, in io.Reader, out io.Writer, question string) 
 	select {
 	case answer = <-read:
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return ended(ctx)
 	}
 	if answer.err != nil && !errors.Is(answer.err, io.EOF) {
 		return answer.err

@@ -85,7 +85,7 @@ func (p *prober) run(ctx context.Context) (probed, error) {
 		}
 	}
 	if ctx.Err() != nil {
-		return probed{}, context.Cause(ctx)
+		return probed{}, ended(ctx)
 	}
 	return p.found, errors.Join(p.failed...)
 }
@@ -157,7 +157,7 @@ func (p *prober) credentials(ctx context.Context) (string, error) {
 	}
 	c, err := p.source.config.Credentials.Retrieve(ctx)
 	if err != nil {
-		return "", &diag.Error{Code: diag.NoAWSCredentials, What: "no AWS credentials could be had", Err: err}
+		return "", explainCredentials(err)
 	}
 	return "from " + c.Source, nil
 }

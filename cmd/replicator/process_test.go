@@ -21,6 +21,14 @@ import (
 // startRun starts `run` as a process of its own and waits until it listens. It returns the address of its endpoints.
 func startRun(t *testing.T, s *embedded, arguments ...string) (*exec.Cmd, string) {
 	t.Helper()
+	cmd, stderr, address := launchRun(t, s, arguments...)
+	go func() { _, _ = io.Copy(io.Discard, stderr) }() // so that the process never waits for us
+	return cmd, address
+}
+
+// launchRun is startRun for who looks after the rest of stderr.
+func launchRun(t *testing.T, s *embedded, arguments ...string) (*exec.Cmd, io.ReadCloser, string) {
+	t.Helper()
 	cmd := exec.Command("replicator", append([]string{"run", "-c", writeTestConfiguration(t), "--allow-emulator",
 		"--listen", "127.0.0.1:0", "--log-format", "json"}, arguments...)...)
 	cmd.Env = append(os.Environ(), s.environment()...)
@@ -36,15 +44,11 @@ func startRun(t *testing.T, s *embedded, arguments ...string) (*exec.Cmd, string
 	for lines.Scan() {
 		var entry map[string]any
 		if json.Unmarshal(lines.Bytes(), &entry) == nil && entry["message"] == demo.ListeningMessage {
-			go func() {
-				for lines.Scan() { // so that the process never waits for us
-				}
-			}()
-			return cmd, entry[demo.AddressKey].(string)
+			return cmd, stderr, entry[demo.AddressKey].(string)
 		}
 	}
 	t.Fatalf("the process ended before it listened: %v", cmd.Wait())
-	return nil, ""
+	return nil, nil, ""
 }
 
 // A service manager that ends a service sees 0, a person who interrupts sees what shells report; --once that was cut short is
@@ -89,6 +93,39 @@ func TestSignals(t *testing.T) {
 				t.Errorf("exit status %d, want %d", got, c.want)
 			}
 		})
+	}
+}
+
+// Who reads the log of a service may go away: `run 2>&1 | head`. Profiles are served where they are asked for.
+func TestAServiceOutlivesItsReader(t *testing.T) {
+	s, stop, err := startEmbedded()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	if err := s.create("Orders", "NEW_AND_OLD_IMAGES"); err != nil {
+		t.Fatal(err)
+	}
+	for _, profiles := range []bool{false, true} {
+		want, arguments := http.StatusNotFound, []string(nil)
+		if profiles {
+			want, arguments = http.StatusOK, []string{"--pprof"}
+		}
+		cmd, stderr, address := launchRun(t, s, arguments...)
+		_ = stderr.Close()
+		response, err := http.Get("http://" + address + "/debug/pprof/goroutine")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		if response.StatusCode != want {
+			t.Errorf("profiles: %s, want %d", response.Status, want)
+		}
+		_ = cmd.Process.Signal(syscall.SIGTERM) // which it tells
+		_ = cmd.Wait()
+		if got := cmd.ProcessState; got.ExitCode() != 0 {
+			t.Errorf("%s", got)
+		}
 	}
 }
 

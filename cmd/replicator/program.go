@@ -31,6 +31,8 @@ type program struct {
 	logFormat  string
 	noColor    bool
 	timeout    time.Duration
+
+	bounded context.Context // by --timeout: that of the command, once it asked for it
 }
 
 // process is the program in the process it runs in.
@@ -44,10 +46,8 @@ func execute(args []string, p *program) int {
 	defer stop()
 	root := newRoot(p)
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
-	if err != nil && interrupted(ctx) && errors.Is(err, context.Canceled) && !diag.Has(err, diag.Interrupted) {
-		err = &diag.Error{Code: diag.Interrupted, What: "interrupted", Cause: context.Cause(ctx).Error()}
-	}
+	p.bounded = ctx
+	err := p.concluded(root.ExecuteContext(ctx))
 	var told *reported
 	if err != nil && !errors.As(err, &told) {
 		_ = diag.Render(p.stderr, err)
@@ -100,19 +100,48 @@ func interruptible(parent context.Context) (context.Context, func()) {
 	}
 }
 
-// interrupted tells whether a signal ended the context.
-func interrupted(ctx context.Context) bool {
-	var s signalled
-	return errors.As(context.Cause(ctx), &s)
-}
-
 // within bounds a command by --timeout.
 func (p *program) within(ctx context.Context) (context.Context, context.CancelFunc) {
-	if p.timeout <= 0 {
-		return ctx, func() {}
+	cancel := func() {}
+	if p.timeout > 0 {
+		ctx, cancel = context.WithTimeoutCause(ctx, p.timeout, &diag.Error{Code: diag.TimedOut,
+			What: "not finished within " + config.FormatDuration(p.timeout)})
 	}
-	return context.WithTimeoutCause(ctx, p.timeout, &diag.Error{Code: diag.TimedOut,
-		What: "not finished within " + config.FormatDuration(p.timeout)})
+	p.bounded = ctx
+	return ctx, cancel
+}
+
+// concluded is the error of a command whose context may have ended, by a signal or by --timeout. Whatever it was about then fails for want of an
+// answer, in the words of a client that was interrupted; what the user asked for is the reason. What was found out stays.
+func (p *program) concluded(err error) error {
+	if cause := context.Cause(p.bounded); err == nil || cause == nil || errors.Is(cause, context.Canceled) {
+		return err // it goes on, or ended with its command
+	}
+	for _, finding := range diag.Findings(err) {
+		if !unanswered(finding) {
+			return err
+		}
+	}
+	return ended(p.bounded)
+}
+
+// unanswered tells whether an error says no more than that something did not answer, or was cut short.
+func unanswered(e *diag.Error) bool {
+	switch e.Code {
+	case diag.SourceUnreachable, diag.TargetUnreachable, diag.Internal:
+		return true
+	}
+	return errors.Is(e, context.Canceled) || errors.Is(e, context.DeadlineExceeded)
+}
+
+// ended is the error of a command that its context ended: a signal, or --timeout.
+func ended(ctx context.Context) error {
+	cause := context.Cause(ctx)
+	var s signalled
+	if errors.As(cause, &s) {
+		return &diag.Error{Code: diag.Interrupted, What: "interrupted", Cause: cause.Error(), Err: cause}
+	}
+	return cause
 }
 
 // load finds, reads and checks the configuration, with the flags that override it.

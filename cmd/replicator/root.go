@@ -62,6 +62,7 @@ func newRoot(p *program) *cobra.Command {
 		newConfig(p),
 		newVersion(p),
 	)
+	helpOfCommands(root)
 	root.SetCompletionCommandGroupID(groupOther)
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
@@ -71,6 +72,23 @@ func newRoot(p *program) *cobra.Command {
 		}
 	}
 	return root
+}
+
+// helpOfCommands lets help refuse what is no command, as the command line does.
+func helpOfCommands(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	for _, c := range root.Commands() {
+		if c.Name() == "help" {
+			c.Long = "Show what a command does and how it is called, as its --help does."
+			c.Args = func(_ *cobra.Command, args []string) error {
+				found, rest, err := root.Find(args)
+				if err != nil || found.Args == nil {
+					return err
+				}
+				return found.Args(found, rest)
+			}
+		}
+	}
 }
 
 // writeHelp writes the help of a command: what it is, how it is called, what is below it, and every flag it takes.

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"os/signal"
 	"sync"
 	"syscall"
 	"time"
@@ -29,7 +30,7 @@ import (
 
 // runFlags are what run can be told besides the configuration.
 type runFlags struct {
-	once, dryRun, noBackfill, acceptMapping, allowEmulator bool
+	once, dryRun, noBackfill, acceptMapping, allowEmulator, pprof bool
 
 	idle      time.Duration
 	listen    string
@@ -57,9 +58,12 @@ the process at once, which loses nothing either. Health, readiness, metrics and 
 		Args: none,
 		RunE: func(c *cobra.Command, _ []string) error {
 			f.listenSet = c.Flags().Changed("listen")
+			if err := f.check(c.Flags().Changed("idle")); err != nil {
+				return err
+			}
 			ctx, cancel := p.within(c.Context())
 			defer cancel()
-			return p.run(ctx, f)
+			return f.served(p.concluded(p.run(ctx, f)))
 		},
 	}
 	flags := c.Flags()
@@ -72,7 +76,41 @@ the process at once, which loses nothing either. Health, readiness, metrics and 
 	flags.BoolVar(&f.acceptMapping, "accept-mapping-change", false, "begin a new generation under a changed mapping; the table then needs a load and a sweep")
 	flags.BoolVar(&f.allowEmulator, "allow-emulator", false, "accept BIGTABLE_EMULATOR_HOST")
 	flags.StringVar(&f.listen, "listen", "", "`ADDRESS` of health, metrics and status instead of http.listen; off for none")
+	flags.BoolVar(&f.pprof, "pprof", false, "serve profiles of the process at /debug/pprof/ beside health and metrics; they show stacks, and no item data")
 	return c
+}
+
+// served is the outcome of a service that a service manager asked to end, which it did: for systemd and its like only 0 is that. It need not
+// have got going. A run that should have come to an end by itself was cut short.
+func (f *runFlags) served(err error) error {
+	var s signalled
+	if errors.As(err, &s) && s.Signal == syscall.SIGTERM && !f.once && !f.dryRun && diag.ExitCode(err) == diag.ExitInterrupted {
+		return nil
+	}
+	return err
+}
+
+// check refuses flags that say nothing together.
+func (f *runFlags) check(idleSet bool) error {
+	switch {
+	case f.idle <= 0:
+		return usage("--idle is not positive", "give a duration such as 10s")
+	case idleSet && !f.once:
+		return usage("--idle is for --once", "add --once, or leave --idle out")
+	case f.pprof && (f.off() || f.dryRun):
+		return usage("--pprof has nowhere to be served", "leave --listen off and --dry-run out")
+	case !f.dryRun:
+		return nil
+	case f.once:
+		return usage("--once and --dry-run exclude each other", "a dry run ends by itself")
+	case f.noBackfill:
+		return usage("--no-backfill and --dry-run exclude each other", "a dry run reads the items too, to see whether they can be mapped")
+	case f.acceptMapping:
+		return usage("--accept-mapping-change and --dry-run exclude each other", "a dry run does not look at the ledger, which holds the mapping")
+	case f.listenSet && !f.off():
+		return usage("--listen and --dry-run exclude each other", "a dry run serves nothing, and ends by itself")
+	}
+	return nil
 }
 
 // off tells whether the HTTP endpoints were switched off.
@@ -87,14 +125,11 @@ func (p *program) run(ctx context.Context, f runFlags) error {
 	if err != nil {
 		return err
 	}
-	switch {
-	case f.idle <= 0:
-		return usage("--idle is not positive", "give a duration such as 10s")
-	case f.once && f.dryRun:
-		return usage("--once and --dry-run exclude each other", "a dry run ends by itself")
-	}
 	if err := config.CheckEnvironment(p.env, f.allowEmulator).Err(); err != nil {
 		return err
+	}
+	if !f.dryRun {
+		signal.Ignore(syscall.SIGPIPE) // who reads the log may go: that ends no service
 	}
 	lines := backfill.NewRenderer(p.stderr, p.terminalWidth())
 	log, err := admin.Log{Format: cfg.Log.Format, Level: cfg.Log.Level, Terminal: p.terminalWidth() != nil}.New(lines)
@@ -223,7 +258,7 @@ func (w *worker) run(ctx context.Context, listener net.Listener) error {
 	side.Go(func() error { w.survey(sctx, o, parking); return nil })
 	if listener != nil {
 		w.log.Info(demo.ListeningMessage, demo.AddressKey, listener.Addr().String())
-		handler := admin.Handler(admin.Options{Clock: time.Now, Health: health, Metrics: metrics, Events: o.feed,
+		handler := admin.Handler(admin.Options{Clock: time.Now, Health: health, Metrics: metrics, Events: o.feed, Profile: w.flags.pprof,
 			Status: func(ctx context.Context) (any, error) { return gather(ctx, w.cfg, w.target, w.env, "", time.Now()) }})
 		side.Go(func() error { return admin.Serve(sctx, listener, handler, w.log) })
 	}
@@ -310,11 +345,6 @@ func (f *runFlags) timing() pipeline.Timing {
 // outcome is the exit of a run that the pipeline ended in order.
 func (w *worker) outcome(ctx context.Context, parking *sink.Parking) error {
 	if ctx.Err() != nil {
-		var s signalled
-		if errors.As(context.Cause(ctx), &s) && s.Signal == syscall.SIGTERM && !w.flags.once {
-			// A service manager asked a service to end, and it did: for systemd and its like only 0 is that.
-			return nil
-		}
 		return ended(ctx)
 	}
 	if !w.flags.once {

@@ -116,8 +116,13 @@ func (m *migration) addShards(t *tableStatus, in tableInput) {
 	if owned && told {
 		t.ChangesPerSecond = &rate
 	}
+	old := m.At.Sub(oldest) > 2*m.lease
+	if waitsForListing(in.state) {
+		oldest = begunAt(in.state, m.At)
+		t.unlisted, old = !oldest.IsZero() && m.At.Sub(oldest) > 2*m.lease, false // there was nothing yet that could be old
+	}
 	t.OldestReadAt = knownTime(oldest)
-	t.Old = !oldest.IsZero() && m.At.Sub(oldest) > 2*m.lease
+	t.Old = !oldest.IsZero() && old
 	if covered.IsZero() {
 		return
 	}
@@ -235,6 +240,25 @@ func (l *lineage) covered(s *checkpoint.Shard) (at time.Time, empty bool, state 
 		return parent.DoneAt, true, coveredHere
 	}
 	return time.Time{}, false, coveredUnknown
+}
+
+// waitsForListing tells whether nothing of a table is read because its stream was never listed as a whole. One that is set aside waits for
+// something else, which is told.
+func waitsForListing(s checkpoint.TableState) bool {
+	return s.Listed == 0 && !s.StreamEnded && s.Aside.Reason == ""
+}
+
+// begunAt is since when a table that was never listed could have been read. A generation is at least the number of minutes since 1970 at
+// which it was begun (checkpoint.NextGeneration), so that it was begun by the end of that minute; the record's own time moves on with
+// every beat of a keeper that cannot list.
+func begunAt(s checkpoint.TableState, now time.Time) time.Time {
+	if s.Generation == 0 {
+		return s.Changed
+	}
+	if at := time.Unix((int64(s.Generation)+1)*60, 0); at.Before(now) {
+		return at
+	}
+	return now
 }
 
 // askedAt is when a shard that could be read was last read, or else since when it could be; zero for one that has to wait.

@@ -184,12 +184,13 @@ type ledgerInput struct {
 	cfg    *config.Config
 	tables []config.Table
 	inputs []tableInput
+	begun  bool // there is a ledger
 }
 
 // judge makes the status of what was read. With is added to the commands of next steps.
 func (l *ledgerInput) judge(env config.Lookup, with string, now time.Time) *migration {
 	m := newMigration(l.cfg, env, now)
-	m.with = with
+	m.with, m.begun = with, l.begun
 	for i, c := range l.tables {
 		m.add(c, l.inputs[i])
 	}
@@ -247,6 +248,7 @@ func readLedger(ctx context.Context, cfg *config.Config, t *target, table string
 			return nil, readingFailed(ctx, "cannot read the ledger in table "+cfg.State.Table, err)
 		}
 	}
+	l.begun = began
 	return l, nil
 }
 
@@ -299,7 +301,7 @@ func readingFailed(ctx context.Context, what string, err error) error {
 		return &diag.Error{Code: diag.TargetUnreachable, What: what, Err: errReadTime}
 	}
 	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		return ended(ctx)
 	}
 	return explainLedger(what, err)
 }

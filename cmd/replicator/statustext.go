@@ -73,6 +73,9 @@ func (m *migration) notes() []string {
 		if t.Old {
 			add("Old: %s was last read %s ago; nothing is known since", t.Source, since(t.OldestReadAt, m.At))
 		}
+		if t.unlisted {
+			add("Waiting: %s was begun %s ago, and nothing is read before its stream was listed as a whole", t.Source, since(t.OldestReadAt, m.At))
+		}
 		for _, w := range t.Throttled {
 			add("Throttled: %s: %s (%s of the last %s)", t.Source, w.Reason, backfill.FormatDuration(asDuration(w.Seconds)), windowText(w.WindowSeconds))
 		}

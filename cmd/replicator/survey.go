@@ -16,6 +16,8 @@ const surveyEvery = 5 * time.Second
 // healed, until ctx ends. Every worker tells of all shards, so that those of a worker that stands still are seen through the others.
 // While the ledger cannot be read, the last reading is judged anew: the headroom shrinks all the same.
 func (w *worker) survey(ctx context.Context, o *observer, parking *sink.Parking) {
+	beside, wait := oneBeside()
+	defer wait()
 	ticker := time.NewTicker(surveyEvery)
 	defer ticker.Stop()
 	var last *ledgerInput
@@ -32,7 +34,7 @@ func (w *worker) survey(ctx context.Context, o *observer, parking *sink.Parking)
 			m := last.judge(w.env, "", time.Now())
 			o.surveyed(m, err == nil)
 			if err == nil && m.anyParked() {
-				w.resolve(ctx, parking)
+				beside(func() { w.resolve(ctx, parking) })
 			}
 		}
 		select {
@@ -94,8 +96,24 @@ func (o *observer) surveyed(m *migration, fresh bool) {
 			continue
 		}
 		o.metrics.Headroom(t.Source, t.HeadroomSeconds)
-		if t.OldestReadAt != nil {
-			o.metrics.LastPoll(t.Source, *t.OldestReadAt)
+		o.metrics.LastPoll(t.Source, t.OldestReadAt)
+	}
+}
+
+// oneBeside returns how to run something beside the caller, unless the last such thing still runs, and how to wait for that one. A survey
+// must not wait for a look after parked items: it reads the target, for as long as there are many of them or the target does not answer, and
+// the headroom would stand still meanwhile.
+func oneBeside() (run func(f func()), wait func()) {
+	running := make(chan struct{}, 1)
+	run = func(f func()) {
+		select {
+		case running <- struct{}{}:
+			go func() {
+				defer func() { <-running }()
+				f()
+			}()
+		default:
 		}
 	}
+	return run, func() { running <- struct{}{} }
 }

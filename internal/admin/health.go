@@ -16,6 +16,9 @@ const (
 	// PollWithin is how long a table that is being read may go without a successful poll. The alert for stalled tables uses
 	// the same time.
 	PollWithin = 2 * time.Minute
+	// LookWithin is how old the last look at the ledger may be that succeeded. A look comes every two seconds, on a standby too, and what a
+	// process reads rests on leases of seconds.
+	LookWithin = time.Minute
 )
 
 // Facts are what health and readiness are judged by. They are all about this process: neither asks a cloud anything.
@@ -25,6 +28,8 @@ type Facts struct {
 	Ticked time.Time
 	// Target tells that the target was reached once.
 	Target bool
+	// Looked is when the ledger, which is in the target, was last read for any table; zero: never.
+	Looked time.Time
 	// Tables are those of the configuration, sorted by name.
 	Tables []TableFacts
 	// Stopping tells that the process was asked to end.
@@ -40,6 +45,8 @@ type TableFacts struct {
 	Shards int
 	// Since is when the first of the present shards was taken, Polled the last successful read of any.
 	Since, Polled time.Time
+	// Unlisted is since when this process sees that the stream was never listed as a whole, so that nobody reads it; zero if it was.
+	Unlisted time.Time
 }
 
 // Check is one finding.
@@ -81,32 +88,50 @@ func Live(f Facts, now time.Time) Verdict {
 	return Verdict{{Name: "loop", OK: age <= LiveWithin, Text: fmt.Sprintf("last turn %s ago", round(age))}}
 }
 
-// Ready tells whether the process does its part: both ends were reached, and what it reads makes progress. A write that does not
-// get through stops the reading of its shard, so progress of the polls is progress of the writes too. A standby without shards
-// is ready. A gap in the stream is an alarm and not unreadiness: a rollout of its cure would otherwise stall.
+// Ready tells whether the process does its part: both ends were reached, the ledger still is, and what it reads makes progress. A write that does
+// not get through stops the reading of its shard, so progress of the polls is progress of the writes too. A standby without shards
+// is ready as long as it sees the ledger: without that it could take nothing over. A gap in the stream is an alarm and not unreadiness: a
+// rollout of its cure would otherwise stall.
 func Ready(f Facts, now time.Time) Verdict {
 	v := Verdict{{Name: "process", OK: !f.Stopping, Text: "running"}}
 	if f.Stopping {
 		v[0].Text = "stopping"
 	}
 	v = append(v, reached("target", f.Target))
+	if len(f.Tables) > 0 {
+		v = append(v, looked(f.Looked, now))
+	}
 	for _, t := range f.Tables {
-		v = append(v, reached("source "+t.Name, t.Source))
-		if t.Shards == 0 {
-			v = append(v, Check{Name: "polls " + t.Name, OK: true, Text: "no shards here"})
-			continue
-		}
+		v = append(v, reached("source "+t.Name, t.Source), t.polls(now))
+	}
+	return v
+}
+
+// looked is the finding on the ledger. A process without tables, whose patterns match none yet, has nothing to look at.
+func looked(last, now time.Time) Check {
+	if last.IsZero() {
+		return Check{Name: "ledger", Text: "not read yet"}
+	}
+	age := now.Sub(last)
+	return Check{Name: "ledger", OK: age <= LookWithin, Text: fmt.Sprintf("last read %s ago", round(age))}
+}
+
+// polls is the finding on the reading of a table.
+func (t *TableFacts) polls(now time.Time) Check {
+	c := Check{Name: "polls " + t.Name, OK: true, Text: "no shards here"}
+	switch {
+	case t.Shards > 0:
 		last := t.Polled
 		if t.Since.After(last) {
 			last = t.Since
 		}
 		age := now.Sub(last)
-		v = append(v, Check{
-			Name: "polls " + t.Name, OK: age <= PollWithin,
-			Text: fmt.Sprintf("%d shards, last progress %s ago", t.Shards, round(age)),
-		})
+		c.OK, c.Text = age <= PollWithin, fmt.Sprintf("%d shards, last progress %s ago", t.Shards, round(age))
+	case !t.Unlisted.IsZero():
+		age := now.Sub(t.Unlisted)
+		c.OK, c.Text = age <= PollWithin, fmt.Sprintf("the stream was not listed as a whole yet, seen for %s", round(age))
 	}
-	return v
+	return c
 }
 
 func reached(name string, ok bool) Check {
@@ -154,6 +179,19 @@ func (h *Health) TargetReached() { h.report(func(f *Facts, _ time.Time) { f.Targ
 // SourceReached reports that a table and its stream answered.
 func (h *Health) SourceReached(table string) {
 	h.report(func(_ *Facts, _ time.Time) { h.table(table).Source = true })
+}
+
+// Looked reports a look at the ledger that succeeded, for one table, and whether that shows that its stream waits to be listed.
+func (h *Health) Looked(table string, unlisted bool) {
+	h.report(func(f *Facts, now time.Time) {
+		f.Looked = now
+		switch t := h.table(table); {
+		case !unlisted:
+			t.Unlisted = time.Time{}
+		case t.Unlisted.IsZero():
+			t.Unlisted = now
+		}
+	})
 }
 
 // ShardTaken reports that this process reads one more shard of a table.

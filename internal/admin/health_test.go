@@ -35,7 +35,7 @@ func TestReady(t *testing.T) {
 	now := start.Add(time.Hour)
 	reading := TableFacts{Name: "Orders", Source: true, Shards: 3, Since: start, Polled: now.Add(-time.Second)}
 	vary := func(change func(*Facts)) Facts {
-		f := Facts{Started: start, Target: true, Tables: []TableFacts{reading, {Name: "Standby", Source: true}}}
+		f := Facts{Started: start, Target: true, Looked: now.Add(-2 * time.Second), Tables: []TableFacts{reading, {Name: "Standby", Source: true}}}
 		change(&f)
 		return f
 	}
@@ -54,6 +54,13 @@ func TestReady(t *testing.T) {
 		{"polls at the limit", vary(func(f *Facts) { f.Tables[0].Polled = now.Add(-PollWithin) }), true},
 		{"just taken over", vary(func(f *Facts) { f.Tables[0].Polled, f.Tables[0].Since = start, now }), true},
 		{"taken over and never polled", vary(func(f *Facts) { f.Tables[0].Polled = time.Time{} }), false},
+		{"the ledger was never read", vary(func(f *Facts) { f.Looked = time.Time{} }), false},
+		{"the ledger cannot be read", vary(func(f *Facts) { f.Looked = now.Add(-LookWithin - 1) }), false},
+		{"a standby that cannot read the ledger", vary(func(f *Facts) { f.Tables, f.Looked = f.Tables[1:], now.Add(-LookWithin-1) }), false},
+		{"a look at the limit", vary(func(f *Facts) { f.Looked = now.Add(-LookWithin) }), true},
+		{"patterns that match no table yet", vary(func(f *Facts) { f.Tables, f.Looked = nil, time.Time{} }), true},
+		{"a stream that waits to be listed", vary(func(f *Facts) { f.Tables[1].Unlisted = now.Add(-PollWithin) }), true},
+		{"a stream that nobody lists", vary(func(f *Facts) { f.Tables[1].Unlisted = now.Add(-PollWithin - 1) }), false},
 		// The process' loop is Live's question alone.
 		{"loop stands still", vary(func(f *Facts) { f.Ticked = start }), true},
 	} {
@@ -77,18 +84,29 @@ func TestReportsBecomeFacts(t *testing.T) {
 	h.SourceReached("Orders")
 	step(false)
 	h.SourceReached("Billing")
+	step(false)
+	h.Looked("Billing", false)
 	step(true)
 	now = now.Add(time.Hour)
+	step(false) // a standby that sees nothing any more
+	h.Looked("Billing", true)
 	step(true) // a standby
+	now = now.Add(PollWithin + 1)
+	h.Looked("Billing", true)
+	step(false) // of a stream that nobody lists
+	h.Looked("Billing", false)
+	step(true)
 	h.ShardTaken("Orders")
 	h.ShardTaken("Orders")
 	now = now.Add(PollWithin)
+	h.Looked("Orders", false)
 	step(true)
 	now = now.Add(1)
 	step(false)
 	h.Polled("Orders")
 	step(true)
 	now = now.Add(time.Hour)
+	h.Looked("Orders", false)
 	step(false)
 	h.ShardLeft("Orders")
 	step(false)

@@ -118,8 +118,12 @@ func (m *Metrics) Headroom(table string, seconds *float64) {
 	m.headroom.WithLabelValues(table).Set(*seconds)
 }
 
-// LastPoll sets when the shard of a table that was not read for the longest time was last read.
-func (m *Metrics) LastPoll(table string, oldest time.Time) {
+// LastPoll sets when the shard of a table that was not read for the longest time was last read; nil if there is none to read any more.
+func (m *Metrics) LastPoll(table string, oldest *time.Time) {
+	if oldest == nil {
+		m.lastPoll.DeleteLabelValues(table)
+		return
+	}
 	m.lastPoll.WithLabelValues(table).Set(float64(oldest.UnixMicro()) / 1e6)
 }
 

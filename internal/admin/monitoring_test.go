@@ -79,6 +79,21 @@ func TestAlertsRestOnWhatIsTold(t *testing.T) {
 	}
 }
 
+// TestEveryAlertIsListed: the tables of alerts leave none out.
+func TestEveryAlertIsListed(t *testing.T) {
+	for _, page := range []string{"README.md", "../docs/how-to/monitoring.md"} {
+		text, err := os.ReadFile(filepath.Join(deployed, page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range rules(t) {
+			if !strings.Contains(string(text), r.Alert) {
+				t.Errorf("%s is not named in %s", r.Alert, page)
+			}
+		}
+	}
+}
+
 // TestEveryAlertHasARunbook: whoever is woken finds the page, and the page names the alert.
 func TestEveryAlertHasARunbook(t *testing.T) {
 	const pages = "https://github.com/dynamodb-bigtable/replicator/blob/main/deploy/"

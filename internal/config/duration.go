@@ -11,7 +11,13 @@ import (
 
 const day = 24 * time.Hour
 
-var days = regexp.MustCompile(`^([0-9]{1,6}(?:\.[0-9]{1,6})?)d(.*)$`)
+var (
+	days = regexp.MustCompile(`^([0-9]+(?:\.[0-9]{1,6})?)d(.*)$`)
+	// hours has the form of what time.ParseDuration takes; it refuses one that is too long like any other text.
+	hours = regexp.MustCompile(`^(?:[0-9]+(?:\.[0-9]*)?(?:ns|us|µs|ms|s|m|h))+$`)
+)
+
+var errTooLong = errors.New("is too long")
 
 // ParseDuration reads a duration in Go's syntax, which may begin with days: "15s", "1h30m", "14d", "1d12h", "1.5d". A day
 // is 24 hours. Negative durations and numbers without a unit (other than 0) are refused.
@@ -21,7 +27,7 @@ func ParseDuration(s string) (time.Duration, error) {
 	if m := days.FindStringSubmatch(s); m != nil {
 		n, err := strconv.ParseFloat(m[1], 64)
 		if err != nil || n > 100_000 { // 273 years; time.Duration holds 292
-			return 0, fmt.Errorf("duration %q is too long", s)
+			return 0, fmt.Errorf("duration %q %w", s, errTooLong)
 		}
 		total = time.Duration(n * float64(day))
 		if rest = m[2]; rest == "" {
@@ -32,7 +38,10 @@ func ParseDuration(s string) (time.Duration, error) {
 		return 0, errors.New("a duration has no sign")
 	}
 	d, err := time.ParseDuration(rest)
-	if err != nil || total+d < total {
+	switch {
+	case err == nil && total+d < total, err != nil && hours.MatchString(rest):
+		return 0, fmt.Errorf("duration %q %w", s, errTooLong)
+	case err != nil:
 		return 0, fmt.Errorf("%q is not a duration", s)
 	}
 	return total + d, nil

@@ -226,13 +226,17 @@ func (d *decoder) checkTables(c *Config) {
 		if t.From == "" || !d.checkPattern(t, path) {
 			continue // reported
 		}
-		if first, ok := sources[t.From]; ok {
+		if first, ok := sources[t.Glob()]; ok { // patterns that differ in the names of their parts match the same tables
+			what := "table " + t.From + " is"
+			if t.IsPattern() {
+				what = "the tables of " + t.From + " are"
+			}
 			d.report(diag.Error{Code: diag.DuplicateTable, Pos: d.where[path+".from"],
-				What:  fmt.Sprintf("%s.from: table %s is listed already", path, t.From),
+				What:  fmt.Sprintf("%s.from: %s listed already", path, what),
 				Cause: fmt.Sprintf("first listed at %s", d.where[fmt.Sprintf("tables[%d].from", first)])})
 			continue
 		}
-		sources[t.From] = i
+		sources[t.Glob()] = i
 		pos, ok := d.target(t, path)
 		if !ok {
 			d.bad[path] = true // and so has no mapping to check

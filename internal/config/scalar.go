@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"regexp"
@@ -19,7 +20,10 @@ type fault struct {
 	fix   string
 }
 
-var wholeNumber = regexp.MustCompile(`^-?[0-9]{1,18}$`)
+var (
+	wholeNumber = regexp.MustCompile(`^-?[0-9]{1,18}$`)
+	anyDigits   = regexp.MustCompile(`^-?[0-9]+$`) // of a whole number that may be too large
+)
 
 // set parses the text of a scalar into v and checks it. v is untouched when a fault is returned. The text is never empty.
 func (f *field) set(v reflect.Value, s string) *fault {
@@ -73,6 +77,9 @@ func (f *field) allowed(s string) *fault {
 }
 
 func (f *field) setCount(v reflect.Value, s string) *fault {
+	if !wholeNumber.MatchString(s) && anyDigits.MatchString(s) && f.min != "" {
+		return outOfRange(f, f.min, f.max)
+	}
 	if !wholeNumber.MatchString(s) {
 		return &fault{diag.WrongType, "", f.path + " is a whole number, in digits alone", "write it like 1000"}
 	}
@@ -92,6 +99,9 @@ func (f *field) setCount(v reflect.Value, s string) *fault {
 
 func (f *field) setDuration(v reflect.Value, s string) *fault {
 	d, err := ParseDuration(s)
+	if errors.Is(err, errTooLong) {
+		return outOfRange(f, f.min, f.max)
+	}
 	if err != nil {
 		fix := "write it like 15s, 5m, 12h or 14d"
 		if wholeNumber.MatchString(s) {

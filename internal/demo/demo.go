@@ -32,9 +32,19 @@ type Options struct {
 
 // The limits of the parts that wait for something: nothing hangs, and what took too long is named.
 const (
-	copyLimit  = 60 * time.Second
+	copyStart  = 60 * time.Second     // the workers' start included
+	copyItem   = 2 * time.Millisecond // many times what one takes on a machine that has little else to do
 	drainLimit = 40 * time.Second
 )
+
+// copyLimit is how long the copy may take.
+func (o *Options) copyLimit() time.Duration { return copyStart + time.Duration(o.Items)*copyItem }
+
+// life is after what time a worker has lost its demo, which was killed in a way that left it no chance to end its workers: longer than all parts may
+// take together, the comparisons included, which read as much as the copy does.
+func (o *Options) life() time.Duration {
+	return o.Duration + 2*(o.copyLimit()+drainLimit) + 10*time.Minute
+}
 
 // demo is one run.
 type demo struct {
@@ -99,7 +109,7 @@ func (d *demo) say(format string, args ...any) {
 
 // start adds a worker.
 func (d *demo) start(name string) (*worker, error) {
-	w, err := startWorker(name, d.Executable, d.dir, d.config, childEnvironment(d.Environment, d.dir, d.services))
+	w, err := startWorker(name, d.Executable, d.dir, d.config, childEnvironment(d.Environment, d.dir, d.services), d.life())
 	if err != nil {
 		return nil, err
 	}
@@ -186,7 +196,7 @@ func (d *demo) copy(ctx context.Context) error {
 		}
 	}
 	began := time.Now()
-	err := d.until(ctx, copyLimit, "the copy", func() {
+	err := d.until(ctx, d.copyLimit(), "the copy", func() {
 		if s := d.observe(ctx); s.copied > 0 {
 			d.say("copied %.0f of %d items", s.copied, d.Items)
 		}

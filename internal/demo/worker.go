@@ -23,9 +23,6 @@ const stopTime = 25 * time.Second
 // interruptedStatus is the exit status of a run that was interrupted and stopped cleanly.
 const interruptedStatus = 130
 
-// lifeTime ends workers that have lost their demo, if that was killed in a way that left it no chance to end them.
-const lifeTime = "15m"
-
 // worker is one process of the program, run as an operator would.
 type worker struct {
 	name string // a, b, …
@@ -41,10 +38,11 @@ type worker struct {
 }
 
 // startWorker starts `run` on the configuration. Its HTTP port is free for the system to choose, and read from its log.
-func startWorker(name, executable, dir, configPath string, env []string) (*worker, error) {
+// It ends by itself after life, should it lose its demo.
+func startWorker(name, executable, dir, configPath string, env []string, life time.Duration) (*worker, error) {
 	w := &worker{name: name, log: filepath.Join(dir, "worker-"+name+".log"), exited: make(chan struct{})}
 	w.cmd = exec.Command(executable, "run", "--config", configPath, "--allow-emulator", "--listen", "127.0.0.1:0",
-		"--log-format", "json", "--log-level", "info", "--timeout", lifeTime)
+		"--log-format", "json", "--log-level", "info", "--timeout", life.String())
 	w.cmd.Env = env
 	w.cmd.Dir = dir
 	file, err := os.Create(w.log)

@@ -48,6 +48,7 @@ const (
 	StreamViewUnusable = "R1203"
 	SourceDenied       = "R1204"
 	SourceUnreachable  = "R1205"
+	SourceMalformed    = "R1206"
 	SlowCopy           = "R1251"
 	StreamReaders      = "R1252"
 	WideRows           = "R1253"
@@ -253,6 +254,9 @@ var registry = []Entry{
 	{SourceUnreachable, "source unreachable",
 		"DynamoDB or DynamoDB Streams did not answer in time. Common causes: no route to the endpoint, a proxy, a wrong region, an emulator that is not running.",
 		"check the network, source.region and the AWS_ENDPOINT_URL… variables", ExitFailed},
+	{SourceMalformed, "the source refuses a request, or answers what cannot be understood",
+		"DynamoDB answered, so that the network is well: it takes the request for wrong (a `ValidationException`), or its answer holds something that this version does not know. A proxy, or an endpoint that is something else than DynamoDB, answers so too.",
+		"look at the cause: correct what it names, or the AWS_ENDPOINT_URL… variables", ExitFailed},
 	{SlowCopy, "the copy may take longer than the stream keeps changes (warning)",
 		"A stream keeps changes for 24 hours. They are applied while the copy runs, so that a slow copy alone loses nothing; but a copy of more than 18 hours leaves little time to notice and mend anything that stops the workers, and shares the limits of both stores with them for all that time.",
 		"raise backfill.max_rows_per_second, give the table more read capacity or the cluster more nodes, or run several workers", ExitDone},

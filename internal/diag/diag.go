@@ -198,12 +198,15 @@ func (l List) Render(w io.Writer) error {
 
 // Render writes any error in the four-line form: every Error found in the tree of err, or, when there is none, err itself
 // as an unexpected internal error. A nil err writes nothing.
-func Render(w io.Writer, err error) error {
+func Render(w io.Writer, err error) error { return Findings(err).Render(w) }
+
+// Findings are the Errors in the tree of err, then what is none of them, as unexpected internal errors.
+func Findings(err error) List {
 	findings, foreign := collect(err)
 	for _, plain := range foreign {
 		findings = append(findings, &Error{Code: Internal, What: "unexpected error", Err: plain})
 	}
-	return findings.Render(w)
+	return findings
 }
 
 // ExitCode returns the exit status for err: 0 for nil, 1 for an error that carries no Error. When err carries several, an

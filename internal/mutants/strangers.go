@@ -385,9 +385,9 @@ var inStrangers = []mutant{
 	},
 	{
 		name: "a worker looks at the region as its keeper alone", hazards: "", file: "internal/pipeline/pipeline.go",
-		old: `	err := t.retryUntil(stop, work, "check the source", t.sameSource)
+		old: `		return t.sameSource(ctx)
 `,
-		new: `	err := t.retryUntil(stop, work, "check the source", func(context.Context) error { return nil })
+		new: `		return ctx.Err()
 `,
 		test: "./internal/sim TestAnotherAccount", why: "no run has credentials of another account",
 	},

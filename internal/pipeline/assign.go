@@ -22,7 +22,7 @@ func (t *table) assign(stop, ctx context.Context, finish func()) error {
 	for stop.Err() == nil && g.Context().Err() == nil {
 		var v view
 		err := t.retry(g.Context(), "look at the ledger", func(ctx context.Context) (err error) {
-			v, err = t.look(ctx)
+			v, err = t.attempt(ctx)
 			return err
 		})
 		if err == nil {
@@ -48,6 +48,18 @@ func (t *table) assign(stop, ctx context.Context, finish func()) error {
 type view struct {
 	state  checkpoint.TableState
 	shards []checkpoint.Shard
+}
+
+// attempt looks at the ledger once. The loop turns with every attempt, whatever becomes of it: an outage of the target is nothing that a
+// restart of this process would mend. What is read here meanwhile still ages, or is given up as its leases end.
+func (t *table) attempt(ctx context.Context) (view, error) {
+	t.events.Tick()
+	defer t.events.Tick()
+	v, err := t.look(ctx)
+	if err != nil {
+		t.tellLag(ctx)
+	}
+	return v, err
 }
 
 // look reads the table's rows, and makes sure that they are still the ledger and the mapping this process was started with.
@@ -88,6 +100,7 @@ func (t *table) lease(stop context.Context, g *task.Group, held *holdings, shard
 		return nil
 	}
 	lease, err := t.Ledger.Take(g.Context(), shard.Shard, shard.Parent)
+	t.events.Tick() // there may be many to take, and each may have to wait for an answer that does not come
 	if err != nil {
 		held.remove(id)
 		if fatal(err) {
@@ -114,12 +127,16 @@ func (t *table) report(ctx context.Context, v view) {
 		states[s.State]++
 	}
 	t.events.Ledger(v.state, states)
+	t.tellLag(ctx)
+}
+
+// tellLag tells how far behind this worker is with what it reads of the table, or takes that back when it reads nothing.
+func (t *table) tellLag(ctx context.Context) {
 	if lag, known := t.board.lag(task.Now(ctx), task.Mono(ctx)); known {
 		t.events.Lag(t.source, lag, cdc.Retention-lag)
 	} else {
 		t.events.NotReading(t.source)
 	}
-	t.events.Tick()
 }
 
 // drained tells whether nothing is left to do for now: the table is loaded, or cannot be; every open shard is read, here or by another worker, and
@@ -174,6 +191,12 @@ func (h *holdings) has(id string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.shards[id]
+}
+
+func (h *holdings) empty() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.shards) == 0
 }
 
 func (h *holdings) remove(id string) {

@@ -260,6 +260,12 @@ func TestLivesWithoutTables(t *testing.T) {
 		if passed := time.Since(began); passed != 2*o.DiscoverEvery || ticks < int(passed/tickEvery) {
 			t.Errorf("%d ticks and %d looks in %s", ticks, looks, passed)
 		}
+		joined := &holdings{shards: map[string]bool{"A": true}}
+		ticks = 0
+		(&joining{table: &table{Options: o, events: events}, joined: joined}).rest(t.Context())
+		if ticks > 0 {
+			t.Errorf("%d ticks beside a table, whose loop may stand", ticks)
+		}
 	})
 }
 

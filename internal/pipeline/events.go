@@ -29,7 +29,8 @@ type Events struct {
 	// Lag is the table's worst shard here: the age of the last applied change while there are more, otherwise the time since
 	// the last empty page. Headroom is what is left of the stream's 24 hours.
 	Lag func(table string, lag, headroom time.Duration)
-	// NotReading: this worker reads no shard of the table, so that it knows no lag; told at every look.
+	// NotReading: this worker reads no shard of the table, so that it knows no lag. Like Lag it is told at every look, whether that
+	// succeeds or not, and when a shard was left.
 	NotReading func(table string)
 	// Joined: a table of a pattern was found, and this worker takes part in it from now on.
 	Joined func(table string)

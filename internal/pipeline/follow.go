@@ -165,6 +165,7 @@ func (t *table) hold(stop, work context.Context, lease *checkpoint.Lease, state 
 	})
 	err := g.Wait()
 	t.board.forget(shard.ID)
+	t.tellLag(work)
 	t.events.ShardLeft(t.source, shard.ID, err)
 	if errors.Is(err, ErrYield) {
 		_ = task.Sleep(stop, t.respite())

@@ -58,7 +58,7 @@ func (j *joining) join(stop, work context.Context) error {
 // admit looks for tables one time. What was found joins, or is set aside, even if others could not be looked at: it neither waits for them nor is
 // lost with their error.
 func (j *joining) admit(stop, ctx context.Context) error {
-	j.events.Tick()
+	j.tick()
 	found, failed := j.Discover(ctx, j.joined.has)
 	if stop.Err() != nil {
 		return context.Cause(stop) // begin nothing new
@@ -90,10 +90,17 @@ const tickEvery = 20 * time.Second
 func (j *joining) rest(stop context.Context) {
 	until := task.Mono(stop) + j.DiscoverEvery
 	for left := j.DiscoverEvery; left > 0; left = until - task.Mono(stop) {
-		j.events.Tick()
+		j.tick()
 		if task.Sleep(stop, min(left, tickEvery)) != nil {
 			return
 		}
+	}
+}
+
+// tick tells that the process lives, unless there are tables whose loops do: it must be seen if those stand.
+func (j *joining) tick() {
+	if len(j.Tables) == 0 && j.joined.empty() {
+		j.events.Tick()
 	}
 }
 

@@ -227,7 +227,11 @@ func (t *table) end(err error) error {
 
 // run works on the table until stop ends: as one of the workers that read its shards and, while it holds the seat, as its keeper.
 func (t *table) run(stop, work context.Context) error {
-	err := t.retryUntil(stop, work, "check the source", t.sameSource)
+	err := t.retryUntil(stop, work, "check the source", func(ctx context.Context) error {
+		t.events.Tick() // an outage is nothing that a restart of this process would mend
+		defer t.events.Tick()
+		return t.sameSource(ctx)
+	})
 	if err != nil && (stop.Err() != nil || work.Err() != nil) {
 		return nil
 	}
@@ -235,6 +239,8 @@ func (t *table) run(stop, work context.Context) error {
 		return t.end(err)
 	}
 	err = t.retry(work, "check the mapping", func(ctx context.Context) error {
+		t.events.Tick()
+		defer t.events.Tick()
 		state, raised, err := t.Ledger.CheckMapping(ctx, t.source, t.MappingHash, t.AcceptMapping)
 		if raised {
 			t.Floors.raise(t.source, state.Generation)

@@ -1,0 +1,132 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/internal/virtual"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// quietShard gives empty pages.
+type quietShard struct{ cdc.Source }
+
+func (quietShard) Seek(context.Context, string, cdc.Position) (cdc.Iterator, error) { return "i", nil }
+
+func (quietShard) Read(context.Context, cdc.Iterator) (cdc.Page, error) {
+	return cdc.Page{Next: "i"}, nil
+}
+
+// silentDatabase answers at the start, whose table that is, and no question of the keeper's.
+type silentDatabase struct{ asked bool }
+
+func (d *silentDatabase) Describe(context.Context, string) (backfill.Description, error) {
+	if !d.asked {
+		d.asked = true
+		return backfill.Description{}, nil
+	}
+	return backfill.Description{}, &cdc.Error{Op: "DescribeTable", Reason: cdc.Unavailable, Err: errors.New("no")}
+}
+
+// turns notes the longest time between two turns of the loops.
+type turns struct{ last, longest time.Duration }
+
+func (t *turns) tick(now time.Duration) { t.longest, t.last = max(t.longest, now-t.last), now }
+
+// play runs a worker in virtual time for so long, from a pipeline's options that it completes.
+func play(t *testing.T, store *checkpointtest.Memory, lasts time.Duration, o Options, prepare func(ctx context.Context, l *checkpoint.Ledger) error) *turns {
+	t.Helper()
+	world := virtual.NewWorld(1, time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC), true)
+	var seen turns
+	err := world.Run(lasts+time.Hour, func(ctx context.Context) {
+		ledger, err := checkpoint.Open(ctx, store, "outage", checkpoint.Options{Worker: "w", ID: "l"})
+		if err == nil {
+			err = prepare(ctx, ledger)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Ledger, o.Floors = ledger, &Floors{}
+		o.Events.Tick = func() { seen.tick(task.Mono(ctx)) }
+		limited, cancel := task.WithTimeout(ctx, lasts)
+		defer cancel()
+		if err := Run(limited, o); err != nil {
+			t.Error(err)
+		}
+		seen.tick(task.Mono(ctx))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &seen
+}
+
+// liveWithin is how long the loops may go without a turn before a restart is asked for (admin.LiveWithin).
+const liveWithin = time.Minute
+
+// An outage of the target is nothing that a restart mends: the loops turn all the while. What is not known any more is taken back as soon as
+// nothing is read, and not when the ledger answers again.
+func TestAnOutageOfTheLedger(t *testing.T) {
+	m, err := transform.NewMapping("Orders", "orders", "d", []transform.KeyAttribute{{Name: "pk", Type: cdc.KindS}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	down := func(ctx context.Context) error {
+		if task.Mono(ctx) > 2*time.Minute {
+			return errors.New("unavailable")
+		}
+		return nil
+	}
+	store := &checkpointtest.Memory{OnRead: func(ctx context.Context, _ string) error { return down(ctx) }}
+	store.OnSwap = func(ctx context.Context, _ string, execute func() bool) (bool, error) {
+		if err := down(ctx); err != nil {
+			return false, err
+		}
+		return execute(), nil
+	}
+	var told, aged time.Duration
+	known := false
+	var clock context.Context
+	o := Options{
+		Tables:   []Table{{Mapping: m}},
+		Database: &silentDatabase{},
+		Writer:   sink.NewWriter(sink.Options{}),
+		Open:     func(string) cdc.Source { return quietShard{} },
+		Witness: func(string) checkpoint.Store {
+			return &checkpointtest.Memory{}
+		},
+		Events: Events{
+			Lag: func(_ string, lag, _ time.Duration) { known, aged = true, max(aged, lag) },
+			NotReading: func(string) {
+				if known {
+					known, told = false, task.Mono(clock)
+				}
+			},
+		},
+	}
+	seen := play(t, store, time.Hour, o, func(ctx context.Context, l *checkpoint.Ledger) error {
+		clock = ctx
+		_, err := l.UpdateTable(ctx, "Orders", func(s *checkpoint.TableState) error {
+			s.Generation, s.Adopted, s.Listed, s.Label, s.StreamARN = 7, 7, 7, "L", "arn/L"
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		return l.CreateShard(ctx, checkpoint.Shard{Source: "Orders", Label: "L", StreamARN: "arn/L", ID: "s", State: checkpoint.Waiting, Hop: cdc.RootHop, Generation: 7})
+	})
+	if seen.longest >= liveWithin {
+		t.Errorf("no turn for %s", seen.longest)
+	}
+	if told < 2*time.Minute || told > 3*time.Minute || known {
+		t.Errorf("that nothing is read was told after %s; the lag is still known: %t, the last was %s", told, known, aged)
+	}
+}
