@@ -26,7 +26,10 @@ func (quietShard) Read(context.Context, cdc.Iterator) (cdc.Page, error) {
 }
 
 // silentDatabase answers at the start, whose table that is, and no question of the keeper's.
-type silentDatabase struct{ asked bool }
+type silentDatabase struct {
+	Database
+	asked bool
+}
 
 func (d *silentDatabase) Describe(context.Context, string) (backfill.Description, error) {
 	if !d.asked {
