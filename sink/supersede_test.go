@@ -317,3 +317,23 @@ func TestSupersedeIsOfOneItem(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// OfItem is of one item: references begin with a hash, and many hashes begin alike.
+func TestOfItemIsOfOneItem(t *testing.T) {
+	ctx := context.Background()
+	parking := sink.NewParking(&sinktest.Records{}, "m")
+	var keys []string
+	for i := range 40 {
+		keys = append(keys, fmt.Sprint("k", i))
+		if err := parking.Park(ctx, transform.Parked{Source: "A", Key: keys[i], Version: version(1), Reason: "why", Change: page("k")[0]}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, key := range keys {
+		var found []string
+		err := parking.OfItem(ctx, "A", key, func(_ sink.Ref, p transform.Parked) error { found = append(found, p.Key); return nil })
+		if err != nil || len(found) != 1 || found[0] != key {
+			t.Errorf("of %s: %q, %v", key, found, err)
+		}
+	}
+}

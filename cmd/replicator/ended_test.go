@@ -43,14 +43,7 @@ func startSilent(t *testing.T) (address string, asked <-chan struct{}) {
 // What ends a command before anything answered is told as what it is: a signal or --timeout, and neither a network to look after nor a bug.
 // A service that is asked to end while it starts has ended well.
 func TestEndedWhileNothingAnswers(t *testing.T) {
-	s, stop, err := startEmbedded()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stop()
-	if err := s.create("Orders", "NEW_AND_OLD_IMAGES"); err != nil {
-		t.Fatal(err)
-	}
+	s := servicesWithOrders(t)
 	configuration := writeTestConfiguration(t)
 	key := []string{"--table", "Orders", "--key", `{"pk":"a","sk":"b"}`}
 	for _, c := range []struct {

@@ -95,14 +95,7 @@ func fetch(t *testing.T, url string) []byte {
 // Two workers count alike what is parked, healed, dropped and retried, because both read it where it is kept.
 func TestParkedItemsAreCountedAlikeByTwoWorkers(t *testing.T) {
 	t.Parallel()
-	s, stop, err := startEmbedded()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stop()
-	if err := s.create("Orders", "NEW_AND_OLD_IMAGES"); err != nil {
-		t.Fatal(err)
-	}
+	s := servicesWithOrders(t)
 	_, one := startRun(t, s)
 	_, two := startRun(t, s)
 	workers := []string{one, two}

@@ -54,14 +54,7 @@ func launchRun(t *testing.T, s *embedded, arguments ...string) (*exec.Cmd, io.Re
 // A service manager that ends a service sees 0, a person who interrupts sees what shells report; --once that was cut short is
 // never taken for one that was done.
 func TestSignals(t *testing.T) {
-	s, stop, err := startEmbedded()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stop()
-	if err := s.create("Orders", "NEW_AND_OLD_IMAGES"); err != nil {
-		t.Fatal(err)
-	}
+	s := servicesWithOrders(t)
 	for _, c := range []struct {
 		name      string
 		signal    os.Signal
@@ -98,14 +91,7 @@ func TestSignals(t *testing.T) {
 
 // Who reads the log of a service may go away: `run 2>&1 | head`. Profiles are served where they are asked for.
 func TestAServiceOutlivesItsReader(t *testing.T) {
-	s, stop, err := startEmbedded()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stop()
-	if err := s.create("Orders", "NEW_AND_OLD_IMAGES"); err != nil {
-		t.Fatal(err)
-	}
+	s := servicesWithOrders(t)
 	for _, profiles := range []bool{false, true} {
 		want, arguments := http.StatusNotFound, []string(nil)
 		if profiles {
@@ -198,14 +184,7 @@ func TestWatchIsInterrupted(t *testing.T) {
 // to run; then another one takes over, and all is known again.
 func TestAFrozenProcessIsSeen(t *testing.T) {
 	t.Parallel()
-	s, stop, err := startEmbedded()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stop()
-	if err := s.create("Orders", "NEW_AND_OLD_IMAGES"); err != nil {
-		t.Fatal(err)
-	}
+	s := servicesWithOrders(t)
 	configuration := t.TempDir() + "/replicator.yaml"
 	if err := os.WriteFile(configuration, []byte(testConfiguration+"state: { lease: 5s }\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -235,14 +214,7 @@ func TestAFrozenProcessIsSeen(t *testing.T) {
 // TestAGapIsAnAlarmAndNotUnreadiness: a rollout of its cure would stall otherwise.
 func TestAGapIsAnAlarmAndNotUnreadiness(t *testing.T) {
 	t.Parallel()
-	s, stop, err := startEmbedded()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stop()
-	if err := s.create("Orders", "NEW_AND_OLD_IMAGES"); err != nil {
-		t.Fatal(err)
-	}
+	s := servicesWithOrders(t)
 	configuration := writeTestConfiguration(t)
 	once := func(want int) {
 		cmd := exec.Command("replicator", "run", "--once", "--idle", "200ms", "--allow-emulator", "--listen", "off", "-c", configuration)

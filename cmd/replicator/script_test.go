@@ -125,6 +125,20 @@ func startEmbedded() (*embedded, func(), error) {
 	return s, func() { s.bigtable.Close(); server.CloseClientConnections(); server.Close() }, nil
 }
 
+// servicesWithOrders are services for a test, with a table Orders.
+func servicesWithOrders(t *testing.T) *embedded {
+	t.Helper()
+	s, stop, err := startEmbedded()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stop)
+	if err := s.create("Orders", "NEW_AND_OLD_IMAGES"); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 // serve is DynamoDB, but for what it denies.
 func (s *embedded) serve(w http.ResponseWriter, r *http.Request) {
 	_, operation, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")

@@ -118,7 +118,8 @@ var inOutside = []mutant{
 		name: "a lease goes on when its holder has ended", hazards: "", file: "internal/pipeline/follow.go",
 		old: `		defer lease.Abandon()
 `,
-		new: ``,
+		new:  ``,
+		test: "./internal/pipeline TestWhatIsFencedLeavesItsShard", why: "of what ends the reading alone, all but a fence goes with the lease",
 	},
 	{
 		name: "a seat goes on when its keeper has ended", hazards: "", file: "internal/pipeline/keeper.go",

@@ -48,7 +48,6 @@ var inFollow = []mutant{
 `,
 		new: `		_ = t.write(ctx, &batch, changes)
 `,
-		test: "./internal/sim TestH70|TestH50|TestH03", why: "about a hundred seeds of the swarm find it",
 	},
 	{
 		name: "finished at the position before the last page", hazards: "H17", file: "internal/pipeline/follow.go",

@@ -173,6 +173,7 @@ var inReach = []mutant{
 	{
 		name: "what is parked of one item is told of all whose names begin alike", file: "sink/parking.go",
 		old: `HashOf(item)+"/", f)`, new: `HashOf(item)[:1], f)`,
+		test: "./sink TestOfItemIsOfOneItem", why: "few items are parked at the same time",
 	},
 	{
 		name: "a raise in doubt is begun anew from where it stands", hazards: "H70", file: "checkpoint/table.go",

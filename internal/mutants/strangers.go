@@ -354,10 +354,19 @@ var inStrangers = []mutant{
 	},
 	{
 		name: "a description of before the stream is believed", hazards: "H24", file: "internal/pipeline/stream.go",
-		old: `	case !over && !k.doubt.lasts(d, task.Mono(ctx)):
+		old: `	case !believed && !k.doubt.lasts(d, task.Mono(ctx)):
 `,
-		new: `	case !over && d.At.IsZero():
+		new: `	case !believed && d.At.IsZero():
 `,
+		test: "./internal/sim TestH24_OldDescription", why: "an old description must come just after a new stream was heard of",
+	},
+	{
+		name: "an older stream is followed when the newer one is over", hazards: "H24", file: "internal/pipeline/stream.go",
+		old: `over && (news != replaced || d.StreamLabel > state.Label)
+`,
+		new: `over
+`,
+		test: "./internal/sim TestH24_OldDescription", why: "the end of a stream must be described late, soon after the one before was replaced",
 	},
 	{
 		name: "what the table says is never believed against its stream", hazards: "H24", file: "internal/pipeline/stream.go",

@@ -72,6 +72,18 @@ func play(t *testing.T, store *checkpointtest.Memory, lasts time.Duration, o Opt
 	return &seen
 }
 
+// begun prepares a ledger in which one shard can be read.
+func begun(ctx context.Context, l *checkpoint.Ledger) error {
+	_, err := l.UpdateTable(ctx, "Orders", func(s *checkpoint.TableState) error {
+		s.Generation, s.Adopted, s.Listed, s.Label, s.StreamARN = 7, 7, 7, "L", "arn/L"
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return l.CreateShard(ctx, checkpoint.Shard{Source: "Orders", Label: "L", StreamARN: "arn/L", ID: "s", State: checkpoint.Waiting, Hop: cdc.RootHop, Generation: 7})
+}
+
 // liveWithin is how long the loops may go without a turn before a restart is asked for (admin.LiveWithin).
 const liveWithin = time.Minute
 
@@ -117,19 +129,43 @@ func TestAnOutageOfTheLedger(t *testing.T) {
 	}
 	seen := play(t, store, time.Hour, o, func(ctx context.Context, l *checkpoint.Ledger) error {
 		clock = ctx
-		_, err := l.UpdateTable(ctx, "Orders", func(s *checkpoint.TableState) error {
-			s.Generation, s.Adopted, s.Listed, s.Label, s.StreamARN = 7, 7, 7, "L", "arn/L"
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-		return l.CreateShard(ctx, checkpoint.Shard{Source: "Orders", Label: "L", StreamARN: "arn/L", ID: "s", State: checkpoint.Waiting, Hop: cdc.RootHop, Generation: 7})
+		return begun(ctx, l)
 	})
 	if seen.longest >= liveWithin {
 		t.Errorf("no turn for %s", seen.longest)
 	}
 	if told < 2*time.Minute || told > 3*time.Minute || known {
 		t.Errorf("that nothing is read was told after %s; the lag is still known: %t, the last was %s", told, known, aged)
+	}
+}
+
+// oneChange is a shard with one change.
+type oneChange struct{ cdc.Source }
+
+func (oneChange) Seek(context.Context, string, cdc.Position) (cdc.Iterator, error) { return "i", nil }
+
+func (oneChange) Read(ctx context.Context, _ cdc.Iterator) (cdc.Page, error) {
+	item := cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: cdc.String("k")}})
+	return cdc.Page{Next: "i", Changes: []cdc.Change{{Event: cdc.Insert, Sequence: cdc.SequenceOf(1), Time: task.Now(ctx), Keys: item, New: item}}}, nil
+}
+
+// What is fenced off leaves its shard, and its lease with it: renewed by nobody's reader, it would keep all others away.
+func TestWhatIsFencedLeavesItsShard(t *testing.T) {
+	m, err := transform.NewMapping("Orders", "orders", "d", []transform.KeyAttribute{{Name: "pk", Type: cdc.KindS}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var left []error
+	o := Options{
+		Tables:   []Table{{Mapping: m}},
+		Database: &silentDatabase{},
+		Writer:   sink.NewWriter(sink.Options{Floor: func(string) uint32 { return 8 }}),
+		Open:     func(string) cdc.Source { return oneChange{} },
+		Witness:  func(string) checkpoint.Store { return &checkpointtest.Memory{} },
+		Events:   Events{ShardLeft: func(_, _ string, err error) { left = append(left, err) }},
+	}
+	play(t, &checkpointtest.Memory{}, 2*time.Minute, o, begun)
+	if len(left) < 2 || !errors.Is(left[0], sink.ErrFenced) {
+		t.Errorf("left %v", left)
 	}
 }

@@ -114,6 +114,8 @@ func (k *rounds) attend(ctx context.Context) error {
 		return nil
 	}
 	over, err := k.over(ctx, state)
+	// The label of a stream is the time at which it was enabled.
+	believed := over && (news != replaced || d.StreamLabel > state.Label)
 	switch {
 	case err != nil:
 		return err
@@ -126,7 +128,7 @@ func (k *rounds) attend(ctx context.Context) error {
 			return nil
 		})
 		return err
-	case !over && !k.doubt.lasts(d, task.Mono(ctx)):
+	case !believed && !k.doubt.lasts(d, task.Mono(ctx)):
 		return nil
 	case news == replaced:
 		// H24: between the two streams nobody recorded changes.

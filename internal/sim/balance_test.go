@@ -65,7 +65,7 @@ func TestWhoCannotReadTakesNothingOver(t *testing.T) {
 	play(t, 5, 4, func(s *scene) {
 		a := s.running("a")
 		s.Source.Fault = func(op, _ string) error {
-			if s.World.Running() == "b" {
+			if s.World.Running() == "b" && op != "DescribeTable" { // without which it would not begin
 				return Fail(op, cdc.Denied)
 			}
 			return nil

@@ -56,6 +56,14 @@ func TestH24_OldDescription(t *testing.T) {
 			s.failf("gaps %q, followed %s, ended %v", s.Gaps, state.Label, state.StreamEnded)
 		}
 		s.readsOn(time.Minute, "1", "2", "3")
+		m.as = &old // when the newer one is over as well
+		s.Source.DisableStream()
+		s.sleep(8 * time.Minute)
+		m.as = nil
+		s.until(5*time.Minute, "the end is told", func() bool { return s.State().StreamEnded })
+		if state := s.State(); state.Label != s.Source.Stream().Label {
+			s.failf("followed %s, gaps %q", state.Label, s.Gaps)
+		}
 	})
 }
 
@@ -99,18 +107,19 @@ func TestAnotherAccount(t *testing.T) {
 			StreamARN: strings.Replace(s.Source.Stream().ARN, ":eu-west-1:", ":us-east-1:", 1), StreamLabel: "2026-01-01T00:00:00.000", StreamEnabled: true,
 			ViewType: "NEW_AND_OLD_IMAGES",
 		}
-		s.stop(a)
 		before := s.State()
 		m, option := s.mistaken()
 		m.as = &foreign
 		b := s.Start("b", option)
 		var refused *pipeline.SourceError
+		s.until(time.Minute, "who is elsewhere ends, beside the keeper", func() bool { return b.Over })
 		if err := b.Wait(s.ctx); !errors.As(err, &refused) || refused.Followed != s.Source.Stream().ARN || refused.Found != foreign.StreamARN {
 			s.failf("ended with %v", err)
 		}
 		if state := s.State(); state.Generation != before.Generation || state.StreamARN != before.StreamARN || len(s.Gaps) > 0 {
 			s.failf("%+v, gaps %q", state, s.Gaps)
 		}
+		s.stop(a)
 		m, option = s.mistaken()
 		c := s.Start("c", option)
 		s.put("k", "w")

@@ -153,6 +153,12 @@ func TestH53_ThrottledDiscovery(t *testing.T) {
 			}
 			return nil
 		}
+		s.Target.Fault = func(op, table, _ string) error {
+			if op == "ReadRows" && table == stateTable && s.World.Rand().IntN(10) < 3 {
+				return &sink.Error{Op: op, Reason: sink.Throttled, Code: "ResourceExhausted"}
+			}
+			return nil
+		}
 		s.put("k", "v")
 		keepers := 0
 		s.Start("a", func(o *pipeline.Options) { o.Events.KeeperTaken = func(string, uint64) { keepers++ } })

@@ -108,6 +108,9 @@ func (t *truth) checkRaised(was, is checkpoint.TableState) {
 	if was.Cut.IsZero() && is.Cut.After(t.m.World.Now().Add(-checkpoint.Slack)) {
 		t.m.violate("I5: changes are dropped up to %s, which is not before the start", is.Cut)
 	}
+	if is.Label < was.Label {
+		t.m.violate("I5: stream %s is followed again, after %s, which came later", is.Label, was.Label)
+	}
 	if was.Label != "" && is.Label != was.Label && is.Listed != 0 {
 		t.m.violate("I5: stream %s counts as listed when it is first heard of", is.Label)
 	}
