@@ -146,9 +146,10 @@ func (t *truth) watchItem(id rowID, before, after *Row) {
 }
 
 // readSince tells whether a write brings, into a register whose tombstone was collected, an image that is not older than what left the tombstone: by a
-// load or a repair, which read the item since. The change that made the image outranks both, and comes or has come before.
+// load or a repair, which read the item since. The change that made the image outranks both, and comes or has come before. A repair that is made again
+// finds what it wrote the first time.
 func (t *truth) readSince(w rowWrite) bool {
-	if w.version.Hop() != transform.LoadHop || w.gone || heldIn(w.before, w.column()) != "" {
+	if w.version.Hop() != transform.LoadHop || w.gone || heldIn(w.before, w.column()) >= string(w.version) {
 		return false
 	}
 	return slices.ContainsFunc(t.rows[w.register], func(im image) bool {
