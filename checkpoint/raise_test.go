@@ -363,3 +363,48 @@ func TestH24_UnfinishedShardsOfAReplacedStreamAreLost(t *testing.T) {
 		}
 	})
 }
+
+// Whoever completes a raise reads the table's record, and then the rows of its shards. While it waits for these, which may take minutes, the stream is
+// replaced and the new one's shards are written down: they are not of a stream that is over.
+func TestH24_ReplacedWhileAnAdoptionReads(t *testing.T) {
+	virtually(t, func(ctx context.Context, p *place) {
+		_, a := p.worker("a")
+		create(t, ctx, a, shard("old", ""))
+		slow := &delayed{Store: p.store, prefix: "p/shard/", meanwhile: func() {
+			_, err := a.Raise(ctx, source, 1, checkpoint.Gap{Reason: "a new stream"}, func(s *checkpoint.TableState) { s.Label, s.Listed = "l2", 2 })
+			check(t, err)
+			next := shard("new", "")
+			next.Label, next.Generation = "l2", 2
+			check(t, a.CreateShard(ctx, next))
+		}}
+		b := openOn(t, p.world.NewProcess("b").Context(), slow, "b", lease)
+		_, err := b.Adopt(ctx, source)
+		check(t, err)
+		if slow.meanwhile != nil {
+			t.Fatal("the stream was not replaced")
+		}
+		all := rows(t, ctx, a)
+		if s := all["new"]; s.State != checkpoint.Waiting || s.Loss != "" {
+			t.Errorf("new: %+v", s)
+		}
+		if s := all["old"]; s.Loss != checkpoint.Replaced {
+			t.Errorf("old: %+v", s)
+		}
+		take(t, ctx, a, "new")
+	})
+}
+
+// delayed is a store in which something happens before the first read of rows that begin with prefix.
+type delayed struct {
+	checkpoint.Store
+	prefix    string
+	meanwhile func()
+}
+
+func (d *delayed) Read(ctx context.Context, prefix string) ([]checkpoint.Row, error) {
+	if f := d.meanwhile; f != nil && strings.HasPrefix(prefix, d.prefix) {
+		d.meanwhile = nil
+		f()
+	}
+	return d.Store.Read(ctx, prefix)
+}

@@ -203,7 +203,7 @@ func noteGap(s *TableState, gap Gap) {
 }
 
 // Adopt gives every unfinished shard of the table's stream the table's generation and a new epoch without an owner, until all
-// have it, and then says so in the table's record. Unfinished shards of another stream are lost: it was replaced (H24).
+// have it, and then says so in the table's record. Unfinished shards of a stream before are lost: it was replaced (H24).
 // Anyone may complete an adoption that its beginner did not. It looks at the rows even when the record says that all is done,
 // because a row may have been created since by somebody who had not seen the raise.
 func (l *Ledger) Adopt(ctx context.Context, source string) (TableState, error) {
@@ -218,6 +218,16 @@ func (l *Ledger) Adopt(ctx context.Context, source string) (TableState, error) {
 		shards, err := l.Shards(ctx, source)
 		if err != nil {
 			return TableState{}, err
+		}
+		// Between the two reads another stream may have taken the place of this one, and rows of its shards may be among these.
+		if slices.ContainsFunc(shards, func(s Shard) bool { return s.Label != state.Label && !s.Finished() }) {
+			now, _, err := l.Table(ctx, source)
+			if err != nil {
+				return TableState{}, err
+			}
+			if now.Label != state.Label {
+				continue
+			}
 		}
 		settled := true
 		for i := range shards {

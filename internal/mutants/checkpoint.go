@@ -154,6 +154,16 @@ var inLedger = []mutant{
 		test: "./checkpoint TestH70|TestFleet", why: "a shard must be written while the generation rises",
 	},
 	{
+		name: "shards of a stream that came meanwhile are called replaced", hazards: "H24", file: "checkpoint/table.go",
+		old: `			if now.Label != state.Label {
+				continue
+			}
+`,
+		new: `			_ = now
+`,
+		test: "./checkpoint TestH24", why: "two workers must find gaps within milliseconds, and one wait between two reads: one seed in ten thousand",
+	},
+	{
 		name: "shards of a replaced stream go on", hazards: "H24", file: "checkpoint/table.go",
 		old: `			if s.Finished() || s.Label == state.Label && s.Generation >= state.Generation {
 `,

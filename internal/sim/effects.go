@@ -16,6 +16,6 @@ func Effects() []string {
 		"table described late", "table out of sight", "table set aside", "target exchanged", "target lost", "target restored", "time ran back", "tombstone collected",
 		"trimmed shards stay listed", "worker clock jumped", "worker clock stood still", "worker clock wrong from its start", "worker cut off",
 		"worker ended by a limit of parked items", "worker ended by an item", "worker ended by another cluster", "worker gone after a ledger write",
-		"write throttled",
+		"worker stood still at a ledger write", "write throttled",
 	}
 }

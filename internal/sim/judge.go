@@ -202,7 +202,7 @@ func (s *simulation) peace() {
 	s.peaceful, s.peaceFrom = true, s.World.Elapsed()
 	t, b := s.Source, s.Target
 	b.LoseReply, b.Late, b.Drop, b.Twice, t.Throttle, t.Expire, s.throttled, s.poisoned, s.rejected = 0, 0, 0, 0, 0, 0, 0, 0, 0
-	s.strikes, s.rivals, s.clocks = 0, 0, 0
+	s.strikes, s.stills, s.rivals, s.clocks = 0, 0, 0, 0
 	b.Torn, b.Broken, b.Silent, t.Silent = 0, 0, 0, 0
 	t.Latency, b.Latency, t.PageSize, b.ServerSkew = 20*time.Millisecond, 10*time.Millisecond, pageRecords, 0
 	for _, sh := range t.Stream().Shards {

@@ -90,6 +90,7 @@ var rates = []rate{
 	{"rows rejected", 0.1, func(s *simulation, p float64) { s.rejected = p }},
 	{"copy throttled", 1, func(s *simulation, p float64) { s.copyRate = 0.005 + 0.05*p }},
 	{"workers gone after ledger writes", 0.3, func(s *simulation, p float64) { s.strikes = p }},
+	{"workers stand still at ledger writes", 0.1, func(s *simulation, p float64) { s.stills = p }},
 	{"copy interrupted", 3, func(s *simulation, p float64) { s.interruptions = 1 + int(p) }},
 	{"clocks differ", 1, func(s *simulation, p float64) { s.clocks = p }},
 	{"rival writes", 0.3, func(s *simulation, p float64) { s.rivals = p }},

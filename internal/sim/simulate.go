@@ -95,7 +95,8 @@ type simulation struct {
 	hash      string // of the mapping that workers are started with
 
 	throttled, poisoned, rejected float64
-	strikes, rivals, clocks       float64
+	strikes, stills               float64
+	rivals, clocks                float64
 	retries, drops                float64       // how often an operator decides about what is parked, and the part that he gives up
 	peaceful                      bool          // the faults are over
 	peaceFrom                     time.Duration // since then

@@ -19,6 +19,9 @@ func (s *simulation) strike(table, key string, before, after *Row) {
 	} else if table != stateTable {
 		return
 	}
+	if turn {
+		s.freeze()
+	}
 	p := s.strikes
 	if turn && table != stateTable {
 		p = min(1, 3*p) // claims are rare
@@ -46,6 +49,20 @@ func (s *simulation) strike(table, key string, before, after *Row) {
 			m.worker.Kill()
 		}
 	}
+}
+
+// freeze stops a worker for a while, often another than the one that writes, while a step is made of something that takes several: what it read before it, it acts
+// on after it.
+func (s *simulation) freeze() {
+	if !s.World.Chance(s.stills) {
+		return
+	}
+	m := s.crew[s.World.Rand().IntN(len(s.crew))]
+	if m.worker == nil || m.worker.Over || m.worker.Dead() || s.World.Elapsed() < m.paused {
+		return
+	}
+	s.World.Inject("worker stood still at a ledger write")
+	s.pause(m, s.World.UpTo(s.limit(2*s.Lease)))
 }
 
 // isClaim tells whether a witness is made, or taken from another ledger or generation.
