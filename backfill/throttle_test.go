@@ -49,6 +49,18 @@ func TestPacedLoadAndLiveThrottle(t *testing.T) {
 	})
 }
 
+// A page may hold more rows than a slow load may copy in a second: all of them count.
+func TestPageBeyondTheBurstIsPaidForAsAWhole(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, rows := context.Background(), NewThrottle(5)
+		began := task.Mono(ctx)
+		waited, err := rows.Take(ctx, 25)
+		if took := task.Mono(ctx) - began; err != nil || waited != took || took != 4*time.Second { // the first five are not waited for
+			t.Errorf("25 rows at 5 a second took %s, %s of it waiting: %v", took, waited, err)
+		}
+	})
+}
+
 func TestUnthrottledNeverWaits(t *testing.T) {
 	for _, rows := range []*Throttle{nil, NewThrottle(0), NewThrottle(-1)} {
 		if waited, err := rows.Take(context.Background(), 1<<30); waited != 0 || err != nil || rows.pageLimit(4) != 0 {

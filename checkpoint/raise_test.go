@@ -124,6 +124,44 @@ func TestH70_CrashInTheMiddleOfARaise(t *testing.T) {
 	}
 }
 
+// While one worker completes an adoption the generation is raised once more, by a worker that ends with that. What was adopted is the generation that
+// the rows were looked at for: the newer one is not, until they are looked at again.
+func TestH70_RaiseInTheMiddleOfAnAdoption(t *testing.T) {
+	virtually(t, func(ctx context.Context, p *place) {
+		_, a := p.worker("a")
+		_, b := p.worker("b")
+		mc, c := p.worker("c")
+		create(t, ctx, a, shard("a", ""))
+		take(t, ctx, a, "a")
+		ends := func(ctx context.Context, _ string, execute func() bool) (bool, error) {
+			execute()
+			mc.Kill()
+			return false, task.NewEvent(ctx).Wait(ctx)
+		}
+		var between uint32
+		writes := 0
+		p.store.OnSwap = func(ctx context.Context, key string, execute func() bool) (bool, error) {
+			if strings.Contains(key, "/table/") {
+				writes++
+			}
+			if writes == 2 { // the first began the generation, and this is to say that it is adopted
+				between = table(t, ctx, c).Generation
+				p.store.OnSwap = ends
+				mc.Go("raise", func() { _, _ = c.Raise(mc.Context(), source, between, checkpoint.Gap{Reason: "another"}, nil) })
+				p.sleep(ctx, time.Second)
+				p.store.OnSwap = nil
+			}
+			return execute(), nil
+		}
+		_, err := b.Raise(ctx, source, 1, trimmed, nil)
+		check(t, err)
+		if between == 0 {
+			t.Fatal("nothing happened in between")
+		}
+		p.adopted(ctx, b, between)
+	})
+}
+
 // Shards are created, taken and committed while generations are raised, on a network that loses, delays and repeats. Once a
 // generation is adopted nobody writes a shard under an older one.
 func TestH70_CreationAndTakeRaceWithARaise(t *testing.T) {

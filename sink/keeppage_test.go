@@ -206,3 +206,27 @@ func keptRows(t *rapid.T, table sink.Reader) string {
 	}
 	return strings.Join(lines, "\n")
 }
+
+// lookAt notes how far back a look reaches, and fails.
+type lookAt struct{ before int64 }
+
+var errLook = errors.New("no look")
+
+func (l *lookAt) Look(_ context.Context, _ *transform.RowMutation, before int64) (sink.Row, error) {
+	l.before = before
+	return sink.Row{}, errLook
+}
+
+// What the first image of a page found is looked for, also where a repair has put something newer between the images.
+func TestLookReachesBackBeforeThePage(t *testing.T) {
+	cells := func(second int64) []transform.Cell {
+		return []transform.Cell{{Family: "k", Qualifier: "v", Timestamp: second * 1e6, Value: []byte{byte(second)}}}
+	}
+	m := transform.RowMutation{
+		Table: "t", Row: "r", Version: version(3), Keep: true, Families: []string{"k"}, Past: [][]transform.Cell{cells(1), nil, cells(2)}, Cells: cells(3),
+	}
+	look := &lookAt{}
+	if _, err := sink.Execute(context.Background(), &sinktest.Memory{}, look, &m); !errors.Is(err, errLook) || look.before != 1e6 {
+		t.Errorf("what was there before %d µs is looked for: %v", look.before, err)
+	}
+}

@@ -286,6 +286,23 @@ func TestUnreadableRecordSupersedesNothing(t *testing.T) {
 	}
 }
 
+// unlisted are records of which no list can be had.
+type unlisted struct{ *sinktest.Records }
+
+var errUnlisted = errors.New("no list")
+
+func (unlisted) Scan(context.Context, string, bool, func(string, []byte) error) error {
+	return errUnlisted
+}
+
+// Who could not look for what is obsolete says so, or nobody would ever look for it again.
+func TestSupersedeFailsWithItsLook(t *testing.T) {
+	parking := sink.NewParking(unlisted{&sinktest.Records{}}, "m")
+	if err := parking.Supersede(context.Background(), "A", "k", version(2)); !errors.Is(err, errUnlisted) {
+		t.Error(err)
+	}
+}
+
 // Supersede removes of one item alone, and of its table.
 func TestSupersedeIsOfOneItem(t *testing.T) {
 	ctx := context.Background()

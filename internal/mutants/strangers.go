@@ -416,4 +416,73 @@ var inStrangers = []mutant{
 `,
 		test: "./internal/pipeline TestH18_ReadElsewhere", why: "the workers of a run never end by themselves",
 	},
+	{
+		name: "shards that wait need no adoption", hazards: "H70", file: "checkpoint/table.go",
+		old: `			if s.Finished() || s.Label == state.Label && s.Generation >= state.Generation {
+`,
+		new: `			if s.Finished() || s.Label == state.Label && (s.State == Waiting || s.Generation >= state.Generation) {
+`,
+	},
+	{
+		name: "what was raised meanwhile counts as adopted", hazards: "H70", file: "checkpoint/table.go",
+		old: `			if s.Generation == generation {
+				s.Adopted = generation
+			}
+`,
+		new: `			if s.Generation >= generation {
+				s.Adopted = s.Generation
+			}
+`,
+		test: "./checkpoint TestH70_RaiseInTheMiddle", why: "a generation must rise just while another worker completes the adoption of the one before",
+	},
+	{
+		name: "a search for older parked changes that failed found none", hazards: "H38", file: "sink/parking.go",
+		old: `	for _, ref := range older {
+		if err == nil {
+`,
+		new: `	if len(older) == 0 {
+		return nil
+	}
+	for _, ref := range older {
+		if err == nil {
+`,
+		test: "./sink TestSupersedeFailsWithItsLook", why: "a read must fail just when an item that had no address is stored",
+	},
+	{
+		name: "a look does not reach back before a page's former images", hazards: "H57", file: "sink/keep.go",
+		old: `range append(m.Past[:len(m.Past):len(m.Past)], m.Cells) {`, new: `range [][]transform.Cell{m.Cells} {`,
+		test: "./sink TestLookReachesBack", why: "a look of the model shows all cells of the row",
+	},
+	{
+		name: "rows beyond one second's worth are not paid for", hazards: "", file: "backfill/throttle.go",
+		old: `		n -= portion
+`,
+		new: `		n = 0
+`,
+		test: "./backfill TestPageBeyondTheBurst", why: "no load of a run is paced",
+	},
+	{
+		name: "once: a trimmed shard that is to be read on is drained", hazards: "H18 H21", file: "internal/pipeline/assign.go",
+		old: `		case s.Reopenable(v.state) || s.Undeclared(v.state):
+			return false
+`,
+		new:  ``,
+		test: "./internal/pipeline TestH18_WhatIsToGoOn", why: "nothing is trimmed any more when a run is drained",
+	},
+	{
+		name: "once: a copy that was begun is complete", hazards: "H18", file: "internal/pipeline/assign.go",
+		old: `t.Copy && !v.state.Loaded() && !v.state.NeedsLoad {`, new: `t.Copy && v.state.Load.Generation != v.state.Generation && !v.state.NeedsLoad {`,
+		test: "./internal/pipeline TestH18_WhatIsToGoOn", why: "the table is copied before a run is drained",
+	},
+	{
+		name: "why a copy failed is kept to itself", hazards: "H38", file: "internal/pipeline/keeper.go",
+		old: `		loading.Go("copy", func(ctx context.Context) error { return t.copy(stop, noting(ctx, notes.slot(0)), keeper) })
+`,
+		new: `		loading.Go("copy", func(ctx context.Context) error {
+			_ = t.copy(stop, noting(ctx, notes.slot(0)), keeper)
+			return nil
+		})
+`,
+		test: "./internal/sim TestH38_BadItemEndsACopy", why: "where everybody is to stop at a bad item, the stream brings one as well",
+	},
 }

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -298,5 +299,25 @@ func TestH77_ServerClockStepsBackBetweenTombstones(t *testing.T) {
 		s.inSync(time.Minute)
 		s.sleep(3 * time.Minute)
 		s.inSync(0)
+	})
+}
+
+// TestH38_BadItemEndsACopy: everybody is to stop at an item that cannot be stored, and it is one that the load alone brings, because the stream has long
+// forgotten it. The worker ends and says so; once the item is good another one goes on and copies it (I5).
+func TestH38_BadItemEndsACopy(t *testing.T) {
+	play(t, 4, 1, func(s *scene) {
+		s.putWith("bad", longName, "x")
+		s.put("good", "v")
+		s.sleep(25 * time.Hour)
+		s.Policy.onBadItem = sink.Stop
+		w := s.Start("a")
+		s.until(5*time.Minute, "stopped", func() bool { return w.Over })
+		var bad *sink.BadItem
+		if !errors.As(w.Err, &bad) || s.Parked() > 0 {
+			s.failf("the worker ended with %v, and %d items are parked", w.Err, s.Parked())
+		}
+		s.put("bad", "mended")
+		s.Start("b")
+		s.inSync(5 * time.Minute)
 	})
 }

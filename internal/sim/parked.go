@@ -51,6 +51,7 @@ func (t *truth) watchParked(key string, before, after *Row) {
 		return
 	}
 	p, ok := parkedIn(before)
+	t.struckOff[key] = true
 	// What was seen in the target before it was exchanged counted, and who saw it may have stood still since for as long as there are pauses.
 	if !ok || t.m.lost.After(t.parkedAt[key]) {
 		return
@@ -179,6 +180,34 @@ func (t *truth) healed() string {
 		if places := t.places[p.Key]; len(places) == 1 && !t.nowhere[p.Key] && heldIn(t.m.Target.Row(places[0].table, places[0].row), places[0].column()) > p.Version {
 			return fmt.Sprintf("the change parked at %s is healed and stays", p.Version)
 		}
+		if t.nowhere[p.Key] && !t.struckOff[key] && t.superseded(p, t.parkedAt[key]) {
+			return fmt.Sprintf("the change parked at %s is superseded and stays", p.Version)
+		}
 	}
 	return ""
+}
+
+// superseded tells whether a change that was made after another was parked has found its item without an address, and is applied: the parked one goes with
+// that, because no row tells that it is obsolete.
+func (t *truth) superseded(p parkedRow, parked time.Time) bool {
+	for _, changes := range t.changes {
+		for _, c := range changes {
+			if len(c.was.spots) > 0 || c.was.ignored || !c.Old.Exists() || !parked.Before(c.At) || t.m.Mapping.ItemKey(c.Old) != p.Key {
+				continue
+			}
+			name := c.Shard.label + "/" + c.Shard.ID
+			seen := t.ledger[name]
+			if seen == nil || t.reopened[name] || seen.Position.Compare(c.Sequence) < 0 {
+				continue // nobody knows what became of it
+			}
+			newer := true
+			for r := range seen.ranks {
+				newer = newer && string(transform.NewVersion(r.generation, r.hop, c.Sequence, transform.CountExact)) > p.Version
+			}
+			if newer {
+				return true
+			}
+		}
+	}
+	return false
 }

@@ -95,6 +95,7 @@ func owners(row *Row) []string {
 // (I1); it takes each version once (I7) and nothing older ever again, also after its tombstone is gone (I8).
 func (t *truth) watchItem(id rowID, before, after *Row) {
 	m, key := t.m, id.row
+	t.checkHistory(id, after)
 	var changed []string
 	for _, owner := range owners(after) {
 		if heldIn(before, versionColumn(owner)) != heldIn(after, versionColumn(owner)) {

@@ -51,12 +51,15 @@ type truth struct {
 	mostParked int               // items at once, as long as there is a limit
 	// parkedAt is when a row of a parked change was first written, by its key.
 	parkedAt map[string]time.Time
-	places   map[string][]register // all that an item ever mapped to, by item key
-	nowhere  map[string]bool       // items that had no address at some time, by item key
+	// struckOff are the keys of rows of parked changes that were removed once: a late attempt may bring one back.
+	struckOff map[string]bool
+	places    map[string][]register // all that an item ever mapped to, by item key
+	nowhere   map[string]bool       // items that had no address at some time, by item key
 	// told is when a worker was first told that the target is another cluster, by its name.
 	told     map[string]time.Duration
 	operator *operator     // who decides about what is parked; nil if nobody does
 	adopted  time.Duration // when the current generation was adopted by all shards
+	raised   time.Time     // when it began
 }
 
 // change is a write with what the item was by then, and what it is now.
@@ -95,7 +98,7 @@ type rank struct{ generation, hop uint32 }
 func newTruth(m *Migration) *truth {
 	t := &truth{
 		m: m, layout: mapped{m.Mapping}, keeps: m.Mapping.KeepsVersions(), rows: map[register][]image{}, shared: map[rowID]*rowTruth{}, changes: map[string][]change{}, known: map[string]bool{}, numbered: map[string]string{}, reopened: map[string]bool{},
-		latest: map[string]change{}, parked: map[string]string{}, parkedAt: map[string]time.Time{}, places: map[string][]register{}, nowhere: map[string]bool{}, beaten: map[string]time.Time{}, told: map[string]time.Duration{}, loads: map[uint32]bool{},
+		latest: map[string]change{}, parked: map[string]string{}, parkedAt: map[string]time.Time{}, struckOff: map[string]bool{}, places: map[string][]register{}, nowhere: map[string]bool{}, beaten: map[string]time.Time{}, told: map[string]time.Duration{}, loads: map[uint32]bool{},
 	}
 	t.forgetTarget()
 	t.forgetLedger()
@@ -363,13 +366,11 @@ func (t *truth) watchTable(before, after *Row) {
 	t.checkRaised(*was, *is)
 	t.checkListed(*was, *is)
 	t.checkBegun(*was, *is)
+	if is.Generation > was.Generation {
+		t.raised = t.m.World.Now()
+	}
 	if is.Adopted > was.Adopted {
-		t.adopted = t.m.World.Elapsed()
-		for _, s := range t.m.Shards() {
-			if s.State == checkpoint.Reading && s.Owner != "" && (s.Label != is.Label || s.Generation < is.Adopted) {
-				t.m.violate("I6: generation %d counts as adopted while shard %s is in %d", is.Adopted, s.ID, s.Generation)
-			}
-		}
+		t.checkAdopted(*is)
 	}
 	if was.Load.Generation == is.Load.Generation && existed && was.Load.StartedAt != is.Load.StartedAt && !was.Load.StartedAt.IsZero() {
 		t.m.violate("I5: a load that goes on says that it began later")
@@ -385,5 +386,18 @@ func (t *truth) watchTable(before, after *Row) {
 	}
 	if !was.Loaded() && is.Loaded() {
 		t.checkCopied(*is)
+	}
+}
+
+// checkAdopted: who reads a shard reads it in the generation that is adopted, and so will who takes one that was there when the generation began, also if
+// it read the table before (H70). A row that is made later may be missed, and is taken in the generation of then.
+func (t *truth) checkAdopted(is checkpoint.TableState) {
+	t.adopted = t.m.World.Elapsed()
+	for _, s := range t.m.Shards() {
+		seen := t.ledger[s.Label+"/"+s.ID]
+		concerned := s.State == checkpoint.Reading && s.Owner != "" || !s.Finished() && seen != nil && seen.made.Before(t.raised)
+		if concerned && (s.Label != is.Label || s.Generation < is.Adopted) {
+			t.m.violate("I6: generation %d counts as adopted while shard %s is in %d", is.Adopted, s.ID, s.Generation)
+		}
 	}
 }
