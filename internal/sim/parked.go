@@ -77,7 +77,7 @@ func (t *truth) watchParked(key string, before, after *Row) {
 func (t *truth) endedNowhere(p parkedRow) bool {
 	for _, changes := range t.changes {
 		for _, c := range changes {
-			if len(c.was.spots) > 0 || c.was.ignored || c.New.Exists() && !c.is.ignored || !c.Old.Exists() || t.m.Mapping.ItemKey(c.Old) != p.Key {
+			if t.unread[c.Number] || len(c.was.spots) > 0 || c.was.ignored || c.New.Exists() && !c.is.ignored || !c.Old.Exists() || t.m.Mapping.ItemKey(c.Old) != p.Key {
 				continue
 			}
 			seen := t.ledger[c.Shard.label+"/"+c.Shard.ID]
@@ -171,7 +171,8 @@ func (t *truth) healed() string {
 			return "a parked change is unreadable"
 		}
 		item := key[:strings.LastIndexByte(key, '/')]
-		if item == last && strings.HasPrefix(key, "default/parked/"+t.m.Mapping.Source+"/") { // the neighbour's are looked after by nobody
+		ours := strings.HasPrefix(key, "default/parked/"+t.m.Mapping.Source+"/") // the neighbour's are looked after by nobody
+		if item == last && ours {
 			return fmt.Sprintf("of the item whose change is parked at %s an older one is, too", p.Version)
 		}
 		last = item
@@ -180,7 +181,7 @@ func (t *truth) healed() string {
 		if places := t.places[p.Key]; len(places) == 1 && !t.nowhere[p.Key] && heldIn(t.m.Target.Row(places[0].table, places[0].row), places[0].column()) > p.Version {
 			return fmt.Sprintf("the change parked at %s is healed and stays", p.Version)
 		}
-		if t.nowhere[p.Key] && !t.struckOff[key] && t.superseded(p, t.parkedAt[key]) {
+		if ours && t.nowhere[p.Key] && !t.struckOff[key] && t.superseded(p, t.parkedAt[key]) {
 			return fmt.Sprintf("the change parked at %s is superseded and stays", p.Version)
 		}
 	}
@@ -192,7 +193,7 @@ func (t *truth) healed() string {
 func (t *truth) superseded(p parkedRow, parked time.Time) bool {
 	for _, changes := range t.changes {
 		for _, c := range changes {
-			if len(c.was.spots) > 0 || c.was.ignored || !c.Old.Exists() || !parked.Before(c.At) || t.m.Mapping.ItemKey(c.Old) != p.Key {
+			if t.unread[c.Number] || len(c.was.spots) > 0 || c.was.ignored || !c.Old.Exists() || !parked.Before(c.At) || t.m.Mapping.ItemKey(c.Old) != p.Key {
 				continue
 			}
 			name := c.Shard.label + "/" + c.Shard.ID

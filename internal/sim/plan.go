@@ -131,7 +131,7 @@ func newPlan(seed uint64, o SimOptions) plan {
 	p.awkward, p.segments = stream(seed, "keys").IntN(3) == 0, 1+stream(seed, "segments").IntN(5)
 	p.long = stream(seed, "long keys").IntN(8) == 0
 	p.neighbour = drawNeighbour(seed)
-	if p.mapping = o.Mapping; p.mapping == "" && stream(seed, "rules").IntN(4) == 0 {
+	if p.mapping = o.Mapping; p.mapping == "" && stream(seed, "rules").IntN(4) < 2 {
 		p.mapping = shapeOf(seed)
 	}
 	p.moving = p.moving && p.mapping == ""

@@ -45,8 +45,9 @@ type truth struct {
 	// scanned is when the keeper's row first told that the whole table was read, beaten when the witness of each target table was last written.
 	scanned time.Time
 	beaten  map[string]time.Time
-	// trimmed are the changes that the stream dropped before they were applied (I5).
+	// trimmed are the changes that the stream dropped before they were applied (I5); unread has the numbers of those without an address, too.
 	trimmed    []Write
+	unread     map[int]bool
 	parked     map[string]string // highest parked version by item
 	mostParked int               // items at once, as long as there is a limit
 	// parkedAt is when a row of a parked change was first written, by its key.
@@ -98,7 +99,7 @@ type rank struct{ generation, hop uint32 }
 func newTruth(m *Migration) *truth {
 	t := &truth{
 		m: m, layout: mapped{m.Mapping}, keeps: m.Mapping.KeepsVersions(), rows: map[register][]image{}, shared: map[rowID]*rowTruth{}, changes: map[string][]change{}, known: map[string]bool{}, numbered: map[string]string{}, reopened: map[string]bool{},
-		latest: map[string]change{}, parked: map[string]string{}, parkedAt: map[string]time.Time{}, struckOff: map[string]bool{}, places: map[string][]register{}, nowhere: map[string]bool{}, beaten: map[string]time.Time{}, told: map[string]time.Duration{}, loads: map[uint32]bool{},
+		latest: map[string]change{}, parked: map[string]string{}, parkedAt: map[string]time.Time{}, struckOff: map[string]bool{}, unread: map[int]bool{}, places: map[string][]register{}, nowhere: map[string]bool{}, beaten: map[string]time.Time{}, told: map[string]time.Duration{}, loads: map[uint32]bool{},
 	}
 	t.forgetTarget()
 	t.forgetLedger()
@@ -186,15 +187,16 @@ func (t *truth) dropped(sh *Shard, r *record) {
 		if w.Shard != sh {
 			continue
 		}
+		seen := t.ledger[sh.label+"/"+sh.ID]
+		if seen != nil && seen.Position.Compare(w.Sequence) >= 0 {
+			return
+		}
+		t.unread[w.Number] = true
 		spots := w.is.spots
 		if len(spots) == 0 {
 			spots = w.was.spots
 		}
 		if len(spots) == 0 {
-			return
-		}
-		seen := t.ledger[sh.label+"/"+sh.ID]
-		if seen != nil && seen.Position.Compare(w.Sequence) >= 0 {
 			return
 		}
 		if seen != nil && !slices.ContainsFunc(spots, func(s spot) bool {
