@@ -39,12 +39,7 @@ func TestTwoMonthsOfOperation(t *testing.T) {
 	o.Timing = pipeline.Timing{Poll: 10 * time.Minute, Pass: 8 * time.Minute, List: 15 * time.Minute}
 	truth := newTruth(o.Migration)
 	o.Target.Reject = rejects
-	if err := w.Run((days+2)*24*time.Hour, o.run); err != nil {
-		t.Error(err)
-	}
-	for _, b := range o.Broken() {
-		t.Error(b)
-	}
+	runs(t, o.Migration, (days+2)*24*time.Hour, o.run)
 	if len(o.Gaps) > 0 || !o.State().Loaded() {
 		t.Errorf("gaps %v, loaded %v", o.Gaps, o.State().Loaded())
 	}
