@@ -109,7 +109,7 @@ func tableJoins(s *scene) {
 func TestDroppedTableIsLeft(t *testing.T) { play(t, 3, 2, droppedTableIsLeft) }
 
 func droppedTableIsLeft(s *scene) {
-	s.Timing.Pass = 10 * time.Second // for fewer steps in two days
+	s.Lease, s.Timing = 2*time.Minute, pipeline.Timing{Pass: 20 * time.Second, List: lookEvery} // for fewer steps in two days
 	db := &moody{Table: s.Source}
 	joined, looks, seats := 0, 0, 0
 	patterns := func(o *pipeline.Options) {
