@@ -36,8 +36,9 @@ vet: ## gofmt, go vet and staticcheck
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
 
+# Every process that was built with the race detector waits a second when it ends, for what still runs beside it; tests start some hundreds.
 race: ## every test under the race detector, but for internal/scope, in which nothing runs beside anything; needs a C compiler
-	CGO_ENABLED=1 $(GO) test -race -timeout 20m $$($(GO) list ./... | grep -v /internal/scope)
+	GORACE="atexit_sleep_ms=10 $$GORACE" CGO_ENABLED=1 $(GO) test -race -timeout 20m $$($(GO) list ./... | grep -v /internal/scope)
 
 fuzz: ## every fuzz target for FUZZTIME (default 20000x: so many texts)
 	@grep -rn '^func Fuzz' --include='*_test.go' . | sed 's|^\(.*\)/[^/]*_test.go:[0-9]*:func \(Fuzz[A-Za-z0-9]*\).*|\1 \2|' | sort | while read -r package target; do \

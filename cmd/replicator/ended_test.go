@@ -67,6 +67,7 @@ func TestEndedWhileNothingAnswers(t *testing.T) {
 		{"init", []string{"init"}, false, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			start := func(more ...string) (*exec.Cmd, <-chan struct{}, *strings.Builder) {
 				address, asked := startSilent(t)
 				cmd := exec.Command("replicator", append(append(c.command, "-c", configuration), more...)...)

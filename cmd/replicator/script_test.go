@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -32,11 +33,16 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	// Most tests wait for processes, so that more of them than there are processors run beside each other; -parallel says otherwise.
+	if err := flag.Set("test.parallel", "6"); err != nil {
+		panic(err)
+	}
 	testscript.Main(m, map[string]func(){"replicator": main})
 }
 
 // TestScripts runs the program as a user would, one process per command, against services embedded in this process.
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,

@@ -16,7 +16,7 @@ import (
 // returns when the last shard is given up.
 func (t *table) assign(stop, ctx context.Context, finish func()) error {
 	g := task.NewGroup(ctx, 0)
-	held := holdings{shards: map[string]bool{}}
+	held := nameSet{names: map[string]bool{}}
 	defer t.shares.forget(t.source)
 	watch := t.Ledger.NewWatch()
 	for stop.Err() == nil && g.Context().Err() == nil {
@@ -80,7 +80,7 @@ func (t *table) look(ctx context.Context) (view, error) {
 }
 
 // take leases what is free and starts a task for each lease.
-func (t *table) take(stop context.Context, g *task.Group, held *holdings, watch *checkpoint.Watch, v view) error {
+func (t *table) take(stop context.Context, g *task.Group, held *nameSet, watch *checkpoint.Watch, v view) error {
 	if v.state.Listed == 0 {
 		return nil // until the stream was listed as a whole, the hops are not settled
 	}
@@ -94,7 +94,7 @@ func (t *table) take(stop context.Context, g *task.Group, held *holdings, watch 
 }
 
 // lease takes one shard and starts a task for it, unless one of ours is still at it. The error is only what ends the process.
-func (t *table) lease(stop context.Context, g *task.Group, held *holdings, shard checkpoint.Available, v view) error {
+func (t *table) lease(stop context.Context, g *task.Group, held *nameSet, shard checkpoint.Available, v view) error {
 	id := shard.Shard.ID
 	if !held.add(id) {
 		return nil
@@ -165,42 +165,44 @@ func (t *table) drained(v view, now time.Time, mono time.Duration) bool {
 		case s.Owner == t.Ledger.Worker() && t.board.idle(s.ID, t.Timing, mono):
 		case s.Owner != t.Ledger.Worker() && t.board.idleElsewhere(s, t.Timing, t.Ledger.Lease()/3, mono):
 		default:
-			drained = false // the others are looked at all the same: what the board knows of them must be of every look
+			// The others are looked at all the same, so that all are waited for at the same time: of a shard that another worker reads, the time
+			// for which nothing was found counts from the first look at it.
+			drained = false
 		}
 	}
 	return drained
 }
 
-// holdings are the shards this worker holds or is about to.
-type holdings struct {
-	mu     sync.Mutex
-	shards map[string]bool
+// nameSet is a set of names that several tasks use: the shards of a table that this worker holds or is about to, or the tables that joined.
+type nameSet struct {
+	mu    sync.Mutex
+	names map[string]bool
 }
 
-func (h *holdings) add(id string) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.shards[id] {
+func (s *nameSet) add(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.names[name] {
 		return false
 	}
-	h.shards[id] = true
+	s.names[name] = true
 	return true
 }
 
-func (h *holdings) has(id string) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.shards[id]
+func (s *nameSet) has(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.names[name]
 }
 
-func (h *holdings) empty() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return len(h.shards) == 0
+func (s *nameSet) empty() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.names) == 0
 }
 
-func (h *holdings) remove(id string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.shards, id)
+func (s *nameSet) remove(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.names, name)
 }

@@ -73,7 +73,7 @@ func (s *shares) tried(now time.Duration) {
 // even takes one shard over from a worker that holds at least two more than this one. The worker notices with its next write to the shard's
 // row; what it still writes to the target is what this one writes as well, under the same versions. Which shard it is is left to chance, so
 // that busy ones spread. With Once nothing is taken over: a shard that goes from one to the other is empty for no time again.
-func (t *table) even(stop context.Context, g *task.Group, mine *holdings, held []checkpoint.Available, v view) error {
+func (t *table) even(stop context.Context, g *task.Group, mine *nameSet, held []checkpoint.Available, v view) error {
 	ctx := g.Context()
 	t.shares.see(t.source, held)
 	if t.Once {

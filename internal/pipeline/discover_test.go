@@ -186,7 +186,7 @@ func TestWhatWasFoundJoins(t *testing.T) {
 		var begun []string
 		look := 0
 		o := &Options{Ledger: ledger, Once: true, drain: &drain{}, Events: Events{}.orSilent()}
-		j := &joining{table: &table{Options: o, events: o.Events}, joined: &holdings{shards: map[string]bool{}}, begin: func(spec Table) {
+		j := &joining{table: &table{Options: o, events: o.Events}, joined: &nameSet{names: map[string]bool{}}, begin: func(spec Table) {
 			o.drain.await(spec.Mapping.Source, new(task.Bell))
 			begun = append(begun, spec.Mapping.Source)
 		}}
@@ -234,7 +234,7 @@ func TestAStopEndsALook(t *testing.T) {
 			<-ctx.Done()
 			return Discovery{Tables: []Table{{Mapping: &transform.Mapping{Source: "A"}}}}, ctx.Err()
 		}, calls)}
-		j := &joining{table: &table{Options: o, events: o.Events}, joined: &holdings{shards: map[string]bool{}}, begin: func(Table) { t.Error("begun") }}
+		j := &joining{table: &table{Options: o, events: o.Events}, joined: &nameSet{names: map[string]bool{}}, begin: func(Table) { t.Error("begun") }}
 		if err := j.join(stop, t.Context()); err != nil {
 			t.Error(err)
 		}
@@ -254,13 +254,13 @@ func TestLivesWithoutTables(t *testing.T) {
 		}}
 		events := Events{Tick: func() { ticks++ }}.orSilent()
 		began := time.Now()
-		if err := (&joining{table: &table{Options: o, events: events}, joined: &holdings{shards: map[string]bool{}}}).join(stop, t.Context()); err != nil {
+		if err := (&joining{table: &table{Options: o, events: events}, joined: &nameSet{names: map[string]bool{}}}).join(stop, t.Context()); err != nil {
 			t.Error(err)
 		}
 		if passed := time.Since(began); passed != 2*o.DiscoverEvery || ticks < int(passed/tickEvery) {
 			t.Errorf("%d ticks and %d looks in %s", ticks, looks, passed)
 		}
-		joined := &holdings{shards: map[string]bool{"A": true}}
+		joined := &nameSet{names: map[string]bool{"A": true}}
 		ticks = 0
 		(&joining{table: &table{Options: o, events: events}, joined: joined}).rest(t.Context())
 		if ticks > 0 {

@@ -32,7 +32,7 @@ const discovery = ""
 type joining struct {
 	*table // of no name: for its retries
 	begin  func(Table)
-	joined *holdings // the tables that did, in the place of shards
+	joined *nameSet // the tables that did
 }
 
 // join looks for tables, at once and then every DiscoverEvery, and begins to replicate those that are new, until stop ends. With

@@ -147,7 +147,7 @@ func Run(ctx context.Context, o Options) error {
 	defer halt(context.Canceled)
 	all.Go("tables", func(context.Context) error {
 		defer finished.Set()
-		joined := &holdings{shards: map[string]bool{}}
+		joined := &nameSet{names: map[string]bool{}}
 		begin := func(spec Table) {
 			t := newTable(&o, spec, halt)
 			o.drain.await(t.source, &t.bell)

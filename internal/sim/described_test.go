@@ -142,7 +142,7 @@ func TestH18_OnceBesideOthers(t *testing.T) {
 		s.until(10*time.Minute, "the run beside another ends", func() bool { return b.Over })
 		s.equal(0)
 	})
-	play(t, 40, 8, func(s *scene) {
+	play(t, 20, 8, func(s *scene) {
 		a, b := s.Start("a", once), s.Start("b", once)
 		for i := range 20 {
 			for _, shard := range s.Source.Stream().Open() {

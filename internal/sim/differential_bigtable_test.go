@@ -26,7 +26,7 @@ import (
 //
 // What differs on purpose is in bigtableDifferences.
 func TestBigtableEqualsEmulator(t *testing.T) {
-	const runs, steps = 8, 250
+	const runs, steps = max(2, 8/fewer), 250
 	done := map[string]int{}
 	for seed := range uint64(runs) {
 		b := newBoth(t, seed)

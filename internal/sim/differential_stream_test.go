@@ -23,7 +23,7 @@ import (
 //
 // What differs on purpose is in streamDifferences.
 func TestStreamEqualsEmbeddedDynamoDB(t *testing.T) {
-	const lives, steps = 24, 350
+	const lives, steps = max(4, 24/fewer), 350
 	done := map[string]int{}
 	for seed := range uint64(lives) {
 		views := []types.StreamViewType{
@@ -46,7 +46,7 @@ func TestStreamEqualsEmbeddedDynamoDB(t *testing.T) {
 		events = append(events, d.name)
 	}
 	for _, event := range events {
-		if done[event] == 0 {
+		if done[event] == 0 && fewer == 1 { // the rarest take all lives
 			t.Errorf("%q never happened", event)
 		}
 	}

@@ -40,6 +40,9 @@ func playWith(t *testing.T, seeds uint64, build func(w *virtual.World) *Migratio
 	}
 }
 
+// partOf is all of these, but under the race detector a few: at least one.
+func partOf[T any](all []T) []T { return all[:max(1, len(all)/fewer)] }
+
 func perform(seed uint64, trace bool, build func(w *virtual.World) *Migration, script func(s *scene)) *scene {
 	w := virtual.NewWorld(seed, start, trace)
 	s := &scene{Migration: build(w)}

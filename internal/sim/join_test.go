@@ -3,7 +3,6 @@ package sim
 import (
 	"context"
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 
@@ -11,8 +10,6 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
-	"github.com/dynamodb-bigtable/replicator/internal/task"
-	"github.com/dynamodb-bigtable/replicator/internal/virtual"
 )
 
 // moody is a table that comes without a stream, and may be dropped.
@@ -33,128 +30,90 @@ func (d *moody) Describe(ctx context.Context, table string) (backfill.Descriptio
 	return desc, err
 }
 
-// TestTableJoins: a table that is found while two workers run joins both. Without a stream it is set aside, once, and ends neither; with one it is
-// copied and followed; dropped it is told, and what its shards still hold is applied.
-func TestTableJoins(t *testing.T) {
-	for seed := range uint64(10) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) { tableJoins(t, seed) })
+// lookEvery is how often tables are looked for.
+const lookEvery = 5 * time.Minute
+
+// byPattern lets a worker find its table with discover, where it would be named. The table given has joined when it is found.
+func byPattern(o *pipeline.Options, discover func(spec pipeline.Table, followed func(string) bool) (pipeline.Discovery, error)) {
+	spec := o.Tables[0]
+	spec.Joined = true
+	o.Tables, o.DiscoverEvery = nil, lookEvery
+	o.Discover = func(_ context.Context, followed func(string) bool) (pipeline.Discovery, error) {
+		return discover(spec, followed)
 	}
 }
 
-func tableJoins(t *testing.T, seed uint64) {
-	const every = 5 * time.Minute
-	w := virtual.NewWorld(seed, start, true)
-	m := NewMigration(w, 1)
-	m.Target.LoseReply, m.Target.Late, m.Target.Drop, m.Target.Twice = 0.02, 0.02, 0.02, 0.05
-	db := &moody{Table: m.Source, off: true}
+// TestTableJoins: a table that is found while two workers run joins both. Without a stream it is set aside, once, and ends neither; with one it is
+// copied and followed; dropped it is told, and what its shards still hold is applied.
+func TestTableJoins(t *testing.T) { play(t, 10, 1, tableJoins) }
+
+func tableJoins(s *scene) {
+	s.Target.LoseReply, s.Target.Late, s.Target.Drop, s.Target.Twice = 0.02, 0.02, 0.02, 0.05
+	db := &moody{Table: s.Source, off: true}
 	exists, joined := false, 0
-	var told []string
+	told := map[string]int{}
 	patterns := func(o *pipeline.Options) {
-		found := o.Tables[0]
-		found.Joined = true
-		o.Tables, o.Database, o.DiscoverEvery = nil, db, every
-		o.Discover = func(context.Context, func(string) bool) (pipeline.Discovery, error) {
+		byPattern(o, func(spec pipeline.Table, _ func(string) bool) (pipeline.Discovery, error) {
 			switch {
 			case !exists:
 				return pipeline.Discovery{}, nil
-			case w.Rand().IntN(3) == 0:
+			case s.World.Rand().IntN(3) == 0:
 				return pipeline.Discovery{}, &cdc.Error{Op: "ListTables", Reason: cdc.Throttled, Err: errors.New("injected")}
 			}
 			refused := []pipeline.Refusal{{Table: "Other", Reason: "its key does not fit"}}
 			if joined == 2 { // its own keeper knows better
-				refused = append(refused, pipeline.Refusal{Table: found.Mapping.Source, Reason: "it is refused now"})
+				refused = append(refused, pipeline.Refusal{Table: spec.Mapping.Source, Reason: "it is refused now"})
 			}
-			return pipeline.Discovery{Tables: []pipeline.Table{found}, Refused: refused}, nil
-		}
+			return pipeline.Discovery{Tables: []pipeline.Table{spec}, Refused: refused}, nil
+		})
+		o.Database = db
 		o.Events.Joined = func(string) { joined++ }
-		o.Events.Aside = func(table, reason string) { told = append(told, table+": "+reason) }
+		o.Events.Aside = func(table, reason string) { told[table+": "+reason]++ }
 	}
-	err := w.Run(6*time.Hour, func(ctx context.Context) {
-		until := func(what string, ok func() bool) {
-			t.Helper()
-			if err := m.Until(ctx, 2*every, func() error {
-				if !ok() {
-					return errors.New("never: " + what)
-				}
-				return nil
-			}); err != nil {
-				t.Error(err)
-			}
-		}
-		m.Source.Put(item("hats", "1", "before"))
-		a, b := m.Start("a", patterns), m.Start("b", patterns)
-		_ = task.Sleep(ctx, 3*every)
-		if m.State().Generation != 0 || joined != 0 {
-			t.Errorf("a table that is not there joins: %+v", m.State())
-		}
-		exists = true
-		until("both look at the table", func() bool { return joined == 2 })
-		until("set aside", func() bool { return m.State().Aside.Reason == "the table has no enabled stream" })
-		_ = task.Sleep(ctx, every)
-		db.off = false
-		if err := m.Equal(ctx, 2*every); err != nil {
-			t.Error(err)
-		}
-		until("taken back", func() bool { return m.State().Aside.Reason == "" })
-		m.Source.Put(item("hats", "2", "followed"))
-		if err := m.Equal(ctx, time.Minute); err != nil {
-			t.Error(err)
-		}
-		db.dropped = true
-		until("told that it was dropped", func() bool { return m.State().Aside.Reason == pipeline.GoneReason })
-		m.Source.Put(item("hats", "1", "the last change"))
-		if err := m.Equal(ctx, every); err != nil {
-			t.Error(err)
-		}
-		for _, worker := range []*Worker{a, b} {
-			if err := worker.Stop(ctx); err != nil {
-				t.Error(err)
-			}
-		}
-	})
-	if err != nil {
-		t.Error(err)
+	aside := func(what, reason string) {
+		s.until(2*lookEvery, what, func() bool { return s.State().Aside.Reason == reason })
 	}
-	for _, broken := range m.Broken() {
-		t.Error(broken)
+	s.put("1", "before")
+	a, b := s.Start("a", patterns), s.Start("b", patterns)
+	s.sleep(3 * lookEvery)
+	if s.State().Generation != 0 || joined != 0 {
+		s.failf("a table that is not there joins: %+v", s.State())
 	}
-	count := map[string]int{}
-	for _, line := range told {
-		count[line]++
+	exists = true
+	s.until(2*lookEvery, "both look at the table", func() bool { return joined == 2 })
+	aside("set aside", "the table has no enabled stream")
+	s.sleep(lookEvery)
+	db.off = false
+	s.equal(2 * lookEvery)
+	aside("taken back", "")
+	s.put("2", "followed")
+	s.equal(time.Minute)
+	db.dropped = true
+	aside("told that it was dropped", pipeline.GoneReason)
+	s.put("1", "the last change")
+	s.equal(lookEvery)
+	s.stop(a)
+	s.stop(b)
+	if len(s.Gaps) > 0 || joined != 2 || told["Other: its key does not fit"] == 0 || told["Orders: it is refused now"] > 0 || told["Orders: "+pipeline.GoneReason] == 0 {
+		s.failf("gaps %v, %d joined, told %v", s.Gaps, joined, told)
 	}
-	if len(m.Gaps) > 0 || joined != 2 || count["Other: its key does not fit"] == 0 || count["Orders: it is refused now"] > 0 || count["Orders: "+pipeline.GoneReason] == 0 {
-		t.Errorf("gaps %v, %d joined, told %v", m.Gaps, joined, told)
-	}
-	for line, n := range count {
+	for line, n := range told {
 		if n > 2 { // each worker at the most, when an answer was lost
-			t.Errorf("told %d times: %s", n, line)
+			s.failf("told %d times: %s", n, line)
 		}
-	}
-	if t.Failed() {
-		t.Log(w.Trace())
 	}
 }
 
 // TestDroppedTableIsLeft: two days after a table of a pattern was dropped, nobody looks at its rows of the ledger any more; one that is created under
 // its name joins anew, with a gap between the two streams.
-func TestDroppedTableIsLeft(t *testing.T) {
-	for seed := range uint64(3) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) { droppedTableIsLeft(t, seed) })
-	}
-}
+func TestDroppedTableIsLeft(t *testing.T) { play(t, 3, 2, droppedTableIsLeft) }
 
-func droppedTableIsLeft(t *testing.T, seed uint64) {
-	const every = 5 * time.Minute
-	w := virtual.NewWorld(seed, start, true)
-	m := NewMigration(w, 2)
-	m.Timing.Pass = 10 * time.Second // for fewer steps in two days
-	db := &moody{Table: m.Source}
+func droppedTableIsLeft(s *scene) {
+	s.Lease, s.Timing = 2*time.Minute, pipeline.Timing{Pass: 20 * time.Second, List: lookEvery} // for fewer steps in two days
+	db := &moody{Table: s.Source}
 	joined, looks, seats := 0, 0, 0
 	patterns := func(o *pipeline.Options) {
-		spec := o.Tables[0]
-		spec.Joined = true
-		o.Tables, o.Database, o.DiscoverEvery = nil, db, every
-		o.Discover = func(_ context.Context, followed func(string) bool) (found pipeline.Discovery, err error) {
+		byPattern(o, func(spec pipeline.Table, followed func(string) bool) (found pipeline.Discovery, err error) {
 			source := spec.Mapping.Source
 			switch {
 			case followed(source):
@@ -164,71 +123,50 @@ func droppedTableIsLeft(t *testing.T, seed uint64) {
 				found.Tables = []pipeline.Table{spec}
 			}
 			return found, nil
-		}
+		})
+		o.Database = db
 		o.Events.Joined = func(string) { joined++ }
 		o.Events.Ledger = func(checkpoint.TableState, map[checkpoint.State]int) { looks++ }
 		o.Events.KeeperTaken = func(string, uint64) { seats++ }
 	}
-	err := w.Run(60*time.Hour, func(ctx context.Context) {
-		equal := func(what string) {
-			t.Helper()
-			if err := m.Equal(ctx, 2*every); err != nil {
-				t.Errorf("%s: %v", what, err)
-			}
-		}
-		m.Source.Put(item("hats", "1", "before"))
-		workers := []*Worker{m.Start("a", patterns), m.Start("b", patterns)}
-		equal("copied")
-		m.Source.Put(item("hats", "2", "the last change"))
-		db.dropped = true
-		m.Source.DisableStream()
-		equal("dropped")
-		_ = task.Sleep(ctx, 47*time.Hour)
-		before := looks
-		_ = task.Sleep(ctx, time.Minute)
-		if joined != 2 || before == looks {
-			t.Errorf("it is left after less than two days; %d joined", joined)
-		}
-		_ = task.Sleep(ctx, 2*time.Hour)
-		before = looks + seats
-		_ = task.Sleep(ctx, time.Hour)
-		if joined != 2 || before != looks+seats || m.State().Aside.Reason != pipeline.GoneReason {
-			t.Errorf("%d joined, %d looks and seats in an hour after the table is long gone, set aside for %q", joined, looks+seats-before, m.State().Aside.Reason)
-		}
-		db.dropped = false
-		m.Source.EnableStream(1)
-		_ = task.Sleep(ctx, 2*every)
-		m.Source.Put(item("hats", "2", "of the new table"))
-		equal("created anew")
-		if state := m.State(); joined != 4 || state.Aside.Reason != "" || len(m.Gaps) != 1 {
-			t.Errorf("%d joined, set aside for %q, gaps %v", joined, state.Aside.Reason, m.Gaps)
-		}
-		for _, worker := range workers {
-			if err := worker.Stop(ctx); err != nil {
-				t.Error(err)
-			}
-		}
-	})
-	if err != nil {
-		t.Error(err)
+	s.put("1", "before")
+	a, b := s.Start("a", patterns), s.Start("b", patterns)
+	s.equal(2 * lookEvery)
+	s.put("2", "the last change")
+	db.dropped = true
+	s.Source.DisableStream()
+	s.equal(2 * lookEvery)
+	s.sleep(47 * time.Hour)
+	before := looks
+	s.sleep(time.Minute)
+	if joined != 2 || before == looks {
+		s.failf("it is left after less than two days; %d joined", joined)
 	}
-	for _, broken := range m.Broken() {
-		t.Error(broken)
+	s.sleep(2 * time.Hour)
+	before = looks + seats
+	s.sleep(time.Hour)
+	if joined != 2 || before != looks+seats || s.State().Aside.Reason != pipeline.GoneReason {
+		s.failf("%d joined, %d looks and seats in an hour after the table is long gone, set aside for %q", joined, looks+seats-before, s.State().Aside.Reason)
 	}
+	db.dropped = false
+	s.Source.EnableStream(1)
+	s.sleep(2 * lookEvery)
+	s.put("2", "of the new table")
+	s.equal(2 * lookEvery)
+	if state := s.State(); joined != 4 || state.Aside.Reason != "" || len(s.Gaps) != 1 {
+		s.failf("%d joined, set aside for %q, gaps %v", joined, state.Aside.Reason, s.Gaps)
+	}
+	s.stop(a)
+	s.stop(b)
 }
 
 // TestH18_OnceWaitsForWhatCannotBeDescribed: a run with Once replicates the table that it found with an error, and ends only after a look without one.
 func TestH18_OnceWaitsForWhatCannotBeDescribed(t *testing.T) {
-	w := virtual.NewWorld(1, start, true)
-	m := NewMigration(w, 1)
-	failures, looked := 10, false
-	err := w.Run(time.Hour, func(ctx context.Context) {
-		m.Source.Put(item("hats", "1", "before"))
-		a := m.Start("a", func(o *pipeline.Options) {
-			spec := o.Tables[0]
-			spec.Joined = true
-			o.Once, o.Tables, o.DiscoverEvery = true, nil, time.Minute
-			o.Discover = func(_ context.Context, followed func(string) bool) (found pipeline.Discovery, err error) {
+	play(t, 1, 1, func(s *scene) {
+		failures, looked := 10, false
+		s.put("1", "before")
+		a := s.Start("a", func(o *pipeline.Options) {
+			byPattern(o, func(spec pipeline.Table, followed func(string) bool) (found pipeline.Discovery, err error) {
 				if !followed(spec.Mapping.Source) {
 					found.Tables = []pipeline.Table{spec}
 				}
@@ -237,19 +175,15 @@ func TestH18_OnceWaitsForWhatCannotBeDescribed(t *testing.T) {
 				}
 				looked = true
 				return found, nil
-			}
+			})
+			o.Once, o.DiscoverEvery = true, time.Minute
 		})
-		if err := m.Equal(ctx, time.Minute); err != nil {
-			t.Error(err)
-		}
+		s.equal(time.Minute)
 		if looked {
-			t.Error("the table waited for the others")
+			s.failf("the table waited for the others")
 		}
-		if err := a.Wait(ctx); err != nil || !looked {
-			t.Errorf("over after a look without an error: %v, %v", looked, err)
+		if err := a.Wait(s.ctx); err != nil || !looked {
+			s.failf("over after a look without an error: %v, %v", looked, err)
 		}
 	})
-	if err != nil {
-		t.Error(err)
-	}
 }

@@ -233,24 +233,7 @@ var keptMutants = map[string]func(*sink.Request){
 }
 
 func TestSwarmOfKeptVersionsKillsMutants(t *testing.T) {
-	const budget = 20
-	for name, alter := range keptMutants {
-		build := func(w *virtual.World) *Migration {
-			m := keptBuild(w)
-			m.Wrap = func(table sink.Table) sink.Table { return altered{table, alter} }
-			return m
-		}
-		seed := uint64(0)
-		for ; seed < budget; seed++ {
-			if failures := perform(seed, false, build, keptSwarm).failures; len(failures) > 0 {
-				t.Logf("%-40s dies at seed %d: %.150s", name, seed, failures[0])
-				break
-			}
-		}
-		if seed == budget {
-			t.Errorf("%s survives %d seeds", name, budget)
-		}
-	}
+	killsMutants(t, keptMutants, keptBuild, keptSwarm)
 }
 
 // H70: with the first write of a row in a new generation ends what it kept in the one before, whoever of the older one still writes; rows

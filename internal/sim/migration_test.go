@@ -20,11 +20,22 @@ func item(pk, sk, value string) cdc.Item {
 	})
 }
 
+// runs lets a script run for at most so long, and expects that it comes to its end and that the checkers saw nothing.
+func runs(t *testing.T, m *Migration, atMost time.Duration, script func(ctx context.Context)) {
+	t.Helper()
+	if err := m.World.Run(atMost, script); err != nil {
+		t.Error(err)
+	}
+	for _, broken := range m.Broken() {
+		t.Error(broken)
+	}
+}
+
 // TestOneItem is the shortest way from PutItem to a cell, through the real loops.
 func TestOneItem(t *testing.T) {
 	w := virtual.NewWorld(1, start, true)
 	m := NewMigration(w, 1)
-	err := w.Run(time.Hour, func(ctx context.Context) {
+	runs(t, m, time.Hour, func(ctx context.Context) {
 		m.Source.Put(item("hats", "fedoras#brandA", "before"))
 		worker := m.Start("a")
 		_ = task.Sleep(ctx, 10*time.Second)
@@ -39,12 +50,6 @@ func TestOneItem(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if err != nil {
-		t.Error(err)
-	}
-	for _, b := range m.Broken() {
-		t.Error(b)
-	}
 	if t.Failed() {
 		t.Log(w.Trace())
 	}
@@ -55,7 +60,7 @@ func twoWorkers(t *testing.T, seed uint64) *Migration {
 	w := virtual.NewWorld(seed, start, true)
 	m := NewMigration(w, 2)
 	m.Target.LoseReply, m.Target.Late, m.Target.Drop, m.Target.Twice = 0.02, 0.02, 0.02, 0.05
-	err := w.Run(3*time.Hour, func(ctx context.Context) {
+	runs(t, m, 3*time.Hour, func(ctx context.Context) {
 		for i := range 20 {
 			m.Source.Put(item("p"+fmt.Sprint(i)[:1], fmt.Sprint(i), "before"))
 		}
@@ -78,12 +83,6 @@ func twoWorkers(t *testing.T, seed uint64) *Migration {
 			t.Error(err)
 		}
 	})
-	if err != nil {
-		t.Error(err)
-	}
-	for _, b := range m.Broken() {
-		t.Error(b)
-	}
 	return m
 }
 

@@ -35,16 +35,11 @@ const (
 func TestTwoMonthsOfOperation(t *testing.T) {
 	w := virtual.NewWorld(1, simEpoch, false)
 	o := &operation{Migration: NewMigration(w, 3), t: t}
-	o.Lease, o.TombstoneAge = 12*time.Minute, 36*time.Hour
-	o.Timing = pipeline.Timing{Poll: 10 * time.Minute, Pass: 8 * time.Minute, List: 15 * time.Minute}
+	o.Lease, o.TombstoneAge = 30*time.Minute, 36*time.Hour
+	o.Timing = pipeline.Timing{Poll: 20 * time.Minute, Pass: 20 * time.Minute, List: 30 * time.Minute}
 	truth := newTruth(o.Migration)
 	o.Target.Reject = rejects
-	if err := w.Run((days+2)*24*time.Hour, o.run); err != nil {
-		t.Error(err)
-	}
-	for _, b := range o.Broken() {
-		t.Error(b)
-	}
+	runs(t, o.Migration, (days+2)*24*time.Hour, o.run)
 	if len(o.Gaps) > 0 || !o.State().Loaded() {
 		t.Errorf("gaps %v, loaded %v", o.Gaps, o.State().Loaded())
 	}

@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -176,18 +177,22 @@ var ruleMutants = map[string]func(*sink.Request){
 	},
 }
 
-func TestSwarmOfRulesKillsMutants(t *testing.T) {
+func TestSwarmOfRulesKillsMutants(t *testing.T) { killsMutants(t, ruleMutants, rulesBuild, rulesSwarm) }
+
+// killsMutants expects that each of these bugs in requests is found within a few seeds.
+func killsMutants(t *testing.T, mutants map[string]func(*sink.Request), build func(w *virtual.World) *Migration, script func(s *scene)) {
+	t.Helper()
 	const budget = 20
-	for name, alter := range ruleMutants {
-		build := func(w *virtual.World) *Migration {
-			m := rulesBuild(w)
-			m.Wrap = func(table sink.Table) sink.Table { return altered{table, alter} }
+	for _, name := range partOf(slices.Sorted(maps.Keys(mutants))) {
+		buildAltered := func(w *virtual.World) *Migration {
+			m := build(w)
+			m.Wrap = func(table sink.Table) sink.Table { return altered{table, mutants[name]} }
 			return m
 		}
 		seed := uint64(0)
 		for ; seed < budget; seed++ {
-			if len(perform(seed, false, build, rulesSwarm).failures) > 0 {
-				t.Logf("%-45s dies at seed %d", name, seed)
+			if failures := perform(seed, false, buildAltered, script).failures; len(failures) > 0 {
+				t.Logf("%-45s dies at seed %d: %.150s", name, seed, failures[0])
 				break
 			}
 		}

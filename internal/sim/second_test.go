@@ -54,8 +54,7 @@ func TestH72_H73_H74_SwarmOfTwoTables(t *testing.T) {
 
 // A bug in what one of the tables is told is found.
 func TestSwarmOfTwoTablesKillsMutants(t *testing.T) {
-	const budget = 20
-	for name, alter := range map[string]func(*sink.Request){
+	killsMutants(t, map[string]func(*sink.Request){
 		"the second table is not guarded": func(r *sink.Request) {
 			if r.Table == "second" {
 				r.Refuse.AtLeast = "9"
@@ -66,20 +65,7 @@ func TestSwarmOfTwoTablesKillsMutants(t *testing.T) {
 				r.Ops = r.Ops[len(r.Ops)-1:]
 			}
 		},
-	} {
-		build := func(w *virtual.World) *Migration {
-			m := twoTablesBuild(w)
-			m.Wrap = func(table sink.Table) sink.Table { return altered{table, alter} }
-			return m
-		}
-		seed := uint64(0)
-		for seed < budget && len(perform(seed, false, build, rulesSwarm).failures) == 0 {
-			seed++
-		}
-		if seed == budget {
-			t.Errorf("%s survives %d seeds", name, budget)
-		}
-	}
+	}, twoTablesBuild, rulesSwarm)
 }
 
 func hasPut(r *sink.Request) bool {
