@@ -107,7 +107,7 @@ var inOutside = []mutant{
 		name: "a load is stamped with the generation of now", hazards: "H71", file: "internal/pipeline/copy.go",
 		old:  `transform.Load(t.Mapping, items, generation, readAt)`,
 		new:  `transform.Load(t.Mapping, items, max(generation, t.Floors.Floor(t.source)), readAt)`,
-		test: "./internal/sim TestSimulate$", why: "the generation must rise between the reading of a page of the load and its writing: a kept seed",
+		test: "./internal/pipeline TestH71_ALoadThatARaiseOvertookIsFenced", why: "the generation must rise between the reading of a page of the load and its writing",
 	},
 	{
 		name: "a page is stamped with the generation of now", hazards: "H70", file: "internal/pipeline/follow.go",

@@ -14,6 +14,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/sink/sinktest"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
@@ -114,6 +115,38 @@ func TestH71_ALoadDoesNotBeginInAGenerationOfAGap(t *testing.T) {
 	}
 	if now, _, err := ledger.Table(ctx, "Orders"); err != nil || now.Load.Generation != 1 {
 		t.Errorf("%+v, %v", now.Load, err)
+	}
+}
+
+// TestH71_ALoadThatARaiseOvertookIsFenced: the generation rises between the reading of a page and its writing. The page is of the load before.
+func TestH71_ALoadThatARaiseOvertookIsFenced(t *testing.T) {
+	ctx := context.Background()
+	m, err := transform.NewMapping("Orders", "orders", "d", []transform.KeyAttribute{{Name: "pk", Type: cdc.KindS}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	target, floors := &sinktest.Memory{}, &Floors{}
+	target.Create("orders", "d")
+	o := &Options{Floors: floors, Writer: sink.NewWriter(sink.Options{Table: target, Parking: sink.NewParking(nil, "p"), Floor: floors.Floor})}
+	tb := &table{Options: o, Table: Table{Mapping: m}, source: "Orders", events: Events{}.orSilent()}
+	write := tb.scan(ctx, 1, nil).Write
+	page := func(pk string) []cdc.Item {
+		return []cdc.Item{cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: cdc.String(pk)}})}
+	}
+	if err := write(ctx, page("before"), time.Unix(1, 0)); err != nil {
+		t.Fatal(err)
+	}
+	floors.raise("Orders", 2)
+	if err := write(ctx, page("after"), time.Unix(2, 0)); !errors.Is(err, sink.ErrFenced) {
+		t.Errorf("a page of generation 1 is written in generation 2: %v", err)
+	}
+	var keys []string
+	err = target.ReadRows(ctx, "orders", sink.Range{}, func(r sink.Row) error {
+		keys = append(keys, r.Key)
+		return nil
+	})
+	if err != nil || !slices.Equal(keys, []string{"before"}) {
+		t.Errorf("rows %q, %v", keys, err)
 	}
 }
 
