@@ -95,7 +95,7 @@ func TestTheFirstFailureEndsTheReading(t *testing.T) {
 			<-ctx.Done()
 			return context.Cause(ctx)
 		}
-		if _, err := readTables(t.Context(), ledger, parking, tables); !errors.Is(err, boom) || reads.Load() > tablesAtOnce+1 { // one may just begin
+		if _, err := readTables(t.Context(), ledger, parking, tables); !errors.Is(err, boom) || reads.Load() >= 2*tablesAtOnce { // a few may just begin
 			t.Errorf("%v after %d reads", err, reads.Load())
 		}
 	})
