@@ -408,17 +408,22 @@ func TestH24_ReplacedWhileAnAdoptionReads(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		_, a := p.worker("a")
 		create(t, ctx, a, shard("old", ""))
-		slow := &delayed{Store: p.store, prefix: "p/shard/", meanwhile: func() {
+		_, b := p.worker("b")
+		p.store.OnRead = func(ctx context.Context, prefix string) error {
+			if !strings.HasPrefix(prefix, "p/shard/") {
+				return nil
+			}
+			p.store.OnRead = nil
 			_, err := a.Raise(ctx, source, 1, checkpoint.Gap{Reason: "a new stream"}, func(s *checkpoint.TableState) { s.Label, s.Listed = "l2", 2 })
 			check(t, err)
 			next := shard("new", "")
 			next.Label, next.Generation = "l2", 2
 			check(t, a.CreateShard(ctx, next))
-		}}
-		b := openOn(t, p.world.NewProcess("b").Context(), slow, "b", lease)
+			return nil
+		}
 		_, err := b.Adopt(ctx, source)
 		check(t, err)
-		if slow.meanwhile != nil {
+		if p.store.OnRead != nil {
 			t.Fatal("the stream was not replaced")
 		}
 		all := rows(t, ctx, a)
@@ -430,19 +435,4 @@ func TestH24_ReplacedWhileAnAdoptionReads(t *testing.T) {
 		}
 		take(t, ctx, a, "new")
 	})
-}
-
-// delayed is a store in which something happens before the first read of rows that begin with prefix.
-type delayed struct {
-	checkpoint.Store
-	prefix    string
-	meanwhile func()
-}
-
-func (d *delayed) Read(ctx context.Context, prefix string) ([]checkpoint.Row, error) {
-	if f := d.meanwhile; f != nil && strings.HasPrefix(prefix, d.prefix) {
-		d.meanwhile = nil
-		f()
-	}
-	return d.Store.Read(ctx, prefix)
 }

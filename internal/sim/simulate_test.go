@@ -79,7 +79,7 @@ func TestSimulationIsRepeatable(t *testing.T) {
 		if first.Trace == "" {
 			t.Fatalf("seed %d has no trace", seed)
 		}
-		for _, processors := range partOf([]int{2, 1}) {
+		for _, processors := range []int{1, 2} {
 			before := runtime.GOMAXPROCS(processors)
 			again := Simulate(seed, SimOptions{Trace: true})
 			runtime.GOMAXPROCS(before)
