@@ -202,7 +202,7 @@ func (m *migration) add(c config.Table, in tableInput) {
 	m.Tables = append(m.Tables, t)
 }
 
-// setAside tells of a table of a pattern that cannot be followed. One that is gone is no trouble for ever: after a day it is told by
+// setAside tells of a table that cannot be followed: one of a pattern, for whatever reason, or a named one that was dropped. One that is gone is no trouble for ever: after a day it is told by
 // its row alone.
 func (t *tableStatus) setAside(a checkpoint.Aside, now time.Time) {
 	t.aside = a.Reason

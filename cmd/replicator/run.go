@@ -232,6 +232,9 @@ func (w *worker) connect(ctx context.Context) error {
 func (w *worker) run(ctx context.Context, listener net.Listener) error {
 	opened, cancel := context.WithTimeout(ctx, probeTime)
 	ledger, err := checkpoint.Open(opened, ledgerStore(w.target, w.cfg), w.cfg.Name, checkpoint.Options{Worker: w.id, ID: random(16), Lease: w.cfg.State.Lease, About: about()})
+	if err == nil {
+		err = ledger.CheckCluster(opened, w.found.cluster) // before anything is written to another one (H46)
+	}
 	cancel()
 	if err != nil {
 		return explainLedger("cannot open the ledger in table "+w.cfg.State.Table, err)

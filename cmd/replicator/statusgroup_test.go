@@ -2,10 +2,15 @@ package main
 
 import (
 	"fmt"
+	"io"
+	"log/slog"
+	"net/http/httptest"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
@@ -63,6 +68,22 @@ func TestTablesOfAPatternCollapse(t *testing.T) {
 	m.Tables = append(m.Tables[:1], m.Tables[2])
 	if got, want := text(), "Log_2015_01: done (2h03m), lag 0.3s, headroom 22h13m, 30/s, 1 parked\n"+orders; got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
+// A named table that was dropped is told by the metric, too, until it is there again.
+func TestSurveyTellsOfADroppedTable(t *testing.T) {
+	metrics := admin.NewMetrics(admin.Build{})
+	o := newObserver("w", metrics, admin.NewHealth(time.Now, "Orders"), slog.New(slog.DiscardHandler), backfill.NewRenderer(io.Discard, nil), []string{"Orders"})
+	dropped := loadedTable()
+	dropped.Aside = checkpoint.Aside{Since: ago(time.Minute), Reason: pipeline.GoneReason}
+	for want, state := range map[string]checkpoint.TableState{"1": dropped, "0": loadedTable()} {
+		o.surveyed(judged(tableInput{found: true, state: state}), true)
+		w := httptest.NewRecorder()
+		metrics.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+		if line := `replicator_source_set_aside{source_table="Orders"} ` + want + "\n"; !strings.Contains(w.Body.String(), line) {
+			t.Errorf("set aside for %q: no line %q", state.Aside.Reason, line)
+		}
 	}
 }
 

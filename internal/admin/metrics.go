@@ -68,7 +68,7 @@ func NewMetrics(build Build) *Metrics {
 	m.needsLoad = gauge("replicator_needs_load",
 		"1 after changes were lost or the mapping was changed, until the table is loaded and swept.", table)
 	m.setAside = gauge("replicator_source_set_aside",
-		"1 while a table of a pattern cannot be followed, and the others go on; absent for tables that are named.", table)
+		"1 while a table of a pattern cannot be followed, or a named one was dropped; the others go on.", table)
 	m.read = counter("replicator_changes_read_total", "Changes read from the stream.", table, "event")
 	m.applied = counter("replicator_changes_applied_total", "Changes that are durable in the target, refused as stale, or parked.", table, "event")
 	m.ignored = counter("replicator_items_ignored_total", "Items that a rule of the mapping says not to copy, of changes and of the copy.", table, "rule")
@@ -143,7 +143,7 @@ func (m *Metrics) NeedsLoad(table string, needs bool) {
 	m.needsLoad.WithLabelValues(table).Set(one(needs))
 }
 
-// SetAside sets whether a table of a pattern cannot be followed.
+// SetAside sets whether a table cannot be followed, and the others go on.
 func (m *Metrics) SetAside(table string, aside bool) {
 	m.setAside.WithLabelValues(table).Set(one(aside))
 }

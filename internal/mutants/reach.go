@@ -18,8 +18,8 @@ var inReach = []mutant{
 `,
 	},
 	{
-		name: "a cluster is not compared with the one before", hazards: "H46", file: "internal/pipeline/keeper.go",
-		old: `	return k.Ledger.CheckCluster(ctx, cluster)
+		name: "a cluster is not compared with the one before", hazards: "H46", file: "internal/pipeline/cluster.go",
+		old: `	return t.Ledger.CheckCluster(ctx, cluster)
 `,
 		new: `	_ = cluster
 	return nil

@@ -476,7 +476,7 @@ var inStrangers = []mutant{
 	},
 	{
 		name: "why a copy failed is kept to itself", hazards: "H38", file: "internal/pipeline/keeper.go",
-		old: `		loading.Go("copy", func(ctx context.Context) error { return t.copy(stop, noting(ctx, notes.slot(0)), keeper) })
+		old: `		loading.Go("copy", func(ctx context.Context) error { return t.copyWhileThere(stop, noting(ctx, notes.slot(0)), keeper) })
 `,
 		new: `		loading.Go("copy", func(ctx context.Context) error {
 			_ = t.copy(stop, noting(ctx, notes.slot(0)), keeper)

@@ -55,6 +55,19 @@ func (t *table) copy(stop, ctx context.Context, keeper *checkpoint.Keeper) error
 	return err
 }
 
+// copyWhileThere is copy of a table that may be dropped meanwhile: a named one is kept all the same, as long as its stream can be read.
+func (t *table) copyWhileThere(stop, ctx context.Context, keeper *checkpoint.Keeper) error {
+	for {
+		err := t.copy(stop, ctx, keeper)
+		if t.Joined || !cdc.Is(err, cdc.NotFound) || !gone(t.Database.Describe(ctx, t.source)) {
+			return err
+		}
+		if task.Sleep(stop, t.Timing.List) != nil {
+			return nil
+		}
+	}
+}
+
 // errStopped ends a scan when the process is asked to stop.
 var errStopped = errors.New("asked to stop")
 

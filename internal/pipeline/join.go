@@ -173,7 +173,7 @@ func gone(d backfill.Description, err error) bool {
 
 // readmit takes back that the table was set aside, now that it can be followed.
 func (k *rounds) readmit(ctx context.Context) error {
-	if !k.Joined {
+	if k.dropped {
 		return nil
 	}
 	_, err := k.Ledger.UpdateTable(ctx, k.source, func(s *checkpoint.TableState) error {

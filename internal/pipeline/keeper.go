@@ -52,7 +52,7 @@ func (t *table) serve(stop context.Context, keeper *checkpoint.Keeper) (rest tim
 		defer keeper.Abandon()
 		loading := task.NewGroup(ctx, 0)
 		notes := &notes{tell: keeper.Note}
-		loading.Go("copy", func(ctx context.Context) error { return t.copy(stop, noting(ctx, notes.slot(0)), keeper) })
+		loading.Go("copy", func(ctx context.Context) error { return t.copyWhileThere(stop, noting(ctx, notes.slot(0)), keeper) })
 		err := t.keep(stop, yielding(noting(loading.Context(), notes.slot(1)), t.Timing.Yield))
 		if err != nil {
 			loading.Fail(err)
@@ -103,19 +103,19 @@ type rounds struct {
 	last    time.Duration // when the last complete round began
 	listing cdc.Listing   // the last complete one
 	doubt   doubt
+	dropped bool // the table does not exist any more, and its stream is kept
 }
 
 func (k *rounds) due(ctx context.Context) bool {
 	return !k.began || task.Mono(ctx)-k.last >= k.Timing.List
 }
 
-// complete looks at everything: the cluster, the witness, the table, its stream and all of its shards. Each step is repeated by itself: while
+// complete looks at everything: the witness, the table, its stream and all of its shards. Each step is repeated by itself: while
 // both services throttle, a round that began anew with each failed call would never end.
 func (k *rounds) complete(ctx context.Context) error {
 	began := task.Mono(ctx)
 	var state checkpoint.TableState
 	steps := []func(ctx context.Context) error{
-		k.checkCluster,
 		k.attend,
 		k.readmit,
 		func(ctx context.Context) error { _, err := k.Ledger.Adopt(ctx, k.source); return err },
@@ -136,18 +136,6 @@ func (k *rounds) complete(ctx context.Context) error {
 	}
 	k.began, k.last = true, began
 	return k.small(ctx)
-}
-
-// checkCluster stops everything when the target is another cluster than before (H46).
-func (k *rounds) checkCluster(ctx context.Context) error {
-	if k.Cluster == nil {
-		return nil
-	}
-	cluster, err := k.Cluster(ctx)
-	if err != nil {
-		return err
-	}
-	return k.Ledger.CheckCluster(ctx, cluster)
 }
 
 // list gives the complete listing. A stream that the service does not know any more has ended, and what it held is lost.

@@ -47,6 +47,17 @@ func (t *turns) tick(now time.Duration) { t.longest, t.last = max(t.longest, now
 // play runs a worker in virtual time for so long, from a pipeline's options that it completes.
 func play(t *testing.T, store *checkpointtest.Memory, lasts time.Duration, o Options, prepare func(ctx context.Context, l *checkpoint.Ledger) error) *turns {
 	t.Helper()
+	return runs(t, store, lasts, o, prepare, func(_ context.Context, err error) {
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// runs is play of a worker that may end by itself, with what it ends by.
+func runs(t *testing.T, store *checkpointtest.Memory, lasts time.Duration, o Options, prepare func(ctx context.Context, l *checkpoint.Ledger) error,
+	ended func(ctx context.Context, err error)) *turns {
+	t.Helper()
 	world := virtual.NewWorld(1, time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC), true)
 	var seen turns
 	err := world.Run(lasts+time.Hour, func(ctx context.Context) {
@@ -61,9 +72,7 @@ func play(t *testing.T, store *checkpointtest.Memory, lasts time.Duration, o Opt
 		o.Events.Tick = func() { seen.tick(task.Mono(ctx)) }
 		limited, cancel := task.WithTimeout(ctx, lasts)
 		defer cancel()
-		if err := Run(limited, o); err != nil {
-			t.Error(err)
-		}
+		ended(ctx, Run(limited, o))
 		seen.tick(task.Mono(ctx))
 	})
 	if err != nil {

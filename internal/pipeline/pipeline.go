@@ -145,8 +145,15 @@ func Run(ctx context.Context, o Options) error {
 	finished := task.NewEvent(ctx)
 	stop, halt := context.WithCancelCause(ctx)
 	defer halt(context.Canceled)
+	watching, watched := context.WithCancel(stop)
+	defer watched()
+	if o.Cluster != nil {
+		watch := &table{Options: &o, events: o.Events, halt: halt}
+		all.Go("watch the cluster", func(context.Context) error { return watch.watchCluster(watching) })
+	}
 	all.Go("tables", func(context.Context) error {
 		defer finished.Set()
+		defer watched()
 		joined := &nameSet{names: map[string]bool{}}
 		begin := func(spec Table) {
 			t := newTable(&o, spec, halt)

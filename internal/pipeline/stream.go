@@ -90,8 +90,8 @@ func (t *table) sameSource(ctx context.Context) error {
 // attend brings the ledger's record in line with the table's stream. The first time it begins the first generation.
 func (k *rounds) attend(ctx context.Context) error {
 	d, err := k.Database.Describe(ctx, k.source)
-	if k.Joined && gone(d, err) {
-		return errGone
+	if k.dropped = gone(d, err); k.dropped {
+		return k.outlive(ctx)
 	}
 	if err != nil {
 		return err
@@ -139,6 +139,22 @@ func (k *rounds) attend(ctx context.Context) error {
 	}
 	gap := checkpoint.Gap{Reason: "the stream is disabled"}
 	return k.raise(ctx, state.Generation, gap, func(s *checkpoint.TableState) { s.StreamEnded = true })
+}
+
+// outlive tells that the table was dropped, and lets a named one be kept all the same: its stream can be read for a day still, and may have shards that
+// nobody has listed yet. One of a pattern is left until it is there again.
+func (k *rounds) outlive(ctx context.Context) error {
+	if k.Joined {
+		return errGone
+	}
+	state, _, err := k.Ledger.Table(ctx, k.source)
+	if err != nil {
+		return err
+	}
+	if state.Generation == 0 {
+		return errGone // it was never followed
+	}
+	return setAside(ctx, k.Ledger, k.events, k.source, GoneReason)
 }
 
 // begin begins the first generation, unless there is one or the stream is unusable, and gives the table's record.

@@ -6,7 +6,7 @@ func Effects() []string {
 		"all workers down", "call throttled", "change trimmed before it was applied", "child listed before its parent", "clean stop",
 		"closed shard shown open", "drained to the end", "dry run", "empty pages", "ended stream not found",
 		"horizon after a trim, without an error", "item moved to another row", "item parked", "item read slowly", "item removed by its time to live", "iterator expired", "iterator too old",
-		"ledger exchanged", "ledger lost", "ledger restored", "mapping changed", "new stream", "no answer for minutes", "nothing read for 18 hours",
+		"ledger exchanged", "ledger lost", "ledger restored", "mapping changed", "new stream", "no answer for minutes", "no answer of the control plane", "nothing read for 18 hours",
 		"one call fails at the source", "one call fails at the target", "page of a scan without items", "page with changes that were read before", "parked item given up", "parked item healed",
 		"parked item retried", "parked item superseded", "poison item", "process killed", "process paused", "read broken off", "reply lost", "request dropped",
 		"request executed after a newer one", "request executed after its caller gave up", "request executed late", "request executed twice",

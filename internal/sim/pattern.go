@@ -7,6 +7,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
@@ -80,10 +81,14 @@ func (s *simulation) otherCluster(e event) {
 	s.healthy = max(s.healthy, s.elsewhere)
 }
 
-// whichCluster is what the target says of the app profile; now and then it cannot tell.
-func (s *simulation) whichCluster(context.Context) (string, error) {
+// whichCluster is what the target says of the app profile; now and then it cannot tell, or does not answer, which its client waits for as long as it may.
+func (s *simulation) whichCluster(ctx context.Context) (string, error) {
 	if err := s.targetFault("GetAppProfile", "", ""); err != nil {
 		return "", err
+	}
+	if s.World.Rand().IntN(16) == 0 && !s.peaceful {
+		s.World.Inject("no answer of the control plane")
+		return "", task.NewEvent(ctx).Wait(ctx)
 	}
 	name := s.World.Running()
 	if s.World.Rand().IntN(8) == 0 && !s.peaceful {

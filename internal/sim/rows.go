@@ -95,7 +95,6 @@ func owners(row *Row) []string {
 // (I1); it takes each version once (I7) and nothing older ever again, also after its tombstone is gone (I8).
 func (t *truth) watchItem(id rowID, before, after *Row) {
 	m, key := t.m, id.row
-	t.checkHistory(id, after)
 	var changed []string
 	for _, owner := range owners(after) {
 		if heldIn(before, versionColumn(owner)) != heldIn(after, versionColumn(owner)) {
@@ -122,6 +121,7 @@ func (t *truth) watchItem(id rowID, before, after *Row) {
 		m.World.Tracef("row %q is %s, %s, after %q", key, map[bool]string{true: "removed", false: "put"}[isGone], v, was)
 	}
 	w := rowWrite{r, v, t.checkOthers(r, before, after), isGone, before, after}
+	t.checkHistory(w, was)
 	switch {
 	case string(v) == was && isGone && heldIn(before, r.column()) == "": // again, after its trace was collected
 	case string(v) == was:
@@ -293,8 +293,8 @@ func (t *truth) checkChange(w rowWrite, was string) {
 		}
 		return
 	}
-	if t.keeps && t.forgotten && (was == "" || v.Generation() <= t.lostIn) {
-		return // made for the row as it was before the target was lost, which is declared: the cells that were to stay are not there
+	if t.keeps && t.madeBefore(w, was) {
+		return // which is declared: the cells that were to stay are not there
 	}
 	if back > 0 {
 		t.m.violate("I1: row %q goes back from the item's write %d to its write %d, %s", w.row, t.number[w.register], back, v)

@@ -1,0 +1,111 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// rolled is a stream whose only shard has ended and has a child; it counts the listings, and the reads of the child.
+type rolled struct {
+	cdc.Source
+	listed, read int
+}
+
+func (r *rolled) ListPage(ctx context.Context, _, _ string) (cdc.ListingPage, error) {
+	r.listed++
+	return cdc.ListingPage{Shards: []cdc.Shard{{ID: "s", Closed: true}, {ID: "c", Parent: "s"}}, At: task.Now(ctx)}, nil
+}
+
+func (r *rolled) Seek(_ context.Context, shard string, _ cdc.Position) (cdc.Iterator, error) {
+	return cdc.Iterator(shard), nil
+}
+
+func (r *rolled) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
+	if ctx.Err() != nil {
+		return cdc.Page{}, context.Cause(ctx)
+	}
+	if at == "s" {
+		return cdc.Page{End: true}, nil
+	}
+	r.read++
+	return cdc.Page{Next: at}, nil
+}
+
+// steady is a database whose tables all have the stream of the ledger of begun.
+type steady struct{ Database }
+
+func (steady) Describe(ctx context.Context, _ string) (backfill.Description, error) {
+	if ctx.Err() != nil {
+		return backfill.Description{}, context.Cause(ctx)
+	}
+	return backfill.Description{Name: "Orders", StreamARN: "arn/L", StreamLabel: "L", StreamEnabled: true, ViewType: "NEW_AND_OLD_IMAGES"}, nil
+}
+
+// clusterOptions are those of a pipeline of one table, of which cluster says what it is.
+func clusterOptions(t *testing.T, source cdc.Source, cluster func(context.Context) (string, error)) Options {
+	t.Helper()
+	m, err := transform.NewMapping("Orders", "orders", "d", []transform.KeyAttribute{{Name: "pk", Type: cdc.KindS}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	witness := &checkpointtest.Memory{}
+	return Options{
+		Tables: []Table{{Mapping: m}}, Database: steady{}, Writer: sink.NewWriter(sink.Options{}),
+		Open:    func(string) cdc.Source { return source },
+		Witness: func(string) checkpoint.Store { return witness },
+		Cluster: cluster,
+	}
+}
+
+// While the control plane of Bigtable does not answer, its client repeats the question until its context ends. Shards are listed and read all the
+// same, the silence is told, and a stop leaves no seat behind.
+func TestAControlPlaneThatIsSilent(t *testing.T) {
+	source, store := &rolled{}, &checkpointtest.Memory{}
+	told := 0
+	o := clusterOptions(t, source, func(ctx context.Context) (string, error) { return "", task.NewEvent(ctx).Wait(ctx) })
+	o.Events.Retry = func(_, step string, _ time.Duration, err error) {
+		if strings.Contains(step, "cluster") && strings.Contains(err.Error(), "no answer within 20s") {
+			told++
+		}
+	}
+	play(t, store, time.Hour, o, begun)
+	if source.listed < 60 || source.read < 3000 || told < 60 {
+		t.Errorf("in an hour shards were listed %d times, the child was read %d times, and that the cluster cannot be told was told %d times", source.listed, source.read, told)
+	}
+	rows, err := store.Read(context.Background(), "outage/keeper/")
+	if err != nil || len(rows) != 1 || strings.Contains(string(rows[0].Data), `"owner":"w"`) {
+		t.Errorf("the keeper's seat after the stop: %v, %v", rows, err)
+	}
+}
+
+// H46: a worker that goes on ends within a listing's time when the app profile routes to another cluster.
+func TestH46_AnotherClusterEndsTheWorker(t *testing.T) {
+	var ended error
+	source, asked := &rolled{}, 0
+	o := clusterOptions(t, source, func(context.Context) (string, error) {
+		if asked++; asked > 3 {
+			return "c2", nil
+		}
+		return "c1", nil
+	})
+	runs(t, &checkpointtest.Memory{}, time.Hour, o, begun, func(ctx context.Context, err error) {
+		ended = err
+		if now := task.Mono(ctx); now > 4*time.Minute {
+			t.Errorf("ended after %s", now)
+		}
+	})
+	if !errors.Is(ended, checkpoint.ErrClusterChanged) {
+		t.Errorf("ended by %v", ended)
+	}
+}
