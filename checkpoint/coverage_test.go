@@ -118,13 +118,16 @@ func TestNoteOpen(t *testing.T) {
 		}
 		expect := func(label string, want string) {
 			t.Helper()
-			seen, err := a.SeenOpen(ctx, source, label)
+			seen, err := a.Listings(ctx, source, label)
 			check(t, err)
 			var got []string
 			for _, id := range []string{"a", "b", "c"} {
-				if at, found := seen[id]; found {
+				if at, found := seen.Open[id]; found {
 					got = append(got, fmt.Sprint(id, at.Sub(begin).Minutes()))
 				}
+			}
+			if !seen.At.IsZero() {
+				got = append(got, fmt.Sprint("last ", seen.At.Sub(begin).Minutes()))
 			}
 			if strings.Join(got, " ") != want {
 				t.Errorf("seen open %v, want %q", got, want)
@@ -132,14 +135,16 @@ func TestNoteOpen(t *testing.T) {
 		}
 		expect(label, "")
 		note(label, time.Minute, "", "a", "b")
-		expect(label, "a1 b1")
+		expect(label, "a1 b1 last 1")
 		note(label, 2*time.Minute, "a b", "b", "c")
-		expect(label, "a1 b2 c2")
+		expect(label, "a1 b2 c2 last 2")
 		note(label, time.Minute, "b c", "b", "c") // from a keeper that had stood still; the row of a is gone
-		expect(label, "b2 c2")
+		expect(label, "b2 c2 last 2")
 		expect("l2", "")
 		note("l2", 3*time.Minute, "a", "a")
-		expect("l2", "a3")
+		expect("l2", "a3 last 3")
+		note("l2", 4*time.Minute, "a") // every shard has ended
+		expect("l2", "a3 last 4")
 		expect(label, "")
 	})
 }

@@ -11,17 +11,31 @@ type openShards struct {
 	header
 	Label string               `json:"label"`
 	Open  map[string]time.Time `json:"open"` // by shard id
+	// At is when the last whole listing was of, whose shards have their rows.
+	At time.Time `json:"at,omitzero"`
+}
+
+// Listings are what whole listings of a stream have shown, on the service's clock.
+type Listings struct {
+	At   time.Time            // when the last one was of; zero before the first
+	Open map[string]time.Time // when each shard was last shown without an end, by its id
 }
 
 func (l *Ledger) openKey(source string) string { return l.name + "/open/" + source }
 
 // SeenOpen is when each shard of a stream was last listed without an end, on the service's clock.
 func (l *Ledger) SeenOpen(ctx context.Context, source, label string) (map[string]time.Time, error) {
+	listings, err := l.Listings(ctx, source, label)
+	return listings.Open, err
+}
+
+// Listings are those of a stream that were noted: none if NoteOpen was last called for another one.
+func (l *Ledger) Listings(ctx context.Context, source, label string) (Listings, error) {
 	seen, _, err := l.seenOpen(ctx, source)
 	if err != nil || seen.Label != label {
-		return nil, err
+		return Listings{}, err
 	}
-	return seen.Open, nil
+	return Listings{At: seen.At, Open: seen.Open}, nil
 }
 
 func (l *Ledger) seenOpen(ctx context.Context, source string) (openShards, uint64, error) {
@@ -33,8 +47,8 @@ func (l *Ledger) seenOpen(ctx context.Context, source string) (openShards, uint6
 	return seen, row.Counter, err
 }
 
-// NoteOpen notes the shards that a listing of the stream showed without an end at the given time. Those that it did not are kept
-// while known: their children may not be leased yet.
+// NoteOpen notes a whole listing of the stream, and the shards that it showed without an end at the given time. Those that it did not are kept
+// while known: their children may not be leased yet. The rows of all shards that it showed were created before.
 func (l *Ledger) NoteOpen(ctx context.Context, source, label string, open []string, at time.Time, known map[string]bool) error {
 	for range tries {
 		seen, counter, err := l.seenOpen(ctx, source)
@@ -53,7 +67,7 @@ func (l *Ledger) NoteOpen(ctx context.Context, source, label string, open []stri
 		for _, id := range open {
 			next[id] = later(next[id], at.UTC())
 		}
-		seen.Open = next
+		seen.Open, seen.At = next, later(seen.At, at.UTC())
 		done, err := l.swap(ctx, l.store, l.openKey(source), counter, l.stamp(&seen.header, &seen))
 		if err != nil || done {
 			return err

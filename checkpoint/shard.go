@@ -88,10 +88,33 @@ func (s *Shard) key(l *Ledger) string { return l.shardPrefix(s.Source) + s.Label
 func (s *Shard) Finished() bool { return s.State == Done || s.State == Lost }
 
 // AwaitsChildren tells whether a shard's children, if none is known, are likely to be listed soon: it was read to its end less than a day ago. After
-// that they may be gone for good, if nobody listed them for as long as they lived: then the shards after them told of a gap. Complete listings
-// bring late ones at any time.
+// that they may be gone for good, if nobody listed them for as long as they lived: then the shards after them told of a gap, or will when the
+// stream can be listed again (Unfollowed). Complete listings bring late ones at any time.
 func (s *Shard) AwaitsChildren(now time.Time) bool {
 	return s.State == Done && now.Sub(s.DoneAt) < cdc.Retention
+}
+
+// Unfollowed are the shards of the table's stream that were read to their ends while nobody knows what follows them: no child has a row, and the stream
+// did not end. That is so for moments where a listing comes late, and for as long as nobody can list. A listing of a day after a shard's end settles
+// it: its children were in one, or the shards after them have told of a gap. Listed is when the last whole one was of (Listings); zero if that is not
+// known.
+func Unfollowed(table TableState, shards []Shard, listed time.Time) []Shard {
+	if table.StreamEnded {
+		return nil
+	}
+	parents := map[string]bool{}
+	for _, s := range shards {
+		if s.Label == table.Label {
+			parents[s.Parent] = true
+		}
+	}
+	var out []Shard
+	for _, s := range shards {
+		if s.State == Done && s.Label == table.Label && !parents[s.ID] && listed.Before(s.DoneAt.Add(cdc.Retention)) {
+			out = append(out, s)
+		}
+	}
+	return out
 }
 
 // settled tells whether nobody will ever read the shard any more, and what was lost of it is declared: one that was trimmed is finished, but

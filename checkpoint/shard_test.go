@@ -335,6 +335,52 @@ func TestH13_H76_AwaitsChildren(t *testing.T) {
 	}
 }
 
+// What follows a shard that ended is not known before a listing of a day after its end, whatever the clock says: nobody may have listed for days.
+func TestH13_H76_Unfollowed(t *testing.T) {
+	done := func(id, parent string, change func(*checkpoint.Shard)) checkpoint.Shard {
+		s := in(checkpoint.Done, id, parent, "")
+		s.Label, s.DoneAt = label, begin
+		if change != nil {
+			change(&s)
+		}
+		return s
+	}
+	elsewhere := func(s *checkpoint.Shard) { s.Label = "another" }
+	open := func(s *checkpoint.Shard) { s.State = checkpoint.Reading }
+	lost := func(s *checkpoint.Shard) { s.State, s.Loss = checkpoint.Lost, checkpoint.NotFound }
+	live := checkpoint.TableState{Label: label}
+	over := checkpoint.TableState{Label: label, StreamEnded: true}
+	for name, test := range map[string]struct {
+		table  checkpoint.TableState
+		shards []checkpoint.Shard
+		listed time.Duration // after begin; 0: never
+		want   string
+	}{
+		"never listed since":              {live, []checkpoint.Shard{done("a", "", nil)}, 0, "a"},
+		"listed soon":                     {live, []checkpoint.Shard{done("a", "", nil)}, time.Minute, "a"},
+		"listed within a day":             {live, []checkpoint.Shard{done("a", "", nil)}, 24*time.Hour - 1, "a"},
+		"listed after a day":              {live, []checkpoint.Shard{done("a", "", nil)}, 24 * time.Hour, ""},
+		"the stream ended":                {over, []checkpoint.Shard{done("a", "", nil)}, 0, ""},
+		"a stream of before":              {live, []checkpoint.Shard{done("a", "", elsewhere)}, 0, ""},
+		"a child is known":                {live, []checkpoint.Shard{done("a", "", nil), done("b", "a", open)}, 0, ""},
+		"a child of another stream":       {live, []checkpoint.Shard{done("a", "", nil), done("b", "a", elsewhere)}, 0, "a"},
+		"the last of a lineage":           {live, []checkpoint.Shard{done("a", "", nil), done("b", "a", nil)}, 0, "b"},
+		"what does not end, and is a gap": {live, []checkpoint.Shard{done("a", "", open), done("b", "", lost)}, 0, ""},
+	} {
+		var listed time.Time
+		if test.listed > 0 {
+			listed = begin.Add(test.listed)
+		}
+		var got []string
+		for _, s := range checkpoint.Unfollowed(test.table, test.shards, listed) {
+			got = append(got, s.ID)
+		}
+		if strings.Join(got, " ") != test.want {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
+		}
+	}
+}
+
 // torn is a store whose next read of a range begins a while before it ends: what is done meanwhile is seen beyond the first row alone.
 type torn struct {
 	checkpoint.Store

@@ -34,9 +34,23 @@ var inReach = []mutant{
 	},
 	{
 		name: "once: a shard whose children are not known is drained", hazards: "H13 H18", file: "internal/pipeline/assign.go",
-		old: `		case !parents[s.ID] && !v.state.StreamEnded && s.AwaitsChildren(now):
-			return false
+		old: `	if len(checkpoint.Unfollowed(v.state, v.shards, v.listed)) > 0 {
+		return false
+	}
 `,
+	},
+	{
+		name: "any listing after a shard's end shows that nothing follows it", hazards: "H13 H76", file: "checkpoint/shard.go",
+		old: `listed.Before(s.DoneAt.Add(cdc.Retention))`, new: `listed.Before(s.DoneAt)`,
+		test: "./checkpoint TestH13_H76_Unfollowed", why: "no run of the simulation ends with --once a day after the last listing",
+	},
+	{
+		name: "once: it is not asked when the stream was last listed", hazards: "H13 H18", file: "internal/pipeline/assign.go",
+		old: `	if err == nil && t.Once {
+		v.listed, err = t.listed(ctx, v)
+	}
+`,
+		test: "./internal/pipeline TestH13_WhatFollowsAShard", why: "it takes a shard whose children nobody could ever list",
 	},
 	{
 		name: "children that nobody will ever list are waited for", hazards: "H13 H76", file: "checkpoint/shard.go",

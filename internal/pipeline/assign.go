@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -35,7 +36,7 @@ func (t *table) assign(stop, ctx context.Context, finish func()) error {
 			break
 		}
 		t.report(ctx, v)
-		if t.Once && t.drain.report(t.source, t.drained(v, task.Now(ctx), task.Mono(ctx))) || t.longGone(v, task.Now(ctx)) {
+		if t.Once && t.drain.report(t.source, t.drained(v, task.Mono(ctx))) || t.longGone(v, task.Now(ctx)) {
 			finish()
 			break
 		}
@@ -48,6 +49,7 @@ func (t *table) assign(stop, ctx context.Context, finish func()) error {
 type view struct {
 	state  checkpoint.TableState
 	shards []checkpoint.Shard
+	listed time.Time // Once: when the last whole listing was of, where it matters; see listed
 }
 
 // attempt looks at the ledger once. The loop turns with every attempt, whatever becomes of it: an outage of the target is nothing that a
@@ -56,10 +58,25 @@ func (t *table) attempt(ctx context.Context) (view, error) {
 	t.events.Tick()
 	defer t.events.Tick()
 	v, err := t.look(ctx)
+	if err == nil && t.Once {
+		v.listed, err = t.listed(ctx, v)
+	}
 	if err != nil {
 		t.tellLag(ctx)
 	}
 	return v, err
+}
+
+// listed is when the last whole listing was of. It is read only where a shard ended a day ago without known children, which is rare: before that
+// no listing shows that it has none.
+func (t *table) listed(ctx context.Context, v view) (time.Time, error) {
+	now := task.Now(ctx)
+	ended := func(s checkpoint.Shard) bool { return !s.AwaitsChildren(now) }
+	if !slices.ContainsFunc(checkpoint.Unfollowed(v.state, v.shards, time.Time{}), ended) {
+		return time.Time{}, nil
+	}
+	listings, err := t.Ledger.Listings(ctx, t.source, v.state.Label)
+	return listings.At, err
 }
 
 // look reads the table's rows, and makes sure that they are still the ledger and the mapping this process was started with.
@@ -76,7 +93,7 @@ func (t *table) look(ctx context.Context) (view, error) {
 	}
 	t.Floors.raise(t.source, state.Generation)
 	shards, err := t.Ledger.Shards(ctx, t.source)
-	return view{state, shards}, err
+	return view{state: state, shards: shards}, err
 }
 
 // take leases what is free and starts a task for each lease.
@@ -140,25 +157,22 @@ func (t *table) tellLag(ctx context.Context) {
 }
 
 // drained tells whether nothing is left to do for now: the table is loaded, or cannot be; every open shard is read, here or by another worker, and
-// has been giving empty pages for a while; and no closed one still waits for its children to be listed. It is a
+// has been giving empty pages for a while; and of none that ended is it unknown what follows. It is a
 // heuristic: DynamoDB tells no end of an open shard.
-func (t *table) drained(v view, now time.Time, mono time.Duration) bool {
+func (t *table) drained(v view, mono time.Duration) bool {
 	if t.board.isAside() {
 		return true // what the ledger says may be of before, and over
 	}
 	if v.state.Listed == 0 || t.Copy && !v.state.Loaded() && !v.state.NeedsLoad {
 		return false
 	}
-	parents := map[string]bool{}
-	for _, s := range v.shards {
-		parents[s.Parent] = true
+	if len(checkpoint.Unfollowed(v.state, v.shards, v.listed)) > 0 {
+		return false
 	}
 	drained := true
 	for _, s := range v.shards {
 		switch {
 		case s.Label != v.state.Label:
-		case !parents[s.ID] && !v.state.StreamEnded && s.AwaitsChildren(now):
-			return false
 		case s.Reopenable(v.state) || s.Undeclared(v.state):
 			return false
 		case s.Finished():

@@ -2,12 +2,14 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/internal/virtual"
 )
 
 // H18: what is drained goes on until all tables are drained at the same time, and then nothing waits for anything any more.
@@ -55,8 +57,57 @@ func TestH18_WhatIsToGoOnIsNotDrained(t *testing.T) {
 		{"a gap that is not declared yet", broken, lost(checkpoint.NotFound, 2), false},
 		{"what is left of a trimmed shard", broken, lost(checkpoint.Trimmed, 1), false},
 	} {
-		if got := tb.drained(view{c.state, []checkpoint.Shard{c.shard}}, at.Add(48*time.Hour), 0); got != c.want {
+		if got := tb.drained(view{c.state, []checkpoint.Shard{c.shard}, at.Add(48 * time.Hour)}, 0); got != c.want {
 			t.Errorf("%s: drained %v", c.name, got)
 		}
+	}
+}
+
+// H13: a day after a shard ended its children may be gone, and whoever begins then has not listed them either. Nothing is drained before a whole listing shows
+// that there are none: until then what they hold may be missing.
+func TestH13_WhatFollowsAShardIsListedBeforeItIsDrained(t *testing.T) {
+	begin := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+	err := virtual.NewWorld(1, begin, false).Run(72*time.Hour, func(ctx context.Context) {
+		ledger, err := checkpoint.Open(ctx, &checkpointtest.Memory{}, "drained", checkpoint.Options{Worker: "w", ID: "l"})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		tb := &table{Options: &Options{Ledger: ledger, Floors: &Floors{}, Once: true}, source: "Orders", events: Events{}.orSilent(), board: newBoard()}
+		_, err = ledger.UpdateTable(ctx, "Orders", func(s *checkpoint.TableState) error {
+			s.Label, s.Generation, s.Adopted, s.Listed = "l", 1, 1, 1
+			return nil
+		})
+		ended := checkpoint.Shard{Source: "Orders", Label: "l", ID: "s", State: checkpoint.Done, Generation: 1, DoneAt: begin}
+		if err = errors.Join(err, ledger.CreateShard(ctx, ended)); err != nil {
+			t.Error(err)
+			return
+		}
+		for _, step := range []struct {
+			name   string
+			at     time.Duration
+			listed time.Duration // 0: not by now
+			want   bool
+		}{
+			{"it may have children that are not listed yet", time.Minute, time.Minute, false},
+			{"nobody has listed since", 30 * time.Hour, 0, false},
+			{"a keeper that stood still brings an old listing", 31 * time.Hour, 23 * time.Hour, false},
+			{"a listing of now has none", 32 * time.Hour, 32 * time.Hour, true},
+		} {
+			err := task.Sleep(ctx, begin.Add(step.at).Sub(task.Now(ctx)))
+			if step.listed > 0 {
+				err = errors.Join(err, ledger.NoteOpen(ctx, "Orders", "l", nil, begin.Add(step.listed), map[string]bool{"s": true}))
+			}
+			v, looked := tb.attempt(ctx)
+			if err = errors.Join(err, looked); err != nil {
+				t.Errorf("%s: %v", step.name, err)
+			}
+			if got := tb.drained(v, task.Mono(ctx)); got != step.want {
+				t.Errorf("%s: drained %v", step.name, got)
+			}
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
