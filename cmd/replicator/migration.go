@@ -88,13 +88,14 @@ type tableStatus struct {
 	Troubles         []troubleStatus   `json:"troubles"`
 	Shards           map[string]int    `json:"shards"`
 
-	group    string // what the tables of its pattern are called together; "" for a table that is named
-	aside    string // why it cannot be followed, if it cannot
-	unlisted bool   // for some time it has been waiting for the first complete listing of its stream
-	longGone bool   // it was dropped, and its stream has ended too
-	keeper   string
-	waiting  int // shards that could be read and that nobody holds
-	silent   int // shards whose owner is silent
+	group     string    // what the tables of its pattern are called together; "" for a table that is named
+	aside     string    // why it cannot be followed, if it cannot
+	unlisted  bool      // for some time it has been waiting for the first complete listing of its stream
+	childless time.Time // since when the children of a shard that ended have not been listed; zero if there is no such shard
+	longGone  bool      // it was dropped, and its stream has ended too
+	keeper    string
+	waiting   int // shards that could be read and that nobody holds
+	silent    int // shards whose owner is silent
 }
 
 // gapStatus is a stretch of the stream that was lost before it was read.
@@ -134,6 +135,8 @@ type tableInput struct {
 	shards []checkpoint.Shard
 	parked int
 	seat   seatInput
+	// listings are read only where a shard's children are not known.
+	listings checkpoint.Listings
 }
 
 // seatInput is what is looked at of a keeper's seat. Its scan holds keys of items, so that only numbers are taken from there.
@@ -214,6 +217,18 @@ func (t *tableStatus) setAside(a checkpoint.Aside, now time.Time) {
 
 // stepFollow is what fails for a table that is set aside.
 const stepFollow = "follow the table"
+
+// unfollowed tells of a shard that ended, and of whose children no listing has told. Changes of theirs may wait by now, so that the table is not in sync,
+// however soon everything else of it is applied.
+func (t *tableStatus) unfollowed(ended time.Time) {
+	if t.childless.IsZero() || ended.Before(t.childless) {
+		t.childless = ended
+	}
+	if t.Phase == phaseInSync {
+		t.Phase = phaseCopy
+	}
+	t.troubled(checkpoint.Trouble{Step: "find the children of a shard that ended", Cause: "no listing of the stream has shown them", Since: ended}, 1)
+}
 
 // worker is the entry of a worker, of which a row that it holds tells something.
 func (m *migration) worker(id string, sign checkpoint.Sign) *workerStatus {

@@ -159,6 +159,62 @@ func TestAStreamThatIsNeverListed(t *testing.T) {
 	}
 }
 
+// H13: what follows a shard that ended is read by nobody for as long as nobody lists it. It may have begun when the last listing showed its parent open, and
+// counts from then, unless it is late by minutes alone, or nothing is to follow.
+func TestH13_ChildrenThatNobodyLists(t *testing.T) {
+	open := checkpoint.Shard{Source: "Orders", Label: "L", ID: "open", State: checkpoint.Reading, Owner: "w", CaughtUp: true, ReadAt: ago(time.Second), FirstRead: ago(23 * time.Hour)}
+	ended := func(before time.Duration) checkpoint.Shard {
+		return checkpoint.Shard{Source: "Orders", Label: "L", ID: "ended", State: checkpoint.Done, DoneAt: ago(before), ReadAt: ago(before), CaughtUp: true,
+			EventTime: ago(before + 5*time.Hour), FirstRead: ago(before + 10*time.Hour)}
+	}
+	child, over, aside := open, loadedTable(), loadedTable()
+	child.ID, child.Parent = "child", "ended"
+	over.StreamEnded = true
+	aside.Aside = checkpoint.Aside{Reason: "it has no stream", Since: ago(time.Minute)}
+	seen := func(at time.Duration) checkpoint.Listings {
+		return checkpoint.Listings{At: ago(at), Open: map[string]time.Time{"ended": ago(at)}}
+	}
+	for _, c := range []struct {
+		name     string
+		state    checkpoint.TableState
+		shards   []checkpoint.Shard
+		listings checkpoint.Listings
+		lag      time.Duration // of the table; negative: unknown
+		counts   bool          // the shard that ended
+	}{
+		{"children that came", loadedTable(), []checkpoint.Shard{ended(20 * time.Hour), child}, checkpoint.Listings{}, time.Second, false},
+		{"a listing that is late", loadedTable(), []checkpoint.Shard{ended(5 * time.Minute), open}, seen(6 * time.Minute), time.Second, false},
+		{"for an hour", loadedTable(), []checkpoint.Shard{ended(time.Hour), open}, seen(70 * time.Minute), 80 * time.Minute, true},
+		{"for an hour, and nothing else is left to read", loadedTable(), []checkpoint.Shard{ended(time.Hour)}, seen(70 * time.Minute), 80 * time.Minute, true},
+		{"of a shard that was never listed open", loadedTable(), []checkpoint.Shard{ended(time.Hour), open}, checkpoint.Listings{}, 6*time.Hour + 10*time.Minute, true},
+		{"for longer than they are kept", loadedTable(), []checkpoint.Shard{ended(30 * time.Hour), open}, seen(31 * time.Hour), 31*time.Hour + 10*time.Minute, true},
+		{"until a listing of a day later had none", loadedTable(), []checkpoint.Shard{ended(30 * time.Hour), open}, seen(5 * time.Hour), time.Second, false},
+		{"a stream that is over", over, []checkpoint.Shard{ended(time.Hour), open}, seen(70 * time.Minute), time.Second, false},
+		{"a table that is set aside", aside, []checkpoint.Shard{ended(time.Hour)}, seen(70 * time.Minute), -1, false},
+	} {
+		m := judged(tableInput{found: true, state: c.state, shards: c.shards, listings: c.listings})
+		got, shard := m.Tables[0], m.Shards[0]
+		switch {
+		case (c.lag < 0) != (got.LagSeconds == nil):
+			t.Errorf("%s: lag %s", c.name, lagText(got.LagSeconds, false))
+		case c.lag >= 0 && (*got.LagSeconds != c.lag.Seconds() || *got.HeadroomSeconds != (24*time.Hour-c.lag).Seconds() || got.HeadroomAtMost):
+			t.Errorf("%s: lag %s, headroom %s; want %s", c.name, lagText(got.LagSeconds, got.LagEstimated), got.headroomText(), c.lag)
+		}
+		if (shard.Why != nil) != c.counts || c.counts && (shard.Why.Code != whyChildren || !got.LagEstimated || !got.OldestReadAt.Equal(*shard.DoneAt) || !got.Old) {
+			t.Errorf("%s: %+v, last read at %v", c.name, shard.Why, got.OldestReadAt)
+		}
+		if told := slices.ContainsFunc(m.notes(), func(n string) bool { return strings.Contains(n, "find the children") }); told != c.counts || c.counts == (m.Phase == phaseInSync) {
+			t.Errorf("%s: %s, %q", c.name, m.Phase, m.notes())
+		}
+		asked := slices.ContainsFunc(m.NextSteps, func(s nextStep) bool {
+			return s.Command == "replicator status --shards --table Orders" && strings.Contains(s.Why, "find the children")
+		})
+		if asked != c.counts {
+			t.Errorf("%s: %+v", c.name, m.NextSteps)
+		}
+	}
+}
+
 // What a survey finds is told, and what it finds no more is taken back: a table without shards that could be read is not stalled.
 func TestSurveyTakesBack(t *testing.T) {
 	metrics := admin.NewMetrics(admin.Build{})
@@ -166,15 +222,20 @@ func TestSurveyTakesBack(t *testing.T) {
 	shard := checkpoint.Shard{ID: "1", Label: "L", State: checkpoint.Reading, ReadAt: ago(time.Minute), EventTime: ago(time.Hour)}
 	done := shard
 	done.State, done.DoneAt = checkpoint.Done, ago(time.Second)
+	childless := done
+	childless.DoneAt, childless.FirstRead = ago(time.Hour), ago(2*time.Hour)
 	for _, c := range []struct {
 		shard checkpoint.Shard
 		want  bool
-	}{{shard, true}, {done, false}, {shard, true}} {
+	}{{shard, true}, {done, false}, {childless, true}, {done, false}, {shard, true}} {
 		o.surveyed(judged(tableInput{found: true, state: loadedTable(), shards: []checkpoint.Shard{c.shard}}), true)
 		w := httptest.NewRecorder()
 		metrics.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 		if got := strings.Contains(w.Body.String(), "replicator_source_last_poll_timestamp_seconds{"); got != c.want {
 			t.Errorf("a shard that is %s: it was last read is told: %t", c.shard.State, got)
+		}
+		if got, want := o.health.Facts().Tables[0].Childless, c.shard.DoneAt; got.IsZero() == (want == childless.DoneAt) {
+			t.Errorf("a shard that ended at %s: it has no children since %s", want, got)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 // Why a shard does not get on: the codes of whyStatus.
 const (
 	whyListing  = "listing"  // the stream was not listed as a whole yet
+	whyChildren = "children" // it is done, and what follows it was not listed
 	whyParent   = "parent"   // its parent comes first
 	whyNobody   = "nobody"   // it could be read, and no worker has taken it
 	whySilent   = "silent"   // its worker has not been heard of for longer than a lease
@@ -44,7 +45,7 @@ type shardStatus struct {
 	ChangesPerSecond *float64   `json:"changes_per_second"`
 	Changes          uint64     `json:"changes"` // applied
 	Old              bool       `json:"old"`     // it has an owner, and what is told was true two leases ago
-	Why              *whyStatus `json:"why"`     // it does not get on; null if it does, or is done
+	Why              *whyStatus `json:"why"`     // it does not get on; null if it does, or is done and its children are known
 	Reason           *string    `json:"reason"`  // of a gap
 }
 
@@ -60,14 +61,36 @@ type lineage struct {
 	lease  time.Duration
 	state  checkpoint.TableState
 	parent func(s *checkpoint.Shard) *checkpoint.Shard // nil if the ledger has none
+	// unfollowed are the shards of the table's stream, by id, that ended a while ago and whose children nobody has listed; open is when listings last
+	// showed a shard open.
+	unfollowed map[string]bool
+	open       map[string]time.Time
 }
+
+// listingGrace is how long it is nothing to tell that a shard ended and its children are not listed: the service's listings may be late by minutes.
+const listingGrace = 5 * time.Minute
 
 func lineageOf(in tableInput, now time.Time, lease time.Duration) *lineage {
 	rows := make(map[string]*checkpoint.Shard, len(in.shards))
 	for i := range in.shards {
 		rows[in.shards[i].Label+"/"+in.shards[i].ID] = &in.shards[i]
 	}
-	return &lineage{now: now, lease: lease, state: in.state, parent: func(s *checkpoint.Shard) *checkpoint.Shard { return rows[s.Label+"/"+s.Parent] }}
+	l := &lineage{now: now, lease: lease, state: in.state, parent: func(s *checkpoint.Shard) *checkpoint.Shard { return rows[s.Label+"/"+s.Parent] },
+		unfollowed: map[string]bool{}, open: in.listings.Open}
+	if in.state.Aside.Reason != "" {
+		return l // it waits for something else, which is told
+	}
+	for _, s := range checkpoint.Unfollowed(in.state, in.shards, in.listings.At) {
+		if now.Sub(s.DoneAt) > listingGrace {
+			l.unfollowed[s.ID] = true
+		}
+	}
+	return l
+}
+
+// over tells whether nothing is to be expected of a shard any more.
+func (l *lineage) over(s *checkpoint.Shard) bool {
+	return s.Label != l.state.Label || s.Finished() && !l.unfollowed[s.ID]
 }
 
 // addShards judges the shards of a table, and the table by them.
@@ -81,8 +104,11 @@ func (m *migration) addShards(t *tableStatus, in tableInput) {
 		shard := l.judge(s)
 		t.Shards[shard.State]++
 		m.Shards = append(m.Shards, shard)
-		if s.Finished() || s.Label != in.state.Label {
+		if l.over(s) {
 			continue
+		}
+		if l.unfollowed[s.ID] {
+			t.unfollowed(s.DoneAt)
 		}
 		if s.Owner != "" {
 			m.Leases++
@@ -143,7 +169,7 @@ func (l *lineage) judge(s *checkpoint.Shard) shardStatus {
 	if !s.Position.IsZero() {
 		out.Position = known(s.Position.String())
 	}
-	if s.Finished() || s.Label != l.state.Label {
+	if l.over(s) {
 		return out
 	}
 	if at, empty, state := l.covered(s); state == coveredHere {
@@ -178,6 +204,8 @@ func (l *lineage) why(s *checkpoint.Shard) *whyStatus {
 	}
 	parent := l.blocked(s)
 	switch {
+	case l.unfollowed[s.ID] && s.Label == l.state.Label:
+		return because(whyChildren, "for its children to be listed, since it ended %s ago", backfill.FormatDuration(l.now.Sub(s.DoneAt)))
 	case s.State == checkpoint.Done:
 		return nil
 	case s.State == checkpoint.Lost && s.Reopenable(l.state):
@@ -221,11 +249,14 @@ const (
 	coveredElsewhere                 // by its parent, which is behind, and counts
 )
 
-// covered is the time up to which everything of an unfinished shard is applied, as far as can be told; empty if that is the time of an
-// empty page, which proves nothing.
+// covered is the time up to which everything of a shard that is not over is applied, as far as can be told; empty if that is the time of an
+// empty page, which proves nothing. Of children that nobody has listed it is what they will be held against when they are first read: they began when
+// their parent was closed, which may be long before it was read to its end.
 func (l *lineage) covered(s *checkpoint.Shard) (at time.Time, empty bool, state coverage) {
 	parent := l.parent(s)
 	switch {
+	case l.unfollowed[s.ID]:
+		return s.Covers(l.open[s.ID], l.state.Cut), true, coveredHere
 	case s.CaughtUp && !s.ReadAt.IsZero():
 		return s.ReadAt, true, coveredHere
 	case !s.EventTime.IsZero():
@@ -261,10 +292,13 @@ func begunAt(s checkpoint.TableState, now time.Time) time.Time {
 	return now
 }
 
-// askedAt is when a shard that could be read was last read, or else since when it could be; zero for one that has to wait.
+// askedAt is when a shard that could be read was last read, or else since when it could be; zero for one that has to wait. Nothing has been read of
+// what follows a shard whose children nobody has listed since that one ended.
 func (l *lineage) askedAt(s *checkpoint.Shard) time.Time {
 	parent := l.parent(s)
 	switch {
+	case l.unfollowed[s.ID]:
+		return s.DoneAt
 	case s.Finished() || l.blocked(s) != nil || l.state.Listed == 0:
 		return time.Time{}
 	case !s.ReadAt.IsZero():

@@ -316,6 +316,11 @@ func readTable(ctx context.Context, ledger *checkpoint.Ledger, source string) (t
 	if in.shards, err = ledger.Shards(ctx, source); err != nil {
 		return in, err
 	}
+	if len(checkpoint.Unfollowed(in.state, in.shards, in.listings.At)) > 0 {
+		if in.listings, err = ledger.Listings(ctx, source, in.state.Label); err != nil {
+			return in, err
+		}
+	}
 	seat, err := ledger.Seat(ctx, source)
 	if err != nil {
 		return in, err

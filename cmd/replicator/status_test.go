@@ -354,6 +354,35 @@ func TestStatusAfterAGap(t *testing.T) {
 	})
 }
 
+// TestH13_StatusOfAStreamThatNobodyLists: one of two lineages ended, and its children are not listed. The ledger tells when a listing last showed it open.
+func TestH13_StatusOfAStreamThatNobodyLists(t *testing.T) {
+	play(t, func(ctx context.Context, s *scene) {
+		a := s.worker("a")
+		s.begin(ctx, a, "s1", "s2")
+		s.loaded(ctx, a)
+		first, second := s.take(ctx, "a", "s1"), s.take(ctx, "a", "s2")
+		s.check(a.NoteOpen(ctx, "Orders", "L", []string{"s1", "s2"}, noon, map[string]bool{"s1": true, "s2": true}))
+		s.sleep(ctx, time.Minute)
+		s.check(first.Finish(ctx, s.read(ctx, first, 5, noon.Add(-time.Hour), 0)))
+		s.check(second.Commit(ctx, s.read(ctx, second, 0, time.Time{}, 0)))
+		if m := s.status(ctx); m.Phase != phaseInSync || m.Shards[0].Why != nil || *m.Tables[0].LagSeconds != 0 {
+			t.Errorf("just now: %s, %+v", m.Phase, m.Tables[0])
+		}
+		for range 20 * 60 * 6 {
+			s.sleep(ctx, 10*time.Second)
+			s.check(second.Commit(ctx, s.read(ctx, second, 0, time.Time{}, 0)))
+		}
+		m := s.golden(ctx, "childless")
+		if h := *m.Tables[0].HeadroomSeconds; h != (24*time.Hour-20*time.Hour-time.Minute-checkpoint.Slack).Seconds() || m.Shards[0].Why.Code != whyChildren {
+			t.Errorf("headroom %v, %+v", h, m.Shards[0].Why)
+		}
+		s.create(ctx, a, "s3", "s1")
+		if m := s.status(ctx); m.Phase != phaseInSync || m.Shards[0].Why != nil || len(m.Tables[0].Troubles) > 0 {
+			t.Errorf("a child is listed: %s, %+v", m.Phase, m.Tables[0])
+		}
+	})
+}
+
 func TestLineageIsDrawn(t *testing.T) {
 	parents := map[string]string{"a": "gone", "b": "a", "c": "b", "d": "c", "e": "b", "f": "e", "g": "", "h": "d"}
 	var shards []shardStatus
@@ -380,7 +409,7 @@ g
 
 // TestSchemaNamesEveryMember: a member that the schema does not have is refused, so that it cannot grow without it.
 func TestSchemaNamesEveryMember(t *testing.T) {
-	for _, name := range []string{"copying", "splits", "frozen", "gap"} {
+	for _, name := range []string{"copying", "splits", "frozen", "gap", "childless"} {
 		document, err := os.ReadFile(filepath.Join("testdata", "status", name+".json"))
 		if err != nil {
 			t.Fatal(err)

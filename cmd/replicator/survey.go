@@ -88,6 +88,7 @@ func (o *observer) surveyed(m *migration, fresh bool) {
 	o.metrics.Phase(m.Phase)
 	for _, t := range m.Tables {
 		o.metrics.Parked(t.Source, t.Parked)
+		o.health.Childless(t.Source, t.childless)
 		o.metrics.SetAside(t.Source, t.aside != "" && !t.longGone)
 		if t.longGone {
 			o.metrics.Gone(t.Source)

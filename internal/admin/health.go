@@ -47,6 +47,8 @@ type TableFacts struct {
 	Since, Polled time.Time
 	// Unlisted is since when this process sees that the stream was never listed as a whole, so that nobody reads it; zero if it was.
 	Unlisted time.Time
+	// Childless is since when the children of a shard that ended have not been listed, so that nobody reads them; zero if all were, or ended of late.
+	Childless time.Time
 }
 
 // Check is one finding.
@@ -130,6 +132,8 @@ func (t *TableFacts) polls(now time.Time) Check {
 	case !t.Unlisted.IsZero():
 		age := now.Sub(t.Unlisted)
 		c.OK, c.Text = age <= PollWithin, fmt.Sprintf("the stream was not listed as a whole yet, seen for %s", round(age))
+	case !t.Childless.IsZero():
+		c.OK, c.Text = false, fmt.Sprintf("a shard ended %s ago, and its children were not listed yet", round(now.Sub(t.Childless)))
 	}
 	return c
 }
@@ -190,6 +194,16 @@ func (h *Health) Looked(table string, unlisted bool) {
 			t.Unlisted = time.Time{}
 		case t.Unlisted.IsZero():
 			t.Unlisted = now
+		}
+	})
+}
+
+// Childless reports since when the children of a shard of a table have not been listed; zero: there is none. It passes over tables that are not expected:
+// what tells of it knows those that other processes follow.
+func (h *Health) Childless(table string, since time.Time) {
+	h.report(func(f *Facts, _ time.Time) {
+		if slices.ContainsFunc(f.Tables, func(t TableFacts) bool { return t.Name == table }) {
+			h.table(table).Childless = since
 		}
 	})
 }

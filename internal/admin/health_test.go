@@ -96,6 +96,11 @@ func TestReportsBecomeFacts(t *testing.T) {
 	step(false) // of a stream that nobody lists
 	h.Looked("Billing", false)
 	step(true)
+	h.Childless("Billing", now.Add(-time.Hour))
+	step(false) // nobody reads what follows a shard
+	h.Childless("Billing", time.Time{})
+	h.Childless("of another process", now)
+	step(true)
 	h.ShardTaken("Orders")
 	h.ShardTaken("Orders")
 	now = now.Add(PollWithin)

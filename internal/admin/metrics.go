@@ -63,7 +63,7 @@ func NewMetrics(build Build) *Metrics {
 	m.headroom = gauge("replicator_source_retention_headroom_seconds",
 		"What is left until the stream drops changes that are not applied; the smallest over all shards, whoever reads them.", table)
 	m.lastPoll = gauge("replicator_source_last_poll_timestamp_seconds",
-		"When a shard was last read successfully, by any process; the oldest over the shards that could be read.", table)
+		"When a shard was last read successfully, by any process; the oldest over the shards that could be read, and those whose children are not listed.", table)
 	m.shards = gauge("replicator_source_shards", "Shards in the ledger by state.", table, "state")
 	m.needsLoad = gauge("replicator_needs_load",
 		"1 after changes were lost or the mapping was changed, until the table is loaded and swept.", table)
