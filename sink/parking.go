@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
@@ -213,8 +214,8 @@ func (p *Parking) Supersede(ctx context.Context, source, item string, by transfo
 	return err
 }
 
-// Resolve forgets the parked records of a mapping's table that are healed: images are whole, so once the row that a parked item maps to
-// holds a higher version, live or as a tombstone, nothing of the parked change is missing any more, nor if a later change of the item is
+// Resolve forgets the parked records of a mapping's table that are healed: images are whole, so once the rows that a parked item maps to
+// hold higher versions, live or as tombstones, nothing of the parked change is missing any more, nor if a later change of the item is
 // parked as well. It returns how many records it removed and how many are left. An error of one record does not keep it from the others.
 func (p *Parking) Resolve(ctx context.Context, m *transform.Mapping, rows Looker) (resolved, left int, err error) {
 	note := func(e error) {
@@ -251,18 +252,27 @@ func (p *Parking) Resolve(ctx context.Context, m *transform.Mapping, rows Looker
 }
 
 // isHealed looks at the rows that the images of a parked change map to. A later change of the item has one of them as the row it left
-// or wrote, and so has a repair. A record without any row is not healed so: the batch of the item's next change supersedes it.
+// or wrote, and so has a repair. A change is repeated until it is in all of its rows; of a repair that is cut short nothing is repeated: a row
+// that still lacks the parked image keeps the record. A record without any row is not healed so: the batch of the item's next change supersedes it.
 func isHealed(ctx context.Context, m *transform.Mapping, rows Looker, record transform.Parked) (bool, error) {
 	ctx, cancel := task.WithTimeout(ctx, DefaultTimeout) // a row that cannot be read must not keep others from being looked at
 	defer cancel()
+	newer := false
+	wanted := Removals(m, record.Change.Keys, []cdc.Item{record.Change.New})
 	for _, at := range Removals(m, record.Change.Keys, []cdc.Item{record.Change.Old, record.Change.New}) {
 		at.Families, at.Columns = nil, nil // its version is all that is asked for: the row may be shared by many items
 		row, err := rows.Look(ctx, &at, 0)
-		if err != nil || row.HeldBy(at.Owner) > record.Version {
-			return err == nil, err
+		if err != nil {
+			return false, err
 		}
+		live, gone, _ := row.Versions(at.Owner)
+		lacking := live < record.Version && gone <= record.Version // it holds neither what the change puts nor anything newer
+		if lacking && slices.ContainsFunc(wanted, addressOf(at).holds) {
+			return false, nil
+		}
+		newer = newer || max(live, gone) > record.Version
 	}
-	return false, nil
+	return newer, nil
 }
 
 func parseParked(data []byte) (transform.Parked, error) {

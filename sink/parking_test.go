@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/sink"
@@ -142,5 +143,91 @@ func TestResolveForgetsWhatALaterChangeHealed(t *testing.T) {
 				return nil
 			})
 		})
+	}
+}
+
+// cutShort is a table whose n-th write from now fails.
+type cutShort struct {
+	*sinktest.Memory
+	n    int
+	with error
+}
+
+func (c *cutShort) Apply(ctx context.Context, r *sink.Request) (bool, error) {
+	if c.n--; c.n == 0 {
+		return false, c.with
+	}
+	return c.Memory.Apply(ctx, r)
+}
+
+// A parked item of several rows stays parked when its retry ends between two of them, and is resolved when all are mended, or by its next change.
+func TestH38_ARetryThatIsCutShortLeavesTheItemParked(t *testing.T) {
+	ctx := context.Background()
+	m, err := transform.New(transform.Spec{Source: "Orders", Table: "t", PrimaryKey: orders.PrimaryKey, Families: []transform.Family{{Name: "d"}},
+		Rules: []transform.Rule{{Writes: []transform.Write{{}, {Table: "u"}, {Table: "w"}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	item := itemR("1")
+	insert := cdc.Change{Event: cdc.Insert, Sequence: cdc.SequenceOf(7), Time: time.Unix(1000, 0), Keys: m.Keys(item), New: item}
+	for end, with := range map[string]error{"killed": context.Canceled, "no answer": unknown(), "rejected": &sink.Error{Op: "CheckAndMutateRow", Reason: sink.Rejected, Code: "InvalidArgument"}} {
+		for row := 1; row <= 3; row++ {
+			table, parking := &cutShort{Memory: memory()}, sink.NewParking(&sinktest.Records{}, "m")
+			table.Create("u", "d")
+			table.Create("w", "d")
+			w := sink.NewWriter(sink.Options{Table: table.Memory, Parking: parking, MaxImageAge: time.Hour}) // so that the item is parked as a whole
+			page := transform.Fold(m, []cdc.Change{insert}, transform.Stamp{Generation: 1, Hop: 500_000})
+			if err := w.Write(ctx, &page); err != nil {
+				t.Fatal(err)
+			}
+			expect := func(when string, want int) {
+				t.Helper()
+				if resolved, left, err := parking.Resolve(ctx, m, table.Memory); resolved != 1-want || left != want || err != nil {
+					t.Errorf("%s at row %d, %s: %d resolved, %d left, %v", end, row, when, resolved, left, err)
+				}
+			}
+			expect("parked", 1)
+			r := newRepairs(table)
+			r.Mapping, r.image = m, item
+			table.n, table.with = row, with
+			if _, err := r.Repair(ctx, m.Keys(item), item); err == nil {
+				t.Fatal("it was not cut short")
+			}
+			expect("cut short", 1)
+			if done, err := r.Repair(ctx, m.Keys(item), item); done.Written != 4-row || err != nil {
+				t.Errorf("%s at row %d: %d rows are written then, %v", end, row, done.Written, err)
+			}
+			expect("retried", 0)
+		}
+	}
+}
+
+// Of a change whose put one row rejected the others hold what they should, and nothing raises their version: they do not keep it parked.
+func TestResolveOfOneRejectedRow(t *testing.T) {
+	ctx := context.Background()
+	m, err := transform.New(transform.Spec{Source: "Orders", Table: "t", PrimaryKey: orders.PrimaryKey, Families: []transform.Family{{Name: "d"}},
+		Rules: []transform.Rule{{Writes: []transform.Write{{}, {Table: "u"}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, parking := memory(), sink.NewParking(&sinktest.Records{}, "m")
+	table.Create("u", "d")
+	item := itemR("1")
+	page := transform.Fold(m, []cdc.Change{{Event: cdc.Insert, Sequence: cdc.SequenceOf(7), Time: time.Unix(1000, 0), Keys: m.Keys(item), New: item}},
+		transform.Stamp{Generation: 1, Hop: 500_000})
+	rejecting := &cutShort{Memory: table, n: 2, with: &sink.Error{Op: "CheckAndMutateRow", Reason: sink.Rejected, Code: "InvalidArgument"}}
+	if err := sink.NewWriter(sink.Options{Table: rejecting, Parking: parking, InFlight: 1}).Write(ctx, &page); err != nil {
+		t.Fatal(err)
+	}
+	if resolved, left, err := parking.Resolve(ctx, m, table); resolved != 0 || left != 1 || err != nil {
+		t.Error(resolved, left, err)
+	}
+	r := newRepairs(table)
+	r.Mapping, r.image = m, item
+	if done, err := r.Repair(ctx, m.Keys(item), item); done.Written != 1 || err != nil {
+		t.Error(done, err)
+	}
+	if resolved, left, err := parking.Resolve(ctx, m, table); resolved != 1 || left != 0 || err != nil {
+		t.Error(resolved, left, err)
 	}
 }

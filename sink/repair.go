@@ -59,8 +59,10 @@ type Repaired struct {
 // Repair makes the rows of one item equal to its image in the source: the rows that the image maps to, and those that the former
 // images map to, which it may have left. The keys are the item's primary key.
 //
-// An image that cannot be mapped, or that the target rejects, is a *BadItem: nothing of it was written. Errors of the
-// target are *Error; after one of reason Unknown the repair may be repeated as a whole.
+// Rows are mended one after the other, and an error ends that: those before it are mended, the others as they were. A repair that is
+// repeated goes on there; what is parked of the item must stay until one has succeeded. An image that cannot be mapped is a *BadItem, and
+// nothing was written; so is a row that the target rejects. Errors of the target are *Error; after one of reason Unknown the repair may be
+// repeated as a whole.
 func (r *Repairer) Repair(ctx context.Context, keys cdc.Item, former ...cdc.Item) (Repaired, error) {
 	known, written := former, 0
 	for range repairTries {
@@ -83,7 +85,7 @@ func (r *Repairer) attempt(ctx context.Context, keys cdc.Item, known []cdc.Item)
 	seen := map[address]Row{}
 	var order []address
 	for _, m := range Removals(r.Mapping, keys, known) {
-		at := address{m.Table, m.Row, m.Owner}
+		at := addressOf(m)
 		if _, twice := seen[at]; twice {
 			continue
 		}
@@ -105,13 +107,13 @@ func (r *Repairer) attempt(ctx context.Context, keys cdc.Item, known []cdc.Item)
 		return done, image, err
 	}
 	for _, m := range wanted {
-		if _, looked := seen[address{m.Table, m.Row, m.Owner}]; !looked {
+		if _, looked := seen[addressOf(m)]; !looked {
 			return done, image, ErrOvertaken
 		}
 	}
 	for _, at := range order {
 		for _, m := range wanted {
-			if at != (address{m.Table, m.Row, m.Owner}) {
+			if !at.holds(m) {
 				continue
 			}
 			written, err := r.mend(ctx, seen[at], m, readAt)
@@ -128,6 +130,11 @@ func (r *Repairer) attempt(ctx context.Context, keys cdc.Item, known []cdc.Item)
 
 // address is a row, and the version of it that belongs to the item.
 type address struct{ table, row, owner string }
+
+func addressOf(m transform.RowMutation) address { return address{m.Table, m.Row, m.Owner} }
+
+// holds tells whether a mutation is of this address.
+func (a address) holds(m transform.RowMutation) bool { return a == addressOf(m) }
 
 func (r *Repairer) look(ctx context.Context, at address) (Row, error) {
 	found := Row{Key: at.row}
@@ -148,8 +155,7 @@ func Wanted(m *transform.Mapping, keys cdc.Item, former []cdc.Item, image cdc.It
 		wanted = b.Rows
 	}
 	for _, r := range Removals(m, keys, append(slices.Clone(former), image)) {
-		taken := func(w transform.RowMutation) bool { return w.Table == r.Table && w.Row == r.Row && w.Owner == r.Owner }
-		if !slices.ContainsFunc(wanted, taken) {
+		if !slices.ContainsFunc(wanted, addressOf(r).holds) {
 			wanted = append(wanted, r)
 		}
 	}

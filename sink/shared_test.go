@@ -258,8 +258,8 @@ func TestResolveLooksAtTheRowThatWasLeft(t *testing.T) {
 	}
 }
 
-// A parked item of several addresses is healed when one of them holds a newer version: the change that brought it is applied to
-// all, or is not yet done.
+// A parked item of several addresses is healed when all of them hold a newer version, whoever brought it: a change is applied to all in the end, but
+// a repair that ends between two of them is not.
 func TestResolveLooksAtEveryAddress(t *testing.T) {
 	ctx := context.Background()
 	table := memory()
@@ -280,20 +280,25 @@ func TestResolveLooksAtEveryAddress(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	image := cdc.NewItem([]cdc.Attribute{{Name: "a", Value: cdc.String("1")}, {Name: "b", Value: cdc.String("2")}})
-	at := func(sequence uint64) transform.Batch {
+	at := func(sequence uint64, a, b string) transform.Batch {
+		image := cdc.NewItem([]cdc.Attribute{{Name: "a", Value: cdc.String(a)}, {Name: "b", Value: cdc.String(b)}})
 		return transform.Fold(m, []cdc.Change{{Event: cdc.Modify, Sequence: cdc.SequenceOf(sequence), Time: time.Unix(1000, 0), Keys: image, Old: image, New: image}},
 			transform.Stamp{Generation: 1, Hop: 500_000})
 	}
-	parked, newer := at(5), at(6)
+	parked, newer := at(5, "1", "2"), at(6, "1", "2")
+	for _, other := range []transform.Batch{at(7, "1", "3"), at(7, "3", "2")} { // items that share the rows
+		for _, row := range other.Rows {
+			apply(t, table, row)
+		}
+	}
 	records := &sinktest.Records{}
 	parking := sink.NewParking(records, "default")
 	if err := parking.Park(ctx, parked.Park(parked.Rows[0], "why")); err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []int{0, 1} {
-		if i == 1 {
-			apply(t, table, newer.Rows[1])
+	for i, want := range []int{0, 0, 1} {
+		if i > 0 {
+			apply(t, table, newer.Rows[2-i])
 		}
 		if resolved, _, err := parking.Resolve(ctx, m, table); err != nil || resolved != want {
 			t.Errorf("after row %d: %d resolved, %v", i, resolved, err)

@@ -82,8 +82,15 @@ var inOutside = []mutant{
 	},
 	{
 		name: "what is parked counts as healed whatever the generation", hazards: "H38", file: "sink/parking.go",
-		old: `		if err != nil || row.HeldBy(at.Owner) > record.Version {`,
-		new: `		if held := row.HeldBy(at.Owner); err != nil || held != "" && held[9:] > record.Version[9:] {`,
+		old: `		live, gone, _ := row.Versions(at.Owner)
+`,
+		new: `		live, gone, _ := row.Versions(at.Owner)
+		for _, held := range []*transform.Version{&live, &gone} {
+			if *held != "" {
+				*held = record.Version[:9] + (*held)[9:]
+			}
+		}
+`,
 	},
 	{
 		name: "a change that could not be parked counts as parked", hazards: "H38", file: "sink/writer.go",

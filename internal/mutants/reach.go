@@ -182,7 +182,14 @@ var inReach = []mutant{
 	},
 	{
 		name: "a parked change is healed by another item of its row", hazards: "H74", file: "sink/parking.go",
-		old: `row.HeldBy(at.Owner) > record.Version`, new: `max(row.Held(), row.HeldBy(at.Owner)) > record.Version`,
+		old: `		live, gone, _ := row.Versions(at.Owner)
+`,
+		new: `		live, gone, _ := row.Versions(at.Owner)
+		for _, c := range row.Own {
+			live = max(live, transform.Version(c.Value))
+		}
+`,
+		test: "./sink TestResolveLooksAtEvery", why: "of two items of one row one is parked, and the other changes later, in the minute before the first one does",
 	},
 	{
 		name: "what is parked of one item is told of all whose names begin alike", file: "sink/parking.go",

@@ -234,7 +234,17 @@ var inWriter = []mutant{
 	},
 	{
 		name: "a parked change heals itself", hazards: "H38", file: "sink/parking.go",
-		old: `row.HeldBy(at.Owner) > record.Version`, new: `row.HeldBy(at.Owner) >= record.Version`,
+		old: `max(live, gone) > record.Version`, new: `max(live, gone) >= record.Version`,
 		test: "./sink TestResolve", why: "the tombstone of a parked change has its version",
+	},
+	{
+		name: "a repair of one row resolves what is parked of all", hazards: "H38", file: "sink/parking.go",
+		old: `gone <= record.Version`, new: `gone < record.Version`,
+		test: "./sink TestH38_ARetry", why: "few items of several rows can be stored unchanged after they were parked",
+	},
+	{
+		name: "a row that was never written keeps nothing parked", hazards: "H38", file: "sink/parking.go",
+		old: `lacking := live < record.Version && gone <= record.Version`, new: `lacking := gone == record.Version`,
+		test: "./sink TestResolveLooksAtEvery", why: "who parks an item has removed its rows, and their tombstones stay for weeks",
 	},
 }

@@ -112,7 +112,7 @@ func (o *operator) retry(ctx context.Context, item *parkedItem) error {
 	}
 	target := Target{o.s.Target}
 	r := &sink.Repairer{
-		Mapping: o.s.Mapping, Rows: target, Table: target, Item: o.item,
+		Mapping: o.s.Mapping, Rows: target, Table: &hasty{Target: target, s: o.s}, Item: o.item,
 		Generation: func(ctx context.Context, at time.Time) (uint32, error) {
 			state, _, err := ledger.Table(ctx, o.s.Mapping.Source)
 			if err != nil {
@@ -144,6 +144,21 @@ func (o *operator) retry(ctx context.Context, item *parkedItem) error {
 		}
 	}
 	return nil
+}
+
+// hasty is the target of a retry that may be cut short between two rows of an item.
+type hasty struct {
+	Target
+	s    *simulation
+	rows int // written before
+}
+
+func (h *hasty) Apply(ctx context.Context, r *sink.Request) (bool, error) {
+	if h.rows++; h.rows > 1 && !h.s.peaceful && h.s.World.Rand().IntN(2) == 0 {
+		h.s.World.Inject("retry cut short")
+		return false, Fail("CheckAndMutateRow", cdc.Unavailable)
+	}
+	return h.Target.Apply(ctx, r)
 }
 
 // item reads an item consistently, and notes what was given. Now and then the answer takes minutes, in which the item may change, and the row.

@@ -59,17 +59,39 @@ func (t *truth) watchParked(key string, before, after *Row) {
 	if t.operator != nil && t.operator.decidedOn[key] {
 		return
 	}
-	for _, r := range t.places[p.Key] {
-		if max(t.highest[r], heldIn(t.m.Target.Row(r.table, r.row), r.column())) > p.Version { // of a restored target, the latter
-			t.m.World.Inject("parked item healed")
-			return
-		}
+	if t.outranked(p, before) {
+		t.m.World.Inject("parked item healed")
+		return
 	}
 	if t.parked[p.Key] > p.Version || t.endedNowhere(p) {
 		t.m.World.Inject("parked item superseded")
 		return
 	}
 	t.m.violate("I3: the change parked at %s is forgotten, and nothing newer is applied", p.Version)
+}
+
+// outranked tells whether some place of the item has held something newer than a parked change, and no place of the parked image lacks it: what a change
+// brings to one place comes to all, but a repair may have ended between two of them.
+func (t *truth) outranked(p parkedRow, record *Row) bool {
+	highest := func(r register) string { // of a restored target, what it holds now
+		return max(t.highest[r], heldIn(t.m.Target.Row(r.table, r.row), r.column()))
+	}
+	for _, spot := range t.layout.place(parkedImage(record)).spots {
+		live, _ := t.m.Target.Row(spot.table, spot.row).Value(sink.LiveFamily, spot.column())
+		if highest(spot.register) <= p.Version && live != p.Version {
+			return false
+		}
+	}
+	return slices.ContainsFunc(t.places[p.Key], func(r register) bool { return highest(r) > p.Version })
+}
+
+// parkedImage is what the item became by a parked change.
+func parkedImage(r *Row) cdc.Item {
+	var record struct{ Change json.RawMessage }
+	text, _ := r.Value(sink.ParkedFamily, sink.ParkedColumn)
+	_ = json.Unmarshal([]byte(text), &record)
+	change, _ := cdc.UnmarshalChange(record.Change) // that it can be read was checked when it was written
+	return change.New
 }
 
 // endedNowhere tells whether a later change than the parked one found its item without an address, and left it so that nothing of it is to be in
