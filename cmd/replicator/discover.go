@@ -121,7 +121,7 @@ func (d *discovery) find(ctx context.Context, followed func(source string) bool)
 		}
 		w.know(probedTable{config: t, description: description, mapping: m})
 		joins := w.replicated(t, m, d.rows)
-		joins.FromNow = joins.FromNow && !bornAfter(description.CreatedAt, states)
+		joins.Young = bornAfter(description.CreatedAt, states)
 		out.Tables = append(out.Tables, joins)
 	}
 	out.Refused = append(out.Refused, d.gone(states, listed, followed)...)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -17,6 +18,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 )
 
@@ -26,6 +28,7 @@ type account struct {
 	tables    []string
 	throttled func(table string) bool
 	described []string
+	created   map[string]time.Time
 }
 
 func (a *account) ListTables(context.Context, *dynamodb.ListTablesInput, ...func(*dynamodb.Options)) (*dynamodb.ListTablesOutput, error) {
@@ -39,7 +42,7 @@ func (a *account) DescribeTable(_ context.Context, in *dynamodb.DescribeTableInp
 		return nil, &smithy.OperationError{ServiceID: dynamodb.ServiceID, OperationName: "DescribeTable", Err: &smithy.GenericAPIError{Code: "ThrottlingException"}}
 	}
 	return &dynamodb.DescribeTableOutput{Table: &types.TableDescription{
-		TableName: in.TableName, TableStatus: types.TableStatusActive,
+		TableName: in.TableName, TableStatus: types.TableStatusActive, CreationDateTime: aws.Time(a.created[name]),
 		KeySchema:            []types.KeySchemaElement{{AttributeName: aws.String("id"), KeyType: types.KeyTypeHash}},
 		AttributeDefinitions: []types.AttributeDefinition{{AttributeName: aws.String("id"), AttributeType: types.ScalarAttributeTypeS}},
 	}}, nil
@@ -109,6 +112,30 @@ func TestATableThatIsDropped(t *testing.T) {
 	got, err := d.find(t.Context(), func(source string) bool { return source == kept })
 	if err == nil || len(got.Tables) > 0 || !slices.Equal(got.Refused, []pipeline.Refusal{{Table: dropped, Reason: pipeline.GoneReason}}) {
 		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// TestH75_ATableYoungerThanTheStart is followed from now on like the others, as one of which nothing may be missing.
+func TestH75_ATableYoungerThanTheStart(t *testing.T) {
+	start := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+	const old, young = "Log_2015_01", "Log_2015_02"
+	a := &account{tables: []string{old, young}, throttled: func(string) bool { return false }}
+	a.created = map[string]time.Time{old: start.Add(-time.Hour), young: start.Add(time.Hour)}
+	d := discoveryOf(t, a)
+	for i := range d.worker.cfg.Tables {
+		d.worker.cfg.Tables[i].Start = config.StartNow
+	}
+	if _, err := d.ledger.UpdateTable(t.Context(), "Orders", func(s *checkpoint.TableState) error { s.Cut = start; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	got, err := d.find(t.Context(), func(string) bool { return false })
+	if err != nil || len(got.Tables) != 2 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	for _, found := range got.Tables {
+		if !found.FromNow || found.Young != (found.Mapping.Source == young) {
+			t.Errorf("%s: from now on %v, young %v", found.Mapping.Source, found.FromNow, found.Young)
+		}
 	}
 }
 

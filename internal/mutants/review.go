@@ -219,13 +219,16 @@ var inStatements = []mutant{
 	},
 	{
 		name: "the cut by the worker's clock", hazards: "H64 H84", file: "internal/pipeline/stream.go",
-		old: `			at := d.At
-			if at.IsZero() {
-				at = now
-			}
+		old: `	case !d.At.IsZero():
+		return d.At
 `,
-		new: `			at := now
-`,
+		new: ``,
+	},
+	{
+		name: "a young table is followed from when it is found", hazards: "H75", file: "internal/pipeline/stream.go",
+		old:  `	case k.Young && !d.CreatedAt.IsZero():`,
+		new:  `	case false:`,
+		test: "./internal/sim TestH75_YoungTable", why: "no whole day begins with a table that is younger than its pipeline",
 	},
 	{
 		name: "beginning of a load by the worker's clock", hazards: "H64", file: "internal/pipeline/copy.go",

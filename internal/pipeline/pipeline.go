@@ -62,6 +62,9 @@ type Table struct {
 	AcceptMapping bool
 	// FromNow drops what is older than the first start, unless the table is copied.
 	FromNow bool
+	// Young tells that the table was created after the first start. FromNow drops nothing of it then, and what may have been trimmed of its stream
+	// before anybody read it is a gap.
+	Young bool
 	// Copy loads the existing items; Segments is how many scans run side by side, RowsPerSecond bounds them (0: no bound).
 	Copy          bool
 	Segments      int

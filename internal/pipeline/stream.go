@@ -170,14 +170,22 @@ func (k *rounds) begin(ctx context.Context, d backfill.Description, unusable err
 		s.Generation = checkpoint.NextGeneration(0, now)
 		s.Adopted, s.StreamARN, s.Label = s.Generation, d.StreamARN, d.StreamLabel
 		if k.FromNow && !k.Copy {
-			at := d.At
-			if at.IsZero() {
-				at = now
-			}
-			s.Cut = at.Add(-checkpoint.Slack).UTC()
+			s.Cut = k.start(d, now).Add(-checkpoint.Slack).UTC()
 		}
 		return nil
 	})
+}
+
+// start is when a table begins to be followed from now on: on the service's clock, if it tells the time, or, of one that is younger than that, when it was
+// created. It may be found long after that (H75): its stream must reach back to its creation.
+func (k *rounds) start(d backfill.Description, now time.Time) time.Time {
+	switch {
+	case k.Young && !d.CreatedAt.IsZero():
+		return d.CreatedAt
+	case !d.At.IsZero():
+		return d.At
+	}
+	return now
 }
 
 // news is what a description says of the table's stream that the ledger does not.

@@ -187,3 +187,43 @@ func TestH18_OnceWaitsForWhatCannotBeDescribed(t *testing.T) {
 		}
 	})
 }
+
+// born is a table that was created at a given time.
+type born struct {
+	*Table
+	at time.Time
+}
+
+func (b born) Describe(ctx context.Context, table string) (backfill.Description, error) {
+	d, err := b.Table.Describe(ctx, table)
+	d.CreatedAt = b.at
+	return d, err
+}
+
+// TestH75_YoungTableFoundADayLater: where tables are followed from now on, one is created while no worker runs, and found when its first changes are
+// trimmed already: nothing is loaded that would make up for them (I5). Within a day nothing of it is missing.
+func TestH75_YoungTableFoundADayLater(t *testing.T) {
+	for _, hours := range []int{22, 25} {
+		play(t, 10, 1, func(s *scene) {
+			db := born{s.Source, s.World.Now()}
+			s.put("k", "the first change")
+			for range hours {
+				s.sleep(time.Hour)
+				s.Source.Stream().Roll(s.only())
+			}
+			s.Start("a", func(o *pipeline.Options) {
+				o.Tables[0].Copy, o.Tables[0].FromNow, o.Tables[0].Young = false, true, true
+				byPattern(o, func(spec pipeline.Table, _ func(string) bool) (pipeline.Discovery, error) {
+					return pipeline.Discovery{Tables: []pipeline.Table{spec}}, nil
+				})
+				o.Database = db
+			})
+			if hours > 24 {
+				s.gap(5*time.Minute, "may be gone")
+			} else if s.equal(5 * time.Minute); len(s.Gaps) > 0 {
+				s.failf("gaps %q after %d hours", s.Gaps, hours)
+			}
+			s.readsOn(5*time.Minute, "k")
+		})
+	}
+}
