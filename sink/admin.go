@@ -156,10 +156,11 @@ const (
 	WrongAge               // the tombstones' family has another rule than state.tombstone_age
 	WrongRule              // stamps of cells that are to expire are counted by another rule, or elements of lists would be collected
 	WrongAggregate         // a family's cells are an aggregate, or another one, or none
+	CollectsItems          // an age rule that was not declared collects cells of items that do not change; told, and no error
 )
 
 var problemNames = [...]string{"", "table does not exist", "family does not exist", "authorized view does not exist", "an age rule would collect what has to stay", "tombstones are kept for another time than configured",
-	"garbage collection is not the rule that the mapping rests on", "the cells are of another kind than configured"}
+	"garbage collection is not the rule that the mapping rests on", "the cells are of another kind than configured", "an age rule that is not declared collects cells of items that do not change"}
 
 // String describes the problem.
 func (p Problem) String() string { return problemNames[p] }
@@ -191,6 +192,8 @@ type Made struct {
 	Views    []string // <table>:<view>
 	// NoViews are the views that cannot be had because the service does not know authorized views, as emulators do not.
 	NoViews []string // <table>:<view>
+	// Ageing are the families that exist with an age rule that was not declared (CollectsItems).
+	Ageing []*SchemaError
 }
 
 // Prepare checks the tables and, if create is set, makes those tables and families that are missing. Other workers may do the same
@@ -229,6 +232,7 @@ func (a *Admin) prepare(ctx context.Context, spec TableSpec, create bool, made *
 			if err := family.judge(spec.Name, info.FamilyInfos[n]); err != nil {
 				return err
 			}
+			made.Ageing = append(made.Ageing, family.ageing(spec.Name, info.FamilyInfos[n])...)
 			continue
 		}
 		if !create {
@@ -255,6 +259,8 @@ type Lacks struct {
 	Families []FamilySpec // of a table that exists
 	View     bool         // of a table that exists or not
 	NoViews  bool         // the service knows no authorized views, so that none can be made
+	// Ageing are the families that exist with an age rule that was not declared (CollectsItems).
+	Ageing []*SchemaError
 }
 
 // Lacks looks what a table lacks, and changes nothing. The error has everything at once that is there and unfit: *SchemaError for
@@ -285,6 +291,8 @@ func (a *Admin) Lacks(ctx context.Context, spec TableSpec) (Lacks, error) {
 			l.Families = append(l.Families, family)
 		} else if err := family.judge(spec.Name, info.FamilyInfos[n]); err != nil {
 			unfit = append(unfit, err)
+		} else {
+			l.Ageing = append(l.Ageing, family.ageing(spec.Name, info.FamilyInfos[n])...)
 		}
 	}
 	if spec.View != "" {
@@ -334,6 +342,31 @@ func (f FamilySpec) judge(table string, info bigtable.FamilyInfo) error {
 		}
 	}
 	return nil
+}
+
+// ageing is a family that exists, whose rule is its owner's business, and whose cells go by an age that was not declared: those of an item
+// that does not change vanish, while its version stays and tells that they are there. Nil if that is not so. It may be meant, so that it is
+// no more than told.
+func (f FamilySpec) ageing(table string, info bigtable.FamilyInfo) []*SchemaError {
+	have := info.FullGCPolicy
+	if f.Check != Any || !agesNewest(have) || ruleText(have) == ruleText(f.policy()) {
+		return nil
+	}
+	return []*SchemaError{{Problem: CollectsItems, Table: table, Family: f.Name, Have: ruleText(have), Want: f.Rule()}}
+}
+
+// agesNewest tells whether a rule collects by age even the newest cell of a column, which rules on the number of versions keep.
+func agesNewest(policy bigtable.GCPolicy) bool {
+	switch p := policy.(type) {
+	case bigtable.MaxAgeGCPolicy:
+		return true
+	case bigtable.UnionGCPolicy:
+		return slices.ContainsFunc(p.Children, agesNewest)
+	case bigtable.IntersectionGCPolicy: // which collects what all of its children do
+		return len(p.Children) > 0 && !slices.ContainsFunc(p.Children, func(child bigtable.GCPolicy) bool { return !agesNewest(child) })
+	default:
+		return false
+	}
 }
 
 func hasAge(policy bigtable.GCPolicy) bool {

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
 const day = 24 * time.Hour
@@ -162,5 +163,55 @@ func TestH47_AppProfile(t *testing.T) {
 	}
 	if got, err := startEmulator(t).admin.Profile(context.Background()); err != nil || !strings.Contains(got.Note, "cannot tell") {
 		t.Errorf("the real emulator: %+v, %v", got, err)
+	}
+}
+
+// A family whose newest cells go by an age that was not declared is told of, by both ways to look at tables; what is declared, what rules on the
+// number of versions keep, and what is checked otherwise is not.
+func TestAgeRulesThatWereNotDeclaredAreTold(t *testing.T) {
+	versions, age := bigtable.MaxVersionsPolicy, bigtable.MaxAgePolicy
+	declared := func(gc transform.GC) []sink.FamilySpec {
+		return sink.DataFamilies([]transform.Family{{Name: "d", GC: gc}})
+	}
+	one, week := declared(transform.GC{Versions: 1}), declared(transform.GC{Age: 7 * day})
+	counters := declared(transform.GC{Versions: 1})
+	counters[0].Check = sink.NoAge
+	e := startEmulator(t)
+	ctx := context.Background()
+	for i, c := range []struct {
+		have     bigtable.GCPolicy
+		declared []sink.FamilySpec
+		told     bool
+	}{
+		{age(7 * day), one, true},
+		{age(7 * day), week, false},
+		{age(6 * day), week, true},
+		{age(7 * day), declared(transform.GC{}), true},
+		{versions(1), week, false},
+		{bigtable.NoGcPolicy(), one, false},
+		{bigtable.UnionPolicy(versions(1), age(day)), one, true},
+		{bigtable.IntersectionPolicy(versions(1), age(day)), one, false},
+		{bigtable.IntersectionPolicy(age(2*day), bigtable.UnionPolicy(versions(2), age(day))), one, true},
+		{bigtable.UnionPolicy(versions(3), bigtable.IntersectionPolicy(versions(1), age(day))), one, false},
+		{bigtable.UnionPolicy(versions(1), versions(2)), counters, false},
+	} {
+		name := "t" + string(rune('a'+i))
+		if err := e.rawAdmin(t).CreateTableFromConf(ctx, &bigtable.TableConf{TableID: name, ColumnFamilies: map[string]bigtable.Family{"d": {GCPolicy: c.have}}}); err != nil {
+			t.Fatal(err)
+		}
+		spec := sink.TableSpec{Name: name, Families: c.declared}
+		made, err := e.admin.Prepare(ctx, []sink.TableSpec{spec}, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lacks, err := e.admin.Lacks(ctx, spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range [][]*sink.SchemaError{made.Ageing, lacks.Ageing} {
+			if told := len(found) == 1 && found[0].Problem == sink.CollectsItems && found[0].Family == "d"; told != c.told || !told && len(found) > 0 {
+				t.Errorf("%v: told of %v, want %v", c.have, found, c.told)
+			}
+		}
 	}
 }

@@ -179,6 +179,19 @@ var profileCodes = map[sink.ProfileProblem]string{
 	sink.NoTransactions: diag.ProfileNoTxn,
 }
 
+// explainAgeing warns of a family whose rule takes away what items hold.
+func explainAgeing(e *sink.SchemaError) *diag.Error {
+	return &diag.Error{Code: diag.FamilyAges, Warning: true,
+		What:  fmt.Sprintf("family %s of table %s has the rule %s, by which cells of items that do not change vanish", e.Family, e.Table, e.Have),
+		Cause: "the configuration declares " + e.Want,
+		Fix:   schemaFix(e) + "; or, if the age is meant, declare it in families"}
+}
+
+// ageingText is the same in a few words.
+func ageingText(e *sink.SchemaError) string {
+	return fmt.Sprintf("family %s:%s has %s, see %s", e.Table, e.Family, e.Have, diag.FamilyAges)
+}
+
 func schemaFix(e *sink.SchemaError) string {
 	switch e.Problem {
 	case sink.MissingFamily:
@@ -186,7 +199,7 @@ func schemaFix(e *sink.SchemaError) string {
 			e.Table, e.Family, e.Table, e.Family, e.Want)
 	case sink.MissingView:
 		return "create it over the families of the mapping with `gcloud bigtable authorized-views create " + e.View + " --table=" + e.Table + " …`, or set target.create_missing: true"
-	case sink.EatsVersions, sink.WrongAge, sink.WrongRule:
+	case sink.EatsVersions, sink.WrongAge, sink.WrongRule, sink.CollectsItems:
 		rule, _, _ := strings.Cut(e.Want, ":") // without the aggregate, which stays what it is
 		return fmt.Sprintf("cbt setgcpolicy %s %s %s", e.Table, e.Family, rule)
 	case sink.WrongAggregate:

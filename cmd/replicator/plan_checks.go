@@ -355,6 +355,10 @@ func (pl *planner) examineTables(ctx context.Context, all samples) {
 				return "", err
 			}
 			text := pl.addMissing(spec, lacks)
+			for _, family := range lacks.Ageing {
+				pl.warn(explainAgeing(family))
+				text += "; " + ageingText(family)
+			}
 			if lacks.NoViews {
 				text += "; no view " + spec.View + ": the service does not know authorized views (an emulator?)"
 			}
@@ -407,6 +411,8 @@ func (pl *planner) addMissing(spec sink.TableSpec, l sink.Lacks) string {
 			c.SplitKeys = append(c.SplitKeys, shownKey(key))
 		}
 		pl.report.Create = append(pl.report.Create, c)
+	case len(l.Families) == 0 && !l.View && len(l.Ageing) > 0:
+		return "there"
 	case len(l.Families) == 0 && !l.View:
 		return "there, as it should be"
 	default:

@@ -34,6 +34,7 @@ const ledgerFamily = "ledger"
 type probed struct {
 	tables  []probedTable
 	cluster string // that the app profile routes to; "" if it cannot be told
+	ageing  []*sink.SchemaError
 }
 
 // probedTable is one table of the configuration with what DynamoDB says of it.
@@ -274,6 +275,7 @@ func (p *prober) prepare(ctx context.Context) (string, error) {
 	var missing, notes []string
 	for _, spec := range specs(p.cfg) {
 		made, note, err := p.prepareTable(ctx, spec)
+		p.found.ageing = append(p.found.ageing, made.Ageing...)
 		all.Tables, all.Families = append(all.Tables, made.Tables...), append(all.Families, made.Families...)
 		all.Views, all.NoViews = append(all.Views, made.Views...), append(all.NoViews, made.NoViews...)
 		if note != "" {
@@ -300,7 +302,13 @@ func (p *prober) prepare(ctx context.Context) (string, error) {
 	if len(all.NoViews) > 0 {
 		notes = append(notes, "no view "+strings.Join(all.NoViews, ", ")+": the service does not know authorized views (an emulator?)")
 	}
+	for _, family := range p.found.ageing {
+		notes = append(notes, ageingText(family))
+	}
 	text := "there, as they should be"
+	if len(p.found.ageing) > 0 {
+		text = "there"
+	}
 	created := slices.Concat(all.Tables, all.Families, all.Views)
 	switch {
 	case len(created) > 0:

@@ -225,6 +225,10 @@ func (w *worker) connect(ctx context.Context) error {
 	if w.target = probes.target; err != nil && w.target != nil {
 		err = errors.Join(err, w.target.Close())
 	}
+	for _, family := range w.found.ageing {
+		e := explainAgeing(family)
+		w.log.Warn(e.What, admin.KeyCode, e.Code, admin.KeyTarget, family.Table, admin.KeyReason, e.Cause)
+	}
 	return err
 }
 

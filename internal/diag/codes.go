@@ -62,6 +62,7 @@ const (
 	TargetNotFound     = "R1308"
 	ViewMissing        = "R1309"
 	ViewDiffers        = "R1351"
+	FamilyAges         = "R1352"
 	MappingChanged     = "R1401"
 	LedgerLost         = "R1402"
 	TargetTaken        = "R1403"
@@ -298,6 +299,9 @@ var registry = []Entry{
 	{ViewDiffers, "the authorized view shows other families than the mapping writes (warning)",
 		"The view of `target.view` exists and is never altered. Readers who use it miss families that the mapping writes, or see those with which the program marks rows of removed items.",
 		"update the view's families, or name another view in target.view", ExitDone},
+	{FamilyAges, "a family that exists collects cells of items that do not change (warning)",
+		"The family has an age rule that the configuration does not declare. Bigtable collects the cells of every item that did not change for that long, while the item is still in DynamoDB and its row still holds the version that says that it is applied. A family that exists is never altered, and the rule may be meant, so that this is no error; but the rows do not stay equal to their items.",
+		"cbt setgcpolicy TABLE FAMILY with the rule that is declared; or, if the age is meant, declare it in families", ExitDone},
 
 	{MappingChanged, "the mapping differs from the one the ledger was started with",
 		"Rows written under the old mapping stay as they are unless everything is asserted again, so a changed mapping is never taken up silently. Accepting it begins a new generation and marks the table as needing a load: rows that no change has touched since stay as the former mapping wrote them, and rows that only the former mapping wrote, in another target for example, stay for ever, until a sweep removes them. Neither the load nor the sweep exists in this version.",
