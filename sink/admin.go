@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"cloud.google.com/go/bigtable"
@@ -333,7 +332,7 @@ func (f FamilySpec) judge(table string, info bigtable.FamilyInfo) error {
 			return fail(EatsVersions)
 		}
 	case Same:
-		if ruleText(have) != ruleText(f.policy()) {
+		if !ruleOf(have).Same(ruleOf(f.policy())) {
 			return fail(WrongRule)
 		}
 	case ExactlyAt:
@@ -382,20 +381,29 @@ func hasAge(policy bigtable.GCPolicy) bool {
 	}
 }
 
-// ruleText writes a rule as cbt does: maxversions=1, maxage=14d, or the client's own form for those that combine others.
-func ruleText(policy bigtable.GCPolicy) string {
-	switch p := policy.(type) {
-	case nil:
-		return "never"
-	case bigtable.MaxVersionsGCPolicy:
-		return fmt.Sprintf("maxversions=%d", int(p))
-	case bigtable.MaxAgeGCPolicy:
-		return "maxage=" + p.GetDurationString()
-	default:
-		if text := strings.TrimSpace(p.String()); text != "" {
-			return text
+// ruleText writes a rule as cbt reads it: maxversions=1 || maxage=14d.
+func ruleText(policy bigtable.GCPolicy) string { return ruleOf(policy).String() }
+
+// ruleOf is the rule of a policy of the client.
+func ruleOf(policy bigtable.GCPolicy) transform.GC {
+	joined := func(all bool, children []bigtable.GCPolicy) transform.GC {
+		rule := transform.GC{All: all}
+		for _, c := range children {
+			rule.Rules = append(rule.Rules, ruleOf(c))
 		}
-		return "never"
+		return rule
+	}
+	switch p := policy.(type) {
+	case bigtable.MaxVersionsGCPolicy:
+		return transform.GC{Versions: int(p)}
+	case bigtable.MaxAgeGCPolicy:
+		return transform.GC{Age: time.Duration(p)}
+	case bigtable.UnionGCPolicy:
+		return joined(false, p.Children)
+	case bigtable.IntersectionGCPolicy:
+		return joined(true, p.Children)
+	default:
+		return transform.GC{}
 	}
 }
 

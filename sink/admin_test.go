@@ -64,13 +64,13 @@ func TestH28_PrepareRefusesRulesThatEatVersions(t *testing.T) {
 		{versions(3), age(14 * day), 0, ""},
 		{bigtable.NoGcPolicy(), age(14 * day), 0, ""},
 		{age(day), age(14 * day), sink.EatsVersions, "maxage=1d"},
-		{bigtable.UnionPolicy(versions(1), age(day)), age(14 * day), sink.EatsVersions, "(versions() > 1 || age() > 1d)"},
-		{bigtable.IntersectionPolicy(versions(1), bigtable.UnionPolicy(versions(2), age(day))), age(14 * day), sink.EatsVersions, "(versions() > 1 && (versions() > 2 || age() > 1d))"},
+		{bigtable.UnionPolicy(versions(1), age(day)), age(14 * day), sink.EatsVersions, "maxversions=1 || maxage=1d"},
+		{bigtable.IntersectionPolicy(versions(1), bigtable.UnionPolicy(versions(2), age(day))), age(14 * day), sink.EatsVersions, "maxversions=1 && (maxversions=2 || maxage=1d)"},
 		{versions(1), age(13 * day), sink.WrongAge, "maxage=13d"},
 		{versions(1), age(15 * day), sink.WrongAge, "maxage=15d"},
 		{versions(1), bigtable.NoGcPolicy(), sink.WrongAge, "never"},
 		{versions(1), versions(1), sink.WrongAge, "maxversions=1"},
-		{versions(1), bigtable.UnionPolicy(versions(1), age(14*day)), sink.WrongAge, "(versions() > 1 || age() > 14d)"},
+		{versions(1), bigtable.UnionPolicy(versions(1), age(14*day)), sink.WrongAge, "maxversions=1 || maxage=14d"},
 	} {
 		name := "t" + string(rune('a'+i))
 		conf := &bigtable.TableConf{TableID: name, ColumnFamilies: map[string]bigtable.Family{
@@ -82,6 +82,40 @@ func TestH28_PrepareRefusesRulesThatEatVersions(t *testing.T) {
 		var schema *sink.SchemaError
 		if c.problem == 0 && err != nil || c.problem != 0 && (!errors.As(err, &schema) || schema.Problem != c.problem || schema.Have != c.have || schema.Table != name) {
 			t.Errorf("%v, %v: %v", c.live, c.gone, err)
+		}
+	}
+}
+
+// A rule that was declared is the rule that is found, in whatever order its parts are; other rules are none of it.
+func TestPrepareComparesRulesByTheirMeaning(t *testing.T) {
+	versions, age := bigtable.MaxVersionsPolicy, bigtable.MaxAgePolicy
+	e := startEmulator(t)
+	ctx := context.Background()
+	family, err := transform.ParseFamily("d", "maxversions=1 || maxage=30d")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		found bigtable.GCPolicy
+		have  string // "": it is the same
+	}{
+		"same":         {bigtable.UnionPolicy(versions(1), age(30*day)), ""},
+		"other_order":  {bigtable.UnionPolicy(age(30*day), versions(1)), ""},
+		"nested":       {bigtable.UnionPolicy(age(30*day), bigtable.UnionPolicy(versions(1), age(30*day))), ""},
+		"intersection": {bigtable.IntersectionPolicy(versions(1), age(30*day)), "maxversions=1 && maxage=30d"},
+		"other_age":    {bigtable.UnionPolicy(versions(1), age(36*time.Hour)), "maxversions=1 || maxage=36h"},
+	} {
+		spec := sink.TargetSpec(name, 14*day)
+		declared := sink.DataFamilies([]transform.Family{family})
+		declared[0].Check = sink.Same
+		if err := e.rawAdmin(t).CreateTableFromConf(ctx, &bigtable.TableConf{TableID: name, ColumnFamilies: map[string]bigtable.Family{"d": {GCPolicy: c.found}}}); err != nil {
+			t.Fatal(err)
+		}
+		spec.Families = append(declared, spec.Families...)
+		_, err := e.admin.Prepare(ctx, []sink.TableSpec{spec}, true)
+		var schema *sink.SchemaError
+		if c.have == "" && err != nil || c.have != "" && (!errors.As(err, &schema) || schema.Problem != sink.WrongRule || schema.Have != c.have || schema.Want != "maxversions=1 || maxage=30d") {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -224,9 +224,10 @@ func TestCheckMergedWithDefaultRowKeys(t *testing.T) {
 
 func TestParseFamily(t *testing.T) {
 	for text, want := range map[string]string{
-		"maxversions=1":                                "maxversions=1",
-		"maxversions=1||maxage=30d":                    "maxversions=1 || maxage=30d",
-		"(maxversions=2 && maxage=36h) || maxage=400d": "(maxversions=2 && maxage=36h0m0s) || maxage=400d",
+		"maxversions=1":                                   "maxversions=1",
+		"maxversions=1||maxage=30d":                       "maxversions=1 || maxage=30d",
+		"(maxversions=2 && maxage=36h) || maxage=400d":    "(maxversions=2 && maxage=36h) || maxage=400d",
+		"maxversions=1 or (maxage=90m and maxage=1500ms)": "maxversions=1 || (maxage=90m && maxage=1500ms)",
 		"never":                "never",
 		"never:intsum":         "never",
 		"maxversions=1:intmax": "maxversions=1",
@@ -242,6 +243,24 @@ func TestParseFamily(t *testing.T) {
 			t.Errorf("%q: %q, %v", text, f.GC, err)
 		} else if again, err := ParseFamily("d", want); err != nil || again.GC.String() != want {
 			t.Errorf("%q does not read what it writes: %v", want, err)
+		}
+	}
+	for _, c := range []struct {
+		one, other string
+		same       bool
+	}{
+		{"maxversions=1 || maxage=30d", "maxage=720h or maxversions=1", true},
+		{"maxversions=1 || (maxage=30d || maxversions=3)", "maxversions=3 || maxage=30d || maxversions=1 || maxage=30d", true},
+		{"maxage=30d && (maxversions=1 || maxage=90d)", "(maxage=90d || maxversions=1) && maxage=30d", true},
+		{"maxversions=1 || maxversions=1", "maxversions=1", true},
+		{"maxversions=1 || maxage=30d", "maxversions=1 && maxage=30d", false},
+		{"maxversions=1 || maxage=30d && maxversions=9", "(maxversions=1 || maxage=30d) && maxversions=9", false},
+		{"maxversions=1", "never", false},
+	} {
+		one, err := ParseFamily("d", c.one)
+		other, otherErr := ParseFamily("d", c.other)
+		if err != nil || otherErr != nil || one.GC.Same(other.GC) != c.same || other.GC.Same(one.GC) != c.same {
+			t.Errorf("%s and %s: %v, %v, want %v", c.one, c.other, err, otherErr, c.same)
 		}
 	}
 	for _, name := range []string{"", "a b", "_cdc", "_cdcx", strings.Repeat("f", 65), "a:b"} {

@@ -3,6 +3,7 @@ package transform
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -125,10 +126,40 @@ func (g GC) String() string {
 	return "never"
 }
 
+// Canonical is the rule in the one form of all that mean the same by their operators alone: rules within rules of their kind stand beside
+// these, in a fixed order and each of them once. For rules without operators it is the rule.
+func (g GC) Canonical() GC {
+	if len(g.Rules) == 0 {
+		return g
+	}
+	flat := GC{All: g.All}
+	for _, r := range g.Rules {
+		if r = r.Canonical(); len(r.Rules) > 0 && r.All == g.All {
+			flat.Rules = append(flat.Rules, r.Rules...)
+		} else {
+			flat.Rules = append(flat.Rules, r)
+		}
+	}
+	slices.SortFunc(flat.Rules, func(a, b GC) int { return strings.Compare(a.String(), b.String()) })
+	flat.Rules = slices.CompactFunc(flat.Rules, func(a, b GC) bool { return a.String() == b.String() })
+	if len(flat.Rules) == 1 {
+		return flat.Rules[0]
+	}
+	return flat
+}
+
+// Same tells whether two rules are one, whatever the order of their parts.
+func (g GC) Same(other GC) bool { return g.Canonical().String() == other.Canonical().String() }
+
+// ageText writes an age in one number and one unit, which is all that cbt reads.
 func ageText(d time.Duration) string {
-	const day = 24 * time.Hour
-	if d%day == 0 {
-		return strconv.FormatInt(int64(d/day), 10) + "d"
+	for _, unit := range []struct {
+		length time.Duration
+		name   string
+	}{{24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "m"}, {time.Second, "s"}, {time.Millisecond, "ms"}} {
+		if d%unit.length == 0 {
+			return strconv.FormatInt(int64(d/unit.length), 10) + unit.name
+		}
 	}
 	return d.String()
 }
@@ -170,12 +201,21 @@ func checkFamilyName(name string) error {
 	return nil
 }
 
-// gcWords splits a rule into words, operators and parentheses.
+// gcWords splits a rule into words, operators and parentheses. The operators are words in cbt too: and, or.
 func gcWords(text string) []string {
 	for _, sign := range []string{"||", "&&", "(", ")"} {
 		text = strings.ReplaceAll(text, sign, " "+sign+" ")
 	}
-	return strings.Fields(text)
+	words := strings.Fields(text)
+	for i, w := range words {
+		switch w {
+		case "or":
+			words[i] = "||"
+		case "and":
+			words[i] = "&&"
+		}
+	}
+	return words
 }
 
 type gcParser struct {

@@ -195,18 +195,29 @@ func ageingText(e *sink.SchemaError) string {
 func schemaFix(e *sink.SchemaError) string {
 	switch e.Problem {
 	case sink.MissingFamily:
+		if strings.Contains(e.Want, ":") { // a family is made an aggregate or never becomes one; cbt takes its kind behind the rule
+			return fmt.Sprintf("cbt createfamily %s %s, or set target.create_missing: true", e.Table, shellWord(e.Family+":"+e.Want))
+		}
 		return fmt.Sprintf("cbt createfamily %s %s && cbt setgcpolicy %s %s %s, or set target.create_missing: true",
-			e.Table, e.Family, e.Table, e.Family, e.Want)
+			e.Table, e.Family, e.Table, e.Family, shellWord(e.Want))
 	case sink.MissingView:
 		return "create it over the families of the mapping with `gcloud bigtable authorized-views create " + e.View + " --table=" + e.Table + " …`, or set target.create_missing: true"
 	case sink.EatsVersions, sink.WrongAge, sink.WrongRule, sink.CollectsItems:
 		rule, _, _ := strings.Cut(e.Want, ":") // without the aggregate, which stays what it is
-		return fmt.Sprintf("cbt setgcpolicy %s %s %s", e.Table, e.Family, rule)
+		return fmt.Sprintf("cbt setgcpolicy %s %s %s", e.Table, e.Family, shellWord(rule))
 	case sink.WrongAggregate:
 		return fmt.Sprintf("name another family in the configuration: the kind of %s cannot be changed; or declare it as it is", e.Family)
 	default:
 		return ""
 	}
+}
+
+// shellWord is a text as one word for a shell. The text has no quotes: it is a rule, or a family and its rule.
+func shellWord(text string) string {
+	if strings.ContainsAny(text, " |&()") {
+		return "'" + text + "'"
+	}
+	return text
 }
 
 func profileFix(e *sink.ProfileError) string {

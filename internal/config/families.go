@@ -26,7 +26,7 @@ func (d *decoder) checkFamilies(specs []transform.Spec, tables []*Table) {
 				switch {
 				case !known:
 					first[at] = e
-				case other.family.Rule() != f.Rule():
+				case other.family.Aggregate != f.Aggregate || !other.family.GC.Same(f.GC):
 					d.found = append(d.found, e.differs(other, target.Table))
 				}
 			}

@@ -23,6 +23,7 @@ func TestFamiliesOfSharedTargets(t *testing.T) {
 	}{
 		{"shared", "d: maxage=48h", "d: ' maxage=2d '", true},
 		{"shared", "d: maxversions=1", "d: maxversions=1, e: never", true},
+		{"shared", "d: maxversions=1 || maxage=30d", "d: maxage=720h or maxversions=1", true},
 		{"shared", "d: maxversions=1", "d: maxversions=2", false},
 		{"shared", "d: maxversions=1", "d: maxversions=1 || maxage=30d", false},
 		{"shared", "d: maxversions=1 || maxage=30d", "d: maxversions=1 && maxage=30d", false},
