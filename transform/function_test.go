@@ -3,6 +3,7 @@ package transform
 import (
 	"errors"
 	"math/big"
+	"slices"
 	"strings"
 	"testing"
 
@@ -232,7 +233,7 @@ func TestTemplateErrors(t *testing.T) {
 }
 
 func FuzzParseTemplate(f *testing.F) {
-	for _, text := range []string{"{PK}", "{tenantId}#{PK | after('VIDEO#')}", "{$k}#{$y}{$m}#{r | pad(6)}#{h | reverse_domain}", "{{}}", "{'a|b'}", "{a | part('#', 1) | default('')}"} {
+	for _, text := range []string{"{PK}", "{tenantId}#{PK | after('VIDEO#')}", "{$k}#{$y}{$m}#{r | pad(6)}#{h | reverse_domain}", "{{}}", "{'a|b'}", "{a | part('#', 1) | default('')}", "{ PK |salt( 16 )}{{x}}{'it''s'|after('''')}{$'k'}"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -243,6 +244,17 @@ func FuzzParseTemplate(f *testing.F) {
 				t.Fatalf("%q: %v", text, err)
 			}
 			return
+		}
+		// What is canonical is read as the same template, and is its own canonical form.
+		again, err := ParseTemplate(parsed.Canonical())
+		if err != nil || again.Canonical() != parsed.Canonical() || len(again.parts) != len(parsed.parts) {
+			t.Fatalf("%q, written %q: %v", text, parsed.Canonical(), err)
+		}
+		for i, p := range parsed.parts {
+			q := again.parts[i]
+			if p.Literal != q.Literal || p.Attribute != q.Attribute || p.Capture != q.Capture || p.escaped != q.escaped || !slices.Equal(p.Calls, q.Calls) {
+				t.Fatalf("%q, written %q", text, parsed.Canonical())
+			}
 		}
 		c := &compiler{spec: &Spec{}, m: &Mapping{}}
 		_, _ = appendParts(nil, c.parts(parsed, "", at{}, ""), item("PK", cdc.String("VIDEO#1")))

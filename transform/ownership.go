@@ -97,10 +97,10 @@ func (c *compiler) sameItem(a, b placed) bool {
 		return a.folded == b.folded && a.template == b.template
 	}
 	texts := [][]rowPart{a.row}
-	same := a.template.text == b.template.text
+	same := a.template.Canonical() == b.template.Canonical()
 	if a.folded {
 		texts = append(texts, a.qualifier)
-		same = same && a.cell.Family == b.cell.Family && a.cell.Qualifier.text == b.cell.Qualifier.text
+		same = same && a.cell.Family == b.cell.Family && a.cell.Qualifier.Canonical() == b.cell.Qualifier.Canonical()
 	}
 	return same && (!c.schema || len(c.undetermined(texts, nil)) == 0)
 }

@@ -71,6 +71,42 @@ func ParseTemplate(text string) (*Template, error) {
 // String is the text that the template was parsed from.
 func (t *Template) String() string { return t.text }
 
+// Canonical is the template in one form for all spellings: templates with the same canonical form give the same texts.
+func (t *Template) Canonical() string {
+	var b strings.Builder
+	for _, p := range t.parts {
+		if !p.IsPlaceholder() {
+			b.WriteString(strings.NewReplacer("{", "{{", "}", "}}").Replace(p.Literal))
+			continue
+		}
+		b.WriteByte('{')
+		if p.Capture != "" {
+			b.WriteByte('$')
+		}
+		b.WriteString(quoteTemplateName(p.Attribute + p.Capture)) // it has one of the two
+		for _, c := range p.Calls {
+			b.WriteString(" | " + c.String())
+		}
+		b.WriteByte('}')
+	}
+	return b.String()
+}
+
+// String is the call as it is written.
+func (c Call) String() string {
+	var args []string
+	if c.f.takesText {
+		args = append(args, "'"+strings.ReplaceAll(c.Text, "'", "''")+"'")
+	}
+	if c.f.takesNumber {
+		args = append(args, strconv.Itoa(c.Number))
+	}
+	if args == nil {
+		return c.Name
+	}
+	return c.Name + "(" + strings.Join(args, ", ") + ")"
+}
+
 // Parts are the literals and placeholders in order. They must not be changed.
 func (t *Template) Parts() []Part { return t.parts }
 

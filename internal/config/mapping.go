@@ -1,10 +1,6 @@
 package config
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -17,10 +13,6 @@ import (
 
 // DataFamily is the column family of the mapping without rules.
 const DataFamily = "d"
-
-// mappingFormat is raised when the same configuration begins to mean other cells, so that an upgrade cannot continue a
-// ledger whose rows were written in another form.
-const mappingFormat = 1
 
 // plain tells whether nothing is said of the mapping: each attribute is a column of DataFamily.
 func (t *Table) plain() bool {
@@ -325,52 +317,4 @@ func (d *decoder) checkMappings(c *Config) {
 			d.found = append(d.found, tables[i].finding(f))
 		}
 	}
-}
-
-// mappingText is the mapping in one form for all spellings.
-func (t *Table) mappingText() []byte {
-	spec, _ := t.spec(nil)
-	said := struct {
-		Families []Family
-		Drop     []string
-		Rules    []Rule
-		TTL      TTL
-		Merged   bool
-		Preset   string `json:",omitempty"`
-		// What is kept of cells that were there before is no matter of cells that are written: but rows of both kinds in one table would
-		// tell their readers different things.
-		KeepVersions bool `json:",omitempty"`
-	}{t.Families, t.Drop, append([]Rule(nil), t.Rules...), t.TTL, t.merged, t.Preset, t.KeepVersions}
-	for i := range said.Rules {
-		said.Rules[i].When = spec.Rules[i].Text
-	}
-	text, err := json.Marshal(said)
-	if err != nil {
-		panic("config: " + err.Error()) // of plain structs of texts
-	}
-	return text
-}
-
-// Hash identifies what determines the cells of a table: the form of the mapping, the source or its pattern, the target and the rules. The
-// ledger keeps it and refuses to go on under another one. It is 32 hex digits, and stable across releases and machines; it
-// depends on nothing else of the configuration, so that limits and log levels can change freely.
-func (c *Config) Hash(t Table) string {
-	h := sha256.New()
-	var number [8]byte
-	binary.BigEndian.PutUint64(number[:], mappingFormat)
-	h.Write(number[:])
-	from := t.From
-	if t.pattern != nil {
-		from = t.text // with the table's name, under which the ledger keeps the hash, it determines the captures
-	}
-	for _, part := range []string{from, t.To, DataFamily} {
-		// With its length, so that no two lists of parts read the same.
-		binary.BigEndian.PutUint64(number[:], uint64(len(part)))
-		h.Write(number[:])
-		h.Write([]byte(part))
-	}
-	if !t.plain() || t.merged {
-		h.Write(t.mappingText())
-	}
-	return hex.EncodeToString(h.Sum(nil)[:16])
 }

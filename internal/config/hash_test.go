@@ -1,0 +1,117 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// spellings are mappings of table Orders. Those of a line mean the same, and no two lines do.
+var spellings = [][]string{
+	{`{from: Orders}`, `{from: Orders, to: Orders}`, `{from: Orders, families: {d: maxversions=1}}`, `{from: Orders, families: {d: maxversions=1}, rules: [{columns: {"*": d}}]}`,
+		`{from: Orders, ttl: {attribute: t, expire: follow_deletes}}`, `{from: Orders, start: now}`, `{from: Orders, families: {d: maxversions=1}, rules: [{name: all, to: Orders}]}`},
+	{`{from: Orders, to: others}`},
+	{`{from: Orders, families: {e: maxversions=1}}`},
+	{`{from: Orders, families: {d: maxversions=2}}`},
+	{`{from: Orders, keep_versions: true}`},
+	{`{from: Orders, drop_attributes: [a, b]}`, `{from: Orders, drop_attributes: [b, a]}`, `{from: Orders, drop_attributes: [b, a, b]}`},
+	{`{from: Orders, drop_attributes: [a]}`},
+	{`{from: Orders, drop_attributes: ["a,b"]}`},
+	{`{from: Orders, families: {d: maxversions=1 || maxage=30d}}`, `{from: Orders, families: {d: maxversions=1||maxage=720h}}`, `{from: Orders, families: {d: (maxage=30d) or maxversions=1}}`},
+	{`{from: Orders, families: {d: maxversions=1 && maxage=30d}}`},
+	{`{from: Orders, families: {d: maxversions=1 || maxage=30d}, ttl: {attribute: t, expire: gc}}`},
+	{`{from: Orders, families: {d: maxversions=1 || maxage=30d}, ttl: {attribute: u, expire: gc}}`},
+	{`{from: Orders, ttl: {attribute: t, expire: keep}}`},
+	{`{RULES: [{row_key: "{PK}#{SK}"}]}`, `{RULES: [{row_key: "{ PK }#{SK}"}]}`, `{RULES: [{row_key: "{'PK'}#{SK}"}]}`, `{RULES: [{write: [{row_key: "{PK}#{SK}"}]}]}`},
+	{`{RULES: [{row_key: "{{{PK}#{SK}"}]}`},
+	{`{RULES: [{row_key: "{PK | salt(16)}#{PK}#{SK}"}]}`, `{RULES: [{row_key: "{PK|salt( 16 )}#{PK}#{SK}"}]}`},
+	{`{RULES: [{row_key: "{PK | salt(17)}#{PK}#{SK}"}]}`},
+	{`{RULES: [{when: 'a = 1 AND b = 2'}, {ignore: true}]}`, `{RULES: [{name: n, when: '(a  =  1.0) and (b=2)'}, {name: rest, ignore: true}]}`},
+	{`{RULES: [{when: 'a = 1 OR b = 2'}, {ignore: true}]}`},
+	{`{RULES: [{when: 'a = "1" AND b = 2'}, {ignore: true}]}`},
+	{`{RULES: [{when: 'a = 1 AND b = 2'}]}`},
+	{`{RULES: [{when: 'a = 1', ignore: true}, {when: 'b = 1', row_key: "b#{PK}#{SK}"}]}`},
+	{`{RULES: [{when: 'b = 1', row_key: "b#{PK}#{SK}"}, {when: 'a = 1', ignore: true}]}`},
+	// Of two rules of one address, whose items take each other's place, one is spelled otherwise.
+	{`{RULES: [{when: 'a = 1', row_key: "x#{PK}#{SK}"}, {row_key: "x#{PK}#{SK}"}]}`, `{RULES: [{when: 'a = 1', row_key: "x#{PK}#{SK}"}, {row_key: "x#{ PK }#{SK}"}]}`},
+	{`{from: Orders, families: {d: never, e: never}, rules: [{columns: {"*": d, x: {to: "e:y"}}}]}`, `{from: Orders, families: {e: never, d: never}, rules: [{columns: {x: "e:y", "*": d}}]}`},
+	{`{from: Orders, families: {d: never, e: never}, rules: [{columns: {"*": d, x: {to: "e:y", as: json}}}]}`},
+	{`{from: Orders, families: {d: never, e: never}, rules: [{columns: {"*": d, x: {to: "e:z"}}}]}`},
+	{`{from: Orders, families: {d: never, e: never}, rules: [{columns: {"*": e, x: {to: "e:y"}}}]}`},
+	{`{RULES: [{row_key: "a", cell: {to: "d:{PK}#{SK}", only: [x, y]}}]}`, `{RULES: [{row_key: "a", cell: {to: "d:{ PK }#{SK}", as: json, only: [y, x]}}]}`},
+	{`{RULES: [{row_key: "a", cell: {to: "d:{PK}#{SK}"}}]}`},
+	{`{RULES: [{row_key: "a", cell: {to: "d:{PK}#{SK}", as: dynamodb_json, only: [x, y]}}]}`},
+	{`{from: Orders, preset: google-migration-utility}`, `{from: Orders, preset: google-migration-utility, families: {cf1: maxversions=1}}`},
+	{`{from: Orders, preset: google-migration-utility-corrected}`},
+	{`{RULES: [{write: [{row_key: "a#{PK}#{SK}"}, {row_key: "b#{PK}#{SK}"}]}]}`},
+	{`{RULES: [{write: [{row_key: "a#{PK}#{SK}"}, {row_key: "b#{PK}#{SK}", to: others}]}]}`},
+}
+
+// The hash covers the whole mapping, and nothing else: what means the same has one, whatever its spelling, and goes on after a restart.
+// Mappings of one hash write the same.
+func TestHashIsOfTheMeaning(t *testing.T) {
+	seen := map[string]string{}
+	for _, line := range spellings {
+		var hash, written string
+		for i, table := range line {
+			c := configured(t, table)
+			h, w := c.Hash(c.Tables[0]), writes(t, c)
+			if i == 0 {
+				hash, written = h, w
+			}
+			if h != hash {
+				t.Errorf("%s and %s have two hashes", line[0], table)
+			}
+			if w != written {
+				t.Errorf("%s writes\n%s\n%s writes\n%s", line[0], written, table, w)
+			}
+		}
+		if other, taken := seen[hash]; taken {
+			t.Errorf("%s has the hash of %s", line[0], other)
+		}
+		seen[hash] = line[0]
+	}
+}
+
+// Rows of a target that several tables share carry their origin, so that a table which comes into it makes other rows of the first one.
+func TestHashOfASharedTarget(t *testing.T) {
+	const entry = `{from: Orders, to: shared, families: {d: maxversions=1}, rules: [{row_key: "o#{PK}#{SK}"}]}`
+	alone, shared := configured(t, entry), configured(t, entry+"\n  - "+strings.ReplaceAll(strings.ReplaceAll(entry, "Orders", "Others"), "o#", "x#"))
+	if shared.Hash(shared.Tables[0]) == alone.Hash(alone.Tables[0]) {
+		t.Error("the hash does not cover that the target is shared")
+	}
+}
+
+// configured is a configuration with the entry of a table. RULES stands for a beginning.
+func configured(t *testing.T, table string) *Config {
+	t.Helper()
+	table = strings.ReplaceAll(table, "{RULES:", "{from: Orders, families: {d: maxversions=1}, rules:")
+	c, err := Parse("f", []byte("version: 1\ntarget: {project: p, instance: i}\ntables:\n  - "+table+"\n"), testEnv)
+	if err != nil {
+		t.Fatal(table, err)
+	}
+	return c
+}
+
+// writes is what a mapping makes of some items, for comparison; or that the key schema is not one for it.
+func writes(t *testing.T, c *Config) string {
+	t.Helper()
+	m, err := c.Tables[0].Mapping([]transform.KeyAttribute{{Name: "PK", Type: cdc.KindS}, {Name: "SK", Type: cdc.KindS}})
+	if err != nil {
+		return "not for this key"
+	}
+	var b strings.Builder
+	for _, text := range []string{`"a":{"N":"1"},"b":{"N":"2"}`, `"b":{"N":"1"},"x":{"L":[]},"y":{"B":"AQ=="}`, `"t":{"N":"4102444800"},"m":{"M":{"k":{"S":"v"}}}`} {
+		item, err := cdc.UnmarshalItem([]byte(`{"PK":{"S":"{p"},"SK":{"S":"s#"},` + text + `}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		placed, err := m.Map(item, time.Unix(1, 0))
+		fmt.Fprintf(&b, "%+v %v\n", placed.Rows, err)
+	}
+	return b.String()
+}
