@@ -33,6 +33,8 @@ func (pl *planner) conclude(ctx context.Context) error {
 		verdict = pl.apply(ctx)
 	case pl.flags.apply:
 		_, _ = fmt.Fprintln(pl.out, "\nnothing was created: mend what is marked ✗ first")
+	case verdict != nil: // what could not be looked at may be missing, too
+		_, _ = fmt.Fprintln(pl.out, "\nnothing was changed; what is missing may not be told in full: mend what is marked ✗ first")
 	case len(r.Create) > 0:
 		_, _ = fmt.Fprintln(pl.out, "\nnothing was changed; `replicator plan --apply` creates what is listed")
 	default:

@@ -176,18 +176,26 @@ func (p *program) writeJSON(document any) error {
 	return encoder.Encode(document)
 }
 
-// colored tells whether text for people may have colours: on a terminal, unless somebody objects (no-color.org).
-func (p *program) colored() bool {
+// colored tells whether text for people that goes to a writer may have colours: if that is a terminal, unless somebody objects (no-color.org).
+func (p *program) colored(to io.Writer) bool {
 	if no, _ := p.env("NO_COLOR"); no != "" || p.noColor {
 		return false
 	}
-	return p.terminalWidth() != nil
+	return terminal(to) != nil
+}
+
+// terminal is the file of a writer if that is a terminal, and nil if not.
+func terminal(w io.Writer) *os.File {
+	if file, ok := w.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
+		return file
+	}
+	return nil
 }
 
 // terminalWidth returns how to ask for the width of the terminal that stderr is, in characters; nil if it is none.
 func (p *program) terminalWidth() func() int {
-	file, ok := p.stderr.(*os.File)
-	if !ok || !term.IsTerminal(int(file.Fd())) {
+	file := terminal(p.stderr)
+	if file == nil {
 		return nil
 	}
 	return func() int {
