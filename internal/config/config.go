@@ -97,9 +97,10 @@ type Table struct {
 	TTL           TTL           `key:"ttl" omit:"true"`                                                                        // the time-to-live attribute, and what follows from it
 	DualWrites    string        `key:"dual_writes" omit:"true" oneof:"off"`                                                    // off: nothing else writes the target table while this program does
 
-	where  map[string]diag.Position // Config's
-	index  int                      // in Config.Tables
-	merged bool                     // other tables have the same target
+	where   map[string]diag.Position // Config's
+	refused map[string]bool          // the decoder's bad
+	index   int                      // in Config.Tables
+	merged  bool                     // other tables have the same target
 
 	pattern  pattern           // nil: the table is named
 	text     string            // of the pattern

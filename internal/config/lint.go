@@ -50,11 +50,12 @@ func (t *Table) Warnings(primaryKey []transform.KeyAttribute) diag.List {
 	if t.plain() && !t.merged {
 		return nil
 	}
-	spec, found := t.spec(primaryKey)
-	if len(found) > 0 {
+	b := t.read(primaryKey)
+	if len(b.unread) > 0 {
 		return nil // a rule that cannot be read is told as such
 	}
-	for _, f := range transform.Check(spec) {
+	var found diag.List
+	for _, f := range transform.Check(b.spec) {
 		if f.Warning {
 			found = append(found, t.finding(f))
 		}

@@ -197,6 +197,7 @@ func (d *decoder) required(f *field, v reflect.Value, path string) {
 }
 
 func (d *decoder) missing(parent, f *field, path, subPath string) {
+	d.bad[subPath] = true
 	pos := d.where[""]
 	for _, nearest := range []string{path, subPath} {
 		if at, ok := d.where[nearest]; ok {
@@ -219,7 +220,7 @@ func (d *decoder) checkTables(c *Config) {
 	sources, targets := map[string]int{}, map[string]int{} // name to index of the entry that has it
 	for i := range c.Tables {
 		t, path := &c.Tables[i], fmt.Sprintf("tables[%d]", i)
-		t.where, t.index = d.where, i
+		t.where, t.refused, t.index = d.where, d.bad, i
 		if t.Start == "" {
 			t.Start = c.Source.Start
 		}
@@ -234,6 +235,7 @@ func (d *decoder) checkTables(c *Config) {
 			d.report(diag.Error{Code: diag.DuplicateTable, Pos: d.where[path+".from"],
 				What:  fmt.Sprintf("%s.from: %s listed already", path, what),
 				Cause: fmt.Sprintf("first listed at %s", d.where[fmt.Sprintf("tables[%d].from", first)])})
+			t.To = cmp.Or(t.To, t.From)
 			continue
 		}
 		sources[t.Glob()] = i

@@ -109,7 +109,13 @@ func (t *Table) Rule(n int) (string, diag.Position) {
 // spec translates the configuration; the key schema is nil where it is not known. Findings are of what cannot be read, and of
 // presets; what can be read is checked by transform.Check.
 func (t *Table) spec(primaryKey []transform.KeyAttribute) (transform.Spec, diag.List) {
-	b := specBuilder{table: t, path: fmt.Sprintf("tables[%d]", t.index)}
+	b := t.read(primaryKey)
+	return b.spec, b.found
+}
+
+// read translates as spec does, and tells which rules could not be read.
+func (t *Table) read(primaryKey []transform.KeyAttribute) *specBuilder {
+	b := &specBuilder{table: t, path: t.Path(), at: noRule, unread: t.refusedParts()}
 	b.spec = transform.Spec{Source: t.From, Table: t.To, PrimaryKey: primaryKey, Drop: t.Drop, Merged: t.merged, KeepVersions: t.KeepVersions,
 		Captures: t.captures, TTL: transform.TTL{Attribute: t.TTL.Attribute, Expire: expires[t.TTL.Expire]}}
 	if t.IsPattern() {
@@ -134,11 +140,16 @@ func (t *Table) spec(primaryKey []transform.KeyAttribute) (transform.Spec, diag.
 			"write ttl: { attribute: expiresAt, expire: gc }")
 	}
 	for i := range t.Rules {
+		b.at = i
 		b.rule(&t.Rules[i], fmt.Sprintf(".rules[%d]", i))
 	}
+	b.at = noRule
 	b.preset()
-	return b.spec, b.found
+	return b
 }
+
+// noRule stands for what is of no rule in particular.
+const noRule = -1
 
 var expires = map[string]transform.Expire{"gc": transform.ExpireByGC, "keep": transform.KeepExpired}
 
@@ -148,9 +159,17 @@ type specBuilder struct {
 	path  string
 	spec  transform.Spec
 	found diag.List
+
+	at     int          // the rule that is translated, or noRule
+	unread map[int]bool // what could not be read: rules, and noRule for the rest
 }
 
+// report tells of what stands at a path, unless the decoder has refused it: then it is only not there.
 func (b *specBuilder) report(code, path string, offset int, what, cause, fix string) {
+	b.unread[b.at] = true
+	if b.table.refused[b.path+path] {
+		return
+	}
 	b.found = append(b.found, &diag.Error{Code: code, Pos: b.table.place(b.path+path, offset), What: what, Cause: cause, Fix: fix})
 }
 
@@ -289,26 +308,28 @@ func (t *Table) finding(f transform.Finding) *diag.Error {
 }
 
 // checkMappings checks what can be checked of mappings without the key schemas: each by itself, then those with one target
-// against each other, their families and their rows.
+// against each other, their families and their rows. What was refused already is no reason for further findings.
 func (d *decoder) checkMappings(c *Config) {
 	var specs []transform.Spec
 	var tables []*Table
 	for i := range c.Tables {
 		t := &c.Tables[i]
-		if t.plain() && !t.merged || d.bad[fmt.Sprintf("tables[%d]", i)] {
+		if t.plain() && !t.merged {
 			continue
 		}
-		spec, found := t.spec(nil)
-		if found == nil {
-			for _, f := range transform.Check(spec) {
-				if !f.Warning {
-					found = append(found, t.finding(f))
-				}
+		b := t.read(nil)
+		d.found = append(d.found, b.found...)
+		if b.unread[noRule] {
+			continue
+		}
+		faults := len(d.found)
+		for _, f := range transform.Check(b.spec) {
+			if !f.Warning && (len(b.unread) == 0 || ofOneRule[f.Problem] && !b.unread[f.Rule]) {
+				d.found = append(d.found, t.finding(f))
 			}
 		}
-		d.found = append(d.found, found...)
-		if found == nil {
-			specs, tables = append(specs, spec), append(tables, t)
+		if len(b.unread) == 0 && len(d.found) == faults {
+			specs, tables = append(specs, b.spec), append(tables, t)
 		}
 	}
 	d.checkFamilies(specs, tables)
@@ -317,4 +338,28 @@ func (d *decoder) checkMappings(c *Config) {
 			d.found = append(d.found, tables[i].finding(f))
 		}
 	}
+}
+
+// ofOneRule are the problems that a rule has by itself, whatever the others are.
+var ofOneRule = map[transform.Problem]bool{transform.BadRule: true, transform.BadTemplate: true, transform.UndeclaredFamily: true,
+	transform.CounterFamily: true, transform.NotInjective: true}
+
+// ofNoMapping are keys of an entry that say nothing of the mapping.
+var ofNoMapping = []string{".start", ".discover_every", ".dual_writes"}
+
+// refusedParts are the rules of which the decoder has refused something, and noRule if it refused anything else of the mapping.
+func (t *Table) refusedParts() map[int]bool {
+	parts := map[int]bool{}
+	for path, refused := range t.refused {
+		below, is := strings.CutPrefix(path, t.Path())
+		if !refused || !is || below != "" && below[0] != '.' || slices.Contains(ofNoMapping, below) {
+			continue
+		}
+		var rule int
+		if n, _ := fmt.Sscanf(below, ".rules[%d]", &rule); n == 0 {
+			rule = noRule
+		}
+		parts[rule] = true
+	}
+	return parts
 }

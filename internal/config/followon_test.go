@@ -1,0 +1,50 @@
+package config
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+)
+
+// What was refused is told once, and what it makes of the rest is no finding. What is wrong besides is told with it.
+func TestOneMistakeIsOneFinding(t *testing.T) {
+	long := make([]byte, longestText+1)
+	for i := range long {
+		long[i] = 'a'
+	}
+	const head = "version: 1\ntarget: {project: p, instance: i}\ntables:\n  - "
+	for name, c := range map[string]struct {
+		table string
+		codes []string
+	}{
+		"name of the source":       {`{from: A, rules: [{row_key: "{PK}"}]}`, []string{diag.InvalidValue}},
+		"no source":                {`{to: t, rules: [{row_key: "{PK}"}]}`, []string{diag.MissingValue}},
+		"table twice":              {`{from: Orders}` + "\n  - " + `{from: Orders, families: {d: never}, rules: [{row_key: "x{PK}"}]}`, []string{diag.DuplicateTable}},
+		"column without a place":   {`{from: Orders, families: {d: maxversions=1}, rules: [{columns: {"*": d, x: {as: json}}}]}`, []string{diag.MissingValue}},
+		"long row key":             {`{from: Orders, families: {d: maxversions=1}, rules: [{row_key: "` + string(long) + `"}]}`, []string{diag.InvalidValue}},
+		"long condition":           {`{from: Orders, families: {d: maxversions=1}, rules: [{name: "` + string(long) + `", when: 'a = 1'}, {when: 'b = 1'}]}`, []string{diag.InvalidValue}},
+		"long cell":                {`{from: Orders, families: {d: maxversions=1}, rules: [{row_key: a, cell: {to: "` + string(long) + `"}}]}`, []string{diag.InvalidValue}},
+		"family":                   {`{from: Orders, families: {d: maxversion=1}, rules: [{columns: {"*": d}}]}`, []string{diag.RuleInvalid}},
+		"template beside a family": {`{from: Orders, families: {d: maxversions=1}, rules: [{when: 'a = 1', row_key: "{PK"}, {when: 'b = 1', columns: {"*": e}}, {columns: {x: f}}]}`, []string{diag.TemplateInvalid, diag.FamilyUndeclared, diag.FamilyUndeclared}},
+		"condition, not the rest":  {`{from: Orders, families: {d: maxversions=1}, rules: [{when: 'a == 1'}, {when: 'b = 1', columns: {"*": e}}, {ignore: true}]}`, []string{diag.ConditionInvalid, diag.FamilyUndeclared}},
+		"start is no mapping":      {`{from: Orders, start: later, families: {d: maxversions=1}, rules: [{columns: {"*": e}}]}`, []string{diag.InvalidValue, diag.FamilyUndeclared}},
+	} {
+		_, err := Parse("f", []byte(head+c.table+"\n"), testEnv)
+		var list diag.List
+		if !errors.As(err, &list) {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		var codes []string
+		for _, e := range list {
+			codes = append(codes, e.Code)
+		}
+		slices.Sort(codes)
+		slices.Sort(c.codes)
+		if !slices.Equal(codes, c.codes) {
+			t.Errorf("%s: %.600v", name, err)
+		}
+	}
+}
