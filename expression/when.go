@@ -106,7 +106,8 @@ func lexLiterals(text string) ([]token, error) {
 	l := lexer{text: text}
 	switch {
 	case len(text) > maxWhenLength:
-		return nil, &SyntaxError{Offset: maxWhenLength, Problem: fmt.Sprintf("a condition of %d bytes is too long; %d are allowed", len(text), maxWhenLength)}
+		return nil, &SyntaxError{Offset: maxWhenLength, Problem: fmt.Sprintf("a condition of %d bytes is too long; %d are allowed", len(text), maxWhenLength),
+			Suggestion: "several rules may have one effect, each with a part of the condition"}
 	case !utf8.ValidString(text):
 		return nil, &SyntaxError{Problem: "the text is not UTF-8"}
 	}

@@ -189,6 +189,10 @@ func (p *program) itemsOfFile(ctx context.Context, cfg *config.Config, t config.
 		schema = append(schema, transform.KeyAttribute{Name: name, Type: v.Kind()})
 	}
 	m, err := mapTable(t, schema)
+	var found diag.List
+	if errors.As(err, &found) {
+		return nil, nil, err // each with its own place and fix
+	}
 	if err != nil {
 		return nil, nil, &diag.Error{Code: diag.Usage, What: "--primary-key does not fit the item", Err: err, Fix: "name one or two attributes of type S, N or B"}
 	}

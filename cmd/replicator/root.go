@@ -62,6 +62,7 @@ func newRoot(p *program) *cobra.Command {
 		newConfig(p),
 		newVersion(p),
 	)
+	root.AddCommand(newNotAvailable()...)
 	helpOfCommands(root)
 	root.SetCompletionCommandGroupID(groupOther)
 	root.InitDefaultCompletionCmd()

@@ -77,6 +77,10 @@ func (d *decoder) texts(f *field, n *yaml.Node, v reflect.Value, path string) {
 			v.Set(reflect.Append(v, value))
 		}
 	}
+	if f.filled && v.Len() == 0 {
+		d.fault(&fault{diag.InvalidValue, "the list names nothing", "without the key it would be everything; what was meant cannot be told",
+			"remove the key, or name what is to be written"}, d.at(n), path, "")
+	}
 }
 
 // required walks the entries of a dictionary as those of a list.

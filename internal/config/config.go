@@ -12,6 +12,7 @@
 //	check     named check of a text, see names.go
 //	env       environment variable that overrides the file
 //	unset     what an empty value means, shown by Print
+//	filled    a list that is given must have an element: an empty one would say the opposite of none
 //	omit      not printed when it says nothing
 //	short     of a name in a dictionary: the key that a single value gives
 //
@@ -116,7 +117,7 @@ type Family struct {
 // Rule says what becomes of the items that a condition matches.
 type Rule struct {
 	Name    string   `key:"name" check:"mapping" omit:"true"`                      // for messages and metrics
-	When    string   `key:"when" check:"mapping" omit:"true"`                      // a DynamoDB condition with its values; every item when not given
+	When    string   `key:"when" check:"condition" omit:"true"`                    // a DynamoDB condition with its values; every item when not given
 	Ignore  bool     `key:"ignore" omit:"true"`                                    // not copied, and counted
 	To      string   `key:"to" json:",omitempty" check:"target_table" omit:"true"` // the target table of these items; the entry's when not given
 	RowKey  string   `key:"row_key" check:"mapping" omit:"true"`                   // a template; the primary key, joined with #, when not given
@@ -145,7 +146,7 @@ type Column struct {
 type Cell struct {
 	To   string   `key:"to" check:"mapping" omit:"true"`            // family:column, the column being a template
 	As   string   `key:"as" omit:"true" oneof:"json,dynamodb_json"` // how the item is written
-	Only []string `key:"only" omit:"true"`                          // the attributes that are written; all that are not dropped when not given
+	Only []string `key:"only" omit:"true" filled:"true"`            // the attributes that are written; all that are not dropped when not given
 }
 
 // TTL is the source's time-to-live attribute, and what follows from it.

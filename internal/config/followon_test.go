@@ -2,7 +2,12 @@ package config
 
 import (
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
@@ -46,5 +51,47 @@ func TestOneMistakeIsOneFinding(t *testing.T) {
 		if !slices.Equal(codes, c.codes) {
 			t.Errorf("%s: %.600v", name, err)
 		}
+	}
+}
+
+// Names tell rules apart, and a list of what is written that names nothing would write everything.
+func TestRulesThatSayTheOpposite(t *testing.T) {
+	for rules, code := range map[string]string{
+		`[{name: a, when: 'x = 1'}, {name: b, when: 'x = 2'}, {when: 'x = 3'}, {}]`: "",
+		`[{name: a, when: 'x = 1'}, {name: b, when: 'x = 2'}, {name: a}]`:           diag.RuleInvalid,
+		`[{row_key: r, cell: {to: "d:{PK}", only: [x]}}]`:                           "",
+		`[{row_key: r, cell: {to: "d:{PK}", only: []}}]`:                            diag.InvalidValue,
+		`[{row_key: r, cell: {to: "d:{PK}", only: [""]}}]`:                          diag.InvalidValue,
+		`[{when: 'x IN (` + strings.Repeat("1, ", 2000) + `1)'}, {ignore: true}]`:   "",
+		`[{when: 'x IN (` + strings.Repeat("1, ", 1<<15) + `1)'}, {ignore: true}]`:  diag.ConditionInvalid,
+	} {
+		_, err := Parse("f", []byte("version: 1\ntarget: {project: p, instance: i}\ntables:\n  - {from: Orders, families: {d: never}, rules: "+rules+"}\n"), testEnv)
+		var list diag.List
+		if (err == nil) != (code == "") || err != nil && (!errors.As(err, &list) || len(list) != 1 || list[0].Code != code || list[0].Pos.Line != 4 || list[0].Fix == "") {
+			t.Errorf("%.120s: %v", rules, err)
+		}
+	}
+}
+
+// A pipe without a writer is told of, where an open for reading would wait for one; one with a writer is read.
+func TestPipes(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Load(path, testEnv); !diag.Has(err, diag.ConfigUnreadable) {
+		t.Errorf("a pipe without a writer: %v", err)
+	}
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	_, err = writer.WriteString("version: 1\ntarget: {project: p, instance: i}\ntables: [{from: Orders}]\n")
+	if err != nil || writer.Close() != nil {
+		t.Fatal(err)
+	}
+	if _, err := Load(fmt.Sprintf("/dev/fd/%d", reader.Fd()), testEnv); err != nil {
+		t.Errorf("a pipe with a text: %v", err)
 	}
 }

@@ -152,7 +152,11 @@ func (g *schemaMaker) value(f *field, of reflect.Type) object {
 	case texts:
 		element := *f
 		element.kind = text
-		return object{"type": []string{"array", "null"}, "items": scalarSchema(&element)}
+		s := object{"type": []string{"array", "null"}, "items": scalarSchema(&element)}
+		if f.filled {
+			s["minItems"] = 1
+		}
+		return s
 	}
 	return scalarSchema(f)
 }

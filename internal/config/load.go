@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
@@ -90,7 +91,8 @@ func open(path string) ([]byte, error) {
 }
 
 func read(path string) ([]byte, error) {
-	file, err := os.Open(path)
+	// A pipe that nobody writes to would keep an open for reading waiting.
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -101,6 +103,9 @@ func read(path string) ([]byte, error) {
 	content, err := io.ReadAll(io.LimitReader(file, maxBytes+1))
 	if err == nil && len(content) > maxBytes {
 		err = fmt.Errorf("%s is larger than %d bytes", path, maxBytes)
+	}
+	if info, statErr := file.Stat(); err == nil && len(content) == 0 && statErr == nil && info.Mode()&fs.ModeNamedPipe != 0 {
+		err = fmt.Errorf("%s is a pipe that nobody writes to", path)
 	}
 	return content, err
 }

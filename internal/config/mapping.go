@@ -197,6 +197,7 @@ func (t *Table) place(path string, offset int) diag.Position {
 
 func (b *specBuilder) rule(r *Rule, path string) {
 	rule := transform.Rule{Name: r.Name, Ignore: r.Ignore}
+	b.uniqueName(r.Name, path)
 	if r.When != "" {
 		when, err := expression.ParseWhen(r.When)
 		if err != nil {
@@ -222,6 +223,17 @@ func (b *specBuilder) rule(r *Rule, path string) {
 		rule.Writes = append(rule.Writes, b.write(&r.Write[j], fmt.Sprintf("%s.write[%d]", path, j)))
 	}
 	b.spec.Rules = append(b.spec.Rules, rule)
+}
+
+// uniqueName checks that no earlier rule has the name.
+func (b *specBuilder) uniqueName(name, path string) {
+	earlier := slices.IndexFunc(b.table.Rules[:b.at], func(r Rule) bool { return r.Name == name && name != "" })
+	if earlier < 0 {
+		return
+	}
+	b.report(diag.RuleInvalid, path+".name", 0, fmt.Sprintf("two rules are called %s", shown(name)),
+		fmt.Sprintf("messages and metrics tell rules by their names; the other one is at %s", b.table.place(fmt.Sprintf("%s.rules[%d].name", b.path, earlier), 0)),
+		"give each rule a name of its own, or none")
 }
 
 func (b *specBuilder) condition(err error, path string) {

@@ -49,6 +49,8 @@ var checks = map[string]func(string) *fault{
 	"listen": checkListen,
 	// What it says is checked with the rest of the mapping.
 	"mapping": checkMappingText,
+	// Its parser bounds it.
+	"condition": func(string) *fault { return nil },
 	"view": form(authorizedView, "the id of an authorized view has 1 to 50 letters, digits, '_', '-' and '.', and begins with a letter, a digit or '_'",
 		"write the id alone, like app"),
 }

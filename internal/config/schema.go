@@ -31,6 +31,7 @@ type field struct {
 	short  *field  // of a dictionary: the key that a single value stands for
 	only   bool    // of a dictionary: entries are single values
 	omit   bool    // not printed when it says nothing
+	filled bool    // of texts: refused without an element
 
 	fallback string
 	required string // an example; empty when not required
@@ -63,7 +64,7 @@ func fieldsOf(t reflect.Type, prefix string) []field {
 			fallback: tag.Get("default"), required: tag.Get("required"),
 			oneOf: commas(tag.Get("oneof")), later: commas(tag.Get("later")),
 			min: tag.Get("min"), max: tag.Get("max"),
-			check: tag.Get("check"), env: tag.Get("env"), unset: tag.Get("unset"), omit: tag.Get("omit") != "",
+			check: tag.Get("check"), env: tag.Get("env"), unset: tag.Get("unset"), omit: tag.Get("omit") != "", filled: tag.Get("filled") != "",
 		}
 		if f.key == nameKey {
 			continue // the name of a dictionary's entry, not a key below it

@@ -90,3 +90,26 @@ func TestChangesAreTheStreams(t *testing.T) {
 		t.Errorf("got:\n%s", got)
 	}
 }
+
+// A row key that looks like the beginning of a part of the file is quoted, so that an example that was updated reads as it was.
+func TestUpdateKeepsTheParts(t *testing.T) {
+	c, err := config.Parse("replicator.yaml", []byte(configuration), func(string) (string, bool) { return "", false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := read(t, "primary_key: pk S\n-- items.jsonl --\n{\"pk\":{\"S\":\"-- cells.txt --\"}}\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := e.Run(context.Background(), &c.Tables[0])
+	if err == nil {
+		err = e.Update(got)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := Read(e.Path)
+	if err != nil || len(again.archive.Files) != 2 || string(again.archive.Files[1].Data) != got || !strings.Contains(got, "\n\"-- cells.txt --\"\n") {
+		t.Errorf("%q reads as %+v, %v", got, again, err)
+	}
+}

@@ -239,9 +239,9 @@ func writeRow(out *strings.Builder, row sink.Row) {
 	}
 }
 
-// show is text as it is, and quoted if it cannot be printed.
+// show is text as it is, and quoted if it cannot be printed, or a line of it would begin a part of the file.
 func show(text string) string {
-	if text == "" || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
+	if text == "" || strings.HasPrefix(text, "-- ") || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return fmt.Sprintf("%q", text)
 	}
 	return text

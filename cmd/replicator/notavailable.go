@@ -1,0 +1,33 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+)
+
+// notAvailable are the commands that a migration is to have and this version does not, with what it does instead.
+var notAvailable = map[string]string{
+	"relay":    "changes are not published to Pub/Sub",
+	"backfill": "the copy of existing items is part of run; status shows it",
+	"verify":   "explain compares one item; the tables are not compared as a whole",
+	"cutover":  "the cutover is made by hand",
+	"finalize": "what is ours stays in the target until you remove it",
+	"throttle": "limits are those of the configuration, and change with a restart",
+	"pause":    "all tables are paused by stopping the processes",
+	"resume":   "all tables go on when the processes start again",
+	"failover": "another cluster behind the app profile stops all writes",
+}
+
+// newNotAvailable makes hidden commands that say so, whatever flags they get: a typo is something else.
+func newNotAvailable() []*cobra.Command {
+	var commands []*cobra.Command
+	for name, instead := range notAvailable {
+		refuse := func(*cobra.Command, []string) error {
+			return &diag.Error{Code: diag.NotAvailable, What: "replicator " + name + " is known, but not available in this version", Cause: instead,
+				Fix: "see `replicator --help` for what there is"}
+		}
+		commands = append(commands, &cobra.Command{Use: name, Hidden: true, DisableFlagParsing: true, Args: refuse, RunE: refuse})
+	}
+	return commands
+}
