@@ -99,6 +99,7 @@ type Table struct {
 	DualWrites    string        `key:"dual_writes" omit:"true" oneof:"off"`                                                    // off: nothing else writes the target table while this program does
 
 	where   map[string]diag.Position // Config's
+	written map[string]written       // how each value stands in the file
 	refused map[string]bool          // the decoder's bad
 	index   int                      // in Config.Tables
 	merged  bool                     // other tables have the same target

@@ -16,8 +16,11 @@ type decoder struct {
 	file  string
 	env   Lookup
 	found diag.List
+	lines []string                 // of the file
 	where map[string]diag.Position // of each value given, and of each section and list entry
-	bad   map[string]bool          // paths that were given but refused, and so are not "missing" as well
+	// written is how each value of the file stands there.
+	written map[string]written
+	bad     map[string]bool // paths that were given but refused, and so are not "missing" as well
 }
 
 func (d *decoder) at(n *yaml.Node) diag.Position {
@@ -130,9 +133,7 @@ func (d *decoder) scalar(f *field, n *yaml.Node, v reflect.Value, path string) {
 		return
 	}
 	d.text(f, text, v, path, d.at(n))
-	if n.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) != 0 {
-		d.where[quotedAt(path)] = diag.Position{File: d.file, Line: n.Line, Column: n.Column + 1}
-	}
+	d.written[path] = written{d.at(n), n.Style, text, d.lines[min(n.Line-1, len(d.lines)):]}
 }
 
 // text stores a value that comes from the file, a variable or a flag. An empty one counts as not given.
@@ -146,9 +147,6 @@ func (d *decoder) text(f *field, text string, v reflect.Value, path string, from
 	}
 	d.where[path] = from
 }
-
-// quotedAt is the path under which a value's place within its quotes is kept.
-func quotedAt(path string) string { return path + "\x00" }
 
 // fault reports what is wrong with a value, now that its place is known.
 func (d *decoder) fault(err *fault, pos diag.Position, path, value string) {

@@ -121,8 +121,10 @@ func Parse(file string, content []byte, env Lookup, flags ...Flag) (*Config, err
 
 // parse returns what could be understood, nil if the text is no YAML, and every mistake.
 func parse(file string, content []byte, env Lookup, flags []Flag) (*Config, diag.List) {
-	d := &decoder{file: file, env: env, where: map[string]diag.Position{}, bad: map[string]bool{}}
-	root, syntax := document(file, bytes.TrimPrefix(content, []byte("\ufeff")))
+	content = bytes.TrimPrefix(content, []byte("\ufeff"))
+	d := &decoder{file: file, env: env, lines: strings.Split(string(content), "\n"),
+		where: map[string]diag.Position{}, written: map[string]written{}, bad: map[string]bool{}}
+	root, syntax := document(file, content)
 	if syntax != nil {
 		return nil, diag.List{syntax}
 	}
@@ -225,7 +227,7 @@ func (d *decoder) checkTables(c *Config) {
 	sources, targets := map[string]int{}, map[string]int{} // name to index of the entry that has it
 	for i := range c.Tables {
 		t, path := &c.Tables[i], fmt.Sprintf("tables[%d]", i)
-		t.where, t.refused, t.index = d.where, d.bad, i
+		t.where, t.written, t.refused, t.index = d.where, d.written, d.bad, i
 		if t.Start == "" {
 			t.Start = c.Source.Start
 		}

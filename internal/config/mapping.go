@@ -175,11 +175,10 @@ func (b *specBuilder) report(code, path string, offset int, what, cause, fix str
 
 // place is the position of a value, or of the nearest that was given, plus an offset into the text of a value.
 func (t *Table) place(path string, offset int) diag.Position {
+	if w, ok := t.written[path]; ok {
+		return w.place(offset)
+	}
 	if pos, ok := t.where[path]; ok {
-		if inner, quoted := t.where[quotedAt(path)]; quoted {
-			pos = inner
-		}
-		pos.Column += offset
 		return pos
 	}
 	for path != "" {

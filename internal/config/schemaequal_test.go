@@ -68,7 +68,7 @@ func asEditor(n *yaml.Node) any {
 
 // structure is what the decoder says of keys and of the kinds of values, before it looks at what they mean together.
 func structure(content []byte) ([]string, *yaml.Node) {
-	d := &decoder{file: "f", env: testEnv, where: map[string]diag.Position{}, bad: map[string]bool{}}
+	d := &decoder{file: "f", env: testEnv, where: map[string]diag.Position{}, written: map[string]written{}, bad: map[string]bool{}}
 	root, syntax := document("f", content)
 	if syntax != nil {
 		return []string{syntax.Code}, nil
