@@ -68,7 +68,7 @@ func (c *cells) all(family string, attributes []cdc.Attribute) error {
 func (c *cells) each(item cdc.Item) error {
 	for _, name := range c.w.clashes {
 		if v, ok := item.Get(name); ok && !c.w.star.scatters(v) {
-			return unmappable("attribute %s, and another by its rule, go to the same column", quoteName(name))
+			return unmappable("attribute %s would go to the column that a rule gives to another attribute", quoteName(name))
 		}
 	}
 	targets := c.w.targets
