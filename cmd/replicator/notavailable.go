@@ -27,7 +27,7 @@ func newNotAvailable() []*cobra.Command {
 			return &diag.Error{Code: diag.NotAvailable, What: "replicator " + name + " is known, but not available in this version", Cause: instead,
 				Fix: "see `replicator --help` for what there is"}
 		}
-		commands = append(commands, &cobra.Command{Use: name, Hidden: true, DisableFlagParsing: true, Args: refuse, RunE: refuse})
+		commands = append(commands, &cobra.Command{Use: name, Short: "Not available in this version", Hidden: true, DisableFlagParsing: true, Args: refuse, RunE: refuse})
 	}
 	return commands
 }
