@@ -184,6 +184,9 @@ func family(text string) string {
 
 // The sizes of rows in the text are those of https://cloud.google.com/bigtable/quotas (data size within tables).
 
+// lastRule is the name of the rule for what looks like no type.
+const lastRule = "other"
+
 // ruleText writes the rules of types: items of which a partition has one become the row, others cells of that row. An item whose sort key
 // names another type that has rows links the two, and is written to both.
 func (t *Table) ruleText(types []itemType) string {
@@ -201,6 +204,7 @@ func (t *Table) ruleText(types []itemType) string {
 		}
 		return name
 	}
+	names := map[string]bool{lastRule: true}
 	var rules strings.Builder
 	for _, one := range types {
 		when := fmt.Sprintf("begins_with(%s, %q)", partition, one.prefix)
@@ -215,7 +219,12 @@ func (t *Table) ruleText(types []itemType) string {
 			when += fmt.Sprintf(" AND begins_with(%s, %q)", sort, one.text)
 			cell = fmt.Sprintf("%s:{%s | after('%s')}", family(one.text), sort, one.text)
 		}
-		fmt.Fprintf(&rules, "      - name: %s\n        when: '%s'\n", quoted(name), when)
+		free := name
+		for n := 2; names[free]; n++ { // prefixes may differ in what names leave out
+			free = fmt.Sprintf("%s_%d", name, n)
+		}
+		names[free] = true
+		fmt.Fprintf(&rules, "      - name: %s\n        when: '%s'\n", quoted(free), when)
 		_, linked := rows[one.text]
 		switch {
 		case rows[one.prefix] == one:
@@ -240,6 +249,6 @@ func (t *Table) ruleText(types []itemType) string {
 	}
 	b.WriteString("    rules:\n")
 	b.WriteString(rules.String())
-	fmt.Fprintf(&b, "      - name: other\n        row_key: 'other/{%s}#{%s}'\n        columns: { \"*\": %s }\n", partition, sort, dataFamily)
+	fmt.Fprintf(&b, "      - name: %s\n        row_key: 'other/{%s}#{%s}'\n        columns: { \"*\": %s }\n", lastRule, partition, sort, dataFamily)
 	return b.String()
 }
