@@ -348,7 +348,7 @@ func (f FamilySpec) judge(table string, info bigtable.FamilyInfo) error {
 // no more than told.
 func (f FamilySpec) ageing(table string, info bigtable.FamilyInfo) []*SchemaError {
 	have := info.FullGCPolicy
-	if f.Check != Any || !agesNewest(have) || ruleText(have) == ruleText(f.policy()) {
+	if f.Check != Any || !agesNewest(have) || ruleOf(have).Same(ruleOf(f.policy())) {
 		return nil
 	}
 	return []*SchemaError{{Problem: CollectsItems, Table: table, Family: f.Name, Have: ruleText(have), Want: f.Rule()}}
