@@ -20,12 +20,28 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
 // requestTimeout bounds one request with its answer of at most 1 MB. Without it a connection that died silently would hold
 // its segment for ever.
 const requestTimeout = 30 * time.Second
+
+// callTime bounds a call as a whole: before its request is sent the client may have to fetch credentials, and waits for a fetch that another
+// call began under no deadline at all. It is longer than requestTimeout, whose error says more.
+const callTime = 40 * time.Second
+
+// ask makes one call, which ends within callTime. What the client says of one that was ended tells where it stood.
+func ask[In, Out any](ctx context.Context, call func(context.Context, *In, ...func(*dynamodb.Options)) (*Out, error), in *In) (*Out, error) {
+	limited, cancel := task.WithTimeout(ctx, callTime)
+	defer cancel()
+	out, err := call(limited, in, strictly)
+	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+		return nil, fmt.Errorf("no answer within %s: %w: %w", callTime, context.Cause(limited), err)
+	}
+	return out, err
+}
 
 // API is what is used of *dynamodb.Client. Build the client with ClientOptions.
 type API interface {
@@ -44,7 +60,7 @@ func NewTables(api API) *Tables { return &Tables{api} }
 // Describe says what the table is. Reason NotFound: there is none of this name.
 func (t *Tables) Describe(ctx context.Context, table string) (Description, error) {
 	const op = "DescribeTable"
-	out, err := t.api.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &table}, strictly)
+	out, err := ask(ctx, t.api.DescribeTable, &dynamodb.DescribeTableInput{TableName: &table})
 	if err != nil {
 		return Description{}, failure(ctx, op, err, false)
 	}
@@ -93,7 +109,7 @@ func NewExpiry(api ExpiryAPI) *Expiry { return &Expiry{api} }
 // Attribute returns the attribute by which the table's items expire; "" if they do not.
 func (e *Expiry) Attribute(ctx context.Context, table string) (string, error) {
 	const op = "DescribeTimeToLive"
-	out, err := e.api.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &table}, strictly)
+	out, err := ask(ctx, e.api.DescribeTimeToLive, &dynamodb.DescribeTimeToLiveInput{TableName: &table})
 	if err != nil {
 		return "", failure(ctx, op, err, false)
 	}
@@ -136,7 +152,7 @@ func (t *Tables) List(ctx context.Context) ([]string, error) {
 	var names []string
 	in := &dynamodb.ListTablesInput{}
 	for {
-		out, err := t.api.ListTables(ctx, in, strictly)
+		out, err := ask(ctx, t.api.ListTables, in)
 		if err != nil {
 			return nil, failure(ctx, op, err, false)
 		}
@@ -170,7 +186,7 @@ func (t *Tables) Scan(ctx context.Context, table string, segment, total int, aft
 	if in.ExclusiveStartKey, err = keyAttributes(after); err != nil {
 		return ScanPage{}, malformed(op, err)
 	}
-	out, err := t.api.Scan(ctx, in, strictly)
+	out, err := ask(ctx, t.api.Scan, in)
 	if err != nil {
 		return ScanPage{}, failure(ctx, op, err, after.Exists())
 	}
@@ -207,7 +223,7 @@ func (t *Tables) Get(ctx context.Context, table string, key cdc.Item) (cdc.Item,
 		return cdc.Item{}, false, malformed(op, err)
 	}
 	in := &dynamodb.GetItemInput{TableName: &table, Key: attributes, ConsistentRead: aws.Bool(true)}
-	out, err := t.api.GetItem(ctx, in, strictly)
+	out, err := ask(ctx, t.api.GetItem, in)
 	if err != nil {
 		return cdc.Item{}, false, failure(ctx, op, err, true)
 	}

@@ -18,6 +18,8 @@ import (
 	"github.com/aws/smithy-go"
 	"github.com/aws/smithy-go/middleware"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
 // The names of the service's calls, as they stand in errors.
@@ -114,7 +116,7 @@ func (s *DynamoDBStream) ListPage(ctx context.Context, parent, after string) (Li
 
 func (s *DynamoDBStream) describe(ctx context.Context, in *dynamodbstreams.DescribeStreamInput) (*types.StreamDescription, time.Time, error) {
 	in.StreamArn = aws.String(s.arn)
-	out, err := s.api.DescribeStream(ctx, in, ClientOptions)
+	out, err := ask(ctx, s.api.DescribeStream, in)
 	if err != nil {
 		return nil, time.Time{}, failed(ctx, opDescribeStream, err)
 	}
@@ -133,7 +135,7 @@ func (s *DynamoDBStream) Seek(ctx context.Context, shard string, from Position) 
 		in.ShardIteratorType = types.ShardIteratorTypeAfterSequenceNumber
 		in.SequenceNumber = aws.String(from.After.String())
 	}
-	out, err := s.api.GetShardIterator(ctx, in, ClientOptions)
+	out, err := ask(ctx, s.api.GetShardIterator, in)
 	if err != nil {
 		return "", failed(ctx, opGetShardIterator, err)
 	}
@@ -146,7 +148,7 @@ func (s *DynamoDBStream) Seek(ctx context.Context, shard string, from Position) 
 // Read implements Source.
 func (s *DynamoDBStream) Read(ctx context.Context, at Iterator) (Page, error) {
 	in := &dynamodbstreams.GetRecordsInput{ShardIterator: aws.String(string(at)), Limit: aws.Int32(pageLimit)}
-	out, err := s.api.GetRecords(ctx, in, ClientOptions)
+	out, err := ask(ctx, s.api.GetRecords, in)
 	if err != nil {
 		return Page{}, failed(ctx, opGetRecords, err)
 	}
@@ -170,6 +172,17 @@ func serverTime(m middleware.Metadata) time.Time {
 
 func malformed(op, what string) error {
 	return &Error{op, Malformed, errors.New("the answer holds " + what)}
+}
+
+// ask makes one call, which ends within callTime. What the client says of one that was ended tells where it stood.
+func ask[In, Out any](ctx context.Context, call func(context.Context, *In, ...func(*dynamodbstreams.Options)) (*Out, error), in *In) (*Out, error) {
+	limited, cancel := task.WithTimeout(ctx, callTime)
+	defer cancel()
+	out, err := call(limited, in, ClientOptions)
+	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+		return nil, fmt.Errorf("no answer within %s: %w: %w", callTime, context.Cause(limited), err)
+	}
+	return out, err
 }
 
 // failed turns an error of the client into ours.
@@ -220,8 +233,17 @@ func reasonOf(err error) Reason {
 // for ever, under a lease that is renewed all the while.
 const requestTimeout = 20 * time.Second
 
+// callTime bounds a call as a whole. Before its request is sent the client may have to fetch credentials, and waits for a fetch that another
+// call began under no deadline at all: without it every shard would stand, and no error would tell anybody, or count for leaving them to
+// another worker. It is longer than requestTimeout, whose error says more.
+const callTime = 30 * time.Second
+
+// idleConnections is how many connections are kept for the next call. All shards of a worker ask one host, about once a second; a connection
+// that is not kept costs each call that finds none a TLS handshake.
+const idleConnections = 512
+
 // ClientOptions sets what every call needs: one attempt, because the pipeline backs off and the two must not multiply; no
-// compression, which costs twice what reading the text costs; answers read strictly; requests sent whole. Applying it
+// compression, which costs twice what reading the text costs; answers read strictly; requests sent whole, and on connections that are kept. Applying it
 // again changes nothing.
 func ClientOptions(o *dynamodbstreams.Options) {
 	if _, done := o.Protocol.(strictProtocol); done {
@@ -231,7 +253,9 @@ func ClientOptions(o *dynamodbstreams.Options) {
 	o.APIOptions = append(o.APIOptions, smithyhttp.SetHeaderValue("Accept-Encoding", "identity"))
 	o.Protocol = strictProtocol{o.Protocol}
 	if client, ok := o.HTTPClient.(*awshttp.BuildableClient); ok {
-		o.HTTPClient = client.WithTimeout(requestTimeout)
+		o.HTTPClient = client.WithTimeout(requestTimeout).WithTransportOptions(func(t *http.Transport) {
+			t.MaxIdleConnsPerHost, t.MaxIdleConns = idleConnections, idleConnections
+		})
 	}
 	o.HTTPClient = wholeRequests{o.HTTPClient}
 }

@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	awsconfig "github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/credentials/endpointcreds"
 	"github.com/aws/aws-sdk-go-v2/credentials/stscreds"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
@@ -33,11 +36,7 @@ type source struct {
 // connectSource reads the AWS configuration and builds the clients; nothing is asked of the service yet. The SDK itself
 // honours AWS_ENDPOINT_URL and its two more specific forms, AWS_PROFILE, the web identity variables and so on.
 func connectSource(ctx context.Context, cfg *config.Config) (*source, error) {
-	options := []func(*awsconfig.LoadOptions) error{awsconfig.WithRetryMaxAttempts(1)}
-	if cfg.Source.Region != "" {
-		options = append(options, awsconfig.WithRegion(cfg.Source.Region))
-	}
-	ac, err := awsconfig.LoadDefaultConfig(ctx, options...)
+	ac, err := loadAWS(ctx, cfg, fetchTime)
 	if err != nil {
 		return nil, &diag.Error{Code: diag.NoAWSCredentials, What: "the AWS configuration of this environment cannot be read", Err: err}
 	}
@@ -45,15 +44,41 @@ func connectSource(ctx context.Context, cfg *config.Config) (*source, error) {
 		return nil, &diag.Error{Code: diag.NoRegion, What: "no AWS region is configured",
 			Cause: "neither source.region, AWS_REGION nor the AWS profile names one"}
 	}
-	if cfg.Source.RoleARN != "" {
-		ac.Credentials = aws.NewCredentialsCache(stscreds.NewAssumeRoleProvider(sts.NewFromConfig(ac), cfg.Source.RoleARN))
-	}
 	client := dynamodb.NewFromConfig(ac, backfill.ClientOptions)
 	return &source{
 		region: ac.Region, config: ac,
 		tables: backfill.NewTables(client), expiry: backfill.NewExpiry(client),
 		streams: dynamodbstreams.NewFromConfig(ac, cdc.ClientOptions),
 	}, nil
+}
+
+// fetchTime bounds one request for credentials. The SDK fetches them once for all who wait, under no deadline of theirs, and its clients have
+// none of their own: one connection to STS that dies silently would hold every call to the source from then on.
+const fetchTime = 20 * time.Second
+
+// renewBefore is how long before their end credentials are fetched anew: DynamoDB takes requests from clocks that are five minutes behind, which
+// would go on sending credentials that are over.
+const renewBefore = 5 * time.Minute
+
+// loadAWS reads the AWS configuration, and says how credentials are fetched: each request within the given time.
+func loadAWS(ctx context.Context, cfg *config.Config, within time.Duration) (aws.Config, error) {
+	bounded := awshttp.NewBuildableClient().WithTimeout(within)
+	early := func(o *aws.CredentialsCacheOptions) { o.ExpiryWindow = renewBefore }
+	options := []func(*awsconfig.LoadOptions) error{
+		awsconfig.WithRetryMaxAttempts(1),
+		awsconfig.WithHTTPClient(bounded),
+		// The endpoints of containers (ECS, EKS Pod Identity) are asked by a client that knows nothing of the configuration's.
+		awsconfig.WithEndpointCredentialOptions(func(o *endpointcreds.Options) { o.HTTPClient = bounded }),
+		awsconfig.WithCredentialsCacheOptions(early),
+	}
+	if cfg.Source.Region != "" {
+		options = append(options, awsconfig.WithRegion(cfg.Source.Region))
+	}
+	ac, err := awsconfig.LoadDefaultConfig(ctx, options...)
+	if err == nil && cfg.Source.RoleARN != "" {
+		ac.Credentials = aws.NewCredentialsCache(stscreds.NewAssumeRoleProvider(sts.NewFromConfig(ac), cfg.Source.RoleARN), early)
+	}
+	return ac, err
 }
 
 // stream is the source of one stream.

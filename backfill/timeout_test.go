@@ -1,0 +1,39 @@
+package backfill
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+)
+
+// hanging answers nothing until the caller goes away, as the client does that waits for credentials which do not come.
+type hanging struct{ API }
+
+var errCredentials = errors.New("waiting for credentials")
+
+func (hanging) Scan(ctx context.Context, _ *dynamodb.ScanInput, _ ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error) {
+	<-ctx.Done()
+	return nil, fmt.Errorf("%w: %w", errCredentials, ctx.Err())
+}
+
+// What hangs before the request is sent is a failure like any other, which is repeated and told.
+func TestCallsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		_, err := NewTables(hanging{}).Scan(t.Context(), "T", 0, 1, cdc.Item{}, 0)
+		if took := time.Since(began); took != callTime || callTime <= requestTimeout {
+			t.Errorf("ended after %s", took)
+		}
+		if !cdc.Is(err, cdc.Unavailable) || !errors.Is(err, errCredentials) || !strings.Contains(err.Error(), "no answer within 40s") {
+			t.Errorf("got %v", err)
+		}
+	})
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+)
+
+const testRole = "arn:aws:iam::123456789012:role/reader"
+
+// awsEnvironment is an environment in which nothing but what is given leads to credentials.
+func awsEnvironment(t *testing.T, env map[string]string) {
+	t.Helper()
+	nowhere := filepath.Join(t.TempDir(), "none")
+	for _, name := range []string{
+		"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_ROLE_ARN", "AWS_WEB_IDENTITY_TOKEN_FILE",
+		"AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_STS", "AWS_CA_BUNDLE",
+	} {
+		t.Setenv(name, "")
+	}
+	t.Setenv("AWS_CONFIG_FILE", nowhere)
+	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", nowhere)
+	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
+	for name, value := range env {
+		t.Setenv(name, value)
+	}
+}
+
+// wayToCredentials is an environment, and a configuration, in which credentials come from the service at a URL.
+type wayToCredentials struct {
+	role string
+	env  func(t *testing.T, url string) map[string]string
+}
+
+var waysToCredentials = map[string]wayToCredentials{
+	"the configuration's role": {testRole, func(_ *testing.T, url string) map[string]string {
+		return map[string]string{"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_ENDPOINT_URL_STS": url}
+	}},
+	"a web identity": {"", func(t *testing.T, url string) map[string]string {
+		token := filepath.Join(t.TempDir(), "token")
+		if err := os.WriteFile(token, []byte("token"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return map[string]string{"AWS_ROLE_ARN": testRole, "AWS_WEB_IDENTITY_TOKEN_FILE": token, "AWS_ENDPOINT_URL_STS": url}
+	}},
+	"a container": {"", func(_ *testing.T, url string) map[string]string {
+		return map[string]string{"AWS_CONTAINER_CREDENTIALS_FULL_URI": url}
+	}},
+}
+
+// A service that takes the connection and never answers holds nobody for ever: the request ends, and the next call asks anew.
+func TestCredentialsAreWaitedForSoLong(t *testing.T) {
+	for name, way := range waysToCredentials {
+		t.Run(name, func(t *testing.T) {
+			var asked atomic.Int32
+			over := make(chan struct{})
+			silent := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+				asked.Add(1)
+				<-over
+			}))
+			defer silent.Close()
+			defer close(over)
+			awsEnvironment(t, way.env(t, silent.URL))
+			ac, err := loadAWS(t.Context(), &config.Config{Source: config.Source{Region: "eu-west-1", RoleARN: way.role}}, 50*time.Millisecond)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for asked.Load() < 2 {
+				before := asked.Load()
+				// Far longer than it takes: it ends this test if nothing else does.
+				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+				_, err := ac.Credentials.Retrieve(ctx)
+				given := ctx.Err()
+				cancel()
+				if err == nil || given != nil || asked.Load() == before {
+					t.Fatalf("after %d more requests: %v", asked.Load()-before, err)
+				}
+			}
+		})
+	}
+}
+
+// A clock that is behind by as much as DynamoDB takes sends no credentials that are over.
+func TestCredentialsAreRenewedBeforeTheirEnd(t *testing.T) {
+	end := time.Now().Add(time.Hour).UTC().Truncate(time.Second)
+	credentials := fmt.Sprintf("<Credentials><AccessKeyId>k</AccessKeyId><SecretAccessKey>s</SecretAccessKey><SessionToken>t</SessionToken>"+
+		"<Expiration>%s</Expiration></Credentials>", end.Format(time.RFC3339))
+	sts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			_, _ = fmt.Fprintf(w, `{"AccessKeyId":"k","SecretAccessKey":"s","Token":"t","Expiration":%q}`, end.Format(time.RFC3339))
+			return
+		}
+		action := r.PostFormValue("Action")
+		_, _ = fmt.Fprintf(w, "<%[1]sResponse><%[1]sResult>%[2]s</%[1]sResult></%[1]sResponse>", action, credentials)
+	}))
+	defer sts.Close()
+	for name, way := range waysToCredentials {
+		t.Run(name, func(t *testing.T) {
+			awsEnvironment(t, way.env(t, sts.URL))
+			ac, err := loadAWS(t.Context(), &config.Config{Source: config.Source{Region: "eu-west-1", RoleARN: way.role}}, fetchTime)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c, err := ac.Credentials.Retrieve(t.Context())
+			if err != nil || !c.Expires.Equal(end.Add(-renewBefore)) {
+				t.Errorf("they are used until %s before their end; %v", end.Sub(c.Expires), err)
+			}
+		})
+	}
+}
+
+// What bounds credentials must not take the place of what bounds the source's own requests: those set up a client that can be built upon, and
+// leave any other as it is.
+func TestSourceRequestsKeepTheirOwnBounds(t *testing.T) {
+	awsEnvironment(t, map[string]string{"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"})
+	s, err := connectSource(t.Context(), &config.Config{Source: config.Source{Region: "eu-west-1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if client, ok := s.config.HTTPClient.(*awshttp.BuildableClient); !ok || client.GetTimeout() != fetchTime {
+		t.Errorf("requests for credentials are sent by a %T", s.config.HTTPClient)
+	}
+}
