@@ -21,7 +21,7 @@ type Reader struct {
 	Shard  string
 	// Covered is an event time up to which every change of the shard's lineage is applied, or was declared lost: for a child,
 	// what its ancestors cover. It must not move on while the shard itself stands at the horizon, only because the shard is
-	// still listed. Zero claims nothing, as for a root in the first listing.
+	// still listed. Zero claims nothing, as for a root in the first listing: then what the first page saw is claimed from that page on.
 	Covered time.Time
 
 	iterator Iterator // "" if there is none
@@ -46,6 +46,7 @@ func (r *Reader) Read(ctx context.Context, applied Position) (Page, error) {
 		r.iterator = ""
 		return Page{}, err
 	}
+	r.claim(ctx, page)
 	r.iterator, r.at, r.fresh = page.Next, applied, false
 	if n := len(page.Changes); n > 0 {
 		r.at = Position{page.Changes[n-1].Sequence}
@@ -61,6 +62,11 @@ func (r *Reader) read(ctx context.Context, applied Position) (Page, error) {
 		}
 	}
 	page, err := r.Source.Read(ctx, r.iterator)
+	if applied.AtHorizon() && Is(err, Trimmed) {
+		// The service may tell that a record was trimmed under the iterator before it was used. Nothing is lost by that: the horizon is whatever is the
+		// oldest, and whether what is missing there was needed is judged by Covered alone, with the next seek. The iterator is outrun, no more.
+		err = &Error{opGetRecords, Expired, fmt.Errorf("the stream was trimmed under an iterator of the horizon: %w", err)}
+	}
 	if err == nil && r.fresh && applied.AtHorizon() {
 		// Once more after the answer: this worker may have stood still since the iterator was given, and its clock may be
 		// behind the service's, which the answer tells.
@@ -94,6 +100,17 @@ func (r *Reader) seek(ctx context.Context, applied Position) error {
 	}
 	r.iterator, r.at, r.fresh = iterator, applied, true
 	return nil
+}
+
+// claim begins coverage with the first page, as the ledger does for whoever reads the shard next: what is loaded, or was there before, rests on
+// it. Else this reader could seek the horizon anew after a day of throttles, and nothing would tell what is gone (H75).
+func (r *Reader) claim(ctx context.Context, page Page) {
+	if !r.Covered.IsZero() {
+		return
+	}
+	if r.Covered = page.At; page.At.IsZero() {
+		r.Covered = task.Now(ctx)
+	}
 }
 
 // horizon refuses the horizon when what lies between Covered and the oldest kept change may be trimmed at the time now (H75).

@@ -291,6 +291,59 @@ func TestH75HorizonIsRefusedWhenChangesMayBeGone(t *testing.T) {
 	}
 }
 
+// H21, H75: the service may tell that a record was trimmed under an iterator of the horizon. That is no loss by itself: the horizon is sought anew,
+// and coverage alone judges it. What follows a change that was applied is lost with it.
+func TestH21H75TrimmedUnderTheHorizon(t *testing.T) {
+	covered := time.Unix(1_732_000_000, 0)
+	c := &clock{now: covered.Add(time.Hour)}
+	ctx := task.With(t.Context(), c)
+
+	s := &script{n: 9, size: 2, failures: []Reason{none, Trimmed}}
+	r := &Reader{Source: s, Shard: "s", Covered: covered}
+	if page, err := r.Read(ctx, Position{}); err != nil || numbers(page) != "1 2" || s.log() != "seek s , read 0, seek s , read 0" {
+		t.Errorf("outrun once: %q, %v", numbers(page), err)
+	}
+	s.failures = []Reason{none, Trimmed, none, Trimmed}
+	if _, err := r.Read(ctx, Position{}); !Is(err, Expired) || Is(err, Trimmed) {
+		t.Errorf("outrun again and again is waited for: %v", err)
+	}
+	s.pages, s.failures = []Page{{Next: "0"}}, []Reason{none, none, Trimmed}
+	for range 2 { // nothing was found yet: the position is still the horizon
+		if _, err := r.Read(ctx, Position{}); err != nil {
+			t.Errorf("outrun after an empty page: %v", err)
+		}
+	}
+	s.failures = []Reason{none, Trimmed}
+	s.onRead = func() { c.now = covered.Add(Retention) }
+	if _, err := r.Read(ctx, Position{}); !Is(err, Trimmed) {
+		t.Errorf("outrun until what is needed may be gone: %v", err)
+	}
+	s.onRead, s.failures = nil, []Reason{none, Trimmed}
+	if _, err := r.Read(ctx, after(3)); !Is(err, Trimmed) {
+		t.Errorf("after a change: %v", err)
+	}
+}
+
+// H75: a root claims nothing until it was read, and what its first page saw from then on: throttled for a day, its reader must not begin anew at a
+// horizon that has moved on.
+func TestH75AReaderClaimsWhatItsFirstPageSaw(t *testing.T) {
+	first := time.Unix(1_732_000_000, 0)
+	for name, at := range map[string]time.Time{"by the service's clock": first, "by its own": {}} {
+		c := &clock{now: first}
+		ctx := task.With(t.Context(), c)
+		s := &script{n: 9, size: 2, pages: []Page{{Next: "0", At: at}}}
+		r := &Reader{Source: s, Shard: "s"}
+		if _, err := r.Read(ctx, Position{}); err != nil {
+			t.Fatal(err)
+		}
+		c.now = first.Add(Retention)
+		s.failures = []Reason{Expired}
+		if page, err := r.Read(ctx, Position{}); !Is(err, Trimmed) {
+			t.Errorf("a day later, %s: %q, %v", name, numbers(page), err)
+		}
+	}
+}
+
 func TestReaderRefusesPagesOutOfOrder(t *testing.T) {
 	for name, page := range map[string]Page{
 		"going back":             {Changes: []Change{change(5), change(4)}, Next: "x"},

@@ -144,6 +144,21 @@ var inReader = []mutant{
 		test: "./cdc TestH75", why: "a clock must be wrong within minutes of the horizon",
 	},
 	{
+		name: "a trim under an iterator of the horizon is a gap", hazards: "H21", file: "cdc/reader.go",
+		old: `applied.AtHorizon() && Is(err, Trimmed)`, new: `applied.AtHorizon() && Is(err, Trimmed) && false`,
+		test: "./cdc TestH21", why: "nothing is lost by a gap too many",
+	},
+	{
+		name: "whatever is trimmed is sought again", hazards: "H21", file: "cdc/reader.go",
+		old: `applied.AtHorizon() && Is(err, Trimmed)`, new: `Is(err, Trimmed)`,
+		test: "./cdc TestH21", why: "the next seek tells what the read did not",
+	},
+	{
+		name: "a root's reader claims nothing of what its first page saw", hazards: "H75", file: "cdc/reader.go",
+		old:  "	r.claim(ctx, page)\n",
+		test: "./cdc TestH75", why: "it takes a day of throttles under one lease",
+	},
+	{
 		name: "margin of the horizon on its wrong side", hazards: "H75", file: "cdc/reader.go",
 		old: `age > Retention-HorizonMargin`, new: `age > Retention+12*HorizonMargin`,
 		test: "./cdc TestH75", why: "it takes outages of a day, timed to minutes",

@@ -77,6 +77,29 @@ func TestH21_TrimmedAtTheCheckpoint(t *testing.T) {
 	})
 }
 
+// TestH21_TrimmedUnderTheHorizon: a record is trimmed between the seek at the horizon and the first read, which the service may tell. Nothing is lost
+// by that, and a gap would stay.
+func TestH21_TrimmedUnderTheHorizon(t *testing.T) {
+	play(t, 10, 1, func(s *scene) {
+		s.Source.PinHorizon = true
+		s.put("k", "loaded")
+		trimmed := false
+		s.Source.Fault = func(op, _ string) error {
+			if op == "GetRecords" && !trimmed {
+				trimmed = true
+				s.Source.Stream().Trim(s.World.Now())
+			}
+			return nil
+		}
+		s.running("a")
+		s.put("l", "read")
+		s.equal(time.Minute)
+		if !trimmed || len(s.Gaps) > 0 {
+			s.failf("gaps %v", s.Gaps)
+		}
+	})
+}
+
 // TestH22_ShardGoneBeforeItWasRead: "not found" does not mean "read to its end" (I5).
 func TestH22_ShardGoneBeforeItWasRead(t *testing.T) {
 	play(t, 20, 1, func(s *scene) {

@@ -325,6 +325,26 @@ func TestH75_StartNowUnreadForADay(t *testing.T) {
 	})
 }
 
+// TestH75_ThrottledForADay: a root is read once, which the load rests on, and throttled for more than a day after that, under one lease: others
+// would be throttled as well. The horizon, which is sought anew because the iterator expired, gives the rest without an error (I5).
+func TestH75_ThrottledForADay(t *testing.T) {
+	play(t, 2, 1, func(s *scene) {
+		s.unhurried()
+		s.running("a")
+		s.inSync(10 * time.Minute)
+		from := s.World.Now()
+		s.Source.Fault = func(op, _ string) error {
+			if op == "GetRecords" && s.World.Now().Sub(from) < 25*time.Hour {
+				return Fail(op, cdc.Throttled)
+			}
+			return nil
+		}
+		s.put("lost", "v")
+		s.sleep(25 * time.Hour)
+		s.gap(30*time.Minute, "may be gone")
+	})
+}
+
 // TestH75_StartNowRootClosedAndEmpty: nothing is loaded, the root was closed and empty when it was listed, and it is read most of a day later. What its
 // child may begin with is then not what came after that read, but what came after the start: half of it is trimmed when the child is read (I5).
 func TestH75_StartNowRootClosedAndEmpty(t *testing.T) {
