@@ -28,25 +28,23 @@ var inFollow = []mutant{
 	},
 	{
 		name: "last page dropped", hazards: "H17", file: "internal/pipeline/follow.go",
-		old: "		changes := keep(&at, cut, page.Changes)\n",
-		new: "		if page.End {\n			return t.finish(ctx, lease, at)\n		}\n		changes := keep(&at, cut, page.Changes)\n",
+		old: "		changes := keep(&next, cut, page.Changes)\n",
+		new: "		if page.End {\n			return t.finish(ctx, lease, at)\n		}\n		changes := keep(&next, cut, page.Changes)\n",
 	},
 	{
 		name: "commit before apply", hazards: "H02", file: "internal/pipeline/follow.go",
-		old: "		if err := t.write(ctx, &batch, changes); err != nil {\n",
+		old: "		err = t.write(ctx, &batch, changes, hand)\n",
 		new: `		if err := lease.Commit(ctx, advance(at, page, batch.Latest, sent)); err != nil {
 			return err
 		}
-		if err := t.write(ctx, &batch, changes); err != nil {
+		err = t.write(ctx, &batch, changes, hand)
 `,
 	},
 	{
 		name: "a write that failed is passed over", hazards: "H02", file: "internal/pipeline/follow.go",
-		old: `		if err := t.write(ctx, &batch, changes); err != nil {
-			return err
-		}
+		old: `		err = t.write(ctx, &batch, changes, hand)
 `,
-		new: `		_ = t.write(ctx, &batch, changes)
+		new: `		_ = t.write(ctx, &batch, changes, hand)
 `,
 	},
 	{
@@ -58,13 +56,35 @@ var inFollow = []mutant{
 	},
 	{
 		name: "first change of a page skipped after a restart", hazards: "H01", file: "internal/pipeline/follow.go",
-		old: `		changes := keep(&at, cut, page.Changes)
+		old: `		changes := keep(&next, cut, page.Changes)
 `,
-		new: `		changes := keep(&at, cut, page.Changes)
+		new: `		changes := keep(&next, cut, page.Changes)
 		if len(changes) > 1 && at.Position == shard.Progress().Position && !at.Position.AtHorizon() {
 			changes = changes[1:]
 		}
 `,
+	},
+	{
+		name: "pages without a bound", hazards: "", file: "internal/pipeline/hand.go",
+		old: `h.places == nil || !h.behind || h.held`, new: `h.places == nil || h.behind || h.held`,
+		test: "./internal/pipeline TestPagesInHandAreBounded", why: "the model has memory enough",
+	},
+	{
+		name: "a page that cannot be written keeps its place", hazards: "", file: "internal/pipeline/hand.go",
+		old: `inVain >= patience && h.places.Awaited()`, new: `false`,
+		test: "./internal/pipeline TestAMissingTargetLeavesRoom", why: "the model has places enough",
+	},
+	{
+		name: "a page that gave its place up counts as applied", hazards: "H02", file: "internal/pipeline/follow.go",
+		old: `		if errors.Is(err, errPutBack) {
+			continue
+		}
+`,
+		new: `		if errors.Is(err, errPutBack) {
+			err = nil
+		}
+`,
+		test: "./internal/pipeline TestAMissingTargetLeavesRoom", why: "few seeds have an outage with so many shards behind",
 	},
 	{
 		name: "stamped with the hop that the shard had when it was found", hazards: "H66", file: "internal/pipeline/follow.go",

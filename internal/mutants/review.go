@@ -205,7 +205,7 @@ var inStatements = []mutant{
 	{
 		name: "a stop commits a page that was only read", hazards: "H02", file: "internal/pipeline/follow.go",
 		old: `	return t.retry(ctx, "commit", func(ctx context.Context) error { return lease.Commit(ctx, at) })`,
-		new: `	if page, sent, err := t.read(ctx, ctx, reader, at.Position); err == nil && !page.End {
+		new: `	if page, sent, err := t.read(ctx, ctx, reader, at.Position, hand); err == nil && !page.End {
 		at = advance(at, page, at.CellTime, sent)
 	}
 	return t.retry(ctx, "commit", func(ctx context.Context) error { return lease.Commit(ctx, at) })`,

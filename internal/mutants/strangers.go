@@ -152,9 +152,9 @@ var inStrangers = []mutant{
 	},
 	{
 		name: "a position does not move over what is dropped", hazards: "H84", file: "internal/pipeline/follow.go",
-		old: `		changes := keep(&at, cut, page.Changes)
+		old: `		changes := keep(&next, cut, page.Changes)
 `,
-		new: `		page.Changes = keep(&at, cut, page.Changes)
+		new: `		page.Changes = keep(&next, cut, page.Changes)
 		changes := page.Changes
 `,
 	},

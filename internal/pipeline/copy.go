@@ -145,7 +145,7 @@ func (t *table) scan(ctx context.Context, generation uint32, keeper *checkpoint.
 		Rows: rows,
 		Write: func(ctx context.Context, items []cdc.Item, readAt time.Time) error {
 			batch := transform.Load(t.Mapping, items, generation, readAt)
-			return t.write(ctx, &batch, nil)
+			return t.write(ctx, &batch, nil, new(hand)) // the scan bounds its pages itself
 		},
 		Save: func(ctx context.Context, p backfill.Progress) error { return t.save(ctx, keeper, p) },
 		Retry: func(ctx context.Context, op func(ctx context.Context) error) error {

@@ -129,7 +129,7 @@ func (r *rehearsal) stream(ctx context.Context, arn string) error {
 func (r *rehearsal) shard(ctx context.Context, reader *cdc.Reader) error {
 	var at checkpoint.Progress
 	for empty := 0; empty < rehearsalPages; {
-		page, sent, err := r.read(ctx, ctx, reader, at.Position)
+		page, sent, err := r.read(ctx, ctx, reader, at.Position, new(hand))
 		if err != nil {
 			return err
 		}

@@ -19,21 +19,29 @@ func (t *table) follow(stop, ctx context.Context, lease *checkpoint.Lease, reade
 	shard := lease.Shard()
 	at, committed := shard.Progress(), task.Mono(ctx)
 	rate := tempo{at: committed}
+	hand := t.newHand()
+	defer hand.drop(true)
 	for stop.Err() == nil {
-		page, sent, err := t.read(stop, ctx, reader, at.Position)
+		page, sent, err := t.read(stop, ctx, reader, at.Position, hand)
 		if stop.Err() != nil && err != nil {
 			break
 		}
 		if err != nil {
 			return err
 		}
-		changes := keep(&at, cut, page.Changes)
+		next := at
+		changes := keep(&next, cut, page.Changes)
 		batch := transform.Fold(t.Mapping, changes, transform.Stamp{Generation: shard.Generation, Hop: shard.Hop, NotBefore: at.CellTime})
-		if err := t.write(ctx, &batch, changes); err != nil {
+		err = t.write(ctx, &batch, changes, hand)
+		hand.drop(err != nil || len(page.Changes) > 0)
+		if errors.Is(err, errPutBack) {
+			continue
+		}
+		if err != nil {
 			return err
 		}
 		before := at
-		at = advance(at, page, batch.Latest, sent)
+		at = advance(next, page, batch.Latest, sent)
 		at.Rate = rate.add(len(changes), task.Mono(ctx))
 		t.board.read(shard.ID, at, task.Mono(ctx))
 		if page.End {
@@ -62,10 +70,15 @@ func (t *table) finish(ctx context.Context, lease *checkpoint.Lease, at checkpoi
 }
 
 // read gives the next page, and when it was asked for. What is beyond repeating (trimmed, not found) is returned.
-func (t *table) read(stop, ctx context.Context, reader *cdc.Reader, from cdc.Position) (page cdc.Page, sent time.Time, err error) {
+func (t *table) read(stop, ctx context.Context, reader *cdc.Reader, from cdc.Position, hand *hand) (page cdc.Page, sent time.Time, err error) {
 	err = t.retryUntil(stop, ctx, "read a shard", func(ctx context.Context) (err error) {
+		if err = hand.take(ctx); err != nil {
+			return err
+		}
 		sent = task.Now(ctx)
-		page, err = reader.Read(ctx, from)
+		if page, err = reader.Read(ctx, from); err != nil {
+			hand.drop(true)
+		}
 		return err
 	})
 	if err == nil {
@@ -74,10 +87,19 @@ func (t *table) read(stop, ctx context.Context, reader *cdc.Reader, from cdc.Pos
 	return page, sent, err
 }
 
-// write makes a batch durable, however long it takes.
-func (t *table) write(ctx context.Context, batch *transform.Batch, changes []cdc.Change) error {
-	rows := len(batch.Rows)
-	err := t.retry(ctx, "write", func(ctx context.Context) error { return t.Writer.Write(ctx, batch) })
+// write makes a batch durable, however long it takes, unless its place in hand is wanted and it gets no further.
+func (t *table) write(ctx context.Context, batch *transform.Batch, changes []cdc.Change, hand *hand) error {
+	rows, open, since := len(batch.Rows), len(batch.Rows), task.Mono(ctx)
+	err := t.retry(ctx, "write", func(ctx context.Context) error {
+		err := t.Writer.Write(ctx, batch)
+		if len(batch.Rows) < open {
+			open, since = len(batch.Rows), task.Mono(ctx)
+		}
+		if err != nil && repeatable(err) && hand.wanted(task.Mono(ctx)-since) {
+			return errPutBack
+		}
+		return err
+	})
 	if err == nil && len(changes) > 0 {
 		t.events.Applied(t.source, Count(changes), rows)
 	}

@@ -47,11 +47,15 @@ type Options struct {
 	DiscoverEvery time.Duration
 	Events        Events
 	Timing        Timing
+	// Pages is how many pages shards that are behind hold at once; default 32.
+	Pages int
 	// Once ends the run when every table is copied, and all are drained at the same time.
 	Once bool
 
 	shares *shares // of all tables, as the next; Run makes them
 	drain  *drain
+	calls  *reads
+	room   *task.Limit // for pages
 }
 
 // Table is one table to replicate.
@@ -136,7 +140,11 @@ func Run(ctx context.Context, o Options) error {
 	o.Timing = o.Timing.orDefault(o.Ledger.Lease())
 	o.Events = o.Events.orSilent()
 	o.shares, o.drain = &shares{}, &drain{}
+	if o.Pages == 0 {
+		o.Pages = pagesInHand
+	}
 	calls, open := &reads{}, o.Open
+	o.calls, o.room = calls, task.NewLimit(int64(o.Pages))
 	o.Open = func(arn string) cdc.Source { return stoppableSource{open(arn), calls} }
 	o.Database = stoppableDatabase{o.Database, calls}
 	o.Discover = stoppableDiscover(o.Discover, calls)

@@ -74,7 +74,7 @@ func (c clock) Now() time.Time { return task.Now(c.ctx) }
 
 // repeatable tells whether the same step may succeed later.
 func repeatable(err error) bool {
-	if fatal(err) || isAny(err, checkpoint.ErrLeaseLost, checkpoint.ErrTaken, sink.ErrFenced, errStopped, errGone, ErrYield) {
+	if fatal(err) || isAny(err, checkpoint.ErrLeaseLost, checkpoint.ErrTaken, sink.ErrFenced, errStopped, errGone, errPutBack, ErrYield) {
 		return false
 	}
 	var read *cdc.Error

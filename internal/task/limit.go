@@ -69,6 +69,13 @@ func (l *Limit) Acquire(ctx context.Context, n int64) error {
 	return err
 }
 
+// Awaited tells whether somebody waits for units.
+func (l *Limit) Awaited() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.waiters) > 0
+}
+
 // Release gives n units back, clamped as Acquire clamps them.
 func (l *Limit) Release(n int64) {
 	l.mu.Lock()

@@ -1,0 +1,166 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// backlog is a source of shards with many pages of one change each. It counts the pages that it gave of each shard, and remembers the last change.
+type backlog struct {
+	cdc.Source
+	pages int
+	given map[string]int
+	last  map[string]int
+}
+
+func newBacklog(pages int) *backlog {
+	return &backlog{pages: pages, given: map[string]int{}, last: map[string]int{}}
+}
+
+func (b *backlog) Seek(_ context.Context, shard string, from cdc.Position) (cdc.Iterator, error) {
+	after := from.After.String()
+	if from.AtHorizon() {
+		after = "0"
+	}
+	return cdc.Iterator(shard + "|" + after), nil
+}
+
+func (b *backlog) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
+	shard, after, _ := strings.Cut(string(at), "|")
+	n, err := strconv.Atoi(after)
+	if err != nil {
+		return cdc.Page{}, err
+	}
+	if err := task.Sleep(ctx, 10*time.Millisecond); err != nil || n == b.pages {
+		return cdc.Page{Next: at}, err
+	}
+	b.given[shard]++
+	b.last[shard] = n + 1
+	item := cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: cdc.String(shard)}})
+	return cdc.Page{Next: cdc.Iterator(fmt.Sprintf("%s|%d", shard, n+1)), Changes: []cdc.Change{
+		{Event: cdc.Insert, Sequence: cdc.SequenceOf(uint64(n + 1)), Time: task.Now(ctx), Keys: item, New: item}}}, nil
+}
+
+// total is how many pages were given of the shards whose names begin so.
+func (b *backlog) total(prefix string) (n int) {
+	for shard, given := range b.given {
+		if strings.HasPrefix(shard, prefix) {
+			n += given
+		}
+	}
+	return n
+}
+
+// targets is a target in which some tables are missing, and all others do not answer before a time.
+type targets struct {
+	sink.Table
+	missing  string
+	answered time.Duration // on the monotonic clock
+}
+
+func (t targets) Apply(ctx context.Context, r *sink.Request) (bool, error) {
+	if r.Table == t.missing {
+		return false, &sink.Error{Op: "CheckAndMutateRow", Reason: sink.Permanent, Code: "NotFound"}
+	}
+	return true, task.Sleep(ctx, t.answered-task.Mono(ctx))
+}
+
+// behind prepares a ledger with so many shards of each table.
+func behind(shards int, tables ...string) func(ctx context.Context, l *checkpoint.Ledger) error {
+	return func(ctx context.Context, l *checkpoint.Ledger) error {
+		for _, table := range tables {
+			_, err := l.UpdateTable(ctx, table, func(s *checkpoint.TableState) error {
+				s.Generation, s.Adopted, s.Listed, s.Label, s.StreamARN = 7, 7, 7, "L", "arn/"+table
+				return nil
+			})
+			for n := 0; err == nil && n < shards; n++ {
+				err = l.CreateShard(ctx, checkpoint.Shard{Source: table, Label: "L", StreamARN: "arn/" + table, ID: fmt.Sprint(table, n),
+					State: checkpoint.Waiting, Hop: cdc.RootHop, Generation: 7})
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// crowd is the options of a worker that reads the tables, each into a target table of its own name in lower case, with places for two pages.
+func crowd(t *testing.T, source *backlog, target targets, tables ...string) Options {
+	t.Helper()
+	o := Options{
+		Database: &silentDatabases{asked: map[string]bool{}},
+		Writer:   sink.NewWriter(sink.Options{Table: target, InFlight: 16}),
+		Open:     func(string) cdc.Source { return source },
+		Witness:  func(string) checkpoint.Store { return &checkpointtest.Memory{} },
+		Pages:    2,
+	}
+	for _, table := range tables {
+		m, err := transform.NewMapping(table, strings.ToLower(table), "d", []transform.KeyAttribute{{Name: "pk", Type: cdc.KindS}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Tables = append(o.Tables, Table{Mapping: m})
+	}
+	return o
+}
+
+// A worker that is left with many shards while the target does not answer holds as many pages as there are places, and when it answers all go on.
+func TestPagesInHandAreBounded(t *testing.T) {
+	const shards, pages = 20, 5
+	source := newBacklog(pages)
+	play(t, &checkpointtest.Memory{}, 4*time.Second, crowd(t, source, targets{answered: time.Hour}, "Orders"), behind(shards, "Orders"))
+	if n := source.total(""); n != 2 {
+		t.Errorf("%d pages are held with two places", n)
+	}
+	source = newBacklog(pages)
+	play(t, &checkpointtest.Memory{}, 2*time.Minute, crowd(t, source, targets{answered: time.Minute}, "Orders"), behind(shards, "Orders"))
+	for n := range shards {
+		if given := source.given[fmt.Sprint("Orders", n)]; given < pages {
+			t.Errorf("shard %d gave %d pages of %d", n, given, pages)
+		}
+	}
+}
+
+// What cannot be written gives its place to what can: a target table that is missing does not keep other tables from getting on.
+func TestAMissingTargetLeavesRoom(t *testing.T) {
+	const shards, pages = 4, 5
+	source := newBacklog(pages)
+	o := crowd(t, source, targets{missing: "orders"}, "Orders", "Users")
+	play(t, &checkpointtest.Memory{}, 10*time.Minute, o, behind(shards, "Orders", "Users"))
+	if n := source.total("Users"); n != shards*pages {
+		t.Errorf("%d pages were given of the table that can be written, of %d", n, shards*pages)
+	}
+	for n := range shards {
+		if last := source.last[fmt.Sprint("Orders", n)]; last > 1 {
+			t.Errorf("shard %d was read up to change %d, and none can be written", n, last)
+		}
+	}
+	if n := source.total("Orders"); n == 0 || n > 2*int(10*time.Minute/patience) {
+		t.Errorf("%d pages were given of the table that cannot", n)
+	}
+}
+
+// silentDatabases is a silentDatabase for each table.
+type silentDatabases struct {
+	Database
+	asked map[string]bool
+}
+
+func (d *silentDatabases) Describe(ctx context.Context, table string) (backfill.Description, error) {
+	asked := d.asked[table]
+	d.asked[table] = true
+	return (&silentDatabase{asked: asked}).Describe(ctx, table)
+}
