@@ -24,6 +24,7 @@ type plan struct {
 	ending          ending
 	policy          policy
 	bytes           int64 // of requests that a worker has under way at the most, 0 for the default
+	pages           int   // that shards which are behind hold at once in a worker, 0 for the default
 	joined          bool  // the table is found by a pattern
 	clustered       bool  // it can be told which cluster the target is
 	neighbour       beside
@@ -135,6 +136,9 @@ func newPlan(seed uint64, o SimOptions) plan {
 		p.mapping = shapeOf(seed)
 	}
 	p.moving = p.moving && p.mapping == ""
+	if rng := stream(seed, "pages"); rng.IntN(4) == 0 {
+		p.pages = 1 + rng.IntN(2)
+	}
 	if rng := stream(seed, "bytes"); rng.IntN(4) == 0 {
 		p.bytes = 1<<10 + rng.Int64N(40<<10)
 	}

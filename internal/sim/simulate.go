@@ -311,7 +311,7 @@ func (s *simulation) hire(m *member, adjust ...func(*pipeline.Options)) {
 		t := &o.Tables[0]
 		t.RowsPerSecond, t.Segments = s.copyRate, 1+(s.plan.segments+s.hired)%5 // a copy that goes on has as many as it began with
 		t.MappingHash, t.AcceptMapping, t.Copy, t.FromNow = hash, hash == s.hash, !fromNow, fromNow
-		o.Database, o.Open = s.Source, s.watched
+		o.Database, o.Open, o.Pages = s.Source, s.watched, s.plan.pages
 		if s.plan.clustered {
 			o.Cluster = s.whichCluster
 		}
