@@ -64,11 +64,11 @@ func (l *Ledger) Take(ctx context.Context, s Shard, parent *Shard) (*Lease, erro
 		s.Epoch++
 		if parent != nil {
 			if s.FirstRead.IsZero() && s.Position.IsZero() {
-				open, err := l.SeenOpen(ctx, s.Source, s.Label)
+				listed, err := l.Listings(ctx, s.Source, s.Label)
 				if err != nil {
 					return nil, err
 				}
-				s.CoveredTo = later(s.CoveredTo, parent.Covers(open[parent.ID], table.Cut))
+				s.CoveredTo = later(s.CoveredTo, parent.Covers(listed.Open[parent.ID], table.Cut))
 				s.Inherited = true
 				// Two keepers that overlap may have ranked it from different listings. Nothing of it has been read yet, so that its
 				// hop may still rise above its parent's (H66).

@@ -23,12 +23,6 @@ type Listings struct {
 
 func (l *Ledger) openKey(source string) string { return l.name + "/open/" + source }
 
-// SeenOpen is when each shard of a stream was last listed without an end, on the service's clock.
-func (l *Ledger) SeenOpen(ctx context.Context, source, label string) (map[string]time.Time, error) {
-	listings, err := l.Listings(ctx, source, label)
-	return listings.Open, err
-}
-
 // Listings are those of a stream that were noted: none if NoteOpen was last called for another one.
 func (l *Ledger) Listings(ctx context.Context, source, label string) (Listings, error) {
 	seen, _, err := l.seenOpen(ctx, source)

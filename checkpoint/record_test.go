@@ -30,7 +30,7 @@ var readers = map[string]func(ctx context.Context, l *checkpoint.Ledger) error{
 		return err
 	},
 	"p/open/T": func(ctx context.Context, l *checkpoint.Ledger) error {
-		_, err := l.SeenOpen(ctx, source, label)
+		_, err := l.Listings(ctx, source, label)
 		return err
 	},
 }

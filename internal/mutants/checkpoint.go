@@ -269,7 +269,7 @@ var inLedger = []mutant{
 var inCoverage = []mutant{
 	{
 		name: "covered_to is not inherited", hazards: "H23 H75", file: "checkpoint/lease.go",
-		old: "				s.CoveredTo = later(s.CoveredTo, parent.Covers(open[parent.ID], table.Cut))\n", new: "				_ = open\n",
+		old: "				s.CoveredTo = later(s.CoveredTo, parent.Covers(listed.Open[parent.ID], table.Cut))\n", new: "				_ = listed\n",
 	},
 	{
 		name: "a child is covered up to when its parent was done", hazards: "H75", file: "checkpoint/shard.go",

@@ -88,9 +88,9 @@ var inSurvivors = []mutant{
 	},
 	{
 		name: "a child without what its parent covers", hazards: "H75", file: "checkpoint/lease.go",
-		old: `				s.CoveredTo = later(s.CoveredTo, parent.Covers(open[parent.ID], table.Cut))
+		old: `				s.CoveredTo = later(s.CoveredTo, parent.Covers(listed.Open[parent.ID], table.Cut))
 `,
-		new: `				_ = open
+		new: `				_ = listed
 `,
 	},
 	{

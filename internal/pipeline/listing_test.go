@@ -136,14 +136,14 @@ func TestH75_ShardsSplitBetweenThePages(t *testing.T) {
 			if k.listing, err = k.list(ctx, state); err == nil {
 				err = errors.Join(k.discover(ctx, state, k.listing, true), task.Sleep(ctx, time.Hour), k.noteOpen(ctx, state))
 			}
-			open, errOpen := k.Ledger.SeenOpen(ctx, "Orders", "label")
+			listings, errOpen := k.Ledger.Listings(ctx, "Orders", "label")
 			if err = errors.Join(err, errOpen); err != nil {
 				t.Error(err)
 			}
-			if _, counts := open["p"]; counts || len(open) != 4 {
-				t.Errorf("open: %v", open)
+			if _, counts := listings.Open["p"]; counts || len(listings.Open) != 4 {
+				t.Errorf("open: %v", listings.Open)
 			}
-			for id, at := range open {
+			for id, at := range listings.Open {
 				if at.Before(first) || at.After(first.Add(time.Second)) {
 					t.Errorf("shard %s counts as open at %s, and the first page is of %s", id, at, first)
 				}
