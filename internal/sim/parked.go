@@ -63,7 +63,7 @@ func (t *truth) watchParked(key string, before, after *Row) {
 		t.m.World.Inject("parked item healed")
 		return
 	}
-	if t.parked[p.Key] > p.Version || t.endedNowhere(p) {
+	if t.parked[p.Key] > p.Version || t.cameFromNowhere(p) {
 		t.m.World.Inject("parked item superseded")
 		return
 	}
@@ -73,16 +73,18 @@ func (t *truth) watchParked(key string, before, after *Row) {
 // outranked tells whether some place of the item has held something newer than a parked change, and no place of the parked image lacks it: what a change
 // brings to one place comes to all, but a repair may have ended between two of them.
 func (t *truth) outranked(p parkedRow, record *Row) bool {
-	highest := func(r register) string { // of a restored target, what it holds now
-		return max(t.highest[r], heldIn(t.m.Target.Row(r.table, r.row), r.column()))
-	}
 	for _, spot := range t.layout.place(parkedImage(record)).spots {
 		live, _ := t.m.Target.Row(spot.table, spot.row).Value(sink.LiveFamily, spot.column())
-		if highest(spot.register) <= p.Version && live != p.Version {
+		if t.highestAt(spot.register) <= p.Version && live != p.Version {
 			return false
 		}
 	}
-	return slices.ContainsFunc(t.places[p.Key], func(r register) bool { return highest(r) > p.Version })
+	return slices.ContainsFunc(t.places[p.Key], func(r register) bool { return t.highestAt(r) > p.Version })
+}
+
+// highestAt is the highest version that a place has held: of a restored target, what it holds now.
+func (t *truth) highestAt(r register) string {
+	return max(t.highest[r], heldIn(t.m.Target.Row(r.table, r.row), r.column()))
 }
 
 // parkedImage is what the item became by a parked change.
@@ -94,12 +96,17 @@ func parkedImage(r *Row) cdc.Item {
 	return change.New
 }
 
-// endedNowhere tells whether a later change than the parked one found its item without an address, and left it so that nothing of it is to be in
-// the target: no row tells of that.
-func (t *truth) endedNowhere(p parkedRow) bool {
+// cameFromNowhere tells whether a later change than the parked one found its item without an address, and is in all rows that it gave it: none, if it left
+// it so that nothing of it is to be in the target. No row tells of what it found, and the row of the parked image may lack that for ever: what moved
+// the item from there may be in a gap.
+func (t *truth) cameFromNowhere(p parkedRow) bool {
 	for _, changes := range t.changes {
 		for _, c := range changes {
-			if t.unread[c.Number] || len(c.was.spots) > 0 || c.was.ignored || c.New.Exists() && !c.is.ignored || !c.Old.Exists() || t.m.Mapping.ItemKey(c.Old) != p.Key {
+			if t.unread[c.Number] || len(c.was.spots) > 0 || c.was.ignored || !c.Old.Exists() || t.m.Mapping.ItemKey(c.Old) != p.Key {
+				continue
+			}
+			missing := func(s spot) bool { return t.highestAt(s.register) <= p.Version }
+			if c.New.Exists() && !c.is.ignored && (len(c.is.spots) == 0 || slices.ContainsFunc(c.is.spots, missing)) {
 				continue
 			}
 			seen := t.ledger[c.Shard.label+"/"+c.Shard.ID]
