@@ -68,7 +68,7 @@ func (l *Ledger) Take(ctx context.Context, s Shard, parent *Shard) (*Lease, erro
 				if err != nil {
 					return nil, err
 				}
-				s.CoveredTo = later(s.CoveredTo, parent.Covers(listed.Open[parent.ID], table.Cut))
+				s.CoveredTo = later(s.CoveredTo, parent.Covers(listed.Open[parent.ID], table.Owed()))
 				s.Inherited = true
 				// Two keepers that overlap may have ranked it from different listings. Nothing of it has been read yet, so that its
 				// hop may still rise above its parent's (H66).

@@ -45,6 +45,8 @@ type TableState struct {
 	WitnessBeats map[string]uint64 `json:"witness_beats,omitempty"`
 	// Cut is the event time before which changes are dropped (start: now); zero: none are.
 	Cut time.Time `json:"cut,omitzero"`
+	// Since is the event time at which a table that is not loaded began to be followed, where nothing is cut (start: trim_horizon).
+	Since time.Time `json:"since,omitzero"`
 	// Changed is when the record was last written, on the writer's clock; for people.
 	Changed time.Time `json:"changed,omitzero"`
 }
@@ -76,6 +78,10 @@ type Load struct {
 func (s TableState) Loaded() bool {
 	return !s.NeedsLoad && s.Load.Generation == s.Generation && !s.Load.DoneAt.IsZero()
 }
+
+// Owed is the event time from which on every change is to be applied of a table that is not loaded: what is trimmed of that, before a root is first
+// read, no load makes up for. Zero for one that is loaded.
+func (s TableState) Owed() time.Time { return later(s.Cut, s.Since) }
 
 // reserve is what clocks may not use up: a worker whose clock is wrong by centuries must leave generations to raise to.
 const reserve = 1_000_000

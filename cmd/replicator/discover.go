@@ -140,7 +140,7 @@ func fewOf(errs []error) error {
 // bornAfter tells whether a table was created after the migration had begun to follow others from now on. All that it holds is newer than the
 // start then, and nothing of its stream may be dropped, however late it was found.
 func bornAfter(created time.Time, states []checkpoint.TableState) bool {
-	return slices.ContainsFunc(states, func(s checkpoint.TableState) bool { return !s.Cut.IsZero() && created.After(s.Cut) })
+	return slices.ContainsFunc(states, func(s checkpoint.TableState) bool { return !s.Owed().IsZero() && created.After(s.Owed()) })
 }
 
 // States of a table in which it cannot be read.

@@ -256,7 +256,7 @@ func (l *lineage) covered(s *checkpoint.Shard) (at time.Time, empty bool, state 
 	parent := l.parent(s)
 	switch {
 	case l.unfollowed[s.ID]:
-		return s.Covers(l.open[s.ID], l.state.Cut), true, coveredHere
+		return s.Covers(l.open[s.ID], l.state.Owed()), true, coveredHere
 	case s.CaughtUp && !s.ReadAt.IsZero():
 		return s.ReadAt, true, coveredHere
 	case !s.EventTime.IsZero():

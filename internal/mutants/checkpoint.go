@@ -269,7 +269,7 @@ var inLedger = []mutant{
 var inCoverage = []mutant{
 	{
 		name: "covered_to is not inherited", hazards: "H23 H75", file: "checkpoint/lease.go",
-		old: "				s.CoveredTo = later(s.CoveredTo, parent.Covers(listed.Open[parent.ID], table.Cut))\n", new: "				_ = listed\n",
+		old: "				s.CoveredTo = later(s.CoveredTo, parent.Covers(listed.Open[parent.ID], table.Owed()))\n", new: "				_ = listed\n",
 	},
 	{
 		name: "a child is covered up to when its parent was done", hazards: "H75", file: "checkpoint/shard.go",
@@ -302,11 +302,11 @@ var inCoverage = []mutant{
 	},
 	{
 		name: "a root's first read covers what nothing loads", hazards: "H75 H84", file: "checkpoint/shard.go",
-		old: `	if !cut.IsZero() && cut.Before(s.FirstRead) {
+		old: `	if !owed.IsZero() && owed.Before(s.FirstRead) {
 `,
-		new: `	if !cut.IsZero() && cut.After(s.FirstRead) {
+		new: `	if !owed.IsZero() && owed.After(s.FirstRead) {
 `,
-		test: "./internal/sim TestH75_StartNowRoot", why: "it takes two outages in a row, timed to hours",
+		test: "./internal/sim TestH75_NotLoadedAndTheRoot", why: "it takes two outages in a row, timed to hours",
 	},
 	{
 		name: "closed shards noted as open", hazards: "H75", file: "internal/pipeline/keeper.go",

@@ -11,6 +11,11 @@ var inOutages = []mutant{
 		test: "./internal/pipeline TestAControlPlaneThatIsSilent", why: "nothing hangs on the answer but that it is asked for again",
 	},
 	{
+		name: "where nothing is cut nothing is owed", hazards: "H75", file: "checkpoint/table.go",
+		old: `{ return later(s.Cut, s.Since) }`, new: `{ return s.Cut }`,
+		test: "./internal/sim TestH75_NotLoaded", why: "few runs load nothing from the horizon on, and what is owed is trimmed a day later",
+	},
+	{
 		name: "a named table that was dropped is not kept", hazards: "", file: "internal/pipeline/stream.go",
 		old: `	if k.Joined {
 		return errGone

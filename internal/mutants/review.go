@@ -144,7 +144,7 @@ var inStatements = []mutant{
 	},
 	{
 		name: "covered to when the child itself was listed", hazards: "H75", file: "checkpoint/lease.go",
-		old: `parent.Covers(listed.Open[parent.ID], table.Cut)`, new: `parent.Covers(listed.Open[s.ID], table.Cut)`,
+		old: `parent.Covers(listed.Open[parent.ID], table.Owed())`, new: `parent.Covers(listed.Open[s.ID], table.Owed())`,
 	},
 	{
 		name: "coverage is forgotten by a commit", hazards: "H75", file: "checkpoint/lease.go",

@@ -55,9 +55,9 @@ var inStrangers = []mutant{
 	},
 	{
 		name: "what the parent covers replaces what the child is known to be covered to", hazards: "H75", file: "checkpoint/lease.go",
-		old: `				s.CoveredTo = later(s.CoveredTo, parent.Covers(listed.Open[parent.ID], table.Cut))
+		old: `				s.CoveredTo = later(s.CoveredTo, parent.Covers(listed.Open[parent.ID], table.Owed()))
 `,
-		new: `				s.CoveredTo = parent.Covers(listed.Open[parent.ID], table.Cut)
+		new: `				s.CoveredTo = parent.Covers(listed.Open[parent.ID], table.Owed())
 `,
 	},
 	{

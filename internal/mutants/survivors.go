@@ -88,7 +88,7 @@ var inSurvivors = []mutant{
 	},
 	{
 		name: "a child without what its parent covers", hazards: "H75", file: "checkpoint/lease.go",
-		old: `				s.CoveredTo = later(s.CoveredTo, parent.Covers(listed.Open[parent.ID], table.Cut))
+		old: `				s.CoveredTo = later(s.CoveredTo, parent.Covers(listed.Open[parent.ID], table.Owed()))
 `,
 		new: `				_ = listed
 `,

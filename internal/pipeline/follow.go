@@ -209,7 +209,7 @@ func (t *table) declare(ctx, work context.Context, lease *checkpoint.Lease, loss
 
 // covered is the event time up to which the shard's lineage is known to be applied: what a seek at the horizon is judged by.
 // A root inherits nothing; what must not be missing of it is what the load rests on, or what its own first read saw, or, where nothing is
-// loaded and nothing was read yet, what came after the cut: the stream may be read for the first time long after it was first looked at.
+// loaded and nothing was read yet, what came since the start: the stream may be read for the first time long after it was first looked at.
 func covered(s checkpoint.Shard, table checkpoint.TableState) time.Time {
 	if !s.CoveredTo.IsZero() {
 		return s.CoveredTo
@@ -219,7 +219,7 @@ func covered(s checkpoint.Shard, table checkpoint.TableState) time.Time {
 		at = started
 	}
 	if at.IsZero() && !table.NeedsLoad {
-		at = table.Cut
+		at = table.Owed()
 	}
 	return at
 }

@@ -64,7 +64,8 @@ type Table struct {
 	MappingHash string
 	// AcceptMapping lets a changed mapping raise the generation instead of being refused.
 	AcceptMapping bool
-	// FromNow drops what is older than the first start, unless the table is copied.
+	// FromNow drops what is older than the first start, unless the table is copied. Of one that is neither copied nor followed from now on, all that the
+	// stream still holds is applied.
 	FromNow bool
 	// Young tells that the table was created after the first start. FromNow drops nothing of it then, and what may have been trimmed of its stream
 	// before anybody read it is a gap.

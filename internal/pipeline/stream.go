@@ -169,8 +169,12 @@ func (k *rounds) begin(ctx context.Context, d backfill.Description, unusable err
 		}
 		s.Generation = checkpoint.NextGeneration(0, now)
 		s.Adopted, s.StreamARN, s.Label = s.Generation, d.StreamARN, d.StreamLabel
-		if k.FromNow && !k.Copy {
-			s.Cut = k.start(d, now).Add(-checkpoint.Slack).UTC()
+		switch started := k.start(d, now).Add(-checkpoint.Slack).UTC(); {
+		case k.Copy:
+		case k.FromNow:
+			s.Cut = started
+		default:
+			s.Since = started
 		}
 		return nil
 	})

@@ -37,8 +37,9 @@ func (m *Migration) checkApplied(s checkpoint.Shard, from cdc.SequenceNumber) {
 		if !kept || !r.at.After(m.lost) {
 			continue // from before the cut, as everything before it in the shard (H84)
 		}
-		if i < shard.trimmed && (table.NeedsLoad || table.Cut.IsZero() && (table.Load.StartedAt.IsZero() || r.at.Before(table.Load.StartedAt))) {
-			continue // lost, and declared (I5), or the business of the load that begins later
+		began := later(table.Load.StartedAt, table.Since)
+		if i < shard.trimmed && (table.NeedsLoad || table.Cut.IsZero() && (began.IsZero() || r.at.Before(began))) {
+			continue // lost, and declared (I5), or the business of the load that begins later, or from before the start
 		}
 		image := c.New
 		if !image.Exists() {

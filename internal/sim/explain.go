@@ -64,7 +64,10 @@ func (p plan) traits() string {
 	if p.moving {
 		text += ", rows that move with every change"
 	}
-	if p.fromNow {
+	switch {
+	case p.atHorizon:
+		text += ", from the horizon and without a load"
+	case p.unloaded:
 		text += ", without a load"
 	}
 	if p.newImages && !p.moving {

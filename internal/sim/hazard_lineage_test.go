@@ -305,24 +305,30 @@ func TestH75_HorizonAfterMoreThanADay(t *testing.T) {
 	})
 }
 
-// TestH75_StartNowUnreadForADay: replication starts now, without a load, and the stream cannot be read for more than a day: changes that were
+// fromNow and fromHorizon let a worker follow changes without a load, from now on and from as far back as the stream reaches.
+func fromNow(o *pipeline.Options)     { o.Tables[0].Copy, o.Tables[0].FromNow = false, true }
+func fromHorizon(o *pipeline.Options) { o.Tables[0].Copy, o.Tables[0].FromNow = false, false }
+
+// TestH75_NotLoadedAndUnreadForADay: replication starts, without a load, and the stream cannot be read for more than a day: changes that were
 // made after the start are trimmed before anybody saw the root's horizon, which gives no error (I5).
-func TestH75_StartNowUnreadForADay(t *testing.T) {
-	play(t, 2, 1, func(s *scene) {
-		s.unhurried()
-		from := s.World.Now()
-		s.Source.Fault = func(op, _ string) error {
-			if op == "GetRecords" && s.World.Now().Sub(from) < 25*time.Hour {
-				return Fail(op, cdc.Denied)
+func TestH75_NotLoadedAndUnreadForADay(t *testing.T) {
+	for _, unloaded := range []func(*pipeline.Options){fromNow, fromHorizon} {
+		play(t, 2, 1, func(s *scene) {
+			s.unhurried()
+			from := s.World.Now()
+			s.Source.Fault = func(op, _ string) error {
+				if op == "GetRecords" && s.World.Now().Sub(from) < 25*time.Hour {
+					return Fail(op, cdc.Denied)
+				}
+				return nil
 			}
-			return nil
-		}
-		s.Start("a", func(o *pipeline.Options) { o.Tables[0].Copy, o.Tables[0].FromNow = false, true })
-		s.sleep(time.Minute)
-		s.put("lost", "v")
-		s.sleep(25 * time.Hour)
-		s.gap(30*time.Minute, "may be gone")
-	})
+			s.Start("a", unloaded)
+			s.sleep(time.Minute)
+			s.put("lost", "v")
+			s.sleep(25 * time.Hour)
+			s.gap(30*time.Minute, "may be gone")
+		})
+	}
 }
 
 // TestH75_ThrottledForADay: a root is read once, which the load rests on, and throttled for more than a day after that, under one lease: others
@@ -345,29 +351,31 @@ func TestH75_ThrottledForADay(t *testing.T) {
 	})
 }
 
-// TestH75_StartNowRootClosedAndEmpty: nothing is loaded, the root was closed and empty when it was listed, and it is read most of a day later. What its
+// TestH75_NotLoadedAndTheRootClosedAndEmpty: nothing is loaded, the root was closed and empty when it was listed, and it is read most of a day later. What its
 // child may begin with is then not what came after that read, but what came after the start: half of it is trimmed when the child is read (I5).
-func TestH75_StartNowRootClosedAndEmpty(t *testing.T) {
-	play(t, 2, 1, func(s *scene) {
-		s.unhurried()
-		from, root := s.World.Now(), s.only()
-		s.Source.Stream().Roll(root)
-		s.Source.Fault = func(op, shard string) error {
-			away := 20 * time.Hour
-			if shard != root.ID {
-				away = 30 * time.Hour
+func TestH75_NotLoadedAndTheRootClosedAndEmpty(t *testing.T) {
+	for _, unloaded := range []func(*pipeline.Options){fromNow, fromHorizon} {
+		play(t, 2, 1, func(s *scene) {
+			s.unhurried()
+			from, root := s.World.Now(), s.only()
+			s.Source.Stream().Roll(root)
+			s.Source.Fault = func(op, shard string) error {
+				away := 20 * time.Hour
+				if shard != root.ID {
+					away = 30 * time.Hour
+				}
+				if op == "GetShardIterator" && s.World.Now().Sub(from) < away {
+					return Fail(op, cdc.Denied)
+				}
+				return nil
 			}
-			if op == "GetShardIterator" && s.World.Now().Sub(from) < away {
-				return Fail(op, cdc.Denied)
-			}
-			return nil
-		}
-		s.Start("a", func(o *pipeline.Options) { o.Tables[0].Copy, o.Tables[0].FromNow = false, true })
-		s.sleep(time.Hour)
-		s.put("lost", "v")
-		s.sleep(29 * time.Hour)
-		s.gap(30*time.Minute, "may be gone")
-	})
+			s.Start("a", unloaded)
+			s.sleep(time.Hour)
+			s.put("lost", "v")
+			s.sleep(29 * time.Hour)
+			s.gap(30*time.Minute, "may be gone")
+		})
+	}
 }
 
 // TestH75_HorizonWithinADay: after 23 h 20 min nothing is lost, and no gap is declared (I10).

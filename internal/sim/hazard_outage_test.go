@@ -287,33 +287,37 @@ func TestStopEndsReads(t *testing.T) {
 	})
 }
 
-// TestH75_FirstReadADayAfterTheCut: a worker that follows from now on ends right after its start, and the next one comes more than a day later.
-// What came after the cut was trimmed unread, and no load makes up for it (I5).
-func TestH75_FirstReadADayAfterTheCut(t *testing.T) {
-	fromNow := func(o *pipeline.Options) { o.Tables[0].Copy, o.Tables[0].FromNow = false, true }
+// TestH75_FirstReadADayAfterTheStart: a worker that loads nothing ends right after its start, and the next one comes more than a day later. What came
+// after the start was trimmed unread, and no load makes up for it (I5).
+func TestH75_FirstReadADayAfterTheStart(t *testing.T) {
 	for _, known := range []int{0, 2} { // shards in the ledger when the worker ends
-		play(t, 10, 2, func(s *scene) {
-			s.Source.Fault = func(op, _ string) error {
-				if op == "GetRecords" || op == "DescribeStream" && known == 0 {
-					return Fail(op, cdc.Unavailable)
-				}
-				return nil
-			}
-			a := s.Start("a", fromNow)
-			s.until(time.Minute, "begun", func() bool { return s.State().Generation > 0 && len(s.Shards()) == known })
-			s.sleep(5 * time.Second)
-			a.Kill()
-			s.sleep(15 * time.Minute)
-			s.put("k", "after the cut")
-			s.Source.Fault = nil
-			for range 6 {
-				s.sleep(4 * time.Hour)
-				s.Source.Stream().Roll(s.only())
-			}
-			s.sleep(time.Hour)
-			s.Start("b", fromNow)
-			s.gap(5*time.Minute, "may be gone")
-			s.readsOn(5*time.Minute, "k")
-		})
+		firstReadADayLater(t, known, fromNow)
+		firstReadADayLater(t, known, fromHorizon)
 	}
+}
+
+func firstReadADayLater(t *testing.T, known int, unloaded func(*pipeline.Options)) {
+	play(t, 10, 2, func(s *scene) {
+		s.Source.Fault = func(op, _ string) error {
+			if op == "GetRecords" || op == "DescribeStream" && known == 0 {
+				return Fail(op, cdc.Unavailable)
+			}
+			return nil
+		}
+		a := s.Start("a", unloaded)
+		s.until(time.Minute, "begun", func() bool { return s.State().Generation > 0 && len(s.Shards()) == known })
+		s.sleep(5 * time.Second)
+		a.Kill()
+		s.sleep(15 * time.Minute)
+		s.put("k", "after the start")
+		s.Source.Fault = nil
+		for range 6 {
+			s.sleep(4 * time.Hour)
+			s.Source.Stream().Roll(s.only())
+		}
+		s.sleep(time.Hour)
+		s.Start("b", unloaded)
+		s.gap(5*time.Minute, "may be gone")
+		s.readsOn(5*time.Minute, "k")
+	})
 }

@@ -244,7 +244,7 @@ func (s *simulation) unapplied() string {
 		return "the table is set aside"
 	case state.Listed == 0 || state.Adopted != state.Generation:
 		return "the stream is not listed, or its generation not adopted"
-	case !s.plan.fromNow && !state.NeedsLoad && !state.Loaded():
+	case !s.plan.unloaded && !state.NeedsLoad && !state.Loaded():
 		return "the table is not loaded"
 	case state.Label != s.Source.Stream().Label:
 		return "the present state of the stream is not known"
@@ -284,8 +284,8 @@ func (s *simulation) since(state checkpoint.TableState) time.Time {
 			from = later(from, w.At.Add(time.Second))
 		}
 		return from
-	case s.plan.fromNow:
-		return state.Cut.Add((backBy + 2) * time.Second)
+	case s.plan.unloaded:
+		return state.Owed().Add((backBy + 2) * time.Second)
 	}
 	return time.Time{}
 }
@@ -296,8 +296,8 @@ func (s *simulation) lost(state checkpoint.TableState) string {
 		return "" // nothing was promised yet
 	}
 	from := state.Load.StartedAt
-	if s.plan.fromNow {
-		from = state.Cut.Add(backBy * time.Second)
+	if s.plan.unloaded {
+		from = state.Owed().Add(backBy * time.Second)
 	}
 	for _, w := range s.truth.trimmed {
 		if w.At.After(from.Add(2 * time.Second)) {

@@ -41,8 +41,8 @@ func (t *truth) checkBegun(was, is checkpoint.TableState) {
 		return
 	}
 	switch {
-	case !is.Cut.IsZero():
-		t.m.violate("I1: a load begins where changes are followed from %s on", is.Cut)
+	case !is.Owed().IsZero():
+		t.m.violate("I1: a load begins where changes are followed from %s on", is.Owed())
 	case is.NeedsLoad:
 		t.m.violate("I5: a load begins in generation %d, which a gap began: %s", is.Generation, is.Reason)
 	case is.Listed == 0 || is.Adopted != is.Generation:

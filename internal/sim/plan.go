@@ -16,20 +16,22 @@ type plan struct {
 	lease, poll     time.Duration
 	pass, list      time.Duration
 	shardLife       time.Duration // after which a shard is rolled at the latest, as the service does
-	fromNow, moving bool
-	newImages       bool
-	mapping         string // "": the one without rules
-	keys            int
-	segments        int // of a load
-	ending          ending
-	policy          policy
-	bytes           int64 // of requests that a worker has under way at the most, 0 for the default
-	pages           int   // that shards which are behind hold at once in a worker, 0 for the default
-	joined          bool  // the table is found by a pattern
-	clustered       bool  // it can be told which cluster the target is
-	neighbour       beside
-	awkward         bool // primary keys hold delimiters, escapes and control characters
-	long            bool // and are long
+	// unloaded: only changes are followed, from now on or, at the horizon, from as far back as the stream reaches.
+	unloaded, atHorizon bool
+	moving              bool
+	newImages           bool
+	mapping             string // "": the one without rules
+	keys                int
+	segments            int // of a load
+	ending              ending
+	policy              policy
+	bytes               int64 // of requests that a worker has under way at the most, 0 for the default
+	pages               int   // that shards which are behind hold at once in a worker, 0 for the default
+	joined              bool  // the table is found by a pattern
+	clustered           bool  // it can be told which cluster the target is
+	neighbour           beside
+	awkward             bool // primary keys hold delimiters, escapes and control characters
+	long                bool // and are long
 	// tombstoneAge is how long tombstones are kept, 0 for ever; every other delay is then kept below a part of it.
 	tombstoneAge time.Duration
 	rates        map[string]float64
@@ -122,7 +124,7 @@ func newPlan(seed uint64, o SimOptions) plan {
 	p.pass = p.lease * time.Duration(2+rng.IntN(3)) / 4
 	p.poll = time.Duration(2+rng.IntN(6)) * time.Minute
 	p.list = time.Duration(6+rng.IntN(12)) * time.Minute
-	p.moving, p.fromNow, p.newImages = one(4), one(8), one(5)
+	p.moving, p.unloaded, p.newImages = one(4), one(8), one(5)
 	if aged := one(4); aged {
 		p.tombstoneAge = hours(1, 8)
 		p.lease = min(p.lease, max(4*time.Minute, p.tombstoneAge/20))
@@ -130,6 +132,7 @@ func newPlan(seed uint64, o SimOptions) plan {
 	}
 	p.ending, p.policy, p.joined, p.clustered = drawEnding(seed), drawPolicy(seed), stream(seed, "pattern").IntN(4) == 0, stream(seed, "cluster").IntN(4) == 0
 	p.awkward, p.segments = stream(seed, "keys").IntN(3) == 0, 1+stream(seed, "segments").IntN(5)
+	p.atHorizon = p.unloaded && stream(seed, "horizon").IntN(2) == 0
 	p.long = stream(seed, "long keys").IntN(8) == 0
 	p.neighbour = drawNeighbour(seed)
 	if p.mapping = o.Mapping; p.mapping == "" && stream(seed, "rules").IntN(4) < 2 {

@@ -57,11 +57,11 @@ func (t *truth) checkCovered(is checkpoint.Shard, sh *Shard) {
 		return // its parent cannot be known to be closed while nothing else is listed
 	case !is.CoveredTo.After(parent.CoveredTo):
 		return // its parent's gap is its own
-	case !table.Cut.IsZero() && !is.CoveredTo.After(table.Cut):
+	case !table.Owed().IsZero() && !is.CoveredTo.After(table.Owed()):
 		return // nobody asked for what came before
 	case table.NeedsLoad && !is.CoveredTo.After(parent.FirstRead):
 		return // the business of the load that follows the gap, when the roots were read
-	case table.Cut.IsZero() && (table.Load.StartedAt.IsZero() || !is.CoveredTo.After(table.Load.StartedAt)):
+	case table.Owed().IsZero() && (table.Load.StartedAt.IsZero() || !is.CoveredTo.After(table.Load.StartedAt)):
 		return // the business of the load, which begins later
 	}
 	t.m.violate("I5: shard %s is covered to %s, and begins at %s", is.ID, is.CoveredTo, sh.begun)
@@ -105,8 +105,8 @@ func (t *truth) checkRaised(was, is checkpoint.TableState) {
 			t.m.violate("I5: generation %d ends without a gap that says why", was.Generation)
 		}
 	}
-	if was.Cut.IsZero() && is.Cut.After(t.m.World.Now().Add(-checkpoint.Slack)) {
-		t.m.violate("I5: changes are dropped up to %s, which is not before the start", is.Cut)
+	if was.Owed().IsZero() && is.Owed().After(t.m.World.Now().Add(-checkpoint.Slack)) {
+		t.m.violate("I5: changes are owed from %s on, which is not before the start", is.Owed())
 	}
 	if is.Label < was.Label {
 		t.m.violate("I5: stream %s is followed again, after %s, which came later", is.Label, was.Label)

@@ -198,7 +198,7 @@ func (s *simulation) bad() bool { return len(s.failures) > 0 || len(s.Broken()) 
 func (s *simulation) play(ctx context.Context) {
 	s.ctx = ctx
 	s.fill()
-	if s.plan.fromNow { // some of what came before the start is before the cut, and some is not
+	if s.plan.unloaded { // some of what came before the start is before the cut, and some is not
 		for range 40 {
 			s.write()
 			_ = task.Sleep(s.ctx, s.World.UpTo(45*time.Second))
@@ -305,12 +305,12 @@ func (s *simulation) hire(m *member, adjust ...func(*pipeline.Options)) {
 	s.hired++
 	m.asked, m.noSource, m.noTarget, m.paused = false, 0, 0, 0
 	m.healthy = s.World.Elapsed()
-	hash, fromNow := s.hash, s.plan.fromNow
+	hash, unloaded, fromNow := s.hash, s.plan.unloaded, s.plan.unloaded && !s.plan.atHorizon
 	name := fmt.Sprintf("worker%d", s.hired)
 	m.worker = s.Start(name, func(o *pipeline.Options) {
 		t := &o.Tables[0]
 		t.RowsPerSecond, t.Segments = s.copyRate, 1+(s.plan.segments+s.hired)%5 // a copy that goes on has as many as it began with
-		t.MappingHash, t.AcceptMapping, t.Copy, t.FromNow = hash, hash == s.hash, !fromNow, fromNow
+		t.MappingHash, t.AcceptMapping, t.Copy, t.FromNow = hash, hash == s.hash, !unloaded, fromNow
 		o.Database, o.Open, o.Pages = s.Source, s.watched, s.plan.pages
 		if s.plan.clustered {
 			o.Cluster = s.whichCluster
