@@ -115,14 +115,14 @@ var errNaive = errors.New("cannot be mapped")
 func (n *naive) place(item cdc.Item) placement {
 	i := slices.IndexFunc(n.rules, func(r naiveRule) bool { return r.when == nil || r.when(item) })
 	if i < 0 {
-		return placement{}
+		return placement{astray: true}
 	}
 	p := placement{ignored: n.rules[i].ignore}
 	failed := false
 	for _, w := range n.rules[i].writes {
 		row, err := naiveText(w.row, item)
 		if err != nil || row == "" || len(row) > transform.MaxRowKeyBytes {
-			failed = true
+			failed, p.astray = true, true
 			continue
 		}
 		s := spot{register: register{rowID: rowID{w.table, row}}, rule: i}
@@ -133,6 +133,7 @@ func (n *naive) place(item cdc.Item) placement {
 		if err := cells.make(); err != nil {
 			failed = true
 			if errors.Is(err, errNoColumn) {
+				p.astray = true
 				continue
 			}
 		}

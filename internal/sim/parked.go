@@ -96,13 +96,13 @@ func parkedImage(r *Row) cdc.Item {
 	return change.New
 }
 
-// cameFromNowhere tells whether a later change than the parked one found its item without an address, and is in all rows that it gave it: none, if it left
-// it so that nothing of it is to be in the target. No row tells of what it found, and the row of the parked image may lack that for ever: what moved
+// cameFromNowhere tells whether a later change than the parked one found its item without one of its addresses, and is in all rows that it gave it: none,
+// if it left it so that nothing of it is to be in the target. No row tells of what it found, and the row of the parked image may lack that for ever: what moved
 // the item from there may be in a gap.
 func (t *truth) cameFromNowhere(p parkedRow) bool {
 	for _, changes := range t.changes {
 		for _, c := range changes {
-			if t.unread[c.Number] || len(c.was.spots) > 0 || c.was.ignored || !c.Old.Exists() || t.m.Mapping.ItemKey(c.Old) != p.Key {
+			if t.unread[c.Number] || !c.was.astray || !c.Old.Exists() || t.m.Mapping.ItemKey(c.Old) != p.Key {
 				continue
 			}
 			missing := func(s spot) bool { return t.highestAt(s.register) <= p.Version }

@@ -45,6 +45,8 @@ type placement struct {
 	spots []spot
 	// ignored: a rule says not to copy the item. Without spots an item that is not ignored cannot be held anywhere, and is parked.
 	ignored bool
+	// astray: the item should be in a row, the only one or one of several, whose key it does not give.
+	astray bool
 }
 
 // held tells whether nothing of the item has to be parked.
@@ -68,7 +70,9 @@ func (l mapped) place(item cdc.Item) placement {
 	made, err := l.Map(item, someTime)
 	rows := made.Rows
 	if err != nil {
-		rows, _ = l.Addresses(item)
+		var unknown error
+		rows, unknown = l.Addresses(item)
+		p.astray = unknown != nil
 	}
 	p.ignored = made.Ignored
 	for _, row := range rows {
