@@ -134,6 +134,7 @@ func TestAnotherAccount(t *testing.T) {
 // TestH18_OnceBesideOthers: what another worker reads is drained when the ledger shows it so. Beside a worker that goes on, and beside another that ends,
 // a run ends, and what was written before is applied.
 func TestH18_OnceBesideOthers(t *testing.T) {
+	t.Parallel()
 	once := func(o *pipeline.Options) { o.Once = true }
 	play(t, 20, 4, func(s *scene) {
 		s.running("a")

@@ -389,6 +389,7 @@ func TestH75_HorizonWithinADay(t *testing.T) {
 // TestH75_ShownOpenLongAfterItsEnd: listings go on showing a shard open for hours after it was closed, though they show its child as well.
 // What the child is covered to must not move on with them: its first changes are trimmed unread (I5).
 func TestH75_ShownOpenLongAfterItsEnd(t *testing.T) {
+	t.Parallel()
 	play(t, 20, 1, func(s *scene) {
 		a := s.running("a")
 		s.put("k", "before")

@@ -33,6 +33,7 @@ const (
 // TestTwoMonthsOfOperation: the ledger stays as small as it was after some days, and nothing that is over leaves a row behind: no shard, no
 // lease, no seat, no parked item, no tombstone.
 func TestTwoMonthsOfOperation(t *testing.T) {
+	t.Parallel()
 	w := virtual.NewWorld(1, simEpoch, false)
 	o := &operation{Migration: NewMigration(w, 3), t: t}
 	o.Lease, o.TombstoneAge = 30*time.Minute, 36*time.Hour

@@ -58,6 +58,7 @@ func keptSeeds(t *testing.T) []keptSeed {
 
 // TestSimulate plays the kept seeds and some more, each a virtual day or longer with every checker at work (I1 to I10).
 func TestSimulate(t *testing.T) {
+	t.Parallel()
 	seeds := keptSeeds(t)
 	from := fromEnvironment(t, "SIM_FROM", 0)
 	for seed := range fromEnvironment(t, "SIM_SEEDS", simSeeds) {

@@ -26,6 +26,7 @@ var swarmFaults = []string{
 // TestSwarm plays whole systems in which everything goes wrong that the models know, a random part of it in each. Whatever happens, once
 // the faults stop both stores become equal, no gap is declared, and no checker saw an invariant broken on the way (I1 to I10).
 func TestSwarm(t *testing.T) {
+	t.Parallel()
 	seeds := uint64(swarmSeeds)
 	if text := os.Getenv("SIM_SEEDS"); text != "" {
 		n, err := strconv.ParseUint(text, 10, 32)
