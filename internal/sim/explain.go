@@ -65,7 +65,7 @@ func (p plan) traits() string {
 		text += ", rows that move with every change"
 	}
 	switch {
-	case p.atHorizon:
+	case p.unloaded && p.atHorizon:
 		text += ", from the horizon and without a load"
 	case p.unloaded:
 		text += ", without a load"

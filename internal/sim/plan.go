@@ -16,7 +16,8 @@ type plan struct {
 	lease, poll     time.Duration
 	pass, list      time.Duration
 	shardLife       time.Duration // after which a shard is rolled at the latest, as the service does
-	// unloaded: only changes are followed, from now on or, at the horizon, from as far back as the stream reaches.
+	// unloaded: only changes are followed, from now on or, at the horizon, from as far back as the stream reaches. Of a table that is loaded neither
+	// makes a difference.
 	unloaded, atHorizon bool
 	moving              bool
 	newImages           bool
@@ -132,7 +133,7 @@ func newPlan(seed uint64, o SimOptions) plan {
 	}
 	p.ending, p.policy, p.joined, p.clustered = drawEnding(seed), drawPolicy(seed), stream(seed, "pattern").IntN(4) == 0, stream(seed, "cluster").IntN(4) == 0
 	p.awkward, p.segments = stream(seed, "keys").IntN(3) == 0, 1+stream(seed, "segments").IntN(5)
-	p.atHorizon = p.unloaded && stream(seed, "horizon").IntN(2) == 0
+	p.atHorizon = stream(seed, "horizon").IntN(2) == 0
 	p.long = stream(seed, "long keys").IntN(8) == 0
 	p.neighbour = drawNeighbour(seed)
 	if p.mapping = o.Mapping; p.mapping == "" && stream(seed, "rules").IntN(4) < 2 {

@@ -305,12 +305,12 @@ func (s *simulation) hire(m *member, adjust ...func(*pipeline.Options)) {
 	s.hired++
 	m.asked, m.noSource, m.noTarget, m.paused = false, 0, 0, 0
 	m.healthy = s.World.Elapsed()
-	hash, unloaded, fromNow := s.hash, s.plan.unloaded, s.plan.unloaded && !s.plan.atHorizon
+	hash, plan := s.hash, s.plan
 	name := fmt.Sprintf("worker%d", s.hired)
 	m.worker = s.Start(name, func(o *pipeline.Options) {
 		t := &o.Tables[0]
 		t.RowsPerSecond, t.Segments = s.copyRate, 1+(s.plan.segments+s.hired)%5 // a copy that goes on has as many as it began with
-		t.MappingHash, t.AcceptMapping, t.Copy, t.FromNow = hash, hash == s.hash, !unloaded, fromNow
+		t.MappingHash, t.AcceptMapping, t.Copy, t.FromNow = hash, hash == s.hash, !plan.unloaded, !plan.atHorizon
 		o.Database, o.Open, o.Pages = s.Source, s.watched, s.plan.pages
 		if s.plan.clustered {
 			o.Cluster = s.whichCluster
