@@ -344,6 +344,23 @@ func TestH75AReaderClaimsWhatItsFirstPageSaw(t *testing.T) {
 	}
 }
 
+// What is claimed is of the service's clock: by one that was hours ahead, and was set right since, a day would not be over when it is.
+func TestAReaderClaimsByTheServicesClock(t *testing.T) {
+	first := time.Unix(1_732_000_000, 0)
+	c := &clock{now: first.Add(3 * time.Hour)}
+	ctx := task.With(t.Context(), c)
+	s := &script{n: 9, size: 2, pages: []Page{{Next: "0", At: first}}}
+	r := &Reader{Source: s, Shard: "s"}
+	if _, err := r.Read(ctx, Position{}); err != nil {
+		t.Fatal(err)
+	}
+	c.now = first.Add(Retention)
+	s.failures = []Reason{Expired}
+	if page, err := r.Read(ctx, Position{}); !Is(err, Trimmed) {
+		t.Errorf("%q, %v", numbers(page), err)
+	}
+}
+
 func TestReaderRefusesPagesOutOfOrder(t *testing.T) {
 	for name, page := range map[string]Page{
 		"going back":             {Changes: []Change{change(5), change(4)}, Next: "x"},

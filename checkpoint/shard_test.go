@@ -317,6 +317,21 @@ func TestInheritedOnce(t *testing.T) {
 	})
 }
 
+// A child's row is made while its parent drops what is from before the cut. If the parent has come to keep changes since, nothing of the child is dropped,
+// however it is dated.
+func TestAChildKeepsWhatItsParentCameToKeep(t *testing.T) {
+	virtually(t, func(ctx context.Context, p *place) {
+		_, a := p.worker("a")
+		parent, child := shard("a", ""), shard("b", "a")
+		parent.Dropping, child.Dropping = true, true
+		create(t, ctx, a, parent, child)
+		check(t, take(t, ctx, a, "a").Finish(ctx, at(1)))
+		if take(t, ctx, a, "b").Shard().Dropping {
+			t.Error("the child drops")
+		}
+	})
+}
+
 // A shard whose children were gone before anybody listed them is not waited for, and asked about, for ever.
 func TestH13_H76_AwaitsChildren(t *testing.T) {
 	for _, test := range []struct {

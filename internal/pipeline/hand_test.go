@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/internal/virtual"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
@@ -163,4 +165,84 @@ func (d *silentDatabases) Describe(ctx context.Context, table string) (backfill.
 	asked := d.asked[table]
 	d.asked[table] = true
 	return (&silentDatabase{asked: asked}).Describe(ctx, table)
+}
+
+// quiet is a backlog in which the shards of one table have nothing more, or do not answer.
+type quiet struct {
+	*backlog
+	failure error // nil: they have nothing more
+}
+
+func (q quiet) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
+	if !strings.HasPrefix(string(at), "Orders") {
+		return q.backlog.Read(ctx, at)
+	}
+	return cdc.Page{Next: at}, errors.Join(task.Sleep(ctx, 10*time.Millisecond), q.failure)
+}
+
+// What is caught up holds no place, and neither does what cannot be read: others would wait for it for ever.
+func TestWhatHasNoPageHoldsNoPlace(t *testing.T) {
+	const shards, pages = 4, 5
+	for name, failure := range map[string]error{
+		"caught up": nil, "unanswered": &cdc.Error{Op: "GetRecords", Reason: cdc.Malformed, Err: errors.New("no")},
+	} {
+		source := newBacklog(pages)
+		o := crowd(t, source, targets{}, "Orders", "Users")
+		o.Open = func(string) cdc.Source { return quiet{source, failure} }
+		play(t, &checkpointtest.Memory{}, 2*time.Minute, o, behind(shards, "Orders", "Users"))
+		if n := source.total("Users"); n != shards*pages {
+			t.Errorf("beside what is %s, %d pages were given of %d", name, n, shards*pages)
+		}
+	}
+}
+
+// oneByOne is a target that takes one new row every two seconds.
+type oneByOne struct {
+	sink.Table
+	taken map[string]bool
+	last  *time.Duration
+}
+
+func (o oneByOne) Apply(ctx context.Context, r *sink.Request) (bool, error) {
+	if now := task.Mono(ctx); !o.taken[r.Row] {
+		if now-*o.last < 2*time.Second {
+			return false, &sink.Error{Op: "CheckAndMutateRow", Reason: sink.Unknown, Code: "Unavailable"}
+		}
+		o.taken[r.Row], *o.last = true, now
+	}
+	return true, nil
+}
+
+// A page of which more and more is written is not put back, however long all of it takes: it would be read again and begin anew.
+func TestAPageThatGetsOnKeepsItsPlace(t *testing.T) {
+	world := virtual.NewWorld(1, listingsBegin, false)
+	err := world.Run(time.Hour, func(ctx context.Context) {
+		o := crowd(t, nil, targets{}, "Orders")
+		last := time.Duration(0)
+		o.Writer = sink.NewWriter(sink.Options{Table: oneByOne{taken: map[string]bool{}, last: &last}, InFlight: 16})
+		o.calls, o.room = &reads{}, task.NewLimit(1)
+		tb := &table{Options: &o, Table: o.Tables[0], source: "Orders", events: Events{}.orSilent()}
+		holder := tb.newHand()
+		if err := holder.take(ctx); err != nil {
+			t.Error(err)
+		}
+		g := task.NewGroup(ctx, 0)
+		g.Go("wait", func(ctx context.Context) error { return tb.newHand().take(ctx) })
+		var changes []cdc.Change
+		for n := range uint64(20) {
+			item := cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: cdc.String(strconv.FormatUint(n, 10))}})
+			changes = append(changes, cdc.Change{Event: cdc.Insert, Sequence: cdc.SequenceOf(n + 1), Time: listingsBegin, Keys: item, New: item})
+		}
+		batch := transform.Fold(tb.Mapping, changes, transform.Stamp{Generation: 7, Hop: cdc.RootHop})
+		if err := tb.write(ctx, &batch, changes, holder); err != nil {
+			t.Error(err)
+		}
+		holder.drop(true)
+		if err := g.Wait(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }

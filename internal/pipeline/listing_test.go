@@ -177,6 +177,25 @@ func TestH76_AParentIsListedBetweenThePages(t *testing.T) {
 	}
 }
 
+// What is looked for once more is judged together with what was listed before: the second listing may be older than the first, and leave out what that one has.
+func TestH76_TheSecondListingIsOlder(t *testing.T) {
+	stream := &pagedStream{pages: [][]cdc.Shard{{{ID: "p"}}, {{ID: "r", Parent: "q"}}}}
+	listed(t, stream, func(ctx context.Context, k *rounds, state checkpoint.TableState) {
+		listing, err := k.list(ctx, state)
+		stream.pages[0] = []cdc.Shard{{ID: "q", Parent: "p"}}
+		if err = errors.Join(err, k.discover(ctx, state, listing, false)); err != nil {
+			t.Error(err)
+		}
+		now, _, err := k.Ledger.Table(ctx, "Orders")
+		if err != nil || now.NeedsLoad || len(now.Gaps) > 0 {
+			t.Errorf("%+v, %v", now, err)
+		}
+		if shards, err := k.Ledger.Shards(ctx, "Orders"); err != nil || len(shards) != 3 {
+			t.Errorf("%d rows, %v", len(shards), err)
+		}
+	})
+}
+
 // The stream is gone if its first page says so. A page after it may be refused because the shard after which it begins is gone, and then the listing begins
 // anew; where it always is, the attempts become rare.
 func TestListingThatBeginsAnew(t *testing.T) {

@@ -65,3 +65,18 @@ func TestH84_CutDropsAnUnbrokenPrefix(t *testing.T) {
 		t.Error("a change dated before the cut is dropped after the prefix")
 	}
 }
+
+// TestH24_DoubtIsOfOneAnswer: what a table says against its stream is believed when it has said nothing else for long.
+func TestH24_DoubtIsOfOneAnswer(t *testing.T) {
+	var d doubt
+	for i, c := range []struct {
+		arn     string
+		enabled bool
+		minutes int
+		want    bool
+	}{{"b", true, 0, false}, {"b", true, 9, false}, {"c", true, 11, false}, {"c", false, 20, false}, {"c", false, 29, false}, {"c", false, 30, true}} {
+		if got := d.lasts(backfill.Description{StreamARN: c.arn, StreamEnabled: c.enabled}, time.Duration(c.minutes)*time.Minute); got != c.want {
+			t.Errorf("answer %d is believed: %v", i+1, got)
+		}
+	}
+}

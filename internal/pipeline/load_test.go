@@ -1,0 +1,130 @@
+package pipeline
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// loading is a ledger with a table in its first generation.
+func loading(t *testing.T, store *checkpointtest.Memory) (*checkpoint.Ledger, checkpoint.TableState) {
+	t.Helper()
+	ledger, err := checkpoint.Open(t.Context(), store, "load", checkpoint.Options{Worker: "w", ID: "l"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	state, err := ledger.UpdateTable(t.Context(), "Orders", func(s *checkpoint.TableState) error {
+		s.Generation, s.Adopted, s.Listed = 1, 1, 1
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ledger, state
+}
+
+// TestH71_ALoadDoesNotCompleteTheNext: between a load's last look and its note that it is complete a gap is declared, and the load begins that makes up
+// for it. What is noted then is not said of that one.
+func TestH71_ALoadDoesNotCompleteTheNext(t *testing.T) {
+	ctx, store := t.Context(), &checkpointtest.Memory{}
+	mapping, err := transform.NewMapping("Orders", "orders", "d", []transform.KeyAttribute{{Name: "pk", Type: cdc.KindS}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ledger, state := loading(t, store)
+	looked := false
+	store.OnRead = func(ctx context.Context, prefix string) error {
+		if looked = looked || strings.Contains(prefix, "/shard/"); !looked || strings.Contains(prefix, "/shard/") {
+			return nil
+		}
+		store.OnRead = nil
+		now, err := ledger.Raise(ctx, "Orders", 1, checkpoint.Gap{Reason: "lost"}, nil)
+		if err == nil {
+			_, err = ledger.UpdateTable(ctx, "Orders", func(s *checkpoint.TableState) error {
+				s.NeedsLoad, s.Load = false, checkpoint.Load{Generation: now.Generation, StartedAt: task.Now(ctx).UTC()}
+				return nil
+			})
+		}
+		return err
+	}
+	target := &checkpointtest.Memory{}
+	o := &Options{Ledger: ledger, Floors: &Floors{}, Witness: func(string) checkpoint.Store { return target }, Events: Events{}.orSilent()}
+	if err := newTable(o, Table{Mapping: mapping}, func(error) {}).loaded(ctx, state, backfill.Progress{Items: 7}); err != nil {
+		t.Fatal(err)
+	}
+	if now, _, err := ledger.Table(ctx, "Orders"); err != nil || store.OnRead != nil || now.Loaded() || now.Load.Items != 0 {
+		t.Errorf("%+v, %v", now, err)
+	}
+}
+
+// Where a table begins to be followed cuts off, or is owed, only what no load brings.
+func TestACopiedTableIsNotCut(t *testing.T) {
+	at := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+	began := at.Add(-checkpoint.Slack)
+	for name, c := range map[string]struct {
+		table      Table
+		cut, since time.Time
+	}{
+		"copied":                   {Table{Copy: true}, time.Time{}, time.Time{}},
+		"copied, and from now on":  {Table{Copy: true, FromNow: true}, time.Time{}, time.Time{}},
+		"from now on":              {Table{FromNow: true}, began, time.Time{}},
+		"as far as the stream has": {Table{}, time.Time{}, began},
+	} {
+		ledger, err := checkpoint.Open(t.Context(), &checkpointtest.Memory{}, "begin", checkpoint.Options{Worker: "w", ID: "l"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		k := &rounds{table: &table{Options: &Options{Ledger: ledger}, Table: c.table, source: "Orders", events: Events{}.orSilent()}}
+		if s, err := k.begin(t.Context(), backfill.Description{At: at}, nil); err != nil || !s.Cut.Equal(c.cut) || !s.Since.Equal(c.since) {
+			t.Errorf("%s: cut at %s, followed since %s, %v", name, s.Cut, s.Since, err)
+		}
+	}
+}
+
+// streaming is a table with a stream.
+type streaming struct{ Database }
+
+func (streaming) Describe(context.Context, string) (backfill.Description, error) {
+	return backfill.Description{Name: "Orders", StreamEnabled: true, StreamARN: "arn/L", StreamLabel: "L", ViewType: "NEW_AND_OLD_IMAGES"}, nil
+}
+
+// listedOnce is a stream of one shard.
+type listedOnce struct{ quietShard }
+
+func (listedOnce) ListPage(ctx context.Context, _, _ string) (cdc.ListingPage, error) {
+	return cdc.ListingPage{Shards: []cdc.Shard{{ID: "s"}}, At: task.Now(ctx)}, nil
+}
+
+// TestH13_AListingIsNotedAfterItsShards: a listing that is noted says that its shards have their rows, by which a run with Once tells that nothing follows
+// a shard. A keeper may end between the two.
+func TestH13_AListingIsNotedAfterItsShards(t *testing.T) {
+	m, err := transform.NewMapping("Orders", "orders", "d", []transform.KeyAttribute{{Name: "pk", Type: cdc.KindS}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var order []string
+	store := &checkpointtest.Memory{OnSwap: func(_ context.Context, key string, execute func() bool) (bool, error) {
+		if parts := strings.Split(key, "/"); parts[1] == "shard" || parts[1] == "open" {
+			order = append(order, parts[1])
+		}
+		return execute(), nil
+	}}
+	play(t, store, 10*time.Second, Options{
+		Database: streaming{}, Writer: sink.NewWriter(sink.Options{Table: targets{}, InFlight: 16}),
+		Open:    func(string) cdc.Source { return listedOnce{} },
+		Witness: func(string) checkpoint.Store { return &checkpointtest.Memory{} },
+		Tables:  []Table{{Mapping: m}},
+	}, func(context.Context, *checkpoint.Ledger) error { return nil })
+	if len(order) < 2 || order[0] != "shard" {
+		t.Errorf("rows are written in the order %q", order)
+	}
+}
