@@ -193,7 +193,6 @@ var inGuestsA = []mutant{
 		new: `		case k.FromNow:
 			s.Cut = started
 		case k.Copy:`,
-		test: "./internal/pipeline TestACopiedTableIsNotCut", why: "no table is copied and followed from now on in an ordinary run",
 	},
 	{
 		name: "throttles between failures begin the silence anew", file: "internal/pipeline/yield.go",
