@@ -247,6 +247,18 @@ func TestH32_ReadsAreConsistent(t *testing.T) {
 	}
 }
 
+// A stream that was switched off stays the table's latest one for a day, and is none that goes on.
+func TestAStreamThatIsSwitchedOff(t *testing.T) {
+	for _, on := range []bool{false, true} {
+		d, err := tables(t, answer(200, fmt.Sprintf(`{"Table":{"TableName":"T","TableStatus":"ACTIVE","KeySchema":[{"AttributeName":"pk","KeyType":"HASH"}],
+			"AttributeDefinitions":[{"AttributeName":"pk","AttributeType":"S"}],"LatestStreamArn":"arn","LatestStreamLabel":"l",
+			"StreamSpecification":{"StreamEnabled":%v,"StreamViewType":"KEYS_ONLY"}}}`, on))).Describe(context.Background(), "T")
+		if err != nil || d.StreamEnabled != on || (d.ViewType != "") != on || d.StreamARN != "arn" {
+			t.Errorf("switched on %v: %+v, %v", on, d, err)
+		}
+	}
+}
+
 // TestAgainstTheEmbeddedService describes and loads a table of the embedded DynamoDB, with faults on the way.
 func TestAgainstTheEmbeddedService(t *testing.T) {
 	ctx := context.Background()

@@ -3,6 +3,7 @@ package sink_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -144,6 +145,24 @@ func TestPrepareBesideAnotherWorker(t *testing.T) {
 		if err != nil || len(made.Tables)+len(made.Families) != 0 {
 			t.Error(made, err)
 		}
+	}
+}
+
+// Another worker that was faster with a table may be of another configuration: what it made is looked at as what was there.
+func TestPrepareLooksAtWhatAnotherWorkerMade(t *testing.T) {
+	e := startEmulator(t, grpc.UnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+		if r, ok := req.(*adminpb.CreateTableRequest); ok {
+			theirs := &adminpb.CreateTableRequest{Parent: r.Parent, TableId: r.TableId, Table: &adminpb.Table{ColumnFamilies: maps.Clone(r.Table.ColumnFamilies)}}
+			delete(theirs.Table.ColumnFamilies, "e")
+			if _, err := handler(ctx, theirs); err != nil {
+				return nil, err
+			}
+		}
+		return handler(ctx, req)
+	}))
+	made, err := e.admin.Prepare(context.Background(), []sink.TableSpec{sink.TargetSpec("t", 14*day, "d", "e")}, true)
+	if err != nil || len(made.Tables) > 0 || !slices.Equal(made.Families, []string{"t:e"}) {
+		t.Error(made, err)
 	}
 }
 

@@ -172,6 +172,44 @@ func TestHangingRequestTimesOut(t *testing.T) {
 	})
 }
 
+// A put that keeps older cells takes room for what its look brings, and gives all of that back.
+func TestKeptPutsGiveTheirRoomBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := &sinktest.Memory{}
+		table.Create("t", "k")
+		w := sink.NewWriter(sink.Options{Table: table, Rows: table, Parking: newLot(), Bytes: 20_000})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		for i := range 100 {
+			b := transform.Batch{Source: "Orders", Rows: []transform.RowMutation{kept(version(uint64(i+1)), int64(i), fmt.Sprint("a=", i))}}
+			if err := w.Write(ctx, &b); err != nil {
+				t.Fatalf("put %d: %v", i, err)
+			}
+		}
+	})
+}
+
+// silentLot never answers.
+type silentLot struct{ sink.ParkingLot }
+
+func (silentLot) Park(ctx context.Context, _ transform.Parked) error {
+	return task.NewEvent(ctx).Wait(ctx)
+}
+
+// So does a call to the parking lot: nothing else bounds it.
+func TestHangingParkingTimesOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := sink.NewWriter(sink.Options{Parking: silentLot{}, Timeout: 7 * time.Second, Table: memory()})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		start := time.Now()
+		b := fold("bad")
+		if err := w.Write(ctx, &b); err == nil || len(b.Parked) != 1 || time.Since(start) != 7*time.Second {
+			t.Errorf("%v after %s", err, time.Since(start))
+		}
+	})
+}
+
 // network lies between a writer and its table: requests are slow, fail before or after they were executed, and are executed
 // long after they failed, even if the process that sent them is gone.
 type network struct {

@@ -109,6 +109,13 @@ func TestFiltersOfTheLongestKeysAreTaken(t *testing.T) {
 			if cells := readAll(t, e, "t")[0].Cells; len(cells) != 2 || string(cells[0].Value) != "newer" || string(cells[1].Value) != "older" {
 				t.Errorf("%d cells", len(cells))
 			}
+			m.Version, m.Cells = version(3), nil // only the look tells which column goes
+			if applied, err := sink.Execute(context.Background(), e, e, &m); err != nil || !applied {
+				t.Fatal(applied, err)
+			}
+			if cells := readAll(t, e, "t")[0].Cells; len(cells) > 0 {
+				t.Errorf("%d cells of a column that the item has not any more", len(cells))
+			}
 		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
@@ -241,6 +242,19 @@ func TestRepairGivesUpOnAnItemThatKeepsChanging(t *testing.T) {
 		t.Errorf("%+v, %v", done, err)
 	}
 	expect(t, table, fmt.Sprintf("r live@%d d:a=new@1000000", n))
+}
+
+// An image claims no more than the moment before its read was sent: a generation may admit it a little later, and not what was read before that.
+func TestRepairDatesAnImageBeforeItsRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start, asked := time.Now(), time.Time{}
+		r := newRepairs(memory())
+		r.image, r.after = itemR("1"), func() { time.Sleep(3 * time.Second) }
+		r.Generation = func(_ context.Context, at time.Time) (uint32, error) { asked = at; return 1, nil }
+		if done, err := r.Repair(t.Context(), itemR("any")); err != nil || done.Written != 1 || !asked.Equal(start) {
+			t.Errorf("%+v, %v; a generation for %s was asked for, and the read began at %s", done, err, asked, start)
+		}
+	})
 }
 
 // A source that cannot be read says nothing of the item: neither is its table gone an item that is.

@@ -60,6 +60,7 @@ func TestCheckFinds(t *testing.T) {
 		"after without condition": {families("d"), []Rule{rule(nil, "{PK | after('V#')}#{SK}", star...)}, TTL{}, []string{"injective"}, `add to when: begins_with(PK, "V#")`},
 		"after with condition":    {families("d"), []Rule{rule(when{"PK^V#"}, "{PK | after('V#')}#{SK}", star...)}, TTL{}, nil, ""},
 		"after of a longer one":   {families("d"), []Rule{rule(when{"PK^V#1"}, "{PK | after('V#')}#{SK}", star...)}, TTL{}, nil, ""},
+		"after of what it became": {families("d"), []Rule{rule(when{"PK^V#"}, "{PK | reverse | after('V#')}#{SK}", star...)}, TTL{}, []string{"injective"}, "after does not keep"},
 		"sort key is fixed":       {families("d"), []Rule{rule(when{"SK=META"}, "{PK}", star...)}, TTL{}, nil, ""},
 		"sort key is the other":   {families("d"), []Rule{rule(when{"SK==PK"}, "{PK}", star...)}, TTL{}, nil, ""},
 		"raw before another":      {families("d"), []Rule{rule(nil, "{PK | raw}#{SK}", star...)}, TTL{}, []string{"injective"}, "raw"},
@@ -105,6 +106,7 @@ func TestCheckFinds(t *testing.T) {
 		"expiry with both":          {families("d=maxversions=1 && maxage=1d"), nil, TTL{"ttl", ExpireByGC}, []string{"expiry"}, "keeps cells of any age"},
 		"expiry":                    {families("d=maxversions=1 || maxage=1d"), nil, TTL{"ttl", ExpireByGC}, nil, ""},
 		"capture that is none":      {families("d"), []Rule{rule(nil, "{$year}#{PK}#{SK}", star...)}, TTL{}, []string{"template"}, "{$year} is no part of the source table's name"},
+		"a column of two families":  {families("d", "e"), []Rule{rule(nil, "{PK}#{SK}", column("a", "d:x", 0), column("b", "e:x", 0))}, TTL{}, nil, ""},
 		"renamed to one column":     {families("d"), []Rule{rule(nil, "{PK}#{SK}", column("a", "d:x", 0), column("b", "d:x", 0))}, TTL{}, []string{"bad"}, "go to the same column"},
 		"ignore and write":          {families("d"), []Rule{{Ignore: true, Writes: []Write{{}}}}, TTL{}, []string{"bad"}, "either writes or ignores"},
 		"star to one column":        {families("d"), []Rule{rule(nil, "{PK}#{SK}", column("*", "d:x", 0))}, TTL{}, []string{"bad"}, "goes to a family"},
@@ -255,6 +257,7 @@ func TestParseFamily(t *testing.T) {
 		{"maxversions=1 || maxversions=1", "maxversions=1", true},
 		{"maxversions=1 || maxage=30d", "maxversions=1 && maxage=30d", false},
 		{"maxversions=1 || maxage=30d && maxversions=9", "(maxversions=1 || maxage=30d) && maxversions=9", false},
+		{"maxversions=1 || maxage=30d && maxversions=9", "maxversions=1 || maxage=30d || maxversions=9", false},
 		{"maxversions=1", "never", false},
 	} {
 		one, err := ParseFamily("d", c.one)

@@ -114,3 +114,35 @@ func TestRowsOfAPatternDiffer(t *testing.T) {
 		t.Errorf("only %d tables of patterns were accepted", accepted)
 	}
 }
+
+// Two rules whose row keys begin with the same parts of the table's name, written in different widths, do not keep the tables apart: 1 is 01 for
+// one and 0001 for the other, which is 00 with an item that begins with 01.
+func TestWidthsOfATableNameMustBeTheSame(t *testing.T) {
+	found := func(one, other string) []Finding {
+		write := func(row, family string) []Write {
+			return []Write{{RowKey: template(row), Columns: []ColumnRule{{Attribute: "*", To: family}}}}
+		}
+		return CheckMerged([]Spec{{Source: "T", Table: "t", Merged: true, Families: families("d", "e"), Varies: []Varying{{"n", 0}}, Captures: map[string]string{"n": "1"},
+			Rules: []Rule{{When: beginsA{}, Writes: write(one, "d")}, {Writes: write(other, "e")}}}})[0]
+	}
+	if f := found("{$n | pad(4)}{id}", "{$n | pad(4)}{id}"); len(f) > 0 {
+		t.Errorf("of one width: %+v", f)
+	}
+	if f := found("{$n | pad(2)}{id}", "{$n | pad(4)}{id}"); len(f) != 1 || f[0].Problem != KeyCollision {
+		t.Errorf("of two widths: %+v", f)
+	}
+}
+
+// Where several source tables have one target, each row says of which of them it is: its key does not.
+func TestRowsOfMergedTablesSayWhoseTheyAre(t *testing.T) {
+	for _, merged := range []bool{false, true} {
+		m, err := New(Spec{Source: "T", Table: "t", Merged: merged, PrimaryKey: []KeyAttribute{{"id", cdc.KindS}}, Families: families("d")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows, err := m.Addresses(item("id", cdc.String("1")))
+		if err != nil || (rows[0].Origin == "T/"+rows[0].Item) != merged {
+			t.Errorf("merged %v: %+v, %v", merged, rows, err)
+		}
+	}
+}

@@ -128,6 +128,9 @@ func TestH75_ATableYoungerThanTheStart(t *testing.T) {
 	if _, err := d.ledger.UpdateTable(t.Context(), "Orders", func(s *checkpoint.TableState) error { s.Cut = start; return nil }); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := d.ledger.UpdateTable(t.Context(), "Copied", func(*checkpoint.TableState) error { return nil }); err != nil { // which owes nothing
+		t.Fatal(err)
+	}
 	got, err := d.find(t.Context(), func(string) bool { return false })
 	if err != nil || len(got.Tables) != 2 {
 		t.Fatalf("%+v, %v", got, err)
@@ -135,6 +138,22 @@ func TestH75_ATableYoungerThanTheStart(t *testing.T) {
 	for _, found := range got.Tables {
 		if !found.FromNow || found.Young != (found.Mapping.Source == young) {
 			t.Errorf("%s: from now on %v, young %v", found.Mapping.Source, found.FromNow, found.Young)
+		}
+	}
+}
+
+// TestDiscoverEvery: the most impatient pattern says how often tables are looked for, which is for all at once; tables that are named say nothing.
+func TestDiscoverEvery(t *testing.T) {
+	every := func(each ...time.Duration) time.Duration {
+		cfg := &config.Config{}
+		for _, d := range each {
+			cfg.Tables = append(cfg.Tables, config.Table{DiscoverEvery: d})
+		}
+		return discoverEvery(cfg)
+	}
+	for _, each := range [][]time.Duration{{0, time.Minute, time.Hour}, {time.Hour, time.Minute, 0}, {time.Minute}} {
+		if got := every(each...); got != time.Minute {
+			t.Errorf("of %v every %s", each, got)
 		}
 	}
 }

@@ -1,0 +1,186 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/bigtable/admin/apiv2/adminpb"
+
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/admin"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/sink/sinktest"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// routed has the default app profile route to a cluster.
+func (c *cloud) routed(cluster string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.on, c.clusters = true, []string{cluster}
+	c.profiles = map[string]*adminpb.AppProfile{"projects/p/instances/i/appProfiles/default": {RoutingPolicy: &adminpb.AppProfile_SingleClusterRouting_{
+		SingleClusterRouting: &adminpb.AppProfile_SingleClusterRouting{ClusterId: cluster, AllowTransactionalWrites: true}}}}
+}
+
+// connectedTarget is the target of a configuration in the embedded services, with its tables.
+func connectedTarget(t *testing.T, text string) (*config.Config, *target, *embedded) {
+	t.Helper()
+	s := servicesWithOrders(t)
+	t.Setenv("BIGTABLE_EMULATOR_HOST", s.bigtable.Addr)
+	cfg, err := config.Parse("replicator.yaml", []byte(text), func(string) (string, bool) { return "", false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	to, err := connectTarget(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = to.Close() })
+	if _, err := to.admin.Prepare(t.Context(), specs(cfg), true); err != nil {
+		t.Fatal(err)
+	}
+	return cfg, to, s
+}
+
+const ordersConfig = `version: 1
+target: { project: p, instance: i }
+tables: [{ from: Orders }]
+`
+
+// An app profile that is led to another cluster while a worker runs is noticed by whoever asks then, and not told from memory: by the
+// pipeline, by the probe, and by a retry.
+func TestH46_TheClusterIsAskedForAnew(t *testing.T) {
+	cfg, to, s := connectedTarget(t, ordersConfig)
+	s.cloud.routed("c1")
+	ledger, err := checkpoint.Open(t.Context(), ledgerStore(to, cfg), cfg.Name, checkpoint.Options{Worker: "w", ID: "l", Lease: cfg.State.Lease})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ledger.CheckCluster(t.Context(), "c1"); err != nil {
+		t.Fatal(err)
+	}
+	w := &worker{program: &program{}, cfg: cfg, target: to, source: &source{}, found: probed{cluster: "c1"}}
+	ask := w.options(ledger, nil, silentObserver()).Cluster
+	d := &decision{cfg: cfg, target: to}
+	for _, cluster := range []string{"c1", "c2"} {
+		s.cloud.routed(cluster)
+		if got, err := ask(t.Context()); got != cluster || err != nil {
+			t.Errorf("the pipeline is told %q, %v", got, err)
+		}
+		p := &prober{cfg: cfg, target: to}
+		if _, err := p.profile(t.Context()); err != nil || p.found.cluster != cluster {
+			t.Errorf("the probe found %q, %v", p.found.cluster, err)
+		}
+		if err := d.sameCluster(t.Context(), ledger); (err == nil) != (cluster == "c1") || err != nil && !errors.Is(err, checkpoint.ErrClusterChanged) {
+			t.Errorf("a retry into %s: %v", cluster, err)
+		}
+	}
+}
+
+// What the probe found is held against the ledger before a run begins, whatever the pipeline is told later, which asks beside its tables.
+func TestH46_NothingBeginsInAnotherCluster(t *testing.T) {
+	cfg, to, s := connectedTarget(t, ordersConfig)
+	s.cloud.routed("c1")
+	ledger, err := checkpoint.Open(t.Context(), ledgerStore(to, cfg), cfg.Name, checkpoint.Options{Worker: "w", ID: "l", Lease: cfg.State.Lease})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ledger.CheckCluster(t.Context(), "c1"); err != nil {
+		t.Fatal(err)
+	}
+	quiet := &program{env: func(string) (string, bool) { return "", false }, stdout: io.Discard, stderr: io.Discard}
+	w := &worker{program: quiet, cfg: cfg, log: slog.New(slog.DiscardHandler), lines: backfill.NewRenderer(io.Discard, nil), id: "w",
+		target: to, source: &source{}, found: probed{cluster: "c2"}, flags: runFlags{once: true, idle: time.Second}}
+	if err := w.run(t.Context(), nil); !errors.Is(err, checkpoint.ErrClusterChanged) {
+		t.Errorf("%v", err)
+	}
+}
+
+func silentObserver() *observer {
+	return newObserver("w", admin.NewMetrics(admin.Build{}), admin.NewHealth(time.Now), slog.New(slog.DiscardHandler), backfill.NewRenderer(io.Discard, nil), nil)
+}
+
+// An image is put by a run's writer only if it is younger than tombstones by the margin: the tombstone that would refuse it is there still.
+func TestH81_ARunParksWhatIsAlmostAsOldAsTombstones(t *testing.T) {
+	cfg, to, _ := connectedTarget(t, ordersConfig)
+	m, err := mapTable(cfg.Tables[0], []transform.KeyAttribute{{Name: "pk", Type: cdc.KindS}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	parking := sink.NewParking(to.data.Records(cfg.State.Table), cfg.Name)
+	w := &worker{program: &program{}, cfg: cfg, target: to, source: &source{}}
+	writer := w.options(nil, parking, silentObserver()).Writer
+	item := cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: cdc.String("a")}})
+	for i, age := range []time.Duration{cfg.State.TombstoneAge - imageMargin + time.Hour, cfg.State.TombstoneAge - imageMargin - time.Hour} {
+		b := transform.Fold(m, []cdc.Change{{Event: cdc.Insert, Sequence: cdc.SequenceOf(uint64(i + 1)), Time: time.Now().Add(-age), Keys: item, New: item}},
+			transform.Stamp{Generation: 1, Hop: 1})
+		if err := writer.Write(t.Context(), &b); err != nil {
+			t.Fatal(err)
+		}
+		// The older one comes first, and is the only one that is parked.
+		var parked []string
+		if err := parking.List(t.Context(), "Orders", func(_ sink.Ref, p transform.Parked) error {
+			parked = append(parked, p.Change.Sequence.String())
+			return nil
+		}); err != nil || strings.Join(parked, " ") != "1" {
+			t.Errorf("%s old: parked %q, %v", age, parked, err)
+		}
+	}
+}
+
+// A retry mends the rows that the old and the new images of all parked changes of an item name, and resolves all of these.
+func TestARetryIsOfAllThatAnItemHasParked(t *testing.T) {
+	m, err := transform.NewMapping("Orders", "t", "d", []transform.KeyAttribute{{Name: "pk", Type: cdc.KindS}}, "tenant", "pk")
+	if err != nil {
+		t.Fatal(err)
+	}
+	image := func(tenant string) cdc.Item {
+		return cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: cdc.String("a")}, {Name: "tenant", Value: cdc.String(tenant)}})
+	}
+	table := &sinktest.Memory{}
+	table.Create("t", "d", sink.LiveFamily, sink.GoneFamily)
+	lot := sink.NewParking(&sinktest.Records{}, "default")
+	d := &decision{log: slog.New(slog.DiscardHandler), lot: lot}
+	var records []selectedRecord
+	for i, tenants := range [][2]string{{"left", "passed"}, {"passed", "bad"}} {
+		change := cdc.Change{Event: cdc.Modify, Sequence: cdc.SequenceOf(uint64(i + 1)), Time: time.Unix(1_795_170_000, 0), Keys: m.Keys(image("")), Old: image(tenants[0]), New: image(tenants[1])}
+		version := transform.NewVersion(1, 1, change.Sequence, transform.CountExact)
+		record := transform.Parked{Source: "Orders", Key: m.ItemKey(change.Keys), Version: version, Reason: "r", Change: change}
+		if err := lot.Park(t.Context(), record); err != nil {
+			t.Fatal(err)
+		}
+		records = append(records, selectedRecord{sink.RefOf(record), record})
+		left := transform.Fold(m, []cdc.Change{{Event: cdc.Insert, Sequence: change.Sequence, Time: change.Time, Keys: change.Keys, New: change.Old}}, transform.Stamp{Generation: 1, Hop: 1})
+		request := sink.Guard(left.Rows[0])
+		if _, err := table.Apply(t.Context(), &request); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The item is where no record says, so that a first attempt finds it gone from there, and a second one looks.
+	r := &sink.Repairer{Mapping: m, Rows: table, Table: table,
+		Item:       func(context.Context, cdc.Item) (cdc.Item, bool, error) { return image("now"), true, nil },
+		Generation: func(context.Context, time.Time) (uint32, error) { return 1, nil }}
+	if got, err := d.retryItem(t.Context(), r, records); err != nil || got.Outcome != outcomeStored || got.Records != 2 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	var live []string
+	if err := table.ReadRows(t.Context(), "t", sink.Range{}, func(row sink.Row) error {
+		if row.Version != "" {
+			live = append(live, row.Key)
+		}
+		return nil
+	}); err != nil || strings.Join(live, " ") != "now#a" {
+		t.Errorf("live: %q, %v", live, err)
+	}
+	if n, err := lot.CountOf(t.Context(), "Orders"); n != 0 || err != nil {
+		t.Errorf("%d are parked still, %v", n, err)
+	}
+}
