@@ -78,6 +78,7 @@ var inReach = []mutant{
 	{
 		name: "any number of items may be parked", hazards: "H38", file: "sink/writer.go",
 		old: `n > w.o.MaxParked {`, new: `n > w.o.MaxParked+1 {`,
+		test: "./sink TestParkedLimit", why: "one item more than may be must be parked, and no more until the end: one seed of some hundreds",
 	},
 	{
 		name: "the limit of parked items counts changes", hazards: "H38", file: "sink/parking.go",

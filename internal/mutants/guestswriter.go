@@ -3,8 +3,8 @@ package main
 // whyCommand is why the simulation does not see what commands decide.
 const whyCommand = "the simulation begins where the commands end"
 
-// inGuestsB are bugs that a stranger planted in what writes, maps, copies and starts.
-var inGuestsB = []mutant{
+// inGuestsOfTheWriter are bugs that a stranger planted in what writes, maps, copies and starts.
+var inGuestsOfTheWriter = []mutant{
 	{
 		name: "a row that is looked at gives back less room than it took", hazards: "", file: "sink/writer.go",
 		old: `			defer w.release(size)

@@ -1,7 +1,7 @@
 package main
 
-// inGuestsA are bugs that somebody who had not written the code planted in the stream, the ledger and the loops.
-var inGuestsA = []mutant{
+// inGuests are bugs that somebody who had not written the code planted in the stream, the ledger and the loops.
+var inGuests = []mutant{
 	{
 		name: "a reader claims from the worker's clock what its first page saw", file: "cdc/reader.go",
 		old:  `if r.Covered = page.At; page.At.IsZero() {`,
