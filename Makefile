@@ -33,7 +33,7 @@ build: ## the binary, in bin/
 	$(GO) build -trimpath -o bin/replicator ./cmd/replicator
 
 test: vet ## every test, and the static checks; needs no C compiler
-	$(GO) test ./...
+	$(GO) test -vet=off ./...
 
 vet: ## gofmt, go vet and staticcheck
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "gofmt would change: $$unformatted"; exit 1; }
@@ -42,7 +42,7 @@ vet: ## gofmt, go vet and staticcheck
 
 # Every process that was built with the race detector waits a second when it ends, for what still runs beside it; tests start some hundreds.
 race: ## every test under the race detector, but for internal/scope, in which nothing runs beside anything; needs a C compiler
-	CGO_ENABLED=1 GORACE="atexit_sleep_ms=10 $$GORACE" $(GO) test -race -timeout 20m $$($(GO) list ./... | grep -v /internal/scope)
+	CGO_ENABLED=1 GORACE="atexit_sleep_ms=10 $$GORACE" $(GO) test -race -vet=off -timeout 20m $$($(GO) list ./... | grep -v /internal/scope)
 
 # UNGUIDED packages are fuzzed as they are, without the instrumentation by which Go's fuzzer prefers texts that reach something new: for a package that
 # imports Bigtable's client, building that takes minutes.

@@ -130,7 +130,9 @@ func TestAnotherAccount(t *testing.T) {
 		m.as = &foreign
 		b := s.Start("b", option)
 		var refused *pipeline.SourceError
-		s.until(time.Minute, "who is elsewhere ends, beside the keeper", func() bool { return b.Over })
+		if s.until(time.Minute, "who is elsewhere ends, beside the keeper", func() bool { return b.Over }); !b.Over {
+			return
+		}
 		if err := b.Wait(s.ctx); !errors.As(err, &refused) || refused.Followed != s.Source.Stream().ARN || refused.Found != foreign.StreamARN {
 			s.failf("ended with %v", err)
 		}
@@ -143,6 +145,9 @@ func TestAnotherAccount(t *testing.T) {
 		s.put("k", "w")
 		s.equal(time.Minute)
 		m.as = &foreign
+		if s.until(time.Hour, "who finds itself elsewhere ends", func() bool { return c.Over }); !c.Over {
+			return
+		}
 		if err := c.Wait(s.ctx); !errors.As(err, &refused) || len(s.Gaps) > 0 {
 			s.failf("ended with %v, gaps %q", err, s.Gaps)
 		}
