@@ -188,10 +188,10 @@ func (s *simulation) rehearse() {
 	s.World.Inject("dry run")
 }
 
-// changeUntil changes items so often that no shard that is polled is empty, until the dry run is over.
+// changeUntil changes items so often that no shard that is polled is empty, until the dry run is over. A call that fails now may fail for hours.
 func (s *simulation) changeUntil(over *bool) {
 	s.World.Go("application", func(ctx context.Context) {
-		for until := s.World.Elapsed() + time.Hour; !*over; s.write() {
+		for until := max(s.World.Elapsed(), s.healthy) + time.Hour; !*over; s.write() {
 			if s.World.Elapsed() > until {
 				s.fail("I10", "a dry run goes on as long as items change")
 				return
