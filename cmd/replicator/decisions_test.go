@@ -55,18 +55,25 @@ target: { project: p, instance: i }
 tables: [{ from: Orders }]
 `
 
+// begunIn is the ledger of a migration that was begun in a cluster, to which the app profile routes.
+func begunIn(t *testing.T, cluster string, cfg *config.Config, to *target, s *embedded) *checkpoint.Ledger {
+	t.Helper()
+	s.cloud.routed(cluster)
+	ledger, err := checkpoint.Open(t.Context(), ledgerStore(to, cfg), cfg.Name, checkpoint.Options{Worker: "w", ID: "l", Lease: cfg.State.Lease})
+	if err == nil {
+		err = ledger.CheckCluster(t.Context(), cluster)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ledger
+}
+
 // An app profile that is led to another cluster while a worker runs is noticed by whoever asks then, and not told from memory: by the
 // pipeline, by the probe, and by a retry.
 func TestH46_TheClusterIsAskedForAnew(t *testing.T) {
 	cfg, to, s := connectedTarget(t, ordersConfig)
-	s.cloud.routed("c1")
-	ledger, err := checkpoint.Open(t.Context(), ledgerStore(to, cfg), cfg.Name, checkpoint.Options{Worker: "w", ID: "l", Lease: cfg.State.Lease})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := ledger.CheckCluster(t.Context(), "c1"); err != nil {
-		t.Fatal(err)
-	}
+	ledger := begunIn(t, "c1", cfg, to, s)
 	w := &worker{program: &program{}, cfg: cfg, target: to, source: &source{}, found: probed{cluster: "c1"}}
 	ask := w.options(ledger, nil, silentObserver()).Cluster
 	d := &decision{cfg: cfg, target: to}
@@ -88,14 +95,7 @@ func TestH46_TheClusterIsAskedForAnew(t *testing.T) {
 // What the probe found is held against the ledger before a run begins, whatever the pipeline is told later, which asks beside its tables.
 func TestH46_NothingBeginsInAnotherCluster(t *testing.T) {
 	cfg, to, s := connectedTarget(t, ordersConfig)
-	s.cloud.routed("c1")
-	ledger, err := checkpoint.Open(t.Context(), ledgerStore(to, cfg), cfg.Name, checkpoint.Options{Worker: "w", ID: "l", Lease: cfg.State.Lease})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := ledger.CheckCluster(t.Context(), "c1"); err != nil {
-		t.Fatal(err)
-	}
+	begunIn(t, "c1", cfg, to, s)
 	quiet := &program{env: func(string) (string, bool) { return "", false }, stdout: io.Discard, stderr: io.Discard}
 	w := &worker{program: quiet, cfg: cfg, log: slog.New(slog.DiscardHandler), lines: backfill.NewRenderer(io.Discard, nil), id: "w",
 		target: to, source: &source{}, found: probed{cluster: "c2"}, flags: runFlags{once: true, idle: time.Second}}

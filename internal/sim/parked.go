@@ -3,6 +3,7 @@ package sim
 import (
 	"encoding/json"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -96,27 +97,35 @@ func parkedImage(r *Row) cdc.Item {
 	return change.New
 }
 
+// astray are the changes that were read of an item and found it without one of its addresses.
+func (t *truth) astray(item string) iter.Seq[change] {
+	return func(yield func(change) bool) {
+		for _, changes := range t.changes {
+			for _, c := range changes {
+				if !t.unread[c.Number] && c.was.astray && c.Old.Exists() && t.m.Mapping.ItemKey(c.Old) == item && !yield(c) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // cameFromNowhere tells whether a later change than the parked one found its item without one of its addresses, and is in all rows that it gave it: none,
 // if it left it so that nothing of it is to be in the target. No row tells of what it found, and the row of the parked image may lack that for ever: what moved
 // the item from there may be in a gap.
 func (t *truth) cameFromNowhere(p parkedRow) bool {
-	for _, changes := range t.changes {
-		for _, c := range changes {
-			if t.unread[c.Number] || !c.was.astray || !c.Old.Exists() || t.m.Mapping.ItemKey(c.Old) != p.Key {
-				continue
-			}
-			missing := func(s spot) bool { return t.highestAt(s.register) <= p.Version }
-			if c.New.Exists() && !c.is.ignored && (len(c.is.spots) == 0 || slices.ContainsFunc(c.is.spots, missing)) {
-				continue
-			}
-			seen := t.ledger[c.Shard.label+"/"+c.Shard.ID]
-			if seen == nil {
-				return true // with its row went what the shard gave to its versions
-			}
-			for r := range seen.ranks {
-				if string(transform.NewVersion(r.generation, r.hop, c.Sequence, transform.CountExact)) > p.Version {
-					return true
-				}
+	missing := func(s spot) bool { return t.highestAt(s.register) <= p.Version }
+	for c := range t.astray(p.Key) {
+		if c.New.Exists() && !c.is.ignored && (len(c.is.spots) == 0 || slices.ContainsFunc(c.is.spots, missing)) {
+			continue
+		}
+		seen := t.ledger[c.Shard.label+"/"+c.Shard.ID]
+		if seen == nil {
+			return true // with its row went what the shard gave to its versions
+		}
+		for r := range seen.ranks {
+			if string(transform.NewVersion(r.generation, r.hop, c.Sequence, transform.CountExact)) > p.Version {
+				return true
 			}
 		}
 	}
@@ -220,23 +229,18 @@ func (t *truth) healed() string {
 // superseded tells whether a change that was made after another was parked has found its item without an address, and is applied: the parked one goes with
 // that, because no row tells that it is obsolete.
 func (t *truth) superseded(p parkedRow, parked time.Time) bool {
-	for _, changes := range t.changes {
-		for _, c := range changes {
-			if t.unread[c.Number] || len(c.was.spots) > 0 || c.was.ignored || !c.Old.Exists() || !parked.Before(c.At) || t.m.Mapping.ItemKey(c.Old) != p.Key {
-				continue
-			}
-			name := c.Shard.label + "/" + c.Shard.ID
-			seen := t.ledger[name]
-			if seen == nil || t.reopened[name] || seen.Position.Compare(c.Sequence) < 0 {
-				continue // nobody knows what became of it
-			}
-			newer := true
-			for r := range seen.ranks {
-				newer = newer && string(transform.NewVersion(r.generation, r.hop, c.Sequence, transform.CountExact)) > p.Version
-			}
-			if newer {
-				return true
-			}
+	for c := range t.astray(p.Key) {
+		name := c.Shard.label + "/" + c.Shard.ID
+		seen := t.ledger[name]
+		if len(c.was.spots) > 0 || !parked.Before(c.At) || seen == nil || t.reopened[name] || seen.Position.Compare(c.Sequence) < 0 {
+			continue // it had a row, or nobody knows what became of it
+		}
+		newer := true
+		for r := range seen.ranks {
+			newer = newer && string(transform.NewVersion(r.generation, r.hop, c.Sequence, transform.CountExact)) > p.Version
+		}
+		if newer {
+			return true
 		}
 	}
 	return false
