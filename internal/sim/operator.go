@@ -182,8 +182,8 @@ func (t *truth) checkRepaired(w rowWrite, was string) {
 	if before == "" {
 		before = was
 	}
-	if t.forgotten && before < string(v.WithoutCount()) {
-		return // it came late, to a target as it was before it was restored, which is declared
+	if seen := transform.NewVersion(v.Generation(), v.Hop(), v.Sequence(), v.Count()-1); t.forgotten && before < string(seen) {
+		return // it came late, to a target that was restored to before the change, or to before another repair, which is declared
 	}
 	if u, err := transform.ParseVersion(before); err != nil || u.Count()+1 != v.Count() || u.WithoutCount() != v.WithoutCount() {
 		t.m.violate("I9: row %q is repaired at %s over %q", w.row, v, before)
