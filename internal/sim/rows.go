@@ -140,7 +140,7 @@ func (t *truth) watchItem(id rowID, before, after *Row) {
 	case v.Count() > transform.CountExact:
 		t.checkRepaired(w, was)
 	case v.Hop() == transform.LoadHop:
-		t.checkLoaded(w)
+		t.checkLoaded(w, was)
 	default:
 		t.checkChange(w, was)
 	}
@@ -239,7 +239,7 @@ func secondOf(v transform.Version) (second int64) {
 }
 
 // checkLoaded: a load asserts an image that the item had at or after the second its version names, not one before.
-func (t *truth) checkLoaded(w rowWrite) {
+func (t *truth) checkLoaded(w rowWrite, was string) {
 	at := time.Unix(secondOf(w.version), 0)
 	if at.After(t.m.World.Now()) {
 		t.m.violate("I1: row %q is loaded from the future, %s", w.row, w.version)
@@ -259,6 +259,9 @@ func (t *truth) checkLoaded(w rowWrite) {
 	}
 	if w.gone && t.m.MaxImageAge > 0 {
 		return // too old to be put
+	}
+	if t.keeps && t.madeBefore(w, was) {
+		return // as in checkChange
 	}
 	t.m.violate("I1: row %q is loaded with an image that its item had not at %s", w.row, w.version)
 }
@@ -287,7 +290,7 @@ func (t *truth) checkChange(w rowWrite, was string) {
 			continue
 		}
 		t.number[w.register] = c.Number
-		t.checkTimes(w, s, c.Write)
+		t.checkTimes(w, was, s, c.Write)
 		if age := t.m.World.Now().Sub(c.At); !w.gone && t.m.TombstoneAge > 0 && age > t.m.TombstoneAge {
 			t.m.violate("I8: row %q is put at %s with an image that is %s old, and what was removed since is remembered for %s", w.row, v, age, t.m.TombstoneAge)
 		}
