@@ -135,6 +135,7 @@ type Shard struct {
 	closedAt  time.Time
 	firstRead time.Time // when it first gave a page
 	readAt    time.Time // when it last did
+	given     int       // records before this index were in one of its pages, or gone by then
 	lo, hi    uint64    // hash range [lo, hi)
 	records   []record
 	next      uint64

@@ -97,12 +97,12 @@ func parkedImage(r *Row) cdc.Item {
 	return change.New
 }
 
-// astray are the changes that were read of an item and found it without one of its addresses.
+// astray are the changes of an item that found it without one of its addresses.
 func (t *truth) astray(item string) iter.Seq[change] {
 	return func(yield func(change) bool) {
 		for _, changes := range t.changes {
 			for _, c := range changes {
-				if !t.unread[c.Number] && c.was.astray && c.Old.Exists() && t.m.Mapping.ItemKey(c.Old) == item && !yield(c) {
+				if c.was.astray && c.Old.Exists() && t.m.Mapping.ItemKey(c.Old) == item && !yield(c) {
 					return
 				}
 			}
@@ -112,11 +112,11 @@ func (t *truth) astray(item string) iter.Seq[change] {
 
 // cameFromNowhere tells whether a later change than the parked one found its item without one of its addresses, and is in all rows that it gave it: none,
 // if it left it so that nothing of it is to be in the target. No row tells of what it found, and the row of the parked image may lack that for ever: what moved
-// the item from there may be in a gap.
+// the item from there may be in a gap. It need not be committed: whoever has read it may be late, and the stream may drop it meanwhile.
 func (t *truth) cameFromNowhere(p parkedRow) bool {
 	missing := func(s spot) bool { return t.highestAt(s.register) <= p.Version }
 	for c := range t.astray(p.Key) {
-		if c.New.Exists() && !c.is.ignored && (len(c.is.spots) == 0 || slices.ContainsFunc(c.is.spots, missing)) {
+		if t.missed[c.Number] || c.Shard.after(c.Sequence) > c.Shard.given || c.New.Exists() && !c.is.ignored && (len(c.is.spots) == 0 || slices.ContainsFunc(c.is.spots, missing)) {
 			continue
 		}
 		seen := t.ledger[c.Shard.label+"/"+c.Shard.ID]
@@ -132,8 +132,10 @@ func (t *truth) cameFromNowhere(p parkedRow) bool {
 	return false
 }
 
-// checkPutAside: a checkpoint passes a change that has left its row without the image that it made only if the change is parked (I3).
-func (t *truth) checkPutAside(s checkpoint.Shard, shard *Shard, from cdc.SequenceNumber) {
+// checkPutAside: a checkpoint passes a change that has left its row without the image that it made only if the change is parked (I3). A tombstone of a
+// generation in which nobody read the shard is that of another stream's change, which has the same number.
+func (t *truth) checkPutAside(s checkpoint.Shard, shard *Shard, seen *seenShard) {
+	from := seen.Position
 	for _, r := range shard.records[max(shard.after(from), shard.trimmed):] { // what was trimmed was not read again
 		c := r.change
 		if c.Sequence.Compare(s.Position) > 0 {
@@ -147,6 +149,9 @@ func (t *truth) checkPutAside(s checkpoint.Shard, shard *Shard, from cdc.Sequenc
 			row := t.m.Target.Row(spot.table, spot.row)
 			gone, _ := row.Value(sink.GoneFamily, spot.column())
 			if len(gone) < 9 || gone[9:] != version || hasLive(row, spot.register) {
+				continue
+			}
+			if v, err := transform.ParseVersion(gone); err == nil && v.Generation() != s.Generation && !seen.ranks[rank{v.Generation(), s.Hop}] {
 				continue
 			}
 			if !t.everParked(version) {
@@ -232,7 +237,7 @@ func (t *truth) superseded(p parkedRow, parked time.Time) bool {
 	for c := range t.astray(p.Key) {
 		name := c.Shard.label + "/" + c.Shard.ID
 		seen := t.ledger[name]
-		if len(c.was.spots) > 0 || !parked.Before(c.At) || seen == nil || t.reopened[name] || seen.Position.Compare(c.Sequence) < 0 {
+		if t.unread[c.Number] || len(c.was.spots) > 0 || !parked.Before(c.At) || seen == nil || t.reopened[name] || seen.Position.Compare(c.Sequence) < 0 {
 			continue // it had a row, or nobody knows what became of it
 		}
 		newer := true

@@ -184,6 +184,7 @@ func (s *Stream) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
 		page.Changes = append(page.Changes, s.seen(sh.records[index].change))
 		index++
 	}
+	sh.given = max(sh.given, index)
 	if sh.Closed && index == len(sh.records) {
 		page.End = true // with its last records in hand, as the service does
 	} else {

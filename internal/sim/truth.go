@@ -48,6 +48,7 @@ type truth struct {
 	// trimmed are the changes that the stream dropped before they were applied (I5); unread has the numbers of those without an address, too.
 	trimmed    []Write
 	unread     map[int]bool
+	missed     map[int]bool      // numbers of changes that the stream dropped before anybody was given them
 	parked     map[string]string // highest parked version by item
 	mostParked int               // items at once, as long as there is a limit
 	// parkedAt is when a row of a parked change was first written, by its key.
@@ -99,7 +100,7 @@ type rank struct{ generation, hop uint32 }
 func newTruth(m *Migration) *truth {
 	t := &truth{
 		m: m, layout: mapped{m.Mapping}, keeps: m.Mapping.KeepsVersions(), rows: map[register][]image{}, shared: map[rowID]*rowTruth{}, changes: map[string][]change{}, known: map[string]bool{}, numbered: map[string]string{}, reopened: map[string]bool{},
-		latest: map[string]change{}, parked: map[string]string{}, parkedAt: map[string]time.Time{}, struckOff: map[string]bool{}, unread: map[int]bool{}, places: map[string][]register{}, nowhere: map[string]bool{}, beaten: map[string]time.Time{}, told: map[string]time.Duration{}, loads: map[uint32]bool{},
+		latest: map[string]change{}, parked: map[string]string{}, parkedAt: map[string]time.Time{}, struckOff: map[string]bool{}, unread: map[int]bool{}, missed: map[int]bool{}, places: map[string][]register{}, nowhere: map[string]bool{}, beaten: map[string]time.Time{}, told: map[string]time.Duration{}, loads: map[uint32]bool{},
 	}
 	t.forgetTarget()
 	t.forgetLedger()
@@ -191,7 +192,7 @@ func (t *truth) dropped(sh *Shard, r *record) {
 		if seen != nil && seen.Position.Compare(w.Sequence) >= 0 {
 			return
 		}
-		t.unread[w.Number] = true
+		t.unread[w.Number], t.missed[w.Number] = true, sh.trimmed >= sh.given
 		spots := w.is.spots
 		if len(spots) == 0 {
 			spots = w.was.spots
@@ -267,7 +268,7 @@ func (t *truth) watchShard(key string, before, after *Row) {
 		if sh := m.Source.shard(is.Label, is.ID); sh == nil || len(sh.records) == 0 || sh.records[len(sh.records)-1].change.Sequence.Compare(is.Position) < 0 {
 			m.violate("I3: the checkpoint of shard %s is beyond its last change", is.ID)
 		} else {
-			t.checkPutAside(is.Shard, sh, seen.Position)
+			t.checkPutAside(is.Shard, sh, seen)
 		}
 	}
 	if is.State == checkpoint.Done && seen.State != checkpoint.Done {

@@ -1,0 +1,218 @@
+package sim
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/virtual"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// judged is a migration without workers: what they would write is made by hand, and the checkers look on.
+type judged struct {
+	*scene
+	truth *truth
+	held  *sink.Request // the last request that was held back
+}
+
+// judge plays a script in which generation 1 reads shards at one hop. It returns what the checkers say.
+func judge(build func(w *virtual.World) *Migration, script func(s *judged)) []string {
+	return perform(0, false, build, func(s *scene) {
+		j := &judged{scene: s, truth: newTruth(s.Migration)}
+		j.truth.loads[1] = true
+		j.read()
+		script(j)
+	}).failures
+}
+
+func oneShard(rowKey ...string) func(w *virtual.World) *Migration {
+	return func(w *virtual.World) *Migration { return NewMigration(w, 1, rowKey...) }
+}
+
+const judgedHop = 500000
+
+// read lets the ledger know the shards of the stream.
+func (j *judged) read() {
+	for _, sh := range j.Source.Stream().Shards {
+		j.truth.ledger[sh.label+"/"+sh.ID] = &seenShard{Shard: checkpoint.Shard{ID: sh.ID, Label: sh.label, Hop: judgedHop}, ranks: map[rank]bool{{1, judgedHop}: true}}
+	}
+}
+
+// last is the newest change of the stream.
+func (j *judged) last() cdc.Change {
+	records := j.only().records
+	return records[len(records)-1].change
+}
+
+// fold is a page of one change.
+func (j *judged) fold(c cdc.Change) transform.Batch {
+	return transform.Fold(j.Mapping, []cdc.Change{c}, transform.Stamp{Generation: 1, Hop: judgedHop})
+}
+
+// write executes mutations as a writer does, on tables of its own.
+func (j *judged) write(table sink.Table, rows []transform.RowMutation) {
+	for i := range rows {
+		if _, err := sink.Execute(j.ctx, table, Target{j.Target}, &rows[i]); err != nil && table != sink.Table(j) {
+			j.failf("%v", err)
+		}
+	}
+}
+
+// Apply holds a request back: its sender has no answer.
+func (j *judged) Apply(_ context.Context, r *sink.Request) (bool, error) {
+	j.held = r
+	return false, &sink.Error{Op: "CheckAndMutateRow", Reason: sink.Unknown, Code: "Unavailable"}
+}
+
+// arrive executes what was held back.
+func (j *judged) arrive() {
+	if took, err := (Target{j.Target}).Apply(j.ctx, j.held); err != nil || !took {
+		j.failf("what was held back is executed: %v, %v", took, err)
+	}
+}
+
+// restore sets the target back.
+func (j *judged) restore(b backup) {
+	j.RestoreTarget(b)
+	j.truth.forgetTarget()
+}
+
+// repair repairs an item, and tells the truth what was read for it.
+func (j *judged) repair(table sink.Table, key string) error {
+	if j.truth.operator == nil {
+		j.truth.operator = &operator{given: map[string][]reading{}}
+	}
+	r := &sink.Repairer{
+		Mapping: j.Mapping, Rows: Target{j.Target}, Table: table,
+		Item: func(ctx context.Context, keys cdc.Item) (cdc.Item, bool, error) {
+			item, id, number, err := j.Source.get(ctx, keys)
+			j.truth.operator.given[id] = append(j.truth.operator.given[id], reading{item, number})
+			return item, item.Exists(), err
+		},
+		Generation: func(context.Context, time.Time) (uint32, error) { return 1, nil },
+	}
+	_, err := r.Repair(j.ctx, j.Mapping.Keys(item(key, key, "")))
+	return err
+}
+
+func expect(t *testing.T, failures []string, want string) {
+	t.Helper()
+	if want == "" && len(failures) > 0 || want != "" && !slices.ContainsFunc(failures, func(f string) bool { return strings.Contains(f, want) }) {
+		t.Errorf("the checkers say %q, should say %q", failures, want)
+	}
+}
+
+// A repair that is late finds, in a target that was restored meanwhile, its row as it was before the repair before it.
+func TestARepairAfterAnotherOnARestoredTarget(t *testing.T) {
+	for _, restored := range []bool{true, false} {
+		failures := judge(oneShard(), func(s *judged) {
+			target := Target{s.Target}
+			s.put("1", "a")
+			s.write(target, s.fold(s.last()).Rows)
+			before := s.backUpTarget()
+			s.put("1", "b")
+			if err := s.repair(target, "1"); err != nil {
+				s.failf("%v", err)
+			}
+			s.put("1", "c")
+			if err := s.repair(s, "1"); err == nil {
+				s.failf("the second repair has an answer")
+			}
+			if restored {
+				s.restore(before)
+			} else {
+				s.RestoreTarget(before) // which nobody was told: a repair has skipped a number
+			}
+			s.arrive()
+		})
+		expect(t, failures, map[bool]string{false: "I9"}[restored])
+	}
+}
+
+// What is parked of an item that has no row is forgotten by its next change: by one that was read, also if the stream drops it before anybody has heard
+// that it is applied.
+func TestSupersededByWhatWasTrimmedMeanwhile(t *testing.T) {
+	for _, given := range []bool{true, false} {
+		failures := judge(oneShard("value", "pk", "sk"), func(s *judged) {
+			lot := sink.NewParking(Target{s.Target}, "default")
+			s.putWith("1", "n", "it has no row")
+			parked := s.fold(s.last()).Parked[0]
+			if err := lot.Park(s.ctx, parked); err != nil {
+				s.failf("%v", err)
+			}
+			s.del("1")
+			next := s.fold(s.last()).Astray[0]
+			stream := s.Source.Stream()
+			at, err := stream.Seek(s.ctx, s.only().ID, cdc.Position{})
+			if given && err == nil {
+				_, err = stream.Read(s.ctx, at)
+			}
+			if err != nil {
+				s.failf("%v", err)
+			}
+			s.sleep(cdc.Retention + time.Minute)
+			stream.Trim(s.World.Now().Add(-cdc.Retention))
+			if err := lot.Supersede(s.ctx, parked.Source, next.Item, next.Version); err != nil {
+				s.failf("%v", err)
+			}
+		})
+		expect(t, failures, map[bool]string{false: "I3"}[given])
+	}
+}
+
+// A put that keeps older cells is made for a row that a load's cells are gone from, and comes late to a target that was set back to the load: what
+// the load read has the put's value, and a later time.
+func TestALatePutOnALoadedRowThatCameBack(t *testing.T) {
+	build := func(w *virtual.World) *Migration {
+		m := NewMigrationBy(w, 1, keptRules(), "a", "b", "c")
+		return m
+	}
+	failures := judge(build, func(s *judged) {
+		target := Target{s.Target}
+		s.putWith("1", "kind", "row", "a", "before")
+		first := s.fold(s.last()).Rows
+		s.sleep(2 * time.Second)
+		s.putWith("1", "kind", "row", "a", "after")
+		second := s.fold(s.last()).Rows
+		s.sleep(time.Minute)
+		s.write(target, transform.Load(s.Mapping, s.Source.Items(), 1, s.World.Now()).Rows)
+		loaded := s.backUpTarget()
+		s.write(target, first)
+		s.write(s, second)
+		s.restore(loaded)
+		s.arrive()
+	})
+	expect(t, failures, "")
+}
+
+// A change of a new stream has the number that a remove had in the stream before, and was dropped as from before the start: the tombstone is not its.
+func TestATombstoneOfAnotherStream(t *testing.T) {
+	for _, ours := range []bool{false, true} {
+		failures := judge(oneShard(), func(s *judged) {
+			s.put("1", "a")
+			s.del("1")
+			removed := s.last()
+			rows := s.fold(removed).Rows
+			if ours {
+				s.put("1", "b")
+			} else {
+				s.Source.EnableStream(1)
+				s.put("1", "b")
+				s.read()
+				s.truth.ledger[s.only().label+"/"+s.only().ID].ranks = map[rank]bool{{2, judgedHop}: true}
+			}
+			s.write(Target{s.Target}, rows)
+			sh := s.only()
+			r := &sh.records[len(sh.records)-1]
+			r.change.Sequence = removed.Sequence
+			s.truth.checkPutAside(checkpoint.Shard{ID: sh.ID, Label: sh.label, Generation: 2, Hop: judgedHop, Position: removed.Sequence}, sh, s.truth.ledger[sh.label+"/"+sh.ID])
+		})
+		expect(t, failures, map[bool]string{true: "I3"}[ours])
+	}
+}
