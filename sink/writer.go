@@ -129,7 +129,8 @@ func (w *Writer) checkFloor(b *transform.Batch) error {
 	return nil
 }
 
-// refuseOld parks what is too old to be put.
+// refuseOld parks what is too old to be put. The record is stored before the remove, too: if this worker goes between the two, the clock of the next one may
+// say that the image is young enough, its put is refused for the remove's version, and nobody would park it.
 func (w *Writer) refuseOld(ctx context.Context, b *transform.Batch) error {
 	if w.o.MaxImageAge <= 0 {
 		return nil
@@ -139,7 +140,14 @@ func (w *Writer) refuseOld(ctx context.Context, b *transform.Batch) error {
 		if b.Rows[i].Remove || !b.Rows[i].At.Before(oldest) {
 			continue // a remove is harmless at any age: it is refused if the item lives at a newer version
 		}
-		if err := w.putAside(b, i, "the image is older than removed rows are remembered"); err != nil {
+		const reason = "the image is older than removed rows are remembered"
+		if w.o.OnBadItem != Stop {
+			record := b.Park(b.Rows[i], reason)
+			if err := w.bounded(ctx, func(ctx context.Context) error { return w.o.Parking.Park(ctx, record) }); err != nil {
+				return err
+			}
+		}
+		if err := w.putAside(b, i, reason); err != nil {
 			return err
 		}
 	}

@@ -326,6 +326,34 @@ func TestH81_OldImagesAreParked(t *testing.T) {
 	})
 }
 
+// H81: of two workers whose clocks differ one puts an image aside, and goes before it has told so. The other one's put is refused for the remove's version,
+// and the image is parked all the same.
+func TestH81_PutAsideByWhoIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		page := func() *transform.Batch {
+			b := fold("a")
+			b.Rows[0].At = time.Now().Add(-12 * 24 * time.Hour)
+			return &b
+		}
+		table, parking := memory(), newLot()
+		writer := func(age time.Duration) *sink.Writer {
+			return sink.NewWriter(sink.Options{Table: table, Parking: parking, MaxImageAge: age})
+		}
+		ahead, behind := writer(11*24*time.Hour), writer(13*24*time.Hour)
+		parking.fail = &sink.Error{Op: "MutateRow", Reason: sink.Unknown, Code: "Unavailable"}
+		if err := ahead.Write(context.Background(), page()); !sink.Repeatable(err) {
+			t.Fatal(err)
+		}
+		parking.fail = nil
+		if err := behind.Write(context.Background(), page()); err != nil {
+			t.Fatal(err)
+		}
+		if got := rowsOf(t, table); got != "a" && len(parking.list(t)) == 0 {
+			t.Errorf("%q is there, and nothing is parked", got)
+		}
+	})
+}
+
 func TestParkedLimit(t *testing.T) {
 	parking := newLot()
 	w := sink.NewWriter(sink.Options{Table: memory(), Parking: parking, MaxParked: 2})
