@@ -36,7 +36,7 @@ func (t *table) assign(stop, ctx context.Context, finish func()) error {
 			break
 		}
 		t.report(ctx, v)
-		if t.Once && t.drain.report(t.source, t.drained(v, task.Mono(ctx))) || t.longGone(v, task.Now(ctx)) {
+		if t.Once && t.reportDrained(ctx, v) || t.longGone(v, task.Now(ctx)) {
 			finish()
 			break
 		}
@@ -185,6 +185,12 @@ func (t *table) drained(v view, mono time.Duration) bool {
 		}
 	}
 	return drained
+}
+
+// reportDrained reports how the table stands, and tells whether the run is over.
+func (t *table) reportDrained(ctx context.Context, v view) bool {
+	drained := func() bool { return t.drained(v, task.Mono(ctx)) }
+	return t.drain.report(t.source, drained(), drained)
 }
 
 // nameSet is a set of names that several tasks use: the shards of a table that this worker holds or is about to, or the tables that joined.

@@ -18,8 +18,9 @@ type drain struct {
 
 // draining is what is known of one table.
 type draining struct {
-	done bool
-	bell *task.Bell
+	done  bool        // when it was last looked at
+	still func() bool // whether what was found then holds now; nil: it does
+	bell  *task.Bell
 }
 
 // await lets the run wait for a table, or for whatever else goes by that name.
@@ -32,18 +33,29 @@ func (d *drain) await(name string, bell *task.Bell) {
 	d.tables[name] = &draining{bell: bell}
 }
 
-// report notes whether a table is drained now, and tells whether the run is over. It is over for all as soon as it is for one.
-func (d *drain) report(name string, done bool) bool {
+// report notes whether a table is drained now, and tells whether the run is over. It is over for all as soon as it is for one. What was found of the others
+// may be of before an outage: each of them is looked at when its own turn comes, and the waits after failures differ. So all are asked, before the run ends, whether that
+// holds still.
+func (d *drain) report(name string, done bool, still func() bool) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.tables[name].done = done
-	all := slices.Collect(maps.Values(d.tables))
-	if d.over || slices.ContainsFunc(all, func(t *draining) bool { return !t.done }) {
-		return d.over
+	d.tables[name].done, d.tables[name].still = done, still
+	if d.over {
+		return true
+	}
+	names := slices.Sorted(maps.Keys(d.tables))
+	if slices.ContainsFunc(names, func(name string) bool { return !d.tables[name].done }) {
+		return false
+	}
+	for _, name := range names {
+		if t := d.tables[name]; t.still != nil && !t.still() {
+			t.done = false // until it is looked at again
+			return false
+		}
 	}
 	d.over = true
-	for _, t := range all {
-		t.bell.Ring()
+	for _, name := range names {
+		d.tables[name].bell.Ring()
 	}
 	return true
 }

@@ -24,9 +24,50 @@ func TestH18_TablesDrainTogether(t *testing.T) {
 	}{
 		{"A", true, false}, {discovery, true, false}, {"B", false, false}, {"A", false, false}, {"B", true, false}, {"A", true, true}, {"B", false, true},
 	} {
-		if over := d.report(step.name, step.done); over != step.over {
+		if over := d.report(step.name, step.done, nil); over != step.over {
 			t.Errorf("step %d: over %v when %q is drained: %v", i, over, step.name, step.done)
 		}
+	}
+}
+
+// H18: what was found of a table a while ago, and could not be looked at since, does not end the run with another one that is drained now.
+func TestH18_WhatWasFoundBeforeHoldsStill(t *testing.T) {
+	err := virtual.NewWorld(1, time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC), false).Run(time.Hour, func(ctx context.Context) {
+		ledger, err := checkpoint.Open(ctx, &checkpointtest.Memory{}, "drained", checkpoint.Options{Worker: "w", ID: "l"})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		o := &Options{Ledger: ledger, drain: &drain{}, Timing: Timing{IdlePages: 2}.orDefault(ledger.Lease())}
+		a, b := &table{Options: o, source: "A", board: newBoard()}, &table{Options: o, source: "B", board: newBoard()}
+		for _, tb := range []*table{a, b} {
+			o.drain.await(tb.source, &tb.bell)
+		}
+		read := checkpoint.Shard{Label: "l", ID: "s", State: checkpoint.Reading, Owner: ledger.Worker()}
+		v := view{state: checkpoint.TableState{Label: "l", Generation: 1, Adopted: 1, Listed: 1}, shards: []checkpoint.Shard{read}}
+		quiet := func(tb *table) {
+			tb.board.read("s", checkpoint.Progress{CaughtUp: true}, task.Mono(ctx)-o.Timing.Idle)
+			tb.board.read("s", checkpoint.Progress{CaughtUp: true}, task.Mono(ctx))
+		}
+		step := func(tb *table, over bool, when string) {
+			if got := tb.reportDrained(ctx, v); got != over {
+				t.Errorf("%s: over %v", when, got)
+			}
+		}
+		quiet(a)
+		step(a, false, "one of two tables is drained")
+		err = task.Sleep(ctx, time.Minute)
+		quiet(b)
+		step(b, false, "the other one is, a minute later")
+		step(a, false, "the first one was not read since")
+		quiet(a)
+		step(a, true, "both are")
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

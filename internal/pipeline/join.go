@@ -47,7 +47,7 @@ func (j *joining) join(stop, work context.Context) error {
 			return j.end(err)
 		}
 		if j.Once {
-			j.drain.report(discovery, true)
+			j.drain.report(discovery, true, nil)
 			return nil
 		}
 		j.rest(stop)
