@@ -24,6 +24,9 @@ import (
 //
 // A row without a version gets that of a load at the moment before the item was read, if it has no version still. The
 // generation for it must admit such an image (checkpoint.Admissible).
+//
+// It is the one write that takes its version from the row, and so it outranks what another mapping has made of the item, and the load that asserts
+// that anew. Another mapping begins a generation: rows of a later one than that in which the mapping was known to hold are left alone.
 
 // ErrOvertaken is returned when changes of the item arrived during every attempt to repair it. A repeat may succeed, and the
 // changes may have mended the row meanwhile.
@@ -43,6 +46,8 @@ type Repairer struct {
 	Table   Table
 	// Item reads an item by its primary key, strongly consistently; false if there is none.
 	Item func(ctx context.Context, keys cdc.Item) (cdc.Item, bool, error)
+	// Current is the table's generation, if rows are written by this mapping still, or why they are not. It is asked before the rows are looked at.
+	Current func(ctx context.Context) (uint32, error)
 	// Generation is the one for an image that was read at or after the given time, or why there is none for it. It is asked
 	// only for rows without a version.
 	Generation func(ctx context.Context, at time.Time) (uint32, error)
@@ -82,6 +87,10 @@ func (r *Repairer) Repair(ctx context.Context, keys cdc.Item, former ...cdc.Item
 // attempt looks at the rows of the known images, reads the item, and mends the rows. It returns ErrOvertaken, with the image, if
 // the image maps to a row that was not looked at before, or if a row had changed when it was to be written.
 func (r *Repairer) attempt(ctx context.Context, keys cdc.Item, known []cdc.Item) (Repaired, cdc.Item, error) {
+	current, err := r.Current(ctx)
+	if err != nil {
+		return Repaired{}, cdc.Item{}, err
+	}
 	seen := map[address]Row{}
 	var order []address
 	for _, m := range Removals(r.Mapping, keys, known) {
@@ -116,7 +125,7 @@ func (r *Repairer) attempt(ctx context.Context, keys cdc.Item, known []cdc.Item)
 			if !at.holds(m) {
 				continue
 			}
-			written, err := r.mend(ctx, seen[at], m, readAt)
+			written, err := r.mend(ctx, seen[at], m, current, readAt)
 			if err != nil {
 				return done, image, err
 			}
@@ -174,11 +183,13 @@ func Removals(m *transform.Mapping, keys cdc.Item, images []cdc.Item) []transfor
 	return transform.Fold(m, changes, transform.Stamp{}).Rows
 }
 
-// mend writes one row if need be. ErrOvertaken: the row had changed since the look.
-func (r *Repairer) mend(ctx context.Context, seen Row, want transform.RowMutation, readAt time.Time) (bool, error) {
+// mend writes one row if need be. ErrOvertaken: the row had changed since the look, or another generation began.
+func (r *Repairer) mend(ctx context.Context, seen Row, want transform.RowMutation, current uint32, readAt time.Time) (bool, error) {
 	var generation uint32
 	var err error
-	if seen.HeldBy(want.Owner) == "" && !Holds(seen, want) {
+	if held := seen.HeldBy(want.Owner); held != "" {
+		generation = held.Generation()
+	} else if !Holds(seen, want) {
 		if generation, err = r.Generation(ctx, readAt); err != nil {
 			return false, err
 		}
@@ -186,6 +197,9 @@ func (r *Repairer) mend(ctx context.Context, seen Row, want transform.RowMutatio
 	request, needed, err := Mend(seen, want, generation, readAt)
 	if err != nil || !needed {
 		return false, err
+	}
+	if generation > current {
+		return false, ErrOvertaken
 	}
 	applied, err := r.Table.Apply(ctx, &request)
 	switch {

@@ -96,6 +96,7 @@ func newRepairs(table target) *repairs {
 			defer r.after()
 			return r.image, r.image.Exists(), nil
 		},
+		Current:    func(context.Context) (uint32, error) { return 1, nil },
 		Generation: func(context.Context, time.Time) (uint32, error) { return 1, nil },
 	}
 	return r
@@ -134,6 +135,37 @@ func content(t testing.TB, table sink.Reader) string {
 		lines = append(lines, line)
 	}
 	return strings.Join(lines, "\n")
+}
+
+// H60: a repair that goes on while another mapping begins leaves alone what that one has made of an item, before the look at the row or after it; and where it
+// is known that another one began, nothing is looked at.
+func TestH60_RepairUnderAFormerMapping(t *testing.T) {
+	other := put(10, "renamed=1")
+	other.Version = transform.NewVersion(2, 500_000, cdc.SequenceOf(10), 1)
+	fails := errors.New("another mapping")
+	onBoth(t, func(t *testing.T, table target) {
+		r := newRepairs(table)
+		r.image = itemR("1")
+		r.Generation = func(context.Context, time.Time) (uint32, error) { return 2, nil }
+		if done, err := r.Repair(context.Background(), itemR("any")); !errors.Is(err, sink.ErrOvertaken) || done.Written > 0 {
+			t.Errorf("of a row without a version: %+v, %v", done, err)
+		}
+		r.between = func() { apply(t, table, other) }
+		for range 2 {
+			if done, err := r.Repair(context.Background(), itemR("any")); !errors.Is(err, sink.ErrOvertaken) || done.Written > 0 {
+				t.Errorf("%+v, %v", done, err)
+			}
+			if got := content(t, table); got != "r live@10.1 renamed=1" {
+				t.Errorf("the row is %s", got)
+			}
+			r.between = func() {}
+		}
+		r.Current = func(context.Context) (uint32, error) { return 0, fails }
+		r.between = func() { t.Error("the item is read") }
+		if _, err := r.Repair(context.Background(), itemR("any")); !errors.Is(err, fails) {
+			t.Error(err)
+		}
+	})
 }
 
 func TestRepair(t *testing.T) {
@@ -375,6 +407,7 @@ func TestH04_H26_H72_RepairsBesideTheStream(t *testing.T) {
 			for range 2 {
 				w.Go("repairer", func(ctx context.Context) {
 					r := sink.Repairer{Mapping: mapping, Rows: table, Table: through,
+						Current:    func(context.Context) (uint32, error) { return 1, nil },
 						Generation: func(context.Context, time.Time) (uint32, error) { return 1, nil },
 						Item: func(ctx context.Context, keys cdc.Item) (cdc.Item, bool, error) {
 							_ = task.Sleep(ctx, time.Duration(w.Rand().IntN(1000))*time.Millisecond)

@@ -14,6 +14,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/sink"
@@ -167,6 +168,7 @@ func TestARetryIsOfAllThatAnItemHasParked(t *testing.T) {
 	// The item is where no record says, so that a first attempt finds it gone from there, and a second one looks.
 	r := &sink.Repairer{Mapping: m, Rows: table, Table: table,
 		Item:       func(context.Context, cdc.Item) (cdc.Item, bool, error) { return image("now"), true, nil },
+		Current:    func(context.Context) (uint32, error) { return 1, nil },
 		Generation: func(context.Context, time.Time) (uint32, error) { return 1, nil }}
 	if got, err := d.retryItem(t.Context(), r, records); err != nil || got.Outcome != outcomeStored || got.Records != 2 {
 		t.Fatalf("%+v, %v", got, err)
@@ -182,5 +184,28 @@ func TestARetryIsOfAllThatAnItemHasParked(t *testing.T) {
 	}
 	if n, err := lot.CountOf(t.Context(), "Orders"); n != 0 || err != nil {
 		t.Errorf("%d are parked still, %v", n, err)
+	}
+}
+
+// A retry of many items ends where another mapping begins.
+func TestRetryEndsWithTheMapping(t *testing.T) {
+	ledger, err := checkpoint.Open(t.Context(), &checkpointtest.Memory{}, "default", checkpoint.Options{Worker: "w", ID: "l"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		hash string
+		want error
+	}{{"former", nil}, {"other", checkpoint.ErrMappingChanged}} {
+		state, err := ledger.UpdateTable(t.Context(), "Orders", func(s *checkpoint.TableState) error {
+			s.MappingHash, s.Generation = c.hash, s.Generation+1
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if current, err := currentUnder(t.Context(), ledger, "Orders", "former"); current != state.Generation || !errors.Is(err, c.want) {
+			t.Errorf("under %s: generation %d, %v", c.hash, current, err)
+		}
 	}
 }

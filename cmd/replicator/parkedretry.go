@@ -257,7 +257,8 @@ func (d *decision) repairer(ctx context.Context, src *source, table string) (*si
 	}
 	return &sink.Repairer{
 		Mapping: found.mapping, Rows: d.target.data, Table: d.target.data,
-		Item: itemReader(src.tables, table),
+		Item:    itemReader(src.tables, table),
+		Current: func(ctx context.Context) (uint32, error) { return currentUnder(ctx, ledger, table, d.cfg.Hash(t)) },
 		Generation: func(ctx context.Context, at time.Time) (uint32, error) {
 			state, _, err := ledger.Table(ctx, table)
 			if err != nil {
@@ -270,6 +271,15 @@ func (d *decision) repairer(ctx context.Context, src *source, table string) (*si
 			return state.Generation, checkpoint.Admissible(state, shards, at)
 		},
 	}, nil
+}
+
+// currentUnder is a table's generation, if it is written by the mapping of this hash still: a retry of many items takes hours.
+func currentUnder(ctx context.Context, ledger *checkpoint.Ledger, table, hash string) (uint32, error) {
+	state, _, err := ledger.Table(ctx, table)
+	if err == nil && state.MappingHash != hash {
+		err = checkpoint.ErrMappingChanged
+	}
+	return state.Generation, err
 }
 
 // itemReader reads items of a table, strongly consistently.

@@ -291,10 +291,23 @@ var inOutside = []mutant{
 	},
 	{
 		name: "with --once a run ends with the first table that is drained", hazards: "H18", file: "internal/pipeline/drain.go",
-		old: ` || slices.ContainsFunc(all, func(t *draining) bool { return !t.done }) {
+		old: `	if slices.ContainsFunc(names, func(name string) bool { return !d.tables[name].done }) {
 `,
-		new: ` || !done {
+		new: `	if !done {
 `,
 		test: "./internal/pipeline TestH18_Tables", why: "two tables must drain, and one long before the other",
+	},
+	{
+		name: "with --once what was found before an outage ends a run", hazards: "H18", file: "internal/pipeline/drain.go",
+		old: `t.still != nil && !t.still() {`, new: `t.still == nil && !t.done {`,
+		test: "./internal/pipeline TestH18_WhatWas", why: "the target must fail while one of two tables is drained, and the other be looked at sooner afterwards",
+	},
+	{
+		name: "a repair outranks what another mapping has made of an item", hazards: "H60", file: "sink/repair.go",
+		old: `	if generation > current {
+`,
+		new: `	if generation > current+1 {
+`,
+		test: "./sink TestH60", why: "no mapping of the simulation follows another one",
 	},
 }

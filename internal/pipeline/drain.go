@@ -39,7 +39,8 @@ func (d *drain) await(name string, bell *task.Bell) {
 func (d *drain) report(name string, done bool, still func() bool) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.tables[name].done, d.tables[name].still = done, still
+	d.tables[name].done = done
+	d.tables[name].still = still
 	if d.over {
 		return true
 	}

@@ -113,6 +113,10 @@ func (o *operator) retry(ctx context.Context, item *parkedItem) error {
 	target := Target{o.s.Target}
 	r := &sink.Repairer{
 		Mapping: o.s.Mapping, Rows: target, Table: &hasty{Target: target, s: o.s}, Item: o.item,
+		Current: func(ctx context.Context) (uint32, error) {
+			state, _, err := ledger.Table(ctx, o.s.Mapping.Source)
+			return state.Generation, err
+		},
 		Generation: func(ctx context.Context, at time.Time) (uint32, error) {
 			state, _, err := ledger.Table(ctx, o.s.Mapping.Source)
 			if err != nil {
