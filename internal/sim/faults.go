@@ -85,11 +85,7 @@ func losses() []kind {
 		{"ledger restored", 0, 0.2, true, (*simulation).restoreLedger},
 		{"ledger exchanged", 0, 0.2, true, (*simulation).exchangeLedger},
 		{"target exchanged", 0, 0.2, true, (*simulation).exchangeTarget},
-		{"target lost", 0, 0.2, true, func(s *simulation, e event) {
-			s.World.Inject("target lost")
-			s.LoseTarget()
-			s.truth.forgetTarget()
-		}},
+		{"target lost", 0, 0.2, true, (*simulation).loseTarget},
 		{"target restored", 0, 0.2, true, (*simulation).restoreTarget},
 		{"mapping changed", 0, 0.2, true, (*simulation).changeMapping},
 		{"child listed before its parent", 0, 0.3, true, (*simulation).childFirst},
@@ -185,7 +181,7 @@ func (s *simulation) allDown(e event, d time.Duration) {
 	s.World.Inject("all workers down")
 	s.World.Tracef("all workers are down for %s", d)
 	for _, m := range s.crew {
-		m.away = s.World.Elapsed() + d
+		m.away = max(m.away, s.World.Elapsed()+d) // nobody comes back to a ledger that is about to be exchanged
 		if e.pick%2 == 0 {
 			s.ask(m)
 		} else {

@@ -114,7 +114,8 @@ type simulation struct {
 	listed                        time.Duration // when the stream was last listed completely
 	starved                       bool          // something was not looked at for so long that changes may be lost
 	written                       int
-	looked                        time.Duration // when checks that are not made at every step were made
+	looked                        time.Duration     // when checks that are not made at every step were made
+	made                          map[string]uint64 // by the witness's table and key, the beat with which it was made
 }
 
 // member is a place in the crew: a worker, or another in its stead when it is gone.
@@ -135,7 +136,7 @@ func newSimulation(p plan, o SimOptions) *simulation {
 	if p.moving {
 		rowKey = []string{"value", "pk", "sk"}
 	}
-	s := &simulation{plan: p, options: o, hash: "h"}
+	s := &simulation{plan: p, options: o, hash: "h", made: map[string]uint64{}}
 	if p.mapping == "" {
 		s.Migration = NewMigration(w, p.shards, rowKey...)
 	} else {
@@ -181,6 +182,7 @@ func (s *simulation) watchBoth(table, key string, before, after *Row) {
 	if s.Policy.maxParked > 0 && table == stateTable && strings.HasPrefix(key, "default/parked/") {
 		s.truth.mostParked = max(s.truth.mostParked, s.truth.parkedItems())
 	}
+	s.noteMade(table, key, before, after)
 	s.strike(table, key, before, after)
 }
 

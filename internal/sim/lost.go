@@ -1,0 +1,45 @@
+package sim
+
+import (
+	"strings"
+
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// noteMade notes with which beat a witness was made where there was none.
+func (s *simulation) noteMade(table, key string, before, after *Row) {
+	if table == stateTable || !strings.HasPrefix(key, transform.WitnessPrefix) {
+		return
+	}
+	if _, found := s.witness(before); found {
+		return
+	}
+	if w, found := s.witness(after); found {
+		s.made[table+"/"+key] = w.Beat
+	}
+}
+
+// canBeRemade tells whether a witness may come back to a target that is lost now as the ledger knows it. The request that makes one asks for nothing but
+// that there is none: executed again, or late, on the target that is empty then, it makes the same one, and nothing could tell that rows are missing. As
+// soon as the ledger knows of a later beat, that one is behind.
+func (s *simulation) canBeRemade() bool {
+	if s.Target.Twice == 0 && s.Target.Late == 0 {
+		return false
+	}
+	for _, w := range s.witnesses() {
+		if made, found := s.made[w.table+"/"+w.key]; found && w.beat <= made {
+			return true
+		}
+	}
+	return false
+}
+
+// loseTarget empties the target tables.
+func (s *simulation) loseTarget(event) {
+	if s.canBeRemade() {
+		return
+	}
+	s.World.Inject("target lost")
+	s.LoseTarget()
+	s.truth.forgetTarget()
+}
