@@ -5,7 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/internal/virtual"
 )
 
 // TestNobodyComesBackToALedgerThatIsExchanged: who is away until the ledger is exchanged stays away, whatever else happens to the crew.
@@ -49,5 +51,28 @@ func TestTargetIsNotLostWhileItsWitnessCanBeRemade(t *testing.T) {
 	}})
 	if early != 0 || late != 1 {
 		t.Errorf("the target was lost %d times while its witness was as it was made, and %d times until after that", early, late)
+	}
+}
+
+// TestCheckpointAfterATombstoneIsGone: a remove may have left nothing when the checkpoint passes it, if its tombstone is old enough to be collected.
+func TestCheckpointAfterATombstoneIsGone(t *testing.T) {
+	for _, age := range []time.Duration{0, time.Hour} {
+		w := virtual.NewWorld(1, start, false)
+		m := NewMigration(w, 1)
+		m.TombstoneAge = age
+		err := w.Run(longest, func(ctx context.Context) {
+			m.Source.Put(item("k", "k", "v"))
+			m.Source.Delete(item("k", "k", "v"))
+			_ = task.Sleep(ctx, 2*time.Hour)
+			sh := m.Source.Stream().Shards[0]
+			first, last := sh.records[0].change.Sequence, sh.records[1].change.Sequence
+			m.checkApplied(checkpoint.Shard{Label: sh.label, ID: sh.ID, Hop: 1, Position: last}, first)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if broken := len(m.Broken()) > 0; broken != (age == 0) {
+			t.Errorf("where tombstones are kept for %s: %v", age, m.Broken())
+		}
 	}
 }
