@@ -95,6 +95,7 @@ func (j *judged) repair(table sink.Table, key string) error {
 			j.truth.operator.given[id] = append(j.truth.operator.given[id], reading{item, number})
 			return item, item.Exists(), err
 		},
+		Current:    func(context.Context) (uint32, error) { return 1, nil },
 		Generation: func(context.Context, time.Time) (uint32, error) { return 1, nil },
 	}
 	_, err := r.Repair(j.ctx, j.Mapping.Keys(item(key, key, "")))
@@ -214,5 +215,22 @@ func TestATombstoneOfAnotherStream(t *testing.T) {
 			s.truth.checkPutAside(checkpoint.Shard{ID: sh.ID, Label: sh.label, Generation: 2, Hop: judgedHop, Position: removed.Sequence}, sh, s.truth.ledger[sh.label+"/"+sh.ID])
 		})
 		expect(t, failures, map[bool]string{true: "I3"}[ours])
+	}
+}
+
+// What the checkers find at the second table of a pipeline counts.
+func TestTheNeighbourIsChecked(t *testing.T) {
+	seed := uint64(0)
+	for drawNeighbour(seed) == alone {
+		seed++
+	}
+	s := newSimulation(newPlan(seed, SimOptions{}), SimOptions{})
+	if s.bad() {
+		t.Fatal(s.report().Failures)
+	}
+	s.neighbour.violate("I2: its version fell")
+	expect(t, s.report().Failures, "I2: its version fell")
+	if !s.bad() {
+		t.Error("the run goes on")
 	}
 }

@@ -34,7 +34,7 @@ func (m *Migration) checkApplied(s checkpoint.Shard, from cdc.SequenceNumber) {
 		if kept = kept || !c.Time.Before(table.Cut); kept && s.Dropping {
 			m.violate("I3: shard %s drops changes after it has had one that is kept", s.ID)
 		}
-		if !kept || !r.at.After(m.lost) {
+		if !kept || !r.at.After(m.Target.lost) {
 			continue // from before the cut, as everything before it in the shard (H84)
 		}
 		began := later(table.Load.StartedAt, table.Since)

@@ -20,6 +20,7 @@ import (
 type Bigtable struct {
 	world  *virtual.World
 	tables map[string]*btTable
+	lost   time.Time // when the target's tables were last emptied or set back: what was applied before is not looked for
 
 	// Latency is the longest one way of a request; the default is 10 ms.
 	Latency time.Duration

@@ -40,7 +40,7 @@ func (t *truth) checkCopied(is checkpoint.TableState) {
 	}
 	looked := true
 	for _, table := range t.m.Mapping.Tables() {
-		looked = looked && !t.beaten[table].Before(t.scanned) && t.m.lost.After(t.beaten[table])
+		looked = looked && !t.beaten[table].Before(t.scanned) && t.m.Target.lost.After(t.beaten[table])
 	}
 	if looked {
 		return

@@ -56,7 +56,6 @@ type Migration struct {
 	broken   []string
 	born     map[string]int // by key, the order in which rows of shards were made
 	rows     int
-	lost     time.Time // when the target was last lost: what was applied before is not looked for
 }
 
 // Worker is one process of the replicator.
@@ -102,7 +101,7 @@ func (m *Migration) LoseLedger() { m.Target.Create(stateTable, ledgerFamily, sin
 // LoseTarget empties the target tables.
 func (m *Migration) LoseTarget() {
 	m.emptyTarget()
-	m.lost = m.World.Now()
+	m.Target.lost = m.World.Now()
 }
 
 func (m *Migration) emptyTarget() {
@@ -127,7 +126,7 @@ func (m *Migration) RestoreTarget(b backup) {
 	for table, rows := range b {
 		m.Target.Restore(table, rows)
 	}
-	m.lost = m.World.Now()
+	m.Target.lost = m.World.Now()
 }
 
 // Start runs a worker. Adjust may change its options.

@@ -54,7 +54,7 @@ func (t *truth) watchParked(key string, before, after *Row) {
 	p, ok := parkedIn(before)
 	t.struckOff[key] = true
 	// What was seen in the target before it was exchanged counted, and who saw it may have stood still since for as long as there are pauses.
-	if !ok || t.m.lost.After(t.parkedAt[key]) {
+	if !ok || t.m.Target.lost.After(t.parkedAt[key]) {
 		return
 	}
 	if t.operator != nil && t.operator.decidedOn[key] {

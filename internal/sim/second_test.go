@@ -133,7 +133,7 @@ func TestH69_OneOfTwoTargetsIsLost(t *testing.T) {
 			s.failf("beats %d and %v", beats.WitnessBeat, beats.WitnessBeats)
 		}
 		s.Target.Create("second", "a", "b", "c", sink.LiveFamily, sink.GoneFamily)
-		s.lost = s.World.Now()
+		s.Target.lost = s.World.Now()
 		s.gap(5*time.Minute, "created anew or restored")
 		s.sleep(3 * time.Minute)
 		if after := s.State(); after.WitnessBeats["second"] <= beats.WitnessBeats["second"] || len(s.Gaps) != 1 {

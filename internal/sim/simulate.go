@@ -75,7 +75,7 @@ func Simulate(seed uint64, o SimOptions) (r Report) {
 
 func (s *simulation) report() Report {
 	return Report{
-		Seed: s.plan.seed, Failures: slices.Concat(s.Broken(), s.failures), Injected: s.World.Injected(), Elapsed: s.World.Elapsed(),
+		Seed: s.plan.seed, Failures: slices.Concat(s.violations(), s.failures), Injected: s.World.Injected(), Elapsed: s.World.Elapsed(),
 		Steps: s.World.Steps(), Gap: len(s.Gaps) > 0, Trace: s.World.Trace(),
 	}
 }
@@ -194,7 +194,15 @@ func (s *simulation) fail(checker, format string, args ...any) {
 }
 
 // bad tells whether the run is over for a failure.
-func (s *simulation) bad() bool { return len(s.failures) > 0 || len(s.Broken()) > 0 }
+func (s *simulation) bad() bool { return len(s.failures) > 0 || len(s.violations()) > 0 }
+
+// violations are what the checkers of the table and of its neighbour have found.
+func (s *simulation) violations() []string {
+	if s.neighbour == nil {
+		return s.Broken()
+	}
+	return slices.Concat(s.Broken(), s.neighbour.Broken())
+}
 
 // play is the script: a table with items, a crew, the planned faults, and then peace and judgement.
 func (s *simulation) play(ctx context.Context) {
