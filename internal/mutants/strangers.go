@@ -354,7 +354,7 @@ var inStrangers = []mutant{
 	},
 	{
 		name: "a description of before the stream is believed", hazards: "H24", file: "internal/pipeline/stream.go",
-		old: `	case !believed && !k.doubt.lasts(d, task.Mono(ctx)):
+		old: `	case !believed && !k.doubt.lasts(d, asked):
 `,
 		new: `	case !believed && d.At.IsZero():
 `,
@@ -370,7 +370,7 @@ var inStrangers = []mutant{
 	},
 	{
 		name: "what the table says is never believed against its stream", hazards: "H24", file: "internal/pipeline/stream.go",
-		old: `	return now-d.since >= lasting
+		old: `	return asked-d.since >= lasting
 `,
 		new: `	return false
 `,

@@ -255,23 +255,19 @@ func (t *table) raise(ctx context.Context, from uint32, gap checkpoint.Gap, chan
 // discover adds the rows of shards that are new in a listing. A shard whose ancestors were lost is a gap, declared before its row
 // is written, so that it is found again if this worker ends in between.
 func (k *rounds) discover(ctx context.Context, state checkpoint.TableState, listing cdc.Listing, first bool) error {
-	shards, err := k.Ledger.Shards(ctx, k.source)
+	known, rows, err := k.known(ctx, state.Label)
 	if err != nil {
 		return err
-	}
-	var known []cdc.Node
-	rows := map[string]checkpoint.Shard{}
-	for _, s := range shards {
-		if s.Label == state.Label {
-			known = append(known, cdc.Node{ID: s.ID, Parent: s.Parent, Hop: s.Hop})
-			rows[s.ID] = s
-		}
 	}
 	placed, orphans := cdc.Place(known, listing.Shards, first)
 	if slices.ContainsFunc(orphans, func(o cdc.Orphan) bool { return o.Reason == cdc.UnknownParent && !noted(state, gapOf(o)) }) {
 		// The pages are of several moments: a parent that was not to be listed yet when its page was read is listed now.
 		again, err := k.listShards(k.stop, ctx, state.StreamARN, "")
 		if err != nil && !cdc.Is(err, cdc.NotFound) {
+			return err
+		}
+		// And a keeper before this one may have written it down while that was asked for.
+		if known, rows, err = k.known(ctx, state.Label); err != nil {
 			return err
 		}
 		placed, orphans = cdc.Place(known, slices.Concat(listing.Shards, again.Shards), first)
@@ -320,6 +316,20 @@ func (k *rounds) discover(ctx context.Context, state checkpoint.TableState, list
 	})
 	k.bell.Ring()
 	return err
+}
+
+// known are the shards of a stream that have rows, and those rows.
+func (k *rounds) known(ctx context.Context, label string) ([]cdc.Node, map[string]checkpoint.Shard, error) {
+	shards, err := k.Ledger.Shards(ctx, k.source)
+	var known []cdc.Node
+	rows := map[string]checkpoint.Shard{}
+	for _, s := range shards {
+		if s.Label == label {
+			known = append(known, cdc.Node{ID: s.ID, Parent: s.Parent, Hop: s.Hop})
+			rows[s.ID] = s
+		}
+	}
+	return known, rows, err
 }
 
 // gapOf is the gap that an orphan is.

@@ -196,6 +196,30 @@ func TestH76_TheSecondListingIsOlder(t *testing.T) {
 	})
 }
 
+// TestH76_AParentIsWrittenDownMeanwhile: a keeper that was taken for gone has written a parent down after this one read what is known, and the second listing
+// lacks it as the first did. It was not lost.
+func TestH76_AParentIsWrittenDownMeanwhile(t *testing.T) {
+	stream := &pagedStream{pages: [][]cdc.Shard{{{ID: "p"}, {ID: "r", Parent: "q"}}}}
+	listed(t, stream, func(ctx context.Context, k *rounds, state checkpoint.TableState) {
+		listing, err := k.list(ctx, state)
+		stream.before = func(ctx context.Context, _ string) error {
+			q := checkpoint.Shard{Source: "Orders", Label: state.Label, ID: "q", Parent: "p", State: checkpoint.Waiting, Hop: cdc.RootHop + 1, Generation: 1}
+			return k.Ledger.CreateShard(ctx, q)
+		}
+		if err = errors.Join(err, k.discover(ctx, state, listing, false)); err != nil {
+			t.Error(err)
+		}
+		now, _, err := k.Ledger.Table(ctx, "Orders")
+		if err != nil || now.NeedsLoad || len(now.Gaps) > 0 {
+			t.Errorf("%+v, %v", now, err)
+		}
+		shards, err := k.Ledger.Shards(ctx, "Orders")
+		if err != nil || len(shards) != 3 || shards[2].Hop != cdc.RootHop+2 {
+			t.Errorf("%+v, %v", shards, err)
+		}
+	})
+}
+
 // The stream is gone if its first page says so. A page after it may be refused because the shard after which it begins is gone, and then the listing begins
 // anew; where it always is, the attempts become rare.
 func TestListingThatBeginsAnew(t *testing.T) {

@@ -89,6 +89,7 @@ func (t *table) sameSource(ctx context.Context) error {
 
 // attend brings the ledger's record in line with the table's stream. The first time it begins the first generation.
 func (k *rounds) attend(ctx context.Context) error {
+	asked := task.Mono(ctx)
 	d, err := k.Database.Describe(ctx, k.source)
 	if k.dropped = gone(d, err); k.dropped {
 		return k.outlive(ctx)
@@ -128,7 +129,7 @@ func (k *rounds) attend(ctx context.Context) error {
 			return nil
 		})
 		return err
-	case !believed && !k.doubt.lasts(d, task.Mono(ctx)):
+	case !believed && !k.doubt.lasts(d, asked):
 		return nil
 	case news == replaced:
 		// H24: between the two streams nobody recorded changes.
@@ -236,10 +237,11 @@ type doubt struct {
 // lasting is how long the table must say the same to be believed against its stream: far longer than an answer is stale.
 const lasting = 10 * time.Minute
 
-// lasts notes what the table said, and tells whether it has said so for long.
-func (d *doubt) lasts(told backfill.Description, now time.Duration) bool {
+// lasts notes what the table said when it was asked, and tells whether it has said so for long. When the answer is looked at says nothing: the process
+// may have stood still with it.
+func (d *doubt) lasts(told backfill.Description, asked time.Duration) bool {
 	if !d.known || d.arn != told.StreamARN || d.enabled != told.StreamEnabled {
-		*d = doubt{told.StreamARN, told.StreamEnabled, now, true}
+		*d = doubt{told.StreamARN, told.StreamEnabled, asked, true}
 	}
-	return now-d.since >= lasting
+	return asked-d.since >= lasting
 }

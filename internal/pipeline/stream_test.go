@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -8,6 +9,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
 // TestH62_ViewTypes: only streams are followed that tell every row of an item and its removal.
@@ -79,4 +82,37 @@ func TestH24_DoubtIsOfOneAnswer(t *testing.T) {
 			t.Errorf("answer %d is believed: %v", i+1, got)
 		}
 	}
+}
+
+// heldUp is a table whose descriptions are looked at so long after they were given.
+type heldUp struct {
+	Database
+	told  backfill.Description
+	stood time.Duration
+}
+
+func (d *heldUp) Describe(ctx context.Context, _ string) (backfill.Description, error) {
+	return d.told, task.Sleep(ctx, d.stood)
+}
+
+// TestH24_AnOldAnswerIsNoNewDoubt: of two answers of before the stream was replaced the second one is looked at an hour later, because the process stood still
+// with it. That is one answer of a minute, and not an hour of the same.
+func TestH24_AnOldAnswerIsNoNewDoubt(t *testing.T) {
+	mapping, err := transform.NewMapping("Orders", "orders", "d", []transform.KeyAttribute{{Name: "pk", Type: cdc.KindS}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed(t, &pagedStream{pages: [][]cdc.Shard{{{ID: "p"}}}}, func(ctx context.Context, k *rounds, state checkpoint.TableState) {
+		db := &heldUp{told: backfill.Description{Name: "Orders", StreamARN: "former", StreamLabel: "former", StreamEnabled: true, ViewType: "NEW_AND_OLD_IMAGES"}}
+		k.Mapping, k.Database = mapping, db
+		for _, stood := range []time.Duration{0, time.Hour} {
+			db.stood = stood
+			if err := errors.Join(k.attend(ctx), task.Sleep(ctx, time.Minute)); err != nil {
+				t.Error(err)
+			}
+		}
+		if now, _, err := k.Ledger.Table(ctx, "Orders"); err != nil || now.StreamARN != state.StreamARN || now.NeedsLoad {
+			t.Errorf("the stream that is over is followed again: %+v, %v", now, err)
+		}
+	})
 }
