@@ -356,7 +356,7 @@ var inStrangers = []mutant{
 		name: "a description of before the stream is believed", hazards: "H24", file: "internal/pipeline/stream.go",
 		old: `	case !believed && !k.doubt.lasts(d, asked):
 `,
-		new: `	case !believed && d.At.IsZero():
+		new: `	case !believed && asked < 0:
 `,
 		test: "./internal/sim TestH24_OldDescription", why: "an old description must come just after a new stream was heard of",
 	},
