@@ -188,10 +188,11 @@ func (s *simulation) rehearse() {
 	s.World.Inject("dry run")
 }
 
-// changeUntil changes items so often that no shard that is polled is empty, until the dry run is over. A call that fails now may fail for hours.
+// changeUntil changes items so often that no shard that is polled is empty, until the dry run is over. A call that fails now may fail for hours, and so may
+// those of a shard that could not be read when the run before this one was drained.
 func (s *simulation) changeUntil(over *bool) {
 	s.World.Go("application", func(ctx context.Context) {
-		for until := max(s.World.Elapsed(), s.healthy) + time.Hour; !*over; s.write() {
+		for until := max(s.World.Elapsed(), s.healthy, s.unreadable.until) + time.Hour; !*over; s.write() {
 			if s.World.Elapsed() > until {
 				s.fail("I10", "a dry run goes on as long as items change")
 				return
