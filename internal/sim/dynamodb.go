@@ -136,6 +136,7 @@ type Shard struct {
 	firstRead time.Time // when it first gave a page
 	readAt    time.Time // when it last did
 	given     int       // records before this index were in one of its pages, or gone by then
+	emptyAt   time.Time // when it last gave one of EmptyPages
 	lo, hi    uint64    // hash range [lo, hi)
 	records   []record
 	next      uint64

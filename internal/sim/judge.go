@@ -113,6 +113,7 @@ func (s *simulation) unread(label, shard string) time.Duration {
 }
 
 // stuck is for how long there has been more of a shard to be applied, and its checkpoint has not moved; 0 where the policy lets an item end who meets it.
+// While the service gives empty pages, of which one spell may follow another, nobody can get on.
 func (s *simulation) stuck(seen *seenShard) time.Duration {
 	sh := s.Source.shard(seen.Label, seen.ID)
 	if sh == nil || sh.Gone || s.Policy != (policy{}) {
@@ -127,7 +128,7 @@ func (s *simulation) stuck(seen *seenShard) time.Duration {
 	if next = max(next, sh.trimmed); next >= len(sh.records) {
 		return 0
 	}
-	return s.World.Elapsed() - max(seen.moved, sh.records[next].at.Sub(simEpoch))
+	return s.World.Elapsed() - max(seen.moved, later(sh.records[next].at, sh.emptyAt).Sub(simEpoch))
 }
 
 func (s *simulation) someoneWell(since time.Duration) bool {

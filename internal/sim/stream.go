@@ -177,6 +177,7 @@ func (s *Stream) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
 	page := cdc.Page{At: sh.readAt.Truncate(time.Second)}
 	if sh.EmptyPages > 0 {
 		sh.EmptyPages--
+		sh.emptyAt = sh.readAt
 		page.Next = s.iterator(sh, index)
 		return page, nil
 	}

@@ -1,0 +1,65 @@
+package sim
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+)
+
+// The bounds in time of the checkers count from when what they wait for can happen. What is shown here is a run without faults of its own.
+
+// calmPlan is a plan without faults, with bounds that are as short as a seed can draw them.
+func calmPlan(seed uint64) plan {
+	p := newPlan(seed, SimOptions{})
+	p.events, p.rates, p.mapping, p.neighbour, p.policy, p.ending, p.unloaded, p.clustered = nil, map[string]float64{}, "", alone, policy{}, ending{}, false, false
+	p.shards, p.workers, p.lease, p.pass, p.list, p.poll, p.shardLife = 1, 1, 4*time.Minute, time.Minute, 6*time.Minute, 7*time.Minute, 6*time.Hour
+	p.length = 12 * time.Hour
+	p.writes = slices.DeleteFunc(p.writes, func(e event) bool { return e.at > p.length })
+	return p
+}
+
+// played are the failures of a plan, with something that goes on beside it.
+func played(p plan, beside func(s *simulation, ctx context.Context)) []string {
+	s := newSimulation(p, SimOptions{sabotage: func(s *simulation) {
+		s.World.Go("beside", func(ctx context.Context) { beside(s, ctx) })
+	}})
+	if err := s.World.Run(300*time.Hour, s.play); err != nil {
+		s.fail("I10", "%v", err)
+	}
+	return s.report().Failures
+}
+
+// TestSpellsOfEmptyPages: nobody is stuck while the service gives empty pages, however many spells of them follow each other (H18).
+func TestSpellsOfEmptyPages(t *testing.T) {
+	failed := played(calmPlan(1), func(s *simulation, ctx context.Context) {
+		for s.World.Elapsed() < 8*time.Hour && task.Sleep(ctx, time.Hour) == nil {
+			for _, sh := range s.Source.Stream().Shards {
+				sh.EmptyPages = 19
+			}
+		}
+	})
+	if len(failed) > 0 {
+		t.Errorf("%q", failed)
+	}
+}
+
+// TestDryRunOfAShardThatCannotBeRead: a dry run of a busy table ends soon after its calls are answered again, those of a single shard among them.
+func TestDryRunOfAShardThatCannotBeRead(t *testing.T) {
+	busy := uint64(0)
+	for stream(busy, "rehearsed").IntN(2) != 0 {
+		busy++
+	}
+	s := newSimulation(calmPlan(busy), SimOptions{})
+	err := s.World.Run(300*time.Hour, func(ctx context.Context) {
+		s.ctx = ctx
+		s.fill()
+		s.unreadable = failingShard{s.Source.Stream().Shards[0].ID, s.World.Elapsed() + 3*time.Hour}
+		s.rehearse()
+	})
+	if failed := s.report().Failures; err != nil || len(failed) > 0 || s.World.Injected()["dry run of a busy table"] == 0 {
+		t.Errorf("%v, %q, %v", err, failed, s.World.Injected())
+	}
+}
