@@ -51,8 +51,12 @@ func (s *simulation) checkStarved() {
 
 // unreadSince is since when nothing of a shard was read that proves anything. Row is the ledger's of it; nil if it has none.
 func unreadSince(sh *Shard, row *checkpoint.Shard) time.Duration {
-	if row != nil && row.Position.IsZero() && !row.CoveredTo.IsZero() {
-		return row.CoveredTo.Sub(simEpoch) // empty pages prove nothing: at the horizon nothing but this counts
+	switch { // empty pages prove nothing: at the horizon nothing but this counts
+	case row == nil || !row.Position.IsZero():
+	case !row.CoveredTo.IsZero():
+		return row.CoveredTo.Sub(simEpoch)
+	case !row.FirstRead.IsZero(): // of a root
+		return row.FirstRead.Sub(simEpoch)
 	}
 	from := sh.begun
 	if sh.readAt.After(from) {
