@@ -310,4 +310,36 @@ var inOutside = []mutant{
 `,
 		test: "./sink TestH60", why: "no mapping of the simulation follows another one",
 	},
+	{
+		name: "a retry goes on under a mapping that was changed", hazards: "H60", file: "cmd/replicator/parkedretry.go",
+		old: `	if err == nil && state.MappingHash != hash {
+`,
+		new: `	if err == nil && state.MappingHash == "" {
+`,
+		test: "./cmd/replicator TestRetryEndsWithTheMapping", why: "no mapping of the simulation follows another one",
+	},
+	{
+		name: "what is too old to be put is removed before it is parked", hazards: "H81", file: "sink/writer.go",
+		old: `		if w.o.OnBadItem != Stop {
+`,
+		new: `		if w.o.OnBadItem == Stop {
+`,
+		test: "./sink TestH81_PutAside", why: "a worker must go between the two, and the next one's clock be behind",
+	},
+	{
+		name: "an answer against the stream is of when it is looked at", hazards: "H24", file: "internal/pipeline/stream.go",
+		old: `	case !believed && !k.doubt.lasts(d, asked):
+`,
+		new: `	case !believed && !k.doubt.lasts(d, max(asked, task.Mono(ctx))):
+`,
+		test: "./internal/pipeline TestH24_AnOldAnswer", why: "a process must stand still with a late answer",
+	},
+	{
+		name: "what is known of is not read again after a second listing", hazards: "H76", file: "internal/pipeline/keeper.go",
+		old: `		if known, rows, err = k.known(ctx, state.Label); err != nil {
+`,
+		new: `		if err != nil && !cdc.Is(err, cdc.NotFound) {
+`,
+		test: "./internal/pipeline TestH76_AParentIsWritten", why: "two keepers must list at the same time, and both listings of one lack a parent",
+	},
 }

@@ -96,8 +96,8 @@ func (s *simulation) drain() {
 	}
 }
 
-// disturb lets the application go on for a while, and then the one that drains stand still, or one of the shards, or all, not be readable, while items
-// change: what was quiet before says nothing of that.
+// disturb lets the application go on for a while, and then the one that drains stand still, or one of the shards, or all, not be readable, or the target and
+// with it the ledger, while items change: what was quiet before says nothing of that.
 func (s *simulation) disturb(m *member) {
 	rng := stream(s.plan.seed, "drained")
 	how := rng.IntN(4)
@@ -124,7 +124,11 @@ func (s *simulation) disturb(m *member) {
 		case 1:
 			m.worker.Pause(lasts)
 		case 2:
-			s.down(&s.sourceDown, cdc.Unavailable, lasts)
+			service := &s.sourceDown
+			if rng.IntN(2) == 0 {
+				service = &s.targetDown
+			}
+			s.down(service, cdc.Unavailable, lasts)
 		default:
 			s.unreadable = failingShard{open[rng.IntN(len(open))].ID, s.World.Elapsed() + lasts}
 		}
