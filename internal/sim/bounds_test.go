@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"testing"
@@ -91,5 +92,19 @@ func TestQuietRootAfterLongOutage(t *testing.T) {
 	})
 	if len(failed) > 0 || len(gaps) == 0 {
 		t.Errorf("%q, gaps %q", failed, gaps)
+	}
+}
+
+// TestNewStreamAfterAnEndedOne: who keeps a table whose stream ended lists nothing, and has a listing's time from when a new one begins.
+func TestNewStreamAfterAnEndedOne(t *testing.T) {
+	p := calmPlan(1)
+	p.length = 40 * time.Hour
+	for name, at := range map[string]time.Duration{"stream ends": time.Hour, "new stream": 31 * time.Hour} {
+		i := slices.IndexFunc(kinds, func(k kind) bool { return k.name == name })
+		p.events = append(p.events, event{kind: &kinds[i], at: at})
+	}
+	slices.SortFunc(p.events, func(a, b event) int { return cmp.Compare(a.at, b.at) })
+	if failed := played(p, func(*simulation, context.Context) {}); len(failed) > 0 {
+		t.Errorf("%q", failed)
 	}
 }

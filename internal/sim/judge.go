@@ -26,7 +26,7 @@ func (s *simulation) checkStarved() {
 	}
 	now := s.World.Elapsed()
 	late := func(since time.Duration) bool { return now-since > starvation }
-	s.starved = late(s.listed)
+	s.starved = late(s.unlisted())
 	for _, stream := range s.Source.Streams {
 		for _, sh := range stream.Shards {
 			seen := s.truth.ledger[sh.label+"/"+sh.ID]
@@ -65,6 +65,11 @@ func unreadSince(sh *Shard, row *checkpoint.Shard) time.Duration {
 	return from.Sub(simEpoch)
 }
 
+// unlisted is since when the stream was not listed completely: since the last time, or since it began, as long as it was not.
+func (s *simulation) unlisted() time.Duration {
+	return max(s.listed, s.Source.Stream().Shards[0].begun.Sub(simEpoch))
+}
+
 // patience is how long a lease may be without anybody while somebody is well: until the lease is over, is looked at, tried, and tried again; or
 // with those who cannot reach the source, each of whom leaves it after four leases.
 func (s *simulation) patience() time.Duration {
@@ -86,7 +91,7 @@ func (s *simulation) checkOwners() {
 	if state.Listed == 0 {
 		return
 	}
-	if unlisted := now - s.listed; unlisted > patience && !s.Source.Stream().Ended {
+	if unlisted := now - s.unlisted(); unlisted > patience && !s.Source.Stream().Ended {
 		s.fail("I10", "nobody lists the stream for %s", unlisted)
 	}
 	s.checkNoted(state, patience)
