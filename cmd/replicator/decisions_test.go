@@ -204,8 +204,8 @@ func TestRetryEndsWithTheMapping(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if current, err := currentUnder(t.Context(), ledger, "Orders", "former"); current != state.Generation || !errors.Is(err, c.want) {
-			t.Errorf("under %s: generation %d, %v", c.hash, current, err)
+		if now, err := underMapping(t.Context(), ledger, "Orders", "former"); now.Generation != state.Generation || !errors.Is(err, c.want) {
+			t.Errorf("under %s: generation %d, %v", c.hash, now.Generation, err)
 		}
 	}
 }

@@ -238,10 +238,7 @@ func (d *decision) repairer(ctx context.Context, src *source, table string) (*si
 	if err != nil {
 		return nil, readingFailed(ctx, what, err)
 	}
-	state, _, err := ledger.Table(ctx, table)
-	if err == nil && state.MappingHash != d.cfg.Hash(t) {
-		err = checkpoint.ErrMappingChanged
-	}
+	state, err := underMapping(ctx, ledger, table, d.cfg.Hash(t))
 	if err == nil {
 		err = d.sameCluster(ctx, ledger)
 	}
@@ -257,8 +254,11 @@ func (d *decision) repairer(ctx context.Context, src *source, table string) (*si
 	}
 	return &sink.Repairer{
 		Mapping: found.mapping, Rows: d.target.data, Table: d.target.data,
-		Item:    itemReader(src.tables, table),
-		Current: func(ctx context.Context) (uint32, error) { return currentUnder(ctx, ledger, table, d.cfg.Hash(t)) },
+		Item: itemReader(src.tables, table),
+		Current: func(ctx context.Context) (uint32, error) { // a retry of many items takes hours
+			state, err := underMapping(ctx, ledger, table, d.cfg.Hash(t))
+			return state.Generation, err
+		},
 		Generation: func(ctx context.Context, at time.Time) (uint32, error) {
 			state, _, err := ledger.Table(ctx, table)
 			if err != nil {
@@ -273,13 +273,13 @@ func (d *decision) repairer(ctx context.Context, src *source, table string) (*si
 	}, nil
 }
 
-// currentUnder is a table's generation, if it is written by the mapping of this hash still: a retry of many items takes hours.
-func currentUnder(ctx context.Context, ledger *checkpoint.Ledger, table, hash string) (uint32, error) {
+// underMapping is the ledger's record of a table, if its rows are written by the mapping of this hash.
+func underMapping(ctx context.Context, ledger *checkpoint.Ledger, table, hash string) (checkpoint.TableState, error) {
 	state, _, err := ledger.Table(ctx, table)
 	if err == nil && state.MappingHash != hash {
 		err = checkpoint.ErrMappingChanged
 	}
-	return state.Generation, err
+	return state, err
 }
 
 // itemReader reads items of a table, strongly consistently.

@@ -346,11 +346,6 @@ var inGuestsOfTheWriter = []mutant{
 		test: "./cmd/replicator TestARetry", why: whyCommand,
 	},
 	{
-		name: "a retry under another mapping is made", hazards: "H70", file: "cmd/replicator/parkedretry.go",
-		old: `err == nil && state.MappingHash != d.cfg.Hash(t) {`, new: `err == nil && state.MappingHash == "" {`,
-		test: "./cmd/replicator TestScripts/parked_decide", why: whyCommand,
-	},
-	{
 		name: "a retry into another cluster is made", hazards: "H46", file: "cmd/replicator/parkedretry.go",
 		old: `profile.Cluster != "" && profile.Cluster != known {`, new: `profile.Cluster == "" && profile.Cluster != known {`,
 		test: "./cmd/replicator TestH46", why: whyCommand,
@@ -361,7 +356,7 @@ var inGuestsOfTheWriter = []mutant{
 		return nil, explain(what, err)
 	}
 `,
-		new: `	_ = pipeline.CheckSource
+		new: `	_ = pipeline.CheckSource(found.description, state.StreamARN)
 `,
 		test: "./cmd/replicator TestScripts/another_region", why: whyCommand,
 	},

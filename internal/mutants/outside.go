@@ -311,7 +311,7 @@ var inOutside = []mutant{
 		test: "./sink TestH60", why: "no mapping of the simulation follows another one",
 	},
 	{
-		name: "a retry goes on under a mapping that was changed", hazards: "H60", file: "cmd/replicator/parkedretry.go",
+		name: "a retry under another mapping is made", hazards: "H60", file: "cmd/replicator/parkedretry.go",
 		old: `	if err == nil && state.MappingHash != hash {
 `,
 		new: `	if err == nil && state.MappingHash == "" {
