@@ -108,3 +108,25 @@ func TestNewStreamAfterAnEndedOne(t *testing.T) {
 		t.Errorf("%q", failed)
 	}
 }
+
+// TestNewStreamJustBeforeTheStart: a table that is followed from now on owes a few minutes before that, and nothing from before its stream (H24).
+func TestNewStreamJustBeforeTheStart(t *testing.T) {
+	p := calmPlan(1)
+	p.unloaded, p.writes = true, nil
+	failed := played(p, func(s *simulation, ctx context.Context) {
+		if task.Sleep(ctx, time.Hour) != nil {
+			return
+		}
+		for range p.keys {
+			s.write()
+		}
+		_ = task.Sleep(ctx, time.Minute)
+		s.Source.EnableStream(1)
+	}, func(s *simulation) {
+		s.World.Inject("stream disabled")
+		s.Source.DisableStream()
+	})
+	if len(failed) > 0 {
+		t.Errorf("%q", failed)
+	}
+}

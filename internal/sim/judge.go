@@ -294,8 +294,8 @@ func (s *simulation) since(state checkpoint.TableState) time.Time {
 			from = later(from, w.At.Add(time.Second))
 		}
 		return from
-	case s.plan.unloaded:
-		return state.Owed().Add((backBy + 2) * time.Second)
+	case s.plan.unloaded: // and what was written while there was no stream, just before the first that anybody followed, nobody could be told of
+		return later(state.Owed().Add((backBy+2)*time.Second), s.Source.Stream().Shards[0].begun)
 	}
 	return time.Time{}
 }
