@@ -87,6 +87,93 @@ func TestLimitServesInOrderAndForgetsTheCancelled(t *testing.T) {
 	})
 }
 
+// Who gives up a large claim at the head of the queue lets those behind it through, whose claims there is room for.
+func TestLimitGoesOnWithoutTheOneThatGaveUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		l := task.NewLimit(4)
+		if err := l.Acquire(ctx, 3); err != nil {
+			t.Fatal(err)
+		}
+		g := task.NewGroup(ctx, 0)
+		impatient, cancel := task.WithTimeout(ctx, time.Second)
+		defer cancel()
+		g.Go("impatient", func(context.Context) error {
+			if err := l.Acquire(impatient, 4); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("got %v", err)
+			}
+			return nil
+		})
+		_ = task.Sleep(ctx, time.Millisecond)
+		start := time.Now()
+		patient, end := task.WithTimeout(ctx, time.Hour)
+		defer end()
+		if err := l.Acquire(patient, 1); err != nil || time.Since(start) > time.Second {
+			t.Errorf("%v after %s", err, time.Since(start))
+		}
+		_ = g.Wait()
+	})
+}
+
+// outrun is a runtime in whose events the end of the context comes first, although they have happened: what a select may choose.
+type outrun struct{ task.Runtime }
+
+func (outrun) NewEvent() task.Event { return outrunEvent{task.NewEvent(context.Background())} }
+
+type outrunEvent struct{ task.Event }
+
+func (e outrunEvent) Wait(ctx context.Context) error {
+	err := e.Event.Wait(context.Background())
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	return err
+}
+
+// A claim that is granted in the moment in which its context ends is handed back: each one that is not would make the limit smaller for good.
+func TestLimitIsHandedBackByWhoIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		l := task.NewLimit(1)
+		if err := l.Acquire(ctx, 1); err != nil {
+			t.Fatal(err)
+		}
+		leaving, leave := context.WithCancel(task.With(ctx, outrun{}))
+		g := task.NewGroup(ctx, 0)
+		g.Go("leaves", func(context.Context) error {
+			if err := l.Acquire(leaving, 1); !errors.Is(err, context.Canceled) {
+				t.Errorf("got %v", err)
+			}
+			return nil
+		})
+		synctest.Wait()
+		leave()
+		l.Release(1)
+		_ = g.Wait()
+		next, cancel := task.WithTimeout(ctx, time.Hour)
+		defer cancel()
+		if err := l.Acquire(next, 1); err != nil {
+			t.Errorf("nobody holds it, and the next one waits: %v", err)
+		}
+	})
+}
+
+// What others say who were cancelled for it does not hide why.
+func TestGroupTellsTheFirstError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		boom := errors.New("boom")
+		g := task.NewGroup(context.Background(), 0)
+		g.Go("is cancelled", func(ctx context.Context) error {
+			_ = task.Sleep(ctx, time.Hour)
+			return errors.New("the client was cancelled")
+		})
+		g.Go("fails", func(context.Context) error { return boom })
+		if err := g.Wait(); !errors.Is(err, boom) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
 func TestBellKeepsARing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b task.Bell
