@@ -286,7 +286,7 @@ func TestErrorsHaveReasons(t *testing.T) {
 	}{
 		{400, "ExpiredIteratorException", Expired}, {400, "TrimmedDataAccessException", Trimmed}, {400, "ResourceNotFoundException", NotFound},
 		{400, "LimitExceededException", Throttled}, {400, "ProvisionedThroughputExceededException", Throttled}, {400, "ThrottlingException", Throttled},
-		{400, "Throttling", Throttled}, {400, "RequestLimitExceeded", Throttled}, {429, "Whatever", Throttled},
+		{400, "Throttling", Throttled}, {400, "RequestLimitExceeded", Throttled}, {429, "Whatever", Throttled}, {408, "Whatever", Unavailable},
 		{400, "AccessDeniedException", Denied}, {400, "UnrecognizedClientException", Denied}, {400, "ExpiredTokenException", Denied},
 		{403, "ExpiredToken", Denied}, {400, "InvalidSignatureException", Denied}, {403, "Whatever", Denied}, {400, "MissingAuthenticationTokenException", Denied},
 		{500, "InternalServerError", Unavailable}, {503, "ServiceUnavailable", Unavailable}, {502, "Whatever", Unavailable},

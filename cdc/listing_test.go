@@ -110,6 +110,36 @@ func TestListIsWholeOrNothing(t *testing.T) {
 	}
 }
 
+// A listing that begins anew is as good as a new one: what went in circles before does not count against it.
+func TestListBeginsAnewWithoutItsPast(t *testing.T) {
+	circles := true
+	_, client := newWire(t, func(_ string, in map[string]any) (int, string) {
+		switch {
+		case in["ExclusiveStartShardId"] == nil:
+			return 200, description("ENABLED", "a", shardText("a"))
+		case circles:
+			return 200, description("ENABLED", "a", shardText("a"))
+		}
+		return 200, description("ENABLED", "", shardText("b"))
+	})
+	l, err := NewLister(NewSource(client, "arn"), ""), error(nil)
+	for range 10 {
+		if _, err = l.Next(t.Context()); err != nil {
+			break
+		}
+	}
+	wantReason(t, err, Unavailable)
+	circles = false
+	for range 2 {
+		if _, err := l.Next(t.Context()); err != nil {
+			t.Errorf("the listing that began anew fails: %v", err)
+		}
+	}
+	if got := shardIDs(l.Listing()); got != "a b" {
+		t.Errorf("got %q", got)
+	}
+}
+
 // paged is a stream whose listing has the given pages, as many of them as there are ids, and whose calls fail as the script says.
 type paged struct {
 	script
