@@ -317,11 +317,14 @@ func TestRaise_KeepsTheLastGapsAndCountsAll(t *testing.T) {
 		create(t, ctx, a)
 		generation := uint32(1)
 		for n := range 60 {
-			state, err := a.Raise(ctx, source, generation, checkpoint.Gap{Shard: fmt.Sprint(n)}, nil)
+			state, err := a.Raise(ctx, source, generation, checkpoint.Gap{Shard: fmt.Sprint(n), Reason: fmt.Sprint("gap ", n)}, nil)
 			check(t, err)
 			generation = state.Generation
 		}
 		state := table(t, ctx, a)
+		if state.Reason != "gap 59" { // what the operator is told is why a load is needed now, not why one was needed months ago
+			t.Errorf("the load is needed for %q", state.Reason)
+		}
 		if len(state.Gaps) != 50 || state.Gaps[0].Shard != "10" || state.GapCount != 60 {
 			t.Errorf("%d gaps from %q on, %d in all", len(state.Gaps), state.Gaps[0].Shard, state.GapCount)
 		}

@@ -43,6 +43,13 @@ func TestSign(t *testing.T) {
 		if got := row(t, ctx, l, "s"); got.Holder != (checkpoint.About{}) || got.Trouble != (checkpoint.Trouble{}) || got.Rate != 0 || got.Applied != 5 {
 			t.Errorf("released: %+v", got)
 		}
+		progress.Rate = 3 // of one that is gone without a word
+		check(t, take(t, ctx, l, "s").Commit(ctx, progress))
+		_, b := p.worker("b")
+		p.takeWhenFree(ctx, b, "s")
+		if got := row(t, ctx, l, "s"); got.Rate != 0 || got.Applied != 5 {
+			t.Errorf("taken from one that is gone: %+v", got)
+		}
 	})
 }
 
@@ -66,6 +73,14 @@ func TestSignOfTheSeat(t *testing.T) {
 		}
 		if seat.Owner() != "a" || seat.Pace().Rate != 7 || len(seat.Pace().Throttled) != 1 || string(seat.Scan()) != `{"items":1}` || !seat.Sign().WrittenAt.Equal(begin) {
 			t.Errorf("%+v %+v", seat.Pace(), seat.Sign())
+		}
+		check(t, k.SaveScan(ctx, []byte(`{"items":2}`), pace))
+		if got := string(k.Scan()); got != `{"items":2}` {
+			t.Errorf("saved twice, it is %s", got)
+		}
+		check(t, k.Release(ctx))
+		if seat, err = l.Seat(ctx, source); err != nil || seat.Owner() != "" || seat.Sign() != (checkpoint.Sign{WrittenAt: begin}) {
+			t.Errorf("released: %+v, %v", seat.Sign(), err)
 		}
 	})
 }

@@ -289,6 +289,32 @@ func TestH69_KeeperStandsStillBetweenItsReads(t *testing.T) {
 	}
 }
 
+// The same where somebody else has raised the generation and claimed the witness, and was gone before the ledger told of that beat.
+func TestH69_KeeperStandsStillWhileTheWitnessIsClaimed(t *testing.T) {
+	virtually(t, func(ctx context.Context, p *place) {
+		_, a := p.worker("a")
+		_, b := p.worker("b")
+		create(t, ctx, a)
+		s := newTarget()
+		s.beat(t, ctx, a, checkpoint.Fine)
+		s.OnRead = func(ctx context.Context, _ string) error {
+			s.OnRead = nil
+			_, err := b.Raise(ctx, source, 1, trimmed, nil)
+			p.store.OnSwap = func(context.Context, string, func() bool) (bool, error) { return false, errNoAnswer }
+			if claimed := b.Claim(ctx, source, checkpoint.Place{Store: s.Memory, Key: witnessKey}); !errors.Is(claimed, errNoAnswer) {
+				t.Errorf("claimed: %v", claimed)
+			}
+			p.store.OnSwap = nil
+			return err
+		}
+		verdict, w, err := a.Beat(ctx, source, checkpoint.Place{Store: s.Memory, Key: witnessKey})
+		if !errors.Is(err, checkpoint.ErrConflict) {
+			t.Errorf("verdict %d on %+v, %v", verdict, w, err)
+		}
+		s.beat(t, ctx, a, checkpoint.Fine)
+	})
+}
+
 // Somebody else beats between a keeper's reads and its write: it has not beaten, and does not say so in the ledger.
 func TestWitnessSomebodyElseBeats(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
@@ -441,6 +467,11 @@ func TestH69_WitnessOfAFurtherTarget(t *testing.T) {
 		first.beat(t, ctx, a, checkpoint.Fine)
 		if state := table(t, ctx, a); state.WitnessBeat != 4 || state.WitnessBeats["second"] != 6 {
 			t.Fatalf("%d, %v", state.WitnessBeat, state.WitnessBeats)
+		}
+		// And another worker, who remembers nothing of it, reads the same.
+		_, b := p.worker("b")
+		if state := table(t, ctx, b); state.WitnessBeats["second"] != 6 {
+			t.Errorf("the ledger holds %v", state.WitnessBeats)
 		}
 	})
 }

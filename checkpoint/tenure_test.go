@@ -1,0 +1,44 @@
+package checkpoint_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+)
+
+// A write whose outcome is found out long after it was sent does not renew the lease from then on: others have counted since it took place, and would take
+// the shard from one who still writes.
+func TestH44_SettledLateIsTrustedFromWhenItWasSent(t *testing.T) {
+	virtually(t, func(ctx context.Context, p *place) {
+		ma, a := p.worker("a")
+		create(t, ctx, a, shard("s", ""))
+		held := take(t, ma.Context(), a, "s")
+		swaps := 0
+		p.store.OnSwap = func(_ context.Context, _ string, execute func() bool) (bool, error) {
+			if swaps++; swaps > 2 { // the first takes place, the second is its repetition, and whatever comes then does not
+				return false, errNoAnswer
+			}
+			execute()
+			return false, errNoAnswer
+		}
+		p.store.OnRead = func(context.Context, string) error { p.store.OnRead = nil; return errNoAnswer }
+		if err := held.Commit(ctx, at(10)); !errors.Is(err, errNoAnswer) {
+			t.Fatal(err)
+		}
+		p.sleep(ctx, 10*time.Second)
+		if err := held.Commit(ctx, at(20)); !errors.Is(err, errNoAnswer) {
+			t.Fatal(err)
+		}
+		if got := held.Shard().Position; got != at(10).Position.After {
+			t.Fatalf("the first commit is not settled: %s", got)
+		}
+		keep(ma, held)
+		_ = task.NewEvent(ctx).Wait(held.Context())
+		if ended := p.since(); ended != 12*time.Second {
+			t.Errorf("ended after %s", ended)
+		}
+	})
+}
