@@ -21,6 +21,9 @@ func TestH64_H75_AdvanceByTheServicesTimes(t *testing.T) {
 	if !at.EventTime.Equal(event) || !at.FirstRead.Equal(answered) || !at.ReadAt.Equal(sent) || at.Position.After != cdc.SequenceOf(8) || at.CaughtUp {
 		t.Errorf("%+v", at)
 	}
+	if more := advance(at, cdc.Page{Changes: []cdc.Change{{Sequence: cdc.SequenceOf(9), Time: event}}}, event, sent); more.Applied != 3 {
+		t.Errorf("%d changes are applied, of two pages with three", more.Applied)
+	}
 	next := advance(at, cdc.Page{At: answered.Add(time.Hour)}, time.Time{}, sent.Add(time.Hour))
 	if !next.EventTime.Equal(event) || !next.FirstRead.Equal(answered) || next.Position != at.Position || !next.CellTime.Equal(event) || !next.CaughtUp {
 		t.Errorf("after an empty page %+v", next)

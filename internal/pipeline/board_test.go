@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -42,6 +43,27 @@ func TestBoardForgets(t *testing.T) {
 	idle(false, "when nothing was read for a while")
 	b.forget("s")
 	idle(false, "under a new lease")
+	b.read("s", checkpoint.Progress{CaughtUp: true}, 100*time.Second)
+	b.read("s", checkpoint.Progress{}, 101*time.Second)
+	for n := range 10 { // ten pages a moment after each other, as they come when a service answers fast
+		now = 110*time.Second + time.Duration(n)*time.Millisecond
+		b.read("s", checkpoint.Progress{CaughtUp: true}, now)
+	}
+	idle(false, "when as many pages were empty, but not for as long")
+}
+
+// The lag is that of the shard that is furthest behind, whichever is looked at last.
+func TestLagIsTheWorst(t *testing.T) {
+	b, start := newBoard(), time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+	for n := range 20 {
+		b.read(fmt.Sprint(n), checkpoint.Progress{EventTime: start.Add(time.Duration(n) * time.Minute)}, 0)
+	}
+	b.read("quiet", checkpoint.Progress{CaughtUp: true, EventTime: start.Add(-time.Hour)}, 0)
+	for range 5 {
+		if lag, known := b.lag(start.Add(time.Hour), 0); !known || lag != time.Hour {
+			t.Fatalf("the lag is %s", lag)
+		}
+	}
 }
 
 // What is refused for one table's generation is no matter of another's.

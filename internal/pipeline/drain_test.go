@@ -30,6 +30,27 @@ func TestH18_TablesDrainTogether(t *testing.T) {
 	}
 }
 
+// H18: of a table counts what was found when it was last looked at; and one that turned out not to be drained any more is looked at again, whatever what
+// was found before says later.
+func TestH18_WhatWasFoundLastCounts(t *testing.T) {
+	var d drain
+	d.await("A", new(task.Bell))
+	d.await("B", new(task.Bell))
+	holds := false
+	report := func(over bool, name string, still func() bool, when string) {
+		t.Helper()
+		if got := d.report(name, true, still); got != over {
+			t.Errorf("%s: over %v", when, got)
+		}
+	}
+	report(false, "A", func() bool { return true }, "one of two is drained")
+	report(false, "A", func() bool { return holds }, "it is looked at again")
+	report(false, "B", nil, "the other one is drained, and what was found of the first one last holds no more")
+	holds = true
+	report(false, "B", nil, "the first one was not looked at since")
+	report(true, "A", nil, "both are")
+}
+
 // H18: what was found of a table a while ago, and could not be looked at since, does not end the run with another one that is drained now.
 func TestH18_WhatWasFoundBeforeHoldsStill(t *testing.T) {
 	err := virtual.NewWorld(1, time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC), false).Run(time.Hour, func(ctx context.Context) {

@@ -119,6 +119,33 @@ func crowd(t *testing.T, source *backlog, target targets, tables ...string) Opti
 	return o
 }
 
+// A shard that had found nothing, and then found something, waits for a place again: what it gets next may be a full page.
+func TestABusyShardTakesAPlaceAgain(t *testing.T) {
+	tb := &table{Options: &Options{room: task.NewLimit(1), calls: &reads{}}}
+	h := tb.newHand()
+	for i, step := range []struct{ behind, takes bool }{{false, true}, {true, false}, {true, true}, {false, true}, {false, false}} {
+		if err := h.take(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if h.held != step.takes {
+			t.Errorf("page %d: holds a place: %v", i, h.held)
+		}
+		h.drop(step.behind)
+	}
+}
+
+// Nobody waits: then the page is kept, however long it cannot be written. To read it again would bring nothing but calls, and hide for how long it stands.
+func TestAPlaceThatNobodyWaitsForIsKept(t *testing.T) {
+	tb := &table{Options: &Options{room: task.NewLimit(1), calls: &reads{}}}
+	h := tb.newHand()
+	if err := h.take(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if h.wanted(24 * time.Hour) {
+		t.Error("the page is put back for nobody")
+	}
+}
+
 // A worker that is left with many shards while the target does not answer holds as many pages as there are places, and when it answers all go on.
 func TestPagesInHandAreBounded(t *testing.T) {
 	const shards, pages = 20, 5

@@ -173,6 +173,11 @@ func TestH76_AParentIsListedBetweenThePages(t *testing.T) {
 			if err != nil || len(shards) != len(slices.Concat(stream.pages...)) {
 				t.Errorf("%d rows, %v", len(shards), err)
 			}
+			for _, s := range shards {
+				if s.ID == "r" && s.CoveredTo.IsZero() != found { // after a gap what follows it must be there: the load makes up for what was before
+					t.Errorf("with the parent listed %v: covered to %s", found, s.CoveredTo)
+				}
+			}
 		})
 	}
 }
@@ -192,6 +197,31 @@ func TestH76_TheSecondListingIsOlder(t *testing.T) {
 		}
 		if shards, err := k.Ledger.Shards(ctx, "Orders"); err != nil || len(shards) != 3 {
 			t.Errorf("%d rows, %v", len(shards), err)
+		}
+	})
+}
+
+// Where the second listing does not come about, because the worker is stopped or leaves the seat to another one, nothing is known of the parent. It is left
+// to the next keeper, and no gap is declared.
+func TestH76_TheSecondListingIsStopped(t *testing.T) {
+	stream := &pagedStream{pages: [][]cdc.Shard{{{ID: "p"}}, {{ID: "r", Parent: "q"}}}}
+	listed(t, stream, func(ctx context.Context, k *rounds, state checkpoint.TableState) {
+		listing, err := k.list(ctx, state)
+		if err != nil {
+			t.Error(err)
+		}
+		stop, cancel := context.WithCancelCause(ctx)
+		k.stop = stop
+		stream.before = func(context.Context, string) error {
+			cancel(errors.New("stop"))
+			return &cdc.Error{Op: "DescribeStream", Reason: cdc.Unavailable, Err: context.Cause(stop)}
+		}
+		if err := k.discover(ctx, state, listing, false); err == nil {
+			t.Error("the round goes on")
+		}
+		now, _, err := k.Ledger.Table(ctx, "Orders")
+		if err != nil || now.NeedsLoad || len(now.Gaps) > 0 {
+			t.Errorf("%+v, %v", now, err)
 		}
 	})
 }

@@ -2,6 +2,8 @@ package pipeline
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -64,6 +66,46 @@ func TestH71_ALoadDoesNotCompleteTheNext(t *testing.T) {
 	if now, _, err := ledger.Table(ctx, "Orders"); err != nil || store.OnRead != nil || now.Loaded() || now.Load.Items != 0 {
 		t.Errorf("%+v, %v", now, err)
 	}
+}
+
+// onePage is a table whose one page, which is empty, takes ten seconds.
+type onePage struct{ streaming }
+
+func (onePage) Scan(ctx context.Context, _ string, _, _ int, _ cdc.Item, _ int) (backfill.ScanPage, error) {
+	return backfill.ScanPage{}, task.Sleep(ctx, 10*time.Second)
+}
+
+// A load that goes on is told with what was copied before, and its rate is of what is copied now: neither of that nor of a load before it.
+func TestALoadThatGoesOnIsTold(t *testing.T) {
+	mapping, err := transform.NewMapping("Orders", "orders", "d", []transform.KeyAttribute{{Name: "pk", Type: cdc.KindS}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed(t, &pagedStream{}, func(ctx context.Context, k *rounds, state checkpoint.TableState) {
+		target, started := &checkpointtest.Memory{}, int64(-1)
+		k.Mapping, k.MappingHash, k.Copy, k.Database, k.Segments = mapping, state.MappingHash, true, onePage{}, 1
+		k.Writer, k.Witness = sink.NewWriter(sink.Options{}), func(string) checkpoint.Store { return target }
+		k.events.CopyStarted = func(_ string, _, done int64) { started = done }
+		k.meter.Add(task.Mono(ctx), 0) // of a load before
+		seat, err := k.Ledger.Seat(ctx, "Orders")
+		if err != nil {
+			t.Error(err)
+		}
+		keeper, err := k.Ledger.TakeSeat(ctx, seat)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		saved, err := json.Marshal(backfill.Progress{Generation: 1, Total: 1, Next: 1, Open: []backfill.Open{{}}, Items: 5000})
+		if err = errors.Join(err, keeper.SaveScan(ctx, saved, checkpoint.Pace{}), k.copy(ctx, ctx, keeper)); err != nil {
+			t.Error(err)
+		}
+		seat, errSeat := k.Ledger.Seat(ctx, "Orders")
+		now, _, err := k.Ledger.Table(ctx, "Orders")
+		if err = errors.Join(err, errSeat); err != nil || !now.Loaded() || now.Load.Items != 5000 || started != 5000 || seat.Pace().At.IsZero() || seat.Pace().Rate != 0 {
+			t.Errorf("begun with %d items, at %g a second: %+v, %v", started, seat.Pace().Rate, now.Load, err)
+		}
+	})
 }
 
 // Where a table begins to be followed cuts off, or is owed, only what no load brings.

@@ -1,0 +1,66 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
+)
+
+// heldBy are so many shards of each worker.
+func heldBy(counts map[string]int) (held []checkpoint.Available) {
+	for worker, n := range counts {
+		for range n {
+			held = append(held, checkpoint.Available{Shard: checkpoint.Shard{Owner: worker}})
+		}
+	}
+	return held
+}
+
+// A shard is taken over when the numbers have been uneven for a lease without a break, and then one in a pass over all tables: what is uneven for a
+// moment evens out by itself, and all must see what came of one before there is another.
+func TestSharesAreTakenOneByOne(t *testing.T) {
+	const lease, pass = 15 * time.Second, 2 * time.Second
+	var s shares
+	uneven, even := map[string]int{"a": 8, "me": 1}, map[string]int{"a": 2, "me": 1}
+	for i, step := range []struct {
+		at   int // seconds
+		held map[string]int
+		want string
+	}{
+		{1, uneven, ""}, {15, uneven, ""}, {16, uneven, "a"}, {17, uneven, ""}, {18, uneven, "a"},
+		{20, even, ""}, {30, uneven, ""}, {44, uneven, ""}, {45, uneven, "a"},
+	} {
+		now := time.Duration(step.at) * time.Second
+		s.see("Orders", heldBy(step.held))
+		got := s.busiest("Orders", "me", now, lease, pass)
+		if got != step.want {
+			t.Errorf("step %d, after %d s: from %q, want from %q", i, step.at, got, step.want)
+		}
+		if got != "" {
+			s.tried(now)
+		}
+	}
+}
+
+// What others hold of a table that is left here, because it was dropped, does not count any more: it is not seen when it ends.
+func TestSharesOfATableThatIsLeft(t *testing.T) {
+	ledger, err := checkpoint.Open(t.Context(), &checkpointtest.Memory{}, "left", checkpoint.Options{Worker: "me", ID: "l"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &Options{Ledger: ledger, shares: &shares{}}
+	left := &table{Options: o, source: "Orders", board: newBoard()}
+	o.shares.see("Orders", heldBy(map[string]int{"a": 8}))
+	stop, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("left"))
+	if err := left.assign(stop, t.Context(), func() {}); err != nil {
+		t.Fatal(err)
+	}
+	if len(o.shares.tables) != 0 {
+		t.Errorf("what is known of others: %v", o.shares.tables)
+	}
+}

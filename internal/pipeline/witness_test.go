@@ -1,0 +1,46 @@
+package pipeline
+
+import (
+	"context"
+	"testing"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// TestH68_RaisedAboveTheWitness: what another ledger wrote into the target may be of any generation, that of the clock or far above it. The one that is
+// begun for it is above both: in the same one what was written then would win against what is written now.
+func TestH68_RaisedAboveTheWitness(t *testing.T) {
+	mapping, err := transform.NewMapping("Orders", "orders", "d", []transform.KeyAttribute{{Name: "pk", Type: cdc.KindS}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, ahead := range []uint32{0, 1, 1000} {
+		listed(t, &pagedStream{}, func(ctx context.Context, k *rounds, _ checkpoint.TableState) {
+			target := &checkpointtest.Memory{}
+			k.Mapping, k.Witness = mapping, func(string) checkpoint.Store { return target }
+			at := k.places()[0]
+			generation := checkpoint.NextGeneration(0, task.Now(ctx)) + ahead
+			lost, err := checkpoint.Open(ctx, &checkpointtest.Memory{}, "lost", checkpoint.Options{Worker: "w", ID: "lost"})
+			if err == nil {
+				_, err = lost.UpdateTable(ctx, "Orders", func(s *checkpoint.TableState) error { s.Generation = generation; return nil })
+			}
+			if err == nil {
+				_, _, err = lost.Beat(ctx, "Orders", at)
+			}
+			if err == nil {
+				err = k.beatAt(ctx, at)
+			}
+			now, _, errTable := k.Ledger.Table(ctx, "Orders")
+			if err != nil || errTable != nil || now.Generation <= generation || !now.NeedsLoad {
+				t.Errorf("generation %d after %d, needs a load %v; %v, %v", now.Generation, generation, now.NeedsLoad, err, errTable)
+			}
+			if verdict, _, err := k.Ledger.Beat(ctx, "Orders", at); verdict != checkpoint.Fine || err != nil {
+				t.Errorf("the witness is not claimed: verdict %d, %v", verdict, err)
+			}
+		})
+	}
+}
