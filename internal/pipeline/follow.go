@@ -133,8 +133,9 @@ func advance(at checkpoint.Progress, page cdc.Page, cellTime, sent time.Time) ch
 	return at
 }
 
-// due tells whether the progress is worth a checkpoint: at once after a shard's first read, because a load waits for it; when the
-// position moved, at most once in Timing.Commit; and otherwise as often as the lease is renewed, which a commit does as well.
+// due tells whether the progress is worth a checkpoint: at once after a shard's first read, because a load waits for it; while
+// changes come, once in Timing.Commit; and otherwise as often as the lease is renewed, which a commit does as well. So the last
+// changes before a shard is quiet may be read again by whoever takes over within that time.
 func (t *table) due(before, at checkpoint.Progress, since time.Duration) bool {
 	switch {
 	case before.FirstRead.IsZero():
