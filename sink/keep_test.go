@@ -358,3 +358,17 @@ func TestLoadsAheadOfTheStreamLeaveNoHistory(t *testing.T) {
 		}
 	})
 }
+
+// Of a load that read ahead all cells of a column are in doubt, also the newest of those from before the change, if there is one from after it, and
+// what an earlier load of the generation left below.
+func TestAllThatLoadsAheadOfTheStreamFoundIsInDoubt(t *testing.T) {
+	onBothKept(t, func(t *testing.T, table keeper) {
+		execute(t, table, kept(loadVersion(1, 80), 80, "a=8", "b=0"))
+		execute(t, table, kept(loadVersion(1, 90), 90, "a=7", "b=0"))
+		execute(t, table, kept(loadVersion(1, 110), 110, "a=2", "b=2"))
+		execute(t, table, after(keptCells(0, "a=0", "b=0"), kept(version(1), 100, "a=1", "b=1")))
+		if got, want := cellsOf(t, table, "r"), "a=1@100 b=1@100 b=0@80"; got != want {
+			t.Errorf("\n got %s\nwant %s", got, want)
+		}
+	})
+}

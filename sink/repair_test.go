@@ -333,6 +333,15 @@ func TestRepairTellsWhatItCannotStore(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	// A remove holds nothing of the item: that it is rejected tells of the table, and of no item that has to be corrected.
+	stale, gone := memory(), newRepairs(table)
+	apply(t, stale, put(1, "a=1"))
+	gone.Rows, gone.Table = stale, tableFunc(func(context.Context, *sink.Request) (bool, error) {
+		return false, &sink.Error{Op: "CheckAndMutateRow", Reason: sink.Rejected, Code: "InvalidArgument"}
+	})
+	if _, err := gone.Repair(context.Background(), itemR("any")); !sink.Is(err, sink.Rejected) {
+		t.Error(err)
+	}
 	refused := errors.New("not admissible")
 	r.Table = table
 	r.Generation = func(context.Context, time.Time) (uint32, error) { return 1, refused }

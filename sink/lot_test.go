@@ -1,0 +1,134 @@
+package sink_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/sink/sinktest"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// poisoned is an image of a tenant with a value, and with a column that no row can have.
+func poisoned(key, tenant, value string) cdc.Item {
+	long := strings.Repeat("n", transform.MaxQualifierBytes+1)
+	return cdc.NewItem(append(image(key, tenant, value).Attributes(), cdc.Attribute{Name: long, Value: cdc.Null()}))
+}
+
+// Several records of one item that heal together are told, and removed, once each.
+func TestRecordsOfOneItemHealTogether(t *testing.T) {
+	s := newTenants(t)
+	s.write(became(1, cdc.Item{}, poisoned("k", "t", "1")))
+	s.write(became(2, poisoned("k", "t", "1"), poisoned("k", "t", "2")))
+	s.write(became(3, poisoned("k", "t", "2"), image("k", "t", "3")))
+	s.expect("healed", "k1 k2")
+	if resolved, left, err := s.parking.Resolve(context.Background(), s.mapping, s.table); resolved != 2 || left != 0 || err != nil {
+		t.Errorf("%d resolved, %d left: %v", resolved, left, err)
+	}
+}
+
+var errRemoval = errors.New("not removed")
+
+// stubborn are records that cannot be removed, and of which a list breaks off behind so many.
+type stubborn struct {
+	*sinktest.Records
+	removals error
+	listed   int
+}
+
+func (s *stubborn) Delete(ctx context.Context, key string) error {
+	if s.removals != nil {
+		return s.removals
+	}
+	return s.Records.Delete(ctx, key)
+}
+
+func (s *stubborn) Scan(ctx context.Context, prefix string, keysOnly bool, f func(string, []byte) error) error {
+	n := 0
+	return s.Records.Scan(ctx, prefix, keysOnly, func(key string, data []byte) error {
+		if s.listed > 0 && n == s.listed {
+			return errUnlisted
+		}
+		n++
+		return f(key, data)
+	})
+}
+
+// What could not be removed is left, and is not told as resolved.
+func TestRecordThatCannotBeRemovedIsLeft(t *testing.T) {
+	s := newTenants(t)
+	s.write(became(1, cdc.Item{}, poisoned("k", "t", "1")))
+	s.write(became(2, poisoned("k", "t", "1"), image("k", "t", "2")))
+	parking := sink.NewParking(&stubborn{Records: s.records, removals: errRemoval}, "m")
+	if resolved, left, err := parking.Resolve(context.Background(), s.mapping, s.table); resolved != 0 || left != 1 || !errors.Is(err, errRemoval) {
+		t.Errorf("%d resolved, %d left: %v", resolved, left, err)
+	}
+}
+
+// A list that breaks off behind a record which could be forgotten was no look at all of them: who believed so would not look again.
+func TestSupersedeFailsWithHalfALook(t *testing.T) {
+	s := newTenants(t)
+	records := &stubborn{Records: s.records}
+	parking := sink.NewParking(records, "m")
+	for i := uint64(1); i <= 2; i++ {
+		bad := s.fold(became(i, cdc.Item{}, image("k", "", "v")))
+		if err := parking.Park(context.Background(), bad.Parked[0]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	item := s.mapping.ItemKey(image("k", "", ""))
+	records.listed = 1
+	if err := parking.Supersede(context.Background(), "Orders", item, version(3)); !errors.Is(err, errUnlisted) {
+		t.Error(err)
+	}
+	records.listed = 0
+	if err := parking.Supersede(context.Background(), "Orders", item, version(3)); err != nil {
+		t.Error(err)
+	}
+	s.expect("superseded", "")
+}
+
+// A limit of less than none tolerates nothing: the first parked item is stored, and ends the write.
+func TestNoParkedItemIsTolerated(t *testing.T) {
+	parking := newLot()
+	w := sink.NewWriter(sink.Options{Table: memory(), Parking: parking, MaxParked: -1})
+	b := fold("a", "bad")
+	if err := w.Write(context.Background(), &b); !errors.Is(err, sink.ErrParkedLimit) || len(parking.list(t)) != 1 {
+		t.Error(err)
+	}
+	good := fold("a", "b")
+	if err := w.Write(context.Background(), &good); err != nil {
+		t.Error(err)
+	}
+}
+
+// slowLot answers too late, and then as Bigtable does: with an error that a repeat may mend.
+type slowLot struct{ sink.ParkingLot }
+
+func (slowLot) Park(ctx context.Context, _ transform.Parked) error {
+	_ = task.NewEvent(ctx).Wait(ctx) // its end is what was waited for
+	return &sink.Error{Op: "CheckAndMutateRow", Reason: sink.Unknown, Code: "DeadlineExceeded"}
+}
+
+// A parking lot that is slow for once ends no migration: its own error says that the same may be tried again, the end of the wait does not. When
+// the caller's time is up, that is the reason.
+func TestSlowParkingIsRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := sink.NewWriter(sink.Options{Parking: slowLot{}, Timeout: 7 * time.Second, Table: memory()})
+		b := fold("bad")
+		if err := w.Write(t.Context(), &b); !sink.Repeatable(err) || len(b.Parked) != 1 {
+			t.Error(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := w.Write(ctx, &b); !errors.Is(err, context.DeadlineExceeded) || len(b.Parked) != 1 {
+			t.Error(err)
+		}
+	})
+}
