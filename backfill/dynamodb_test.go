@@ -156,6 +156,13 @@ func TestReasons(t *testing.T) {
 		if !cdc.Is(err, c.want) || c.want == cdc.Malformed && strings.Contains(err.Error(), secret) {
 			t.Errorf("%s: %v", code, err)
 		}
+		// A request for a page carries a key as well, but for the first of a segment, whose refusal may be told in full.
+		for _, after := range []cdc.Item{{}, cdc.NewItem([]cdc.Attribute{{Name: "a", Value: cdc.String(secret)}})} {
+			_, err = source.Scan(context.Background(), "T", 0, 1, after, 0)
+			if withheld := after.Exists() && c.want == cdc.Malformed; !cdc.Is(err, c.want) || strings.Contains(err.Error(), "about hunter2") == withheld {
+				t.Errorf("%s, after a key: %t: %v", code, after.Exists(), err)
+			}
+		}
 	}
 	// Answers of something in between.
 	for status, want := range map[int]cdc.Reason{502: cdc.Unavailable, 403: cdc.Denied, 429: cdc.Throttled, 405: cdc.Malformed} {

@@ -50,6 +50,21 @@ func TestListThatCannotBeRight(t *testing.T) {
 	}
 }
 
+// A list that breaks off behind a page is no list: the tables behind it would be set aside as dropped.
+func TestListThatBreaksOff(t *testing.T) {
+	requests := 0
+	throttled := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if requests++; requests == 1 {
+			answer(http.StatusOK, `{"TableNames":["a"],"LastEvaluatedTableName":"a"}`)(w, r)
+			return
+		}
+		answer(http.StatusBadRequest, `{"__type":"com.amazonaws.dynamodb.v20120810#ThrottlingException"}`)(w, r)
+	})
+	if names, err := tables(t, throttled).List(t.Context()); !cdc.Is(err, cdc.Throttled) || names != nil {
+		t.Errorf("%v, %v", names, err)
+	}
+}
+
 // Whether items expire is told by the status: the attribute of a time to live that is, or is being, switched off says nothing.
 func TestExpiryAttribute(t *testing.T) {
 	for status, want := range map[string]string{"ENABLED": "until", "ENABLING": "until", "DISABLING": "", "DISABLED": ""} {
