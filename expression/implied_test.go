@@ -14,6 +14,7 @@ func TestImplied(t *testing.T) {
 		`PK = SK OR begins_with(PK, "I#")`:                                    "PK: []; SK: []",
 		`NOT begins_with(PK, "I#")`:                                           "PK: []; SK: []",
 		`(begins_with(PK, "I#") AND begins_with(PK, "I#2")) AND size(SK) = 3`: "PK: I#2 []; SK: []",
+		`PK = SK.a AND begins_with(SK, "I#2") AND begins_with(SK, "I#")`:      "PK: []; SK: I#2 []", // a part of an attribute is not the attribute
 		`"META" = SK AND PK.a = "x"`:                                          "PK: []; SK: =META META []",
 		`SK <> "META" AND begins_with(PK, SK)`:                                "PK: []; SK: []",
 	} {

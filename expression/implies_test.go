@@ -35,6 +35,8 @@ func TestImplies(t *testing.T) {
 		{`NOT a = 5`, `attribute_exists(a)`, false},
 		{`a IN (b, 5)`, `attribute_exists(b)`, false},
 		{`size(a) > 5`, `attribute_exists(a)`, true},
+		{`size(a) = 5`, `a > 4`, false},
+		{`size(a) IN (5, 6)`, `a <> "x"`, false}, // true of most, and not for that reason
 		{`a = 5`, `a BETWEEN 1 AND 10`, true},
 		{`a = 5`, `NOT a = 6`, true},
 		{`a = 5`, `a = 5.0 OR b = 1`, true},

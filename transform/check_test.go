@@ -420,6 +420,9 @@ func TestTablesOfAPattern(t *testing.T) {
 		{[]string{"{$year}{$month}{$name}", "{$year}{$month}{$name}#{b}"}, "one by"},
 		{[]string{"{$year}{$month}{$name}0#{a}", "{$year}{$month}{$name}#{b}"}, "one by"},
 		{[]string{"{a}#{$name}#{$year}{$month}", "{b}#{$name}#{$year}{$month}"}, "one by"},
+		// What stands in both ways at their beginning, and does not carry all parts there, tells nothing.
+		{[]string{"{$year}{$year}{$year}#{a}#{$name}#{$month}", "{$year}{$year}{$year}#{$month}#{b}#{$name}"}, "one by"},
+		{[]string{"{$name | lower}#{$year}{$month}#{a}#{$name}", "{$name | lower}#{$year}{$month}#{$name}#{b}"}, "one by"},
 	} {
 		spec := Spec{Source: "T_{name}_{year:4}_{month:2}", Table: "t", Families: families("d"),
 			Captures: map[string]string{"name": "x", "year": "2015", "month": "01"}, Varies: []Varying{{"name", 0}, {"year", 4}, {"month", 2}}}

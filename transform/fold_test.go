@@ -302,6 +302,9 @@ func TestH62_MissingImagesAreParked(t *testing.T) {
 	if got := describe(Fold(foldMappings(t)["default"], []cdc.Change{noOld}, stamp)); got != "put p@2" {
 		t.Error("a row that depends on the key alone needs no old image: ", got)
 	}
+	if got := describe(Fold(foldMappings(t)["tenant first"], []cdc.Change{tenantChange(2, cdc.Remove, "", "")}, stamp)); !strings.HasPrefix(got, "park @2: the stream carries no old image") {
+		t.Error("of a removed item, too: ", got)
+	}
 	noNew := tenantChange(2, cdc.Modify, "a", "")
 	if got := describe(Fold(foldMappings(t)["default"], []cdc.Change{noNew}, stamp)); got != "remove p@2, park @2: the stream carries no new image of the item" {
 		t.Error(got)

@@ -90,6 +90,8 @@ func TestFunctions(t *testing.T) {
 		{"{a | epoch_ms}", n("32503680000"), "32503680000000"}, // the year 3000 is in seconds
 		{"{a | epoch_ms}", n("99999999999"), "99999999999000"},
 		{"{a | epoch_ms}", n("100000000000"), "100000000000"}, // and 1973 in milliseconds
+		{"{a | epoch_ms}", n("-1.25"), "-1250"},               // before 1970 a fraction counts backwards
+		{"{a | epoch_ms}", n("-0.5"), "-500"},
 		{"{a | epoch_ms | newest_first(13)}", n("1795170000"), "8204829999999"},
 		{"{a | hex}", b([]byte{0, 0xff}), "00ff"},
 		{"{a | default('none')}", cdc.Value{}, "none"},

@@ -44,6 +44,7 @@ var spellings = [][]string{
 	{`{from: Orders, families: {d: never, e: never}, rules: [{columns: {"*": e, x: {to: "e:y"}}}]}`},
 	{`{RULES: [{row_key: "a", cell: {to: "d:{PK}#{SK}", only: [x, y]}}]}`, `{RULES: [{row_key: "a", cell: {to: "d:{ PK }#{SK}", as: json, only: [y, x]}}]}`},
 	{`{RULES: [{row_key: "a", cell: {to: "d:{PK}#{SK}"}}]}`},
+	{`{RULES: [{row_key: "b", cell: {to: "d:{PK}#{SK}"}}]}`},
 	{`{RULES: [{row_key: "a", cell: {to: "d:{PK}#{SK}", as: dynamodb_json, only: [x, y]}}]}`},
 	{`{from: Orders, preset: google-migration-utility}`, `{from: Orders, preset: google-migration-utility, families: {cf1: maxversions=1}}`},
 	{`{from: Orders, preset: google-migration-utility-corrected}`},

@@ -1,0 +1,65 @@
+package transform
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+)
+
+// Two items that live in one row of one family by rules of named columns leave each other's as they are, whichever of the rules comes first;
+// and whatever pairs of rules come behind them, of which the last one goes to one row for one item only.
+func TestItemsOfOneRowByNamedColumns(t *testing.T) {
+	named := func(attribute string) []ColumnRule { return []ColumnRule{{Attribute: attribute, To: "d:" + attribute}} }
+	m, err := New(Spec{Source: "S", Table: "t", PrimaryKey: compositeKey, Families: families("d", "e", "f"), Rules: []Rule{
+		{Name: "meta", When: when{"SK=META"}, Writes: []Write{{RowKey: template("v#{PK}"), Columns: named("a")}}},
+		{Name: "stats", When: when{"SK=STATS"}, Writes: []Write{{RowKey: template("v#{PK}"), Columns: named("b")}}},
+		{Name: "kind", When: when{"kind=k"}, Writes: []Write{{RowKey: template("z#{PK}#{SK}"), Columns: []ColumnRule{{Attribute: "*", To: "e"}}}}},
+		{Name: "rest", Writes: []Write{{RowKey: template("z#{PK}#{SK}"), Columns: []ColumnRule{{Attribute: "*", To: "f"}}}}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	meta := item("PK", cdc.String("p"), "SK", cdc.String("META"), "a", cdc.String("1"), "b", cdc.String("1"))
+	stats := item("PK", cdc.String("p"), "SK", cdc.String("STATS"), "a", cdc.String("2"), "b", cdc.String("2"))
+	want := `"v#p" d:"a"@0 "1"` + "\n" + `"v#p" d:"b"@0 "2"`
+	for _, items := range [][]cdc.Item{{meta, stats}, {stats, meta}} {
+		target := newStore()
+		for _, image := range items {
+			for _, r := range Load(m, []cdc.Item{image}, 1, time.Unix(1, 0)).Rows {
+				target.apply(r)
+			}
+		}
+		if got := target.String(); got != want {
+			t.Errorf("%s first:\n%s\nwant:\n%s", items[0].Attributes()[1].Value.Text(), got, want)
+		}
+	}
+}
+
+// Of an item that only one of two writes can place all that is known of its rows is removed, that of the other write too.
+func TestAnItemThatOneOfTwoWritesCannotPlace(t *testing.T) {
+	m, err := New(Spec{Source: "S", Table: "t", PrimaryKey: compositeKey, Families: families("d"), Rules: []Rule{{Writes: []Write{
+		{RowKey: template("{tenant}#{PK}#{SK}"), Columns: []ColumnRule{{Attribute: "*", To: "d"}}, Table: "byTenant"},
+		{RowKey: template("{PK}#{SK}"), Columns: []ColumnRule{{Attribute: "*", To: "d"}}},
+	}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := item("PK", cdc.String("p"), "SK", cdc.String("s"))
+	const want = "[t p#s true] 1 parked"
+	told := func(b Batch) string {
+		text := ""
+		for _, r := range b.Rows {
+			text += fmt.Sprint([]any{r.Table, r.Row, r.Remove})
+		}
+		return fmt.Sprintf("%s %d parked", text, len(b.Parked))
+	}
+	if got := told(Load(m, []cdc.Item{keys}, 1, time.Unix(1, 0))); got != want {
+		t.Errorf("loaded: %s, want %s", got, want)
+	}
+	inserted := cdc.Change{Event: cdc.Insert, Sequence: cdc.SequenceOf(1), Keys: keys, New: keys}
+	if got := told(Fold(m, []cdc.Change{inserted}, stamp)); got != want {
+		t.Errorf("changed: %s, want %s", got, want)
+	}
+}
