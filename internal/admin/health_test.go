@@ -108,6 +108,10 @@ func TestReportsBecomeFacts(t *testing.T) {
 	step(true)
 	now = now.Add(1)
 	step(false)
+	h.ShardTaken("Orders") // a shard that is taken once more is no progress of those that are here
+	step(false)
+	h.ShardLeft("Orders")
+	step(false)
 	h.Polled("Orders")
 	step(true)
 	now = now.Add(time.Hour)

@@ -174,6 +174,12 @@ func TestUnknownIsAbsent(t *testing.T) {
 	if text := scrape(t, m); strings.Contains(text, "replicator_source_lag") || !strings.Contains(text, "headroom") || !strings.Contains(text, "replicator_source_shards") {
 		t.Error("figures of a table that is not read here are told")
 	}
+	m = filled()
+	m.Gone("Orders")
+	if text := scrape(t, m); strings.Contains(text, "replicator_source_lag") || strings.Contains(text, "replicator_source_last_poll") ||
+		strings.Contains(text, `headroom_seconds{source_table="Orders"}`) || !strings.Contains(text, "replicator_source_shards") {
+		t.Error("figures of a stream that is gone are told")
+	}
 	m = NewMetrics(Build{})
 	for _, phase := range append(Phases, "unheard of") {
 		m.Phase(phase)

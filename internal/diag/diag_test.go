@@ -121,6 +121,9 @@ func TestListErr(t *testing.T) {
 	if (List)(nil).Err() != nil || (List{{Warning: true}}).Err() != nil {
 		t.Error("a list without errors must be a nil error")
 	}
+	if (List{{Warning: true}, {Code: Internal}}).Err() == nil {
+		t.Error("an error behind a warning is one")
+	}
 	cause := errors.New("cause")
 	err := List{{Code: Internal, Err: cause}}.Err()
 	if !errors.Is(err, cause) || !Has(err, Internal) || Has(err, TimedOut) {
@@ -129,6 +132,14 @@ func TestListErr(t *testing.T) {
 	var e *Error
 	if !errors.As(err, &e) || e.Code != Internal {
 		t.Error("errors.As does not reach the finding")
+	}
+}
+
+// What wraps an error that is no finding says where it happened: its words are told, and not those of the innermost alone.
+func TestWordsAroundAForeignError(t *testing.T) {
+	found := Findings(fmt.Errorf("reading the ledger: %w", errors.New("no such row")))
+	if len(found) != 1 || found[0].Code != Internal || !strings.Contains(found[0].Error(), "reading the ledger: no such row") {
+		t.Error(found)
 	}
 }
 

@@ -131,6 +131,7 @@ func TestTableARN(t *testing.T) {
 		{"", "eu-west-1", "arn:aws:dynamodb:eu-west-1:*:table/T"},
 		{"", "cn-north-1", "arn:aws-cn:dynamodb:cn-north-1:*:table/T"},
 		{"", "us-gov-west-1", "arn:aws-us-gov:dynamodb:us-gov-west-1:*:table/T"},
+		{role, "", "arn:aws-us-gov:dynamodb:*:111122223333:table/T"},
 		{role, "us-gov-west-1", "arn:aws-us-gov:dynamodb:us-gov-west-1:111122223333:table/T"},
 	} {
 		if got := tableARN(c.role, c.region, "T"); got != c.want {

@@ -1,0 +1,75 @@
+package admin
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// inside is a listener whose connections are in memory, so that time stands still while all of them wait.
+type inside struct {
+	connections chan net.Conn
+	closed      chan bool
+	once        sync.Once
+}
+
+func (l *inside) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.connections:
+		return c, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *inside) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return nil
+}
+
+func (l *inside) Addr() net.Addr { return &net.UnixAddr{Name: "inside"} }
+
+func (l *inside) dial(context.Context, string, string) (net.Conn, error) {
+	here, there := net.Pipe()
+	l.connections <- there
+	return here, nil
+}
+
+// A request that is under way when the process ends has seconds to come to its end, and no more than those.
+func TestRequestsUnderWayHaveSeconds(t *testing.T) {
+	for took, want := range map[time.Duration]string{closeWithin - time.Second: "\"slow\"\n", closeWithin + time.Second: ""} {
+		synctest.Test(t, func(t *testing.T) {
+			l := &inside{connections: make(chan net.Conn), closed: make(chan bool)}
+			now := start
+			o := options(&now)
+			ctx, cancel := context.WithCancel(t.Context())
+			o.Status = func(context.Context) (any, error) {
+				cancel()
+				time.Sleep(took)
+				return "slow", nil
+			}
+			served := make(chan error, 1)
+			go func() { served <- Serve(ctx, l, Handler(o), slog.New(slog.DiscardHandler)) }()
+			client := http.Client{Transport: &http.Transport{DialContext: l.dial, DisableKeepAlives: true}}
+			got := ""
+			if r, err := client.Get("http://inside/api/v1/status"); err == nil {
+				text, _ := io.ReadAll(r.Body) // what was cut short is not all
+				_ = r.Body.Close()
+				got = string(text)
+			}
+			if got != want {
+				t.Errorf("a request of %s: %q, want %q", took, got, want)
+			}
+			if err := <-served; err != nil {
+				t.Error(err)
+			}
+			time.Sleep(took) // until the handler that was left is gone too
+		})
+	}
+}
