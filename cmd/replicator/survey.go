@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
@@ -20,18 +21,14 @@ func (w *worker) survey(ctx context.Context, o *observer, parking *sink.Parking)
 	defer wait()
 	ticker := time.NewTicker(surveyEvery)
 	defer ticker.Stop()
-	var last *ledgerInput
+	var last lastReading
 	blind := blindness{log: w.log}
 	for {
 		l, err := readLedger(ctx, w.cfg, w.target, "")
-		if err == nil {
-			last = l
-		}
 		if ctx.Err() == nil {
 			blind.note(err, time.Now())
 		}
-		if last != nil {
-			m := last.judge(w.env, "", time.Now())
+		if m := last.judge(l, err, w.env, time.Now()); m != nil {
 			o.surveyed(m, err == nil)
 			if err == nil && m.anyParked() {
 				beside(func() { w.resolve(ctx, parking) })
@@ -43,6 +40,20 @@ func (w *worker) survey(ctx context.Context, o *observer, parking *sink.Parking)
 		case <-ticker.C:
 		}
 	}
+}
+
+// lastReading is the last reading of the ledger that succeeded; nil before the first.
+type lastReading struct{ *ledgerInput }
+
+// judge makes the status of a reading or, if that failed, of the last one that did not, as it has become by now; nil if there was none.
+func (r *lastReading) judge(l *ledgerInput, err error, env config.Lookup, now time.Time) *migration {
+	if err == nil {
+		r.ledgerInput = l
+	}
+	if r.ledgerInput == nil {
+		return nil
+	}
+	return r.ledgerInput.judge(env, "", now)
 }
 
 // blindness tells when surveys begin to fail, and when they work again: alerts hang on them, and a line every five seconds would bury what else

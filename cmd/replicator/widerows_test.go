@@ -17,6 +17,7 @@ func TestWideRows(t *testing.T) {
 		"three tenants":                 {1000, 1000, 3, 30e9, 3, 10e9},
 		"one row":                       {100, 100, 1, 200e6, 1, 200e6},
 		"a tenth of the items":          {1000, 100, 1, 2e9, 1, 200e6},
+		"items of two rows each":        {1000, 2000, 2, 1e9, 2, 500e6},
 		"small":                         {1000, 1000, 3, 250e6, 0, 0},
 		"many rows, of which some wide": {1000, 1000, 100, 30e12, 0, 0},
 		"rows that are seen once":       {100, 40, 40, 30e12, 0, 0},

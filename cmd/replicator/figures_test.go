@@ -1,0 +1,221 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/admin"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// The migration is in sync when all of its tables are, whichever of them is the last.
+func TestPhaseOfSeveralTables(t *testing.T) {
+	synced, copying := tableInput{found: true, state: loadedTable()}, tableInput{found: true, state: loadedTable()}
+	copying.state.Load.DoneAt = time.Time{}
+	for want, inputs := range map[string][]tableInput{phaseInSync: {synced, synced}, phaseCopy: {copying, synced}, "copy ": {synced, copying}, "copy  ": {{}, synced}} {
+		l := &ledgerInput{cfg: testConfig(), tables: []config.Table{{From: "Orders"}, {From: "Billing"}}, inputs: inputs}
+		if got := l.judge(nothingSet, "", noon).Phase; got != strings.TrimSpace(want) {
+			t.Errorf("%+v: %s", inputs, got)
+		}
+	}
+}
+
+// Of several shards the first to be in trouble says since when, and so it is with those whose children nobody lists. What the silent last told may
+// be over: that they are silent is told of them.
+func TestTroublesOfSeveralShards(t *testing.T) {
+	failing := func(id string, since, written time.Duration) checkpoint.Shard {
+		s := checkpoint.Shard{ID: id, Label: "L", State: checkpoint.Reading, Owner: "w" + id, ReadAt: ago(written)}
+		s.WrittenAt, s.Trouble = ago(written), checkpoint.Trouble{Step: "read a shard", Cause: "DynamoDB: denied", Since: ago(since)}
+		return s
+	}
+	shards := []checkpoint.Shard{failing("1", time.Minute, time.Second), failing("2", time.Hour, time.Second), failing("3", 2*time.Minute, time.Second), failing("4", 3*time.Hour, 2*time.Hour)}
+	got := judged(tableInput{found: true, state: loadedTable(), shards: shards}).Tables[0]
+	if len(got.Troubles) != 1 || got.Troubles[0].Shards != 3 || !got.Troubles[0].Since.Equal(ago(time.Hour)) || got.silent != 1 {
+		t.Errorf("%+v, %d silent", got.Troubles, got.silent)
+	}
+	ended := func(id string, before time.Duration) checkpoint.Shard {
+		return checkpoint.Shard{ID: id, Label: "L", State: checkpoint.Done, DoneAt: ago(before), ReadAt: ago(before), FirstRead: ago(before + time.Hour)}
+	}
+	for _, shards := range [][]checkpoint.Shard{{ended("1", time.Hour), ended("2", 2*time.Hour)}, {ended("1", 2*time.Hour), ended("2", time.Hour)}} {
+		if got := judged(tableInput{found: true, state: loadedTable(), shards: shards}).Tables[0]; !got.childless.Equal(ago(2 * time.Hour)) {
+			t.Errorf("childless since %s", got.childless)
+		}
+	}
+}
+
+// Of several gaps the last one is told.
+func TestTheLastGapIsTold(t *testing.T) {
+	state := loadedTable()
+	state.Gaps = []checkpoint.Gap{{At: ago(time.Hour), Shard: "1", Reason: "the first"}, {At: ago(time.Minute), Shard: "2", Reason: "the last"}}
+	if gap := judged(tableInput{found: true, state: state}).Tables[0].LastGap; gap == nil || gap.Reason != "the last" || *gap.Shard != "2" || !gap.At.Equal(ago(time.Minute)) {
+		t.Errorf("%+v", gap)
+	}
+}
+
+// What a copy needs still is told of one that runs: not of one whose worker left its seat a moment ago.
+func TestNobodyCopies(t *testing.T) {
+	state := loadedTable()
+	state.Load.DoneAt, state.Load.Estimate = time.Time{}, 1000
+	in := tableInput{found: true, state: state, seat: seatInput{owner: "w", copied: 500, pace: checkpoint.Pace{At: ago(time.Second), Rate: 10}}}
+	if c := judged(in).Tables[0].Copy; c.ItemsPerSecond == nil || *c.ItemsPerSecond != 10 || c.ETASeconds == nil || *c.ETASeconds != 50 {
+		t.Errorf("%+v", c)
+	}
+	in.seat.owner = ""
+	if c := judged(in).Tables[0].Copy; c.State != copyRunning || c.ItemsPerSecond != nil || c.ETASeconds != nil {
+		t.Errorf("nobody holds the seat: %+v", c)
+	}
+}
+
+// A table of a pattern of which nothing is known may be the one that is about to lose changes.
+func TestHeadroomOfAPatternIsAtMost(t *testing.T) {
+	headroom := 70000.0
+	known, unknown, aside := &tableStatus{HeadroomSeconds: &headroom}, &tableStatus{}, &tableStatus{aside: "the table has no enabled stream"}
+	for want, tables := range map[string][]*tableStatus{"<19h26m": {known, unknown}, "19h26m": {known, aside}} {
+		if got := together("Log_*", tables).headroomText(); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
+// A table that was dropped is set aside for a day; after that its series say nothing any more, and alert nobody.
+func TestADroppedTableIsSetAsideForADay(t *testing.T) {
+	metrics := admin.NewMetrics(admin.Build{})
+	o := newObserver("w", metrics, admin.NewHealth(time.Now, "Orders"), slog.New(slog.DiscardHandler), backfill.NewRenderer(io.Discard, nil), []string{"Orders"})
+	for _, c := range []struct {
+		since time.Duration
+		want  string
+	}{{cdc.Retention - time.Minute, "1"}, {cdc.Retention + time.Minute, "0"}} {
+		dropped := loadedTable()
+		dropped.Aside = checkpoint.Aside{Since: ago(c.since), Reason: pipeline.GoneReason}
+		o.surveyed(judged(tableInput{found: true, state: dropped}), true)
+		w := httptest.NewRecorder()
+		metrics.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+		if line := `replicator_source_set_aside{source_table="Orders"} ` + c.want + "\n"; !strings.Contains(w.Body.String(), line) {
+			t.Errorf("dropped %s ago: no line %q", c.since, line)
+		}
+	}
+}
+
+// While the ledger cannot be read, what was read last is judged by the time that has passed since: the headroom shrinks all the same.
+func TestHeadroomShrinksWhileTheLedgerIsNotRead(t *testing.T) {
+	shard := checkpoint.Shard{ID: "1", Label: "L", State: checkpoint.Reading, Owner: "w", ReadAt: noon, CaughtUp: true}
+	l := &ledgerInput{cfg: testConfig(), tables: []config.Table{{From: "Orders"}}, inputs: []tableInput{{found: true, state: loadedTable(), shards: []checkpoint.Shard{shard}}}}
+	away := errors.New("no answer")
+	var last lastReading
+	if m := last.judge(nil, away, nothingSet, noon); m != nil {
+		t.Errorf("judged before anything was read: %+v", m)
+	}
+	for _, c := range []struct {
+		read *ledgerInput
+		err  error
+		at   time.Duration
+	}{{l, nil, time.Second}, {nil, away, time.Hour}, {nil, away, 20 * time.Hour}} {
+		m := last.judge(c.read, c.err, nothingSet, noon.Add(c.at))
+		if m == nil || m.Tables[0].HeadroomSeconds == nil || *m.Tables[0].HeadroomSeconds != (cdc.Retention-c.at).Seconds() {
+			t.Errorf("after %s: %+v", c.at, m)
+		}
+	}
+}
+
+// Errors tell why a lease was left however they are wrapped.
+func TestLeftBecauseOfAWrappedError(t *testing.T) {
+	for part, err := range map[string]error{"done": nil, "done ": fmt.Errorf("shard: %w", context.Canceled), "lost": fmt.Errorf("commit: %w", checkpoint.ErrLeaseLost),
+		"another worker": fmt.Errorf("read: %w", pipeline.ErrYield), "failed": errors.New("anything")} {
+		if got := leftBecause(err); !strings.Contains(got, strings.TrimSpace(part)) {
+			t.Errorf("%v: %s", err, got)
+		}
+	}
+}
+
+// The progress of a table that joined is drawn as well, and what a resumed copy had done before is no part of its rate.
+func TestProgressOfATableThatJoined(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var lines bytes.Buffer
+		o := newObserver("w", admin.NewMetrics(admin.Build{}), admin.NewHealth(time.Now), slog.New(slog.DiscardHandler), backfill.NewRenderer(&lines, nil), nil)
+		o.joined("Log_2015_01")
+		o.copyStarted("Log_2015_01", 100_000, 50_000)
+		ctx, cancel := context.WithCancel(t.Context())
+		drawn := make(chan bool)
+		go func() {
+			o.draw(ctx)
+			close(drawn)
+		}()
+		for range 60 {
+			time.Sleep(time.Second)
+			o.copied("Log_2015_01", 100)
+		}
+		if rate := o.copies["Log_2015_01"].meter.Rate(); rate < 99 || rate > 101 {
+			t.Errorf("%v items a second", rate)
+		}
+		cancel()
+		<-drawn
+		if !strings.Contains(lines.String(), "Log_2015_01") {
+			t.Errorf("drawn is %q", lines.String())
+		}
+	})
+}
+
+// As many errors as are told leave none out.
+func TestFewErrorsAreAllTold(t *testing.T) {
+	errs := []error{errors.New("a"), errors.New("b"), errors.New("c")}
+	if got := fewOf(errs); got == nil || got.Error() != "a\nb\nc" {
+		t.Errorf("%q", got)
+	}
+	if fewOf(nil) != nil {
+		t.Error("no errors are one")
+	}
+}
+
+// Items of two tables with one key are two items, and each of them is read from its own table.
+func TestItemsOfTwoTablesWithOneKey(t *testing.T) {
+	record := func(source, key string, version transform.Version) selectedRecord {
+		p := transform.Parked{Source: source, Key: key, Version: version}
+		return selectedRecord{sink.RefOf(p), p}
+	}
+	got := ""
+	for _, records := range byItem([]selectedRecord{record("A", "S:x", "1"), record("A", "S:x", "2"), record("B", "S:x", "1"), record("B", "S:y", "1")}) {
+		got += fmt.Sprintf("%d of %s in %s; ", len(records), records[0].Key, records[0].Source)
+	}
+	if want := "2 of S:x in A; 1 of S:x in B; 1 of S:y in B; "; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// Attributes that reach no cell are found however many come before them.
+func TestUnmappedAttributesOfAWideItem(t *testing.T) {
+	key := []transform.KeyAttribute{{Name: "pk", Type: cdc.KindS}}
+	family, err := transform.ParseFamily("d", "maxversions=1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var columns []transform.ColumnRule
+	attributes := []cdc.Attribute{{Name: "pk", Value: cdc.String("k")}, {Name: "y", Value: cdc.Null()}, {Name: "z", Value: cdc.Null()}}
+	for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
+		columns = append(columns, transform.ColumnRule{Attribute: name, To: "d:" + name})
+		attributes = append(attributes, cdc.Attribute{Name: name, Value: cdc.Null()})
+	}
+	m, err := transform.New(transform.Spec{Source: "Orders", Table: "t", PrimaryKey: key, Families: []transform.Family{family},
+		Rules: []transform.Rule{{Writes: []transform.Write{{Columns: columns}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := sampled{items: []cdc.Item{cdc.NewItem(attributes)}}
+	if got := strings.Join(s.unmapped(probedTable{config: config.Table{From: "Orders", Drop: []string{"z"}}, mapping: m}), " "); got != "y" {
+		t.Errorf("left out are %q", got)
+	}
+}

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/sink/sinktest"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// twice is an item with two parked records, in the order of their versions.
+func twice(t *testing.T, lot *sink.Parking) []selectedRecord {
+	t.Helper()
+	var records []selectedRecord
+	for i := range uint64(2) {
+		keys := cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: cdc.String("a")}})
+		change := cdc.Change{Event: cdc.Insert, Sequence: cdc.SequenceOf(i + 1), Time: noon, Keys: keys, New: keys}
+		p := transform.Parked{Source: "Orders", Key: "S:YQ", Version: transform.NewVersion(1, 1, change.Sequence, transform.CountExact), Reason: "r", Change: change}
+		if err := lot.Park(t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
+		records = append(records, selectedRecord{sink.RefOf(p), p})
+	}
+	return records
+}
+
+var errNotDropped = errors.New("not dropped")
+
+// lasting are records of which one cannot be removed.
+type lasting struct {
+	*sinktest.Records
+	key string // how it ends
+}
+
+func (l *lasting) Delete(ctx context.Context, key string) error {
+	if strings.HasSuffix(key, l.key) {
+		return errNotDropped
+	}
+	return l.Records.Delete(ctx, key)
+}
+
+// What was dropped before a failure is told, and so is the failure.
+func TestADropThatFailsSaysSo(t *testing.T) {
+	records := &lasting{Records: &sinktest.Records{}}
+	lot := sink.NewParking(records, "default")
+	chosen := twice(t, lot)
+	records.key = string(chosen[1].Version)
+	var out bytes.Buffer
+	d := &decision{program: &program{stdout: &out, stderr: io.Discard}, cfg: testConfig(), log: slog.New(slog.DiscardHandler), lot: lot, chosen: chosen}
+	if err := d.drop(t.Context(), true); !errors.Is(err, errNotDropped) || out.String() != string(chosen[0].ref)+"\n1 record dropped\n" {
+		t.Errorf("%v\n%s", err, &out)
+	}
+}
+
+// A row without a version is repaired in a generation only if every change from after the item's read will be applied in it.
+func TestARetryWaitsForTheGeneration(t *testing.T) {
+	cfg, to, s := connectedTarget(t, ordersConfig)
+	for _, entry := range s.environment() {
+		name, value, _ := strings.Cut(entry, "=")
+		t.Setenv(name, value)
+	}
+	ledger := begunIn(t, "c1", cfg, to, s)
+	src, err := connectSource(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	description, err := src.tables.Describe(t.Context(), "Orders")
+	if err != nil {
+		t.Fatal(err)
+	}
+	adopt := func(adopted uint32) {
+		table, _ := cfg.Table("Orders")
+		if _, err := ledger.UpdateTable(t.Context(), "Orders", func(s *checkpoint.TableState) error {
+			s.StreamARN, s.Label, s.MappingHash, s.Generation, s.Adopted, s.Listed = description.StreamARN, description.StreamLabel, cfg.Hash(table), 7, adopted, 7
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	adopt(6)
+	r, err := (&decision{program: &program{}, cfg: cfg, target: to}).repairer(t.Context(), src, "Orders")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var unready *checkpoint.NotAdmissible
+	if _, err := r.Generation(t.Context(), time.Now()); !errors.As(err, &unready) || !diag.Has(repairFailed(t.Context(), "Orders", err), diag.RetryNotYet) {
+		t.Error(err)
+	}
+	adopt(7)
+	if generation, err := r.Generation(t.Context(), time.Now()); generation != 7 || err != nil {
+		t.Error(generation, err)
+	}
+}
