@@ -27,10 +27,15 @@ import (
 func TestPhaseOfSeveralTables(t *testing.T) {
 	synced, copying := tableInput{found: true, state: loadedTable()}, tableInput{found: true, state: loadedTable()}
 	copying.state.Load.DoneAt = time.Time{}
-	for want, inputs := range map[string][]tableInput{phaseInSync: {synced, synced}, phaseCopy: {copying, synced}, "copy ": {synced, copying}, "copy  ": {{}, synced}} {
-		l := &ledgerInput{cfg: testConfig(), tables: []config.Table{{From: "Orders"}, {From: "Billing"}}, inputs: inputs}
-		if got := l.judge(nothingSet, "", noon).Phase; got != strings.TrimSpace(want) {
-			t.Errorf("%+v: %s", inputs, got)
+	for _, c := range []struct {
+		want   string
+		inputs []tableInput
+	}{
+		{phaseInSync, []tableInput{synced, synced}}, {phaseCopy, []tableInput{copying, synced}}, {phaseCopy, []tableInput{synced, copying}}, {phaseCopy, []tableInput{{}, synced}},
+	} {
+		l := &ledgerInput{cfg: testConfig(), tables: []config.Table{{From: "Orders"}, {From: "Billing"}}, inputs: c.inputs}
+		if got := l.judge(nothingSet, "", noon).Phase; got != c.want {
+			t.Errorf("%+v: %s", c.inputs, got)
 		}
 	}
 }
@@ -134,10 +139,15 @@ func TestHeadroomShrinksWhileTheLedgerIsNotRead(t *testing.T) {
 
 // Errors tell why a lease was left however they are wrapped.
 func TestLeftBecauseOfAWrappedError(t *testing.T) {
-	for part, err := range map[string]error{"done": nil, "done ": fmt.Errorf("shard: %w", context.Canceled), "lost": fmt.Errorf("commit: %w", checkpoint.ErrLeaseLost),
-		"another worker": fmt.Errorf("read: %w", pipeline.ErrYield), "failed": errors.New("anything")} {
-		if got := leftBecause(err); !strings.Contains(got, strings.TrimSpace(part)) {
-			t.Errorf("%v: %s", err, got)
+	for _, c := range []struct {
+		err  error
+		part string
+	}{
+		{nil, "done"}, {fmt.Errorf("shard: %w", context.Canceled), "done"}, {fmt.Errorf("commit: %w", checkpoint.ErrLeaseLost), "lost"},
+		{fmt.Errorf("read: %w", pipeline.ErrYield), "another worker"}, {errors.New("anything"), "failed"},
+	} {
+		if got := leftBecause(c.err); !strings.Contains(got, c.part) {
+			t.Errorf("%v: %s", c.err, got)
 		}
 	}
 }

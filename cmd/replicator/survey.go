@@ -43,17 +43,17 @@ func (w *worker) survey(ctx context.Context, o *observer, parking *sink.Parking)
 }
 
 // lastReading is the last reading of the ledger that succeeded; nil before the first.
-type lastReading struct{ *ledgerInput }
+type lastReading struct{ ledger *ledgerInput }
 
 // judge makes the status of a reading or, if that failed, of the last one that did not, as it has become by now; nil if there was none.
 func (r *lastReading) judge(l *ledgerInput, err error, env config.Lookup, now time.Time) *migration {
 	if err == nil {
-		r.ledgerInput = l
+		r.ledger = l
 	}
-	if r.ledgerInput == nil {
+	if r.ledger == nil {
 		return nil
 	}
-	return r.ledgerInput.judge(env, "", now)
+	return r.ledger.judge(env, "", now)
 }
 
 // blindness tells when surveys begin to fail, and when they work again: alerts hang on them, and a line every five seconds would bury what else

@@ -179,7 +179,7 @@ var inBystanders = []mutant{
 	},
 	{
 		name: "the headroom stands still while the ledger is not read", hazards: "", file: "cmd/replicator/survey.go",
-		old: `	if r.ledgerInput == nil {`, new: `	if r.ledgerInput == nil || err != nil {`,
+		old: `	if r.ledger == nil {`, new: `	if r.ledger == nil || err != nil {`,
 		test: "./cmd/replicator TestHeadroomShrinks", why: "metrics are not simulated",
 	},
 	{

@@ -150,10 +150,7 @@ func (p *pages) table(b *testing.B, options ...grpc.ServerOption) *table {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = target.Close() })
-	mapping, err := transform.NewMapping("Orders", "orders", "d", []transform.KeyAttribute{{Name: "pk", Type: cdc.KindS}})
-	if err != nil {
-		b.Fatal(err)
-	}
+	mapping := ordersMapping(b)
 	ledger, err := checkpoint.Open(ctx, &checkpointtest.Memory{}, "bench", checkpoint.Options{Worker: "w", ID: "l", Lease: time.Minute})
 	if err != nil {
 		b.Fatal(err)

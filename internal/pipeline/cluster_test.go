@@ -13,7 +13,6 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
-	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
 // rolled is a stream whose only shard has ended and has a child; it counts the listings, and the reads of the child.
@@ -55,10 +54,7 @@ func (steady) Describe(ctx context.Context, _ string) (backfill.Description, err
 // clusterOptions are those of a pipeline of one table, of which cluster says what it is.
 func clusterOptions(t *testing.T, source cdc.Source, cluster func(context.Context) (string, error)) Options {
 	t.Helper()
-	m, err := transform.NewMapping("Orders", "orders", "d", []transform.KeyAttribute{{Name: "pk", Type: cdc.KindS}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := ordersMapping(t)
 	witness := &checkpointtest.Memory{}
 	return Options{
 		Tables: []Table{{Mapping: m}}, Database: steady{}, Writer: sink.NewWriter(sink.Options{}),

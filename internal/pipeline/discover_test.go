@@ -121,10 +121,7 @@ func TestH71_ALoadDoesNotBeginInAGenerationOfAGap(t *testing.T) {
 // TestH71_ALoadThatARaiseOvertookIsFenced: the generation rises between the reading of a page and its writing. The page is of the load before.
 func TestH71_ALoadThatARaiseOvertookIsFenced(t *testing.T) {
 	ctx := context.Background()
-	m, err := transform.NewMapping("Orders", "orders", "d", []transform.KeyAttribute{{Name: "pk", Type: cdc.KindS}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := ordersMapping(t)
 	target, floors := &sinktest.Memory{}, &Floors{}
 	target.Create("orders", "d")
 	o := &Options{Floors: floors, Writer: sink.NewWriter(sink.Options{Table: target, Parking: sink.NewParking(nil, "p"), Floor: floors.Floor})}
@@ -141,7 +138,7 @@ func TestH71_ALoadThatARaiseOvertookIsFenced(t *testing.T) {
 		t.Errorf("a page of generation 1 is written in generation 2: %v", err)
 	}
 	var keys []string
-	err = target.ReadRows(ctx, "orders", sink.Range{}, func(r sink.Row) error {
+	err := target.ReadRows(ctx, "orders", sink.Range{}, func(r sink.Row) error {
 		keys = append(keys, r.Key)
 		return nil
 	})
@@ -161,10 +158,7 @@ func (described) Describe(context.Context, string) (backfill.Description, error)
 // are older than. The load is not complete then, and a gap tells of it, though its reader saw none.
 func TestH34_ALoadThatDoesNotReachTheStream(t *testing.T) {
 	ctx, start := context.Background(), time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
-	mapping, err := transform.NewMapping("Orders", "orders", "d", []transform.KeyAttribute{{Name: "pk", Type: cdc.KindS}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	mapping := ordersMapping(t)
 	for name, c := range map[string]struct {
 		read     time.Duration
 		complete bool

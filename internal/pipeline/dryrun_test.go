@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
-	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
 // busyShard gives a change with every page, which was made a second before it, and pages come ten seconds apart.
@@ -34,10 +33,7 @@ func (b *busyShard) Read(context.Context, cdc.Iterator) (cdc.Page, error) {
 
 // A shard that is written to all the time never gives an empty page: a dry run reads what was there when it began.
 func TestDryRunOfABusyTableEnds(t *testing.T) {
-	m, err := transform.NewMapping("Orders", "orders", "d", []transform.KeyAttribute{{Name: "pk", Type: cdc.KindS}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := ordersMapping(t)
 	o := Options{Timing: Timing{}.orDefault(0), Events: Events{}.orSilent()}
 	r := &rehearsal{table: newTable(&o, Table{Mapping: m}, func(error) {}), found: Rehearsal{Unmappable: map[string]int64{}}}
 	shard := &busyShard{now: time.Unix(1_800_000_000, 0)}

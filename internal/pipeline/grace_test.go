@@ -7,10 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
-	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
 // A stop that was asked for while the ledger does not answer ends with the grace, and as a stop: clients tell a cancelled call in
@@ -31,10 +29,7 @@ func TestStopEndsWithTheGrace(t *testing.T) {
 		}
 		return nil
 	}
-	m, err := transform.NewMapping("Orders", "orders", "d", []transform.KeyAttribute{{Name: "pk", Type: cdc.KindS}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := ordersMapping(t)
 	err = Run(ctx, Options{
 		Ledger: ledger, Floors: &Floors{}, Tables: []Table{{Mapping: m}}, Timing: Timing{Grace: time.Millisecond},
 	})

@@ -13,6 +13,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/internal/virtual"
+	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
 var listingsBegin = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
@@ -75,6 +76,25 @@ func listed(t *testing.T, stream *pagedStream, script func(ctx context.Context, 
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// ordersMapping is a mapping of the table Orders without rules.
+func ordersMapping(t testing.TB) *transform.Mapping {
+	t.Helper()
+	m, err := transform.NewMapping("Orders", "orders", "d", []transform.KeyAttribute{{Name: "pk", Type: cdc.KindS}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// seated takes the seat of a table that nobody keeps.
+func seated(ctx context.Context, k *rounds) (*checkpoint.Keeper, error) {
+	seat, err := k.Ledger.Seat(ctx, k.source)
+	if err != nil {
+		return nil, err
+	}
+	return k.Ledger.TakeSeat(ctx, seat)
 }
 
 // TestH53_LongListing: a stream of 7,000 shards is listed however little is left of the ten calls a second: a page that is throttled is asked for again, and

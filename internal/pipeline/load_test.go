@@ -14,7 +14,6 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
-	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
 // loading is a ledger with a table in its first generation.
@@ -38,10 +37,7 @@ func loading(t *testing.T, store *checkpointtest.Memory) (*checkpoint.Ledger, ch
 // for it. What is noted then is not said of that one.
 func TestH71_ALoadDoesNotCompleteTheNext(t *testing.T) {
 	ctx, store := t.Context(), &checkpointtest.Memory{}
-	mapping, err := transform.NewMapping("Orders", "orders", "d", []transform.KeyAttribute{{Name: "pk", Type: cdc.KindS}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	mapping := ordersMapping(t)
 	ledger, state := loading(t, store)
 	looked := false
 	store.OnRead = func(ctx context.Context, prefix string) error {
@@ -77,21 +73,14 @@ func (onePage) Scan(ctx context.Context, _ string, _, _ int, _ cdc.Item, _ int) 
 
 // A load that goes on is told with what was copied before, and its rate is of what is copied now: neither of that nor of a load before it.
 func TestALoadThatGoesOnIsTold(t *testing.T) {
-	mapping, err := transform.NewMapping("Orders", "orders", "d", []transform.KeyAttribute{{Name: "pk", Type: cdc.KindS}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	mapping := ordersMapping(t)
 	listed(t, &pagedStream{}, func(ctx context.Context, k *rounds, state checkpoint.TableState) {
 		target, started := &checkpointtest.Memory{}, int64(-1)
 		k.Mapping, k.MappingHash, k.Copy, k.Database, k.Segments = mapping, state.MappingHash, true, onePage{}, 1
 		k.Writer, k.Witness = sink.NewWriter(sink.Options{}), func(string) checkpoint.Store { return target }
 		k.events.CopyStarted = func(_ string, _, done int64) { started = done }
 		k.meter.Add(task.Mono(ctx), 0) // of a load before
-		seat, err := k.Ledger.Seat(ctx, "Orders")
-		if err != nil {
-			t.Error(err)
-		}
-		keeper, err := k.Ledger.TakeSeat(ctx, seat)
+		keeper, err := seated(ctx, k)
 		if err != nil {
 			t.Error(err)
 			return
@@ -149,10 +138,7 @@ func (listedOnce) ListPage(ctx context.Context, _, _ string) (cdc.ListingPage, e
 // TestH13_AListingIsNotedAfterItsShards: a listing that is noted says that its shards have their rows, by which a run with Once tells that nothing follows
 // a shard. A keeper may end between the two.
 func TestH13_AListingIsNotedAfterItsShards(t *testing.T) {
-	m, err := transform.NewMapping("Orders", "orders", "d", []transform.KeyAttribute{{Name: "pk", Type: cdc.KindS}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := ordersMapping(t)
 	var order []string
 	store := &checkpointtest.Memory{OnSwap: func(_ context.Context, key string, execute func() bool) (bool, error) {
 		if parts := strings.Split(key, "/"); parts[1] == "shard" || parts[1] == "open" {

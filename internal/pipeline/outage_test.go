@@ -13,7 +13,6 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/internal/virtual"
 	"github.com/dynamodb-bigtable/replicator/sink"
-	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
 // quietShard gives empty pages.
@@ -99,10 +98,7 @@ const liveWithin = time.Minute
 // An outage of the target is nothing that a restart mends: the loops turn all the while. What is not known any more is taken back as soon as
 // nothing is read, and not when the ledger answers again.
 func TestAnOutageOfTheLedger(t *testing.T) {
-	m, err := transform.NewMapping("Orders", "orders", "d", []transform.KeyAttribute{{Name: "pk", Type: cdc.KindS}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := ordersMapping(t)
 	down := func(ctx context.Context) error {
 		if task.Mono(ctx) > 2*time.Minute {
 			return errors.New("unavailable")
@@ -160,10 +156,7 @@ func (oneChange) Read(ctx context.Context, _ cdc.Iterator) (cdc.Page, error) {
 
 // What is fenced off leaves its shard, and its lease with it: renewed by nobody's reader, it would keep all others away.
 func TestWhatIsFencedLeavesItsShard(t *testing.T) {
-	m, err := transform.NewMapping("Orders", "orders", "d", []transform.KeyAttribute{{Name: "pk", Type: cdc.KindS}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := ordersMapping(t)
 	var left []error
 	o := Options{
 		Tables:   []Table{{Mapping: m}},

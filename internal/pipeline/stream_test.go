@@ -10,7 +10,6 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
-	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
 // TestH62_ViewTypes: only streams are followed that tell every row of an item and its removal.
@@ -98,10 +97,7 @@ func (d *heldUp) Describe(ctx context.Context, _ string) (backfill.Description, 
 // TestH24_AnOldAnswerIsNoNewDoubt: of two answers of before the stream was replaced the second one is looked at an hour later, because the process stood still
 // with it. That is one answer of a minute, and not an hour of the same.
 func TestH24_AnOldAnswerIsNoNewDoubt(t *testing.T) {
-	mapping, err := transform.NewMapping("Orders", "orders", "d", []transform.KeyAttribute{{Name: "pk", Type: cdc.KindS}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	mapping := ordersMapping(t)
 	listed(t, &pagedStream{pages: [][]cdc.Shard{{{ID: "p"}}}}, func(ctx context.Context, k *rounds, state checkpoint.TableState) {
 		db := &heldUp{told: backfill.Description{Name: "Orders", StreamARN: "former", StreamLabel: "former", StreamEnabled: true, ViewType: "NEW_AND_OLD_IMAGES"}}
 		k.Mapping, k.Database = mapping, db

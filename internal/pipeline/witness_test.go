@@ -4,20 +4,15 @@ import (
 	"context"
 	"testing"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
-	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
 // TestH68_RaisedAboveTheWitness: what another ledger wrote into the target may be of any generation, that of the clock or far above it. The one that is
 // begun for it is above both: in the same one what was written then would win against what is written now.
 func TestH68_RaisedAboveTheWitness(t *testing.T) {
-	mapping, err := transform.NewMapping("Orders", "orders", "d", []transform.KeyAttribute{{Name: "pk", Type: cdc.KindS}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	mapping := ordersMapping(t)
 	for _, ahead := range []uint32{0, 1, 1000} {
 		listed(t, &pagedStream{}, func(ctx context.Context, k *rounds, _ checkpoint.TableState) {
 			target := &checkpointtest.Memory{}

@@ -10,7 +10,6 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 	"github.com/dynamodb-bigtable/replicator/sink"
-	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
 // TestH63_SilenceIsWithoutABreak: what may be otherwise for another worker counts, and what shows that the source has answered begins it anew.
@@ -44,18 +43,11 @@ func TestH63_SilenceIsWithoutABreak(t *testing.T) {
 
 // A keeper that leaves its seat because the source does not answer it stays away from it for a while: in a pass it might be the first again.
 func TestH63_AYieldedSeatIsLeftToOthers(t *testing.T) {
-	mapping, err := transform.NewMapping("Orders", "orders", "d", []transform.KeyAttribute{{Name: "pk", Type: cdc.KindS}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	mapping := ordersMapping(t)
 	listed(t, &pagedStream{}, func(ctx context.Context, k *rounds, _ checkpoint.TableState) {
 		k.Mapping, k.Witness = mapping, func(string) checkpoint.Store { return &checkpointtest.Memory{} }
 		k.Timing, k.Database = Timing{}.orDefault(k.Ledger.Lease()), &silentDatabase{asked: true}
-		seat, err := k.Ledger.Seat(ctx, "Orders")
-		if err != nil {
-			t.Error(err)
-		}
-		keeper, err := k.Ledger.TakeSeat(ctx, seat)
+		keeper, err := seated(ctx, k)
 		if err != nil {
 			t.Error(err)
 			return
@@ -63,7 +55,7 @@ func TestH63_AYieldedSeatIsLeftToOthers(t *testing.T) {
 		if rest, err := k.serve(ctx, keeper); err != nil || rest != k.respite() || rest <= 2*k.Timing.Pass {
 			t.Errorf("it stays away for %s, %v", rest, err)
 		}
-		if seat, err = k.Ledger.Seat(ctx, "Orders"); err != nil || seat.Owner() != "" {
+		if seat, err := k.Ledger.Seat(ctx, "Orders"); err != nil || seat.Owner() != "" {
 			t.Errorf("the seat is still %q's, %v", seat.Owner(), err)
 		}
 	})

@@ -47,6 +47,16 @@ func TestGroupLimit(t *testing.T) {
 	})
 }
 
+// giveUp claims so much of a limit in vain for a second.
+func giveUp(t *testing.T, ctx context.Context, l *task.Limit, n int64) {
+	t.Helper()
+	ctx, cancel := task.WithTimeout(ctx, time.Second)
+	defer cancel()
+	if err := l.Acquire(ctx, n); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestLimitServesInOrderAndForgetsTheCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
@@ -56,12 +66,8 @@ func TestLimitServesInOrderAndForgetsTheCancelled(t *testing.T) {
 		}
 		var order []int
 		g := task.NewGroup(ctx, 0)
-		impatient, cancel := task.WithTimeout(ctx, time.Second)
-		defer cancel()
-		g.Go("impatient", func(context.Context) error {
-			if err := l.Acquire(impatient, 4); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("got %v", err)
-			}
+		g.Go("impatient", func(ctx context.Context) error {
+			giveUp(t, ctx, l, 4)
 			return nil
 		})
 		_ = task.Sleep(ctx, time.Millisecond)
@@ -96,12 +102,8 @@ func TestLimitGoesOnWithoutTheOneThatGaveUp(t *testing.T) {
 			t.Fatal(err)
 		}
 		g := task.NewGroup(ctx, 0)
-		impatient, cancel := task.WithTimeout(ctx, time.Second)
-		defer cancel()
-		g.Go("impatient", func(context.Context) error {
-			if err := l.Acquire(impatient, 4); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("got %v", err)
-			}
+		g.Go("impatient", func(ctx context.Context) error {
+			giveUp(t, ctx, l, 4)
 			return nil
 		})
 		_ = task.Sleep(ctx, time.Millisecond)
