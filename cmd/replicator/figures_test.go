@@ -86,12 +86,19 @@ func TestNobodyCopies(t *testing.T) {
 	}
 }
 
-// A table of a pattern of which nothing is known may be the one that is about to lose changes.
-func TestHeadroomOfAPatternIsAtMost(t *testing.T) {
-	headroom := 70000.0
-	known, unknown, aside := &tableStatus{HeadroomSeconds: &headroom}, &tableStatus{}, &tableStatus{aside: "the table has no enabled stream"}
-	for want, tables := range map[string][]*tableStatus{"<19h26m": {known, unknown}, "19h26m": {known, aside}} {
-		if got := together("Log_*", tables).headroomText(); got != want {
+// A table of a pattern of which nothing is known may be the one that is about to lose changes, or the furthest behind.
+func TestFiguresOfAPatternAreBounds(t *testing.T) {
+	headroom, lag := 70000.0, 0.3
+	known, idle := &tableStatus{HeadroomSeconds: &headroom, LagSeconds: &lag}, &tableStatus{HeadroomSeconds: &headroom, LagSeconds: &lag, LagEstimated: true}
+	unknown, aside := &tableStatus{}, &tableStatus{aside: "the table has no enabled stream"}
+	for want, tables := range map[string][]*tableStatus{
+		">0.3s <19h26m": {unknown, idle, unknown},
+		"~0.3s 19h26m":  {idle, aside},
+		"0.3s 19h26m":   {known, aside},
+		"- -":           {unknown, unknown},
+	} {
+		l := together("Log_*", tables)
+		if got := l.lagText() + " " + l.headroomText(); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}

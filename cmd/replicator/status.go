@@ -37,8 +37,9 @@ func newStatus(p *program) *cobra.Command {
 		Long: `Show where the migration stands, from the ledger alone: no worker needs to run, and nothing is changed.
 
 Lag is the age of the last applied change while there are more, and otherwise the time since the stream was last found empty,
-which is marked with ~. Headroom is what is left of the 24 hours that a stream keeps; < marks one that may be less. Changes a second, and the time a copy still
-needs, are what workers told of late. What cannot be told is -, in JSON null; figures of a worker that is silent are called old.
+which is marked with ~. Headroom is what is left of the 24 hours that a stream keeps; < marks one that may be less, and > the lag of a
+pattern's tables that may be more, because one of them cannot tell its own. Changes a second, and the time a copy still needs, are what
+workers told of late. What cannot be told is -, in JSON null; figures of a worker that is silent are called old.
 
 With --shards the shards are drawn below their parents, with who reads each, how far, and why it waits: ↳ is an only child, which
 follows a shard that was rolled; ├─ and └─ are the children of a split.

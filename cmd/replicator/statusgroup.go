@@ -11,6 +11,14 @@ import (
 type tableLine struct {
 	*tableStatus
 	name, copy string
+	unread     bool // some table's lag cannot be told, so that the one of the line may be more
+}
+
+func (l tableLine) lagText() string {
+	if l.unread && l.LagSeconds != nil {
+		return ">" + seconds(l.LagSeconds)
+	}
+	return lagText(l.LagSeconds, l.LagEstimated)
 }
 
 // collapsed has one line for all tables of a pattern, as long as there are several: its lag is that of the worst, its headroom the least.
@@ -28,7 +36,7 @@ func (m *migration) collapsed() []tableLine {
 		t := &m.Tables[i]
 		switch {
 		case len(members[t.group]) < 2:
-			lines = append(lines, tableLine{t, t.Source, t.Copy.String()})
+			lines = append(lines, tableLine{tableStatus: t, name: t.Source, copy: t.Copy.String()})
 		case !told[t.group]:
 			told[t.group] = true
 			lines = append(lines, together(t.group, members[t.group]))
@@ -40,7 +48,7 @@ func (m *migration) collapsed() []tableLine {
 // together sums up the tables of a pattern.
 func together(group string, tables []*tableStatus) tableLine {
 	sum := &tableStatus{Source: group}
-	done, aside := 0, 0
+	done, aside, unread := 0, 0, false
 	var took time.Duration
 	for _, t := range tables {
 		if t.Copy.State == copyDone {
@@ -59,6 +67,7 @@ func together(group string, tables []*tableStatus) tableLine {
 		if t.HeadroomSeconds != nil && (sum.HeadroomSeconds == nil || *t.HeadroomSeconds < *sum.HeadroomSeconds) {
 			sum.HeadroomSeconds = t.HeadroomSeconds
 		}
+		unread = unread || t.LagSeconds == nil && t.aside == ""
 		sum.HeadroomAtMost = sum.HeadroomAtMost || t.HeadroomAtMost || t.HeadroomSeconds == nil && t.aside == ""
 		switch {
 		case t.ChangesPerSecond == nil:
@@ -79,5 +88,5 @@ func together(group string, tables []*tableStatus) tableLine {
 	if aside > 0 {
 		text += fmt.Sprintf(", %d set aside", aside)
 	}
-	return tableLine{sum, group, text}
+	return tableLine{tableStatus: sum, name: group, copy: text, unread: unread}
 }

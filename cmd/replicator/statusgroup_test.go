@@ -52,7 +52,7 @@ func TestTablesOfAPatternCollapse(t *testing.T) {
 	}}
 	text := func() (out string) {
 		for _, l := range m.collapsed() {
-			out += fmt.Sprintf("%s: %s, lag %s, headroom %s, %s/s, %d parked\n", l.name, l.copy, lagText(l.LagSeconds, l.LagEstimated), l.headroomText(),
+			out += fmt.Sprintf("%s: %s, lag %s, headroom %s, %s/s, %d parked\n", l.name, l.copy, l.lagText(), l.headroomText(),
 				rateText(l.ChangesPerSecond), l.Parked)
 		}
 		return out

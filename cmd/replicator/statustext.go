@@ -25,7 +25,7 @@ func (m *migration) write(w io.Writer, shards bool) error {
 	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(tab, "TABLE\tCOPY\tLAG\tHEADROOM\tCHANGES/s\tPARKED\tVERIFY")
 	for _, t := range m.collapsed() {
-		_, _ = fmt.Fprintf(tab, "%s\t%s\t%s\t%s\t%s\t%d\t-\n", t.name, t.copy, lagText(t.LagSeconds, t.LagEstimated), t.headroomText(),
+		_, _ = fmt.Fprintf(tab, "%s\t%s\t%s\t%s\t%s\t%d\t-\n", t.name, t.copy, t.lagText(), t.headroomText(),
 			rateText(t.ChangesPerSecond), t.Parked)
 	}
 	if err := tab.Flush(); err != nil {
@@ -202,7 +202,7 @@ func drawn(shards []shardStatus) []drawnShard {
 
 func (t *tableStatus) headroomText() string {
 	text := seconds(t.HeadroomSeconds)
-	if t.HeadroomAtMost {
+	if t.HeadroomSeconds != nil && t.HeadroomAtMost {
 		return "<" + text
 	}
 	return text
