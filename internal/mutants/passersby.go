@@ -169,4 +169,12 @@ var inPassersby = []mutant{
 		new:  `	} else {`,
 		test: "./internal/task TestLimitIsHandedBack", why: "the context must end in the moment of the grant",
 	},
+	{
+		name: "shards in one state are told as one", hazards: "", file: "internal/pipeline/assign.go",
+		old: `		states[s.State]++
+`,
+		new: `		states[s.State] = 1
+`,
+		test: "./internal/sim TestStatesOfShardsAreTold", why: "what a worker tells of the ledger is for people",
+	},
 }

@@ -234,3 +234,64 @@ func TestTheNeighbourIsChecked(t *testing.T) {
 		t.Error("the run goes on")
 	}
 }
+
+// What a late request reopens after a generation rose is taken in that generation; what was reopened before is to be in it when it counts as adopted.
+func TestAShardThatIsReopenedLate(t *testing.T) {
+	for _, late := range []bool{true, false} {
+		failures := judge(oneShard(), func(s *judged) {
+			check := func(err error) {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			s.truth.ledger = map[string]*seenShard{}
+			sh := s.Source.Stream().Shards[0]
+			ledger, err := checkpoint.Open(s.ctx, s.Store(), "default", checkpoint.Options{Worker: "a", ID: "ledger-1", Lease: time.Minute})
+			check(err)
+			state, err := ledger.UpdateTable(s.ctx, s.Source.Name, func(t *checkpoint.TableState) error {
+				t.Generation, t.Adopted, t.Label, t.StreamARN = 1, 1, sh.label, s.Source.Stream().ARN
+				return nil
+			})
+			check(err)
+			row := checkpoint.Shard{Source: s.Source.Name, StreamARN: state.StreamARN, Label: sh.label, ID: sh.ID, State: checkpoint.Waiting, Hop: judgedHop, Generation: 1}
+			check(ledger.CreateShard(s.ctx, row))
+			rows, err := ledger.Shards(s.ctx, s.Source.Name)
+			check(err)
+			lease, err := ledger.Take(s.ctx, rows[0], nil)
+			check(err)
+			check(lease.Declare(s.ctx, checkpoint.Trimmed, "trimmed"))
+			state, err = ledger.Raise(s.ctx, s.Source.Name, 1, checkpoint.Gap{Shard: sh.ID, Reason: "trimmed"}, nil)
+			check(err)
+			rows, err = ledger.Shards(s.ctx, s.Source.Name)
+			check(err)
+			s.truth.raised = s.World.Now()
+			s.sleep(time.Second)
+			check(ledger.Reopen(s.ctx, rows[0], state))
+			if !late {
+				s.sleep(time.Second)
+				s.truth.raised = s.World.Now()
+			}
+			if is := s.Shards()[0]; is.State != checkpoint.Waiting || is.Generation != state.Generation {
+				s.failf("the shard is %s in generation %d", is.State, is.Generation)
+			}
+			s.truth.checkAdopted(checkpoint.TableState{Label: sh.label, Adopted: state.Generation + 1})
+		})
+		expect(t, failures, map[bool]string{false: "counts as adopted while shard"}[late])
+	}
+}
+
+// A row that a late request brings back after it was removed is no item more than the policy allows.
+func TestAParkedItemThatComesBackLate(t *testing.T) {
+	for _, late := range []bool{true, false} {
+		s := newSimulation(newPlan(1, SimOptions{}), SimOptions{})
+		s.Policy = policy{maxParked: 1}
+		for _, item := range []string{"one", "other"} {
+			row := &Row{}
+			row.set(sink.ParkedFamily, sink.ParkedColumn, modelCell{0, `{"key":"` + item + `"}`})
+			s.Target.tables[stateTable].put("default/parked/Orders/"+item+"/1", row)
+		}
+		s.truth.struckOff["default/parked/Orders/other/1"] = late
+		s.checkPolicy()
+		expect(t, s.report().Failures, map[bool]string{false: "I5: 2 items are parked"}[late])
+	}
+}

@@ -463,3 +463,19 @@ func TestH76_OrphanIsNoRoot(t *testing.T) {
 		}
 	})
 }
+
+// TestStatesOfShardsAreTold: how many shards are in which state is told with every look at the ledger, those of which there is none among them.
+func TestStatesOfShardsAreTold(t *testing.T) {
+	play(t, 3, 2, func(s *scene) {
+		told := ""
+		a := s.Start("a", func(o *pipeline.Options) {
+			o.Events.Ledger = func(_ checkpoint.TableState, states map[checkpoint.State]int) { told = fmt.Sprint(states) }
+		})
+		s.put("1", "x")
+		s.inSync(5 * time.Minute)
+		s.until(5*time.Minute, "two shards are read", func() bool { return told == "map[done:0 gap:0 reading:2 waiting:0]" })
+		s.Source.Stream().Roll(s.Source.Stream().Open()[0])
+		s.until(30*time.Minute, "one is done", func() bool { return told == "map[done:1 gap:0 reading:2 waiting:0]" })
+		s.stop(a)
+	})
+}

@@ -180,7 +180,7 @@ func newSimulation(p plan, o SimOptions) *simulation {
 // watchBoth sees every write, those of a neighbour among them.
 func (s *simulation) watchBoth(table, key string, before, after *Row) {
 	if s.Policy.maxParked > 0 && table == stateTable && strings.HasPrefix(key, "default/parked/") {
-		s.truth.mostParked = max(s.truth.mostParked, s.truth.parkedItems())
+		s.truth.mostParked = max(s.truth.mostParked, s.truth.parkedItems(nil))
 	}
 	s.noteMade(table, key, before, after)
 	s.strike(table, key, before, after)
