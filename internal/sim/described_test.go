@@ -115,6 +115,29 @@ func TestH24_CalledGoneByMistake(t *testing.T) {
 	})
 }
 
+// TestH24_GoneBeforeTheNextIsSeen: a stream was replaced while nobody looked, and is gone when its table cannot be described. That is told as what it is,
+// and what replaced it when the table can be.
+func TestH24_GoneBeforeTheNextIsSeen(t *testing.T) {
+	play(t, 10, 1, func(s *scene) {
+		s.stop(s.running("a"))
+		s.Source.EnableStream(1)
+		s.put("k", "unseen")
+		s.sleep(25 * time.Hour)
+		s.Source.MissingUntil = s.World.Now().Add(time.Hour)
+		s.Start("b")
+		s.gap(30*time.Minute, "the stream is gone")
+		s.until(2*time.Hour, "the new stream is followed", func() bool { return s.State().Label == s.Source.Stream().Label })
+		s.gap(time.Minute, "the table has a new stream")
+		s.readsOn(time.Hour, "k", "1")
+		told := newSimulation(newPlan(1, SimOptions{}), SimOptions{})
+		told.Gaps = s.Gaps
+		told.World.Inject("new stream")
+		if told.checkReasons(); told.bad() {
+			s.failf("the checkers say %q", told.failures)
+		}
+	})
+}
+
 // TestAnotherAccount: a worker that finds a table of the same name elsewhere ends, at its start or as soon as it sees it, and changes nothing.
 func TestAnotherAccount(t *testing.T) {
 	play(t, 10, 1, func(s *scene) {

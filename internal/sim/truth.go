@@ -94,6 +94,16 @@ type seenShard struct {
 	dropped int
 }
 
+// reaches tells whether a version is that of a change of the shard, or a newer one.
+func (seen *seenShard) reaches(version string, change cdc.SequenceNumber) bool {
+	for r := range seen.ranks {
+		if version >= string(transform.NewVersion(r.generation, r.hop, change, transform.CountExact)) {
+			return true
+		}
+	}
+	return false
+}
+
 // rank is what a shard gives to the versions of its changes, besides their sequence numbers.
 type rank struct{ generation, hop uint32 }
 
@@ -201,12 +211,8 @@ func (t *truth) dropped(sh *Shard, r *record) {
 		if len(spots) == 0 {
 			return
 		}
-		if seen != nil && !slices.ContainsFunc(spots, func(s spot) bool {
-			have := t.highest[s.register]
-			want := string(transform.NewVersion(0, seen.Hop, w.Sequence, transform.CountExact))
-			return have == "" || have[9:] < want[9:]
-		}) {
-			return
+		if seen != nil && !slices.ContainsFunc(spots, func(s spot) bool { return !seen.reaches(t.highest[s.register], w.Sequence) }) {
+			return // applied, and not committed
 		}
 		t.m.World.Inject("change trimmed before it was applied")
 		t.m.World.Tracef("LOST %s in %s, never applied", w.Sequence, sh.ID)
