@@ -295,3 +295,34 @@ func TestAParkedItemThatComesBackLate(t *testing.T) {
 		expect(t, s.report().Failures, map[bool]string{false: "I5: 2 items are parked"}[late])
 	}
 }
+
+// What a shard holds that the first listing left out, beside its child, is from before that listing. Anything later is owed.
+func TestAShardThatTheFirstListingLeftOut(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		own, child time.Duration // when the rows of the shard and its child were made, after the first listing; 0 for never
+		at         time.Duration // when the change was
+		overlooked bool
+	}{
+		{"never listed", 0, time.Second, -time.Minute, true},
+		{"listed after its child", time.Hour, time.Second, -time.Minute, true},
+		{"listed before its child", time.Second, time.Hour, -time.Minute, false},
+		{"without a child", 0, 0, -time.Minute, false},
+		{"changed later", 0, time.Second, time.Minute, false},
+	} {
+		failures := judge(oneShard(), func(s *judged) {
+			sh, listed := s.Source.Stream().Shards[0], s.World.Now()
+			s.truth.listed[sh.label], s.truth.ledger = listed, map[string]*seenShard{}
+			if c.own > 0 {
+				s.truth.ledger[sh.label+"/"+sh.ID] = &seenShard{Shard: checkpoint.Shard{ID: sh.ID, Label: sh.label}, made: listed.Add(c.own)}
+			}
+			if c.child > 0 {
+				s.truth.ledger[sh.label+"/child"] = &seenShard{Shard: checkpoint.Shard{ID: "child", Parent: sh.ID, Label: sh.label}, made: listed.Add(c.child)}
+			}
+			if is := s.truth.overlooked(Write{Shard: sh, At: listed.Add(c.at)}); is != c.overlooked {
+				s.failf("%s: %v", c.name, is)
+			}
+		})
+		expect(t, failures, "")
+	}
+}

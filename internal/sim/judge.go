@@ -298,7 +298,13 @@ func (s *simulation) since(state checkpoint.TableState) time.Time {
 		}
 		return from
 	case s.plan.unloaded: // and what was written while there was no stream, just before the first that anybody followed, nobody could be told of
-		return later(state.Owed().Add((backBy+2)*time.Second), s.Source.Stream().Shards[0].begun)
+		from := later(state.Owed().Add((backBy+2)*time.Second), s.Source.Stream().Shards[0].begun)
+		for _, w := range s.truth.trimmed {
+			if s.truth.overlooked(w) {
+				from = later(from, w.At.Add(time.Second))
+			}
+		}
+		return from
 	}
 	return time.Time{}
 }
@@ -312,13 +318,16 @@ func (s *simulation) lost(state checkpoint.TableState) string {
 	if s.plan.unloaded {
 		from = state.Owed().Add(backBy * time.Second)
 	}
+	promised := func(w Write) bool {
+		return w.At.After(from.Add(2*time.Second)) && !(s.plan.unloaded && s.truth.overlooked(w))
+	}
 	for _, w := range s.truth.trimmed {
-		if w.At.After(from.Add(2 * time.Second)) {
+		if promised(w) {
 			return fmt.Sprintf("change %s of %s was trimmed before it was applied, and no gap is declared", w.Sequence, w.At.Format(time.TimeOnly))
 		}
 	}
 	for _, sh := range s.Source.Stream().Shards {
-		if n := len(sh.records); n > 0 && !s.truth.known[sh.label+"/"+sh.ID] && sh.records[n-1].at.After(from.Add(2*time.Second)) {
+		if n := len(sh.records); n > 0 && !s.truth.known[sh.label+"/"+sh.ID] && promised(Write{Shard: sh, At: sh.records[n-1].at}) {
 			return fmt.Sprintf("shard %s holds changes and was never known, and no gap is declared", sh.ID)
 		}
 	}

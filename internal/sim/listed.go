@@ -23,6 +23,7 @@ func (t *truth) checkListed(was, is checkpoint.TableState) {
 	if is.Listed == 0 || was.Listed != 0 && was.Label == is.Label {
 		return
 	}
+	t.listed[is.Label] = t.m.World.Now()
 	for _, s := range t.m.Source.Streams {
 		if s.Label != is.Label || s.forgotten() {
 			continue // there is no listing of a stream that the service does not know any more
@@ -32,6 +33,22 @@ func (t *truth) checkListed(was, is checkpoint.TableState) {
 			t.m.violate("I4: stream %s counts as listed, and no listing of it is known", is.Label)
 		}
 	}
+}
+
+// overlooked tells whether a change is in a shard that the first complete listing left out, though it had a child of it. The child is taken for a root, as
+// those are whose parents are trimmed; so all of the shard is of before that listing. A load covers it. Where nothing is loaded it is read if the shard
+// is listed after all, and otherwise it is from before the start for all that anybody can know.
+func (t *truth) overlooked(w Write) bool {
+	if !w.At.Before(t.listed[w.Shard.label]) {
+		return false
+	}
+	row := t.ledger[w.Shard.label+"/"+w.Shard.ID]
+	for _, child := range t.ledger {
+		if child.Label == w.Shard.label && child.Parent == w.Shard.ID && (row == nil || child.made.Before(row.made)) {
+			return true
+		}
+	}
+	return false
 }
 
 // checkBegun: a load begins when somebody asked for one, no gap waits for another kind of load, and the roots of the stream are known (I1).

@@ -62,6 +62,8 @@ type truth struct {
 	operator *operator     // who decides about what is parked; nil if nobody does
 	adopted  time.Duration // when the current generation was adopted by all shards
 	raised   time.Time     // when it began
+	// listed is when a stream was first known as a whole, by its label.
+	listed map[string]time.Time
 }
 
 // change is a write with what the item was by then, and what it is now.
@@ -111,7 +113,7 @@ type rank struct{ generation, hop uint32 }
 func newTruth(m *Migration) *truth {
 	t := &truth{
 		m: m, layout: mapped{m.Mapping}, keeps: m.Mapping.KeepsVersions(), rows: map[register][]image{}, shared: map[rowID]*rowTruth{}, changes: map[string][]change{}, known: map[string]bool{}, numbered: map[string]string{}, reopened: map[string]bool{},
-		latest: map[string]change{}, parked: map[string]string{}, parkedAt: map[string]time.Time{}, struckOff: map[string]bool{}, unread: map[int]bool{}, missed: map[int]bool{}, places: map[string][]register{}, nowhere: map[string]bool{}, beaten: map[string]time.Time{}, told: map[string]time.Duration{}, loads: map[uint32]bool{},
+		latest: map[string]change{}, parked: map[string]string{}, parkedAt: map[string]time.Time{}, struckOff: map[string]bool{}, unread: map[int]bool{}, missed: map[int]bool{}, places: map[string][]register{}, nowhere: map[string]bool{}, beaten: map[string]time.Time{}, told: map[string]time.Duration{}, loads: map[uint32]bool{}, listed: map[string]time.Time{},
 	}
 	t.forgetTarget()
 	t.forgetLedger()
