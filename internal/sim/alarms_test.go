@@ -326,3 +326,16 @@ func TestAShardThatTheFirstListingLeftOut(t *testing.T) {
 		expect(t, failures, "")
 	}
 }
+
+// Who counts parked items may see one that was removed and one that came after that, where a read is of several moments, and in no other case.
+func TestParkedItemsThatWereNeverThereAtOnce(t *testing.T) {
+	for _, torn := range []bool{true, false} {
+		p := newPlan(1, SimOptions{})
+		p.policy, p.rates["reads torn"] = policy{maxParked: 2}, map[bool]float64{true: 0.1}[torn]
+		s := newSimulation(p, SimOptions{})
+		s.truth.mostParked = 2
+		if excused := s.excused(sink.ErrParkedLimit); excused != torn {
+			t.Errorf("reads of several moments %v: excused %v", torn, excused)
+		}
+	}
+}
