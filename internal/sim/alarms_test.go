@@ -329,13 +329,21 @@ func TestAShardThatTheFirstListingLeftOut(t *testing.T) {
 
 // Who counts parked items may see one that was removed and one that came after that, where a read is of several moments, and in no other case.
 func TestParkedItemsThatWereNeverThereAtOnce(t *testing.T) {
-	for _, torn := range []bool{true, false} {
+	for _, c := range []struct {
+		torn    bool
+		ago     time.Duration // of the removal
+		excused bool
+	}{{true, tornBy / 2, true}, {true, tornBy, false}, {false, tornBy / 2, false}} {
 		p := newPlan(1, SimOptions{})
-		p.policy, p.rates["reads torn"] = policy{maxParked: 2}, map[bool]float64{true: 0.1}[torn]
+		p.policy, p.rates["reads torn"] = policy{maxParked: 1}, map[bool]float64{true: 0.1}[c.torn]
 		s := newSimulation(p, SimOptions{})
-		s.truth.mostParked = 2
-		if excused := s.excused(sink.ErrParkedLimit); excused != torn {
-			t.Errorf("reads of several moments %v: excused %v", torn, excused)
+		s.truth.unparkedAt["one"] = s.World.Elapsed() - c.ago
+		row := &Row{}
+		row.set(sink.ParkedFamily, sink.ParkedColumn, modelCell{0, `{"key":"other"}`})
+		s.Target.tables[stateTable].put("default/parked/Orders/other/1", row)
+		s.watchBoth(stateTable, "default/parked/Orders/other/1", &Row{}, row)
+		if excused := s.excused(sink.ErrParkedLimit); excused != c.excused {
+			t.Errorf("reads of several moments %v, one removed %s ago: excused %v", c.torn, c.ago, excused)
 		}
 	}
 }

@@ -53,6 +53,9 @@ func (t *truth) watchParked(key string, before, after *Row) {
 	}
 	p, ok := parkedIn(before)
 	t.struckOff[key] = true
+	if ok {
+		t.unparkedAt[p.Key] = t.m.World.Elapsed()
+	}
 	// What was seen in the target before it was exchanged counted, and who saw it may have stood still since for as long as there are pauses.
 	if !ok || t.m.Target.lost.After(t.parkedAt[key]) {
 		return

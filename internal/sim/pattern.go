@@ -170,14 +170,19 @@ func (s *simulation) relax() { s.Policy = policy{} }
 // checkPolicy: as long as nobody relaxed it, no more is parked than the policy allows (I5). What a late request brings back after it was removed is counted
 // by nobody before another item is parked, and goes as it came.
 func (s *simulation) checkPolicy() {
-	if n := s.truth.parkedItems(s.truth.struckOff); s.Policy.maxParked > 0 && n > s.Policy.maxParked || s.Policy.onBadItem == sink.Stop && n > 0 {
+	if n := s.truth.parkedItems(s.truth.struckOff, 0); s.Policy.maxParked > 0 && n > s.Policy.maxParked || s.Policy.onBadItem == sink.Stop && n > 0 {
 		s.fail("I5", "%d items are parked, and nobody was stopped by that", n)
 	}
 }
 
-// parkedItems is how many items are parked now, without the rows of the given keys.
-func (t *truth) parkedItems(without map[string]bool) int {
+// parkedItems is how many items are parked now, or were within the time before, without the rows of the given keys.
+func (t *truth) parkedItems(without map[string]bool, within time.Duration) int {
 	items := map[string]bool{}
+	for item, at := range t.unparkedAt {
+		if t.m.World.Elapsed()-at < within {
+			items[item] = true
+		}
+	}
 	for _, key := range t.m.Target.Rows(stateTable) {
 		if p, ok := parkedIn(t.m.Target.Row(stateTable, key)); ok && !without[key] {
 			items[p.Key] = true

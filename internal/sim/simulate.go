@@ -180,7 +180,11 @@ func newSimulation(p plan, o SimOptions) *simulation {
 // watchBoth sees every write, those of a neighbour among them.
 func (s *simulation) watchBoth(table, key string, before, after *Row) {
 	if s.Policy.maxParked > 0 && table == stateTable && strings.HasPrefix(key, "default/parked/") {
-		s.truth.mostParked = max(s.truth.mostParked, s.truth.parkedItems(nil))
+		within := time.Duration(0)
+		if s.plan.rates["reads torn"] > 0 {
+			within = tornBy // one that is removed is seen together with one that comes after that
+		}
+		s.truth.mostParked = max(s.truth.mostParked, s.truth.parkedItems(nil, within))
 	}
 	s.noteMade(table, key, before, after)
 	s.strike(table, key, before, after)

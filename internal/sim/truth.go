@@ -48,9 +48,10 @@ type truth struct {
 	// trimmed are the changes that the stream dropped before they were applied (I5); unread has the numbers of those without an address, too.
 	trimmed    []Write
 	unread     map[int]bool
-	missed     map[int]bool      // numbers of changes that the stream dropped before anybody was given them
-	parked     map[string]string // highest parked version by item
-	mostParked int               // items at once, as long as there is a limit
+	missed     map[int]bool             // numbers of changes that the stream dropped before anybody was given them
+	parked     map[string]string        // highest parked version by item
+	mostParked int                      // items at once, as long as there is a limit
+	unparkedAt map[string]time.Duration // when a parked change of an item was last removed, by item
 	// parkedAt is when a row of a parked change was first written, by its key.
 	parkedAt map[string]time.Time
 	// struckOff are the keys of rows of parked changes that were removed once: a late attempt may bring one back.
@@ -113,7 +114,7 @@ type rank struct{ generation, hop uint32 }
 func newTruth(m *Migration) *truth {
 	t := &truth{
 		m: m, layout: mapped{m.Mapping}, keeps: m.Mapping.KeepsVersions(), rows: map[register][]image{}, shared: map[rowID]*rowTruth{}, changes: map[string][]change{}, known: map[string]bool{}, numbered: map[string]string{}, reopened: map[string]bool{},
-		latest: map[string]change{}, parked: map[string]string{}, parkedAt: map[string]time.Time{}, struckOff: map[string]bool{}, unread: map[int]bool{}, missed: map[int]bool{}, places: map[string][]register{}, nowhere: map[string]bool{}, beaten: map[string]time.Time{}, told: map[string]time.Duration{}, loads: map[uint32]bool{}, listed: map[string]time.Time{},
+		latest: map[string]change{}, parked: map[string]string{}, parkedAt: map[string]time.Time{}, struckOff: map[string]bool{}, unread: map[int]bool{}, missed: map[int]bool{}, places: map[string][]register{}, nowhere: map[string]bool{}, beaten: map[string]time.Time{}, told: map[string]time.Duration{}, loads: map[uint32]bool{}, listed: map[string]time.Time{}, unparkedAt: map[string]time.Duration{},
 	}
 	t.forgetTarget()
 	t.forgetLedger()
