@@ -41,8 +41,8 @@ vet: ## gofmt, go vet and staticcheck
 	$(GO) tool staticcheck ./...
 
 # Every process that was built with the race detector waits a second when it ends, for what still runs beside it; tests start some hundreds.
-race: ## every test under the race detector, but for internal/scope, in which nothing runs beside anything; needs a C compiler
-	CGO_ENABLED=1 GORACE="atexit_sleep_ms=10 $$GORACE" $(GO) test -race -vet=off -timeout 20m $$($(GO) list ./... | grep -v /internal/scope)
+race: ## every test under the race detector, but for internal/scope, in which nothing runs beside anything, and internal/mutants, which runs no product; needs a C compiler
+	CGO_ENABLED=1 GORACE="atexit_sleep_ms=10 $$GORACE" $(GO) test -race -vet=off -timeout 20m $$($(GO) list ./... | grep -v -e /internal/scope -e /internal/mutants)
 
 # UNGUIDED packages are fuzzed as they are, without the instrumentation by which Go's fuzzer prefers texts that reach something new: for a package that
 # imports Bigtable's client, building that takes minutes.

@@ -30,7 +30,7 @@ const (
 	// UnknownParent: the parent was never listed, so what it held was never read. Placed above everything.
 	UnknownParent OrphanReason = iota + 1
 	// NoRoom: listed only after its ancestors and descendants were ranked without a hop between them. Placed below its
-	// descendants; its known ancestors may outrank it until the lineage is ranked anew (see Rank).
+	// descendants; its known ancestors may outrank it, so that it must not be read.
 	NoRoom
 	// Cyclic: the shard is its own ancestor, or hangs on one that is. Not placed.
 	Cyclic
@@ -76,19 +76,6 @@ func Place(known []Node, listed []Shard, first bool) (placed []Node, orphans []O
 	return f.placed, f.orphans
 }
 
-// Rank ranks a whole forest anew, for a raised generation: every unfinished shard changes its generation then, and may take
-// another hop with it. What late listings had spoilt is in order again.
-func Rank(nodes []Node) []Node {
-	shards := make([]Shard, len(nodes))
-	for i, n := range nodes {
-		shards[i] = Shard{ID: n.ID, Parent: n.Parent}
-	}
-	// Not as a first listing: then shards with unknown parents would all be equal, and one may descend from another. Their
-	// ids begin with the time of their creation, so that the order of their ids is the best guess there is.
-	ranked, _ := Place(nil, shards, false)
-	return ranked
-}
-
 // Leaves are the known shards without a known child, sorted.
 func Leaves(known []Node) []string {
 	parents := map[string]bool{}
@@ -103,18 +90,6 @@ func Leaves(known []Node) []string {
 	}
 	slices.Sort(leaves)
 	return leaves
-}
-
-// Children are the known children of a shard, sorted.
-func Children(known []Node, id string) []string {
-	var children []string
-	for _, n := range known {
-		if n.Parent == id && id != "" {
-			children = append(children, n.ID)
-		}
-	}
-	slices.Sort(children)
-	return children
 }
 
 // forest is the state of one Place.
