@@ -337,13 +337,38 @@ func TestParkedItemsThatWereNeverThereAtOnce(t *testing.T) {
 		p := newPlan(1, SimOptions{})
 		p.policy, p.rates["reads torn"] = policy{maxParked: 1}, map[bool]float64{true: 0.1}[c.torn]
 		s := newSimulation(p, SimOptions{})
-		s.truth.unparkedAt["one"] = s.World.Elapsed() - c.ago
-		row := &Row{}
-		row.set(sink.ParkedFamily, sink.ParkedColumn, modelCell{0, `{"key":"other"}`})
-		s.Target.tables[stateTable].put("default/parked/Orders/other/1", row)
-		s.watchBoth(stateTable, "default/parked/Orders/other/1", &Row{}, row)
+		parked := func(item string) (string, *Row) {
+			row := &Row{}
+			row.set(sink.ParkedFamily, sink.ParkedColumn, modelCell{0, `{"key":"` + item + `"}`})
+			return "default/parked/Orders/" + item + "/1", row
+		}
+		key, row := parked("one")
+		s.truth.watch(stateTable, key, row, &Row{})
+		for item := range s.truth.unparkedAt {
+			s.truth.unparkedAt[item] -= c.ago
+		}
+		key, row = parked("other")
+		s.Target.tables[stateTable].put(key, row)
+		s.watchBoth(stateTable, key, &Row{}, row)
 		if excused := s.excused(sink.ErrParkedLimit); excused != c.excused {
 			t.Errorf("reads of several moments %v, one removed %s ago: excused %v", c.torn, c.ago, excused)
 		}
+	}
+}
+
+// The end of each stream may be told twice: as such, and when the service forgets the stream.
+func TestEndsAreCountedByStream(t *testing.T) {
+	for _, again := range []bool{true, false} {
+		s := newSimulation(newPlan(1, SimOptions{}), SimOptions{})
+		s.Source.DisableStream()
+		if again {
+			s.Source.EnableStream(1)
+			s.Source.DisableStream()
+		}
+		row := &Row{}
+		row.set(ledgerFamily, recordColumn, modelCell{0, `{"gaps":[{"reason":"the stream is disabled"},{"reason":"the stream is gone"},{"reason":"the stream is disabled"}]}`})
+		s.Target.tables[stateTable].put("default/table/"+s.Source.Name, row)
+		s.checkReasons()
+		expect(t, s.report().Failures, map[bool]string{false: "I5: the end of the stream is declared 3 times"}[again])
 	}
 }

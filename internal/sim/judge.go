@@ -319,7 +319,7 @@ func (s *simulation) lost(state checkpoint.TableState) string {
 		from = state.Owed().Add(backBy * time.Second)
 	}
 	promised := func(w Write) bool {
-		return w.At.After(from.Add(2*time.Second)) && !(s.plan.unloaded && s.truth.overlooked(w))
+		return w.At.After(from.Add(2*time.Second)) && !s.truth.overlooked(w)
 	}
 	for _, w := range s.truth.trimmed {
 		if promised(w) {

@@ -36,8 +36,8 @@ func (t *truth) checkListed(was, is checkpoint.TableState) {
 }
 
 // overlooked tells whether a change is in a shard that the first complete listing left out, though it had a child of it. The child is taken for a root, as
-// those are whose parents are trimmed; so all of the shard is of before that listing. A load covers it. Where nothing is loaded it is read if the shard
-// is listed after all, and otherwise it is from before the start for all that anybody can know.
+// those are whose parents are trimmed; so all of the shard is of before that listing. A load covers it, because it begins later. Where nothing is loaded
+// it is read if the shard is listed after all, and otherwise it is from before the start for all that anybody can know.
 func (t *truth) overlooked(w Write) bool {
 	if !w.At.Before(t.listed[w.Shard.label]) {
 		return false

@@ -243,11 +243,7 @@ func (t *truth) superseded(p parkedRow, parked time.Time) bool {
 		if t.unread[c.Number] || len(c.was.spots) > 0 || !parked.Before(c.At) || seen == nil || t.reopened[name] || seen.Position.Compare(c.Sequence) < 0 {
 			continue // it had a row, or nobody knows what became of it
 		}
-		newer := true
-		for r := range seen.ranks {
-			newer = newer && string(transform.NewVersion(r.generation, r.hop, c.Sequence, transform.CountExact)) > p.Version
-		}
-		if newer {
+		if !seen.reaches(p.Version, c.Sequence) {
 			return true
 		}
 	}

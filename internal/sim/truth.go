@@ -91,7 +91,8 @@ type seenShard struct {
 	wrote time.Duration
 	moved time.Duration // when its position changed
 	made  time.Time     // when the row was first seen
-	again time.Time     // when the shard was last reopened
+	// reopened is when the shard was last reopened.
+	reopened time.Time
 	// found is when the shard was last found trimmed, dropped how many changes the stream had dropped of it by then.
 	found   time.Duration
 	dropped int
@@ -294,13 +295,13 @@ func (t *truth) watchShard(key string, before, after *Row) {
 	t.checkDropping(is.Shard, seen)
 	t.checkTaken(is.Shard, seen)
 	t.checkFinished(is.Shard)
-	next := seenShard{Shard: is.Shard, ranks: seen.ranks, wrote: m.World.Elapsed(), made: seen.made, again: seen.again, found: seen.found, dropped: seen.dropped}
+	next := seenShard{Shard: is.Shard, ranks: seen.ranks, wrote: m.World.Elapsed(), made: seen.made, reopened: seen.reopened, found: seen.found, dropped: seen.dropped}
 	next.ranks[rank{is.Generation, is.Hop}] = true
 	if next.moved = seen.moved; is.Position != seen.Position || seen.ID == "" {
 		next.moved = next.wrote
 	}
 	if seen.State == checkpoint.Lost && is.State == checkpoint.Waiting {
-		next.again = m.World.Now()
+		next.reopened = m.World.Now()
 	}
 	if is.Loss == checkpoint.Trimmed && seen.Loss != checkpoint.Trimmed {
 		t.reopened[name] = true
@@ -411,7 +412,7 @@ func (t *truth) checkAdopted(is checkpoint.TableState) {
 	t.adopted = t.m.World.Elapsed()
 	for _, s := range t.m.Shards() {
 		seen := t.ledger[s.Label+"/"+s.ID]
-		concerned := s.State == checkpoint.Reading && s.Owner != "" || !s.Finished() && seen != nil && later(seen.made, seen.again).Before(t.raised)
+		concerned := s.State == checkpoint.Reading && s.Owner != "" || !s.Finished() && seen != nil && later(seen.made, seen.reopened).Before(t.raised)
 		if concerned && (s.Label != is.Label || s.Generation < is.Adopted) {
 			t.m.violate("I6: generation %d counts as adopted while shard %s is in %d", is.Adopted, s.ID, s.Generation)
 		}
