@@ -192,6 +192,35 @@ func TestALatePutOnALoadedRowThatCameBack(t *testing.T) {
 	expect(t, failures, "")
 }
 
+// A load that comes late to an item that cannot be held finds nothing of it when the tombstone is collected that its change has left, and leaves another.
+// An image of before the item was removed it must not bring.
+func TestALoadAfterATombstone(t *testing.T) {
+	for _, bad := range []bool{true, false} {
+		failures := judge(oneShard(), func(s *judged) {
+			target, age := Target{s.Target}, time.Hour
+			if bad {
+				s.putWith("1", longName, "it cannot be held")
+				s.write(target, s.fold(s.last()).Rows)
+			} else {
+				s.put("1", "a")
+				s.write(s, transform.Load(s.Mapping, s.Source.Items(), 1, s.World.Now()).Rows)
+				s.del("1")
+				s.write(target, s.fold(s.last()).Rows)
+			}
+			s.sleep(age + time.Second)
+			for s.row("1") != nil {
+				s.Target.Collect("orders", sink.GoneFamily, age)
+			}
+			if bad {
+				s.write(target, transform.Load(s.Mapping, s.Source.Items(), 1, s.World.Now()).Rows)
+			} else {
+				s.arrive()
+			}
+		})
+		expect(t, failures, map[bool]string{false: "I8"}[bad])
+	}
+}
+
 // A change of a new stream has the number that a remove had in the stream before, and was dropped as from before the start: the tombstone is not its.
 func TestATombstoneOfAnotherStream(t *testing.T) {
 	for _, ours := range []bool{false, true} {

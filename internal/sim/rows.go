@@ -148,13 +148,20 @@ func (t *truth) watchItem(id rowID, before, after *Row) {
 
 // readSince tells whether a write brings, into a register whose tombstone was collected, an image that is not older than what left the tombstone: by a
 // load or a repair, which read the item since. The change that made the image outranks both, and comes or has come before. A repair that is made again
-// finds what it wrote the first time.
+// finds what it wrote the first time. Of an image that the target cannot hold, or that has become too old to be put, a load leaves a tombstone, which
+// may have been one before.
 func (t *truth) readSince(w rowWrite) bool {
-	if w.version.Hop() != transform.LoadHop || w.gone || heldIn(w.before, w.column()) >= string(w.version) {
+	if w.version.Hop() != transform.LoadHop || heldIn(w.before, w.column()) >= string(w.version) {
 		return false
 	}
 	return slices.ContainsFunc(t.rows[w.register], func(im image) bool {
-		return im.number >= t.number[w.register] && im.spot.held && t.matches(w, im.spot)
+		switch {
+		case im.number < t.number[w.register]:
+			return false
+		case w.gone:
+			return !im.spot.held || t.m.MaxImageAge > 0
+		}
+		return im.spot.held && t.matches(w, im.spot)
 	})
 }
 
