@@ -5,9 +5,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/internal/virtual"
+	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
 // TestNobodyComesBackToALedgerThatIsExchanged: who is away until the ledger is exchanged stays away, whatever else happens to the crew.
@@ -74,5 +76,28 @@ func TestCheckpointAfterATombstoneIsGone(t *testing.T) {
 		if broken := len(m.Broken()) > 0; broken != (age == 0) {
 			t.Errorf("where tombstones are kept for %s: %v", age, m.Broken())
 		}
+	}
+}
+
+// TestCheckpointOfANewStream: what a row holds of the stream before, at a hop that the new one has not reached, is not the change that a checkpoint passes.
+func TestCheckpointOfANewStream(t *testing.T) {
+	for _, applied := range []bool{true, false} {
+		failures := judge(oneShard(), func(s *judged) {
+			target := Target{s.Target}
+			s.put("1", "a")
+			before := transform.Fold(s.Mapping, []cdc.Change{s.last()}, transform.Stamp{Generation: 1, Hop: judgedHop + 1})
+			s.truth.ledger[s.only().label+"/"+s.only().ID].ranks[rank{1, judgedHop + 1}] = true
+			s.write(target, before.Rows)
+			s.Source.EnableStream(1)
+			s.read()
+			s.put("1", "b")
+			sh := s.only()
+			s.truth.ledger[sh.label+"/"+sh.ID].ranks[rank{2, judgedHop}] = true
+			if applied {
+				s.write(target, transform.Fold(s.Mapping, []cdc.Change{s.last()}, transform.Stamp{Generation: 2, Hop: judgedHop}).Rows)
+			}
+			s.checkApplied(checkpoint.Shard{Label: sh.label, ID: sh.ID, Generation: 2, Hop: judgedHop, Position: s.last().Sequence}, cdc.SequenceNumber{})
+		})
+		expect(t, failures, map[bool]string{false: "I3"}[applied])
 	}
 }
