@@ -309,6 +309,49 @@ func TestAShardThatIsReopenedLate(t *testing.T) {
 	}
 }
 
+// The row of a shard without its place is made by a late request, when its parent has been listed after all, and has a row. What a shard that is there takes
+// from its parent is asked as before.
+func TestAShardWithoutItsPlaceIsMadeLate(t *testing.T) {
+	for _, late := range []bool{true, false} {
+		failures := judge(oneShard(), func(s *judged) {
+			s.truth.ledger = map[string]*seenShard{}
+			parent := s.only()
+			sh := s.Source.Stream().Roll(parent)
+			ledger, err := checkpoint.Open(s.ctx, s.Store(), "default", checkpoint.Options{Worker: "a", ID: "ledger-1", Lease: time.Minute})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.sleep(time.Hour)
+			row := func(of *Shard) checkpoint.Shard {
+				return checkpoint.Shard{Source: s.Source.Name, Label: of.label, ID: of.ID, Parent: of.Parent, State: checkpoint.Waiting, Hop: judgedHop, Generation: 1}
+			}
+			child, now := row(sh), s.World.Now()
+			_, err = ledger.UpdateTable(s.ctx, s.Source.Name, func(t *checkpoint.TableState) error {
+				t.Generation, t.Adopted, t.Label, t.Since, t.NeedsLoad = 1, 1, sh.label, start, true
+				t.Gaps = []checkpoint.Gap{{At: now, Shard: sh.ID, Reason: "it has no place"}}
+				return nil
+			})
+			if err == nil {
+				err = ledger.CreateShard(s.ctx, row(parent))
+			}
+			if late {
+				child.CoveredTo = now
+			}
+			if err == nil {
+				err = ledger.CreateShard(s.ctx, child)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !late {
+				child.CoveredTo = now
+				s.truth.checkProgress(child, s.truth.ledger[sh.label+"/"+sh.ID])
+			}
+		})
+		expect(t, failures, map[bool]string{false: "is covered to"}[late])
+	}
+}
+
 // A row that a late request brings back after it was removed is no item more than the policy allows.
 func TestAParkedItemThatComesBackLate(t *testing.T) {
 	for _, late := range []bool{true, false} {
