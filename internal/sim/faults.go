@@ -368,8 +368,12 @@ func (s *simulation) restoreTarget(e event) {
 	snapshot := s.backUpTarget()
 	s.later(s.span(e, 10*time.Hour), func() {
 		for _, w := range s.witnesses() {
-			if rows := snapshot[w.table]; rows != nil && (s.Target.Row(w.table, w.key) == rows[w.key] || s.isPresent(rows[w.key], w.beat)) {
+			rows := snapshot[w.table]
+			if rows != nil && (s.Target.Row(w.table, w.key) == rows[w.key] || s.isPresent(rows[w.key], w.beat)) {
 				return // within two beats of the witness: nothing could tell one, or two if the last is executed again. No backup is restored so soon.
+			}
+			if rows != nil && rows[w.key] == nil && s.canBeRemade() {
+				return // it is lost as by loseTarget
 			}
 		}
 		s.World.Inject("target restored")

@@ -56,6 +56,25 @@ func TestTargetIsNotLostWhileItsWitnessCanBeRemade(t *testing.T) {
 	}
 }
 
+// TestTargetIsNotRestoredWhileItsWitnessCanBeRemade: a backup of before there was a witness is a target that is lost.
+func TestTargetIsNotRestoredWhileItsWitnessCanBeRemade(t *testing.T) {
+	for _, after := range []time.Duration{2 * time.Minute, time.Hour} {
+		restored, remade := 0, false
+		Simulate(1, SimOptions{Without: []string{"target restored"}, sabotage: func(s *simulation) {
+			s.Target.Twice = 0.01
+			s.restoreTarget(event{long: float64(after) / float64(10*time.Hour)})
+			s.World.After(after, func() { remade = s.canBeRemade() })
+			s.World.After(after+2*time.Second, func() {
+				restored = s.World.Injected()["target restored"]
+				s.failures = append(s.failures, "over")
+			})
+		}})
+		if early := after < time.Hour; remade != early || restored != map[bool]int{false: 1}[early] {
+			t.Errorf("after %s: the witness can be made again %v, and the target was restored %d times", after, remade, restored)
+		}
+	}
+}
+
 // TestCheckpointAfterATombstoneIsGone: a remove may have left nothing when the checkpoint passes it, if its tombstone is old enough to be collected.
 func TestCheckpointAfterATombstoneIsGone(t *testing.T) {
 	for _, age := range []time.Duration{0, time.Hour} {
