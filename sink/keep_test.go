@@ -372,3 +372,16 @@ func TestAllThatLoadsAheadOfTheStreamFoundIsInDoubt(t *testing.T) {
 		}
 	})
 }
+
+// A repair that read ahead of the stream wrote the very value that the stream brings next. Its cell goes, as its time is not the change's, and so it
+// must not count as the one that says already what the column is to hold.
+func TestAChangeThatBringsWhatARepairReadStays(t *testing.T) {
+	onBothKept(t, func(t *testing.T, table keeper) {
+		execute(t, table, kept(version(1), 100, "a=1"))
+		execute(t, table, kept(transform.NewVersion(1, 500_000, cdc.SequenceOf(1), transform.CountExact+1), 110, "a=7"))
+		execute(t, table, after(keptCells(0, "a=1"), kept(version(2), 120, "a=7")))
+		if got, want := cellsOf(t, table, "r"), "a=7@120 a=1@100"; got != want {
+			t.Errorf("\n got %s\nwant %s", got, want)
+		}
+	})
+}

@@ -2,6 +2,7 @@ package transform
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -61,5 +62,47 @@ func TestAnItemThatOneOfTwoWritesCannotPlace(t *testing.T) {
 	inserted := cdc.Change{Event: cdc.Insert, Sequence: cdc.SequenceOf(1), Keys: keys, New: keys}
 	if got := told(Fold(m, []cdc.Change{inserted}, stamp)); got != want {
 		t.Errorf("changed: %s, want %s", got, want)
+	}
+}
+
+// An old image that one change of a page lacks is not made up for by those of later changes: nothing tells the row that the item left.
+func TestAMissingOldImageIsMissedForTheWholePage(t *testing.T) {
+	m := foldMappings(t)["tenant first"]
+	a := item("pk", cdc.String("p"), "tenant", cdc.String("a"))
+	first, second := tenantChange(1, cdc.Modify, "", ""), tenantChange(2, cdc.Modify, "", "")
+	first.Old, first.New, second.Old, second.New = cdc.Item{}, a, a, a
+	if b := Fold(m, []cdc.Change{first, second}, stamp); len(b.Parked) != 1 || len(b.Rows) != 1 || !b.Rows[0].Remove {
+		t.Errorf("%+v", b)
+	}
+}
+
+// An item whose key no row can have is parked by whatever brings it, by a load and then by its insert: of the two records the newer one stays.
+func TestAnInsertSupersedesWhatALoadParked(t *testing.T) {
+	long := item("pk", cdc.String(strings.Repeat("k", MaxRowKeyBytes+1)))
+	inserted := cdc.Change{Event: cdc.Insert, Sequence: cdc.SequenceOf(2), Keys: long, New: long}
+	if b := Fold(foldMappings(t)["default"], []cdc.Change{inserted}, stamp); len(b.Astray) != 1 || len(b.Parked) != 1 {
+		t.Errorf("%+v", b)
+	}
+}
+
+// What a put may carry of former images is bounded for each row: an item that is written to two has its history in both.
+func TestThePastOfEveryRowIsBoundedForItself(t *testing.T) {
+	m, err := New(keepingSpec("never", Rule{Writes: []Write{
+		{Columns: []ColumnRule{{Attribute: "*", To: "k"}}}, {Table: "other", Columns: []ColumnRule{{Attribute: "*", To: "k"}}}}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := []cdc.Attribute{{Name: "pk", Value: cdc.String("p")}}
+	for i := range 9_999 {
+		list = append(list, cdc.Attribute{Name: fmt.Sprint("a", i), Value: cdc.String("")})
+	}
+	image := cdc.NewItem(list)
+	var page []cdc.Change
+	for i := range uint64(5) {
+		page = append(page, change(i+1, int64(100+i), image, image))
+	}
+	rows := Fold(m, page, Stamp{Generation: 1, Hop: 1}).Rows
+	if len(rows) != 2 || len(rows[0].Past) != 4 || len(rows[1].Past) != 4 || rows[1].Before == nil {
+		t.Errorf("%d rows, of which the last carries %d former images", len(rows), len(rows[len(rows)-1].Past))
 	}
 }
