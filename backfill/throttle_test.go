@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
@@ -72,4 +73,65 @@ func TestUnthrottledNeverWaits(t *testing.T) {
 			t.Errorf("%v rows/s over 4: pages of %d", limit, got)
 		}
 	}
+}
+
+// An operator may lower the limit while a load waits for the last one: what is left is paid for in the smaller portions that fit it.
+func TestLimitIsLoweredDuringAWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, rows := context.Background(), NewThrottle(100)
+		g := task.NewGroup(ctx, 0)
+		g.Go("operator", func(ctx context.Context) error {
+			_ = task.Sleep(ctx, 500*time.Millisecond)
+			rows.Set(ctx, 10)
+			return nil
+		})
+		// 100 at once; for the next 100 a second, half of it at the new limit; then what that one lacked, and the last 100, at 10 a second.
+		if waited, err := rows.Take(ctx, 300); err != nil || waited < 15*time.Second || waited > 16*time.Second {
+			t.Errorf("waited %s: %v", waited, err)
+		}
+		if err := g.Wait(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// failsOnce is a source whose first read fails, and which tells its time.
+type failsOnce struct {
+	ScanSource
+	failed bool
+}
+
+func (s *failsOnce) Scan(ctx context.Context, table string, segment, total int, after cdc.Item, limit int) (ScanPage, error) {
+	if !s.failed {
+		s.failed = true
+		return ScanPage{}, &cdc.Error{Op: "Scan", Reason: cdc.Unavailable}
+	}
+	page, err := s.ScanSource.Scan(ctx, table, segment, total, after, limit)
+	page.At = task.Now(ctx)
+	return page, err
+}
+
+// The hours for which a read was repeated do not make its images older: each attempt counts for itself.
+func TestImagesAreAsOldAsTheAttemptThatReadThem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, out := context.Background(), &target{}
+		var last time.Time
+		s := &Scan{
+			Table: "Orders", Source: &failsOnce{ScanSource: newMemory(3)}, Save: func(context.Context, Progress) error { return nil },
+			Write: func(ctx context.Context, items []cdc.Item, readAt time.Time) error {
+				last = readAt
+				return out.write(ctx, items, readAt)
+			},
+			Retry: func(ctx context.Context, op func(ctx context.Context) error) error {
+				for op(ctx) != nil {
+					_ = task.Sleep(ctx, time.Hour)
+				}
+				return nil
+			},
+		}
+		began := task.Now(ctx)
+		if _, err := s.Run(ctx, Progress{}); err != nil || last.Sub(began) != time.Hour {
+			t.Errorf("read at %s, an hour after %s: %v", last, began, err)
+		}
+	})
 }

@@ -273,3 +273,21 @@ func TestEventsAreDocumented(t *testing.T) {
 		}
 	}
 }
+
+// What a client has missed stays what it was while it is sent, though the feed drops its oldest events for new ones meanwhile.
+func TestWhatWasMissedStays(t *testing.T) {
+	f := NewFeed(time.Now)
+	for range keptEvents {
+		f.Publish(Event{Kind: EventKeeper})
+	}
+	_, missed, _, err := f.join("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Publish(Event{Kind: EventKeeper})
+	for i, m := range missed {
+		if m.id != uint64(i+1) {
+			t.Fatalf("the event at %d is number %d", i, m.id)
+		}
+	}
+}
