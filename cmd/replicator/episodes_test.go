@@ -120,3 +120,14 @@ func TestVerdictOnATableThatIsLongGone(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// The copies of a pattern's tables took as long as the longest of them, whichever comes last.
+func TestCopiesOfAPatternTookAsLongAsTheLongest(t *testing.T) {
+	took := func(d time.Duration) *tableStatus {
+		started, done := ago(d), noon
+		return &tableStatus{Copy: copyStatus{State: copyDone, Started: &started, Done: &done}}
+	}
+	if got := together("Log_*", []*tableStatus{took(time.Minute), took(time.Hour), took(time.Second)}).copy; got != "3 done (1h00m)" {
+		t.Error(got)
+	}
+}
