@@ -352,6 +352,26 @@ func TestAShardWithoutItsPlaceIsMadeLate(t *testing.T) {
 	}
 }
 
+// What is first read of a shard may be dated before what was trimmed of it until then; what was not trimmed counts.
+func TestATimeThatWasTrimmed(t *testing.T) {
+	for _, trimmed := range []bool{true, false} {
+		failures := judge(oneShard(), func(s *judged) {
+			s.Source.TimeRunsBack = true
+			s.put("1", "a")
+			s.put("1", "b")
+			sh := s.only()
+			sh.records[1].change.Time = sh.records[0].change.Time.Add(-time.Second)
+			if trimmed {
+				sh.trimmed = 1
+			}
+			c := sh.records[1].change
+			row := checkpoint.Shard{ID: sh.ID, Label: sh.label, State: checkpoint.Reading, Position: c.Sequence, EventTime: c.Time, Applied: 1}
+			s.truth.checkProgress(row, s.truth.ledger[sh.label+"/"+sh.ID])
+		})
+		expect(t, failures, map[bool]string{false: "says that it is applied up to"}[trimmed])
+	}
+}
+
 // A row that a late request brings back after it was removed is no item more than the policy allows.
 func TestAParkedItemThatComesBackLate(t *testing.T) {
 	for _, late := range []bool{true, false} {
