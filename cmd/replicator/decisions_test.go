@@ -91,6 +91,13 @@ func TestH46_TheClusterIsAskedForAnew(t *testing.T) {
 			t.Errorf("a retry into %s: %v", cluster, err)
 		}
 	}
+	s.cloud.mu.Lock()
+	clear(s.cloud.profiles)
+	s.cloud.mu.Unlock()
+	var profile *sink.ProfileError
+	if err := d.sameCluster(t.Context(), ledger); !errors.As(err, &profile) {
+		t.Errorf("a retry by a profile that is gone, which may lead anywhere: %v", err)
+	}
 }
 
 // What the probe found is held against the ledger before a run begins, whatever the pipeline is told later, which asks beside its tables.

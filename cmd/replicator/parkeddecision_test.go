@@ -62,8 +62,9 @@ func TestADropThatFailsSaysSo(t *testing.T) {
 	}
 }
 
-// A row without a version is repaired in a generation only if every change from after the item's read will be applied in it.
-func TestARetryWaitsForTheGeneration(t *testing.T) {
+// retryable is what retries the items of a table, and what sets the table's generations and its mapping in the ledger.
+func retryable(t *testing.T) (*sink.Repairer, func(generation, adopted uint32, mapping string)) {
+	t.Helper()
 	cfg, to, s := connectedTarget(t, ordersConfig)
 	for _, entry := range s.environment() {
 		name, value, _ := strings.Cut(entry, "=")
@@ -78,26 +79,47 @@ func TestARetryWaitsForTheGeneration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	adopt := func(adopted uint32) {
-		table, _ := cfg.Table("Orders")
+	table, _ := cfg.Table("Orders")
+	note := func(generation, adopted uint32, mapping string) {
 		if _, err := ledger.UpdateTable(t.Context(), "Orders", func(s *checkpoint.TableState) error {
-			s.StreamARN, s.Label, s.MappingHash, s.Generation, s.Adopted, s.Listed = description.StreamARN, description.StreamLabel, cfg.Hash(table), 7, adopted, 7
+			s.StreamARN, s.Label, s.MappingHash, s.Generation, s.Adopted, s.Listed = description.StreamARN, description.StreamLabel, cfg.Hash(table)+mapping, generation, adopted, generation
 			return nil
 		}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	adopt(6)
+	note(7, 6, "")
 	r, err := (&decision{program: &program{}, cfg: cfg, target: to}).repairer(t.Context(), src, "Orders")
 	if err != nil {
 		t.Fatal(err)
 	}
+	return r, note
+}
+
+// A row without a version is repaired in a generation only if every change from after the item's read will be applied in it.
+func TestARetryWaitsForTheGeneration(t *testing.T) {
+	r, note := retryable(t)
 	var unready *checkpoint.NotAdmissible
 	if _, err := r.Generation(t.Context(), time.Now()); !errors.As(err, &unready) || !diag.Has(repairFailed(t.Context(), "Orders", err), diag.RetryNotYet) {
 		t.Error(err)
 	}
-	adopt(7)
+	note(7, 7, "")
 	if generation, err := r.Generation(t.Context(), time.Now()); generation != 7 || err != nil {
 		t.Error(generation, err)
+	}
+}
+
+// A retry of many items takes hours: what the ledger says of the table is asked for each of them, and not told from memory.
+func TestARetryNoticesWhatBecomesOfTheTable(t *testing.T) {
+	r, note := retryable(t)
+	for _, generation := range []uint32{7, 9} {
+		note(generation, generation, "")
+		if got, err := r.Current(t.Context()); got != generation || err != nil {
+			t.Errorf("generation %d is told as %d, %v", generation, got, err)
+		}
+	}
+	note(9, 9, " of another mapping")
+	if _, err := r.Current(t.Context()); !errors.Is(err, checkpoint.ErrMappingChanged) {
+		t.Errorf("under another mapping: %v", err)
 	}
 }
