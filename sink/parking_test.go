@@ -210,24 +210,26 @@ func TestResolveOfOneRejectedRow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	table, parking := memory(), sink.NewParking(&sinktest.Records{}, "m")
-	table.Create("u", "d")
-	item := itemR("1")
-	page := transform.Fold(m, []cdc.Change{{Event: cdc.Insert, Sequence: cdc.SequenceOf(7), Time: time.Unix(1000, 0), Keys: m.Keys(item), New: item}},
-		transform.Stamp{Generation: 1, Hop: 500_000})
-	rejecting := &cutShort{Memory: table, n: 2, with: &sink.Error{Op: "CheckAndMutateRow", Reason: sink.Rejected, Code: "InvalidArgument"}}
-	if err := sink.NewWriter(sink.Options{Table: rejecting, Parking: parking, InFlight: 1}).Write(ctx, &page); err != nil {
-		t.Fatal(err)
-	}
-	if resolved, left, err := parking.Resolve(ctx, m, table); resolved != 0 || left != 1 || err != nil {
-		t.Error(resolved, left, err)
-	}
-	r := newRepairs(table)
-	r.Mapping, r.image = m, item
-	if done, err := r.Repair(ctx, m.Keys(item), item); done.Written != 1 || err != nil {
-		t.Error(done, err)
-	}
-	if resolved, left, err := parking.Resolve(ctx, m, table); resolved != 1 || left != 0 || err != nil {
-		t.Error(resolved, left, err)
+	for rejected := 1; rejected <= 2; rejected++ {
+		table, parking := memory(), sink.NewParking(&sinktest.Records{}, "m")
+		table.Create("u", "d")
+		item := itemR("1")
+		page := transform.Fold(m, []cdc.Change{{Event: cdc.Insert, Sequence: cdc.SequenceOf(7), Time: time.Unix(1000, 0), Keys: m.Keys(item), New: item}},
+			transform.Stamp{Generation: 1, Hop: 500_000})
+		rejecting := &cutShort{Memory: table, n: rejected, with: &sink.Error{Op: "CheckAndMutateRow", Reason: sink.Rejected, Code: "InvalidArgument"}}
+		if err := sink.NewWriter(sink.Options{Table: rejecting, Parking: parking, InFlight: 1}).Write(ctx, &page); err != nil {
+			t.Fatal(err)
+		}
+		if resolved, left, err := parking.Resolve(ctx, m, table); resolved != 0 || left != 1 || err != nil {
+			t.Error(rejected, resolved, left, err)
+		}
+		r := newRepairs(table)
+		r.Mapping, r.image = m, item
+		if done, err := r.Repair(ctx, m.Keys(item), item); done.Written != 1 || err != nil {
+			t.Error(rejected, done, err)
+		}
+		if resolved, left, err := parking.Resolve(ctx, m, table); resolved != 1 || left != 0 || err != nil {
+			t.Error(rejected, resolved, left, err)
+		}
 	}
 }

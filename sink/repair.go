@@ -68,10 +68,29 @@ type Repaired struct {
 // repeated goes on there; what is parked of the item must stay until one has succeeded. An image that cannot be mapped is a *BadItem, and
 // nothing was written; so is a row that the target rejects. Errors of the target are *Error; after one of reason Unknown the repair may be
 // repeated as a whole.
+//
+// Where the mapping keeps what the time to live removes, rows are left alone that live while the source does not hold the item: no read tells
+// whether it has expired, and a delete comes with the stream.
 func (r *Repairer) Repair(ctx context.Context, keys cdc.Item, former ...cdc.Item) (Repaired, error) {
+	return r.repair(ctx, keys, "", former)
+}
+
+// RepairParked repairs the item of parked records, which are all of one. The records may be forgotten when it has succeeded. Where the mapping keeps
+// what the time to live removes, and the source does not hold the item, rows that are newer than all of them are left alone: they lack nothing of what
+// is parked. Older ones hold what the item was before that, and are removed.
+func (r *Repairer) RepairParked(ctx context.Context, records ...transform.Parked) (Repaired, error) {
+	var newest transform.Version
+	var former []cdc.Item
+	for _, p := range records {
+		newest, former = max(newest, p.Version), append(former, p.Change.Old, p.Change.New)
+	}
+	return r.repair(ctx, records[0].Change.Keys, newest, former)
+}
+
+func (r *Repairer) repair(ctx context.Context, keys cdc.Item, lacking transform.Version, former []cdc.Item) (Repaired, error) {
 	known, written := former, 0
 	for range repairTries {
-		done, image, err := r.attempt(ctx, keys, known)
+		done, image, err := r.attempt(ctx, keys, lacking, known)
 		written += done.Written
 		done.Written = written
 		if !errors.Is(err, ErrOvertaken) {
@@ -85,8 +104,9 @@ func (r *Repairer) Repair(ctx context.Context, keys cdc.Item, former ...cdc.Item
 }
 
 // attempt looks at the rows of the known images, reads the item, and mends the rows. It returns ErrOvertaken, with the image, if
-// the image maps to a row that was not looked at before, or if a row had changed when it was to be written.
-func (r *Repairer) attempt(ctx context.Context, keys cdc.Item, known []cdc.Item) (Repaired, cdc.Item, error) {
+// the image maps to a row that was not looked at before, or if a row had changed when it was to be written. Rows up to the version lacking may lack
+// something of the item's changes.
+func (r *Repairer) attempt(ctx context.Context, keys cdc.Item, lacking transform.Version, known []cdc.Item) (Repaired, cdc.Item, error) {
 	current, err := r.Current(ctx)
 	if err != nil {
 		return Repaired{}, cdc.Item{}, err
@@ -121,6 +141,9 @@ func (r *Repairer) attempt(ctx context.Context, keys cdc.Item, known []cdc.Item)
 		}
 	}
 	for _, at := range order {
+		if live, gone, _ := seen[at].Versions(at.owner); !present && r.Mapping.Outlives() && live > max(gone, lacking) {
+			continue
+		}
 		for _, m := range wanted {
 			if !at.holds(m) {
 				continue

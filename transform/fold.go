@@ -128,7 +128,7 @@ func (m *Mapping) histories(changes []cdc.Change, notBefore time.Time) ([]histor
 	for i := range changes {
 		c := &changes[i]
 		latest = max(latest, cellTime(c.Time))
-		if c.Expired && m.ttl.Expire == KeepExpired && m.ttl.Attribute != "" {
+		if c.Expired && m.Outlives() {
 			continue
 		}
 		key = m.appendItemKey(key[:0], c.Keys)

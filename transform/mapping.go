@@ -124,6 +124,9 @@ func (m *Mapping) DependsOnKeyOnly() bool { return m.keyOnly }
 // KeepsVersions tells whether older cells of columns stay, so that a row must be looked at before an image is put into it.
 func (m *Mapping) KeepsVersions() bool { return m.keep }
 
+// Outlives tells whether what DynamoDB's time to live removes stays in the target, so that a row without an item may be as it should.
+func (m *Mapping) Outlives() bool { return m.ttl.Attribute != "" && m.ttl.Expire == KeepExpired }
+
 // Keys are the primary key attributes of an item, which may be an image or the keys of a change.
 func (m *Mapping) Keys(item cdc.Item) cdc.Item {
 	keys := make([]cdc.Attribute, 0, len(m.PrimaryKey))

@@ -123,3 +123,43 @@ func TestARetryNoticesWhatBecomesOfTheTable(t *testing.T) {
 		t.Errorf("under another mapping: %v", err)
 	}
 }
+
+// An item that changes all the while, or whose row was repaired as often as one version allows, stays parked, and is no failure: its next change brings it.
+func TestARetryThatItsNextChangeMakesNeedless(t *testing.T) {
+	m, err := transform.NewMapping("Orders", "t", "d", []transform.KeyAttribute{{Name: "pk", Type: cdc.KindS}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	item := cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: cdc.String("a")}})
+	for _, current := range []uint32{1, 0} { // of a generation that the retry has not seen nothing is written over
+		table := &sinktest.Memory{}
+		table.Create("t", "d", sink.LiveFamily, sink.GoneFamily)
+		lot := sink.NewParking(&sinktest.Records{}, "default")
+		d := &decision{log: slog.New(slog.DiscardHandler), lot: lot}
+		change := cdc.Change{Event: cdc.Insert, Sequence: cdc.SequenceOf(1), Keys: item, New: item}
+		record := transform.Parked{Source: "Orders", Key: m.ItemKey(item), Version: transform.NewVersion(1, 1, change.Sequence, transform.CountExact), Reason: "r", Change: change}
+		held := transform.Fold(m, []cdc.Change{{Event: cdc.Remove, Sequence: change.Sequence, Keys: item, Old: item}}, transform.Stamp{Generation: 1, Hop: 1}).Rows[0]
+		want := sink.ErrOvertaken
+		if current == 1 {
+			held.Version, want = transform.NewVersion(1, 1, change.Sequence, transform.MaxCount), sink.ErrRepairs
+		}
+		request := sink.Guard(held)
+		if _, err := table.Apply(t.Context(), &request); err != nil {
+			t.Fatal(err)
+		}
+		if err := lot.Park(t.Context(), record); err != nil {
+			t.Fatal(err)
+		}
+		r := &sink.Repairer{Mapping: m, Rows: table, Table: table,
+			Item:       func(context.Context, cdc.Item) (cdc.Item, bool, error) { return item, true, nil },
+			Current:    func(context.Context) (uint32, error) { return current, nil },
+			Generation: func(context.Context, time.Time) (uint32, error) { return 1, nil }}
+		got, err := d.retryItem(t.Context(), r, []selectedRecord{{sink.RefOf(record), record}})
+		if err != nil || got.Outcome != outcomeChanged || got.Reason == nil || !strings.Contains(*got.Reason, want.Error()) {
+			t.Errorf("generation %d: %+v, %v", current, got, err)
+		}
+		if n, err := lot.CountOf(t.Context(), "Orders"); n != 1 || err != nil {
+			t.Errorf("generation %d: %d are parked, %v", current, n, err)
+		}
+	}
+}

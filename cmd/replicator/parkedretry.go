@@ -18,6 +18,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
 func newParkedRetry(p *program) *cobra.Command {
@@ -29,8 +30,9 @@ func newParkedRetry(p *program) *cobra.Command {
 		Long: `Read parked items from the source again, and store them as they are now. The parked change itself is never replayed.
 
 The row is replaced only if it still is as it was when the item was read: a change that the stream brings meanwhile wins. An item
-that is gone in the source is resolved, its row staying removed. An item that still cannot be mapped stays parked, and the exit
-status is 3. Workers may go on running; retrying twice does no harm.
+that is gone in the source is resolved, its row staying removed; where expire: keep lets expired items stay, a row that is newer than
+what was parked stays as well. An item that still cannot be mapped stays parked, and the exit status is 3. Workers may go on
+running; retrying twice does no harm.
 
 ` + refHelp,
 		Example: `  replicator parked retry Orders/2c26b46b68ffc68ff99b453c1d304134
@@ -180,11 +182,11 @@ func (d *decision) retryItem(ctx context.Context, r *sink.Repairer, records []se
 	defer cancel()
 	_, hash, _ := records[0].ref.Parts()
 	result := retried{Table: records[0].Source, KeyHash: hash, Records: len(records)}
-	var former []cdc.Item
-	for _, record := range records {
-		former = append(former, record.Change.Old, record.Change.New)
+	parked := make([]transform.Parked, len(records))
+	for i, record := range records {
+		parked[i] = record.Parked
 	}
-	done, err := r.Repair(limited, records[0].Change.Keys, former...)
+	done, err := r.RepairParked(limited, parked...)
 	var bad *sink.BadItem
 	switch {
 	case errors.As(err, &bad):

@@ -248,6 +248,10 @@ func TestStatusWhileCopying(t *testing.T) {
 		if m.Phase != phaseCopy || *c.Items != 300 || c.ETASeconds == nil || *c.ETASeconds != 280 || len(m.Tables[0].Throttled) != 1 {
 			t.Errorf("%+v", m.Tables[0])
 		}
+		s.check(keeper.SaveScan(ctx, []byte(`{"generation":6,"items":300}`), checkpoint.Pace{}))
+		if c := s.status(ctx).Tables[0].Copy; c.Items == nil || *c.Items != 0 {
+			t.Errorf("items of the generation before are counted: %+v", c)
+		}
 		keeper.Note(checkpoint.Trouble{Step: "copy", Cause: "DynamoDB: denied", Since: task.Now(ctx).Add(-time.Minute)})
 		s.check(keeper.SaveScan(ctx, nil, checkpoint.Pace{}))
 		if notes := s.status(ctx).notes(); len(notes) != 1 || notes[0] != "Trouble: Orders: copy fails for 1m00s: DynamoDB: denied" {

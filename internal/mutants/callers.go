@@ -146,4 +146,19 @@ var inCallers = []mutant{
 			found`,
 		test: "./cmd/replicator TestVerdictOnATableThatIsLongGone", why: "a table of a pattern that was dropped more than a day ago, and run --once",
 	},
+	{
+		name: "a repair removes what has expired and is to stay", hazards: "", file: "sink/repair.go",
+		old: `live > max(gone, lacking)`, new: `gone > live`,
+		test: "./sink TestRepairOfAnItemThatIsGone", why: "an item must be mended by a change, expire and be retried before its record is resolved",
+	},
+	{
+		name: "a repair leaves what has expired, whatever it lacks", hazards: "", file: "sink/repair.go",
+		old: `live > max(gone, lacking)`, new: `live > gone`,
+		test: "./sink TestRepairOfAnItemThatIsGone", why: "nobody can tell an older image of an expired item from one that was never parked",
+	},
+	{
+		name: "a repair counts as newest what was parked last", hazards: "", file: "sink/repair.go",
+		old: `max(newest, p.Version), append`, new: `p.Version, append`,
+		test: "./sink TestRepairOfAnItemThatIsGone", why: "records of one item come by version",
+	},
 }

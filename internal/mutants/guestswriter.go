@@ -330,8 +330,8 @@ var inGuestsOfTheWriter = []mutant{
 		test: "./cmd/replicator TestStatusAfterAGap", why: whyCommand,
 	},
 	{
-		name: "a retry forgets the row that a parked change left", hazards: "H72", file: "cmd/replicator/parkedretry.go",
-		old: `append(former, record.Change.Old, record.Change.New)`, new: `append(former, record.Change.New)`,
+		name: "a retry forgets the row that a parked change left", hazards: "H72", file: "sink/repair.go",
+		old: `append(former, p.Change.Old, p.Change.New)`, new: `append(former, p.Change.New)`,
 		test: "./cmd/replicator TestARetry", why: whyCommand,
 	},
 	{

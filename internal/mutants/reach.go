@@ -175,11 +175,11 @@ var inReach = []mutant{
 	},
 	{
 		name: "what the time to live removes stays everywhere", hazards: "H83", file: "transform/fold.go",
-		old: `c.Expired && m.ttl.Expire == KeepExpired && m.ttl.Attribute != ""`, new: `c.Expired`,
+		old: `c.Expired && m.Outlives()`, new: `c.Expired`,
 	},
 	{
 		name: "what the time to live removes stays nowhere", hazards: "H83", file: "transform/fold.go",
-		old: `c.Expired && m.ttl.Expire == KeepExpired && m.ttl.Attribute != ""`, new: `c.Expired && m.ttl.Expire == KeepExpired && m.ttl.Attribute == ""`,
+		old: `c.Expired && m.Outlives()`, new: `c.Expired && m.ttl.Expire == KeepExpired && !m.Outlives()`,
 	},
 	{
 		name: "a parked change is healed by another item of its row", hazards: "H74", file: "sink/parking.go",

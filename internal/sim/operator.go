@@ -102,10 +102,6 @@ func (o *operator) drop(ctx context.Context, item *parkedItem) error {
 
 // retry repairs one item. What is parked meanwhile stays.
 func (o *operator) retry(ctx context.Context, item *parkedItem) error {
-	var former []cdc.Item
-	for _, p := range item.records {
-		former = append(former, p.Change.Old, p.Change.New)
-	}
 	ledger, err := o.s.Ledger(ctx)
 	if err != nil {
 		return err
@@ -130,7 +126,7 @@ func (o *operator) retry(ctx context.Context, item *parkedItem) error {
 		},
 	}
 	began := o.s.World.Elapsed()
-	done, err := r.Repair(ctx, item.records[0].Change.Keys, former...)
+	done, err := r.RepairParked(ctx, item.records...)
 	var bad *sink.BadItem
 	switch {
 	case errors.As(err, &bad), errors.Is(err, sink.ErrOvertaken), errors.Is(err, sink.ErrRepairs):
@@ -138,7 +134,7 @@ func (o *operator) retry(ctx context.Context, item *parkedItem) error {
 	case err != nil:
 		return err
 	}
-	o.checkRetried(began, item.records[0], former)
+	o.checkRetried(began, item.records)
 	o.s.World.Inject("parked item retried")
 	o.s.World.Tracef("the operator has retried item %s: it is there %v, %d rows are written", o.s.Source.name(item.records[0].Change.Keys), done.Present, done.Written)
 	for _, ref := range item.refs {
@@ -213,13 +209,22 @@ func (t *truth) checkRepaired(w rowWrite, was string) {
 }
 
 // checkRetried: after a repair each place where the item was, or is, holds what it was when it was read last or became since, and nothing older
-// (I9). Of a place that anybody else has written meanwhile nothing is said: in a generation that is read anew, what is older comes first.
-func (o *operator) checkRetried(began time.Duration, p transform.Parked, former []cdc.Item) {
-	t := o.s.truth
+// (I9). Of a place that anybody else has written meanwhile nothing is said: in a generation that is read anew, what is older comes first. Where expired items
+// stay, one that is gone may have expired, and a place that is newer than what was parked stays as it is.
+func (o *operator) checkRetried(began time.Duration, records []transform.Parked) {
+	t, newest := o.s.truth, transform.Version("")
+	p := records[0]
 	_, id := o.s.Source.keyOf(p.Change.Keys)
 	read := o.given[id][len(o.given[id])-1]
+	images := []cdc.Item{read.item}
+	for _, record := range records {
+		newest, images = max(newest, record.Version), append(images, record.Change.Old, record.Change.New)
+	}
 	for _, r := range t.places[p.Key] {
-		concerned := slices.ContainsFunc(append(former, read.item), func(im cdc.Item) bool {
+		if t.m.Outlives && !read.item.Exists() && heldIn(t.m.Target.Row(r.table, r.row), r.column()) > string(newest) {
+			continue
+		}
+		concerned := slices.ContainsFunc(images, func(im cdc.Item) bool {
 			return im.Exists() && t.layout.place(im).at(r) != nil
 		})
 		if concerned && t.lostAt < began && t.wroteAt[r] < began && !t.holdsSince(r, read.number) {
