@@ -370,7 +370,7 @@ func (s *simulation) restoreTarget(e event) {
 		for _, w := range s.witnesses() {
 			rows := snapshot[w.table]
 			if rows != nil && (s.Target.Row(w.table, w.key) == rows[w.key] || s.isPresent(rows[w.key], w.beat)) {
-				return // within two beats of the witness: nothing could tell one, or two if the last is executed again. No backup is restored so soon.
+				return // nothing could tell it. No backup is restored so soon.
 			}
 			if rows != nil && rows[w.key] == nil && s.canBeRemade() {
 				return // it is lost as by loseTarget
@@ -423,15 +423,15 @@ func (s *simulation) witness(row *Row) (w checkpoint.Witness, found bool) {
 	return w, ok && json.Unmarshal([]byte(text), &w) == nil
 }
 
-// isPresent tells whether a witness is as new as the ledger knows it to be, or one beat older, which the last beat makes up for if it is executed
-// again. The ledger's mirror is a beat behind until it was written, and a worker may go, or be kept from it by others, before that.
+// isPresent tells whether a witness is as new as the ledger knows it to be, or so little older that the last beats make up for it if they are executed
+// again, each in its turn. The ledger's mirror is a beat behind until it was written, and a worker may go, or be kept from it by others, before that.
 func (s *simulation) isPresent(witness *Row, known uint64) bool {
 	w, found := s.witness(witness)
 	if !found {
 		return false
 	}
 	pipeline, ok := s.Target.Row(stateTable, "default/pipeline").Value(ledgerFamily, recordColumn)
-	return ok && strings.Contains(pipeline, `"`+w.Ledger+`"`) && w.Beat+1 >= known
+	return ok && strings.Contains(pipeline, `"`+w.Ledger+`"`) && w.Beat+3 >= known
 }
 
 // changeMapping starts workers with another mapping hash, which they are told to accept; the others then have to go.

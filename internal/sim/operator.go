@@ -176,10 +176,10 @@ func (o *operator) item(ctx context.Context, keys cdc.Item) (cdc.Item, bool, err
 
 // checkRepaired: a repair brings an image that the source gave it, at the version that the row held, with one repair more. What changed since
 // outranks it, for a version stands for all changes up to it, and the item was read after the row (I9). The tombstone that it read may be
-// collected before it writes.
+// collected before it writes, and a load may have written the row since.
 func (t *truth) checkRepaired(w rowWrite, was string) {
 	v, before := w.version, heldIn(w.before, w.column())
-	if before == "" {
+	if load, err := transform.ParseVersion(before); before == "" || err == nil && load.Hop() == transform.LoadHop && before < was {
 		before = was
 	}
 	if seen := transform.NewVersion(v.Generation(), v.Hop(), v.Sequence(), v.Count()-1); t.forgotten && before < string(seen) {
