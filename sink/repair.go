@@ -76,8 +76,8 @@ func (r *Repairer) Repair(ctx context.Context, keys cdc.Item, former ...cdc.Item
 }
 
 // RepairParked repairs the item of parked records, which are all of one. The records may be forgotten when it has succeeded. Where the mapping keeps
-// what the time to live removes, and the source does not hold the item, rows that are newer than all of them are left alone: they lack nothing of what
-// is parked. Older ones hold what the item was before that, and are removed.
+// what the time to live removes, and the source does not hold the item, rows that are as new as the newest of them are left alone: they lack nothing of
+// what is parked. Older ones hold what the item was before that, and are removed.
 func (r *Repairer) RepairParked(ctx context.Context, records ...transform.Parked) (Repaired, error) {
 	var newest transform.Version
 	var former []cdc.Item
@@ -104,8 +104,8 @@ func (r *Repairer) repair(ctx context.Context, keys cdc.Item, lacking transform.
 }
 
 // attempt looks at the rows of the known images, reads the item, and mends the rows. It returns ErrOvertaken, with the image, if
-// the image maps to a row that was not looked at before, or if a row had changed when it was to be written. Rows up to the version lacking may lack
-// something of the item's changes.
+// the image maps to a row that was not looked at before, or if a row had changed when it was to be written. Rows that are older than the version lacking
+// may lack something of the item's changes.
 func (r *Repairer) attempt(ctx context.Context, keys cdc.Item, lacking transform.Version, known []cdc.Item) (Repaired, cdc.Item, error) {
 	current, err := r.Current(ctx)
 	if err != nil {
@@ -141,7 +141,7 @@ func (r *Repairer) attempt(ctx context.Context, keys cdc.Item, lacking transform
 		}
 	}
 	for _, at := range order {
-		if live, gone, _ := seen[at].Versions(at.owner); !present && r.Mapping.Outlives() && live > max(gone, lacking) {
+		if live, gone, _ := seen[at].Versions(at.owner); !present && r.Mapping.Outlives() && live > gone && live >= lacking {
 			continue
 		}
 		for _, m := range wanted {

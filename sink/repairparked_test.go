@@ -38,7 +38,7 @@ func TestRepairOfAnItemThatIsGone(t *testing.T) {
 		"kept, newer than what is parked":      {expire: transform.KeepExpired, records: parked(9, 8), want: row},
 		"kept, older than what is parked":      {expire: transform.KeepExpired, records: parked(11, 8), want: tombstone("10.2")},
 		"kept, older than what is parked last": {expire: transform.KeepExpired, records: parked(8, 11), want: tombstone("10.2")},
-		"kept, as old as what is parked":       {expire: transform.KeepExpired, records: parked(10), want: tombstone("10.2")},
+		"kept, as old as what is parked":       {expire: transform.KeepExpired, records: parked(10), want: row},
 		"kept, and nothing is parked":          {expire: transform.KeepExpired, want: row},
 		"kept, but removed, with cells left":   {expire: transform.KeepExpired, removed: true, want: tombstone("20.2")},
 		"not kept, newer than what is parked":  {expire: transform.FollowDeletes, records: parked(9), want: tombstone("10.2")},

@@ -148,12 +148,12 @@ var inCallers = []mutant{
 	},
 	{
 		name: "a repair removes what has expired and is to stay", hazards: "", file: "sink/repair.go",
-		old: `live > max(gone, lacking)`, new: `gone > live`,
+		old: `live > gone && live >= lacking`, new: `live < gone && live >= lacking`,
 		test: "./sink TestRepairOfAnItemThatIsGone", why: "an item must be mended by a change, expire and be retried before its record is resolved",
 	},
 	{
 		name: "a repair leaves what has expired, whatever it lacks", hazards: "", file: "sink/repair.go",
-		old: `live > max(gone, lacking)`, new: `live > gone`,
+		old: `live > gone && live >= lacking`, new: `live > gone`,
 		test: "./sink TestRepairOfAnItemThatIsGone", why: "nobody can tell an older image of an expired item from one that was never parked",
 	},
 	{

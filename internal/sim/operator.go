@@ -125,7 +125,7 @@ func (o *operator) retry(ctx context.Context, item *parkedItem) error {
 			return state.Generation, checkpoint.Admissible(state, shards, at)
 		},
 	}
-	began := o.s.World.Elapsed()
+	began, whole := o.s.World.Elapsed(), o.whole(item.records)
 	done, err := r.RepairParked(ctx, item.records...)
 	var bad *sink.BadItem
 	switch {
@@ -135,6 +135,7 @@ func (o *operator) retry(ctx context.Context, item *parkedItem) error {
 		return err
 	}
 	o.checkRetried(began, item.records)
+	o.checkKept(began, item.records[0], whole)
 	o.s.World.Inject("parked item retried")
 	o.s.World.Tracef("the operator has retried item %s: it is there %v, %d rows are written", o.s.Source.name(item.records[0].Change.Keys), done.Present, done.Written)
 	for _, ref := range item.refs {
@@ -210,7 +211,7 @@ func (t *truth) checkRepaired(w rowWrite, was string) {
 
 // checkRetried: after a repair each place where the item was, or is, holds what it was when it was read last or became since, and nothing older
 // (I9). Of a place that anybody else has written meanwhile nothing is said: in a generation that is read anew, what is older comes first. Where expired items
-// stay, one that is gone may have expired, and a place that is newer than what was parked stays as it is.
+// stay, one that is gone may have expired, and a place that is not older than what was parked stays as it is.
 func (o *operator) checkRetried(began time.Duration, records []transform.Parked) {
 	t, newest := o.s.truth, transform.Version("")
 	p := records[0]
@@ -221,7 +222,7 @@ func (o *operator) checkRetried(began time.Duration, records []transform.Parked)
 		newest, images = max(newest, record.Version), append(images, record.Change.Old, record.Change.New)
 	}
 	for _, r := range t.places[p.Key] {
-		if t.m.Outlives && !read.item.Exists() && heldIn(t.m.Target.Row(r.table, r.row), r.column()) > string(newest) {
+		if t.m.Outlives && !read.item.Exists() && heldIn(t.m.Target.Row(r.table, r.row), r.column()) >= string(newest) {
 			continue
 		}
 		concerned := slices.ContainsFunc(images, func(im cdc.Item) bool {
@@ -229,6 +230,34 @@ func (o *operator) checkRetried(began time.Duration, records []transform.Parked)
 		})
 		if concerned && t.lostAt < began && t.wroteAt[r] < began && !t.holdsSince(r, read.number) {
 			t.m.violate("I9: item %s was repaired, and row %q holds neither what it was at write %d nor what it became", o.s.Source.name(p.Change.Keys), r.row, read.number)
+		}
+	}
+}
+
+// whole are the places of an item that hold all of what is parked of it, with the versions of these.
+func (o *operator) whole(records []transform.Parked) map[register]transform.Version {
+	held, t := map[register]transform.Version{}, o.s.truth
+	for _, r := range t.places[records[0].Key] {
+		live, _ := t.m.Target.Row(r.table, r.row).Value(sink.LiveFamily, r.column())
+		if v := transform.Version(live); !slices.ContainsFunc(records, func(p transform.Parked) bool { return v < p.Version }) {
+			held[r] = v
+		}
+	}
+	return held
+}
+
+// checkKept: where expired items stay, a retry of an item that is gone removes no place that holds all of what is parked (I9). A remove that comes
+// meanwhile has a version of its own.
+func (o *operator) checkKept(began time.Duration, p transform.Parked, whole map[register]transform.Version) {
+	t := o.s.truth
+	_, id := o.s.Source.keyOf(p.Change.Keys)
+	if read := o.given[id][len(o.given[id])-1]; !t.m.Outlives || read.item.Exists() || t.lostAt >= began {
+		return
+	}
+	for r, was := range whole {
+		gone, _ := t.m.Target.Row(r.table, r.row).Value(sink.GoneFamily, r.column())
+		if v := transform.Version(gone); v != "" && v.Count() > transform.CountExact && v.WithoutCount() == was.WithoutCount() {
+			t.m.violate("I9: row %q, which may be of an expired item, is removed by a retry", r.row)
 		}
 	}
 }
