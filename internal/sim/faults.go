@@ -172,7 +172,8 @@ func (s *simulation) childFirst(e event) {
 
 func (s *simulation) pause(m *member, d time.Duration) {
 	m.worker.Pause(d)
-	m.paused = s.World.Elapsed() + d // a later pause takes the place of one before
+	delete(s.truth.told, m.worker.Name()) // it may not have looked into it yet
+	m.paused = s.World.Elapsed() + d      // a later pause takes the place of one before
 	m.healthy = max(m.healthy, s.World.Elapsed()+d)
 }
 
@@ -465,6 +466,7 @@ func (s *simulation) sourceFault(op, shard string) error {
 func (s *simulation) targetFault(op, table, row string) error {
 	s.rival(op, table, row)
 	now := s.World.Elapsed()
+	s.forgetTold(op, table)
 	switch m := s.caller(); {
 	case m == nil:
 		return nil

@@ -113,6 +113,18 @@ func (s *simulation) whichCluster(ctx context.Context) (string, error) {
 	return is, nil
 }
 
+// forgetTold forgets what a worker was told of the cluster when a fault keeps it from reading the ledger: it does not know that it is another than before. It
+// is told again before it knows. Throttles do not count: a few attempts later it reads.
+func (s *simulation) forgetTold(op, table string) {
+	m, now := s.caller(), s.World.Elapsed()
+	if m == nil || op != "ReadRows" || table != stateTable {
+		return
+	}
+	if s.oneCall.strikes(op, table, now) || now < s.targetDown.until || now < m.noTarget {
+		delete(s.truth.told, m.worker.Name())
+	}
+}
+
 // knownCluster is the cluster that the ledger says the target is; "" if it says none.
 func (s *simulation) knownCluster() string {
 	return recordOf[pipelineRecord](s.Target.Row(stateTable, "default/pipeline")).Cluster
