@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
@@ -43,5 +44,45 @@ func TestToldOfAnotherClusterWithoutTheLedger(t *testing.T) {
 			}
 		}
 		t.Run(name, func(t *testing.T) { expect(t, failures, c.want) })
+	}
+}
+
+// An item is parked by the request of a worker that is gone, after a later change of it was read by another: nobody counts it, and nobody forgets it, for
+// no row tells that it is obsolete. Of one that is parked in its turn all that come after it are counted.
+func TestAnItemThatIsParkedTooLate(t *testing.T) {
+	for _, late := range []bool{true, false} {
+		failures := judge(oneShard("value", "pk", "sk"), func(s *judged) {
+			lot := sink.NewParking(Target{s.Target}, "default")
+			check := func(err error) {
+				if err != nil {
+					s.failf("%v", err)
+				}
+			}
+			s.putWith("1", "n", "it has no row")
+			first := s.fold(s.last()).Parked[0]
+			s.putWith("2", "n", "it has no row")
+			check(lot.Park(s.ctx, s.fold(s.last()).Parked[0]))
+			if !late {
+				check(lot.Park(s.ctx, first))
+			}
+			s.del("1")
+			next := s.fold(s.last()).Astray[0]
+			stream := s.Source.Stream()
+			at, err := stream.Seek(s.ctx, s.only().ID, cdc.Position{})
+			check(err)
+			_, err = stream.Read(s.ctx, at)
+			check(err)
+			if late {
+				check(lot.Supersede(s.ctx, first.Source, next.Item, next.Version))
+				check(lot.Park(s.ctx, first))
+			}
+			run := &simulation{Migration: s.Migration, truth: s.truth}
+			run.Policy = policy{maxParked: 1}
+			run.checkPolicy()
+			for _, f := range run.failures {
+				s.failf("%s", f)
+			}
+		})
+		expect(t, failures, map[bool]string{false: "I5: 2 items are parked"}[late])
 	}
 }

@@ -40,11 +40,12 @@ func (t *truth) watchParked(key string, before, after *Row) {
 		if q, had := parkedIn(before); had && q.Key != p.Key {
 			t.m.violate("I5: the change of another item is parked in place of the one of version %s", q.Version)
 		}
-		t.parked[p.Key] = max(t.parked[p.Key], p.Version)
 		t.checkParkedChange(after)
 		if t.parkedAt[key].IsZero() {
 			t.parkedAt[key] = t.m.World.Now()
+			t.overdue[key] = t.obsolete(p, after)
 		}
+		t.parked[p.Key] = max(t.parked[p.Key], p.Version)
 		t.m.World.Inject("item parked")
 		if t.m.Policy.onBadItem == sink.Stop {
 			t.m.violate("I5: an item is parked, where everybody is to stop at it")
@@ -72,6 +73,12 @@ func (t *truth) watchParked(key string, before, after *Row) {
 		return
 	}
 	t.m.violate("I3: the change parked at %s is forgotten, and nothing newer is applied", p.Version)
+}
+
+// obsolete tells whether a change that is parked has been outdone by a later one already. Who parks it was late, and may be gone: nobody counts it then, and
+// where no row tells of the later change nobody forgets it.
+func (t *truth) obsolete(p parkedRow, record *Row) bool {
+	return t.parked[p.Key] > p.Version || t.outranked(p, record) || t.cameFromNowhere(p)
 }
 
 // outranked tells whether some place of the item has held something newer than a parked change, and no place of the parked image lacks it: what a change

@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
@@ -179,16 +180,16 @@ func drawPolicy(seed uint64) policy {
 // relax is what an operator does after a worker ended for the sake of the policy: those that follow park as much as comes.
 func (s *simulation) relax() { s.Policy = policy{} }
 
-// checkPolicy: as long as nobody relaxed it, no more is parked than the policy allows (I5). What a late request brings back after it was removed is counted
-// by nobody before another item is parked, and goes as it came.
+// checkPolicy: as long as nobody relaxed it, no more is parked than the policy allows (I5). What a late request brings back after it was removed, or brings
+// when a later change has outdone it, is counted by nobody before another item is parked.
 func (s *simulation) checkPolicy() {
-	if n := s.truth.parkedItems(s.truth.struckOff, 0); s.Policy.maxParked > 0 && n > s.Policy.maxParked || s.Policy.onBadItem == sink.Stop && n > 0 {
+	if n := s.truth.parkedItems(0, s.truth.struckOff, s.truth.overdue); s.Policy.maxParked > 0 && n > s.Policy.maxParked || s.Policy.onBadItem == sink.Stop && n > 0 {
 		s.fail("I5", "%d items are parked, and nobody was stopped by that", n)
 	}
 }
 
 // parkedItems is how many items are parked now, or were within the time before, without the rows of the given keys.
-func (t *truth) parkedItems(without map[string]bool, within time.Duration) int {
+func (t *truth) parkedItems(within time.Duration, without ...map[string]bool) int {
 	items := map[string]bool{}
 	for item, at := range t.unparkedAt {
 		if t.m.World.Elapsed()-at < within {
@@ -196,7 +197,8 @@ func (t *truth) parkedItems(without map[string]bool, within time.Duration) int {
 		}
 	}
 	for _, key := range t.m.Target.Rows(stateTable) {
-		if p, ok := parkedIn(t.m.Target.Row(stateTable, key)); ok && !without[key] {
+		left := slices.ContainsFunc(without, func(keys map[string]bool) bool { return keys[key] })
+		if p, ok := parkedIn(t.m.Target.Row(stateTable, key)); ok && !left {
 			items[p.Key] = true
 		}
 	}

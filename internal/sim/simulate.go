@@ -184,7 +184,7 @@ func (s *simulation) watchBoth(table, key string, before, after *Row) {
 		if s.plan.rates["reads torn"] > 0 {
 			within = tornBy // one that is removed is seen together with one that comes after that
 		}
-		s.truth.mostParked = max(s.truth.mostParked, s.truth.parkedItems(nil, within))
+		s.truth.mostParked = max(s.truth.mostParked, s.truth.parkedItems(within))
 	}
 	s.noteMade(table, key, before, after)
 	s.strike(table, key, before, after)

@@ -56,8 +56,10 @@ type truth struct {
 	parkedAt map[string]time.Time
 	// struckOff are the keys of rows of parked changes that were removed once: a late attempt may bring one back.
 	struckOff map[string]bool
-	places    map[string][]register // all that an item ever mapped to, by item key
-	nowhere   map[string]bool       // items that had no address at some time, by item key
+	// overdue are the keys of what a later change had outdone when it was first parked.
+	overdue map[string]bool
+	places  map[string][]register // all that an item ever mapped to, by item key
+	nowhere map[string]bool       // items that had no address at some time, by item key
 	// told is when a worker was first told that the target is another cluster, by its name.
 	told     map[string]time.Duration
 	operator *operator     // who decides about what is parked; nil if nobody does
@@ -115,7 +117,7 @@ type rank struct{ generation, hop uint32 }
 func newTruth(m *Migration) *truth {
 	t := &truth{
 		m: m, layout: mapped{m.Mapping}, keeps: m.Mapping.KeepsVersions(), rows: map[register][]image{}, shared: map[rowID]*rowTruth{}, changes: map[string][]change{}, known: map[string]bool{}, numbered: map[string]string{}, reopened: map[string]bool{},
-		latest: map[string]change{}, parked: map[string]string{}, parkedAt: map[string]time.Time{}, struckOff: map[string]bool{}, unread: map[int]bool{}, missed: map[int]bool{}, places: map[string][]register{}, nowhere: map[string]bool{}, beaten: map[string]time.Time{}, told: map[string]time.Duration{}, loads: map[uint32]bool{}, listed: map[string]time.Time{}, unparkedAt: map[string]time.Duration{},
+		latest: map[string]change{}, parked: map[string]string{}, parkedAt: map[string]time.Time{}, struckOff: map[string]bool{}, overdue: map[string]bool{}, unread: map[int]bool{}, missed: map[int]bool{}, places: map[string][]register{}, nowhere: map[string]bool{}, beaten: map[string]time.Time{}, told: map[string]time.Duration{}, loads: map[uint32]bool{}, listed: map[string]time.Time{}, unparkedAt: map[string]time.Duration{},
 	}
 	t.forgetTarget()
 	t.forgetLedger()
