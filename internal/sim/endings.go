@@ -153,6 +153,7 @@ func (s *simulation) openShards() int {
 // rehearse compares what a dry run finds with what there is: every item, and every change that the stream keeps. It has nothing to write to. It ends
 // also while items change all the time.
 func (s *simulation) rehearse() {
+	s.Source.staleUntil = time.Time{} // of the stream before, which a late description names, nothing is said here
 	machine, done, over := s.World.NewProcess("rehearsal"), s.World.NewEvent(), false
 	busy := stream(s.plan.seed, "rehearsed").IntN(2) == 0
 	var found pipeline.Rehearsal

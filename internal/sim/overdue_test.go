@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -86,3 +87,37 @@ func TestAnItemThatIsParkedTooLate(t *testing.T) {
 		expect(t, failures, map[bool]string{false: "I5: 2 items are parked"}[late])
 	}
 }
+
+// A dry run is told of the stream as it is: a description of before a stream took the place of another is no fault of it. What it finds is compared.
+func TestADryRunJustAfterANewStream(t *testing.T) {
+	for _, wrong := range []bool{false, true} {
+		var failures []string
+		for seed := uint64(1); seed <= 8; seed++ {
+			s := newSimulation(calmPlan(seed), SimOptions{})
+			err := s.World.Run(300*time.Hour, func(ctx context.Context) {
+				s.ctx = ctx
+				s.fill()
+				for range 20 {
+					s.write()
+				}
+				s.Source.DescribeLate = 1
+				s.Source.EnableStream(1)
+				s.Source.staleUntil = s.World.Now().Add(9 * time.Minute)
+				if wrong {
+					s.truth.layout = nothing{}
+				}
+				s.rehearse()
+			})
+			if err != nil {
+				failures = append(failures, fmt.Sprint(err))
+			}
+			failures = append(failures, s.report().Failures...)
+		}
+		expect(t, failures, map[bool]string{true: "I9: a dry run finds"}[wrong])
+	}
+}
+
+// nothing is a layout by which no item has a row.
+type nothing struct{}
+
+func (nothing) place(cdc.Item) placement { return placement{} }
