@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
@@ -168,9 +169,14 @@ func TestUpdateTable(t *testing.T) {
 		count := func(_ context.Context, _ string, execute func() bool) (bool, error) { swaps++; return execute(), nil }
 		p.store.OnSwap = count
 		check(t, items(a, 7))
+		written := p.world.Now()
+		p.sleep(ctx, time.Second)
 		check(t, items(a, 7)) // nothing to write
 		if swaps != 1 {
 			t.Errorf("%d writes", swaps)
+		}
+		if changed := table(t, ctx, a).Changed; !changed.Equal(written) {
+			t.Errorf("the record was last written at %s, and says %s", written, changed)
 		}
 		// Somebody else is faster, once: the change is made on what it wrote.
 		p.store.OnSwap = func(_ context.Context, _ string, execute func() bool) (bool, error) {

@@ -53,14 +53,41 @@ func TestSign(t *testing.T) {
 	})
 }
 
+// TestRateOfAShardThatNobodyReads: whatever ends the reading of a shard, it has no rate after that, which would be told for as long as its row stays.
+func TestRateOfAShardThatNobodyReads(t *testing.T) {
+	virtually(t, func(ctx context.Context, p *place) {
+		_, l := p.worker("a")
+		create(t, ctx, l, shard("done", ""), shard("lost", ""), shard("raised", ""))
+		progress := at(5)
+		progress.Rate = 2.5
+		check(t, take(t, ctx, l, "done").Finish(ctx, progress))
+		lost := take(t, ctx, l, "lost")
+		check(t, lost.Commit(ctx, progress))
+		check(t, lost.Declare(ctx, checkpoint.Trimmed, "trimmed"))
+		check(t, take(t, ctx, l, "raised").Commit(ctx, progress))
+		_, err := l.Raise(ctx, source, table(t, ctx, l).Generation, trimmed, nil)
+		check(t, err)
+		for id, s := range rows(t, ctx, l) {
+			if s.Owner != "" || s.Rate != 0 || s.Holder != (checkpoint.About{}) {
+				t.Errorf("%s: %+v", id, s)
+			}
+		}
+	})
+}
+
 // TestSignOfTheSeat: the same for the keeper's seat, with how a load gets on.
 func TestSignOfTheSeat(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
-		_, l := p.worker("a")
+		about := checkpoint.About{Host: "node-7", Version: "1.2.3"}
+		l, err := checkpoint.Open(p.world.NewProcess("a").Context(), p.store, "p", checkpoint.Options{Worker: "a", ID: "l", Lease: lease, About: about})
+		check(t, err)
 		seat, err := l.Seat(ctx, source)
 		check(t, err)
 		k, err := l.TakeSeat(ctx, seat)
 		check(t, err)
+		if seat, err = l.Seat(ctx, source); err != nil || seat.Sign() != (checkpoint.Sign{WrittenAt: begin, Holder: about}) {
+			t.Errorf("taken: %+v, %v", seat.Sign(), err)
+		}
 		pace := checkpoint.Pace{At: begin, Rate: 7, Throttled: []checkpoint.Throttled{{Reason: "rows per second", Seconds: 3, Since: begin, Last: begin}}}
 		check(t, k.SaveScan(ctx, []byte(`{"items":1}`), pace))
 		trouble := checkpoint.Trouble{Step: "copy", Cause: "DynamoDB: denied", Since: begin}

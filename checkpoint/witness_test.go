@@ -340,6 +340,28 @@ func TestWitnessSomebodyElseBeats(t *testing.T) {
 	})
 }
 
+// TestH68_AWitnessThatWasNotWrittenIsNotOurs: a worker whose first beat another pipeline forestalled never had the witness. The generation rises, as for any
+// witness of another ledger; that two pipelines take it from each other, for which the worker would end, is not shown by it.
+func TestH68_AWitnessThatWasNotWrittenIsNotOurs(t *testing.T) {
+	virtually(t, func(ctx context.Context, p *place) {
+		_, a := p.worker("a")
+		create(t, ctx, a)
+		other := openOn(t, ctx, &checkpointtest.Memory{}, "other", lease)
+		create(t, ctx, other)
+		s := newTarget()
+		s.OnSwap = func(_ context.Context, _ string, execute func() bool) (bool, error) {
+			s.OnSwap = nil
+			s.beat(t, ctx, other, checkpoint.Fine)
+			return execute(), nil
+		}
+		at := checkpoint.Place{Store: s.Memory, Key: witnessKey}
+		if _, _, err := a.Beat(ctx, source, at); !errors.Is(err, checkpoint.ErrConflict) {
+			t.Errorf("the beat that was forestalled: %v", err)
+		}
+		s.beat(t, ctx, a, checkpoint.LedgerBehind)
+	})
+}
+
 // A beat executes late, after the target was exchanged for that of another pipeline which has beaten as often: it does not take that
 // witness for the one it read. Nor does one that was sent before the target was lost take the new witness for the old one.
 func TestH68_LateBeatOnAnotherWitness(t *testing.T) {
