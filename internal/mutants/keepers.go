@@ -48,4 +48,129 @@ var inKeepers = []mutant{
 		new:  `record.Owner = l.worker`,
 		test: "./checkpoint TestSignOfTheSeat", why: "for people",
 	},
+	{
+		name: "what a keeper found out is forgotten when its seat is released", hazards: "H62", file: "internal/pipeline/keeper.go",
+		old: `		if released := keeper.Release(ctx); err == nil {
+			err = released
+		}
+		return err
+`,
+		new: `		return keeper.Release(ctx)
+`,
+		test: "./internal/pipeline TestH62_AKeeperEnds", why: "no named table of a whole day comes to have a stream that cannot be followed",
+	},
+	{
+		name: "whoever was overtaken in a raise counts it as made", hazards: "H24", file: "internal/pipeline/keeper.go",
+		old: `	return cmp.Or(err, overtaken)`,
+		new: `	_ = overtaken
+	return cmp.Or(err)`,
+		test: "./internal/pipeline TestH24_AnOvertakenRaise", why: "two must raise in one moment, and the keeper looks again in its next round",
+	},
+	{
+		name: "a shard that is lost for one reason is lost for every other", hazards: "H76", file: "internal/pipeline/keeper.go",
+		old:  `if g.Shard == gap.Shard && g.Reason == gap.Reason {`,
+		new:  `if g.Shard == gap.Shard {`,
+		test: "./internal/pipeline TestH76_EachGapIsNoted", why: "a shard must lose its place in two ways",
+	},
+	{
+		name: "of shards that are lost for one reason the first one is declared alone", hazards: "H76", file: "internal/pipeline/keeper.go",
+		old:  `g.Shard == gap.Shard && g.Reason == gap.Reason {`,
+		new:  `g.Reason == gap.Reason {`,
+		test: "./internal/pipeline TestH76_EachGapIsNoted", why: "two lineages must be lost in one stream, one after the other",
+	},
+	{
+		name: "the end of a stream is declared with every listing", hazards: "H24", file: "internal/pipeline/keeper.go",
+		old: `	if !state.StreamEnded {
+		gap := checkpoint.Gap{Reason: "the stream is gone"}`,
+		new: `	{
+		gap := checkpoint.Gap{Reason: "the stream is gone"}`,
+		test: "./internal/pipeline TestH24_TheEndOfAStream", why: "a stream must be gone, and its table not tell so",
+	},
+	{
+		name: "after its first commit a shard is committed with every page", hazards: "", file: "internal/pipeline/follow.go",
+		old: `			committed = now
+`,
+		new:  ``,
+		test: "./internal/pipeline TestAQuietShardIsSeldom", why: "only costs writes of the ledger",
+	},
+	{
+		name: "a read is of when it was answered", hazards: "H75", file: "internal/pipeline/follow.go",
+		old: `		sent = task.Now(ctx)
+		if page, err = reader.Read(ctx, from); err != nil {
+			hand.drop(true)
+		}
+`,
+		new: `		if page, err = reader.Read(ctx, from); err != nil {
+			hand.drop(true)
+		}
+		sent = task.Now(ctx)
+`,
+		test: "./internal/pipeline TestH75_AReadIsOf", why: "the service tells the time with its answers",
+	},
+	{
+		name: "of each table a shard is taken over in a pass", hazards: "", file: "internal/pipeline/balance.go",
+		old: `	t.shares.tried(now)
+`,
+		new:  ``,
+		test: "./internal/pipeline TestOneTryInAPass", why: "only moves more shards at once",
+	},
+	{
+		name: "a stop waits for the next attempt", hazards: "", file: "internal/pipeline/retry.go",
+		old:  `		if task.Sleep(stop, wait) != nil {`,
+		new:  `		if task.Sleep(ctx, wait) != nil {`,
+		test: "./internal/pipeline TestAStopEndsAWait", why: "whoever is left waits for a lease",
+	},
+	{
+		name: "a table is set aside anew in every round", hazards: "", file: "internal/pipeline/join.go",
+		old: `		if !told {
+			s.Aside = checkpoint.Aside{Since: now, Reason: reason}
+		}
+`,
+		new: `		s.Aside = checkpoint.Aside{Since: now, Reason: reason}
+`,
+		test: "./internal/pipeline TestSetAsideOnce", why: "a table that was dropped must be forgotten after two days",
+	},
+	{
+		name: "a table that is aside stays so for the first reason", hazards: "", file: "internal/pipeline/join.go",
+		old: `		told = s.Aside.Reason == reason
+		if !told {`,
+		new:  `		if told = s.Aside.Reason != ""; !told {`,
+		test: "./internal/pipeline TestSetAsideOnce", why: "for people, and a table that was dropped after two days",
+	},
+	{
+		name: "a dry run counts the empty pages of a shard over its changes", hazards: "", file: "internal/pipeline/dryrun.go",
+		old: `			empty = 0
+			continue
+`,
+		new: `			continue
+`,
+		test: "./internal/pipeline TestDryRunReadsOver", why: "dry runs of whole days promise nothing",
+	},
+	{
+		name: "a dry run counts no reason any more once there are many", hazards: "", file: "internal/pipeline/dryrun.go",
+		old:  `!known && len(r.found.Unmappable) >= rehearsalReasons`,
+		new:  `(known || !known) && len(r.found.Unmappable) >= rehearsalReasons`,
+		test: "./internal/pipeline TestDryRunBounds", why: "for people",
+	},
+	{
+		name: "a stop hides that the ledger was exchanged", hazards: "H68", file: "internal/pipeline/pipeline.go",
+		old:  `	if ctx.Err() != nil && !fatal(err) {`,
+		new:  `	if ctx.Err() != nil {`,
+		test: "./internal/pipeline TestAStopDoesNotHide", why: "for people: nothing more is written in any case",
+	},
+	{
+		name: "who begins after a named table was dropped does not follow it", hazards: "H24", file: "internal/pipeline/stream.go",
+		old: `	if cdc.Is(err, cdc.NotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return CheckSource`,
+		new: `	if err != nil {
+		return err
+	}
+	return CheckSource`,
+		test: "./internal/pipeline TestADroppedTable", why: "a worker must begin within the day in which the stream can still be read",
+	},
 }

@@ -6,8 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
 // heldBy are so many shards of each worker.
@@ -63,4 +65,46 @@ func TestSharesOfATableThatIsLeft(t *testing.T) {
 	if len(o.shares.tables) != 0 {
 		t.Errorf("what is known of others: %v", o.shares.tables)
 	}
+}
+
+// unread is a stream that cannot be read, and counts who tries.
+type unread struct {
+	cdc.Source
+	tries int
+}
+
+func (u *unread) Seek(context.Context, string, cdc.Position) (cdc.Iterator, error) {
+	u.tries++
+	return "", &cdc.Error{Op: "GetShardIterator", Reason: cdc.Denied, Err: errors.New("no")}
+}
+
+// One shard is taken over in a pass by the whole process, whichever of its tables looks, and whether that succeeds or not.
+func TestOneTryInAPass(t *testing.T) {
+	listed(t, &pagedStream{}, func(ctx context.Context, k *rounds, state checkpoint.TableState) {
+		source := &unread{}
+		k.Open, k.shares, k.Timing = func(string) cdc.Source { return source }, &shares{}, Timing{}.orDefault(k.Ledger.Lease())
+		other := *k.table
+		other.source = "Users"
+		g := task.NewGroup(ctx, 0)
+		pass := func(after time.Duration, want int) {
+			if err := task.Sleep(ctx, after); err != nil {
+				t.Error(err)
+			}
+			for _, tb := range []*table{k.table, &other} {
+				if err := tb.even(ctx, g, &nameSet{names: map[string]bool{}}, heldBy(map[string]int{"a": 8}), view{state: state}); err != nil {
+					t.Error(err)
+				}
+			}
+			if source.tries != want {
+				t.Errorf("%d tries, want %d", source.tries, want)
+			}
+		}
+		pass(time.Second, 0) // they are uneven from now on
+		pass(k.Ledger.Lease(), 1)
+		pass(k.Timing.Pass/2, 1)
+		pass(k.Timing.Pass/2, 2)
+		if err := g.Wait(); err != nil {
+			t.Error(err)
+		}
+	})
 }

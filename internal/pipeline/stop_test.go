@@ -3,9 +3,13 @@ package pipeline
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
@@ -35,5 +39,41 @@ func TestEndTellsACleanStopFromAnAbruptOne(t *testing.T) {
 		if (halted != nil) != c.halts || (got != nil) != c.abrupt {
 			t.Errorf("%v: halted with %v, returned %v", c.err, halted, got)
 		}
+	}
+}
+
+// A stop ends the wait between two attempts of what it may leave undone: waits come to most of a minute, which is longer than the grace, and leases would stay
+// behind.
+func TestAStopEndsAWait(t *testing.T) {
+	listed(t, &pagedStream{}, func(ctx context.Context, k *rounds, _ checkpoint.TableState) {
+		failure, attempts := errors.New("no"), 0
+		stop, cancel := task.WithTimeout(ctx, 10*time.Minute)
+		defer cancel()
+		err := k.retryUntil(stop, ctx, "list the stream", func(context.Context) error { attempts++; return failure })
+		if now := task.Mono(ctx); !errors.Is(err, failure) || now > 10*time.Minute || attempts < 10 {
+			t.Errorf("ended after %s and %d attempts with %v", now, attempts, err)
+		}
+	})
+}
+
+// What is found out about ledger and target while a stop is under way is told all the same: whoever starts the next process must know.
+func TestAStopDoesNotHideWhatIsFatal(t *testing.T) {
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	store := &checkpointtest.Memory{}
+	ledger, err := checkpoint.Open(ctx, store, "fatal", checkpoint.Options{Worker: "w", ID: "l"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store.OnRead = func(_ context.Context, prefix string) error {
+		if strings.HasSuffix(prefix, "/pipeline") {
+			stop()
+			store.Clear()
+		}
+		return nil
+	}
+	err = Run(ctx, Options{Ledger: ledger, Floors: &Floors{}, Database: dropped{}, Tables: []Table{{Mapping: ordersMapping(t)}}})
+	if !errors.Is(err, checkpoint.ErrLedgerExchanged) {
+		t.Errorf("a stop in which the ledger was exchanged ended with %v", err)
 	}
 }

@@ -1,0 +1,56 @@
+package pipeline
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+)
+
+// A shard that is caught up is asked every second, and its row is written no more often than its lease is renewed: thousands of quiet shards would
+// otherwise each write to the ledger every second.
+func TestAQuietShardIsSeldomCommitted(t *testing.T) {
+	source, writes := &rolled{}, 0
+	store := &checkpointtest.Memory{OnSwap: func(_ context.Context, key string, execute func() bool) (bool, error) {
+		if strings.HasSuffix(key, "/shard/Orders/L/c") {
+			writes++
+		}
+		return execute(), nil
+	}}
+	o := clusterOptions(t, source, nil)
+	play(t, store, time.Hour, o, begun)
+	renewals := int(time.Hour / (5 * time.Second))                        // a third of a lease
+	if source.read < 3000 || writes < renewals/2 || writes > 2*renewals { // a commit renews as well, but may come just after a renewal
+		t.Errorf("in an hour the shard was read %d times, and its row was written %d times for %d renewals", source.read, writes, renewals)
+	}
+}
+
+// slowShard takes ten seconds for a page, and does not tell the time.
+type slowShard struct{ quietShard }
+
+func (s slowShard) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
+	if err := task.Sleep(ctx, 10*time.Second); err != nil {
+		return cdc.Page{}, err
+	}
+	return s.quietShard.Read(ctx, at)
+}
+
+// TestH75_AReadIsOfWhenItWasSent: what a page shows is of any moment since it was asked for, so that coverage begins with the question, and not with an
+// answer that came later.
+func TestH75_AReadIsOfWhenItWasSent(t *testing.T) {
+	listed(t, &pagedStream{}, func(ctx context.Context, k *rounds, _ checkpoint.TableState) {
+		began := task.Now(ctx)
+		page, sent, err := k.read(ctx, ctx, &cdc.Reader{Source: slowShard{}, Shard: "s"}, cdc.Position{}, new(hand))
+		if err != nil || !sent.Equal(began) {
+			t.Errorf("sent at %s, and not at %s, %v", sent, began, err)
+		}
+		if at := advance(checkpoint.Progress{}, page, time.Time{}, sent); !at.FirstRead.Equal(began) || !at.ReadAt.Equal(began) {
+			t.Errorf("%+v", at)
+		}
+	})
+}
