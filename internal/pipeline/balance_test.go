@@ -83,14 +83,13 @@ func TestOneTryInAPass(t *testing.T) {
 	listed(t, &pagedStream{}, func(ctx context.Context, k *rounds, state checkpoint.TableState) {
 		source := &unread{}
 		k.Open, k.shares, k.Timing = func(string) cdc.Source { return source }, &shares{}, Timing{}.orDefault(k.Ledger.Lease())
-		other := *k.table
-		other.source = "Users"
+		other := &table{Options: k.Options, source: "Users", events: k.table.events, board: newBoard()}
 		g := task.NewGroup(ctx, 0)
 		pass := func(after time.Duration, want int) {
 			if err := task.Sleep(ctx, after); err != nil {
 				t.Error(err)
 			}
-			for _, tb := range []*table{k.table, &other} {
+			for _, tb := range []*table{k.table, other} {
 				if err := tb.even(ctx, g, &nameSet{names: map[string]bool{}}, heldBy(map[string]int{"a": 8}), view{state: state}); err != nil {
 					t.Error(err)
 				}
