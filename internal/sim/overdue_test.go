@@ -48,6 +48,33 @@ func TestToldOfAnotherClusterWithoutTheLedger(t *testing.T) {
 	}
 }
 
+// Who is told of another cluster may wait long for the ledger, and once more, before it knows.
+func TestToldOfAnotherClusterInSilence(t *testing.T) {
+	var failures []string
+	for seed := uint64(1); seed <= 24; seed++ {
+		p := calmPlan(seed)
+		p.clustered = true
+		failures = append(failures, played(p, func(s *simulation, ctx context.Context) {
+			if task.Sleep(ctx, 2*time.Hour+time.Duration(seed)*time.Minute) != nil {
+				return
+			}
+			s.Target.LateBy = time.Second
+			s.elsewhere = s.World.Elapsed() + 2*time.Hour
+			s.healthy = max(s.healthy, s.elsewhere)
+			const step = "ask for the cluster of the target"
+			silent, before := 0, s.Retries[step]
+			s.Target.Fault = func(op, table, row string) error {
+				s.Target.Silent = 0
+				if op == "ReadRows" && table == stateTable && s.truth.told["worker1"] > 0 && silent < 2 && s.Retries[step] == before+silent {
+					s.Target.Silent, silent = 1, silent+1
+				}
+				return s.targetFault(op, table, row)
+			}
+		})...)
+	}
+	expect(t, failures, "")
+}
+
 // An item is parked by the request of a worker that is gone, after a later change of it was read by another: nobody counts it, and nobody forgets it, for
 // no row tells that it is obsolete. Of one that is parked in its turn all that come after it are counted.
 func TestAnItemThatIsParkedTooLate(t *testing.T) {
