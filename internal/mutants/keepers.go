@@ -173,4 +173,112 @@ var inKeepers = []mutant{
 	return CheckSource`,
 		test: "./internal/pipeline TestADroppedTable", why: "a worker must begin within the day in which the stream can still be read",
 	},
+	{
+		name: "that a stream is gone is asked again when children are listed", hazards: "H24", file: "cdc/listing.go",
+		old:  `	case err != nil && (passing || l.after == ""):`,
+		new:  `	case err != nil && (passing || l.pages == 0 && l.parent == ""):`,
+		test: "./cdc TestListChildrenOfAStreamThatIsGone", why: "complete listings come every minute beside it",
+	},
+	{
+		name: "the beats of a further target that was lost begin anew", hazards: "H69", file: "checkpoint/witness.go",
+		old:  `beats[at.Further] = max(beats[at.Further], beat)`,
+		new:  `beats[at.Further] = beat`,
+		test: "./checkpoint TestH69_BeatsNeverGoBack", why: "a worker must end between two writes of a claim",
+	},
+	{
+		name: "the first target counts as a further one", hazards: "H69", file: "internal/pipeline/keeper.go",
+		old: `			at.Further = ""
+`,
+		new: `			at.Further = name
+`,
+		test: "./internal/pipeline TestWhatTheWitnessTold", why: "a ledger that was begun before must be gone on with",
+	},
+	{
+		name: "a stop waits for a listing", hazards: "", file: "internal/pipeline/reads.go",
+		old: `	ctx, end := s.reads.begin(ctx)
+	defer end()
+	return s.Source.ListPage`,
+		new: `	_, end := s.reads.begin(ctx)
+	defer end()
+	return s.Source.ListPage`,
+		test: "./internal/pipeline TestAStopEndsEveryCall", why: "whoever is left waits for a lease",
+	},
+	{
+		name: "a stop waits for an iterator", hazards: "", file: "internal/pipeline/reads.go",
+		old: `	ctx, end := s.reads.begin(ctx)
+	defer end()
+	return s.Source.Seek`,
+		new: `	_, end := s.reads.begin(ctx)
+	defer end()
+	return s.Source.Seek`,
+		test: "./internal/pipeline TestAStopEndsEveryCall", why: "whoever is left waits for a lease",
+	},
+	{
+		name: "a stop waits for a description", hazards: "", file: "internal/pipeline/reads.go",
+		old: `	ctx, end := d.reads.begin(ctx)
+	defer end()
+	return d.Database.Describe`,
+		new: `	_, end := d.reads.begin(ctx)
+	defer end()
+	return d.Database.Describe`,
+		test: "./internal/pipeline TestAStopEndsEveryCall", why: "whoever is left waits for a lease",
+	},
+	{
+		name: "a stop waits for a page of a scan", hazards: "", file: "internal/pipeline/reads.go",
+		old: `	ctx, end := d.reads.begin(ctx)
+	defer end()
+	return d.Database.Scan`,
+		new: `	_, end := d.reads.begin(ctx)
+	defer end()
+	return d.Database.Scan`,
+		test: "./internal/pipeline TestAStopEndsEveryCall", why: "whoever is left waits for a lease",
+	},
+	{
+		name: "a table of another account is taken for a new stream", hazards: "H24", file: "internal/pipeline/stream.go",
+		old:  `strings.Join(fields[1:5], ":")`,
+		new:  `strings.Join(fields[1:4], ":")`,
+		test: "./internal/pipeline TestTheTableOfThatNameElsewhere", why: "whole days have one account",
+	},
+	{
+		name: "a stream that does not answer is over", hazards: "H24", file: "internal/pipeline/stream.go",
+		old: `	if cdc.Is(err, cdc.NotFound) {
+		return true, nil
+	}
+	return page.Ended, err`,
+		new:  `	return page.Ended || err != nil, nil`,
+		test: "./internal/pipeline TestH24_WhoDoesNotAnswer", why: "the table must give an old answer in the same moment",
+	},
+	{
+		name: "of changes that are applied no rows are told", hazards: "", file: "internal/pipeline/follow.go",
+		old: `t.events.Applied(t.source, Count(changes), rows)`,
+		new: `_ = rows
+		t.events.Applied(t.source, Count(changes), len(batch.Rows))`,
+		test: "./internal/pipeline TestWhatWasAppliedIsTold", why: "for people",
+	},
+	{
+		name: "the rate of a shard is of the rows that are left to write", hazards: "", file: "internal/pipeline/follow.go",
+		old: `		at.Rate = rate.add(len(changes), task.Mono(ctx))
+`,
+		new: `		at.Rate = rate.add(len(batch.Rows), task.Mono(ctx))
+`,
+		test: "./internal/pipeline TestWhatWasAppliedIsTold", why: "for people",
+	},
+	{
+		name: "a table is readmitted before it is looked for", hazards: "", file: "internal/pipeline/keeper.go",
+		old: `		k.attend,
+		k.readmit,
+`,
+		new: `		k.readmit,
+		k.attend,
+`,
+		test: "./internal/pipeline TestADroppedTableStaysAside", why: "a table that was dropped must be forgotten after two days",
+	},
+	{
+		name: "a table that joined joins again", hazards: "", file: "internal/pipeline/pipeline.go",
+		old: `				defer joined.remove(t.source) // it may join again
+`,
+		new: `				joined.remove(t.source) // it may join again
+`,
+		test: "./internal/pipeline TestATableJoinsOnce", why: "two readers of one process fence each other as those of two do",
+	},
 }
