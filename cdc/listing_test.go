@@ -225,6 +225,22 @@ func TestListChildrenOfAShard(t *testing.T) {
 	}
 }
 
+// childless is a stream that is gone when the children of a shard are asked for.
+type childless struct{ Source }
+
+func (childless) ListPage(context.Context, string, string) (ListingPage, error) {
+	return ListingPage{}, &Error{opDescribeStream, NotFound, errors.New("no such stream")}
+}
+
+// That the stream is gone is told by the first page of a listing, whichever it is: it would be asked for its children for ever.
+func TestListChildrenOfAStreamThatIsGone(t *testing.T) {
+	for _, parent := range []string{"", "a"} {
+		if _, err := ListShards(t.Context(), childless{}, parent); !Is(err, NotFound) {
+			t.Errorf("children of %q: %v", parent, err)
+		}
+	}
+}
+
 func TestDescribe(t *testing.T) {
 	_, client := newWire(t, always(200, `{"StreamDescription":{"StreamArn":"arn","StreamLabel":"2024-11-21T08:00:00.000","StreamStatus":"DISABLED",`+
 		`"StreamViewType":"NEW_AND_OLD_IMAGES","CreationRequestDateTime":1732175999,"TableName":"Orders",`+

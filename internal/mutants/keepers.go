@@ -79,14 +79,6 @@ var inKeepers = []mutant{
 		test: "./internal/pipeline TestH76_EachGapIsNoted", why: "two lineages must be lost in one stream, one after the other",
 	},
 	{
-		name: "the end of a stream is declared with every listing", hazards: "H24", file: "internal/pipeline/keeper.go",
-		old: `	if !state.StreamEnded {
-		gap := checkpoint.Gap{Reason: "the stream is gone"}`,
-		new: `	{
-		gap := checkpoint.Gap{Reason: "the stream is gone"}`,
-		test: "./internal/pipeline TestH24_TheEndOfAStream", why: "a stream must be gone, and its table not tell so",
-	},
-	{
 		name: "after its first commit a shard is committed with every page", hazards: "", file: "internal/pipeline/follow.go",
 		old: `			committed = now
 `,
@@ -192,6 +184,14 @@ var inKeepers = []mutant{
 		new: `			at.Further = name
 `,
 		test: "./internal/pipeline TestWhatTheWitnessTold", why: "a ledger that was begun before must be gone on with",
+	},
+	{
+		name: "a lost target is told as another ledger, and the reverse", hazards: "", file: "internal/pipeline/keeper.go",
+		old: `	if verdict == checkpoint.LedgerBehind {
+`,
+		new: `	if verdict == checkpoint.TargetLost {
+`,
+		test: "./internal/pipeline TestH68_RaisedAboveTheWitness|TestWhatTheWitnessTold", why: "for people",
 	},
 	{
 		name: "a stop waits for a listing", hazards: "", file: "internal/pipeline/reads.go",

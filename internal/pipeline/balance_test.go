@@ -83,7 +83,7 @@ func TestOneTryInAPass(t *testing.T) {
 	listed(t, &pagedStream{}, func(ctx context.Context, k *rounds, state checkpoint.TableState) {
 		source := &unread{}
 		k.Open, k.shares, k.Timing = func(string) cdc.Source { return source }, &shares{}, Timing{}.orDefault(k.Ledger.Lease())
-		other := &table{Options: k.Options, source: "Users", events: k.table.events, board: newBoard()}
+		other := &table{Options: k.Options, source: "Users", events: k.events, board: newBoard()}
 		g := task.NewGroup(ctx, 0)
 		pass := func(after time.Duration, want int) {
 			if err := task.Sleep(ctx, after); err != nil {

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
@@ -30,7 +31,7 @@ func TestH68_RaisedAboveTheWitness(t *testing.T) {
 				err = k.beatAt(ctx, at)
 			}
 			now, _, errTable := k.Ledger.Table(ctx, "Orders")
-			if err != nil || errTable != nil || now.Generation <= generation || !now.NeedsLoad {
+			if err != nil || errTable != nil || now.Generation <= generation || !now.NeedsLoad || !strings.Contains(now.Reason, "another ledger") {
 				t.Errorf("generation %d after %d, needs a load %v; %v, %v", now.Generation, generation, now.NeedsLoad, err, errTable)
 			}
 			if verdict, _, err := k.Ledger.Beat(ctx, "Orders", at); verdict != checkpoint.Fine || err != nil {
@@ -38,4 +39,23 @@ func TestH68_RaisedAboveTheWitness(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What was found of a target is told as it was: whoever reads "created anew" looks for a restored table, and not for a second pipeline.
+func TestWhatTheWitnessTold(t *testing.T) {
+	mapping := ordersMapping(t)
+	listed(t, &pagedStream{}, func(ctx context.Context, k *rounds, _ checkpoint.TableState) {
+		target := &checkpointtest.Memory{}
+		k.Mapping, k.Witness = mapping, func(string) checkpoint.Store { return target }
+		reason := func(want string) {
+			err := k.beat(ctx)
+			state, _, errTable := k.Ledger.Table(ctx, "Orders")
+			if err != nil || errTable != nil || !strings.Contains(state.Reason, want) || state.WitnessBeat == 0 || state.WitnessBeats != nil {
+				t.Errorf("%q, %d beats of the first target, and of further ones %v; %v, %v", state.Reason, state.WitnessBeat, state.WitnessBeats, err, errTable)
+			}
+		}
+		reason("")
+		target.Clear()
+		reason("created anew or restored")
+	})
 }
