@@ -186,14 +186,6 @@ var inKeepers = []mutant{
 		test: "./internal/pipeline TestWhatTheWitnessTold", why: "a ledger that was begun before must be gone on with",
 	},
 	{
-		name: "a lost target is told as another ledger, and the reverse", hazards: "", file: "internal/pipeline/keeper.go",
-		old: `	if verdict == checkpoint.LedgerBehind {
-`,
-		new: `	if verdict == checkpoint.TargetLost {
-`,
-		test: "./internal/pipeline TestH68_RaisedAboveTheWitness|TestWhatTheWitnessTold", why: "for people",
-	},
-	{
 		name: "a stop waits for a listing", hazards: "", file: "internal/pipeline/reads.go",
 		old: `	ctx, end := s.reads.begin(ctx)
 	defer end()
