@@ -144,9 +144,14 @@ func (k *rounds) list(ctx context.Context, state checkpoint.TableState) (cdc.Lis
 	if !cdc.Is(err, cdc.NotFound) {
 		return listing, err
 	}
-	if !state.StreamEnded {
+	// Those who read the stream's shards find the same, and may have raised the generation since the round read the record, or the last attempt of this step.
+	now, _, err := k.Ledger.Table(ctx, k.source)
+	if err != nil {
+		return cdc.Listing{}, err
+	}
+	if now.StreamARN == state.StreamARN && !now.StreamEnded {
 		gap := checkpoint.Gap{Reason: "the stream is gone"}
-		err := k.raise(ctx, state.Generation, gap, func(s *checkpoint.TableState) { s.StreamEnded = true })
+		err := k.raise(ctx, now.Generation, gap, func(s *checkpoint.TableState) { s.StreamEnded = true })
 		if err != nil {
 			return cdc.Listing{}, err
 		}

@@ -148,3 +148,33 @@ func TestH24_TheEndOfAStreamIsDeclaredOnce(t *testing.T) {
 		}
 	})
 }
+
+// TestH24_TheEndOfAStreamIsFoundByAll: where a stream is gone, its followers find their shards gone in the same moment, and one of them raises the generation while
+// the keeper lists. The keeper declares the end all the same, and goes on: a stream that is enabled afterwards would be noticed by nobody.
+func TestH24_TheEndOfAStreamIsFoundByAll(t *testing.T) {
+	mapping := ordersMapping(t)
+	stream := &pagedStream{}
+	listed(t, stream, func(ctx context.Context, k *rounds, state checkpoint.TableState) {
+		store := &checkpointtest.Memory{}
+		k.Timing = Timing{}.orDefault(k.Ledger.Lease())
+		k.Mapping, k.Witness = mapping, func(string) checkpoint.Store { return store }
+		k.Database = &heldUp{told: backfill.Description{Name: "Orders", StreamARN: state.StreamARN, StreamLabel: state.Label, StreamEnabled: true, ViewType: "NEW_AND_OLD_IMAGES"}}
+		stream.before = func(ctx context.Context, _ string) error {
+			if len(stream.asked) == 1 {
+				if _, err := k.Ledger.Raise(ctx, "Orders", state.Generation, checkpoint.Gap{Shard: "a", Reason: "not found"}, nil); err != nil {
+					t.Error(err)
+				}
+			}
+			return &cdc.Error{Op: "DescribeStream", Reason: cdc.NotFound, Err: errors.New("no such stream")}
+		}
+		limited, cancel := task.WithTimeout(ctx, time.Hour)
+		defer cancel()
+		if err := k.complete(limited); err != nil {
+			t.Error(err)
+		}
+		now, _, err := k.Ledger.Table(ctx, "Orders")
+		if err != nil || !now.StreamEnded || now.GapCount != 2 {
+			t.Errorf("after %d listings: %+v, %v", len(stream.asked), now, err)
+		}
+	})
+}
