@@ -330,3 +330,27 @@ func TestH62_ViewTypeChangedWhileRunning(t *testing.T) {
 		})
 	}
 }
+
+// TestH75_ShownOpenAfterItWasRead: listings go on showing a shard open for hours after it was read to its end, and its child not at all. What ends a shard is the page
+// that has no next iterator, whatever they say: the child's first changes are trimmed unread (I5).
+func TestH75_ShownOpenAfterItWasRead(t *testing.T) {
+	t.Parallel()
+	play(t, 20, 1, func(s *scene) {
+		a := s.running("a")
+		s.put("k", "before")
+		s.inSync(time.Minute)
+		parent := s.only()
+		child := s.Source.Stream().Roll(parent)
+		parent.ShownOpenUntil = s.World.Now().Add(3 * time.Hour)
+		child.ListedFrom = parent.ShownOpenUntil
+		s.put("lost", "first in the child")
+		s.until(5*time.Minute, "parent done", func() bool { return s.state(parent) == string(checkpoint.Done) })
+		s.sleep(2 * time.Hour)
+		s.stop(a)
+		s.sleep(22*time.Hour + 30*time.Minute)
+		s.put("k", "after")
+		s.Start("b")
+		s.gap(5*time.Minute, "may be gone")
+		s.readsOn(time.Minute, "k", "lost")
+	})
+}
