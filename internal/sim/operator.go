@@ -31,6 +31,12 @@ type reading struct {
 	number int
 }
 
+// repair is a write of a register by a repair.
+type repair struct {
+	at      time.Duration
+	version transform.Version
+}
+
 // newOperator makes one who does nothing yet.
 func newOperator(s *simulation) *operator {
 	return &operator{s: s, lot: sink.NewParking(Target{s.Target}, "default"), given: map[string][]reading{}, decidedOn: map[string]bool{}, gaveUp: map[parkedRow]bool{}}
@@ -106,9 +112,9 @@ func (o *operator) retry(ctx context.Context, item *parkedItem) error {
 	if err != nil {
 		return err
 	}
-	target := Target{o.s.Target}
+	target := &hasty{Target: Target{o.s.Target}, s: o.s, took: map[register]transform.Version{}}
 	r := &sink.Repairer{
-		Mapping: o.s.Mapping, Rows: target, Table: &hasty{Target: target, s: o.s}, Item: o.item,
+		Mapping: o.s.Mapping, Rows: target, Table: target, Item: o.item,
 		Current: func(ctx context.Context) (uint32, error) {
 			state, _, err := ledger.Table(ctx, o.s.Mapping.Source)
 			return state.Generation, err
@@ -134,8 +140,8 @@ func (o *operator) retry(ctx context.Context, item *parkedItem) error {
 	case err != nil:
 		return err
 	}
-	o.checkRetried(began, item.records)
-	o.checkKept(began, item.records[0], whole)
+	o.checkRetried(began, item.records, target.took)
+	o.checkKept(began, item.records[0], whole, target.took)
 	o.s.World.Inject("parked item retried")
 	o.s.World.Tracef("the operator has retried item %s: it is there %v, %d rows are written", o.s.Source.name(item.records[0].Change.Keys), done.Present, done.Written)
 	for _, ref := range item.refs {
@@ -151,7 +157,8 @@ func (o *operator) retry(ctx context.Context, item *parkedItem) error {
 type hasty struct {
 	Target
 	s    *simulation
-	rows int // written before
+	rows int                            // written before
+	took map[register]transform.Version // what took place and was answered, by the column of the version for an owner
 }
 
 func (h *hasty) Apply(ctx context.Context, r *sink.Request) (bool, error) {
@@ -159,7 +166,11 @@ func (h *hasty) Apply(ctx context.Context, r *sink.Request) (bool, error) {
 		h.s.World.Inject("retry cut short")
 		return false, Fail("CheckAndMutateRow", cdc.Unavailable)
 	}
-	return h.Target.Apply(ctx, r)
+	took, err := h.Target.Apply(ctx, r)
+	if took {
+		h.took[register{rowID{r.Table, r.Row}, r.Refuse.Qualifier}] = r.Refuse.AtLeast
+	}
+	return took, err
 }
 
 // item reads an item consistently, and notes what was given. Now and then the answer takes minutes, in which the item may change, and the row.
@@ -210,9 +221,10 @@ func (t *truth) checkRepaired(w rowWrite, was string) {
 }
 
 // checkRetried: after a repair each place where the item was, or is, holds what it was when it was read last or became since, and nothing older
-// (I9). Of a place that anybody else has written meanwhile nothing is said: in a generation that is read anew, what is older comes first. Where expired items
+// (I9). Of a place that anybody else has written meanwhile nothing is said: in a generation that is read anew, what is older comes first; and where this repair had
+// nothing to write, a request of one before it may come, with what the item was then, for as long as the changes since are not applied. Where expired items
 // stay, one that is gone may have expired, and a place that is not older than what was parked stays as it is.
-func (o *operator) checkRetried(began time.Duration, records []transform.Parked) {
+func (o *operator) checkRetried(began time.Duration, records []transform.Parked, took map[register]transform.Version) {
 	t, newest := o.s.truth, transform.Version("")
 	p := records[0]
 	_, id := o.s.Source.keyOf(p.Change.Keys)
@@ -228,7 +240,9 @@ func (o *operator) checkRetried(began time.Duration, records []transform.Parked)
 		concerned := slices.ContainsFunc(images, func(im cdc.Item) bool {
 			return im.Exists() && t.layout.place(im).at(r) != nil
 		})
-		if concerned && t.lostAt < began && t.wroteAt[r] < began && !t.holdsSince(r, read.number) {
+		last := t.repaired[r]
+		another := last.at >= began && last.version != took[register{r.rowID, r.column()}]
+		if concerned && !another && t.lostAt < began && t.wroteAt[r] < began && !t.holdsSince(r, read.number) {
 			t.m.violate("I9: item %s was repaired, and row %q holds neither what it was at write %d nor what it became", o.s.Source.name(p.Change.Keys), r.row, read.number)
 		}
 	}
@@ -247,8 +261,8 @@ func (o *operator) whole(records []transform.Parked) map[register]transform.Vers
 }
 
 // checkKept: where expired items stay, a retry of an item that is gone removes no place that holds all of what is parked (I9). A remove that comes
-// meanwhile has a version of its own.
-func (o *operator) checkKept(began time.Duration, p transform.Parked, whole map[register]transform.Version) {
+// meanwhile has a version of its own, and a repair before this one may have been of more that was parked.
+func (o *operator) checkKept(began time.Duration, p transform.Parked, whole, took map[register]transform.Version) {
 	t := o.s.truth
 	_, id := o.s.Source.keyOf(p.Change.Keys)
 	if read := o.given[id][len(o.given[id])-1]; !t.m.Outlives || read.item.Exists() || t.lostAt >= began {
@@ -256,7 +270,7 @@ func (o *operator) checkKept(began time.Duration, p transform.Parked, whole map[
 	}
 	for r, was := range whole {
 		gone, _ := t.m.Target.Row(r.table, r.row).Value(sink.GoneFamily, r.column())
-		if v := transform.Version(gone); v != "" && v.Count() > transform.CountExact && v.WithoutCount() == was.WithoutCount() {
+		if v := transform.Version(gone); v != "" && v.Count() > transform.CountExact && v.WithoutCount() == was.WithoutCount() && v == took[register{r.rowID, r.column()}] {
 			t.m.violate("I9: row %q, which may be of an expired item, is removed by a retry", r.row)
 		}
 	}

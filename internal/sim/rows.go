@@ -132,6 +132,8 @@ func (t *truth) watchItem(id rowID, before, after *Row) {
 	t.highest[r] = max(was, string(v))
 	if v.Count() <= transform.CountExact {
 		t.wroteAt[r] = m.World.Elapsed()
+	} else {
+		t.repaired[r] = repair{m.World.Elapsed(), v}
 	}
 	if isGone {
 		t.checkEmpty(w)

@@ -22,8 +22,9 @@ type truth struct {
 	lostAt    time.Duration
 	// loads are the generations in which a load began.
 	loads map[uint32]bool
-	// wroteAt is when a register was last written otherwise than by a repair.
-	wroteAt map[register]time.Duration
+	// wroteAt is when a register was last written otherwise than by a repair, repaired the last repair of each.
+	wroteAt  map[register]time.Duration
+	repaired map[register]repair
 	// rows is, for each register that an item ever mapped to, the images that belonged there, in order.
 	rows map[register][]image
 	// shared is, for each row, what the images of all items ever made of it.
@@ -129,6 +130,7 @@ func newTruth(m *Migration) *truth {
 func (t *truth) forgetTarget() {
 	t.highest, t.number, t.forgotten = map[register]string{}, map[register]int{}, t.highest != nil
 	t.lostIn, t.lostAt, t.wroteAt = t.m.State().Generation, t.m.World.Elapsed(), map[register]time.Duration{}
+	t.repaired = map[register]repair{}
 }
 
 // forgetLedger begins anew after the ledger was lost or restored.
