@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
@@ -44,5 +46,74 @@ func TestAnEarlierRepairOfAnItemThatCameBack(t *testing.T) {
 			s.truth.operator.checkRetried(began, []transform.Parked{parked}, nil)
 		})
 		expect(t, failures, map[bool]string{false: "I9: item"}[late])
+	}
+}
+
+// A record that comes late, of what a later change had outdone before the target was lost, is counted by nobody, though the target does not tell of the later
+// change any more. One of what nothing has outdone is counted.
+func TestAnItemThatIsParkedAfterTheTargetWasLost(t *testing.T) {
+	for _, outdone := range []bool{true, false} {
+		failures := judge(oneShard(), func(s *judged) {
+			lot := sink.NewParking(Target{s.Target}, "default")
+			check := func(err error) {
+				if err != nil {
+					s.failf("%v", err)
+				}
+			}
+			s.putWith("2", longName, "it cannot be held")
+			other := s.fold(s.last())
+			s.write(Target{s.Target}, other.Rows)
+			check(lot.Park(s.ctx, other.Parked[0]))
+			s.putWith("1", longName, "it cannot be held")
+			first := s.fold(s.last()).Parked[0]
+			s.put("1", "a")
+			if outdone {
+				s.write(Target{s.Target}, s.fold(s.last()).Rows)
+			}
+			s.sleep(time.Second)
+			s.LoseTarget()
+			s.truth.forgetTarget()
+			check(lot.Park(s.ctx, first))
+			run := &simulation{Migration: s.Migration, truth: s.truth}
+			run.Policy = policy{maxParked: 1}
+			run.checkPolicy()
+			for _, f := range run.failures {
+				s.failf("%s", f)
+			}
+		})
+		expect(t, failures, map[bool]string{false: "I5: 2 items are parked"}[outdone])
+	}
+}
+
+// Where the ledger and the target are lost at once, the next generation is told by a clock, which may be behind the one that told the generation before. What is
+// parked in it is parked, and what is not is missed.
+func TestParkedInAGenerationBelowTheOneBefore(t *testing.T) {
+	for _, again := range []bool{true, false} {
+		failures := judge(oneShard(), func(s *judged) {
+			lot := sink.NewParking(Target{s.Target}, "default")
+			s.putWith("1", longName, "it cannot be held")
+			park := func(generation uint32) {
+				b := transform.Fold(s.Mapping, []cdc.Change{s.last()}, transform.Stamp{Generation: generation, Hop: judgedHop})
+				s.truth.ledger[s.only().label+"/"+s.only().ID].ranks[rank{generation, judgedHop}] = true
+				s.write(Target{s.Target}, b.Rows)
+				if err := lot.Park(s.ctx, b.Parked[0]); err != nil {
+					s.failf("%v", err)
+				}
+			}
+			park(20)
+			s.sleep(time.Second)
+			s.LoseLedger()
+			s.truth.forgetLedger()
+			s.LoseTarget()
+			s.truth.forgetTarget()
+			s.read()
+			if again {
+				park(10)
+			}
+			for _, d := range s.truth.unequal(time.Time{}) {
+				s.failf("%s", d)
+			}
+		})
+		expect(t, failures, map[bool]string{false: "cannot be held, and is not parked"}[again])
 	}
 }

@@ -64,11 +64,11 @@ func (t *truth) watchParked(key string, before, after *Row) {
 	if t.operator != nil && t.operator.decidedOn[key] {
 		return
 	}
-	if t.outranked(p, before) {
+	if t.outranked(p, before, t.highestAt) {
 		t.m.World.Inject("parked item healed")
 		return
 	}
-	if t.parked[p.Key] > p.Version || t.cameFromNowhere(p) {
+	if t.parked[p.Key] > p.Version || t.cameFromNowhere(p, t.highestAt) {
 		t.m.World.Inject("parked item superseded")
 		return
 	}
@@ -76,27 +76,30 @@ func (t *truth) watchParked(key string, before, after *Row) {
 }
 
 // obsolete tells whether a change that is parked has been outdone by a later one already. Who parks it was late, and may be gone: nobody counts it then, and
-// where no row tells of the later change nobody forgets it.
+// where no row tells of the later change nobody forgets it. One that told may have gone with the target.
 func (t *truth) obsolete(p parkedRow, record *Row) bool {
-	return t.parked[p.Key] > p.Version || t.outranked(p, record) || t.cameFromNowhere(p)
+	return t.parked[p.Key] > p.Version || t.outranked(p, record, t.everAt) || t.cameFromNowhere(p, t.everAt)
 }
 
 // outranked tells whether some place of the item has held something newer than a parked change, and no place of the parked image lacks it: what a change
-// brings to one place comes to all, but a repair may have ended between two of them.
-func (t *truth) outranked(p parkedRow, record *Row) bool {
+// brings to one place comes to all, but a repair may have ended between two of them. At tells what a place has held.
+func (t *truth) outranked(p parkedRow, record *Row, at func(register) string) bool {
 	for _, spot := range t.layout.place(parkedImage(record)).spots {
 		live, _ := t.m.Target.Row(spot.table, spot.row).Value(sink.LiveFamily, spot.column())
-		if t.highestAt(spot.register) <= p.Version && live != p.Version {
+		if at(spot.register) <= p.Version && live != p.Version {
 			return false
 		}
 	}
-	return slices.ContainsFunc(t.places[p.Key], func(r register) bool { return t.highestAt(r) > p.Version })
+	return slices.ContainsFunc(t.places[p.Key], func(r register) bool { return at(r) > p.Version })
 }
 
 // highestAt is the highest version that a place has held: of a restored target, what it holds now.
 func (t *truth) highestAt(r register) string {
 	return max(t.highest[r], heldIn(t.m.Target.Row(r.table, r.row), r.column()))
 }
+
+// everAt is highestAt, of a target that was lost or restored what it held before as well.
+func (t *truth) everAt(r register) string { return max(t.ever[r], t.highestAt(r)) }
 
 // parkedImage is what the item became by a parked change.
 func parkedImage(r *Row) cdc.Item {
@@ -123,8 +126,8 @@ func (t *truth) astray(item string) iter.Seq[change] {
 // cameFromNowhere tells whether a later change than the parked one found its item without one of its addresses, and is in all rows that it gave it: none,
 // if it left it so that nothing of it is to be in the target. No row tells of what it found, and the row of the parked image may lack that for ever: what moved
 // the item from there may be in a gap. It need not be committed: whoever has read it may be late, and the stream may drop it meanwhile.
-func (t *truth) cameFromNowhere(p parkedRow) bool {
-	missing := func(s spot) bool { return t.highestAt(s.register) <= p.Version }
+func (t *truth) cameFromNowhere(p parkedRow, at func(register) string) bool {
+	missing := func(s spot) bool { return at(s.register) <= p.Version }
 	for c := range t.astray(p.Key) {
 		if t.missed[c.Number] || c.Shard.after(c.Sequence) > c.Shard.given || c.New.Exists() && !c.is.ignored && (len(c.is.spots) == 0 || slices.ContainsFunc(c.is.spots, missing)) {
 			continue
@@ -184,9 +187,20 @@ func (t *truth) everParked(version string) bool {
 // isParked tells whether the item's last change is parked, or was given up.
 func (t *truth) isParked(item cdc.Item, w change) bool {
 	key := t.m.Mapping.ItemKey(item)
-	v, err := transform.ParseVersion(t.parked[key])
-	record := parkedRow{key, string(v)}
-	if err != nil || !t.holdsParked(record) && (t.operator == nil || !t.operator.gaveUp[record]) {
+	if t.operator != nil && t.operator.gaveUp[parkedRow{key, t.parked[key]}] && t.isOf(t.parked[key], w) {
+		return true
+	}
+	// Not the highest version that was ever parked: where the ledger and the target were lost at once, clocks alone tell in which generation the next one begins.
+	return slices.ContainsFunc(t.m.Target.RowsUnder(stateTable, "default/parked/"), func(at string) bool {
+		p, ok := parkedIn(t.m.Target.Row(stateTable, at))
+		return ok && p.Key == key && t.isOf(p.Version, w)
+	})
+}
+
+// isOf tells whether a version is that of a change, or of a load that read the item since.
+func (t *truth) isOf(version string, w change) bool {
+	v, err := transform.ParseVersion(version)
+	if err != nil {
 		return false
 	}
 	if v.Hop() == transform.LoadHop { // and it was so when it was read
@@ -202,17 +216,6 @@ func (t *truth) clockError() time.Duration {
 		return 0
 	}
 	return 4 * time.Hour
-}
-
-// holdsParked tells whether a record is there: another's may have taken its place.
-func (t *truth) holdsParked(wanted parkedRow) bool {
-	return slices.ContainsFunc(t.m.Target.RowsUnder(stateTable, "default/parked/"), func(key string) bool {
-		if !strings.HasSuffix(key, "/"+wanted.Version) {
-			return false
-		}
-		p, ok := parkedIn(t.m.Target.Row(stateTable, key))
-		return ok && p == wanted
-	})
 }
 
 // healed is a parked change that is still there though its item holds something newer, or has something newer parked; "" if there is none.

@@ -129,7 +129,7 @@ func (t *truth) watchItem(id rowID, before, after *Row) {
 	case string(v) < was && !t.readSince(w):
 		m.violate("I8: row %q was written at %s after %s", key, v, was)
 	}
-	t.highest[r] = max(was, string(v))
+	t.highest[r], t.ever[r] = max(was, string(v)), max(t.ever[r], string(v))
 	if v.Count() <= transform.CountExact {
 		t.wroteAt[r] = m.World.Elapsed()
 	} else {

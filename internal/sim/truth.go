@@ -34,6 +34,8 @@ type truth struct {
 	latest  map[string]change // the last write of each item
 	// highest is the highest version that a register ever held, also after its tombstone was collected (I7, I8).
 	highest map[register]string
+	// ever is the same, of all that the target was before it was lost or restored as well.
+	ever map[register]string
 	// numbered are the records of the ledger by who wrote them and which write of that worker's it was.
 	numbered map[string]string
 	number   map[register]int // the true order of the change that the register holds, 0 for a load
@@ -118,7 +120,7 @@ type rank struct{ generation, hop uint32 }
 func newTruth(m *Migration) *truth {
 	t := &truth{
 		m: m, layout: mapped{m.Mapping}, keeps: m.Mapping.KeepsVersions(), rows: map[register][]image{}, shared: map[rowID]*rowTruth{}, changes: map[string][]change{}, known: map[string]bool{}, numbered: map[string]string{}, reopened: map[string]bool{},
-		latest: map[string]change{}, parked: map[string]string{}, parkedAt: map[string]time.Time{}, struckOff: map[string]bool{}, overdue: map[string]bool{}, unread: map[int]bool{}, missed: map[int]bool{}, places: map[string][]register{}, nowhere: map[string]bool{}, beaten: map[string]time.Time{}, told: map[string]time.Duration{}, loads: map[uint32]bool{}, listed: map[string]time.Time{}, unparkedAt: map[string]time.Duration{},
+		latest: map[string]change{}, parked: map[string]string{}, parkedAt: map[string]time.Time{}, struckOff: map[string]bool{}, overdue: map[string]bool{}, unread: map[int]bool{}, missed: map[int]bool{}, places: map[string][]register{}, nowhere: map[string]bool{}, beaten: map[string]time.Time{}, told: map[string]time.Duration{}, ever: map[register]string{}, loads: map[uint32]bool{}, listed: map[string]time.Time{}, unparkedAt: map[string]time.Duration{},
 	}
 	t.forgetTarget()
 	t.forgetLedger()
