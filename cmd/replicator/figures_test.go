@@ -63,6 +63,32 @@ func TestTroublesOfSeveralShards(t *testing.T) {
 	}
 }
 
+// A shard that nobody has read yet is as far behind as its parent's end, which may have come long before that was read: after an outage, or while the target takes
+// nothing, changes of hours wait in it, and the stream is about to drop them.
+func TestLagOfAShardThatIsNotReadYet(t *testing.T) {
+	parent := checkpoint.Shard{ID: "1", Label: "L", State: checkpoint.Done, DoneAt: ago(time.Minute), ReadAt: ago(time.Minute), FirstRead: ago(23 * time.Hour)}
+	child := checkpoint.Shard{ID: "2", Parent: "1", Label: "L", State: checkpoint.Reading, Owner: "w"}
+	for _, c := range []struct {
+		name        string
+		event, open time.Duration // before now; 0: none
+		lag         time.Duration
+	}{
+		{"it was read as it was written", time.Minute, 2 * time.Minute, time.Minute},
+		{"nothing was written to it, and it was listed open until its end", 5 * time.Hour, 2 * time.Minute, time.Minute},
+		{"it ended in an outage", 20 * time.Hour, 21 * time.Hour, 20*time.Hour + checkpoint.Slack},
+		{"it ended in an outage, and had nothing", 0, 21 * time.Hour, 21*time.Hour + checkpoint.Slack},
+	} {
+		p, listings := parent, checkpoint.Listings{At: ago(time.Second), Open: map[string]time.Time{"1": ago(c.open)}}
+		if c.event > 0 {
+			p.EventTime = ago(c.event)
+		}
+		got := judged(tableInput{found: true, state: loadedTable(), shards: []checkpoint.Shard{p, child}, listings: listings}).Tables[0]
+		if got.LagSeconds == nil || *got.LagSeconds != c.lag.Seconds() || *got.HeadroomSeconds != (24*time.Hour-c.lag).Seconds() || !got.LagEstimated {
+			t.Errorf("%s: lag %s, headroom %s; want %s", c.name, lagText(got.LagSeconds, got.LagEstimated), got.headroomText(), c.lag)
+		}
+	}
+}
+
 // Of several gaps the last one is told.
 func TestTheLastGapIsTold(t *testing.T) {
 	state := loadedTable()

@@ -135,7 +135,7 @@ type tableInput struct {
 	shards []checkpoint.Shard
 	parked int
 	seat   seatInput
-	// listings are read only where a shard's children are not known.
+	// listings are read only where a shard's children are not known, or not read yet.
 	listings checkpoint.Listings
 }
 

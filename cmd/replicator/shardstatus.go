@@ -268,9 +268,18 @@ func (l *lineage) covered(s *checkpoint.Shard) (at time.Time, empty bool, state 
 	case parent != nil && l.blocked(s) != nil:
 		return time.Time{}, false, coveredUnknown // what is left of the trimmed parent comes first
 	case parent != nil && !parent.DoneAt.IsZero():
-		return parent.DoneAt, true, coveredHere
+		return l.passedOn(parent), true, coveredHere
 	}
 	return time.Time{}, false, coveredUnknown
+}
+
+// passedOn is up to when a finished shard covers its children. They began when it was closed, and if it was read to its end long after that, what they
+// hold is as old. Where the two are about the same it is when it was read to its end: what a shard Covers is a bound, earlier by as much.
+func (l *lineage) passedOn(s *checkpoint.Shard) time.Time {
+	if at := s.Covers(l.open[s.ID], l.state.Owed()); !at.IsZero() && s.DoneAt.Sub(at) > checkpoint.Slack+listingGrace {
+		return at
+	}
+	return s.DoneAt
 }
 
 // waitsForListing tells whether nothing of a table is read because its stream was never listed as a whole. One that is set aside waits for

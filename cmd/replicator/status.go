@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -317,7 +318,8 @@ func readTable(ctx context.Context, ledger *checkpoint.Ledger, source string) (t
 	if in.shards, err = ledger.Shards(ctx, source); err != nil {
 		return in, err
 	}
-	if len(checkpoint.Unfollowed(in.state, in.shards, in.listings.At)) > 0 {
+	unread := func(s checkpoint.Shard) bool { return !s.Finished() && s.ReadAt.IsZero() }
+	if len(checkpoint.Unfollowed(in.state, in.shards, in.listings.At)) > 0 || slices.ContainsFunc(in.shards, unread) {
 		if in.listings, err = ledger.Listings(ctx, source, in.state.Label); err != nil {
 			return in, err
 		}
