@@ -74,6 +74,26 @@ type reading struct {
 
 func newBoard() board { return board{shards: map[string]*reading{}, others: map[string]*seen{}} }
 
+// take notes a shard that is about to be read, as far behind as its record tells: until its first page is durable nothing else is known of it, which may
+// take hours. Of one that was never read it is what it goes on from; of a root nothing is known.
+func (b *board) take(s checkpoint.Shard) {
+	upTo := s.EventTime
+	switch {
+	case s.CaughtUp:
+		upTo = s.ReadAt
+	case upTo.IsZero() && !s.ReadAt.IsZero():
+		upTo = s.ReadAt
+	case upTo.IsZero() && !s.CoveredTo.IsZero():
+		upTo = s.CoveredTo.Add(checkpoint.Slack)
+	}
+	if upTo.IsZero() {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.shards[s.ID] = &reading{event: upTo}
+}
+
 func (b *board) read(shard string, at checkpoint.Progress, now time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

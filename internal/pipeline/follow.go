@@ -165,6 +165,7 @@ func keep(at *checkpoint.Progress, cut time.Time, changes []cdc.Change) []cdc.Ch
 func (t *table) hold(stop, work context.Context, lease *checkpoint.Lease, state checkpoint.TableState) error {
 	shard := lease.Shard()
 	t.events.ShardTaken(t.source, shard.ID, shard.Epoch)
+	t.board.take(shard)
 	g := task.NewGroup(lease.Context(), 0)
 	g.Go("renew "+shard.ID, func(context.Context) error { return lease.Keep() })
 	g.Go("follow "+shard.ID, func(ctx context.Context) error {
