@@ -98,6 +98,27 @@ func TestTheLastGapIsTold(t *testing.T) {
 	}
 }
 
+// A gap counts as soon as its shard's row tells of it. Its finder may be gone before the table's record does, and who looks then, with no worker left, must not read
+// that all is well.
+func TestAGapThatNobodyDeclared(t *testing.T) {
+	lost := checkpoint.Shard{ID: "1", Label: "L", State: checkpoint.Lost, Loss: checkpoint.NotFound, Reason: "the shard is gone", Generation: 7, DoneAt: ago(time.Minute)}
+	declared := lost
+	declared.Generation = 6
+	for _, c := range []struct {
+		shard checkpoint.Shard
+		want  bool
+	}{{lost, true}, {declared, false}} {
+		m := judged(tableInput{found: true, state: loadedTable(), shards: []checkpoint.Shard{c.shard}})
+		got := m.Tables[0]
+		if got.NeedsLoad != c.want || (got.Phase == phaseInSync) == c.want || (got.Gaps == 1) != c.want || (m.verdict() != nil) != c.want {
+			t.Errorf("of generation %d: %s, needs a load %v, %d gaps", c.shard.Generation, got.Phase, got.NeedsLoad, got.Gaps)
+		}
+		if c.want && (*got.NeedsLoadReason != lost.Reason || got.LastGap == nil || *got.LastGap.Shard != "1" || !got.LastGap.At.Equal(lost.DoneAt)) {
+			t.Errorf("%s, %+v", *got.NeedsLoadReason, got.LastGap)
+		}
+	}
+}
+
 // What a copy needs still is told of one that runs: not of one whose worker left its seat a moment ago.
 func TestNobodyCopies(t *testing.T) {
 	state := loadedTable()

@@ -178,10 +178,11 @@ func (m *migration) add(c config.Table, in tableInput) {
 			last := in.state.Gaps[n-1]
 			t.LastGap = &gapStatus{At: last.At.UTC(), Shard: known(last.Shard), Reason: last.Reason}
 		}
+		t.undeclared(in)
 		t.Copy = copyOf(in.state, in.seat, m.At, m.lease)
 		t.Phase = phaseCopy
 		// A table that needs a load is never in sync, whatever else holds.
-		if in.state.Loaded() && in.state.Adopted == in.state.Generation {
+		if in.state.Loaded() && in.state.Adopted == in.state.Generation && !t.NeedsLoad {
 			t.Phase = phaseInSync
 		}
 	}
@@ -203,6 +204,17 @@ func (m *migration) add(c config.Table, in tableInput) {
 	}
 	t.throttledBy(in.seat.pace, m.At)
 	m.Tables = append(m.Tables, t)
+}
+
+// undeclared tells of gaps that stand in the rows of their shards alone: whoever found them was gone before the table's record could say so. The next keeper
+// declares them, and until one comes they are lost changes all the same.
+func (t *tableStatus) undeclared(in tableInput) {
+	for _, s := range in.shards {
+		if s.Undeclared(in.state) {
+			t.NeedsLoad, t.NeedsLoadReason = true, known(s.Reason)
+			t.Gaps, t.LastGap = t.Gaps+1, &gapStatus{At: s.DoneAt.UTC(), Shard: known(s.ID), Reason: s.Reason}
+		}
+	}
 }
 
 // setAside tells of a table that cannot be followed: one of a pattern, for whatever reason, or a named one that was dropped. One that is gone is no trouble for ever: after a day it is told by
