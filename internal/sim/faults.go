@@ -284,7 +284,7 @@ func (s *simulation) standStill(e event) {
 
 // loseLedger empties the ledger, or sets it back. Everybody is stopped first and what they have sent has arrived: counters of a ledger
 // that was exchanged under its writers mean nothing.
-func (s *simulation) loseLedger(snapshot map[string]*Row) {
+func (s *simulation) loseLedger(from *ledgerBackup) {
 	const quiet = time.Minute
 	for _, m := range s.crew {
 		m.away = max(m.away, s.World.Elapsed()+s.Target.LateBy+3*quiet)
@@ -295,14 +295,17 @@ func (s *simulation) loseLedger(snapshot map[string]*Row) {
 		if !s.witnessed() {
 			return // only clocks would tell the next ledger above which generation to begin, and here they may be wrong
 		}
-		if snapshot == nil {
+		if from != nil && s.belongs(from) {
+			return
+		}
+		if from == nil {
 			s.World.Inject("ledger lost")
 			s.World.Tracef("the ledger is lost")
 			s.LoseLedger()
 		} else {
 			s.World.Inject("ledger restored")
 			s.World.Tracef("the ledger is restored")
-			s.Target.Restore(stateTable, snapshot)
+			s.Target.Restore(stateTable, from.rows)
 		}
 		s.exchanged = true
 		s.truth.forgetLedger()
@@ -313,8 +316,8 @@ func (s *simulation) restoreLedger(e event) {
 	if s.TombstoneAge > 0 {
 		return // what is read again from then may be older than tombstones
 	}
-	snapshot := s.Target.Snapshot(stateTable)
-	s.later(s.span(e, 10*time.Hour), func() { s.loseLedger(snapshot) })
+	from := &ledgerBackup{s.Target.Snapshot(stateTable), s.World.Now()}
+	s.later(s.span(e, 10*time.Hour), func() { s.loseLedger(from) })
 }
 
 // exchangeLedger puts another ledger in place of the workers': one that begins as a copy and has its own name, as a pipeline that was set up
@@ -323,11 +326,11 @@ func (s *simulation) exchangeLedger(e event) {
 	if s.TombstoneAge > 0 {
 		return // as in restoreLedger
 	}
-	snapshot := s.Target.Snapshot(stateTable)
-	if !replaceText(snapshot, "default/pipeline", ledgerFamily, "ledger-", "other-") {
+	from := &ledgerBackup{s.Target.Snapshot(stateTable), s.World.Now()}
+	if !replaceText(from.rows, "default/pipeline", ledgerFamily, "ledger-", "other-") {
 		return
 	}
-	s.later(s.span(e, 10*time.Hour), func() { s.World.Inject("ledger exchanged"); s.loseLedger(snapshot) })
+	s.later(s.span(e, 10*time.Hour), func() { s.World.Inject("ledger exchanged"); s.loseLedger(from) })
 }
 
 // exchangeTarget puts a table in place of the target that another pipeline, with a ledger of its own, has filled up to now.
@@ -402,8 +405,11 @@ type witnessRow struct {
 }
 
 // witnesses are all that there should be.
-func (s *simulation) witnesses() (all []witnessRow) {
-	state := s.State()
+func (s *simulation) witnesses() []witnessRow { return s.witnessesBy((*Migration).State) }
+
+// witnessesBy are those that there should be by the record of each table.
+func (s *simulation) witnessesBy(record func(m *Migration) checkpoint.TableState) (all []witnessRow) {
+	state := record(s.Migration)
 	for _, table := range s.Mapping.Tables() {
 		w := witnessRow{table, s.Mapping.WitnessKey(), state.WitnessBeat, state.Generation}
 		if table != s.Mapping.Table {
@@ -412,7 +418,7 @@ func (s *simulation) witnesses() (all []witnessRow) {
 		all = append(all, w)
 	}
 	if n := s.neighbour; n != nil {
-		state := n.State()
+		state := record(n.Migration)
 		all = append(all, witnessRow{n.Mapping.Table, n.Mapping.WitnessKey(), state.WitnessBeat, state.Generation})
 	}
 	return all

@@ -1,8 +1,11 @@
 package sim
 
 import (
+	"slices"
 	"strings"
+	"time"
 
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
@@ -32,6 +35,28 @@ func (s *simulation) canBeRemade() bool {
 		}
 	}
 	return false
+}
+
+// ledgerBackup is what the state table held at one time.
+type ledgerBackup struct {
+	rows map[string]*Row
+	at   time.Time
+}
+
+// belongs tells whether a target that was set back since is taken for its own by a ledger as it was: both are of one beat, and what was applied within it may
+// be in the ledger alone. Nothing could tell that, and no backups of both are so close.
+func (s *simulation) belongs(b *ledgerBackup) bool {
+	if !s.Target.lost.After(b.at) {
+		return false
+	}
+	own := recordOf[pipelineRecord](b.rows["default/pipeline"]).Ledger
+	then := func(m *Migration) checkpoint.TableState {
+		return *recordOf[checkpoint.TableState](b.rows["default/table/"+m.Source.Name])
+	}
+	return slices.ContainsFunc(s.witnessesBy(then), func(at witnessRow) bool {
+		w, found := s.witness(s.Target.Row(at.table, at.key))
+		return found && checkpoint.Judge(w, found, own, checkpoint.TableState{Generation: at.generation, WitnessBeat: at.beat}) == checkpoint.Fine
+	})
 }
 
 // loseTarget empties the target tables.

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -118,5 +119,64 @@ func TestCheckpointOfANewStream(t *testing.T) {
 			s.checkApplied(checkpoint.Shard{Label: sh.label, ID: sh.ID, Generation: 2, Hop: judgedHop, Position: s.last().Sequence}, cdc.SequenceNumber{})
 		})
 		expect(t, failures, map[bool]string{false: "I3"}[applied])
+	}
+}
+
+// TestLedgerAndTargetOfOneBeat: of backups of the target and of the ledger that are of one beat nothing tells that rows are missing, and no ledger is set back to
+// that after the target was. One that is set back alone is, however short ago that was, and so is one to which the target does not belong.
+func TestLedgerAndTargetOfOneBeat(t *testing.T) {
+	for name, c := range map[string]struct {
+		target   bool          // is set back as well
+		after    time.Duration // how much later the backup of the ledger is made
+		unwatch  bool          // it is set back all the same
+		restored int
+		want     string
+	}{
+		"both of one beat":              {true, 20 * time.Minute, false, 0, ""},
+		"which nobody prevents":         {true, 20 * time.Minute, true, 1, "I"},
+		"the ledger alone":              {false, 20 * time.Minute, false, 1, ""},
+		"the ledger is two beats later": {true, 2*time.Hour + 20*time.Minute, false, 1, ""},
+	} {
+		p := calmPlan(3)
+		p.poll, p.list, p.writes = time.Minute, time.Hour, nil
+		i := slices.IndexFunc(kinds, func(k kind) bool { return k.name == "target restored" })
+		p.events = []event{{kind: &kinds[i], at: 100 * time.Hour}} // a gap may be declared
+		restored := 0
+		failures := played(p, func(s *simulation, ctx context.Context) {
+			beat := func() uint64 { return s.State().WitnessBeat }
+			until := func(ok func() bool) {
+				for !ok() && task.Sleep(ctx, time.Second) == nil {
+				}
+			}
+			until(func() bool { return s.World.Elapsed() > 2*time.Hour })
+			was := beat()
+			until(func() bool { return beat() > was })
+			_ = task.Sleep(ctx, time.Minute)
+			const hours = 4
+			rows := s.backUpTarget()
+			for range p.keys {
+				s.write()
+			}
+			_ = task.Sleep(ctx, c.after)
+			ledger := &ledgerBackup{s.Target.Snapshot(stateTable), s.World.Now()}
+			_ = task.Sleep(ctx, hours*time.Hour)
+			was = beat()
+			until(func() bool { return beat() > was })
+			if c.target {
+				s.RestoreTarget(rows)
+				s.truth.forgetTarget()
+				s.World.Inject("target restored")
+			}
+			if c.unwatch {
+				s.Target.lost = simEpoch
+			}
+			s.loseLedger(ledger)
+			_ = task.Sleep(ctx, time.Hour)
+			restored = s.World.Injected()["ledger restored"]
+		})
+		if restored != c.restored {
+			t.Errorf("%s: the ledger was restored %d times", name, restored)
+		}
+		t.Run(name, func(t *testing.T) { expect(t, failures, c.want) })
 	}
 }
