@@ -130,3 +130,39 @@ func TestNewStreamJustBeforeTheStart(t *testing.T) {
 		t.Errorf("%q", failed)
 	}
 }
+
+// TestSeveralWhoCannotReachTheSource: what a worker leaves that cannot reach the source another such worker may take before one that can, again and again. What
+// nobody leaves is seen, where one alone cannot reach it (I10).
+func TestSeveralWhoCannotReachTheSource(t *testing.T) {
+	for name, c := range map[string]struct {
+		cut    int           // how many workers, of eight
+		bound  bool          // as if there were one
+		leaves time.Duration // after so long
+		want   string
+	}{
+		"several":               {7, false, 0, ""},
+		"several, bounded":      {7, true, 0, "I10: nobody"},
+		"one":                   {1, false, 0, ""},
+		"one that never leaves": {1, false, 100 * time.Hour, "I10: nobody"},
+	} {
+		var failures []string
+		for seed := uint64(1); seed <= 6; seed++ {
+			p := calmPlan(seed)
+			p.workers, p.length = 8, 20*time.Hour
+			failures = append(failures, played(p, func(s *simulation, ctx context.Context) {
+				if task.Sleep(ctx, 2*time.Hour) != nil {
+					return
+				}
+				keeper := recordOf[seatRecord](s.Target.Row(stateTable, "default/keeper/"+s.Source.Name)).Owner
+				first := slices.IndexFunc(s.crew, func(m *member) bool { return m.worker.Name() == keeper })
+				for i := range c.cut {
+					s.cutOff(event{long: 1, pick: uint64((first + i) % len(s.crew))}, true, false)
+				}
+				if c.bound {
+					s.contended = 0
+				}
+			}, func(s *simulation) { s.Timing.Yield = c.leaves })...)
+		}
+		t.Run(name, func(t *testing.T) { expect(t, failures, c.want) })
+	}
+}

@@ -71,7 +71,8 @@ func (s *simulation) unlisted() time.Duration {
 }
 
 // patience is how long a lease may be without anybody while somebody is well: until the lease is over, is looked at, tried, and tried again; or
-// with those who cannot reach the source, each of whom leaves it after four leases.
+// with those who cannot reach the source, each of whom leaves it after four leases. While there are several of these (contended) there is no bound: what one leaves
+// another may take again, as often as not.
 func (s *simulation) patience() time.Duration {
 	yields := time.Duration(s.plan.workers-1) * (4*s.Lease + 4*s.plan.pass)
 	return 5*(s.Lease+s.plan.pass+s.plan.list) + yields + s.Target.LateBy + 30*time.Minute
@@ -80,8 +81,8 @@ func (s *simulation) patience() time.Duration {
 // checkOwners: while a worker is well and the services are, no shard that can be read and no seat stands still, and who holds a shard reads
 // it (I10).
 func (s *simulation) checkOwners() {
-	now, patience := s.World.Elapsed(), s.patience()
-	if now-max(s.healthy, s.expired) < patience || !s.someoneWell(now-patience) {
+	now, patience, well := s.World.Elapsed(), s.patience(), max(s.healthy, s.expired, s.contended)
+	if now-well < patience || !s.someoneWell(now-patience) {
 		return
 	}
 	if now-s.truth.seat > patience {
@@ -107,7 +108,7 @@ func (s *simulation) checkOwners() {
 			s.fail("I10", "nobody holds shard %s, which is %s, for %s", row.ID, row.State, unwritten)
 		} else if unread := s.unread(row.Label, row.ID); unread > patience {
 			s.fail("I10", "nobody reads shard %s, which %s holds, for %s", row.ID, row.Owner, unread)
-		} else if stuck := s.stuck(seen); stuck > 2*patience+2*time.Hour && now-max(s.healthy, s.expired) > stuck && s.someoneWell(now-stuck) {
+		} else if stuck := s.stuck(seen); stuck > 2*patience+2*time.Hour && now-well > stuck && s.someoneWell(now-stuck) {
 			s.fail("I10", "%s reads shard %s, and does not get on for %s", row.Owner, row.ID, stuck)
 		}
 	}

@@ -59,6 +59,57 @@ func (s *simulation) belongs(b *ledgerBackup) bool {
 	})
 }
 
+// loseLedger empties the ledger, or sets it back. Everybody is stopped first and what they have sent has arrived: counters of a ledger
+// that was exchanged under its writers mean nothing.
+func (s *simulation) loseLedger(from *ledgerBackup) {
+	const quiet = time.Minute
+	for _, m := range s.crew {
+		m.away = max(m.away, s.World.Elapsed()+s.Target.LateBy+3*quiet)
+		m.worker.Kill()
+	}
+	s.healthy = max(s.healthy, s.World.Elapsed()+s.Target.LateBy+3*quiet)
+	s.later(s.Target.LateBy+2*quiet, func() {
+		if !s.witnessed() {
+			return // only clocks would tell the next ledger above which generation to begin, and here they may be wrong
+		}
+		if from != nil && s.belongs(from) {
+			return
+		}
+		if from == nil {
+			s.World.Inject("ledger lost")
+			s.World.Tracef("the ledger is lost")
+			s.LoseLedger()
+		} else {
+			s.World.Inject("ledger restored")
+			s.World.Tracef("the ledger is restored")
+			s.Target.Restore(stateTable, from.rows)
+		}
+		s.exchanged = true
+		s.truth.forgetLedger()
+	})
+}
+
+func (s *simulation) restoreLedger(e event) {
+	if s.TombstoneAge > 0 {
+		return // what is read again from then may be older than tombstones
+	}
+	from := &ledgerBackup{s.Target.Snapshot(stateTable), s.World.Now()}
+	s.later(s.span(e, 10*time.Hour), func() { s.loseLedger(from) })
+}
+
+// exchangeLedger puts another ledger in place of the workers': one that begins as a copy and has its own name, as a pipeline that was set up
+// from a backup of this one.
+func (s *simulation) exchangeLedger(e event) {
+	if s.TombstoneAge > 0 {
+		return // as in restoreLedger
+	}
+	from := &ledgerBackup{s.Target.Snapshot(stateTable), s.World.Now()}
+	if !replaceText(from.rows, "default/pipeline", ledgerFamily, "ledger-", "other-") {
+		return
+	}
+	s.later(s.span(e, 10*time.Hour), func() { s.World.Inject("ledger exchanged"); s.loseLedger(from) })
+}
+
 // loseTarget empties the target tables.
 func (s *simulation) loseTarget(event) {
 	if s.canBeRemade() {

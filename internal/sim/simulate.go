@@ -108,6 +108,7 @@ type simulation struct {
 	healthy                       time.Duration // from when on both services are well
 	begun                         time.Duration // until when something that was begun is still to happen
 	expired                       time.Duration // until when every iterator is too old
+	contended                     time.Duration // until when several workers cannot reach the source
 	disturbed                     time.Duration // when items were last changed while a run drained
 	elsewhere                     time.Duration // until when the app profile routes to another cluster
 	exchanged                     bool          // the ledger was lost or restored
