@@ -445,21 +445,8 @@ func (s *simulation) compare(when string) {
 	if lost := s.lost(state); lost != "" && !state.NeedsLoad && state.Generation > 0 {
 		s.fail("I5", "%s", lost)
 	}
-	if state.NeedsLoad && !s.mayLose() {
+	if state.NeedsLoad && !s.mayLose(s.Migration) {
 		s.fail("I5", "a gap without a loss: %s, %q", state.Reason, s.Gaps)
 	}
 	s.checkReasons()
-}
-
-// mayLose tells whether something was injected after which a gap may be declared.
-func (s *simulation) mayLose() bool {
-	if s.starved || s.exchanged {
-		return true
-	}
-	for _, e := range s.plan.events {
-		if e.kind.gap {
-			return true
-		}
-	}
-	return false
 }

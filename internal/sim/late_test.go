@@ -117,3 +117,35 @@ func TestParkedInAGenerationBelowTheOneBefore(t *testing.T) {
 		expect(t, failures, map[bool]string{false: "cannot be held, and is not parked"}[again])
 	}
 }
+
+// A gap is an alarm until something was lost: of the table itself, or of what it shares with its neighbour.
+func TestAGapBeforeALoss(t *testing.T) {
+	with := func(beside beside) uint64 {
+		seed := uint64(0)
+		for drawNeighbour(seed) != beside {
+			seed++
+		}
+		return seed
+	}
+	for _, c := range []struct {
+		beside beside
+		table  string
+		fault  string
+		fails  bool
+	}{
+		{alone, "Orders", "", true}, {alone, "Orders", "process killed", true}, {alone, "Orders", "shard gone", false},
+		{ownTarget, "Orders2", "shard gone", true}, {ownTarget, "Orders2", "target lost", true}, {ownTarget, "Orders2", "ledger lost", false},
+		{sameTarget, "Orders2", "target lost", false}, {sameTarget, "Orders", "target lost", false},
+	} {
+		s := newSimulation(newPlan(with(c.beside), SimOptions{}), SimOptions{})
+		if c.fault != "" {
+			s.World.Inject(c.fault)
+		}
+		row := &Row{}
+		row.set(ledgerFamily, recordColumn, modelCell{0, `{"gap_count":1,"reason":"some"}`})
+		s.checkGap(stateTable, "default/table/"+c.table, &Row{}, row)
+		if failed := len(s.report().Failures) > 0; failed != c.fails {
+			t.Errorf("%v, after %q: %q", c, c.fault, s.report().Failures)
+		}
+	}
+}

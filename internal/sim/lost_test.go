@@ -2,7 +2,6 @@ package sim
 
 import (
 	"context"
-	"slices"
 	"testing"
 	"time"
 
@@ -139,8 +138,6 @@ func TestLedgerAndTargetOfOneBeat(t *testing.T) {
 	} {
 		p := calmPlan(3)
 		p.poll, p.list, p.writes = time.Minute, time.Hour, nil
-		i := slices.IndexFunc(kinds, func(k kind) bool { return k.name == "target restored" })
-		p.events = []event{{kind: &kinds[i], at: 100 * time.Hour}} // a gap may be declared
 		restored := 0
 		failures := played(p, func(s *simulation, ctx context.Context) {
 			beat := func() uint64 { return s.State().WitnessBeat }
@@ -163,9 +160,9 @@ func TestLedgerAndTargetOfOneBeat(t *testing.T) {
 			was = beat()
 			until(func() bool { return beat() > was })
 			if c.target {
+				s.World.Inject("target restored")
 				s.RestoreTarget(rows)
 				s.truth.forgetTarget()
-				s.World.Inject("target restored")
 			}
 			if c.unwatch {
 				s.Target.lost = simEpoch

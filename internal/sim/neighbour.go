@@ -199,7 +199,7 @@ func (s *simulation) checkNeighbour() {
 	if s.neighbour == nil || s.bad() {
 		return
 	}
-	if state := s.neighbour.State(); state.NeedsLoad && !s.mayLose() {
+	if state := s.neighbour.State(); state.NeedsLoad && !s.mayLose(s.neighbour.Migration) {
 		s.fail("I5", "a gap of the neighbour without a loss: %s", state.Reason)
 	}
 	s.World.Inject("another table beside it")

@@ -175,3 +175,38 @@ func (s *simulation) checkReasons() {
 		}
 	}
 }
+
+// The faults after which a gap may be declared: those of the ledger concern a neighbour as well, those of the target one that is in it.
+var (
+	lossesOfTable  = []string{"new stream", "stream disabled", "stream without images", "mapping changed", "child listed before its parent", "shard gone"}
+	lossesOfTarget = []string{"target lost", "target restored", "target exchanged"}
+	lossesOfLedger = []string{"ledger lost", "ledger restored", "ledger exchanged"}
+)
+
+// mayLose tells whether something has happened by now after which a gap of the table may be declared.
+func (s *simulation) mayLose(m *Migration) bool {
+	injected := s.World.Injected()
+	happened := func(faults []string) bool {
+		return slices.ContainsFunc(faults, func(name string) bool { return injected[name] > 0 })
+	}
+	return s.starved || happened(lossesOfLedger) || happened(lossesOfTarget) && (m == s.Migration || s.plan.neighbour == sameTarget) ||
+		happened(lossesOfTable) && m == s.Migration
+}
+
+// checkGap: no gap is declared before anything was lost (I5).
+func (s *simulation) checkGap(table, key string, before, after *Row) {
+	if table != stateTable || !strings.HasPrefix(key, "default/table/") {
+		return
+	}
+	was, is := recordOf[checkpoint.TableState](before), recordOf[checkpoint.TableState](after)
+	if is.GapCount <= was.GapCount {
+		return
+	}
+	m := s.Migration
+	if n := s.neighbour; n != nil && n.isOf(table, key) {
+		m = n.Migration
+	}
+	if s.checkStarved(); !s.mayLose(m) {
+		s.fail("I5", "a gap before a loss: %s", is.Reason)
+	}
+}

@@ -188,6 +188,7 @@ func (s *simulation) watchBoth(table, key string, before, after *Row) {
 		s.truth.mostParked = max(s.truth.mostParked, s.truth.parkedItems(within))
 	}
 	s.noteMade(table, key, before, after)
+	s.checkGap(table, key, before, after)
 	s.strike(table, key, before, after)
 }
 
