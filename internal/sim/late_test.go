@@ -149,3 +149,54 @@ func TestAGapBeforeALoss(t *testing.T) {
 		}
 	}
 }
+
+// What an operator has let go may come back by a late request, and is forgotten for a reason then, or not at all.
+func TestWhatComesBackAfterTheOperatorLetItGo(t *testing.T) {
+	for _, later := range []bool{false, true} {
+		failures := judge(oneShard(), func(s *judged) {
+			lot := sink.NewParking(Target{s.Target}, "default")
+			run := &simulation{Migration: s.Migration, truth: s.truth}
+			s.truth.operator = newOperator(run)
+			s.putWith("1", longName, "it cannot be held")
+			b := s.fold(s.last())
+			s.write(Target{s.Target}, b.Rows)
+			check := func(err error) {
+				if err != nil {
+					s.failf("%v", err)
+				}
+			}
+			check(lot.Park(s.ctx, b.Parked[0]))
+			check(s.truth.operator.remove(s.ctx, sink.RefOf(b.Parked[0])))
+			check(lot.Park(s.ctx, b.Parked[0])) // late
+			if later {
+				s.sleep(s.Target.LateBy + 2*time.Minute)
+			}
+			check(lot.Remove(s.ctx, sink.RefOf(b.Parked[0])))
+		})
+		expect(t, failures, map[bool]string{true: "I3: the change parked at"}[later])
+	}
+}
+
+// A repair comes late to a target that was restored for as long as one that was begun before may: what comes after that knows how the target is.
+func TestARepairLongAfterTheTargetWasRestored(t *testing.T) {
+	for _, long := range []bool{false, true} {
+		failures := judge(oneShard(), func(s *judged) {
+			target := Target{s.Target}
+			s.put("1", "a")
+			s.write(target, s.fold(s.last()).Rows)
+			before := s.backUpTarget()
+			s.put("1", "b")
+			s.write(target, s.fold(s.last()).Rows)
+			s.put("1", "c")
+			if err := s.repair(s, "1"); err == nil {
+				s.failf("the repair has an answer")
+			}
+			s.restore(before)
+			if long {
+				s.sleep(decisionTime + s.Target.LateBy + 2*time.Minute)
+			}
+			s.arrive()
+		})
+		expect(t, failures, map[bool]string{true: "I9"}[long])
+	}
+}

@@ -19,10 +19,10 @@ import (
 type operator struct {
 	s         *simulation
 	lot       *sink.Parking
-	drops     float64              // which part of the decisions is to give up
-	given     map[string][]reading // what was read of each item, by its id
-	decidedOn map[string]bool      // keys of rows of parked changes that may go
-	gaveUp    map[parkedRow]bool   // changes that the target does without
+	drops     float64                  // which part of the decisions is to give up
+	given     map[string][]reading     // what was read of each item, by its id
+	decidedOn map[string]time.Duration // when a row of a parked change was last to go, by its key
+	gaveUp    map[parkedRow]bool       // changes that the target does without
 }
 
 // reading is what an item was when so many writes of the table had been made.
@@ -39,7 +39,7 @@ type repair struct {
 
 // newOperator makes one who does nothing yet.
 func newOperator(s *simulation) *operator {
-	return &operator{s: s, lot: sink.NewParking(Target{s.Target}, "default"), given: map[string][]reading{}, decidedOn: map[string]bool{}, gaveUp: map[parkedRow]bool{}}
+	return &operator{s: s, lot: sink.NewParking(Target{s.Target}, "default"), given: map[string][]reading{}, decidedOn: map[string]time.Duration{}, gaveUp: map[parkedRow]bool{}}
 }
 
 // begin lets the operator work, beside the workers and on a machine of his own.
@@ -58,14 +58,29 @@ func (o *operator) work(ctx context.Context, every time.Duration) {
 	}
 }
 
+// remove lets a parked change go.
+func (o *operator) remove(ctx context.Context, ref sink.Ref) error {
+	o.decidedOn["default/parked/"+string(ref)] = o.s.World.Elapsed()
+	return o.lot.Remove(ctx, ref)
+}
+
+// lets tells whether a row of a parked change that goes now may go by a request of the operator's.
+func (o *operator) lets(key string) bool {
+	at, decided := o.decidedOn[key]
+	return decided && o.s.World.Elapsed()-at <= o.s.Target.LateBy+time.Minute
+}
+
 // parkedItem is what one item has parked.
 type parkedItem struct {
 	refs    []sink.Ref
 	records []transform.Parked
 }
 
+// decisionTime is how long the operator is at it.
+const decisionTime = 30 * time.Minute
+
 func (o *operator) decide(ctx context.Context) error {
-	ctx, cancel := task.WithTimeout(ctx, 30*time.Minute)
+	ctx, cancel := task.WithTimeout(ctx, decisionTime)
 	defer cancel()
 	items, err := o.parked(ctx)
 	for _, item := range items {
@@ -97,9 +112,8 @@ func (o *operator) parked(ctx context.Context) (items []*parkedItem, err error) 
 func (o *operator) drop(ctx context.Context, item *parkedItem) error {
 	for i, ref := range item.refs {
 		o.s.World.Inject("parked item given up")
-		o.decidedOn["default/parked/"+string(ref)] = true
 		o.gaveUp[parkedRow{item.records[i].Key, string(item.records[i].Version)}] = true
-		if err := o.lot.Remove(ctx, ref); err != nil {
+		if err := o.remove(ctx, ref); err != nil {
 			return err
 		}
 	}
@@ -145,8 +159,7 @@ func (o *operator) retry(ctx context.Context, item *parkedItem) error {
 	o.s.World.Inject("parked item retried")
 	o.s.World.Tracef("the operator has retried item %s: it is there %v, %d rows are written", o.s.Source.name(item.records[0].Change.Keys), done.Present, done.Written)
 	for _, ref := range item.refs {
-		o.decidedOn["default/parked/"+string(ref)] = true
-		if err := o.lot.Remove(ctx, ref); err != nil {
+		if err := o.remove(ctx, ref); err != nil {
 			return err
 		}
 	}
@@ -194,7 +207,8 @@ func (t *truth) checkRepaired(w rowWrite, was string) {
 	if load, err := transform.ParseVersion(before); before == "" || err == nil && load.Hop() == transform.LoadHop && before < was {
 		before = was
 	}
-	if seen := transform.NewVersion(v.Generation(), v.Hop(), v.Sequence(), v.Count()-1); t.forgotten && before < string(seen) {
+	late := t.forgotten && t.m.World.Elapsed()-t.lostAt <= decisionTime+t.m.Target.LateBy+time.Minute
+	if seen := transform.NewVersion(v.Generation(), v.Hop(), v.Sequence(), v.Count()-1); late && before < string(seen) {
 		return // it came late, to a target that was restored to before the change, or to before another repair, which is declared
 	}
 	if u, err := transform.ParseVersion(before); err != nil || u.Count()+1 != v.Count() || u.WithoutCount() != v.WithoutCount() {

@@ -61,7 +61,7 @@ func (t *truth) watchParked(key string, before, after *Row) {
 	if !ok || t.m.Target.lost.After(t.parkedAt[key]) {
 		return
 	}
-	if t.operator != nil && t.operator.decidedOn[key] {
+	if t.operator != nil && t.operator.lets(key) {
 		return
 	}
 	if t.outranked(p, before, t.highestAt) {
