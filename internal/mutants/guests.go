@@ -235,9 +235,15 @@ var inGuests = []mutant{
 	},
 	{
 		name: "once: a shard that was given up counts as idle for a moment still", file: "internal/pipeline/board.go",
-		old:  `if s.Owner == "" || !s.CaughtUp {`,
-		new:  `if !s.CaughtUp {`,
+		old:  `if s.Owner == "" || !s.CaughtUp || `,
+		new:  `if !s.CaughtUp || `,
 		test: "./internal/pipeline TestH18_ReadElsewhere", why: "the other must give the shard up within seconds of the end of a run with Once",
+	},
+	{
+		name: "once: a shard that was reopened was read since before its gap", file: "internal/pipeline/board.go",
+		old:  ` || s.FirstRead.IsZero() {`,
+		new:  ` {`,
+		test: "./internal/pipeline TestH18_ReadElsewhere", why: "another worker must take a shard that was reopened within seconds of the end of a run with Once",
 	},
 	{
 		name: "a read that fails keeps its place", file: "internal/pipeline/follow.go",

@@ -133,11 +133,11 @@ func (b *board) idle(shard string, t Timing, now time.Duration) bool {
 }
 
 // idleElsewhere is idle for a shard that another worker reads, as far as the ledger tells: it went on reading for as long, by its own clock, found nothing,
-// and did so until just now. Renew is how often it tells at the least.
+// and did so until just now. What it tells before its first read is of before a gap, after which it was reopened. Renew is how often it tells at the least.
 func (b *board) idleElsewhere(s checkpoint.Shard, t Timing, renew, now time.Duration) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if s.Owner == "" || !s.CaughtUp {
+	if s.Owner == "" || !s.CaughtUp || s.FirstRead.IsZero() {
 		delete(b.others, s.ID)
 		return false
 	}

@@ -104,7 +104,7 @@ func TestH18_ReadElsewhere(t *testing.T) {
 	timing, renew := Timing{Poll: time.Second, Pass: time.Second, Idle: 10 * time.Second}, 5*time.Second
 	start := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC) // on a clock that has nothing to do with ours
 	row := func(readAt int) checkpoint.Shard {
-		return checkpoint.Shard{ID: "s", Owner: "b", Epoch: 1, CaughtUp: true, Position: cdc.SequenceOf(7), ReadAt: start.Add(time.Duration(readAt) * time.Second)}
+		return checkpoint.Shard{ID: "s", Owner: "b", Epoch: 1, CaughtUp: true, Position: cdc.SequenceOf(7), FirstRead: start.Add(-time.Hour), ReadAt: start.Add(time.Duration(readAt) * time.Second)}
 	}
 	with := func(readAt int, change func(*checkpoint.Shard)) checkpoint.Shard {
 		s := row(readAt)
@@ -125,6 +125,8 @@ func TestH18_ReadElsewhere(t *testing.T) {
 		"it is behind":               {{0, row(0), false}, {10, with(10, func(s *checkpoint.Shard) { s.CaughtUp = false }), false}, {11, row(11), false}, {21, row(21), true}},
 		"another takes it":           {{0, row(0), false}, {10, with(10, func(s *checkpoint.Shard) { s.Epoch++ }), false}},
 		"nobody has it":              {{0, row(0), false}, {10, with(10, func(s *checkpoint.Shard) { s.Owner = "" }), false}},
+		"it was reopened": {{0, with(-90000, func(s *checkpoint.Shard) { s.FirstRead = time.Time{} }), false}, {1, row(1), false}, {5, row(5), false},
+			{11, row(11), true}},
 		"its reader's clock is back": {{0, row(100), false}, {10, row(20), false}, {15, row(25), false}, {20, row(30), true}},
 	} {
 		b := newBoard()
