@@ -71,16 +71,8 @@ func init() { // not an initialiser: the kinds' functions lead back to the list
 // losses are the kinds that lose changes.
 func losses() []kind {
 	return []kind{
-		{"new stream", 0, 0.3, true, func(s *simulation, e event) {
-			s.World.Inject("new stream")
-			s.Source.EnableStream(1 + int(e.pick%3))
-		}},
-		{"stream ends", 0, 0.1, true, func(s *simulation, e event) {
-			if !s.Source.Stream().Ended {
-				s.World.Inject("stream disabled")
-				s.Source.DisableStream()
-			}
-		}},
+		{"new stream", 0, 0.3, true, (*simulation).newStream},
+		{"stream ends", 0, 0.1, true, (*simulation).endStream},
 		{"ledger lost", 0, 0.2, true, func(s *simulation, e event) { s.loseLedger(nil) }},
 		{"ledger restored", 0, 0.2, true, (*simulation).restoreLedger},
 		{"ledger exchanged", 0, 0.2, true, (*simulation).exchangeLedger},
@@ -191,8 +183,35 @@ func (s *simulation) allDown(e event, d time.Duration) {
 	}
 }
 
+// endStream disables the stream. One half of the time nobody runs until its last record is gone, and now and then the table has a new one hours later.
+func (s *simulation) endStream(e event) {
+	if s.Source.Stream().Ended {
+		return
+	}
+	s.World.Inject("stream disabled")
+	s.Source.DisableStream()
+	if e.pick%2 > 0 || s.TombstoneAge > 0 {
+		return
+	}
+	s.World.Inject("stream disabled while nobody runs")
+	s.allDown(e, cdc.Retention+s.span(e, 4*time.Hour))
+	if e.pick%4 == 0 {
+		s.later(cdc.Retention+6*time.Hour, func() {
+			if s.Source.Stream().Ended {
+				s.World.Inject("stream enabled again long after")
+				s.newStream(e)
+			}
+		})
+	}
+}
+
+func (s *simulation) newStream(e event) {
+	s.World.Inject("new stream")
+	s.Source.EnableStream(1 + int(e.pick%3))
+}
+
 // outForADay takes every worker away for about as long as the stream keeps changes. One half of the time all shards have just been rolled,
-// so that what is trimmed is the beginning of shards of which nothing was read: the horizon gives no error for that (H75).
+// so that what is trimmed is the beginning of shards of which nothing was read: the horizon gives no error for that (H75). Listings may not show that for hours.
 func (s *simulation) outForADay(e event) {
 	if s.TombstoneAge > 0 {
 		return // what is read afterwards would be older than tombstones
@@ -200,8 +219,16 @@ func (s *simulation) outForADay(e event) {
 	delay := time.Second
 	if e.pick%4 > 1 {
 		delay += time.Duration(float64(s.plan.list+s.plan.pass+2*s.plan.poll) * 2 * e.long)
+		stale := time.Duration(e.pick>>40%4) * time.Hour
 		for _, sh := range s.Source.Stream().Open() {
-			s.Source.Stream().Roll(sh)
+			child, until := s.Source.Stream().Roll(sh), s.World.Now().Add(stale)
+			if stale > 0 {
+				sh.ShownOpenUntil, child.ListedFrom = until, until
+			}
+		}
+		if stale > 0 {
+			s.World.Inject("shards rolled behind stale listings")
+			delay = stale
 		}
 	}
 	part := float64(e.pick%1000) / 1000
