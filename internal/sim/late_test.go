@@ -118,7 +118,7 @@ func TestParkedInAGenerationBelowTheOneBefore(t *testing.T) {
 	}
 }
 
-// A gap is an alarm until something was lost: of the table itself, or of what it shares with its neighbour.
+// A gap is an alarm until something was lost, of the table itself or of what it shares with its neighbour, and until that was lost of which it tells.
 func TestAGapBeforeALoss(t *testing.T) {
 	with := func(beside beside) uint64 {
 		seed := uint64(0)
@@ -132,17 +132,19 @@ func TestAGapBeforeALoss(t *testing.T) {
 		table  string
 		fault  string
 		fails  bool
+		reason string
 	}{
-		{alone, "Orders", "", true}, {alone, "Orders", "process killed", true}, {alone, "Orders", "shard gone", false},
-		{ownTarget, "Orders2", "shard gone", true}, {ownTarget, "Orders2", "target lost", true}, {ownTarget, "Orders2", "ledger lost", false},
-		{sameTarget, "Orders2", "target lost", false}, {sameTarget, "Orders", "target lost", false},
+		{alone, "Orders", "shard gone", true, "the table has a new stream"}, {alone, "Orders", "new stream", false, "the table has a new stream"},
+		{alone, "Orders", "", true, ""}, {alone, "Orders", "process killed", true, ""}, {alone, "Orders", "shard gone", false, ""},
+		{ownTarget, "Orders2", "shard gone", true, ""}, {ownTarget, "Orders2", "target lost", true, ""}, {ownTarget, "Orders2", "ledger lost", false, ""},
+		{sameTarget, "Orders2", "target lost", false, ""}, {sameTarget, "Orders", "target lost", false, ""},
 	} {
 		s := newSimulation(newPlan(with(c.beside), SimOptions{}), SimOptions{})
 		if c.fault != "" {
 			s.World.Inject(c.fault)
 		}
 		row := &Row{}
-		row.set(ledgerFamily, recordColumn, modelCell{0, `{"gap_count":1,"reason":"some"}`})
+		row.set(ledgerFamily, recordColumn, modelCell{0, `{"gap_count":1,"reason":"` + c.reason + `"}`})
 		s.checkGap(stateTable, "default/table/"+c.table, &Row{}, row)
 		if failed := len(s.report().Failures) > 0; failed != c.fails {
 			t.Errorf("%v, after %q: %q", c, c.fault, s.report().Failures)
