@@ -221,12 +221,8 @@ func (s *Stream) add(parent string, lo, hi uint64) *Shard {
 	if p := s.Shard(parent); p != nil {
 		sh.ListedFrom = p.ListedFrom // a listing lags; it does not leave out the middle of a lineage
 		if w.Chance(s.table.ListLate) {
-			late := w.UpTo(3 * time.Minute)
-			if sh.lo%8 == uint64(len(s.Shards))%8 {
-				late *= 60
-			}
-			if from := w.Now().Add(late); from.After(sh.ListedFrom) {
-				sh.ListedFrom = from
+			if late := w.Now().Add(w.UpTo(3 * time.Minute)); late.After(sh.ListedFrom) {
+				sh.ListedFrom = late
 			}
 		}
 	}
