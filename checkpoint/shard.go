@@ -126,15 +126,11 @@ func (s *Shard) settled(table TableState) bool {
 // Covers is an event time up to which everything of a finished shard's lineage is applied, and so a bound for what its children
 // may begin with: its last event, or the moment at which a listing last showed it open (zero if none did), both less Slack;
 // else what it inherited. That it gave a page with a next iterator shows nothing: a closed shard that is read late does so
-// on every page but its last. A listing that shows it open after it was read to its end shows no more than that end. If it is a gap, everything up to
-// the gap is the business of the load that follows. Owed is the table's: where nothing is loaded, a root's first read makes up for nothing that was
-// trimmed before it.
+// on every page but its last. If it is a gap, everything up to the gap is the business of the load that follows. Owed is the table's: where
+// nothing is loaded, a root's first read makes up for nothing that was trimmed before it.
 func (s *Shard) Covers(open, owed time.Time) time.Time {
 	if s.State == Lost {
 		return s.DoneAt
-	}
-	if s.State == Done && s.DoneAt.Before(open) {
-		open = s.DoneAt
 	}
 	covers := s.CoveredTo
 	for _, t := range []time.Time{s.EventTime, open} {

@@ -161,25 +161,25 @@ func (k *rounds) list(ctx context.Context, state checkpoint.TableState) (cdc.Lis
 
 // noteOpen notes which shards the complete listing showed open: their children begin later than its first page. A listing may go on showing a shard
 // open that was closed long ago, for which there is no bound; one whose child is known is closed, whatever the listing says, and so is one that
-// split after its page was read.
+// split after its page was read, and one that was read to its end.
 func (k *rounds) noteOpen(ctx context.Context, state checkpoint.TableState) error {
 	shards, err := k.Ledger.Shards(ctx, k.source)
 	if err != nil {
 		return err
 	}
-	known, parents := map[string]bool{}, map[string]bool{}
+	known, closed := map[string]bool{}, map[string]bool{}
 	for _, s := range shards {
 		known[s.ID] = true
 		if s.Label == state.Label {
-			parents[s.Parent] = true
+			closed[s.Parent], closed[s.ID] = true, closed[s.ID] || s.State == checkpoint.Done
 		}
 	}
 	for _, s := range k.listing.Shards {
-		parents[s.Parent] = true
+		closed[s.Parent] = true
 	}
 	var open []string
 	for _, s := range k.listing.Shards {
-		if !s.Closed && !parents[s.ID] {
+		if !s.Closed && !closed[s.ID] {
 			open = append(open, s.ID)
 		}
 	}

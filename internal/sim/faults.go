@@ -183,64 +183,9 @@ func (s *simulation) allDown(e event, d time.Duration) {
 	}
 }
 
-// endStream disables the stream. One half of the time nobody runs until its last record is gone, and now and then the table has a new one hours later.
-func (s *simulation) endStream(e event) {
-	if s.Source.Stream().Ended {
-		return
-	}
-	s.World.Inject("stream disabled")
-	s.Source.DisableStream()
-	if e.pick%2 > 0 || s.TombstoneAge > 0 {
-		return
-	}
-	s.World.Inject("stream disabled while nobody runs")
-	s.allDown(e, cdc.Retention+s.span(e, 4*time.Hour))
-	if e.pick%4 == 0 {
-		s.later(cdc.Retention+6*time.Hour, func() {
-			if s.Source.Stream().Ended {
-				s.World.Inject("stream enabled again long after")
-				s.newStream(e)
-			}
-		})
-	}
-}
-
 func (s *simulation) newStream(e event) {
 	s.World.Inject("new stream")
 	s.Source.EnableStream(1 + int(e.pick%3))
-}
-
-// outForADay takes every worker away for about as long as the stream keeps changes. One half of the time all shards have just been rolled,
-// so that what is trimmed is the beginning of shards of which nothing was read: the horizon gives no error for that (H75). Listings may not show that for hours.
-func (s *simulation) outForADay(e event) {
-	if s.TombstoneAge > 0 {
-		return // what is read afterwards would be older than tombstones
-	}
-	delay := time.Second
-	if e.pick%4 > 1 {
-		delay += time.Duration(float64(s.plan.list+s.plan.pass+2*s.plan.poll) * 2 * e.long)
-		stale := time.Duration(e.pick>>40%4) * time.Hour
-		for _, sh := range s.Source.Stream().Open() {
-			child, until := s.Source.Stream().Roll(sh), s.World.Now().Add(stale)
-			if stale > 0 {
-				sh.ShownOpenUntil, child.ListedFrom = until, until
-			}
-		}
-		if stale > 0 {
-			s.World.Inject("shards rolled behind stale listings")
-			delay = stale
-		}
-	}
-	part := float64(e.pick%1000) / 1000
-	if e.pick%3 > 0 {
-		s.later(delay, func() { s.allDown(e, 22*time.Hour+time.Duration(part*float64(10*time.Hour))) })
-		return
-	}
-	// Back in time for what was being read, and away again before what follows it is.
-	first := 22*time.Hour + 30*time.Minute + time.Duration(part*float64(80*time.Minute))
-	back := delay + first + time.Duration(e.long*float64(4*(s.plan.lease+s.plan.pass+s.plan.list)))
-	s.later(delay, func() { s.allDown(e, first) })
-	s.later(back, func() { s.allDown(e, 3*time.Hour) })
 }
 
 // later lets something happen that the end of the faults waits for.
