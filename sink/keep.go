@@ -33,6 +33,9 @@ const keepTries = 5
 
 // Execute makes one attempt to write a mutation, with as many looks as it takes. It tells whether it was applied (true) or found the row at
 // its version or above (false). Rows may be nil if the mutation does not keep older cells. Errors are *Error.
+//
+// A tombstone of a put's own version is what is left of one that was put aside. It counts as rejected, as it would if it were sent again: whoever removed it may
+// have been gone before it was parked.
 func Execute(ctx context.Context, table Table, rows Looker, m *transform.RowMutation) (applied bool, err error) {
 	if !m.Keep || m.Remove {
 		request := Guard(*m)
@@ -42,6 +45,9 @@ func Execute(ctx context.Context, table Table, rows Looker, m *transform.RowMuta
 		seen, err := rows.Look(ctx, m, since(m))
 		if err != nil {
 			return false, notRejected(err)
+		}
+		if _, gone, _ := seen.Versions(m.Owner); gone == m.Version {
+			return false, &Error{Op: "CheckAndMutateRow", Reason: Rejected, Code: "InvalidArgument", Text: "the same change was put aside before"}
 		}
 		request, needed := KeepOlder(seen, *m)
 		if !needed {

@@ -354,6 +354,35 @@ func TestH81_PutAsideByWhoIsGone(t *testing.T) {
 	})
 }
 
+// H38: a put that keeps older cells is rejected, and the worker goes before it has told so. The next one reads the same change, and a look at the row shows it what
+// the first one left there: it sends nothing that could be rejected. The change is parked all the same.
+func TestH38_RejectedKeptPutOfWhoIsGone(t *testing.T) {
+	table := &scripted{Memory: memory()}
+	table.answer = func(_ context.Context, _ int, r *sink.Request, execute func() (bool, error)) (bool, error) {
+		if r.Ops[len(r.Ops)-1].Family == sink.LiveFamily {
+			return false, &sink.Error{Op: "CheckAndMutateRow", Reason: sink.Rejected, Code: "InvalidArgument"}
+		}
+		return execute()
+	}
+	page := func() *transform.Batch {
+		b := fold("a")
+		b.Rows[0].Keep = true
+		return &b
+	}
+	parking := newLot()
+	w := sink.NewWriter(sink.Options{Table: table, Rows: table.Memory, Parking: parking})
+	parking.fail = &sink.Error{Op: "MutateRow", Reason: sink.Unknown, Code: "Unavailable"}
+	if err := w.Write(context.Background(), page()); !sink.Repeatable(err) {
+		t.Fatal(err)
+	}
+	parking.fail = nil
+	for range 2 { // however often the page is read again
+		if err := w.Write(context.Background(), page()); err != nil || len(parking.list(t)) != 1 {
+			t.Errorf("%d records are parked, rows %q, %v", len(parking.list(t)), rowsOf(t, table.Memory), err)
+		}
+	}
+}
+
 func TestParkedLimit(t *testing.T) {
 	parking := newLot()
 	w := sink.NewWriter(sink.Options{Table: memory(), Parking: parking, MaxParked: 2})
