@@ -206,6 +206,35 @@ func TestLeftBecauseOfAWrappedError(t *testing.T) {
 	}
 }
 
+// A worker that gives its only shard up, because the source does not answer, and takes it back is not ready.
+func TestReadinessWhileTheSourceIsSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		health := admin.NewHealth(time.Now, "Orders")
+		health.TargetReached()
+		health.SourceReached("Orders")
+		events := newObserver("w", admin.NewMetrics(admin.Build{}), health, slog.New(slog.DiscardHandler), backfill.NewRenderer(io.Discard, nil), []string{"Orders"}).events()
+		for range 3 {
+			events.ShardTaken("Orders", "s", 1)
+			time.Sleep(time.Minute)
+			events.ShardLeft("Orders", "s", fmt.Errorf("read: %w", pipeline.ErrYield))
+			time.Sleep(6 * time.Second)
+		}
+		health.Looked("Orders", false)
+		if v := admin.Ready(health.Facts(), time.Now()); v.OK() {
+			t.Errorf("ready after three minutes in vain:\n%s", v)
+		}
+		events.ShardTaken("Orders", "s", 1)
+		events.PageRead("Orders", pipeline.Tally{Inserts: 1})
+		if v := admin.Ready(health.Facts(), time.Now()); v.OK() {
+			t.Errorf("ready with a page that is not written:\n%s", v)
+		}
+		events.PageDone("Orders")
+		if v := admin.Ready(health.Facts(), time.Now()); !v.OK() {
+			t.Errorf("not ready with a page that is:\n%s", v)
+		}
+	})
+}
+
 // The progress of a table that joined is drawn as well, and what a resumed copy had done before is no part of its rate.
 func TestProgressOfATableThatJoined(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -71,17 +71,19 @@ func (o *observer) events() pipeline.Events {
 			o.feed.Publish(admin.Event{Kind: admin.EventLeaseTaken, Table: table, Shard: shard, Worker: o.worker, Epoch: epoch})
 		},
 		ShardLeft: func(table, shard string, err error) {
-			o.health.ShardLeft(table)
+			if errors.Is(err, pipeline.ErrYield) {
+				o.health.ShardGivenUp(table)
+			} else {
+				o.health.ShardLeft(table)
+			}
 			o.metrics.LeaseLeft()
 			o.left("no longer reads the shard", err, admin.KeyTable, table, admin.KeyShard, shard)
 			o.feed.Publish(admin.Event{Kind: admin.EventLeaseLeft, Table: table, Shard: shard, Worker: o.worker, Reason: leftBecause(err)})
 		},
-		ShardDone: func(table, shard string) { o.log.Info("shard is done", admin.KeyTable, table, admin.KeyShard, shard) },
-		Ledger:    o.ledger,
-		PageRead: func(table string, n pipeline.Tally) {
-			o.health.Polled(table)
-			o.metrics.Read(table, counts(n))
-		},
+		ShardDone:  func(table, shard string) { o.log.Info("shard is done", admin.KeyTable, table, admin.KeyShard, shard) },
+		Ledger:     o.ledger,
+		PageRead:   func(table string, n pipeline.Tally) { o.metrics.Read(table, counts(n)) },
+		PageDone:   o.health.Polled,
 		Applied:    func(table string, n pipeline.Tally, _ int) { o.metrics.Applied(table, counts(n)) },
 		Lag:        o.lag,
 		NotReading: o.metrics.NotReading,

@@ -45,6 +45,9 @@ type TableFacts struct {
 	Shards int
 	// Since is when the first of the present shards was taken, Polled the last successful read of any.
 	Since, Polled time.Time
+	// GivenUp is when this process last gave a shard up because the source did not answer, Vain since when it has not: another process may take the shard
+	// meanwhile, and if none does this one takes it back, which is no news of the source. Both are zero if there was nothing of the kind since the last successful read.
+	GivenUp, Vain time.Time
 	// Unlisted is since when this process sees that the stream was never listed as a whole, so that nobody reads it; zero if it was.
 	Unlisted time.Time
 	// Childless is since when the children of a shard that ended have not been listed, so that nobody reads them; zero if all were, or ended of late.
@@ -123,12 +126,11 @@ func (t *TableFacts) polls(now time.Time) Check {
 	c := Check{Name: "polls " + t.Name, OK: true, Text: "no shards here"}
 	switch {
 	case t.Shards > 0:
-		last := t.Polled
-		if t.Since.After(last) {
-			last = t.Since
-		}
-		age := now.Sub(last)
+		age := now.Sub(t.progress())
 		c.OK, c.Text = age <= PollWithin, fmt.Sprintf("%d shards, last progress %s ago", t.Shards, round(age))
+	case !t.Vain.IsZero() && now.Sub(t.GivenUp) <= PollWithin:
+		age := now.Sub(t.Vain)
+		c.OK, c.Text = age <= PollWithin, fmt.Sprintf("no shards here; the last was given up %s ago, last progress %s ago", round(now.Sub(t.GivenUp)), round(age))
 	case !t.Unlisted.IsZero():
 		age := now.Sub(t.Unlisted)
 		c.OK, c.Text = age <= PollWithin, fmt.Sprintf("the stream was not listed as a whole yet, seen for %s", round(age))
@@ -136,6 +138,17 @@ func (t *TableFacts) polls(now time.Time) Check {
 		c.OK, c.Text = false, fmt.Sprintf("a shard ended %s ago, and its children were not listed yet", round(now.Sub(t.Childless)))
 	}
 	return c
+}
+
+// progress is since when what is read here made none.
+func (t *TableFacts) progress() time.Time {
+	switch {
+	case !t.Vain.IsZero():
+		return t.Vain
+	case t.Since.After(t.Polled):
+		return t.Since
+	}
+	return t.Polled
 }
 
 func reached(name string, ok bool) Check {
@@ -214,6 +227,9 @@ func (h *Health) ShardTaken(table string) {
 		t := h.table(table)
 		if t.Shards == 0 {
 			t.Since = now
+			if now.Sub(t.GivenUp) > PollWithin { // others read it meanwhile
+				t.Vain, t.GivenUp = time.Time{}, time.Time{}
+			}
 		}
 		t.Shards++
 	})
@@ -227,9 +243,21 @@ func (h *Health) ShardLeft(table string) {
 	})
 }
 
-// Polled reports a successful read of any shard of a table, empty or not.
+// ShardGivenUp is ShardLeft where the source did not answer: the shard was left to other processes, and perhaps there are none.
+func (h *Health) ShardGivenUp(table string) {
+	h.report(func(_ *Facts, now time.Time) {
+		t := h.table(table)
+		t.Vain, t.GivenUp = t.progress(), now
+		t.Shards = max(0, t.Shards-1)
+	})
+}
+
+// Polled reports progress in any shard of a table: a page that was empty, or whose changes are durable.
 func (h *Health) Polled(table string) {
-	h.report(func(_ *Facts, now time.Time) { h.table(table).Polled = now })
+	h.report(func(_ *Facts, now time.Time) {
+		t := h.table(table)
+		t.Polled, t.Vain, t.GivenUp = now, time.Time{}, time.Time{}
+	})
 }
 
 // Stopping reports that the process was asked to end, so that nothing more is expected of it.

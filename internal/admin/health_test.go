@@ -134,6 +134,45 @@ func TestReportsBecomeFacts(t *testing.T) {
 	step(false)
 }
 
+// A process that cannot read the source gives what it holds up every minute, and takes it back if nobody else does: that is no progress. If others do, it is a standby.
+func TestReadyWhileShardsAreGivenUp(t *testing.T) {
+	now := start
+	h := NewHealth(func() time.Time { return now }, "Orders")
+	h.TargetReached()
+	h.SourceReached("Orders")
+	step := func(after time.Duration, want bool) {
+		t.Helper()
+		now = now.Add(after)
+		h.Looked("Orders", false)
+		if v := Ready(h.Facts(), now); v.OK() != want {
+			t.Fatalf("after %s:\n%s", now.Sub(start), v)
+		}
+	}
+	h.ShardTaken("Orders")
+	h.Polled("Orders")
+	step(time.Minute, true)
+	h.ShardGivenUp("Orders")
+	step(6*time.Second, true)
+	h.ShardTaken("Orders")
+	step(53*time.Second, true)
+	step(2*time.Second, false)
+	for range 5 {
+		h.ShardGivenUp("Orders")
+		step(6*time.Second, false)
+		h.ShardTaken("Orders")
+		step(time.Minute, false)
+	}
+	h.Polled("Orders")
+	step(time.Second, true)
+	h.ShardGivenUp("Orders")
+	step(PollWithin-time.Second, true)
+	step(2*time.Second, true) // others have it
+	step(time.Hour, true)
+	h.ShardTaken("Orders")
+	step(PollWithin, true)
+	step(1, false)
+}
+
 func TestReportsFromManyTasks(t *testing.T) {
 	h := NewHealth(time.Now, "Orders")
 	var wg sync.WaitGroup

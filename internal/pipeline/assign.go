@@ -62,6 +62,7 @@ func (t *table) attempt(ctx context.Context) (view, error) {
 		v.listed, err = t.listed(ctx, v)
 	}
 	if err != nil {
+		t.board.settle(nil) // whether another worker reads them cannot be known
 		t.tellLag(ctx)
 	}
 	return v, err
@@ -144,6 +145,7 @@ func (t *table) report(ctx context.Context, v view) {
 		states[s.State]++
 	}
 	t.events.Ledger(v.state, states)
+	t.board.settle(v.shards)
 	t.tellLag(ctx)
 }
 

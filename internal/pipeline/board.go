@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"maps"
 	"sync"
 	"time"
 
@@ -65,6 +66,7 @@ func (b *board) isAside() bool {
 }
 
 type reading struct {
+	left       bool          // it was given up because the source did not answer
 	event      time.Time     // of the last applied change
 	caughtUp   bool          // the last page was empty
 	emptyPages int           // in a row
@@ -86,11 +88,12 @@ func (b *board) take(s checkpoint.Shard) {
 	case upTo.IsZero() && !s.CoveredTo.IsZero():
 		upTo = s.CoveredTo.Add(checkpoint.Slack)
 	}
-	if upTo.IsZero() {
-		return
-	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if upTo.IsZero() {
+		delete(b.shards, s.ID)
+		return
+	}
 	b.shards[s.ID] = &reading{event: upTo}
 }
 
@@ -120,6 +123,28 @@ func (b *board) forget(shard string) {
 	delete(b.shards, shard)
 }
 
+// leave notes that a shard was given up because the source did not answer. For now it counts as before: perhaps nobody else takes it, and this worker takes it back.
+func (b *board) leave(shard string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if r := b.shards[shard]; r != nil {
+		r.left = true
+	}
+}
+
+// settle forgets the shards that were given up and that are somebody else's business by now, or nobody's, as the ledger's rows show: all but those that still wait.
+func (b *board) settle(shards []checkpoint.Shard) {
+	waiting := map[string]bool{}
+	for _, s := range shards {
+		if s.Owner == "" && !s.Finished() {
+			waiting[s.ID] = true
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	maps.DeleteFunc(b.shards, func(id string, r *reading) bool { return r.left && !waiting[id] })
+}
+
 // pageTime is how long a page may be on its way before what was read before it counts no more.
 const pageTime = 5 * time.Second
 
@@ -129,7 +154,7 @@ func (b *board) idle(shard string, t Timing, now time.Duration) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	r := b.shards[shard]
-	return r != nil && r.emptyPages >= t.IdlePages && r.emptyAt-r.emptySince >= t.Idle && now-r.emptyAt <= t.Idle+t.Poll+pageTime
+	return r != nil && !r.left && r.emptyPages >= t.IdlePages && r.emptyAt-r.emptySince >= t.Idle && now-r.emptyAt <= t.Idle+t.Poll+pageTime
 }
 
 // idleElsewhere is idle for a shard that another worker reads, as far as the ledger tells: it went on reading for as long, by its own clock, found nothing,

@@ -22,6 +22,8 @@ type Events struct {
 	Ledger func(state checkpoint.TableState, shards map[checkpoint.State]int)
 	// PageRead: a read of a shard succeeded; its page may be empty.
 	PageRead func(table string, changes Tally)
+	// PageDone: what was read with a page is durable, or it was empty. A page that could not be written is read again, and is no progress.
+	PageDone func(table string)
 	// Applied: changes are durable; rows is how many rows they were folded into.
 	Applied func(table string, changes Tally, rows int)
 	// Ignored: a rule of the mapping says not to copy this many items, of changes or of the copy; "" is a rule without a name.
@@ -29,7 +31,7 @@ type Events struct {
 	// Lag is the table's worst shard here: the age of the last applied change while there are more, otherwise the time since
 	// the last empty page. Headroom is what is left of the stream's 24 hours.
 	Lag func(table string, lag, headroom time.Duration)
-	// NotReading: this worker reads no shard of the table, so that it knows no lag. Like Lag it is told at every look, whether that
+	// NotReading: this worker reads no shard of the table, nor gave one up that nobody has taken since, so that it knows no lag. Like Lag it is told at every look, whether that
 	// succeeds or not, and when a shard was left.
 	NotReading func(table string)
 	// Joined: a table of a pattern was found, and this worker takes part in it from now on.
@@ -74,6 +76,9 @@ func (e Events) orSilent() Events {
 	}
 	if e.PageRead == nil {
 		e.PageRead = func(table string, changes Tally) {}
+	}
+	if e.PageDone == nil {
+		e.PageDone = func(table string) {}
 	}
 	if e.Applied == nil {
 		e.Applied = func(table string, changes Tally, rows int) {}

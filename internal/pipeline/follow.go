@@ -40,6 +40,7 @@ func (t *table) follow(stop, ctx context.Context, lease *checkpoint.Lease, reade
 		if err != nil {
 			return err
 		}
+		t.events.PageDone(t.source)
 		before := at
 		at = advance(next, page, batch.Latest, sent)
 		at.Rate = rate.add(len(changes), task.Mono(ctx))
@@ -188,7 +189,11 @@ func (t *table) hold(stop, work context.Context, lease *checkpoint.Lease, state 
 		return err
 	})
 	err := g.Wait()
-	t.board.forget(shard.ID)
+	if errors.Is(err, ErrYield) {
+		t.board.leave(shard.ID) // until it is known that somebody else reads it
+	} else {
+		t.board.forget(shard.ID)
+	}
 	t.tellLag(work)
 	t.events.ShardLeft(t.source, shard.ID, err)
 	if errors.Is(err, ErrYield) {

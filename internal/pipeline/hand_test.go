@@ -182,6 +182,18 @@ func TestAMissingTargetLeavesRoom(t *testing.T) {
 	}
 }
 
+// A page that gives its place up is read again and again, which is no progress: readiness rests on it.
+func TestAPageThatIsPutBackIsNoProgress(t *testing.T) {
+	read, done := map[string]int{}, map[string]int{}
+	o := crowd(t, newBacklog(5), targets{missing: "orders"}, "Orders", "Users")
+	o.Events.PageRead = func(table string, _ Tally) { read[table]++ }
+	o.Events.PageDone = func(table string) { done[table]++ }
+	play(t, &checkpointtest.Memory{}, 10*time.Minute, o, behind(4, "Orders", "Users"))
+	if read["Orders"] < 20 || done["Orders"] > 0 || done["Users"] == 0 || done["Users"] > read["Users"] {
+		t.Errorf("pages read %v, done %v", read, done)
+	}
+}
+
 // silentDatabases is a silentDatabase for each table.
 type silentDatabases struct {
 	Database

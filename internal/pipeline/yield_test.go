@@ -60,3 +60,62 @@ func TestH63_AYieldedSeatIsLeftToOthers(t *testing.T) {
 		}
 	})
 }
+
+// While the source is silent, a worker gives its only shard up every minute and takes it back in a moment. Its lag is told all the while: an alert that waits for some minutes
+// would begin anew with each time at which there is none.
+func TestLagOfAShardThatIsGivenUp(t *testing.T) {
+	begin := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC) // of the world of play
+	given, last, gaps, untold := 0, time.Duration(-1), 0, false
+	o := crowd(t, newBacklog(5), targets{}, "Orders")
+	silent := quiet{newBacklog(5), &cdc.Error{Op: "GetRecords", Reason: cdc.Unavailable, Err: errors.New("no")}}
+	o.Open = func(string) cdc.Source { return silent }
+	o.Events.ShardLeft = func(_, _ string, err error) {
+		if errors.Is(err, ErrYield) {
+			given++
+		}
+	}
+	o.Events.NotReading = func(string) { untold = last >= 0 }
+	o.Events.Lag = func(_ string, lag, _ time.Duration) {
+		if untold {
+			gaps++
+		}
+		if lag < last {
+			t.Errorf("a lag of %s after one of %s", lag, last)
+		}
+		last, untold = lag, false
+	}
+	play(t, &checkpointtest.Memory{}, 10*time.Minute, o, func(ctx context.Context, l *checkpoint.Ledger) error {
+		if err := behind(0, "Orders")(ctx, l); err != nil {
+			return err
+		}
+		return l.CreateShard(ctx, checkpoint.Shard{Source: "Orders", Label: "L", StreamARN: "arn/Orders", ID: "Orders0", State: checkpoint.Reading, Hop: cdc.RootHop,
+			Generation: 7, EventTime: begin, ReadAt: begin})
+	})
+	if given < 5 || gaps > 0 || last < 9*time.Minute {
+		t.Errorf("given up %d times, %d times without a lag in between; the last was %s", given, gaps, last)
+	}
+}
+
+// What was given up is told of no longer than nobody else reads it, as far as is known.
+func TestGivenUpIsSettled(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		rows []checkpoint.Shard
+		told bool
+	}{
+		{"nobody has it", []checkpoint.Shard{{ID: "s", State: checkpoint.Reading}}, true},
+		{"another worker reads it", []checkpoint.Shard{{ID: "s", State: checkpoint.Reading, Owner: "other"}}, false},
+		{"another worker has read it to its end", []checkpoint.Shard{{ID: "s", State: checkpoint.Done}}, false},
+		{"the ledger cannot be read", nil, false},
+	} {
+		b := newBoard()
+		b.read("s", checkpoint.Progress{CaughtUp: true}, 0)
+		b.read("here", checkpoint.Progress{CaughtUp: true}, time.Hour)
+		b.leave("s")
+		b.leave("never read")
+		b.settle(c.rows)
+		if lag, _ := b.lag(time.Time{}, 2*time.Hour); (lag == 2*time.Hour) != c.told || lag < time.Hour {
+			t.Errorf("%s: a lag of %s", c.name, lag)
+		}
+	}
+}

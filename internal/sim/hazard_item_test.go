@@ -249,6 +249,7 @@ func listenAll(o *pipeline.Options, hear func(text string)) {
 		ShardDone:   func(t, shard string) { say("ShardDone", t, shard) },
 		Ledger:      func(state checkpoint.TableState, n map[checkpoint.State]int) { say("Ledger", state, n) },
 		PageRead:    func(t string, n pipeline.Tally) { say("PageRead", t, n) },
+		PageDone:    func(t string) { say("PageDone", t) },
 		Applied:     func(t string, n pipeline.Tally, rows int) { say("Applied", t, n, rows) },
 		Gap: func(t, shard, reason string) {
 			gap(t, shard, reason)
