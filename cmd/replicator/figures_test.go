@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -166,6 +167,42 @@ func TestADroppedTableIsSetAsideForADay(t *testing.T) {
 		metrics.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 		if line := `replicator_source_set_aside{source_table="Orders"} ` + c.want + "\n"; !strings.Contains(w.Body.String(), line) {
 			t.Errorf("dropped %s ago: no line %q", c.since, line)
+		}
+	}
+}
+
+// A table is not in sync while nobody can know whether changes of it were lost: it was not read for longer than the stream keeps changes, or cannot be followed. One that was
+// dropped stays as it was, if its stream was read before it went.
+func TestWhatIsNotInSync(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		read   time.Duration // ago, when its only shard was found empty
+		aside  string
+		since  time.Duration // ago, when it was set aside
+		want   string
+		untold bool // nothing of the stream is told any more
+	}{
+		{"read just now", time.Second, "", 0, phaseInSync, false},
+		{"not read for most of a day", cdc.Retention - time.Minute, "", 0, phaseInSync, false},
+		{"not read for a day", cdc.Retention, "", 0, phaseCopy, false},
+		{"not read for days", 60 * time.Hour, "", 0, phaseCopy, false},
+		{"its stream cannot be followed", time.Second, "the stream's view type KEYS_ONLY does not give every row and its removal", time.Minute, phaseCopy, false},
+		{"dropped, and read", time.Second, pipeline.GoneReason, time.Hour, phaseInSync, false},
+		{"dropped long ago, and read after that", 46 * time.Hour, pipeline.GoneReason, 48 * time.Hour, phaseInSync, true},
+		{"dropped long ago, and not read after that", 49 * time.Hour, pipeline.GoneReason, 48 * time.Hour, phaseCopy, false},
+	} {
+		state := loadedTable()
+		if c.aside != "" {
+			state.Aside = checkpoint.Aside{Reason: c.aside, Since: ago(c.since)}
+		}
+		shard := checkpoint.Shard{Source: "Orders", Label: "L", ID: "s", State: checkpoint.Reading, CaughtUp: true, ReadAt: ago(c.read), FirstRead: ago(100 * time.Hour)}
+		m := judged(tableInput{found: true, state: state, shards: []checkpoint.Shard{shard}})
+		if m.Phase != c.want || (m.Tables[0].HeadroomSeconds == nil) != c.untold {
+			t.Errorf("%s: %s, headroom %s", c.name, m.Phase, m.Tables[0].headroomText())
+		}
+		told := slices.ContainsFunc(m.NextSteps, func(s nextStep) bool { return strings.Contains(s.Why, "whether any were lost") })
+		if told != (c.want == phaseCopy && c.read >= cdc.Retention) {
+			t.Errorf("%s: %+v", c.name, m.NextSteps)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
@@ -196,15 +197,22 @@ func (m *migration) add(c config.Table, in tableInput) {
 	if c.Pattern() != "" {
 		t.group = c.Group()
 	}
-	t.setAside(in.state.Aside, m.At)
+	t.setAside(in, m.At)
 	m.addShards(&t, in)
 	if t.longGone {
 		// Its stream is gone too: nothing is read late any more.
 		t.LagSeconds, t.HeadroomSeconds, t.OldestReadAt, t.Old, t.waiting, t.silent = nil, nil, nil, false, 0, 0
 	}
+	if unfollowable := t.aside != "" && t.aside != pipeline.GoneReason; t.Phase == phaseInSync && (unfollowable || t.outlived()) {
+		t.Phase = phaseCopy
+	}
 	t.throttledBy(in.seat.pace, m.At)
 	m.Tables = append(m.Tables, t)
 }
+
+// outlived tells whether something is not applied for longer than the stream keeps changes. What came since may be lost, which only reading on can tell, and until
+// then nobody knows whether the table is in sync.
+func (t *tableStatus) outlived() bool { return t.HeadroomSeconds != nil && *t.HeadroomSeconds <= 0 }
 
 // undeclared tells of gaps that stand in the rows of their shards alone: whoever found them was gone before the table's record could say so. The next keeper
 // declares them, and until one comes they are lost changes all the same.
@@ -218,10 +226,14 @@ func (t *tableStatus) undeclared(in tableInput) {
 }
 
 // setAside tells of a table that cannot be followed: one of a pattern, for whatever reason, or a named one that was dropped. One that is gone is no trouble for ever: after a day it is told by
-// its row alone.
-func (t *tableStatus) setAside(a checkpoint.Aside, now time.Time) {
+// its row alone, if its stream was read before it went.
+func (t *tableStatus) setAside(in tableInput, now time.Time) {
+	a := in.state.Aside
 	t.aside = a.Reason
-	t.longGone = a.Reason == pipeline.GoneReason && now.Sub(a.Since) > cdc.Retention
+	unread := func(s checkpoint.Shard) bool {
+		return s.Label == in.state.Label && !s.Finished() && !(s.CaughtUp && s.ReadAt.After(a.Since))
+	}
+	t.longGone = a.Reason == pipeline.GoneReason && now.Sub(a.Since) > cdc.Retention && !slices.ContainsFunc(in.shards, unread)
 	if a.Reason != "" && !t.longGone {
 		t.troubled(checkpoint.Trouble{Step: stepFollow, Cause: a.Reason, Since: a.Since}, 0)
 	}
@@ -319,7 +331,10 @@ func (m *migration) advise(started bool) {
 	}
 	for _, t := range m.Tables {
 		look := "status --shards --table " + t.Source
-		if h := t.HeadroomSeconds; h != nil && *h < littleHeadroom.Seconds() {
+		if t.outlived() {
+			m.next(look, fmt.Sprintf("%s: not applied for %s, and the stream keeps changes for 24 hours: whether any were lost is told once it is read again", t.Source,
+				backfill.FormatDuration(cdc.Retention-asDuration(*t.HeadroomSeconds))))
+		} else if h := t.HeadroomSeconds; h != nil && *h < littleHeadroom.Seconds() {
 			m.next(look, fmt.Sprintf("%s: %s until the stream drops changes that are not applied", t.Source, seconds(h)))
 		}
 		for _, trouble := range t.Troubles {
