@@ -69,7 +69,7 @@ func (w *worker) dryRun(ctx context.Context) error {
 	if err := w.writeRehearsal(reports); err != nil {
 		return err
 	}
-	return rehearsalVerdict(reports)
+	return rehearsalVerdict(reports, w.found.aside)
 }
 
 func (w *worker) writeRehearsal(reports []rehearsalReport) error {
@@ -104,9 +104,12 @@ func total(counts map[string]int64) int64 {
 	return n
 }
 
-// rehearsalVerdict is nil if everything can be mapped.
-func rehearsalVerdict(reports []rehearsalReport) error {
+// rehearsalVerdict is nil if everything can be mapped. Tables of patterns that a run would set aside were not read.
+func rehearsalVerdict(reports []rehearsalReport, aside []string) error {
 	var found diag.List
+	for _, name := range aside {
+		found = append(found, &diag.Error{Code: diag.TableSetAside, What: "table " + name + " was not read, and would be set aside", Cause: "it is marked ✗ above"})
+	}
 	for _, r := range reports {
 		if n := total(r.Unmappable); n > 0 {
 			found = append(found, &diag.Error{Code: diag.ItemsParked, What: fmt.Sprintf("%s and changes of table %s cannot be mapped", plural(int(n), "item"), r.Source),

@@ -35,6 +35,7 @@ type probed struct {
 	tables  []probedTable
 	cluster string // that the app profile routes to; "" if it cannot be told
 	ageing  []*sink.SchemaError
+	aside   []string // tables of patterns with which something is wrong
 }
 
 // probedTable is one table of the configuration with what DynamoDB says of it.
@@ -174,6 +175,8 @@ func (p *prober) table(ctx context.Context, t config.Table) {
 	found, ok := p.describe(ctx, t)
 	if ok && p.ask(ctx, probeTime, "stream of "+t.From, func(ctx context.Context) (string, error) { return p.stream(ctx, found) }) {
 		p.found.tables = append(p.found.tables, found)
+	} else if t.Pattern() != "" {
+		p.found.aside = append(p.found.aside, t.From)
 	}
 }
 
