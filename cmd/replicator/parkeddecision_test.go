@@ -62,6 +62,17 @@ func TestADropThatFailsSaysSo(t *testing.T) {
 	}
 }
 
+// Items that a retry did not come to, because something failed, are left.
+func TestARetryThatFailsTellsWhatIsLeft(t *testing.T) {
+	for output, want := range map[string]string{"text": "\n1 of 10 items resolved\n", "json": `"left": 9,`} {
+		var out bytes.Buffer
+		d := &decision{program: &program{stdout: &out, output: output}}
+		if err := d.writeRetried([]retried{{Table: "Orders", KeyHash: "h", Outcome: outcomeStored, Records: 1}}, 10); err != nil || !strings.Contains(out.String(), want) {
+			t.Errorf("%s: %v\n%s", output, err, &out)
+		}
+	}
+}
+
 // retryable is what retries the items of a table, and what sets the table's generations and its mapping in the ledger.
 func retryable(t *testing.T) (*sink.Repairer, func(generation, adopted uint32, mapping string)) {
 	t.Helper()

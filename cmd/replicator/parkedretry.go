@@ -166,11 +166,8 @@ func (d *decision) retry(ctx context.Context) error {
 		}
 		return nil
 	}()
-	if err := d.writeRetried(results); err != nil {
+	if err := errors.Join(d.writeRetried(results, len(items)), failed); err != nil {
 		return err
-	}
-	if failed != nil {
-		return failed
 	}
 	return retryVerdict(results)
 }
@@ -302,7 +299,8 @@ func (d *decision) sameCluster(ctx context.Context, ledger *checkpoint.Ledger) e
 	return err
 }
 
-func (d *decision) writeRetried(results []retried) error {
+// writeRetried tells what became of so many items as were chosen. Those that were not come to, because something failed, are left.
+func (d *decision) writeRetried(results []retried, chosen int) error {
 	resolved := 0
 	for _, r := range results {
 		if r.resolved() {
@@ -315,7 +313,7 @@ func (d *decision) writeRetried(results []retried) error {
 			Resolved int       `json:"resolved"`
 			Left     int       `json:"left"`
 			Items    []retried `json:"items"`
-		}{"replicator.parked_retry/v1", resolved, len(results) - resolved, results})
+		}{"replicator.parked_retry/v1", resolved, chosen - resolved, results})
 	}
 	if len(results) == 0 {
 		return nil
@@ -332,7 +330,7 @@ func (d *decision) writeRetried(results []retried) error {
 	if err := tab.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(d.stdout, "%d of %s resolved\n", resolved, plural(len(results), "item"))
+	_, err := fmt.Fprintf(d.stdout, "%d of %s resolved\n", resolved, plural(chosen, "item"))
 	return err
 }
 
