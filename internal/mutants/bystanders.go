@@ -151,11 +151,17 @@ var inBystanders = []mutant{
 		name: "each shard that is taken is progress of the others", hazards: "", file: "internal/admin/health.go",
 		old: `		if t.Shards == 0 {
 			t.Since = now
-		}
 `,
 		new: `		t.Since = now
+		if t.Shards == 0 {
 `,
 		test: "./internal/admin TestReportsBecome", why: "readiness is not simulated",
+	},
+	{
+		name: "a shard that is given up and taken back is a new beginning", hazards: "H63", file: "internal/admin/health.go",
+		old: `		t.Vain, t.GivenUp = t.progress(), now
+`,
+		test: "./internal/admin TestReadyWhileShardsAreGivenUp", why: "readiness is not simulated",
 	},
 	{
 		name: "requests under way are cut when the process ends", hazards: "", file: "internal/admin/server.go",

@@ -12,6 +12,11 @@ var inKeeping = []mutant{
 		test: "./sink TestH26_ARowThatChangesAfterTheLook", why: whyKept,
 	},
 	{
+		name: "kept put that was put aside counts as applied", hazards: "H38", file: "sink/keep.go",
+		old: `gone == m.Version {`, new: `gone == m.Version && gone == "" {`,
+		test: "./sink TestH38_RejectedKeptPut", why: whyKept,
+	},
+	{
 		name: "kept history goes on across a generation", hazards: "H70", file: "sink/keep.go",
 		old: `if live > gone && live.Generation() == m.Version.Generation() {`, new: `if live > gone {`,
 		test: "./sink TestH51_PutsKeepOlderCells", why: whyKept,
