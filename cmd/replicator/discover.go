@@ -119,7 +119,9 @@ func (d *discovery) find(ctx context.Context, followed func(source string) bool)
 			out.Refused = append(out.Refused, d.refuse(t, err))
 			continue
 		}
-		w.know(probedTable{config: t, description: description, mapping: m})
+		found := probedTable{config: t, description: description, mapping: m}
+		w.know(found)
+		w.warnExpiry(found)
 		joins := w.replicated(t, m, d.rows)
 		joins.Young = bornAfter(description.CreatedAt, states)
 		out.Tables = append(out.Tables, joins)

@@ -179,6 +179,18 @@ var profileCodes = map[sink.ProfileProblem]string{
 	sink.NoTransactions: diag.ProfileNoTxn,
 }
 
+// explainExpiry warns of a table whose expired items are to stay, and that other regions remove them from; nil if that is not so.
+func explainExpiry(t probedTable) *diag.Error {
+	if !t.mapping.Outlives() || len(t.description.Replicas) == 0 {
+		return nil
+	}
+	return &diag.Error{Code: diag.ExpiredElsewhere, Warning: true,
+		What: fmt.Sprintf("items of table %s that expire in another region are removed in spite of expire: keep", t.config.From),
+		Cause: "it is a global table with replicas in " + strings.Join(t.description.Replicas, ", ") +
+			"; only the region that removes an expired item marks that in its stream",
+		Fix: "write expire: follow_deletes"}
+}
+
 // explainAgeing warns of a family whose rule takes away what items hold.
 func explainAgeing(e *sink.SchemaError) *diag.Error {
 	return &diag.Error{Code: diag.FamilyAges, Warning: true,

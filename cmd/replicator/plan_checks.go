@@ -216,6 +216,9 @@ func (pl *planner) examineSource(ctx context.Context, t config.Table, all sample
 		})
 		pl.warnReaders(found)
 	}
+	if e := explainExpiry(found); e != nil {
+		pl.warn(e)
+	}
 	for _, e := range t.Warnings(found.description.PrimaryKey) {
 		if e.Code == diag.ItemsMove { // what needs the key schema; the rest was told before
 			pl.warn(e)

@@ -229,7 +229,17 @@ func (w *worker) connect(ctx context.Context) error {
 		e := explainAgeing(family)
 		w.log.Warn(e.What, admin.KeyCode, e.Code, admin.KeyTarget, family.Table, admin.KeyReason, e.Cause)
 	}
+	for _, t := range w.found.tables {
+		w.warnExpiry(t)
+	}
 	return err
+}
+
+// warnExpiry tells of expired items that do not stay as they should.
+func (w *worker) warnExpiry(t probedTable) {
+	if e := explainExpiry(t); e != nil {
+		w.log.Warn(e.What, admin.KeyCode, e.Code, admin.KeyTable, t.config.From, admin.KeyReason, e.Cause)
+	}
 }
 
 // run replicates until ctx ends or, with --once, until everything is drained.

@@ -52,6 +52,7 @@ const (
 	SlowCopy           = "R1251"
 	StreamReaders      = "R1252"
 	WideRows           = "R1253"
+	ExpiredElsewhere   = "R1254"
 	TargetUnreachable  = "R1301"
 	TargetDenied       = "R1302"
 	ProfileMulti       = "R1303"
@@ -269,6 +270,10 @@ var registry = []Entry{
 		"Rules fold many items into one row, and what a sample shows of the table makes few rows of it: as many bytes as the table has, over so few rows, come near the 256 MB that Bigtable " +
 			"allows a row, or go beyond. A put into a row that is full fails, and is parked. The sample shows all rows only if they are few; one wide row among many is not seen.",
 		"give the row key a further part, such as the day of a time or a salt, so that the items of a row stay below 100 MB; or let each item have a row of its own, under a common beginning", ExitDone},
+	{ExpiredElsewhere, "items that expire in another region are removed in spite of `expire: keep` (warning)",
+		"A delete by DynamoDB's time to live is told from others by a mark on its record, and in a global table only the region that made the delete sets it: in the others' streams it looks as if the application had made it, and is applied. " +
+			"So the target loses those of the expired items that another region came to remove, and nothing tells which.",
+		"write expire: follow_deletes, by which all expired items are removed alike; to keep them all, have one region only, or stop the time to live while items are to stay", ExitDone},
 	{TargetUnreachable, "target unreachable",
 		"Bigtable did not answer in time. Google's client reports an unreachable endpoint only as `context deadline exceeded`.",
 		"check the network, and BIGTABLE_EMULATOR_HOST if an emulator is meant", ExitFailed},
