@@ -219,6 +219,9 @@ func (pl *planner) examineSource(ctx context.Context, t config.Table, all sample
 	if e := explainExpiry(found); e != nil {
 		pl.warn(e)
 	}
+	if t.ExpiresByGC() {
+		pl.ask(ctx, probeTime, "time to live of "+t.From, func(ctx context.Context) (string, error) { return pl.expiry(ctx, t), nil })
+	}
 	for _, e := range t.Warnings(found.description.PrimaryKey) {
 		if e.Code == diag.ItemsMove { // what needs the key schema; the rest was told before
 			pl.warn(e)
@@ -286,6 +289,26 @@ func (pl *planner) warnReaders(t probedTable) {
 		cause = "the table is a global table with replicas in " + strings.Join(t.description.Replicas, ", ") + "; " + cause
 	}
 	pl.warn(&diag.Error{Code: diag.StreamReaders, What: "a shard of the stream of table " + t.config.From + " serves two readers, and a run is one of them", Cause: cause})
+}
+
+// expiry compares what the source's items expire by with what their cells do. No run asks that, so that a plan which may not is none the worse.
+func (pl *planner) expiry(ctx context.Context, t config.Table) string {
+	attribute, err := pl.source.expiry.Attribute(ctx, t.From)
+	switch {
+	case err != nil:
+		return "cannot be told"
+	case attribute == t.TTL.Attribute:
+		return attribute
+	}
+	e := &diag.Error{Code: diag.ExpiryDiffers, What: fmt.Sprintf("cells of table %s expire by %s, and its items do not", t.From, t.TTL.Attribute),
+		Cause: "the table's time to live is off", Fix: "turn it on for this attribute, or leave ttl out"}
+	told := "off"
+	if attribute != "" {
+		told = attribute
+		e.Cause, e.Fix = "the table's time to live looks at "+attribute, "write attribute: "+attribute
+	}
+	pl.warn(e)
+	return told
 }
 
 // shownKeys is how many row keys plan shows of each table.

@@ -97,7 +97,7 @@ func referencePermissions(*testing.T) string {
 	when := map[policy.Use]string{policy.Always: "always", policy.Creating: "`target.create_missing`", policy.Viewing: "`target.view`",
 		policy.Finding:  "a pattern of tables",
 		policy.MakeView: "`target.view` with `target.create_missing`", policy.Assuming: "`source.role_arn`, by the identity that assumes it",
-		policy.Planning: "`plan`", policy.Applying: "`plan --apply`", policy.Starting: "`init`"}
+		policy.Planning: "`plan`", policy.Applying: "`plan --apply`", policy.Expiring: "`plan`, with `expire: gc`, and `init`"}
 	b.WriteString("\n| service | operation | permission | when |\n|---|---|---|---|\n")
 	for _, o := range policy.Operations() {
 		permission := "none"

@@ -66,6 +66,9 @@ func TestScripts(t *testing.T) {
 			"drop": func(ts *testscript.TestScript, _ bool, args []string) {
 				ts.Check(servicesOf(ts).call("DeleteTable", map[string]any{"TableName": args[0]}))
 			},
+			"expire": func(ts *testscript.TestScript, _ bool, args []string) {
+				ts.Check(servicesOf(ts).call("UpdateTimeToLive", map[string]any{"TableName": args[0], "TimeToLiveSpecification": map[string]any{"AttributeName": args[1], "Enabled": true}}))
+			},
 			"occupy":     occupy,
 			"pack":       pack,
 			"serve-demo": serveDemo,

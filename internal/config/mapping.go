@@ -48,6 +48,9 @@ func (t *Table) TargetFamilies() []transform.Family {
 	return spec.Families
 }
 
+// ExpiresByGC tells whether cells are stamped so that garbage collection takes them when their item expires.
+func (t *Table) ExpiresByGC() bool { return expires[t.TTL.Expire] == transform.ExpireByGC }
+
 // Targets are the tables that the items are written to, each with the families it needs: To first, then those that rules name.
 func (t *Table) Targets() []transform.Target {
 	spec, _ := t.spec(nil)

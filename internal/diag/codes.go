@@ -53,6 +53,7 @@ const (
 	StreamReaders      = "R1252"
 	WideRows           = "R1253"
 	ExpiredElsewhere   = "R1254"
+	ExpiryDiffers      = "R1255"
 	TargetUnreachable  = "R1301"
 	TargetDenied       = "R1302"
 	ProfileMulti       = "R1303"
@@ -274,6 +275,10 @@ var registry = []Entry{
 		"A delete by DynamoDB's time to live is told from others by a mark on its record, and in a global table only the region that made the delete sets it: in the others' streams it looks as if the application had made it, and is applied. " +
 			"So the target loses those of the expired items that another region came to remove, and nothing tells which.",
 		"write expire: follow_deletes, by which all expired items are removed alike; to keep them all, have one region only, or stop the time to live while items are to stay", ExitDone},
+	{ExpiryDiffers, "`expire: gc` where DynamoDB does not remove items by that attribute (warning)",
+		"With `expire: gc` Bigtable collects the cells of an item when the time in the attribute has come. DynamoDB's time to live is off for this table, or looks at another attribute: the item stays there, and its row, " +
+			"which still holds the version that says that it is applied, has no cells. The rows do not stay equal to their items.",
+		"turn the time to live on for this attribute (aws dynamodb update-time-to-live), name the attribute that it looks at, or leave ttl out", ExitDone},
 	{TargetUnreachable, "target unreachable",
 		"Bigtable did not answer in time. Google's client reports an unreachable endpoint only as `context deadline exceeded`.",
 		"check the network, and BIGTABLE_EMULATOR_HOST if an emulator is meant", ExitFailed},

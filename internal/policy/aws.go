@@ -24,15 +24,21 @@ type Statement struct {
 // AWS is what the identity that reads DynamoDB needs: a worker's and a plan's needs are the same. Region is that of the source;
 // empty stands for any. The account is that of source.role_arn, or any: a table is in the account of the identity that reads it.
 func AWS(cfg *config.Config, region string) Policy {
-	var tables, streams []string
+	var tables, streams, expiring []string
 	for _, t := range cfg.Tables {
 		arn := tableARN(cfg.Source.RoleARN, region, t.Glob())
 		tables = append(tables, arn)
 		streams = append(streams, arn+"/stream/*")
+		if t.ExpiresByGC() {
+			expiring = append(expiring, arn)
+		}
 	}
 	statements := []Statement{
 		{"ReadTables", "Allow", permissions([]string{"dynamodb"}, Always), tables},
 		{"ReadStreams", "Allow", permissions([]string{"dynamodbstreams"}, Always), streams},
+	}
+	if len(expiring) > 0 {
+		statements = append(statements, Statement{"ReadExpiry", "Allow", permissions([]string{"dynamodb"}, Expiring), expiring})
 	}
 	if cfg.HasPatterns() {
 		// The action knows no resources: who may list tables sees the names of all.

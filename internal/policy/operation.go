@@ -32,7 +32,7 @@ const (
 	Assuming            // with source.role_arn, by the identity that assumes the role
 	Planning            // by `plan` alone
 	Applying            // by `plan --apply` alone
-	Starting            // by `init` alone
+	Expiring            // by `plan`, for tables whose cells expire by garbage collection, and by `init`
 )
 
 // operations are all that the program can send. Sources: for AWS the service authorization reference
@@ -45,7 +45,7 @@ var operations = []Operation{
 	{"dynamodb", "ListTables", []string{"dynamodb:ListTables"}, Finding},
 	{"dynamodb", "Scan", []string{"dynamodb:Scan"}, Always},
 	{"dynamodb", "GetItem", []string{"dynamodb:GetItem"}, Always},
-	{"dynamodb", "DescribeTimeToLive", []string{"dynamodb:DescribeTimeToLive"}, Starting},
+	{"dynamodb", "DescribeTimeToLive", []string{"dynamodb:DescribeTimeToLive"}, Expiring},
 	{"dynamodbstreams", "DescribeStream", []string{"dynamodb:DescribeStream"}, Always},
 	{"dynamodbstreams", "GetShardIterator", []string{"dynamodb:GetShardIterator"}, Always},
 	{"dynamodbstreams", "GetRecords", []string{"dynamodb:GetRecords"}, Always},

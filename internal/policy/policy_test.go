@@ -74,7 +74,11 @@ func TestPoliciesGrantTheOperations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, statement := range AWS(found, "").Statement {
+	expiring, err := config.Parse("replicator.yaml", []byte(ageing), func(string) (string, bool) { return "", false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, statement := range append(AWS(found, "").Statement, AWS(expiring, "").Statement...) {
 		for _, action := range statement.Action {
 			granted[action] = true
 		}
@@ -84,9 +88,6 @@ func TestPoliciesGrantTheOperations(t *testing.T) {
 	}
 	needed := map[string]bool{}
 	for _, o := range Operations() {
-		if o.Use == Starting {
-			continue // before there is a configuration to write a policy for
-		}
 		for _, permission := range o.Permissions {
 			needed[permission] = true
 		}
@@ -150,6 +151,33 @@ tables:
       - row_key: "{$keyword}#{$year}{$month}#{id}"
         columns: { "*": r }
 `
+
+const ageing = `version: 1
+target: { project: p, instance: i }
+tables:
+  - from: Orders
+  - from: Sessions
+    families: { d: maxage=30d }
+    ttl: { attribute: until, expire: gc }
+`
+
+// What a table expires by is read of those tables alone whose cells expire.
+func TestExpiryIsReadWhereItCounts(t *testing.T) {
+	cfg, err := config.Parse("replicator.yaml", []byte(ageing), func(string) (string, bool) { return "", false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range AWS(cfg, "").Statement {
+		if !slices.Contains(s.Action, "dynamodb:DescribeTimeToLive") {
+			continue
+		}
+		if diff := cmp.Diff([]string{"arn:aws:dynamodb:*:*:table/Sessions"}, s.Resource); diff != "" {
+			t.Error(diff)
+		}
+		return
+	}
+	t.Error("it is not granted")
+}
 
 // A pattern is granted as the names it can match, and finding them as what it is: a look at the names of all tables.
 func TestPatternsAreGranted(t *testing.T) {
