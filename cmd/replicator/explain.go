@@ -46,6 +46,10 @@ func explain(what string, err error) error {
 	if errors.As(err, &moved) {
 		return &diag.Error{Code: diag.SourceMoved, What: what, Cause: moved.Error(), Err: err}
 	}
+	var rekeyed *pipeline.KeyError
+	if errors.As(err, &rekeyed) {
+		return &diag.Error{Code: diag.SourceRekeyed, What: what, Cause: rekeyed.Error(), Err: err}
+	}
 	var stream *pipeline.StreamError
 	if errors.As(err, &stream) {
 		if stream.View == "" {

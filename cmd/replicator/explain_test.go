@@ -30,6 +30,7 @@ func TestExplain(t *testing.T) {
 		{sink.ErrParkedLimit, diag.ParkedLimit, 1},
 		{&sink.BadItem{Source: "T", Reason: "too long"}, diag.BadItemStop, 1},
 		{&pipeline.SourceError{Table: "T"}, diag.SourceMoved, 1},
+		{&pipeline.KeyError{Table: "T"}, diag.SourceRekeyed, 1},
 		{&pipeline.StreamError{Table: "T"}, diag.StreamDisabled, 1},
 		{&pipeline.StreamError{Table: "T", View: "KEYS_ONLY"}, diag.StreamViewUnusable, 1},
 		{&cdc.Error{Op: "GetRecords", Reason: cdc.Denied, Err: errors.New("denied")}, diag.SourceDenied, 1},

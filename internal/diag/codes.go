@@ -71,6 +71,7 @@ const (
 	ClusterChanged     = "R1404"
 	LedgerUnreadable   = "R1405"
 	SourceMoved        = "R1406"
+	SourceRekeyed      = "R1407"
 	ParkedLimit        = "R1501"
 	BadItemStop        = "R1502"
 	NeedsLoad          = "R1503"
@@ -331,6 +332,9 @@ var registry = []Entry{
 	{SourceMoved, "the source table is in another account or region than before",
 		"A table of this name exists here, but it is not the one that the ledger follows: credentials or region are others than before. Its items would be written over those of the table that was copied. Nothing was changed.",
 		"run with the account and region of the stream that is followed; to replicate another table, use another `name` and `to`", ExitFailed},
+	{SourceRekeyed, "the source table was created anew, with another primary key",
+		"The table was dropped while this process ran, and one of its name was created with another primary key. The mapping was made for the former key, by which items of the new table would be taken for each other. Nothing of the new table was read.",
+		"start again: the mapping is made for the key that the table has then. If the former table was copied, the new one needs a load", ExitFailed},
 
 	{ParkedLimit, "too many parked items",
 		"More items than `errors.stop_above` could not be mapped or stored. So many are rarely single bad items; the mapping or the target needs attention. Nothing was skipped: parked items are kept, and the checkpoint has not passed what is not applied.",

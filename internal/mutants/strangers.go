@@ -170,8 +170,10 @@ var inStrangers = []mutant{
 	{
 		name: "a stream that cannot be followed is tried again and again", hazards: "H62", file: "internal/pipeline/pipeline.go",
 		old: `	var stream *StreamError
-	return errors.As(err, &bad) || errors.As(err, &stream) || isAny(err,`,
-		new:  `	return errors.As(err, &bad) || isAny(err,`,
+	var key *KeyError
+	return errors.As(err, &bad) || errors.As(err, &stream) || errors.As(err, &key) || isAny(err,`,
+		new: `	var key *KeyError
+	return errors.As(err, &bad) || errors.As(err, &key) || isAny(err,`,
 		test: "./internal/pipeline TestH62_ViewTypes", why: "what is checked is whether the process ends",
 	},
 	{

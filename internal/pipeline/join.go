@@ -149,6 +149,7 @@ func (t *table) asideFor(stop, ctx context.Context, err error) bool {
 // unfollowable is why a table of a pattern cannot be followed for now, if that is what an error says; the other tables go on.
 func (t *table) unfollowable(ctx context.Context, err error) (string, bool) {
 	var stream *StreamError
+	var key *KeyError
 	switch {
 	case !t.Joined || err == nil:
 		return "", false
@@ -156,6 +157,8 @@ func (t *table) unfollowable(ctx context.Context, err error) (string, bool) {
 		return "the table has no enabled stream", true
 	case errors.As(err, &stream):
 		return "the stream's view type " + stream.View + " does not give every row and its removal", true
+	case errors.As(err, &key):
+		return "the table has another primary key than when it joined; restart the workers", true
 	case errors.Is(err, errGone):
 		return GoneReason, true
 	case cdc.Is(err, cdc.NotFound) && gone(t.Database.Describe(ctx, t.source)):

@@ -290,7 +290,8 @@ func fatal(err error) bool {
 func orderly(err error) bool {
 	var bad *sink.BadItem
 	var stream *StreamError
-	return errors.As(err, &bad) || errors.As(err, &stream) || isAny(err, checkpoint.ErrMappingChanged, sink.ErrParkedLimit)
+	var key *KeyError
+	return errors.As(err, &bad) || errors.As(err, &stream) || errors.As(err, &key) || isAny(err, checkpoint.ErrMappingChanged, sink.ErrParkedLimit)
 }
 
 func isAny(err error, targets ...error) bool {

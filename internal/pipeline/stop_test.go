@@ -27,6 +27,7 @@ func TestEndTellsACleanStopFromAnAbruptOne(t *testing.T) {
 		{&sink.BadItem{Source: "Orders", Reason: "no"}, true, false},
 		{sink.ErrParkedLimit, true, false},
 		{&StreamError{Table: "Orders"}, true, false},
+		{&KeyError{Table: "Orders"}, true, false},
 		{checkpoint.ErrMappingChanged, true, false},
 		{checkpoint.ErrClusterChanged, false, true},
 		{&SourceError{Table: "Orders"}, false, true},

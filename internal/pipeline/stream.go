@@ -1,8 +1,10 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
 // StreamError says that a table has no stream from which its rows could be kept equal to its items.
@@ -36,6 +39,22 @@ func CheckStream(d backfill.Description, keyOnly bool) error {
 		return nil
 	}
 	return &StreamError{Table: d.Name, View: d.ViewType}
+}
+
+// KeyError says that the table of this name has another primary key than the mapping was made for: it was created anew. By the former key items of the new
+// one would be taken for each other.
+type KeyError struct{ Table string }
+
+func (e *KeyError) Error() string {
+	return fmt.Sprintf("table %s has another primary key than when this process first saw it", e.Table)
+}
+
+// checkKey fails with a *KeyError if a mapping was made for another key than that of the table that was described.
+func checkKey(d backfill.Description, m *transform.Mapping) error {
+	if len(d.PrimaryKey) == 0 || slices.Equal(d.PrimaryKey, m.PrimaryKey) {
+		return nil
+	}
+	return &KeyError{d.Name}
 }
 
 // SourceError says that the table of this name is not the one that is followed: it is in another account or region. Its stream would be taken for a
@@ -97,8 +116,8 @@ func (k *rounds) attend(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	unusable := CheckStream(d, k.Mapping.DependsOnKeyOnly())
-	state, err := k.begin(ctx, d, unusable)
+	unusable, rekeyed := CheckStream(d, k.Mapping.DependsOnKeyOnly()), checkKey(d, k.Mapping)
+	state, err := k.begin(ctx, d, cmp.Or(unusable, rekeyed))
 	if err != nil {
 		return err
 	}
@@ -131,6 +150,8 @@ func (k *rounds) attend(ctx context.Context) error {
 		return err
 	case !believed && !k.doubt.lasts(d, asked):
 		return nil
+	case news == replaced && rekeyed != nil:
+		return rekeyed // a key stays for a table's life, so that this is another table
 	case news == replaced:
 		// H24: between the two streams nobody recorded changes.
 		gap := checkpoint.Gap{Reason: "the table has a new stream"}

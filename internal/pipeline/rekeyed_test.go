@@ -1,0 +1,65 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// anew is a steady database whose table is created anew after some minutes, with a sort key.
+type anew struct {
+	steady
+	after time.Duration
+}
+
+func (a anew) Describe(ctx context.Context, table string) (backfill.Description, error) {
+	d, err := a.steady.Describe(ctx, table)
+	d.PrimaryKey = []transform.KeyAttribute{{Name: "pk", Type: cdc.KindS}}
+	if task.Mono(ctx) >= a.after {
+		d.StreamARN, d.StreamLabel = "arn/M", "M"
+		d.PrimaryKey = append(d.PrimaryKey, transform.KeyAttribute{Name: "line", Type: cdc.KindN})
+	}
+	return d, err
+}
+
+// TestH25_CreatedAnewWithAnotherKey: by the former key, items of a table that was created anew would be taken for each other. Nothing of it is followed, whether
+// the former one was or not; the process ends, and the next one makes its mapping for the key that is there.
+func TestH25_CreatedAnewWithAnotherKey(t *testing.T) {
+	for name, c := range map[string]struct {
+		after time.Duration
+		label string // of the stream that is followed
+	}{"before it was followed": {0, ""}, "while it was followed": {5 * time.Minute, "L"}} {
+		t.Run(name, func(t *testing.T) {
+			o := clusterOptions(t, &rolled{}, nil)
+			o.Cluster, o.Database = nil, anew{after: c.after}
+			var ledger *checkpoint.Ledger
+			opened := func(_ context.Context, l *checkpoint.Ledger) error { ledger = l; return nil }
+			runs(t, &checkpointtest.Memory{}, time.Hour, o, opened, func(ctx context.Context, err error) {
+				var key *KeyError
+				if !errors.As(err, &key) || key.Table != "Orders" {
+					t.Errorf("ended by %v", err)
+				}
+				state, _, err := ledger.Table(ctx, "Orders")
+				if err != nil || state.Label != c.label || state.NeedsLoad {
+					t.Errorf("followed: %q, needs a load: %v, %v", state.Label, state.NeedsLoad, err)
+				}
+			})
+		})
+	}
+}
+
+// One table of a pattern ends no others: it is set aside, with what to do.
+func TestATableOfAPatternWithAnotherKeyIsSetAside(t *testing.T) {
+	tb := &table{Table: Table{Joined: true}}
+	if reason, yes := tb.unfollowable(t.Context(), &KeyError{Table: "Orders"}); !yes || reason != "the table has another primary key than when it joined; restart the workers" {
+		t.Errorf("set aside: %v, %q", yes, reason)
+	}
+}
