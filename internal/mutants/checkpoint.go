@@ -310,7 +310,7 @@ var inCoverage = []mutant{
 	},
 	{
 		name: "closed shards noted as open", hazards: "H75", file: "internal/pipeline/keeper.go",
-		old: `		if !s.Closed && !parents[s.ID] {
+		old: `		if !s.Closed && !closed[s.ID] {
 `,
 		new: `		if s.ID != "" {
 `,

@@ -135,13 +135,10 @@ var inStrangers = []mutant{
 	},
 	{
 		name: "a shard counts as open although the ledger knows its child", hazards: "H75", file: "internal/pipeline/keeper.go",
-		old: `		known[s.ID] = true
-		if s.Label == state.Label {
-			parents[s.Parent] = true
-		}
+		old: `			closed[s.Parent] = true
 `,
-		new: `		known[s.ID] = true
-`,
+		new:  ``,
+		test: "./internal/pipeline TestH75_ListedOpen", why: "what was read to its end is closed as well, and it is read to its end soon",
 	},
 	{
 		name: "what is trimmed at the horizon is no gap", hazards: "H75", file: "internal/pipeline/follow.go",

@@ -171,7 +171,10 @@ func (k *rounds) noteOpen(ctx context.Context, state checkpoint.TableState) erro
 	for _, s := range shards {
 		known[s.ID] = true
 		if s.Label == state.Label {
-			closed[s.Parent], closed[s.ID] = true, closed[s.ID] || s.State == checkpoint.Done
+			closed[s.Parent] = true
+			if s.State == checkpoint.Done {
+				closed[s.ID] = true
+			}
 		}
 	}
 	for _, s := range k.listing.Shards {

@@ -325,3 +325,25 @@ func TestListingIsStopped(t *testing.T) {
 		}
 	})
 }
+
+// A listing says nothing of a shard that is known to be closed: because a child of it is known, or because it was read to its end.
+func TestH75_ListedOpenAndKnownToBeClosed(t *testing.T) {
+	listed(t, &pagedStream{}, func(ctx context.Context, k *rounds, state checkpoint.TableState) {
+		for _, s := range []checkpoint.Shard{
+			{ID: "parent", State: checkpoint.Reading}, {ID: "child", Parent: "parent", State: checkpoint.Waiting}, {ID: "read", State: checkpoint.Done}, {ID: "open", State: checkpoint.Reading},
+		} {
+			s.Source, s.Label, s.StreamARN, s.Generation = k.source, state.Label, state.StreamARN, state.Generation
+			if err := k.Ledger.CreateShard(ctx, s); err != nil {
+				t.Error(err)
+			}
+		}
+		k.listing = cdc.Listing{At: listingsBegin, Shards: []cdc.Shard{{ID: "parent"}, {ID: "read"}, {ID: "open"}}} // as it was before
+		if err := k.noteOpen(ctx, state); err != nil {
+			t.Error(err)
+		}
+		seen, err := k.Ledger.Listings(ctx, k.source, state.Label)
+		if err != nil || len(seen.Open) != 1 || !seen.Open["open"].Equal(listingsBegin) {
+			t.Errorf("%v, %v", seen.Open, err)
+		}
+	})
+}
