@@ -14,7 +14,8 @@ var inReaders = []mutant{
 				closed[s.ID] = true
 			}
 `,
-		new: ``,
+		new:  ``,
+		test: "./internal/pipeline TestH75_ListedOpen", why: "one seed of five hundred has an outage of a day after listings that were stale for hours",
 	},
 	{
 		name: "a shard that is not read yet is as far as its parent's reader", hazards: "", file: "cmd/replicator/shardstatus.go",
