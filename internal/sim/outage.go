@@ -78,10 +78,12 @@ func (s *simulation) showStale(rolled []*Shard, until time.Time) {
 		show(sh, until)
 	}
 	s.later(checkpoint.Slack-time.Minute, func() {
-		for _, row := range s.Shards() {
-			i := slices.IndexFunc(rolled, func(sh *Shard) bool { return sh.ID == row.ID && sh.label == row.Label })
-			if i >= 0 && row.State != checkpoint.Done {
-				show(rolled[i], s.World.Now())
+		rows := s.Shards()
+		for _, sh := range rolled {
+			if !slices.ContainsFunc(rows, func(row checkpoint.Shard) bool {
+				return row.ID == sh.ID && row.Label == sh.label && row.State == checkpoint.Done
+			}) {
+				show(sh, s.World.Now())
 			}
 		}
 	})
