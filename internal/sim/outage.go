@@ -70,7 +70,7 @@ func (s *simulation) showStale(rolled []*Shard, until time.Time) {
 		sh.ShownOpenUntil = until
 		for _, child := range s.Source.Stream().Shards {
 			if child.Parent == sh.ID {
-				child.ListedFrom = until
+				child.ListedFrom = later(until, sh.ListedFrom) // the middle of a lineage is not left out
 			}
 		}
 	}
