@@ -486,7 +486,7 @@ func TestEndsAreCountedByStream(t *testing.T) {
 		row := &Row{}
 		row.set(ledgerFamily, recordColumn, modelCell{0, `{"gaps":[{"reason":"the stream is disabled"},{"reason":"the stream is gone"},{"reason":"the stream is disabled"}]}`})
 		s.Target.tables[stateTable].put("default/table/"+s.Source.Name, row)
-		s.checkReasons()
+		s.checkEnds()
 		expect(t, s.report().Failures, map[bool]string{false: "I5: the end of the stream is declared 3 times"}[again])
 	}
 }

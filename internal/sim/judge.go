@@ -448,5 +448,5 @@ func (s *simulation) compare(when string) {
 	if state.NeedsLoad && !s.mayLose(s.Migration) {
 		s.fail("I5", "a gap without a loss: %s, %q", state.Reason, s.Gaps)
 	}
-	s.checkReasons()
+	s.checkEnds()
 }

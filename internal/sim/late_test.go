@@ -49,6 +49,16 @@ func TestAnEarlierRepairOfAnItemThatCameBack(t *testing.T) {
 	}
 }
 
+// checkLimit checks the policy as of a run that ends above one parked item.
+func (s *judged) checkLimit() {
+	run := &simulation{Migration: s.Migration, truth: s.truth}
+	run.Policy = policy{maxParked: 1}
+	run.checkPolicy()
+	for _, f := range run.failures {
+		s.failf("%s", f)
+	}
+}
+
 // A record that comes late, of what a later change had outdone before the target was lost, is counted by nobody, though the target does not tell of the later
 // change any more. One of what nothing has outdone is counted.
 func TestAnItemThatIsParkedAfterTheTargetWasLost(t *testing.T) {
@@ -74,12 +84,7 @@ func TestAnItemThatIsParkedAfterTheTargetWasLost(t *testing.T) {
 			s.LoseTarget()
 			s.truth.forgetTarget()
 			check(lot.Park(s.ctx, first))
-			run := &simulation{Migration: s.Migration, truth: s.truth}
-			run.Policy = policy{maxParked: 1}
-			run.checkPolicy()
-			for _, f := range run.failures {
-				s.failf("%s", f)
-			}
+			s.checkLimit()
 		})
 		expect(t, failures, map[bool]string{false: "I5: 2 items are parked"}[outdone])
 	}

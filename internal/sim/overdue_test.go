@@ -104,12 +104,7 @@ func TestAnItemThatIsParkedTooLate(t *testing.T) {
 				check(lot.Supersede(s.ctx, first.Source, next.Item, next.Version))
 				check(lot.Park(s.ctx, first))
 			}
-			run := &simulation{Migration: s.Migration, truth: s.truth}
-			run.Policy = policy{maxParked: 1}
-			run.checkPolicy()
-			for _, f := range run.failures {
-				s.failf("%s", f)
-			}
+			s.checkLimit()
 		})
 		expect(t, failures, map[bool]string{false: "I5: 2 items are parked"}[late])
 	}

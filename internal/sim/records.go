@@ -150,8 +150,8 @@ var reasons = []struct {
 	{"mapping was changed", []string{"mapping changed"}},
 }
 
-// checkReasons: the end of a stream is told as often as it happened (I5).
-func (s *simulation) checkReasons() {
+// checkEnds: the end of a stream is told as often as it happened (I5).
+func (s *simulation) checkEnds() {
 	times := 0
 	for _, gap := range s.State().Gaps {
 		if strings.Contains(gap.Reason, "stream is disabled") || strings.Contains(gap.Reason, "stream is gone") {
@@ -206,6 +206,7 @@ func (s *simulation) checkGap(table, key string, before, after *Row) {
 	s.checkTold(is.Reason)
 }
 
+// checkTold: what a gap tells of has happened by now.
 func (s *simulation) checkTold(reason string) {
 	for _, r := range reasons {
 		if strings.Contains(reason, r.says) && !s.happened(r.faults) {
