@@ -73,9 +73,6 @@ func (e *encoder) write(m *Mapping, a *address, item cdc.Item, at time.Time, mic
 	if err != nil {
 		return nil, err
 	}
-	if c.total > MaxRowBytes {
-		return nil, unmappable("the item takes %d bytes; %d are written at most", c.total, MaxRowBytes)
-	}
 	return e.slab[c.start:len(e.slab):len(e.slab)], nil
 }
 

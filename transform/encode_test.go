@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -77,6 +78,38 @@ func TestLargeRowIsUnmappable(t *testing.T) {
 	_, err := m.Cells(item("pk", cdc.String("k"), "a", chunk, "b", chunk, "c", chunk), 0)
 	if err == nil || !strings.Contains(err.Error(), "the item takes") {
 		t.Error(err)
+	}
+}
+
+// Columns of members repeat the name of what they are in: of an item that DynamoDB holds they could take more memory than a worker has. It is
+// given up on the way.
+func TestH38_ManyMembersOfALongNameAreUnmappable(t *testing.T) {
+	var members []cdc.Attribute
+	for i := range 60_000 {
+		members = append(members, cdc.Attribute{Name: strconv.FormatInt(int64(i), 36), Value: cdc.Null()})
+	}
+	image := item("PK", cdc.String("p"), strings.Repeat("n", 16_000), cdc.Map(members))
+	for _, as := range []Encoding{AsFlattened, AsColumns} {
+		column := ColumnRule{Attribute: "*", To: "d", As: as}
+		rules := []ColumnRule{column}
+		if as == AsColumns {
+			rules = append(rules, ColumnRule{Attribute: "PK", To: "d"})
+		}
+		m, err := New(Spec{Source: "S", Table: "t", PrimaryKey: compositeKey[:1], Families: families("d"), Rules: []Rule{{Writes: []Write{{Columns: rules}}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, e := m.rules[0].writes[0], encoder{}
+		c := cells{encoder: &e, w: w}
+		if err := c.each(image); err == nil || !strings.Contains(err.Error(), "the item takes") {
+			t.Errorf("as: %s: %v", as, err)
+		}
+		if c.total > MaxRowBytes+MaxQualifierBytes {
+			t.Errorf("as: %s: %d bytes were made before that was found", as, c.total)
+		}
+		if _, err := m.Map(image, time.Unix(1, 0)); err == nil {
+			t.Errorf("as: %s: mapped", as)
+		}
 	}
 }
 

@@ -133,7 +133,10 @@ func (c *cells) append(cell Cell, from int, attribute string) error {
 	if len(cell.Value) > MaxCellBytes {
 		return unmappable("attribute %s takes %d bytes; Bigtable allows cells of %d", quoteName(attribute), len(cell.Value), MaxCellBytes)
 	}
-	c.total += len(cell.Qualifier) + len(cell.Value)
+	// Not when all are made: names of members repeat that of what they are in, so that an item of 400 KB can become gigabytes.
+	if c.total += len(cell.Qualifier) + len(cell.Value); c.total > MaxRowBytes {
+		return unmappable("the item takes more than %d bytes, which are written at most", MaxRowBytes)
+	}
 	if len(c.slab)-c.start >= MaxRowCells {
 		return unmappable("more than %d cells; Bigtable allows so many changes of a row at once", MaxRowCells)
 	}
