@@ -58,11 +58,12 @@ func (d *decoder) dictionary(f *field, n *yaml.Node, v reflect.Value, path strin
 
 // texts decodes a list of single values.
 func (d *decoder) texts(f *field, n *yaml.Node, v reflect.Value, path string) {
-	if n.Kind == yaml.AliasNode || n.Tag == "!!null" && n.Value == "" {
+	nothing := n.Tag == "!!null" && n.Value == ""
+	if n.Kind == yaml.AliasNode || nothing && !f.filled {
 		d.bad[path] = d.bad[path] || n.Kind == yaml.AliasNode
 		return
 	}
-	if n.Kind != yaml.SequenceNode {
+	if n.Kind != yaml.SequenceNode && !nothing {
 		d.bad[path] = true
 		d.report(diag.Error{Code: diag.WrongType, Pos: d.at(n), What: fmt.Sprintf("%s is %s", path, kindOf(n)),
 			Cause: path + " is a list", Fix: "write " + f.key + ": [a, b]"})

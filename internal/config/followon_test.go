@@ -62,6 +62,7 @@ func TestRulesThatSayTheOpposite(t *testing.T) {
 		`[{row_key: r, cell: {to: "d:{PK}", only: [x]}}]`:                           "",
 		`[{row_key: r, cell: {to: "d:{PK}", only: []}}]`:                            diag.InvalidValue,
 		`[{row_key: r, cell: {to: "d:{PK}", only: [""]}}]`:                          diag.InvalidValue,
+		`[{row_key: r, cell: {to: "d:{PK}", only: }}]`:                              diag.InvalidValue, // its lines are commented out, perhaps
 		`[{when: 'x IN (` + strings.Repeat("1, ", 2000) + `1)'}, {ignore: true}]`:   "",
 		`[{when: 'x IN (` + strings.Repeat("1, ", 1<<15) + `1)'}, {ignore: true}]`:  diag.ConditionInvalid,
 	} {

@@ -154,7 +154,7 @@ func (g *schemaMaker) value(f *field, of reflect.Type) object {
 		element.kind = text
 		s := object{"type": []string{"array", "null"}, "items": scalarSchema(&element)}
 		if f.filled {
-			s["minItems"] = 1
+			s["type"], s["minItems"] = "array", 1
 		}
 		return s
 	}
