@@ -428,6 +428,11 @@ func (c *compiler) declared(family string, as Encoding, where at, field, attribu
 	c.report(finding)
 }
 
+// longestAge is the longest age of a rule by which cells can be stamped to expire. The stamp is so far before the end, and no cell is of before
+// 1970: with an age of 60 years, none would expire before 2030, whatever its item says. Items that are written end in the future, or up to five
+// years ago.
+const longestAge = 18250 * 24 * time.Hour
+
 // expiry checks that garbage collection can expire what the time to live says.
 func (c *compiler) expiry() {
 	if c.spec.TTL.Attribute == "" || c.spec.TTL.Expire != ExpireByGC {
@@ -442,11 +447,17 @@ func (c *compiler) expiry() {
 					continue
 				}
 				checked[family] = true
-				if _, ok := f.GC.Expiry(); !ok {
-					c.report(Finding{Problem: NoExpiry, Rule: -1, Write: -1, Field: "families", Name: family,
-						What:  fmt.Sprintf("expire: gc needs an age rule, and family %s (%s) keeps cells of any age", family, f.GC),
-						Cause: "cells are stamped so that they reach the age of the rule when the item expires",
-						Fix:   fmt.Sprintf("write %s: maxversions=1 || maxage=30d, or expire: follow_deletes", family)})
+				finding := Finding{Problem: NoExpiry, Rule: -1, Write: -1, Field: "families", Name: family,
+					Cause: "cells are stamped so that they reach the age of the rule when the item expires",
+					Fix:   fmt.Sprintf("write %s: maxversions=1 || maxage=30d, or expire: follow_deletes", family)}
+				switch age, ok := f.GC.Expiry(); {
+				case !ok:
+					finding.What = fmt.Sprintf("expire: gc needs an age rule, and family %s (%s) keeps cells of any age", family, f.GC)
+					c.report(finding)
+				case age > longestAge:
+					finding.What = fmt.Sprintf("expire: gc takes ages up to %s, and family %s keeps cells of %s", ageText(longestAge), family, ageText(age))
+					finding.Cause += ", and no cell is of before 1970"
+					c.report(finding)
 				}
 			}
 		}
