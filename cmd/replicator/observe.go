@@ -236,8 +236,9 @@ func (o *observer) throttled(table, reason string, waited time.Duration) {
 	}
 }
 
-// report is the progress line of a table.
+// report is the progress line of a table. Its rate is that of the time until now: a copy that stands would tell that of before for ever.
 func (c *copyProgress) report(table string, now time.Duration) backfill.Report {
+	c.meter.Add(now, c.items)
 	r := backfill.Report{Table: table, Items: c.items, Estimate: c.estimate, Rate: c.meter.Rate(), ETA: c.meter.ETA(c.estimate), Lag: c.lag, Headroom: c.headroom}
 	const recent = 5 * time.Second
 	if c.throttled != "" && now-c.throttledAt < recent {

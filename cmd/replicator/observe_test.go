@@ -1,0 +1,44 @@
+package main
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/internal/admin"
+)
+
+// copying is an observer of a process that copies the table Orders and has come to a tenth of it in ten minutes, by what its lines are written to.
+func copying(t *testing.T) (*observer, *bytes.Buffer) {
+	t.Helper()
+	var lines bytes.Buffer
+	o := newObserver("w", admin.NewMetrics(admin.Build{}), admin.NewHealth(time.Now, "Orders"), slog.New(slog.DiscardHandler), backfill.NewRenderer(&lines, nil), []string{"Orders"})
+	o.copyStarted("Orders", 1_000_000, 0)
+	for range 600 {
+		time.Sleep(time.Second)
+		o.copied("Orders", 200)
+	}
+	return o, &lines
+}
+
+func (o *observer) line(table string) string {
+	return o.copies[table].report(table, o.mono()).String()
+}
+
+// A copy that stands, because the target does not answer say, is not told to go on at the rate of before, nor to end soon.
+func TestTheRateOfACopyThatStands(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, _ := copying(t)
+		if line := o.line("Orders"); !strings.Contains(line, "200 items/s  ETA 1h13m") {
+			t.Fatalf("while it gets on: %s", line)
+		}
+		time.Sleep(time.Hour)
+		if line := o.line("Orders"); !strings.Contains(line, "  0 items/s") || strings.Contains(line, "ETA") {
+			t.Errorf("after an hour in which nothing was copied: %s", line)
+		}
+	})
+}
