@@ -102,6 +102,7 @@ func (o *observer) events() pipeline.Events {
 		CopyStarted: o.copyStarted,
 		Copied:      o.copied,
 		CopyDone:    o.copyDone,
+		CopyLeft:    o.copyLeft,
 		Throttled:   o.throttled,
 	}
 }
@@ -221,6 +222,20 @@ func (o *observer) copyDone(table string, items int64) {
 	o.mu.Unlock()
 	if c != nil {
 		_ = o.lines.Finish([]backfill.Report{report}) // stderr is gone: nobody is left to tell
+	}
+}
+
+// copyLeft takes the line of a copy away that is not done, and that this process has left: another one may go on with it, or a gap made it vain.
+func (o *observer) copyLeft(table string) {
+	o.mu.Lock()
+	c := o.copies[table]
+	running := c != nil && c.running
+	if running {
+		c.running = false
+	}
+	o.mu.Unlock()
+	if running {
+		_ = o.lines.Finish(nil) // stderr is gone: nobody is left to tell
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"log/slog"
 	"strings"
 	"testing"
@@ -39,6 +40,32 @@ func TestTheRateOfACopyThatStands(t *testing.T) {
 		time.Sleep(time.Hour)
 		if line := o.line("Orders"); !strings.Contains(line, "  0 items/s") || strings.Contains(line, "ETA") {
 			t.Errorf("after an hour in which nothing was copied: %s", line)
+		}
+	})
+}
+
+// A copy that this process has left, because another one keeps the table now or a gap made it vain, is drawn by it no more.
+func TestACopyThatIsLeftIsNotDrawn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, lines := copying(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		drawn := make(chan bool)
+		go func() {
+			o.draw(ctx)
+			close(drawn)
+		}()
+		time.Sleep(5500 * time.Millisecond)
+		synctest.Wait() // what it has drawn may be read
+		before := lines.String()
+		if before == "" {
+			t.Error("nothing is drawn while the copy runs")
+		}
+		o.events().CopyLeft("Orders")
+		time.Sleep(time.Minute)
+		cancel()
+		<-drawn
+		if after := strings.TrimPrefix(lines.String(), before); after != "" {
+			t.Errorf("drawn after it was left: %s", after)
 		}
 	})
 }

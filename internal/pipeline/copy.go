@@ -41,6 +41,7 @@ func (t *table) copy(stop, ctx context.Context, keeper *checkpoint.Keeper) error
 	t.meter = backfill.Meter{}
 	t.meter.Add(task.Mono(ctx), progress.Items)
 	t.events.CopyStarted(t.source, state.Load.Estimate, progress.Items)
+	defer t.events.CopyLeft(t.source)
 	scan := t.scan(ctx, state.Generation, keeper)
 	scan.Source = stoppable{t.Database, stop}
 	progress, err = scan.Run(ctx, progress)

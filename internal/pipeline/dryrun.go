@@ -74,6 +74,7 @@ func (r *rehearsal) describe(ctx context.Context) (d backfill.Description, err e
 // load scans the table as a copy would, and maps what it reads.
 func (r *rehearsal) load(ctx context.Context, estimate int64) error {
 	r.events.CopyStarted(r.source, estimate, 0)
+	defer r.events.CopyLeft(r.source)
 	scan := &backfill.Scan{
 		Table: r.source, Generation: 1, Segments: r.Segments, Source: r.Database, Rows: backfill.NewThrottle(r.RowsPerSecond),
 		Write: func(_ context.Context, items []cdc.Item, readAt time.Time) error {

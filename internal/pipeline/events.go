@@ -48,6 +48,8 @@ type Events struct {
 	CopyStarted func(table string, estimate, done int64)
 	Copied      func(table string, items int64)
 	CopyDone    func(table string, items int64)
+	// CopyLeft: this worker copies no longer, whether that is done, is gone on with by another keeper, or has become vain by a gap. It follows each CopyStarted.
+	CopyLeft func(table string)
 	// Throttled: the table's work waited for a limit: one of the program's, or one that a service set.
 	Throttled func(table, reason string, waited time.Duration)
 	// Tick: the loops of this process turn.
@@ -115,6 +117,9 @@ func (e Events) orSilent() Events {
 	}
 	if e.CopyDone == nil {
 		e.CopyDone = func(table string, items int64) {}
+	}
+	if e.CopyLeft == nil {
+		e.CopyLeft = func(table string) {}
 	}
 	if e.Throttled == nil {
 		e.Throttled = func(table, reason string, waited time.Duration) {}

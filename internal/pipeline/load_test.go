@@ -97,6 +97,39 @@ func TestALoadThatGoesOnIsTold(t *testing.T) {
 	})
 }
 
+// overtaken is a table whose copy becomes vain while its first page is read.
+type overtaken struct{ streaming }
+
+func (overtaken) Scan(context.Context, string, int, int, cdc.Item, int) (backfill.ScanPage, error) {
+	return backfill.ScanPage{}, sink.ErrFenced
+}
+
+// A copy that is left is told as such, done or not: else whoever was told that it began would go on showing it.
+func TestACopyThatIsLeftIsTold(t *testing.T) {
+	mapping := ordersMapping(t)
+	for _, c := range []struct {
+		database Database
+		want     string
+	}{{onePage{}, "started done left"}, {overtaken{}, "started left"}} {
+		listed(t, &pagedStream{}, func(ctx context.Context, k *rounds, state checkpoint.TableState) {
+			target := &checkpointtest.Memory{}
+			k.Mapping, k.MappingHash, k.Copy, k.Database, k.Segments = mapping, state.MappingHash, true, c.database, 1
+			k.Writer, k.Witness = sink.NewWriter(sink.Options{}), func(string) checkpoint.Store { return target }
+			var told []string
+			k.events.CopyStarted = func(string, int64, int64) { told = append(told, "started") }
+			k.events.CopyDone = func(string, int64) { told = append(told, "done") }
+			k.events.CopyLeft = func(string) { told = append(told, "left") }
+			keeper, err := seated(ctx, k)
+			if err == nil {
+				err = k.copy(ctx, ctx, keeper)
+			}
+			if got := strings.Join(told, " "); err != nil || got != c.want {
+				t.Errorf("told %q, want %q: %v", got, c.want, err)
+			}
+		})
+	}
+}
+
 // Where a table begins to be followed cuts off, or is owed, only what no load brings.
 func TestACopiedTableIsNotCut(t *testing.T) {
 	at := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)

@@ -262,5 +262,6 @@ func listenAll(o *pipeline.Options, hear func(text string)) {
 		},
 		CopyStarted: func(t string, estimate, done int64) { say("CopyStarted", t, estimate, done) },
 		CopyDone:    func(t string, items int64) { say("CopyDone", t, items) },
+		CopyLeft:    func(t string) { say("CopyLeft", t) },
 	}
 }
