@@ -86,7 +86,7 @@ func (o *observer) events() pipeline.Events {
 		PageDone:   o.health.Polled,
 		Applied:    func(table string, n pipeline.Tally, _ int) { o.metrics.Applied(table, counts(n)) },
 		Lag:        o.lag,
-		NotReading: o.metrics.NotReading,
+		NotReading: o.notReading,
 		Ignored:    o.metrics.Ignored,
 		Joined:     o.joined,
 		Aside: func(table, reason string) {
@@ -185,6 +185,16 @@ func (o *observer) lag(table string, lag, headroom time.Duration) {
 	defer o.mu.Unlock()
 	if c := o.copies[table]; c != nil {
 		c.lag, c.headroom = lag, headroom
+	}
+}
+
+// notReading takes back what was told of the lag: it is known to who reads the shards.
+func (o *observer) notReading(table string) {
+	o.metrics.NotReading(table)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if c := o.copies[table]; c != nil {
+		c.lag, c.headroom = -1, -1
 	}
 }
 

@@ -69,3 +69,20 @@ func TestACopyThatIsLeftIsNotDrawn(t *testing.T) {
 		}
 	})
 }
+
+// The keeper of a table may read none of its shards, for others took them over. Then it knows no lag, and its line tells none.
+func TestTheLineTellsNoLagOfBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, _ := copying(t)
+		events := o.events()
+		events.Lag("Orders", time.Second, 23*time.Hour)
+		if line := o.line("Orders"); !strings.Contains(line, "lag 1.0s  headroom 23h00m") {
+			t.Fatalf("while it reads: %s", line)
+		}
+		events.NotReading("Orders")
+		events.NotReading("Unknown")
+		if line := o.line("Orders"); strings.Contains(line, "lag") || strings.Contains(line, "headroom") {
+			t.Errorf("after the last shard was left: %s", line)
+		}
+	})
+}
