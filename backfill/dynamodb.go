@@ -390,7 +390,7 @@ func failure(ctx context.Context, op string, err error, keyed bool) error {
 		return fail(cdc.Malformed, errUnknownType)
 	}
 	var network net.Error
-	if errors.As(err, &network) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+	if errors.As(err, &network) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) || errors.Is(err, cdc.ErrChecksum) {
 		return fail(cdc.Unavailable, err)
 	}
 	var answered *smithyhttp.ResponseError
@@ -453,6 +453,7 @@ type strictProtocol struct{ smithyhttp.ClientProtocol }
 func (p strictProtocol) DeserializeResponse(
 	ctx context.Context, op *smithy.OperationSchema, registry *smithy.TypeRegistry, r *smithyhttp.Response, out smithy.Deserializable,
 ) error {
+	r.Body = cdc.Checked(r.Response)
 	return p.ClientProtocol.DeserializeResponse(ctx, op, registry, r, strictOutput{out})
 }
 

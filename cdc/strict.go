@@ -21,6 +21,7 @@ type strictProtocol struct{ smithyhttp.ClientProtocol }
 func (p strictProtocol) DeserializeResponse(
 	ctx context.Context, op *smithy.OperationSchema, errs *smithy.TypeRegistry, resp *smithyhttp.Response, out smithy.Deserializable,
 ) error {
+	resp.Body = Checked(resp.Response)
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		return p.ClientProtocol.DeserializeResponse(ctx, op, errs, resp, out)
 	}
