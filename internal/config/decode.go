@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"sort"
 	"strings"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 
@@ -139,6 +140,10 @@ func (d *decoder) scalar(f *field, n *yaml.Node, v reflect.Value, path string) {
 // text stores a value that comes from the file, a variable or a flag. An empty one counts as not given.
 func (d *decoder) text(f *field, text string, v reflect.Value, path string, from diag.Position) {
 	if text == "" {
+		return
+	}
+	if !utf8.ValidString(text) { // the file is, and so a variable or flag brought it
+		d.fault(&fault{diag.InvalidValue, "not UTF-8 text", "a byte of it is not part of any UTF-8 character", "give the variable or flag a value in the encoding UTF-8"}, from, path, "")
 		return
 	}
 	if err := f.set(v, text); err != nil {

@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -50,6 +51,18 @@ func TestExpand(t *testing.T) {
 		}
 		if got != c.want || code != c.code {
 			t.Errorf("expand(%q) = %q, %q, want %q, %q", c.in, got, code, c.want, c.code)
+		}
+	}
+}
+
+// A file is UTF-8 or refused, and so is what a variable brings into it: of what is not, two mappings that write other rows have one hash.
+func TestVariablesAreText(t *testing.T) {
+	for value, code := range map[string]string{"\u00ff": "", "\xff": diag.InvalidValue, "\xfe": diag.InvalidValue} {
+		_, err := Parse("f", []byte("version: 1\ntarget: {project: p, instance: i}\ntables:\n  - {from: Orders, families: {d: never}, rules: [{row_key: \"${V}#{PK}\"}]}\n"),
+			lookup(map[string]string{"V": value}))
+		var list diag.List
+		if (err == nil) != (code == "") || err != nil && (!errors.As(err, &list) || len(list) != 1 || list[0].Code != code || list[0].Pos.Line != 4) {
+			t.Errorf("%q: %v", value, err)
 		}
 	}
 }
