@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
@@ -126,6 +127,11 @@ func (m *Mapping) KeepsVersions() bool { return m.keep }
 
 // Outlives tells whether what DynamoDB's time to live removes stays in the target, so that a row without an item may be as it should.
 func (m *Mapping) Outlives() bool { return m.ttl.Attribute != "" && m.ttl.Expire == KeepExpired }
+
+// Collected tells whether garbage collection takes the cells of an item by a time, while the source may still hold it.
+func (m *Mapping) Collected(item cdc.Item, at time.Time) bool {
+	return m.ttl.Attribute != "" && m.ttl.Expire == ExpireByGC && m.ttl.expires(item, at) <= at.UnixMicro()
+}
 
 // Keys are the primary key attributes of an item, which may be an image or the keys of a change.
 func (m *Mapping) Keys(item cdc.Item) cdc.Item {

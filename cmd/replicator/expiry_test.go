@@ -3,8 +3,10 @@ package main
 import (
 	"bytes"
 	"log/slog"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
@@ -40,6 +42,43 @@ func TestItemsThatExpireElsewhere(t *testing.T) {
 		}
 		if c.told && !strings.Contains(log.String(), "eu-west-1, us-east-2") {
 			t.Errorf("told without the regions: %s", log.String())
+		}
+	}
+}
+
+// TestItemsThatGarbageCollectionTakes: what explain takes for expired are items by whose time to live their cells are stamped, from that time on.
+func TestItemsThatGarbageCollectionTakes(t *testing.T) {
+	now := time.Unix(1_795_000_000, 0)
+	item := func(until cdc.Value) cdc.Item {
+		return cdc.NewItem([]cdc.Attribute{{Name: "id", Value: cdc.String("a")}, {Name: "until", Value: until}})
+	}
+	number := func(n int64) cdc.Value {
+		v, err := cdc.Number(strconv.FormatInt(n, 10))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	for _, c := range []struct {
+		expire string
+		until  cdc.Value
+		want   bool
+	}{
+		{"gc", number(now.Unix() - 60), true},
+		{"gc", number(now.Unix() + 60), false},
+		{"gc", cdc.String("1"), false}, // no number: it never expires
+		{"gc", number(1), false},       // years ago, which DynamoDB passes over
+		{"follow_deletes", number(now.Unix() - 60), false},
+		{"keep", number(now.Unix() - 60), false},
+	} {
+		table := config.Table{From: "Sessions", To: "sessions", TTL: config.TTL{Attribute: "until", Expire: c.expire},
+			Families: []config.Family{{Name: "d", Rule: "maxage=30d"}}}
+		m, err := table.Mapping([]transform.KeyAttribute{{Name: "id", Type: cdc.KindS}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := m.Collected(item(c.until), now); got != c.want {
+			t.Errorf("expire: %s, until %s: %v", c.expire, c.until.Text(), got)
 		}
 	}
 }

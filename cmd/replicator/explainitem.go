@@ -256,6 +256,7 @@ func (l *itemLook) looks(ctx context.Context, f *itemFindings) error {
 	} else if err != nil {
 		return err
 	}
+	f.expired, f.outlives = m.Collected(f.image, f.readAt), m.Outlives()
 	for _, want := range wanted {
 		if err := lookAt(want.Table, want.Row); err != nil {
 			return err

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -24,7 +25,9 @@ type itemFindings struct {
 	present    bool
 	image      cdc.Item
 	unmappable string
-	rows       []itemRow
+	// expired tells that the item is one whose cells garbage collection takes by now; outlives, that what expires stays in the target (expire: keep).
+	expired, outlives bool
+	rows              []itemRow
 }
 
 // itemRow is a row as it should be, and as it was seen.
@@ -51,6 +54,37 @@ func (f *itemFindings) equal() bool {
 	return true
 }
 
+// collected tells whether what the rows lack is what garbage collection takes of an item that expired: cells, and nothing else.
+func (f *itemFindings) collected() bool {
+	if !f.present || !f.expired {
+		return false
+	}
+	for _, row := range f.rows {
+		if sink.Holds(row.seen, row.want) {
+			continue
+		}
+		live, gone, _ := row.seen.Versions(row.want.Owner)
+		added := func(d sink.Difference) bool { return d.Have != nil }
+		if row.want.Remove || live == "" || gone > live || slices.ContainsFunc(sink.Compare(row.seen, row.want), added) {
+			return false
+		}
+	}
+	return true
+}
+
+// kept tells whether the item's rows may live without it, because it expired.
+func (f *itemFindings) kept() bool {
+	if f.present || !f.outlives {
+		return false
+	}
+	for _, row := range f.rows {
+		if live, gone, _ := row.seen.Versions(row.want.Owner); !sink.Holds(row.seen, row.want) && (live == "" || gone > live) {
+			return false
+		}
+	}
+	return true
+}
+
 // itemVerdict is the answer.
 type itemVerdict struct {
 	State string `json:"state"` // one of the words below
@@ -62,6 +96,8 @@ const (
 	itemEqual      = "equal"
 	itemRemoved    = "removed"    // absent in the source, and its row bears a tombstone
 	itemAbsent     = "absent"     // on neither side
+	itemExpired    = "expired"    // garbage collection takes its cells, and the source has not removed it yet
+	itemKept       = "kept"       // absent in the source, and its row lives, as it should if the item expired
 	itemParked     = "parked"     // could not be stored
 	itemUnmappable = "unmappable" // cannot be stored, and no change of it has come yet
 	itemNotStarted = "not_started"
@@ -96,8 +132,12 @@ func judge(f itemFindings) (itemVerdict, time.Duration) {
 		return say(itemUnmappable, "cannot be stored: %s; the copy or its next change parks it", f.unmappable), 0
 	case f.present && f.held() == "" && f.status.Copy.State != "done":
 		return say(itemNotCopied, "not copied yet: the copy is %s", strings.ReplaceAll(f.status.Copy.State, "_", " ")), 0
+	case f.collected():
+		return say(itemExpired, "expired: its time to live is over, and garbage collection takes its cells; the source still holds the item"), 0
 	case f.status.NeedsLoad:
 		return say(itemNeedsLoad, "different, and the table needs a load: %s", orDash(f.status.NeedsLoadReason)), 0
+	case f.kept():
+		return f.judgeKept()
 	case f.leases == 0:
 		return say(itemBehind, "target is behind: no worker reads the stream"), 0
 	case f.status.LagSeconds == nil:
@@ -114,6 +154,20 @@ func judge(f itemFindings) (itemVerdict, time.Duration) {
 
 // secondLook is how much later than the lag a second look is worth it: a worker asks an empty shard every second.
 const secondLook = 2 * time.Second
+
+// judgeKept is the verdict on an item whose rows live without it. Whether it expired is told by the stream alone: where all of that is applied, a removal
+// of another kind would have taken the rows.
+func (f *itemFindings) judgeKept() (itemVerdict, time.Duration) {
+	const unsure = "kept, if the item expired: expire: keep leaves its row; a removal of another kind has not come through"
+	if f.leases == 0 || f.status.LagSeconds == nil {
+		return itemVerdict{itemKept, unsure}, 0
+	}
+	again := asDuration(*f.status.LagSeconds) + secondLook
+	if f.status.LagEstimated {
+		return itemVerdict{itemKept, "kept: the source no longer holds the item, and expire: keep leaves the row of one that expired"}, again
+	}
+	return itemVerdict{itemKept, unsure}, again
+}
 
 // judgeEqual is the verdict when every row is as it should be.
 func (f *itemFindings) judgeEqual() itemVerdict {

@@ -23,6 +23,8 @@ func TestJudge(t *testing.T) {
 	other := itemRow{put, sink.Row{Version: version(1, 1), Cells: cells("2")}}
 	absent := itemRow{put, sink.Row{}}
 	gone := itemRow{put, sink.Row{Gone: version(5, 1), GoneAt: 1_700_000_000_000_000}}
+	emptied := itemRow{put, sink.Row{Version: version(1, 1)}}
+	alive := itemRow{remove, other.seen}
 	parked := func(sequence uint64) []selectedRecord {
 		return []selectedRecord{{"", transform.Parked{Source: "Orders", Key: "S:x", Version: version(sequence, 1), Reason: "too long"}}}
 	}
@@ -60,6 +62,16 @@ func TestJudge(t *testing.T) {
 		"behind, removed":         {itemFindings{status: lag(3, false), leases: 1, rows: []itemRow{{remove, other.seen}}}, itemBehind, "lag 3.0s", 5 * time.Second},
 		"no worker":               {itemFindings{status: lag(3, false), present: true, rows: []itemRow{other}}, itemBehind, "no worker", 0},
 		"lag unknown":             {itemFindings{status: status(tableInput{found: true, state: loadedTable()}), leases: 1, present: true, rows: []itemRow{other}}, itemBehind, "not been read", 0},
+		"expired":                 {itemFindings{status: lag(1, true), leases: 1, present: true, expired: true, rows: []itemRow{emptied}}, itemExpired, "garbage collection takes", 0},
+		"expired, a load is due":  {itemFindings{status: status(tableInput{found: true, state: lost}), leases: 1, present: true, expired: true, rows: []itemRow{emptied}}, itemExpired, "garbage collection takes", 0},
+		"expired, yet different":  {itemFindings{status: lag(1, true), leases: 1, present: true, expired: true, rows: []itemRow{other}}, itemDifferent, "the stream was empty 1.0s ago", 3 * time.Second},
+		"expired, never written":  {itemFindings{status: lag(1, true), leases: 1, present: true, expired: true, rows: []itemRow{absent}}, itemDifferent, "the stream was empty 1.0s ago", 3 * time.Second},
+		"emptied by nobody":       {itemFindings{status: lag(1, true), leases: 1, present: true, rows: []itemRow{emptied}}, itemDifferent, "the stream was empty 1.0s ago", 3 * time.Second},
+		"kept":                    {itemFindings{status: lag(1, true), leases: 1, outlives: true, rows: []itemRow{alive}}, itemKept, "kept: the source no longer", 3 * time.Second},
+		"kept, or behind":         {itemFindings{status: lag(3, false), leases: 1, outlives: true, rows: []itemRow{alive}}, itemKept, "has not come through", 5 * time.Second},
+		"kept, no worker":         {itemFindings{status: lag(3, false), outlives: true, rows: []itemRow{alive}}, itemKept, "has not come through", 0},
+		"kept, a load is due":     {itemFindings{status: status(tableInput{found: true, state: lost}), leases: 1, outlives: true, rows: []itemRow{alive}}, itemNeedsLoad, "trimmed", 0},
+		"removed under keep":      {itemFindings{status: lag(3, false), outlives: true, rows: []itemRow{{remove, gone.seen}}}, itemRemoved, "2023-11-14T22:13:20Z", 0},
 		"different":               {itemFindings{status: lag(1, true), leases: 1, present: true, rows: []itemRow{other}}, itemDifferent, "the stream was empty 1.0s ago", 3 * time.Second},
 	} {
 		verdict, again := judge(c.f)

@@ -69,6 +69,11 @@ func TestScripts(t *testing.T) {
 			"expire": func(ts *testscript.TestScript, _ bool, args []string) {
 				ts.Check(servicesOf(ts).call("UpdateTimeToLive", map[string]any{"TableName": args[0], "TimeToLiveSpecification": map[string]any{"AttributeName": args[1], "Enabled": true}}))
 			},
+			"putexpired": putExpired,
+			"sweep": func(ts *testscript.TestScript, _ bool, args []string) {
+				_, err := servicesOf(ts).dynamo.SweepTTL(args[0])
+				ts.Check(err)
+			},
 			"occupy":     occupy,
 			"pack":       pack,
 			"serve-demo": serveDemo,
@@ -280,6 +285,14 @@ func putLong(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(servicesOf(ts).call("PutItem", map[string]any{"TableName": args[0], "Item": map[string]any{
 		"pk": map[string]string{"S": args[1]}, "sk": map[string]string{"S": "1"},
 		strings.Repeat("n", 17<<10): map[string]string{"S": "secret"},
+	}}))
+}
+
+// putexpired TABLE writes an item that expired a minute ago by its attribute until, and that DynamoDB has not removed yet.
+func putExpired(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Check(servicesOf(ts).call("PutItem", map[string]any{"TableName": args[0], "Item": map[string]any{
+		"pk": map[string]string{"S": "a"}, "sk": map[string]string{"S": "1"}, "colour": map[string]string{"S": "red"},
+		"until": map[string]string{"N": strconv.FormatInt(time.Now().Add(-time.Minute).Unix(), 10)},
 	}}))
 }
 
