@@ -200,11 +200,12 @@ func (l *itemLook) once(ctx context.Context) (*explanation, time.Duration, error
 	if err := l.looks(ctx, &f); err != nil {
 		return nil, 0, err
 	}
-	verdict, again := judge(f)
 	placed := transform.Placement{Rule: -1}
 	if f.present {
 		placed, _ = m.Map(f.image, f.readAt) // that it cannot be mapped is told already
 	}
+	f.ignored, f.moves = placed.Ignored, !m.DependsOnKeyOnly()
+	verdict, again := judge(f)
 	e := &explanation{Schema: "replicator.explain/v1", At: f.readAt.UTC(), Table: source, KeyHash: sink.HashOf(m.ItemKey(l.keys)),
 		Source: sourceItem{Present: f.present, Attributes: len(f.image.Attributes()), Unmappable: known(f.unmappable)},
 		Rule:   ruleOf(l.cfg, l.table.config, placed), Rows: []explainedRow{}, Parked: []parkedEntry{}, Lag: f.status.LagSeconds, LagEstimated: f.status.LagEstimated, Verdict: verdict}

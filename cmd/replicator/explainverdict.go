@@ -27,7 +27,10 @@ type itemFindings struct {
 	unmappable string
 	// expired tells that the item is one whose cells garbage collection takes by now; outlives, that what expires stays in the target (expire: keep).
 	expired, outlives bool
-	rows              []itemRow
+	// ignored tells that the image's rule says not to copy it; moves, that items' rows do not follow from their keys, so that those of an item that is gone
+	// are known from parked images at most.
+	ignored, moves bool
+	rows           []itemRow
 }
 
 // itemRow is a row as it should be, and as it was seen.
@@ -96,6 +99,8 @@ const (
 	itemEqual      = "equal"
 	itemRemoved    = "removed"    // absent in the source, and its row bears a tombstone
 	itemAbsent     = "absent"     // on neither side
+	itemUnlocated  = "unlocated"  // absent in the source, and which row it had cannot be told
+	itemIgnored    = "ignored"    // its rule says not to copy it
 	itemExpired    = "expired"    // garbage collection takes its cells, and the source has not removed it yet
 	itemKept       = "kept"       // absent in the source, and its row lives, as it should if the item expired
 	itemParked     = "parked"     // could not be stored
@@ -171,8 +176,13 @@ func (f *itemFindings) judgeKept() (itemVerdict, time.Duration) {
 
 // judgeEqual is the verdict when every row is as it should be.
 func (f *itemFindings) judgeEqual() itemVerdict {
-	if f.present {
+	switch {
+	case f.present && f.ignored:
+		return itemVerdict{itemIgnored, "ignored: the rule says not to copy the item"}
+	case f.present:
 		return itemVerdict{itemEqual, "equal"}
+	case f.moves: // the rows that are known are not all that it may have had
+		return itemVerdict{itemUnlocated, "absent from the source; which row it had does not follow from its key, so that it cannot be told whether the target still holds one"}
 	}
 	for _, row := range f.rows {
 		if _, gone, at := row.seen.Versions(row.want.Owner); gone != "" {
