@@ -195,6 +195,11 @@ func checkContainer(t *testing.T, dir string, c corev1.Container) {
 			t.Errorf("%s: probe of %s: %+v", dir, path, probe)
 		}
 	}
+	// Nothing is served before both ends were asked, which takes a minute for some ten tables that are created, and minutes for thousands of a pattern.
+	if start := of(c.StartupProbe); start.HTTPGet == nil || start.HTTPGet.Path != "/healthz" || ports[start.HTTPGet.Port.StrVal] != 8080 ||
+		start.PeriodSeconds*start.FailureThreshold < 600 {
+		t.Errorf("%s: a start that takes ten minutes is cut short: %+v", dir, c.StartupProbe)
+	}
 	limit := env["MEMORY_LIMIT_MIB"].ValueFrom
 	if limit == nil || limit.ResourceFieldRef == nil || limit.ResourceFieldRef.Resource != "limits.memory" || limit.ResourceFieldRef.Divisor.String() != "1Mi" ||
 		env["GOMEMLIMIT"].Value != "$(MEMORY_LIMIT_MIB)000000" || order["MEMORY_LIMIT_MIB"] > order["GOMEMLIMIT"] {
