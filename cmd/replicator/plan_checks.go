@@ -11,6 +11,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/cost"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
@@ -39,6 +40,7 @@ type planner struct {
 	missing []lacking                       // in the order of the creations
 	copies  []cost.Copy
 	profile string // the cluster of the app profile that would be created; "" if it exists or cannot be told
+	routed  string // the cluster that the app profile leads to; "" if it does not exist or cannot be told
 }
 
 // lacking is a target table of which something is missing, with what its creation needs.
@@ -146,6 +148,7 @@ func (pl *planner) examineProfile(ctx context.Context) (string, error) {
 	case absent:
 		return pl.planProfile(clusters, note, err)
 	}
+	pl.routed = profile.Cluster
 	if i := slices.IndexFunc(clusters, func(c sink.Cluster) bool { return c.Name == profile.Cluster }); i >= 0 {
 		pl.cluster = cost.Cluster{Nodes: max(clusters[i].Nodes, clusters[i].MaxNodes), HDD: clusters[i].HDD}
 	}
@@ -404,6 +407,11 @@ func (pl *planner) examineLedger(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if l.begun && pl.routed != "" {
+		if err := pl.examineCluster(ctx); err != nil {
+			return err
+		}
+	}
 	for i, t := range l.tables {
 		switch in := l.inputs[i]; {
 		case l.mappingDiffers(i):
@@ -415,6 +423,24 @@ func (pl *planner) examineLedger(ctx context.Context) error {
 		case in.state.NeedsLoad:
 			pl.warn(&diag.Error{Code: diag.NeedsLoad, What: "table " + t.From + " needs a load", Cause: orDash(known(in.state.Reason))})
 		}
+	}
+	return nil
+}
+
+// examineCluster warns if the app profile leads to another cluster than the ledger was kept in (H46).
+func (pl *planner) examineCluster(ctx context.Context) error {
+	what := "cannot read the ledger in table " + pl.cfg.State.Table
+	ledger, err := checkpoint.Open(ctx, ledgerStore(pl.target, pl.cfg), pl.cfg.Name, checkpoint.Options{ReadOnly: true, Lease: pl.cfg.State.Lease})
+	if err != nil {
+		return readingFailed(ctx, what, err)
+	}
+	kept, err := ledger.Cluster(ctx)
+	if err != nil {
+		return readingFailed(ctx, what, err)
+	}
+	if kept != "" && kept != pl.routed {
+		pl.warn(&diag.Error{Code: diag.ClusterChanged, What: fmt.Sprintf("run refuses to write: app profile %s routes to cluster %s", pl.cfg.Target.AppProfile, pl.routed),
+			Cause: "the ledger was kept in cluster " + kept + "; rows that were written there may be missing in the other one"})
 	}
 	return nil
 }
