@@ -218,12 +218,12 @@ func (a *Admin) prepare(ctx context.Context, spec TableSpec, create bool, made *
 			made.Tables = append(made.Tables, spec.Name)
 		case codes.AlreadyExists: // another worker was faster
 		default:
-			return classify("CreateTable", err)
+			return spec.refused(err)
 		}
 		info, err = a.tables.TableInfo(ctx, spec.Name)
 	}
 	if err != nil {
-		return classify("GetTable", err)
+		return classifyControl("GetTable", err)
 	}
 	for _, family := range spec.Families {
 		n := slices.IndexFunc(info.FamilyInfos, func(f bigtable.FamilyInfo) bool { return f.Name == family.Name })
@@ -243,7 +243,7 @@ func (a *Admin) prepare(ctx context.Context, spec TableSpec, create bool, made *
 			made.Families = append(made.Families, spec.Name+":"+family.Name)
 		case codes.AlreadyExists:
 		default:
-			return classify("ModifyColumnFamilies", err)
+			return classifyControl("ModifyColumnFamilies", err)
 		}
 	}
 	if spec.View == "" {
@@ -277,7 +277,7 @@ func (a *Admin) Lacks(ctx context.Context, spec TableSpec) (Lacks, error) {
 		return l, nil
 	}
 	if err != nil {
-		return Lacks{}, classify("GetTable", err)
+		return Lacks{}, classifyControl("GetTable", err)
 	}
 	var (
 		l      Lacks

@@ -60,7 +60,7 @@ func (a *Admin) Profile(ctx context.Context) (Profile, error) {
 	case codes.PermissionDenied:
 		return Profile{Note: "cannot tell whether the app profile is single-cluster with single-row transactions: permission bigtable.appProfiles.get is missing"}, nil
 	default:
-		return Profile{}, classify("GetAppProfile", err)
+		return Profile{}, classifyControl("GetAppProfile", err)
 	}
 }
 
@@ -86,7 +86,7 @@ func (a *Admin) CreateProfile(ctx context.Context, cluster string) error {
 	if status.Code(err) == codes.AlreadyExists {
 		return nil
 	}
-	return classify("CreateAppProfile", err)
+	return classifyControl("CreateAppProfile", err)
 }
 
 // Cluster is a cluster of the instance.
@@ -111,7 +111,7 @@ func (a *Admin) Clusters(ctx context.Context) (clusters []Cluster, note string, 
 	case code == codes.PermissionDenied:
 		return nil, "permission bigtable.clusters.list is missing", nil
 	case err != nil:
-		return nil, "", classify("ListClusters", err)
+		return nil, "", classifyControl("ListClusters", err)
 	}
 	for _, info := range infos {
 		c := Cluster{Name: info.Name, Zone: info.Zone, Nodes: info.ServeNodes, HDD: info.StorageType == bigtable.HDD}
@@ -135,6 +135,6 @@ func (a *Admin) Permissions(ctx context.Context, wanted []string) (has []string,
 	case codes.InvalidArgument: // a permission that is none of an instance's
 		return nil, "the service does not tell these permissions: " + status.Convert(err).Message(), nil
 	default:
-		return nil, "", classify("TestIamPermissions", err)
+		return nil, "", classifyControl("TestIamPermissions", err)
 	}
 }

@@ -35,6 +35,25 @@ func classify(op string, err error) error {
 	return &Error{Op: op, Code: code.String(), Reason: reasonOf(code, message), Text: safeText(code, message)}
 }
 
+// classifyControl is classify for requests to the control plane. They name tables, families, views and profiles, and so does what the service says of them,
+// which is told as it is: nothing else tells an API that is not enabled from a missing permission, or a quota from a policy.
+func classifyControl(op string, err error) error {
+	failed := classify(op, err)
+	var known *Error
+	if message := status.Convert(err).Message(); errors.As(failed, &known) && message != "" && error(known) != err {
+		known.Text = message
+	}
+	return failed
+}
+
+// refused is a table that could not be created. Its split keys are row keys, which the service may quote (S5).
+func (s TableSpec) refused(err error) error {
+	if len(s.SplitKeys) > 0 {
+		return classify("CreateTable", err)
+	}
+	return classifyControl("CreateTable", err)
+}
+
 // reasonOf judges a failed request. Codes as documented at
 // https://cloud.google.com/bigtable/docs/status-codes and https://grpc.io/docs/guides/status-codes.
 func reasonOf(code codes.Code, message string) Reason {

@@ -78,3 +78,35 @@ func TestErrorText(t *testing.T) {
 		}
 	}
 }
+
+// What the control plane refuses is told in its own words, which name nothing of items: an API that is not enabled is no missing permission. Where row keys
+// were sent, it is told in ours.
+func TestControlPlaneIsQuoted(t *testing.T) {
+	const disabled = "Cloud Bigtable Admin API has not been used in project 1 before or it is disabled."
+	const policy = "AppProfile 'replicator' would allow transactional writes in two clusters."
+	for _, c := range []struct {
+		err    error
+		reason Reason
+		text   string
+	}{
+		{status.Error(codes.PermissionDenied, disabled), Denied, disabled},
+		{status.Error(codes.FailedPrecondition, policy), Permanent, policy},
+		{status.Error(codes.Unavailable, ""), Unknown, ""},
+		{context.DeadlineExceeded, Unknown, "context deadline exceeded"},
+	} {
+		var e *Error
+		if err := classifyControl("CreateAppProfile", c.err); !errors.As(err, &e) || e.Reason != c.reason || e.Text != c.text || errors.Unwrap(err) != nil {
+			t.Errorf("%v: %+v", c.err, e)
+		}
+	}
+	if classifyControl("x", nil) != nil {
+		t.Error("no error became one")
+	}
+	const secret = "customer-4711"
+	for _, spec := range []TableSpec{{Name: "t"}, {Name: "t", SplitKeys: []string{secret}}} {
+		err := spec.refused(status.Error(codes.InvalidArgument, "split key "+secret))
+		if told := strings.Contains(err.Error(), secret); told != (len(spec.SplitKeys) == 0) {
+			t.Errorf("H65: %d split keys, and %v", len(spec.SplitKeys), err)
+		}
+	}
+}

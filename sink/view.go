@@ -40,7 +40,7 @@ func (a *Admin) View(ctx context.Context, table, view string) (View, error) {
 	case codes.Unimplemented:
 		return View{Note: "the service does not know authorized views (an emulator?)"}, nil
 	default:
-		return View{}, classify("GetAuthorizedView", err)
+		return View{}, classifyControl("GetAuthorizedView", err)
 	}
 	subset, ok := info.AuthorizedView.(*bigtable.SubsetViewInfo)
 	if !ok {
@@ -61,7 +61,7 @@ func (a *Admin) prepareView(ctx context.Context, spec TableSpec, create bool, ma
 		return nil
 	case codes.NotFound:
 	default:
-		return classify("GetAuthorizedView", err)
+		return classifyControl("GetAuthorizedView", err)
 	}
 	if !create {
 		return &SchemaError{Problem: MissingView, Table: spec.Name, View: spec.View}
@@ -77,7 +77,7 @@ func (a *Admin) prepareView(ctx context.Context, spec TableSpec, create bool, ma
 		made.Views = append(made.Views, name)
 	case codes.AlreadyExists: // another worker was faster
 	default:
-		return classify("CreateAuthorizedView", err)
+		return classifyControl("CreateAuthorizedView", err)
 	}
 	return nil
 }

@@ -132,6 +132,9 @@ func explainTarget(what string, err error) error {
 		case sink.Permanent:
 			e.Code = codeOf(codeNumbers[failed.Code])
 		}
+		if refused := failed.Reason == sink.Permanent || failed.Reason == sink.Rejected; refused && !ofRows(failed.Op) && e.Code != diag.TargetNotFound {
+			e.Code, e.Fix = diag.TargetUnreachable, "the cause is what Bigtable says; mend that, and repeat the command"
+		}
 	case strings.Contains(err.Error(), "could not find default credentials"):
 		e.Code = diag.NoGCPCredentials
 	default:
@@ -139,6 +142,11 @@ func explainTarget(what string, err error) error {
 		e.Code = codeOf(status.Code(err))
 	}
 	return e
+}
+
+// ofRows tells whether a request goes through the app profile, to rows, and not to the control plane.
+func ofRows(op string) bool {
+	return op == "CheckAndMutateRow" || op == "ReadRows" || op == "PingAndWarm"
 }
 
 // codeNumbers gives back the code of the name that a sink.Error has of it.

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"google.golang.org/grpc/codes"
@@ -50,6 +51,19 @@ func TestExplain(t *testing.T) {
 		got := explain("something failed", fmt.Errorf("in a step: %w", c.err))
 		if !diag.Has(got, c.code) || diag.ExitCode(got) != c.exit {
 			t.Errorf("%v: %v with exit status %d; want %s and %d", c.err, got, diag.ExitCode(got), c.code, c.exit)
+		}
+	}
+}
+
+// A refusal of the control plane says nothing of single-row transactions, and nothing of the network.
+func TestExplainControlPlane(t *testing.T) {
+	for _, op := range []string{"CreateAppProfile", "CreateTable", "ModifyColumnFamilies"} {
+		for code, reason := range map[string]sink.Reason{"FailedPrecondition": sink.Permanent, "InvalidArgument": sink.Rejected} {
+			err := explainTarget("cannot create", &sink.Error{Op: op, Reason: reason, Code: code, Text: "why"})
+			var known *diag.Error
+			if !errors.As(err, &known) || known.Code == diag.ProfileNoTxn || known.Fix == "" || !strings.Contains(known.Error(), "why") {
+				t.Errorf("%s, %s: %+v", op, code, known)
+			}
 		}
 	}
 }
