@@ -232,7 +232,7 @@ func (pl *planner) examineSource(ctx context.Context, t config.Table, all sample
 	}
 	if pl.flags.sample > 0 {
 		pl.ask(ctx, sampleTime, "items of "+t.From, func(ctx context.Context) (string, error) {
-			s, err := sampleTable(ctx, pl.source.tables, found, pl.flags.sample)
+			s, err := tryTable(ctx, pl.source.tables, found, pl.flags.sample)
 			if err != nil {
 				return "", explainSource("cannot read items of table "+t.From, t.From, err)
 			}
