@@ -245,12 +245,16 @@ func shellWord(text string) string {
 }
 
 func profileFix(e *sink.ProfileError) string {
+	another := fmt.Sprintf("gcloud bigtable app-profiles create replicator --instance=%s --route-to=CLUSTER --transactional-writes, then target.app_profile: replicator", e.Instance)
 	switch e.Problem {
 	case sink.MissingProfile:
+		if e.Profile == "default" { // somebody deleted it; plan creates what the configuration names, and no default
+			return another
+		}
 		return "`replicator plan --apply` creates it in an instance of one cluster; or gcloud bigtable app-profiles create " + e.Profile +
 			" --instance=" + e.Instance + " --route-to=CLUSTER --transactional-writes"
 	case sink.MultiCluster:
-		return fmt.Sprintf("gcloud bigtable app-profiles create replicator --instance=%s --route-to=CLUSTER --transactional-writes, then target.app_profile: replicator", e.Instance)
+		return another
 	case sink.NoTransactions:
 		return fmt.Sprintf("gcloud bigtable app-profiles update %s --instance=%s --route-to=CLUSTER --transactional-writes", e.Profile, e.Instance)
 	default:

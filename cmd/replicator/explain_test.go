@@ -68,6 +68,16 @@ func TestExplainControlPlane(t *testing.T) {
 	}
 }
 
+// plan creates an app profile that is named, and never one called default.
+func TestMissingProfileIsCreatedByWhoCan(t *testing.T) {
+	for name, byPlan := range map[string]bool{"replicator": true, "default": false} {
+		fix := profileFix(&sink.ProfileError{Problem: sink.MissingProfile, Instance: "i", Profile: name})
+		if strings.Contains(fix, "plan --apply") != byPlan || !strings.Contains(fix, "app-profiles create replicator --instance=i --route-to=CLUSTER --transactional-writes") {
+			t.Errorf("%s: %s", name, fix)
+		}
+	}
+}
+
 // A command that is advised is one that a shell and cbt take. A family that is to be an aggregate is made one at once: it never becomes one.
 func TestAdviceIsForShells(t *testing.T) {
 	for want, e := range map[string]*sink.SchemaError{
