@@ -225,7 +225,7 @@ func (p *prober) profile(ctx context.Context) (string, error) {
 	}
 	p.found.cluster = profile.Cluster
 	if profile.Note != "" {
-		return profile.Note, nil
+		return "", untold(profile.Note)
 	}
 	return "single cluster " + profile.Cluster + ", single-row transactions", nil
 }
