@@ -154,7 +154,7 @@ func (t *table) scan(ctx context.Context, generation uint32, keeper *checkpoint.
 		},
 		Events: backfill.Events{
 			Copied:    func(items int) { t.events.Copied(t.source, int64(items)) },
-			Throttled: func(waited time.Duration) { t.throttled(ctx, limitRows, waited) },
+			Throttled: func(waited time.Duration) { t.waited(ctx, limitRows, waited) },
 		},
 	}
 }

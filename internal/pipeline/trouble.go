@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"math/bits"
 	"slices"
 	"strings"
 	"sync"
@@ -134,23 +135,47 @@ func (t *tempo) add(n int, now time.Duration) float64 {
 
 func (t *tempo) rounded() float64 { return math.Round(t.rate*1000) / 1000 }
 
-// waits adds up the time that a table's work in this process waited for limits, over the last hour.
+// waits is when a table's work in this process waited for limits, over the last hour. Its segments and shards wait side by side: what is told is for how long
+// any of them did, because their sum may be days of the last hour.
 type waits struct {
 	mu      sync.Mutex
 	reasons map[string]*waited
 }
 
-// waited is the time waited for one limit, by the minute since the Unix epoch, modulo an hour.
+// waitTick is how exactly waits are known: in a tick something waited, or nothing. A wait is rounded to ticks at both ends, which evens out.
+const (
+	waitTick       = 100 * time.Millisecond
+	ticksPerMinute = int64(time.Minute / waitTick)
+)
+
+// waited is when one limit was waited for, by the minute since the Unix epoch, modulo somewhat more than an hour: a wait may be told as it begins.
 type waited struct {
 	first   time.Time
 	last    time.Time
-	minutes [60]struct {
-		minute int64
-		spent  time.Duration
-	}
+	minutes [64]waitedMinute
 }
 
-func (w *waits) add(reason string, spent time.Duration, now time.Time) {
+type waitedMinute struct {
+	minute int64
+	ticks  [(ticksPerMinute + 63) / 64]uint64
+}
+
+// tickOf is the tick that begins at, or was last to begin before, a time, within its minute.
+func tickOf(at time.Time) (minute, tick int64) {
+	ticks := at.UnixMilli() / waitTick.Milliseconds()
+	if minute = ticks / ticksPerMinute; ticks < minute*ticksPerMinute { // a clock may be set before 1970
+		minute--
+	}
+	return minute, ticks - minute*ticksPerMinute
+}
+
+func (r *waited) in(minute int64) *waitedMinute {
+	slots := int64(len(r.minutes))
+	return &r.minutes[(minute%slots+slots)%slots]
+}
+
+// add notes a wait of so long, which is told at now: as it begins, or when it is over.
+func (w *waits) add(reason string, from time.Time, spent time.Duration, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.reasons == nil {
@@ -158,47 +183,73 @@ func (w *waits) add(reason string, spent time.Duration, now time.Time) {
 	}
 	r := w.reasons[reason]
 	if r == nil {
-		r = &waited{first: now}
+		r = &waited{first: from}
 		w.reasons[reason] = r
 	}
 	r.last = now
-	minute := now.Unix() / 60
-	at := &r.minutes[(minute%60+60)%60] // a clock may be set before 1970
-	if at.minute != minute {
-		at.minute, at.spent = minute, 0
+	until, untilTick := tickOf(from.Add(spent))
+	minute, tick := tickOf(from)
+	if minute < until-60 {
+		minute, tick = until-60, 0
 	}
-	at.spent += spent
+	for ; minute < until || minute == until && tick < untilTick; tick++ {
+		if tick == ticksPerMinute {
+			minute, tick = minute+1, -1
+			continue
+		}
+		at := r.in(minute)
+		if at.minute != minute {
+			*at = waitedMinute{minute: minute}
+		}
+		at.ticks[tick/64] |= 1 << (tick % 64)
+	}
 }
 
-// report is what was waited for in the hour before now, by reason; limits that were not waited for in it are left out.
+// report is for how long each limit was waited for in the hour before now; those that were not waited for in it are left out.
 func (w *waits) report(now time.Time) []checkpoint.Throttled {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var out []checkpoint.Throttled
-	minute := now.Unix() / 60
+	minute, tick := tickOf(now)
 	for reason, r := range w.reasons {
-		var sum time.Duration
-		for _, m := range r.minutes {
-			if m.minute > minute-60 && m.minute <= minute {
-				sum += m.spent
+		ticks := 0
+		for back := range int64(60) {
+			m := *r.in(minute - back)
+			if m.minute != minute-back {
+				continue
+			}
+			for i, word := range m.ticks {
+				if left := tick - int64(i)*64; back == 0 && left < 64 { // the rest of this minute is still to come
+					word &= 1<<max(left, 0) - 1
+				}
+				ticks += bits.OnesCount64(word)
 			}
 		}
-		if sum == 0 {
+		if ticks == 0 {
 			continue
 		}
 		since := time.Unix((minute-59)*60, 0)
 		if r.first.After(since) {
 			since = r.first
 		}
-		out = append(out, checkpoint.Throttled{Reason: reason, Seconds: math.Round(sum.Seconds()*10) / 10, Since: since.UTC(), Last: r.last.UTC()})
+		seconds := (time.Duration(ticks) * waitTick).Seconds()
+		out = append(out, checkpoint.Throttled{Reason: reason, Seconds: seconds, Since: since.UTC(), Last: r.last.UTC()})
 	}
 	slices.SortFunc(out, func(a, b checkpoint.Throttled) int { return strings.Compare(a.Reason, b.Reason) })
 	return out
 }
 
-// throttled tells that the table's work waits, or waited, for a limit.
+// throttled tells that the table's work waits for a limit from now on.
 func (t *table) throttled(ctx context.Context, reason string, wait time.Duration) {
-	t.waits.add(reason, wait, task.Now(ctx))
+	now := task.Now(ctx)
+	t.waits.add(reason, now, wait, now)
+	t.events.Throttled(t.source, reason, wait)
+}
+
+// waited tells that the table's work has waited for a limit until now.
+func (t *table) waited(ctx context.Context, reason string, wait time.Duration) {
+	now := task.Now(ctx)
+	t.waits.add(reason, now.Add(-wait), wait, now)
 	t.events.Throttled(t.source, reason, wait)
 }
 

@@ -35,23 +35,55 @@ func TestTempo(t *testing.T) {
 func TestWaits(t *testing.T) {
 	var w waits
 	begin := time.Date(2026, 11, 1, 12, 0, 30, 0, time.UTC)
-	w.add(limitRows, 2*time.Second, begin)
-	w.add(limitRows, 3*time.Second, begin.Add(time.Minute))
-	w.add(limitSource, time.Second, begin.Add(time.Minute))
+	add := func(reason string, spent time.Duration, at time.Time) { w.add(reason, at, spent, at.Add(spent)) }
+	add(limitRows, 2*time.Second, begin)
+	add(limitRows, 3*time.Second, begin.Add(time.Minute))
+	add(limitSource, time.Second, begin.Add(time.Minute))
 	got := w.report(begin.Add(2 * time.Minute))
-	if len(got) != 2 || got[0].Reason != limitSource || got[1].Seconds != 5 || !got[1].Since.Equal(begin) || !got[1].Last.Equal(begin.Add(time.Minute)) {
+	if len(got) != 2 || got[0].Reason != limitSource || got[1].Seconds != 5 || !got[1].Since.Equal(begin) || !got[1].Last.Equal(begin.Add(time.Minute+3*time.Second)) {
 		t.Errorf("%+v", got)
 	}
 	// An hour is all that is looked back at, and what was before it does not come again when its place is used anew.
-	w.add(limitRows, 7*time.Second, begin.Add(time.Hour))
-	got = w.report(begin.Add(time.Hour))
+	add(limitRows, 7*time.Second, begin.Add(time.Hour))
+	got = w.report(begin.Add(time.Hour + 7*time.Second))
 	if len(got) != 2 || got[1].Seconds != 10 {
 		t.Errorf("%+v", got)
 	}
 	if got = w.report(begin.Add(3 * time.Hour)); len(got) != 0 {
 		t.Errorf("%+v", got)
 	}
-	w.add(limitRows, time.Second, time.Date(1950, 1, 1, 0, 0, 0, 0, time.UTC)) // a clock that was set back
+	add(limitRows, time.Second, time.Date(1950, 1, 1, 0, 0, 0, 0, time.UTC)) // a clock that was set back
+}
+
+// Segments and shards wait side by side: of an hour in which each of them waited most of the time, they waited for most of the hour and not for days.
+func TestWaitsSideBySideAreOne(t *testing.T) {
+	begin := time.Date(2026, 11, 1, 12, 0, 30, 0, time.UTC)
+	seconds := func(w *waits, now time.Time) float64 {
+		got := w.report(now)
+		if len(got) != 1 {
+			t.Fatalf("%+v", got)
+		}
+		return got[0].Seconds
+	}
+	var rows waits
+	for s := range 3600 { // told afterwards, by sixteen that wait for nine tenths of each second
+		for segment := range 16 {
+			from := begin.Add(time.Duration(s)*time.Second + time.Duration(segment)*time.Millisecond)
+			rows.add(limitRows, from, 900*time.Millisecond, from.Add(900*time.Millisecond))
+		}
+	}
+	if got := seconds(&rows, begin.Add(time.Hour)); got < 3150 || got > 3300 {
+		t.Errorf("waited for %g s of an hour", got)
+	}
+	var source waits
+	source.add(limitSource, begin, 40*time.Second, begin) // told as they begin
+	source.add(limitSource, begin.Add(10*time.Second), 40*time.Second, begin.Add(10*time.Second))
+	if got := seconds(&source, begin.Add(20*time.Second)); got != 20 {
+		t.Errorf("waited for %g s of the first twenty", got)
+	}
+	if got := seconds(&source, begin.Add(5*time.Minute)); got != 50 {
+		t.Errorf("waited for %g s in all", got)
+	}
 }
 
 // All shards of a table wait, and stop reading, side by side.
@@ -64,13 +96,13 @@ func TestWaitsAndReadsSideBySide(t *testing.T) {
 		shards.Go(func() {
 			for range 500 {
 				_, end := r.begin(context.Background())
-				w.add(limitSource, time.Second, begin)
+				w.add(limitSource, begin, time.Second, begin)
 				end()
 			}
 		})
 	}
 	shards.Wait()
-	if got := w.report(begin); len(got) != 1 || got[0].Seconds != 4000 || len(r.cancels) != 0 {
+	if got := w.report(begin.Add(time.Minute)); len(got) != 1 || got[0].Seconds != 1 || len(r.cancels) != 0 {
 		t.Errorf("%+v, %d calls are under way", got, len(r.cancels))
 	}
 }
