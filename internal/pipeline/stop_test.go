@@ -73,7 +73,10 @@ func TestAStopDoesNotHideWhatIsFatal(t *testing.T) {
 		}
 		return nil
 	}
-	err = Run(ctx, Options{Ledger: ledger, Floors: &Floors{}, Database: dropped{}, Tables: []Table{{Mapping: ordersMapping(t)}}})
+	err = Run(ctx, Options{
+		Ledger: ledger, Floors: &Floors{}, Database: dropped{}, Tables: []Table{{Mapping: ordersMapping(t)}},
+		Witness: func(string) checkpoint.Store { return &checkpointtest.Memory{} }, // the keeper may come first
+	})
 	if !errors.Is(err, checkpoint.ErrLedgerExchanged) {
 		t.Errorf("a stop in which the ledger was exchanged ended with %v", err)
 	}
