@@ -159,7 +159,7 @@ var inGuestsOfTheWriter = []mutant{
 	},
 	{
 		name: "an answer that was half received is somebody's denial", hazards: "", file: "backfill/dynamodb.go",
-		old: `	if errors.As(err, &network) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {`, new: `	if errors.As(err, &network) {`,
+		old: `	if errors.As(err, &network) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) || errors.Is(err, cdc.ErrChecksum) {`, new: `	if errors.As(err, &network) {`,
 		test: "./backfill TestFailuresWithout", why: "the model gives reasons, not what the network says",
 	},
 	{
