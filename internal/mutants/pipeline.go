@@ -341,7 +341,7 @@ var inCopy = []mutant{
 		name: "a copy that was stopped counts as complete", hazards: "H01", file: "internal/pipeline/copy.go",
 		old: `		return nil // between two pages, with the progress saved
 `,
-		new: `		return t.loaded(ctx, state, progress)
+		new: `		return t.loaded(stop, ctx, state, progress)
 `,
 		test: "./internal/sim TestH01_CopyStopped", why: "a clean stop must come in the minutes of a copy, and the items it left must not change",
 	},

@@ -25,8 +25,8 @@ func (t *table) copy(stop, ctx context.Context, keeper *checkpoint.Keeper) error
 	if err != nil || stop.Err() != nil || state.Loaded() || state.NeedsLoad {
 		return err
 	}
-	state, err = t.begin(ctx, state)
-	if errors.Is(err, sink.ErrFenced) {
+	state, err = t.begin(stop, ctx, state)
+	if errors.Is(err, sink.ErrFenced) || stop.Err() != nil && !fatal(err) {
 		return nil // as below
 	}
 	if err != nil {
@@ -42,16 +42,19 @@ func (t *table) copy(stop, ctx context.Context, keeper *checkpoint.Keeper) error
 	t.meter.Add(task.Mono(ctx), progress.Items)
 	t.events.CopyStarted(t.source, state.Load.Estimate, progress.Items)
 	defer t.events.CopyLeft(t.source)
-	scan := t.scan(ctx, state.Generation, keeper)
+	scan := t.scan(stop, ctx, state.Generation, keeper)
 	scan.Source = stoppable{t.Database, stop}
 	progress, err = scan.Run(ctx, progress)
+	if err == nil {
+		err = t.loaded(stop, ctx, state, progress)
+	}
 	switch {
-	case err == nil:
-		return t.loaded(ctx, state, progress)
 	case errors.Is(err, errStopped):
 		return nil // between two pages, with the progress saved
 	case errors.Is(err, sink.ErrFenced):
 		return nil // the generation rose: the table needs another load than this
+	case stop.Err() != nil && !fatal(err):
+		return nil // a stop ends the waits between attempts, and the last attempt had failed
 	}
 	return err
 }
@@ -107,9 +110,9 @@ func (t *table) admitted(stop, ctx context.Context) (checkpoint.TableState, erro
 
 // begin notes when the load began, unless it goes on. The generation must still be the one that was looked at: a gap that was declared since
 // asks for another load than this, and what was admissible then may not be now.
-func (t *table) begin(ctx context.Context, state checkpoint.TableState) (checkpoint.TableState, error) {
+func (t *table) begin(stop, ctx context.Context, state checkpoint.TableState) (checkpoint.TableState, error) {
 	var d backfill.Description
-	err := t.retry(ctx, "describe the table", func(ctx context.Context) (err error) {
+	err := t.retryUntil(stop, ctx, "describe the table", func(ctx context.Context) (err error) {
 		d, err = t.Database.Describe(ctx, t.source)
 		return err
 	})
@@ -121,7 +124,7 @@ func (t *table) begin(ctx context.Context, state checkpoint.TableState) (checkpo
 		now = task.Now(ctx)
 	}
 	generation := state.Generation
-	err = t.retry(ctx, "begin the copy", func(ctx context.Context) (err error) {
+	err = t.retryUntil(stop, ctx, "begin the copy", func(ctx context.Context) (err error) {
 		state, err = t.Ledger.UpdateTable(ctx, t.source, func(s *checkpoint.TableState) error {
 			if s.Generation != generation {
 				return errRaised
@@ -136,7 +139,7 @@ func (t *table) begin(ctx context.Context, state checkpoint.TableState) (checkpo
 	return state, err
 }
 
-func (t *table) scan(ctx context.Context, generation uint32, keeper *checkpoint.Keeper) *backfill.Scan {
+func (t *table) scan(stop, ctx context.Context, generation uint32, keeper *checkpoint.Keeper) *backfill.Scan {
 	rows := t.Rows
 	if rows == nil {
 		rows = backfill.NewThrottle(t.RowsPerSecond)
@@ -150,7 +153,7 @@ func (t *table) scan(ctx context.Context, generation uint32, keeper *checkpoint.
 		},
 		Save: func(ctx context.Context, p backfill.Progress) error { return t.save(ctx, keeper, p) },
 		Retry: func(ctx context.Context, op func(ctx context.Context) error) error {
-			return t.retry(ctx, "copy", op)
+			return t.retryUntil(stop, ctx, "copy", op)
 		},
 		Events: backfill.Events{
 			Copied:    func(items int) { t.events.Copied(t.source, int64(items)) },
@@ -173,8 +176,8 @@ var errRaised = fmt.Errorf("while the table was loaded: %w", sink.ErrFenced)
 // loaded marks the load complete, if the target still is the one that it wrote to and its images still join the stream. The witness is looked at
 // once more, because what was copied before a loss of the target went with it, and the keeper's next beat may be a minute away. Coverage is
 // looked at again, because a root may have been listed, and read for the first time, since the load began.
-func (t *table) loaded(ctx context.Context, state checkpoint.TableState, p backfill.Progress) error {
-	err := t.retry(ctx, "complete the copy", func(ctx context.Context) error {
+func (t *table) loaded(stop, ctx context.Context, state checkpoint.TableState, p backfill.Progress) error {
+	err := t.retryUntil(stop, ctx, "complete the copy", func(ctx context.Context) error {
 		if err := t.beat(ctx); err != nil {
 			return err
 		}

@@ -104,13 +104,13 @@ func TestH71_ALoadDoesNotBeginInAGenerationOfAGap(t *testing.T) {
 		t.Fatal(err)
 	}
 	tb := &table{Options: &Options{Ledger: ledger, Database: described{}}, source: "Orders", events: Events{}.orSilent()}
-	if begun, err := tb.begin(ctx, looked); err != nil || begun.Load.Generation != 1 {
+	if begun, err := tb.begin(ctx, ctx, looked); err != nil || begun.Load.Generation != 1 {
 		t.Fatalf("%+v, %v", begun.Load, err)
 	}
 	if _, err := ledger.Raise(ctx, "Orders", 1, checkpoint.Gap{Reason: "lost"}, nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tb.begin(ctx, looked); !errors.Is(err, sink.ErrFenced) {
+	if _, err := tb.begin(ctx, ctx, looked); !errors.Is(err, sink.ErrFenced) {
 		t.Errorf("a load that a gap overtook begins: %v", err)
 	}
 	if now, _, err := ledger.Table(ctx, "Orders"); err != nil || now.Load.Generation != 1 {
@@ -126,7 +126,7 @@ func TestH71_ALoadThatARaiseOvertookIsFenced(t *testing.T) {
 	target.Create("orders", "d")
 	o := &Options{Floors: floors, Writer: sink.NewWriter(sink.Options{Table: target, Parking: sink.NewParking(nil, "p"), Floor: floors.Floor})}
 	tb := &table{Options: o, Table: Table{Mapping: m}, source: "Orders", events: Events{}.orSilent()}
-	write := tb.scan(ctx, 1, nil).Write
+	write := tb.scan(ctx, ctx, 1, nil).Write
 	page := func(pk string) []cdc.Item {
 		return []cdc.Item{cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: cdc.String(pk)}})}
 	}
@@ -181,7 +181,7 @@ func TestH34_ALoadThatDoesNotReachTheStream(t *testing.T) {
 		}
 		target := &checkpointtest.Memory{}
 		o := &Options{Ledger: ledger, Floors: &Floors{}, Witness: func(string) checkpoint.Store { return target }, Events: Events{}.orSilent()}
-		if err := newTable(o, Table{Mapping: mapping}, func(error) {}).loaded(ctx, state, backfill.Progress{}); err != nil {
+		if err := newTable(o, Table{Mapping: mapping}, func(error) {}).loaded(ctx, ctx, state, backfill.Progress{}); err != nil {
 			t.Fatal(name, err)
 		}
 		if state, _, err = ledger.Table(ctx, "Orders"); err != nil || state.Loaded() != c.complete || state.NeedsLoad == c.complete || (len(state.Gaps) == 0) != c.complete {

@@ -56,7 +56,7 @@ func TestH71_ALoadDoesNotCompleteTheNext(t *testing.T) {
 	}
 	target := &checkpointtest.Memory{}
 	o := &Options{Ledger: ledger, Floors: &Floors{}, Witness: func(string) checkpoint.Store { return target }, Events: Events{}.orSilent()}
-	if err := newTable(o, Table{Mapping: mapping}, func(error) {}).loaded(ctx, state, backfill.Progress{Items: 7}); err != nil {
+	if err := newTable(o, Table{Mapping: mapping}, func(error) {}).loaded(ctx, ctx, state, backfill.Progress{Items: 7}); err != nil {
 		t.Fatal(err)
 	}
 	if now, _, err := ledger.Table(ctx, "Orders"); err != nil || store.OnRead != nil || now.Loaded() || now.Load.Items != 0 {
@@ -126,6 +126,50 @@ func TestACopyThatIsLeftIsTold(t *testing.T) {
 			if got := strings.Join(told, " "); err != nil || got != c.want {
 				t.Errorf("told %q, want %q: %v", got, c.want, err)
 			}
+		})
+	}
+}
+
+// refusing is a table that cannot be described, or whose items cannot be read, for want of capacity.
+type refusing struct {
+	streaming
+	describe bool
+}
+
+func (r refusing) Describe(ctx context.Context, table string) (backfill.Description, error) {
+	if r.describe {
+		return backfill.Description{}, &cdc.Error{Op: "DescribeTable", Reason: cdc.Throttled}
+	}
+	return r.streaming.Describe(ctx, table)
+}
+
+func (refusing) Scan(context.Context, string, int, int, cdc.Item, int) (backfill.ScanPage, error) {
+	return backfill.ScanPage{}, &cdc.Error{Op: "Scan", Reason: cdc.Throttled}
+}
+
+// A stop ends the waits of a copy between two attempts. They come to most of a minute, which is longer than the grace: the keeper's seat would stay behind.
+func TestAStopEndsTheWaitsOfACopy(t *testing.T) {
+	mapping := ordersMapping(t)
+	for name, database := range map[string]Database{"described": refusing{describe: true}, "read": refusing{}, "completed": onePage{}} {
+		listed(t, &pagedStream{}, func(ctx context.Context, k *rounds, state checkpoint.TableState) {
+			target := &checkpointtest.Memory{OnRead: func(context.Context, string) error { return errors.New("no answer") }}
+			k.Mapping, k.MappingHash, k.Copy, k.Database, k.Segments = mapping, state.MappingHash, true, database, 1
+			k.Writer, k.Witness = sink.NewWriter(sink.Options{}), func(string) checkpoint.Store { return target }
+			keeper, err := seated(ctx, k)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			keeping := task.NewGroup(ctx, 0)
+			keeping.Go("renew", func(context.Context) error { return keeper.Keep() })
+			stop, cancel := task.WithTimeout(ctx, 10*time.Minute)
+			defer cancel()
+			err = k.copy(stop, keeper.Context(), keeper)
+			if now := task.Mono(ctx); err != nil || now < 10*time.Minute || now > 10*time.Minute+time.Second {
+				t.Errorf("while it is %s: ended after %s with %v", name, now, err)
+			}
+			keeper.Abandon()
+			_ = keeping.Wait()
 		})
 	}
 }
