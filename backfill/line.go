@@ -22,7 +22,7 @@ type Report struct {
 	Lag, Headroom time.Duration
 	// Throttled is why the load is slower than it could be, "" if it is not.
 	Throttled string
-	// Done tells that the load is complete, after Took.
+	// Done tells that the load is complete, after Took; 0 if it is not known when it began.
 	Done bool
 	Took time.Duration
 }
@@ -55,6 +55,8 @@ func (r Report) String() string {
 func (r Report) copied() string {
 	count := FormatCount(float64(r.Items))
 	switch {
+	case r.Done && r.Took <= 0:
+		return count + " items copied"
 	case r.Done:
 		return fmt.Sprintf("%s items copied in %s", count, FormatDuration(r.Took))
 	case r.Estimate <= 0:

@@ -39,6 +39,7 @@ type copyProgress struct {
 	items         int64
 	estimate      int64
 	start         time.Duration
+	resumed       bool // another process, or an earlier task of this one, began it
 	lag, headroom time.Duration
 	throttled     string
 	throttledAt   time.Duration
@@ -206,6 +207,7 @@ func (o *observer) copyStarted(table string, estimate, done int64) {
 	if c := o.copies[table]; c != nil {
 		*c = copyProgress{running: true, items: done, estimate: estimate, start: o.mono(), lag: c.lag, headroom: c.headroom}
 		c.meter.Add(c.start, done)
+		c.resumed = done > 0
 	}
 }
 
@@ -227,7 +229,10 @@ func (o *observer) copyDone(table string, items int64) {
 	if c != nil {
 		c.running, c.items = false, items
 		report = c.report(table, o.mono())
-		report.Done, report.Took = true, o.mono()-c.start
+		report.Done = true
+		if !c.resumed { // else it began before this process knew of it; the ledger has the time, which status tells
+			report.Took = o.mono() - c.start
+		}
 	}
 	o.mu.Unlock()
 	if c != nil {

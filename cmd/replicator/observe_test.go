@@ -86,3 +86,23 @@ func TestTheLineTellsNoLagOfBefore(t *testing.T) {
 		}
 	})
 }
+
+// A copy that another process began took longer than this one knows of: what is said of all its items is not how long the last of them took.
+func TestACopyThatWasGoneOnWithTellsNoTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for done, want := range map[int64]string{
+			0:       "Orders  1M items copied in 3m00s  ",
+			900_000: "Orders  1M items copied  ",
+		} {
+			o, lines := copying(t)
+			lines.Reset()
+			o.copyStarted("Orders", 1_000_000, done)
+			time.Sleep(3 * time.Minute)
+			o.copied("Orders", 1_000_000-done)
+			o.copyDone("Orders", 1_000_000)
+			if got := lines.String(); !strings.HasPrefix(got, want) {
+				t.Errorf("begun with %d: %s", done, got)
+			}
+		}
+	})
+}
