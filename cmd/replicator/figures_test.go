@@ -207,6 +207,36 @@ func TestWhatIsNotInSync(t *testing.T) {
 	}
 }
 
+// A named table was dropped just after a shard of it had ended, and all workers were gone before its children could be listed. What they held is lost after a day, which
+// nobody is there to find out: the table is not in sync, and status says so. What a listing shows to have no children ended with the table.
+func TestADroppedTableWhoseLastShardsNobodyListed(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		dropped time.Duration // ago
+		listed  time.Duration // ago, the last whole listing
+		want    string
+	}{
+		{"an hour ago", time.Hour, time.Hour + time.Minute, phaseCopy},
+		{"two days ago", 48 * time.Hour, 48*time.Hour + time.Minute, phaseCopy},
+		{"and never listed", 48 * time.Hour, 1000 * time.Hour, phaseCopy},
+		{"just now", time.Minute, 2 * time.Minute, phaseInSync},
+		{"and listed after that", 48 * time.Hour, 47 * time.Hour, phaseInSync},
+	} {
+		state := loadedTable()
+		state.Aside = checkpoint.Aside{Reason: pipeline.GoneReason, Since: ago(c.dropped)}
+		shard := checkpoint.Shard{Source: "Orders", Label: "L", ID: "s", State: checkpoint.Done, EventTime: ago(c.dropped + time.Hour), DoneAt: ago(c.dropped), ReadAt: ago(c.dropped), FirstRead: ago(100 * time.Hour)}
+		in := tableInput{found: true, state: state, shards: []checkpoint.Shard{shard}, listings: checkpoint.Listings{At: ago(c.listed)}}
+		m := judged(in)
+		told := slices.ContainsFunc(m.NextSteps, func(s nextStep) bool { return strings.Contains(s.Why, "no listing of the stream has shown them") })
+		if m.Phase != c.want || told != (c.want == phaseCopy) {
+			t.Errorf("%s: %s, %+v", c.name, m.Phase, m.NextSteps)
+		}
+		if found := unfollowedOf(in, false, noon); len(found) > 0 {
+			t.Errorf("%s: a table of a pattern is left by its keeper, and that is told: %+v", c.name, found)
+		}
+	}
+}
+
 // While the ledger cannot be read, what was read last is judged by the time that has passed since: the headroom shrinks all the same.
 func TestHeadroomShrinksWhileTheLedgerIsNotRead(t *testing.T) {
 	shard := checkpoint.Shard{ID: "1", Label: "L", State: checkpoint.Reading, Owner: "w", ReadAt: noon, CaughtUp: true}

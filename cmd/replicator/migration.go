@@ -233,7 +233,8 @@ func (t *tableStatus) setAside(in tableInput, now time.Time) {
 	unread := func(s checkpoint.Shard) bool {
 		return s.Label == in.state.Label && !s.Finished() && !(s.CaughtUp && s.ReadAt.After(a.Since))
 	}
-	t.longGone = a.Reason == pipeline.GoneReason && now.Sub(a.Since) > cdc.Retention && !slices.ContainsFunc(in.shards, unread)
+	t.longGone = a.Reason == pipeline.GoneReason && now.Sub(a.Since) > cdc.Retention && !slices.ContainsFunc(in.shards, unread) &&
+		len(unfollowedOf(in, t.group == "", now)) == 0
 	if a.Reason != "" && !t.longGone {
 		t.troubled(checkpoint.Trouble{Step: stepFollow, Cause: a.Reason, Since: a.Since}, 0)
 	}

@@ -2,11 +2,13 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 )
 
 // Why a shard does not get on: the codes of whyStatus.
@@ -70,22 +72,35 @@ type lineage struct {
 // listingGrace is how long it is nothing to tell that a shard ended and its children are not listed: the service's listings may be late by minutes.
 const listingGrace = 5 * time.Minute
 
-func lineageOf(in tableInput, now time.Time, lease time.Duration) *lineage {
+func lineageOf(in tableInput, named bool, now time.Time, lease time.Duration) *lineage {
 	rows := make(map[string]*checkpoint.Shard, len(in.shards))
 	for i := range in.shards {
 		rows[in.shards[i].Label+"/"+in.shards[i].ID] = &in.shards[i]
 	}
 	l := &lineage{now: now, lease: lease, state: in.state, parent: func(s *checkpoint.Shard) *checkpoint.Shard { return rows[s.Label+"/"+s.Parent] },
 		unfollowed: map[string]bool{}, open: in.listings.Open}
-	if in.state.Aside.Reason != "" {
-		return l // it waits for something else, which is told
-	}
-	for _, s := range checkpoint.Unfollowed(in.state, in.shards, in.listings.At) {
-		if now.Sub(s.DoneAt) > listingGrace {
-			l.unfollowed[s.ID] = true
-		}
+	for _, s := range unfollowedOf(in, named, now) {
+		l.unfollowed[s.ID] = true
 	}
 	return l
+}
+
+// unfollowedOf are the shards that ended a while ago while nobody knows what follows them. A table that is set aside waits for something else, which is told;
+// but a named one that was dropped is kept while its stream can be read, and nothing else tells what nobody found of it. Its last shards ended with it and
+// have no children, as any listing of a while after that shows.
+func unfollowedOf(in tableInput, named bool, now time.Time) []checkpoint.Shard {
+	aside := in.state.Aside.Reason
+	dropped := named && aside == pipeline.GoneReason
+	if aside != "" && !dropped {
+		return nil
+	}
+	return slices.DeleteFunc(checkpoint.Unfollowed(in.state, in.shards, in.listings.At), func(s checkpoint.Shard) bool {
+		if dropped {
+			// Twice, or it would be told for moments of every dropped table: the listing that shows it comes within a minute.
+			return now.Sub(s.DoneAt) <= 2*listingGrace || in.listings.At.Sub(s.DoneAt) >= listingGrace
+		}
+		return now.Sub(s.DoneAt) <= listingGrace
+	})
 }
 
 // over tells whether nothing is to be expected of a shard any more.
@@ -95,7 +110,7 @@ func (l *lineage) over(s *checkpoint.Shard) bool {
 
 // addShards judges the shards of a table, and the table by them.
 func (m *migration) addShards(t *tableStatus, in tableInput) {
-	l := lineageOf(in, m.At, m.lease)
+	l := lineageOf(in, t.group == "", m.At, m.lease)
 	rate, told, owned := 0.0, true, false
 	var oldest, covered time.Time
 	estimated, unread := false, false
