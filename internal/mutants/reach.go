@@ -34,7 +34,7 @@ var inReach = []mutant{
 	},
 	{
 		name: "once: a shard whose children are not known is drained", hazards: "H13 H18", file: "internal/pipeline/assign.go",
-		old: `	if len(checkpoint.Unfollowed(v.state, v.shards, v.listed)) > 0 {
+		old: `	if !v.over && len(checkpoint.Unfollowed(v.state, v.shards, v.listed)) > 0 {
 		return false
 	}
 `,

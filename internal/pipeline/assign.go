@@ -50,6 +50,7 @@ type view struct {
 	state  checkpoint.TableState
 	shards []checkpoint.Shard
 	listed time.Time // Once: when the last whole listing was of, where it matters; see listed
+	over   bool      // what the board said of the end of the table's stream, before the rest was read
 }
 
 // attempt looks at the ledger once. The loop turns with every attempt, whatever becomes of it: an outage of the target is nothing that a
@@ -57,7 +58,9 @@ type view struct {
 func (t *table) attempt(ctx context.Context) (view, error) {
 	t.events.Tick()
 	defer t.events.Tick()
+	over := t.board.isOver()
 	v, err := t.look(ctx)
+	v.over = over && v.state.Aside.Reason == GoneReason
 	if err == nil && t.Once {
 		v.listed, err = t.listed(ctx, v)
 	}
@@ -160,15 +163,15 @@ func (t *table) tellLag(ctx context.Context) {
 
 // drained tells whether nothing is left to do for now: the table is loaded, or cannot be; every open shard is read, here or by another worker, and
 // has been giving empty pages for a while; and of none that ended is it unknown what follows. It is a
-// heuristic: DynamoDB tells no end of an open shard.
+// heuristic: DynamoDB tells no end of an open shard. Of a table that was dropped meanwhile there is nothing to copy, and nothing follows its last shards.
 func (t *table) drained(v view, mono time.Duration) bool {
 	if t.board.isAside() {
 		return true // what the ledger says may be of before, and over
 	}
-	if v.state.Listed == 0 || t.Copy && !v.state.Loaded() && !v.state.NeedsLoad {
+	if v.state.Listed == 0 || !v.over && t.Copy && !v.state.Loaded() && !v.state.NeedsLoad {
 		return false
 	}
-	if len(checkpoint.Unfollowed(v.state, v.shards, v.listed)) > 0 {
+	if !v.over && len(checkpoint.Unfollowed(v.state, v.shards, v.listed)) > 0 {
 		return false
 	}
 	drained := true

@@ -42,6 +42,7 @@ type board struct {
 	shards map[string]*reading
 	others map[string]*seen // shards that other workers read, for --once
 	aside  bool             // the keeper here found that the table cannot be followed
+	over   bool             // and that it was dropped, and that all its shards are known
 }
 
 // seen is what the ledger showed of a shard that another worker reads, since it was caught up and nothing was applied.
@@ -63,6 +64,19 @@ func (b *board) isAside() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.aside
+}
+
+// setOver notes whether the table was dropped a while ago, and all shards of its stream that were listed since have rows: there will be no more.
+func (b *board) setOver(over bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.over = over
+}
+
+func (b *board) isOver() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.over
 }
 
 type reading struct {

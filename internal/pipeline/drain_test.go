@@ -119,7 +119,7 @@ func TestH18_WhatIsToGoOnIsNotDrained(t *testing.T) {
 		{"a gap that is not declared yet", broken, lost(checkpoint.NotFound, 2), false},
 		{"what is left of a trimmed shard", broken, lost(checkpoint.Trimmed, 1), false},
 	} {
-		if got := tb.drained(view{c.state, []checkpoint.Shard{c.shard}, at.Add(48 * time.Hour)}, 0); got != c.want {
+		if got := tb.drained(view{state: c.state, shards: []checkpoint.Shard{c.shard}, listed: at.Add(48 * time.Hour)}, 0); got != c.want {
 			t.Errorf("%s: drained %v", c.name, got)
 		}
 	}

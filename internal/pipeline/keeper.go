@@ -80,6 +80,7 @@ func (t *table) serve(stop context.Context, keeper *checkpoint.Keeper) (rest tim
 // keep makes its rounds: a small one in every pass, and a complete one every Timing.List.
 func (t *table) keep(stop, ctx context.Context) error {
 	k := &rounds{table: t, stop: stop}
+	defer t.board.setOver(false) // another keeper may find the table there again
 	for stop.Err() == nil {
 		err := t.retryUntil(stop, ctx, "keep the table", func(ctx context.Context) error {
 			if k.due(ctx) {
@@ -103,7 +104,8 @@ type rounds struct {
 	last    time.Duration // when the last complete round began
 	listing cdc.Listing   // the last complete one
 	doubt   doubt
-	dropped bool // the table does not exist any more, and its stream is kept
+	dropped bool          // the table does not exist any more, and its stream is kept
+	since   time.Duration // when it was first asked for that it did not
 }
 
 func (k *rounds) due(ctx context.Context) bool {
@@ -135,6 +137,7 @@ func (k *rounds) complete(ctx context.Context) error {
 		}
 	}
 	k.began, k.last = true, began
+	k.board.setOver(k.dropped && began-k.since >= lasting)
 	return k.small(ctx)
 }
 

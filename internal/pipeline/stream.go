@@ -110,7 +110,11 @@ func (t *table) sameSource(ctx context.Context) error {
 func (k *rounds) attend(ctx context.Context) error {
 	asked := task.Mono(ctx)
 	d, err := k.Database.Describe(ctx, k.source)
+	was := k.dropped
 	if k.dropped = gone(d, err); k.dropped {
+		if !was {
+			k.since = asked
+		}
 		return k.outlive(ctx)
 	}
 	if err != nil {
