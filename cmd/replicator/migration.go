@@ -330,6 +330,9 @@ func (m *migration) advise(started bool) {
 	default:
 		m.adviseReading()
 	}
+	if started && m.Leases > 0 {
+		m.adviseNew()
+	}
 	for _, t := range m.Tables {
 		look := "status --shards --table " + t.Source
 		if t.outlived() {
@@ -363,6 +366,16 @@ func (m *migration) adviseUnmet() {
 			continue
 		}
 		m.next("status", fmt.Sprintf("%s matches the pattern of %s, and no worker has found it yet: is it there, and in this region?", t.Source, t.group))
+	}
+}
+
+// adviseNew tells of named tables that no worker has met, though others are followed: nothing of them is copied, and their streams keep changes for a day only. Those that run were started
+// before the table stood in their configuration, or cannot reach it.
+func (m *migration) adviseNew() {
+	for _, t := range m.Tables {
+		if t.Phase == phasePrepare && t.group == "" {
+			m.next("run", t.Source+" was not begun yet: restart the workers with this configuration")
+		}
 	}
 }
 

@@ -39,6 +39,21 @@ func loadedTable() checkpoint.TableState {
 		Load: checkpoint.Load{Generation: 7, StartedAt: ago(time.Hour), DoneAt: ago(50 * time.Minute), Items: 10, Estimate: 10}}
 }
 
+// A named table that no worker has met, beside one that is followed, is told with what to do.
+func TestATableThatNoWorkerHasMet(t *testing.T) {
+	reading := checkpoint.Shard{Source: "Orders", Label: "L", ID: "s", State: checkpoint.Reading, Owner: "w", CaughtUp: true, ReadAt: noon, FirstRead: noon}
+	reading.WrittenAt = noon
+	followed := tableInput{found: true, state: loadedTable(), shards: []checkpoint.Shard{reading}}
+	l := &ledgerInput{cfg: testConfig(), tables: []config.Table{{From: "Orders"}, {From: "Billing"}}, inputs: []tableInput{followed, {}}, begun: true}
+	if m := l.judge(nothingSet, "", noon); len(m.NextSteps) != 1 || m.NextSteps[0].Command != "replicator run" || !strings.Contains(m.NextSteps[0].Why, "Billing was not begun yet") {
+		t.Errorf("%+v", m.NextSteps)
+	}
+	l.inputs[1] = followed
+	if m := l.judge(nothingSet, "", noon); len(m.NextSteps) > 0 {
+		t.Errorf("both are followed: %+v", m.NextSteps)
+	}
+}
+
 func TestPhase(t *testing.T) {
 	running, elder, lost, raised := loadedTable(), loadedTable(), loadedTable(), loadedTable()
 	running.Load.DoneAt = time.Time{}
