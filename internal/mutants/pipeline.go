@@ -8,12 +8,12 @@ var inFollow = []mutant{
 	},
 	{
 		name: "holds on to what it cannot read", hazards: "H63", file: "internal/pipeline/follow.go",
-		old: "		ctx = yielding(noting(ctx, lease.Note), t.Timing.Yield)\n", new: "		ctx = noting(ctx, lease.Note)\n",
+		old: "ctx = yielding(noting(ctx, t.vain.telling(ctx, shard.ID, lease.Note)), t.Timing.Yield)", new: "ctx = noting(ctx, t.vain.telling(ctx, shard.ID, lease.Note))",
 		test: "./internal/sim TestH63", why: "takes a worker that is cut off for hours while another is well: hundreds of seeds",
 	},
 	{
 		name: "keeps the seat without the source", hazards: "H63", file: "internal/pipeline/keeper.go",
-		old: "yielding(noting(loading.Context(), notes.slot(1)), t.Timing.Yield)", new: "noting(loading.Context(), notes.slot(1))",
+		old: `yielding(noting(loading.Context(), t.vain.telling(ctx, "", notes.slot(1))), t.Timing.Yield)`, new: `noting(loading.Context(), t.vain.telling(ctx, "", notes.slot(1)))`,
 		test: "./internal/sim TestH63", why: "as before, and a shard that ends meanwhile",
 	},
 	{

@@ -29,6 +29,7 @@ func (t *table) follow(stop, ctx context.Context, lease *checkpoint.Lease, reade
 		if err != nil {
 			return err
 		}
+		t.vain.answered(shard.ID)
 		next := at
 		changes := keep(&next, cut, page.Changes)
 		batch := transform.Fold(t.Mapping, changes, transform.Stamp{Generation: shard.Generation, Hop: shard.Hop, NotBefore: at.CellTime})
@@ -171,7 +172,7 @@ func (t *table) hold(stop, work context.Context, lease *checkpoint.Lease, state 
 	g.Go("renew "+shard.ID, func(context.Context) error { return lease.Keep() })
 	g.Go("follow "+shard.ID, func(ctx context.Context) error {
 		defer lease.Abandon()
-		ctx = yielding(noting(ctx, lease.Note), t.Timing.Yield)
+		ctx = yielding(noting(ctx, t.vain.telling(ctx, shard.ID, lease.Note)), t.Timing.Yield)
 		reader := &cdc.Reader{Source: t.Open(shard.StreamARN), Shard: shard.ID, Covered: covered(shard, state)}
 		err := t.follow(stop, ctx, lease, reader, state.Cut)
 		switch {
@@ -191,8 +192,10 @@ func (t *table) hold(stop, work context.Context, lease *checkpoint.Lease, state 
 	err := g.Wait()
 	if errors.Is(err, ErrYield) {
 		t.board.leave(shard.ID) // until it is known that somebody else reads it
+		t.vain.giveUp(shard.ID, task.Mono(work))
 	} else {
 		t.board.forget(shard.ID)
+		t.vain.answered(shard.ID)
 	}
 	t.tellLag(work)
 	t.events.ShardLeft(t.source, shard.ID, err)

@@ -53,7 +53,7 @@ func (t *table) serve(stop context.Context, keeper *checkpoint.Keeper) (rest tim
 		loading := task.NewGroup(ctx, 0)
 		notes := &notes{tell: keeper.Note}
 		loading.Go("copy", func(ctx context.Context) error { return t.copyWhileThere(stop, noting(ctx, notes.slot(0)), keeper) })
-		err := t.keep(stop, yielding(noting(loading.Context(), notes.slot(1)), t.Timing.Yield))
+		err := t.keep(stop, yielding(noting(loading.Context(), t.vain.telling(ctx, "", notes.slot(1))), t.Timing.Yield))
 		if err != nil {
 			loading.Fail(err)
 		}
@@ -62,6 +62,7 @@ func (t *table) serve(stop context.Context, keeper *checkpoint.Keeper) (rest tim
 		case err == nil:
 		case errors.Is(err, ErrYield):
 			rest = t.respite()
+			t.vain.giveUp("", task.Mono(ctx))
 		case t.asideFor(stop, ctx, err):
 			rest, err = t.Timing.List, nil
 		case !orderly(err):
@@ -137,6 +138,7 @@ func (k *rounds) complete(ctx context.Context) error {
 		}
 	}
 	k.began, k.last = true, began
+	k.vain.answered("")
 	k.board.setOver(k.dropped && began-k.since >= lasting)
 	return k.small(ctx)
 }

@@ -223,6 +223,7 @@ type table struct {
 	halt   context.CancelCauseFunc
 
 	board board
+	vain  vain
 	waits waits
 	meter backfill.Meter // of the load that runs here; Save, which is never called twice at once, adds to it
 }

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"sync"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
@@ -26,6 +29,64 @@ type yieldKey struct{}
 // yielding returns a context under which a step ends with ErrYield once the source has failed it for so long without a break.
 func yielding(ctx context.Context, after time.Duration) context.Context {
 	return context.WithValue(ctx, yieldKey{}, after)
+}
+
+// vain remembers since when the source has not answered this worker, over all the leases that it gave up because of that and took back, by shard; the keeper's seat goes by no name.
+type vain struct {
+	mu    sync.Mutex
+	tries map[string]attempts
+}
+
+type attempts struct {
+	trouble checkpoint.Trouble // the last that was told
+	given   time.Duration      // when a lease was last given up for it
+	left    bool               // one was
+}
+
+// vainFor is how long after the last lease was given up a failure of the same step goes on with those before.
+const vainFor = 10 * time.Minute
+
+// telling returns a function that tells of troubles as tell does, but since when they began under a lease before.
+func (v *vain) telling(ctx context.Context, id string, tell func(checkpoint.Trouble)) func(checkpoint.Trouble) {
+	return func(t checkpoint.Trouble) {
+		if t != (checkpoint.Trouble{}) {
+			t = v.since(id, t, task.Mono(ctx))
+		}
+		tell(t)
+	}
+}
+
+func (v *vain) since(id string, t checkpoint.Trouble, now time.Duration) checkpoint.Trouble {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	before := v.tries[id]
+	if before.left && now-before.given <= vainFor && before.trouble.Step == t.Step && before.trouble.Since.Before(t.Since) {
+		t.Since = before.trouble.Since
+	}
+	if v.tries == nil {
+		v.tries = map[string]attempts{}
+	}
+	before.trouble = t
+	v.tries[id] = before
+	return t
+}
+
+// giveUp notes that a lease was given up at now, for the last trouble that was told under it.
+func (v *vain) giveUp(id string, now time.Duration) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	maps.DeleteFunc(v.tries, func(_ string, a attempts) bool { return a.left && now-a.given > vainFor }) // others may have it for good
+	if before, ok := v.tries[id]; ok {
+		before.given, before.left = now, true
+		v.tries[id] = before
+	}
+}
+
+// answered ends it: what fails next begins then.
+func (v *vain) answered(id string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.tries, id)
 }
 
 // silence measures for how long the source has not answered a step.

@@ -96,6 +96,61 @@ func TestLagOfAShardThatIsGivenUp(t *testing.T) {
 	}
 }
 
+// While the source is silent, the row of a shard, and that of the seat, that are given up each minute and taken back tell since when that is so, and not since the last time they were taken. When
+// it has answered, what fails next begins then.
+func TestTroubleOfWhatIsGivenUp(t *testing.T) {
+	begin := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC) // of the world of play
+	given := 0
+	o := crowd(t, newBacklog(5), targets{}, "Orders")
+	silent := quiet{newBacklog(5), &cdc.Error{Op: "GetRecords", Reason: cdc.Unavailable, Err: errors.New("no")}}
+	o.Open = func(string) cdc.Source { return silent }
+	o.Events.ShardLeft = func(string, string, error) { given++ }
+	told, last, look := 0, time.Time{}, func() {}
+	o.Events.Ledger = func(checkpoint.TableState, map[checkpoint.State]int) { look() }
+	play(t, &checkpointtest.Memory{}, 10*time.Minute, o, func(ctx context.Context, l *checkpoint.Ledger) error {
+		look = func() {
+			shards, err := l.Shards(ctx, "Orders")
+			if err != nil || len(shards) == 0 || shards[0].Trouble == (checkpoint.Trouble{}) {
+				return
+			}
+			if since := shards[0].Trouble.Since; told == 0 || since.After(last) {
+				told, last = told+1, since
+			}
+		}
+		return errors.Join(behind(0, "Orders")(ctx, l), l.CreateShard(ctx, checkpoint.Shard{Source: "Orders", Label: "L", StreamARN: "arn/Orders", ID: "Orders0", State: checkpoint.Reading, Hop: cdc.RootHop,
+			Generation: 7, EventTime: begin, ReadAt: begin}))
+	})
+	if given < 5 || told != 1 || last.Sub(begin) > time.Minute {
+		t.Errorf("given up %d times; told since %d moments, the last %s after the beginning", given, told, last.Sub(begin))
+	}
+	var v vain
+	failed := func(step string, at time.Duration) time.Duration {
+		return v.since("s", checkpoint.Trouble{Step: step, Since: begin.Add(at)}, at).Since.Sub(begin)
+	}
+	failed("read", time.Minute)
+	v.giveUp("s", 2*time.Minute)
+	for _, c := range []struct {
+		step     string
+		at, want time.Duration
+	}{{"write", 3 * time.Minute, 3 * time.Minute}, {"read", 4 * time.Minute, 4 * time.Minute}} {
+		if got := failed(c.step, c.at); got != c.want {
+			t.Errorf("%s after another step: since %s", c.step, got)
+		}
+	}
+	v.giveUp("s", 5*time.Minute)
+	if got := failed("read", 6*time.Minute); got != 4*time.Minute {
+		t.Errorf("taken back: since %s", got)
+	}
+	v.answered("s")
+	if got := failed("read", 7*time.Minute); got != 7*time.Minute {
+		t.Errorf("it has answered: since %s", got)
+	}
+	v.giveUp("s", 8*time.Minute)
+	if got := failed("read", 30*time.Minute); got != 30*time.Minute {
+		t.Errorf("long after it was given up: since %s", got)
+	}
+}
+
 // What was given up is told of no longer than nobody else reads it, as far as is known.
 func TestGivenUpIsSettled(t *testing.T) {
 	for _, c := range []struct {
