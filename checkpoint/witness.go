@@ -72,6 +72,29 @@ func (l *Ledger) Claim(ctx context.Context, source string, at Place) error {
 	return err
 }
 
+// Look judges the witness of a source table, and changes nothing, whatever it finds: for readers, while no keeper beats. It fails with ErrConflict if one does.
+func (l *Ledger) Look(ctx context.Context, source string, at Place) (Verdict, error) {
+	table, err := l.mirrored(ctx, source, at)
+	if err != nil {
+		return Fine, err
+	}
+	row, found, err := readRow(ctx, at.Store, at.Key)
+	if err != nil {
+		return Fine, err
+	}
+	var w Witness
+	if found {
+		if err := decode(row, &w); err != nil {
+			return Fine, err
+		}
+	}
+	verdict := Judge(w, found, l.id, table)
+	if verdict == Fine {
+		return Fine, nil
+	}
+	return verdict, l.unchanged(ctx, table, at)
+}
+
 // mirrored is the record of the source table as the target table's witness sees it: WitnessBeat is its own.
 func (l *Ledger) mirrored(ctx context.Context, source string, at Place) (TableState, error) {
 	table, _, err := l.Table(ctx, source)

@@ -249,8 +249,11 @@ func keyValue(kind cdc.Kind, text string) (cdc.Value, error) {
 // UTF-8, as every text and number is; and it is longer than a partition key can be, which is all that a row of one binary part
 // holds. It begins with the byte 0xFF, so that it sorts behind all text, and names the source table; the padding is a
 // character that no table name has, so that two tables have two witnesses.
-func (m *Mapping) WitnessKey() string {
-	named := WitnessPrefix + m.Source
+func (m *Mapping) WitnessKey() string { return WitnessKeyOf(m.Source) }
+
+// WitnessKeyOf is the WitnessKey of every mapping of a source table.
+func WitnessKeyOf(source string) string {
+	named := WitnessPrefix + source
 	return named + strings.Repeat("~", max(1, maxKeyBytes+1-len(named)))
 }
 

@@ -131,11 +131,12 @@ type nextStep struct {
 
 // tableInput is what the ledger holds of a table.
 type tableInput struct {
-	found  bool
-	state  checkpoint.TableState
-	shards []checkpoint.Shard
-	parked int
-	seat   seatInput
+	found    bool
+	state    checkpoint.TableState
+	shards   []checkpoint.Shard
+	parked   int
+	seat     seatInput
+	findings []targetFinding // where it was looked
 	// listings are read only where a shard's children are not known, or not read yet.
 	listings checkpoint.Listings
 }
@@ -206,6 +207,7 @@ func (m *migration) add(c config.Table, in tableInput) {
 	if unfollowable := t.aside != "" && t.aside != pipeline.GoneReason; t.Phase == phaseInSync && (unfollowable || t.outlived()) {
 		t.Phase = phaseCopy
 	}
+	t.misplaced(in, m.At)
 	t.throttledBy(in.seat.pace, m.At)
 	m.Tables = append(m.Tables, t)
 }

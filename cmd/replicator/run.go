@@ -317,10 +317,8 @@ func (w *worker) options(ledger *checkpoint.Ledger, parking *sink.Parking, o *ob
 			Table: w.target.data, Rows: w.target.data, Parking: parking, Floor: floors.Floor, OnBadItem: policy, MaxParked: maxParked,
 			MaxImageAge: cfg.State.TombstoneAge - imageMargin, Events: o.writes(),
 		}),
-		Open: func(arn string) cdc.Source { return w.source.stream(arn) },
-		Witness: func(table string) checkpoint.Store {
-			return checkpoint.Bigtable(w.target.data.Open(table), sink.LiveFamily)
-		},
+		Open:    func(arn string) cdc.Source { return w.source.stream(arn) },
+		Witness: w.target.witnessStore,
 		Cluster: func(ctx context.Context) (string, error) {
 			profile, err := w.target.admin.Profile(ctx)
 			return profile.Cluster, err

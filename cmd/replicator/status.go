@@ -35,7 +35,8 @@ func newStatus(p *program) *cobra.Command {
 		Use:     "status [flags]",
 		Short:   "Phase, lag, headroom, progress and what to do next",
 		GroupID: groupOperate,
-		Long: `Show where the migration stands, from the ledger alone: no worker needs to run, and nothing is changed.
+		Long: `Show where the migration stands, from the ledger: no worker needs to run, and nothing is changed. While nobody keeps a table that is
+in sync, its target is asked whether it was lost or restored since.
 
 Lag is the age of the last applied change while there are more, and otherwise the time since the stream was last found empty,
 which is marked with ~. Headroom is what is left of the 24 hours that a stream keeps; < marks one that may be less, and > the lag of a
@@ -111,6 +112,7 @@ func (p *program) status(ctx context.Context, f statusFlags) error {
 		if err != nil {
 			return nil, err
 		}
+		l.lookAtTargets(ctx, t.witnessStore, time.Now())
 		m := l.judge(p.env, p.withConfig(), time.Now())
 		l.tellMappings(m)
 		if !f.shards {
@@ -187,6 +189,7 @@ type ledgerInput struct {
 	tables []config.Table
 	inputs []tableInput
 	begun  bool // there is a ledger
+	ledger *checkpoint.Ledger
 }
 
 // judge makes the status of what was read. With is added to the commands of next steps.
@@ -250,7 +253,7 @@ func readLedger(ctx context.Context, cfg *config.Config, t *target, table string
 			return nil, readingFailed(ctx, "cannot read the ledger in table "+cfg.State.Table, err)
 		}
 	}
-	l.begun = began
+	l.begun, l.ledger = began, ledger
 	return l, nil
 }
 

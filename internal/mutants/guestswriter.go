@@ -241,7 +241,7 @@ var inGuestsOfTheWriter = []mutant{
 	},
 	{
 		name: "the witness stands beside the ledger", hazards: "H45", file: "cmd/replicator/run.go",
-		old: `checkpoint.Bigtable(w.target.data.Open(table), sink.LiveFamily)`, new: `ledgerStore(w.target, w.cfg)`,
+		old: `w.target.witnessStore,`, new: `func(string) checkpoint.Store { return ledgerStore(w.target, w.cfg) },`,
 		test: "./cmd/replicator TestScripts/h60", why: whyCommand,
 	},
 	{

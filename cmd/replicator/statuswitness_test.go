@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// TestATargetThatIsLostWhileNobodyRuns: a target that was lost, or restored, after the last worker had ended is not in sync, though the ledger says so. Where a keeper lives the target is left to it.
+func TestATargetThatIsLostWhileNobodyRuns(t *testing.T) {
+	ctx := context.Background()
+	beaten := func(ledger *checkpoint.Ledger, store checkpoint.Store) {
+		at := checkpoint.Place{Store: store, Key: transform.WitnessKeyOf("Orders")}
+		if verdict, _, err := ledger.Beat(ctx, "Orders", at); verdict != checkpoint.Fine || err != nil {
+			t.Fatal(verdict, err)
+		}
+	}
+	missing := status.Error(codes.NotFound, "no table")
+	for _, c := range []struct {
+		name    string
+		now     func(kept *checkpointtest.Memory) checkpoint.Store
+		keeper  string
+		want    string
+		trouble int
+	}{
+		{"as it was", func(kept *checkpointtest.Memory) checkpoint.Store { return kept }, "", phaseInSync, 0},
+		{"created anew", func(*checkpointtest.Memory) checkpoint.Store { return &checkpointtest.Memory{} }, "", phaseCopy, 1},
+		{"missing", func(*checkpointtest.Memory) checkpoint.Store { return failing{missing} }, "", phaseCopy, 1},
+		{"silent", func(*checkpointtest.Memory) checkpoint.Store { return failing{errors.New("no answer")} }, "", phaseCopy, 1},
+		{"kept", func(*checkpointtest.Memory) checkpoint.Store { return failing{missing} }, "w", phaseInSync, 0},
+	} {
+		ledger, err := checkpoint.Open(ctx, &checkpointtest.Memory{}, "test", checkpoint.Options{Worker: "w", ID: "l"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ledger.UpdateTable(ctx, "Orders", func(s *checkpoint.TableState) error {
+			beat := *s
+			*s = loadedTable()
+			s.WitnessBeat = beat.WitnessBeat
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		kept := &checkpointtest.Memory{}
+		beaten(ledger, kept)
+		beaten(ledger, kept)
+		in := tableInput{found: true, state: loadedTable(), seat: seatInput{owner: c.keeper, sign: checkpoint.Sign{WrittenAt: noon}}}
+		l := &ledgerInput{cfg: testConfig(), tables: []config.Table{{From: "Orders", To: "orders"}}, inputs: []tableInput{in}, ledger: ledger, begun: true}
+		l.lookAtTargets(ctx, func(string) checkpoint.Store { return c.now(kept) }, noon.Add(time.Second))
+		if m := l.judge(nothingSet, "", noon); m.Phase != c.want || len(m.Tables[0].Troubles) != c.trouble {
+			t.Errorf("%s: %s, %+v", c.name, m.Phase, m.Tables[0].Troubles)
+		}
+		beaten(ledger, kept) // nothing was changed by the look
+	}
+}
+
+// failing is a store that cannot be read.
+type failing struct{ err error }
+
+func (f failing) Read(context.Context, string) ([]checkpoint.Row, error) { return nil, f.err }
+func (f failing) Swap(context.Context, string, uint64, uint64, []byte) (bool, error) {
+	return false, f.err
+}
