@@ -335,6 +335,7 @@ func (m *migration) advise(started bool) {
 	if started && m.Leases > 0 {
 		m.adviseNew()
 	}
+	m.adviseClocks()
 	for _, t := range m.Tables {
 		look := "status --shards --table " + t.Source
 		if t.outlived() {
@@ -368,6 +369,16 @@ func (m *migration) adviseUnmet() {
 			continue
 		}
 		m.next("status", fmt.Sprintf("%s matches the pattern of %s, and no worker has found it yet: is it there, and in this region?", t.Source, t.group))
+	}
+}
+
+// adviseClocks tells of workers that wrote to the ledger in what is the future here. Lag and headroom are times of workers held against this clock. A worker whose clock is behind cannot be
+// told from one that is silent.
+func (m *migration) adviseClocks() {
+	for _, w := range m.Workers {
+		if w.HeartbeatAt != nil && w.HeartbeatAt.Sub(m.At) > m.lease {
+			m.next("status --shards", fmt.Sprintf("the clock of worker %s is %s ahead of this machine's: one of the two is wrong, and lag and headroom with it", w.ID, backfill.FormatDuration(w.HeartbeatAt.Sub(m.At))))
+		}
 	}
 }
 

@@ -54,6 +54,18 @@ func TestATableThatNoWorkerHasMet(t *testing.T) {
 	}
 }
 
+// What a worker wrote in the future tells that its clock or that of who looks is wrong, and that nothing is as near as it seems.
+func TestAWorkerThatWritesInTheFuture(t *testing.T) {
+	for ahead, told := range map[time.Duration]bool{10 * time.Second: false, 20 * time.Minute: true} {
+		reading := checkpoint.Shard{Source: "Orders", Label: "L", ID: "s", State: checkpoint.Reading, Owner: "w", CaughtUp: true, ReadAt: noon.Add(ahead), FirstRead: noon}
+		reading.WrittenAt = noon.Add(ahead)
+		m := judged(tableInput{found: true, state: loadedTable(), shards: []checkpoint.Shard{reading}})
+		if got := len(m.NextSteps) == 1 && strings.Contains(m.NextSteps[0].Why, "the clock of worker w is 20m ahead"); got != told {
+			t.Errorf("%s ahead: %+v", ahead, m.NextSteps)
+		}
+	}
+}
+
 func TestPhase(t *testing.T) {
 	running, elder, lost, raised := loadedTable(), loadedTable(), loadedTable(), loadedTable()
 	running.Load.DoneAt = time.Time{}
