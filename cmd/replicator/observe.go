@@ -90,6 +90,10 @@ func (o *observer) events() pipeline.Events {
 		NotReading: o.notReading,
 		Ignored:    o.metrics.Ignored,
 		Joined:     o.joined,
+		Discovered: func(err error) {
+			o.health.Sought(err == nil)
+			o.metrics.Sought(err == nil)
+		},
 		Aside: func(table, reason string) {
 			o.log.Warn("a table is set aside; the others go on", admin.KeyTable, table, admin.KeyReason, reason)
 		},

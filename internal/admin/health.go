@@ -19,6 +19,9 @@ const (
 	// LookWithin is how old the last look at the ledger may be that succeeded. A look comes every two seconds, on a standby too, and what a
 	// process reads rests on leases of seconds.
 	LookWithin = time.Minute
+	// SeekWithin is how long tables of patterns may be looked for in vain: a new one is followed by nobody meanwhile. Throttles of a start with thousands of tables pass
+	// within that.
+	SeekWithin = 10 * time.Minute
 )
 
 // Facts are what health and readiness are judged by. They are all about this process: neither asks a cloud anything.
@@ -30,6 +33,8 @@ type Facts struct {
 	Target bool
 	// Looked is when the ledger, which is in the target, was last read for any table; zero: never.
 	Looked time.Time
+	// Seeking is since when tables of patterns are looked for in vain: some, or all, could not be looked at. Zero if the last look was whole, or there are no patterns.
+	Seeking time.Time
 	// Tables are those of the configuration, sorted by name.
 	Tables []TableFacts
 	// Stopping tells that the process was asked to end.
@@ -105,6 +110,9 @@ func Ready(f Facts, now time.Time) Verdict {
 	v = append(v, reached("target", f.Target))
 	if len(f.Tables) > 0 {
 		v = append(v, looked(f.Looked, now))
+	}
+	if age := now.Sub(f.Seeking); !f.Seeking.IsZero() {
+		v = append(v, Check{Name: "tables of patterns", OK: age <= SeekWithin, Text: fmt.Sprintf("looked for in vain for %s; the log says why", round(age))})
 	}
 	for _, t := range f.Tables {
 		v = append(v, reached("source "+t.Name, t.Source), t.polls(now))
@@ -196,6 +204,18 @@ func (h *Health) TargetReached() { h.report(func(f *Facts, _ time.Time) { f.Targ
 // SourceReached reports that a table and its stream answered.
 func (h *Health) SourceReached(table string) {
 	h.report(func(_ *Facts, _ time.Time) { h.table(table).Source = true })
+}
+
+// Sought reports that tables of patterns were looked for, and whether all could be looked at.
+func (h *Health) Sought(whole bool) {
+	h.report(func(f *Facts, now time.Time) {
+		switch {
+		case whole:
+			f.Seeking = time.Time{}
+		case f.Seeking.IsZero():
+			f.Seeking = now
+		}
+	})
 }
 
 // Looked reports a look at the ledger that succeeded, for one table, and whether that shows that its stream waits to be listed.

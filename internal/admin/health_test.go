@@ -61,6 +61,8 @@ func TestReady(t *testing.T) {
 		{"patterns that match no table yet", vary(func(f *Facts) { f.Tables, f.Looked = nil, time.Time{} }), true},
 		{"a stream that waits to be listed", vary(func(f *Facts) { f.Tables[1].Unlisted = now.Add(-PollWithin) }), true},
 		{"a stream that nobody lists", vary(func(f *Facts) { f.Tables[1].Unlisted = now.Add(-PollWithin - 1) }), false},
+		{"tables of patterns cannot be looked for", vary(func(f *Facts) { f.Seeking = now.Add(-SeekWithin) }), true},
+		{"tables of patterns cannot be looked for all the time", vary(func(f *Facts) { f.Seeking = now.Add(-SeekWithin - 1) }), false},
 		// The process' loop is Live's question alone.
 		{"loop stands still", vary(func(f *Facts) { f.Ticked = start }), true},
 	} {
@@ -100,6 +102,15 @@ func TestReportsBecomeFacts(t *testing.T) {
 	step(false) // nobody reads what follows a shard
 	h.Childless("Billing", time.Time{})
 	h.Childless("of another process", now)
+	step(true)
+	h.Sought(false)
+	now = now.Add(SeekWithin)
+	h.Looked("Billing", false)
+	h.Sought(false)
+	step(true)
+	now = now.Add(1)
+	step(false) // tables of patterns are looked for in vain
+	h.Sought(true)
 	step(true)
 	h.ShardTaken("Orders")
 	h.ShardTaken("Orders")

@@ -33,6 +33,7 @@ type Metrics struct {
 	shards         *prometheus.GaugeVec
 	needsLoad      *prometheus.GaugeVec
 	setAside       *prometheus.GaugeVec
+	seeking        *prometheus.GaugeVec
 	read           *prometheus.CounterVec
 	applied        *prometheus.CounterVec
 	ignored        *prometheus.CounterVec
@@ -69,6 +70,7 @@ func NewMetrics(build Build) *Metrics {
 		"1 after changes were lost or the mapping was changed, until the table is loaded and swept.", table)
 	m.setAside = gauge("replicator_source_set_aside",
 		"1 while a table of a pattern cannot be followed, or a named one was dropped; the others go on.", table)
+	m.seeking = gauge("replicator_discovery_failing", "1 while tables of patterns cannot be looked for, or some not be looked at: a new one is followed by nobody; 0 after a look that was whole.")
 	m.read = counter("replicator_changes_read_total", "Changes read from the stream.", table, "event")
 	m.applied = counter("replicator_changes_applied_total", "Changes that are durable in the target, refused as stale, or parked.", table, "event")
 	m.ignored = counter("replicator_items_ignored_total", "Items that a rule of the mapping says not to copy, of changes and of the copy.", table, "rule")
@@ -147,6 +149,9 @@ func (m *Metrics) NeedsLoad(table string, needs bool) {
 func (m *Metrics) SetAside(table string, aside bool) {
 	m.setAside.WithLabelValues(table).Set(one(aside))
 }
+
+// Sought reports a look for tables of patterns, and whether all could be looked at.
+func (m *Metrics) Sought(whole bool) { m.seeking.WithLabelValues().Set(one(!whole)) }
 
 // Gone takes back what is told of a table's stream: there is none any more.
 func (m *Metrics) Gone(table string) {

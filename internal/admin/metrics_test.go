@@ -50,6 +50,7 @@ func filled() *Metrics {
 	m.NeedsLoad("Billing", false)
 	m.SetAside("Orders", false)
 	m.SetAside("Billing", true)
+	m.Sought(false)
 	m.Read("Orders", EventCounts{Inserts: 1, Modifies: 2, Removes: 3})
 	m.Applied("Orders", EventCounts{Inserts: 1, Modifies: 1})
 	m.Ignored("Orders", "presence", 4)
@@ -120,7 +121,7 @@ func TestLabelsAreBounded(t *testing.T) {
 			}
 		}
 	}
-	if ours != 18 {
+	if ours != 19 {
 		t.Errorf("%d metrics are ours", ours)
 	}
 }

@@ -211,8 +211,15 @@ func TestWhatWasFoundJoins(t *testing.T) {
 			{gives: []string{"A", "B"}, before: []string{"A", "C"}},
 		}
 		var begun []string
-		look := 0
-		o := &Options{Ledger: ledger, Once: true, drain: &drain{}, Events: Events{}.orSilent()}
+		look, whole, failed := 0, 0, 0
+		events := Events{Discovered: func(err error) {
+			if err == nil {
+				whole++
+			} else {
+				failed++
+			}
+		}}
+		o := &Options{Ledger: ledger, Once: true, drain: &drain{}, Events: events.orSilent()}
 		j := &joining{table: &table{Options: o, events: o.Events}, joined: &nameSet{names: map[string]bool{}}, begin: func(spec Table) {
 			o.drain.await(spec.Mapping.Source, new(task.Bell))
 			begun = append(begun, spec.Mapping.Source)
@@ -243,6 +250,9 @@ func TestWhatWasFoundJoins(t *testing.T) {
 		}
 		if want := []string{"A", "C", "B"}; look != len(looks) || !slices.Equal(begun, want) || !o.drain.tables[discovery].done {
 			t.Errorf("after %d looks %v have joined, want %v", look, begun, want)
+		}
+		if failed != 3 || whole != 1 {
+			t.Errorf("told of %d looks that failed, and of %d that were whole", failed, whole)
 		}
 		if state, found, err := ledger.Table(ctx, "A"); err != nil || found {
 			t.Errorf("a table that is followed is set aside: %+v, %v", state, err)

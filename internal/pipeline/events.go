@@ -36,6 +36,8 @@ type Events struct {
 	NotReading func(table string)
 	// Joined: a table of a pattern was found, and this worker takes part in it from now on.
 	Joined func(table string)
+	// Discovered: tables of patterns were looked for; err is why some, or all, could not be looked at, which is repeated.
+	Discovered func(err error)
 	// Aside: a table of a pattern cannot be followed, for a reason in fixed words; the others go on.
 	Aside func(table, reason string)
 	// Gap: changes are lost; the table needs a load.
@@ -96,6 +98,9 @@ func (e Events) orSilent() Events {
 	}
 	if e.Joined == nil {
 		e.Joined = func(table string) {}
+	}
+	if e.Discovered == nil {
+		e.Discovered = func(err error) {}
 	}
 	if e.Aside == nil {
 		e.Aside = func(table, reason string) {}

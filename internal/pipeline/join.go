@@ -63,6 +63,7 @@ func (j *joining) admit(stop, ctx context.Context) error {
 	if stop.Err() != nil {
 		return context.Cause(stop) // begin nothing new
 	}
+	j.events.Discovered(failed)
 	for _, t := range found.Tables {
 		if source := t.Mapping.Source; j.joined.add(source) {
 			j.events.Joined(source)
