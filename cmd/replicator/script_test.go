@@ -8,6 +8,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"net"
 	"net/http"
@@ -18,6 +19,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -56,6 +58,7 @@ func TestScripts(t *testing.T) {
 			"delete":   func(ts *testscript.TestScript, _ bool, args []string) { eachItem(ts, args, "DeleteItem", "Key") },
 			"fill":     fill,
 			"refuse":   refuse,
+			"replica":  func(ts *testscript.TestScript, _ bool, args []string) { servicesOf(ts).replica.Store(&args[0]) },
 			"cloud":    withCloud,
 			"putlong":  putLong,
 			"split":    split,
@@ -124,7 +127,8 @@ type embedded struct {
 	bigtable *bttest.Server
 	cloud    *cloud // what bttest does not know of Bigtable
 
-	refused sync.Map // operations that DynamoDB denies
+	refused sync.Map               // operations that DynamoDB denies
+	replica atomic.Pointer[string] // the other region of all tables, if they are global ones
 }
 
 func startEmbedded() (*embedded, func(), error) {
@@ -163,7 +167,18 @@ func (s *embedded) serve(w http.ResponseWriter, r *http.Request) {
 		_, _ = fmt.Fprintf(w, `{"__type":"com.amazon.coral.service#AccessDeniedException","Message":"User is not authorized to perform: dynamodb:%s"}`, operation)
 		return
 	}
-	s.dynamo.ServeHTTP(w, r)
+	region := s.replica.Load()
+	if operation != "DescribeTable" || region == nil {
+		s.dynamo.ServeHTTP(w, r)
+		return
+	}
+	answer := httptest.NewRecorder()
+	s.dynamo.ServeHTTP(answer, r)
+	body := strings.Replace(answer.Body.String(), `"Table":{`, `"Table":{"Replicas":[{"RegionName":"`+*region+`"}],`, 1)
+	w.Header().Set("Content-Type", answer.Header().Get("Content-Type"))
+	w.Header().Set("X-Amz-Crc32", strconv.FormatUint(uint64(crc32.ChecksumIEEE([]byte(body))), 10))
+	w.WriteHeader(answer.Code)
+	_, _ = fmt.Fprint(w, body)
 }
 
 func (s *embedded) environment() []string {
