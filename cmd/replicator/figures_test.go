@@ -214,17 +214,19 @@ func TestADroppedTableWhoseLastShardsNobodyListed(t *testing.T) {
 		name    string
 		dropped time.Duration // ago
 		listed  time.Duration // ago, the last whole listing
+		late    time.Duration // after the drop, the shard was read to its end
 		want    string
 	}{
-		{"an hour ago", time.Hour, time.Hour + time.Minute, phaseCopy},
-		{"two days ago", 48 * time.Hour, 48*time.Hour + time.Minute, phaseCopy},
-		{"and never listed", 48 * time.Hour, 1000 * time.Hour, phaseCopy},
-		{"just now", time.Minute, 2 * time.Minute, phaseInSync},
-		{"and listed after that", 48 * time.Hour, 47 * time.Hour, phaseInSync},
+		{"an hour ago", time.Hour, time.Hour + time.Minute, 0, phaseCopy},
+		{"two days ago", 48 * time.Hour, 48*time.Hour + time.Minute, 0, phaseCopy},
+		{"and never listed", 48 * time.Hour, 1000 * time.Hour, 0, phaseCopy},
+		{"just now", time.Minute, 2 * time.Minute, 0, phaseInSync},
+		{"and listed after that", 48 * time.Hour, 47 * time.Hour, 0, phaseInSync},
+		{"and listed a while later, before the shard was read to its end", 48 * time.Hour, 48*time.Hour - 11*time.Minute, 12 * time.Minute, phaseInSync},
 	} {
 		state := loadedTable()
 		state.Aside = checkpoint.Aside{Reason: pipeline.GoneReason, Since: ago(c.dropped)}
-		shard := checkpoint.Shard{Source: "Orders", Label: "L", ID: "s", State: checkpoint.Done, EventTime: ago(c.dropped + time.Hour), DoneAt: ago(c.dropped), ReadAt: ago(c.dropped), FirstRead: ago(100 * time.Hour)}
+		shard := checkpoint.Shard{Source: "Orders", Label: "L", ID: "s", State: checkpoint.Done, EventTime: ago(c.dropped + time.Hour), DoneAt: ago(c.dropped - c.late), ReadAt: ago(c.dropped - c.late), FirstRead: ago(100 * time.Hour)}
 		in := tableInput{found: true, state: state, shards: []checkpoint.Shard{shard}, listings: checkpoint.Listings{At: ago(c.listed)}}
 		m := judged(in)
 		told := slices.ContainsFunc(m.NextSteps, func(s nextStep) bool { return strings.Contains(s.Why, "no listing of the stream has shown them") })
@@ -319,6 +321,7 @@ func TestProgressOfATableThatJoined(t *testing.T) {
 			time.Sleep(time.Second)
 			o.copied("Log_2015_01", 100)
 		}
+		synctest.Wait() // it has been drawn for now
 		if rate := o.copies["Log_2015_01"].meter.Rate(); rate < 99 || rate > 101 {
 			t.Errorf("%v items a second", rate)
 		}

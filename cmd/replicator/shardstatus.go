@@ -87,7 +87,7 @@ func lineageOf(in tableInput, named bool, now time.Time, lease time.Duration) *l
 
 // unfollowedOf are the shards that ended a while ago while nobody knows what follows them. A table that is set aside waits for something else, which is told;
 // but a named one that was dropped is kept while its stream can be read, and nothing else tells what nobody found of it. Its last shards ended with it and
-// have no children, as any listing of a while after that shows.
+// have no children, as any listing of a while after that shows, or after the drop, however late they were read to their ends.
 func unfollowedOf(in tableInput, named bool, now time.Time) []checkpoint.Shard {
 	aside := in.state.Aside.Reason
 	dropped := named && aside == pipeline.GoneReason
@@ -97,7 +97,7 @@ func unfollowedOf(in tableInput, named bool, now time.Time) []checkpoint.Shard {
 	return slices.DeleteFunc(checkpoint.Unfollowed(in.state, in.shards, in.listings.At), func(s checkpoint.Shard) bool {
 		if dropped {
 			// Twice, or it would be told for moments of every dropped table: the listing that shows it comes within a minute.
-			return now.Sub(s.DoneAt) <= 2*listingGrace || in.listings.At.Sub(s.DoneAt) >= listingGrace
+			return now.Sub(s.DoneAt) <= 2*listingGrace || in.listings.At.Sub(s.DoneAt) >= listingGrace || in.listings.At.Sub(in.state.Aside.Since) >= 2*listingGrace
 		}
 		return now.Sub(s.DoneAt) <= listingGrace
 	})

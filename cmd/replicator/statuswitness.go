@@ -15,7 +15,11 @@ import (
 )
 
 // targetFinding is what the witness in a target table says against the ledger.
-type targetFinding struct{ table, cause string }
+type targetFinding struct {
+	table, cause string
+	unknown      bool // it could not be looked at
+	denied       bool // because this identity may not
+}
 
 // stepWitness is what fails where a target and the ledger do not belong together.
 const stepWitness = "find the witness in the target"
@@ -34,6 +38,9 @@ func (l *ledgerInput) lookAtTargets(ctx context.Context, open func(table string)
 		if !in.found || !in.state.Loaded() || in.seat.owner != "" && now.Sub(in.seat.sign.WrittenAt) <= l.cfg.State.Lease {
 			continue
 		}
+		if in.state.Aside.Reason != "" || l.mappingDiffers(i) {
+			continue // the source may be gone, and the target with it; or the configuration names another target, which is told
+		}
 		source, targets := l.tables[i].From, l.tables[i].Targets()
 		g.Go("look at the target of "+source, func(ctx context.Context) error {
 			for j, t := range targets {
@@ -41,8 +48,9 @@ func (l *ledgerInput) lookAtTargets(ctx context.Context, open func(table string)
 				if j > 0 {
 					at.Further = t.Table
 				}
-				if cause := witnessed(l.ledger.Look(ctx, source, at)); cause != "" {
-					in.findings = append(in.findings, targetFinding{t.Table, cause})
+				if found, yes := witnessed(l.ledger.Look(ctx, source, at)); yes {
+					found.table = t.Table
+					in.findings = append(in.findings, found)
 				}
 			}
 			return nil
@@ -56,32 +64,34 @@ func (t *target) witnessStore(table string) checkpoint.Store {
 	return checkpoint.Bigtable(t.data.Open(table), sink.LiveFamily)
 }
 
-// witnessed is what is to be told of a look at a witness; "" if nothing is.
-func witnessed(verdict checkpoint.Verdict, err error) string {
+// witnessed is what is to be told of a look at a witness, if anything is.
+func witnessed(verdict checkpoint.Verdict, err error) (targetFinding, bool) {
 	switch {
 	case errors.Is(err, checkpoint.ErrConflict):
-		return "" // somebody keeps the table by now
+		return targetFinding{}, false // somebody keeps the table by now
 	case status.Code(err) == codes.NotFound:
-		return "the target table does not exist: all rows are missing"
+		return targetFinding{cause: "the target table does not exist: all rows are missing"}, true
 	case err != nil:
-		return "it could not be looked at (" + status.Code(err).String() + "): whether the target was lost or restored is not known"
+		code := status.Code(err)
+		return targetFinding{cause: "it could not be looked at (" + code.String() + "): whether the target was lost or restored is not known",
+			unknown: true, denied: code == codes.PermissionDenied}, true
 	case verdict == checkpoint.TargetLost:
-		return "the target table was created anew or restored: rows are missing, and the next worker declares a gap"
+		return targetFinding{cause: "the target table was created anew or restored: rows are missing, and the next worker declares a gap"}, true
 	case verdict == checkpoint.LedgerBehind:
-		return "the target was written under another ledger, or a later state of this one: the next worker declares a gap"
+		return targetFinding{cause: "the target was written under another ledger, or a later state of this one: the next worker declares a gap"}, true
 	}
-	return ""
+	return targetFinding{}, false
 }
 
-// misplaced tells what the witnesses say. A table of which they say anything is not known to be in sync.
+// misplaced tells what the witnesses say. A table of which they say anything is not known to be in sync; who may not ask them is told so, and has the word of the ledger.
 func (t *tableStatus) misplaced(in tableInput, now time.Time) {
 	for _, f := range in.findings {
 		since := in.seat.sign.WrittenAt // nobody has looked after it since
-		if since.IsZero() {
+		if f.unknown || since.IsZero() {
 			since = now
 		}
 		t.troubled(checkpoint.Trouble{Step: stepWitness + " " + f.table, Since: since, Cause: f.cause}, 0)
-		if t.Phase == phaseInSync {
+		if t.Phase == phaseInSync && !f.denied {
 			t.Phase = phaseCopy
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
@@ -25,18 +26,27 @@ func TestATargetThatIsLostWhileNobodyRuns(t *testing.T) {
 		}
 	}
 	missing := status.Error(codes.NotFound, "no table")
+	gone := func(*checkpointtest.Memory) checkpoint.Store { return failing{missing} }
 	for _, c := range []struct {
 		name    string
 		now     func(kept *checkpointtest.Memory) checkpoint.Store
 		keeper  string
 		want    string
 		trouble int
+		change  func(in *tableInput)
 	}{
-		{"as it was", func(kept *checkpointtest.Memory) checkpoint.Store { return kept }, "", phaseInSync, 0},
-		{"created anew", func(*checkpointtest.Memory) checkpoint.Store { return &checkpointtest.Memory{} }, "", phaseCopy, 1},
-		{"missing", func(*checkpointtest.Memory) checkpoint.Store { return failing{missing} }, "", phaseCopy, 1},
-		{"silent", func(*checkpointtest.Memory) checkpoint.Store { return failing{errors.New("no answer")} }, "", phaseCopy, 1},
-		{"kept", func(*checkpointtest.Memory) checkpoint.Store { return failing{missing} }, "w", phaseInSync, 0},
+		{"as it was", func(kept *checkpointtest.Memory) checkpoint.Store { return kept }, "", phaseInSync, 0, nil},
+		{"created anew", func(*checkpointtest.Memory) checkpoint.Store { return &checkpointtest.Memory{} }, "", phaseCopy, 1, nil},
+		{"missing", gone, "", phaseCopy, 1, nil},
+		{"silent", func(*checkpointtest.Memory) checkpoint.Store { return failing{errors.New("no answer")} }, "", phaseCopy, 1, nil},
+		{"denied", func(*checkpointtest.Memory) checkpoint.Store {
+			return failing{status.Error(codes.PermissionDenied, "no")}
+		}, "", phaseInSync, 1, nil},
+		{"of a table that was dropped, too", gone, "", phaseInSync, 0, func(in *tableInput) {
+			in.state.Aside = checkpoint.Aside{Reason: pipeline.GoneReason, Since: ago(48 * time.Hour)}
+		}},
+		{"of another mapping", gone, "", phaseInSync, 0, func(in *tableInput) { in.state.MappingHash = "former" }},
+		{"kept", gone, "w", phaseInSync, 0, nil},
 	} {
 		ledger, err := checkpoint.Open(ctx, &checkpointtest.Memory{}, "test", checkpoint.Options{Worker: "w", ID: "l"})
 		if err != nil {
@@ -55,6 +65,10 @@ func TestATargetThatIsLostWhileNobodyRuns(t *testing.T) {
 		beaten(ledger, kept)
 		in := tableInput{found: true, state: loadedTable(), seat: seatInput{owner: c.keeper, sign: checkpoint.Sign{WrittenAt: noon}}}
 		l := &ledgerInput{cfg: testConfig(), tables: []config.Table{{From: "Orders", To: "orders"}}, inputs: []tableInput{in}, ledger: ledger, begun: true}
+		l.inputs[0].state.MappingHash = l.cfg.Hash(l.tables[0])
+		if c.change != nil {
+			c.change(&l.inputs[0])
+		}
 		l.lookAtTargets(ctx, func(string) checkpoint.Store { return c.now(kept) }, noon.Add(time.Second))
 		if m := l.judge(nothingSet, "", noon); m.Phase != c.want || len(m.Tables[0].Troubles) != c.trouble {
 			t.Errorf("%s: %s, %+v", c.name, m.Phase, m.Tables[0].Troubles)

@@ -79,7 +79,7 @@ var inReaders = []mutant{
 	{
 		name: "a target that was lost while nobody runs is in sync", hazards: "H45", file: "cmd/replicator/statuswitness.go",
 		old: `	case verdict == checkpoint.TargetLost:
-		return "the target table was created anew or restored: rows are missing, and the next worker declares a gap"
+		return targetFinding{cause: "the target table was created anew or restored: rows are missing, and the next worker declares a gap"}, true
 `,
 		new:  ``,
 		test: "./cmd/replicator TestATargetThatIsLost", why: "for people",
