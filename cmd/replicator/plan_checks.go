@@ -232,12 +232,13 @@ func (pl *planner) examineSource(ctx context.Context, t config.Table, all sample
 	}
 	if pl.flags.sample > 0 {
 		pl.ask(ctx, sampleTime, "items of "+t.From, func(ctx context.Context) (string, error) {
-			s, err := tryTable(ctx, pl.source.tables, found, pl.flags.sample)
+			s, err := sampleTable(ctx, pl.source.tables, found, pl.flags.sample)
 			if err != nil {
 				return "", explainSource("cannot read items of table "+t.From, t.From, err)
 			}
 			all.add(found, s)
 			pl.addSample(&out, s)
+			pl.tryKey(ctx, found, s.items)
 			if rows, each := s.wide(found.description.Bytes); rows > 0 {
 				pl.warn(&diag.Error{Code: diag.WideRows, What: fmt.Sprintf("table %s becomes few rows, of about %s each", t.From, cost.Size(each)),
 					Cause: fmt.Sprintf("%s of a sample of %s share %s; Bigtable allows 256 MB in a row and recommends less than 100 MB", plural(s.sharing(), "item"),
@@ -425,6 +426,18 @@ func (pl *planner) examineLedger(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// tryKey reads one of the items by its key, as `parked retry` does: a run does not, and would not tell that it may not.
+func (pl *planner) tryKey(ctx context.Context, t probedTable, items []cdc.Item) {
+	if len(items) == 0 {
+		return
+	}
+	_, _, err := pl.source.tables.Get(ctx, t.config.From, t.mapping.Keys(items[0]))
+	var e *diag.Error
+	if err != nil && errors.As(explainSource("cannot read an item of table "+t.config.From+" by its key", t.config.From, err), &e) {
+		pl.warn(e)
+	}
 }
 
 // examineCluster warns if the app profile leads to another cluster than the ledger was kept in (H46).

@@ -45,15 +45,6 @@ func sampleTable(ctx context.Context, tables *backfill.Tables, t probedTable, n 
 	return s, nil
 }
 
-// tryTable is sampleTable, and reads one of the items by its key: `parked retry` needs to, and a run would not tell that it may not.
-func tryTable(ctx context.Context, tables *backfill.Tables, t probedTable, n int) (sampled, error) {
-	s, err := sampleTable(ctx, tables, t, n)
-	if err == nil && len(s.items) > 0 {
-		_, _, err = tables.Get(ctx, t.config.From, t.mapping.Keys(s.items[0]))
-	}
-	return s, err
-}
-
 // triesPerAttribute is in how many items an attribute is looked for in the target before it is said to be left out: a rule may map it
 // in some of them only, and an empty list may become nothing.
 const triesPerAttribute = 5
