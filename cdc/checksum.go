@@ -34,8 +34,10 @@ type checked struct {
 func (c *checked) Read(b []byte) (int, error) {
 	n, err := c.ReadCloser.Read(b)
 	_, _ = c.read.Write(b[:n]) // never fails
-	if err == io.EOF && strconv.FormatUint(uint64(c.read.Sum32()), 10) != c.want {
-		err = ErrChecksum
+	if err == io.EOF {
+		if want, bad := strconv.ParseUint(c.want, 10, 32); bad != nil || uint32(want) != c.read.Sum32() {
+			err = ErrChecksum
+		}
 	}
 	return n, err
 }

@@ -40,6 +40,8 @@ func causeOf(err error) string {
 	var read *cdc.Error
 	var write *sink.Error
 	switch {
+	case errors.Is(err, cdc.ErrChecksum):
+		return "DynamoDB: an answer does not have its checksum; does a proxy change answers?"
 	case errors.As(err, &read):
 		return "DynamoDB: " + read.Reason.String()
 	case errors.As(err, &write):

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"sync"
 	"testing"
@@ -116,6 +117,7 @@ func TestCausesAreFixedWords(t *testing.T) {
 	}{
 		{&cdc.Error{Op: "GetRecords", Reason: cdc.Throttled, Err: secret}, "DynamoDB: throttled", limitSource},
 		{&cdc.Error{Op: "GetRecords", Reason: cdc.Denied, Err: secret}, "DynamoDB: denied", ""},
+		{&cdc.Error{Op: "GetRecords", Reason: cdc.Unavailable, Err: fmt.Errorf("read: %w", cdc.ErrChecksum)}, "DynamoDB: an answer does not have its checksum; does a proxy change answers?", ""},
 		{&sink.Error{Op: "CheckAndMutateRow", Reason: sink.Throttled, Code: "ResourceExhausted"}, "Bigtable: throttled (ResourceExhausted)", limitTarget},
 		{&sink.Error{Op: "CheckAndMutateRow", Reason: sink.Unknown, Code: "Unavailable"}, "Bigtable: outcome unknown (Unavailable)", ""},
 		{context.DeadlineExceeded, "no answer in time", ""},
