@@ -177,6 +177,8 @@ func (f *itemFindings) judgeKept() (itemVerdict, time.Duration) {
 // judgeEqual is the verdict when every row is as it should be.
 func (f *itemFindings) judgeEqual() itemVerdict {
 	switch {
+	case f.present && f.ignored && f.moves:
+		return itemVerdict{itemIgnored, "ignored: the rule says not to copy the item; whether a row is left of when another rule matched does not follow from its key"}
 	case f.present && f.ignored:
 		return itemVerdict{itemIgnored, "ignored: the rule says not to copy the item"}
 	case f.present:
