@@ -207,3 +207,30 @@ func TestARepairLongAfterTheTargetWasRestored(t *testing.T) {
 		expect(t, failures, map[bool]string{true: "I9"}[long])
 	}
 }
+
+// A load writes a row whose tombstone is collected, and then the operator reads it: the repair counts on from what the load wrote, and not from the tombstone.
+func TestARepairOfWhatALoadWroteAfterATombstone(t *testing.T) {
+	for _, read := range []bool{true, false} {
+		failures := judge(oneShard(), func(s *judged) {
+			target, age := Target{s.Target}, time.Hour
+			s.put("1", "a")
+			s.del("1")
+			s.write(target, s.fold(s.last()).Rows)
+			s.put("1", "b")
+			s.sleep(age + time.Second)
+			for s.row("1") != nil {
+				s.Target.Collect("orders", sink.GoneFamily, age)
+			}
+			s.write(target, transform.Load(s.Mapping, s.Source.Items(), 1, s.World.Now()).Rows)
+			s.put("1", "c")
+			if err := s.repair(s, "1"); err == nil {
+				s.failf("the repair has an answer")
+			}
+			if !read {
+				clear(s.truth.operator.given)
+			}
+			s.arrive()
+		})
+		expect(t, failures, map[bool]string{false: "I9"}[read])
+	}
+}

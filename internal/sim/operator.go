@@ -199,11 +199,18 @@ func (o *operator) item(ctx context.Context, keys cdc.Item) (cdc.Item, bool, err
 	return item, item.Exists(), err
 }
 
+// countsOn tells whether a repair's version is the one that a row held, with one repair more.
+func countsOn(held string, v transform.Version) bool {
+	u, err := transform.ParseVersion(held)
+	return err == nil && u.Count()+1 == v.Count() && u.WithoutCount() == v.WithoutCount()
+}
+
 // checkRepaired: a repair brings an image that the source gave it, at the version that the row held, with one repair more. What changed since
 // outranks it, for a version stands for all changes up to it, and the item was read after the row (I9). The tombstone that it read may be
 // collected before it writes, and a load may have written the row since.
 func (t *truth) checkRepaired(w rowWrite, was string) {
-	v, before := w.version, heldIn(w.before, w.column())
+	v, held := w.version, heldIn(w.before, w.column())
+	before := held
 	if load, err := transform.ParseVersion(before); before == "" || err == nil && load.Hop() == transform.LoadHop && before < was {
 		before = was
 	}
@@ -211,7 +218,7 @@ func (t *truth) checkRepaired(w rowWrite, was string) {
 	if seen := transform.NewVersion(v.Generation(), v.Hop(), v.Sequence(), v.Count()-1); late && before < string(seen) {
 		return // it came late, to a target that was restored to before the change, or to before another repair, which is declared
 	}
-	if u, err := transform.ParseVersion(before); err != nil || u.Count()+1 != v.Count() || u.WithoutCount() != v.WithoutCount() {
+	if !countsOn(before, v) && !countsOn(held, v) { // the operator read the row before the load had written it, or after
 		t.m.violate("I9: row %q is repaired at %s over %q", w.row, v, before)
 		return
 	}
