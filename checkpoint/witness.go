@@ -78,21 +78,23 @@ func (l *Ledger) Look(ctx context.Context, source string, at Place) (Verdict, er
 	if err != nil {
 		return Fine, err
 	}
-	row, found, err := readRow(ctx, at.Store, at.Key)
+	w, _, found, err := readWitness(ctx, at)
 	if err != nil {
 		return Fine, err
-	}
-	var w Witness
-	if found {
-		if err := decode(row, &w); err != nil {
-			return Fine, err
-		}
 	}
 	verdict := Judge(w, found, l.id, table)
 	if verdict == Fine {
 		return Fine, nil
 	}
 	return verdict, l.unchanged(ctx, table, at)
+}
+
+// readWitness reads the witness at a place, and gives the row that it is.
+func readWitness(ctx context.Context, at Place) (w Witness, row Row, found bool, err error) {
+	if row, found, err = readRow(ctx, at.Store, at.Key); err == nil && found {
+		err = decode(row, &w)
+	}
+	return w, row, found, err
 }
 
 // mirrored is the record of the source table as the target table's witness sees it: WitnessBeat is its own.
@@ -105,7 +107,7 @@ func (l *Ledger) mirrored(ctx context.Context, source string, at Place) (TableSt
 }
 
 func (l *Ledger) witness(ctx context.Context, source string, at Place, claim bool) (Verdict, Witness, error) {
-	store, key, held := at.Store, at.Key, source+"/"+at.Further
+	held := source + "/" + at.Further
 	l.mu.Lock()
 	mine := l.claimed[held]
 	l.mu.Unlock()
@@ -113,15 +115,9 @@ func (l *Ledger) witness(ctx context.Context, source string, at Place, claim boo
 	if err != nil {
 		return Fine, Witness{}, err
 	}
-	row, found, err := readRow(ctx, store, key)
+	w, row, found, err := readWitness(ctx, at)
 	if err != nil {
 		return Fine, Witness{}, err
-	}
-	var w Witness
-	if found {
-		if err := decode(row, &w); err != nil {
-			return Fine, Witness{}, err
-		}
 	}
 	if found && mine && w.Ledger != l.id {
 		// It was ours since this process started. Two live pipelines would take it from each other for ever.
@@ -139,7 +135,7 @@ func (l *Ledger) witness(ctx context.Context, source string, at Place, claim boo
 		return Fine, w, err
 	}
 	next := Witness{Ledger: l.id, Generation: table.Generation, Beat: max(w.Beat, table.WitnessBeat) + 1}
-	done, err := l.exchange(ctx, store, key, row.Counter, next.counter(), l.stamp(&next.header, &next))
+	done, err := l.exchange(ctx, at.Store, at.Key, row.Counter, next.counter(), l.stamp(&next.header, &next))
 	if err != nil {
 		return Fine, w, err
 	}

@@ -209,9 +209,8 @@ func (o *observer) copyStarted(table string, estimate, done int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if c := o.copies[table]; c != nil {
-		*c = copyProgress{running: true, items: done, estimate: estimate, start: o.mono(), lag: c.lag, headroom: c.headroom}
+		*c = copyProgress{running: true, items: done, estimate: estimate, start: o.mono(), resumed: done > 0, lag: c.lag, headroom: c.headroom}
 		c.meter.Add(c.start, done)
-		c.resumed = done > 0
 	}
 }
 

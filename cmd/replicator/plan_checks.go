@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
-	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/cost"
@@ -19,12 +18,6 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/policy"
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
-
-// sampleTime bounds the sample of one table, which is a hundred small requests.
-const sampleTime = 30 * time.Second
-
-// pollOfRun is how often a run asks a quiet shard (pipeline.Timing).
-const pollOfRun = time.Second
 
 // planner compares the configuration with both ends and collects what it finds.
 type planner struct {
@@ -204,169 +197,6 @@ func (pl *planner) examinePermissions(ctx context.Context) (string, error) {
 	return fmt.Sprintf("all %d are granted", len(role.IncludedPermissions)), nil
 }
 
-// examineSource looks at a source table, its stream, and a sample of its items.
-func (pl *planner) examineSource(ctx context.Context, t config.Table, all samples) {
-	found, ok := pl.describe(ctx, t)
-	if !ok {
-		return
-	}
-	pl.sources[t.From] = found.description
-	out := planTable{Source: t.From, Target: t.TargetNames(), Items: found.description.Items, Bytes: found.description.Bytes,
-		Billing: found.description.BillingMode, RowKeys: []string{}, Unmappable: map[string]int{}, Unmapped: []string{}}
-	if pl.ask(ctx, probeTime, "stream of "+t.From, func(ctx context.Context) (string, error) { return pl.stream(ctx, found) }) {
-		pl.ask(ctx, probeTime, "records of "+t.From, func(ctx context.Context) (string, error) {
-			return pl.examineRecords(ctx, found, &out)
-		})
-		pl.warnReaders(found)
-	}
-	if e := explainExpiry(found); e != nil {
-		pl.warn(e)
-	}
-	if t.ExpiresByGC() {
-		pl.ask(ctx, probeTime, "time to live of "+t.From, func(ctx context.Context) (string, error) { return pl.expiry(ctx, t), nil })
-	}
-	for _, e := range t.Warnings(found.description.PrimaryKey) {
-		if e.Code == diag.ItemsMove { // what needs the key schema; the rest was told before
-			pl.warn(e)
-		}
-	}
-	if pl.flags.sample > 0 {
-		pl.ask(ctx, sampleTime, "items of "+t.From, func(ctx context.Context) (string, error) {
-			s, err := sampleTable(ctx, pl.source.tables, found, pl.flags.sample)
-			if err != nil {
-				return "", explainSource("cannot read items of table "+t.From, t.From, err)
-			}
-			all.add(found, s)
-			pl.addSample(&out, s)
-			pl.tryKey(ctx, found, s.items)
-			if rows, each := s.wide(found.description.Bytes); rows > 0 {
-				pl.warn(&diag.Error{Code: diag.WideRows, What: fmt.Sprintf("table %s becomes few rows, of about %s each", t.From, cost.Size(each)),
-					Cause: fmt.Sprintf("%s of a sample of %s share %s; Bigtable allows 256 MB in a row and recommends less than 100 MB", plural(s.sharing(), "item"),
-						plural(len(s.items), "item"), plural(rows, "row"))})
-			}
-			if names := s.unmapped(found); len(names) > 0 {
-				out.Unmapped = names
-				pl.warn(&diag.Error{Code: diag.AttributesUnmapped, What: "attributes of table " + t.From + " reach no cell of the target",
-					Cause: strings.Join(names, ", ")})
-			}
-			return fmt.Sprintf("%s sampled", plural(len(s.items), "item")), nil
-		})
-	}
-	pl.estimate(&out, found)
-	pl.report.Tables = append(pl.report.Tables, out)
-}
-
-// examineRecords lists the shards and reads a page of one, which takes the permissions that only a run would use.
-func (pl *planner) examineRecords(ctx context.Context, t probedTable, out *planTable) (string, error) {
-	what := "cannot read the stream of table " + t.config.From
-	stream := pl.source.stream(t.description.StreamARN)
-	listing, err := cdc.ListShards(ctx, stream, "")
-	if err != nil {
-		return "", explainSource(what, "", err)
-	}
-	open, shard := 0, ""
-	for _, s := range listing.Shards {
-		if shard == "" || !s.Closed {
-			shard = s.ID
-		}
-		if !s.Closed {
-			open++
-		}
-	}
-	out.OpenShards = &open
-	if shard == "" {
-		return "no shard yet", nil
-	}
-	at, err := stream.Seek(ctx, shard, cdc.Position{})
-	if err == nil {
-		_, err = stream.Read(ctx, at)
-	}
-	if err != nil {
-		return "", explainSource(what, "", err)
-	}
-	return fmt.Sprintf("readable; %s", plural(open, "open shard")), nil
-}
-
-func (pl *planner) warnReaders(t probedTable) {
-	cause := "DynamoDB does not tell who else reads it; Lambda triggers are listed by: aws lambda list-event-source-mappings --event-source-arn " + t.description.StreamARN
-	if len(t.description.Replicas) > 0 {
-		cause = "the table is a global table with replicas in " + strings.Join(t.description.Replicas, ", ") + "; " + cause
-	}
-	pl.warn(&diag.Error{Code: diag.StreamReaders, What: "a shard of the stream of table " + t.config.From + " serves two readers, and a run is one of them", Cause: cause})
-}
-
-// expiry compares what the source's items expire by with what their cells do. No run asks that, so that a plan which may not is none the worse.
-func (pl *planner) expiry(ctx context.Context, t config.Table) string {
-	attribute, err := pl.source.expiry.Attribute(ctx, t.From)
-	switch {
-	case err != nil:
-		return "cannot be told"
-	case attribute == t.TTL.Attribute:
-		return attribute
-	}
-	e := &diag.Error{Code: diag.ExpiryDiffers, What: fmt.Sprintf("cells of table %s expire by %s, and its items do not", t.From, t.TTL.Attribute),
-		Cause: "the table's time to live is off", Fix: "turn it on for this attribute, or leave ttl out"}
-	told := "off"
-	if attribute != "" {
-		told = attribute
-		e.Cause, e.Fix = "the table's time to live looks at "+attribute, "write attribute: "+attribute
-	}
-	pl.warn(e)
-	return told
-}
-
-// shownKeys is how many row keys plan shows of each table.
-const shownKeys = 10
-
-func (pl *planner) addSample(out *planTable, s sampled) {
-	out.Sampled, out.Unmappable = len(s.items), s.unmappable
-	// Spread over the sample, which is in the order of segments.
-	for table, rows := range s.rows {
-		of := ""
-		if len(s.rows) > 1 {
-			of = table + ": "
-		}
-		for i := range min(shownKeys, len(rows)) {
-			out.RowKeys = append(out.RowKeys, of+shownKey(rows[i*len(rows)/min(shownKeys, len(rows))]))
-		}
-	}
-	slices.Sort(out.RowKeys)
-	if n := total64(s.unmappable); n > 0 {
-		var reasons []string
-		for reason, count := range s.unmappable {
-			reasons = append(reasons, fmt.Sprintf("%d: %s", count, reason))
-		}
-		slices.Sort(reasons)
-		pl.warn(&diag.Error{Code: diag.SampleUnmappable, Cause: strings.Join(reasons, "\n"),
-			What: fmt.Sprintf("%s of %d sampled of table %s cannot be mapped", plural(n, "item"), len(s.items), out.Source)})
-	}
-}
-
-func total64(counts map[string]int) int {
-	n := 0
-	for _, c := range counts {
-		n += c
-	}
-	return n
-}
-
-// estimate adds time and cost.
-func (pl *planner) estimate(out *planTable, t probedTable) {
-	in := cost.Table{Items: t.description.Items, Bytes: t.description.Bytes, ReadCapacity: t.description.ReadCapacity,
-		RowsPerSecond: float64(pl.cfg.Backfill.MaxRowsPerSecond) / float64(pl.tables), Share: 1 / float64(pl.tables)}
-	if out.OpenShards != nil {
-		in.OpenShards = *out.OpenShards
-	}
-	copying := pl.prices.Copying(in, pl.cluster)
-	out.Copy = planCopy{copying.RowsPerSecond, copying.LimitedBy, copying.Time.Seconds()}
-	pl.copies = append(pl.copies, copying)
-	out.Cost = pl.prices.Estimate(in, pl.cluster, pollOfRun)
-	if copying.TooSlow() {
-		pl.warn(&diag.Error{Code: diag.SlowCopy, What: fmt.Sprintf("the copy of table %s would take about %s", out.Source, backfill.FormatDuration(copying.Time)),
-			Cause: fmt.Sprintf("about %.0f rows a second, limited by %s; the stream keeps changes for 24 hours", copying.RowsPerSecond, copying.LimitedBy)})
-	}
-}
-
 // examineTables finds what is missing of the target's tables.
 func (pl *planner) examineTables(ctx context.Context, all samples) {
 	for _, spec := range specs(pl.cfg) {
@@ -409,7 +239,7 @@ func (pl *planner) examineLedger(ctx context.Context) error {
 		return err
 	}
 	if l.begun && pl.routed != "" {
-		if err := pl.examineCluster(ctx); err != nil {
+		if err := pl.examineCluster(ctx, l.ledger); err != nil {
 			return err
 		}
 	}
@@ -428,28 +258,11 @@ func (pl *planner) examineLedger(ctx context.Context) error {
 	return nil
 }
 
-// tryKey reads one of the items by its key, as `parked retry` does: a run does not, and would not tell that it may not.
-func (pl *planner) tryKey(ctx context.Context, t probedTable, items []cdc.Item) {
-	if len(items) == 0 {
-		return
-	}
-	_, _, err := pl.source.tables.Get(ctx, t.config.From, t.mapping.Keys(items[0]))
-	var e *diag.Error
-	if err != nil && errors.As(explainSource("cannot read an item of table "+t.config.From+" by its key", t.config.From, err), &e) {
-		pl.warn(e)
-	}
-}
-
 // examineCluster warns if the app profile leads to another cluster than the ledger was kept in (H46).
-func (pl *planner) examineCluster(ctx context.Context) error {
-	what := "cannot read the ledger in table " + pl.cfg.State.Table
-	ledger, err := checkpoint.Open(ctx, ledgerStore(pl.target, pl.cfg), pl.cfg.Name, checkpoint.Options{ReadOnly: true, Lease: pl.cfg.State.Lease})
-	if err != nil {
-		return readingFailed(ctx, what, err)
-	}
+func (pl *planner) examineCluster(ctx context.Context, ledger *checkpoint.Ledger) error {
 	kept, err := ledger.Cluster(ctx)
 	if err != nil {
-		return readingFailed(ctx, what, err)
+		return readingFailed(ctx, "cannot read the ledger in table "+pl.cfg.State.Table, err)
 	}
 	if kept != "" && kept != pl.routed {
 		pl.warn(&diag.Error{Code: diag.ClusterChanged, What: fmt.Sprintf("run refuses to write: app profile %s routes to cluster %s", pl.cfg.Target.AppProfile, pl.routed),

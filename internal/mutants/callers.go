@@ -66,7 +66,7 @@ var inCallers = []mutant{
 	},
 	{
 		name: "the meter of a copy goes on from the one before", hazards: "", file: "cmd/replicator/observe.go",
-		old: `		*c = copyProgress{running: true, items: done, estimate: estimate, start: o.mono(), lag: c.lag, headroom: c.headroom}
+		old: `		*c = copyProgress{running: true, items: done, estimate: estimate, start: o.mono(), resumed: done > 0, lag: c.lag, headroom: c.headroom}
 `,
 		new: `		c.running, c.items, c.estimate, c.start = true, done, estimate, o.mono()
 `,
@@ -74,9 +74,9 @@ var inCallers = []mutant{
 	},
 	{
 		name: "a copy begins without the lag of its table", hazards: "", file: "cmd/replicator/observe.go",
-		old: `start: o.mono(), lag: c.lag, headroom: c.headroom}
+		old: `start: o.mono(), resumed: done > 0, lag: c.lag, headroom: c.headroom}
 `,
-		new: `start: o.mono()}
+		new: `start: o.mono(), resumed: done > 0}
 `,
 		test: "./cmd/replicator TestASecondCopyIsMeasuredForItself", why: "what is drawn on a terminal",
 	},

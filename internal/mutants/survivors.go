@@ -165,7 +165,7 @@ var inSurvivors = []mutant{
 	},
 	{
 		name: "a further witness counts as ours with the first", hazards: "H68", file: "checkpoint/witness.go",
-		old: `at.Store, at.Key, source+"/"+at.Further`, new: `at.Store, at.Key, source`,
+		old: `held := source + "/" + at.Further`, new: `held := source`,
 		test: "./checkpoint TestH68_Further", why: "a target of several tables must be exchanged, which few seeds have",
 	},
 	{

@@ -221,32 +221,6 @@ func TestALoadAfterATombstone(t *testing.T) {
 	}
 }
 
-// A repair that is late finds that the tombstone over which it was made is collected, and that a load has written the row again, which its version outranks.
-func TestALateRepairOfATombstone(t *testing.T) {
-	for _, read := range []bool{true, false} {
-		failures := judge(oneShard(), func(s *judged) {
-			target, age := Target{s.Target}, time.Hour
-			s.put("1", "a")
-			s.del("1")
-			s.write(target, s.fold(s.last()).Rows)
-			s.put("1", "b")
-			if err := s.repair(s, "1"); err == nil {
-				s.failf("the repair has an answer")
-			}
-			s.sleep(age + time.Second)
-			for s.row("1") != nil {
-				s.Target.Collect("orders", sink.GoneFamily, age)
-			}
-			s.write(target, transform.Load(s.Mapping, s.Source.Items(), 1, s.World.Now()).Rows)
-			if !read {
-				clear(s.truth.operator.given)
-			}
-			s.arrive()
-		})
-		expect(t, failures, map[bool]string{false: "I9"}[read])
-	}
-}
-
 // A change of a new stream has the number that a remove had in the stream before, and was dropped as from before the start: the tombstone is not its.
 func TestATombstoneOfAnotherStream(t *testing.T) {
 	for _, ours := range []bool{false, true} {

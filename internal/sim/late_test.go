@@ -208,29 +208,38 @@ func TestARepairLongAfterTheTargetWasRestored(t *testing.T) {
 	}
 }
 
-// A load writes a row whose tombstone is collected, and then the operator reads it: the repair counts on from what the load wrote, and not from the tombstone.
-func TestARepairOfWhatALoadWroteAfterATombstone(t *testing.T) {
-	for _, read := range []bool{true, false} {
+// A load writes a row whose tombstone is collected, and then a repair arrives, whose version outranks the load's. The operator may have read the row before,
+// and counts on from the tombstone, or after, and counts on from what the load wrote.
+func TestARepairAndALoadAfterATombstone(t *testing.T) {
+	for _, c := range []struct{ before, read bool }{{true, true}, {true, false}, {false, true}, {false, false}} {
 		failures := judge(oneShard(), func(s *judged) {
 			target, age := Target{s.Target}, time.Hour
+			repair := func() {
+				if err := s.repair(s, "1"); err == nil {
+					s.failf("the repair has an answer")
+				}
+			}
 			s.put("1", "a")
 			s.del("1")
 			s.write(target, s.fold(s.last()).Rows)
 			s.put("1", "b")
+			if c.before {
+				repair()
+			}
 			s.sleep(age + time.Second)
 			for s.row("1") != nil {
 				s.Target.Collect("orders", sink.GoneFamily, age)
 			}
 			s.write(target, transform.Load(s.Mapping, s.Source.Items(), 1, s.World.Now()).Rows)
-			s.put("1", "c")
-			if err := s.repair(s, "1"); err == nil {
-				s.failf("the repair has an answer")
+			if !c.before {
+				s.put("1", "c") // or there would be nothing to repair
+				repair()
 			}
-			if !read {
+			if !c.read {
 				clear(s.truth.operator.given)
 			}
 			s.arrive()
 		})
-		expect(t, failures, map[bool]string{false: "I9"}[read])
+		expect(t, failures, map[bool]string{false: "I9"}[c.read])
 	}
 }
