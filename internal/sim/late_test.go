@@ -1,10 +1,12 @@
 package sim
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
@@ -241,5 +243,131 @@ func TestARepairAndALoadAfterATombstone(t *testing.T) {
 			s.arrive()
 		})
 		expect(t, failures, map[bool]string{false: "I9"}[c.read])
+	}
+}
+
+// A remove that comes again after its tombstone was collected may come in parts: the pages of who reads it again end elsewhere. Each part removes what is not there,
+// or what a load or a repair has read since, which the item's next change brings back. What is put where nothing tells of the remove any more is a zombie.
+func TestPagesThatEndElsewhereAfterATombstone(t *testing.T) {
+	const age = time.Hour
+	for name, c := range map[string]struct {
+		before  func(s *judged) // before the collection
+		between func(s *judged) // between that and what comes again
+		after   func(s *judged) // the first part
+		zombie  bool
+		want    string
+	}{
+		"over nothing": {},
+		"over a load": {between: func(s *judged) {
+			s.write(Target{s.Target}, transform.Load(s.Mapping, s.Source.Items(), 1, s.World.Now()).Rows)
+		}},
+		"then a repair": {after: func(s *judged) { s.mended("1") }},
+		"then a repair of before": {
+			before: func(s *judged) {
+				s.put("1", "restored")
+				if err := s.repair(s, "1"); err == nil {
+					s.failf("the repair has an answer")
+				}
+			},
+			after: func(s *judged) { s.arrive() },
+		},
+		"then another read of the item than the repair's": {after: func(s *judged) {
+			if err := s.repair(s, "1"); err == nil {
+				s.failf("the repair has an answer")
+			}
+			clear(s.truth.operator.given)
+			s.arrive()
+		}, want: "I9"},
+		"an image": {zombie: true, want: "I8"},
+	} {
+		failures := judge(oneShard(), func(s *judged) {
+			s.TombstoneAge, s.MaxImageAge = age, age/2
+			var changes []transform.Batch
+			for _, value := range []string{"a", "", "b", ""} {
+				if value == "" {
+					s.del("1")
+				} else {
+					s.put("1", value)
+				}
+				changes = append(changes, s.fold(s.last()))
+			}
+			removed, put, again := changes[1].Rows, changes[2].Rows, changes[3].Rows
+			s.write(Target{s.Target}, again)
+			if c.before != nil {
+				c.before(s)
+			}
+			s.collect("1", age)
+			s.put("1", "c")
+			if c.between != nil {
+				c.between(s)
+			}
+			s.write(Target{s.Target}, removed)
+			if c.after != nil {
+				c.after(s)
+			}
+			if !c.zombie { // it is too old to be put
+				put[0].Remove, put[0].Cells = true, nil
+			}
+			s.write(Target{s.Target}, put)
+			s.write(Target{s.Target}, again)
+			s.write(Target{s.Target}, s.fold(s.last()).Rows)
+		})
+		t.Run(name, func(t *testing.T) { expect(t, failures, c.want) })
+	}
+}
+
+// The same in whole runs: a worker goes before it has committed what it applied page by page, and the pages are empty for more than an hour. Who comes after it puts
+// what is too old aside, or else it is seen.
+func TestReadAgainAfterTombstonesAreGone(t *testing.T) {
+	for _, aside := range []bool{true, false} {
+		var failures []string
+		collected := 0
+		for seed := uint64(1); seed <= 4; seed++ {
+			p := calmPlan(seed)
+			p.tombstoneAge, p.writes = time.Hour, nil
+			failures = append(failures, played(p, func(s *simulation, ctx context.Context) {
+				s.Source.PageSize = 1
+				_ = task.Sleep(ctx, 2*time.Hour)
+				key := s.plan.keyOf(0)
+				for _, value := range []string{"a", "b", "", "c", ""} {
+					if value == "" {
+						s.Source.Delete(cdc.NewItem(key))
+						continue
+					}
+					s.Source.Put(cdc.NewItem(append(key, cdc.Attribute{Name: "value", Value: cdc.String(value)})))
+				}
+				sh := s.Source.Stream().Open()[0]
+				for sh.given < len(sh.records) && task.Sleep(ctx, time.Second) == nil {
+				}
+				_ = task.Sleep(ctx, 5*time.Second)
+				if !aside {
+					s.MaxImageAge = 0
+				}
+				s.crew[0].worker.Kill()
+				sh.EmptyPages = 19
+				_ = task.Sleep(ctx, 3*time.Hour)
+				collected += s.World.Injected()["tombstone collected"]
+			})...)
+		}
+		if aside && collected == 0 {
+			t.Error("no tombstone was collected")
+		}
+		expect(t, failures, map[bool]string{false: "I8: row"}[aside])
+	}
+}
+
+// collect lets an item's tombstone grow old and be collected.
+func (j *judged) collect(key string, age time.Duration) {
+	j.sleep(age + time.Second)
+	for j.row(key) != nil {
+		j.Target.Collect("orders", sink.GoneFamily, age)
+	}
+}
+
+// mended repairs an item whose row is not as it should be.
+func (j *judged) mended(key string) {
+	before := j.row(key)
+	if err := j.repair(Target{j.Target}, key); err != nil || j.row(key) == before {
+		j.failf("the repair: %v", err)
 	}
 }

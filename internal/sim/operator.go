@@ -207,18 +207,18 @@ func countsOn(held string, v transform.Version) bool {
 
 // checkRepaired: a repair brings an image that the source gave it, at the version that the row held, with one repair more. What changed since
 // outranks it, for a version stands for all changes up to it, and the item was read after the row (I9). The tombstone that it read may be
-// collected before it writes, and a load may have written the row since.
+// collected before it writes, and a load may have written the row since, or a remove have come again.
 func (t *truth) checkRepaired(w rowWrite, was string) {
 	v, held := w.version, heldIn(w.before, w.column())
 	before := held
-	if load, err := transform.ParseVersion(before); before == "" || err == nil && load.Hop() == transform.LoadHop && before < was {
+	if load, err := transform.ParseVersion(before); before < was && (!hasLive(w.before, w.register) || err == nil && load.Hop() == transform.LoadHop) {
 		before = was
 	}
 	late := t.forgotten && t.m.World.Elapsed()-t.lostAt <= decisionTime+t.m.Target.LateBy+time.Minute
 	if seen := transform.NewVersion(v.Generation(), v.Hop(), v.Sequence(), v.Count()-1); late && before < string(seen) {
 		return // it came late, to a target that was restored to before the change, or to before another repair, which is declared
 	}
-	if !countsOn(before, v) && !countsOn(held, v) { // the operator read the row before the load had written it, or after
+	if !countsOn(before, v) && !countsOn(held, v) { // the operator read the row before that, or after
 		t.m.violate("I9: row %q is repaired at %s over %q", w.row, v, before)
 		return
 	}

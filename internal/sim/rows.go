@@ -123,7 +123,7 @@ func (t *truth) watchItem(id rowID, before, after *Row) {
 	w := rowWrite{r, v, t.checkOthers(r, before, after), isGone, before, after}
 	t.checkHistory(w, was)
 	switch {
-	case string(v) == was && isGone && heldIn(before, r.column()) == "": // again, after its trace was collected
+	case w.comesAgain(was):
 	case string(v) == was:
 		m.violate("I7: row %q was written twice at %s", key, v)
 	case string(v) < was && !t.readSince(w):
@@ -148,12 +148,19 @@ func (t *truth) watchItem(id rowID, before, after *Row) {
 	}
 }
 
+// comesAgain tells whether a write is a remove that came before the tombstone which the register held last, or is the one that left it, and that tombstone was
+// collected: the guard knows nothing of it. Who reads a shard again has pages that end elsewhere, and may bring in parts what came at once, puts that
+// have become too old as removes among them. No remove brings anything back; and what it takes away, which was read since, the item's next changes bring.
+func (w rowWrite) comesAgain(was string) bool {
+	return w.gone && string(w.version) <= was && heldIn(w.before, w.column()) < was
+}
+
 // readSince tells whether a write brings, into a register whose tombstone was collected, an image that is not older than what left the tombstone: by a
-// load or a repair, which read the item since. The change that made the image outranks both, and comes or has come before. A repair that is made again
-// finds what it wrote the first time. Of an image that the target cannot hold, or that has become too old to be put, a load leaves a tombstone, which
-// may have been one before.
+// load or a repair, which read the item since, also a repair of what came again (comesAgain). The change that made the image outranks both, and comes or has
+// come before. A repair that is made again finds what it wrote the first time. Of an image that the target cannot hold, or that has become too old to be
+// put, a load leaves a tombstone, which may have been one before.
 func (t *truth) readSince(w rowWrite) bool {
-	if w.version.Hop() != transform.LoadHop || heldIn(w.before, w.column()) >= string(w.version) {
+	if w.version.Hop() != transform.LoadHop && w.version.Count() <= transform.CountExact || heldIn(w.before, w.column()) >= string(w.version) {
 		return false
 	}
 	return slices.ContainsFunc(t.rows[w.register], func(im image) bool {
@@ -276,7 +283,7 @@ func (t *truth) checkLoaded(w rowWrite, was string) {
 }
 
 // checkChange: a change's version is that of a change of the item, its generation and hop are such that its shard had at once, and the register holds what
-// the change made of it. Within a generation no older change follows a newer one, by the order in which they were made.
+// the change made of it. Within a generation no older change follows a newer one, by the order in which they were made, but a remove that comes again.
 func (t *truth) checkChange(w rowWrite, was string) {
 	v := w.version
 	if v.Count() != transform.CountExact {
@@ -294,7 +301,7 @@ func (t *truth) checkChange(w rowWrite, was string) {
 			!slices.ContainsFunc(t.rows[w.register], func(im image) bool { return im.id == c.ID }):
 			continue
 		}
-		if was != "" && was[:8] == string(v[:8]) && c.Number < t.number[w.register] {
+		if was != "" && was[:8] == string(v[:8]) && c.Number < t.number[w.register] && !w.comesAgain(was) {
 			back = c.Number // unless the version names a change of another stream as well
 			continue
 		}
