@@ -85,6 +85,11 @@ func (j *judged) restore(b backup) {
 
 // repair repairs an item, and tells the truth what was read for it.
 func (j *judged) repair(table sink.Table, key string) error {
+	_, err := j.repairItem(table, j.Mapping.Keys(item(key, key, "")))
+	return err
+}
+
+func (j *judged) repairItem(table sink.Table, keys cdc.Item) (sink.Repaired, error) {
 	if j.truth.operator == nil {
 		j.truth.operator = &operator{given: map[string][]reading{}}
 	}
@@ -98,8 +103,7 @@ func (j *judged) repair(table sink.Table, key string) error {
 		Current:    func(context.Context) (uint32, error) { return 1, nil },
 		Generation: func(context.Context, time.Time) (uint32, error) { return 1, nil },
 	}
-	_, err := r.Repair(j.ctx, j.Mapping.Keys(item(key, key, "")))
-	return err
+	return r.Repair(j.ctx, keys)
 }
 
 func expect(t *testing.T, failures []string, want string) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/internal/virtual"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
@@ -48,6 +49,42 @@ func TestAnEarlierRepairOfAnItemThatCameBack(t *testing.T) {
 			s.truth.operator.checkRetried(began, []transform.Parked{parked}, nil)
 		})
 		expect(t, failures, map[bool]string{false: "I9: item"}[late])
+	}
+}
+
+// A repair finds that a row holds the values of an image that it has read, and writes nothing. That their cells are to expire at another time comes with the change,
+// which is still to be applied. Other values are to be written.
+func TestARepairOfWhatExpiresAtAnotherTime(t *testing.T) {
+	shape := shapeNamed("mappings/expiring")
+	build := func(w *virtual.World) *Migration { return NewMigrationBy(w, 1, shape.mapping, shape.families...) }
+	for _, same := range []bool{true, false} {
+		failures := judge(build, func(s *judged) {
+			s.truth.layout = shape.layout
+			s.truth.operator = newOperator(&simulation{Migration: s.Migration, truth: s.truth})
+			put := func(user, until string) cdc.Item {
+				s.Source.Put(cdc.NewItem([]cdc.Attribute{
+					{Name: "id", Value: number("35")}, {Name: "kind", Value: cdc.String("member")}, {Name: "user", Value: cdc.String(user)}, {Name: "until", Value: number(until)},
+				}))
+				return s.Mapping.Keys(s.last().New)
+			}
+			keys := put("joe", "1793500000")
+			s.write(Target{s.Target}, s.fold(s.last()).Rows)
+			parked := transform.Parked{Source: s.Mapping.Source, Key: s.Mapping.ItemKey(keys), Change: s.last()}
+			s.sleep(time.Second)
+			began := s.World.Elapsed()
+			if same {
+				put("joe", "1793600000")
+				if done, err := s.repairItem(Target{s.Target}, keys); err != nil || done.Written > 0 {
+					s.failf("the repair: %v, %v", done, err)
+				}
+			} else { // it should have been repaired
+				put("ann", "1793500000")
+				item, id, at, _ := s.Source.get(s.ctx, keys)
+				s.truth.operator.given[id] = append(s.truth.operator.given[id], reading{item, at})
+			}
+			s.truth.operator.checkRetried(began, []transform.Parked{parked}, nil)
+		})
+		expect(t, failures, map[bool]string{false: "I9: item"}[same])
 	}
 }
 

@@ -297,7 +297,8 @@ func (o *operator) checkKept(began time.Duration, p transform.Parked, whole, too
 	}
 }
 
-// holdsSince tells whether a register holds what it should have held when so many writes had been made, or at any time since.
+// holdsSince tells whether a register holds what it should have held when so many writes had been made, or at any time since. When its cells are to expire
+// is not asked: a repair compares values, and what it writes is looked at by checkRepaired.
 func (t *truth) holdsSince(r register, number int) bool {
 	row := t.m.Target.Row(r.table, r.row)
 	w := rowWrite{register: r, content: t.contents(r.rowID, row)[r.owner], before: row, after: row}
@@ -311,7 +312,9 @@ func (t *truth) holdsSince(r register, number int) bool {
 		case im.number <= number:
 			mayBeGone = false
 		}
-		if live && t.matches(w, im.spot) {
+		values := *im.spot
+		values.stamps = nil
+		if live && t.matches(w, &values) {
 			return true
 		}
 		mayBeGone = mayBeGone || im.ended > 0
