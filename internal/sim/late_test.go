@@ -247,6 +247,66 @@ func TestARepairLongAfterTheTargetWasRestored(t *testing.T) {
 	}
 }
 
+// A target that was restored holds tombstones of which nothing was written since, and they are collected as others are: by then a repair may have read one, however
+// long after. A repair that counts on from what the target did not hold when it was restored is seen.
+func TestARepairOfATombstoneThatWasRestored(t *testing.T) {
+	for _, held := range []bool{true, false} {
+		failures := judge(oneShard(), func(s *judged) {
+			target, age := Target{s.Target}, 4*time.Hour
+			before := s.backUpTarget()
+			s.put("1", "a")
+			s.del("1")
+			s.write(target, s.fold(s.last()).Rows)
+			if held {
+				before = s.backUpTarget()
+			}
+			other := s.backUpTarget()
+			s.restore(before)
+			s.sleep(2 * time.Hour)
+			s.put("1", "b")
+			if !held { // as if it were there
+				s.RestoreTarget(other)
+			}
+			if err := s.repair(s, "1"); err == nil {
+				s.failf("the repair has an answer")
+			}
+			s.collect("1", age)
+			s.arrive()
+		})
+		expect(t, failures, map[bool]string{false: "I9"}[held])
+	}
+}
+
+// So may who has found in it that a parked change is obsolete: its record is forgotten by a request that comes later.
+func TestForgottenForATombstoneThatWasRestored(t *testing.T) {
+	for _, held := range []bool{true, false} {
+		failures := judge(oneShard(), func(s *judged) {
+			age, lot := time.Hour, sink.NewParking(Target{s.Target}, "default")
+			check := func(err error) {
+				if err != nil {
+					s.failf("%v", err)
+				}
+			}
+			s.putWith("1", longName, "it cannot be held")
+			parked := s.fold(s.last()).Parked[0]
+			s.del("1")
+			before := s.backUpTarget()
+			s.write(Target{s.Target}, s.fold(s.last()).Rows)
+			if held {
+				before = s.backUpTarget()
+			}
+			s.restore(before)
+			s.sleep(time.Second)
+			check(lot.Park(s.ctx, parked)) // late
+			if held {
+				s.collect("1", age)
+			}
+			check(lot.Remove(s.ctx, sink.RefOf(parked)))
+		})
+		expect(t, failures, map[bool]string{false: "I3: the change parked at"}[held])
+	}
+}
+
 // A load writes a row whose tombstone is collected, and then a repair arrives, whose version outranks the load's. The operator may have read the row before,
 // and counts on from the tombstone, or after, and counts on from what the load wrote.
 func TestARepairAndALoadAfterATombstone(t *testing.T) {

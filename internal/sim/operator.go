@@ -210,7 +210,7 @@ func countsOn(held string, v transform.Version) bool {
 // collected before it writes, and a load may have written the row since, or a remove have come again.
 func (t *truth) checkRepaired(w rowWrite, was string) {
 	v, held := w.version, heldIn(w.before, w.column())
-	before := held
+	before, was := held, max(was, t.found[w.register])
 	if load, err := transform.ParseVersion(before); before < was && (!hasLive(w.before, w.register) || err == nil && load.Hop() == transform.LoadHop) {
 		before = was
 	}

@@ -93,9 +93,9 @@ func (t *truth) outranked(p parkedRow, record *Row, at func(register) string) bo
 	return slices.ContainsFunc(t.places[p.Key], func(r register) bool { return at(r) > p.Version })
 }
 
-// highestAt is the highest version that a place has held: of a restored target, what it holds now.
+// highestAt is the highest version that a place has held: of a restored target, since it was restored.
 func (t *truth) highestAt(r register) string {
-	return max(t.highest[r], heldIn(t.m.Target.Row(r.table, r.row), r.column()))
+	return max(t.highest[r], t.found[r], heldIn(t.m.Target.Row(r.table, r.row), r.column()))
 }
 
 // everAt is highestAt, of a target that was lost or restored what it held before as well.

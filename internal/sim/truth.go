@@ -20,6 +20,8 @@ type truth struct {
 	forgotten bool
 	lostIn    uint32
 	lostAt    time.Duration
+	// found is what registers held when the target was set back then: tombstones among it may be collected before anything else is written.
+	found map[register]string
 	// loads are the generations in which a load began.
 	loads map[uint32]bool
 	// wroteAt is when a register was last written otherwise than by a repair, repaired the last repair of each.
@@ -132,7 +134,10 @@ func newTruth(m *Migration) *truth {
 func (t *truth) forgetTarget() {
 	t.highest, t.number, t.forgotten = map[register]string{}, map[register]int{}, t.highest != nil
 	t.lostIn, t.lostAt, t.wroteAt = t.m.State().Generation, t.m.World.Elapsed(), map[register]time.Duration{}
-	t.repaired = map[register]repair{}
+	t.repaired, t.found = map[register]repair{}, map[register]string{}
+	for r := range t.rows {
+		t.found[r] = heldIn(t.m.Target.Row(r.table, r.row), r.column())
+	}
 }
 
 // forgetLedger begins anew after the ledger was lost or restored.
