@@ -130,19 +130,20 @@ func TestAnItemThatIsParkedAfterTheTargetWasLost(t *testing.T) {
 }
 
 // Where the ledger and the target are lost at once, the next generation is told by a clock, which may be behind the one that told the generation before. What is
-// parked in it is parked, and what is not is missed.
+// parked in it is parked, or given up, and what is not is missed.
 func TestParkedInAGenerationBelowTheOneBefore(t *testing.T) {
-	for _, again := range []bool{true, false} {
+	for _, c := range []struct{ again, removed, givenUp bool }{{again: true}, {}, {again: true, removed: true, givenUp: true}, {again: true, removed: true}} {
 		failures := judge(oneShard(), func(s *judged) {
 			lot := sink.NewParking(Target{s.Target}, "default")
 			s.putWith("1", longName, "it cannot be held")
-			park := func(generation uint32) {
+			park := func(generation uint32) transform.Parked {
 				b := transform.Fold(s.Mapping, []cdc.Change{s.last()}, transform.Stamp{Generation: generation, Hop: judgedHop})
 				s.truth.ledger[s.only().label+"/"+s.only().ID].ranks[rank{generation, judgedHop}] = true
 				s.write(Target{s.Target}, b.Rows)
 				if err := lot.Park(s.ctx, b.Parked[0]); err != nil {
 					s.failf("%v", err)
 				}
+				return b.Parked[0]
 			}
 			park(20)
 			s.sleep(time.Second)
@@ -151,14 +152,19 @@ func TestParkedInAGenerationBelowTheOneBefore(t *testing.T) {
 			s.LoseTarget()
 			s.truth.forgetTarget()
 			s.read()
-			if again {
-				park(10)
+			if c.again {
+				p := park(10)
+				s.truth.operator = newOperator(&simulation{Migration: s.Migration, truth: s.truth})
+				s.truth.operator.gaveUp[parkedRow{p.Key, string(p.Version)}] = c.givenUp
+				if c.removed && lot.Remove(s.ctx, sink.RefOf(p)) != nil {
+					s.failf("it stays parked")
+				}
 			}
 			for _, d := range s.truth.unequal(time.Time{}) {
 				s.failf("%s", d)
 			}
 		})
-		expect(t, failures, map[bool]string{false: "cannot be held, and is not parked"}[again])
+		expect(t, failures, map[bool]string{false: "cannot be held, and is not parked"}[c.again && c.removed == c.givenUp])
 	}
 }
 

@@ -45,7 +45,7 @@ func (t *truth) watchParked(key string, before, after *Row) {
 			t.parkedAt[key] = t.m.World.Now()
 			t.overdue[key] = t.obsolete(p, after)
 		}
-		t.parked[p.Key] = max(t.parked[p.Key], p.Version)
+		t.parked[p.Key], t.parkedHere[p.Key] = max(t.parked[p.Key], p.Version), max(t.parkedHere[p.Key], p.Version)
 		t.m.World.Inject("item parked")
 		if t.m.Policy.onBadItem == sink.Stop {
 			t.m.violate("I5: an item is parked, where everybody is to stop at it")
@@ -187,10 +187,13 @@ func (t *truth) everParked(version string) bool {
 // isParked tells whether the item's last change is parked, or was given up.
 func (t *truth) isParked(item cdc.Item, w change) bool {
 	key := t.m.Mapping.ItemKey(item)
-	if t.operator != nil && t.operator.gaveUp[parkedRow{key, t.parked[key]}] && t.isOf(t.parked[key], w) {
-		return true
+	// Not the highest version that was ever parked alone: where the ledger and the target were lost at once, clocks alone tell in which generation the next one
+	// begins.
+	for _, last := range []string{t.parked[key], t.parkedHere[key]} {
+		if t.operator != nil && t.operator.gaveUp[parkedRow{key, last}] && t.isOf(last, w) {
+			return true
+		}
 	}
-	// Not the highest version that was ever parked: where the ledger and the target were lost at once, clocks alone tell in which generation the next one begins.
 	return slices.ContainsFunc(t.m.Target.RowsUnder(stateTable, "default/parked/"), func(at string) bool {
 		p, ok := parkedIn(t.m.Target.Row(stateTable, at))
 		return ok && p.Key == key && t.isOf(p.Version, w)

@@ -55,6 +55,7 @@ type truth struct {
 	unread     map[int]bool
 	missed     map[int]bool             // numbers of changes that the stream dropped before anybody was given them
 	parked     map[string]string        // highest parked version by item
+	parkedHere map[string]string        // the same, since the ledger was lost or restored
 	mostParked int                      // items at once, as long as there is a limit
 	unparkedAt map[string]time.Duration // when a parked change of an item was last removed, by item
 	// parkedAt is when a row of a parked change was first written, by its key.
@@ -142,7 +143,7 @@ func (t *truth) forgetTarget() {
 
 // forgetLedger begins anew after the ledger was lost or restored.
 func (t *truth) forgetLedger() {
-	t.ledger, t.seat = map[string]*seenShard{}, t.m.World.Elapsed()
+	t.ledger, t.seat, t.parkedHere = map[string]*seenShard{}, t.m.World.Elapsed(), map[string]string{}
 	for _, s := range t.m.Shards() {
 		t.reopened[s.Label+"/"+s.ID] = t.reopened[s.Label+"/"+s.ID] || s.Loss == checkpoint.Trimmed
 		t.ledger[s.Label+"/"+s.ID] = &seenShard{Shard: s, ranks: map[rank]bool{{s.Generation, s.Hop}: true}, wrote: t.m.World.Elapsed(), made: t.m.World.Now()}
