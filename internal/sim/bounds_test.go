@@ -4,10 +4,13 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
 // The bounds in time of the checkers count from when what they wait for can happen. What is shown here is a run without faults of its own.
@@ -162,6 +165,44 @@ func TestSeveralWhoCannotReachTheSource(t *testing.T) {
 					s.contended = 0
 				}
 			}, func(s *simulation) { s.Timing.Yield = c.leaves })...)
+		}
+		t.Run(name, func(t *testing.T) { expect(t, failures, c.want) })
+	}
+}
+
+// TestALeaseThatIsTriedAgainAndAgain: a lease is tried once in a pass, and where calls are refused and lost many tries in a row may come to nothing. What nobody
+// ever takes is seen, and so is what is taken so late where calls do not fail (I10).
+func TestALeaseThatIsTriedAgainAndAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		rates bool // calls are refused and lost, as often as a seed may have it
+		tries int  // of the first child's lease are in vain
+		want  string
+	}{
+		"while calls fail":   {true, 16, ""},
+		"for ever":           {true, 1000, "I10: nobody holds shard"},
+		"while all are well": {false, 16, "I10: nobody holds shard"},
+	} {
+		var failures []string
+		for seed := uint64(1); seed <= 2; seed++ {
+			p := calmPlan(seed)
+			p.lease, p.pass, p.length, p.shardLife = 14*time.Minute, 14*time.Minute, 16*time.Hour, 3*time.Hour+30*time.Minute
+			if c.rates {
+				p.rates = map[string]float64{"target throttled": 0.2, "requests dropped": 0.1}
+			}
+			tried, child := 0, ""
+			failures = append(failures, played(p, func(*simulation, context.Context) {}, func(s *simulation) {
+				s.Target.Fault = func(op, table, row string) error {
+					is := &shardRecord{}
+					if op == "Swap" && strings.HasPrefix(row, "default/shard/") && (child == "" || child == row) && tried < c.tries {
+						is = recordOf[shardRecord](s.Target.Row(table, row))
+					}
+					if is.State == checkpoint.Waiting && is.Parent != "" {
+						tried, child = tried+1, row
+						return &sink.Error{Op: op, Reason: sink.Throttled, Code: "ResourceExhausted"}
+					}
+					return s.targetFault(op, table, row)
+				}
+			})...)
 		}
 		t.Run(name, func(t *testing.T) { expect(t, failures, c.want) })
 	}

@@ -75,7 +75,20 @@ func (s *simulation) unlisted() time.Duration {
 // another may take again, as often as not.
 func (s *simulation) patience() time.Duration {
 	yields := time.Duration(s.plan.workers-1) * (4*s.Lease + 4*s.plan.pass)
-	return 5*(s.Lease+s.plan.pass+s.plan.list) + yields + s.Target.LateBy + 30*time.Minute
+	known := 5*(s.Lease+s.plan.pass+s.plan.list) + 30*time.Minute
+	return max(known, time.Duration(s.triesOfALease())*s.plan.pass) + yields + s.Target.LateBy
+}
+
+// triesOfALease is how often a lease may be tried in vain by chance alone. It is tried once in a pass, and not again before the next one: what the table's
+// record says is read, what listings said, and then the row is written. Where the target refuses a part of all calls, or loses them on their way,
+// a dozen tries in a row may come to nothing.
+func (s *simulation) triesOfALease() int {
+	whole := 1.0 // a record beside that of a neighbour comes with it, and so may come in part
+	if s.plan.neighbour != alone {
+		whole = math.Pow(1-s.Target.Broken, 2)
+	}
+	inVain := 1 - math.Pow(1-s.throttled, 3)*(1-s.Target.Drop)*whole
+	return int(math.Ceil(math.Log(1e-9) / math.Log(inVain))) // 0 where nothing is in vain
 }
 
 // checkOwners: while a worker is well and the services are, no shard that can be read and no seat stands still, and who holds a shard reads
