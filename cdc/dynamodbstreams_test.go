@@ -116,6 +116,20 @@ func TestReadConvertsEveryType(t *testing.T) {
 	}
 }
 
+// What the service itself writes, a replica of a global table say, is no expiry: an item that is alive would count as one that is kept after its end, and the change
+// would not be applied.
+func TestOnlyARemoveIsAnExpiry(t *testing.T) {
+	for _, event := range []string{"INSERT", "MODIFY", "REMOVE"} {
+		body := page(`{"eventName":"` + event + `","dynamodb":{"ApproximateCreationDateTime":1732175999,"SequenceNumber":"1","Keys":{"pk":{"S":"k"}},"StreamViewType":"KEYS_ONLY"},` +
+			`"userIdentity":{"Type":"Service","PrincipalId":"dynamodb.amazonaws.com"}}`)
+		_, client := newWire(t, always(200, body))
+		got, err := NewSource(client, "arn").Read(t.Context(), "here")
+		if err != nil || len(got.Changes) != 1 || got.Changes[0].Expired != (event == "REMOVE") {
+			t.Errorf("%s: %+v, %v", event, got.Changes, err)
+		}
+	}
+}
+
 // The generated client gives an attribute of unknown type the value of the attribute before it. First without our options,
 // which shows that the cases reach that fault, then with them.
 func TestReadRefusesUnknownTypes(t *testing.T) {

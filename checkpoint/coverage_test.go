@@ -148,6 +148,8 @@ func TestNoteOpen(t *testing.T) {
 		note("l2", 4*time.Minute, "a") // every shard has ended
 		expect("l2", "a3 last 4")
 		expect(label, "")
+		note("l3", 2*time.Minute, "a", "a") // of a new stream, nothing of the one before counts: neither its shards nor how late it was listed
+		expect("l3", "a2 last 2")
 	})
 }
 
