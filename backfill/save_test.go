@@ -58,6 +58,20 @@ func TestLoadEndsWithASaveThatFails(t *testing.T) {
 	})
 }
 
+// Why a load failed, and why what it had done could not be saved, are both told: the second may be that the seat is another's, after which the first must not be repeated.
+func TestALoadThatFailsTellsOfItsLastSaveToo(t *testing.T) {
+	m, failed, unsaved := newMemory(10), errors.New("no page"), errors.New("the seat is lost")
+	m.after = func(context.Context) error { return failed }
+	s := &Scan{Table: "Orders", Source: m, Write: (&target{}).write, Save: func(context.Context, Progress) error { return unsaved }}
+	if _, err := s.Run(t.Context(), Progress{}); !errors.Is(err, failed) || !errors.Is(err, unsaved) {
+		t.Errorf("ended with %v", err)
+	}
+	m.after = nil
+	if done, err := s.Run(t.Context(), Progress{}); !done.Done() || !errors.Is(err, unsaved) {
+		t.Errorf("all is read and not saved: %v", err)
+	}
+}
+
 // The items of a segment that is open are those of all its pages.
 func TestItemsOfAnOpenSegmentAddUp(t *testing.T) {
 	p := Progress{Total: 2}
