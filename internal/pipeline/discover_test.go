@@ -89,6 +89,30 @@ func TestH75_WhatARootIsCoveredTo(t *testing.T) {
 	}
 }
 
+// What could not be looked for, and what kept a table from being set aside meanwhile, are both told: the second may end the process, the first alone would be repeated.
+func TestAFailedLookDoesNotHideTheNext(t *testing.T) {
+	ctx, failed := t.Context(), errors.New("some tables could not be described")
+	store := &checkpointtest.Memory{}
+	ledger, err := checkpoint.Open(ctx, store, "discover", checkpoint.Options{Worker: "w", ID: "l"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &Options{Ledger: ledger, Discover: func(context.Context, func(string) bool) (Discovery, error) {
+		return Discovery{Refused: []Refusal{{"Orders", "no stream"}}}, failed
+	}}
+	j := &joining{table: &table{Options: o, events: Events{}.orSilent()}, joined: &nameSet{names: map[string]bool{}}}
+	if err := j.admit(ctx, ctx); !errors.Is(err, failed) {
+		t.Errorf("ended with %v", err)
+	}
+	if state, _, err := ledger.Table(ctx, "Orders"); err != nil || state.Aside.Reason != "no stream" {
+		t.Errorf("set aside for %q, %v", state.Aside.Reason, err)
+	}
+	store.OnRead = func(context.Context, string) error { return checkpoint.ErrLedgerExchanged }
+	if err := j.admit(ctx, ctx); !errors.Is(err, failed) || !errors.Is(err, checkpoint.ErrLedgerExchanged) {
+		t.Errorf("ended with %v", err)
+	}
+}
+
 // TestH71_ALoadDoesNotBeginInAGenerationOfAGap: a gap is declared between the look that admitted the load and the note that it began.
 func TestH71_ALoadDoesNotBeginInAGenerationOfAGap(t *testing.T) {
 	ctx := context.Background()

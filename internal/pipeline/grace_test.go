@@ -7,8 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
 // A stop that was asked for while the ledger does not answer ends with the grace, and as a stop: clients tell a cancelled call in
@@ -36,4 +38,53 @@ func TestStopEndsWithTheGrace(t *testing.T) {
 	if err != nil {
 		t.Errorf("a stop ended with %v", err)
 	}
+}
+
+// A page that is being written when a stop is asked for has the whole grace: when it is durable within that its position is committed, and its lease given up, and
+// the process waits no longer. What takes longer is left after the grace, and not a moment later.
+func TestAPageInHandHasTheGrace(t *testing.T) {
+	const stopped, grace = time.Minute, 20 * time.Second
+	for name, c := range map[string]struct {
+		answered, ended time.Duration
+		position        cdc.SequenceNumber
+		owner           string
+	}{
+		"within it": {stopped + grace - time.Second, stopped + grace - time.Second, cdc.SequenceOf(1), ""},
+		"after it":  {stopped + grace + time.Second, stopped + grace, cdc.SequenceNumber{}, "w"},
+	} {
+		o := crowd(t, newBacklog(1), targets{answered: c.answered}, "Orders")
+		var ledger *checkpoint.Ledger
+		prepare := func(ctx context.Context, l *checkpoint.Ledger) error {
+			ledger = l
+			return behind(1, "Orders")(ctx, l)
+		}
+		runs(t, &checkpointtest.Memory{}, stopped, o, prepare, func(ctx context.Context, err error) {
+			now := task.Mono(ctx)
+			shards, errShards := ledger.Shards(ctx, "Orders")
+			if err != nil || errShards != nil || len(shards) != 1 || now < c.ended || now > c.ended+time.Second {
+				t.Fatalf("%s: ended after %s, %v, %v", name, now, err, errShards)
+			}
+			if s := shards[0]; s.Position.Compare(c.position) != 0 || s.Owner != c.owner {
+				t.Errorf("%s: at %q, held by %q", name, s.Position, s.Owner)
+			}
+		})
+	}
+}
+
+// A stop ends a read that hangs at once: what it would bring would have to be written first.
+func TestAReadThatHangsHasNoGrace(t *testing.T) {
+	o := crowd(t, newBacklog(1), targets{}, "Orders")
+	o.Open = func(string) cdc.Source { return hanging{newBacklog(1)} }
+	runs(t, &checkpointtest.Memory{}, time.Minute, o, behind(1, "Orders"), func(ctx context.Context, err error) {
+		if now := task.Mono(ctx); err != nil || now > time.Minute+time.Second {
+			t.Errorf("ended after %s, %v", now, err)
+		}
+	})
+}
+
+// hanging is a backlog of which no page comes.
+type hanging struct{ *backlog }
+
+func (hanging) Read(ctx context.Context, _ cdc.Iterator) (cdc.Page, error) {
+	return cdc.Page{}, &cdc.Error{Op: "GetRecords", Reason: cdc.Unavailable, Err: task.NewEvent(ctx).Wait(ctx)}
 }

@@ -6,9 +6,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
@@ -106,9 +108,14 @@ func TestTroubleOfWhatIsGivenUp(t *testing.T) {
 	o.Open = func(string) cdc.Source { return silent }
 	o.Events.ShardLeft = func(string, string, error) { given++ }
 	told, last, look := 0, time.Time{}, func() {}
+	seated, seat := 0, time.Time{}
 	o.Events.Ledger = func(checkpoint.TableState, map[checkpoint.State]int) { look() }
 	play(t, &checkpointtest.Memory{}, 10*time.Minute, o, func(ctx context.Context, l *checkpoint.Ledger) error {
 		look = func() {
+			kept, err := l.Seat(ctx, "Orders")
+			if since := kept.Sign().Trouble.Since; err == nil && !since.IsZero() && (seated == 0 || since.After(seat)) {
+				seated, seat = seated+1, since
+			}
 			shards, err := l.Shards(ctx, "Orders")
 			if err != nil || len(shards) == 0 || shards[0].Trouble == (checkpoint.Trouble{}) {
 				return
@@ -122,6 +129,9 @@ func TestTroubleOfWhatIsGivenUp(t *testing.T) {
 	})
 	if given < 5 || told != 1 || last.Sub(begin) > time.Minute {
 		t.Errorf("given up %d times; told since %d moments, the last %s after the beginning", given, told, last.Sub(begin))
+	}
+	if seated != 1 || seat.Sub(begin) > time.Minute {
+		t.Errorf("the seat tells since %d moments, the last %s after the beginning", seated, seat.Sub(begin))
 	}
 	var v vain
 	failed := func(step string, at time.Duration) time.Duration {
@@ -148,6 +158,45 @@ func TestTroubleOfWhatIsGivenUp(t *testing.T) {
 	v.giveUp("s", 8*time.Minute)
 	if got := failed("read", 30*time.Minute); got != 30*time.Minute {
 		t.Errorf("long after it was given up: since %s", got)
+	}
+}
+
+// unwell is a steady database that does not answer for some minutes, nor from a later one on.
+type unwell struct {
+	steady
+	from, until, again time.Duration
+}
+
+func (d unwell) Describe(ctx context.Context, table string) (backfill.Description, error) {
+	if now := task.Mono(ctx); now >= d.from && now < d.until || now >= d.again {
+		return backfill.Description{}, &cdc.Error{Op: "DescribeTable", Reason: cdc.Unavailable, Err: errors.New("no")}
+	}
+	return d.steady.Describe(ctx, table)
+}
+
+// A complete round of the keeper ends its trouble, however often the seat was given up for that: what fails a few minutes later begins then.
+func TestTheSeatsTroubleEndsWithARound(t *testing.T) {
+	begin := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC) // of the world of play
+	var first, last time.Duration
+	o := clusterOptions(t, &rolled{}, nil)
+	o.Cluster, o.Database = nil, unwell{from: time.Minute, until: 4 * time.Minute, again: 7 * time.Minute}
+	look := func() {}
+	o.Events.Ledger = func(checkpoint.TableState, map[checkpoint.State]int) { look() }
+	play(t, &checkpointtest.Memory{}, 10*time.Minute, o, func(ctx context.Context, l *checkpoint.Ledger) error {
+		look = func() {
+			seat, err := l.Seat(ctx, "Orders")
+			switch since := seat.Sign().Trouble.Since; {
+			case err != nil || since.IsZero():
+			case task.Mono(ctx) < 4*time.Minute:
+				first = since.Sub(begin)
+			case task.Mono(ctx) >= 8*time.Minute:
+				last = since.Sub(begin)
+			}
+		}
+		return begun(ctx, l)
+	})
+	if first < time.Minute || first > 3*time.Minute || last < 7*time.Minute {
+		t.Errorf("in trouble since %s at first, and since %s in the end", first, last)
 	}
 }
 

@@ -1,0 +1,82 @@
+package pipeline
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/sink"
+)
+
+// severed is a backlog in which each shard of Orders has one page: a change of before the start, and one of after it.
+type severed struct {
+	*backlog
+	cut time.Time
+}
+
+func (s severed) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
+	shard, after, _ := strings.Cut(string(at), "|")
+	if !strings.HasPrefix(shard, "Orders") {
+		return s.backlog.Read(ctx, at)
+	}
+	if err := task.Sleep(ctx, 10*time.Millisecond); err != nil || after == "2" {
+		return cdc.Page{Next: at}, err
+	}
+	s.given[shard]++
+	page := cdc.Page{Next: cdc.Iterator(shard + "|2")}
+	for n, name := range []string{"before", "after"} {
+		item := cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: cdc.String(name)}})
+		page.Changes = append(page.Changes, cdc.Change{Event: cdc.Insert, Sequence: cdc.SequenceOf(uint64(n + 1)), Time: s.cut.Add(time.Duration(n)*time.Hour - time.Minute),
+			Keys: item, New: item})
+	}
+	return page, nil
+}
+
+// asked is a target in which one table is missing, and that notes which of its rows are written to.
+type asked struct {
+	targets
+	rows map[string]bool
+}
+
+func (a asked) Apply(ctx context.Context, r *sink.Request) (bool, error) {
+	if r.Table == a.missing {
+		a.rows[r.Row] = true
+	}
+	return a.targets.Apply(ctx, r)
+}
+
+// H84: what a page that gave its place up had before the cut is dropped when it is read again. That its later changes ended the
+// dropping is so only once they are durable.
+func TestAPageThatIsPutBackIsCutAgain(t *testing.T) {
+	source := severed{newBacklog(500), time.Date(2026, 11, 1, 11, 0, 0, 0, time.UTC)} // an hour before the world of play begins
+	written := asked{targets{missing: "orders"}, map[string]bool{}}
+	o := crowd(t, source.backlog, targets{}, "Orders", "Users")
+	o.Writer = sink.NewWriter(sink.Options{Table: written, InFlight: 16})
+	o.Open = func(string) cdc.Source { return source }
+	play(t, &checkpointtest.Memory{}, 5*time.Minute, o, func(ctx context.Context, l *checkpoint.Ledger) error {
+		if err := behind(4, "Users")(ctx, l); err != nil {
+			return err
+		}
+		if err := behind(0, "Orders")(ctx, l); err != nil {
+			return err
+		}
+		if _, err := l.UpdateTable(ctx, "Orders", func(s *checkpoint.TableState) error { s.Cut = source.cut; return nil }); err != nil {
+			return err
+		}
+		return l.CreateShard(ctx, checkpoint.Shard{Source: "Orders", Label: "L", StreamARN: "arn/Orders", ID: "Orders0", State: checkpoint.Waiting, Hop: cdc.RootHop,
+			Generation: 7, Dropping: true})
+	})
+	var rows []string
+	for row := range written.rows {
+		rows = append(rows, row)
+	}
+	if source.given["Orders0"] < 2 || !slices.Equal(rows, []string{"after"}) {
+		t.Errorf("the page was read %d times, and %q written", source.given["Orders0"], rows)
+	}
+}
