@@ -132,3 +132,106 @@ func TestSurveysThatFailAreToldOnce(t *testing.T) {
 		now = now.Add(5 * time.Second)
 	}
 }
+
+// aloud is a log that gives each message to whoever waits for it.
+type aloud struct {
+	slog.Handler
+	lines chan string
+}
+
+func (aloud) Enabled(context.Context, slog.Level) bool { return true }
+
+func (l aloud) Handle(_ context.Context, r slog.Record) error {
+	l.lines <- r.Message
+	return nil
+}
+
+// A survey looks after what is parked, and forgets what a later change has healed: nobody else does, and it would count for ever.
+func TestASurveyForgetsWhatIsHealed(t *testing.T) {
+	cfg, to, s := connectedTarget(t, ordersConfig)
+	ledger := begunIn(t, "c1", cfg, to, s)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // a survey that never looks must not run for ever
+	defer cancel()
+	if _, err := ledger.UpdateTable(ctx, "Orders", func(s *checkpoint.TableState) error { s.Generation = 7; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	m, err := transform.NewMapping("Orders", cfg.Tables[0].TargetNames(), "d", []transform.KeyAttribute{{Name: "id", Type: cdc.KindS}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	item, stamp := cdc.NewItem([]cdc.Attribute{{Name: "id", Value: cdc.String("k")}}), transform.Stamp{Generation: 7, Hop: cdc.RootHop}
+	change := cdc.Change{Event: cdc.Insert, Sequence: cdc.SequenceOf(1), Time: noon, Keys: item, New: item}
+	before := transform.Fold(m, []cdc.Change{change}, stamp)
+	parking := sink.NewParking(to.data.Records(cfg.State.Table), cfg.Name)
+	if err := parking.Park(ctx, before.Park(before.Rows[0], "no")); err != nil {
+		t.Fatal(err)
+	}
+	change.Sequence = cdc.SequenceOf(2)
+	after := transform.Fold(m, []cdc.Change{change}, stamp)
+	if err := sink.NewWriter(sink.Options{Table: to.data, Rows: to.data, Parking: parking}).Write(ctx, &after); err != nil {
+		t.Fatal(err)
+	}
+
+	log := aloud{slog.DiscardHandler, make(chan string, 10)}
+	w := &worker{program: &program{env: nothingSet}, cfg: cfg, log: slog.New(log), target: to,
+		found: probed{tables: []probedTable{{config: cfg.Tables[0], mapping: m}}}}
+	surveying, end := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		w.survey(surveying, silentObserver(), parking)
+	}()
+	select {
+	case line := <-log.lines:
+		if !strings.Contains(line, "resolved") {
+			t.Error(line)
+		}
+	case <-ctx.Done():
+		t.Error("it is not looked after")
+	}
+	end()
+	<-ended
+	if n, err := parking.CountOf(t.Context(), "Orders"); err != nil || n != 0 {
+		t.Errorf("%d are parked, %v", n, err)
+	}
+}
+
+// What runs beside a survey is run again once it has ended, and waited for in the end: it must not use clients that are closed.
+func TestBesideAgainAndWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		beside, wait := oneBeside()
+		ran := 0
+		for range 2 {
+			beside(func() { ran++ })
+			synctest.Wait()
+		}
+		end, waited := make(chan struct{}), false
+		beside(func() { <-end })
+		go func() { wait(); waited = true }()
+		synctest.Wait()
+		if ran != 2 || waited {
+			t.Errorf("ran %d times; the end of what runs is waited for: %v", ran, !waited)
+		}
+		close(end)
+		synctest.Wait()
+		if !waited {
+			t.Error("what has ended is waited for")
+		}
+	})
+}
+
+// One parked item, of any table, is enough for a look.
+func TestAnyParked(t *testing.T) {
+	for _, c := range []struct {
+		parked []int
+		want   bool
+	}{{nil, false}, {[]int{0, 0}, false}, {[]int{0, 1}, true}, {[]int{1, 0}, true}} {
+		m := &migration{}
+		for _, n := range c.parked {
+			m.Tables = append(m.Tables, tableStatus{Parked: n})
+		}
+		if got := m.anyParked(); got != c.want {
+			t.Errorf("%v: %v", c.parked, got)
+		}
+	}
+}

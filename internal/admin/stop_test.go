@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -70,6 +71,40 @@ func TestRequestsUnderWayHaveSeconds(t *testing.T) {
 				t.Error(err)
 			}
 			time.Sleep(took) // until the handler that was left is gone too
+		})
+	}
+}
+
+// broken is a listener that takes no connection, and tells when the server has given up.
+type broken struct {
+	inside
+	failure error
+	gaveUp  func()
+}
+
+func (b *broken) Accept() (net.Conn, error) { return nil, b.failure }
+
+func (b *broken) Close() error {
+	b.gaveUp()
+	return nil
+}
+
+// Why the endpoints failed is told, also where they did just as the process ends.
+func TestAFailureOfTheEndpointsIsTold(t *testing.T) {
+	failure := errors.New("too many open files")
+	for name, ends := range map[string]bool{"while the process runs": false, "as it ends": true} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			l := &broken{failure: failure, gaveUp: func() {
+				if ends {
+					cancel()
+					synctest.Wait() // until the end is noticed
+				}
+			}}
+			if err := Serve(ctx, l, http.NotFoundHandler(), slog.New(slog.DiscardHandler)); !errors.Is(err, failure) {
+				t.Errorf("%s: %v", name, err)
+			}
 		})
 	}
 }
