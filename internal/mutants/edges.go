@@ -130,4 +130,161 @@ var inEdges = []mutant{
 `,
 		test: "./backfill TestProgressIsRefused", why: "nobody writes such a key",
 	},
+	{
+		name: "the failure of the endpoints is dropped", hazards: "", file: "internal/admin/server.go",
+		old: `	case err := <-ended:
+		return err
+`,
+		new: `	case <-ended:
+		return nil
+`,
+		test: "./internal/admin TestAFailureOfTheEndpoints", why: "the model has no endpoints",
+	},
+	{
+		name: "the failure of the endpoints is dropped as the process ends", hazards: "", file: "internal/admin/server.go",
+		old: `	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+`,
+		new: `	<-ended
+	return nil
+`,
+		test: "./internal/admin TestAFailureOfTheEndpoints", why: "the model has no endpoints",
+	},
+	{
+		name: "a run whose endpoints failed ends well", hazards: "", file: "cmd/replicator/run.go",
+		old: `err == nil && sideErr != nil {`, new: `err != nil && sideErr != nil {`,
+		test: "./cmd/replicator TestARunTells", why: "the model has no endpoints",
+	},
+	{
+		name: "a survey looks after what is parked where nothing is", hazards: "H38", file: "cmd/replicator/survey.go",
+		old: `if err == nil && m.anyParked() {`, new: `if err == nil && !m.anyParked() {`,
+		test: "./cmd/replicator TestASurveyForgets", why: "in the model the operator looks",
+	},
+	{
+		name: "a survey looks once after what is parked", hazards: "H38", file: "cmd/replicator/survey.go",
+		old: `				defer func() { <-running }()
+`,
+		new:  ``,
+		test: "./cmd/replicator TestBesideAgain", why: "in the model the operator looks",
+	},
+	{
+		name: "what runs beside a survey is not waited for", hazards: "", file: "cmd/replicator/survey.go",
+		old: `return run, func() { running <- struct{}{} }`, new: `return run, func() {}`,
+		test: "./cmd/replicator TestBesideAgain", why: "the model has no surveys",
+	},
+	{
+		name: "one parked item of a table is nothing to look after", hazards: "H38", file: "cmd/replicator/survey.go",
+		old: `		if t.Parked > 0 {
+`,
+		new: `		if t.Parked > 1 {
+`,
+		test: "./cmd/replicator TestAnyParked", why: "in the model the operator looks",
+	},
+	{
+		name: "a shard whose table cannot be read is taken away", hazards: "H50", file: "checkpoint/lease.go",
+		old: `		table, _, err := l.Table(ctx, s.Source)
+		if err != nil {
+			return nil, err
+		}
+`,
+		new: `		table, _, err := l.Table(ctx, s.Source)
+		if err != nil {
+			return nil, nil
+		}
+`,
+		test: "./checkpoint TestNoCallOfTheLedger|TestATakeThatFails", why: "the look of the same pass fails before it",
+	},
+	{
+		name: "listings that cannot be read have shown nothing", hazards: "H75", file: "checkpoint/lease.go",
+		old: `				if err != nil {
+					return nil, err
+				}
+				s.CoveredTo`,
+		new: `				if err != nil {
+					listed = Listings{}
+				}
+				s.CoveredTo`,
+		test: "./checkpoint TestNoCallOfTheLedger|TestATakeThatFails", why: "a child is covered to less than it could be",
+	},
+	{
+		name: "a child is not noted as one when it is leased", hazards: "H34", file: "checkpoint/lease.go",
+		old: `				s.Inherited = true
+`,
+		new:  ``,
+		test: "./checkpoint TestWhoHasAParent", why: "a load must take more than three days, which no whole day does",
+	},
+	{
+		name: "a shard that found nothing once has found nothing since", hazards: "H18", file: "checkpoint/lease.go",
+		old: `later(s.ReadAt, p.ReadAt), p.CaughtUp, p.Dropping`, new: `later(s.ReadAt, p.ReadAt), s.CaughtUp || p.CaughtUp, p.Dropping`,
+		test: "./checkpoint TestACommitIsAll", why: "for people, and for --once beside others",
+	},
+	{
+		name: "a shard that was given up counts as done", hazards: "H44", file: "checkpoint/lease.go",
+		old: ` && s.Owner == "" && s.State == state {`, new: ` && s.Owner == "" {`,
+		test: "./checkpoint TestWhatWasReleased", why: "nobody goes on after a release",
+	},
+	{
+		name: "a listing that cannot be noted is noted", hazards: "H75", file: "checkpoint/listing.go",
+		old: `		if err != nil || done {
+			return err
+		}
+`,
+		new: `		if err != nil || done {
+			return nil
+		}
+`,
+		test: "./checkpoint TestNoCallOfTheLedger", why: "the next round notes it",
+	},
+	{
+		name: "a seat that cannot be read is nobody's", hazards: "H50", file: "checkpoint/keeper.go",
+		old: `	row, found, err := readRow(ctx, l.store, l.keeperKey(source))
+	if err != nil {
+		return Seat{}, err
+	}
+`,
+		new: `	row, found, err := readRow(ctx, l.store, l.keeperKey(source))
+`,
+		test: "./checkpoint TestNoCallOfTheLedger", why: "a seat that is somebody's is not taken from what is not there",
+	},
+	{
+		name: "a seat that could not be given up is given up", hazards: "H44", file: "checkpoint/keeper.go",
+		old: `	if errors.Is(err, ErrLeaseLost) && k.current().Owner == "" {
+		return nil
+	}
+	return err
+`,
+		new: `	_ = err
+	return nil
+`,
+		test: "./checkpoint TestNoCallOfTheLedger", why: "the next keeper waits for a lease",
+	},
+	{
+		name: "parents that cannot be asked for are none", hazards: "H12", file: "checkpoint/shard.go",
+		old: `	again, err := l.store.Read(ctx, l.shardPrefix(source))
+	if err != nil {
+		return nil, err
+	}
+`,
+		new: `	again, err := l.store.Read(ctx, l.shardPrefix(source))
+	if err != nil {
+		return shards, nil
+	}
+`,
+		test: "./checkpoint TestNoCallOfTheLedger", why: "a read must be torn, and the next one fail",
+	},
+	{
+		name: "a gap of a stream that was replaced is to be declared", hazards: "H24", file: "checkpoint/shard.go",
+		old: `	return s.State == Lost && s.Generation >= table.Generation && s.Label == table.Label
+`,
+		new: `	return s.State == Lost && s.Generation >= table.Generation
+`,
+		test: "./checkpoint TestWhatAGapIs", why: "rows of a stream that was replaced are of generations before",
+	},
+	{
+		name: "what is gone is read on like what was trimmed", hazards: "H22", file: "checkpoint/shard.go",
+		old: `	return s.State == Lost && s.Loss == Trimmed && s.Generation < table.Generation`, new: `	return s.State == Lost && s.Generation < table.Generation`,
+		test: "./checkpoint TestWhatAGapIs", why: "it is not found again, which is declared again",
+	},
 }
