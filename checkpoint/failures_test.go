@@ -301,3 +301,34 @@ func TestWhatAGapIs(t *testing.T) {
 		}
 	}
 }
+
+// H69: who looks finds what a keeper would, and changes nothing: of a target that belongs to the ledger, of one that was lost, and of one that another
+// pipeline has written.
+func TestALookAtTheWitness(t *testing.T) {
+	f := newFailing(t)
+	target := &checkpointtest.Memory{}
+	at := checkpoint.Place{Store: target, Key: "witness"}
+	look := func(want checkpoint.Verdict, when string) {
+		t.Helper()
+		before := table(t, t.Context(), f.ledger)
+		got, err := f.ledger.Look(t.Context(), source, at)
+		if after := table(t, t.Context(), f.ledger); err != nil || got != want || after.WitnessBeat != before.WitnessBeat {
+			t.Errorf("%s: %d, %v; beat %d after %d", when, got, err, after.WitnessBeat, before.WitnessBeat)
+		}
+	}
+	look(checkpoint.Fine, "before the first beat")
+	for range 2 {
+		if verdict, _, err := f.ledger.Beat(t.Context(), source, at); err != nil || verdict != checkpoint.Fine {
+			t.Fatal(verdict, err)
+		}
+		look(checkpoint.Fine, "after a beat")
+	}
+	target.Clear()
+	look(checkpoint.TargetLost, "the target is gone")
+	other := openOn(t, t.Context(), &checkpointtest.Memory{}, "another", lease)
+	create(t, t.Context(), other)
+	if verdict, _, err := other.Beat(t.Context(), source, at); err != nil || verdict != checkpoint.Fine {
+		t.Fatal(verdict, err)
+	}
+	look(checkpoint.LedgerBehind, "another pipeline has written it")
+}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
@@ -91,4 +92,65 @@ func TestDryRunBoundsReasons(t *testing.T) {
 	if len(r.found.Unmappable) != rehearsalReasons+1 || r.found.Unmappable["0"] != 2 || r.found.Unmappable[otherReasons] != 10 {
 		t.Errorf("%d reasons, of the first one %d, of others %d", len(r.found.Unmappable), r.found.Unmappable["0"], r.found.Unmappable[otherReasons])
 	}
+}
+
+// rehearsed is a table with two items, of which one has nothing to be stored by.
+type rehearsed struct {
+	answering
+	scanned int
+}
+
+func (r *rehearsed) Scan(context.Context, string, int, int, cdc.Item, int) (backfill.ScanPage, error) {
+	r.scanned++
+	text := func(name, value string) cdc.Attribute { return cdc.Attribute{Name: name, Value: cdc.String(value)} }
+	return backfill.ScanPage{Items: []cdc.Item{
+		cdc.NewItem([]cdc.Attribute{text("pk", "a"), text("name", "x")}), cdc.NewItem([]cdc.Attribute{text("name", "y")}),
+	}}, nil
+}
+
+// fading is a stream of which some shards are trimmed or gone since they were listed, and one ended.
+type fading struct{ *backlog }
+
+func (fading) ListPage(context.Context, string, string) (cdc.ListingPage, error) {
+	return cdc.ListingPage{Shards: []cdc.Shard{{ID: "gone", Closed: true}, {ID: "trimmed", Closed: true}, {ID: "ended", Closed: true}, {ID: "open", Parent: "ended"}}}, nil
+}
+
+func (f fading) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
+	switch at {
+	case "gone|0":
+		return cdc.Page{}, &cdc.Error{Op: "GetRecords", Reason: cdc.NotFound, Err: errors.New("no")}
+	case "trimmed|1":
+		return cdc.Page{}, &cdc.Error{Op: "GetRecords", Reason: cdc.Trimmed, Err: errors.New("no")}
+	}
+	page, err := f.backlog.Read(ctx, at)
+	for i := range page.Changes { // of long ago: all of them were there when the run began
+		page.Changes[i].Time = page.Changes[i].Time.Add(-time.Hour)
+	}
+	if at == "ended|2" {
+		page.Next, page.End = "", true
+	}
+	return page, err
+}
+
+// A dry run tells what it found of everything that can be read: of each item, of open shards and of those that ended, whatever was trimmed meanwhile. Of a table whose stream
+// cannot be followed it tells nothing.
+func TestADryRunTellsOfAll(t *testing.T) {
+	mapping := ordersMapping(t)
+	listed(t, &pagedStream{}, func(ctx context.Context, k *rounds, _ checkpoint.TableState) {
+		db := &rehearsed{answering: answering{described: backfill.Description{Name: "Orders", StreamARN: "arn", StreamEnabled: true, ViewType: "NEW_AND_OLD_IMAGES"}}}
+		o := Options{Database: db, Open: func(string) cdc.Source { return fading{newBacklog(5)} }}
+		got, err := DryRun(ctx, o, Table{Mapping: mapping, Segments: 1})
+		unmappable := int64(0)
+		for _, n := range got.Unmappable {
+			unmappable += n
+		}
+		if err != nil || got.Table != "Orders" || got.Items != 2 || got.Rows != 1 || got.Cells != 2 || got.Shards != 4 || got.Changes != 1+3+5 || unmappable != 1 {
+			t.Errorf("%+v, %v", got, err)
+		}
+		db.described.StreamEnabled, db.scanned = false, 0
+		var stream *StreamError
+		if _, err := DryRun(ctx, o, Table{Mapping: mapping, Segments: 1}); !errors.As(err, &stream) || db.scanned > 0 {
+			t.Errorf("a table without a stream, which was scanned %d times: %v", db.scanned, err)
+		}
+	})
 }

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -33,6 +34,7 @@ func TestEndTellsACleanStopFromAnAbruptOne(t *testing.T) {
 		{&SourceError{Table: "Orders"}, false, true},
 		{checkpoint.ErrLedgerExchanged, false, true},
 		{checkpoint.ErrForeignPipeline, false, true},
+		{fmt.Errorf("row: %w", checkpoint.ErrFormat), false, true},
 	} {
 		var halted error
 		tb := &table{halt: context.CancelCauseFunc(func(err error) { halted = err })}

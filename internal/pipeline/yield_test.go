@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -198,6 +199,75 @@ func TestTheSeatsTroubleEndsWithARound(t *testing.T) {
 	if first < time.Minute || first > 3*time.Minute || last < 7*time.Minute {
 		t.Errorf("in trouble since %s at first, and since %s in the end", first, last)
 	}
+}
+
+// moody is a backlog that does not answer for some minutes, nor from a later one on.
+type moody struct{ *backlog }
+
+func (m moody) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
+	if now := task.Mono(ctx); now >= time.Minute && now < 4*time.Minute || now >= 7*time.Minute {
+		return cdc.Page{}, &cdc.Error{Op: "GetRecords", Reason: cdc.Unavailable, Err: errors.New("no")}
+	}
+	return m.backlog.Read(ctx, at)
+}
+
+// A page ends the trouble of a shard, as a round does that of the seat, however often it was given up for that.
+func TestAShardsTroubleEndsWithAPage(t *testing.T) {
+	begin := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC) // of the world of play
+	var first, last time.Duration
+	o := crowd(t, newBacklog(5), targets{}, "Orders")
+	o.Open = func(string) cdc.Source { return moody{newBacklog(5)} }
+	look := func() {}
+	o.Events.Ledger = func(checkpoint.TableState, map[checkpoint.State]int) { look() }
+	play(t, &checkpointtest.Memory{}, 10*time.Minute, o, func(ctx context.Context, l *checkpoint.Ledger) error {
+		look = func() {
+			shards, err := l.Shards(ctx, "Orders")
+			if err != nil || len(shards) != 1 || shards[0].Trouble.Since.IsZero() {
+				return
+			}
+			switch since := shards[0].Trouble.Since.Sub(begin); {
+			case task.Mono(ctx) < 4*time.Minute:
+				first = since
+			case task.Mono(ctx) >= 8*time.Minute:
+				last = since
+			}
+		}
+		return behind(1, "Orders")(ctx, l)
+	})
+	if first < time.Minute || first > 2*time.Minute || last < 7*time.Minute {
+		t.Errorf("in trouble since %s at first, and since %s in the end", first, last)
+	}
+}
+
+// What others have for good is not remembered: streams have new shards all the time.
+func TestWhatWasGivenUpLongAgoIsForgotten(t *testing.T) {
+	var v vain
+	for n := range 100 {
+		id, now := fmt.Sprint(n), time.Duration(n)*time.Minute
+		v.since(id, checkpoint.Trouble{Step: "read", Since: time.Unix(1, 0)}, now)
+		v.giveUp(id, now)
+	}
+	if len(v.tries) > int(vainFor/time.Minute)+2 {
+		t.Errorf("%d shards are remembered", len(v.tries))
+	}
+}
+
+// A keeper whose table was dropped stays away from its seat until it is listed again: it would ask for the table in every pass.
+func TestTheSeatOfADroppedTableIsLeftAlone(t *testing.T) {
+	mapping := ordersMapping(t)
+	listed(t, &pagedStream{}, func(ctx context.Context, k *rounds, _ checkpoint.TableState) {
+		k.Mapping, k.Joined, k.Database = mapping, true, dropped{}
+		k.Witness = func(string) checkpoint.Store { return &checkpointtest.Memory{} }
+		k.Timing = Timing{}.orDefault(k.Ledger.Lease())
+		keeper, err := seated(ctx, k)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		if rest, err := k.serve(ctx, keeper); err != nil || rest != k.Timing.List || !k.board.isAside() {
+			t.Errorf("it stays away for %s, %v; aside %v", rest, err, k.board.isAside())
+		}
+	})
 }
 
 // What was given up is told of no longer than nobody else reads it, as far as is known.

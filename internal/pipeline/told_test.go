@@ -1,0 +1,213 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+)
+
+// ending is a backlog of shards that end after one page, but for one that is gone, and one that is throttled for a while.
+type ending struct{ *backlog }
+
+func (e ending) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
+	now := task.Mono(ctx)
+	switch {
+	case at == "Orders0|0":
+		return cdc.Page{End: true}, task.Sleep(ctx, 10*time.Millisecond)
+	case at == "Orders1|0":
+		return cdc.Page{}, &cdc.Error{Op: "GetRecords", Reason: cdc.NotFound, Err: errors.New("no such shard")}
+	case at == "Orders2|0" && now < 30*time.Second:
+		return cdc.Page{}, &cdc.Error{Op: "GetRecords", Reason: cdc.Throttled, Err: errors.New("slow down")}
+	}
+	return e.backlog.Read(ctx, at)
+}
+
+// Metrics, logs and alerts hang on what a worker tells: how many shards there are in each state, which one ended, which one is lost, in which generation that ends, what
+// is left of the stream's day, and that something waits for a limit.
+func TestWhatAWorkerTells(t *testing.T) {
+	o := crowd(t, newBacklog(1), targets{}, "Orders")
+	o.Open = func(string) cdc.Source { return ending{newBacklog(1)} }
+	var first, last map[checkpoint.State]int
+	o.Events.Ledger = func(_ checkpoint.TableState, shards map[checkpoint.State]int) {
+		if last = maps.Clone(shards); first == nil {
+			first = last
+		}
+	}
+	var done, gaps []string
+	raised, throttled, lags := uint32(0), time.Duration(0), 0
+	o.Events.ShardDone = func(table, shard string) { done = append(done, table+"/"+shard) }
+	o.Events.Gap = func(table, shard, _ string) { gaps = append(gaps, table+"/"+shard) }
+	o.Events.Raised = func(_ string, generation uint32, _ string) { raised = generation }
+	o.Events.Throttled = func(_, reason string, waited time.Duration) {
+		if reason == limitSource {
+			throttled += waited
+		}
+	}
+	o.Events.Lag = func(_ string, lag, headroom time.Duration) {
+		if lags++; lag+headroom != cdc.Retention {
+			t.Errorf("a lag of %s, and %s are left of the day", lag, headroom)
+		}
+	}
+	var ledger *checkpoint.Ledger
+	play(t, &checkpointtest.Memory{}, 5*time.Minute, o, func(ctx context.Context, l *checkpoint.Ledger) error {
+		ledger = l
+		return behind(4, "Orders")(ctx, l)
+	})
+	state, _, err := ledger.Table(t.Context(), "Orders")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (map[checkpoint.State]int{checkpoint.Waiting: 4, checkpoint.Reading: 0, checkpoint.Done: 0, checkpoint.Lost: 0}); !maps.Equal(first, want) {
+		t.Errorf("at first %v", first)
+	}
+	if want := (map[checkpoint.State]int{checkpoint.Waiting: 0, checkpoint.Reading: 2, checkpoint.Done: 1, checkpoint.Lost: 1}); !maps.Equal(last, want) {
+		t.Errorf("in the end %v", last)
+	}
+	if len(done) != 1 || done[0] != "Orders/Orders0" || len(gaps) != 1 || gaps[0] != "Orders/Orders1" || raised != state.Generation || raised <= 7 {
+		t.Errorf("done %q, lost %q, raised to %d, and it is %d", done, gaps, raised, state.Generation)
+	}
+	if throttled < 20*time.Second || throttled > time.Minute || lags == 0 {
+		t.Errorf("throttled for %s; the lag was told %d times", throttled, lags)
+	}
+}
+
+// A generation that begins with another mapping is told like any other.
+func TestAnAcceptedMappingIsTold(t *testing.T) {
+	o := crowd(t, newBacklog(1), targets{}, "Orders")
+	o.Tables[0].MappingHash, o.Tables[0].AcceptMapping = "after", true
+	raised, why := uint32(0), ""
+	o.Events.Raised = func(_ string, generation uint32, reason string) { raised, why = generation, reason }
+	play(t, &checkpointtest.Memory{}, time.Minute, o, func(ctx context.Context, l *checkpoint.Ledger) error {
+		_, err := l.UpdateTable(ctx, "Orders", func(s *checkpoint.TableState) error { s.MappingHash = "before"; return nil })
+		return errors.Join(err, behind(1, "Orders")(ctx, l))
+	})
+	if raised <= 7 || why != checkpoint.ChangedMapping {
+		t.Errorf("raised to %d, for %q", raised, why)
+	}
+}
+
+// What waited for a limit is told with when it did: as it begins where a service asks for it, and when it is over where the limit is our own. The pace of a load is that
+// of the items it has made durable, and no number while that cannot be told.
+func TestWaitsAndPacesAreDated(t *testing.T) {
+	listed(t, &pagedStream{}, func(ctx context.Context, k *rounds, _ checkpoint.TableState) {
+		if err := task.Sleep(ctx, time.Hour); err != nil {
+			t.Error(err)
+		}
+		first := k.pace(ctx, 100)
+		if first.Rate != 0 || len(first.Throttled) != 0 || !first.At.Equal(task.Now(ctx)) {
+			t.Errorf("at first %+v", first)
+		}
+		k.throttled(ctx, limitSource, 10*time.Second)
+		k.waited(ctx, limitRows, 20*time.Second)
+		now := k.pace(ctx, 100)
+		if len(now.Throttled) != 1 || now.Throttled[0].Reason != limitRows || now.Throttled[0].Seconds != 20 {
+			t.Errorf("at once %+v", now.Throttled)
+		}
+		if err := task.Sleep(ctx, 10*time.Second); err != nil {
+			t.Error(err)
+		}
+		now = k.pace(ctx, 150)
+		if len(now.Throttled) != 2 || now.Throttled[0].Seconds != 10 || now.Throttled[1].Seconds != 20 || now.Rate != 5 {
+			t.Errorf("ten seconds later %+v", now)
+		}
+	})
+}
+
+// The defaults are those of the manual. A pass is a third of a lease at the most, or a lease would be over before it is looked at.
+func TestDefaultsOfTiming(t *testing.T) {
+	for lease, want := range map[time.Duration]Timing{
+		15 * time.Second: {Poll: time.Second, Pass: 2 * time.Second, List: time.Minute, Commit: time.Second, Grace: 20 * time.Second, Idle: 10 * time.Second, IdlePages: 10, Yield: time.Minute},
+		3 * time.Second:  {Poll: time.Second, Pass: time.Second, List: time.Minute, Commit: time.Second, Grace: 20 * time.Second, Idle: 10 * time.Second, IdlePages: 10, Yield: 12 * time.Second},
+	} {
+		if got := (Timing{}).orDefault(lease); got != want {
+			t.Errorf("a lease of %s: %+v", lease, got)
+		}
+	}
+	given := Timing{Poll: 1, Pass: 2, List: 3, Commit: 4, Grace: 5, Idle: 6, IdlePages: 7, Yield: 8}
+	if got := given.orDefault(time.Second); got != given {
+		t.Errorf("given %+v, it is %+v", given, got)
+	}
+}
+
+// A shard that could not be leased is tried again in the next pass: whatever kept its row from being written is over by then.
+func TestALeaseThatFailedIsTriedAgain(t *testing.T) {
+	store, failed := &checkpointtest.Memory{}, 0
+	source := newBacklog(3)
+	o := crowd(t, source, targets{}, "Orders")
+	play(t, store, time.Minute, o, func(ctx context.Context, l *checkpoint.Ledger) error {
+		if err := behind(1, "Orders")(ctx, l); err != nil {
+			return err
+		}
+		store.OnSwap = func(_ context.Context, key string, execute func() bool) (bool, error) {
+			if key == "outage/shard/Orders/L/Orders0" && failed == 0 {
+				failed++
+				return false, errors.New("no answer")
+			}
+			return execute(), nil
+		}
+		return nil
+	})
+	if failed != 1 || source.total("Orders") != 3 {
+		t.Errorf("failed %d times, %d pages were read", failed, source.total("Orders"))
+	}
+}
+
+// A table that is about to be dropped is gone; one that could not be described, or that is there, is not: a scan that did not find it may have asked a moment too early.
+func TestWhatIsGone(t *testing.T) {
+	for _, c := range []struct {
+		described backfill.Description
+		err       error
+		want      bool
+	}{
+		{backfill.Description{Status: "ACTIVE"}, nil, false}, {backfill.Description{Status: "UPDATING"}, nil, false}, {backfill.Description{Status: "DELETING"}, nil, true},
+		{backfill.Description{}, &cdc.Error{Reason: cdc.NotFound, Err: errors.New("no")}, true}, {backfill.Description{}, &cdc.Error{Reason: cdc.Unavailable, Err: errors.New("no")}, false},
+	} {
+		tb := &table{Options: &Options{Database: answering{described: c.described, err: c.err}}, Table: Table{Joined: true}, source: "Orders"}
+		reason, yes := tb.unfollowable(t.Context(), &cdc.Error{Op: "Scan", Reason: cdc.NotFound, Err: errors.New("no")})
+		if got := gone(c.described, c.err); got != c.want || yes != c.want || yes && reason != GoneReason {
+			t.Errorf("%+v, %v: gone %v, set aside for %q", c.described, c.err, got, reason)
+		}
+	}
+}
+
+// answering is a database that says the same of every table.
+type answering struct {
+	Database
+	described backfill.Description
+	err       error
+}
+
+func (a answering) Describe(context.Context, string) (backfill.Description, error) {
+	return a.described, a.err
+}
+
+func (answering) Scan(context.Context, string, int, int, cdc.Item, int) (backfill.ScanPage, error) {
+	return backfill.ScanPage{}, errors.New("it is scanned")
+}
+
+// A load that was asked to stop asks for no further page, and notes what DynamoDB counts as the estimate of its items.
+func TestALoadStopsBetweenPages(t *testing.T) {
+	stop, cancel := context.WithCancel(t.Context())
+	s := stoppable{answering{}, stop}
+	if _, err := s.Scan(t.Context(), "Orders", 0, 1, cdc.Item{}, 1); err == nil || errors.Is(err, errStopped) {
+		t.Errorf("before a stop: %v", err)
+	}
+	cancel()
+	if _, err := s.Scan(t.Context(), "Orders", 0, 1, cdc.Item{}, 1); !errors.Is(err, errStopped) {
+		t.Errorf("after a stop: %v", err)
+	}
+	listed(t, &pagedStream{}, func(ctx context.Context, k *rounds, state checkpoint.TableState) {
+		k.Database = answering{described: backfill.Description{Items: 5, Bytes: 7000}}
+		if begun, err := k.table.begin(ctx, ctx, state); err != nil || begun.Load.Estimate != 5 {
+			t.Errorf("%+v, %v", begun.Load, err)
+		}
+	})
+}
