@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -208,6 +209,74 @@ func TestALoadStopsBetweenPages(t *testing.T) {
 		k.Database = answering{described: backfill.Description{Items: 5, Bytes: 7000}}
 		if begun, err := k.table.begin(ctx, ctx, state); err != nil || begun.Load.Estimate != 5 {
 			t.Errorf("%+v, %v", begun.Load, err)
+		}
+	})
+}
+
+// No call is remembered, or kept alive, once it has ended: there is one a second for every shard, for months.
+func TestCallsThatEndedAreForgotten(t *testing.T) {
+	calls := &reads{}
+	reading, end := calls.begin(t.Context())
+	end()
+	if reading.Err() == nil {
+		t.Error("the context of a call outlives it")
+	}
+	tb := &table{Options: &Options{room: task.NewLimit(1), calls: calls}}
+	h := tb.newHand()
+	look := stoppableDiscover(func(context.Context, func(string) bool) (Discovery, error) { return Discovery{}, nil }, calls)
+	_, err := look(t.Context(), nil)
+	if err := errors.Join(err, h.take(t.Context())); err != nil || !h.held || len(calls.cancels) != 0 {
+		t.Errorf("%d calls are under way, %v", len(calls.cancels), err)
+	}
+}
+
+// A shard that was given up is not idle, whatever its last pages were: nobody reads it.
+func TestWhatWasGivenUpIsNotIdle(t *testing.T) {
+	b := newBoard()
+	timing := Timing{Poll: time.Second, Idle: 9 * time.Second, IdlePages: 10}
+	for n := range 10 {
+		b.read("s", checkpoint.Progress{CaughtUp: true}, time.Duration(n)*time.Second)
+	}
+	if !b.idle("s", timing, 9*time.Second) {
+		t.Error("ten empty pages are not idle")
+	}
+	if b.leave("s"); b.idle("s", timing, 9*time.Second) {
+		t.Error("idle although it was given up")
+	}
+}
+
+// Why a table of a pattern is set aside is what is wrong with it, in fixed words; what is wrong with the worker, or passes, sets none aside, and a named one never is.
+func TestWhyATableIsSetAside(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want string // a part of it; "": it is not
+	}{
+		{nil, ""}, {errors.New("anything"), ""}, {checkpoint.ErrMappingChanged, ""}, {&SourceError{Table: "Orders"}, ""},
+		{&StreamError{Table: "Orders"}, "no enabled stream"}, {&StreamError{Table: "Orders", View: "KEYS_ONLY"}, "KEYS_ONLY"}, {&KeyError{Table: "Orders"}, "primary key"},
+		{errGone, "does not exist any more"}, {&cdc.Error{Reason: cdc.Unavailable, Err: errors.New("no")}, ""},
+	} {
+		for _, joined := range []bool{true, false} {
+			tb := &table{Options: &Options{Database: dropped{}}, Table: Table{Joined: joined}, source: "Orders"}
+			reason, yes := tb.unfollowable(t.Context(), c.err)
+			if yes != (joined && c.want != "") || yes && !strings.Contains(reason, c.want) || !yes && reason != "" {
+				t.Errorf("%v, joined %v: %v for %q", c.err, joined, yes, reason)
+			}
+		}
+	}
+}
+
+// A worker without tables that finds its ledger exchanged while it looks for some ends with that: nobody else in it would find it.
+func TestALookForTablesEndsTheProcess(t *testing.T) {
+	store := &checkpointtest.Memory{}
+	o := Options{DiscoverEvery: time.Minute, Discover: func(ctx context.Context, _ func(string) bool) (Discovery, error) {
+		if task.Mono(ctx) > 5*time.Minute {
+			store.OnRead = func(context.Context, string) error { return checkpoint.ErrLedgerExchanged }
+		}
+		return Discovery{Refused: []Refusal{{"Orders", "no stream"}}}, nil
+	}}
+	runs(t, store, time.Hour, o, func(context.Context, *checkpoint.Ledger) error { return nil }, func(ctx context.Context, err error) {
+		if now := task.Mono(ctx); !errors.Is(err, checkpoint.ErrLedgerExchanged) || now > 10*time.Minute {
+			t.Errorf("ended after %s with %v", now, err)
 		}
 	})
 }
