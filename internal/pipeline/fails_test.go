@@ -1,0 +1,152 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
+	"github.com/dynamodb-bigtable/replicator/internal/virtual"
+)
+
+// failAt lets the call of a store with the given number fail for good: the ledger is not the one that this process was started with.
+func failAt(store *checkpointtest.Memory, calls *int, n int) {
+	next := func() error {
+		if *calls++; *calls == n {
+			return checkpoint.ErrLedgerExchanged
+		}
+		return nil
+	}
+	store.OnRead = func(context.Context, string) error { return next() }
+	store.OnSwap = func(_ context.Context, _ string, execute func() bool) (bool, error) {
+		if err := next(); err != nil {
+			return false, err
+		}
+		return execute(), nil
+	}
+}
+
+// busy prepares a table that has something to do for every step of a round: a generation that is not adopted, a gap that is not declared, one that can be read on, a shard whose
+// children are not known, and one whose row says nothing any more.
+func busy(ctx context.Context, l *checkpoint.Ledger) (checkpoint.TableState, error) {
+	state, err := l.UpdateTable(ctx, "Orders", func(s *checkpoint.TableState) error {
+		s.StreamARN, s.Label, s.Generation, s.Adopted, s.Listed = "arn", "label", 7, 6, 7
+		return nil
+	})
+	ago := func(hours int) time.Time { return listingsBegin.Add(-time.Duration(hours) * time.Hour) }
+	for _, s := range []checkpoint.Shard{
+		{ID: "gone", State: checkpoint.Lost, Loss: checkpoint.NotFound, Generation: 7, DoneAt: ago(1)},
+		{ID: "trimmed", State: checkpoint.Lost, Loss: checkpoint.Trimmed, Generation: 6, DoneAt: ago(1)},
+		{ID: "done", State: checkpoint.Done, Generation: 7, DoneAt: ago(1)},
+		{ID: "old", State: checkpoint.Done, Generation: 1, DoneAt: ago(90)},
+		{ID: "younger", Parent: "old", State: checkpoint.Done, Generation: 1, DoneAt: ago(1)},
+		{ID: "open", State: checkpoint.Waiting, Generation: 6},
+	} {
+		s.Source, s.StreamARN, s.Label, s.Hop = "Orders", "arn", "label", cdc.RootHop
+		s.FirstRead = listingsBegin
+		err = errors.Join(err, l.CreateShard(ctx, s))
+	}
+	return state, err
+}
+
+// What a step of the keeper finds out about its ledger is what the step ends with, at whichever of its calls that is: what could not be read is not what is not there, and a round that
+// could not note something has not noted it.
+func TestARoundEndsWithWhatItFindsOut(t *testing.T) {
+	const lostTarget, endingLoad = "a target that was lost", "a load that ends"
+	mapping := ordersMapping(t)
+	for name, step := range map[string]func(ctx context.Context, k *rounds, state checkpoint.TableState) error{
+		"a complete round":     func(ctx context.Context, k *rounds, _ checkpoint.TableState) error { return k.complete(ctx) },
+		"a small round":        func(ctx context.Context, k *rounds, _ checkpoint.TableState) error { return k.small(ctx) },
+		"a look at the source": func(ctx context.Context, k *rounds, _ checkpoint.TableState) error { return k.sameSource(ctx) },
+		"a round of a named table that was dropped": func(ctx context.Context, k *rounds, _ checkpoint.TableState) error {
+			k.Database = dropped{}
+			return k.complete(ctx)
+		},
+		"a new stream": func(ctx context.Context, k *rounds, _ checkpoint.TableState) error {
+			k.Database = heldUpBy("arn2", "label2")
+			k.Open = func(arn string) cdc.Source {
+				if arn == "arn" {
+					return endedStream{}
+				}
+				return &pagedStream{pages: [][]cdc.Shard{{{ID: "n"}}}}
+			}
+			return k.complete(ctx)
+		},
+		"a stream that is gone": func(ctx context.Context, k *rounds, state checkpoint.TableState) error {
+			k.Open = func(string) cdc.Source { return endedStream{} }
+			_, err := k.list(ctx, state)
+			return err
+		},
+		lostTarget: func(ctx context.Context, k *rounds, _ checkpoint.TableState) error { return k.beat(ctx) },
+		"a shard whose parent nobody has listed": func(ctx context.Context, k *rounds, _ checkpoint.TableState) error {
+			k.Open = func(string) cdc.Source {
+				return &pagedStream{pages: [][]cdc.Shard{{{ID: "open"}, {ID: "x", Parent: "nobody"}}}}
+			}
+			return k.complete(ctx)
+		},
+		"a load that begins": func(ctx context.Context, k *rounds, state checkpoint.TableState) error {
+			_, err := k.table.begin(ctx, ctx, state)
+			return err
+		},
+		endingLoad: func(ctx context.Context, k *rounds, state checkpoint.TableState) error {
+			return k.loaded(ctx, ctx, state, backfill.Progress{Items: 7})
+		},
+	} {
+		for n := 1; ; n++ {
+			calls := 0
+			err := virtual.NewWorld(1, listingsBegin, false).Run(48*time.Hour, func(ctx context.Context) {
+				store := &checkpointtest.Memory{}
+				ledger, err := checkpoint.Open(ctx, store, "fails", checkpoint.Options{Worker: "w", ID: "l"})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				state, err := busy(ctx, ledger)
+				if name == lostTarget {
+					_, errBeat := ledger.UpdateTable(ctx, "Orders", func(s *checkpoint.TableState) error { s.WitnessBeat = 5; return nil })
+					err = errors.Join(err, errBeat)
+				}
+				if name == endingLoad { // in the next generation, of which nothing is lost
+					_, errNext := ledger.UpdateTable(ctx, "Orders", func(s *checkpoint.TableState) error {
+						s.Generation, s.Load = 8, checkpoint.Load{Generation: 8, StartedAt: listingsBegin}
+						return nil
+					})
+					var errAdopt error
+					state, errAdopt = ledger.Adopt(ctx, "Orders")
+					err = errors.Join(err, errNext, errAdopt)
+				}
+				if err != nil {
+					t.Error(err)
+				}
+				stream := &pagedStream{pages: [][]cdc.Shard{{{ID: "open"}, {ID: "done", Closed: true}, {ID: "new"}}}}
+				o := &Options{Ledger: ledger, Floors: &Floors{}, Open: func(string) cdc.Source { return stream }, Database: heldUpBy("arn", "label"),
+					Witness: func(string) checkpoint.Store { return store }, Timing: Timing{}.orDefault(ledger.Lease())}
+				k := &rounds{table: &table{Options: o, Table: Table{Mapping: mapping}, source: "Orders", events: Events{}.orSilent(), board: newBoard()}, stop: ctx}
+				failAt(store, &calls, n)
+				if err := step(ctx, k, state); calls >= n && !errors.Is(err, checkpoint.ErrLedgerExchanged) {
+					t.Errorf("%s, call %d: ended with %v", name, n, err)
+				} else if calls < n && err != nil {
+					t.Errorf("%s: of %d calls none failed: %v", name, calls, err)
+				}
+			})
+			if err != nil {
+				t.Fatalf("%s, call %d: %v", name, n, err)
+			}
+			if calls < n {
+				break
+			}
+			if n == 300 {
+				t.Fatalf("%s does not end", name)
+			}
+		}
+	}
+}
+
+// heldUpBy is a database in which every table has the stream.
+func heldUpBy(arn, label string) Database {
+	return answering{described: backfill.Description{Name: "Orders", StreamARN: arn, StreamLabel: label, StreamEnabled: true, ViewType: "NEW_AND_OLD_IMAGES"}}
+}
