@@ -26,7 +26,7 @@ type mutant struct {
 // mutants is the whole table.
 func mutants() []mutant {
 	return slices.Concat(inStream, inListing, inReader, inLineage, inFold, inEncoding, inGuard, inWriter, inKeeping, inLease, inLedger, inCoverage, inScan, inFollow, inKeeper, inBalance, inCopy,
-		inReview, inSurvivors, inReach, inStatements, inOwnership, inMoves, inRules, inCounters, inTemplates, inOutside, inStrangers, inOutages, inGuests, inGuestsOfTheWriter, inPassersby, inBystanders, inCallers, inKeepers, inReaders, inEdges, inTellings, inBounds)
+		inReview, inSurvivors, inReach, inStatements, inOwnership, inMoves, inRules, inCounters, inTemplates, inOutside, inStrangers, inOutages, inGuests, inGuestsOfTheWriter, inPassersby, inBystanders, inCallers, inKeepers, inReaders, inEdges, inTellings, inBounds, inRounds)
 }
 
 // verdict is what became of a mutant.
