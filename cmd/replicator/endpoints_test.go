@@ -8,29 +8,22 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
-	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
-	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// refusing is a listener that takes no connection, and tells when the server has given up.
-type refusing struct {
-	failure error
-	gaveUp  func()
-}
+// refusing is a listener that takes no connection.
+type refusing struct{ failure error }
 
 func (r refusing) Accept() (net.Conn, error) { return nil, r.failure }
 
-func (r refusing) Close() error {
-	r.gaveUp()
-	return nil
-}
+func (refusing) Close() error { return nil }
 
 func (refusing) Addr() net.Addr { return &net.UnixAddr{Name: "refusing"} }
 
-// A run whose endpoints failed did not end well, though its pipeline did: nobody could see it.
+// Endpoints that fail are told at once, and again when the run ends, which did not end well then: nobody could see it. What is surveyed beside them goes on.
 func TestARunTellsThatItsEndpointsFailed(t *testing.T) {
 	cfg, to, s := connectedTarget(t, ordersConfig)
 	s.cloud.routed("c1")
@@ -46,19 +39,26 @@ func TestARunTellsThatItsEndpointsFailed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := transform.NewMapping("Orders", cfg.Tables[0].TargetNames(), "d", []transform.KeyAttribute{{Name: "id", Type: cdc.KindS}})
+	m, err := mapTable(cfg.Tables[0], described.PrimaryKey)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &worker{program: &program{env: nothingSet, stdout: io.Discard, stderr: io.Discard}, cfg: cfg, log: slog.New(slog.DiscardHandler),
+	log := aloud{slog.DiscardHandler, make(chan string, 1000)}
+	w := &worker{program: &program{env: nothingSet, stdout: io.Discard, stderr: io.Discard}, cfg: cfg, log: slog.New(log),
 		lines: backfill.NewRenderer(io.Discard, nil), id: "w", source: from, target: to,
 		found: probed{cluster: "c1", tables: []probedTable{{config: cfg.Tables[0], description: described, mapping: m}}}}
-	ctx, stop := context.WithCancel(t.Context())
+	ctx, stop := context.WithTimeout(t.Context(), 40*time.Second) // a run that tells nothing must not go on for ever
 	defer stop()
-	failure := errors.New("too many open files")
-	err = w.run(ctx, refusing{failure, stop})
+	failure, ended := errors.New("too many open files"), make(chan error, 1)
+	go func() { ended <- w.run(ctx, refusing{failure}) }()
+	log.await(ctx, t, "the HTTP endpoints failed")
+	for number := range uint64(2) { // the first survey may have begun before they failed
+		parkedAndHealed(t, cfg, to, m, 1+2*number)
+		log.await(ctx, t, "resolved")
+	}
+	stop()
 	var told *diag.Error
-	if !errors.As(err, &told) || told.Code != diag.CannotListen || !errors.Is(told.Err, failure) {
+	if err := <-ended; !errors.As(err, &told) || told.Code != diag.CannotListen || !errors.Is(told.Err, failure) {
 		t.Errorf("ended with %v", err)
 	}
 }

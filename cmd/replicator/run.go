@@ -270,21 +270,27 @@ func (w *worker) run(ctx context.Context, listener net.Listener) error {
 
 	// What runs beside the pipeline ends after it, so that a slow stop can still be watched.
 	beside, end := context.WithCancel(context.WithoutCancel(ctx))
-	side, sctx := errgroup.WithContext(beside)
-	side.Go(func() error { o.draw(sctx); return nil })
-	side.Go(func() error { w.survey(sctx, o, parking); return nil })
+	var side errgroup.Group // without a context of its own: surveys go on where the endpoints have failed
+	side.Go(func() error { o.draw(beside); return nil })
+	side.Go(func() error { w.survey(beside, o, parking); return nil })
 	if listener != nil {
 		w.log.Info(demo.ListeningMessage, demo.AddressKey, listener.Addr().String())
 		handler := admin.Handler(admin.Options{Clock: time.Now, Health: health, Metrics: metrics, Events: o.feed, Profile: w.flags.pprof,
 			Status: func(ctx context.Context) (any, error) { return gather(ctx, w.cfg, w.target, w.env, "", time.Now()) }})
-		side.Go(func() error { return admin.Serve(sctx, listener, handler, w.log) })
+		side.Go(func() error {
+			err := admin.Serve(beside, listener, handler, w.log)
+			if err != nil {
+				w.log.Error("the HTTP endpoints failed: the migration goes on, and nobody can see it there until a restart", admin.KeyError, err)
+			}
+			return err
+		})
 	}
 	go func() {
 		select {
 		case <-ctx.Done():
 			health.Stopping()
 			w.log.Info("stopping", admin.KeyReason, context.Cause(ctx).Error())
-		case <-sctx.Done():
+		case <-beside.Done():
 		}
 	}()
 	err = explain("the migration cannot go on", pipeline.Run(ctx, w.options(ledger, parking, o)))

@@ -146,6 +146,44 @@ func (l aloud) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
+// await waits for a message with a text in it.
+func (l aloud) await(ctx context.Context, t *testing.T, text string) {
+	t.Helper()
+	for {
+		select {
+		case line := <-l.lines:
+			if strings.Contains(line, text) {
+				return
+			}
+		case <-ctx.Done():
+			t.Errorf("nobody tells: %s", text)
+			return
+		}
+	}
+}
+
+// parkedAndHealed parks the change of an item with the given number, and applies the next one.
+func parkedAndHealed(t *testing.T, cfg *config.Config, to *target, m *transform.Mapping, number uint64) *sink.Parking {
+	t.Helper()
+	var key []cdc.Attribute
+	for _, a := range m.PrimaryKey {
+		key = append(key, cdc.Attribute{Name: a.Name, Value: cdc.String("k")})
+	}
+	item, stamp := cdc.NewItem(key), transform.Stamp{Generation: 7, Hop: cdc.RootHop}
+	change := cdc.Change{Event: cdc.Insert, Sequence: cdc.SequenceOf(number), Time: noon, Keys: item, New: item}
+	before := transform.Fold(m, []cdc.Change{change}, stamp)
+	parking := sink.NewParking(to.data.Records(cfg.State.Table), cfg.Name)
+	if err := parking.Park(t.Context(), before.Park(before.Rows[0], "no")); err != nil {
+		t.Fatal(err)
+	}
+	change.Sequence = cdc.SequenceOf(number + 1)
+	after := transform.Fold(m, []cdc.Change{change}, stamp)
+	if err := sink.NewWriter(sink.Options{Table: to.data, Rows: to.data, Parking: parking}).Write(t.Context(), &after); err != nil {
+		t.Fatal(err)
+	}
+	return parking
+}
+
 // A survey looks after what is parked, and forgets what a later change has healed: nobody else does, and it would count for ever.
 func TestASurveyForgetsWhatIsHealed(t *testing.T) {
 	cfg, to, s := connectedTarget(t, ordersConfig)
@@ -155,22 +193,11 @@ func TestASurveyForgetsWhatIsHealed(t *testing.T) {
 	if _, err := ledger.UpdateTable(ctx, "Orders", func(s *checkpoint.TableState) error { s.Generation = 7; return nil }); err != nil {
 		t.Fatal(err)
 	}
-	m, err := transform.NewMapping("Orders", cfg.Tables[0].TargetNames(), "d", []transform.KeyAttribute{{Name: "id", Type: cdc.KindS}})
+	m, err := mapTable(cfg.Tables[0], []transform.KeyAttribute{{Name: "id", Type: cdc.KindS}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	item, stamp := cdc.NewItem([]cdc.Attribute{{Name: "id", Value: cdc.String("k")}}), transform.Stamp{Generation: 7, Hop: cdc.RootHop}
-	change := cdc.Change{Event: cdc.Insert, Sequence: cdc.SequenceOf(1), Time: noon, Keys: item, New: item}
-	before := transform.Fold(m, []cdc.Change{change}, stamp)
-	parking := sink.NewParking(to.data.Records(cfg.State.Table), cfg.Name)
-	if err := parking.Park(ctx, before.Park(before.Rows[0], "no")); err != nil {
-		t.Fatal(err)
-	}
-	change.Sequence = cdc.SequenceOf(2)
-	after := transform.Fold(m, []cdc.Change{change}, stamp)
-	if err := sink.NewWriter(sink.Options{Table: to.data, Rows: to.data, Parking: parking}).Write(ctx, &after); err != nil {
-		t.Fatal(err)
-	}
+	parking := parkedAndHealed(t, cfg, to, m, 1)
 
 	log := aloud{slog.DiscardHandler, make(chan string, 10)}
 	w := &worker{program: &program{env: nothingSet}, cfg: cfg, log: slog.New(log), target: to,
@@ -181,14 +208,7 @@ func TestASurveyForgetsWhatIsHealed(t *testing.T) {
 		defer close(ended)
 		w.survey(surveying, silentObserver(), parking)
 	}()
-	select {
-	case line := <-log.lines:
-		if !strings.Contains(line, "resolved") {
-			t.Error(line)
-		}
-	case <-ctx.Done():
-		t.Error("it is not looked after")
-	}
+	log.await(ctx, t, "resolved")
 	end()
 	<-ended
 	if n, err := parking.CountOf(t.Context(), "Orders"); err != nil || n != 0 {

@@ -20,12 +20,10 @@ var inEdges = []mutant{
 		test: "./backfill TestALoadThatFails", why: "the next step under the seat fails as well",
 	},
 	{
-		name: "a tally is of its first change", hazards: "", file: "internal/pipeline/board.go",
-		old: `		t.Last = c.Time
+		name: "removes are counted as modifies", hazards: "", file: "internal/pipeline/board.go",
+		old: `			t.Removes++
 `,
-		new: `		if t.Last.IsZero() {
-			t.Last = c.Time
-		}
+		new: `			t.Modifies++
 `,
 		test: "./internal/pipeline TestATally", why: "for people",
 	},

@@ -361,7 +361,7 @@ var inStrangers = []mutant{
 	},
 	{
 		name: "an older stream is followed when the newer one is over", hazards: "H24", file: "internal/pipeline/stream.go",
-		old: `over && (news != replaced || d.StreamLabel > state.Label)
+		old: `over && (told != replaced || d.StreamLabel > state.Label)
 `,
 		new: `over
 `,

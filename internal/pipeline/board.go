@@ -12,8 +12,6 @@ import (
 // Tally counts changes by event.
 type Tally struct {
 	Inserts, Modifies, Removes int
-	// Last is the time of the last change, zero if there is none.
-	Last time.Time
 }
 
 // Changes is how many there are.
@@ -31,7 +29,6 @@ func Count(changes []cdc.Change) Tally {
 		case cdc.Remove:
 			t.Removes++
 		}
-		t.Last = c.Time
 	}
 	return t
 }

@@ -132,18 +132,18 @@ func (k *rounds) attend(ctx context.Context) error {
 		// Before a new stream is followed: one that lacks images would have rows removed for want of what to put (H62).
 		return unusable
 	}
-	news := newsOf(d, state)
-	if news == nothingNew {
+	told := newsOf(d, state)
+	if told == nothingNew {
 		k.doubt = doubt{}
 		return nil
 	}
 	over, err := k.over(ctx, state)
 	// The label of a stream is the time at which it was enabled.
-	believed := over && (news != replaced || d.StreamLabel > state.Label)
+	believed := over && (told != replaced || d.StreamLabel > state.Label)
 	switch {
 	case err != nil:
 		return err
-	case news == goesOn:
+	case told == goesOn:
 		if over {
 			return nil
 		}
@@ -154,9 +154,9 @@ func (k *rounds) attend(ctx context.Context) error {
 		return err
 	case !believed && !k.doubt.lasts(d, asked):
 		return nil
-	case news == replaced && rekeyed != nil:
+	case told == replaced && rekeyed != nil:
 		return rekeyed // a key stays for a table's life, so that this is another table
-	case news == replaced:
+	case told == replaced:
 		// H24: between the two streams nobody recorded changes.
 		gap := checkpoint.Gap{Reason: "the table has a new stream"}
 		return k.raise(ctx, state.Generation, gap, func(s *checkpoint.TableState) {
