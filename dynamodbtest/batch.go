@@ -46,7 +46,7 @@ type tableBatch struct {
 }
 
 func (s *Server) batchWrite(req *batchWriteRequest) (any, error) {
-	if err := constraints(enum("returnItemCollectionMetrics", req.ReturnItemCollectionMetrics, "SIZE", "NONE")); err != nil {
+	if err := constraints(enumCapacity(req.ReturnConsumedCapacity), enumMetrics(req.ReturnItemCollectionMetrics)); err != nil {
 		return nil, err
 	}
 	if len(req.RequestItems) == 0 {
@@ -106,11 +106,7 @@ func (s *Server) prepareBatch(name string, requests []writeRequest, returned str
 	if err != nil {
 		return tableBatch{}, err
 	}
-	m, err := newMeter(returned, t.name)
-	if err != nil {
-		return tableBatch{}, err
-	}
-	b := tableBatch{table: t, meter: m}
+	b := tableBatch{table: t, meter: newMeter(returned, t.name)}
 	seen := map[string]bool{}
 	for _, request := range requests {
 		var c change
@@ -181,6 +177,9 @@ type keysAndAttributes struct {
 func (r *batchGetRequest) subject() (string, string) { return onlyTable(r.RequestItems) }
 
 func (s *Server) batchGet(req *batchGetRequest) (any, error) {
+	if err := constraints(enumCapacity(req.ReturnConsumedCapacity)); err != nil {
+		return nil, err
+	}
 	if len(req.RequestItems) == 0 {
 		return nil, validation("The requestItems parameter is required for BatchGetItem")
 	}
@@ -214,10 +213,7 @@ func (s *Server) batchGet(req *batchGetRequest) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		m, err := newMeter(req.ReturnConsumedCapacity, t.name)
-		if err != nil {
-			return nil, err
-		}
+		m := newMeter(req.ReturnConsumedCapacity, t.name)
 		keys, err := t.readKeys(share.Keys)
 		if err != nil {
 			return nil, err

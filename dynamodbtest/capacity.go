@@ -22,14 +22,8 @@ type meter struct {
 	kind string
 }
 
-// newMeter reads ReturnConsumedCapacity.
-func newMeter(returned, table string) (meter, error) {
-	switch returned {
-	case "", "NONE", "TOTAL", "INDEXES":
-		return meter{returned: returned, table: table}, nil
-	}
-	return meter{}, validation("1 validation error detected: Value '%s' at 'returnConsumedCapacity' failed to satisfy constraint: Member must satisfy enum value set: [INDEXES, TOTAL, NONE]", returned)
-}
+// newMeter is a meter for a request whose ReturnConsumedCapacity was checked by enumCapacity.
+func newMeter(returned, table string) meter { return meter{returned: returned, table: table} }
 
 func (m *meter) wanted() bool { return m.returned == "TOTAL" || m.returned == "INDEXES" }
 

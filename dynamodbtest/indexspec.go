@@ -2,6 +2,7 @@ package dynamodbtest
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +15,7 @@ const (
 	maxGlobalIndexes = 20
 	maxLocalIndexes  = 5
 	maxIncluded      = 100 // attributes of all INCLUDE projections of a table
+	maxKeyAttributes = 4   // of a global index's partition key, and of its sort key
 )
 
 type projectionSpecification struct {
@@ -41,7 +43,7 @@ func definitionsOf(definitions []attributeDefinition) (map[string]cdc.Kind, erro
 	for i, d := range definitions {
 		kind, ok := map[string]cdc.Kind{"S": cdc.KindS, "N": cdc.KindN, "B": cdc.KindB}[d.AttributeType]
 		if !ok {
-			return nil, validation("1 validation error detected: Value '%s' at 'attributeDefinitions.%d.member.attributeType' failed to satisfy constraint: Member must satisfy enum value set: [B, N, S]", d.AttributeType, i+1)
+			return nil, missingMember(fmt.Sprintf("attributeDefinitions.%d.member.attributeType", i+1))
 		}
 		if _, twice := kinds[d.AttributeName]; twice {
 			return nil, validation("Duplicate AttributeName in AttributeDefinitions: %s", d.AttributeName)
@@ -51,17 +53,16 @@ func definitionsOf(definitions []attributeDefinition) (map[string]cdc.Kind, erro
 	return kinds, nil
 }
 
-// readKeys validates a key schema; member is where it stands in the request.
-func readKeys(elements []keyElement, kinds map[string]cdc.Kind, member string) (keySchema, error) {
+// readKeys validates a key schema; member is where it stands in the request. Only a global index's key has more than one
+// attribute of a type.
+func readKeys(elements []keyElement, kinds map[string]cdc.Kind, member string, global bool) (keySchema, error) {
 	if len(elements) == 0 {
 		return keySchema{}, missingMember(member)
 	}
-	for i, e := range elements {
-		if e.KeyType != "HASH" && e.KeyType != "RANGE" {
-			return keySchema{}, validation("1 validation error detected: Value '%s' at '%s.%d.member.keyType' failed to satisfy constraint: Member must satisfy enum value set: [HASH, RANGE]", e.KeyType, member, i+1)
-		}
+	if i := slices.IndexFunc(elements, func(e keyElement) bool { return e.KeyType == "" }); i >= 0 {
+		return keySchema{}, missingMember(fmt.Sprintf("%s.%d.member.keyType", member, i+1))
 	}
-	if len(elements) > 2 {
+	if !global && len(elements) > 2 {
 		var shown []string
 		for _, e := range elements {
 			shown = append(shown, "KeySchemaElement(attributeName="+e.AttributeName+", keyType="+e.KeyType+")")
@@ -72,29 +73,38 @@ func readKeys(elements []keyElement, kinds map[string]cdc.Kind, member string) (
 		return keySchema{}, validation("Invalid KeySchema: The first KeySchemaElement is not a HASH key type")
 	}
 	var ks keySchema
-	for i, e := range elements {
+	for _, e := range elements {
 		kind, ok := kinds[e.AttributeName]
 		if !ok || len(e.AttributeName) < 1 || len(e.AttributeName) > 255 {
 			return keySchema{}, undefinedKeys(elements, kinds)
 		}
-		if i == 0 {
-			ks.hash = keyAttribute{e.AttributeName, kind}
-		} else {
-			ks.sort = keyAttribute{e.AttributeName, kind}
+		if ks.contains(e.AttributeName) && len(elements) > 2 {
+			return keySchema{}, validation("Invalid KeySchema: Duplicate attribute in the key schema: %s", e.AttributeName)
+		}
+		if ks.contains(e.AttributeName) {
+			return keySchema{}, validation("Invalid KeySchema: Some index key attribute have no definition")
+		}
+		switch {
+		case e.KeyType == "RANGE":
+			ks.sort = append(ks.sort, keyAttribute{e.AttributeName, kind})
+		case ks.hasSort():
+			return keySchema{}, validation("Invalid KeySchema: A HASH key type follows a RANGE key type")
+		case len(ks.hash) > 0 && !global:
+			return keySchema{}, validation("Invalid KeySchema: The second KeySchemaElement is not a RANGE key type")
+		default:
+			ks.hash = append(ks.hash, keyAttribute{e.AttributeName, kind})
 		}
 	}
-	if ks.hash.name == ks.sort.name {
-		return keySchema{}, validation("Invalid KeySchema: Some index key attribute have no definition")
-	}
-	if ks.hasSort() && elements[1].KeyType != "RANGE" {
-		return keySchema{}, validation("Invalid KeySchema: The second KeySchemaElement is not a RANGE key type")
+	if len(ks.hash) > maxKeyAttributes || len(ks.sort) > maxKeyAttributes {
+		return keySchema{}, validation("Invalid KeySchema: A global secondary index has at most %d attributes of each key type: HASH: %d, RANGE: %d", maxKeyAttributes, len(ks.hash), len(ks.sort))
 	}
 	return ks, nil
 }
 
 // undefinedKeys is the error for keys without definitions, which the service words in two ways.
 func undefinedKeys(elements []keyElement, kinds map[string]cdc.Kind) error {
-	if len(elements) > 1 || len(kinds) == 0 {
+	several := len(elements) > 2 || len(elements) == 2 && elements[0].KeyType == elements[1].KeyType
+	if !several && (len(elements) > 1 || len(kinds) == 0) {
 		return validation("Invalid KeySchema: Some index key attribute have no definition")
 	}
 	var keys []string
@@ -125,8 +135,8 @@ func readIndexes(base keySchema, local, global []indexSpecification, kinds map[s
 		if !x.keys.hasSort() {
 			return nil, validation("One or more parameter values were invalid: Index KeySchema does not have a range key for index: %s", x.name)
 		}
-		if x.keys.hash.name != base.hash.name {
-			return nil, validation("One or more parameter values were invalid: Index KeySchema does not have the same leading hash key as table KeySchema for index: %s. index hash key: %s, table hash key: %s", x.name, x.keys.hash.name, base.hash.name)
+		if own, of := x.keys.hash[0].name, base.hash[0].name; own != of {
+			return nil, validation("One or more parameter values were invalid: Index KeySchema does not have the same leading hash key as table KeySchema for index: %s. index hash key: %s, table hash key: %s", x.name, own, of)
 		}
 		if list, err = addIndex(list, x); err != nil {
 			return nil, err
@@ -152,7 +162,7 @@ func (spec *indexSpecification) read(global bool, kinds map[string]cdc.Kind, mem
 	if err := checkName(spec.IndexName, member+".member.indexName", 3); err != nil {
 		return nil, err
 	}
-	keys, err := readKeys(spec.KeySchema, kinds, member+".member.keySchema")
+	keys, err := readKeys(spec.KeySchema, kinds, member+".member.keySchema", global)
 	if err != nil {
 		return nil, err
 	}
@@ -171,8 +181,6 @@ func (spec *indexSpecification) read(global bool, kinds map[string]cdc.Kind, mem
 		}
 	case "":
 		return nil, validation("One or more parameter values were invalid: Unknown ProjectionType: null")
-	default:
-		return nil, validation("1 validation error detected: Value '%s' at '%s.member.projection.projectionType' failed to satisfy constraint: Member must satisfy enum value set: [ALL, INCLUDE, KEYS_ONLY]", x.project, member)
 	}
 	return x, nil
 }
@@ -260,8 +268,8 @@ func definitions(base keySchema, indexes []*secondaryIndex) []attributeDefinitio
 	}
 	var list []attributeDefinition
 	for _, ks := range schemas {
-		for _, a := range []keyAttribute{ks.hash, ks.sort} {
-			if a.name != "" && !slices.Contains(list, attributeDefinition{a.name, a.kind.String()}) {
+		for _, a := range ks.attributes() {
+			if !slices.Contains(list, attributeDefinition{a.name, a.kind.String()}) {
 				list = append(list, attributeDefinition{a.name, a.kind.String()})
 			}
 		}

@@ -2,7 +2,6 @@ package dynamodbtest
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -29,8 +28,7 @@ func (o *writeOptions) check(allowed ...string) (meter, error) {
 		return meter{}, err
 	}
 	if err := constraints(
-		enum("returnConsumedCapacity", o.ReturnConsumedCapacity, "INDEXES", "TOTAL", "NONE"),
-		enum("returnItemCollectionMetrics", o.ReturnItemCollectionMetrics, "SIZE", "NONE"),
+		enumCapacity(o.ReturnConsumedCapacity), enumMetrics(o.ReturnItemCollectionMetrics),
 		enum("returnValues", o.ReturnValues, returnValues...),
 		enum("returnValuesOnConditionCheckFailure", o.ReturnValuesOnConditionCheckFailure, "ALL_OLD", "NONE"),
 		enum("conditionalOperator", o.ConditionalOperator, "OR", "AND"),
@@ -40,7 +38,7 @@ func (o *writeOptions) check(allowed ...string) (meter, error) {
 	if o.ReturnValues != "" && o.ReturnValues != "NONE" && !slices.Contains(allowed, o.ReturnValues) {
 		return meter{}, validation("ReturnValues can only be %s or NONE", strings.Join(allowed, ", "))
 	}
-	return newMeter(o.ReturnConsumedCapacity, o.name())
+	return newMeter(o.ReturnConsumedCapacity, o.name()), nil
 }
 
 // answer is the answer to a single write: the attributes that ReturnValues asks for, if
@@ -110,32 +108,10 @@ func (r *response) collections(wanted string, keys map[*table][]primaryKey) {
 // collectionMetrics is the ItemCollectionMetrics structure of the items that share the partition key. This server does not
 // estimate: no collection it holds reaches a gigabyte.
 func (t *table) collectionMetrics(key primaryKey) []byte {
-	hash, _ := key.item.Get(t.schema.hash.name)
-	dst := append([]byte(`{"ItemCollectionKey":`), item.AppendJSON(nil, cdc.NewItem([]cdc.Attribute{{Name: t.schema.hash.name, Value: hash}}))...)
+	name := t.schema.hash[0].name
+	hash, _ := key.item.Get(name)
+	dst := append([]byte(`{"ItemCollectionKey":`), item.AppendJSON(nil, cdc.NewItem([]cdc.Attribute{{Name: name, Value: hash}}))...)
 	return append(dst, `,"SizeEstimateRangeGB":[0,1]}`...)
-}
-
-// returnValues are all that ReturnValues may be, in the order of the service's message.
-var returnValues = []string{"ALL_NEW", "UPDATED_OLD", "ALL_OLD", "NONE", "UPDATED_NEW"}
-
-// enum is the constraint that a member, if given, has one of the values; empty if it is satisfied.
-func enum(member, value string, values ...string) string {
-	if value == "" || slices.Contains(values, value) {
-		return ""
-	}
-	return fmt.Sprintf("Value '%s' at '%s' failed to satisfy constraint: Member must satisfy enum value set: [%s]", value, member, strings.Join(values, ", "))
-}
-
-// constraints are those of a request that are not satisfied, in one error.
-func constraints(violations ...string) error {
-	violated := slices.DeleteFunc(violations, func(v string) bool { return v == "" })
-	switch len(violated) {
-	case 0:
-		return nil
-	case 1:
-		return validation("1 validation error detected: %s", violated[0])
-	}
-	return validation("%d validation errors detected: %s", len(violated), strings.Join(violated, "; "))
 }
 
 func missingMember(name string) error {
@@ -282,10 +258,10 @@ type getItemRequest struct {
 }
 
 func (s *Server) getItem(req *getItemRequest) (any, error) {
-	m, err := newMeter(req.ReturnConsumedCapacity, req.name())
-	if err != nil {
+	if err := constraints(enumCapacity(req.ReturnConsumedCapacity)); err != nil {
 		return nil, err
 	}
+	m := newMeter(req.ReturnConsumedCapacity, req.name())
 	if !req.Key.Given {
 		return nil, missingMember("key")
 	}

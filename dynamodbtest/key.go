@@ -3,6 +3,7 @@ package dynamodbtest
 import (
 	"crypto/md5"
 	"encoding/binary"
+	"slices"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/dynamodbtest/item"
@@ -21,16 +22,34 @@ type keyAttribute struct {
 	kind cdc.Kind
 }
 
-// keySchema is a table's primary key. A table without sort key has an empty sort.name.
+// keySchema is the primary key of a table, or the key of an index. A partition key has one
+// attribute and a sort key at most one, but for those of global indexes, which have up to four.
 type keySchema struct {
-	hash, sort keyAttribute
+	hash, sort []keyAttribute
 }
 
-func (ks keySchema) hasSort() bool { return ks.sort.name != "" }
+func (ks keySchema) hasSort() bool { return len(ks.sort) > 0 }
+
+func (ks keySchema) attributes() []keyAttribute { return slices.Concat(ks.hash, ks.sort) }
 
 // contains tells whether the named attribute is part of the key.
 func (ks keySchema) contains(name string) bool {
-	return name == ks.hash.name || ks.hasSort() && name == ks.sort.name
+	named := func(a keyAttribute) bool { return a.name == name }
+	return slices.ContainsFunc(ks.hash, named) || slices.ContainsFunc(ks.sort, named)
+}
+
+func namesOf(attributes []keyAttribute) (names []string) {
+	for _, a := range attributes {
+		names = append(names, a.name)
+	}
+	return names
+}
+
+func kindsOf(attributes []keyAttribute) (kinds []cdc.Kind) {
+	for _, a := range attributes {
+		kinds = append(kinds, a.kind)
+	}
+	return kinds
 }
 
 // primaryKey is an item's key in the forms in which the table needs it.
@@ -76,32 +95,34 @@ func (ks keySchema) ofKey(key cdc.Item) (primaryKey, error) {
 }
 
 func (ks keySchema) build(it cdc.Item, check func(keyAttribute, cdc.Value, bool) error) (primaryKey, error) {
-	hashValue, found := it.Get(ks.hash.name)
-	if err := check(ks.hash, hashValue, found); err != nil {
+	hashKey := ks.hash[0]
+	hashValue, found := it.Get(hashKey.name)
+	if err := check(hashKey, hashValue, found); err != nil {
 		return primaryKey{}, err
 	}
-	if err := checkKeyValue(ks.hash, hashValue); err != nil {
+	if err := checkKeyValue(hashKey, hashValue); err != nil {
 		return primaryKey{}, err
 	}
-	if err := checkKeySize(true, hashValue); err != nil {
+	if err := checkKeySize(true, item.ValueSize(hashValue)); err != nil {
 		return primaryKey{}, err
 	}
-	attributes := []cdc.Attribute{{Name: ks.hash.name, Value: hashValue}}
+	attributes := []cdc.Attribute{{Name: hashKey.name, Value: hashValue}}
 	var k primaryKey
 	order, hash := hashPrefix(hashValue.Text())
 	k.hash = hash
 	if ks.hasSort() {
-		sortValue, found := it.Get(ks.sort.name)
-		if err := check(ks.sort, sortValue, found); err != nil {
+		sortKey := ks.sort[0]
+		sortValue, found := it.Get(sortKey.name)
+		if err := check(sortKey, sortValue, found); err != nil {
 			return primaryKey{}, err
 		}
-		if err := checkKeyValue(ks.sort, sortValue); err != nil {
+		if err := checkKeyValue(sortKey, sortValue); err != nil {
 			return primaryKey{}, err
 		}
-		if err := checkKeySize(false, sortValue); err != nil {
+		if err := checkKeySize(false, item.ValueSize(sortValue)); err != nil {
 			return primaryKey{}, err
 		}
-		attributes = append(attributes, cdc.Attribute{Name: ks.sort.name, Value: sortValue})
+		attributes = append(attributes, cdc.Attribute{Name: sortKey.name, Value: sortValue})
 		order = appendSortKey(order, sortValue)
 	}
 	k.order, k.item = string(order), cdc.NewItem(attributes)
@@ -124,14 +145,26 @@ func emptyKind(kind cdc.Kind) string {
 }
 
 // checkKeySize refuses a partition key or sort key that is too long. The service's message lacks a space for partition keys.
-func checkKeySize(hash bool, v cdc.Value) error {
-	switch size := item.ValueSize(v); {
+func checkKeySize(hash bool, size int) error {
+	switch {
 	case hash && size > maxHashKeySize:
 		return validation("One or more parameter values were invalid: Size of hashkey has exceeded the maximum size limit of%d bytes", maxHashKeySize)
 	case !hash && size > maxSortKeySize:
 		return validation("One or more parameter values were invalid: Aggregated size of all range keys has exceeded the size limit of %d bytes", maxSortKeySize)
 	}
 	return nil
+}
+
+// hashText is the text of a partition key: that of its value, or of several each after its length.
+func hashText(values []cdc.Value) string {
+	if len(values) == 1 {
+		return values[0].Text()
+	}
+	var text []byte
+	for _, v := range values {
+		text = append(binary.AppendUvarint(text, uint64(len(v.Text()))), v.Text()...)
+	}
+	return string(text)
 }
 
 // hashPrefix is the part of a key's order that all items of one partition key share,

@@ -68,8 +68,6 @@ func anyOf(operator string, tests int) (bool, error) {
 	switch {
 	case operator == "":
 		return false, nil
-	case operator != "AND" && operator != "OR":
-		return false, validation("1 validation error detected: Value '%s' at 'conditionalOperator' failed to satisfy constraint: Member must satisfy enum value set: [OR, AND]", operator)
 	case tests == 0:
 		return false, validation("One or more parameter values were invalid: ConditionalOperator cannot be used without Filter or Expected")
 	case tests == 1:

@@ -41,7 +41,7 @@ func TestLegacyFilters(t *testing.T) {
 		{"NOT_NULL", map[string]types.Condition{"s": test("NOT_NULL")}, "", "1 3"},
 		{"CONTAINS of text", map[string]types.Condition{"s": test("CONTAINS", str("wor"))}, "", "1"},
 		{"CONTAINS of a set", map[string]types.Condition{"ss": test("CONTAINS", str("b"))}, "", "2"},
-		{"NOT_CONTAINS", map[string]types.Condition{"s": test("NOT_CONTAINS", str("wor"))}, "", "2 3"},
+		{"NOT_CONTAINS", map[string]types.Condition{"s": test("NOT_CONTAINS", str("wor"))}, "", "3"},
 		{"BEGINS_WITH", map[string]types.Condition{"s": test("BEGINS_WITH", str("by"))}, "", "3"},
 		{"AND", map[string]types.Condition{"s": test("NOT_NULL"), "n": test("LT", num("5"))}, "", "1"},
 		{"OR", map[string]types.Condition{"s": test("EQ", str("bye")), "n": test("LT", num("2"))}, "OR", "1 3"},
@@ -144,6 +144,35 @@ func TestLegacyParametersRefused(t *testing.T) {
 		resp, body := f.post("DynamoDB_20120810."+c.operation, `{"TableName":"Orders",`+c.body+`}`)
 		if resp.StatusCode != 400 || !strings.Contains(body, "ValidationException") || !strings.Contains(body, c.want) {
 			t.Errorf("%s %s gives %s, want %q", c.operation, c.body, body, c.want)
+		}
+	}
+}
+
+// KeyConditions stand beside a filter and a projection that are expressions; the other parameters of the old way do not.
+func TestKeyConditionsWithExpressions(t *testing.T) {
+	f := newFixture(t, dynamodbtest.Options{})
+	f.createTable("Orders", "", "S")
+	for _, n := range []string{"1", "2", "3"} {
+		f.put("Orders", attrs{"pk": str("p"), "sk": str(n), "n": num(n)})
+	}
+	const key = `"TableName":"Orders","KeyConditions":{"pk":{"ComparisonOperator":"EQ","AttributeValueList":[{"S":"p"}]}}`
+	const filter = `,"FilterExpression":"n > :n","ExpressionAttributeValues":{":n":{"N":"1"}}`
+	for more, want := range map[string]string{
+		filter:                                 `"Count":2,"ScannedCount":3`,
+		`,"ProjectionExpression":"n"`:          `{"Items":[{"n":{"N":"1"}},{"n":{"N":"2"}},{"n":{"N":"3"}}]`,
+		`,"ProjectionExpression":"n"` + filter: `{"Items":[{"n":{"N":"2"}},{"n":{"N":"3"}}]`,
+	} {
+		if answer := f.noErrorOf("Query", key+more); !strings.Contains(answer, want) {
+			t.Errorf("%s gives %s, want %s", more, answer, want)
+		}
+	}
+	for more, want := range map[string]string{
+		`,"AttributesToGet":["n"]` + filter:                                             "Non-expression parameters: {AttributesToGet} Expression parameters: {FilterExpression}",
+		`,"QueryFilter":{"n":{"ComparisonOperator":"NULL"}},"ProjectionExpression":"n"`: "Non-expression parameters: {QueryFilter} Expression parameters: {ProjectionExpression}",
+		`,"KeyConditionExpression":"pk = :n"` + filter:                                  "Non-expression parameters: {KeyConditions} Expression parameters: {FilterExpression, KeyConditionExpression}",
+	} {
+		if _, answer := f.post("DynamoDB_20120810.Query", "{"+key+more+"}"); !strings.Contains(answer, want) {
+			t.Errorf("%s gives %s, want %s", more, answer, want)
 		}
 	}
 }

@@ -130,3 +130,42 @@ func TestCollectionMetricsOfManyItems(t *testing.T) {
 		}
 	}
 }
+
+// All values that are none of their enumerations are reported at once.
+func TestBadEnumerationsAreReportedTogether(t *testing.T) {
+	f := newFixture(t, dynamodbtest.Options{})
+	f.createTable("Simple", "", "")
+	const capacity = "Value 'X' at 'returnConsumedCapacity' failed to satisfy constraint: Member must satisfy enum value set: [INDEXES, TOTAL, NONE]"
+	for _, c := range []struct {
+		operation, body string
+		count           string
+		members         []string
+	}{
+		{"Scan", `"TableName":"Simple","Select":"X","ReturnConsumedCapacity":"X","ConditionalOperator":"X"`, "3", []string{capacity, "'select'", "'conditionalOperator'"}},
+		{"Query", `"TableName":"Simple","Select":"X","ReturnConsumedCapacity":"X"`, "2", []string{capacity, "'select'"}},
+		{"GetItem", `"TableName":"Simple","Key":{"pk":{"S":"a"}},"ReturnConsumedCapacity":"X"`, "1", []string{capacity}},
+		{"DeleteItem", `"TableName":"Simple","Key":{"pk":{"S":"a"}},"ReturnConsumedCapacity":"X","ReturnValues":"X","ReturnItemCollectionMetrics":"X"`, "3",
+			[]string{capacity, "'returnItemCollectionMetrics'", "'returnValues'"}},
+		{"BatchWriteItem", `"RequestItems":{"Simple":[{"DeleteRequest":{"Key":{"pk":{"S":"a"}}}}]},"ReturnConsumedCapacity":"X","ReturnItemCollectionMetrics":"X"`, "2", []string{capacity, "'returnItemCollectionMetrics'"}},
+		{"BatchGetItem", `"RequestItems":{"Simple":{"Keys":[{"pk":{"S":"a"}}]}},"ReturnConsumedCapacity":"X"`, "1", []string{capacity}},
+		{"TransactGetItems", `"TransactItems":[{"Get":{"TableName":"Simple","Key":{"pk":{"S":"a"}}}}],"ReturnConsumedCapacity":"X"`, "1", []string{capacity}},
+		{"TransactWriteItems", `"TransactItems":[{"Delete":{"TableName":"Simple","Key":{"pk":{"S":"a"}},"ReturnValuesOnConditionCheckFailure":"X"}}],"ReturnConsumedCapacity":"X","ReturnItemCollectionMetrics":"X"`, "3",
+			[]string{capacity, "'returnItemCollectionMetrics'", "'transactItems.1.member.delete.returnValuesOnConditionCheckFailure'"}},
+		{"CreateTable", `"TableName":"New","AttributeDefinitions":[{"AttributeName":"pk","AttributeType":"X"}],"KeySchema":[{"AttributeName":"pk","KeyType":"X"}],"BillingMode":"X","TableClass":"X",` +
+			`"StreamSpecification":{"StreamEnabled":true,"StreamViewType":"X"},"GlobalSecondaryIndexes":[{"IndexName":"byX","KeySchema":[{"AttributeName":"pk","KeyType":"X"}],"Projection":{"ProjectionType":"X"}}]`, "7",
+			[]string{"'attributeDefinitions.1.member.attributeType'", "'keySchema.1.member.keyType'", "'globalSecondaryIndexes.1.member.keySchema.1.member.keyType'", "'globalSecondaryIndexes.1.member.projection.projectionType'",
+				"'billingMode'", "'tableClass'", "'streamSpecification.streamViewType'"}},
+		{"UpdateTable", `"TableName":"Simple","BillingMode":"X","TableClass":"X"`, "2", []string{"'billingMode'", "'tableClass'"}},
+	} {
+		_, body := f.post("DynamoDB_20120810."+c.operation, "{"+c.body+"}")
+		var got struct{ Message string }
+		if err := json.Unmarshal([]byte(body), &got); err != nil || !strings.HasPrefix(got.Message, c.count+" validation error") || strings.Count(got.Message, "enum value set") != len(c.members) {
+			t.Errorf("%s says %s, want %s errors", c.operation, got.Message, c.count)
+		}
+		for _, member := range c.members {
+			if !strings.Contains(got.Message, member) {
+				t.Errorf("%s says %s, not %s", c.operation, got.Message, member)
+			}
+		}
+	}
+}

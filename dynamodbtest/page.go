@@ -1,7 +1,6 @@
 package dynamodbtest
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 
@@ -43,14 +42,12 @@ type selection struct {
 // selection validates the shared parameters, apart from the source. The placeholders must all be used when it
 // has parsed the filter and the projection.
 func (o *readOptions) selection(b *expression.Bindings, filter legacyTests) (*selection, error) {
-	m, err := newMeter(o.ReturnConsumedCapacity, o.name())
-	if err != nil {
-		return nil, err
-	}
+	m := newMeter(o.ReturnConsumedCapacity, o.name())
 	sel := &selection{consistent: o.ConsistentRead, meter: m}
 	if o.Limit != nil && *o.Limit < 1 {
 		return nil, validation("1 validation error detected: Value '%d' at 'limit' failed to satisfy constraint: Member must have value greater than or equal to 1", *o.Limit)
 	}
+	var err error
 	if o.FilterExpression != nil {
 		if sel.filter, err = expression.ParseCondition("FilterExpression", *o.FilterExpression, b); err != nil {
 			return nil, err
@@ -73,12 +70,8 @@ func (o *readOptions) selection(b *expression.Bindings, filter legacyTests) (*se
 	return sel, b.CheckUsed()
 }
 
-var selects = []string{"", "SPECIFIC_ATTRIBUTES", "COUNT", "ALL_ATTRIBUTES", "ALL_PROJECTED_ATTRIBUTES"}
-
 func (o *readOptions) checkSelect(sel *selection) error {
 	switch {
-	case !slices.Contains(selects, o.Select):
-		return validation("1 validation error detected: Value '%s' at 'select' failed to satisfy constraint: Member must satisfy enum value set: [%s]", o.Select, strings.Join(selects[1:], ", "))
 	case o.Select == "SPECIFIC_ATTRIBUTES" && sel.projection == nil:
 		return validation("Must specify the AttributesToGet or ProjectionExpression when choosing to get SPECIFIC_ATTRIBUTES")
 	case o.Select != "" && o.Select != "SPECIFIC_ATTRIBUTES" && sel.projection != nil:

@@ -1,6 +1,8 @@
 package dynamodbtest_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"hash/crc32"
@@ -219,5 +221,39 @@ func TestSameSeedSameAnswers(t *testing.T) {
 	}
 	if a, b := run(), run(); a != b || strings.Count(a, "\n") != 105 {
 		t.Errorf("two runs of one seed differ:\n%s\n%s", a, b)
+	}
+}
+
+func TestCompressedBody(t *testing.T) {
+	f := newFixture(t, dynamodbtest.Options{})
+	send := func(body []byte) string {
+		req, err := http.NewRequest(http.MethodPost, f.url, bytes.NewReader(body))
+		f.noError(err)
+		req.Header.Set("X-Amz-Target", "DynamoDB_20120810.ListTables")
+		req.Header.Set("Content-Encoding", "gzip")
+		resp, err := http.DefaultClient.Do(req)
+		f.noError(err)
+		defer resp.Body.Close()
+		text, err := io.ReadAll(resp.Body)
+		f.noError(err)
+		return string(text)
+	}
+	compressed := func(plain string) []byte {
+		var b bytes.Buffer
+		w := gzip.NewWriter(&b)
+		_, err := io.WriteString(w, plain)
+		f.noError(err)
+		f.noError(w.Close())
+		return b.Bytes()
+	}
+	if got := send(compressed(`{"Limit":1}`)); got != `{"TableNames":[]}` {
+		t.Error(got)
+	}
+	for what, body := range map[string][]byte{
+		"no gzip": []byte("{}"), "cut": compressed("{}")[:20], "too large": compressed("{" + strings.Repeat(" ", 33<<20) + "}"),
+	} {
+		if got := send(body); !strings.Contains(got, "SerializationException") {
+			t.Errorf("%s: %s", what, got)
+		}
 	}
 }

@@ -17,6 +17,9 @@ type queryRequest struct {
 }
 
 func (s *Server) query(req *queryRequest) (any, error) {
+	if err := req.checkEnums(); err != nil {
+		return nil, err
+	}
 	if err := req.check(); err != nil {
 		return nil, err
 	}
@@ -52,7 +55,7 @@ func (s *Server) query(req *queryRequest) (any, error) {
 			}
 		}
 	}
-	prefix, _ := hashPrefix(condition.Hash().Text())
+	prefix, _ := hashPrefix(hashText(condition.Hash()))
 	from := ""
 	if req.ExclusiveStartKey.Given {
 		start, err := src.startKey(req.ExclusiveStartKey.Item)
@@ -80,7 +83,8 @@ func (req *queryRequest) check() error {
 	if req.Select == "SPECIFIC_ATTRIBUTES" && req.ProjectionExpression == nil && req.AttributesToGet == nil {
 		return validation("1 validation error detected: Must specify the AttributesToGet or ProjectionExpression when choosing to get SPECIFIC_ATTRIBUTES")
 	}
-	return exclusive(parameter{"KeyConditions", req.KeyConditions != nil, true}, parameter{"QueryFilter", req.QueryFilter != nil, true},
+	// KeyConditions stand beside other expressions than the one that replaced them.
+	return exclusive(parameter{"KeyConditions", req.KeyConditions != nil && req.KeyConditionExpression != nil, true}, parameter{"QueryFilter", req.QueryFilter != nil, true},
 		parameter{"AttributesToGet", req.AttributesToGet != nil, true}, parameter{"ConditionalOperator", req.ConditionalOperator != "", true},
 		parameter{"KeyConditionExpression", req.KeyConditionExpression != nil, false}, parameter{"FilterExpression", req.FilterExpression != nil, false},
 		parameter{"ProjectionExpression", req.ProjectionExpression != nil, false})
@@ -90,18 +94,24 @@ func (req *queryRequest) check() error {
 func (req *queryRequest) keyCondition(src *source, b *expression.Bindings) (*expression.KeyCondition, error) {
 	var condition *expression.KeyCondition
 	var err error
+	hash, sort := src.keys.hash, src.keys.sort
 	if req.KeyConditionExpression != nil {
-		condition, err = expression.ParseKeyCondition(*req.KeyConditionExpression, src.keys.hash.name, src.keys.sort.name, b)
+		condition, err = expression.ParseKeyCondition(*req.KeyConditionExpression, namesOf(hash), namesOf(sort), b)
 	} else {
-		condition, err = expression.LegacyKeyCondition(req.KeyConditions.all(), src.keys.hash.name, src.keys.sort.name)
+		condition, err = expression.LegacyKeyCondition(req.KeyConditions.all(), namesOf(hash), namesOf(sort))
 	}
 	if err != nil {
 		return nil, err
 	}
-	if err := condition.CheckTypes(src.keys.hash.kind, src.keys.sort.kind); err != nil {
+	if err := condition.CheckTypes(kindsOf(hash), kindsOf(sort)); err != nil {
 		return nil, err
 	}
-	return condition, checkKeyValue(src.keys.hash, condition.Hash())
+	for i, v := range condition.Hash() {
+		if err := checkKeyValue(hash[i], v); err != nil {
+			return nil, err
+		}
+	}
+	return condition, nil
 }
 
 // queryPage takes the items of a partition that are within the key condition and come

@@ -57,6 +57,9 @@ func (req *scanRequest) segment() (segment, error) {
 }
 
 func (s *Server) scan(req *scanRequest) (any, error) {
+	if err := req.checkEnums(); err != nil {
+		return nil, err
+	}
 	g, err := req.segment()
 	if err != nil {
 		return nil, err

@@ -47,22 +47,38 @@ func (x *secondaryIndex) projected(base keySchema, it cdc.Item, whole *stored) *
 	return &stored{wire: item.AppendJSON(nil, view), size: item.Size(view)}
 }
 
-// order is the place of an item among the entries: by the hash of the index's partition key, its sort key, and the item's own
+// order is the place of an item among the entries: by the hash of the index's partition key, its sort key attribute by attribute, and the item's own
 // order in the table, since any number of items may have the same index key. It is false if the item is not in the index.
 func (x *secondaryIndex) order(it cdc.Item, tableOrder string) (string, bool) {
-	hash, found := it.Get(x.keys.hash.name)
-	if !found || hash.Kind() != x.keys.hash.kind || hash.Text() == "" || item.ValueSize(hash) > maxHashKeySize {
+	hash, fit := keyValues(it, x.keys.hash, maxHashKeySize)
+	if !fit {
 		return "", false
 	}
-	order, _ := hashPrefix(hash.Text())
-	if x.keys.hasSort() {
-		sort, found := it.Get(x.keys.sort.name)
-		if !found || sort.Kind() != x.keys.sort.kind || sort.Text() == "" || item.ValueSize(sort) > maxSortKeySize {
-			return "", false
-		}
-		order = appendTerminated(order, appendSortKey(nil, sort))
+	sort, fit := keyValues(it, x.keys.sort, maxSortKeySize)
+	if !fit {
+		return "", false
+	}
+	order, _ := hashPrefix(hashText(hash))
+	for _, v := range sort {
+		order = appendTerminated(order, appendSortKey(nil, v))
 	}
 	return string(append(order, tableOrder...)), true
+}
+
+// keyValues are an item's values of key attributes; false if they are no key, because one is missing, of another type or empty,
+// or they are too long together.
+func keyValues(it cdc.Item, attributes []keyAttribute, limit int) ([]cdc.Value, bool) {
+	values := make([]cdc.Value, 0, len(attributes))
+	size := 0
+	for _, a := range attributes {
+		v, found := it.Get(a.name)
+		if !found || v.Kind() != a.kind || v.Text() == "" {
+			return nil, false
+		}
+		size += item.ValueSize(v)
+		values = append(values, v)
+	}
+	return values, size <= limit
 }
 
 // appendTerminated appends bytes so that what is appended afterwards does not disturb their order.
@@ -199,11 +215,14 @@ func (t *table) hasLocalIndex() bool {
 // checkIndexKeys refuses an item whose attributes have types that the keys of indexes do not take.
 func (t *table) checkIndexKeys(it cdc.Item) error {
 	for _, x := range t.indexes() {
-		for _, a := range []keyAttribute{x.keys.hash, x.keys.sort} {
+		sizes := map[bool]int{} // of the partition key, and of the sort key
+		for i, a := range x.keys.attributes() {
 			v, found := it.Get(a.name)
-			if a.name == "" || !found || t.schema.contains(a.name) {
+			if !found || t.schema.contains(a.name) {
 				continue
 			}
+			hash := i < len(x.keys.hash)
+			sizes[hash] += item.ValueSize(v)
 			if v.Kind() != a.kind {
 				return validation("One or more parameter values were invalid: Type mismatch for Index Key %s Expected: %s Actual: %s IndexName: %s",
 					a.name, a.kind, v.Kind(), x.name).of(indexMismatch)
@@ -212,7 +231,7 @@ func (t *table) checkIndexKeys(it cdc.Item) error {
 				return validation("One or more parameter values are not valid. A value specified for a secondary index key is not supported. The AttributeValue for a key attribute cannot contain an empty %s value. IndexName: %s, IndexKey: %s",
 					emptyKind(v.Kind()), x.name, a.name).of(emptyIndexKey)
 			}
-			if err := checkKeySize(a == x.keys.hash, v); err != nil {
+			if err := checkKeySize(hash, sizes[hash]); err != nil {
 				return err
 			}
 		}

@@ -2,6 +2,7 @@ package dynamodbtest
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"hash/crc32"
 	"io"
@@ -133,10 +134,24 @@ func (s *Server) serveOperation(r *http.Request) ([]byte, error) {
 	buf := bodies.Get().(*bytes.Buffer)
 	defer bodies.Put(buf)
 	buf.Reset()
-	if _, err := buf.ReadFrom(http.MaxBytesReader(nil, r.Body, maxBody)); err != nil {
+	if err := readBody(buf, r); err != nil {
 		return nil, newError("SerializationException", "The request body could not be read or is too large")
 	}
 	return op(s, name, buf.Bytes())
+}
+
+// readBody reads a request's body, which may be compressed with gzip. The limit is on what is sent, and on what it becomes.
+func readBody(buf *bytes.Buffer, r *http.Request) error {
+	body := http.MaxBytesReader(nil, r.Body, maxBody)
+	if strings.EqualFold(r.Header.Get("Content-Encoding"), "gzip") {
+		plain, err := gzip.NewReader(body)
+		if err != nil {
+			return err
+		}
+		body = http.MaxBytesReader(nil, plain, maxBody)
+	}
+	_, err := buf.ReadFrom(body)
+	return err
 }
 
 func unknownOperation(service, name string) string {

@@ -68,8 +68,8 @@ func (src *source) startKey(key cdc.Item) (place, error) {
 	if !fits {
 		return place{}, mismatch
 	}
-	hash, _ := key.Get(src.keys.hash.name)
-	return place{order, hashOf(hash.Text())}, nil
+	hash, _ := keyValues(key, src.keys.hash, maxHashKeySize)
+	return place{order, hashOf(hashText(hash))}, nil
 }
 
 // lastKey is the LastEvaluatedKey after an item: what startKey reads.

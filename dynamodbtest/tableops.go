@@ -149,9 +149,12 @@ func (e *encryption) describe(t *table) *encryptionDescription {
 }
 
 func (ks keySchema) elements() []keyElement {
-	elements := []keyElement{{ks.hash.name, "HASH"}}
-	if ks.hasSort() {
-		elements = append(elements, keyElement{ks.sort.name, "RANGE"})
+	var elements []keyElement
+	for _, a := range ks.hash {
+		elements = append(elements, keyElement{a.name, "HASH"})
+	}
+	for _, a := range ks.sort {
+		elements = append(elements, keyElement{a.name, "RANGE"})
 	}
 	return elements
 }
@@ -159,15 +162,11 @@ func (ks keySchema) elements() []keyElement {
 // readBilling validates the capacity parameters of CreateTable and UpdateTable.
 func readBilling(mode string, t *throughput, former billing, now time.Time) (billing, error) {
 	b := former
-	switch mode {
-	case "PAY_PER_REQUEST":
+	if mode == "PAY_PER_REQUEST" {
 		if t != nil {
 			return b, validation("One or more parameter values were invalid: Neither ReadCapacityUnits nor WriteCapacityUnits can be specified when BillingMode is PAY_PER_REQUEST")
 		}
 		return billing{onDemand: true, changed: now}, nil
-	case "PROVISIONED", "":
-	default:
-		return b, validation("1 validation error detected: Value at 'billingMode' failed to satisfy constraint: Member must satisfy enum value set: [PROVISIONED, PAY_PER_REQUEST]")
 	}
 	if t == nil {
 		return b, validation("One or more parameter values were invalid: ReadCapacityUnits and WriteCapacityUnits must both be specified when BillingMode is PROVISIONED")
@@ -187,21 +186,10 @@ func checkView(spec *streamSpecification) (string, error) {
 		}
 		return "", nil
 	}
-	switch spec.StreamViewType {
-	case viewKeys, viewNew, viewOld, viewBoth:
-		return spec.StreamViewType, nil
-	case "":
+	if spec.StreamViewType == "" {
 		return "", validation("One or more parameter values were invalid: StreamViewType is required when StreamEnabled is true")
 	}
-	return "", validation("1 validation error detected: Value at 'streamSpecification.streamViewType' failed to satisfy constraint: Member must satisfy enum value set: [NEW_IMAGE, OLD_IMAGE, NEW_AND_OLD_IMAGES, KEYS_ONLY]")
-}
-
-func checkClass(class string) error {
-	switch class {
-	case "", "STANDARD", "STANDARD_INFREQUENT_ACCESS":
-		return nil
-	}
-	return validation("1 validation error detected: Value at 'tableClass' failed to satisfy constraint: Member must satisfy enum value set: [STANDARD, STANDARD_INFREQUENT_ACCESS]")
+	return spec.StreamViewType, nil
 }
 
 func (s *Server) createTable(req *createTableRequest) (any, error) {
@@ -211,11 +199,14 @@ func (s *Server) createTable(req *createTableRequest) (any, error) {
 	if err := checkName(req.name(), "tableName", 3); err != nil {
 		return nil, err
 	}
+	if err := req.checkEnums(); err != nil {
+		return nil, err
+	}
 	kinds, err := definitionsOf(req.AttributeDefinitions)
 	if err != nil {
 		return nil, err
 	}
-	schema, err := readKeys(req.KeySchema, kinds, "keySchema")
+	schema, err := readKeys(req.KeySchema, kinds, "keySchema", false)
 	if err != nil {
 		return nil, err
 	}
@@ -236,9 +227,6 @@ func (s *Server) createTable(req *createTableRequest) (any, error) {
 		if view, err = checkView(req.StreamSpecification); err != nil {
 			return nil, err
 		}
-	}
-	if err := checkClass(req.TableClass); err != nil {
-		return nil, err
 	}
 	t := &table{
 		server: s, name: req.name(), schema: schema, created: now, billing: capacity, tags: req.Tags,
@@ -374,6 +362,9 @@ type updateTableRequest struct {
 }
 
 func (s *Server) updateTable(req *updateTableRequest) (any, error) {
+	if err := req.checkEnums(); err != nil {
+		return nil, err
+	}
 	t, err := s.findNamed(req.tableRef)
 	if err != nil {
 		return nil, err
@@ -383,9 +374,6 @@ func (s *Server) updateTable(req *updateTableRequest) (any, error) {
 		if view, err = checkView(req.StreamSpecification); err != nil {
 			return nil, err
 		}
-	}
-	if err := checkClass(req.TableClass); err != nil {
-		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -105,7 +105,7 @@ func (s *Server) transactWrite(req *transactWriteRequest) (any, error) {
 	if err := checkTransactSize(len(req.TransactItems)); err != nil {
 		return nil, err
 	}
-	if err := constraints(enum("returnItemCollectionMetrics", req.ReturnItemCollectionMetrics, "SIZE", "NONE")); err != nil {
+	if err := req.checkEnums(); err != nil {
 		return nil, err
 	}
 	if len(req.ClientRequestToken) > maxToken {
@@ -133,36 +133,39 @@ func (s *Server) transactWrite(req *transactWriteRequest) (any, error) {
 		seen[w.table][w.key.order] = true
 		writes[i] = w
 	}
-	meters, err := transactMeters(writes, req.ReturnConsumedCapacity)
-	if err != nil {
-		return nil, err
-	}
 	done, err := s.claim(req)
 	if err != nil {
 		return nil, err
 	}
-	if !done {
-		err = commitAll(writes, meters)
-		s.settle(req, err == nil)
-		if err != nil {
-			return nil, err
+	if done {
+		// A request that was carried out before costs the reads of its items.
+		reads := make([]transactRead, len(writes))
+		for i := range writes {
+			reads[i] = transactRead{table: writes[i].table, key: writes[i].key}
 		}
+		meters := transactMeters(reads, "Read", req.ReturnConsumedCapacity)
+		readAll(reads, meters)
+		return answerTransact(req, writes, meters), nil
+	}
+	meters := transactMeters(writes, "Write", req.ReturnConsumedCapacity)
+	err = commitAll(writes, meters)
+	s.settle(req, err == nil)
+	if err != nil {
+		return nil, err
 	}
 	return answerTransact(req, writes, meters), nil
 }
 
 // transactMeters makes one meter for each table.
-func transactMeters(writes []write, returned string) (map[*table]*meter, error) {
+func transactMeters[A interface{ of() *table }](actions []A, kind, returned string) map[*table]*meter {
 	meters := map[*table]*meter{}
-	for i := range writes {
-		m, err := newMeter(returned, writes[i].table.name)
-		if err != nil {
-			return nil, err
-		}
-		m.kind = "Write"
-		meters[writes[i].table] = &m
+	for i := range actions {
+		t := actions[i].of()
+		m := newMeter(returned, t.name)
+		m.kind = kind
+		meters[t] = &m
 	}
-	return meters, nil
+	return meters
 }
 
 func answerTransact(req *transactWriteRequest, writes []write, meters map[*table]*meter) wire {
@@ -343,14 +346,19 @@ type transactRead struct {
 	table      *table
 	key        primaryKey
 	projection *expression.Projection
+	refused    error // why the item cannot be read
 }
+
+func (r transactRead) of() *table { return r.table }
 
 func (s *Server) transactGet(req *transactGetRequest) (any, error) {
 	if err := checkTransactSize(len(req.TransactItems)); err != nil {
 		return nil, err
 	}
+	if err := constraints(enumCapacity(req.ReturnConsumedCapacity)); err != nil {
+		return nil, err
+	}
 	reads := make([]transactRead, len(req.TransactItems))
-	meters := map[*table]*meter{}
 	seen := map[*table]map[string]bool{}
 	for i, action := range req.TransactItems {
 		if action.Get == nil || !action.Get.Key.Given {
@@ -362,13 +370,14 @@ func (s *Server) transactGet(req *transactGetRequest) (any, error) {
 			return nil, err
 		}
 		key, err := t.schema.ofKey(get.Key.Item)
-		if err != nil {
+		refused := err
+		if err != nil && !isMismatch(err) {
 			return nil, err
 		}
 		if seen[t] == nil {
 			seen[t] = map[string]bool{}
 		}
-		if seen[t][key.order] {
+		if refused == nil && seen[t][key.order] {
 			return nil, validation("Transaction request cannot include multiple operations on one item")
 		}
 		seen[t][key.order] = true
@@ -376,14 +385,12 @@ func (s *Server) transactGet(req *transactGetRequest) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		m, err := newMeter(req.ReturnConsumedCapacity, t.name)
-		if err != nil {
-			return nil, err
-		}
-		m.kind = "Read"
-		meters[t] = &m
-		reads[i] = transactRead{t, key, projection}
+		reads[i] = transactRead{t, key, projection, refused}
 	}
+	if err := refusedReads(reads); err != nil {
+		return nil, err
+	}
+	meters := transactMeters(reads, "Read", req.ReturnConsumedCapacity)
 	found := readAll(reads, meters)
 	r := newResponse()
 	r.member("Responses")
@@ -410,6 +417,23 @@ func (s *Server) transactGet(req *transactGetRequest) (any, error) {
 	}
 	r.capacities(list)
 	return r.close(), nil
+}
+
+// refusedReads cancels a transaction with reads of keys that do not match the schema.
+func refusedReads(reads []transactRead) error {
+	reasons := make([]cancellation, len(reads))
+	cancelled := false
+	for i, r := range reads {
+		reasons[i] = cancellation{Code: "None"}
+		if r.refused != nil {
+			cancelled = true
+			reasons[i] = reasonFor(r.refused)
+		}
+	}
+	if !cancelled {
+		return nil
+	}
+	return cancelledError(reasons)
 }
 
 // readAll reads all items at one moment.

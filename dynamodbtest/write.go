@@ -23,6 +23,8 @@ type write struct {
 	showOld bool
 }
 
+func (w write) of() *table { return w.table }
+
 // expressionParameters are the members that all requests with expressions share.
 type expressionParameters struct {
 	ExpressionAttributeNames  map[string]string
@@ -77,13 +79,7 @@ func (c *conditionParameters) parse(update *string) (write, error) {
 	} else if w.condition, err = c.expected(); err != nil {
 		return write{}, err
 	}
-	switch c.ReturnValuesOnConditionCheckFailure {
-	case "", "NONE":
-	case "ALL_OLD":
-		w.showOld = true
-	default:
-		return write{}, validation("1 validation error detected: Value at 'returnValuesOnConditionCheckFailure' failed to satisfy constraint: Member must satisfy enum value set: [ALL_OLD, NONE]")
-	}
+	w.showOld = c.ReturnValuesOnConditionCheckFailure == "ALL_OLD"
 	return w, b.CheckUsed()
 }
 
@@ -119,6 +115,9 @@ func (w *write) decide() (change, error) {
 		return c, nil
 	}
 	if !current.Exists() {
+		if !w.update.Creates() {
+			return c, nil // nothing to remove, whatever the paths
+		}
 		current = w.key.item
 	}
 	updated, err := w.update.Apply(current)

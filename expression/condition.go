@@ -128,13 +128,13 @@ func (p *exists) holds(it cdc.Item) bool {
 }
 
 type hasType struct {
-	path path
-	kind cdc.Kind
+	value operand
+	kind  cdc.Kind
 }
 
 func (p *hasType) holds(it cdc.Item) bool {
-	v, found := p.path.lookup(it)
-	return found && v.Kind() == p.kind
+	v := p.value.of(it)
+	return v.found && v.kind() == p.kind
 }
 
 type beginsWith struct{ value, prefix operand }

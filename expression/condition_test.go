@@ -179,16 +179,16 @@ func TestKeyConditions(t *testing.T) {
 		"pk = :a AND begins_with(sk, :te)":    true,
 		"pk = :a AND sk BETWEEN :a AND :text": true,
 	} {
-		k, err := expression.ParseKeyCondition(text, "pk", "sk", bindings(t, "", conditionValues))
+		k, err := expression.ParseKeyCondition(text, []string{"pk"}, []string{"sk"}, bindings(t, "", conditionValues))
 		if err != nil {
 			t.Errorf("%s: %v", text, err)
 			continue
 		}
-		if err := k.CheckTypes(cdc.KindS, cdc.KindS); err != nil {
+		if err := k.CheckTypes([]cdc.Kind{cdc.KindS}, []cdc.Kind{cdc.KindS}); err != nil {
 			t.Errorf("%s: %v", text, err)
 		}
-		if k.Hash().Text() != "a" || k.Match(it) != want {
-			t.Errorf("%s: hash %q, holds %v", text, k.Hash().Text(), k.Match(it))
+		if k.Hash()[0].Text() != "a" || k.Match(it) != want {
+			t.Errorf("%s: hash %q, holds %v", text, k.Hash()[0].Text(), k.Match(it))
 		}
 	}
 	for text, want := range map[string]string{
@@ -204,15 +204,15 @@ func TestKeyConditions(t *testing.T) {
 		"pk = :a AND sk = :a AND sk = :a": "must only contain one condition per key",
 		"pk.x = :a":                       "conditions on nested attributes",
 	} {
-		if _, err := expression.ParseKeyCondition(text, "pk", "sk", bindings(t, "", conditionValues)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := expression.ParseKeyCondition(text, []string{"pk"}, []string{"sk"}, bindings(t, "", conditionValues)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s gives %v, want %q", text, err, want)
 		}
 	}
-	k, err := expression.ParseKeyCondition("pk = :a AND sk < :five", "pk", "sk", bindings(t, "", conditionValues))
+	k, err := expression.ParseKeyCondition("pk = :a AND sk < :five", []string{"pk"}, []string{"sk"}, bindings(t, "", conditionValues))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if k.CheckTypes(cdc.KindS, cdc.KindN) != nil || k.CheckTypes(cdc.KindS, cdc.KindS) == nil || k.CheckTypes(cdc.KindN, cdc.KindN) == nil {
+	if k.CheckTypes([]cdc.Kind{cdc.KindS}, []cdc.Kind{cdc.KindN}) != nil || k.CheckTypes([]cdc.Kind{cdc.KindS}, []cdc.Kind{cdc.KindS}) == nil || k.CheckTypes([]cdc.Kind{cdc.KindN}, []cdc.Kind{cdc.KindN}) == nil {
 		t.Error("types of key conditions are not checked")
 	}
 }

@@ -111,9 +111,10 @@ func (p *parser) wantPath(name token, o operand) error {
 	return p.fail(name, "", "Operator or function requires a document path; operator or function: %s", name.text)
 }
 
+// typeFunction makes an attribute_type. Its first operand may be a value too, beside what the documentation says.
 func (p *parser) typeFunction(name token, args []operand) (predicate, error) {
-	if err := p.wantPath(name, args[0]); err != nil {
-		return nil, err
+	if args[0].size {
+		return nil, p.wantPath(name, args[0])
 	}
 	wanted := args[1]
 	if wanted.isPath() {
@@ -124,7 +125,7 @@ func (p *parser) typeFunction(name token, args []operand) (predicate, error) {
 	}
 	for kind := cdc.KindS; kind <= cdc.KindBS; kind++ {
 		if kind.String() == wanted.literal.Text() {
-			return &hasType{args[0].path, kind}, nil
+			return &hasType{args[0], kind}, nil
 		}
 	}
 	return nil, p.fail(name, "the types are S, N, B, BOOL, NULL, M, L, SS, NS and BS", "Invalid attribute type name found; valid types: {B,NULL,SS,BOOL,L,BS,N,NS,S,M}")

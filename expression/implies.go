@@ -95,7 +95,7 @@ func byBeginning(from, to predicate) bool {
 		return to.prefix.path == nil && to.prefix.literal.Kind() == kind && samePath(to.value, begins.value) &&
 			strings.HasPrefix(begins.prefix.literal.Text(), to.prefix.literal.Text())
 	case *hasType:
-		return to.kind == kind && samePath(operand{path: to.path}, begins.value)
+		return to.kind == kind && samePath(to.value, begins.value)
 	}
 	return false
 }
@@ -142,7 +142,7 @@ func comparedBy(p predicate) []operand {
 	case *exists:
 		return []operand{{path: p.path}}
 	case *hasType:
-		return []operand{{path: p.path}}
+		return []operand{p.value}
 	case *beginsWith:
 		return []operand{p.value, p.prefix}
 	case *contains:

@@ -1,59 +1,93 @@
 package expression
 
-import "github.com/dynamodb-bigtable/replicator/cdc"
+import (
+	"slices"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+)
 
 // KeyCondition is what a KeyConditionExpression asks for: one partition key, and a range
 // of sort keys.
 type KeyCondition struct {
-	hash cdc.Value
-	sort predicate // nil: all of the partition
+	hash []cdc.Value
+	sort []predicate // none: all of the partition
 }
 
-// Hash is the value of the partition key.
-func (k *KeyCondition) Hash() cdc.Value { return k.hash }
+// Hash is the value of each attribute of the partition key.
+func (k *KeyCondition) Hash() []cdc.Value { return k.hash }
 
 // Match tells whether an item of that partition is in the range of sort keys.
-func (k *KeyCondition) Match(it cdc.Item) bool { return k.sort == nil || k.sort.holds(it) }
+func (k *KeyCondition) Match(it cdc.Item) bool {
+	return !slices.ContainsFunc(k.sort, func(term predicate) bool { return !term.holds(it) })
+}
 
-// ParseKeyCondition parses a KeyConditionExpression for a table with these key
-// attributes; sort is empty if the table has no sort key.
-func ParseKeyCondition(text, hash, sort string, b *Bindings) (*KeyCondition, error) {
+// ParseKeyCondition parses a KeyConditionExpression for a table or index whose partition key and
+// sort key have these attributes; sort is empty if there is no sort key.
+func ParseKeyCondition(text string, hash, sort []string, b *Bindings) (*KeyCondition, error) {
 	const kind = "KeyConditionExpression"
 	c, err := ParseCondition(kind, text, b)
 	if err != nil {
 		return nil, err
 	}
-	k := &KeyCondition{}
-	other := false
+	terms := map[string]predicate{}
 	for _, term := range conjuncts(c.root) {
 		term = turned(term)
 		name, ok := keyTerm(term)
 		if !ok {
 			return nil, badKeyTerm(term)
 		}
-		equality, isEquality := term.(*comparison)
-		switch {
-		case name == hash && k.hash.Kind() != cdc.KindNone, name == sort && k.sort != nil:
+		if terms[name] != nil && (slices.Contains(hash, name) || slices.Contains(sort, name)) {
 			return nil, refuse("KeyConditionExpressions must only contain one condition per key")
-		case name == hash && isEquality && equality.operator == isEqual:
-			k.hash = equality.right.literal
-		case name == hash:
+		}
+		terms[name] = term
+	}
+	return ofKeys(terms, hash, sort)
+}
+
+// ofKeys makes a key condition of terms by attribute, which it takes from the map. Each attribute
+// of the partition key needs an equality. Those of the sort key come from the first on without a
+// gap, and only the last of them may have another comparison.
+func ofKeys(terms map[string]predicate, hash, sort []string) (*KeyCondition, error) {
+	k := &KeyCondition{}
+	for _, name := range hash {
+		term, found := terms[name]
+		if !found {
+			return nil, refuse("Query condition missed key schema element: %s", name)
+		}
+		equality, ok := equalTo(term)
+		if !ok {
 			return nil, refuse("Query key condition not supported")
-		case name == sort && sort != "":
-			k.sort = term
-		default:
-			other = true
+		}
+		delete(terms, name)
+		k.hash = append(k.hash, equality)
+	}
+	for _, name := range sort {
+		term, found := terms[name]
+		if !found && len(terms) > 0 {
+			return nil, refuse("Query condition missed key schema element: %s", name)
+		}
+		if !found {
+			break
+		}
+		delete(terms, name)
+		k.sort = append(k.sort, term)
+		if _, ok := equalTo(term); !ok {
+			break
 		}
 	}
-	switch {
-	case k.hash.Kind() == cdc.KindNone:
-		return nil, refuse("Query condition missed key schema element: %s", hash)
-	case other && sort != "" && k.sort == nil:
-		return nil, refuse("Query condition missed key schema element: %s", sort)
-	case other:
+	if len(terms) > 0 {
 		return nil, refuse("Query key condition not supported")
 	}
 	return k, nil
+}
+
+// equalTo is what a term says that its attribute is equal to.
+func equalTo(term predicate) (cdc.Value, bool) {
+	c, ok := term.(*comparison)
+	if !ok || c.operator != isEqual {
+		return cdc.Value{}, false
+	}
+	return c.right.literal, true
 }
 
 // conjuncts are the terms that AND connects, in order.
@@ -113,20 +147,21 @@ func badKeyTerm(term predicate) error {
 }
 
 // CheckTypes refuses values whose types are not those of the key attributes.
-func (k *KeyCondition) CheckTypes(hash, sort cdc.Kind) error {
+func (k *KeyCondition) CheckTypes(hash, sort []cdc.Kind) error {
 	mismatch := refuse("One or more parameter values were invalid: Condition parameter type does not match schema type")
-	if k.hash.Kind() != hash {
-		return mismatch
-	}
-	if k.sort == nil {
-		return nil
-	}
-	if _, prefix := k.sort.(*beginsWith); prefix && sort == cdc.KindN {
-		return mismatch
-	}
-	for _, o := range operandsOf(k.sort)[1:] {
-		if o.literal.Kind() != sort {
+	for i, v := range k.hash {
+		if v.Kind() != hash[i] {
 			return mismatch
+		}
+	}
+	for i, term := range k.sort {
+		if _, prefix := term.(*beginsWith); prefix && sort[i] == cdc.KindN {
+			return mismatch
+		}
+		for _, o := range operandsOf(term)[1:] {
+			if o.literal.Kind() != sort[i] {
+				return mismatch
+			}
 		}
 	}
 	return nil

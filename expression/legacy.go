@@ -60,7 +60,8 @@ func (t LegacyTest) predicate(name string) (predicate, error) {
 	case "CONTAINS":
 		return &contains{value, operands[0]}, nil
 	case "NOT_CONTAINS":
-		return &not{&contains{value, operands[0]}}, nil
+		// An attribute that is not there does not contain the value, and is no match either.
+		return &and{&exists{place, true}, &not{&contains{value, operands[0]}}}, nil
 	case "BEGINS_WITH":
 		return &beginsWith{value, operands[0]}, nil
 	case "IN":
@@ -105,35 +106,22 @@ func (t LegacyTest) check() error {
 }
 
 // LegacyKeyCondition makes a key condition of tests of the key attributes; sort is empty if there is no sort key.
-func LegacyKeyCondition(tests map[string]LegacyTest, hash, sort string) (*KeyCondition, error) {
-	if len(tests) < 1 || len(tests) > 2 {
+func LegacyKeyCondition(tests map[string]LegacyTest, hash, sort []string) (*KeyCondition, error) {
+	if len(tests) < 1 || len(tests) > max(2, len(hash)+len(sort)) {
 		return nil, refuse("Conditions can be of length 1 or 2 only")
 	}
-	k := &KeyCondition{}
+	terms := map[string]predicate{}
 	for _, name := range slices.Sorted(maps.Keys(tests)) {
-		test := tests[name]
-		term, err := test.predicate(name)
+		term, err := tests[name].predicate(name)
 		if err != nil {
 			return nil, err
 		}
 		if _, indexable := keyTerm(term); !indexable {
 			return nil, refuse("Attempted conditional constraint is not an indexable operation")
 		}
-		switch {
-		case name == hash && test.Operator == "EQ":
-			k.hash = test.Operands[0]
-		case name == hash:
-			return nil, refuse("Query key condition not supported")
-		case name == sort && sort != "":
-			k.sort = term
-		case len(tests) == 2:
-			return nil, refuse("Query condition missed key schema element: %s", sort)
-		}
+		terms[name] = term
 	}
-	if k.hash.Kind() == cdc.KindNone {
-		return nil, refuse("Query condition missed key schema element: %s", hash)
-	}
-	return k, nil
+	return ofKeys(terms, hash, sort)
 }
 
 // LegacyProjection is the projection on whole top-level attributes.

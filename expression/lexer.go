@@ -50,7 +50,7 @@ func lex(kind, text string) ([]token, error) {
 		case space(c):
 			i++
 			continue
-		case letter(c):
+		case letter(c) && c != '_': // no name begins with an underscore
 			found, i = tokenWord, word(text, i)
 		case c == '#' || c == ':':
 			found, i = tokenName, word(text, i+1)

@@ -2,6 +2,7 @@ package expression
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -108,8 +109,15 @@ func (p *parser) enter() error {
 
 func (p *parser) leave() { p.nesting-- }
 
+// Limits of document paths ("Expression parameters"): the depth of nesting, and the index of an element.
+const (
+	maxPathLevels = 32
+	maxListIndex  = math.MaxInt32
+)
+
 // path reads a document path.
 func (p *parser) path() (path, error) {
+	first := p.peek()
 	name, err := p.attributeName()
 	if err != nil {
 		return nil, err
@@ -127,19 +135,31 @@ func (p *parser) path() (path, error) {
 			}
 			result = append(result, s)
 		case p.op("["):
-			index, err := strconv.Atoi(p.peek().text)
-			if p.peek().kind != tokenDigits || err != nil {
-				return nil, p.unexpected("the index of a list element")
-			}
-			p.pos++
-			if err := p.want("]"); err != nil {
+			s, err := p.listIndex()
+			if err != nil {
 				return nil, err
 			}
-			result = append(result, step{index: index})
+			result = append(result, s)
+		case len(result) > maxPathLevels:
+			return nil, p.fail(first, "", "The document path has too many nesting levels; nesting levels: %d", len(result))
 		default:
 			return result, nil
 		}
 	}
+}
+
+// listIndex reads the index of a list's element and the bracket after it.
+func (p *parser) listIndex() (step, error) {
+	t := p.peek()
+	if t.kind != tokenDigits {
+		return step{}, p.unexpected("the index of a list element")
+	}
+	index, err := strconv.Atoi(t.text)
+	if err != nil || index > maxListIndex {
+		return step{}, p.fail(t, "", "List index is not within the allowable range; index: [%s]", clip(t.text))
+	}
+	p.pos++
+	return step{index: index}, p.want("]")
 }
 
 func (p *parser) attributeName() (step, error) {

@@ -47,7 +47,7 @@ func (p *Placeholders) predicate(node predicate) string {
 		}
 		return "attribute_not_exists(" + p.path(n.path) + ")"
 	case *hasType:
-		return "attribute_type(" + p.path(n.path) + ", " + p.value(cdc.String(n.kind.String())) + ")"
+		return "attribute_type(" + p.operand(n.value) + ", " + p.value(cdc.String(n.kind.String())) + ")"
 	case *beginsWith:
 		return "begins_with(" + p.operand(n.value) + ", " + p.operand(n.prefix) + ")"
 	case *contains:

@@ -81,7 +81,7 @@ func (p *exists) appendText(b []byte) []byte {
 }
 
 func (p *hasType) appendText(b []byte) []byte {
-	b = append(p.path.appendText(append(b, "attribute_type("...)), ", "...)
+	b = append(p.value.appendText(append(b, "attribute_type("...)), ", "...)
 	return append(appendQuoted(b, p.kind.String(), '"'), ')')
 }
 
@@ -126,7 +126,7 @@ func (p path) appendText(b []byte) []byte {
 
 // plainName tells whether a name needs no quotes.
 func plainName(name string) bool {
-	if name == "" || !letter(name[0]) || word(name, 0) != len(name) {
+	if name == "" || !letter(name[0]) || name[0] == '_' || word(name, 0) != len(name) {
 		return false
 	}
 	_, value := words[name]

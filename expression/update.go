@@ -95,6 +95,11 @@ func (u *Update) Attributes() []string {
 	return names
 }
 
+// Creates tells whether the update makes an item that does not exist. One that only removes leaves it missing.
+func (u *Update) Creates() bool {
+	return len(u.sets) > 0 || len(u.adds) > 0 || len(u.removes) == 0 && len(u.deletes) == 0
+}
+
 func (p *parser) setClause(u *Update) error {
 	target, err := p.path()
 	if err != nil {
@@ -113,7 +118,7 @@ func (p *parser) setClause(u *Update) error {
 
 // sum reads operand [(+|-) operand].
 func (p *parser) sum() (term, error) {
-	left, err := p.primary()
+	left, err := p.primary(p.sum)
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +130,7 @@ func (p *parser) sum() (term, error) {
 	default:
 		return left, nil
 	}
-	right, err := p.primary()
+	right, err := p.primary(p.sum)
 	if err != nil {
 		return nil, err
 	}
@@ -137,14 +142,22 @@ func (p *parser) sum() (term, error) {
 	return binary{left, right, arithmetic(apply)}, nil
 }
 
-// primary reads a value, a path, a function call or a sum in parentheses.
-func (p *parser) primary() (term, error) {
+// argument reads an operand of a function: no sum, and no list_append.
+func (p *parser) argument() (term, error) {
+	if p.isCall() && p.peek().text == "list_append" {
+		return nil, failure(p.kind, "The function is not allowed to be used this way in an expression; function: list_append")
+	}
+	return p.primary(p.argument)
+}
+
+// primary reads a value, a path, a function call, or in parentheses what inside reads.
+func (p *parser) primary(inside func() (term, error)) (term, error) {
 	if p.op("(") {
 		if err := p.enter(); err != nil {
 			return nil, err
 		}
 		defer p.leave()
-		inner, err := p.sum()
+		inner, err := inside()
 		if err != nil {
 			return nil, err
 		}
@@ -176,20 +189,20 @@ func (p *parser) updateFunction() (term, error) {
 		if err := p.want(","); err != nil {
 			return nil, err
 		}
-		fallback, err := p.sum()
+		fallback, err := p.argument()
 		if err != nil {
 			return nil, err
 		}
 		return ifNotExists{target, fallback}, p.want(")")
 	case "list_append":
-		left, err := p.sum()
+		left, err := p.argument()
 		if err != nil {
 			return nil, err
 		}
 		if err := p.want(","); err != nil {
 			return nil, err
 		}
-		right, err := p.sum()
+		right, err := p.argument()
 		if err != nil {
 			return nil, err
 		}

@@ -23,8 +23,8 @@ import (
 //     that is attribute_not_exists(a).
 //   - Binaries are base64 with a b64 before the quotes: b64"AP8=".
 //   - Sets, lists and maps are written as in PartiQL for DynamoDB: <<"a", "b">>, [1, "x"], {"k": 1}.
-//   - An attribute's name may be written plainly if it consists of letters, digits and underscores and does not begin with a
-//     digit. DynamoDB's reserved words need no quotes, but for AND, OR, NOT, BETWEEN and IN, and the words of values. Any other
+//   - An attribute's name may be written plainly if it consists of letters, digits and underscores and begins with a letter.
+//     DynamoDB's reserved words need no quotes, but for AND, OR, NOT, BETWEEN and IN, and the words of values. Any other
 //     name stands in backquotes, with the escapes of strings: `with.dot`.`in`[0].
 //
 // An error is a *SyntaxError.
@@ -144,6 +144,10 @@ var words = map[string]cdc.Value{"true": cdc.Bool(true), "false": cdc.Bool(false
 func (l *lexer) token() error {
 	c := l.text[l.at]
 	switch {
+	case c == '_':
+		name := l.text[l.at:word(l.text, l.at)]
+		return &SyntaxError{Offset: l.at, Problem: fmt.Sprintf("the name %q begins with an underscore", clip(name)),
+			Suggestion: fmt.Sprintf("write it in backquotes: `%s`", clip(name))}
 	case letter(c):
 		end := word(l.text, l.at)
 		name := l.text[l.at:end]
