@@ -185,6 +185,22 @@ var transactionCases = []Case{
 		c.is("TransactGetItems", `"TransactItems":[`+get("none", "")+`,`+get("a", `"ProjectionExpression":"n"`)+`]`, `"Responses":[{},{"Item":{"n":{"N":"1"}}}]`)
 		c.fails("TransactGetItems", `"TransactItems":[]`, validation)
 	}},
+	{"transaction/a get without its key cancels", transactGet, func(c *run) {
+		a := c.fails("TransactGetItems", `"TransactItems":[{"Get":{"TableName":"$pair","Key":`+sortKey("a")+`}},{"Get":{"TableName":"$pair","Key":{}}}]`,
+			"TransactionCanceledException", "[None, ValidationError]")
+		if reasons := list(a.document, "CancellationReasons"); len(reasons) != 2 || at(reasons[1], "Code") != "ValidationError" {
+			c.differ("TransactGetItems gives the reasons %s", brief(reasons))
+		}
+	}},
+	{"transaction/removals leave an absent item absent", transactWrite, func(c *run) {
+		c.is("TransactWriteItems", `"TransactItems":[{"Update":{"TableName":"$pair","Key":`+sortKey("none")+`,"UpdateExpression":"REMOVE a"}}]`, "")
+		c.pairHas("none", "")
+	}},
+	{"transaction/a repeated token costs reads", capacity, func(c *run) {
+		request := `"ReturnConsumedCapacity":"TOTAL","ClientRequestToken":"` + c.suite.prefix + `4567","TransactItems":[` + add("a") + `]`
+		c.has("TransactWriteItems", request, `"ConsumedCapacity":[{"TableName":"$pair","CapacityUnits":2,"WriteCapacityUnits":2}]`)
+		c.has("TransactWriteItems", request, `"ConsumedCapacity":[{"TableName":"$pair","CapacityUnits":2,"ReadCapacityUnits":2}]`)
+	}},
 	{"transaction/gets distinct items", transactions, func(c *run) {
 		get := `{"Get":{"TableName":"$pair","Key":` + sortKey("a") + `}}`
 		c.fails("TransactGetItems", `"TransactItems":[`+get+`,`+get+`]`, validation)

@@ -99,7 +99,7 @@ var conditionCases = []Case{
 	}},
 	{"condition/attribute_type", conditions, func(c *run) {
 		c.truth("attribute_type(s, :typeS)", "!attribute_type(s, :typeN)", "attribute_type(n, :typeN)", "attribute_type(ss, :typeSS)", "attribute_type(m, :typeM)",
-			"attribute_type(u, :typeNULL)", "!attribute_type(z, :typeS)")
+			"attribute_type(u, :typeNULL)", "!attribute_type(z, :typeS)", "attribute_type(:one, :typeN)", "!attribute_type(:one, :typeS)")
 		c.invalid("", "attribute_type(s, :typeNone)", "attribute_type(s, :one)")
 	}},
 	{"condition/begins_with", conditions, func(c *run) {

@@ -1,6 +1,9 @@
 package conformance
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // indexQuery is a Query of an index for the case's owner.
 func indexQuery(index string, more ...string) string {
@@ -81,6 +84,17 @@ var indexCases = []Case{
 		c.fails("PutItem", put("indexed", `"sk":{"S":"0"},"local":{"S":"1"}`), validation, "Type mismatch for Index Key local")
 		c.fails("UpdateItem", on("indexed", `"sk":{"S":"0"}`, `"UpdateExpression":"SET #o = :o"`, called(`"#o":"owner"`), values(`":o":{"BOOL":true}`)), validation)
 		c.fails("PutItem", put("indexed", `"sk":{"S":"0"},"owner":{"S":""}`), validation)
+	}},
+	{"index/of several attributes", "GSI.DesignPattern.MultiAttributeKeys", func(c *run) {
+		c.is("PutItem", put("several", `"tenant":{"S":"$k"},"region":{"S":"eu"},"day":{"S":"mon"},"seq":{"N":"10"}`), "")
+		query := func(condition, more string) string {
+			return with(`"TableName":"$several","IndexName":"by-parts","KeyConditionExpression":"tenant = :t AND #r = :r`+condition+`"`, called(`"#r":"region","#d":"day"`),
+				values(with(`":t":{"S":"$k"},":r":{"S":"eu"},":d":{"S":"mon"}`, more)))
+		}
+		c.indexShows(query(" AND #d = :d AND seq > :n", `":n":{"N":"9"}`), `"Count":1`)
+		c.has("Query", query(" AND #d > :d", ""), `"Count":0`)
+		c.fails("Query", query(" AND #d > :d AND seq = :n", `":n":{"N":"9"}`), validation)
+		c.fails("Query", strings.Replace(query(" AND #d = :d", ""), "tenant = :t AND #r = :r", "tenant = :t", 1), validation)
 	}},
 	{"index/one that is not there", queries, func(c *run) {
 		c.fails("Query", indexQuery("none"), validation, "The table does not have the specified index")

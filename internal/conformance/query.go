@@ -129,6 +129,13 @@ var queryCases = []Case{
 	{"query/a filter names no key attribute", filters, func(c *run) {
 		c.fails("Query", query("numbers", "", `"FilterExpression":"sk >= :two"`), validation, "Filter Expression can only contain non-primary key attributes")
 	}},
+	{"query/KeyConditions beside a filter and a projection", queries, func(c *run) {
+		c.sorts("pair", `{"S":"a"}`, `{"S":"b"}`)
+		key := `"TableName":"$pair","ConsistentRead":true,"KeyConditions":{"pk":{"ComparisonOperator":"EQ","AttributeValueList":[{"S":"$k"}]}}`
+		c.has("Query", with(key, `"FilterExpression":"n > :n","ProjectionExpression":"sk"`, values(`":n":{"N":"0"}`)), `"Items":[{"sk":{"S":"b"}}],"Count":1,"ScannedCount":2`)
+		c.fails("Query", with(key, `"AttributesToGet":["n"],"FilterExpression":"n > :n"`, values(`":n":{"N":"0"}`)), validation, "Can not use both expression and non-expression parameters")
+		c.fails("Query", with(key, `"KeyConditionExpression":"pk = :n"`, values(`":n":{"S":"$k"}`)), validation, "Can not use both expression and non-expression parameters")
+	}},
 	{"query/COUNT", queries, func(c *run) {
 		c.sorts("numbers", `{"N":"1"}`, `{"N":"2"}`)
 		c.is("Query", query("numbers", "", `"Select":"COUNT","FilterExpression":"n = :one"`), `"Count":1,"ScannedCount":2`)

@@ -149,6 +149,7 @@ var streamCases = []Case{
 		c.is("UpdateItem", on("both-images", `"sk":{"S":"a"}`), "")
 		c.is("UpdateItem", on("both-images", `"sk":{"S":"a"}`, `"UpdateExpression":"REMOVE zzz"`), "")
 		c.is("DeleteItem", on("both-images", `"sk":{"S":"never"}`), "")
+		c.is("UpdateItem", on("both-images", `"sk":{"S":"never"}`, `"UpdateExpression":"REMOVE a"`), "")
 		c.is("PutItem", put("both-images", `"sk":{"S":"last"}`), "")
 		c.eventsAre("both-images", "INSERT a", "INSERT last")
 	}},

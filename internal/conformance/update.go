@@ -11,6 +11,14 @@ var updateCases = []Case{
 		c.is("UpdateItem", on("simple", ""), "")
 		c.stored("")
 	}},
+	{"update/removals leave an absent item absent", updateItem, func(c *run) {
+		tags := values(`":v":{"SS":["x"]}`)
+		for _, request := range []string{update("REMOVE a"), update("REMOVE x.y, l[0]"), update("DELETE s :v", tags), update("REMOVE a DELETE s :v", tags),
+			on("simple", "", `"AttributeUpdates":{"a":{"Action":"DELETE"}}`)} {
+			c.is("UpdateItem", request, "")
+			c.absent()
+		}
+	}},
 	{"update/SET leaves other attributes", updates, func(c *run) {
 		c.given(`"a":{"N":"1"},"b":{"S":"x"}`)
 		c.is("UpdateItem", update("SET a = :v, c = :v", values(`":v":{"N":"2"}`)), "")
@@ -160,6 +168,24 @@ var updateCases = []Case{
 		}
 		c.about("")
 		c.fails("UpdateItem", update(""), validation, "Invalid UpdateExpression: The expression can not be empty")
+	}},
+	{"update/operands that functions do not take", updates, func(c *run) {
+		c.given(`"l":{"L":[]}`)
+		numbers, lists := values(`":a":{"N":"1"},":b":{"N":"2"}`), values(`":a":{"L":[]},":b":{"L":[]}`)
+		c.fails("UpdateItem", update("SET n = if_not_exists(n, :a + :b)", numbers), validation, "Syntax error")
+		c.fails("UpdateItem", update("SET l = list_append(list_append(l, :a), :b)", lists), validation, "The function is not allowed to be used this way in an expression; function: list_append")
+		c.is("UpdateItem", update("SET n = if_not_exists(n, :a) + :b", numbers), "")
+		c.is("UpdateItem", update("SET l = list_append(if_not_exists(l, :a), :b)", lists), "")
+	}},
+	{"update/names begin with a letter", names, func(c *run) {
+		c.fails("UpdateItem", update("SET _a = :v", values(`":v":{"N":"1"}`)), validation, "Syntax error")
+		c.is("UpdateItem", update("SET #_a = :_v", called(`"#_a":"_a"`), values(`":_v":{"N":"1"}`)), "")
+		c.stored(`"_a":{"N":"1"}`)
+	}},
+	{"update/the depth of paths and the indexes of lists", updates, func(c *run) {
+		c.given("")
+		c.fails("UpdateItem", update("REMOVE a"+strings.Repeat(".b", 32)), validation, "The document path has too many nesting levels; nesting levels: 33")
+		c.fails("UpdateItem", update("REMOVE a[2147483648]"), validation, "List index is not within the allowable range; index: [2147483648]")
 	}},
 	{"update/reserved words", names, func(c *run) {
 		for _, word := range []string{"name", "STATUS", "Data"} {
