@@ -52,6 +52,11 @@ func newPlanner(p *program, cfg *config.Config, s *source, prices cost.Prices, f
 	pl.report = planReport{Schema: "replicator.plan/v1", Name: cfg.Name, At: ends.At, Source: s.region, Target: targetID(cfg), Emulator: ends.Emulator,
 		Create: []creation{}, Created: []string{}, Tables: []planTable{}, Warnings: config.Lint(cfg),
 		Prices: planPrices{true, prices.Date, prices.Currency, prices.Regions, prices.Prices, prices.Rates}}
+	if cfg.Source.Region == "" { // else Lint looked at it
+		if e := config.CheckRegion(s.region, diag.Position{}); e != nil {
+			pl.warn(e)
+		}
+	}
 	_, _ = fmt.Fprintf(out, "%s: %s\n\n", cfg.Name, bothEnds(cfg, s.region, p.env))
 	return pl
 }

@@ -27,6 +27,11 @@ func Examine(path string, env Lookup, flags ...Flag) (diag.List, error) {
 // what must not run does not load. Their positions are those of the keys concerned.
 func Lint(c *Config) diag.List {
 	var found diag.List
+	if c.Source.Region != "" {
+		if e := CheckRegion(c.Source.Region, c.Where("source.region")); e != nil {
+			found = append(found, e)
+		}
+	}
 	if c.Target.View == "" && len(c.Tables) > 0 { // a view shows the mapped families alone
 		families := readerFamilies(c)
 		found = append(found, &diag.Error{

@@ -37,6 +37,7 @@ const (
 	TombstonesVisible  = "R1051"
 	ItemsMove          = "R1052"
 	HistoryEmpty       = "R1053"
+	RegionUnknown      = "R1054"
 	OneEndpoint        = "R1101"
 	EmulatorNotAllowed = "R1102"
 	NoRegion           = "R1103"
@@ -224,6 +225,9 @@ var registry = []Entry{
 	{HistoryEmpty, "keep_versions keeps nothing (warning)",
 		"Older cells are kept as long as the family's rule of garbage collection lets them: under `maxversions=1`, which is the default, one cell of each column is left. Every put costs a read of the row all the same.",
 		"declare the family with `maxversions=10` or `never`, or leave keep_versions out", ExitDone},
+	{RegionUnknown, "AWS has no such region (warning)",
+		"The region is none of those that this version knows. A region that does not exist has no endpoint, and every request would fail to find its host. AWS adds regions and an emulator takes any name, so this stops nothing.",
+		"correct `source.region`; if the region is newer than this version, leave it as it is", ExitDone},
 	{OneEndpoint, "only one of the two AWS endpoints is redirected",
 		"DynamoDB and DynamoDB Streams are two services for the AWS SDK. With only `AWS_ENDPOINT_URL_DYNAMODB` set, the stream is read from real AWS (and the other way round), so one table would be copied while the changes of another are applied.",
 		"set both AWS_ENDPOINT_URL_DYNAMODB and AWS_ENDPOINT_URL_DYNAMODB_STREAMS, or AWS_ENDPOINT_URL for both, or none", ExitUsage},
