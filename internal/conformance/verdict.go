@@ -25,6 +25,15 @@ var verdicts = map[string]map[string]verdict{
 		"update/ADD to and DELETE from sets": {documented, "Numbers are equal as numbers, so DELETE of 1.0 removes 1. dynoxide compares their texts."},
 		"update/ReturnValues of what was removed or made": {documented, "UPDATED_NEW gives only the updated attributes as they are afterwards; the key is never one. " +
 			"dynoxide gives the key if nothing else is left."},
+		"update/removals leave an absent item absent":      removalsMakeNothing,
+		"transaction/removals leave an absent item absent": removalsMakeNothing,
+		"update/operands that functions do not take": {observed, "A function's operand is no sum, and list_append is no operand of a function " +
+			"(https://github.com/scylladb/scylladb, test/alternator/test_update_expression.py). dynoxide takes both."},
+		"update/names begin with a letter": {documented, "A name that begins with anything but a letter needs a placeholder. dynoxide takes an underscore."},
+		"update/the depth of paths and the indexes of lists": {observed, "The expression itself is refused, before any item is looked at " +
+			"(https://github.com/scylladb/scylladb, test/alternator/test_projection_expression.py). dynoxide looks for the path in the item."},
+		"query/KeyConditions beside a filter and a projection": {observed, "Only KeyConditionExpression excludes KeyConditions " +
+			"(https://github.com/scylladb/scylladb, test/alternator/test_filter_expression.py). dynoxide refuses all expressions beside them."},
 		"condition/attribute_type": {documented, "The operand must be one of the type descriptors. dynoxide takes anything, and the condition is false."},
 		"condition/syntax":         {documented, "Names of functions are case-sensitive. dynoxide takes Size for size."},
 		"condition/operands that cannot be": {observed, "<, <=, > and >= take literal strings, numbers and binaries alone " +
@@ -49,5 +58,8 @@ var verdicts = map[string]map[string]verdict{
 		"stream/of a table that was deleted":                {documented, "The stream of a deleted table stays readable for 24 hours. dynoxide forgets it."},
 	},
 }
+
+var removalsMakeNothing = verdict{observed, "An update that only removes does not make the item, and any path of an absent item can be removed " +
+	"(https://github.com/scylladb/scylladb, test/alternator/test_update_expression.py). dynoxide makes an item of keys alone."}
 
 var writesWithoutEffect = verdict{documented, "A PutItem or UpdateItem that changes nothing gives no record. dynoxide gives one, which replicator applies as what it is: the same image again."}
