@@ -71,7 +71,7 @@ const (
 	DeleteFrom // the column's cells at Timestamp and after it
 )
 
-// Guard is the request that executes a mutation if it is newer than what the row holds (DESIGN of the guard in the package
+// Guard is the request that executes a mutation if it is newer than what the row holds (see the package
 // comment). It is pure, and repeating it is harmless.
 //
 // A put deletes what the item owns, sets the image's cells, drops the tombstone and sets the version. A remove deletes what

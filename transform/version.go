@@ -22,7 +22,7 @@ const (
 	LoadHop = 0
 )
 
-// The counts an image can be asserted with (DESIGN of the guard): first applies under dual writes are 0.
+// The counts an image can be asserted with: first applies under dual writes are 0.
 const (
 	CountTimestamped = 0
 	CountExact       = 1

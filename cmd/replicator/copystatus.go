@@ -27,7 +27,7 @@ type copyStatus struct {
 	Done           *time.Time `json:"done_at"`
 }
 
-// What an ETA rests on, as INTERFACE.md promises: a minute, and a hundredth of the items.
+// An ETA needs a minute of copying and a hundredth of the items.
 const (
 	etaAfter = time.Minute
 	etaShare = 100

@@ -345,7 +345,7 @@ func (w *worker) options(ledger *checkpoint.Ledger, parking *sink.Parking, o *ob
 	return out
 }
 
-// imageMargin is how much younger than a tombstone's age an image must be to be put (DESIGN, tombstone life): a clock may be behind, and a request may be
+// imageMargin is how much younger than a tombstone's age an image must be to be put: a clock may be behind, and a request may be
 // executed long after it was made. The least age of the configuration leaves twice the stream's day, so that nothing that is read in time is
 // taken for too old, by a clock that is ahead or after hours of throttles.
 const imageMargin = 48 * time.Hour

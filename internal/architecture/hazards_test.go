@@ -126,6 +126,17 @@ func TestRegisterTakesThreeDigits(t *testing.T) {
 func hazardTests(t *testing.T) map[string][]string {
 	t.Helper()
 	tests := map[string][]string{}
+	testFiles(t, func(pkg string, f *ast.FuncDecl) {
+		for _, name := range hazardNumber.FindAllString(f.Name.Name, -1) {
+			tests[name] = append(tests[name], pkg+"."+f.Name.Name)
+		}
+	})
+	return tests
+}
+
+// testFiles visits the tests of the tree, each with the name of its folder.
+func testFiles(t *testing.T, visit func(pkg string, f *ast.FuncDecl)) {
+	t.Helper()
 	root := filepath.Join("..", "..")
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -141,14 +152,9 @@ func hazardTests(t *testing.T) map[string][]string {
 		if err != nil {
 			return err
 		}
-		pkg := filepath.Base(filepath.Dir(path))
 		for _, declared := range file.Decls {
-			f, ok := declared.(*ast.FuncDecl)
-			if !ok || f.Recv != nil || !strings.HasPrefix(f.Name.Name, "Test") {
-				continue
-			}
-			for _, name := range hazardNumber.FindAllString(f.Name.Name, -1) {
-				tests[name] = append(tests[name], pkg+"."+f.Name.Name)
+			if f, ok := declared.(*ast.FuncDecl); ok && f.Recv == nil && strings.HasPrefix(f.Name.Name, "Test") {
+				visit(filepath.Base(filepath.Dir(path)), f)
 			}
 		}
 		return nil
@@ -156,5 +162,4 @@ func hazardTests(t *testing.T) map[string][]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return tests
 }
