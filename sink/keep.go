@@ -47,7 +47,7 @@ func Execute(ctx context.Context, table Table, rows Looker, m *transform.RowMuta
 			return false, notRejected(err)
 		}
 		if _, gone, _ := seen.Versions(m.Owner); gone == m.Version {
-			return false, &Error{Op: "CheckAndMutateRow", Reason: Rejected, Code: "InvalidArgument", Text: "the same change was put aside before"}
+			return false, &Error{Op: "CheckAndMutateRow", Reason: Rejected, Code: "InvalidArgument", Text: "the same change was parked before"}
 		}
 		request, needed := KeepOlder(seen, *m)
 		if !needed {

@@ -56,9 +56,9 @@ func (a *Admin) Profile(ctx context.Context) (Profile, error) {
 	case codes.NotFound:
 		return Profile{}, &ProfileError{MissingProfile, a.in.Instance, name}
 	case codes.Unimplemented:
-		return Profile{Note: "cannot tell whether the app profile is single-cluster with single-row transactions: the service does not answer (an emulator?)"}, nil
+		return Profile{Note: "it is unknown whether the app profile is single-cluster with single-row transactions: the service does not answer (an emulator?)"}, nil
 	case codes.PermissionDenied:
-		return Profile{Note: "cannot tell whether the app profile is single-cluster with single-row transactions: permission bigtable.appProfiles.get is missing"}, nil
+		return Profile{Note: "it is unknown whether the app profile is single-cluster with single-row transactions: permission bigtable.appProfiles.get is missing"}, nil
 	default:
 		return Profile{}, classifyControl("GetAppProfile", err)
 	}
@@ -107,7 +107,7 @@ func (a *Admin) Clusters(ctx context.Context) (clusters []Cluster, note string, 
 	case errors.As(err, &partial):
 		return nil, "some clusters cannot be asked at present", nil
 	case code == codes.Unimplemented:
-		return nil, "the service does not tell its clusters (an emulator?)", nil
+		return nil, "the service does not list its clusters (an emulator?)", nil
 	case code == codes.PermissionDenied:
 		return nil, "permission bigtable.clusters.list is missing", nil
 	case err != nil:
@@ -131,9 +131,9 @@ func (a *Admin) Permissions(ctx context.Context, wanted []string) (has []string,
 	case codes.OK:
 		return has, "", nil
 	case codes.Unimplemented:
-		return nil, "the service does not tell permissions (an emulator?)", nil
+		return nil, "the service does not report permissions (an emulator?)", nil
 	case codes.InvalidArgument: // a permission that is none of an instance's
-		return nil, "the service does not tell these permissions: " + status.Convert(err).Message(), nil
+		return nil, "the service does not report these permissions: " + status.Convert(err).Message(), nil
 	default:
 		return nil, "", classifyControl("TestIamPermissions", err)
 	}

@@ -21,7 +21,7 @@ const (
 	NotInjective                        // two items can take the same address
 	KeyCollision                        // two source tables can take the same row
 	Unreachable                         // a rule that never decides
-	NoExpiry                            // garbage collection that cannot expire items
+	NoExpiry                            // garbage collection cannot expire items
 	Moves                               // warning: items move when an attribute beyond the primary key changes
 	NoHistory                           // older cells cannot be kept
 	KeepsNothing                        // warning: garbage collection leaves no older cell
@@ -182,7 +182,7 @@ func (c *compiler) carriesNothing(w placed) Finding {
 
 func movesFinding(where at, field, name, what string) Finding {
 	return Finding{Problem: Moves, Warning: true, Rule: where.rule, Write: where.write, Field: field, Name: name, What: what,
-		Cause: "an item moves to another address when the attribute changes; only the old image tells which one it left",
+		Cause: "an item moves to another address when the attribute changes; only the old image names the address it left",
 		Fix:   "the stream must be of view type NEW_AND_OLD_IMAGES; or use attributes of the primary key alone"}
 }
 
@@ -327,7 +327,7 @@ func (c *compiler) notInjective(w placed, missing []string) Finding {
 				return f
 			}
 		}
-		f.Cause = "parts before it cannot be told apart: they are raw, or nothing stands between them"
+		f.Cause = "the parts before it are ambiguous: they are raw, or nothing separates them"
 	}
 	return f
 }

@@ -20,7 +20,7 @@ func (c *compiler) outliving() {
 	}
 	c.report(Finding{Problem: Outlives, Rule: -1, Write: -1, Field: "ttl",
 		What:  "expire: keep needs rules that look at the primary key alone, and " + beyond,
-		Cause: "an item that comes again after the time to live removed it has no old image, which alone would tell what it left behind, in a row that lives perhaps",
+		Cause: "an item that comes again after the time to live removed it has no old image, so what it left in its former row, which may be live, is unknown",
 		Fix:   "write expire: follow_deletes; or use attributes of the primary key alone in when, row_key and the column of cell"})
 }
 

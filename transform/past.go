@@ -74,7 +74,7 @@ func (c *compiler) history() {
 	if c.spec.TTL.Attribute != "" && c.spec.TTL.Expire == ExpireByGC {
 		c.report(Finding{Problem: NoHistory, Rule: -1, Write: -1, Field: "keep_versions",
 			What:  "keep_versions does not go with expire: gc",
-			Cause: "a cell has one time: that of its change, by which versions are told apart, or that by which garbage collection expires it",
+			Cause: "a cell has one time: that of its change, which orders versions, or the one by which garbage collection expires it",
 			Fix:   "write expire: follow_deletes, or leave keep_versions out"})
 	}
 	checked := map[string]bool{}

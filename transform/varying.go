@@ -109,7 +109,7 @@ func (c *compiler) notCarried(w placed, missing []Varying) Finding {
 		if !ok || !slices.ContainsFunc(missing, func(v Varying) bool { return v.Name == name }) {
 			continue
 		}
-		f.Cause = fmt.Sprintf("where {$%s} ends cannot be told: nothing stands behind it, or what stands before it is raw", name)
+		f.Cause = fmt.Sprintf("where {$%s} ends is ambiguous: nothing follows it, or the part before it is raw", name)
 		f.Fix = fmt.Sprintf("write {$%s}# at the beginning of the row key", name)
 		for _, call := range p.calls {
 			if !call.f.injective {

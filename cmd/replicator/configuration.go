@@ -21,9 +21,9 @@ func newConfig(p *program) *cobra.Command {
 	c.AddCommand(&cobra.Command{
 		Use:   "print [flags]",
 		Short: "Print the effective config: defaults, environment and flags applied",
-		Long: `Print the effective config: what the file says, with defaults, environment and flags applied.
+		Long: `Print the effective config: the file with defaults, environment and flags applied.
 
-What is not a default is followed by the place it came from. The output is itself a config file.`,
+Values that are not defaults are followed by their place. The output is itself a config file.`,
 		Args: none,
 		RunE: func(*cobra.Command, []string) error {
 			cfg, err := p.load()
@@ -48,12 +48,12 @@ What is not a default is followed by the place it came from. The output is itsel
 	c.AddCommand(&cobra.Command{
 		Use:   "schema [flags]",
 		Short: "Print the JSON Schema of config files, for editors",
-		Long: `Print the JSON Schema of config files. An editor that knows it completes keys, tells what they mean, and underlines what
-lint would refuse of them. Editors with the YAML language server find it by a comment in the first line of the config file:
+		Long: `Print the JSON Schema of config files. An editor that knows it completes keys, explains them, and underlines errors in
+them. Editors with the YAML language server find it by a comment in the first line of the config file:
 
   # yaml-language-server: $schema=./replicator.schema.json
 
-What the schema refuses, this program refuses too; what keys mean together is checked by lint and plan alone.`,
+This program refuses everything that the schema refuses; only lint and plan check keys together.`,
 		Example: "  replicator config schema > replicator.schema.json",
 		Args:    none,
 		RunE: func(*cobra.Command, []string) error {
@@ -64,9 +64,9 @@ What the schema refuses, this program refuses too; what keys mean together is ch
 	c.AddCommand(&cobra.Command{
 		Use:   "functions [flags]",
 		Short: "List the functions of row-key and column templates",
-		Long: `List the functions that stand behind | in the templates of row keys and columns, what they do to the order of values, and what they make of a value.
+		Long: `List the functions that follow | in the templates of row keys and columns, their effect on the order of values, and an example of each.
 
-The order is that of the rows, where the function is the last of its placeholder: kept, reversed (the largest first) or lost. A value that a function does not take cannot be mapped: the item is parked with the reason.`,
+The order is that of the rows, if the function is the last of its placeholder: kept, reversed (the largest first) or lost. An item with a value that a function does not accept is parked with the reason.`,
 		Example: `  replicator config functions
   replicator config functions -o json`,
 		Args: none,

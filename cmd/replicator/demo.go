@@ -20,14 +20,13 @@ func newDemo(p *program) *cobra.Command {
 		Short:   "Run a whole migration on this machine; no cloud account needed",
 		GroupID: groupTry,
 		Long: `Run a whole migration on this machine: an embedded DynamoDB and Bigtable, a table of items of every type, and two workers
-that copy it and follow its stream, while an application goes on writing, shards split and roll, the stream throttles, and one of
+that copy it and follow its stream, while an application writes, shards split and roll, the stream throttles, and one of
 the workers is killed and replaced. Then both stores are compared cell by cell.
 
 The last line on stdout is the verdict. Exit status 3 means that the stores differ.
 
-With --serve both services go on listening on loopback afterwards, until interrupted, and a quick start is printed: the environment
-variables that point the AWS and Google clients at them, a configuration, and commands to try. What they hold is in memory and gone
-when they end.`,
+With --serve both services keep listening on loopback afterwards, until interrupted, and a quick start is printed: the environment
+variables for the AWS and Google clients, a configuration, and commands to try. Their data is in memory and gone when they end.`,
 		Example: `  replicator demo
   replicator demo --items 50000 --duration 1m --rate 1000 --seed 7
   replicator demo --serve`,

@@ -133,7 +133,7 @@ func explainTarget(what string, err error) error {
 			e.Code = codeOf(codeNumbers[failed.Code])
 		}
 		if refused := failed.Reason == sink.Permanent || failed.Reason == sink.Rejected; refused && !ofRows(failed.Op) && e.Code != diag.TargetNotFound {
-			e.Code, e.Fix = diag.TargetUnreachable, "the cause is what Bigtable says; mend that, and repeat the command"
+			e.Code, e.Fix = diag.TargetUnreachable, "fix the cause that Bigtable reports, and repeat the command"
 		}
 	case strings.Contains(err.Error(), "could not find default credentials"):
 		e.Code = diag.NoGCPCredentials
@@ -206,9 +206,9 @@ func explainExpiry(t probedTable) *diag.Error {
 // explainAgeing warns of a family whose rule takes away what items hold.
 func explainAgeing(e *sink.SchemaError) *diag.Error {
 	return &diag.Error{Code: diag.FamilyAges, Warning: true,
-		What:  fmt.Sprintf("family %s of table %s has the rule %s, by which cells of items that do not change vanish", e.Family, e.Table, e.Have),
+		What:  fmt.Sprintf("family %s of table %s has the rule %s, which removes cells of items that do not change", e.Family, e.Table, e.Have),
 		Cause: "the configuration declares " + e.Want,
-		Fix:   schemaFix(e) + "; or, if the age is meant, declare it in families"}
+		Fix:   schemaFix(e) + "; or, if the age is intended, declare it in families"}
 }
 
 // ageingText is the same in a few words.

@@ -20,14 +20,14 @@ func newExplain(p *program) *cobra.Command {
 	var values bool
 	c := &cobra.Command{
 		Use:     "explain [flags]",
-		Short:   "Everything known about one key, and why",
+		Short:   "Compare one item on both sides, and explain differences",
 		GroupID: groupOperate,
-		Long: `Show everything that is known about one item: whether the source holds it, the row it maps to, what the target holds there with its
-version taken apart, the columns that differ, what is parked of it, and a verdict in one sentence.
+		Long: `Show one item on both sides: whether the source holds it, the row it maps to, the row in the target with its version taken apart, the
+columns that differ, its parked changes, and a verdict in one sentence.
 
-Nothing is changed, and no worker needs to run. The row is looked at before the item is read; if they differ while a worker follows
-the stream, both are looked at again after the lag has passed. Values are shown only with --show-values; the row key, which is
-item data, always. The exit status is 0 whenever it could be told.`,
+Nothing is changed, and no worker needs to run. The row is read before the item; if they differ while a worker follows
+the stream, both are read again after the lag has passed. Values are shown only with --show-values; the row key, which is
+item data, always. The exit status is 0 if both sides could be read.`,
 		Example: `  replicator explain --table Orders --key '{"PK":"hats","SK":"fedoras"}'
   replicator explain --table Orders --key '{"PK":"hats","SK":"fedoras"}' --show-values -o json`,
 		Args: none,

@@ -184,7 +184,7 @@ func (f *itemFindings) judgeEqual() itemVerdict {
 	case f.present:
 		return itemVerdict{itemEqual, "equal"}
 	case f.moves: // the rows that are known are not all that it may have had
-		return itemVerdict{itemUnlocated, "absent from the source; which row it had does not follow from its key, so that it cannot be told whether the target still holds one"}
+		return itemVerdict{itemUnlocated, "absent from the source; which row it had does not follow from its key, so the target may still hold one"}
 	}
 	for _, row := range f.rows {
 		if _, gone, at := row.seen.Versions(row.want.Owner); gone != "" {
@@ -338,7 +338,7 @@ func (s explainedShard) String() string {
 	case s.Next != nil:
 		parts = append(parts, "the next change comes by "+*s.Next)
 	case s.Open > 1:
-		parts = append(parts, fmt.Sprintf("the next change comes by one of %d open shards, DynamoDB does not tell which", s.Open))
+		parts = append(parts, fmt.Sprintf("the next change comes by one of %d open shards; DynamoDB does not say which", s.Open))
 	}
 	return strings.Join(parts, "; ")
 }

@@ -90,8 +90,8 @@ func TestShardOf(t *testing.T) {
 	shards := []shardStatus{{ID: "a", Hop: 500_000, State: "done"}, {ID: "b", Hop: 500_001, State: "reading"}, {ID: "c", Hop: 500_002, State: "waiting"}, {ID: "d", Hop: 500_001, State: "done"}}
 	at := func(hop uint32) transform.Version { return transform.NewVersion(1, hop, cdc.SequenceOf(1), 1) }
 	for want, got := range map[string]explainedShard{
-		"the version came by a; the next change comes by one of 2 open shards, DynamoDB does not tell which":               shardOf(at(500_000), shards),
-		"the version came by one of 2 shards; the next change comes by one of 2 open shards, DynamoDB does not tell which": shardOf(at(500_001), shards),
+		"the version came by a; the next change comes by one of 2 open shards; DynamoDB does not say which":               shardOf(at(500_000), shards),
+		"the version came by one of 2 shards; the next change comes by one of 2 open shards; DynamoDB does not say which": shardOf(at(500_001), shards),
 		"the next change comes by b": shardOf(at(transform.LoadHop), shards[:2]),
 		"":                           shardOf("", nil),
 	} {

@@ -28,13 +28,13 @@ func newInit(p *program) *cobra.Command {
 	var f initFlags
 	c := &cobra.Command{
 		Use:     "init [flags]",
-		Short:   "Write a starter config from the tables it finds",
+		Short:   "Write a first config from existing tables",
 		GroupID: groupPrepare,
 		Long: `Write a starter config for tables of DynamoDB: with rules for tables that hold several types of items, the attribute by which items
-expire, and remarks on keys that would fill one tablet and on tables that look like one. Read it and change it.
+expire, and comments on keys that would fill one tablet and on tables that look like parts of one. Read it and change it.
 
-About 200 items of each table are read. Of them the config shows beginnings of keys that look like names of types, and nothing
-else. Nothing is written to either end; Bigtable is not asked. It needs dynamodb:DescribeTable and Scan; ListTables, unless
+About 200 items of each table are read. The config contains no item data except beginnings of keys that look like names of types.
+Nothing is written to either end; Bigtable is not contacted. It needs dynamodb:DescribeTable and Scan; ListTables, unless
 every table is named; and DescribeTimeToLive, without which that attribute is left out.`,
 		Example: `  replicator init --from 'Video*' > replicator.yaml
   replicator init --write
@@ -141,8 +141,11 @@ func (s *source) match(ctx context.Context, patterns []string) ([]string, error)
 		}
 	}
 	if len(names) == 0 {
-		return nil, &diag.Error{Code: diag.SourceNotFound, What: "no table of region " + s.region + " is meant",
-			Cause: fmt.Sprintf("the region has %s, and none of such a name", plural(len(all), "table")), Fix: "check --from and the region"}
+		what := "no table in " + s.region
+		if len(patterns) > 0 {
+			what += " matches --from '" + strings.Join(patterns, ",") + "'"
+		}
+		return nil, &diag.Error{Code: diag.SourceNotFound, What: what, Cause: "the region has " + plural(len(all), "table"), Fix: "check --from and the region"}
 	}
 	return names, nil
 }

@@ -17,10 +17,10 @@ func newLint(p *program) *cobra.Command {
 		Use:     "lint [FILE] [flags]",
 		Short:   "Check a config file; offline",
 		GroupID: groupPrepare,
-		Long: `Check a config file, and the environment it would run in, without asking either end.
+		Long: `Check a config file and its environment, offline.
 
-Every mistake and every warning is told at once, with its place, what is wrong and how to mend it. Errors end with status 2,
-warnings with 0. What depends on the key schemas of the tables, which DynamoDB knows, is checked by plan.`,
+All errors and warnings come at once, each with its place, cause and fix. Errors end with status 2, warnings with 0. Checks that need
+the tables' key schemas, which DynamoDB knows, are made by plan.`,
 		Example: `  replicator lint
   replicator lint deploy/replicator.yaml -o json`,
 		Args: atMost(1),

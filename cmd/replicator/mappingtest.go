@@ -23,8 +23,8 @@ func newTest(p *program) *cobra.Command {
 		Use:     "test [FILE|DIRECTORY]... [flags]",
 		Short:   "Run mapping examples: item in, cells out",
 		GroupID: groupPrepare,
-		Long: `Run examples of the mapping: items are copied and changed, and the cells that they become are compared with those expected.
-Neither end is asked, so it is fit for CI. A directory is searched; without arguments the current one is.
+		Long: `Run examples of the mapping: items are copied and changed, and the resulting cells are compared with those expected.
+It works offline, so it can run in CI. A directory is searched; without arguments the current one is.
 
 An example is a directory, or one file in the format of txtar, with these parts:
 
@@ -33,7 +33,7 @@ An example is a directory, or one file in the format of txtar, with these parts:
   items.jsonl      items that exist when the migration begins, in DynamoDB's JSON, or lines of an export; in a directory
                    also items.json.gz, a file of an export as it is
   changes.jsonl    changes after that: {"put": item} or {"delete": key}; may be left out
-  cells.txt        what the target holds after the copy, and after the changes; --update writes it
+  cells.txt        the target's cells after the copy, and after the changes; --update writes it
 
 Files are found in directories by the suffix ` + mappingtest.Suffix + `. Before its parts a file may say, in lines,
 "config: FILE", "table: NAME" and, instead of table.json, "primary_key: PK S, SK N".
@@ -49,7 +49,7 @@ opposite order. The exit status is 3 if an example differs. This shows item data
 			return p.testMapping(ctx, args, update)
 		},
 	}
-	c.Flags().BoolVar(&update, "update", false, "write down what the examples become as what is expected")
+	c.Flags().BoolVar(&update, "update", false, "record the results of the examples as expected")
 	return c
 }
 

@@ -339,7 +339,7 @@ func (m *migration) advise(started bool) {
 	for _, t := range m.Tables {
 		look := "status --shards --table " + t.Source
 		if t.outlived() {
-			m.next(look, fmt.Sprintf("%s: not applied for %s, and the stream keeps changes for 24 hours: whether any were lost is told once it is read again", t.Source,
+			m.next(look, fmt.Sprintf("%s: not applied for %s, and the stream keeps changes for 24 hours: reading it again will show whether any were lost", t.Source,
 				backfill.FormatDuration(cdc.Retention-asDuration(*t.HeadroomSeconds))))
 		} else if h := t.HeadroomSeconds; h != nil && *h < littleHeadroom.Seconds() {
 			m.next(look, fmt.Sprintf("%s: %s until the stream drops changes that are not applied", t.Source, seconds(h)))
@@ -349,7 +349,7 @@ func (m *migration) advise(started bool) {
 		}
 		if t.NeedsLoad {
 			m.NextSteps = append(m.NextSteps, nextStep{"replicator run -c OTHER.yaml",
-				fmt.Sprintf("%s lost changes: copy it anew, with another `name` and another `to`", t.Source)})
+				fmt.Sprintf("%s lost changes: copy it again, with another `name` and another `to`", t.Source)})
 		}
 		if t.Parked > 0 {
 			verb := "need"
@@ -412,7 +412,7 @@ func (t troubleStatus) text(now time.Time) string {
 	if t.Shards > 0 {
 		where = " in " + plural(t.Shards, "shard")
 	}
-	return fmt.Sprintf("%s fails for %s%s: %s", t.Step, since(&t.Since, now), where, t.Cause)
+	return fmt.Sprintf("cannot %s (for %s%s): %s", t.Step, since(&t.Since, now), where, t.Cause)
 }
 
 // troubled counts a trouble in so many shards, 0 for one of the table as a whole; troubles of one kind are told once, since the first.

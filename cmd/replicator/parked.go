@@ -24,9 +24,9 @@ func newParked(p *program) *cobra.Command {
 		GroupID: groupOperate,
 		Long: `Look at items that could not be mapped or stored, and decide about them. Each is kept whole with its reason.
 
-What an item was before is removed from the target, so that nothing stale is read. A later change of the item that can be stored,
+The item's former row is removed from the target, so that nobody reads stale data. A later change of the item that can be stored,
 or its removal, resolves its entry by itself. Otherwise correct the cause and retry, or drop the entry. Of several changes of an
-item that cannot be stored the last one is kept.`,
+item that cannot be stored, the last one is kept.`,
 	})
 	c.AddCommand(newParkedList(p), newParkedShow(p), newParkedRetry(p), newParkedDrop(p))
 	return c

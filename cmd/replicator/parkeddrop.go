@@ -20,12 +20,12 @@ func newParkedDrop(p *program) *cobra.Command {
 	var allowEmulator, yes bool
 	c := &cobra.Command{
 		Use:   "drop [REF…] [flags]",
-		Short: "Give parked items up",
-		Long: `Remove the records of parked items without storing the items: the decision that the target does without them.
+		Short: "Discard parked items",
+		Long: `Remove the records of parked items without storing the items.
 
-The rows of a parked item were removed when it was parked. They stay so until the item changes in the source, or is loaded again;
-if it still cannot be stored then, it is parked anew. Nothing is deleted in the source. Each dropped record is logged, without item
-data; what it held is gone.
+The rows of a parked item were removed when it was parked. They stay removed until the item changes in the source, or is loaded
+again; if it still cannot be stored then, it is parked again. Nothing is deleted in the source. Each dropped record is logged,
+without item data; its content is gone.
 
 ` + refHelp + ` With a version, the records of the item's other versions stay.`,
 		Example: `  replicator parked drop Orders/2c26b46b68ffc68ff99b453c1d304134

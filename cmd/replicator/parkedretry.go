@@ -29,10 +29,10 @@ func newParkedRetry(p *program) *cobra.Command {
 		Short: "Read parked items from the source again, and store them",
 		Long: `Read parked items from the source again, and store them as they are now. The parked change itself is never replayed.
 
-The row is replaced only if it still is as it was when the item was read: a change that the stream brings meanwhile wins. An item
-that is gone in the source is resolved, its row staying removed; where expire: keep lets expired items stay, a row that is not older
-than what was parked stays as well. An item that still cannot be mapped stays parked, and the exit status is 3. Workers may go on
-running; retrying twice does no harm.
+The row is replaced only if it did not change since the item was read: a change that the stream brings meanwhile wins. An item
+that is gone in the source is resolved, and its row stays removed; with expire: keep, a row that is not older than the parked change
+stays. An item that still cannot be mapped stays parked, and the exit status is 3. Workers may keep running; retrying twice does no
+harm.
 
 ` + refHelp,
 		Example: `  replicator parked retry Orders/2c26b46b68ffc68ff99b453c1d304134

@@ -29,14 +29,14 @@ func newPlan(p *program) *cobra.Command {
 		Use:     "plan [flags]",
 		Short:   "Compare config, DynamoDB and Bigtable; list what would be created, time and cost",
 		GroupID: groupPrepare,
-		Long: `Compare config, DynamoDB and Bigtable, and say what would be created, how long the copy takes and what it costs.
+		Long: `Compare config, DynamoDB and Bigtable, and show what would be created, how long the copy takes and what it costs.
 
-Every dependency and permission is tried, each within five seconds, and told as ✓ or ✗ with its cause and its fix. A sample of each
-table's items shows the row keys that they get, whether they can be mapped, and where a new table is split. Nothing is changed:
+Every dependency and permission is tried, each within five seconds, and shown as ✓ or ✗ with cause and fix. A sample of each
+table's items shows their row keys, whether they can be mapped, and where a new table is split. Nothing is changed:
 reading the sample costs a few read units. --apply creates exactly what is printed, app profile included, and nothing else.
 
 Times and costs are estimates: DynamoDB's own counts are up to six hours old, and the unit prices are list prices of one region, of
-the day that is printed. --prices FILE gives your own.
+the printed date. --prices FILE gives your own.
 
 --print-iam prints the least privileges for this configuration, offline: a policy for AWS, a custom role for Google Cloud.`,
 		Example: `  replicator plan

@@ -32,9 +32,9 @@ func (pl *planner) conclude(ctx context.Context) error {
 	case pl.flags.apply && verdict == nil:
 		verdict = pl.apply(ctx)
 	case pl.flags.apply:
-		_, _ = fmt.Fprintln(pl.out, "\nnothing was created: mend what is marked ✗ first")
+		_, _ = fmt.Fprintln(pl.out, "\nnothing was created: fix the items marked ✗ first")
 	case verdict != nil: // what could not be looked at may be missing, too
-		_, _ = fmt.Fprintln(pl.out, "\nnothing was changed; what is missing may not be told in full: mend what is marked ✗ first")
+		_, _ = fmt.Fprintln(pl.out, "\nnothing was changed; fix the items marked ✗ first: this list may be incomplete")
 	case len(r.Create) > 0:
 		_, _ = fmt.Fprintln(pl.out, "\nnothing was changed; `replicator plan --apply` creates what is listed")
 	default:

@@ -163,7 +163,7 @@ func (pl *planner) planProfile(clusters []sink.Cluster, note string, err error) 
 		e := explainTarget("app profile "+name+" does not exist", err)
 		var known *diag.Error
 		if errors.As(e, &known) && note != "" {
-			known.Cause = "it is not found, and the clusters cannot be told: " + note
+			known.Cause = "it was not found, and the clusters are unknown: " + note
 		} else if known != nil && len(clusters) > 1 {
 			var names []string
 			for _, c := range clusters {
@@ -189,10 +189,10 @@ func (pl *planner) examinePermissions(ctx context.Context) (string, error) {
 	}
 	has, note, err := pl.target.admin.Permissions(ctx, role.IncludedPermissions)
 	if err != nil {
-		return "", explainTarget("cannot tell the permissions on "+targetName(pl.cfg), err)
+		return "", explainTarget("cannot read the permissions on "+targetName(pl.cfg), err)
 	}
 	if note != "" {
-		return "", untold("cannot be told: " + note)
+		return "", untold("unknown: " + note)
 	}
 	if lacks := role.Lacking(has); len(lacks) > 0 {
 		pl.iam().GCP = lacks

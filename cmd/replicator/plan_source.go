@@ -120,11 +120,11 @@ func (pl *planner) examineRecords(ctx context.Context, t probedTable, out *planT
 }
 
 func (pl *planner) warnReaders(t probedTable) {
-	cause := "DynamoDB does not tell who else reads it; Lambda triggers are listed by: aws lambda list-event-source-mappings --event-source-arn " + t.description.StreamARN
+	cause := "DynamoDB does not list the readers of a stream; list Lambda triggers with: aws lambda list-event-source-mappings --event-source-arn " + t.description.StreamARN
 	if len(t.description.Replicas) > 0 {
 		cause = "the table is a global table with replicas in " + strings.Join(t.description.Replicas, ", ") + "; " + cause
 	}
-	pl.warn(&diag.Error{Code: diag.StreamReaders, What: "a shard of the stream of table " + t.config.From + " serves two readers, and a run is one of them", Cause: cause})
+	pl.warn(&diag.Error{Code: diag.StreamReaders, What: "a shard of the stream of table " + t.config.From + " supports two readers; replicator is one of them", Cause: cause})
 }
 
 // expiry compares what the source's items expire by with what their cells do. No run asks that, so that a plan which may not is none the worse.
@@ -132,7 +132,7 @@ func (pl *planner) expiry(ctx context.Context, t config.Table) string {
 	attribute, err := pl.source.expiry.Attribute(ctx, t.From)
 	switch {
 	case err != nil:
-		return "cannot be told"
+		return "unknown"
 	case attribute == t.TTL.Attribute:
 		return attribute
 	}
@@ -141,7 +141,7 @@ func (pl *planner) expiry(ctx context.Context, t config.Table) string {
 	told := "off"
 	if attribute != "" {
 		told = attribute
-		e.Cause, e.Fix = "the table's time to live looks at "+attribute, "write attribute: "+attribute
+		e.Cause, e.Fix = "the table's time to live uses "+attribute, "write attribute: "+attribute
 	}
 	pl.warn(e)
 	return told

@@ -29,15 +29,17 @@ func newPreview(p *program) *cobra.Command {
 	var f previewFlags
 	c := &cobra.Command{
 		Use:     "preview [flags]",
-		Short:   "Show the cells an item becomes",
+		Short:   "Show the row and cells of an item",
 		GroupID: groupPrepare,
-		Long: `Show the row and the cells that an item becomes, and by what of the configuration. Nothing is written, and Bigtable is not asked.
+		Long: `Show the row and the cells of an item, and the line of the configuration that decides. Nothing is written, and Bigtable is not
+contacted.
 
-The item is read from the source by its key, or taken from a file in DynamoDB's JSON, as "aws dynamodb get-item" prints it and exports to
-S3 have it, packed by gzip or not; or the first items of a scan, or with --item of the file, are shown. With --item and --primary-key neither end is asked, so no account is needed. Cells show the time
-at which the item was read; a copy or a change writes its own. This shows item data on stdout.
+The item is read from the source by its key (--key), from the first items of a scan (--sample), or from a file in DynamoDB's JSON
+(--item), as "aws dynamodb get-item" prints it or an export to S3 contains it, with or without gzip. With --item and --primary-key it
+works offline, without an account. Cells show the time at which the item was read; a copy or a change writes its own time. This shows
+item data on stdout.
 
-If an item cannot be mapped, the reason is told and the exit status is 3: a migration would park it.`,
+If an item cannot be mapped, the reason is shown and the exit status is 3: a migration would park it.`,
 		Example: `  replicator preview --table Orders --key '{"PK":"hats","SK":"fedoras"}'
   replicator preview --table Orders --sample 20 --as cbt
   replicator preview --table Orders --item item.json --primary-key PK,SK -o json
@@ -58,7 +60,7 @@ If an item cannot be mapped, the reason is told and the exit status is 3: a migr
 	flags.StringVar(&f.key, "key", "", keyHelp)
 	flags.StringVar(&f.item, "item", "", "`FILE` with one or more items in DynamoDB's JSON; - is stdin")
 	flags.IntVar(&f.sample, "sample", 0, "the first `NUMBER` of items of a scan, or of the file of --item")
-	flags.StringVar(&f.primaryKey, "primary-key", "", "`NAMES` of the partition key and the sort key, with a comma between; with --item, so that the source need not be asked")
+	flags.StringVar(&f.primaryKey, "primary-key", "", "`NAMES` of the partition key and the sort key, with a comma between; with --item, so that the source is not contacted")
 	flags.StringVar(&f.as, "as", "text", "`FORM` of rows: text, cbt (as `cbt read` prints them) or json")
 	allowEmulatorOfReader(c)
 	return c

@@ -128,7 +128,7 @@ func (p *prober) ask(ctx context.Context, limit time.Duration, name string, ques
 	remedy := ""
 	if p.inFull && err != nil {
 		if known == nil {
-			known = &diag.Error{Code: diag.Internal, What: "cannot tell about " + name, Err: err}
+			known = &diag.Error{Code: diag.Internal, What: "cannot check " + name, Err: err}
 		}
 		detail, remedy = inPlace(known)
 		var more diag.List

@@ -43,14 +43,13 @@ func newRun(p *program) *cobra.Command {
 		Use:     "run [flags]",
 		Short:   "Copy existing items and stream changes (the long-running process)",
 		GroupID: groupMigrate,
-		Long: `Copy the items that the tables hold, and apply every change of their streams, until it is stopped.
+		Long: `Copy the items of the tables, and apply every change of their streams, until it is stopped.
 
 Any number of processes may run with one configuration: they share the work through leases in the state table, and take over from
-one that is gone. A restart goes on where the last process stopped. Before anything else every dependency is asked one question,
-and the answers are shown.
+one that is gone. A restart continues where the last process stopped. First every dependency is checked, and the results are shown.
 
-The first SIGINT or SIGTERM stops it cleanly: what was read is applied, positions are saved and leases released. The second one ends
-the process at once, which loses nothing either. Health, readiness, metrics and status are served on http.listen.`,
+The first SIGINT or SIGTERM stops it cleanly: pages that were read are applied, positions saved and leases released. The second one
+ends the process at once, which loses nothing either. Health, readiness, metrics and status are served on http.listen.`,
 		Example: `  replicator run
   replicator run --once                  # copy, apply what the stream holds, and end
   replicator run --dry-run               # read and map everything, write nothing
@@ -69,8 +68,8 @@ the process at once, which loses nothing either. Health, readiness, metrics and 
 	flags := c.Flags()
 	flags.SortFlags = false
 	flags.BoolVar(&f.once, "once", false, "copy, drain the stream and end: when each open shard of all tables has given 10 empty pages in a row over --idle, the last of them just now")
-	flags.DurationVar(&f.idle, "idle", 10*time.Second, "`DURATION` for which a shard must be empty before --once calls it drained; a heuristic, DynamoDB tells no end. "+
-		"Shards roll every four hours: among a thousand one always is younger than 10s, give less")
+	flags.DurationVar(&f.idle, "idle", 10*time.Second, "`DURATION` for which a shard must be empty before --once calls it drained. DynamoDB never signals the end of a stream. "+
+		"Shards roll every four hours: with about 1,000 shards use a smaller value")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "read and map everything once; write nothing, not even the ledger")
 	flags.BoolVar(&f.noBackfill, "no-backfill", false, "do not copy existing items, only follow the stream")
 	flags.BoolVar(&f.acceptMapping, "accept-mapping-change", false, "begin a new generation under a changed mapping; the table then needs a load and a sweep")

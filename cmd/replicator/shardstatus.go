@@ -235,7 +235,7 @@ func (l *lineage) why(s *checkpoint.Shard) *whyStatus {
 		return because(whySilent, "%s is silent for %s, its lease of %s is over: the next worker that looks takes it", s.Owner,
 			backfill.FormatDuration(l.now.Sub(s.WrittenAt)), config.FormatDuration(l.lease))
 	case s.Owner != "" && s.Trouble != (checkpoint.Trouble{}):
-		return because(whyTrouble, "%s fails for %s: %s", s.Trouble.Step, backfill.FormatDuration(max(0, l.now.Sub(s.Trouble.Since))), s.Trouble.Cause)
+		return because(whyTrouble, "cannot %s (for %s): %s", s.Trouble.Step, backfill.FormatDuration(max(0, l.now.Sub(s.Trouble.Since))), s.Trouble.Cause)
 	case s.Owner != "":
 		return nil
 	case parent != nil:

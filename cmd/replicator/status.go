@@ -33,23 +33,23 @@ func newStatus(p *program) *cobra.Command {
 	var f statusFlags
 	c := &cobra.Command{
 		Use:     "status [flags]",
-		Short:   "Phase, lag, headroom, progress and what to do next",
+		Short:   "Phase, lag, headroom, progress and next steps",
 		GroupID: groupOperate,
-		Long: `Show where the migration stands, from the ledger: no worker needs to run, and nothing is changed. While nobody keeps a table that is
-in sync, its target is asked whether it was lost or restored since.
+		Long: `Show the state of the migration from the ledger: no worker needs to run, and nothing is changed. If a table is in sync and no worker
+keeps it, its target is checked for loss or a restore.
 
 Lag is the age of the last applied change while there are more, and otherwise the time since the stream was last found empty,
-which is marked with ~. Headroom is what is left of the 24 hours that a stream keeps; < marks one that may be less, and > the lag of a
-pattern's tables that may be more, because one of them cannot tell its own. Changes a second, and the time a copy still needs, are what
-workers told of late. What cannot be told is -, in JSON null; figures of a worker that is silent are called old.
+which is marked with ~. Headroom is the time left of the 24 hours that a stream keeps; < marks one that may be less, and > the lag of a
+pattern's tables that may be more, because the lag of one of them is unknown. Changes a second, and the time a copy still needs, are
+the workers' last figures. Unknown figures are -, in JSON null; figures of a silent worker are called old.
 
-With --shards the shards are drawn below their parents, with who reads each, how far, and why it waits: ↳ is an only child, which
-follows a shard that was rolled; ├─ and └─ are the children of a split.
+--shards draws the shards below their parents, each with its owner, its position, and why it waits: ↳ is an only child, which follows
+a shard that was rolled; ├─ and └─ are the children of a split.
 
---watch reads again and again until it is interrupted: a terminal is drawn anew, elsewhere a block or, with -o json, a line with
-one document follows the last.
+--watch repeats until it is interrupted: a terminal is redrawn; otherwise a block or, with -o json, a line with one document follows
+the last.
 
-The exit status is 0 whenever it could be told. The form of the JSON document is what --schema prints, as a JSON Schema.`,
+The exit status is 0 if the ledger could be read. --schema prints the JSON Schema of the document.`,
 		Example: `  replicator status
   replicator status --table Orders --shards
   replicator status --watch --interval 5s
@@ -72,8 +72,8 @@ The exit status is 0 whenever it could be told. The form of the JSON document is
 	flags := c.Flags()
 	flags.SortFlags = false
 	flags.StringVar(&f.table, "table", "", "only this source `TABLE`")
-	flags.BoolVar(&f.shards, "shards", false, "every shard as well: lineage, owner, position, lag and why it waits; and every worker")
-	flags.BoolVar(&f.watch, "watch", false, "read again and again, until interrupted")
+	flags.BoolVar(&f.shards, "shards", false, "also show every shard: lineage, owner, position, lag and why it waits; and every worker")
+	flags.BoolVar(&f.watch, "watch", false, "repeat until interrupted")
 	flags.DurationVar(&f.interval, "interval", 2*time.Second, "`DURATION` between two readings of --watch")
 	flags.BoolVar(&f.schema, "schema", false, "print the JSON Schema of the document of -o json, and nothing else")
 	allowEmulatorOfReader(c)

@@ -254,7 +254,7 @@ func TestStatusWhileCopying(t *testing.T) {
 		}
 		keeper.Note(checkpoint.Trouble{Step: "copy", Cause: "DynamoDB: denied", Since: task.Now(ctx).Add(-time.Minute)})
 		s.check(keeper.SaveScan(ctx, nil, checkpoint.Pace{}))
-		if notes := s.status(ctx).notes(); len(notes) != 1 || notes[0] != "Trouble: Orders: copy fails for 1m00s: DynamoDB: denied" {
+		if notes := s.status(ctx).notes(); len(notes) != 1 || notes[0] != "Trouble: Orders: cannot copy (for 1m00s): DynamoDB: denied" {
 			t.Errorf("%q", notes)
 		}
 		s.sleep(ctx, time.Minute)

@@ -70,11 +70,11 @@ func NewMetrics(build Build) *Metrics {
 		"1 after changes were lost or the mapping was changed, until the table is loaded and swept.", table)
 	m.setAside = gauge("replicator_source_set_aside",
 		"1 while a table of a pattern cannot be followed, or a named one was dropped; the others go on.", table)
-	m.seeking = gauge("replicator_discovery_failing", "1 while tables of patterns cannot be looked for, or some not be looked at: a new one is followed by nobody; 0 after a look that was whole.")
+	m.seeking = gauge("replicator_discovery_failing", "1 while tables of patterns cannot be listed or described, so that nobody follows a new one; 0 after a complete look.")
 	m.read = counter("replicator_changes_read_total", "Changes read from the stream.", table, "event")
 	m.applied = counter("replicator_changes_applied_total", "Changes that are durable in the target, refused as stale, or parked.", table, "event")
 	m.ignored = counter("replicator_items_ignored_total", "Items that a rule of the mapping says not to copy, of changes and of the copy.", table, "rule")
-	m.parked = gauge("replicator_items_parked", "Items put aside until an operator decides.", table)
+	m.parked = gauge("replicator_items_parked", "Items parked until an operator decides.", table)
 	m.copied = counter("replicator_backfill_items_copied_total", "Items that the load has made durable.", table)
 	m.estimated = gauge("replicator_backfill_items_estimated", "Items in the source table as DynamoDB counted them within the last hours.", table)
 	m.writeDurations = register(m, prometheus.NewHistogram(prometheus.HistogramOpts{

@@ -79,7 +79,7 @@ func (d *decoder) texts(f *field, n *yaml.Node, v reflect.Value, path string) {
 		}
 	}
 	if f.filled && v.Len() == 0 {
-		d.fault(&fault{diag.InvalidValue, "the list names nothing", "without the key it would be everything; what was meant cannot be told",
+		d.fault(&fault{diag.InvalidValue, "the list is empty", "without the key it means everything, so an empty list is ambiguous",
 			"remove the key, or name what is to be written"}, d.at(n), path, "")
 	}
 }

@@ -234,7 +234,7 @@ func (b *specBuilder) uniqueName(name, path string) {
 		return
 	}
 	b.report(diag.RuleInvalid, path+".name", 0, fmt.Sprintf("two rules are called %s", shown(name)),
-		fmt.Sprintf("messages and metrics tell rules by their names; the other one is at %s", b.table.place(fmt.Sprintf("%s.rules[%d].name", b.path, earlier), 0)),
+		fmt.Sprintf("messages and metrics name rules; the other one is at %s", b.table.place(fmt.Sprintf("%s.rules[%d].name", b.path, earlier), 0)),
 		"give each rule a name of its own, or none")
 }
 
