@@ -54,52 +54,6 @@ func (t *Template) isWholeRowKey() (attribute string, ok bool) {
 	return t.parts[0].Attribute, len(calls) == 0 || len(calls) == 1 && calls[0].Name == utilityFunction
 }
 
-// flattens tells whether maps become columns of their members, whatever the attribute.
-func (e Encoding) flattens() bool { return e == AsFlattened || e == AsGoogleUtility }
-
-// flatten makes a column of an attribute, or columns of a map's members, which are named <attribute>.<member>, at any depth.
-func (c *cells) flatten(t *target, a cdc.Attribute) error {
-	return c.flat(t, t.name(nil, a.Name), a.Name, a.Value)
-}
-
-// name appends an attribute's or a member's name. The utility escapes nothing; otherwise a dot within a name is written %2E and % as
-// %25, so that all columns have names of their own.
-func (t *target) name(b []byte, name string) string {
-	if t.as == AsGoogleUtility {
-		return string(append(b, name...))
-	}
-	return string(appendEscaped(b, name, '.'))
-}
-
-// attributeOf is the attribute whose own column has this name, where no rule gives it another; false if none has.
-func (t *target) attributeOf(column string) (string, bool) {
-	if t.as != AsFlattened {
-		return column, true
-	}
-	name := strings.NewReplacer("%2E", ".", "%25", "%").Replace(column)
-	return name, t.name(nil, name) == column
-}
-
-// scatters tells whether a value becomes columns of its members alone, none of which has the attribute's own name.
-func (t *target) scatters(v cdc.Value) bool {
-	return t.as.flattens() && v.Kind() == cdc.KindM && (len(v.Members()) > 0 || t.as == AsGoogleUtility) // which makes nothing of an empty one
-}
-
-func (c *cells) flat(t *target, column, attribute string, v cdc.Value) error {
-	switch {
-	case v.Kind() != cdc.KindM:
-		return c.one(t.family, column, t.as, attribute, v)
-	case !t.scatters(v):
-		return c.one(t.family, column, AsJSON, attribute, v)
-	}
-	for _, m := range v.Members() {
-		if err := c.flat(t, t.name([]byte(column+"."), m.Name), attribute, m.Value); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // appendUtility appends a cell as the utility writes it.
 func appendUtility(b []byte, v cdc.Value) ([]byte, error) {
 	switch v.Kind() {

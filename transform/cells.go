@@ -1,0 +1,406 @@
+package transform
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+)
+
+// Cells are the cells of an item, one per attribute in the order of their names, all at the given time in microseconds, or
+// *Unmappable. They are those of a rule with one row; Map knows those of all. Key attributes are among them: an item of keys alone must not vanish when our own families are dropped.
+//
+// Values are written as: S and N text; B raw; BOOL true or false; NULL null; M, L and sets as JSON without spaces, in which
+// members are sorted by the bytes of their names, numbers are literals with all their digits, binaries are standard base64
+// strings, sets are arrays (number sets sorted by value, the others by bytes), and text is UTF-8 as it is, escaped only where
+// JSON demands it.
+func (m *Mapping) Cells(item cdc.Item, micros int64) ([]Cell, error) {
+	w, err := m.only(item)
+	if err != nil {
+		return nil, err
+	}
+	a := address{w: w}
+	if w.folded {
+		qualifier, err := w.appendQualifier(nil, item)
+		if err != nil {
+			return nil, err
+		}
+		a.qualifier = string(qualifier)
+	}
+	var e encoder
+	return e.write(m, &a, item, time.UnixMicro(micros), micros)
+}
+
+// encoder writes the cells of many items into few allocations. The zero value is ready.
+type encoder struct {
+	bytes []byte
+	slab  []Cell
+}
+
+// The sizes of what is allocated at a time. A batch lives and dies as one, so chunks keep nothing alive for long.
+const (
+	bytesChunk = 16 << 10
+	cellsChunk = 256
+)
+
+// write gives the cells of an item at one of its addresses.
+func (e *encoder) write(m *Mapping, a *address, item cdc.Item, at time.Time, micros int64) (_ []Cell, err error) {
+	attributes := item.Attributes()
+	if len(attributes) > MaxRowCells {
+		return nil, unmappable("%d attributes; Bigtable allows %d changes of a row at once", len(attributes), MaxRowCells)
+	}
+	if size := e.reserve(attributes); size > MaxRowBytes {
+		return nil, unmappable("the item takes %d bytes; %d are written at most", size, MaxRowBytes)
+	}
+	c := cells{encoder: e, start: len(e.slab), w: a.w, micros: micros}
+	if a.w.ages != nil {
+		c.expires = m.ttl.expires(item, at)
+	}
+	defer func() {
+		if err != nil {
+			e.slab = e.slab[:c.start]
+		}
+	}()
+	switch {
+	case a.w.folded:
+		err = c.fold(a, attributes)
+	case len(a.w.targets) == 0 && a.w.star != nil && a.w.star.as == AsDefault && c.expires == 0:
+		err = c.all(a.w.star.family, attributes)
+	default:
+		err = c.each(item)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return e.slab[c.start:len(e.slab):len(e.slab)], nil
+}
+
+// reserve makes room for an item's cells: exactly for a lone item, in chunks for those that follow. It returns how many bytes
+// the cells will take at about, and makes no room for what is more than a row can take.
+func (e *encoder) reserve(attributes []cdc.Attribute) int {
+	size := 0
+	for _, a := range attributes {
+		if a.Value.Kind() <= cdc.KindNULL {
+			size += max(len(a.Value.Text()), len("false"))
+		} else {
+			size += 256 // a guess; append corrects it
+		}
+	}
+	if size > MaxRowBytes {
+		return size
+	}
+	if cap(e.bytes)-len(e.bytes) < size {
+		room := size
+		if e.bytes != nil {
+			room = max(room, bytesChunk)
+		}
+		e.bytes = make([]byte, 0, room)
+	}
+	if cap(e.slab)-len(e.slab) < len(attributes) {
+		room := len(attributes)
+		if e.slab != nil {
+			room = max(room, cellsChunk)
+		}
+		e.slab = make([]Cell, 0, room)
+	}
+	return size
+}
+
+// cells are those of one item at one address, as they are made.
+type cells struct {
+	*encoder
+	start   int // in the slab
+	total   int // bytes
+	w       *write
+	micros  int64
+	expires int64 // by garbage collection, in microseconds; 0: not so
+}
+
+// stamp is the timestamp of a cell of the family. With a time to live it is so far before the end as the family's cells live.
+func (c *cells) stamp(family string) int64 {
+	if c.expires == 0 {
+		return c.micros
+	}
+	if c.expires == never {
+		return never
+	}
+	return max(0, c.expires-c.w.ages[family].Microseconds()) / 1000 * 1000
+}
+
+// all makes a column of each attribute: the mapping without rules, and the fast path of those with few.
+func (c *cells) all(family string, attributes []cdc.Attribute) error {
+	for i := range attributes {
+		if err := c.one(family, attributes[i].Name, AsDefault, attributes[i].Name, attributes[i].Value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// each makes cells of the attributes by their targets. Both lists are sorted by name.
+func (c *cells) each(item cdc.Item) error {
+	for _, name := range c.w.clashes {
+		if v, ok := item.Get(name); ok && !c.w.star.scatters(v) {
+			return unmappable("attribute %s would go to the column that a rule gives to another attribute", quoteName(name))
+		}
+	}
+	targets := c.w.targets
+	for _, a := range item.Attributes() {
+		for len(targets) > 0 && targets[0].attribute < a.Name {
+			targets = targets[1:]
+		}
+		t := c.w.star
+		if len(targets) > 0 && targets[0].attribute == a.Name {
+			t = &targets[0]
+		}
+		if t == nil || t.drop {
+			continue
+		}
+		if err := c.target(t, a); err != nil {
+			return err
+		}
+	}
+	if c.w.spread {
+		return c.distinct()
+	}
+	return nil
+}
+
+func (c *cells) target(t *target, a cdc.Attribute) error {
+	if t.as == AsColumns {
+		return c.spread(t, a)
+	}
+	if t.as.flattens() {
+		return c.flatten(t, a)
+	}
+	qualifier := a.Name
+	if t.fixed {
+		qualifier = t.qualifier
+	}
+	if t.as == AsCells {
+		return c.list(t.family, qualifier, a)
+	}
+	return c.one(t.family, qualifier, t.as, a.Name, a.Value)
+}
+
+// one adds a cell. Attribute names the value in messages.
+func (c *cells) one(family, qualifier string, as Encoding, attribute string, v cdc.Value) error {
+	if len(qualifier) > MaxQualifierBytes {
+		return unmappable("an attribute name of %d bytes; Bigtable allows column names of %d", len(qualifier), MaxQualifierBytes)
+	}
+	from := len(c.bytes)
+	grown, err := appendAs(c.bytes, as, v)
+	if err != nil {
+		return unmappable("attribute %s: %s", quoteName(attribute), err)
+	}
+	c.bytes = grown
+	return c.append(Cell{Family: family, Qualifier: qualifier, Timestamp: c.stamp(family), Add: as == AsCounter}, from, attribute)
+}
+
+// append adds a cell whose value is what was written since from.
+func (c *cells) append(cell Cell, from int, attribute string) error {
+	cell.Value = c.bytes[from:len(c.bytes):len(c.bytes)] // full: appending to it copies
+	if cell.Add {
+		cell.Timestamp = 0 // one cell for the total, whoever adds to it when
+	}
+	if len(cell.Value) > MaxCellBytes {
+		return unmappable("attribute %s takes %d bytes; Bigtable allows cells of %d", quoteName(attribute), len(cell.Value), MaxCellBytes)
+	}
+	// Not when all are made: names of members repeat that of what they are in, so that an item of 400 KB can become gigabytes.
+	if c.total += len(cell.Qualifier) + len(cell.Value); c.total > MaxRowBytes {
+		return unmappable("the item takes more than %d bytes, which are written at most", MaxRowBytes)
+	}
+	if len(c.slab)-c.start >= MaxRowCells {
+		return unmappable("more than %d cells; Bigtable allows so many changes of a row at once", MaxRowCells)
+	}
+	c.slab = append(c.slab, cell)
+	return nil
+}
+
+// spread makes columns of a map's members, which are named <attribute>.<member>, of a list's elements, <attribute>.<six digits>,
+// or of a set's members, which are the column names themselves. Nested maps go on with further dots; a dot in a name is
+// written %2E, and % as %25. A column in the rule stands for the attribute's name, and an empty one (family:) for no name at all.
+func (c *cells) spread(t *target, a cdc.Attribute) error {
+	name := a.Name
+	if t.fixed {
+		name = t.qualifier
+	} else if a.Value.Kind() == cdc.KindM || a.Value.Kind() == cdc.KindL {
+		name = string(appendEscaped(nil, a.Name, '.'))
+	}
+	switch a.Value.Kind() {
+	case cdc.KindM:
+		return c.members(t.family, name, a.Name, a.Value.Members())
+	case cdc.KindL:
+		for i, v := range a.Value.Elements() {
+			digits := strconv.Itoa(i)
+			if err := c.one(t.family, below(name, zeros[:max(0, 6-len(digits))]+digits), AsDefault, a.Name, v); err != nil {
+				return err
+			}
+		}
+		return nil
+	case cdc.KindSS, cdc.KindNS, cdc.KindBS:
+		for _, v := range a.Value.Elements() {
+			qualifier := v.Text()
+			if t.fixed {
+				qualifier = below(t.qualifier, qualifier)
+			}
+			if len(qualifier) > MaxQualifierBytes {
+				return unmappable("attribute %s: a member of %d bytes; Bigtable allows column names of %d", quoteName(a.Name), len(qualifier), MaxQualifierBytes)
+			}
+			from := len(c.bytes)
+			c.bytes = append(c.bytes, t.value...)
+			if err := c.append(Cell{Family: t.family, Qualifier: qualifier, Timestamp: c.stamp(t.family)}, from, a.Name); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return unmappable("attribute %s is %s; as: columns takes M, L or a set", quoteName(a.Name), a.Value.Kind())
+}
+
+// list makes a cell of each element of a list, all in one column, at the element's position in milliseconds: 1 ms since 1970 for the
+// first. So a reader gets the last element first, and what an application appends at the time of its write comes before them all. The
+// times follow from the image alone; those of changes would not tell elements apart.
+func (c *cells) list(family, qualifier string, a cdc.Attribute) error {
+	if a.Value.Kind() != cdc.KindL {
+		return unmappable("attribute %s is %s; as: cells takes L", quoteName(a.Name), a.Value.Kind())
+	}
+	if len(qualifier) > MaxQualifierBytes {
+		return unmappable("an attribute name of %d bytes; Bigtable allows column names of %d", len(qualifier), MaxQualifierBytes)
+	}
+	for i, v := range a.Value.Elements() {
+		from := len(c.bytes)
+		grown, err := appendCell(c.bytes, v)
+		if err != nil {
+			return unmappable("attribute %s: %s", quoteName(a.Name), err)
+		}
+		c.bytes = grown
+		if err := c.append(Cell{Family: family, Qualifier: qualifier, Timestamp: listTime(i)}, from, a.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// listTime is the timestamp of an element of a list, in microseconds.
+func listTime(i int) int64 { return int64(i+1) * 1000 }
+
+// below is the name of a member within what it is part of.
+func below(name, member string) string {
+	if name == "" {
+		return member
+	}
+	return name + "." + member
+}
+
+func (c *cells) members(family, prefix, attribute string, members []cdc.Attribute) error {
+	for _, m := range members {
+		name := below(prefix, string(appendEscaped(nil, m.Name, '.')))
+		var err error
+		if m.Value.Kind() == cdc.KindM {
+			err = c.members(family, name, attribute, m.Value.Members())
+		} else {
+			err = c.one(family, name, AsDefault, attribute, m.Value)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// flattens tells whether maps become columns of their members, whatever the attribute.
+func (e Encoding) flattens() bool { return e == AsFlattened || e == AsGoogleUtility }
+
+// flatten makes a column of an attribute, or columns of a map's members, which are named <attribute>.<member>, at any depth.
+func (c *cells) flatten(t *target, a cdc.Attribute) error {
+	return c.flat(t, t.name(nil, a.Name), a.Name, a.Value)
+}
+
+// name appends an attribute's or a member's name. The utility escapes nothing; otherwise a dot within a name is written %2E and % as
+// %25, so that all columns have names of their own.
+func (t *target) name(b []byte, name string) string {
+	if t.as == AsGoogleUtility {
+		return string(append(b, name...))
+	}
+	return string(appendEscaped(b, name, '.'))
+}
+
+// attributeOf is the attribute whose own column has this name, where no rule gives it another; false if none has.
+func (t *target) attributeOf(column string) (string, bool) {
+	if t.as != AsFlattened {
+		return column, true
+	}
+	name := strings.NewReplacer("%2E", ".", "%25", "%").Replace(column)
+	return name, t.name(nil, name) == column
+}
+
+// scatters tells whether a value becomes columns of its members alone, none of which has the attribute's own name.
+func (t *target) scatters(v cdc.Value) bool {
+	return t.as.flattens() && v.Kind() == cdc.KindM && (len(v.Members()) > 0 || t.as == AsGoogleUtility) // which makes nothing of an empty one
+}
+
+func (c *cells) flat(t *target, column, attribute string, v cdc.Value) error {
+	switch {
+	case v.Kind() != cdc.KindM:
+		return c.one(t.family, column, t.as, attribute, v)
+	case !t.scatters(v):
+		return c.one(t.family, column, AsJSON, attribute, v)
+	}
+	for _, m := range v.Members() {
+		if err := c.flat(t, t.name([]byte(column+"."), m.Name), attribute, m.Value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// distinct makes sure that no two values go to one column: the later one would hide the other. The cells of a list follow each
+// other, and so do their times.
+func (c *cells) distinct() error {
+	seen := make(map[Column]bool, len(c.slab)-c.start)
+	var before Cell
+	for _, cell := range c.slab[c.start:] {
+		column := Column{cell.Family, cell.Qualifier}
+		next := column == Column{before.Family, before.Qualifier} && before.Timestamp >= listTime(0) && cell.Timestamp == before.Timestamp+1000
+		before = cell
+		if seen[column] && !next {
+			return unmappable("two values go to one column of family %s", cell.Family)
+		}
+		seen[column] = true
+	}
+	return nil
+}
+
+// fold makes one cell of the item.
+func (c *cells) fold(a *address, attributes []cdc.Attribute) error {
+	written := attributes
+	if c.w.only != nil || len(c.w.targets) > 0 {
+		written = make([]cdc.Attribute, 0, len(attributes))
+		for _, attribute := range attributes {
+			if c.w.only != nil {
+				if _, ok := slices.BinarySearch(c.w.only, attribute.Name); !ok {
+					continue
+				}
+			} else if c.w.find(attribute.Name) != nil {
+				continue
+			}
+			written = append(written, attribute)
+		}
+	}
+	from := len(c.bytes)
+	var err error
+	if c.w.cell.As == AsDynamoDBJSON {
+		var text []byte
+		text, err = cdc.MarshalItem(cdc.NewItem(written))
+		c.bytes = append(c.bytes, text...)
+	} else {
+		c.bytes, err = appendMembers(c.bytes, written)
+	}
+	if err != nil {
+		return unmappable("the cell: %s", err)
+	}
+	return c.append(Cell{Family: a.w.family, Qualifier: a.qualifier, Timestamp: c.stamp(a.w.family)}, from, "of the cell")
+}
