@@ -46,23 +46,25 @@ const maxMessageBytes = 1 << 28
 var alive = grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 10 * time.Second})
 
 // Connect opens the data client. Credentials are Application Default Credentials; BIGTABLE_EMULATOR_HOST is honoured, so a caller
-// that must not talk to an emulator looks at it before (H67). It does not wait for the service to be reached: Ping does.
+// that must not talk to an emulator looks at it before (H67). A connection among the options goes before that variable. It does not
+// wait for the service to be reached: Ping does.
 func Connect(ctx context.Context, in Instance, opts ...option.ClientOption) (*Bigtable, error) {
 	// The session data plane and the client's own metrics need permissions beyond reading and writing the tables.
 	config := bigtable.ClientConfig{
 		AppProfile: in.AppProfile, DisableSession: true, MetricsProvider: bigtable.NoopMetricsProvider{},
 	}
-	opts = append([]option.ClientOption{
+	base := []option.ClientOption{
 		option.WithGRPCDialOption(grpc.WithDefaultCallOptions(grpc.MaxCallSendMsgSize(maxMessageBytes), grpc.MaxCallRecvMsgSize(maxMessageBytes))),
 		option.WithGRPCDialOption(alive),
-	}, opts...)
+	}
 	emulator, err := dialEmulator()
 	if err != nil {
 		return nil, err
 	}
 	if emulator != nil {
-		opts = append(opts, option.WithGRPCConn(emulator))
+		base = append(base, option.WithGRPCConn(emulator))
 	}
+	opts = append(base, opts...) // the last connection wins
 	client, err := bigtable.NewClientWithConfig(ctx, in.Project, in.Instance, config, opts...)
 	if err != nil {
 		return nil, fmt.Errorf("open Bigtable instance %s of project %s: %w", in.Instance, in.Project, err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -59,21 +60,33 @@ type demo struct {
 }
 
 // Run runs the demo to its comparison. The error is about the demo itself; that the stores differ is the comparison's to say.
-// All processes and services it started are gone when it returns.
-func Run(ctx context.Context, o Options) (Comparison, error) {
+// All processes and services it started are gone when it returns. The workers' logs of a demo that failed, or whose stores differ, stay.
+func Run(ctx context.Context, o Options) (c Comparison, err error) {
 	d := &demo{Options: o, began: time.Now()}
-	dir, err := os.MkdirTemp("", "replicator-demo-")
-	if err != nil {
+	if d.dir, err = os.MkdirTemp("", "replicator-demo-"); err != nil {
 		return Comparison{}, err
 	}
-	d.dir = dir
-	defer os.RemoveAll(dir)
+	defer func() { d.cleanUp(ctx.Err() == nil && (err != nil || !c.Identical())) }()
+	return d.run(ctx)
+}
+
+// cleanUp removes the files of the demo, unless somebody may want to know from them why it failed: then it names them.
+func (d *demo) cleanUp(failed bool) {
+	if failed && len(d.all()) > 0 {
+		d.say("the logs of the workers are kept: %s", filepath.Join(d.dir, logName("*")))
+		return
+	}
+	_ = os.RemoveAll(d.dir) // what is left of it is the system's to clean up
+}
+
+func (d *demo) run(ctx context.Context) (_ Comparison, err error) {
+	o := &d.Options
 	if d.services, err = startServices(ctx, o.Seed); err != nil {
 		return Comparison{}, err
 	}
 	defer d.services.close()
 	defer d.killAll()
-	if d.config, err = writeConfiguration(dir); err != nil {
+	if d.config, err = writeConfiguration(d.dir); err != nil {
 		return Comparison{}, err
 	}
 	d.say("embedded DynamoDB and Streams on %s, embedded Bigtable on %s", d.services.endpoint, d.services.bigtable.Addr)
