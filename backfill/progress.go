@@ -77,6 +77,22 @@ func (p Progress) Done() bool { return p.Total > 0 && p.Next == p.Total && len(p
 // SegmentsDone is how many of the Total are loaded to their end.
 func (p Progress) SegmentsDone() int { return p.Next - len(p.Open) }
 
+// ReadProgress is the progress that was saved as JSON, if it is of this generation; the zero value if it is of another, or nothing was saved. What
+// cannot be read is ErrProgress, without what it holds.
+func ReadProgress(saved []byte, generation uint32) (Progress, error) {
+	if saved == nil {
+		return Progress{}, nil
+	}
+	var p Progress
+	if json.Unmarshal(saved, &p) != nil {
+		return Progress{}, fmt.Errorf("%w: the ledger holds something else", ErrProgress)
+	}
+	if p.Generation != generation || p.Total == 0 {
+		return Progress{}, nil
+	}
+	return p, p.check()
+}
+
 // check refuses what no load could have left behind.
 func (p Progress) check() error {
 	if p.Total < 1 || p.Total > MaxSegments || p.Next < 0 || p.Next > p.Total || p.Items < 0 {

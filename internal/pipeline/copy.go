@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -32,11 +33,12 @@ func (t *table) copy(stop, ctx context.Context, keeper *checkpoint.Keeper) error
 	if err != nil {
 		return err
 	}
-	var progress backfill.Progress
-	if saved := keeper.Scan(); saved != nil {
-		if err := json.Unmarshal(saved, &progress); err != nil {
-			return err
-		}
+	progress, err := t.progress(stop, ctx, keeper, state.Generation)
+	if err != nil && stop.Err() != nil {
+		return nil
+	}
+	if err != nil {
+		return err
 	}
 	t.meter = backfill.Meter{}
 	t.meter.Add(task.Mono(ctx), progress.Items)
@@ -49,14 +51,25 @@ func (t *table) copy(stop, ctx context.Context, keeper *checkpoint.Keeper) error
 		err = t.loaded(stop, ctx, state, progress)
 	}
 	switch {
+	case fatal(err): // whatever else has failed beside it
 	case errors.Is(err, errStopped):
 		return nil // between two pages, with the progress saved
 	case errors.Is(err, sink.ErrFenced):
 		return nil // the generation rose: the table needs another load than this
-	case stop.Err() != nil && !fatal(err):
+	case stop.Err() != nil:
 		return nil // a stop ends the waits between attempts, and the last attempt had failed
 	}
 	return err
+}
+
+// progress is how far the copy came before. One that cannot be read is a trouble of the seat until somebody mends it, by a version that
+// reads it, for example: a copy from the beginning would hide that the ledger is damaged.
+func (t *table) progress(stop, ctx context.Context, keeper *checkpoint.Keeper, generation uint32) (p backfill.Progress, err error) {
+	err = t.retryUntil(stop, ctx, "read the copy's progress", func(context.Context) error {
+		p, err = backfill.ReadProgress(keeper.Scan(), generation)
+		return err
+	})
+	return p, err
 }
 
 // copyWhileThere is copy of a table that may be dropped meanwhile: a named one is kept all the same, as long as its stream can be read.
@@ -66,7 +79,7 @@ func (t *table) copyWhileThere(stop, ctx context.Context, keeper *checkpoint.Kee
 		if t.Joined || !cdc.Is(err, cdc.NotFound) || !gone(t.Database.Describe(ctx, t.source)) {
 			return err
 		}
-		if task.Sleep(stop, t.Timing.List) != nil {
+		if task.SleepWithin(ctx, stop, t.Timing.List) != nil {
 			return nil
 		}
 	}
@@ -102,7 +115,7 @@ func (t *table) admitted(stop, ctx context.Context) (checkpoint.TableState, erro
 		if checkpoint.Admissible(v.state, v.shards, task.Now(ctx)) == nil {
 			return v.state, nil
 		}
-		if task.Sleep(stop, t.Timing.Pass) != nil {
+		if task.SleepWithin(ctx, stop, t.Timing.Pass) != nil {
 			return v.state, nil
 		}
 	}
@@ -193,7 +206,7 @@ func (t *table) loaded(stop, ctx context.Context, state checkpoint.TableState, p
 			if hole.Yet {
 				return hole // repeated until the root that was listed late is read
 			}
-			return errors.Join(t.raise(ctx, state.Generation, checkpoint.Gap{Reason: hole.Error()}, nil), errRaised)
+			return cmp.Or(t.raise(ctx, state.Generation, checkpoint.Gap{Reason: hole.Error()}, nil), errRaised)
 		}
 		_, err = t.Ledger.UpdateTable(ctx, t.source, func(s *checkpoint.TableState) error {
 			if s.Generation != state.Generation {

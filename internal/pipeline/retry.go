@@ -27,7 +27,8 @@ func (t *table) retry(ctx context.Context, step string, f func(ctx context.Conte
 	return t.retryUntil(ctx, ctx, step, f)
 }
 
-// retryUntil is retry for steps that a clean stop may leave undone: once stop has ended a failure is final.
+// retryUntil is retry for steps that a clean stop may leave undone: once stop has ended a failure is final. A wait ends with either:
+// who has lost a lease looks for the next one at once.
 func (t *table) retryUntil(stop, ctx context.Context, step string, f func(ctx context.Context) error) error {
 	var policy *backoff.ExponentialBackOff
 	var source silence
@@ -51,7 +52,7 @@ func (t *table) retryUntil(stop, ctx context.Context, step string, f func(ctx co
 		if limit, yes := limitOf(err); yes {
 			t.throttled(ctx, limit, wait)
 		}
-		if task.Sleep(stop, wait) != nil {
+		if task.SleepWithin(ctx, stop, wait) != nil {
 			return err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
@@ -46,6 +47,8 @@ func causeOf(err error) string {
 		return "DynamoDB: " + read.Reason.String()
 	case errors.As(err, &write):
 		return "Bigtable: " + write.Reason.String() + " (" + write.Code + ")"
+	case errors.Is(err, backfill.ErrProgress):
+		return "the ledger does not hold the progress of a copy that this version can read"
 	case errors.Is(err, context.DeadlineExceeded):
 		return "no answer in time"
 	}

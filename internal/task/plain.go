@@ -23,14 +23,19 @@ func (plain) Sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return context.Cause(ctx)
 	}
+	var other <-chan struct{} // nil never ends a wait
+	if e, ok := ctx.(either); ok {
+		other = e.other.Done()
+	}
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
 		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+	case <-other:
 	}
+	return context.Cause(ctx)
 }
 
 func (plain) WithTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {

@@ -11,6 +11,7 @@
 package task
 
 import (
+	"cmp"
 	"context"
 	"time"
 )
@@ -65,6 +66,20 @@ func Rand(ctx context.Context) float64 { return from(ctx).Rand() }
 // Sleep waits for d, or returns the context's cause when it ends first. A d of zero or less still is a point where another
 // task may go on.
 func Sleep(ctx context.Context, d time.Duration) error { return from(ctx).Sleep(ctx, d) }
+
+// SleepWithin is Sleep for a wait that two contexts may end; a says in which runtime.
+func SleepWithin(a, b context.Context, d time.Duration) error {
+	err := from(a).Sleep(either{a, b}, d)
+	return cmp.Or(err, context.Cause(a), context.Cause(b))
+}
+
+// either ends as soon as one of two contexts does. A runtime that waits for Done looks at both.
+type either struct {
+	context.Context
+	other context.Context
+}
+
+func (e either) Err() error { return cmp.Or(e.Context.Err(), e.other.Err()) }
 
 // NewEvent returns an event that has not happened yet.
 func NewEvent(ctx context.Context) Event { return from(ctx).NewEvent() }
