@@ -59,8 +59,8 @@ func (s TableSpec) refused(err error) error {
 func reasonOf(code codes.Code, message string) Reason {
 	switch code {
 	case codes.ResourceExhausted:
-		if strings.Contains(message, "larger than max") {
-			return Rejected // gRPC's own limit on the message: it will not shrink by waiting
+		if strings.Contains(message, "larger than max") || ofRowSize(message) {
+			return Rejected // gRPC's own limit on the message, or Bigtable's on the row: neither shrinks by waiting
 		}
 		return Throttled
 	case codes.PermissionDenied, codes.Unauthenticated:
@@ -86,10 +86,27 @@ var permission = regexp.MustCompile(`bigtable\.(tables|instances|appProfiles|clu
 // name or a row key.
 var naming = regexp.MustCompile("[\"'`]?projects/[^/\\s]+(?:(/[a-zA-Z]+)/[^/\\s\"'`():,]+)*[\"'`]?|\"[^\"]*\"|'[^']*'|`[^`]*`")
 
+// withoutNames is a message in small letters, without what it names.
+func withoutNames(message string) string {
+	return strings.ToLower(naming.ReplaceAllString(message, "$1"))
+}
+
+// ofRowSize tells whether a message says that a row is larger than Bigtable allows.
+// Source: https://cloud.google.com/bigtable/quotas#limits-data-size
+func ofRowSize(message string) bool {
+	unnamed := withoutNames(message)
+	for _, words := range []string{"row size", "row too large", "row is too large"} {
+		if strings.Contains(unnamed, words) {
+			return true
+		}
+	}
+	return false
+}
+
 // safeText says what is known of the cause in words of our own, or in parts of the message that cannot hold item data. The
 // message itself may ("Error while mutating the row '…'"). Names in it tell nothing: a table may be called family_photos.
 func safeText(code codes.Code, message string) string {
-	unnamed := strings.ToLower(naming.ReplaceAllString(message, "$1"))
+	unnamed := withoutNames(message)
 	has := func(s string) bool { return strings.Contains(unnamed, s) }
 	switch code {
 	case codes.PermissionDenied:
@@ -102,6 +119,8 @@ func safeText(code codes.Code, message string) string {
 			return "a column family does not exist"
 		case has("app profile") || has("appprofile") || has("single-row transaction") || has("transactional"):
 			return "the app profile does not exist or does not allow single-row transactions"
+		case code == codes.FailedPrecondition && ofRowSize(message):
+			return "the row is larger than Bigtable allows"
 		case code == codes.NotFound && has("instance") && !has("table"):
 			return "the instance does not exist"
 		case code == codes.NotFound && has("table"):
@@ -110,6 +129,9 @@ func safeText(code codes.Code, message string) string {
 	case codes.ResourceExhausted:
 		if has("larger than max") {
 			return "the request is larger than the server takes"
+		}
+		if ofRowSize(message) {
+			return "the row is larger than Bigtable allows"
 		}
 		if has("quota") {
 			return "quota exceeded"

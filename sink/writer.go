@@ -32,7 +32,7 @@ type Options struct {
 	Parking ParkingLot
 	// Rows shows rows before puts that keep older cells; it may be nil if no mapping asks for that.
 	Rows Looker
-	// InFlight and Bytes bound the requests that are under way at once, over all callers; 0 means the default.
+	// InFlight and Bytes bound the requests that are under way at once, over all callers; 0 means the default. Target tables share them.
 	InFlight int
 	Bytes    int64
 	// Timeout bounds one request; 0 means the default. It is also how long a request may still be executed after its Write
@@ -65,8 +65,8 @@ type Events struct {
 // Writer makes batches durable. One Writer serves the whole process: what it bounds, it bounds over all tables and shards.
 type Writer struct {
 	o     Options
-	rows  *task.Limit
-	bytes *task.Limit
+	rows  *task.Shares // by target table, as the next: one that is slow must not hold what others need
+	bytes *task.Shares
 }
 
 // NewWriter returns a writer with defaults filled in.
@@ -83,7 +83,7 @@ func NewWriter(o Options) *Writer {
 	if o.Floor == nil {
 		o.Floor = func(string) uint32 { return 0 }
 	}
-	return &Writer{o: o, rows: task.NewLimit(int64(o.InFlight)), bytes: task.NewLimit(o.Bytes)}
+	return &Writer{o: o, rows: task.NewShares(int64(o.InFlight)), bytes: task.NewShares(o.Bytes)}
 }
 
 // Write returns nil when every row of the batch is durable, which is applied or refused as stale, every parked record is
@@ -93,8 +93,8 @@ func NewWriter(o Options) *Writer {
 // Write with the same batch, and only what is open is sent again, identically (S4). A batch belongs to one Write at a time.
 //
 // A row that the target rejects for what it contains is parked: its put becomes a remove of the same version, so that nothing
-// stale stays, and the record follows once all rows are durable. What ails the table as a whole is never parked (H50): it is an
-// error of reason Permanent or Denied. When ctx ends, its cause is returned.
+// stale stays, and the record follows once all rows are durable. A row that takes not even that, while others do, is parked and stays as it was.
+// What ails the table as a whole is never parked (H50): it is an error of reason Permanent or Denied. When ctx ends, its cause is returned.
 func (w *Writer) Write(ctx context.Context, b *transform.Batch) error {
 	if w.o.OnBadItem == Stop && len(b.Parked) > 0 {
 		return &BadItem{b.Source, b.Parked[0].Reason}
@@ -102,14 +102,15 @@ func (w *Writer) Write(ctx context.Context, b *transform.Batch) error {
 	if err := w.refuseOld(ctx, b); err != nil {
 		return err
 	}
+	refused := &refusals{Writer: w}
 	for len(b.Rows) > 0 {
 		if err := w.checkFloor(b); err != nil {
 			return err
 		}
-		if err := w.send(ctx, b); err != nil {
+		if err := w.send(ctx, b, refused); err != nil {
 			return err
 		}
-		// What is left was rejected and has become a remove. A rejected remove is an error, so this ends.
+		// What is left was rejected and has become a remove, or was not sent. A remove that is rejected is parked or an error, so this ends.
 	}
 	if err := w.park(ctx, b); err != nil {
 		return err
@@ -135,7 +136,7 @@ func (w *Writer) refuseOld(ctx context.Context, b *transform.Batch) error {
 	if w.o.MaxImageAge <= 0 {
 		return nil
 	}
-	oldest := task.Now(ctx).Add(-w.o.MaxImageAge)
+	oldest := w.now(ctx, b).Add(-w.o.MaxImageAge)
 	for i := range b.Rows {
 		if b.Rows[i].Remove || !b.Rows[i].At.Before(oldest) {
 			continue // a remove is harmless at any age: it is refused if the item lives at a newer version
@@ -154,6 +155,14 @@ func (w *Writer) refuseOld(ctx context.Context, b *transform.Batch) error {
 	return nil
 }
 
+// now is the time on the clock by which images are dated, if the source told it: that of a worker may be days off.
+func (w *Writer) now(ctx context.Context, b *transform.Batch) time.Time {
+	if b.Read.At.IsZero() {
+		return task.Now(ctx)
+	}
+	return b.Read.At.Add(task.Mono(ctx) - b.Read.Mono)
+}
+
 // putAside turns a put into a parked record and a remove at the same version. The put was not applied: if it had been, the
 // guard would have answered "stale", not rejected it; so the remove is newer than what the row holds.
 func (w *Writer) putAside(b *transform.Batch, i int, reason string) error {
@@ -167,8 +176,8 @@ func (w *Writer) putAside(b *transform.Batch, i int, reason string) error {
 }
 
 // send sends all rows once, and leaves in the batch those that are not durable. It returns nil if all of those were
-// rejected puts, which are removes now.
-func (w *Writer) send(ctx context.Context, b *transform.Batch) error {
+// rejected puts, which are removes now, or were not sent because of them.
+func (w *Writer) send(ctx context.Context, b *transform.Batch, refused *refusals) error {
 	outcomes := make([]outcome, len(b.Rows))
 	var failed atomic.Bool // what ails the target ails the next row as well: do not send it
 	g := task.NewGroup(ctx, 0)
@@ -179,11 +188,11 @@ func (w *Writer) send(ctx context.Context, b *transform.Batch) error {
 		if row.Keep {
 			size = 3*size + pastSize(row) // of each column that is looked at two cells come back
 		}
-		if failed.Load() || w.acquire(ctx, size) != nil {
+		if failed.Load() || w.acquire(ctx, row.Table, size) != nil {
 			break
 		}
 		g.Go("write", func(ctx context.Context) error {
-			defer w.release(size)
+			defer w.release(row.Table, size)
 			err := w.apply(ctx, b.Source, row, &request)
 			outcomes[i] = outcome{sent: true, err: err}
 			if err != nil && !Is(err, Rejected) {
@@ -195,7 +204,7 @@ func (w *Writer) send(ctx context.Context, b *transform.Batch) error {
 	if err := g.Wait(); err != nil {
 		return err
 	}
-	err := w.settle(b, outcomes)
+	err := settle(ctx, b, outcomes, refused)
 	if cause := context.Cause(ctx); cause != nil && len(b.Rows) > 0 {
 		return cause
 	}
@@ -208,29 +217,22 @@ type outcome struct {
 	err  error
 }
 
-// settle removes durable rows from the batch, puts rejected ones aside, and returns the worst error: one that no repeat mends
+// settle removes durable rows from the batch, decides about refused ones, and returns the worst error: one that no repeat mends
 // before one that a repeat does, the first row's before others'.
-func (w *Writer) settle(b *transform.Batch, outcomes []outcome) error {
+func settle(ctx context.Context, b *transform.Batch, outcomes []outcome, refused *refusals) error {
 	var worst error
 	open := b.Rows[:0]
 	for i, o := range outcomes {
 		if o.sent && o.err == nil {
 			continue
 		}
-		if Is(o.err, Rejected) {
-			if b.Rows[i].Remove {
-				// A remove contains nothing of the item but its key, whose limits were checked. This is not about the item.
-				o.err = permanent(o.err)
-			} else if err := w.putAside(b, i, "Bigtable rejects the row: "+o.err.Error()); err != nil {
-				o.err = err
-			} else {
-				o.err = nil
-			}
+		done, err := refused.settle(ctx, b, i, o.err)
+		if err != nil && (worst == nil || Repeatable(worst) && !Repeatable(err)) {
+			worst = err
 		}
-		if o.err != nil && (worst == nil || Repeatable(worst) && !Repeatable(o.err)) {
-			worst = o.err
+		if !done || err != nil {
+			open = append(open, b.Rows[i])
 		}
-		open = append(open, b.Rows[i])
 	}
 	clear(b.Rows[len(open):]) // let go of the cells
 	b.Rows = open
@@ -244,20 +246,20 @@ func permanent(err error) error {
 	return &e
 }
 
-func (w *Writer) acquire(ctx context.Context, size int64) error {
-	if err := w.rows.Acquire(ctx, 1); err != nil {
+func (w *Writer) acquire(ctx context.Context, table string, size int64) error {
+	if err := w.rows.Acquire(ctx, table, 1); err != nil {
 		return err
 	}
-	if err := w.bytes.Acquire(ctx, size); err != nil {
-		w.rows.Release(1)
+	if err := w.bytes.Acquire(ctx, table, size); err != nil {
+		w.rows.Release(table, 1)
 		return err
 	}
 	return nil
 }
 
-func (w *Writer) release(size int64) {
-	w.bytes.Release(size)
-	w.rows.Release(1)
+func (w *Writer) release(table string, size int64) {
+	w.bytes.Release(table, size)
+	w.rows.Release(table, 1)
 }
 
 // apply makes one attempt to write a mutation, whose guard is given.

@@ -259,8 +259,12 @@ func TestH50_TableWideErrorsAreNeverParked(t *testing.T) {
 	}
 	parking := newLot()
 	b := fold("a")
-	if err := sink.NewWriter(sink.Options{Table: table, Parking: parking}).Write(context.Background(), &b); !sink.Is(err, sink.Permanent) || len(parking.list(t)) != 0 || len(table.log) != 2 {
+	if err := sink.NewWriter(sink.Options{Table: table, Parking: parking}).Write(context.Background(), &b); !sink.Is(err, sink.Permanent) || len(parking.list(t)) != 0 || len(table.log) != 3 {
 		t.Errorf("%v after %d requests", err, len(table.log))
+	}
+	table.answer = nil // somebody mended it
+	if err := sink.NewWriter(sink.Options{Table: table, Parking: parking}).Write(context.Background(), &b); err != nil || len(parking.list(t)) != 0 || rowsOf(t, table.Memory) != "a" {
+		t.Errorf("%v, parked %d, rows %q", err, len(parking.list(t)), rowsOf(t, table.Memory))
 	}
 }
 

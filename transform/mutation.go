@@ -78,6 +78,8 @@ type Batch struct {
 	Changes int
 	// Ignored is how many items rules say to ignore, by the rule's name; nil if there are none.
 	Ignored map[string]int
+	// Read is when it was read; who makes the batch knows that, and may tell.
+	Read Reading
 	// Latest is the highest cell time so far, in whole milliseconds: the NotBefore of the shard's next page.
 	Latest time.Time
 
@@ -85,6 +87,12 @@ type Batch struct {
 	changes []cdc.Change // of a page
 	items   []cdc.Item   // of a load; then changes is empty
 	readAt  time.Time    // of a load
+}
+
+// Reading is a moment on two clocks: the source's, zero if it did not say what it shows, and the reader's monotonic one.
+type Reading struct {
+	At   time.Time
+	Mono time.Duration
 }
 
 // Astray is an item, by its ItemKey, and the version of its newest change in a page.

@@ -162,6 +162,7 @@ func (t *table) scan(stop, ctx context.Context, generation uint32, keeper *check
 		Rows: rows,
 		Write: func(ctx context.Context, items []cdc.Item, readAt time.Time) error {
 			batch := transform.Load(t.Mapping, items, generation, readAt)
+			batch.Read = transform.Reading{At: readAt, Mono: task.Mono(ctx)}
 			return t.write(ctx, &batch, nil, new(hand)) // the scan bounds its pages itself
 		},
 		Save: func(ctx context.Context, p backfill.Progress) error { return t.save(ctx, keeper, p) },

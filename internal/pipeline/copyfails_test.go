@@ -15,6 +15,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/internal/virtual"
 	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
 // An error that ends the process does so, whatever else a copy ends with in the same moment: here a gap that cannot be declared, because the ledger was
@@ -163,3 +164,35 @@ func TestABackoffEndsWithItsLease(t *testing.T) {
 		})
 	}
 }
+
+// dated is a source that answers on a clock a month behind the worker's.
+type dated struct{ *backlog }
+
+const behindTheWorker = 30 * 24 * time.Hour
+
+func (d dated) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
+	page, err := d.backlog.Read(ctx, at)
+	page.At = task.Now(ctx).Add(-behindTheWorker)
+	for i := range page.Changes {
+		page.Changes[i].Time = page.At
+	}
+	return page, err
+}
+
+// The writer is told the time that the page came with: the changes of a moment ago are not old, whatever the worker's clock says.
+func TestH81_PagesBringTheirTime(t *testing.T) {
+	o := crowd(t, newBacklog(5), targets{}, "Orders")
+	o.Open = func(string) cdc.Source { return dated{newBacklog(5)} }
+	applied, parked := 0, 0
+	o.Writer = sink.NewWriter(sink.Options{Table: targets{}, Parking: nowhere{}, MaxImageAge: behindTheWorker / 2, Events: sink.Events{
+		Applied: func(string, time.Duration) { applied++ }, Parked: func(string, string) { parked++ }}})
+	play(t, &checkpointtest.Memory{}, time.Minute, o, behind(1, "Orders"))
+	if applied != 5 || parked != 0 {
+		t.Errorf("%d changes applied, %d parked", applied, parked)
+	}
+}
+
+// nowhere is a parking lot that keeps nothing.
+type nowhere struct{ sink.ParkingLot }
+
+func (nowhere) Park(context.Context, transform.Parked) error { return nil }

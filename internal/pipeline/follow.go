@@ -30,9 +30,11 @@ func (t *table) follow(stop, ctx context.Context, lease *checkpoint.Lease, reade
 			return err
 		}
 		t.vain.answered(shard.ID)
+		answered := task.Mono(ctx)
 		next := at
 		changes := keep(&next, cut, page.Changes)
 		batch := transform.Fold(t.Mapping, changes, transform.Stamp{Generation: shard.Generation, Hop: shard.Hop, NotBefore: at.CellTime})
+		batch.Read = transform.Reading{At: page.At, Mono: answered}
 		err = t.write(ctx, &batch, changes, hand)
 		hand.drop(err != nil || len(page.Changes) > 0)
 		if errors.Is(err, errPutBack) {
