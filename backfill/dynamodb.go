@@ -260,68 +260,6 @@ func keyAttributes(key cdc.Item) (map[string]types.AttributeValue, error) {
 	return attributes, nil
 }
 
-func convertItem(attributes map[string]types.AttributeValue) (cdc.Item, error) {
-	members, err := convertMembers(attributes)
-	if err != nil {
-		return cdc.Item{}, err
-	}
-	return cdc.NewItem(members), nil
-}
-
-// convertMembers collects a map; NewItem and Map sort what comes out, so that the map's own order does not matter.
-func convertMembers(attributes map[string]types.AttributeValue) ([]cdc.Attribute, error) {
-	members := make([]cdc.Attribute, 0, len(attributes))
-	for name, a := range attributes {
-		v, err := convertValue(a)
-		if err != nil {
-			return nil, fmt.Errorf("attribute %q: %w", name, err)
-		}
-		members = append(members, cdc.Attribute{Name: name, Value: v})
-	}
-	return members, nil
-}
-
-// convertValue is the SDK's value as ours. A type that is not one of the ten is an error: leaving the attribute out would lose
-// it in the target without a word.
-func convertValue(a types.AttributeValue) (cdc.Value, error) {
-	switch a := a.(type) {
-	case *types.AttributeValueMemberS:
-		return cdc.String(a.Value), nil
-	case *types.AttributeValueMemberN:
-		return cdc.Number(a.Value)
-	case *types.AttributeValueMemberB:
-		return cdc.Binary(a.Value), nil
-	case *types.AttributeValueMemberBOOL:
-		return cdc.Bool(a.Value), nil
-	case *types.AttributeValueMemberNULL:
-		return cdc.Null(), nil
-	case *types.AttributeValueMemberSS:
-		return cdc.StringSet(a.Value), nil
-	case *types.AttributeValueMemberNS:
-		return cdc.NumberSet(a.Value)
-	case *types.AttributeValueMemberBS:
-		return cdc.BinarySet(a.Value), nil
-	case *types.AttributeValueMemberM:
-		members, err := convertMembers(a.Value)
-		if err != nil {
-			return cdc.Value{}, err
-		}
-		return cdc.Map(members), nil
-	case *types.AttributeValueMemberL:
-		elements := make([]cdc.Value, len(a.Value))
-		for i, e := range a.Value {
-			v, err := convertValue(e)
-			if err != nil {
-				return cdc.Value{}, fmt.Errorf("element %d: %w", i, err)
-			}
-			elements[i] = v
-		}
-		return cdc.List(elements), nil
-	default:
-		return cdc.Value{}, errUnknownType
-	}
-}
-
 var errUnknownType = errors.New("a value of a type that is not known")
 
 func malformed(op string, err error) error {

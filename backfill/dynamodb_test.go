@@ -66,6 +66,14 @@ func TestH65_UnknownTypesAreErrorsWithoutItemData(t *testing.T) {
 		"text for a number":   `{"N":"hunter2"}`,
 		"number unquoted":     `{"S":17}`,
 		"broken base64":       `{"B":"hunter2!"}`,
+		"not UTF-8":           "{\"S\":\"hunter2\xff\"}",
+		"a name not UTF-8":    "{\"M\":{\"hunter2\xff\":{\"S\":\"x\"}}}",
+		"member not UTF-8":    "{\"L\":[{\"SS\":[\"hunter2\xff\"]}]}",
+		"a NULL that is not":  `{"NULL":false}`,
+		"empty set":           `{"SS":[]}`,
+		"member twice":        `{"SS":["hunter2","x","hunter2"]}`,
+		"number twice":        `{"M":{"hunter2":{"NS":["1","1.0"]}}}`,
+		"bytes twice":         `{"BS":["YQ==","YQ=="]}`,
 	} {
 		// Both before and after, because members are decoded in the order of the text.
 		item := fmt.Sprintf(`{"a":{"S":"hunter2"},"b":%s,"c":{"S":"x"}}`, value)
