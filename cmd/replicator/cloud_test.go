@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -27,7 +29,7 @@ type cloud struct {
 	splits   map[string][]string // of the tables that were created
 }
 
-// withCloud is `cloud`, and with a word one of: clusters NAME…, deny PERMISSION…, profile NAME, view TABLE VIEW FAMILY, splits TABLE.
+// withCloud is `cloud`, and with a word one of: clusters NAME…, deny PERMISSION…, profile NAME, view TABLE VIEW FAMILY, tables, splits TABLE.
 func withCloud(ts *testscript.TestScript, _ bool, args []string) {
 	c := servicesOf(ts).cloud
 	c.mu.Lock()
@@ -50,6 +52,9 @@ func withCloud(ts *testscript.TestScript, _ bool, args []string) {
 	case "view": // of a table, with a family
 		c.views["projects/p/instances/i/tables/"+args[1]+"/authorizedViews/"+args[2]] = &adminpb.AuthorizedView{AuthorizedView: &adminpb.AuthorizedView_SubsetView_{
 			SubsetView: &adminpb.AuthorizedView_SubsetView{FamilySubsets: map[string]*adminpb.AuthorizedView_FamilySubsets{args[3]: {}}}}}
+	case "tables": // that were created, to stdout
+		_, err := fmt.Fprintln(ts.Stdout(), "tables:", slices.Sorted(maps.Keys(c.splits)))
+		ts.Check(err)
 	case "splits": // of a table, to stdout
 		_, err := ts.Stdout().Write([]byte(strings.Join(c.splits[args[1]], "\n") + "\n"))
 		ts.Check(err)
@@ -101,6 +106,7 @@ func (c *cloud) answer(req any) (answer any, err error, known bool) {
 		c.views[r.Parent+"/authorizedViews/"+r.AuthorizedViewId] = r.AuthorizedView
 		return &longrunning.Operation{Done: true}, nil, true
 	case *adminpb.CreateTableRequest:
+		c.splits[r.TableId] = []string{}
 		for _, s := range r.InitialSplits {
 			c.splits[r.TableId] = append(c.splits[r.TableId], string(s.Key))
 		}

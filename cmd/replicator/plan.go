@@ -16,7 +16,7 @@ import (
 
 // planFlags are what plan can be told besides the configuration.
 type planFlags struct {
-	apply, exitCode, allowEmulator bool
+	apply, exitCode, allowEmulator, acceptMapping bool
 
 	sample   int
 	prices   string
@@ -33,7 +33,8 @@ func newPlan(p *program) *cobra.Command {
 
 Every dependency and permission is tried, each within five seconds, and shown as ✓ or ✗ with cause and fix. A sample of each
 table's items shows their row keys, whether they can be mapped, and where a new table is split. Nothing is changed:
-reading the sample costs a few read units. --apply creates exactly what is printed, app profile included, and nothing else.
+reading the sample costs a few read units. --apply creates exactly what is printed, app profile included, and nothing else; if a
+run would be refused, it creates nothing.
 
 Times and costs are estimates: DynamoDB's own counts are up to six hours old, and the unit prices are list prices of one region, of
 the printed date. --prices FILE gives your own.
@@ -53,6 +54,7 @@ the printed date. --prices FILE gives your own.
 	flags := c.Flags()
 	flags.SortFlags = false
 	flags.BoolVar(&f.apply, "apply", false, "create what is printed")
+	flags.BoolVar(&f.acceptMapping, "accept-mapping-change", false, "with --apply: create for a mapping that differs from the ledger's, which a run with the same flag takes up")
 	flags.BoolVar(&f.exitCode, "exit-code", false, "end with status 3 if something would be created")
 	flags.IntVar(&f.sample, "sample", defaultSample, "`NUMBER` of items of each table to read, at most 100000; 0 reads none")
 	flags.StringVar(&f.prices, "prices", "", "`FILE` of unit prices to use instead of the built-in ones")

@@ -29,6 +29,9 @@ func (pl *planner) conclude(ctx context.Context) error {
 		verdict = &reported{verdict} // each where it was met
 	}
 	switch {
+	case pl.flags.apply && verdict == nil && pl.refusal() != nil:
+		verdict = &reported{pl.refusal()} // as a warning
+		_, _ = fmt.Fprintln(pl.out, "\nnothing was created: a run would be refused, as the warnings say")
 	case pl.flags.apply && verdict == nil:
 		verdict = pl.apply(ctx)
 	case pl.flags.apply:
@@ -70,6 +73,23 @@ func (r *planReport) round() {
 			list[i].Amount = cost.Round(list[i].Amount)
 		}
 	}
+}
+
+// refusal is why a run would be refused, of what a plan only warns of; nil if it would not. Nothing is created for such a run (H99).
+func (pl *planner) refusal() error {
+	var found diag.List
+	for _, w := range pl.report.Warnings {
+		switch w.Code {
+		case diag.ClusterChanged, diag.SourceMoved, diag.MappingChanged:
+			if w.Code == diag.MappingChanged && pl.flags.acceptMapping {
+				continue
+			}
+			e := *w
+			e.Warning = false
+			found = append(found, &e)
+		}
+	}
+	return found.Err()
 }
 
 // apply creates what was printed, with the very split keys that were printed. Somebody else may create the same at once.

@@ -22,8 +22,8 @@ const (
 	// probeTime bounds one question to one dependency. Without it an unreachable endpoint holds a first run for minutes, and the
 	// Bigtable client says only "context deadline exceeded" then.
 	probeTime = 5 * time.Second
-	// createTime bounds the check of each of the target's tables: it may create it, split at keys sampled from the source,
-	// which takes Bigtable seconds. That the instance answers is known by then.
+	// createTime bounds the making of each of the target's tables, split at keys sampled from the source, which takes Bigtable
+	// seconds. That the instance answers is known by then.
 	createTime = time.Minute
 )
 
@@ -54,8 +54,11 @@ type prober struct {
 	target  *target // once reach has connected it
 	worker  string
 	dry     bool // change nothing, not even the target's tables
-	found   probed
-	failed  []error
+	// acceptMapping: a changed mapping is no reason to refuse a table.
+	acceptMapping bool
+	noViews       []string // <table>:<view>, of those that the service cannot make
+	found         probed
+	failed        []error
 	// told has every answer, for commands that tell them in another form too. With inFull the cause and the fix of a failure are
 	// told where it is met, and not at the end.
 	told   []answer
@@ -80,11 +83,8 @@ func (p *prober) run(ctx context.Context) (probed, error) {
 	}
 	name := targetName(p.cfg)
 	if p.ask(ctx, probeTime, name, p.reach) {
-		profile := p.ask(ctx, probeTime, "app profile "+p.cfg.Target.AppProfile, p.profile)
-		tables := p.ask(ctx, createTime*time.Duration(len(p.cfg.Tables)+1), "target tables", p.prepare)
-		if profile && tables {
-			p.ask(ctx, probeTime, "state table "+p.cfg.State.Table, p.state)
-		}
+		p.ask(ctx, probeTime, "app profile "+p.cfg.Target.AppProfile, p.profile)
+		p.tables(ctx)
 	}
 	if ctx.Err() != nil {
 		return probed{}, ended(ctx)
@@ -271,83 +271,6 @@ func mergeFamilies(have, more []sink.FamilySpec) []sink.FamilySpec {
 		}
 	}
 	return have
-}
-
-func (p *prober) prepare(ctx context.Context) (string, error) {
-	var all sink.Made
-	var missing, notes []string
-	for _, spec := range specs(p.cfg) {
-		made, note, err := p.prepareTable(ctx, spec)
-		p.found.ageing = append(p.found.ageing, made.Ageing...)
-		all.Tables, all.Families = append(all.Tables, made.Tables...), append(all.Families, made.Families...)
-		all.Views, all.NoViews = append(all.Views, made.Views...), append(all.NoViews, made.NoViews...)
-		if note != "" {
-			notes = append(notes, note)
-		}
-		var schema *sink.SchemaError
-		if p.dry && p.cfg.Target.CreateMissing && errors.As(err, &schema) {
-			switch schema.Problem {
-			case sink.MissingTable:
-				missing = append(missing, schema.Table)
-				continue
-			case sink.MissingFamily:
-				missing = append(missing, schema.Table+":"+schema.Family)
-				continue
-			case sink.MissingView:
-				missing = append(missing, schema.Table+":"+schema.View)
-				continue
-			}
-		}
-		if err != nil {
-			return "", explainTarget("the tables of "+targetName(p.cfg)+" are not as they must be", err)
-		}
-	}
-	if len(all.NoViews) > 0 {
-		notes = append(notes, "no view "+strings.Join(all.NoViews, ", ")+": the service does not know authorized views (an emulator?)")
-	}
-	for _, family := range p.found.ageing {
-		notes = append(notes, ageingText(family))
-	}
-	text := "there, as they should be"
-	if len(p.found.ageing) > 0 {
-		text = "there"
-	}
-	created := slices.Concat(all.Tables, all.Families, all.Views)
-	switch {
-	case len(created) > 0:
-		text = "created " + strings.Join(created, ", ")
-	case len(missing) > 0:
-		text = "would be created: " + strings.Join(missing, ", ")
-	}
-	return strings.Join(append([]string{text}, notes...), "; "), nil
-}
-
-// prepareTable checks one table of the target and creates what is missing of it, unless it is told not to. A table that is
-// missing as a whole is split from the start where a sample of the source's keys suggests it; without a sample it begins in
-// one piece, which is slower and nothing worse.
-func (p *prober) prepareTable(ctx context.Context, spec sink.TableSpec) (made sink.Made, note string, err error) {
-	made, err = p.target.admin.Prepare(ctx, []sink.TableSpec{spec}, false)
-	var schema *sink.SchemaError
-	if err == nil || !errors.As(err, &schema) || !p.cfg.Target.CreateMissing || p.dry {
-		return made, "", err
-	}
-	if schema.Problem == sink.MissingTable {
-		found := samples{}
-		for _, t := range p.found.tables {
-			if !slices.Contains(t.mapping.Tables(), spec.Name) {
-				continue
-			}
-			s, err := sampleTable(ctx, p.source.tables, t, defaultSample)
-			if err != nil {
-				note = fmt.Sprintf("%s is not split by %s: %v", spec.Name, t.config.From, err)
-				continue
-			}
-			found.add(t, s)
-		}
-		spec.SplitKeys = found.splits(spec.Name)
-	}
-	made, err = p.target.admin.Prepare(ctx, []sink.TableSpec{spec}, true)
-	return made, note, err
 }
 
 // state tries what the ledger lives on: a conditional write, and reading it back. It also shows, where the app profile could

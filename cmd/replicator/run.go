@@ -219,7 +219,7 @@ func (w *worker) connect(ctx context.Context) error {
 		return err
 	}
 	_, _ = fmt.Fprintln(w.stderr, bothEnds(w.cfg, w.source.region, w.env))
-	probes := &prober{out: w.stderr, colored: w.colored(w.stderr), cfg: w.cfg, source: w.source, worker: w.id, dry: w.flags.dryRun}
+	probes := &prober{out: w.stderr, colored: w.colored(w.stderr), cfg: w.cfg, source: w.source, worker: w.id, dry: w.flags.dryRun, acceptMapping: w.flags.acceptMapping}
 	w.found, err = probes.run(ctx)
 	if w.target = probes.target; err != nil && w.target != nil {
 		err = errors.Join(err, w.target.Close())
