@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -28,6 +27,7 @@ import (
 type source struct {
 	region  string
 	config  aws.Config
+	client  *dynamodb.Client
 	tables  *backfill.Tables
 	expiry  *backfill.Expiry
 	streams *dynamodbstreams.Client
@@ -46,10 +46,30 @@ func connectSource(ctx context.Context, cfg *config.Config) (*source, error) {
 	}
 	client := dynamodb.NewFromConfig(ac, backfill.ClientOptions)
 	return &source{
-		region: ac.Region, config: ac,
+		region: ac.Region, config: ac, client: client,
 		tables: backfill.NewTables(client), expiry: backfill.NewExpiry(client),
 		streams: dynamodbstreams.NewFromConfig(ac, cdc.ClientOptions),
 	}, nil
+}
+
+// checkEndpoints judges where the clients lead, which AWS profiles decide too. What the environment decides is judged with it.
+func (s *source) checkEndpoints(env config.Lookup, allowed config.Allowed) error {
+	var found diag.List
+	for _, client := range []struct {
+		service, variable string
+		endpoint          *string
+	}{
+		{"dynamodb", "AWS_ENDPOINT_URL_DYNAMODB", s.client.Options().BaseEndpoint},
+		{"dynamodb_streams", "AWS_ENDPOINT_URL_DYNAMODB_STREAMS", s.streams.Options().BaseEndpoint},
+		{"sts", "AWS_ENDPOINT_URL_STS", sts.NewFromConfig(s.config).Options().BaseEndpoint},
+	} {
+		general, _ := env("AWS_ENDPOINT_URL")
+		if own, _ := env(client.variable); client.endpoint == nil || *client.endpoint == own || *client.endpoint == general {
+			continue // Amazon's, or judged before
+		}
+		found = append(found, config.CheckEndpoint("endpoint_url of the AWS profile for "+client.service, *client.endpoint, allowed)...)
+	}
+	return found.Err()
 }
 
 // fetchTime bounds one request for credentials. The SDK fetches them once for all who wait, under no deadline of theirs, and its clients have
@@ -159,8 +179,7 @@ func awsEndpoint(env config.Lookup) string {
 		if err != nil {
 			return "the endpoint of " + name
 		}
-		host := u.Hostname()
-		if strings.HasSuffix(host, ".amazonaws.com") || strings.HasSuffix(host, ".amazonaws.com.cn") || strings.HasSuffix(host, ".api.aws") {
+		if config.IsAWSHost(u.Hostname()) {
 			return u.Host
 		}
 		return "EMULATOR " + u.Host

@@ -90,8 +90,7 @@ func explainSource(what, table string, err error) error {
 	return e
 }
 
-// explainCredentials tells credentials that nobody configured, which a restart does not mend, from those that a service did not give, which it
-// may: a service manager restarts the one and not the other.
+// explainCredentials tells credentials that nobody configured from those that a service did not give.
 func explainCredentials(err error) error {
 	e := &diag.Error{Code: diag.NoAWSCredentials, What: "no AWS credentials could be had", Err: err}
 	var (

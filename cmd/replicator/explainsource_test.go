@@ -27,9 +27,9 @@ func TestExplainCredentials(t *testing.T) {
 		code string
 		exit int
 	}{
-		{"nothing is configured", fmt.Errorf("no EC2 IMDS role found, %w", operation("ec2imds", silent)), diag.NoAWSCredentials, 2},
-		{"a role without anything to ask for it with", operation("STS", fmt.Errorf("no EC2 IMDS role found, %w", operation("ec2imds", silent))), diag.NoAWSCredentials, 2},
-		{"a profile that does not fit", errors.New("profile is not configured properly"), diag.NoAWSCredentials, 2},
+		{"nothing is configured", fmt.Errorf("no EC2 IMDS role found, %w", operation("ec2imds", silent)), diag.NoAWSCredentials, 1},
+		{"a role without anything to ask for it with", operation("STS", fmt.Errorf("no EC2 IMDS role found, %w", operation("ec2imds", silent))), diag.NoAWSCredentials, 1},
+		{"a profile that does not fit", errors.New("profile is not configured properly"), diag.NoAWSCredentials, 1},
 		{"STS does not answer", operation("STS", silent), diag.SourceUnreachable, 1},
 		{"STS fails", answer("InternalFailure", smithy.FaultServer), diag.SourceUnreachable, 1},
 		{"STS throttles", answer("Throttling", smithy.FaultClient), diag.SourceUnreachable, 1},

@@ -69,7 +69,7 @@ func (p *program) init(ctx context.Context, f initFlags) error {
 	if _, err := os.Lstat(file); f.write && !f.force && !errors.Is(err, fs.ErrNotExist) {
 		return fileExists(file)
 	}
-	if err := config.CheckEnvironment(p.env, true).Err(); err != nil {
+	if err := config.CheckEnvironment(p.env, config.Anything).Err(); err != nil {
 		return err
 	}
 	src, err := connectSource(ctx, &config.Config{})

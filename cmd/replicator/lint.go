@@ -12,7 +12,7 @@ import (
 )
 
 func newLint(p *program) *cobra.Command {
-	var allowEmulator bool
+	var allowed config.Allowed
 	c := &cobra.Command{
 		Use:     "lint [FILE] [flags]",
 		Short:   "Check a config file; offline",
@@ -28,10 +28,10 @@ the tables' key schemas, which DynamoDB knows, are made by plan.`,
 			if len(args) == 1 {
 				p.configPath = args[0]
 			}
-			return p.lint(allowEmulator)
+			return p.lint(allowed)
 		},
 	}
-	c.Flags().BoolVar(&allowEmulator, "allow-emulator", false, "accept emulator variables in the environment")
+	allowFlags(c, &allowed)
 	return c
 }
 
@@ -49,7 +49,7 @@ type lintReport struct {
 // notChecked is the part of the rules that the key schemas of the tables decide about.
 var notChecked = []string{"whether rules keep items apart", "which rules make items move", "permissions, streams and tables"}
 
-func (p *program) lint(allowEmulator bool) error {
+func (p *program) lint(allowed config.Allowed) error {
 	path, err := config.Find(p.configPath, p.env)
 	if err != nil {
 		return err
@@ -58,7 +58,7 @@ func (p *program) lint(allowEmulator bool) error {
 	if err != nil && !errors.As(err, &found) {
 		return err
 	}
-	found = append(found, config.CheckEnvironment(p.env, allowEmulator)...)
+	found = append(found, config.CheckEnvironment(p.env, allowed)...)
 	report := lintReport{Schema: "replicator.lint/v1", File: path, Findings: found, NotChecked: notChecked}
 	for _, f := range found {
 		if f.Warning {

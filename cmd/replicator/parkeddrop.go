@@ -13,11 +13,13 @@ import (
 	"golang.org/x/term"
 
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
 )
 
 func newParkedDrop(p *program) *cobra.Command {
 	var s selection
-	var allowEmulator, yes bool
+	var allowed config.Allowed
+	var yes bool
 	c := &cobra.Command{
 		Use:   "drop [REF…] [flags]",
 		Short: "Discard parked items",
@@ -38,10 +40,10 @@ without item data; its content is gone.
 			if !yes && !interactive() {
 				return usage("replicator parked drop asks before it drops anything, and there is no terminal", "add --yes")
 			}
-			return p.decide(c.Context(), &s, allowEmulator, func(d *decision, ctx context.Context) error { return d.drop(ctx, yes) })
+			return p.decide(c.Context(), &s, allowed, func(d *decision, ctx context.Context) error { return d.drop(ctx, yes) })
 		},
 	}
-	selectFlags(c, &s, &allowEmulator)
+	selectFlags(c, &s, &allowed)
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	return c
 }

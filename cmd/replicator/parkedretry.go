@@ -23,7 +23,7 @@ import (
 
 func newParkedRetry(p *program) *cobra.Command {
 	var s selection
-	var allowEmulator bool
+	var allowed config.Allowed
 	c := &cobra.Command{
 		Use:   "retry [REF…] [flags]",
 		Short: "Read parked items from the source again, and store them",
@@ -43,36 +43,37 @@ harm.
 			if err := s.check(c.CommandPath()); err != nil {
 				return err
 			}
-			return p.decide(c.Context(), &s, allowEmulator, (*decision).retry)
+			return p.decide(c.Context(), &s, allowed, (*decision).retry)
 		},
 	}
-	selectFlags(c, &s, &allowEmulator)
+	selectFlags(c, &s, &allowed)
 	return c
 }
 
 // selectFlags are the flags of commands that change something about the selected records.
-func selectFlags(c *cobra.Command, s *selection, allowEmulator *bool) {
+func selectFlags(c *cobra.Command, s *selection, allowed *config.Allowed) {
 	flags := c.Flags()
 	flags.SortFlags = false
 	flags.BoolVar(&s.all, "all", false, "every parked item, of --table if that is given")
 	flags.StringVar(&s.table, "table", "", "only of this source `TABLE`")
 	flags.StringVar(&s.key, "key", "", keyHelp)
 	flags.StringVar(&s.reason, "reason", "", "every parked item whose reason contains `TEXT`")
-	flags.BoolVar(allowEmulator, "allow-emulator", false, "accept BIGTABLE_EMULATOR_HOST")
+	allowFlags(c, allowed)
 }
 
 // decision is an operator's decision about parked records.
 type decision struct {
 	*program
-	cfg    *config.Config
-	log    *slog.Logger
-	target *target
-	lot    *sink.Parking
-	chosen []selectedRecord
+	cfg     *config.Config
+	allowed config.Allowed
+	log     *slog.Logger
+	target  *target
+	lot     *sink.Parking
+	chosen  []selectedRecord
 }
 
 // decide selects the records and carries out the decision. Emulators are refused as by run, because something is changed.
-func (p *program) decide(ctx context.Context, s *selection, allowEmulator bool, act func(d *decision, ctx context.Context) error) error {
+func (p *program) decide(ctx context.Context, s *selection, allowed config.Allowed, act func(d *decision, ctx context.Context) error) error {
 	ctx, cancel := p.within(ctx)
 	defer cancel()
 	cfg, err := p.load()
@@ -82,7 +83,7 @@ func (p *program) decide(ctx context.Context, s *selection, allowEmulator bool, 
 	if err := knownTable(cfg, s.table); err != nil {
 		return err
 	}
-	if err := config.CheckEnvironment(p.env, allowEmulator).Err(); err != nil {
+	if err := config.CheckEnvironment(p.env, allowed).Err(); err != nil {
 		return err
 	}
 	log, err := admin.Log{Format: cfg.Log.Format, Level: cfg.Log.Level, Terminal: p.terminalWidth() != nil}.New(p.stderr)
@@ -97,7 +98,7 @@ func (p *program) decide(ctx context.Context, s *selection, allowEmulator bool, 
 	if host, _ := p.env("BIGTABLE_EMULATOR_HOST"); host != "" {
 		_, _ = fmt.Fprintf(p.stderr, "%s EMULATOR at %s\n", targetName(cfg), host)
 	}
-	d := &decision{program: p, cfg: cfg, log: log, target: t, lot: sink.NewParking(t.data.Records(cfg.State.Table), cfg.Name)}
+	d := &decision{program: p, cfg: cfg, allowed: allowed, log: log, target: t, lot: sink.NewParking(t.data.Records(cfg.State.Table), cfg.Name)}
 	limited, done := context.WithTimeoutCause(ctx, readTime, errReadTime)
 	d.chosen, err = s.find(limited, d.lot)
 	err = parkingFailed(limited, cfg, err)
@@ -145,6 +146,9 @@ func (d *decision) retry(ctx context.Context) error {
 			return nil
 		}
 		src, err := connectSource(ctx, d.cfg)
+		if err == nil {
+			err = src.checkEndpoints(d.env, d.allowed)
+		}
 		if err != nil {
 			return err
 		}

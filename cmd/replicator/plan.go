@@ -16,7 +16,8 @@ import (
 
 // planFlags are what plan can be told besides the configuration.
 type planFlags struct {
-	apply, exitCode, allowEmulator, acceptMapping bool
+	apply, exitCode, acceptMapping bool
+	allowed                        config.Allowed
 
 	sample   int
 	prices   string
@@ -59,7 +60,7 @@ the printed date. --prices FILE gives your own.
 	flags.IntVar(&f.sample, "sample", defaultSample, "`NUMBER` of items of each table to read, at most 100000; 0 reads none")
 	flags.StringVar(&f.prices, "prices", "", "`FILE` of unit prices to use instead of the built-in ones")
 	flags.StringVar(&f.printIAM, "print-iam", "", "print the least privileges of a `CLOUD`, aws or gcp, and end")
-	flags.BoolVar(&f.allowEmulator, "allow-emulator", false, "accept BIGTABLE_EMULATOR_HOST")
+	allowFlags(c, &f.allowed)
 	return c
 }
 
@@ -87,10 +88,13 @@ func (p *program) plan(ctx context.Context, f planFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := config.CheckEnvironment(p.env, f.allowEmulator).Err(); err != nil {
+	if err := config.CheckEnvironment(p.env, f.allowed).Err(); err != nil {
 		return err
 	}
 	source, err := connectSource(ctx, cfg)
+	if err == nil {
+		err = source.checkEndpoints(p.env, f.allowed)
+	}
 	if err != nil {
 		return err
 	}

@@ -30,7 +30,9 @@ import (
 
 // runFlags are what run can be told besides the configuration.
 type runFlags struct {
-	once, dryRun, noBackfill, acceptMapping, allowEmulator, pprof bool
+	once, dryRun, noBackfill, acceptMapping, pprof bool
+
+	allowed config.Allowed
 
 	idle      time.Duration
 	listen    string
@@ -73,7 +75,7 @@ ends the process at once, which loses nothing either. Health, readiness, metrics
 	flags.BoolVar(&f.dryRun, "dry-run", false, "read and map everything once; write nothing, not even the ledger")
 	flags.BoolVar(&f.noBackfill, "no-backfill", false, "do not copy existing items, only follow the stream")
 	flags.BoolVar(&f.acceptMapping, "accept-mapping-change", false, "begin a new generation under a changed mapping; the table then needs a load and a sweep")
-	flags.BoolVar(&f.allowEmulator, "allow-emulator", false, "accept BIGTABLE_EMULATOR_HOST")
+	allowFlags(c, &f.allowed)
 	flags.StringVar(&f.listen, "listen", "", "`ADDRESS` of health, metrics and status instead of http.listen; off for none")
 	flags.BoolVar(&f.pprof, "pprof", false, "serve profiles of the process at /debug/pprof/ beside health and metrics; they show stacks, and no item data")
 	return c
@@ -124,7 +126,7 @@ func (p *program) run(ctx context.Context, f runFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := config.CheckEnvironment(p.env, f.allowEmulator).Err(); err != nil {
+	if err := config.CheckEnvironment(p.env, f.allowed).Err(); err != nil {
 		return err
 	}
 	if !f.dryRun {
@@ -216,6 +218,9 @@ type worker struct {
 func (w *worker) connect(ctx context.Context) error {
 	var err error
 	if w.source, err = connectSource(ctx, w.cfg); err != nil {
+		return err
+	}
+	if err = w.source.checkEndpoints(w.env, w.flags.allowed); err != nil {
 		return err
 	}
 	_, _ = fmt.Fprintln(w.stderr, bothEnds(w.cfg, w.source.region, w.env))

@@ -85,6 +85,12 @@ The exit status is 0 if the ledger could be read. --schema prints the JSON Schem
 //go:embed status.schema.json
 var statusJSONSchema []byte
 
+// allowFlags adds the flags by which a command that writes accepts endpoints besides those of the clouds.
+func allowFlags(c *cobra.Command, allowed *config.Allowed) {
+	c.Flags().BoolVar(&allowed.Emulator, "allow-emulator", false, "accept BIGTABLE_EMULATOR_HOST, and an AWS endpoint that is http or none of Amazon's")
+	c.Flags().BoolVar(&allowed.Insecure, "allow-insecure-endpoint", false, "accept an AWS endpoint that is http on another host")
+}
+
 // allowEmulatorOfReader adds a flag that commands which only read accept, so that a script can pass it to all of them, but do
 // not demand: they say EMULATOR where it matters.
 func allowEmulatorOfReader(c *cobra.Command) {

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
@@ -19,7 +20,7 @@ var emulators = []string{"BIGTABLE_EMULATOR_HOST", "PUBSUB_EMULATOR_HOST"}
 
 // CheckEnvironment finds settings of the environment that would silently send data to the wrong place. An empty variable
 // counts as not set, as the vendors' clients have it.
-func CheckEnvironment(env Lookup, allowEmulator bool) diag.List {
+func CheckEnvironment(env Lookup, allowed Allowed) diag.List {
 	var found diag.List
 	set := func(name string) string {
 		value, _ := env(name)
@@ -38,8 +39,15 @@ func CheckEnvironment(env Lookup, allowEmulator bool) diag.List {
 			Cause: "DynamoDB and DynamoDB Streams have an endpoint each: " + affected,
 			Fix:   "set " + other + " too (most emulators have one address for both), or unset " + one})
 	}
+	if !strings.EqualFold(set("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"), "true") {
+		for _, name := range serviceEndpoints {
+			if value := set(name); value != "" {
+				found = append(found, CheckEndpoint(name, value, allowed)...)
+			}
+		}
+	}
 	for _, name := range emulators {
-		if value := set(name); value != "" && !allowEmulator {
+		if value := set(name); value != "" && !allowed.Emulator {
 			found = append(found, &diag.Error{Code: diag.EmulatorNotAllowed, What: fmt.Sprintf("%s is set (%s)", name, shown(value)),
 				Cause: "Google's client would send everything there, unencrypted, instead of to Google Cloud",
 				Fix:   "unset " + name + ", or pass --allow-emulator"})

@@ -153,17 +153,17 @@ func TestH67StrayEmulatorVariable(t *testing.T) {
 	}{
 		{"clean", nil, false, nil},
 		{"empty variables", map[string]string{table: "", bigtable: ""}, false, nil},
-		{"both AWS endpoints", map[string]string{table: url, streams: url}, false, nil},
-		{"the general endpoint", map[string]string{both: url}, false, nil},
-		{"the general endpoint covers the other", map[string]string{both: url, table: url}, false, nil},
-		{"tables only", map[string]string{table: url}, false, []string{diag.OneEndpoint}},
-		{"streams only", map[string]string{streams: url, table: ""}, false, []string{diag.OneEndpoint}},
+		{"both AWS endpoints", map[string]string{table: url, streams: url}, true, nil},
+		{"the general endpoint", map[string]string{both: url}, true, nil},
+		{"the general endpoint covers the other", map[string]string{both: url, table: url}, true, nil},
+		{"tables only", map[string]string{table: url}, true, []string{diag.OneEndpoint}},
+		{"streams only", map[string]string{streams: url, table: ""}, true, []string{diag.OneEndpoint}},
 		{"allowing emulators does not allow half of one", map[string]string{table: url}, true, []string{diag.OneEndpoint}},
 		{"Bigtable emulator", map[string]string{bigtable: "localhost:8086"}, false, []string{diag.EmulatorNotAllowed}},
 		{"both emulators", map[string]string{bigtable: "localhost:8086", pubsub: "localhost:8085"}, false, []string{diag.EmulatorNotAllowed, diag.EmulatorNotAllowed}},
 		{"allowed", map[string]string{bigtable: "localhost:8086", pubsub: "localhost:8085"}, true, nil},
 	} {
-		found := CheckEnvironment(lookup(c.env), c.allow)
+		found := CheckEnvironment(lookup(c.env), Allowed{Emulator: c.allow})
 		var codes []string
 		for _, e := range found {
 			codes = append(codes, e.Code)

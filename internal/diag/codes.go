@@ -44,6 +44,7 @@ const (
 	NoAWSCredentials   = "R1104"
 	NoGCPCredentials   = "R1105"
 	CannotListen       = "R1106"
+	InsecureEndpoint   = "R1107"
 	SourceNotFound     = "R1201"
 	StreamDisabled     = "R1202"
 	StreamViewUnusable = "R1203"
@@ -231,21 +232,25 @@ var registry = []Entry{
 	{OneEndpoint, "only one of the two AWS endpoints is redirected",
 		"DynamoDB and DynamoDB Streams are two services for the AWS SDK. With only `AWS_ENDPOINT_URL_DYNAMODB` set, the stream is read from real AWS (and the other way round), so one table would be copied while the changes of another are applied.",
 		"set both AWS_ENDPOINT_URL_DYNAMODB and AWS_ENDPOINT_URL_DYNAMODB_STREAMS, or AWS_ENDPOINT_URL for both, or none", ExitUsage},
-	{EmulatorNotAllowed, "emulator variable set without --allow-emulator",
-		"Google's clients silently honour `BIGTABLE_EMULATOR_HOST` and `PUBSUB_EMULATOR_HOST`: they send everything there, unencrypted and without credentials. A variable left over in a production shell must not redirect a migration.",
+	{EmulatorNotAllowed, "an endpoint is redirected without --allow-emulator",
+		"Google's clients silently honour `BIGTABLE_EMULATOR_HOST` and `PUBSUB_EMULATOR_HOST`: they send everything there, unencrypted and without credentials. The AWS SDK honours `AWS_ENDPOINT_URL`, its forms for single services, and `endpoint_url` of a profile, be it http or a host that is none of Amazon's. " +
+			"A setting left over in a production shell must not redirect a migration. Endpoints in Amazon's domains by https, those of a VPC too, need no flag.",
 		"unset the variable, or pass --allow-emulator if an emulator is what you want", ExitUsage},
 	{NoRegion, "no AWS region",
 		"Neither `source.region`, `AWS_REGION` nor the AWS profile names a region.",
 		"set source.region, or AWS_REGION", ExitUsage},
 	{NoAWSCredentials, "no AWS credentials",
-		"None of the places the AWS SDK looks at gives credentials: environment, web identity token, shared profile, container or instance role. There are no key fields in the configuration on purpose.",
-		"run `aws sts get-caller-identity` in the same environment until it answers", ExitUsage},
+		"None of the places the AWS SDK looks at gives credentials: environment, web identity token, shared profile, container or instance role. There are no key fields in the configuration on purpose. The exit status asks a service manager to start the process again: credentials may be mounted late. A process that runs asks again until they are there.",
+		"run `aws sts get-caller-identity` in the same environment until it answers", ExitFailed},
 	{NoGCPCredentials, "no Google credentials",
-		"Application Default Credentials were not found: neither `GOOGLE_APPLICATION_CREDENTIALS`, nor the gcloud file, nor a metadata server.",
-		"run `gcloud auth application-default login`, or attach a service account", ExitUsage},
+		"Application Default Credentials were not found: neither `GOOGLE_APPLICATION_CREDENTIALS`, nor the gcloud file, nor a metadata server. The exit status asks a service manager to start the process again.",
+		"run `gcloud auth application-default login`, or attach a service account", ExitFailed},
 	{CannotListen, "the HTTP address cannot be opened",
 		"Health, metrics and status are served on `http.listen`; another process holds the address, or it does not belong to this machine.",
 		"choose another address with http.listen, REPLICATOR_HTTP_LISTEN or --listen", ExitUsage},
+	{InsecureEndpoint, "an endpoint on the network without encryption",
+		"An endpoint of AWS is redirected to `http://` on a host that is not this one. Items and session tokens would cross the network for all to read.",
+		"write the endpoint with https://, or pass --allow-insecure-endpoint where the network is private", ExitUsage},
 
 	{SourceNotFound, "source table not found",
 		"DynamoDB does not know the table in this region and account.",

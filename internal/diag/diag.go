@@ -4,7 +4,7 @@
 //	error R1204: cannot read the stream of table VideoApp
 //	  cause  AccessDeniedException: … is not authorized to perform: dynamodb:GetRecords on …
 //	  fix    allow dynamodb:GetRecords on the stream to the identity shown above
-//	  more   docs/errors.md#R1204
+//	  more   https://github.com/dynamodb-bigtable/replicator/blob/main/docs/errors.md#R1204
 //
 // Every code is registered in codes.go together with its explanation, its general remedy and the exit status it leads to;
 // docs/errors.md is generated from there. Codes are never reused and never change their meaning, because runbooks and
@@ -22,7 +22,8 @@ import (
 	"strings"
 )
 
-// Exit statuses of the program. Local configuration or environment is ExitUsage; what a remote end refuses is ExitFailed.
+// Exit statuses of the program. Local configuration or environment is ExitUsage; what a remote end refuses is ExitFailed,
+// and so are missing credentials: they may come later, and a service manager starts nothing again that ended with ExitUsage.
 const (
 	ExitDone        = 0
 	ExitFailed      = 1
@@ -125,7 +126,10 @@ func (e *Error) MarshalJSON() ([]byte, error) {
 }
 
 // More returns where the documentation explains the code.
-func More(code string) string { return "docs/errors.md#" + code }
+func More(code string) string { return page + "#" + code }
+
+// page is the address of the documentation of all codes.
+const page = "https://github.com/dynamodb-bigtable/replicator/blob/main/docs/errors.md"
 
 func (e *Error) headline() string {
 	what := oneLine(e.What)
@@ -181,8 +185,51 @@ func (l List) Unwrap() []error {
 	return errs
 }
 
-// Render writes the findings one after the other, separated by an empty line.
+// mostRendered is how many findings are written at once: the first ones scroll out of sight behind more of them.
+const mostRendered = 50
+
+// Few returns the findings to write, in their order, and what to say of the rest; "" if there is none. Errors go before warnings.
+func (l List) Few() (few List, rest string) {
+	if len(l) <= mostRendered {
+		return l, ""
+	}
+	errors, warnings := 0, 0
+	for _, e := range l {
+		if !e.Warning {
+			errors++
+		}
+	}
+	room := max(mostRendered-errors, 0) // for warnings
+	errors = 0
+	for _, e := range l {
+		switch {
+		case e.Warning && room > 0:
+			room--
+			few = append(few, e)
+		case e.Warning:
+			warnings++
+		case errors < mostRendered:
+			errors++
+			few = append(few, e)
+		}
+	}
+	return few, fmt.Sprintf("and %d more errors and %d more warnings", len(l)-len(few)-warnings, warnings)
+}
+
+// Render writes the findings one after the other, separated by an empty line; of very many it writes the first ones, and counts the rest.
 func (l List) Render(w io.Writer) error {
+	few, rest := l.Few()
+	if rest != "" {
+		rest = "\n" + rest + "\n"
+	}
+	if err := few.render(w); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, rest)
+	return err
+}
+
+func (l List) render(w io.Writer) error {
 	for i, e := range l {
 		if i > 0 {
 			if _, err := io.WriteString(w, "\n"); err != nil {

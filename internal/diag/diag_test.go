@@ -81,7 +81,7 @@ func TestMarshalJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"severity":"error","code":"R1302","file":"f.yaml","line":1,"column":2,"what":"w","cause":"c","fix":"f","more":"docs/errors.md#R1302"}`
+	want := `{"severity":"error","code":"R1302","file":"f.yaml","line":1,"column":2,"what":"w","cause":"c","fix":"f","more":"https://github.com/dynamodb-bigtable/replicator/blob/main/docs/errors.md#R1302"}`
 	if string(got) != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
