@@ -20,6 +20,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/report"
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
@@ -87,6 +88,7 @@ func loadAWS(ctx context.Context, cfg *config.Config, within time.Duration) (aws
 	options := []func(*awsconfig.LoadOptions) error{
 		awsconfig.WithRetryMaxAttempts(1),
 		awsconfig.WithHTTPClient(bounded),
+		awsconfig.WithLogger(report.AWS),
 		// The endpoints of containers (ECS, EKS Pod Identity) are asked by a client that knows nothing of the configuration's.
 		awsconfig.WithEndpointCredentialOptions(func(o *endpointcreds.Options) { o.HTTPClient = bounded }),
 		awsconfig.WithCredentialsCacheOptions(early),

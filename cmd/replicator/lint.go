@@ -75,7 +75,7 @@ func (p *program) lint(allowed config.Allowed) error {
 			return err
 		}
 	} else {
-		if err := found.Render(p.stderr); err != nil {
+		if err := p.findings(found); err != nil {
 			return err
 		}
 		if _, err := fmt.Fprintf(p.stdout, "%s: %s, %s\n", path, plural(report.Errors, "error"), plural(report.Warnings, "warning")); err != nil {

@@ -173,7 +173,7 @@ func (p *program) showResults(results []exampleResult) error {
 			return err
 		}
 		if results[i].err != nil {
-			if err := diag.Render(p.stderr, results[i].err); err != nil {
+			if err := p.tell(results[i].err); err != nil {
 				return err
 			}
 		}

@@ -26,6 +26,7 @@ type observer struct {
 	began   time.Time
 	waits   coalesced
 	last    *migration // the last survey; of the surveying task alone
+	stopped func() bool
 
 	mu     sync.Mutex
 	copies map[string]*copyProgress // by source table
@@ -46,7 +47,7 @@ type copyProgress struct {
 }
 
 func newObserver(worker string, metrics *admin.Metrics, health *admin.Health, log *slog.Logger, lines *backfill.Renderer, tables []string) *observer {
-	o := &observer{worker: worker, metrics: metrics, health: health, log: log, lines: lines, feed: admin.NewFeed(time.Now), began: time.Now(), copies: map[string]*copyProgress{}, order: tables}
+	o := &observer{worker: worker, metrics: metrics, health: health, log: log, lines: lines, feed: admin.NewFeed(time.Now), began: time.Now(), stopped: func() bool { return false }, copies: map[string]*copyProgress{}, order: tables}
 	for _, table := range tables {
 		o.copies[table] = &copyProgress{lag: -1, headroom: -1}
 	}
@@ -61,14 +62,14 @@ func (o *observer) events() pipeline.Events {
 	return pipeline.Events{
 		Tick: o.health.Tick,
 		KeeperTaken: func(table string, epoch uint64) {
-			o.log.Info("keeps the table", admin.KeyTable, table, admin.KeyEpoch, epoch)
+			o.goes("keeps the table", admin.KeyTable, table, admin.KeyEpoch, epoch)
 			o.feed.Publish(admin.Event{Kind: admin.EventKeeper, Table: table, Worker: o.worker, Epoch: epoch})
 		},
 		KeeperLeft: func(table string, err error) { o.left("no longer keeps the table", err, admin.KeyTable, table) },
 		ShardTaken: func(table, shard string, epoch uint64) {
 			o.health.ShardTaken(table)
 			o.metrics.LeaseTaken()
-			o.log.Info("reads the shard", admin.KeyTable, table, admin.KeyShard, shard, admin.KeyEpoch, epoch)
+			o.goes("reads the shard", admin.KeyTable, table, admin.KeyShard, shard, admin.KeyEpoch, epoch)
 			o.feed.Publish(admin.Event{Kind: admin.EventLeaseTaken, Table: table, Shard: shard, Worker: o.worker, Epoch: epoch})
 		},
 		ShardLeft: func(table, shard string, err error) {
@@ -81,7 +82,7 @@ func (o *observer) events() pipeline.Events {
 			o.left("no longer reads the shard", err, admin.KeyTable, table, admin.KeyShard, shard)
 			o.feed.Publish(admin.Event{Kind: admin.EventLeaseLeft, Table: table, Shard: shard, Worker: o.worker, Reason: leftBecause(err)})
 		},
-		ShardDone:  func(table, shard string) { o.log.Info("shard is done", admin.KeyTable, table, admin.KeyShard, shard) },
+		ShardDone:  func(table, shard string) { o.goes("shard is done", admin.KeyTable, table, admin.KeyShard, shard) },
 		Ledger:     o.ledger,
 		PageRead:   func(table string, n pipeline.Tally) { o.metrics.Read(table, counts(n)) },
 		PageDone:   o.health.Polled,
@@ -143,10 +144,19 @@ func counts(n pipeline.Tally) admin.EventCounts {
 // left tells that something was given up: in order, or for a reason.
 func (o *observer) left(message string, err error, attributes ...any) {
 	if err == nil || errors.Is(err, context.Canceled) {
-		o.log.Info(message, attributes...)
+		o.goes(message, attributes...)
 		return
 	}
 	o.log.Warn(message, append(attributes, admin.KeyError, err.Error())...)
+}
+
+// goes tells of an ordinary step. Whoever has stopped a worker knows that it leaves everything.
+func (o *observer) goes(message string, attributes ...any) {
+	level := slog.LevelInfo
+	if o.stopped() {
+		level = slog.LevelDebug
+	}
+	o.log.Log(context.Background(), level, message, attributes...)
 }
 
 // leftBecause is why a lease was left, in fixed words.
@@ -205,7 +215,7 @@ func (o *observer) notReading(table string) {
 
 func (o *observer) copyStarted(table string, estimate, done int64) {
 	o.metrics.Estimated(table, estimate)
-	o.log.Info("copy started", admin.KeyTable, table, admin.KeyEstimate, estimate, admin.KeyItems, done)
+	o.goes("copy started", admin.KeyTable, table, admin.KeyEstimate, estimate, admin.KeyItems, done)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if c := o.copies[table]; c != nil {

@@ -86,7 +86,7 @@ func (p *program) decide(ctx context.Context, s *selection, allowed config.Allow
 	if err := config.CheckEnvironment(p.env, allowed).Err(); err != nil {
 		return err
 	}
-	log, err := admin.Log{Format: cfg.Log.Format, Level: cfg.Log.Level, Terminal: p.terminalWidth() != nil}.New(p.stderr)
+	log, err := p.logger(cfg, p.stderr)
 	if err != nil {
 		return err
 	}

@@ -22,6 +22,7 @@ func (pl *planner) conclude(ctx context.Context) error {
 	}
 	r.Totals = cost.Totals(lines)
 	r.round()
+	r.Warnings = r.Warnings.WithFlags(pl.hints)
 	writePlan(pl.out, r)
 
 	verdict := errors.Join(pl.failed...)

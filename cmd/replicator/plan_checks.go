@@ -47,7 +47,7 @@ func newPlanner(p *program, cfg *config.Config, s *source, prices cost.Prices, f
 	if p.asJSON() {
 		out = io.Discard
 	}
-	pl := &planner{program: p, flags: f, prices: prices, sources: map[string]backfill.Description{}, prober: &prober{out: out, colored: p.colored(p.stdout), cfg: cfg, source: s, inFull: true}}
+	pl := &planner{program: p, flags: f, prices: prices, sources: map[string]backfill.Description{}, prober: &prober{out: out, colored: p.colored(p.stdout), hints: p.withConfig(), cfg: cfg, source: s, inFull: true}}
 	ends := newMigration(cfg, p.env, time.Now())
 	pl.report = planReport{Schema: "replicator.plan/v1", Name: cfg.Name, At: ends.At, Source: s.region, Target: targetID(cfg), Emulator: ends.Emulator,
 		Create: []creation{}, Created: []string{}, Tables: []planTable{}, Warnings: config.Lint(cfg),

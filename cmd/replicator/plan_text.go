@@ -27,7 +27,7 @@ func writePlan(w io.Writer, r *planReport) {
 	writeCost(w, r)
 	writeMissing(w, r.Missing)
 	for _, e := range r.Warnings {
-		headline, remedy := inPlace(e)
+		headline, remedy := inPlace(e, "")
 		_, _ = fmt.Fprintf(w, "\nwarning %s\n%s", headline, remedy)
 	}
 }

@@ -49,6 +49,7 @@ type probedTable struct {
 type prober struct {
 	out     io.Writer
 	colored bool
+	hints   string // flags of the commands in remedies
 	cfg     *config.Config
 	source  *source
 	target  *target // once reach has connected it
@@ -130,11 +131,11 @@ func (p *prober) ask(ctx context.Context, limit time.Duration, name string, ques
 		if known == nil {
 			known = &diag.Error{Code: diag.Internal, What: "cannot check " + name, Err: err}
 		}
-		detail, remedy = inPlace(known)
+		detail, remedy = inPlace(known, p.hints)
 		var more diag.List
 		if errors.As(err, &more) && len(more) > 1 {
 			for _, e := range more[1:] {
-				headline, lines := inPlace(e)
+				headline, lines := inPlace(e, p.hints)
 				remedy += "  also " + headline + "\n" + lines
 			}
 		}
@@ -145,9 +146,9 @@ func (p *prober) ask(ctx context.Context, limit time.Duration, name string, ques
 }
 
 // inPlace is an error told where it is met: its headline, and the lines below it.
-func inPlace(e *diag.Error) (headline, remedy string) {
+func inPlace(e *diag.Error, hints string) (headline, remedy string) {
 	var text strings.Builder
-	_ = e.Render(&text)
+	_ = diag.List{e}.WithFlags(hints).Render(&text)
 	headline, remedy, _ = strings.Cut(text.String(), "\n")
 	_, headline, _ = strings.Cut(headline, " ") // without the word error or warning
 	return headline, remedy

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"strings"
@@ -33,6 +34,9 @@ type program struct {
 	timeout    time.Duration
 
 	bounded context.Context // by --timeout: that of the command, once it asked for it
+	plain   io.Writer       // stderr, where it is the log that stderr stands for; see inRecords
+	records *slog.Logger    // the log, once its format is known to be JSON
+	quiet   bool            // the user knows already that the command was stopped
 }
 
 // process is the program in the process it runs in.
@@ -46,13 +50,15 @@ func execute(args []string, p *program) int {
 	defer stop()
 	root := newRoot(p)
 	root.SetArgs(args)
+	p.foresee(args)
 	p.bounded = ctx
 	err := p.concluded(root.ExecuteContext(ctx))
 	var told *reported
-	if err != nil && !errors.As(err, &told) {
-		_ = diag.Render(p.stderr, err)
+	code := diag.ExitCode(err)
+	if err != nil && !errors.As(err, &told) && !(p.quiet && code == diag.ExitInterrupted) {
+		_ = p.tell(err)
 	}
-	return diag.ExitCode(err)
+	return code
 }
 
 // reported carries the exit status of an error that the user has been told already.
@@ -69,12 +75,15 @@ func (s signalled) Error() string { return "received " + s.String() }
 // that it comes twice.
 const oneRequest = 500 * time.Millisecond
 
-// interruptible returns a context that ends with the first SIGINT or SIGTERM, its cause being a signalled. The second signal
+// interruptible returns a context that ends with the first SIGINT, SIGTERM or SIGHUP, its cause being a signalled. The second signal
 // ends the process at once: a clean stop waits for the network, and whoever asks twice does not want to.
 func interruptible(parent context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // nohup(1) has it ignored, so that the command outlives its terminal
+		signal.Notify(signals, syscall.SIGHUP)
+	}
 	done := make(chan struct{})
 	go func() {
 		var first time.Time
@@ -150,7 +159,11 @@ func (p *program) load(flags ...config.Flag) (*config.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	return config.Load(path, p.env, append(flags, p.logFlags()...)...)
+	cfg, err := config.Load(path, p.env, append(flags, p.logFlags()...)...)
+	if err == nil && cfg.Log.Format == "json" {
+		err = p.inRecords(cfg.Log.Level)
+	}
+	return cfg, err
 }
 
 // logFlags are the global flags that override the configuration.

@@ -25,6 +25,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/demo"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
+	"github.com/dynamodb-bigtable/replicator/internal/report"
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
@@ -50,7 +51,7 @@ func newRun(p *program) *cobra.Command {
 Any number of processes may run with one configuration: they share the work through leases in the state table, and take over from
 one that is gone. A restart continues where the last process stopped. First every dependency is checked, and the results are shown.
 
-The first SIGINT or SIGTERM stops it cleanly: pages that were read are applied, positions saved and leases released. The second one
+The first SIGINT, SIGTERM or SIGHUP stops it cleanly: pages that were read are applied, positions saved and leases released. The second one
 ends the process at once, which loses nothing either. Health, readiness, metrics and status are served on http.listen.`,
 		Example: `  replicator run
   replicator run --once                  # copy, apply what the stream holds, and end
@@ -85,7 +86,7 @@ ends the process at once, which loses nothing either. Health, readiness, metrics
 // have got going. A run that should have come to an end by itself was cut short.
 func (f *runFlags) served(err error) error {
 	var s signalled
-	if errors.As(err, &s) && s.Signal == syscall.SIGTERM && !f.once && !f.dryRun && diag.ExitCode(err) == diag.ExitInterrupted {
+	if errors.As(err, &s) && s.Signal != os.Interrupt && !f.once && !f.dryRun && diag.ExitCode(err) == diag.ExitInterrupted {
 		return nil
 	}
 	return err
@@ -133,10 +134,11 @@ func (p *program) run(ctx context.Context, f runFlags) error {
 		signal.Ignore(syscall.SIGPIPE) // who reads the log may go: that ends no service
 	}
 	lines := backfill.NewRenderer(p.stderr, p.terminalWidth())
-	log, err := admin.Log{Format: cfg.Log.Format, Level: cfg.Log.Level, Terminal: p.terminalWidth() != nil}.New(lines)
+	log, err := p.logger(cfg, lines)
 	if err != nil {
 		return err
 	}
+	report.Clients(log)
 	var listener net.Listener
 	if !f.off() && !f.dryRun {
 		if listener, err = listen(cfg); err != nil {
@@ -224,7 +226,8 @@ func (w *worker) connect(ctx context.Context) error {
 		return err
 	}
 	_, _ = fmt.Fprintln(w.stderr, bothEnds(w.cfg, w.source.region, w.env))
-	probes := &prober{out: w.stderr, colored: w.colored(w.stderr), cfg: w.cfg, source: w.source, worker: w.id, dry: w.flags.dryRun, acceptMapping: w.flags.acceptMapping}
+	probes := &prober{out: w.stderr, colored: w.colored(w.stderr), hints: w.withConfig(), cfg: w.cfg, source: w.source, worker: w.id,
+		dry: w.flags.dryRun, acceptMapping: w.flags.acceptMapping}
 	w.found, err = probes.run(ctx)
 	if w.target = probes.target; err != nil && w.target != nil {
 		err = errors.Join(err, w.target.Close())
@@ -289,15 +292,18 @@ func (w *worker) run(ctx context.Context, listener net.Listener) error {
 			return err
 		})
 	}
-	go func() {
-		select {
-		case <-ctx.Done():
-			health.Stopping()
-			w.log.Info("stopping", admin.KeyReason, context.Cause(ctx).Error())
-		case <-beside.Done():
-		}
-	}()
+	told := make(chan struct{})
+	unstopped := context.AfterFunc(ctx, func() {
+		defer close(told)
+		health.Stopping()
+		w.log.Info("stopping", admin.KeyReason, context.Cause(ctx).Error())
+		w.quiet = w.log.Enabled(ctx, slog.LevelInfo)
+	})
+	o.stopped = func() bool { return ctx.Err() != nil }
 	err = explain("the migration cannot go on", pipeline.Run(ctx, w.options(ledger, parking, o)))
+	if !unstopped() {
+		<-told
+	}
 	o.feed.Close()
 	end()
 	if sideErr := side.Wait(); err == nil && sideErr != nil {

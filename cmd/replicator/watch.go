@@ -22,7 +22,7 @@ type view struct {
 
 // views chooses how --watch shows: one line of JSON for each reading, a screen that is drawn again, or a block under the last one.
 func (p *program) views(shards, screen bool) view {
-	tell := func(err error) error { return diag.Render(p.stderr, err) }
+	tell := p.tell
 	switch {
 	case p.asJSON():
 		return view{fails: tell, show: func(m *migration) error {

@@ -28,6 +28,11 @@ const (
 	KeyAddress    = "address"    // where the process listens, or an end it talks to
 	KeyVersion    = "version"    // of the program
 	KeyCode       = "code"       // R1204; see docs/errors.md
+	KeyFix        = "fix"        // what an operator should do
+	KeyMore       = "more"       // address of the documentation of the code
+	KeyPlace      = "place"      // in the configuration
+	KeyLeases     = "leases"     // a number of leases
+	KeyClient     = "client"     // the vendors' client that said it
 	KeyError      = "error"
 )
 

@@ -106,24 +106,30 @@ func (e *Error) Render(w io.Writer) error {
 	return err
 }
 
-// MarshalJSON gives the same facts to programs, for `-o json`.
-func (e *Error) MarshalJSON() ([]byte, error) {
+// Facts are what an Error says, for programs.
+type Facts struct {
+	Severity string `json:"severity"`
+	Code     string `json:"code"`
+	File     string `json:"file,omitempty"`
+	Line     int    `json:"line,omitempty"`
+	Column   int    `json:"column,omitempty"`
+	What     string `json:"what"`
+	Cause    string `json:"cause,omitempty"`
+	Fix      string `json:"fix"`
+	More     string `json:"more"`
+}
+
+// Facts returns them, what is registered for the code included.
+func (e *Error) Facts() Facts {
 	severity := "error"
 	if e.Warning {
 		severity = "warning"
 	}
-	return json.Marshal(struct {
-		Severity string `json:"severity"`
-		Code     string `json:"code"`
-		File     string `json:"file,omitempty"`
-		Line     int    `json:"line,omitempty"`
-		Column   int    `json:"column,omitempty"`
-		What     string `json:"what"`
-		Cause    string `json:"cause,omitempty"`
-		Fix      string `json:"fix"`
-		More     string `json:"more"`
-	}{severity, e.Code, e.Pos.File, e.Pos.Line, e.Pos.Column, e.What, e.reason(), e.remedy(), More(e.Code)})
+	return Facts{severity, e.Code, e.Pos.File, e.Pos.Line, e.Pos.Column, e.What, e.reason(), e.remedy(), More(e.Code)}
 }
+
+// MarshalJSON gives the same facts to programs, for `-o json`.
+func (e *Error) MarshalJSON() ([]byte, error) { return json.Marshal(e.Facts()) }
 
 // More returns where the documentation explains the code.
 func More(code string) string { return page + "#" + code }

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"io"
+	"log/slog"
+	"strings"
+
+	"github.com/dynamodb-bigtable/replicator/internal/admin"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/report"
+)
+
+// foresee sets from the command line and the environment what errors look like that are met before flags and configuration are read.
+func (p *program) foresee(args []string) {
+	if given(args, "--output", "-o") == "json" {
+		p.output = "json"
+	}
+	format, _ := p.env("REPLICATOR_LOG_FORMAT")
+	if flag := given(args, "--log-format", ""); flag != "" {
+		format = flag
+	}
+	if format == "json" {
+		_ = p.inRecords("info") // which is a level
+	}
+}
+
+// given is the value of a flag among arguments that were not parsed yet; "" if it is not there.
+func given(args []string, long, short string) string {
+	for i, arg := range args {
+		if value, ok := strings.CutPrefix(arg, long+"="); ok {
+			return value
+		}
+		if (arg == long || arg == short && short != "") && i+1 < len(args) {
+			return args[i+1]
+		}
+		if value, ok := strings.CutPrefix(arg, short); ok && short != "" && value != "" {
+			return strings.TrimPrefix(value, "=")
+		}
+	}
+	return ""
+}
+
+// inRecords makes stderr a log in JSON, of which every line is a record: those of the level or above, and what else is written for people.
+func (p *program) inRecords(level string) error {
+	if p.plain == nil {
+		p.plain = p.stderr
+	}
+	log, err := admin.Log{Format: "json", Level: level}.New(p.plain)
+	if err != nil {
+		return err
+	}
+	all, err := admin.Log{Format: "json", Level: "info"}.New(p.plain)
+	if err != nil {
+		return err
+	}
+	p.records, p.stderr = log, report.Lines(all)
+	report.Clients(log)
+	return nil
+}
+
+// logger is the log of a command; in text it goes to out.
+func (p *program) logger(cfg *config.Config, out io.Writer) (*slog.Logger, error) {
+	if p.records != nil {
+		return p.records, nil
+	}
+	return admin.Log{Format: cfg.Log.Format, Level: cfg.Log.Level, Terminal: p.terminalWidth() != nil}.New(out)
+}
+
+// tell says what is wrong on stderr, in the form that was asked for.
+func (p *program) tell(err error) error {
+	found := diag.Findings(err)
+	if !p.asJSON() {
+		return p.findings(found)
+	}
+	to := p.stderr
+	if p.plain != nil {
+		to = p.plain
+	}
+	return report.Documents(to, found.WithFlags(p.withConfig()))
+}
+
+// findings writes them as text or, where stderr is a log in JSON, as its records.
+func (p *program) findings(found diag.List) error {
+	found = found.WithFlags(p.withConfig())
+	if p.records == nil {
+		return found.Render(p.stderr)
+	}
+	report.Records(p.records, found)
+	return nil
+}

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/demo"
+)
+
+// everyRecord reads lines of stderr, each of which must be a document, until all messages have been met, or to the end if there is none.
+func everyRecord(t *testing.T, lines *bufio.Scanner, until ...string) []map[string]any {
+	t.Helper()
+	var out []map[string]any
+	for (len(until) == 0 || slices.ContainsFunc(until, func(part string) bool { return !said(out, part) })) && lines.Scan() {
+		var record map[string]any
+		if err := json.Unmarshal(lines.Bytes(), &record); err != nil {
+			t.Errorf("%v: %s", err, lines.Text())
+		}
+		out = append(out, record)
+	}
+	return out
+}
+
+func said(records []map[string]any, part string) bool {
+	for _, r := range records {
+		if message, _ := r["message"].(string); strings.Contains(message, part) {
+			return true
+		}
+	}
+	return false
+}
+
+// With log.format json each line of stderr is a document, from the probes to the end, and an interrupt adds one line.
+func TestEachLineOfStderrIsADocument(t *testing.T) {
+	s := servicesWithOrders(t)
+	if err := s.call("PutItem", map[string]any{"TableName": "Orders", "Item": map[string]any{"pk": map[string]string{"S": "a"}, "sk": map[string]string{"S": "1"}}}); err != nil {
+		t.Fatal(err)
+	}
+	configuration := t.TempDir() + "/replicator.yaml"
+	if err := os.WriteFile(configuration, []byte(testConfiguration+"log: { format: json }\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("replicator", "run", "-c", configuration, "--allow-emulator", "--listen", "127.0.0.1:0")
+	cmd.Env = append(os.Environ(), s.environment()...)
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	lines := bufio.NewScanner(stderr)
+	parts := []string{"DynamoDB us-east-1 at EMULATOR", "✓ table Orders", demo.ListeningMessage, "reads the shard", "copy done", "Orders  1 items copied"}
+	begun := everyRecord(t, lines, parts...)
+	for _, part := range parts {
+		if !said(begun, part) {
+			t.Fatalf("nothing says %q: %v", part, begun)
+		}
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	after := everyRecord(t, lines)
+	if len(after) != 1 || after[0]["message"] != "stopping" || after[0]["reason"] != "received interrupt" {
+		t.Errorf("an interrupt is told in these lines: %v", after)
+	}
+	_ = cmd.Wait() // its outcome is the exit status
+	if got := cmd.ProcessState.ExitCode(); got != 130 {
+		t.Errorf("exit status %d", got)
+	}
+}
+
+// Errors are documents where -o json or --log-format json asks for it, whenever they are met.
+func TestErrorsAsDocuments(t *testing.T) {
+	t.Parallel()
+	configuration := writeTestConfiguration(t)
+	logsJSON := t.TempDir() + "/replicator.yaml"
+	if err := os.WriteFile(logsJSON, []byte(testConfiguration+"log: { format: json }\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		arguments string
+		code      string
+		record    bool // of the log, and not a document like those of lint
+		more      []string
+	}{
+		{"statsu -o json", "R1017", false, nil},
+		{"run --onec -ojson", "R1017", false, nil},
+		{"run --output=json -c nowhere.yaml", "R1001", false, nil},
+		{"run -o json -c " + configuration, "R1103", false, nil},
+		{"run -o json --log-format json -c " + configuration, "R1103", false, nil},
+		{"run --onec --log-format=json", "R1017", true, nil},
+		{"run -c " + logsJSON, "R1103", true, nil},
+		{"run -c nowhere.yaml", "R1001", true, []string{"REPLICATOR_LOG_FORMAT=json"}},
+	} {
+		cmd := exec.Command("replicator", strings.Fields(c.arguments)...)
+		cmd.Env = append(append(os.Environ(), "AWS_CONFIG_FILE=/nowhere", "AWS_REGION=", "AWS_DEFAULT_REGION=", "AWS_EC2_METADATA_DISABLED=true"), c.more...)
+		var stderr bytes.Buffer
+		cmd.Stderr = &stderr
+		_ = cmd.Run() // its outcome is the exit status
+		if got := cmd.ProcessState.ExitCode(); got != 2 {
+			t.Errorf("%s: exit status %d", c.arguments, got)
+		}
+		found := everyRecord(t, bufio.NewScanner(&stderr))
+		if len(found) != 1 {
+			t.Errorf("%s: %v", c.arguments, found)
+			continue
+		}
+		what, cause, severity := "what", "cause", "error"
+		if c.record {
+			what, cause, severity = "message", "reason", "ERROR"
+		}
+		for _, key := range []string{what, cause, "fix", "more"} {
+			if text, _ := found[0][key].(string); text == "" {
+				t.Errorf("%s: no %s: %v", c.arguments, key, found[0])
+			}
+		}
+		if found[0]["code"] != c.code || found[0]["severity"] != severity {
+			t.Errorf("%s: %v", c.arguments, found[0])
+		}
+	}
+}
+
+// The SDK's clients speak through the log.
+func TestTheSDKSpeaksThroughTheLog(t *testing.T) {
+	ac, err := loadAWS(t.Context(), &config.Config{Source: config.Source{Region: "eu-west-1"}}, fetchTime)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ac.Logger == nil || ac.ClientLogMode != 0 {
+		t.Errorf("the clients log to %v in mode %d", ac.Logger, ac.ClientLogMode)
+	}
+}
+
+// Who loses the terminal ends a run cleanly, unless nohup has asked for the contrary.
+func TestHangup(t *testing.T) {
+	s := servicesWithOrders(t)
+	cmd, lines, _ := launchRun(t, s)
+	if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	after := everyRecord(t, bufio.NewScanner(lines))
+	if !said(after, "stopping") {
+		t.Errorf("it did not stop in order: %v", after)
+	}
+	_ = cmd.Wait() // its outcome is the exit status
+	if got := cmd.ProcessState; got.ExitCode() != 0 {
+		t.Errorf("%s", got)
+	}
+}

@@ -1,0 +1,39 @@
+package diag
+
+import (
+	"regexp"
+	"strings"
+)
+
+// command is one of this program's commands that read a configuration, in a text: between backquotes, or as the whole text.
+var command = regexp.MustCompile("`replicator (?:lint|plan|preview|test|run|status|explain|parked)[^`\n]*`|^replicator (?:lint|plan|preview|test|run|status|explain|parked)(?: [^,;\n]*)?$")
+
+// WithFlags returns a text with the flags added to the commands in it, but to those that name a configuration or ask for help.
+func WithFlags(text, flags string) string {
+	if flags == "" {
+		return text
+	}
+	return command.ReplaceAllStringFunc(text, func(found string) string {
+		if strings.Contains(found, " -c ") || strings.Contains(found, " --help") {
+			return found
+		}
+		if line, quoted := strings.CutSuffix(found, "`"); quoted {
+			return line + flags + "`"
+		}
+		return found + flags
+	})
+}
+
+// WithFlags returns the findings with the flags added to the commands of their remedies.
+func (l List) WithFlags(flags string) List {
+	if flags == "" {
+		return l
+	}
+	out := make(List, len(l))
+	for i, e := range l {
+		with := *e
+		with.Fix = WithFlags(e.remedy(), flags)
+		out[i] = &with
+	}
+	return out
+}
