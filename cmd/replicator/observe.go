@@ -66,6 +66,10 @@ func (o *observer) events() pipeline.Events {
 			o.feed.Publish(admin.Event{Kind: admin.EventKeeper, Table: table, Worker: o.worker, Epoch: epoch})
 		},
 		KeeperLeft: func(table string, err error) { o.left("no longer keeps the table", err, admin.KeyTable, table) },
+		Waits: func(table string, of pipeline.Leases, leases int, wait time.Duration) {
+			o.goes("waits for leases of other workers; those that are not renewed in time it takes over",
+				admin.KeyTable, table, admin.KeyReason, string(of), admin.KeyLeases, leases, admin.KeyWait, wait.String())
+		},
 		ShardTaken: func(table, shard string, epoch uint64) {
 			o.health.ShardTaken(table)
 			o.metrics.LeaseTaken()

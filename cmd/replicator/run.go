@@ -78,7 +78,7 @@ ends the process at once, which loses nothing either. Health, readiness, metrics
 	flags.BoolVar(&f.acceptMapping, "accept-mapping-change", false, "begin a new generation under a changed mapping; the table then needs a load and a sweep")
 	allowFlags(c, &f.allowed)
 	flags.StringVar(&f.listen, "listen", "", "`ADDRESS` of health, metrics and status instead of http.listen; off for none")
-	flags.BoolVar(&f.pprof, "pprof", false, "serve profiles of the process at /debug/pprof/ beside health and metrics; they show stacks, and no item data")
+	flags.BoolVar(&f.pprof, "pprof", false, "serve profiles of the process at /debug/pprof/ beside health and metrics, on the loopback alone; they show stacks, and no item data")
 	return c
 }
 
@@ -145,6 +145,9 @@ func (p *program) run(ctx context.Context, f runFlags) error {
 			return err
 		}
 		defer listener.Close()
+		if f.pprof && !admin.OnLoopback(listener.Addr()) {
+			return usage("--pprof is for the loopback, and "+listener.Addr().String()+" is more", "add --listen 127.0.0.1:0, or leave --pprof out")
+		}
 	}
 	w := &worker{program: p, cfg: cfg, flags: f, log: log, lines: lines, id: workerID()}
 	if err := w.connect(ctx); err != nil {
@@ -180,17 +183,22 @@ func listen(cfg *config.Config) (net.Listener, error) {
 
 // workerID is unique for every start of a process; leases carry it, so that an operator sees who holds what.
 func workerID() string {
-	host, err := os.Hostname()
-	if err != nil {
+	host := hostname()
+	if host == "" {
 		host = "unknown"
 	}
 	return fmt.Sprintf("%s-%d-%s", host, os.Getpid(), random(3))
 }
 
+// hostname is this machine's name; "" says that it is not known.
+func hostname() string {
+	host, _ := os.Hostname()
+	return host
+}
+
 // about is what leases tell of this process.
 func about() checkpoint.About {
-	host, _ := os.Hostname() // "" says that it is not known
-	return checkpoint.About{Host: host, Version: thisBuild().Version}
+	return checkpoint.About{Host: hostname(), Version: thisBuild().Version}
 }
 
 // random is so many random bytes in hex.
@@ -283,6 +291,7 @@ func (w *worker) run(ctx context.Context, listener net.Listener) error {
 	if listener != nil {
 		w.log.Info(demo.ListeningMessage, demo.AddressKey, listener.Addr().String())
 		handler := admin.Handler(admin.Options{Clock: time.Now, Health: health, Metrics: metrics, Events: o.feed, Profile: w.flags.pprof,
+			Host:   admin.Hosts(w.cfg.HTTP.Listen, listener.Addr(), hostname()),
 			Status: func(ctx context.Context) (any, error) { return gather(ctx, w.cfg, w.target, w.env, "", time.Now()) }})
 		side.Go(func() error {
 			err := admin.Serve(beside, listener, handler, w.log)

@@ -4,12 +4,17 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/demo"
@@ -155,5 +160,74 @@ func TestHangup(t *testing.T) {
 	_ = cmd.Wait() // its outcome is the exit status
 	if got := cmd.ProcessState; got.ExitCode() != 0 {
 		t.Errorf("%s", got)
+	}
+}
+
+// Credentials that go missing while it runs are asked for again and again, and the process goes on when they are back.
+func TestMissingCredentialsAreRetriedWhileRunning(t *testing.T) {
+	s := servicesWithOrders(t)
+	var missing atomic.Bool
+	refused := make(chan bool, 1000)
+	identity := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if missing.Load() {
+			http.Error(w, `{"code":"NotFound","message":"no role"}`, http.StatusNotFound)
+			select {
+			case refused <- true:
+			default:
+			}
+			return
+		}
+		_, _ = fmt.Fprintf(w, `{"AccessKeyId":"a","SecretAccessKey":"s","Token":"t","Expiration":%q}`, time.Now().Add(time.Second).UTC().Format(time.RFC3339))
+	}))
+	defer identity.Close()
+	cmd := exec.Command("replicator", "run", "-c", writeTestConfiguration(t), "--allow-emulator", "--listen", "off", "--log-format", "json", "--log-level", "debug")
+	cmd.Env = append(append(os.Environ(), s.environment()...), "AWS_ACCESS_KEY_ID=", "AWS_SECRET_ACCESS_KEY=", "AWS_CONFIG_FILE=/nowhere",
+		"AWS_SHARED_CREDENTIALS_FILE=/nowhere", "AWS_EC2_METADATA_DISABLED=true", "AWS_CONTAINER_CREDENTIALS_FULL_URI="+identity.URL)
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	lines := bufio.NewScanner(stderr)
+	if !said(everyRecord(t, lines, "reads the shard"), "reads the shard") {
+		t.Fatal("it did not begin")
+	}
+	missing.Store(true)
+	for range 3 {
+		<-refused
+	}
+	missing.Store(false)
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if after := everyRecord(t, lines); !said(after, "repeats a step") {
+		t.Errorf("no repeat is told: %v", after)
+	}
+	_ = cmd.Wait() // its outcome is the exit status
+	if got := cmd.ProcessState; got.ExitCode() != 0 {
+		t.Errorf("%s", got)
+	}
+}
+
+// What is served is not for pages of other sites.
+func TestAForeignHostIsRefused(t *testing.T) {
+	_, address := startRun(t, servicesWithOrders(t))
+	for host, want := range map[string]int{"evil.example": http.StatusForbidden, "localhost": http.StatusOK} {
+		r, err := http.NewRequest(http.MethodGet, "http://"+address+"/metrics", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Host = host
+		response, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		if response.StatusCode != want {
+			t.Errorf("%s: %s", host, response.Status)
+		}
 	}
 }

@@ -22,8 +22,10 @@ type Options struct {
 	Status func(ctx context.Context) (any, error)
 	// Events is followed at /api/v1/events; nil for nothing to follow.
 	Events *Feed
+	// Host tells whether a request may have this Host header; nil for any. See Hosts.
+	Host func(host string) bool
 	// Profile serves /debug/pprof/. Profiles show stacks and allocations but never memory itself, so no item data; they cost
-	// the process time, hence the flag.
+	// the process time, hence the flag, and are for a listener on the loopback.
 	Profile bool
 }
 
@@ -68,6 +70,10 @@ func Handler(o Options) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
+		if o.Host != nil && !o.Host(r.Host) {
+			http.Error(w, "this host is not served: ask by an address, or name the host in http.listen", http.StatusForbidden)
+			return
+		}
 		mux.ServeHTTP(w, r)
 	})
 }

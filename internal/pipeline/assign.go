@@ -20,6 +20,7 @@ func (t *table) assign(stop, ctx context.Context, finish func()) error {
 	held := nameSet{names: map[string]bool{}}
 	defer t.shares.forget(t.source)
 	watch := t.Ledger.NewWatch()
+	waits := once(t.events.Waits)
 	for stop.Err() == nil && g.Context().Err() == nil {
 		var v view
 		err := t.retry(g.Context(), "look at the ledger", func(ctx context.Context) (err error) {
@@ -27,7 +28,7 @@ func (t *table) assign(stop, ctx context.Context, finish func()) error {
 			return err
 		})
 		if err == nil {
-			err = t.take(stop, g, &held, watch, v)
+			err = t.take(stop, g, &held, watch, v, waits)
 		}
 		if err != nil {
 			if err := t.end(err); err != nil {
@@ -101,17 +102,32 @@ func (t *table) look(ctx context.Context) (view, error) {
 }
 
 // take leases what is free and starts a task for each lease.
-func (t *table) take(stop context.Context, g *task.Group, held *nameSet, watch *checkpoint.Watch, v view) error {
+func (t *table) take(stop context.Context, g *task.Group, held *nameSet, watch *checkpoint.Watch, v view, waits waiter) error {
 	if v.state.Listed == 0 {
 		return nil // until the stream was listed as a whole, the hops are not settled
 	}
 	free, others := watch.Look(v.shards, v.state, task.Mono(g.Context()))
+	waits(t.source, OfShards, len(others), t.Ledger.Lease())
 	for _, shard := range free {
 		if err := t.lease(stop, g, held, shard, v); err != nil {
 			return err
 		}
 	}
 	return t.even(stop, g, held, others, v)
+}
+
+// waiter is told of leases that others hold.
+type waiter func(table string, of Leases, leases int, wait time.Duration)
+
+// once tells of the leases of the first look alone: later ones were taken by workers that run.
+func once(tell waiter) waiter {
+	looked := false
+	return func(table string, of Leases, leases int, wait time.Duration) {
+		if !looked && leases > 0 {
+			tell(table, of, leases, wait)
+		}
+		looked = true
+	}
 }
 
 // lease takes one shard and starts a task for it, unless one of ours is still at it. The error is only what ends the process.

@@ -13,6 +13,9 @@ type Events struct {
 	KeeperTaken func(table string, epoch uint64)
 	// KeeperLeft: it no longer does; err is why, nil after a clean stop.
 	KeeperLeft func(table string, err error)
+	// Waits: at its first look this worker finds leases that others hold: of the table's seat, or of shards. One that is not renewed within wait it takes
+	// over, so that a worker which follows one that was killed waits so long.
+	Waits func(table string, of Leases, leases int, wait time.Duration)
 	// ShardTaken and ShardLeft frame the time for which this worker reads a shard. Err is why it left: nil when the shard is
 	// done or was released.
 	ShardTaken func(table, shard string, epoch uint64)
@@ -58,6 +61,15 @@ type Events struct {
 	Tick func()
 }
 
+// Leases are what leases are of.
+type Leases string
+
+// The kinds of leases.
+const (
+	OfSeat   Leases = "keeping the table"
+	OfShards Leases = "reading its shards"
+)
+
 // orSilent fills what is nil, so that callers need not look.
 func (e Events) orSilent() Events {
 	if e.KeeperTaken == nil {
@@ -65,6 +77,9 @@ func (e Events) orSilent() Events {
 	}
 	if e.KeeperLeft == nil {
 		e.KeeperLeft = func(table string, err error) {}
+	}
+	if e.Waits == nil {
+		e.Waits = func(table string, of Leases, leases int, wait time.Duration) {}
 	}
 	if e.ShardTaken == nil {
 		e.ShardTaken = func(table, shard string, epoch uint64) {}

@@ -15,6 +15,7 @@ import (
 // seek waits for the keeper's seat, and keeps the table while it has it, until stop ends.
 func (t *table) seek(stop, ctx context.Context) error {
 	watch := t.Ledger.NewWatch()
+	waits := once(t.events.Waits)
 	for stop.Err() == nil && ctx.Err() == nil {
 		var seat checkpoint.Seat
 		err := t.retry(ctx, "look at the keeper's seat", func(ctx context.Context) (err error) {
@@ -26,6 +27,7 @@ func (t *table) seek(stop, ctx context.Context) error {
 		}
 		rest := t.Timing.Pass
 		if watch.SeatFree(seat, task.Mono(ctx)) {
+			waits(t.source, OfSeat, 0, 0)
 			keeper, err := t.Ledger.TakeSeat(ctx, seat)
 			switch {
 			case err == nil:
@@ -35,6 +37,8 @@ func (t *table) seek(stop, ctx context.Context) error {
 			case !errors.Is(err, checkpoint.ErrTaken):
 				t.events.Retry(t.source, "take the keeper's seat", t.Timing.Pass, err)
 			}
+		} else {
+			waits(t.source, OfSeat, 1, t.Ledger.Lease())
 		}
 		_ = task.Sleep(stop, rest)
 	}

@@ -1,0 +1,71 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+)
+
+// A worker that follows one that was killed tells once what it waits for, and how long; then it takes that over.
+func TestASuccessorTellsWhatItWaitsFor(t *testing.T) {
+	for name, killed := range map[string]bool{"after one that was killed": true, "the first": false} {
+		store := &checkpointtest.Memory{}
+		o := crowd(t, newBacklog(1), targets{}, "Orders")
+		var told []string
+		var taken, lease time.Duration
+		var mono func() time.Duration
+		o.Events.Waits = func(table string, of Leases, leases int, wait time.Duration) {
+			told = append(told, fmt.Sprintf("%s %s %d %s at %s", table, of, leases, wait, mono()))
+		}
+		o.Events.ShardTaken = func(string, string, uint64) { taken = mono() }
+		prepare := func(ctx context.Context, l *checkpoint.Ledger) error {
+			mono, lease = func() time.Duration { return task.Mono(ctx) }, l.Lease()
+			if err := behind(1, "Orders")(ctx, l); err != nil || !killed {
+				return err
+			}
+			gone, err := checkpoint.Open(ctx, store, "outage", checkpoint.Options{Worker: "gone", ID: "l"})
+			if err != nil {
+				return err
+			}
+			seat, err := gone.Seat(ctx, "Orders")
+			if err == nil {
+				var k *checkpoint.Keeper
+				if k, err = gone.TakeSeat(ctx, seat); err == nil {
+					k.Abandon()
+				}
+			}
+			shards, errShards := gone.Shards(ctx, "Orders")
+			if err != nil || errShards != nil {
+				return fmt.Errorf("%w, %w", err, errShards)
+			}
+			held, err := gone.Take(ctx, shards[0], nil)
+			if err == nil {
+				held.Abandon()
+			}
+			return err
+		}
+		runs(t, store, 3*time.Minute, o, prepare, func(_ context.Context, err error) {
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
+		want := ""
+		if killed {
+			want = fmt.Sprintf("Orders %s 1 %s at 0s|Orders %s 1 %s at 0s", OfSeat, lease, OfShards, lease)
+		}
+		slices.Sort(told) // the seat and the shards are looked at beside each other
+		if got := strings.Join(told, "|"); got != want {
+			t.Errorf("%s: it tells %q, want %q", name, got, want)
+		}
+		if killed && taken < lease || !killed && taken > lease/2 || taken > 2*lease {
+			t.Errorf("%s: the shard was taken after %s of a lease of %s", name, taken, lease)
+		}
+	}
+}
