@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
 // HorizonMargin is how much earlier than Retention the oldest changes of a stream count as trimmed. It covers what the
-// clocks of the worker and the service differ by, and that times are whole seconds.
+// times of one service differ by, and that they are whole seconds.
 const HorizonMargin = 10 * time.Minute
 
 // Reader reads one shard from a position on. It keeps the service's iterator between reads and gets a new one whenever the
@@ -23,30 +21,49 @@ type Reader struct {
 	// what its ancestors cover. It must not move on while the shard itself stands at the horizon, only because the shard is
 	// still listed. Zero claims nothing, as for a root in the first listing: then what the first page saw is claimed from that page on.
 	Covered time.Time
+	// AppliedTo is the service's time up to which every change of the shard itself is applied: Read moves it on with each
+	// empty page after EmptyRun of them. Whoever read the shard before hands it on; zero claims nothing.
+	AppliedTo time.Time
+	// Changed is the event time of the last change at or before the applied position; zero if it is not known. The caller
+	// sets it before Read.
+	Changed time.Time
 
 	iterator Iterator // "" if there is none
 	at       Position // where the iterator stands: after the last change of the page before
 	fresh    bool     // no page was read with an iterator of this seek yet
+	aged     Position // that the service has trimmed, and for which the horizon stands: nothing that followed is gone
+	empty    int      // pages in a row
 }
+
+// EmptyRun is how many empty pages in a row prove that nothing was there to read. Fewer do not: the service gives some before
+// a page with changes (H18).
+const EmptyRun = 10
 
 // Read returns the page that follows the applied position. It holds only changes after that position, with rising sequence
 // numbers. An iterator that expired is replaced once within the call.
 //
 // At the horizon the service gives no error for what it trimmed. There Read itself returns an error with the reason Trimmed
-// when changes later than Covered may be gone.
+// when changes later than Covered may be gone. Where the service has trimmed the last change of an idle shard, and empty pages
+// prove that nothing which followed can be gone, Read goes on from the horizon. Both are judged by the time in the service's
+// answers alone (H64).
 func (r *Reader) Read(ctx context.Context, applied Position) (Page, error) {
 	page, err := r.read(ctx, applied)
+	if Is(err, Trimmed) && !r.atHorizon(applied) && !r.AppliedTo.IsZero() {
+		r.iterator, r.aged = "", applied
+		page, err = r.read(ctx, applied)
+	}
 	if Is(err, Expired) {
 		page, err = r.read(ctx, applied)
 	}
 	if err != nil {
 		return Page{}, err
 	}
+	empty := len(page.Changes) == 0
 	if page, err = r.check(page, applied); err != nil {
 		r.iterator = ""
 		return Page{}, err
 	}
-	r.claim(ctx, page)
+	r.claim(page, empty)
 	r.iterator, r.at, r.fresh = page.Next, applied, false
 	if n := len(page.Changes); n > 0 {
 		r.at = Position{page.Changes[n-1].Sequence}
@@ -62,24 +79,18 @@ func (r *Reader) read(ctx context.Context, applied Position) (Page, error) {
 		}
 	}
 	page, err := r.Source.Read(ctx, r.iterator)
-	if applied.AtHorizon() && Is(err, Trimmed) {
+	if r.atHorizon(applied) && Is(err, Trimmed) {
 		// The service may tell that a record was trimmed under the iterator before it was used. Nothing is lost by that: the horizon is whatever is the
 		// oldest, and whether what is missing there was needed is judged by Covered alone, with the next seek. The iterator is outrun, no more.
 		err = &Error{opGetRecords, Expired, fmt.Errorf("the stream was trimmed under an iterator of the horizon: %w", err)}
 	}
-	if err == nil && r.fresh && applied.AtHorizon() {
-		// Once more after the answer: this worker may have stood still since the iterator was given, and its clock may be
-		// behind the service's, which the answer tells.
-		now := task.Now(ctx)
-		if page.At.After(now) {
-			now = page.At
-		}
-		err = r.horizon(now, opGetRecords)
+	if err == nil && r.fresh && r.atHorizon(applied) {
+		err = r.horizon(page.At, applied)
 	}
 	if err != nil {
 		// A horizon iterator that was not used yet is given up in any case, so that the check stands before each first read.
 		passing := Is(err, Throttled) || Is(err, Unavailable)
-		if !passing || r.fresh && applied.AtHorizon() {
+		if !passing || r.fresh && r.atHorizon(applied) {
 			r.iterator = ""
 		}
 		return Page{}, err
@@ -89,12 +100,11 @@ func (r *Reader) read(ctx context.Context, applied Position) (Page, error) {
 
 func (r *Reader) seek(ctx context.Context, applied Position) error {
 	r.iterator = ""
-	if applied.AtHorizon() {
-		if err := r.horizon(task.Now(ctx), opGetShardIterator); err != nil {
-			return err
-		}
+	from := applied
+	if r.atHorizon(applied) {
+		from = Position{}
 	}
-	iterator, err := r.Source.Seek(ctx, r.Shard, applied)
+	iterator, err := r.Source.Seek(ctx, r.Shard, from)
 	if err != nil {
 		return err
 	}
@@ -102,26 +112,51 @@ func (r *Reader) seek(ctx context.Context, applied Position) error {
 	return nil
 }
 
-// claim begins coverage with the first page, as the ledger does for whoever reads the shard next: what is loaded, or was there before, rests on
-// it. Else this reader could seek the horizon anew after a day of throttles, and nothing would tell what is gone (H75).
-func (r *Reader) claim(ctx context.Context, page Page) {
-	if !r.Covered.IsZero() {
+// atHorizon tells whether a position is read on from the horizon.
+func (r *Reader) atHorizon(applied Position) bool { return applied.AtHorizon() || applied == r.aged }
+
+// claim begins coverage with the first page, as the ledger does for whoever reads the shard next: what is loaded, or was there
+// before, rests on it. Else this reader could seek the horizon anew after a day of throttles, and nothing would tell what is
+// gone (H75). A run of empty pages moves AppliedTo on, and a change that is older takes it back.
+func (r *Reader) claim(page Page, empty bool) {
+	if r.Covered.IsZero() {
+		r.Covered = page.At
+	}
+	if !empty {
+		r.empty = 0
+		for _, c := range page.Changes {
+			if !c.Time.IsZero() && c.Time.Before(r.AppliedTo.Add(-HorizonMargin)) {
+				r.AppliedTo = time.Time{}
+			}
+		}
 		return
 	}
-	if r.Covered = page.At; page.At.IsZero() {
-		r.Covered = task.Now(ctx)
+	if r.empty++; r.empty >= EmptyRun && page.At.After(r.AppliedTo) {
+		r.AppliedTo = page.At
 	}
 }
 
-// horizon refuses the horizon when what lies between Covered and the oldest kept change may be trimmed at the time now (H75).
-func (r *Reader) horizon(now time.Time, op string) error {
-	if r.Covered.IsZero() {
-		return nil
+// horizon refuses the horizon when what lies between what is covered and the oldest kept change may be trimmed at the time now,
+// which the first page tells (H75).
+func (r *Reader) horizon(now time.Time, applied Position) error {
+	covered, what, lost := r.Covered, "the shard's ancestors are applied", "first changes of the shard"
+	switch {
+	case !applied.AtHorizon():
+		covered, what, lost = r.AppliedTo, "the shard is applied", "changes after that"
+	case r.AppliedTo.After(covered) && !covered.IsZero():
+		covered, what = r.AppliedTo, "the shard was found empty"
 	}
-	if age := now.Sub(r.Covered); age > Retention-HorizonMargin {
-		return &Error{op, Trimmed, fmt.Errorf(
-			"the shard's ancestors are applied up to %s, %s ago, and the stream keeps %s: first changes of the shard may be gone",
-			r.Covered.UTC().Format(time.RFC3339), age.Truncate(time.Second), Retention)}
+	switch age := now.Sub(covered); {
+	case covered.IsZero():
+	case now.IsZero():
+		return &Error{opGetRecords, Unavailable, errors.New("the answer does not say when it was given, by which the horizon is judged")}
+	case !applied.AtHorizon() && now.Sub(r.Changed) <= Retention-HorizonMargin:
+		return &Error{opGetRecords, Trimmed, fmt.Errorf(
+			"the shard is applied up to a change of %s, which is trimmed before its time: changes after it may be gone",
+			r.Changed.UTC().Format(time.RFC3339))}
+	case age > Retention-HorizonMargin:
+		return &Error{opGetRecords, Trimmed, fmt.Errorf("%s up to %s, %s ago, and the stream keeps %s: %s may be gone",
+			what, covered.UTC().Format(time.RFC3339), age.Truncate(time.Second), Retention, lost)}
 	}
 	return nil
 }

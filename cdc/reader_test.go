@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"pgregory.net/rapid"
 )
 
@@ -21,6 +20,7 @@ type script struct {
 	pages    []Page   // if given, answers of the coming reads
 	calls    []string
 	onRead   func()
+	clock    *clock // of the service; nil: it does not say the time
 }
 
 const none = Reason(255)
@@ -67,11 +67,17 @@ func (s *script) Read(_ context.Context, at Iterator) (Page, error) {
 	if len(s.pages) > 0 {
 		page := s.pages[0]
 		s.pages = s.pages[1:]
+		if page.At.IsZero() && s.clock != nil {
+			page.At = s.clock.now
+		}
 		return page, nil
 	}
 	var after int
 	_, _ = fmt.Sscan(string(at), &after)
 	var page Page
+	if s.clock != nil {
+		page.At = s.clock.now
+	}
 	for len(page.Changes) < s.size && after < s.n {
 		after++
 		page.Changes = append(page.Changes, change(after))
@@ -92,13 +98,8 @@ func (s *script) log() string {
 	return calls
 }
 
-// clock is a runtime with a wall clock that the test sets; nothing else of a runtime is used here.
-type clock struct {
-	task.Runtime
-	now time.Time
-}
-
-func (c *clock) Now() time.Time { return c.now }
+// clock is the service's, which the test sets.
+type clock struct{ now time.Time }
 
 func after(n int) Position {
 	if n == 0 {
@@ -234,14 +235,14 @@ func TestPassingFaultsKeepTheIterator(t *testing.T) {
 	}
 }
 
-// H75: the horizon gives no error for what it trimmed, so a claim that is too old makes one, before the horizon is sought, when
-// the answer took too long, and when the iterator has to be replaced; a declared gap allows it again.
+// H75: the horizon gives no error for what it trimmed, so a claim that is too old makes one when the first page tells the time, also when the iterator has
+// to be replaced; a declared gap allows it again.
 func TestH75HorizonIsRefusedWhenChangesMayBeGone(t *testing.T) {
 	covered := time.Unix(1_732_000_000, 0)
 	limit := covered.Add(Retention - HorizonMargin)
 	c := &clock{now: limit}
-	ctx := task.With(t.Context(), c)
-	s := &script{n: 9, size: 2}
+	ctx := t.Context()
+	s := &script{n: 9, size: 2, clock: c}
 
 	r := &Reader{Source: s, Shard: "s", Covered: covered}
 	if page, err := r.Read(ctx, Position{}); err != nil || numbers(page) != "1 2" {
@@ -251,25 +252,15 @@ func TestH75HorizonIsRefusedWhenChangesMayBeGone(t *testing.T) {
 	if page, err := r.Read(ctx, after(2)); err != nil || numbers(page) != "3 4" {
 		t.Errorf("away from the horizon: %q, %v", numbers(page), err)
 	}
-	s.log()
 	_, err := r.Read(ctx, Position{})
-	if !Is(err, Trimmed) || s.log() != "" || !strings.Contains(err.Error(), "2024-11-19T07:06:40Z") {
+	if !Is(err, Trimmed) || !strings.Contains(err.Error(), "2024-11-19T07:06:40Z") {
 		t.Errorf("too late: %v", err)
 	}
-	c.now = limit
-	r = &Reader{Source: s, Shard: "s", Covered: covered}
-	s.onRead = func() { c.now = limit.Add(time.Second) }
-	if _, err := r.Read(ctx, Position{}); !Is(err, Trimmed) {
-		t.Errorf("stood still between seek and read: %v", err)
-	}
-	s.onRead = nil
-
-	c.now = limit.Add(-time.Hour)
 	for _, page := range []Page{{Next: "0", At: limit.Add(time.Second)}, {End: true, At: limit.Add(time.Second)}} {
 		r = &Reader{Source: s, Shard: "s", Covered: covered}
 		s.pages = []Page{page}
 		if _, err := r.Read(ctx, Position{}); !Is(err, Trimmed) {
-			t.Errorf("a worker whose clock is an hour behind, of a page that ends the shard %v: %v", page.End, err)
+			t.Errorf("too late, of a page that ends the shard %v: %v", page.End, err)
 		}
 	}
 
@@ -281,10 +272,14 @@ func TestH75HorizonIsRefusedWhenChangesMayBeGone(t *testing.T) {
 	}
 	c.now = limit.Add(time.Second)
 	s.log()
-	if _, err := r.Read(ctx, Position{}); !Is(err, Trimmed) || s.log() != "" {
+	if _, err := r.Read(ctx, Position{}); !Is(err, Trimmed) || s.log() != "seek s , read 0" {
 		t.Errorf("throttled until too late: %v", err)
 	}
 
+	s.clock = nil
+	if _, err := r.Read(ctx, Position{}); !Is(err, Unavailable) {
+		t.Errorf("an answer without its time is not waited for: %v", err)
+	}
 	r = &Reader{Source: s, Shard: "s"}
 	if _, err := r.Read(ctx, Position{}); err != nil {
 		t.Errorf("without a claim: %v", err)
@@ -296,9 +291,9 @@ func TestH75HorizonIsRefusedWhenChangesMayBeGone(t *testing.T) {
 func TestH21H75TrimmedUnderTheHorizon(t *testing.T) {
 	covered := time.Unix(1_732_000_000, 0)
 	c := &clock{now: covered.Add(time.Hour)}
-	ctx := task.With(t.Context(), c)
+	ctx := t.Context()
 
-	s := &script{n: 9, size: 2, failures: []Reason{none, Trimmed}}
+	s := &script{n: 9, size: 2, failures: []Reason{none, Trimmed}, clock: c}
 	r := &Reader{Source: s, Shard: "s", Covered: covered}
 	if page, err := r.Read(ctx, Position{}); err != nil || numbers(page) != "1 2" || s.log() != "seek s , read 0, seek s , read 0" {
 		t.Errorf("outrun once: %q, %v", numbers(page), err)
@@ -328,36 +323,97 @@ func TestH21H75TrimmedUnderTheHorizon(t *testing.T) {
 // horizon that has moved on.
 func TestH75AReaderClaimsWhatItsFirstPageSaw(t *testing.T) {
 	first := time.Unix(1_732_000_000, 0)
-	for name, at := range map[string]time.Time{"by the service's clock": first, "by its own": {}} {
-		c := &clock{now: first}
-		ctx := task.With(t.Context(), c)
-		s := &script{n: 9, size: 2, pages: []Page{{Next: "0", At: at}}}
-		r := &Reader{Source: s, Shard: "s"}
-		if _, err := r.Read(ctx, Position{}); err != nil {
-			t.Fatal(err)
-		}
-		c.now = first.Add(Retention)
-		s.failures = []Reason{Expired}
-		if page, err := r.Read(ctx, Position{}); !Is(err, Trimmed) {
-			t.Errorf("a day later, %s: %q, %v", name, numbers(page), err)
-		}
-	}
-}
-
-// What is claimed is of the service's clock: by one that was hours ahead, and was set right since, a day would not be over when it is.
-func TestAReaderClaimsByTheServicesClock(t *testing.T) {
-	first := time.Unix(1_732_000_000, 0)
-	c := &clock{now: first.Add(3 * time.Hour)}
-	ctx := task.With(t.Context(), c)
-	s := &script{n: 9, size: 2, pages: []Page{{Next: "0", At: first}}}
+	c := &clock{now: first}
+	s := &script{n: 9, size: 2, pages: []Page{{Next: "0"}}, clock: c}
 	r := &Reader{Source: s, Shard: "s"}
-	if _, err := r.Read(ctx, Position{}); err != nil {
+	if _, err := r.Read(t.Context(), Position{}); err != nil {
 		t.Fatal(err)
 	}
 	c.now = first.Add(Retention)
 	s.failures = []Reason{Expired}
-	if page, err := r.Read(ctx, Position{}); !Is(err, Trimmed) {
-		t.Errorf("%q, %v", numbers(page), err)
+	if page, err := r.Read(t.Context(), Position{}); !Is(err, Trimmed) {
+		t.Errorf("a day later: %q, %v", numbers(page), err)
+	}
+}
+
+// What is claimed waits for a page that tells the time: this host's clock claims nothing.
+func TestAReaderClaimsByTheServicesClock(t *testing.T) {
+	c := &clock{now: time.Unix(1_732_000_000, 0)}
+	s := &script{n: 9, size: 2, pages: []Page{{Next: "0"}}}
+	r := &Reader{Source: s, Shard: "s"}
+	if _, err := r.Read(t.Context(), Position{}); err != nil || !r.Covered.IsZero() {
+		t.Errorf("covered to %s, %v", r.Covered, err)
+	}
+	s.clock, s.pages = c, []Page{{Next: "0"}}
+	if _, err := r.Read(t.Context(), Position{}); err != nil || !r.Covered.Equal(c.now) {
+		t.Errorf("covered to %s, %v", r.Covered, err)
+	}
+}
+
+// H21, H75: what a run of empty pages proved counts when the service has trimmed the last change of an idle shard: what came since is kept.
+func TestH21H75AnIdleShardIsReadOn(t *testing.T) {
+	changed := time.Unix(1_732_000_000, 0)
+	caughtUp := changed.Add(3 * time.Hour)
+	for _, c := range []struct {
+		name      string
+		appliedTo time.Time
+		now       time.Duration // since the last change
+		want      Reason
+	}{
+		{"idle, and caught up 21 hours ago", caughtUp, 24*time.Hour + 5*time.Minute, none},
+		{"just in time", caughtUp, 27*time.Hour - HorizonMargin, none},
+		{"too late", caughtUp, 27*time.Hour - HorizonMargin + time.Second, Trimmed},
+		{"nothing proves anything", time.Time{}, 24*time.Hour + 5*time.Minute, Trimmed},
+		{"trimmed before its time", caughtUp, 5 * time.Hour, Trimmed},
+	} {
+		clock := &clock{now: changed.Add(c.now)}
+		s := &script{n: 9, size: 2, trimmed: 7, clock: clock}
+		r := &Reader{Source: s, Shard: "s", AppliedTo: c.appliedTo, Changed: changed}
+		page, err := r.Read(t.Context(), after(3))
+		if c.want == none && (err != nil || numbers(page) != "8 9") || c.want != none && !Is(err, c.want) {
+			t.Errorf("%s: %q, %v", c.name, numbers(page), err)
+		}
+		if c.want != none {
+			continue
+		}
+		if calls := s.log(); calls != "seek s 3, seek s , read 7" {
+			t.Errorf("%s: %s", c.name, calls)
+		}
+		// The iterator expires before the next page is there: the horizon stands for the position still.
+		s.failures = []Reason{Expired}
+		if page, err := r.Read(t.Context(), after(3)); err != nil || numbers(page) != "8 9" {
+			t.Errorf("%s, once more: %q, %v", c.name, numbers(page), err)
+		}
+		if page, err := r.Read(t.Context(), after(9)); err != nil || numbers(page) != "" {
+			t.Errorf("%s, after what followed: %q, %v", c.name, numbers(page), err)
+		}
+	}
+}
+
+// A few empty pages prove nothing (H18), and a change that is older than what they seemed to prove takes it back.
+func TestH18ARunOfEmptyPagesProves(t *testing.T) {
+	c := &clock{now: time.Unix(1_732_000_000, 0)}
+	s := &script{n: 3, size: 2, clock: c}
+	r := &Reader{Source: s, Shard: "s"}
+	for n := 1; n <= EmptyRun+1; n++ {
+		c.now = c.now.Add(time.Second)
+		if _, err := r.Read(t.Context(), after(3)); err != nil || r.AppliedTo.IsZero() != (n < EmptyRun) || n >= EmptyRun && !r.AppliedTo.Equal(c.now) {
+			t.Errorf("%d empty pages: applied to %s, %v", n, r.AppliedTo, err)
+		}
+	}
+	proved := r.AppliedTo
+	for ago, keeps := range map[time.Duration]bool{HorizonMargin: true, HorizonMargin + time.Second: false} {
+		r.AppliedTo = proved
+		late := change(4)
+		late.Time = proved.Add(-ago)
+		s.pages = []Page{{Changes: []Change{late}, Next: "3"}}
+		if _, err := r.Read(t.Context(), after(3)); err != nil || r.AppliedTo.IsZero() == keeps {
+			t.Errorf("a change of %s before: applied to %s, %v", ago, r.AppliedTo, err)
+		}
+	}
+	s.pages = []Page{{Next: "3"}}
+	if _, err := r.Read(t.Context(), after(3)); err != nil || !r.AppliedTo.IsZero() && !r.AppliedTo.Equal(proved) {
+		t.Errorf("one empty page after a change: applied to %s, %v", r.AppliedTo, err)
 	}
 }
 

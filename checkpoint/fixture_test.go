@@ -61,6 +61,7 @@ func openOn(t *testing.T, ctx context.Context, store checkpoint.Store, worker st
 	if err != nil {
 		t.Fatal(err)
 	}
+	l.Heard(ctx, begin)
 	return l
 }
 

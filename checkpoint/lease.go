@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
-	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
 // ErrPositionBack is returned for a commit below the checkpoint (I3).
@@ -26,8 +25,9 @@ type Progress struct {
 	Position  cdc.Position
 	EventTime time.Time // latest event time applied
 	CellTime  time.Time // latest cell time used
-	// FirstRead is when the shard's first successful read was sent.
+	// FirstRead is when the shard's first successful read was answered, on the service's clock.
 	FirstRead time.Time
+	AppliedTo time.Time // what the reader's empty pages prove
 	ReadAt    time.Time // when the last read was sent
 	CaughtUp  bool      // and it gave an empty page
 	Dropping  bool
@@ -38,7 +38,7 @@ type Progress struct {
 // Progress is where the shard stands according to its record.
 func (s *Shard) Progress() Progress {
 	return Progress{Position: cdc.Position{After: s.Position}, EventTime: s.EventTime, CellTime: s.CellTime, FirstRead: s.FirstRead,
-		ReadAt: s.ReadAt, CaughtUp: s.CaughtUp, Dropping: s.Dropping, Applied: s.Applied, Rate: s.Rate}
+		AppliedTo: s.AppliedTo, ReadAt: s.ReadAt, CaughtUp: s.CaughtUp, Dropping: s.Dropping, Applied: s.Applied, Rate: s.Rate}
 }
 
 // Take leases a shard that Free gave. Parent is its parent's row, nil if there is none: what the parent covers is inherited now,
@@ -125,7 +125,7 @@ func (l *Lease) Note(t Trouble) {
 // Finish commits the last page of the shard: it is done.
 func (l *Lease) Finish(ctx context.Context, p Progress) error {
 	return l.conclude(ctx, Done, func(s *Shard) error {
-		s.DoneAt = task.Now(ctx).UTC()
+		s.DoneAt = l.ledger.ServiceTime(ctx)
 		return s.advance(p)
 	})
 }
@@ -133,7 +133,7 @@ func (l *Lease) Finish(ctx context.Context, p Progress) error {
 // Declare makes the shard a gap. The caller raises the generation next; if it cannot, whoever sees the row does (Undeclared).
 func (l *Lease) Declare(ctx context.Context, loss Loss, reason string) error {
 	return l.conclude(ctx, Lost, func(s *Shard) error {
-		s.Loss, s.Reason, s.DoneAt = loss, reason, task.Now(ctx).UTC()
+		s.Loss, s.Reason, s.DoneAt = loss, reason, l.ledger.ServiceTime(ctx)
 		return nil
 	})
 }
@@ -182,12 +182,16 @@ func (s *Shard) advance(p Progress) error {
 	s.Position = p.Position.After
 	s.EventTime, s.CellTime = later(s.EventTime, p.EventTime), later(s.CellTime, p.CellTime)
 	s.ReadAt, s.CaughtUp, s.Dropping = later(s.ReadAt, p.ReadAt), p.CaughtUp, p.Dropping
+	s.AppliedTo = p.AppliedTo // a change that came late takes it back
 	s.Applied = max(s.Applied, p.Applied)
 	if s.Owner != "" { // of a shard that nobody reads there is no rate
 		s.Rate = p.Rate
 	}
 	if s.FirstRead.IsZero() {
 		s.FirstRead = p.FirstRead
+	}
+	if !p.FirstRead.IsZero() {
+		s.Reopened = 0
 	}
 	return nil
 }

@@ -60,6 +60,7 @@ type Ledger struct {
 	hashes  map[string]string // mapping hash by source table, once checked
 	claimed map[string]bool   // witnesses this process has written
 
+	served    served
 	pipelines memory[pipeline]
 	tables    memory[TableState]
 	shards    memory[Shard]

@@ -58,6 +58,9 @@ func (l *Ledger) NoteOpen(ctx context.Context, source, label string, open []stri
 				next[id] = t
 			}
 		}
+		if at.IsZero() {
+			open = nil // nothing is claimed by a listing that does not say when it was given
+		}
 		for _, id := range open {
 			next[id] = later(next[id], at.UTC())
 		}

@@ -61,13 +61,19 @@ type Shard struct {
 	// Inherited tells that the shard was first leased with its parent's row at hand, whose lineage it goes on with: it is no root, though the row of
 	// its parent is removed one day.
 	Inherited bool `json:"inherited,omitempty"`
-	// FirstRead is when the first read of the shard was sent that succeeded.
+	// FirstRead is the service's time of the first read of the shard that succeeded.
 	FirstRead time.Time `json:"first_read,omitzero"`
+	// AppliedTo is the service's time up to which empty pages prove that nothing follows the position; zero if none do. See PositionTime.
+	AppliedTo time.Time `json:"applied_to,omitzero"`
 	// ReadAt is when the last read was sent whose outcome is covered by this record; for people and for the lag.
 	ReadAt time.Time `json:"read_at,omitzero"`
 	// CaughtUp tells that this read gave an empty page.
-	CaughtUp bool      `json:"caught_up,omitempty"`
-	DoneAt   time.Time `json:"done_at,omitzero"`
+	CaughtUp bool `json:"caught_up,omitempty"`
+	// DoneAt is when the shard was finished, on the service's clock, because a reopened shard and children of a gap are covered up to it; zero if no
+	// answer had told the time.
+	DoneAt time.Time `json:"done_at,omitzero"`
+	// Reopened is how often a gap was declared and the shard reopened since a page of it was last applied.
+	Reopened int `json:"reopened,omitempty"`
 	// Dropping tells that the shard's lineage has had nothing but changes from before the table's cut (start: now).
 	Dropping bool `json:"dropping,omitempty"`
 	// Applied is how many changes lie at or before the position since the shard's row began, Rate how many a second were applied of
@@ -84,6 +90,28 @@ type Shard struct {
 
 func (s *Shard) key(l *Ledger) string { return l.shardPrefix(s.Source) + s.Label + "/" + s.ID }
 
+// PositionTime is the service's time up to which every change of the shard is applied: that of its last change or of the empty pages after it. What
+// is trimmed behind the position is judged by it, and headroom is what a stream keeps less its age. A shard that has had no change goes on from
+// what it inherited or first saw.
+func (s *Shard) PositionTime() time.Time {
+	switch {
+	case !s.Position.IsZero():
+		return later(s.EventTime, s.AppliedTo)
+	case !s.CoveredTo.IsZero():
+		return later(s.CoveredTo, s.AppliedTo)
+	}
+	return later(s.FirstRead, s.AppliedTo)
+}
+
+// Reached is the PositionTime of the shard once it has got as far as p.
+func (s Shard) Reached(p Progress) time.Time {
+	s.Position, s.EventTime, s.AppliedTo = p.Position.After, p.EventTime, p.AppliedTo
+	if s.FirstRead.IsZero() {
+		s.FirstRead = p.FirstRead
+	}
+	return s.PositionTime()
+}
+
 // Finished tells whether nobody reads the shard any more, as it stands.
 func (s *Shard) Finished() bool { return s.State == Done || s.State == Lost }
 
@@ -91,7 +119,7 @@ func (s *Shard) Finished() bool { return s.State == Done || s.State == Lost }
 // that they may be gone for good, if nobody listed them for as long as they lived: then the shards after them told of a gap, or will when the
 // stream can be listed again (Unfollowed). Complete listings bring late ones at any time.
 func (s *Shard) AwaitsChildren(now time.Time) bool {
-	return s.State == Done && now.Sub(s.DoneAt) < cdc.Retention
+	return s.State == Done && (s.DoneAt.IsZero() || now.Sub(s.DoneAt) < cdc.Retention)
 }
 
 // Unfollowed are the shards of the table's stream that were read to their ends while nobody knows what follows them: no child has a row, and the stream
@@ -110,7 +138,7 @@ func Unfollowed(table TableState, shards []Shard, listed time.Time) []Shard {
 	}
 	var out []Shard
 	for _, s := range shards {
-		if s.State == Done && s.Label == table.Label && !parents[s.ID] && listed.Before(s.DoneAt.Add(cdc.Retention)) {
+		if s.State == Done && s.Label == table.Label && !parents[s.ID] && (s.DoneAt.IsZero() || listed.Before(s.DoneAt.Add(cdc.Retention))) {
 			out = append(out, s)
 		}
 	}
@@ -244,7 +272,8 @@ func (l *Ledger) Reopen(ctx context.Context, s Shard, table TableState) error {
 	s.Generation = table.Generation
 	// The load that the gap asks for covers everything up to the gap.
 	s.Position, s.FirstRead, s.CoveredTo = cdc.SequenceNumber{}, time.Time{}, s.DoneAt
-	s.DoneAt = time.Time{}
+	s.DoneAt, s.AppliedTo = time.Time{}, time.Time{}
+	s.Reopened++
 	s.Dropping, s.Inherited = false, false
 	_, err := l.swap(ctx, l.store, s.key(l), s.Counter, l.stamp(&s.header, &s))
 	return err
@@ -288,7 +317,7 @@ func Removable(shards []Shard, label string, listed []cdc.Shard, ended bool, now
 		n := children[at]
 		rows[at] = s
 		old := s.Label != label // nothing of a replaced stream is asked for again
-		over[at] = finished(s) && now.Sub(s.DoneAt) >= kept && n[0] == n[1] && (old || !isListed[s.ID] && (n[0] > 0 || ended))
+		over[at] = finished(s) && !s.DoneAt.IsZero() && now.Sub(s.DoneAt) >= kept && n[0] == n[1] && (old || !isListed[s.ID] && (n[0] > 0 || ended))
 	}
 	var out []Shard
 	gone := map[id]bool{}

@@ -22,6 +22,8 @@ type Sign struct {
 	Holder About `json:"holder,omitzero"`
 	// Trouble is what keeps the holder from getting on; zero if nothing does.
 	Trouble Trouble `json:"trouble,omitzero"`
+	// ClockOffset is how many seconds the holder's clock is ahead of the source's; 0 while that is less than ClockTolerance.
+	ClockOffset float64 `json:"clock_offset,omitempty"`
 }
 
 // Trouble is a step that fails and is repeated.
@@ -51,7 +53,7 @@ type Throttled struct {
 
 // sign is what this process writes into a row that it holds.
 func (l *Ledger) sign(ctx context.Context, trouble Trouble) Sign {
-	return Sign{WrittenAt: task.Now(ctx).UTC(), Holder: l.about, Trouble: trouble}
+	return Sign{WrittenAt: task.Now(ctx).UTC(), Holder: l.about, Trouble: trouble, ClockOffset: l.wrongBy()}
 }
 
 // unowned is what it writes into a row that nobody holds afterwards.

@@ -249,7 +249,7 @@ func (l *Ledger) Adopt(ctx context.Context, source string) (TableState, error) {
 				s.Generation = state.Generation
 			} else {
 				s.State, s.Loss, s.Reason = Lost, Replaced, "the stream was replaced before the shard was read to its end"
-				s.DoneAt = task.Now(ctx).UTC()
+				s.DoneAt = l.ServiceTime(ctx)
 			}
 			if _, err := l.swap(ctx, l.store, s.key(l), s.Counter, l.stamp(&s.header, s)); err != nil {
 				return TableState{}, err

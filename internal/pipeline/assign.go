@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
@@ -37,7 +36,7 @@ func (t *table) assign(stop, ctx context.Context, finish func()) error {
 			break
 		}
 		t.report(ctx, v)
-		if t.Once && t.reportDrained(ctx, v) || t.longGone(v, task.Now(ctx)) {
+		if t.Once && t.reportDrained(ctx, v) || t.longGone(v, t.Ledger.ServiceTime(ctx)) {
 			finish()
 			break
 		}
@@ -75,7 +74,7 @@ func (t *table) attempt(ctx context.Context) (view, error) {
 // listed is when the last whole listing was of. It is read only where a shard ended a day ago without known children, which is rare: before that
 // no listing shows that it has none.
 func (t *table) listed(ctx context.Context, v view) (time.Time, error) {
-	now := task.Now(ctx)
+	now := t.Ledger.ServiceTime(ctx)
 	ended := func(s checkpoint.Shard) bool { return !s.AwaitsChildren(now) }
 	if !slices.ContainsFunc(checkpoint.Unfollowed(v.state, v.shards, time.Time{}), ended) {
 		return time.Time{}, nil
@@ -170,8 +169,13 @@ func (t *table) report(ctx context.Context, v view) {
 
 // tellLag tells how far behind this worker is with what it reads of the table, or takes that back when it reads nothing.
 func (t *table) tellLag(ctx context.Context) {
-	if lag, known := t.board.lag(task.Now(ctx), task.Mono(ctx)); known {
-		t.events.Lag(t.source, lag, cdc.Retention-lag)
+	served := t.Ledger.ServiceTime(ctx)
+	now := served
+	if now.IsZero() {
+		now = task.Now(ctx)
+	}
+	if lag, known := t.board.lag(now, task.Mono(ctx)); known {
+		t.events.Lag(t.source, lag, t.board.headroom(served, lag))
 	} else {
 		t.events.NotReading(t.source)
 	}

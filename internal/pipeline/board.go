@@ -79,6 +79,7 @@ func (b *board) isOver() bool {
 type reading struct {
 	left       bool          // it was given up because the source did not answer
 	event      time.Time     // of the last applied change
+	reached    time.Time     // checkpoint.Shard.PositionTime; zero if it is not known
 	caughtUp   bool          // the last page was empty
 	emptyPages int           // in a row
 	emptySince time.Duration // when the first of them was given
@@ -105,7 +106,30 @@ func (b *board) take(s checkpoint.Shard) {
 		delete(b.shards, s.ID)
 		return
 	}
-	b.shards[s.ID] = &reading{event: upTo}
+	b.shards[s.ID] = &reading{event: upTo, reached: s.PositionTime()}
+}
+
+// reach notes the time of a shard's position.
+func (b *board) reach(shard string, at time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if r := b.shards[shard]; r != nil {
+		r.reached = at
+	}
+}
+
+// headroom is what the stream leaves of the shard that is nearest to losing changes, at the service's time now, and at most what the lag leaves: of a
+// shard whose position has no time yet nothing else is known.
+func (b *board) headroom(now time.Time, lag time.Duration) time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	least := cdc.Retention - lag
+	for _, r := range b.shards {
+		if !r.reached.IsZero() && !now.IsZero() {
+			least = min(least, cdc.Retention-now.Sub(r.reached))
+		}
+	}
+	return least
 }
 
 func (b *board) read(shard string, at checkpoint.Progress, now time.Duration) {

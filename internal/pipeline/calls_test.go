@@ -42,11 +42,14 @@ func (s stopping) Scan(ctx context.Context, _ string, _, _ int, _ cdc.Item, _ in
 	return backfill.ScanPage{}, s.stop(ctx)
 }
 
+// unheard passes over the time of an answer.
+func unheard(context.Context, time.Time) {}
+
 // A stop ends every call to the source that is under way, whatever it asks for: one that hangs would take the whole grace, and leases and the seat would
 // stay behind.
 func TestAStopEndsEveryCall(t *testing.T) {
 	calls := &reads{}
-	source, database := stoppableSource{stopping{calls}, calls}, stoppableDatabase{stopping{calls}, calls}
+	source, database := stoppableSource{stopping{calls}, calls, unheard}, stoppableDatabase{stopping{calls}, calls, unheard}
 	for name, call := range map[string]func(ctx context.Context) error{
 		"ListPage": func(ctx context.Context) error { _, err := source.ListPage(ctx, "", ""); return err },
 		"Seek":     func(ctx context.Context) error { _, err := source.Seek(ctx, "s", cdc.Position{}); return err },

@@ -48,7 +48,7 @@ func (steady) Describe(ctx context.Context, _ string) (backfill.Description, err
 	if ctx.Err() != nil {
 		return backfill.Description{}, context.Cause(ctx)
 	}
-	return backfill.Description{Name: "Orders", StreamARN: "arn/L", StreamLabel: "L", StreamEnabled: true, ViewType: "NEW_AND_OLD_IMAGES"}, nil
+	return backfill.Description{Name: "Orders", StreamARN: "arn/L", StreamLabel: "L", StreamEnabled: true, ViewType: "NEW_AND_OLD_IMAGES", At: task.Now(ctx)}, nil
 }
 
 // clusterOptions are those of a pipeline of one table, of which cluster says what it is.

@@ -40,8 +40,8 @@ func (s slowShard) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) 
 	return s.quietShard.Read(ctx, at)
 }
 
-// TestH75_AReadIsOfWhenItWasSent: what a page shows is of any moment since it was asked for, so that coverage begins with the question, and not with an
-// answer that came later.
+// TestH75_AReadIsOfWhenItWasSent: what a page shows is of any moment since it was asked for. Coverage waits for an answer that tells the service's time: this
+// worker's clock begins none.
 func TestH75_AReadIsOfWhenItWasSent(t *testing.T) {
 	listed(t, &pagedStream{}, func(ctx context.Context, k *rounds, _ checkpoint.TableState) {
 		began := task.Now(ctx)
@@ -49,8 +49,11 @@ func TestH75_AReadIsOfWhenItWasSent(t *testing.T) {
 		if err != nil || !sent.Equal(began) {
 			t.Errorf("sent at %s, and not at %s, %v", sent, began, err)
 		}
-		if at := advance(checkpoint.Progress{}, page, time.Time{}, sent); !at.FirstRead.Equal(began) || !at.ReadAt.Equal(began) {
+		var none checkpoint.Progress
+		if at := advance(none, page, time.Time{}, sent); !at.FirstRead.IsZero() || !at.ReadAt.Equal(began) {
 			t.Errorf("%+v", at)
+		} else if k.Timing.Commit = time.Second; k.table.due(none, at, 0) {
+			t.Error("a first read without a time is committed at once, again and again")
 		}
 	})
 }

@@ -112,7 +112,7 @@ func (t *table) admitted(stop, ctx context.Context) (checkpoint.TableState, erro
 		if err != nil || v.state.Loaded() || v.state.NeedsLoad {
 			return v.state, err
 		}
-		if checkpoint.Admissible(v.state, v.shards, task.Now(ctx)) == nil {
+		if checkpoint.Admissible(v.state, v.shards, t.Ledger.ServiceTime(ctx)) == nil {
 			return v.state, nil
 		}
 		if task.SleepWithin(ctx, stop, t.Timing.Pass) != nil {
@@ -126,16 +126,15 @@ func (t *table) admitted(stop, ctx context.Context) (checkpoint.TableState, erro
 func (t *table) begin(stop, ctx context.Context, state checkpoint.TableState) (checkpoint.TableState, error) {
 	var d backfill.Description
 	err := t.retryUntil(stop, ctx, "describe the table", func(ctx context.Context) (err error) {
-		d, err = t.Database.Describe(ctx, t.source)
+		if d, err = t.Database.Describe(ctx, t.source); err == nil && d.At.IsZero() {
+			err = errTimeless
+		}
 		return err
 	})
 	if err != nil {
 		return state, err
 	}
 	now := d.At // the service's clock, which the first reads are told by as well
-	if now.IsZero() {
-		now = task.Now(ctx)
-	}
 	generation := state.Generation
 	err = t.retryUntil(stop, ctx, "begin the copy", func(ctx context.Context) (err error) {
 		state, err = t.Ledger.UpdateTable(ctx, t.source, func(s *checkpoint.TableState) error {

@@ -174,8 +174,8 @@ func TestH71_ALoadThatARaiseOvertookIsFenced(t *testing.T) {
 // described is a table without items.
 type described struct{ Database }
 
-func (described) Describe(context.Context, string) (backfill.Description, error) {
-	return backfill.Description{Name: "Orders"}, nil
+func (described) Describe(ctx context.Context, _ string) (backfill.Description, error) {
+	return backfill.Description{Name: "Orders", At: task.Now(ctx)}, nil
 }
 
 // TestH34_ALoadThatDoesNotReachTheStream: a root that was first read more than a day after the load began may have lost what the images of the load

@@ -160,6 +160,7 @@ func TestH13_WhatFollowsAShardIsListedBeforeItIsDrained(t *testing.T) {
 			if step.listed > 0 {
 				err = errors.Join(err, ledger.NoteOpen(ctx, "Orders", "l", nil, begin.Add(step.listed), map[string]bool{"s": true}))
 			}
+			ledger.Heard(ctx, task.Now(ctx))
 			v, looked := tb.attempt(ctx)
 			if err = errors.Join(err, looked); err != nil {
 				t.Errorf("%s: %v", step.name, err)

@@ -129,6 +129,7 @@ func (r *rehearsal) stream(ctx context.Context, arn string) error {
 
 func (r *rehearsal) shard(ctx context.Context, reader *cdc.Reader) error {
 	var at checkpoint.Progress
+	var began time.Time
 	for empty := 0; empty < rehearsalPages; {
 		page, sent, err := r.read(ctx, ctx, reader, at.Position, new(hand))
 		if err != nil {
@@ -142,7 +143,12 @@ func (r *rehearsal) shard(ctx context.Context, reader *cdc.Reader) error {
 		if page.End {
 			return nil
 		}
-		if at = advance(at, page, batch.Latest, sent); at.EventTime.After(at.FirstRead) {
+		if began.IsZero() {
+			if began = page.At; began.IsZero() {
+				began = sent
+			}
+		}
+		if at = advance(at, page, batch.Latest, sent); at.EventTime.After(began) {
 			return nil // a table that is written to all the time never gives an empty page
 		}
 		if !at.CaughtUp {

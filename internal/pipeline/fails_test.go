@@ -148,5 +148,5 @@ func TestARoundEndsWithWhatItFindsOut(t *testing.T) {
 
 // heldUpBy is a database in which every table has the stream.
 func heldUpBy(arn, label string) Database {
-	return answering{described: backfill.Description{Name: "Orders", StreamARN: arn, StreamLabel: label, StreamEnabled: true, ViewType: "NEW_AND_OLD_IMAGES"}}
+	return answering{described: backfill.Description{Name: "Orders", StreamARN: arn, StreamLabel: label, StreamEnabled: true, ViewType: "NEW_AND_OLD_IMAGES", At: listingsBegin}}
 }

@@ -22,6 +22,7 @@ func (t *table) follow(stop, ctx context.Context, lease *checkpoint.Lease, reade
 	hand := t.newHand()
 	defer hand.drop(true)
 	for stop.Err() == nil {
+		reader.Changed = at.EventTime
 		page, sent, err := t.read(stop, ctx, reader, at.Position, hand)
 		if stop.Err() != nil && err != nil {
 			break
@@ -46,8 +47,10 @@ func (t *table) follow(stop, ctx context.Context, lease *checkpoint.Lease, reade
 		t.events.PageDone(t.source)
 		before := at
 		at = advance(next, page, batch.Latest, sent)
+		at.AppliedTo = reader.AppliedTo
 		at.Rate = rate.add(len(changes), task.Mono(ctx))
 		t.board.read(shard.ID, at, task.Mono(ctx))
+		t.board.reach(shard.ID, shard.Reached(at))
 		if page.End {
 			return t.finish(ctx, lease, at)
 		}
@@ -120,10 +123,7 @@ func advance(at checkpoint.Progress, page cdc.Page, cellTime, sent time.Time) ch
 	at.ReadAt, at.CaughtUp = sent, len(page.Changes) == 0
 	at.Applied += uint64(len(page.Changes))
 	if at.FirstRead.IsZero() {
-		// On the service's clock, as every time that coverage is judged by (H64).
-		if at.FirstRead = page.At; at.FirstRead.IsZero() {
-			at.FirstRead = sent
-		}
+		at.FirstRead = page.At // on the service's clock, as every time that coverage is judged by (H64)
 	}
 	for _, c := range page.Changes {
 		at.Position.After = c.Sequence
@@ -142,7 +142,7 @@ func advance(at checkpoint.Progress, page cdc.Page, cellTime, sent time.Time) ch
 // changes before a shard is quiet may be read again by whoever takes over within that time.
 func (t *table) due(before, at checkpoint.Progress, since time.Duration) bool {
 	switch {
-	case before.FirstRead.IsZero():
+	case before.FirstRead.IsZero() && !at.FirstRead.IsZero():
 		return true
 	case since >= t.Ledger.Lease()/3:
 		return true
@@ -175,7 +175,7 @@ func (t *table) hold(stop, work context.Context, lease *checkpoint.Lease, state 
 	g.Go("follow "+shard.ID, func(ctx context.Context) error {
 		defer lease.Abandon()
 		ctx = yielding(noting(ctx, t.vain.telling(ctx, shard.ID, lease.Note)), t.Timing.Yield)
-		reader := &cdc.Reader{Source: t.Open(shard.StreamARN), Shard: shard.ID, Covered: covered(shard, state)}
+		reader := &cdc.Reader{Source: t.Open(shard.StreamARN), Shard: shard.ID, Covered: covered(shard, state), AppliedTo: shard.AppliedTo}
 		err := t.follow(stop, ctx, lease, reader, state.Cut)
 		switch {
 		case err == nil || stop.Err() != nil || orderly(err) || errors.Is(err, ErrYield):

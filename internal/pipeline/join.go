@@ -117,7 +117,10 @@ func (t *table) longGone(v view, now time.Time) bool {
 
 // setAside notes in the ledger that a table cannot be followed, once for each reason.
 func setAside(ctx context.Context, ledger *checkpoint.Ledger, events Events, source, reason string) error {
-	now := task.Now(ctx).UTC()
+	now := ledger.ServiceTime(ctx)
+	if now.IsZero() {
+		now = task.Now(ctx).UTC() // no answer came yet; it is for people then
+	}
 	told := true
 	_, err := ledger.UpdateTable(ctx, source, func(s *checkpoint.TableState) error {
 		told = s.Aside.Reason == reason

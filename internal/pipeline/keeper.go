@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -109,8 +110,9 @@ type rounds struct {
 	last    time.Duration // when the last complete round began
 	listing cdc.Listing   // the last complete one
 	doubt   doubt
-	dropped bool          // the table does not exist any more, and its stream is kept
-	since   time.Duration // when it was first asked for that it did not
+	rests   map[string]time.Duration // since when a shard that could be reopened is left alone, by its id and epoch
+	dropped bool                     // the table does not exist any more, and its stream is kept
+	since   time.Duration            // when it was first asked for that it did not
 }
 
 func (k *rounds) due(ctx context.Context) bool {
@@ -308,11 +310,11 @@ func (k *rounds) discover(ctx context.Context, state checkpoint.TableState, list
 			s.Dropping = parent.Dropping // looked at again when it is leased
 		}
 		if lost[n.ID] {
-			s.CoveredTo = task.Now(ctx).UTC() // up to the gap everything is the business of the load that follows it
+			s.CoveredTo = k.Ledger.ServiceTime(ctx) // up to the gap everything is the business of the load that follows it
 		}
 		if late[n.ID] {
 			// Not to be read: its ancestors may outrank it. It is closed, so that the load after the gap covers all it held.
-			s.State, s.Loss, s.Reason, s.DoneAt = checkpoint.Lost, checkpoint.Late, "listed too late to be ranked", task.Now(ctx).UTC()
+			s.State, s.Loss, s.Reason, s.DoneAt = checkpoint.Lost, checkpoint.Late, "listed too late to be ranked", k.Ledger.ServiceTime(ctx)
 		}
 		if err := k.Ledger.CreateShard(ctx, s); err != nil {
 			return err
@@ -380,12 +382,12 @@ func (k *rounds) small(ctx context.Context) error {
 		k.bell.Ring()
 	}
 	var nodes []cdc.Node
-	awaiting := map[string]bool{}
+	awaiting, now := map[string]bool{}, k.Ledger.ServiceTime(ctx)
 	for _, s := range v.shards {
 		switch {
 		case s.Undeclared(v.state):
 			err = k.raise(ctx, s.Generation, checkpoint.Gap{Shard: s.ID, Reason: s.Reason}, nil)
-		case s.Reopenable(v.state):
+		case s.Reopenable(v.state) && k.rested(ctx, s):
 			err = k.Ledger.Reopen(ctx, s, v.state)
 			k.bell.Ring()
 		}
@@ -394,10 +396,10 @@ func (k *rounds) small(ctx context.Context) error {
 		}
 		if s.Label == v.state.Label {
 			nodes = append(nodes, cdc.Node{ID: s.ID, Parent: s.Parent, Hop: s.Hop})
-			awaiting[s.ID] = s.AwaitsChildren(task.Now(ctx))
+			awaiting[s.ID] = s.AwaitsChildren(now)
 		}
 	}
-	for _, s := range checkpoint.Removable(v.shards, v.state.Label, k.listing.Shards, v.state.StreamEnded, task.Now(ctx)) {
+	for _, s := range checkpoint.Removable(v.shards, v.state.Label, k.listing.Shards, v.state.StreamEnded, now) {
 		if err := k.Ledger.Remove(ctx, s); err != nil {
 			return err
 		}
@@ -406,6 +408,31 @@ func (k *rounds) small(ctx context.Context) error {
 		return nil
 	}
 	return k.children(ctx, v.state, cdc.Leaves(nodes), awaiting)
+}
+
+// longRest is the longest time for which a shard that was lost again and again is left alone.
+const longRest = 10 * time.Minute
+
+// rested tells whether a trimmed shard may be reopened: at once after its first gap, and after a longer and longer rest if no page of it was applied
+// since it was reopened before. Whatever makes readers refuse it again and again cannot spend generations without end.
+func (k *rounds) rested(ctx context.Context, s checkpoint.Shard) bool {
+	if s.Reopened == 0 {
+		return true
+	}
+	if k.rests == nil {
+		k.rests = map[string]time.Duration{}
+	}
+	at, now := fmt.Sprint(s.ID, " ", s.Epoch), task.Mono(ctx)
+	since, known := k.rests[at]
+	if !known {
+		since, k.rests[at] = now, now
+	}
+	rest := min(time.Second<<min(s.Reopened, 16), longRest)
+	if now-since < rest {
+		return false
+	}
+	delete(k.rests, at)
+	return true
 }
 
 // children asks for the children of shards that are done. The listing may lag behind the end of a shard by minutes (H13).

@@ -4,13 +4,11 @@ import (
 	"context"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
-	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
 // listShards asks for a whole listing of a stream's shards, or of the children of one, until stop ends. What is repeated is the page that failed. A step
 // is one page more than there ever were: a listing that begins anew again and again is waited for longer and longer.
 func (t *table) listShards(stop, ctx context.Context, arn, parent string) (cdc.Listing, error) {
-	began := task.Now(ctx)
 	lister := cdc.NewLister(t.Open(arn), parent)
 	for done := false; !done; {
 		reached := lister.Pages()
@@ -27,9 +25,5 @@ func (t *table) listShards(stop, ctx context.Context, arn, parent string) (cdc.L
 			return cdc.Listing{}, errStopped
 		}
 	}
-	listing := lister.Listing()
-	if listing.At.IsZero() {
-		listing.At = began // before the first page, as the service's own time would be
-	}
-	return listing, nil
+	return lister.Listing(), nil
 }

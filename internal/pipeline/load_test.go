@@ -201,8 +201,8 @@ func TestACopiedTableIsNotCut(t *testing.T) {
 // streaming is a table with a stream.
 type streaming struct{ Database }
 
-func (streaming) Describe(context.Context, string) (backfill.Description, error) {
-	return backfill.Description{Name: "Orders", StreamEnabled: true, StreamARN: "arn/L", StreamLabel: "L", ViewType: "NEW_AND_OLD_IMAGES"}, nil
+func (streaming) Describe(ctx context.Context, _ string) (backfill.Description, error) {
+	return backfill.Description{Name: "Orders", StreamEnabled: true, StreamARN: "arn/L", StreamLabel: "L", ViewType: "NEW_AND_OLD_IMAGES", At: task.Now(ctx)}, nil
 }
 
 // listedOnce is a stream of one shard.

@@ -146,8 +146,8 @@ func Run(ctx context.Context, o Options) error {
 	}
 	calls, open := &reads{}, o.Open
 	o.calls, o.room = calls, task.NewLimit(int64(o.Pages))
-	o.Open = func(arn string) cdc.Source { return stoppableSource{open(arn), calls} }
-	o.Database = stoppableDatabase{o.Database, calls}
+	o.Open = func(arn string) cdc.Source { return stoppableSource{open(arn), calls, o.Ledger.Heard} }
+	o.Database = stoppableDatabase{o.Database, calls, o.Ledger.Heard}
 	o.Discover = stoppableDiscover(o.Discover, calls)
 	// Two lives: ctx says "begin nothing new"; work goes on until what was begun is finished, or the grace is over.
 	work, abandon := context.WithCancelCause(context.WithoutCancel(ctx))

@@ -26,10 +26,10 @@ func (s severed) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
 		return s.backlog.Read(ctx, at)
 	}
 	if err := task.Sleep(ctx, 10*time.Millisecond); err != nil || after == "2" {
-		return cdc.Page{Next: at}, err
+		return cdc.Page{Next: at, At: task.Now(ctx)}, err
 	}
 	s.given[shard]++
-	page := cdc.Page{Next: cdc.Iterator(shard + "|2")}
+	page := cdc.Page{Next: cdc.Iterator(shard + "|2"), At: task.Now(ctx)}
 	for n, name := range []string{"before", "after"} {
 		item := cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: cdc.String(name)}})
 		page.Changes = append(page.Changes, cdc.Change{Event: cdc.Insert, Sequence: cdc.SequenceOf(uint64(n + 1)), Time: s.cut.Add(time.Duration(n)*time.Hour - time.Minute),

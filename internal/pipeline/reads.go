@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
@@ -46,15 +47,19 @@ func (r *reads) cancel(cause error) {
 }
 
 // stoppableSource is a stream whose calls a stop ends.
+// What its answers say of the time is the ledger's to know.
 type stoppableSource struct {
 	cdc.Source
 	reads *reads
+	heard func(ctx context.Context, at time.Time)
 }
 
 func (s stoppableSource) ListPage(ctx context.Context, parent, after string) (cdc.ListingPage, error) {
 	ctx, end := s.reads.begin(ctx)
 	defer end()
-	return s.Source.ListPage(ctx, parent, after)
+	page, err := s.Source.ListPage(ctx, parent, after)
+	s.heard(ctx, page.At)
+	return page, err
 }
 
 func (s stoppableSource) Seek(ctx context.Context, shard string, from cdc.Position) (cdc.Iterator, error) {
@@ -66,7 +71,9 @@ func (s stoppableSource) Seek(ctx context.Context, shard string, from cdc.Positi
 func (s stoppableSource) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
 	ctx, end := s.reads.begin(ctx)
 	defer end()
-	return s.Source.Read(ctx, at)
+	page, err := s.Source.Read(ctx, at)
+	s.heard(ctx, page.At)
+	return page, err
 }
 
 // stoppableDiscover looks for tables until a stop ends that, which may be many calls; nil if discover is.
@@ -85,16 +92,21 @@ func stoppableDiscover(discover func(context.Context, func(string) bool) (Discov
 type stoppableDatabase struct {
 	Database
 	reads *reads
+	heard func(ctx context.Context, at time.Time)
 }
 
 func (d stoppableDatabase) Describe(ctx context.Context, table string) (backfill.Description, error) {
 	ctx, end := d.reads.begin(ctx)
 	defer end()
-	return d.Database.Describe(ctx, table)
+	description, err := d.Database.Describe(ctx, table)
+	d.heard(ctx, description.At)
+	return description, err
 }
 
 func (d stoppableDatabase) Scan(ctx context.Context, table string, segment, total int, after cdc.Item, limit int) (backfill.ScanPage, error) {
 	ctx, end := d.reads.begin(ctx)
 	defer end()
-	return d.Database.Scan(ctx, table, segment, total, after, limit)
+	page, err := d.Database.Scan(ctx, table, segment, total, after, limit)
+	d.heard(ctx, page.At)
+	return page, err
 }

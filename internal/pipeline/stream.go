@@ -3,6 +3,7 @@ package pipeline
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -185,7 +186,8 @@ func (k *rounds) outlive(ctx context.Context) error {
 
 // begin begins the first generation, unless there is one or the stream is unusable, and gives the table's record.
 func (k *rounds) begin(ctx context.Context, d backfill.Description, unusable error) (checkpoint.TableState, error) {
-	now := task.Now(ctx)
+	now := task.Now(ctx) // a generation's number is no claim
+	started := start(k.Young, d)
 	return k.Ledger.UpdateTable(ctx, k.source, func(s *checkpoint.TableState) error {
 		if s.Generation > 0 {
 			return nil
@@ -193,30 +195,33 @@ func (k *rounds) begin(ctx context.Context, d backfill.Description, unusable err
 		if unusable != nil {
 			return unusable
 		}
+		if started.IsZero() && !k.Copy {
+			return errTimeless
+		}
 		s.Generation = checkpoint.NextGeneration(0, now)
 		s.Adopted, s.StreamARN, s.Label = s.Generation, d.StreamARN, d.StreamLabel
-		switch started := k.start(d, now).Add(-checkpoint.Slack).UTC(); {
+		switch from := started.Add(-checkpoint.Slack).UTC(); {
 		case k.Copy:
 		case k.FromNow:
-			s.Cut = started
+			s.Cut = from
 		default:
-			s.Since = started
+			s.Since = from
 		}
 		return nil
 	})
 }
 
-// start is when a table begins to be followed from now on: on the service's clock, if it tells the time, or, of one that is younger than that, when it was
-// created. It may be found long after that (H75): its stream must reach back to its creation.
-func (k *rounds) start(d backfill.Description, now time.Time) time.Time {
-	switch {
-	case k.Young && !d.CreatedAt.IsZero():
+// start is when a table begins to be followed from now on, on the service's clock; zero if the answer does not say. One that is younger than the first
+// start is followed since it was created. It may be found long after that (H75): its stream must reach back to its creation.
+func start(young bool, d backfill.Description) time.Time {
+	if young && !d.CreatedAt.IsZero() {
 		return d.CreatedAt
-	case !d.At.IsZero():
-		return d.At
 	}
-	return now
+	return d.At
 }
+
+// errTimeless is why something waits for another answer: coverage rests on the service's clock alone (H64).
+var errTimeless = &cdc.Error{Op: "DescribeTable", Reason: cdc.Unavailable, Err: errors.New("the answer does not say when it was given: does a proxy remove its Date header?")}
 
 // news is what a description says of the table's stream that the ledger does not.
 type news uint8

@@ -53,7 +53,7 @@ func TestWhatAWorkerTells(t *testing.T) {
 		}
 	}
 	o.Events.Lag = func(_ string, lag, headroom time.Duration) {
-		if lags++; lag+headroom != cdc.Retention {
+		if lags++; lag+headroom > cdc.Retention {
 			t.Errorf("a lag of %s, and %s are left of the day", lag, headroom)
 		}
 	}
@@ -206,7 +206,7 @@ func TestALoadStopsBetweenPages(t *testing.T) {
 		t.Errorf("after a stop: %v", err)
 	}
 	listed(t, &pagedStream{}, func(ctx context.Context, k *rounds, state checkpoint.TableState) {
-		k.Database = answering{described: backfill.Description{Items: 5, Bytes: 7000}}
+		k.Database = answering{described: backfill.Description{Items: 5, Bytes: 7000, At: listingsBegin}}
 		if begun, err := k.table.begin(ctx, ctx, state); err != nil || begun.Load.Estimate != 5 {
 			t.Errorf("%+v, %v", begun.Load, err)
 		}
