@@ -43,7 +43,7 @@ func init() { // not an initialiser: the kinds' functions lead back to the list
 		{"target credentials expire", 2, 0.2, false, func(s *simulation, e event) { s.down(&s.targetDown, cdc.Denied, s.limit(time.Hour)) }},
 		{"worker clock jumps", 6, 0.3, false, func(s *simulation, e event) {
 			s.World.Inject("worker clock jumped")
-			most := s.limit(2 * time.Hour)
+			most := s.limit(wrongest(s.plan.seed))
 			s.crew[int(e.pick%uint64(len(s.crew)))].worker.Skew(time.Duration((2*e.long - 1) * float64(most)))
 		}},
 		{"worker clock stands still", 2, 0.2, false, (*simulation).standStill},

@@ -77,8 +77,8 @@ func (t *truth) checkFinished(is checkpoint.Shard) {
 	}
 }
 
-// checkForgotten: a row is removed long after its shard was finished, and not while a shard that follows it is read (H16, H76). Clocks may be
-// wrong by hours.
+// checkForgotten: a row is removed long after its shard was finished, and not while a shard that follows it is read (H16, H76), whatever
+// the clocks of workers say.
 func (t *truth) checkForgotten(seen *seenShard) {
 	if ago := t.m.World.Now().Sub(seen.DoneAt); !seen.Finished() || ago < 36*time.Hour {
 		t.m.violate("I4: the row of shard %s, which is %s, is removed after %s", seen.ID, seen.State, ago)

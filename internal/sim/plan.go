@@ -109,6 +109,14 @@ var rates = []rate{
 	{"silence", 0.01, func(s *simulation, p float64) { s.Target.Silent, s.Source.Silent = p, p }},
 }
 
+// wrongest is the most by which workers' clocks are wrong: hours in most seeds, and two days in some.
+func wrongest(seed uint64) time.Duration {
+	if stream(seed, "days").IntN(4) == 0 {
+		return 48 * time.Hour
+	}
+	return 2 * time.Hour
+}
+
 // newPlan draws the plan of a seed.
 func newPlan(seed uint64, o SimOptions) plan {
 	rng := stream(seed, "system")

@@ -346,7 +346,7 @@ func (s *simulation) hire(m *member, adjust ...func(*pipeline.Options)) {
 	})
 	if s.clocks > 0 { // no worker's clock is ever right, the first one's neither
 		s.World.Inject("worker clock wrong from its start")
-		m.worker.Skew(time.Duration(s.clocks * (2*s.World.Rand().Float64() - 1) * float64(s.limit(2*time.Hour))))
+		m.worker.Skew(time.Duration(s.clocks * (2*s.World.Rand().Float64() - 1) * float64(s.limit(wrongest(plan.seed)))))
 	}
 }
 

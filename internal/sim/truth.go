@@ -325,7 +325,7 @@ func (t *truth) watchShard(key string, before, after *Row) {
 
 // checkTrimmed: what is read on after a gap is found trimmed again only if the stream has dropped more of it since. How often that happens is
 // not bounded: who reads at the horizon and is taken away again and again finds the next changes gone each time. Without a change that was
-// dropped, coverage alone may tell of a trim, and what is reopened is covered up to its gap, for as long as clocks are wrong by less than half a day.
+// dropped, coverage alone may tell of a trim, and what is reopened is covered up to its gap, whatever the clocks of workers say.
 func (t *truth) checkTrimmed(seen *seenShard, is checkpoint.Shard) (found time.Duration, dropped int) {
 	sh := t.m.Source.shard(is.Label, is.ID)
 	if sh == nil {
