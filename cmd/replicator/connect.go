@@ -18,6 +18,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/internal/clock"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/report"
@@ -32,6 +33,7 @@ type source struct {
 	tables  *backfill.Tables
 	expiry  *backfill.Expiry
 	streams *dynamodbstreams.Client
+	clock   *clock.Watch
 }
 
 // connectSource reads the AWS configuration and builds the clients; nothing is asked of the service yet. The SDK itself
@@ -45,11 +47,13 @@ func connectSource(ctx context.Context, cfg *config.Config) (*source, error) {
 		return nil, &diag.Error{Code: diag.NoRegion, What: "no AWS region is configured",
 			Cause: "neither source.region, AWS_REGION nor the AWS profile names one"}
 	}
-	client := dynamodb.NewFromConfig(ac, backfill.ClientOptions)
+	watch := &clock.Watch{}
+	client := dynamodb.NewFromConfig(ac, backfill.ClientOptions, func(o *dynamodb.Options) { o.HTTPClient = watch.Around(o.HTTPClient) })
 	return &source{
 		region: ac.Region, config: ac, client: client,
 		tables: backfill.NewTables(client), expiry: backfill.NewExpiry(client),
-		streams: dynamodbstreams.NewFromConfig(ac, cdc.ClientOptions),
+		streams: dynamodbstreams.NewFromConfig(ac, cdc.ClientOptions, func(o *dynamodbstreams.Options) { o.HTTPClient = watch.Around(o.HTTPClient) }),
+		clock:   watch,
 	}, nil
 }
 
@@ -71,6 +75,14 @@ func (s *source) checkEndpoints(env config.Lookup, allowed config.Allowed) error
 		found = append(found, config.CheckEndpoint("endpoint_url of the AWS profile for "+client.service, *client.endpoint, allowed)...)
 	}
 	return found.Err()
+}
+
+// clockOffset is how far this host's clock is ahead of the source's; false if that is not known.
+func (s *source) clockOffset() (time.Duration, bool) {
+	if s == nil {
+		return 0, false
+	}
+	return s.clock.Offset()
 }
 
 // fetchTime bounds one request for credentials. The SDK fetches them once for all who wait, under no deadline of theirs, and its clients have

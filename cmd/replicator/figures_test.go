@@ -195,7 +195,7 @@ func TestWhatIsNotInSync(t *testing.T) {
 		if c.aside != "" {
 			state.Aside = checkpoint.Aside{Reason: c.aside, Since: ago(c.since)}
 		}
-		shard := checkpoint.Shard{Source: "Orders", Label: "L", ID: "s", State: checkpoint.Reading, CaughtUp: true, ReadAt: ago(c.read), FirstRead: ago(100 * time.Hour)}
+		shard := checkpoint.Shard{Source: "Orders", Label: "L", ID: "s", State: checkpoint.Reading, CaughtUp: true, ReadAt: ago(c.read), AppliedTo: ago(c.read), FirstRead: ago(100 * time.Hour)}
 		m := judged(tableInput{found: true, state: state, shards: []checkpoint.Shard{shard}})
 		if m.Phase != c.want || (m.Tables[0].HeadroomSeconds == nil) != c.untold {
 			t.Errorf("%s: %s, headroom %s", c.name, m.Phase, m.Tables[0].headroomText())
@@ -241,7 +241,7 @@ func TestADroppedTableWhoseLastShardsNobodyListed(t *testing.T) {
 
 // While the ledger cannot be read, what was read last is judged by the time that has passed since: the headroom shrinks all the same.
 func TestHeadroomShrinksWhileTheLedgerIsNotRead(t *testing.T) {
-	shard := checkpoint.Shard{ID: "1", Label: "L", State: checkpoint.Reading, Owner: "w", ReadAt: noon, CaughtUp: true}
+	shard := checkpoint.Shard{ID: "1", Label: "L", State: checkpoint.Reading, Owner: "w", ReadAt: noon, AppliedTo: noon, CaughtUp: true}
 	l := &ledgerInput{cfg: testConfig(), tables: []config.Table{{From: "Orders"}}, inputs: []tableInput{{found: true, state: loadedTable(), shards: []checkpoint.Shard{shard}}}}
 	away := errors.New("no answer")
 	var last lastReading

@@ -13,6 +13,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
+	"github.com/dynamodb-bigtable/replicator/internal/clock"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
@@ -62,6 +63,8 @@ type workerStatus struct {
 	HeartbeatAt *time.Time `json:"heartbeat_at"`
 	// Silent tells that this is longer ago than a lease lasts: others take its work over.
 	Silent bool `json:"silent"`
+	// ClockOffsetSeconds is how far its clock is ahead of DynamoDB's; null while that is less than a minute.
+	ClockOffsetSeconds *float64 `json:"clock_offset_seconds"`
 }
 
 // tableStatus is one source table.
@@ -268,7 +271,10 @@ func (m *migration) worker(id string, sign checkpoint.Sign) *workerStatus {
 		w.Host, w.Version = known(sign.Holder.Host), known(sign.Holder.Version)
 	}
 	if at := knownTime(sign.WrittenAt); at != nil && (w.HeartbeatAt == nil || at.After(*w.HeartbeatAt)) {
-		w.HeartbeatAt = at
+		w.HeartbeatAt, w.ClockOffsetSeconds = at, nil
+		if offset := sign.ClockOffset; offset != 0 {
+			w.ClockOffsetSeconds = &offset
+		}
 	}
 	return w
 }
@@ -376,6 +382,10 @@ func (m *migration) adviseUnmet() {
 // told from one that is silent.
 func (m *migration) adviseClocks() {
 	for _, w := range m.Workers {
+		if w.ClockOffsetSeconds != nil {
+			m.next("status --shards", fmt.Sprintf("the clock of worker %s is %s DynamoDB's: set it", w.ID, clock.Text(asDuration(*w.ClockOffsetSeconds))))
+			continue
+		}
 		if w.HeartbeatAt != nil && w.HeartbeatAt.Sub(m.At) > m.lease {
 			m.next("status --shards", fmt.Sprintf("the clock of worker %s is %s ahead of this machine's: one of the two is wrong, and lag and headroom with it", w.ID, backfill.FormatDuration(w.HeartbeatAt.Sub(m.At))))
 		}
@@ -464,10 +474,9 @@ func knownTime(t time.Time) *time.Time {
 // inSeconds is a duration in seconds, to a thousandth.
 func inSeconds(d time.Duration) float64 { return d.Round(time.Millisecond).Seconds() }
 
-// lagAndHeadroom are what follows from the time up to which everything is applied.
-func lagAndHeadroom(covered, now time.Time) (lag, headroom *float64) {
-	d := max(0, now.Sub(covered))
-	l, h := inSeconds(d), inSeconds(cdc.Retention-d)
+// lagAndHeadroom are what follows from the time up to which everything is applied, as far as can be told, and from that which a trim is judged by.
+func lagAndHeadroom(covered, reached, now time.Time) (lag, headroom *float64) {
+	l, h := inSeconds(max(0, now.Sub(covered))), inSeconds(cdc.Retention-max(0, now.Sub(reached)))
 	return &l, &h
 }
 

@@ -41,7 +41,7 @@ func loadedTable() checkpoint.TableState {
 
 // A named table that no worker has met, beside one that is followed, is told with what to do.
 func TestATableThatNoWorkerHasMet(t *testing.T) {
-	reading := checkpoint.Shard{Source: "Orders", Label: "L", ID: "s", State: checkpoint.Reading, Owner: "w", CaughtUp: true, ReadAt: noon, FirstRead: noon}
+	reading := checkpoint.Shard{Source: "Orders", Label: "L", ID: "s", State: checkpoint.Reading, Owner: "w", CaughtUp: true, ReadAt: noon, AppliedTo: noon, FirstRead: noon}
 	reading.WrittenAt = noon
 	followed := tableInput{found: true, state: loadedTable(), shards: []checkpoint.Shard{reading}}
 	l := &ledgerInput{cfg: testConfig(), tables: []config.Table{{From: "Orders"}, {From: "Billing"}}, inputs: []tableInput{followed, {}}, begun: true}
@@ -57,7 +57,7 @@ func TestATableThatNoWorkerHasMet(t *testing.T) {
 // What a worker wrote in the future tells that its clock or that of who looks is wrong, and that nothing is as near as it seems.
 func TestAWorkerThatWritesInTheFuture(t *testing.T) {
 	for ahead, told := range map[time.Duration]bool{10 * time.Second: false, 20 * time.Minute: true} {
-		reading := checkpoint.Shard{Source: "Orders", Label: "L", ID: "s", State: checkpoint.Reading, Owner: "w", CaughtUp: true, ReadAt: noon.Add(ahead), FirstRead: noon}
+		reading := checkpoint.Shard{Source: "Orders", Label: "L", ID: "s", State: checkpoint.Reading, Owner: "w", CaughtUp: true, ReadAt: noon.Add(ahead), AppliedTo: noon.Add(ahead), FirstRead: noon}
 		reading.WrittenAt = noon.Add(ahead)
 		m := judged(tableInput{found: true, state: loadedTable(), shards: []checkpoint.Shard{reading}})
 		if got := len(m.NextSteps) == 1 && strings.Contains(m.NextSteps[0].Why, "the clock of worker w is 20m ahead"); got != told {
@@ -121,7 +121,7 @@ func TestLag(t *testing.T) {
 		return s
 	}
 	caughtUp := shard("1", func(s *checkpoint.Shard) {
-		s.ReadAt, s.CaughtUp, s.EventTime = ago(2*time.Second), true, ago(time.Hour)
+		s.ReadAt, s.AppliedTo, s.CaughtUp, s.EventTime = ago(2*time.Second), ago(2*time.Second), true, ago(time.Hour)
 	})
 	behind := shard("2", func(s *checkpoint.Shard) { s.ReadAt, s.EventTime = ago(time.Second), ago(10*time.Minute) })
 	unread := shard("3", func(s *checkpoint.Shard) { s.State = checkpoint.Waiting })
@@ -189,7 +189,7 @@ func TestAStreamThatIsNeverListed(t *testing.T) {
 // H13: what follows a shard that ended is read by nobody for as long as nobody lists it. It may have begun when the last listing showed its parent open, and
 // counts from then, unless it is late by minutes alone, or nothing is to follow.
 func TestH13_ChildrenThatNobodyLists(t *testing.T) {
-	open := checkpoint.Shard{Source: "Orders", Label: "L", ID: "open", State: checkpoint.Reading, Owner: "w", CaughtUp: true, ReadAt: ago(time.Second), FirstRead: ago(23 * time.Hour)}
+	open := checkpoint.Shard{Source: "Orders", Label: "L", ID: "open", State: checkpoint.Reading, Owner: "w", CaughtUp: true, ReadAt: ago(time.Second), AppliedTo: ago(time.Second), FirstRead: ago(23 * time.Hour)}
 	ended := func(before time.Duration) checkpoint.Shard {
 		return checkpoint.Shard{Source: "Orders", Label: "L", ID: "ended", State: checkpoint.Done, DoneAt: ago(before), ReadAt: ago(before), CaughtUp: true,
 			EventTime: ago(before + 5*time.Hour), FirstRead: ago(before + 10*time.Hour)}
@@ -290,7 +290,7 @@ func TestNextSteps(t *testing.T) {
 	frozen, stuck, denied, free := owned, owned, owned, owned
 	frozen.ReadAt, frozen.WrittenAt = ago(time.Hour), ago(time.Hour)
 	stuck.ReadAt, stuck.WrittenAt = ago(time.Hour), ago(time.Second)
-	denied.ReadAt, denied.WrittenAt = ago(19*time.Hour), ago(time.Second)
+	denied.ReadAt, denied.AppliedTo, denied.WrittenAt = ago(19*time.Hour), ago(19*time.Hour), ago(time.Second)
 	denied.Trouble = checkpoint.Trouble{Step: "read a shard", Cause: "DynamoDB: denied", Since: ago(19 * time.Hour)}
 	free.ID, free.Owner, free.ReadAt = "2", "", ago(time.Hour)
 	lost := loadedTable()

@@ -81,6 +81,9 @@ func (p *prober) run(ctx context.Context) (probed, error) {
 		for _, t := range tables {
 			p.table(ctx, t)
 		}
+		if err := p.source.clock.Refuse(); err != nil && !p.dry {
+			return probed{}, err // whatever else failed may come of it
+		}
 	}
 	name := targetName(p.cfg)
 	if p.ask(ctx, probeTime, name, p.reach) {

@@ -112,7 +112,7 @@ func (l *lineage) over(s *checkpoint.Shard) bool {
 func (m *migration) addShards(t *tableStatus, in tableInput) {
 	l := lineageOf(in, t.group == "", m.At, m.lease)
 	rate, told, owned := 0.0, true, false
-	var oldest, covered time.Time
+	var oldest, covered, reached time.Time
 	estimated, unread := false, false
 	for i := range in.shards {
 		s := &in.shards[i]
@@ -141,8 +141,13 @@ func (m *migration) addShards(t *tableStatus, in tableInput) {
 		switch at, empty, state := l.covered(s); {
 		case state == coveredUnknown:
 			unread = true
-		case state == coveredHere && (covered.IsZero() || at.Before(covered)):
-			covered, estimated = at, empty
+		case state == coveredHere:
+			if covered.IsZero() || at.Before(covered) {
+				covered, estimated = at, empty
+			}
+			if at = l.reached(s, at); reached.IsZero() || at.Before(reached) {
+				reached = at
+			}
 		}
 		if at := l.askedAt(s); !at.IsZero() && (oldest.IsZero() || at.Before(oldest)) {
 			oldest = at
@@ -167,7 +172,7 @@ func (m *migration) addShards(t *tableStatus, in tableInput) {
 	if covered.IsZero() {
 		return
 	}
-	lag, headroom := lagAndHeadroom(covered, m.At)
+	lag, headroom := lagAndHeadroom(covered, reached, m.At)
 	// A shard of which nothing can be said may be further behind than all others: it must not hide that one of them is about to lose
 	// changes.
 	t.HeadroomSeconds, t.HeadroomAtMost = headroom, unread
@@ -188,7 +193,7 @@ func (l *lineage) judge(s *checkpoint.Shard) shardStatus {
 		return out
 	}
 	if at, empty, state := l.covered(s); state == coveredHere {
-		out.LagSeconds, out.HeadroomSeconds = lagAndHeadroom(at, l.now)
+		out.LagSeconds, out.HeadroomSeconds = lagAndHeadroom(at, l.reached(s, at), l.now)
 		out.LagEstimated = empty
 	}
 	out.Old = s.Owner != "" && l.now.Sub(l.askedAt(s)) > 2*l.lease
@@ -286,6 +291,15 @@ func (l *lineage) covered(s *checkpoint.Shard) (at time.Time, empty bool, state 
 		return l.passedOn(parent), true, coveredHere
 	}
 	return time.Time{}, false, coveredUnknown
+}
+
+// reached is what a trim of a shard is judged by, and its headroom with it: the time of its position. Of one that was not read here yet, and of what
+// follows one that ended, it is what covers it.
+func (l *lineage) reached(s *checkpoint.Shard, covered time.Time) time.Time {
+	if at := s.PositionTime(); !l.unfollowed[s.ID] && !s.ReadAt.IsZero() && !at.IsZero() {
+		return at
+	}
+	return covered
 }
 
 // passedOn is up to when a finished shard covers its children. They began when it was closed, and if it was read to its end long after that, what they

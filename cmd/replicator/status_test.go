@@ -59,6 +59,7 @@ func (s *scene) worker(name string) *checkpoint.Ledger {
 	l, err := checkpoint.Open(machine.Context(), s.store, "test", checkpoint.Options{Worker: name, ID: "1", Lease: stateLease,
 		About: checkpoint.About{Host: "host-of-" + name, Version: "1.2.3"}})
 	s.check(err)
+	l.Heard(machine.Context(), task.Now(machine.Context()))
 	s.workers[name] = l
 	return l
 }
@@ -129,8 +130,9 @@ func (s *scene) take(ctx context.Context, worker, id string) *checkpoint.Lease {
 func (s *scene) read(ctx context.Context, lease *checkpoint.Lease, to uint64, event time.Time, rate float64) checkpoint.Progress {
 	shard := lease.Shard()
 	p := shard.Progress()
-	p.CaughtUp = event.IsZero()
-	if !p.CaughtUp {
+	if p.CaughtUp = event.IsZero(); p.CaughtUp {
+		p.AppliedTo = task.Now(ctx)
+	} else {
 		p.Position.After, p.EventTime, p.Applied = cdc.SequenceOf(to), event, p.Applied+to
 	}
 	p.ReadAt, p.Rate = task.Now(ctx), rate

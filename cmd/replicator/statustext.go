@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/internal/clock"
 )
 
 // write tells the status to people. The first error of the writer is enough.
@@ -124,6 +125,9 @@ func (m *migration) writeShards(w io.Writer) error {
 		}
 		if worker.Silent {
 			heartbeat += " (silent)"
+		}
+		if offset := worker.ClockOffsetSeconds; offset != nil {
+			heartbeat += ", its clock is " + clock.Text(asDuration(*offset)) + " DynamoDB's"
 		}
 		keeps := strings.Join(worker.Keeps, ", ")
 		_, _ = fmt.Fprintf(tab, "%s\t%s\t%s\t%d\t%s\t%s\n", worker.ID, orDash(worker.Host), orDash(worker.Version), worker.Leases, orDash(&keeps), heartbeat)

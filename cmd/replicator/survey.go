@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
+	"github.com/dynamodb-bigtable/replicator/internal/clock"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
@@ -22,8 +23,12 @@ func (w *worker) survey(ctx context.Context, o *observer, parking *sink.Parking)
 	ticker := time.NewTicker(surveyEvery)
 	defer ticker.Stop()
 	var last lastReading
-	blind := blindness{log: w.log}
+	blind, teller := blindness{log: w.log}, clock.Teller{Log: w.log}
 	for {
+		if offset, known := w.source.clockOffset(); known {
+			o.metrics.ClockOffset(offset)
+			teller.Tell(offset)
+		}
 		l, err := readLedger(ctx, w.cfg, w.target, "")
 		if ctx.Err() == nil {
 			blind.note(err, time.Now())

@@ -30,6 +30,7 @@ type Metrics struct {
 	lag            *prometheus.GaugeVec
 	headroom       *prometheus.GaugeVec
 	lastPoll       *prometheus.GaugeVec
+	clockOffset    *prometheus.GaugeVec
 	shards         *prometheus.GaugeVec
 	needsLoad      *prometheus.GaugeVec
 	setAside       *prometheus.GaugeVec
@@ -65,6 +66,8 @@ func NewMetrics(build Build) *Metrics {
 		"What is left until the stream drops changes that are not applied; the smallest over all shards, whoever reads them.", table)
 	m.lastPoll = gauge("replicator_source_last_poll_timestamp_seconds",
 		"When a shard was last read successfully, by any process; the oldest over the shards that could be read, and those whose children are not listed.", table)
+	m.clockOffset = gauge("replicator_clock_offset_seconds",
+		"How far this host's clock is ahead of DynamoDB's, by the Date of its last answer.")
 	m.shards = gauge("replicator_source_shards", "Shards in the ledger by state.", table, "state")
 	m.needsLoad = gauge("replicator_needs_load",
 		"1 after changes were lost or the mapping was changed, until the table is loaded and swept.", table)
@@ -110,6 +113,9 @@ func (m *Metrics) Phase(phase string) {
 func (m *Metrics) Lag(table string, lag time.Duration) {
 	m.lag.WithLabelValues(table).Set(lag.Seconds())
 }
+
+// ClockOffset sets how far this host's clock is ahead of the source's.
+func (m *Metrics) ClockOffset(d time.Duration) { m.clockOffset.WithLabelValues().Set(d.Seconds()) }
 
 // Headroom sets what a table's stream leaves, over all of its shards; nil if it cannot be told.
 func (m *Metrics) Headroom(table string, seconds *float64) {

@@ -45,6 +45,7 @@ const (
 	NoGCPCredentials   = "R1105"
 	CannotListen       = "R1106"
 	InsecureEndpoint   = "R1107"
+	ClockWrong         = "R1108"
 	SourceNotFound     = "R1201"
 	StreamDisabled     = "R1202"
 	StreamViewUnusable = "R1203"
@@ -251,6 +252,9 @@ var registry = []Entry{
 	{InsecureEndpoint, "an endpoint on the network without encryption",
 		"An endpoint of AWS is redirected to `http://` on a host that is not this one. Items and session tokens would cross the network for all to read.",
 		"write the endpoint with https://, or pass --allow-insecure-endpoint where the network is private", ExitUsage},
+	{ClockWrong, "the clock of this host is wrong",
+		"DynamoDB's answers say what time it is, and this host's clock is more than ten minutes off. DynamoDB refuses requests that such a clock dates, and every time that the worker tells would be wrong. A clock that goes wrong while a worker runs does not stop it: the log, `status` and the metric report it (`replicator_clock_offset_seconds`).",
+		"set the clock, by NTP for example (timedatectl set-ntp true), and start again", ExitUsage},
 
 	{SourceNotFound, "source table not found",
 		"DynamoDB does not know the table in this region and account.",

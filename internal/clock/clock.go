@@ -1,0 +1,107 @@
+// Package clock holds this host's clock against the source's: every answer over HTTP says when it was given, those that refuse a request as well.
+package clock
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+)
+
+const (
+	// Tolerance is how far the clock may be off before anybody is told.
+	Tolerance = time.Minute
+	// Limit is how far it may be off for a worker to begin. DynamoDB refuses the signatures of clocks that are off by not much more.
+	Limit = 10 * time.Minute
+)
+
+// Client is what the clients of the AWS SDK send their requests with.
+type Client interface {
+	Do(*http.Request) (*http.Response, error)
+}
+
+// Watch knows how far the clock was off when the last answer came.
+type Watch struct {
+	// Now is the clock; nil: the host's.
+	Now func() time.Time
+
+	mu     sync.Mutex
+	offset time.Duration
+	known  bool
+}
+
+// Around notes the times of what a client is answered.
+func (w *Watch) Around(c Client) Client { return watched{c, w} }
+
+type watched struct {
+	client Client
+	watch  *Watch
+}
+
+func (c watched) Do(r *http.Request) (*http.Response, error) {
+	answer, err := c.client.Do(r)
+	if answer != nil {
+		c.watch.note(answer.Header.Get("Date"))
+	}
+	return answer, err
+}
+
+func (w *Watch) note(date string) {
+	at, err := http.ParseTime(date)
+	if err != nil {
+		return // no time is told
+	}
+	now := time.Now
+	if w.Now != nil {
+		now = w.Now
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.offset, w.known = now().Sub(at), true
+}
+
+// Offset is how far this host's clock is ahead of the source's, to about a second; false until an answer told the time.
+func (w *Watch) Offset() (time.Duration, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.offset, w.known
+}
+
+// Refuse is why a worker may not begin; nil if it may.
+func (w *Watch) Refuse() error {
+	offset, _ := w.Offset()
+	if offset.Abs() <= Limit {
+		return nil
+	}
+	return &diag.Error{Code: diag.ClockWrong, What: "the clock of this host is " + Text(offset) + " DynamoDB's",
+		Cause: fmt.Sprintf("the Date of its answers tells so; up to %s are let pass", Limit)}
+}
+
+// Text says in words how far a clock is off.
+func Text(offset time.Duration) string {
+	if offset < 0 {
+		return (-offset).Round(time.Second).String() + " behind"
+	}
+	return offset.Round(time.Second).String() + " ahead of"
+}
+
+// Teller logs when the clock begins to be wrong, and when it is right again. It is for one task.
+type Teller struct {
+	Log   *slog.Logger
+	wrong bool
+}
+
+// Tell takes how far the clock is off now.
+func (t *Teller) Tell(offset time.Duration) {
+	switch wrong := offset.Abs() > Tolerance; {
+	case wrong && !t.wrong:
+		t.Log.Warn("the clock of this host is wrong: changes are copied all the same, but the times that it tells, lag among them, are off",
+			"offset", offset.Round(time.Second).String())
+	case !wrong && t.wrong:
+		t.Log.Info("the clock of this host is right again")
+	}
+	t.wrong = offset.Abs() > Tolerance
+}
