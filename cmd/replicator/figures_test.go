@@ -171,8 +171,8 @@ func TestADroppedTableIsSetAsideForADay(t *testing.T) {
 	}
 }
 
-// A table is not in sync while nobody can know whether changes of it were lost: it was not read for longer than the stream keeps changes, or cannot be followed. One that was
-// dropped stays as it was, if its stream was read before it went.
+// A table is not in sync while nobody can know whether changes of it were lost: it was not read for longer than the stream keeps changes, or cannot be followed. Nor is
+// one that was dropped, though its stream was read to its end before it went.
 func TestWhatIsNotInSync(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -187,8 +187,8 @@ func TestWhatIsNotInSync(t *testing.T) {
 		{"not read for a day", cdc.Retention, "", 0, phaseCopy, false},
 		{"not read for days", 60 * time.Hour, "", 0, phaseCopy, false},
 		{"its stream cannot be followed", time.Second, "the stream's view type KEYS_ONLY does not give every row and its removal", time.Minute, phaseCopy, false},
-		{"dropped, and read", time.Second, pipeline.GoneReason, time.Hour, phaseInSync, false},
-		{"dropped long ago, and read after that", 46 * time.Hour, pipeline.GoneReason, 48 * time.Hour, phaseInSync, true},
+		{"dropped, and read", time.Second, pipeline.GoneReason, time.Hour, phaseCopy, false},
+		{"dropped long ago, and read after that", 46 * time.Hour, pipeline.GoneReason, 48 * time.Hour, phaseCopy, true},
 		{"dropped long ago, and not read after that", 49 * time.Hour, pipeline.GoneReason, 48 * time.Hour, phaseCopy, false},
 	} {
 		state := loadedTable()
@@ -201,28 +201,28 @@ func TestWhatIsNotInSync(t *testing.T) {
 			t.Errorf("%s: %s, headroom %s", c.name, m.Phase, m.Tables[0].headroomText())
 		}
 		told := slices.ContainsFunc(m.NextSteps, func(s nextStep) bool { return strings.Contains(s.Why, "whether any were lost") })
-		if told != (c.want == phaseCopy && c.read >= cdc.Retention) {
+		if told != (!c.untold && c.read >= cdc.Retention) {
 			t.Errorf("%s: %+v", c.name, m.NextSteps)
 		}
 	}
 }
 
 // A named table was dropped just after a shard of it had ended, and all workers were gone before its children could be listed. What they held is lost after a day, which
-// nobody is there to find out: the table is not in sync, and status says so. What a listing shows to have no children ended with the table.
+// nobody is there to find out, and status says so. What a listing shows to have no children ended with the table.
 func TestADroppedTableWhoseLastShardsNobodyListed(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		dropped time.Duration // ago
 		listed  time.Duration // ago, the last whole listing
 		late    time.Duration // after the drop, the shard was read to its end
-		want    string
+		told    bool
 	}{
-		{"an hour ago", time.Hour, time.Hour + time.Minute, 0, phaseCopy},
-		{"two days ago", 48 * time.Hour, 48*time.Hour + time.Minute, 0, phaseCopy},
-		{"and never listed", 48 * time.Hour, 1000 * time.Hour, 0, phaseCopy},
-		{"just now", time.Minute, 2 * time.Minute, 0, phaseInSync},
-		{"and listed after that", 48 * time.Hour, 47 * time.Hour, 0, phaseInSync},
-		{"and listed a while later, before the shard was read to its end", 48 * time.Hour, 48*time.Hour - 11*time.Minute, 12 * time.Minute, phaseInSync},
+		{"an hour ago", time.Hour, time.Hour + time.Minute, 0, true},
+		{"two days ago", 48 * time.Hour, 48*time.Hour + time.Minute, 0, true},
+		{"and never listed", 48 * time.Hour, 1000 * time.Hour, 0, true},
+		{"just now", time.Minute, 2 * time.Minute, 0, false},
+		{"and listed after that", 48 * time.Hour, 47 * time.Hour, 0, false},
+		{"and listed a while later, before the shard was read to its end", 48 * time.Hour, 48*time.Hour - 11*time.Minute, 12 * time.Minute, false},
 	} {
 		state := loadedTable()
 		state.Aside = checkpoint.Aside{Reason: pipeline.GoneReason, Since: ago(c.dropped)}
@@ -230,7 +230,7 @@ func TestADroppedTableWhoseLastShardsNobodyListed(t *testing.T) {
 		in := tableInput{found: true, state: state, shards: []checkpoint.Shard{shard}, listings: checkpoint.Listings{At: ago(c.listed)}}
 		m := judged(in)
 		told := slices.ContainsFunc(m.NextSteps, func(s nextStep) bool { return strings.Contains(s.Why, "no listing of the stream has shown them") })
-		if m.Phase != c.want || told != (c.want == phaseCopy) {
+		if m.Phase != phaseCopy || told != c.told {
 			t.Errorf("%s: %s, %+v", c.name, m.Phase, m.NextSteps)
 		}
 		if found := unfollowedOf(in, false, noon); len(found) > 0 {

@@ -97,6 +97,8 @@ type tableStatus struct {
 	unlisted  bool      // for some time it has been waiting for the first complete listing of its stream
 	childless time.Time // since when the children of a shard that ended have not been listed; zero if there is no such shard
 	longGone  bool      // it was dropped, and its stream has ended too
+	drained   bool      // it was dropped, and nothing of it is left to read
+	passed    bool      // it is one of a pattern that was in sync until it was dropped: the migration does not wait for it
 	keeper    string
 	waiting   int // shards that could be read and that nobody holds
 	silent    int // shards whose owner is silent
@@ -206,14 +208,20 @@ func (m *migration) add(c config.Table, in tableInput) {
 	if t.longGone {
 		// Its stream is gone too: nothing is read late any more.
 		t.LagSeconds, t.HeadroomSeconds, t.OldestReadAt, t.Old, t.waiting, t.silent = nil, nil, nil, false, 0, 0
-	}
-	if unfollowable := t.aside != "" && t.aside != pipeline.GoneReason; t.Phase == phaseInSync && (unfollowable || t.outlived()) {
-		t.Phase = phaseCopy
+		t.drained = true
 	}
 	t.misplaced(in, m.At)
+	if t.Phase == phaseInSync && (t.aside != "" || t.outlived()) {
+		t.Phase = phaseCopy
+		// Tables of a pattern come and go. A table that is named is missing.
+		t.passed = t.dropped() && !t.outlived() && t.group != ""
+	}
 	t.throttledBy(in.seat.pace, m.At)
 	m.Tables = append(m.Tables, t)
 }
+
+// dropped tells whether the source table does not exist any more.
+func (t *tableStatus) dropped() bool { return t.aside == pipeline.GoneReason }
 
 // outlived tells whether something is not applied for longer than the stream keeps changes. What came since may be lost, which only reading on can tell, and until
 // then nobody knows whether the table is in sync.
@@ -297,18 +305,32 @@ func (m *migration) conclude() {
 		w.Silent = w.HeartbeatAt != nil && m.At.Sub(*w.HeartbeatAt) > m.lease
 		m.Workers = append(m.Workers, *w)
 	}
-	m.Phase = phaseInSync
-	started := false
-	for _, t := range m.Tables {
+	m.Phase = phaseOf(m.Tables)
+	m.advise(m.Phase != phasePrepare)
+}
+
+// phaseOf is the phase of a migration: it is in sync if a table of it is, and no other is awaited.
+func phaseOf(tables []tableStatus) string {
+	started, synced, awaited := false, false, false
+	for _, t := range tables {
 		started = started || t.Phase != phasePrepare
-		if t.Phase != phaseInSync {
-			m.Phase = phaseCopy
-		}
+		synced = synced || t.Phase == phaseInSync
+		awaited = awaited || t.Phase != phaseInSync && !t.passed
 	}
-	if !started {
-		m.Phase = phasePrepare
+	switch {
+	case !started:
+		return phasePrepare
+	case synced && !awaited:
+		return phaseInSync
 	}
-	m.advise(started)
+	return phaseCopy
+}
+
+// unmanned tells whether something may be left to read, and no worker is there to do it. A worker that holds no lease may keep a table, whose shards have all ended or
+// were not listed yet.
+func (m *migration) unmanned() bool {
+	lives := slices.ContainsFunc(m.Workers, func(w workerStatus) bool { return !w.Silent })
+	return m.Leases == 0 && !lives && slices.ContainsFunc(m.Tables, func(t tableStatus) bool { return !t.drained })
 }
 
 // next adds a step, or another reason for the one before it. Its command finds the configuration that this one found.
@@ -333,7 +355,7 @@ func (m *migration) advise(started bool) {
 		m.next("run", "no table of the patterns was found yet")
 	case !started:
 		m.adviseUnmet()
-	case m.Leases == 0:
+	case m.unmanned():
 		m.next("run", "no worker reads the stream, which keeps changes for 24 hours only")
 	default:
 		m.adviseReading()
@@ -352,6 +374,9 @@ func (m *migration) advise(started bool) {
 		}
 		for _, trouble := range t.Troubles {
 			m.next(look, fmt.Sprintf("%s: %s", t.Source, trouble.text(m.At)))
+		}
+		if t.longGone && t.group == "" {
+			m.next("lint", t.Source+" does not exist any more: take it out of the configuration, or create it again")
 		}
 		if t.NeedsLoad {
 			m.NextSteps = append(m.NextSteps, nextStep{"replicator run -c OTHER.yaml",

@@ -114,6 +114,7 @@ func (m *migration) addShards(t *tableStatus, in tableInput) {
 	rate, told, owned := 0.0, true, false
 	var oldest, covered, reached time.Time
 	estimated, unread := false, false
+	t.drained = t.dropped()
 	for i := range in.shards {
 		s := &in.shards[i]
 		shard := l.judge(s)
@@ -122,6 +123,7 @@ func (m *migration) addShards(t *tableStatus, in tableInput) {
 		if l.over(s) {
 			continue
 		}
+		t.drained = false
 		if l.unfollowed[s.ID] {
 			t.unfollowed(s.DoneAt)
 		}

@@ -36,7 +36,11 @@ func (m *migration) collapsed() []tableLine {
 		t := &m.Tables[i]
 		switch {
 		case len(members[t.group]) < 2:
-			lines = append(lines, tableLine{tableStatus: t, name: t.Source, copy: t.Copy.String()})
+			line := tableLine{tableStatus: t, name: t.Source, copy: t.Copy.String()}
+			if t.dropped() {
+				line.copy += ", dropped"
+			}
+			lines = append(lines, line)
 		case !told[t.group]:
 			told[t.group] = true
 			lines = append(lines, together(t.group, members[t.group]))

@@ -42,7 +42,7 @@ func TestATargetThatIsLostWhileNobodyRuns(t *testing.T) {
 		{"denied", func(*checkpointtest.Memory) checkpoint.Store {
 			return failing{status.Error(codes.PermissionDenied, "no")}
 		}, "", phaseInSync, 1, nil},
-		{"of a table that was dropped, too", gone, "", phaseInSync, 0, func(in *tableInput) {
+		{"of a table that was dropped, too", gone, "", phaseCopy, 0, func(in *tableInput) {
 			in.state.Aside = checkpoint.Aside{Reason: pipeline.GoneReason, Since: ago(48 * time.Hour)}
 		}},
 		{"of another mapping", gone, "", phaseInSync, 0, func(in *tableInput) { in.state.MappingHash = "former" }},

@@ -40,6 +40,13 @@ func (s *shares) forget(table string) {
 	delete(s.tables, table)
 }
 
+// followed is how many tables this process works on.
+func (s *shares) followed() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.tables)
+}
+
 // busiest is the worker of which me should take over one of the table's shards now; "" if of none. There is one at a time: the numbers
 // must have been uneven for a lease, because a shard that ends is followed by its children soon, and who is gone holds its shards for so
 // long; and then one shard in a pass is taken over, so that all see what came of it.

@@ -92,6 +92,7 @@ func (t *table) keep(stop, ctx context.Context) error {
 			if k.due(ctx) {
 				return k.complete(ctx)
 			}
+			k.glance(ctx)
 			return k.small(ctx)
 		})
 		if err != nil && stop.Err() == nil {
@@ -113,16 +114,23 @@ type rounds struct {
 	rests   map[string]time.Duration // since when a shard that could be reopened is left alone, by its id and epoch
 	dropped bool                     // the table does not exist any more, and its stream is kept
 	since   time.Duration            // when it was first asked for that it did not
+
+	described time.Duration // when it was last asked for
+	// The next complete round does not wait for Timing.List: the table was dropped, exists again, or its
+	// stream has ended.
+	hasty bool
 }
 
 func (k *rounds) due(ctx context.Context) bool {
-	return !k.began || task.Mono(ctx)-k.last >= k.Timing.List
+	passed := task.Mono(ctx) - k.last
+	return !k.began || passed >= k.Timing.List || k.hasty && passed >= glanceEvery
 }
 
 // complete looks at everything: the witness, the table, its stream and all of its shards. Each step is repeated by itself: while
 // both services throttle, a round that began anew with each failed call would never end.
 func (k *rounds) complete(ctx context.Context) error {
 	began := task.Mono(ctx)
+	k.hasty = false
 	var state checkpoint.TableState
 	steps := []func(ctx context.Context) error{
 		k.attend,
@@ -450,6 +458,9 @@ func (k *rounds) children(ctx context.Context, state checkpoint.TableState, leav
 		listing, err := k.listShards(k.stop, ctx, state.StreamARN, id)
 		if err != nil {
 			return err
+		}
+		if listing.Ended && !k.dropped {
+			k.hasty = true // the stream of a table that is dropped ends with it
 		}
 		if err := k.discover(ctx, state, listing, false); err != nil {
 			return err

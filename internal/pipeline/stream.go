@@ -110,6 +110,7 @@ func (t *table) sameSource(ctx context.Context) error {
 // attend brings the ledger's record in line with the table's stream. The first time it begins the first generation.
 func (k *rounds) attend(ctx context.Context) error {
 	asked := task.Mono(ctx)
+	k.described = asked
 	d, err := k.Database.Describe(ctx, k.source)
 	was := k.dropped
 	if k.dropped = gone(d, err); k.dropped {
