@@ -29,8 +29,13 @@ export CGO_ENABLED = 0
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 24
 
+# What `replicator version` prints: the last tag and the commit. Go records the commit by itself, but neither for `go run` nor in a linked working copy.
+VERSION ?= $(shell git describe --tags --dirty=+changes 2>/dev/null)
+REVISION ?= $(shell git rev-parse --verify --quiet HEAD 2>/dev/null)$(if $(shell git status --porcelain 2>/dev/null),+changes)
+STAMP = -X main.version=$(VERSION) -X main.revision=$(REVISION)
+
 build: ## the binary, in bin/
-	$(GO) build -trimpath -o bin/replicator ./cmd/replicator
+	$(GO) build -trimpath -ldflags "$(STAMP)" -o bin/replicator ./cmd/replicator
 
 test: vet ## every test, and the static checks; needs no C compiler
 	$(GO) test -vet=off ./...
@@ -69,7 +74,7 @@ deploy-check: ## what is deployed: manifests, image definitions, binary, systemd
 	cd deploy/check && $(GO) test ./...
 
 demo: ## a whole migration on this machine
-	$(GO) run ./cmd/replicator demo
+	$(GO) run -ldflags "$(STAMP)" ./cmd/replicator demo
 
 sim: ## one seed (SEED, default 1; MAPPING= for one of the examples, DENSE=1 as it was played) of the simulation: what fails, made smaller, with its story
 	$(GO) run ./internal/sim/soak -explain $(SEED) -mapping "$(MAPPING)" $(if $(DENSE),-dense)

@@ -24,7 +24,7 @@ var binary = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	path := filepath.Join(dir, "replicator")
-	c := exec.Command("go", "build", "-ldflags=-s -w", "-o", path, "./cmd/replicator")
+	c := exec.Command("go", "build", "-ldflags=-s -w -X main.version=v9.8.7 -X main.revision=0123abc", "-o", path, "./cmd/replicator")
 	c.Dir, c.Env = "../..", append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux")
 	if out, err := c.CombinedOutput(); err != nil {
 		return string(out), err
@@ -77,6 +77,18 @@ func TestBinaryIsStatic(t *testing.T) {
 	t.Logf("%.1f MiB", float64(info.Size())/(1<<20))
 }
 
+// The program says what the linker was given.
+func TestBinaryKnowsItsVersion(t *testing.T) {
+	path, err := binary()
+	if err != nil {
+		t.Fatal(path, err)
+	}
+	out, err := exec.Command(path, "version").CombinedOutput()
+	if err != nil || !strings.HasPrefix(string(out), "replicator v9.8.7 (revision 0123abc, ") {
+		t.Errorf("%s, %v", out, err)
+	}
+}
+
 // instruction is a line of a Dockerfile.
 type instruction struct{ name, arguments string }
 
@@ -92,7 +104,7 @@ func dockerfile(t *testing.T) (out []instruction) {
 			continue
 		}
 		name, arguments, _ := strings.Cut(line, " ")
-		if !slices.Contains([]string{"FROM", "WORKDIR", "COPY", "RUN", "ENV", "EXPOSE", "ENTRYPOINT", "CMD"}, name) {
+		if !slices.Contains([]string{"FROM", "WORKDIR", "ARG", "COPY", "RUN", "ENV", "EXPOSE", "ENTRYPOINT", "CMD"}, name) {
 			t.Errorf("instruction %s: no test looks at it", name)
 		}
 		out = append(out, instruction{name, strings.TrimSpace(arguments)})
@@ -117,11 +129,12 @@ func TestDockerfile(t *testing.T) {
 	built := false
 	for _, line := range all[:last] {
 		if line.name == "RUN" && strings.Contains(line.arguments, "go build") {
-			built = strings.Contains(line.arguments, "CGO_ENABLED=0") && strings.Contains(line.arguments, "-trimpath")
+			built = strings.Contains(line.arguments, "CGO_ENABLED=0") && strings.Contains(line.arguments, "-trimpath") &&
+				strings.Contains(line.arguments, "-X main.version=${VERSION} -X main.revision=${REVISION}")
 		}
 	}
 	if !built {
-		t.Error("the binary is not built statically")
+		t.Error("the binary is not built statically, or does not know its version")
 	}
 	got := map[string]string{}
 	for _, line := range all[last+1:] {

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"os"
+	"regexp"
+	"runtime/debug"
+	"testing"
+)
+
+// Every way of building tells which program came of it, and a build without any record says so.
+func TestIdentify(t *testing.T) {
+	const commit = "5368257a0bd271f9c6fedf3ec26e8ee79c7931db"
+	made := func(version string, settings ...debug.BuildSetting) *debug.BuildInfo {
+		return &debug.BuildInfo{Main: debug.Module{Version: version}, Settings: settings}
+	}
+	vcs, changed := debug.BuildSetting{Key: "vcs.revision", Value: commit}, debug.BuildSetting{Key: "vcs.modified", Value: "true"}
+	for _, c := range []struct {
+		name, version, revision string
+		info                    *debug.BuildInfo
+		wantVersion             string
+		wantRevision            string
+	}{
+		{"make, of a tag", "v1.2.3", commit, made("(devel)"), "v1.2.3", commit},
+		{"make, without a tag", "", commit + "+changes", made("(devel)"), "5368257a0bd2+changes", commit + "+changes"},
+		{"go build and go install in a working copy", "", "", made("v0.0.0-20261124160541-5368257a0bd2", vcs), "v0.0.0-20261124160541-5368257a0bd2", commit},
+		{"the same with changes", "", "", made("v0.0.0-20261124160541-5368257a0bd2+dirty", vcs, changed), "v0.0.0-20261124160541-5368257a0bd2+dirty", commit + "+changes"},
+		{"the same with an older toolchain", "", "", made("(devel)", vcs), "5368257a0bd2", commit},
+		{"go install of a version", "", "", made("v1.2.3"), "v1.2.3", "unknown"},
+		{"go install of a commit", "", "", made("v1.2.4-0.20261124160541-5368257a0bd2"), "v1.2.4-0.20261124160541-5368257a0bd2", "5368257a0bd2"},
+		{"go run, or without a repository", "", "", made("(devel)"), unknownBuild, "unknown"},
+		{"nothing recorded", "", "", nil, unknownBuild, "unknown"},
+	} {
+		if b := identify(c.version, c.revision, c.info); b.Version != c.wantVersion || b.Revision != c.wantRevision {
+			t.Errorf("%s: %q, revision %q", c.name, b.Version, b.Revision)
+		}
+	}
+}
+
+// What builds the program hands it what identify expects.
+func TestBuildsAreStamped(t *testing.T) {
+	for path, want := range map[string]string{
+		"../../Makefile":                    `(?m)^STAMP = -X main\.version=\$\(VERSION\) -X main\.revision=\$\(REVISION\)$[\s\S]*\$\(GO\) build -trimpath -ldflags "\$\(STAMP\)"`,
+		"../../deploy/container/Dockerfile": `(?m)^ARG VERSION=""$\n^ARG REVISION=""$\n^RUN .*go build .*-X main\.version=\$\{VERSION\} -X main\.revision=\$\{REVISION\}`,
+		"../../deploy/container/.ko.yaml":   `ldflags: .*-X main\.revision=\{\{\.Git\.FullCommit\}\}`,
+	} {
+		text, err := os.ReadFile(path)
+		if err != nil || !regexp.MustCompile(want).Match(text) {
+			t.Errorf("%s: no %s, %v", path, want, err)
+		}
+	}
+}
