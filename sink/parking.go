@@ -216,14 +216,14 @@ func (p *Parking) Supersede(ctx context.Context, source, item string, by transfo
 
 // Resolve forgets the parked records of a mapping's table that are healed: images are whole, so once the rows that a parked item maps to
 // hold higher versions, live or as tombstones, nothing of the parked change is missing any more, nor if a later change of the item is
-// parked as well. It returns how many records it removed and how many are left. An error of one record does not keep it from the others.
+// parked as well: then the item stays parked, and its older record is removed without being counted as resolved. It returns how many are resolved, and how many records are left. An error of one record does not keep it from the others.
 func (p *Parking) Resolve(ctx context.Context, m *transform.Mapping, rows Looker) (resolved, left int, err error) {
 	note := func(e error) {
 		if err == nil {
 			err = e
 		}
 	}
-	var healed []Ref
+	var healed, superseded []Ref
 	var older Ref // the last one that could be read, if it stays so far
 	note(p.scan(ctx, p.prefix+m.Source+"/", func(ref Ref, record transform.Parked, unreadable error) error {
 		left++
@@ -232,7 +232,7 @@ func (p *Parking) Resolve(ctx context.Context, m *transform.Mapping, rows Looker
 			return nil
 		}
 		if older.item() == ref.item() { // records of one item come by version
-			healed = append(healed, older)
+			superseded = append(superseded, older)
 		}
 		ok, failed := isHealed(ctx, m, rows, record)
 		note(failed)
@@ -241,14 +241,18 @@ func (p *Parking) Resolve(ctx context.Context, m *transform.Mapping, rows Looker
 		}
 		return context.Cause(ctx)
 	}))
-	for _, ref := range healed {
-		if failed := p.Remove(ctx, ref); failed != nil {
-			note(failed)
-			continue
+	remove := func(refs []Ref) (removed int) {
+		for _, ref := range refs {
+			if failed := p.Remove(ctx, ref); failed != nil {
+				note(failed)
+				continue
+			}
+			removed++
 		}
-		resolved++
+		return removed
 	}
-	return resolved, left - resolved, err
+	resolved = remove(healed)
+	return resolved, left - resolved - remove(superseded), err
 }
 
 // isHealed looks at the rows that the images of a parked change map to. A later change of the item has one of them as the row it left

@@ -113,7 +113,7 @@ const (
 	AsCounter                       // a whole N within 64 bits, as the absolute value of an aggregate
 	AsCells                         // an L: a cell per element in one column, the last element newest
 	AsFlattened                     // of "*": a column per member of maps, at any depth; other values as AsText
-	AsGoogleUtility                 // of "*": as Google's batch utility writes values, byte for byte; docs/how-to/google-utility.md
+	AsGoogleUtility                 // of "*": as Google's batch utility writes values, byte for byte but for members whose Java hashes share a bucket; docs/how-to/google-utility.md
 )
 
 var encodingNames = [...]string{"", "text", "json", "dynamodb_json", "int64", "float64", "bytes", "columns", "counter", "cells", "flattened", "google_utility"}

@@ -30,6 +30,11 @@ func TestSecondWorkerFindsAPortOfItsOwn(t *testing.T) {
 	defer l.Close()
 	if got := l.Addr().String(); got == taken.Addr().String() || !strings.HasPrefix(got, "127.0.0.1:") {
 		t.Errorf("listens on %s", got)
+	} else if warned := movedTo(cfg, got); !strings.Contains(warned, got) || !strings.Contains(warned, cfg.HTTP.Listen+" is taken") {
+		t.Errorf("it warns %q", warned)
+	}
+	if warned := movedTo(cfg, cfg.HTTP.Listen); warned != "" {
+		t.Errorf("the default address is free, and it warns %q", warned)
 	}
 
 	cfg, err = config.Parse("replicator.yaml", []byte(minimal+"http:\n  listen: "+taken.Addr().String()+"\n"), none)
@@ -38,5 +43,8 @@ func TestSecondWorkerFindsAPortOfItsOwn(t *testing.T) {
 	}
 	if _, err := listen(cfg); err == nil {
 		t.Error("a chosen address that is taken is no error")
+	}
+	if warned := movedTo(cfg, "127.0.0.1:1"); warned != "" {
+		t.Errorf("of a chosen address it warns %q", warned)
 	}
 }

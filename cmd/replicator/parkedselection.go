@@ -128,7 +128,8 @@ func (s *selection) find(ctx context.Context, lot *sink.Parking) ([]selectedReco
 }
 
 func notParked(what string) error {
-	return &diag.Error{Code: diag.Usage, What: what, Fix: "take one from `replicator parked list`", Cause: "a later change may have resolved it"}
+	return &diag.Error{Code: diag.Usage, What: what, Fix: "take one from `replicator parked list`", Cause: "a later change may have resolved it",
+		Exit: diag.ExitNo}
 }
 
 // nothing is what is said when no record is selected.

@@ -59,7 +59,7 @@ If an item cannot be mapped, the reason is shown and the exit status is 3: a mig
 	flags.StringVar(&f.table, "table", "", "source `TABLE`; may be left out if the configuration has only one")
 	flags.StringVar(&f.key, "key", "", keyHelp)
 	flags.StringVar(&f.item, "item", "", "`FILE` with one or more items in DynamoDB's JSON; - is stdin")
-	flags.IntVar(&f.sample, "sample", 0, "the first `NUMBER` of items of a scan, or of the file of --item")
+	flags.IntVar(&f.sample, "sample", 0, "the first `NUMBER` of items of a scan, or of the file of --item; at most 1000")
 	flags.StringVar(&f.primaryKey, "primary-key", "", "`NAMES` of the partition key and the sort key, with a comma between; with --item, so that the source is not contacted")
 	flags.StringVar(&f.as, "as", "text", "`FORM` of rows: text, cbt (as `cbt read` prints them) or json")
 	allowEmulatorOfReader(c)

@@ -181,6 +181,14 @@ func listen(cfg *config.Config) (net.Listener, error) {
 	return nil, e
 }
 
+// movedTo warns that the endpoints are not where they are looked for, because nobody chose an address and the default one was taken; "" if they are.
+func movedTo(cfg *config.Config, address string) string {
+	if cfg.Where("http.listen") != (diag.Position{}) || address == cfg.HTTP.Listen {
+		return ""
+	}
+	return fmt.Sprintf("%s is taken, by another worker perhaps: health, metrics and status are at %s; choose an address with --listen or http.listen", cfg.HTTP.Listen, address)
+}
+
 // workerID is unique for every start of a process; leases carry it, so that an operator sees who holds what.
 func workerID() string {
 	host := hostname()
@@ -290,6 +298,9 @@ func (w *worker) run(ctx context.Context, listener net.Listener) error {
 	side.Go(func() error { w.survey(beside, o, parking); return nil })
 	if listener != nil {
 		w.log.Info(demo.ListeningMessage, demo.AddressKey, listener.Addr().String())
+		if moved := movedTo(w.cfg, listener.Addr().String()); moved != "" {
+			w.log.Warn(moved)
+		}
 		handler := admin.Handler(admin.Options{Clock: time.Now, Health: health, Metrics: metrics, Events: o.feed, Profile: w.flags.pprof,
 			Host:   admin.Hosts(w.cfg.HTTP.Listen, listener.Addr(), hostname()),
 			Status: func(ctx context.Context) (any, error) { return gather(ctx, w.cfg, w.target, w.env, "", time.Now()) }})

@@ -18,7 +18,7 @@ const (
 	PollWithin = 2 * time.Minute
 	// LookWithin is how old the last look at the ledger may be that succeeded. A look comes every two seconds, on a standby too, and what a
 	// process reads rests on leases of seconds.
-	LookWithin = time.Minute
+	LookWithin = 30 * time.Second
 	// SeekWithin is how long tables of patterns may be looked for in vain: a new one is followed by nobody meanwhile. Throttles of a start with thousands of tables pass
 	// within that.
 	SeekWithin = 10 * time.Minute
@@ -107,7 +107,7 @@ func Ready(f Facts, now time.Time) Verdict {
 	if f.Stopping {
 		v[0].Text = "stopping"
 	}
-	v = append(v, reached("target", f.Target))
+	v = append(v, f.target(now))
 	if len(f.Tables) > 0 {
 		v = append(v, looked(f.Looked, now))
 	}
@@ -118,6 +118,15 @@ func Ready(f Facts, now time.Time) Verdict {
 		v = append(v, reached("source "+t.Name, t.Source), t.polls(now))
 	}
 	return v
+}
+
+// target is the finding on the target, which is asked for the ledger in every look. One that has not answered for LookWithin counts as not reached.
+func (f *Facts) target(now time.Time) Check {
+	age := now.Sub(f.Looked)
+	if !f.Target || len(f.Tables) == 0 || f.Looked.IsZero() || age <= LookWithin {
+		return reached("target", f.Target)
+	}
+	return Check{Name: "target", Text: fmt.Sprintf("no answer for %s", round(age))}
 }
 
 // looked is the finding on the ledger. A process without tables, whose patterns match none yet, has nothing to look at.

@@ -56,6 +56,8 @@ func TestReady(t *testing.T) {
 		{"taken over and never polled", vary(func(f *Facts) { f.Tables[0].Polled = time.Time{} }), false},
 		{"the ledger was never read", vary(func(f *Facts) { f.Looked = time.Time{} }), false},
 		{"the ledger cannot be read", vary(func(f *Facts) { f.Looked = now.Add(-LookWithin - 1) }), false},
+		{"the target was away for half a minute", vary(func(f *Facts) { f.Looked = now.Add(-30*time.Second - 1) }), false},
+		{"the target was away for less", vary(func(f *Facts) { f.Looked = now.Add(-30 * time.Second) }), true},
 		{"a standby that cannot read the ledger", vary(func(f *Facts) { f.Tables, f.Looked = f.Tables[1:], now.Add(-LookWithin-1) }), false},
 		{"a look at the limit", vary(func(f *Facts) { f.Looked = now.Add(-LookWithin) }), true},
 		{"patterns that match no table yet", vary(func(f *Facts) { f.Tables, f.Looked = nil, time.Time{} }), true},

@@ -7,7 +7,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// PresetUtility is the layout of Google's batch utility, byte for byte: the row key is the partition key, which is no column, and
+// PresetUtility is the layout of Google's batch utility, byte for byte but for members whose Java hashes share a bucket: the row key is the partition key, which is no column, and
 // values are written as: google_utility. The other preset is what the utility was meant to write: the row key is the whole primary
 // key, every attribute is written, as: flattened, and nothing is lost.
 const PresetUtility = "google-migration-utility"

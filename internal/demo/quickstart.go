@@ -27,7 +27,7 @@ func quickStart(executable string, s *services) string {
 		{executable + " status", "what the workers of the demo left behind"},
 		{executable + " run --allow-emulator", "go on following table " + tableName + ", until interrupted"},
 		{executable + " preview --sample 3", "the first items and the cells they become"},
-		{fmt.Sprintf(`aws dynamodb put-item --table-name %s --item '{%q:{"S":"me"},%q:{"S":"1"},"note":{"S":"hello"}}'`, tableName, partitionKey, sortKey), "a change to watch"},
+		{fmt.Sprintf(`aws dynamodb put-item --endpoint-url "$AWS_ENDPOINT_URL_DYNAMODB" --table-name %s --item '{%q:{"S":"me"},%q:{"S":"1"},"note":{"S":"hello"}}'`, tableName, partitionKey, sortKey), "a change to watch"},
 		{fmt.Sprintf("cbt -project %s -instance %s read %s prefix=me", project, instance, tableName), "and its row"},
 		{fmt.Sprintf(`curl -X POST %s/_control/shards -d '{"table":%q}'`, s.endpoint, tableName), "the stream's shards; _control/ lists what else can be done to them"},
 	} {
