@@ -19,23 +19,20 @@ import (
 
 const module = "github.com/dynamodb-bigtable/replicator/"
 
-// listed is what `go list` tells of a package.
+// listed is a package as `go list` prints it.
 type listed struct {
 	ImportPath, Dir, Export string
 	GoFiles                 []string
 }
 
-// plant writes instrumented copies of all files of the packages of the tree at root, and the overlay that has the compiler take them.
-func plant(root, dir string, packages []string) (overlay string, points []point, err error) {
-	arguments := []string{"list", "-export", "-deps", "-json=ImportPath,Dir,Export,GoFiles"}
-	for _, p := range packages {
-		arguments = append(arguments, module+p)
-	}
-	c := exec.Command("go", arguments...)
+// instrument writes copies of a package's files with all sites in them, and the overlay that makes the compiler take them. The
+// package is named from the root of the module, which is the working directory of go list.
+func instrument(root, dir, name string) (overlay string, sites []site, err error) {
+	c := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Dir,Export,GoFiles", module+name)
 	c.Dir, c.Stderr = root, os.Stderr
 	out, err := c.Output()
 	if err != nil {
-		return "", nil, fmt.Errorf("go list: %w", err)
+		return "", nil, fmt.Errorf("go list %s%s: %w", module, name, err)
 	}
 	all := map[string]listed{}
 	for d := json.NewDecoder(bytes.NewReader(out)); ; {
@@ -43,29 +40,23 @@ func plant(root, dir string, packages []string) (overlay string, points []point,
 		if err := d.Decode(&l); err == io.EOF {
 			break
 		} else if err != nil {
-			return "", nil, err
+			return "", nil, fmt.Errorf("go list %s%s: %w", module, name, err)
 		}
 		all[l.ImportPath] = l
 	}
+	files, err := load(all[module+name], all)
+	if err != nil {
+		return "", nil, err
+	}
 	replace := map[string]string{}
-	for _, name := range packages {
-		files, err := load(all[module+name], all)
-		if err != nil {
-			return "", nil, err
-		}
-		for _, f := range files {
-			f.name = name + "/" + filepath.Base(f.path)
-			f.first = len(points) + 1
-			text := f.instrument()
-			if len(f.points) == 0 {
-				continue
-			}
-			points = append(points, f.points...)
-			copied := filepath.Join(dir, fmt.Sprintf("planted%d.go", len(replace)))
-			if err := os.WriteFile(copied, text, 0o600); err != nil {
+	for _, f := range files {
+		f.first = len(sites) + 1
+		if text := f.instrument(); len(f.sites) > 0 {
+			sites = append(sites, f.sites...)
+			replace[f.path] = filepath.Join(dir, filepath.Base(f.path))
+			if err := os.WriteFile(replace[f.path], text, 0o600); err != nil {
 				return "", nil, err
 			}
-			replace[f.path] = copied
 		}
 	}
 	data, err := json.Marshal(map[string]map[string]string{"Replace": replace})
@@ -73,7 +64,7 @@ func plant(root, dir string, packages []string) (overlay string, points []point,
 		return "", nil, err
 	}
 	overlay = filepath.Join(dir, "overlay.json")
-	return overlay, points, os.WriteFile(overlay, data, 0o600)
+	return overlay, sites, os.WriteFile(overlay, data, 0o600)
 }
 
 // load parses and checks a package, with what the compiler exported of those it imports.
@@ -104,32 +95,34 @@ func load(l listed, all map[string]listed) ([]*file, error) {
 	return files, err
 }
 
-// point is a place with a planted bug.
-type point struct {
-	File     string
-	Line     int
-	Function string
-	Operator string
-	Before   string // the text, on one line
-	After    string // what the bug makes of it, for people
+// site is a place with a planted bug.
+type site struct {
+	number   int
+	line     int
+	file     string
+	function string
+	operator string
+	before   string // the text, on one line,
+	after    string // and what the bug makes of it, for people
 }
 
-func (p point) String() string {
-	return fmt.Sprintf("%s:%d | %s | %s | %s → %s", p.File, p.Line, p.Function, p.Operator, p.Before, p.After)
+// text leaves the line out, so that it stays the same while other code of the file changes.
+func (p site) text() string {
+	return fmt.Sprintf("%s %s: %s: %s → %s", p.file, p.function, p.operator, p.before, p.after)
 }
 
-// file is one that is instrumented. Its text stays as it is, with calls of package planted put around parts of it.
+// file is instrumented: its text stays as it is, with calls of package byrule put around parts of it.
 type file struct {
-	set        *token.FileSet
-	info       *types.Info
-	pkg        *types.Package
-	path, name string // name is from the root
-	source     []byte
-	tree       *ast.File
-	first      int // the number of its first point
-	function   *ast.FuncDecl
-	points     []point
-	edits      []edit
+	set      *token.FileSet
+	info     *types.Info
+	pkg      *types.Package
+	path     string
+	source   []byte
+	tree     *ast.File
+	first    int // the number of its first site
+	function *ast.FuncDecl
+	sites    []site
+	edits    []edit
 }
 
 // edit puts text in the place of the bytes from at to end.
@@ -143,7 +136,7 @@ func (f *file) offset(p token.Pos) int { return f.set.Position(p).Offset }
 
 func (f *file) text(n ast.Node) string { return string(f.source[f.offset(n.Pos()):f.offset(n.End())]) }
 
-// add notes a point at a node, and gives its number.
+// add notes a site at a node, and gives its number.
 func (f *file) add(at ast.Node, operator, after string) int {
 	line := func(s string) string {
 		s = strings.Join(strings.Fields(s), " ")
@@ -152,12 +145,12 @@ func (f *file) add(at ast.Node, operator, after string) int {
 		}
 		return s
 	}
-	p := point{f.name, f.set.Position(at.Pos()).Line, f.function.Name.Name, operator, line(f.text(at)), line(after)}
+	p := site{f.first + len(f.sites), f.set.Position(at.Pos()).Line, filepath.Base(f.path), f.function.Name.Name, operator, line(f.text(at)), line(after)}
 	if f.function.Recv != nil {
-		p.Function = strings.TrimPrefix(f.text(f.function.Recv.List[0].Type), "*") + "." + p.Function
+		p.function = strings.TrimPrefix(f.text(f.function.Recv.List[0].Type), "*") + "." + p.function
 	}
-	f.points = append(f.points, p)
-	return f.first + len(f.points) - 1
+	f.sites = append(f.sites, p)
+	return p.number
 }
 
 // around puts text before and after a node. What is put around the same node first is outermost.
@@ -166,16 +159,7 @@ func (f *file) around(n ast.Node, before, after string) {
 	f.edits = append(f.edits, edit{at, at, false, before}, edit{end, end, true, after})
 }
 
-// before puts text in the place of what begins something; between does where something has ended. Nothing else is changed there.
-func (f *file) before(from, to token.Pos, text string) {
-	f.edits = append(f.edits, edit{f.offset(from), f.offset(to), false, text})
-}
-
-func (f *file) between(from, to token.Pos, text string) {
-	f.edits = append(f.edits, edit{f.offset(from), f.offset(to), true, text})
-}
-
-// instrument gives the file with all of its points.
+// instrument gives the file with all of its sites.
 func (f *file) instrument() []byte {
 	for _, d := range f.tree.Decls {
 		if function, ok := d.(*ast.FuncDecl); ok && function.Body != nil {
@@ -183,8 +167,8 @@ func (f *file) instrument() []byte {
 			f.walk(function.Body)
 		}
 	}
-	named := f.tree.Name.End()
-	f.before(named, named, `; import "`+module+`internal/mutants/mechanical/planted"`)
+	named := f.offset(f.tree.Name.End())
+	f.edits = append(f.edits, edit{named, named, false, `; import "` + module + `test/mutation/score/byrule"`})
 	return apply(f.source, f.edits)
 }
 
