@@ -10,7 +10,7 @@ KILLS ?= 24
 DURATION ?= 1h
 OUT ?=
 ONLY ?=
-TABLE ?=
+PACKAGES ?=
 
 # Where tools that are not Go modules of this repository are kept, so that they are built once on a machine.
 TOOLS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/replicator/tools
@@ -24,7 +24,7 @@ PROMTOOL = $(TOOLS)/promtool
 # One way of building, without C, for all but the race detector: everything that is built twice takes minutes on a machine that has not built it yet.
 export CGO_ENABLED = 0
 
-.PHONY: help build test vet race fuzz bench bench-smoke demo mutants mutants-mechanical sim soak soak-processes tools conformance soak-run promtool deploy-check
+.PHONY: help build test vet race fuzz bench bench-smoke demo mutants mutation-score sim soak soak-processes tools conformance soak-run promtool deploy-check
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 24
@@ -46,8 +46,8 @@ vet: ## gofmt, go vet and staticcheck
 	$(GO) tool staticcheck ./...
 
 # Every process that was built with the race detector waits a second when it ends, for what still runs beside it; tests start some hundreds.
-race: ## every test under the race detector, but for internal/scope, in which nothing runs beside anything, and internal/mutants, which runs no product; needs a C compiler
-	CGO_ENABLED=1 GORACE="atexit_sleep_ms=10 $$GORACE" $(GO) test -race -vet=off -timeout 20m $$($(GO) list ./... | grep -v -e /internal/scope -e /internal/mutants)
+race: ## every test under the race detector, but for internal/scope, in which nothing runs beside anything, and test/mutation, which runs no product; needs a C compiler
+	CGO_ENABLED=1 GORACE="atexit_sleep_ms=10 $$GORACE" $(GO) test -race -vet=off -timeout 20m $$($(GO) list ./... | grep -v -e /internal/scope -e /test/mutation)
 
 # UNGUIDED packages are fuzzed as they are, without the instrumentation by which Go's fuzzer prefers texts that reach something new: for a package that
 # imports Bigtable's client, building that takes minutes.
@@ -84,14 +84,14 @@ sim: ## one seed (SEED, default 1; MAPPING= for one of the examples, DENSE=1 as 
 soak: ## SEEDS (default 2000) whole virtual days from FROM (default 0) on, DENSE=1 with twice the faults: virtual hours, each fault's count, what fails
 	$(GO) run ./internal/sim/soak -seeds $(SEEDS) -from $(FROM) $(if $(DENSE),-dense)
 
-# With SEEDS on the command line: fresh seeds alone, and the table is kept. Without: the seeds of the table before the fresh ones.
-MUTANTS = $(if $(filter command,$(origin SEEDS)),-seeds $(SEEDS) -table bench/mutants.txt,-kept bench/mutants.txt)
+# With SEEDS on the command line: fresh seeds alone, which are kept. Without: first the seed that found a bug last time.
+MUTANTS = $(if $(filter command,$(origin SEEDS)),-hunt -seeds $(SEEDS) -from $(FROM)) -only "$(ONLY)"
 
-mutants: ## planted bugs, each of which must be found; SEEDS=400 hunts with fresh seeds alone and writes bench/mutants.txt
-	$(GO) run ./internal/mutants $(MUTANTS)
+mutants: ## planted bugs (test/mutation/planted), each of which the simulation must find; ONLY=regexp of file: name; SEEDS=400 plays fresh seeds alone, and keeps those that find a bug
+	$(GO) run ./test/mutation $(MUTANTS)
 
-mutants-mechanical: ## thousands of bugs planted by rule, each awake in some seeds (SEEDS; ONLY=regexp of file:line function; TABLE= keeps what became of each); takes hours
-	$(GO) run ./internal/mutants/mechanical $(if $(filter command,$(origin SEEDS)),-seeds $(SEEDS)) -only "$(ONLY)" -table "$(TABLE)" -tests
+mutation-score: ## how many of a hundred bugs planted by rule each package's own tests find, against test/mutation/score/floors.txt; PACKAGES=cdc,sink prints those that live; takes minutes
+	$(GO) run ./test/mutation/score $(if $(PACKAGES),-packages $(PACKAGES) -lived)
 
 soak-processes: ## ROUNDS (default 10) of real processes: killed, frozen, cut off; SEED is the first
 	REPLICATOR_PROCESS_ROUNDS=$(ROUNDS) REPLICATOR_PROCESS_SEED=$(SEED) $(GO) test ./internal/processes -count=1 -run TestRounds -v -timeout 120m

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// player is the program that plays seeds of the simulation.
+const player = "./internal/sim/soak"
+
+// simulation is a built player with all bugs in it, each behind its number.
+type simulation string
+
+type seeds struct{ from, number uint64 }
+
+// verdict is what became of a bug.
+type verdict struct {
+	found  bool
+	by     string  // the checker that found it, and what it saw; of a survivor, what the player printed
+	seed   *uint64 // that found it
+	played uint64
+	took   time.Duration
+}
+
+// build compiles the player with all bugs into a directory.
+func build(dir string, all []bug) (simulation, error) {
+	overlay, err := plant(".", dir, all)
+	if err != nil {
+		return "", err
+	}
+	s := simulation(filepath.Join(dir, "player"))
+	c := exec.Command("go", "build", "-overlay", overlay, "-ldflags=-s -w", "-o", string(s), player)
+	if out, err := c.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%s: the product does not compile with its planted bugs: mend the entry that the comment before the function names: %w\n%s", planted, err, out)
+	}
+	return s, nil
+}
+
+// find wakes the bug of the given index, and plays ranges of seeds one after the other until a seed fails.
+func (s simulation) find(i int, ranges []seeds) (v verdict) {
+	began := time.Now()
+	for _, r := range ranges {
+		played := v.played
+		v = s.play(i, r)
+		if v.played += played; v.found {
+			break
+		}
+	}
+	v.took = time.Since(began)
+	return v
+}
+
+// failure is the line that the player prints for a seed that fails: the seed, the virtual hours, and what the first checker said.
+var failure = regexp.MustCompile(`(?m)^FAIL seed (\d+)(?: after [0-9.]+ virtual hours)?: (.*)$`)
+
+func (s simulation) play(i int, r seeds) verdict {
+	c := exec.Command(string(s), "-quiet", "-parallel", "1", "-failures", "1", "-from", fmt.Sprint(r.from), "-seeds", fmt.Sprint(r.number))
+	c.Env = append(os.Environ(), fmt.Sprintf("%s=%d", awake, i+1))
+	out, err := c.CombinedOutput()
+	found := failure.FindStringSubmatch(string(out))
+	if found == nil || err == nil {
+		first, _, _ := strings.Cut(string(out), "\n")
+		return verdict{by: first, played: r.number}
+	}
+	v := verdict{found: true, by: found[2], seed: new(uint64)}
+	_, _ = fmt.Sscan(found[1], v.seed)
+	v.played = *v.seed - r.from + 1
+	return v
+}
