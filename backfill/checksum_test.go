@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
@@ -19,7 +20,7 @@ func TestPagesAreHeldAgainstTheirChecksums(t *testing.T) {
 		return tables(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("X-Amz-Crc32", fmt.Sprint(crc32.ChecksumIEEE([]byte(sent))))
 			answer(200, text)(w, r)
-		})).Scan(context.Background(), "T", 0, 1, cdc.Item{}, 0)
+		})).Scan(context.Background(), "T", 0, 1, attribute.Item{}, 0)
 	}
 	if page, err := scan(sent); err != nil || len(page.Items) != 1 || !page.Next.Exists() {
 		t.Errorf("as it was sent: %+v, %v", page, err)

@@ -19,6 +19,7 @@ import (
 	"github.com/aws/smithy-go/middleware"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/transform"
@@ -127,13 +128,13 @@ func primaryKey(d *types.TableDescription) ([]transform.KeyAttribute, error) {
 			if k.KeyType != role {
 				continue
 			}
-			kind := cdc.KindNone
+			kind := attribute.KindNone
 			for _, a := range d.AttributeDefinitions {
 				if aws.ToString(a.AttributeName) == aws.ToString(k.AttributeName) {
-					kind = map[types.ScalarAttributeType]cdc.Kind{"S": cdc.KindS, "N": cdc.KindN, "B": cdc.KindB}[a.AttributeType]
+					kind = map[types.ScalarAttributeType]attribute.Kind{"S": attribute.KindS, "N": attribute.KindN, "B": attribute.KindB}[a.AttributeType]
 				}
 			}
-			if kind == cdc.KindNone {
+			if kind == attribute.KindNone {
 				return nil, fmt.Errorf("key attribute %q has no known type", aws.ToString(k.AttributeName))
 			}
 			key = append(key, transform.KeyAttribute{Name: aws.ToString(k.AttributeName), Type: kind})
@@ -172,7 +173,7 @@ func (t *Tables) List(ctx context.Context) ([]string, error) {
 
 // Scan reads one page of a segment, after the given key or from the segment's beginning if that does not exist. A limit of
 // zero is the service's own, 1 MB. The read is strongly consistent (B4).
-func (t *Tables) Scan(ctx context.Context, table string, segment, total int, after cdc.Item, limit int) (ScanPage, error) {
+func (t *Tables) Scan(ctx context.Context, table string, segment, total int, after attribute.Item, limit int) (ScanPage, error) {
 	const op = "Scan"
 	in := &dynamodb.ScanInput{
 		TableName: &table, ConsistentRead: aws.Bool(true),
@@ -195,7 +196,7 @@ func (t *Tables) Scan(ctx context.Context, table string, segment, total int, aft
 		// does not tell it.
 		return ScanPage{}, malformed(op, fmt.Errorf("%d items, said to be %d", len(out.Items), out.Count))
 	}
-	page := ScanPage{Items: make([]cdc.Item, 0, len(out.Items)), At: serverTime(out.ResultMetadata)}
+	page := ScanPage{Items: make([]attribute.Item, 0, len(out.Items)), At: serverTime(out.ResultMetadata)}
 	if out.ConsumedCapacity != nil {
 		page.Consumed = aws.ToFloat64(out.ConsumedCapacity.CapacityUnits)
 	}
@@ -216,20 +217,20 @@ func (t *Tables) Scan(ctx context.Context, table string, segment, total int, aft
 }
 
 // Get reads one item by its key; false if there is none. The read is strongly consistent.
-func (t *Tables) Get(ctx context.Context, table string, key cdc.Item) (cdc.Item, bool, error) {
+func (t *Tables) Get(ctx context.Context, table string, key attribute.Item) (attribute.Item, bool, error) {
 	const op = "GetItem"
 	attributes, err := keyAttributes(key)
 	if err != nil {
-		return cdc.Item{}, false, malformed(op, err)
+		return attribute.Item{}, false, malformed(op, err)
 	}
 	in := &dynamodb.GetItemInput{TableName: &table, Key: attributes, ConsistentRead: aws.Bool(true)}
 	out, err := ask(ctx, t.api.GetItem, in)
 	if err != nil {
-		return cdc.Item{}, false, failure(ctx, op, err, true)
+		return attribute.Item{}, false, failure(ctx, op, err, true)
 	}
 	item, err := convertItem(out.Item)
 	if err != nil {
-		return cdc.Item{}, false, malformed(op, err)
+		return attribute.Item{}, false, malformed(op, err)
 	}
 	return item, item.Exists(), nil
 }
@@ -240,18 +241,18 @@ func serverTime(metadata middleware.Metadata) time.Time {
 }
 
 // keyAttributes gives a key to the SDK; nil if there is none.
-func keyAttributes(key cdc.Item) (map[string]types.AttributeValue, error) {
+func keyAttributes(key attribute.Item) (map[string]types.AttributeValue, error) {
 	if !key.Exists() {
 		return nil, nil
 	}
 	attributes := make(map[string]types.AttributeValue, len(key.Attributes()))
 	for _, a := range key.Attributes() {
 		switch a.Value.Kind() {
-		case cdc.KindS:
+		case attribute.KindS:
 			attributes[a.Name] = &types.AttributeValueMemberS{Value: a.Value.Text()}
-		case cdc.KindN:
+		case attribute.KindN:
 			attributes[a.Name] = &types.AttributeValueMemberN{Value: a.Value.Text()}
-		case cdc.KindB:
+		case attribute.KindB:
 			attributes[a.Name] = &types.AttributeValueMemberB{Value: []byte(a.Value.Text())}
 		default:
 			return nil, fmt.Errorf("attribute %q of type %s cannot be part of a key", a.Name, a.Value.Kind())
@@ -264,83 +265,83 @@ func keyAttributes(key cdc.Item) (map[string]types.AttributeValue, error) {
 // target from what the stream brings.
 
 // convertItem names the attribute that it fails at; the names inside of values are data and are not told.
-func convertItem(attributes map[string]types.AttributeValue) (cdc.Item, error) {
+func convertItem(attributes map[string]types.AttributeValue) (attribute.Item, error) {
 	members, culprit, err := convertMembers(attributes)
 	if err != nil {
-		return cdc.Item{}, fmt.Errorf("attribute %q: %w", culprit, err)
+		return attribute.Item{}, fmt.Errorf("attribute %q: %w", culprit, err)
 	}
-	return cdc.NewItem(members), nil
+	return attribute.NewItem(members), nil
 }
 
 // convertMembers collects a map; NewItem and Map sort what comes out, so that the map's own order does not matter.
-func convertMembers(attributes map[string]types.AttributeValue) (members []cdc.Attribute, culprit string, err error) {
-	members = make([]cdc.Attribute, 0, len(attributes))
+func convertMembers(attributes map[string]types.AttributeValue) (members []attribute.Attribute, culprit string, err error) {
+	members = make([]attribute.Attribute, 0, len(attributes))
 	for name, a := range attributes {
 		v, err := convertValue(a)
 		if err == nil {
-			err = cdc.CheckText(name)
+			err = attribute.CheckText(name)
 		}
 		if err != nil {
 			return nil, name, err
 		}
-		members = append(members, cdc.Attribute{Name: name, Value: v})
+		members = append(members, attribute.Attribute{Name: name, Value: v})
 	}
 	return members, "", nil
 }
 
 // convertValue is the SDK's value as ours. A type that is not one of the ten is an error: leaving the attribute out would lose
 // it in the target without a word.
-func convertValue(a types.AttributeValue) (v cdc.Value, err error) {
+func convertValue(a types.AttributeValue) (v attribute.Value, err error) {
 	switch a := a.(type) {
 	case *types.AttributeValueMemberS:
-		return cdc.String(a.Value), cdc.CheckText(a.Value)
+		return attribute.String(a.Value), attribute.CheckText(a.Value)
 	case *types.AttributeValueMemberN:
-		return cdc.Number(a.Value)
+		return attribute.Number(a.Value)
 	case *types.AttributeValueMemberB:
-		return cdc.Binary(a.Value), nil
+		return attribute.Binary(a.Value), nil
 	case *types.AttributeValueMemberBOOL:
-		return cdc.Bool(a.Value), nil
+		return attribute.Bool(a.Value), nil
 	case *types.AttributeValueMemberNULL:
 		if !a.Value {
-			return cdc.Value{}, errors.New("a NULL that is not true")
+			return attribute.Value{}, errors.New("a NULL that is not true")
 		}
-		return cdc.Null(), nil
+		return attribute.Null(), nil
 	case *types.AttributeValueMemberM:
 		members, _, err := convertMembers(a.Value)
 		if err != nil {
-			return cdc.Value{}, err
+			return attribute.Value{}, err
 		}
-		return cdc.Map(members), nil
+		return attribute.Map(members), nil
 	case *types.AttributeValueMemberL:
-		elements := make([]cdc.Value, len(a.Value))
+		elements := make([]attribute.Value, len(a.Value))
 		for i, e := range a.Value {
 			if elements[i], err = convertValue(e); err != nil {
-				return cdc.Value{}, fmt.Errorf("element %d: %w", i, err)
+				return attribute.Value{}, fmt.Errorf("element %d: %w", i, err)
 			}
 		}
-		return cdc.List(elements), nil
+		return attribute.List(elements), nil
 	}
 	return convertSet(a)
 }
 
-func convertSet(a types.AttributeValue) (v cdc.Value, err error) {
+func convertSet(a types.AttributeValue) (v attribute.Value, err error) {
 	switch a := a.(type) {
 	case *types.AttributeValueMemberSS:
 		for _, member := range a.Value {
-			if err := cdc.CheckText(member); err != nil {
-				return cdc.Value{}, err
+			if err := attribute.CheckText(member); err != nil {
+				return attribute.Value{}, err
 			}
 		}
-		v = cdc.StringSet(a.Value)
+		v = attribute.StringSet(a.Value)
 	case *types.AttributeValueMemberNS:
-		v, err = cdc.NumberSet(a.Value)
+		v, err = attribute.NumberSet(a.Value)
 	case *types.AttributeValueMemberBS:
-		v = cdc.BinarySet(a.Value)
+		v = attribute.BinarySet(a.Value)
 	default:
 		err = errUnknownType
 	}
 	if err == nil {
-		err = cdc.CheckSet(v)
+		err = attribute.CheckSet(v)
 	}
 	return v, err
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/dynamodbtest"
 	"github.com/dynamodb-bigtable/replicator/transform"
@@ -83,12 +84,12 @@ func TestH65_UnknownTypesAreErrorsWithoutItemData(t *testing.T) {
 			"GetItem": fmt.Sprintf(`{"Item":%s}`, item),
 		} {
 			source := tables(t, answer(200, body))
-			key := cdc.NewItem([]cdc.Attribute{{Name: "a", Value: cdc.String(secret)}})
+			key := attribute.NewItem([]attribute.Attribute{{Name: "a", Value: attribute.String(secret)}})
 			var err error
 			if op == "GetItem" {
 				_, _, err = source.Get(context.Background(), "T", key)
 			} else {
-				_, err = source.Scan(context.Background(), "T", 0, 1, cdc.Item{}, 0)
+				_, err = source.Scan(context.Background(), "T", 0, 1, attribute.Item{}, 0)
 			}
 			if !cdc.Is(err, cdc.Malformed) {
 				t.Errorf("%s, %s: %v", op, name, err)
@@ -104,11 +105,11 @@ func TestKnownTypesPass(t *testing.T) {
 	const item = `{"s":{"S":""},"n":{"N":"-1.50"},"b":{"B":"AP8="},"t":{"BOOL":false},"z":{"NULL":true},"m":{"M":{}},"l":{"L":[]},
 		"ss":{"SS":["b","a"]},"ns":{"NS":["10","9"]},"bs":{"BS":["Yg==","YQ=="]},
 		"deep":{"L":[{"M":{"x":{"L":[]},"y":{"SS":["q"]}}},{"M":{}},{"L":[{"S":"end"}]}]}}`
-	page, err := tables(t, answer(200, `{"Count":1,"Items":[`+item+`]}`)).Scan(context.Background(), "T", 0, 1, cdc.Item{}, 0)
+	page, err := tables(t, answer(200, `{"Count":1,"Items":[`+item+`]}`)).Scan(context.Background(), "T", 0, 1, attribute.Item{}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := cdc.MarshalItem(page.Items[0])
+	got, err := attribute.MarshalItem(page.Items[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,13 +123,13 @@ func TestKnownTypesPass(t *testing.T) {
 // TestAnEmptyAnswerIsNotTheEnd: a segment is at its end only if an answer says so.
 func TestAnEmptyAnswerIsNotTheEnd(t *testing.T) {
 	for _, body := range []string{``, `{}`, `null`, `{"Count":0}`, `{"Items":[],"Count":3}`, `{"Items":[{}],"Count":1}`, `{"Items":`} {
-		page, err := tables(t, answer(200, body)).Scan(context.Background(), "T", 0, 1, cdc.Item{}, 0)
+		page, err := tables(t, answer(200, body)).Scan(context.Background(), "T", 0, 1, attribute.Item{}, 0)
 		var failed *cdc.Error
 		if !errors.As(err, &failed) {
 			t.Errorf("%s: %+v %v", body, page, err)
 		}
 	}
-	page, err := tables(t, answer(200, `{"Items":[],"Count":0}`)).Scan(context.Background(), "T", 0, 1, cdc.Item{}, 0)
+	page, err := tables(t, answer(200, `{"Items":[],"Count":0}`)).Scan(context.Background(), "T", 0, 1, attribute.Item{}, 0)
 	if err != nil || page.Next.Exists() || page.At.IsZero() {
 		t.Errorf("%+v %v", page, err)
 	}
@@ -160,12 +161,12 @@ func TestReasons(t *testing.T) {
 		if !cdc.Is(err, c.want) || !strings.Contains(err.Error(), code) || calls != 1 {
 			t.Errorf("%s, %d calls: %v", code, calls, err)
 		}
-		_, _, err = source.Get(context.Background(), "T", cdc.NewItem([]cdc.Attribute{{Name: "a", Value: cdc.String(secret)}}))
+		_, _, err = source.Get(context.Background(), "T", attribute.NewItem([]attribute.Attribute{{Name: "a", Value: attribute.String(secret)}}))
 		if !cdc.Is(err, c.want) || c.want == cdc.Malformed && strings.Contains(err.Error(), secret) {
 			t.Errorf("%s: %v", code, err)
 		}
 		// A request for a page carries a key as well, but for the first of a segment, whose refusal may be told in full.
-		for _, after := range []cdc.Item{{}, cdc.NewItem([]cdc.Attribute{{Name: "a", Value: cdc.String(secret)}})} {
+		for _, after := range []attribute.Item{{}, attribute.NewItem([]attribute.Attribute{{Name: "a", Value: attribute.String(secret)}})} {
 			_, err = source.Scan(context.Background(), "T", 0, 1, after, 0)
 			if withheld := after.Exists() && c.want == cdc.Malformed; !cdc.Is(err, c.want) || strings.Contains(err.Error(), "about hunter2") == withheld {
 				t.Errorf("%s, after a key: %t: %v", code, after.Exists(), err)
@@ -201,7 +202,7 @@ func TestFailuresWithoutAnAnswer(t *testing.T) {
 		w.Header().Set("Content-Length", "1000")
 		_, _ = io.WriteString(w, `{"Items":[{"a":{"S":"hunter2"}}`)
 	})
-	_, err := tables(t, torn).Scan(context.Background(), "T", 0, 1, cdc.Item{}, 0)
+	_, err := tables(t, torn).Scan(context.Background(), "T", 0, 1, attribute.Item{}, 0)
 	if !cdc.Is(err, cdc.Unavailable) || strings.Contains(err.Error(), secret) {
 		t.Errorf("torn answer: %v", err)
 	}
@@ -218,7 +219,7 @@ func TestStrictWhateverTheClient(t *testing.T) {
 	server := httptest.NewServer(answer(200, `{"Count":1,"Items":[{"a":{"S":"x"},"b":{"Q":"y"}}]}`))
 	defer server.Close()
 	api := dynamodb.New(dynamodb.Options{Region: "eu-west-1", BaseEndpoint: &server.URL, Credentials: aws.AnonymousCredentials{}})
-	if _, err := NewTables(api).Scan(context.Background(), "T", 0, 1, cdc.Item{}, 0); !cdc.Is(err, cdc.Malformed) {
+	if _, err := NewTables(api).Scan(context.Background(), "T", 0, 1, attribute.Item{}, 0); !cdc.Is(err, cdc.Malformed) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -233,12 +234,12 @@ func TestH32_ReadsAreConsistent(t *testing.T) {
 		requests = append(requests, request)
 		answer(200, `{"Items":[],"Count":0}`)(w, r)
 	}))
-	n, err := cdc.Number("7")
+	n, err := attribute.Number("7")
 	if err != nil {
 		t.Fatal(err)
 	}
-	key := cdc.NewItem([]cdc.Attribute{
-		{Name: "pk", Value: cdc.String("k")}, {Name: "sk", Value: n}, {Name: "x", Value: cdc.Binary([]byte{255})},
+	key := attribute.NewItem([]attribute.Attribute{
+		{Name: "pk", Value: attribute.String("k")}, {Name: "sk", Value: n}, {Name: "x", Value: attribute.Binary([]byte{255})},
 	})
 	if _, err := source.Scan(context.Background(), "T", 2, 5, key, 100); err != nil {
 		t.Fatal(err)
@@ -257,7 +258,7 @@ func TestH32_ReadsAreConsistent(t *testing.T) {
 	if diff := cmp.Diff(want, requests); diff != "" {
 		t.Error(diff)
 	}
-	if _, _, err := source.Get(context.Background(), "T", cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: cdc.Null()}})); !cdc.Is(err, cdc.Malformed) {
+	if _, _, err := source.Get(context.Background(), "T", attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.Null()}})); !cdc.Is(err, cdc.Malformed) {
 		t.Errorf("a key of type NULL: %v", err)
 	}
 }
@@ -311,7 +312,7 @@ func TestAgainstTheEmbeddedService(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	key := []transform.KeyAttribute{{Name: "pk", Type: cdc.KindS}, {Name: "sk", Type: cdc.KindN}}
+	key := []transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}, {Name: "sk", Type: attribute.KindN}}
 	if diff := cmp.Diff(key, d.PrimaryKey); diff != "" || !d.StreamEnabled || d.ViewType != "NEW_AND_OLD_IMAGES" || d.Status != "ACTIVE" ||
 		d.BillingMode != "PAY_PER_REQUEST" || !strings.HasSuffix(d.StreamARN, d.StreamLabel) || d.StreamLabel == "" || !d.At.Equal(day) || d.Name != "Orders" {
 		t.Errorf("%+v %s", d, diff)
@@ -325,7 +326,7 @@ func TestAgainstTheEmbeddedService(t *testing.T) {
 	retried := 0
 	s := &Scan{
 		Table: "Orders", Segments: 3, Source: source, Save: discard,
-		Write: func(_ context.Context, items []cdc.Item, readAt time.Time) error {
+		Write: func(_ context.Context, items []attribute.Item, readAt time.Time) error {
 			mu.Lock()
 			defer mu.Unlock()
 			if readAt.After(day) {
@@ -355,15 +356,15 @@ func TestAgainstTheEmbeddedService(t *testing.T) {
 		t.Errorf("%+v %v, %d missing, %d retries", p, err, len(want), retried)
 	}
 
-	seven, err := cdc.Number("7")
+	seven, err := attribute.Number("7")
 	if err != nil {
 		t.Fatal(err)
 	}
-	item, found, err := source.Get(ctx, "Orders", cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: cdc.String("customer7")}, {Name: "sk", Value: seven}}))
+	item, found, err := source.Get(ctx, "Orders", attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String("customer7")}, {Name: "sk", Value: seven}}))
 	if blob, _ := item.Get("blob"); err != nil || !found || len(blob.Text()) != 20_000 {
 		t.Errorf("get: %v %v", found, err)
 	}
-	if _, found, err := source.Get(ctx, "Orders", cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: cdc.String("customer8")}, {Name: "sk", Value: seven}})); err != nil || found {
+	if _, found, err := source.Get(ctx, "Orders", attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String("customer8")}, {Name: "sk", Value: seven}})); err != nil || found {
 		t.Errorf("get of nothing: %v %v", found, err)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
@@ -20,7 +20,7 @@ func TestALoadEndsWithWhatEndedIt(t *testing.T) {
 		"a read": func(s *Scan) {
 			s.Retry = func(context.Context, func(context.Context) error) error { return failed }
 		},
-		"a write": func(s *Scan) { s.Write = func(context.Context, []cdc.Item, time.Time) error { return failed } },
+		"a write": func(s *Scan) { s.Write = func(context.Context, []attribute.Item, time.Time) error { return failed } },
 		"a save":  func(s *Scan) { s.Save = func(context.Context, Progress) error { return failed } },
 	} {
 		for going, from := range map[string]Progress{"begun": {}, "gone on with": {Total: 1, Next: 1, Open: []Open{{Segment: 0}}}} {
@@ -43,10 +43,10 @@ func TestALoadEndsWithWhatEndedIt(t *testing.T) {
 // What is saved of an open segment is the key after which it goes on: without it a load of hours would begin each segment anew.
 func TestAnOpenSegmentGoesOnAfterItsLastKey(t *testing.T) {
 	p := Progress{Total: 2}
-	at := Open{Segment: 0, After: cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: cdc.String("a")}})}
+	at := Open{Segment: 0, After: attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String("a")}})}
 	p.open(at)
 	for _, key := range []string{"b", "c"} {
-		at.After = cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: cdc.String(key)}})
+		at.After = attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String(key)}})
 		p.advance(at, 1)
 		if !p.Open[0].After.Equal(at.After) {
 			t.Errorf("after %s it goes on after %s", key, keyOf(p.Open[0].After))

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
 // ErrProgress is returned for stored progress that makes no sense.
@@ -33,7 +33,7 @@ type Progress struct {
 type Open struct {
 	Segment int
 	// After is the key of the last durable item; it does not exist if there is none yet.
-	After cdc.Item
+	After attribute.Item
 	Items int64
 }
 
@@ -47,7 +47,7 @@ type openJSON struct {
 func (o Open) MarshalJSON() ([]byte, error) {
 	stored := openJSON{Segment: o.Segment, Items: o.Items}
 	if o.After.Exists() {
-		key, err := cdc.MarshalItem(o.After)
+		key, err := attribute.MarshalItem(o.After)
 		if err != nil {
 			return nil, err
 		}
@@ -67,7 +67,7 @@ func (o *Open) UnmarshalJSON(b []byte) error {
 		return nil
 	}
 	var err error
-	o.After, err = cdc.UnmarshalItem(stored.After)
+	o.After, err = attribute.UnmarshalItem(stored.After)
 	return err
 }
 

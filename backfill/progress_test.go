@@ -6,7 +6,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
 func TestRefusesNonsense(t *testing.T) {
@@ -22,13 +22,13 @@ func TestRefusesNonsense(t *testing.T) {
 }
 
 func TestProgressText(t *testing.T) {
-	n, err := cdc.Number("17.50")
+	n, err := attribute.Number("17.50")
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := Progress{Generation: 3, Total: 9, Next: 2, Items: 12, Open: []Open{
 		{Segment: 0},
-		{Segment: 1, Items: 12, After: cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: cdc.Binary([]byte{0, 255})}, {Name: "sk", Value: n}})},
+		{Segment: 1, Items: 12, After: attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.Binary([]byte{0, 255})}, {Name: "sk", Value: n}})},
 	}}
 	text, err := json.Marshal(p)
 	if err != nil {

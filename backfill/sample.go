@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
 // maxSampleSegments bounds the requests of a sample; each costs at least half a read unit and a round trip.
@@ -14,13 +14,13 @@ const maxSampleSegments = 100
 // Sample reads up to n items, spread over the table: a few from the beginning of each of up to 100 segments. Segments divide
 // the space of the partition keys' hashes, so the sample is even over partitions rather than over items, and the items of a
 // segment may share a partition. The second result is what the reads consumed, in read units of 4 KB. Errors are those of Scan.
-func (t *Tables) Sample(ctx context.Context, table string, n int) ([]cdc.Item, float64, error) {
+func (t *Tables) Sample(ctx context.Context, table string, n int) ([]attribute.Item, float64, error) {
 	if n <= 0 {
 		return nil, 0, nil
 	}
 	segments := min(maxSampleSegments, max(1, n/10))
 	var (
-		items    []cdc.Item
+		items    []attribute.Item
 		consumed float64
 	)
 	for segment := range segments {
@@ -29,7 +29,7 @@ func (t *Tables) Sample(ctx context.Context, table string, n int) ([]cdc.Item, f
 		}
 		// What earlier segments did not have is taken from later ones.
 		limit := (n - len(items) + segments - segment - 1) / (segments - segment)
-		page, err := t.Scan(ctx, table, segment, segments, cdc.Item{}, limit)
+		page, err := t.Scan(ctx, table, segment, segments, attribute.Item{}, limit)
 		if err != nil {
 			return nil, consumed, fmt.Errorf("sample table %s: %w", table, err)
 		}

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
@@ -75,7 +75,7 @@ func TestALoadThatFailsTellsOfItsLastSaveToo(t *testing.T) {
 // The items of a segment that is open are those of all its pages.
 func TestItemsOfAnOpenSegmentAddUp(t *testing.T) {
 	p := Progress{Total: 2}
-	at := Open{Segment: 0, After: cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: cdc.String("a")}})}
+	at := Open{Segment: 0, After: attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String("a")}})}
 	p.open(at)
 	p.advance(at, 5)
 	p.advance(at, 2)

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
@@ -23,7 +24,7 @@ const saveEvery = time.Second
 
 // ScanSource is what a load reads from; *Tables is one. Reads must be strongly consistent (B4).
 type ScanSource interface {
-	Scan(ctx context.Context, table string, segment, total int, after cdc.Item, limit int) (ScanPage, error)
+	Scan(ctx context.Context, table string, segment, total int, after attribute.Item, limit int) (ScanPage, error)
 }
 
 // Scan is the load of one table in one generation. Only Table, Source, Write and Save are required.
@@ -40,7 +41,7 @@ type Scan struct {
 	Source   ScanSource
 	// Write returns nil when every one of the items is durable in the target or put aside, as read at the given time. It does
 	// its own retrying, and it is called by many segments at once.
-	Write func(ctx context.Context, items []cdc.Item, readAt time.Time) error
+	Write func(ctx context.Context, items []attribute.Item, readAt time.Time) error
 	// Save stores the progress durably; it fails when this load is not the table's any more. It is never called twice at once.
 	Save func(ctx context.Context, p Progress) error
 	// Retry repeats a read or a save while that may help. Nil means one attempt.

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/internal/virtual"
@@ -23,7 +24,7 @@ var day = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 
 // memory is a table in memory. Segments and the order in them go by a hash of the key, as DynamoDB's do.
 type memory struct {
-	items []cdc.Item
+	items []attribute.Item
 	pages func(key uint64) int // how many items the page after this key has
 	clock func() time.Time     // the service's; nil: it does not say
 	calls func(ctx context.Context) error
@@ -33,37 +34,37 @@ type memory struct {
 func newMemory(n int) *memory {
 	m := &memory{pages: func(uint64) int { return 7 }}
 	for i := range n {
-		m.items = append(m.items, cdc.NewItem([]cdc.Attribute{
-			{Name: "pk", Value: cdc.String(fmt.Sprint("item", i))}, {Name: "v", Value: cdc.Bool(true)},
+		m.items = append(m.items, attribute.NewItem([]attribute.Attribute{
+			{Name: "pk", Value: attribute.String(fmt.Sprint("item", i))}, {Name: "v", Value: attribute.Bool(true)},
 		}))
 	}
 	return m
 }
 
-func keyOf(item cdc.Item) string {
+func keyOf(item attribute.Item) string {
 	v, _ := item.Get("pk")
 	return v.Text()
 }
 
-func place(item cdc.Item) uint64 {
+func place(item attribute.Item) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(keyOf(item)))
 	return h.Sum64()
 }
 
-func (m *memory) Scan(ctx context.Context, _ string, segment, total int, after cdc.Item, limit int) (ScanPage, error) {
+func (m *memory) Scan(ctx context.Context, _ string, segment, total int, after attribute.Item, limit int) (ScanPage, error) {
 	if m.calls != nil {
 		if err := m.calls(ctx); err != nil {
 			return ScanPage{}, err
 		}
 	}
-	var left []cdc.Item
+	var left []attribute.Item
 	for _, item := range m.items {
 		if at := place(item); int(at%uint64(total)) == segment && (!after.Exists() || at > place(after)) {
 			left = append(left, item)
 		}
 	}
-	slices.SortFunc(left, func(a, b cdc.Item) int {
+	slices.SortFunc(left, func(a, b attribute.Item) int {
 		if place(a) < place(b) {
 			return -1
 		}
@@ -82,7 +83,7 @@ func (m *memory) Scan(ctx context.Context, _ string, segment, total int, after c
 		page.Items = left[:n]
 		if n > 0 {
 			v, _ := left[n-1].Get("pk")
-			page.Next = cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: v}})
+			page.Next = attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: v}})
 		}
 	} else {
 		page.Items = left
@@ -104,7 +105,7 @@ type target struct {
 	written map[string]int
 }
 
-func (t *target) write(_ context.Context, items []cdc.Item, _ time.Time) error {
+func (t *target) write(_ context.Context, items []attribute.Item, _ time.Time) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.written == nil {
@@ -220,7 +221,7 @@ func crashAt(t *testing.T, segments, page, at int, before bool) (crashed bool) {
 		}
 		s := &Scan{
 			Table: "Orders", Segments: segments, Source: m,
-			Write: func(ctx context.Context, items []cdc.Item, at time.Time) error {
+			Write: func(ctx context.Context, items []attribute.Item, at time.Time) error {
 				_ = task.Sleep(ctx, 170*time.Millisecond) // so that other segments save meanwhile
 				return step(func() error { return out.write(ctx, items, at) })
 			},
@@ -268,7 +269,7 @@ func TestKilledAndResumedUnderTheScheduler(t *testing.T) {
 					}
 					s := &Scan{
 						Table: "Orders", Segments: 5, Parallel: 3, Source: m,
-						Write: func(ctx context.Context, items []cdc.Item, at time.Time) error {
+						Write: func(ctx context.Context, items []attribute.Item, at time.Time) error {
 							if err := pause(ctx); err != nil {
 								return err
 							}
@@ -328,7 +329,7 @@ func TestAnOlderGenerationIsNotResumed(t *testing.T) {
 
 func TestAPageThatDoesNotMoveIsAnError(t *testing.T) {
 	m := newMemory(10)
-	stuck := cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: cdc.String("item1")}})
+	stuck := attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String("item1")}})
 	s := &Scan{Table: "Orders", Source: repeating{m, stuck}, Write: (&target{}).write, Save: discard}
 	if _, err := s.Run(context.Background(), Progress{}); !cdc.Is(err, cdc.Malformed) {
 		t.Fatal(err)
@@ -337,10 +338,10 @@ func TestAPageThatDoesNotMoveIsAnError(t *testing.T) {
 
 type repeating struct {
 	*memory
-	next cdc.Item
+	next attribute.Item
 }
 
-func (r repeating) Scan(context.Context, string, int, int, cdc.Item, int) (ScanPage, error) {
+func (r repeating) Scan(context.Context, string, int, int, attribute.Item, int) (ScanPage, error) {
 	return ScanPage{Next: r.next}, nil
 }
 
@@ -360,7 +361,7 @@ type halting struct {
 	calls int
 }
 
-func (h *halting) Scan(ctx context.Context, table string, segment, total int, after cdc.Item, limit int) (ScanPage, error) {
+func (h *halting) Scan(ctx context.Context, table string, segment, total int, after attribute.Item, limit int) (ScanPage, error) {
 	h.mu.Lock()
 	h.calls++
 	halt := h.calls%2 == 0
@@ -369,7 +370,7 @@ func (h *halting) Scan(ctx context.Context, table string, segment, total int, af
 		return h.memory.Scan(ctx, table, segment, total, after, limit)
 	}
 	// Another key at the place of the last one.
-	return ScanPage{Next: cdc.NewItem([]cdc.Attribute{{Name: "passed", Value: cdc.Bool(true)}, after.Attributes()[0]})}, nil
+	return ScanPage{Next: attribute.NewItem([]attribute.Attribute{{Name: "passed", Value: attribute.Bool(true)}, after.Attributes()[0]})}, nil
 }
 
 // TestH31_ImagesDoNotClaimToBeYounger: the time given with a page is when it was asked for, repeated requests and clocks
@@ -397,7 +398,7 @@ func TestH31_ImagesDoNotClaimToBeYounger(t *testing.T) {
 					}
 				}
 			},
-			Write: func(_ context.Context, _ []cdc.Item, at time.Time) error {
+			Write: func(_ context.Context, _ []attribute.Item, at time.Time) error {
 				if !at.Equal(asked) {
 					t.Errorf("claims %s, was asked for at %s", at, asked)
 				}
@@ -433,7 +434,7 @@ func TestEndedContext(t *testing.T) {
 	saves, pages := 0, 0
 	s := &Scan{
 		Table: "Orders", Segments: 3, Parallel: 1, Source: m,
-		Write: func(ctx context.Context, items []cdc.Item, at time.Time) error {
+		Write: func(ctx context.Context, items []attribute.Item, at time.Time) error {
 			if pages++; pages == 4 {
 				cancel(stop)
 				return context.Cause(ctx)

@@ -3,7 +3,7 @@ package backfill
 import (
 	"time"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
@@ -39,9 +39,9 @@ type Description struct {
 
 // ScanPage is the outcome of one Scan request: at most 1 MB of items, in no order. It may be empty and not the last.
 type ScanPage struct {
-	Items []cdc.Item
+	Items []attribute.Item
 	// Next is the key after which the following page begins. It does not exist (Item.Exists) if this page ends the segment.
-	Next cdc.Item
+	Next attribute.Item
 	// At is the service's own clock when it answered, zero if it did not say.
 	At time.Time
 	// Consumed is what the page cost in read capacity units, 0 if the service did not say.

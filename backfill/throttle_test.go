@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
@@ -101,7 +102,7 @@ type failsOnce struct {
 	failed bool
 }
 
-func (s *failsOnce) Scan(ctx context.Context, table string, segment, total int, after cdc.Item, limit int) (ScanPage, error) {
+func (s *failsOnce) Scan(ctx context.Context, table string, segment, total int, after attribute.Item, limit int) (ScanPage, error) {
 	if !s.failed {
 		s.failed = true
 		return ScanPage{}, &cdc.Error{Op: "Scan", Reason: cdc.Unavailable}
@@ -118,7 +119,7 @@ func TestImagesAreAsOldAsTheAttemptThatReadThem(t *testing.T) {
 		var last time.Time
 		s := &Scan{
 			Table: "Orders", Source: &failsOnce{ScanSource: newMemory(3)}, Save: func(context.Context, Progress) error { return nil },
-			Write: func(ctx context.Context, items []cdc.Item, readAt time.Time) error {
+			Write: func(ctx context.Context, items []attribute.Item, readAt time.Time) error {
 				last = readAt
 				return out.write(ctx, items, readAt)
 			},

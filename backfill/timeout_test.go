@@ -11,6 +11,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
@@ -28,7 +29,7 @@ func (hanging) Scan(ctx context.Context, _ *dynamodb.ScanInput, _ ...func(*dynam
 func TestCallsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		_, err := NewTables(hanging{}).Scan(t.Context(), "T", 0, 1, cdc.Item{}, 0)
+		_, err := NewTables(hanging{}).Scan(t.Context(), "T", 0, 1, attribute.Item{}, 0)
 		if took := time.Since(began); took != callTime || callTime <= requestTimeout {
 			t.Errorf("ended after %s", took)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
 // Items of the three shapes that results are kept for: about 500 bytes in 10 attributes; about 2 KB with nested maps, lists and
@@ -106,19 +107,19 @@ func BenchmarkRead(b *testing.B) {
 func BenchmarkDynamoDBJSON(b *testing.B) {
 	for _, shape := range shapes {
 		text := []byte(shape.item(7))
-		item := must(UnmarshalItem(text))
+		item := must(attribute.UnmarshalItem(text))
 		b.Run("unmarshal/"+shape.name, func(b *testing.B) {
 			b.SetBytes(int64(len(text)))
 			b.ReportAllocs()
 			for b.Loop() {
-				_, _ = UnmarshalItem(text)
+				_, _ = attribute.UnmarshalItem(text)
 			}
 		})
 		b.Run("marshal/"+shape.name, func(b *testing.B) {
 			b.SetBytes(int64(len(text)))
 			b.ReportAllocs()
 			for b.Loop() {
-				_, _ = MarshalItem(item)
+				_, _ = attribute.MarshalItem(item)
 			}
 		})
 	}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
 // Event is what happened to an item.
@@ -36,11 +38,11 @@ type Change struct {
 	// Time is when the change was made, floored to the second by DynamoDB; it may run backwards. It orders nothing.
 	Time time.Time
 	// Keys hold the primary key alone.
-	Keys Item
+	Keys attribute.Item
 	// Old is the image before the change, none for an insert or when the stream does not carry it.
-	Old Item
+	Old attribute.Item
 	// New is the image after the change, none for a remove.
-	New Item
+	New attribute.Item
 	// Expired tells that DynamoDB's time-to-live removed the item (userIdentity of the service).
 	Expired bool
 }

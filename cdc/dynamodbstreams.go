@@ -19,6 +19,7 @@ import (
 	"github.com/aws/smithy-go/middleware"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
@@ -304,7 +305,7 @@ func convertRecord(r *types.Record) (c Change, err error) {
 	for _, image := range []struct {
 		name string
 		from map[string]types.AttributeValue
-		to   *Item
+		to   *attribute.Item
 	}{{"Keys", r.Dynamodb.Keys, &c.Keys}, {"OldImage", r.Dynamodb.OldImage, &c.Old}, {"NewImage", r.Dynamodb.NewImage, &c.New}} {
 		if *image.to, err = convertItem(image.from); err != nil {
 			return c, fmt.Errorf("%s: %w", image.name, err)
@@ -319,79 +320,75 @@ func convertRecord(r *types.Record) (c Change, err error) {
 }
 
 // convertItem names the attribute that it fails at; the names inside of values are data and are not told.
-func convertItem(m map[string]types.AttributeValue) (Item, error) {
+func convertItem(m map[string]types.AttributeValue) (attribute.Item, error) {
 	members, culprit, err := convertMembers(m)
 	if err != nil {
-		return Item{}, fmt.Errorf("attribute %q: %w", culprit, err)
+		return attribute.Item{}, fmt.Errorf("attribute %q: %w", culprit, err)
 	}
-	return Item{members}, nil
+	return attribute.NewItem(members), nil
 }
 
-func convertMembers(m map[string]types.AttributeValue) (members []Attribute, culprit string, err error) {
-	members = make([]Attribute, 0, len(m))
+func convertMembers(m map[string]types.AttributeValue) (members []attribute.Attribute, culprit string, err error) {
+	members = make([]attribute.Attribute, 0, len(m))
 	for name, value := range m {
 		v, err := convertValue(value)
 		if err == nil && notUTF8(name) {
-			err = errNotUTF8
+			err = attribute.ErrText
 		}
 		if err != nil {
 			return nil, name, err
 		}
-		members = append(members, Attribute{name, v})
+		members = append(members, attribute.Attribute{Name: name, Value: v})
 	}
-	return sortAttributes(members), "", nil
+	return members, "", nil
 }
-
-// errNotUTF8 is returned for text that DynamoDB cannot hold and JSON cannot keep; the client passes such bytes on.
-var errNotUTF8 = errors.New("text that is not UTF-8")
 
 func notUTF8(s string) bool { return !utf8.ValidString(s) }
 
-func convertValue(value types.AttributeValue) (v Value, err error) {
+func convertValue(value types.AttributeValue) (v attribute.Value, err error) {
 	switch value := value.(type) {
 	case *types.AttributeValueMemberS:
 		if notUTF8(value.Value) {
-			return Value{}, errNotUTF8
+			return attribute.Value{}, attribute.ErrText
 		}
-		return String(value.Value), nil
+		return attribute.String(value.Value), nil
 	case *types.AttributeValueMemberN:
-		return Number(value.Value)
+		return attribute.Number(value.Value)
 	case *types.AttributeValueMemberB:
-		return Binary(value.Value), nil
+		return attribute.Binary(value.Value), nil
 	case *types.AttributeValueMemberBOOL:
-		return Bool(value.Value), nil
+		return attribute.Bool(value.Value), nil
 	case *types.AttributeValueMemberNULL:
 		if !value.Value {
-			return Value{}, errors.New("a NULL that is not true")
+			return attribute.Value{}, errors.New("a NULL that is not true")
 		}
-		return Null(), nil
+		return attribute.Null(), nil
 	case *types.AttributeValueMemberM:
-		v.kind = KindM
-		v.members, _, err = convertMembers(value.Value)
-		return v, err
+		members, _, err := convertMembers(value.Value)
+		return attribute.Map(members), err
 	case *types.AttributeValueMemberL:
-		list := make([]Value, len(value.Value))
+		list := make([]attribute.Value, len(value.Value))
 		for i, e := range value.Value {
 			if list[i], err = convertValue(e); err != nil {
-				return Value{}, err
+				return attribute.Value{}, err
 			}
 		}
-		return List(list), nil
+		return attribute.List(list), nil
 	case *types.AttributeValueMemberSS:
 		if !slices.ContainsFunc(value.Value, notUTF8) {
-			v = StringSet(value.Value)
+			v = attribute.StringSet(value.Value)
 		} else {
-			err = errNotUTF8
+			err = attribute.ErrText
 		}
 	case *types.AttributeValueMemberNS:
-		v, err = NumberSet(value.Value)
+		v, err = attribute.NumberSet(value.Value)
 	case *types.AttributeValueMemberBS:
-		v = BinarySet(value.Value)
+		v = attribute.BinarySet(value.Value)
 	default:
-		return Value{}, fmt.Errorf("a value of unknown type (%T)", value)
+		return attribute.Value{}, fmt.Errorf("a value of unknown type (%T)", value)
 	}
 	if err == nil {
-		err = checkSet(v)
+		err = attribute.CheckSet(v)
 	}
 	return v, err
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
 	"github.com/aws/smithy-go"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
 // wire is a service that answers with prepared text, reached through the real client.
@@ -83,7 +84,7 @@ func wantReason(t *testing.T, err error, reason Reason) {
 }
 
 func TestReadConvertsEveryType(t *testing.T) {
-	text := must(MarshalItem(everyType()))
+	text := must(attribute.MarshalItem(everyType()))
 	body := page(
 		`{"awsRegion":"eu-west-1","eventID":"1","eventName":"MODIFY","eventVersion":"1.1","eventSource":"aws:dynamodb","dynamodb":{`+
 			`"ApproximateCreationDateTime":1.732175999E9,"Keys":{"pk":{"S":"k"},"n":{"N":"1.50"}},"NewImage":`+string(text)+`,"OldImage":{"pk":{"S":"k"}},`+
@@ -100,12 +101,12 @@ func TestReadConvertsEveryType(t *testing.T) {
 	if got.Next != "next" || got.End || !got.At.Equal(time.Date(2024, 11, 21, 8, 0, 0, 0, time.UTC)) || len(got.Changes) != 3 {
 		t.Fatalf("page %+v", got)
 	}
-	key := NewItem([]Attribute{{"pk", String("k")}})
+	key := attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String("k")}})
 	want := []Change{
 		{Event: Modify, Sequence: must(ParseSequenceNumber("000000000000000000099")), Time: time.Unix(1732175999, 0), New: everyType(), Old: key,
-			Keys: NewItem([]Attribute{{"pk", String("k")}, {"n", must(Number("1.5"))}})},
+			Keys: attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String("k")}, {Name: "n", Value: must(attribute.Number("1.5"))}})},
 		{Event: Remove, Sequence: SequenceOf(100), Time: time.Unix(1732175998, 0), Expired: true,
-			Keys: NewItem([]Attribute{{"pk", Binary([]byte{0, 255})}}), Old: NewItem([]Attribute{{"pk", Binary([]byte{0, 255})}})},
+			Keys: attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.Binary([]byte{0, 255})}}), Old: attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.Binary([]byte{0, 255})}})},
 		{Event: Remove, Sequence: SequenceOf(101), Time: time.Unix(1732175998, 0), Keys: key},
 	}
 	if !slices.EqualFunc(got.Changes, want, sameChange) {
@@ -217,7 +218,7 @@ func TestAnErrorInAListIsNotItsEnd(t *testing.T) {
 
 // Whatever a body holds, Read gives a page in order or an error of its own.
 func FuzzRead(f *testing.F) {
-	text := string(must(MarshalItem(everyType())))
+	text := string(must(attribute.MarshalItem(everyType())))
 	for _, body := range []string{"", "{}", page(), page(record(1, text), record(2, text)), `{"Records":[` + record(1, `{"a":{"SS":["b":]}}`) + `]}`,
 		`{"Records":[` + record(1, `{"a":{"S":"x"}:}`) + `]}`, `{"Records":[{"dynamodb":{"Keys":{"a":{"FLOAT":1}}}}]}`} {
 		f.Add([]byte(body))

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"pgregory.net/rapid"
 )
 
@@ -76,7 +77,7 @@ func TestSequenceNumberKeepsItsText(t *testing.T) {
 		if err := json.Unmarshal(must(json.Marshal(record{n})), &stored); err != nil || stored.Position.String() != text || stored.Position != n {
 			t.Errorf("%s is stored as %s, %v", text, stored.Position, err)
 		}
-		key := NewItem([]Attribute{{"pk", String("k")}})
+		key := attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String("k")}})
 		change := Change{Event: Remove, Sequence: n, Time: time.Unix(1, 0), Keys: key}
 		if back, err := UnmarshalChange(must(MarshalChange(change))); err != nil || back.Sequence.String() != text {
 			t.Errorf("%s is kept as %s, %v", text, back.Sequence, err)

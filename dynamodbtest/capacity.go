@@ -3,7 +3,7 @@ package dynamodbtest
 import (
 	"strconv"
 
-	"github.com/dynamodb-bigtable/replicator/dynamodbtest/item"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
 // Sizes of a capacity unit in bytes ("Read/write capacity mode").
@@ -75,7 +75,7 @@ func (m *meter) appendJSON(dst []byte) []byte {
 		}
 	}
 	dst = append(dst, `{"TableName":`...)
-	dst = item.AppendString(dst, m.table)
+	dst = attribute.AppendString(dst, m.table)
 	dst = m.appendUnits(append(dst, ','), total)
 	if m.returned == "INDEXES" {
 		dst = m.appendUnits(append(dst, `,"Table":{`...), m.units)
@@ -90,12 +90,12 @@ func (m *meter) appendArms(dst []byte, name string, arms map[string]float64) []b
 	if len(arms) == 0 {
 		return dst
 	}
-	dst = append(item.AppendString(append(dst, ','), name), ":{"...)
+	dst = append(attribute.AppendString(append(dst, ','), name), ":{"...)
 	for i, index := range sortedKeys(arms) {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = append(item.AppendString(dst, index), ":{"...)
+		dst = append(attribute.AppendString(dst, index), ":{"...)
 		dst = append(m.appendUnits(dst, arms[index]), '}')
 	}
 	return append(dst, '}')

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
 // Limits of secondary indexes ("Service, account, and table quotas").
@@ -38,10 +38,10 @@ type onDemandThroughput struct {
 }
 
 // definitionsOf are the types of the attributes that a request defines.
-func definitionsOf(definitions []attributeDefinition) (map[string]cdc.Kind, error) {
-	kinds := map[string]cdc.Kind{}
+func definitionsOf(definitions []attributeDefinition) (map[string]attribute.Kind, error) {
+	kinds := map[string]attribute.Kind{}
 	for i, d := range definitions {
-		kind, ok := map[string]cdc.Kind{"S": cdc.KindS, "N": cdc.KindN, "B": cdc.KindB}[d.AttributeType]
+		kind, ok := map[string]attribute.Kind{"S": attribute.KindS, "N": attribute.KindN, "B": attribute.KindB}[d.AttributeType]
 		if !ok {
 			return nil, missingMember(fmt.Sprintf("attributeDefinitions.%d.member.attributeType", i+1))
 		}
@@ -55,7 +55,7 @@ func definitionsOf(definitions []attributeDefinition) (map[string]cdc.Kind, erro
 
 // readKeys validates a key schema; member is where it stands in the request. Only a global index's key has more than one
 // attribute of a type.
-func readKeys(elements []keyElement, kinds map[string]cdc.Kind, member string, global bool) (keySchema, error) {
+func readKeys(elements []keyElement, kinds map[string]attribute.Kind, member string, global bool) (keySchema, error) {
 	if len(elements) == 0 {
 		return keySchema{}, missingMember(member)
 	}
@@ -102,7 +102,7 @@ func readKeys(elements []keyElement, kinds map[string]cdc.Kind, member string, g
 }
 
 // undefinedKeys is the error for keys without definitions, which the service words in two ways.
-func undefinedKeys(elements []keyElement, kinds map[string]cdc.Kind) error {
+func undefinedKeys(elements []keyElement, kinds map[string]attribute.Kind) error {
 	several := len(elements) > 2 || len(elements) == 2 && elements[0].KeyType == elements[1].KeyType
 	if !several && (len(elements) > 1 || len(kinds) == 0) {
 		return validation("Invalid KeySchema: Some index key attribute have no definition")
@@ -116,7 +116,7 @@ func undefinedKeys(elements []keyElement, kinds map[string]cdc.Kind) error {
 }
 
 // readIndexes validates the indexes of a new table.
-func readIndexes(base keySchema, local, global []indexSpecification, kinds map[string]cdc.Kind, capacity billing) ([]*secondaryIndex, error) {
+func readIndexes(base keySchema, local, global []indexSpecification, kinds map[string]attribute.Kind, capacity billing) ([]*secondaryIndex, error) {
 	if local != nil && len(local) == 0 {
 		return nil, validation("One or more parameter values were invalid: List of LocalSecondaryIndexes is empty")
 	}
@@ -158,7 +158,7 @@ func readIndexes(base keySchema, local, global []indexSpecification, kinds map[s
 }
 
 // read validates what kinds of indexes have in common.
-func (spec *indexSpecification) read(global bool, kinds map[string]cdc.Kind, member string) (*secondaryIndex, error) {
+func (spec *indexSpecification) read(global bool, kinds map[string]attribute.Kind, member string) (*secondaryIndex, error) {
 	if err := checkName(spec.IndexName, member+".member.indexName", 3); err != nil {
 		return nil, err
 	}
@@ -235,7 +235,7 @@ func addIndex(list []*secondaryIndex, x *secondaryIndex) ([]*secondaryIndex, err
 }
 
 // checkDefinitions refuses definitions of attributes that no key uses.
-func checkDefinitions(base keySchema, indexes []*secondaryIndex, kinds map[string]cdc.Kind) error {
+func checkDefinitions(base keySchema, indexes []*secondaryIndex, kinds map[string]attribute.Kind) error {
 	var unused []string
 	for _, name := range sortedKeys(kinds) {
 		if !base.contains(name) && !slices.ContainsFunc(indexes, func(x *secondaryIndex) bool { return x.keys.contains(name) }) {
@@ -253,9 +253,9 @@ func checkDefinitions(base keySchema, indexes []*secondaryIndex, kinds map[strin
 }
 
 func usedKeys(base keySchema, indexes []*secondaryIndex) []string {
-	kinds := map[string]cdc.Kind{}
+	kinds := map[string]attribute.Kind{}
 	for _, d := range definitions(base, indexes) {
-		kinds[d.AttributeName] = cdc.KindNone
+		kinds[d.AttributeName] = attribute.KindNone
 	}
 	return sortedKeys(kinds)
 }
@@ -356,7 +356,7 @@ func without(list, others []attributeDefinition) []attributeDefinition {
 	})
 }
 
-func (t *table) createIndex(list []*secondaryIndex, spec *indexSpecification, kinds map[string]cdc.Kind, capacity billing) ([]*secondaryIndex, error) {
+func (t *table) createIndex(list []*secondaryIndex, spec *indexSpecification, kinds map[string]attribute.Kind, capacity billing) ([]*secondaryIndex, error) {
 	if slices.ContainsFunc(list, func(x *secondaryIndex) bool { return x.name == spec.IndexName }) {
 		return nil, validation("Attempting to create an index which already exists")
 	}

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/dynamodbtest/item"
 	"github.com/dynamodb-bigtable/replicator/expression"
 )
@@ -62,7 +62,7 @@ func (o *writeOptions) answer(m *meter, did outcome, update *expression.Update) 
 				return nil, err
 			}
 			if written := update.Written().Of(it); written.Exists() {
-				r.raw("Attributes", item.AppendJSON(nil, written))
+				r.raw("Attributes", attribute.AppendItem(nil, written))
 			}
 		}
 	}
@@ -110,7 +110,7 @@ func (r *response) collections(wanted string, keys map[*table][]primaryKey) {
 func (t *table) collectionMetrics(key primaryKey) []byte {
 	name := t.schema.hash[0].name
 	hash, _ := key.item.Get(name)
-	dst := append([]byte(`{"ItemCollectionKey":`), item.AppendJSON(nil, cdc.NewItem([]cdc.Attribute{{Name: name, Value: hash}}))...)
+	dst := append([]byte(`{"ItemCollectionKey":`), attribute.AppendItem(nil, attribute.NewItem([]attribute.Attribute{{Name: name, Value: hash}}))...)
 	return append(dst, `,"SizeEstimateRangeGB":[0,1]}`...)
 }
 
@@ -327,5 +327,5 @@ func project(wire []byte, projection *expression.Projection) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return item.AppendJSON(nil, projection.Of(it)), nil
+	return attribute.AppendItem(nil, projection.Of(it)), nil
 }

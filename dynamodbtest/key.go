@@ -5,7 +5,7 @@ import (
 	"encoding/binary"
 	"slices"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/dynamodbtest/item"
 )
 
@@ -19,7 +19,7 @@ const (
 // keyAttribute is an attribute of the primary key and its type: S, N or B.
 type keyAttribute struct {
 	name string
-	kind cdc.Kind
+	kind attribute.Kind
 }
 
 // keySchema is the primary key of a table, or the key of an index. A partition key has one
@@ -45,7 +45,7 @@ func namesOf(attributes []keyAttribute) (names []string) {
 	return names
 }
 
-func kindsOf(attributes []keyAttribute) (kinds []cdc.Kind) {
+func kindsOf(attributes []keyAttribute) (kinds []attribute.Kind) {
 	for _, a := range attributes {
 		kinds = append(kinds, a.kind)
 	}
@@ -60,12 +60,12 @@ type primaryKey struct {
 	// hash places the key in a shard's range: the leading 64 bits of the MD5 of the
 	// partition key. (DynamoDB's hash function is not public.)
 	hash uint64
-	item cdc.Item
+	item attribute.Item
 }
 
 // ofItem takes the key out of a whole item.
-func (ks keySchema) ofItem(it cdc.Item) (primaryKey, error) {
-	return ks.build(it, func(a keyAttribute, v cdc.Value, found bool) error {
+func (ks keySchema) ofItem(it attribute.Item) (primaryKey, error) {
+	return ks.build(it, func(a keyAttribute, v attribute.Value, found bool) error {
 		if !found {
 			return validation("One or more parameter values were invalid: Missing the key %s in the item", a.name).of(keyMismatch)
 		}
@@ -78,7 +78,7 @@ func (ks keySchema) ofItem(it cdc.Item) (primaryKey, error) {
 }
 
 // ofKey reads a key that must have exactly the attributes of the schema.
-func (ks keySchema) ofKey(key cdc.Item) (primaryKey, error) {
+func (ks keySchema) ofKey(key attribute.Item) (primaryKey, error) {
 	want := 1
 	if ks.hasSort() {
 		want = 2
@@ -86,7 +86,7 @@ func (ks keySchema) ofKey(key cdc.Item) (primaryKey, error) {
 	if len(key.Attributes()) != want {
 		return primaryKey{}, validation("The provided key element does not match the schema").of(keyMismatch)
 	}
-	return ks.build(key, func(a keyAttribute, v cdc.Value, found bool) error {
+	return ks.build(key, func(a keyAttribute, v attribute.Value, found bool) error {
 		if !found || v.Kind() != a.kind {
 			return validation("The provided key element does not match the schema").of(keyMismatch)
 		}
@@ -94,7 +94,7 @@ func (ks keySchema) ofKey(key cdc.Item) (primaryKey, error) {
 	})
 }
 
-func (ks keySchema) build(it cdc.Item, check func(keyAttribute, cdc.Value, bool) error) (primaryKey, error) {
+func (ks keySchema) build(it attribute.Item, check func(keyAttribute, attribute.Value, bool) error) (primaryKey, error) {
 	hashKey := ks.hash[0]
 	hashValue, found := it.Get(hashKey.name)
 	if err := check(hashKey, hashValue, found); err != nil {
@@ -106,7 +106,7 @@ func (ks keySchema) build(it cdc.Item, check func(keyAttribute, cdc.Value, bool)
 	if err := checkKeySize(true, item.ValueSize(hashValue)); err != nil {
 		return primaryKey{}, err
 	}
-	attributes := []cdc.Attribute{{Name: hashKey.name, Value: hashValue}}
+	attributes := []attribute.Attribute{{Name: hashKey.name, Value: hashValue}}
 	var k primaryKey
 	order, hash := hashPrefix(hashValue.Text())
 	k.hash = hash
@@ -122,14 +122,14 @@ func (ks keySchema) build(it cdc.Item, check func(keyAttribute, cdc.Value, bool)
 		if err := checkKeySize(false, item.ValueSize(sortValue)); err != nil {
 			return primaryKey{}, err
 		}
-		attributes = append(attributes, cdc.Attribute{Name: sortKey.name, Value: sortValue})
+		attributes = append(attributes, attribute.Attribute{Name: sortKey.name, Value: sortValue})
 		order = appendSortKey(order, sortValue)
 	}
-	k.order, k.item = string(order), cdc.NewItem(attributes)
+	k.order, k.item = string(order), attribute.NewItem(attributes)
 	return k, nil
 }
 
-func checkKeyValue(a keyAttribute, v cdc.Value) error {
+func checkKeyValue(a keyAttribute, v attribute.Value) error {
 	if v.Text() != "" {
 		return nil
 	}
@@ -137,8 +137,8 @@ func checkKeyValue(a keyAttribute, v cdc.Value) error {
 }
 
 // emptyKind is how the service calls the type of an empty key.
-func emptyKind(kind cdc.Kind) string {
-	if kind == cdc.KindB {
+func emptyKind(kind attribute.Kind) string {
+	if kind == attribute.KindB {
 		return "binary"
 	}
 	return "string"
@@ -156,7 +156,7 @@ func checkKeySize(hash bool, size int) error {
 }
 
 // hashText is the text of a partition key: that of its value, or of several each after its length.
-func hashText(values []cdc.Value) string {
+func hashText(values []attribute.Value) string {
 	if len(values) == 1 {
 		return values[0].Text()
 	}
@@ -179,8 +179,8 @@ func hashPrefix(text string) (prefix []byte, hash uint64) {
 
 // appendSortKey appends bytes that order sort keys as DynamoDB does: text by its UTF-8
 // bytes, binary by unsigned bytes, numbers by value.
-func appendSortKey(order []byte, v cdc.Value) []byte {
-	if v.Kind() == cdc.KindN {
+func appendSortKey(order []byte, v attribute.Value) []byte {
+	if v.Kind() == attribute.KindN {
 		return append(order, item.NumberSortKey(v.Text())...)
 	}
 	return append(order, v.Text()...)

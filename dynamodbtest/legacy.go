@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/dynamodbtest/item"
 	"github.com/dynamodb-bigtable/replicator/expression"
 )
@@ -43,12 +43,12 @@ type legacyExpectation struct {
 }
 
 func (e *legacyExpectation) read(name string) (expression.LegacyTest, error) {
-	given := e.Value.Kind() != cdc.KindNone
+	given := e.Value.Kind() != attribute.KindNone
 	switch {
 	case e.ComparisonOperator != "" && (e.Exists != nil || given && e.AttributeValueList != nil):
 		return expression.LegacyTest{}, validation("One or more parameter values were invalid: Exists and Value cannot be used with ComparisonOperator for Attribute: %s", name)
 	case e.ComparisonOperator != "" && given:
-		return expression.LegacyTest{Operator: e.ComparisonOperator, Operands: []cdc.Value{e.Value.Value}}, nil
+		return expression.LegacyTest{Operator: e.ComparisonOperator, Operands: []attribute.Value{e.Value.Value}}, nil
 	case e.ComparisonOperator != "":
 		return e.test(), nil
 	case e.AttributeValueList != nil:
@@ -60,7 +60,7 @@ func (e *legacyExpectation) read(name string) (expression.LegacyTest, error) {
 	case !given:
 		return expression.LegacyTest{}, validation("One or more parameter values were invalid: Value must be provided when Exists is true for Attribute: %s", name)
 	}
-	return expression.LegacyTest{Operator: "EQ", Operands: []cdc.Value{e.Value.Value}}, nil
+	return expression.LegacyTest{Operator: "EQ", Operands: []attribute.Value{e.Value.Value}}, nil
 }
 
 // anyOf reads ConditionalOperator for so many tests.

@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/dynamodbtest/item"
 	"github.com/dynamodb-bigtable/replicator/expression"
 )
@@ -210,11 +210,11 @@ func (sel *selection) show(src *source, it *stored) ([]byte, error) {
 	if sel.projection == nil {
 		return it.wire, nil
 	}
-	return item.AppendJSON(nil, sel.projection.Of(parsed)), nil
+	return attribute.AppendItem(nil, sel.projection.Of(parsed)), nil
 }
 
 // fetch reads the item behind an entry of a local index, which is billed as a read of the table.
-func (sel *selection) fetch(src *source, entry *stored, it cdc.Item) (*stored, cdc.Item, error) {
+func (sel *selection) fetch(src *source, entry *stored, it attribute.Item) (*stored, attribute.Item, error) {
 	whole := src.whole(it, entry)
 	sel.meter.read(whole.size, sel.consistent)
 	parsed, err := item.Parse(whole.wire)

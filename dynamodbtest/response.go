@@ -1,6 +1,6 @@
 package dynamodbtest
 
-import "github.com/dynamodb-bigtable/replicator/dynamodbtest/item"
+import "github.com/dynamodb-bigtable/replicator/attribute"
 
 // response builds the JSON object of an answer member by member. It exists for the
 // operations that carry items, whose JSON is at hand already.
@@ -15,7 +15,7 @@ func (r *response) member(name string) {
 	if len(r.json) > 1 {
 		r.json = append(r.json, ',')
 	}
-	r.json = item.AppendString(r.json, name)
+	r.json = attribute.AppendString(r.json, name)
 	r.json = append(r.json, ':')
 }
 

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"slices"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/dynamodbtest/item"
 )
 
@@ -33,23 +33,23 @@ func (x *secondaryIndex) projects(base keySchema, name string) bool {
 }
 
 // projected is what an entry holds of an item.
-func (x *secondaryIndex) projected(base keySchema, it cdc.Item, whole *stored) *stored {
+func (x *secondaryIndex) projected(base keySchema, it attribute.Item, whole *stored) *stored {
 	if x.project == projectAll {
 		return whole
 	}
-	var kept []cdc.Attribute
+	var kept []attribute.Attribute
 	for _, a := range it.Attributes() {
 		if x.projects(base, a.Name) {
 			kept = append(kept, a)
 		}
 	}
-	view := cdc.NewItem(kept)
-	return &stored{wire: item.AppendJSON(nil, view), size: item.Size(view)}
+	view := attribute.NewItem(kept)
+	return &stored{wire: attribute.AppendItem(nil, view), size: item.Size(view)}
 }
 
 // order is the place of an item among the entries: by the hash of the index's partition key, its sort key attribute by attribute, and the item's own
 // order in the table, since any number of items may have the same index key. It is false if the item is not in the index.
-func (x *secondaryIndex) order(it cdc.Item, tableOrder string) (string, bool) {
+func (x *secondaryIndex) order(it attribute.Item, tableOrder string) (string, bool) {
 	hash, fit := keyValues(it, x.keys.hash, maxHashKeySize)
 	if !fit {
 		return "", false
@@ -67,8 +67,8 @@ func (x *secondaryIndex) order(it cdc.Item, tableOrder string) (string, bool) {
 
 // keyValues are an item's values of key attributes; false if they are no key, because one is missing, of another type or empty,
 // or they are too long together.
-func keyValues(it cdc.Item, attributes []keyAttribute, limit int) ([]cdc.Value, bool) {
-	values := make([]cdc.Value, 0, len(attributes))
+func keyValues(it attribute.Item, attributes []keyAttribute, limit int) ([]attribute.Value, bool) {
+	values := make([]attribute.Value, 0, len(attributes))
 	size := 0
 	for _, a := range attributes {
 		v, found := it.Get(a.name)
@@ -135,7 +135,7 @@ func (x *secondaryIndex) update(base keySchema, tableOrder string, before, after
 // image is an item with its attributes; the zero image is none.
 type image struct {
 	stored *stored
-	item   cdc.Item
+	item   attribute.Item
 }
 
 func imageOf(s *stored) (image, error) {
@@ -213,7 +213,7 @@ func (t *table) hasLocalIndex() bool {
 }
 
 // checkIndexKeys refuses an item whose attributes have types that the keys of indexes do not take.
-func (t *table) checkIndexKeys(it cdc.Item) error {
+func (t *table) checkIndexKeys(it attribute.Item) error {
 	for _, x := range t.indexes() {
 		sizes := map[bool]int{} // of the partition key, and of the sort key
 		for i, a := range x.keys.attributes() {

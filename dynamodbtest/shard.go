@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/dynamodbtest/item"
 )
 
@@ -103,7 +104,7 @@ func (st *stream) append(c change, old *stored, now time.Time) {
 		sh = st.owner(c.key.hash)
 	}
 	sh.trim(now.Add(-retention))
-	keys := item.AppendJSON(nil, c.key.item)
+	keys := attribute.AppendItem(nil, c.key.item)
 	size := item.Size(c.key.item)
 	if c.image != nil && st.showsNew() {
 		size += c.image.size
@@ -186,7 +187,7 @@ func (st *stream) replace(sh *shard, now time.Time, n int) []*shard {
 // appendRecord appends a record's JSON as GetRecords gives it.
 func (st *stream) appendRecord(dst []byte, sh *shard, r *record) []byte {
 	dst = append(dst, `{"awsRegion":`...)
-	dst = item.AppendString(dst, st.table.server.opts.Region)
+	dst = attribute.AppendString(dst, st.table.server.opts.Region)
 	dst = append(dst, `,"dynamodb":{"ApproximateCreationDateTime":`...)
 	dst = fmt.Append(dst, r.second)
 	dst = append(dst, `,"Keys":`...)

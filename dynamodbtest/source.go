@@ -1,8 +1,7 @@
 package dynamodbtest
 
 import (
-	"github.com/dynamodb-bigtable/replicator/cdc"
-	"github.com/dynamodb-bigtable/replicator/dynamodbtest/item"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
 // source is what a Query or Scan reads: a table, or one of its indexes.
@@ -46,7 +45,7 @@ type place struct {
 }
 
 // startKey reads an ExclusiveStartKey: the keys of the item, and for an index also the index's keys.
-func (src *source) startKey(key cdc.Item) (place, error) {
+func (src *source) startKey(key attribute.Item) (place, error) {
 	mismatch := validation("The provided starting key is invalid: The provided key element does not match the schema")
 	if src.index == nil {
 		k, err := src.table.schema.ofKey(key)
@@ -73,19 +72,19 @@ func (src *source) startKey(key cdc.Item) (place, error) {
 }
 
 // lastKey is the LastEvaluatedKey after an item: what startKey reads.
-func (src *source) lastKey(it cdc.Item) []byte {
-	var attributes []cdc.Attribute
+func (src *source) lastKey(it attribute.Item) []byte {
+	var attributes []attribute.Attribute
 	for _, a := range it.Attributes() {
 		if src.keys.contains(a.Name) || src.table.schema.contains(a.Name) {
 			attributes = append(attributes, a)
 		}
 	}
-	return item.AppendJSON(nil, cdc.NewItem(attributes))
+	return attribute.AppendItem(nil, attribute.NewItem(attributes))
 }
 
 // whole is the item behind an entry of an index. The caller holds no lock; the item may be gone meanwhile, and then it is what
 // the index holds.
-func (src *source) whole(it cdc.Item, entry *stored) *stored {
+func (src *source) whole(it attribute.Item, entry *stored) *stored {
 	key, err := src.table.schema.ofItem(it)
 	if err != nil {
 		return entry

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dynamodb-bigtable/replicator/dynamodbtest/item"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
 // Limits of the Streams API reference: DescribeStream and ListStreams, GetRecords.
@@ -415,7 +415,7 @@ func (p recordPage) encode(seed uint64) wire {
 	dst = append(dst, ']')
 	if p.next != nil {
 		dst = append(dst, `,"NextShardIterator":`...)
-		dst = item.AppendString(dst, p.next.encode(seed))
+		dst = attribute.AppendString(dst, p.next.encode(seed))
 	}
 	return append(dst, '}')
 }

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/dynamodbtest/item"
 )
 
@@ -73,7 +73,7 @@ type change struct {
 }
 
 // newImage validates an item against the schema and the size limit.
-func (t *table) newImage(it cdc.Item) (change, error) {
+func (t *table) newImage(it attribute.Item) (change, error) {
 	key, err := t.schema.ofItem(it)
 	if err != nil {
 		return change{}, err
@@ -88,11 +88,11 @@ func (t *table) newImage(it cdc.Item) (change, error) {
 	if size > maxItemSize {
 		return change{}, validation("Item size has exceeded the maximum allowed size")
 	}
-	return change{key: key, image: &stored{wire: item.AppendJSON(nil, it), size: size}}, nil
+	return change{key: key, image: &stored{wire: attribute.AppendItem(nil, it), size: size}}, nil
 }
 
 // checkNames refuses empty attribute names and those beyond 64 KB.
-func checkNames(it cdc.Item) error {
+func checkNames(it attribute.Item) error {
 	for _, a := range it.Attributes() {
 		if a.Name == "" {
 			return validation("One or more parameter values were invalid: Attribute name must not be empty")

@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/dynamodbtest/item"
 )
 
@@ -103,8 +103,8 @@ func (t *table) sweep(now time.Time) (int, error) {
 }
 
 // expired tells whether the value is a number of Unix seconds that has passed.
-func expired(v cdc.Value, now time.Time) bool {
-	if v.Kind() != cdc.KindN {
+func expired(v attribute.Value, now time.Time) bool {
+	if v.Kind() != attribute.KindN {
 		return false
 	}
 	at, err := strconv.ParseFloat(v.Text(), 64)

@@ -3,7 +3,7 @@ package dynamodbtest
 import (
 	"strings"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/dynamodbtest/item"
 	"github.com/dynamodb-bigtable/replicator/expression"
 )
@@ -97,7 +97,7 @@ func (w *write) decide() (change, error) {
 		return c, nil
 	}
 	old := w.table.items.get(w.key.order)
-	var current cdc.Item
+	var current attribute.Item
 	if old != nil {
 		var err error
 		if current, err = item.Parse(old.wire); err != nil {

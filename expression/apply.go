@@ -5,35 +5,35 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
 // edit writes one place of an item: a value, or nothing to remove what is there.
 type edit struct {
 	path  path
-	value *cdc.Value
+	value *attribute.Value
 }
 
 // Apply returns the item as the update makes it; the item given is not changed. Every
 // operand sees the item as it was.
-func (u *Update) Apply(it cdc.Item) (cdc.Item, error) {
+func (u *Update) Apply(it attribute.Item) (attribute.Item, error) {
 	edits, err := u.edits(it)
 	if err != nil {
-		return cdc.Item{}, err
+		return attribute.Item{}, err
 	}
 	members := it.Attributes()
 	for _, e := range edits {
 		if members, err = e.applyToMap(members, e.path); err != nil {
-			return cdc.Item{}, err
+			return attribute.Item{}, err
 		}
 	}
-	return cdc.NewItem(members), nil
+	return attribute.NewItem(members), nil
 }
 
 // edits works out all new values first, then orders the edits so that indexes keep
 // their meaning: elements beyond the end of a list are appended in the order of their
 // indexes, and elements are removed last, from the highest index down.
-func (u *Update) edits(it cdc.Item) ([]edit, error) {
+func (u *Update) edits(it attribute.Item) ([]edit, error) {
 	var writes, removals []edit
 	for _, a := range u.sets {
 		v, found, err := a.value.eval(it)
@@ -80,22 +80,22 @@ func comparePaths(p, q path) int {
 }
 
 // apply returns the container v with the edit made at the rest of its path.
-func (e edit) apply(v cdc.Value, rest path) (cdc.Value, error) {
+func (e edit) apply(v attribute.Value, rest path) (attribute.Value, error) {
 	switch {
-	case rest[0].isIndex() && v.Kind() == cdc.KindL:
+	case rest[0].isIndex() && v.Kind() == attribute.KindL:
 		list, err := e.applyToList(v.Elements(), rest)
-		return cdc.List(list), err
-	case !rest[0].isIndex() && v.Kind() == cdc.KindM:
+		return attribute.List(list), err
+	case !rest[0].isIndex() && v.Kind() == attribute.KindM:
 		members, err := e.applyToMap(v.Members(), rest)
-		return cdc.Map(members), err
+		return attribute.Map(members), err
 	}
-	return cdc.Value{}, errPath()
+	return attribute.Value{}, errPath()
 }
 
 // applyToMap returns a copy of the members with the edit made.
-func (e edit) applyToMap(members []cdc.Attribute, rest path) ([]cdc.Attribute, error) {
+func (e edit) applyToMap(members []attribute.Attribute, rest path) ([]attribute.Attribute, error) {
 	name := rest[0].name
-	i, found := slices.BinarySearchFunc(members, name, func(a cdc.Attribute, name string) int { return strings.Compare(a.Name, name) })
+	i, found := slices.BinarySearchFunc(members, name, func(a attribute.Attribute, name string) int { return strings.Compare(a.Name, name) })
 	if len(rest) == 1 {
 		switch {
 		case e.value == nil && !found:
@@ -103,7 +103,7 @@ func (e edit) applyToMap(members []cdc.Attribute, rest path) ([]cdc.Attribute, e
 		case e.value == nil:
 			return slices.Delete(slices.Clone(members), i, i+1), nil
 		case !found:
-			return slices.Insert(slices.Clone(members), i, cdc.Attribute{Name: name, Value: *e.value}), nil
+			return slices.Insert(slices.Clone(members), i, attribute.Attribute{Name: name, Value: *e.value}), nil
 		}
 	}
 	if !found {
@@ -123,7 +123,7 @@ func (e edit) applyToMap(members []cdc.Attribute, rest path) ([]cdc.Attribute, e
 }
 
 // applyToList returns a copy of the elements with the edit made.
-func (e edit) applyToList(list []cdc.Value, rest path) ([]cdc.Value, error) {
+func (e edit) applyToList(list []attribute.Value, rest path) ([]attribute.Value, error) {
 	index := rest[0].index
 	beyond := index >= len(list)
 	if len(rest) == 1 {
@@ -157,15 +157,15 @@ func errPath() error {
 }
 
 // added is the value that an ADD leaves: a sum, or a union of sets.
-func (a memberAction) added(it cdc.Item) (cdc.Value, error) {
+func (a memberAction) added(it attribute.Item) (attribute.Value, error) {
 	old, found := a.path.lookup(it)
 	if !found {
 		return a.value, nil
 	}
 	if old.Kind() != a.value.Kind() {
-		return cdc.Value{}, errOperandType()
+		return attribute.Value{}, errOperandType()
 	}
-	if old.Kind() == cdc.KindN {
+	if old.Kind() == attribute.KindN {
 		return add(old.Text(), a.value.Text())
 	}
 	members := slices.Clone(old.Elements())
@@ -178,17 +178,17 @@ func (a memberAction) added(it cdc.Item) (cdc.Value, error) {
 }
 
 // setOf is the set of a kind with these members, which are distinct values of its member type.
-func setOf(kind cdc.Kind, members []cdc.Value) (cdc.Value, error) {
+func setOf(kind attribute.Kind, members []attribute.Value) (attribute.Value, error) {
 	texts := make([]string, len(members))
 	for i, m := range members {
 		texts[i] = m.Text()
 	}
-	return cdc.SetOf(kind, texts)
+	return attribute.SetOf(kind, texts)
 }
 
 // deleted is the set that a DELETE leaves, nil if none of its members is left, because
 // there are no empty sets; found tells whether there was a set.
-func (a memberAction) deleted(it cdc.Item) (rest *cdc.Value, found bool, err error) {
+func (a memberAction) deleted(it attribute.Item) (rest *attribute.Value, found bool, err error) {
 	old, found := a.path.lookup(it)
 	if !found {
 		return nil, false, nil
@@ -196,7 +196,7 @@ func (a memberAction) deleted(it cdc.Item) (rest *cdc.Value, found bool, err err
 	if old.Kind() != a.value.Kind() {
 		return nil, false, errOperandType()
 	}
-	members := slices.DeleteFunc(slices.Clone(old.Elements()), func(m cdc.Value) bool { return slices.ContainsFunc(a.value.Elements(), m.Equal) })
+	members := slices.DeleteFunc(slices.Clone(old.Elements()), func(m attribute.Value) bool { return slices.ContainsFunc(a.value.Elements(), m.Equal) })
 	if len(members) == 0 {
 		return nil, true, nil
 	}

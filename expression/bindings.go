@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
 // Bindings are a request's ExpressionAttributeNames and ExpressionAttributeValues. All
@@ -13,13 +13,13 @@ import (
 // them.
 type Bindings struct {
 	names      map[string]string
-	values     map[string]cdc.Value
+	values     map[string]attribute.Value
 	usedNames  map[string]bool
 	usedValues map[string]bool
 }
 
 // NewBindings validates the maps of a request, of which nil ones were absent.
-func NewBindings(names map[string]string, values map[string]cdc.Value) (*Bindings, error) {
+func NewBindings(names map[string]string, values map[string]attribute.Value) (*Bindings, error) {
 	if names != nil && len(names) == 0 {
 		return nil, refuse("ExpressionAttributeNames must not be empty")
 	}

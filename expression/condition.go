@@ -3,7 +3,7 @@ package expression
 import (
 	"strings"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
 // Condition is a parsed condition or filter expression. It is immutable and may be used from any goroutine.
@@ -17,11 +17,11 @@ type Condition struct {
 func (c *Condition) Attributes() []string { return c.attributes }
 
 // Match tells whether the condition is true of the item. An item without attributes is one that does not exist.
-func (c *Condition) Match(it cdc.Item) bool { return c.root.holds(it) }
+func (c *Condition) Match(it attribute.Item) bool { return c.root.holds(it) }
 
 // predicate is a node of a condition.
 type predicate interface {
-	holds(it cdc.Item) bool
+	holds(it attribute.Item) bool
 	// appendText appends the predicate as ParseWhen reads it.
 	appendText(b []byte) []byte
 	// binding is how strongly the predicate holds its parts together.
@@ -30,15 +30,15 @@ type predicate interface {
 
 type and struct{ left, right predicate }
 
-func (p *and) holds(it cdc.Item) bool { return p.left.holds(it) && p.right.holds(it) }
+func (p *and) holds(it attribute.Item) bool { return p.left.holds(it) && p.right.holds(it) }
 
 type or struct{ left, right predicate }
 
-func (p *or) holds(it cdc.Item) bool { return p.left.holds(it) || p.right.holds(it) }
+func (p *or) holds(it attribute.Item) bool { return p.left.holds(it) || p.right.holds(it) }
 
 type not struct{ inner predicate }
 
-func (p *not) holds(it cdc.Item) bool { return !p.inner.holds(it) }
+func (p *not) holds(it attribute.Item) bool { return !p.inner.holds(it) }
 
 type operator uint8
 
@@ -62,7 +62,7 @@ type comparison struct {
 	left, right operand
 }
 
-func (p *comparison) holds(it cdc.Item) bool {
+func (p *comparison) holds(it attribute.Item) bool {
 	left, right := p.left.of(it), p.right.of(it)
 	return p.operator.relates(&left, &right)
 }
@@ -96,7 +96,7 @@ func (o operator) relates(a, b *result) bool {
 
 type between struct{ value, low, high operand }
 
-func (p *between) holds(it cdc.Item) bool {
+func (p *between) holds(it attribute.Item) bool {
 	v, low, high := p.value.of(it), p.low.of(it), p.high.of(it)
 	return isAtLeast.relates(&v, &low) && isAtMost.relates(&v, &high)
 }
@@ -106,7 +106,7 @@ type in struct {
 	list  []operand
 }
 
-func (p *in) holds(it cdc.Item) bool {
+func (p *in) holds(it attribute.Item) bool {
 	v := p.value.of(it)
 	for i := range p.list {
 		if other := p.list[i].of(it); isEqual.relates(&v, &other) {
@@ -122,42 +122,42 @@ type exists struct {
 	wanted bool
 }
 
-func (p *exists) holds(it cdc.Item) bool {
+func (p *exists) holds(it attribute.Item) bool {
 	_, found := p.path.lookup(it)
 	return found == p.wanted
 }
 
 type hasType struct {
 	value operand
-	kind  cdc.Kind
+	kind  attribute.Kind
 }
 
-func (p *hasType) holds(it cdc.Item) bool {
+func (p *hasType) holds(it attribute.Item) bool {
 	v := p.value.of(it)
 	return v.found && v.kind() == p.kind
 }
 
 type beginsWith struct{ value, prefix operand }
 
-func (p *beginsWith) holds(it cdc.Item) bool {
+func (p *beginsWith) holds(it attribute.Item) bool {
 	v, prefix := p.value.of(it), p.prefix.of(it)
 	kind := v.kind()
-	return v.found && prefix.found && kind == prefix.kind() && (kind == cdc.KindS || kind == cdc.KindB) &&
+	return v.found && prefix.found && kind == prefix.kind() && (kind == attribute.KindS || kind == attribute.KindB) &&
 		strings.HasPrefix(v.value.Text(), prefix.value.Text())
 }
 
 type contains struct{ value, part operand }
 
-func (p *contains) holds(it cdc.Item) bool {
+func (p *contains) holds(it attribute.Item) bool {
 	v, part := p.value.of(it), p.part.of(it)
 	if !v.found || !part.found {
 		return false
 	}
 	kind := v.kind()
 	switch kind {
-	case cdc.KindS, cdc.KindB:
+	case attribute.KindS, attribute.KindB:
 		return part.kind() == kind && strings.Contains(v.value.Text(), part.value.Text())
-	case cdc.KindSS, cdc.KindNS, cdc.KindBS, cdc.KindL:
+	case attribute.KindSS, attribute.KindNS, attribute.KindBS, attribute.KindL:
 		// Members of a set are values of its member type, so that one comparison serves sets and lists.
 		for _, e := range v.value.Elements() {
 			if equal(&result{value: e}, &part) {

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/expression"
 )
 
@@ -75,7 +75,7 @@ func TestConditionOnNoItem(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := c.Match(cdc.Item{}); got != want {
+		if got := c.Match(attribute.Item{}); got != want {
 			t.Errorf("%s is %v", text, got)
 		}
 	}
@@ -184,7 +184,7 @@ func TestKeyConditions(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 			continue
 		}
-		if err := k.CheckTypes([]cdc.Kind{cdc.KindS}, []cdc.Kind{cdc.KindS}); err != nil {
+		if err := k.CheckTypes([]attribute.Kind{attribute.KindS}, []attribute.Kind{attribute.KindS}); err != nil {
 			t.Errorf("%s: %v", text, err)
 		}
 		if k.Hash()[0].Text() != "a" || k.Match(it) != want {
@@ -212,7 +212,7 @@ func TestKeyConditions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if k.CheckTypes([]cdc.Kind{cdc.KindS}, []cdc.Kind{cdc.KindN}) != nil || k.CheckTypes([]cdc.Kind{cdc.KindS}, []cdc.Kind{cdc.KindS}) == nil || k.CheckTypes([]cdc.Kind{cdc.KindN}, []cdc.Kind{cdc.KindN}) == nil {
+	if k.CheckTypes([]attribute.Kind{attribute.KindS}, []attribute.Kind{attribute.KindN}) != nil || k.CheckTypes([]attribute.Kind{attribute.KindS}, []attribute.Kind{attribute.KindS}) == nil || k.CheckTypes([]attribute.Kind{attribute.KindN}, []attribute.Kind{attribute.KindN}) == nil {
 		t.Error("types of key conditions are not checked")
 	}
 }

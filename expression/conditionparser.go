@@ -3,7 +3,7 @@ package expression
 import (
 	"slices"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
 // maxInList is how many values IN may list in a request ("Comparison operator and function
@@ -161,7 +161,7 @@ func (p *parser) comparisonOrList() (predicate, error) {
 	}
 	if op != isEqual && op != isDifferent {
 		for _, o := range []operand{left, right} {
-			if err := p.checkKind(at, op.String(), o, cdc.KindS, cdc.KindN, cdc.KindB); err != nil {
+			if err := p.checkKind(at, op.String(), o, attribute.KindS, attribute.KindN, attribute.KindB); err != nil {
 				return nil, err
 			}
 		}
@@ -179,9 +179,9 @@ func (p *parser) distinct(at token, operator string, a, b operand) error {
 
 // checkKind refuses an operand of a type that the operator never takes, which
 // the service does before it looks at any item.
-func (p *parser) checkKind(at token, operator string, o operand, kinds ...cdc.Kind) error {
+func (p *parser) checkKind(at token, operator string, o operand, kinds ...attribute.Kind) error {
 	kind := o.staticKind()
-	if kind == cdc.KindNone || slices.Contains(kinds, kind) {
+	if kind == attribute.KindNone || slices.Contains(kinds, kind) {
 		return nil
 	}
 	return p.fail(at, "", "Incorrect operand type for operator or function; operator or function: %s, operand type: %s", operator, kind)
@@ -202,7 +202,7 @@ func (p *parser) rest(value operand) (predicate, error) {
 		return nil, err
 	}
 	for _, o := range []operand{value, low, high} {
-		if err := p.checkKind(at, "BETWEEN", o, cdc.KindS, cdc.KindN, cdc.KindB); err != nil {
+		if err := p.checkKind(at, "BETWEEN", o, attribute.KindS, attribute.KindN, attribute.KindB); err != nil {
 			return nil, err
 		}
 	}

@@ -4,13 +4,13 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/expression"
 )
 
 func ExampleParseWhen() {
-	video := cdc.NewItem([]cdc.Attribute{
-		{Name: "PK", Value: cdc.String("VIDEO#42")}, {Name: "SK", Value: cdc.String("META")}, {Name: "tags", Value: cdc.StringSet([]string{"new", "short"})},
+	video := attribute.NewItem([]attribute.Attribute{
+		{Name: "PK", Value: attribute.String("VIDEO#42")}, {Name: "SK", Value: attribute.String("META")}, {Name: "tags", Value: attribute.StringSet([]string{"new", "short"})},
 	})
 	condition, err := expression.ParseWhen(`begins_with(PK, "VIDEO#") and SK = 'META' and (contains(tags, "new") or size(tags) > 5)`)
 	if err != nil {

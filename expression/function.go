@@ -4,7 +4,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
 // functions are those of conditions, and how many operands each takes.
@@ -65,7 +65,7 @@ func (p *parser) size() (operand, error) {
 	if o.size {
 		return operand{}, p.fail(name, "", "Incorrect operand type for operator or function; operator or function: size, operand type: N")
 	}
-	if err := p.checkKind(name, "size", o, cdc.KindS, cdc.KindB, cdc.KindSS, cdc.KindNS, cdc.KindBS, cdc.KindL, cdc.KindM); err != nil {
+	if err := p.checkKind(name, "size", o, attribute.KindS, attribute.KindB, attribute.KindSS, attribute.KindNS, attribute.KindBS, attribute.KindL, attribute.KindM); err != nil {
 		return operand{}, err
 	}
 	o.size = true
@@ -88,7 +88,7 @@ func (p *parser) function() (predicate, error) {
 		call = &contains{args[0], args[1]}
 	default:
 		for _, o := range args {
-			if err := p.checkKind(name, name.text, o, cdc.KindS, cdc.KindB); err != nil {
+			if err := p.checkKind(name, name.text, o, attribute.KindS, attribute.KindB); err != nil {
 				return nil, err
 			}
 		}
@@ -120,10 +120,10 @@ func (p *parser) typeFunction(name token, args []operand) (predicate, error) {
 	if wanted.isPath() {
 		return nil, p.fail(name, `write the type in quotes, such as "S"`, "Incorrect operand type for operator or function; operator or function: attribute_type, operand type: {NS,SS,L,BS,N,M,B,BOOL,NULL,S}")
 	}
-	if err := p.checkKind(name, name.text, wanted, cdc.KindS); err != nil {
+	if err := p.checkKind(name, name.text, wanted, attribute.KindS); err != nil {
 		return nil, err
 	}
-	for kind := cdc.KindS; kind <= cdc.KindBS; kind++ {
+	for kind := attribute.KindS; kind <= attribute.KindBS; kind++ {
 		if kind.String() == wanted.literal.Text() {
 			return &hasType{args[0], kind}, nil
 		}

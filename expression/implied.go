@@ -3,18 +3,18 @@ package expression
 import (
 	"strings"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
 // What a condition implies: facts that hold of every item it matches, as far as its parts joined by AND tell them at its top. They
 // let a caller show that two conditions, or two keys, cannot meet.
 
 // Fixed is the one value that a top-level attribute has in every item that matches; false if the condition does not say.
-func (c *Condition) Fixed(attribute string) (v cdc.Value, ok bool) {
+func (c *Condition) Fixed(attr string) (v attribute.Value, ok bool) {
 	c.conjuncts(func(p predicate) {
 		if same, is := p.(*comparison); is && same.operator == isEqual {
 			for _, pair := range [][2]*operand{{&same.left, &same.right}, {&same.right, &same.left}} {
-				if pair[0].is(attribute) && pair[1].path == nil && !pair[1].size {
+				if pair[0].is(attr) && pair[1].path == nil && !pair[1].size {
 					v, ok = pair[1].literal, true
 				}
 			}
@@ -24,21 +24,21 @@ func (c *Condition) Fixed(attribute string) (v cdc.Value, ok bool) {
 }
 
 // Prefix is what the text of a top-level attribute begins with in every item that matches; false if the condition does not say.
-func (c *Condition) Prefix(attribute string) (prefix string, ok bool) {
+func (c *Condition) Prefix(attr string) (prefix string, ok bool) {
 	c.conjuncts(func(p predicate) {
 		begins, is := p.(*beginsWith)
-		if is && begins.value.is(attribute) && begins.prefix.path == nil && !begins.prefix.size && len(begins.prefix.literal.Text()) >= len(prefix) {
+		if is && begins.value.is(attr) && begins.prefix.path == nil && !begins.prefix.size && len(begins.prefix.literal.Text()) >= len(prefix) {
 			prefix, ok = begins.prefix.literal.Text(), true
 		}
 	})
-	if v, fixed := c.Fixed(attribute); fixed && strings.HasPrefix(v.Text(), prefix) {
+	if v, fixed := c.Fixed(attr); fixed && strings.HasPrefix(v.Text(), prefix) {
 		return v.Text(), true
 	}
 	return prefix, ok
 }
 
 // Equal are the top-level attributes that have the attribute's value in every item that matches.
-func (c *Condition) Equal(attribute string) []string {
+func (c *Condition) Equal(attr string) []string {
 	var names []string
 	c.conjuncts(func(p predicate) {
 		same, is := p.(*comparison)
@@ -46,7 +46,7 @@ func (c *Condition) Equal(attribute string) []string {
 			return
 		}
 		for _, pair := range [][2]*operand{{&same.left, &same.right}, {&same.right, &same.left}} {
-			if pair[0].is(attribute) && len(pair[1].path) == 1 && !pair[1].size {
+			if pair[0].is(attr) && len(pair[1].path) == 1 && !pair[1].size {
 				names = append(names, pair[1].path[0].name)
 			}
 		}
@@ -55,8 +55,8 @@ func (c *Condition) Equal(attribute string) []string {
 }
 
 // is tells whether the operand is a top-level attribute itself.
-func (o *operand) is(attribute string) bool {
-	return len(o.path) == 1 && !o.size && o.path[0].name == attribute
+func (o *operand) is(attr string) bool {
+	return len(o.path) == 1 && !o.size && o.path[0].name == attr
 }
 
 // conjuncts calls f for the parts of the condition that are joined by AND.

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
 // Implies tells whether every item that matches c matches other too, as far as it can be told from their parts: true is certain, false is
@@ -47,17 +47,17 @@ func (known implication) reason(from, to predicate) bool {
 
 // byValues: the first part says that an attribute has one of some values, and the second, which looks at nothing else, holds of each.
 func byValues(from, to predicate) bool {
-	attribute, values := fixing(from)
-	if len(values) == 0 || slices.ContainsFunc(comparedBy(to), func(o operand) bool { return o.path != nil && o.path[0].name != attribute }) {
+	attr, values := fixing(from)
+	if len(values) == 0 || slices.ContainsFunc(comparedBy(to), func(o operand) bool { return o.path != nil && o.path[0].name != attr }) {
 		return false
 	}
-	return !slices.ContainsFunc(values, func(v cdc.Value) bool {
-		return !to.holds(cdc.NewItem([]cdc.Attribute{{Name: attribute, Value: v}}))
+	return !slices.ContainsFunc(values, func(v attribute.Value) bool {
+		return !to.holds(attribute.NewItem([]attribute.Attribute{{Name: attr, Value: v}}))
 	})
 }
 
 // fixing are the scalars one of which a top-level attribute is equal to; none if the part says no such thing.
-func fixing(p predicate) (attribute string, values []cdc.Value) {
+func fixing(p predicate) (attr string, values []attribute.Value) {
 	var value operand
 	var list []operand
 	switch p := p.(type) {
@@ -75,7 +75,7 @@ func fixing(p predicate) (attribute string, values []cdc.Value) {
 		return "", nil
 	}
 	for _, o := range list {
-		if o.path != nil || o.size || o.literal.Kind() > cdc.KindNULL {
+		if o.path != nil || o.size || o.literal.Kind() > attribute.KindNULL {
 			return "", nil
 		}
 		values = append(values, o.literal)

@@ -6,7 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/expression"
 )
 
@@ -86,9 +86,9 @@ func smallCondition(t *rapid.T, depth int) string {
 
 // Whatever is said to follow does, for every item.
 func TestWhatIsImpliedFollows(t *testing.T) {
-	values := []cdc.Value{{}, cdc.String("a"), cdc.String("ab"), cdc.String(""), cdc.Binary([]byte("a")), cdc.Bool(true), cdc.Map([]cdc.Attribute{{Name: "m", Value: cdc.String("a")}})}
+	values := []attribute.Value{{}, attribute.String("a"), attribute.String("ab"), attribute.String(""), attribute.Binary([]byte("a")), attribute.Bool(true), attribute.Map([]attribute.Attribute{{Name: "m", Value: attribute.String("a")}})}
 	for _, text := range []string{"1", "2", "3"} {
-		n, err := cdc.Number(text)
+		n, err := attribute.Number(text)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -106,14 +106,14 @@ func TestWhatIsImpliedFollows(t *testing.T) {
 		follows++
 		for _, x := range values {
 			for _, y := range values {
-				var attributes []cdc.Attribute
-				if x.Kind() != cdc.KindNone {
-					attributes = append(attributes, cdc.Attribute{Name: "x", Value: x})
+				var attributes []attribute.Attribute
+				if x.Kind() != attribute.KindNone {
+					attributes = append(attributes, attribute.Attribute{Name: "x", Value: x})
 				}
-				if y.Kind() != cdc.KindNone {
-					attributes = append(attributes, cdc.Attribute{Name: "y", Value: y})
+				if y.Kind() != attribute.KindNone {
+					attributes = append(attributes, attribute.Attribute{Name: "y", Value: y})
 				}
-				if item := cdc.NewItem(attributes); from.Match(item) && !to.Match(item) {
+				if item := attribute.NewItem(attributes); from.Match(item) && !to.Match(item) {
 					t.Fatalf("%s does not imply %s: %v", from.Text(), to.Text(), attributes)
 				}
 			}

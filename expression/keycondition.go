@@ -3,21 +3,21 @@ package expression
 import (
 	"slices"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
 // KeyCondition is what a KeyConditionExpression asks for: one partition key, and a range
 // of sort keys.
 type KeyCondition struct {
-	hash []cdc.Value
+	hash []attribute.Value
 	sort []predicate // none: all of the partition
 }
 
 // Hash is the value of each attribute of the partition key.
-func (k *KeyCondition) Hash() []cdc.Value { return k.hash }
+func (k *KeyCondition) Hash() []attribute.Value { return k.hash }
 
 // Match tells whether an item of that partition is in the range of sort keys.
-func (k *KeyCondition) Match(it cdc.Item) bool {
+func (k *KeyCondition) Match(it attribute.Item) bool {
 	return !slices.ContainsFunc(k.sort, func(term predicate) bool { return !term.holds(it) })
 }
 
@@ -82,10 +82,10 @@ func ofKeys(terms map[string]predicate, hash, sort []string) (*KeyCondition, err
 }
 
 // equalTo is what a term says that its attribute is equal to.
-func equalTo(term predicate) (cdc.Value, bool) {
+func equalTo(term predicate) (attribute.Value, bool) {
 	c, ok := term.(*comparison)
 	if !ok || c.operator != isEqual {
-		return cdc.Value{}, false
+		return attribute.Value{}, false
 	}
 	return c.right.literal, true
 }
@@ -147,7 +147,7 @@ func badKeyTerm(term predicate) error {
 }
 
 // CheckTypes refuses values whose types are not those of the key attributes.
-func (k *KeyCondition) CheckTypes(hash, sort []cdc.Kind) error {
+func (k *KeyCondition) CheckTypes(hash, sort []attribute.Kind) error {
 	mismatch := refuse("One or more parameter values were invalid: Condition parameter type does not match schema type")
 	for i, v := range k.hash {
 		if v.Kind() != hash[i] {
@@ -155,7 +155,7 @@ func (k *KeyCondition) CheckTypes(hash, sort []cdc.Kind) error {
 		}
 	}
 	for i, term := range k.sort {
-		if _, prefix := term.(*beginsWith); prefix && sort[i] == cdc.KindN {
+		if _, prefix := term.(*beginsWith); prefix && sort[i] == attribute.KindN {
 			return mismatch
 		}
 		for _, o := range operandsOf(term)[1:] {

@@ -4,7 +4,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
 // This file reads the parameters that expressions replaced: Expected, QueryFilter, ScanFilter, KeyConditions, AttributeUpdates and
@@ -14,7 +14,7 @@ import (
 // LegacyTest is a condition on one attribute: a comparison operator such as "EQ" or "NOT_CONTAINS", and its operands.
 type LegacyTest struct {
 	Operator string
-	Operands []cdc.Value
+	Operands []attribute.Value
 }
 
 // legacyOperators are how many operands each takes; -1 is one or more.
@@ -73,11 +73,11 @@ func (t LegacyTest) predicate(name string) (predicate, error) {
 }
 
 // legacyKinds are the types of operands that an operator takes; those that are not listed take all.
-var legacyKinds = map[string][]cdc.Kind{
-	"LE": {cdc.KindS, cdc.KindN, cdc.KindB}, "LT": {cdc.KindS, cdc.KindN, cdc.KindB}, "GE": {cdc.KindS, cdc.KindN, cdc.KindB}, "GT": {cdc.KindS, cdc.KindN, cdc.KindB},
-	"BETWEEN": {cdc.KindS, cdc.KindN, cdc.KindB}, "BEGINS_WITH": {cdc.KindS, cdc.KindB},
-	"IN":       {cdc.KindS, cdc.KindN, cdc.KindB, cdc.KindBOOL, cdc.KindNULL},
-	"CONTAINS": {cdc.KindS, cdc.KindN, cdc.KindB, cdc.KindBOOL, cdc.KindNULL}, "NOT_CONTAINS": {cdc.KindS, cdc.KindN, cdc.KindB, cdc.KindBOOL, cdc.KindNULL},
+var legacyKinds = map[string][]attribute.Kind{
+	"LE": {attribute.KindS, attribute.KindN, attribute.KindB}, "LT": {attribute.KindS, attribute.KindN, attribute.KindB}, "GE": {attribute.KindS, attribute.KindN, attribute.KindB}, "GT": {attribute.KindS, attribute.KindN, attribute.KindB},
+	"BETWEEN": {attribute.KindS, attribute.KindN, attribute.KindB}, "BEGINS_WITH": {attribute.KindS, attribute.KindB},
+	"IN":       {attribute.KindS, attribute.KindN, attribute.KindB, attribute.KindBOOL, attribute.KindNULL},
+	"CONTAINS": {attribute.KindS, attribute.KindN, attribute.KindB, attribute.KindBOOL, attribute.KindNULL}, "NOT_CONTAINS": {attribute.KindS, attribute.KindN, attribute.KindB, attribute.KindBOOL, attribute.KindNULL},
 }
 
 func (t LegacyTest) check() error {
@@ -139,7 +139,7 @@ func LegacyProjection(names []string) (*Projection, error) {
 // LegacyChange is what AttributeUpdates does to one attribute: PUT, ADD or DELETE. A value of no type is one that was not given.
 type LegacyChange struct {
 	Action string
-	Value  cdc.Value
+	Value  attribute.Value
 }
 
 // LegacyUpdate makes an update of changes by attribute.
@@ -147,8 +147,8 @@ func LegacyUpdate(changes map[string]LegacyChange) (*Update, error) {
 	u := &Update{}
 	for _, name := range slices.Sorted(maps.Keys(changes)) {
 		c, place := changes[name], path{{name: name, index: -1}}
-		given, kind := c.Value.Kind() != cdc.KindNone, c.Value.Kind()
-		set := kind == cdc.KindSS || kind == cdc.KindNS || kind == cdc.KindBS
+		given, kind := c.Value.Kind() != attribute.KindNone, c.Value.Kind()
+		set := kind == attribute.KindSS || kind == attribute.KindNS || kind == attribute.KindBS
 		switch {
 		case c.Action == "DELETE" && !given:
 			u.removes = append(u.removes, place)
@@ -156,7 +156,7 @@ func LegacyUpdate(changes map[string]LegacyChange) (*Update, error) {
 			return nil, refuse("One or more parameter values were invalid: Only DELETE action is allowed when no attribute value is specified")
 		case c.Action == "" || c.Action == "PUT":
 			u.sets = append(u.sets, setAction{place, literal(c.Value)})
-		case c.Action == "ADD" && (set || kind == cdc.KindN):
+		case c.Action == "ADD" && (set || kind == attribute.KindN):
 			u.adds = append(u.adds, memberAction{place, c.Value})
 		case c.Action == "ADD":
 			return nil, refuse("One or more parameter values were invalid: ADD action is not supported for the type %s", kind)

@@ -3,7 +3,7 @@ package expression
 import (
 	"strings"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
 // maxLength bounds the expressions of a request ("Expression parameters", 4 KB), maxWhenLength those of a configuration.
@@ -29,7 +29,7 @@ type token struct {
 	text string // as written; of a quoted name the name itself
 	at   int    // in bytes from the beginning of the expression
 	// value is that of a literal, and of digits where literals are allowed.
-	value cdc.Value
+	value attribute.Value
 }
 
 // lex splits the text of an expression with placeholders. kind names the parameter for errors, such as

@@ -12,7 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/expression"
 )
 
@@ -36,7 +36,7 @@ type naiveCondition struct {
 var attributeNames = []string{"a", "b", "size", "with.dot", "in"}
 
 // naiveValue draws a value, with its text and what package cdc makes of it.
-func naiveValue(t *rapid.T, depth int) (text string, plain any, v cdc.Value) {
+func naiveValue(t *rapid.T, depth int) (text string, plain any, v attribute.Value) {
 	kinds := []string{"S", "N", "B", "BOOL", "NULL", "SS", "NS", "L", "M"}
 	if depth == 0 {
 		kinds = kinds[:5]
@@ -44,11 +44,11 @@ func naiveValue(t *rapid.T, depth int) (text string, plain any, v cdc.Value) {
 	switch rapid.SampledFrom(kinds).Draw(t, "kind") {
 	case "S":
 		s := rapid.SampledFrom([]string{"", "a", "ab", "b", "é𝄞", "it's \"x\"\n", "`"}).Draw(t, "s")
-		return fmt.Sprintf(`"%s"`, strings.NewReplacer(`"`, `\"`, "\n", `\n`).Replace(s)), s, cdc.String(s)
+		return fmt.Sprintf(`"%s"`, strings.NewReplacer(`"`, `\"`, "\n", `\n`).Replace(s)), s, attribute.String(s)
 	case "N":
 		s := rapid.SampledFrom([]string{"0", "1", "2", "10", "9", "-1", "-10", "0.5", "1.0", "1e1", "12345678901234567890123456789012345678", "1e-130", "-9e125"}).Draw(t, "n")
 		n, _ := new(big.Rat).SetString(s)
-		v, err := cdc.Number(s)
+		v, err := attribute.Number(s)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -56,19 +56,19 @@ func naiveValue(t *rapid.T, depth int) (text string, plain any, v cdc.Value) {
 	case "B":
 		s := rapid.SampledFrom([]string{`""`, `"YQ=="`, `"YWI="`, `"/w=="`}).Draw(t, "b")
 		raw := map[string][]byte{`""`: {}, `"YQ=="`: []byte("a"), `"YWI="`: []byte("ab"), `"/w=="`: {255}}[s]
-		return "b64" + s, raw, cdc.Binary(raw)
+		return "b64" + s, raw, attribute.Binary(raw)
 	case "BOOL":
 		truth := rapid.Bool().Draw(t, "truth")
-		return fmt.Sprint(truth), truth, cdc.Bool(truth)
+		return fmt.Sprint(truth), truth, attribute.Bool(truth)
 	case "NULL":
-		return "null", nil, cdc.Null()
+		return "null", nil, attribute.Null()
 	case "SS":
 		members := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "b", "ab"}), 1, 3, func(s string) string { return s }).Draw(t, "ss")
 		set, texts := naiveSet{}, []string{}
 		for _, m := range members {
 			set.members, texts = append(set.members, m), append(texts, `'`+m+`'`)
 		}
-		return "<<" + strings.Join(texts, ",") + ">>", set, cdc.StringSet(members)
+		return "<<" + strings.Join(texts, ",") + ">>", set, attribute.StringSet(members)
 	case "NS":
 		members := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"1", "2", "10"}), 1, 3, func(s string) string { return s }).Draw(t, "ns")
 		set := naiveSet{}
@@ -77,30 +77,30 @@ func naiveValue(t *rapid.T, depth int) (text string, plain any, v cdc.Value) {
 			set.members = append(set.members, n)
 		}
 		text := "<<" + strings.Join(members, ", ") + ">>"
-		v, err := cdc.NumberSet(members)
+		v, err := attribute.NumberSet(members)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return text, set, v
 	case "L":
 		var texts []string
-		list, values := []any{}, []cdc.Value{}
+		list, values := []any{}, []attribute.Value{}
 		for range rapid.IntRange(0, 2).Draw(t, "length") {
 			text, plain, v := naiveValue(t, depth-1)
 			texts, list, values = append(texts, text), append(list, plain), append(values, v)
 		}
-		return "[" + strings.Join(texts, ", ") + "]", list, cdc.List(values)
+		return "[" + strings.Join(texts, ", ") + "]", list, attribute.List(values)
 	}
 	var texts []string
-	m, members := map[string]any{}, []cdc.Attribute{}
+	m, members := map[string]any{}, []attribute.Attribute{}
 	for _, name := range []string{"b", "a"} {
 		if rapid.Bool().Draw(t, "has "+name) {
 			text, plain, v := naiveValue(t, depth-1)
 			texts = append(texts, fmt.Sprintf("%q: %s", name, text))
-			m[name], members = plain, append(members, cdc.Attribute{Name: name, Value: v})
+			m[name], members = plain, append(members, attribute.Attribute{Name: name, Value: v})
 		}
 	}
-	return "{" + strings.Join(texts, ", ") + "}", m, cdc.Map(members)
+	return "{" + strings.Join(texts, ", ") + "}", m, attribute.Map(members)
 }
 
 func naivePath(t *rapid.T) naiveOperand {
@@ -368,14 +368,14 @@ func asRequested(p expression.Placeholders) (*expression.Condition, error) {
 func TestTheEvaluatorAgreesWithASecondOne(t *testing.T) {
 	accepted, matched := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
-		plain, attributes := map[string]any{}, []cdc.Attribute{}
+		plain, attributes := map[string]any{}, []attribute.Attribute{}
 		for _, name := range attributeNames {
 			if rapid.IntRange(0, 4).Draw(t, "present") > 0 {
 				_, p, v := naiveValue(t, 3)
-				plain[name], attributes = p, append(attributes, cdc.Attribute{Name: name, Value: v})
+				plain[name], attributes = p, append(attributes, attribute.Attribute{Name: name, Value: v})
 			}
 		}
-		it := cdc.NewItem(attributes)
+		it := attribute.NewItem(attributes)
 		want := naiveTree(t, 2)
 		c, err := expression.ParseWhen(want.text)
 		if err != nil {

@@ -4,17 +4,17 @@ import (
 	"math/big"
 	"strings"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
 // add returns the exact sum of two canonical numbers. A sum that DynamoDB cannot store exactly is refused; the service calls it
 // an overflow even where precision is what is missing.
-func add(a, b string) (cdc.Value, error) { return combine(a, b, (*big.Int).Add) }
+func add(a, b string) (attribute.Value, error) { return combine(a, b, (*big.Int).Add) }
 
 // subtract returns the exact difference a − b, under the rules of add.
-func subtract(a, b string) (cdc.Value, error) { return combine(a, b, (*big.Int).Sub) }
+func subtract(a, b string) (attribute.Value, error) { return combine(a, b, (*big.Int).Sub) }
 
-func combine(a, b string, op func(z, x, y *big.Int) *big.Int) (cdc.Value, error) {
+func combine(a, b string, op func(z, x, y *big.Int) *big.Int) (attribute.Value, error) {
 	places := max(fractionDigits(a), fractionDigits(b))
 	digits := op(new(big.Int), scaled(a, places), scaled(b, places)).Text(10)
 	sign := ""
@@ -25,9 +25,9 @@ func combine(a, b string, op func(z, x, y *big.Int) *big.Int) (cdc.Value, error)
 		digits = strings.Repeat("0", missing) + digits
 	}
 	whole := len(digits) - places
-	v, err := cdc.Number(sign + digits[:whole] + "." + digits[whole:])
+	v, err := attribute.Number(sign + digits[:whole] + "." + digits[whole:])
 	if err != nil {
-		return cdc.Value{}, refuse("Number overflow. Attempting to store a number with magnitude larger than supported range")
+		return attribute.Value{}, refuse("Number overflow. Attempting to store a number with magnitude larger than supported range")
 	}
 	return v, nil
 }

@@ -7,7 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
 // number draws any number that DynamoDB stores, as canonical text.
@@ -15,7 +15,7 @@ func number(t *rapid.T, label string) string {
 	digits := rapid.StringMatching(`[0-9]{1,37}`).Draw(t, label+" digits")
 	exponent := rapid.IntRange(-80, 80).Draw(t, label+" exponent")
 	sign := rapid.SampledFrom([]string{"", "-"}).Draw(t, label+" sign")
-	canonical, err := cdc.CanonicalNumber(sign + digits + "e" + big.NewInt(int64(exponent)).String())
+	canonical, err := attribute.CanonicalNumber(sign + digits + "e" + big.NewInt(int64(exponent)).String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +33,7 @@ func rational(text string) *big.Rat {
 func TestArithmeticIsExactOrRefused(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := number(t, "a"), number(t, "b")
-		check := func(name string, got cdc.Value, err error, want *big.Rat) {
+		check := func(name string, got attribute.Value, err error, want *big.Rat) {
 			if err != nil {
 				// Refused only if no canonical number equals the result.
 				if text := want.FloatString(250); len(strings.Trim(strings.Replace(text, ".", "", 1), "-0")) <= 38 {
@@ -53,8 +53,8 @@ func TestArithmeticIsExactOrRefused(t *testing.T) {
 }
 
 func TestArithmeticRefusedInTheServicesWords(t *testing.T) {
-	big, _ := cdc.CanonicalNumber("9e125")
-	wide, _ := cdc.CanonicalNumber("1e50")
+	big, _ := attribute.CanonicalNumber("9e125")
+	wide, _ := attribute.CanonicalNumber("1e50")
 	for _, pair := range [][2]string{{big, big}, {wide, "1"}} {
 		if _, err := add(pair[0], pair[1]); err == nil || !strings.Contains(err.Error(), "Number overflow") {
 			t.Errorf("got %v, want an overflow", err)

@@ -5,25 +5,25 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
 // operand is what a condition compares: a literal, the value at a path, or the size of either.
 type operand struct {
-	literal cdc.Value
+	literal attribute.Value
 	path    path // nil of a literal
 	size    bool
 }
 
 // result is the value of an operand for an item. A size stays an integer, so that no text has to be made of it.
 type result struct {
-	value  cdc.Value
+	value  attribute.Value
 	size   int
 	isSize bool
 	found  bool // false if the item does not have it
 }
 
-func (o *operand) of(it cdc.Item) result {
+func (o *operand) of(it attribute.Item) result {
 	v, found := o.literal, true
 	if o.path != nil {
 		v, found = o.path.lookup(it)
@@ -36,15 +36,15 @@ func (o *operand) of(it cdc.Item) result {
 }
 
 // sizeOf is the function size: UTF-16 units, bytes or members.
-func sizeOf(v cdc.Value) (n int, measurable bool) {
+func sizeOf(v attribute.Value) (n int, measurable bool) {
 	switch v.Kind() {
-	case cdc.KindS:
+	case attribute.KindS:
 		return utf16Length(v.Text()), true
-	case cdc.KindB:
+	case attribute.KindB:
 		return len(v.Text()), true
-	case cdc.KindSS, cdc.KindNS, cdc.KindBS, cdc.KindL:
+	case attribute.KindSS, attribute.KindNS, attribute.KindBS, attribute.KindL:
 		return len(v.Elements()), true
-	case cdc.KindM:
+	case attribute.KindM:
 		return len(v.Members()), true
 	}
 	return 0, false
@@ -61,9 +61,9 @@ func utf16Length(s string) int {
 	return n
 }
 
-func (r *result) kind() cdc.Kind {
+func (r *result) kind() attribute.Kind {
 	if r.isSize {
-		return cdc.KindN
+		return attribute.KindN
 	}
 	return r.value.Kind()
 }
@@ -84,9 +84,9 @@ func compare(a, b *result) (order int, comparable bool) {
 		return 0, false
 	}
 	switch a.kind() {
-	case cdc.KindS, cdc.KindB:
+	case attribute.KindS, attribute.KindB:
 		return strings.Compare(a.value.Text(), b.value.Text()), true
-	case cdc.KindN:
+	case attribute.KindN:
 		return compareNumbers(a, b), true
 	}
 	return 0, false
@@ -98,17 +98,17 @@ func compareNumbers(a, b *result) int {
 	case a.isSize && b.isSize:
 		return cmp.Compare(a.size, b.size)
 	case a.isSize:
-		return cdc.CompareNumbers(string(strconv.AppendInt(digits[:0], int64(a.size), 10)), b.value.Text())
+		return attribute.CompareNumbers(string(strconv.AppendInt(digits[:0], int64(a.size), 10)), b.value.Text())
 	case b.isSize:
-		return cdc.CompareNumbers(a.value.Text(), string(strconv.AppendInt(digits[:0], int64(b.size), 10)))
+		return attribute.CompareNumbers(a.value.Text(), string(strconv.AppendInt(digits[:0], int64(b.size), 10)))
 	}
-	return cdc.CompareNumbers(a.value.Text(), b.value.Text())
+	return attribute.CompareNumbers(a.value.Text(), b.value.Text())
 }
 
 // staticKind is the type of the operand if it is the same for every item, else KindNone.
-func (o *operand) staticKind() cdc.Kind {
+func (o *operand) staticKind() attribute.Kind {
 	if o.size {
-		return cdc.KindN
+		return attribute.KindN
 	}
 	return o.literal.Kind()
 }

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
 // parser reads one expression by recursive descent. There are two dialects with one grammar: expressions of requests, with
@@ -198,9 +198,9 @@ func (p *parser) isValue() bool {
 }
 
 // value reads a :placeholder or a literal.
-func (p *parser) value() (cdc.Value, error) {
+func (p *parser) value() (attribute.Value, error) {
 	if !p.isValue() {
-		return cdc.Value{}, p.unexpected("a value")
+		return attribute.Value{}, p.unexpected("a value")
 	}
 	if p.literals {
 		return p.literal()
@@ -208,7 +208,7 @@ func (p *parser) value() (cdc.Value, error) {
 	t := p.next()
 	v, ok := p.bindings.values[t.text]
 	if !ok {
-		return cdc.Value{}, failure(p.kind, "An expression attribute value used in expression is not defined; attribute value: %s", t.text)
+		return attribute.Value{}, failure(p.kind, "An expression attribute value used in expression is not defined; attribute value: %s", t.text)
 	}
 	p.bindings.usedValues[t.text] = true
 	return v, nil

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
 // step is one part of a document path: a name, or an index of a list.
@@ -30,19 +30,19 @@ func (p path) String() string {
 }
 
 // lookup finds the value at a path.
-func (p path) lookup(it cdc.Item) (cdc.Value, bool) {
+func (p path) lookup(it attribute.Item) (attribute.Value, bool) {
 	v, found := it.Get(p[0].name)
 	for _, s := range p[1:] {
 		if !found {
-			return cdc.Value{}, false
+			return attribute.Value{}, false
 		}
 		switch {
-		case s.isIndex() && v.Kind() == cdc.KindL && s.index < len(v.Elements()):
+		case s.isIndex() && v.Kind() == attribute.KindL && s.index < len(v.Elements()):
 			v = v.Elements()[s.index]
-		case !s.isIndex() && v.Kind() == cdc.KindM:
+		case !s.isIndex() && v.Kind() == attribute.KindM:
 			v, found = v.Member(s.name)
 		default:
-			return cdc.Value{}, false
+			return attribute.Value{}, false
 		}
 	}
 	return v, found

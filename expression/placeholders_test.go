@@ -5,19 +5,19 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
 // Placeholders is a condition as a request holds it: with placeholders for all names and values.
 type Placeholders struct {
 	Text   string
 	Names  map[string]string
-	Values map[string]cdc.Value
+	Values map[string]attribute.Value
 }
 
 // WithPlaceholders writes a condition in the other of the two languages.
 func WithPlaceholders(c *Condition) Placeholders {
-	p := Placeholders{Names: map[string]string{}, Values: map[string]cdc.Value{}}
+	p := Placeholders{Names: map[string]string{}, Values: map[string]attribute.Value{}}
 	p.Text = p.predicate(c.root)
 	return p
 }
@@ -47,7 +47,7 @@ func (p *Placeholders) predicate(node predicate) string {
 		}
 		return "attribute_not_exists(" + p.path(n.path) + ")"
 	case *hasType:
-		return "attribute_type(" + p.operand(n.value) + ", " + p.value(cdc.String(n.kind.String())) + ")"
+		return "attribute_type(" + p.operand(n.value) + ", " + p.value(attribute.String(n.kind.String())) + ")"
 	case *beginsWith:
 		return "begins_with(" + p.operand(n.value) + ", " + p.operand(n.prefix) + ")"
 	case *contains:
@@ -86,7 +86,7 @@ func (p *Placeholders) path(steps path) string {
 	return text
 }
 
-func (p *Placeholders) value(v cdc.Value) string {
+func (p *Placeholders) value(v attribute.Value) string {
 	name := ":v" + strconv.Itoa(len(p.Values))
 	p.Values[name] = v
 	return name

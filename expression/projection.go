@@ -3,7 +3,7 @@ package expression
 import (
 	"slices"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
 // Projection is a choice of parts of an item.
@@ -49,39 +49,39 @@ func (u *Update) Written() *Projection { return &Projection{u.paths()} }
 
 // Of returns the chosen parts of the item that are there, in the structure around them;
 // of a list only the chosen elements, in order.
-func (p *Projection) Of(it cdc.Item) cdc.Item {
+func (p *Projection) Of(it attribute.Item) attribute.Item {
 	chosen, _ := chooseMembers(it.Attributes(), p.paths)
-	return cdc.NewItem(chosen)
+	return attribute.NewItem(chosen)
 }
 
 // choose keeps of a value what the paths, relative to it, lead to. An empty path keeps
 // all of it.
-func choose(v cdc.Value, paths []path) (cdc.Value, bool) {
+func choose(v attribute.Value, paths []path) (attribute.Value, bool) {
 	if slices.ContainsFunc(paths, func(p path) bool { return len(p) == 0 }) {
 		return v, true
 	}
 	switch v.Kind() {
-	case cdc.KindM:
+	case attribute.KindM:
 		members, found := chooseMembers(v.Members(), paths)
-		return cdc.Map(members), found
-	case cdc.KindL:
-		var list []cdc.Value
+		return attribute.Map(members), found
+	case attribute.KindL:
+		var list []attribute.Value
 		for i, e := range v.Elements() {
 			inner := following(paths, func(s step) bool { return s.isIndex() && s.index == i })
 			if kept, ok := choose(e, inner); ok {
 				list = append(list, kept)
 			}
 		}
-		return cdc.List(list), len(list) > 0
+		return attribute.List(list), len(list) > 0
 	}
-	return cdc.Value{}, false
+	return attribute.Value{}, false
 }
 
-func chooseMembers(members []cdc.Attribute, paths []path) (chosen []cdc.Attribute, found bool) {
+func chooseMembers(members []attribute.Attribute, paths []path) (chosen []attribute.Attribute, found bool) {
 	for _, a := range members {
 		inner := following(paths, func(s step) bool { return !s.isIndex() && s.name == a.Name })
 		if kept, ok := choose(a.Value, inner); ok {
-			chosen = append(chosen, cdc.Attribute{Name: a.Name, Value: kept})
+			chosen = append(chosen, attribute.Attribute{Name: a.Name, Value: kept})
 		}
 	}
 	return chosen, len(chosen) > 0

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"unicode/utf16"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
 // escapes are what stands for a character after a backslash.
@@ -64,7 +64,7 @@ func (l *lexer) binary(at int) error {
 	if err != nil {
 		return &SyntaxError{Offset: at, Problem: "not base64 with padding", Suggestion: `such as b64"AP8="`}
 	}
-	l.add(tokenLiteral, l.text[l.at:end], end, cdc.Binary(raw))
+	l.add(tokenLiteral, l.text[l.at:end], end, attribute.Binary(raw))
 	return nil
 }
 

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/expression"
 )
 
@@ -96,15 +96,15 @@ func TestAttributeTypeOfAValue(t *testing.T) {
 	const values = `{":v":{"N":"1"},":N":{"S":"N"},":S":{"S":"S"}}`
 	for text, want := range map[string]bool{"attribute_type(:v, :N)": true, "attribute_type(:v, :S)": false} {
 		c, err := expression.ParseCondition("ConditionExpression", text, bindings(t, "", values))
-		if err != nil || c.Match(cdc.Item{}) != want {
+		if err != nil || c.Match(attribute.Item{}) != want {
 			t.Errorf("%s is not %v: %v", text, want, err)
 		}
 	}
 	c, err := expression.ParseWhen(`attribute_type("x", "S")`)
-	if err != nil || !c.Match(cdc.Item{}) {
+	if err != nil || !c.Match(attribute.Item{}) {
 		t.Fatalf("attribute_type of a literal: %v", err)
 	}
-	checkText(t, c, cdc.Item{})
+	checkText(t, c, attribute.Item{})
 	if _, err := expression.ParseWhen(`attribute_type(size(a), "N")`); err == nil {
 		t.Error("attribute_type takes a size")
 	}
@@ -112,7 +112,7 @@ func TestAttributeTypeOfAValue(t *testing.T) {
 
 // NOT_CONTAINS is false of an attribute that is not there.
 func TestLegacyNotContains(t *testing.T) {
-	c, err := expression.LegacyCondition(map[string]expression.LegacyTest{"a": {Operator: "NOT_CONTAINS", Operands: []cdc.Value{cdc.String("x")}}}, false)
+	c, err := expression.LegacyCondition(map[string]expression.LegacyTest{"a": {Operator: "NOT_CONTAINS", Operands: []attribute.Value{attribute.String("x")}}}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +162,7 @@ func TestKeyConditionsOfSeveralAttributes(t *testing.T) {
 		if len(k.Hash()) != 2 || k.Hash()[0].Text() != "a" || k.Hash()[1].Text() != "b" || k.Match(it) != want {
 			t.Errorf("%s: %v, holds %v", text, k.Hash(), k.Match(it))
 		}
-		if err := k.CheckTypes([]cdc.Kind{cdc.KindS, cdc.KindS}, []cdc.Kind{cdc.KindS, cdc.KindS, cdc.KindS}); err != nil {
+		if err := k.CheckTypes([]attribute.Kind{attribute.KindS, attribute.KindS}, []attribute.Kind{attribute.KindS, attribute.KindS, attribute.KindS}); err != nil {
 			t.Errorf("%s: %v", text, err)
 		}
 	}

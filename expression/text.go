@@ -4,7 +4,7 @@ import (
 	"encoding/base64"
 	"strconv"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
 // Text is the condition in the language of ParseWhen, in one form for all spellings: keywords in capitals, single spaces, no
@@ -133,22 +133,22 @@ func plainName(name string) bool {
 	return !value && !connective(token{kind: tokenWord, text: name})
 }
 
-func appendLiteral(b []byte, v cdc.Value) []byte {
+func appendLiteral(b []byte, v attribute.Value) []byte {
 	switch v.Kind() {
-	case cdc.KindS:
+	case attribute.KindS:
 		return appendQuoted(b, v.Text(), '"')
-	case cdc.KindN:
+	case attribute.KindN:
 		return append(b, v.Text()...)
-	case cdc.KindB:
+	case attribute.KindB:
 		b = base64.StdEncoding.AppendEncode(append(b, `b64"`...), []byte(v.Text()))
 		return append(b, '"')
-	case cdc.KindBOOL:
+	case attribute.KindBOOL:
 		return strconv.AppendBool(b, v.Bool())
-	case cdc.KindNULL:
+	case attribute.KindNULL:
 		return append(b, "null"...)
-	case cdc.KindL:
+	case attribute.KindL:
 		return append(appendElements(append(b, '['), v), ']')
-	case cdc.KindM:
+	case attribute.KindM:
 		b = append(b, '{')
 		for i, m := range v.Members() {
 			if i > 0 {
@@ -162,7 +162,7 @@ func appendLiteral(b []byte, v cdc.Value) []byte {
 	return append(appendElements(append(b, "<<"...), v), ">>"...)
 }
 
-func appendElements(b []byte, v cdc.Value) []byte {
+func appendElements(b []byte, v attribute.Value) []byte {
 	for i, e := range v.Elements() {
 		if i > 0 {
 			b = append(b, ", "...)

@@ -3,7 +3,7 @@ package expression
 import (
 	"strings"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
 const updateKind = "UpdateExpression"
@@ -24,7 +24,7 @@ type setAction struct {
 // memberAction is an ADD or DELETE: a path and a literal number or set.
 type memberAction struct {
 	path  path
-	value cdc.Value
+	value attribute.Value
 }
 
 // ParseUpdate parses an UpdateExpression.
@@ -50,9 +50,13 @@ func ParseUpdate(text string, b *Bindings) (*Update, error) {
 		case section == "REMOVE":
 			clause = func() error { return p.removeClause(u) }
 		case section == "ADD":
-			clause = func() error { return p.memberClause("ADD", &u.adds, cdc.KindN, cdc.KindSS, cdc.KindNS, cdc.KindBS) }
+			clause = func() error {
+				return p.memberClause("ADD", &u.adds, attribute.KindN, attribute.KindSS, attribute.KindNS, attribute.KindBS)
+			}
 		case section == "DELETE":
-			clause = func() error { return p.memberClause("DELETE", &u.deletes, cdc.KindSS, cdc.KindNS, cdc.KindBS) }
+			clause = func() error {
+				return p.memberClause("DELETE", &u.deletes, attribute.KindSS, attribute.KindNS, attribute.KindBS)
+			}
 		}
 		if clause == nil {
 			p.pos--
@@ -135,7 +139,7 @@ func (p *parser) sum() (term, error) {
 		return nil, err
 	}
 	for _, o := range []term{left, right} {
-		if err := p.checkTerm(operator, o, cdc.KindN); err != nil {
+		if err := p.checkTerm(operator, o, attribute.KindN); err != nil {
 			return nil, err
 		}
 	}
@@ -207,7 +211,7 @@ func (p *parser) updateFunction() (term, error) {
 			return nil, err
 		}
 		for _, o := range []term{left, right} {
-			if err := p.checkTerm(name, o, cdc.KindL); err != nil {
+			if err := p.checkTerm(name, o, attribute.KindL); err != nil {
 				return nil, err
 			}
 		}
@@ -222,7 +226,7 @@ func (p *parser) removeClause(u *Update) error {
 	return err
 }
 
-func (p *parser) memberClause(operator string, actions *[]memberAction, kinds ...cdc.Kind) error {
+func (p *parser) memberClause(operator string, actions *[]memberAction, kinds ...attribute.Kind) error {
 	target, err := p.path()
 	if err != nil {
 		return err

@@ -6,22 +6,22 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/expression"
 )
 
-func parseItem(t testing.TB, text string) cdc.Item {
+func parseItem(t testing.TB, text string) attribute.Item {
 	t.Helper()
-	it, err := cdc.UnmarshalItem([]byte(text))
+	it, err := attribute.UnmarshalItem([]byte(text))
 	if err != nil {
 		t.Fatalf("%s: %v", text, err)
 	}
 	return it
 }
 
-func marshal(t testing.TB, it cdc.Item) string {
+func marshal(t testing.TB, it attribute.Item) string {
 	t.Helper()
-	text, err := cdc.MarshalItem(it)
+	text, err := attribute.MarshalItem(it)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,9 +38,9 @@ func bindings(t testing.TB, names, values string) *expression.Bindings {
 			t.Fatal(err)
 		}
 	}
-	var v map[string]cdc.Value
+	var v map[string]attribute.Value
 	if values != "" {
-		v = map[string]cdc.Value{}
+		v = map[string]attribute.Value{}
 		for _, a := range parseItem(t, values).Attributes() {
 			v[a.Name] = a.Value
 		}
@@ -103,7 +103,7 @@ func TestUpdateApply(t *testing.T) {
 			}
 			text := ""
 			if v, found := got.Get(c.attribute); found {
-				text = marshal(t, cdc.NewItem([]cdc.Attribute{{Name: "v", Value: v}}))
+				text = marshal(t, attribute.NewItem([]attribute.Attribute{{Name: "v", Value: v}}))
 				text = text[len(`{"v":`) : len(text)-1]
 			}
 			if text != c.want {
@@ -208,18 +208,18 @@ func TestUpdateApplyErrors(t *testing.T) {
 }
 
 func TestBindings(t *testing.T) {
-	v := map[string]cdc.Value{":a": cdc.Bool(true)}
+	v := map[string]attribute.Value{":a": attribute.Bool(true)}
 	cases := []struct {
 		names  map[string]string
-		values map[string]cdc.Value
+		values map[string]attribute.Value
 		want   string
 	}{
 		{map[string]string{}, nil, "ExpressionAttributeNames must not be empty"},
-		{nil, map[string]cdc.Value{}, "ExpressionAttributeValues must not be empty"},
+		{nil, map[string]attribute.Value{}, "ExpressionAttributeValues must not be empty"},
 		{map[string]string{"a": "b"}, nil, "ExpressionAttributeNames contains invalid key"},
 		{map[string]string{"#": "b"}, nil, "ExpressionAttributeNames contains invalid key"},
-		{nil, map[string]cdc.Value{"#a": v[":a"]}, "ExpressionAttributeValues contains invalid key"},
-		{nil, map[string]cdc.Value{":a-b": v[":a"]}, "ExpressionAttributeValues contains invalid key"},
+		{nil, map[string]attribute.Value{"#a": v[":a"]}, "ExpressionAttributeValues contains invalid key"},
+		{nil, map[string]attribute.Value{":a-b": v[":a"]}, "ExpressionAttributeValues contains invalid key"},
 	}
 	for _, c := range cases {
 		if _, err := expression.NewBindings(c.names, c.values); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -253,7 +253,7 @@ func FuzzUpdate(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, err := cdc.UnmarshalItem([]byte(marshal(t, got)))
+		again, err := attribute.UnmarshalItem([]byte(marshal(t, got)))
 		if err != nil || !again.Equal(got) {
 			t.Fatalf("%q makes no item: %v", text, err)
 		}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
 // ParseWhen parses a condition in which values and names are written as they are, instead of placeholders:
@@ -91,11 +91,11 @@ func (p *parser) suggestion() string {
 		return "use attribute_exists, attribute_not_exists or = null"
 	case keyword(t, "EXISTS") || keyword(before, "EXISTS"):
 		return "use attribute_exists or attribute_not_exists"
-	case before.kind == tokenLiteral && t.kind == tokenLiteral && before.value.Kind() == cdc.KindS && t.value.Kind() == cdc.KindS:
+	case before.kind == tokenLiteral && t.kind == tokenLiteral && before.value.Kind() == attribute.KindS && t.value.Kind() == attribute.KindS:
 		return `a quote inside of a string is written \" or \'`
 	case before.kind == tokenWord && strings.HasPrefix(p.text[t.at:], "-"):
 		return "a name with a hyphen stands in backquotes"
-	case before.kind == tokenDigits || t.kind == tokenLiteral && t.value.Kind() == cdc.KindN:
+	case before.kind == tokenDigits || t.kind == tokenLiteral && t.value.Kind() == attribute.KindN:
 		return "dates and other text stand in quotes"
 	}
 	return ""
@@ -133,13 +133,13 @@ type lexer struct {
 	tokens []token
 }
 
-func (l *lexer) add(kind tokenKind, text string, end int, v cdc.Value) {
+func (l *lexer) add(kind tokenKind, text string, end int, v attribute.Value) {
 	l.tokens = append(l.tokens, token{kind: kind, text: text, at: l.at, value: v})
 	l.at = end
 }
 
 // words are the values that are written as words.
-var words = map[string]cdc.Value{"true": cdc.Bool(true), "false": cdc.Bool(false), "null": cdc.Null()}
+var words = map[string]attribute.Value{"true": attribute.Bool(true), "false": attribute.Bool(false), "null": attribute.Null()}
 
 func (l *lexer) token() error {
 	c := l.text[l.at]
@@ -158,7 +158,7 @@ func (l *lexer) token() error {
 		if name == "b64" && end < len(l.text) && (l.text[end] == '"' || l.text[end] == '\'') {
 			return l.binary(end)
 		}
-		l.add(tokenWord, name, end, cdc.Value{})
+		l.add(tokenWord, name, end, attribute.Value{})
 		return nil
 	case digit(c), c == '-' && l.at+1 < len(l.text) && digit(l.text[l.at+1]):
 		return l.number()
@@ -169,11 +169,11 @@ func (l *lexer) token() error {
 		}
 		switch {
 		case c != '`':
-			l.add(tokenLiteral, l.text[l.at:end], end, cdc.String(s))
+			l.add(tokenLiteral, l.text[l.at:end], end, attribute.String(s))
 		case s == "":
 			return &SyntaxError{Offset: l.at, Problem: "an attribute without a name"}
 		default:
-			l.add(tokenName, s, end, cdc.Value{})
+			l.add(tokenName, s, end, attribute.Value{})
 		}
 		return nil
 	}
@@ -201,7 +201,7 @@ func (l *lexer) operator() error {
 		r, _ := utf8.DecodeRuneInString(rest)
 		return &SyntaxError{Offset: l.at, Problem: fmt.Sprintf("unexpected character %q", r), Suggestion: "strings stand in quotes, unusual names in backquotes"}
 	}
-	l.add(tokenOp, rest[:n], l.at+n, cdc.Value{})
+	l.add(tokenOp, rest[:n], l.at+n, attribute.Value{})
 	return nil
 }
 
@@ -225,7 +225,7 @@ func (l *lexer) number() error {
 	}
 	end = word(l.text, end) // what sticks to a number belongs to it, and spoils it
 	text := l.text[l.at:end]
-	v, err := cdc.Number(text)
+	v, err := attribute.Number(text)
 	if err != nil {
 		return &SyntaxError{Offset: l.at, Problem: fmt.Sprintf("%q is %v", clip(text), err), Suggestion: "other text stands in quotes"}
 	}
@@ -249,9 +249,9 @@ func clip(text string) string {
 var collections = []string{"<<", "[", "{"}
 
 // literal reads a value.
-func (p *parser) literal() (cdc.Value, error) {
+func (p *parser) literal() (attribute.Value, error) {
 	if err := p.enter(); err != nil {
-		return cdc.Value{}, err
+		return attribute.Value{}, err
 	}
 	defer p.leave()
 	t := p.next()
@@ -260,20 +260,20 @@ func (p *parser) literal() (cdc.Value, error) {
 		return t.value, nil
 	case t.text == "[":
 		list, err := p.elements("]")
-		return cdc.List(list), err
+		return attribute.List(list), err
 	case t.text == "{":
 		return p.mapLiteral()
 	}
 	list, err := p.elements(">>")
 	if err != nil {
-		return cdc.Value{}, err
+		return attribute.Value{}, err
 	}
 	return p.set(t, list)
 }
 
 // elements reads values up to the end of a list or set.
-func (p *parser) elements(end string) ([]cdc.Value, error) {
-	var list []cdc.Value
+func (p *parser) elements(end string) ([]attribute.Value, error) {
+	var list []attribute.Value
 	for !p.op(end) {
 		if len(list) > 0 && !p.op(",") {
 			return nil, p.unexpected(fmt.Sprintf(`"," or %q`, end))
@@ -288,54 +288,54 @@ func (p *parser) elements(end string) ([]cdc.Value, error) {
 }
 
 // set makes a set of what stands between the brackets at a token.
-func (p *parser) set(at token, list []cdc.Value) (cdc.Value, error) {
+func (p *parser) set(at token, list []attribute.Value) (attribute.Value, error) {
 	var texts []string
 	var binaries [][]byte
 	for _, v := range list {
-		if v.Kind() != list[0].Kind() || v.Kind() != cdc.KindS && v.Kind() != cdc.KindN && v.Kind() != cdc.KindB {
-			return cdc.Value{}, &SyntaxError{Offset: at.at, Problem: "a set whose members are not all strings, all numbers or all binaries", Suggestion: "lists stand in [ ]"}
+		if v.Kind() != list[0].Kind() || v.Kind() != attribute.KindS && v.Kind() != attribute.KindN && v.Kind() != attribute.KindB {
+			return attribute.Value{}, &SyntaxError{Offset: at.at, Problem: "a set whose members are not all strings, all numbers or all binaries", Suggestion: "lists stand in [ ]"}
 		}
 		if slices.Contains(texts, v.Text()) {
-			return cdc.Value{}, &SyntaxError{Offset: at.at, Problem: "a set with a member twice"}
+			return attribute.Value{}, &SyntaxError{Offset: at.at, Problem: "a set with a member twice"}
 		}
 		texts, binaries = append(texts, v.Text()), append(binaries, []byte(v.Text()))
 	}
 	switch {
 	case len(list) == 0:
-		return cdc.Value{}, &SyntaxError{Offset: at.at, Problem: "a set without members, which DynamoDB never holds"}
-	case list[0].Kind() == cdc.KindS:
-		return cdc.StringSet(texts), nil
-	case list[0].Kind() == cdc.KindB:
-		return cdc.BinarySet(binaries), nil
+		return attribute.Value{}, &SyntaxError{Offset: at.at, Problem: "a set without members, which DynamoDB never holds"}
+	case list[0].Kind() == attribute.KindS:
+		return attribute.StringSet(texts), nil
+	case list[0].Kind() == attribute.KindB:
+		return attribute.BinarySet(binaries), nil
 	}
-	return cdc.NumberSet(texts)
+	return attribute.NumberSet(texts)
 }
 
 // mapLiteral reads the members of a map.
-func (p *parser) mapLiteral() (cdc.Value, error) {
-	var members []cdc.Attribute
+func (p *parser) mapLiteral() (attribute.Value, error) {
+	var members []attribute.Attribute
 	for !p.op("}") {
 		if len(members) > 0 && !p.op(",") {
-			return cdc.Value{}, p.unexpected(`"," or "}"`)
+			return attribute.Value{}, p.unexpected(`"," or "}"`)
 		}
 		name := p.peek()
-		if name.kind != tokenLiteral || name.value.Kind() != cdc.KindS {
-			return cdc.Value{}, p.unexpected("the name of a member, in quotes,")
+		if name.kind != tokenLiteral || name.value.Kind() != attribute.KindS {
+			return attribute.Value{}, p.unexpected("the name of a member, in quotes,")
 		}
 		p.pos++
-		if slices.ContainsFunc(members, func(a cdc.Attribute) bool { return a.Name == name.value.Text() }) {
-			return cdc.Value{}, &SyntaxError{Offset: name.at, Problem: "a map with a member twice"}
+		if slices.ContainsFunc(members, func(a attribute.Attribute) bool { return a.Name == name.value.Text() }) {
+			return attribute.Value{}, &SyntaxError{Offset: name.at, Problem: "a map with a member twice"}
 		}
 		if err := p.want(":"); err != nil {
-			return cdc.Value{}, err
+			return attribute.Value{}, err
 		}
 		v, err := p.value()
 		if err != nil {
-			return cdc.Value{}, err
+			return attribute.Value{}, err
 		}
-		members = append(members, cdc.Attribute{Name: name.value.Text(), Value: v})
+		members = append(members, attribute.Attribute{Name: name.value.Text(), Value: v})
 	}
-	return cdc.Map(members), nil
+	return attribute.Map(members), nil
 }
 
 // simplified is a name as people misremember it: without underscores and capitals.

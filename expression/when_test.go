@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/expression"
 )
 
@@ -64,7 +64,7 @@ func TestWhenSemantics(t *testing.T) {
 }
 
 // checkText parses what a condition prints; it must print and mean the same.
-func checkText(t testing.TB, c *expression.Condition, it cdc.Item) {
+func checkText(t testing.TB, c *expression.Condition, it attribute.Item) {
 	t.Helper()
 	again, err := expression.ParseWhen(c.Text())
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/sink/sinktest"
@@ -17,7 +18,7 @@ import (
 func TestAPageSupersedesForEachOfItsItems(t *testing.T) {
 	s := newTenants(t)
 	change := func(number uint64, key, tenant string) cdc.Change {
-		keys := cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: cdc.String(key)}})
+		keys := attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String(key)}})
 		c := cdc.Change{Event: cdc.Insert, Sequence: cdc.SequenceOf(number), Time: time.Unix(1_800_000_000, 0), Keys: keys, New: image(key, tenant, "x")}
 		if tenant != "" {
 			c.Event, c.Old = cdc.Modify, image(key, "", "x")

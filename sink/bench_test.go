@@ -10,6 +10,7 @@ import (
 	"cloud.google.com/go/bigtable/apiv2/bigtablepb"
 	"google.golang.org/grpc"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
@@ -19,13 +20,13 @@ import (
 func smallPage(from int) []cdc.Change {
 	var changes []cdc.Change
 	for i := range 1000 {
-		pk := []cdc.Attribute{{Name: "pk", Value: cdc.String(fmt.Sprintf("customer-%05d", i))}}
-		image := append([]cdc.Attribute{}, pk...)
+		pk := []attribute.Attribute{{Name: "pk", Value: attribute.String(fmt.Sprintf("customer-%05d", i))}}
+		image := append([]attribute.Attribute{}, pk...)
 		for j := range 9 {
-			image = append(image, cdc.Attribute{Name: fmt.Sprintf("attribute%d", j), Value: cdc.String(strings.Repeat("x", 50+j))})
+			image = append(image, attribute.Attribute{Name: fmt.Sprintf("attribute%d", j), Value: attribute.String(strings.Repeat("x", 50+j))})
 		}
 		changes = append(changes, cdc.Change{Event: cdc.Modify, Sequence: cdc.SequenceOf(uint64(from + i)), Time: time.Unix(firstSecond, 0),
-			Keys: cdc.NewItem(pk), New: cdc.NewItem(image)})
+			Keys: attribute.NewItem(pk), New: attribute.NewItem(image)})
 	}
 	return changes
 }

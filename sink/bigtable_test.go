@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
@@ -93,7 +93,7 @@ func TestH38_RequestLargerThanTheServerTakes(t *testing.T) {
 	parking := sink.NewParking(e.Records("state"), "default")
 	w := sink.NewWriter(sink.Options{Table: e, Parking: parking})
 	changes := page("a", "b")
-	changes[0].New = cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: cdc.String("a")}, {Name: "x", Value: cdc.Binary(bytes.Repeat([]byte("x"), 5<<20))}})
+	changes[0].New = attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String("a")}, {Name: "x", Value: attribute.Binary(bytes.Repeat([]byte("x"), 5<<20))}})
 	b := transform.Fold(orders, changes, transform.Stamp{Generation: 1, Hop: 500_000})
 	// The record is as large as the row: it cannot be parked on this server either, which stops the migration rather than lose it.
 	if err := w.Write(context.Background(), &b); !sink.Is(err, sink.Rejected) || sink.Repeatable(err) {

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/internal/virtual"
@@ -244,14 +245,14 @@ func (n *network) Apply(ctx context.Context, r *sink.Request) (bool, error) {
 // history is a stream of a few hot items that are written, moved between tenants, deleted and re-created, with what remains.
 func history(w *virtual.World, m *transform.Mapping, n int) (changes []cdc.Change, want map[string]string) {
 	random := w.Rand()
-	items := map[string]cdc.Item{}
+	items := map[string]attribute.Item{}
 	for i := range n {
 		key := fmt.Sprint("k", random.IntN(4))
-		keys := cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: cdc.String(key)}})
+		keys := attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String(key)}})
 		c := cdc.Change{Event: cdc.Modify, Sequence: cdc.SequenceOf(uint64(90 + i)), Time: time.Unix(firstSecond, 0), Keys: keys, Old: items[key]}
 		if random.IntN(4) > 0 {
-			c.New = cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: cdc.String(key)}, {Name: "v", Value: cdc.String(fmt.Sprint(i))},
-				{Name: "tenant", Value: cdc.String(fmt.Sprint("t", random.IntN(3)))}, {Name: fmt.Sprint("x", random.IntN(2)), Value: cdc.Null()}})
+			c.New = attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String(key)}, {Name: "v", Value: attribute.String(fmt.Sprint(i))},
+				{Name: "tenant", Value: attribute.String(fmt.Sprint("t", random.IntN(3)))}, {Name: fmt.Sprint("x", random.IntN(2)), Value: attribute.Null()}})
 		}
 		switch {
 		case !c.Old.Exists() && !c.New.Exists():

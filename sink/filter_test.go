@@ -14,7 +14,7 @@ import (
 	_ "google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/status"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
@@ -60,12 +60,12 @@ func (s limitedStream) RecvMsg(request any) error {
 // longestKey names the item whose name is longest: a partition key of 2,048 bytes, and a sort key of 1,024.
 func longestKey(t *testing.T) string {
 	t.Helper()
-	m, err := transform.NewMapping("Orders", "t", "d", []transform.KeyAttribute{{Name: "pk", Type: cdc.KindB}, {Name: "sk", Type: cdc.KindB}})
+	m, err := transform.NewMapping("Orders", "t", "d", []transform.KeyAttribute{{Name: "pk", Type: attribute.KindB}, {Name: "sk", Type: attribute.KindB}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return m.ItemKey(cdc.NewItem([]cdc.Attribute{
-		{Name: "pk", Value: cdc.Binary(make([]byte, 2048))}, {Name: "sk", Value: cdc.Binary(make([]byte, 1024))}}))
+	return m.ItemKey(attribute.NewItem([]attribute.Attribute{
+		{Name: "pk", Value: attribute.Binary(make([]byte, 2048))}, {Name: "sk", Value: attribute.Binary(make([]byte, 1024))}}))
 }
 
 // What names columns by the keys of items stays below Bigtable's limit of a filter, however long those are: a request that is refused for

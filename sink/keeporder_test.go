@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/sink/sinktest"
@@ -155,21 +156,21 @@ func liveRows(t testing.TB, table sink.Reader) string {
 // checkpoint, and of a load that is ahead of the stream, and of what the network repeats: once the newer worker and the load are
 // through, the row holds each value at its time, and goes on to.
 func TestH04_H31_H70_KeptInEveryOrder(t *testing.T) {
-	m, err := transform.New(transform.Spec{Source: "S", Table: "t", PrimaryKey: []transform.KeyAttribute{{Name: "pk", Type: cdc.KindS}},
+	m, err := transform.New(transform.Spec{Source: "S", Table: "t", PrimaryKey: []transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}},
 		Families: []transform.Family{{Name: "k"}}, KeepVersions: true, Drop: []string{"pk"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	image := func(text string) cdc.Item { // "" is none; a=1 b=2
+	image := func(text string) attribute.Item { // "" is none; a=1 b=2
 		if text == "" {
-			return cdc.Item{}
+			return attribute.Item{}
 		}
-		list := []cdc.Attribute{{Name: "pk", Value: cdc.String("p")}}
+		list := []attribute.Attribute{{Name: "pk", Value: attribute.String("p")}}
 		for word := range strings.FieldsSeq(text) {
 			name, value, _ := strings.Cut(word, "=")
-			list = append(list, cdc.Attribute{Name: name, Value: cdc.String(value)})
+			list = append(list, attribute.Attribute{Name: name, Value: attribute.String(value)})
 		}
-		return cdc.NewItem(list)
+		return attribute.NewItem(list)
 	}
 	for name, c := range map[string]struct {
 		images  []string // after each change
@@ -189,7 +190,7 @@ func TestH04_H31_H70_KeptInEveryOrder(t *testing.T) {
 			before := ""
 			for i, after := range c.images {
 				x := cdc.Change{Event: cdc.Modify, Sequence: cdc.SequenceOf(uint64(i + 1)), Time: time.Unix(c.seconds[i], 0),
-					Keys: cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: cdc.String("p")}}), Old: image(before), New: image(after)}
+					Keys: attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String("p")}}), Old: image(before), New: image(after)}
 				switch {
 				case before == "":
 					x.Event = cdc.Insert
@@ -217,7 +218,7 @@ func TestH04_H31_H70_KeptInEveryOrder(t *testing.T) {
 				ahead++
 				load := writing{name: "load"}
 				if found != "" {
-					load.rows = transform.Load(m, []cdc.Item{image(found)}, generation, time.Unix(c.seconds[ahead]-2, 0)).Rows
+					load.rows = transform.Load(m, []attribute.Item{image(found)}, generation, time.Unix(c.seconds[ahead]-2, 0)).Rows
 				}
 				for _, cuts := range cutsOf {
 					o := &everyOrder{t: t, want: c.want, seen: map[string]bool{}, processes: []writing{

@@ -12,6 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/sink/sinktest"
@@ -57,7 +58,7 @@ func movingKept(t testing.TB) *transform.Mapping {
 		t.Fatal(err)
 	}
 	m, err := transform.New(transform.Spec{
-		Source: "S", Table: "t", PrimaryKey: []transform.KeyAttribute{{Name: "pk", Type: cdc.KindS}}, Families: []transform.Family{{Name: "k"}},
+		Source: "S", Table: "t", PrimaryKey: []transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}}, Families: []transform.Family{{Name: "k"}},
 		Rules: []transform.Rule{{Writes: []transform.Write{{RowKey: rowKey, Columns: []transform.ColumnRule{{Attribute: "*", To: "k"}}}}}}, KeepVersions: true,
 	})
 	if err != nil {
@@ -88,12 +89,12 @@ func drawLife(t *rapid.T, loaded bool) whole {
 		}
 		return item
 	}
-	item := func(attributes map[string]string) cdc.Item {
-		var list []cdc.Attribute
+	item := func(attributes map[string]string) attribute.Item {
+		var list []attribute.Attribute
 		for name, value := range attributes {
-			list = append(list, cdc.Attribute{Name: name, Value: cdc.String(value)})
+			list = append(list, attribute.Attribute{Name: name, Value: attribute.String(value)})
 		}
-		return cdc.NewItem(list)
+		return attribute.NewItem(list)
 	}
 	put := func(now map[string]string, second int64) {
 		if now["place"] == "" {
@@ -149,11 +150,11 @@ func TestKeptPagesEqualChangesOneByOne(t *testing.T) {
 		}
 		load := func(n int, second int64) {
 			if image := life.images[n]; image != nil {
-				var list []cdc.Attribute
+				var list []attribute.Attribute
 				for name, value := range image {
-					list = append(list, cdc.Attribute{Name: name, Value: cdc.String(value)})
+					list = append(list, attribute.Attribute{Name: name, Value: attribute.String(value)})
 				}
-				write(transform.Load(m, []cdc.Item{cdc.NewItem(list)}, 1, time.Unix(second, 0)))
+				write(transform.Load(m, []attribute.Item{attribute.NewItem(list)}, 1, time.Unix(second, 0)))
 			}
 		}
 		if loaded {

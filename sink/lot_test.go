@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/sink/sinktest"
@@ -16,15 +16,15 @@ import (
 )
 
 // poisoned is an image of a tenant with a value, and with a column that no row can have.
-func poisoned(key, tenant, value string) cdc.Item {
+func poisoned(key, tenant, value string) attribute.Item {
 	long := strings.Repeat("n", transform.MaxQualifierBytes+1)
-	return cdc.NewItem(append(image(key, tenant, value).Attributes(), cdc.Attribute{Name: long, Value: cdc.Null()}))
+	return attribute.NewItem(append(image(key, tenant, value).Attributes(), attribute.Attribute{Name: long, Value: attribute.Null()}))
 }
 
 // Several records of one item that heal together are told, and removed, once each.
 func TestRecordsOfOneItemHealTogether(t *testing.T) {
 	s := newTenants(t)
-	s.write(became(1, cdc.Item{}, poisoned("k", "t", "1")))
+	s.write(became(1, attribute.Item{}, poisoned("k", "t", "1")))
 	s.write(became(2, poisoned("k", "t", "1"), poisoned("k", "t", "2")))
 	s.write(became(3, poisoned("k", "t", "2"), image("k", "t", "3")))
 	s.expect("healed", "k1 k2")
@@ -63,7 +63,7 @@ func (s *stubborn) Scan(ctx context.Context, prefix string, keysOnly bool, f fun
 // What could not be removed is left, and is not told as resolved.
 func TestRecordThatCannotBeRemovedIsLeft(t *testing.T) {
 	s := newTenants(t)
-	s.write(became(1, cdc.Item{}, poisoned("k", "t", "1")))
+	s.write(became(1, attribute.Item{}, poisoned("k", "t", "1")))
 	s.write(became(2, poisoned("k", "t", "1"), image("k", "t", "2")))
 	parking := sink.NewParking(&stubborn{Records: s.records, removals: errRemoval}, "m")
 	if resolved, left, err := parking.Resolve(context.Background(), s.mapping, s.table); resolved != 0 || left != 1 || !errors.Is(err, errRemoval) {
@@ -77,7 +77,7 @@ func TestSupersedeFailsWithHalfALook(t *testing.T) {
 	records := &stubborn{Records: s.records}
 	parking := sink.NewParking(records, "m")
 	for i := uint64(1); i <= 2; i++ {
-		bad := s.fold(became(i, cdc.Item{}, image("k", "", "v")))
+		bad := s.fold(became(i, attribute.Item{}, image("k", "", "v")))
 		if err := parking.Park(context.Background(), bad.Parked[0]); err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/transform"
@@ -262,8 +263,8 @@ func isHealed(ctx context.Context, m *transform.Mapping, rows Looker, record tra
 	ctx, cancel := task.WithTimeout(ctx, DefaultTimeout) // a row that cannot be read must not keep others from being looked at
 	defer cancel()
 	newer := false
-	wanted := Removals(m, record.Change.Keys, []cdc.Item{record.Change.New})
-	for _, at := range Removals(m, record.Change.Keys, []cdc.Item{record.Change.Old, record.Change.New}) {
+	wanted := Removals(m, record.Change.Keys, []attribute.Item{record.Change.New})
+	for _, at := range Removals(m, record.Change.Keys, []attribute.Item{record.Change.Old, record.Change.New}) {
 		at.Families, at.Columns = nil, nil // its version is all that is asked for: the row may be shared by many items
 		row, err := rows.Look(ctx, &at, 0)
 		if err != nil {

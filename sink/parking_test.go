@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/sink/sinktest"
@@ -104,11 +105,11 @@ func TestResolveForgetsWhatALaterChangeHealed(t *testing.T) {
 			table, records := memory(), &sinktest.Records{}
 			parking := sink.NewParking(records, "m")
 			w := sink.NewWriter(sink.Options{Table: table, Parking: parking})
-			image := func(key, tenant, name string) cdc.Item {
-				return cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: cdc.String(key)}, {Name: "tenant", Value: cdc.String(tenant)}, {Name: name, Value: cdc.Null()}})
+			image := func(key, tenant, name string) attribute.Item {
+				return attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String(key)}, {Name: "tenant", Value: attribute.String(tenant)}, {Name: name, Value: attribute.Null()}})
 			}
 			bad := strings.Repeat("n", transform.MaxQualifierBytes+1)
-			change := func(sequence uint64, key string, old, image cdc.Item) cdc.Change {
+			change := func(sequence uint64, key string, old, image attribute.Item) cdc.Change {
 				c := cdc.Change{Event: cdc.Modify, Sequence: cdc.SequenceOf(sequence), Keys: page(key)[0].Keys, Old: old, New: image}
 				if !old.Exists() {
 					c.Event = cdc.Insert
@@ -125,14 +126,14 @@ func TestResolveForgetsWhatALaterChangeHealed(t *testing.T) {
 				}
 			}
 			for i, key := range []string{"changed", "moved", "removed", "left"} {
-				write(change(uint64(10+i), key, cdc.Item{}, image(key, "t1", bad)))
+				write(change(uint64(10+i), key, attribute.Item{}, image(key, "t1", bad)))
 			}
 			if resolved, left, err := parking.Resolve(ctx, m, table); resolved != 0 || left != 4 || err != nil {
 				t.Fatal(resolved, left, err)
 			}
 			write(change(20, "changed", image("changed", "t1", bad), image("changed", "t1", "ok")))
 			write(change(21, "moved", image("moved", "t1", bad), image("moved", "t2", "ok")))
-			write(change(22, "removed", image("removed", "t1", bad), cdc.Item{}))
+			write(change(22, "removed", image("removed", "t1", bad), attribute.Item{}))
 			if resolved, left, err := parking.Resolve(ctx, m, table); resolved != 3 || left != 1 || err != nil {
 				t.Fatal(resolved, left, err)
 			}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/transform"
@@ -45,7 +46,7 @@ type Repairer struct {
 	Rows    Reader
 	Table   Table
 	// Item reads an item by its primary key, strongly consistently; false if there is none.
-	Item func(ctx context.Context, keys cdc.Item) (cdc.Item, bool, error)
+	Item func(ctx context.Context, keys attribute.Item) (attribute.Item, bool, error)
 	// Current is the table's generation, if rows are written by this mapping still, or why they are not. It is asked before the rows are looked at.
 	Current func(ctx context.Context) (uint32, error)
 	// Generation is the one for an image that was read at or after the given time, or why there is none for it. It is asked
@@ -71,7 +72,7 @@ type Repaired struct {
 //
 // Where the mapping keeps what the time to live removes, rows are left alone that live while the source does not hold the item: no read tells
 // whether it has expired, and a delete comes with the stream.
-func (r *Repairer) Repair(ctx context.Context, keys cdc.Item, former ...cdc.Item) (Repaired, error) {
+func (r *Repairer) Repair(ctx context.Context, keys attribute.Item, former ...attribute.Item) (Repaired, error) {
 	return r.repair(ctx, keys, "", former)
 }
 
@@ -80,14 +81,14 @@ func (r *Repairer) Repair(ctx context.Context, keys cdc.Item, former ...cdc.Item
 // what is parked. Older ones hold what the item was before that, and are removed.
 func (r *Repairer) RepairParked(ctx context.Context, records ...transform.Parked) (Repaired, error) {
 	var newest transform.Version
-	var former []cdc.Item
+	var former []attribute.Item
 	for _, p := range records {
 		newest, former = max(newest, p.Version), append(former, p.Change.Old, p.Change.New)
 	}
 	return r.repair(ctx, records[0].Change.Keys, newest, former)
 }
 
-func (r *Repairer) repair(ctx context.Context, keys cdc.Item, lacking transform.Version, former []cdc.Item) (Repaired, error) {
+func (r *Repairer) repair(ctx context.Context, keys attribute.Item, lacking transform.Version, former []attribute.Item) (Repaired, error) {
 	known, written := former, 0
 	for range repairTries {
 		done, image, err := r.attempt(ctx, keys, lacking, known)
@@ -106,10 +107,10 @@ func (r *Repairer) repair(ctx context.Context, keys cdc.Item, lacking transform.
 // attempt looks at the rows of the known images, reads the item, and mends the rows. It returns ErrOvertaken, with the image, if
 // the image maps to a row that was not looked at before, or if a row had changed when it was to be written. Rows that are older than the version lacking
 // may lack something of the item's changes.
-func (r *Repairer) attempt(ctx context.Context, keys cdc.Item, lacking transform.Version, known []cdc.Item) (Repaired, cdc.Item, error) {
+func (r *Repairer) attempt(ctx context.Context, keys attribute.Item, lacking transform.Version, known []attribute.Item) (Repaired, attribute.Item, error) {
 	current, err := r.Current(ctx)
 	if err != nil {
-		return Repaired{}, cdc.Item{}, err
+		return Repaired{}, attribute.Item{}, err
 	}
 	seen := map[address]Row{}
 	var order []address
@@ -120,7 +121,7 @@ func (r *Repairer) attempt(ctx context.Context, keys cdc.Item, lacking transform
 		}
 		row, err := r.look(ctx, at)
 		if err != nil {
-			return Repaired{}, cdc.Item{}, err
+			return Repaired{}, attribute.Item{}, err
 		}
 		seen[at] = row
 		order = append(order, at)
@@ -128,7 +129,7 @@ func (r *Repairer) attempt(ctx context.Context, keys cdc.Item, lacking transform
 	readAt := task.Now(ctx)
 	image, present, err := r.Item(ctx, keys)
 	if err != nil {
-		return Repaired{}, cdc.Item{}, err
+		return Repaired{}, attribute.Item{}, err
 	}
 	done := Repaired{Present: present}
 	wanted, err := Wanted(r.Mapping, keys, known, image, readAt)
@@ -177,10 +178,10 @@ func (r *Repairer) look(ctx context.Context, at address) (Row, error) {
 // Wanted is what the rows of an item should hold: the mutations of its image, which does not exist if the source does not hold the
 // item, and removes of every other address that the former images map to. Their versions mean nothing. An image that cannot be
 // mapped is a *BadItem.
-func Wanted(m *transform.Mapping, keys cdc.Item, former []cdc.Item, image cdc.Item, readAt time.Time) ([]transform.RowMutation, error) {
+func Wanted(m *transform.Mapping, keys attribute.Item, former []attribute.Item, image attribute.Item, readAt time.Time) ([]transform.RowMutation, error) {
 	var wanted []transform.RowMutation
 	if image.Exists() {
-		b := transform.Load(m, []cdc.Item{image}, 0, readAt)
+		b := transform.Load(m, []attribute.Item{image}, 0, readAt)
 		if len(b.Parked) > 0 {
 			return nil, &BadItem{b.Source, b.Parked[0].Reason}
 		}
@@ -196,7 +197,7 @@ func Wanted(m *transform.Mapping, keys cdc.Item, former []cdc.Item, image cdc.It
 
 // Removals are the removes of every address that any image of an item maps to, or, where its primary key alone tells the address,
 // of that one. Their versions mean nothing.
-func Removals(m *transform.Mapping, keys cdc.Item, images []cdc.Item) []transform.RowMutation {
+func Removals(m *transform.Mapping, keys attribute.Item, images []attribute.Item) []transform.RowMutation {
 	changes := []cdc.Change{{Event: cdc.Remove, Sequence: cdc.SequenceOf(1), Keys: keys}}
 	for _, image := range images {
 		if image.Exists() {

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/internal/virtual"
@@ -81,7 +82,7 @@ func TestMend(t *testing.T) {
 // repairs is a source of one item, "r", and a repairer of its row in table t.
 type repairs struct {
 	sink.Repairer
-	image cdc.Item
+	image attribute.Item
 	// between runs after the row was looked at and before the item is read.
 	between func()
 	// after runs when the item has been read.
@@ -91,7 +92,7 @@ type repairs struct {
 func newRepairs(table target) *repairs {
 	r := &repairs{between: func() {}, after: func() {}}
 	r.Repairer = sink.Repairer{Mapping: orders, Rows: table, Table: table,
-		Item: func(context.Context, cdc.Item) (cdc.Item, bool, error) {
+		Item: func(context.Context, attribute.Item) (attribute.Item, bool, error) {
 			r.between()
 			defer r.after()
 			return r.image, r.image.Exists(), nil
@@ -103,8 +104,8 @@ func newRepairs(table target) *repairs {
 }
 
 // itemR is the image of item r with the given attribute, of which orders makes the columns pk and a.
-func itemR(value string) cdc.Item {
-	return cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: cdc.String("r")}, {Name: "a", Value: cdc.String(value)}})
+func itemR(value string) attribute.Item {
+	return attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String("r")}, {Name: "a", Value: attribute.String(value)}})
 }
 
 // cellsR are the cells of itemR.
@@ -174,18 +175,18 @@ func TestRepair(t *testing.T) {
 		steps := []struct {
 			name    string
 			change  func()
-			image   cdc.Item
+			image   attribute.Item
 			written int
 			want    string
 		}{
-			{"nothing on either side", nil, cdc.Item{}, 0, ""},
+			{"nothing on either side", nil, attribute.Item{}, 0, ""},
 			{"a row that was never written", nil, itemR("1"), 1, "r live@load.1 a=1 pk=r"},
 			{"again", nil, itemR("1"), 0, "r live@load.1 a=1 pk=r"},
 			{"a loaded row differs", nil, itemR("2"), 1, "r live@load.2 a=2 pk=r"},
 			{"a changed row differs", func() { apply(t, table, put(10, "a=old", "x=surplus")) }, itemR("3"), 1, "r live@10.2 a=3 pk=r"},
 			{"and once more", nil, itemR("4"), 1, "r live@10.3 a=4 pk=r"},
-			{"it is gone in the source", nil, cdc.Item{}, 1, "r gone@10.4"},
-			{"and stays", nil, cdc.Item{}, 0, "r gone@10.4"},
+			{"it is gone in the source", nil, attribute.Item{}, 1, "r gone@10.4"},
+			{"and stays", nil, attribute.Item{}, 0, "r gone@10.4"},
 			{"tombstoned but present", nil, itemR("5"), 1, "r live@10.5 a=5 pk=r"},
 			{"the next change wins", func() { apply(t, table, put(11, "a=6", "pk=r")) }, itemR("6"), 0, "r live@11.1 a=6 pk=r"},
 			{"a removed row", func() { apply(t, table, remove(12)) }, itemR("7"), 1, "r live@12.2 a=7 pk=r"},
@@ -221,14 +222,14 @@ func TestConcurrentChangesWinOverARepair(t *testing.T) {
 	for name, c := range map[string]struct {
 		before []transform.RowMutation
 		during transform.RowMutation
-		image  cdc.Item // of the source once during was made
+		image  attribute.Item // of the source once during was made
 		want   string
 	}{
 		"change over change":           {[]transform.RowMutation{put(10, "a=0")}, put(11, cellsR("new")...), itemR("new"), "r live@11.1 a=new pk=r"},
 		"change over nothing":          {nil, put(11, cellsR("new")...), itemR("new"), "r live@11.1 a=new pk=r"},
 		"change over tombstone":        {[]transform.RowMutation{remove(10)}, put(11, cellsR("new")...), itemR("new"), "r live@11.1 a=new pk=r"},
-		"remove over change":           {[]transform.RowMutation{put(10, "a=0")}, remove(11), cdc.Item{}, "r gone@11.1"},
-		"remove over nothing":          {nil, remove(11), cdc.Item{}, "r gone@11.1"},
+		"remove over change":           {[]transform.RowMutation{put(10, "a=0")}, remove(11), attribute.Item{}, "r gone@11.1"},
+		"remove over nothing":          {nil, remove(11), attribute.Item{}, "r gone@11.1"},
 		"load over nothing":            {nil, loaded("new"), itemR("new"), "r live@load.1 a=new pk=r"},
 		"another repair":               {[]transform.RowMutation{put(10, "a=0")}, repaired(10, "new"), itemR("new"), "r live@10.2 a=new pk=r"},
 		"another repair, of tombstone": {[]transform.RowMutation{remove(10)}, repaired(10, "new"), itemR("new"), "r live@10.2 a=new pk=r"},
@@ -295,8 +296,8 @@ func TestRepairWithoutASource(t *testing.T) {
 		table := memory()
 		apply(t, table, put(7, "a=1"))
 		r := newRepairs(table)
-		r.Item = func(context.Context, cdc.Item) (cdc.Item, bool, error) {
-			return cdc.Item{}, false, &cdc.Error{Op: "GetItem", Reason: reason, Err: errors.New("no")}
+		r.Item = func(context.Context, attribute.Item) (attribute.Item, bool, error) {
+			return attribute.Item{}, false, &cdc.Error{Op: "GetItem", Reason: reason, Err: errors.New("no")}
 		}
 		if done, err := r.Repair(context.Background(), itemR("any")); !cdc.Is(err, reason) || done.Written != 0 {
 			t.Errorf("%s: %+v, %v", reason, done, err)
@@ -309,7 +310,7 @@ func TestRepairTellsWhatItCannotStore(t *testing.T) {
 	onBoth(t, func(t *testing.T, table target) {
 		apply(t, table, remove(10))
 		r := newRepairs(table)
-		r.image = cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: cdc.String("r")}, {Name: strings.Repeat("n", transform.MaxQualifierBytes+1), Value: cdc.Null()}})
+		r.image = attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String("r")}, {Name: strings.Repeat("n", transform.MaxQualifierBytes+1), Value: attribute.Null()}})
 		var bad *sink.BadItem
 		if _, err := r.Repair(context.Background(), itemR("any")); !errors.As(err, &bad) || bad.Source != "Orders" {
 			t.Error(err)
@@ -360,8 +361,8 @@ func TestRepairOfAMovedItem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	of := func(tenant string) cdc.Item {
-		return cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: cdc.String("r")}, {Name: "tenant", Value: cdc.String(tenant)}})
+	of := func(tenant string) attribute.Item {
+		return attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String("r")}, {Name: "tenant", Value: attribute.String(tenant)}})
 	}
 	onBoth(t, func(t *testing.T, table target) {
 		live := put(10, "pk=r", "tenant=a")
@@ -392,7 +393,7 @@ func TestH04_H26_H72_RepairsBesideTheStream(t *testing.T) {
 		w := virtual.NewWorld(seed, time.Unix(firstSecond, 0), false)
 		table := memory()
 		changes, want := history(w, mapping, 60)
-		source, committed := map[string]cdc.Item{}, 0
+		source, committed := map[string]attribute.Item{}, 0
 		through := rising(t, &network{w, table}, table)
 		err := w.Run(time.Hour, func(ctx context.Context) {
 			w.Go("application", func(ctx context.Context) {
@@ -418,17 +419,17 @@ func TestH04_H26_H72_RepairsBesideTheStream(t *testing.T) {
 					r := sink.Repairer{Mapping: mapping, Rows: table, Table: through,
 						Current:    func(context.Context) (uint32, error) { return 1, nil },
 						Generation: func(context.Context, time.Time) (uint32, error) { return 1, nil },
-						Item: func(ctx context.Context, keys cdc.Item) (cdc.Item, bool, error) {
+						Item: func(ctx context.Context, keys attribute.Item) (attribute.Item, bool, error) {
 							_ = task.Sleep(ctx, time.Duration(w.Rand().IntN(1000))*time.Millisecond)
 							image := source[mapping.ItemKey(keys)]
 							_ = task.Sleep(ctx, time.Duration(w.Rand().IntN(3000))*time.Millisecond)
 							return image, image.Exists(), nil
 						}}
 					for range 40 {
-						keys := cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: cdc.String(fmt.Sprint("k", w.Rand().IntN(4)))}})
-						var former []cdc.Item
+						keys := attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String(fmt.Sprint("k", w.Rand().IntN(4)))}})
+						var former []attribute.Item
 						for tenant := range 3 {
-							former = append(former, cdc.NewItem(append([]cdc.Attribute{{Name: "tenant", Value: cdc.String(fmt.Sprint("t", tenant))}}, keys.Attributes()...)))
+							former = append(former, attribute.NewItem(append([]attribute.Attribute{{Name: "tenant", Value: attribute.String(fmt.Sprint("t", tenant))}}, keys.Attributes()...)))
 						}
 						done, err := r.Repair(ctx, keys, former...)
 						if err != nil && !errors.Is(err, sink.ErrOvertaken) && !sink.Is(err, sink.Unknown) {

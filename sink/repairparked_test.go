@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
@@ -32,7 +33,7 @@ func TestRepairOfAnItemThatIsGone(t *testing.T) {
 		expire  transform.Expire
 		records []transform.Parked // none: it is repaired without any
 		removed bool               // a tombstone is there as well, of a remove that was applied in part
-		image   cdc.Item           // what the source holds
+		image   attribute.Item     // what the source holds
 		want    string
 	}{
 		"kept, newer than what is parked":      {expire: transform.KeepExpired, records: parked(9, 8), want: row},

@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/sink/sinktest"
@@ -238,16 +239,16 @@ func TestResolveLooksAtTheRowThatWasLeft(t *testing.T) {
 	ctx, table := context.Background(), memory()
 	parking := sink.NewParking(&sinktest.Records{}, "default")
 	w := sink.NewWriter(sink.Options{Table: table, Parking: parking})
-	lacking := cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: cdc.String("k")}})
-	whole := cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: cdc.String("k")}, {Name: "tenant", Value: cdc.String("t")}})
+	lacking := attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String("k")}})
+	whole := attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String("k")}, {Name: "tenant", Value: attribute.String("t")}})
 	for i, step := range []struct {
-		old, new cdc.Item
+		old, new attribute.Item
 		resolved int
-	}{{cdc.Item{}, whole, 0}, {whole, lacking, 0}, {cdc.Item{}, whole, 1}} {
+	}{{attribute.Item{}, whole, 0}, {whole, lacking, 0}, {attribute.Item{}, whole, 1}} {
 		b := transform.Fold(m, []cdc.Change{{Event: cdc.Modify, Sequence: cdc.SequenceOf(uint64(i + 1)), Time: time.Unix(1000, 0), Keys: lacking, Old: step.old, New: step.new}},
 			transform.Stamp{Generation: 1, Hop: 500_000})
 		if i != 1 { // of a load nobody knows what the item was
-			b = transform.Load(m, []cdc.Item{whole}, uint32(i+1), time.Unix(900, 0))
+			b = transform.Load(m, []attribute.Item{whole}, uint32(i+1), time.Unix(900, 0))
 		}
 		if err := w.Write(ctx, &b); err != nil {
 			t.Fatal(err)
@@ -263,7 +264,7 @@ func TestResolveLooksAtTheRowThatWasLeft(t *testing.T) {
 func TestResolveLooksAtEveryAddress(t *testing.T) {
 	ctx := context.Background()
 	table := memory()
-	keys := []transform.KeyAttribute{{Name: "a", Type: cdc.KindS}, {Name: "b", Type: cdc.KindS}}
+	keys := []transform.KeyAttribute{{Name: "a", Type: attribute.KindS}, {Name: "b", Type: attribute.KindS}}
 	cell := func(row, column string) transform.Write {
 		rowKey, err := transform.ParseTemplate(row)
 		if err != nil {
@@ -281,7 +282,7 @@ func TestResolveLooksAtEveryAddress(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := func(sequence uint64, a, b string) transform.Batch {
-		image := cdc.NewItem([]cdc.Attribute{{Name: "a", Value: cdc.String(a)}, {Name: "b", Value: cdc.String(b)}})
+		image := attribute.NewItem([]attribute.Attribute{{Name: "a", Value: attribute.String(a)}, {Name: "b", Value: attribute.String(b)}})
 		return transform.Fold(m, []cdc.Change{{Event: cdc.Modify, Sequence: cdc.SequenceOf(sequence), Time: time.Unix(1000, 0), Keys: image, Old: image, New: image}},
 			transform.Stamp{Generation: 1, Hop: 500_000})
 	}

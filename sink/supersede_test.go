@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/sink/sinktest"
@@ -35,12 +36,12 @@ func newTenants(t *testing.T) *tenants {
 }
 
 // image is an item; without a tenant it cannot be stored.
-func image(key, tenant, value string) cdc.Item {
-	attributes := []cdc.Attribute{{Name: "pk", Value: cdc.String(key)}, {Name: "v", Value: cdc.String(value)}}
+func image(key, tenant, value string) attribute.Item {
+	attributes := []attribute.Attribute{{Name: "pk", Value: attribute.String(key)}, {Name: "v", Value: attribute.String(value)}}
 	if tenant != "" {
-		attributes = append(attributes, cdc.Attribute{Name: "tenant", Value: cdc.String(tenant)})
+		attributes = append(attributes, attribute.Attribute{Name: "tenant", Value: attribute.String(tenant)})
 	}
-	return cdc.NewItem(attributes)
+	return attribute.NewItem(attributes)
 }
 
 func (s *tenants) fold(changes ...cdc.Change) transform.Batch {
@@ -78,7 +79,7 @@ func (s *tenants) expect(when, want string) {
 }
 
 // became is a change of item k.
-func became(sequence uint64, old, now cdc.Item) cdc.Change {
+func became(sequence uint64, old, now attribute.Item) cdc.Change {
 	c := cdc.Change{Event: cdc.Modify, Sequence: cdc.SequenceOf(sequence), Keys: page("k")[0].Keys, Old: old, New: now}
 	if !old.Exists() {
 		c.Event = cdc.Insert
@@ -90,10 +91,10 @@ func became(sequence uint64, old, now cdc.Item) cdc.Change {
 
 // An item without an address has one parked change, its last, however often it changes; and none once a change of it is stored, or it is removed.
 func TestParkedChangesWithoutAnAddressAreSuperseded(t *testing.T) {
-	for end, last := range map[string]cdc.Item{"corrected": image("k", "t1", "v"), "removed": {}} {
+	for end, last := range map[string]attribute.Item{"corrected": image("k", "t1", "v"), "removed": {}} {
 		t.Run(end, func(t *testing.T) {
 			s := newTenants(t)
-			s.write(became(1, cdc.Item{}, image("k", "", "1")))
+			s.write(became(1, attribute.Item{}, image("k", "", "1")))
 			for i := uint64(2); i <= 5; i++ {
 				s.write(became(i, image("k", "", fmt.Sprint(i-1)), image("k", "", fmt.Sprint(i))))
 				s.expect("changed", fmt.Sprintf("k%d", i))
@@ -110,7 +111,7 @@ func TestParkedChangesWithoutAnAddressAreSuperseded(t *testing.T) {
 // Within one page, too.
 func TestParkedChangesAreSupersededByAPage(t *testing.T) {
 	s := newTenants(t)
-	s.write(became(1, cdc.Item{}, image("k", "", "1")))
+	s.write(became(1, attribute.Item{}, image("k", "", "1")))
 	s.write(became(2, image("k", "", "1"), image("k", "t1", "2")), became(3, image("k", "t1", "2"), image("k", "t2", "3")))
 	s.expect("corrected and moved", "")
 }
@@ -119,13 +120,13 @@ func TestParkedChangesAreSupersededByAPage(t *testing.T) {
 func TestParkedItemOfAKeyThatIsTooLongIsRemoved(t *testing.T) {
 	s := newTenants(t)
 	s.mapping = orders
-	long := cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: cdc.String(strings.Repeat("k", transform.MaxRowKeyBytes+1))}})
+	long := attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String(strings.Repeat("k", transform.MaxRowKeyBytes+1))}})
 	change := cdc.Change{Event: cdc.Insert, Sequence: cdc.SequenceOf(1), Keys: long, New: long}
 	s.write(change)
 	if n, err := s.parking.CountOf(context.Background(), "Orders"); n != 1 || err != nil {
 		t.Fatal(n, err)
 	}
-	change.Event, change.Sequence, change.Old, change.New = cdc.Remove, cdc.SequenceOf(2), long, cdc.Item{}
+	change.Event, change.Sequence, change.Old, change.New = cdc.Remove, cdc.SequenceOf(2), long, attribute.Item{}
 	s.write(change)
 	if n, err := s.parking.CountOf(context.Background(), "Orders"); n != 0 || err != nil {
 		t.Error(n, err)
@@ -142,7 +143,7 @@ func TestOlderPageSupersedesNothingNewer(t *testing.T) {
 	s.expect("stored late", "k5")
 	s.write(fifth)
 	s.expect("repeated", "k5")
-	s.write(became(1, cdc.Item{}, image("k", "", "1")))
+	s.write(became(1, attribute.Item{}, image("k", "", "1")))
 	s.expect("parked late", "k1 k5")
 	if resolved, left, err := s.parking.Resolve(context.Background(), s.mapping, s.table); resolved != 0 || left != 1 || err != nil {
 		t.Error(resolved, left, err)
@@ -174,7 +175,7 @@ func (f *failing) Supersede(ctx context.Context, source, item string, by transfo
 func TestNothingIsSupersededBeforeItsSuccessorIsDurable(t *testing.T) {
 	s := newTenants(t)
 	lot := &failing{Parking: s.parking}
-	s.write(became(1, cdc.Item{}, image("k", "", "1")))
+	s.write(became(1, attribute.Item{}, image("k", "", "1")))
 	s.writer = sink.NewWriter(sink.Options{Table: s.table, Parking: lot})
 	b := s.fold(became(2, image("k", "", "1"), image("k", "", "2")))
 	step := func(when, want string, failed error) {
@@ -237,9 +238,9 @@ func TestResolveGoesOnPastWhatFails(t *testing.T) {
 	ctx, bad := context.Background(), strings.Repeat("n", transform.MaxQualifierBytes+1)
 	s := newTenants(t)
 	for i, key := range []string{"a", "b", "c", "d"} {
-		c := became(uint64(10+i), cdc.Item{}, image(key, "t", "v"))
+		c := became(uint64(10+i), attribute.Item{}, image(key, "t", "v"))
 		c.Keys = image(key, "", "v")
-		poison := cdc.NewItem(append(image(key, "t", "v").Attributes(), cdc.Attribute{Name: bad, Value: cdc.Null()}))
+		poison := attribute.NewItem(append(image(key, "t", "v").Attributes(), attribute.Attribute{Name: bad, Value: attribute.Null()}))
 		c.New = poison
 		s.write(c)
 		if key == "d" {
@@ -270,8 +271,8 @@ func TestResolveGoesOnPastWhatFails(t *testing.T) {
 func TestUnreadableRecordSupersedesNothing(t *testing.T) {
 	ctx := context.Background()
 	s := newTenants(t)
-	s.write(became(1, cdc.Item{}, image("k", "", "1")))
-	s.write(became(2, cdc.Item{}, image("k", "", "2")))
+	s.write(became(1, attribute.Item{}, image("k", "", "1")))
+	s.write(became(2, attribute.Item{}, image("k", "", "2")))
 	hash := sink.HashOf(s.mapping.ItemKey(image("k", "", "")))
 	for _, n := range []uint64{0, 3} {
 		if err := s.records.Put(ctx, "m/parked/Orders/"+hash+"/"+string(version(n)), []byte("?")); err != nil {

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
@@ -71,7 +72,7 @@ func (l *lot) list(t *testing.T) []transform.Parked {
 }
 
 var orders = func() *transform.Mapping {
-	m, err := transform.NewMapping("Orders", "t", "d", []transform.KeyAttribute{{Name: "pk", Type: cdc.KindS}})
+	m, err := transform.NewMapping("Orders", "t", "d", []transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}})
 	if err != nil {
 		panic(err)
 	}
@@ -84,13 +85,13 @@ const firstSecond = 1_795_170_000
 func page(keys ...string) []cdc.Change {
 	var changes []cdc.Change
 	for i, key := range keys {
-		pk := []cdc.Attribute{{Name: "pk", Value: cdc.String(key)}}
-		image := append(slices.Clone(pk), cdc.Attribute{Name: "v", Value: cdc.String("value of " + key)})
+		pk := []attribute.Attribute{{Name: "pk", Value: attribute.String(key)}}
+		image := append(slices.Clone(pk), attribute.Attribute{Name: "v", Value: attribute.String("value of " + key)})
 		if strings.HasPrefix(key, "bad") {
-			image = append(image, cdc.Attribute{Name: strings.Repeat("n", transform.MaxQualifierBytes+1), Value: cdc.Null()})
+			image = append(image, attribute.Attribute{Name: strings.Repeat("n", transform.MaxQualifierBytes+1), Value: attribute.Null()})
 		}
 		changes = append(changes, cdc.Change{Event: cdc.Insert, Sequence: cdc.SequenceOf(uint64(100 + i)), Time: time.Unix(firstSecond, 0),
-			Keys: cdc.NewItem(pk), New: cdc.NewItem(image)})
+			Keys: attribute.NewItem(pk), New: attribute.NewItem(image)})
 	}
 	return changes
 }

@@ -9,32 +9,33 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
 // smallItem has about 500 bytes in 10 attributes, mediumItem about 2 KB with nested maps, lists and sets: the shapes of the
 // field's published measurements.
-func smallItem(key string, n int) cdc.Item {
-	list := []cdc.Attribute{{Name: "pk", Value: cdc.String(key)}, {Name: "n", Value: number(fmt.Sprint(n))}, {Name: "flag", Value: cdc.Bool(n%2 == 0)}}
+func smallItem(key string, n int) attribute.Item {
+	list := []attribute.Attribute{{Name: "pk", Value: attribute.String(key)}, {Name: "n", Value: number(fmt.Sprint(n))}, {Name: "flag", Value: attribute.Bool(n%2 == 0)}}
 	for i := range 7 {
-		list = append(list, cdc.Attribute{Name: fmt.Sprintf("attribute%d", i), Value: cdc.String(strings.Repeat("x", 50+i))})
+		list = append(list, attribute.Attribute{Name: fmt.Sprintf("attribute%d", i), Value: attribute.String(strings.Repeat("x", 50+i))})
 	}
-	return cdc.NewItem(list)
+	return attribute.NewItem(list)
 }
 
-func mediumItem(key string, n int) cdc.Item {
-	list := []cdc.Attribute{{Name: "pk", Value: cdc.String(key)}, {Name: "n", Value: number(fmt.Sprint(n))}}
+func mediumItem(key string, n int) attribute.Item {
+	list := []attribute.Attribute{{Name: "pk", Value: attribute.String(key)}, {Name: "n", Value: number(fmt.Sprint(n))}}
 	for i := range 6 {
-		var elements []cdc.Value
+		var elements []attribute.Value
 		for j := range 4 {
-			elements = append(elements, cdc.Map([]cdc.Attribute{
-				{Name: "name", Value: cdc.String(strings.Repeat("y", 30))}, {Name: "price", Value: number(fmt.Sprintf("%d.25", i*j))},
-				{Name: "tags", Value: cdc.StringSet([]string{"red", "green", "blue"})},
+			elements = append(elements, attribute.Map([]attribute.Attribute{
+				{Name: "name", Value: attribute.String(strings.Repeat("y", 30))}, {Name: "price", Value: number(fmt.Sprintf("%d.25", i*j))},
+				{Name: "tags", Value: attribute.StringSet([]string{"red", "green", "blue"})},
 			}))
 		}
-		list = append(list, cdc.Attribute{Name: fmt.Sprintf("list%d", i), Value: cdc.List(elements)})
+		list = append(list, attribute.Attribute{Name: fmt.Sprintf("list%d", i), Value: attribute.List(elements)})
 	}
-	return cdc.NewItem(list)
+	return attribute.NewItem(list)
 }
 
 // zipf draws keys 0…n-1 with probability proportional to 1/(k+1)^s.
@@ -49,14 +50,14 @@ func zipf(random *rand.Rand, n int, s float64) func() int {
 }
 
 // pages are 20 pages of 1,000 changes over 10,000 keys, each with old and new image.
-func pages(draw func() int, make func(string, int) cdc.Item) [][]cdc.Change {
+func pages(draw func() int, make func(string, int) attribute.Item) [][]cdc.Change {
 	var all [][]cdc.Change
 	for p := range 20 {
 		var page []cdc.Change
 		for i := range 1000 {
 			key := fmt.Sprintf("customer-%05d", draw())
 			page = append(page, cdc.Change{Event: cdc.Modify, Sequence: cdc.SequenceOf(uint64(1e18) + uint64(p*1000+i)), Time: time.Unix(1_795_170_000, 0),
-				Keys: item("pk", cdc.String(key)), Old: make(key, i), New: make(key, i+1)})
+				Keys: item("pk", attribute.String(key)), Old: make(key, i), New: make(key, i+1)})
 		}
 		all = append(all, page)
 	}
@@ -76,11 +77,11 @@ func mustRename(t interface{ Fatal(...any) }, keys []KeyAttribute) *Mapping {
 // BenchmarkRenaming takes turns, page by page, with the mapping without rules and with one that renames columns, and takes the best time of
 // each page, so that what else the machine does counts little. Run it for at least five seconds: each page has to come several times.
 func BenchmarkRenaming(b *testing.B) {
-	keys := []KeyAttribute{{"pk", cdc.KindS}}
+	keys := []KeyAttribute{{"pk", attribute.KindS}}
 	mappings := []*Mapping{mustMapping(b, keys), mustRename(b, keys)}
 	for _, shape := range []struct {
 		name string
-		make func(string, int) cdc.Item
+		make func(string, int) attribute.Item
 	}{{"small", smallItem}, {"medium", mediumItem}} {
 		random := rand.New(rand.NewPCG(1, 2))
 		all := pages(func() int { return random.IntN(10_000) }, shape.make)[:5]
@@ -115,9 +116,9 @@ func BenchmarkRenaming(b *testing.B) {
 
 // Renaming columns costs no allocation more than the mapping without rules.
 func TestRenamingAllocatesNothing(t *testing.T) {
-	keys := []KeyAttribute{{"pk", cdc.KindS}}
+	keys := []KeyAttribute{{"pk", attribute.KindS}}
 	plain, renaming := mustMapping(t, keys), mustRename(t, keys)
-	for name, make := range map[string]func(string, int) cdc.Item{"small": smallItem, "medium": mediumItem} {
+	for name, make := range map[string]func(string, int) attribute.Item{"small": smallItem, "medium": mediumItem} {
 		n := 0
 		page := pages(func() int { n++; return n }, make)[0]
 		allocations := func(m *Mapping) float64 { return testing.AllocsPerRun(5, func() { Fold(m, page, stamp) }) }
@@ -128,13 +129,13 @@ func TestRenamingAllocatesNothing(t *testing.T) {
 }
 
 func BenchmarkFold(b *testing.B) {
-	keys := []KeyAttribute{{"pk", cdc.KindS}}
+	keys := []KeyAttribute{{"pk", attribute.KindS}}
 	m := mustMapping(b, keys)
 	moving := mustMapping(b, keys, "n", "pk")
 	renaming := mustRename(b, keys)
 	for _, shape := range []struct {
 		name string
-		make func(string, int) cdc.Item
+		make func(string, int) attribute.Item
 	}{{"small", smallItem}, {"medium", mediumItem}} {
 		random := rand.New(rand.NewPCG(1, 2))
 		uniform := pages(func() int { return random.IntN(10_000) }, shape.make)

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
 // Cells are the cells of an item, one per attribute in the order of their names, all at the given time in microseconds, or
@@ -16,7 +16,7 @@ import (
 // members are sorted by the bytes of their names, numbers are literals with all their digits, binaries are standard base64
 // strings, sets are arrays (number sets sorted by value, the others by bytes), and text is UTF-8 as it is, escaped only where
 // JSON demands it.
-func (m *Mapping) Cells(item cdc.Item, micros int64) ([]Cell, error) {
+func (m *Mapping) Cells(item attribute.Item, micros int64) ([]Cell, error) {
 	w, err := m.only(item)
 	if err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ const (
 )
 
 // write gives the cells of an item at one of its addresses.
-func (e *encoder) write(m *Mapping, a *address, item cdc.Item, at time.Time, micros int64) (_ []Cell, err error) {
+func (e *encoder) write(m *Mapping, a *address, item attribute.Item, at time.Time, micros int64) (_ []Cell, err error) {
 	attributes := item.Attributes()
 	if len(attributes) > MaxRowCells {
 		return nil, unmappable("%d attributes; Bigtable allows %d changes of a row at once", len(attributes), MaxRowCells)
@@ -79,10 +79,10 @@ func (e *encoder) write(m *Mapping, a *address, item cdc.Item, at time.Time, mic
 
 // reserve makes room for an item's cells: exactly for a lone item, in chunks for those that follow. It returns how many bytes
 // the cells will take at about, and makes no room for what is more than a row can take.
-func (e *encoder) reserve(attributes []cdc.Attribute) int {
+func (e *encoder) reserve(attributes []attribute.Attribute) int {
 	size := 0
 	for _, a := range attributes {
-		if a.Value.Kind() <= cdc.KindNULL {
+		if a.Value.Kind() <= attribute.KindNULL {
 			size += max(len(a.Value.Text()), len("false"))
 		} else {
 			size += 256 // a guess; append corrects it
@@ -130,7 +130,7 @@ func (c *cells) stamp(family string) int64 {
 }
 
 // all makes a column of each attribute: the mapping without rules, and the fast path of those with few.
-func (c *cells) all(family string, attributes []cdc.Attribute) error {
+func (c *cells) all(family string, attributes []attribute.Attribute) error {
 	for i := range attributes {
 		if err := c.one(family, attributes[i].Name, AsDefault, attributes[i].Name, attributes[i].Value); err != nil {
 			return err
@@ -140,7 +140,7 @@ func (c *cells) all(family string, attributes []cdc.Attribute) error {
 }
 
 // each makes cells of the attributes by their targets. Both lists are sorted by name.
-func (c *cells) each(item cdc.Item) error {
+func (c *cells) each(item attribute.Item) error {
 	for _, name := range c.w.clashes {
 		if v, ok := item.Get(name); ok && !c.w.star.scatters(v) {
 			return unmappable("attribute %s would go to the column that a rule gives to another attribute", quoteName(name))
@@ -168,7 +168,7 @@ func (c *cells) each(item cdc.Item) error {
 	return nil
 }
 
-func (c *cells) target(t *target, a cdc.Attribute) error {
+func (c *cells) target(t *target, a attribute.Attribute) error {
 	if t.as == AsColumns {
 		return c.spread(t, a)
 	}
@@ -186,27 +186,27 @@ func (c *cells) target(t *target, a cdc.Attribute) error {
 }
 
 // one adds a cell. Attribute names the value in messages.
-func (c *cells) one(family, qualifier string, as Encoding, attribute string, v cdc.Value) error {
+func (c *cells) one(family, qualifier string, as Encoding, attr string, v attribute.Value) error {
 	if len(qualifier) > MaxQualifierBytes {
 		return unmappable("an attribute name of %d bytes; Bigtable allows column names of %d", len(qualifier), MaxQualifierBytes)
 	}
 	from := len(c.bytes)
 	grown, err := appendAs(c.bytes, as, v)
 	if err != nil {
-		return unmappable("attribute %s: %s", quoteName(attribute), err)
+		return unmappable("attribute %s: %s", quoteName(attr), err)
 	}
 	c.bytes = grown
-	return c.append(Cell{Family: family, Qualifier: qualifier, Timestamp: c.stamp(family), Add: as == AsCounter}, from, attribute)
+	return c.append(Cell{Family: family, Qualifier: qualifier, Timestamp: c.stamp(family), Add: as == AsCounter}, from, attr)
 }
 
 // append adds a cell whose value is what was written since from.
-func (c *cells) append(cell Cell, from int, attribute string) error {
+func (c *cells) append(cell Cell, from int, attr string) error {
 	cell.Value = c.bytes[from:len(c.bytes):len(c.bytes)] // full: appending to it copies
 	if cell.Add {
 		cell.Timestamp = 0 // one cell for the total, whoever adds to it when
 	}
 	if len(cell.Value) > MaxCellBytes {
-		return unmappable("attribute %s takes %d bytes; Bigtable allows cells of %d", quoteName(attribute), len(cell.Value), MaxCellBytes)
+		return unmappable("attribute %s takes %d bytes; Bigtable allows cells of %d", quoteName(attr), len(cell.Value), MaxCellBytes)
 	}
 	// Not when all are made: names of members repeat that of what they are in, so that an item of 400 KB can become gigabytes.
 	if c.total += len(cell.Qualifier) + len(cell.Value); c.total > MaxRowBytes {
@@ -222,17 +222,17 @@ func (c *cells) append(cell Cell, from int, attribute string) error {
 // spread makes columns of a map's members, which are named <attribute>.<member>, of a list's elements, <attribute>.<six digits>,
 // or of a set's members, which are the column names themselves. Nested maps go on with further dots; a dot in a name is
 // written %2E, and % as %25. A column in the rule stands for the attribute's name, and an empty one (family:) for no name at all.
-func (c *cells) spread(t *target, a cdc.Attribute) error {
+func (c *cells) spread(t *target, a attribute.Attribute) error {
 	name := a.Name
 	if t.fixed {
 		name = t.qualifier
-	} else if a.Value.Kind() == cdc.KindM || a.Value.Kind() == cdc.KindL {
+	} else if a.Value.Kind() == attribute.KindM || a.Value.Kind() == attribute.KindL {
 		name = string(appendEscaped(nil, a.Name, '.'))
 	}
 	switch a.Value.Kind() {
-	case cdc.KindM:
+	case attribute.KindM:
 		return c.members(t.family, name, a.Name, a.Value.Members())
-	case cdc.KindL:
+	case attribute.KindL:
 		for i, v := range a.Value.Elements() {
 			digits := strconv.Itoa(i)
 			if err := c.one(t.family, below(name, zeros[:max(0, 6-len(digits))]+digits), AsDefault, a.Name, v); err != nil {
@@ -240,7 +240,7 @@ func (c *cells) spread(t *target, a cdc.Attribute) error {
 			}
 		}
 		return nil
-	case cdc.KindSS, cdc.KindNS, cdc.KindBS:
+	case attribute.KindSS, attribute.KindNS, attribute.KindBS:
 		for _, v := range a.Value.Elements() {
 			qualifier := v.Text()
 			if t.fixed {
@@ -263,8 +263,8 @@ func (c *cells) spread(t *target, a cdc.Attribute) error {
 // list makes a cell of each element of a list, all in one column, at the element's position in milliseconds: 1 ms since 1970 for the
 // first. So a reader gets the last element first, and what an application appends at the time of its write comes before them all. The
 // times follow from the image alone; those of changes would not tell elements apart.
-func (c *cells) list(family, qualifier string, a cdc.Attribute) error {
-	if a.Value.Kind() != cdc.KindL {
+func (c *cells) list(family, qualifier string, a attribute.Attribute) error {
+	if a.Value.Kind() != attribute.KindL {
 		return unmappable("attribute %s is %s; as: cells takes L", quoteName(a.Name), a.Value.Kind())
 	}
 	if len(qualifier) > MaxQualifierBytes {
@@ -295,14 +295,14 @@ func below(name, member string) string {
 	return name + "." + member
 }
 
-func (c *cells) members(family, prefix, attribute string, members []cdc.Attribute) error {
+func (c *cells) members(family, prefix, attr string, members []attribute.Attribute) error {
 	for _, m := range members {
 		name := below(prefix, string(appendEscaped(nil, m.Name, '.')))
 		var err error
-		if m.Value.Kind() == cdc.KindM {
-			err = c.members(family, name, attribute, m.Value.Members())
+		if m.Value.Kind() == attribute.KindM {
+			err = c.members(family, name, attr, m.Value.Members())
 		} else {
-			err = c.one(family, name, AsDefault, attribute, m.Value)
+			err = c.one(family, name, AsDefault, attr, m.Value)
 		}
 		if err != nil {
 			return err
@@ -315,7 +315,7 @@ func (c *cells) members(family, prefix, attribute string, members []cdc.Attribut
 func (e Encoding) flattens() bool { return e == AsFlattened || e == AsGoogleUtility }
 
 // flatten makes a column of an attribute, or columns of a map's members, which are named <attribute>.<member>, at any depth.
-func (c *cells) flatten(t *target, a cdc.Attribute) error {
+func (c *cells) flatten(t *target, a attribute.Attribute) error {
 	return c.flat(t, t.name(nil, a.Name), a.Name, a.Value)
 }
 
@@ -338,19 +338,19 @@ func (t *target) attributeOf(column string) (string, bool) {
 }
 
 // scatters tells whether a value becomes columns of its members alone, none of which has the attribute's own name.
-func (t *target) scatters(v cdc.Value) bool {
-	return t.as.flattens() && v.Kind() == cdc.KindM && (len(v.Members()) > 0 || t.as == AsGoogleUtility) // which makes nothing of an empty one
+func (t *target) scatters(v attribute.Value) bool {
+	return t.as.flattens() && v.Kind() == attribute.KindM && (len(v.Members()) > 0 || t.as == AsGoogleUtility) // which makes nothing of an empty one
 }
 
-func (c *cells) flat(t *target, column, attribute string, v cdc.Value) error {
+func (c *cells) flat(t *target, column, attr string, v attribute.Value) error {
 	switch {
-	case v.Kind() != cdc.KindM:
-		return c.one(t.family, column, t.as, attribute, v)
+	case v.Kind() != attribute.KindM:
+		return c.one(t.family, column, t.as, attr, v)
 	case !t.scatters(v):
-		return c.one(t.family, column, AsJSON, attribute, v)
+		return c.one(t.family, column, AsJSON, attr, v)
 	}
 	for _, m := range v.Members() {
-		if err := c.flat(t, t.name([]byte(column+"."), m.Name), attribute, m.Value); err != nil {
+		if err := c.flat(t, t.name([]byte(column+"."), m.Name), attr, m.Value); err != nil {
 			return err
 		}
 	}
@@ -375,26 +375,26 @@ func (c *cells) distinct() error {
 }
 
 // fold makes one cell of the item.
-func (c *cells) fold(a *address, attributes []cdc.Attribute) error {
+func (c *cells) fold(a *address, attributes []attribute.Attribute) error {
 	written := attributes
 	if c.w.only != nil || len(c.w.targets) > 0 {
-		written = make([]cdc.Attribute, 0, len(attributes))
-		for _, attribute := range attributes {
+		written = make([]attribute.Attribute, 0, len(attributes))
+		for _, attr := range attributes {
 			if c.w.only != nil {
-				if _, ok := slices.BinarySearch(c.w.only, attribute.Name); !ok {
+				if _, ok := slices.BinarySearch(c.w.only, attr.Name); !ok {
 					continue
 				}
-			} else if c.w.find(attribute.Name) != nil {
+			} else if c.w.find(attr.Name) != nil {
 				continue
 			}
-			written = append(written, attribute)
+			written = append(written, attr)
 		}
 	}
 	from := len(c.bytes)
 	var err error
 	if c.w.cell.As == AsDynamoDBJSON {
 		var text []byte
-		text, err = cdc.MarshalItem(cdc.NewItem(written))
+		text, err = attribute.MarshalItem(attribute.NewItem(written))
 		c.bytes = append(c.bytes, text...)
 	} else {
 		c.bytes, err = appendMembers(c.bytes, written)

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
 // Problem is a kind of mistake in a mapping.
@@ -69,7 +69,7 @@ func start(parts []rowPart, known Implying) (text string, whole bool) {
 		if known == nil {
 			return string(b), false
 		}
-		if v, ok := known.Fixed(p.name); ok && v.Kind() >= cdc.KindS && v.Kind() <= cdc.KindB {
+		if v, ok := known.Fixed(p.name); ok && v.Kind() >= attribute.KindS && v.Kind() <= attribute.KindB {
 			result, err := applyCalls(scalar{v.Kind(), v.Text()}, p.calls)
 			if err != nil {
 				return string(b), false
@@ -131,7 +131,7 @@ func (c *compiler) keys() {
 			continue
 		}
 		for _, name := range r.when.Attributes() {
-			if c.m.keyType(name) == cdc.KindNone {
+			if c.m.keyType(name) == attribute.KindNone {
 				c.report(movesFinding(at{i, -1}, "when", name, fmt.Sprintf("the condition looks at %s, which is not of the primary key", quoteName(name))))
 				break
 			}
@@ -190,13 +190,13 @@ func movesFinding(where at, field, name, what string) Finding {
 // an item left, and that no image at hand names, would stay for ever (H74).
 func (c *compiler) moves(w placed) {
 	for _, p := range w.row {
-		if p.name != "" && p.kind == cdc.KindNone {
+		if p.name != "" && p.kind == attribute.KindNone {
 			c.report(movesFinding(w.at, "row_key", p.name, fmt.Sprintf("the row key uses %s, which is not of the primary key", quoteName(p.name))))
 			break
 		}
 	}
 	for _, p := range w.qualifier {
-		if p.name != "" && p.kind == cdc.KindNone {
+		if p.name != "" && p.kind == attribute.KindNone {
 			c.report(Finding{Problem: NotInjective, Rule: w.at.rule, Write: w.at.write, Field: "cell", Name: p.name,
 				What:  fmt.Sprintf("the column uses %s, which is not of the primary key", quoteName(p.name)),
 				Cause: "which column an item owns must follow from its key alone; otherwise a column that it left could stay",
@@ -212,7 +212,7 @@ func (c *compiler) plain(w *write) bool {
 		switch {
 		case p.name == "" && (i == 0 || i == len(w.row)-1 || p.literal != string(Delimiter)):
 			return false
-		case p.name != "" && (len(p.calls) > 0 || p.kind == cdc.KindNone):
+		case p.name != "" && (len(p.calls) > 0 || p.kind == attribute.KindNone):
 			return false
 		case p.name != "":
 			names = append(names, p.name)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
@@ -26,8 +27,8 @@ func describeFindings(list []Finding) string {
 
 // Every finding says what to do.
 func TestCheckFinds(t *testing.T) {
-	column := func(attribute, to string, as Encoding) ColumnRule {
-		return ColumnRule{Attribute: attribute, To: to, As: as}
+	column := func(attr, to string, as Encoding) ColumnRule {
+		return ColumnRule{Attribute: attr, To: to, As: as}
 	}
 	star := []ColumnRule{{Attribute: "*", To: "d"}}
 	rule := func(w when, rowKey string, columns ...ColumnRule) Rule {
@@ -283,19 +284,19 @@ func TestParseFamily(t *testing.T) {
 
 // Encodings refuse what they would change.
 func TestEncodings(t *testing.T) {
-	number := func(text string) cdc.Value { return number(text) }
+	number := func(text string) attribute.Value { return number(text) }
 	for _, c := range []struct {
 		as    Encoding
-		value cdc.Value
+		value attribute.Value
 		want  string // "!": refused
 	}{
-		{AsText, cdc.Binary([]byte{0, 255}), `"AP8="`}, {AsText, number("1e3"), `"1000"`}, {AsText, cdc.Null(), `"null"`},
-		{AsJSON, cdc.String("x"), `"\"x\""`}, {AsJSON, number("1e3"), `"1000"`},
-		{AsDynamoDBJSON, cdc.String("x"), `"{\"S\":\"x\"}"`}, {AsDynamoDBJSON, cdc.StringSet([]string{"b", "a"}), `"{\"SS\":[\"a\",\"b\"]}"`},
+		{AsText, attribute.Binary([]byte{0, 255}), `"AP8="`}, {AsText, number("1e3"), `"1000"`}, {AsText, attribute.Null(), `"null"`},
+		{AsJSON, attribute.String("x"), `"\"x\""`}, {AsJSON, number("1e3"), `"1000"`},
+		{AsDynamoDBJSON, attribute.String("x"), `"{\"S\":\"x\"}"`}, {AsDynamoDBJSON, attribute.StringSet([]string{"b", "a"}), `"{\"SS\":[\"a\",\"b\"]}"`},
 		{AsInt64, number("-1"), `"\xff\xff\xff\xff\xff\xff\xff\xff"`}, {AsInt64, number("9223372036854775807"), `"\x7f\xff\xff\xff\xff\xff\xff\xff"`},
-		{AsInt64, number("9223372036854775808"), "!"}, {AsInt64, number("1.5"), "!"}, {AsInt64, cdc.String("1"), "!"},
-		{AsFloat64, number("1.5"), `"?\xf8\x00\x00\x00\x00\x00\x00"`}, {AsFloat64, cdc.String("1"), "!"}, {AsFloat64, number("1e125"), `"Y\xec\x9b\xf0!\xbc\xf5\xe0"`},
-		{AsBytes, cdc.Binary([]byte{0, 255}), `"\x00\xff"`}, {AsBytes, cdc.String("x"), `"x"`}, {AsBytes, number("1"), "!"},
+		{AsInt64, number("9223372036854775808"), "!"}, {AsInt64, number("1.5"), "!"}, {AsInt64, attribute.String("1"), "!"},
+		{AsFloat64, number("1.5"), `"?\xf8\x00\x00\x00\x00\x00\x00"`}, {AsFloat64, attribute.String("1"), "!"}, {AsFloat64, number("1e125"), `"Y\xec\x9b\xf0!\xbc\xf5\xe0"`},
+		{AsBytes, attribute.Binary([]byte{0, 255}), `"\x00\xff"`}, {AsBytes, attribute.String("x"), `"x"`}, {AsBytes, number("1"), "!"},
 		{AsCounter, number("7"), `"\x00\x00\x00\x00\x00\x00\x00\a"`}, {AsCounter, number("0.5"), "!"},
 	} {
 		b, err := appendAs(nil, c.as, c.value)
@@ -320,7 +321,7 @@ func TestTwoValuesOfOneColumn(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, member := range []string{"name", "color"} {
-			image := item("PK", cdc.String("p"), "title", cdc.Null(), "color", cdc.Null(), "tags", cdc.StringSet([]string{member}))
+			image := item("PK", attribute.String("p"), "title", attribute.Null(), "color", attribute.Null(), "tags", attribute.StringSet([]string{member}))
 			if _, err := m.Cells(image, 1000); err == nil || !strings.Contains(err.Error(), "two values go to one column") {
 				t.Errorf("%s is a member and an attribute's column, and the last rule is of %s: %v", member, columns[2].Attribute, err)
 			}
@@ -336,8 +337,8 @@ func TestColumnsOfSetsMapsAndLists(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	image := func(more ...any) cdc.Item { return item(append([]any{"PK", cdc.String("p")}, more...)...) }
-	show := func(i cdc.Item) string {
+	image := func(more ...any) attribute.Item { return item(append([]any{"PK", attribute.String("p")}, more...)...) }
+	show := func(i attribute.Item) string {
 		cells, err := m.Cells(i, 1000)
 		if err != nil {
 			return err.Error()
@@ -348,16 +349,16 @@ func TestColumnsOfSetsMapsAndLists(t *testing.T) {
 		}
 		return strings.Join(words, " ")
 	}
-	nested := cdc.Map([]cdc.Attribute{{Name: "a.b", Value: cdc.String("x")}, {Name: "c", Value: cdc.Map([]cdc.Attribute{{Name: "d%", Value: cdc.Bool(true)}})}, {Name: "e", Value: cdc.List(nil)}})
-	for want, i := range map[string]cdc.Item{
-		`d:PK="p" tags:x="\x00" tags:y="\x00"`:                                                    image("tags", cdc.StringSet([]string{"y", "x"})),
-		`d:PK="p" tags:x="\x00" tags:y="\x00" d:x="null"`:                                         image("tags", cdc.StringSet([]string{"y", "x"}), "x", cdc.Null()), // of two families
+	nested := attribute.Map([]attribute.Attribute{{Name: "a.b", Value: attribute.String("x")}, {Name: "c", Value: attribute.Map([]attribute.Attribute{{Name: "d%", Value: attribute.Bool(true)}})}, {Name: "e", Value: attribute.List(nil)}})
+	for want, i := range map[string]attribute.Item{
+		`d:PK="p" tags:x="\x00" tags:y="\x00"`:                                                    image("tags", attribute.StringSet([]string{"y", "x"})),
+		`d:PK="p" tags:x="\x00" tags:y="\x00" d:x="null"`:                                         image("tags", attribute.StringSet([]string{"y", "x"}), "x", attribute.Null()), // of two families
 		`d:PK="p" d:m.a%2Eb="x" d:m.c.d%25="true" d:m.e="[]"`:                                     image("m", nested),
-		`d:PK="p" d:list.000000="1" d:list.000001="{\"a.b\":\"x\",\"c\":{\"d%\":true},\"e\":[]}"`: image("l", cdc.List([]cdc.Value{number("1"), nested})),
+		`d:PK="p" d:list.000000="1" d:list.000001="{\"a.b\":\"x\",\"c\":{\"d%\":true},\"e\":[]}"`: image("l", attribute.List([]attribute.Value{number("1"), nested})),
 		`d:PK="p" tags:a%2Eb="x" tags:c.d%25="true" tags:e="[]"`:                                  image("whole", nested),
 		`d:PK="p" d:set.1="" d:set.2=""`:                                                          image("s", mustSet("2", "1")),
-		"cannot be mapped: attribute \"m\" is S; as: columns takes M, L or a set":                 image("m", cdc.String("x")),
-		"cannot be mapped: two values go to one column of family d":                               image("m", cdc.Map([]cdc.Attribute{{Name: "x", Value: cdc.Null()}}), "m.x", cdc.Null()),
+		"cannot be mapped: attribute \"m\" is S; as: columns takes M, L or a set":                 image("m", attribute.String("x")),
+		"cannot be mapped: two values go to one column of family d":                               image("m", attribute.Map([]attribute.Attribute{{Name: "x", Value: attribute.Null()}}), "m.x", attribute.Null()),
 	} {
 		if got := show(i); got != want {
 			t.Errorf("%s\nwant %s", got, want)
@@ -365,8 +366,8 @@ func TestColumnsOfSetsMapsAndLists(t *testing.T) {
 	}
 }
 
-func mustSet(members ...string) cdc.Value {
-	v, err := cdc.NumberSet(members)
+func mustSet(members ...string) attribute.Value {
+	v, err := attribute.NumberSet(members)
 	if err != nil {
 		panic(err)
 	}
@@ -380,10 +381,10 @@ func TestRenamedColumnsDoNotHideOthers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := m.Cells(item("PK", cdc.String("p"), "a", cdc.Null(), "b", cdc.Null()), 0); err == nil {
+	if _, err := m.Cells(item("PK", attribute.String("p"), "a", attribute.Null(), "b", attribute.Null()), 0); err == nil {
 		t.Error("two attributes in one column")
 	}
-	cells, err := m.Cells(item("PK", cdc.String("p"), "a", cdc.String("x"), "gone", cdc.Null()), 0)
+	cells, err := m.Cells(item("PK", attribute.String("p"), "a", attribute.String("x"), "gone", attribute.Null()), 0)
 	if err != nil || len(cells) != 2 || cells[1].Qualifier != "b" || string(cells[1].Value) != "x" {
 		t.Error(cells, err)
 	}
@@ -450,8 +451,8 @@ func TestTablesOfAPattern(t *testing.T) {
 // unknown is a condition that tells nothing of its items.
 type unknown struct{}
 
-func (unknown) Match(cdc.Item) bool  { return true }
-func (unknown) Attributes() []string { return nil }
+func (unknown) Match(attribute.Item) bool { return true }
+func (unknown) Attributes() []string      { return nil }
 
 // Rows of one key in two target tables are two rows: nothing is shared, and nothing collides.
 func TestSeveralTargets(t *testing.T) {
@@ -478,8 +479,8 @@ func TestSeveralTargets(t *testing.T) {
 	if !slices.Equal(targets, []string{"orders:d", "orders:unused", "by_customer:d", "by_customer:ref", "drafts:d"}) {
 		t.Error(targets)
 	}
-	order := item("PK", cdc.String("p"), "SK", cdc.String("s"), "customer", cdc.String("c1"), "total", number("1"))
-	draft := item("PK", cdc.String("p"), "SK", cdc.String("s"))
+	order := item("PK", attribute.String("p"), "SK", attribute.String("s"), "customer", attribute.String("c1"), "total", number("1"))
+	draft := item("PK", attribute.String("p"), "SK", attribute.String("s"))
 	b := Fold(m, []cdc.Change{{Event: cdc.Modify, Sequence: cdc.SequenceOf(1), Keys: m.Keys(order), Old: order, New: draft}}, stamp)
 	var rows []string
 	for _, r := range b.Rows {

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
 // rule is a compiled Rule.
@@ -60,7 +60,7 @@ type target struct {
 type rowPart struct {
 	literal string // then the rest is empty
 	name    string
-	kind    cdc.Kind // of a primary key attribute; KindNone for any other, which may be S, N or B from item to item
+	kind    attribute.Kind // of a primary key attribute; KindNone for any other, which may be S, N or B from item to item
 	calls   []Call
 	escaped byte
 	digits  bool   // a part of the table's name with a fixed number of digits
@@ -174,7 +174,7 @@ func (c *compiler) names(needKey bool) {
 // conclude derives what Fold asks often.
 func (m *Mapping) conclude() {
 	m.keyOnly = true
-	isKey := func(name string) bool { return m.keyType(name) != cdc.KindNone }
+	isKey := func(name string) bool { return m.keyType(name) != attribute.KindNone }
 	for _, r := range m.rules {
 		if r.when != nil && slices.ContainsFunc(r.when.Attributes(), func(a string) bool { return !isKey(a) }) {
 			m.keyOnly = false
@@ -237,7 +237,7 @@ func (c *compiler) parts(t *Template, name string, where at, field string) []row
 					What: fmt.Sprintf("{$%s} is no part of the source table's name", p.Capture), Fix: c.insteadOf(p.Capture)})
 				continue
 			}
-			v, err := applyCalls(scalar{cdc.KindS, value}, p.Calls)
+			v, err := applyCalls(scalar{attribute.KindS, value}, p.Calls)
 			if err != nil {
 				c.report(Finding{Problem: BadTemplate, Rule: where.rule, Write: where.write, Field: field, Offset: p.Offset,
 					What: fmt.Sprintf("{$%s} is %q here: %s", p.Capture, value, err)})
@@ -365,8 +365,8 @@ func (c *compiler) clashes(w *write, where at) {
 }
 
 // find is the target that a rule names for the attribute.
-func (w *write) find(attribute string) *target {
-	n, ok := slices.BinarySearchFunc(w.targets, attribute, func(t target, name string) int { return strings.Compare(t.attribute, name) })
+func (w *write) find(attr string) *target {
+	n, ok := slices.BinarySearchFunc(w.targets, attr, func(t target, name string) int { return strings.Compare(t.attribute, name) })
 	if !ok {
 		return nil
 	}
@@ -394,9 +394,9 @@ func (w *write) written() []string {
 }
 
 // declared checks that a family exists, and that it is an aggregate that keeps its cells exactly if counters are written to it.
-func (c *compiler) declared(family string, as Encoding, where at, field, attribute string) {
+func (c *compiler) declared(family string, as Encoding, where at, field, attr string) {
 	f := c.families[family]
-	finding := Finding{Rule: where.rule, Write: where.write, Field: field, Name: attribute}
+	finding := Finding{Rule: where.rule, Write: where.write, Field: field, Name: attr}
 	if f == nil {
 		finding.Problem = UndeclaredFamily
 		finding.What = fmt.Sprintf("family %s is not declared", quoteName(family))

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
 func decodeJSONString(t *testing.T, text []byte) string {
@@ -22,22 +22,22 @@ func decodeJSONString(t *testing.T, text []byte) string {
 }
 
 func TestH38_ItemsBeyondTheLimitsAreUnmappable(t *testing.T) {
-	m := mustMapping(t, []KeyAttribute{{"pk", cdc.KindS}})
+	m := mustMapping(t, []KeyAttribute{{"pk", attribute.KindS}})
 	secret := "s3cr3t"
-	many := []cdc.Attribute{{Name: "pk", Value: cdc.String("k")}}
+	many := []attribute.Attribute{{Name: "pk", Value: attribute.String("k")}}
 	for i := range MaxRowCells {
-		many = append(many, cdc.Attribute{Name: fmt.Sprint(i), Value: cdc.Null()})
+		many = append(many, attribute.Attribute{Name: fmt.Sprint(i), Value: attribute.Null()})
 	}
 	cases := map[string]struct {
-		item cdc.Item
+		item attribute.Item
 		want string
 	}{
-		"long attribute name": {item("pk", cdc.String("k"), strings.Repeat(secret, 3000), cdc.Null()), "attribute name of 18000 bytes"},
-		"large cell":          {item("pk", cdc.String("k"), "big", cdc.String(strings.Repeat("x", MaxCellBytes+1))), `attribute "big" takes 100000001 bytes`},
-		"many attributes":     {cdc.NewItem(many), "99901 attributes"},
+		"long attribute name": {item("pk", attribute.String("k"), strings.Repeat(secret, 3000), attribute.Null()), "attribute name of 18000 bytes"},
+		"large cell":          {item("pk", attribute.String("k"), "big", attribute.String(strings.Repeat("x", MaxCellBytes+1))), `attribute "big" takes 100000001 bytes`},
+		"many attributes":     {attribute.NewItem(many), "99901 attributes"},
 		"text that is not UTF-8 inside JSON": {
-			item("pk", cdc.String("k"), "l", cdc.List([]cdc.Value{cdc.String(secret + "\xff")})), "not valid UTF-8"},
-		"a value that is none": {item("pk", cdc.String("k"), "x", cdc.Value{}), "no value"},
+			item("pk", attribute.String("k"), "l", attribute.List([]attribute.Value{attribute.String(secret + "\xff")})), "not valid UTF-8"},
+		"a value that is none": {item("pk", attribute.String("k"), "x", attribute.Value{}), "no value"},
 	}
 	for name, c := range cases {
 		_, err := m.Cells(c.item, 0)
@@ -50,7 +50,7 @@ func TestH38_ItemsBeyondTheLimitsAreUnmappable(t *testing.T) {
 		}
 	}
 	name := strings.Repeat("n", MaxQualifierBytes)
-	cells, err := m.Cells(item("pk", cdc.String("k"), name, cdc.String("a\xff")), 0)
+	cells, err := m.Cells(item("pk", attribute.String("k"), name, attribute.String("a\xff")), 0)
 	if err != nil || string(cells[0].Value) != "a\xff" {
 		t.Errorf("a name at the limit, top-level text as it is: %v", err)
 	}
@@ -58,10 +58,10 @@ func TestH38_ItemsBeyondTheLimitsAreUnmappable(t *testing.T) {
 
 // Bytes inside JSON are one text of base64, however many they are.
 func TestBytesOfAnyLengthInJSON(t *testing.T) {
-	m := mustMapping(t, []KeyAttribute{{"pk", cdc.KindS}})
+	m := mustMapping(t, []KeyAttribute{{"pk", attribute.KindS}})
 	for size := range 3000 {
 		want := bytes.Repeat([]byte{byte(size), 0xfe, 7}, size/3+1)[:size]
-		cells, err := m.Cells(item("pk", cdc.String("k"), "l", cdc.List([]cdc.Value{cdc.Binary(want)})), 0)
+		cells, err := m.Cells(item("pk", attribute.String("k"), "l", attribute.List([]attribute.Value{attribute.Binary(want)})), 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -73,9 +73,9 @@ func TestBytesOfAnyLengthInJSON(t *testing.T) {
 }
 
 func TestLargeRowIsUnmappable(t *testing.T) {
-	m := mustMapping(t, []KeyAttribute{{"pk", cdc.KindS}})
-	chunk := cdc.String(strings.Repeat("x", MaxCellBytes))
-	_, err := m.Cells(item("pk", cdc.String("k"), "a", chunk, "b", chunk, "c", chunk), 0)
+	m := mustMapping(t, []KeyAttribute{{"pk", attribute.KindS}})
+	chunk := attribute.String(strings.Repeat("x", MaxCellBytes))
+	_, err := m.Cells(item("pk", attribute.String("k"), "a", chunk, "b", chunk, "c", chunk), 0)
 	if err == nil || !strings.Contains(err.Error(), "the item takes") {
 		t.Error(err)
 	}
@@ -84,11 +84,11 @@ func TestLargeRowIsUnmappable(t *testing.T) {
 // Columns of members repeat the name of what they are in: of an item that DynamoDB holds they could take more memory than a worker has. It is
 // given up on the way.
 func TestH38_ManyMembersOfALongNameAreUnmappable(t *testing.T) {
-	var members []cdc.Attribute
+	var members []attribute.Attribute
 	for i := range 60_000 {
-		members = append(members, cdc.Attribute{Name: strconv.FormatInt(int64(i), 36), Value: cdc.Null()})
+		members = append(members, attribute.Attribute{Name: strconv.FormatInt(int64(i), 36), Value: attribute.Null()})
 	}
-	image := item("PK", cdc.String("p"), strings.Repeat("n", 16_000), cdc.Map(members))
+	image := item("PK", attribute.String("p"), strings.Repeat("n", 16_000), attribute.Map(members))
 	for _, as := range []Encoding{AsFlattened, AsColumns} {
 		column := ColumnRule{Attribute: "*", To: "d", As: as}
 		rules := []ColumnRule{column}
@@ -115,11 +115,11 @@ func TestH38_ManyMembersOfALongNameAreUnmappable(t *testing.T) {
 
 // Cells share their memory with others; writing to one must not write to the next.
 func TestCellsDoNotOverlap(t *testing.T) {
-	m := mustMapping(t, []KeyAttribute{{"pk", cdc.KindS}})
+	m := mustMapping(t, []KeyAttribute{{"pk", attribute.KindS}})
 	var e encoder
 	var all [][]Cell
 	for i := range 100 {
-		cells, err := e.write(m, &address{w: m.rules[0].writes[0]}, item("pk", cdc.String(fmt.Sprint(i)), "v", cdc.String(strings.Repeat("v", i*10))), time.Time{}, 0)
+		cells, err := e.write(m, &address{w: m.rules[0].writes[0]}, item("pk", attribute.String(fmt.Sprint(i)), "v", attribute.String(strings.Repeat("v", i*10))), time.Time{}, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,7 +5,7 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
 // What encodings refuse.
@@ -17,24 +17,24 @@ const (
 )
 
 // appendAs appends a value in an encoding that makes one cell.
-func appendAs(b []byte, as Encoding, v cdc.Value) ([]byte, error) {
+func appendAs(b []byte, as Encoding, v attribute.Value) ([]byte, error) {
 	switch as {
 	case AsDefault:
 		return appendCell(b, v)
 	case AsGoogleUtility:
 		return appendUtility(b, v)
 	case AsText, AsFlattened:
-		if v.Kind() == cdc.KindB {
+		if v.Kind() == attribute.KindB {
 			return appendBase64(b, v.Text()), nil
 		}
 		return appendCell(b, v)
 	case AsJSON:
 		return appendJSON(b, v)
 	case AsDynamoDBJSON:
-		text, err := cdc.MarshalValue(v)
+		text, err := attribute.MarshalValue(v)
 		return append(b, text...), err
 	case AsInt64, AsCounter:
-		if v.Kind() != cdc.KindN {
+		if v.Kind() != attribute.KindN {
 			return b, errNotNumber
 		}
 		n, err := strconv.ParseInt(v.Text(), 10, 64)
@@ -43,7 +43,7 @@ func appendAs(b []byte, as Encoding, v cdc.Value) ([]byte, error) {
 		}
 		return binary.BigEndian.AppendUint64(b, uint64(n)), nil
 	case AsFloat64:
-		if v.Kind() != cdc.KindN {
+		if v.Kind() != attribute.KindN {
 			return b, errNotNumber
 		}
 		f, err := strconv.ParseFloat(v.Text(), 64)
@@ -52,7 +52,7 @@ func appendAs(b []byte, as Encoding, v cdc.Value) ([]byte, error) {
 		}
 		return binary.BigEndian.AppendUint64(b, math.Float64bits(f)), nil
 	case AsBytes:
-		if v.Kind() != cdc.KindS && v.Kind() != cdc.KindB {
+		if v.Kind() != attribute.KindS && v.Kind() != attribute.KindB {
 			return b, errNotBytes
 		}
 		return append(b, v.Text()...), nil
@@ -61,9 +61,9 @@ func appendAs(b []byte, as Encoding, v cdc.Value) ([]byte, error) {
 }
 
 // appendCell appends a top-level attribute.
-func appendCell(b []byte, v cdc.Value) ([]byte, error) {
+func appendCell(b []byte, v attribute.Value) ([]byte, error) {
 	switch v.Kind() {
-	case cdc.KindS, cdc.KindN, cdc.KindB:
+	case attribute.KindS, attribute.KindN, attribute.KindB:
 		return append(b, v.Text()...), nil
 	default:
 		return appendJSON(b, v)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/expression"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
@@ -26,7 +26,7 @@ func ExampleNew() {
 	}
 	m, err := transform.New(transform.Spec{
 		Source: "DeviceEvents", Table: "device_events", Families: []transform.Family{family},
-		PrimaryKey: []transform.KeyAttribute{{Name: "machine", Type: cdc.KindS}, {Name: "ts", Type: cdc.KindN}},
+		PrimaryKey: []transform.KeyAttribute{{Name: "machine", Type: attribute.KindS}, {Name: "ts", Type: attribute.KindN}},
 		Rules: []transform.Rule{{Name: "measurement", When: when, Writes: []transform.Write{{RowKey: rowKey, Columns: []transform.ColumnRule{
 			{Attribute: "temperature", To: "e:celsius", As: transform.AsText},
 		}}}}},
@@ -34,7 +34,7 @@ func ExampleNew() {
 	if err != nil {
 		panic(err)
 	}
-	item, err := cdc.UnmarshalItem([]byte(`{"machine":{"S":"press#1"},"ts":{"N":"1795170000000"},"temperature":{"N":"20.50"}}`))
+	item, err := attribute.UnmarshalItem([]byte(`{"machine":{"S":"press#1"},"ts":{"N":"1795170000000"},"temperature":{"N":"20.50"}}`))
 	if err != nil {
 		panic(err)
 	}
@@ -60,7 +60,7 @@ func ExampleCheck() {
 		panic(err)
 	}
 	for _, f := range transform.Check(transform.Spec{
-		Source: "Users", Table: "users", PrimaryKey: []transform.KeyAttribute{{Name: "email", Type: cdc.KindS}},
+		Source: "Users", Table: "users", PrimaryKey: []transform.KeyAttribute{{Name: "email", Type: attribute.KindS}},
 		Families: []transform.Family{{Name: "d"}},
 		Rules:    []transform.Rule{{Writes: []transform.Write{{RowKey: rowKey}}}},
 	}) {
@@ -77,15 +77,15 @@ func ExampleCheck() {
 // Without rules, each attribute is a column and the row key is the primary key. Row is what a reader asks Bigtable for, and Key goes
 // back from a row to the item.
 func ExampleMapping_Row() {
-	m, err := transform.NewMapping("Orders", "orders", "d", []transform.KeyAttribute{{Name: "customer", Type: cdc.KindS}, {Name: "order", Type: cdc.KindN}})
+	m, err := transform.NewMapping("Orders", "orders", "d", []transform.KeyAttribute{{Name: "customer", Type: attribute.KindS}, {Name: "order", Type: attribute.KindN}})
 	if err != nil {
 		panic(err)
 	}
-	order, err := cdc.Number("7.0")
+	order, err := attribute.Number("7.0")
 	if err != nil {
 		panic(err)
 	}
-	row, err := m.Row(cdc.NewItem([]cdc.Attribute{{Name: "customer", Value: cdc.String("ana#2")}, {Name: "order", Value: order}}))
+	row, err := m.Row(attribute.NewItem([]attribute.Attribute{{Name: "customer", Value: attribute.String("ana#2")}, {Name: "order", Value: order}}))
 	if err != nil {
 		panic(err)
 	}
@@ -94,7 +94,7 @@ func ExampleMapping_Row() {
 	if err != nil {
 		panic(err)
 	}
-	text, err := cdc.MarshalItem(key)
+	text, err := attribute.MarshalItem(key)
 	if err != nil {
 		panic(err)
 	}
@@ -121,14 +121,14 @@ func ExampleMapping_Addresses() {
 	}
 	m, err := transform.New(transform.Spec{
 		Source: "VideoApp", Table: "videos", Families: []transform.Family{{Name: "comments"}},
-		PrimaryKey: []transform.KeyAttribute{{Name: "PK", Type: cdc.KindS}, {Name: "SK", Type: cdc.KindS}},
+		PrimaryKey: []transform.KeyAttribute{{Name: "PK", Type: attribute.KindS}, {Name: "SK", Type: attribute.KindS}},
 		Rules: []transform.Rule{{Name: "comment", When: when, Writes: []transform.Write{{RowKey: rowKey,
 			Cell: &transform.CellRule{Family: "comments", Qualifier: column, As: transform.AsJSON}}}}},
 	})
 	if err != nil {
 		panic(err)
 	}
-	rows, err := m.Addresses(cdc.NewItem([]cdc.Attribute{{Name: "PK", Value: cdc.String("VIDEO#42")}, {Name: "SK", Value: cdc.String("COMMENT#2026-11-02")}}))
+	rows, err := m.Addresses(attribute.NewItem([]attribute.Attribute{{Name: "PK", Value: attribute.String("VIDEO#42")}, {Name: "SK", Value: attribute.String("COMMENT#2026-11-02")}}))
 	if err != nil {
 		panic(err)
 	}
@@ -141,7 +141,7 @@ func ExampleMapping_Addresses() {
 
 // The layout of Google's batch utility for Go programs that read or write it.
 func ExampleUtilityRowKey() {
-	key := transform.KeyAttribute{Name: "id", Type: cdc.KindB}
+	key := transform.KeyAttribute{Name: "id", Type: attribute.KindB}
 	m, err := transform.New(transform.Spec{
 		Source: "Photos", Table: "photos", PrimaryKey: []transform.KeyAttribute{key}, Families: []transform.Family{{Name: transform.UtilityFamily}},
 		Rules: []transform.Rule{{Writes: []transform.Write{{RowKey: transform.UtilityRowKey(key),
@@ -150,7 +150,7 @@ func ExampleUtilityRowKey() {
 	if err != nil {
 		panic(err)
 	}
-	row, err := m.Row(cdc.NewItem([]cdc.Attribute{{Name: "id", Value: cdc.Binary([]byte{0, 255})}}))
+	row, err := m.Row(attribute.NewItem([]attribute.Attribute{{Name: "id", Value: attribute.Binary([]byte{0, 255})}}))
 	if err != nil {
 		panic(err)
 	}
@@ -161,11 +161,11 @@ func ExampleUtilityRowKey() {
 
 // What an item that cannot be mapped lacks is told without its values.
 func ExampleUnmappable() {
-	m, err := transform.NewMapping("Orders", "orders", "d", []transform.KeyAttribute{{Name: "id", Type: cdc.KindS}}, "tenant", "id")
+	m, err := transform.NewMapping("Orders", "orders", "d", []transform.KeyAttribute{{Name: "id", Type: attribute.KindS}}, "tenant", "id")
 	if err != nil {
 		panic(err)
 	}
-	_, err = m.Row(cdc.NewItem([]cdc.Attribute{{Name: "id", Value: cdc.String("secret")}}))
+	_, err = m.Row(attribute.NewItem([]attribute.Attribute{{Name: "id", Value: attribute.String("secret")}}))
 	if unmappable := (*transform.Unmappable)(nil); errors.As(err, &unmappable) {
 		fmt.Println(unmappable.Reason)
 	}

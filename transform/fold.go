@@ -3,6 +3,7 @@ package transform
 import (
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
@@ -178,7 +179,7 @@ func cellTime(t time.Time) int64 { return max(0, t.UnixMilli()) * 1000 }
 // Load turns items that a load read at readAt into mutations at the version (generation, LoadHop, the second of readAt, CountExact):
 // a later load of the same generation outranks an earlier one, and every change of a stream outranks both. ReadAt must not be
 // later than the moment at which the read began. Items that cannot be mapped are parked as Fold parks them.
-func Load(m *Mapping, items []cdc.Item, generation uint32, readAt time.Time) Batch {
+func Load(m *Mapping, items []attribute.Item, generation uint32, readAt time.Time) Batch {
 	micros := cellTime(readAt)
 	v := NewVersion(generation, LoadHop, cdc.SequenceOf(uint64(max(0, readAt.Unix()))), CountExact)
 	b := Batch{

@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
@@ -47,12 +48,12 @@ func (t model) live() map[string]string {
 // source is a DynamoDB table that writes a stream.
 type source struct {
 	m       *Mapping
-	items   map[string]cdc.Item // by item key
+	items   map[string]attribute.Item // by item key
 	next    uint64
 	changes []cdc.Change
 }
 
-func (s *source) write(keys, image cdc.Item) {
+func (s *source) write(keys, image attribute.Item) {
 	old := s.items[s.m.ItemKey(keys)]
 	if !old.Exists() && !image.Exists() || old.Equal(image) {
 		return // DynamoDB writes no record of it
@@ -97,25 +98,25 @@ func (s *source) want() map[string]string {
 // drawHistory makes some dozens of changes of few items, with moves, deletions, re-creations, and images without an address or
 // with a column that Bigtable does not take.
 func drawHistory(t *rapid.T, m *Mapping) *source {
-	s := &source{m: m, items: map[string]cdc.Item{}, next: 95} // the length of sequence numbers changes on the way (H10)
+	s := &source{m: m, items: map[string]attribute.Item{}, next: 95} // the length of sequence numbers changes on the way (H10)
 	moves := !m.DependsOnKeyOnly()
 	for range rapid.IntRange(1, 40).Draw(t, "writes") {
-		keys := item("pk", cdc.String(rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "item")))
+		keys := item("pk", attribute.String(rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "item")))
 		if rapid.IntRange(0, 3).Draw(t, "remove") == 0 {
-			s.write(keys, cdc.Item{})
+			s.write(keys, attribute.Item{})
 			continue
 		}
-		list := append(slices.Clone(keys.Attributes()), cdc.Attribute{Name: "v", Value: number(fmt.Sprint(rapid.IntRange(0, 9).Draw(t, "value")))})
+		list := append(slices.Clone(keys.Attributes()), attribute.Attribute{Name: "v", Value: number(fmt.Sprint(rapid.IntRange(0, 9).Draw(t, "value")))})
 		if rapid.Bool().Draw(t, "attribute") {
-			list = append(list, cdc.Attribute{Name: "x", Value: cdc.Bool(true)})
+			list = append(list, attribute.Attribute{Name: "x", Value: attribute.Bool(true)})
 		}
 		if rapid.IntRange(0, 9).Draw(t, "poison") == 0 {
-			list = append(list, cdc.Attribute{Name: strings.Repeat("n", MaxQualifierBytes+1), Value: cdc.Null()})
+			list = append(list, attribute.Attribute{Name: strings.Repeat("n", MaxQualifierBytes+1), Value: attribute.Null()})
 		}
 		if moves && rapid.IntRange(0, 5).Draw(t, "has tenant") > 0 {
-			list = append(list, cdc.Attribute{Name: "tenant", Value: cdc.String(rapid.SampledFrom([]string{"t1", "t2", "t3"}).Draw(t, "tenant"))})
+			list = append(list, attribute.Attribute{Name: "tenant", Value: attribute.String(rapid.SampledFrom([]string{"t1", "t2", "t3"}).Draw(t, "tenant"))})
 		}
-		s.write(keys, cdc.NewItem(list))
+		s.write(keys, attribute.NewItem(list))
 	}
 	return s
 }
@@ -123,7 +124,7 @@ func drawHistory(t *rapid.T, m *Mapping) *source {
 var stamp = Stamp{Generation: 3, Hop: 500_000}
 
 func foldMappings(t interface{ Fatal(...any) }) map[string]*Mapping {
-	keys := []KeyAttribute{{"pk", cdc.KindS}}
+	keys := []KeyAttribute{{"pk", attribute.KindS}}
 	return map[string]*Mapping{"default": mustMapping(t, keys), "tenant first": mustMapping(t, keys, "tenant", "pk")}
 }
 
@@ -207,14 +208,14 @@ func TestH05_H06_H09_FoldNamesARowOncePerItem(t *testing.T) {
 }
 
 func tenantChange(sequence int, event cdc.Event, old, new string) cdc.Change {
-	image := func(tenant string) cdc.Item {
+	image := func(tenant string) attribute.Item {
 		if tenant == "" {
-			return cdc.Item{}
+			return attribute.Item{}
 		}
-		return item("pk", cdc.String("p"), "tenant", cdc.String(tenant))
+		return item("pk", attribute.String("p"), "tenant", attribute.String(tenant))
 	}
 	return cdc.Change{Event: event, Sequence: cdc.SequenceOf(uint64(sequence)), Time: time.Unix(int64(1000+sequence), 0),
-		Keys: item("pk", cdc.String("p")), Old: image(old), New: image(new)}
+		Keys: item("pk", attribute.String("p")), Old: image(old), New: image(new)}
 }
 
 func describe(b Batch) string {
@@ -262,12 +263,12 @@ func TestH72_MovesWithinAPageAndAcrossPages(t *testing.T) {
 func TestH38_H82_UnmappableImagesAreParkedAndRemoved(t *testing.T) {
 	m := foldMappings(t)["tenant first"]
 	poison := func(c cdc.Change) cdc.Change {
-		c.New = cdc.NewItem(append(slices.Clone(c.New.Attributes()), cdc.Attribute{Name: strings.Repeat("n", MaxQualifierBytes+1), Value: cdc.Null()}))
+		c.New = attribute.NewItem(append(slices.Clone(c.New.Attributes()), attribute.Attribute{Name: strings.Repeat("n", MaxQualifierBytes+1), Value: attribute.Null()}))
 		return c
 	}
 	reason := "an attribute name of 16385 bytes; Bigtable allows column names of 16384"
 	noTenant := tenantChange(3, cdc.Modify, "b", "")
-	noTenant.New = item("pk", cdc.String("p"))
+	noTenant.New = item("pk", attribute.String("p"))
 	leaves := tenantChange(4, cdc.Modify, "", "c")
 	leaves.Old = noTenant.New
 	for name, c := range map[string]struct {
@@ -316,7 +317,7 @@ func TestH07_H08_CellTimesNeverGoBack(t *testing.T) {
 	m := foldMappings(t)["default"]
 	at := func(key string, second int64) cdc.Change {
 		return cdc.Change{Event: cdc.Insert, Sequence: cdc.SequenceOf(uint64(second)), Time: time.Unix(second, 0),
-			Keys: item("pk", cdc.String(key)), New: item("pk", cdc.String(key))}
+			Keys: item("pk", attribute.String(key)), New: item("pk", attribute.String(key))}
 	}
 	b := Fold(m, []cdc.Change{at("a", 105), at("b", 104), at("c", 106)}, stamp)
 	if got := fmt.Sprint(b.Rows[0].Cells[0].Timestamp, b.Rows[1].Cells[0].Timestamp, b.Rows[2].Cells[0].Timestamp); got != "105000000 105000000 106000000" {
@@ -342,10 +343,10 @@ func TestLoad(t *testing.T) {
 	m := foldMappings(t)["tenant first"]
 	readAt := time.Unix(1_795_170_000, 987_654_321)
 	long := strings.Repeat("n", MaxQualifierBytes+1)
-	items := []cdc.Item{
-		item("pk", cdc.String("p"), "tenant", cdc.String("t")),
-		item("pk", cdc.String("q"), "more", cdc.String("x")),
-		item("pk", cdc.String("r"), "tenant", cdc.String("t"), long, cdc.Null()),
+	items := []attribute.Item{
+		item("pk", attribute.String("p"), "tenant", attribute.String("t")),
+		item("pk", attribute.String("q"), "more", attribute.String("x")),
+		item("pk", attribute.String("r"), "tenant", attribute.String("t"), long, attribute.Null()),
 	}
 	b := Load(m, items, 7, readAt)
 	if got := describe(b); got != `put t#p@1795170000, remove t#r@1795170000, park @1795170000: attribute "tenant" of the row key is missing, park @1795170000: an attribute name of 16385 bytes; Bigtable allows column names of 16384` {
@@ -356,7 +357,7 @@ func TestLoad(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	p := b.Parked[0]
-	if p.Change.Event != cdc.Insert || !p.Change.New.Equal(items[1]) || !p.Change.Keys.Equal(item("pk", cdc.String("q"))) || !p.Change.Time.Equal(readAt) {
+	if p.Change.Event != cdc.Insert || !p.Change.New.Equal(items[1]) || !p.Change.Keys.Equal(item("pk", attribute.String("q"))) || !p.Change.Time.Equal(readAt) {
 		t.Errorf("%+v", p)
 	}
 }
@@ -397,25 +398,25 @@ func TestBatchParkGivesTheChangeOfARow(t *testing.T) {
 // An item that had no address before its newest change is told, with the version of that: nothing else tells that what is parked of it is obsolete.
 func TestFoldTellsWhatHadNoAddress(t *testing.T) {
 	m := foldMappings(t)["tenant first"]
-	nowhere := item("pk", cdc.String("p"))
-	change := func(sequence int, event cdc.Event, old, new cdc.Item) cdc.Change {
+	nowhere := item("pk", attribute.String("p"))
+	change := func(sequence int, event cdc.Event, old, new attribute.Item) cdc.Change {
 		c := tenantChange(sequence, event, "", "")
 		c.Old, c.New = old, new
 		return c
 	}
-	a := item("pk", cdc.String("p"), "tenant", cdc.String("a"))
+	a := item("pk", attribute.String("p"), "tenant", attribute.String("a"))
 	for name, c := range map[string]struct {
 		changes []cdc.Change
 		want    string
 	}{
-		"stored":          {[]cdc.Change{change(1, cdc.Insert, cdc.Item{}, a)}, "[]"},
+		"stored":          {[]cdc.Change{change(1, cdc.Insert, attribute.Item{}, a)}, "[]"},
 		"changed":         {[]cdc.Change{change(2, cdc.Modify, a, a)}, "[]"},
-		"made unstorable": {[]cdc.Change{change(1, cdc.Insert, cdc.Item{}, nowhere)}, "[]"},
+		"made unstorable": {[]cdc.Change{change(1, cdc.Insert, attribute.Item{}, nowhere)}, "[]"},
 		"left unstorable": {[]cdc.Change{change(2, cdc.Modify, nowhere, nowhere)}, "2"},
 		"corrected":       {[]cdc.Change{change(2, cdc.Modify, nowhere, a), change(3, cdc.Modify, a, a)}, "3"},
-		"removed":         {[]cdc.Change{change(3, cdc.Remove, nowhere, cdc.Item{})}, "3"},
-		"all within a page": {[]cdc.Change{change(1, cdc.Insert, cdc.Item{}, a), change(2, cdc.Modify, a, nowhere), change(3, cdc.Remove, nowhere, cdc.Item{}),
-			change(4, cdc.Insert, cdc.Item{}, a)}, "4"},
+		"removed":         {[]cdc.Change{change(3, cdc.Remove, nowhere, attribute.Item{})}, "3"},
+		"all within a page": {[]cdc.Change{change(1, cdc.Insert, attribute.Item{}, a), change(2, cdc.Modify, a, nowhere), change(3, cdc.Remove, nowhere, attribute.Item{}),
+			change(4, cdc.Insert, attribute.Item{}, a)}, "4"},
 	} {
 		b := Fold(m, c.changes, stamp)
 		if c.want == "[]" && len(b.Astray) == 0 {
@@ -425,7 +426,7 @@ func TestFoldTellsWhatHadNoAddress(t *testing.T) {
 			t.Errorf("%s: %v", name, b.Astray)
 		}
 	}
-	long := item("pk", cdc.String(strings.Repeat("k", MaxRowKeyBytes+1)))
+	long := item("pk", attribute.String(strings.Repeat("k", MaxRowKeyBytes+1)))
 	gone := cdc.Change{Event: cdc.Remove, Sequence: cdc.SequenceOf(2), Keys: long}
 	if b := Fold(foldMappings(t)["default"], []cdc.Change{gone}, stamp); len(b.Astray) != 1 || len(b.Rows)+len(b.Parked) > 0 {
 		t.Errorf("a key that no row can have: %+v", b)

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
 // Function is a function of row key and column templates.
@@ -47,7 +47,7 @@ func (o Order) String() string { return [...]string{"lost", "kept", "reversed"}[
 
 // scalar is a value on its way through the functions of a placeholder.
 type scalar struct {
-	kind cdc.Kind // S, N or B
+	kind attribute.Kind // S, N or B
 	text string
 }
 
@@ -117,10 +117,10 @@ func identity(v scalar, _ *Call) (scalar, error) { return v, nil }
 
 func textFunction(f func(string) string) func(scalar, *Call) (scalar, error) {
 	return func(v scalar, _ *Call) (scalar, error) {
-		if v.kind == cdc.KindB {
+		if v.kind == attribute.KindB {
 			return refuse("takes text or a number, not B")
 		}
-		return scalar{cdc.KindS, f(v.text)}, nil
+		return scalar{attribute.KindS, f(v.text)}, nil
 	}
 }
 
@@ -157,7 +157,7 @@ func nthPart(v scalar, c *Call) (scalar, error) {
 func whole(v scalar) (string, error) {
 	digits := v.text
 	switch {
-	case v.kind == cdc.KindB:
+	case v.kind == attribute.KindB:
 		return "", errFunction("takes a number, not B")
 	case digits == "" || strings.Trim(digits, "0123456789") != "":
 		return "", errFunction("takes a whole number from 0 up")
@@ -177,7 +177,7 @@ func pad(v scalar, c *Call) (scalar, error) {
 	if len(digits) > c.Number {
 		return refuse("a number of %d digits does not fit", len(digits))
 	}
-	return scalar{cdc.KindS, zeros[:c.Number-len(digits)] + digits}, nil
+	return scalar{attribute.KindS, zeros[:c.Number-len(digits)] + digits}, nil
 }
 
 func newestFirst(v scalar, c *Call) (scalar, error) {
@@ -185,7 +185,7 @@ func newestFirst(v scalar, c *Call) (scalar, error) {
 	if err != nil {
 		return scalar{}, err
 	}
-	return scalar{cdc.KindS, complement(padded.text)}, nil
+	return scalar{attribute.KindS, complement(padded.text)}, nil
 }
 
 // complement replaces each digit by what it lacks to nine.
@@ -210,15 +210,15 @@ const (
 )
 
 func sortable(v scalar, _ *Call) (scalar, error) {
-	number, err := cdc.CanonicalNumber(v.text)
-	if v.kind == cdc.KindB || err != nil {
+	number, err := attribute.CanonicalNumber(v.text)
+	if v.kind == attribute.KindB || err != nil {
 		return refuse("takes a number")
 	}
-	if v.kind == cdc.KindS && number != v.text {
+	if v.kind == attribute.KindS && number != v.text {
 		return refuse("takes a number as DynamoDB writes it") // 1 and 1.0 are two texts, and would become one
 	}
 	if number == "0" {
-		return scalar{cdc.KindS, sortableZero}, nil
+		return scalar{attribute.KindS, sortableZero}, nil
 	}
 	digits, negative := strings.CutPrefix(number, "-")
 	integer, fraction, _ := strings.Cut(digits, ".")
@@ -229,9 +229,9 @@ func sortable(v scalar, _ *Call) (scalar, error) {
 	significant = strings.TrimRight(significant, "0")
 	exponent := fmt.Sprintf("%03d", power+sortableBias)
 	if negative {
-		return scalar{cdc.KindS, string(sortableNegative) + complement(exponent) + complement(significant) + string(endNegative)}, nil
+		return scalar{attribute.KindS, string(sortableNegative) + complement(exponent) + complement(significant) + string(endNegative)}, nil
 	}
-	return scalar{cdc.KindS, string(sortablePositive) + exponent + significant + string(endPositive)}, nil
+	return scalar{attribute.KindS, string(sortablePositive) + exponent + significant + string(endPositive)}, nil
 }
 
 func reverseDomain(v scalar, _ *Call) (scalar, error) {
@@ -242,34 +242,34 @@ func reverseDomain(v scalar, _ *Call) (scalar, error) {
 
 // reverse reverses characters, so that text stays text.
 func reverse(v scalar, _ *Call) (scalar, error) {
-	if v.kind == cdc.KindB || !utf8.ValidString(v.text) {
+	if v.kind == attribute.KindB || !utf8.ValidString(v.text) {
 		return refuse("takes text or a number")
 	}
 	characters := []rune(v.text)
 	slices.Reverse(characters)
-	return scalar{cdc.KindS, string(characters)}, nil
+	return scalar{attribute.KindS, string(characters)}, nil
 }
 
 func salt(v scalar, c *Call) (scalar, error) {
 	sum := sha256.Sum256([]byte(v.text))
 	bucket := strconv.FormatUint(binary.BigEndian.Uint64(sum[:8])%uint64(c.Number), 10)
 	width := len(strconv.Itoa(c.Number - 1))
-	return scalar{cdc.KindS, zeros[:width-len(bucket)] + bucket}, nil
+	return scalar{attribute.KindS, zeros[:width-len(bucket)] + bucket}, nil
 }
 
 func hash(v scalar, c *Call) (scalar, error) {
 	sum := sha256.Sum256([]byte(v.text))
-	return scalar{cdc.KindS, hex.EncodeToString(sum[:])[:c.Number]}, nil
+	return scalar{attribute.KindS, hex.EncodeToString(sum[:])[:c.Number]}, nil
 }
 
 func hexadecimal(v scalar, _ *Call) (scalar, error) {
-	return scalar{cdc.KindS, hex.EncodeToString([]byte(v.text))}, nil
+	return scalar{attribute.KindS, hex.EncodeToString([]byte(v.text))}, nil
 }
 
 // textual is the type of what is cut out of a value: bytes stay bytes, and a piece of a number is text.
-func textual(kind cdc.Kind) cdc.Kind {
-	if kind == cdc.KindB {
-		return cdc.KindB
+func textual(kind attribute.Kind) attribute.Kind {
+	if kind == attribute.KindB {
+		return attribute.KindB
 	}
-	return cdc.KindS
+	return attribute.KindS
 }

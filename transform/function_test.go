@@ -9,11 +9,11 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
 // evaluate is what a template makes of attribute a.
-func evaluate(t *testing.T, text string, v cdc.Value) (string, error) {
+func evaluate(t *testing.T, text string, v attribute.Value) (string, error) {
 	t.Helper()
 	parsed, err := ParseTemplate(text)
 	if err != nil {
@@ -21,18 +21,18 @@ func evaluate(t *testing.T, text string, v cdc.Value) (string, error) {
 	}
 	c := &compiler{spec: &Spec{}, m: &Mapping{}}
 	it := item("a", v)
-	if v.Kind() == cdc.KindNone {
-		it = item("other", cdc.Null())
+	if v.Kind() == attribute.KindNone {
+		it = item("other", attribute.Null())
 	}
 	b, err := appendParts(nil, c.parts(parsed, "the row key", at{}, "row_key"), it)
 	return string(b), err
 }
 
 func TestFunctions(t *testing.T) {
-	s, n, b := cdc.String, number, cdc.Binary
+	s, n, b := attribute.String, number, attribute.Binary
 	for _, c := range []struct {
 		template string
-		value    cdc.Value
+		value    attribute.Value
 		want     string // "!" and a part of the reason if it cannot be mapped
 	}{
 		{"{a | after('VIDEO#')}", s("VIDEO#42"), "42"},
@@ -94,13 +94,13 @@ func TestFunctions(t *testing.T) {
 		{"{a | epoch_ms}", n("-0.5"), "-500"},
 		{"{a | epoch_ms | newest_first(13)}", n("1795170000"), "8204829999999"},
 		{"{a | hex}", b([]byte{0, 0xff}), "00ff"},
-		{"{a | default('none')}", cdc.Value{}, "none"},
-		{"{a | lower | default('none') | upper}", cdc.Value{}, "NONE"},
+		{"{a | default('none')}", attribute.Value{}, "none"},
+		{"{a | lower | default('none') | upper}", attribute.Value{}, "NONE"},
 		{"{a | default('none') | upper}", s("x"), "X"},
-		{"{a | pad(4) | default('none')}", cdc.Value{}, "none"}, // what comes before is not for it
-		{"{a}", cdc.Value{}, `!attribute "a" of the row key is missing`},
-		{"{a}", cdc.Bool(true), "!must be S, N or B"},
-		{"{a | pad(3)}", cdc.Bool(true), "!must be S, N or B"},
+		{"{a | pad(4) | default('none')}", attribute.Value{}, "none"}, // what comes before is not for it
+		{"{a}", attribute.Value{}, `!attribute "a" of the row key is missing`},
+		{"{a}", attribute.Bool(true), "!must be S, N or B"},
+		{"{a | pad(3)}", attribute.Bool(true), "!must be S, N or B"},
 		{"x{a}#{a}y", s("p#%"), "xp%23%25#p#%y"},
 		{"{a | raw}#{a}", s("p#"), "p##p#"},
 		{"{a}--{a}", s("p-q"), "p%2Dq--p-q"},
@@ -115,7 +115,7 @@ func TestFunctions(t *testing.T) {
 			if !errors.As(err, &u) || !strings.Contains(u.Reason, reason) {
 				t.Errorf("%s: %q, %v", c.template, got, err)
 			}
-			if c.value.Kind() == cdc.KindS && len(c.value.Text()) > 2 && err != nil && strings.Contains(err.Error(), c.value.Text()) {
+			if c.value.Kind() == attribute.KindS && len(c.value.Text()) > 2 && err != nil && strings.Contains(err.Error(), c.value.Text()) {
 				t.Errorf("H65: %s: the reason holds data: %v", c.template, err)
 			}
 			continue
@@ -129,7 +129,7 @@ func TestFunctions(t *testing.T) {
 // drawNumber draws numbers of up to 38 digits, with equal beginnings and far apart.
 func drawNumber(t *rapid.T, label string) string {
 	text := rapid.StringMatching(`-?[0-9]{0,3}[0-2]{1,16}(\.[0-2]{1,19})?(e-?[0-9]{1,2})?`).Draw(t, label)
-	v, err := cdc.Number(text)
+	v, err := attribute.Number(text)
 	if err != nil {
 		return "0"
 	}
@@ -143,13 +143,13 @@ func TestSortableKeepsTheOrderOfNumbers(t *testing.T) {
 		x, y := new(big.Rat), new(big.Rat)
 		x.SetString(a)
 		y.SetString(b)
-		m, err := New(Spec{Source: "T", Table: "t", PrimaryKey: []KeyAttribute{{"n", cdc.KindN}, {"s", cdc.KindS}}, Families: families("d"),
+		m, err := New(Spec{Source: "T", Table: "t", PrimaryKey: []KeyAttribute{{"n", attribute.KindN}, {"s", attribute.KindS}}, Families: families("d"),
 			Rules: []Rule{{Writes: []Write{{RowKey: template("{n | sortable}#{s}")}}}}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		row := func(n, s string) string {
-			key, err := m.Row(item("n", number(n), "s", cdc.String(s)))
+			key, err := m.Row(item("n", number(n), "s", attribute.String(s)))
 			if err != nil {
 				t.Fatal(n, err)
 			}
@@ -176,7 +176,7 @@ func TestSortableKeepsTheOrderOfNumbers(t *testing.T) {
 
 // Row keys of several parts are injective, whatever stands between the parts.
 func TestH37_TemplatesAreInjective(t *testing.T) {
-	keys := []KeyAttribute{{"a", cdc.KindS}, {"b", cdc.KindS}}
+	keys := []KeyAttribute{{"a", attribute.KindS}, {"b", attribute.KindS}}
 	for _, text := range []string{"{a}#{b}", "{a}--{b}", "x{a}/{b}y", "{a}a{b}", "{b}|{a}", "{a | hex}#{b}", "{a | reverse_domain}.{b}", "{a | reverse}#{b | reverse}", "{a | google_utility}#{b}", "{c}#{a}#{b}", "{a | salt(16)}{a}#{b}", "{a}#x#{b}"} {
 		m, err := New(Spec{Source: "T", Table: "t", PrimaryKey: keys, Families: families("d"), Rules: []Rule{{Writes: []Write{{RowKey: template(text)}}}}})
 		if err != nil {
@@ -185,8 +185,8 @@ func TestH37_TemplatesAreInjective(t *testing.T) {
 		t.Run(text, func(t *testing.T) {
 			letters := rapid.StringOfN(rapid.SampledFrom([]rune("#%-/a|.2x")), 0, 5, -1)
 			rapid.Check(t, func(t *rapid.T) {
-				draw := func() cdc.Item {
-					return item("a", cdc.String(letters.Draw(t, "a")), "b", cdc.String(letters.Draw(t, "b")), "c", cdc.String(letters.Draw(t, "c")))
+				draw := func() attribute.Item {
+					return item("a", attribute.String(letters.Draw(t, "a")), "b", attribute.String(letters.Draw(t, "b")), "c", attribute.String(letters.Draw(t, "c")))
 				}
 				x, y := draw(), draw()
 				rowX, errX := m.Row(x)
@@ -259,6 +259,6 @@ func FuzzParseTemplate(f *testing.F) {
 			}
 		}
 		c := &compiler{spec: &Spec{}, m: &Mapping{}}
-		_, _ = appendParts(nil, c.parts(parsed, "", at{}, ""), item("PK", cdc.String("VIDEO#1")))
+		_, _ = appendParts(nil, c.parts(parsed, "", at{}, ""), item("PK", attribute.String("VIDEO#1")))
 	})
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -46,21 +46,21 @@ func golden(t *testing.T, block string) string {
 	var in []string
 	var keys []KeyAttribute
 	var rowKey []string
-	var item cdc.Item
+	var item attribute.Item
 	for line := range strings.Lines(block) {
 		line = strings.TrimSuffix(line, "\n")
 		name, value, _ := strings.Cut(line, ": ")
 		switch name {
 		case "keys":
 			for word := range strings.FieldsSeq(value) {
-				attribute, kind, _ := strings.Cut(word, ":")
-				keys = append(keys, KeyAttribute{attribute, map[string]cdc.Kind{"S": cdc.KindS, "N": cdc.KindN, "B": cdc.KindB}[kind]})
+				attr, kind, _ := strings.Cut(word, ":")
+				keys = append(keys, KeyAttribute{attr, map[string]attribute.Kind{"S": attribute.KindS, "N": attribute.KindN, "B": attribute.KindB}[kind]})
 			}
 		case "row key":
 			rowKey = strings.Fields(value)
 		case "item":
 			var err error
-			if item, err = cdc.UnmarshalItem([]byte(value)); err != nil {
+			if item, err = attribute.UnmarshalItem([]byte(value)); err != nil {
 				t.Fatalf("%s: %v", in[0], err)
 			}
 		case "row", "cell", "row unmappable", "cells unmappable":

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
 // dateFields are what a date pattern is made of, longest first, with Go's layouts. What stands between them is literal, if it is
@@ -61,7 +61,7 @@ func date(v scalar, c *Call) (scalar, error) {
 			rest = rest[1:]
 		}
 	}
-	return scalar{cdc.KindS, b.String()}, nil
+	return scalar{attribute.KindS, b.String()}, nil
 }
 
 func epochMillis(v scalar, _ *Call) (scalar, error) {
@@ -69,7 +69,7 @@ func epochMillis(v scalar, _ *Call) (scalar, error) {
 	if err != nil {
 		return scalar{}, err
 	}
-	return scalar{cdc.KindN, strconv.FormatInt(at.UnixMilli(), 10)}, nil
+	return scalar{attribute.KindN, strconv.FormatInt(at.UnixMilli(), 10)}, nil
 }
 
 // secondsBelow tells epoch seconds from milliseconds: as seconds it is the year 5138, as milliseconds March 1973.
@@ -81,11 +81,11 @@ var isoLayouts = []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02 15:04
 // instant reads a point in time: an ISO 8601 text, in UTC if it names no zone, or a number of seconds or milliseconds since 1970.
 // Years have four digits.
 func instant(v scalar) (time.Time, error) {
-	if v.kind == cdc.KindB {
+	if v.kind == attribute.KindB {
 		return time.Time{}, errFunction("takes a date or a number, not B")
 	}
 	at, found := time.Time{}, false
-	if v.kind == cdc.KindS {
+	if v.kind == attribute.KindS {
 		for _, layout := range isoLayouts {
 			if t, err := time.Parse(layout, v.text); err == nil {
 				at, found = t.UTC(), true

@@ -4,7 +4,7 @@ import (
 	"encoding/base64"
 	"unicode/utf8"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
 // errEncoding is why a value has no encoding; the caller adds the attribute's name.
@@ -18,33 +18,33 @@ const (
 	errKind errEncoding = "no value"
 )
 
-func appendJSON(b []byte, v cdc.Value) ([]byte, error) {
+func appendJSON(b []byte, v attribute.Value) ([]byte, error) {
 	switch v.Kind() {
-	case cdc.KindS:
+	case attribute.KindS:
 		return appendString(b, v.Text())
-	case cdc.KindN:
+	case attribute.KindN:
 		return append(b, v.Text()...), nil // canonical text is a JSON number
-	case cdc.KindB:
+	case attribute.KindB:
 		b = append(b, '"')
 		b = appendBase64(b, v.Text())
 		return append(b, '"'), nil
-	case cdc.KindBOOL:
+	case attribute.KindBOOL:
 		if v.Bool() {
 			return append(b, "true"...), nil
 		}
 		return append(b, "false"...), nil
-	case cdc.KindNULL:
+	case attribute.KindNULL:
 		return append(b, "null"...), nil
-	case cdc.KindM:
+	case attribute.KindM:
 		return appendMembers(b, v.Members())
-	case cdc.KindL, cdc.KindSS, cdc.KindNS, cdc.KindBS:
+	case attribute.KindL, attribute.KindSS, attribute.KindNS, attribute.KindBS:
 		return appendElements(b, v.Elements())
 	default:
 		return b, errKind
 	}
 }
 
-func appendMembers(b []byte, members []cdc.Attribute) ([]byte, error) {
+func appendMembers(b []byte, members []attribute.Attribute) ([]byte, error) {
 	var err error
 	b = append(b, '{')
 	for i, a := range members {
@@ -62,7 +62,7 @@ func appendMembers(b []byte, members []cdc.Attribute) ([]byte, error) {
 	return append(b, '}'), nil
 }
 
-func appendElements(b []byte, elements []cdc.Value) ([]byte, error) {
+func appendElements(b []byte, elements []attribute.Value) ([]byte, error) {
 	var err error
 	b = append(b, '[')
 	for i, v := range elements {

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
 // A list is a column of cells, the last element newest, and other values of the item do not get among them.
@@ -18,13 +18,13 @@ func TestListsAsCells(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	element := cdc.Map([]cdc.Attribute{{Name: "by", Value: cdc.String("ana")}})
-	for want, image := range map[string]cdc.Item{
-		`d:PK@7000="p" lists:events@1000="a" lists:events@2000="{\"by\":\"ana\"}" lists:events@3000="a" lists:n@1000="1"`: item("PK", cdc.String("p"),
-			"events", cdc.List([]cdc.Value{cdc.String("a"), element, cdc.String("a")}), "notes", cdc.List([]cdc.Value{number("1")})),
-		`d:PK@7000="p"`: item("PK", cdc.String("p"), "events", cdc.List(nil)),
-		`cannot be mapped: attribute "events" is SS; as: cells takes L`: item("PK", cdc.String("p"), "events", cdc.StringSet([]string{"a"})),
-		`cannot be mapped: two values go to one column of family d`:     item("PK", cdc.String("p"), "s", cdc.Map([]cdc.Attribute{{Name: "x", Value: cdc.Null()}}), "s.x", cdc.Null()),
+	element := attribute.Map([]attribute.Attribute{{Name: "by", Value: attribute.String("ana")}})
+	for want, image := range map[string]attribute.Item{
+		`d:PK@7000="p" lists:events@1000="a" lists:events@2000="{\"by\":\"ana\"}" lists:events@3000="a" lists:n@1000="1"`: item("PK", attribute.String("p"),
+			"events", attribute.List([]attribute.Value{attribute.String("a"), element, attribute.String("a")}), "notes", attribute.List([]attribute.Value{number("1")})),
+		`d:PK@7000="p"`: item("PK", attribute.String("p"), "events", attribute.List(nil)),
+		`cannot be mapped: attribute "events" is SS; as: cells takes L`: item("PK", attribute.String("p"), "events", attribute.StringSet([]string{"a"})),
+		`cannot be mapped: two values go to one column of family d`:     item("PK", attribute.String("p"), "s", attribute.Map([]attribute.Attribute{{Name: "x", Value: attribute.Null()}}), "s.x", attribute.Null()),
 	} {
 		cells, err := m.Cells(image, 7000)
 		var words []string

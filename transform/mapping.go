@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
 // Delimiter stands between the parts of a row key.
@@ -41,7 +41,7 @@ type Mapping struct {
 // KeyAttribute is an attribute of a primary key.
 type KeyAttribute struct {
 	Name string
-	Type cdc.Kind // S, N or B
+	Type attribute.Kind // S, N or B
 }
 
 // NewMapping checks and returns a mapping. Without rowKey, the row key is the primary key. Further attributes may be named, the
@@ -98,7 +98,7 @@ func checkKey(primaryKey []KeyAttribute) error {
 		if k.Name == "" || i > 0 && k.Name == primaryKey[0].Name {
 			return errors.New("the attributes of the primary key must have names of their own")
 		}
-		if k.Type != cdc.KindS && k.Type != cdc.KindN && k.Type != cdc.KindB {
+		if k.Type != attribute.KindS && k.Type != attribute.KindN && k.Type != attribute.KindB {
 			return fmt.Errorf("key attribute %s: a key is S, N or B, not %s", k.Name, k.Type)
 		}
 	}
@@ -109,13 +109,13 @@ func checkKey(primaryKey []KeyAttribute) error {
 const reservedPrefix = "_cdc"
 
 // keyType is the type of a primary key attribute, KindNone for any other.
-func (m *Mapping) keyType(name string) cdc.Kind {
+func (m *Mapping) keyType(name string) attribute.Kind {
 	for _, k := range m.PrimaryKey {
 		if k.Name == name {
 			return k.Type
 		}
 	}
-	return cdc.KindNone
+	return attribute.KindNone
 }
 
 // DependsOnKeyOnly tells whether an item's addresses follow from its primary key alone, so that the item never moves. Only
@@ -129,26 +129,26 @@ func (m *Mapping) KeepsVersions() bool { return m.keep }
 func (m *Mapping) Outlives() bool { return m.ttl.Attribute != "" && m.ttl.Expire == KeepExpired }
 
 // Collected tells whether garbage collection takes the cells of an item by a time, while the source may still hold it.
-func (m *Mapping) Collected(item cdc.Item, at time.Time) bool {
+func (m *Mapping) Collected(item attribute.Item, at time.Time) bool {
 	return m.ttl.Attribute != "" && m.ttl.Expire == ExpireByGC && m.ttl.expires(item, at) <= at.UnixMicro()
 }
 
 // Keys are the primary key attributes of an item, which may be an image or the keys of a change.
-func (m *Mapping) Keys(item cdc.Item) cdc.Item {
-	keys := make([]cdc.Attribute, 0, len(m.PrimaryKey))
+func (m *Mapping) Keys(item attribute.Item) attribute.Item {
+	keys := make([]attribute.Attribute, 0, len(m.PrimaryKey))
 	for _, k := range m.PrimaryKey {
 		if v, ok := item.Get(k.Name); ok {
-			keys = append(keys, cdc.Attribute{Name: k.Name, Value: v})
+			keys = append(keys, attribute.Attribute{Name: k.Name, Value: v})
 		}
 	}
-	return cdc.NewItem(keys)
+	return attribute.NewItem(keys)
 }
 
 // ItemKey names an item within its source table, from its image or its keys alone: its primary key in an unambiguous
 // printable encoding, the partition key first, joined with '/'. It is item data: it must not be logged.
-func (m *Mapping) ItemKey(item cdc.Item) string { return string(m.appendItemKey(nil, item)) }
+func (m *Mapping) ItemKey(item attribute.Item) string { return string(m.appendItemKey(nil, item)) }
 
-func (m *Mapping) appendItemKey(b []byte, item cdc.Item) []byte {
+func (m *Mapping) appendItemKey(b []byte, item attribute.Item) []byte {
 	for i, k := range m.PrimaryKey {
 		if i > 0 {
 			b = append(b, '/') // AppendKey gives letters, digits, ':', '-' and '_' only

@@ -9,7 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
 func mustMapping(t interface{ Fatal(...any) }, keys []KeyAttribute, rowKey ...string) *Mapping {
@@ -20,28 +20,30 @@ func mustMapping(t interface{ Fatal(...any) }, keys []KeyAttribute, rowKey ...st
 	return m
 }
 
-func number(text string) cdc.Value {
-	v, err := cdc.Number(text)
+func number(text string) attribute.Value {
+	v, err := attribute.Number(text)
 	if err != nil {
 		panic(err)
 	}
 	return v
 }
 
-func item(pairs ...any) cdc.Item {
-	var list []cdc.Attribute
+func item(pairs ...any) attribute.Item {
+	var list []attribute.Attribute
 	for i := 0; i < len(pairs); i += 2 {
-		list = append(list, cdc.Attribute{Name: pairs[i].(string), Value: pairs[i+1].(cdc.Value)})
+		list = append(list, attribute.Attribute{Name: pairs[i].(string), Value: pairs[i+1].(attribute.Value)})
 	}
-	return cdc.NewItem(list)
+	return attribute.NewItem(list)
 }
 
 func TestNewMappingRefuses(t *testing.T) {
-	pk, sk := KeyAttribute{"pk", cdc.KindS}, KeyAttribute{"sk", cdc.KindN}
+	pk, sk := KeyAttribute{"pk", attribute.KindS}, KeyAttribute{"sk", attribute.KindN}
 	cases := map[string]func() (*Mapping, error){
-		"no key":                      func() (*Mapping, error) { return NewMapping("T", "t", "d", nil) },
-		"three keys":                  func() (*Mapping, error) { return NewMapping("T", "t", "d", []KeyAttribute{pk, sk, {"x", cdc.KindS}}) },
-		"key of a type that is none":  func() (*Mapping, error) { return NewMapping("T", "t", "d", []KeyAttribute{{"pk", cdc.KindL}}) },
+		"no key": func() (*Mapping, error) { return NewMapping("T", "t", "d", nil) },
+		"three keys": func() (*Mapping, error) {
+			return NewMapping("T", "t", "d", []KeyAttribute{pk, sk, {"x", attribute.KindS}})
+		},
+		"key of a type that is none":  func() (*Mapping, error) { return NewMapping("T", "t", "d", []KeyAttribute{{"pk", attribute.KindL}}) },
 		"one key twice":               func() (*Mapping, error) { return NewMapping("T", "t", "d", []KeyAttribute{pk, pk}) },
 		"row key without the sort":    func() (*Mapping, error) { return NewMapping("T", "t", "d", []KeyAttribute{pk, sk}, "pk") },
 		"row key that repeats a part": func() (*Mapping, error) { return NewMapping("T", "t", "d", []KeyAttribute{pk}, "pk", "pk") },
@@ -60,7 +62,7 @@ func TestNewMappingRefuses(t *testing.T) {
 }
 
 // keyKinds are the key schemas that properties are checked over.
-var keyKinds = []cdc.Kind{cdc.KindS, cdc.KindN, cdc.KindB}
+var keyKinds = []attribute.Kind{attribute.KindS, attribute.KindN, attribute.KindB}
 
 func drawSchema(t *rapid.T) []KeyAttribute {
 	keys := []KeyAttribute{{"pk", rapid.SampledFrom(keyKinds).Draw(t, "pk kind")}}
@@ -71,23 +73,23 @@ func drawSchema(t *rapid.T) []KeyAttribute {
 }
 
 // drawKey draws from few bytes, so that delimiters, escapes and equal keys are common.
-func drawKey(t *rapid.T, kind cdc.Kind, label string) cdc.Value {
+func drawKey(t *rapid.T, kind attribute.Kind, label string) attribute.Value {
 	switch kind {
-	case cdc.KindN:
+	case attribute.KindN:
 		return number(rapid.StringMatching(`-?[0-2]{1,3}(\.[01]{1,2})?(e[0-2])?`).Draw(t, label))
-	case cdc.KindB:
-		return cdc.Binary([]byte(rapid.StringOfN(rapid.SampledFrom([]rune{'#', '%', '2', '3', '5', 'a', 0}), 1, 6, -1).Draw(t, label)))
+	case attribute.KindB:
+		return attribute.Binary([]byte(rapid.StringOfN(rapid.SampledFrom([]rune{'#', '%', '2', '3', '5', 'a', 0}), 1, 6, -1).Draw(t, label)))
 	default:
-		return cdc.String(rapid.StringOfN(rapid.SampledFrom([]rune{'#', '%', '2', '3', '5', 'a', 'é'}), 1, 6, -1).Draw(t, label))
+		return attribute.String(rapid.StringOfN(rapid.SampledFrom([]rune{'#', '%', '2', '3', '5', 'a', 'é'}), 1, 6, -1).Draw(t, label))
 	}
 }
 
-func drawKeys(t *rapid.T, schema []KeyAttribute, label string) cdc.Item {
-	var list []cdc.Attribute
+func drawKeys(t *rapid.T, schema []KeyAttribute, label string) attribute.Item {
+	var list []attribute.Attribute
 	for _, k := range schema {
-		list = append(list, cdc.Attribute{Name: k.Name, Value: drawKey(t, k.Type, label+" "+k.Name)})
+		list = append(list, attribute.Attribute{Name: k.Name, Value: drawKey(t, k.Type, label+" "+k.Name)})
 	}
-	return cdc.NewItem(list)
+	return attribute.NewItem(list)
 }
 
 // H37: two items never share a row, one item always has the same row, and the row gives the key back.
@@ -113,13 +115,13 @@ func TestH37_RowsAreInjectiveAndReversible(t *testing.T) {
 
 // H37: with a further attribute in front, rows still tell items apart, whatever that attribute is.
 func TestH37_RowsWithFurtherAttributesAreInjective(t *testing.T) {
-	schema := []KeyAttribute{{"pk", cdc.KindS}, {"sk", cdc.KindB}}
+	schema := []KeyAttribute{{"pk", attribute.KindS}, {"sk", attribute.KindB}}
 	m := mustMapping(t, schema, "tenant", "pk", "sk")
 	rapid.Check(t, func(t *rapid.T) {
-		draw := func(label string) (cdc.Item, cdc.Item) {
+		draw := func(label string) (attribute.Item, attribute.Item) {
 			keys := drawKeys(t, schema, label)
 			tenant := drawKey(t, rapid.SampledFrom(keyKinds).Draw(t, "tenant kind"), "tenant")
-			return keys, cdc.NewItem(append([]cdc.Attribute{{Name: "tenant", Value: tenant}}, keys.Attributes()...))
+			return keys, attribute.NewItem(append([]attribute.Attribute{{Name: "tenant", Value: tenant}}, keys.Attributes()...))
 		}
 		keysA, a := draw("a")
 		keysB, b := draw("b")
@@ -136,7 +138,7 @@ func TestH37_RowsWithFurtherAttributesAreInjective(t *testing.T) {
 }
 
 func TestH37_NumericKeysThatAreOneItemAreOneRow(t *testing.T) {
-	m := mustMapping(t, []KeyAttribute{{"pk", cdc.KindN}})
+	m := mustMapping(t, []KeyAttribute{{"pk", attribute.KindN}})
 	for _, same := range []string{"1", "1.0", "1e0", "+1", "01", "10e-1"} {
 		if row, err := m.Row(item("pk", number(same))); err != nil || row != "1" {
 			t.Errorf("%s: %q, %v", same, row, err)
@@ -145,14 +147,14 @@ func TestH37_NumericKeysThatAreOneItemAreOneRow(t *testing.T) {
 }
 
 func TestH37_RowKeyLimits(t *testing.T) {
-	m := mustMapping(t, []KeyAttribute{{"pk", cdc.KindS}, {"sk", cdc.KindB}})
+	m := mustMapping(t, []KeyAttribute{{"pk", attribute.KindS}, {"sk", attribute.KindB}})
 	long := strings.Repeat("#", 2048) // 6,144 bytes escaped
 	fits := strings.Repeat("x", MaxRowKeyBytes-2)
 	for _, c := range []struct {
 		pk, sk string
 		ok     bool
 	}{{long, "x", false}, {fits, "x", true}, {fits, "xx", false}, {"", "", true}} {
-		row, err := m.Row(item("pk", cdc.String(c.pk), "sk", cdc.Binary([]byte(c.sk))))
+		row, err := m.Row(item("pk", attribute.String(c.pk), "sk", attribute.Binary([]byte(c.sk))))
 		var u *Unmappable
 		if c.ok != (err == nil) || err != nil && !errors.As(err, &u) || len(row) > MaxRowKeyBytes {
 			t.Errorf("%d + %d bytes: %v", len(c.pk), len(c.sk), err)
@@ -161,10 +163,10 @@ func TestH37_RowKeyLimits(t *testing.T) {
 			t.Errorf("H65: the error quotes the key: %v", err)
 		}
 	}
-	if _, err := mustMapping(t, []KeyAttribute{{"pk", cdc.KindS}}).Row(item("pk", cdc.String(""))); err == nil {
+	if _, err := mustMapping(t, []KeyAttribute{{"pk", attribute.KindS}}).Row(item("pk", attribute.String(""))); err == nil {
 		t.Error("an empty row key is accepted")
 	}
-	if _, err := m.Row(item("pk", cdc.String("a\xff"), "sk", cdc.Binary([]byte("x")))); err == nil {
+	if _, err := m.Row(item("pk", attribute.String("a\xff"), "sk", attribute.Binary([]byte("x")))); err == nil {
 		t.Error("text that is not UTF-8 is accepted in a row key")
 	}
 }
@@ -177,12 +179,12 @@ func TestLongAttributeAsTheRowKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := func(n int) cdc.Value { return cdc.String(strings.Repeat("x", n)) }
-	track := func(n int) cdc.Item {
-		return item("PK", cdc.String("p"), "kind", cdc.String("track"), "playlist", text(n))
+	text := func(n int) attribute.Value { return attribute.String(strings.Repeat("x", n)) }
+	track := func(n int) attribute.Item {
+		return item("PK", attribute.String("p"), "kind", attribute.String("track"), "playlist", text(n))
 	}
 	for _, c := range []struct {
-		item cdc.Item
+		item attribute.Item
 		want string // part of the error; "" for none
 	}{
 		{track(3000), ""}, {track(MaxRowKeyBytes), ""}, {track(MaxRowKeyBytes + 1), "Bigtable allows 4096"},
@@ -198,21 +200,21 @@ func FuzzRowRoundTrip(f *testing.F) {
 	f.Add("hats", []byte("fedoras#brandA"), "12.50")
 	f.Add("a#b%23%", []byte{0, '#', 0xff}, "-1e-3")
 	f.Fuzz(func(t *testing.T, s string, b []byte, n string) {
-		v, err := cdc.Number(n)
+		v, err := attribute.Number(n)
 		if err != nil || s == "" || len(b) == 0 || !utf8.ValidString(s) {
 			return
 		}
-		values := []cdc.Value{cdc.String(s), cdc.Binary(b), v}
+		values := []attribute.Value{attribute.String(s), attribute.Binary(b), v}
 		for i, first := range values {
-			for _, second := range append(values, cdc.Value{}) {
+			for _, second := range append(values, attribute.Value{}) {
 				schema := []KeyAttribute{{"pk", first.Kind()}}
-				keys := []cdc.Attribute{{Name: "pk", Value: first}}
-				if second.Kind() != cdc.KindNone {
+				keys := []attribute.Attribute{{Name: "pk", Value: first}}
+				if second.Kind() != attribute.KindNone {
 					schema = append(schema, KeyAttribute{"sk", second.Kind()})
-					keys = append(keys, cdc.Attribute{Name: "sk", Value: second})
+					keys = append(keys, attribute.Attribute{Name: "sk", Value: second})
 				}
 				m := mustMapping(t, schema)
-				want := cdc.NewItem(keys)
+				want := attribute.NewItem(keys)
 				row, err := m.Row(want)
 				if err != nil {
 					continue // too long
@@ -228,14 +230,14 @@ func FuzzRowRoundTrip(f *testing.F) {
 
 // Key refuses what Row does not write, so that a foreign row is never taken for an item.
 func FuzzKeyAcceptsOnlyRows(f *testing.F) {
-	for _, row := range []string{"", "a", "a#b", "a%23#b", "a%#b", "1#2", "01#2", "\xff#\xff", mustMapping(f, []KeyAttribute{{"pk", cdc.KindS}}).WitnessKey()} {
+	for _, row := range []string{"", "a", "a#b", "a%23#b", "a%#b", "1#2", "01#2", "\xff#\xff", mustMapping(f, []KeyAttribute{{"pk", attribute.KindS}}).WitnessKey()} {
 		f.Add(row)
 	}
 	f.Fuzz(func(t *testing.T, row string) {
 		for _, first := range keyKinds {
-			for _, second := range append(keyKinds, cdc.KindNone) {
+			for _, second := range append(keyKinds, attribute.KindNone) {
 				schema := []KeyAttribute{{"pk", first}}
-				if second != cdc.KindNone {
+				if second != attribute.KindNone {
 					schema = append(schema, KeyAttribute{"sk", second})
 				}
 				m := mustMapping(t, schema)
@@ -271,13 +273,13 @@ func TestNoMappingProducesAWitnessKey(t *testing.T) {
 		}
 		// The strongest attempt: keys made from the witness itself.
 		for i, k := range schema {
-			for _, v := range []cdc.Value{cdc.String(witness), cdc.Binary([]byte(witness)), cdc.Binary([]byte(witness[:maxKeyBytes]))} {
+			for _, v := range []attribute.Value{attribute.String(witness), attribute.Binary([]byte(witness)), attribute.Binary([]byte(witness[:maxKeyBytes]))} {
 				if v.Kind() != k.Type {
 					continue
 				}
 				keys := drawKeys(t, schema, "other").Attributes()
-				keys = append(keys[:i:i], append([]cdc.Attribute{{Name: k.Name, Value: v}}, keys[i+1:]...)...)
-				if row, err := m.Row(cdc.NewItem(keys)); err == nil && row == witness {
+				keys = append(keys[:i:i], append([]attribute.Attribute{{Name: k.Name, Value: v}}, keys[i+1:]...)...)
+				if row, err := m.Row(attribute.NewItem(keys)); err == nil && row == witness {
 					t.Fatalf("%v produces the witness", schema)
 				}
 			}

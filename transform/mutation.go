@@ -3,6 +3,7 @@ package transform
 import (
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
@@ -84,9 +85,9 @@ type Batch struct {
 	Latest time.Time
 
 	mapping *Mapping
-	changes []cdc.Change // of a page
-	items   []cdc.Item   // of a load; then changes is empty
-	readAt  time.Time    // of a load
+	changes []cdc.Change     // of a page
+	items   []attribute.Item // of a load; then changes is empty
+	readAt  time.Time        // of a load
 }
 
 // Reading is a moment on two clocks: the source's, zero if it did not say what it shows, and the reader's monotonic one.

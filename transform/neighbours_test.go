@@ -6,13 +6,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
 // Two items that live in one row of one family by rules of named columns leave each other's as they are, whichever of the rules comes first;
 // and whatever pairs of rules come behind them, of which the last one goes to one row for one item only.
 func TestItemsOfOneRowByNamedColumns(t *testing.T) {
-	named := func(attribute string) []ColumnRule { return []ColumnRule{{Attribute: attribute, To: "d:" + attribute}} }
+	named := func(attr string) []ColumnRule { return []ColumnRule{{Attribute: attr, To: "d:" + attr}} }
 	m, err := New(Spec{Source: "S", Table: "t", PrimaryKey: compositeKey, Families: families("d", "e", "f"), Rules: []Rule{
 		{Name: "meta", When: when{"SK=META"}, Writes: []Write{{RowKey: template("v#{PK}"), Columns: named("a")}}},
 		{Name: "stats", When: when{"SK=STATS"}, Writes: []Write{{RowKey: template("v#{PK}"), Columns: named("b")}}},
@@ -22,13 +23,13 @@ func TestItemsOfOneRowByNamedColumns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	meta := item("PK", cdc.String("p"), "SK", cdc.String("META"), "a", cdc.String("1"), "b", cdc.String("1"))
-	stats := item("PK", cdc.String("p"), "SK", cdc.String("STATS"), "a", cdc.String("2"), "b", cdc.String("2"))
+	meta := item("PK", attribute.String("p"), "SK", attribute.String("META"), "a", attribute.String("1"), "b", attribute.String("1"))
+	stats := item("PK", attribute.String("p"), "SK", attribute.String("STATS"), "a", attribute.String("2"), "b", attribute.String("2"))
 	want := `"v#p" d:"a"@0 "1"` + "\n" + `"v#p" d:"b"@0 "2"`
-	for _, items := range [][]cdc.Item{{meta, stats}, {stats, meta}} {
+	for _, items := range [][]attribute.Item{{meta, stats}, {stats, meta}} {
 		target := newStore()
 		for _, image := range items {
-			for _, r := range Load(m, []cdc.Item{image}, 1, time.Unix(1, 0)).Rows {
+			for _, r := range Load(m, []attribute.Item{image}, 1, time.Unix(1, 0)).Rows {
 				target.apply(r)
 			}
 		}
@@ -47,7 +48,7 @@ func TestAnItemThatOneOfTwoWritesCannotPlace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	keys := item("PK", cdc.String("p"), "SK", cdc.String("s"))
+	keys := item("PK", attribute.String("p"), "SK", attribute.String("s"))
 	const want = "[t p#s true] 1 parked"
 	told := func(b Batch) string {
 		text := ""
@@ -56,7 +57,7 @@ func TestAnItemThatOneOfTwoWritesCannotPlace(t *testing.T) {
 		}
 		return fmt.Sprintf("%s %d parked", text, len(b.Parked))
 	}
-	if got := told(Load(m, []cdc.Item{keys}, 1, time.Unix(1, 0))); got != want {
+	if got := told(Load(m, []attribute.Item{keys}, 1, time.Unix(1, 0))); got != want {
 		t.Errorf("loaded: %s, want %s", got, want)
 	}
 	inserted := cdc.Change{Event: cdc.Insert, Sequence: cdc.SequenceOf(1), Keys: keys, New: keys}
@@ -68,9 +69,9 @@ func TestAnItemThatOneOfTwoWritesCannotPlace(t *testing.T) {
 // An old image that one change of a page lacks is not made up for by those of later changes: nothing tells the row that the item left.
 func TestAMissingOldImageIsMissedForTheWholePage(t *testing.T) {
 	m := foldMappings(t)["tenant first"]
-	a := item("pk", cdc.String("p"), "tenant", cdc.String("a"))
+	a := item("pk", attribute.String("p"), "tenant", attribute.String("a"))
 	first, second := tenantChange(1, cdc.Modify, "", ""), tenantChange(2, cdc.Modify, "", "")
-	first.Old, first.New, second.Old, second.New = cdc.Item{}, a, a, a
+	first.Old, first.New, second.Old, second.New = attribute.Item{}, a, a, a
 	if b := Fold(m, []cdc.Change{first, second}, stamp); len(b.Parked) != 1 || len(b.Rows) != 1 || !b.Rows[0].Remove {
 		t.Errorf("%+v", b)
 	}
@@ -78,7 +79,7 @@ func TestAMissingOldImageIsMissedForTheWholePage(t *testing.T) {
 
 // An item whose key no row can have is parked by whatever brings it, by a load and then by its insert: of the two records the newer one stays.
 func TestAnInsertSupersedesWhatALoadParked(t *testing.T) {
-	long := item("pk", cdc.String(strings.Repeat("k", MaxRowKeyBytes+1)))
+	long := item("pk", attribute.String(strings.Repeat("k", MaxRowKeyBytes+1)))
 	inserted := cdc.Change{Event: cdc.Insert, Sequence: cdc.SequenceOf(2), Keys: long, New: long}
 	if b := Fold(foldMappings(t)["default"], []cdc.Change{inserted}, stamp); len(b.Astray) != 1 || len(b.Parked) != 1 {
 		t.Errorf("%+v", b)
@@ -92,11 +93,11 @@ func TestThePastOfEveryRowIsBoundedForItself(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list := []cdc.Attribute{{Name: "pk", Value: cdc.String("p")}}
+	list := []attribute.Attribute{{Name: "pk", Value: attribute.String("p")}}
 	for i := range 9_999 {
-		list = append(list, cdc.Attribute{Name: fmt.Sprint("a", i), Value: cdc.String("")})
+		list = append(list, attribute.Attribute{Name: fmt.Sprint("a", i), Value: attribute.String("")})
 	}
-	image := cdc.NewItem(list)
+	image := attribute.NewItem(list)
 	var page []cdc.Change
 	for i := range uint64(5) {
 		page = append(page, change(i+1, int64(100+i), image, image))

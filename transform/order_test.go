@@ -7,32 +7,32 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
 // orderCase is how the promise of a function is tested: values that it takes, and their order.
 type orderCase struct {
 	template string // in which the function is the last of its placeholder
-	draw     func(t *rapid.T, label string) cdc.Value
-	compare  func(a, b cdc.Value) int
+	draw     func(t *rapid.T, label string) attribute.Value
+	compare  func(a, b attribute.Value) int
 }
 
 // byValue orders numbers, with an arithmetic of its own.
-func byValue(a, b cdc.Value) int {
+func byValue(a, b attribute.Value) int {
 	x, _ := new(big.Rat).SetString(a.Text())
 	y, _ := new(big.Rat).SetString(b.Text())
 	return x.Cmp(y)
 }
 
-func byBytes(a, b cdc.Value) int { return strings.Compare(a.Text(), b.Text()) }
+func byBytes(a, b attribute.Value) int { return strings.Compare(a.Text(), b.Text()) }
 
 // drawWhole draws whole numbers from 0 up of up to 38 digits, many of which begin alike.
-func drawWhole(t *rapid.T, label string) cdc.Value {
+func drawWhole(t *rapid.T, label string) attribute.Value {
 	return number(rapid.StringMatching(`[0-9]{1,2}|[19]0{0,36}[0-9]|9{37,38}|[0-9]{1,38}`).Draw(t, label))
 }
 
 // drawAny draws any number that DynamoDB holds.
-func drawAny(t *rapid.T, label string) cdc.Value {
+func drawAny(t *rapid.T, label string) attribute.Value {
 	text := rapid.OneOf(
 		rapid.StringMatching(`-?[12](\.[059]{1,2})?`),
 		rapid.StringMatching(`-?[0-9]{1,3}(\.[0-9]{1,3})?`),
@@ -46,29 +46,31 @@ func drawAny(t *rapid.T, label string) cdc.Value {
 
 var letters = rapid.StringOfN(rapid.SampledFrom([]rune("#%-/a|.2xé\x01\U0001f600")), 0, 6, -1)
 
-func drawLetters(prefix string) func(*rapid.T, string) cdc.Value {
-	return func(t *rapid.T, label string) cdc.Value { return cdc.String(prefix + letters.Draw(t, label)) }
+func drawLetters(prefix string) func(*rapid.T, string) attribute.Value {
+	return func(t *rapid.T, label string) attribute.Value {
+		return attribute.String(prefix + letters.Draw(t, label))
+	}
 }
 
 // drawBytes draws binaries, of any bytes.
-func drawBytes(t *rapid.T, label string) cdc.Value {
-	return cdc.Binary(rapid.SliceOfN(rapid.SampledFrom([]byte{0, 1, '#', '%', 'a', 0x7f, 0x80, 0xff}), 0, 6).Draw(t, label))
+func drawBytes(t *rapid.T, label string) attribute.Value {
+	return attribute.Binary(rapid.SliceOfN(rapid.SampledFrom([]byte{0, 1, '#', '%', 'a', 0x7f, 0x80, 0xff}), 0, 6).Draw(t, label))
 }
 
 // cut orders values by a part of them, as the function cuts it.
-func cut(part func(text string) string) func(a, b cdc.Value) int {
-	return func(a, b cdc.Value) int { return strings.Compare(part(a.Text()), part(b.Text())) }
+func cut(part func(text string) string) func(a, b attribute.Value) int {
+	return func(a, b attribute.Value) int { return strings.Compare(part(a.Text()), part(b.Text())) }
 }
 
 // orderCases are the functions that promise an order; by name.
 var orderCases = map[string][]orderCase{
 	"after": {{"{v | after('K#')}", drawLetters("K#"), byBytes}},
-	"before": {{"{v | before('#')}", func(t *rapid.T, label string) cdc.Value {
-		return cdc.String(letters.Draw(t, label) + "#" + letters.Draw(t, "rest"))
+	"before": {{"{v | before('#')}", func(t *rapid.T, label string) attribute.Value {
+		return attribute.String(letters.Draw(t, label) + "#" + letters.Draw(t, "rest"))
 	},
 		cut(func(text string) string { return strings.Split(text, "#")[0] })}},
-	"part": {{"{v | part('#', 1)}", func(t *rapid.T, label string) cdc.Value {
-		return cdc.String("x#" + letters.Draw(t, label) + "#" + letters.Draw(t, "rest"))
+	"part": {{"{v | part('#', 1)}", func(t *rapid.T, label string) attribute.Value {
+		return attribute.String("x#" + letters.Draw(t, label) + "#" + letters.Draw(t, "rest"))
 	},
 		cut(func(text string) string { return strings.Split(text, "#")[1] })}},
 	"pad":          {{"{v | pad(38)}", drawWhole, byValue}, {"{v | pad(38)}{s}", drawWhole, byValue}},
@@ -100,12 +102,12 @@ func TestFunctionsKeepTheOrderThatTheyPromise(t *testing.T) {
 			parts := c.parts(template(o.template), "the row key", at{}, "row_key")
 			t.Run(o.template, func(t *testing.T) {
 				rapid.Check(t, func(t *rapid.T) {
-					var values []cdc.Value
+					var values []attribute.Value
 					var rows []string
 					for range 10 {
 						v := o.draw(t, "value")
 						follows := rapid.SampledFrom([]string{"", "!", "#", "5", "~~", "\x00"}).Draw(t, "what follows")
-						row, err := appendParts(nil, parts, item("v", v, "s", cdc.String(follows)))
+						row, err := appendParts(nil, parts, item("v", v, "s", attribute.String(follows)))
 						if err != nil {
 							t.Fatal(err)
 						}

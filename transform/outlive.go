@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
 // outliving refuses expire: keep where it does not follow from an item's key which places it has. What the time to live removed stays, and no
@@ -29,7 +29,7 @@ func (c *compiler) outliving() {
 func (c *compiler) beyondKey() string {
 	var names []string
 	for _, u := range c.uses() {
-		if c.schema && c.m.keyType(u.attribute) == cdc.KindNone {
+		if c.schema && c.m.keyType(u.attribute) == attribute.KindNone {
 			return fmt.Sprintf("%s looks at %s", u.where, quoteName(u.attribute))
 		}
 		if !c.schema && !slices.Contains(names, u.attribute) {

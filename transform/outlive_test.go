@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
@@ -64,10 +65,10 @@ func TestWhatExpireKeepWouldLeave(t *testing.T) {
 		t.Error("accepted")
 	}
 	m, _ := compile(&spec, true)
-	of := func(s string) cdc.Item { return item("PK", cdc.String("p"), "s", cdc.String(s)) }
+	of := func(s string) attribute.Item { return item("PK", attribute.String("p"), "s", attribute.String(s)) }
 	s := newStore()
 	for n, c := range []cdc.Change{{Event: cdc.Insert, New: of("open")}, {Event: cdc.Remove, Old: of("open"), Expired: true}, {Event: cdc.Insert, New: of("done")}} {
-		c.Keys, c.Sequence, c.Time = item("PK", cdc.String("p")), cdc.SequenceOf(uint64(n+1)), time.Unix(1000, 0)
+		c.Keys, c.Sequence, c.Time = item("PK", attribute.String("p")), cdc.SequenceOf(uint64(n+1)), time.Unix(1000, 0)
 		for _, r := range Fold(m, []cdc.Change{c}, stamp).Rows {
 			s.apply(r)
 		}

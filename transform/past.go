@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
@@ -45,7 +46,7 @@ func (m *Mapping) then(enc *encoder, c *cdc.Change, row *RowMutation, micros int
 }
 
 // had is what an image has in a row; nil if it has nothing there, does not exist, or cannot be mapped as a whole.
-func (m *Mapping) had(enc *encoder, image cdc.Item, row *RowMutation, written, micros int64) []Cell {
+func (m *Mapping) had(enc *encoder, image attribute.Item, row *RowMutation, written, micros int64) []Cell {
 	if !image.Exists() {
 		return nil
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
@@ -14,7 +15,7 @@ func keepingSpec(family string, rules ...Rule) Spec {
 	if err != nil {
 		panic(err)
 	}
-	return Spec{Source: "S", Table: "t", PrimaryKey: []KeyAttribute{{Name: "pk", Type: cdc.KindS}}, Families: []Family{f}, Rules: rules, KeepVersions: true}
+	return Spec{Source: "S", Table: "t", PrimaryKey: []KeyAttribute{{Name: "pk", Type: attribute.KindS}}, Families: []Family{f}, Rules: rules, KeepVersions: true}
 }
 
 // Families keep what their rules let them: an age rule, alone or anywhere in a rule, is refused, and a rule that leaves one cell is told.
@@ -43,11 +44,11 @@ func TestKeepVersionsNeedsFamiliesWithoutAge(t *testing.T) {
 	}
 }
 
-func change(n uint64, second int64, old, image cdc.Item) cdc.Change {
-	c := cdc.Change{Event: cdc.Modify, Sequence: cdc.SequenceOf(n), Time: time.Unix(second, 0), Keys: cdc.NewItem(nil), Old: old, New: image}
-	for _, i := range []cdc.Item{old, image} {
+func change(n uint64, second int64, old, image attribute.Item) cdc.Change {
+	c := cdc.Change{Event: cdc.Modify, Sequence: cdc.SequenceOf(n), Time: time.Unix(second, 0), Keys: attribute.NewItem(nil), Old: old, New: image}
+	for _, i := range []attribute.Item{old, image} {
 		if v, ok := i.Get("pk"); ok {
-			c.Keys = cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: v}})
+			c.Keys = attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: v}})
 		}
 	}
 	switch {
@@ -71,14 +72,14 @@ func TestPutsCarryTheImagesOfTheirPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	image := func(place, a string) cdc.Item {
-		list := []cdc.Attribute{{Name: "pk", Value: cdc.String("p")}, {Name: "a", Value: cdc.String(a)}}
+	image := func(place, a string) attribute.Item {
+		list := []attribute.Attribute{{Name: "pk", Value: attribute.String("p")}, {Name: "a", Value: attribute.String(a)}}
 		if place != "" {
-			list = append(list, cdc.Attribute{Name: "place", Value: cdc.String(place)})
+			list = append(list, attribute.Attribute{Name: "place", Value: attribute.String(place)})
 		}
-		return cdc.NewItem(list)
+		return attribute.NewItem(list)
 	}
-	images := []cdc.Item{image("x", "0"), image("x", "1"), image("y", "2"), image("x", "3"), {}, image("x", "4"), image("", "5"), image("x", "6"), image("x", "7")}
+	images := []attribute.Item{image("x", "0"), image("x", "1"), image("y", "2"), image("x", "3"), {}, image("x", "4"), image("", "5"), image("x", "6"), image("x", "7")}
 	var page []cdc.Change
 	for i := 1; i < len(images); i++ {
 		page = append(page, change(uint64(i), int64(100+i), images[i-1], images[i]))
@@ -124,11 +125,11 @@ func TestPastOfAPageIsBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list := []cdc.Attribute{{Name: "pk", Value: cdc.String("p")}}
+	list := []attribute.Attribute{{Name: "pk", Value: attribute.String("p")}}
 	for i := range 9_999 {
-		list = append(list, cdc.Attribute{Name: fmt.Sprint("a", i), Value: cdc.String("")})
+		list = append(list, attribute.Attribute{Name: fmt.Sprint("a", i), Value: attribute.String("")})
 	}
-	image := cdc.NewItem(list)
+	image := attribute.NewItem(list)
 	var page []cdc.Change
 	for i := range uint64(8) {
 		page = append(page, change(i+1, int64(100+i), image, image))

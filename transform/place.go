@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
 // address is a row, or a cell of one, that an item takes by a rule.
@@ -20,7 +20,7 @@ type address struct {
 var errNoRule = &Unmappable{Reason: "no rule matches the item"}
 
 // match is the rule that decides for an item; nil if there is none.
-func (m *Mapping) match(item cdc.Item) *rule {
+func (m *Mapping) match(item attribute.Item) *rule {
 	for _, r := range m.rules {
 		if r.when == nil || r.when.Match(item) {
 			return r
@@ -30,7 +30,7 @@ func (m *Mapping) match(item cdc.Item) *rule {
 }
 
 // only is the one write of the rule that decides for an item.
-func (m *Mapping) only(item cdc.Item) (*write, error) {
+func (m *Mapping) only(item attribute.Item) (*write, error) {
 	r := m.match(item)
 	switch {
 	case r == nil:
@@ -54,7 +54,7 @@ type Placement struct {
 
 // Map is what becomes of an item that was written at the given time: the same rows and cells as Fold and Load give it. The error
 // is *Unmappable.
-func (m *Mapping) Map(item cdc.Item, written time.Time) (Placement, error) {
+func (m *Mapping) Map(item attribute.Item, written time.Time) (Placement, error) {
 	r := m.match(item)
 	if r == nil {
 		return Placement{Rule: -1}, errNoRule
@@ -77,7 +77,7 @@ func (m *Mapping) Map(item cdc.Item, written time.Time) (Placement, error) {
 
 // Addresses are the rows that an item maps to: mutations without cells that own what the item's do. For a mapping that depends
 // on the primary key only, the keys are enough. The error is *Unmappable.
-func (m *Mapping) Addresses(item cdc.Item) ([]RowMutation, error) {
+func (m *Mapping) Addresses(item attribute.Item) ([]RowMutation, error) {
 	h := history{item: m.ItemKey(item)}
 	var s scratch
 	if err := h.add(m, &s, item, 0, true); err != nil {
@@ -91,7 +91,7 @@ type scratch struct{ row, qualifier []byte }
 
 // add adds the addresses of an image to the union. Current tells that the image is the newest so far, that of the given change. The
 // error is why the image cannot be mapped; addresses that it has all the same are added.
-func (h *history) add(m *Mapping, s *scratch, image cdc.Item, change int, current bool) error {
+func (h *history) add(m *Mapping, s *scratch, image attribute.Item, change int, current bool) error {
 	r := m.match(image)
 	if current {
 		h.rule = r
@@ -136,7 +136,7 @@ func (h *history) addAddress(w *write, s *scratch, change int, current bool) {
 	h.addresses = append(h.addresses, a)
 }
 
-func (w *write) appendQualifier(b []byte, item cdc.Item) ([]byte, error) {
+func (w *write) appendQualifier(b []byte, item attribute.Item) ([]byte, error) {
 	start := len(b)
 	b, err := appendParts(b, w.qualifier, item)
 	if err == nil && len(b)-start > MaxQualifierBytes {
@@ -146,7 +146,7 @@ func (w *write) appendQualifier(b []byte, item cdc.Item) ([]byte, error) {
 }
 
 // puts are the cells of the newest image, one list for each address of the history that it maps to, in their order.
-func (m *Mapping) puts(enc *encoder, image cdc.Item, h *history, at time.Time, micros int64) ([][]Cell, error) {
+func (m *Mapping) puts(enc *encoder, image attribute.Item, h *history, at time.Time, micros int64) ([][]Cell, error) {
 	puts := h.puts[:0]
 	for i := range h.addresses {
 		if !h.current(i) {

@@ -7,11 +7,11 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
 // drawValue draws a value of any type, nested up to the given depth.
-func drawValue(t *rapid.T, depth int) cdc.Value {
+func drawValue(t *rapid.T, depth int) attribute.Value {
 	text := rapid.StringOfN(rapid.SampledFrom([]rune{'a', 'é', '"', '\\', '\n', 0x2028, '😀', 0}), 0, 4, -1)
 	most := 9
 	if depth == 0 {
@@ -19,7 +19,7 @@ func drawValue(t *rapid.T, depth int) cdc.Value {
 	}
 	switch rapid.IntRange(0, most).Draw(t, "type") {
 	case 0:
-		return cdc.String(text.Draw(t, "S"))
+		return attribute.String(text.Draw(t, "S"))
 	case 1:
 		if rapid.Bool().Draw(t, "any number") {
 			return drawAny(t, "N")
@@ -28,11 +28,11 @@ func drawValue(t *rapid.T, depth int) cdc.Value {
 	case 2:
 		return drawBytes(t, "B")
 	case 3:
-		return cdc.Bool(rapid.Bool().Draw(t, "BOOL"))
+		return attribute.Bool(rapid.Bool().Draw(t, "BOOL"))
 	case 4:
-		return cdc.Null()
+		return attribute.Null()
 	case 5:
-		return cdc.StringSet(rapid.SliceOfNDistinct(text, 1, 3, rapid.ID[string]).Draw(t, "SS"))
+		return attribute.StringSet(rapid.SliceOfNDistinct(text, 1, 3, rapid.ID[string]).Draw(t, "SS"))
 	case 6:
 		return mustSet(rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"1", "-2", "0.5", "1e20", "-1e-130", "99999999999999999999999999999999999999"}), 1, 3, rapid.ID[string]).Draw(t, "NS")...)
 	case 7:
@@ -40,19 +40,19 @@ func drawValue(t *rapid.T, depth int) cdc.Value {
 		for _, m := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"", "a", "\x00", "\xff", "\x80a"}), 1, 3, rapid.ID[string]).Draw(t, "BS") {
 			members = append(members, []byte(m))
 		}
-		return cdc.BinarySet(members)
+		return attribute.BinarySet(members)
 	case 8:
-		var list []cdc.Value
+		var list []attribute.Value
 		for range rapid.IntRange(0, 3).Draw(t, "L") {
 			list = append(list, drawValue(t, depth-1))
 		}
-		return cdc.List(list)
+		return attribute.List(list)
 	default:
-		var members []cdc.Attribute
+		var members []attribute.Attribute
 		for _, name := range rapid.SliceOfNDistinct(text, 0, 3, rapid.ID[string]).Draw(t, "M") {
-			members = append(members, cdc.Attribute{Name: name, Value: drawValue(t, depth-1)})
+			members = append(members, attribute.Attribute{Name: name, Value: drawValue(t, depth-1)})
 		}
-		return cdc.Map(members)
+		return attribute.Map(members)
 	}
 }
 
@@ -69,7 +69,7 @@ func TestDynamoDBJSONLosesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		image := item("PK", cdc.String("p"), "v", drawValue(t, 3), "w", drawValue(t, 1))
+		image := item("PK", attribute.String("p"), "v", drawValue(t, 3), "w", drawValue(t, 1))
 		cells, err := column.Cells(image, 0)
 		if err != nil {
 			t.Fatal(err)
@@ -81,13 +81,13 @@ func TestDynamoDBJSONLosesNothing(t *testing.T) {
 			}
 			text += fmt.Sprintf("%q:%s", c.Qualifier, c.Value)
 		}
-		if back, err := cdc.UnmarshalItem([]byte(text + "}")); err != nil || !back.Equal(image) {
+		if back, err := attribute.UnmarshalItem([]byte(text + "}")); err != nil || !back.Equal(image) {
 			t.Fatalf("%s: %v", text, err)
 		}
 		if cells, err = folded.Cells(image, 0); err != nil || len(cells) != 1 {
 			t.Fatal(cells, err)
 		}
-		if back, err := cdc.UnmarshalItem(cells[0].Value); err != nil || !back.Equal(image) {
+		if back, err := attribute.UnmarshalItem(cells[0].Value); err != nil || !back.Equal(image) {
 			t.Fatalf("%s: %v", cells[0].Value, err)
 		}
 	})
@@ -101,7 +101,7 @@ func TestH37_H73_RulesKeepItemsApart(t *testing.T) {
 				s := drawSingleTable(t, m)
 				owners := map[string]string{}
 				for _, c := range s.changes {
-					for _, image := range []cdc.Item{c.Old, c.New} {
+					for _, image := range []attribute.Item{c.Old, c.New} {
 						if !image.Exists() {
 							continue
 						}

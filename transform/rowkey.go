@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
 // Limits of Bigtable on what an item becomes.
@@ -44,12 +44,12 @@ func unmappable(format string, args ...any) error {
 // 1e0 are one row, as they are one item), binaries raw. In every part but the last, '#' is written %23 and '%' is written %25:
 // so the first delimiters of the row are the ones between the parts, the row can be taken apart again, and different primary
 // keys never share a row (T1). The last part is never escaped, so that rows of one partition sort as DynamoDB sorts them.
-func (m *Mapping) Row(item cdc.Item) (string, error) {
+func (m *Mapping) Row(item attribute.Item) (string, error) {
 	b, err := m.appendRow(nil, item)
 	return string(b), err
 }
 
-func (m *Mapping) appendRow(b []byte, item cdc.Item) ([]byte, error) {
+func (m *Mapping) appendRow(b []byte, item attribute.Item) ([]byte, error) {
 	w, err := m.only(item)
 	if err != nil {
 		return b, err
@@ -57,7 +57,7 @@ func (m *Mapping) appendRow(b []byte, item cdc.Item) ([]byte, error) {
 	return w.appendRow(b, item)
 }
 
-func (w *write) appendRow(b []byte, item cdc.Item) ([]byte, error) {
+func (w *write) appendRow(b []byte, item attribute.Item) ([]byte, error) {
 	start := len(b)
 	b, err := appendParts(b, w.row, item)
 	if err != nil {
@@ -75,7 +75,7 @@ func (w *write) appendRow(b []byte, item cdc.Item) ([]byte, error) {
 }
 
 // appendParts appends what a compiled template makes of an item.
-func appendParts(b []byte, parts []rowPart, item cdc.Item) ([]byte, error) {
+func appendParts(b []byte, parts []rowPart, item attribute.Item) ([]byte, error) {
 	for i := range parts {
 		p := &parts[i]
 		if p.name == "" {
@@ -103,7 +103,7 @@ func appendParts(b []byte, parts []rowPart, item cdc.Item) ([]byte, error) {
 }
 
 // evaluate applies the functions of a placeholder to its attribute.
-func (p *rowPart) evaluate(v cdc.Value, ok bool) (string, error) {
+func (p *rowPart) evaluate(v attribute.Value, ok bool) (string, error) {
 	calls := p.calls
 	var s scalar
 	if ok {
@@ -116,7 +116,7 @@ func (p *rowPart) evaluate(v cdc.Value, ok bool) (string, error) {
 		if n < 0 {
 			return "", unmappable("attribute %s of %s is missing", quoteName(p.name), p.where)
 		}
-		s, calls = scalar{cdc.KindS, calls[n].Text}, calls[n+1:]
+		s, calls = scalar{attribute.KindS, calls[n].Text}, calls[n+1:]
 	}
 	s, err := applyCalls(s, calls)
 	if err != nil {
@@ -136,16 +136,16 @@ func applyCalls(s scalar, calls []Call) (scalar, error) {
 }
 
 // check tells whether a value may be this part of a row key; alone is true if there are no other parts.
-func (p *rowPart) check(v cdc.Value, alone bool) error {
+func (p *rowPart) check(v attribute.Value, alone bool) error {
 	switch kind := v.Kind(); {
-	case kind != cdc.KindS && kind != cdc.KindN && kind != cdc.KindB:
+	case kind != attribute.KindS && kind != attribute.KindN && kind != attribute.KindB:
 		return unmappable("attribute %s of %s is %s; it must be S, N or B", quoteName(p.name), p.where, kind)
-	case p.kind != cdc.KindNone && kind != p.kind:
+	case p.kind != attribute.KindNone && kind != p.kind:
 		return unmappable("key attribute %s is %s; the table's key schema says %s", quoteName(p.name), kind, p.kind)
-	case kind == cdc.KindS && !utf8.ValidString(v.Text()):
+	case kind == attribute.KindS && !utf8.ValidString(v.Text()):
 		// DynamoDB holds no such text. The witness key rests on it.
 		return unmappable("attribute %s of %s is not valid UTF-8", quoteName(p.name), p.where)
-	case alone && p.kind != cdc.KindNone && len(v.Text()) > maxKeyBytes:
+	case alone && p.kind != attribute.KindNone && len(v.Text()) > maxKeyBytes:
 		// Nor such a partition key. The witness key rests on it, too: where no rule is written, a row of one part is one. Of any other
 		// attribute Bigtable's own limit holds, for the row key as a whole.
 		return unmappable("key attribute %s has %d bytes; DynamoDB allows %d", quoteName(p.name), len(v.Text()), maxKeyBytes)
@@ -197,48 +197,48 @@ func unescape(s string) (string, error) {
 var ErrRow = fmt.Errorf("not a row of this %w", ErrMapping)
 
 // Key is the inverse of Row: the primary key of the item whose row it is, or ErrRow.
-func (m *Mapping) Key(row string) (cdc.Item, error) {
+func (m *Mapping) Key(row string) (attribute.Item, error) {
 	if row == "" || len(row) > MaxRowKeyBytes {
-		return cdc.Item{}, fmt.Errorf("%w: %d bytes", ErrRow, len(row))
+		return attribute.Item{}, fmt.Errorf("%w: %d bytes", ErrRow, len(row))
 	}
 	texts := strings.SplitN(row, string(Delimiter), len(m.parts))
 	if len(texts) < len(m.parts) {
-		return cdc.Item{}, fmt.Errorf("%w: %d parts, the mapping has %d", ErrRow, len(texts), len(m.parts))
+		return attribute.Item{}, fmt.Errorf("%w: %d parts, the mapping has %d", ErrRow, len(texts), len(m.parts))
 	}
-	keys := make([]cdc.Attribute, 0, len(m.PrimaryKey))
+	keys := make([]attribute.Attribute, 0, len(m.PrimaryKey))
 	for i, p := range m.parts {
 		text := texts[i]
 		if i < len(m.parts)-1 {
 			var err error
 			if text, err = unescape(text); err != nil {
-				return cdc.Item{}, err
+				return attribute.Item{}, err
 			}
 		}
-		if p.kind == cdc.KindNone {
+		if p.kind == attribute.KindNone {
 			continue // not of the primary key; its type is not known from the row
 		}
 		v, err := keyValue(p.kind, text)
 		if err != nil {
-			return cdc.Item{}, err
+			return attribute.Item{}, err
 		}
 		if p.check(v, len(m.parts) == 1) != nil {
-			return cdc.Item{}, fmt.Errorf("%w: part %d is not a key", ErrRow, i+1)
+			return attribute.Item{}, fmt.Errorf("%w: part %d is not a key", ErrRow, i+1)
 		}
-		keys = append(keys, cdc.Attribute{Name: p.name, Value: v})
+		keys = append(keys, attribute.Attribute{Name: p.name, Value: v})
 	}
-	return cdc.NewItem(keys), nil
+	return attribute.NewItem(keys), nil
 }
 
-func keyValue(kind cdc.Kind, text string) (cdc.Value, error) {
+func keyValue(kind attribute.Kind, text string) (attribute.Value, error) {
 	switch kind {
-	case cdc.KindS:
-		return cdc.String(text), nil
-	case cdc.KindB:
-		return cdc.Binary([]byte(text)), nil
+	case attribute.KindS:
+		return attribute.String(text), nil
+	case attribute.KindB:
+		return attribute.Binary([]byte(text)), nil
 	default:
-		v, err := cdc.Number(text)
+		v, err := attribute.Number(text)
 		if err != nil || v.Text() != text { // rows hold canonical numbers only: anything else was not written by Row
-			return cdc.Value{}, fmt.Errorf("%w: a part is not a canonical number", ErrRow)
+			return attribute.Value{}, fmt.Errorf("%w: a part is not a canonical number", ErrRow)
 		}
 		return v, nil
 	}

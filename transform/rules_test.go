@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
@@ -94,49 +95,49 @@ func (s *source) expected(t interface{ Fatal(...any) }) string {
 
 // drawSingleTable makes a history of items of a single-table design.
 func drawSingleTable(t *rapid.T, m *Mapping) *source {
-	s := &source{m: m, items: map[string]cdc.Item{}, next: 95}
-	text := func(label string, values ...string) cdc.Value {
-		return cdc.String(rapid.SampledFrom(values).Draw(t, label))
+	s := &source{m: m, items: map[string]attribute.Item{}, next: 95}
+	text := func(label string, values ...string) attribute.Value {
+		return attribute.String(rapid.SampledFrom(values).Draw(t, label))
 	}
 	partitions := map[string][]string{"VideoApp": {"VIDEO#1", "VIDEO#2", "PRESENCE#1"}, "Billing": {"INVOICE#1", "PAYMENT#1", "PAYMENT#2"}, "Moving": {"p", "q#"}, "Shapes": {"p"}}[m.Source]
 	sorts := map[string][]string{"VideoApp": {"META", "COMMENT#1", "COMMENT#1.1", "ODD"}, "Billing": {"INVOICE#1", "PAYMENT#1", "PAYMENT#2"}, "Moving": {"s", "#s"}, "Shapes": {"r", "s"}}[m.Source]
 	for range rapid.IntRange(1, 40).Draw(t, "writes") {
 		keys := item("PK", text("PK", partitions...), "SK", text("SK", sorts...))
 		if rapid.IntRange(0, 3).Draw(t, "remove") == 0 {
-			s.write(keys, cdc.Item{})
+			s.write(keys, attribute.Item{})
 			continue
 		}
-		list := append(slices.Clone(keys.Attributes()), cdc.Attribute{Name: "v", Value: number(fmt.Sprint(rapid.IntRange(-3, 9).Draw(t, "v")))})
-		list = append(list, cdc.Attribute{Name: "views", Value: number(fmt.Sprint(rapid.IntRange(0, 9).Draw(t, "views")))},
-			cdc.Attribute{Name: "body", Value: text("body", "x", "y")}, cdc.Attribute{Name: "amount", Value: number("1.5")})
+		list := append(slices.Clone(keys.Attributes()), attribute.Attribute{Name: "v", Value: number(fmt.Sprint(rapid.IntRange(-3, 9).Draw(t, "v")))})
+		list = append(list, attribute.Attribute{Name: "views", Value: number(fmt.Sprint(rapid.IntRange(0, 9).Draw(t, "views")))},
+			attribute.Attribute{Name: "body", Value: text("body", "x", "y")}, attribute.Attribute{Name: "amount", Value: number("1.5")})
 		if rapid.Bool().Draw(t, "tagged") {
-			list = append(list, cdc.Attribute{Name: "tags", Value: cdc.StringSet(rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "b", "c"}), 1, 3, rapid.ID[string]).Draw(t, "tags"))})
+			list = append(list, attribute.Attribute{Name: "tags", Value: attribute.StringSet(rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "b", "c"}), 1, 3, rapid.ID[string]).Draw(t, "tags"))})
 		}
 		if rapid.IntRange(0, 7).Draw(t, "has tenant") > 0 {
-			list = append(list, cdc.Attribute{Name: "tenantId", Value: text("tenant", "t1", "t2")}, cdc.Attribute{Name: "tenant", Value: text("tenant", "t1", "t2")})
+			list = append(list, attribute.Attribute{Name: "tenantId", Value: text("tenant", "t1", "t2")}, attribute.Attribute{Name: "tenant", Value: text("tenant", "t1", "t2")})
 		}
 		if m.Source == "Shapes" {
 			list = append(list, drawShapes(t)...)
 		}
-		list = append(list, cdc.Attribute{Name: "kind", Value: text("kind", "whole", "other", "cell", "both", "ignored", "unknown")})
-		s.write(keys, cdc.NewItem(list))
+		list = append(list, attribute.Attribute{Name: "kind", Value: text("kind", "whole", "other", "cell", "both", "ignored", "unknown")})
+		s.write(keys, attribute.NewItem(list))
 	}
 	return s
 }
 
 // drawShapes makes a list, and a map whose columns may meet another attribute's.
-func drawShapes(t *rapid.T) []cdc.Attribute {
-	var elements []cdc.Value
+func drawShapes(t *rapid.T) []attribute.Attribute {
+	var elements []attribute.Value
 	for range rapid.IntRange(0, 3).Draw(t, "elements") {
-		elements = append(elements, cdc.String(rapid.SampledFrom([]string{"x", "y"}).Draw(t, "element")))
+		elements = append(elements, attribute.String(rapid.SampledFrom([]string{"x", "y"}).Draw(t, "element")))
 	}
-	list := []cdc.Attribute{{Name: "log", Value: cdc.List(elements)}}
+	list := []attribute.Attribute{{Name: "log", Value: attribute.List(elements)}}
 	if rapid.Bool().Draw(t, "mapped") {
 		name := rapid.SampledFrom([]string{"c", "d", "v"}).Draw(t, "member")
-		list = append(list, cdc.Attribute{Name: "m", Value: cdc.Map([]cdc.Attribute{{Name: name, Value: cdc.Map([]cdc.Attribute{{Name: "e", Value: cdc.Null()}})}})})
+		list = append(list, attribute.Attribute{Name: "m", Value: attribute.Map([]attribute.Attribute{{Name: name, Value: attribute.Map([]attribute.Attribute{{Name: "e", Value: attribute.Null()}})}})})
 	}
 	if rapid.IntRange(0, 3).Draw(t, "dotted") == 0 {
-		list = append(list, cdc.Attribute{Name: "m.c.e", Value: cdc.Null()}) // with the map c in m, the utility would lose one: parked
+		list = append(list, attribute.Attribute{Name: "m.c.e", Value: attribute.Null()}) // with the map c in m, the utility would lose one: parked
 	}
 	return list
 }
@@ -150,9 +151,9 @@ func TestOriginOfARowOfTwoRules(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	keys := []any{"PK", cdc.String("p"), "SK", cdc.String("1")}
-	head, other := item(append(keys, "kind", cdc.String("head"))...), item(append(keys, "kind", cdc.String("other"))...)
-	for i, images := range [][2]cdc.Item{{head, other}, {other, head}} {
+	keys := []any{"PK", attribute.String("p"), "SK", attribute.String("1")}
+	head, other := item(append(keys, "kind", attribute.String("head"))...), item(append(keys, "kind", attribute.String("other"))...)
+	for i, images := range [][2]attribute.Item{{head, other}, {other, head}} {
 		b := Fold(m, []cdc.Change{{Event: cdc.Modify, Sequence: cdc.SequenceOf(1), Keys: item(keys...), Old: images[0], New: images[1]}}, stamp)
 		if len(b.Rows) != 1 || b.Rows[0].Origin != "S/"+b.Rows[0].Item {
 			t.Errorf("order %d: %+v", i, b.Rows)
@@ -257,7 +258,7 @@ func TestRulesLoadAsTheyFold(t *testing.T) {
 func TestIgnoredAndUnmatchedItems(t *testing.T) {
 	m := ruleMappings(t)["video"]
 	change := func(n int, pk, sk string) cdc.Change {
-		keys := item("PK", cdc.String(pk), "SK", cdc.String(sk))
+		keys := item("PK", attribute.String(pk), "SK", attribute.String(sk))
 		return cdc.Change{Event: cdc.Insert, Sequence: cdc.SequenceOf(uint64(n)), Time: time.Unix(1000, 0), Keys: keys, New: keys}
 	}
 	b := Fold(m, []cdc.Change{change(1, "PRESENCE#1", "x"), change(2, "ODD", "x"), change(3, "VIDEO#1", "META")}, stamp)
@@ -272,8 +273,8 @@ func TestIgnoredAndUnmatchedItems(t *testing.T) {
 // An item that moved off a row it shares leaves its own cell empty and the others' as they are.
 func TestOwnershipOfSharedRows(t *testing.T) {
 	m := ruleMappings(t)["video"]
-	image := func(sk, tenant string) cdc.Item {
-		return item("PK", cdc.String("VIDEO#42"), "SK", cdc.String(sk), "tenantId", cdc.String(tenant), "body", cdc.String("nice"), "views", number("7"))
+	image := func(sk, tenant string) attribute.Item {
+		return item("PK", attribute.String("VIDEO#42"), "SK", attribute.String(sk), "tenantId", attribute.String(tenant), "body", attribute.String("nice"), "views", number("7"))
 	}
 	p, err := m.Map(image("META", "t9"), time.Unix(1000, 0))
 	if err != nil || p.Name != "video" || p.Rule != 0 || len(p.Rows) != 1 {
@@ -302,7 +303,7 @@ func TestOwnershipOfSharedRows(t *testing.T) {
 		t.Error(got)
 	}
 	gone := moved
-	gone.Event, gone.New = cdc.Remove, cdc.Item{}
+	gone.Event, gone.New = cdc.Remove, attribute.Item{}
 	b := Fold(m, []cdc.Change{gone}, stamp)
 	if got := describe(b); got != "remove t9#42@5" || b.Rows[0].Owner == "" || fmt.Sprint(b.Rows[0].Columns) != "[{comments 1}]" {
 		t.Error(got, b.Rows)
@@ -320,21 +321,21 @@ func TestH83_TimeToLiveStamps(t *testing.T) {
 	written := time.Unix(1_795_170_000, 0)
 	const month = 30 * 24 * 3600
 	for name, c := range map[string]struct {
-		value cdc.Value
+		value attribute.Value
 		want  int64
 	}{
 		"in an hour":              {number("1795173600"), (1795173600 - month) * 1e6},
 		"a minute ago":            {number("1795169940"), (1795169940 - month) * 1e6},
 		"fraction":                {number("1795173600.75"), (1795173600 - month) * 1e6},
-		"absent":                  {cdc.Null(), never},
-		"text":                    {cdc.String("1795173600"), never},
+		"absent":                  {attribute.Null(), never},
+		"text":                    {attribute.String("1795173600"), never},
 		"too long ago":            {number("1600000000"), never},
 		"beyond the year 9999":    {number("999999999999"), never},
 		"near 1970 and old":       {number("5"), never},
 		"negative":                {number("-5"), never},
 		"a number of many digits": {number("99999999999999999999999999"), never},
 	} {
-		p, err := m.Map(item("PK", cdc.String("p"), "expiresAt", c.value), written)
+		p, err := m.Map(item("PK", attribute.String("p"), "expiresAt", c.value), written)
 		if err != nil {
 			t.Fatal(name, err)
 		}
@@ -344,7 +345,7 @@ func TestH83_TimeToLiveStamps(t *testing.T) {
 			}
 		}
 	}
-	p, err := m.Map(item("PK", cdc.String("p"), "expiresAt", number("5")), time.Unix(100, 0))
+	p, err := m.Map(item("PK", attribute.String("p"), "expiresAt", number("5")), time.Unix(100, 0))
 	if err != nil || p.Rows[0].Cells[0].Timestamp != 0 {
 		t.Error("a stamp before 1970 is 1970", err)
 	}
@@ -352,7 +353,7 @@ func TestH83_TimeToLiveStamps(t *testing.T) {
 	if m, err = New(spec); err != nil {
 		t.Fatal(err)
 	}
-	keys := item("PK", cdc.String("p"))
+	keys := item("PK", attribute.String("p"))
 	put := cdc.Change{Event: cdc.Insert, Sequence: cdc.SequenceOf(1), Time: written, Keys: keys, New: keys}
 	expired := cdc.Change{Event: cdc.Remove, Sequence: cdc.SequenceOf(2), Time: written, Keys: keys, Old: keys, Expired: true}
 	if got := describe(Fold(m, []cdc.Change{put, expired}, stamp)); got != "put p@1" {
@@ -377,9 +378,9 @@ func TestH72_ItemBetweenTwoCellsOfOneRow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	keys := item("PK", cdc.String("p"), "SK", cdc.String("s"))
-	of := func(kind string) cdc.Item {
-		return item("PK", cdc.String("p"), "SK", cdc.String("s"), "kind", cdc.String(kind))
+	keys := item("PK", attribute.String("p"), "SK", attribute.String("s"))
+	of := func(kind string) attribute.Item {
+		return item("PK", attribute.String("p"), "SK", attribute.String("s"), "kind", attribute.String(kind))
 	}
 	for _, way := range [][2]string{{"open", "closed"}, {"closed", "open"}} {
 		s := newStore()

@@ -1,7 +1,7 @@
 package transform
 
 import (
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
 // Spec is the description of a mapping in the words of the configuration. New compiles it.
@@ -74,7 +74,7 @@ type CellRule struct {
 
 // Condition decides whether a rule is for an item. It is pure. *expression.Condition is one.
 type Condition interface {
-	Match(cdc.Item) bool
+	Match(attribute.Item) bool
 	// Attributes are the names of the top-level attributes that it looks at.
 	Attributes() []string
 }
@@ -83,11 +83,11 @@ type Condition interface {
 // can be shown to keep items apart.
 type Implying interface {
 	// Fixed is the one value that the attribute can have.
-	Fixed(attribute string) (cdc.Value, bool)
+	Fixed(attr string) (attribute.Value, bool)
 	// Prefix is what the attribute's text begins with.
-	Prefix(attribute string) (string, bool)
+	Prefix(attr string) (string, bool)
 	// Equal are the attributes whose values are the same as this one's.
-	Equal(attribute string) []string
+	Equal(attr string) []string
 }
 
 // Comparing is a Condition that tells of others of its kind whether they match every item that it matches: with that, rules that never

@@ -3,13 +3,13 @@ package transform
 import (
 	"strings"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
 // when is a conjunction of conditions for tests: "a=x" (equal), "a^x" (begins with), "a==b" (two attributes are the same).
 type when []string
 
-func (w when) Match(i cdc.Item) bool {
+func (w when) Match(i attribute.Item) bool {
 	for _, text := range w {
 		name, operator, value := w.split(text)
 		v, ok := i.Get(name)
@@ -41,30 +41,30 @@ func (w when) Attributes() []string {
 	return names
 }
 
-func (w when) Fixed(attribute string) (cdc.Value, bool) {
+func (w when) Fixed(attr string) (attribute.Value, bool) {
 	for _, text := range w {
-		if name, operator, value := w.split(text); name == attribute && operator == "=" {
-			return cdc.String(value), true
+		if name, operator, value := w.split(text); name == attr && operator == "=" {
+			return attribute.String(value), true
 		}
 	}
-	return cdc.Value{}, false
+	return attribute.Value{}, false
 }
 
-func (w when) Prefix(attribute string) (string, bool) {
+func (w when) Prefix(attr string) (string, bool) {
 	for _, text := range w {
-		if name, operator, value := w.split(text); name == attribute && operator == "^" {
+		if name, operator, value := w.split(text); name == attr && operator == "^" {
 			return value, true
 		}
 	}
 	return "", false
 }
 
-func (w when) Equal(attribute string) []string {
+func (w when) Equal(attr string) []string {
 	var same []string
 	for _, text := range w {
-		if name, operator, value := w.split(text); operator == "==" && name == attribute {
+		if name, operator, value := w.split(text); operator == "==" && name == attr {
 			same = append(same, value)
-		} else if operator == "==" && value == attribute {
+		} else if operator == "==" && value == attr {
 			same = append(same, name)
 		}
 	}
@@ -95,7 +95,7 @@ func families(list ...string) []Family {
 	return all
 }
 
-var compositeKey = []KeyAttribute{{"PK", cdc.KindS}, {"SK", cdc.KindS}}
+var compositeKey = []KeyAttribute{{"PK", attribute.KindS}, {"SK", attribute.KindS}}
 
 // videoSpec is the single-table design of the complete example: one wide row of a video, its comments and counters.
 func videoSpec() Spec {

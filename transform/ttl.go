@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
 // never is the time at which an item without a time to live expires: the end of the year 9999. Its cells are stamped so that no
@@ -17,9 +17,9 @@ const never = 253402300799_000_000
 const staleTTL = 5 * 365 * 24 * time.Hour
 
 // expires is when an item written at a time expires, in microseconds. What is not a number of seconds never does, for DynamoDB either.
-func (t TTL) expires(item cdc.Item, written time.Time) int64 {
+func (t TTL) expires(item attribute.Item, written time.Time) int64 {
 	v, _ := item.Get(t.Attribute)
-	if v.Kind() != cdc.KindN {
+	if v.Kind() != attribute.KindN {
 		return never
 	}
 	seconds, _, _ := strings.Cut(v.Text(), ".")

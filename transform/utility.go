@@ -7,7 +7,7 @@ import (
 	"strings"
 	"unicode/utf16"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
 // The layout of Google's batch utility, which loads exports of DynamoDB with Dataflow. It is a Java program; what it writes of a
@@ -23,7 +23,7 @@ const UtilityFamily = "cf1"
 // UtilityRowKey is the row key of Google's batch utility: one attribute, which is the partition key.
 func UtilityRowKey(key KeyAttribute) *Template {
 	t := joined([]string{key.Name})
-	if key.Type != cdc.KindS {
+	if key.Type != attribute.KindS {
 		t.parts[0].Calls = []Call{{Name: utilityFunction, f: functions[utilityFunction]}}
 		t.text = strings.TrimSuffix(t.text, "}") + " | " + utilityFunction + "}"
 	}
@@ -36,17 +36,17 @@ const utilityFunction = "google_utility"
 // utilityText is what the utility makes of a row key, and of a scalar of a column.
 func utilityText(v scalar, _ *Call) (scalar, error) {
 	switch v.kind {
-	case cdc.KindN:
-		return scalar{cdc.KindS, utilityNumber(v.text)}, nil
-	case cdc.KindB:
-		return scalar{cdc.KindS, string(appendTwice(nil, v.text))}, nil
+	case attribute.KindN:
+		return scalar{attribute.KindS, utilityNumber(v.text)}, nil
+	case attribute.KindB:
+		return scalar{attribute.KindS, string(appendTwice(nil, v.text))}, nil
 	}
 	return v, nil
 }
 
 // isWholeRowKey tells whether the template is this attribute as the utility writes it, and nothing else. The utility then makes no
 // column of it.
-func (t *Template) isWholeRowKey() (attribute string, ok bool) {
+func (t *Template) isWholeRowKey() (attr string, ok bool) {
 	if t == nil || len(t.parts) != 1 || t.parts[0].Attribute == "" {
 		return "", false
 	}
@@ -55,42 +55,42 @@ func (t *Template) isWholeRowKey() (attribute string, ok bool) {
 }
 
 // appendUtility appends a cell as the utility writes it.
-func appendUtility(b []byte, v cdc.Value) ([]byte, error) {
+func appendUtility(b []byte, v attribute.Value) ([]byte, error) {
 	switch v.Kind() {
-	case cdc.KindS:
+	case attribute.KindS:
 		return append(b, v.Text()...), nil
-	case cdc.KindN:
+	case attribute.KindN:
 		return append(b, utilityNumber(v.Text())...), nil
-	case cdc.KindB:
+	case attribute.KindB:
 		return appendTwice(b, v.Text()), nil
-	case cdc.KindNULL:
+	case attribute.KindNULL:
 		return b, nil // no value is set, so the cell is empty
 	}
 	return appendUtilityJSON(b, v)
 }
 
-func appendUtilityJSON(b []byte, v cdc.Value) ([]byte, error) {
+func appendUtilityJSON(b []byte, v attribute.Value) ([]byte, error) {
 	switch v.Kind() {
-	case cdc.KindS:
+	case attribute.KindS:
 		return appendGson(b, v.Text())
-	case cdc.KindN:
+	case attribute.KindN:
 		return append(b, utilityNumber(v.Text())...), nil
-	case cdc.KindB:
+	case attribute.KindB:
 		return append(appendTwice(append(b, '"'), v.Text()), '"'), nil
-	case cdc.KindM:
+	case attribute.KindM:
 		return appendUtilityMembers(b, v.Members())
-	case cdc.KindL:
+	case attribute.KindL:
 		return appendUtilityElements(b, v.Elements())
-	case cdc.KindSS, cdc.KindNS, cdc.KindBS:
+	case attribute.KindSS, attribute.KindNS, attribute.KindBS:
 		return appendUtilityElements(b, utilityOrder(v.Elements(), elementHash))
 	}
 	return appendJSON(b, v)
 }
 
-func appendUtilityMembers(b []byte, members []cdc.Attribute) ([]byte, error) {
+func appendUtilityMembers(b []byte, members []attribute.Attribute) ([]byte, error) {
 	var err error
 	b = append(b, '{')
-	for i, m := range utilityOrder(members, func(m cdc.Attribute) uint32 { return stringHash(m.Name) }) {
+	for i, m := range utilityOrder(members, func(m attribute.Attribute) uint32 { return stringHash(m.Name) }) {
 		if i > 0 {
 			b = append(b, ',')
 		}
@@ -104,7 +104,7 @@ func appendUtilityMembers(b []byte, members []cdc.Attribute) ([]byte, error) {
 	return append(b, '}'), nil
 }
 
-func appendUtilityElements(b []byte, elements []cdc.Value) ([]byte, error) {
+func appendUtilityElements(b []byte, elements []attribute.Value) ([]byte, error) {
 	var err error
 	b = append(b, '[')
 	for i, v := range elements {
@@ -219,11 +219,11 @@ func stringHash(s string) uint32 {
 }
 
 // elementHash is that of a set's member: a String, or a Long or BigDecimal.
-func elementHash(v cdc.Value) uint32 {
+func elementHash(v attribute.Value) uint32 {
 	switch v.Kind() {
-	case cdc.KindB:
+	case attribute.KindB:
 		return stringHash(string(appendTwice(nil, v.Text())))
-	case cdc.KindN:
+	case attribute.KindN:
 		return numberHash(v.Text())
 	}
 	return stringHash(v.Text())

@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
 // utilitySpec is the mapping of preset google-migration-utility for a table whose partition key is this.
@@ -24,7 +24,7 @@ func utilitySpec(key KeyAttribute, as Encoding) Spec {
 }
 
 // rowText shows an item's row, its columns in order.
-func rowText(t *testing.T, spec Spec, item cdc.Item) string {
+func rowText(t *testing.T, spec Spec, item attribute.Item) string {
 	t.Helper()
 	m, err := New(spec)
 	if err != nil {
@@ -63,7 +63,7 @@ func TestUtility(t *testing.T) {
 		if err := json.Unmarshal(line, &export); err != nil {
 			t.Fatal(err)
 		}
-		item, err := cdc.UnmarshalItem(export.Item)
+		item, err := attribute.UnmarshalItem(export.Item)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -81,14 +81,14 @@ func TestUtility(t *testing.T) {
 
 // What the utility loses or cannot write is parked, or written with all its digits.
 func TestBeyondTheUtility(t *testing.T) {
-	spec := utilitySpec(KeyAttribute{"id", cdc.KindS}, AsGoogleUtility)
-	inner := cdc.Map([]cdc.Attribute{{Name: "b", Value: cdc.String("member")}})
-	for want, i := range map[string]cdc.Item{
-		"cannot be mapped: two values go to one column of family cf1": item("id", cdc.String("x"), "a.b", cdc.String("attribute"), "a", inner),
-		"row \"x\"\n  cf1:n \"100000000000000000000\"\n":              item("id", cdc.String("x"), "n", number("1e20")),
-		"row \"x\"\n  cf1:n \"[9.5,-100000000000000000000]\"\n":       item("id", cdc.String("x"), "n", mustSet("9.5", "-1e20")),
-		"row \"x\"\n": item("id", cdc.String("x"), "m", cdc.Map(nil)),
-		"cannot be mapped: attribute \"l\": text that is not valid UTF-8 has no JSON form": item("id", cdc.String("x"), "l", cdc.List([]cdc.Value{cdc.String("\xff")})),
+	spec := utilitySpec(KeyAttribute{"id", attribute.KindS}, AsGoogleUtility)
+	inner := attribute.Map([]attribute.Attribute{{Name: "b", Value: attribute.String("member")}})
+	for want, i := range map[string]attribute.Item{
+		"cannot be mapped: two values go to one column of family cf1": item("id", attribute.String("x"), "a.b", attribute.String("attribute"), "a", inner),
+		"row \"x\"\n  cf1:n \"100000000000000000000\"\n":              item("id", attribute.String("x"), "n", number("1e20")),
+		"row \"x\"\n  cf1:n \"[9.5,-100000000000000000000]\"\n":       item("id", attribute.String("x"), "n", mustSet("9.5", "-1e20")),
+		"row \"x\"\n": item("id", attribute.String("x"), "m", attribute.Map(nil)),
+		"cannot be mapped: attribute \"l\": text that is not valid UTF-8 has no JSON form": item("id", attribute.String("x"), "l", attribute.List([]attribute.Value{attribute.String("\xff")})),
 	} {
 		if got := rowText(t, spec, i); got != want {
 			t.Errorf("%s\nwant %s", got, want)
@@ -98,10 +98,10 @@ func TestBeyondTheUtility(t *testing.T) {
 
 // A column per member of maps, whatever the attribute; names never meet, and nothing is lost.
 func TestFlattened(t *testing.T) {
-	spec := utilitySpec(KeyAttribute{"id", cdc.KindS}, AsFlattened)
-	got := rowText(t, spec, item("id", cdc.String("x"), "a.b", cdc.String("attribute"), "a", cdc.Map([]cdc.Attribute{{Name: "b", Value: cdc.String("member")},
-		{Name: "c.%", Value: cdc.Map([]cdc.Attribute{{Name: "d", Value: cdc.Null()}, {Name: "e", Value: cdc.Map(nil)}})}}),
-		"m", cdc.Map(nil), "photo", cdc.Binary([]byte{0, 255}), "l", cdc.List([]cdc.Value{cdc.Binary([]byte{0, 255}), number("0.0000001")}), "n", number("1e20")))
+	spec := utilitySpec(KeyAttribute{"id", attribute.KindS}, AsFlattened)
+	got := rowText(t, spec, item("id", attribute.String("x"), "a.b", attribute.String("attribute"), "a", attribute.Map([]attribute.Attribute{{Name: "b", Value: attribute.String("member")},
+		{Name: "c.%", Value: attribute.Map([]attribute.Attribute{{Name: "d", Value: attribute.Null()}, {Name: "e", Value: attribute.Map(nil)}})}}),
+		"m", attribute.Map(nil), "photo", attribute.Binary([]byte{0, 255}), "l", attribute.List([]attribute.Value{attribute.Binary([]byte{0, 255}), number("0.0000001")}), "n", number("1e20")))
 	want := `row "x"
   cf1:a%2Eb "attribute"
   cf1:a.b "member"
@@ -120,25 +120,25 @@ func TestFlattened(t *testing.T) {
 
 // What a rule calls a column means its attribute. Another attribute is refused if it has that very column, and for no likeness of names.
 func TestColumnsOfRulesBesideThoseOfAll(t *testing.T) {
-	one := cdc.Map([]cdc.Attribute{{Name: "y", Value: cdc.String("1")}})
+	one := attribute.Map([]attribute.Attribute{{Name: "y", Value: attribute.String("1")}})
 	for _, c := range []struct {
 		as     Encoding
 		column string // that the rule gives to foo
 		name   string // of an attribute beside it
-		value  cdc.Value
+		value  attribute.Value
 		met    bool
 	}{
-		{AsFlattened, "x.y", "x.y", cdc.Null(), false}, // its column is x%2Ey
-		{AsFlattened, "x%2Ey", "x.y", cdc.Null(), true},
-		{AsFlattened, "x%2Ey", "x%2Ey", cdc.Null(), false}, // x%252Ey
-		{AsFlattened, "x%252Ey", "x%2Ey", cdc.Null(), true},
-		{AsFlattened, "x", "x", cdc.Null(), true},
+		{AsFlattened, "x.y", "x.y", attribute.Null(), false}, // its column is x%2Ey
+		{AsFlattened, "x%2Ey", "x.y", attribute.Null(), true},
+		{AsFlattened, "x%2Ey", "x%2Ey", attribute.Null(), false}, // x%252Ey
+		{AsFlattened, "x%252Ey", "x%2Ey", attribute.Null(), true},
+		{AsFlattened, "x", "x", attribute.Null(), true},
 		{AsFlattened, "x", "x", one, false}, // x.y
-		{AsFlattened, "x", "x", cdc.Map(nil), true},
-		{AsGoogleUtility, "x.y", "x.y", cdc.Null(), true},
-		{AsGoogleUtility, "x", "x", cdc.Map(nil), false}, // nothing is written of it
+		{AsFlattened, "x", "x", attribute.Map(nil), true},
+		{AsGoogleUtility, "x.y", "x.y", attribute.Null(), true},
+		{AsGoogleUtility, "x", "x", attribute.Map(nil), false}, // nothing is written of it
 		{AsGoogleUtility, "x", "x", one, false},
-		{AsDefault, "x.y", "x.y", cdc.Null(), true},
+		{AsDefault, "x.y", "x.y", attribute.Null(), true},
 		{AsDefault, "x", "x", one, true},
 	} {
 		m, err := New(Spec{Source: "T", Table: "t", PrimaryKey: compositeKey[:1], Families: families("d"), Rules: []Rule{{Writes: []Write{{
@@ -146,10 +146,10 @@ func TestColumnsOfRulesBesideThoseOfAll(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := m.Cells(item("PK", cdc.String("p"), c.name, c.value), 0); (err != nil) != c.met {
+		if _, err := m.Cells(item("PK", attribute.String("p"), c.name, c.value), 0); (err != nil) != c.met {
 			t.Errorf("%s, foo is %s beside %s: %v", c.as, c.column, c.name, err)
 		}
-		if _, err := m.Cells(item("PK", cdc.String("p"), c.name, c.value, "foo", cdc.Null()), 0); (err != nil) != c.met {
+		if _, err := m.Cells(item("PK", attribute.String("p"), c.name, c.value, "foo", attribute.Null()), 0); (err != nil) != c.met {
 			t.Errorf("%s, foo is %s and there, beside %s: %v", c.as, c.column, c.name, err)
 		}
 	}
@@ -159,19 +159,19 @@ func TestColumnsOfRulesBesideThoseOfAll(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := m.Cells(item("PK", cdc.String("p"), "x", one, "foo", cdc.Null()), 0); err == nil {
+	if _, err := m.Cells(item("PK", attribute.String("p"), "x", one, "foo", attribute.Null()), 0); err == nil {
 		t.Error("two values of one column")
 	}
 }
 
 // Encodings of all attributes are not for one; row keys of the utility are those of one attribute.
 func TestUtilityRules(t *testing.T) {
-	key := KeyAttribute{"id", cdc.KindN}
+	key := KeyAttribute{"id", attribute.KindN}
 	spec := utilitySpec(key, AsGoogleUtility)
 	if text := UtilityRowKey(key).String(); text != "{id | google_utility}" {
 		t.Error(text)
 	}
-	if parsed, err := ParseTemplate(UtilityRowKey(KeyAttribute{"a b", cdc.KindB}).String()); err != nil || len(parsed.Parts()) != 1 || parsed.Parts()[0].Attribute != "a b" {
+	if parsed, err := ParseTemplate(UtilityRowKey(KeyAttribute{"a b", attribute.KindB}).String()); err != nil || len(parsed.Parts()) != 1 || parsed.Parts()[0].Attribute != "a b" {
 		t.Error(parsed, err)
 	}
 	spec.Rules[0].Writes[0].Columns = append(spec.Rules[0].Writes[0].Columns, ColumnRule{Attribute: "a", To: UtilityFamily, As: AsGoogleUtility})
@@ -185,7 +185,7 @@ func TestUtilityRules(t *testing.T) {
 		t.Error(found)
 	}
 	spec.Rules[0].Writes[0].RowKey = template("{PK}#{SK}") // no attribute is the whole row key: all are columns
-	if got := rowText(t, spec, item("PK", cdc.String("p"), "SK", cdc.String("s"))); got != "row \"p#s\"\n  cf1:PK \"p\"\n  cf1:SK \"s\"\n" {
+	if got := rowText(t, spec, item("PK", attribute.String("p"), "SK", attribute.String("s"))); got != "row \"p#s\"\n  cf1:PK \"p\"\n  cf1:SK \"s\"\n" {
 		t.Error(got)
 	}
 }

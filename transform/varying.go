@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
 // Varying is a part of the source table's name that differs among the tables of a pattern.
@@ -23,7 +23,7 @@ func varyingName(name string) string { return "\x00" + name }
 func (c *compiler) varying(p *Part) (rowPart, bool) {
 	for _, v := range c.spec.Varies {
 		if v.Name == p.Capture {
-			return rowPart{name: varyingName(v.Name), kind: cdc.KindS, calls: p.Calls, escaped: p.escaped, digits: v.Digits > 0 && len(p.Calls) == 0}, true
+			return rowPart{name: varyingName(v.Name), kind: attribute.KindS, calls: p.Calls, escaped: p.escaped, digits: v.Digits > 0 && len(p.Calls) == 0}, true
 		}
 	}
 	return rowPart{}, false

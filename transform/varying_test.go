@@ -7,13 +7,13 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
 // beginsA is a condition of which the compiler knows nothing but the attribute.
 type beginsA struct{}
 
-func (beginsA) Match(item cdc.Item) bool {
+func (beginsA) Match(item attribute.Item) bool {
 	v, _ := item.Get("id")
 	return strings.HasPrefix(v.Text(), "a")
 }
@@ -38,13 +38,13 @@ func texts(alphabet string, longest int) []string {
 // A part of a table's name is escaped as attributes are, so that it ends where it ends.
 func TestAPartOfATableNameIsEscaped(t *testing.T) {
 	row := func(name, id string) string {
-		m, err := New(Spec{Source: "T_" + name, Table: "t", Merged: true, PrimaryKey: []KeyAttribute{{"id", cdc.KindS}}, Families: families("d"),
+		m, err := New(Spec{Source: "T_" + name, Table: "t", Merged: true, PrimaryKey: []KeyAttribute{{"id", attribute.KindS}}, Families: families("d"),
 			Captures: map[string]string{"name": name},
 			Rules:    []Rule{{Writes: []Write{{RowKey: template("{$name}_{id}"), Columns: []ColumnRule{{Attribute: "*", To: "d"}}}}}}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		at, err := m.Row(item("id", cdc.String(id)))
+		at, err := m.Row(item("id", attribute.String(id)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -58,7 +58,7 @@ func TestAPartOfATableNameIsEscaped(t *testing.T) {
 // Whatever templates are accepted for a pattern, no two of its tables have a row in common.
 func TestRowsOfAPatternDiffer(t *testing.T) {
 	varies := []Varying{{"name", 0}, {"year", 2}}
-	key := []KeyAttribute{{"id", cdc.KindS}}
+	key := []KeyAttribute{{"id", attribute.KindS}}
 	names, ids := texts("a01_-", 2), texts("a01_#", 3)
 	accepted := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -97,7 +97,7 @@ func TestRowsOfAPatternDiffer(t *testing.T) {
 				}
 				accepted++
 				for _, id := range ids {
-					rows, err := m.Addresses(cdc.NewItem([]cdc.Attribute{{Name: "id", Value: cdc.String(id)}}))
+					rows, err := m.Addresses(attribute.NewItem([]attribute.Attribute{{Name: "id", Value: attribute.String(id)}}))
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -136,11 +136,11 @@ func TestWidthsOfATableNameMustBeTheSame(t *testing.T) {
 // Where several source tables have one target, each row says of which of them it is: its key does not.
 func TestRowsOfMergedTablesSayWhoseTheyAre(t *testing.T) {
 	for _, merged := range []bool{false, true} {
-		m, err := New(Spec{Source: "T", Table: "t", Merged: merged, PrimaryKey: []KeyAttribute{{"id", cdc.KindS}}, Families: families("d")})
+		m, err := New(Spec{Source: "T", Table: "t", Merged: merged, PrimaryKey: []KeyAttribute{{"id", attribute.KindS}}, Families: families("d")})
 		if err != nil {
 			t.Fatal(err)
 		}
-		rows, err := m.Addresses(item("id", cdc.String("1")))
+		rows, err := m.Addresses(item("id", attribute.String("1")))
 		if err != nil || (rows[0].Origin == "T/"+rows[0].Item) != merged {
 			t.Errorf("merged %v: %+v, %v", merged, rows, err)
 		}

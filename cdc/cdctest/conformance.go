@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
@@ -132,7 +133,7 @@ func want(t *testing.T, got []cdc.Change, brief string) {
 	}
 }
 
-func number(item cdc.Item) string {
+func number(item attribute.Item) string {
 	n, _ := item.Get("n")
 	return n.Text()
 }

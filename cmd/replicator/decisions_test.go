@@ -11,6 +11,7 @@ import (
 
 	"cloud.google.com/go/bigtable/admin/apiv2/adminpb"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
@@ -119,14 +120,14 @@ func silentObserver() *observer {
 // An image is put by a run's writer only if it is younger than tombstones by the margin: the tombstone that would refuse it is there still.
 func TestH81_ARunParksWhatIsAlmostAsOldAsTombstones(t *testing.T) {
 	cfg, to, _ := connectedTarget(t, ordersConfig)
-	m, err := mapTable(cfg.Tables[0], []transform.KeyAttribute{{Name: "pk", Type: cdc.KindS}})
+	m, err := mapTable(cfg.Tables[0], []transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	parking := sink.NewParking(to.data.Records(cfg.State.Table), cfg.Name)
 	w := &worker{program: &program{}, cfg: cfg, target: to, source: &source{}}
 	writer := w.options(nil, parking, silentObserver()).Writer
-	item := cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: cdc.String("a")}})
+	item := attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String("a")}})
 	for i, age := range []time.Duration{cfg.State.TombstoneAge - imageMargin + time.Hour, cfg.State.TombstoneAge - imageMargin - time.Hour} {
 		b := transform.Fold(m, []cdc.Change{{Event: cdc.Insert, Sequence: cdc.SequenceOf(uint64(i + 1)), Time: time.Now().Add(-age), Keys: item, New: item}},
 			transform.Stamp{Generation: 1, Hop: 1})
@@ -146,12 +147,12 @@ func TestH81_ARunParksWhatIsAlmostAsOldAsTombstones(t *testing.T) {
 
 // A retry mends the rows that the old and the new images of all parked changes of an item name, and resolves all of these.
 func TestARetryIsOfAllThatAnItemHasParked(t *testing.T) {
-	m, err := transform.NewMapping("Orders", "t", "d", []transform.KeyAttribute{{Name: "pk", Type: cdc.KindS}}, "tenant", "pk")
+	m, err := transform.NewMapping("Orders", "t", "d", []transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}}, "tenant", "pk")
 	if err != nil {
 		t.Fatal(err)
 	}
-	image := func(tenant string) cdc.Item {
-		return cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: cdc.String("a")}, {Name: "tenant", Value: cdc.String(tenant)}})
+	image := func(tenant string) attribute.Item {
+		return attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String("a")}, {Name: "tenant", Value: attribute.String(tenant)}})
 	}
 	table := &sinktest.Memory{}
 	table.Create("t", "d", sink.LiveFamily, sink.GoneFamily)
@@ -174,7 +175,7 @@ func TestARetryIsOfAllThatAnItemHasParked(t *testing.T) {
 	}
 	// The item is where no record says, so that a first attempt finds it gone from there, and a second one looks.
 	r := &sink.Repairer{Mapping: m, Rows: table, Table: table,
-		Item:       func(context.Context, cdc.Item) (cdc.Item, bool, error) { return image("now"), true, nil },
+		Item:       func(context.Context, attribute.Item) (attribute.Item, bool, error) { return image("now"), true, nil },
 		Current:    func(context.Context) (uint32, error) { return 1, nil },
 		Generation: func(context.Context, time.Time) (uint32, error) { return 1, nil }}
 	if got, err := d.retryItem(t.Context(), r, records); err != nil || got.Outcome != outcomeStored || got.Records != 2 {

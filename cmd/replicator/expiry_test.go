@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/backfill"
-	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
@@ -29,7 +29,7 @@ func TestItemsThatExpireElsewhere(t *testing.T) {
 	} {
 		table := config.Table{From: "Sessions", To: "sessions", TTL: config.TTL{Attribute: "until", Expire: c.expire},
 			Families: []config.Family{{Name: "d", Rule: "maxage=30d"}}}
-		m, err := table.Mapping([]transform.KeyAttribute{{Name: "id", Type: cdc.KindS}})
+		m, err := table.Mapping([]transform.KeyAttribute{{Name: "id", Type: attribute.KindS}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -49,11 +49,11 @@ func TestItemsThatExpireElsewhere(t *testing.T) {
 // TestItemsThatGarbageCollectionTakes: what explain takes for expired are items by whose time to live their cells are stamped, from that time on.
 func TestItemsThatGarbageCollectionTakes(t *testing.T) {
 	now := time.Unix(1_795_000_000, 0)
-	item := func(until cdc.Value) cdc.Item {
-		return cdc.NewItem([]cdc.Attribute{{Name: "id", Value: cdc.String("a")}, {Name: "until", Value: until}})
+	item := func(until attribute.Value) attribute.Item {
+		return attribute.NewItem([]attribute.Attribute{{Name: "id", Value: attribute.String("a")}, {Name: "until", Value: until}})
 	}
-	number := func(n int64) cdc.Value {
-		v, err := cdc.Number(strconv.FormatInt(n, 10))
+	number := func(n int64) attribute.Value {
+		v, err := attribute.Number(strconv.FormatInt(n, 10))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -61,19 +61,19 @@ func TestItemsThatGarbageCollectionTakes(t *testing.T) {
 	}
 	for _, c := range []struct {
 		expire string
-		until  cdc.Value
+		until  attribute.Value
 		want   bool
 	}{
 		{"gc", number(now.Unix() - 60), true},
 		{"gc", number(now.Unix() + 60), false},
-		{"gc", cdc.String("1"), false}, // no number: it never expires
-		{"gc", number(1), false},       // years ago, which DynamoDB passes over
+		{"gc", attribute.String("1"), false}, // no number: it never expires
+		{"gc", number(1), false},             // years ago, which DynamoDB passes over
 		{"follow_deletes", number(now.Unix() - 60), false},
 		{"keep", number(now.Unix() - 60), false},
 	} {
 		table := config.Table{From: "Sessions", To: "sessions", TTL: config.TTL{Attribute: "until", Expire: c.expire},
 			Families: []config.Family{{Name: "d", Rule: "maxage=30d"}}}
-		m, err := table.Mapping([]transform.KeyAttribute{{Name: "id", Type: cdc.KindS}})
+		m, err := table.Mapping([]transform.KeyAttribute{{Name: "id", Type: attribute.KindS}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc/codes"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
@@ -154,7 +154,7 @@ type itemLook struct {
 	source *source
 	target *target
 	table  probedTable
-	keys   cdc.Item
+	keys   attribute.Item
 	values bool
 }
 
@@ -222,7 +222,7 @@ func (l *itemLook) once(ctx context.Context) (*explanation, time.Duration, error
 // looks reads the rows and the item.
 func (l *itemLook) looks(ctx context.Context, f *itemFindings) error {
 	m := l.table.mapping
-	var images []cdc.Item
+	var images []attribute.Item
 	for _, record := range f.parked {
 		images = append(images, record.Change.Old, record.Change.New)
 	}

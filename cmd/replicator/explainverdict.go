@@ -9,8 +9,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/backfill"
-	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
@@ -23,7 +23,7 @@ type itemFindings struct {
 	parked     []selectedRecord
 	readAt     time.Time
 	present    bool
-	image      cdc.Item
+	image      attribute.Item
 	unmappable string
 	// expired tells that the item is one whose cells garbage collection takes by now; outlives, that what expires stays in the target (expire: keep).
 	expired, outlives bool

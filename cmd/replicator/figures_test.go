@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
@@ -361,23 +362,23 @@ func TestItemsOfTwoTablesWithOneKey(t *testing.T) {
 
 // Attributes that reach no cell are found however many come before them.
 func TestUnmappedAttributesOfAWideItem(t *testing.T) {
-	key := []transform.KeyAttribute{{Name: "pk", Type: cdc.KindS}}
+	key := []transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}}
 	family, err := transform.ParseFamily("d", "maxversions=1")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var columns []transform.ColumnRule
-	attributes := []cdc.Attribute{{Name: "pk", Value: cdc.String("k")}, {Name: "y", Value: cdc.Null()}, {Name: "z", Value: cdc.Null()}}
+	attributes := []attribute.Attribute{{Name: "pk", Value: attribute.String("k")}, {Name: "y", Value: attribute.Null()}, {Name: "z", Value: attribute.Null()}}
 	for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
 		columns = append(columns, transform.ColumnRule{Attribute: name, To: "d:" + name})
-		attributes = append(attributes, cdc.Attribute{Name: name, Value: cdc.Null()})
+		attributes = append(attributes, attribute.Attribute{Name: name, Value: attribute.Null()})
 	}
 	m, err := transform.New(transform.Spec{Source: "Orders", Table: "t", PrimaryKey: key, Families: []transform.Family{family},
 		Rules: []transform.Rule{{Writes: []transform.Write{{Columns: columns}}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := sampled{items: []cdc.Item{cdc.NewItem(attributes)}}
+	s := sampled{items: []attribute.Item{attribute.NewItem(attributes)}}
 	if got := strings.Join(s.unmapped(probedTable{config: config.Table{From: "Orders", Drop: []string{"z"}}, mapping: m}), " "); got != "y" {
 		t.Errorf("left out are %q", got)
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/starter"
@@ -166,7 +166,7 @@ func (s *source) starterTable(ctx context.Context, name string, minimal bool) (s
 			return t, err
 		}
 	}
-	var items []cdc.Item
+	var items []attribute.Item
 	if items, _, err = s.tables.Sample(ctx, name, initSample); err != nil {
 		return t, explainSource("cannot read items of table "+name, name, err)
 	}

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
@@ -18,12 +18,12 @@ const keyHelp = "primary key as `JSON`, plain ({\"PK\":\"VIDEO#42\",\"SK\":7}) o
 
 // parseKey reads the primary key of one item, typed by the key schema. A value may be plain JSON or DynamoDB's. Errors are
 // for the operator and hold no values: they may be copied into tickets.
-func parseKey(text string, schema []transform.KeyAttribute) (cdc.Item, error) {
-	fail := func(what, fix string) (cdc.Item, error) {
+func parseKey(text string, schema []transform.KeyAttribute) (attribute.Item, error) {
+	fail := func(what, fix string) (attribute.Item, error) {
 		if fix == "" {
 			fix = fmt.Sprintf("give the whole primary key, for example --key '%s'", exampleKey(schema))
 		}
-		return cdc.Item{}, usage("--key: "+what, fix)
+		return attribute.Item{}, usage("--key: "+what, fix)
 	}
 	given := map[string]json.RawMessage{}
 	decoder := json.NewDecoder(strings.NewReader(text))
@@ -38,7 +38,7 @@ func parseKey(text string, schema []transform.KeyAttribute) (cdc.Item, error) {
 			return fail(fmt.Sprintf("%q is not part of the primary key, which is %s", name, keyNames(schema)), "")
 		}
 	}
-	keys := make([]cdc.Attribute, 0, len(schema))
+	keys := make([]attribute.Attribute, 0, len(schema))
 	for _, k := range schema {
 		raw, ok := given[k.Name]
 		if !ok {
@@ -48,47 +48,47 @@ func parseKey(text string, schema []transform.KeyAttribute) (cdc.Item, error) {
 		if problem != "" {
 			return fail(fmt.Sprintf("attribute %q %s", k.Name, problem), "")
 		}
-		keys = append(keys, cdc.Attribute{Name: k.Name, Value: v})
+		keys = append(keys, attribute.Attribute{Name: k.Name, Value: v})
 	}
-	return cdc.NewItem(keys), nil
+	return attribute.NewItem(keys), nil
 }
 
 // keyValue reads one value of a key; the problem, if there is one, completes a sentence that begins with the attribute.
-func keyValue(raw json.RawMessage, kind cdc.Kind) (cdc.Value, string) {
+func keyValue(raw json.RawMessage, kind attribute.Kind) (attribute.Value, string) {
 	var typed map[string]json.RawMessage
 	if json.Unmarshal(raw, &typed) == nil && typed != nil {
 		inner, ok := typed[kind.String()]
 		if !ok || len(typed) != 1 {
-			return cdc.Value{}, "is of type " + kind.String() + " in the table; its descriptor says something else"
+			return attribute.Value{}, "is of type " + kind.String() + " in the table; its descriptor says something else"
 		}
 		raw = inner
 	}
 	var text string
 	if string(raw) == "null" || json.Unmarshal(raw, &text) != nil {
 		var number json.Number
-		if kind != cdc.KindN || string(raw) == "null" || json.Unmarshal(raw, &number) != nil {
-			return cdc.Value{}, "is of type " + kind.String() + " in the table; write it as text in quotes"
+		if kind != attribute.KindN || string(raw) == "null" || json.Unmarshal(raw, &number) != nil {
+			return attribute.Value{}, "is of type " + kind.String() + " in the table; write it as text in quotes"
 		}
 		text = number.String()
 	}
-	if text == "" && kind != cdc.KindN {
-		return cdc.Value{}, "is empty, which no key of DynamoDB is"
+	if text == "" && kind != attribute.KindN {
+		return attribute.Value{}, "is empty, which no key of DynamoDB is"
 	}
 	switch kind {
-	case cdc.KindN:
-		v, err := cdc.Number(text)
+	case attribute.KindN:
+		v, err := attribute.Number(text)
 		if err != nil {
-			return cdc.Value{}, "is not a number as DynamoDB has them"
+			return attribute.Value{}, "is not a number as DynamoDB has them"
 		}
 		return v, ""
-	case cdc.KindB:
+	case attribute.KindB:
 		b, err := base64.StdEncoding.DecodeString(text)
 		if err != nil {
-			return cdc.Value{}, "is binary in the table; write it in base64"
+			return attribute.Value{}, "is binary in the table; write it in base64"
 		}
-		return cdc.Binary(b), ""
+		return attribute.Binary(b), ""
 	default:
-		return cdc.String(text), ""
+		return attribute.String(text), ""
 	}
 }
 
@@ -107,7 +107,7 @@ func exampleKey(schema []transform.KeyAttribute) string {
 	for _, k := range schema {
 		name, _ := json.Marshal(k.Name) // of a text, it cannot fail
 		example := `"…"`
-		if k.Type == cdc.KindN {
+		if k.Type == attribute.KindN {
 			example = "1"
 		}
 		members = append(members, string(name)+":"+example)
@@ -116,7 +116,7 @@ func exampleKey(schema []transform.KeyAttribute) string {
 }
 
 // schemaOf is the key schema that the keys of a record show.
-func schemaOf(keys cdc.Item) []transform.KeyAttribute {
+func schemaOf(keys attribute.Item) []transform.KeyAttribute {
 	var schema []transform.KeyAttribute
 	for _, a := range keys.Attributes() {
 		schema = append(schema, transform.KeyAttribute{Name: a.Name, Type: a.Value.Kind()})

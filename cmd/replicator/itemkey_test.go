@@ -4,34 +4,34 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
 func TestParseKey(t *testing.T) {
-	schema := []transform.KeyAttribute{{Name: "PK", Type: cdc.KindS}, {Name: "n", Type: cdc.KindN}}
-	binary := []transform.KeyAttribute{{Name: "b", Type: cdc.KindB}}
-	number := func(text string) cdc.Value {
-		v, err := cdc.Number(text)
+	schema := []transform.KeyAttribute{{Name: "PK", Type: attribute.KindS}, {Name: "n", Type: attribute.KindN}}
+	binary := []transform.KeyAttribute{{Name: "b", Type: attribute.KindB}}
+	number := func(text string) attribute.Value {
+		v, err := attribute.Number(text)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return v
 	}
-	pair := func(text, n string) cdc.Item {
-		return cdc.NewItem([]cdc.Attribute{{Name: "PK", Value: cdc.String(text)}, {Name: "n", Value: number(n)}})
+	pair := func(text, n string) attribute.Item {
+		return attribute.NewItem([]attribute.Attribute{{Name: "PK", Value: attribute.String(text)}, {Name: "n", Value: number(n)}})
 	}
 	for _, c := range []struct {
 		text   string
 		schema []transform.KeyAttribute
-		want   cdc.Item
+		want   attribute.Item
 	}{
 		{`{"PK":"VIDEO#42","n":7}`, schema, pair("VIDEO#42", "7")},
 		{`{"n":"7.0","PK":" "}`, schema, pair(" ", "7")},
 		{`{"PK":{"S":"a\u00e4"},"n":{"N":"1e2"}}`, schema, pair("aä", "100")},
 		{` {"PK":"{\"S\":1}","n":12345678901234567890123456789012345678}`, schema, pair(`{"S":1}`, "12345678901234567890123456789012345678")},
-		{`{"b":"AP8="}`, binary, cdc.NewItem([]cdc.Attribute{{Name: "b", Value: cdc.Binary([]byte{0, 255})}})},
-		{`{"b":{"B":"AP8="}}`, binary, cdc.NewItem([]cdc.Attribute{{Name: "b", Value: cdc.Binary([]byte{0, 255})}})},
+		{`{"b":"AP8="}`, binary, attribute.NewItem([]attribute.Attribute{{Name: "b", Value: attribute.Binary([]byte{0, 255})}})},
+		{`{"b":{"B":"AP8="}}`, binary, attribute.NewItem([]attribute.Attribute{{Name: "b", Value: attribute.Binary([]byte{0, 255})}})},
 	} {
 		got, err := parseKey(c.text, c.schema)
 		if err != nil || !got.Equal(c.want) {

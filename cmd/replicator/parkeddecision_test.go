@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
@@ -23,7 +24,7 @@ func twice(t *testing.T, lot *sink.Parking) []selectedRecord {
 	t.Helper()
 	var records []selectedRecord
 	for i := range uint64(2) {
-		keys := cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: cdc.String("a")}})
+		keys := attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String("a")}})
 		change := cdc.Change{Event: cdc.Insert, Sequence: cdc.SequenceOf(i + 1), Time: noon, Keys: keys, New: keys}
 		p := transform.Parked{Source: "Orders", Key: "S:YQ", Version: transform.NewVersion(1, 1, change.Sequence, transform.CountExact), Reason: "r", Change: change}
 		if err := lot.Park(t.Context(), p); err != nil {
@@ -137,11 +138,11 @@ func TestARetryNoticesWhatBecomesOfTheTable(t *testing.T) {
 
 // An item that changes all the while, or whose row was repaired as often as one version allows, stays parked, and is no failure: its next change brings it.
 func TestARetryThatItsNextChangeMakesNeedless(t *testing.T) {
-	m, err := transform.NewMapping("Orders", "t", "d", []transform.KeyAttribute{{Name: "pk", Type: cdc.KindS}})
+	m, err := transform.NewMapping("Orders", "t", "d", []transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	item := cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: cdc.String("a")}})
+	item := attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String("a")}})
 	for _, current := range []uint32{1, 0} { // of a generation that the retry has not seen nothing is written over
 		table := &sinktest.Memory{}
 		table.Create("t", "d", sink.LiveFamily, sink.GoneFamily)
@@ -162,7 +163,7 @@ func TestARetryThatItsNextChangeMakesNeedless(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := &sink.Repairer{Mapping: m, Rows: table, Table: table,
-			Item:       func(context.Context, cdc.Item) (cdc.Item, bool, error) { return item, true, nil },
+			Item:       func(context.Context, attribute.Item) (attribute.Item, bool, error) { return item, true, nil },
 			Current:    func(context.Context) (uint32, error) { return current, nil },
 			Generation: func(context.Context, time.Time) (uint32, error) { return 1, nil }}
 		got, err := d.retryItem(t.Context(), r, []selectedRecord{{sink.RefOf(record), record}})

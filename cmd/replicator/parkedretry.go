@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
@@ -286,8 +287,10 @@ func underMapping(ctx context.Context, ledger *checkpoint.Ledger, table, hash st
 }
 
 // itemReader reads items of a table, strongly consistently.
-func itemReader(tables *backfill.Tables, table string) func(context.Context, cdc.Item) (cdc.Item, bool, error) {
-	return func(ctx context.Context, keys cdc.Item) (cdc.Item, bool, error) { return tables.Get(ctx, table, keys) }
+func itemReader(tables *backfill.Tables, table string) func(context.Context, attribute.Item) (attribute.Item, bool, error) {
+	return func(ctx context.Context, keys attribute.Item) (attribute.Item, bool, error) {
+		return tables.Get(ctx, table, keys)
+	}
 }
 
 // sameCluster refuses another cluster than the one that the versions of the rows were written in.

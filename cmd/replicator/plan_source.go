@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
@@ -77,7 +78,7 @@ func (pl *planner) examineSource(ctx context.Context, t config.Table, all sample
 }
 
 // tryKey reads one of the items by its key, as `parked retry` does: a run does not, and would not tell that it may not.
-func (pl *planner) tryKey(ctx context.Context, t probedTable, items []cdc.Item) {
+func (pl *planner) tryKey(ctx context.Context, t probedTable, items []attribute.Item) {
 	if len(items) == 0 {
 		return
 	}
@@ -129,19 +130,19 @@ func (pl *planner) warnReaders(t probedTable) {
 
 // expiry compares what the source's items expire by with what their cells do. No run asks that, so that a plan which may not is none the worse.
 func (pl *planner) expiry(ctx context.Context, t config.Table) string {
-	attribute, err := pl.source.expiry.Attribute(ctx, t.From)
+	attr, err := pl.source.expiry.Attribute(ctx, t.From)
 	switch {
 	case err != nil:
 		return "unknown"
-	case attribute == t.TTL.Attribute:
-		return attribute
+	case attr == t.TTL.Attribute:
+		return attr
 	}
 	e := &diag.Error{Code: diag.ExpiryDiffers, What: fmt.Sprintf("cells of table %s expire by %s, and its items do not", t.From, t.TTL.Attribute),
 		Cause: "the table's time to live is off", Fix: "turn it on for this attribute, or leave ttl out"}
 	told := "off"
-	if attribute != "" {
-		told = attribute
-		e.Cause, e.Fix = "the table's time to live uses "+attribute, "write attribute: "+attribute
+	if attr != "" {
+		told = attr
+		e.Cause, e.Fix = "the table's time to live uses "+attr, "write attribute: "+attr
 	}
 	pl.warn(e)
 	return told

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/itemfile"
@@ -109,7 +109,7 @@ func (p *program) preview(ctx context.Context, f previewFlags) error {
 		return err
 	}
 	var m *transform.Mapping
-	var items []cdc.Item
+	var items []attribute.Item
 	if f.item != "" {
 		m, items, err = p.itemsOfFile(ctx, cfg, t, f)
 	} else {
@@ -122,7 +122,7 @@ func (p *program) preview(ctx context.Context, f previewFlags) error {
 }
 
 // itemsOfSource reads one item by its key, or the first ones of a scan.
-func (p *program) itemsOfSource(ctx context.Context, cfg *config.Config, t config.Table, f previewFlags) (*transform.Mapping, []cdc.Item, error) {
+func (p *program) itemsOfSource(ctx context.Context, cfg *config.Config, t config.Table, f previewFlags) (*transform.Mapping, []attribute.Item, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, readTime, errReadTime)
 	defer cancel()
 	src, found, err := p.openTable(ctx, cfg, t)
@@ -130,7 +130,7 @@ func (p *program) itemsOfSource(ctx context.Context, cfg *config.Config, t confi
 		return nil, nil, err
 	}
 	if f.sample > 0 {
-		page, err := src.tables.Scan(ctx, t.From, 0, 1, cdc.Item{}, f.sample)
+		page, err := src.tables.Scan(ctx, t.From, 0, 1, attribute.Item{}, f.sample)
 		if err != nil {
 			return nil, nil, explainSource("cannot scan table "+t.From, t.From, err)
 		}
@@ -147,7 +147,7 @@ func (p *program) itemsOfSource(ctx context.Context, cfg *config.Config, t confi
 	case !ok:
 		return nil, nil, &diag.Error{Code: diag.ItemNotFound, What: "table " + t.From + " has no item with this key"}
 	}
-	return found.mapping, []cdc.Item{item}, nil
+	return found.mapping, []attribute.Item{item}, nil
 }
 
 // openTable connects to the source and describes one table. That may be an emulator's, which is said.
@@ -166,7 +166,7 @@ func (p *program) openTable(ctx context.Context, cfg *config.Config, t config.Ta
 }
 
 // itemsOfFile reads items of a file. The key schema is the one named, with the types that the items have, or the source's.
-func (p *program) itemsOfFile(ctx context.Context, cfg *config.Config, t config.Table, f previewFlags) (*transform.Mapping, []cdc.Item, error) {
+func (p *program) itemsOfFile(ctx context.Context, cfg *config.Config, t config.Table, f previewFlags) (*transform.Mapping, []attribute.Item, error) {
 	items, err := readItems(f.item, f.sample)
 	if err != nil {
 		return nil, nil, err
@@ -202,9 +202,9 @@ func (p *program) itemsOfFile(ctx context.Context, cfg *config.Config, t config.
 }
 
 // readItems reads the first items of a file, all if limit is 0; - is stdin.
-func readItems(path string, limit int) ([]cdc.Item, error) {
+func readItems(path string, limit int) ([]attribute.Item, error) {
 	in := io.Reader(os.Stdin)
-	fail := func(err error) ([]cdc.Item, error) {
+	fail := func(err error) ([]attribute.Item, error) {
 		fix := "give DynamoDB's JSON, for example the output of: aws dynamodb get-item --table-name TABLE --key KEY"
 		var known *itemfile.FormatError
 		switch {

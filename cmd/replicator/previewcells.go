@@ -13,7 +13,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/transform"
@@ -66,7 +66,7 @@ func (o octets) String() string {
 }
 
 // previewsOf maps items as they would be if they were written at the given time.
-func previewsOf(m *transform.Mapping, cfg *config.Config, t config.Table, items []cdc.Item, at time.Time) []preview {
+func previewsOf(m *transform.Mapping, cfg *config.Config, t config.Table, items []attribute.Item, at time.Time) []preview {
 	previews := make([]preview, 0, len(items))
 	for _, item := range items {
 		placed, err := m.Map(item, at)

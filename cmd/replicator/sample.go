@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/backfill"
-	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
 // defaultSample is how many items are read to choose where a new table is split.
@@ -15,7 +15,7 @@ const defaultSample = 1000
 
 // sampled is what a sample of a table's items shows.
 type sampled struct {
-	items      []cdc.Item
+	items      []attribute.Item
 	consumed   float64             // read units of 4 KB
 	rows       map[string][]string // row keys by target table, in the order of the sample
 	unmappable map[string]int      // items that would be parked, by reason
@@ -68,7 +68,7 @@ func (s sampled) unmapped(t probedTable) []string {
 				continue
 			}
 			tries[a.Name]++
-			rest, err := t.mapping.Map(cdc.NewItem(slices.Concat(attributes[:i], attributes[i+1:])), at)
+			rest, err := t.mapping.Map(attribute.NewItem(slices.Concat(attributes[:i], attributes[i+1:])), at)
 			carried[a.Name] = err != nil || !reflect.DeepEqual(rest, whole)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
@@ -42,7 +43,7 @@ func many(t *testing.T, n int) (*checkpointtest.Memory, *checkpoint.Ledger, *sin
 		}
 	}
 	slices.Reverse(tables) // the configuration's order, not that of keys
-	change := cdc.Change{Event: cdc.Remove, Keys: cdc.NewItem([]cdc.Attribute{{Name: "id", Value: cdc.String("k")}})}
+	change := cdc.Change{Event: cdc.Remove, Keys: attribute.NewItem([]attribute.Attribute{{Name: "id", Value: attribute.String("k")}})}
 	if err := parking.Park(t.Context(), transform.Parked{Source: tables[0].From, Key: "S:k", Reason: "no", Change: change}); err != nil {
 		t.Fatal(err)
 	}
@@ -165,11 +166,11 @@ func (l aloud) await(ctx context.Context, t *testing.T, text string) {
 // parkedAndHealed parks the change of an item with the given number, and applies the next one.
 func parkedAndHealed(t *testing.T, cfg *config.Config, to *target, m *transform.Mapping, number uint64) *sink.Parking {
 	t.Helper()
-	var key []cdc.Attribute
+	var key []attribute.Attribute
 	for _, a := range m.PrimaryKey {
-		key = append(key, cdc.Attribute{Name: a.Name, Value: cdc.String("k")})
+		key = append(key, attribute.Attribute{Name: a.Name, Value: attribute.String("k")})
 	}
-	item, stamp := cdc.NewItem(key), transform.Stamp{Generation: 7, Hop: cdc.RootHop}
+	item, stamp := attribute.NewItem(key), transform.Stamp{Generation: 7, Hop: cdc.RootHop}
 	change := cdc.Change{Event: cdc.Insert, Sequence: cdc.SequenceOf(number), Time: noon, Keys: item, New: item}
 	before := transform.Fold(m, []cdc.Change{change}, stamp)
 	parking := sink.NewParking(to.data.Records(cfg.State.Table), cfg.Name)
@@ -193,7 +194,7 @@ func TestASurveyForgetsWhatIsHealed(t *testing.T) {
 	if _, err := ledger.UpdateTable(ctx, "Orders", func(s *checkpoint.TableState) error { s.Generation = 7; return nil }); err != nil {
 		t.Fatal(err)
 	}
-	m, err := mapTable(cfg.Tables[0], []transform.KeyAttribute{{Name: "id", Type: cdc.KindS}})
+	m, err := mapTable(cfg.Tables[0], []transform.KeyAttribute{{Name: "id", Type: attribute.KindS}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
 func TestWideRows(t *testing.T) {
@@ -23,7 +23,7 @@ func TestWideRows(t *testing.T) {
 		"rows that are seen once":       {100, 40, 40, 30e12, 0, 0},
 		"no shared rows":                {1000, 0, 0, 30e12, 0, 0},
 	} {
-		s := sampled{items: make([]cdc.Item, c.items), shared: map[string]int{}}
+		s := sampled{items: make([]attribute.Item, c.items), shared: map[string]int{}}
 		for i := range c.sharing {
 			s.shared[fmt.Sprint("videos/", i%c.rows)]++
 		}

@@ -7,11 +7,11 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/dynamodbtest/item"
 )
 
-func parse(t *testing.T, text string) cdc.Item {
+func parse(t *testing.T, text string) attribute.Item {
 	t.Helper()
 	var it item.Item
 	if err := json.Unmarshal([]byte(text), &it); err != nil {
@@ -28,17 +28,17 @@ func TestCanonicalWireForm(t *testing.T) {
 	}`
 	want := `{"b":{"B":"AP8="},"bs":{"BS":["AA==","/w=="]},"l":{"L":[{"N":"1"},{"L":[]}]},"m":{"M":{"x":{"M":{}},"y":{"S":""}}},` +
 		`"n":{"N":"15"},"ns":{"NS":["-1","9","10"]},"s":{"S":"aA\u000a\"\\é"},"ss":{"SS":["a","b"]},"t":{"BOOL":false},"z":{"NULL":true}}`
-	got := string(item.AppendJSON(nil, parse(t, in)))
+	got := string(attribute.AppendItem(nil, parse(t, in)))
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	if again := string(item.AppendJSON(nil, parse(t, got))); again != got {
+	if again := string(attribute.AppendItem(nil, parse(t, got))); again != got {
 		t.Errorf("not a fixed point: %s", again)
 	}
 }
 
 func TestDuplicateMemberKeepsTheLast(t *testing.T) {
-	if got := string(item.AppendJSON(nil, parse(t, `{"b":{"S":"1"},"a":{"S":"2"},"b":{"S":"3"}}`))); got != `{"a":{"S":"2"},"b":{"S":"3"}}` {
+	if got := string(attribute.AppendItem(nil, parse(t, `{"b":{"S":"1"},"a":{"S":"2"},"b":{"S":"3"}}`))); got != `{"a":{"S":"2"},"b":{"S":"3"}}` {
 		t.Error(got)
 	}
 }
@@ -100,7 +100,7 @@ func TestNestingLimit(t *testing.T) {
 		t.Errorf("33 levels give %v", err)
 	}
 	inner, _ := parse(t, nested(32)).Get("a")
-	if err := item.CheckDepth(cdc.NewItem([]cdc.Attribute{{Name: "a", Value: cdc.List([]cdc.Value{inner})}})); err == nil {
+	if err := item.CheckDepth(attribute.NewItem([]attribute.Attribute{{Name: "a", Value: attribute.List([]attribute.Value{inner})}})); err == nil {
 		t.Error("33 levels built from parts are accepted")
 	}
 }
@@ -162,7 +162,7 @@ func FuzzItem(f *testing.F) {
 		if err != nil {
 			return
 		}
-		wire := item.AppendJSON(nil, it)
+		wire := attribute.AppendItem(nil, it)
 		if !json.Valid(wire) || !utf8.Valid(wire) {
 			t.Fatalf("canonical form is not JSON: %q", wire)
 		}
@@ -170,7 +170,7 @@ func FuzzItem(f *testing.F) {
 		if err != nil {
 			t.Fatalf("canonical form does not parse: %v", err)
 		}
-		if string(item.AppendJSON(nil, again)) != string(wire) || item.Size(again) != item.Size(it) {
+		if string(attribute.AppendItem(nil, again)) != string(wire) || item.Size(again) != item.Size(it) {
 			t.Fatalf("not a fixed point: %q", wire)
 		}
 	})

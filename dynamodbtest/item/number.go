@@ -4,7 +4,7 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
 // Messages are DynamoDB's own words.
@@ -15,20 +15,17 @@ const (
 	msgUnderflow  = "Number underflow. Attempting to store a number with magnitude smaller than supported range"
 )
 
-// number reads an N, whose refusal it puts into DynamoDB's words.
-func number(text string) (cdc.Value, error) {
-	v, err := cdc.Number(text)
+// invalidNumber puts the refusal of an N into DynamoDB's words.
+func invalidNumber(err error) error {
 	switch {
-	case err == nil:
-		return v, nil
-	case errors.Is(err, cdc.ErrNumberDigits):
-		return v, invalid(msgTooPrecise)
-	case errors.Is(err, cdc.ErrNumberOverflow):
-		return v, invalid(msgOverflow)
-	case errors.Is(err, cdc.ErrNumberUnderflow):
-		return v, invalid(msgUnderflow)
+	case errors.Is(err, attribute.ErrNumberDigits):
+		return invalid(msgTooPrecise)
+	case errors.Is(err, attribute.ErrNumberOverflow):
+		return invalid(msgOverflow)
+	case errors.Is(err, attribute.ErrNumberUnderflow):
+		return invalid(msgUnderflow)
 	}
-	return v, invalid(msgNotNumeric)
+	return invalid(msgNotNumeric)
 }
 
 // NumberSortKey encodes a canonical number so that the order of the bytes is the

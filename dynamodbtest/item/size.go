@@ -3,14 +3,14 @@ package item
 import (
 	"strings"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
 // Size is the item's size in bytes as DynamoDB counts it against the 400 KB limit:
 // names and values.
-func Size(it cdc.Item) int { return sizeOfMembers(it.Attributes()) }
+func Size(it attribute.Item) int { return sizeOfMembers(it.Attributes()) }
 
-func sizeOfMembers(members []cdc.Attribute) int {
+func sizeOfMembers(members []attribute.Attribute) int {
 	size := 0
 	for _, a := range members {
 		size += len(a.Name) + ValueSize(a.Value)
@@ -21,25 +21,25 @@ func sizeOfMembers(members []cdc.Attribute) int {
 // ValueSize is the value's size in bytes: text and binary by length, numbers by their digits,
 // three bytes for a list or map and one for each of its elements ("Item sizes and
 // formats").
-func ValueSize(v cdc.Value) int {
+func ValueSize(v attribute.Value) int {
 	size := 0
 	switch v.Kind() {
-	case cdc.KindS, cdc.KindB:
+	case attribute.KindS, attribute.KindB:
 		size = len(v.Text())
-	case cdc.KindN:
+	case attribute.KindN:
 		size = numberSize(v.Text())
-	case cdc.KindBOOL, cdc.KindNULL:
+	case attribute.KindBOOL, attribute.KindNULL:
 		size = 1
-	case cdc.KindSS, cdc.KindBS, cdc.KindNS:
+	case attribute.KindSS, attribute.KindBS, attribute.KindNS:
 		for _, m := range v.Elements() {
 			size += ValueSize(m)
 		}
-	case cdc.KindL:
+	case attribute.KindL:
 		size = 3 + len(v.Elements())
 		for _, e := range v.Elements() {
 			size += ValueSize(e)
 		}
-	case cdc.KindM:
+	case attribute.KindM:
 		size = 3 + len(v.Members()) + sizeOfMembers(v.Members())
 	}
 	return size
@@ -67,7 +67,7 @@ func numberSize(text string) int {
 
 // CheckDepth refuses an item whose lists and maps nest deeper than 32 levels, which an
 // update can build from values that each are within the limit.
-func CheckDepth(it cdc.Item) error {
+func CheckDepth(it attribute.Item) error {
 	for _, a := range it.Attributes() {
 		if depth(a.Value) > maxDepth {
 			return invalid(msgNesting)
@@ -77,8 +77,8 @@ func CheckDepth(it cdc.Item) error {
 }
 
 // depth is how many lists and maps are nested in the value, itself included.
-func depth(v cdc.Value) int {
-	if v.Kind() != cdc.KindL && v.Kind() != cdc.KindM {
+func depth(v attribute.Value) int {
+	if v.Kind() != attribute.KindL && v.Kind() != attribute.KindM {
 		return 0
 	}
 	deepest := 0

@@ -12,21 +12,22 @@ const module = "github.com/dynamodb-bigtable/replicator"
 var allowed = map[string][]string{
 	"internal/task":     {},
 	"internal/diag":     {},
-	"cdc":               {"internal/task"},
-	"transform":         {"cdc"},
-	"checkpoint":        {"cdc", "internal/task"},
-	"sink":              {"transform", "cdc", "internal/task"},
-	"backfill":          {"cdc", "transform", "sink", "checkpoint", "internal/task"},
-	"internal/config":   {"internal/diag", "transform", "expression"},
+	"attribute":         {},
+	"cdc":               {"attribute", "internal/task"},
+	"transform":         {"attribute", "cdc"},
+	"checkpoint":        {"attribute", "cdc", "internal/task"},
+	"sink":              {"attribute", "transform", "cdc", "internal/task"},
+	"backfill":          {"attribute", "cdc", "transform", "sink", "checkpoint", "internal/task"},
+	"internal/config":   {"attribute", "internal/diag", "transform", "expression"},
 	"internal/policy":   {"internal/config"},
 	"internal/cost":     {},
 	"internal/virtual":  {"internal/task"},
 	"internal/admin":    {},
-	"internal/pipeline": {"cdc", "transform", "checkpoint", "sink", "backfill", "internal/task"},
-	"expression":        {"cdc"},
+	"internal/pipeline": {"attribute", "cdc", "transform", "checkpoint", "sink", "backfill", "internal/task"},
+	"expression":        {"attribute"},
 	// The embedded service is a product of its own: of the replicator it knows what an item is, and nothing else.
-	"dynamodbtest":      {"cdc", "expression"},
-	"dynamodbtest/item": {"cdc"},
+	"dynamodbtest":      {"attribute", "expression"},
+	"dynamodbtest/item": {"attribute"},
 }
 
 func TestImportsPointOneWay(t *testing.T) {

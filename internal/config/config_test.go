@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
@@ -349,7 +349,7 @@ func TestMappingIsCheckedAgainstTheKeySchema(t *testing.T) {
 	key := func(names ...string) []transform.KeyAttribute {
 		var keys []transform.KeyAttribute
 		for _, name := range names {
-			keys = append(keys, transform.KeyAttribute{Name: name, Type: cdc.KindS})
+			keys = append(keys, transform.KeyAttribute{Name: name, Type: attribute.KindS})
 		}
 		return keys
 	}

@@ -13,7 +13,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
@@ -129,7 +129,7 @@ func TestCompleteExampleLoads(t *testing.T) {
 		}
 		var keys []transform.KeyAttribute
 		for _, name := range strings.Fields(names) {
-			keys = append(keys, transform.KeyAttribute{Name: name, Type: cdc.KindS})
+			keys = append(keys, transform.KeyAttribute{Name: name, Type: attribute.KindS})
 		}
 		found = append(found, entry.Warnings(keys)...)
 	}
@@ -217,7 +217,7 @@ func TestCompleteExampleMaps(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, x := range contractItems {
-		item, err := cdc.UnmarshalItem([]byte(x.item))
+		item, err := attribute.UnmarshalItem([]byte(x.item))
 		if err != nil {
 			t.Fatal(err)
 		}

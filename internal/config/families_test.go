@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
@@ -54,8 +54,8 @@ tables:
 	if err != nil {
 		t.Fatal(err)
 	}
-	id := transform.KeyAttribute{Name: "id", Type: cdc.KindS}
-	if _, err := c.Tables[0].Mapping([]transform.KeyAttribute{id, {Name: "s", Type: cdc.KindS}}); err != nil {
+	id := transform.KeyAttribute{Name: "id", Type: attribute.KindS}
+	if _, err := c.Tables[0].Mapping([]transform.KeyAttribute{id, {Name: "s", Type: attribute.KindS}}); err != nil {
 		t.Error(err)
 	}
 	_, err = c.Tables[0].Mapping([]transform.KeyAttribute{id})

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
@@ -101,13 +101,13 @@ func configured(t *testing.T, table string) *Config {
 // writes is what a mapping makes of some items, for comparison; or that the key schema is not one for it.
 func writes(t *testing.T, c *Config) string {
 	t.Helper()
-	m, err := c.Tables[0].Mapping([]transform.KeyAttribute{{Name: "PK", Type: cdc.KindS}, {Name: "SK", Type: cdc.KindS}})
+	m, err := c.Tables[0].Mapping([]transform.KeyAttribute{{Name: "PK", Type: attribute.KindS}, {Name: "SK", Type: attribute.KindS}})
 	if err != nil {
 		return "not for this key"
 	}
 	var b strings.Builder
 	for _, text := range []string{`"a":{"N":"1"},"b":{"N":"2"}`, `"b":{"N":"1"},"x":{"L":[]},"y":{"B":"AQ=="}`, `"t":{"N":"4102444800"},"m":{"M":{"k":{"S":"v"}}}`} {
-		item, err := cdc.UnmarshalItem([]byte(`{"PK":{"S":"{p"},"SK":{"S":"s#"},` + text + `}`))
+		item, err := attribute.UnmarshalItem([]byte(`{"PK":{"S":"{p"},"SK":{"S":"s#"},` + text + `}`))
 		if err != nil {
 			t.Fatal(err)
 		}

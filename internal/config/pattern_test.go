@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
@@ -131,13 +131,13 @@ func TestPatternTables(t *testing.T) {
 	if glob, group := c.Tables[0].Glob(), c.Tables[0].Group(); glob != "Log_*_????" || group != "Log_*" {
 		t.Errorf("glob %s, group %s", glob, group)
 	}
-	key := []transform.KeyAttribute{{Name: "id", Type: cdc.KindS}}
+	key := []transform.KeyAttribute{{Name: "id", Type: attribute.KindS}}
 	table, _ := c.Table("Log_a_b_2015")
 	m, err := table.Mapping(key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	row, err := m.Addresses(cdc.NewItem([]cdc.Attribute{{Name: "id", Value: cdc.String("1")}}))
+	row, err := m.Addresses(attribute.NewItem([]attribute.Attribute{{Name: "id", Value: attribute.String("1")}}))
 	if err != nil || len(row) != 1 || row[0].Row != "a_b#2015#1" {
 		t.Errorf("%v, %v", row, err)
 	}

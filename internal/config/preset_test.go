@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
@@ -17,38 +17,38 @@ func TestPresets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	key := func(kind cdc.Kind, names ...string) []transform.KeyAttribute {
+	key := func(kind attribute.Kind, names ...string) []transform.KeyAttribute {
 		var keys []transform.KeyAttribute
 		for _, name := range names {
 			keys = append(keys, transform.KeyAttribute{Name: name, Type: kind})
 		}
 		return keys
 	}
-	one, err := cdc.Number("0.0000001")
+	one, err := attribute.Number("0.0000001")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, n, b := cdc.String("x"), one, cdc.Binary([]byte{0, 255})
+	s, n, b := attribute.String("x"), one, attribute.Binary([]byte{0, 255})
 	for _, test := range []struct {
 		table int
 		key   []transform.KeyAttribute
-		item  []cdc.Attribute
+		item  []attribute.Attribute
 		row   string
 		cells string
 	}{
-		{0, key(cdc.KindS, "u"), []cdc.Attribute{{Name: "u", Value: s}, {Name: "a", Value: b}}, "x", "cf1:a=QVA4PQ=="},
-		{0, key(cdc.KindN, "u"), []cdc.Attribute{{Name: "u", Value: n}, {Name: "a", Value: n}}, "1E-7", "cf1:a=1E-7"},
-		{0, key(cdc.KindB, "u"), []cdc.Attribute{{Name: "u", Value: b}, {Name: "a", Value: cdc.Null()}}, "QVA4PQ==", "cf1:a="},
-		{1, key(cdc.KindS, "u"), []cdc.Attribute{{Name: "u", Value: s}, {Name: "a", Value: b}, {Name: "etag", Value: s}}, "x", "d:a=AP8= d:u=x"},
-		{1, key(cdc.KindS, "u", "a"), []cdc.Attribute{{Name: "u", Value: s}, {Name: "a", Value: s}}, "x#x", "d:a=x d:u=x"},
-		{2, key(cdc.KindS, "user", "at"), []cdc.Attribute{{Name: "user", Value: s}, {Name: "at", Value: s}, {Name: "v", Value: b}}, "x#x", "cf1:at=x cf1:user=x cf1:v=QVA4PQ=="},
-		{2, key(cdc.KindS, "user", "at"), []cdc.Attribute{{Name: "user", Value: s}, {Name: "at", Value: s}, {Name: "photo", Value: b}}, "x#x", "cf1:at=x cf1:photo=\x00\xff cf1:user=x"},
+		{0, key(attribute.KindS, "u"), []attribute.Attribute{{Name: "u", Value: s}, {Name: "a", Value: b}}, "x", "cf1:a=QVA4PQ=="},
+		{0, key(attribute.KindN, "u"), []attribute.Attribute{{Name: "u", Value: n}, {Name: "a", Value: n}}, "1E-7", "cf1:a=1E-7"},
+		{0, key(attribute.KindB, "u"), []attribute.Attribute{{Name: "u", Value: b}, {Name: "a", Value: attribute.Null()}}, "QVA4PQ==", "cf1:a="},
+		{1, key(attribute.KindS, "u"), []attribute.Attribute{{Name: "u", Value: s}, {Name: "a", Value: b}, {Name: "etag", Value: s}}, "x", "d:a=AP8= d:u=x"},
+		{1, key(attribute.KindS, "u", "a"), []attribute.Attribute{{Name: "u", Value: s}, {Name: "a", Value: s}}, "x#x", "d:a=x d:u=x"},
+		{2, key(attribute.KindS, "user", "at"), []attribute.Attribute{{Name: "user", Value: s}, {Name: "at", Value: s}, {Name: "v", Value: b}}, "x#x", "cf1:at=x cf1:user=x cf1:v=QVA4PQ=="},
+		{2, key(attribute.KindS, "user", "at"), []attribute.Attribute{{Name: "user", Value: s}, {Name: "at", Value: s}, {Name: "photo", Value: b}}, "x#x", "cf1:at=x cf1:photo=\x00\xff cf1:user=x"},
 	} {
 		m, err := c.Tables[test.table].Mapping(test.key)
 		if err != nil {
 			t.Fatal(err)
 		}
-		placed, err := m.Map(cdc.NewItem(test.item), time.Unix(0, 0))
+		placed, err := m.Map(attribute.NewItem(test.item), time.Unix(0, 0))
 		if err != nil || len(placed.Rows) != 1 {
 			t.Fatal(placed, err)
 		}
@@ -77,7 +77,7 @@ func TestPresetWithoutSortKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = c.Tables[0].Mapping([]transform.KeyAttribute{{Name: "user", Type: cdc.KindS}, {Name: "at", Type: cdc.KindN}})
+	_, err = c.Tables[0].Mapping([]transform.KeyAttribute{{Name: "user", Type: attribute.KindS}, {Name: "at", Type: attribute.KindN}})
 	var list diag.List
 	if !errors.As(err, &list) || len(list) != 1 || list[0].Code != diag.AddressAmbiguous || list[0].Pos.Line != 5 ||
 		list[0].Fix != `give a row key: rules: [{ row_key: "{user}#{at}" }]; or write preset: google-migration-utility-corrected` {

@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/expression"
 )
 
@@ -332,9 +332,9 @@ func (c *run) filtered(d *draw, form func(*draw) operand) (operand, answer) {
 }
 
 // evaluated puts the items that a case's conditions choose from, and gives them by their keys.
-func (c *run) evaluated(seed uint64) map[string]cdc.Item {
+func (c *run) evaluated(seed uint64) map[string]attribute.Item {
 	d := drawing(seed)
-	items := map[string]cdc.Item{}
+	items := map[string]attribute.Item{}
 	for i := range evaluatedItems {
 		key := fmt.Sprintf("%02d", i)
 		members := []string{fmt.Sprintf(`"pk":{"S":%q}`, key)}
@@ -345,7 +345,7 @@ func (c *run) evaluated(seed uint64) map[string]cdc.Item {
 		}
 		text := strings.Join(members, ",")
 		c.ok("PutItem", `"TableName":"$evaluated","Item":{`+text+`}`)
-		item, err := cdc.UnmarshalItem([]byte("{" + text + "}"))
+		item, err := attribute.UnmarshalItem([]byte("{" + text + "}"))
 		if err != nil {
 			panic(fmt.Sprintf("%s: %v", text, err)) // of our own making
 		}

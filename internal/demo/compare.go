@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/backfill"
-	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
@@ -116,7 +116,7 @@ type expectation struct {
 // readSource scans the table with consistent reads. Items are by their key.
 func readSource(ctx context.Context, from backfill.ScanSource, m *transform.Mapping) (map[string]expectation, error) {
 	items := map[string]expectation{}
-	var after cdc.Item
+	var after attribute.Item
 	for {
 		page, err := from.Scan(ctx, m.Source, 0, 1, after, 0)
 		if err != nil {

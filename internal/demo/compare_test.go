@@ -9,23 +9,23 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/backfill"
-	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
 // fixed is a source table in memory that gives one item a page.
-type fixed []cdc.Item
+type fixed []attribute.Item
 
 func (f fixed) Describe(context.Context, string) (backfill.Description, error) {
-	return backfill.Description{Name: tableName, PrimaryKey: []transform.KeyAttribute{{Name: partitionKey, Type: cdc.KindS}, {Name: sortKey, Type: cdc.KindS}}}, nil
+	return backfill.Description{Name: tableName, PrimaryKey: []transform.KeyAttribute{{Name: partitionKey, Type: attribute.KindS}, {Name: sortKey, Type: attribute.KindS}}}, nil
 }
 
-func (f fixed) Scan(_ context.Context, _ string, _, _ int, after cdc.Item, _ int) (backfill.ScanPage, error) {
+func (f fixed) Scan(_ context.Context, _ string, _, _ int, after attribute.Item, _ int) (backfill.ScanPage, error) {
 	for i, it := range f {
 		if !after.Exists() || f[max(i-1, 0)].Equal(after) && i > 0 {
-			page := backfill.ScanPage{Items: []cdc.Item{it}}
+			page := backfill.ScanPage{Items: []attribute.Item{it}}
 			if i < len(f)-1 {
 				page.Next = it
 			}
@@ -47,9 +47,9 @@ func (s stored) ReadRows(_ context.Context, _ string, _ sink.Range, f func(sink.
 	return nil
 }
 
-func itemOf(customer, order, note string) cdc.Item {
-	return cdc.NewItem([]cdc.Attribute{
-		{Name: partitionKey, Value: cdc.String(customer)}, {Name: sortKey, Value: cdc.String(order)}, {Name: "note", Value: cdc.String(note)},
+func itemOf(customer, order, note string) attribute.Item {
+	return attribute.NewItem([]attribute.Attribute{
+		{Name: partitionKey, Value: attribute.String(customer)}, {Name: sortKey, Value: attribute.String(order)}, {Name: "note", Value: attribute.String(note)},
 	})
 }
 

@@ -14,7 +14,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
 // MaxBytes bounds what is read of a file, unpacked.
@@ -55,14 +55,14 @@ func begins(text *bufio.Reader, magic string) bool {
 
 // Read gives the first items of a file, all of them if limit is 0. It reads no further than it must, so that a small limit
 // serves for a file of any size. An error is without item data.
-func Read(in io.Reader, limit int) ([]cdc.Item, error) {
+func Read(in io.Reader, limit int) ([]attribute.Item, error) {
 	text, err := plain(in)
 	if err != nil {
 		return nil, err
 	}
 	counted := &io.LimitedReader{R: text, N: MaxBytes + 1}
 	decoder := json.NewDecoder(counted)
-	var items []cdc.Item
+	var items []attribute.Item
 	for entry := 1; limit == 0 || len(items) < limit; entry++ {
 		var document json.RawMessage
 		switch err := decoder.Decode(&document); {
@@ -85,25 +85,25 @@ func Read(in io.Reader, limit int) ([]cdc.Item, error) {
 }
 
 // itemsOf are those of one document.
-func itemsOf(document json.RawMessage) ([]cdc.Item, error) {
+func itemsOf(document json.RawMessage) ([]attribute.Item, error) {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(document, &members) == nil {
 		if incremental(members) {
 			return nil, &FormatError{"it is an incremental export, whose lines are changes",
 				"use a full export: aws dynamodb export-table-to-point-in-time --export-type FULL_EXPORT"}
 		}
-		if item, err := cdc.UnmarshalItem(members["Item"]); err == nil && item.Exists() {
-			return []cdc.Item{item}, nil
+		if item, err := attribute.UnmarshalItem(members["Item"]); err == nil && item.Exists() {
+			return []attribute.Item{item}, nil
 		}
 		if items, ok := scanned(members["Items"]); ok {
 			return items, nil
 		}
 	}
-	item, err := cdc.UnmarshalItem(document)
+	item, err := attribute.UnmarshalItem(document)
 	if err == nil && !item.Exists() {
 		err = errors.New("an item without attributes")
 	}
-	return []cdc.Item{item}, err
+	return []attribute.Item{item}, err
 }
 
 // incremental tells whether a document is a line of an incremental export.
@@ -115,14 +115,14 @@ func incremental(members map[string]json.RawMessage) bool {
 }
 
 // scanned are the items of a page of a scan.
-func scanned(list json.RawMessage) ([]cdc.Item, bool) {
+func scanned(list json.RawMessage) ([]attribute.Item, bool) {
 	var texts []json.RawMessage
 	if !bytes.HasPrefix(list, []byte("[")) || json.Unmarshal(list, &texts) != nil {
 		return nil, false
 	}
-	var items []cdc.Item
+	var items []attribute.Item
 	for _, text := range texts {
-		item, err := cdc.UnmarshalItem(text)
+		item, err := attribute.UnmarshalItem(text)
 		if err != nil || !item.Exists() {
 			return nil, false
 		}

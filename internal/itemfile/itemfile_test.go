@@ -9,7 +9,7 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
 // exported is a line of an export with every type that DynamoDB has.
@@ -25,7 +25,7 @@ func packed(text string) string {
 }
 
 func TestRead(t *testing.T) {
-	item, err := cdc.UnmarshalItem([]byte(strings.TrimSuffix(strings.TrimPrefix(exported, `{"Item":`), "}\n")))
+	item, err := attribute.UnmarshalItem([]byte(strings.TrimSuffix(strings.TrimPrefix(exported, `{"Item":`), "}\n")))
 	if err != nil || len(item.Attributes()) != 10 {
 		t.Fatal(err)
 	}

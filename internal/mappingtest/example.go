@@ -32,7 +32,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
@@ -229,7 +229,7 @@ func (e *Example) readHead(text string) error {
 			for part := range strings.SplitSeq(value, ",") {
 				name, kind, _ := strings.Cut(strings.TrimSpace(part), " ")
 				k := transform.KeyAttribute{Name: name, Type: keyKinds[strings.TrimSpace(kind)]}
-				if name == "" || kind != "" && k.Type == cdc.KindNone {
+				if name == "" || kind != "" && k.Type == attribute.KindNone {
 					return errors.New("primary_key is not like PK S, SK N: an attribute with its type S, N or B, and a second one if there is a sort key")
 				}
 				e.key = append(e.key, k)
@@ -241,7 +241,7 @@ func (e *Example) readHead(text string) error {
 	return nil
 }
 
-var keyKinds = map[string]cdc.Kind{"S": cdc.KindS, "N": cdc.KindN, "B": cdc.KindB}
+var keyKinds = map[string]attribute.Kind{"S": attribute.KindS, "N": attribute.KindN, "B": attribute.KindB}
 
 // readTable reads the table's name and key schema.
 func (e *Example) readTable(text []byte) error {
@@ -257,7 +257,7 @@ func (e *Example) readTable(text []byte) error {
 	for _, role := range []string{"HASH", "RANGE"} {
 		for _, k := range table.KeySchema {
 			for _, a := range table.AttributeDefinitions {
-				if k.KeyType == role && a.AttributeName == k.AttributeName && keyKinds[a.AttributeType] != cdc.KindNone {
+				if k.KeyType == role && a.AttributeName == k.AttributeName && keyKinds[a.AttributeType] != attribute.KindNone {
 					e.key = append(e.key, transform.KeyAttribute{Name: a.AttributeName, Type: keyKinds[a.AttributeType]})
 				}
 			}

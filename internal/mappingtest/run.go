@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/itemfile"
@@ -29,7 +30,7 @@ func (e *Example) Run(ctx context.Context, table *config.Table) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	r := &run{part: e.itemsName, key: e.key, target: &sinktest.Memory{}, items: map[string]cdc.Item{}, names: map[string]string{}}
+	r := &run{part: e.itemsName, key: e.key, target: &sinktest.Memory{}, items: map[string]attribute.Item{}, names: map[string]string{}}
 	if err := r.settleKey(items[0]); err != nil {
 		return "", err
 	}
@@ -69,7 +70,7 @@ func (e *Example) TableOf(c *config.Config) (config.Table, bool) {
 }
 
 // Items are those that exist when the migration begins, at least one.
-func (e *Example) Items() ([]cdc.Item, error) {
+func (e *Example) Items() ([]attribute.Item, error) {
 	items, err := itemfile.Read(bytes.NewReader(e.items), 0)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", e.itemsName, err)
@@ -86,18 +87,18 @@ type run struct {
 	key     []transform.KeyAttribute
 	mapping *transform.Mapping
 	target  *sinktest.Memory
-	items   map[string]cdc.Item // of the source, by key
-	names   map[string]string   // of where an item was given last, by key
+	items   map[string]attribute.Item // of the source, by key
+	names   map[string]string         // of where an item was given last, by key
 }
 
 // settleKey takes the types that the example does not say from an item.
-func (r *run) settleKey(item cdc.Item) error {
+func (r *run) settleKey(item attribute.Item) error {
 	settled := make([]transform.KeyAttribute, len(r.key))
 	for i, k := range r.key {
-		if v, ok := item.Get(k.Name); ok && k.Type == cdc.KindNone {
+		if v, ok := item.Get(k.Name); ok && k.Type == attribute.KindNone {
 			k.Type = v.Kind()
 		}
-		if k.Type == cdc.KindNone {
+		if k.Type == attribute.KindNone {
 			return fmt.Errorf("%s: entry 1 has no attribute %q, which is of the primary key", r.part, k.Name)
 		}
 		settled[i] = k
@@ -107,7 +108,7 @@ func (r *run) settleKey(item cdc.Item) error {
 }
 
 // hasKey tells whether an item, or a key, has the attributes of the primary key; a key has no others.
-func (r *run) hasKey(item cdc.Item, alone bool) error {
+func (r *run) hasKey(item attribute.Item, alone bool) error {
 	for _, k := range r.key {
 		if v, ok := item.Get(k.Name); !ok || v.Kind() != k.Type {
 			return fmt.Errorf("has no attribute %q of type %s, which is of the primary key", k.Name, k.Type)
@@ -119,7 +120,7 @@ func (r *run) hasKey(item cdc.Item, alone bool) error {
 	return nil
 }
 
-func (r *run) copy(ctx context.Context, items []cdc.Item) (string, error) {
+func (r *run) copy(ctx context.Context, items []attribute.Item) (string, error) {
 	for i, item := range items {
 		name := fmt.Sprintf("%s: entry %d", r.part, i+1)
 		if err := r.hasKey(item, false); err != nil {
@@ -135,7 +136,7 @@ func (r *run) copy(ctx context.Context, items []cdc.Item) (string, error) {
 }
 
 // Change is what happens to an item: it is put, or the item with the key is deleted.
-type Change struct{ Put, Delete cdc.Item }
+type Change struct{ Put, Delete attribute.Item }
 
 // Changes are what happens after the copy.
 func (e *Example) Changes() ([]Change, error) {
@@ -149,7 +150,7 @@ func (e *Example) Changes() ([]Change, error) {
 		if json.Unmarshal(text, &said) != nil || (said.Put == nil) == (said.Delete == nil) {
 			return nil, fmt.Errorf("%s: entry %d is not {\"put\": item} or {\"delete\": key}", changesPart, i+1)
 		}
-		item, err := cdc.UnmarshalItem(append(said.Put, said.Delete...))
+		item, err := attribute.UnmarshalItem(append(said.Put, said.Delete...))
 		switch {
 		case err != nil || !item.Exists():
 			return nil, fmt.Errorf("%s: entry %d is not in DynamoDB's JSON", changesPart, i+1)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
@@ -38,7 +39,7 @@ func (s stopping) Describe(ctx context.Context, _ string) (backfill.Description,
 	return backfill.Description{}, s.stop(ctx)
 }
 
-func (s stopping) Scan(ctx context.Context, _ string, _, _ int, _ cdc.Item, _ int) (backfill.ScanPage, error) {
+func (s stopping) Scan(ctx context.Context, _ string, _, _ int, _ attribute.Item, _ int) (backfill.ScanPage, error) {
 	return backfill.ScanPage{}, s.stop(ctx)
 }
 
@@ -56,7 +57,7 @@ func TestAStopEndsEveryCall(t *testing.T) {
 		"Read":     func(ctx context.Context) error { _, err := source.Read(ctx, "i"); return err },
 		"Describe": func(ctx context.Context) error { _, err := database.Describe(ctx, "Orders"); return err },
 		"Scan": func(ctx context.Context) error {
-			_, err := database.Scan(ctx, "Orders", 0, 1, cdc.Item{}, 1)
+			_, err := database.Scan(ctx, "Orders", 0, 1, attribute.Item{}, 1)
 			return err
 		},
 	} {

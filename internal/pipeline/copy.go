@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
@@ -94,7 +95,7 @@ type stoppable struct {
 	stop context.Context
 }
 
-func (s stoppable) Scan(ctx context.Context, table string, segment, total int, after cdc.Item, limit int) (backfill.ScanPage, error) {
+func (s stoppable) Scan(ctx context.Context, table string, segment, total int, after attribute.Item, limit int) (backfill.ScanPage, error) {
 	if s.stop.Err() != nil {
 		return backfill.ScanPage{}, errStopped
 	}
@@ -159,7 +160,7 @@ func (t *table) scan(stop, ctx context.Context, generation uint32, keeper *check
 	return &backfill.Scan{
 		Table: t.source, Generation: generation, Segments: t.Segments,
 		Rows: rows,
-		Write: func(ctx context.Context, items []cdc.Item, readAt time.Time) error {
+		Write: func(ctx context.Context, items []attribute.Item, readAt time.Time) error {
 			batch := transform.Load(t.Mapping, items, generation, readAt)
 			batch.Read = transform.Reading{At: readAt, Mono: task.Mono(ctx)}
 			return t.write(ctx, &batch, nil, new(hand)) // the scan bounds its pages itself

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
@@ -55,7 +56,7 @@ type stopsOnPage struct {
 	asked func()
 }
 
-func (s stopsOnPage) Scan(context.Context, string, int, int, cdc.Item, int) (backfill.ScanPage, error) {
+func (s stopsOnPage) Scan(context.Context, string, int, int, attribute.Item, int) (backfill.ScanPage, error) {
 	s.asked()
 	return backfill.ScanPage{}, errStopped
 }

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
@@ -151,8 +152,8 @@ func TestH71_ALoadThatARaiseOvertookIsFenced(t *testing.T) {
 	o := &Options{Floors: floors, Writer: sink.NewWriter(sink.Options{Table: target, Parking: sink.NewParking(nil, "p"), Floor: floors.Floor})}
 	tb := &table{Options: o, Table: Table{Mapping: m}, source: "Orders", events: Events{}.orSilent()}
 	write := tb.scan(ctx, ctx, 1, nil).Write
-	page := func(pk string) []cdc.Item {
-		return []cdc.Item{cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: cdc.String(pk)}})}
+	page := func(pk string) []attribute.Item {
+		return []attribute.Item{attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String(pk)}})}
 	}
 	if err := write(ctx, page("before"), time.Unix(1, 0)); err != nil {
 		t.Fatal(err)

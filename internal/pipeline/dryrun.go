@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
@@ -77,7 +78,7 @@ func (r *rehearsal) load(ctx context.Context, estimate int64) error {
 	defer r.events.CopyLeft(r.source)
 	scan := &backfill.Scan{
 		Table: r.source, Generation: 1, Segments: r.Segments, Source: r.Database, Rows: backfill.NewThrottle(r.RowsPerSecond),
-		Write: func(_ context.Context, items []cdc.Item, readAt time.Time) error {
+		Write: func(_ context.Context, items []attribute.Item, readAt time.Time) error {
 			batch := transform.Load(r.Mapping, items, 1, readAt)
 			r.count(&batch)
 			r.mu.Lock()

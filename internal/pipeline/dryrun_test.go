@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
@@ -30,7 +31,7 @@ func (b *busyShard) Read(context.Context, cdc.Iterator) (cdc.Page, error) {
 		return cdc.Page{}, &cdc.Error{Op: "GetRecords", Reason: cdc.Trimmed, Err: errors.New("too many pages")}
 	}
 	b.now = b.now.Add(10 * time.Second)
-	key := cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: cdc.String(fmt.Sprint(b.pages))}})
+	key := attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String(fmt.Sprint(b.pages))}})
 	change := cdc.Change{Event: cdc.Insert, Keys: key, New: key, Sequence: cdc.SequenceOf(uint64(b.pages)), Time: b.now.Add(-time.Second)}
 	return cdc.Page{Changes: []cdc.Change{change}, Next: "i", At: b.now}, nil
 }
@@ -60,7 +61,7 @@ func (c *coming) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
 		return cdc.Page{Next: "i", At: c.now}, nil
 	}
 	c.changes++
-	key := cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: cdc.String(fmt.Sprint(c.pages))}})
+	key := attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String(fmt.Sprint(c.pages))}})
 	change := cdc.Change{Event: cdc.Insert, Keys: key, New: key, Sequence: cdc.SequenceOf(uint64(c.pages)), Time: c.now.Add(-time.Hour)}
 	return cdc.Page{Changes: []cdc.Change{change}, Next: "i", At: c.now}, nil
 }
@@ -100,11 +101,13 @@ type rehearsed struct {
 	scanned int
 }
 
-func (r *rehearsed) Scan(context.Context, string, int, int, cdc.Item, int) (backfill.ScanPage, error) {
+func (r *rehearsed) Scan(context.Context, string, int, int, attribute.Item, int) (backfill.ScanPage, error) {
 	r.scanned++
-	text := func(name, value string) cdc.Attribute { return cdc.Attribute{Name: name, Value: cdc.String(value)} }
-	return backfill.ScanPage{Items: []cdc.Item{
-		cdc.NewItem([]cdc.Attribute{text("pk", "a"), text("name", "x")}), cdc.NewItem([]cdc.Attribute{text("name", "y")}),
+	text := func(name, value string) attribute.Attribute {
+		return attribute.Attribute{Name: name, Value: attribute.String(value)}
+	}
+	return backfill.ScanPage{Items: []attribute.Item{
+		attribute.NewItem([]attribute.Attribute{text("pk", "a"), text("name", "x")}), attribute.NewItem([]attribute.Attribute{text("name", "y")}),
 	}}, nil
 }
 

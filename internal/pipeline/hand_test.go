@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
@@ -50,7 +51,7 @@ func (b *backlog) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
 	}
 	b.given[shard]++
 	b.last[shard] = n + 1
-	item := cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: cdc.String(shard)}})
+	item := attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String(shard)}})
 	return cdc.Page{Next: cdc.Iterator(fmt.Sprintf("%s|%d", shard, n+1)), Changes: []cdc.Change{
 		{Event: cdc.Insert, Sequence: cdc.SequenceOf(uint64(n + 1)), Time: task.Now(ctx), Keys: item, New: item}}}, nil
 }
@@ -110,7 +111,7 @@ func crowd(t *testing.T, source *backlog, target targets, tables ...string) Opti
 		Pages:    2,
 	}
 	for _, table := range tables {
-		m, err := transform.NewMapping(table, strings.ToLower(table), "d", []transform.KeyAttribute{{Name: "pk", Type: cdc.KindS}})
+		m, err := transform.NewMapping(table, strings.ToLower(table), "d", []transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -269,7 +270,7 @@ func TestAPageThatGetsOnKeepsItsPlace(t *testing.T) {
 		g.Go("wait", func(ctx context.Context) error { return tb.newHand().take(ctx) })
 		var changes []cdc.Change
 		for n := range uint64(20) {
-			item := cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: cdc.String(strconv.FormatUint(n, 10))}})
+			item := attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String(strconv.FormatUint(n, 10))}})
 			changes = append(changes, cdc.Change{Event: cdc.Insert, Sequence: cdc.SequenceOf(n + 1), Time: listingsBegin, Keys: item, New: item})
 		}
 		batch := transform.Fold(tb.Mapping, changes, transform.Stamp{Generation: 7, Hop: cdc.RootHop})

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
@@ -81,7 +82,7 @@ func listed(t *testing.T, stream *pagedStream, script func(ctx context.Context, 
 // ordersMapping is a mapping of the table Orders without rules.
 func ordersMapping(t testing.TB) *transform.Mapping {
 	t.Helper()
-	m, err := transform.NewMapping("Orders", "orders", "d", []transform.KeyAttribute{{Name: "pk", Type: cdc.KindS}})
+	m, err := transform.NewMapping("Orders", "orders", "d", []transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
@@ -67,7 +68,7 @@ func TestH71_ALoadDoesNotCompleteTheNext(t *testing.T) {
 // onePage is a table whose one page, which is empty, takes ten seconds.
 type onePage struct{ streaming }
 
-func (onePage) Scan(ctx context.Context, _ string, _, _ int, _ cdc.Item, _ int) (backfill.ScanPage, error) {
+func (onePage) Scan(ctx context.Context, _ string, _, _ int, _ attribute.Item, _ int) (backfill.ScanPage, error) {
 	return backfill.ScanPage{}, task.Sleep(ctx, 10*time.Second)
 }
 
@@ -100,7 +101,7 @@ func TestALoadThatGoesOnIsTold(t *testing.T) {
 // overtaken is a table whose copy becomes vain while its first page is read.
 type overtaken struct{ streaming }
 
-func (overtaken) Scan(context.Context, string, int, int, cdc.Item, int) (backfill.ScanPage, error) {
+func (overtaken) Scan(context.Context, string, int, int, attribute.Item, int) (backfill.ScanPage, error) {
 	return backfill.ScanPage{}, sink.ErrFenced
 }
 
@@ -143,7 +144,7 @@ func (r refusing) Describe(ctx context.Context, table string) (backfill.Descript
 	return r.streaming.Describe(ctx, table)
 }
 
-func (refusing) Scan(context.Context, string, int, int, cdc.Item, int) (backfill.ScanPage, error) {
+func (refusing) Scan(context.Context, string, int, int, attribute.Item, int) (backfill.ScanPage, error) {
 	return backfill.ScanPage{}, &cdc.Error{Op: "Scan", Reason: cdc.Throttled}
 }
 

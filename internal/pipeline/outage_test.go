@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
@@ -150,7 +151,7 @@ type oneChange struct{ cdc.Source }
 func (oneChange) Seek(context.Context, string, cdc.Position) (cdc.Iterator, error) { return "i", nil }
 
 func (oneChange) Read(ctx context.Context, _ cdc.Iterator) (cdc.Page, error) {
-	item := cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: cdc.String("k")}})
+	item := attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String("k")}})
 	return cdc.Page{Next: "i", Changes: []cdc.Change{{Event: cdc.Insert, Sequence: cdc.SequenceOf(1), Time: task.Now(ctx), Keys: item, New: item}}}, nil
 }
 

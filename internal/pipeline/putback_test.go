@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
@@ -31,7 +32,7 @@ func (s severed) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
 	s.given[shard]++
 	page := cdc.Page{Next: cdc.Iterator(shard + "|2"), At: task.Now(ctx)}
 	for n, name := range []string{"before", "after"} {
-		item := cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: cdc.String(name)}})
+		item := attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String(name)}})
 		page.Changes = append(page.Changes, cdc.Change{Event: cdc.Insert, Sequence: cdc.SequenceOf(uint64(n + 1)), Time: s.cut.Add(time.Duration(n)*time.Hour - time.Minute),
 			Keys: item, New: item})
 	}

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
@@ -103,7 +104,7 @@ func (d stoppableDatabase) Describe(ctx context.Context, table string) (backfill
 	return description, err
 }
 
-func (d stoppableDatabase) Scan(ctx context.Context, table string, segment, total int, after cdc.Item, limit int) (backfill.ScanPage, error) {
+func (d stoppableDatabase) Scan(ctx context.Context, table string, segment, total int, after attribute.Item, limit int) (backfill.ScanPage, error) {
 	ctx, end := d.reads.begin(ctx)
 	defer end()
 	page, err := d.Database.Scan(ctx, table, segment, total, after, limit)

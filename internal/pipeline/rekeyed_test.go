@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/backfill"
-	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
@@ -22,10 +22,10 @@ type anew struct {
 
 func (a anew) Describe(ctx context.Context, table string) (backfill.Description, error) {
 	d, err := a.steady.Describe(ctx, table)
-	d.PrimaryKey = []transform.KeyAttribute{{Name: "pk", Type: cdc.KindS}}
+	d.PrimaryKey = []transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}}
 	if task.Mono(ctx) >= a.after {
 		d.StreamARN, d.StreamLabel = "arn/M", "M"
-		d.PrimaryKey = append(d.PrimaryKey, transform.KeyAttribute{Name: "line", Type: cdc.KindN})
+		d.PrimaryKey = append(d.PrimaryKey, transform.KeyAttribute{Name: "line", Type: attribute.KindN})
 	}
 	return d, err
 }

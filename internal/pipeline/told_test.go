@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
@@ -190,7 +191,7 @@ func (a answering) Describe(context.Context, string) (backfill.Description, erro
 	return a.described, a.err
 }
 
-func (answering) Scan(context.Context, string, int, int, cdc.Item, int) (backfill.ScanPage, error) {
+func (answering) Scan(context.Context, string, int, int, attribute.Item, int) (backfill.ScanPage, error) {
 	return backfill.ScanPage{}, errors.New("it is scanned")
 }
 
@@ -198,11 +199,11 @@ func (answering) Scan(context.Context, string, int, int, cdc.Item, int) (backfil
 func TestALoadStopsBetweenPages(t *testing.T) {
 	stop, cancel := context.WithCancel(t.Context())
 	s := stoppable{answering{}, stop}
-	if _, err := s.Scan(t.Context(), "Orders", 0, 1, cdc.Item{}, 1); err == nil || errors.Is(err, errStopped) {
+	if _, err := s.Scan(t.Context(), "Orders", 0, 1, attribute.Item{}, 1); err == nil || errors.Is(err, errStopped) {
 		t.Errorf("before a stop: %v", err)
 	}
 	cancel()
-	if _, err := s.Scan(t.Context(), "Orders", 0, 1, cdc.Item{}, 1); !errors.Is(err, errStopped) {
+	if _, err := s.Scan(t.Context(), "Orders", 0, 1, attribute.Item{}, 1); !errors.Is(err, errStopped) {
 		t.Errorf("after a stop: %v", err)
 	}
 	listed(t, &pagedStream{}, func(ctx context.Context, k *rounds, state checkpoint.TableState) {

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
@@ -34,7 +35,7 @@ var (
 )
 
 func mapping(rowKey ...string) *transform.Mapping {
-	m, err := transform.NewMapping("Orders", "orders", "d", []transform.KeyAttribute{{Name: "pk", Type: cdc.KindS}}, rowKey...)
+	m, err := transform.NewMapping("Orders", "orders", "d", []transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}}, rowKey...)
 	if err != nil {
 		panic(err)
 	}
@@ -92,21 +93,21 @@ func (h history) next(n int) []address {
 
 // image is the item after n changes. Every image has an attribute of its own besides one whose value differs, so that ghosts of
 // any other would show.
-func (h history) image(n int) cdc.Item {
+func (h history) image(n int) attribute.Item {
 	if h.at[n] == absent {
-		return cdc.Item{}
+		return attribute.Item{}
 	}
-	number, err := cdc.Number(strconv.Itoa(n))
+	number, err := attribute.Number(strconv.Itoa(n))
 	if err != nil {
 		panic(err)
 	}
-	attributes := []cdc.Attribute{
-		{Name: "pk", Value: cdc.String("k")}, {Name: "n", Value: number}, {Name: fmt.Sprint("only", n), Value: cdc.String("x")},
+	attributes := []attribute.Attribute{
+		{Name: "pk", Value: attribute.String("k")}, {Name: "n", Value: number}, {Name: fmt.Sprint("only", n), Value: attribute.String("x")},
 	}
 	if h.moving && h.at[n] != lacking {
-		attributes = append(attributes, cdc.Attribute{Name: "tenant", Value: cdc.String(string(h.at[n]))})
+		attributes = append(attributes, attribute.Attribute{Name: "tenant", Value: attribute.String(string(h.at[n]))})
 	}
-	return cdc.NewItem(attributes)
+	return attribute.NewItem(attributes)
 }
 
 // row is where the item is after n changes, and its cells by column. It is written without the code under test.
@@ -125,7 +126,7 @@ func (h history) row(n int) (key string, cells map[column]string) {
 // change is the record of the n-th change, counted from 1, without its place in the stream.
 func (h history) change(n int) cdc.Change {
 	c := cdc.Change{
-		Event: cdc.Modify, Keys: cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: cdc.String("k")}}),
+		Event: cdc.Modify, Keys: attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String("k")}}),
 		Old: h.image(n - 1), New: h.image(n), Time: changeTime(n),
 	}
 	switch {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
@@ -28,7 +29,7 @@ var mutants = []mutant{
 	{name: "generation not raised", plant: func(c *code) {
 		stamped(func(s *transform.Stamp) { s.Generation = generation })(c)
 		load := c.load
-		c.load = func(m *transform.Mapping, items []cdc.Item, _ uint32, at time.Time) []transform.RowMutation {
+		c.load = func(m *transform.Mapping, items []attribute.Item, _ uint32, at time.Time) []transform.RowMutation {
 			return load(m, items, generation, at)
 		}
 	}},
@@ -36,7 +37,7 @@ var mutants = []mutant{
 	{name: "load reads before the raise is adopted", plant: func(c *code) { c.loadsEarly = true }},
 	{name: "load above the stream", plant: func(c *code) {
 		load := c.load
-		c.load = func(m *transform.Mapping, items []cdc.Item, g uint32, at time.Time) []transform.RowMutation {
+		c.load = func(m *transform.Mapping, items []attribute.Item, g uint32, at time.Time) []transform.RowMutation {
 			rows := load(m, items, g, at)
 			for i := range rows {
 				rows[i].Version = transform.NewVersion(g, transform.MaxHop, rows[i].Version.Sequence(), transform.CountExact)
@@ -81,7 +82,7 @@ var mutants = []mutant{
 			changes = slices.Clone(changes)
 			for i := range changes {
 				if changes[i].Event == cdc.Modify {
-					changes[i].Event, changes[i].Old = cdc.Insert, cdc.Item{}
+					changes[i].Event, changes[i].Old = cdc.Insert, attribute.Item{}
 				}
 			}
 			return fold(m, changes, s)

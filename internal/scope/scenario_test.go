@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
@@ -20,7 +21,7 @@ const generation = 29_000_000
 // code is what is tried: the real functions, or ones with a planted fault.
 type code struct {
 	fold  func(m *transform.Mapping, changes []cdc.Change, s transform.Stamp) []transform.RowMutation
-	load  func(m *transform.Mapping, items []cdc.Item, generation uint32, readAt time.Time) []transform.RowMutation
+	load  func(m *transform.Mapping, items []attribute.Item, generation uint32, readAt time.Time) []transform.RowMutation
 	guard func(m transform.RowMutation) []sink.Request
 	// latestOnly lets predicates see the newest cell of a column alone.
 	latestOnly bool
@@ -37,7 +38,7 @@ func realCode() code {
 		fold: func(m *transform.Mapping, changes []cdc.Change, s transform.Stamp) []transform.RowMutation {
 			return transform.Fold(m, changes, s).Rows
 		},
-		load: func(m *transform.Mapping, items []cdc.Item, generation uint32, readAt time.Time) []transform.RowMutation {
+		load: func(m *transform.Mapping, items []attribute.Item, generation uint32, readAt time.Time) []transform.RowMutation {
 			return transform.Load(m, items, generation, readAt).Rows
 		},
 		guard: func(m transform.RowMutation) []sink.Request { return []sink.Request{sink.Guard(m)} },
@@ -74,7 +75,7 @@ func newRequester(s setting, c code) *requester {
 	for g := range q.loads {
 		for n := range q.loads[g] {
 			if image := s.image(n); image.Exists() {
-				rows := c.load(s.mapping, []cdc.Item{image}, generation+uint32(g), loadTime(n))
+				rows := c.load(s.mapping, []attribute.Item{image}, generation+uint32(g), loadTime(n))
 				q.loads[g][n] = q.requests(rows, fmt.Sprintf("load %s of the item after %d changes", generationName(g), n), false)
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/virtual"
@@ -89,13 +90,13 @@ func (j *judged) repair(table sink.Table, key string) error {
 	return err
 }
 
-func (j *judged) repairItem(table sink.Table, keys cdc.Item) (sink.Repaired, error) {
+func (j *judged) repairItem(table sink.Table, keys attribute.Item) (sink.Repaired, error) {
 	if j.truth.operator == nil {
 		j.truth.operator = &operator{given: map[string][]reading{}}
 	}
 	r := &sink.Repairer{
 		Mapping: j.Mapping, Rows: Target{j.Target}, Table: table,
-		Item: func(ctx context.Context, keys cdc.Item) (cdc.Item, bool, error) {
+		Item: func(ctx context.Context, keys attribute.Item) (attribute.Item, bool, error) {
 			item, id, number, err := j.Source.get(ctx, keys)
 			j.truth.operator.given[id] = append(j.truth.operator.given[id], reading{item, number})
 			return item, item.Exists(), err

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
@@ -55,7 +55,7 @@ func (s *simulation) write() {
 	rng := s.World.Rand()
 	key := s.plan.keyOf(rng.IntN(s.plan.keys))
 	if rng.IntN(4) == 0 {
-		s.Source.Delete(cdc.NewItem(key))
+		s.Source.Delete(attribute.NewItem(key))
 		return
 	}
 	s.written++
@@ -63,20 +63,20 @@ func (s *simulation) write() {
 	if s.plan.moving && rng.IntN(2) == 0 {
 		value = fmt.Sprintf("place%d", rng.IntN(3)) // back where it was once
 	}
-	attributes := append(key, cdc.Attribute{Name: "value", Value: cdc.String(value)}, cdc.Attribute{Name: "n", Value: cdc.String(fmt.Sprint(s.written))})
+	attributes := append(key, attribute.Attribute{Name: "value", Value: attribute.String(value)}, attribute.Attribute{Name: "n", Value: attribute.String(fmt.Sprint(s.written))})
 	if rng.IntN(3) == 0 {
 		attributes = append(attributes, sampled(rng))
 	}
 	switch {
 	case s.World.Chance(s.poisoned):
 		s.World.Inject("poison item")
-		attributes = append(attributes, cdc.Attribute{Name: longName, Value: cdc.String("x")})
+		attributes = append(attributes, attribute.Attribute{Name: longName, Value: attribute.String("x")})
 	case s.World.Chance(s.rejected):
-		attributes = append(attributes, cdc.Attribute{Name: "bad", Value: cdc.String(rejectedValue + value)})
+		attributes = append(attributes, attribute.Attribute{Name: "bad", Value: attribute.String(rejectedValue + value)})
 	case rng.IntN(3) == 0: // an attribute that comes and goes
-		attributes = append(attributes, cdc.Attribute{Name: fmt.Sprintf("extra%d", rng.IntN(3)), Value: cdc.String(value)})
+		attributes = append(attributes, attribute.Attribute{Name: fmt.Sprintf("extra%d", rng.IntN(3)), Value: attribute.String(value)})
 	}
-	item := cdc.NewItem(attributes)
+	item := attribute.NewItem(attributes)
 	s.checkMapping(item)
 	s.Source.Put(item)
 }
@@ -94,15 +94,15 @@ func (s *simulation) writeByRules() {
 	switch {
 	case s.World.Chance(s.poisoned):
 		s.World.Inject("poison item")
-		item = with(item, longName, cdc.String("x"))
+		item = with(item, longName, attribute.String("x"))
 	case s.World.Chance(s.rejected):
-		item = with(item, s.work.textOf(rng, item), cdc.String(rejectedValue+fmt.Sprint(s.written)))
+		item = with(item, s.work.textOf(rng, item), attribute.String(rejectedValue+fmt.Sprint(s.written)))
 	}
 	s.Source.Put(item)
 }
 
 // with is an item with another value of an attribute.
-func with(item cdc.Item, name string, v cdc.Value) cdc.Item {
-	list := slices.DeleteFunc(slices.Clone(item.Attributes()), func(a cdc.Attribute) bool { return a.Name == name })
-	return cdc.NewItem(append(list, cdc.Attribute{Name: name, Value: v}))
+func with(item attribute.Item, name string, v attribute.Value) attribute.Item {
+	list := slices.DeleteFunc(slices.Clone(item.Attributes()), func(a attribute.Attribute) bool { return a.Name == name })
+	return attribute.NewItem(append(list, attribute.Attribute{Name: name, Value: v}))
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
@@ -191,10 +191,10 @@ func TestReadAgainAfterTombstonesAreGone(t *testing.T) {
 				key := s.plan.keyOf(0)
 				for _, value := range []string{"a", "b", "", "c", ""} {
 					if value == "" {
-						s.Source.Delete(cdc.NewItem(key))
+						s.Source.Delete(attribute.NewItem(key))
 						continue
 					}
-					s.Source.Put(cdc.NewItem(append(key, cdc.Attribute{Name: "value", Value: cdc.String(value)})))
+					s.Source.Put(attribute.NewItem(append(key, attribute.Attribute{Name: "value", Value: attribute.String(value)})))
 				}
 				sh := s.Source.Stream().Open()[0]
 				for sh.given < len(sh.records) && task.Sleep(ctx, time.Second) == nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
@@ -325,8 +326,8 @@ func foreignPosition(l *life) (here, there string) {
 func heavyPage(l *life) (here, there string) {
 	pk := l.keys[0]
 	for n := range 3 {
-		item := cdc.NewItem([]cdc.Attribute{
-			{Name: "pk", Value: cdc.String(pk)}, {Name: "n", Value: integer(n)}, {Name: "text", Value: cdc.String(strings.Repeat("x", 380_000))},
+		item := attribute.NewItem([]attribute.Attribute{
+			{Name: "pk", Value: attribute.String(pk)}, {Name: "n", Value: integer(n)}, {Name: "text", Value: attribute.String(strings.Repeat("x", 380_000))},
 		})
 		l.table.Put(item)
 		l.other.put(item)

@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/cdc/cdctest"
 	"github.com/dynamodb-bigtable/replicator/dynamodbtest"
@@ -62,13 +63,15 @@ func TestConformanceOfStream(t *testing.T) {
 	cdctest.Conformance(t, func(t *testing.T) cdctest.Harness {
 		w := virtual.NewWorld(1, start, false)
 		table := NewTable(w, "Conformance", 1, "pk")
-		key := func(pk string) cdc.Attribute { return cdc.Attribute{Name: "pk", Value: cdc.String(pk)} }
+		key := func(pk string) attribute.Attribute {
+			return attribute.Attribute{Name: "pk", Value: attribute.String(pk)}
+		}
 		return cdctest.Harness{
 			Source: outside{w, table.Stream()},
 			Put: func(_ *testing.T, pk string, n int) {
-				table.Put(cdc.NewItem([]cdc.Attribute{key(pk), {Name: "n", Value: integer(n)}}))
+				table.Put(attribute.NewItem([]attribute.Attribute{key(pk), {Name: "n", Value: integer(n)}}))
 			},
-			Delete:          func(_ *testing.T, pk string) { table.Delete(cdc.NewItem([]cdc.Attribute{key(pk)})) },
+			Delete:          func(_ *testing.T, pk string) { table.Delete(attribute.NewItem([]attribute.Attribute{key(pk)})) },
 			Roll:            func(_ *testing.T, shard string) { table.Stream().Roll(table.Stream().Shard(shard)) },
 			ExpireIterators: func(*testing.T) { pass(w, iteratorLife+time.Second) },
 			Trim: func(*testing.T) {
@@ -143,19 +146,19 @@ func (e *embedded) enable(view types.StreamViewType, on bool) {
 	e.check(err)
 }
 
-func (e *embedded) put(item cdc.Item) {
+func (e *embedded) put(item attribute.Item) {
 	e.t.Helper()
 	_, err := e.db.PutItem(e.t.Context(), &dynamodb.PutItemInput{TableName: aws.String(differentialTable), Item: awsItem(item)})
 	e.check(err)
 }
 
-func (e *embedded) delete(key cdc.Item) {
+func (e *embedded) delete(key attribute.Item) {
 	e.t.Helper()
 	_, err := e.db.DeleteItem(e.t.Context(), &dynamodb.DeleteItemInput{TableName: aws.String(differentialTable), Key: awsItem(key)})
 	e.check(err)
 }
 
-func awsItem(item cdc.Item) map[string]types.AttributeValue {
+func awsItem(item attribute.Item) map[string]types.AttributeValue {
 	m := map[string]types.AttributeValue{}
 	for _, a := range item.Attributes() {
 		m[a.Name] = awsValue(a.Value)
@@ -163,7 +166,7 @@ func awsItem(item cdc.Item) map[string]types.AttributeValue {
 	return m
 }
 
-func awsValue(v cdc.Value) types.AttributeValue {
+func awsValue(v attribute.Value) types.AttributeValue {
 	texts := func() (list []string) {
 		for _, e := range v.Elements() {
 			list = append(list, e.Text())
@@ -171,33 +174,33 @@ func awsValue(v cdc.Value) types.AttributeValue {
 		return list
 	}
 	switch v.Kind() {
-	case cdc.KindS:
+	case attribute.KindS:
 		return &types.AttributeValueMemberS{Value: v.Text()}
-	case cdc.KindN:
+	case attribute.KindN:
 		return &types.AttributeValueMemberN{Value: v.Text()}
-	case cdc.KindB:
+	case attribute.KindB:
 		return &types.AttributeValueMemberB{Value: []byte(v.Text())}
-	case cdc.KindBOOL:
+	case attribute.KindBOOL:
 		return &types.AttributeValueMemberBOOL{Value: v.Bool()}
-	case cdc.KindNULL:
+	case attribute.KindNULL:
 		return &types.AttributeValueMemberNULL{Value: true}
-	case cdc.KindM:
+	case attribute.KindM:
 		m := map[string]types.AttributeValue{}
 		for _, a := range v.Members() {
 			m[a.Name] = awsValue(a.Value)
 		}
 		return &types.AttributeValueMemberM{Value: m}
-	case cdc.KindL:
+	case attribute.KindL:
 		var list []types.AttributeValue
 		for _, e := range v.Elements() {
 			list = append(list, awsValue(e))
 		}
 		return &types.AttributeValueMemberL{Value: list}
-	case cdc.KindSS:
+	case attribute.KindSS:
 		return &types.AttributeValueMemberSS{Value: texts()}
-	case cdc.KindNS:
+	case attribute.KindNS:
 		return &types.AttributeValueMemberNS{Value: texts()}
-	case cdc.KindBS:
+	case attribute.KindBS:
 		var list [][]byte
 		for _, text := range texts() {
 			list = append(list, []byte(text))
@@ -207,8 +210,8 @@ func awsValue(v cdc.Value) types.AttributeValue {
 	panic("sim: a value of no type")
 }
 
-func integer(n int) cdc.Value {
-	v, err := cdc.Number(strconv.Itoa(n))
+func integer(n int) attribute.Value {
+	v, err := attribute.Number(strconv.Itoa(n))
 	if err != nil {
 		panic(err)
 	}

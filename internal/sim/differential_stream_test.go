@@ -12,6 +12,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/dynamodbtest"
 	"github.com/dynamodb-bigtable/replicator/internal/virtual"
@@ -59,7 +60,7 @@ func TestPagesEqualEmbeddedDynamoDB(t *testing.T) {
 	pk := l.keys[0]
 	l.other.clock.Store(l.world.Now().UnixNano())
 	for n := range 2*pageRecords + 300 {
-		item := cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: cdc.String(pk)}, {Name: "n", Value: integer(n)}})
+		item := attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String(pk)}, {Name: "n", Value: integer(n)}})
 		l.table.Put(item)
 		l.sameTime(pk)
 		l.other.put(item)
@@ -142,7 +143,7 @@ func agreeing(n uint64) []string {
 	keys, missing := make([]string, n), n
 	for i := 0; missing > 0; i++ {
 		pk := fmt.Sprint("k", i)
-		here := hashOf("/"+string(cdc.String(pk).AppendKey(nil))) * n / hashSpace
+		here := hashOf("/"+string(attribute.String(pk).AppendKey(nil))) * n / hashSpace
 		sum := md5.Sum([]byte(pk)) // as dynamodbtest.Server.Shards tells ranges
 		there := uint64(binary.BigEndian.Uint32(sum[:])) * n / hashSpace
 		if here == there && keys[here] == "" {
@@ -232,7 +233,7 @@ func (l *life) delete() {
 	if _, ok := l.stored(pk); ok {
 		l.wrote("delete")
 	}
-	key := cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: cdc.String(pk)}})
+	key := attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String(pk)}})
 	l.table.Delete(key)
 	l.sameTime(pk)
 	l.other.delete(key)
@@ -245,13 +246,13 @@ func (l *life) wrote(event string) {
 	}
 }
 
-func (l *life) stored(pk string) (cdc.Item, bool) {
+func (l *life) stored(pk string) (attribute.Item, bool) {
 	for _, item := range l.table.Items() {
 		if v, _ := item.Get("pk"); v.Text() == pk {
 			return item, true
 		}
 	}
-	return cdc.Item{}, false
+	return attribute.Item{}, false
 }
 
 // sameTime makes the embedded DynamoDB date its next record as the model dated its last, whose times run backwards now and then.
@@ -260,7 +261,7 @@ func (l *life) sameTime(pk string) {
 		return
 	}
 	now, offset := l.world.Now(), time.Duration(0)
-	sh := l.owner(hashOf("/" + string(cdc.String(pk).AppendKey(nil))))
+	sh := l.owner(hashOf("/" + string(attribute.String(pk).AppendKey(nil))))
 	if n := len(sh.records); n > 0 && sh.records[n-1].at.Equal(now) {
 		offset = sh.records[n-1].change.Time.Sub(now.Truncate(time.Second))
 	}
@@ -340,23 +341,23 @@ func (l *life) anyShard() (*pair, string) {
 }
 
 // item has attributes of any type.
-func (l *life) item(pk string) cdc.Item {
+func (l *life) item(pk string) attribute.Item {
 	number := integer(l.random.IntN(1000) - 500)
-	text := cdc.String(strings.Repeat("x\u00e9", l.random.IntN(4)))
-	set, err := cdc.NumberSet([]string{"1", "2.5", "-" + fmt.Sprint(3+l.random.IntN(5))})
+	text := attribute.String(strings.Repeat("x\u00e9", l.random.IntN(4)))
+	set, err := attribute.NumberSet([]string{"1", "2.5", "-" + fmt.Sprint(3+l.random.IntN(5))})
 	if err != nil {
 		panic(err)
 	}
-	values := []cdc.Value{
-		number, text, cdc.Binary([]byte{0, 0xff, byte(l.random.IntN(3))}), cdc.Bool(l.random.IntN(2) == 0), cdc.Null(),
-		cdc.Map([]cdc.Attribute{{Name: "n", Value: number}, {Name: "", Value: text}}), cdc.List([]cdc.Value{text, number, cdc.List(nil)}),
-		cdc.StringSet([]string{"b", "a", "\u00e9"}), set, cdc.BinarySet([][]byte{{1}, {0, byte(l.random.IntN(3))}}),
+	values := []attribute.Value{
+		number, text, attribute.Binary([]byte{0, 0xff, byte(l.random.IntN(3))}), attribute.Bool(l.random.IntN(2) == 0), attribute.Null(),
+		attribute.Map([]attribute.Attribute{{Name: "n", Value: number}, {Name: "", Value: text}}), attribute.List([]attribute.Value{text, number, attribute.List(nil)}),
+		attribute.StringSet([]string{"b", "a", "\u00e9"}), set, attribute.BinarySet([][]byte{{1}, {0, byte(l.random.IntN(3))}}),
 	}
-	attributes := []cdc.Attribute{{Name: "pk", Value: cdc.String(pk)}}
+	attributes := []attribute.Attribute{{Name: "pk", Value: attribute.String(pk)}}
 	for i, v := range values {
 		if l.random.IntN(4) == 0 {
-			attributes = append(attributes, cdc.Attribute{Name: fmt.Sprint("a", i), Value: v})
+			attributes = append(attributes, attribute.Attribute{Name: fmt.Sprint("a", i), Value: v})
 		}
 	}
-	return cdc.NewItem(attributes)
+	return attribute.NewItem(attributes)
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
@@ -81,7 +82,7 @@ type dropping struct {
 	drop func()
 }
 
-func (d *dropping) Scan(context.Context, string, int, int, cdc.Item, int) (backfill.ScanPage, error) {
+func (d *dropping) Scan(context.Context, string, int, int, attribute.Item, int) (backfill.ScanPage, error) {
 	if !d.dropped {
 		d.dropped = true
 		d.drop()

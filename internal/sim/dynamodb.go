@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/internal/virtual"
 )
@@ -29,7 +30,7 @@ type Table struct {
 	Name  string
 	Key   []string // names of the primary key's attributes
 
-	items map[string]cdc.Item
+	items map[string]attribute.Item
 	// Streams are all streams the table ever had, the current one last.
 	Streams []*Stream
 
@@ -89,7 +90,7 @@ type described struct {
 // Write is one change of an item as the application makes it.
 type Write struct {
 	ID       string // of the item
-	Old, New cdc.Item
+	Old, New attribute.Item
 	At       time.Time
 	// Shard and Sequence are the change's place; Shard is nil if no stream records it.
 	Shard    *Shard
@@ -152,7 +153,7 @@ const hashSpace = uint64(1) << 32
 
 // NewTable makes an empty table with an enabled stream of the given number of shards.
 func NewTable(w *virtual.World, name string, shards int, key ...string) *Table {
-	t := &Table{world: w, Name: name, Key: key, items: map[string]cdc.Item{}, Latency: 20 * time.Millisecond, PageSize: pageRecords, View: "NEW_AND_OLD_IMAGES"}
+	t := &Table{world: w, Name: name, Key: key, items: map[string]attribute.Item{}, Latency: 20 * time.Millisecond, PageSize: pageRecords, View: "NEW_AND_OLD_IMAGES"}
 	t.EnableStream(shards)
 	return t
 }
@@ -290,22 +291,22 @@ func (s *Stream) Trim(t time.Time) {
 
 // ---- the application's side
 
-func (t *Table) keyOf(item cdc.Item) (cdc.Item, string) {
-	keys := make([]cdc.Attribute, 0, 2)
+func (t *Table) keyOf(item attribute.Item) (attribute.Item, string) {
+	keys := make([]attribute.Attribute, 0, 2)
 	var id []byte
 	for _, name := range t.Key {
 		v, ok := item.Get(name)
 		if !ok {
 			panic("sim: an item without its key")
 		}
-		keys = append(keys, cdc.Attribute{Name: name, Value: v})
+		keys = append(keys, attribute.Attribute{Name: name, Value: v})
 		id = v.AppendKey(append(id, '/'))
 	}
-	return cdc.NewItem(keys), string(id)
+	return attribute.NewItem(keys), string(id)
 }
 
 // name is an item's key for a person.
-func (t *Table) name(keys cdc.Item) string {
+func (t *Table) name(keys attribute.Item) string {
 	var parts []string
 	for _, name := range t.Key {
 		v, _ := keys.Get(name)
@@ -321,7 +322,7 @@ func hashOf(id string) uint64 {
 }
 
 // Put stores an item at once.
-func (t *Table) Put(item cdc.Item) {
+func (t *Table) Put(item attribute.Item) {
 	keys, id := t.keyOf(item)
 	old := t.items[id]
 	if old.Equal(item) {
@@ -336,7 +337,7 @@ func (t *Table) Put(item cdc.Item) {
 }
 
 // Delete removes an item, if it is there.
-func (t *Table) Delete(key cdc.Item) {
+func (t *Table) Delete(key attribute.Item) {
 	keys, id := t.keyOf(key)
 	old, ok := t.items[id]
 	if !ok {
@@ -396,13 +397,13 @@ func (t *Table) wrote(w Write) {
 }
 
 // Items are the items of the table, sorted by key.
-func (t *Table) Items() []cdc.Item {
+func (t *Table) Items() []attribute.Item {
 	ids := make([]string, 0, len(t.items))
 	for id := range t.items {
 		ids = append(ids, id)
 	}
 	slices.Sort(ids)
-	items := make([]cdc.Item, len(ids))
+	items := make([]attribute.Item, len(ids))
 	for i, id := range ids {
 		items[i] = t.items[id]
 	}

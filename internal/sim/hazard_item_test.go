@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/internal/virtual"
@@ -199,8 +199,8 @@ func TestH65_EventsAndErrorsShowNoItemData(t *testing.T) {
 		a := s.Start("a", listen)
 		s.inSync(10 * time.Minute)
 		s.putWith(secret+"0", tooLong, secret)
-		s.Source.Put(cdc.NewItem([]cdc.Attribute{
-			{Name: "pk", Value: cdc.String(secret + strings.Repeat("#", 2000))}, {Name: "sk", Value: cdc.String(secret)},
+		s.Source.Put(attribute.NewItem([]attribute.Attribute{
+			{Name: "pk", Value: attribute.String(secret + strings.Repeat("#", 2000))}, {Name: "sk", Value: attribute.String(secret)},
 		}))
 		put(1)
 		s.inSync(5 * time.Minute)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/sink"
@@ -14,7 +15,7 @@ import (
 
 // withOthers starts a worker that ends when this table and another one are drained, whose items are put by the function that is returned.
 func (s *scene) withOthers(name string) (w *Worker, put func(key, value string)) {
-	mapping, err := transform.NewMapping("Others", "others", "d", []transform.KeyAttribute{{Name: "id", Type: cdc.KindS}})
+	mapping, err := transform.NewMapping("Others", "others", "d", []transform.KeyAttribute{{Name: "id", Type: attribute.KindS}})
 	if err != nil {
 		s.failf("%v", err)
 	}
@@ -37,7 +38,7 @@ func (s *scene) withOthers(name string) (w *Worker, put func(key, value string))
 		}
 	})
 	return w, func(key, value string) {
-		others.Put(cdc.NewItem([]cdc.Attribute{{Name: "id", Value: cdc.String(key)}, {Name: "value", Value: cdc.String(value)}}))
+		others.Put(attribute.NewItem([]attribute.Attribute{{Name: "id", Value: attribute.String(key)}, {Name: "value", Value: attribute.String(value)}}))
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/internal/virtual"
 )
@@ -142,11 +142,11 @@ func (s *scene) put(key, value string) { s.Source.Put(item(key, key, value)) }
 
 // putAll stores items with further attributes: names and values.
 func (s *scene) putWith(key string, more ...string) {
-	attributes := []cdc.Attribute{{Name: "pk", Value: cdc.String(key)}, {Name: "sk", Value: cdc.String(key)}}
+	attributes := []attribute.Attribute{{Name: "pk", Value: attribute.String(key)}, {Name: "sk", Value: attribute.String(key)}}
 	for i := 0; i < len(more); i += 2 {
-		attributes = append(attributes, cdc.Attribute{Name: more[i], Value: cdc.String(more[i+1])})
+		attributes = append(attributes, attribute.Attribute{Name: more[i], Value: attribute.String(more[i+1])})
 	}
-	s.Source.Put(cdc.NewItem(attributes))
+	s.Source.Put(attribute.NewItem(attributes))
 }
 
 func (s *scene) del(key string) { s.Source.Delete(item(key, key, "")) }

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/internal/virtual"
@@ -26,7 +26,7 @@ func keptRules() *transform.Mapping {
 	moved := all("moved#{place}#{pk}#{sk}", "b")
 	moved.Table = "second"
 	return mapping(transform.Spec{
-		Source: "Orders", Table: "orders", PrimaryKey: []transform.KeyAttribute{{Name: "pk", Type: cdc.KindS}, {Name: "sk", Type: cdc.KindS}},
+		Source: "Orders", Table: "orders", PrimaryKey: []transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}, {Name: "sk", Type: attribute.KindS}},
 		Families: []transform.Family{{Name: "a"}, {Name: "b"}, {Name: "c"}}, KeepVersions: true,
 		Rules: []transform.Rule{
 			{Name: "both", When: when(`kind = "both"`), Writes: []transform.Write{cell, moved}},

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/virtual"
@@ -60,9 +61,9 @@ func TestARepairOfWhatExpiresAtAnotherTime(t *testing.T) {
 		failures := judge(build, func(s *judged) {
 			s.truth.layout = shape.layout
 			s.truth.operator = newOperator(&simulation{Migration: s.Migration, truth: s.truth})
-			put := func(user, until string) cdc.Item {
-				s.Source.Put(cdc.NewItem([]cdc.Attribute{
-					{Name: "id", Value: number("35")}, {Name: "kind", Value: cdc.String("member")}, {Name: "user", Value: cdc.String(user)}, {Name: "until", Value: number(until)},
+			put := func(user, until string) attribute.Item {
+				s.Source.Put(attribute.NewItem([]attribute.Attribute{
+					{Name: "id", Value: number("35")}, {Name: "kind", Value: attribute.String("member")}, {Name: "user", Value: attribute.String(user)}, {Name: "until", Value: number(until)},
 				}))
 				return s.Mapping.Keys(s.last().New)
 			}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
@@ -72,7 +73,7 @@ type Worker struct {
 // attributes; none means the primary key.
 func NewMigration(w *virtual.World, shards int, rowKey ...string) *Migration {
 	mapping, err := transform.NewMapping("Orders", "orders", "d",
-		[]transform.KeyAttribute{{Name: "pk", Type: cdc.KindS}, {Name: "sk", Type: cdc.KindS}}, rowKey...)
+		[]transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}, {Name: "sk", Type: attribute.KindS}}, rowKey...)
 	if err != nil {
 		panic(err)
 	}

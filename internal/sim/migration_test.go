@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/internal/virtual"
 )
@@ -14,9 +14,9 @@ import (
 // start is when every simulated run begins.
 var start = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 
-func item(pk, sk, value string) cdc.Item {
-	return cdc.NewItem([]cdc.Attribute{
-		{Name: "pk", Value: cdc.String(pk)}, {Name: "sk", Value: cdc.String(sk)}, {Name: "value", Value: cdc.String(value)},
+func item(pk, sk, value string) attribute.Item {
+	return attribute.NewItem([]attribute.Attribute{
+		{Name: "pk", Value: attribute.String(pk)}, {Name: "sk", Value: attribute.String(sk)}, {Name: "value", Value: attribute.String(value)},
 	})
 }
 

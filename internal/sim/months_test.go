@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/internal/virtual"
@@ -109,8 +109,8 @@ func (o *operation) hire() {
 
 func (o *operation) put(key, value string) { o.Source.Put(dayItem(key, value)) }
 
-func dayItem(key, value string) cdc.Item {
-	return cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: cdc.String(key)}, {Name: "sk", Value: cdc.String(key)}, {Name: "value", Value: cdc.String(value)}})
+func dayItem(key, value string) attribute.Item {
+	return attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String(key)}, {Name: "sk", Value: attribute.String(key)}, {Name: "value", Value: attribute.String(value)}})
 }
 
 // size is how much there is in both tables.

@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
@@ -24,7 +24,7 @@ import (
 // nothing with packages transform and expression but the name of an item, so that a bug of the mapping is not believed by
 // the checkers. It knows what the mappings of the examples and of the simulation need.
 type naive struct {
-	itemKey func(cdc.Item) string
+	itemKey func(attribute.Item) string
 	rules   []naiveRule
 	drop    []string
 	own     bool // rows of columns have versions of their own, too
@@ -33,7 +33,7 @@ type naive struct {
 }
 
 type naiveRule struct {
-	when   func(cdc.Item) bool
+	when   func(attribute.Item) bool
 	ignore bool
 	writes []naiveWrite
 }
@@ -112,7 +112,7 @@ func newNaive(entry *config.Table, captures map[string]string, m *transform.Mapp
 // errNaive is why an item cannot be held.
 var errNaive = errors.New("cannot be mapped")
 
-func (n *naive) place(item cdc.Item) placement {
+func (n *naive) place(item attribute.Item) placement {
 	i := slices.IndexFunc(n.rules, func(r naiveRule) bool { return r.when == nil || r.when(item) })
 	if i < 0 {
 		return placement{astray: true}
@@ -161,7 +161,7 @@ type naiveCells struct {
 	n    *naive
 	w    *naiveWrite
 	spot *spot
-	item cdc.Item
+	item attribute.Item
 }
 
 func (c *naiveCells) make() error {
@@ -224,7 +224,7 @@ func (c *naiveCells) set(family, qualifier, value string) error {
 	}
 	const year9999 = 253402300799
 	stamp := int64(year9999) * 1e6
-	if v, ok := c.item.Get(c.n.ttl); ok && v.Kind() == cdc.KindN {
+	if v, ok := c.item.Get(c.n.ttl); ok && v.Kind() == attribute.KindN {
 		seconds, err := strconv.ParseFloat(v.Text(), 64)
 		if err == nil && seconds < year9999 && seconds > float64(simEpoch.AddDate(-5, 0, 0).Unix()) {
 			stamp = max(0, int64(seconds)*1e6-c.n.ages[family].Microseconds())
@@ -234,7 +234,7 @@ func (c *naiveCells) set(family, qualifier, value string) error {
 	return nil
 }
 
-func (c *naiveCells) attribute(to config.Column, a cdc.Attribute) error {
+func (c *naiveCells) attribute(to config.Column, a attribute.Attribute) error {
 	family, qualifier, fixed := strings.Cut(to.To, ":")
 	name := a.Name
 	if fixed {
@@ -248,7 +248,7 @@ func (c *naiveCells) attribute(to config.Column, a cdc.Attribute) error {
 		return c.list(family, name, a.Value)
 	case "", "text":
 		text = naivePlain(a.Value)
-		if to.As == "text" && a.Value.Kind() == cdc.KindB {
+		if to.As == "text" && a.Value.Kind() == attribute.KindB {
 			text = base64.StdEncoding.EncodeToString([]byte(a.Value.Text()))
 		}
 	case "json":
@@ -256,19 +256,19 @@ func (c *naiveCells) attribute(to config.Column, a cdc.Attribute) error {
 	case "dynamodb_json":
 		text = naiveMarshal(naiveDynamo(a.Value))
 	case "bytes":
-		if k := a.Value.Kind(); k != cdc.KindS && k != cdc.KindB {
+		if k := a.Value.Kind(); k != attribute.KindS && k != attribute.KindB {
 			return errNaive
 		}
 		text = a.Value.Text()
 	case "int64", "counter":
 		number, err := strconv.ParseInt(a.Value.Text(), 10, 64)
-		if err != nil || a.Value.Kind() != cdc.KindN {
+		if err != nil || a.Value.Kind() != attribute.KindN {
 			return errNaive
 		}
 		text = string(binary.BigEndian.AppendUint64(nil, uint64(number)))
 	case "float64":
 		number, err := strconv.ParseFloat(a.Value.Text(), 64)
-		if err != nil || a.Value.Kind() != cdc.KindN {
+		if err != nil || a.Value.Kind() != attribute.KindN {
 			return errNaive
 		}
 		text = string(binary.BigEndian.AppendUint64(nil, math.Float64bits(number)))
@@ -286,8 +286,8 @@ func (c *naiveCells) attribute(to config.Column, a cdc.Attribute) error {
 }
 
 // list makes a cell of each element, the last one the newest, a millisecond apart from 1970 on.
-func (c *naiveCells) list(family, name string, v cdc.Value) error {
-	if v.Kind() != cdc.KindL {
+func (c *naiveCells) list(family, name string, v attribute.Value) error {
+	if v.Kind() != attribute.KindL {
 		return errNaive
 	}
 	at := family + ":" + name
@@ -299,7 +299,7 @@ func (c *naiveCells) list(family, name string, v cdc.Value) error {
 }
 
 // spread makes columns of the members of a map, the elements of a list or the members of a set.
-func (c *naiveCells) spread(to config.Column, family, name string, fixed bool, a cdc.Attribute) error {
+func (c *naiveCells) spread(to config.Column, family, name string, fixed bool, a attribute.Attribute) error {
 	below := func(name, member string) string {
 		if name == "" {
 			return member
@@ -307,9 +307,9 @@ func (c *naiveCells) spread(to config.Column, family, name string, fixed bool, a
 		return name + "." + member
 	}
 	quote := strings.NewReplacer("%", "%25", ".", "%2E").Replace
-	var member func(name string, v cdc.Value) error
-	member = func(name string, v cdc.Value) error {
-		if v.Kind() != cdc.KindM {
+	var member func(name string, v attribute.Value) error
+	member = func(name string, v attribute.Value) error {
+		if v.Kind() != attribute.KindM {
 			return c.set(family, name, naivePlain(v))
 		}
 		for _, m := range v.Members() {
@@ -321,11 +321,11 @@ func (c *naiveCells) spread(to config.Column, family, name string, fixed bool, a
 	}
 	elements := a.Value.Elements()
 	switch a.Value.Kind() {
-	case cdc.KindM, cdc.KindL:
+	case attribute.KindM, attribute.KindL:
 		if !fixed {
 			name = quote(name)
 		}
-		if a.Value.Kind() == cdc.KindM {
+		if a.Value.Kind() == attribute.KindM {
 			return member(name, a.Value)
 		}
 		for i, e := range elements {
@@ -333,7 +333,7 @@ func (c *naiveCells) spread(to config.Column, family, name string, fixed bool, a
 				return err
 			}
 		}
-	case cdc.KindSS, cdc.KindNS, cdc.KindBS:
+	case attribute.KindSS, attribute.KindNS, attribute.KindBS:
 		for _, e := range elements {
 			qualifier := e.Text()
 			if fixed {
@@ -350,27 +350,27 @@ func (c *naiveCells) spread(to config.Column, family, name string, fixed bool, a
 }
 
 // naivePlain is the encoding without as.
-func naivePlain(v cdc.Value) string {
+func naivePlain(v attribute.Value) string {
 	switch v.Kind() {
-	case cdc.KindS, cdc.KindN, cdc.KindB:
+	case attribute.KindS, attribute.KindN, attribute.KindB:
 		return v.Text()
 	}
 	return naiveMarshal(naiveJSON(v))
 }
 
-func naiveJSON(v cdc.Value) any {
+func naiveJSON(v attribute.Value) any {
 	switch v.Kind() {
-	case cdc.KindS:
+	case attribute.KindS:
 		return v.Text()
-	case cdc.KindN:
+	case attribute.KindN:
 		return json.Number(v.Text())
-	case cdc.KindB:
+	case attribute.KindB:
 		return []byte(v.Text()) // base64
-	case cdc.KindBOOL:
+	case attribute.KindBOOL:
 		return v.Bool()
-	case cdc.KindNULL:
+	case attribute.KindNULL:
 		return nil
-	case cdc.KindM:
+	case attribute.KindM:
 		members := map[string]any{}
 		for _, m := range v.Members() {
 			members[m.Name] = naiveJSON(m.Value)
@@ -385,34 +385,34 @@ func naiveJSON(v cdc.Value) any {
 }
 
 // naiveDynamo is a value with its type, as DynamoDB's JSON has it.
-func naiveDynamo(v cdc.Value) any {
+func naiveDynamo(v attribute.Value) any {
 	var inner any
 	switch v.Kind() {
-	case cdc.KindNULL:
+	case attribute.KindNULL:
 		inner = true
-	case cdc.KindBOOL:
+	case attribute.KindBOOL:
 		inner = v.Bool()
-	case cdc.KindM:
+	case attribute.KindM:
 		members := map[string]any{}
 		for _, m := range v.Members() {
 			members[m.Name] = naiveDynamo(m.Value)
 		}
 		inner = members
-	case cdc.KindL:
+	case attribute.KindL:
 		elements := []any{}
 		for _, e := range v.Elements() {
 			elements = append(elements, naiveDynamo(e))
 		}
 		inner = elements
-	case cdc.KindB:
+	case attribute.KindB:
 		inner = []byte(v.Text())
-	case cdc.KindBS:
+	case attribute.KindBS:
 		elements := []any{}
 		for _, e := range v.Elements() {
 			elements = append(elements, []byte(e.Text()))
 		}
 		inner = elements
-	case cdc.KindSS, cdc.KindNS:
+	case attribute.KindSS, attribute.KindNS:
 		elements := []any{}
 		for _, e := range v.Elements() {
 			elements = append(elements, e.Text())

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
 // naivePart is a literal or a placeholder of a template.
@@ -93,7 +93,7 @@ func naiveEscape(text, marker string) string {
 }
 
 // naiveText is what a template makes of an item.
-func naiveText(parts []naivePart, item cdc.Item) (string, error) {
+func naiveText(parts []naivePart, item attribute.Item) (string, error) {
 	var b strings.Builder
 	for _, p := range parts {
 		if p.attribute == "" {
@@ -107,19 +107,19 @@ func naiveText(parts []naivePart, item cdc.Item) (string, error) {
 			if i < 0 {
 				return "", errNaive
 			}
-			kind, text, calls = cdc.KindS, calls[i].argument, calls[i+1:]
+			kind, text, calls = attribute.KindS, calls[i].argument, calls[i+1:]
 		}
-		if kind != cdc.KindS && kind != cdc.KindN && kind != cdc.KindB {
+		if kind != attribute.KindS && kind != attribute.KindN && kind != attribute.KindB {
 			return "", errNaive
 		}
 		for _, c := range calls {
 			if text, ok = c.apply(kind, text); !ok {
 				return "", errNaive
 			}
-			if kind == cdc.KindN && c.name != "default" && c.name != "epoch_ms" && c.name != "raw" {
-				kind = cdc.KindS
+			if kind == attribute.KindN && c.name != "default" && c.name != "epoch_ms" && c.name != "raw" {
+				kind = attribute.KindS
 			} else if c.name == "epoch_ms" {
-				kind = cdc.KindN
+				kind = attribute.KindN
 			}
 		}
 		b.WriteString(naiveEscape(text, p.escaped))
@@ -128,7 +128,7 @@ func naiveText(parts []naivePart, item cdc.Item) (string, error) {
 }
 
 // apply is one function of a value; false if it does not take it.
-func (c naiveCall) apply(kind cdc.Kind, text string) (string, bool) {
+func (c naiveCall) apply(kind attribute.Kind, text string) (string, bool) {
 	number, _ := strconv.Atoi(c.argument)
 	switch c.name {
 	case "after":
@@ -163,7 +163,7 @@ func (c naiveCall) apply(kind cdc.Kind, text string) (string, bool) {
 	case "reverse":
 		characters := []rune(text)
 		slices.Reverse(characters)
-		return string(characters), kind != cdc.KindB
+		return string(characters), kind != attribute.KindB
 	case "salt":
 		sum := sha256.Sum256([]byte(text))
 		bucket := new(big.Int).Mod(new(big.Int).SetBytes(sum[:8]), big.NewInt(int64(number)))
@@ -171,9 +171,9 @@ func (c naiveCall) apply(kind cdc.Kind, text string) (string, bool) {
 	case "hash":
 		return fmt.Sprintf("%x", sha256.Sum256([]byte(text)))[:number], true
 	case "lower":
-		return strings.ToLower(text), kind != cdc.KindB
+		return strings.ToLower(text), kind != attribute.KindB
 	case "upper":
-		return strings.ToUpper(text), kind != cdc.KindB
+		return strings.ToUpper(text), kind != attribute.KindB
 	case "hex":
 		return hex.EncodeToString([]byte(text)), true
 	case "default", "raw":
@@ -191,8 +191,8 @@ func (c naiveCall) apply(kind cdc.Kind, text string) (string, bool) {
 
 var naiveWhole = regexp.MustCompile(`^(0|[1-9]\d*)$`)
 
-func naivePad(kind cdc.Kind, text string, width int) (string, bool) {
-	if kind == cdc.KindB || !naiveWhole.MatchString(text) || len(text) > width {
+func naivePad(kind attribute.Kind, text string, width int) (string, bool) {
+	if kind == attribute.KindB || !naiveWhole.MatchString(text) || len(text) > width {
 		return "", false
 	}
 	return strings.Repeat("0", width-len(text)) + text, true
@@ -200,8 +200,8 @@ func naivePad(kind cdc.Kind, text string, width int) (string, bool) {
 
 // naiveSortable: a sign, the power of ten, the digits, and an end that sorts before all digits or, with the complements of a negative number,
 // behind them.
-func naiveSortable(kind cdc.Kind, text string) (string, bool) {
-	if kind != cdc.KindN {
+func naiveSortable(kind attribute.Kind, text string) (string, bool) {
+	if kind != attribute.KindN {
 		return "", false
 	}
 	value, ok := new(big.Rat).SetString(text)
@@ -224,8 +224,8 @@ func naiveSortable(kind cdc.Kind, text string) (string, bool) {
 	return "0" + complement.Replace(digits) + "~", true
 }
 
-func naiveInstant(kind cdc.Kind, text string) (time.Time, bool) {
-	if kind == cdc.KindS {
+func naiveInstant(kind attribute.Kind, text string) (time.Time, bool) {
+	if kind == attribute.KindS {
 		for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02T15:04Z07:00", "2006-01-02", "20060102T150405Z", "20060102"} {
 			if at, err := time.Parse(layout, text); err == nil {
 				return at.UTC(), true
@@ -233,7 +233,7 @@ func naiveInstant(kind cdc.Kind, text string) (time.Time, bool) {
 		}
 	}
 	number, ok := new(big.Rat).SetString(text)
-	if !ok || kind == cdc.KindB || !naiveNumber.MatchString(text) {
+	if !ok || kind == attribute.KindB || !naiveNumber.MatchString(text) {
 		return time.Time{}, false
 	}
 	millis := new(big.Rat).Mul(number, big.NewRat(1000, 1))

@@ -9,12 +9,12 @@ import (
 	"strings"
 	"unicode/utf16"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
 // naiveWhen reads a condition, as DynamoDB's developer guide has them (Expressions.OperatorsAndFunctions), and gives a function of an item: a second
 // evaluator, so that a rule that package expression decides wrongly is not believed. It knows what the mappings need.
-func naiveWhen(text string) func(cdc.Item) bool {
+func naiveWhen(text string) func(attribute.Item) bool {
 	p := &naiveParser{words: naiveWord.FindAllString(text, -1)}
 	holds := p.or()
 	if len(p.words) > 0 {
@@ -42,29 +42,29 @@ func (p *naiveParser) next() string {
 	return word
 }
 
-func (p *naiveParser) or() func(cdc.Item) bool {
+func (p *naiveParser) or() func(attribute.Item) bool {
 	left := p.and()
 	if !p.take("OR") {
 		return left
 	}
 	right := p.or()
-	return func(it cdc.Item) bool { return left(it) || right(it) }
+	return func(it attribute.Item) bool { return left(it) || right(it) }
 }
 
-func (p *naiveParser) and() func(cdc.Item) bool {
+func (p *naiveParser) and() func(attribute.Item) bool {
 	left := p.single()
 	if !p.take("AND") {
 		return left
 	}
 	right := p.and()
-	return func(it cdc.Item) bool { return left(it) && right(it) }
+	return func(it attribute.Item) bool { return left(it) && right(it) }
 }
 
-func (p *naiveParser) single() func(cdc.Item) bool {
+func (p *naiveParser) single() func(attribute.Item) bool {
 	switch {
 	case p.take("NOT"):
 		inner := p.single()
-		return func(it cdc.Item) bool { return !inner(it) }
+		return func(it attribute.Item) bool { return !inner(it) }
 	case p.take("("):
 		inner := p.or()
 		p.take(")")
@@ -78,22 +78,22 @@ func (p *naiveParser) single() func(cdc.Item) bool {
 		low := p.operand()
 		p.take("AND")
 		high := p.operand()
-		return func(it cdc.Item) bool {
+		return func(it attribute.Item) bool {
 			return naiveRelates(">=", left(it), low(it)) && naiveRelates("<=", left(it), high(it))
 		}
 	case "IN":
 		list := p.arguments()
-		return func(it cdc.Item) bool {
+		return func(it attribute.Item) bool {
 			return slices.ContainsFunc(list, func(o naiveOperand) bool { return naiveRelates("=", left(it), o(it)) })
 		}
 	default:
 		right := p.operand()
-		return func(it cdc.Item) bool { return naiveRelates(op, left(it), right(it)) }
+		return func(it attribute.Item) bool { return naiveRelates(op, left(it), right(it)) }
 	}
 }
 
 // naiveOperand is a value of an item; nil if it is not there.
-type naiveOperand func(cdc.Item) *cdc.Value
+type naiveOperand func(attribute.Item) *attribute.Value
 
 func (p *naiveParser) arguments() (list []naiveOperand) {
 	p.take("(")
@@ -104,10 +104,10 @@ func (p *naiveParser) arguments() (list []naiveOperand) {
 	return list
 }
 
-func (p *naiveParser) function() func(cdc.Item) bool {
+func (p *naiveParser) function() func(attribute.Item) bool {
 	name, list := p.next(), p.arguments()
 	first, second := list[0], list[len(list)-1]
-	return func(it cdc.Item) bool {
+	return func(it attribute.Item) bool {
 		a, b := first(it), second(it)
 		switch {
 		case name == "attribute_not_exists":
@@ -124,34 +124,34 @@ func (p *naiveParser) function() func(cdc.Item) bool {
 			return naiveIsText(a, b) && strings.HasPrefix(a.Text(), b.Text())
 		case "contains":
 			return naiveIsText(a, b) && strings.Contains(a.Text(), b.Text()) ||
-				a.Kind() != cdc.KindM && slices.ContainsFunc(a.Elements(), func(e cdc.Value) bool { return naiveRelates("=", &e, b) })
+				a.Kind() != attribute.KindM && slices.ContainsFunc(a.Elements(), func(e attribute.Value) bool { return naiveRelates("=", &e, b) })
 		}
 		panic("sim: the naive conditions do not know " + name)
 	}
 }
 
-func naiveIsText(a, b *cdc.Value) bool {
-	return a.Kind() == b.Kind() && (a.Kind() == cdc.KindS || a.Kind() == cdc.KindB)
+func naiveIsText(a, b *attribute.Value) bool {
+	return a.Kind() == b.Kind() && (a.Kind() == attribute.KindS || a.Kind() == attribute.KindB)
 }
 
 var naiveStep = regexp.MustCompile(`[^.\[\]]+`)
 
 func (p *naiveParser) operand() naiveOperand {
 	word := p.next()
-	constant := func(v cdc.Value) naiveOperand { return func(cdc.Item) *cdc.Value { return &v } }
+	constant := func(v attribute.Value) naiveOperand { return func(attribute.Item) *attribute.Value { return &v } }
 	switch {
 	case word == "size":
 		of := p.arguments()[0]
-		return func(it cdc.Item) *cdc.Value { return naiveSize(of(it)) }
+		return func(it attribute.Item) *attribute.Value { return naiveSize(of(it)) }
 	case word[0] == '"':
-		return constant(cdc.String(strings.Trim(word, `"`)))
+		return constant(attribute.String(strings.Trim(word, `"`)))
 	case word == "true" || word == "false":
-		return constant(cdc.Bool(word == "true"))
+		return constant(attribute.Bool(word == "true"))
 	case strings.ContainsAny(word[:1], "-0123456789"):
 		return constant(number(word))
 	}
 	steps := naiveStep.FindAllString(word, -1)
-	return func(it cdc.Item) *cdc.Value {
+	return func(it attribute.Item) *attribute.Value {
 		v, ok := it.Get(steps[0])
 		for _, step := range steps[1:] {
 			members, elements := v.Members(), v.Elements()
@@ -159,12 +159,12 @@ func (p *naiveParser) operand() naiveOperand {
 			switch {
 			case !ok:
 			case err == nil:
-				if ok = v.Kind() == cdc.KindL && i < len(elements); ok {
+				if ok = v.Kind() == attribute.KindL && i < len(elements); ok {
 					v = elements[i]
 				}
 			default:
-				i = slices.IndexFunc(members, func(a cdc.Attribute) bool { return a.Name == step })
-				if ok = v.Kind() == cdc.KindM && i >= 0; ok {
+				i = slices.IndexFunc(members, func(a attribute.Attribute) bool { return a.Name == step })
+				if ok = v.Kind() == attribute.KindM && i >= 0; ok {
 					v = members[i].Value
 				}
 			}
@@ -176,19 +176,19 @@ func (p *naiveParser) operand() naiveOperand {
 	}
 }
 
-func naiveSize(v *cdc.Value) *cdc.Value {
+func naiveSize(v *attribute.Value) *attribute.Value {
 	if v == nil {
 		return nil
 	}
 	n := 0
 	switch v.Kind() {
-	case cdc.KindS:
+	case attribute.KindS:
 		n = len(utf16.Encode([]rune(v.Text())))
-	case cdc.KindB:
+	case attribute.KindB:
 		n = len(v.Text())
-	case cdc.KindM:
+	case attribute.KindM:
 		n = len(v.Members())
-	case cdc.KindL, cdc.KindSS, cdc.KindNS, cdc.KindBS:
+	case attribute.KindL, attribute.KindSS, attribute.KindNS, attribute.KindBS:
 		n = len(v.Elements())
 	default:
 		return nil
@@ -197,7 +197,7 @@ func naiveSize(v *cdc.Value) *cdc.Value {
 	return &size
 }
 
-func naiveRelates(op string, a, b *cdc.Value) bool {
+func naiveRelates(op string, a, b *attribute.Value) bool {
 	if a == nil || b == nil {
 		return op == "<>"
 	}
@@ -205,7 +205,7 @@ func naiveRelates(op string, a, b *cdc.Value) bool {
 	order := 0
 	switch {
 	case a.Kind() != b.Kind():
-	case a.Kind() == cdc.KindN:
+	case a.Kind() == attribute.KindN:
 		x, _ := new(big.Rat).SetString(a.Text())
 		y, _ := new(big.Rat).SetString(b.Text())
 		order = x.Cmp(y)
@@ -219,6 +219,6 @@ func naiveRelates(op string, a, b *cdc.Value) bool {
 	case "<>":
 		return !equal
 	}
-	ordered := a.Kind() == b.Kind() && (a.Kind() == cdc.KindN || naiveIsText(a, b))
+	ordered := a.Kind() == b.Kind() && (a.Kind() == attribute.KindN || naiveIsText(a, b))
 	return ordered && (order < 0 && op[0] == '<' || order > 0 && op[0] == '>' || order == 0 && len(op) == 2)
 }

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/backfill"
-	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
@@ -58,7 +58,7 @@ func (s *simulation) moveIn() {
 		panic(err)
 	}
 	mapping, err := transform.New(transform.Spec{
-		Source: name, Table: table, PrimaryKey: []transform.KeyAttribute{{Name: "id", Type: cdc.KindS}},
+		Source: name, Table: table, PrimaryKey: []transform.KeyAttribute{{Name: "id", Type: attribute.KindS}},
 		Families: []transform.Family{{Name: neighbourFamily}},
 		Rules: []transform.Rule{{Name: "all", Writes: []transform.Write{{
 			RowKey: key, Columns: []transform.ColumnRule{{Attribute: "*", To: neighbourFamily}},
@@ -100,16 +100,16 @@ func (s *simulation) moveIn() {
 
 // write changes one of its items.
 func (n *neighbour) write() {
-	key := cdc.Attribute{Name: "id", Value: cdc.String(fmt.Sprintf("i%d", n.rng.IntN(6)))}
+	key := attribute.Attribute{Name: "id", Value: attribute.String(fmt.Sprintf("i%d", n.rng.IntN(6)))}
 	if n.rng.IntN(4) == 0 {
-		n.Source.Delete(cdc.NewItem([]cdc.Attribute{key}))
+		n.Source.Delete(attribute.NewItem([]attribute.Attribute{key}))
 		return
 	}
-	attributes := []cdc.Attribute{key, {Name: "value", Value: cdc.String(fmt.Sprint(n.rng.Uint32()))}}
+	attributes := []attribute.Attribute{key, {Name: "value", Value: attribute.String(fmt.Sprint(n.rng.Uint32()))}}
 	if n.rng.IntN(2) == 0 {
-		attributes = append(attributes, cdc.Attribute{Name: fmt.Sprintf("extra%d", n.rng.IntN(3)), Value: cdc.String("x")})
+		attributes = append(attributes, attribute.Attribute{Name: fmt.Sprintf("extra%d", n.rng.IntN(3)), Value: attribute.String("x")})
 	}
-	n.Source.Put(cdc.NewItem(attributes))
+	n.Source.Put(attribute.NewItem(attributes))
 }
 
 // live lets the neighbour's application go on until peace.
@@ -140,7 +140,7 @@ func (t tables) Describe(ctx context.Context, table string) (backfill.Descriptio
 	return t.of(table).Describe(ctx, table)
 }
 
-func (t tables) Scan(ctx context.Context, table string, segment, total int, after cdc.Item, limit int) (backfill.ScanPage, error) {
+func (t tables) Scan(ctx context.Context, table string, segment, total int, after attribute.Item, limit int) (backfill.ScanPage, error) {
 	return t.of(table).Scan(ctx, table, segment, total, after, limit)
 }
 

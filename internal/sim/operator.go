@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
@@ -27,7 +28,7 @@ type operator struct {
 
 // reading is what an item was when so many writes of the table had been made.
 type reading struct {
-	item   cdc.Item
+	item   attribute.Item
 	number int
 }
 
@@ -187,7 +188,7 @@ func (h *hasty) Apply(ctx context.Context, r *sink.Request) (bool, error) {
 }
 
 // item reads an item consistently, and notes what was given. Now and then the answer takes minutes, in which the item may change, and the row.
-func (o *operator) item(ctx context.Context, keys cdc.Item) (cdc.Item, bool, error) {
+func (o *operator) item(ctx context.Context, keys attribute.Item) (attribute.Item, bool, error) {
 	item, id, number, err := o.s.Source.get(ctx, keys)
 	if err == nil {
 		o.given[id] = append(o.given[id], reading{item, number})
@@ -250,7 +251,7 @@ func (o *operator) checkRetried(began time.Duration, records []transform.Parked,
 	p := records[0]
 	_, id := o.s.Source.keyOf(p.Change.Keys)
 	read := o.given[id][len(o.given[id])-1]
-	images := []cdc.Item{read.item}
+	images := []attribute.Item{read.item}
 	for _, record := range records {
 		newest, images = max(newest, record.Version), append(images, record.Change.Old, record.Change.New)
 	}
@@ -258,7 +259,7 @@ func (o *operator) checkRetried(began time.Duration, records []transform.Parked,
 		if t.m.Outlives && !read.item.Exists() && heldIn(t.m.Target.Row(r.table, r.row), r.column()) >= string(newest) {
 			continue
 		}
-		concerned := slices.ContainsFunc(images, func(im cdc.Item) bool {
+		concerned := slices.ContainsFunc(images, func(im attribute.Item) bool {
 			return im.Exists() && t.layout.place(im).at(r) != nil
 		})
 		last := t.repaired[r]

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
@@ -142,4 +143,4 @@ func TestADryRunJustAfterANewStream(t *testing.T) {
 // nothing is a layout by which no item has a row.
 type nothing struct{}
 
-func (nothing) place(cdc.Item) placement { return placement{} }
+func (nothing) place(attribute.Item) placement { return placement{} }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/sink"
@@ -102,7 +103,7 @@ func (t *truth) highestAt(r register) string {
 func (t *truth) everAt(r register) string { return max(t.ever[r], t.highestAt(r)) }
 
 // parkedImage is what the item became by a parked change.
-func parkedImage(r *Row) cdc.Item {
+func parkedImage(r *Row) attribute.Item {
 	var record struct{ Change json.RawMessage }
 	text, _ := r.Value(sink.ParkedFamily, sink.ParkedColumn)
 	_ = json.Unmarshal([]byte(text), &record)
@@ -185,7 +186,7 @@ func (t *truth) everParked(version string) bool {
 }
 
 // isParked tells whether the item's last change is parked, or was given up.
-func (t *truth) isParked(item cdc.Item, w change) bool {
+func (t *truth) isParked(item attribute.Item, w change) bool {
 	key := t.m.Mapping.ItemKey(item)
 	// Not the highest version that was ever parked alone: where the ledger and the target were lost at once, clocks alone tell in which generation the next one
 	// begins.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
@@ -56,7 +56,7 @@ func (p placement) held() bool {
 
 // layout says what an item becomes, item by item. It is a function of the item alone.
 type layout interface {
-	place(item cdc.Item) placement
+	place(item attribute.Item) placement
 }
 
 // mapped is the layout by the mapping itself, for mappings that are shown to be right by other tests.
@@ -65,7 +65,7 @@ type mapped struct{ *transform.Mapping }
 // someTime is when a mapping is told that an image was written: what it stamps with that is stamped with the time of the change.
 var someTime = time.Unix(1_795_000_001, 777e6).UTC()
 
-func (l mapped) place(item cdc.Item) placement {
+func (l mapped) place(item attribute.Item) placement {
 	var p placement
 	made, err := l.Map(item, someTime)
 	rows := made.Rows

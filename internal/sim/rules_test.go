@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/expression"
 	"github.com/dynamodb-bigtable/replicator/internal/virtual"
 	"github.com/dynamodb-bigtable/replicator/sink"
@@ -40,7 +40,7 @@ func rules() *transform.Mapping {
 		return transform.Write{RowKey: template(rowKey), Columns: append([]transform.ColumnRule{{Attribute: "*", To: family}}, more...)}
 	}
 	return mapping(transform.Spec{
-		Source: "Orders", Table: "orders", PrimaryKey: []transform.KeyAttribute{{Name: "pk", Type: cdc.KindS}, {Name: "sk", Type: cdc.KindS}},
+		Source: "Orders", Table: "orders", PrimaryKey: []transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}, {Name: "sk", Type: attribute.KindS}},
 		Families: []transform.Family{{Name: "a"}, {Name: "b"}, {Name: "c"}, {Name: "n", Aggregate: transform.IntSum}, {Name: "l"}},
 		Rules: []transform.Rule{
 			{Name: "cell", When: when(`kind = "cell"`), Writes: []transform.Write{cell}},
@@ -70,16 +70,16 @@ func rulesSwarm(s *scene) {
 			s.del(key)
 			return
 		}
-		count, err := cdc.Number(fmt.Sprint(pick(9) - 3))
+		count, err := attribute.Number(fmt.Sprint(pick(9) - 3))
 		if err != nil {
 			s.failf("%v", err)
 		}
-		var log []cdc.Value
+		var log []attribute.Value
 		for range pick(4) {
-			log = append(log, cdc.String(fmt.Sprint(pick(3))))
+			log = append(log, attribute.String(fmt.Sprint(pick(3))))
 		}
-		s.Source.Put(cdc.NewItem([]cdc.Attribute{{Name: "pk", Value: cdc.String(key)}, {Name: "sk", Value: cdc.String(key)}, {Name: "count", Value: count}, {Name: "log", Value: cdc.List(log)},
-			{Name: "value", Value: cdc.String(fmt.Sprint(pick(4)))}, {Name: "kind", Value: cdc.String([]string{"cell", "both", "row", "other", "ignored", "of no rule"}[pick(6)])}}))
+		s.Source.Put(attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String(key)}, {Name: "sk", Value: attribute.String(key)}, {Name: "count", Value: count}, {Name: "log", Value: attribute.List(log)},
+			{Name: "value", Value: attribute.String(fmt.Sprint(pick(4)))}, {Name: "kind", Value: attribute.String([]string{"cell", "both", "row", "other", "ignored", "of no rule"}[pick(6)])}}))
 	}
 	s.troubled(200*time.Millisecond, put, func() {})
 }

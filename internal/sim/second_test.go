@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/internal/virtual"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
@@ -21,7 +21,7 @@ func twoTables() *transform.Mapping {
 		return transform.Write{Table: table, RowKey: template(key), Columns: []transform.ColumnRule{{Attribute: "*", To: family}}}
 	}
 	return mapping(transform.Spec{
-		Source: "Orders", Table: "orders", PrimaryKey: []transform.KeyAttribute{{Name: "pk", Type: cdc.KindS}, {Name: "sk", Type: cdc.KindS}},
+		Source: "Orders", Table: "orders", PrimaryKey: []transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}, {Name: "sk", Type: attribute.KindS}},
 		Families: []transform.Family{{Name: "a"}, {Name: "b"}, {Name: "c"}},
 		Rules: []transform.Rule{
 			rule("both", row("", "own#{pk}#{sk}", "a"), row("second", "value#{value}#{pk}#{sk}", "b")),

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
@@ -241,7 +242,7 @@ func (p place) compare(o place) int {
 func (p place) in(segment, total int) bool { return p.hash*uint64(total)/hashSpace == uint64(segment) }
 
 // Scan implements backfill.ScanSource: pages of a few items or none, each read at one moment, between which anything may happen.
-func (t *Table) Scan(ctx context.Context, table string, segment, total int, after cdc.Item, limit int) (backfill.ScanPage, error) {
+func (t *Table) Scan(ctx context.Context, table string, segment, total int, after attribute.Item, limit int) (backfill.ScanPage, error) {
 	if err := t.call(ctx, "Scan", ""); err != nil {
 		return backfill.ScanPage{}, err
 	}
@@ -281,15 +282,15 @@ func (t *Table) Scan(ctx context.Context, table string, segment, total int, afte
 }
 
 // now is an item as it is at the moment.
-func (t *Table) now(keys cdc.Item) cdc.Item {
+func (t *Table) now(keys attribute.Item) attribute.Item {
 	_, id := t.keyOf(keys)
 	return t.items[id]
 }
 
 // get reads one item, strongly consistently, and gives its id and how many writes the table has had; the item does not exist if there is none.
-func (t *Table) get(ctx context.Context, keys cdc.Item) (item cdc.Item, id string, number int, err error) {
+func (t *Table) get(ctx context.Context, keys attribute.Item) (item attribute.Item, id string, number int, err error) {
 	if err := t.call(ctx, "GetItem", ""); err != nil {
-		return cdc.Item{}, "", 0, err
+		return attribute.Item{}, "", 0, err
 	}
 	_, id = t.keyOf(keys)
 	item, number = t.items[id], t.number
@@ -298,23 +299,23 @@ func (t *Table) get(ctx context.Context, keys cdc.Item) (item cdc.Item, id strin
 
 // passed is, now and then, the key after which a page without items ends: that of an item which was there once. It does not exist if the page
 // is to have items.
-func (t *Table) passed(segment, total int, from place, left []place) cdc.Item {
+func (t *Table) passed(segment, total int, from place, left []place) attribute.Item {
 	if t.world.Rand().IntN(4) > 0 {
-		return cdc.Item{}
+		return attribute.Item{}
 	}
 	for range 8 {
-		gone := make([]cdc.Attribute, len(t.Key))
+		gone := make([]attribute.Attribute, len(t.Key))
 		for i, name := range t.Key {
-			gone[i] = cdc.Attribute{Name: name, Value: cdc.String(fmt.Sprintf("once %d", t.world.Rand().IntN(1000)))}
+			gone[i] = attribute.Attribute{Name: name, Value: attribute.String(fmt.Sprintf("once %d", t.world.Rand().IntN(1000)))}
 		}
-		keys, id := t.keyOf(cdc.NewItem(gone))
+		keys, id := t.keyOf(attribute.NewItem(gone))
 		p := place{hashOf(id), id}
 		if p.in(segment, total) && (from.id == "" || p.compare(from) > 0) && (len(left) == 0 || p.compare(left[0]) < 0) {
 			t.world.Inject("page of a scan without items")
 			return keys
 		}
 	}
-	return cdc.Item{}
+	return attribute.Item{}
 }
 
 // Unequal compares the items of a table with the rows of its target, both as they are now, and returns what differs, with item data:

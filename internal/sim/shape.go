@@ -10,7 +10,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/examples"
 	"github.com/dynamodb-bigtable/replicator/expression"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
@@ -29,7 +29,7 @@ type shape struct {
 	mapping  *transform.Mapping
 	families []string // as Bigtable.Create takes them
 	layout   layout
-	samples  []cdc.Item
+	samples  []attribute.Item
 	// steers are the attributes that decide where an item goes: by conditions, row keys and columns of cells. ttl is its time to live.
 	steers map[string]bool
 	ttl    string
@@ -130,7 +130,7 @@ func newShape(files fs.FS, folder string) (*shape, error) {
 }
 
 // itemsOf are the items of an example, and those that changes put.
-func itemsOf(e *mappingtest.Example) ([]cdc.Item, error) {
+func itemsOf(e *mappingtest.Example) ([]attribute.Item, error) {
 	items, err := e.Items()
 	if err != nil {
 		return nil, err

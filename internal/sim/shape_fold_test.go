@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/sink/sinktest"
@@ -17,8 +18,8 @@ import (
 )
 
 // writesOf is a random history of the items of a mapping, and what is left in the end.
-func writesOf(w *workload, rng *rand.Rand, number int) (changes []cdc.Change, items map[string]cdc.Item) {
-	items = map[string]cdc.Item{}
+func writesOf(w *workload, rng *rand.Rand, number int) (changes []cdc.Change, items map[string]attribute.Item) {
+	items = map[string]attribute.Item{}
 	for n := range number {
 		key := w.keys[rng.IntN(len(w.keys))]
 		id := w.mapping.ItemKey(key.Item)
@@ -91,7 +92,7 @@ func (m *memory) held() content {
 }
 
 // expected is the same by the layout of the mapping, item by item.
-func (m *memory) expected(items map[string]cdc.Item) content {
+func (m *memory) expected(items map[string]attribute.Item) content {
 	want := content{}
 	for _, item := range items {
 		for _, s := range m.layout.place(item).spots {
@@ -162,7 +163,7 @@ func TestEveryMappingIsAFunctionOfTheItem(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			rng := stream(1, name)
 			w := newWorkload(shapeNamed(name), rng, 10, rng.IntN(4) == 0)
-			var items []cdc.Item
+			var items []attribute.Item
 			alone := map[string][]transform.RowMutation{}
 			for i, key := range w.keys {
 				item := w.item(rng, key, i)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
@@ -58,10 +59,10 @@ func Fail(op string, reason cdc.Reason) error {
 func (s *Stream) seen(c cdc.Change) cdc.Change {
 	view := s.view()
 	if view == "NEW_IMAGE" || view == "KEYS_ONLY" {
-		c.Old = cdc.Item{}
+		c.Old = attribute.Item{}
 	}
 	if view == "OLD_IMAGE" || view == "KEYS_ONLY" {
-		c.New = cdc.Item{}
+		c.New = attribute.Item{}
 	}
 	return c
 }

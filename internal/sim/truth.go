@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/transform"
@@ -84,7 +85,7 @@ type change struct {
 // image is what an item was from one instant to another, at an address it had then.
 type image struct {
 	id       string
-	item     cdc.Item
+	item     attribute.Item
 	spot     *spot
 	from, to time.Time // to is zero while it lasts
 	outlived bool      // the item is gone, and the image stays where it was copied

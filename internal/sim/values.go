@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
@@ -16,44 +17,46 @@ import (
 // sample is a value of every kind that DynamoDB has, and the cell that it has to become, written down by hand: what the replicator's own
 // encoders say of it is held against this.
 type sample struct {
-	value cdc.Value
+	value attribute.Value
 	cell  string
 }
 
 // samples are what an attribute of the application may hold besides short text. An attribute is named by its number, so that a checker knows
 // what its cell is.
 var samples = func() []sample {
-	number := func(text string) cdc.Value {
-		v, err := cdc.Number(text)
+	number := func(text string) attribute.Value {
+		v, err := attribute.Number(text)
 		if err != nil {
 			panic(err)
 		}
 		return v
 	}
-	numbers, err := cdc.NumberSet([]string{"10", "9", "-1", "1.50"})
+	numbers, err := attribute.NumberSet([]string{"10", "9", "-1", "1.50"})
 	if err != nil {
 		panic(err)
 	}
-	attribute := func(name string, v cdc.Value) cdc.Attribute { return cdc.Attribute{Name: name, Value: v} }
+	attr := func(name string, v attribute.Value) attribute.Attribute {
+		return attribute.Attribute{Name: name, Value: v}
+	}
 	return []sample{
-		{cdc.String(""), ""}, {cdc.String("null"), "null"}, {cdc.String("a \"b\"\n\\"), "a \"b\"\n\\"}, {cdc.String("é 日本 😀"), "é 日本 😀"},
+		{attribute.String(""), ""}, {attribute.String("null"), "null"}, {attribute.String("a \"b\"\n\\"), "a \"b\"\n\\"}, {attribute.String("é 日本 😀"), "é 日本 😀"},
 		{number("0.00"), "0"}, {number("-12.50"), "-12.5"}, {number("1e3"), "1000"}, {number("1E-5"), "0.00001"}, {number("-7E1"), "-70"},
 		{number("12345678901234567890123456789012345678"), "12345678901234567890123456789012345678"},
-		{cdc.Binary(nil), ""}, {cdc.Binary([]byte{0, 0xff, '\n'}), "\x00\xff\n"},
-		{cdc.Bool(true), "true"}, {cdc.Bool(false), "false"}, {cdc.Null(), "null"},
-		{cdc.Map(nil), "{}"}, {cdc.List(nil), "[]"},
-		{cdc.Map([]cdc.Attribute{attribute("b", number("2.0")), attribute("a", cdc.String("<\t>")), attribute("B", cdc.Null())}), `{"B":null,"a":"<\t>","b":2}`},
-		{cdc.List([]cdc.Value{cdc.Binary([]byte("fo")), cdc.List([]cdc.Value{cdc.Bool(false)}), cdc.String("\x01"), cdc.Binary(bytes.Repeat([]byte("abc"), 700))}),
+		{attribute.Binary(nil), ""}, {attribute.Binary([]byte{0, 0xff, '\n'}), "\x00\xff\n"},
+		{attribute.Bool(true), "true"}, {attribute.Bool(false), "false"}, {attribute.Null(), "null"},
+		{attribute.Map(nil), "{}"}, {attribute.List(nil), "[]"},
+		{attribute.Map([]attribute.Attribute{attr("b", number("2.0")), attr("a", attribute.String("<\t>")), attr("B", attribute.Null())}), `{"B":null,"a":"<\t>","b":2}`},
+		{attribute.List([]attribute.Value{attribute.Binary([]byte("fo")), attribute.List([]attribute.Value{attribute.Bool(false)}), attribute.String("\x01"), attribute.Binary(bytes.Repeat([]byte("abc"), 700))}),
 			`["Zm8=",[false],"\u0001","` + strings.Repeat("YWJj", 700) + `"]`},
-		{cdc.StringSet([]string{"b", "a", "B"}), `["B","a","b"]`}, {numbers, `[-1,1.5,9,10]`},
-		{cdc.BinarySet([][]byte{{0xff}, {0}}), `["AA==","/w=="]`},
+		{attribute.StringSet([]string{"b", "a", "B"}), `["B","a","b"]`}, {numbers, `[-1,1.5,9,10]`},
+		{attribute.BinarySet([][]byte{{0xff}, {0}}), `["AA==","/w=="]`},
 	}
 }()
 
 // sampled is an attribute with one of the samples.
-func sampled(rng *rand.Rand) cdc.Attribute {
+func sampled(rng *rand.Rand) attribute.Attribute {
 	n := rng.IntN(len(samples))
-	return cdc.Attribute{Name: fmt.Sprintf("sample %d", n), Value: samples[n].value}
+	return attribute.Attribute{Name: fmt.Sprintf("sample %d", n), Value: samples[n].value}
 }
 
 // awkward are primary keys that a careless row key would take for each other.
@@ -66,7 +69,7 @@ var awkward = [][2]string{
 var longKey = strings.Repeat("-0123456789abcdef", 16)
 
 // keyOf is the primary key of one of the application's items.
-func (p *plan) keyOf(i int) []cdc.Attribute {
+func (p *plan) keyOf(i int) []attribute.Attribute {
 	key := [2]string{fmt.Sprintf("k%d", i), fmt.Sprintf("k%d", i)}
 	if p.awkward {
 		key = awkward[i%len(awkward)]
@@ -74,11 +77,11 @@ func (p *plan) keyOf(i int) []cdc.Attribute {
 	if p.long {
 		key[0] += longKey
 	}
-	return []cdc.Attribute{{Name: "pk", Value: cdc.String(key[0])}, {Name: "sk", Value: cdc.String(key[1])}}
+	return []attribute.Attribute{{Name: "pk", Value: attribute.String(key[0])}, {Name: "sk", Value: attribute.String(key[1])}}
 }
 
 // checkMapping: the row and the cells that the mapping gives an item are those that its documentation promises (I1).
-func (s *simulation) checkMapping(item cdc.Item) {
+func (s *simulation) checkMapping(item attribute.Item) {
 	names := []string{"pk", "sk"}
 	if s.plan.moving {
 		names = []string{"value", "pk", "sk"}

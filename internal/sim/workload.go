@@ -9,7 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
@@ -19,18 +19,18 @@ type workload struct {
 	*shape
 	keys []itemKey
 	// pool is what the attributes that steer may hold: few values, so that items come back to where they were, and meet.
-	pool map[string][]cdc.Value
+	pool map[string][]attribute.Value
 }
 
 // itemKey is the key of an item with the sample that it was made from.
 type itemKey struct {
-	cdc.Item
+	attribute.Item
 	sample int
 }
 
 // newWorkload draws about the given number of keys, which may be long.
 func newWorkload(s *shape, rng *rand.Rand, keys int, long bool) *workload {
-	w := &workload{shape: s, pool: map[string][]cdc.Value{}}
+	w := &workload{shape: s, pool: map[string][]attribute.Value{}}
 	for tries := 0; len(w.keys) < keys && tries < 40*keys; tries++ {
 		at := rng.IntN(len(s.samples))
 		key := s.mapping.Keys(s.samples[at])
@@ -61,77 +61,77 @@ func newWorkload(s *shape, rng *rand.Rand, keys int, long bool) *workload {
 }
 
 // as is a sample under another key.
-func (w *workload) as(key cdc.Item, sample int) cdc.Item {
+func (w *workload) as(key attribute.Item, sample int) attribute.Item {
 	list := slices.Clone(key.Attributes())
 	for _, a := range w.samples[sample].Attributes() {
 		if _, ok := key.Get(a.Name); !ok {
 			list = append(list, a)
 		}
 	}
-	return cdc.NewItem(list)
+	return attribute.NewItem(list)
 }
 
 // mixed is a key of parts of two samples.
-func (w *workload) mixed(rng *rand.Rand, key cdc.Item) cdc.Item {
+func (w *workload) mixed(rng *rand.Rand, key attribute.Item) attribute.Item {
 	other := w.mapping.Keys(w.samples[rng.IntN(len(w.samples))])
 	list := slices.Clone(key.Attributes())
 	i := rng.IntN(len(list))
 	list[i] = other.Attributes()[i]
-	return cdc.NewItem(list)
+	return attribute.NewItem(list)
 }
 
 // lengthened is a key whose first part is long, if it is text.
-func lengthened(key cdc.Item) cdc.Item {
+func lengthened(key attribute.Item) attribute.Item {
 	list := slices.Clone(key.Attributes())
-	if list[0].Value.Kind() == cdc.KindS {
-		list[0].Value = cdc.String(list[0].Value.Text() + longKey)
+	if list[0].Value.Kind() == attribute.KindS {
+		list[0].Value = attribute.String(list[0].Value.Text() + longKey)
 	}
-	return cdc.NewItem(list)
+	return attribute.NewItem(list)
 }
 
 // varied changes all parts of a key alike, so that what is equal stays so.
-func (w *workload) varied(how int, key cdc.Item) cdc.Item {
+func (w *workload) varied(how int, key attribute.Item) attribute.Item {
 	list := slices.Clone(key.Attributes())
 	for i := range list {
 		list[i].Value = varied(how, list[i].Value)
 	}
-	return cdc.NewItem(list)
+	return attribute.NewItem(list)
 }
 
 // varied is another value that is much like the given one. The same way changes equal values alike.
-func varied(how int, v cdc.Value) cdc.Value {
+func varied(how int, v attribute.Value) attribute.Value {
 	switch v.Kind() {
-	case cdc.KindS:
+	case attribute.KindS:
 		text := v.Text()
 		body := strings.TrimRight(text, "0123456789")
 		switch digits := text[len(body):]; {
 		case digits != "" && how < 4:
 			last := digits[len(digits)-1]
-			return cdc.String(text[:len(text)-1] + string('0'+(last-'0'+byte(how)+1)%10))
+			return attribute.String(text[:len(text)-1] + string('0'+(last-'0'+byte(how)+1)%10))
 		case digits != "" && how == 4:
-			return cdc.String(text + "0")
+			return attribute.String(text + "0")
 		}
-		return cdc.String(text + []string{"2", "#", "#2", "%23", ".b", "%"}[how])
-	case cdc.KindN:
+		return attribute.String(text + []string{"2", "#", "#2", "%23", ".b", "%"}[how])
+	case attribute.KindN:
 		if whole := len(v.Text()) < 16 && !strings.ContainsAny(v.Text(), ".-"); whole {
 			var n int64
 			_, _ = fmt.Sscan(v.Text(), &n)
 			return number(fmt.Sprint(n + int64(how) - 2))
 		}
 		return number(v.Text() + map[bool]string{true: "5", false: ".5"}[strings.Contains(v.Text(), ".")])
-	case cdc.KindB:
-		return cdc.Binary([]byte(v.Text() + string(rune('a'+how))))
-	case cdc.KindBOOL:
-		return cdc.Bool(how%2 == 0)
+	case attribute.KindB:
+		return attribute.Binary([]byte(v.Text() + string(rune('a'+how))))
+	case attribute.KindBOOL:
+		return attribute.Bool(how%2 == 0)
 	}
 	return v
 }
 
 // shifted moves the delimiter between two parts of a key, so that both keys are one text where delimiters are not escaped.
-func shifted(first, second string, key cdc.Item) cdc.Item {
+func shifted(first, second string, key attribute.Item) attribute.Item {
 	a, _ := key.Get(first)
 	b, _ := key.Get(second)
-	if a.Kind() != cdc.KindS || b.Kind() != cdc.KindS {
+	if a.Kind() != attribute.KindS || b.Kind() != attribute.KindS {
 		return key
 	}
 	head, rest, found := strings.Cut(b.Text(), "#")
@@ -142,11 +142,11 @@ func shifted(first, second string, key cdc.Item) cdc.Item {
 		}
 		left, right = a.Text()[:i], a.Text()[i+1:]+"#"+b.Text()
 	}
-	return cdc.NewItem([]cdc.Attribute{{Name: first, Value: cdc.String(left)}, {Name: second, Value: cdc.String(right)}})
+	return attribute.NewItem([]attribute.Attribute{{Name: first, Value: attribute.String(left)}, {Name: second, Value: attribute.String(right)}})
 }
 
-func number(text string) cdc.Value {
-	v, err := cdc.Number(text)
+func number(text string) attribute.Value {
+	v, err := attribute.Number(text)
 	if err != nil {
 		panic(err)
 	}
@@ -154,20 +154,20 @@ func number(text string) cdc.Value {
 }
 
 // item makes an image of the item with that key. Write is a number that no other has.
-func (w *workload) item(rng *rand.Rand, key itemKey, write int) cdc.Item {
+func (w *workload) item(rng *rand.Rand, key itemKey, write int) attribute.Item {
 	sample := w.samples[key.sample]
 	if rng.IntN(6) == 0 {
 		sample = w.samples[rng.IntN(len(w.samples))]
 	}
 	list := slices.Clone(key.Attributes())
-	add := func(a cdc.Attribute) {
-		if !slices.ContainsFunc(list, func(b cdc.Attribute) bool { return a.Name == b.Name }) {
+	add := func(a attribute.Attribute) {
+		if !slices.ContainsFunc(list, func(b attribute.Attribute) bool { return a.Name == b.Name }) {
 			list = append(list, a)
 		}
 	}
 	if w.ttl != "" {
 		if v, ok := expiry(rng, write); ok {
-			add(cdc.Attribute{Name: w.ttl, Value: v})
+			add(attribute.Attribute{Name: w.ttl, Value: v})
 		}
 	}
 	for _, a := range sample.Attributes() {
@@ -195,16 +195,16 @@ func (w *workload) item(rng *rand.Rand, key itemKey, write int) cdc.Item {
 		}
 	}
 	if rng.IntN(3) == 0 {
-		add(cdc.Attribute{Name: "n", Value: cdc.String(fmt.Sprint(write))})
+		add(attribute.Attribute{Name: "n", Value: attribute.String(fmt.Sprint(write))})
 	}
-	return cdc.NewItem(list)
+	return attribute.NewItem(list)
 }
 
 // textOf is the name of an attribute of text that does not decide where the item goes.
-func (w *workload) textOf(rng *rand.Rand, item cdc.Item) string {
+func (w *workload) textOf(rng *rand.Rand, item attribute.Item) string {
 	names := []string{"bad"}
 	for _, a := range item.Attributes() {
-		if isKey := slices.ContainsFunc(w.mapping.PrimaryKey, func(k transform.KeyAttribute) bool { return k.Name == a.Name }); !isKey && !w.steers[a.Name] && a.Value.Kind() == cdc.KindS {
+		if isKey := slices.ContainsFunc(w.mapping.PrimaryKey, func(k transform.KeyAttribute) bool { return k.Name == a.Name }); !isKey && !w.steers[a.Name] && a.Value.Kind() == attribute.KindS {
 			names = append(names, a.Name)
 		}
 	}
@@ -212,16 +212,16 @@ func (w *workload) textOf(rng *rand.Rand, item cdc.Item) string {
 }
 
 // expiry is a time to live: within a day or a year of the run, long over, or none.
-func expiry(rng *rand.Rand, write int) (cdc.Value, bool) {
+func expiry(rng *rand.Rand, write int) (attribute.Value, bool) {
 	switch rng.IntN(9) {
 	case 0:
-		return cdc.Value{}, false
+		return attribute.Value{}, false
 	case 8: // in milliseconds, before the epoch, nearly for ever, and more than any clock
 		return number([]string{"1793500000000", "-1793500000", "253402300798", "253402300799", "1e20", "99999999999999999999999999999999999999"}[write%6]), true
 	case 1:
 		return number("5"), true
 	case 2:
-		return cdc.String("soon"), true
+		return attribute.String("soon"), true
 	case 3:
 		return number(fmt.Sprint(simEpoch.Unix()+int64(rng.IntN(365*24))*3600, ".5")), true
 	}
@@ -229,68 +229,68 @@ func expiry(rng *rand.Rand, write int) (cdc.Value, bool) {
 }
 
 // another is a value of another type.
-func another(v cdc.Value) cdc.Value {
-	if v.Kind() == cdc.KindS {
-		return cdc.List([]cdc.Value{v, cdc.Null()})
+func another(v attribute.Value) attribute.Value {
+	if v.Kind() == attribute.KindS {
+		return attribute.List([]attribute.Value{v, attribute.Null()})
 	}
-	return cdc.String("another type")
+	return attribute.String("another type")
 }
 
 // changed is a value of the same type, most often one that no other image has.
-func changed(rng *rand.Rand, v cdc.Value, write int) cdc.Value {
+func changed(rng *rand.Rand, v attribute.Value, write int) attribute.Value {
 	switch v.Kind() {
-	case cdc.KindS:
+	case attribute.KindS:
 		text := fmt.Sprintf([]string{"v%d", "v%d", "a#b%%%d", "\u00fc\"%d"}[rng.IntN(4)], write)
 		if write%64 == 0 {
 			text += strings.Repeat(" and more", 300)
 		}
-		return cdc.String(text)
-	case cdc.KindN:
+		return attribute.String(text)
+	case attribute.KindN:
 		return number(fmt.Sprintf([]string{"%d", "-%d", "%d000", "%d"}[rng.IntN(4)], write))
-	case cdc.KindB:
+	case attribute.KindB:
 		b := []byte{byte(write), byte(write >> 8), 0xff}
 		if write%16 == 0 {
 			b = bytes.Repeat(b, 700)
 		}
-		return cdc.Binary(b)
-	case cdc.KindBOOL:
-		return cdc.Bool(rng.IntN(2) == 0)
-	case cdc.KindSS, cdc.KindNS, cdc.KindBS:
+		return attribute.Binary(b)
+	case attribute.KindBOOL:
+		return attribute.Bool(rng.IntN(2) == 0)
+	case attribute.KindSS, attribute.KindNS, attribute.KindBS:
 		return changedSet(rng, v, write)
-	case cdc.KindL:
-		var elements []cdc.Value
+	case attribute.KindL:
+		var elements []attribute.Value
 		for _, e := range v.Elements() {
 			if rng.IntN(3) > 0 {
 				elements = append(elements, changed(rng, e, write))
 			}
 		}
 		if rng.IntN(2) == 0 {
-			elements = append(elements, cdc.String(fmt.Sprint("e", rng.IntN(3))))
+			elements = append(elements, attribute.String(fmt.Sprint("e", rng.IntN(3))))
 		}
-		return cdc.List(elements)
-	case cdc.KindM:
-		var members []cdc.Attribute
+		return attribute.List(elements)
+	case attribute.KindM:
+		var members []attribute.Attribute
 		for _, m := range v.Members() {
 			if rng.IntN(4) > 0 {
-				members = append(members, cdc.Attribute{Name: m.Name, Value: changed(rng, m.Value, write)})
+				members = append(members, attribute.Attribute{Name: m.Name, Value: changed(rng, m.Value, write)})
 			}
 		}
 		if rng.IntN(3) == 0 {
-			members = append(members, cdc.Attribute{Name: fmt.Sprint("m.", rng.IntN(2)), Value: cdc.String(fmt.Sprint(write))})
+			members = append(members, attribute.Attribute{Name: fmt.Sprint("m.", rng.IntN(2)), Value: attribute.String(fmt.Sprint(write))})
 		}
-		return cdc.Map(members)
+		return attribute.Map(members)
 	}
 	return v
 }
 
-func changedSet(rng *rand.Rand, v cdc.Value, write int) cdc.Value {
+func changedSet(rng *rand.Rand, v attribute.Value, write int) attribute.Value {
 	texts := []string{fmt.Sprint(rng.IntN(4)), fmt.Sprint(write)}[rng.IntN(2):]
 	for _, e := range v.Elements() {
 		if rng.IntN(2) == 0 && !slices.Contains(texts, e.Text()) && utf8.ValidString(e.Text()) {
 			texts = append(texts, e.Text())
 		}
 	}
-	set, err := cdc.SetOf(v.Kind(), slices.Compact(texts))
+	set, err := attribute.SetOf(v.Kind(), slices.Compact(texts))
 	if err != nil {
 		return v
 	}

@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
@@ -26,7 +26,7 @@ type Table struct {
 	// Stream tells whether the table's stream is on; Count is how many items it has, by DynamoDB's own count.
 	Stream bool
 	Count  int64
-	Items  []cdc.Item // a sample
+	Items  []attribute.Item // a sample
 }
 
 // Bounds of what is taken for a type of items. With more types, prefixes are rather names of customers or the like.
@@ -69,7 +69,7 @@ func (t *Table) single() []itemType {
 		return nil
 	}
 	for _, k := range t.PrimaryKey {
-		if k.Type != cdc.KindS || !simpleName.MatchString(k.Name) {
+		if k.Type != attribute.KindS || !simpleName.MatchString(k.Name) {
 			return nil
 		}
 	}
@@ -98,7 +98,7 @@ func (t *Table) single() []itemType {
 }
 
 // typeOf is the type of an item, and what tells it from others of its type.
-func (t *Table) typeOf(item cdc.Item) (found itemType, different string, ok bool) {
+func (t *Table) typeOf(item attribute.Item) (found itemType, different string, ok bool) {
 	p, _ := item.Get(t.PrimaryKey[0].Name)
 	s, _ := item.Get(t.PrimaryKey[1].Name)
 	partition, sort := p.Text(), s.Text()
@@ -138,7 +138,7 @@ var (
 func (t *Table) hot() string {
 	values := map[string]bool{}
 	for _, item := range t.Items {
-		if v, ok := item.Get(t.PrimaryKey[0].Name); ok && v.Kind() != cdc.KindB {
+		if v, ok := item.Get(t.PrimaryKey[0].Name); ok && v.Kind() != attribute.KindB {
 			values[v.Text()] = true
 		}
 	}
@@ -155,7 +155,7 @@ func (t *Table) hot() string {
 		return ""
 	case all(wholeText):
 		return hotNumbers(slices.Collect(maps.Keys(values)), max(int64(len(values)), t.Count))
-	case t.PrimaryKey[0].Type != cdc.KindS:
+	case t.PrimaryKey[0].Type != attribute.KindS:
 		return ""
 	case all(dateText):
 		return "begins with a date"

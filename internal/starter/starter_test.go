@@ -7,23 +7,23 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-func item(members ...string) cdc.Item {
-	var attributes []cdc.Attribute
+func item(members ...string) attribute.Item {
+	var attributes []attribute.Attribute
 	for i := 0; i < len(members); i += 2 {
-		attributes = append(attributes, cdc.Attribute{Name: members[i], Value: cdc.String(members[i+1])})
+		attributes = append(attributes, attribute.Attribute{Name: members[i], Value: attribute.String(members[i+1])})
 	}
-	return cdc.NewItem(attributes)
+	return attribute.NewItem(attributes)
 }
 
 func stringKey(names ...string) []transform.KeyAttribute {
 	var key []transform.KeyAttribute
 	for _, name := range names {
-		key = append(key, transform.KeyAttribute{Name: name, Type: cdc.KindS})
+		key = append(key, transform.KeyAttribute{Name: name, Type: attribute.KindS})
 	}
 	return key
 }
@@ -141,26 +141,26 @@ func TestManyPrefixesAreNoTypes(t *testing.T) {
 
 func TestHotKeys(t *testing.T) {
 	for name, want := range map[string]struct {
-		value func(i int) cdc.Value
+		value func(i int) attribute.Value
 		why   string
 	}{
-		"sequence": {func(i int) cdc.Value { v, _ := cdc.Number(fmt.Sprint(1000 + 3*i)); return v }, "looks like a sequence of numbers"},
-		"digits":   {func(i int) cdc.Value { return cdc.String(fmt.Sprint(1000 + 3*i)) }, "looks like a sequence of numbers"},
-		"seconds":  {func(i int) cdc.Value { v, _ := cdc.Number(fmt.Sprint(1_700_000_000 + 99_999*i)); return v }, "looks like a time"},
-		"millis":   {func(i int) cdc.Value { return cdc.String(fmt.Sprint(1_700_000_000_000 + 99_999_999*i)) }, "looks like a time"},
-		"dates":    {func(i int) cdc.Value { return cdc.String(fmt.Sprintf("2026-11-%02dT10:00:00Z", i+1)) }, "begins with a date"},
-		"ulids":    {func(i int) cdc.Value { return cdc.String(fmt.Sprintf("01ARZ3NDEKTSV4RRFFQ69G5F%02d", i)) }, "looks like a ULID, which begins with a time"},
-		"random": {func(i int) cdc.Value {
-			v, _ := cdc.Number(fmt.Sprint(7_777_777_777_777 * (i + 1) % 999_999_999))
+		"sequence": {func(i int) attribute.Value { v, _ := attribute.Number(fmt.Sprint(1000 + 3*i)); return v }, "looks like a sequence of numbers"},
+		"digits":   {func(i int) attribute.Value { return attribute.String(fmt.Sprint(1000 + 3*i)) }, "looks like a sequence of numbers"},
+		"seconds":  {func(i int) attribute.Value { v, _ := attribute.Number(fmt.Sprint(1_700_000_000 + 99_999*i)); return v }, "looks like a time"},
+		"millis":   {func(i int) attribute.Value { return attribute.String(fmt.Sprint(1_700_000_000_000 + 99_999_999*i)) }, "looks like a time"},
+		"dates":    {func(i int) attribute.Value { return attribute.String(fmt.Sprintf("2026-11-%02dT10:00:00Z", i+1)) }, "begins with a date"},
+		"ulids":    {func(i int) attribute.Value { return attribute.String(fmt.Sprintf("01ARZ3NDEKTSV4RRFFQ69G5F%02d", i)) }, "looks like a ULID, which begins with a time"},
+		"random": {func(i int) attribute.Value {
+			v, _ := attribute.Number(fmt.Sprint(7_777_777_777_777 * (i + 1) % 999_999_999))
 			return v
 		}, ""},
-		"emails": {func(i int) cdc.Value { return cdc.String(fmt.Sprintf("%c@example.com", 'a'+i)) }, ""},
+		"emails": {func(i int) attribute.Value { return attribute.String(fmt.Sprintf("%c@example.com", 'a'+i)) }, ""},
 	} {
 		source := Table{Name: "Events", Stream: true}
 		for i := range 20 {
 			v := want.value(i)
-			source.PrimaryKey = []transform.KeyAttribute{{Name: "id", Type: v.Kind()}, {Name: "at", Type: cdc.KindS}}
-			source.Items = append(source.Items, cdc.NewItem([]cdc.Attribute{{Name: "id", Value: v}, {Name: "at", Value: cdc.String("x")}}))
+			source.PrimaryKey = []transform.KeyAttribute{{Name: "id", Type: v.Kind()}, {Name: "at", Type: attribute.KindS}}
+			source.Items = append(source.Items, attribute.NewItem([]attribute.Attribute{{Name: "id", Value: v}, {Name: "at", Value: attribute.String("x")}}))
 		}
 		p := Propose("", Target{}, []Table{source}, false)
 		accepted(t, p.Config, source)

@@ -1,13 +1,14 @@
-package cdc
+package attribute_test
 
 import (
 	"errors"
-	"fmt"
 	"math/big"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/attribute/attributetest"
 	"pgregory.net/rapid"
 )
 
@@ -24,11 +25,11 @@ func TestCanonicalNumber(t *testing.T) {
 		{"0.12345678901234567890123456789012345678", "0.12345678901234567890123456789012345678"},
 		{"1.2345e-130", "0." + strings.Repeat("0", 129) + "12345"},
 	} {
-		got, err := CanonicalNumber(c.text)
+		got, err := attribute.CanonicalNumber(c.text)
 		if err != nil || got != c.want {
 			t.Errorf("CanonicalNumber(%q) = %q, %v; want %q", c.text, got, err, c.want)
 		}
-		if again, err := CanonicalNumber(got); err != nil || again != got {
+		if again, err := attribute.CanonicalNumber(got); err != nil || again != got {
 			t.Errorf("canonical text %q became %q, %v", got, again, err)
 		}
 	}
@@ -41,41 +42,22 @@ func TestCanonicalNumberRefuses(t *testing.T) {
 		"123456789012345678901234567890123456789", "1.00000000000000000000000000000000000001", "1" + strings.Repeat("0", 126),
 		strings.Repeat("0", 1025),
 	} {
-		got, err := CanonicalNumber(text)
-		if !errors.Is(err, ErrNumber) || got != "" {
+		got, err := attribute.CanonicalNumber(text)
+		if !errors.Is(err, attribute.ErrNumber) || got != "" {
 			t.Errorf("CanonicalNumber(%q) = %q, %v; want ErrNumber", text, got, err)
 		}
 	}
-	if _, err := CanonicalNumber("98765432109876543210987654321098765432109"); strings.Contains(err.Error(), "9876") {
+	if _, err := attribute.CanonicalNumber("98765432109876543210987654321098765432109"); strings.Contains(err.Error(), "9876") {
 		t.Errorf("the error quotes the digits: %v", err)
 	}
 }
 
 func TestCanonicalNumberDoesNotAllocate(t *testing.T) {
 	for _, text := range []string{"0", "-12.5", "1732175999", "1" + strings.Repeat("0", 100), "0." + strings.Repeat("0", 100) + "1"} {
-		if n := testing.AllocsPerRun(100, func() { _, _ = CanonicalNumber(text) }); n != 0 {
+		if n := testing.AllocsPerRun(100, func() { _, _ = attribute.CanonicalNumber(text) }); n != 0 {
 			t.Errorf("%d characters: %v allocations", len(text), n)
 		}
 	}
-}
-
-// numberTexts draws text of numbers in every notation that DynamoDB takes, mostly within its range.
-func numberTexts() *rapid.Generator[string] {
-	return rapid.Custom(func(t *rapid.T) string {
-		whole := rapid.StringMatching(`0{0,3}[0-9]{0,20}`).Draw(t, "whole")
-		fraction := rapid.StringMatching(`[0-9]{0,18}0{0,3}`).Draw(t, "fraction")
-		if whole == "" && fraction == "" {
-			whole = "0"
-		}
-		text := rapid.SampledFrom([]string{"", "-", "+"}).Draw(t, "sign") + whole
-		if fraction != "" || rapid.Bool().Draw(t, "point") {
-			text += "." + fraction
-		}
-		if rapid.Bool().Draw(t, "scaled") {
-			text += fmt.Sprintf("%s%d", rapid.SampledFrom([]string{"e", "E", "e+", "e-"}).Draw(t, "e"), rapid.IntRange(0, 140).Draw(t, "exponent"))
-		}
-		return text
-	})
 }
 
 func rat(t interface{ Fatalf(string, ...any) }, text string) *big.Rat {
@@ -89,7 +71,7 @@ func rat(t interface{ Fatalf(string, ...any) }, text string) *big.Rat {
 // checkAgainstRat holds CanonicalNumber to exact arithmetic: the value stays, and what is refused is out of bounds.
 func checkAgainstRat(t interface{ Fatalf(string, ...any) }, text string) {
 	want := rat(t, text)
-	got, err := CanonicalNumber(text)
+	got, err := attribute.CanonicalNumber(text)
 	if err != nil {
 		magnitude := new(big.Rat).Abs(want)
 		small := magnitude.Cmp(rat(t, "1e-130")) < 0
@@ -98,7 +80,7 @@ func checkAgainstRat(t interface{ Fatalf(string, ...any) }, text string) {
 			return
 		}
 		digits := strings.TrimLeft(strings.Trim(strings.ReplaceAll(want.FloatString(400), ".", ""), "0-"), "0")
-		if len(digits) <= maxSignificantDigits {
+		if len(digits) <= 38 {
 			t.Fatalf("%q refused: %v", text, err)
 		}
 		return
@@ -106,7 +88,7 @@ func checkAgainstRat(t interface{ Fatalf(string, ...any) }, text string) {
 	if rat(t, got).Cmp(want) != 0 {
 		t.Fatalf("%q became %q", text, got)
 	}
-	if strings.ContainsAny(got, "eE+") || got == "-0" || len(got) > maxCanonicalLength {
+	if strings.ContainsAny(got, "eE+") || got == "-0" || len(got) > 170 {
 		t.Fatalf("%q became %q, which is not canonical", text, got)
 	}
 	whole, fraction, dotted := strings.Cut(strings.TrimPrefix(got, "-"), ".")
@@ -116,20 +98,20 @@ func checkAgainstRat(t interface{ Fatalf(string, ...any) }, text string) {
 }
 
 func TestCanonicalNumberKeepsTheValue(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) { checkAgainstRat(t, numberTexts().Draw(t, "number")) })
+	rapid.Check(t, func(t *rapid.T) { checkAgainstRat(t, attributetest.NumberTexts().Draw(t, "number")) })
 }
 
 func TestCompareNumbersIsNumeric(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		canonical := numberTexts().Filter(func(s string) bool { _, err := CanonicalNumber(s); return err == nil })
-		a, _ := CanonicalNumber(canonical.Draw(t, "a"))
-		b, _ := CanonicalNumber(canonical.Draw(t, "b"))
-		if got, want := CompareNumbers(a, b), rat(t, a).Cmp(rat(t, b)); got != want {
+		canonical := attributetest.NumberTexts().Filter(func(s string) bool { _, err := attribute.CanonicalNumber(s); return err == nil })
+		a, _ := attribute.CanonicalNumber(canonical.Draw(t, "a"))
+		b, _ := attribute.CanonicalNumber(canonical.Draw(t, "b"))
+		if got, want := attribute.CompareNumbers(a, b), rat(t, a).Cmp(rat(t, b)); got != want {
 			t.Fatalf("CompareNumbers(%s, %s) = %d, want %d", a, b, got, want)
 		}
 	})
 	sorted := []string{"-100", "-99", "-1.01", "-1", "-0.5", "-0.05", "0", "0.05", "0.5", "1", "1.01", "99", "100"}
-	if !slices.IsSortedFunc(sorted, CompareNumbers) {
+	if !slices.IsSortedFunc(sorted, attribute.CompareNumbers) {
 		t.Error("signs or lengths are not ordered by value")
 	}
 }
@@ -139,14 +121,14 @@ func FuzzCanonicalNumber(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		got, err := CanonicalNumber(text)
+		got, err := attribute.CanonicalNumber(text)
 		if err != nil {
-			if !errors.Is(err, ErrNumber) || got != "" {
+			if !errors.Is(err, attribute.ErrNumber) || got != "" {
 				t.Fatalf("%q, %v", got, err)
 			}
 			return
 		}
-		if again, err := CanonicalNumber(got); err != nil || again != got {
+		if again, err := attribute.CanonicalNumber(got); err != nil || again != got {
 			t.Fatalf("canonical text %q became %q, %v", got, again, err)
 		}
 		if len(text) < 200 && !strings.ContainsAny(text, "eE") {
@@ -160,7 +142,7 @@ func BenchmarkCanonicalNumber(b *testing.B) {
 		b.Run(text, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				_, _ = CanonicalNumber(text)
+				_, _ = attribute.CanonicalNumber(text)
 			}
 		})
 	}

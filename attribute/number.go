@@ -1,4 +1,4 @@
-package cdc
+package attribute
 
 import (
 	"cmp"

@@ -1,10 +1,12 @@
-package cdc
+package attribute
 
 import (
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // Kind is the type of a DynamoDB attribute value.
@@ -135,6 +137,36 @@ func sortAttributes(list []Attribute) []Attribute {
 		slices.SortFunc(list, byName)
 	}
 	return list
+}
+
+// ErrSet is returned for a set that DynamoDB would not hold.
+var ErrSet = errors.New("a set that is empty or holds a member twice")
+
+// ErrText is returned for text that DynamoDB cannot hold and JSON cannot keep.
+var ErrText = errors.New("text that is not UTF-8")
+
+// CheckText refuses text that DynamoDB cannot hold, of a value or a name.
+func CheckText(text string) error {
+	if !utf8.ValidString(text) {
+		return ErrText
+	}
+	return nil
+}
+
+// CheckSet refuses sets that DynamoDB never holds; other values pass.
+func CheckSet(v Value) error {
+	if v.kind != KindSS && v.kind != KindNS && v.kind != KindBS {
+		return nil
+	}
+	if len(v.list) == 0 {
+		return ErrSet
+	}
+	for i := 1; i < len(v.list); i++ {
+		if v.list[i].text == v.list[i-1].text {
+			return ErrSet
+		}
+	}
+	return nil
 }
 
 // Kind is the value's type; KindNone for the zero Value.
