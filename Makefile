@@ -94,7 +94,7 @@ mutation-score: ## how many of a hundred bugs planted by rule each package's own
 	$(GO) run ./test/mutation/score $(if $(PACKAGES),-packages $(PACKAGES) -lived)
 
 soak-processes: ## ROUNDS (default 10) of real processes: killed, frozen, cut off; SEED is the first
-	REPLICATOR_PROCESS_ROUNDS=$(ROUNDS) REPLICATOR_PROCESS_SEED=$(SEED) $(GO) test ./internal/processes -count=1 -run TestRounds -v -timeout 120m
+	REPLICATOR_PROCESS_ROUNDS=$(ROUNDS) REPLICATOR_PROCESS_SEED=$(SEED) $(GO) test ./test/processes -count=1 -run TestRounds -v -timeout 120m
 
 bench: ## every benchmark, into bench/results.txt
 	./bench/run
@@ -103,10 +103,10 @@ bench-smoke: ## every benchmark once
 	./bench/run smoke
 
 conformance: tools ## documented behaviour of DynamoDB, embedded and dynoxide; the program between dynoxide and Google's Bigtable emulator, killed KILLS (default 24; 0: the cases alone) times
-	$(GO) run ./internal/conformance/check -dynoxide $(DYNOXIDE) -crate $(DYNOXIDE_VERSION) -bigtable $(BIGTABLE_EMULATOR) -kills $(KILLS) -seed $(SEED) $(if $(WRITE),-write)
+	$(GO) run ./test/conformance/check -dynoxide $(DYNOXIDE) -crate $(DYNOXIDE_VERSION) -bigtable $(BIGTABLE_EMULATOR) -kills $(KILLS) -seed $(SEED) $(if $(WRITE),-write)
 
 soak-run: ## DURATION (default 1h) of continuous load on real processes; memory, goroutines and descriptors are judged; OUT keeps what is printed
-	$(GO) run ./internal/processes/soak -duration $(DURATION) -seed $(SEED) -out "$(OUT)"
+	$(GO) run ./test/processes/soak -duration $(DURATION) -seed $(SEED) -out "$(OUT)"
 
 tools: $(DYNOXIDE) ## what conformance needs besides Go, into TOOLS: dynoxide (by cargo, a minute or two once) and Google's Bigtable emulator
 	$(GO) build -o $(BIGTABLE_EMULATOR) cloud.google.com/go/bigtable/cmd/emulator

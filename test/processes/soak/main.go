@@ -1,6 +1,6 @@
 // Soak runs real processes under continuous load, with shard rolls, splits and replaced workers, on the embedded services:
 //
-//	go run ./internal/processes/soak -duration 1h
+//	go run ./test/processes/soak -duration 1h
 //
 // It prints what the workers use, the time from a write to its visibility in the target, and a complete comparison in the end. It fails if the
 // stores differ, or if a worker's memory, goroutines or descriptors grow.
@@ -18,7 +18,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dynamodb-bigtable/replicator/internal/processes"
+	"github.com/dynamodb-bigtable/replicator/test/processes"
 )
 
 func main() {

@@ -113,7 +113,7 @@ func writeDifference(b *strings.Builder, service string, r Result) {
 const preamble = `# Conformance
 
 What AWS documents of DynamoDB and DynamoDB Streams, as cases that run against anything that speaks the services' protocol
-(` + "`internal/conformance`" + `). ` + "`make conformance`" + ` runs them against the embedded DynamoDB (` + "`dynamodbtest`" + `) and against
+(` + "`test/conformance`" + `). ` + "`make conformance`" + ` runs them against the embedded DynamoDB (` + "`dynamodbtest`" + `) and against
 [dynoxide](https://crates.io/crates/dynoxide-rs), an independent one, and fails if this file no longer says what they answer;
 ` + "`make conformance WRITE=1`" + ` writes it again. Texts of errors are on no page of the documentation: those that are looked for are the ones that
 AWS is known to give, and only their characteristic part is compared. What AWS itself answers was not looked at here;

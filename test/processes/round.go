@@ -57,7 +57,7 @@ func Run(ctx context.Context, o Options) error {
 		}
 		if err != nil {
 			notes := strings.Join(w.noted(), "\n")
-			return fmt.Errorf("seed %d, round %d: %w\nwhat happened in the round:\n%s\nlogs: %s\nto run it again: REPLICATOR_PROCESS_SEED=%d REPLICATOR_PROCESS_ROUNDS=%d go test ./internal/processes -run TestRounds -v -timeout 30m",
+			return fmt.Errorf("seed %d, round %d: %w\nwhat happened in the round:\n%s\nlogs: %s\nto run it again: REPLICATOR_PROCESS_SEED=%d REPLICATOR_PROCESS_ROUNDS=%d go test ./test/processes -run TestRounds -v -timeout 30m",
 				seed, n+1, err, notes, dir, seed, n+1)
 		}
 		if err := os.RemoveAll(dir); err != nil {

@@ -1,4 +1,4 @@
-// Check holds services against the suite of internal/conformance, and the program against services of other projects.
+// Check holds services against the suite of test/conformance, and the program against services of other projects.
 //
 // With -dynoxide and -bigtable it runs the suite against the embedded DynamoDB and against dynoxide, compares what they answer with the report
 // that is kept, and then lets workers of the built program follow a random workload between dynoxide and Google's Bigtable emulator, each a
@@ -18,8 +18,8 @@ import (
 	"os/signal"
 	"strings"
 
-	"github.com/dynamodb-bigtable/replicator/internal/conformance"
-	"github.com/dynamodb-bigtable/replicator/internal/processes"
+	"github.com/dynamodb-bigtable/replicator/test/conformance"
+	"github.com/dynamodb-bigtable/replicator/test/processes"
 )
 
 // options are the flags.
