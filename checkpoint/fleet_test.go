@@ -11,7 +11,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
-	"github.com/dynamodb-bigtable/replicator/internal/sim"
+	"github.com/dynamodb-bigtable/replicator/internal/sim/model"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/internal/virtual"
 )
@@ -21,7 +21,7 @@ import (
 type fleet struct {
 	t       *testing.T
 	world   *virtual.World
-	bt      *sim.Bigtable
+	bt      *model.Bigtable
 	workers []*hand
 	applied map[string]int // by shard: what is durable
 	parents map[string]string
@@ -63,7 +63,7 @@ func newFleet(t *testing.T, seed uint64) *fleet {
 		t: t, world: virtual.NewWorld(seed, begin, false), applied: map[string]int{}, done: map[string]bool{}, robbed: map[tenancy]int{},
 		parents: map[string]string{"a": "", "b": "", "c": "a", "d": "b", "e": "b", "f": "d"},
 	}
-	f.bt = sim.NewBigtable(f.world)
+	f.bt = model.NewBigtable(f.world)
 	f.bt.Create("state", "l")
 	f.bt.Executed = f.check
 	return f
@@ -71,7 +71,7 @@ func newFleet(t *testing.T, seed uint64) *fleet {
 
 func (f *fleet) open(ctx context.Context, name string) *checkpoint.Ledger {
 	return again(ctx, func() (*checkpoint.Ledger, error) {
-		store := sim.Store{Bigtable: f.bt, Table: "state", Family: "l"}
+		store := model.Store{Bigtable: f.bt, Table: "state", Family: "l"}
 		return checkpoint.Open(ctx, store, "p", checkpoint.Options{Worker: name, ID: "l", Lease: fleetLease})
 	})
 }
@@ -170,7 +170,7 @@ func (f *fleet) insist(ctx context.Context, write func() error) {
 }
 
 // check looks at every write of a shard's row as it takes place.
-func (f *fleet) check(_, key string, before, after *sim.Row) {
+func (f *fleet) check(_, key string, before, after *model.Row) {
 	if !strings.Contains(key, "/shard/") {
 		return
 	}

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
-	"github.com/dynamodb-bigtable/replicator/internal/sim"
+	"github.com/dynamodb-bigtable/replicator/internal/sim/model"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/internal/virtual"
 )
@@ -175,12 +175,12 @@ func TestH70_CreationAndTakeRaceWithARaise(t *testing.T) {
 
 func race(t *testing.T, seed uint64) {
 	w := virtual.NewWorld(seed, begin, false)
-	bt := sim.NewBigtable(w)
+	bt := model.NewBigtable(w)
 	bt.Create("state", "l")
 	bt.LoseReply, bt.Late, bt.Drop, bt.Twice, bt.LateBy = 0.03, 0.03, 0.03, 0.05, 3*time.Second
-	store := sim.Store{Bigtable: bt, Table: "state", Family: "l"}
+	store := model.Store{Bigtable: bt, Table: "state", Family: "l"}
 	var adopted uint32
-	bt.Executed = func(_, key string, _, after *sim.Row) {
+	bt.Executed = func(_, key string, _, after *model.Row) {
 		text, _ := after.Value("l", "r")
 		var r struct {
 			Generation, Adopted uint32

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/internal/sim/model"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
@@ -23,7 +24,7 @@ func (s *scene) counts(workers ...*Worker) (counts []int, all int) {
 // TestWorkersShareTheShards: the first worker takes all shards; those that come later take theirs over until all hold about as many, and again
 // after one was killed and another came. Nothing is lost or applied twice on the way, and then no shard changes hands any more.
 func TestWorkersShareTheShards(t *testing.T) {
-	play(t, 10, 9, func(s *scene) {
+	play(t, 4, 9, func(s *scene) {
 		even := func(workers ...*Worker) {
 			s.until(3*time.Minute, "the shards are shared", func() bool {
 				counts, all := s.counts(workers...)
@@ -66,7 +67,7 @@ func TestWhoCannotReadTakesNothingOver(t *testing.T) {
 		a := s.running("a")
 		s.Source.Fault = func(op, _ string) error {
 			if s.World.Running() == "b" && op != "DescribeTable" { // without which it would not begin
-				return Fail(op, cdc.Denied)
+				return model.Fail(op, cdc.Denied)
 			}
 			return nil
 		}

@@ -7,9 +7,11 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
+
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
+	"github.com/dynamodb-bigtable/replicator/internal/sim/model"
 )
 
 // TestNamedTableIsDropped: the stream of a dropped table can be read for a day still. What it holds is applied, though the last shard was rolled just
@@ -21,7 +23,7 @@ func namedTableIsDropped(s *scene) {
 	slow := false
 	s.Source.Fault = func(op, _ string) error {
 		if slow && op == "GetRecords" {
-			return Fail(op, cdc.Throttled)
+			return model.Fail(op, cdc.Throttled)
 		}
 		return nil
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
+	"github.com/dynamodb-bigtable/replicator/internal/sim/model"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
@@ -39,7 +40,8 @@ func (s *simulation) finish() {
 	}
 }
 
-// drain stops everybody, changes some items, and lets one worker go on until it ends by itself: then everything is applied (H18).
+// drain stops everybody, changes some items, and lets one worker go on until it ends by itself:
+// then everything is applied (H18).
 func (s *simulation) drain() {
 	if quiet := 12 * s.plan.poll; time.Duration(s.openShards())*quiet > s.plan.shardLife {
 		return // one of the shards always is too young to have been quiet for so long
@@ -49,7 +51,7 @@ func (s *simulation) drain() {
 	}
 	limit := s.World.Elapsed() + s.patience()
 	gone := func() bool {
-		return !slices.ContainsFunc(s.crew, func(m *member) bool { return !m.worker.Over && !m.worker.Dead() })
+		return !slices.ContainsFunc(s.crew, func(m *member) bool { return m.works() })
 	}
 	for !gone() && s.World.Elapsed() < limit {
 		s.pass()
@@ -77,8 +79,9 @@ func (s *simulation) drain() {
 			s.hire(m, once) // under another policy
 		}
 	}
-	// A shard that is rolled just now is no matter: it gave nothing for a while, and its child holds nothing yet.
-	missing := strings.Join(s.truth.unequal(s.since(s.State())), "\n")
+	// A shard that is rolled just now is no matter: it gave nothing for a while, and its child
+	// holds nothing yet.
+	missing := strings.Join(s.rec.unequal(s.since(s.State())), "\n")
 	if s.disturbed > 0 && s.World.Elapsed()-s.disturbed < s.plan.poll+s.plan.pass+3*time.Minute {
 		missing = "" // it may have come after the last page
 	}
@@ -96,8 +99,9 @@ func (s *simulation) drain() {
 	}
 }
 
-// disturb lets the application go on for a while, and then the one that drains stand still, or one of the shards, or all, not be readable, or the target and
-// with it the ledger, while items change: what was quiet before says nothing of that.
+// disturb lets the application go on for a while, and then the one that drains stand still, or one
+// of the shards, or all, not be readable, or the target and with it the ledger, while items change:
+// what was quiet before says nothing of that.
 func (s *simulation) disturb(m *member) {
 	rng := stream(s.plan.seed, "drained")
 	how := rng.IntN(4)
@@ -150,15 +154,15 @@ func (s *simulation) openShards() int {
 	return n
 }
 
-// rehearse compares what a dry run finds with what there is: every item, and every change that the stream keeps. It has nothing to write to. It ends
-// also while items change all the time.
+// rehearse compares what a dry run finds with what there is: every item, and every change that the
+// stream keeps. It has nothing to write to. It ends also while items change all the time.
 func (s *simulation) rehearse() {
-	s.Source.staleUntil = time.Time{} // of the stream before, which a late description names, nothing is said here
+	s.Source.StaleUntil = time.Time{} // of the stream before, which a late description names, nothing is said here
 	machine, done, over := s.World.NewProcess("rehearsal"), s.World.NewEvent(), false
 	busy := stream(s.plan.seed, "rehearsed").IntN(2) == 0
 	var found pipeline.Rehearsal
 	var err error
-	listed := slices.DeleteFunc(slices.Clone(s.Source.Stream().Shards), func(sh *Shard) bool { return sh.Hidden || s.World.Now().Before(sh.ListedFrom) })
+	listed := slices.DeleteFunc(slices.Clone(s.Source.Stream().Shards), func(sh *model.Shard) bool { return sh.Hidden || s.World.Now().Before(sh.ListedFrom) })
 	atMost := keptChanges(s.Source.Stream().Shards)
 	machine.Go("dry run", func() {
 		found, err = pipeline.DryRun(machine.Context(), pipeline.Options{Database: s.Source, Open: s.open, Timing: s.Timing},
@@ -174,8 +178,8 @@ func (s *simulation) rehearse() {
 		return
 	}
 	rows := int64(0)
-	for _, item := range s.Source.items {
-		for _, spot := range s.truth.layout.place(item).spots {
+	for _, item := range s.Source.ByID {
+		for _, spot := range s.rec.layout.place(item).spots {
 			if spot.held || spot.rejected() {
 				rows++
 			}
@@ -185,16 +189,17 @@ func (s *simulation) rehearse() {
 	case err != nil:
 		s.fail("I10", "a dry run fails: %v", err)
 	case busy: // how much it read of what changes meanwhile is not said
-	case found.Items != int64(len(s.Source.items)), found.Rows != rows:
-		s.fail("I9", "a dry run finds %d items for %d rows, and there are %d for %d", found.Items, found.Rows, len(s.Source.items), rows)
+	case found.Items != int64(len(s.Source.ByID)), found.Rows != rows:
+		s.fail("I9", "a dry run finds %d items for %d rows, and there are %d for %d", found.Items, found.Rows, len(s.Source.ByID), rows)
 	case found.Changes > atMost || found.Changes < keptChanges(listed):
 		s.fail("I9", "a dry run finds %d changes, and the stream keeps %d to %d", found.Changes, keptChanges(listed), atMost)
 	}
 	s.World.Inject("dry run")
 }
 
-// changeUntil changes items so often that no shard that is polled is empty, until the dry run is over. A call that fails now may fail for hours, and so may
-// those of a shard that could not be read when the run before this one was drained.
+// changeUntil changes items so often that no shard that is polled is empty, until the dry run is
+// over. A call that fails now may fail for hours, and so may those of a shard that could not be
+// read when the run before this one was drained.
 func (s *simulation) changeUntil(over *bool) {
 	s.World.Go("application", func(ctx context.Context) {
 		for until := max(s.World.Elapsed(), s.healthy, s.unreadable.until) + time.Hour; !*over; s.write() {
@@ -210,17 +215,17 @@ func (s *simulation) changeUntil(over *bool) {
 }
 
 // keptChanges is how many changes of the shards the stream can still give.
-func keptChanges(shards []*Shard) int64 {
+func keptChanges(shards []*model.Shard) int64 {
 	n := 0
 	for _, sh := range shards {
 		if !sh.Gone {
-			n += len(sh.records) - sh.trimmed
+			n += len(sh.Records) - sh.Trimmed
 		}
 	}
 	return int64(n)
 }
 
-// rejected tells whether the target refuses to hold what the spot has.
+// rejected reports whether the target refuses to hold what the spot has.
 func (s *spot) rejected() bool {
 	for _, values := range s.content {
 		if strings.Contains(values, rejectedValue) {

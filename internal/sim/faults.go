@@ -9,11 +9,12 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/sim/model"
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
 // kinds are the faults that happen at planned instants. Those marked as gaps lose changes for good; so does, whatever it consists of,
-// everything that keeps a shard unread for about a day (see starved).
+// everything that keeps a shard unread for about a day (see checkStarved).
 var kinds []kind
 
 func init() { // not an initialiser: the kinds' functions lead back to the list
@@ -85,7 +86,7 @@ func losses() []kind {
 		{"shard gone", 0, 0.2, true, func(s *simulation, e event) {
 			if child := s.rolled(e); child != nil {
 				s.World.Inject("shard gone")
-				child.Gone = true
+				child.Vanish()
 				s.write()
 				s.Source.Stream().Roll(child)
 			}
@@ -106,7 +107,7 @@ func (s *simulation) span(e event, longest time.Duration) time.Duration {
 }
 
 // openShard is one that takes writes, or, when the stream has ended, one that did.
-func (s *simulation) openShard(e event) *Shard {
+func (s *simulation) openShard(e event) *model.Shard {
 	open := s.Source.Stream().Open()
 	if len(open) == 0 {
 		return s.Source.Stream().Shards[0]
@@ -114,7 +115,7 @@ func (s *simulation) openShard(e event) *Shard {
 	return open[int(e.pick%uint64(len(open)))]
 }
 
-func (s *simulation) rolled(e event) *Shard {
+func (s *simulation) rolled(e event) *model.Shard {
 	if sh := s.openShard(e); !sh.Closed {
 		return s.Source.Stream().Roll(sh)
 	}
@@ -133,7 +134,7 @@ func (s *simulation) split(e event) {
 func (s *simulation) hide(e event) {
 	shards := s.Source.Stream().Shards
 	sh := shards[int(e.pick%uint64(len(shards)))]
-	if sh.Hidden || s.truth.ledger[sh.label+"/"+sh.ID] == nil {
+	if sh.Hidden || s.rec.shards[sh.Label+"/"+sh.ID] == nil {
 		return
 	}
 	s.World.Inject("shard missing from listings")
@@ -164,8 +165,7 @@ func (s *simulation) childFirst(e event) {
 
 func (s *simulation) pause(m *member, d time.Duration) {
 	m.worker.Pause(d)
-	delete(s.truth.told, m.worker.Name()) // it may not have looked into it yet
-	m.paused = s.World.Elapsed() + d      // a later pause takes the place of one before
+	m.paused = s.World.Elapsed() + d // a later pause takes the place of one before
 	m.healthy = max(m.healthy, s.World.Elapsed()+d)
 }
 
@@ -271,25 +271,23 @@ func (s *simulation) exchangeTarget(e event) {
 			return
 		}
 		// The other pipeline has counted from where its own ledger begins (checkpoint.Witness), and each is another.
-		rows[w.key].column(sink.LiveFamily, counterColumn).cells[0].value = strconv.FormatUint(1+e.pick>>2, 10)
+		rows[w.key].Column(sink.LiveFamily, model.CounterColumn).Cells[0].Value = strconv.FormatUint(1+e.pick>>2, 10)
 	}
 	s.later(s.span(e, 10*time.Hour), func() {
 		s.World.Inject("target exchanged")
 		s.World.Tracef("the target is exchanged")
-		s.exchanged = true
 		s.RestoreTarget(snapshot)
-		s.truth.forgetTarget()
 	})
 }
 
 // replaceText changes a stored record of a snapshot; false if it is not there.
-func replaceText(snapshot map[string]*Row, key, family, was, is string) bool {
-	text, ok := snapshot[key].Value(family, recordColumn)
+func replaceText(snapshot map[string]*model.Row, key, family, was, is string) bool {
+	text, ok := snapshot[key].Value(family, model.RecordColumn)
 	if !ok {
 		return false
 	}
-	row := snapshot[key].clone()
-	row.column(family, recordColumn).cells[0].value = strings.Replace(text, was, is, 1)
+	row := snapshot[key].Clone()
+	row.Column(family, model.RecordColumn).Cells[0].Value = strings.Replace(text, was, is, 1)
 	snapshot[key] = row
 	return true
 }
@@ -309,11 +307,10 @@ func (s *simulation) restoreTarget(e event) {
 		s.World.Inject("target restored")
 		s.World.Tracef("the target is restored")
 		s.RestoreTarget(snapshot)
-		s.truth.forgetTarget()
 	})
 }
 
-// witnessed tells whether the witness of every target table says which generation the ledger is in.
+// witnessed reports whether the witness of every target table says which generation the ledger is in.
 func (s *simulation) witnessed() bool {
 	for _, at := range s.witnesses() {
 		if w, _ := s.witness(s.Target.Row(at.table, at.key)); w.Generation < at.generation {
@@ -351,19 +348,19 @@ func (s *simulation) witnessesBy(record func(m *Migration) checkpoint.TableState
 }
 
 // witness is what a witness's row says; false if it is not there.
-func (s *simulation) witness(row *Row) (w checkpoint.Witness, found bool) {
-	text, ok := row.Value(sink.LiveFamily, recordColumn)
+func (s *simulation) witness(row *model.Row) (w checkpoint.Witness, found bool) {
+	text, ok := row.Value(sink.LiveFamily, model.RecordColumn)
 	return w, ok && json.Unmarshal([]byte(text), &w) == nil
 }
 
-// isPresent tells whether a witness is as new as the ledger knows it to be, or so little older that the last beats make up for it if they are executed
+// isPresent reports whether a witness is as new as the ledger knows it to be, or so little older that the last beats make up for it if they are executed
 // again, each in its turn. The ledger's mirror is a beat behind until it was written, and a worker may go, or be kept from it by others, before that.
-func (s *simulation) isPresent(witness *Row, known uint64) bool {
+func (s *simulation) isPresent(witness *model.Row, known uint64) bool {
 	w, found := s.witness(witness)
 	if !found {
 		return false
 	}
-	pipeline, ok := s.Target.Row(stateTable, "default/pipeline").Value(ledgerFamily, recordColumn)
+	pipeline, ok := s.Target.Row(model.StateTable, "default/pipeline").Value(model.LedgerFamily, model.RecordColumn)
 	return ok && strings.Contains(pipeline, `"`+w.Ledger+`"`) && w.Beat+3 >= known
 }
 
@@ -379,18 +376,18 @@ func (s *simulation) sourceFault(op, shard string) error {
 	now := s.World.Elapsed()
 	if s.oneCall.strikes(op, "", now) {
 		s.World.Inject("one call fails at the source")
-		return Fail(op, s.oneCall.source)
+		return model.Fail(op, s.oneCall.source)
 	}
 	switch m := s.caller(); {
 	case now < s.unreadable.until && shard == s.unreadable.shard:
-		return Fail(op, cdc.Unavailable)
+		return model.Fail(op, cdc.Unavailable)
 	case now < s.sourceDown.until:
-		return Fail(op, s.sourceDown.reason)
+		return model.Fail(op, s.sourceDown.reason)
 	case m != nil && now < m.noSource:
-		return Fail(op, cdc.Unavailable)
+		return model.Fail(op, cdc.Unavailable)
 	case op == "GetRecords" && now < s.expired:
 		s.World.Inject("iterator expired")
-		return Fail(op, cdc.Expired)
+		return model.Fail(op, cdc.Expired)
 	}
 	return nil
 }
@@ -398,7 +395,6 @@ func (s *simulation) sourceFault(op, shard string) error {
 func (s *simulation) targetFault(op, table, row string) error {
 	s.rival(op, table, row)
 	now := s.World.Elapsed()
-	s.forgetTold(op, table)
 	switch m := s.caller(); {
 	case m == nil:
 		return nil

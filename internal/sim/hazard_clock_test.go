@@ -7,6 +7,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
+	"github.com/dynamodb-bigtable/replicator/internal/sim/model"
 )
 
 // TestH21_H64_AClockThatIsADayOff: what follows the position is gone, and the clock of the worker that finds it is a day behind the service's, or ahead of it.
@@ -116,7 +117,7 @@ func expire(s *scene) {
 	s.Source.Fault = func(op, _ string) error {
 		if op == "GetRecords" && !over {
 			over = true
-			return Fail(op, cdc.Expired)
+			return model.Fail(op, cdc.Expired)
 		}
 		return nil
 	}

@@ -7,13 +7,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/internal/sim/model"
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
 // The hazards of this file are about one item: crashes, pauses and networks that repeat, delay and reorder its writes.
 
 // after is a fate of being executed that much later, while the sender hears nothing and repeats.
-func after(d time.Duration) *Fate { return &Fate{Delay: d, Lose: true} }
+func after(d time.Duration) *model.Fate { return &model.Fate{Delay: d, Lose: true} }
 
 // TestH01_CrashBetweenApplyAndCheckpoint: the successor applies again what the ledger does not show, older images over newer
 // ones if nothing refused them (I2, I7).
@@ -39,7 +40,7 @@ func TestH01_CrashBetweenApplyAndCheckpoint(t *testing.T) {
 func TestH02_CheckpointWaitsForTheSlowestRow(t *testing.T) {
 	play(t, 20, 1, func(s *scene) {
 		a := s.running("a")
-		s.route("slow", &Fate{Drop: true}, &Fate{Drop: true}, &Fate{Drop: true}, &Fate{Drop: true}, &Fate{Drop: true})
+		s.route("slow", &model.Fate{Drop: true}, &model.Fate{Drop: true}, &model.Fate{Drop: true}, &model.Fate{Drop: true}, &model.Fate{Drop: true})
 		for i := range 30 {
 			s.put(fmt.Sprint(i), "v")
 		}
@@ -57,7 +58,7 @@ func pausedOwner(s *scene) {
 	a := s.running("a")
 	s.Start("b")
 	paused := false
-	s.Target.Route = func(c Call) *Fate {
+	s.Target.Route = func(c model.Call) *model.Fate {
 		if !paused && c.Op == "CheckAndMutateRow" {
 			paused = true
 			a.Pause(time.Minute)
@@ -233,14 +234,14 @@ func TestH31_ItemRemovedWhileTheScanHoldsIt(t *testing.T) {
 		}
 		s.Source.EnableStream(1) // the items are older than the stream: only the load brings them
 		removed := map[string]bool{}
-		s.Target.Route = func(c Call) *Fate {
+		s.Target.Route = func(c model.Call) *model.Fate {
 			key, _, _ := strings.Cut(c.Row, "#")
 			if c.Op != "CheckAndMutateRow" || removed[key] {
 				return nil
 			}
 			removed[key] = true // this is the load's put: the item goes now
 			s.del(key)
-			return &Fate{Delay: s.upTo(30 * time.Second), Lose: s.World.Rand().IntN(2) == 0}
+			return &model.Fate{Delay: s.upTo(30 * time.Second), Lose: s.World.Rand().IntN(2) == 0}
 		}
 		s.running("a")
 		s.inSync(2 * time.Minute)

@@ -10,6 +10,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
+	"github.com/dynamodb-bigtable/replicator/internal/sim/model"
 )
 
 // The hazards of this file are about continuity: iterators that expire, streams that trim or are replaced, ledgers and targets that
@@ -44,7 +45,7 @@ func TestH20_EveryIteratorExpires(t *testing.T) {
 		s.Source.Fault = func(op, _ string) error {
 			if op == "GetRecords" && s.World.Now().Before(until) {
 				calls++
-				return Fail(op, cdc.Expired)
+				return model.Fail(op, cdc.Expired)
 			}
 			return nil
 		}
@@ -121,8 +122,8 @@ func TestH22_ShardGoneBeforeItWasRead(t *testing.T) {
 func TestH22_WorkerGoneBetweenAGapAndItsRaise(t *testing.T) {
 	play(t, 10, 1, func(s *scene) {
 		a := s.running("a")
-		s.Watch = func(table, key string, _, after *Row) {
-			if table != stateTable || !strings.HasPrefix(key, "default/shard/") {
+		s.Watch = func(table, key string, _, after *model.Row) {
+			if table != model.StateTable || !strings.HasPrefix(key, "default/shard/") {
 				return
 			}
 			if recordOf[shardRecord](after).State == checkpoint.Lost {
@@ -202,7 +203,7 @@ func TestH68_LedgerLost(t *testing.T) {
 	play(t, 30, 1, func(s *scene) {
 		s.Timing.List = 5 * time.Second
 		a := s.running("a")
-		backup := s.Target.Snapshot(stateTable)
+		backup := s.Target.Snapshot(model.StateTable)
 		// Generations rise faster than minutes pass, so that the number of minutes does not outrank them.
 		for range 5 {
 			gaps := len(s.Gaps)
@@ -218,7 +219,7 @@ func TestH68_LedgerLost(t *testing.T) {
 		if s.World.Rand().IntN(2) == 0 {
 			s.LoseLedger()
 		} else {
-			s.Target.Restore(stateTable, backup)
+			s.Target.Restore(model.StateTable, backup)
 		}
 		s.Start("b")
 		s.gap(time.Minute, "another ledger")
@@ -294,7 +295,7 @@ func TestH69_WorkerGoneWithItsClaim(t *testing.T) {
 		a := s.running("a")
 		s.inSync(0)
 		s.sleep(3 * time.Minute)
-		s.Watch = func(table, row string, _, _ *Row) {
+		s.Watch = func(table, row string, _, _ *model.Row) {
 			if table == "orders" && row == s.Mapping.WitnessKey() {
 				s.Watch = nil
 				a.Kill()
@@ -335,7 +336,7 @@ func TestH62_ViewTypeChangedWhileRunning(t *testing.T) {
 // that has no next iterator, whatever they say: the child's first changes are trimmed unread (I5).
 func TestH75_ShownOpenAfterItWasRead(t *testing.T) {
 	t.Parallel()
-	play(t, 20, 1, func(s *scene) {
+	play(t, 8, 1, func(s *scene) {
 		a := s.running("a")
 		s.put("k", "before")
 		s.inSync(time.Minute)

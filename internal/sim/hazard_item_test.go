@@ -7,8 +7,10 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
+
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
+	"github.com/dynamodb-bigtable/replicator/internal/sim/model"
 	"github.com/dynamodb-bigtable/replicator/internal/virtual"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
@@ -47,7 +49,7 @@ func TestH38_PoisonItem(t *testing.T) {
 		if s.value("poison") != "healed" {
 			s.failf("a good change has not healed the row: %q", s.value("poison"))
 		}
-		target := Target{s.Target}
+		target := model.Target{Bigtable: s.Target}
 		resolved, left, err := sink.NewParking(target, "default").Resolve(s.ctx, s.Mapping, target)
 		if err != nil || resolved != 1 || left != poisoned {
 			s.failf("%d parked items are resolved, %d are left, %v", resolved, left, err)
@@ -154,7 +156,7 @@ func TestH72_ItemMovesAcrossACrash(t *testing.T) {
 		a := s.running("a")
 		s.Source.PageSize = 1 + s.World.Rand().IntN(3)
 		writes, at := 0, 1+s.World.Rand().IntN(6)
-		s.Watch = func(table, _ string, _, _ *Row) {
+		s.Watch = func(table, _ string, _, _ *model.Row) {
 			if table == "orders" {
 				if writes++; writes == at {
 					a.Kill()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/sim/model"
 )
 
 // The hazards of this file are about the ledger: late, lost and repeated compare-and-sets, and owners that do not know that they
@@ -16,9 +17,9 @@ import (
 // shard has one owner, at once, who neither waits for the end of his own lease nor takes it again (I6, I10).
 func TestH44_LeaseTakenWithoutAnAnswer(t *testing.T) {
 	play(t, 20, 1, func(s *scene) {
-		s.routeLedger("shard/", func(n int) *Fate {
+		s.routeLedger("shard/", func(n int) *model.Fate {
 			if n%2 == 0 {
-				return &Fate{Lose: true}
+				return &model.Fate{Lose: true}
 			}
 			return nil
 		})
@@ -43,10 +44,10 @@ func TestH44_TakenAnswerLost(t *testing.T) {
 		for _, prefix := range []string{"shard/", "keeper/"} {
 			lost := map[string]bool{}
 			before := s.Target.Route
-			s.Target.Route = func(c Call) *Fate {
+			s.Target.Route = func(c model.Call) *model.Fate {
 				if c.Op == "Swap" && strings.HasPrefix(c.Row, "default/"+prefix) && !lost[c.Row] {
 					lost[c.Row] = true
-					return &Fate{Lose: true}
+					return &model.Fate{Lose: true}
 				}
 				if before != nil {
 					return before(c)
@@ -67,9 +68,9 @@ func TestH45_LeaseLostAndTakenAgain(t *testing.T) {
 	play(t, 30, 1, func(s *scene) {
 		s.running("a")
 		away := s.World.Now().Add(20*time.Second + s.upTo(20*time.Second))
-		s.routeLedger("shard/", func(int) *Fate {
+		s.routeLedger("shard/", func(int) *model.Fate {
 			if s.World.Now().Before(away) {
-				return &Fate{Delay: away.Sub(s.World.Now()) + s.upTo(20*time.Second), Lose: true}
+				return &model.Fate{Delay: away.Sub(s.World.Now()) + s.upTo(20*time.Second), Lose: true}
 			}
 			return nil
 		})
@@ -106,9 +107,9 @@ func TestH85_LateCommitOfTheSameEpoch(t *testing.T) {
 	play(t, 30, 1, func(s *scene) {
 		s.running("a")
 		s.Source.PageSize = 3
-		s.routeLedger("shard/", func(n int) *Fate {
+		s.routeLedger("shard/", func(n int) *model.Fate {
 			if n%3 == 0 {
-				return &Fate{Delay: s.upTo(30 * time.Second), Lose: true}
+				return &model.Fate{Delay: s.upTo(30 * time.Second), Lose: true}
 			}
 			return nil
 		})
@@ -135,7 +136,7 @@ func TestH70_RaiseWhileTheOldOwnerLives(t *testing.T) {
 			return
 		}
 		// Not so long that its leases are over: only the raise stands between it and the checkpoint.
-		s.Target.Route = func(c Call) *Fate {
+		s.Target.Route = func(c model.Call) *model.Fate {
 			if c.Op == "CheckAndMutateRow" {
 				s.Target.Route = nil
 				a.Pause(3 * time.Second)

@@ -9,6 +9,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
+	"github.com/dynamodb-bigtable/replicator/internal/sim/model"
 )
 
 // The hazards of this file are about shards: their order, their ends, and listings that lag behind.
@@ -49,8 +50,8 @@ func TestH10_SequenceNumbersGrowLonger(t *testing.T) {
 			}
 		}
 		s.inSync(time.Minute)
-		records := s.only().records
-		if first, last := records[0].change.Sequence, records[59].change.Sequence; len(first.String()) == len(last.String()) {
+		records := s.only().Records
+		if first, last := records[0].Change.Sequence, records[59].Change.Sequence; len(first.String()) == len(last.String()) {
 			s.failf("the scenario has no sequence numbers of different lengths")
 		}
 	})
@@ -133,7 +134,7 @@ func TestH15_MoreThanAHundredShards(t *testing.T) {
 		s.put("k", "child")
 		s.inSync(2 * time.Minute)
 		for _, shard := range s.Source.Stream().Shards {
-			if state := s.state(shard); len(shard.records) > 0 && state == "unknown" {
+			if state := s.state(shard); len(shard.Records) > 0 && state == "unknown" {
 				s.failf("shard %s is not in the ledger", shard.ID)
 			}
 		}
@@ -318,7 +319,7 @@ func TestH75_NotLoadedAndUnreadForADay(t *testing.T) {
 			from := s.World.Now()
 			s.Source.Fault = func(op, _ string) error {
 				if op == "GetRecords" && s.World.Now().Sub(from) < 25*time.Hour {
-					return Fail(op, cdc.Denied)
+					return model.Fail(op, cdc.Denied)
 				}
 				return nil
 			}
@@ -341,7 +342,7 @@ func TestH75_ThrottledForADay(t *testing.T) {
 		from := s.World.Now()
 		s.Source.Fault = func(op, _ string) error {
 			if op == "GetRecords" && s.World.Now().Sub(from) < 25*time.Hour {
-				return Fail(op, cdc.Throttled)
+				return model.Fail(op, cdc.Throttled)
 			}
 			return nil
 		}
@@ -365,7 +366,7 @@ func TestH75_NotLoadedAndTheRootClosedAndEmpty(t *testing.T) {
 					away = 30 * time.Hour
 				}
 				if op == "GetShardIterator" && s.World.Now().Sub(from) < away {
-					return Fail(op, cdc.Denied)
+					return model.Fail(op, cdc.Denied)
 				}
 				return nil
 			}
@@ -390,7 +391,7 @@ func TestH75_HorizonWithinADay(t *testing.T) {
 // What the child is covered to must not move on with them: its first changes are trimmed unread (I5).
 func TestH75_ShownOpenLongAfterItsEnd(t *testing.T) {
 	t.Parallel()
-	play(t, 20, 1, func(s *scene) {
+	play(t, 8, 1, func(s *scene) {
 		a := s.running("a")
 		s.put("k", "before")
 		s.inSync(time.Minute)
@@ -400,7 +401,7 @@ func TestH75_ShownOpenLongAfterItsEnd(t *testing.T) {
 		unreadable := map[string]bool{parent.ID: true, child.ID: true}
 		s.Source.Fault = func(op, shard string) error {
 			if op == "GetRecords" && unreadable[shard] {
-				return Fail(op, cdc.Unavailable)
+				return model.Fail(op, cdc.Unavailable)
 			}
 			return nil
 		}

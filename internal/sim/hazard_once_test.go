@@ -7,8 +7,10 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
+
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
+	"github.com/dynamodb-bigtable/replicator/internal/sim/model"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
@@ -19,9 +21,9 @@ func (s *scene) withOthers(name string) (w *Worker, put func(key, value string))
 	if err != nil {
 		s.failf("%v", err)
 	}
-	others := NewTable(s.World, "Others", 1, "id")
+	others := model.NewTable(s.World, "Others", 1, "id")
 	s.Target.Create("others", "d", sink.LiveFamily, sink.GoneFamily)
-	s.Target.Executed = func(table, key string, before, after *Row) { // its shards are called as those of this one
+	s.Target.Executed = func(table, key string, before, after *model.Row) { // its shards are called as those of this one
 		if table != "others" && !strings.Contains(key, "/Others") {
 			s.check(table, key, before, after)
 		}

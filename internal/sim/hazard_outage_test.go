@@ -7,6 +7,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
+	"github.com/dynamodb-bigtable/replicator/internal/sim/model"
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
@@ -86,7 +87,7 @@ func TestH34_RootFirstReadAfterTheCopy(t *testing.T) {
 		late.ListedFrom = began.Add(time.Hour)
 		s.Source.Fault = func(op, shard string) error {
 			if shard == late.ID && s.World.Now().Before(began.Add(12*time.Hour)) {
-				return Fail(op, cdc.Unavailable)
+				return model.Fail(op, cdc.Unavailable)
 			}
 			return nil
 		}
@@ -149,12 +150,12 @@ func TestH53_ThrottledDiscovery(t *testing.T) {
 	play(t, 10, 1, func(s *scene) {
 		s.Source.Fault = func(op, _ string) error {
 			if most := s.World.Rand().IntN(10); most < 5 || op == "DescribeStream" && most < 9 {
-				return Fail(op, cdc.Throttled)
+				return model.Fail(op, cdc.Throttled)
 			}
 			return nil
 		}
 		s.Target.Fault = func(op, table, _ string) error {
-			if op == "ReadRows" && table == stateTable && s.World.Rand().IntN(10) < 3 {
+			if op == "ReadRows" && table == model.StateTable && s.World.Rand().IntN(10) < 3 {
 				return &sink.Error{Op: op, Reason: sink.Throttled, Code: "ResourceExhausted"}
 			}
 			return nil
@@ -180,7 +181,7 @@ func TestH63_CredentialsExpire(t *testing.T) {
 		until := s.World.Now().Add(5 * time.Hour)
 		s.Source.Fault = func(op, _ string) error {
 			if s.World.Now().Before(until) {
-				return Fail(op, cdc.Denied)
+				return model.Fail(op, cdc.Denied)
 			}
 			return nil
 		}
@@ -206,7 +207,7 @@ func TestH63_OneWorkerWithoutTheSource(t *testing.T) {
 		refused := ""
 		s.Source.Fault = func(op, _ string) error {
 			if s.World.Running() == refused {
-				return Fail(op, cdc.Denied)
+				return model.Fail(op, cdc.Denied)
 			}
 			return nil
 		}
@@ -300,7 +301,7 @@ func firstReadADayLater(t *testing.T, known int, unloaded func(*pipeline.Options
 	play(t, 10, 2, func(s *scene) {
 		s.Source.Fault = func(op, _ string) error {
 			if op == "GetRecords" || op == "DescribeStream" && known == 0 {
-				return Fail(op, cdc.Unavailable)
+				return model.Fail(op, cdc.Unavailable)
 			}
 			return nil
 		}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
+
+	"github.com/dynamodb-bigtable/replicator/internal/sim/model"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/internal/virtual"
 )
@@ -152,7 +154,7 @@ func (s *scene) putWith(key string, more ...string) {
 func (s *scene) del(key string) { s.Source.Delete(item(key, key, "")) }
 
 // row is the target's row of a key.
-func (s *scene) row(key string) *Row { return s.Target.Row("orders", key+"#"+key) }
+func (s *scene) row(key string) *model.Row { return s.Target.Row("orders", key+"#"+key) }
 
 // value is what the target holds of put.
 func (s *scene) value(key string) string {
@@ -161,13 +163,13 @@ func (s *scene) value(key string) string {
 }
 
 // only is the shard that takes writes, in streams with one.
-func (s *scene) only() *Shard {
+func (s *scene) only() *model.Shard {
 	open := s.Source.Stream().Open()
 	return open[len(open)-1]
 }
 
 // state is the ledger's row of a shard.
-func (s *scene) state(shard *Shard) string {
+func (s *scene) state(shard *model.Shard) string {
 	for _, row := range s.Shards() {
 		if row.ID == shard.ID {
 			return string(row.State)
@@ -179,7 +181,7 @@ func (s *scene) state(shard *Shard) string {
 // onWrite calls f for each write of the row of a key that takes place from now on, with its count.
 func (s *scene) onWrite(key string, f func(n int)) {
 	n := 0
-	s.Watch = func(table, row string, _, _ *Row) {
+	s.Watch = func(table, row string, _, _ *model.Row) {
 		if table == "orders" && row == key+"#"+key {
 			n++
 			f(n)
@@ -188,8 +190,8 @@ func (s *scene) onWrite(key string, f func(n int)) {
 }
 
 // route lets the network treat the next writes of the row of a key as given, one after the other.
-func (s *scene) route(key string, fates ...*Fate) {
-	s.Target.Route = func(c Call) *Fate {
+func (s *scene) route(key string, fates ...*model.Fate) {
+	s.Target.Route = func(c model.Call) *model.Fate {
 		if c.Op != "CheckAndMutateRow" || c.Row != key+"#"+key || len(fates) == 0 {
 			return nil
 		}
@@ -200,10 +202,10 @@ func (s *scene) route(key string, fates ...*Fate) {
 }
 
 // routeLedger decides about compare-and-sets of rows of the ledger whose keys begin with prefix, by their count.
-func (s *scene) routeLedger(prefix string, f func(n int) *Fate) {
+func (s *scene) routeLedger(prefix string, f func(n int) *model.Fate) {
 	n := 0
-	s.Target.Route = func(c Call) *Fate {
-		if c.Op != "Swap" || c.Table != stateTable || !strings.HasPrefix(c.Row, "default/"+prefix) {
+	s.Target.Route = func(c model.Call) *model.Fate {
+		if c.Op != "Swap" || c.Table != model.StateTable || !strings.HasPrefix(c.Row, "default/"+prefix) {
 			return nil
 		}
 		n++

@@ -10,11 +10,12 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
+	"github.com/dynamodb-bigtable/replicator/internal/sim/model"
 )
 
 // moody is a table that comes without a stream, and may be dropped.
 type moody struct {
-	*Table
+	*model.Table
 	off, dropped bool
 }
 
@@ -190,7 +191,7 @@ func TestH18_OnceWaitsForWhatCannotBeDescribed(t *testing.T) {
 
 // born is a table that was created at a given time.
 type born struct {
-	*Table
+	*model.Table
 	at time.Time
 }
 

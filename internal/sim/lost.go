@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/sim/model"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
 // noteMade notes with which beat a witness was made where there was none.
-func (s *simulation) noteMade(table, key string, before, after *Row) {
-	if table == stateTable || !strings.HasPrefix(key, transform.WitnessPrefix) {
+func (s *simulation) noteMade(table, key string, before, after *model.Row) {
+	if table == model.StateTable || !strings.HasPrefix(key, transform.WitnessPrefix) {
 		return
 	}
 	if _, found := s.witness(before); found {
@@ -22,7 +23,7 @@ func (s *simulation) noteMade(table, key string, before, after *Row) {
 	}
 }
 
-// canBeRemade tells whether a witness may come back to a target that is lost now as the ledger knows it. The request that makes one asks for nothing but
+// canBeRemade reports whether a witness may come back to a target that is lost now as the ledger knows it. The request that makes one asks for nothing but
 // that there is none: executed again, or late, on the target that is empty then, it makes the same one, and nothing could tell that rows are missing. As
 // soon as the ledger knows of a later beat, that one is behind.
 func (s *simulation) canBeRemade() bool {
@@ -39,14 +40,14 @@ func (s *simulation) canBeRemade() bool {
 
 // ledgerBackup is what the state table held at one time.
 type ledgerBackup struct {
-	rows map[string]*Row
+	rows map[string]*model.Row
 	at   time.Time
 }
 
-// belongs tells whether a target that was set back since is taken for its own by a ledger as it was: both are of one beat, and what was applied within it may
+// belongs reports whether a target that was set back since is taken for its own by a ledger as it was: both are of one beat, and what was applied within it may
 // be in the ledger alone. Nothing could tell that, and no backups of both are so close.
 func (s *simulation) belongs(b *ledgerBackup) bool {
-	if !s.Target.lost.After(b.at) {
+	if !s.targetLost().After(b.at) {
 		return false
 	}
 	own := recordOf[pipelineRecord](b.rows["default/pipeline"]).Ledger
@@ -82,10 +83,8 @@ func (s *simulation) loseLedger(from *ledgerBackup) {
 		} else {
 			s.World.Inject("ledger restored")
 			s.World.Tracef("the ledger is restored")
-			s.Target.Restore(stateTable, from.rows)
+			s.Target.Restore(model.StateTable, from.rows)
 		}
-		s.exchanged = true
-		s.truth.forgetLedger()
 	})
 }
 
@@ -93,7 +92,7 @@ func (s *simulation) restoreLedger(e event) {
 	if s.TombstoneAge > 0 {
 		return // what is read again from then may be older than tombstones
 	}
-	from := &ledgerBackup{s.Target.Snapshot(stateTable), s.World.Now()}
+	from := &ledgerBackup{s.Target.Snapshot(model.StateTable), s.World.Now()}
 	s.later(s.span(e, 10*time.Hour), func() { s.loseLedger(from) })
 }
 
@@ -103,8 +102,8 @@ func (s *simulation) exchangeLedger(e event) {
 	if s.TombstoneAge > 0 {
 		return // as in restoreLedger
 	}
-	from := &ledgerBackup{s.Target.Snapshot(stateTable), s.World.Now()}
-	if !replaceText(from.rows, "default/pipeline", ledgerFamily, "ledger-", "other-") {
+	from := &ledgerBackup{s.Target.Snapshot(model.StateTable), s.World.Now()}
+	if !replaceText(from.rows, "default/pipeline", model.LedgerFamily, "ledger-", "other-") {
 		return
 	}
 	s.later(s.span(e, 10*time.Hour), func() { s.World.Inject("ledger exchanged"); s.loseLedger(from) })
@@ -117,5 +116,4 @@ func (s *simulation) loseTarget(event) {
 	}
 	s.World.Inject("target lost")
 	s.LoseTarget()
-	s.truth.forgetTarget()
 }

@@ -10,33 +10,39 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
+
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
+	"github.com/dynamodb-bigtable/replicator/internal/sim/model"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/internal/virtual"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Migration is one source table, its target and the workers between them, with checkers at every step.
+// Migration is one source table, its target and the workers between them, with checkers at every
+// step.
 type Migration struct {
 	World   *virtual.World
-	Source  *Table
-	Target  *Bigtable
+	Source  *model.Table
+	Target  *model.Bigtable
 	Mapping *transform.Mapping
 	// Lease and Timing hold for workers started from now on.
 	Lease  time.Duration
 	Timing pipeline.Timing
 	// TombstoneAge is how long tombstones are kept at least; 0 for ever.
 	TombstoneAge time.Duration
-	// MaxImageAge is the age above which images are parked instead of put; 0 for none. It holds for workers started from now on.
+	// MaxImageAge is the age above which images are parked instead of put; 0 for none. It holds for
+	// workers started from now on.
 	MaxImageAge time.Duration
 	// Outlives: what the time to live removes stays in the target.
 	Outlives bool
-	// InFlight bounds the bytes of the requests that a worker has under way, 0 for the default; it holds for workers started from now on.
+	// InFlight bounds the bytes of the requests that a worker has under way, 0 for the default; it
+	// holds for workers started from now on.
 	InFlight int64
-	// Policy is what becomes of items that cannot be stored; it holds for workers started from now on.
+	// Policy is what becomes of items that cannot be stored; it holds for workers started from now
+	// on.
 	Policy policy
 	// Gaps are the reasons of all gaps that were declared.
 	Gaps []string
@@ -46,17 +52,19 @@ type Migration struct {
 	Writes sink.Events
 	// Wrap, if set, stands between the writer and the target.
 	Wrap func(sink.Table) sink.Table
-	// Prefix, if set, is what the keys of its rows begin with, in target tables that have other rows as well.
+	// Prefix, if set, is what the keys of its rows begin with, in target tables that have other
+	// rows as well.
 	Prefix string
 	// Foreign, if set, tells which rows of its tables are another's.
 	Foreign func(table, key string) bool
 	// Watch, if set, sees every write as it takes place, after the checkers did.
-	Watch func(table, row string, before, after *Row)
+	Watch func(table, row string, before, after *model.Row)
 
 	families []string // of the target
 	broken   []string
 	born     map[string]int // by key, the order in which rows of shards were made
 	rows     int
+	starved  bool // something was not looked at for so long that changes may be lost
 }
 
 // Worker is one process of the replicator.
@@ -69,8 +77,8 @@ type Worker struct {
 	stop context.CancelCauseFunc
 }
 
-// NewMigration makes a table of the given number of shards with the key pk, sk, and an empty target. Rows are keyed by the named
-// attributes; none means the primary key.
+// NewMigration makes a table of the given number of shards with the key pk, sk, and an empty
+// target. Rows are keyed by the named attributes; none means the primary key.
 func NewMigration(w *virtual.World, shards int, rowKey ...string) *Migration {
 	mapping, err := transform.NewMapping("Orders", "orders", "d",
 		[]transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}, {Name: "sk", Type: attribute.KindS}}, rowKey...)
@@ -80,29 +88,31 @@ func NewMigration(w *virtual.World, shards int, rowKey ...string) *Migration {
 	return NewMigrationBy(w, shards, mapping, "d")
 }
 
-// NewMigrationBy makes the source table of a mapping and its empty target, of the given families as Create takes them.
+// NewMigrationBy makes the source table of a mapping and its empty target, of the given families as
+// Create takes them.
 func NewMigrationBy(w *virtual.World, shards int, mapping *transform.Mapping, families ...string) *Migration {
 	var key []string
 	for _, k := range mapping.PrimaryKey {
 		key = append(key, k.Name)
 	}
 	m := &Migration{
-		World: w, Source: NewTable(w, mapping.Source, shards, key...), Target: NewBigtable(w), Mapping: mapping,
+		World: w, Source: model.NewTable(w, mapping.Source, shards, key...), Target: model.NewBigtable(w), Mapping: mapping,
 		Lease: 15 * time.Second, Retries: map[string]int{}, born: map[string]int{}, families: append(slices.Clone(families), sink.LiveFamily, sink.GoneFamily),
 	}
 	m.emptyTarget()
-	m.Target.Create(stateTable, ledgerFamily, sink.ParkedFamily)
+	m.Target.Create(model.StateTable, model.LedgerFamily, sink.ParkedFamily)
 	m.Target.Executed = m.check
 	return m
 }
 
 // LoseLedger empties the state table.
-func (m *Migration) LoseLedger() { m.Target.Create(stateTable, ledgerFamily, sink.ParkedFamily) }
+func (m *Migration) LoseLedger() {
+	m.Target.Create(model.StateTable, model.LedgerFamily, sink.ParkedFamily)
+}
 
 // LoseTarget empties the target tables.
 func (m *Migration) LoseTarget() {
 	m.emptyTarget()
-	m.Target.lost = m.World.Now()
 }
 
 func (m *Migration) emptyTarget() {
@@ -112,7 +122,7 @@ func (m *Migration) emptyTarget() {
 }
 
 // backup is what the target tables hold at one time: rows by table and key.
-type backup map[string]map[string]*Row
+type backup map[string]map[string]*model.Row
 
 func (m *Migration) backUpTarget() backup {
 	b := backup{}
@@ -127,7 +137,19 @@ func (m *Migration) RestoreTarget(b backup) {
 	for table, rows := range b {
 		m.Target.Restore(table, rows)
 	}
-	m.Target.lost = m.World.Now()
+}
+
+// targetLost is when a target table was last emptied or set back.
+func (m *Migration) targetLost() (at time.Time) {
+	for _, table := range m.Mapping.Tables() {
+		at = later(at, m.Target.Replaced[table])
+	}
+	return at
+}
+
+// isSetBack reports whether the ledger or a target table was ever emptied or set back.
+func (m *Migration) isSetBack() bool {
+	return !m.targetLost().IsZero() || !m.Target.Replaced[model.StateTable].IsZero()
 }
 
 // Start runs a worker. Adjust may change its options.
@@ -178,7 +200,7 @@ func (m *Migration) run(stop, ctx context.Context, name string, adjust []func(*p
 		}
 	}
 	floors := &pipeline.Floors{}
-	target := Target{m.Target}
+	target := model.Target{Bigtable: m.Target}
 	parking := sink.NewParking(target, "default")
 	table := sink.Table(target)
 	if m.Wrap != nil {
@@ -190,10 +212,12 @@ func (m *Migration) run(stop, ctx context.Context, name string, adjust []func(*p
 			Table: table, Rows: target, Parking: parking, Floor: floors.Floor, InFlight: 16, Bytes: m.InFlight, Events: m.Writes, MaxImageAge: m.MaxImageAge,
 			OnBadItem: m.Policy.onBadItem, MaxParked: m.Policy.maxParked,
 		}),
-		Open:    m.open,
-		Witness: func(table string) checkpoint.Store { return Store{m.Target, table, sink.LiveFamily} },
-		Tables:  []pipeline.Table{{Mapping: m.Mapping, MappingHash: "h1", Copy: true, Segments: 2}},
-		Timing:  m.Timing,
+		Open: m.open,
+		Witness: func(table string) checkpoint.Store {
+			return model.Store{Bigtable: m.Target, Table: table, Family: sink.LiveFamily}
+		},
+		Tables: []pipeline.Table{{Mapping: m.Mapping, MappingHash: "h1", Copy: true, Segments: 2}},
+		Timing: m.Timing,
 		Events: pipeline.Events{
 			Gap: func(table, shard, reason string) {
 				if table != m.Source.Name {
@@ -219,13 +243,14 @@ func (m *Migration) run(stop, ctx context.Context, name string, adjust []func(*p
 	return err
 }
 
-// survey forgets parked items that are healed, now and then, as the command does beside the pipeline.
+// survey forgets parked items that are healed, now and then, as the command does beside the
+// pipeline.
 func (m *Migration) survey(ctx context.Context, parking *sink.Parking) error {
 	for {
 		if err := task.Sleep(ctx, max(m.Timing.List, time.Minute)); err != nil {
 			return err
 		}
-		if n, _, err := parking.Resolve(ctx, m.Mapping, Target{m.Target}); err != nil {
+		if n, _, err := parking.Resolve(ctx, m.Mapping, model.Target{Bigtable: m.Target}); err != nil {
 			m.World.Tracef("parked items: %v", err)
 		} else if n > 0 {
 			m.World.Tracef("%d parked items are resolved", n)
@@ -246,26 +271,29 @@ func (m *Migration) open(arn string) cdc.Source {
 type gone struct{}
 
 func (gone) ListPage(context.Context, string, string) (cdc.ListingPage, error) {
-	return cdc.ListingPage{}, Fail("DescribeStream", cdc.NotFound)
+	return cdc.ListingPage{}, model.Fail("DescribeStream", cdc.NotFound)
 }
 func (gone) Seek(context.Context, string, cdc.Position) (cdc.Iterator, error) {
-	return "", Fail("GetShardIterator", cdc.NotFound)
+	return "", model.Fail("GetShardIterator", cdc.NotFound)
 }
 func (gone) Read(context.Context, cdc.Iterator) (cdc.Page, error) {
-	return cdc.Page{}, Fail("GetRecords", cdc.NotFound)
+	return cdc.Page{}, model.Fail("GetRecords", cdc.NotFound)
 }
 
-// Ledger opens the ledger beside the workers, for tests that do what another worker or an operator would.
+// Ledger opens the ledger beside the workers, for tests that do what another worker or an operator
+// would.
 func (m *Migration) Ledger(ctx context.Context) (*checkpoint.Ledger, error) {
 	return checkpoint.Open(ctx, m.Store(), "default", checkpoint.Options{Worker: "operator", Lease: m.Lease, ReadOnly: true})
 }
 
 // Store is the ledger's store, for tests that look into it or write to it.
-func (m *Migration) Store() Store { return Store{m.Target, stateTable, ledgerFamily} }
+func (m *Migration) Store() model.Store {
+	return model.Store{Bigtable: m.Target, Table: model.StateTable, Family: model.LedgerFamily}
+}
 
 // State is the ledger's record of the table, read at once.
 func (m *Migration) State() checkpoint.TableState {
-	if s, ok := decoded[checkpoint.TableState](m.Target.Row(stateTable, "default/table/"+m.Source.Name)); ok {
+	if s, ok := decoded[checkpoint.TableState](m.Target.Row(model.StateTable, "default/table/"+m.Source.Name)); ok {
 		return *s
 	}
 	return checkpoint.TableState{}
@@ -273,10 +301,10 @@ func (m *Migration) State() checkpoint.TableState {
 
 // Shards are the ledger's rows of the table's shards, read at once.
 func (m *Migration) Shards() []checkpoint.Shard {
-	keys := m.Target.RowsUnder(stateTable, "default/shard/"+m.Source.Name+"/")
+	keys := m.Target.RowsUnder(model.StateTable, "default/shard/"+m.Source.Name+"/")
 	shards := make([]checkpoint.Shard, 0, len(keys))
 	for _, key := range keys {
-		if s, ok := decoded[shardRecord](m.Target.Row(stateTable, key)); ok {
+		if s, ok := decoded[shardRecord](m.Target.Row(model.StateTable, key)); ok {
 			shards = append(shards, s.Shard)
 		}
 	}
@@ -296,7 +324,7 @@ func (m *Migration) held() map[string]int {
 
 // Parked is how many records are parked.
 func (m *Migration) Parked() int {
-	return len(m.Target.RowsUnder(stateTable, "default/parked/"))
+	return len(m.Target.RowsUnder(model.StateTable, "default/parked/"))
 }
 
 // shardRecord is a shard's row as the ledger stores it.
@@ -305,26 +333,28 @@ type shardRecord struct {
 	By string `json:"by"` // who wrote it
 }
 
-// decoded is the record of a row of the ledger, decoded once; false if there is none. It is always asked for as the same type.
-func decoded[T any](r *Row) (*T, bool) {
-	text, ok := r.Value(ledgerFamily, recordColumn)
+// decoded is the record of a row of the ledger, decoded once; false if there is none. It is always
+// asked for as the same type.
+func decoded[T any](r *model.Row) (*T, bool) {
+	text, ok := r.Value(model.LedgerFamily, model.RecordColumn)
 	if !ok {
 		return nil, false
 	}
-	if r.record == nil {
+	if r.Record == nil {
 		record := new(T)
 		if err := json.Unmarshal([]byte(text), record); err != nil {
 			panic(err)
 		}
-		r.record = record
+		r.Record = record
 	}
-	return r.record.(*T), true
+	return r.Record.(*T), true
 }
 
 // Unequal is what differs between source and target now.
 func (m *Migration) Unequal() []string { return Unequal(m.Source, m.Target, m.Mapping, m.Prefix) }
 
-// Equal waits until source and target are equal, and fails with the difference after the given time.
+// Equal waits until source and target are equal, and fails with the difference after the given
+// time.
 func (m *Migration) Equal(ctx context.Context, within time.Duration) error {
 	return m.Until(ctx, within, func() error {
 		if diff := m.Unequal(); len(diff) > 0 {
@@ -353,97 +383,3 @@ func (m *Migration) Until(ctx context.Context, within time.Duration, ok func() e
 
 // Broken are the invariants that were seen broken at some step.
 func (m *Migration) Broken() []string { return m.broken }
-
-func (m *Migration) violate(format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
-	m.World.Tracef("VIOLATION %s", text)
-	m.broken = append(m.broken, text)
-}
-
-// check looks at every write as it takes place.
-func (m *Migration) check(table, key string, before, after *Row) {
-	if slices.Contains(m.Mapping.Tables(), table) {
-		m.checkVersion(key, before, after)
-	}
-	if table == stateTable && strings.HasPrefix(key, "default/shard/") {
-		m.checkShard(key, before, after)
-	}
-	if m.Watch != nil {
-		m.Watch(table, key, before, after)
-	}
-}
-
-// checkVersion: I2, the version of a row never decreases, nor that of any item in it.
-func (m *Migration) checkVersion(key string, before, after *Row) {
-	before.Columns(func(family, qualifier string, _ int64, _ string) {
-		if family != sink.LiveFamily && family != sink.GoneFamily || !strings.HasPrefix(qualifier, sink.VersionColumn) {
-			return
-		}
-		if was, is := heldIn(before, qualifier), heldIn(after, qualifier); is < was {
-			m.violate("I2: version %s of %q fell from %s to %s", qualifier, key, was, is)
-		}
-	})
-}
-
-func held(r *Row) string { return heldIn(r, sink.VersionColumn) }
-
-// heldIn is the version in a version column, live or as a tombstone.
-func heldIn(r *Row, column string) string {
-	live, _ := r.Value(sink.LiveFamily, column)
-	gone, _ := r.Value(sink.GoneFamily, column)
-	return max(live, gone)
-}
-
-// checkShard: I3, I4 and I6, for the row of a shard.
-func (m *Migration) checkShard(key string, before, after *Row) {
-	was, existed := decoded[shardRecord](before)
-	if !existed {
-		m.rows++
-		m.born[key] = m.rows
-		return
-	}
-	is, exists := decoded[shardRecord](after)
-	if !exists {
-		if !was.Finished() {
-			m.violate("I4: the row of shard %s vanished in state %s", was.ID, was.State)
-		}
-		return
-	}
-	reopened := was.State == checkpoint.Lost && is.State == checkpoint.Waiting
-	if reopened && !(is.FirstRead.IsZero() && is.Position.IsZero() && is.CoveredTo.Equal(was.DoneAt)) {
-		m.violate("I5: shard %s is reopened as if it had been read at %s, up to %s, after %s", is.ID, is.FirstRead, is.Position, is.CoveredTo)
-	}
-	if !reopened && is.Position.Compare(was.Position) < 0 {
-		m.violate("I6: the checkpoint of %s moved back from %s to %s", was.ID, was.Position, is.Position)
-	}
-	if was.State == checkpoint.Done && is.State != checkpoint.Done {
-		m.violate("I4: shard %s is %s after it was done", was.ID, is.State)
-	}
-	if is.Epoch < was.Epoch || is.Generation < was.Generation {
-		m.violate("I6: epoch or generation of %s fell", was.ID)
-	}
-	if was.State == checkpoint.Waiting && is.State == checkpoint.Reading {
-		m.checkParent(is.Shard)
-	}
-	if is.Position.Compare(was.Position) > 0 {
-		m.checkApplied(is.Shard, was.Position)
-		if adopted := m.State().Adopted; is.Generation < adopted {
-			m.violate("I1: shard %s was committed in generation %d after %d had been adopted", is.ID, is.Generation, adopted)
-		}
-	}
-}
-
-func (m *Migration) shardKey(s checkpoint.Shard) string {
-	return "default/shard/" + m.Source.Name + "/" + s.Label + "/" + s.ID
-}
-
-// checkParent: I4, a shard is begun only when its parent, if the ledger knows it, is finished.
-func (m *Migration) checkParent(s checkpoint.Shard) {
-	for _, p := range m.Shards() {
-		// An orphan may begin: when its parent is listed after all, it may be too late to wait.
-		orphan := m.born[m.shardKey(s)] < m.born[m.shardKey(p)]
-		if p.Label == s.Label && p.ID == s.Parent && !p.Finished() && !orphan {
-			m.violate("I4: shard %s was begun while its parent is %s", s.ID, p.State)
-		}
-	}
-}

@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
+
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
+	"github.com/dynamodb-bigtable/replicator/internal/sim/model"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/internal/virtual"
 	"github.com/dynamodb-bigtable/replicator/sink"
@@ -25,7 +27,7 @@ type operation struct {
 }
 
 const (
-	days         = 60 / fewer
+	days         = 20 / fewer
 	rollsADay    = 6
 	settledAfter = 4 // days, after which nothing may grow any more
 )
@@ -38,13 +40,13 @@ func TestTwoMonthsOfOperation(t *testing.T) {
 	o := &operation{Migration: NewMigration(w, 3), t: t}
 	o.Lease, o.TombstoneAge = 30*time.Minute, 36*time.Hour
 	o.Timing = pipeline.Timing{Poll: 20 * time.Minute, Pass: 20 * time.Minute, List: 30 * time.Minute}
-	truth := newTruth(o.Migration)
+	rec := newRecorder(o.Migration)
 	o.Target.Reject = rejects
 	runs(t, o.Migration, (days+2)*24*time.Hour, o.run)
 	if len(o.Gaps) > 0 || !o.State().Loaded() {
 		t.Errorf("gaps %v, loaded %v", o.Gaps, o.State().Loaded())
 	}
-	if diff := truth.unequal(time.Time{}); len(diff) > 0 {
+	if diff := rec.unequal(time.Time{}); len(diff) > 0 {
 		t.Error(strings.Join(diff, "\n"))
 	}
 	t.Logf("%d days in %d steps, %d workers, %d parked items healed", days, w.Steps(), o.hired, w.Injected()["parked item healed"])
@@ -117,7 +119,7 @@ func dayItem(key, value string) attribute.Item {
 type size struct{ Shards, Parked, Others, Bytes, Target int }
 
 func (o *operation) size() (s size) {
-	for _, key := range o.Target.Rows(stateTable) {
+	for _, key := range o.Target.Rows(model.StateTable) {
 		switch {
 		case strings.HasPrefix(key, "default/shard/"):
 			s.Shards++
@@ -126,7 +128,7 @@ func (o *operation) size() (s size) {
 		default:
 			s.Others++
 		}
-		s.Bytes += len(o.Target.Row(stateTable, key).String())
+		s.Bytes += len(o.Target.Row(model.StateTable, key).String())
 	}
 	s.Target = len(o.Target.Rows(o.Mapping.Table))
 	return s

@@ -16,13 +16,16 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
+
+	"github.com/dynamodb-bigtable/replicator/expression"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// naive is a second mapping, written from the reference of the configuration, one step after the other and without a thought for speed. It shares
-// nothing with packages transform and expression but the name of an item, so that a bug of the mapping is not believed by
-// the checkers. It knows what the mappings of the examples and of the simulation need.
+// naive is a second mapping, written from the reference of the configuration, one step after the
+// other and without a thought for speed. It shares nothing with package transform but the name of
+// an item, so that a bug of the mapping is not believed by the checkers. It knows what the mappings
+// of the examples and of the simulation need.
 type naive struct {
 	itemKey func(attribute.Item) string
 	rules   []naiveRule
@@ -90,7 +93,11 @@ func newNaive(entry *config.Table, captures map[string]string, m *transform.Mapp
 	for _, r := range entry.Rules {
 		rule := naiveRule{ignore: r.Ignore}
 		if r.When != "" {
-			rule.when = naiveWhen(r.When)
+			when, err := expression.ParseWhen(r.When) // which has a second evaluator in tests of its own
+			if err != nil {
+				panic(err)
+			}
+			rule.when = when.Match
 		}
 		all := r.Write
 		if len(all) == 0 {

@@ -74,7 +74,7 @@ func naiveTemplate(text string, captures map[string]string) []naivePart {
 	return parts
 }
 
-// ends tells whether the part is not escaped for what it is.
+// ends reports whether the part is not escaped for what it is.
 func (p *naivePart) ends() bool {
 	for i, c := range p.calls {
 		if c.name == "raw" || i == len(p.calls)-1 && slices.Contains(naiveFixed, c.name) {

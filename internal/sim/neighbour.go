@@ -8,9 +8,10 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
+
 	"github.com/dynamodb-bigtable/replicator/backfill"
-	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
+	"github.com/dynamodb-bigtable/replicator/internal/sim/model"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
@@ -68,11 +69,11 @@ func (s *simulation) moveIn() {
 		panic(err)
 	}
 	n := &neighbour{rng: rng, Migration: &Migration{
-		World: s.World, Source: NewTable(s.World, name, 1+rng.IntN(2), "id"), Target: s.Target, Mapping: mapping, born: map[string]int{},
+		World: s.World, Source: model.NewTable(s.World, name, 1+rng.IntN(2), "id"), Target: s.Target, Mapping: mapping, born: map[string]int{},
 		TombstoneAge: s.TombstoneAge, Prefix: prefix,
-		Watch: func(table, key string, before, after *Row) {
-			if table == stateTable {
-				s.truth.checkNumbered(key, after)
+		Watch: func(table, key string, before, after *model.Row) {
+			if table == model.StateTable {
+				s.rec.checkNumbered(key, after)
 			}
 			s.watchBoth(table, key, before, after)
 		},
@@ -85,7 +86,7 @@ func (s *simulation) moveIn() {
 	if table != s.Mapping.Table {
 		s.Target.Create(table, neighbourFamily, sink.LiveFamily, sink.GoneFamily)
 	}
-	s.Target.Executed = func(table, key string, before, after *Row) {
+	s.Target.Executed = func(table, key string, before, after *model.Row) {
 		if n.isOf(table, key) {
 			n.check(table, key, before, after)
 		} else {
@@ -127,9 +128,9 @@ func (n *neighbour) table(segments int) pipeline.Table {
 }
 
 // tables answers for the database of both tables.
-type tables struct{ first, second *Table }
+type tables struct{ first, second *model.Table }
 
-func (t tables) of(name string) *Table {
+func (t tables) of(name string) *model.Table {
 	if name == t.second.Name {
 		return t.second
 	}
@@ -144,42 +145,18 @@ func (t tables) Scan(ctx context.Context, table string, segment, total int, afte
 	return t.of(table).Scan(ctx, table, segment, total, after, limit)
 }
 
-// isOf tells whether a row of the ledger or of a target table is the neighbour's.
+// isOf reports whether a row of the ledger or of a target table is the neighbour's.
 func (n *neighbour) isOf(table, key string) bool {
-	if table != stateTable {
+	if table != model.StateTable {
 		return strings.HasPrefix(key, n.Prefix) || key == n.Mapping.WitnessKey()
 	}
 	parts := strings.SplitN(key, "/", 4) // pipeline, kind, table
 	return len(parts) > 2 && parts[2] == n.Source.Name
 }
 
-// unsettled says what is missing until the neighbour is applied; "" if nothing is.
-func (n *neighbour) unsettled() string {
-	state := n.State()
-	switch {
-	case state.Aside.Reason != "":
-		return "the neighbour is set aside"
-	case state.Listed == 0 || state.Adopted != state.Generation:
-		return "the neighbour's stream is not listed, or its generation not adopted"
-	case !state.NeedsLoad && !state.Loaded():
-		return "the neighbour is not loaded"
-	}
-	for _, row := range n.Shards() {
-		sh := n.Source.shard(row.Label, row.ID)
-		switch {
-		case row.Finished():
-		case row.State != checkpoint.Reading || sh.Closed:
-			return "the neighbour's shard " + row.ID + " is " + string(row.State)
-		case len(sh.records) > sh.trimmed && sh.records[len(sh.records)-1].change.Sequence.Compare(row.Position) > 0:
-			return "the neighbour's shard " + row.ID + " is not applied to its end"
-		}
-	}
-	return n.missing()
-}
-
 // missing is how its rows differ from its items, if it claims that they do not, and nothing of it is parked.
 func (n *neighbour) missing() string {
-	if n.State().NeedsLoad || len(n.Target.RowsUnder(stateTable, "default/parked/"+n.Source.Name+"/")) > 0 {
+	if n.State().NeedsLoad || len(n.Target.RowsUnder(model.StateTable, "default/parked/"+n.Source.Name+"/")) > 0 {
 		return ""
 	}
 	return strings.Join(n.Unequal(), "\n")
@@ -188,36 +165,8 @@ func (n *neighbour) missing() string {
 // peace ends what fails its calls.
 func (n *neighbour) peace() {
 	t := n.Source
-	t.Throttle, t.Expire, t.PageSize, t.Latency = 0, 0, pageRecords, 20*time.Millisecond
+	t.Throttle, t.Expire, t.PageSize, t.Latency = 0, 0, model.PageRecords, 20*time.Millisecond
 	for _, sh := range t.Stream().Shards {
 		sh.ListedFrom, sh.ShownOpenUntil = time.Time{}, time.Time{}
 	}
-}
-
-// checkNeighbour: a gap of the neighbour is one that something lost changes for (I5).
-func (s *simulation) checkNeighbour() {
-	if s.neighbour == nil || s.bad() {
-		return
-	}
-	if state := s.neighbour.State(); state.NeedsLoad && !s.mayLose(s.neighbour.Migration) {
-		s.fail("I5", "a gap of the neighbour without a loss: %s", state.Reason)
-	}
-	s.World.Inject("another table beside it")
-}
-
-// starved tells whether something of the neighbour was not read since too long ago.
-func (n *neighbour) starved(late func(since time.Duration) bool) bool {
-	rows := map[string]checkpoint.Shard{}
-	for _, row := range n.Shards() {
-		rows[row.Label+"/"+row.ID] = row
-	}
-	for _, stream := range n.Source.Streams {
-		for _, sh := range stream.Shards {
-			row, known := rows[sh.label+"/"+sh.ID]
-			if known && !row.Finished() && late(unreadSince(sh, &row)) || !known && !sh.Gone && late(unreadSince(sh, nil)) {
-				return true
-			}
-		}
-	}
-	return false
 }

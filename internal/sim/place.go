@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
+
+	"github.com/dynamodb-bigtable/replicator/internal/sim/model"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
@@ -26,30 +28,35 @@ type register struct {
 // column is the name of the column that holds the register's version, of both families of ours.
 func (r register) column() string { return versionColumn(r.owner) }
 
-// content is what columns hold, by family:qualifier: the values of all their cells, the newest first.
+// content is what columns hold, by family:qualifier: the values of all their cells, the newest
+// first.
 type content map[string]string
 
 // spot is what an image becomes at one address.
 type spot struct {
 	register
 	rule int // that decides for the image
-	// held tells that the target can hold the image there. Otherwise it is parked, and nothing is to be there.
+	// held tells that the target can hold the image there. Otherwise it is parked, and nothing is
+	// to be there.
 	held    bool
 	content content
-	// stamps are the cell times, in microseconds, of columns whose cells do not have the time of their change; the newest first.
+	// stamps are the cell times, in microseconds, of columns whose cells do not have the time of
+	// their change; the newest first.
 	stamps map[string][]int64
 }
 
 // placement is what becomes of an item.
 type placement struct {
 	spots []spot
-	// ignored: a rule says not to copy the item. Without spots an item that is not ignored cannot be held anywhere, and is parked.
+	// ignored: a rule says not to copy the item. Without spots an item that is not ignored cannot
+	// be held anywhere, and is parked.
 	ignored bool
-	// astray: the item should be in a row, the only one or one of several, whose key it does not give.
+	// astray: the item should be in a row, the only one or one of several, whose key it does not
+	// give.
 	astray bool
 }
 
-// held tells whether nothing of the item has to be parked.
+// held reports whether nothing of the item has to be parked.
 func (p placement) held() bool {
 	return p.ignored || len(p.spots) > 0 && !slices.ContainsFunc(p.spots, func(s spot) bool { return !s.held })
 }
@@ -59,10 +66,12 @@ type layout interface {
 	place(item attribute.Item) placement
 }
 
-// mapped is the layout by the mapping itself, for mappings that are shown to be right by other tests.
+// mapped is the layout by the mapping itself, for mappings that are shown to be right by other
+// tests.
 type mapped struct{ *transform.Mapping }
 
-// someTime is when a mapping is told that an image was written: what it stamps with that is stamped with the time of the change.
+// someTime is when a mapping is told that an image was written: what it stamps with that is stamped
+// with the time of the change.
 var someTime = time.Unix(1_795_000_001, 777e6).UTC()
 
 func (l mapped) place(item attribute.Item) placement {
@@ -106,30 +115,24 @@ func (s *spot) stamp(column string, micros int64) {
 	s.stamps[column] = append(s.stamps[column], micros)
 }
 
-// share is what a row was ever made to hold in one column.
-type share struct {
-	owner string // of the register whose column it is
-	rules uint64 // by which it was written there, a bit for each
-}
-
-// rowTruth is what the images of all items made of one row.
-type rowTruth struct {
-	registers []string // owners, in the order in which they came
-	columns   map[string]share
-	mixed     bool // an item had images of several rules here
+// sharedRow is what the images of all items made of one row.
+type sharedRow struct {
+	registers []string          // owners, in the order in which they came
+	columns   map[string]string // whose each is
+	mixed     bool              // an item had images of several rules here
 }
 
 // settle notes that an image takes a spot. Two items never have one address (T1).
-func (t *truth) settle(w Write, s *spot) {
-	row := t.shared[s.rowID]
+func (t *recorder) settle(w model.Write, s *spot) {
+	row := t.rows[s.rowID]
 	if row == nil {
-		row = &rowTruth{columns: map[string]share{}}
-		t.shared[s.rowID] = row
+		row = &sharedRow{columns: map[string]string{}}
+		t.rows[s.rowID] = row
 	}
 	if !slices.Contains(row.registers, s.owner) {
 		row.registers = append(row.registers, s.owner)
 	}
-	for _, im := range t.rows[s.register] {
+	for _, im := range t.images[s.register] {
 		if im.id != w.ID {
 			t.m.violate("T1: two items take row %q", s.row)
 			break
@@ -137,10 +140,19 @@ func (t *truth) settle(w Write, s *spot) {
 		row.mixed = row.mixed || im.spot.rule != s.rule
 	}
 	for column := range s.content {
-		c, known := row.columns[column]
-		if known && c.owner != s.owner {
+		if owner, known := row.columns[column]; known && owner != s.owner {
 			t.m.violate("T1: two items take one column of row %q", s.row)
 		}
-		row.columns[column] = share{s.owner, c.rules | 1<<s.rule}
+		row.columns[column] = s.owner
 	}
+}
+
+// at is what the image is at a register; nil if it is not there.
+func (p placement) at(r register) *spot {
+	for i := range p.spots {
+		if p.spots[i].register == r {
+			return &p.spots[i]
+		}
+	}
+	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
+
 	"github.com/dynamodb-bigtable/replicator/examples"
 	"github.com/dynamodb-bigtable/replicator/expression"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
@@ -178,7 +179,7 @@ func (s *shape) steering(entry *config.Table) error {
 	return nil
 }
 
-// naiveKnows tells whether the naive mapping knows what an entry says. Layouts of another program have tests of their own.
+// naiveKnows reports whether the naive mapping knows what an entry says. Layouts of another program have tests of their own.
 func naiveKnows(entry *config.Table) bool {
 	if entry.Preset != "" {
 		return false

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
+
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/sink/sinktest"
@@ -155,50 +156,4 @@ func TestEveryMappingFoldsAsOneByOne(t *testing.T) {
 			}
 		})
 	}
-}
-
-// What an item becomes follows from the item alone: neither from what is mapped beside it and before it, nor from where the mapping was made.
-func TestEveryMappingIsAFunctionOfTheItem(t *testing.T) {
-	for _, name := range MappingNames() {
-		t.Run(name, func(t *testing.T) {
-			rng := stream(1, name)
-			w := newWorkload(shapeNamed(name), rng, 10, rng.IntN(4) == 0)
-			var items []attribute.Item
-			alone := map[string][]transform.RowMutation{}
-			for i, key := range w.keys {
-				item := w.item(rng, key, i)
-				if id := w.mapping.ItemKey(item); alone[id] == nil {
-					p, _ := w.mapping.Map(item, simEpoch)
-					items, alone[id] = append(items, item), append(p.Rows, transform.RowMutation{})
-				}
-			}
-			for range 20 {
-				rng.Shuffle(len(items), func(i, j int) { items[i], items[j] = items[j], items[i] })
-				rows := map[string][]transform.RowMutation{}
-				for _, row := range transform.Load(w.mapping, items, 3, simEpoch).Rows {
-					if !row.Remove {
-						rows[row.Item] = append(rows[row.Item], row)
-					}
-				}
-				for _, item := range items {
-					id := w.mapping.ItemKey(item)
-					if got, want := shown(rows[id]), shown(alone[id][:len(alone[id])-1]); got != want {
-						t.Fatalf("beside others:\n%s\nalone:\n%s", got, want)
-					}
-				}
-			}
-		})
-	}
-}
-
-// shown is all of what mutations ask for but their versions.
-func shown(rows []transform.RowMutation) string {
-	var text string
-	for _, r := range rows {
-		text += fmt.Sprintf("%q %q %q %v %v %v\n", r.Row, r.Owner, r.Origin, r.Families, r.Columns, r.Remove)
-		for _, c := range r.Cells {
-			text += fmt.Sprintf("  %s:%q@%d=%q %v\n", c.Family, c.Qualifier, c.Timestamp, c.Value, c.Add)
-		}
-	}
-	return text
 }

@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
+	"github.com/dynamodb-bigtable/replicator/internal/sim/model"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/internal/virtual"
 	"github.com/dynamodb-bigtable/replicator/sink"
@@ -18,12 +20,14 @@ import (
 type SimOptions struct {
 	// Trace keeps a line for every step.
 	Trace bool
-	// Without names what is left out: kinds of faults, single faults, and bursts of the application's writes.
+	// Without names what is left out: kinds of faults, single faults, and bursts of the
+	// application's writes.
 	Without []string
-	// Mapping names the mapping of the run, one of MappingNames. Without it the seed has a say: most have the mapping without rules.
+	// Mapping names the mapping of the run, one of MappingNames. Without it the seed has a say:
+	// most have the mapping without rules.
 	Mapping string
-	// Dense gives the run about twice as many kinds of faults, and of what loses changes above all, as a seed has by itself: what takes
-	// several rare faults at once is found sooner.
+	// Dense gives the run about twice as many kinds of faults, and of what loses changes above all,
+	// as a seed has by itself: what takes several rare faults at once is found sooner.
 	Dense bool
 
 	sabotage func(s *simulation) // for tests: what a bug would do
@@ -32,7 +36,8 @@ type SimOptions struct {
 // Report is what came of a run.
 type Report struct {
 	Seed uint64
-	// Failures are the broken invariants, none after a good run. Each begins with the checker's name and a colon.
+	// Failures are the broken invariants, none after a good run. Each begins with the checker's
+	// name and a colon.
 	Failures []string
 	// Injected counts the faults that took effect.
 	Injected map[string]int
@@ -57,8 +62,9 @@ var simEpoch = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 // stepLimit is far above what a run takes.
 const stepLimit = 5_000_000
 
-// Simulate plays the whole system under one seed for more than a virtual day: several workers, a random part of all faults, checkers at
-// every step, and when the faults have stopped a complete comparison. The same seed gives the same run, step by step.
+// Simulate plays the whole system under one seed for more than a virtual day: several workers, a
+// random part of all faults, checkers at every step, and when the faults have stopped a complete
+// comparison. The same seed gives the same run, step by step.
 func Simulate(seed uint64, o SimOptions) (r Report) {
 	s := newSimulation(newPlan(seed, o), o)
 	defer func() {
@@ -87,7 +93,7 @@ type simulation struct {
 	options   SimOptions
 	work      *workload  // of a run under rules
 	neighbour *neighbour // nil if there is none
-	truth     *truth
+	rec       *recorder
 	ctx       context.Context
 	failures  []string
 	crew      []*member
@@ -111,9 +117,6 @@ type simulation struct {
 	contended                     time.Duration // until when several workers cannot reach the source
 	disturbed                     time.Duration // when items were last changed while a run drained
 	elsewhere                     time.Duration // until when the app profile routes to another cluster
-	exchanged                     bool          // the ledger was lost or restored
-	listed                        time.Duration // when the stream was last listed completely
-	starved                       bool          // something was not looked at for so long that changes may be lost
 	written                       int
 	looked                        time.Duration     // when checks that are not made at every step were made
 	made                          map[string]uint64 // by the witness's table and key, the beat with which it was made
@@ -130,14 +133,22 @@ type member struct {
 	healthy            time.Duration // from when on it is well
 }
 
+// works reports whether the worker goes on.
+func (m *member) works() bool { return !m.worker.Over && !m.worker.Dead() }
+
+// firstHash is that of the mapping with which a run begins.
+const firstHash = "h"
+
 func newSimulation(p plan, o SimOptions) *simulation {
 	w := virtual.NewWorld(p.seed, simEpoch, o.Trace)
 	w.StepLimit = stepLimit
 	var rowKey []string
+	plain := config.Table{To: "orders"}
 	if p.moving {
 		rowKey = []string{"value", "pk", "sk"}
+		plain.Rules = []config.Rule{{RowKey: "{value}#{pk}#{sk}"}}
 	}
-	s := &simulation{plan: p, options: o, hash: "h", made: map[string]uint64{}}
+	s := &simulation{plan: p, options: o, hash: firstHash, made: map[string]uint64{}}
 	if p.mapping == "" {
 		s.Migration = NewMigration(w, p.shards, rowKey...)
 	} else {
@@ -152,13 +163,14 @@ func newSimulation(p plan, o SimOptions) *simulation {
 	if p.newImages && s.Mapping.DependsOnKeyOnly() {
 		s.Source.View = "NEW_IMAGE"
 	}
-	s.truth = newTruth(s.Migration)
+	s.rec = newRecorder(s.Migration)
+	s.rec.layout = newNaive(&plain, nil, s.Mapping)
 	if s.work != nil {
-		s.truth.layout, s.Outlives = s.work.layout, s.work.outlives
+		s.rec.layout, s.Outlives = s.work.layout, s.work.outlives
 		s.Source.TimeToLive = s.work.ttl != ""
 	}
-	s.Watch = func(table, key string, before, after *Row) {
-		s.truth.watch(table, key, before, after)
+	s.Watch = func(table, key string, before, after *model.Row) {
+		s.rec.watch(table, key, before, after)
 		s.watchBoth(table, key, before, after)
 	}
 	s.Source.Fault, s.Target.Fault = s.sourceFault, s.targetFault
@@ -179,14 +191,7 @@ func newSimulation(p plan, o SimOptions) *simulation {
 }
 
 // watchBoth sees every write, those of a neighbour among them.
-func (s *simulation) watchBoth(table, key string, before, after *Row) {
-	if s.Policy.maxParked > 0 && table == stateTable && strings.HasPrefix(key, "default/parked/") {
-		within := time.Duration(0)
-		if s.plan.rates["reads torn"] > 0 {
-			within = tornBy // one that is removed is seen together with one that comes after that
-		}
-		s.truth.mostParked = max(s.truth.mostParked, s.truth.parkedItems(within))
-	}
+func (s *simulation) watchBoth(table, key string, before, after *model.Row) {
 	s.noteMade(table, key, before, after)
 	s.checkGap(table, key, before, after)
 	s.strike(table, key, before, after)
@@ -199,7 +204,7 @@ func (s *simulation) fail(checker, format string, args ...any) {
 	s.failures = append(s.failures, text)
 }
 
-// bad tells whether the run is over for a failure.
+// bad reports whether the run is over for a failure.
 func (s *simulation) bad() bool { return len(s.failures) > 0 || len(s.violations()) > 0 }
 
 // violations are what the checkers of the table and of its neighbour have found.
@@ -232,8 +237,7 @@ func (s *simulation) play(ctx context.Context) {
 		o.sabotage(s)
 	}
 	if s.retries > 0 {
-		s.truth.operator = newOperator(s)
-		s.truth.operator.begin()
+		newOperator(s).begin()
 	}
 	for range s.interruptions {
 		s.World.After(s.World.UpTo(45*time.Minute), s.interrupt)
@@ -284,7 +288,7 @@ func (s *simulation) tick() {
 	if now := s.World.Elapsed(); now-s.looked > 10*time.Minute {
 		s.looked = now
 		s.checkStarved()
-		s.checkOwners()
+		s.checkStill()
 	}
 }
 
@@ -309,9 +313,9 @@ func (s *simulation) pass() bool {
 }
 
 // rollAged ends shards that have lived as long as the service lets them.
-func (s *simulation) rollAged(t *Table) {
+func (s *simulation) rollAged(t *model.Table) {
 	for _, sh := range t.Stream().Open() {
-		if s.World.Now().Sub(sh.begun) > s.plan.shardLife {
+		if s.World.Now().Sub(sh.Begun) > s.plan.shardLife {
 			t.Stream().Roll(sh)
 		}
 	}
@@ -350,30 +354,18 @@ func (s *simulation) hire(m *member, adjust ...func(*pipeline.Options)) {
 	}
 }
 
-// watched is the stream with a note of each listing's end.
+// watched is the stream of that name, of the table or of its neighbour.
 func (s *simulation) watched(arn string) cdc.Source {
-	if n := s.neighbour; n != nil && slices.ContainsFunc(n.Source.Streams, func(s *Stream) bool { return s.ARN == arn }) {
+	if n := s.neighbour; n != nil && slices.ContainsFunc(n.Source.Streams, func(s *model.Stream) bool { return s.ARN == arn }) {
 		return n.open(arn)
 	}
-	return listings{s.open(arn), s}
+	return s.open(arn)
 }
 
-type listings struct {
-	cdc.Source
-	s *simulation
-}
-
-func (l listings) ListPage(ctx context.Context, parent, after string) (cdc.ListingPage, error) {
-	page, err := l.Source.ListPage(ctx, parent, after)
-	if err == nil && parent == "" && page.Next == "" {
-		l.s.listed = l.s.World.Elapsed()
-	}
-	return page, err
-}
-
-// replace starts another worker in the place of one that is gone. A worker that ended by itself needs a reason for it.
+// replace starts another worker in the place of one that is gone. A worker that ended by itself
+// needs a reason for it.
 func (s *simulation) replace(m *member) {
-	if !m.worker.Over && !m.worker.Dead() {
+	if m.works() {
 		return
 	}
 	if m.worker.Over && m.worker.Err != nil && !s.excused(m.worker.Err) {

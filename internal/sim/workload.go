@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
+
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 

@@ -1,10 +1,12 @@
 // Soak plays many seeds of the simulation (internal/sim) on all cores:
 //
 //	go run ./internal/sim/soak -seeds 200000 -from 0
+//	go run ./internal/sim/soak -kept internal/sim/testdata/seeds.txt
 //	go run ./internal/sim/soak -explain 17
 //
-// It prints how far it is, and in the end the virtual time and how often each fault took effect. It fails with the seeds that failed, the first of
-// them made smaller and explained; and, after enough seeds, with the faults that never took effect.
+// It prints how far it is, and in the end the virtual time and how often each fault took effect. It
+// fails with the seeds that failed, the first of them made smaller and explained; and, after enough
+// seeds, with the faults that never took effect.
 package main
 
 import (
@@ -27,6 +29,7 @@ func main() {
 	from := flag.Uint64("from", 0, "the first seed")
 	explain := flag.String("explain", "", "play this seed alone, and make what fails smaller")
 	mapping := flag.String("mapping", "", "play all seeds under this mapping: "+strings.Join(sim.MappingNames(), ", "))
+	kept := flag.String("kept", "", "play the seeds of this file alone, which failed once, as they were played then")
 	parallel := flag.Int("parallel", runtime.GOMAXPROCS(0), "how many at once")
 	budget := flag.Duration("budget", 0, "stop after so much time; 0: never")
 	enough := flag.Int("failures", 5, "stop after so many failing seeds")
@@ -38,6 +41,14 @@ func main() {
 	}
 	debug.SetGCPercent(1000) // worlds are small and short-lived
 	t := total{injected: map[string]int{}, began: time.Now(), last: time.Now(), quiet: *quiet, options: sim.SimOptions{Mapping: *mapping, Dense: *dense}}
+	if *kept != "" {
+		var err error
+		if t.kept, err = readKept(*kept); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(2)
+		}
+		*from, *seeds = 0, uint64(len(t.kept))
+	}
 	t.play(*from, *seeds, *parallel, *enough, *budget)
 	os.Exit(t.summary())
 }
@@ -70,11 +81,36 @@ type total struct {
 	steps    int
 	virtual  time.Duration
 	injected map[string]int
-	failed   []sim.Report
+	failed   []run
 	began    time.Time
 	last     time.Time
 	quiet    bool
 	options  sim.SimOptions
+	kept     []run // in place of seeds one after the other
+}
+
+// run is a seed as it is played.
+type run struct {
+	seed    uint64
+	options sim.SimOptions
+}
+
+// readKept reads lines of a seed and why it is kept; those that say dense were played with twice
+// the faults.
+func readKept(file string) (runs []run, err error) {
+	text, err := os.ReadFile(file)
+	for line := range strings.Lines(string(text)) {
+		line, dense := strings.CutPrefix(line, "dense ")
+		r := run{options: sim.SimOptions{Dense: dense}}
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		if _, err := fmt.Sscan(line, &r.seed); err != nil {
+			return nil, fmt.Errorf("%s: %q is not a seed and why it is kept", file, line)
+		}
+		runs = append(runs, r)
+	}
+	return runs, err
 }
 
 // complete is how many seeds must have every fault between them.
@@ -95,27 +131,32 @@ func (t *total) play(from, seeds uint64, parallel, enough int, budget time.Durat
 				if over {
 					return
 				}
-				t.add(t.simulate(seed))
+				r := run{seed, t.options}
+				if len(t.kept) > 0 {
+					r = t.kept[seed]
+				}
+				t.add(r, r.simulate())
 			}
 		})
 	}
 	all.Wait()
 }
 
-// endless is far longer than any seed takes. Virtual time knows nothing of what goes round without ever waiting.
+// endless is far longer than any seed takes. Virtual time knows nothing of what goes round without
+// ever waiting.
 const endless = 5 * time.Minute
 
 // simulate plays a seed. One that goes round without an end is named, and everything is over.
-func (t *total) simulate(seed uint64) sim.Report {
+func (r run) simulate() sim.Report {
 	alarm := time.AfterFunc(endless, func() {
-		fmt.Printf("FAIL seed %d: it is not over after %s; something goes round without an end\n", seed, endless)
+		fmt.Printf("FAIL seed %d: it is not over after %s; something goes round without an end\n", r.seed, endless)
 		os.Exit(1)
 	})
 	defer alarm.Stop()
-	return sim.Simulate(seed, t.options)
+	return sim.Simulate(r.seed, r.options)
 }
 
-func (t *total) add(r sim.Report) {
+func (t *total) add(as run, r sim.Report) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.played++
@@ -128,7 +169,7 @@ func (t *total) add(r sim.Report) {
 		t.injected[name] += n
 	}
 	if len(r.Failures) > 0 {
-		t.failed = append(t.failed, r)
+		t.failed = append(t.failed, as)
 		fmt.Printf("FAIL seed %d after %.1f virtual hours: %s\n", r.Seed, r.Elapsed.Hours(), r.Failures[0])
 	}
 	if now := time.Now(); !t.quiet && now.Sub(t.last) > 10*time.Second {
@@ -157,9 +198,9 @@ func (t *total) summary() int {
 	}
 	for i, r := range t.failed {
 		if i == 0 {
-			fmt.Printf("\n%s\n", sim.Explain(r.Seed, t.options))
+			fmt.Printf("\n%s\n", sim.Explain(r.seed, r.options))
 		}
-		fmt.Printf("seed %d fails: make sim SEED=%d%s\n", r.Seed, r.Seed, t.options.Named())
+		fmt.Printf("seed %d fails: make sim SEED=%d%s\n", r.seed, r.seed, r.options.Named())
 	}
 	if len(t.failed) > 0 || missing > 0 {
 		return 1

@@ -1,4 +1,4 @@
-package sim
+package model
 
 import (
 	"context"
@@ -12,19 +12,20 @@ import (
 
 // part is a listing that is under way: what it showed, and how many shards its pages hold.
 type part struct {
-	shown listedShards
+	shown ListedShards
 	size  int
 }
 
-// ListPage implements cdc.Source. What begins the next page is the last shard of the one before, with a number that tells listings apart.
+// ListPage implements cdc.Source. What begins the next page is the last shard of the one before,
+// with a number that tells listings apart.
 func (s *Stream) ListPage(ctx context.Context, parent, after string) (cdc.ListingPage, error) {
 	t := s.table
-	if err := t.call(ctx, "DescribeStream", ""); err != nil {
+	if err := t.Call(ctx, "DescribeStream", ""); err != nil {
 		return cdc.ListingPage{}, err
 	}
 	now := t.world.Now()
 	s.Trim(now.Add(-cdc.Retention))
-	if s.forgotten() {
+	if s.Forgotten() {
 		t.world.Inject("ended stream not found")
 		return cdc.ListingPage{}, Fail("DescribeStream", cdc.NotFound)
 	}
@@ -54,18 +55,22 @@ func (s *Stream) ListPage(ctx context.Context, parent, after string) (cdc.Listin
 			last = sh.ID
 		}
 	}
-	switch n := len(s.whole); {
+	if parent == "" && page.Next == "" {
+		s.WholeAt = now
+	}
+	switch n := len(s.Whole); {
 	case page.Next == after && after != "":
 	case page.Next != "":
 		t.world.Inject("listing in pages")
 		s.parts[page.Next] = so
-	case parent == "" && (n == 0 || !slices.Equal(s.whole[n-1], so.shown)):
-		s.whole = append(s.whole, so.shown)
+	case parent == "" && (n == 0 || !slices.Equal(s.Whole[n-1], so.shown)):
+		s.Whole = append(s.Whole, so.shown)
 	}
 	return page, t.answer(ctx)
 }
 
-// resume is where a page begins, and what the pages before it showed. The first page decides how many shards each holds.
+// resume is where a page begins, and what the pages before it showed. The first page decides how
+// many shards each holds.
 func (s *Stream) resume(after string) (so part, from int, err error) {
 	t := s.table
 	if after == "" {
@@ -89,7 +94,7 @@ func (s *Stream) resume(after string) (so part, from int, err error) {
 	return so, from, nil
 }
 
-// shows tells whether a listing has the shard.
+// shows reports whether a listing has the shard.
 func (s *Stream) shows(sh *Shard, parent string, now time.Time) bool {
 	if sh.Hidden || parent != "" && sh.Parent != parent {
 		return false
@@ -104,15 +109,18 @@ func (s *Stream) shows(sh *Shard, parent string, now time.Time) bool {
 // show is the shard as a listing shows it at a time.
 func (s *Stream) show(sh *Shard, parent string, at time.Time) cdc.Shard {
 	now := s.table.world.Now()
-	if sh.listedAt.IsZero() {
-		sh.listedAt = now
+	if sh.ListedAt.IsZero() {
+		sh.ListedAt = now
 	}
 	shownOpen := sh.Closed && now.Before(sh.ShownOpenUntil)
 	if shownOpen {
 		s.table.world.Inject("closed shard shown open")
 	}
 	if parent == "" && (!sh.Closed || shownOpen) {
-		sh.shownOpen = at
+		sh.ShownOpen = at
 	}
 	return cdc.Shard{ID: sh.ID, Parent: sh.Parent, Closed: sh.Closed && !shownOpen}
 }
+
+// listedShards is what one complete listing showed.
+type ListedShards []string

@@ -1,4 +1,4 @@
-package sim
+package model
 
 import (
 	"context"
@@ -8,13 +8,15 @@ import (
 )
 
 // longSilence is how long a call may stay without an answer and without an error.
-const longSilence = 4 * time.Minute
+const LongSilence = 4 * time.Minute
 
 // tornBy is how long it may be until the rest of a range is read.
-const tornBy = 20 * time.Second
+const TornBy = 20 * time.Second
 
-// read answers with the rows of a key range: from the first key that is not below from, as long as in is true. Each is as it was at one moment; most
-// often that is the same for all, and where it is not, those with the higher keys are seen later. With an error some of the rows may come all the same.
+// read answers with the rows of a key range: from the first key that is not below from, as long as
+// in is true. Each is as it was at one moment; most often that is the same for all, and where it is
+// not, those with the higher keys are seen later. With an error some of the rows may come all the
+// same.
 func (b *Bigtable) read(ctx context.Context, op, table, from string, in func(key string) bool) (keys []string, rows []*Row, err error) {
 	if b.Fault != nil {
 		if err := b.Fault(op, table, ""); err != nil {
@@ -23,7 +25,7 @@ func (b *Bigtable) read(ctx context.Context, op, table, from string, in func(key
 	}
 	if b.world.Chance(b.Silent) {
 		b.world.Inject("no answer for minutes")
-		if err := task.Sleep(ctx, b.world.UpTo(longSilence)); err != nil {
+		if err := task.Sleep(ctx, b.world.UpTo(LongSilence)); err != nil {
 			return nil, nil, err
 		}
 		return nil, nil, errUnknown
@@ -39,7 +41,7 @@ func (b *Bigtable) read(ctx context.Context, op, table, from string, in func(key
 		n := 1 + b.world.Rand().IntN(len(keys)-1)
 		keys, rows = keys[:n:n], rows[:n]
 		if !broken {
-			if err := task.Sleep(ctx, b.world.UpTo(tornBy)); err != nil {
+			if err := task.Sleep(ctx, b.world.UpTo(TornBy)); err != nil {
 				return nil, nil, err
 			}
 			further, rest, err := b.see(table, keys[n-1]+"\x00", in)
@@ -62,7 +64,7 @@ func (b *Bigtable) read(ctx context.Context, op, table, from string, in func(key
 
 // see gives the rows of a range as they are now.
 func (b *Bigtable) see(table, from string, in func(key string) bool) ([]string, []*Row, error) {
-	t := b.tables[table]
+	t := b.Tables[table]
 	if t == nil {
 		return nil, nil, errNoSuchTable
 	}

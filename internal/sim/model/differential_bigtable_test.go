@@ -1,4 +1,4 @@
-package sim
+package model
 
 import (
 	"context"
@@ -24,7 +24,7 @@ import (
 // The same random requests on the model and, through the clients that the product uses, on Google's emulator: guarded writes and any
 // others, reads, records, and the ledger's compare-and-set, on a network without faults. Answers and rows must be the same.
 //
-// What differs on purpose is in bigtableDifferences.
+// On purpose the model loses, delays and repeats requests, refuses whole requests that name a missing family, and keeps times as given.
 func TestBigtableEqualsEmulator(t *testing.T) {
 	const runs, steps = max(2, 8/fewer), 250
 	done := map[string]int{}
@@ -76,10 +76,10 @@ func newBoth(t *testing.T, seed uint64) *both {
 		counter: map[string]uint64{}, done: map[string]int{},
 	}
 	b.model.Create("t", "d", "e", sink.LiveFamily, sink.GoneFamily)
-	b.model.Create(stateTable, ledgerFamily, sink.ParkedFamily)
+	b.model.Create(StateTable, LedgerFamily, sink.ParkedFamily)
 	b.there = emulator(t)
-	b.records = b.there.Records(stateTable)
-	b.ledgers = [2]checkpoint.Store{Store{b.model, stateTable, ledgerFamily}, checkpoint.Bigtable(b.there.Open(stateTable), ledgerFamily)}
+	b.records = b.there.Records(StateTable)
+	b.ledgers = [2]checkpoint.Store{Store{b.model, StateTable, LedgerFamily}, checkpoint.Bigtable(b.there.Open(StateTable), LedgerFamily)}
 	b.witness = [2]checkpoint.Store{Store{b.model, "t", sink.LiveFamily}, checkpoint.Bigtable(b.there.Open("t"), sink.LiveFamily)}
 	return b
 }
@@ -104,7 +104,7 @@ func emulator(t *testing.T) *sink.Bigtable {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for table, families := range map[string][]string{"t": {"d", "e", sink.LiveFamily, sink.GoneFamily}, stateTable: {ledgerFamily, sink.ParkedFamily}} {
+	for table, families := range map[string][]string{"t": {"d", "e", sink.LiveFamily, sink.GoneFamily}, StateTable: {LedgerFamily, sink.ParkedFamily}} {
 		config := &bigtable.TableConf{TableID: table, Families: map[string]bigtable.GCPolicy{}}
 		for _, f := range families {
 			config.Families[f] = bigtable.NoGcPolicy()
@@ -143,7 +143,7 @@ func (b *both) act() {
 		b.apply(r)
 	case n < 61:
 		r := b.request()
-		// A cell, the first one, and without a predicate that may hold: see the differences.
+		// A cell, the first one, and without a predicate that may hold: the emulator looks at what it executes alone.
 		r.Ops[0], r.Refuse = sink.Op{Kind: sink.SetCell, Family: "absent", Qualifier: "x"}, never
 		b.done["no family"]++
 		b.apply(r)
@@ -316,7 +316,7 @@ func (b *both) scan(prefix string) {
 	add := func(list *[]string) func(string, []byte) error {
 		return func(key string, data []byte) error {
 			if keysOnly {
-				data = nil // see the differences
+				data = nil // which the model gives all the same
 			}
 			*list = append(*list, fmt.Sprintf("%q=%q", key, data))
 			return nil

@@ -1,4 +1,4 @@
-package sim
+package model
 
 import (
 	"crypto/md5"
@@ -10,9 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
+
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/dynamodbtest"
 	"github.com/dynamodb-bigtable/replicator/internal/virtual"
@@ -22,7 +23,7 @@ import (
 // shard must give the same changes in the same order, end at the same place and fail for the same reason. Sequence numbers,
 // shard ids and iterators are each service's own, and are matched by what they stand for.
 //
-// What differs on purpose is in streamDifferences.
+// What differs on purpose is behindLastTrimmed and goneBeforeExpired.
 func TestStreamEqualsEmbeddedDynamoDB(t *testing.T) {
 	const lives, steps = max(4, 24/fewer), 350
 	done := map[string]int{}
@@ -41,10 +42,7 @@ func TestStreamEqualsEmbeddedDynamoDB(t *testing.T) {
 	t.Log(done)
 	events := []string{
 		"put", "no-op put", "delete", "split", "roll", "empty page", "page", "end", "iterator expired", "trimmed", "not found", "shard forgotten",
-		"stream replaced", "time ran back", "children listed", "write without a stream", "ended stream not found",
-	}
-	for _, d := range streamDifferences {
-		events = append(events, d.name)
+		"stream replaced", "time ran back", "children listed", "write without a stream", "ended stream not found", behindLastTrimmed, goneBeforeExpired,
 	}
 	for _, event := range events {
 		if done[event] == 0 && fewer == 1 { // the rarest take all lives
@@ -59,7 +57,7 @@ func TestPagesEqualEmbeddedDynamoDB(t *testing.T) {
 	l.done = map[string]int{}
 	pk := l.keys[0]
 	l.other.clock.Store(l.world.Now().UnixNano())
-	for n := range 2*pageRecords + 300 {
+	for n := range 2*PageRecords + 300 {
 		item := attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String(pk)}, {Name: "n", Value: integer(n)}})
 		l.table.Put(item)
 		l.sameTime(pk)
@@ -262,8 +260,8 @@ func (l *life) sameTime(pk string) {
 	}
 	now, offset := l.world.Now(), time.Duration(0)
 	sh := l.owner(hashOf("/" + string(attribute.String(pk).AppendKey(nil))))
-	if n := len(sh.records); n > 0 && sh.records[n-1].at.Equal(now) {
-		offset = sh.records[n-1].change.Time.Sub(now.Truncate(time.Second))
+	if n := len(sh.Records); n > 0 && sh.Records[n-1].At.Equal(now) {
+		offset = sh.Records[n-1].Change.Time.Sub(now.Truncate(time.Second))
 	}
 	if offset < 0 {
 		l.done["time ran back"]++

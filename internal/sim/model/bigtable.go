@@ -1,4 +1,4 @@
-package sim
+package model
 
 import (
 	"context"
@@ -15,20 +15,24 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/virtual"
 )
 
-// Bigtable is the model of the target: rows of cells with conditional single-row writes, behind a network that loses replies,
-// delivers late and delivers twice. It promises less than the emulator does.
+// Bigtable is the model of the target: rows of cells with conditional single-row writes, behind a
+// network that loses replies, delivers late and delivers twice. It promises less than the emulator
+// does.
 type Bigtable struct {
 	world  *virtual.World
-	tables map[string]*btTable
-	lost   time.Time // when the target's tables were last emptied or set back: what was applied before is not looked for
+	Tables map[string]*btTable
+	// Replaced is when the rows of a table were last emptied or set back, by its name: what it held
+	// before is gone.
+	Replaced map[string]time.Time
 
 	// Latency is the longest one way of a request; the default is 10 ms.
 	Latency time.Duration
 	// Chances in [0, 1) of what may happen to a write, and how late "late" can be.
 	LoseReply, Late, Drop, Twice float64
 	LateBy                       time.Duration
-	// Torn is the chance that a read of several rows sees them at several moments, Broken that it ends with an error in their midst: a read is
-	// consistent within a row alone. Silent is the chance that a call is not answered for minutes.
+	// Torn is the chance that a read of several rows sees them at several moments, Broken that it
+	// ends with an error in their midst: a read is consistent within a row alone. Silent is the
+	// chance that a call is not answered for minutes.
 	Torn, Broken, Silent float64
 	// ServerSkew is added to the server's clock, which stamps tombstones. It may step back.
 	ServerSkew time.Duration
@@ -36,10 +40,13 @@ type Bigtable struct {
 	Fault func(op, table, row string) error
 	// Route, if set, decides what the network does with a write; nil leaves it to chance.
 	Route func(c Call) *Fate
-	// Reject, if set, tells whether a write is refused for what it contains, as an item is that exceeds a limit of the service.
-	Reject func(table, row string, writes []write) bool
-	// Executed, if set, sees every write as it takes place: checkers hang on it.
+	// Reject, if set, reports whether a write is refused for what it contains, as an item is that
+	// exceeds a limit of the service.
+	Reject func(table, row string, writes []Mutation) bool
+	// Executed, if set, sees every write as it takes place, and SetBack each table whose rows were
+	// emptied or set back: checkers hang on them.
 	Executed func(table, row string, before, after *Row)
+	SetBack  func(table string)
 }
 
 // Call is one write as the network sees it.
@@ -66,7 +73,7 @@ type btTable struct {
 
 func (t *btTable) put(key string, row *Row) {
 	before := len(t.rows)
-	if len(row.columns) == 0 {
+	if len(row.Cols) == 0 {
 		delete(t.rows, key)
 	} else {
 		t.rows[key] = row
@@ -76,22 +83,22 @@ func (t *btTable) put(key string, row *Row) {
 	}
 }
 
-// Row is the content of one row: the newest value of each column first. Rows that are in a table never change: every write makes
-// another one. That is why nobody has to copy them.
+// Row is the content of one row: the newest value of each column first. Rows that are in a table
+// never change: every write makes another one. That is why nobody has to copy them.
 type Row struct {
-	columns []column
-	stored  *checkpoint.Row // as a row of the ledger, if it was read as one
-	record  any             // what that was decoded to, if it was
+	Cols   []Column
+	stored *checkpoint.Row // as a row of the ledger, if it was read as one
+	Record any             // what that was decoded to, if it was
 }
 
-type column struct {
-	family, qualifier string
-	cells             []modelCell // newest timestamp first
+type Column struct {
+	Family, Qualifier string
+	Cells             []Cell // newest timestamp first
 }
 
-type modelCell struct {
-	micros int64
-	value  string
+type Cell struct {
+	Micros int64
+	Value  string
 }
 
 // errUnknown is the outcome of a request whose answer never came.
@@ -99,11 +106,11 @@ var errUnknown = errors.New("sim: no answer")
 
 // NewBigtable makes an instance without tables.
 func NewBigtable(w *virtual.World) *Bigtable {
-	return &Bigtable{world: w, tables: map[string]*btTable{}, Latency: 10 * time.Millisecond, LateBy: time.Minute}
+	return &Bigtable{world: w, Tables: map[string]*btTable{}, Replaced: map[string]time.Time{}, Latency: 10 * time.Millisecond, LateBy: time.Minute}
 }
 
-// Create adds an empty table, or empties one: a target created anew. The name of a family whose cells are an aggregate is followed by a
-// colon and the aggregate, as in counters:intsum.
+// Create adds an empty table, or empties one: a target created anew. The name of a family whose
+// cells are an aggregate is followed by a colon and the aggregate, as in counters:intsum.
 func (b *Bigtable) Create(name string, families ...string) {
 	t := &btTable{aggregates: map[string]string{}, rows: map[string]*Row{}}
 	for _, family := range families {
@@ -111,29 +118,42 @@ func (b *Bigtable) Create(name string, families ...string) {
 		t.families = append(t.families, family)
 		t.aggregates[family] = aggregate
 	}
-	b.tables[name] = t
+	was := b.Tables[name]
+	b.Tables[name] = t
+	if was != nil && len(was.rows) > 0 {
+		b.replaced(name)
+	}
 }
 
-// Remove takes a table away, as an operator's mistake does; the returned function puts it back as it was.
+func (b *Bigtable) replaced(table string) {
+	b.Replaced[table] = b.world.Now()
+	if b.SetBack != nil {
+		b.SetBack(table)
+	}
+}
+
+// Remove takes a table away, as an operator's mistake does; the returned function puts it back as
+// it was.
 func (b *Bigtable) Remove(name string) (restore func()) {
-	t := b.tables[name]
-	delete(b.tables, name)
-	return func() { b.tables[name] = t }
+	t := b.Tables[name]
+	delete(b.Tables, name)
+	return func() { b.Tables[name] = t }
 }
 
 // Snapshot copies the rows of a table; Restore puts them back: a restore from a backup.
 func (b *Bigtable) Snapshot(table string) map[string]*Row {
-	return maps.Clone(b.tables[table].rows)
+	return maps.Clone(b.Tables[table].rows)
 }
 
 // Restore replaces the rows of a table by a snapshot.
 func (b *Bigtable) Restore(table string, snapshot map[string]*Row) {
-	b.tables[table].rows, b.tables[table].keys = maps.Clone(snapshot), nil
+	b.Tables[table].rows, b.Tables[table].keys = maps.Clone(snapshot), nil
+	b.replaced(table)
 }
 
 // Rows lists the keys of a table in order. The list is the table's own.
 func (b *Bigtable) Rows(table string) []string {
-	t := b.tables[table]
+	t := b.Tables[table]
 	if t == nil {
 		return nil
 	}
@@ -143,7 +163,8 @@ func (b *Bigtable) Rows(table string) []string {
 	return t.keys
 }
 
-// RowsUnder lists the keys of a table that begin with prefix, in order. The list is the table's own.
+// RowsUnder lists the keys of a table that begin with prefix, in order. The list is the table's
+// own.
 func (b *Bigtable) RowsUnder(table, prefix string) []string {
 	return keyRange(b.Rows(table), prefix, func(key string) bool { return strings.HasPrefix(key, prefix) })
 }
@@ -160,7 +181,7 @@ func keyRange(keys []string, from string, in func(key string) bool) []string {
 
 // Row is a row as it is now; nil if there is none.
 func (b *Bigtable) Row(table, key string) *Row {
-	if t := b.tables[table]; t != nil {
+	if t := b.Tables[table]; t != nil {
 		return t.rows[key]
 	}
 	return nil
@@ -168,18 +189,18 @@ func (b *Bigtable) Row(table, key string) *Row {
 
 // Value is the newest value of a column; false if there is none.
 func (r *Row) Value(family, qualifier string) (string, bool) {
-	if c := r.column(family, qualifier); c != nil {
-		return c.cells[0].value, true
+	if c := r.Column(family, qualifier); c != nil {
+		return c.Cells[0].Value, true
 	}
 	return "", false
 }
 
-func (r *Row) column(family, qualifier string) *column {
+func (r *Row) Column(family, qualifier string) *Column {
 	if r == nil {
 		return nil
 	}
-	for i := range r.columns {
-		if c := &r.columns[i]; c.family == family && c.qualifier == qualifier && len(c.cells) > 0 {
+	for i := range r.Cols {
+		if c := &r.Cols[i]; c.Family == family && c.Qualifier == qualifier && len(c.Cells) > 0 {
 			return c
 		}
 	}
@@ -191,17 +212,17 @@ func (r *Row) Columns(f func(family, qualifier string, micros int64, value strin
 	if r == nil {
 		return
 	}
-	for _, c := range r.columns {
-		f(c.family, c.qualifier, c.cells[0].micros, c.cells[0].value)
+	for _, c := range r.Cols {
+		f(c.Family, c.Qualifier, c.Cells[0].Micros, c.Cells[0].Value)
 	}
 }
 
 // Cells are the timestamps, in microseconds, of all cells of a column, the newest first.
 func (r *Row) Cells(family, qualifier string) []int64 {
 	var micros []int64
-	if c := r.column(family, qualifier); c != nil {
-		for _, cell := range c.cells {
-			micros = append(micros, cell.micros)
+	if c := r.Column(family, qualifier); c != nil {
+		for _, cell := range c.Cells {
+			micros = append(micros, cell.Micros)
 		}
 	}
 	return micros
@@ -216,20 +237,20 @@ func (r *Row) String() string {
 	return strings.Join(parts, " ")
 }
 
-func (r *Row) clone() *Row {
-	c := &Row{columns: slices.Clone(r.columns)}
-	for i := range c.columns {
-		c.columns[i].cells = slices.Clone(c.columns[i].cells)
+func (r *Row) Clone() *Row {
+	c := &Row{Cols: slices.Clone(r.Cols)}
+	for i := range c.Cols {
+		c.Cols[i].Cells = slices.Clone(c.Cols[i].Cells)
 	}
 	return c
 }
 
 // write is one change of a row, independent of whose request it was.
-type write struct {
-	kind              writeKind
-	family, qualifier string
+type Mutation struct {
+	Kind              writeKind
+	Family, Qualifier string
 	micros            int64 // -1: the server's clock
-	value             string
+	Value             string
 }
 
 type writeKind uint8
@@ -239,7 +260,7 @@ const (
 	deleteColumn
 	deleteRow
 	deleteFrom // the column's cells from micros on
-	setCell
+	SetCell
 	addToCell // the value is a number of 8 bytes, big-endian
 )
 
@@ -254,52 +275,52 @@ func joined(aggregate string, was, added int64) int64 {
 	return was + added
 }
 
-func (r *Row) apply(writes []write, aggregates map[string]string, serverMicros int64) {
+func (r *Row) apply(writes []Mutation, aggregates map[string]string, serverMicros int64) {
 	for _, w := range writes {
-		switch w.kind {
+		switch w.Kind {
 		case deleteRow:
-			r.columns = nil
+			r.Cols = nil
 		case deleteFamily:
-			r.columns = slices.DeleteFunc(r.columns, func(c column) bool { return c.family == w.family })
+			r.Cols = slices.DeleteFunc(r.Cols, func(c Column) bool { return c.Family == w.Family })
 		case deleteColumn:
-			r.columns = slices.DeleteFunc(r.columns, func(c column) bool { return c.family == w.family && c.qualifier == w.qualifier })
+			r.Cols = slices.DeleteFunc(r.Cols, func(c Column) bool { return c.Family == w.Family && c.Qualifier == w.Qualifier })
 		case deleteFrom:
-			if c := r.column(w.family, w.qualifier); c != nil {
-				c.cells = slices.DeleteFunc(c.cells, func(cell modelCell) bool { return cell.micros >= w.micros })
+			if c := r.Column(w.Family, w.Qualifier); c != nil {
+				c.Cells = slices.DeleteFunc(c.Cells, func(cell Cell) bool { return cell.Micros >= w.micros })
 			}
-			r.columns = slices.DeleteFunc(r.columns, func(c column) bool { return len(c.cells) == 0 })
-		case setCell:
+			r.Cols = slices.DeleteFunc(r.Cols, func(c Column) bool { return len(c.Cells) == 0 })
+		case SetCell:
 			micros := w.micros
 			if micros < 0 {
 				micros = serverMicros / 1000 * 1000
 			}
-			r.set(w.family, w.qualifier, modelCell{micros, w.value})
+			r.set(w.Family, w.Qualifier, Cell{micros, w.Value})
 		case addToCell:
-			sum := int64(binary.BigEndian.Uint64([]byte(w.value)))
-			if c := r.column(w.family, w.qualifier); c != nil {
-				for _, cell := range c.cells {
-					if cell.micros == w.micros {
-						sum = joined(aggregates[w.family], int64(binary.BigEndian.Uint64([]byte(cell.value))), sum)
+			sum := int64(binary.BigEndian.Uint64([]byte(w.Value)))
+			if c := r.Column(w.Family, w.Qualifier); c != nil {
+				for _, cell := range c.Cells {
+					if cell.Micros == w.micros {
+						sum = joined(aggregates[w.Family], int64(binary.BigEndian.Uint64([]byte(cell.Value))), sum)
 					}
 				}
 			}
-			r.set(w.family, w.qualifier, modelCell{w.micros, string(binary.BigEndian.AppendUint64(nil, uint64(sum)))})
+			r.set(w.Family, w.Qualifier, Cell{w.micros, string(binary.BigEndian.AppendUint64(nil, uint64(sum)))})
 		}
 	}
 }
 
-func (r *Row) set(family, qualifier string, cell modelCell) {
-	at, found := slices.BinarySearchFunc(r.columns, column{family: family, qualifier: qualifier}, func(a, b column) int {
-		if c := strings.Compare(a.family, b.family); c != 0 {
+func (r *Row) set(family, qualifier string, cell Cell) {
+	at, found := slices.BinarySearchFunc(r.Cols, Column{Family: family, Qualifier: qualifier}, func(a, b Column) int {
+		if c := strings.Compare(a.Family, b.Family); c != 0 {
 			return c
 		}
-		return strings.Compare(a.qualifier, b.qualifier)
+		return strings.Compare(a.Qualifier, b.Qualifier)
 	})
 	if !found {
-		r.columns = slices.Insert(r.columns, at, column{family: family, qualifier: qualifier})
+		r.Cols = slices.Insert(r.Cols, at, Column{Family: family, Qualifier: qualifier})
 	}
-	cells := &r.columns[at].cells
-	i, same := slices.BinarySearchFunc(*cells, cell, func(a, b modelCell) int { return int(min(max(b.micros-a.micros, -1), 1)) })
+	cells := &r.Cols[at].Cells
+	i, same := slices.BinarySearchFunc(*cells, cell, func(a, b Cell) int { return int(min(max(b.Micros-a.Micros, -1), 1)) })
 	if same {
 		(*cells)[i] = cell
 		return
@@ -307,10 +328,10 @@ func (r *Row) set(family, qualifier string, cell modelCell) {
 	*cells = slices.Insert(*cells, i, cell)
 }
 
-// conditional sends a single-row write that takes place unless the row satisfies refuse. It reports whether it took place.
-// The request and its answer each take time; between them anything may happen, and a caller that gives up does not stop
-// a request that was sent.
-func (b *Bigtable) conditional(ctx context.Context, c Call, refuse func(*Row) bool, writes []write) (bool, error) {
+// conditional sends a single-row write that takes place unless the row satisfies refuse. It reports
+// whether it took place. The request and its answer each take time; between them anything may
+// happen, and a caller that gives up does not stop a request that was sent.
+func (b *Bigtable) conditional(ctx context.Context, c Call, refuse func(*Row) bool, writes []Mutation) (bool, error) {
 	w := b.world
 	if b.Fault != nil {
 		if err := b.Fault(c.Op, c.Table, c.Row); err != nil {
@@ -327,7 +348,7 @@ func (b *Bigtable) conditional(ctx context.Context, c Call, refuse func(*Row) bo
 			if alone {
 				w.Inject("request executed after its caller gave up")
 			}
-			first, err := b.execute(c.Op, c.Table, c.Row, refuse, writes)
+			first, err := b.Execute(c.Op, c.Table, c.Row, refuse, writes)
 			w.After(b.oneWay(), func() { took, failed = first, err; done.Set() })
 		})
 	}
@@ -340,7 +361,7 @@ func (b *Bigtable) conditional(ctx context.Context, c Call, refuse func(*Row) bo
 	}
 	if w.Chance(b.Twice) {
 		w.Inject("request executed twice")
-		w.After(b.oneWay()+w.UpTo(b.LateBy), func() { _, _ = b.execute(c.Op, c.Table, c.Row, refuse, writes) })
+		w.After(b.oneWay()+w.UpTo(b.LateBy), func() { _, _ = b.Execute(c.Op, c.Table, c.Row, refuse, writes) })
 	}
 	if err := done.Wait(ctx); err != nil {
 		return false, err
@@ -368,7 +389,7 @@ func (b *Bigtable) fate(c Call) Fate {
 		return Fate{Lose: true}
 	case w.Chance(b.Silent):
 		w.Inject("no answer for minutes")
-		return Fate{Lose: true, Mute: w.UpTo(longSilence)}
+		return Fate{Lose: true, Mute: w.UpTo(LongSilence)}
 	}
 	return Fate{}
 }
@@ -380,13 +401,13 @@ func (b *Bigtable) oneWay() time.Duration {
 // errNoSuchTable is permanent.
 var errNoSuchTable = errors.New("sim: no such table or family")
 
-func (b *Bigtable) execute(op, table, key string, refuse func(*Row) bool, writes []write) (bool, error) {
-	t := b.tables[table]
+func (b *Bigtable) Execute(op, table, key string, refuse func(*Row) bool, writes []Mutation) (bool, error) {
+	t := b.Tables[table]
 	if t == nil {
 		return false, errNoSuchTable
 	}
 	for _, m := range writes {
-		if m.kind != deleteRow && !slices.Contains(t.families, m.family) || m.kind == setCell && t.aggregates[m.family] != "" || m.kind == addToCell && t.aggregates[m.family] == "" {
+		if m.Kind != deleteRow && !slices.Contains(t.families, m.Family) || m.Kind == SetCell && t.aggregates[m.Family] != "" || m.Kind == addToCell && t.aggregates[m.Family] == "" {
 			return false, errNoSuchTable
 		}
 	}
@@ -398,7 +419,7 @@ func (b *Bigtable) execute(op, table, key string, refuse func(*Row) bool, writes
 		b.note(op, table, key, "refused")
 		return false, nil
 	}
-	after := before.clone()
+	after := before.Clone()
 	if b.ServerSkew != 0 {
 		b.world.Inject("server clock wrong")
 	}
@@ -415,5 +436,44 @@ func (b *Bigtable) execute(op, table, key string, refuse func(*Row) bool, writes
 func (b *Bigtable) note(op, table, key, what string) {
 	if b.world.Tracing() {
 		b.world.Tracef("%s %s %q %s", op, table, key[:min(len(key), 120)], what)
+	}
+}
+
+// cells calls f for each column with all its cells.
+func (r *Row) EachColumn(f func(c *Column)) {
+	if r == nil {
+		return
+	}
+	for i := range r.Cols {
+		if len(r.Cols[i].Cells) > 0 {
+			f(&r.Cols[i])
+		}
+	}
+}
+
+// Collect removes cells of a family that are older than age by the server's clock, as garbage
+// collection does: each of them now, or, just as likely, some other time (H28).
+func (b *Bigtable) Collect(table, family string, age time.Duration) {
+	t := b.Tables[table]
+	if t == nil {
+		return
+	}
+	oldest := b.world.Now().Add(b.ServerSkew - age).UnixMicro()
+	for _, key := range b.Rows(table) {
+		if !slices.ContainsFunc(t.rows[key].Cols, func(c Column) bool {
+			return c.Family == family && c.Cells[len(c.Cells)-1].Micros < oldest
+		}) || b.world.Rand().IntN(2) == 0 {
+			continue
+		}
+		b.world.Inject("tombstone collected")
+		b.world.Tracef("collects what is old of %q", key)
+		row := t.rows[key].Clone()
+		for i := range row.Cols {
+			if c := &row.Cols[i]; c.Family == family {
+				c.Cells = slices.DeleteFunc(c.Cells, func(cell Cell) bool { return cell.Micros < oldest })
+			}
+		}
+		row.Cols = slices.DeleteFunc(row.Cols, func(c Column) bool { return len(c.Cells) == 0 })
+		t.put(key, row)
 	}
 }

@@ -1,4 +1,4 @@
-package sim
+package model
 
 import (
 	"cmp"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
+
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
@@ -24,29 +25,29 @@ type Target struct{ *Bigtable }
 
 // writeKinds are the changes of a request.
 var writeKinds = map[sink.OpKind]writeKind{
-	sink.DeleteFamily: deleteFamily, sink.DeleteColumn: deleteColumn, sink.SetCell: setCell, sink.DeleteFrom: deleteFrom, sink.AddToCell: addToCell,
+	sink.DeleteFamily: deleteFamily, sink.DeleteColumn: deleteColumn, sink.SetCell: SetCell, sink.DeleteFrom: deleteFrom, sink.AddToCell: addToCell,
 }
 
 // Apply implements sink.Table.
 func (t Target) Apply(ctx context.Context, r *sink.Request) (bool, error) {
-	writes := make([]write, len(r.Ops))
+	writes := make([]Mutation, len(r.Ops))
 	for i, op := range r.Ops {
 		kind, known := writeKinds[op.Kind]
 		if !known {
 			panic(fmt.Sprintf("sim: unknown operation %d", op.Kind)) // as the real client does
 		}
-		writes[i] = write{kind: kind, family: op.Family, qualifier: op.Qualifier, micros: op.Timestamp, value: string(op.Value)}
+		writes[i] = Mutation{Kind: kind, Family: op.Family, Qualifier: op.Qualifier, micros: op.Timestamp, Value: string(op.Value)}
 	}
 	refuse := func(row *Row) bool {
-		for _, c := range row.columns {
-			if !slices.Contains(r.Refuse.Families, c.family) || c.qualifier != r.Refuse.Qualifier {
+		for _, c := range row.Cols {
+			if !slices.Contains(r.Refuse.Families, c.Family) || c.Qualifier != r.Refuse.Qualifier {
 				continue
 			}
-			for _, cell := range c.cells { // any cell, of whatever age
-				if cell.value > string(r.Refuse.AtLeast) {
+			for _, cell := range c.Cells { // any cell, of whatever age
+				if cell.Value > string(r.Refuse.AtLeast) {
 					t.world.Inject("request executed after a newer one")
 				}
-				if cell.value >= string(r.Refuse.AtLeast) {
+				if cell.Value >= string(r.Refuse.AtLeast) {
 					return true
 				}
 			}
@@ -87,9 +88,9 @@ func (t Target) ReadRows(ctx context.Context, table string, r sink.Range, f func
 	keys, rows, err := t.read(ctx, "ReadRows", table, r.From, func(key string) bool { return r.To == "" || key < r.To })
 	for i, key := range keys {
 		var cells []transform.Cell
-		for _, c := range rows[i].columns {
-			for _, cell := range c.cells {
-				cells = append(cells, transform.Cell{Family: c.family, Qualifier: c.qualifier, Timestamp: cell.micros, Value: []byte(cell.value)})
+		for _, c := range rows[i].Cols {
+			for _, cell := range c.Cells {
+				cells = append(cells, transform.Cell{Family: c.Family, Qualifier: c.Qualifier, Timestamp: cell.Micros, Value: []byte(cell.Value)})
 			}
 		}
 		if err := f(sink.NewRow(key, cells)); err != nil {
@@ -101,20 +102,20 @@ func (t Target) ReadRows(ctx context.Context, table string, r sink.Range, f func
 
 // Put implements sink.Records in the state table.
 func (t Target) Put(ctx context.Context, key string, data []byte) error {
-	_, err := t.conditional(ctx, Call{Op: "MutateRow", Table: stateTable, Row: key}, nil,
-		[]write{{kind: setCell, family: sink.ParkedFamily, qualifier: sink.ParkedColumn, value: string(data)}})
+	_, err := t.conditional(ctx, Call{Op: "MutateRow", Table: StateTable, Row: key}, nil,
+		[]Mutation{{Kind: SetCell, Family: sink.ParkedFamily, Qualifier: sink.ParkedColumn, Value: string(data)}})
 	return sinkError("MutateRow", err)
 }
 
 // Delete implements sink.Records.
 func (t Target) Delete(ctx context.Context, key string) error {
-	_, err := t.conditional(ctx, Call{Op: "MutateRow", Table: stateTable, Row: key}, nil, []write{{kind: deleteRow}})
+	_, err := t.conditional(ctx, Call{Op: "MutateRow", Table: StateTable, Row: key}, nil, []Mutation{{Kind: deleteRow}})
 	return sinkError("MutateRow", err)
 }
 
 // Scan implements sink.Records.
 func (t Target) Scan(ctx context.Context, prefix string, _ bool, f func(key string, data []byte) error) error {
-	keys, rows, err := t.read(ctx, "ReadRows", stateTable, prefix, func(key string) bool { return strings.HasPrefix(key, prefix) })
+	keys, rows, err := t.read(ctx, "ReadRows", StateTable, prefix, func(key string) bool { return strings.HasPrefix(key, prefix) })
 	for i, key := range keys {
 		if value, ok := rows[i].Value(sink.ParkedFamily, sink.ParkedColumn); ok {
 			if err := f(key, []byte(value)); err != nil {
@@ -127,14 +128,14 @@ func (t Target) Scan(ctx context.Context, prefix string, _ bool, f func(key stri
 
 // ledgerFamily is where the ledger's rows are in the state table.
 const (
-	stateTable   = "replicator_state"
-	ledgerFamily = "ledger"
+	StateTable   = "replicator_state"
+	LedgerFamily = "ledger"
 )
 
 // Rows of the ledger and of witnesses are kept in two columns, as the real store does.
 const (
-	counterColumn = "c"
-	recordColumn  = "r"
+	CounterColumn = "c"
+	RecordColumn  = "r"
 )
 
 // Store is the model as package checkpoint sees it.
@@ -153,12 +154,12 @@ func (s Store) Read(ctx context.Context, prefix string) ([]checkpoint.Row, error
 	for i, key := range keys {
 		row := found[i]
 		if row.stored == nil {
-			counter, ok := row.Value(s.Family, counterColumn)
+			counter, ok := row.Value(s.Family, CounterColumn)
 			if !ok {
 				continue
 			}
 			n, _ := strconv.ParseUint(counter, 10, 64)
-			data, _ := row.Value(s.Family, recordColumn)
+			data, _ := row.Value(s.Family, RecordColumn)
 			row.stored = &checkpoint.Row{Key: key, Counter: n, Data: []byte(data)}
 		}
 		rows = append(rows, *row.stored)
@@ -178,17 +179,17 @@ func plain(err error) error {
 // Swap implements checkpoint.Store.
 func (s Store) Swap(ctx context.Context, key string, was, next uint64, data []byte) (bool, error) {
 	refuse := func(row *Row) bool {
-		counter, ok := row.Value(s.Family, counterColumn)
+		counter, ok := row.Value(s.Family, CounterColumn)
 		if was == 0 {
 			return ok
 		}
 		return counter != strconv.FormatUint(was, 10)
 	}
-	writes := []write{{kind: deleteFamily, family: s.Family}}
+	writes := []Mutation{{Kind: deleteFamily, Family: s.Family}}
 	if data != nil {
-		writes = []write{
-			{kind: setCell, family: s.Family, qualifier: counterColumn, value: strconv.FormatUint(next, 10)},
-			{kind: setCell, family: s.Family, qualifier: recordColumn, value: string(data)},
+		writes = []Mutation{
+			{Kind: SetCell, Family: s.Family, Qualifier: CounterColumn, Value: strconv.FormatUint(next, 10)},
+			{Kind: SetCell, Family: s.Family, Qualifier: RecordColumn, Value: string(data)},
 		}
 	}
 	done, err := s.conditional(ctx, Call{Op: "Swap", Table: s.Table, Row: key}, refuse, writes)
@@ -197,15 +198,15 @@ func (s Store) Swap(ctx context.Context, key string, was, next uint64, data []by
 
 // Describe implements pipeline.Database.
 func (t *Table) Describe(ctx context.Context, table string) (backfill.Description, error) {
-	if err := t.call(ctx, "DescribeTable", ""); err != nil {
+	if err := t.Call(ctx, "DescribeTable", ""); err != nil {
 		return backfill.Description{}, err
 	}
-	if table != t.Name || t.outOfSight() {
+	if table != t.Name || t.OutOfSight() {
 		return backfill.Description{}, Fail("DescribeTable", cdc.NotFound)
 	}
 	s, enabled := t.described()
 	d := backfill.Description{
-		Name: t.Name, Status: "ACTIVE", StreamARN: s.ARN, StreamLabel: s.Label, StreamEnabled: enabled, Items: int64(len(t.items)),
+		Name: t.Name, Status: "ACTIVE", StreamARN: s.ARN, StreamLabel: s.Label, StreamEnabled: enabled, Items: int64(len(t.ByID)),
 		At: t.world.Now().Truncate(time.Second),
 	}
 	if d.StreamEnabled {
@@ -214,11 +215,11 @@ func (t *Table) Describe(ctx context.Context, table string) (backfill.Descriptio
 	return d, nil
 }
 
-// described is the table's stream and whether it is enabled, as of now or, for some time after a change, of before it: DescribeTable is eventually
-// consistent.
+// described is the table's stream and whether it is enabled, as of now or, for some time after a
+// change, of before it: DescribeTable is eventually consistent.
 func (t *Table) described() (s *Stream, enabled bool) {
 	s = t.Stream()
-	if len(t.changed) > 0 && t.world.Now().Before(t.staleUntil) && t.world.Rand().IntN(2) == 0 {
+	if len(t.changed) > 0 && t.world.Now().Before(t.StaleUntil) && t.world.Rand().IntN(2) == 0 {
 		t.world.Inject("table described late")
 		was := t.changed[t.world.Rand().IntN(len(t.changed))]
 		return was.stream, was.enabled
@@ -226,7 +227,8 @@ func (t *Table) described() (s *Stream, enabled bool) {
 	return s, !s.Ended
 }
 
-// scanPage is how many items a page of a scan has at the most. The service gives what comes to 1 MB, which may be anything.
+// scanPage is how many items a page of a scan has at the most. The service gives what comes to 1
+// MB, which may be anything.
 const scanPage = 7
 
 // place is where an item lies in the order of a scan.
@@ -241,21 +243,22 @@ func (p place) compare(o place) int {
 
 func (p place) in(segment, total int) bool { return p.hash*uint64(total)/hashSpace == uint64(segment) }
 
-// Scan implements backfill.ScanSource: pages of a few items or none, each read at one moment, between which anything may happen.
+// Scan implements backfill.ScanSource: pages of a few items or none, each read at one moment,
+// between which anything may happen.
 func (t *Table) Scan(ctx context.Context, table string, segment, total int, after attribute.Item, limit int) (backfill.ScanPage, error) {
-	if err := t.call(ctx, "Scan", ""); err != nil {
+	if err := t.Call(ctx, "Scan", ""); err != nil {
 		return backfill.ScanPage{}, err
 	}
-	if table != t.Name || t.outOfSight() {
+	if table != t.Name || t.OutOfSight() {
 		return backfill.ScanPage{}, Fail("Scan", cdc.NotFound)
 	}
 	var from place // "" is before everything
 	if after.Exists() {
-		_, id := t.keyOf(after)
+		_, id := t.KeyOf(after)
 		from = place{hashOf(id), id}
 	}
 	var left []place
-	for id := range t.items {
+	for id := range t.ByID {
 		if p := (place{hashOf(id), id}); p.in(segment, total) && (from.id == "" || p.compare(from) > 0) {
 			left = append(left, p)
 		}
@@ -268,10 +271,10 @@ func (t *Table) Scan(ctx context.Context, table string, segment, total int, afte
 			size = min(size, limit)
 		}
 		for _, p := range left[:min(size, len(left))] {
-			page.Items = append(page.Items, t.items[p.id])
+			page.Items = append(page.Items, t.ByID[p.id])
 		}
 		if size < len(left) {
-			page.Next, _ = t.keyOf(page.Items[size-1])
+			page.Next, _ = t.KeyOf(page.Items[size-1])
 		}
 	}
 	if err := t.answer(ctx); err != nil {
@@ -282,23 +285,22 @@ func (t *Table) Scan(ctx context.Context, table string, segment, total int, afte
 }
 
 // now is an item as it is at the moment.
-func (t *Table) now(keys attribute.Item) attribute.Item {
-	_, id := t.keyOf(keys)
-	return t.items[id]
+func (t *Table) Now(keys attribute.Item) attribute.Item {
+	_, id := t.KeyOf(keys)
+	return t.ByID[id]
 }
 
-// get reads one item, strongly consistently, and gives its id and how many writes the table has had; the item does not exist if there is none.
-func (t *Table) get(ctx context.Context, keys attribute.Item) (item attribute.Item, id string, number int, err error) {
-	if err := t.call(ctx, "GetItem", ""); err != nil {
-		return attribute.Item{}, "", 0, err
+// Get reads one item, strongly consistently; it does not exist if there is none.
+func (t *Table) Get(ctx context.Context, keys attribute.Item) (attribute.Item, error) {
+	if err := t.Call(ctx, "GetItem", ""); err != nil {
+		return attribute.Item{}, err
 	}
-	_, id = t.keyOf(keys)
-	item, number = t.items[id], t.number
-	return item, id, number, t.answer(ctx)
+	item := t.Now(keys)
+	return item, t.answer(ctx)
 }
 
-// passed is, now and then, the key after which a page without items ends: that of an item which was there once. It does not exist if the page
-// is to have items.
+// passed is, now and then, the key after which a page without items ends: that of an item which was
+// there once. It does not exist if the page is to have items.
 func (t *Table) passed(segment, total int, from place, left []place) attribute.Item {
 	if t.world.Rand().IntN(4) > 0 {
 		return attribute.Item{}
@@ -308,7 +310,7 @@ func (t *Table) passed(segment, total int, from place, left []place) attribute.I
 		for i, name := range t.Key {
 			gone[i] = attribute.Attribute{Name: name, Value: attribute.String(fmt.Sprintf("once %d", t.world.Rand().IntN(1000)))}
 		}
-		keys, id := t.keyOf(attribute.NewItem(gone))
+		keys, id := t.KeyOf(attribute.NewItem(gone))
 		p := place{hashOf(id), id}
 		if p.in(segment, total) && (from.id == "" || p.compare(from) > 0) && (len(left) == 0 || p.compare(left[0]) < 0) {
 			t.world.Inject("page of a scan without items")
@@ -316,64 +318,4 @@ func (t *Table) passed(segment, total int, from place, left []place) attribute.I
 		}
 	}
 	return attribute.Item{}
-}
-
-// Unequal compares the items of a table with the rows of its target, both as they are now, and returns what differs, with item data:
-// it is for tests alone.
-func Unequal(t *Table, b *Bigtable, m *transform.Mapping, prefix string) []string {
-	var diff []string
-	want := map[string]map[string]string{}
-	for _, item := range t.Items() {
-		placed, err := m.Map(item, time.Time{})
-		if err != nil {
-			continue
-		}
-		for _, row := range placed.Rows { // which other items may share
-			key := row.Table + "/" + row.Row
-			if want[key] == nil {
-				want[key] = map[string]string{}
-			}
-			for _, c := range row.Cells {
-				at := c.Family + ":" + c.Qualifier
-				want[key][at] = string(c.Value) + "\x00" + want[key][at] // lists come from the oldest to the newest
-			}
-		}
-	}
-	var there [][2]string // tables and rows
-	for _, table := range m.Tables() {
-		for _, key := range b.RowsUnder(table, prefix) {
-			there = append(there, [2]string{table, key})
-		}
-	}
-	for _, at := range there {
-		key := at[0] + "/" + at[1]
-		have := map[string]string{}
-		for _, c := range b.Row(at[0], at[1]).columns {
-			if c.family == sink.LiveFamily || c.family == sink.GoneFamily {
-				continue
-			}
-			cells := c.cells
-			if m.KeepsVersions() { // what it was before is judged by those who know
-				cells = cells[:1]
-			}
-			for _, cell := range cells {
-				have[c.family+":"+c.qualifier] += cell.value + "\x00"
-			}
-		}
-		expected := want[key]
-		delete(want, key)
-		if len(have) == 0 && expected == nil {
-			continue
-		}
-		if expected == nil {
-			diff = append(diff, fmt.Sprintf("%q is extra: %v", key, have))
-		} else if fmt.Sprint(have) != fmt.Sprint(expected) {
-			diff = append(diff, fmt.Sprintf("%q differs: has %v, should have %v", key, have, expected))
-		}
-	}
-	for key := range want {
-		diff = append(diff, fmt.Sprintf("%q is missing", key))
-	}
-	slices.Sort(diff)
-	return diff
 }

@@ -1,4 +1,4 @@
-package sim
+package model
 
 import (
 	"context"
@@ -8,12 +8,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
+
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
 
-	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/cdc/cdctest"
 	"github.com/dynamodb-bigtable/replicator/dynamodbtest"
@@ -92,6 +93,9 @@ type embedded struct {
 }
 
 const differentialTable = "Differential"
+
+// start is when every world here begins.
+var start = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 
 func newEmbedded(t *testing.T, at time.Time, seed uint64, shards int, view types.StreamViewType) *embedded {
 	t.Helper()

@@ -1,4 +1,4 @@
-package sim
+package model
 
 import (
 	"crypto/md5"
@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
+
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/internal/virtual"
 )
@@ -17,20 +19,21 @@ import (
 // Service behaviour that the model keeps, from the developer guide of DynamoDB Streams.
 const (
 	iteratorLife = 15 * time.Minute
-	pageRecords  = 1000
+	PageRecords  = 1000
 )
 
-// backBy is by how many seconds the time of a record may be behind that of one before it, at the most.
-const backBy = 60
+// backBy is by how many seconds the time of a record may be behind that of one before it, at the
+// most.
+const BackBy = 60
 
-// Table is the model of a DynamoDB table with its streams: the current one and those before it. Every call of its clients
-// takes virtual time, during which other tasks go on.
+// Table is the model of a DynamoDB table with its streams: the current one and those before it.
+// Every call of its clients takes virtual time, during which other tasks go on.
 type Table struct {
 	world *virtual.World
 	Name  string
 	Key   []string // names of the primary key's attributes
 
-	items map[string]attribute.Item
+	ByID map[string]attribute.Item
 	// Streams are all streams the table ever had, the current one last.
 	Streams []*Stream
 
@@ -38,15 +41,18 @@ type Table struct {
 	Fault func(op, shard string) error
 	// Latency is the longest a call takes; the default is 20 ms.
 	Latency time.Duration
-	// TimeRunsBack lets every third record carry a time that is up to a minute (backBy) earlier than it should be.
+	// TimeRunsBack lets every third record carry a time that is up to a minute (backBy) earlier
+	// than it should be.
 	TimeRunsBack bool
 	// RestartSequence lets sequence numbers begin anew, lower, in a child.
 	RestartSequence bool
-	// PinHorizon lets an iterator of the horizon stand at the record that is the oldest when it is given out, so that a trim under it is
-	// told, which the service may do (API reference, TrimmedDataAccessException) and nothing may rest on. Otherwise it begins, without
-	// an error, with what is the oldest when it is read.
+	// PinHorizon lets an iterator of the horizon stand at the record that is the oldest when it is
+	// given out, so that a trim under it is told, which the service may do (API reference,
+	// TrimmedDataAccessException) and nothing may rest on. Otherwise it begins, without an error,
+	// with what is the oldest when it is read.
 	PinHorizon bool
-	// KeepEnded lets a disabled stream be listed, without shards, when its last record is gone. Otherwise it is not found then.
+	// KeepEnded lets a disabled stream be listed, without shards, when its last record is gone.
+	// Otherwise it is not found then.
 	KeepEnded bool
 	// View is the view type of streams that have none of their own.
 	View string
@@ -54,31 +60,36 @@ type Table struct {
 	TimeToLive bool
 	// MissingUntil: until then the service does not know the table. Its stream it does.
 	MissingUntil time.Time
-	// Chances in [0, 1): that a call is throttled or unavailable, that an iterator has expired before its time, that a new
-	// shard is listed late, and that a closed one is shown open for a while.
+	// Chances in [0, 1): that a call is throttled or unavailable, that an iterator has expired
+	// before its time, that a new shard is listed late, and that a closed one is shown open for a
+	// while.
 	Throttle, Expire, ListLate, ShowOpen float64
-	// Overlap is the chance that an iterator after a change begins with that change, or one before it.
+	// Overlap is the chance that an iterator after a change begins with that change, or one before
+	// it.
 	Overlap float64
-	// DescribeLate is the chance that a change of the stream is not seen in every description for minutes, nor that it is over in its listing.
+	// DescribeLate is the chance that a change of the stream is not seen in every description for
+	// minutes, nor that it is over in its listing.
 	DescribeLate float64
 	// Silent is the chance that a call is not answered for minutes.
 	Silent float64
 	// PageSize bounds a page of records, at most 1,000.
 	PageSize int
-	// ShardPage lets some listings come in pages of so many shards at the most; 0 is none. Paging decides which, and what goes wrong between pages.
+	// ShardPage lets some listings come in pages of so many shards at the most; 0 is none. Paging
+	// decides which, and what goes wrong between pages.
 	ShardPage int
 	Paging    *rand.Rand
 
-	// Written and Trimmed, if set, see every write of an item, and every record that the stream drops.
+	// Written and Trimmed, if set, see every write of an item, and every record that the stream
+	// drops.
 	Written func(w Write)
-	Trimmed func(sh *Shard, r *record)
+	Trimmed func(sh *Shard, r *Record)
 
 	writes int
 	number int
 	latest time.Time // of the times of all records
 
 	changed    []described // what descriptions said before, since they began to be late
-	staleUntil time.Time
+	StaleUntil time.Time
 }
 
 // described is what a description says of a table's stream.
@@ -98,7 +109,7 @@ type Write struct {
 	Expired  bool // by the time to live
 	// Number counts the writes of the table: the true order.
 	Number int
-	latest time.Time // of all changes' times so far, as the stream tells them
+	Latest time.Time // of all changes' times so far, as the stream tells them
 }
 
 // Stream is one stream of a table.
@@ -114,7 +125,8 @@ type Stream struct {
 	endedAt time.Time
 	ending  time.Time       // until then its listing does not say that it is over
 	next    uint64          // the next sequence number, in steps
-	whole   []listedShards  // what complete listings showed, each that differs from the one before
+	Whole   []ListedShards  // what complete listings showed, each that differs from the one before
+	WholeAt time.Time       // when the last complete listing ended
 	parts   map[string]part // of listings that are under way, by what asks for their next page
 }
 
@@ -124,36 +136,38 @@ type Shard struct {
 	Closed     bool
 	// ListedFrom hides the shard from listings until then; ShownOpenUntil keeps it looking open.
 	ListedFrom, ShownOpenUntil time.Time
-	// Hidden hides it altogether. Gone makes reading it "not found". StaysListed keeps it listed though everything of it is gone.
+	// Hidden hides it altogether. Gone makes reading it "not found". StaysListed keeps it listed
+	// though everything of it is gone.
 	Hidden, Gone, StaysListed bool
+	Vanished                  bool // it was gone before it was trimmed
 	// EmptyPages are given before the next page with records.
 	EmptyPages int
 
-	label     string // of its stream
-	begun     time.Time
-	listedAt  time.Time // when a listing first had it
-	shownOpen time.Time // when a listing last showed it open
+	Label     string // of its stream
+	Begun     time.Time
+	ListedAt  time.Time // when a listing first had it
+	ShownOpen time.Time // when a listing last showed it open
 	closedAt  time.Time
-	firstRead time.Time // when it first gave a page
-	readAt    time.Time // when it last did
-	given     int       // records before this index were in one of its pages, or gone by then
-	emptyAt   time.Time // when it last gave one of EmptyPages
+	FirstRead time.Time // when it first gave a page
+	ReadAt    time.Time // when it last did
+	Given     int       // records before this index were in one of its pages, or gone by then
+	EmptyAt   time.Time // when it last gave one of EmptyPages
 	lo, hi    uint64    // hash range [lo, hi)
-	records   []record
+	Records   []Record
 	next      uint64
-	trimmed   int // records before this index are gone
+	Trimmed   int // records before this index are gone
 }
 
-type record struct {
-	change cdc.Change
-	at     time.Time // when it was written, exactly
+type Record struct {
+	Change cdc.Change
+	At     time.Time // when it was written, exactly
 }
 
 const hashSpace = uint64(1) << 32
 
 // NewTable makes an empty table with an enabled stream of the given number of shards.
 func NewTable(w *virtual.World, name string, shards int, key ...string) *Table {
-	t := &Table{world: w, Name: name, Key: key, items: map[string]attribute.Item{}, Latency: 20 * time.Millisecond, PageSize: pageRecords, View: "NEW_AND_OLD_IMAGES"}
+	t := &Table{world: w, Name: name, Key: key, ByID: map[string]attribute.Item{}, Latency: 20 * time.Millisecond, PageSize: PageRecords, View: "NEW_AND_OLD_IMAGES"}
 	t.EnableStream(shards)
 	return t
 }
@@ -196,22 +210,23 @@ func (t *Table) DisableStream() {
 	}
 }
 
-// describeLate lets descriptions of the time before a change that is about to be made go on for a while.
+// describeLate lets descriptions of the time before a change that is about to be made go on for a
+// while.
 func (t *Table) describeLate() {
 	now := t.world.Now()
-	if !now.Before(t.staleUntil) {
+	if !now.Before(t.StaleUntil) {
 		t.changed = nil
 		if !t.world.Chance(t.DescribeLate) {
 			return
 		}
-		t.staleUntil = now.Add(t.world.UpTo(9 * time.Minute))
+		t.StaleUntil = now.Add(t.world.UpTo(9 * time.Minute))
 	}
 	s := t.Stream()
 	t.changed = append(t.changed, described{s, !s.Ended})
 }
 
 func (s *Stream) add(parent string, lo, hi uint64) *Shard {
-	sh := &Shard{ID: fmt.Sprintf("shardId-%020d-%08x", s.table.world.Now().UnixMilli(), len(s.Shards)), Parent: parent, label: s.Label, begun: s.table.world.Now(), lo: lo, hi: hi, next: s.next}
+	sh := &Shard{ID: fmt.Sprintf("shardId-%020d-%08x", s.table.world.Now().UnixMilli(), len(s.Shards)), Parent: parent, Label: s.Label, Begun: s.table.world.Now(), lo: lo, hi: hi, next: s.next}
 	w := s.table.world
 	if s.table.RestartSequence {
 		if parent != "" {
@@ -274,14 +289,17 @@ func (s *Stream) Open() []*Shard {
 	return open
 }
 
+// Vanish makes reading the shard "not found", whatever it holds.
+func (sh *Shard) Vanish() { sh.Gone, sh.Vanished = true, true }
+
 // Trim drops everything written before t, as time does after 24 hours.
 func (s *Stream) Trim(t time.Time) {
 	for _, sh := range s.Shards {
-		for sh.trimmed < len(sh.records) && sh.records[sh.trimmed].at.Before(t) {
+		for sh.Trimmed < len(sh.Records) && sh.Records[sh.Trimmed].At.Before(t) {
 			if s.table.Trimmed != nil {
-				s.table.Trimmed(sh, &sh.records[sh.trimmed])
+				s.table.Trimmed(sh, &sh.Records[sh.Trimmed])
 			}
-			sh.trimmed++
+			sh.Trimmed++
 		}
 		if sh.Closed && sh.closedAt.Before(t) {
 			sh.Gone, sh.Hidden = true, !sh.StaysListed
@@ -291,7 +309,7 @@ func (s *Stream) Trim(t time.Time) {
 
 // ---- the application's side
 
-func (t *Table) keyOf(item attribute.Item) (attribute.Item, string) {
+func (t *Table) KeyOf(item attribute.Item) (attribute.Item, string) {
 	keys := make([]attribute.Attribute, 0, 2)
 	var id []byte
 	for _, name := range t.Key {
@@ -306,7 +324,7 @@ func (t *Table) keyOf(item attribute.Item) (attribute.Item, string) {
 }
 
 // name is an item's key for a person.
-func (t *Table) name(keys attribute.Item) string {
+func (t *Table) NameOf(keys attribute.Item) string {
 	var parts []string
 	for _, name := range t.Key {
 		v, _ := keys.Get(name)
@@ -323,12 +341,12 @@ func hashOf(id string) uint64 {
 
 // Put stores an item at once.
 func (t *Table) Put(item attribute.Item) {
-	keys, id := t.keyOf(item)
-	old := t.items[id]
+	keys, id := t.KeyOf(item)
+	old := t.ByID[id]
 	if old.Equal(item) {
 		return // a write that changes nothing leaves no record
 	}
-	t.items[id] = item
+	t.ByID[id] = item
 	event := cdc.Modify
 	if !old.Exists() {
 		event = cdc.Insert
@@ -338,12 +356,12 @@ func (t *Table) Put(item attribute.Item) {
 
 // Delete removes an item, if it is there.
 func (t *Table) Delete(key attribute.Item) {
-	keys, id := t.keyOf(key)
-	old, ok := t.items[id]
+	keys, id := t.KeyOf(key)
+	old, ok := t.ByID[id]
 	if !ok {
 		return
 	}
-	delete(t.items, id)
+	delete(t.ByID, id)
 	t.record(id, cdc.Change{Event: cdc.Remove, Keys: keys, Old: old, Expired: t.TimeToLive && t.number%2 == 0})
 }
 
@@ -366,23 +384,23 @@ func (t *Table) record(id string, c cdc.Change) {
 		if err != nil {
 			panic(err)
 		}
-		if n := len(sh.records); n > 0 && len(sh.records[n-1].change.Sequence.String()) < len(seq.String()) {
+		if n := len(sh.Records); n > 0 && len(sh.Records[n-1].Change.Sequence.String()) < len(seq.String()) {
 			t.world.Inject("sequence numbers grew longer")
 		}
 		c.Sequence = seq
 		c.Time = t.world.Now().Truncate(time.Second)
 		t.writes++
 		if t.TimeRunsBack && t.writes%3 == 0 {
-			c.Time = c.Time.Add(-time.Second * time.Duration(1+t.world.Rand().IntN(backBy)))
+			c.Time = c.Time.Add(-time.Second * time.Duration(1+t.world.Rand().IntN(BackBy)))
 			t.world.Inject("time ran back")
 		}
 		if c.Time.After(t.latest) {
 			t.latest = c.Time
 		}
-		sh.records = append(sh.records, record{change: c, at: t.world.Now()})
+		sh.Records = append(sh.Records, Record{Change: c, At: t.world.Now()})
 		t.wrote(Write{ID: id, Old: c.Old, New: c.New, Expired: c.Expired, Shard: sh, Sequence: seq})
 		if t.world.Tracing() {
-			t.world.Tracef("source %s of item %s in %s at %s", c.Event, t.name(c.Keys), sh.ID, seq)
+			t.world.Tracef("source %s of item %s in %s at %s", c.Event, t.NameOf(c.Keys), sh.ID, seq)
 		}
 		return
 	}
@@ -391,21 +409,45 @@ func (t *Table) record(id string, c cdc.Change) {
 
 func (t *Table) wrote(w Write) {
 	if t.Written != nil {
-		w.At, w.Number, w.latest = t.world.Now(), t.number, t.latest
+		w.At, w.Number, w.Latest = t.world.Now(), t.number, t.latest
 		t.Written(w)
 	}
 }
 
 // Items are the items of the table, sorted by key.
 func (t *Table) Items() []attribute.Item {
-	ids := make([]string, 0, len(t.items))
-	for id := range t.items {
+	ids := make([]string, 0, len(t.ByID))
+	for id := range t.ByID {
 		ids = append(ids, id)
 	}
 	slices.Sort(ids)
 	items := make([]attribute.Item, len(ids))
 	for i, id := range ids {
-		items[i] = t.items[id]
+		items[i] = t.ByID[id]
 	}
 	return items
+}
+
+func (t *Table) OutOfSight() bool { return t.world.Now().Before(t.MissingUntil) }
+
+// after is the index of the first record after a change.
+func (s *Shard) After(n cdc.SequenceNumber) int {
+	return sort.Search(len(s.Records), func(i int) bool { return s.Records[i].Change.Sequence.Compare(n) > 0 })
+}
+
+func (t *Table) Shard(label, id string) *Shard {
+	if stream := t.StreamOf(label); stream != nil {
+		return stream.Shard(id)
+	}
+	return nil
+}
+
+// streamOf is the stream with a label; nil if the table never had it.
+func (t *Table) StreamOf(label string) *Stream {
+	for _, s := range t.Streams {
+		if s.Label == label {
+			return s
+		}
+	}
+	return nil
 }

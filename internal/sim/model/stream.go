@@ -1,4 +1,4 @@
-package sim
+package model
 
 import (
 	"context"
@@ -8,18 +8,20 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
+
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// call is what every request goes through: it takes time, may fail, and notices a caller that gave up.
-func (t *Table) call(ctx context.Context, op, shard string) error {
+// call is what every request goes through: it takes time, may fail, and notices a caller that gave
+// up.
+func (t *Table) Call(ctx context.Context, op, shard string) error {
 	if err := task.Sleep(ctx, t.world.Travel(t.Latency)); err != nil {
 		return &cdc.Error{Op: op, Reason: cdc.Unavailable, Err: err}
 	}
 	if t.world.Chance(t.Silent) {
 		t.world.Inject("no answer for minutes")
-		_ = task.Sleep(ctx, t.world.UpTo(longSilence))
+		_ = task.Sleep(ctx, t.world.UpTo(LongSilence))
 		return Fail(op, cdc.Unavailable)
 	}
 	switch {
@@ -74,8 +76,8 @@ func (s *Stream) view() string {
 	return s.table.View
 }
 
-// forgotten tells whether the service does not know the stream any more.
-func (s *Stream) forgotten() bool {
+// forgotten reports whether the service does not know the stream any more.
+func (s *Stream) Forgotten() bool {
 	return s.Ended && !s.table.KeepEnded && s.table.world.Now().Sub(s.endedAt) >= cdc.Retention
 }
 
@@ -101,7 +103,7 @@ func (s *Stream) readable(op, id string) (*Shard, error) {
 // Seek implements cdc.Source.
 func (s *Stream) Seek(ctx context.Context, shard string, from cdc.Position) (cdc.Iterator, error) {
 	const op = "GetShardIterator"
-	if err := s.table.call(ctx, op, shard); err != nil {
+	if err := s.table.Call(ctx, op, shard); err != nil {
 		return "", err
 	}
 	sh, err := s.readable(op, shard)
@@ -110,22 +112,22 @@ func (s *Stream) Seek(ctx context.Context, shard string, from cdc.Position) (cdc
 	}
 	index := horizon
 	if s.table.PinHorizon {
-		index = sh.trimmed
+		index = sh.Trimmed
 	}
 	if !from.AtHorizon() {
-		index = sh.trimmed
-		if sh.trimmed > 0 && from.After.Compare(sh.records[sh.trimmed-1].change.Sequence) < 0 {
+		index = sh.Trimmed
+		if sh.Trimmed > 0 && from.After.Compare(sh.Records[sh.Trimmed-1].Change.Sequence) < 0 {
 			return "", Fail(op, cdc.Trimmed)
 		}
-		for index < len(sh.records) && sh.records[index].change.Sequence.Compare(from.After) <= 0 {
+		for index < len(sh.Records) && sh.Records[index].Change.Sequence.Compare(from.After) <= 0 {
 			index++
 		}
-		if index > 0 && sh.records[index-1].change.Sequence.Compare(from.After) == 0 && sh.records[index-1].change.Sequence != from.After {
+		if index > 0 && sh.Records[index-1].Change.Sequence.Compare(from.After) == 0 && sh.Records[index-1].Change.Sequence != from.After {
 			return "", Fail(op, cdc.Malformed) // a service may take back only what it gave, digit by digit
 		}
-		if s.table.world.Chance(s.table.Overlap) && index > sh.trimmed {
+		if s.table.world.Chance(s.table.Overlap) && index > sh.Trimmed {
 			s.table.world.Inject("page with changes that were read before")
-			index = max(sh.trimmed, index-1-s.table.world.Rand().IntN(3))
+			index = max(sh.Trimmed, index-1-s.table.world.Rand().IntN(3))
 		}
 	}
 	return s.iterator(sh, index), nil
@@ -137,7 +139,8 @@ func (s *Stream) iterator(sh *Shard, index int) cdc.Iterator {
 	return cdc.Iterator(strconv.AppendInt(text, int64(s.table.world.Elapsed()), 10))
 }
 
-// horizon is the place of an iterator that begins with whatever is the oldest record when it is first read.
+// horizon is the place of an iterator that begins with whatever is the oldest record when it is
+// first read.
 const horizon = -1
 
 // Read implements cdc.Source.
@@ -147,7 +150,7 @@ func (s *Stream) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
 	if len(parts) != 3 {
 		return cdc.Page{}, Fail(op, cdc.Malformed)
 	}
-	if err := s.table.call(ctx, op, parts[0]); err != nil {
+	if err := s.table.Call(ctx, op, parts[0]); err != nil {
 		return cdc.Page{}, err
 	}
 	sh, err := s.readable(op, parts[0])
@@ -165,29 +168,29 @@ func (s *Stream) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
 	}
 	switch {
 	case index == horizon:
-		if index = sh.trimmed; index > 0 {
+		if index = sh.Trimmed; index > 0 {
 			s.table.world.Inject("horizon after a trim, without an error")
 		}
-	case index < sh.trimmed:
+	case index < sh.Trimmed:
 		return cdc.Page{}, Fail(op, cdc.Trimmed)
 	}
-	sh.readAt = s.table.world.Now()
-	if sh.firstRead.IsZero() {
-		sh.firstRead = sh.readAt
+	sh.ReadAt = s.table.world.Now()
+	if sh.FirstRead.IsZero() {
+		sh.FirstRead = sh.ReadAt
 	}
-	page := cdc.Page{At: sh.readAt.Truncate(time.Second)}
+	page := cdc.Page{At: sh.ReadAt.Truncate(time.Second)}
 	if sh.EmptyPages > 0 {
 		sh.EmptyPages--
-		sh.emptyAt = sh.readAt
+		sh.EmptyAt = sh.ReadAt
 		page.Next = s.iterator(sh, index)
 		return page, nil
 	}
-	for index < len(sh.records) && len(page.Changes) < min(s.table.PageSize, pageRecords) {
-		page.Changes = append(page.Changes, s.seen(sh.records[index].change))
+	for index < len(sh.Records) && len(page.Changes) < min(s.table.PageSize, PageRecords) {
+		page.Changes = append(page.Changes, s.seen(sh.Records[index].Change))
 		index++
 	}
-	sh.given = max(sh.given, index)
-	if sh.Closed && index == len(sh.records) {
+	sh.Given = max(sh.Given, index)
+	if sh.Closed && index == len(sh.Records) {
 		page.End = true // with its last records in hand, as the service does
 	} else {
 		page.Next = s.iterator(sh, index)

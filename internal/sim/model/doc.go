@@ -1,0 +1,7 @@
+// Package model has models of both services in virtual time: Table is a DynamoDB table with its
+// streams, Bigtable is an instance.
+//
+// They are stricter than the emulators: requests execute late, twice, or after their caller gave
+// up; listings lag; the stream trims without an error at the horizon. A model records what was
+// executed, given and listed, and judges nothing of it.
+package model
