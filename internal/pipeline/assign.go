@@ -36,7 +36,7 @@ func (t *table) assign(stop, ctx context.Context, finish func()) error {
 			break
 		}
 		t.report(ctx, v)
-		if t.Once && t.reportDrained(ctx, v) || t.longGone(v, t.Ledger.ServiceTime(ctx)) {
+		if t.Once && t.reportDrained(ctx, v) || t.longGone(v, t.leaving(ctx)) {
 			finish()
 			break
 		}

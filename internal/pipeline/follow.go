@@ -211,12 +211,26 @@ func (t *table) hold(stop, work context.Context, lease *checkpoint.Lease, state 
 // the keeper raises (checkpoint.Shard.Undeclared).
 func (t *table) declare(ctx, work context.Context, lease *checkpoint.Lease, loss checkpoint.Loss, cause error) error {
 	shard := lease.Shard()
-	err := t.retry(ctx, "declare a gap", func(ctx context.Context) error { return lease.Declare(ctx, loss, cause.Error()) })
+	err := t.retry(ctx, "declare a gap", func(ctx context.Context) error {
+		t.hear(ctx)
+		return lease.Declare(ctx, loss, cause.Error())
+	})
 	if err != nil {
 		return err
 	}
 	// Not under the lease, which has just ended.
 	return t.raise(work, shard.Generation, checkpoint.Gap{Shard: shard.ID, Reason: cause.Error()}, nil)
+}
+
+// hear asks for the source's time if no answer has shown it yet: a worker's first one may be that a shard is
+// lost. A gap without its time is better than a gap that waits.
+func (t *table) hear(ctx context.Context) {
+	if !t.Ledger.ServiceTime(ctx).IsZero() {
+		return
+	}
+	limited, cancel := task.WithTimeout(ctx, glanceTime)
+	defer cancel()
+	_, _ = t.Database.Describe(limited, t.source)
 }
 
 // covered is the event time up to which the shard's lineage is known to be applied: what a seek at the horizon is judged by.

@@ -115,6 +115,15 @@ func (t *table) longGone(v view, now time.Time) bool {
 	return !t.Once && t.board.isAside() && aside.Reason == GoneReason && now.Sub(aside.Since) > lookedAfter
 }
 
+// leaving is the time that longGone is judged by. A worker that never held a shard or the seat has heard no
+// answer of the source; nothing is claimed by leaving, so its own clock will do.
+func (t *table) leaving(ctx context.Context) time.Time {
+	if now := t.Ledger.ServiceTime(ctx); !now.IsZero() {
+		return now
+	}
+	return task.Now(ctx)
+}
+
 // setAside notes in the ledger that a table cannot be followed, once for each reason.
 func setAside(ctx context.Context, ledger *checkpoint.Ledger, events Events, source, reason string) error {
 	now := ledger.ServiceTime(ctx)

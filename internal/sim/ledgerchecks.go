@@ -87,7 +87,7 @@ func (t *recorder) shardWritten(name string, before, after *model.Row) {
 		(!sh.Closed || last >= sh.Trimmed && sh.Records[last].Change.Sequence.Compare(is.Position) != 0) {
 		m.violate("I5: shard %s is done before its last change", is.ID)
 	}
-	if is.Finished() && is.DoneAt.IsZero() || is.State == checkpoint.Lost && (is.Loss == "" || is.Reason == "") {
+	if is.State == checkpoint.Done && is.DoneAt.IsZero() || is.State == checkpoint.Lost && (is.Loss == "" || is.Reason == "") {
 		m.violate("I5: shard %s is %s %q since %s, and says %q", is.ID, is.State, is.Loss, is.DoneAt, is.Reason)
 	}
 	if is.CellTime.Before(seen.CellTime) {
