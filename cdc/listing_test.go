@@ -254,3 +254,18 @@ func TestDescribe(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 }
+
+// A stream that is being enabled or disabled is not at its end: changes may still come, or be in it
+// unread. Only a disabled one has no more shards.
+func TestStatesOfAStream(t *testing.T) {
+	for status, ended := range map[string]bool{"ENABLING": false, "ENABLED": false, "DISABLING": false, "DISABLED": true, "": false, "ANEW": false} {
+		_, client := newWire(t, always(200, description(status, "", shardText("a"))))
+		source := NewSource(client, "arn")
+		info, errInfo := source.Describe(t.Context())
+		page, errPage := source.ListPage(t.Context(), "", "")
+		children, errChildren := source.ListPage(t.Context(), "a", "")
+		if err := errors.Join(errInfo, errPage, errChildren); err != nil || info.Ended != ended || page.Ended != ended || children.Ended != ended {
+			t.Errorf("%q ended: %v, its listing %v, children %v, want %v: %v", status, info.Ended, page.Ended, children.Ended, ended, err)
+		}
+	}
+}

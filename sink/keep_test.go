@@ -385,3 +385,44 @@ func TestAChangeThatBringsWhatARepairReadStays(t *testing.T) {
 		}
 	})
 }
+
+// A counter is the number of the newest image, whatever the images of its page and those before it
+// held, and its time 0 does not count as that of the first cell of the put: the values beside it
+// keep their history.
+func TestKeptValuesBesideACounter(t *testing.T) {
+	onBothKept(t, func(t *testing.T, table keeper) {
+		counted := func(second int64, n byte, cells ...string) []transform.Cell {
+			list := keptCells(second, cells...)
+			if n > 0 {
+				list = append(list, transform.Cell{Family: "n", Qualifier: "c", Value: []byte{0, 0, 0, 0, 0, 0, 0, n}, Add: true})
+			}
+			return list
+		}
+		for i, c := range []struct {
+			why   string
+			past  [][]transform.Cell
+			cells []transform.Cell
+			want  string
+		}{
+			{"made", nil, counted(100, 'a', "a=1"), "a=1@100 c=a"},
+			{"three changes", [][]transform.Cell{counted(101, 'b', "a=2"), counted(102, 0, "a=2")}, counted(103, 'c', "a=3"), "a=3@103 a=2@101 a=1@100 c=c"},
+			{"a counter alone", nil, counted(104, 'd', "a=3"), "a=3@103 a=2@101 a=1@100 c=d"},
+			{"counted down", nil, counted(105, 'b', "a=3"), "a=3@103 a=2@101 a=1@100 c=b"},
+			// Of the cells before 102 the newest is to be seen: it says what the image says.
+			{"a time before the newest", nil, counted(102, 'e', "a=2"), "a=2@101 a=1@100 c=e"},
+			{"a counter that was there for a moment", [][]transform.Cell{counted(106, 'f', "a=2")}, counted(107, 0, "a=4"), "a=4@107 a=2@101 a=1@100"},
+			{"the counter again", [][]transform.Cell{counted(108, 'g')}, counted(109, 'h', "a=5"), "a=5@109 c=h"},
+		} {
+			m := kept(version(uint64(i+1)), 0)
+			m.Families, m.Past, m.Cells = []string{"k", "n"}, c.past, c.cells
+			for range 2 {
+				execute(t, table, m)
+				got := strings.NewReplacer("c=\x00\x00\x00\x00\x00\x00\x00", "c=").Replace(cellsOf(t, table, "r"))
+				got = strings.TrimSuffix(got, "@0") // of the counter
+				if got != c.want {
+					t.Errorf("%s:\n got %q\nwant %q", c.why, got, c.want)
+				}
+			}
+		}
+	})
+}

@@ -2,6 +2,7 @@ package transform
 
 import (
 	"errors"
+	"fmt"
 	"math/big"
 	"slices"
 	"strings"
@@ -261,4 +262,68 @@ func FuzzParseTemplate(f *testing.F) {
 		c := &compiler{spec: &Spec{}, m: &Mapping{}}
 		_, _ = appendParts(nil, c.parts(parsed, "", at{}, ""), item("PK", attribute.String("VIDEO#1")))
 	})
+}
+
+// A power of ten has a digit more than the number before it, so that lengths, carries and limits
+// change between the two.
+func TestRowKeysAtPowersOfTen(t *testing.T) {
+	nines := strings.Repeat("9", 38)
+	for k := range 38 {
+		power, before := "1"+zeros[:k], nines[:k] // 10^k, and the number before it
+		cases := [][3]string{
+			{"pad(38)", power, zeros[:37-k] + power},
+			{"newest_first(38)", power, nines[:37-k] + "8" + nines[:k]},
+			{fmt.Sprintf("pad(%d)", k+1), power, power},
+			{fmt.Sprintf("newest_first(%d)", k+1), power, "8" + nines[:k]},
+		}
+		if k > 0 {
+			cases = append(cases, [][3]string{
+				{"pad(38)", before, zeros[:38-k] + before},
+				{"newest_first(38)", before, nines[:38-k] + zeros[:k]},
+				{fmt.Sprintf("pad(%d)", k), before, before},
+				{fmt.Sprintf("newest_first(%d)", k), before, zeros[:k]},
+				{fmt.Sprintf("pad(%d)", k), power, ""},
+				{fmt.Sprintf("newest_first(%d)", k), power, ""},
+			}...)
+		}
+		for _, c := range cases {
+			got, err := evaluate(t, "{a | "+c[0]+"}", number(c[1]))
+			if refused := c[2] == ""; refused != (err != nil) || got != c[2] {
+				t.Errorf("%s of %s: %q, want %q: %v", c[0], c[1], got, c[2], err)
+			}
+		}
+	}
+	// The largest salt is one below the number of salts, and all are as wide as it.
+	for salts, width := range map[int]int{9: 1, 10: 1, 11: 2, 99: 2, 100: 2, 101: 3, 999: 3, 1000: 3, 1001: 4, 1_000_000: 6} {
+		if got, err := evaluate(t, fmt.Sprintf("{a | salt(%d)}", salts), number("7")); err != nil || len(got) != width {
+			t.Errorf("salt(%d): %q, %v", salts, got, err)
+		}
+	}
+}
+
+// The form of sortable around every power of ten that DynamoDB holds, from 1E-130 to 1E+125, and of
+// both signs.
+func TestSortableAtPowersOfTen(t *testing.T) {
+	nines := strings.Repeat("9", 38)
+	for k := -130; k <= 126; k++ {
+		var cases [][2]string
+		if k < 126 {
+			cases = append(cases, [][2]string{
+				{fmt.Sprintf("1e%d", k), fmt.Sprintf("2%03d1-", 501+k)},
+				{fmt.Sprintf("-1e%d", k), fmt.Sprintf("0%03d8~", 498-k)},
+			}...)
+		}
+		if k > -130 {
+			before := fmt.Sprintf("%se%d", nines, k-38) // 38 digits are as close as a number comes
+			cases = append(cases, [][2]string{
+				{before, fmt.Sprintf("2%03d%s-", 500+k, nines)},
+				{"-" + before, fmt.Sprintf("0%03d%s~", 499-k, zeros)},
+			}...)
+		}
+		for _, c := range cases {
+			if got, err := evaluate(t, "{a | sortable}", number(c[0])); err != nil || got != c[1] {
+				t.Errorf("%s: %q, want %q: %v", c[0], got, c[1], err)
+			}
+		}
+	}
 }

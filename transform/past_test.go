@@ -139,3 +139,47 @@ func TestPastOfAPageIsBounded(t *testing.T) {
 		t.Errorf("%d images of the past, the first at %d", len(row.Past), row.Past[0][0].Timestamp)
 	}
 }
+
+// Counters have no history, so that keeping versions asks nothing of their families, and all it
+// asks of the others. In every image of a page a counter is at the time 0 and is to be added; the
+// values beside it are at the time of their change.
+func TestKeepVersionsBesideCounters(t *testing.T) {
+	spec := keepingSpec("maxversions=9", Rule{Writes: []Write{{Columns: []ColumnRule{{Attribute: "a", To: "k"}, {Attribute: "n", To: "c:n", As: AsCounter}}}}})
+	for _, c := range []struct{ kept, counters, want string }{
+		{"maxversions=9", "maxversions=1:intsum", ""}, {"never", "never:intmax", ""},
+		{"maxversions=1", "never:intsum", "keep_versions keeps nothing in family k (maxversions=1)"},
+		{"maxage=9d", "maxversions=1:intsum", "keep_versions needs families without an age rule, and family k (maxage=9d) has one"},
+	} {
+		spec.Families = families("k="+c.kept, "c="+c.counters)
+		got := ""
+		for _, f := range Check(spec) {
+			got += f.What
+		}
+		if got != c.want {
+			t.Errorf("%s beside %s: %q, want %q", c.kept, c.counters, got, c.want)
+		}
+	}
+	spec.Families = families("k=maxversions=9", "c=maxversions=1:intsum")
+	m, err := New(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	image := func(a, n string) attribute.Item {
+		return item("pk", attribute.String("p"), "a", attribute.String(a), "n", number(n))
+	}
+	b := Fold(m, []cdc.Change{change(1, 101, image("0", "5"), image("1", "6")), change(2, 102, image("1", "6"), image("2", "7"))}, Stamp{Generation: 1, Hop: 1})
+	if len(b.Rows) != 1 || len(b.Rows[0].Past) != 1 {
+		t.Fatalf("%+v", b)
+	}
+	show := func(cells []Cell) (text string) {
+		for _, c := range cells {
+			text += fmt.Sprintf("%s:%s=%q@%d add %v; ", c.Family, c.Qualifier, c.Value[len(c.Value)-1:], c.Timestamp/1_000_000, c.Add)
+		}
+		return text
+	}
+	row := b.Rows[0]
+	got := show(row.Before) + "then " + show(row.Past[0]) + "then " + show(row.Cells)
+	if want := `k:a="0"@0 add false; c:n="\x05"@0 add true; then k:a="1"@101 add false; c:n="\x06"@0 add true; then k:a="2"@102 add false; c:n="\a"@0 add true; `; !row.Keep || got != want {
+		t.Errorf("\n got %s\nwant %s", got, want)
+	}
+}

@@ -189,3 +189,66 @@ func TestUtilityRules(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// A table of Java doubles with the 13th, 25th and 49th member, and, while it has fewer than 64
+// buckets, with the ninth of one bucket. A name of one character hashes to its code point, so that
+// of 16 buckets the first holds 16, and of 32 the seventeenth. The orders are those of Java 17's
+// HashSet.
+func TestUtilityOrderAsTheTableGrows(t *testing.T) {
+	upTo := func(n rune) (list []rune) {
+		for r := rune(1); r <= n; r++ {
+			list = append(list, r)
+		}
+		return list
+	}
+	for name, want := range map[string][]rune{
+		"12 members in 16 buckets": append([]rune{16}, upTo(11)...),
+		"13 members in 32":         append(upTo(12), 16),
+		"24 members in 32":         append([]rune{32}, upTo(23)...),
+		"25 members in 64":         append(upTo(24), 32),
+		"48 members in 64":         append([]rune{64}, upTo(47)...),
+		"49 members in 128":        append(upTo(48), 64),
+		"96 members in 128":        append([]rune{128}, upTo(95)...),
+		"97 members in 256":        append(upTo(96), 128),
+		"eight in one of 16":       {0, 16, 32, 48, 64, 80, 96, 112, 1},
+		"nine in one of 16":        {0, 32, 64, 96, 128, 1, 16, 48, 80, 112},
+		// The hash of 😀 is 0x1B0D63. Its upper half is mixed into the lower: 0x63 xor 0x1B is 0x78,
+		// in bucket 8 and not 3.
+		"upper half of a hash": {'e', '😀'},
+		"one bucket":           {'1', 'A', 'Q', 'a', 'q'},
+	} {
+		var members []string
+		for _, r := range want {
+			members = append(members, string(r))
+		}
+		sorted := slices.Sorted(slices.Values(members))
+		if got := utilityOrder(sorted, stringHash); !slices.Equal(got, members) {
+			t.Errorf("%s:\n got %q\nwant %q", name, got, members)
+		}
+	}
+}
+
+// The hashes of Java's String, s[0]·31^(n-1) + … + s[n-1] of UTF-16; of its Long, the xor of both
+// halves; and of its BigDecimal, 31 times the hash of the digits plus how many of them are behind
+// the point.
+func TestJavaHashes(t *testing.T) {
+	for text, want := range map[string]int32{
+		"": 0, "a": 97, "ab": 97*31 + 98, "Aa": 2112, "BB": 2112, "hello": 99162322, "Hello, World!": 1498789909, "polygenelubricants": -2147483648,
+		"ü": 0xFC, "漢": 0x6F22, "😀": 0xD83D*31 + 0xDE00, "a😀": (97*31+0xD83D)*31 + 0xDE00,
+	} {
+		if got := int32(stringHash(text)); got != want {
+			t.Errorf("%q: %d, want %d", text, got, want)
+		}
+	}
+	for text, want := range map[string]int32{
+		"0": 0, "1": 1, "-1": 0, "-2": 1, "4294967295": -1, "4294967296": 1, "4294967297": 0, "-4294967296": -1,
+		"9223372036854775807": -2147483648, "-9223372036854775808": -2147483648,
+		"0.5": 5*31 + 1, "-0.5": -5*31 + 1, "3.25": 325*31 + 2, "0.0000001": 1*31 + 7,
+		"429496729.6": (1*31+0)*31 + 1, "-429496729.6": -(1*31+0)*31 + 1, // the digits are 2^32: one, and nothing below
+		"1844674407370955161.6": (1*31*31)*31 + 1, "-1844674407370955161.6": -(1*31*31)*31 + 1, // and 2^64
+	} {
+		if got := int32(numberHash(text)); got != want {
+			t.Errorf("%s: %d, want %d", text, got, want)
+		}
+	}
+}

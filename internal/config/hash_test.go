@@ -87,6 +87,70 @@ func TestHashOfASharedTarget(t *testing.T) {
 	}
 }
 
+// oneHashALine checks that the mappings of a line have one hash, and that no two lines share one.
+func oneHashALine(t *testing.T, lines [][]string, entry func(text string) string) {
+	t.Helper()
+	seen := map[string]string{}
+	for _, line := range lines {
+		for i, text := range line {
+			c := configured(t, entry(text))
+			hash := c.Hash(c.Tables[0])
+			switch other, taken := seen[hash]; {
+			case i == 0 && taken:
+				t.Errorf("%s has the hash of %s", text, other)
+			case i > 0 && other != line[0]:
+				t.Errorf("%s and %s have two hashes", line[0], text)
+			}
+			if i == 0 {
+				seen[hash] = text
+			}
+		}
+	}
+}
+
+// Quotes, parentheses, spaces, ways to write a number, and the order of a set's or map's members
+// say nothing in a condition. What is alike in its letters and unlike in its meaning stays apart.
+func TestHashOfConditions(t *testing.T) {
+	oneHashALine(t, [][]string{
+		{`a = 1`, "`a` = 1", `a=1.0`, `( a = 10e-1 )`},
+		{`a = "1"`, `a = '1'`, `a = "\u0031"`},
+		{`a = b64"MQ=="`}, {`a = -1`}, {`a = 10`}, {`a = 0.1`}, {`a <> 1`}, {`a < 1`}, {`a <= 1`}, {`a > 1`}, {`a >= 1`}, {`size(a) = 1`},
+		{`a = null`}, {`a = "null"`}, {"a = `null`"}, {`a = true`}, {`a = false`}, {`a = "a"`}, {`a = b`},
+		{`a.b = 1`, "`a`.`b` = 1"}, {"`a.b` = 1"}, {`a[0] = 1`}, {"`a[0]` = 1"}, {`a[1] = 1`},
+		{`a = <<"x", "y">>`, `a = <<'y','x'>>`}, {`a = ["x", "y"]`}, {`a = ["y", "x"]`}, {`a = <<"x, y">>`},
+		{`a = <<2, 10>>`, `a = <<10.0, 2>>`}, {`a = {"x": 1, "y": 2}`, `a = {"y": 2.0, "x": 1}`}, {`a = {"x": 2, "y": 1}`},
+		{`a = 1 OR b = 1 AND c = 1`, `a = 1 or (b = 1 and c = 1)`}, {`(a = 1 OR b = 1) AND c = 1`},
+		{`a = 1 AND b = 1 AND c = 1`, `a = 1 AND (b = 1 AND c = 1)`}, {`a = 1 OR b = 1 OR c = 1`, `a = 1 OR (b = 1 OR c = 1)`},
+		{`NOT a = 1 AND b = 1`, `(NOT (a = 1)) AND b = 1`}, {`NOT (a = 1 AND b = 1)`},
+		{`a BETWEEN 1 AND 2 AND b = 1`, `(a between 1.0 and 2) and b = 1`}, {`a IN (1, 2)`}, {`a IN (1, "2")`},
+		{`attribute_exists(a)`}, {`attribute_not_exists(a)`}, {`begins_with(a, "x")`}, {`contains(a, "x")`}, {`attribute_type(a, "S")`}, {`attribute_type(a, "SS")`},
+	}, func(text string) string { return fmt.Sprintf("{RULES: [{when: %q}, {ignore: true}]}", text) })
+}
+
+// So it is with the rules of families, of which the order, repetitions and needless parentheses say
+// nothing, and with row keys and columns.
+func TestHashOfFamiliesAndTemplates(t *testing.T) {
+	oneHashALine(t, [][]string{
+		{"maxversions=1", "maxversions=1 || maxversions=1", "(maxversions=1)"}, {"maxversions=10"}, {"never"},
+		{"maxage=1d", "maxage=24h", "maxage=1440m", "maxage=86400s && maxage=1d"}, {"maxage=1h"}, {"maxage=1m"}, {"maxage=1s", "maxage=1000ms"}, {"maxage=1ms"}, {"maxage=25h"},
+		{"maxversions=1 || maxage=30d || maxversions=3", "maxversions=3 || (maxage=720h || maxversions=1)", "(maxversions=1 or maxage=30d) or maxversions=3 or maxage=30d"},
+		{"maxversions=2 && maxage=1d || maxversions=5", "maxversions=5 || (maxage=24h and maxversions=2)"},
+		{"maxversions=2 && (maxage=1d || maxversions=5)"}, {"maxversions=2 || maxage=1d && maxversions=5"},
+	}, func(text string) string { return fmt.Sprintf("{from: Orders, families: {d: %q}}", text) })
+	const key = "#{PK}#{SK}"
+	oneHashALine(t, [][]string{
+		{"{a}" + key, "{'a'}" + key, "{ a }" + key}, {"{{a}}" + key}, {"{A}" + key}, {"{'a|lower'}" + key}, {"{a|lower}" + key, "{ 'a' | lower }" + key}, {"{a|upper}" + key},
+		{"{a|lower|reverse}" + key}, {"{a|reverse|lower}" + key}, {"{'$a'}" + key}, {"{a|pad(1)}" + key}, {"{a|pad(10)}" + key}, {"{a|newest_first(10)}" + key},
+		{"{a|part('#', 1)}" + key, "{a | part( '#',01 )}" + key}, {"{a|part('#', 11)}" + key}, {"{a|part('#1', 1)}" + key}, {"{a|after('#')}" + key}, {"{a|before('#')}" + key},
+		{"{a|after('''')}" + key}, {"{a|after('''''')}" + key}, {"{a|date('yyyyMM')}" + key}, {"{a|date('MMyyyy')}" + key}, {"{a|default('')}" + key}, {"{a|default(' ')}" + key},
+		{"{PK}#{SK}"}, {"{SK}#{PK}"}, {"{PK}#{SK}#"},
+	}, func(text string) string { return fmt.Sprintf("{RULES: [{row_key: %q}]}", text) })
+	oneHashALine(t, [][]string{
+		{`{x: "d:y"}`, `{x: {to: "d:y"}}`}, {`{"*": d, x: "d:y"}`, `{x: "d:y", "*": d}`}, {`{y: "d:x"}`}, {`{x: "d:z"}`}, {`{x: d}`, `{x: {to: d}}`}, {`{x: "d:y", y: "d:x"}`, `{y: "d:x", x: "d:y"}`},
+		{`{x: {to: "d:y", as: json}}`}, {`{x: {to: "d:y", as: columns}}`}, {`{x: {to: "d:y", as: columns, value: "1"}}`}, {`{x: {to: "d:y", as: columns, value: "2"}}`},
+	}, func(text string) string { return "{RULES: [{columns: " + text + "}]}" })
+}
+
 // configured is a configuration with the entry of a table. RULES stands for a beginning.
 func configured(t *testing.T, table string) *Config {
 	t.Helper()

@@ -112,3 +112,70 @@ func TestH24_AnOldAnswerIsNoNewDoubt(t *testing.T) {
 		}
 	})
 }
+
+// endable is a stream that is at its end or not. Both are of one moment.
+type endable struct {
+	cdc.Source
+	ended bool
+}
+
+func (s endable) ListPage(context.Context, string, string) (cdc.ListingPage, error) {
+	return cdc.ListingPage{Ended: s.ended}, nil
+}
+
+// TestAStreamFromEnabledToDisabledAndBack: a table's stream is followed until it is at its end,
+// however the table calls it in between: a stream that is being disabled is not over, and one that
+// is over does not go on because a late answer calls it enabled. A new stream is followed as soon
+// as the one before it is over.
+func TestAStreamFromEnabledToDisabledAndBack(t *testing.T) {
+	mapping := ordersMapping(t)
+	type followed struct {
+		arn   string
+		ended bool
+		gaps  int
+	}
+	listed(t, &pagedStream{}, func(ctx context.Context, k *rounds, _ checkpoint.TableState) {
+		k.Mapping = mapping
+		ended := map[string]bool{}
+		k.Open = func(arn string) cdc.Source { return endable{ended: ended[arn]} }
+		for _, step := range []struct {
+			name    string
+			arn     string // which the table names, with its label
+			label   string
+			enabled bool
+			over    string // the stream that is at its end from here on
+			minutes int    // after the step before
+			want    followed
+		}{
+			{"enabled", "arn", "label", true, "", 1, followed{"arn", false, 0}},
+			{"disabling: the table has none, and the stream is not at its end", "arn", "label", false, "", 1, followed{"arn", false, 0}},
+			{"still disabling", "arn", "label", false, "", 9, followed{"arn", false, 0}},
+			{"disabled", "arn", "label", false, "arn", 0, followed{"arn", true, 1}},
+			{"still disabled", "arn", "label", false, "", 60, followed{"arn", true, 1}},
+			{"a late answer of before", "arn", "label", true, "", 60, followed{"arn", true, 1}},
+			{"enabling: the table names a new stream", "new", "label 2", true, "", 1, followed{"new", false, 2}},
+			{"enabled again", "new", "label 2", true, "", 1, followed{"new", false, 2}},
+			{"a late answer that names the former stream", "arn", "label", true, "", 1, followed{"new", false, 2}},
+			{"and one that names none", "arn", "label", false, "", 1, followed{"new", false, 2}},
+			{"the table has none for long, whatever the stream says", "new", "label 2", false, "", 1, followed{"new", false, 2}},
+			{"ten minutes later", "new", "label 2", false, "", 10, followed{"new", true, 3}},
+			{"the same stream is enabled after all", "new", "label 2", true, "", 1, followed{"new", false, 3}},
+			{"it is over, and the table does not know yet", "new", "label 2", true, "new", 1, followed{"new", false, 3}},
+			{"an older stream is no new one though it is over", "arn", "label", true, "", 1, followed{"new", false, 3}},
+			{"a third one is", "third", "label 3", true, "", 1, followed{"third", false, 4}},
+		} {
+			ended[step.over] = true
+			if err := task.Sleep(ctx, time.Duration(step.minutes)*time.Minute); err != nil {
+				t.Error(err)
+				return
+			}
+			k.Database = &heldUp{told: backfill.Description{
+				Name: "Orders", StreamARN: step.arn, StreamLabel: step.label, StreamEnabled: step.enabled, ViewType: "NEW_AND_OLD_IMAGES"}}
+			err := k.attend(ctx)
+			now, _, errTable := k.Ledger.Table(ctx, "Orders")
+			if got := (followed{now.StreamARN, now.StreamEnded, now.GapCount}); err != nil || errTable != nil || got != step.want {
+				t.Errorf("%s: %+v, want %+v: %v", step.name, got, step.want, errors.Join(err, errTable))
+			}
+		}
+	})
+}
