@@ -46,8 +46,8 @@ vet: ## gofmt, go vet and staticcheck
 	$(GO) tool staticcheck ./...
 
 # Every process that was built with the race detector waits a second when it ends, for what still runs beside it; tests start some hundreds.
-race: ## every test under the race detector, but for internal/scope, in which nothing runs beside anything, and test/mutation, which runs no product; needs a C compiler
-	CGO_ENABLED=1 GORACE="atexit_sleep_ms=10 $$GORACE" $(GO) test -race -vet=off -timeout 20m $$($(GO) list ./... | grep -v -e /internal/scope -e /test/mutation)
+race: ## every test under the race detector, but for test/scope, in which nothing runs beside anything, and test/mutation, which runs no product; needs a C compiler
+	CGO_ENABLED=1 GORACE="atexit_sleep_ms=10 $$GORACE" $(GO) test -race -vet=off -timeout 20m $$($(GO) list ./... | grep -v -e /test/scope -e /test/mutation)
 
 # UNGUIDED packages are fuzzed as they are, without the instrumentation by which Go's fuzzer prefers texts that reach something new: for a package that
 # imports Bigtable's client, building that takes minutes.
@@ -77,12 +77,12 @@ demo: ## a whole migration on this machine
 	$(GO) run -ldflags "$(STAMP)" ./cmd/replicator demo
 
 sim: ## one seed (SEED, default 1; MAPPING= for one of the examples, DENSE=1 as it was played) of the simulation: what fails, made smaller, with its story
-	$(GO) run ./internal/sim/soak -explain $(SEED) -mapping "$(MAPPING)" $(if $(DENSE),-dense)
+	$(GO) run ./test/sim/soak -explain $(SEED) -mapping "$(MAPPING)" $(if $(DENSE),-dense)
 
 # A hunt over very many seeds may use Go's experimental encoding/json, which gives the same traces in a quarter less time:
 # GOEXPERIMENT=jsonv2 make soak SEEDS=… What is built for release, and the gate, have the one of Go's release.
 soak: ## SEEDS (default 2000) whole virtual days from FROM (default 0) on, DENSE=1 with twice the faults: virtual hours, each fault's count, what fails
-	$(GO) run ./internal/sim/soak -seeds $(SEEDS) -from $(FROM) $(if $(DENSE),-dense)
+	$(GO) run ./test/sim/soak -seeds $(SEEDS) -from $(FROM) $(if $(DENSE),-dense)
 
 # With SEEDS on the command line: fresh seeds alone, which are kept. Without: first the seed that found a bug last time.
 MUTANTS = $(if $(filter command,$(origin SEEDS)),-hunt -seeds $(SEEDS) -from $(FROM)) -only "$(ONLY)"

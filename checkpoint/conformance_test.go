@@ -16,7 +16,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
-	"github.com/dynamodb-bigtable/replicator/internal/virtual"
+	"github.com/dynamodb-bigtable/replicator/test/virtual"
 )
 
 func TestConformanceOfMemory(t *testing.T) {

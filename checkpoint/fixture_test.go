@@ -10,7 +10,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
-	"github.com/dynamodb-bigtable/replicator/internal/virtual"
+	"github.com/dynamodb-bigtable/replicator/test/virtual"
 )
 
 var begin = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)

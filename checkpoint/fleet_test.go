@@ -11,9 +11,9 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
-	"github.com/dynamodb-bigtable/replicator/internal/sim/model"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
-	"github.com/dynamodb-bigtable/replicator/internal/virtual"
+	"github.com/dynamodb-bigtable/replicator/test/sim/model"
+	"github.com/dynamodb-bigtable/replicator/test/virtual"
 )
 
 // fleet is several workers on one ledger, on a network that loses answers and executes late and twice, with checkers at every

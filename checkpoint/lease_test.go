@@ -8,7 +8,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
-	"github.com/dynamodb-bigtable/replicator/internal/virtual"
+	"github.com/dynamodb-bigtable/replicator/test/virtual"
 )
 
 // keep renews a lease as a task of its machine.

@@ -12,9 +12,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
-	"github.com/dynamodb-bigtable/replicator/internal/sim/model"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
-	"github.com/dynamodb-bigtable/replicator/internal/virtual"
+	"github.com/dynamodb-bigtable/replicator/test/sim/model"
+	"github.com/dynamodb-bigtable/replicator/test/virtual"
 )
 
 var trimmed = checkpoint.Gap{Shard: "a", Reason: "trimmed"}

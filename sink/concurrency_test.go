@@ -14,9 +14,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
-	"github.com/dynamodb-bigtable/replicator/internal/virtual"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/sink/sinktest"
+	"github.com/dynamodb-bigtable/replicator/test/virtual"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 

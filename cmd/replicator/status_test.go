@@ -20,7 +20,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
-	"github.com/dynamodb-bigtable/replicator/internal/virtual"
+	"github.com/dynamodb-bigtable/replicator/test/virtual"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")

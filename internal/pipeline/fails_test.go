@@ -10,7 +10,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
-	"github.com/dynamodb-bigtable/replicator/internal/virtual"
+	"github.com/dynamodb-bigtable/replicator/test/virtual"
 )
 
 // failAt lets the call of a store with the given number fail for good: the ledger is not the one that this process was started with.

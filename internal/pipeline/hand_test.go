@@ -15,8 +15,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
-	"github.com/dynamodb-bigtable/replicator/internal/virtual"
 	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/test/virtual"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 

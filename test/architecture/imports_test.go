@@ -21,7 +21,7 @@ var allowed = map[string][]string{
 	"internal/config":   {"attribute", "internal/diag", "transform", "expression"},
 	"internal/policy":   {"internal/config"},
 	"internal/cost":     {},
-	"internal/virtual":  {"internal/task"},
+	"test/virtual":      {"internal/task"},
 	"internal/admin":    {},
 	"internal/pipeline": {"attribute", "cdc", "transform", "checkpoint", "sink", "backfill", "internal/task"},
 	"expression":        {"attribute"},

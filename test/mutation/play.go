@@ -11,7 +11,7 @@ import (
 )
 
 // player is the program that plays seeds of the simulation.
-const player = "./internal/sim/soak"
+const player = "./test/sim/soak"
 
 // simulation is a built player with all bugs in it, each behind its number.
 type simulation string

@@ -1,4 +1,0 @@
-// Package sim runs the replicator's own loops in virtual time (internal/virtual) under one seed,
-// over the models of both services (internal/sim/model). A Migration is a table, its target and the
-// workers between them, with checkers at every step.
-package sim

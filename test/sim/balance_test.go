@@ -1,0 +1,93 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/test/sim/model"
+)
+
+// counts are how many of the open shards each worker named holds.
+func (s *scene) counts(workers ...*Worker) (counts []int, all int) {
+	held := s.held()
+	for _, w := range workers {
+		counts = append(counts, held[w.Name()])
+		all += held[w.Name()]
+	}
+	return counts, all
+}
+
+// TestWorkersShareTheShards: the first worker takes all shards; those that come later take theirs over until all hold about as many, and again
+// after one was killed and another came. Nothing is lost or applied twice on the way, and then no shard changes hands any more.
+func TestWorkersShareTheShards(t *testing.T) {
+	play(t, 4, 9, func(s *scene) {
+		even := func(workers ...*Worker) {
+			s.until(3*time.Minute, "the shards are shared", func() bool {
+				counts, all := s.counts(workers...)
+				for _, n := range counts {
+					if n < 9/len(workers) || n > (9+len(workers)-1)/len(workers) {
+						return false
+					}
+				}
+				return all == 9
+			})
+		}
+		writing := true
+		s.World.Go("application", func(ctx context.Context) {
+			for i := 0; writing; i++ {
+				s.put(fmt.Sprint(i%30), fmt.Sprint(i))
+				_ = task.Sleep(ctx, s.upTo(time.Second))
+			}
+		})
+		a := s.running("a")
+		even(a)
+		b, c := s.Start("b"), s.Start("c")
+		even(a, b, c)
+		a.Kill()
+		even(b, c)
+		d := s.Start("d")
+		even(b, c, d)
+		epochs := s.epochs()
+		s.sleep(5 * time.Minute)
+		if now := s.epochs(); now != epochs {
+			s.failf("shards change hands in peace: epochs %s, then %s", epochs, now)
+		}
+		writing = false
+		s.inSync(time.Minute)
+	})
+}
+
+// TestWhoCannotReadTakesNothingOver: a worker that cannot reach the source leaves the shards to one that can.
+func TestWhoCannotReadTakesNothingOver(t *testing.T) {
+	play(t, 5, 4, func(s *scene) {
+		a := s.running("a")
+		s.Source.Fault = func(op, _ string) error {
+			if s.World.Running() == "b" && op != "DescribeTable" { // without which it would not begin
+				return model.Fail(op, cdc.Denied)
+			}
+			return nil
+		}
+		b := s.Start("b")
+		s.sleep(5 * time.Minute)
+		if counts, _ := s.counts(a, b); counts[0] != 4 || counts[1] != 0 {
+			s.failf("the workers hold %v", counts)
+		}
+		s.Source.Fault = nil
+		s.until(3*time.Minute, "the shards are shared", func() bool {
+			counts, _ := s.counts(a, b)
+			return counts[0] == 2 && counts[1] == 2
+		})
+	})
+}
+
+func (s *scene) epochs() string {
+	text := ""
+	for _, row := range s.Shards() {
+		text += fmt.Sprint(row.Epoch, " ")
+	}
+	return text
+}

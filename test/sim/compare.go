@@ -1,0 +1,195 @@
+package sim
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/test/sim/model"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// sorted are the registers that ever were, in order.
+func (t *recorder) sorted() []register {
+	return slices.SortedFunc(maps.Keys(t.images), func(a, b register) int {
+		return cmp.Or(a.compare(b.rowID), strings.Compare(a.owner, b.owner))
+	})
+}
+
+// unequal is how the target differs from the source as they are now, as far as the last change of
+// an item was made after since.
+func (t *recorder) unequal(since time.Time) []string {
+	var diff []string
+	ids := slices.Collect(maps.Keys(t.rows))
+	for _, table := range t.m.Mapping.Tables() {
+		for _, key := range t.m.Target.Rows(table) {
+			if !strings.HasPrefix(key, transform.WitnessPrefix) && (t.m.Foreign == nil || !t.m.Foreign(table, key)) {
+				ids = append(ids, rowID{table, key})
+			}
+		}
+	}
+	slices.SortFunc(ids, rowID.compare)
+	for _, id := range slices.Compact(ids) {
+		diff = append(diff, t.differences(id, since)...)
+	}
+	var lost []string // items that cannot be held anywhere, and are neither ignored nor parked
+	for id, c := range t.latest {
+		if c.New.Exists() && len(c.is.spots) == 0 && !c.is.ignored && c.At.After(since) && !t.isParked(c.New, c) {
+			lost = append(lost, fmt.Sprintf("item %q cannot be held, and is not parked", id))
+		}
+	}
+	slices.Sort(lost)
+	return append(diff, lost...)
+}
+
+// differences are those of one row: what each of its items should hold there and nothing else, ours
+// included.
+func (t *recorder) differences(id rowID, since time.Time) []string {
+	key, row := id.row, t.m.Target.Row(id.table, id.row)
+	have := t.contents(id, row)
+	var diff []string
+	known := t.rows[id]
+	if known == nil || len(have[nobody]) > 0 {
+		return []string{fmt.Sprintf("row %q is nobody's", key)}
+	}
+	for _, owner := range owners(row) {
+		if !slices.Contains(known.registers, owner) {
+			diff = append(diff, fmt.Sprintf("row %q has a version that is nobody's", key))
+		}
+	}
+	for _, owner := range known.registers {
+		r := register{id, owner}
+		w := rowWrite{register: r, content: have[owner], before: row, after: row}
+		if d := t.differs(w, since); d != "" {
+			diff = append(diff, d)
+		}
+	}
+	return diff
+}
+
+// differs compares what a register holds with the last image of its item there. After changes were
+// lost, a row of several rules may hold what another rule made: a sweep removes that.
+func (t *recorder) differs(w rowWrite, since time.Time) string {
+	list := t.images[w.register]
+	im := list[len(list)-1]
+	s, changed, live := im.spot, im.from, hasLive(w.after, w.register)
+	if !im.to.IsZero() {
+		changed, s = im.to, nil
+	}
+	if im.outlived && im.to.IsZero() && len(w.content) == 0 && !live {
+		return "" // it was never copied, or went with the target
+	}
+	if s != nil {
+		switch parked := t.isParked(im.item, t.latest[im.id]); {
+		case s.held && parked && t.matches(w, s):
+			return "" // parked is what the item was earlier in the second in which a load read it
+		case !s.held && !parked && changed.After(since):
+			return fmt.Sprintf("row %q cannot be held, and is not parked", w.row)
+		case !s.held || parked:
+			s = nil
+		}
+	}
+	should := 0
+	if s != nil {
+		should = len(s.content)
+	}
+	mayKeep := !since.IsZero() && t.rows[w.rowID].mixed
+	switch {
+	case !changed.After(since):
+	case s == nil && len(w.content) > 0 && !mayKeep, s != nil && (!t.matches(w, s) || len(w.content) != should && !mayKeep):
+		return fmt.Sprintf("row %q has %d cells, should have %d, of write %d", w.row, len(w.content), should, im.number)
+	case live != (s != nil):
+		return fmt.Sprintf("row %q has a live version %v of write %d", w.row, live, im.number)
+	default:
+		return t.originDiffers(w, im, live)
+	}
+	return ""
+}
+
+// originDiffers: a live item has its origin where the row does not give its key back. That may be
+// there from a former rule too.
+func (t *recorder) originDiffers(w rowWrite, im image, live bool) string {
+	origin, _ := w.after.Value(sink.LiveFamily, ownColumn(sink.OriginColumn, w.owner))
+	its, want := t.m.Mapping.Source+"/"+t.m.Mapping.ItemKey(im.item), ""
+	if p, err := t.m.Mapping.Map(im.item, someTime); live && err == nil {
+		i := slices.IndexFunc(p.Rows, func(row transform.RowMutation) bool {
+			return row.Table == w.table && row.Row == w.row && row.Owner == w.owner
+		})
+		if i >= 0 && p.Rows[i].Origin != "" {
+			want = its
+		}
+	}
+	if origin != want && (want != "" || !live || origin != its) {
+		return fmt.Sprintf("row %q does not say whose it is, of write %d", w.row, im.number)
+	}
+	return ""
+}
+
+func hasLive(row *model.Row, r register) bool {
+	_, isLive := row.Value(sink.LiveFamily, r.column())
+	return isLive
+}
+
+// Unequal compares the items of a table with the rows of its target, both as they are now, and
+// returns what differs, with item data: it is for tests alone.
+func Unequal(t *model.Table, b *model.Bigtable, m *transform.Mapping, prefix string) []string {
+	var diff []string
+	want := map[string]map[string]string{}
+	for _, item := range t.Items() {
+		placed, err := m.Map(item, time.Time{})
+		if err != nil {
+			continue
+		}
+		for _, row := range placed.Rows { // which other items may share
+			key := row.Table + "/" + row.Row
+			if want[key] == nil {
+				want[key] = map[string]string{}
+			}
+			for _, c := range row.Cells {
+				at := c.Family + ":" + c.Qualifier
+				want[key][at] = string(c.Value) + "\x00" + want[key][at] // lists come from the oldest to the newest
+			}
+		}
+	}
+	var there [][2]string // tables and rows
+	for _, table := range m.Tables() {
+		for _, key := range b.RowsUnder(table, prefix) {
+			there = append(there, [2]string{table, key})
+		}
+	}
+	for _, at := range there {
+		key := at[0] + "/" + at[1]
+		have := map[string]string{}
+		for _, c := range b.Row(at[0], at[1]).Cols {
+			if c.Family == sink.LiveFamily || c.Family == sink.GoneFamily {
+				continue
+			}
+			cells := c.Cells
+			if m.KeepsVersions() { // what it was before is judged by those who know
+				cells = cells[:1]
+			}
+			for _, cell := range cells {
+				have[c.Family+":"+c.Qualifier] += cell.Value + "\x00"
+			}
+		}
+		expected := want[key]
+		delete(want, key)
+		if len(have) == 0 && expected == nil {
+			continue
+		}
+		if expected == nil {
+			diff = append(diff, fmt.Sprintf("%q is extra: %v", key, have))
+		} else if fmt.Sprint(have) != fmt.Sprint(expected) {
+			diff = append(diff, fmt.Sprintf("%q differs: has %v, should have %v", key, have, expected))
+		}
+	}
+	for key := range want {
+		diff = append(diff, fmt.Sprintf("%q is missing", key))
+	}
+	slices.Sort(diff)
+	return diff
+}

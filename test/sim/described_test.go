@@ -1,0 +1,213 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
+	"github.com/dynamodb-bigtable/replicator/test/sim/model"
+)
+
+// mistaken answers DescribeTable as another would, as long as that is set.
+type mistaken struct {
+	pipeline.Database
+	as *backfill.Description
+}
+
+func (m *mistaken) Describe(ctx context.Context, table string) (backfill.Description, error) {
+	d, err := m.Database.Describe(ctx, table)
+	if err == nil && m.as != nil {
+		d.StreamARN, d.StreamLabel, d.StreamEnabled, d.ViewType = m.as.StreamARN, m.as.StreamLabel, m.as.StreamEnabled, m.as.ViewType
+	}
+	return d, err
+}
+
+func (s *scene) mistaken() (*mistaken, func(*pipeline.Options)) {
+	m := &mistaken{}
+	return m, func(o *pipeline.Options) { m.Database, o.Database = o.Database, m }
+}
+
+// TestH24_OldDescription: DescribeTable is eventually consistent. An answer of before the stream that is followed leads back to none that is over, and
+// ends none that goes on.
+func TestH24_OldDescription(t *testing.T) {
+	play(t, 4, 2, func(s *scene) {
+		m, option := s.mistaken()
+		s.Start("a", option)
+		s.until(5*time.Minute, "loaded", func() bool { return s.State().Loaded() })
+		old, err := m.Database.Describe(s.ctx, s.Source.Name)
+		if err != nil {
+			s.failf("%v", err)
+		}
+		s.Source.EnableStream(2)
+		s.gap(5*time.Minute, "the table has a new stream")
+		s.readsOn(time.Minute, "1", "2", "3")
+		gaps := len(s.Gaps)
+		for _, as := range []backfill.Description{old, {}, {StreamARN: old.StreamARN, StreamLabel: old.StreamLabel}} {
+			m.as = &as
+			s.sleep(8 * time.Minute)
+			m.as = nil
+			s.sleep(8 * time.Minute)
+		}
+		if state := s.State(); len(s.Gaps) > gaps || state.StreamEnded || state.Label != s.Source.Stream().Label {
+			s.failf("gaps %q, followed %s, ended %v", s.Gaps, state.Label, state.StreamEnded)
+		}
+		s.readsOn(time.Minute, "1", "2", "3")
+		m.as = &old // when the newer one is over as well
+		s.Source.DisableStream()
+		s.sleep(8 * time.Minute)
+		m.as = nil
+		s.until(5*time.Minute, "the end is told", func() bool { return s.State().StreamEnded })
+		if state := s.State(); state.Label != s.Source.Stream().Label {
+			s.failf("followed %s, gaps %q", state.Label, s.Gaps)
+		}
+	})
+}
+
+// TestH24_OldDescriptionAgain: what a table says against its stream counts from when it began to say so, and it began anew if it said otherwise in between.
+func TestH24_OldDescriptionAgain(t *testing.T) {
+	play(t, 4, 1, func(s *scene) {
+		m, option := s.mistaken()
+		s.Start("a", option)
+		s.until(5*time.Minute, "loaded", func() bool { return s.State().Loaded() })
+		for range 3 {
+			m.as = &backfill.Description{}
+			s.sleep(7 * time.Minute)
+			m.as = nil
+			s.sleep(7 * time.Minute)
+		}
+		if state := s.State(); len(s.Gaps) > 0 || state.StreamEnded {
+			s.failf("gaps %q, ended %v", s.Gaps, state.StreamEnded)
+		}
+	})
+}
+
+// TestH24_DescriptionAgainstStream: what the table says for long is believed, though its stream says nothing of it.
+func TestH24_DescriptionAgainstStream(t *testing.T) {
+	play(t, 10, 1, func(s *scene) {
+		m, option := s.mistaken()
+		s.Start("a", option)
+		s.until(5*time.Minute, "loaded", func() bool { return s.State().Loaded() })
+		m.as = &backfill.Description{}
+		s.gap(15*time.Minute, "the stream is disabled")
+	})
+}
+
+// TestH24_CalledGoneByMistake: a stream that is listed after it was not found is followed again. What the answer cost is a load.
+func TestH24_CalledGoneByMistake(t *testing.T) {
+	play(t, 10, 1, func(s *scene) {
+		s.running("a")
+		listings := 0
+		s.Source.Fault = func(op, _ string) error {
+			if op == "DescribeStream" && listings == 0 {
+				listings++
+				return model.Fail(op, cdc.NotFound)
+			}
+			return nil
+		}
+		s.gap(5*time.Minute, "the stream is gone")
+		s.until(5*time.Minute, "followed again", func() bool { return !s.State().StreamEnded })
+		s.Source.Stream().Roll(s.only())
+		s.readsOn(10*time.Minute, "1", "2")
+	})
+}
+
+// TestH24_GoneBeforeTheNextIsSeen: a stream was replaced while nobody looked, and is gone when its table cannot be described. That is told as what it is,
+// and what replaced it when the table can be.
+func TestH24_GoneBeforeTheNextIsSeen(t *testing.T) {
+	play(t, 10, 1, func(s *scene) {
+		s.stop(s.running("a"))
+		s.Source.EnableStream(1)
+		s.put("k", "unseen")
+		s.sleep(25 * time.Hour)
+		s.Source.MissingUntil = s.World.Now().Add(time.Hour)
+		s.Start("b")
+		s.gap(30*time.Minute, "the stream is gone")
+		s.until(2*time.Hour, "the new stream is followed", func() bool { return s.State().Label == s.Source.Stream().Label })
+		s.gap(time.Minute, "the table has a new stream")
+		s.readsOn(time.Hour, "k", "1")
+	})
+}
+
+// TestAnotherAccount: a worker that finds a table of the same name elsewhere ends, at its start or as soon as it sees it, and changes nothing.
+func TestAnotherAccount(t *testing.T) {
+	play(t, 10, 1, func(s *scene) {
+		a := s.running("a")
+		s.put("k", "v")
+		s.equal(time.Minute)
+		foreign := backfill.Description{
+			StreamARN: strings.Replace(s.Source.Stream().ARN, ":eu-west-1:", ":us-east-1:", 1), StreamLabel: "2026-01-01T00:00:00.000", StreamEnabled: true,
+			ViewType: "NEW_AND_OLD_IMAGES",
+		}
+		before := s.State()
+		m, option := s.mistaken()
+		m.as = &foreign
+		b := s.Start("b", option)
+		var refused *pipeline.SourceError
+		if s.until(time.Minute, "who is elsewhere ends, beside the keeper", func() bool { return b.Over }); !b.Over {
+			return
+		}
+		if err := b.Wait(s.ctx); !errors.As(err, &refused) || refused.Followed != s.Source.Stream().ARN || refused.Found != foreign.StreamARN {
+			s.failf("ended with %v", err)
+		}
+		if state := s.State(); state.Generation != before.Generation || state.StreamARN != before.StreamARN || len(s.Gaps) > 0 {
+			s.failf("%+v, gaps %q", state, s.Gaps)
+		}
+		s.stop(a)
+		m, option = s.mistaken()
+		c := s.Start("c", option)
+		s.put("k", "w")
+		s.equal(time.Minute)
+		m.as = &foreign
+		if s.until(time.Hour, "who finds itself elsewhere ends", func() bool { return c.Over }); !c.Over {
+			return
+		}
+		if err := c.Wait(s.ctx); !errors.As(err, &refused) || len(s.Gaps) > 0 {
+			s.failf("ended with %v, gaps %q", err, s.Gaps)
+		}
+	})
+}
+
+// TestH18_OnceBesideOthers: what another worker reads is drained when the ledger shows it so. Beside a worker that goes on, and beside another that ends,
+// a run ends, and what was written before is applied.
+func TestH18_OnceBesideOthers(t *testing.T) {
+	t.Parallel()
+	once := func(o *pipeline.Options) { o.Once = true }
+	play(t, 8, 4, func(s *scene) {
+		s.running("a")
+		s.put("k", "v")
+		b := s.Start("b", once)
+		s.until(10*time.Minute, "the run beside another ends", func() bool { return b.Over })
+		s.equal(0)
+	})
+	play(t, 8, 8, func(s *scene) {
+		a, b := s.Start("a", once), s.Start("b", once)
+		for i := range 20 {
+			for _, shard := range s.Source.Stream().Open() {
+				s.Source.Stream().Roll(shard)
+			}
+			s.put("k", string(rune('a'+i)))
+			s.sleep(4 * time.Second)
+		}
+		s.until(20*time.Minute, "both end", func() bool { return a.Over && b.Over })
+		s.equal(0)
+	})
+}
+
+// TestH18_OnceBesideAnotherThatStands: a shard whose reader tells of nothing any more is not drained.
+func TestH18_OnceBesideAnotherThatStands(t *testing.T) {
+	play(t, 10, 1, func(s *scene) {
+		a := s.running("a")
+		s.sleep(time.Minute)
+		b := s.Start("b", func(o *pipeline.Options) { o.Once = true })
+		s.sleep(time.Second)
+		a.Kill()
+		s.put("k", "v")
+		s.until(20*time.Minute, "the run ends", func() bool { return b.Over })
+		s.equal(0)
+	})
+}

@@ -1,0 +1,424 @@
+package sim
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/test/sim/model"
+)
+
+// kinds are the faults that happen at planned instants. Those marked as gaps lose changes for good; so does, whatever it consists of,
+// everything that keeps a shard unread for about a day (see checkStarved).
+var kinds []kind
+
+func init() { // not an initialiser: the kinds' functions lead back to the list
+	kinds = []kind{
+		{"shard rolls", 12, 0.95, false, (*simulation).roll},
+		{"shard splits", 3, 0.5, false, (*simulation).split},
+		{"worker killed", 8, 0.5, false, func(s *simulation, e event) { s.crew[int(e.pick%uint64(len(s.crew)))].worker.Kill() }},
+		{"worker stopped", 6, 0.4, false, func(s *simulation, e event) { s.ask(s.crew[int(e.pick%uint64(len(s.crew)))]) }},
+		{"worker paused", 6, 0.5, false, func(s *simulation, e event) {
+			s.pause(s.crew[int(e.pick%uint64(len(s.crew)))], s.span(e, 30*time.Hour))
+		}},
+		{"worker paused shortly", 20, 0.4, false, func(s *simulation, e event) {
+			s.pause(s.crew[int(e.pick%uint64(len(s.crew)))], s.span(e, 2*s.Lease))
+		}},
+		{"all paused", 1.5, 0.3, false, func(s *simulation, e event) {
+			for _, m := range s.crew {
+				s.pause(m, s.span(e, 22*time.Hour))
+			}
+		}},
+		{"all down", 1.5, 0.3, false, func(s *simulation, e event) { s.allDown(e, s.span(e, 20*time.Hour)) }},
+		{"cut from the source", 3, 0.3, false, func(s *simulation, e event) { s.cutOff(e, true, false) }},
+		{"cut from the target", 3, 0.3, false, func(s *simulation, e event) { s.cutOff(e, false, true) }},
+		{"cut from both", 3, 0.3, false, func(s *simulation, e event) { s.cutOff(e, true, true) }},
+		{"source down", 2, 0.2, false, func(s *simulation, e event) { s.down(&s.sourceDown, cdc.Unavailable, s.span(e, 5*time.Hour)) }},
+		{"target down", 2, 0.2, false, func(s *simulation, e event) { s.down(&s.targetDown, cdc.Unavailable, s.span(e, 5*time.Hour)) }},
+		{"source credentials expire", 2, 0.2, false, func(s *simulation, e event) { s.down(&s.sourceDown, cdc.Denied, s.limit(time.Hour)) }},
+		{"target credentials expire", 2, 0.2, false, func(s *simulation, e event) { s.down(&s.targetDown, cdc.Denied, s.limit(time.Hour)) }},
+		{"worker clock jumps", 6, 0.3, false, func(s *simulation, e event) {
+			s.World.Inject("worker clock jumped")
+			most := s.limit(wrongest(s.plan.seed))
+			s.crew[int(e.pick%uint64(len(s.crew)))].worker.Skew(time.Duration((2*e.long - 1) * float64(most)))
+		}},
+		{"worker clock stands still", 2, 0.2, false, (*simulation).standStill},
+		{"server clock jumps", 6, 0.3, false, func(s *simulation, e event) {
+			if s.TombstoneAge == 0 { // else its age would be judged by a wrong clock, which no replicator can mend
+				s.Target.ServerSkew = time.Duration((2*e.long - 1) * 3 * float64(time.Hour))
+			}
+		}},
+		{"shard missing from listings", 6, 0.3, false, (*simulation).hide},
+		{"every iterator expires", 1, 0.2, false, func(s *simulation, e event) { s.expired = s.World.Elapsed() + s.limit(20*time.Minute) }},
+		{"empty pages", 4, 0.2, false, func(s *simulation, e event) {
+			s.World.Inject("empty pages")
+			s.openShard(e).EmptyPages = int(e.pick % 20)
+		}},
+		{"out for a day", 0, 0.2, false, (*simulation).outForADay},
+		{"trimmed shards stay listed", 1, 0.3, false, func(s *simulation, e event) { s.staysListed() }},
+
+		{"table out of sight", 2, 0.3, false, (*simulation).disappear},
+		{"another cluster", 2, 0.4, false, (*simulation).otherCluster},
+		{"one call fails", 6, 0.4, false, (*simulation).failOneCall},
+	}
+	kinds = append(kinds, losses()...)
+}
+
+// losses are the kinds that lose changes.
+func losses() []kind {
+	return []kind{
+		{"new stream", 0, 0.3, true, (*simulation).newStream},
+		{"stream ends", 0, 0.1, true, (*simulation).endStream},
+		{"ledger lost", 0, 0.2, true, func(s *simulation, e event) { s.loseLedger(nil) }},
+		{"ledger restored", 0, 0.2, true, (*simulation).restoreLedger},
+		{"ledger exchanged", 0, 0.2, true, (*simulation).exchangeLedger},
+		{"target exchanged", 0, 0.2, true, (*simulation).exchangeTarget},
+		{"target lost", 0, 0.2, true, (*simulation).loseTarget},
+		{"target restored", 0, 0.2, true, (*simulation).restoreTarget},
+		{"mapping changed", 0, 0.2, true, (*simulation).changeMapping},
+		{"child listed before its parent", 0, 0.3, true, (*simulation).childFirst},
+		{"stream without images", 0.1, 0.05, true, (*simulation).withoutImages},
+		{"shard gone", 0, 0.2, true, func(s *simulation, e event) {
+			if child := s.rolled(e); child != nil {
+				s.World.Inject("shard gone")
+				child.Vanish()
+				s.write()
+				s.Source.Stream().Roll(child)
+			}
+		}},
+	}
+}
+
+// limit bounds a delay so that tombstones outlive it.
+func (s *simulation) limit(d time.Duration) time.Duration {
+	if s.TombstoneAge > 0 {
+		return min(d, s.TombstoneAge/8)
+	}
+	return d
+}
+
+func (s *simulation) span(e event, longest time.Duration) time.Duration {
+	return time.Second + s.limit(time.Duration(e.long*float64(longest)))
+}
+
+// openShard is one that takes writes, or, when the stream has ended, one that did.
+func (s *simulation) openShard(e event) *model.Shard {
+	open := s.Source.Stream().Open()
+	if len(open) == 0 {
+		return s.Source.Stream().Shards[0]
+	}
+	return open[int(e.pick%uint64(len(open)))]
+}
+
+func (s *simulation) rolled(e event) *model.Shard {
+	if sh := s.openShard(e); !sh.Closed {
+		return s.Source.Stream().Roll(sh)
+	}
+	return nil
+}
+
+func (s *simulation) roll(e event) { s.rolled(e) }
+
+func (s *simulation) split(e event) {
+	if sh := s.openShard(e); !sh.Closed && len(s.Source.Stream().Open()) < 4 {
+		s.Source.Stream().Split(sh)
+	}
+}
+
+// hide leaves a shard that the ledger knows out of listings for a while.
+func (s *simulation) hide(e event) {
+	shards := s.Source.Stream().Shards
+	sh := shards[int(e.pick%uint64(len(shards)))]
+	if sh.Hidden || s.rec.shards[sh.Label+"/"+sh.ID] == nil {
+		return
+	}
+	s.World.Inject("shard missing from listings")
+	sh.Hidden = true
+	s.World.After(s.span(e, time.Hour), func() { sh.Hidden = sh.Gone && !sh.StaysListed })
+}
+
+func (s *simulation) staysListed() {
+	s.World.Inject("trimmed shards stay listed")
+	for i, sh := range s.Source.Stream().Shards {
+		sh.StaysListed = i%2 == 0 && !sh.Gone
+	}
+}
+
+// childFirst lets a shard be listed while its parent is not: what the parent held cannot be known to be read.
+func (s *simulation) childFirst(e event) {
+	parent := s.rolled(e)
+	if parent == nil {
+		return
+	}
+	s.World.Inject("child listed before its parent")
+	parent.ListedFrom = s.World.Now().Add(s.span(e, 2*time.Hour))
+	for range 5 {
+		s.write() // what the child's parent holds is lost, unless it is read after all
+	}
+	s.Source.Stream().Roll(parent).ListedFrom = time.Time{}
+}
+
+func (s *simulation) pause(m *member, d time.Duration) {
+	m.worker.Pause(d)
+	m.paused = s.World.Elapsed() + d // a later pause takes the place of one before
+	m.healthy = max(m.healthy, s.World.Elapsed()+d)
+}
+
+// allDown takes every worker away, one half of the time by a clean stop, and brings them back later.
+func (s *simulation) allDown(e event, d time.Duration) {
+	s.World.Inject("all workers down")
+	s.World.Tracef("all workers are down for %s", d)
+	for _, m := range s.crew {
+		m.away = max(m.away, s.World.Elapsed()+d) // nobody comes back to a ledger that is about to be exchanged
+		if e.pick%2 == 0 {
+			s.ask(m)
+		} else {
+			m.worker.Kill()
+		}
+	}
+}
+
+func (s *simulation) newStream(e event) {
+	s.World.Inject("new stream")
+	s.Source.EnableStream(1 + int(e.pick%3))
+}
+
+// later lets something happen that the end of the faults waits for.
+func (s *simulation) later(d time.Duration, does func()) {
+	s.begun = max(s.begun, s.World.Elapsed()+d+time.Second)
+	s.World.After(d, does)
+}
+
+// interrupt takes a worker away in the first hour, while the table is copied.
+func (s *simulation) interrupt() {
+	m := s.crew[s.World.Rand().IntN(len(s.crew))]
+	if s.World.Rand().IntN(3) == 0 {
+		s.ask(m)
+		return
+	}
+	m.worker.Kill()
+}
+
+func (s *simulation) ask(m *member) {
+	if m.worker.Over || m.worker.Dead() || m.asked {
+		return
+	}
+	s.World.Inject("clean stop")
+	m.asked, m.askedAt = true, s.World.Elapsed()
+	m.worker.stop(context.Canceled)
+}
+
+func (s *simulation) cutOff(e event, source, target bool) {
+	m := s.crew[int(e.pick%uint64(len(s.crew)))]
+	d := s.span(e, 8*time.Hour)
+	until := s.World.Elapsed() + d
+	s.World.Inject("worker cut off")
+	s.World.Tracef("%s is cut off for %s: from the source %v, from the target %v", m.worker.Name(), d, source, target)
+	if source {
+		for _, other := range s.crew {
+			if other != m {
+				s.contended = max(s.contended, min(other.noSource, until))
+			}
+		}
+		m.noSource = until
+	}
+	if target {
+		m.noTarget = until
+	}
+	m.healthy = max(m.healthy, until)
+}
+
+// failingShard is one of which nothing can be read.
+type failingShard struct {
+	shard string
+	until time.Duration
+}
+
+// failing is a service that answers nobody.
+type failing struct {
+	until  time.Duration
+	reason cdc.Reason
+}
+
+func (s *simulation) down(o *failing, reason cdc.Reason, d time.Duration) {
+	s.World.Inject("service " + reason.String())
+	s.World.Tracef("a service is %s for %s", reason, d)
+	*o = failing{s.World.Elapsed() + d, reason}
+	s.healthy = max(s.healthy, o.until)
+}
+
+func (s *simulation) standStill(e event) {
+	w := s.crew[int(e.pick%uint64(len(s.crew)))].worker
+	s.World.Inject("worker clock stood still")
+	w.StandStill()
+	s.World.After(s.span(e, 4*time.Hour), func() { w.Skew(0) })
+}
+
+// exchangeTarget puts a table in place of the target that another pipeline, with a ledger of its own, has filled up to now.
+func (s *simulation) exchangeTarget(e event) {
+	snapshot := s.backUpTarget()
+	for _, w := range s.witnesses() {
+		rows := snapshot[w.table]
+		if rows == nil {
+			continue // of a neighbour whose table stays
+		}
+		if !replaceText(rows, w.key, sink.LiveFamily, `"ledger":"`, `"ledger":"other-`) {
+			return
+		}
+		// The other pipeline has counted from where its own ledger begins (checkpoint.Witness), and each is another.
+		rows[w.key].Column(sink.LiveFamily, model.CounterColumn).Cells[0].Value = strconv.FormatUint(1+e.pick>>2, 10)
+	}
+	s.later(s.span(e, 10*time.Hour), func() {
+		s.World.Inject("target exchanged")
+		s.World.Tracef("the target is exchanged")
+		s.RestoreTarget(snapshot)
+	})
+}
+
+// replaceText changes a stored record of a snapshot; false if it is not there.
+func replaceText(snapshot map[string]*model.Row, key, family, was, is string) bool {
+	text, ok := snapshot[key].Value(family, model.RecordColumn)
+	if !ok {
+		return false
+	}
+	row := snapshot[key].Clone()
+	row.Column(family, model.RecordColumn).Cells[0].Value = strings.Replace(text, was, is, 1)
+	snapshot[key] = row
+	return true
+}
+
+func (s *simulation) restoreTarget(e event) {
+	snapshot := s.backUpTarget()
+	s.later(s.span(e, 10*time.Hour), func() {
+		for _, w := range s.witnesses() {
+			rows := snapshot[w.table]
+			if rows != nil && (s.Target.Row(w.table, w.key) == rows[w.key] || s.isPresent(rows[w.key], w.beat)) {
+				return // nothing could tell it. No backup is restored so soon.
+			}
+			if rows != nil && rows[w.key] == nil && s.canBeRemade() {
+				return // it is lost as by loseTarget
+			}
+		}
+		s.World.Inject("target restored")
+		s.World.Tracef("the target is restored")
+		s.RestoreTarget(snapshot)
+	})
+}
+
+// witnessed reports whether the witness of every target table says which generation the ledger is in.
+func (s *simulation) witnessed() bool {
+	for _, at := range s.witnesses() {
+		if w, _ := s.witness(s.Target.Row(at.table, at.key)); w.Generation < at.generation {
+			return false
+		}
+	}
+	return true
+}
+
+// witnessRow is where a source table's witness is in a target table, and what the ledger knows of it.
+type witnessRow struct {
+	table, key string
+	beat       uint64
+	generation uint32
+}
+
+// witnesses are all that there should be.
+func (s *simulation) witnesses() []witnessRow { return s.witnessesBy((*Migration).State) }
+
+// witnessesBy are those that there should be by the record of each table.
+func (s *simulation) witnessesBy(record func(m *Migration) checkpoint.TableState) (all []witnessRow) {
+	state := record(s.Migration)
+	for _, table := range s.Mapping.Tables() {
+		w := witnessRow{table, s.Mapping.WitnessKey(), state.WitnessBeat, state.Generation}
+		if table != s.Mapping.Table {
+			w.beat = state.WitnessBeats[table]
+		}
+		all = append(all, w)
+	}
+	if n := s.neighbour; n != nil {
+		state := record(n.Migration)
+		all = append(all, witnessRow{n.Mapping.Table, n.Mapping.WitnessKey(), state.WitnessBeat, state.Generation})
+	}
+	return all
+}
+
+// witness is what a witness's row says; false if it is not there.
+func (s *simulation) witness(row *model.Row) (w checkpoint.Witness, found bool) {
+	text, ok := row.Value(sink.LiveFamily, model.RecordColumn)
+	return w, ok && json.Unmarshal([]byte(text), &w) == nil
+}
+
+// isPresent reports whether a witness is as new as the ledger knows it to be, or so little older that the last beats make up for it if they are executed
+// again, each in its turn. The ledger's mirror is a beat behind until it was written, and a worker may go, or be kept from it by others, before that.
+func (s *simulation) isPresent(witness *model.Row, known uint64) bool {
+	w, found := s.witness(witness)
+	if !found {
+		return false
+	}
+	pipeline, ok := s.Target.Row(model.StateTable, "default/pipeline").Value(model.LedgerFamily, model.RecordColumn)
+	return ok && strings.Contains(pipeline, `"`+w.Ledger+`"`) && w.Beat+3 >= known
+}
+
+// changeMapping starts workers with another mapping hash, which they are told to accept; the others then have to go.
+func (s *simulation) changeMapping(e event) {
+	s.World.Inject("mapping changed")
+	s.hash += "'"
+	s.ask(s.crew[int(e.pick%uint64(len(s.crew)))])
+}
+
+// sourceFault and targetFault fail the calls of those who cannot reach a service.
+func (s *simulation) sourceFault(op, shard string) error {
+	now := s.World.Elapsed()
+	if s.oneCall.strikes(op, "", now) {
+		s.World.Inject("one call fails at the source")
+		return model.Fail(op, s.oneCall.source)
+	}
+	switch m := s.caller(); {
+	case now < s.unreadable.until && shard == s.unreadable.shard:
+		return model.Fail(op, cdc.Unavailable)
+	case now < s.sourceDown.until:
+		return model.Fail(op, s.sourceDown.reason)
+	case m != nil && now < m.noSource:
+		return model.Fail(op, cdc.Unavailable)
+	case op == "GetRecords" && now < s.expired:
+		s.World.Inject("iterator expired")
+		return model.Fail(op, cdc.Expired)
+	}
+	return nil
+}
+
+func (s *simulation) targetFault(op, table, row string) error {
+	s.rival(op, table, row)
+	now := s.World.Elapsed()
+	switch m := s.caller(); {
+	case m == nil:
+		return nil
+	case s.oneCall.strikes(op, table, now):
+		s.World.Inject("one call fails at the target")
+		return &sink.Error{Op: op, Reason: s.oneCall.target, Code: "Code"}
+	case now < s.targetDown.until && s.targetDown.reason == cdc.Denied:
+		return &sink.Error{Op: op, Reason: sink.Denied, Code: "PermissionDenied"}
+	case now < s.targetDown.until || now < m.noTarget:
+		return &sink.Error{Op: op, Reason: sink.Unknown, Code: "Unavailable"}
+	case s.World.Chance(s.throttled):
+		s.World.Inject("write throttled")
+		return &sink.Error{Op: op, Reason: sink.Throttled, Code: "ResourceExhausted"}
+	}
+	return nil
+}
+
+// caller is the member of the crew whose task goes on; nil for the world's own.
+func (s *simulation) caller() *member {
+	name := s.World.Running()
+	for _, m := range s.crew {
+		if m.worker != nil && m.worker.Name() == name {
+			return m
+		}
+	}
+	return nil
+}

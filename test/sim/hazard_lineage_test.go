@@ -1,0 +1,482 @@
+package sim
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
+	"github.com/dynamodb-bigtable/replicator/test/sim/model"
+)
+
+// The hazards of this file are about shards: their order, their ends, and listings that lag behind.
+
+// unhurried makes the loops slow, for scenarios of days.
+func (s *scene) unhurried() {
+	s.Lease = 20 * time.Minute
+	s.Timing = pipeline.Timing{Poll: 4 * time.Minute, Pass: 4 * time.Minute, List: 20 * time.Minute, Commit: time.Minute}
+}
+
+// TestH08_MoreThanAPageInASecondThenASplit: the children continue within the second in which the parent had more than a page.
+func TestH08_MoreThanAPageInASecondThenASplit(t *testing.T) {
+	play(t, 5, 1, func(s *scene) {
+		s.Source.RestartSequence = s.World.Rand().IntN(2) == 0
+		s.running("a")
+		write := func(from, to int) {
+			for i := from; i < to; i++ {
+				s.put(fmt.Sprint(i%7), fmt.Sprint("v", i))
+			}
+		}
+		write(0, 1500)
+		s.Source.Stream().Split(s.only())
+		write(1500, 1600)
+		s.inSync(2 * time.Minute)
+	})
+}
+
+// TestH10_SequenceNumbersGrowLonger: 99… is followed by 100…: compared as text the position would stand still and newer images would
+// be refused (I2, I6).
+func TestH10_SequenceNumbersGrowLonger(t *testing.T) {
+	play(t, 20, 1, func(s *scene) {
+		s.Source.PageSize = 1 + s.World.Rand().IntN(5)
+		s.running("a")
+		for i := range 60 {
+			s.put(fmt.Sprint(i%3), fmt.Sprint("v", i))
+			if i%10 == 0 {
+				s.sleep(s.upTo(3 * time.Second))
+			}
+		}
+		s.inSync(time.Minute)
+		records := s.only().Records
+		if first, last := records[0].Change.Sequence, records[59].Change.Sequence; len(first.String()) == len(last.String()) {
+			s.failf("the scenario has no sequence numbers of different lengths")
+		}
+	})
+}
+
+// TestH11_SequenceNumbersRestartInChild: children begin with lower numbers than their parents had (I1).
+func TestH11_SequenceNumbersRestartInChild(t *testing.T) {
+	play(t, 20, 1, func(s *scene) {
+		s.Source.RestartSequence = true
+		s.running("a")
+		for generation := range 5 {
+			for i := range 6 {
+				s.put(fmt.Sprint(i), fmt.Sprint("v", generation, i))
+			}
+			s.Source.Stream().Roll(s.only())
+		}
+		s.inSync(5 * time.Minute)
+	})
+}
+
+// TestH12_ParentStillShownOpen: the listing shows the children and still calls their parent open; they neither start before it is read to
+// its end (checkParent) nor wait for the listing.
+func TestH12_ParentStillShownOpen(t *testing.T) {
+	play(t, 20, 1, func(s *scene) {
+		s.running("a")
+		s.Start("b")
+		parent := s.only()
+		parent.EmptyPages = 100 // its end comes long after its children are listed
+		s.put("k", "parent")
+		parent.ShownOpenUntil = s.World.Now().Add(time.Hour)
+		s.Source.Stream().Roll(parent)
+		s.put("k", "child")
+		s.inSync(5 * time.Minute)
+	})
+}
+
+// TestH13_ChildrenListedLate: between a shard's end and the listing of its children nothing is complete, however idle it looks (I4, I5).
+func TestH13_ChildrenListedLate(t *testing.T) {
+	play(t, 20, 1, func(s *scene) {
+		s.stop(s.running("a"))
+		child := s.Source.Stream().Roll(s.only())
+		child.ListedFrom = s.World.Now().Add(s.upTo(20 * time.Minute))
+		s.put("k", "child")
+		b := s.Start("b", func(o *pipeline.Options) { o.Once = true })
+		if err := b.Wait(s.ctx); err != nil {
+			s.failf("ended with %v", err)
+		}
+		s.inSync(0)
+	})
+}
+
+// TestH14_ParentTrimmedBeforeWeCame: in the first listing a shard names a parent that is not listed any more: it is a root (I10).
+func TestH14_ParentTrimmedBeforeWeCame(t *testing.T) {
+	play(t, 20, 2, func(s *scene) {
+		s.put("k", "parent")
+		for _, shard := range s.Source.Stream().Open() {
+			s.Source.Stream().Roll(shard)
+			shard.Hidden, shard.Gone = true, true
+		}
+		s.put("k", "child")
+		s.put("l", "child")
+		s.Start("a")
+		s.inSync(2 * time.Minute)
+	})
+}
+
+// TestH15_MoreThanAHundredShards: every shard of a long listing is read (I4). That every page of it is asked for is shown in cdc.
+func TestH15_MoreThanAHundredShards(t *testing.T) {
+	play(t, 2, 130, func(s *scene) {
+		s.unhurried()
+		s.Timing.Poll, s.Timing.Pass = 5*time.Second, 2*time.Second
+		s.Start("a")
+		s.Start("b")
+		s.until(5*time.Minute, "loaded", func() bool { return s.State().Loaded() })
+		for i := range 400 {
+			s.put(fmt.Sprint(i), "v")
+		}
+		s.inSync(2 * time.Minute)
+		s.Source.Stream().Roll(s.only())
+		s.put("k", "child")
+		s.inSync(2 * time.Minute)
+		for _, shard := range s.Source.Stream().Shards {
+			if state := s.state(shard); len(shard.Records) > 0 && state == "unknown" {
+				s.failf("shard %s is not in the ledger", shard.ID)
+			}
+		}
+	})
+}
+
+// TestH16_FinishedShardStaysListed: the service lists a shard for days after its end; if its row went meanwhile, it would be taken for
+// a new one and its lineage be replayed, or be lost (I4, I7).
+func TestH16_FinishedShardStaysListed(t *testing.T) {
+	play(t, 2, 1, func(s *scene) {
+		s.unhurried()
+		s.running("a")
+		old := s.only()
+		old.StaysListed = true
+		s.put("k", "old")
+		s.sleep(10 * time.Minute)
+		for range 2 { // a row stays as long as a child of its shard is not finished
+			s.Source.Stream().Roll(s.only())
+			s.put("k", fmt.Sprint("new ", s.World.Steps()))
+			s.inSync(time.Hour)
+		}
+		s.sleep(80 * time.Hour)
+		s.put("k", "newest")
+		s.inSync(time.Hour)
+		if state := s.state(old); state != string(checkpoint.Done) {
+			s.failf("the listed shard is %s in the ledger", state)
+		}
+		old.StaysListed = false
+		s.until(2*time.Hour, "the row of a shard that nobody lists goes", func() bool { return s.state(old) == "unknown" })
+		s.inSync(time.Hour)
+	})
+}
+
+// TestH17_LastPageHasRecordsAndNoIterator: the end of a shard comes with its last changes in hand (I5).
+func TestH17_LastPageHasRecordsAndNoIterator(t *testing.T) {
+	play(t, 20, 1, func(s *scene) {
+		s.running("a")
+		for range 3 {
+			for i := range 7 {
+				s.put(fmt.Sprint(i), fmt.Sprint("v", s.World.Steps()))
+			}
+			s.Source.Stream().Roll(s.only())
+			s.inSync(3 * time.Minute)
+		}
+	})
+}
+
+// TestH18_OnceOutlastsEmptyPages: some empty pages are not the end of what there is to do once (I10).
+func TestH18_OnceOutlastsEmptyPages(t *testing.T) {
+	play(t, 10, 1, func(s *scene) {
+		s.only().EmptyPages = 8
+		s.put("k", "behind empty pages")
+		a := s.Start("a", func(o *pipeline.Options) { o.Once, o.Tables[0].Copy = true, false })
+		if err := a.Wait(s.ctx); err != nil {
+			s.failf("ended with %v", err)
+		}
+		s.equal(0)
+	})
+}
+
+// TestH18_TenThousandEmptyPages: they say nothing of a shard, neither of an open one nor of a closed one before its last changes (I4).
+func TestH18_TenThousandEmptyPages(t *testing.T) {
+	play(t, 2, 1, func(s *scene) {
+		s.unhurried()
+		s.Timing.Poll = time.Second
+		s.running("a")
+		s.only().EmptyPages = 10_000
+		s.put("k", "v")
+		s.sleep(time.Hour)
+		if s.value("k") != "" || s.state(s.only()) != string(checkpoint.Reading) {
+			s.failf("after an hour of empty pages the shard is %s", s.state(s.only()))
+		}
+		s.inSync(5 * time.Hour)
+		closed := s.only()
+		closed.EmptyPages = 1000
+		s.put("k", "w")
+		s.Source.Stream().Roll(closed)
+		s.inSync(time.Hour)
+	})
+}
+
+// lateAncestors is a lineage of so many shards of which the first complete listing shows only the youngest one. The others are listed, and
+// read, when the youngest is applied already, and must rank below it and in their own order.
+func lateAncestors(s *scene, length int) {
+	s.Source.RestartSequence = true
+	for age := range length {
+		for i := age; i < 6; i++ { // the first keys are written by older shards alone
+			s.put(fmt.Sprint(5-i), fmt.Sprint("in shard ", age))
+		}
+		s.only().ListedFrom = time.Time{}
+		if younger := length - 1 - age; younger > 0 {
+			s.only().ListedFrom = s.World.Now().Add(time.Duration(younger)*time.Minute + 30*time.Second)
+			s.Source.Stream().Roll(s.only())
+		}
+	}
+	for _, shard := range s.Source.Stream().Shards[:length-1] {
+		shard.ShownOpenUntil = s.World.Now().Add(s.upTo(5 * time.Minute))
+	}
+}
+
+// TestH66_LateParentAndGrandparent: both get ranks below their descendants', so that what they bring is older (I1, I2).
+func TestH66_LateParentAndGrandparent(t *testing.T) {
+	play(t, 20, 1, func(s *scene) {
+		lateAncestors(s, 3)
+		s.Start("a")
+		s.Start("b")
+		s.until(6*time.Minute, "all three shards known", func() bool { return len(s.Shards()) == 3 })
+		s.sleep(time.Minute)
+		s.inSync(3 * time.Minute)
+	})
+}
+
+// TestH66_LateParentBetweenRankedShards: the first listing leaves out one shard in the middle of a lineage. A rank was left free for it.
+func TestH66_LateParentBetweenRankedShards(t *testing.T) {
+	play(t, 20, 1, func(s *scene) {
+		lateAncestors(s, 3)
+		s.Source.Stream().Shards[0].ListedFrom = time.Time{}
+		s.Start("a")
+		s.until(6*time.Minute, "all three shards known", func() bool { return len(s.Shards()) == 3 })
+		s.sleep(time.Minute)
+		s.inSync(3 * time.Minute)
+	})
+}
+
+// TestH66_TwoLateShardsBetweenRankedOnes: the first listing leaves out two, and there is no rank for the second: a gap, never a shard that
+// outranks newer ones (I5).
+func TestH66_TwoLateShardsBetweenRankedOnes(t *testing.T) {
+	play(t, 20, 1, func(s *scene) {
+		lateAncestors(s, 4)
+		s.Source.Stream().Shards[0].ListedFrom = time.Time{}
+		s.Start("a")
+		s.gap(6*time.Minute, cdc.NoRoom.String())
+		middle := s.Source.Stream().Shards[1]
+		if state := s.state(middle); state != string(checkpoint.Lost) {
+			s.failf("the shard without a rank is %s", state)
+		}
+		s.readsOn(time.Minute, "0", "5")
+	})
+}
+
+// outage stops the only worker when a shard has just been rolled and finished and its child has given nothing yet, lets the
+// application write to the child, and starts a worker again after d.
+func outage(s *scene, d time.Duration) *Worker {
+	a := s.running("a")
+	s.put("k", "before")
+	s.inSync(time.Minute)
+	parent := s.only()
+	child := s.Source.Stream().Roll(parent)
+	s.until(5*time.Minute, "parent done, child begun", func() bool {
+		return s.state(parent) == string(checkpoint.Done) && s.state(child) == string(checkpoint.Reading)
+	})
+	s.stop(a)
+	s.sleep(time.Minute)
+	s.put("lost", "first in the child")
+	s.sleep(d)
+	s.put("k", "after")
+	return s.Start("b")
+}
+
+// TestH75_HorizonAfterMoreThanADay: the child's first changes were trimmed, and its horizon gives the rest without an error (I5).
+func TestH75_HorizonAfterMoreThanADay(t *testing.T) {
+	play(t, 20, 1, func(s *scene) {
+		b := outage(s, 24*time.Hour+s.upTo(10*time.Hour))
+		s.gap(5*time.Minute, "may be gone")
+		s.readsOn(time.Minute, "k", "lost")
+		if b.Over {
+			s.failf("the worker ended with %v", b.Err)
+		}
+	})
+}
+
+// fromNow and fromHorizon let a worker follow changes without a load, from now on and from as far back as the stream reaches.
+func fromNow(o *pipeline.Options)     { o.Tables[0].Copy, o.Tables[0].FromNow = false, true }
+func fromHorizon(o *pipeline.Options) { o.Tables[0].Copy, o.Tables[0].FromNow = false, false }
+
+// TestH75_NotLoadedAndUnreadForADay: replication starts, without a load, and the stream cannot be read for more than a day: changes that were
+// made after the start are trimmed before anybody saw the root's horizon, which gives no error (I5).
+func TestH75_NotLoadedAndUnreadForADay(t *testing.T) {
+	for _, unloaded := range []func(*pipeline.Options){fromNow, fromHorizon} {
+		play(t, 2, 1, func(s *scene) {
+			s.unhurried()
+			from := s.World.Now()
+			s.Source.Fault = func(op, _ string) error {
+				if op == "GetRecords" && s.World.Now().Sub(from) < 25*time.Hour {
+					return model.Fail(op, cdc.Denied)
+				}
+				return nil
+			}
+			s.Start("a", unloaded)
+			s.sleep(time.Minute)
+			s.put("lost", "v")
+			s.sleep(25 * time.Hour)
+			s.gap(30*time.Minute, "may be gone")
+		})
+	}
+}
+
+// TestH75_ThrottledForADay: a root is read once, which the load rests on, and throttled for more than a day after that, under one lease: others
+// would be throttled as well. The horizon, which is sought anew because the iterator expired, gives the rest without an error (I5).
+func TestH75_ThrottledForADay(t *testing.T) {
+	play(t, 2, 1, func(s *scene) {
+		s.unhurried()
+		s.running("a")
+		s.inSync(10 * time.Minute)
+		from := s.World.Now()
+		s.Source.Fault = func(op, _ string) error {
+			if op == "GetRecords" && s.World.Now().Sub(from) < 25*time.Hour {
+				return model.Fail(op, cdc.Throttled)
+			}
+			return nil
+		}
+		s.put("lost", "v")
+		s.sleep(25 * time.Hour)
+		s.gap(30*time.Minute, "may be gone")
+	})
+}
+
+// TestH75_NotLoadedAndTheRootClosedAndEmpty: nothing is loaded, the root was closed and empty when it was listed, and it is read most of a day later. What its
+// child may begin with is then not what came after that read, but what came after the start: half of it is trimmed when the child is read (I5).
+func TestH75_NotLoadedAndTheRootClosedAndEmpty(t *testing.T) {
+	for _, unloaded := range []func(*pipeline.Options){fromNow, fromHorizon} {
+		play(t, 2, 1, func(s *scene) {
+			s.unhurried()
+			from, root := s.World.Now(), s.only()
+			s.Source.Stream().Roll(root)
+			s.Source.Fault = func(op, shard string) error {
+				away := 20 * time.Hour
+				if shard != root.ID {
+					away = 30 * time.Hour
+				}
+				if op == "GetShardIterator" && s.World.Now().Sub(from) < away {
+					return model.Fail(op, cdc.Denied)
+				}
+				return nil
+			}
+			s.Start("a", unloaded)
+			s.sleep(time.Hour)
+			s.put("lost", "v")
+			s.sleep(29 * time.Hour)
+			s.gap(30*time.Minute, "may be gone")
+		})
+	}
+}
+
+// TestH75_HorizonWithinADay: after 23 h 20 min nothing is lost, and no gap is declared (I10).
+func TestH75_HorizonWithinADay(t *testing.T) {
+	play(t, 20, 1, func(s *scene) {
+		outage(s, 23*time.Hour+20*time.Minute)
+		s.inSync(5 * time.Minute)
+	})
+}
+
+// TestH75_ShownOpenLongAfterItsEnd: listings go on showing a shard open for hours after it was closed, though they show its child as well.
+// What the child is covered to must not move on with them: its first changes are trimmed unread (I5).
+func TestH75_ShownOpenLongAfterItsEnd(t *testing.T) {
+	t.Parallel()
+	play(t, 8, 1, func(s *scene) {
+		a := s.running("a")
+		s.put("k", "before")
+		s.inSync(time.Minute)
+		parent := s.only()
+		child := s.Source.Stream().Roll(parent)
+		parent.ShownOpenUntil = s.World.Now().Add(6 * time.Hour)
+		unreadable := map[string]bool{parent.ID: true, child.ID: true}
+		s.Source.Fault = func(op, shard string) error {
+			if op == "GetRecords" && unreadable[shard] {
+				return model.Fail(op, cdc.Unavailable)
+			}
+			return nil
+		}
+		s.sleep(time.Minute)
+		s.put("lost", "first in the child")
+		s.sleep(2 * time.Hour)
+		unreadable[parent.ID] = false
+		s.until(5*time.Minute, "parent done, child begun", func() bool {
+			return s.state(parent) == string(checkpoint.Done) && s.state(child) == string(checkpoint.Reading)
+		})
+		s.stop(a)
+		s.Source.Fault = nil
+		s.sleep(22*time.Hour + 20*time.Minute)
+		s.put("k", "after")
+		s.Start("b")
+		s.gap(5*time.Minute, "may be gone")
+		s.readsOn(time.Minute, "k", "lost")
+	})
+}
+
+// TestH76_ChildListedAfterDays: a shard's child is listed for the first time when the shard itself is long forgotten by the service. The
+// row of its parent must still be there, or its place in the lineage would be lost; what it held is a gap.
+func TestH76_ChildListedAfterDays(t *testing.T) {
+	play(t, 2, 2, func(s *scene) {
+		s.unhurried()
+		s.running("a")
+		parent := s.only()
+		child := s.Source.Stream().Roll(parent)
+		child.ListedFrom = s.World.Now().Add(80 * time.Hour)
+		for i := range 20 {
+			s.put(fmt.Sprint(i), "v")
+		}
+		s.until(time.Hour, "parent done", func() bool { return s.state(parent) == string(checkpoint.Done) })
+		s.sleep(79 * time.Hour)
+		if state := s.state(parent); state != string(checkpoint.Done) {
+			s.failf("the row of a shard whose child was never listed is %s", state)
+		}
+		s.sleep(time.Hour)
+		s.gap(2*time.Hour, "may be gone")
+		s.readsOn(time.Hour, "1", "2", "3")
+	})
+}
+
+// TestH76_OrphanIsNoRoot: after the first complete listing a shard with an unknown parent has a lineage that nobody read: a gap, and
+// its changes are applied in the generation that follows (I4, I5).
+func TestH76_OrphanIsNoRoot(t *testing.T) {
+	play(t, 20, 1, func(s *scene) {
+		s.running("a")
+		root := s.only()
+		middle := s.Source.Stream().Roll(root)
+		middle.Hidden = true
+		s.put("k", "never read")
+		s.Source.Stream().Roll(middle)
+		s.put("k", "orphan's")
+		s.gap(5*time.Minute, cdc.UnknownParent.String())
+		s.until(time.Minute, "the orphan is read", func() bool { return s.value("k") == "orphan's" })
+		s.readsOn(time.Minute, "k")
+		if n := strings.Count(strings.Join(s.Gaps, "\n"), cdc.UnknownParent.String()); n != 1 {
+			s.failf("the same orphan is %d gaps", n)
+		}
+	})
+}
+
+// TestStatesOfShardsAreTold: how many shards are in which state is told with every look at the ledger, those of which there is none among them.
+func TestStatesOfShardsAreTold(t *testing.T) {
+	play(t, 3, 2, func(s *scene) {
+		told := ""
+		a := s.Start("a", func(o *pipeline.Options) {
+			o.Events.Ledger = func(_ checkpoint.TableState, states map[checkpoint.State]int) { told = fmt.Sprint(states) }
+		})
+		s.put("1", "x")
+		s.inSync(5 * time.Minute)
+		s.until(5*time.Minute, "two shards are read", func() bool { return told == "map[done:0 gap:0 reading:2 waiting:0]" })
+		s.Source.Stream().Roll(s.Source.Stream().Open()[0])
+		s.until(30*time.Minute, "one is done", func() bool { return told == "map[done:1 gap:0 reading:2 waiting:0]" })
+		s.stop(a)
+	})
+}

@@ -1,0 +1,73 @@
+package sim
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/attribute"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/test/sim/model"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// withOthers starts a worker that ends when this table and another one are drained, whose items are put by the function that is returned.
+func (s *scene) withOthers(name string) (w *Worker, put func(key, value string)) {
+	mapping, err := transform.NewMapping("Others", "others", "d", []transform.KeyAttribute{{Name: "id", Type: attribute.KindS}})
+	if err != nil {
+		s.failf("%v", err)
+	}
+	others := model.NewTable(s.World, "Others", 1, "id")
+	s.Target.Create("others", "d", sink.LiveFamily, sink.GoneFamily)
+	s.Target.Executed = func(table, key string, before, after *model.Row) { // its shards are called as those of this one
+		if table != "others" && !strings.Contains(key, "/Others") {
+			s.check(table, key, before, after)
+		}
+	}
+	w = s.Start(name, func(o *pipeline.Options) {
+		o.Once = true
+		o.Tables = append(o.Tables, pipeline.Table{Mapping: mapping, MappingHash: "others", Copy: true})
+		o.Database = tables{s.Source, others}
+		o.Open = func(arn string) cdc.Source {
+			if arn == others.Stream().ARN {
+				return others.Stream()
+			}
+			return s.open(arn)
+		}
+	})
+	return w, func(key, value string) {
+		others.Put(attribute.NewItem([]attribute.Attribute{{Name: "id", Value: attribute.String(key)}, {Name: "value", Value: attribute.String(value)}}))
+	}
+}
+
+// TestH18_DrainedBeforeAnOutage: a table that was drained before the target failed is looked at again before the run ends, though another table, which was
+// not drained by then, is looked at sooner and has nothing left to do (I3).
+func TestH18_DrainedBeforeAnOutage(t *testing.T) {
+	play(t, 40, 1, func(s *scene) {
+		s.put("k", "before")
+		a, put := s.withOthers("a")
+		for i := range 120 {
+			put("k", fmt.Sprint(i))
+			s.sleep(time.Second)
+		}
+		if a.Over {
+			s.failf("it ended while a table was written to: %v", a.Err)
+		}
+		s.Target.Fault = func(op, _, _ string) error {
+			return &sink.Error{Op: op, Reason: sink.Unknown, Code: "Unavailable"}
+		}
+		s.sleep(5*time.Minute + s.upTo(5*time.Minute))
+		s.put("k", "during")
+		s.put("l", "during")
+		s.sleep(time.Minute)
+		s.Target.Fault = nil
+		if err := a.Wait(s.ctx); err != nil {
+			s.failf("ended with %v", err)
+		}
+		s.equal(0)
+	})
+}

@@ -1,0 +1,214 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/attribute"
+
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/test/sim/model"
+	"github.com/dynamodb-bigtable/replicator/test/virtual"
+)
+
+// scene is one hazard under one seed: a migration, and a script that runs as a task of the world. Each scenario in these files
+// makes one fault happen at the place where it hurts, and fails without the code that handles it.
+type scene struct {
+	*Migration
+	ctx      context.Context
+	failures []string
+}
+
+// longest is how much virtual time a scenario may take.
+const longest = 100 * time.Hour
+
+// play runs a scenario under so many seeds, on a stream of so many shards. After the script it looks at what the checkers saw.
+func play(t *testing.T, seeds uint64, shards int, script func(s *scene)) {
+	t.Helper()
+	playWith(t, seeds, func(w *virtual.World) *Migration { return NewMigration(w, shards) }, script)
+}
+
+func playWith(t *testing.T, seeds uint64, build func(w *virtual.World) *Migration, script func(s *scene)) {
+	t.Helper()
+	for seed := range max(1, seeds/fewer) {
+		if s := perform(seed, false, build, script); len(s.failures) > 0 {
+			again := perform(seed, true, build, script)
+			t.Fatalf("seed %d:\n%s\n%s", seed, strings.Join(s.failures, "\n"), tail(again.World.Trace(), 60))
+		}
+	}
+}
+
+// partOf is all of these, but under the race detector a few: at least one.
+func partOf[T any](all []T) []T { return all[:max(1, len(all)/fewer)] }
+
+func perform(seed uint64, trace bool, build func(w *virtual.World) *Migration, script func(s *scene)) *scene {
+	w := virtual.NewWorld(seed, start, trace)
+	s := &scene{Migration: build(w)}
+	err := w.Run(longest, func(ctx context.Context) {
+		s.ctx = ctx
+		script(s)
+	})
+	if err != nil {
+		s.failf("%v", err)
+	}
+	s.failures = append(s.failures, s.Broken()...)
+	return s
+}
+
+// tail is the end of a trace, without the lines that only say that a task went on.
+func tail(text string, lines int) string {
+	all := slices.DeleteFunc(strings.Split(text, "\n"), func(line string) bool { return strings.HasSuffix(line, " goes on") })
+	all = all[max(0, len(all)-lines):]
+	for i, line := range all {
+		all[i] = line[:min(len(line), 200)] // the key of a witness is thousands of bytes long
+	}
+	return strings.Join(all, "\n")
+}
+
+func (s *scene) failf(format string, args ...any) {
+	s.failures = append(s.failures, fmt.Sprintf(format, args...))
+}
+
+func (s *scene) sleep(d time.Duration) { _ = task.Sleep(s.ctx, d) }
+
+// upTo is a random duration in (0, d].
+func (s *scene) upTo(d time.Duration) time.Duration { return s.World.UpTo(d) }
+
+// equal waits until both stores are equal.
+func (s *scene) equal(within time.Duration) {
+	if err := s.Equal(s.ctx, within); err != nil {
+		s.failf("%v", err)
+	}
+}
+
+// until waits for a condition.
+func (s *scene) until(within time.Duration, what string, ok func() bool) {
+	err := s.Until(s.ctx, within, func() error {
+		if ok() {
+			return nil
+		}
+		return fmt.Errorf("never: %s", what)
+	})
+	if err != nil {
+		s.failf("%v", err)
+	}
+}
+
+// inSync waits until the table is loaded and both stores are equal, and expects that no gap was declared.
+func (s *scene) inSync(within time.Duration) {
+	s.until(within, "loaded", func() bool { return s.State().Loaded() })
+	s.equal(within)
+	if len(s.Gaps) > 0 {
+		s.failf("gaps %q", s.Gaps)
+	}
+}
+
+// gap waits until a gap is declared whose reason contains text, and expects that the table claims nothing any more (I5).
+func (s *scene) gap(within time.Duration, text string) {
+	s.until(within, "a gap about "+text, func() bool { return strings.Contains(strings.Join(s.Gaps, "\n"), text) })
+	if state := s.State(); !state.NeedsLoad || state.Loaded() || state.Reason == "" {
+		s.failf("after a gap: needs load %v, loaded %v, reason %q", state.NeedsLoad, state.Loaded(), state.Reason)
+	}
+}
+
+// readsOn expects that a worker is alive and that changes written from now on are applied to every key given, whatever the rows
+// hold: after a gap, too.
+func (s *scene) readsOn(within time.Duration, keys ...string) {
+	for _, key := range keys {
+		value := fmt.Sprintf("on %d", s.World.Steps())
+		s.put(key, value)
+		s.until(within, "a later change of "+key, func() bool { return s.value(key) == value })
+	}
+}
+
+// stop stops a worker cleanly.
+func (s *scene) stop(w *Worker) {
+	if err := w.Stop(s.ctx); err != nil {
+		s.failf("%s ended with %v", w.Name(), err)
+	}
+}
+
+// running starts a worker and waits until the table is loaded.
+func (s *scene) running(name string) *Worker {
+	w := s.Start(name)
+	s.until(5*time.Minute, "loaded", func() bool { return s.State().Loaded() })
+	return w
+}
+
+// put stores an item under a key that is its partition key and sort key.
+func (s *scene) put(key, value string) { s.Source.Put(item(key, key, value)) }
+
+// putAll stores items with further attributes: names and values.
+func (s *scene) putWith(key string, more ...string) {
+	attributes := []attribute.Attribute{{Name: "pk", Value: attribute.String(key)}, {Name: "sk", Value: attribute.String(key)}}
+	for i := 0; i < len(more); i += 2 {
+		attributes = append(attributes, attribute.Attribute{Name: more[i], Value: attribute.String(more[i+1])})
+	}
+	s.Source.Put(attribute.NewItem(attributes))
+}
+
+func (s *scene) del(key string) { s.Source.Delete(item(key, key, "")) }
+
+// row is the target's row of a key.
+func (s *scene) row(key string) *model.Row { return s.Target.Row("orders", key+"#"+key) }
+
+// value is what the target holds of put.
+func (s *scene) value(key string) string {
+	v, _ := s.row(key).Value("d", "value")
+	return v
+}
+
+// only is the shard that takes writes, in streams with one.
+func (s *scene) only() *model.Shard {
+	open := s.Source.Stream().Open()
+	return open[len(open)-1]
+}
+
+// state is the ledger's row of a shard.
+func (s *scene) state(shard *model.Shard) string {
+	for _, row := range s.Shards() {
+		if row.ID == shard.ID {
+			return string(row.State)
+		}
+	}
+	return "unknown"
+}
+
+// onWrite calls f for each write of the row of a key that takes place from now on, with its count.
+func (s *scene) onWrite(key string, f func(n int)) {
+	n := 0
+	s.Watch = func(table, row string, _, _ *model.Row) {
+		if table == "orders" && row == key+"#"+key {
+			n++
+			f(n)
+		}
+	}
+}
+
+// route lets the network treat the next writes of the row of a key as given, one after the other.
+func (s *scene) route(key string, fates ...*model.Fate) {
+	s.Target.Route = func(c model.Call) *model.Fate {
+		if c.Op != "CheckAndMutateRow" || c.Row != key+"#"+key || len(fates) == 0 {
+			return nil
+		}
+		fate := fates[0]
+		fates = fates[1:]
+		return fate
+	}
+}
+
+// routeLedger decides about compare-and-sets of rows of the ledger whose keys begin with prefix, by their count.
+func (s *scene) routeLedger(prefix string, f func(n int) *model.Fate) {
+	n := 0
+	s.Target.Route = func(c model.Call) *model.Fate {
+		if c.Op != "Swap" || c.Table != model.StateTable || !strings.HasPrefix(c.Row, "default/"+prefix) {
+			return nil
+		}
+		n++
+		return f(n)
+	}
+}

@@ -1,0 +1,230 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
+	"github.com/dynamodb-bigtable/replicator/test/sim/model"
+)
+
+// moody is a table that comes without a stream, and may be dropped.
+type moody struct {
+	*model.Table
+	off, dropped bool
+}
+
+func (d *moody) Describe(ctx context.Context, table string) (backfill.Description, error) {
+	desc, err := d.Table.Describe(ctx, table)
+	switch {
+	case err != nil:
+	case d.dropped:
+		return backfill.Description{}, &cdc.Error{Op: "DescribeTable", Reason: cdc.NotFound, Err: errors.New("dropped")}
+	case d.off:
+		desc.StreamEnabled, desc.ViewType = false, ""
+	}
+	return desc, err
+}
+
+// lookEvery is how often tables are looked for.
+const lookEvery = 5 * time.Minute
+
+// byPattern lets a worker find its table with discover, where it would be named. The table given has joined when it is found.
+func byPattern(o *pipeline.Options, discover func(spec pipeline.Table, followed func(string) bool) (pipeline.Discovery, error)) {
+	spec := o.Tables[0]
+	spec.Joined = true
+	o.Tables, o.DiscoverEvery = nil, lookEvery
+	o.Discover = func(_ context.Context, followed func(string) bool) (pipeline.Discovery, error) {
+		return discover(spec, followed)
+	}
+}
+
+// TestTableJoins: a table that is found while two workers run joins both. Without a stream it is set aside, once, and ends neither; with one it is
+// copied and followed; dropped it is told, and what its shards still hold is applied.
+func TestTableJoins(t *testing.T) { play(t, 10, 1, tableJoins) }
+
+func tableJoins(s *scene) {
+	s.Target.LoseReply, s.Target.Late, s.Target.Drop, s.Target.Twice = 0.02, 0.02, 0.02, 0.05
+	db := &moody{Table: s.Source, off: true}
+	exists, joined := false, 0
+	told := map[string]int{}
+	patterns := func(o *pipeline.Options) {
+		byPattern(o, func(spec pipeline.Table, _ func(string) bool) (pipeline.Discovery, error) {
+			switch {
+			case !exists:
+				return pipeline.Discovery{}, nil
+			case s.World.Rand().IntN(3) == 0:
+				return pipeline.Discovery{}, &cdc.Error{Op: "ListTables", Reason: cdc.Throttled, Err: errors.New("injected")}
+			}
+			refused := []pipeline.Refusal{{Table: "Other", Reason: "its key does not fit"}}
+			if joined == 2 { // its own keeper knows better
+				refused = append(refused, pipeline.Refusal{Table: spec.Mapping.Source, Reason: "it is refused now"})
+			}
+			return pipeline.Discovery{Tables: []pipeline.Table{spec}, Refused: refused}, nil
+		})
+		o.Database = db
+		o.Events.Joined = func(string) { joined++ }
+		o.Events.Aside = func(table, reason string) { told[table+": "+reason]++ }
+	}
+	aside := func(what, reason string) {
+		s.until(2*lookEvery, what, func() bool { return s.State().Aside.Reason == reason })
+	}
+	s.put("1", "before")
+	a, b := s.Start("a", patterns), s.Start("b", patterns)
+	s.sleep(3 * lookEvery)
+	if s.State().Generation != 0 || joined != 0 {
+		s.failf("a table that is not there joins: %+v", s.State())
+	}
+	exists = true
+	s.until(2*lookEvery, "both look at the table", func() bool { return joined == 2 })
+	aside("set aside", "the table has no enabled stream")
+	s.sleep(lookEvery)
+	db.off = false
+	s.equal(2 * lookEvery)
+	aside("taken back", "")
+	s.put("2", "followed")
+	s.equal(time.Minute)
+	db.dropped = true
+	aside("told that it was dropped", pipeline.GoneReason)
+	s.put("1", "the last change")
+	s.equal(lookEvery)
+	s.stop(a)
+	s.stop(b)
+	if len(s.Gaps) > 0 || joined != 2 || told["Other: its key does not fit"] == 0 || told["Orders: it is refused now"] > 0 || told["Orders: "+pipeline.GoneReason] == 0 {
+		s.failf("gaps %v, %d joined, told %v", s.Gaps, joined, told)
+	}
+	for line, n := range told {
+		if n > 2 { // each worker at the most, when an answer was lost
+			s.failf("told %d times: %s", n, line)
+		}
+	}
+}
+
+// TestDroppedTableIsLeft: two days after a table of a pattern was dropped, nobody looks at its rows of the ledger any more; one that is created under
+// its name joins anew, with a gap between the two streams.
+func TestDroppedTableIsLeft(t *testing.T) { play(t, 3, 2, droppedTableIsLeft) }
+
+func droppedTableIsLeft(s *scene) {
+	s.Lease, s.Timing = 2*time.Minute, pipeline.Timing{Pass: 20 * time.Second, List: lookEvery} // for fewer steps in two days
+	db := &moody{Table: s.Source}
+	joined, looks, seats := 0, 0, 0
+	patterns := func(o *pipeline.Options) {
+		byPattern(o, func(spec pipeline.Table, followed func(string) bool) (found pipeline.Discovery, err error) {
+			source := spec.Mapping.Source
+			switch {
+			case followed(source):
+			case db.dropped:
+				found.Refused = []pipeline.Refusal{{Table: source, Reason: pipeline.GoneReason}}
+			default:
+				found.Tables = []pipeline.Table{spec}
+			}
+			return found, nil
+		})
+		o.Database = db
+		o.Events.Joined = func(string) { joined++ }
+		o.Events.Ledger = func(checkpoint.TableState, map[checkpoint.State]int) { looks++ }
+		o.Events.KeeperTaken = func(string, uint64) { seats++ }
+	}
+	s.put("1", "before")
+	a, b := s.Start("a", patterns), s.Start("b", patterns)
+	s.equal(2 * lookEvery)
+	s.put("2", "the last change")
+	db.dropped = true
+	s.Source.DisableStream()
+	s.equal(2 * lookEvery)
+	s.sleep(47 * time.Hour)
+	before := looks
+	s.sleep(time.Minute)
+	if joined != 2 || before == looks {
+		s.failf("it is left after less than two days; %d joined", joined)
+	}
+	s.sleep(2 * time.Hour)
+	before = looks + seats
+	s.sleep(time.Hour)
+	if joined != 2 || before != looks+seats || s.State().Aside.Reason != pipeline.GoneReason {
+		s.failf("%d joined, %d looks and seats in an hour after the table is long gone, set aside for %q", joined, looks+seats-before, s.State().Aside.Reason)
+	}
+	db.dropped = false
+	s.Source.EnableStream(1)
+	s.sleep(2 * lookEvery)
+	s.put("2", "of the new table")
+	s.equal(2 * lookEvery)
+	if state := s.State(); joined != 4 || state.Aside.Reason != "" || len(s.Gaps) != 1 {
+		s.failf("%d joined, set aside for %q, gaps %v", joined, state.Aside.Reason, s.Gaps)
+	}
+	s.stop(a)
+	s.stop(b)
+}
+
+// TestH18_OnceWaitsForWhatCannotBeDescribed: a run with Once replicates the table that it found with an error, and ends only after a look without one.
+func TestH18_OnceWaitsForWhatCannotBeDescribed(t *testing.T) {
+	play(t, 1, 1, func(s *scene) {
+		failures, looked := 10, false
+		s.put("1", "before")
+		a := s.Start("a", func(o *pipeline.Options) {
+			byPattern(o, func(spec pipeline.Table, followed func(string) bool) (found pipeline.Discovery, err error) {
+				if !followed(spec.Mapping.Source) {
+					found.Tables = []pipeline.Table{spec}
+				}
+				if failures--; failures >= 0 {
+					return found, &cdc.Error{Op: "DescribeTable", Reason: cdc.Throttled, Err: errors.New("injected")}
+				}
+				looked = true
+				return found, nil
+			})
+			o.Once, o.DiscoverEvery = true, time.Minute
+		})
+		s.equal(time.Minute)
+		if looked {
+			s.failf("the table waited for the others")
+		}
+		if err := a.Wait(s.ctx); err != nil || !looked {
+			s.failf("over after a look without an error: %v, %v", looked, err)
+		}
+	})
+}
+
+// born is a table that was created at a given time.
+type born struct {
+	*model.Table
+	at time.Time
+}
+
+func (b born) Describe(ctx context.Context, table string) (backfill.Description, error) {
+	d, err := b.Table.Describe(ctx, table)
+	d.CreatedAt = b.at
+	return d, err
+}
+
+// TestH75_YoungTableFoundADayLater: where tables are followed from now on, one is created while no worker runs, and found when its first changes are
+// trimmed already: nothing is loaded that would make up for them (I5). Within a day nothing of it is missing.
+func TestH75_YoungTableFoundADayLater(t *testing.T) {
+	for _, hours := range []int{22, 25} {
+		play(t, 10, 1, func(s *scene) {
+			db := born{s.Source, s.World.Now()}
+			s.put("k", "the first change")
+			for range hours {
+				s.sleep(time.Hour)
+				s.Source.Stream().Roll(s.only())
+			}
+			s.Start("a", func(o *pipeline.Options) {
+				o.Tables[0].Copy, o.Tables[0].FromNow, o.Tables[0].Young = false, true, true
+				byPattern(o, func(spec pipeline.Table, _ func(string) bool) (pipeline.Discovery, error) {
+					return pipeline.Discovery{Tables: []pipeline.Table{spec}}, nil
+				})
+				o.Database = db
+			})
+			if hours > 24 {
+				s.gap(5*time.Minute, "may be gone")
+			} else if s.equal(5 * time.Minute); len(s.Gaps) > 0 {
+				s.failf("gaps %q after %d hours", s.Gaps, hours)
+			}
+			s.readsOn(5*time.Minute, "k")
+		})
+	}
+}

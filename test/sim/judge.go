@@ -1,0 +1,312 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/test/sim/model"
+)
+
+// excused reports whether a worker had a reason to end by itself.
+func (s *simulation) excused(err error) bool {
+	var stream *pipeline.StreamError
+	var bad *sink.BadItem
+	switch {
+	case errors.Is(err, checkpoint.ErrMappingChanged):
+		return s.hash != firstHash
+	case errors.Is(err, checkpoint.ErrLedgerExchanged), errors.Is(err, checkpoint.ErrForeignPipeline):
+		return s.isSetBack()
+	case errors.As(err, &stream):
+		return len(s.Source.Streams) > 1 || s.Source.Stream().Ended
+	case errors.Is(err, checkpoint.ErrClusterChanged):
+		s.World.Inject("worker ended by another cluster")
+		return s.plan.clustered
+	case errors.Is(err, sink.ErrParkedLimit):
+		s.World.Inject("worker ended by a limit of parked items")
+		s.relax()
+		return s.plan.policy.maxParked > 0 && len(s.rec.parked) > s.plan.policy.maxParked
+	case errors.As(err, &bad):
+		s.World.Inject("worker ended by an item")
+		s.relax()
+		return s.plan.policy.onBadItem == sink.Stop
+	}
+	return false
+}
+
+// judge ends all faults and waits until everything is applied. Either the table needs no load, and
+// then source and target are equal as a whole (I1); or it does, something was lost, and what was
+// changed since is equal (I5).
+func (s *simulation) judge() {
+	s.peace()
+	s.settle("after the faults", s.patience()+2*time.Hour)
+	if s.bad() {
+		return
+	}
+	if !s.Source.Stream().Ended { // changes arrive soon, whatever happened before, also of shards that are leased anew for them
+		for range s.plan.keys {
+			s.write()
+		}
+		s.settle("changes in peace", s.patience())
+	}
+	s.checkShared()
+	s.compare("")
+	_ = task.Sleep(s.ctx, s.Target.LateBy+model.LongSilence+time.Minute) // what was sent in bad times arrives, and who waits for its answer stops waiting
+	s.compare(", after late requests")
+	for _, m := range s.crew {
+		s.replace(m) // who was stopped meanwhile, for what is parked, say, was not seen by a tick
+	}
+	// Each worker may park one more before it hears of the others'.
+	if n, most := s.rec.parkedItems(), s.Policy.maxParked+s.plan.workers; s.Policy.maxParked > 0 && n > most {
+		s.fail("I5", "%d items are parked, and nobody was stopped by that", n)
+	}
+	s.finish()
+	s.checkReleased()
+	// A ledger that was begun anew knows nothing of the gaps of the one before: if the target was
+	// lost as well, it loads everything.
+	if state := s.State(); !state.NeedsLoad && s.rec.gaps > 0 && !s.isSetBack() && !s.bad() {
+		s.fail("I5", "no load is needed after %d gaps", s.rec.gaps)
+	}
+}
+
+// settle waits until everything is applied, for so long.
+func (s *simulation) settle(when string, most time.Duration) {
+	limit := s.World.Elapsed() + most
+	missing := s.unsettled()
+	for ; missing != "" && !s.bad() && s.World.Elapsed() < limit; missing = s.unsettled() {
+		s.tick()
+	}
+	if missing != "" && !s.bad() {
+		s.fail("I10", "%s: %s", when, missing)
+	}
+}
+
+func (s *simulation) peace() {
+	s.World.Tracef("peace")
+	s.peaceful, s.peaceFrom = true, s.World.Elapsed()
+	t, b := s.Source, s.Target
+	b.LoseReply, b.Late, b.Drop, b.Twice, t.Throttle, t.Expire, s.throttled, s.poisoned, s.rejected = 0, 0, 0, 0, 0, 0, 0, 0, 0
+	s.strikes, s.stills, s.rivals, s.clocks = 0, 0, 0, 0
+	b.Torn, b.Broken, b.Silent, t.Silent = 0, 0, 0, 0
+	t.Latency, b.Latency, t.PageSize, b.ServerSkew = 20*time.Millisecond, 10*time.Millisecond, model.PageRecords, 0
+	for _, sh := range t.Stream().Shards {
+		sh.EmptyPages, sh.ListedFrom, sh.ShownOpenUntil = 0, time.Time{}, time.Time{}
+	}
+	for _, m := range s.crew {
+		m.worker.Skew(0)
+	}
+	if s.neighbour != nil {
+		s.neighbour.peace()
+	}
+}
+
+// unsettled says what is missing until all is applied, and what is parked and healed is forgotten;
+// "" if nothing is.
+func (s *simulation) unsettled() string {
+	if s.Source.Stream().Ended { // nothing is promised any more, and that must be said; who is told so follows no other table either
+		if state := s.State(); state.Generation == 0 || state.NeedsLoad && state.StreamEnded {
+			return ""
+		}
+		return "the end of the stream is not declared"
+	}
+	if s.plan.clustered && s.knownCluster() == "" {
+		return "nobody has noted which cluster the target is"
+	}
+	if missing := unapplied(s.Migration, s.plan.unloaded); missing != "" {
+		return missing
+	}
+	state := s.State()
+	if missing := s.lost(state); missing != "" && !state.NeedsLoad {
+		return missing
+	}
+	if missing := strings.Join(s.rec.unequal(s.since(state)), "\n"); missing != "" {
+		return missing
+	}
+	if n := s.neighbour; n != nil {
+		if missing := unapplied(n.Migration, false); missing != "" {
+			return "the neighbour: " + missing
+		}
+		if missing := n.missing(); missing != "" {
+			return missing
+		}
+	}
+	return s.rec.stale()
+}
+
+// unapplied says what is missing until the stream of a table is known and applied to its end; "" if
+// nothing is.
+func unapplied(m *Migration, unloaded bool) string {
+	state := m.State()
+	switch {
+	case state.Aside.Reason != "":
+		return "the table is set aside"
+	case state.Listed == 0 || state.Adopted != state.Generation:
+		return "the stream is not listed, or its generation not adopted"
+	case !unloaded && !state.NeedsLoad && !state.Loaded():
+		return "the table is not loaded"
+	case state.Label != m.Source.Stream().Label:
+		return "the present state of the stream is not known"
+	}
+	known := map[string]bool{}
+	for _, row := range m.Shards() {
+		known[row.ID] = true
+		sh := m.Source.Shard(row.Label, row.ID)
+		switch {
+		case row.Label != state.Label || row.Finished() && !row.Reopenable(state) && !row.Undeclared(state):
+		case row.State != checkpoint.Reading || sh.Closed:
+			return "shard " + row.ID + " is " + string(row.State)
+		case len(sh.Records) > sh.Trimmed && sh.Records[len(sh.Records)-1].Change.Sequence.Compare(row.Position) > 0:
+			return "shard " + row.ID + " is not applied to its end"
+		}
+	}
+	for _, sh := range m.Source.Stream().Open() {
+		if !known[sh.ID] && !sh.Gone {
+			return "shard " + sh.ID + " is not known"
+		}
+	}
+	return ""
+}
+
+// since is the instant after which the last change of an item must be for its row to be right: the
+// beginning of time unless a promise less than that is made.
+func (s *simulation) since(state checkpoint.TableState) time.Time {
+	from := time.Time{}
+	switch {
+	case s.Source.Stream().Ended:
+		return simEpoch.Add(10_000 * time.Hour)
+	case state.NeedsLoad: // what was dropped before a root was first read is the business of the load, too
+		from = simEpoch.Add(s.rec.adopted + time.Second)
+		for _, w := range s.rec.missed {
+			from = later(from, w.At.Add(time.Second))
+		}
+	case s.plan.unloaded: // and what was written while there was no stream nobody could be told of
+		from = later(s.promisedFrom(state), s.Source.Stream().Shards[0].Begun)
+	}
+	return from
+}
+
+// promisedFrom is from when on changes must be applied: since the load began, or where nothing is
+// loaded since the cut and the first complete listing, which may leave out shards that are over.
+func (s *simulation) promisedFrom(state checkpoint.TableState) time.Time {
+	if s.plan.unloaded {
+		return later(state.Owed().Add((model.BackBy+2)*time.Second), s.rec.listed[state.Label])
+	}
+	return state.Load.StartedAt.Add(2 * time.Second)
+}
+
+// lost is a change that was dropped by the stream, before it was applied, and that no load covers.
+func (s *simulation) lost(state checkpoint.TableState) string {
+	if state.Generation == 0 {
+		return "" // nothing was promised yet
+	}
+	from := s.promisedFrom(state)
+	for _, w := range s.rec.missed {
+		if w.At.After(from) {
+			return fmt.Sprintf("change %s of %s was trimmed before it was applied, and no gap is declared", w.Sequence, w.At.Format(time.TimeOnly))
+		}
+	}
+	for _, sh := range s.Source.Stream().Shards {
+		if n := len(sh.Records); n > 0 && !s.rec.known[sh.Label+"/"+sh.ID] && sh.Records[n-1].At.After(from) {
+			return fmt.Sprintf("shard %s holds changes and was never known, and no gap is declared", sh.ID)
+		}
+	}
+	return ""
+}
+
+// checkShared: in peace the workers come to hold about as many shards each. It takes a lease until
+// the first shard is taken over, and a pass for each that follows; a shard that rolls meanwhile
+// begins it anew.
+func (s *simulation) checkShared() {
+	limit := s.World.Elapsed() + 2*s.patience()
+	for s.uneven() && !s.bad() && s.World.Elapsed() < limit {
+		s.tick()
+	}
+	if s.uneven() && !s.bad() {
+		s.fail("I10", "the shards are not shared: %v", s.allHeld())
+	}
+}
+
+// allHeld counts the shards of all tables that are being read, by worker.
+func (s *simulation) allHeld() map[string]int {
+	held := s.held()
+	if s.neighbour != nil {
+		for worker, n := range s.neighbour.held() {
+			held[worker] += n
+		}
+	}
+	return held
+}
+
+func (s *simulation) uneven() bool {
+	held := s.allHeld()
+	least, most := math.MaxInt, 0
+	for _, m := range s.crew {
+		if m.works() {
+			least, most = min(least, held[m.worker.Name()]), max(most, held[m.worker.Name()])
+		}
+	}
+	return most > least+1
+}
+
+// checkStopped: who is asked to stop has stopped when the grace is over, whatever does not answer
+// (I10).
+func (s *simulation) checkStopped(m *member) {
+	const grace = 20 * time.Second
+	if long := s.World.Elapsed() - max(m.askedAt, m.paused); m.asked && m.works() && long > grace+time.Minute {
+		s.fail("I10", "%s was asked to stop, and goes on for %s", m.worker.Name(), long)
+	}
+}
+
+// checkReleased: who is asked to stop in peace leaves nothing behind, of what it has just renewed,
+// that others would have to wait for (I10).
+func (s *simulation) checkReleased() {
+	m := s.crew[s.World.Rand().IntN(len(s.crew))]
+	if s.bad() || !m.works() {
+		return
+	}
+	name, now := m.worker.Name(), s.World.Elapsed()
+	renewed := func(wrote time.Duration) bool { return now-wrote < s.Lease/2 && wrote > s.peaceFrom+s.Target.LateBy }
+	kept := renewed(s.rec.keeper)
+	held := map[string]bool{}
+	for at, seen := range s.rec.shards {
+		held[at] = seen.Owner == name && renewed(seen.wrote)
+	}
+	s.ask(m)
+	if err := m.worker.Wait(s.ctx); err != nil {
+		if !s.excused(err) {
+			s.fail("I10", "%s was asked to stop, and ends with %v", name, err)
+		}
+		return // it has stopped for a reason of its own, and may not be allowed to write any more
+	}
+	for at, seen := range inOrder(s.rec.shards) {
+		if held[at] && seen.Owner == name {
+			s.fail("I10", "%s was asked to stop, and still holds shard %s", name, seen.ID)
+		}
+	}
+	keeper := recordOf[keeperRecord](s.Target.Row(model.StateTable, "default/keeper/"+s.Source.Name))
+	loading := s.copyRate > 0 && !s.State().Load.StartedAt.IsZero() && !keeper.copied() // which may wait for its allowance for longer than a stop does
+	if kept && keeper.Owner == name && !loading {
+		s.fail("I10", "%s was asked to stop, and still keeps the table", name)
+	}
+}
+
+// compare is the complete comparison.
+func (s *simulation) compare(when string) {
+	state := s.State()
+	if s.bad() {
+		return
+	}
+	for _, d := range s.rec.unequal(s.since(state)) {
+		s.fail("I1", "%s%s", d, when)
+	}
+	// A ledger that was begun anew after the stream had ended claims nothing.
+	if lost := s.lost(state); lost != "" && !state.NeedsLoad {
+		s.fail("I5", "%s", lost)
+	}
+}

@@ -1,0 +1,446 @@
+package sim
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/test/sim/model"
+)
+
+// What the ledger says is held against the truth whenever it is written. A wrong word there may
+// lose nothing in a whole day, and everything after an outage.
+
+// checkNumbered: no two writes of a worker to the ledger have the same number, or after an unknown
+// outcome one would be taken for the other (I6, H44).
+func (t *recorder) checkNumbered(key string, after *model.Row) {
+	text, ok := after.Value(model.LedgerFamily, model.RecordColumn)
+	by := strings.Index(text, `,"n":`)
+	if !ok || by < 0 {
+		return
+	}
+	end := by + 5 + strings.IndexAny(text[by+5:], ",}")
+	if was, found := t.numbered[text[:end]]; found && was != key+text {
+		t.m.violate("I6: two writes of the ledger begin with %s", text[:end])
+	}
+	t.numbered[text[:end]] = key + text
+}
+
+// pipelineRecord is what matters here of the row of the whole pipeline.
+type pipelineRecord struct {
+	Ledger  string `json:"ledger"`
+	Cluster string `json:"cluster"`
+}
+
+// pipelineWritten: a ledger has an id by which targets know it, and keeps it (H68); and a migration
+// stays with its cluster (H46).
+func (t *recorder) pipelineWritten(before, after *model.Row) {
+	was, is := recordOf[pipelineRecord](before), recordOf[pipelineRecord](after)
+	if is.Ledger == "" || was.Ledger != "" && was.Ledger != is.Ledger {
+		t.m.violate("I6: ledger %q is now %q", was.Ledger, is.Ledger)
+	}
+	if was.Cluster != "" && is.Cluster != was.Cluster {
+		t.m.violate("I6: the migration is of cluster %q, and goes on as one of %q", was.Cluster, is.Cluster)
+	}
+}
+
+// shardWritten: only the owner writes under an epoch (I6), a shard is over at its last change alone
+// (I5), and its row outlives it (I4).
+func (t *recorder) shardWritten(name string, before, after *model.Row) {
+	m := t.m
+	is, exists := decoded[shardRecord](after)
+	seen := t.shards[name]
+	if !exists {
+		if seen != nil {
+			t.checkForgotten(seen)
+		}
+		delete(t.shards, name)
+		t.checkRemoved(before)
+		return
+	}
+	sh := m.Source.Shard(is.Label, is.ID)
+	if sh == nil {
+		m.violate("I4: shard %s is known, and no stream has it", is.ID)
+		return
+	}
+	now, isNew := m.World.Elapsed(), seen == nil
+	if isNew {
+		t.known[name] = true
+		seen = &seenShard{made: m.World.Now()}
+		t.shards[name] = seen
+		if orphan := !is.CoveredTo.IsZero() || is.State == checkpoint.Lost; orphan && !slices.ContainsFunc(m.State().Gaps, func(g checkpoint.Gap) bool { return g.Shard == is.ID }) {
+			m.violate("I5: shard %s has no place in the lineage, and no gap tells of it", is.ID)
+		}
+	} else if is.Epoch == seen.Epoch && is.By != seen.Owner {
+		m.violate("I6: %s wrote the row of shard %s under epoch %d of %q", is.By, is.ID, is.Epoch, seen.Owner)
+	}
+	last := len(sh.Records) - 1
+	if moved := is.Position.Compare(seen.Position) > 0; moved && (last < 0 || sh.Records[last].Change.Sequence.Compare(is.Position) < 0) {
+		m.violate("I3: the checkpoint of shard %s is beyond its last change", is.ID)
+	} else if moved && t.era == 0 {
+		t.checkPassed(is.Shard, sh, seen)
+	}
+	if is.State == checkpoint.Done && seen.State != checkpoint.Done &&
+		(!sh.Closed || last >= sh.Trimmed && sh.Records[last].Change.Sequence.Compare(is.Position) != 0) {
+		m.violate("I5: shard %s is done before its last change", is.ID)
+	}
+	if is.State == checkpoint.Done && is.DoneAt.IsZero() || is.State == checkpoint.Lost && (is.Loss == "" || is.Reason == "") {
+		m.violate("I5: shard %s is %s %q since %s, and says %q", is.ID, is.State, is.Loss, is.DoneAt, is.Reason)
+	}
+	if is.CellTime.Before(seen.CellTime) {
+		m.violate("I3: shard %s has cells of %s, and goes on from %s", is.ID, seen.CellTime, is.CellTime)
+	}
+	if s := &seen.Shard; m.World.Tracing() && (is.State != s.State || is.Epoch != s.Epoch || is.Owner != s.Owner || is.Position != s.Position || is.Generation != s.Generation) {
+		m.World.Tracef("ledger: shard %s is %s %s, hop %d, generation %d, epoch %d of %q, at %s", is.ID, is.State, is.Loss, is.Hop, is.Generation, is.Epoch, is.Owner, is.Position)
+	}
+	if t.era == 0 && is.Loss == "" {
+		t.checkProgress(is.Shard, sh)
+		t.checkCovered(is.Shard, seen, sh)
+	}
+	if t.ranks[name] == nil {
+		t.ranks[name] = map[rank]bool{}
+	}
+	t.ranks[name][rank{is.Generation, is.Hop}] = true
+	if is.Position != seen.Position || isNew {
+		seen.moved = now
+	}
+	seen.reopened = seen.reopened || seen.State == checkpoint.Lost
+	seen.Shard, seen.wrote = is.Shard, now
+	t.checkRank(is.Shard)
+}
+
+// checkPassed: a checkpoint passes a change that the target cannot hold only if it is parked, or
+// something newer is applied (I3).
+func (t *recorder) checkPassed(is checkpoint.Shard, sh *model.Shard, seen *seenShard) {
+	latest := map[string]change{}
+	cut := t.m.State().Cut
+	for _, r := range sh.Records[max(sh.After(seen.Position), sh.Trimmed):min(sh.After(is.Position), len(sh.Records))] {
+		for _, c := range t.changes[numbered(r.Change.Sequence)] {
+			if c.Shard == sh && (cut.IsZero() || !r.Change.Time.Before(cut)) {
+				latest[c.ID] = c
+			}
+		}
+	}
+	for _, c := range inOrder(latest) {
+		if !c.New.Exists() || c.is.held() {
+			continue
+		}
+		version, key := string(versionOf(is, c.Sequence)), t.m.Mapping.ItemKey(c.New)
+		if t.parked[key] < version && !slices.ContainsFunc(t.places[key], func(r register) bool { return t.highest[r] > version }) {
+			t.m.violate("I3: checkpoint of %s is at %s, and the change %s is neither applied nor parked", is.ID, is.Position, c.Sequence)
+		}
+	}
+}
+
+// checkProgress: what a shard's row says of its changes is so, as far as the stream has all of them
+// (I3, I5).
+func (t *recorder) checkProgress(is checkpoint.Shard, sh *model.Shard) {
+	var latest time.Time
+	applied := sh.After(is.Position)
+	for _, r := range sh.Records[:applied] {
+		latest = later(latest, r.Change.Time)
+	}
+	if sh.Trimmed == 0 && !is.EventTime.Equal(latest) && (applied > 0 || !is.EventTime.IsZero()) {
+		t.m.violate("I5: shard %s says that it is applied up to %s, which is %s", is.ID, is.EventTime, latest)
+	}
+	if is.Applied > uint64(applied) {
+		t.m.violate("I3: shard %s says that %d changes are applied, of %d", is.ID, is.Applied, applied)
+	}
+	if is.FirstRead.After(t.m.World.Now()) || !is.FirstRead.IsZero() && is.FirstRead.Before(sh.FirstRead.Truncate(time.Second)) {
+		t.m.violate("I5: shard %s says that it was first read at %s, which was %s", is.ID, is.FirstRead, sh.FirstRead)
+	}
+}
+
+// checkCovered: a shard is covered to no later than it begins, but where that is the business of a
+// load or nobody asked for it; and one that is begun goes on with what its parent covers, and with
+// its parent's times (H75).
+func (t *recorder) checkCovered(is checkpoint.Shard, seen *seenShard, sh *model.Shard) {
+	table, parent := t.m.State(), t.shards[is.Label+"/"+is.Parent]
+	bound := later(later(later(table.Load.StartedAt, table.Owed()), sh.Begun), sh.ListedAt)
+	if known := !table.Load.StartedAt.IsZero() || !table.Owed().IsZero(); known && seen.ID != "" && is.CoveredTo.After(bound) {
+		t.m.violate("I5: shard %s is covered to %s, and begins at %s", is.ID, is.CoveredTo, sh.Begun)
+	}
+	if seen.State != checkpoint.Waiting || is.State != checkpoint.Reading || parent == nil || !parent.Finished() || !parent.made.Before(seen.made) ||
+		!is.Position.IsZero() || !is.FirstRead.IsZero() {
+		return
+	}
+	least := parent.CoveredTo
+	if !parent.EventTime.IsZero() {
+		least = later(least, parent.EventTime.Add(-checkpoint.Slack))
+	}
+	most := later(least, seen.CoveredTo)
+	noted := recordOf[openRecord](t.m.Target.Row(model.StateTable, "default/open/"+t.m.Source.Name))
+	if at := noted.Open[parent.ID]; noted.Label == is.Label && !at.IsZero() {
+		most = later(most, at.Add(-checkpoint.Slack))
+	}
+	if most.IsZero() {
+		most = parent.FirstRead
+	}
+	if is.CoveredTo.IsZero() || is.CoveredTo.Before(least) || is.CoveredTo.After(most) {
+		t.m.violate("I5: shard %s is covered to %s, and what it follows at least to %s and at most to %s", is.ID, is.CoveredTo, least, most)
+	}
+	if is.CellTime.Before(parent.CellTime) {
+		t.m.violate("I3: shard %s goes on from %s, and its parent had cells of %s", is.ID, is.CellTime, parent.CellTime)
+	}
+}
+
+// checkRank: a shard that is being read outranks its ancestors (I2, H66), but one that came too
+// late to be read.
+func (t *recorder) checkRank(is checkpoint.Shard) {
+	sh := t.m.Source.Shard(is.Label, is.ID)
+	for depth := 0; is.State == checkpoint.Reading && sh != nil && sh.Parent != "" && depth < 3; depth++ {
+		if p := t.shards[is.Label+"/"+sh.Parent]; p != nil && p.Hop >= is.Hop && p.Loss != checkpoint.Late {
+			t.m.violate("I2: shard %s has hop %d, its ancestor %s has %d", is.ID, is.Hop, p.ID, p.Hop)
+		}
+		sh = t.m.Source.Shard(is.Label, sh.Parent)
+	}
+}
+
+// checkForgotten: a row is removed long after its shard was finished, and not while a shard that
+// follows it is read (I4, H16, H76). Clocks may be wrong by hours.
+func (t *recorder) checkForgotten(seen *seenShard) {
+	if ago := t.m.World.Now().Sub(seen.DoneAt); !seen.Finished() || ago < 36*time.Hour {
+		t.m.violate("I4: the row of shard %s, which is %s, is removed after %s", seen.ID, seen.State, ago)
+	}
+	for _, s := range inOrder(t.shards) {
+		if s.Label == seen.Label && s.Parent == seen.ID && !s.Finished() {
+			t.m.violate("I4: the row of shard %s is removed while its child %s is %s", seen.ID, s.ID, s.State)
+		}
+	}
+}
+
+// checkRemoved: a shard's row stays while the stream that is followed may still show it, or a child
+// that is not known (I4, H16, H76).
+func (t *recorder) checkRemoved(before *model.Row) {
+	was, ok := decoded[shardRecord](before)
+	if !ok || was.Label != t.m.State().Label || t.m.Source.StreamOf(was.Label).Forgotten() {
+		return
+	}
+	if sh := t.m.Source.Shard(was.Label, was.ID); !sh.Gone || sh.StaysListed {
+		t.m.violate("I4: the row of shard %s is removed while the stream shows it", was.ID)
+	}
+	if t.shards[was.Label+"/"+was.Parent] != nil {
+		t.m.violate("I4: the row of shard %s is removed before its parent's", was.ID)
+	}
+	for _, s := range t.m.Source.StreamOf(was.Label).Shards {
+		if s.Parent == was.ID && t.shards[was.Label+"/"+s.ID] == nil && !s.Gone {
+			t.m.violate("I4: the row of shard %s is removed before its child %s is known", was.ID, s.ID)
+		}
+	}
+}
+
+// openRecord is what the ledger notes of shards that listings showed open.
+type openRecord struct {
+	Label string               `json:"label"`
+	Open  map[string]time.Time `json:"open"`
+}
+
+// openWritten: a shard counts as open at a time only if a listing showed it so then, and none of
+// its children was known before (H75).
+func (t *recorder) openWritten(before, after *model.Row) {
+	was, is := recordOf[openRecord](before), recordOf[openRecord](after)
+	for id, at := range inOrder(is.Open) {
+		sh := t.m.Source.Shard(is.Label, id)
+		if sh == nil || was.Label == is.Label && was.Open[id].Equal(at) {
+			continue
+		}
+		if at.After(sh.ShownOpen) {
+			t.m.violate("I5: shard %s counts as open at %s, and was last shown so at %s", id, at, sh.ShownOpen)
+		}
+		for _, child := range inOrder(t.shards) {
+			if child.Label == is.Label && child.Parent == id && child.made.Before(at) {
+				t.m.violate("I5: shard %s counts as open at %s, when its child %s was known", id, at, child.ID)
+			}
+		}
+		if at.Before(was.Open[id]) && was.Label == is.Label {
+			t.m.violate("I5: shard %s counted as open at %s, and now at %s", id, was.Open[id], at)
+		}
+	}
+}
+
+// tableWritten: a generation never falls, ends with a gap that says why, and counts as adopted when
+// all who read are in it; a stream counts as listed when a complete listing of it is known; a load
+// begins when it may, and is over when everything is there.
+func (t *recorder) tableWritten(before, after *model.Row) {
+	m := t.m
+	is, exists := decoded[checkpoint.TableState](after)
+	if !exists {
+		m.violate("I5: the table's record is gone")
+		return
+	}
+	was := recordOf[checkpoint.TableState](before)
+	if is.Generation < was.Generation || is.GapCount < was.GapCount || is.WitnessBeat < was.WitnessBeat || is.Adopted < was.Adopted || is.Label < was.Label {
+		m.violate("I6: the table's record goes back, from generation %d of stream %s to %d of %s", was.Generation, was.Label, is.Generation, is.Label)
+	}
+	if was.NeedsLoad && !is.NeedsLoad || was.Loaded() && !is.Loaded() && !is.NeedsLoad {
+		m.violate("I5: a declared gap is forgotten")
+	}
+	if was.Generation > 0 && is.Generation > was.Generation {
+		t.checkRaised(was, is)
+	}
+	if is.Generation > was.Generation {
+		t.raised = m.World.Now()
+	}
+	if was.Owed().IsZero() && is.Owed().After(m.World.Now().Add(-checkpoint.Slack)) {
+		m.violate("I5: changes are owed from %s on, which is not before the start", is.Owed())
+	}
+	if s := m.Source.StreamOf(is.Label); is.StreamEnded && (s == nil || !s.Ended) {
+		m.violate("I5: stream %s is said to have ended, and goes on", is.Label)
+	}
+	if is.Aside.Reason != "" && is.Aside.Reason != was.Aside.Reason {
+		m.World.Inject("table set aside")
+	}
+	t.checkListed(was, is)
+	t.checkLoad(was, is)
+	if is.Adopted > was.Adopted {
+		t.checkAdopted(is)
+	}
+}
+
+// checkRaised ends an era.
+func (t *recorder) checkRaised(was, is *checkpoint.TableState) {
+	t.newEra()
+	t.gaps++
+	told := slices.ContainsFunc(is.Gaps, func(g checkpoint.Gap) bool { return g.Generation == was.Generation && g.Reason != "" && !g.At.IsZero() })
+	if !told || !is.NeedsLoad || is.Reason == "" || is.GapCount <= was.GapCount && was.GapCount < 50 {
+		t.m.violate("I5: generation %d ends without a gap that says why", was.Generation)
+	}
+}
+
+// checkListed: a stream counts as listed only when one complete listing of it is known as a whole
+// (I4), and not when it is first heard of.
+func (t *recorder) checkListed(was, is *checkpoint.TableState) {
+	if was.Label != "" && is.Label != was.Label && is.Listed != 0 {
+		t.m.violate("I5: stream %s counts as listed when it is first heard of", is.Label)
+	}
+	if is.Listed == 0 || was.Listed != 0 && was.Label == is.Label {
+		return
+	}
+	t.listed[is.Label] = t.m.World.Now()
+	s := t.m.Source.StreamOf(is.Label)
+	if s == nil || s.Forgotten() {
+		return // there is no listing of a stream that the service does not know any more
+	}
+	unknown := func(id string) bool { return t.shards[s.Label+"/"+id] == nil }
+	if !slices.ContainsFunc(s.Whole, func(ids model.ListedShards) bool { return !slices.ContainsFunc(ids, unknown) }) {
+		t.m.violate("I4: stream %s counts as listed, and no listing of it is known", is.Label)
+	}
+}
+
+// checkAdopted: who reads a shard reads it in the generation that is adopted, and so will who takes
+// one that was there when the generation began, also if it read the table before (I6, H70).
+func (t *recorder) checkAdopted(is *checkpoint.TableState) {
+	t.adopted = t.m.World.Elapsed()
+	for _, s := range t.m.Shards() {
+		seen := t.shards[s.Label+"/"+s.ID]
+		waits := !s.Finished() && seen != nil && !seen.reopened && seen.made.Before(t.raised)
+		if (waits || s.State == checkpoint.Reading && s.Owner != "") && (s.Label != is.Label || s.Generation < is.Adopted) {
+			t.m.violate("I6: generation %d counts as adopted while shard %s is in %d", is.Adopted, s.ID, s.Generation)
+		}
+	}
+}
+
+// checkLoad: a load begins when somebody asked for one, no gap waits for another kind of load, and
+// the roots of the stream were read (I1). It goes on as what it is, and when it is over each item
+// that was there has a row or is parked.
+func (t *recorder) checkLoad(was, is *checkpoint.TableState) {
+	begins := is.Load.Generation != was.Load.Generation || !is.Load.StartedAt.Equal(was.Load.StartedAt)
+	switch {
+	case begins && was.Load.Generation == is.Load.Generation && !was.Load.StartedAt.IsZero():
+		t.m.violate("I5: a load that goes on says that it began later")
+	case begins && !is.Owed().IsZero():
+		t.m.violate("I1: a load begins where changes are followed from %s on", is.Owed())
+	case begins && is.NeedsLoad:
+		t.m.violate("I5: a load begins in generation %d, which a gap began: %s", is.Generation, is.Reason)
+	case begins && (is.Listed == 0 || is.Adopted != is.Generation):
+		t.m.violate("I1: a load begins before the shards of stream %s are known in generation %d", is.Label, is.Generation)
+	case is.Load.StartedAt.After(t.m.World.Now()):
+		t.m.violate("I5: the load begins at %s, which is to come", is.Load.StartedAt)
+	}
+	for _, s := range inOrder(t.shards) {
+		known := t.shards[s.Label+"/"+s.Parent] == nil && s.made.Before(is.Load.StartedAt) // else it is asked for when the load ends
+		// One that was listed at the same time may be read a moment later.
+		if begins && known && s.Label == is.Label && !s.Finished() && (s.FirstRead.IsZero() || is.Load.StartedAt.Add(time.Hour).Before(s.FirstRead)) {
+			t.m.violate("I1: the load begins before root %s was read", s.ID)
+		}
+	}
+	if !was.Loaded() && is.Loaded() {
+		t.checkCopied(is)
+	}
+}
+
+// checkCopied: when the load is complete, each item that existed before it began, and was not
+// changed since, has a row or is parked.
+func (t *recorder) checkCopied(is *checkpoint.TableState) {
+	if keeper := recordOf[keeperRecord](t.m.Target.Row(model.StateTable, "default/keeper/"+t.m.Source.Name)); !keeper.copied() {
+		t.m.violate("I7: the load counts as complete, and its progress does not")
+	}
+	if t.era > 0 {
+		return // rows may have gone with a target
+	}
+	for _, r := range t.sorted() {
+		im := t.images[r][len(t.images[r])-1]
+		switch old := im.to.IsZero() && !im.outlived && im.from.Before(is.Load.StartedAt.Add(-time.Second)); {
+		case old && im.spot.held && t.highest[r] == "":
+			t.m.violate("I1: row %q is missing after the load", r.row)
+		case old && !im.spot.held && t.parked[t.m.Mapping.ItemKey(im.item)] == "":
+			t.m.violate("I3: what row %q cannot hold is not parked after the load", r.row)
+		}
+	}
+}
+
+// keeperRecord is what matters here of a keeper's row as the ledger stores it.
+type keeperRecord struct {
+	By    string          `json:"by"` // who wrote it
+	Owner string          `json:"owner"`
+	Epoch uint64          `json:"epoch"`
+	Scan  json.RawMessage `json:"scan"`
+}
+
+// copied reports whether the keeper's row says that every page of its load is durable.
+func (r *keeperRecord) copied() bool {
+	var p backfill.Progress
+	return r.Scan != nil && json.Unmarshal(r.Scan, &p) == nil && p.Done()
+}
+
+// keeperWritten: only the keeper writes its row, under an epoch of its own (I6), and what it has
+// loaded is not forgotten (I7).
+func (t *recorder) keeperWritten(before, after *model.Row) {
+	t.keeper = t.m.World.Elapsed()
+	was, is := recordOf[keeperRecord](before), recordOf[keeperRecord](after)
+	if is.Epoch < was.Epoch || is.Epoch == was.Epoch && was.Epoch > 0 && is.By != was.Owner {
+		t.m.violate("I6: %s wrote the keeper's row under epoch %d of %q after epoch %d", is.By, is.Epoch, was.Owner, was.Epoch)
+	}
+	if is.Owner != was.Owner && is.Owner != "" && is.Epoch == was.Epoch {
+		t.m.violate("I6: %s keeps the table under the epoch %d of %q", is.Owner, is.Epoch, was.Owner)
+	}
+	if string(was.Scan) == string(is.Scan) {
+		return
+	}
+	var a, b backfill.Progress
+	if was.Scan != nil && json.Unmarshal(was.Scan, &a) != nil || json.Unmarshal(is.Scan, &b) != nil {
+		t.m.violate("I7: the progress of a load cannot be read")
+		return
+	}
+	for i, o := range b.Open {
+		if o.Segment < 0 || o.Segment >= b.Next || i > 0 && o.Segment <= b.Open[i-1].Segment {
+			t.m.violate("I7: the progress of a load has segment %d open, %d of %d, of which %d were begun", o.Segment, i+1, len(b.Open), b.Next)
+		}
+	}
+	if load := t.m.State().Load.Generation; b.Generation != load {
+		t.m.violate("I7: the load of generation %d says that it is of %d", load, b.Generation)
+	}
+	if b.Generation < a.Generation || b.Generation == a.Generation && (b.Next < a.Next || b.Items < a.Items || b.Total != a.Total && a.Total > 0) {
+		t.m.violate("I7: the load of generation %d goes back from segment %d and %d items to segment %d and %d items", a.Generation, a.Next, a.Items, b.Next, b.Items)
+	}
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}

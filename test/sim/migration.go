@@ -1,0 +1,385 @@
+package sim
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/attribute"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/test/sim/model"
+	"github.com/dynamodb-bigtable/replicator/test/virtual"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// Migration is one source table, its target and the workers between them, with checkers at every
+// step.
+type Migration struct {
+	World   *virtual.World
+	Source  *model.Table
+	Target  *model.Bigtable
+	Mapping *transform.Mapping
+	// Lease and Timing hold for workers started from now on.
+	Lease  time.Duration
+	Timing pipeline.Timing
+	// TombstoneAge is how long tombstones are kept at least; 0 for ever.
+	TombstoneAge time.Duration
+	// MaxImageAge is the age above which images are parked instead of put; 0 for none. It holds for
+	// workers started from now on.
+	MaxImageAge time.Duration
+	// Outlives: what the time to live removes stays in the target.
+	Outlives bool
+	// InFlight bounds the bytes of the requests that a worker has under way, 0 for the default; it
+	// holds for workers started from now on.
+	InFlight int64
+	// Policy is what becomes of items that cannot be stored; it holds for workers started from now
+	// on.
+	Policy policy
+	// Gaps are the reasons of all gaps that were declared.
+	Gaps []string
+	// Retries counts failed steps by name.
+	Retries map[string]int
+	// Writes are the events of the writers of workers started from now on.
+	Writes sink.Events
+	// Wrap, if set, stands between the writer and the target.
+	Wrap func(sink.Table) sink.Table
+	// Prefix, if set, is what the keys of its rows begin with, in target tables that have other
+	// rows as well.
+	Prefix string
+	// Foreign, if set, tells which rows of its tables are another's.
+	Foreign func(table, key string) bool
+	// Watch, if set, sees every write as it takes place, after the checkers did.
+	Watch func(table, row string, before, after *model.Row)
+
+	families []string // of the target
+	broken   []string
+	born     map[string]int // by key, the order in which rows of shards were made
+	rows     int
+	starved  bool // something was not looked at for so long that changes may be lost
+}
+
+// Worker is one process of the replicator.
+type Worker struct {
+	*virtual.Process
+	// Err is what Run returned; valid once Over is set.
+	Err  error
+	Over bool
+	done task.Event
+	stop context.CancelCauseFunc
+}
+
+// NewMigration makes a table of the given number of shards with the key pk, sk, and an empty
+// target. Rows are keyed by the named attributes; none means the primary key.
+func NewMigration(w *virtual.World, shards int, rowKey ...string) *Migration {
+	mapping, err := transform.NewMapping("Orders", "orders", "d",
+		[]transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}, {Name: "sk", Type: attribute.KindS}}, rowKey...)
+	if err != nil {
+		panic(err)
+	}
+	return NewMigrationBy(w, shards, mapping, "d")
+}
+
+// NewMigrationBy makes the source table of a mapping and its empty target, of the given families as
+// Create takes them.
+func NewMigrationBy(w *virtual.World, shards int, mapping *transform.Mapping, families ...string) *Migration {
+	var key []string
+	for _, k := range mapping.PrimaryKey {
+		key = append(key, k.Name)
+	}
+	m := &Migration{
+		World: w, Source: model.NewTable(w, mapping.Source, shards, key...), Target: model.NewBigtable(w), Mapping: mapping,
+		Lease: 15 * time.Second, Retries: map[string]int{}, born: map[string]int{}, families: append(slices.Clone(families), sink.LiveFamily, sink.GoneFamily),
+	}
+	m.emptyTarget()
+	m.Target.Create(model.StateTable, model.LedgerFamily, sink.ParkedFamily)
+	m.Target.Executed = m.check
+	return m
+}
+
+// LoseLedger empties the state table.
+func (m *Migration) LoseLedger() {
+	m.Target.Create(model.StateTable, model.LedgerFamily, sink.ParkedFamily)
+}
+
+// LoseTarget empties the target tables.
+func (m *Migration) LoseTarget() {
+	m.emptyTarget()
+}
+
+func (m *Migration) emptyTarget() {
+	for _, table := range m.Mapping.Tables() {
+		m.Target.Create(table, m.families...)
+	}
+}
+
+// backup is what the target tables hold at one time: rows by table and key.
+type backup map[string]map[string]*model.Row
+
+func (m *Migration) backUpTarget() backup {
+	b := backup{}
+	for _, table := range m.Mapping.Tables() {
+		b[table] = m.Target.Snapshot(table)
+	}
+	return b
+}
+
+// RestoreTarget sets the target tables back to a backup.
+func (m *Migration) RestoreTarget(b backup) {
+	for table, rows := range b {
+		m.Target.Restore(table, rows)
+	}
+}
+
+// targetLost is when a target table was last emptied or set back.
+func (m *Migration) targetLost() (at time.Time) {
+	for _, table := range m.Mapping.Tables() {
+		at = later(at, m.Target.Replaced[table])
+	}
+	return at
+}
+
+// isSetBack reports whether the ledger or a target table was ever emptied or set back.
+func (m *Migration) isSetBack() bool {
+	return !m.targetLost().IsZero() || !m.Target.Replaced[model.StateTable].IsZero()
+}
+
+// Start runs a worker. Adjust may change its options.
+func (m *Migration) Start(name string, adjust ...func(*pipeline.Options)) *Worker {
+	w := &Worker{Process: m.World.NewProcess(name), done: m.World.NewEvent()}
+	stop, cancel := context.WithCancelCause(w.Context())
+	w.stop = cancel
+	w.Go("main", func() {
+		w.Err = m.run(stop, w.Context(), name, adjust)
+		w.Over = true
+		m.World.Tracef("%s ends: %v", name, w.Err)
+		w.done.Set()
+	})
+	return w
+}
+
+// Stop asks for a clean stop and waits for it.
+func (w *Worker) Stop(ctx context.Context) error {
+	w.World().Inject("clean stop")
+	w.stop(context.Canceled)
+	if err := w.done.Wait(ctx); err != nil {
+		return err
+	}
+	return w.Err
+}
+
+// Wait returns when the worker has ended by itself, with what it returned.
+func (w *Worker) Wait(ctx context.Context) error {
+	if err := w.done.Wait(ctx); err != nil {
+		return err
+	}
+	return w.Err
+}
+
+func (m *Migration) run(stop, ctx context.Context, name string, adjust []func(*pipeline.Options)) error {
+	var ledger *checkpoint.Ledger
+	for wait := time.Second; ; wait = min(2*wait, 30*time.Second) {
+		var err error
+		id := fmt.Sprintf("ledger-%d", m.World.Steps())
+		ledger, err = checkpoint.Open(stop, m.Store(), "default", checkpoint.Options{Worker: name, ID: id, Lease: m.Lease})
+		if err == nil {
+			break
+		}
+		if err := task.Sleep(stop, wait); stop.Err() != nil {
+			return ctx.Err() // nil if it was asked to stop, and nothing was begun
+		} else if err != nil {
+			return err
+		}
+	}
+	floors := &pipeline.Floors{}
+	target := model.Target{Bigtable: m.Target}
+	parking := sink.NewParking(target, "default")
+	table := sink.Table(target)
+	if m.Wrap != nil {
+		table = m.Wrap(target)
+	}
+	o := pipeline.Options{
+		Ledger: ledger, Floors: floors, Database: m.Source,
+		Writer: sink.NewWriter(sink.Options{
+			Table: table, Rows: target, Parking: parking, Floor: floors.Floor, InFlight: 16, Bytes: m.InFlight, Events: m.Writes, MaxImageAge: m.MaxImageAge,
+			OnBadItem: m.Policy.onBadItem, MaxParked: m.Policy.maxParked,
+		}),
+		Open: m.open,
+		Witness: func(table string) checkpoint.Store {
+			return model.Store{Bigtable: m.Target, Table: table, Family: sink.LiveFamily}
+		},
+		Tables: []pipeline.Table{{Mapping: m.Mapping, MappingHash: "h1", Copy: true, Segments: 2}},
+		Timing: m.Timing,
+		Events: pipeline.Events{
+			Gap: func(table, shard, reason string) {
+				if table != m.Source.Name {
+					return
+				}
+				m.Gaps = append(m.Gaps, strings.TrimSpace(shard+" "+reason))
+			},
+			Retry: func(_, step string, _ time.Duration, err error) {
+				m.Retries[step]++
+				m.World.Tracef("%s: %v", step, err)
+			},
+			Raised: func(_ string, g uint32, reason string) { m.World.Tracef("generation %d: %s", g, reason) },
+		},
+	}
+	for _, f := range adjust {
+		f(&o)
+	}
+	survey := task.NewGroup(stop, 0)
+	survey.Go("survey", func(ctx context.Context) error { return m.survey(ctx, parking) })
+	err := pipeline.Run(stop, o)
+	survey.Fail(context.Canceled)
+	_ = survey.Wait()
+	return err
+}
+
+// survey forgets parked items that are healed, now and then, as the command does beside the
+// pipeline.
+func (m *Migration) survey(ctx context.Context, parking *sink.Parking) error {
+	for {
+		if err := task.Sleep(ctx, max(m.Timing.List, time.Minute)); err != nil {
+			return err
+		}
+		if n, _, err := parking.Resolve(ctx, m.Mapping, model.Target{Bigtable: m.Target}); err != nil {
+			m.World.Tracef("parked items: %v", err)
+		} else if n > 0 {
+			m.World.Tracef("%d parked items are resolved", n)
+		}
+	}
+}
+
+func (m *Migration) open(arn string) cdc.Source {
+	for _, s := range m.Source.Streams {
+		if s.ARN == arn {
+			return s
+		}
+	}
+	return gone{}
+}
+
+// gone is a stream that does not exist.
+type gone struct{}
+
+func (gone) ListPage(context.Context, string, string) (cdc.ListingPage, error) {
+	return cdc.ListingPage{}, model.Fail("DescribeStream", cdc.NotFound)
+}
+func (gone) Seek(context.Context, string, cdc.Position) (cdc.Iterator, error) {
+	return "", model.Fail("GetShardIterator", cdc.NotFound)
+}
+func (gone) Read(context.Context, cdc.Iterator) (cdc.Page, error) {
+	return cdc.Page{}, model.Fail("GetRecords", cdc.NotFound)
+}
+
+// Ledger opens the ledger beside the workers, for tests that do what another worker or an operator
+// would.
+func (m *Migration) Ledger(ctx context.Context) (*checkpoint.Ledger, error) {
+	return checkpoint.Open(ctx, m.Store(), "default", checkpoint.Options{Worker: "operator", Lease: m.Lease, ReadOnly: true})
+}
+
+// Store is the ledger's store, for tests that look into it or write to it.
+func (m *Migration) Store() model.Store {
+	return model.Store{Bigtable: m.Target, Table: model.StateTable, Family: model.LedgerFamily}
+}
+
+// State is the ledger's record of the table, read at once.
+func (m *Migration) State() checkpoint.TableState {
+	if s, ok := decoded[checkpoint.TableState](m.Target.Row(model.StateTable, "default/table/"+m.Source.Name)); ok {
+		return *s
+	}
+	return checkpoint.TableState{}
+}
+
+// Shards are the ledger's rows of the table's shards, read at once.
+func (m *Migration) Shards() []checkpoint.Shard {
+	keys := m.Target.RowsUnder(model.StateTable, "default/shard/"+m.Source.Name+"/")
+	shards := make([]checkpoint.Shard, 0, len(keys))
+	for _, key := range keys {
+		if s, ok := decoded[shardRecord](m.Target.Row(model.StateTable, key)); ok {
+			shards = append(shards, s.Shard)
+		}
+	}
+	return shards
+}
+
+// held counts the shards of the stream that are being read, by worker.
+func (m *Migration) held() map[string]int {
+	counts, label := map[string]int{}, m.State().Label
+	for _, s := range m.Shards() {
+		if s.Label == label && s.State == checkpoint.Reading && s.Owner != "" {
+			counts[s.Owner]++
+		}
+	}
+	return counts
+}
+
+// Parked is how many records are parked.
+func (m *Migration) Parked() int {
+	return len(m.Target.RowsUnder(model.StateTable, "default/parked/"))
+}
+
+// shardRecord is a shard's row as the ledger stores it.
+type shardRecord struct {
+	checkpoint.Shard
+	By string `json:"by"` // who wrote it
+}
+
+// decoded is the record of a row of the ledger, decoded once; false if there is none. It is always
+// asked for as the same type.
+func decoded[T any](r *model.Row) (*T, bool) {
+	text, ok := r.Value(model.LedgerFamily, model.RecordColumn)
+	if !ok {
+		return nil, false
+	}
+	if r.Record == nil {
+		record := new(T)
+		if err := json.Unmarshal([]byte(text), record); err != nil {
+			panic(err)
+		}
+		r.Record = record
+	}
+	return r.Record.(*T), true
+}
+
+// Unequal is what differs between source and target now.
+func (m *Migration) Unequal() []string { return Unequal(m.Source, m.Target, m.Mapping, m.Prefix) }
+
+// Equal waits until source and target are equal, and fails with the difference after the given
+// time.
+func (m *Migration) Equal(ctx context.Context, within time.Duration) error {
+	return m.Until(ctx, within, func() error {
+		if diff := m.Unequal(); len(diff) > 0 {
+			return errors.New(strings.Join(diff, "\n"))
+		}
+		return nil
+	})
+}
+
+// Until waits until ok returns nil, and fails with its error after the given time.
+func (m *Migration) Until(ctx context.Context, within time.Duration, ok func() error) error {
+	deadline := m.World.Elapsed() + within
+	for {
+		err := ok()
+		if err == nil {
+			return nil
+		}
+		if m.World.Elapsed() >= deadline {
+			return fmt.Errorf("after %s: %w", within, err)
+		}
+		if err := task.Sleep(ctx, time.Second); err != nil {
+			return err
+		}
+	}
+}
+
+// Broken are the invariants that were seen broken at some step.
+func (m *Migration) Broken() []string { return m.broken }

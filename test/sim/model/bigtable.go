@@ -1,0 +1,479 @@
+package model
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/test/virtual"
+)
+
+// Bigtable is the model of the target: rows of cells with conditional single-row writes, behind a
+// network that loses replies, delivers late and delivers twice. It promises less than the emulator
+// does.
+type Bigtable struct {
+	world  *virtual.World
+	Tables map[string]*btTable
+	// Replaced is when the rows of a table were last emptied or set back, by its name: what it held
+	// before is gone.
+	Replaced map[string]time.Time
+
+	// Latency is the longest one way of a request; the default is 10 ms.
+	Latency time.Duration
+	// Chances in [0, 1) of what may happen to a write, and how late "late" can be.
+	LoseReply, Late, Drop, Twice float64
+	LateBy                       time.Duration
+	// Torn is the chance that a read of several rows sees them at several moments, Broken that it
+	// ends with an error in their midst: a read is consistent within a row alone. Silent is the
+	// chance that a call is not answered for minutes.
+	Torn, Broken, Silent float64
+	// ServerSkew is added to the server's clock, which stamps tombstones. It may step back.
+	ServerSkew time.Duration
+	// Fault, if set, is asked before every request: an error fails it and nothing is executed.
+	Fault func(op, table, row string) error
+	// Route, if set, decides what the network does with a write; nil leaves it to chance.
+	Route func(c Call) *Fate
+	// Reject, if set, reports whether a write is refused for what it contains, as an item is that
+	// exceeds a limit of the service.
+	Reject func(table, row string, writes []Mutation) bool
+	// Executed, if set, sees every write as it takes place, and SetBack each table whose rows were
+	// emptied or set back: checkers hang on them.
+	Executed func(table, row string, before, after *Row)
+	SetBack  func(table string)
+}
+
+// Call is one write as the network sees it.
+type Call struct {
+	Op, Table, Row string
+	// Version is what a guarded write of an item carries; "" for every other.
+	Version string
+}
+
+// Fate is what the network does with a write.
+type Fate struct {
+	Drop  bool          // it never arrives
+	Delay time.Duration // it is executed that much later
+	Lose  bool          // its sender hears nothing for a second or two; otherwise the answer follows the execution
+	Mute  time.Duration // and how long that is, if it is longer
+}
+
+type btTable struct {
+	families   []string
+	aggregates map[string]string // by family: intsum, intmin or intmax
+	rows       map[string]*Row
+	keys       []string // of rows, in order; nil if they are to be listed anew
+}
+
+func (t *btTable) put(key string, row *Row) {
+	before := len(t.rows)
+	if len(row.Cols) == 0 {
+		delete(t.rows, key)
+	} else {
+		t.rows[key] = row
+	}
+	if len(t.rows) != before {
+		t.keys = nil // not changed in place: somebody may be going through them
+	}
+}
+
+// Row is the content of one row: the newest value of each column first. Rows that are in a table
+// never change: every write makes another one. That is why nobody has to copy them.
+type Row struct {
+	Cols   []Column
+	stored *checkpoint.Row // as a row of the ledger, if it was read as one
+	Record any             // what that was decoded to, if it was
+}
+
+type Column struct {
+	Family, Qualifier string
+	Cells             []Cell // newest timestamp first
+}
+
+type Cell struct {
+	Micros int64
+	Value  string
+}
+
+// errUnknown is the outcome of a request whose answer never came.
+var errUnknown = errors.New("sim: no answer")
+
+// NewBigtable makes an instance without tables.
+func NewBigtable(w *virtual.World) *Bigtable {
+	return &Bigtable{world: w, Tables: map[string]*btTable{}, Replaced: map[string]time.Time{}, Latency: 10 * time.Millisecond, LateBy: time.Minute}
+}
+
+// Create adds an empty table, or empties one: a target created anew. The name of a family whose
+// cells are an aggregate is followed by a colon and the aggregate, as in counters:intsum.
+func (b *Bigtable) Create(name string, families ...string) {
+	t := &btTable{aggregates: map[string]string{}, rows: map[string]*Row{}}
+	for _, family := range families {
+		family, aggregate, _ := strings.Cut(family, ":")
+		t.families = append(t.families, family)
+		t.aggregates[family] = aggregate
+	}
+	was := b.Tables[name]
+	b.Tables[name] = t
+	if was != nil && len(was.rows) > 0 {
+		b.replaced(name)
+	}
+}
+
+func (b *Bigtable) replaced(table string) {
+	b.Replaced[table] = b.world.Now()
+	if b.SetBack != nil {
+		b.SetBack(table)
+	}
+}
+
+// Remove takes a table away, as an operator's mistake does; the returned function puts it back as
+// it was.
+func (b *Bigtable) Remove(name string) (restore func()) {
+	t := b.Tables[name]
+	delete(b.Tables, name)
+	return func() { b.Tables[name] = t }
+}
+
+// Snapshot copies the rows of a table; Restore puts them back: a restore from a backup.
+func (b *Bigtable) Snapshot(table string) map[string]*Row {
+	return maps.Clone(b.Tables[table].rows)
+}
+
+// Restore replaces the rows of a table by a snapshot.
+func (b *Bigtable) Restore(table string, snapshot map[string]*Row) {
+	b.Tables[table].rows, b.Tables[table].keys = maps.Clone(snapshot), nil
+	b.replaced(table)
+}
+
+// Rows lists the keys of a table in order. The list is the table's own.
+func (b *Bigtable) Rows(table string) []string {
+	t := b.Tables[table]
+	if t == nil {
+		return nil
+	}
+	if t.keys == nil {
+		t.keys = slices.Sorted(maps.Keys(t.rows))
+	}
+	return t.keys
+}
+
+// RowsUnder lists the keys of a table that begin with prefix, in order. The list is the table's
+// own.
+func (b *Bigtable) RowsUnder(table, prefix string) []string {
+	return keyRange(b.Rows(table), prefix, func(key string) bool { return strings.HasPrefix(key, prefix) })
+}
+
+// keyRange is the part of sorted keys from the first that is not below from, as long as in is true.
+func keyRange(keys []string, from string, in func(key string) bool) []string {
+	first, _ := slices.BinarySearch(keys, from)
+	last := first
+	for last < len(keys) && in(keys[last]) {
+		last++
+	}
+	return keys[first:last]
+}
+
+// Row is a row as it is now; nil if there is none.
+func (b *Bigtable) Row(table, key string) *Row {
+	if t := b.Tables[table]; t != nil {
+		return t.rows[key]
+	}
+	return nil
+}
+
+// Value is the newest value of a column; false if there is none.
+func (r *Row) Value(family, qualifier string) (string, bool) {
+	if c := r.Column(family, qualifier); c != nil {
+		return c.Cells[0].Value, true
+	}
+	return "", false
+}
+
+func (r *Row) Column(family, qualifier string) *Column {
+	if r == nil {
+		return nil
+	}
+	for i := range r.Cols {
+		if c := &r.Cols[i]; c.Family == family && c.Qualifier == qualifier && len(c.Cells) > 0 {
+			return c
+		}
+	}
+	return nil
+}
+
+// Columns calls f for every column with its newest cell, in order of family and qualifier.
+func (r *Row) Columns(f func(family, qualifier string, micros int64, value string)) {
+	if r == nil {
+		return
+	}
+	for _, c := range r.Cols {
+		f(c.Family, c.Qualifier, c.Cells[0].Micros, c.Cells[0].Value)
+	}
+}
+
+// Cells are the timestamps, in microseconds, of all cells of a column, the newest first.
+func (r *Row) Cells(family, qualifier string) []int64 {
+	var micros []int64
+	if c := r.Column(family, qualifier); c != nil {
+		for _, cell := range c.Cells {
+			micros = append(micros, cell.Micros)
+		}
+	}
+	return micros
+}
+
+// String shows a row as text, for failures and traces.
+func (r *Row) String() string {
+	var parts []string
+	r.Columns(func(family, qualifier string, micros int64, value string) {
+		parts = append(parts, fmt.Sprintf("%s:%s@%d=%q", family, qualifier, micros, value))
+	})
+	return strings.Join(parts, " ")
+}
+
+func (r *Row) Clone() *Row {
+	c := &Row{Cols: slices.Clone(r.Cols)}
+	for i := range c.Cols {
+		c.Cols[i].Cells = slices.Clone(c.Cols[i].Cells)
+	}
+	return c
+}
+
+// write is one change of a row, independent of whose request it was.
+type Mutation struct {
+	Kind              writeKind
+	Family, Qualifier string
+	micros            int64 // -1: the server's clock
+	Value             string
+}
+
+type writeKind uint8
+
+const (
+	deleteFamily writeKind = iota
+	deleteColumn
+	deleteRow
+	deleteFrom // the column's cells from micros on
+	SetCell
+	addToCell // the value is a number of 8 bytes, big-endian
+)
+
+// joined is what a cell of an aggregate holds after a value was added to it.
+func joined(aggregate string, was, added int64) int64 {
+	switch aggregate {
+	case "intmin":
+		return min(was, added)
+	case "intmax":
+		return max(was, added)
+	}
+	return was + added
+}
+
+func (r *Row) apply(writes []Mutation, aggregates map[string]string, serverMicros int64) {
+	for _, w := range writes {
+		switch w.Kind {
+		case deleteRow:
+			r.Cols = nil
+		case deleteFamily:
+			r.Cols = slices.DeleteFunc(r.Cols, func(c Column) bool { return c.Family == w.Family })
+		case deleteColumn:
+			r.Cols = slices.DeleteFunc(r.Cols, func(c Column) bool { return c.Family == w.Family && c.Qualifier == w.Qualifier })
+		case deleteFrom:
+			if c := r.Column(w.Family, w.Qualifier); c != nil {
+				c.Cells = slices.DeleteFunc(c.Cells, func(cell Cell) bool { return cell.Micros >= w.micros })
+			}
+			r.Cols = slices.DeleteFunc(r.Cols, func(c Column) bool { return len(c.Cells) == 0 })
+		case SetCell:
+			micros := w.micros
+			if micros < 0 {
+				micros = serverMicros / 1000 * 1000
+			}
+			r.set(w.Family, w.Qualifier, Cell{micros, w.Value})
+		case addToCell:
+			sum := int64(binary.BigEndian.Uint64([]byte(w.Value)))
+			if c := r.Column(w.Family, w.Qualifier); c != nil {
+				for _, cell := range c.Cells {
+					if cell.Micros == w.micros {
+						sum = joined(aggregates[w.Family], int64(binary.BigEndian.Uint64([]byte(cell.Value))), sum)
+					}
+				}
+			}
+			r.set(w.Family, w.Qualifier, Cell{w.micros, string(binary.BigEndian.AppendUint64(nil, uint64(sum)))})
+		}
+	}
+}
+
+func (r *Row) set(family, qualifier string, cell Cell) {
+	at, found := slices.BinarySearchFunc(r.Cols, Column{Family: family, Qualifier: qualifier}, func(a, b Column) int {
+		if c := strings.Compare(a.Family, b.Family); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Qualifier, b.Qualifier)
+	})
+	if !found {
+		r.Cols = slices.Insert(r.Cols, at, Column{Family: family, Qualifier: qualifier})
+	}
+	cells := &r.Cols[at].Cells
+	i, same := slices.BinarySearchFunc(*cells, cell, func(a, b Cell) int { return int(min(max(b.Micros-a.Micros, -1), 1)) })
+	if same {
+		(*cells)[i] = cell
+		return
+	}
+	*cells = slices.Insert(*cells, i, cell)
+}
+
+// conditional sends a single-row write that takes place unless the row satisfies refuse. It reports
+// whether it took place. The request and its answer each take time; between them anything may
+// happen, and a caller that gives up does not stop a request that was sent.
+func (b *Bigtable) conditional(ctx context.Context, c Call, refuse func(*Row) bool, writes []Mutation) (bool, error) {
+	w := b.world
+	if b.Fault != nil {
+		if err := b.Fault(c.Op, c.Table, c.Row); err != nil {
+			return false, err
+		}
+	}
+	fate := b.fate(c)
+	done := task.NewEvent(ctx)
+	var took, alone bool
+	var failed error
+	defer func() { alone = true }()
+	if !fate.Drop {
+		w.After(fate.Delay+b.oneWay(), func() {
+			if alone {
+				w.Inject("request executed after its caller gave up")
+			}
+			first, err := b.Execute(c.Op, c.Table, c.Row, refuse, writes)
+			w.After(b.oneWay(), func() { took, failed = first, err; done.Set() })
+		})
+	}
+	if fate.Drop || fate.Lose {
+		if err := task.Sleep(ctx, fate.Mute+b.oneWay()+w.UpTo(2*time.Second)); err != nil {
+			return false, err
+		}
+		w.Tracef("%s %s: no answer", c.Op, c.Table)
+		return false, errUnknown
+	}
+	if w.Chance(b.Twice) {
+		w.Inject("request executed twice")
+		w.After(b.oneWay()+w.UpTo(b.LateBy), func() { _, _ = b.Execute(c.Op, c.Table, c.Row, refuse, writes) })
+	}
+	if err := done.Wait(ctx); err != nil {
+		return false, err
+	}
+	return took, failed
+}
+
+// fate is what Route says, or else chance.
+func (b *Bigtable) fate(c Call) Fate {
+	if b.Route != nil {
+		if fate := b.Route(c); fate != nil {
+			return *fate
+		}
+	}
+	w := b.world
+	switch {
+	case w.Chance(b.Drop):
+		w.Inject("request dropped")
+		return Fate{Drop: true}
+	case w.Chance(b.Late):
+		w.Inject("request executed late")
+		return Fate{Delay: w.UpTo(b.LateBy), Lose: true}
+	case w.Chance(b.LoseReply):
+		w.Inject("reply lost")
+		return Fate{Lose: true}
+	case w.Chance(b.Silent):
+		w.Inject("no answer for minutes")
+		return Fate{Lose: true, Mute: w.UpTo(LongSilence)}
+	}
+	return Fate{}
+}
+
+func (b *Bigtable) oneWay() time.Duration {
+	return b.world.Travel(b.Latency)
+}
+
+// errNoSuchTable is permanent.
+var errNoSuchTable = errors.New("sim: no such table or family")
+
+func (b *Bigtable) Execute(op, table, key string, refuse func(*Row) bool, writes []Mutation) (bool, error) {
+	t := b.Tables[table]
+	if t == nil {
+		return false, errNoSuchTable
+	}
+	for _, m := range writes {
+		if m.Kind != deleteRow && !slices.Contains(t.families, m.Family) || m.Kind == SetCell && t.aggregates[m.Family] != "" || m.Kind == addToCell && t.aggregates[m.Family] == "" {
+			return false, errNoSuchTable
+		}
+	}
+	before := t.rows[key]
+	if before == nil {
+		before = &Row{}
+	}
+	if refuse != nil && refuse(before) {
+		b.note(op, table, key, "refused")
+		return false, nil
+	}
+	after := before.Clone()
+	if b.ServerSkew != 0 {
+		b.world.Inject("server clock wrong")
+	}
+	after.apply(writes, t.aggregates, b.world.Now().Add(b.ServerSkew).UnixMicro())
+	t.put(key, after)
+	b.note(op, table, key, "takes place")
+	if b.Executed != nil {
+		b.Executed(table, key, before, after)
+	}
+	return true, nil
+}
+
+// note adds a line to the trace. The key of a witness is thousands of bytes long.
+func (b *Bigtable) note(op, table, key, what string) {
+	if b.world.Tracing() {
+		b.world.Tracef("%s %s %q %s", op, table, key[:min(len(key), 120)], what)
+	}
+}
+
+// cells calls f for each column with all its cells.
+func (r *Row) EachColumn(f func(c *Column)) {
+	if r == nil {
+		return
+	}
+	for i := range r.Cols {
+		if len(r.Cols[i].Cells) > 0 {
+			f(&r.Cols[i])
+		}
+	}
+}
+
+// Collect removes cells of a family that are older than age by the server's clock, as garbage
+// collection does: each of them now, or, just as likely, some other time (H28).
+func (b *Bigtable) Collect(table, family string, age time.Duration) {
+	t := b.Tables[table]
+	if t == nil {
+		return
+	}
+	oldest := b.world.Now().Add(b.ServerSkew - age).UnixMicro()
+	for _, key := range b.Rows(table) {
+		if !slices.ContainsFunc(t.rows[key].Cols, func(c Column) bool {
+			return c.Family == family && c.Cells[len(c.Cells)-1].Micros < oldest
+		}) || b.world.Rand().IntN(2) == 0 {
+			continue
+		}
+		b.world.Inject("tombstone collected")
+		b.world.Tracef("collects what is old of %q", key)
+		row := t.rows[key].Clone()
+		for i := range row.Cols {
+			if c := &row.Cols[i]; c.Family == family {
+				c.Cells = slices.DeleteFunc(c.Cells, func(cell Cell) bool { return cell.Micros < oldest })
+			}
+		}
+		row.Cols = slices.DeleteFunc(row.Cols, func(c Column) bool { return len(c.Cells) == 0 })
+		t.put(key, row)
+	}
+}

@@ -1,0 +1,164 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/attribute"
+
+	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/test/sim/model"
+	"github.com/dynamodb-bigtable/replicator/test/virtual"
+)
+
+// operation is two months of a table that is kept in sync: three shards that roll every four hours, three workers of which one is killed or
+// stopped every day, items that come and go, and every day one that cannot be stored until it is mended the day after.
+type operation struct {
+	*Migration
+	t       *testing.T
+	ctx     context.Context
+	workers []*Worker
+	hired   int
+}
+
+const (
+	days         = 20 / fewer
+	rollsADay    = 6
+	settledAfter = 4 // days, after which nothing may grow any more
+)
+
+// TestTwoMonthsOfOperation: the ledger stays as small as it was after some days, and nothing that is over leaves a row behind: no shard, no
+// lease, no seat, no parked item, no tombstone.
+func TestTwoMonthsOfOperation(t *testing.T) {
+	t.Parallel()
+	w := virtual.NewWorld(1, simEpoch, false)
+	o := &operation{Migration: NewMigration(w, 3), t: t}
+	o.Lease, o.TombstoneAge = 30*time.Minute, 36*time.Hour
+	o.Timing = pipeline.Timing{Poll: 20 * time.Minute, Pass: 20 * time.Minute, List: 30 * time.Minute}
+	rec := newRecorder(o.Migration)
+	o.Target.Reject = rejects
+	runs(t, o.Migration, (days+2)*24*time.Hour, o.run)
+	if len(o.Gaps) > 0 || !o.State().Loaded() {
+		t.Errorf("gaps %v, loaded %v", o.Gaps, o.State().Loaded())
+	}
+	if diff := rec.unequal(time.Time{}); len(diff) > 0 {
+		t.Error(strings.Join(diff, "\n"))
+	}
+	t.Logf("%d days in %d steps, %d workers, %d parked items healed", days, w.Steps(), o.hired, w.Injected()["parked item healed"])
+	if w.Injected()["parked item healed"] == 0 || w.Injected()["tombstone collected"] == 0 {
+		t.Error("nothing was parked and healed, or no tombstone was collected")
+	}
+}
+
+func (o *operation) run(ctx context.Context) {
+	o.ctx = ctx
+	for range 3 {
+		o.hire()
+	}
+	largest := size{}
+	for day := range days {
+		o.day(day)
+		now := o.size()
+		if day <= settledAfter {
+			largest = largest.max(now)
+		} else if !now.within(largest) {
+			o.t.Errorf("after %d days: %+v; it was at most %+v", day, now, largest)
+			return
+		}
+	}
+	o.t.Logf("at most %+v, in the end %+v", largest, o.size())
+	o.checkRows()
+}
+
+// day is one day: items change, shards roll, a worker goes and another comes.
+func (o *operation) day(day int) {
+	for roll := range rollsADay {
+		fresh, old := fmt.Sprintf("day%d.%d", day, roll), fmt.Sprintf("day%d.%d", day-1, roll)
+		o.put(fresh, "new")
+		o.Source.Delete(dayItem(old, ""))
+		for i := range 5 {
+			o.put(fmt.Sprint("k", i), fmt.Sprintf("day %d.%d", day, roll))
+		}
+		o.put("bad", fmt.Sprintf("fine %d", day))
+		if roll == 3 {
+			o.put("bad", rejectedValue+fmt.Sprint(day))
+		}
+		_ = task.Sleep(o.ctx, 4*time.Hour-time.Duration(o.World.Rand().IntN(20))*time.Minute)
+		for _, sh := range o.Source.Stream().Open() {
+			o.Source.Stream().Roll(sh)
+		}
+		o.Target.Collect(o.Mapping.Table, sink.GoneFamily, o.TombstoneAge)
+	}
+	leaving := o.workers[0]
+	o.workers = o.workers[1:]
+	if day%2 == 0 {
+		leaving.Kill()
+	} else if err := leaving.Stop(o.ctx); err != nil {
+		o.t.Errorf("%s ended with %v", leaving.Name(), err)
+	}
+	o.hire()
+}
+
+func (o *operation) hire() {
+	o.hired++
+	o.workers = append(o.workers, o.Start(fmt.Sprint("worker", o.hired)))
+}
+
+func (o *operation) put(key, value string) { o.Source.Put(dayItem(key, value)) }
+
+func dayItem(key, value string) attribute.Item {
+	return attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String(key)}, {Name: "sk", Value: attribute.String(key)}, {Name: "value", Value: attribute.String(value)}})
+}
+
+// size is how much there is in both tables.
+type size struct{ Shards, Parked, Others, Bytes, Target int }
+
+func (o *operation) size() (s size) {
+	for _, key := range o.Target.Rows(model.StateTable) {
+		switch {
+		case strings.HasPrefix(key, "default/shard/"):
+			s.Shards++
+		case strings.HasPrefix(key, "default/parked/"):
+			s.Parked++
+		default:
+			s.Others++
+		}
+		s.Bytes += len(o.Target.Row(model.StateTable, key).String())
+	}
+	s.Target = len(o.Target.Rows(o.Mapping.Table))
+	return s
+}
+
+func (s size) max(t size) size {
+	return size{max(s.Shards, t.Shards), max(s.Parked, t.Parked), max(s.Others, t.Others), max(s.Bytes, t.Bytes), max(s.Target, t.Target)}
+}
+
+// within allows for what a day may bring by chance.
+func (s size) within(most size) bool {
+	return s.Shards <= most.Shards+6 && s.Parked <= most.Parked+1 && s.Others <= most.Others && s.Bytes <= most.Bytes*6/5 && s.Target <= most.Target+6
+}
+
+// checkRows: in the end every shard is read by a worker that lives, or is over and not old enough to be forgotten.
+func (o *operation) checkRows() {
+	alive := map[string]bool{}
+	for _, w := range o.workers {
+		alive[w.Name()] = true
+	}
+	_ = task.Sleep(o.ctx, 2*time.Hour) // a killed worker's leases are over, and what was just rolled is known
+	for _, row := range o.Shards() {
+		switch {
+		case !row.Finished() && !alive[row.Owner]:
+			o.t.Errorf("shard %s is %s, and held by %q", row.ID, row.State, row.Owner)
+		case row.Finished() && o.World.Now().Sub(row.DoneAt) > 50*time.Hour:
+			o.t.Errorf("shard %s was done %s ago", row.ID, o.World.Now().Sub(row.DoneAt))
+		}
+	}
+	if o.Parked() > 1 {
+		o.t.Errorf("%d items are parked", o.Parked())
+	}
+}

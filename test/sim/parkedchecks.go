@@ -1,0 +1,145 @@
+package sim
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/dynamodb-bigtable/replicator/attribute"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/test/sim/model"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// parkedRow is a row of the state table that holds a parked change.
+type parkedRow struct{ Key, Version string }
+
+func parkedIn(r *model.Row) (p parkedRow, ok bool) {
+	text, ok := r.Value(sink.ParkedFamily, sink.ParkedColumn)
+	if !ok {
+		return p, false
+	}
+	if r.Record == nil {
+		if json.Unmarshal([]byte(text), &p) != nil {
+			return p, false
+		}
+		r.Record = p
+	}
+	return r.Record.(parkedRow), true
+}
+
+// parkedWritten: a parked change is forgotten only when the item holds something newer, or has
+// something newer parked (I3).
+func (t *recorder) parkedWritten(key string, before, after *model.Row) {
+	if p, ok := parkedIn(after); ok {
+		if !strings.HasSuffix(key, "/"+p.Version) {
+			t.m.violate("I5: the change of version %s is parked where another may be", p.Version)
+		}
+		if q, had := parkedIn(before); had && q.Key != p.Key {
+			t.m.violate("I5: the change of another item is parked in place of the one of version %s", q.Version)
+		}
+		t.checkParkedChange(after)
+		t.parked[p.Key] = max(t.parked[p.Key], p.Version)
+		t.m.World.Inject("item parked")
+		if t.m.Policy.onBadItem == sink.Stop {
+			t.m.violate("I5: an item is parked, where everybody is to stop at it")
+		}
+		return
+	}
+	p, ok := parkedIn(before)
+	_, decided := t.decided[p.Key]
+	switch {
+	case !ok:
+	case slices.ContainsFunc(t.places[p.Key], func(r register) bool { return t.highest[r] > p.Version }):
+		t.m.World.Inject("parked item healed")
+	case t.parked[p.Key] > p.Version:
+		t.m.World.Inject("parked item superseded")
+	case !decided && !t.nowhere[p.Key] && t.era == 0:
+		t.m.violate("I3: the change parked at %s is forgotten, and nothing newer is applied", p.Version)
+	}
+}
+
+// checkParkedChange: what is parked is the change as it was made, to the last byte (I5): it is all
+// that is left of it.
+func (t *recorder) checkParkedChange(r *model.Row) {
+	var record struct {
+		Source, Key, Version, Reason string
+		Change                       json.RawMessage
+	}
+	text, _ := r.Value(sink.ParkedFamily, sink.ParkedColumn)
+	if err := json.Unmarshal([]byte(text), &record); err != nil {
+		t.m.violate("I5: a parked record: %v", err)
+		return
+	}
+	kept, err := cdc.UnmarshalChange(record.Change)
+	v, badVersion := transform.ParseVersion(record.Version)
+	if err != nil || badVersion != nil {
+		t.m.violate("I5: the change parked at %q cannot be read: %v", record.Version, err)
+		return
+	}
+	if record.Source != t.m.Mapping.Source || record.Reason == "" || record.Key != t.m.Mapping.ItemKey(kept.Keys) || !t.m.Mapping.Keys(kept.Keys).Equal(kept.Keys) {
+		t.m.violate("I5: what is parked at %s is of item %q of table %q, because: %s", v, record.Key, record.Source, record.Reason)
+	}
+	if v.Hop() == transform.LoadHop {
+		return // no change, but an item as it was read
+	}
+	made := slices.ContainsFunc(t.changes[numbered(v.Sequence())], func(w change) bool {
+		return w.New.Equal(kept.New) && (w.Old.Equal(kept.Old) || t.m.Source.View == "NEW_IMAGE")
+	})
+	switch {
+	case !made:
+		t.m.violate("I5: what is parked at %s is not the change that was made", v)
+	case !kept.New.Exists():
+		t.m.violate("I5: a remove is parked, of version %s", v)
+	case t.m.MaxImageAge == 0 && t.layout.place(kept.New).held():
+		t.m.violate("I5: the change parked at %s could have been applied", v)
+	}
+}
+
+// isParked reports whether the item's last change is parked, or was given up.
+func (t *recorder) isParked(item attribute.Item, w change) bool {
+	key := t.m.Mapping.ItemKey(item)
+	if at, ok := t.gaveUp[key]; ok && !w.At.After(simEpoch.Add(at)) {
+		return true
+	}
+	return slices.ContainsFunc(t.m.Target.RowsUnder(model.StateTable, "default/parked/"), func(at string) bool {
+		p, ok := parkedIn(t.m.Target.Row(model.StateTable, at))
+		v, err := transform.ParseVersion(p.Version)
+		return ok && p.Key == key && err == nil && (v.Hop() == transform.LoadHop || w.Shard != nil && v.Sequence().Compare(w.Sequence) == 0)
+	})
+}
+
+// stale is a parked change that is still there though its item holds something newer, or has
+// something newer parked; "" if there is none. Of an item that has had several places none tells
+// for sure.
+func (t *recorder) stale() string {
+	last := ""
+	for _, key := range t.m.Target.RowsUnder(model.StateTable, "default/parked/"+t.m.Mapping.Source+"/") {
+		p, ok := parkedIn(t.m.Target.Row(model.StateTable, key))
+		item := key[:strings.LastIndexByte(key, '/')]
+		switch places := t.places[p.Key]; {
+		case !ok:
+			return "a parked change is unreadable"
+		case item == last:
+			return fmt.Sprintf("of the item whose change is parked at %s an older one is, too", p.Version)
+		case len(places) == 1 && !t.nowhere[p.Key] && heldIn(t.m.Target.Row(places[0].table, places[0].row), places[0].column()) > p.Version:
+			return fmt.Sprintf("the change parked at %s is healed and stays", p.Version)
+		}
+		last = item
+	}
+	return ""
+}
+
+// parkedItems is how many items of the table are parked now.
+func (t *recorder) parkedItems() int {
+	items := map[string]bool{}
+	for _, key := range t.m.Target.RowsUnder(model.StateTable, "default/parked/"+t.m.Mapping.Source+"/") {
+		if p, ok := parkedIn(t.m.Target.Row(model.StateTable, key)); ok {
+			items[p.Key] = true
+		}
+	}
+	return len(items)
+}

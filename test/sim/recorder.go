@@ -1,0 +1,250 @@
+package sim
+
+import (
+	"cmp"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/attribute"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/test/sim/model"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// recorder keeps what happened to one table: the images of its items, the writes of its target and
+// of its ledger, each as it was executed. Checkers hold each write against that. It shares nothing
+// with the replicator but what one image becomes (layout).
+//
+// A disaster ends an era: a target or a ledger that was set back, a generation that rose. What was
+// remembered of the target is forgotten then, and checkers that rest on the ledger's whole history
+// look at the first era alone. After a disaster the end of the run reports whether a gap is
+// declared and what changed since is equal.
+type recorder struct {
+	m      *Migration
+	layout layout
+	keeps  bool // columns keep what they were before
+	era    int
+
+	// Of the source. images has, for each register that an item ever mapped to, the images that
+	// belonged there, in order.
+	images  map[register][]image
+	rows    map[rowID]*sharedRow
+	changes map[string][]change   // by sequence number; numbers of several shards may be equal
+	latest  map[string]change     // the last write of each item
+	places  map[string][]register // all that an item ever mapped to, by item key
+	nowhere map[string]bool       // items that had no address at some time, by item key
+	missed  []model.Write         // changes that the stream dropped before they were applied
+
+	// Of the target, in this era: the highest version that a register held, and which write of the
+	// table it stands for.
+	highest map[register]string
+	number  map[register]written
+
+	// Of the ledger.
+	shards   map[string]*seenShard    // by label and id
+	ranks    map[string]map[rank]bool // that a shard ever had, by the same
+	known    map[string]bool          // shards that the ledger ever had
+	numbered map[string]string        // records by who wrote them and which write of that worker's it was
+	listed   map[string]time.Time     // when a stream was first known as a whole, by its label
+	keeper   time.Duration            // when the keeper's row was last written
+	adopted  time.Duration            // when the current generation was adopted by all shards
+	raised   time.Time                // when it began
+	gaps     int                      // generations that ended with one
+
+	parked  map[string]string        // the highest version that was ever parked of an item, by its key
+	decided map[string]time.Duration // when the operator last decided about an item, by its key
+	gaveUp  map[string]time.Duration // and when he gave up what was parked of it
+}
+
+// change is a write with what the item was by then, and what it is now.
+type change struct {
+	model.Write
+	was, is placement
+}
+
+// image is what an item was from one instant to another, at an address it had then.
+type image struct {
+	id       string
+	item     attribute.Item
+	spot     *spot
+	from, to time.Time // to is zero while it lasts
+	outlived bool      // the item is gone, and the image stays where it was copied
+	number   int       // of the write that made it
+	ended    int       // of the write that ended it
+}
+
+// written is the place of a register's content in the order of the table's writes, in one
+// generation.
+type written struct {
+	generation uint32
+	number     int // 0 for a load
+}
+
+// seenShard is what was last seen of a shard's row.
+type seenShard struct {
+	checkpoint.Shard
+	wrote    time.Duration
+	moved    time.Duration // when its position changed
+	made     time.Time     // when the row was first seen
+	reopened bool          // it was a gap once
+}
+
+// rank is what a shard gives to the versions of its changes, besides their sequence numbers.
+type rank struct{ generation, hop uint32 }
+
+// newRecorder watches a migration from now on, which must not have begun.
+func newRecorder(m *Migration) *recorder {
+	t := &recorder{
+		m: m, layout: mapped{m.Mapping}, keeps: m.Mapping.KeepsVersions(), images: map[register][]image{}, rows: map[rowID]*sharedRow{},
+		changes: map[string][]change{}, latest: map[string]change{}, places: map[string][]register{}, nowhere: map[string]bool{},
+		highest: map[register]string{}, number: map[register]written{}, shards: map[string]*seenShard{}, ranks: map[string]map[rank]bool{},
+		known: map[string]bool{}, numbered: map[string]string{}, listed: map[string]time.Time{}, parked: map[string]string{},
+		decided: map[string]time.Duration{}, gaveUp: map[string]time.Duration{},
+	}
+	m.Source.Written, m.Source.Trimmed, m.Watch, m.Target.SetBack = t.written, t.dropped, t.watch, t.setBack
+	return t
+}
+
+// newEra forgets what the target held.
+func (t *recorder) newEra() {
+	t.era++
+	t.highest, t.number = map[register]string{}, map[register]written{}
+}
+
+// setBack ends an era: the rows of a table are others. Of a ledger's shards what is there now
+// counts.
+func (t *recorder) setBack(table string) {
+	t.newEra()
+	if table != model.StateTable {
+		return
+	}
+	now := t.m.World.Elapsed()
+	t.shards, t.keeper = map[string]*seenShard{}, now
+	for _, s := range t.m.Shards() {
+		t.shards[s.Label+"/"+s.ID] = &seenShard{Shard: s, wrote: now, made: t.m.World.Now(), reopened: true}
+	}
+}
+
+func (t *recorder) written(w model.Write) {
+	c := change{Write: w, was: t.latest[w.ID].is}
+	if w.New.Exists() {
+		c.is = t.layout.place(w.New)
+	}
+	if w.Expired && t.m.Outlives {
+		t.m.World.Inject("item removed by its time to live")
+		for i := range c.was.spots {
+			list := t.images[c.was.spots[i].register]
+			list[len(list)-1].outlived = true
+		}
+		return // nobody is to notice
+	}
+	t.latest[w.ID] = c
+	if w.Shard != nil {
+		key := numbered(w.Sequence)
+		t.changes[key] = append(t.changes[key], c)
+	}
+	for i := range c.was.spots {
+		list := t.images[c.was.spots[i].register]
+		list[len(list)-1].to, list[len(list)-1].ended = w.At, w.Number
+	}
+	some := w.New
+	if !some.Exists() {
+		some = w.Old
+	}
+	key := t.m.Mapping.ItemKey(some)
+	t.nowhere[key] = t.nowhere[key] || w.New.Exists() && len(c.is.spots) == 0
+	for i := range c.is.spots {
+		s := &c.is.spots[i]
+		t.settle(w, s)
+		if t.m.World.Tracing() {
+			t.m.World.Tracef("image %d of item %s goes to row %q", w.Number, t.m.Source.NameOf(t.m.Mapping.Keys(some)), s.row)
+		}
+		if len(c.was.spots) > 0 && c.was.at(s.register) == nil {
+			t.m.World.Inject("item moved to another row")
+		}
+		if !slices.Contains(t.places[key], s.register) {
+			t.places[key] = append(t.places[key], s.register)
+		}
+		t.images[s.register] = append(t.images[s.register], image{id: w.ID, item: w.New, spot: s, from: w.At, number: w.Number})
+	}
+}
+
+// numbered is a sequence number by its value, as versions hold it.
+func numbered(s cdc.SequenceNumber) string { return string(s.AppendPadded(nil)) }
+
+// dropped notes what the stream loses before it is applied.
+func (t *recorder) dropped(sh *model.Shard, r *model.Record) {
+	name := sh.Label + "/" + sh.ID
+	for _, w := range t.changes[numbered(r.Change.Sequence)] {
+		if w.Shard != sh {
+			continue
+		}
+		if seen := t.shards[name]; seen != nil && seen.Position.Compare(w.Sequence) >= 0 {
+			return
+		}
+		spots := w.is.spots
+		if len(spots) == 0 {
+			spots = w.was.spots
+		}
+		if !slices.ContainsFunc(spots, func(s spot) bool { return !t.reaches(name, t.highest[s.register], w.Sequence) }) {
+			return // applied, and not committed; or it has no row
+		}
+		t.m.World.Inject("change trimmed before it was applied")
+		t.m.World.Tracef("LOST %s in %s, never applied", w.Sequence, sh.ID)
+		t.missed = append(t.missed, w.Write)
+	}
+}
+
+// reaches reports whether a version is that of a change of a shard, or a newer one.
+func (t *recorder) reaches(shard, version string, change cdc.SequenceNumber) bool {
+	for r := range t.ranks[shard] {
+		if version >= string(transform.NewVersion(r.generation, r.hop, change, transform.CountExact)) {
+			return true
+		}
+	}
+	return false
+}
+
+// inOrder goes through a map in the order of its keys: what is said of a run is the same each time.
+func inOrder[K cmp.Ordered, V any](m map[K]V) iter.Seq2[K, V] {
+	return func(yield func(K, V) bool) {
+		for _, k := range slices.Sorted(maps.Keys(m)) {
+			if !yield(k, m[k]) {
+				return
+			}
+		}
+	}
+}
+
+// watch sees every write of all tables.
+func (t *recorder) watch(table, key string, before, after *model.Row) {
+	if table != model.StateTable {
+		if !strings.HasPrefix(key, transform.WitnessPrefix) {
+			t.rowWritten(rowID{table, key}, before, after)
+		}
+		return
+	}
+	kind, name, _ := strings.Cut(strings.TrimPrefix(key, "default/"), "/")
+	if kind != "pipeline" { // which is made by a ledger that is opened, perhaps once more, and counts anew
+		t.checkNumbered(key, after)
+	}
+	switch kind {
+	case "pipeline":
+		t.pipelineWritten(before, after)
+	case "shard":
+		t.shardWritten(strings.TrimPrefix(name, t.m.Source.Name+"/"), before, after)
+	case "table":
+		t.tableWritten(before, after)
+	case "open":
+		t.openWritten(before, after)
+	case "keeper":
+		t.keeperWritten(before, after)
+	case "parked":
+		t.parkedWritten(key, before, after)
+	}
+}

@@ -1,0 +1,348 @@
+package sim
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/test/sim/model"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+func versionColumn(owner string) string { return ownColumn(sink.VersionColumn, owner) }
+
+func ownColumn(name, owner string) string {
+	if owner == "" {
+		return name
+	}
+	return name + ":" + owner
+}
+
+func isOurs(family string) bool { return family == sink.LiveFamily || family == sink.GoneFamily }
+
+// nobody is whose columns are no item's.
+const nobody = "?"
+
+// contents are the data cells of a row, by the register whose columns they are in. What is in no
+// item's column is nobody's.
+func (t *recorder) contents(id rowID, row *model.Row) map[string]content {
+	all := map[string]content{}
+	known := t.rows[id]
+	row.EachColumn(func(c *model.Column) {
+		if isOurs(c.Family) {
+			return
+		}
+		at, owner := c.Family+":"+c.Qualifier, nobody
+		if known != nil {
+			if o, ok := known.columns[at]; ok {
+				owner = o
+			}
+		}
+		if all[owner] == nil {
+			all[owner] = content{}
+		}
+		all[owner][at] = t.values(c)
+	})
+	return all
+}
+
+// values are the values of all cells of a column, the newest first; of one that keeps what it was
+// before, the newest alone.
+func (t *recorder) values(c *model.Column) string {
+	cells := c.Cells
+	if t.keeps {
+		cells = cells[:1]
+	}
+	var b strings.Builder
+	for _, cell := range cells {
+		b.WriteString(cell.Value)
+		b.WriteByte(0)
+	}
+	return b.String()
+}
+
+// owners are the registers of a row that hold a version, live or as a tombstone.
+func owners(row *model.Row) []string {
+	var all []string
+	row.EachColumn(func(c *model.Column) {
+		owner, ok := strings.CutPrefix(c.Qualifier, sink.VersionColumn)
+		if isOurs(c.Family) && ok && !slices.Contains(all, strings.TrimPrefix(owner, ":")) {
+			all = append(all, strings.TrimPrefix(owner, ":"))
+		}
+	})
+	return all
+}
+
+// rowWrite is a write of a register as it took place.
+type rowWrite struct {
+	register
+	version       transform.Version
+	content       content // of the register, after it
+	gone          bool
+	before, after *model.Row
+}
+
+// rowWritten: each write is of one register (I7), which holds a live version or one tombstone (I8),
+// and is an image that the item had there, or nothing (I1).
+func (t *recorder) rowWritten(id rowID, before, after *model.Row) {
+	m, key := t.m, id.row
+	var changed []string
+	for _, owner := range owners(after) {
+		if heldIn(before, versionColumn(owner)) != heldIn(after, versionColumn(owner)) {
+			changed = append(changed, owner)
+		}
+	}
+	if len(changed) != 1 {
+		m.violate("I7: row %q is written, and %d of its versions change", key, len(changed))
+		return
+	}
+	r := register{id, changed[0]}
+	live, isLive := after.Value(sink.LiveFamily, r.column())
+	gone, isGone := after.Value(sink.GoneFamily, r.column())
+	if stones := len(after.Cells(sink.GoneFamily, r.column())); isLive == isGone || stones > 1 {
+		m.violate("I8: row %q holds a live version %v, and %d tombstones", key, isLive, stones)
+	}
+	v, err := transform.ParseVersion(max(live, gone))
+	if err != nil {
+		m.violate("I2: row %q holds no version", key)
+		return
+	}
+	was := t.highest[r]
+	if m.World.Tracing() {
+		m.World.Tracef("row %q is %s, %s, after %q", key, map[bool]string{true: "removed", false: "put"}[isGone], v, was)
+	}
+	w := rowWrite{r, v, t.checkOthers(r, before, after), isGone, before, after}
+	isChange := v.Hop() != transform.LoadHop && v.Count() <= transform.CountExact
+	if isChange && !isGone && string(v) < was { // what the row held is gone by its age
+		m.violate("I8: row %q was written at %s after %s", key, v, was)
+	}
+	t.highest[r] = max(was, string(v))
+	if isGone && len(w.content) > 0 && !t.rows[id].mixed {
+		m.violate("I1: row %q is removed and holds %d cells", key, len(w.content))
+	}
+	for _, micros := range after.Cells(sink.LiveFamily, w.column()) {
+		if micros != 0 {
+			m.violate("I8: the version of row %q is at %d µs", key, micros)
+		}
+	}
+	switch {
+	case t.keeps && t.era > 0: // cells that were to stay may have gone
+	case v.Count() > transform.CountExact:
+		t.checkRepaired(w)
+	case v.Hop() == transform.LoadHop:
+		t.checkLoaded(w)
+	default:
+		t.checkChange(w)
+	}
+	if t.keeps && t.era == 0 {
+		t.checkHistory(w)
+	}
+}
+
+// checkOthers: what other items hold in the row is as it was (T6). It returns what the register
+// holds.
+func (t *recorder) checkOthers(r register, before, after *model.Row) content {
+	is := t.contents(r.rowID, after)
+	if len(is[nobody]) > 0 {
+		t.m.violate("I1: row %q holds %d cells in columns that no item has", r.row, len(is[nobody]))
+	}
+	row := t.rows[r.rowID]
+	if row == nil {
+		t.m.violate("I1: row %q is written, and no item was ever there", r.row)
+		t.rows[r.rowID] = &sharedRow{columns: map[string]string{}}
+		return nil
+	}
+	if len(row.registers) > 1 {
+		was := t.contents(r.rowID, before)
+		for _, owner := range row.registers {
+			if owner != r.owner && !equalCells(was[owner], is[owner]) {
+				t.m.violate("T6: a write of one item of row %q changes another's cells", r.row)
+			}
+		}
+	}
+	return is[r.owner]
+}
+
+func equalCells(a, b content) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for k, v := range a {
+		if b[k] != v {
+			return false
+		}
+	}
+	return true
+}
+
+// matches reports whether the register holds what an image becomes there, with the cell times that
+// follow from the image. Where several rules make one row, what another rule made may stay until
+// the changes between are applied, or a sweep comes.
+func (t *recorder) matches(w rowWrite, s *spot) bool {
+	for column, want := range s.content {
+		if w.content[column] != want {
+			return false
+		}
+		if stamps := s.stamps[column]; stamps != nil {
+			if family, qualifier, _ := strings.Cut(column, ":"); !slices.Equal(w.after.Cells(family, qualifier), stamps) {
+				return false
+			}
+		}
+	}
+	return t.rows[w.rowID].mixed || len(w.content) == len(s.content)
+}
+
+// secondOf is when the image of a load was read, by its version.
+func secondOf(v transform.Version) int64 {
+	second, _ := strconv.ParseInt(v.Sequence().String(), 10, 64)
+	return second
+}
+
+// checkLoaded: a load asserts an image that the item had at or after the second its version names,
+// not one before.
+func (t *recorder) checkLoaded(w rowWrite) {
+	at := time.Unix(secondOf(w.version), 0)
+	if at.After(t.m.World.Now()) {
+		t.m.violate("I1: row %q is loaded from the future, %s", w.row, w.version)
+	}
+	for _, im := range t.images[w.register] {
+		if !im.to.IsZero() && im.to.Before(at) || !t.fits(w, im.spot) {
+			continue
+		}
+		t.number[w.register] = written{}
+		t.eachTime(w, im.spot, func(qualifier string, micros int64) {
+			if micros/1e6 != at.Unix() && !(t.keeps && micros/1e6 < at.Unix()) {
+				t.m.violate("I1: cell %s of row %q is at %d µs, and was read at second %d", qualifier, w.row, micros, at.Unix())
+			}
+		})
+		return
+	}
+	t.m.violate("I1: row %q is loaded with an image that its item had not at %s", w.row, w.version)
+}
+
+// fits reports whether a write may be of an image: it holds it, or nothing of what cannot be held
+// or is too old.
+func (t *recorder) fits(w rowWrite, s *spot) bool {
+	if w.gone {
+		return !s.held || t.m.MaxImageAge > 0
+	}
+	return s.held && t.matches(w, s)
+}
+
+// checkChange: a change's version is that of a change of the item, its generation and hop are such
+// that its shard had at once, and the register holds what the change made of it. Within a
+// generation no older put follows a newer change, by the order in which they were made; nor is
+// anything put that is older than what is remembered of removes (I8).
+func (t *recorder) checkChange(w rowWrite) {
+	v := w.version
+	if v.Count() != transform.CountExact {
+		t.m.violate("I7: row %q is written at %s, which is not what its change is first sent with", w.row, v)
+	}
+	last, back := t.number[w.register], 0
+	for _, c := range t.changes[numbered(v.Sequence())] {
+		if !t.ranks[c.Shard.Label+"/"+c.Shard.ID][rank{v.Generation(), v.Hop()}] {
+			continue
+		}
+		s := c.is.at(w.register)
+		here := s != nil && s.held
+		if !slices.ContainsFunc(t.images[w.register], func(im image) bool { return im.id == c.ID }) ||
+			!w.gone && (!here || !t.matches(w, s)) || w.gone && here && t.m.MaxImageAge == 0 {
+			continue
+		}
+		if !w.gone && last.generation == v.Generation() && c.Number < last.number {
+			back = c.Number // unless the version names a change of another stream as well
+			continue
+		}
+		t.number[w.register] = written{v.Generation(), c.Number}
+		t.checkTimes(w, s, c.Write)
+		if age := t.m.World.Now().Sub(c.At); !w.gone && t.m.TombstoneAge > 0 && age > t.m.TombstoneAge {
+			t.m.violate("I8: row %q is put at %s with an image that is %s old, and removes are remembered for %s", w.row, v, age, t.m.TombstoneAge)
+		}
+		return
+	}
+	if back > 0 {
+		t.m.violate("I1: row %q goes back from the item's write %d to its write %d, %s", w.row, last.number, back, v)
+		return
+	}
+	t.m.violate("I1: row %q holds what no change %s made of it", w.row, v)
+}
+
+// checkRepaired: a repair brings an image that is not older than the change that the register held,
+// at that change's version with one repair more (I9).
+func (t *recorder) checkRepaired(w rowWrite) {
+	v := w.version
+	held, err := transform.ParseVersion(heldIn(w.before, w.column()))
+	counts := err == nil && held.Count()+1 == v.Count() && held.WithoutCount() == v.WithoutCount()
+	if t.era == 0 && t.m.TombstoneAge == 0 && !counts {
+		t.m.violate("I9: row %q is repaired at %s over %q", w.row, v, held)
+		return
+	}
+	t.m.World.Inject("row repaired")
+	last, absent := t.number[w.register].number, true
+	for _, im := range t.images[w.register] {
+		if current := im.ended == 0 || im.ended > last; current && t.fits(w, im.spot) {
+			return
+		}
+		absent = absent && (im.ended > 0 || im.outlived)
+	}
+	if w.gone && (absent || t.leftSince(w.register, last)) {
+		return
+	}
+	t.m.violate("I9: row %q is repaired at %s with what its item was not since write %d", w.row, v, last)
+}
+
+// leftSince reports whether the item was somewhere else, or nowhere, after so many writes.
+func (t *recorder) leftSince(r register, number int) bool {
+	list := t.images[r]
+	return slices.ContainsFunc(list, func(im image) bool {
+		return im.ended > number && !slices.ContainsFunc(list, func(next image) bool { return next.number == im.ended })
+	}) || len(list) > 0 && list[0].number > number
+}
+
+// checkHistory: of columns that keep what they were before each cell says something else than the
+// one before it (I1). A value that is written again would take the place of an older one where
+// garbage collection keeps so many.
+func (t *recorder) checkHistory(w rowWrite) {
+	w.after.EachColumn(func(c *model.Column) {
+		if was := w.before.Column(c.Family, c.Qualifier); isOurs(c.Family) || was != nil && slices.Equal(was.Cells, c.Cells) {
+			return
+		}
+		for i := 1; i < len(c.Cells); i++ {
+			if c.Cells[i].Value == c.Cells[i-1].Value {
+				t.m.violate("I1: column %s:%s of row %q holds one value at %d and again at %d", c.Family, c.Qualifier, w.row, c.Cells[i].Micros, c.Cells[i-1].Micros)
+			}
+		}
+	})
+}
+
+// checkTimes: the cells of a change carry its second or, where times ran back, the latest one
+// before it in its lineage (H43), unless the image itself says otherwise.
+func (t *recorder) checkTimes(w rowWrite, s *spot, c model.Write) {
+	var earliest int64
+	for i := c.Shard.Trimmed; i < len(c.Shard.Records) && c.Shard.Records[i].Change.Sequence.Compare(c.Sequence) <= 0; i++ {
+		earliest = max(earliest, c.Shard.Records[i].Change.Time.UnixMicro())
+	}
+	t.eachTime(w, s, func(qualifier string, micros int64) {
+		if micros < earliest && !t.keeps || micros > c.Latest.UnixMicro() { // what is kept may be there for longer
+			t.m.violate("I1: cell %s of row %q is at %d µs, and its change is of %d to %d", qualifier, w.row, micros, earliest, c.Latest.UnixMicro())
+		}
+	})
+}
+
+// eachTime calls f for the cells that are to have the time of the change or of the load.
+func (t *recorder) eachTime(w rowWrite, s *spot, f func(qualifier string, micros int64)) {
+	if s == nil {
+		return
+	}
+	w.after.EachColumn(func(c *model.Column) {
+		at := c.Family + ":" + c.Qualifier
+		if s.content[at] == "" || s.stamps[at] != nil {
+			return
+		}
+		for _, cell := range c.Cells {
+			f(strings.ToValidUTF8(c.Qualifier, "?"), cell.Micros)
+		}
+	})
+}

@@ -1,0 +1,380 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/test/sim/model"
+	"github.com/dynamodb-bigtable/replicator/test/virtual"
+)
+
+// SimOptions change a run. The zero value is the run as its seed has it.
+type SimOptions struct {
+	// Trace keeps a line for every step.
+	Trace bool
+	// Without names what is left out: kinds of faults, single faults, and bursts of the
+	// application's writes.
+	Without []string
+	// Mapping names the mapping of the run, one of MappingNames. Without it the seed has a say:
+	// most have the mapping without rules.
+	Mapping string
+	// Dense gives the run about twice as many kinds of faults, and of what loses changes above all,
+	// as a seed has by itself: what takes several rare faults at once is found sooner.
+	Dense bool
+
+	sabotage func(s *simulation) // for tests: what a bug would do
+}
+
+// Report is what came of a run.
+type Report struct {
+	Seed uint64
+	// Failures are the broken invariants, none after a good run. Each begins with the checker's
+	// name and a colon.
+	Failures []string
+	// Injected counts the faults that took effect.
+	Injected map[string]int
+	Elapsed  time.Duration // virtual
+	Steps    int
+	Gap      bool // a gap was declared
+	Trace    string
+}
+
+// Checker is the name of the checker that failed first; "" if none did.
+func (r Report) Checker() string {
+	if len(r.Failures) == 0 {
+		return ""
+	}
+	name, _, _ := strings.Cut(r.Failures[0], ":")
+	return name
+}
+
+// simEpoch is when every run begins.
+var simEpoch = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+
+// stepLimit is far above what a run takes.
+const stepLimit = 5_000_000
+
+// Simulate plays the whole system under one seed for more than a virtual day: several workers, a
+// random part of all faults, checkers at every step, and when the faults have stopped a complete
+// comparison. The same seed gives the same run, step by step.
+func Simulate(seed uint64, o SimOptions) (r Report) {
+	s := newSimulation(newPlan(seed, o), o)
+	defer func() {
+		r = s.report()
+		if p := recover(); p != nil {
+			r.Failures = append(r.Failures, fmt.Sprintf("panic: %v", p))
+		}
+	}()
+	if err := s.World.Run(300*time.Hour, s.play); err != nil {
+		s.fail("I10", "%v", err)
+	}
+	return r
+}
+
+func (s *simulation) report() Report {
+	return Report{
+		Seed: s.plan.seed, Failures: slices.Concat(s.violations(), s.failures), Injected: s.World.Injected(), Elapsed: s.World.Elapsed(),
+		Steps: s.World.Steps(), Gap: len(s.Gaps) > 0, Trace: s.World.Trace(),
+	}
+}
+
+// simulation is one run.
+type simulation struct {
+	*Migration
+	plan      plan
+	options   SimOptions
+	work      *workload  // of a run under rules
+	neighbour *neighbour // nil if there is none
+	rec       *recorder
+	ctx       context.Context
+	failures  []string
+	crew      []*member
+	hired     int
+	hash      string // of the mapping that workers are started with
+
+	throttled, poisoned, rejected float64
+	strikes, stills               float64
+	rivals, clocks                float64
+	retries, drops                float64       // how often an operator decides about what is parked, and the part that he gives up
+	peaceful                      bool          // the faults are over
+	peaceFrom                     time.Duration // since then
+	interruptions                 int           // of the load, at about so many moments
+	copyRate                      float64       // rows per second of the load, 0 for no bound
+	sourceDown, targetDown        failing
+	oneCall                       failingCall
+	unreadable                    failingShard
+	healthy                       time.Duration // from when on both services are well
+	begun                         time.Duration // until when something that was begun is still to happen
+	expired                       time.Duration // until when every iterator is too old
+	contended                     time.Duration // until when several workers cannot reach the source
+	disturbed                     time.Duration // when items were last changed while a run drained
+	elsewhere                     time.Duration // until when the app profile routes to another cluster
+	written                       int
+	looked                        time.Duration     // when checks that are not made at every step were made
+	made                          map[string]uint64 // by the witness's table and key, the beat with which it was made
+}
+
+// member is a place in the crew: a worker, or another in its stead when it is gone.
+type member struct {
+	worker             *Worker
+	asked              bool          // to stop
+	askedAt            time.Duration // when
+	paused             time.Duration // until then
+	away               time.Duration // nobody is started in its place until then
+	noSource, noTarget time.Duration // cut off until then
+	healthy            time.Duration // from when on it is well
+}
+
+// works reports whether the worker goes on.
+func (m *member) works() bool { return !m.worker.Over && !m.worker.Dead() }
+
+// firstHash is that of the mapping with which a run begins.
+const firstHash = "h"
+
+func newSimulation(p plan, o SimOptions) *simulation {
+	w := virtual.NewWorld(p.seed, simEpoch, o.Trace)
+	w.StepLimit = stepLimit
+	var rowKey []string
+	plain := config.Table{To: "orders"}
+	if p.moving {
+		rowKey = []string{"value", "pk", "sk"}
+		plain.Rules = []config.Rule{{RowKey: "{value}#{pk}#{sk}"}}
+	}
+	s := &simulation{plan: p, options: o, hash: firstHash, made: map[string]uint64{}}
+	if p.mapping == "" {
+		s.Migration = NewMigration(w, p.shards, rowKey...)
+	} else {
+		chosen := shapeNamed(p.mapping)
+		s.Migration = NewMigrationBy(w, p.shards, chosen.mapping, chosen.families...)
+		s.work = newWorkload(chosen, stream(p.seed, "items"), 2*p.keys, p.long)
+	}
+	s.Lease, s.TombstoneAge = p.lease, p.tombstoneAge
+	s.Timing = pipeline.Timing{Poll: p.poll, Pass: p.pass, List: p.list}
+	s.MaxImageAge = p.tombstoneAge / 2
+	s.Policy, s.InFlight = p.policy, p.bytes
+	if p.newImages && s.Mapping.DependsOnKeyOnly() {
+		s.Source.View = "NEW_IMAGE"
+	}
+	s.rec = newRecorder(s.Migration)
+	s.rec.layout = newNaive(&plain, nil, s.Mapping)
+	if s.work != nil {
+		s.rec.layout, s.Outlives = s.work.layout, s.work.outlives
+		s.Source.TimeToLive = s.work.ttl != ""
+	}
+	s.Watch = func(table, key string, before, after *model.Row) {
+		s.rec.watch(table, key, before, after)
+		s.watchBoth(table, key, before, after)
+	}
+	s.Source.Fault, s.Target.Fault = s.sourceFault, s.targetFault
+	s.Target.LateBy = s.limit(time.Minute)
+	s.Target.Reject = rejects
+	for _, r := range rates {
+		if p, ok := p.rates[r.name]; ok {
+			r.set(s, p)
+		}
+	}
+	if s.Mapping.KeepsVersions() {
+		s.rejected = 0 // a former image that the target rejects would have the newest one parked
+	}
+	if p.neighbour != alone {
+		s.moveIn()
+	}
+	return s
+}
+
+// watchBoth sees every write, those of a neighbour among them.
+func (s *simulation) watchBoth(table, key string, before, after *model.Row) {
+	s.noteMade(table, key, before, after)
+	s.checkGap(table, key, before, after)
+	s.strike(table, key, before, after)
+}
+
+// fail notes a failure of a checker.
+func (s *simulation) fail(checker, format string, args ...any) {
+	text := checker + ": " + fmt.Sprintf(format, args...)
+	s.World.Tracef("VIOLATION %s", text)
+	s.failures = append(s.failures, text)
+}
+
+// bad reports whether the run is over for a failure.
+func (s *simulation) bad() bool { return len(s.failures) > 0 || len(s.violations()) > 0 }
+
+// violations are what the checkers of the table and of its neighbour have found.
+func (s *simulation) violations() []string {
+	if s.neighbour == nil {
+		return s.Broken()
+	}
+	return slices.Concat(s.Broken(), s.neighbour.Broken())
+}
+
+// play is the script: a table with items, a crew, the planned faults, and then peace and judgement.
+func (s *simulation) play(ctx context.Context) {
+	s.ctx = ctx
+	s.fill()
+	if s.plan.unloaded { // some of what came before the start is before the cut, and some is not
+		for range 40 {
+			s.write()
+			_ = task.Sleep(s.ctx, s.World.UpTo(45*time.Second))
+		}
+	}
+	for range s.plan.workers {
+		m := &member{}
+		s.crew = append(s.crew, m)
+		s.hire(m)
+	}
+	s.World.Go("faults", func(ctx context.Context) {
+		s.follow(ctx, s.plan.events, func(e event) { s.World.Tracef("FAULT %s", e.name); e.kind.does(s, e) })
+	})
+	if o := s.options; o.sabotage != nil {
+		o.sabotage(s)
+	}
+	if s.retries > 0 {
+		newOperator(s).begin()
+	}
+	for range s.interruptions {
+		s.World.After(s.World.UpTo(45*time.Minute), s.interrupt)
+	}
+	s.World.Go("application", func(ctx context.Context) { s.follow(ctx, s.plan.writes, s.burst) })
+	if n := s.neighbour; n != nil {
+		s.World.Go("neighbour", func(ctx context.Context) { n.live(ctx, s) })
+	}
+	for s.World.Elapsed() < s.plan.length && !s.bad() {
+		s.tick()
+	}
+	for !s.bad() && s.World.Elapsed() < s.troubled() {
+		s.tick()
+	}
+	if !s.bad() {
+		s.judge()
+	}
+}
+
+// follow does what is planned, each at its time.
+func (s *simulation) follow(ctx context.Context, events []event, does func(e event)) {
+	for _, e := range events {
+		if wait := e.at - s.World.Elapsed(); wait > 0 && task.Sleep(ctx, wait) != nil {
+			return
+		}
+		does(e)
+	}
+}
+
+// troubled is until when a fault that has begun goes on.
+func (s *simulation) troubled() time.Duration {
+	until := max(s.healthy, s.expired, s.begun)
+	for _, m := range s.crew {
+		until = max(until, m.healthy, m.away)
+	}
+	return until
+}
+
+// tick lets a minute or so pass and looks at everything that no single write shows.
+func (s *simulation) tick() {
+	if !s.pass() {
+		return
+	}
+	for _, m := range s.crew {
+		s.checkStopped(m)
+		s.replace(m)
+	}
+	if now := s.World.Elapsed(); now-s.looked > 10*time.Minute {
+		s.looked = now
+		s.checkStarved()
+		s.checkStill()
+	}
+}
+
+// pass lets a minute or so pass for the stream and the target; false if the run is over.
+func (s *simulation) pass() bool {
+	if task.Sleep(s.ctx, 30*time.Second+s.World.UpTo(time.Minute)) != nil {
+		return false
+	}
+	if s.TombstoneAge > 0 {
+		for _, table := range s.Mapping.Tables() {
+			s.Target.Collect(table, sink.GoneFamily, s.TombstoneAge)
+		}
+	}
+	s.rollAged(s.Source)
+	if n := s.neighbour; n != nil {
+		if s.TombstoneAge > 0 && n.Mapping.Table != s.Mapping.Table {
+			s.Target.Collect(n.Mapping.Table, sink.GoneFamily, s.TombstoneAge)
+		}
+		s.rollAged(n.Source)
+	}
+	return true
+}
+
+// rollAged ends shards that have lived as long as the service lets them.
+func (s *simulation) rollAged(t *model.Table) {
+	for _, sh := range t.Stream().Open() {
+		if s.World.Now().Sub(sh.Begun) > s.plan.shardLife {
+			t.Stream().Roll(sh)
+		}
+	}
+}
+
+func (s *simulation) hire(m *member, adjust ...func(*pipeline.Options)) {
+	s.hired++
+	m.asked, m.noSource, m.noTarget, m.paused = false, 0, 0, 0
+	m.healthy = s.World.Elapsed()
+	hash, plan := s.hash, s.plan
+	name := fmt.Sprintf("worker%d", s.hired)
+	m.worker = s.Start(name, func(o *pipeline.Options) {
+		t := &o.Tables[0]
+		t.RowsPerSecond, t.Segments = s.copyRate, 1+(s.plan.segments+s.hired)%5 // a copy that goes on has as many as it began with
+		t.MappingHash, t.AcceptMapping, t.Copy, t.FromNow = hash, hash == s.hash, !plan.unloaded, !plan.atHorizon
+		o.Database, o.Open, o.Pages = s.Source, s.watched, s.plan.pages
+		if s.plan.clustered {
+			o.Cluster = s.whichCluster
+		}
+		if s.plan.joined {
+			spec := *t
+			spec.Joined = true
+			o.Tables, o.Discover, o.DiscoverEvery = nil, s.found(o, spec), s.plan.list
+		}
+		if n := s.neighbour; n != nil {
+			o.Tables = append(o.Tables, n.table(1+s.hired%3))
+			o.Database = tables{s.Source, n.Source}
+		}
+		for _, f := range adjust {
+			f(o)
+		}
+	})
+	if s.clocks > 0 { // no worker's clock is ever right, the first one's neither
+		s.World.Inject("worker clock wrong from its start")
+		m.worker.Skew(time.Duration(s.clocks * (2*s.World.Rand().Float64() - 1) * float64(s.limit(wrongest(plan.seed)))))
+	}
+}
+
+// watched is the stream of that name, of the table or of its neighbour.
+func (s *simulation) watched(arn string) cdc.Source {
+	if n := s.neighbour; n != nil && slices.ContainsFunc(n.Source.Streams, func(s *model.Stream) bool { return s.ARN == arn }) {
+		return n.open(arn)
+	}
+	return s.open(arn)
+}
+
+// replace starts another worker in the place of one that is gone. A worker that ended by itself
+// needs a reason for it.
+func (s *simulation) replace(m *member) {
+	if m.works() {
+		return
+	}
+	if m.worker.Over && m.worker.Err != nil && !s.excused(m.worker.Err) {
+		s.fail("I10", "%s ended by itself: %v", m.worker.Name(), m.worker.Err)
+	}
+	if m.worker.Over && m.worker.Err == nil && !m.asked && !m.worker.Dead() {
+		s.fail("I10", "%s ended by itself without a reason", m.worker.Name())
+	}
+	if s.World.Elapsed() >= m.away {
+		s.hire(m)
+	}
+}

@@ -1,0 +1,209 @@
+// Soak plays many seeds of the simulation (test/sim) on all cores:
+//
+//	go run ./test/sim/soak -seeds 200000 -from 0
+//	go run ./test/sim/soak -kept test/sim/testdata/seeds.txt
+//	go run ./test/sim/soak -explain 17
+//
+// It prints how far it is, and in the end the virtual time and how often each fault took effect. It
+// fails with the seeds that failed, the first of them made smaller and explained; and, after enough
+// seeds, with the faults that never took effect.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/test/sim"
+)
+
+func main() {
+	seeds := flag.Uint64("seeds", 1000, "how many seeds")
+	from := flag.Uint64("from", 0, "the first seed")
+	explain := flag.String("explain", "", "play this seed alone, and make what fails smaller")
+	mapping := flag.String("mapping", "", "play all seeds under this mapping: "+strings.Join(sim.MappingNames(), ", "))
+	kept := flag.String("kept", "", "play the seeds of this file alone, which failed once, as they were played then")
+	parallel := flag.Int("parallel", runtime.GOMAXPROCS(0), "how many at once")
+	budget := flag.Duration("budget", 0, "stop after so much time; 0: never")
+	enough := flag.Int("failures", 5, "stop after so many failing seeds")
+	dense := flag.Bool("dense", false, "twice as many kinds of faults in each run")
+	quiet := flag.Bool("quiet", false, "print failures alone, one line for each")
+	flag.Parse()
+	if *explain != "" {
+		os.Exit(explained(*explain, sim.SimOptions{Mapping: *mapping, Dense: *dense}))
+	}
+	debug.SetGCPercent(1000) // worlds are small and short-lived
+	t := total{injected: map[string]int{}, began: time.Now(), last: time.Now(), quiet: *quiet, options: sim.SimOptions{Mapping: *mapping, Dense: *dense}}
+	if *kept != "" {
+		var err error
+		if t.kept, err = readKept(*kept); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(2)
+		}
+		*from, *seeds = 0, uint64(len(t.kept))
+	}
+	t.play(*from, *seeds, *parallel, *enough, *budget)
+	os.Exit(t.summary())
+}
+
+func explained(text string, o sim.SimOptions) int {
+	var seed uint64
+	if _, err := fmt.Sscan(text, &seed); err != nil {
+		fmt.Fprintln(os.Stderr, "not a seed:", text)
+		return 2
+	}
+	why := sim.Explain(seed, o)
+	if why == "" {
+		r := sim.Simulate(seed, o)
+		fmt.Printf("seed %d: nothing fails in %.1f virtual hours, %d steps\n", seed, r.Elapsed.Hours(), r.Steps)
+		for _, name := range slices.Sorted(maps.Keys(r.Injected)) {
+			fmt.Printf("%10d × %s\n", r.Injected[name], name)
+		}
+		return 0
+	}
+	fmt.Print(why)
+	return 1
+}
+
+// total is what all runs gave together.
+type total struct {
+	mu       sync.Mutex
+	next     uint64
+	played   int
+	gaps     int
+	steps    int
+	virtual  time.Duration
+	injected map[string]int
+	failed   []run
+	began    time.Time
+	last     time.Time
+	quiet    bool
+	options  sim.SimOptions
+	kept     []run // in place of seeds one after the other
+}
+
+// run is a seed as it is played.
+type run struct {
+	seed    uint64
+	options sim.SimOptions
+}
+
+// readKept reads lines of a seed and why it is kept; those that say dense were played with twice
+// the faults.
+func readKept(file string) (runs []run, err error) {
+	text, err := os.ReadFile(file)
+	for line := range strings.Lines(string(text)) {
+		line, dense := strings.CutPrefix(line, "dense ")
+		r := run{options: sim.SimOptions{Dense: dense}}
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		if _, err := fmt.Sscan(line, &r.seed); err != nil {
+			return nil, fmt.Errorf("%s: %q is not a seed and why it is kept", file, line)
+		}
+		runs = append(runs, r)
+	}
+	return runs, err
+}
+
+// complete is how many seeds must have every fault between them.
+const complete = 2000
+
+// play runs worlds side by side: they share nothing.
+func (t *total) play(from, seeds uint64, parallel, enough int, budget time.Duration) {
+	t.next = from
+	var all sync.WaitGroup
+	for range parallel {
+		all.Go(func() {
+			for {
+				t.mu.Lock()
+				seed := t.next
+				over := seed >= from+seeds || len(t.failed) >= enough || budget > 0 && time.Since(t.began) > budget
+				t.next++
+				t.mu.Unlock()
+				if over {
+					return
+				}
+				r := run{seed, t.options}
+				if len(t.kept) > 0 {
+					r = t.kept[seed]
+				}
+				t.add(r, r.simulate())
+			}
+		})
+	}
+	all.Wait()
+}
+
+// endless is far longer than any seed takes. Virtual time knows nothing of what goes round without
+// ever waiting.
+const endless = 5 * time.Minute
+
+// simulate plays a seed. One that goes round without an end is named, and everything is over.
+func (r run) simulate() sim.Report {
+	alarm := time.AfterFunc(endless, func() {
+		fmt.Printf("FAIL seed %d: it is not over after %s; something goes round without an end\n", r.seed, endless)
+		os.Exit(1)
+	})
+	defer alarm.Stop()
+	return sim.Simulate(r.seed, r.options)
+}
+
+func (t *total) add(as run, r sim.Report) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.played++
+	t.virtual += r.Elapsed
+	t.steps += r.Steps
+	if r.Gap {
+		t.gaps++
+	}
+	for name, n := range r.Injected {
+		t.injected[name] += n
+	}
+	if len(r.Failures) > 0 {
+		t.failed = append(t.failed, as)
+		fmt.Printf("FAIL seed %d after %.1f virtual hours: %s\n", r.Seed, r.Elapsed.Hours(), r.Failures[0])
+	}
+	if now := time.Now(); !t.quiet && now.Sub(t.last) > 10*time.Second {
+		t.last = now
+		fmt.Printf("%d seeds, %.0f virtual hours, %.0f ms a seed, %d failed\n",
+			t.played, t.virtual.Hours(), float64(now.Sub(t.began).Milliseconds())/float64(t.played), len(t.failed))
+	}
+}
+
+func (t *total) summary() int {
+	if t.quiet {
+		fmt.Printf("%d seeds\n", t.played)
+		return min(1, len(t.failed))
+	}
+	fmt.Printf("\n%d seeds in %s: %.0f virtual hours, %d steps, %d with a gap\n",
+		t.played, time.Since(t.began).Round(time.Second), t.virtual.Hours(), t.steps, t.gaps)
+	for _, name := range slices.Sorted(maps.Keys(t.injected)) {
+		fmt.Printf("%10d × %s\n", t.injected[name], name)
+	}
+	missing := 0
+	for _, name := range sim.Effects() {
+		if t.options.Mapping == "" && t.played >= complete && t.injected[name] == 0 {
+			missing++
+			fmt.Printf("%s: never took effect\n", name)
+		}
+	}
+	for i, r := range t.failed {
+		if i == 0 {
+			fmt.Printf("\n%s\n", sim.Explain(r.seed, r.options))
+		}
+		fmt.Printf("seed %d fails: make sim SEED=%d%s\n", r.seed, r.seed, r.options.Named())
+	}
+	if len(t.failed) > 0 || missing > 0 {
+		return 1
+	}
+	return 0
+}
