@@ -30,8 +30,8 @@ Values that are not defaults are followed by their place. The output is itself a
 			if err != nil {
 				return err
 			}
-			if !p.asJSON() {
-				return cfg.Print(p.stdout)
+			if !p.AsJSON() {
+				return cfg.Print(p.Stdout)
 			}
 			var text bytes.Buffer
 			if err := cfg.Print(&text); err != nil {
@@ -42,7 +42,7 @@ Values that are not defaults are followed by their place. The output is itself a
 			if err := yaml.Unmarshal(text.Bytes(), &document); err != nil {
 				return err
 			}
-			return p.writeJSON(document)
+			return p.WriteJSON(document)
 		},
 	})
 	c.AddCommand(&cobra.Command{
@@ -57,7 +57,7 @@ This program refuses everything that the schema refuses; only lint and plan chec
 		Example: "  replicator config schema > replicator.schema.json",
 		Args:    none,
 		RunE: func(*cobra.Command, []string) error {
-			_, err := p.stdout.Write(config.JSONSchema())
+			_, err := p.Stdout.Write(config.JSONSchema())
 			return err
 		},
 	})
@@ -88,14 +88,14 @@ func (p *program) showFunctions() error {
 	for _, f := range transform.Functions() {
 		list = append(list, templateFunction{f.Name, f.Example, f.Meaning, f.Order.String()})
 	}
-	if p.asJSON() {
-		return p.writeJSON(struct {
+	if p.AsJSON() {
+		return p.WriteJSON(struct {
 			Schema    string             `json:"schema"`
 			Functions []templateFunction `json:"functions"`
 		}{"replicator.functions/v1", list})
 	}
 	for _, f := range list {
-		if _, err := fmt.Fprintf(p.stdout, "%-18s %-9s %s\n", f.Example, f.Order, f.Meaning); err != nil {
+		if _, err := fmt.Fprintf(p.Stdout, "%-18s %-9s %s\n", f.Example, f.Order, f.Meaning); err != nil {
 			return err
 		}
 	}

@@ -18,6 +18,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/sink/sinktest"
 	"github.com/dynamodb-bigtable/replicator/transform"
@@ -33,7 +35,7 @@ func (c *cloud) routed(cluster string) {
 }
 
 // connectedTarget is the target of a configuration in the embedded services, with its tables.
-func connectedTarget(t *testing.T, text string) (*config.Config, *target, *embedded) {
+func connectedTarget(t *testing.T, text string) (*config.Config, *preflight.Target, *embedded) {
 	t.Helper()
 	s := servicesWithOrders(t)
 	t.Setenv("BIGTABLE_EMULATOR_HOST", s.bigtable.Addr)
@@ -41,12 +43,12 @@ func connectedTarget(t *testing.T, text string) (*config.Config, *target, *embed
 	if err != nil {
 		t.Fatal(err)
 	}
-	to, err := connectTarget(t.Context(), cfg)
+	to, err := preflight.ConnectTarget(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = to.Close() })
-	if _, err := to.admin.Prepare(t.Context(), specs(cfg), true); err != nil {
+	if _, err := to.Admin.Prepare(t.Context(), preflight.Specs(cfg), true); err != nil {
 		t.Fatal(err)
 	}
 	return cfg, to, s
@@ -58,10 +60,10 @@ tables: [{ from: Orders }]
 `
 
 // begunIn is the ledger of a migration that was begun in a cluster, to which the app profile routes.
-func begunIn(t *testing.T, cluster string, cfg *config.Config, to *target, s *embedded) *checkpoint.Ledger {
+func begunIn(t *testing.T, cluster string, cfg *config.Config, to *preflight.Target, s *embedded) *checkpoint.Ledger {
 	t.Helper()
 	s.cloud.routed(cluster)
-	ledger, err := checkpoint.Open(t.Context(), ledgerStore(to, cfg), cfg.Name, checkpoint.Options{Worker: "w", ID: "l", Lease: cfg.State.Lease})
+	ledger, err := checkpoint.Open(t.Context(), preflight.LedgerStore(to, cfg), cfg.Name, checkpoint.Options{Worker: "w", ID: "l", Lease: cfg.State.Lease})
 	if err == nil {
 		err = ledger.CheckCluster(t.Context(), cluster)
 	}
@@ -76,7 +78,7 @@ func begunIn(t *testing.T, cluster string, cfg *config.Config, to *target, s *em
 func TestH46_TheClusterIsAskedForAnew(t *testing.T) {
 	cfg, to, s := connectedTarget(t, ordersConfig)
 	ledger := begunIn(t, "c1", cfg, to, s)
-	w := &worker{program: &program{}, cfg: cfg, target: to, source: &source{}, found: probed{cluster: "c1"}}
+	w := &worker{program: &program{}, cfg: cfg, target: to, source: &preflight.Source{}, found: preflight.Found{Cluster: "c1"}}
 	ask := w.options(ledger, nil, silentObserver()).Cluster
 	d := &decision{cfg: cfg, target: to}
 	for _, cluster := range []string{"c1", "c2"} {
@@ -84,9 +86,9 @@ func TestH46_TheClusterIsAskedForAnew(t *testing.T) {
 		if got, err := ask(t.Context()); got != cluster || err != nil {
 			t.Errorf("the pipeline is told %q, %v", got, err)
 		}
-		p := &prober{cfg: cfg, target: to}
-		if _, err := p.profile(t.Context()); err != nil || p.found.cluster != cluster {
-			t.Errorf("the probe found %q, %v", p.found.cluster, err)
+		p := &preflight.Prober{Cfg: cfg, Target: to}
+		if _, err := p.Profile(t.Context()); err != nil || p.Found.Cluster != cluster {
+			t.Errorf("the probe found %q, %v", p.Found.Cluster, err)
 		}
 		if err := d.sameCluster(t.Context(), ledger); (err == nil) != (cluster == "c1") || err != nil && !errors.Is(err, checkpoint.ErrClusterChanged) {
 			t.Errorf("a retry into %s: %v", cluster, err)
@@ -105,9 +107,9 @@ func TestH46_TheClusterIsAskedForAnew(t *testing.T) {
 func TestH46_NothingBeginsInAnotherCluster(t *testing.T) {
 	cfg, to, s := connectedTarget(t, ordersConfig)
 	begunIn(t, "c1", cfg, to, s)
-	quiet := &program{env: func(string) (string, bool) { return "", false }, stdout: io.Discard, stderr: io.Discard}
+	quiet := &program{Console: terminal.Console{Env: func(string) (string, bool) { return "", false }, Stdout: io.Discard, Stderr: io.Discard}}
 	w := &worker{program: quiet, cfg: cfg, log: slog.New(slog.DiscardHandler), lines: backfill.NewRenderer(io.Discard, nil), id: "w",
-		target: to, source: &source{}, found: probed{cluster: "c2"}, flags: runFlags{once: true, idle: time.Second}}
+		target: to, source: &preflight.Source{}, found: preflight.Found{Cluster: "c2"}, flags: runFlags{once: true, idle: time.Second}}
 	if err := w.run(t.Context(), nil); !errors.Is(err, checkpoint.ErrClusterChanged) {
 		t.Errorf("%v", err)
 	}
@@ -120,12 +122,12 @@ func silentObserver() *observer {
 // An image is put by a run's writer only if it is younger than tombstones by the margin: the tombstone that would refuse it is there still.
 func TestH81_ARunParksWhatIsAlmostAsOldAsTombstones(t *testing.T) {
 	cfg, to, _ := connectedTarget(t, ordersConfig)
-	m, err := mapTable(cfg.Tables[0], []transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}})
+	m, err := preflight.MapTable(cfg.Tables[0], []transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	parking := sink.NewParking(to.data.Records(cfg.State.Table), cfg.Name)
-	w := &worker{program: &program{}, cfg: cfg, target: to, source: &source{}}
+	parking := sink.NewParking(to.Data.Records(cfg.State.Table), cfg.Name)
+	w := &worker{program: &program{}, cfg: cfg, target: to, source: &preflight.Source{}}
 	writer := w.options(nil, parking, silentObserver()).Writer
 	item := attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String("a")}})
 	for i, age := range []time.Duration{cfg.State.TombstoneAge - imageMargin + time.Hour, cfg.State.TombstoneAge - imageMargin - time.Hour} {

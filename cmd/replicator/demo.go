@@ -11,6 +11,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/demo"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
 func newDemo(p *program) *cobra.Command {
@@ -52,33 +53,33 @@ const longestDemo = 24 * time.Hour
 func (p *program) demo(ctx context.Context, o demo.Options) error {
 	switch {
 	case o.Items < 1:
-		return usage("--items is less than 1", "give a number of items, such as 10000")
+		return diag.BadUsage("--items is less than 1", "give a number of items, such as 10000")
 	case o.Duration < time.Second:
-		return usage("--duration is less than a second", "give a duration such as 20s")
+		return diag.BadUsage("--duration is less than a second", "give a duration such as 20s")
 	case o.Duration > longestDemo:
-		return usage("--duration is more than a day", "give a duration up to "+config.FormatDuration(longestDemo))
+		return diag.BadUsage("--duration is more than a day", "give a duration up to "+config.FormatDuration(longestDemo))
 	case o.Rate <= 0:
-		return usage("--rate is not positive", "give a number of changes a second, such as 400")
+		return diag.BadUsage("--rate is not positive", "give a number of changes a second, such as 400")
 	}
 	executable, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	o.Executable, o.Environment, o.Log = executable, os.Environ(), p.stderr
+	o.Executable, o.Environment, o.Log = executable, os.Environ(), p.Stderr
 	var written error
 	o.Verdict = func(c demo.Comparison) {
 		for _, difference := range c.Differences {
-			if _, err := fmt.Fprintf(p.stdout, "row %s: %s\n", difference.Key, difference.What); err != nil {
+			if _, err := fmt.Fprintf(p.Stdout, "row %s: %s\n", difference.Key, difference.What); err != nil {
 				written = err
 				return
 			}
 		}
-		_, written = fmt.Fprintln(p.stdout, c.String())
+		_, written = fmt.Fprintln(p.Stdout, c.String())
 	}
 	c, err := demo.Run(ctx, o)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return ended(ctx)
+		return terminal.Ended(ctx)
 	case err != nil:
 		return err
 	case written != nil:

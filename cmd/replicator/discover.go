@@ -14,54 +14,10 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
+	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
-
-// tablesOf is the configuration's tables, with those that the source has in the place of patterns.
-func tablesOf(ctx context.Context, cfg *config.Config, tables *backfill.Tables) ([]config.Table, error) {
-	if !cfg.HasPatterns() {
-		return cfg.Tables, nil
-	}
-	names, err := tables.List(ctx)
-	if err != nil {
-		return nil, explainSource("cannot list the tables of the source", "", err)
-	}
-	return cfg.Expand(names), nil
-}
-
-// find asks for the tables that patterns stand for, and says how many each has.
-func (p *prober) find(ctx context.Context) ([]config.Table, bool) {
-	if !p.cfg.HasPatterns() {
-		return p.cfg.Tables, true
-	}
-	var tables []config.Table
-	ok := p.ask(ctx, findTime, "tables of patterns", func(ctx context.Context) (text string, err error) {
-		if tables, err = tablesOf(ctx, p.cfg, p.source.tables); err != nil {
-			return "", err
-		}
-		for i := range p.cfg.Tables {
-			entry := &p.cfg.Tables[i]
-			if !entry.IsPattern() {
-				continue
-			}
-			n := 0
-			for j := range tables {
-				if tables[j].Pattern() == entry.From {
-					n++
-				}
-			}
-			if text != "" {
-				text += "; "
-			}
-			text += fmt.Sprintf("%s: %s", entry.Group(), plural(n, "table"))
-		}
-		return text, nil
-	})
-	return tables, ok
-}
-
-// findTime bounds the listing of all tables: a request for every hundred of at most a few thousand.
-const findTime = 30 * time.Second
 
 // discovery finds the tables of patterns for the pipeline.
 type discovery struct {
@@ -86,7 +42,7 @@ func discoverEvery(cfg *config.Config) time.Duration {
 func (d *discovery) find(ctx context.Context, followed func(source string) bool) (pipeline.Discovery, error) {
 	var out pipeline.Discovery
 	w := d.worker
-	listed, err := w.source.tables.List(ctx)
+	listed, err := w.source.Tables.List(ctx)
 	if err != nil {
 		return out, err
 	}
@@ -99,7 +55,7 @@ func (d *discovery) find(ctx context.Context, followed func(source string) bool)
 		if t.Pattern() == "" || followed(t.From) {
 			continue
 		}
-		description, err := w.source.tables.Describe(ctx, t.From)
+		description, err := w.source.Tables.Describe(ctx, t.From)
 		switch {
 		case cdc.Is(err, cdc.NotFound):
 			continue // dropped a moment ago
@@ -114,12 +70,12 @@ func (d *discovery) find(ctx context.Context, followed func(source string) bool)
 		case description.Status == statusCreating || description.Status == statusDeleting:
 			continue // there is nothing to read yet, or any more
 		}
-		m, err := mapTable(t, description.PrimaryKey)
+		m, err := preflight.MapTable(t, description.PrimaryKey)
 		if err != nil {
 			out.Refused = append(out.Refused, d.refuse(t, err))
 			continue
 		}
-		found := probedTable{config: t, description: description, mapping: m}
+		found := preflight.Table{Config: t, Description: description, Mapping: m}
 		w.know(found)
 		w.warnExpiry(found)
 		joins := w.replicated(t, m, d.rows)
@@ -134,7 +90,7 @@ func (d *discovery) find(ctx context.Context, followed func(source string) bool)
 func fewOf(errs []error) error {
 	const few = 3
 	if more := len(errs) - few; more > 0 {
-		errs = append(errs[:few:few], fmt.Errorf("and %s more", plural(more, "table")))
+		errs = append(errs[:few:few], fmt.Errorf("and %s more", terminal.Plural(more, "table")))
 	}
 	return errors.Join(errs...)
 }
@@ -178,25 +134,25 @@ func (d *discovery) gone(states []checkpoint.TableState, listed []string, follow
 }
 
 // know remembers how a table of a pattern is mapped; parked items of one that is gone may still heal.
-func (w *worker) know(t probedTable) {
+func (w *worker) know(t preflight.Table) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.joined == nil {
-		w.joined = map[string]probedTable{}
+		w.joined = map[string]preflight.Table{}
 	}
-	w.joined[t.config.From] = t
+	w.joined[t.Config.From] = t
 }
 
 // mappings are those of all tables that are replicated, by source table.
 func (w *worker) mappings() map[string]*transform.Mapping {
 	out := map[string]*transform.Mapping{}
-	for _, t := range w.found.tables {
-		out[t.config.From] = t.mapping
+	for _, t := range w.found.Tables {
+		out[t.Config.From] = t.Mapping
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for source, t := range w.joined {
-		out[source] = t.mapping
+		out[source] = t.Mapping
 	}
 	return out
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
+	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 )
 
 // account is a DynamoDB of tables with one key attribute, id, of which some cannot be described for now.
@@ -55,7 +56,7 @@ func discoveryOf(t *testing.T, a *account) *discovery {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &discovery{worker: &worker{cfg: monthlyConfig(t), source: &source{tables: backfill.NewTables(a)}}, ledger: ledger}
+	return &discovery{worker: &worker{cfg: monthlyConfig(t), source: &preflight.Source{Tables: backfill.NewTables(a)}}, ledger: ledger}
 }
 
 func sources(found pipeline.Discovery) (names []string) {
@@ -173,7 +174,7 @@ func TestManyTablesThatCannotBeDescribed(t *testing.T) {
 	a.described = nil
 	ctx, cancel := context.WithCancel(t.Context())
 	a.throttled = func(string) bool { cancel(); return true }
-	if _, err := discoveryOf(t, a).find(ctx, nobody); err == nil || errors.Is(err, errReadTime) || len(a.described) != 1 {
+	if _, err := discoveryOf(t, a).find(ctx, nobody); err == nil || errors.Is(err, preflight.ErrReadTime) || len(a.described) != 1 {
 		t.Errorf("%d described: %v", len(a.described), err)
 	}
 }

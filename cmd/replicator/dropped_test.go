@@ -9,30 +9,31 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
+	"github.com/dynamodb-bigtable/replicator/internal/status"
 )
 
 // droppedTable is what the ledger holds of a table that was dropped and read to its end. Keeper, if not empty, keeps it.
-func droppedTable(dropped, beat time.Duration, keeper string) tableInput {
+func droppedTable(dropped, beat time.Duration, keeper string) status.TableInput {
 	state := loadedTable()
 	state.Aside = checkpoint.Aside{Reason: pipeline.GoneReason, Since: ago(dropped)}
-	in := tableInput{found: true, state: state, listings: checkpoint.Listings{At: ago(dropped - 20*time.Minute)}}
-	in.shards = []checkpoint.Shard{{Source: "Orders", Label: "L", ID: "s", State: checkpoint.Done, EventTime: ago(dropped + time.Hour), DoneAt: ago(dropped), ReadAt: ago(dropped), FirstRead: ago(100 * time.Hour)}}
+	in := status.TableInput{Found: true, State: state, Listings: checkpoint.Listings{At: ago(dropped - 20*time.Minute)}}
+	in.Shards = []checkpoint.Shard{{Source: "Orders", Label: "L", ID: "s", State: checkpoint.Done, EventTime: ago(dropped + time.Hour), DoneAt: ago(dropped), ReadAt: ago(dropped), FirstRead: ago(100 * time.Hour)}}
 	if keeper != "" {
-		in.seat = seatInput{owner: keeper, sign: checkpoint.Sign{WrittenAt: ago(beat)}}
+		in.Seat = status.SeatInput{Owner: keeper, Sign: checkpoint.Sign{WrittenAt: ago(beat)}}
 	}
 	return in
 }
 
 // asksForAWorker tells whether a next step says that nobody reads.
-func asksForAWorker(m *migration) bool {
-	return slices.ContainsFunc(m.NextSteps, func(s nextStep) bool { return strings.Contains(s.Why, "no worker reads the stream") })
+func asksForAWorker(m *status.Document) bool {
+	return slices.ContainsFunc(m.NextSteps, func(s status.NextStep) bool { return strings.Contains(s.Why, "no worker reads the stream") })
 }
 
 // A table that was dropped is not in sync, and its line says why. No worker is asked for while one runs, nor when nothing is left to read.
 func TestStatusOfADroppedTable(t *testing.T) {
 	for _, c := range []struct {
 		name    string
-		in      tableInput
+		in      status.TableInput
 		dropped bool
 		asks    bool
 	}{
@@ -40,16 +41,16 @@ func TestStatusOfADroppedTable(t *testing.T) {
 		{"nobody runs", droppedTable(time.Hour, 0, ""), true, false},
 		{"its worker is silent", droppedTable(time.Hour, time.Hour, "w"), true, false},
 		{"long ago, and nobody runs", droppedTable(48*time.Hour, 0, ""), true, false},
-		{"it is there, nothing was listed yet, and a worker keeps it", tableInput{found: true, state: loadedTable(), seat: seatInput{owner: "w", sign: checkpoint.Sign{WrittenAt: ago(time.Second)}}}, false, false},
-		{"it is there, and its worker is silent", tableInput{found: true, state: loadedTable(), seat: seatInput{owner: "w", sign: checkpoint.Sign{WrittenAt: ago(time.Hour)}}}, false, true},
-		{"it is there, and nobody runs", tableInput{found: true, state: loadedTable()}, false, true},
+		{"it is there, nothing was listed yet, and a worker keeps it", status.TableInput{Found: true, State: loadedTable(), Seat: status.SeatInput{Owner: "w", Sign: checkpoint.Sign{WrittenAt: ago(time.Second)}}}, false, false},
+		{"it is there, and its worker is silent", status.TableInput{Found: true, State: loadedTable(), Seat: status.SeatInput{Owner: "w", Sign: checkpoint.Sign{WrittenAt: ago(time.Hour)}}}, false, true},
+		{"it is there, and nobody runs", status.TableInput{Found: true, State: loadedTable()}, false, true},
 	} {
 		m := judged(c.in)
 		var text strings.Builder
-		if err := m.write(&text, false); err != nil {
+		if err := m.Render(&text, false); err != nil {
 			t.Fatal(err)
 		}
-		if (m.Phase == phaseInSync) == c.dropped || strings.Contains(text.String(), "in sync") == c.dropped || strings.Contains(text.String(), ", dropped") != c.dropped {
+		if (m.Phase == status.PhaseInSync) == c.dropped || strings.Contains(text.String(), "in sync") == c.dropped || strings.Contains(text.String(), ", dropped") != c.dropped {
 			t.Errorf("%s: %s\n%s", c.name, m.Phase, text.String())
 		}
 		if got := asksForAWorker(m); got != c.asks || c.dropped && len(m.NextSteps) == 0 {
@@ -57,7 +58,7 @@ func TestStatusOfADroppedTable(t *testing.T) {
 		}
 	}
 	held := droppedTable(time.Hour, 0, "")
-	held.shards[0].State, held.shards[0].DoneAt = checkpoint.Reading, time.Time{}
+	held.Shards[0].State, held.Shards[0].DoneAt = checkpoint.Reading, time.Time{}
 	if !asksForAWorker(judged(held)) {
 		t.Error("a shard of a dropped table is half read, and no worker is asked for")
 	}
@@ -69,27 +70,27 @@ func TestAMigrationWhoseTablesOfAPatternAreDropped(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		config config.Table
-		in     tableInput
+		in     status.TableInput
 		others string
 		want   string
 	}{
-		{"named", config.Table{From: "Orders"}, droppedTable(time.Hour, 0, ""), phaseInSync, phaseCopy},
-		{"of a pattern", monthlyTable(t), droppedTable(time.Hour, 0, ""), phaseInSync, phaseInSync},
-		{"of a pattern, long ago", monthlyTable(t), droppedTable(48*time.Hour, 0, ""), phaseInSync, phaseInSync},
-		{"of a pattern, while others are copied", monthlyTable(t), droppedTable(time.Hour, 0, ""), phaseCopy, phaseCopy},
-		{"of a pattern, and no other is there", monthlyTable(t), droppedTable(time.Hour, 0, ""), "", phaseCopy},
-		{"of a pattern, and it lost changes", monthlyTable(t), func() tableInput {
+		{"named", config.Table{From: "Orders"}, droppedTable(time.Hour, 0, ""), status.PhaseInSync, status.PhaseCopy},
+		{"of a pattern", monthlyTable(t), droppedTable(time.Hour, 0, ""), status.PhaseInSync, status.PhaseInSync},
+		{"of a pattern, long ago", monthlyTable(t), droppedTable(48*time.Hour, 0, ""), status.PhaseInSync, status.PhaseInSync},
+		{"of a pattern, while others are copied", monthlyTable(t), droppedTable(time.Hour, 0, ""), status.PhaseCopy, status.PhaseCopy},
+		{"of a pattern, and no other is there", monthlyTable(t), droppedTable(time.Hour, 0, ""), "", status.PhaseCopy},
+		{"of a pattern, and it lost changes", monthlyTable(t), func() status.TableInput {
 			in := droppedTable(time.Hour, 0, "")
-			in.state.NeedsLoad = true
+			in.State.NeedsLoad = true
 			return in
-		}(), phaseInSync, phaseCopy},
+		}(), status.PhaseInSync, status.PhaseCopy},
 	} {
 		m.Tables = nil
-		m.add(c.config, c.in)
+		m.Add(c.config, c.in)
 		if c.others != "" {
-			m.Tables = append(m.Tables, tableStatus{Source: "Other", Phase: c.others})
+			m.Tables = append(m.Tables, status.Table{Source: "Other", Phase: c.others})
 		}
-		if got := phaseOf(m.Tables); got != c.want || m.Tables[0].Phase != phaseCopy {
+		if got := status.PhaseOf(m.Tables); got != c.want || m.Tables[0].Phase != status.PhaseCopy {
 			t.Errorf("%s: the table %s, the migration %s, want %s", c.name, m.Tables[0].Phase, got, c.want)
 		}
 	}

@@ -14,6 +14,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
+	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
 // rehearsalReport is one table of a dry run, for programs.
@@ -35,13 +37,13 @@ const rehearsalPoll = 250 * time.Millisecond
 // dryRun reads and maps every table and says what a run would do. Nothing is written.
 func (w *worker) dryRun(ctx context.Context) error {
 	var names []string
-	for _, t := range w.found.tables {
-		names = append(names, t.config.From)
+	for _, t := range w.found.Tables {
+		names = append(names, t.Config.From)
 	}
 	b := thisBuild()
 	o := newObserver(w.id, admin.NewMetrics(admin.Build{Version: b.Version, Revision: b.Revision, GoVersion: b.Go}),
 		admin.NewHealth(time.Now, names...), w.log, w.lines, names)
-	options := pipeline.Options{Database: w.source.tables, Events: o.events(), Open: func(arn string) cdc.Source { return w.source.stream(arn) },
+	options := pipeline.Options{Database: w.source.Tables, Events: o.events(), Open: func(arn string) cdc.Source { return w.source.Stream(arn) },
 		Timing: pipeline.Timing{Poll: rehearsalPoll}}
 	var reports []rehearsalReport
 	g, gctx := errgroup.WithContext(ctx)
@@ -49,19 +51,19 @@ func (w *worker) dryRun(ctx context.Context) error {
 	g.Go(func() error { o.draw(drawn); return nil })
 	g.Go(func() error {
 		defer stop()
-		for _, t := range w.found.tables {
-			r, err := pipeline.DryRun(gctx, options, pipeline.Table{Mapping: t.mapping, Segments: w.cfg.Backfill.Segments,
+		for _, t := range w.found.Tables {
+			r, err := pipeline.DryRun(gctx, options, pipeline.Table{Mapping: t.Mapping, Segments: w.cfg.Backfill.Segments,
 				RowsPerSecond: float64(w.cfg.Backfill.MaxRowsPerSecond)})
 			if err != nil {
-				return explain("cannot read table "+t.config.From, err)
+				return preflight.Explain("cannot read table "+t.Config.From, err)
 			}
-			reports = append(reports, rehearsalReport{r.Table, t.config.TargetNames(), r.Items, r.Rows, r.Cells, r.Shards, r.Changes, r.Unmappable})
+			reports = append(reports, rehearsalReport{r.Table, t.Config.TargetNames(), r.Items, r.Rows, r.Cells, r.Shards, r.Changes, r.Unmappable})
 		}
 		return nil
 	})
 	err := g.Wait()
 	if ctx.Err() != nil {
-		return ended(ctx)
+		return terminal.Ended(ctx)
 	}
 	if err != nil {
 		return err
@@ -69,17 +71,17 @@ func (w *worker) dryRun(ctx context.Context) error {
 	if err := w.writeRehearsal(reports); err != nil {
 		return err
 	}
-	return rehearsalVerdict(reports, w.found.aside)
+	return rehearsalVerdict(reports, w.found.Aside)
 }
 
 func (w *worker) writeRehearsal(reports []rehearsalReport) error {
-	if w.asJSON() {
-		return w.writeJSON(struct {
+	if w.AsJSON() {
+		return w.WriteJSON(struct {
 			Schema string            `json:"schema"`
 			Tables []rehearsalReport `json:"tables"`
 		}{"replicator.dry_run/v1", reports})
 	}
-	tab := tabwriter.NewWriter(w.stdout, 0, 0, 2, ' ', 0)
+	tab := tabwriter.NewWriter(w.Stdout, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(tab, "TABLE\tTARGET\tITEMS\tROWS\tCELLS\tSHARDS\tCHANGES\tUNMAPPABLE")
 	for _, r := range reports {
 		_, _ = fmt.Fprintf(tab, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\n", r.Source, r.Target, r.Items, r.Rows, r.Cells, r.Shards, r.Changes, total(r.Unmappable))
@@ -89,10 +91,10 @@ func (w *worker) writeRehearsal(reports []rehearsalReport) error {
 	}
 	for _, r := range reports {
 		for _, reason := range slices.Sorted(maps.Keys(r.Unmappable)) {
-			_, _ = fmt.Fprintf(w.stdout, "%s: %d unmappable: %s\n", r.Source, r.Unmappable[reason], reason)
+			_, _ = fmt.Fprintf(w.Stdout, "%s: %d unmappable: %s\n", r.Source, r.Unmappable[reason], reason)
 		}
 	}
-	_, err := fmt.Fprintln(w.stdout, "nothing was written")
+	_, err := fmt.Fprintln(w.Stdout, "nothing was written")
 	return err
 }
 
@@ -112,7 +114,7 @@ func rehearsalVerdict(reports []rehearsalReport, aside []string) error {
 	}
 	for _, r := range reports {
 		if n := total(r.Unmappable); n > 0 {
-			found = append(found, &diag.Error{Code: diag.ItemsParked, What: fmt.Sprintf("%s and changes of table %s cannot be mapped", plural(int(n), "item"), r.Source),
+			found = append(found, &diag.Error{Code: diag.ItemsParked, What: fmt.Sprintf("%s and changes of table %s cannot be mapped", terminal.Plural(int(n), "item"), r.Source),
 				Cause: "the reasons are listed above", Fix: "correct the items in the source; a run would park them"})
 		}
 	}

@@ -12,6 +12,8 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
 // refusing is a listener that takes no connection.
@@ -31,22 +33,22 @@ func TestARunTellsThatItsEndpointsFailed(t *testing.T) {
 		name, value, _ := strings.Cut(variable, "=")
 		t.Setenv(name, value)
 	}
-	from, err := connectSource(t.Context(), cfg)
+	from, err := preflight.ConnectSource(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	described, err := from.tables.Describe(t.Context(), "Orders")
+	described, err := from.Tables.Describe(t.Context(), "Orders")
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := mapTable(cfg.Tables[0], described.PrimaryKey)
+	m, err := preflight.MapTable(cfg.Tables[0], described.PrimaryKey)
 	if err != nil {
 		t.Fatal(err)
 	}
 	log := aloud{slog.DiscardHandler, make(chan string, 1000)}
-	w := &worker{program: &program{env: nothingSet, stdout: io.Discard, stderr: io.Discard}, cfg: cfg, log: slog.New(log),
+	w := &worker{program: &program{Console: terminal.Console{Env: nothingSet, Stdout: io.Discard, Stderr: io.Discard}}, cfg: cfg, log: slog.New(log),
 		lines: backfill.NewRenderer(io.Discard, nil), id: "w", source: from, target: to,
-		found: probed{cluster: "c1", tables: []probedTable{{config: cfg.Tables[0], description: described, mapping: m}}}}
+		found: preflight.Found{Cluster: "c1", Tables: []preflight.Table{{Config: cfg.Tables[0], Description: described, Mapping: m}}}}
 	ctx, stop := context.WithTimeout(t.Context(), 40*time.Second) // a run that tells nothing must not go on for ever
 	defer stop()
 	failure, ended := errors.New("too many open files"), make(chan error, 1)

@@ -11,6 +11,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
@@ -33,7 +34,7 @@ func TestItemsThatExpireElsewhere(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		found := probedTable{config: table, mapping: m, description: backfill.Description{Name: "Sessions", Replicas: c.replicas}}
+		found := preflight.Table{Config: table, Mapping: m, Description: backfill.Description{Name: "Sessions", Replicas: c.replicas}}
 		var log bytes.Buffer
 		w := &worker{log: slog.New(slog.NewTextHandler(&log, nil))}
 		w.warnExpiry(found)

@@ -11,6 +11,10 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/status"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
@@ -33,7 +37,7 @@ item data, always. The exit status is 0 if both sides could be read.`,
 		Args: none,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if key == "" {
-				return usage("explain needs the key of an item", `give --key '{"PK":"…","SK":"…"}'`)
+				return diag.BadUsage("explain needs the key of an item", `give --key '{"PK":"…","SK":"…"}'`)
 			}
 			ctx, cancel := p.within(c.Context())
 			defer cancel()
@@ -43,7 +47,7 @@ item data, always. The exit status is 0 if both sides could be read.`,
 	flags := c.Flags()
 	flags.SortFlags = false
 	flags.StringVar(&table, "table", "", "source `TABLE`; may be left out if the configuration has only one")
-	flags.StringVar(&key, "key", "", keyHelp)
+	flags.StringVar(&key, "key", "", preflight.KeyHelp)
 	flags.BoolVar(&values, "show-values", false, "show the values of cells, which are item data")
 	allowEmulatorOfReader(c)
 	return c
@@ -126,34 +130,34 @@ func (p *program) explainItem(ctx context.Context, table, key string, values boo
 	if err != nil {
 		return err
 	}
-	keys, err := parseKey(key, found.description.PrimaryKey)
+	keys, err := preflight.ParseKey(key, found.Description.PrimaryKey)
 	if err != nil {
 		return err
 	}
-	target, err := openTarget(ctx, cfg)
+	target, err := preflight.OpenTarget(ctx, cfg)
 	if err != nil {
 		return err
 	}
 	defer target.Close()
-	_, _ = fmt.Fprintln(p.stderr, bothEnds(cfg, src.region, p.env))
+	_, _ = fmt.Fprintln(p.Stderr, preflight.BothEnds(cfg, src.Region, p.Env))
 	look := &itemLook{cfg: cfg, source: src, target: target, table: found, keys: keys, program: p, values: values}
 	e, err := look.twice(ctx)
 	if err != nil {
 		return err
 	}
-	if p.asJSON() {
-		return p.writeJSON(e)
+	if p.AsJSON() {
+		return p.WriteJSON(e)
 	}
-	return e.write(p.stdout)
+	return e.write(p.Stdout)
 }
 
 // itemLook looks at one item.
 type itemLook struct {
 	*program
 	cfg    *config.Config
-	source *source
-	target *target
-	table  probedTable
+	source *preflight.Source
+	target *preflight.Target
+	table  preflight.Table
 	keys   attribute.Item
 	values bool
 }
@@ -172,7 +176,7 @@ func (l *itemLook) twice(ctx context.Context) (*explanation, error) {
 	select {
 	case <-timer.C:
 	case <-ctx.Done():
-		return nil, ended(ctx)
+		return nil, terminal.Ended(ctx)
 	}
 	e, _, err = l.once(ctx)
 	return e, err
@@ -181,16 +185,16 @@ func (l *itemLook) twice(ctx context.Context) (*explanation, error) {
 // once looks at the ledger, the rows, the item and the rows that it maps to, in this order: what differs afterwards was not
 // brought by a change between the looks. The duration is after how long a second look could tell more, 0 if it could not.
 func (l *itemLook) once(ctx context.Context) (*explanation, time.Duration, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, readTime, errReadTime)
+	ctx, cancel := context.WithTimeoutCause(ctx, preflight.ReadTime, preflight.ErrReadTime)
 	defer cancel()
-	source := l.table.config.From
-	s, err := gather(ctx, l.cfg, l.target, l.env, source, time.Now())
+	source := l.table.Config.From
+	s, err := status.Gather(ctx, l.cfg, l.target, l.Env, source, time.Now())
 	if err != nil {
 		return nil, 0, err
 	}
 	f := itemFindings{status: &s.Tables[0], leases: s.Leases}
-	lot := sink.NewParking(l.target.data.Records(l.cfg.State.Table), l.cfg.Name)
-	m := l.table.mapping
+	lot := sink.NewParking(l.target.Data.Records(l.cfg.State.Table), l.cfg.Name)
+	m := l.table.Mapping
 	if err := lot.OfItem(ctx, source, m.ItemKey(l.keys), func(ref sink.Ref, record transform.Parked) error {
 		f.parked = append(f.parked, selectedRecord{ref, record})
 		return nil
@@ -207,8 +211,8 @@ func (l *itemLook) once(ctx context.Context) (*explanation, time.Duration, error
 	f.ignored, f.moves = placed.Ignored, !m.DependsOnKeyOnly()
 	verdict, again := judge(f)
 	e := &explanation{Schema: "replicator.explain/v1", At: f.readAt.UTC(), Table: source, KeyHash: sink.HashOf(m.ItemKey(l.keys)),
-		Source: sourceItem{Present: f.present, Attributes: len(f.image.Attributes()), Unmappable: known(f.unmappable)},
-		Rule:   ruleOf(l.cfg, l.table.config, placed), Rows: []explainedRow{}, Parked: []parkedEntry{}, Lag: f.status.LagSeconds, LagEstimated: f.status.LagEstimated, Verdict: verdict}
+		Source: sourceItem{Present: f.present, Attributes: len(f.image.Attributes()), Unmappable: status.Known(f.unmappable)},
+		Rule:   ruleOf(l.cfg, l.table.Config, placed), Rows: []explainedRow{}, Parked: []parkedEntry{}, Lag: f.status.LagSeconds, LagEstimated: f.status.LagEstimated, Verdict: verdict}
 	for _, row := range f.rows {
 		e.Rows = append(e.Rows, row.explain(l.values))
 	}
@@ -221,7 +225,7 @@ func (l *itemLook) once(ctx context.Context) (*explanation, time.Duration, error
 
 // looks reads the rows and the item.
 func (l *itemLook) looks(ctx context.Context, f *itemFindings) error {
-	m := l.table.mapping
+	m := l.table.Mapping
 	var images []attribute.Item
 	for _, record := range f.parked {
 		images = append(images, record.Change.Old, record.Change.New)
@@ -233,9 +237,9 @@ func (l *itemLook) looks(ctx context.Context, f *itemFindings) error {
 			return nil
 		}
 		seen[at] = sink.Row{Key: row}
-		err := l.target.data.ReadRows(ctx, table, sink.Single(row), func(r sink.Row) error { seen[at] = r; return nil })
+		err := l.target.Data.ReadRows(ctx, table, sink.Single(row), func(r sink.Row) error { seen[at] = r; return nil })
 		if err != nil && !missing(err) {
-			return readingFailed(ctx, "cannot read table "+table, err)
+			return preflight.ReadingFailed(ctx, "cannot read table "+table, err)
 		}
 		return nil
 	}
@@ -246,8 +250,8 @@ func (l *itemLook) looks(ctx context.Context, f *itemFindings) error {
 	}
 	var err error
 	f.readAt = time.Now()
-	if f.image, f.present, err = l.source.tables.Get(ctx, m.Source, l.keys); err != nil {
-		return explainSource("cannot read an item of table "+m.Source, m.Source, err)
+	if f.image, f.present, err = l.source.Tables.Get(ctx, m.Source, l.keys); err != nil {
+		return preflight.ExplainSource("cannot read an item of table "+m.Source, m.Source, err)
 	}
 	wanted, err := sink.Wanted(m, l.keys, images, f.image, f.readAt)
 	var bad *sink.BadItem

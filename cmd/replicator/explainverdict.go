@@ -12,13 +12,15 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/status"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
 // itemFindings are what was found of an item.
 type itemFindings struct {
-	status     *tableStatus
+	status     *status.Table
 	leases     int // that workers hold
 	parked     []selectedRecord
 	readAt     time.Time
@@ -140,7 +142,7 @@ func judge(f itemFindings) (itemVerdict, time.Duration) {
 	case f.collected():
 		return say(itemExpired, "expired: its time to live is over, and garbage collection takes its cells; the source still holds the item"), 0
 	case f.status.NeedsLoad:
-		return say(itemNeedsLoad, "different, and the table needs a load: %s", orDash(f.status.NeedsLoadReason)), 0
+		return say(itemNeedsLoad, "different, and the table needs a load: %s", status.OrDash(f.status.NeedsLoadReason)), 0
 	case f.kept():
 		return f.judgeKept()
 	case f.leases == 0:
@@ -167,7 +169,7 @@ func (f *itemFindings) judgeKept() (itemVerdict, time.Duration) {
 	if f.leases == 0 || f.status.LagSeconds == nil {
 		return itemVerdict{itemKept, unsure}, 0
 	}
-	again := asDuration(*f.status.LagSeconds) + secondLook
+	again := status.AsDuration(*f.status.LagSeconds) + secondLook
 	if f.status.LagEstimated {
 		return itemVerdict{itemKept, "kept: the source no longer holds the item, and expire: keep leaves the row of one that expired"}, again
 	}
@@ -237,7 +239,7 @@ func decoded(v transform.Version) *heldVersion {
 
 // shardOf tells the shard that a version came from, if only one of the ledger's shards has its hop, and the one that would bring the
 // next change, if only one is open. DynamoDB does not tell which shard an item's changes go to.
-func shardOf(held transform.Version, shards []shardStatus) explainedShard {
+func shardOf(held transform.Version, shards []status.Shard) explainedShard {
 	var e explainedShard
 	for i := range shards {
 		s := &shards[i]
@@ -264,7 +266,7 @@ func (e *explanation) write(w io.Writer) error {
 	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	line := func(label, format string, args ...any) { _, _ = fmt.Fprintf(tab, label+"\t"+format+"\n", args...) }
 	if e.Source.Present {
-		line("source", "present in %s with %s", e.Table, plural(e.Source.Attributes, "attribute"))
+		line("source", "present in %s with %s", e.Table, terminal.Plural(e.Source.Attributes, "attribute"))
 	} else {
 		line("source", "absent from %s", e.Table)
 	}
@@ -292,13 +294,13 @@ func (e *explanation) write(w io.Writer) error {
 func (r *explainedRow) held() string {
 	var parts []string
 	if r.Live != nil {
-		parts = append(parts, fmt.Sprintf("alive with %s, %s", plural(r.Cells, "cell"), r.Live))
+		parts = append(parts, fmt.Sprintf("alive with %s, %s", terminal.Plural(r.Cells, "cell"), r.Live))
 	}
 	if r.Tombstone != nil {
 		parts = append(parts, fmt.Sprintf("removed, %s, tombstone written at %s", r.Tombstone, r.Tombstone.WrittenAt.Format(time.RFC3339)))
 	}
 	if len(parts) == 0 && r.Cells > 0 {
-		parts = append(parts, fmt.Sprintf("%s without a version of ours", plural(r.Cells, "cell")))
+		parts = append(parts, fmt.Sprintf("%s without a version of ours", terminal.Plural(r.Cells, "cell")))
 	}
 	if len(parts) == 0 {
 		return "no such row"
@@ -321,7 +323,7 @@ func (d differingAt) String() string {
 		case value != nil:
 			return value.String()
 		}
-		return plural(*n, "byte")
+		return terminal.Plural(*n, "byte")
 	}
 	return fmt.Sprintf("%s: should be %s, is %s", d.Column, side(d.WantBytes, d.Want), side(d.HaveBytes, d.Have))
 }

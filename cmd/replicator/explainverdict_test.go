@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/internal/status"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
@@ -28,12 +29,12 @@ func TestJudge(t *testing.T) {
 	parked := func(sequence uint64) []selectedRecord {
 		return []selectedRecord{{"", transform.Parked{Source: "Orders", Key: "S:x", Version: version(sequence, 1), Reason: "too long"}}}
 	}
-	lag := func(seconds float64, estimated bool) *tableStatus {
-		s := judged(tableInput{found: true, state: loadedTable()}).Tables[0]
+	lag := func(seconds float64, estimated bool) *status.Table {
+		s := judged(status.TableInput{Found: true, State: loadedTable()}).Tables[0]
 		s.LagSeconds, s.LagEstimated = &seconds, estimated
 		return &s
 	}
-	status := func(in tableInput) *tableStatus { return &judged(in).Tables[0] }
+	document := func(in status.TableInput) *status.Table { return &judged(in).Tables[0] }
 	lost := loadedTable()
 	lost.NeedsLoad, lost.Reason = true, "trimmed"
 	running := loadedTable()
@@ -45,7 +46,7 @@ func TestJudge(t *testing.T) {
 		again time.Duration
 	}{
 		"equal":                   {itemFindings{status: lag(3, false), present: true, rows: []itemRow{equal}}, itemEqual, "equal", 0},
-		"equal before any run":    {itemFindings{status: status(tableInput{}), present: true, rows: []itemRow{equal}}, itemEqual, "equal", 0},
+		"equal before any run":    {itemFindings{status: document(status.TableInput{}), present: true, rows: []itemRow{equal}}, itemEqual, "equal", 0},
 		"equal, the record stays": {itemFindings{status: lag(3, false), present: true, rows: []itemRow{equal}, parked: parked(9)}, itemEqual, "equal", 0},
 		"removed":                 {itemFindings{status: lag(3, false), rows: []itemRow{{remove, gone.seen}}}, itemRemoved, "2023-11-14T22:13:20Z", 0},
 		"absent":                  {itemFindings{status: lag(3, false), rows: []itemRow{{remove, sink.Row{}}}}, itemAbsent, "neither side", 0},
@@ -60,22 +61,22 @@ func TestJudge(t *testing.T) {
 		"parked, now gone":        {itemFindings{status: lag(3, false), rows: []itemRow{{remove, other.seen}}, parked: parked(5)}, itemParked, "no longer holds it", 0},
 		"an old record":           {itemFindings{status: lag(3, false), leases: 1, present: true, rows: []itemRow{gone}, parked: parked(4)}, itemBehind, "lag 3.0s", 5 * time.Second},
 		"unmappable":              {itemFindings{status: lag(3, false), leases: 1, present: true, unmappable: "too long"}, itemUnmappable, "too long", 0},
-		"not started":             {itemFindings{status: status(tableInput{}), present: true, rows: []itemRow{absent}}, itemNotStarted, "replicator run", 0},
-		"not copied":              {itemFindings{status: status(tableInput{found: true, state: running}), leases: 1, present: true, rows: []itemRow{absent}}, itemNotCopied, "running", 0},
-		"needs load":              {itemFindings{status: status(tableInput{found: true, state: lost}), leases: 1, present: true, rows: []itemRow{other}}, itemNeedsLoad, "trimmed", 0},
+		"not started":             {itemFindings{status: document(status.TableInput{}), present: true, rows: []itemRow{absent}}, itemNotStarted, "replicator run", 0},
+		"not copied":              {itemFindings{status: document(status.TableInput{Found: true, State: running}), leases: 1, present: true, rows: []itemRow{absent}}, itemNotCopied, "running", 0},
+		"needs load":              {itemFindings{status: document(status.TableInput{Found: true, State: lost}), leases: 1, present: true, rows: []itemRow{other}}, itemNeedsLoad, "trimmed", 0},
 		"behind":                  {itemFindings{status: lag(3, false), leases: 1, present: true, rows: []itemRow{other}}, itemBehind, "lag 3.0s", 5 * time.Second},
 		"behind, removed":         {itemFindings{status: lag(3, false), leases: 1, rows: []itemRow{{remove, other.seen}}}, itemBehind, "lag 3.0s", 5 * time.Second},
 		"no worker":               {itemFindings{status: lag(3, false), present: true, rows: []itemRow{other}}, itemBehind, "no worker", 0},
-		"lag unknown":             {itemFindings{status: status(tableInput{found: true, state: loadedTable()}), leases: 1, present: true, rows: []itemRow{other}}, itemBehind, "not been read", 0},
+		"lag unknown":             {itemFindings{status: document(status.TableInput{Found: true, State: loadedTable()}), leases: 1, present: true, rows: []itemRow{other}}, itemBehind, "not been read", 0},
 		"expired":                 {itemFindings{status: lag(1, true), leases: 1, present: true, expired: true, rows: []itemRow{emptied}}, itemExpired, "garbage collection takes", 0},
-		"expired, a load is due":  {itemFindings{status: status(tableInput{found: true, state: lost}), leases: 1, present: true, expired: true, rows: []itemRow{emptied}}, itemExpired, "garbage collection takes", 0},
+		"expired, a load is due":  {itemFindings{status: document(status.TableInput{Found: true, State: lost}), leases: 1, present: true, expired: true, rows: []itemRow{emptied}}, itemExpired, "garbage collection takes", 0},
 		"expired, yet different":  {itemFindings{status: lag(1, true), leases: 1, present: true, expired: true, rows: []itemRow{other}}, itemDifferent, "the stream was empty 1.0s ago", 3 * time.Second},
 		"expired, never written":  {itemFindings{status: lag(1, true), leases: 1, present: true, expired: true, rows: []itemRow{absent}}, itemDifferent, "the stream was empty 1.0s ago", 3 * time.Second},
 		"emptied by nobody":       {itemFindings{status: lag(1, true), leases: 1, present: true, rows: []itemRow{emptied}}, itemDifferent, "the stream was empty 1.0s ago", 3 * time.Second},
 		"kept":                    {itemFindings{status: lag(1, true), leases: 1, outlives: true, rows: []itemRow{alive}}, itemKept, "kept: the source no longer", 3 * time.Second},
 		"kept, or behind":         {itemFindings{status: lag(3, false), leases: 1, outlives: true, rows: []itemRow{alive}}, itemKept, "has not come through", 5 * time.Second},
 		"kept, no worker":         {itemFindings{status: lag(3, false), outlives: true, rows: []itemRow{alive}}, itemKept, "has not come through", 0},
-		"kept, a load is due":     {itemFindings{status: status(tableInput{found: true, state: lost}), leases: 1, outlives: true, rows: []itemRow{alive}}, itemNeedsLoad, "trimmed", 0},
+		"kept, a load is due":     {itemFindings{status: document(status.TableInput{Found: true, State: lost}), leases: 1, outlives: true, rows: []itemRow{alive}}, itemNeedsLoad, "trimmed", 0},
 		"removed under keep":      {itemFindings{status: lag(3, false), outlives: true, rows: []itemRow{{remove, gone.seen}}}, itemRemoved, "2023-11-14T22:13:20Z", 0},
 		"different":               {itemFindings{status: lag(1, true), leases: 1, present: true, rows: []itemRow{other}}, itemDifferent, "the stream was empty 1.0s ago", 3 * time.Second},
 	} {
@@ -87,7 +88,7 @@ func TestJudge(t *testing.T) {
 }
 
 func TestShardOf(t *testing.T) {
-	shards := []shardStatus{{ID: "a", Hop: 500_000, State: "done"}, {ID: "b", Hop: 500_001, State: "reading"}, {ID: "c", Hop: 500_002, State: "waiting"}, {ID: "d", Hop: 500_001, State: "done"}}
+	shards := []status.Shard{{ID: "a", Hop: 500_000, State: "done"}, {ID: "b", Hop: 500_001, State: "reading"}, {ID: "c", Hop: 500_002, State: "waiting"}, {ID: "d", Hop: 500_001, State: "done"}}
 	at := func(hop uint32) transform.Version { return transform.NewVersion(1, hop, cdc.SequenceOf(1), 1) }
 	for want, got := range map[string]explainedShard{
 		"the version came by a; the next change comes by one of 2 open shards; DynamoDB does not say which":               shardOf(at(500_000), shards),

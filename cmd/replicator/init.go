@@ -15,7 +15,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/starter"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
 // initFlags are what init is asked to do.
@@ -64,32 +66,32 @@ func (p *program) init(ctx context.Context, f initFlags) error {
 		file = "replicator.yaml"
 	}
 	if f.force && !f.write {
-		return usage("--force goes with --write", "without --write the config goes to stdout")
+		return diag.BadUsage("--force goes with --write", "without --write the config goes to stdout")
 	}
 	if _, err := os.Lstat(file); f.write && !f.force && !errors.Is(err, fs.ErrNotExist) {
 		return fileExists(file)
 	}
-	if err := config.CheckEnvironment(p.env, config.Anything).Err(); err != nil {
+	if err := config.CheckEnvironment(p.Env, config.Anything).Err(); err != nil {
 		return err
 	}
-	src, err := connectSource(ctx, &config.Config{})
+	src, err := preflight.ConnectSource(ctx, &config.Config{})
 	if err != nil {
 		return err
 	}
-	names, err := src.match(ctx, f.from)
+	names, err := match(src, ctx, f.from)
 	if err != nil {
 		return err
 	}
 	var tables []starter.Table
 	for _, name := range names {
-		t, err := src.starterTable(ctx, name, f.minimal)
+		t, err := starterTable(src, ctx, name, f.minimal)
 		if err != nil {
 			return err
 		}
 		tables = append(tables, t)
 	}
-	project, _ := p.env("GOOGLE_CLOUD_PROJECT")
-	proposal := starter.Propose(src.region, starter.Target{Project: project}, tables, f.minimal)
+	project, _ := p.Env("GOOGLE_CLOUD_PROJECT")
+	proposal := starter.Propose(src.Region, starter.Target{Project: project}, tables, f.minimal)
 	if f.write {
 		if err := writeStarter(file, proposal.Config, f.force); err != nil {
 			return err
@@ -99,7 +101,7 @@ func (p *program) init(ctx context.Context, f initFlags) error {
 }
 
 func fileExists(file string) error {
-	return usage(file+" exists already", "name another file with -c, or replace it with --force")
+	return diag.BadUsage(file+" exists already", "name another file with -c, or replace it with --force")
 }
 
 // once leaves out the names that stand before, as a pattern does.
@@ -114,20 +116,20 @@ func once(names []string) []string {
 }
 
 // match is the tables of the region that the patterns name.
-func (s *source) match(ctx context.Context, patterns []string) ([]string, error) {
+func match(s *preflight.Source, ctx context.Context, patterns []string) ([]string, error) {
 	exact := len(patterns) > 0
 	for _, one := range patterns {
 		if strings.ContainsAny(one, `?[]\{}/`) || one == "" {
-			return nil, usage(fmt.Sprintf("--from %q is neither a table's name nor a pattern", one), "* stands for any characters: --from 'Video*'")
+			return nil, diag.BadUsage(fmt.Sprintf("--from %q is neither a table's name nor a pattern", one), "* stands for any characters: --from 'Video*'")
 		}
 		exact = exact && !strings.Contains(one, "*")
 	}
 	if exact {
 		return once(patterns), nil
 	}
-	all, err := s.tables.List(ctx)
+	all, err := s.Tables.List(ctx)
 	if err != nil {
-		return nil, explainSource("cannot list the tables of region "+s.region, "", err)
+		return nil, preflight.ExplainSource("cannot list the tables of region "+s.Region, "", err)
 	}
 	var names []string
 	for _, name := range all {
@@ -141,34 +143,34 @@ func (s *source) match(ctx context.Context, patterns []string) ([]string, error)
 		}
 	}
 	if len(names) == 0 {
-		what := "no table in " + s.region
+		what := "no table in " + s.Region
 		if len(patterns) > 0 {
 			what += " matches --from '" + strings.Join(patterns, ",") + "'"
 		}
-		return nil, &diag.Error{Code: diag.SourceNotFound, What: what, Cause: "the region has " + plural(len(all), "table"), Fix: "check --from and the region"}
+		return nil, &diag.Error{Code: diag.SourceNotFound, What: what, Cause: "the region has " + terminal.Plural(len(all), "table"), Fix: "check --from and the region"}
 	}
 	return names, nil
 }
 
 // starterTable reads what a proposal is made of.
-func (s *source) starterTable(ctx context.Context, name string, minimal bool) (starter.Table, error) {
-	d, err := s.tables.Describe(ctx, name)
+func starterTable(s *preflight.Source, ctx context.Context, name string, minimal bool) (starter.Table, error) {
+	d, err := s.Tables.Describe(ctx, name)
 	if err != nil {
-		return starter.Table{}, explainSource("cannot read table "+name, name, err)
+		return starter.Table{}, preflight.ExplainSource("cannot read table "+name, name, err)
 	}
 	t := starter.Table{Name: name, PrimaryKey: d.PrimaryKey, Stream: d.StreamEnabled, Count: d.Items}
 	if minimal {
 		return t, nil
 	}
-	if t.TimeToLive, err = s.expiry.Attribute(ctx, name); err != nil {
-		err = explainSource("cannot read the time to live of table "+name, name, err)
+	if t.TimeToLive, err = s.Expiry.Attribute(ctx, name); err != nil {
+		err = preflight.ExplainSource("cannot read the time to live of table "+name, name, err)
 		if t.TimeToLiveUnknown = diag.Has(err, diag.SourceDenied); !t.TimeToLiveUnknown {
 			return t, err
 		}
 	}
 	var items []attribute.Item
-	if items, _, err = s.tables.Sample(ctx, name, initSample); err != nil {
-		return t, explainSource("cannot read items of table "+name, name, err)
+	if items, _, err = s.Tables.Sample(ctx, name, initSample); err != nil {
+		return t, preflight.ExplainSource("cannot read items of table "+name, name, err)
 	}
 	t.Items = items
 	return t, nil
@@ -205,12 +207,12 @@ type proposed struct {
 // showProposal tells the config, or what it was made of if it was written to a file.
 func (p *program) showProposal(proposal starter.Proposal, written bool, file string) error {
 	switch {
-	case p.asJSON():
-		return p.writeJSON(proposed{"replicator.init/v1", proposal.Config, proposal.Tables})
+	case p.AsJSON():
+		return p.WriteJSON(proposed{"replicator.init/v1", proposal.Config, proposal.Tables})
 	case written:
-		_, err := fmt.Fprintf(p.stdout, "%s: %s; read it, then `replicator lint -c %s`\n", file, plural(len(proposal.Tables), "table"), file)
+		_, err := fmt.Fprintf(p.Stdout, "%s: %s; read it, then `replicator lint -c %s`\n", file, terminal.Plural(len(proposal.Tables), "table"), file)
 		return err
 	}
-	_, err := fmt.Fprint(p.stdout, proposal.Config)
+	_, err := fmt.Fprint(p.Stdout, proposal.Config)
 	return err
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
 func newLint(p *program) *cobra.Command {
@@ -50,15 +51,15 @@ type lintReport struct {
 var notChecked = []string{"whether rules keep items apart", "which rules make items move", "permissions, streams and tables"}
 
 func (p *program) lint(allowed config.Allowed) error {
-	path, err := config.Find(p.configPath, p.env)
+	path, err := config.Find(p.configPath, p.Env)
 	if err != nil {
 		return err
 	}
-	found, err := config.Examine(path, p.env, p.logFlags()...)
+	found, err := config.Examine(path, p.Env, p.logFlags()...)
 	if err != nil && !errors.As(err, &found) {
 		return err
 	}
-	found = append(found, config.CheckEnvironment(p.env, allowed)...)
+	found = append(found, config.CheckEnvironment(p.Env, allowed)...)
 	report := lintReport{Schema: "replicator.lint/v1", File: path, Findings: found, NotChecked: notChecked}
 	for _, f := range found {
 		if f.Warning {
@@ -67,22 +68,22 @@ func (p *program) lint(allowed config.Allowed) error {
 			report.Errors++
 		}
 	}
-	if p.asJSON() {
+	if p.AsJSON() {
 		if report.Findings == nil {
 			report.Findings = diag.List{}
 		}
-		if err := p.writeJSON(report); err != nil {
+		if err := p.WriteJSON(report); err != nil {
 			return err
 		}
 	} else {
 		if err := p.findings(found); err != nil {
 			return err
 		}
-		if _, err := fmt.Fprintf(p.stdout, "%s: %s, %s\n", path, plural(report.Errors, "error"), plural(report.Warnings, "warning")); err != nil {
+		if _, err := fmt.Fprintf(p.Stdout, "%s: %s, %s\n", path, terminal.Plural(report.Errors, "error"), terminal.Plural(report.Warnings, "warning")); err != nil {
 			return err
 		}
 		if report.Errors == 0 {
-			if _, err := fmt.Fprintf(p.stdout, "not checked offline, `replicator plan` does: %s\n", strings.Join(notChecked, "; ")); err != nil {
+			if _, err := fmt.Fprintf(p.Stdout, "not checked offline, `replicator plan` does: %s\n", strings.Join(notChecked, "; ")); err != nil {
 				return err
 			}
 		}
@@ -91,12 +92,4 @@ func (p *program) lint(allowed config.Allowed) error {
 		return &reported{err}
 	}
 	return nil
-}
-
-// plural writes a count with its noun.
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

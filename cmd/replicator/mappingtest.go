@@ -15,6 +15,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/itemfile"
 	"github.com/dynamodb-bigtable/replicator/internal/mappingtest"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
 func newTest(p *program) *cobra.Command {
@@ -88,7 +89,7 @@ func (p *program) testMapping(ctx context.Context, paths []string, update bool) 
 		}
 		for _, one := range found {
 			if err := ctx.Err(); err != nil {
-				return ended(ctx)
+				return terminal.Ended(ctx)
 			}
 			results = append(results, p.testExample(ctx, one, update))
 		}
@@ -151,17 +152,17 @@ func (p *program) testExample(ctx context.Context, path string, update bool) exa
 func (p *program) configOf(e *mappingtest.Example) (*config.Config, error) {
 	switch {
 	case e.Config != nil:
-		return config.Parse(filepath.Join(e.Path, mappingtest.ConfigPart), e.Config, p.env)
+		return config.Parse(filepath.Join(e.Path, mappingtest.ConfigPart), e.Config, p.Env)
 	case e.ConfigFile != "":
-		return config.Load(e.ConfigFile, p.env)
+		return config.Load(e.ConfigFile, p.Env)
 	}
 	return p.load()
 }
 
 // showResults tells what became of the examples. Those that cannot be used are explained on stderr.
 func (p *program) showResults(results []exampleResult) error {
-	if p.asJSON() {
-		return p.writeJSON(struct {
+	if p.AsJSON() {
+		return p.WriteJSON(struct {
 			Schema   string          `json:"schema"`
 			Examples []exampleResult `json:"examples"`
 		}{"replicator.test/v1", results})
@@ -169,7 +170,7 @@ func (p *program) showResults(results []exampleResult) error {
 	counts := map[string]int{}
 	for i := range results {
 		counts[results[i].Result]++
-		if err := results[i].write(p.stdout); err != nil {
+		if err := results[i].write(p.Stdout); err != nil {
 			return err
 		}
 		if results[i].err != nil {
@@ -178,13 +179,13 @@ func (p *program) showResults(results []exampleResult) error {
 			}
 		}
 	}
-	summary := plural(len(results), "example")
+	summary := terminal.Plural(len(results), "example")
 	for _, kind := range []string{exampleUpdated, exampleDiffers, exampleRefused} {
 		if counts[kind] > 0 {
 			summary += fmt.Sprintf(", %d %s", counts[kind], kind)
 		}
 	}
-	_, err := fmt.Fprintln(p.stdout, summary)
+	_, err := fmt.Fprintln(p.Stdout, summary)
 	return err
 }
 
@@ -216,5 +217,5 @@ func resultOf(results []exampleResult) error {
 	if differs == 0 {
 		return nil
 	}
-	return &diag.Error{Code: diag.ExamplesDiffer, What: fmt.Sprintf("%s of the mapping: other cells than expected", plural(differs, "example"))}
+	return &diag.Error{Code: diag.ExamplesDiffer, What: fmt.Sprintf("%s of the mapping: other cells than expected", terminal.Plural(differs, "example"))}
 }

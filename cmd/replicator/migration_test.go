@@ -14,234 +14,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
-	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/status"
 )
-
-var noon = time.Date(2026, 11, 2, 12, 0, 0, 0, time.UTC)
-
-func ago(d time.Duration) time.Time { return noon.Add(-d) }
-
-// judged is the status of one table.
-func judged(in tableInput) *migration {
-	l := &ledgerInput{cfg: testConfig(), tables: []config.Table{{From: "Orders", To: "Orders"}}, inputs: []tableInput{in}}
-	return l.judge(nothingSet, "", noon)
-}
-
-func testConfig() *config.Config {
-	return &config.Config{Name: "test", Source: config.Source{Region: "eu-west-1"}, Target: config.Target{Project: "p", Instance: "i"},
-		State: config.State{Lease: 15 * time.Second}}
-}
-
-func nothingSet(string) (string, bool) { return "", false }
-
-func loadedTable() checkpoint.TableState {
-	return checkpoint.TableState{Source: "Orders", Label: "L", Generation: 7, Adopted: 7, Listed: 7,
-		Load: checkpoint.Load{Generation: 7, StartedAt: ago(time.Hour), DoneAt: ago(50 * time.Minute), Items: 10, Estimate: 10}}
-}
-
-// A named table that no worker has met, beside one that is followed, is told with what to do.
-func TestATableThatNoWorkerHasMet(t *testing.T) {
-	reading := checkpoint.Shard{Source: "Orders", Label: "L", ID: "s", State: checkpoint.Reading, Owner: "w", CaughtUp: true, ReadAt: noon, AppliedTo: noon, FirstRead: noon}
-	reading.WrittenAt = noon
-	followed := tableInput{found: true, state: loadedTable(), shards: []checkpoint.Shard{reading}}
-	l := &ledgerInput{cfg: testConfig(), tables: []config.Table{{From: "Orders"}, {From: "Billing"}}, inputs: []tableInput{followed, {}}, begun: true}
-	if m := l.judge(nothingSet, "", noon); len(m.NextSteps) != 1 || m.NextSteps[0].Command != "replicator run" || !strings.Contains(m.NextSteps[0].Why, "Billing was not begun yet") {
-		t.Errorf("%+v", m.NextSteps)
-	}
-	l.inputs[1] = followed
-	if m := l.judge(nothingSet, "", noon); len(m.NextSteps) > 0 {
-		t.Errorf("both are followed: %+v", m.NextSteps)
-	}
-}
-
-// What a worker wrote in the future tells that its clock or that of who looks is wrong, and that nothing is as near as it seems.
-func TestAWorkerThatWritesInTheFuture(t *testing.T) {
-	for ahead, told := range map[time.Duration]bool{10 * time.Second: false, 20 * time.Minute: true} {
-		reading := checkpoint.Shard{Source: "Orders", Label: "L", ID: "s", State: checkpoint.Reading, Owner: "w", CaughtUp: true, ReadAt: noon.Add(ahead), AppliedTo: noon.Add(ahead), FirstRead: noon}
-		reading.WrittenAt = noon.Add(ahead)
-		m := judged(tableInput{found: true, state: loadedTable(), shards: []checkpoint.Shard{reading}})
-		if got := len(m.NextSteps) == 1 && strings.Contains(m.NextSteps[0].Why, "the clock of worker w is 20m ahead"); got != told {
-			t.Errorf("%s ahead: %+v", ahead, m.NextSteps)
-		}
-	}
-}
-
-func TestPhase(t *testing.T) {
-	running, elder, lost, raised := loadedTable(), loadedTable(), loadedTable(), loadedTable()
-	running.Load.DoneAt = time.Time{}
-	elder.Load.Generation = 6
-	lost.NeedsLoad, lost.Reason = true, "trimmed"
-	raised.Adopted = 6
-	for _, c := range []struct {
-		name string
-		in   tableInput
-		want string
-	}{
-		{"nothing was started", tableInput{}, "prepare"},
-		{"no load yet", tableInput{found: true, state: checkpoint.TableState{Generation: 7, Adopted: 7}}, "copy"},
-		{"a load that runs", tableInput{found: true, state: running}, "copy"},
-		{"a load of an older generation", tableInput{found: true, state: elder}, "copy"},
-		{"loaded", tableInput{found: true, state: loadedTable()}, "in_sync"},
-		{"loaded, but changes were lost", tableInput{found: true, state: lost}, "copy"},
-		{"a generation that not all shards carry", tableInput{found: true, state: raised}, "copy"},
-	} {
-		m := judged(c.in)
-		if m.Phase != c.want || m.Tables[0].Phase != c.want {
-			t.Errorf("%s: %s, table %s; want %s", c.name, m.Phase, m.Tables[0].Phase, c.want)
-		}
-	}
-}
-
-func TestCopy(t *testing.T) {
-	running := loadedTable()
-	running.Load.DoneAt, running.Load.Items = time.Time{}, 0
-	unknown := running
-	unknown.Load.Estimate = 0
-	for _, c := range []struct {
-		name string
-		in   tableInput
-		want string
-	}{
-		{"not started", tableInput{found: true}, "-"},
-		{"done", tableInput{found: true, state: loadedTable()}, "done (10m)"},
-		{"running", tableInput{found: true, state: running, seat: seatInput{copied: 3}}, "30%"},
-		{"more than was estimated", tableInput{found: true, state: running, seat: seatInput{copied: 11}}, "11 items"},
-		{"no estimate", tableInput{found: true, state: unknown, seat: seatInput{copied: 11}}, "11 items"},
-	} {
-		if got := judged(c.in).Tables[0].Copy.String(); got != c.want {
-			t.Errorf("%s: %s, want %s", c.name, got, c.want)
-		}
-	}
-}
-
-func TestLag(t *testing.T) {
-	shard := func(id string, change func(*checkpoint.Shard)) checkpoint.Shard {
-		s := checkpoint.Shard{ID: id, Label: "L", State: checkpoint.Reading}
-		change(&s)
-		return s
-	}
-	caughtUp := shard("1", func(s *checkpoint.Shard) {
-		s.ReadAt, s.AppliedTo, s.CaughtUp, s.EventTime = ago(2*time.Second), ago(2*time.Second), true, ago(time.Hour)
-	})
-	behind := shard("2", func(s *checkpoint.Shard) { s.ReadAt, s.EventTime = ago(time.Second), ago(10*time.Minute) })
-	unread := shard("3", func(s *checkpoint.Shard) { s.State = checkpoint.Waiting })
-	child := shard("4", func(s *checkpoint.Shard) { s.State, s.Parent = checkpoint.Waiting, "2" })
-	done := shard("5", func(s *checkpoint.Shard) { s.State, s.DoneAt = checkpoint.Done, ago(30*time.Second) })
-	orphan := shard("6", func(s *checkpoint.Shard) { s.State, s.Parent = checkpoint.Waiting, "5" })
-	replaced := shard("7", func(s *checkpoint.Shard) { s.Label, s.EventTime = "older", ago(20*time.Hour) })
-	for _, c := range []struct {
-		name      string
-		shards    []checkpoint.Shard
-		want      float64 // negative: unknown
-		estimated bool
-	}{
-		{"no shard", nil, -1, false},
-		{"an empty page two seconds ago, whatever the last change", []checkpoint.Shard{caughtUp}, 2, true},
-		{"the one that is behind counts", []checkpoint.Shard{caughtUp, behind}, 600, false},
-		{"a child waits for a parent that is behind", []checkpoint.Shard{behind, child}, 600, false},
-		{"a child whose parent is done was not read since", []checkpoint.Shard{done, orphan}, 30, true},
-		{"of a root that was never read nothing is known", []checkpoint.Shard{caughtUp, unread}, -1, false},
-		{"a replaced stream does not count", []checkpoint.Shard{caughtUp, replaced}, 2, true},
-	} {
-		got := judged(tableInput{found: true, state: loadedTable(), shards: c.shards}).Tables[0]
-		switch {
-		case c.want < 0 && got.LagSeconds == nil && (got.HeadroomSeconds == nil || got.HeadroomAtMost):
-		case c.want >= 0 && got.LagSeconds != nil && *got.LagSeconds == c.want && got.LagEstimated == c.estimated && *got.HeadroomSeconds == 86400-c.want && !got.HeadroomAtMost:
-		default:
-			t.Errorf("%s: lag %s, estimated %t; want %v, %t", c.name, lagText(got.LagSeconds, got.LagEstimated), got.LagEstimated, c.want, c.estimated)
-		}
-	}
-}
-
-// A table whose stream was never listed is read by nobody. That counts from when its generation was begun, in whole minutes, so that the alert for
-// stalled tables fires; a table that is set aside waits for something else.
-func TestAStreamThatIsNeverListed(t *testing.T) {
-	begun := ago(10 * time.Minute)
-	state := checkpoint.TableState{Source: "Orders", Label: "L", Generation: uint32(begun.Unix() / 60), Changed: ago(time.Second)}
-	unread := checkpoint.Shard{ID: "1", Label: "L", State: checkpoint.Waiting, Sign: checkpoint.Sign{WrittenAt: ago(time.Second)}}
-	young, aside, listed := state, state, state
-	young.Generation = uint32(noon.Unix() / 60)
-	aside.Aside = checkpoint.Aside{Reason: "it has no stream", Since: ago(time.Minute)}
-	listed.Listed = listed.Generation
-	for _, c := range []struct {
-		name    string
-		state   checkpoint.TableState
-		want    time.Time
-		waiting bool
-	}{
-		{"for minutes", state, begun.Add(time.Minute), true},
-		{"since a moment ago", young, noon, false},
-		{"set aside", aside, time.Time{}, false},
-		{"listed", listed, ago(time.Second), false},
-		{"nothing was begun", checkpoint.TableState{Changed: ago(time.Hour)}, ago(time.Hour), true},
-	} {
-		m := judged(tableInput{found: true, state: c.state, shards: []checkpoint.Shard{unread}})
-		got := m.Tables[0].OldestReadAt
-		if c.want.IsZero() != (got == nil) || got != nil && !got.Equal(c.want) || m.Tables[0].Old {
-			t.Errorf("%s: last read at %v, want %s; old: %t", c.name, got, c.want, m.Tables[0].Old)
-		}
-		if waiting := slices.ContainsFunc(m.notes(), func(n string) bool { return strings.Contains(n, "before its stream was listed") }); waiting != c.waiting {
-			t.Errorf("%s: %q", c.name, m.notes())
-		}
-	}
-}
-
-// H13: what follows a shard that ended is read by nobody for as long as nobody lists it. It may have begun when the last listing showed its parent open, and
-// counts from then, unless it is late by minutes alone, or nothing is to follow.
-func TestH13_ChildrenThatNobodyLists(t *testing.T) {
-	open := checkpoint.Shard{Source: "Orders", Label: "L", ID: "open", State: checkpoint.Reading, Owner: "w", CaughtUp: true, ReadAt: ago(time.Second), AppliedTo: ago(time.Second), FirstRead: ago(23 * time.Hour)}
-	ended := func(before time.Duration) checkpoint.Shard {
-		return checkpoint.Shard{Source: "Orders", Label: "L", ID: "ended", State: checkpoint.Done, DoneAt: ago(before), ReadAt: ago(before), CaughtUp: true,
-			EventTime: ago(before + 5*time.Hour), FirstRead: ago(before + 10*time.Hour)}
-	}
-	child, over, aside := open, loadedTable(), loadedTable()
-	child.ID, child.Parent = "child", "ended"
-	over.StreamEnded = true
-	aside.Aside = checkpoint.Aside{Reason: "it has no stream", Since: ago(time.Minute)}
-	seen := func(at time.Duration) checkpoint.Listings {
-		return checkpoint.Listings{At: ago(at), Open: map[string]time.Time{"ended": ago(at)}}
-	}
-	for _, c := range []struct {
-		name     string
-		state    checkpoint.TableState
-		shards   []checkpoint.Shard
-		listings checkpoint.Listings
-		lag      time.Duration // of the table; negative: unknown
-		counts   bool          // the shard that ended
-	}{
-		{"children that came", loadedTable(), []checkpoint.Shard{ended(20 * time.Hour), child}, checkpoint.Listings{}, time.Second, false},
-		{"a listing that is late", loadedTable(), []checkpoint.Shard{ended(5 * time.Minute), open}, seen(6 * time.Minute), time.Second, false},
-		{"for an hour", loadedTable(), []checkpoint.Shard{ended(time.Hour), open}, seen(70 * time.Minute), 80 * time.Minute, true},
-		{"for an hour, and nothing else is left to read", loadedTable(), []checkpoint.Shard{ended(time.Hour)}, seen(70 * time.Minute), 80 * time.Minute, true},
-		{"of a shard that was never listed open", loadedTable(), []checkpoint.Shard{ended(time.Hour), open}, checkpoint.Listings{}, 6*time.Hour + 10*time.Minute, true},
-		{"for longer than they are kept", loadedTable(), []checkpoint.Shard{ended(30 * time.Hour), open}, seen(31 * time.Hour), 31*time.Hour + 10*time.Minute, true},
-		{"until a listing of a day later had none", loadedTable(), []checkpoint.Shard{ended(30 * time.Hour), open}, seen(5 * time.Hour), time.Second, false},
-		{"a stream that is over", over, []checkpoint.Shard{ended(time.Hour), open}, seen(70 * time.Minute), time.Second, false},
-		{"a table that is set aside", aside, []checkpoint.Shard{ended(time.Hour)}, seen(70 * time.Minute), -1, false},
-	} {
-		m := judged(tableInput{found: true, state: c.state, shards: c.shards, listings: c.listings})
-		got, shard := m.Tables[0], m.Shards[0]
-		switch {
-		case (c.lag < 0) != (got.LagSeconds == nil):
-			t.Errorf("%s: lag %s", c.name, lagText(got.LagSeconds, false))
-		case c.lag >= 0 && (*got.LagSeconds != c.lag.Seconds() || *got.HeadroomSeconds != (24*time.Hour-c.lag).Seconds() || got.HeadroomAtMost):
-			t.Errorf("%s: lag %s, headroom %s; want %s", c.name, lagText(got.LagSeconds, got.LagEstimated), got.headroomText(), c.lag)
-		}
-		if (shard.Why != nil) != c.counts || c.counts && (shard.Why.Code != whyChildren || !got.LagEstimated || !got.OldestReadAt.Equal(*shard.DoneAt) || !got.Old) {
-			t.Errorf("%s: %+v, last read at %v", c.name, shard.Why, got.OldestReadAt)
-		}
-		synced := !c.counts && c.state.Aside.Reason == ""
-		if told := slices.ContainsFunc(m.notes(), func(n string) bool { return strings.Contains(n, "find the children") }); told != c.counts || synced != (m.Phase == phaseInSync) {
-			t.Errorf("%s: %s, %q", c.name, m.Phase, m.notes())
-		}
-		asked := slices.ContainsFunc(m.NextSteps, func(s nextStep) bool {
-			return s.Command == "replicator status --shards --table Orders" && strings.Contains(s.Why, "find the children")
-		})
-		if asked != c.counts {
-			t.Errorf("%s: %+v", c.name, m.NextSteps)
-		}
-	}
-}
 
 // What a survey finds is told, and what it finds no more is taken back: a table without shards that could be read is not stalled.
 func TestSurveyTakesBack(t *testing.T) {
@@ -256,7 +30,7 @@ func TestSurveyTakesBack(t *testing.T) {
 		shard checkpoint.Shard
 		want  bool
 	}{{shard, true}, {done, false}, {childless, true}, {done, false}, {shard, true}} {
-		o.surveyed(judged(tableInput{found: true, state: loadedTable(), shards: []checkpoint.Shard{c.shard}}), true)
+		o.surveyed(judged(status.TableInput{Found: true, State: loadedTable(), Shards: []checkpoint.Shard{c.shard}}), true)
 		w := httptest.NewRecorder()
 		metrics.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 		if got := strings.Contains(w.Body.String(), "replicator_source_last_poll_timestamp_seconds{"); got != c.want {
@@ -297,20 +71,20 @@ func TestNextSteps(t *testing.T) {
 	lost.NeedsLoad = true
 	for _, c := range []struct {
 		name string
-		in   tableInput
+		in   status.TableInput
 		want []string // commands
 	}{
-		{"nothing was started", tableInput{}, []string{"replicator run"}},
-		{"all is well", tableInput{found: true, state: loadedTable(), shards: []checkpoint.Shard{owned}}, nil},
-		{"nobody reads", tableInput{found: true, state: loadedTable()}, []string{"replicator run"}},
-		{"whoever reads is silent", tableInput{found: true, state: loadedTable(), shards: []checkpoint.Shard{frozen}}, []string{"replicator run"}},
-		{"whoever reads lives, and does not get on", tableInput{found: true, state: loadedTable(), shards: []checkpoint.Shard{stuck}},
+		{"nothing was started", status.TableInput{}, []string{"replicator run"}},
+		{"all is well", status.TableInput{Found: true, State: loadedTable(), Shards: []checkpoint.Shard{owned}}, nil},
+		{"nobody reads", status.TableInput{Found: true, State: loadedTable()}, []string{"replicator run"}},
+		{"whoever reads is silent", status.TableInput{Found: true, State: loadedTable(), Shards: []checkpoint.Shard{frozen}}, []string{"replicator run"}},
+		{"whoever reads lives, and does not get on", status.TableInput{Found: true, State: loadedTable(), Shards: []checkpoint.Shard{stuck}},
 			[]string{"replicator status --shards --table Orders"}},
-		{"a shard that nobody takes", tableInput{found: true, state: loadedTable(), shards: []checkpoint.Shard{owned, free}}, []string{"replicator run"}},
-		{"reads are denied, and the headroom goes", tableInput{found: true, state: loadedTable(), shards: []checkpoint.Shard{denied}},
+		{"a shard that nobody takes", status.TableInput{Found: true, State: loadedTable(), Shards: []checkpoint.Shard{owned, free}}, []string{"replicator run"}},
+		{"reads are denied, and the headroom goes", status.TableInput{Found: true, State: loadedTable(), Shards: []checkpoint.Shard{denied}},
 			[]string{"replicator status --shards --table Orders"}},
-		{"items are parked", tableInput{found: true, state: loadedTable(), shards: []checkpoint.Shard{owned}, parked: 2}, []string{"replicator parked list --table Orders"}},
-		{"changes were lost", tableInput{found: true, state: lost, shards: []checkpoint.Shard{owned}}, []string{"replicator run -c OTHER.yaml"}},
+		{"items are parked", status.TableInput{Found: true, State: loadedTable(), Shards: []checkpoint.Shard{owned}, Parked: 2}, []string{"replicator parked list --table Orders"}},
+		{"changes were lost", status.TableInput{Found: true, State: lost, Shards: []checkpoint.Shard{owned}}, []string{"replicator run -c OTHER.yaml"}},
 	} {
 		m := judged(c.in)
 		var got []string
@@ -324,7 +98,7 @@ func TestNextSteps(t *testing.T) {
 			checkCommand(t, command)
 		}
 	}
-	if m := judged(tableInput{found: true, state: loadedTable(), shards: []checkpoint.Shard{owned}}); len(m.Workers) != 1 || m.Leases != 1 {
+	if m := judged(status.TableInput{Found: true, State: loadedTable(), Shards: []checkpoint.Shard{owned}}); len(m.Workers) != 1 || m.Leases != 1 {
 		t.Errorf("%d workers with %d leases, want one of each", len(m.Workers), m.Leases)
 	}
 }
@@ -361,29 +135,9 @@ func TestNextStepsFindTheConfiguration(t *testing.T) {
 	} {
 		p := process()
 		p.configPath = path
-		l := &ledgerInput{cfg: testConfig(), tables: []config.Table{{From: "Orders", To: "Orders"}}, inputs: []tableInput{{}}}
-		if got := l.judge(nothingSet, p.withConfig(), noon).NextSteps[0].Command; got != want {
+		l := &status.Input{Cfg: testConfig(), Tables: []config.Table{{From: "Orders", To: "Orders"}}, Inputs: []status.TableInput{{}}}
+		if got := l.Judge(nothingSet, p.withConfig(), noon).NextSteps[0].Command; got != want {
 			t.Errorf("%s: %s, want %s", path, got, want)
-		}
-	}
-}
-
-func TestVerdict(t *testing.T) {
-	lost := loadedTable()
-	lost.NeedsLoad = true
-	if err := judged(tableInput{found: true, state: loadedTable()}).verdict(); err != nil {
-		t.Errorf("all is well, but: %v", err)
-	}
-	for _, c := range []struct {
-		in   tableInput
-		code string
-	}{
-		{tableInput{found: true, state: lost}, diag.NeedsLoad},
-		{tableInput{found: true, state: loadedTable(), parked: 1}, diag.ItemsParked},
-	} {
-		err := judged(c.in).verdict()
-		if !diag.Has(err, c.code) || diag.ExitCode(err) != diag.ExitNo {
-			t.Errorf("%v: want %s and exit status %d", err, c.code, diag.ExitNo)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
+	"github.com/dynamodb-bigtable/replicator/internal/status"
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
@@ -24,8 +25,8 @@ type observer struct {
 	feed    *admin.Feed
 	worker  string
 	began   time.Time
-	waits   coalesced
-	last    *migration // the last survey; of the surveying task alone
+	waits   status.Coalesced
+	last    *status.Document // the last survey; of the surveying task alone
 	stopped func() bool
 
 	mu     sync.Mutex
@@ -193,7 +194,7 @@ func (o *observer) ledger(state checkpoint.TableState, shards map[checkpoint.Sta
 	for s, n := range shards {
 		states[string(s)] = n
 	}
-	o.health.Looked(state.Source, waitsForListing(state))
+	o.health.Looked(state.Source, status.WaitsForListing(state))
 	o.metrics.Shards(state.Source, states)
 	o.metrics.NeedsLoad(state.Source, state.NeedsLoad)
 }
@@ -273,7 +274,7 @@ func (o *observer) copyLeft(table string) {
 
 func (o *observer) throttled(table, reason string, waited time.Duration) {
 	o.metrics.Throttled(reason, waited)
-	if sum, tell := o.waits.add(table, reason, waited, o.mono()); tell {
+	if sum, tell := o.waits.Add(table, reason, waited, o.mono()); tell {
 		o.feed.Publish(admin.Event{Kind: admin.EventThrottled, Table: table, Worker: o.worker, Reason: reason, Seconds: sum.Seconds()})
 	}
 	o.mu.Lock()

@@ -13,6 +13,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
@@ -66,7 +67,7 @@ func newParkedShow(p *program) *cobra.Command {
   replicator parked show --table Orders --key '{"PK":"hats","SK":"fedoras"}'`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 && s.key == "" {
-				return usage("replicator parked show needs the item to show", "take one from `replicator parked list`, or give --table and --key")
+				return diag.BadUsage("replicator parked show needs the item to show", "take one from `replicator parked list`, or give --table and --key")
 			}
 			return atMost(1)(c, args)
 		},
@@ -81,7 +82,7 @@ func newParkedShow(p *program) *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&s.table, "table", "", "source `TABLE` of --key")
-	c.Flags().StringVar(&s.key, "key", "", keyHelp)
+	c.Flags().StringVar(&s.key, "key", "", preflight.KeyHelp)
 	allowEmulatorOfReader(c)
 	return c
 }
@@ -94,20 +95,20 @@ func (p *program) withParking(ctx context.Context, table string, f func(ctx cont
 	if err != nil {
 		return err
 	}
-	if err := knownTable(cfg, table); err != nil {
+	if err := preflight.KnownTable(cfg, table); err != nil {
 		return err
 	}
-	t, err := openTarget(ctx, cfg)
+	t, err := preflight.OpenTarget(ctx, cfg)
 	if err != nil {
 		return err
 	}
 	defer t.Close()
-	if host, _ := p.env("BIGTABLE_EMULATOR_HOST"); host != "" {
-		_, _ = fmt.Fprintf(p.stderr, "%s EMULATOR at %s\n", targetName(cfg), host)
+	if host, _ := p.Env("BIGTABLE_EMULATOR_HOST"); host != "" {
+		_, _ = fmt.Fprintf(p.Stderr, "%s EMULATOR at %s\n", preflight.TargetName(cfg), host)
 	}
-	ctx, done := context.WithTimeoutCause(ctx, readTime, errReadTime)
+	ctx, done := context.WithTimeoutCause(ctx, preflight.ReadTime, preflight.ErrReadTime)
 	defer done()
-	return parkingFailed(ctx, cfg, f(ctx, cfg, sink.NewParking(t.data.Records(cfg.State.Table), cfg.Name)))
+	return parkingFailed(ctx, cfg, f(ctx, cfg, sink.NewParking(t.Data.Records(cfg.State.Table), cfg.Name)))
 }
 
 // parkingFailed explains an error of the parking lot; one that is explained already stays.
@@ -116,7 +117,7 @@ func parkingFailed(ctx context.Context, cfg *config.Config, err error) error {
 	if err == nil || errors.As(err, &told) {
 		return err
 	}
-	return readingFailed(ctx, "cannot read parked items in table "+cfg.State.Table, err)
+	return preflight.ReadingFailed(ctx, "cannot read parked items in table "+cfg.State.Table, err)
 }
 
 // parkedEntry is one line of the list.
@@ -144,17 +145,17 @@ func (p *program) listParked(ctx context.Context, lot *sink.Parking, s *selectio
 	}); err != nil {
 		return err
 	}
-	if p.asJSON() {
-		return p.writeJSON(struct {
+	if p.AsJSON() {
+		return p.WriteJSON(struct {
 			Schema string        `json:"schema"`
 			Items  []parkedEntry `json:"items"`
 		}{"replicator.parked/v1", entries})
 	}
 	if len(entries) == 0 {
-		_, err := fmt.Fprintln(p.stdout, s.nothing())
+		_, err := fmt.Fprintln(p.Stdout, s.nothing())
 		return err
 	}
-	tab := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
+	tab := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(tab, "TABLE\tKEY HASH\tVERSION\tTIME\tREASON")
 	for _, e := range entries {
 		_, _ = fmt.Fprintf(tab, "%s\t%s\t%s\t%s\t%s\n", e.Table, e.KeyHash, e.Version, e.Time.Format(time.RFC3339), e.Reason)
@@ -168,14 +169,14 @@ func (p *program) showParked(ctx context.Context, lot *sink.Parking, s *selectio
 		return err
 	}
 	if len(found) > 1 {
-		return usage("more than one parked record fits", "give one whole: TABLE/HASH/VERSION, from `replicator parked list -o json`")
+		return diag.BadUsage("more than one parked record fits", "give one whole: TABLE/HASH/VERSION, from `replicator parked list -o json`")
 	}
 	record := found[0]
 	change, err := cdc.MarshalChange(record.Change)
 	if err != nil {
 		return err
 	}
-	return p.writeJSON(struct {
+	return p.WriteJSON(struct {
 		Schema string `json:"schema"`
 		parkedEntry
 		Key    string          `json:"key"`

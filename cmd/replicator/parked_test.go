@@ -57,14 +57,14 @@ func parkedCounts(t *testing.T, addresses []string, metrics bool) string {
 	t.Helper()
 	var counts []string
 	for _, address := range addresses {
-		var status struct {
+		var document struct {
 			Tables []struct{ Parked int }
 		}
-		if err := json.Unmarshal(fetch(t, address+"/api/v1/status"), &status); err != nil || len(status.Tables) != 1 {
-			t.Fatalf("%+v, %v", status, err)
+		if err := json.Unmarshal(fetch(t, address+"/api/v1/status"), &document); err != nil || len(document.Tables) != 1 {
+			t.Fatalf("%+v, %v", document, err)
 		}
 		if !metrics {
-			counts = append(counts, fmt.Sprint(status.Tables[0].Parked))
+			counts = append(counts, fmt.Sprint(document.Tables[0].Parked))
 			continue
 		}
 		metric := "none"
@@ -73,7 +73,7 @@ func parkedCounts(t *testing.T, addresses []string, metrics bool) string {
 				metric = strings.TrimSpace(rest)
 			}
 		}
-		counts = append(counts, fmt.Sprintf("%d/%s", status.Tables[0].Parked, metric))
+		counts = append(counts, fmt.Sprintf("%d/%s", document.Tables[0].Parked, metric))
 	}
 	return strings.Join(counts, " ")
 }

@@ -14,6 +14,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/sink/sinktest"
 	"github.com/dynamodb-bigtable/replicator/transform"
@@ -57,7 +59,7 @@ func TestADropThatFailsSaysSo(t *testing.T) {
 	chosen := twice(t, lot)
 	records.key = string(chosen[1].Version)
 	var out bytes.Buffer
-	d := &decision{program: &program{stdout: &out, stderr: io.Discard}, cfg: testConfig(), log: slog.New(slog.DiscardHandler), lot: lot, chosen: chosen}
+	d := &decision{program: &program{Console: terminal.Console{Stdout: &out, Stderr: io.Discard}}, cfg: testConfig(), log: slog.New(slog.DiscardHandler), lot: lot, chosen: chosen}
 	if err := d.drop(t.Context(), true); !errors.Is(err, errNotDropped) || out.String() != string(chosen[0].ref)+"\n1 record dropped\n" {
 		t.Errorf("%v\n%s", err, &out)
 	}
@@ -67,7 +69,7 @@ func TestADropThatFailsSaysSo(t *testing.T) {
 func TestARetryThatFailsTellsWhatIsLeft(t *testing.T) {
 	for output, want := range map[string]string{"text": "\n1 of 10 items resolved\n", "json": `"left": 9,`} {
 		var out bytes.Buffer
-		d := &decision{program: &program{stdout: &out, output: output}}
+		d := &decision{program: &program{Console: terminal.Console{Stdout: &out, Output: output}}}
 		if err := d.writeRetried([]retried{{Table: "Orders", KeyHash: "h", Outcome: outcomeStored, Records: 1}}, 10); err != nil || !strings.Contains(out.String(), want) {
 			t.Errorf("%s: %v\n%s", output, err, &out)
 		}
@@ -83,11 +85,11 @@ func retryable(t *testing.T) (*sink.Repairer, func(generation, adopted uint32, m
 		t.Setenv(name, value)
 	}
 	ledger := begunIn(t, "c1", cfg, to, s)
-	src, err := connectSource(t.Context(), cfg)
+	src, err := preflight.ConnectSource(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	description, err := src.tables.Describe(t.Context(), "Orders")
+	description, err := src.Tables.Describe(t.Context(), "Orders")
 	if err != nil {
 		t.Fatal(err)
 	}

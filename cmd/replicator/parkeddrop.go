@@ -14,6 +14,9 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
 func newParkedDrop(p *program) *cobra.Command {
@@ -38,7 +41,7 @@ without item data; its content is gone.
 				return err
 			}
 			if !yes && !interactive() {
-				return usage("replicator parked drop asks before it drops anything, and there is no terminal", "add --yes")
+				return diag.BadUsage("replicator parked drop asks before it drops anything, and there is no terminal", "add --yes")
 			}
 			return p.decide(c.Context(), &s, allowed, func(d *decision, ctx context.Context) error { return d.drop(ctx, yes) })
 		},
@@ -56,16 +59,16 @@ func interactive() bool {
 // drop forgets the chosen records.
 func (d *decision) drop(ctx context.Context, yes bool) error {
 	if !yes && len(d.chosen) > 0 {
-		question := fmt.Sprintf("Drop %s of %s? The rows stay removed until the items change.", plural(len(d.chosen), "record"),
-			plural(len(byItem(d.chosen)), "parked item"))
-		if err := confirm(ctx, os.Stdin, d.stderr, question); err != nil {
+		question := fmt.Sprintf("Drop %s of %s? The rows stay removed until the items change.", terminal.Plural(len(d.chosen), "record"),
+			terminal.Plural(len(byItem(d.chosen)), "parked item"))
+		if err := confirm(ctx, os.Stdin, d.Stderr, question); err != nil {
 			return err
 		}
 	}
 	dropped := []parkedEntry{}
 	var failed error
 	for _, record := range d.chosen {
-		limited, cancel := context.WithTimeoutCause(ctx, readTime, errReadTime)
+		limited, cancel := context.WithTimeoutCause(ctx, preflight.ReadTime, preflight.ErrReadTime)
 		failed = parkingFailed(limited, d.cfg, d.lot.Remove(limited, record.ref))
 		cancel()
 		if failed != nil {
@@ -78,18 +81,18 @@ func (d *decision) drop(ctx context.Context, yes bool) error {
 }
 
 func (d *decision) writeDropped(dropped []parkedEntry) error {
-	if d.asJSON() {
-		return d.writeJSON(struct {
+	if d.AsJSON() {
+		return d.WriteJSON(struct {
 			Schema  string        `json:"schema"`
 			Dropped []parkedEntry `json:"dropped"`
 		}{"replicator.parked_drop/v1", dropped})
 	}
 	for _, e := range dropped {
-		if _, err := fmt.Fprintln(d.stdout, e.Ref); err != nil {
+		if _, err := fmt.Fprintln(d.Stdout, e.Ref); err != nil {
 			return err
 		}
 	}
-	_, err := fmt.Fprintf(d.stdout, "%s dropped\n", plural(len(dropped), "record"))
+	_, err := fmt.Fprintf(d.Stdout, "%s dropped\n", terminal.Plural(len(dropped), "record"))
 	return err
 }
 
@@ -111,7 +114,7 @@ func confirm(ctx context.Context, in io.Reader, out io.Writer, question string) 
 	select {
 	case answer = <-read:
 	case <-ctx.Done():
-		return ended(ctx)
+		return terminal.Ended(ctx)
 	}
 	if answer.err != nil && !errors.Is(answer.err, io.EOF) {
 		return answer.err
@@ -120,5 +123,5 @@ func confirm(ctx context.Context, in io.Reader, out io.Writer, question string) 
 	case "y", "yes":
 		return nil
 	}
-	return usage("not confirmed: nothing was changed", "answer y, or give --yes")
+	return diag.BadUsage("not confirmed: nothing was changed", "answer y, or give --yes")
 }

@@ -18,6 +18,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
+	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
@@ -57,7 +59,7 @@ func selectFlags(c *cobra.Command, s *selection, allowed *config.Allowed) {
 	flags.SortFlags = false
 	flags.BoolVar(&s.all, "all", false, "every parked item, of --table if that is given")
 	flags.StringVar(&s.table, "table", "", "only of this source `TABLE`")
-	flags.StringVar(&s.key, "key", "", keyHelp)
+	flags.StringVar(&s.key, "key", "", preflight.KeyHelp)
 	flags.StringVar(&s.reason, "reason", "", "every parked item whose reason contains `TEXT`")
 	allowFlags(c, allowed)
 }
@@ -68,7 +70,7 @@ type decision struct {
 	cfg     *config.Config
 	allowed config.Allowed
 	log     *slog.Logger
-	target  *target
+	target  *preflight.Target
 	lot     *sink.Parking
 	chosen  []selectedRecord
 }
@@ -81,38 +83,38 @@ func (p *program) decide(ctx context.Context, s *selection, allowed config.Allow
 	if err != nil {
 		return err
 	}
-	if err := knownTable(cfg, s.table); err != nil {
+	if err := preflight.KnownTable(cfg, s.table); err != nil {
 		return err
 	}
-	if err := config.CheckEnvironment(p.env, allowed).Err(); err != nil {
+	if err := config.CheckEnvironment(p.Env, allowed).Err(); err != nil {
 		return err
 	}
-	log, err := p.logger(cfg, p.stderr)
+	log, err := p.logger(cfg, p.Stderr)
 	if err != nil {
 		return err
 	}
-	t, err := openTarget(ctx, cfg)
+	t, err := preflight.OpenTarget(ctx, cfg)
 	if err != nil {
 		return err
 	}
 	defer t.Close()
-	if host, _ := p.env("BIGTABLE_EMULATOR_HOST"); host != "" {
-		_, _ = fmt.Fprintf(p.stderr, "%s EMULATOR at %s\n", targetName(cfg), host)
+	if host, _ := p.Env("BIGTABLE_EMULATOR_HOST"); host != "" {
+		_, _ = fmt.Fprintf(p.Stderr, "%s EMULATOR at %s\n", preflight.TargetName(cfg), host)
 	}
-	d := &decision{program: p, cfg: cfg, allowed: allowed, log: log, target: t, lot: sink.NewParking(t.data.Records(cfg.State.Table), cfg.Name)}
-	limited, done := context.WithTimeoutCause(ctx, readTime, errReadTime)
+	d := &decision{program: p, cfg: cfg, allowed: allowed, log: log, target: t, lot: sink.NewParking(t.Data.Records(cfg.State.Table), cfg.Name)}
+	limited, done := context.WithTimeoutCause(ctx, preflight.ReadTime, preflight.ErrReadTime)
 	d.chosen, err = s.find(limited, d.lot)
 	err = parkingFailed(limited, cfg, err)
 	done()
 	if err != nil {
 		return err
 	}
-	if len(d.chosen) == 0 && !p.asJSON() {
-		_, err := fmt.Fprintln(p.stdout, s.nothing())
+	if len(d.chosen) == 0 && !p.AsJSON() {
+		_, err := fmt.Fprintln(p.Stdout, s.nothing())
 		return err
 	}
 	if err = act(d, ctx); err != nil && ctx.Err() != nil {
-		return ended(ctx)
+		return terminal.Ended(ctx)
 	}
 	return err
 }
@@ -146,9 +148,9 @@ func (d *decision) retry(ctx context.Context) error {
 		if len(items) == 0 {
 			return nil
 		}
-		src, err := connectSource(ctx, d.cfg)
+		src, err := preflight.ConnectSource(ctx, d.cfg)
 		if err == nil {
-			err = src.checkEndpoints(d.env, d.allowed)
+			err = src.CheckEndpoints(d.Env, d.allowed)
 		}
 		if err != nil {
 			return err
@@ -180,7 +182,7 @@ func (d *decision) retry(ctx context.Context) error {
 // retryItem repairs one item. The records are those that were parked before the item is read, so that a change which is parked
 // meanwhile stays parked.
 func (d *decision) retryItem(ctx context.Context, r *sink.Repairer, records []selectedRecord) (retried, error) {
-	limited, cancel := context.WithTimeoutCause(ctx, readTime, errReadTime)
+	limited, cancel := context.WithTimeoutCause(ctx, preflight.ReadTime, preflight.ErrReadTime)
 	defer cancel()
 	_, hash, _ := records[0].ref.Parts()
 	result := retried{Table: records[0].Source, KeyHash: hash, Records: len(records)}
@@ -222,43 +224,43 @@ func repairFailed(ctx context.Context, table string, err error) error {
 	case errors.As(err, &unready):
 		return &diag.Error{Code: diag.RetryNotYet, What: what, Cause: unready.Error(), Err: err}
 	case cdc.Is(err, cdc.NotFound), cdc.Is(err, cdc.Denied), cdc.Is(err, cdc.Throttled), cdc.Is(err, cdc.Unavailable), cdc.Is(err, cdc.Malformed):
-		return explainSource(what, table, err)
+		return preflight.ExplainSource(what, table, err)
 	}
-	return readingFailed(ctx, what, err)
+	return preflight.ReadingFailed(ctx, what, err)
 }
 
 // repairer is what repairs items of a table, once it is clear that it may: the ledger must know the table, under this mapping
 // and with this cluster behind the app profile, as run demands it.
-func (d *decision) repairer(ctx context.Context, src *source, table string) (*sink.Repairer, error) {
+func (d *decision) repairer(ctx context.Context, src *preflight.Source, table string) (*sink.Repairer, error) {
 	t, ok := d.cfg.Table(table)
 	if !ok {
 		return nil, &diag.Error{Code: diag.Usage, What: "the configuration has no source table " + table + ", of which items are parked",
 			Fix: "use the configuration under which they were parked, or name another table with --table"}
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, readTime, errReadTime)
+	ctx, cancel := context.WithTimeoutCause(ctx, preflight.ReadTime, preflight.ErrReadTime)
 	defer cancel()
 	what := "cannot retry items of table " + table
-	ledger, err := checkpoint.Open(ctx, ledgerStore(d.target, d.cfg), d.cfg.Name, checkpoint.Options{ReadOnly: true, Lease: d.cfg.State.Lease})
+	ledger, err := checkpoint.Open(ctx, preflight.LedgerStore(d.target, d.cfg), d.cfg.Name, checkpoint.Options{ReadOnly: true, Lease: d.cfg.State.Lease})
 	if err != nil {
-		return nil, readingFailed(ctx, what, err)
+		return nil, preflight.ReadingFailed(ctx, what, err)
 	}
 	state, err := underMapping(ctx, ledger, table, d.cfg.Hash(t))
 	if err == nil {
 		err = d.sameCluster(ctx, ledger)
 	}
 	if err != nil {
-		return nil, readingFailed(ctx, what, err)
+		return nil, preflight.ReadingFailed(ctx, what, err)
 	}
-	found, err := describeTable(ctx, src.tables, t)
+	found, err := preflight.DescribeTable(ctx, src.Tables, t)
 	if err != nil {
 		return nil, err
 	}
-	if err := pipeline.CheckSource(found.description, state.StreamARN); err != nil {
-		return nil, explain(what, err)
+	if err := pipeline.CheckSource(found.Description, state.StreamARN); err != nil {
+		return nil, preflight.Explain(what, err)
 	}
 	return &sink.Repairer{
-		Mapping: found.mapping, Rows: d.target.data, Table: d.target.data,
-		Item: itemReader(src.tables, table),
+		Mapping: found.Mapping, Rows: d.target.Data, Table: d.target.Data,
+		Item: itemReader(src.Tables, table),
 		Current: func(ctx context.Context) (uint32, error) { // a retry of many items takes hours
 			state, err := underMapping(ctx, ledger, table, d.cfg.Hash(t))
 			return state.Generation, err
@@ -299,7 +301,7 @@ func (d *decision) sameCluster(ctx context.Context, ledger *checkpoint.Ledger) e
 	if err != nil || known == "" {
 		return err
 	}
-	profile, err := d.target.admin.Profile(ctx)
+	profile, err := d.target.Admin.Profile(ctx)
 	if err == nil && profile.Cluster != "" && profile.Cluster != known {
 		err = checkpoint.ErrClusterChanged
 	}
@@ -314,8 +316,8 @@ func (d *decision) writeRetried(results []retried, chosen int) error {
 			resolved++
 		}
 	}
-	if d.asJSON() {
-		return d.writeJSON(struct {
+	if d.AsJSON() {
+		return d.WriteJSON(struct {
 			Schema   string    `json:"schema"`
 			Resolved int       `json:"resolved"`
 			Left     int       `json:"left"`
@@ -326,7 +328,7 @@ func (d *decision) writeRetried(results []retried, chosen int) error {
 		return nil
 	}
 	words := map[string]string{outcomeStored: "stored as it is now", outcomeRemoved: "gone in the source", outcomeParked: "still parked", outcomeChanged: "still parked"}
-	tab := tabwriter.NewWriter(d.stdout, 0, 0, 2, ' ', 0)
+	tab := tabwriter.NewWriter(d.Stdout, 0, 0, 2, ' ', 0)
 	for _, r := range results {
 		_, _ = fmt.Fprintf(tab, "%s/%s\t%s", r.Table, r.KeyHash, words[r.Outcome])
 		if r.Reason != nil {
@@ -337,7 +339,7 @@ func (d *decision) writeRetried(results []retried, chosen int) error {
 	if err := tab.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(d.stdout, "%d of %s resolved\n", resolved, plural(chosen, "item"))
+	_, err := fmt.Fprintf(d.Stdout, "%d of %s resolved\n", resolved, terminal.Plural(chosen, "item"))
 	return err
 }
 
@@ -352,6 +354,6 @@ func retryVerdict(results []retried) error {
 	if left == 0 {
 		return nil
 	}
-	return &diag.Error{Code: diag.ItemsParked, What: plural(left, "item") + " could not be stored again", Cause: "the reasons are listed above",
+	return &diag.Error{Code: diag.ItemsParked, What: terminal.Plural(left, "item") + " could not be stored again", Cause: "the reasons are listed above",
 		Fix: "correct the items in the source, which resolves them, or retry; `replicator parked drop` gives them up"}
 }

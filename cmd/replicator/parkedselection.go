@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
@@ -44,13 +45,13 @@ func (s *selection) check(command string) error {
 	}
 	switch {
 	case s.key != "" && !isObject(s.key):
-		return usage("--key: it is not a JSON object", `give the whole primary key, for example --key '{"PK":"…","SK":"…"}'`)
+		return diag.BadUsage("--key: it is not a JSON object", `give the whole primary key, for example --key '{"PK":"…","SK":"…"}'`)
 	case s.key != "" && s.table == "":
-		return usage("--key needs --table", "name the source table whose primary key it is")
+		return diag.BadUsage("--key needs --table", "name the source table whose primary key it is")
 	case ways == 0:
-		return usage(command+" needs to know which items", "name them as `replicator parked list` shows them, or give --table and --key, --reason, or --all")
+		return diag.BadUsage(command+" needs to know which items", "name them as `replicator parked list` shows them, or give --table and --key, --reason, or --all")
 	case ways > 1:
-		return usage("references, --key, and --all or --reason exclude each other", "give one of them")
+		return diag.BadUsage("references, --key, and --all or --reason exclude each other", "give one of them")
 	}
 	return nil
 }
@@ -66,7 +67,7 @@ func (s *selection) fits(ref sink.Ref, record transform.Parked) (bool, error) {
 	case s.table != "" && record.Source != s.table, !strings.Contains(record.Reason, s.reason):
 		return false, nil
 	case s.key != "":
-		key, err := parseKey(s.key, schemaOf(record.Change.Keys))
+		key, err := preflight.ParseKey(s.key, preflight.SchemaOf(record.Change.Keys))
 		return err == nil && key.Equal(record.Change.Keys), err
 	case len(s.refs) > 0:
 		return slices.ContainsFunc(s.refs, func(word string) bool { return names(word, ref) }), nil
@@ -121,7 +122,7 @@ func (s *selection) find(ctx context.Context, lot *sink.Parking) ([]selectedReco
 		case len(tables) == 0:
 			return nil, notParked("no parked record has this reference")
 		case len(tables) > 1:
-			return nil, usage("a hash alone fits items of several tables", "write TABLE/HASH")
+			return nil, diag.BadUsage("a hash alone fits items of several tables", "write TABLE/HASH")
 		}
 	}
 	return found, nil

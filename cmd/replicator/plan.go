@@ -12,6 +12,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/cost"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/policy"
+	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
 // planFlags are what plan can be told besides the configuration.
@@ -57,7 +59,7 @@ the printed date. --prices FILE gives your own.
 	flags.BoolVar(&f.apply, "apply", false, "create what is printed")
 	flags.BoolVar(&f.acceptMapping, "accept-mapping-change", false, "with --apply: create for a mapping that differs from the ledger's, which a run with the same flag takes up")
 	flags.BoolVar(&f.exitCode, "exit-code", false, "end with status 3 if something would be created")
-	flags.IntVar(&f.sample, "sample", defaultSample, "`NUMBER` of items of each table to read, at most 100000; 0 reads none")
+	flags.IntVar(&f.sample, "sample", preflight.DefaultSample, "`NUMBER` of items of each table to read, at most 100000; 0 reads none")
 	flags.StringVar(&f.prices, "prices", "", "`FILE` of unit prices to use instead of the built-in ones")
 	flags.StringVar(&f.printIAM, "print-iam", "", "print the least privileges of a `CLOUD`, aws or gcp, and end")
 	allowFlags(c, &f.allowed)
@@ -80,20 +82,20 @@ func (p *program) plan(ctx context.Context, f planFlags) error {
 	}
 	switch {
 	case f.sample < 0 || f.sample > largestSample:
-		return usage("--sample is out of bounds", fmt.Sprintf("give a number from 0 to %d", largestSample))
+		return diag.BadUsage("--sample is out of bounds", fmt.Sprintf("give a number from 0 to %d", largestSample))
 	case f.apply && f.exitCode:
-		return usage("--apply and --exit-code exclude each other", "plan with --exit-code first, then apply")
+		return diag.BadUsage("--apply and --exit-code exclude each other", "plan with --exit-code first, then apply")
 	}
 	prices, err := loadPrices(f.prices)
 	if err != nil {
 		return err
 	}
-	if err := config.CheckEnvironment(p.env, f.allowed).Err(); err != nil {
+	if err := config.CheckEnvironment(p.Env, f.allowed).Err(); err != nil {
 		return err
 	}
-	source, err := connectSource(ctx, cfg)
+	source, err := preflight.ConnectSource(ctx, cfg)
 	if err == nil {
-		err = source.checkEndpoints(p.env, f.allowed)
+		err = source.CheckEndpoints(p.Env, f.allowed)
 	}
 	if err != nil {
 		return err
@@ -102,7 +104,7 @@ func (p *program) plan(ctx context.Context, f planFlags) error {
 	defer pl.close()
 	pl.examine(ctx)
 	if ctx.Err() != nil {
-		return ended(ctx)
+		return terminal.Ended(ctx)
 	}
 	return pl.conclude(ctx)
 }
@@ -125,21 +127,21 @@ func loadPrices(path string) (cost.Prices, error) {
 
 // planReport is plan's answer, for people and for programs.
 type planReport struct {
-	Schema   string       `json:"schema"` // replicator.plan/v1
-	Name     string       `json:"name"`
-	At       time.Time    `json:"at"`
-	Source   string       `json:"source"`
-	Target   string       `json:"target"`
-	Emulator bool         `json:"emulator"`
-	Checks   []answer     `json:"checks"`
-	Create   []creation   `json:"create"`
-	Created  []string     `json:"created"` // by --apply
-	Tables   []planTable  `json:"tables"`
-	Shared   []cost.Line  `json:"shared_cost"` // of all tables together
-	Totals   []cost.Total `json:"totals"`
-	Prices   planPrices   `json:"prices"`
-	Warnings diag.List    `json:"warnings"`
-	Missing  *missingIAM  `json:"missing_iam"` // null if nothing is known to be missing
+	Schema   string             `json:"schema"` // replicator.plan/v1
+	Name     string             `json:"name"`
+	At       time.Time          `json:"at"`
+	Source   string             `json:"source"`
+	Target   string             `json:"target"`
+	Emulator bool               `json:"emulator"`
+	Checks   []preflight.Answer `json:"checks"`
+	Create   []creation         `json:"create"`
+	Created  []string           `json:"created"` // by --apply
+	Tables   []planTable        `json:"tables"`
+	Shared   []cost.Line        `json:"shared_cost"` // of all tables together
+	Totals   []cost.Total       `json:"totals"`
+	Prices   planPrices         `json:"prices"`
+	Warnings diag.List          `json:"warnings"`
+	Missing  *missingIAM        `json:"missing_iam"` // null if nothing is known to be missing
 }
 
 // creation is something that is missing and would be created.

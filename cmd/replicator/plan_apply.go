@@ -8,13 +8,14 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/internal/cost"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
 // conclude tells what was found, applies it if that was asked for, and gives the verdict.
 func (pl *planner) conclude(ctx context.Context) error {
 	r := &pl.report
-	r.Checks = pl.told
+	r.Checks = pl.Told
 	r.Shared = []cost.Line{pl.prices.Nodes(pl.copies, pl.cluster)}
 	lines := append([]cost.Line{}, r.Shared...)
 	for _, t := range r.Tables {
@@ -22,33 +23,33 @@ func (pl *planner) conclude(ctx context.Context) error {
 	}
 	r.Totals = cost.Totals(lines)
 	r.round()
-	r.Warnings = r.Warnings.WithFlags(pl.hints)
-	writePlan(pl.out, r)
+	r.Warnings = r.Warnings.WithFlags(pl.Hints)
+	writePlan(pl.Out, r)
 
-	verdict := errors.Join(pl.failed...)
+	verdict := errors.Join(pl.Failed...)
 	if verdict != nil {
 		verdict = &reported{verdict} // each where it was met
 	}
 	switch {
 	case pl.flags.apply && verdict == nil && pl.refusal() != nil:
 		verdict = &reported{pl.refusal()} // as a warning
-		_, _ = fmt.Fprintln(pl.out, "\nnothing was created: a run would be refused, as the warnings say")
+		_, _ = fmt.Fprintln(pl.Out, "\nnothing was created: a run would be refused, as the warnings say")
 	case pl.flags.apply && verdict == nil:
 		verdict = pl.apply(ctx)
 	case pl.flags.apply:
-		_, _ = fmt.Fprintln(pl.out, "\nnothing was created: fix the items marked ✗ first")
+		_, _ = fmt.Fprintln(pl.Out, "\nnothing was created: fix the items marked ✗ first")
 	case verdict != nil: // what could not be looked at may be missing, too
-		_, _ = fmt.Fprintln(pl.out, "\nnothing was changed; fix the items marked ✗ first: this list may be incomplete")
+		_, _ = fmt.Fprintln(pl.Out, "\nnothing was changed; fix the items marked ✗ first: this list may be incomplete")
 	case len(r.Create) > 0:
-		_, _ = fmt.Fprintln(pl.out, "\nnothing was changed; `replicator plan --apply` creates what is listed")
+		_, _ = fmt.Fprintln(pl.Out, "\nnothing was changed; `replicator plan --apply` creates what is listed")
 	default:
-		_, _ = fmt.Fprintln(pl.out, "\nnothing to create")
+		_, _ = fmt.Fprintln(pl.Out, "\nnothing to create")
 	}
-	if pl.program.asJSON() {
+	if pl.program.AsJSON() {
 		if r.Warnings == nil {
 			r.Warnings = diag.List{}
 		}
-		if err := pl.program.writeJSON(r); err != nil {
+		if err := pl.program.WriteJSON(r); err != nil {
 			return err
 		}
 	}
@@ -95,20 +96,20 @@ func (pl *planner) refusal() error {
 
 // apply creates what was printed, with the very split keys that were printed. Somebody else may create the same at once.
 func (pl *planner) apply(ctx context.Context) error {
-	_, _ = fmt.Fprintln(pl.out)
+	_, _ = fmt.Fprintln(pl.Out)
 	if pl.profile != "" {
-		name := pl.cfg.Target.AppProfile
-		limited, cancel := context.WithTimeout(ctx, createTime)
-		err := pl.target.admin.CreateProfile(limited, pl.profile)
+		name := pl.Cfg.Target.AppProfile
+		limited, cancel := context.WithTimeout(ctx, preflight.CreateTime)
+		err := pl.Target.Admin.CreateProfile(limited, pl.profile)
 		cancel()
 		if err != nil {
-			return explainTarget("cannot create app profile "+name, err)
+			return preflight.ExplainTarget("cannot create app profile "+name, err)
 		}
 		pl.created("app profile " + name)
 	}
 	for _, m := range pl.missing {
-		limited, cancel := context.WithTimeout(ctx, createTime)
-		made, err := pl.target.admin.Prepare(limited, []sink.TableSpec{m.spec}, true)
+		limited, cancel := context.WithTimeout(ctx, preflight.CreateTime)
+		made, err := pl.Target.Admin.Prepare(limited, []sink.TableSpec{m.Spec}, true)
 		cancel()
 		for _, kind := range []struct {
 			noun  string
@@ -119,16 +120,16 @@ func (pl *planner) apply(ctx context.Context) error {
 			}
 		}
 		if err != nil {
-			return explainTarget("cannot create what is missing of table "+m.spec.Name, err)
+			return preflight.ExplainTarget("cannot create what is missing of table "+m.Spec.Name, err)
 		}
 	}
 	if len(pl.report.Created) == 0 {
-		_, _ = fmt.Fprintln(pl.out, "nothing to create")
+		_, _ = fmt.Fprintln(pl.Out, "nothing to create")
 	}
 	return nil
 }
 
 func (pl *planner) created(what string) {
 	pl.report.Created = append(pl.report.Created, what)
-	_, _ = fmt.Fprintln(pl.out, "created "+strings.TrimSpace(what))
+	_, _ = fmt.Fprintln(pl.Out, "created "+strings.TrimSpace(what))
 }

@@ -16,28 +16,28 @@ func (p *program) printIAM(cfg *config.Config, cloud string) error {
 		return p.printAWS(cfg)
 	}
 	worker, planner := policy.GoogleWorker(cfg), policy.GooglePlanner(cfg)
-	if p.asJSON() {
-		return p.writeJSON(worker)
+	if p.AsJSON() {
+		return p.WriteJSON(worker)
 	}
-	if err := worker.Write(p.stdout, cfg.Target.Project, cfg.Target.Instance); err != nil {
+	if err := worker.Write(p.Stdout, cfg.Target.Project, cfg.Target.Instance); err != nil {
 		return err
 	}
 	if more := planner.Lacking(worker.IncludedPermissions); len(more) > 0 {
-		_, _ = fmt.Fprintln(p.stderr, "whoever runs `replicator plan --apply` needs besides:")
+		_, _ = fmt.Fprintln(p.Stderr, "whoever runs `replicator plan --apply` needs besides:")
 		for _, permission := range more {
-			_, _ = fmt.Fprintln(p.stderr, "  "+permission)
+			_, _ = fmt.Fprintln(p.Stderr, "  "+permission)
 		}
 	}
 	return nil
 }
 
 func (p *program) printAWS(cfg *config.Config) error {
-	if err := writePolicy(p.stdout, policy.AWS(cfg, p.region(cfg))); err != nil {
+	if err := writePolicy(p.Stdout, policy.AWS(cfg, p.region(cfg))); err != nil {
 		return err
 	}
 	if assume, ok := policy.AssumeRole(cfg); ok {
-		_, _ = fmt.Fprintln(p.stderr, "attach this to the role "+cfg.Source.RoleARN+"; the identity that assumes it needs:")
-		return writePolicy(p.stderr, assume)
+		_, _ = fmt.Fprintln(p.Stderr, "attach this to the role "+cfg.Source.RoleARN+"; the identity that assumes it needs:")
+		return writePolicy(p.Stderr, assume)
 	}
 	return nil
 }
@@ -48,7 +48,7 @@ func (p *program) region(cfg *config.Config) string {
 		return cfg.Source.Region
 	}
 	for _, name := range []string{"AWS_REGION", "AWS_DEFAULT_REGION"} {
-		if region, _ := p.env(name); region != "" {
+		if region, _ := p.Env(name); region != "" {
 			return region
 		}
 	}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/internal/cost"
+	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
 // writePlan writes what follows the checks, for people. Errors of the stream show when it is closed.
@@ -27,7 +29,7 @@ func writePlan(w io.Writer, r *planReport) {
 	writeCost(w, r)
 	writeMissing(w, r.Missing)
 	for _, e := range r.Warnings {
-		headline, remedy := inPlace(e, "")
+		headline, remedy := preflight.InPlace(e, "")
 		_, _ = fmt.Fprintf(w, "\nwarning %s\n%s", headline, remedy)
 	}
 }
@@ -74,7 +76,7 @@ func writePlanTable(w io.Writer, t planTable) {
 		row("copy", "%s at %s rows/s, limited by %s", copyTime(t.Copy.Seconds), backfill.FormatCount(t.Copy.RowsPerSecond), t.Copy.LimitedBy)
 	}
 	if t.OpenShards != nil {
-		row("stream", "%s", plural(*t.OpenShards, "open shard"))
+		row("stream", "%s", terminal.Plural(*t.OpenShards, "open shard"))
 	}
 	for i, key := range t.RowKeys {
 		name := ""

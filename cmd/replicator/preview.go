@@ -15,6 +15,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/itemfile"
+	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
@@ -57,7 +58,7 @@ If an item cannot be mapped, the reason is shown and the exit status is 3: a mig
 	flags := c.Flags()
 	flags.SortFlags = false
 	flags.StringVar(&f.table, "table", "", "source `TABLE`; may be left out if the configuration has only one")
-	flags.StringVar(&f.key, "key", "", keyHelp)
+	flags.StringVar(&f.key, "key", "", preflight.KeyHelp)
 	flags.StringVar(&f.item, "item", "", "`FILE` with one or more items in DynamoDB's JSON; - is stdin")
 	flags.IntVar(&f.sample, "sample", 0, "the first `NUMBER` of items of a scan, or of the file of --item; at most 1000")
 	flags.StringVar(&f.primaryKey, "primary-key", "", "`NAMES` of the partition key and the sort key, with a comma between; with --item, so that the source is not contacted")
@@ -72,11 +73,11 @@ func (f *previewFlags) check() error {
 	}
 	switch {
 	case f.key == "" && f.item == "" && f.sample == 0, f.key != "" && (f.item != "" || f.sample != 0):
-		return usage("preview shows one of --key, --item and --sample", "for example --sample 5")
+		return diag.BadUsage("preview shows one of --key, --item and --sample", "for example --sample 5")
 	case f.sample < 0 || f.sample > 1000:
-		return usage("--sample is not between 1 and 1000", "for example --sample 20")
+		return diag.BadUsage("--sample is not between 1 and 1000", "for example --sample 20")
 	case f.primaryKey != "" && f.item == "":
-		return usage("--primary-key goes with --item", "the source knows its own key")
+		return diag.BadUsage("--primary-key goes with --item", "the source knows its own key")
 	}
 	return nil
 }
@@ -84,15 +85,15 @@ func (f *previewFlags) check() error {
 // chosenTable is the table that was named, or the only one of the configuration.
 func chosenTable(cfg *config.Config, name string) (config.Table, error) {
 	if name == "" && cfg.HasPatterns() {
-		return config.Table{}, usage("the configuration has a pattern of tables", "name one of the tables with --table")
+		return config.Table{}, diag.BadUsage("the configuration has a pattern of tables", "name one of the tables with --table")
 	}
 	if name == "" && len(cfg.Tables) == 1 {
 		return cfg.Tables[0], nil
 	}
 	if name == "" {
-		return config.Table{}, usage("the configuration has several tables", "name one with --table")
+		return config.Table{}, diag.BadUsage("the configuration has several tables", "name one with --table")
 	}
-	if err := knownTable(cfg, name); err != nil {
+	if err := preflight.KnownTable(cfg, name); err != nil {
 		return config.Table{}, err
 	}
 	t, _ := cfg.Table(name)
@@ -123,45 +124,45 @@ func (p *program) preview(ctx context.Context, f previewFlags) error {
 
 // itemsOfSource reads one item by its key, or the first ones of a scan.
 func (p *program) itemsOfSource(ctx context.Context, cfg *config.Config, t config.Table, f previewFlags) (*transform.Mapping, []attribute.Item, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, readTime, errReadTime)
+	ctx, cancel := context.WithTimeoutCause(ctx, preflight.ReadTime, preflight.ErrReadTime)
 	defer cancel()
 	src, found, err := p.openTable(ctx, cfg, t)
 	if err != nil {
 		return nil, nil, err
 	}
 	if f.sample > 0 {
-		page, err := src.tables.Scan(ctx, t.From, 0, 1, attribute.Item{}, f.sample)
+		page, err := src.Tables.Scan(ctx, t.From, 0, 1, attribute.Item{}, f.sample)
 		if err != nil {
-			return nil, nil, explainSource("cannot scan table "+t.From, t.From, err)
+			return nil, nil, preflight.ExplainSource("cannot scan table "+t.From, t.From, err)
 		}
-		return found.mapping, page.Items, nil
+		return found.Mapping, page.Items, nil
 	}
-	key, err := parseKey(f.key, found.description.PrimaryKey)
+	key, err := preflight.ParseKey(f.key, found.Description.PrimaryKey)
 	if err != nil {
 		return nil, nil, err
 	}
-	item, ok, err := src.tables.Get(ctx, t.From, key)
+	item, ok, err := src.Tables.Get(ctx, t.From, key)
 	switch {
 	case err != nil:
-		return nil, nil, explainSource("cannot read an item of table "+t.From, t.From, err)
+		return nil, nil, preflight.ExplainSource("cannot read an item of table "+t.From, t.From, err)
 	case !ok:
 		return nil, nil, &diag.Error{Code: diag.ItemNotFound, What: "table " + t.From + " has no item with this key"}
 	}
-	return found.mapping, []attribute.Item{item}, nil
+	return found.Mapping, []attribute.Item{item}, nil
 }
 
 // openTable connects to the source and describes one table. That may be an emulator's, which is said.
-func (p *program) openTable(ctx context.Context, cfg *config.Config, t config.Table) (*source, probedTable, error) {
-	if err := config.CheckEnvironment(p.env, config.Anything).Err(); err != nil {
-		return nil, probedTable{}, err
+func (p *program) openTable(ctx context.Context, cfg *config.Config, t config.Table) (*preflight.Source, preflight.Table, error) {
+	if err := config.CheckEnvironment(p.Env, config.Anything).Err(); err != nil {
+		return nil, preflight.Table{}, err
 	}
-	src, err := connectSource(ctx, cfg)
+	src, err := preflight.ConnectSource(ctx, cfg)
 	if err != nil {
-		return nil, probedTable{}, err
+		return nil, preflight.Table{}, err
 	}
-	limited, cancel := context.WithTimeout(ctx, probeTime)
+	limited, cancel := context.WithTimeout(ctx, preflight.ProbeTime)
 	defer cancel()
-	found, err := describeTable(limited, src.tables, t)
+	found, err := preflight.DescribeTable(limited, src.Tables, t)
 	return src, found, err
 }
 
@@ -180,17 +181,17 @@ func (p *program) itemsOfFile(ctx context.Context, cfg *config.Config, t config.
 			}
 			return nil, nil, err
 		}
-		return found.mapping, items, nil
+		return found.Mapping, items, nil
 	}
 	var schema []transform.KeyAttribute
 	for name := range strings.SplitSeq(f.primaryKey, ",") {
 		v, ok := items[0].Get(name)
 		if !ok {
-			return nil, nil, usage(fmt.Sprintf("the item has no attribute %q, which --primary-key names", name), "give the names as the table has them, for example --primary-key PK,SK")
+			return nil, nil, diag.BadUsage(fmt.Sprintf("the item has no attribute %q, which --primary-key names", name), "give the names as the table has them, for example --primary-key PK,SK")
 		}
 		schema = append(schema, transform.KeyAttribute{Name: name, Type: v.Kind()})
 	}
-	m, err := mapTable(t, schema)
+	m, err := preflight.MapTable(t, schema)
 	var found diag.List
 	if errors.As(err, &found) {
 		return nil, nil, err // each with its own place and fix

@@ -16,6 +16,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
@@ -129,9 +130,9 @@ func ownedText(row transform.RowMutation, families int) string {
 	case n == 1 && len(row.Families) == 0:
 		return "this one cell"
 	case len(row.Families) == 0:
-		return plural(n, "column") + " of the row"
+		return terminal.Plural(n, "column") + " of the row"
 	default:
-		return plural(n, "column") + " and families " + strings.Join(row.Families, ", ") + " of the row"
+		return terminal.Plural(n, "column") + " and families " + strings.Join(row.Families, ", ") + " of the row"
 	}
 }
 
@@ -139,20 +140,20 @@ func ownedText(row transform.RowMutation, families int) string {
 func (p *program) showPreviews(f previewFlags, previews []preview) error {
 	var err error
 	switch {
-	case p.asJSON() || f.as == "json":
-		err = p.writeJSON(struct {
+	case p.AsJSON() || f.as == "json":
+		err = p.WriteJSON(struct {
 			Schema string    `json:"schema"`
 			Items  []preview `json:"items"`
 		}{"replicator.preview/v1", previews})
 	case len(previews) == 0:
-		_, err = fmt.Fprintln(p.stdout, "the table has no items")
+		_, err = fmt.Fprintln(p.Stdout, "the table has no items")
 	default:
 		for i := range previews {
 			if i > 0 && f.as == "text" && err == nil {
-				_, err = fmt.Fprintln(p.stdout)
+				_, err = fmt.Fprintln(p.Stdout)
 			}
 			if err == nil {
-				err = previews[i].write(p.stdout, f.as)
+				err = previews[i].write(p.Stdout, f.as)
 			}
 		}
 	}
@@ -168,7 +169,7 @@ func (p *program) showPreviews(f previewFlags, previews []preview) error {
 	if bad == 0 {
 		return nil
 	}
-	return &diag.Error{Code: diag.ItemsParked, What: plural(bad, "item") + " cannot be mapped", Cause: "the reasons are listed above",
+	return &diag.Error{Code: diag.ItemsParked, What: terminal.Plural(bad, "item") + " cannot be mapped", Cause: "the reasons are listed above",
 		Fix: "correct the items in the source; a run would park them"}
 }
 

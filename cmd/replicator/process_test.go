@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/dynamodb-bigtable/replicator/internal/demo"
+	"github.com/dynamodb-bigtable/replicator/internal/status"
 )
 
 // startRun starts `run` as a process of its own and waits until it listens. It returns the address of its endpoints.
@@ -140,12 +141,12 @@ func startWatch(t *testing.T, s *embedded, configuration string) *watching {
 }
 
 // until reads on until a document is as it should become.
-func (w *watching) until(what string, holds func(m *migration) bool) *migration {
+func (w *watching) until(what string, holds func(m *status.Document) bool) *status.Document {
 	w.Helper()
 	var last string
 	for w.lines.Scan() {
 		last = w.lines.Text()
-		var m migration
+		var m status.Document
 		if err := json.Unmarshal(w.lines.Bytes(), &m); err != nil {
 			w.Fatal(err)
 		}
@@ -167,7 +168,7 @@ func TestWatchIsInterrupted(t *testing.T) {
 	defer stop()
 	w := startWatch(t, s, writeTestConfiguration(t))
 	for range 3 {
-		w.until("any", func(*migration) bool { return true })
+		w.until("any", func(*status.Document) bool { return true })
 	}
 	if err := w.cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
@@ -191,8 +192,8 @@ func TestAFrozenProcessIsSeen(t *testing.T) {
 	}
 	frozen, _ := startRun(t, s, "-c", configuration)
 	w := startWatch(t, s, configuration)
-	m := w.until("it reads", func(m *migration) bool {
-		return len(m.Workers) == 1 && m.Leases == 1 && m.Tables[0].ChangesPerSecond != nil && m.Phase == phaseInSync
+	m := w.until("it reads", func(m *status.Document) bool {
+		return len(m.Workers) == 1 && m.Leases == 1 && m.Tables[0].ChangesPerSecond != nil && m.Phase == status.PhaseInSync
 	})
 	first := m.Workers[0]
 	if len(m.NextSteps) > 0 || first.Host == nil || first.Version == nil || len(first.Keeps) != 1 {
@@ -201,12 +202,12 @@ func TestAFrozenProcessIsSeen(t *testing.T) {
 	if err := frozen.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	m = w.until("it is silent, and its figures are old", func(m *migration) bool { return m.Workers[0].Silent && m.Tables[0].Old })
-	if m.Shards[0].Why == nil || m.Shards[0].Why.Code != whySilent || m.Tables[0].ChangesPerSecond != nil || m.NextSteps[0].Command != "replicator run -c "+configuration {
+	m = w.until("it is silent, and its figures are old", func(m *status.Document) bool { return m.Workers[0].Silent && m.Tables[0].Old })
+	if m.Shards[0].Why == nil || m.Shards[0].Why.Code != status.WhySilent || m.Tables[0].ChangesPerSecond != nil || m.NextSteps[0].Command != "replicator run -c "+configuration {
 		t.Errorf("of a frozen worker is told: %+v %+v %+v", m.Shards[0].Why, m.Tables[0], m.NextSteps)
 	}
 	startRun(t, s, "-c", configuration)
-	w.until("another one has taken over", func(m *migration) bool {
+	w.until("another one has taken over", func(m *status.Document) bool {
 		return len(m.Workers) == 1 && m.Workers[0].ID != first.ID && m.Leases == 1 && !m.Tables[0].Old && m.Tables[0].ChangesPerSecond != nil
 	})
 }
@@ -251,8 +252,8 @@ func TestAGapIsAnAlarmAndNotUnreadiness(t *testing.T) {
 	if text, _ := io.ReadAll(response.Body); response.StatusCode != http.StatusOK {
 		t.Errorf("not ready: %s", text)
 	}
-	m := startWatch(t, s, configuration).until("any", func(*migration) bool { return true })
-	if !m.Tables[0].NeedsLoad || m.Tables[0].LastGap == nil || m.Phase != phaseCopy {
+	m := startWatch(t, s, configuration).until("any", func(*status.Document) bool { return true })
+	if !m.Tables[0].NeedsLoad || m.Tables[0].LastGap == nil || m.Phase != status.PhaseCopy {
 		t.Errorf("the gap is not told: %+v", m.Tables[0])
 	}
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,22 +14,19 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"golang.org/x/term"
 
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
 // program is one invocation: its streams, its environment, and the flags that every command has.
 type program struct {
-	stdout, stderr io.Writer
-	env            config.Lookup
+	terminal.Console
 
 	configPath string
-	output     string
 	logLevel   string
 	logFormat  string
-	noColor    bool
 	timeout    time.Duration
 
 	bounded context.Context // by --timeout: that of the command, once it asked for it
@@ -41,7 +37,7 @@ type program struct {
 
 // process is the program in the process it runs in.
 func process() *program {
-	return &program{stdout: os.Stdout, stderr: os.Stderr, env: os.LookupEnv}
+	return &program{Console: terminal.Console{Stdout: os.Stdout, Stderr: os.Stderr, Env: os.LookupEnv}}
 }
 
 // execute runs one command line to its end and returns the exit status. Errors are told on stderr, once.
@@ -66,11 +62,6 @@ type reported struct{ error }
 
 func (r *reported) Unwrap() error { return r.error }
 
-// signalled is the cause of a context that a signal ended.
-type signalled struct{ os.Signal }
-
-func (s signalled) Error() string { return "received " + s.String() }
-
 // oneRequest is the time within which signals are one request: timeout(1) sends its signal to the process and to its group, so
 // that it comes twice.
 const oneRequest = 500 * time.Millisecond
@@ -93,7 +84,7 @@ func interruptible(parent context.Context) (context.Context, func()) {
 				switch {
 				case first.IsZero():
 					first = time.Now()
-					cancel(signalled{s})
+					cancel(terminal.Signalled{Signal: s})
 				case time.Since(first) > oneRequest:
 					os.Exit(diag.ExitInterrupted)
 				}
@@ -131,7 +122,7 @@ func (p *program) concluded(err error) error {
 			return err
 		}
 	}
-	return ended(p.bounded)
+	return terminal.Ended(p.bounded)
 }
 
 // unanswered tells whether an error says no more than that something did not answer, or was cut short.
@@ -143,23 +134,13 @@ func unanswered(e *diag.Error) bool {
 	return errors.Is(e, context.Canceled) || errors.Is(e, context.DeadlineExceeded)
 }
 
-// ended is the error of a command that its context ended: a signal, or --timeout.
-func ended(ctx context.Context) error {
-	cause := context.Cause(ctx)
-	var s signalled
-	if errors.As(cause, &s) {
-		return &diag.Error{Code: diag.Interrupted, What: "interrupted", Cause: cause.Error(), Err: cause}
-	}
-	return cause
-}
-
 // load finds, reads and checks the configuration, with the flags that override it.
 func (p *program) load(flags ...config.Flag) (*config.Config, error) {
-	path, err := config.Find(p.configPath, p.env)
+	path, err := config.Find(p.configPath, p.Env)
 	if err != nil {
 		return nil, err
 	}
-	cfg, err := config.Load(path, p.env, append(flags, p.logFlags()...)...)
+	cfg, err := config.Load(path, p.Env, append(flags, p.logFlags()...)...)
 	if err == nil && cfg.Log.Format == "json" {
 		err = p.inRecords(cfg.Log.Level)
 	}
@@ -178,60 +159,13 @@ func (p *program) logFlags() []config.Flag {
 	return flags
 }
 
-// asJSON tells whether the output shall be for programs.
-func (p *program) asJSON() bool { return p.output == "json" }
-
-// writeJSON writes one document to stdout.
-func (p *program) writeJSON(document any) error {
-	encoder := json.NewEncoder(p.stdout)
-	encoder.SetIndent("", "  ")
-	encoder.SetEscapeHTML(false)
-	return encoder.Encode(document)
-}
-
-// colored tells whether text for people that goes to a writer may have colours: if that is a terminal, unless somebody objects (no-color.org).
-func (p *program) colored(to io.Writer) bool {
-	if no, _ := p.env("NO_COLOR"); no != "" || p.noColor {
-		return false
-	}
-	return terminal(to) != nil
-}
-
-// terminal is the file of a writer if that is a terminal, and nil if not.
-func terminal(w io.Writer) *os.File {
-	if file, ok := w.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
-		return file
-	}
-	return nil
-}
-
-// terminalWidth returns how to ask for the width of the terminal that stderr is, in characters; nil if it is none.
-func (p *program) terminalWidth() func() int {
-	file := terminal(p.stderr)
-	if file == nil {
-		return nil
-	}
-	return func() int {
-		width, _, err := term.GetSize(int(file.Fd()))
-		if err != nil {
-			return 0
-		}
-		return width
-	}
-}
-
-// usage is an error in the command line itself.
-func usage(what, fix string) error {
-	return &diag.Error{Code: diag.Usage, What: what, Fix: fix}
-}
-
 // checkGlobals refuses global flags that mean nothing, whether or not the command would use them.
 func (p *program) checkGlobals() error {
 	for _, f := range []struct {
 		name, value string
 		allowed     []string
 	}{
-		{"--output", p.output, []string{"text", "json"}},
+		{"--output", p.Output, []string{"text", "json"}},
 		{"--log-level", p.logLevel, []string{"", "debug", "info", "warn", "error"}},
 		{"--log-format", p.logFormat, []string{"", "auto", "text", "json"}},
 	} {
@@ -240,7 +174,7 @@ func (p *program) checkGlobals() error {
 		}
 	}
 	if p.timeout < 0 {
-		return usage("--timeout is negative", "give a duration such as 90s, or 0 for none")
+		return diag.BadUsage("--timeout is negative", "give a duration such as 90s, or 0 for none")
 	}
 	return nil
 }
@@ -259,7 +193,7 @@ func oneOf(flag, value string, allowed []string) error {
 	if near := diag.Suggest(value, shown); near != "" {
 		fix = fmt.Sprintf("did you mean %s? %s", near, fix)
 	}
-	return usage(fmt.Sprintf("%s cannot be %q", flag, value), fix)
+	return diag.BadUsage(fmt.Sprintf("%s cannot be %q", flag, value), fix)
 }
 
 // flagError turns what the flag parser says into an error with a suggestion.
@@ -291,7 +225,7 @@ func atMost(n int) cobra.PositionalArgs {
 		if len(args) <= n {
 			return nil
 		}
-		return usage(fmt.Sprintf("%s does not take the argument %q", c.CommandPath(), args[n]), "see `"+c.CommandPath()+" --help`")
+		return diag.BadUsage(fmt.Sprintf("%s does not take the argument %q", c.CommandPath(), args[n]), "see `"+c.CommandPath()+" --help`")
 	}
 }
 

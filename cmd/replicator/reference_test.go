@@ -163,8 +163,13 @@ func (s structs) entries(t *testing.T, name, tag, prefix string) []entry {
 			kind, list = array.Elt, true
 		}
 		named := ""
-		if id, ok := kind.(*ast.Ident); ok {
-			named = id.Name
+		switch kind := kind.(type) {
+		case *ast.Ident:
+			named = kind.Name
+		case *ast.SelectorExpr: // of another package, which only some maps hold
+			if in, ok := kind.X.(*ast.Ident); ok {
+				named = in.Name + "." + kind.Sel.Name
+			}
 		}
 		if len(field.Names) == 0 { // embedded
 			if s[named] != nil {

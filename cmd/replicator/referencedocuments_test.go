@@ -49,7 +49,7 @@ var documents = []struct{ schema, command, declared, below string }{
 	{"replicator.test/v1", "replicator test -o json", "exampleResult", "examples[]."},
 	{"replicator.functions/v1", "replicator config functions -o json", "templateFunction", "functions[]."},
 	{"replicator.dry_run/v1", "replicator run --dry-run -o json", "rehearsalReport", "tables[]."},
-	{"replicator.status/v1", "replicator status -o json", "migration", ""},
+	{"replicator.status/v1", "replicator status -o json", "status.Document", ""},
 	{"replicator.explain/v1", "replicator explain -o json", "explanation", ""},
 	{"replicator.parked/v1", "replicator parked list -o json", "parkedEntry", "items[]."},
 	{"replicator.parked_item/v1", "replicator parked show", "parkedEntry", ""},
@@ -63,10 +63,18 @@ func referenceJSON(t *testing.T) string {
 	b := reference("Documents for programs", "With `-o json` every command prints one document on stdout; its member `schema` names its form. What cannot be told is `null`. Later versions\n"+
 		"of a form may add members and take none away. `replicator status --schema` prints the JSON Schema of the status. Text that is not UTF-8 is\n"+
 		"`{\"base64\": \"…\"}`.")
-	declared := structsOf(t, "cmd/replicator")
+	packages := map[string]structs{"main": structsOf(t, "cmd/replicator"), "status": structsOf(t, "internal/status")}
+	for name, declared := range structsOf(t, "internal/preflight") {
+		packages["main"]["preflight."+name] = declared
+	}
 	for _, d := range documents {
+		in, name, ok := strings.Cut(d.declared, ".")
+		if !ok {
+			in, name = "main", d.declared
+		}
+		declared := packages[in]
 		fmt.Fprintf(b, "\n## %s\n\n`%s`\n", d.schema, d.command)
-		found := declared.entries(t, d.declared, "json", d.below)
+		found := declared.entries(t, name, "json", d.below)
 		if d.schema == "replicator.parked_item/v1" {
 			found = append(found, entry{path: "key", kind: "text", meaning: "the item's primary key, in an encoding of our own"},
 				entry{path: "change", kind: "section", meaning: "the parked change with its images, in DynamoDB's JSON"})
@@ -78,9 +86,13 @@ func referenceJSON(t *testing.T) string {
 
 // TestEveryDocumentIsInTheReference: a document that a command prints under a name of its own has a part of the page.
 func TestEveryDocumentIsInTheReference(t *testing.T) {
-	paths, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
+	var paths []string
+	for _, in := range []string{"*.go", "../../internal/*/*.go"} {
+		found, err := filepath.Glob(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		paths = append(paths, found...)
 	}
 	schema := regexp.MustCompile(`"(replicator\.[a-z_]+/v\d+)"`)
 	for _, path := range paths {

@@ -28,8 +28,8 @@ func newRoot(p *program) *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	})
-	root.SetOut(p.stdout)
-	root.SetErr(p.stderr)
+	root.SetOut(p.Stdout)
+	root.SetErr(p.Stderr)
 	root.SetHelpFunc(func(c *cobra.Command, _ []string) { writeHelp(c.OutOrStdout(), c) })
 	root.SetFlagErrorFunc(flagError)
 	root.AddGroup(
@@ -42,10 +42,10 @@ func newRoot(p *program) *cobra.Command {
 	flags := root.PersistentFlags()
 	flags.SortFlags = false
 	flags.StringVarP(&p.configPath, "config", "c", "", "configuration `FILE`; default $REPLICATOR_CONFIG, ./replicator.yaml, /etc/replicator/replicator.yaml")
-	flags.StringVarP(&p.output, "output", "o", "text", "output `FORMAT`: text or json")
+	flags.StringVarP(&p.Output, "output", "o", "text", "output `FORMAT`: text or json")
 	flags.StringVar(&p.logLevel, "log-level", "", "`LEVEL` of the log: debug, info, warn or error")
 	flags.StringVar(&p.logFormat, "log-format", "", "`FORMAT` of the log: auto, text or json")
-	flags.BoolVar(&p.noColor, "no-color", false, "no colours on a terminal")
+	flags.BoolVar(&p.NoColor, "no-color", false, "no colours on a terminal")
 	flags.DurationVar(&p.timeout, "timeout", 0, "give up after this `DURATION`, with exit status 4; 0 is never")
 
 	root.AddCommand(

@@ -25,7 +25,10 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/demo"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
+	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/report"
+	"github.com/dynamodb-bigtable/replicator/internal/status"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
@@ -85,7 +88,7 @@ ends the process at once, which loses nothing either. Health, readiness, metrics
 // served is the outcome of a service that a service manager asked to end, which it did: for systemd and its like only 0 is that. It need not
 // have got going. A run that should have come to an end by itself was cut short.
 func (f *runFlags) served(err error) error {
-	var s signalled
+	var s terminal.Signalled
 	if errors.As(err, &s) && s.Signal != os.Interrupt && !f.once && !f.dryRun && diag.ExitCode(err) == diag.ExitInterrupted {
 		return nil
 	}
@@ -96,21 +99,21 @@ func (f *runFlags) served(err error) error {
 func (f *runFlags) check(idleSet bool) error {
 	switch {
 	case f.idle <= 0:
-		return usage("--idle is not positive", "give a duration such as 10s")
+		return diag.BadUsage("--idle is not positive", "give a duration such as 10s")
 	case idleSet && !f.once:
-		return usage("--idle is for --once", "add --once, or leave --idle out")
+		return diag.BadUsage("--idle is for --once", "add --once, or leave --idle out")
 	case f.pprof && (f.off() || f.dryRun):
-		return usage("--pprof has nowhere to be served", "leave --listen off and --dry-run out")
+		return diag.BadUsage("--pprof has nowhere to be served", "leave --listen off and --dry-run out")
 	case !f.dryRun:
 		return nil
 	case f.once:
-		return usage("--once and --dry-run exclude each other", "a dry run ends by itself")
+		return diag.BadUsage("--once and --dry-run exclude each other", "a dry run ends by itself")
 	case f.noBackfill:
-		return usage("--no-backfill and --dry-run exclude each other", "a dry run reads the items too, to see whether they can be mapped")
+		return diag.BadUsage("--no-backfill and --dry-run exclude each other", "a dry run reads the items too, to see whether they can be mapped")
 	case f.acceptMapping:
-		return usage("--accept-mapping-change and --dry-run exclude each other", "a dry run does not look at the ledger, which holds the mapping")
+		return diag.BadUsage("--accept-mapping-change and --dry-run exclude each other", "a dry run does not look at the ledger, which holds the mapping")
 	case f.listenSet && !f.off():
-		return usage("--listen and --dry-run exclude each other", "a dry run serves nothing, and ends by itself")
+		return diag.BadUsage("--listen and --dry-run exclude each other", "a dry run serves nothing, and ends by itself")
 	}
 	return nil
 }
@@ -127,13 +130,13 @@ func (p *program) run(ctx context.Context, f runFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := config.CheckEnvironment(p.env, f.allowed).Err(); err != nil {
+	if err := config.CheckEnvironment(p.Env, f.allowed).Err(); err != nil {
 		return err
 	}
 	if !f.dryRun {
 		signal.Ignore(syscall.SIGPIPE) // who reads the log may go: that ends no service
 	}
-	lines := backfill.NewRenderer(p.stderr, p.terminalWidth())
+	lines := backfill.NewRenderer(p.Stderr, p.Width())
 	log, err := p.logger(cfg, lines)
 	if err != nil {
 		return err
@@ -146,7 +149,7 @@ func (p *program) run(ctx context.Context, f runFlags) error {
 		}
 		defer listener.Close()
 		if f.pprof && !admin.OnLoopback(listener.Addr()) {
-			return usage("--pprof is for the loopback, and "+listener.Addr().String()+" is more", "add --listen 127.0.0.1:0, or leave --pprof out")
+			return diag.BadUsage("--pprof is for the loopback, and "+listener.Addr().String()+" is more", "add --listen 127.0.0.1:0, or leave --pprof out")
 		}
 	}
 	w := &worker{program: p, cfg: cfg, flags: f, log: log, lines: lines, id: workerID()}
@@ -224,61 +227,61 @@ type worker struct {
 	log    *slog.Logger
 	lines  *backfill.Renderer
 	id     string
-	source *source
-	target *target
-	found  probed
+	source *preflight.Source
+	target *preflight.Target
+	found  preflight.Found
 
 	mu     sync.Mutex
-	joined map[string]probedTable // tables of patterns, by name
+	joined map[string]preflight.Table // tables of patterns, by name
 }
 
 // connect builds the clients, says where they lead, and asks both ends whether they are fit.
 func (w *worker) connect(ctx context.Context) error {
 	var err error
-	if w.source, err = connectSource(ctx, w.cfg); err != nil {
+	if w.source, err = preflight.ConnectSource(ctx, w.cfg); err != nil {
 		return err
 	}
-	if err = w.source.checkEndpoints(w.env, w.flags.allowed); err != nil {
+	if err = w.source.CheckEndpoints(w.Env, w.flags.allowed); err != nil {
 		return err
 	}
-	_, _ = fmt.Fprintln(w.stderr, bothEnds(w.cfg, w.source.region, w.env))
-	probes := &prober{out: w.stderr, colored: w.colored(w.stderr), hints: w.withConfig(), cfg: w.cfg, source: w.source, worker: w.id,
-		dry: w.flags.dryRun, acceptMapping: w.flags.acceptMapping}
-	w.found, err = probes.run(ctx)
-	if w.target = probes.target; err != nil && w.target != nil {
+	_, _ = fmt.Fprintln(w.Stderr, preflight.BothEnds(w.cfg, w.source.Region, w.Env))
+	probes := &preflight.Prober{Out: w.Stderr, Colored: w.Colored(w.Stderr), Hints: w.withConfig(), Cfg: w.cfg, Source: w.source, Worker: w.id,
+		Dry: w.flags.dryRun, AcceptMapping: w.flags.acceptMapping}
+	w.found, err = probes.Run(ctx)
+	if w.target = probes.Target; err != nil && w.target != nil {
 		err = errors.Join(err, w.target.Close())
 	}
-	for _, family := range w.found.ageing {
-		e := explainAgeing(family)
+	for _, family := range w.found.Ageing {
+		e := preflight.ExplainAgeing(family)
 		w.log.Warn(e.What, admin.KeyCode, e.Code, admin.KeyTarget, family.Table, admin.KeyReason, e.Cause)
 	}
-	for _, t := range w.found.tables {
+	for _, t := range w.found.Tables {
 		w.warnExpiry(t)
 	}
 	return err
 }
 
 // warnExpiry tells of expired items that do not stay as they should.
-func (w *worker) warnExpiry(t probedTable) {
-	if e := explainExpiry(t); e != nil {
-		w.log.Warn(e.What, admin.KeyCode, e.Code, admin.KeyTable, t.config.From, admin.KeyReason, e.Cause)
+func (w *worker) warnExpiry(t preflight.Table) {
+	if e := preflight.ExplainExpiry(t); e != nil {
+		w.log.Warn(e.What, admin.KeyCode, e.Code, admin.KeyTable, t.Config.From, admin.KeyReason, e.Cause)
 	}
 }
 
 // run replicates until ctx ends or, with --once, until everything is drained.
 func (w *worker) run(ctx context.Context, listener net.Listener) error {
-	opened, cancel := context.WithTimeout(ctx, probeTime)
-	ledger, err := checkpoint.Open(opened, ledgerStore(w.target, w.cfg), w.cfg.Name, checkpoint.Options{Worker: w.id, ID: random(16), Lease: w.cfg.State.Lease, About: about()})
+	opened, cancel := context.WithTimeout(ctx, preflight.ProbeTime)
+	ledger, err := checkpoint.Open(opened, preflight.LedgerStore(w.target, w.cfg), w.cfg.Name, checkpoint.Options{Worker: w.id, ID: random(16), Lease: w.cfg.State.Lease, About: about()})
 	if err == nil {
-		err = ledger.CheckCluster(opened, w.found.cluster) // before anything is written to another one (H46)
+		err = ledger.CheckCluster(opened, w.found.Cluster) // before anything is written to another one (H46)
 	}
 	cancel()
 	if err != nil {
-		return explainLedger("cannot open the ledger in table "+w.cfg.State.Table, err)
+		return preflight.ExplainLedger("cannot open the ledger in table "+w.cfg.State.Table, err)
 	}
 	var names []string
-	for _, t := range w.found.tables {
-		names = append(names, t.config.From)
+	for _, t := range w.found.Tables {
+		names = append(names, t.Config.From)
 	}
 	b := thisBuild()
 	metrics := admin.NewMetrics(admin.Build{Version: b.Version, Revision: b.Revision, GoVersion: b.Go})
@@ -288,7 +291,7 @@ func (w *worker) run(ctx context.Context, listener net.Listener) error {
 		health.SourceReached(name)
 	}
 	o := newObserver(w.id, metrics, health, w.log, w.lines, names)
-	parking := sink.NewParking(w.target.data.Records(w.cfg.State.Table), w.cfg.Name)
+	parking := sink.NewParking(w.target.Data.Records(w.cfg.State.Table), w.cfg.Name)
 	w.log.Info("started", admin.KeyWorker, w.id, admin.KeyVersion, b.Version)
 
 	// What runs beside the pipeline ends after it, so that a slow stop can still be watched.
@@ -302,8 +305,10 @@ func (w *worker) run(ctx context.Context, listener net.Listener) error {
 			w.log.Warn(moved)
 		}
 		handler := admin.Handler(admin.Options{Clock: time.Now, Health: health, Metrics: metrics, Events: o.feed, Profile: w.flags.pprof,
-			Host:   admin.Hosts(w.cfg.HTTP.Listen, listener.Addr(), hostname()),
-			Status: func(ctx context.Context) (any, error) { return gather(ctx, w.cfg, w.target, w.env, "", time.Now()) }})
+			Host: admin.Hosts(w.cfg.HTTP.Listen, listener.Addr(), hostname()),
+			Status: func(ctx context.Context) (any, error) {
+				return status.Gather(ctx, w.cfg, w.target, w.Env, "", time.Now())
+			}})
 		side.Go(func() error {
 			err := admin.Serve(beside, listener, handler, w.log)
 			if err != nil {
@@ -320,7 +325,7 @@ func (w *worker) run(ctx context.Context, listener net.Listener) error {
 		w.quiet = w.log.Enabled(ctx, slog.LevelInfo)
 	})
 	o.stopped = func() bool { return ctx.Err() != nil }
-	err = explain("the migration cannot go on", pipeline.Run(ctx, w.options(ledger, parking, o)))
+	err = preflight.Explain("the migration cannot go on", pipeline.Run(ctx, w.options(ledger, parking, o)))
 	if !unstopped() {
 		<-told
 	}
@@ -348,15 +353,15 @@ func (w *worker) options(ledger *checkpoint.Ledger, parking *sink.Parking, o *ob
 		maxParked = -1 // none at all; the writer's zero means no limit
 	}
 	out := pipeline.Options{
-		Ledger: ledger, Floors: floors, Database: w.source.tables, Events: o.events(), Once: w.flags.once,
+		Ledger: ledger, Floors: floors, Database: w.source.Tables, Events: o.events(), Once: w.flags.once,
 		Writer: sink.NewWriter(sink.Options{
-			Table: w.target.data, Rows: w.target.data, Parking: parking, Floor: floors.Floor, OnBadItem: policy, MaxParked: maxParked,
+			Table: w.target.Data, Rows: w.target.Data, Parking: parking, Floor: floors.Floor, OnBadItem: policy, MaxParked: maxParked,
 			MaxImageAge: cfg.State.TombstoneAge - imageMargin, Events: o.writes(),
 		}),
-		Open:    func(arn string) cdc.Source { return w.source.stream(arn) },
-		Witness: w.target.witnessStore,
+		Open:    func(arn string) cdc.Source { return w.source.Stream(arn) },
+		Witness: w.target.WitnessStore,
 		Cluster: func(ctx context.Context) (string, error) {
-			profile, err := w.target.admin.Profile(ctx)
+			profile, err := w.target.Admin.Profile(ctx)
 			return profile.Cluster, err
 		},
 		Timing: w.flags.timing(),
@@ -367,9 +372,9 @@ func (w *worker) options(ledger *checkpoint.Ledger, parking *sink.Parking, o *ob
 		d := &discovery{w, ledger, rows}
 		out.Discover, out.DiscoverEvery = d.find, discoverEvery(cfg)
 	}
-	for _, t := range w.found.tables {
-		if t.config.Pattern() == "" { // the others are found anew, and join
-			out.Tables = append(out.Tables, w.replicated(t.config, t.mapping, rows))
+	for _, t := range w.found.Tables {
+		if t.Config.Pattern() == "" { // the others are found anew, and join
+			out.Tables = append(out.Tables, w.replicated(t.Config, t.Mapping, rows))
 		}
 	}
 	return out
@@ -396,23 +401,23 @@ func (f *runFlags) timing() pipeline.Timing {
 // outcome is the exit of a run that the pipeline ended in order.
 func (w *worker) outcome(ctx context.Context, parking *sink.Parking) error {
 	if ctx.Err() != nil {
-		return ended(ctx)
+		return terminal.Ended(ctx)
 	}
 	if !w.flags.once {
 		return nil
 	}
 	w.resolve(ctx, parking)
-	s, err := gather(ctx, w.cfg, w.target, w.env, "", time.Now())
+	s, err := status.Gather(ctx, w.cfg, w.target, w.Env, "", time.Now())
 	if err != nil {
 		return err
 	}
-	return s.verdict()
+	return s.Verdict()
 }
 
 // resolve forgets parked items that are healed. That it fails is told and no harm: they stay listed until the next time.
 func (w *worker) resolve(ctx context.Context, parking *sink.Parking) {
 	for source, m := range w.mappings() {
-		n, _, err := parking.Resolve(ctx, m, w.target.data)
+		n, _, err := parking.Resolve(ctx, m, w.target.Data)
 		if err != nil && ctx.Err() == nil {
 			w.log.Warn("cannot look after parked items", admin.KeyTable, source, admin.KeyError, err.Error())
 		}

@@ -14,9 +14,9 @@ import (
 // foresee sets from the command line and the environment what errors look like that are met before flags and configuration are read.
 func (p *program) foresee(args []string) {
 	if given(args, "--output", "-o") == "json" {
-		p.output = "json"
+		p.Output = "json"
 	}
-	format, _ := p.env("REPLICATOR_LOG_FORMAT")
+	format, _ := p.Env("REPLICATOR_LOG_FORMAT")
 	if flag := given(args, "--log-format", ""); flag != "" {
 		format = flag
 	}
@@ -44,7 +44,7 @@ func given(args []string, long, short string) string {
 // inRecords makes stderr a log in JSON, of which every line is a record: those of the level or above, and what else is written for people.
 func (p *program) inRecords(level string) error {
 	if p.plain == nil {
-		p.plain = p.stderr
+		p.plain = p.Stderr
 	}
 	log, err := admin.Log{Format: "json", Level: level}.New(p.plain)
 	if err != nil {
@@ -54,7 +54,7 @@ func (p *program) inRecords(level string) error {
 	if err != nil {
 		return err
 	}
-	p.records, p.stderr = log, report.Lines(all)
+	p.records, p.Stderr = log, report.Lines(all)
 	report.Clients(log)
 	return nil
 }
@@ -64,16 +64,16 @@ func (p *program) logger(cfg *config.Config, out io.Writer) (*slog.Logger, error
 	if p.records != nil {
 		return p.records, nil
 	}
-	return admin.Log{Format: cfg.Log.Format, Level: cfg.Log.Level, Terminal: p.terminalWidth() != nil}.New(out)
+	return admin.Log{Format: cfg.Log.Format, Level: cfg.Log.Level, Terminal: p.Width() != nil}.New(out)
 }
 
 // tell says what is wrong on stderr, in the form that was asked for.
 func (p *program) tell(err error) error {
 	found := diag.Findings(err)
-	if !p.asJSON() {
+	if !p.AsJSON() {
 		return p.findings(found)
 	}
-	to := p.stderr
+	to := p.Stderr
 	if p.plain != nil {
 		to = p.plain
 	}
@@ -84,7 +84,7 @@ func (p *program) tell(err error) error {
 func (p *program) findings(found diag.List) error {
 	found = found.WithFlags(p.withConfig())
 	if p.records == nil {
-		return found.Render(p.stderr)
+		return found.Render(p.Stderr)
 	}
 	report.Records(p.records, found)
 	return nil

@@ -18,6 +18,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/demo"
+	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 )
 
 // everyRecord reads lines of stderr, each of which must be a document, until all messages have been met, or to the end if there is none.
@@ -137,7 +138,7 @@ func TestErrorsAsDocuments(t *testing.T) {
 
 // The SDK's clients speak through the log.
 func TestTheSDKSpeaksThroughTheLog(t *testing.T) {
-	ac, err := loadAWS(t.Context(), &config.Config{Source: config.Source{Region: "eu-west-1"}}, fetchTime)
+	ac, err := preflight.LoadAWS(t.Context(), &config.Config{Source: config.Source{Region: "eu-west-1"}}, preflight.FetchTime)
 	if err != nil {
 		t.Fatal(err)
 	}

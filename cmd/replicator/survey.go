@@ -8,6 +8,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
 	"github.com/dynamodb-bigtable/replicator/internal/clock"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/status"
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
@@ -25,17 +26,17 @@ func (w *worker) survey(ctx context.Context, o *observer, parking *sink.Parking)
 	var last lastReading
 	blind, teller := blindness{log: w.log}, clock.Teller{Log: w.log}
 	for {
-		if offset, known := w.source.clockOffset(); known {
+		if offset, known := w.source.ClockOffset(); known {
 			o.metrics.ClockOffset(offset)
 			teller.Tell(offset)
 		}
-		l, err := readLedger(ctx, w.cfg, w.target, "")
+		l, err := status.Read(ctx, w.cfg, w.target, "")
 		if ctx.Err() == nil {
 			blind.note(err, time.Now())
 		}
-		if m := last.judge(l, err, w.env, time.Now()); m != nil {
+		if m := last.judge(l, err, w.Env, time.Now()); m != nil {
 			o.surveyed(m, err == nil)
-			if err == nil && m.anyParked() {
+			if err == nil && m.AnyParked() {
 				beside(func() { w.resolve(ctx, parking) })
 			}
 		}
@@ -48,17 +49,17 @@ func (w *worker) survey(ctx context.Context, o *observer, parking *sink.Parking)
 }
 
 // lastReading is the last reading of the ledger that succeeded; nil before the first.
-type lastReading struct{ ledger *ledgerInput }
+type lastReading struct{ ledger *status.Input }
 
 // judge makes the status of a reading or, if that failed, of the last one that did not, as it has become by now; nil if there was none.
-func (r *lastReading) judge(l *ledgerInput, err error, env config.Lookup, now time.Time) *migration {
+func (r *lastReading) judge(l *status.Input, err error, env config.Lookup, now time.Time) *status.Document {
 	if err == nil {
 		r.ledger = l
 	}
 	if r.ledger == nil {
 		return nil
 	}
-	return r.ledger.judge(env, "", now)
+	return r.ledger.Judge(env, "", now)
 }
 
 // blindness tells when surveys begin to fail, and when they work again: alerts hang on them, and a line every five seconds would bury what else
@@ -82,19 +83,10 @@ func (b *blindness) note(err error, now time.Time) {
 	}
 }
 
-func (m *migration) anyParked() bool {
-	for _, t := range m.Tables {
-		if t.Parked > 0 {
-			return true
-		}
-	}
-	return false
-}
-
 // surveyed brings a status to the metrics and, if it was read just now, what changed since the last one to those who follow the events.
-func (o *observer) surveyed(m *migration, fresh bool) {
+func (o *observer) surveyed(m *status.Document, fresh bool) {
 	if fresh && o.last != nil {
-		for _, e := range happened(o.last, m) {
+		for _, e := range status.Happened(o.last, m) {
 			o.feed.Publish(e)
 		}
 	}
@@ -104,9 +96,9 @@ func (o *observer) surveyed(m *migration, fresh bool) {
 	o.metrics.Phase(m.Phase)
 	for _, t := range m.Tables {
 		o.metrics.Parked(t.Source, t.Parked)
-		o.health.Childless(t.Source, t.childless)
-		o.metrics.SetAside(t.Source, t.aside != "" && !t.longGone)
-		if t.longGone {
+		o.health.Childless(t.Source, t.Childless)
+		o.metrics.SetAside(t.Source, t.Aside != "" && !t.LongGone)
+		if t.LongGone {
 			o.metrics.Gone(t.Source)
 			continue
 		}

@@ -89,10 +89,10 @@ func newVersion(p *program) *cobra.Command {
 		Args:    none,
 		RunE: func(*cobra.Command, []string) error {
 			b := thisBuild()
-			if p.asJSON() {
-				return p.writeJSON(b)
+			if p.AsJSON() {
+				return p.WriteJSON(b)
 			}
-			_, err := fmt.Fprintf(p.stdout, "replicator %s (revision %s, %s, %s)\n", b.Version, b.Revision, b.Go, b.Platform)
+			_, err := fmt.Fprintf(p.Stdout, "replicator %s (revision %s, %s, %s)\n", b.Version, b.Revision, b.Go, b.Platform)
 			return err
 		},
 	}

@@ -137,6 +137,9 @@ func More(code string) string { return page + "#" + code }
 // page is the address of the documentation of all codes.
 const page = "https://github.com/dynamodb-bigtable/replicator/blob/main/docs/errors.md"
 
+// BadUsage is an error in the command line itself.
+func BadUsage(what, fix string) error { return &Error{Code: Usage, What: what, Fix: fix} }
+
 func (e *Error) headline() string {
 	what := oneLine(e.What)
 	if e.Pos != (Position{}) {

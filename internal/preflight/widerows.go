@@ -1,4 +1,4 @@
-package main
+package preflight
 
 // The rows that many items share, and how wide they grow. A sample is even over the partitions of a table: it sees all shared rows if they
 // are few, and then the table's bytes are spread over just those. Of many rows it cannot tell the widest.
@@ -12,8 +12,8 @@ const (
 	seenEach = 5
 )
 
-// sharing is how many items of the sample have a place in a shared row.
-func (s *sampled) sharing() int {
+// Sharing is how many items of the sample have a place in a shared row.
+func (s *Sampled) Sharing() int {
 	n := 0
 	for _, items := range s.shared {
 		n += items
@@ -21,14 +21,14 @@ func (s *sampled) sharing() int {
 	return n
 }
 
-// wide is how many rows the items of a table share, and how many bytes each has on average, where that is too much; 0 rows otherwise. Bytes
+// Wide is how many rows the items of a table share, and how many bytes each has on average, where that is too much; 0 rows otherwise. Bytes
 // is the table's size.
-func (s *sampled) wide(bytes int64) (rows int, each int64) {
+func (s *Sampled) Wide(bytes int64) (rows int, each int64) {
 	rows = len(s.shared)
-	if rows == 0 || rows > fewRows || s.sharing() < seenEach*rows {
+	if rows == 0 || rows > fewRows || s.Sharing() < seenEach*rows {
 		return 0, 0
 	}
-	each = int64(float64(bytes) * float64(min(s.sharing(), len(s.items))) / float64(len(s.items)) / float64(rows))
+	each = int64(float64(bytes) * float64(min(s.Sharing(), len(s.Items))) / float64(len(s.Items)) / float64(rows))
 	if each < wideRow {
 		return 0, 0
 	}

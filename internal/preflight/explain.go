@@ -1,4 +1,4 @@
-package main
+package preflight
 
 import (
 	"errors"
@@ -20,9 +20,9 @@ import (
 // The packages below return typed errors and know nothing of codes, commands and documentation. Here they become what an
 // operator reads.
 
-// explain turns an error of the pipeline into one for the operator. What says what failed. Errors that are explained already,
+// Explain turns an error of the pipeline into one for the operator. What says what failed. Errors that are explained already,
 // and those that nobody foresaw, stay as they are.
-func explain(what string, err error) error {
+func Explain(what string, err error) error {
 	var known *diag.Error
 	if err == nil || errors.As(err, &known) {
 		return err
@@ -63,7 +63,7 @@ func explain(what string, err error) error {
 	}
 	var read *cdc.Error
 	if errors.As(err, &read) {
-		return explainSource(what, "", err)
+		return ExplainSource(what, "", err)
 	}
 	var (
 		write   *sink.Error
@@ -71,13 +71,13 @@ func explain(what string, err error) error {
 		profile *sink.ProfileError
 	)
 	if errors.As(err, &write) || errors.As(err, &schema) || errors.As(err, &profile) {
-		return explainTarget(what, err)
+		return ExplainTarget(what, err)
 	}
 	return err
 }
 
-// explainSource is for errors of DynamoDB. Table is the table that was asked for, "" if the error is about none or about more.
-func explainSource(what, table string, err error) error {
+// ExplainSource is for errors of DynamoDB. Table is the table that was asked for, "" if the error is about none or about more.
+func ExplainSource(what, table string, err error) error {
 	e := &diag.Error{Code: diag.SourceUnreachable, What: what, Err: err}
 	switch {
 	case cdc.Is(err, cdc.NotFound) && table != "":
@@ -109,8 +109,8 @@ func explainCredentials(err error) error {
 	return e
 }
 
-// explainTarget is for errors of Bigtable.
-func explainTarget(what string, err error) error {
+// ExplainTarget is for errors of Bigtable.
+func ExplainTarget(what string, err error) error {
 	e := &diag.Error{Code: diag.TargetUnreachable, What: what, Err: err}
 	var (
 		schema  *sink.SchemaError
@@ -166,12 +166,12 @@ func codeOf(code codes.Code) string {
 	}
 }
 
-// explainLedger is for errors of the ledger, which may be the service's or the ledger's own.
-func explainLedger(what string, err error) error {
-	if explained := explain(what, err); explained != err {
+// ExplainLedger is for errors of the ledger, which may be the service's or the ledger's own.
+func ExplainLedger(what string, err error) error {
+	if explained := Explain(what, err); explained != err {
 		return explained
 	}
-	return explainTarget(what, err)
+	return ExplainTarget(what, err)
 }
 
 var schemaCodes = map[sink.Problem]string{
@@ -190,28 +190,28 @@ var profileCodes = map[sink.ProfileProblem]string{
 	sink.NoTransactions: diag.ProfileNoTxn,
 }
 
-// explainExpiry warns of a table whose expired items are to stay, and that other regions remove them from; nil if that is not so.
-func explainExpiry(t probedTable) *diag.Error {
-	if !t.mapping.Outlives() || len(t.description.Replicas) == 0 {
+// ExplainExpiry warns of a table whose expired items are to stay, and that other regions remove them from; nil if that is not so.
+func ExplainExpiry(t Table) *diag.Error {
+	if !t.Mapping.Outlives() || len(t.Description.Replicas) == 0 {
 		return nil
 	}
 	return &diag.Error{Code: diag.ExpiredElsewhere, Warning: true,
-		What: fmt.Sprintf("items of table %s that expire in another region are removed in spite of expire: keep", t.config.From),
-		Cause: "it is a global table with replicas in " + strings.Join(t.description.Replicas, ", ") +
+		What: fmt.Sprintf("items of table %s that expire in another region are removed in spite of expire: keep", t.Config.From),
+		Cause: "it is a global table with replicas in " + strings.Join(t.Description.Replicas, ", ") +
 			"; only the region that removes an expired item marks that in its stream",
 		Fix: "write expire: follow_deletes"}
 }
 
-// explainAgeing warns of a family whose rule takes away what items hold.
-func explainAgeing(e *sink.SchemaError) *diag.Error {
+// ExplainAgeing warns of a family whose rule takes away what items hold.
+func ExplainAgeing(e *sink.SchemaError) *diag.Error {
 	return &diag.Error{Code: diag.FamilyAges, Warning: true,
 		What:  fmt.Sprintf("family %s of table %s has the rule %s, which removes cells of items that do not change", e.Family, e.Table, e.Have),
 		Cause: "the configuration declares " + e.Want,
 		Fix:   schemaFix(e) + "; or, if the age is intended, declare it in families"}
 }
 
-// ageingText is the same in a few words.
-func ageingText(e *sink.SchemaError) string {
+// AgeingText is the same in a few words.
+func AgeingText(e *sink.SchemaError) string {
 	return fmt.Sprintf("family %s:%s has %s, see %s", e.Table, e.Family, e.Have, diag.FamilyAges)
 }
 

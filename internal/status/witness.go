@@ -1,4 +1,4 @@
-package main
+package status
 
 import (
 	"context"
@@ -9,8 +9,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
-	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
@@ -24,31 +24,31 @@ type targetFinding struct {
 // stepWitness is what fails where a target and the ledger do not belong together.
 const stepWitness = "find the witness in the target"
 
-// lookAtTargets asks the witnesses of tables that look in sync, and that nobody keeps, whether ledger and target still belong together. Where a keeper lives, it does so each
+// LookAtTargets asks the witnesses of tables that look in sync, and that nobody keeps, whether ledger and target still belong together. Where a keeper lives, it does so each
 // minute. The ledger alone would go on calling a target in sync that was lost, or restored, while nobody ran. Open gives the store of a target table's witness.
-func (l *ledgerInput) lookAtTargets(ctx context.Context, open func(table string) checkpoint.Store, now time.Time) {
-	if l.ledger == nil {
+func (l *Input) LookAtTargets(ctx context.Context, open func(table string) checkpoint.Store, now time.Time) {
+	if l.Ledger == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, readTime, errReadTime)
+	ctx, cancel := context.WithTimeoutCause(ctx, preflight.ReadTime, preflight.ErrReadTime)
 	defer cancel()
 	g := task.NewGroup(ctx, tablesAtOnce)
-	for i := range l.tables {
-		in := &l.inputs[i]
-		if !in.found || !in.state.Loaded() || in.seat.owner != "" && now.Sub(in.seat.sign.WrittenAt) <= l.cfg.State.Lease {
+	for i := range l.Tables {
+		in := &l.Inputs[i]
+		if !in.Found || !in.State.Loaded() || in.Seat.Owner != "" && now.Sub(in.Seat.Sign.WrittenAt) <= l.Cfg.State.Lease {
 			continue
 		}
-		if in.state.Aside.Reason != "" || l.mappingDiffers(i) {
+		if in.State.Aside.Reason != "" || l.MappingDiffers(i) {
 			continue // the source may be gone, and the target with it; or the configuration names another target, which is told
 		}
-		source, targets := l.tables[i].From, l.tables[i].Targets()
+		source, targets := l.Tables[i].From, l.Tables[i].Targets()
 		g.Go("look at the target of "+source, func(ctx context.Context) error {
 			for j, t := range targets {
 				at := checkpoint.Place{Store: open(t.Table), Key: transform.WitnessKeyOf(source)}
 				if j > 0 {
 					at.Further = t.Table
 				}
-				if found, yes := witnessed(l.ledger.Look(ctx, source, at)); yes {
+				if found, yes := witnessed(l.Ledger.Look(ctx, source, at)); yes {
 					found.table = t.Table
 					in.findings = append(in.findings, found)
 				}
@@ -57,11 +57,6 @@ func (l *ledgerInput) lookAtTargets(ctx context.Context, open func(table string)
 		})
 	}
 	_ = g.Wait() // nothing there fails
-}
-
-// witnessStore is where the witness of a target table is.
-func (t *target) witnessStore(table string) checkpoint.Store {
-	return checkpoint.Bigtable(t.data.Open(table), sink.LiveFamily)
 }
 
 // witnessed is what is to be told of a look at a witness, if anything is.
@@ -84,15 +79,15 @@ func witnessed(verdict checkpoint.Verdict, err error) (targetFinding, bool) {
 }
 
 // misplaced tells what the witnesses say. A table of which they say anything is not known to be in sync; who may not ask them is told so, and has the word of the ledger.
-func (t *tableStatus) misplaced(in tableInput, now time.Time) {
+func (t *Table) misplaced(in TableInput, now time.Time) {
 	for _, f := range in.findings {
-		since := in.seat.sign.WrittenAt // nobody has looked after it since
+		since := in.Seat.Sign.WrittenAt // nobody has looked after it since
 		if f.unknown || since.IsZero() {
 			since = now
 		}
 		t.troubled(checkpoint.Trouble{Step: stepWitness + " " + f.table, Since: since, Cause: f.cause}, 0)
-		if t.Phase == phaseInSync && !f.denied {
-			t.Phase = phaseCopy
+		if t.Phase == PhaseInSync && !f.denied {
+			t.Phase = PhaseCopy
 		}
 	}
 }

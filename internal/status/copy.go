@@ -1,4 +1,4 @@
-package main
+package status
 
 import (
 	"fmt"
@@ -33,7 +33,7 @@ const (
 	etaShare = 100
 )
 
-func copyOf(state checkpoint.TableState, seat seatInput, now time.Time, lease time.Duration) copyStatus {
+func copyOf(state checkpoint.TableState, seat SeatInput, now time.Time, lease time.Duration) copyStatus {
 	load := state.Load
 	if load.Generation != state.Generation || load.StartedAt.IsZero() {
 		return copyStatus{State: copyNotStarted}
@@ -44,7 +44,7 @@ func copyOf(state checkpoint.TableState, seat seatInput, now time.Time, lease ti
 		return c
 	}
 	rate := seat.pace.Rate
-	if rate <= 0 || seat.owner == "" || now.Sub(seat.pace.At) > 2*lease {
+	if rate <= 0 || seat.Owner == "" || now.Sub(seat.pace.At) > 2*lease {
 		return c // nobody copies, or nobody has told for a while
 	}
 	c.ItemsPerSecond = &rate

@@ -1,4 +1,4 @@
-package main
+package preflight
 
 import (
 	"context"
@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/url"
 	"time"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
@@ -25,21 +27,21 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// source is the way to DynamoDB and its streams.
-type source struct {
-	region  string
+// Source is the way to DynamoDB and its streams.
+type Source struct {
+	Region  string
 	config  aws.Config
 	client  *dynamodb.Client
-	tables  *backfill.Tables
-	expiry  *backfill.Expiry
+	Tables  *backfill.Tables
+	Expiry  *backfill.Expiry
 	streams *dynamodbstreams.Client
 	clock   *clock.Watch
 }
 
-// connectSource reads the AWS configuration and builds the clients; nothing is asked of the service yet. The SDK itself
+// ConnectSource reads the AWS configuration and builds the clients; nothing is asked of the service yet. The SDK itself
 // honours AWS_ENDPOINT_URL and its two more specific forms, AWS_PROFILE, the web identity variables and so on.
-func connectSource(ctx context.Context, cfg *config.Config) (*source, error) {
-	ac, err := loadAWS(ctx, cfg, fetchTime)
+func ConnectSource(ctx context.Context, cfg *config.Config) (*Source, error) {
+	ac, err := LoadAWS(ctx, cfg, FetchTime)
 	if err != nil {
 		return nil, &diag.Error{Code: diag.NoAWSCredentials, What: "the AWS configuration of this environment cannot be read", Err: err}
 	}
@@ -49,16 +51,16 @@ func connectSource(ctx context.Context, cfg *config.Config) (*source, error) {
 	}
 	watch := &clock.Watch{}
 	client := dynamodb.NewFromConfig(ac, backfill.ClientOptions, func(o *dynamodb.Options) { o.HTTPClient = watch.Around(o.HTTPClient) })
-	return &source{
-		region: ac.Region, config: ac, client: client,
-		tables: backfill.NewTables(client), expiry: backfill.NewExpiry(client),
+	return &Source{
+		Region: ac.Region, config: ac, client: client,
+		Tables: backfill.NewTables(client), Expiry: backfill.NewExpiry(client),
 		streams: dynamodbstreams.NewFromConfig(ac, cdc.ClientOptions, func(o *dynamodbstreams.Options) { o.HTTPClient = watch.Around(o.HTTPClient) }),
 		clock:   watch,
 	}, nil
 }
 
-// checkEndpoints judges where the clients lead, which AWS profiles decide too. What the environment decides is judged with it.
-func (s *source) checkEndpoints(env config.Lookup, allowed config.Allowed) error {
+// CheckEndpoints judges where the clients lead, which AWS profiles decide too. What the environment decides is judged with it.
+func (s *Source) CheckEndpoints(env config.Lookup, allowed config.Allowed) error {
 	var found diag.List
 	for _, client := range []struct {
 		service, variable string
@@ -77,8 +79,8 @@ func (s *source) checkEndpoints(env config.Lookup, allowed config.Allowed) error
 	return found.Err()
 }
 
-// clockOffset is how far this host's clock is ahead of the source's; false if that is not known.
-func (s *source) clockOffset() (time.Duration, bool) {
+// ClockOffset is how far this host's clock is ahead of the source's; false if that is not known.
+func (s *Source) ClockOffset() (time.Duration, bool) {
 	if s == nil {
 		return 0, false
 	}
@@ -87,14 +89,14 @@ func (s *source) clockOffset() (time.Duration, bool) {
 
 // fetchTime bounds one request for credentials. The SDK fetches them once for all who wait, under no deadline of theirs, and its clients have
 // none of their own: one connection to STS that dies silently would hold every call to the source from then on.
-const fetchTime = 20 * time.Second
+const FetchTime = 20 * time.Second
 
 // renewBefore is how long before their end credentials are fetched anew: DynamoDB takes requests from clocks that are five minutes behind, which
 // would go on sending credentials that are over.
 const renewBefore = 5 * time.Minute
 
-// loadAWS reads the AWS configuration, and says how credentials are fetched: each request within the given time.
-func loadAWS(ctx context.Context, cfg *config.Config, within time.Duration) (aws.Config, error) {
+// LoadAWS reads the AWS configuration, and says how credentials are fetched: each request within the given time.
+func LoadAWS(ctx context.Context, cfg *config.Config, within time.Duration) (aws.Config, error) {
 	bounded := awshttp.NewBuildableClient().WithTimeout(within)
 	early := func(o *aws.CredentialsCacheOptions) { o.ExpiryWindow = renewBefore }
 	options := []func(*awsconfig.LoadOptions) error{
@@ -115,66 +117,66 @@ func loadAWS(ctx context.Context, cfg *config.Config, within time.Duration) (aws
 	return ac, err
 }
 
-// stream is the source of one stream.
-func (s *source) stream(arn string) *cdc.DynamoDBStream { return cdc.NewSource(s.streams, arn) }
+// Stream is the source of one stream.
+func (s *Source) Stream(arn string) *cdc.DynamoDBStream { return cdc.NewSource(s.streams, arn) }
 
-// target is the way to Bigtable.
-type target struct {
-	data  *sink.Bigtable
-	admin *sink.Admin
+// Target is the way to Bigtable.
+type Target struct {
+	Data  *sink.Bigtable
+	Admin *sink.Admin
 }
 
-// connectTarget builds the clients; nothing is asked of the service yet.
-func connectTarget(ctx context.Context, cfg *config.Config) (*target, error) {
+// ConnectTarget builds the clients; nothing is asked of the service yet.
+func ConnectTarget(ctx context.Context, cfg *config.Config) (*Target, error) {
 	in := sink.Instance{Project: cfg.Target.Project, Instance: cfg.Target.Instance, AppProfile: cfg.Target.AppProfile}
 	data, err := sink.Connect(ctx, in)
 	if err != nil {
-		return nil, explainTarget("cannot connect to "+targetName(cfg), err)
+		return nil, ExplainTarget("cannot connect to "+TargetName(cfg), err)
 	}
 	admin, err := sink.ConnectAdmin(ctx, in)
 	if err != nil {
-		return nil, errors.Join(explainTarget("cannot connect to "+targetName(cfg), err), data.Close())
+		return nil, errors.Join(ExplainTarget("cannot connect to "+TargetName(cfg), err), data.Close())
 	}
-	return &target{data, admin}, nil
+	return &Target{data, admin}, nil
 }
 
-// ping returns nil if the instance answers. Bigtable's client repeats reads of an unreachable instance until the context ends,
+// Ping returns nil if the instance answers. Bigtable's client repeats reads of an unreachable instance until the context ends,
 // and says only that it did; a ping says why at once.
-func (t *target) ping(ctx context.Context, cfg *config.Config) error {
-	if err := t.data.Ping(ctx); err != nil {
-		return explainTarget("cannot reach "+targetName(cfg), err)
+func (t *Target) Ping(ctx context.Context, cfg *config.Config) error {
+	if err := t.Data.Ping(ctx); err != nil {
+		return ExplainTarget("cannot reach "+TargetName(cfg), err)
 	}
 	return nil
 }
 
-// openTarget connects for a command that only reads, and asks whether the instance answers.
-func openTarget(ctx context.Context, cfg *config.Config) (*target, error) {
-	t, err := connectTarget(ctx, cfg)
+// OpenTarget connects for a command that only reads, and asks whether the instance answers.
+func OpenTarget(ctx context.Context, cfg *config.Config) (*Target, error) {
+	t, err := ConnectTarget(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
-	limited, cancel := context.WithTimeout(ctx, probeTime)
+	limited, cancel := context.WithTimeout(ctx, ProbeTime)
 	defer cancel()
-	if err := t.ping(limited, cfg); err != nil {
+	if err := t.Ping(limited, cfg); err != nil {
 		return nil, errors.Join(err, t.Close())
 	}
 	return t, nil
 }
 
 // Close closes the connections.
-func (t *target) Close() error { return errors.Join(t.data.Close(), t.admin.Close()) }
+func (t *Target) Close() error { return errors.Join(t.Data.Close(), t.Admin.Close()) }
 
-func targetName(cfg *config.Config) string {
+func TargetName(cfg *config.Config) string {
 	return fmt.Sprintf("Bigtable %s/%s", cfg.Target.Project, cfg.Target.Instance)
 }
 
-// bothEnds names what is read and what is written in one line, so that nobody finds out later that it was something else.
-func bothEnds(cfg *config.Config, region string, env config.Lookup) string {
+// BothEnds names what is read and what is written in one line, so that nobody finds out later that it was something else.
+func BothEnds(cfg *config.Config, region string, env config.Lookup) string {
 	from := "DynamoDB " + region
 	if endpoint := awsEndpoint(env); endpoint != "" {
 		from += " at " + endpoint
 	}
-	to := targetName(cfg)
+	to := TargetName(cfg)
 	if host, _ := env("BIGTABLE_EMULATOR_HOST"); host != "" {
 		to += " EMULATOR at " + host
 	}
@@ -199,4 +201,9 @@ func awsEndpoint(env config.Lookup) string {
 		return "EMULATOR " + u.Host
 	}
 	return ""
+}
+
+// WitnessStore is where the witness of a target table is.
+func (t *Target) WitnessStore(table string) checkpoint.Store {
+	return checkpoint.Bigtable(t.Data.Open(table), sink.LiveFamily)
 }

@@ -1,4 +1,4 @@
-package main
+package status
 
 import (
 	"context"
@@ -33,20 +33,20 @@ func TestATargetThatIsLostWhileNobodyRuns(t *testing.T) {
 		keeper  string
 		want    string
 		trouble int
-		change  func(in *tableInput)
+		change  func(in *TableInput)
 	}{
-		{"as it was", func(kept *checkpointtest.Memory) checkpoint.Store { return kept }, "", phaseInSync, 0, nil},
-		{"created anew", func(*checkpointtest.Memory) checkpoint.Store { return &checkpointtest.Memory{} }, "", phaseCopy, 1, nil},
-		{"missing", gone, "", phaseCopy, 1, nil},
-		{"silent", func(*checkpointtest.Memory) checkpoint.Store { return failing{errors.New("no answer")} }, "", phaseCopy, 1, nil},
+		{"as it was", func(kept *checkpointtest.Memory) checkpoint.Store { return kept }, "", PhaseInSync, 0, nil},
+		{"created anew", func(*checkpointtest.Memory) checkpoint.Store { return &checkpointtest.Memory{} }, "", PhaseCopy, 1, nil},
+		{"missing", gone, "", PhaseCopy, 1, nil},
+		{"silent", func(*checkpointtest.Memory) checkpoint.Store { return failing{errors.New("no answer")} }, "", PhaseCopy, 1, nil},
 		{"denied", func(*checkpointtest.Memory) checkpoint.Store {
 			return failing{status.Error(codes.PermissionDenied, "no")}
-		}, "", phaseInSync, 1, nil},
-		{"of a table that was dropped, too", gone, "", phaseCopy, 0, func(in *tableInput) {
-			in.state.Aside = checkpoint.Aside{Reason: pipeline.GoneReason, Since: ago(48 * time.Hour)}
+		}, "", PhaseInSync, 1, nil},
+		{"of a table that was dropped, too", gone, "", PhaseCopy, 0, func(in *TableInput) {
+			in.State.Aside = checkpoint.Aside{Reason: pipeline.GoneReason, Since: ago(48 * time.Hour)}
 		}},
-		{"of another mapping", gone, "", phaseInSync, 0, func(in *tableInput) { in.state.MappingHash = "former" }},
-		{"kept", gone, "w", phaseInSync, 0, nil},
+		{"of another mapping", gone, "", PhaseInSync, 0, func(in *TableInput) { in.State.MappingHash = "former" }},
+		{"kept", gone, "w", PhaseInSync, 0, nil},
 	} {
 		ledger, err := checkpoint.Open(ctx, &checkpointtest.Memory{}, "test", checkpoint.Options{Worker: "w", ID: "l"})
 		if err != nil {
@@ -63,14 +63,14 @@ func TestATargetThatIsLostWhileNobodyRuns(t *testing.T) {
 		kept := &checkpointtest.Memory{}
 		beaten(ledger, kept)
 		beaten(ledger, kept)
-		in := tableInput{found: true, state: loadedTable(), seat: seatInput{owner: c.keeper, sign: checkpoint.Sign{WrittenAt: noon}}}
-		l := &ledgerInput{cfg: testConfig(), tables: []config.Table{{From: "Orders", To: "orders"}}, inputs: []tableInput{in}, ledger: ledger, begun: true}
-		l.inputs[0].state.MappingHash = l.cfg.Hash(l.tables[0])
+		in := TableInput{Found: true, State: loadedTable(), Seat: SeatInput{Owner: c.keeper, Sign: checkpoint.Sign{WrittenAt: noon}}}
+		l := &Input{Cfg: testConfig(), Tables: []config.Table{{From: "Orders", To: "orders"}}, Inputs: []TableInput{in}, Ledger: ledger, Begun: true}
+		l.Inputs[0].State.MappingHash = l.Cfg.Hash(l.Tables[0])
 		if c.change != nil {
-			c.change(&l.inputs[0])
+			c.change(&l.Inputs[0])
 		}
-		l.lookAtTargets(ctx, func(string) checkpoint.Store { return c.now(kept) }, noon.Add(time.Second))
-		if m := l.judge(nothingSet, "", noon); m.Phase != c.want || len(m.Tables[0].Troubles) != c.trouble {
+		l.LookAtTargets(ctx, func(string) checkpoint.Store { return c.now(kept) }, noon.Add(time.Second))
+		if m := l.Judge(nothingSet, "", noon); m.Phase != c.want || len(m.Tables[0].Troubles) != c.trouble {
 			t.Errorf("%s: %s, %+v", c.name, m.Phase, m.Tables[0].Troubles)
 		}
 		beaten(ledger, kept) // nothing was changed by the look

@@ -1,4 +1,4 @@
-package main
+package preflight
 
 import (
 	"errors"
@@ -49,7 +49,7 @@ func TestExplainSource(t *testing.T) {
 		cdc.Unavailable: diag.SourceUnreachable, cdc.Throttled: diag.SourceUnreachable, cdc.Denied: diag.SourceDenied,
 		cdc.NotFound: diag.SourceNotFound, cdc.Malformed: diag.SourceMalformed,
 	} {
-		if err := explainSource("cannot read", "Orders", &cdc.Error{Op: "GetItem", Reason: reason, Err: errors.New("no")}); !diag.Has(err, code) {
+		if err := ExplainSource("cannot read", "Orders", &cdc.Error{Op: "GetItem", Reason: reason, Err: errors.New("no")}); !diag.Has(err, code) {
 			t.Errorf("%s: %v", reason, err)
 		}
 	}

@@ -1,4 +1,4 @@
-package main
+package status
 
 import (
 	"sync"
@@ -8,11 +8,11 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
 )
 
-// happened is what changed between two readings of the ledger, as /api/v1/events tells it. Whoever did it, every process that reads the
+// Happened is what changed between two readings of the ledger, as /api/v1/events tells it. Whoever did it, every process that reads the
 // ledger tells the same.
-func happened(before, after *migration) []admin.Event {
+func Happened(before, after *Document) []admin.Event {
 	var events []admin.Event
-	tables := map[string]*tableStatus{}
+	tables := map[string]*Table{}
 	for i := range before.Tables {
 		tables[before.Tables[i].Source] = &before.Tables[i]
 	}
@@ -28,7 +28,7 @@ func happened(before, after *migration) []admin.Event {
 			events = append(events, admin.Event{Kind: admin.EventTableJoined, Table: t.Source})
 		}
 		if was == nil {
-			was = &tableStatus{Copy: copyStatus{State: copyNotStarted}}
+			was = &Table{Copy: copyStatus{State: copyNotStarted}}
 		}
 		events = append(events, tableChanged(was, t)...)
 	}
@@ -59,7 +59,7 @@ func workersChanged(before, after []workerStatus) []admin.Event {
 	return events
 }
 
-func shardsChanged(before, after []shardStatus) []admin.Event {
+func shardsChanged(before, after []Shard) []admin.Event {
 	var events []admin.Event
 	type key struct{ source, stream, id string }
 	states := make(map[key]string, len(before))
@@ -83,7 +83,7 @@ func shardsChanged(before, after []shardStatus) []admin.Event {
 	return events
 }
 
-func tableChanged(was, t *tableStatus) []admin.Event {
+func tableChanged(was, t *Table) []admin.Event {
 	var events []admin.Event
 	add := func(e admin.Event) {
 		e.Table = t.Source
@@ -95,8 +95,8 @@ func tableChanged(was, t *tableStatus) []admin.Event {
 	if t.Generation != nil && (was.Generation == nil || *was.Generation != *t.Generation) {
 		add(admin.Event{Kind: admin.EventGeneration, Generation: *t.Generation})
 	}
-	if t.aside != "" && t.aside != was.aside {
-		add(admin.Event{Kind: admin.EventTableSetAside, Reason: t.aside})
+	if t.Aside != "" && t.Aside != was.Aside {
+		add(admin.Event{Kind: admin.EventTableSetAside, Reason: t.Aside})
 	}
 	if t.NeedsLoad && !was.NeedsLoad {
 		add(admin.Event{Kind: admin.EventNeedsLoad, Reason: orEmpty(t.NeedsLoadReason)})
@@ -124,8 +124,8 @@ func orEmpty(text *string) string {
 	return *text
 }
 
-// coalesced tells of waits for limits at most once in throttleEvery for each table and limit: there are many short ones.
-type coalesced struct {
+// Coalesced tells of waits for limits at most once in throttleEvery for each table and limit: there are many short ones.
+type Coalesced struct {
 	mu    sync.Mutex
 	spent map[[2]string]wait // by table and reason
 }
@@ -137,8 +137,8 @@ type wait struct {
 
 const throttleEvery = 10 * time.Second
 
-// add notes a wait. It returns how long was waited since that was last told, if it is time to tell it again.
-func (c *coalesced) add(table, reason string, waited, now time.Duration) (time.Duration, bool) {
+// Add notes a wait. It returns how long was waited since that was last told, if it is time to tell it again.
+func (c *Coalesced) Add(table, reason string, waited, now time.Duration) (time.Duration, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.spent == nil {

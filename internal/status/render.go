@@ -1,4 +1,4 @@
-package main
+package status
 
 import (
 	"fmt"
@@ -12,17 +12,18 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/internal/clock"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// write tells the status to people. The first error of the writer is enough.
-func (m *migration) write(w io.Writer, shards bool) error {
+// Render tells the status to people. The first error of the writer is enough.
+func (m *Document) Render(w io.Writer, shards bool) error {
 	step := slices.Index(phases, m.Phase) + 1
-	title := map[string]string{phaseCopy: "copy + stream", phaseInSync: "in sync"}[m.Phase]
+	title := map[string]string{PhaseCopy: "copy + stream", PhaseInSync: "in sync"}[m.Phase]
 	if title == "" {
 		title = m.Phase
 	}
 	_, _ = fmt.Fprintf(w, "%s   phase %d of %d: %s   %s → %s   %s, %s\n\n", m.Name, step, len(phases), title,
-		m.Source, m.Target, m.workersText(), plural(m.Leases, "lease"))
+		m.Source, m.Target, m.workersText(), terminal.Plural(m.Leases, "lease"))
 	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(tab, "TABLE\tCOPY\tLAG\tHEADROOM\tCHANGES/s\tPARKED\tVERIFY")
 	for _, t := range m.collapsed() {
@@ -50,8 +51,8 @@ func (m *migration) write(w io.Writer, shards bool) error {
 	return tab.Flush()
 }
 
-func (m *migration) workersText() string {
-	text, silent := plural(len(m.Workers), "worker"), 0
+func (m *Document) workersText() string {
+	text, silent := terminal.Plural(len(m.Workers), "worker"), 0
 	for _, w := range m.Workers {
 		if w.Silent {
 			silent++
@@ -64,12 +65,12 @@ func (m *migration) workersText() string {
 }
 
 // notes are what does not fit into the table: gaps, figures that are old, what is waited for, what fails.
-func (m *migration) notes() []string {
+func (m *Document) notes() []string {
 	var notes []string
 	add := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
 	for _, t := range m.Tables {
 		if t.NeedsLoad {
-			add("%s needs a load: %s", t.Source, orDash(t.NeedsLoadReason))
+			add("%s needs a load: %s", t.Source, OrDash(t.NeedsLoadReason))
 		}
 		if t.Old {
 			add("Old: %s was last read %s ago; nothing is known since", t.Source, since(t.OldestReadAt, m.At))
@@ -78,7 +79,7 @@ func (m *migration) notes() []string {
 			add("Waiting: %s was begun %s ago, and nothing is read before its stream was listed as a whole", t.Source, since(t.OldestReadAt, m.At))
 		}
 		for _, w := range t.Throttled {
-			add("Throttled: %s: %s (%s of the last %s)", t.Source, w.Reason, backfill.FormatDuration(asDuration(w.Seconds)), windowText(w.WindowSeconds))
+			add("Throttled: %s: %s (%s of the last %s)", t.Source, w.Reason, backfill.FormatDuration(AsDuration(w.Seconds)), windowText(w.WindowSeconds))
 		}
 		for _, trouble := range t.Troubles {
 			word := "Trouble"
@@ -92,10 +93,10 @@ func (m *migration) notes() []string {
 }
 
 // writeShards draws the lineage of every table, and lists the workers.
-func (m *migration) writeShards(w io.Writer) error {
+func (m *Document) writeShards(w io.Writer) error {
 	for _, t := range m.Tables {
 		var streams []string
-		byStream := map[string][]shardStatus{}
+		byStream := map[string][]Shard{}
 		for _, s := range m.Shards {
 			if s.Source != t.Source {
 				continue
@@ -127,15 +128,15 @@ func (m *migration) writeShards(w io.Writer) error {
 			heartbeat += " (silent)"
 		}
 		if offset := worker.ClockOffsetSeconds; offset != nil {
-			heartbeat += ", its clock is " + clock.Text(asDuration(*offset)) + " DynamoDB's"
+			heartbeat += ", its clock is " + clock.Text(AsDuration(*offset)) + " DynamoDB's"
 		}
 		keeps := strings.Join(worker.Keeps, ", ")
-		_, _ = fmt.Fprintf(tab, "%s\t%s\t%s\t%d\t%s\t%s\n", worker.ID, orDash(worker.Host), orDash(worker.Version), worker.Leases, orDash(&keeps), heartbeat)
+		_, _ = fmt.Fprintf(tab, "%s\t%s\t%s\t%d\t%s\t%s\n", worker.ID, OrDash(worker.Host), OrDash(worker.Version), worker.Leases, OrDash(&keeps), heartbeat)
 	}
 	return tab.Flush()
 }
 
-func writeLineage(w io.Writer, shards []shardStatus) error {
+func writeLineage(w io.Writer, shards []Shard) error {
 	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(tab, "SHARD\tSTATE\tOWNER\tPOSITION\tLAG\tHEADROOM\tCHANGES/s\tWAITS")
 	for _, d := range drawn(shards) {
@@ -143,11 +144,11 @@ func writeLineage(w io.Writer, shards []shardStatus) error {
 		if s.Why != nil {
 			why = s.Why.Text
 		}
-		owner := orDash(s.Owner)
+		owner := OrDash(s.Owner)
 		if s.Old {
 			owner += " (old)"
 		}
-		_, _ = fmt.Fprintf(tab, "%s%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", d.prefix, s.ID, s.State, owner, orDash(s.Position),
+		_, _ = fmt.Fprintf(tab, "%s%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", d.prefix, s.ID, s.State, owner, OrDash(s.Position),
 			lagText(s.LagSeconds, s.LagEstimated), seconds(s.HeadroomSeconds), rateText(s.ChangesPerSecond), why)
 	}
 	return tab.Flush()
@@ -156,7 +157,7 @@ func writeLineage(w io.Writer, shards []shardStatus) error {
 // drawnShard is a line of a drawn lineage.
 type drawnShard struct {
 	prefix string
-	shard  *shardStatus
+	shard  *Shard
 }
 
 // drawn puts the shards of one stream below their parents. An only child follows its parent at the same depth, so that a shard that
@@ -167,24 +168,24 @@ type drawnShard struct {
 //	├─ c         b was split
 //	│  ↳ d       the child of c
 //	└─ e
-func drawn(shards []shardStatus) []drawnShard {
-	present, children := map[string]bool{}, map[string][]*shardStatus{}
+func drawn(shards []Shard) []drawnShard {
+	present, children := map[string]bool{}, map[string][]*Shard{}
 	for i := range shards {
 		present[shards[i].ID] = true
 	}
 	for i := range shards {
-		parent := orDash(shards[i].Parent)
+		parent := OrDash(shards[i].Parent)
 		if !present[parent] {
 			parent = ""
 		}
 		children[parent] = append(children[parent], &shards[i])
 	}
 	for _, c := range children {
-		slices.SortFunc(c, func(a, b *shardStatus) int { return strings.Compare(a.ID, b.ID) })
+		slices.SortFunc(c, func(a, b *Shard) int { return strings.Compare(a.ID, b.ID) })
 	}
 	var out []drawnShard
-	var walk func(s *shardStatus, first, rest string)
-	walk = func(s *shardStatus, first, rest string) {
+	var walk func(s *Shard, first, rest string)
+	walk = func(s *Shard, first, rest string) {
 		out = append(out, drawnShard{first, s})
 		below := children[s.ID]
 		for i, child := range below {
@@ -204,7 +205,7 @@ func drawn(shards []shardStatus) []drawnShard {
 	return out
 }
 
-func (t *tableStatus) headroomText() string {
+func (t *Table) headroomText() string {
 	text := seconds(t.HeadroomSeconds)
 	if t.HeadroomSeconds != nil && t.HeadroomAtMost {
 		return "<" + text
@@ -231,18 +232,18 @@ func rateText(rate *float64) string {
 	return backfill.FormatCount(*rate)
 }
 
-func asDuration(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+func AsDuration(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
 func seconds(s *float64) string {
 	if s == nil {
 		return "-"
 	}
-	return backfill.FormatDuration(asDuration(*s))
+	return backfill.FormatDuration(AsDuration(*s))
 }
 
 // windowText is the length of a window; one of about an hour is the hour that is meant.
 func windowText(s float64) string {
-	if d := asDuration(s); d < 58*time.Minute {
+	if d := AsDuration(s); d < 58*time.Minute {
 		return backfill.FormatDuration(d)
 	}
 	return "hour"
@@ -256,7 +257,7 @@ func since(t *time.Time, now time.Time) string {
 	return backfill.FormatDuration(max(0, now.Sub(*t)))
 }
 
-func orDash(text *string) string {
+func OrDash(text *string) string {
 	if text == nil || *text == "" {
 		return "-"
 	}

@@ -1,4 +1,4 @@
-package main
+package preflight
 
 import (
 	"encoding/base64"
@@ -10,20 +10,21 @@ import (
 	"strings"
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
 // keyHelp describes what --key takes, the same for every command.
-const keyHelp = "primary key as `JSON`, plain ({\"PK\":\"VIDEO#42\",\"SK\":7}) or DynamoDB's own ({\"PK\":{\"S\":\"VIDEO#42\"},…}); binary is base64"
+const KeyHelp = "primary key as `JSON`, plain ({\"PK\":\"VIDEO#42\",\"SK\":7}) or DynamoDB's own ({\"PK\":{\"S\":\"VIDEO#42\"},…}); binary is base64"
 
-// parseKey reads the primary key of one item, typed by the key schema. A value may be plain JSON or DynamoDB's. Errors are
+// ParseKey reads the primary key of one item, typed by the key schema. A value may be plain JSON or DynamoDB's. Errors are
 // for the operator and hold no values: they may be copied into tickets.
-func parseKey(text string, schema []transform.KeyAttribute) (attribute.Item, error) {
+func ParseKey(text string, schema []transform.KeyAttribute) (attribute.Item, error) {
 	fail := func(what, fix string) (attribute.Item, error) {
 		if fix == "" {
 			fix = fmt.Sprintf("give the whole primary key, for example --key '%s'", exampleKey(schema))
 		}
-		return attribute.Item{}, usage("--key: "+what, fix)
+		return attribute.Item{}, diag.BadUsage("--key: "+what, fix)
 	}
 	given := map[string]json.RawMessage{}
 	decoder := json.NewDecoder(strings.NewReader(text))
@@ -115,8 +116,8 @@ func exampleKey(schema []transform.KeyAttribute) string {
 	return "{" + strings.Join(members, ",") + "}"
 }
 
-// schemaOf is the key schema that the keys of a record show.
-func schemaOf(keys attribute.Item) []transform.KeyAttribute {
+// SchemaOf is the key schema that the keys of a record show.
+func SchemaOf(keys attribute.Item) []transform.KeyAttribute {
 	var schema []transform.KeyAttribute
 	for _, a := range keys.Attributes() {
 		schema = append(schema, transform.KeyAttribute{Name: a.Name, Type: a.Value.Kind()})

@@ -1,4 +1,4 @@
-package main
+package preflight
 
 import (
 	"errors"
@@ -48,7 +48,7 @@ func TestExplain(t *testing.T) {
 		{&sink.ProfileError{Problem: sink.NoTransactions}, diag.ProfileNoTxn, 1},
 		{&sink.ProfileError{Problem: sink.MissingProfile}, diag.TargetNotFound, 1},
 	} {
-		got := explain("something failed", fmt.Errorf("in a step: %w", c.err))
+		got := Explain("something failed", fmt.Errorf("in a step: %w", c.err))
 		if !diag.Has(got, c.code) || diag.ExitCode(got) != c.exit {
 			t.Errorf("%v: %v with exit status %d; want %s and %d", c.err, got, diag.ExitCode(got), c.code, c.exit)
 		}
@@ -59,7 +59,7 @@ func TestExplain(t *testing.T) {
 func TestExplainControlPlane(t *testing.T) {
 	for _, op := range []string{"CreateAppProfile", "CreateTable", "ModifyColumnFamilies"} {
 		for code, reason := range map[string]sink.Reason{"FailedPrecondition": sink.Permanent, "InvalidArgument": sink.Rejected} {
-			err := explainTarget("cannot create", &sink.Error{Op: op, Reason: reason, Code: code, Text: "why"})
+			err := ExplainTarget("cannot create", &sink.Error{Op: op, Reason: reason, Code: code, Text: "why"})
 			var known *diag.Error
 			if !errors.As(err, &known) || known.Code == diag.ProfileNoTxn || known.Fix == "" || !strings.Contains(known.Error(), "why") {
 				t.Errorf("%s, %s: %+v", op, code, known)
@@ -103,18 +103,18 @@ func TestExplainLedger(t *testing.T) {
 		codes.FailedPrecondition: diag.ProfileNoTxn,
 		codes.Unavailable:        diag.TargetUnreachable,
 	} {
-		if err := explainLedger("what", fmt.Errorf("read: %w", status.Error(code, "why"))); !diag.Has(err, want) {
+		if err := ExplainLedger("what", fmt.Errorf("read: %w", status.Error(code, "why"))); !diag.Has(err, want) {
 			t.Errorf("%s: %v, want %s", code, err, want)
 		}
 	}
-	if err := explainLedger("what", checkpoint.ErrFormat); !diag.Has(err, diag.LedgerUnreadable) {
+	if err := ExplainLedger("what", checkpoint.ErrFormat); !diag.Has(err, diag.LedgerUnreadable) {
 		t.Errorf("a newer format: %v", err)
 	}
-	if explain("what", nil) != nil {
+	if Explain("what", nil) != nil {
 		t.Error("no error is none")
 	}
 	unforeseen := errors.New("unforeseen")
-	if explain("what", unforeseen) != unforeseen {
+	if Explain("what", unforeseen) != unforeseen {
 		t.Error("what nobody foresaw must stay as it is")
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package status
 
 import (
 	"fmt"
@@ -17,14 +17,14 @@ const (
 	whyChildren = "children" // it is done, and what follows it was not listed
 	whyParent   = "parent"   // its parent comes first
 	whyNobody   = "nobody"   // it could be read, and no worker has taken it
-	whySilent   = "silent"   // its worker has not been heard of for longer than a lease
+	WhySilent   = "silent"   // its worker has not been heard of for longer than a lease
 	whyTrouble  = "trouble"  // a step fails and is repeated
 	whyGap      = "gap"      // it cannot be continued
 	whyReplaced = "replaced" // its stream is not the table's any more
 )
 
-// shardStatus is one shard. Its position is a sequence number, which tells nothing of any item.
-type shardStatus struct {
+// Shard is one shard. Its position is a sequence number, which tells nothing of any item.
+type Shard struct {
 	Source string  `json:"source"`
 	Stream string  `json:"stream"` // label
 	ID     string  `json:"id"`
@@ -72,13 +72,13 @@ type lineage struct {
 // listingGrace is how long it is nothing to tell that a shard ended and its children are not listed: the service's listings may be late by minutes.
 const listingGrace = 5 * time.Minute
 
-func lineageOf(in tableInput, named bool, now time.Time, lease time.Duration) *lineage {
-	rows := make(map[string]*checkpoint.Shard, len(in.shards))
-	for i := range in.shards {
-		rows[in.shards[i].Label+"/"+in.shards[i].ID] = &in.shards[i]
+func lineageOf(in TableInput, named bool, now time.Time, lease time.Duration) *lineage {
+	rows := make(map[string]*checkpoint.Shard, len(in.Shards))
+	for i := range in.Shards {
+		rows[in.Shards[i].Label+"/"+in.Shards[i].ID] = &in.Shards[i]
 	}
-	l := &lineage{now: now, lease: lease, state: in.state, parent: func(s *checkpoint.Shard) *checkpoint.Shard { return rows[s.Label+"/"+s.Parent] },
-		unfollowed: map[string]bool{}, open: in.listings.Open}
+	l := &lineage{now: now, lease: lease, state: in.State, parent: func(s *checkpoint.Shard) *checkpoint.Shard { return rows[s.Label+"/"+s.Parent] },
+		unfollowed: map[string]bool{}, open: in.Listings.Open}
 	for _, s := range unfollowedOf(in, named, now) {
 		l.unfollowed[s.ID] = true
 	}
@@ -88,16 +88,16 @@ func lineageOf(in tableInput, named bool, now time.Time, lease time.Duration) *l
 // unfollowedOf are the shards that ended a while ago while nobody knows what follows them. A table that is set aside waits for something else, which is told;
 // but a named one that was dropped is kept while its stream can be read, and nothing else tells what nobody found of it. Its last shards ended with it and
 // have no children, as any listing of a while after that shows, or after the drop, however late they were read to their ends.
-func unfollowedOf(in tableInput, named bool, now time.Time) []checkpoint.Shard {
-	aside := in.state.Aside.Reason
+func unfollowedOf(in TableInput, named bool, now time.Time) []checkpoint.Shard {
+	aside := in.State.Aside.Reason
 	dropped := named && aside == pipeline.GoneReason
 	if aside != "" && !dropped {
 		return nil
 	}
-	return slices.DeleteFunc(checkpoint.Unfollowed(in.state, in.shards, in.listings.At), func(s checkpoint.Shard) bool {
+	return slices.DeleteFunc(checkpoint.Unfollowed(in.State, in.Shards, in.Listings.At), func(s checkpoint.Shard) bool {
 		if dropped {
 			// Twice, or it would be told for moments of every dropped table: the listing that shows it comes within a minute.
-			return now.Sub(s.DoneAt) <= 2*listingGrace || in.listings.At.Sub(s.DoneAt) >= listingGrace || in.listings.At.Sub(in.state.Aside.Since) >= 2*listingGrace
+			return now.Sub(s.DoneAt) <= 2*listingGrace || in.Listings.At.Sub(s.DoneAt) >= listingGrace || in.Listings.At.Sub(in.State.Aside.Since) >= 2*listingGrace
 		}
 		return now.Sub(s.DoneAt) <= listingGrace
 	})
@@ -109,14 +109,14 @@ func (l *lineage) over(s *checkpoint.Shard) bool {
 }
 
 // addShards judges the shards of a table, and the table by them.
-func (m *migration) addShards(t *tableStatus, in tableInput) {
+func (m *Document) addShards(t *Table, in TableInput) {
 	l := lineageOf(in, t.group == "", m.At, m.lease)
 	rate, told, owned := 0.0, true, false
 	var oldest, covered, reached time.Time
 	estimated, unread := false, false
 	t.drained = t.dropped()
-	for i := range in.shards {
-		s := &in.shards[i]
+	for i := range in.Shards {
+		s := &in.Shards[i]
 		shard := l.judge(s)
 		t.Shards[shard.State]++
 		m.Shards = append(m.Shards, shard)
@@ -157,7 +157,7 @@ func (m *migration) addShards(t *tableStatus, in tableInput) {
 		if shard.Why != nil && shard.Why.Code == whyNobody {
 			t.waiting++
 		}
-		if shard.Why != nil && shard.Why.Code == whySilent {
+		if shard.Why != nil && shard.Why.Code == WhySilent {
 			t.silent++
 		}
 	}
@@ -165,8 +165,8 @@ func (m *migration) addShards(t *tableStatus, in tableInput) {
 		t.ChangesPerSecond = &rate
 	}
 	old := m.At.Sub(oldest) > 2*m.lease
-	if waitsForListing(in.state) {
-		oldest = begunAt(in.state, m.At)
+	if WaitsForListing(in.State) {
+		oldest = begunAt(in.State, m.At)
 		t.unlisted, old = !oldest.IsZero() && m.At.Sub(oldest) > 2*m.lease, false // there was nothing yet that could be old
 	}
 	t.OldestReadAt = knownTime(oldest)
@@ -184,12 +184,12 @@ func (m *migration) addShards(t *tableStatus, in tableInput) {
 }
 
 // judge tells how one shard stands.
-func (l *lineage) judge(s *checkpoint.Shard) shardStatus {
-	out := shardStatus{Source: s.Source, Stream: s.Label, ID: s.ID, Parent: known(s.Parent), State: string(s.State), Hop: s.Hop, Generation: s.Generation,
-		Epoch: s.Epoch, Owner: known(s.Owner), Host: known(s.Holder.Host), EventTime: knownTime(s.EventTime), ReadAt: knownTime(s.ReadAt),
-		WrittenAt: knownTime(s.WrittenAt), DoneAt: knownTime(s.DoneAt), Changes: s.Applied, Reason: known(s.Reason), Why: l.why(s)}
+func (l *lineage) judge(s *checkpoint.Shard) Shard {
+	out := Shard{Source: s.Source, Stream: s.Label, ID: s.ID, Parent: Known(s.Parent), State: string(s.State), Hop: s.Hop, Generation: s.Generation,
+		Epoch: s.Epoch, Owner: Known(s.Owner), Host: Known(s.Holder.Host), EventTime: knownTime(s.EventTime), ReadAt: knownTime(s.ReadAt),
+		WrittenAt: knownTime(s.WrittenAt), DoneAt: knownTime(s.DoneAt), Changes: s.Applied, Reason: Known(s.Reason), Why: l.why(s)}
 	if !s.Position.IsZero() {
-		out.Position = known(s.Position.String())
+		out.Position = Known(s.Position.String())
 	}
 	if l.over(s) {
 		return out
@@ -239,7 +239,7 @@ func (l *lineage) why(s *checkpoint.Shard) *whyStatus {
 	case l.state.Listed == 0:
 		return because(whyListing, "the stream was not listed as a whole yet")
 	case l.silent(s):
-		return because(whySilent, "%s is silent for %s, its lease of %s is over: the next worker that looks takes it", s.Owner,
+		return because(WhySilent, "%s is silent for %s, its lease of %s is over: the next worker that looks takes it", s.Owner,
 			backfill.FormatDuration(l.now.Sub(s.WrittenAt)), config.FormatDuration(l.lease))
 	case s.Owner != "" && s.Trouble != (checkpoint.Trouble{}):
 		return because(whyTrouble, "cannot %s (for %s): %s", s.Trouble.Step, backfill.FormatDuration(max(0, l.now.Sub(s.Trouble.Since))), s.Trouble.Cause)
@@ -313,9 +313,9 @@ func (l *lineage) passedOn(s *checkpoint.Shard) time.Time {
 	return s.DoneAt
 }
 
-// waitsForListing tells whether nothing of a table is read because its stream was never listed as a whole. One that is set aside waits for
+// WaitsForListing tells whether nothing of a table is read because its stream was never listed as a whole. One that is set aside waits for
 // something else, which is told.
-func waitsForListing(s checkpoint.TableState) bool {
+func WaitsForListing(s checkpoint.TableState) bool {
 	return s.Listed == 0 && !s.StreamEnded && s.Aside.Reason == ""
 }
 

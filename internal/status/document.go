@@ -1,4 +1,4 @@
-package main
+package status
 
 import (
 	"cmp"
@@ -17,13 +17,14 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
 // The phases of a migration, in order. This version comes as far as in_sync.
 const (
 	phasePrepare = "prepare"
-	phaseCopy    = "copy"
-	phaseInSync  = "in_sync"
+	PhaseCopy    = "copy"
+	PhaseInSync  = "in_sync"
 )
 
 var phases = admin.Phases
@@ -31,8 +32,8 @@ var phases = admin.Phases
 // statusSchema names the form of the document, which status.schema.json describes.
 const statusSchema = "replicator.status/v1"
 
-// migration is where a migration stands: the document of `status -o json` and of /api/v1/status. What cannot be told is null.
-type migration struct {
+// Document is where a migration stands: the document of `status -o json` and of /api/v1/status. What cannot be told is null.
+type Document struct {
 	Schema    string         `json:"schema"`
 	Name      string         `json:"name"`
 	Phase     string         `json:"phase"`
@@ -42,9 +43,9 @@ type migration struct {
 	Emulator  bool           `json:"emulator"`
 	Workers   []workerStatus `json:"workers"` // that hold a lease or keep a table
 	Leases    int            `json:"leases"`
-	Tables    []tableStatus  `json:"tables"`
-	Shards    []shardStatus  `json:"shards,omitempty"`
-	NextSteps []nextStep     `json:"next_steps"`
+	Tables    []Table        `json:"tables"`
+	Shards    []Shard        `json:"shards,omitempty"`
+	NextSteps []NextStep     `json:"next_steps"`
 
 	lease   time.Duration
 	with    string // flags that next steps need to find the same configuration
@@ -67,8 +68,8 @@ type workerStatus struct {
 	ClockOffsetSeconds *float64 `json:"clock_offset_seconds"`
 }
 
-// tableStatus is one source table.
-type tableStatus struct {
+// Table is one source table.
+type Table struct {
 	Source string `json:"source"`
 	Target string `json:"target"`
 	Phase  string `json:"phase"`
@@ -93,10 +94,10 @@ type tableStatus struct {
 	Shards           map[string]int    `json:"shards"`
 
 	group     string    // what the tables of its pattern are called together; "" for a table that is named
-	aside     string    // why it cannot be followed, if it cannot
+	Aside     string    `json:"-"` // why it cannot be followed, if it cannot
 	unlisted  bool      // for some time it has been waiting for the first complete listing of its stream
-	childless time.Time // since when the children of a shard that ended have not been listed; zero if there is no such shard
-	longGone  bool      // it was dropped, and its stream has ended too
+	Childless time.Time `json:"-"` // since when the children of a shard that ended have not been listed; zero if there is no such shard
+	LongGone  bool      `json:"-"` // it was dropped, and its stream has ended too
 	drained   bool      // it was dropped, and nothing of it is left to read
 	passed    bool      // it is one of a pattern that was in sync until it was dropped: the migration does not wait for it
 	keeper    string
@@ -128,34 +129,34 @@ type troubleStatus struct {
 	Throttled bool      `json:"throttled"`
 }
 
-// nextStep is something to do.
-type nextStep struct {
+// NextStep is something to do.
+type NextStep struct {
 	Command string `json:"command"`
 	Why     string `json:"why"`
 }
 
-// tableInput is what the ledger holds of a table.
-type tableInput struct {
-	found    bool
-	state    checkpoint.TableState
-	shards   []checkpoint.Shard
-	parked   int
-	seat     seatInput
+// TableInput is what the ledger holds of a table.
+type TableInput struct {
+	Found    bool
+	State    checkpoint.TableState
+	Shards   []checkpoint.Shard
+	Parked   int
+	Seat     SeatInput
 	findings []targetFinding // where it was looked
 	// listings are read only where a shard's children are not known, or not read yet.
-	listings checkpoint.Listings
+	Listings checkpoint.Listings
 }
 
-// seatInput is what is looked at of a keeper's seat. Its scan holds keys of items, so that only numbers are taken from there.
-type seatInput struct {
-	owner  string
-	sign   checkpoint.Sign
+// SeatInput is what is looked at of a keeper's seat. Its scan holds keys of items, so that only numbers are taken from there.
+type SeatInput struct {
+	Owner  string
+	Sign   checkpoint.Sign
 	pace   checkpoint.Pace
 	copied int64 // items that the load of the present generation has made durable
 }
 
-func newMigration(cfg *config.Config, env config.Lookup, now time.Time) *migration {
-	m := &migration{Schema: statusSchema, Name: cfg.Name, At: now.UTC(), Tables: []tableStatus{}, NextSteps: []nextStep{}, Workers: []workerStatus{},
+func NewDocument(cfg *config.Config, env config.Lookup, now time.Time) *Document {
+	m := &Document{Schema: statusSchema, Name: cfg.Name, At: now.UTC(), Tables: []Table{}, NextSteps: []NextStep{}, Workers: []workerStatus{},
 		workers: map[string]*workerStatus{}, lease: cfg.State.Lease, Source: cfg.Source.Region, Target: cfg.Target.Project + "/" + cfg.Target.Instance}
 	if m.Source == "" {
 		m.Source, _ = env("AWS_REGION")
@@ -170,33 +171,33 @@ func newMigration(cfg *config.Config, env config.Lookup, now time.Time) *migrati
 	return m
 }
 
-// add judges one table.
-func (m *migration) add(c config.Table, in tableInput) {
-	t := tableStatus{Source: c.From, Target: c.TargetNames(), Phase: phasePrepare, Parked: in.parked, Shards: map[string]int{}, keeper: in.seat.owner,
+// Add judges one table.
+func (m *Document) Add(c config.Table, in TableInput) {
+	t := Table{Source: c.From, Target: c.TargetNames(), Phase: phasePrepare, Parked: in.Parked, Shards: map[string]int{}, keeper: in.Seat.Owner,
 		Throttled: []throttledStatus{}, Troubles: []troubleStatus{}}
 	for _, state := range admin.ShardStates {
 		t.Shards[state] = 0
 	}
 	t.Copy.State = copyNotStarted
-	if in.found {
-		t.Generation = &in.state.Generation
-		t.NeedsLoad, t.NeedsLoadReason, t.Gaps = in.state.NeedsLoad, known(in.state.Reason), in.state.GapCount
-		if n := len(in.state.Gaps); n > 0 {
-			last := in.state.Gaps[n-1]
-			t.LastGap = &gapStatus{At: last.At.UTC(), Shard: known(last.Shard), Reason: last.Reason}
+	if in.Found {
+		t.Generation = &in.State.Generation
+		t.NeedsLoad, t.NeedsLoadReason, t.Gaps = in.State.NeedsLoad, Known(in.State.Reason), in.State.GapCount
+		if n := len(in.State.Gaps); n > 0 {
+			last := in.State.Gaps[n-1]
+			t.LastGap = &gapStatus{At: last.At.UTC(), Shard: Known(last.Shard), Reason: last.Reason}
 		}
 		t.undeclared(in)
-		t.Copy = copyOf(in.state, in.seat, m.At, m.lease)
-		t.Phase = phaseCopy
+		t.Copy = copyOf(in.State, in.Seat, m.At, m.lease)
+		t.Phase = PhaseCopy
 		// A table that needs a load is never in sync, whatever else holds.
-		if in.state.Loaded() && in.state.Adopted == in.state.Generation && !t.NeedsLoad {
-			t.Phase = phaseInSync
+		if in.State.Loaded() && in.State.Adopted == in.State.Generation && !t.NeedsLoad {
+			t.Phase = PhaseInSync
 		}
 	}
-	if in.seat.owner != "" {
-		w := m.worker(in.seat.owner, in.seat.sign)
+	if in.Seat.Owner != "" {
+		w := m.worker(in.Seat.Owner, in.Seat.Sign)
 		w.Keeps = append(w.Keeps, c.From)
-		if trouble := in.seat.sign.Trouble; trouble != (checkpoint.Trouble{}) && m.At.Sub(in.seat.sign.WrittenAt) <= m.lease {
+		if trouble := in.Seat.Sign.Trouble; trouble != (checkpoint.Trouble{}) && m.At.Sub(in.Seat.Sign.WrittenAt) <= m.lease {
 			t.troubled(trouble, 0)
 		}
 	}
@@ -205,50 +206,50 @@ func (m *migration) add(c config.Table, in tableInput) {
 	}
 	t.setAside(in, m.At)
 	m.addShards(&t, in)
-	if t.longGone {
+	if t.LongGone {
 		// Its stream is gone too: nothing is read late any more.
 		t.LagSeconds, t.HeadroomSeconds, t.OldestReadAt, t.Old, t.waiting, t.silent = nil, nil, nil, false, 0, 0
 		t.drained = true
 	}
 	t.misplaced(in, m.At)
-	if t.Phase == phaseInSync && (t.aside != "" || t.outlived()) {
-		t.Phase = phaseCopy
+	if t.Phase == PhaseInSync && (t.Aside != "" || t.outlived()) {
+		t.Phase = PhaseCopy
 		// Tables of a pattern come and go. A table that is named is missing.
 		t.passed = t.dropped() && !t.outlived() && t.group != ""
 	}
-	t.throttledBy(in.seat.pace, m.At)
+	t.throttledBy(in.Seat.pace, m.At)
 	m.Tables = append(m.Tables, t)
 }
 
 // dropped tells whether the source table does not exist any more.
-func (t *tableStatus) dropped() bool { return t.aside == pipeline.GoneReason }
+func (t *Table) dropped() bool { return t.Aside == pipeline.GoneReason }
 
 // outlived tells whether something is not applied for longer than the stream keeps changes. What came since may be lost, which only reading on can tell, and until
 // then nobody knows whether the table is in sync.
-func (t *tableStatus) outlived() bool { return t.HeadroomSeconds != nil && *t.HeadroomSeconds <= 0 }
+func (t *Table) outlived() bool { return t.HeadroomSeconds != nil && *t.HeadroomSeconds <= 0 }
 
 // undeclared tells of gaps that stand in the rows of their shards alone: whoever found them was gone before the table's record could say so. The next keeper
 // declares them, and until one comes they are lost changes all the same.
-func (t *tableStatus) undeclared(in tableInput) {
-	for _, s := range in.shards {
-		if s.Undeclared(in.state) {
-			t.NeedsLoad, t.NeedsLoadReason = true, known(s.Reason)
-			t.Gaps, t.LastGap = t.Gaps+1, &gapStatus{At: s.DoneAt.UTC(), Shard: known(s.ID), Reason: s.Reason}
+func (t *Table) undeclared(in TableInput) {
+	for _, s := range in.Shards {
+		if s.Undeclared(in.State) {
+			t.NeedsLoad, t.NeedsLoadReason = true, Known(s.Reason)
+			t.Gaps, t.LastGap = t.Gaps+1, &gapStatus{At: s.DoneAt.UTC(), Shard: Known(s.ID), Reason: s.Reason}
 		}
 	}
 }
 
 // setAside tells of a table that cannot be followed: one of a pattern, for whatever reason, or a named one that was dropped. One that is gone is no trouble for ever: after a day it is told by
 // its row alone, if its stream was read before it went.
-func (t *tableStatus) setAside(in tableInput, now time.Time) {
-	a := in.state.Aside
-	t.aside = a.Reason
+func (t *Table) setAside(in TableInput, now time.Time) {
+	a := in.State.Aside
+	t.Aside = a.Reason
 	unread := func(s checkpoint.Shard) bool {
-		return s.Label == in.state.Label && !s.Finished() && !(s.CaughtUp && s.ReadAt.After(a.Since))
+		return s.Label == in.State.Label && !s.Finished() && !(s.CaughtUp && s.ReadAt.After(a.Since))
 	}
-	t.longGone = a.Reason == pipeline.GoneReason && now.Sub(a.Since) > cdc.Retention && !slices.ContainsFunc(in.shards, unread) &&
+	t.LongGone = a.Reason == pipeline.GoneReason && now.Sub(a.Since) > cdc.Retention && !slices.ContainsFunc(in.Shards, unread) &&
 		len(unfollowedOf(in, t.group == "", now)) == 0
-	if a.Reason != "" && !t.longGone {
+	if a.Reason != "" && !t.LongGone {
 		t.troubled(checkpoint.Trouble{Step: stepFollow, Cause: a.Reason, Since: a.Since}, 0)
 	}
 }
@@ -258,25 +259,25 @@ const stepFollow = "follow the table"
 
 // unfollowed tells of a shard that ended, and of whose children no listing has told. Changes of theirs may wait by now, so that the table is not in sync,
 // however soon everything else of it is applied.
-func (t *tableStatus) unfollowed(ended time.Time) {
-	if t.childless.IsZero() || ended.Before(t.childless) {
-		t.childless = ended
+func (t *Table) unfollowed(ended time.Time) {
+	if t.Childless.IsZero() || ended.Before(t.Childless) {
+		t.Childless = ended
 	}
-	if t.Phase == phaseInSync {
-		t.Phase = phaseCopy
+	if t.Phase == PhaseInSync {
+		t.Phase = PhaseCopy
 	}
 	t.troubled(checkpoint.Trouble{Step: "find the children of a shard that ended", Cause: "no listing of the stream has shown them", Since: ended}, 1)
 }
 
 // worker is the entry of a worker, of which a row that it holds tells something.
-func (m *migration) worker(id string, sign checkpoint.Sign) *workerStatus {
+func (m *Document) worker(id string, sign checkpoint.Sign) *workerStatus {
 	w := m.workers[id]
 	if w == nil {
 		w = &workerStatus{ID: id, Keeps: []string{}}
 		m.workers[id] = w
 	}
 	if w.Host == nil {
-		w.Host, w.Version = known(sign.Holder.Host), known(sign.Holder.Version)
+		w.Host, w.Version = Known(sign.Holder.Host), Known(sign.Holder.Version)
 	}
 	if at := knownTime(sign.WrittenAt); at != nil && (w.HeartbeatAt == nil || at.After(*w.HeartbeatAt)) {
 		w.HeartbeatAt, w.ClockOffsetSeconds = at, nil
@@ -288,7 +289,7 @@ func (m *migration) worker(id string, sign checkpoint.Sign) *workerStatus {
 }
 
 // throttledBy takes what a load waited for, unless it was told too long ago to mean anything.
-func (t *tableStatus) throttledBy(pace checkpoint.Pace, now time.Time) {
+func (t *Table) throttledBy(pace checkpoint.Pace, now time.Time) {
 	if t.Copy.State != copyRunning || now.Sub(pace.At) > time.Hour {
 		return
 	}
@@ -299,55 +300,55 @@ func (t *tableStatus) throttledBy(pace checkpoint.Pace, now time.Time) {
 }
 
 // conclude judges the migration as a whole, and says what to do next.
-func (m *migration) conclude() {
+func (m *Document) conclude() {
 	for _, id := range slices.Sorted(maps.Keys(m.workers)) {
 		w := m.workers[id]
 		w.Silent = w.HeartbeatAt != nil && m.At.Sub(*w.HeartbeatAt) > m.lease
 		m.Workers = append(m.Workers, *w)
 	}
-	m.Phase = phaseOf(m.Tables)
+	m.Phase = PhaseOf(m.Tables)
 	m.advise(m.Phase != phasePrepare)
 }
 
-// phaseOf is the phase of a migration: it is in sync if a table of it is, and no other is awaited.
-func phaseOf(tables []tableStatus) string {
+// PhaseOf is the phase of a migration: it is in sync if a table of it is, and no other is awaited.
+func PhaseOf(tables []Table) string {
 	started, synced, awaited := false, false, false
 	for _, t := range tables {
 		started = started || t.Phase != phasePrepare
-		synced = synced || t.Phase == phaseInSync
-		awaited = awaited || t.Phase != phaseInSync && !t.passed
+		synced = synced || t.Phase == PhaseInSync
+		awaited = awaited || t.Phase != PhaseInSync && !t.passed
 	}
 	switch {
 	case !started:
 		return phasePrepare
 	case synced && !awaited:
-		return phaseInSync
+		return PhaseInSync
 	}
-	return phaseCopy
+	return PhaseCopy
 }
 
 // unmanned tells whether something may be left to read, and no worker is there to do it. A worker that holds no lease may keep a table, whose shards have all ended or
 // were not listed yet.
-func (m *migration) unmanned() bool {
+func (m *Document) unmanned() bool {
 	lives := slices.ContainsFunc(m.Workers, func(w workerStatus) bool { return !w.Silent })
-	return m.Leases == 0 && !lives && slices.ContainsFunc(m.Tables, func(t tableStatus) bool { return !t.drained })
+	return m.Leases == 0 && !lives && slices.ContainsFunc(m.Tables, func(t Table) bool { return !t.drained })
 }
 
 // next adds a step, or another reason for the one before it. Its command finds the configuration that this one found.
-func (m *migration) next(command, why string) {
+func (m *Document) next(command, why string) {
 	command = "replicator " + command + m.with
 	if n := len(m.NextSteps); n > 0 && m.NextSteps[n-1].Command == command {
 		m.NextSteps[n-1].Why += "; " + why
 		return
 	}
-	m.NextSteps = append(m.NextSteps, nextStep{command, why})
+	m.NextSteps = append(m.NextSteps, NextStep{command, why})
 }
 
 // littleHeadroom is what an operator is warned of; the alert ReplicatorDataLossImminent uses the same time.
 const littleHeadroom = 6 * time.Hour
 
 // advise says what to do. Started tells that the ledger knows one of the tables.
-func (m *migration) advise(started bool) {
+func (m *Document) advise(started bool) {
 	switch {
 	case !started && !m.begun:
 		m.next("run", "nothing was started yet")
@@ -368,18 +369,18 @@ func (m *migration) advise(started bool) {
 		look := "status --shards --table " + t.Source
 		if t.outlived() {
 			m.next(look, fmt.Sprintf("%s: not applied for %s, and the stream keeps changes for 24 hours: reading it again will show whether any were lost", t.Source,
-				backfill.FormatDuration(cdc.Retention-asDuration(*t.HeadroomSeconds))))
+				backfill.FormatDuration(cdc.Retention-AsDuration(*t.HeadroomSeconds))))
 		} else if h := t.HeadroomSeconds; h != nil && *h < littleHeadroom.Seconds() {
 			m.next(look, fmt.Sprintf("%s: %s until the stream drops changes that are not applied", t.Source, seconds(h)))
 		}
 		for _, trouble := range t.Troubles {
 			m.next(look, fmt.Sprintf("%s: %s", t.Source, trouble.text(m.At)))
 		}
-		if t.longGone && t.group == "" {
+		if t.LongGone && t.group == "" {
 			m.next("lint", t.Source+" does not exist any more: take it out of the configuration, or create it again")
 		}
 		if t.NeedsLoad {
-			m.NextSteps = append(m.NextSteps, nextStep{"replicator run -c OTHER.yaml",
+			m.NextSteps = append(m.NextSteps, NextStep{"replicator run -c OTHER.yaml",
 				fmt.Sprintf("%s lost changes: copy it again, with another `name` and another `to`", t.Source)})
 		}
 		if t.Parked > 0 {
@@ -387,13 +388,13 @@ func (m *migration) advise(started bool) {
 			if t.Parked == 1 {
 				verb = "needs"
 			}
-			m.next("parked list --table "+t.Source, plural(t.Parked, "item")+" "+verb+" a decision")
+			m.next("parked list --table "+t.Source, terminal.Plural(t.Parked, "item")+" "+verb+" a decision")
 		}
 	}
 }
 
 // adviseUnmet tells of tables that no worker has met, though there is a ledger: it may know others.
-func (m *migration) adviseUnmet() {
+func (m *Document) adviseUnmet() {
 	for _, t := range m.Tables {
 		if t.group == "" {
 			m.next("run", t.Source+" was not begun yet")
@@ -405,10 +406,10 @@ func (m *migration) adviseUnmet() {
 
 // adviseClocks tells of workers that wrote to the ledger in what is the future here. Lag and headroom are times of workers held against this clock. A worker whose clock is behind cannot be
 // told from one that is silent.
-func (m *migration) adviseClocks() {
+func (m *Document) adviseClocks() {
 	for _, w := range m.Workers {
 		if w.ClockOffsetSeconds != nil {
-			m.next("status --shards", fmt.Sprintf("the clock of worker %s is %s DynamoDB's: set it", w.ID, clock.Text(asDuration(*w.ClockOffsetSeconds))))
+			m.next("status --shards", fmt.Sprintf("the clock of worker %s is %s DynamoDB's: set it", w.ID, clock.Text(AsDuration(*w.ClockOffsetSeconds))))
 			continue
 		}
 		if w.HeartbeatAt != nil && w.HeartbeatAt.Sub(m.At) > m.lease {
@@ -419,7 +420,7 @@ func (m *migration) adviseClocks() {
 
 // adviseNew tells of named tables that no worker has met, though others are followed: nothing of them is copied, and their streams keep changes for a day only. Those that run were started
 // before the table stood in their configuration, or cannot reach it.
-func (m *migration) adviseNew() {
+func (m *Document) adviseNew() {
 	for _, t := range m.Tables {
 		if t.Phase == phasePrepare && t.group == "" {
 			m.next("run", t.Source+" was not begun yet: restart the workers with this configuration")
@@ -428,13 +429,13 @@ func (m *migration) adviseNew() {
 }
 
 // adviseReading asks for a worker where shards are read by nobody: the leases of one that is gone, and shards that nobody takes.
-func (m *migration) adviseReading() {
+func (m *Document) adviseReading() {
 	for _, t := range m.Tables {
 		switch {
 		case t.silent > 0:
-			m.next("run", fmt.Sprintf("%s: %s held by a worker that is silent; a running one takes over within moments", t.Source, plural(t.silent, "shard")))
+			m.next("run", fmt.Sprintf("%s: %s held by a worker that is silent; a running one takes over within moments", t.Source, terminal.Plural(t.silent, "shard")))
 		case t.waiting > 0 && t.Old:
-			m.next("run", fmt.Sprintf("%s: no worker takes %s, and the stream is kept for 24 hours only", t.Source, plural(t.waiting, "shard")))
+			m.next("run", fmt.Sprintf("%s: no worker takes %s, and the stream is kept for 24 hours only", t.Source, terminal.Plural(t.waiting, "shard")))
 		case t.Old && len(t.Troubles) == 0:
 			m.next("status --shards --table "+t.Source, fmt.Sprintf("%s was last read %s ago, though its worker lives", t.Source, since(t.OldestReadAt, m.At)))
 		}
@@ -445,13 +446,13 @@ func (m *migration) adviseReading() {
 func (t troubleStatus) text(now time.Time) string {
 	where := ""
 	if t.Shards > 0 {
-		where = " in " + plural(t.Shards, "shard")
+		where = " in " + terminal.Plural(t.Shards, "shard")
 	}
 	return fmt.Sprintf("cannot %s (for %s%s): %s", t.Step, since(&t.Since, now), where, t.Cause)
 }
 
 // troubled counts a trouble in so many shards, 0 for one of the table as a whole; troubles of one kind are told once, since the first.
-func (t *tableStatus) troubled(trouble checkpoint.Trouble, shards int) {
+func (t *Table) troubled(trouble checkpoint.Trouble, shards int) {
 	for i := range t.Troubles {
 		if o := &t.Troubles[i]; o.Step == trouble.Step && o.Cause == trouble.Cause {
 			o.Shards += shards
@@ -468,8 +469,8 @@ func (t *tableStatus) troubled(trouble checkpoint.Trouble, shards int) {
 }
 
 // seatOf takes what is looked at of a keeper's seat.
-func seatOf(seat checkpoint.Seat, generation uint32) seatInput {
-	in := seatInput{owner: seat.Owner(), sign: seat.Sign(), pace: seat.Pace()}
+func seatOf(seat checkpoint.Seat, generation uint32) SeatInput {
+	in := SeatInput{Owner: seat.Owner(), Sign: seat.Sign(), pace: seat.Pace()}
 	var scan struct {
 		Generation uint32 `json:"generation"`
 		Items      int64  `json:"items"`
@@ -480,8 +481,8 @@ func seatOf(seat checkpoint.Seat, generation uint32) seatInput {
 	return in
 }
 
-// known is nil for what is not known.
-func known(text string) *string {
+// Known is nil for what is not known.
+func Known(text string) *string {
 	if text == "" {
 		return nil
 	}
@@ -505,20 +506,29 @@ func lagAndHeadroom(covered, reached, now time.Time) (lag, headroom *float64) {
 	return &l, &h
 }
 
-// verdict is the answer of a run that has done all it could: nil, or why the target is not the image of the source.
-func (m *migration) verdict() error {
+// Verdict is the answer of a run that has done all it could: nil, or why the target is not the image of the source.
+func (m *Document) Verdict() error {
 	var found diag.List
 	for _, t := range m.Tables {
 		if t.NeedsLoad {
-			found = append(found, &diag.Error{Code: diag.NeedsLoad, What: fmt.Sprintf("table %s needs a load", t.Source), Cause: orDash(t.NeedsLoadReason)})
+			found = append(found, &diag.Error{Code: diag.NeedsLoad, What: fmt.Sprintf("table %s needs a load", t.Source), Cause: OrDash(t.NeedsLoadReason)})
 		}
-		if t.aside != "" {
-			found = append(found, &diag.Error{Code: diag.TableSetAside, What: "table " + t.Source + " is set aside", Cause: t.aside})
+		if t.Aside != "" {
+			found = append(found, &diag.Error{Code: diag.TableSetAside, What: "table " + t.Source + " is set aside", Cause: t.Aside})
 		}
 		if t.Parked > 0 {
-			found = append(found, &diag.Error{Code: diag.ItemsParked, What: plural(t.Parked, "item") + " of table " + t.Source + " could not be stored",
+			found = append(found, &diag.Error{Code: diag.ItemsParked, What: terminal.Plural(t.Parked, "item") + " of table " + t.Source + " could not be stored",
 				Cause: "parked with their reasons; everything else is applied", Fix: "replicator parked list --table " + t.Source})
 		}
 	}
 	return found.Err()
+}
+
+func (m *Document) AnyParked() bool {
+	for _, t := range m.Tables {
+		if t.Parked > 0 {
+			return true
+		}
+	}
+	return false
 }

@@ -1,4 +1,4 @@
-package main
+package status
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 
 // tableLine is a line of the table of tables: a table, or the tables of one pattern together.
 type tableLine struct {
-	*tableStatus
+	*Table
 	name, copy string
 	unread     bool // some table's lag cannot be told, so that the one of the line may be more
 }
@@ -23,8 +23,8 @@ func (l tableLine) lagText() string {
 
 // collapsed has one line for all tables of a pattern, as long as there are several: its lag is that of the worst, its headroom the least.
 // What is wrong with a single one is told below the table, by its name.
-func (m *migration) collapsed() []tableLine {
-	members := map[string][]*tableStatus{}
+func (m *Document) collapsed() []tableLine {
+	members := map[string][]*Table{}
 	for i := range m.Tables {
 		if t := &m.Tables[i]; t.group != "" {
 			members[t.group] = append(members[t.group], t)
@@ -36,7 +36,7 @@ func (m *migration) collapsed() []tableLine {
 		t := &m.Tables[i]
 		switch {
 		case len(members[t.group]) < 2:
-			line := tableLine{tableStatus: t, name: t.Source, copy: t.Copy.String()}
+			line := tableLine{Table: t, name: t.Source, copy: t.Copy.String()}
 			if t.dropped() {
 				line.copy += ", dropped"
 			}
@@ -50,8 +50,8 @@ func (m *migration) collapsed() []tableLine {
 }
 
 // together sums up the tables of a pattern.
-func together(group string, tables []*tableStatus) tableLine {
-	sum := &tableStatus{Source: group}
+func together(group string, tables []*Table) tableLine {
+	sum := &Table{Source: group}
 	done, aside, unread := 0, 0, false
 	var took time.Duration
 	for _, t := range tables {
@@ -61,7 +61,7 @@ func together(group string, tables []*tableStatus) tableLine {
 				took = max(took, t.Copy.Done.Sub(*t.Copy.Started))
 			}
 		}
-		if t.aside != "" {
+		if t.Aside != "" {
 			aside++
 		}
 		sum.Parked += t.Parked
@@ -71,8 +71,8 @@ func together(group string, tables []*tableStatus) tableLine {
 		if t.HeadroomSeconds != nil && (sum.HeadroomSeconds == nil || *t.HeadroomSeconds < *sum.HeadroomSeconds) {
 			sum.HeadroomSeconds = t.HeadroomSeconds
 		}
-		unread = unread || t.LagSeconds == nil && t.aside == ""
-		sum.HeadroomAtMost = sum.HeadroomAtMost || t.HeadroomAtMost || t.HeadroomSeconds == nil && t.aside == ""
+		unread = unread || t.LagSeconds == nil && t.Aside == ""
+		sum.HeadroomAtMost = sum.HeadroomAtMost || t.HeadroomAtMost || t.HeadroomSeconds == nil && t.Aside == ""
 		switch {
 		case t.ChangesPerSecond == nil:
 		case sum.ChangesPerSecond == nil:
@@ -92,5 +92,5 @@ func together(group string, tables []*tableStatus) tableLine {
 	if aside > 0 {
 		text += fmt.Sprintf(", %d set aside", aside)
 	}
-	return tableLine{tableStatus: sum, name: group, copy: text, unread: unread}
+	return tableLine{Table: sum, name: group, copy: text, unread: unread}
 }

@@ -1,4 +1,4 @@
-package main
+package preflight
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
@@ -21,89 +22,89 @@ import (
 const (
 	// probeTime bounds one question to one dependency. Without it an unreachable endpoint holds a first run for minutes, and the
 	// Bigtable client says only "context deadline exceeded" then.
-	probeTime = 5 * time.Second
+	ProbeTime = 5 * time.Second
 	// createTime bounds the making of each of the target's tables, split at keys sampled from the source, which takes Bigtable
 	// seconds. That the instance answers is known by then.
-	createTime = time.Minute
+	CreateTime = time.Minute
 )
 
 // ledgerFamily is the family of the state table that the ledger's rows use.
 const ledgerFamily = "ledger"
 
-// probed is what the probes have found out.
-type probed struct {
-	tables  []probedTable
-	cluster string // that the app profile routes to; "" if it cannot be told
-	ageing  []*sink.SchemaError
-	aside   []string // tables of patterns with which something is wrong
+// Found is what the probes have found out.
+type Found struct {
+	Tables  []Table
+	Cluster string // that the app profile routes to; "" if it cannot be told
+	Ageing  []*sink.SchemaError
+	Aside   []string // tables of patterns with which something is wrong
 }
 
-// probedTable is one table of the configuration with what DynamoDB says of it.
-type probedTable struct {
-	config      config.Table
-	description backfill.Description
-	mapping     *transform.Mapping
+// Table is one table of the configuration with what DynamoDB says of it.
+type Table struct {
+	Config      config.Table
+	Description backfill.Description
+	Mapping     *transform.Mapping
 }
 
-// prober asks every dependency one question and tells the answers, one line each.
-type prober struct {
-	out     io.Writer
-	colored bool
-	hints   string // flags of the commands in remedies
-	cfg     *config.Config
-	source  *source
-	target  *target // once reach has connected it
-	worker  string
-	dry     bool // change nothing, not even the target's tables
+// Prober asks every dependency one question and tells the answers, one line each.
+type Prober struct {
+	Out     io.Writer
+	Colored bool
+	Hints   string // flags of the commands in remedies
+	Cfg     *config.Config
+	Source  *Source
+	Target  *Target // once reach has connected it
+	Worker  string
+	Dry     bool // change nothing, not even the target's tables
 	// acceptMapping: a changed mapping is no reason to refuse a table.
-	acceptMapping bool
+	AcceptMapping bool
 	noViews       []string // <table>:<view>, of those that the service cannot make
-	found         probed
-	failed        []error
+	Found         Found
+	Failed        []error
 	// told has every answer, for commands that tell them in another form too. With inFull the cause and the fix of a failure are
 	// told where it is met, and not at the end.
-	told   []answer
-	inFull bool
+	Told   []Answer
+	InFull bool
 }
 
-// answer is what a dependency has answered to a probe.
-type answer struct {
+// Answer is what a dependency has answered to a probe.
+type Answer struct {
 	Name   string      `json:"name"`
 	OK     *bool       `json:"ok"` // null if it cannot be told
 	Detail string      `json:"detail,omitempty"`
 	Error  *diag.Error `json:"error,omitempty"`
 }
 
-// run asks everything that can be asked, so that one run shows all that is wrong.
-func (p *prober) run(ctx context.Context) (probed, error) {
-	if p.ask(ctx, probeTime, "AWS credentials", p.credentials) {
-		tables, _ := p.find(ctx)
+// Run asks everything that can be asked, so that one run shows all that is wrong.
+func (p *Prober) Run(ctx context.Context) (Found, error) {
+	if p.Ask(ctx, ProbeTime, "AWS credentials", p.Credentials) {
+		tables, _ := p.Find(ctx)
 		for _, t := range tables {
 			p.table(ctx, t)
 		}
-		if err := p.source.clock.Refuse(); err != nil && !p.dry {
-			return probed{}, err // whatever else failed may come of it
+		if err := p.Source.clock.Refuse(); err != nil && !p.Dry {
+			return Found{}, err // whatever else failed may come of it
 		}
 	}
-	name := targetName(p.cfg)
-	if p.ask(ctx, probeTime, name, p.reach) {
-		p.ask(ctx, probeTime, "app profile "+p.cfg.Target.AppProfile, p.profile)
+	name := TargetName(p.Cfg)
+	if p.Ask(ctx, ProbeTime, name, p.reach) {
+		p.Ask(ctx, ProbeTime, "app profile "+p.Cfg.Target.AppProfile, p.Profile)
 		p.tables(ctx)
 	}
 	if ctx.Err() != nil {
-		return probed{}, ended(ctx)
+		return Found{}, terminal.Ended(ctx)
 	}
-	return p.found, errors.Join(p.failed...)
+	return p.Found, errors.Join(p.Failed...)
 }
 
-// untold is the answer of a probe that cannot tell: no failure, and no reason for a tick either.
-type untold string
+// Untold is the answer of a probe that cannot tell: no failure, and no reason for a tick either.
+type Untold string
 
-func (u untold) Error() string { return string(u) }
+func (u Untold) Error() string { return string(u) }
 
-// ask runs one probe and tells its outcome. The cause and the fix of a failure are told in full at the end of the run, in
+// Ask runs one probe and tells its outcome. The cause and the fix of a failure are told in full at the end of the run, in
 // the form all errors have; here stands which of the dependencies it was.
-func (p *prober) ask(ctx context.Context, limit time.Duration, name string, question func(ctx context.Context) (string, error)) bool {
+func (p *Prober) Ask(ctx context.Context, limit time.Duration, name string, question func(ctx context.Context) (string, error)) bool {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	detail, err := question(limited)
@@ -111,7 +112,7 @@ func (p *prober) ask(ctx context.Context, limit time.Duration, name string, ques
 	var known *diag.Error
 	ok := err == nil
 	answered := &ok
-	if open := untold(""); errors.As(err, &open) {
+	if open := Untold(""); errors.As(err, &open) {
 		mark, color, detail, err, answered = "?", "\x1b[33m", string(open), nil, nil
 	}
 	if err != nil {
@@ -124,32 +125,32 @@ func (p *prober) ask(ctx context.Context, limit time.Duration, name string, ques
 		} else {
 			detail = "see below"
 		}
-		p.failed = append(p.failed, err)
+		p.Failed = append(p.Failed, err)
 	}
-	if p.colored {
+	if p.Colored {
 		mark = color + mark + "\x1b[0m"
 	}
 	remedy := ""
-	if p.inFull && err != nil {
+	if p.InFull && err != nil {
 		if known == nil {
 			known = &diag.Error{Code: diag.Internal, What: "cannot check " + name, Err: err}
 		}
-		detail, remedy = inPlace(known, p.hints)
+		detail, remedy = InPlace(known, p.Hints)
 		var more diag.List
 		if errors.As(err, &more) && len(more) > 1 {
 			for _, e := range more[1:] {
-				headline, lines := inPlace(e, p.hints)
+				headline, lines := InPlace(e, p.Hints)
 				remedy += "  also " + headline + "\n" + lines
 			}
 		}
 	}
-	p.told = append(p.told, answer{name, answered, detail, known})
-	_, _ = fmt.Fprintf(p.out, "%s %-28s %s\n%s", mark, name, detail, remedy)
+	p.Told = append(p.Told, Answer{name, answered, detail, known})
+	_, _ = fmt.Fprintf(p.Out, "%s %-28s %s\n%s", mark, name, detail, remedy)
 	return err == nil
 }
 
-// inPlace is an error told where it is met: its headline, and the lines below it.
-func inPlace(e *diag.Error, hints string) (headline, remedy string) {
+// InPlace is an error told where it is met: its headline, and the lines below it.
+func InPlace(e *diag.Error, hints string) (headline, remedy string) {
 	var text strings.Builder
 	_ = diag.List{e}.WithFlags(hints).Render(&text)
 	headline, remedy, _ = strings.Cut(text.String(), "\n")
@@ -157,11 +158,11 @@ func inPlace(e *diag.Error, hints string) (headline, remedy string) {
 	return headline, remedy
 }
 
-func (p *prober) credentials(ctx context.Context) (string, error) {
-	if p.source.config.Credentials == nil {
+func (p *Prober) Credentials(ctx context.Context) (string, error) {
+	if p.Source.config.Credentials == nil {
 		return "", &diag.Error{Code: diag.NoAWSCredentials, What: "no AWS credentials are configured"}
 	}
-	c, err := p.source.config.Credentials.Retrieve(ctx)
+	c, err := p.Source.config.Credentials.Retrieve(ctx)
 	if err != nil {
 		return "", explainCredentials(err)
 	}
@@ -170,72 +171,72 @@ func (p *prober) credentials(ctx context.Context) (string, error) {
 
 // table asks for a table and its stream. What is wrong with a table of a pattern is told in full, and no reason not to begin: the table
 // is set aside, and the others go on.
-func (p *prober) table(ctx context.Context, t config.Table) {
+func (p *Prober) table(ctx context.Context, t config.Table) {
 	if t.Pattern() != "" {
-		inFull, failed := p.inFull, p.failed
-		p.inFull = true
-		defer func() { p.inFull, p.failed = inFull, failed }()
+		inFull, failed := p.InFull, p.Failed
+		p.InFull = true
+		defer func() { p.InFull, p.Failed = inFull, failed }()
 	}
-	found, ok := p.describe(ctx, t)
-	if ok && p.ask(ctx, probeTime, "stream of "+t.From, func(ctx context.Context) (string, error) { return p.stream(ctx, found) }) {
-		p.found.tables = append(p.found.tables, found)
+	found, ok := p.Describe(ctx, t)
+	if ok && p.Ask(ctx, ProbeTime, "stream of "+t.From, func(ctx context.Context) (string, error) { return p.Stream(ctx, found) }) {
+		p.Found.Tables = append(p.Found.Tables, found)
 	} else if t.Pattern() != "" {
-		p.found.aside = append(p.found.aside, t.From)
+		p.Found.Aside = append(p.Found.Aside, t.From)
 	}
 }
 
-// describe asks for a table alone.
-func (p *prober) describe(ctx context.Context, t config.Table) (probedTable, bool) {
-	var found probedTable
-	ok := p.ask(ctx, probeTime, "table "+t.From, func(ctx context.Context) (string, error) {
+// Describe asks for a table alone.
+func (p *Prober) Describe(ctx context.Context, t config.Table) (Table, bool) {
+	var found Table
+	ok := p.Ask(ctx, ProbeTime, "table "+t.From, func(ctx context.Context) (string, error) {
 		var err error
-		if found, err = describeTable(ctx, p.source.tables, t); err != nil {
+		if found, err = DescribeTable(ctx, p.Source.Tables, t); err != nil {
 			return "", err
 		}
-		d := found.description
+		d := found.Description
 		return fmt.Sprintf("about %s items, key %s", backfill.FormatCount(float64(d.Items)), keyNames(d.PrimaryKey)), nil
 	})
 	return found, ok
 }
 
-func (p *prober) stream(ctx context.Context, t probedTable) (string, error) {
-	if !t.description.StreamEnabled || t.description.StreamARN == "" {
-		return "", diag.StreamDisabledError(t.config.From)
+func (p *Prober) Stream(ctx context.Context, t Table) (string, error) {
+	if !t.Description.StreamEnabled || t.Description.StreamARN == "" {
+		return "", diag.StreamDisabledError(t.Config.From)
 	}
-	info, err := p.source.stream(t.description.StreamARN).Describe(ctx)
+	info, err := p.Source.Stream(t.Description.StreamARN).Describe(ctx)
 	if err != nil {
-		return "", explainSource("cannot read the stream of table "+t.config.From, "", err)
+		return "", ExplainSource("cannot read the stream of table "+t.Config.From, "", err)
 	}
-	t.description.ViewType = string(info.View) // the stream's own word, should the two differ
-	if err := pipeline.CheckStream(t.description, t.mapping.DependsOnKeyOnly()); err != nil {
-		return "", explain("the stream of table "+t.config.From+" cannot be used", err)
+	t.Description.ViewType = string(info.View) // the stream's own word, should the two differ
+	if err := pipeline.CheckStream(t.Description, t.Mapping.DependsOnKeyOnly()); err != nil {
+		return "", Explain("the stream of table "+t.Config.From+" cannot be used", err)
 	}
 	return string(info.View), nil
 }
 
 // reach connects to Bigtable. The clients outlive the probe, so they are not made under its context.
-func (p *prober) reach(ctx context.Context) (string, error) {
+func (p *Prober) reach(ctx context.Context) (string, error) {
 	var err error
-	if p.target, err = connectTarget(context.WithoutCancel(ctx), p.cfg); err != nil {
+	if p.Target, err = ConnectTarget(context.WithoutCancel(ctx), p.Cfg); err != nil {
 		return "", err
 	}
-	return "answers", p.target.ping(ctx, p.cfg)
+	return "answers", p.Target.Ping(ctx, p.Cfg)
 }
 
-func (p *prober) profile(ctx context.Context) (string, error) {
-	profile, err := p.target.admin.Profile(ctx)
+func (p *Prober) Profile(ctx context.Context) (string, error) {
+	profile, err := p.Target.Admin.Profile(ctx)
 	if err != nil {
-		return "", explainTarget("cannot use app profile "+p.cfg.Target.AppProfile, err)
+		return "", ExplainTarget("cannot use app profile "+p.Cfg.Target.AppProfile, err)
 	}
-	p.found.cluster = profile.Cluster
+	p.Found.Cluster = profile.Cluster
 	if profile.Note != "" {
-		return "", untold(profile.Note)
+		return "", Untold(profile.Note)
 	}
 	return "single cluster " + profile.Cluster + ", single-row transactions", nil
 }
 
-// specs are the tables that must be there: the state table first, then those of the configuration in their order.
-func specs(cfg *config.Config) []sink.TableSpec {
+// Specs are the tables that must be there: the state table first, then those of the configuration in their order.
+func Specs(cfg *config.Config) []sink.TableSpec {
 	out := []sink.TableSpec{sink.StateSpec(cfg.State.Table, ledgerFamily)}
 	for i := range cfg.Tables {
 		t := &cfg.Tables[i]
@@ -279,22 +280,22 @@ func mergeFamilies(have, more []sink.FamilySpec) []sink.FamilySpec {
 
 // state tries what the ledger lives on: a conditional write, and reading it back. It also shows, where the app profile could
 // not be looked at, that single-row transactions are allowed.
-func (p *prober) state(ctx context.Context) (string, error) {
-	if p.dry {
+func (p *Prober) state(ctx context.Context) (string, error) {
+	if p.Dry {
 		return "not tried in a dry run", nil
 	}
 	store := p.ledgerStore()
-	key := p.cfg.Name + "/probe/" + p.worker
-	what := "cannot read and write the state table " + p.cfg.State.Table
+	key := p.Cfg.Name + "/probe/" + p.Worker
+	what := "cannot read and write the state table " + p.Cfg.State.Table
 	if ok, err := store.Swap(ctx, key, 0, 1, []byte(`{}`)); err != nil || !ok {
-		return "", explainTarget(what, orUnexpected(err))
+		return "", ExplainTarget(what, orUnexpected(err))
 	}
 	rows, err := store.Read(ctx, key)
 	if err != nil || len(rows) != 1 {
-		return "", explainTarget(what, orUnexpected(err))
+		return "", ExplainTarget(what, orUnexpected(err))
 	}
 	if ok, err := store.Swap(ctx, key, rows[0].Counter, rows[0].Counter+1, nil); err != nil || !ok {
-		return "", explainTarget(what, orUnexpected(err))
+		return "", ExplainTarget(what, orUnexpected(err))
 	}
 	return "read and written", nil
 }
@@ -307,11 +308,11 @@ func orUnexpected(err error) error {
 	return err
 }
 
-func (p *prober) ledgerStore() checkpoint.Store {
-	return ledgerStore(p.target, p.cfg)
+func (p *Prober) ledgerStore() checkpoint.Store {
+	return LedgerStore(p.Target, p.Cfg)
 }
 
-// ledgerStore is the place of the ledger.
-func ledgerStore(t *target, cfg *config.Config) checkpoint.Store {
-	return checkpoint.Bigtable(t.data.Open(cfg.State.Table), ledgerFamily)
+// LedgerStore is the place of the ledger.
+func LedgerStore(t *Target, cfg *config.Config) checkpoint.Store {
+	return checkpoint.Bigtable(t.Data.Open(cfg.State.Table), ledgerFamily)
 }

@@ -1,4 +1,4 @@
-package main
+package preflight
 
 import (
 	"context"
@@ -71,7 +71,7 @@ func TestCredentialsAreWaitedForSoLong(t *testing.T) {
 			defer silent.Close()
 			defer close(over)
 			awsEnvironment(t, way.env(t, silent.URL))
-			ac, err := loadAWS(t.Context(), &config.Config{Source: config.Source{Region: "eu-west-1", RoleARN: way.role}}, 50*time.Millisecond)
+			ac, err := LoadAWS(t.Context(), &config.Config{Source: config.Source{Region: "eu-west-1", RoleARN: way.role}}, 50*time.Millisecond)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -107,7 +107,7 @@ func TestCredentialsAreRenewedBeforeTheirEnd(t *testing.T) {
 	for name, way := range waysToCredentials {
 		t.Run(name, func(t *testing.T) {
 			awsEnvironment(t, way.env(t, sts.URL))
-			ac, err := loadAWS(t.Context(), &config.Config{Source: config.Source{Region: "eu-west-1", RoleARN: way.role}}, fetchTime)
+			ac, err := LoadAWS(t.Context(), &config.Config{Source: config.Source{Region: "eu-west-1", RoleARN: way.role}}, FetchTime)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -123,11 +123,11 @@ func TestCredentialsAreRenewedBeforeTheirEnd(t *testing.T) {
 // leave any other as it is.
 func TestSourceRequestsKeepTheirOwnBounds(t *testing.T) {
 	awsEnvironment(t, map[string]string{"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"})
-	s, err := connectSource(t.Context(), &config.Config{Source: config.Source{Region: "eu-west-1"}})
+	s, err := ConnectSource(t.Context(), &config.Config{Source: config.Source{Region: "eu-west-1"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if client, ok := s.config.HTTPClient.(*awshttp.BuildableClient); !ok || client.GetTimeout() != fetchTime {
+	if client, ok := s.config.HTTPClient.(*awshttp.BuildableClient); !ok || client.GetTimeout() != FetchTime {
 		t.Errorf("requests for credentials are sent by a %T", s.config.HTTPClient)
 	}
 }

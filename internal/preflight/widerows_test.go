@@ -1,4 +1,4 @@
-package main
+package preflight
 
 import (
 	"fmt"
@@ -23,11 +23,11 @@ func TestWideRows(t *testing.T) {
 		"rows that are seen once":       {100, 40, 40, 30e12, 0, 0},
 		"no shared rows":                {1000, 0, 0, 30e12, 0, 0},
 	} {
-		s := sampled{items: make([]attribute.Item, c.items), shared: map[string]int{}}
+		s := Sampled{Items: make([]attribute.Item, c.items), shared: map[string]int{}}
 		for i := range c.sharing {
 			s.shared[fmt.Sprint("videos/", i%c.rows)]++
 		}
-		if rows, each := s.wide(c.bytes); rows != c.wantRows || each != c.wantEach {
+		if rows, each := s.Wide(c.bytes); rows != c.wantRows || each != c.wantEach {
 			t.Errorf("%s: %d rows of %d bytes", name, rows, each)
 		}
 	}

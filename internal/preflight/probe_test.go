@@ -1,4 +1,4 @@
-package main
+package preflight
 
 import (
 	"testing"
@@ -34,7 +34,7 @@ tables:
 		t.Fatal(err)
 	}
 	want := map[string]sink.Check{"t:d": sink.Same, "t:n": sink.Same, "t:log": sink.Same, "t:m": sink.Any, "t:kept": sink.Same, "t:x": sink.Any, "alone:n": sink.NoAge, "alone:d": sink.Any}
-	for _, spec := range specs(c)[1:] {
+	for _, spec := range Specs(c)[1:] {
 		for _, f := range spec.Families {
 			if check, ok := want[spec.Name+":"+f.Name]; ok && f.Check != check {
 				t.Errorf("%s:%s: %d, want %d", spec.Name, f.Name, f.Check, check)

@@ -1,4 +1,4 @@
-package main
+package status
 
 import (
 	"context"
@@ -16,12 +16,12 @@ func TestHappened(t *testing.T) {
 	play(t, func(ctx context.Context, s *scene) {
 		a := s.worker("a")
 		s.worker("b")
-		before := judged(tableInput{})
+		before := judged(TableInput{})
 		step := func(what string, want ...string) {
 			t.Helper()
 			after := s.status(ctx)
 			var got []string
-			for _, e := range happened(before, after) {
+			for _, e := range Happened(before, after) {
 				if !slices.Contains(admin.EventKinds, e.Kind) {
 					t.Errorf("%s: the kind %q is not known", what, e.Kind)
 				}
@@ -36,7 +36,7 @@ func TestHappened(t *testing.T) {
 			if !slices.Equal(got, want) {
 				t.Errorf("%s:\n got %q\nwant %q", what, got, want)
 			}
-			if again := happened(after, s.status(ctx)); len(again) > 0 {
+			if again := Happened(after, s.status(ctx)); len(again) > 0 {
 				t.Errorf("%s: told again: %+v", what, again)
 			}
 			before = after
@@ -75,7 +75,7 @@ func TestHappened(t *testing.T) {
 }
 
 func TestWaitsAreCoalesced(t *testing.T) {
-	var c coalesced
+	var c Coalesced
 	for _, call := range []struct {
 		reason string
 		now    time.Duration
@@ -84,7 +84,7 @@ func TestWaitsAreCoalesced(t *testing.T) {
 		{"rows", 0, time.Second}, {"rows", time.Second, -1}, {"reads", time.Second, time.Second}, {"rows", 9 * time.Second, -1},
 		{"rows", 10 * time.Second, 3 * time.Second}, {"rows", 19 * time.Second, -1}, {"rows", 20 * time.Second, 2 * time.Second},
 	} {
-		sum, tell := c.add("Orders", call.reason, time.Second, call.now)
+		sum, tell := c.Add("Orders", call.reason, time.Second, call.now)
 		if tell != (call.want >= 0) || tell && sum != call.want {
 			t.Errorf("%s at %s: %s, %t", call.reason, call.now, sum, tell)
 		}

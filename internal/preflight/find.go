@@ -1,0 +1,57 @@
+package preflight
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
+)
+
+// tablesOf is the configuration's tables, with those that the source has in the place of patterns.
+func tablesOf(ctx context.Context, cfg *config.Config, tables *backfill.Tables) ([]config.Table, error) {
+	if !cfg.HasPatterns() {
+		return cfg.Tables, nil
+	}
+	names, err := tables.List(ctx)
+	if err != nil {
+		return nil, ExplainSource("cannot list the tables of the source", "", err)
+	}
+	return cfg.Expand(names), nil
+}
+
+// Find asks for the tables that patterns stand for, and says how many each has.
+func (p *Prober) Find(ctx context.Context) ([]config.Table, bool) {
+	if !p.Cfg.HasPatterns() {
+		return p.Cfg.Tables, true
+	}
+	var tables []config.Table
+	ok := p.Ask(ctx, findTime, "tables of patterns", func(ctx context.Context) (text string, err error) {
+		if tables, err = tablesOf(ctx, p.Cfg, p.Source.Tables); err != nil {
+			return "", err
+		}
+		for i := range p.Cfg.Tables {
+			entry := &p.Cfg.Tables[i]
+			if !entry.IsPattern() {
+				continue
+			}
+			n := 0
+			for j := range tables {
+				if tables[j].Pattern() == entry.From {
+					n++
+				}
+			}
+			if text != "" {
+				text += "; "
+			}
+			text += fmt.Sprintf("%s: %s", entry.Group(), terminal.Plural(n, "table"))
+		}
+		return text, nil
+	})
+	return tables, ok
+}
+
+// findTime bounds the listing of all tables: a request for every hundred of at most a few thousand.
+const findTime = 30 * time.Second

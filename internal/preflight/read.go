@@ -1,0 +1,59 @@
+package preflight
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
+)
+
+// KnownTable refuses a --table that the configuration does not name.
+func KnownTable(cfg *config.Config, table string) error {
+	if table == "" {
+		return nil
+	}
+	var names, patterns []string
+	if _, ok := cfg.Table(table); ok {
+		return nil
+	}
+	for _, t := range cfg.Tables {
+		if t.IsPattern() {
+			patterns = append(patterns, t.From)
+			continue
+		}
+		names = append(names, t.From)
+	}
+	fix := "use one of " + strings.Join(names, ", ")
+	if len(patterns) > 0 {
+		fix = "use the name of a table that matches " + strings.Join(patterns, " or ")
+		if len(names) > 0 {
+			fix += ", or one of " + strings.Join(names, ", ")
+		}
+	}
+	if near := diag.Suggest(table, names); near != "" {
+		fix = "did you mean " + near + "?"
+	}
+	return diag.BadUsage(fmt.Sprintf("the configuration has no source table %q", table), fix)
+}
+
+// readTime bounds what a command reads of Bigtable: an unreachable endpoint would hold it for ever.
+const ReadTime = 20 * time.Second
+
+var ErrReadTime = fmt.Errorf("no answer within %s", config.FormatDuration(ReadTime))
+
+// ReadingFailed explains an error of reading, saying so if the time was up.
+func ReadingFailed(ctx context.Context, what string, err error) error {
+	if errors.Is(context.Cause(ctx), ErrReadTime) {
+		return &diag.Error{Code: diag.TargetUnreachable, What: what, Err: ErrReadTime}
+	}
+	if ctx.Err() != nil {
+		return terminal.Ended(ctx)
+	}
+	return ExplainLedger(what, err)
+}

@@ -1,0 +1,28 @@
+package preflight
+
+import (
+	"context"
+
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// MapTable is the mapping of a source table with the given primary key. What is wrong with the rules for that key is a list of
+// findings.
+func MapTable(t config.Table, primaryKey []transform.KeyAttribute) (*transform.Mapping, error) {
+	return t.Mapping(primaryKey)
+}
+
+// DescribeTable asks DynamoDB for a table of the configuration and makes its mapping.
+func DescribeTable(ctx context.Context, tables *backfill.Tables, t config.Table) (Table, error) {
+	d, err := tables.Describe(ctx, t.From)
+	if err != nil {
+		return Table{}, ExplainSource("cannot read table "+t.From, t.From, err)
+	}
+	m, err := MapTable(t, d.PrimaryKey)
+	if err != nil {
+		return Table{}, err
+	}
+	return Table{Config: t, Description: d, Mapping: m}, nil
+}

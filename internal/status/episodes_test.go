@@ -1,0 +1,76 @@
+package status
+
+import (
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/admin"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
+)
+
+// A copy that began and ended between two readings is told as done, and a table that is set aside for another reason than before is told again.
+func TestWhatHappenedBetweenTwoReadings(t *testing.T) {
+	items := int64(7)
+	if events := tableChanged(&Table{Copy: copyStatus{State: copyNotStarted}}, &Table{Copy: copyStatus{State: copyDone, Items: &items}}); len(events) != 1 ||
+		events[0].Kind != admin.EventCopyDone || *events[0].Items != 7 {
+		t.Errorf("%+v", events)
+	}
+	if events := tableChanged(&Table{Aside: "one"}, &Table{Aside: "another"}); len(events) != 1 || events[0].Reason != "another" {
+		t.Errorf("%+v", events)
+	}
+}
+
+// A rate is told only if every shard that has an owner has told its own, whichever comes last; and a worker was last heard of when it wrote the
+// last of its rows.
+func TestFiguresOfSeveralShards(t *testing.T) {
+	rated, silent, fresh := held("1", "a", noon), held("2", "a", ago(time.Hour)), held("3", "a", noon)
+	rated.ReadAt, rated.Rate = ago(time.Second), 5
+	fresh.ReadAt = ago(time.Second)
+	for _, shards := range [][]checkpoint.Shard{{rated, silent}, {silent, rated}, {rated, silent, fresh}} {
+		m := judged(TableInput{Found: true, State: loadedTable(), Shards: shards})
+		if rate := m.Tables[0].ChangesPerSecond; rate != nil {
+			t.Errorf("%v changes a second, of shards of which one has not told", *rate)
+		}
+		if w := m.Workers[0]; w.Silent || !w.HeartbeatAt.Equal(noon) {
+			t.Errorf("%+v", w)
+		}
+	}
+	if rate := judged(TableInput{Found: true, State: loadedTable(), Shards: []checkpoint.Shard{rated, fresh}}).Tables[0].ChangesPerSecond; rate == nil || *rate != 5 {
+		t.Errorf("%v changes a second", rate)
+	}
+}
+
+// The trouble of a keeper is over with its lease: whoever keeps the table next tells its own.
+func TestTroublesEndWithTheLease(t *testing.T) {
+	lease := testConfig().State.Lease
+	for written, want := range map[time.Duration]int{lease / 2: 1, lease * 3 / 2: 0} {
+		in := TableInput{Found: true, State: loadedTable(), Seat: SeatInput{Owner: "a", Sign: checkpoint.Sign{WrittenAt: ago(written),
+			Trouble: checkpoint.Trouble{Step: "list shards", Cause: "denied", Since: ago(time.Hour)}}}}
+		if found := judged(in).Tables[0].Troubles; len(found) != want {
+			t.Errorf("written %s ago: %+v", written, found)
+		}
+	}
+}
+
+// A run that comes to its end says that a table was dropped, however long ago that was: what it held is not followed.
+func TestVerdictOnATableThatIsLongGone(t *testing.T) {
+	state := loadedTable()
+	state.Aside = checkpoint.Aside{Reason: pipeline.GoneReason, Since: ago(48 * time.Hour)}
+	m := judged(TableInput{Found: true, State: state})
+	if err := m.Verdict(); !m.Tables[0].LongGone || !diag.Has(err, diag.TableSetAside) {
+		t.Errorf("%v", err)
+	}
+}
+
+// The copies of a pattern's tables took as long as the longest of them, whichever comes last.
+func TestCopiesOfAPatternTookAsLongAsTheLongest(t *testing.T) {
+	took := func(d time.Duration) *Table {
+		started, done := ago(d), noon
+		return &Table{Copy: copyStatus{State: copyDone, Started: &started, Done: &done}}
+	}
+	if got := together("Log_*", []*Table{took(time.Minute), took(time.Hour), took(time.Second)}).copy; got != "3 done (1h00m)" {
+		t.Error(got)
+	}
+}

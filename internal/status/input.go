@@ -1,0 +1,160 @@
+package status
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/sink"
+)
+
+// statusJSONSchema describes the document of -o json and of /api/v1/status. A test validates every golden document with it.
+//
+//go:embed status.schema.json
+var Schema []byte
+
+// Input is the ledger as it was read: what a status is judged from, now or later.
+type Input struct {
+	Cfg    *config.Config
+	Tables []config.Table
+	Inputs []TableInput
+	Begun  bool // there is a ledger
+	Ledger *checkpoint.Ledger
+}
+
+// Judge makes the status of what was read. With is added to the commands of next steps.
+func (l *Input) Judge(env config.Lookup, with string, now time.Time) *Document {
+	m := NewDocument(l.Cfg, env, now)
+	m.with, m.begun = with, l.Begun
+	for i, c := range l.Tables {
+		m.Add(c, l.Inputs[i])
+	}
+	m.conclude()
+	return m
+}
+
+// TellMappings adds a trouble to each table whose mapping in this configuration is not the one that the ledger holds.
+func (l *Input) TellMappings(m *Document) {
+	for i := range m.Tables {
+		if l.MappingDiffers(i) {
+			m.Tables[i].troubled(checkpoint.Trouble{Step: "run this configuration", Since: m.At, Cause: DifferentMapping + " (" + diag.MappingChanged +
+				"); run --accept-mapping-change takes it up, and then the table needs a load and a sweep"}, 0)
+		}
+	}
+}
+
+const DifferentMapping = "its mapping is not the one that the ledger was started with"
+
+// MappingDiffers tells whether the ledger knows the table under another mapping.
+func (l *Input) MappingDiffers(i int) bool {
+	in := l.Inputs[i]
+	return in.Found && in.State.Generation > 0 && in.State.MappingHash != l.Cfg.Hash(l.Tables[i])
+}
+
+// Gather reads the ledger and makes the status of it.
+func Gather(ctx context.Context, cfg *config.Config, t *preflight.Target, env config.Lookup, table string, now time.Time) (*Document, error) {
+	l, err := Read(ctx, cfg, t, table)
+	if err != nil {
+		return nil, err
+	}
+	return l.Judge(env, "", now), nil
+}
+
+// Read reads the ledger. Without one the migration has not begun, which is a status too.
+func Read(ctx context.Context, cfg *config.Config, t *preflight.Target, table string) (*Input, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, preflight.ReadTime, preflight.ErrReadTime)
+	defer cancel()
+	ledger, err := checkpoint.Open(ctx, preflight.LedgerStore(t, cfg), cfg.Name, checkpoint.Options{ReadOnly: true, Lease: cfg.State.Lease})
+	began := err == nil
+	if err != nil && !errors.Is(err, checkpoint.ErrNoLedger) && status.Code(err) != codes.NotFound {
+		return nil, preflight.ReadingFailed(ctx, "cannot read the ledger in table "+cfg.State.Table, err)
+	}
+	if !began {
+		ledger = nil
+	}
+	tables, err := ledgerTables(ctx, cfg, ledger, table)
+	if err != nil {
+		return nil, preflight.ReadingFailed(ctx, "cannot read the ledger in table "+cfg.State.Table, err)
+	}
+	l := &Input{Cfg: cfg, Tables: tables, Inputs: make([]TableInput, len(tables))}
+	if began {
+		parking := sink.NewParking(t.Data.Records(cfg.State.Table), cfg.Name)
+		if l.Inputs, err = readTables(ctx, ledger, parking, tables); err != nil {
+			return nil, preflight.ReadingFailed(ctx, "cannot read the ledger in table "+cfg.State.Table, err)
+		}
+	}
+	l.Begun, l.Ledger = began, ledger
+	return l, nil
+}
+
+// tablesAtOnce is how many tables are read at the same time. One after the other, a thousand would take longer than readTime.
+const tablesAtOnce = 32
+
+// readTables reads what the ledger holds of tables, in their order. The first failure ends the others.
+func readTables(ctx context.Context, ledger *checkpoint.Ledger, parking *sink.Parking, tables []config.Table) ([]TableInput, error) {
+	inputs := make([]TableInput, len(tables))
+	g := task.NewGroup(ctx, tablesAtOnce)
+	for i := range tables {
+		source := tables[i].From
+		g.Go("read "+source, func(ctx context.Context) (err error) {
+			if inputs[i], err = readTable(ctx, ledger, source); err == nil {
+				inputs[i].Parked, err = parking.CountOf(ctx, source)
+			}
+			return err
+		})
+	}
+	return inputs, g.Wait()
+}
+
+// ledgerTables are the named one, or all tables of the configuration: of patterns those that the ledger knows. Ledger is nil before
+// the migration has begun.
+func ledgerTables(ctx context.Context, cfg *config.Config, ledger *checkpoint.Ledger, table string) ([]config.Table, error) {
+	if t, ok := cfg.Table(table); ok && table != "" {
+		return []config.Table{t}, nil
+	}
+	var sources []string
+	if ledger != nil && cfg.HasPatterns() {
+		states, err := ledger.Tables(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range states {
+			sources = append(sources, s.Source)
+		}
+	}
+	return cfg.Expand(sources), nil
+}
+
+// readTable reads what the ledger's own rows tell of a table.
+func readTable(ctx context.Context, ledger *checkpoint.Ledger, source string) (TableInput, error) {
+	var in TableInput
+	var err error
+	if in.State, in.Found, err = ledger.Table(ctx, source); err != nil {
+		return in, err
+	}
+	if in.Shards, err = ledger.Shards(ctx, source); err != nil {
+		return in, err
+	}
+	unread := func(s checkpoint.Shard) bool { return !s.Finished() && s.ReadAt.IsZero() }
+	if len(checkpoint.Unfollowed(in.State, in.Shards, in.Listings.At)) > 0 || slices.ContainsFunc(in.Shards, unread) {
+		if in.Listings, err = ledger.Listings(ctx, source, in.State.Label); err != nil {
+			return in, err
+		}
+	}
+	seat, err := ledger.Seat(ctx, source)
+	if err != nil {
+		return in, err
+	}
+	in.Seat = seatOf(seat, in.State.Generation)
+	return in, nil
+}

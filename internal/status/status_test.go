@@ -1,0 +1,395 @@
+package status
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/test/virtual"
+)
+
+const stateLease = 15 * time.Second
+
+// scene is a migration of one table in virtual time: a real ledger in memory, and workers that write it as the pipeline does.
+type scene struct {
+	*testing.T
+	world   *virtual.World
+	store   *checkpointtest.Memory
+	workers map[string]*checkpoint.Ledger
+	parked  int
+}
+
+// play runs a script in a world of its own, which begins at noon.
+func play(t *testing.T, script func(ctx context.Context, s *scene)) {
+	t.Helper()
+	s := &scene{T: t, world: virtual.NewWorld(1, noon, true), store: &checkpointtest.Memory{}, workers: map[string]*checkpoint.Ledger{}}
+	if err := s.world.Run(100*time.Hour, func(ctx context.Context) { script(ctx, s) }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s *scene) check(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// worker opens the ledger on a machine of its own.
+func (s *scene) worker(name string) *checkpoint.Ledger {
+	s.Helper()
+	machine := s.world.NewProcess(name)
+	l, err := checkpoint.Open(machine.Context(), s.store, "test", checkpoint.Options{Worker: name, ID: "1", Lease: stateLease,
+		About: checkpoint.About{Host: "host-of-" + name, Version: "1.2.3"}})
+	s.check(err)
+	l.Heard(machine.Context(), task.Now(machine.Context()))
+	s.workers[name] = l
+	return l
+}
+
+// begin starts the first generation with the given root shards, and the copy.
+func (s *scene) begin(ctx context.Context, l *checkpoint.Ledger, roots ...string) {
+	s.Helper()
+	_, err := l.UpdateTable(ctx, "Orders", func(t *checkpoint.TableState) error {
+		t.Generation, t.Adopted, t.Listed, t.Label, t.StreamARN = 7, 7, 7, "L", "arn/L"
+		t.Load = checkpoint.Load{Generation: 7, StartedAt: task.Now(ctx), Estimate: 1000}
+		return nil
+	})
+	s.check(err)
+	for _, id := range roots {
+		s.create(ctx, l, id, "")
+	}
+}
+
+func (s *scene) create(ctx context.Context, l *checkpoint.Ledger, id, parent string) {
+	s.Helper()
+	hop := uint32(cdc.RootHop)
+	if parent != "" {
+		hop = s.row(ctx, parent).Hop + 1
+	}
+	s.check(l.CreateShard(ctx, checkpoint.Shard{Source: "Orders", Label: "L", StreamARN: "arn/L", ID: id, Parent: parent, State: checkpoint.Waiting, Hop: hop, Generation: 7}))
+}
+
+func (s *scene) loaded(ctx context.Context, l *checkpoint.Ledger) {
+	s.Helper()
+	_, err := l.UpdateTable(ctx, "Orders", func(t *checkpoint.TableState) error {
+		t.Load.Items, t.Load.DoneAt = 1000, task.Now(ctx)
+		return nil
+	})
+	s.check(err)
+}
+
+func (s *scene) row(ctx context.Context, id string) checkpoint.Shard {
+	s.Helper()
+	for _, l := range s.workers {
+		shards, err := l.Shards(ctx, "Orders")
+		s.check(err)
+		for _, shard := range shards {
+			if shard.ID == id {
+				return shard
+			}
+		}
+		break
+	}
+	s.Fatalf("no shard %s", id)
+	return checkpoint.Shard{}
+}
+
+// take leases a shard for a worker.
+func (s *scene) take(ctx context.Context, worker, id string) *checkpoint.Lease {
+	s.Helper()
+	shard := s.row(ctx, id)
+	var parent *checkpoint.Shard
+	if shard.Parent != "" {
+		p := s.row(ctx, shard.Parent)
+		parent = &p
+	}
+	lease, err := s.workers[worker].Take(ctx, shard, parent)
+	s.check(err)
+	return lease
+}
+
+// read is the progress of a worker that has just read up to a number: a full page, or an empty one.
+func (s *scene) read(ctx context.Context, lease *checkpoint.Lease, to uint64, event time.Time, rate float64) checkpoint.Progress {
+	shard := lease.Shard()
+	p := shard.Progress()
+	if p.CaughtUp = event.IsZero(); p.CaughtUp {
+		p.AppliedTo = task.Now(ctx)
+	} else {
+		p.Position.After, p.EventTime, p.Applied = cdc.SequenceOf(to), event, p.Applied+to
+	}
+	p.ReadAt, p.Rate = task.Now(ctx), rate
+	if p.FirstRead.IsZero() {
+		p.FirstRead = p.ReadAt
+	}
+	return p
+}
+
+func (s *scene) sleep(ctx context.Context, d time.Duration) { s.check(task.Sleep(ctx, d)) }
+
+// status is what a machine without a worker is told now, from the ledger alone.
+func (s *scene) status(ctx context.Context) *Document {
+	s.Helper()
+	reader, err := checkpoint.Open(ctx, s.store, "test", checkpoint.Options{ReadOnly: true, Lease: stateLease})
+	s.check(err)
+	in, err := readTable(ctx, reader, "Orders")
+	s.check(err)
+	in.Parked = s.parked
+	l := &Input{Cfg: testConfig(), Tables: []config.Table{{From: "Orders", To: "orders"}}, Inputs: []TableInput{in}}
+	return l.Judge(nothingSet, "", s.world.Now())
+}
+
+// golden compares text and document with what is expected, and the document with the schema.
+func (s *scene) golden(ctx context.Context, name string) *Document {
+	s.Helper()
+	m := s.status(ctx)
+	var text bytes.Buffer
+	s.check(m.Render(&text, true))
+	s.expect(name+".txt", text.Bytes())
+	document, err := json.MarshalIndent(m, "", "  ")
+	s.check(err)
+	s.expect(name+".json", append(document, '\n'))
+	validateStatus(s.T, document)
+	return m
+}
+
+func (s *scene) expect(name string, got []byte) {
+	s.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		s.check(os.MkdirAll(filepath.Dir(path), 0o755))
+		s.check(os.WriteFile(path, got, 0o644))
+	}
+	want, err := os.ReadFile(path)
+	s.check(err)
+	if !bytes.Equal(got, want) {
+		s.Errorf("%s differs; got:\n%s", path, got)
+	}
+}
+
+func TestStatusBeforeTheStart(t *testing.T) {
+	m := judged(TableInput{})
+	document, err := json.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	validateStatus(t, document)
+	for _, text := range []string{`"lag_seconds":null`, `"changes_per_second":null`, `"verify":null`, `"generation":null`, `"workers":[]`} {
+		if !strings.Contains(string(document), text) {
+			t.Errorf("no %s in %s", text, document)
+		}
+	}
+}
+
+// TestStatusWhileCopying: the copy's share, rate and time left, and what it waits for, as the keeper saved them; none of it once the
+// keeper has been silent.
+func TestStatusWhileCopying(t *testing.T) {
+	play(t, func(ctx context.Context, s *scene) {
+		l := s.worker("a")
+		s.begin(ctx, l, "s1")
+		seat, err := l.Seat(ctx, "Orders")
+		s.check(err)
+		keeper, err := l.TakeSeat(ctx, seat)
+		s.check(err)
+		lease := s.take(ctx, "a", "s1")
+		s.check(lease.Commit(ctx, s.read(ctx, lease, 40, noon.Add(-time.Second), 1.25)))
+		for range 12 { // two minutes
+			s.sleep(ctx, 10*time.Second)
+			now := task.Now(ctx)
+			pace := checkpoint.Pace{At: now, Rate: 2.5, Throttled: []checkpoint.Throttled{{Reason: "rows per second", Seconds: 30, Since: noon, Last: now}}}
+			s.check(keeper.SaveScan(ctx, []byte(`{"generation":7,"items":300,"open":[{"after":{"pk":{"S":"secret"}}}]}`), pace))
+			s.check(lease.Commit(ctx, s.read(ctx, lease, 40, now.Add(-2*time.Second), 1250)))
+		}
+		s.sleep(ctx, time.Second)
+		m := s.golden(ctx, "copying")
+		c := m.Tables[0].Copy
+		if m.Phase != PhaseCopy || *c.Items != 300 || c.ETASeconds == nil || *c.ETASeconds != 280 || len(m.Tables[0].Throttled) != 1 {
+			t.Errorf("%+v", m.Tables[0])
+		}
+		s.check(keeper.SaveScan(ctx, []byte(`{"generation":6,"items":300}`), checkpoint.Pace{}))
+		if c := s.status(ctx).Tables[0].Copy; c.Items == nil || *c.Items != 0 {
+			t.Errorf("items of the generation before are counted: %+v", c)
+		}
+		keeper.Note(checkpoint.Trouble{Step: "copy", Cause: "DynamoDB: denied", Since: task.Now(ctx).Add(-time.Minute)})
+		s.check(keeper.SaveScan(ctx, nil, checkpoint.Pace{}))
+		if notes := s.status(ctx).notes(); len(notes) != 1 || notes[0] != "Trouble: Orders: cannot copy (for 1m00s): DynamoDB: denied" {
+			t.Errorf("%q", notes)
+		}
+		s.sleep(ctx, time.Minute)
+		if m := s.status(ctx); m.Tables[0].Copy.ETASeconds != nil || m.Tables[0].ChangesPerSecond != nil || !m.Workers[0].Silent || len(m.Tables[0].Troubles) > 0 {
+			t.Errorf("figures of a silent worker: %+v", m.Tables[0])
+		}
+	})
+}
+
+// TestStatusUnderSplitsWithAFrozenWorker: two workers read the children of a split; one freezes, and its figures are told as old and
+// no more is said of the table than is known; then the other takes over, and all is known again.
+func TestStatusUnderSplitsWithAFrozenWorker(t *testing.T) {
+	play(t, func(ctx context.Context, s *scene) {
+		a := s.worker("a")
+		s.worker("b")
+		s.begin(ctx, a, "s1")
+		s.loaded(ctx, a)
+		root := s.take(ctx, "a", "s1")
+		s.create(ctx, a, "s2", "s1") // rolled
+		if m := s.status(ctx); m.Shards[1].Why.Code != whyParent || !strings.Contains(m.Shards[1].Why.Text, "s1, which is reading") {
+			t.Errorf("%+v", m.Shards[1].Why)
+		}
+		s.check(root.Finish(ctx, s.read(ctx, root, 5, noon.Add(-time.Second), 0)))
+		rolled := s.take(ctx, "b", "s2")
+		s.check(rolled.Finish(ctx, s.read(ctx, rolled, 9, noon, 0)))
+		for _, id := range []string{"s3", "s4"} { // split
+			s.create(ctx, a, id, "s2")
+		}
+		s.create(ctx, a, "s5", "s4")
+		if m := s.status(ctx); m.Shards[2].Why.Code != whyNobody || m.Leases != 0 || m.Tables[0].ChangesPerSecond != nil {
+			t.Errorf("%+v %d", m.Shards[2].Why, m.Leases)
+		}
+		left, right := s.take(ctx, "a", "s3"), s.take(ctx, "b", "s4")
+		s.sleep(ctx, time.Second)
+		s.check(left.Commit(ctx, s.read(ctx, left, 20, task.Now(ctx), 40)))
+		s.check(right.Commit(ctx, s.read(ctx, right, 30, task.Now(ctx), 60)))
+		m := s.golden(ctx, "splits")
+		if r := m.Tables[0].ChangesPerSecond; r == nil || *r != 100 || m.Phase != PhaseInSync || len(m.Workers) != 2 || m.Leases != 2 {
+			t.Errorf("%v %s %+v", r, m.Phase, m.Workers)
+		}
+
+		for range 8 { // b freezes, a goes on
+			s.sleep(ctx, 5*time.Second)
+			s.check(left.Commit(ctx, s.read(ctx, left, 0, time.Time{}, 10)))
+		}
+		m = s.golden(ctx, "frozen")
+		frozen := m.Shards[3]
+		if frozen.ID != "s4" || frozen.Why.Code != WhySilent || !frozen.Old || frozen.ChangesPerSecond != nil || !m.Workers[1].Silent || m.Workers[0].Silent {
+			t.Errorf("%+v, workers %+v", frozen, m.Workers)
+		}
+		if table := m.Tables[0]; table.ChangesPerSecond != nil || !table.Old || *table.LagSeconds != 40 || table.LagEstimated {
+			t.Errorf("%+v", table)
+		}
+
+		lease := s.take(ctx, "a", "s4")
+		s.check(lease.Commit(ctx, s.read(ctx, lease, 0, time.Time{}, 0)))
+		m = s.status(ctx)
+		if table := m.Tables[0]; table.ChangesPerSecond == nil || *table.ChangesPerSecond != 10 || table.Old || len(m.Workers) != 1 || len(m.NextSteps) != 0 {
+			t.Errorf("after the takeover: %+v, workers %+v, %+v", table, m.Workers, m.NextSteps)
+		}
+		if err := right.Commit(ctx, s.read(ctx, right, 31, task.Now(ctx), 0)); !errors.Is(err, checkpoint.ErrLeaseLost) {
+			t.Errorf("the frozen worker still writes: %v", err)
+		}
+	})
+}
+
+// TestStatusAfterAGap: a trimmed shard with parked items and a worker in trouble.
+func TestStatusAfterAGap(t *testing.T) {
+	play(t, func(ctx context.Context, s *scene) {
+		a := s.worker("a")
+		s.begin(ctx, a, "s1", "s2")
+		s.loaded(ctx, a)
+		first, second := s.take(ctx, "a", "s1"), s.take(ctx, "a", "s2")
+		s.check(first.Commit(ctx, s.read(ctx, first, 5, noon.Add(-time.Second), 1)))
+		s.check(second.Commit(ctx, s.read(ctx, second, 5, noon.Add(-time.Second), 1)))
+		s.create(ctx, a, "s3", "s1")
+		s.sleep(ctx, 20*time.Hour)
+		s.check(first.Declare(ctx, checkpoint.Trimmed, "GetRecords: trimmed"))
+		if m := s.status(ctx); m.Tables[0].Shards["gap"] != 1 || m.Shards[0].Why.Code != whyGap || m.Shards[2].Why.Code != whyParent {
+			t.Errorf("before it is declared: %+v, %+v", m.Tables[0].Shards, m.Shards)
+		}
+		_, err := a.Raise(ctx, "Orders", 7, checkpoint.Gap{Shard: "s1", Reason: "GetRecords: trimmed"}, nil)
+		s.check(err)
+		s.parked = 2
+		second = s.take(ctx, "a", "s2")
+		second.Note(checkpoint.Trouble{Step: "read a shard", Cause: "DynamoDB: denied", Since: task.Now(ctx).Add(-3 * time.Minute)})
+		s.sleep(ctx, 5*time.Second)
+		s.check(second.Commit(ctx, func() checkpoint.Progress { shard := second.Shard(); return shard.Progress() }()))
+		m := s.golden(ctx, "gap")
+		table := m.Tables[0]
+		if m.Phase != PhaseCopy || !table.NeedsLoad || table.Gaps != 1 || table.LastGap == nil || *table.LastGap.Shard != "s1" || table.Parked != 2 {
+			t.Errorf("%+v", table)
+		}
+		if len(table.Troubles) != 1 || m.Shards[1].Why.Code != whyTrouble || table.Troubles[0].Shards != 1 || !table.Old {
+			t.Errorf("%+v %+v", table.Troubles, m.Shards[1].Why)
+		}
+		s.check(a.Reopen(ctx, s.row(ctx, "s1"), func() checkpoint.TableState { t, _, err := a.Table(ctx, "Orders"); s.check(err); return t }()))
+		if m := s.status(ctx); m.Tables[0].Shards["gap"] != 0 || m.Shards[0].Why.Code != whyNobody || !m.Tables[0].NeedsLoad {
+			t.Errorf("reopened: %+v", m.Shards[0])
+		}
+	})
+}
+
+// TestH13_StatusOfAStreamThatNobodyLists: one of two lineages ended, and its children are not listed. The ledger tells when a listing last showed it open.
+func TestH13_StatusOfAStreamThatNobodyLists(t *testing.T) {
+	play(t, func(ctx context.Context, s *scene) {
+		a := s.worker("a")
+		s.begin(ctx, a, "s1", "s2")
+		s.loaded(ctx, a)
+		first, second := s.take(ctx, "a", "s1"), s.take(ctx, "a", "s2")
+		s.check(a.NoteOpen(ctx, "Orders", "L", []string{"s1", "s2"}, noon, map[string]bool{"s1": true, "s2": true}))
+		s.sleep(ctx, time.Minute)
+		s.check(first.Finish(ctx, s.read(ctx, first, 5, noon.Add(-time.Hour), 0)))
+		s.check(second.Commit(ctx, s.read(ctx, second, 0, time.Time{}, 0)))
+		if m := s.status(ctx); m.Phase != PhaseInSync || m.Shards[0].Why != nil || *m.Tables[0].LagSeconds != 0 {
+			t.Errorf("just now: %s, %+v", m.Phase, m.Tables[0])
+		}
+		for range 20 * 60 * 6 {
+			s.sleep(ctx, 10*time.Second)
+			s.check(second.Commit(ctx, s.read(ctx, second, 0, time.Time{}, 0)))
+		}
+		m := s.golden(ctx, "childless")
+		if h := *m.Tables[0].HeadroomSeconds; h != (24*time.Hour-20*time.Hour-time.Minute-checkpoint.Slack).Seconds() || m.Shards[0].Why.Code != whyChildren {
+			t.Errorf("headroom %v, %+v", h, m.Shards[0].Why)
+		}
+		s.create(ctx, a, "s3", "s1")
+		if m := s.status(ctx); m.Phase != PhaseInSync || m.Shards[0].Why != nil || len(m.Tables[0].Troubles) > 0 {
+			t.Errorf("a child is listed: %s, %+v", m.Phase, m.Tables[0])
+		}
+	})
+}
+
+func TestLineageIsDrawn(t *testing.T) {
+	parents := map[string]string{"a": "gone", "b": "a", "c": "b", "d": "c", "e": "b", "f": "e", "g": "", "h": "d"}
+	var shards []Shard
+	for _, id := range []string{"h", "g", "f", "e", "d", "c", "b", "a"} {
+		shards = append(shards, Shard{ID: id, Parent: Known(parents[id])})
+	}
+	var got strings.Builder
+	for _, d := range drawn(shards) {
+		got.WriteString(d.prefix + d.shard.ID + "\n")
+	}
+	const want = `a
+↳ b
+├─ c
+│  ↳ d
+│  ↳ h
+└─ e
+   ↳ f
+g
+`
+	if got.String() != want {
+		t.Errorf("got\n%s", got.String())
+	}
+}
+
+// TestSchemaNamesEveryMember: a member that the schema does not have is refused, so that it cannot grow without it.
+func TestSchemaNamesEveryMember(t *testing.T) {
+	for _, name := range []string{"copying", "splits", "frozen", "gap", "childless"} {
+		document, err := os.ReadFile(filepath.Join("testdata", name+".json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		validateStatus(t, document)
+		if bytes.Contains(document, []byte("secret")) {
+			t.Errorf("%s: item data in a status", name)
+		}
+	}
+}

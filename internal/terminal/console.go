@@ -1,0 +1,88 @@
+package terminal
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"golang.org/x/term"
+
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+)
+
+// Console is where a command writes, and in which form.
+type Console struct {
+	Stdout, Stderr io.Writer
+	Env            config.Lookup
+	Output         string // text or json
+	NoColor        bool
+}
+
+// Signalled is the cause of a context that a signal ended.
+type Signalled struct{ os.Signal }
+
+func (s Signalled) Error() string { return "received " + s.String() }
+
+// Ended is the error of a command that its context ended: a signal, or --timeout.
+func Ended(ctx context.Context) error {
+	cause := context.Cause(ctx)
+	var s Signalled
+	if errors.As(cause, &s) {
+		return &diag.Error{Code: diag.Interrupted, What: "interrupted", Cause: cause.Error(), Err: cause}
+	}
+	return cause
+}
+
+// AsJSON tells whether the output shall be for programs.
+func (c *Console) AsJSON() bool { return c.Output == "json" }
+
+// WriteJSON writes one document to stdout.
+func (c *Console) WriteJSON(document any) error {
+	encoder := json.NewEncoder(c.Stdout)
+	encoder.SetIndent("", "  ")
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(document)
+}
+
+// Colored tells whether text for people that goes to a writer may have colours: if that is a terminal, unless somebody objects (no-color.org).
+func (c *Console) Colored(to io.Writer) bool {
+	if no, _ := c.Env("NO_COLOR"); no != "" || c.NoColor {
+		return false
+	}
+	return terminal(to) != nil
+}
+
+// terminal is the file of a writer if that is a terminal, and nil if not.
+func terminal(w io.Writer) *os.File {
+	if file, ok := w.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
+		return file
+	}
+	return nil
+}
+
+// Width returns how to ask for the width of the terminal that stderr is, in characters; nil if it is none.
+func (c *Console) Width() func() int {
+	file := terminal(c.Stderr)
+	if file == nil {
+		return nil
+	}
+	return func() int {
+		width, _, err := term.GetSize(int(file.Fd()))
+		if err != nil {
+			return 0
+		}
+		return width
+	}
+}
+
+// Plural writes a count with its noun.
+func Plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
