@@ -24,7 +24,7 @@ PROMTOOL = $(TOOLS)/promtool
 # One way of building, without C, for all but the race detector: everything that is built twice takes minutes on a machine that has not built it yet.
 export CGO_ENABLED = 0
 
-.PHONY: help build test vet race fuzz bench bench-smoke demo mutants mutation-score sim soak soak-processes tools conformance soak-run promtool deploy-check
+.PHONY: help build test prove vet race fuzz bench bench-smoke demo mutants mutation-score sim soak soak-kept soak-processes tools conformance soak-run promtool deploy-check
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 24
@@ -39,6 +39,9 @@ build: ## the binary, in bin/
 
 test: vet ## every test, and the static checks; needs no C compiler
 	$(GO) test -vet=off ./...
+
+prove: ## what takes longer: race detector, fuzzing, seeds, planted bugs, real processes, conformance; a quarter of an hour
+	./test/prove
 
 vet: ## gofmt, go vet and staticcheck
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "gofmt would change: $$unformatted"; exit 1; }
@@ -92,6 +95,9 @@ mutants: ## planted bugs (test/mutation/planted), each of which the simulation m
 
 mutation-score: ## how many of a hundred bugs planted by rule each package's own tests find, against test/mutation/score/floors.txt; PACKAGES=cdc,sink prints those that live; takes minutes
 	$(GO) run ./test/mutation/score $(if $(PACKAGES),-packages $(PACKAGES) -lived)
+
+soak-kept: ## the seeds that once found something
+	$(GO) run ./test/sim/soak -kept test/sim/testdata/seeds.txt
 
 soak-processes: ## ROUNDS (default 10) of real processes: killed, frozen, cut off; SEED is the first
 	REPLICATOR_PROCESS_ROUNDS=$(ROUNDS) REPLICATOR_PROCESS_SEED=$(SEED) $(GO) test ./test/processes -count=1 -run TestRounds -v -timeout 120m
