@@ -15,7 +15,7 @@ func TestQuickStart(t *testing.T) {
 	text := quickStart("/bin/replicator", s)
 	for _, want := range []string{
 		"export AWS_ENDPOINT_URL_DYNAMODB=" + s.endpoint + "\n", "export AWS_ENDPOINT_URL_DYNAMODB_STREAMS=" + s.endpoint + "\n", "export AWS_REGION=", "export AWS_ACCESS_KEY_ID=", "export AWS_SECRET_ACCESS_KEY=",
-		"export BIGTABLE_EMULATOR_HOST=" + s.bigtable.Addr + "\n", "in memory", minimal, "\n/bin/replicator run --allow-emulator\n",
+		"export BIGTABLE_EMULATOR_HOST=" + s.bigtable.Addr + "\n", "in memory", minimal, "\naws dynamodb put-item --endpoint-url \"$AWS_ENDPOINT_URL_DYNAMODB\" ", "\n/bin/replicator run --allow-emulator\n",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the quick start lacks %q:\n%s", want, text)

@@ -195,3 +195,23 @@ func TestCitedDocumentsExist(t *testing.T) {
 		t.Errorf("only %d citations", checked)
 	}
 }
+
+// TestByteForByteIsQualified: members whose Java hashes share a bucket come in another order, so nothing
+// promises the layout of Google's utility byte for byte without saying so.
+func TestByteForByteIsQualified(t *testing.T) {
+	claims := 0
+	for _, path := range []string{
+		"CHANGELOG.md", "docs/how-to/google-utility.md", "examples/google-utility/README.md", "internal/config/preset.go", "transform/spec.go",
+	} {
+		words := strings.Join(strings.Fields(document(t, path)), " ")
+		for i, claim := range strings.Split(words, "byte for byte")[1:] {
+			claims++
+			if !strings.HasPrefix(claim, " but for ") {
+				t.Errorf("%s: claim %d is not qualified: byte for byte%.60s", path, i+1, claim)
+			}
+		}
+	}
+	if claims < 4 {
+		t.Errorf("%d claims; this test looks in the wrong places", claims)
+	}
+}
