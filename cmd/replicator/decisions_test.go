@@ -18,6 +18,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/parked"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 	"github.com/dynamodb-bigtable/replicator/sink"
@@ -80,7 +81,7 @@ func TestH46_TheClusterIsAskedForAnew(t *testing.T) {
 	ledger := begunIn(t, "c1", cfg, to, s)
 	w := &worker{program: &program{}, cfg: cfg, target: to, source: &preflight.Source{}, found: preflight.Found{Cluster: "c1"}}
 	ask := w.options(ledger, nil, silentObserver()).Cluster
-	d := &decision{cfg: cfg, target: to}
+	d := &parked.Decision{Cfg: cfg, Target: to}
 	for _, cluster := range []string{"c1", "c2"} {
 		s.cloud.routed(cluster)
 		if got, err := ask(t.Context()); got != cluster || err != nil {
@@ -90,7 +91,7 @@ func TestH46_TheClusterIsAskedForAnew(t *testing.T) {
 		if _, err := p.Profile(t.Context()); err != nil || p.Found.Cluster != cluster {
 			t.Errorf("the probe found %q, %v", p.Found.Cluster, err)
 		}
-		if err := d.sameCluster(t.Context(), ledger); (err == nil) != (cluster == "c1") || err != nil && !errors.Is(err, checkpoint.ErrClusterChanged) {
+		if err := d.SameCluster(t.Context(), ledger); (err == nil) != (cluster == "c1") || err != nil && !errors.Is(err, checkpoint.ErrClusterChanged) {
 			t.Errorf("a retry into %s: %v", cluster, err)
 		}
 	}
@@ -98,7 +99,7 @@ func TestH46_TheClusterIsAskedForAnew(t *testing.T) {
 	clear(s.cloud.profiles)
 	s.cloud.mu.Unlock()
 	var profile *sink.ProfileError
-	if err := d.sameCluster(t.Context(), ledger); !errors.As(err, &profile) {
+	if err := d.SameCluster(t.Context(), ledger); !errors.As(err, &profile) {
 		t.Errorf("a retry by a profile that is gone, which may lead anywhere: %v", err)
 	}
 }
@@ -137,12 +138,12 @@ func TestH81_ARunParksWhatIsAlmostAsOldAsTombstones(t *testing.T) {
 			t.Fatal(err)
 		}
 		// The older one comes first, and is the only one that is parked.
-		var parked []string
+		var noted []string
 		if err := parking.List(t.Context(), "Orders", func(_ sink.Ref, p transform.Parked) error {
-			parked = append(parked, p.Change.Sequence.String())
+			noted = append(noted, p.Change.Sequence.String())
 			return nil
-		}); err != nil || strings.Join(parked, " ") != "1" {
-			t.Errorf("%s old: parked %q, %v", age, parked, err)
+		}); err != nil || strings.Join(noted, " ") != "1" {
+			t.Errorf("%s old: parked %q, %v", age, noted, err)
 		}
 	}
 }
@@ -159,8 +160,8 @@ func TestARetryIsOfAllThatAnItemHasParked(t *testing.T) {
 	table := &sinktest.Memory{}
 	table.Create("t", "d", sink.LiveFamily, sink.GoneFamily)
 	lot := sink.NewParking(&sinktest.Records{}, "default")
-	d := &decision{log: slog.New(slog.DiscardHandler), lot: lot}
-	var records []selectedRecord
+	d := &parked.Decision{Log: slog.New(slog.DiscardHandler), Lot: lot}
+	var records []parked.Record
 	for i, tenants := range [][2]string{{"left", "passed"}, {"passed", "bad"}} {
 		change := cdc.Change{Event: cdc.Modify, Sequence: cdc.SequenceOf(uint64(i + 1)), Time: time.Unix(1_795_170_000, 0), Keys: m.Keys(image("")), Old: image(tenants[0]), New: image(tenants[1])}
 		version := transform.NewVersion(1, 1, change.Sequence, transform.CountExact)
@@ -168,7 +169,7 @@ func TestARetryIsOfAllThatAnItemHasParked(t *testing.T) {
 		if err := lot.Park(t.Context(), record); err != nil {
 			t.Fatal(err)
 		}
-		records = append(records, selectedRecord{sink.RefOf(record), record})
+		records = append(records, parked.Record{Ref: sink.RefOf(record), Parked: record})
 		left := transform.Fold(m, []cdc.Change{{Event: cdc.Insert, Sequence: change.Sequence, Time: change.Time, Keys: change.Keys, New: change.Old}}, transform.Stamp{Generation: 1, Hop: 1})
 		request := sink.Guard(left.Rows[0])
 		if _, err := table.Apply(t.Context(), &request); err != nil {
@@ -180,7 +181,7 @@ func TestARetryIsOfAllThatAnItemHasParked(t *testing.T) {
 		Item:       func(context.Context, attribute.Item) (attribute.Item, bool, error) { return image("now"), true, nil },
 		Current:    func(context.Context) (uint32, error) { return 1, nil },
 		Generation: func(context.Context, time.Time) (uint32, error) { return 1, nil }}
-	if got, err := d.retryItem(t.Context(), r, records); err != nil || got.Outcome != outcomeStored || got.Records != 2 {
+	if got, err := d.RetryItem(t.Context(), r, records); err != nil || got.Outcome != parked.OutcomeStored || got.Records != 2 {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	var live []string
@@ -214,7 +215,7 @@ func TestRetryEndsWithTheMapping(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if now, err := underMapping(t.Context(), ledger, "Orders", "former"); now.Generation != state.Generation || !errors.Is(err, c.want) {
+		if now, err := parked.UnderMapping(t.Context(), ledger, "Orders", "former"); now.Generation != state.Generation || !errors.Is(err, c.want) {
 			t.Errorf("under %s: generation %d, %v", c.hash, now.Generation, err)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/parked"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/status"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
@@ -62,7 +63,7 @@ type explanation struct {
 	Source       sourceItem     `json:"source"`
 	Rule         rule           `json:"rule"`
 	Rows         []explainedRow `json:"rows"`
-	Parked       []parkedEntry  `json:"parked"`
+	Parked       []parked.Entry `json:"parked"`
 	Shard        explainedShard `json:"shard"`
 	Lag          *float64       `json:"lag_seconds"`
 	LagEstimated bool           `json:"lag_estimated"`
@@ -196,10 +197,10 @@ func (l *itemLook) once(ctx context.Context) (*explanation, time.Duration, error
 	lot := sink.NewParking(l.target.Data.Records(l.cfg.State.Table), l.cfg.Name)
 	m := l.table.Mapping
 	if err := lot.OfItem(ctx, source, m.ItemKey(l.keys), func(ref sink.Ref, record transform.Parked) error {
-		f.parked = append(f.parked, selectedRecord{ref, record})
+		f.parked = append(f.parked, parked.Record{Ref: ref, Parked: record})
 		return nil
 	}); err != nil && !missing(err) {
-		return nil, 0, parkingFailed(ctx, l.cfg, err)
+		return nil, 0, parked.Explain(ctx, l.cfg, err)
 	}
 	if err := l.looks(ctx, &f); err != nil {
 		return nil, 0, err
@@ -212,12 +213,12 @@ func (l *itemLook) once(ctx context.Context) (*explanation, time.Duration, error
 	verdict, again := judge(f)
 	e := &explanation{Schema: "replicator.explain/v1", At: f.readAt.UTC(), Table: source, KeyHash: sink.HashOf(m.ItemKey(l.keys)),
 		Source: sourceItem{Present: f.present, Attributes: len(f.image.Attributes()), Unmappable: status.Known(f.unmappable)},
-		Rule:   ruleOf(l.cfg, l.table.Config, placed), Rows: []explainedRow{}, Parked: []parkedEntry{}, Lag: f.status.LagSeconds, LagEstimated: f.status.LagEstimated, Verdict: verdict}
+		Rule:   ruleOf(l.cfg, l.table.Config, placed), Rows: []explainedRow{}, Parked: []parked.Entry{}, Lag: f.status.LagSeconds, LagEstimated: f.status.LagEstimated, Verdict: verdict}
 	for _, row := range f.rows {
 		e.Rows = append(e.Rows, row.explain(l.values))
 	}
 	for _, record := range f.parked {
-		e.Parked = append(e.Parked, entryOf(record.ref, record.Parked))
+		e.Parked = append(e.Parked, parked.EntryOf(record.Ref, record.Parked))
 	}
 	e.Shard = shardOf(f.held(), s.Shards)
 	return e, again, nil

@@ -12,6 +12,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/parked"
 	"github.com/dynamodb-bigtable/replicator/internal/status"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 	"github.com/dynamodb-bigtable/replicator/sink"
@@ -22,7 +23,7 @@ import (
 type itemFindings struct {
 	status     *status.Table
 	leases     int // that workers hold
-	parked     []selectedRecord
+	parked     []parked.Record
 	readAt     time.Time
 	present    bool
 	image      attribute.Item

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/internal/parked"
 	"github.com/dynamodb-bigtable/replicator/internal/status"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
@@ -26,8 +27,8 @@ func TestJudge(t *testing.T) {
 	gone := itemRow{put, sink.Row{Gone: version(5, 1), GoneAt: 1_700_000_000_000_000}}
 	emptied := itemRow{put, sink.Row{Version: version(1, 1)}}
 	alive := itemRow{remove, other.seen}
-	parked := func(sequence uint64) []selectedRecord {
-		return []selectedRecord{{"", transform.Parked{Source: "Orders", Key: "S:x", Version: version(sequence, 1), Reason: "too long"}}}
+	noted := func(sequence uint64) []parked.Record {
+		return []parked.Record{{Parked: transform.Parked{Source: "Orders", Key: "S:x", Version: version(sequence, 1), Reason: "too long"}}}
 	}
 	lag := func(seconds float64, estimated bool) *status.Table {
 		s := judged(status.TableInput{Found: true, State: loadedTable()}).Tables[0]
@@ -47,7 +48,7 @@ func TestJudge(t *testing.T) {
 	}{
 		"equal":                   {itemFindings{status: lag(3, false), present: true, rows: []itemRow{equal}}, itemEqual, "equal", 0},
 		"equal before any run":    {itemFindings{status: document(status.TableInput{}), present: true, rows: []itemRow{equal}}, itemEqual, "equal", 0},
-		"equal, the record stays": {itemFindings{status: lag(3, false), present: true, rows: []itemRow{equal}, parked: parked(9)}, itemEqual, "equal", 0},
+		"equal, the record stays": {itemFindings{status: lag(3, false), present: true, rows: []itemRow{equal}, parked: noted(9)}, itemEqual, "equal", 0},
 		"removed":                 {itemFindings{status: lag(3, false), rows: []itemRow{{remove, gone.seen}}}, itemRemoved, "2023-11-14T22:13:20Z", 0},
 		"absent":                  {itemFindings{status: lag(3, false), rows: []itemRow{{remove, sink.Row{}}}}, itemAbsent, "neither side", 0},
 		"absent without a row":    {itemFindings{status: lag(3, false)}, itemAbsent, "neither side", 0},
@@ -56,10 +57,10 @@ func TestJudge(t *testing.T) {
 		"absent, row not known":   {itemFindings{status: lag(3, false), moves: true}, itemUnlocated, "does not follow from its key", 0},
 		"absent, row once known":  {itemFindings{status: lag(3, false), moves: true, rows: []itemRow{{remove, sink.Row{}}}}, itemUnlocated, "does not follow from its key", 0},
 		"removed of a row":        {itemFindings{status: lag(3, false), moves: true, rows: []itemRow{{remove, gone.seen}}}, itemUnlocated, "does not follow from its key", 0},
-		"parked":                  {itemFindings{status: lag(3, false), present: true, unmappable: "too long", rows: []itemRow{{remove, gone.seen}}, parked: parked(5)}, itemParked, "parked: too long", 0},
-		"parked, now storable":    {itemFindings{status: lag(3, false), present: true, rows: []itemRow{gone}, parked: parked(5)}, itemParked, "replicator parked retry Orders/", 0},
-		"parked, now gone":        {itemFindings{status: lag(3, false), rows: []itemRow{{remove, other.seen}}, parked: parked(5)}, itemParked, "no longer holds it", 0},
-		"an old record":           {itemFindings{status: lag(3, false), leases: 1, present: true, rows: []itemRow{gone}, parked: parked(4)}, itemBehind, "lag 3.0s", 5 * time.Second},
+		"parked":                  {itemFindings{status: lag(3, false), present: true, unmappable: "too long", rows: []itemRow{{remove, gone.seen}}, parked: noted(5)}, itemParked, "parked: too long", 0},
+		"parked, now storable":    {itemFindings{status: lag(3, false), present: true, rows: []itemRow{gone}, parked: noted(5)}, itemParked, "replicator parked retry Orders/", 0},
+		"parked, now gone":        {itemFindings{status: lag(3, false), rows: []itemRow{{remove, other.seen}}, parked: noted(5)}, itemParked, "no longer holds it", 0},
+		"an old record":           {itemFindings{status: lag(3, false), leases: 1, present: true, rows: []itemRow{gone}, parked: noted(4)}, itemBehind, "lag 3.0s", 5 * time.Second},
 		"unmappable":              {itemFindings{status: lag(3, false), leases: 1, present: true, unmappable: "too long"}, itemUnmappable, "too long", 0},
 		"not started":             {itemFindings{status: document(status.TableInput{}), present: true, rows: []itemRow{absent}}, itemNotStarted, "replicator run", 0},
 		"not copied":              {itemFindings{status: document(status.TableInput{Found: true, State: running}), leases: 1, present: true, rows: []itemRow{absent}}, itemNotCopied, "running", 0},

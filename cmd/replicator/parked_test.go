@@ -1,10 +1,7 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -14,30 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/parked"
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
-
-func TestConfirm(t *testing.T) {
-	for answer, want := range map[string]bool{"y\n": true, "YES\n": true, "yes": true, "n\n": false, "\n": false, "": false, "yesterday\n": false} {
-		var asked bytes.Buffer
-		err := confirm(context.Background(), strings.NewReader(answer), &asked, "Sure?")
-		if (err == nil) != want || asked.String() != "Sure? [y/N] " {
-			t.Errorf("%q: %v, asked %q", answer, err, asked.String())
-		}
-		if err != nil && diag.ExitCode(err) != diag.ExitUsage {
-			t.Errorf("%q: exit status %d", answer, diag.ExitCode(err))
-		}
-	}
-	silent, writer := io.Pipe()
-	defer writer.Close()
-	ctx, cancel := context.WithCancelCause(context.Background())
-	stopped := errors.New("interrupted")
-	cancel(stopped)
-	if err := confirm(ctx, silent, io.Discard, "Sure?"); !errors.Is(err, stopped) {
-		t.Error("a signal does not end the question: ", err)
-	}
-}
 
 func TestReferencesNameRecords(t *testing.T) {
 	const ref = sink.Ref("Orders/0123/0001.5")
@@ -45,7 +21,7 @@ func TestReferencesNameRecords(t *testing.T) {
 		"Orders/0123/0001.5": true, "Orders/0123": true, "0123": true,
 		"Orders": false, "Orders/012": false, "012": false, "0001.5": false, "Orders/0123/0001": false, "": false, "Orders/": false,
 	} {
-		if got := names(word, ref); got != want {
+		if got := parked.Names(word, ref); got != want {
 			t.Errorf("%q names the record: %v", word, got)
 		}
 	}

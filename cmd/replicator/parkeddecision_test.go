@@ -14,6 +14,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/parked"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 	"github.com/dynamodb-bigtable/replicator/sink"
@@ -22,9 +23,9 @@ import (
 )
 
 // twice is an item with two parked records, in the order of their versions.
-func twice(t *testing.T, lot *sink.Parking) []selectedRecord {
+func twice(t *testing.T, lot *sink.Parking) []parked.Record {
 	t.Helper()
-	var records []selectedRecord
+	var records []parked.Record
 	for i := range uint64(2) {
 		keys := attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String("a")}})
 		change := cdc.Change{Event: cdc.Insert, Sequence: cdc.SequenceOf(i + 1), Time: noon, Keys: keys, New: keys}
@@ -32,7 +33,7 @@ func twice(t *testing.T, lot *sink.Parking) []selectedRecord {
 		if err := lot.Park(t.Context(), p); err != nil {
 			t.Fatal(err)
 		}
-		records = append(records, selectedRecord{sink.RefOf(p), p})
+		records = append(records, parked.Record{Ref: sink.RefOf(p), Parked: p})
 	}
 	return records
 }
@@ -59,8 +60,8 @@ func TestADropThatFailsSaysSo(t *testing.T) {
 	chosen := twice(t, lot)
 	records.key = string(chosen[1].Version)
 	var out bytes.Buffer
-	d := &decision{program: &program{Console: terminal.Console{Stdout: &out, Stderr: io.Discard}}, cfg: testConfig(), log: slog.New(slog.DiscardHandler), lot: lot, chosen: chosen}
-	if err := d.drop(t.Context(), true); !errors.Is(err, errNotDropped) || out.String() != string(chosen[0].ref)+"\n1 record dropped\n" {
+	d := &parked.Decision{Console: &terminal.Console{Stdout: &out, Stderr: io.Discard}, Cfg: testConfig(), Log: slog.New(slog.DiscardHandler), Lot: lot, Chosen: chosen}
+	if err := d.Drop(t.Context(), true); !errors.Is(err, errNotDropped) || out.String() != string(chosen[0].Ref)+"\n1 record dropped\n" {
 		t.Errorf("%v\n%s", err, &out)
 	}
 }
@@ -69,8 +70,8 @@ func TestADropThatFailsSaysSo(t *testing.T) {
 func TestARetryThatFailsTellsWhatIsLeft(t *testing.T) {
 	for output, want := range map[string]string{"text": "\n1 of 10 items resolved\n", "json": `"left": 9,`} {
 		var out bytes.Buffer
-		d := &decision{program: &program{Console: terminal.Console{Stdout: &out, Output: output}}}
-		if err := d.writeRetried([]retried{{Table: "Orders", KeyHash: "h", Outcome: outcomeStored, Records: 1}}, 10); err != nil || !strings.Contains(out.String(), want) {
+		d := &parked.Decision{Console: &terminal.Console{Stdout: &out, Output: output}}
+		if err := d.WriteRetried([]parked.Retried{{Table: "Orders", KeyHash: "h", Outcome: parked.OutcomeStored, Records: 1}}, 10); err != nil || !strings.Contains(out.String(), want) {
 			t.Errorf("%s: %v\n%s", output, err, &out)
 		}
 	}
@@ -103,7 +104,7 @@ func retryable(t *testing.T) (*sink.Repairer, func(generation, adopted uint32, m
 		}
 	}
 	note(7, 6, "")
-	r, err := (&decision{program: &program{}, cfg: cfg, target: to}).repairer(t.Context(), src, "Orders")
+	r, err := (&parked.Decision{Console: &terminal.Console{}, Cfg: cfg, Target: to}).Repairer(t.Context(), src, "Orders")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +115,7 @@ func retryable(t *testing.T) (*sink.Repairer, func(generation, adopted uint32, m
 func TestARetryWaitsForTheGeneration(t *testing.T) {
 	r, note := retryable(t)
 	var unready *checkpoint.NotAdmissible
-	if _, err := r.Generation(t.Context(), time.Now()); !errors.As(err, &unready) || !diag.Has(repairFailed(t.Context(), "Orders", err), diag.RetryNotYet) {
+	if _, err := r.Generation(t.Context(), time.Now()); !errors.As(err, &unready) || !diag.Has(parked.RepairFailed(t.Context(), "Orders", err), diag.RetryNotYet) {
 		t.Error(err)
 	}
 	note(7, 7, "")
@@ -149,7 +150,7 @@ func TestARetryThatItsNextChangeMakesNeedless(t *testing.T) {
 		table := &sinktest.Memory{}
 		table.Create("t", "d", sink.LiveFamily, sink.GoneFamily)
 		lot := sink.NewParking(&sinktest.Records{}, "default")
-		d := &decision{log: slog.New(slog.DiscardHandler), lot: lot}
+		d := &parked.Decision{Log: slog.New(slog.DiscardHandler), Lot: lot}
 		change := cdc.Change{Event: cdc.Insert, Sequence: cdc.SequenceOf(1), Keys: item, New: item}
 		record := transform.Parked{Source: "Orders", Key: m.ItemKey(item), Version: transform.NewVersion(1, 1, change.Sequence, transform.CountExact), Reason: "r", Change: change}
 		held := transform.Fold(m, []cdc.Change{{Event: cdc.Remove, Sequence: change.Sequence, Keys: item, Old: item}}, transform.Stamp{Generation: 1, Hop: 1}).Rows[0]
@@ -168,8 +169,8 @@ func TestARetryThatItsNextChangeMakesNeedless(t *testing.T) {
 			Item:       func(context.Context, attribute.Item) (attribute.Item, bool, error) { return item, true, nil },
 			Current:    func(context.Context) (uint32, error) { return current, nil },
 			Generation: func(context.Context, time.Time) (uint32, error) { return 1, nil }}
-		got, err := d.retryItem(t.Context(), r, []selectedRecord{{sink.RefOf(record), record}})
-		if err != nil || got.Outcome != outcomeChanged || got.Reason == nil || !strings.Contains(*got.Reason, want.Error()) {
+		got, err := d.RetryItem(t.Context(), r, []parked.Record{{Ref: sink.RefOf(record), Parked: record}})
+		if err != nil || got.Outcome != parked.OutcomeChanged || got.Reason == nil || !strings.Contains(*got.Reason, want.Error()) {
 			t.Errorf("generation %d: %+v, %v", current, got, err)
 		}
 		if n, err := lot.CountOf(t.Context(), "Orders"); n != 1 || err != nil {

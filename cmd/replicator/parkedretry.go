@@ -2,30 +2,19 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"log/slog"
-	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/dynamodb-bigtable/replicator/attribute"
-	"github.com/dynamodb-bigtable/replicator/backfill"
-	"github.com/dynamodb-bigtable/replicator/cdc"
-	"github.com/dynamodb-bigtable/replicator/checkpoint"
-	"github.com/dynamodb-bigtable/replicator/internal/admin"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
-	"github.com/dynamodb-bigtable/replicator/internal/diag"
-	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
+	"github.com/dynamodb-bigtable/replicator/internal/parked"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 	"github.com/dynamodb-bigtable/replicator/sink"
-	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
 func newParkedRetry(p *program) *cobra.Command {
-	var s selection
+	var s parked.Selection
 	var allowed config.Allowed
 	c := &cobra.Command{
 		Use:   "retry [REF…] [flags]",
@@ -37,16 +26,16 @@ that is gone in the source is resolved, and its row stays removed; with expire: 
 stays. An item that still cannot be mapped stays parked, and the exit status is 3. Workers may keep running; retrying twice does no
 harm.
 
-` + refHelp,
+` + parked.RefHelp,
 		Example: `  replicator parked retry Orders/2c26b46b68ffc68ff99b453c1d304134
   replicator parked retry --table Orders --key '{"PK":"hats","SK":"fedoras"}'
   replicator parked retry --table Orders --all`,
 		RunE: func(c *cobra.Command, args []string) error {
-			s.refs = args
-			if err := s.check(c.CommandPath()); err != nil {
+			s.Refs = args
+			if err := s.Check(c.CommandPath()); err != nil {
 				return err
 			}
-			return p.decide(c.Context(), &s, allowed, (*decision).retry)
+			return p.decide(c.Context(), &s, allowed, (*parked.Decision).Retry)
 		},
 	}
 	selectFlags(c, &s, &allowed)
@@ -54,36 +43,25 @@ harm.
 }
 
 // selectFlags are the flags of commands that change something about the selected records.
-func selectFlags(c *cobra.Command, s *selection, allowed *config.Allowed) {
+func selectFlags(c *cobra.Command, s *parked.Selection, allowed *config.Allowed) {
 	flags := c.Flags()
 	flags.SortFlags = false
-	flags.BoolVar(&s.all, "all", false, "every parked item, of --table if that is given")
-	flags.StringVar(&s.table, "table", "", "only of this source `TABLE`")
-	flags.StringVar(&s.key, "key", "", preflight.KeyHelp)
-	flags.StringVar(&s.reason, "reason", "", "every parked item whose reason contains `TEXT`")
+	flags.BoolVar(&s.All, "all", false, "every parked item, of --table if that is given")
+	flags.StringVar(&s.Table, "table", "", "only of this source `TABLE`")
+	flags.StringVar(&s.Key, "key", "", preflight.KeyHelp)
+	flags.StringVar(&s.Reason, "reason", "", "every parked item whose reason contains `TEXT`")
 	allowFlags(c, allowed)
 }
 
-// decision is an operator's decision about parked records.
-type decision struct {
-	*program
-	cfg     *config.Config
-	allowed config.Allowed
-	log     *slog.Logger
-	target  *preflight.Target
-	lot     *sink.Parking
-	chosen  []selectedRecord
-}
-
 // decide selects the records and carries out the decision. Emulators are refused as by run, because something is changed.
-func (p *program) decide(ctx context.Context, s *selection, allowed config.Allowed, act func(d *decision, ctx context.Context) error) error {
+func (p *program) decide(ctx context.Context, s *parked.Selection, allowed config.Allowed, act func(d *parked.Decision, ctx context.Context) error) error {
 	ctx, cancel := p.within(ctx)
 	defer cancel()
 	cfg, err := p.load()
 	if err != nil {
 		return err
 	}
-	if err := preflight.KnownTable(cfg, s.table); err != nil {
+	if err := preflight.KnownTable(cfg, s.Table); err != nil {
 		return err
 	}
 	if err := config.CheckEnvironment(p.Env, allowed).Err(); err != nil {
@@ -101,259 +79,20 @@ func (p *program) decide(ctx context.Context, s *selection, allowed config.Allow
 	if host, _ := p.Env("BIGTABLE_EMULATOR_HOST"); host != "" {
 		_, _ = fmt.Fprintf(p.Stderr, "%s EMULATOR at %s\n", preflight.TargetName(cfg), host)
 	}
-	d := &decision{program: p, cfg: cfg, allowed: allowed, log: log, target: t, lot: sink.NewParking(t.Data.Records(cfg.State.Table), cfg.Name)}
+	d := &parked.Decision{Console: &p.Console, Cfg: cfg, Allowed: allowed, Log: log, Target: t, Lot: sink.NewParking(t.Data.Records(cfg.State.Table), cfg.Name)}
 	limited, done := context.WithTimeoutCause(ctx, preflight.ReadTime, preflight.ErrReadTime)
-	d.chosen, err = s.find(limited, d.lot)
-	err = parkingFailed(limited, cfg, err)
+	d.Chosen, err = s.Find(limited, d.Lot)
+	err = parked.Explain(limited, cfg, err)
 	done()
 	if err != nil {
 		return err
 	}
-	if len(d.chosen) == 0 && !p.AsJSON() {
-		_, err := fmt.Fprintln(p.Stdout, s.nothing())
+	if len(d.Chosen) == 0 && !p.AsJSON() {
+		_, err := fmt.Fprintln(p.Stdout, s.Nothing())
 		return err
 	}
 	if err = act(d, ctx); err != nil && ctx.Err() != nil {
 		return terminal.Ended(ctx)
 	}
 	return err
-}
-
-// The outcomes of a retry.
-const (
-	outcomeStored  = "stored"       // the item is in the target as it is now
-	outcomeRemoved = "removed"      // the source no longer holds it, and neither does the target
-	outcomeParked  = "still_parked" // it cannot be stored
-	outcomeChanged = "changing"     // it changes faster than it is repaired; its changes bring it
-)
-
-// retried is what became of one item.
-type retried struct {
-	Table   string  `json:"table"`
-	KeyHash string  `json:"key_hash"`
-	Outcome string  `json:"outcome"`
-	Records int     `json:"records"` // that the item had parked
-	Written int     `json:"rows_written"`
-	Reason  *string `json:"reason"` // why it is still parked
-}
-
-func (r *retried) resolved() bool { return r.Outcome == outcomeStored || r.Outcome == outcomeRemoved }
-
-// retry repairs every chosen item and resolves its records. It stops at the first error of either end, and tells what was done
-// until then.
-func (d *decision) retry(ctx context.Context) error {
-	results := []retried{}
-	items := byItem(d.chosen)
-	failed := func() error {
-		if len(items) == 0 {
-			return nil
-		}
-		src, err := preflight.ConnectSource(ctx, d.cfg)
-		if err == nil {
-			err = src.CheckEndpoints(d.Env, d.allowed)
-		}
-		if err != nil {
-			return err
-		}
-		repairers := map[string]*sink.Repairer{}
-		for _, records := range items {
-			source := records[0].Source
-			r := repairers[source]
-			if r == nil {
-				if r, err = d.repairer(ctx, src, source); err != nil {
-					return err
-				}
-				repairers[source] = r
-			}
-			result, err := d.retryItem(ctx, r, records)
-			if err != nil {
-				return err
-			}
-			results = append(results, result)
-		}
-		return nil
-	}()
-	if err := errors.Join(d.writeRetried(results, len(items)), failed); err != nil {
-		return err
-	}
-	return retryVerdict(results)
-}
-
-// retryItem repairs one item. The records are those that were parked before the item is read, so that a change which is parked
-// meanwhile stays parked.
-func (d *decision) retryItem(ctx context.Context, r *sink.Repairer, records []selectedRecord) (retried, error) {
-	limited, cancel := context.WithTimeoutCause(ctx, preflight.ReadTime, preflight.ErrReadTime)
-	defer cancel()
-	_, hash, _ := records[0].ref.Parts()
-	result := retried{Table: records[0].Source, KeyHash: hash, Records: len(records)}
-	parked := make([]transform.Parked, len(records))
-	for i, record := range records {
-		parked[i] = record.Parked
-	}
-	done, err := r.RepairParked(limited, parked...)
-	var bad *sink.BadItem
-	switch {
-	case errors.As(err, &bad):
-		result.Outcome, result.Reason = outcomeParked, &bad.Reason
-		return result, nil
-	case errors.Is(err, sink.ErrOvertaken), errors.Is(err, sink.ErrRepairs):
-		reason := err.Error()
-		result.Outcome, result.Reason = outcomeChanged, &reason
-		return result, nil
-	case err != nil:
-		return result, repairFailed(limited, records[0].Source, err)
-	}
-	result.Outcome, result.Written = outcomeStored, done.Written
-	if !done.Present {
-		result.Outcome = outcomeRemoved
-	}
-	for _, record := range records {
-		if err := d.lot.Remove(limited, record.ref); err != nil {
-			return result, parkingFailed(limited, d.cfg, err)
-		}
-		d.log.Info("a parked item is resolved by a retry", admin.KeyTable, record.Source, admin.KeyParked, string(record.ref))
-	}
-	return result, nil
-}
-
-// repairFailed explains what stopped a repair. Its outcome may be unknown; the same command may be given again.
-func repairFailed(ctx context.Context, table string, err error) error {
-	what := "cannot retry an item of table " + table
-	var unready *checkpoint.NotAdmissible
-	switch {
-	case errors.As(err, &unready):
-		return &diag.Error{Code: diag.RetryNotYet, What: what, Cause: unready.Error(), Err: err}
-	case cdc.Is(err, cdc.NotFound), cdc.Is(err, cdc.Denied), cdc.Is(err, cdc.Throttled), cdc.Is(err, cdc.Unavailable), cdc.Is(err, cdc.Malformed):
-		return preflight.ExplainSource(what, table, err)
-	}
-	return preflight.ReadingFailed(ctx, what, err)
-}
-
-// repairer is what repairs items of a table, once it is clear that it may: the ledger must know the table, under this mapping
-// and with this cluster behind the app profile, as run demands it.
-func (d *decision) repairer(ctx context.Context, src *preflight.Source, table string) (*sink.Repairer, error) {
-	t, ok := d.cfg.Table(table)
-	if !ok {
-		return nil, &diag.Error{Code: diag.Usage, What: "the configuration has no source table " + table + ", of which items are parked",
-			Fix: "use the configuration under which they were parked, or name another table with --table"}
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, preflight.ReadTime, preflight.ErrReadTime)
-	defer cancel()
-	what := "cannot retry items of table " + table
-	ledger, err := checkpoint.Open(ctx, preflight.LedgerStore(d.target, d.cfg), d.cfg.Name, checkpoint.Options{ReadOnly: true, Lease: d.cfg.State.Lease})
-	if err != nil {
-		return nil, preflight.ReadingFailed(ctx, what, err)
-	}
-	state, err := underMapping(ctx, ledger, table, d.cfg.Hash(t))
-	if err == nil {
-		err = d.sameCluster(ctx, ledger)
-	}
-	if err != nil {
-		return nil, preflight.ReadingFailed(ctx, what, err)
-	}
-	found, err := preflight.DescribeTable(ctx, src.Tables, t)
-	if err != nil {
-		return nil, err
-	}
-	if err := pipeline.CheckSource(found.Description, state.StreamARN); err != nil {
-		return nil, preflight.Explain(what, err)
-	}
-	return &sink.Repairer{
-		Mapping: found.Mapping, Rows: d.target.Data, Table: d.target.Data,
-		Item: itemReader(src.Tables, table),
-		Current: func(ctx context.Context) (uint32, error) { // a retry of many items takes hours
-			state, err := underMapping(ctx, ledger, table, d.cfg.Hash(t))
-			return state.Generation, err
-		},
-		Generation: func(ctx context.Context, at time.Time) (uint32, error) {
-			state, _, err := ledger.Table(ctx, table)
-			if err != nil {
-				return 0, err
-			}
-			shards, err := ledger.Shards(ctx, table)
-			if err != nil {
-				return 0, err
-			}
-			return state.Generation, checkpoint.Admissible(state, shards, at)
-		},
-	}, nil
-}
-
-// underMapping is the ledger's record of a table, if its rows are written by the mapping of this hash.
-func underMapping(ctx context.Context, ledger *checkpoint.Ledger, table, hash string) (checkpoint.TableState, error) {
-	state, _, err := ledger.Table(ctx, table)
-	if err == nil && state.MappingHash != hash {
-		err = checkpoint.ErrMappingChanged
-	}
-	return state, err
-}
-
-// itemReader reads items of a table, strongly consistently.
-func itemReader(tables *backfill.Tables, table string) func(context.Context, attribute.Item) (attribute.Item, bool, error) {
-	return func(ctx context.Context, keys attribute.Item) (attribute.Item, bool, error) {
-		return tables.Get(ctx, table, keys)
-	}
-}
-
-// sameCluster refuses another cluster than the one that the versions of the rows were written in.
-func (d *decision) sameCluster(ctx context.Context, ledger *checkpoint.Ledger) error {
-	known, err := ledger.Cluster(ctx)
-	if err != nil || known == "" {
-		return err
-	}
-	profile, err := d.target.Admin.Profile(ctx)
-	if err == nil && profile.Cluster != "" && profile.Cluster != known {
-		err = checkpoint.ErrClusterChanged
-	}
-	return err
-}
-
-// writeRetried tells what became of so many items as were chosen. Those that were not come to, because something failed, are left.
-func (d *decision) writeRetried(results []retried, chosen int) error {
-	resolved := 0
-	for _, r := range results {
-		if r.resolved() {
-			resolved++
-		}
-	}
-	if d.AsJSON() {
-		return d.WriteJSON(struct {
-			Schema   string    `json:"schema"`
-			Resolved int       `json:"resolved"`
-			Left     int       `json:"left"`
-			Items    []retried `json:"items"`
-		}{"replicator.parked_retry/v1", resolved, chosen - resolved, results})
-	}
-	if len(results) == 0 {
-		return nil
-	}
-	words := map[string]string{outcomeStored: "stored as it is now", outcomeRemoved: "gone in the source", outcomeParked: "still parked", outcomeChanged: "still parked"}
-	tab := tabwriter.NewWriter(d.Stdout, 0, 0, 2, ' ', 0)
-	for _, r := range results {
-		_, _ = fmt.Fprintf(tab, "%s/%s\t%s", r.Table, r.KeyHash, words[r.Outcome])
-		if r.Reason != nil {
-			_, _ = fmt.Fprintf(tab, ": %s", *r.Reason)
-		}
-		_, _ = fmt.Fprintln(tab)
-	}
-	if err := tab.Flush(); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintf(d.Stdout, "%d of %s resolved\n", resolved, terminal.Plural(chosen, "item"))
-	return err
-}
-
-// retryVerdict is nil if every item is resolved.
-func retryVerdict(results []retried) error {
-	left := 0
-	for _, r := range results {
-		if !r.resolved() {
-			left++
-		}
-	}
-	if left == 0 {
-		return nil
-	}
-	return &diag.Error{Code: diag.ItemsParked, What: terminal.Plural(left, "item") + " could not be stored again", Cause: "the reasons are listed above",
-		Fix: "correct the items in the source, which resolves them, or retry; `replicator parked drop` gives them up"}
 }

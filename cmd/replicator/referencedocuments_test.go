@@ -51,10 +51,10 @@ var documents = []struct{ schema, command, declared, below string }{
 	{"replicator.dry_run/v1", "replicator run --dry-run -o json", "rehearsalReport", "tables[]."},
 	{"replicator.status/v1", "replicator status -o json", "status.Document", ""},
 	{"replicator.explain/v1", "replicator explain -o json", "explanation", ""},
-	{"replicator.parked/v1", "replicator parked list -o json", "parkedEntry", "items[]."},
-	{"replicator.parked_item/v1", "replicator parked show", "parkedEntry", ""},
-	{"replicator.parked_retry/v1", "replicator parked retry -o json", "retried", "items[]."},
-	{"replicator.parked_drop/v1", "replicator parked drop -o json", "parkedEntry", "dropped[]."},
+	{"replicator.parked/v1", "replicator parked list -o json", "parked.Entry", "items[]."},
+	{"replicator.parked_item/v1", "replicator parked show", "parked.Entry", ""},
+	{"replicator.parked_retry/v1", "replicator parked retry -o json", "parked.Retried", "items[]."},
+	{"replicator.parked_drop/v1", "replicator parked drop -o json", "parked.Entry", "dropped[]."},
 	{"replicator.functions/v1", "replicator config functions -o json", "templateFunction", "functions[]."},
 	{"replicator.version/v1", "replicator version -o json", "build", ""},
 }
@@ -63,9 +63,11 @@ func referenceJSON(t *testing.T) string {
 	b := reference("Documents for programs", "With `-o json` every command prints one document on stdout; its member `schema` names its form. What cannot be told is `null`. Later versions\n"+
 		"of a form may add members and take none away. `replicator status --schema` prints the JSON Schema of the status. Text that is not UTF-8 is\n"+
 		"`{\"base64\": \"…\"}`.")
-	packages := map[string]structs{"main": structsOf(t, "cmd/replicator"), "status": structsOf(t, "internal/status")}
-	for name, declared := range structsOf(t, "internal/preflight") {
-		packages["main"]["preflight."+name] = declared
+	packages := map[string]structs{"main": structsOf(t, "cmd/replicator"), "status": structsOf(t, "internal/status"), "parked": structsOf(t, "internal/parked")}
+	for _, in := range []string{"preflight", "parked"} { // whose types stand in documents of commands
+		for name, declared := range structsOf(t, "internal/"+in) {
+			packages["main"][in+"."+name] = declared
+		}
 	}
 	for _, d := range documents {
 		in, name, ok := strings.Cut(d.declared, ".")

@@ -1,4 +1,4 @@
-package main
+package parked
 
 import (
 	"context"
@@ -17,36 +17,36 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// refHelp says what a reference is, in the help of commands that take one.
-const refHelp = `REF is TABLE/HASH/VERSION as "list -o json" gives it; TABLE/HASH or HASH alone name the item.`
+// RefHelp says what a reference is, in the help of commands that take one.
+const RefHelp = `REF is TABLE/HASH/VERSION as "list -o json" gives it; TABLE/HASH or HASH alone name the item.`
 
-// selection is which parked records a command is about.
-type selection struct {
-	refs   []string // positional arguments
-	table  string
-	key    string // JSON
-	reason string // contained in the record's reason
-	all    bool
+// Selection is which parked records a command is about.
+type Selection struct {
+	Refs   []string // positional arguments
+	Table  string
+	Key    string // JSON
+	Reason string // contained in the record's reason
+	All    bool
 }
 
-// selectedRecord is a parked record with its place.
-type selectedRecord struct {
-	ref sink.Ref
+// Record is a parked record with its place.
+type Record struct {
+	Ref sink.Ref
 	transform.Parked
 }
 
-// check refuses selections that contradict themselves, or are none: nothing is ever retried or dropped by leaving words out.
-func (s *selection) check(command string) error {
+// Check refuses selections that contradict themselves, or are none: nothing is ever retried or dropped by leaving words out.
+func (s *Selection) Check(command string) error {
 	ways := 0
-	for _, given := range []bool{len(s.refs) > 0, s.key != "", s.all || s.reason != ""} {
+	for _, given := range []bool{len(s.Refs) > 0, s.Key != "", s.All || s.Reason != ""} {
 		if given {
 			ways++
 		}
 	}
 	switch {
-	case s.key != "" && !isObject(s.key):
+	case s.Key != "" && !isObject(s.Key):
 		return diag.BadUsage("--key: it is not a JSON object", `give the whole primary key, for example --key '{"PK":"…","SK":"…"}'`)
-	case s.key != "" && s.table == "":
+	case s.Key != "" && s.Table == "":
 		return diag.BadUsage("--key needs --table", "name the source table whose primary key it is")
 	case ways == 0:
 		return diag.BadUsage(command+" needs to know which items", "name them as `replicator parked list` shows them, or give --table and --key, --reason, or --all")
@@ -62,29 +62,29 @@ func isObject(text string) bool {
 }
 
 // fits tells whether a record is selected. A key that is none of the record's table is an error.
-func (s *selection) fits(ref sink.Ref, record transform.Parked) (bool, error) {
+func (s *Selection) fits(ref sink.Ref, record transform.Parked) (bool, error) {
 	switch {
-	case s.table != "" && record.Source != s.table, !strings.Contains(record.Reason, s.reason):
+	case s.Table != "" && record.Source != s.Table, !strings.Contains(record.Reason, s.Reason):
 		return false, nil
-	case s.key != "":
-		key, err := preflight.ParseKey(s.key, preflight.SchemaOf(record.Change.Keys))
+	case s.Key != "":
+		key, err := preflight.ParseKey(s.Key, preflight.SchemaOf(record.Change.Keys))
 		return err == nil && key.Equal(record.Change.Keys), err
-	case len(s.refs) > 0:
-		return slices.ContainsFunc(s.refs, func(word string) bool { return names(word, ref) }), nil
+	case len(s.Refs) > 0:
+		return slices.ContainsFunc(s.Refs, func(word string) bool { return Names(word, ref) }), nil
 	}
 	return true, nil
 }
 
-// names tells whether a word of the command line names a record.
-func names(word string, ref sink.Ref) bool {
+// Names tells whether a word of the command line names a record.
+func Names(word string, ref sink.Ref) bool {
 	_, hash, _ := ref.Parts()
 	return word == string(ref) || word == hash || strings.HasPrefix(string(ref), word+"/") && strings.Contains(word, "/")
 }
 
 // each calls f for the selected records: by table, item and version. Before the first run there is no state table, and so nothing is
 // parked.
-func (s *selection) each(ctx context.Context, lot *sink.Parking, f func(sink.Ref, transform.Parked) error) error {
-	err := lot.List(ctx, s.table, func(ref sink.Ref, record transform.Parked) error {
+func (s *Selection) each(ctx context.Context, lot *sink.Parking, f func(sink.Ref, transform.Parked) error) error {
+	err := lot.List(ctx, s.Table, func(ref sink.Ref, record transform.Parked) error {
 		ok, err := s.fits(ref, record)
 		if err != nil || !ok {
 			return err
@@ -98,23 +98,23 @@ func (s *selection) each(ctx context.Context, lot *sink.Parking, f func(sink.Ref
 	return err
 }
 
-// find returns the selected records. What is named must exist, and a bare hash must mean one item.
-func (s *selection) find(ctx context.Context, lot *sink.Parking) ([]selectedRecord, error) {
-	var found []selectedRecord
+// Find returns the selected records. What is named must exist, and a bare hash must mean one item.
+func (s *Selection) Find(ctx context.Context, lot *sink.Parking) ([]Record, error) {
+	var found []Record
 	err := s.each(ctx, lot, func(ref sink.Ref, record transform.Parked) error {
-		found = append(found, selectedRecord{ref, record})
+		found = append(found, Record{ref, record})
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	if s.key != "" && len(found) == 0 {
+	if s.Key != "" && len(found) == 0 {
 		return nil, notParked("no parked record has this key")
 	}
-	for _, word := range s.refs {
+	for _, word := range s.Refs {
 		tables := map[string]bool{}
 		for _, record := range found {
-			if names(word, record.ref) {
+			if Names(word, record.Ref) {
 				tables[record.Source] = true
 			}
 		}
@@ -133,26 +133,26 @@ func notParked(what string) error {
 		Exit: diag.ExitNo}
 }
 
-// nothing is what is said when no record is selected.
-func (s *selection) nothing() string {
+// Nothing is what is said when no record is selected.
+func (s *Selection) Nothing() string {
 	switch {
-	case s.reason != "":
+	case s.Reason != "":
 		return "nothing is parked for such a reason"
-	case s.table != "":
-		return fmt.Sprintf("nothing of table %s is parked", s.table)
+	case s.Table != "":
+		return fmt.Sprintf("nothing of table %s is parked", s.Table)
 	}
 	return "nothing is parked"
 }
 
-// byItem groups records, which are in order, by their item.
-func byItem(records []selectedRecord) [][]selectedRecord {
-	var items [][]selectedRecord
+// ByItem groups records, which are in order, by their item.
+func ByItem(records []Record) [][]Record {
+	var items [][]Record
 	for i, record := range records {
 		if i > 0 && records[i-1].Source == record.Source && records[i-1].Key == record.Key {
 			items[len(items)-1] = append(items[len(items)-1], record)
 			continue
 		}
-		items = append(items, []selectedRecord{record})
+		items = append(items, []Record{record})
 	}
 	return items
 }

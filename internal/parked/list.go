@@ -1,0 +1,94 @@
+package parked
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"text/tabwriter"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// Explain explains an error of the parking lot; one that is explained already stays.
+func Explain(ctx context.Context, cfg *config.Config, err error) error {
+	var told *diag.Error
+	if err == nil || errors.As(err, &told) {
+		return err
+	}
+	return preflight.ReadingFailed(ctx, "cannot read parked items in table "+cfg.State.Table, err)
+}
+
+// Entry is one line of the list.
+type Entry struct {
+	Ref     string    `json:"ref"`
+	Table   string    `json:"table"`
+	KeyHash string    `json:"key_hash"`
+	Version string    `json:"version"`
+	Event   string    `json:"event"` // INSERT, MODIFY or REMOVE; of a loaded item, the one the load stands for
+	Time    time.Time `json:"time"`  // of the change
+	Reason  string    `json:"reason"`
+}
+
+// EntryOf is the line of a record.
+func EntryOf(ref sink.Ref, record transform.Parked) Entry {
+	_, hash, _ := ref.Parts()
+	return Entry{Ref: string(ref), Table: record.Source, KeyHash: hash, Version: string(record.Version),
+		Event: record.Change.Event.String(), Time: record.Change.Time.UTC(), Reason: record.Reason}
+}
+
+// List writes the selected records, one line each or as one document.
+func List(ctx context.Context, p *terminal.Console, lot *sink.Parking, s *Selection) error {
+	entries := []Entry{}
+	if err := s.each(ctx, lot, func(ref sink.Ref, record transform.Parked) error {
+		entries = append(entries, EntryOf(ref, record))
+		return nil
+	}); err != nil {
+		return err
+	}
+	if p.AsJSON() {
+		return p.WriteJSON(struct {
+			Schema string  `json:"schema"`
+			Items  []Entry `json:"items"`
+		}{"replicator.parked/v1", entries})
+	}
+	if len(entries) == 0 {
+		_, err := fmt.Fprintln(p.Stdout, s.Nothing())
+		return err
+	}
+	tab := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(tab, "TABLE\tKEY HASH\tVERSION\tTIME\tREASON")
+	for _, e := range entries {
+		_, _ = fmt.Fprintf(tab, "%s\t%s\t%s\t%s\t%s\n", e.Table, e.KeyHash, e.Version, e.Time.Format(time.RFC3339), e.Reason)
+	}
+	return tab.Flush()
+}
+
+// Show writes one record whole, with the images of its change: item data.
+func Show(ctx context.Context, p *terminal.Console, lot *sink.Parking, s *Selection) error {
+	found, err := s.Find(ctx, lot)
+	if err != nil {
+		return err
+	}
+	if len(found) > 1 {
+		return diag.BadUsage("more than one parked record fits", "give one whole: TABLE/HASH/VERSION, from `replicator parked list -o json`")
+	}
+	record := found[0]
+	change, err := cdc.MarshalChange(record.Change)
+	if err != nil {
+		return err
+	}
+	return p.WriteJSON(struct {
+		Schema string `json:"schema"`
+		Entry
+		Key    string          `json:"key"`
+		Change json.RawMessage `json:"change"`
+	}{"replicator.parked_item/v1", EntryOf(record.Ref, record.Parked), record.Key, change})
+}

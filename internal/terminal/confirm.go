@@ -1,0 +1,50 @@
+package terminal
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/term"
+
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+)
+
+// Interactive tells whether somebody can be asked.
+func Interactive() bool {
+	return term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stderr.Fd()))
+}
+
+// Confirm asks a question that only yes answers. Anything else is an error of usage: nothing was done. A signal ends the wait.
+func Confirm(ctx context.Context, in io.Reader, out io.Writer, question string) error {
+	if _, err := fmt.Fprintf(out, "%s [y/N] ", question); err != nil {
+		return err
+	}
+	type line struct {
+		text string
+		err  error
+	}
+	read := make(chan line, 1)
+	go func() { // left behind if a signal comes: nothing ends a read from a terminal
+		text, err := bufio.NewReader(in).ReadString('\n')
+		read <- line{text, err}
+	}()
+	var answer line
+	select {
+	case answer = <-read:
+	case <-ctx.Done():
+		return Ended(ctx)
+	}
+	if answer.err != nil && !errors.Is(answer.err, io.EOF) {
+		return answer.err
+	}
+	switch strings.ToLower(strings.TrimSpace(answer.text)) {
+	case "y", "yes":
+		return nil
+	}
+	return diag.BadUsage("not confirmed: nothing was changed", "answer y, or give --yes")
+}
