@@ -2,7 +2,6 @@ package status
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,7 +14,6 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
 	"github.com/dynamodb-bigtable/replicator/internal/clock"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
-	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
@@ -466,69 +464,4 @@ func (t *Table) troubled(trouble checkpoint.Trouble, shards int) {
 	slices.SortFunc(t.Troubles, func(a, b troubleStatus) int {
 		return cmp.Or(strings.Compare(a.Step, b.Step), strings.Compare(a.Cause, b.Cause))
 	})
-}
-
-// seatOf takes what is looked at of a keeper's seat.
-func seatOf(seat checkpoint.Seat, generation uint32) SeatInput {
-	in := SeatInput{Owner: seat.Owner(), Sign: seat.Sign(), pace: seat.Pace()}
-	var scan struct {
-		Generation uint32 `json:"generation"`
-		Items      int64  `json:"items"`
-	}
-	if json.Unmarshal(seat.Scan(), &scan) == nil && scan.Generation == generation {
-		in.copied = scan.Items
-	}
-	return in
-}
-
-// Known is nil for what is not known.
-func Known(text string) *string {
-	if text == "" {
-		return nil
-	}
-	return &text
-}
-
-func knownTime(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	t = t.UTC()
-	return &t
-}
-
-// inSeconds is a duration in seconds, to a thousandth.
-func inSeconds(d time.Duration) float64 { return d.Round(time.Millisecond).Seconds() }
-
-// lagAndHeadroom are what follows from the time up to which everything is applied, as far as can be told, and from that which a trim is judged by.
-func lagAndHeadroom(covered, reached, now time.Time) (lag, headroom *float64) {
-	l, h := inSeconds(max(0, now.Sub(covered))), inSeconds(cdc.Retention-max(0, now.Sub(reached)))
-	return &l, &h
-}
-
-// Verdict is the answer of a run that has done all it could: nil, or why the target is not the image of the source.
-func (m *Document) Verdict() error {
-	var found diag.List
-	for _, t := range m.Tables {
-		if t.NeedsLoad {
-			found = append(found, &diag.Error{Code: diag.NeedsLoad, What: fmt.Sprintf("table %s needs a load", t.Source), Cause: OrDash(t.NeedsLoadReason)})
-		}
-		if t.Aside != "" {
-			found = append(found, &diag.Error{Code: diag.TableSetAside, What: "table " + t.Source + " is set aside", Cause: t.Aside})
-		}
-		if t.Parked > 0 {
-			found = append(found, &diag.Error{Code: diag.ItemsParked, What: terminal.Plural(t.Parked, "item") + " of table " + t.Source + " could not be stored",
-				Cause: "parked with their reasons; everything else is applied", Fix: "replicator parked list --table " + t.Source})
-		}
-	}
-	return found.Err()
-}
-
-func (m *Document) AnyParked() bool {
-	for _, t := range m.Tables {
-		if t.Parked > 0 {
-			return true
-		}
-	}
-	return false
 }

@@ -72,3 +72,19 @@ func contains(list []string, s string) bool {
 	}
 	return false
 }
+
+// TestNothingImportsTheProof: what stands under test/ proves, and nothing there ships.
+func TestNothingImportsTheProof(t *testing.T) {
+	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}}{{range .Imports}} {{.}}{{end}}`, module+"/...").CombinedOutput()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, out)
+	}
+	for line := range strings.Lines(string(out)) {
+		words := strings.Fields(line)
+		for _, imported := range words[1:] {
+			if strings.HasPrefix(imported, module+"/test/") && !strings.HasPrefix(words[0], module+"/test/") {
+				t.Errorf("%s imports %s", words[0], imported)
+			}
+		}
+	}
+}

@@ -1,0 +1,47 @@
+package status
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+)
+
+// seatOf takes what is looked at of a keeper's seat.
+func seatOf(seat checkpoint.Seat, generation uint32) SeatInput {
+	in := SeatInput{Owner: seat.Owner(), Sign: seat.Sign(), pace: seat.Pace()}
+	var scan struct {
+		Generation uint32 `json:"generation"`
+		Items      int64  `json:"items"`
+	}
+	if json.Unmarshal(seat.Scan(), &scan) == nil && scan.Generation == generation {
+		in.copied = scan.Items
+	}
+	return in
+}
+
+// Known is nil for what is not known.
+func Known(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
+}
+
+func knownTime(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = t.UTC()
+	return &t
+}
+
+// inSeconds is a duration in seconds, to a thousandth.
+func inSeconds(d time.Duration) float64 { return d.Round(time.Millisecond).Seconds() }
+
+// lagAndHeadroom are what follows from the time up to which everything is applied, as far as can be told, and from that which a trim is judged by.
+func lagAndHeadroom(covered, reached, now time.Time) (lag, headroom *float64) {
+	l, h := inSeconds(max(0, now.Sub(covered))), inSeconds(cdc.Retention-max(0, now.Sub(reached)))
+	return &l, &h
+}

@@ -1,0 +1,35 @@
+package status
+
+import (
+	"fmt"
+
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
+)
+
+// Verdict is the answer of a run that has done all it could: nil, or why the target is not the image of the source.
+func (m *Document) Verdict() error {
+	var found diag.List
+	for _, t := range m.Tables {
+		if t.NeedsLoad {
+			found = append(found, &diag.Error{Code: diag.NeedsLoad, What: fmt.Sprintf("table %s needs a load", t.Source), Cause: OrDash(t.NeedsLoadReason)})
+		}
+		if t.Aside != "" {
+			found = append(found, &diag.Error{Code: diag.TableSetAside, What: "table " + t.Source + " is set aside", Cause: t.Aside})
+		}
+		if t.Parked > 0 {
+			found = append(found, &diag.Error{Code: diag.ItemsParked, What: terminal.Plural(t.Parked, "item") + " of table " + t.Source + " could not be stored",
+				Cause: "parked with their reasons; everything else is applied", Fix: "replicator parked list --table " + t.Source})
+		}
+	}
+	return found.Err()
+}
+
+func (m *Document) AnyParked() bool {
+	for _, t := range m.Tables {
+		if t.Parked > 0 {
+			return true
+		}
+	}
+	return false
+}
