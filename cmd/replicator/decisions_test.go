@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"strings"
 	"testing"
@@ -12,15 +11,12 @@ import (
 	"cloud.google.com/go/bigtable/admin/apiv2/adminpb"
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
-	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
-	"github.com/dynamodb-bigtable/replicator/internal/admin"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/parked"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
-	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/sink/sinktest"
 	"github.com/dynamodb-bigtable/replicator/transform"
@@ -72,80 +68,6 @@ func begunIn(t *testing.T, cluster string, cfg *config.Config, to *preflight.Tar
 		t.Fatal(err)
 	}
 	return ledger
-}
-
-// An app profile that is led to another cluster while a worker runs is noticed by whoever asks then, and not told from memory: by the
-// pipeline, by the probe, and by a retry.
-func TestH46_TheClusterIsAskedForAnew(t *testing.T) {
-	cfg, to, s := connectedTarget(t, ordersConfig)
-	ledger := begunIn(t, "c1", cfg, to, s)
-	w := &worker{program: &program{}, cfg: cfg, target: to, source: &preflight.Source{}, found: preflight.Found{Cluster: "c1"}}
-	ask := w.options(ledger, nil, silentObserver()).Cluster
-	d := &parked.Decision{Cfg: cfg, Target: to}
-	for _, cluster := range []string{"c1", "c2"} {
-		s.cloud.routed(cluster)
-		if got, err := ask(t.Context()); got != cluster || err != nil {
-			t.Errorf("the pipeline is told %q, %v", got, err)
-		}
-		p := &preflight.Prober{Cfg: cfg, Target: to}
-		if _, err := p.Profile(t.Context()); err != nil || p.Found.Cluster != cluster {
-			t.Errorf("the probe found %q, %v", p.Found.Cluster, err)
-		}
-		if err := d.SameCluster(t.Context(), ledger); (err == nil) != (cluster == "c1") || err != nil && !errors.Is(err, checkpoint.ErrClusterChanged) {
-			t.Errorf("a retry into %s: %v", cluster, err)
-		}
-	}
-	s.cloud.mu.Lock()
-	clear(s.cloud.profiles)
-	s.cloud.mu.Unlock()
-	var profile *sink.ProfileError
-	if err := d.SameCluster(t.Context(), ledger); !errors.As(err, &profile) {
-		t.Errorf("a retry by a profile that is gone, which may lead anywhere: %v", err)
-	}
-}
-
-// What the probe found is held against the ledger before a run begins, whatever the pipeline is told later, which asks beside its tables.
-func TestH46_NothingBeginsInAnotherCluster(t *testing.T) {
-	cfg, to, s := connectedTarget(t, ordersConfig)
-	begunIn(t, "c1", cfg, to, s)
-	quiet := &program{Console: terminal.Console{Env: func(string) (string, bool) { return "", false }, Stdout: io.Discard, Stderr: io.Discard}}
-	w := &worker{program: quiet, cfg: cfg, log: slog.New(slog.DiscardHandler), lines: backfill.NewRenderer(io.Discard, nil), id: "w",
-		target: to, source: &preflight.Source{}, found: preflight.Found{Cluster: "c2"}, flags: runFlags{once: true, idle: time.Second}}
-	if err := w.run(t.Context(), nil); !errors.Is(err, checkpoint.ErrClusterChanged) {
-		t.Errorf("%v", err)
-	}
-}
-
-func silentObserver() *observer {
-	return newObserver("w", admin.NewMetrics(admin.Build{}), admin.NewHealth(time.Now), slog.New(slog.DiscardHandler), backfill.NewRenderer(io.Discard, nil), nil)
-}
-
-// An image is put by a run's writer only if it is younger than tombstones by the margin: the tombstone that would refuse it is there still.
-func TestH81_ARunParksWhatIsAlmostAsOldAsTombstones(t *testing.T) {
-	cfg, to, _ := connectedTarget(t, ordersConfig)
-	m, err := preflight.MapTable(cfg.Tables[0], []transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	parking := sink.NewParking(to.Data.Records(cfg.State.Table), cfg.Name)
-	w := &worker{program: &program{}, cfg: cfg, target: to, source: &preflight.Source{}}
-	writer := w.options(nil, parking, silentObserver()).Writer
-	item := attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String("a")}})
-	for i, age := range []time.Duration{cfg.State.TombstoneAge - imageMargin + time.Hour, cfg.State.TombstoneAge - imageMargin - time.Hour} {
-		b := transform.Fold(m, []cdc.Change{{Event: cdc.Insert, Sequence: cdc.SequenceOf(uint64(i + 1)), Time: time.Now().Add(-age), Keys: item, New: item}},
-			transform.Stamp{Generation: 1, Hop: 1})
-		if err := writer.Write(t.Context(), &b); err != nil {
-			t.Fatal(err)
-		}
-		// The older one comes first, and is the only one that is parked.
-		var noted []string
-		if err := parking.List(t.Context(), "Orders", func(_ sink.Ref, p transform.Parked) error {
-			noted = append(noted, p.Change.Sequence.String())
-			return nil
-		}); err != nil || strings.Join(noted, " ") != "1" {
-			t.Errorf("%s old: parked %q, %v", age, noted, err)
-		}
-	}
 }
 
 // A retry mends the rows that the old and the new images of all parked changes of an item name, and resolves all of these.

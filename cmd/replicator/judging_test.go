@@ -35,11 +35,6 @@ func loadedTable() checkpoint.TableState {
 		Load: checkpoint.Load{Generation: 7, StartedAt: ago(time.Hour), DoneAt: ago(50 * time.Minute), Items: 10, Estimate: 10}}
 }
 
-// held is a shard that a worker holds and has last written to at a time.
-func held(id, worker string, written time.Time) checkpoint.Shard {
-	return checkpoint.Shard{ID: id, Label: "L", State: checkpoint.Reading, Owner: worker, Sign: checkpoint.Sign{WrittenAt: written}}
-}
-
 const monthly = `version: 1
 target: { project: p, instance: i }
 tables:

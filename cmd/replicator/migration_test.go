@@ -2,62 +2,15 @@ package main
 
 import (
 	"errors"
-	"io"
-	"log/slog"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
-	"github.com/dynamodb-bigtable/replicator/internal/admin"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/status"
 )
-
-// What a survey finds is told, and what it finds no more is taken back: a table without shards that could be read is not stalled.
-func TestSurveyTakesBack(t *testing.T) {
-	metrics := admin.NewMetrics(admin.Build{})
-	o := newObserver("w", metrics, admin.NewHealth(time.Now, "Orders"), slog.New(slog.DiscardHandler), backfill.NewRenderer(io.Discard, nil), []string{"Orders"})
-	shard := checkpoint.Shard{ID: "1", Label: "L", State: checkpoint.Reading, ReadAt: ago(time.Minute), EventTime: ago(time.Hour)}
-	done := shard
-	done.State, done.DoneAt = checkpoint.Done, ago(time.Second)
-	childless := done
-	childless.DoneAt, childless.FirstRead = ago(time.Hour), ago(2*time.Hour)
-	for _, c := range []struct {
-		shard checkpoint.Shard
-		want  bool
-	}{{shard, true}, {done, false}, {childless, true}, {done, false}, {shard, true}} {
-		o.surveyed(judged(status.TableInput{Found: true, State: loadedTable(), Shards: []checkpoint.Shard{c.shard}}), true)
-		w := httptest.NewRecorder()
-		metrics.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
-		if got := strings.Contains(w.Body.String(), "replicator_source_last_poll_timestamp_seconds{"); got != c.want {
-			t.Errorf("a shard that is %s: it was last read is told: %t", c.shard.State, got)
-		}
-		if got, want := o.health.Facts().Tables[0].Childless, c.shard.DoneAt; got.IsZero() == (want == childless.DoneAt) {
-			t.Errorf("a shard that ended at %s: it has no children since %s", want, got)
-		}
-	}
-}
-
-// A survey goes on while what it began beside it does: the target may not answer that.
-func TestOneBeside(t *testing.T) {
-	beside, wait := oneBeside()
-	begun, end := make(chan int), make(chan struct{})
-	for n := range 3 { // the first one does not end, so that there is no second
-		beside(func() {
-			begun <- n
-			<-end
-		})
-	}
-	if n := <-begun; n != 0 {
-		t.Errorf("number %d runs", n)
-	}
-	close(end)
-	wait()
-}
 
 func TestNextSteps(t *testing.T) {
 	owned := checkpoint.Shard{ID: "1", Label: "L", State: checkpoint.Reading, Owner: "w1", ReadAt: ago(time.Second), CaughtUp: true}

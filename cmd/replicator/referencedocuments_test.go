@@ -48,7 +48,7 @@ var documents = []struct{ schema, command, declared, below string }{
 	{"replicator.preview/v1", "replicator preview -o json", "preview", "items[]."},
 	{"replicator.test/v1", "replicator test -o json", "exampleResult", "examples[]."},
 	{"replicator.functions/v1", "replicator config functions -o json", "templateFunction", "functions[]."},
-	{"replicator.dry_run/v1", "replicator run --dry-run -o json", "rehearsalReport", "tables[]."},
+	{"replicator.dry_run/v1", "replicator run --dry-run -o json", "worker.Rehearsal", "tables[]."},
 	{"replicator.status/v1", "replicator status -o json", "status.Document", ""},
 	{"replicator.explain/v1", "replicator explain -o json", "explanation", ""},
 	{"replicator.parked/v1", "replicator parked list -o json", "parked.Entry", "items[]."},
@@ -64,6 +64,7 @@ func referenceJSON(t *testing.T) string {
 		"of a form may add members and take none away. `replicator status --schema` prints the JSON Schema of the status. Text that is not UTF-8 is\n"+
 		"`{\"base64\": \"…\"}`.")
 	packages := map[string]structs{"main": structsOf(t, "cmd/replicator"), "status": structsOf(t, "internal/status"), "parked": structsOf(t, "internal/parked")}
+	packages["worker"] = structsOf(t, "internal/worker")
 	for _, in := range []string{"preflight", "parked"} { // whose types stand in documents of commands
 		for name, declared := range structsOf(t, "internal/"+in) {
 			packages["main"][in+"."+name] = declared

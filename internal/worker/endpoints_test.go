@@ -1,9 +1,15 @@
-package main
+package worker
 
 import (
+	"context"
+	"errors"
+	"log/slog"
 	"net"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
 
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 )
@@ -46,5 +52,35 @@ func TestSecondWorkerFindsAPortOfItsOwn(t *testing.T) {
 	}
 	if warned := movedTo(cfg, "127.0.0.1:1"); warned != "" {
 		t.Errorf("of a chosen address it warns %q", warned)
+	}
+}
+
+// refusing is a listener that takes no connection.
+type refusing struct{ failure error }
+
+func (r refusing) Accept() (net.Conn, error) { return nil, r.failure }
+
+func (refusing) Close() error { return nil }
+
+func (refusing) Addr() net.Addr { return &net.UnixAddr{Name: "refusing"} }
+
+// Endpoints that fail are told at once, and again when the run ends, which did not end well then: nobody could see it. What is surveyed beside them goes on.
+func TestARunTellsThatItsEndpointsFailed(t *testing.T) {
+	w, _ := connected(t)
+	log := aloud{slog.DiscardHandler, make(chan string, 1000)}
+	w.Log = slog.New(log)
+	ctx, stop := context.WithTimeout(t.Context(), 40*time.Second) // a run that tells nothing must not go on for ever
+	defer stop()
+	failure, ended := errors.New("too many open files"), make(chan error, 1)
+	go func() { ended <- w.replicate(ctx, refusing{failure}) }()
+	log.await(ctx, t, "the HTTP endpoints failed")
+	for number := range uint64(2) { // the first survey may have begun before they failed
+		parkedAndHealed(t, w, 1+2*number)
+		log.await(ctx, t, "resolved")
+	}
+	stop()
+	var told *diag.Error
+	if err := <-ended; !errors.As(err, &told) || told.Code != diag.CannotListen || !errors.Is(told.Err, failure) {
+		t.Errorf("ended with %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package worker
 
 import (
 	"context"
@@ -18,23 +18,23 @@ const surveyEvery = 5 * time.Second
 // survey brings to the metrics what the ledger knows of the migration as a whole, and forgets parked items that a later change has
 // healed, until ctx ends. Every worker tells of all shards, so that those of a worker that stands still are seen through the others.
 // While the ledger cannot be read, the last reading is judged anew: the headroom shrinks all the same.
-func (w *worker) survey(ctx context.Context, o *observer, parking *sink.Parking) {
+func (w *Worker) survey(ctx context.Context, o *observer, parking *sink.Parking) {
 	beside, wait := oneBeside()
 	defer wait()
 	ticker := time.NewTicker(surveyEvery)
 	defer ticker.Stop()
 	var last lastReading
-	blind, teller := blindness{log: w.log}, clock.Teller{Log: w.log}
+	blind, teller := blindness{log: w.Log}, clock.Teller{Log: w.Log}
 	for {
 		if offset, known := w.source.ClockOffset(); known {
 			o.metrics.ClockOffset(offset)
 			teller.Tell(offset)
 		}
-		l, err := status.Read(ctx, w.cfg, w.target, "")
+		l, err := status.Read(ctx, w.Config, w.target, "")
 		if ctx.Err() == nil {
 			blind.note(err, time.Now())
 		}
-		if m := last.judge(l, err, w.Env, time.Now()); m != nil {
+		if m := last.judge(l, err, w.Console.Env, time.Now()); m != nil {
 			o.surveyed(m, err == nil)
 			if err == nil && m.AnyParked() {
 				beside(func() { w.resolve(ctx, parking) })

@@ -1,4 +1,4 @@
-package main
+package worker
 
 import (
 	"context"
@@ -21,7 +21,7 @@ import (
 
 // discovery finds the tables of patterns for the pipeline.
 type discovery struct {
-	worker *worker
+	worker *Worker
 	ledger *checkpoint.Ledger
 	rows   *backfill.Throttle
 }
@@ -51,7 +51,7 @@ func (d *discovery) find(ctx context.Context, followed func(source string) bool)
 		return out, err
 	}
 	var failed []error
-	for _, t := range w.cfg.Expand(listed) {
+	for _, t := range w.Config.Expand(listed) {
 		if t.Pattern() == "" || followed(t.From) {
 			continue
 		}
@@ -78,7 +78,7 @@ func (d *discovery) find(ctx context.Context, followed func(source string) bool)
 		found := preflight.Table{Config: t, Description: description, Mapping: m}
 		w.know(found)
 		w.warnExpiry(found)
-		joins := w.replicated(t, m, d.rows)
+		joins := w.table(t, m, d.rows)
 		joins.Young = bornAfter(description.CreatedAt, states)
 		out.Tables = append(out.Tables, joins)
 	}
@@ -110,7 +110,7 @@ const (
 
 // refuse tells why a table cannot be replicated: in full in the log, and in a line for the ledger.
 func (d *discovery) refuse(t config.Table, err error) pipeline.Refusal {
-	d.worker.log.Warn("a table of a pattern cannot be replicated", admin.KeyTable, t.From, admin.KeyError, err.Error())
+	d.worker.Log.Warn("a table of a pattern cannot be replicated", admin.KeyTable, t.From, admin.KeyError, err.Error())
 	reason := "it cannot be described; the worker's log says why"
 	var found diag.List
 	switch {
@@ -126,7 +126,7 @@ func (d *discovery) refuse(t config.Table, err error) pipeline.Refusal {
 func (d *discovery) gone(states []checkpoint.TableState, listed []string, followed func(source string) bool) []pipeline.Refusal {
 	var out []pipeline.Refusal
 	for _, s := range states {
-		if t, ok := d.worker.cfg.Table(s.Source); ok && t.Pattern() != "" && !slices.Contains(listed, s.Source) && !followed(s.Source) {
+		if t, ok := d.worker.Config.Table(s.Source); ok && t.Pattern() != "" && !slices.Contains(listed, s.Source) && !followed(s.Source) {
 			out = append(out, pipeline.Refusal{Table: s.Source, Reason: pipeline.GoneReason})
 		}
 	}
@@ -134,7 +134,7 @@ func (d *discovery) gone(states []checkpoint.TableState, listed []string, follow
 }
 
 // know remembers how a table of a pattern is mapped; parked items of one that is gone may still heal.
-func (w *worker) know(t preflight.Table) {
+func (w *Worker) know(t preflight.Table) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.joined == nil {
@@ -144,7 +144,7 @@ func (w *worker) know(t preflight.Table) {
 }
 
 // mappings are those of all tables that are replicated, by source table.
-func (w *worker) mappings() map[string]*transform.Mapping {
+func (w *Worker) mappings() map[string]*transform.Mapping {
 	out := map[string]*transform.Mapping{}
 	for _, t := range w.found.Tables {
 		out[t.Config.From] = t.Mapping
@@ -155,14 +155,4 @@ func (w *worker) mappings() map[string]*transform.Mapping {
 		out[source] = t.Mapping
 	}
 	return out
-}
-
-// replicated hands what the configuration says of a table to what obeys it.
-func (w *worker) replicated(t config.Table, m *transform.Mapping, rows *backfill.Throttle) pipeline.Table {
-	return pipeline.Table{
-		Mapping: m, MappingHash: w.cfg.Hash(t), AcceptMapping: w.flags.acceptMapping, FromNow: t.Start == config.StartNow,
-		Copy: !w.flags.noBackfill, Segments: w.cfg.Backfill.Segments,
-		// The limit is one for the process; tables that are named share it evenly, but how many a pattern will have is not known.
-		RowsPerSecond: float64(w.cfg.Backfill.MaxRowsPerSecond) / float64(len(w.cfg.Tables)), Rows: rows, Joined: t.Pattern() != "",
-	}
 }
