@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/dynamodb-bigtable/replicator/internal/demo"
+	"github.com/dynamodb-bigtable/replicator/internal/admin"
 	"github.com/dynamodb-bigtable/replicator/internal/status"
 )
 
@@ -44,8 +44,8 @@ func launchRun(t *testing.T, s *embedded, arguments ...string) (*exec.Cmd, io.Re
 	lines := bufio.NewScanner(stderr)
 	for lines.Scan() {
 		var entry map[string]any
-		if json.Unmarshal(lines.Bytes(), &entry) == nil && entry["message"] == demo.ListeningMessage {
-			return cmd, stderr, entry[demo.AddressKey].(string)
+		if json.Unmarshal(lines.Bytes(), &entry) == nil && entry["message"] == admin.ListeningMessage {
+			return cmd, stderr, entry[admin.KeyAddress].(string)
 		}
 	}
 	t.Fatalf("the process ended before it listened: %v", cmd.Wait())

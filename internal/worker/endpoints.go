@@ -10,7 +10,6 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
-	"github.com/dynamodb-bigtable/replicator/internal/demo"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/status"
 )
@@ -56,7 +55,7 @@ func movedTo(cfg *config.Config, address string) string {
 
 // announce says where the endpoints are.
 func (w *Worker) announce(address net.Addr) {
-	w.Log.Info(demo.ListeningMessage, demo.AddressKey, address.String())
+	w.Log.Info(admin.ListeningMessage, admin.KeyAddress, address.String())
 	if moved := movedTo(w.Config, address.String()); moved != "" {
 		w.Log.Warn(moved)
 	}
