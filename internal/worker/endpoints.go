@@ -11,7 +11,6 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
-	"github.com/dynamodb-bigtable/replicator/internal/status"
 )
 
 // listen opens the HTTP address before anything else is done. Profiles are for the loopback alone.
@@ -64,10 +63,8 @@ func (w *Worker) announce(address net.Addr) {
 // serve answers at the endpoints until ctx ends.
 func (w *Worker) serve(ctx context.Context, listener net.Listener, o *observer) error {
 	handler := admin.Handler(admin.Options{Clock: time.Now, Health: o.health, Metrics: o.metrics, Events: o.feed, Profile: w.Profile,
-		Host: admin.Hosts(w.Config.HTTP.Listen, listener.Addr(), hostname()),
-		Status: func(ctx context.Context) (any, error) {
-			return status.Gather(ctx, w.Config, w.target, w.Console.Env, "", time.Now())
-		}})
+		Host:   admin.Hosts(w.Config.HTTP.Listen, listener.Addr(), hostname()),
+		Status: func(ctx context.Context) (any, error) { return w.status(ctx) }})
 	err := admin.Serve(ctx, listener, handler, w.Log)
 	if err != nil {
 		w.Log.Error("the HTTP endpoints failed: the migration goes on, and nobody can see it there until a restart", admin.KeyError, err)

@@ -2,14 +2,17 @@ package worker
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"net"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/status"
 
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 )
@@ -82,5 +85,31 @@ func TestARunTellsThatItsEndpointsFailed(t *testing.T) {
 	var told *diag.Error
 	if err := <-ended; !errors.As(err, &told) || told.Code != diag.CannotListen || !errors.Is(told.Err, failure) {
 		t.Errorf("ended with %v", err)
+	}
+}
+
+// TestNextStepsOfAWorkerFindItsConfiguration at its endpoint, as those of status do.
+func TestNextStepsOfAWorkerFindItsConfiguration(t *testing.T) {
+	w, _ := connected(t)
+	w.Hints = " -c orders.yaml"
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- w.serve(ctx, l, silentObserver()) }()
+	answer, err := http.Get("http://" + l.Addr().String() + "/api/v1/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	var m status.Document
+	if err := json.NewDecoder(answer.Body).Decode(&m); err != nil || len(m.NextSteps) != 1 || m.NextSteps[0].Command != "replicator run -c orders.yaml" {
+		t.Errorf("%+v, %v", m.NextSteps, err)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }

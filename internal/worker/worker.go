@@ -189,11 +189,20 @@ func (w *Worker) outcome(ctx context.Context, parking *sink.Parking) error {
 		return nil
 	}
 	w.resolve(ctx, parking)
-	s, err := status.Gather(ctx, w.Config, w.target, w.Console.Env, "", time.Now())
+	s, err := w.status(ctx)
 	if err != nil {
 		return err
 	}
 	return s.Verdict()
+}
+
+// status is that of the whole migration. Its next steps find the configuration that this worker was given.
+func (w *Worker) status(ctx context.Context) (*status.Document, error) {
+	l, err := status.Read(ctx, w.Config, w.target, "")
+	if err != nil {
+		return nil, err
+	}
+	return l.Judge(w.Console.Env, w.Hints, time.Now()), nil
 }
 
 // resolve forgets parked items that are healed. That it fails is told and no harm: they stay listed until the next time.
