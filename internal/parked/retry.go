@@ -28,9 +28,11 @@ type Decision struct {
 	Cfg     *config.Config
 	Allowed config.Allowed
 	Log     *slog.Logger
-	Target  *preflight.Target
-	Lot     *sink.Parking
-	Chosen  []Record
+
+	// These are set by Decide.
+	Target *preflight.Target
+	Lot    *sink.Parking
+	Chosen []Record
 }
 
 // The outcomes of a retry.
