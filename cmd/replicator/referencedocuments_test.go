@@ -47,7 +47,7 @@ var documents = []struct{ schema, command, declared, below string }{
 	{"replicator.plan/v1", "replicator plan -o json", "planReport", ""},
 	{"replicator.preview/v1", "replicator preview -o json", "preview", "items[]."},
 	{"replicator.test/v1", "replicator test -o json", "exampleResult", "examples[]."},
-	{"replicator.functions/v1", "replicator config functions -o json", "templateFunction", "functions[]."},
+	{"replicator.functions/v1", "replicator config functions -o json", "config.TemplateFunction", "functions[]."},
 	{"replicator.dry_run/v1", "replicator run --dry-run -o json", "worker.Rehearsal", "tables[]."},
 	{"replicator.status/v1", "replicator status -o json", "status.Document", ""},
 	{"replicator.explain/v1", "replicator explain -o json", "explanation", ""},
@@ -55,7 +55,7 @@ var documents = []struct{ schema, command, declared, below string }{
 	{"replicator.parked_item/v1", "replicator parked show", "parked.Entry", ""},
 	{"replicator.parked_retry/v1", "replicator parked retry -o json", "parked.Retried", "items[]."},
 	{"replicator.parked_drop/v1", "replicator parked drop -o json", "parked.Entry", "dropped[]."},
-	{"replicator.functions/v1", "replicator config functions -o json", "templateFunction", "functions[]."},
+	{"replicator.functions/v1", "replicator config functions -o json", "config.TemplateFunction", "functions[]."},
 	{"replicator.version/v1", "replicator version -o json", "build", ""},
 }
 
@@ -64,7 +64,9 @@ func referenceJSON(t *testing.T) string {
 		"of a form may add members and take none away. `replicator status --schema` prints the JSON Schema of the status. Text that is not UTF-8 is\n"+
 		"`{\"base64\": \"…\"}`.")
 	packages := map[string]structs{"main": structsOf(t, "cmd/replicator"), "status": structsOf(t, "internal/status"), "parked": structsOf(t, "internal/parked")}
-	packages["worker"] = structsOf(t, "internal/worker")
+	for _, in := range []string{"worker", "config"} {
+		packages[in] = structsOf(t, "internal/"+in)
+	}
 	for _, in := range []string{"preflight", "parked"} { // whose types stand in documents of commands
 		for name, declared := range structsOf(t, "internal/"+in) {
 			packages["main"][in+"."+name] = declared
