@@ -46,7 +46,7 @@ var documents = []struct{ schema, command, declared, below string }{
 	{"replicator.lint/v1", "replicator lint -o json", "lintReport", ""},
 	{"replicator.plan/v1", "replicator plan -o json", "planReport", ""},
 	{"replicator.preview/v1", "replicator preview -o json", "preview", "items[]."},
-	{"replicator.test/v1", "replicator test -o json", "exampleResult", "examples[]."},
+	{"replicator.test/v1", "replicator test -o json", "mappingtest.Result", "examples[]."},
 	{"replicator.functions/v1", "replicator config functions -o json", "config.TemplateFunction", "functions[]."},
 	{"replicator.dry_run/v1", "replicator run --dry-run -o json", "worker.Rehearsal", "tables[]."},
 	{"replicator.status/v1", "replicator status -o json", "status.Document", ""},
@@ -64,7 +64,7 @@ func referenceJSON(t *testing.T) string {
 		"of a form may add members and take none away. `replicator status --schema` prints the JSON Schema of the status. Text that is not UTF-8 is\n"+
 		"`{\"base64\": \"…\"}`.")
 	packages := map[string]structs{"main": structsOf(t, "cmd/replicator"), "status": structsOf(t, "internal/status"), "parked": structsOf(t, "internal/parked")}
-	for _, in := range []string{"worker", "config"} {
+	for _, in := range []string{"worker", "config", "mappingtest"} {
 		packages[in] = structsOf(t, "internal/"+in)
 	}
 	for _, in := range []string{"preflight", "parked"} { // whose types stand in documents of commands
