@@ -42,7 +42,7 @@ func referenceConfiguration(t *testing.T) string {
 
 // documents are what commands print for programs: the schema's name, the command, the type, and where its list of such stands.
 var documents = []struct{ schema, command, declared, below string }{
-	{"replicator.init/v1", "replicator init -o json", "proposed", ""},
+	{"replicator.init/v1", "replicator init -o json", "starter.Document", ""},
 	{"replicator.lint/v1", "replicator lint -o json", "lintReport", ""},
 	{"replicator.plan/v1", "replicator plan -o json", "planReport", ""},
 	{"replicator.preview/v1", "replicator preview -o json", "preview", "items[]."},
@@ -64,7 +64,7 @@ func referenceJSON(t *testing.T) string {
 		"of a form may add members and take none away. `replicator status --schema` prints the JSON Schema of the status. Text that is not UTF-8 is\n"+
 		"`{\"base64\": \"…\"}`.")
 	packages := map[string]structs{"main": structsOf(t, "cmd/replicator"), "status": structsOf(t, "internal/status"), "parked": structsOf(t, "internal/parked")}
-	for _, in := range []string{"worker", "config", "mappingtest"} {
+	for _, in := range []string{"worker", "config", "mappingtest", "starter"} {
 		packages[in] = structsOf(t, "internal/"+in)
 	}
 	for _, in := range []string{"preflight", "parked"} { // whose types stand in documents of commands
