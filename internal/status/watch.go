@@ -1,4 +1,4 @@
-package main
+package status
 
 import (
 	"bytes"
@@ -11,23 +11,60 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
-	"github.com/dynamodb-bigtable/replicator/internal/status"
+	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
+// Reader reads and judges the status of a migration from anywhere.
+type Reader struct {
+	Config *config.Config
+	Target *preflight.Target
+	Env    config.Lookup
+	Hints  string // the flags with which next steps find the configuration
+	Table  string // only this one; "" for all
+	Shards bool   // each of them, too
+}
+
+// Read reads the ledger, and the targets of tables that no worker keeps.
+func (r *Reader) Read(ctx context.Context) (*Document, error) {
+	l, err := Read(ctx, r.Config, r.Target, r.Table)
+	if err != nil {
+		return nil, err
+	}
+	l.LookAtTargets(ctx, r.Target.WitnessStore, time.Now())
+	m := l.Judge(r.Env, r.Hints, time.Now())
+	l.TellMappings(m)
+	if !r.Shards {
+		m.Shards = nil
+	}
+	return m, nil
+}
+
+// Watch shows the status now and at every interval, until ctx ends. Explain says why a reading failed after one that did not.
+func (r *Reader) Watch(ctx context.Context, p *terminal.Console, interval time.Duration, explain func(error) error) error {
+	screen, err := onScreen(p)
+	if err != nil {
+		return err
+	}
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	return watch(ctx, r.Read, views(p, r.Shards, screen, explain), ticker.C)
+}
+
 // view is one way of showing a status again and again.
 type view struct {
-	show  func(m *status.Document) error
+	show  func(m *Document) error
 	fails func(err error) error // tells of a reading that failed, after one that did not
 }
 
-// views chooses how --watch shows: one line of JSON for each reading, a screen that is drawn again, or a block under the last one.
-func (p *program) views(shards, screen bool) view {
-	tell := p.tell
+// views chooses how a status is shown again and again: one line of JSON for each reading, a screen that is drawn again, or a block under
+// the last one.
+func views(p *terminal.Console, shards, screen bool, explain func(error) error) view {
 	switch {
 	case p.AsJSON():
-		return view{fails: tell, show: func(m *status.Document) error {
+		return view{fails: explain, show: func(m *Document) error {
 			line, err := json.Marshal(m)
 			if err != nil {
 				return err
@@ -43,7 +80,7 @@ func (p *program) views(shards, screen bool) view {
 			return err
 		}
 		return view{
-			show: func(m *status.Document) error {
+			show: func(m *Document) error {
 				var text bytes.Buffer
 				if err := m.Render(&text, shards); err != nil {
 					return err
@@ -59,7 +96,7 @@ func (p *program) views(shards, screen bool) view {
 		}
 	}
 	first := true
-	return view{fails: tell, show: func(m *status.Document) error {
+	return view{fails: explain, show: func(m *Document) error {
 		if !first {
 			if _, err := fmt.Fprintln(p.Stdout); err != nil {
 				return err
@@ -75,7 +112,7 @@ func (p *program) views(shards, screen bool) view {
 
 // watch shows the status now and at every tick, until ctx ends. A first reading that fails ends it, because then something is set up
 // wrongly; later ones may fail for a while, and are told.
-func watch(ctx context.Context, read func(ctx context.Context) (*status.Document, error), v view, ticks <-chan time.Time) error {
+func watch(ctx context.Context, read func(ctx context.Context) (*Document, error), v view, ticks <-chan time.Time) error {
 	for seen := false; ; {
 		m, err := read(ctx)
 		switch {
@@ -99,7 +136,7 @@ func watch(ctx context.Context, read func(ctx context.Context) (*status.Document
 }
 
 // onScreen tells whether stdout is a terminal, and makes room on it.
-func (p *program) onScreen() (bool, error) {
+func onScreen(p *terminal.Console) (bool, error) {
 	file, ok := p.Stdout.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {
 		return false, nil
@@ -107,14 +144,3 @@ func (p *program) onScreen() (bool, error) {
 	_, err := fmt.Fprint(p.Stdout, "\x1b[2J")
 	return true, err
 }
-
-// checkInterval refuses a watch that would read without a pause.
-func checkInterval(interval time.Duration) error {
-	if interval < minInterval {
-		return diag.BadUsage("--interval is less than "+minInterval.String(), "every reading asks Bigtable for the whole ledger; 2s is the default")
-	}
-	return nil
-}
-
-// minInterval is the shortest time between two readings of --watch.
-const minInterval = 100 * time.Millisecond
