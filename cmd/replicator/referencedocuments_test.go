@@ -56,7 +56,7 @@ var documents = []struct{ schema, command, declared, below string }{
 	{"replicator.parked_retry/v1", "replicator parked retry -o json", "parked.Retried", "items[]."},
 	{"replicator.parked_drop/v1", "replicator parked drop -o json", "parked.Entry", "dropped[]."},
 	{"replicator.functions/v1", "replicator config functions -o json", "config.TemplateFunction", "functions[]."},
-	{"replicator.version/v1", "replicator version -o json", "build", ""},
+	{"replicator.version/v1", "replicator version -o json", "build.Info", ""},
 }
 
 func referenceJSON(t *testing.T) string {
@@ -64,7 +64,7 @@ func referenceJSON(t *testing.T) string {
 		"of a form may add members and take none away. `replicator status --schema` prints the JSON Schema of the status. Text that is not UTF-8 is\n"+
 		"`{\"base64\": \"…\"}`.")
 	packages := map[string]structs{"main": structsOf(t, "cmd/replicator"), "status": structsOf(t, "internal/status"), "parked": structsOf(t, "internal/parked")}
-	for _, in := range []string{"worker", "config", "mappingtest", "starter"} {
+	for _, in := range []string{"worker", "config", "mappingtest", "starter", "build"} {
 		packages[in] = structsOf(t, "internal/"+in)
 	}
 	for _, in := range []string{"preflight", "parked"} { // whose types stand in documents of commands

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
-	"github.com/dynamodb-bigtable/replicator/internal/admin"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/report"
@@ -130,10 +129,8 @@ func (p *program) run(ctx context.Context, f runFlags) error {
 		return err
 	}
 	report.Clients(log)
-	b := thisBuild()
 	w := worker.New(worker.Options{
-		Config: cfg, Console: &p.Console, Log: log, Lines: lines, Hints: p.withConfig(),
-		Build:   admin.Build{Version: b.Version, Revision: b.Revision, GoVersion: b.Go},
+		Config: cfg, Console: &p.Console, Log: log, Lines: lines, Build: thisBuild(), Hints: p.withConfig(),
 		Allowed: f.allowed, Once: f.once, Idle: f.idle, NoCopy: f.noBackfill, AcceptMapping: f.acceptMapping,
 		Serve: !f.off(), Profile: f.pprof,
 		Stopping: func() { p.quiet = log.Enabled(ctx, slog.LevelInfo) },

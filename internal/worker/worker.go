@@ -14,6 +14,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
+	"github.com/dynamodb-bigtable/replicator/internal/build"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
@@ -29,8 +30,8 @@ type Options struct {
 	Console *terminal.Console
 	Log     *slog.Logger
 	Lines   *backfill.Renderer // draws the progress of copies
-	Build   admin.Build        // of this program
-	Hints   string             // the flags with which next steps find the configuration
+	Build   build.Info
+	Hints   string // the flags with which next steps find the configuration
 
 	Allowed       config.Allowed
 	Once          bool          // end when every open shard is drained
@@ -129,7 +130,8 @@ func (w *Worker) observe() *observer {
 	for _, t := range w.found.Tables {
 		names = append(names, t.Config.From)
 	}
-	return newObserver(w.id, admin.NewMetrics(w.Build), admin.NewHealth(time.Now, names...), w.Log, w.Lines, names)
+	metrics := admin.NewMetrics(admin.Build{Version: w.Build.Version, Revision: w.Build.Revision, GoVersion: w.Build.Go})
+	return newObserver(w.id, metrics, admin.NewHealth(time.Now, names...), w.Log, w.Lines, names)
 }
 
 // replicate runs the pipeline between two ends that are connected, and beside it what shows how it gets on.
