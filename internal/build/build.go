@@ -20,12 +20,13 @@ type Info struct {
 // unknownBuild is the version of a program that was built without any record of its sources.
 const unknownBuild = "unknown build"
 
-// pseudoVersion is a version that Go makes of a commit: its end is the beginning of the commit's hash.
+// pseudoVersion is a version that Go makes of a commit: its end is the beginning of the commit's
+// hash.
 // Source: https://go.dev/ref/mod#pseudo-versions
 var pseudoVersion = regexp.MustCompile(`[-.]\d{14}-([0-9a-f]{12})(?:\+\S*)?$`)
 
-// Identify tells which program this is. What the linker was given goes before what the toolchain recorded: the module's version, and the commit of a build in
-// a working copy. Info may be nil.
+// Identify tells which program this is. What the linker was given goes before what the toolchain
+// recorded: the module's version, and the commit of a build in a working copy. Info may be nil.
 func Identify(version, revision string, info *debug.BuildInfo) Info {
 	b := Info{Schema: "replicator.version/v1", Version: version, Revision: revision, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if info == nil {

@@ -42,7 +42,8 @@ func (r *Reader) Read(ctx context.Context) (*Document, error) {
 	return m, nil
 }
 
-// Watch shows the status now and at every interval, until ctx ends. Explain says why a reading failed after one that did not.
+// Watch shows the status now and at every interval, until ctx ends. Explain says why a reading
+// failed after one that did not.
 func (r *Reader) Watch(ctx context.Context, p *terminal.Console, interval time.Duration, explain func(error) error) error {
 	screen, err := onScreen(p)
 	if err != nil {
@@ -59,8 +60,8 @@ type view struct {
 	fails func(err error) error // tells of a reading that failed, after one that did not
 }
 
-// views chooses how a status is shown again and again: one line of JSON for each reading, a screen that is drawn again, or a block under
-// the last one.
+// views chooses how a status is shown again and again: one line of JSON for each reading, a screen
+// that is drawn again, or a block under the last one.
 func views(p *terminal.Console, shards, screen bool, explain func(error) error) view {
 	switch {
 	case p.AsJSON():
@@ -75,7 +76,8 @@ func views(p *terminal.Console, shards, screen bool, explain func(error) error) 
 	case screen:
 		last := "" // what was shown last, which stays on the screen beside the error
 		draw := func(text string) error {
-			// From the top left corner, each line to its end, and what is left of the last drawing away: nothing flickers.
+			// From the top left corner, each line to its end, and what is left of the last drawing
+			// away: nothing flickers.
 			_, err := fmt.Fprint(p.Stdout, "\x1b[H", strings.ReplaceAll(text, "\n", "\x1b[K\n"), "\x1b[J")
 			return err
 		}
@@ -110,8 +112,8 @@ func views(p *terminal.Console, shards, screen bool, explain func(error) error) 
 	}}
 }
 
-// watch shows the status now and at every tick, until ctx ends. A first reading that fails ends it, because then something is set up
-// wrongly; later ones may fail for a while, and are told.
+// watch shows the status now and at every tick, until ctx ends. A first reading that fails ends it,
+// because then something is set up wrongly; later ones may fail for a while, and are told.
 func watch(ctx context.Context, read func(ctx context.Context) (*Document, error), v view, ticks <-chan time.Time) error {
 	for seen := false; ; {
 		m, err := read(ctx)

@@ -11,8 +11,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// An app profile that is led to another cluster while a worker runs is noticed by whoever asks then, and not told from memory: by the
-// pipeline, by the probe, and by a retry.
+// An app profile that is led to another cluster while a worker runs is noticed by whoever asks
+// then, and not told from memory: by the pipeline, by the probe, and by a retry.
 func TestH46_TheClusterIsAskedForAnew(t *testing.T) {
 	w, routed := connected(t)
 	ledger := begin(t, w)
@@ -38,7 +38,8 @@ func TestH46_TheClusterIsAskedForAnew(t *testing.T) {
 	}
 }
 
-// What the probe found is held against the ledger before a run begins, whatever the pipeline is told later, which asks beside its tables.
+// What the probe found is held against the ledger before a run begins, whatever the pipeline is
+// told later, which asks beside its tables.
 func TestH46_NothingBeginsInAnotherCluster(t *testing.T) {
 	w, _ := connected(t)
 	begin(t, w)

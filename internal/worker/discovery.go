@@ -37,8 +37,9 @@ func discoverEvery(cfg *config.Config) time.Duration {
 	return every
 }
 
-// find looks at the tables of patterns that are not followed yet. One that cannot be described for now is an error, with which the others are
-// given all the same; one that does not fit the mapping is refused.
+// find looks at the tables of patterns that are not followed yet. One that cannot be described for
+// now is an error, with which the others are given all the same; one that does not fit the mapping
+// is refused.
 func (d *discovery) find(ctx context.Context, followed func(source string) bool) (pipeline.Discovery, error) {
 	var out pipeline.Discovery
 	w := d.worker
@@ -86,7 +87,8 @@ func (d *discovery) find(ctx context.Context, followed func(source string) bool)
 	return out, fewOf(failed)
 }
 
-// fewOf joins errors that are much alike. While the service fails for all tables there are thousands, of which three tell as much.
+// fewOf joins errors that are much alike. While the service fails for all tables there are
+// thousands, of which three tell as much.
 func fewOf(errs []error) error {
 	const few = 3
 	if more := len(errs) - few; more > 0 {
@@ -95,8 +97,9 @@ func fewOf(errs []error) error {
 	return errors.Join(errs...)
 }
 
-// bornAfter tells whether a table was created after the migration had begun to follow others from now on. All that it holds is newer than the
-// start then, and nothing of its stream may be dropped, however late it was found.
+// bornAfter tells whether a table was created after the migration had begun to follow others from
+// now on. All that it holds is newer than the start then, and nothing of its stream may be dropped,
+// however late it was found.
 func bornAfter(created time.Time, states []checkpoint.TableState) bool {
 	return slices.ContainsFunc(states, func(s checkpoint.TableState) bool { return !s.Owed().IsZero() && created.After(s.Owed()) })
 }
@@ -122,7 +125,8 @@ func (d *discovery) refuse(t config.Table, err error) pipeline.Refusal {
 	return pipeline.Refusal{Table: t.From, Reason: reason}
 }
 
-// gone are the tables of patterns that the ledger knows and the source does not have any more, but for those that are followed.
+// gone are the tables of patterns that the ledger knows and the source does not have any more, but
+// for those that are followed.
 func (d *discovery) gone(states []checkpoint.TableState, listed []string, followed func(source string) bool) []pipeline.Refusal {
 	var out []pipeline.Refusal
 	for _, s := range states {
@@ -133,7 +137,8 @@ func (d *discovery) gone(states []checkpoint.TableState, listed []string, follow
 	return out
 }
 
-// know remembers how a table of a pattern is mapped; parked items of one that is gone may still heal.
+// know remembers how a table of a pattern is mapped; parked items of one that is gone may still
+// heal.
 func (w *Worker) know(t preflight.Table) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -28,7 +28,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 )
 
-// account is a DynamoDB of tables with one key attribute, id, of which some cannot be described for now.
+// account is a DynamoDB of tables with one key attribute, id, of which some cannot be described for
+// now.
 type account struct {
 	backfill.API
 	tables    []string
@@ -66,7 +67,8 @@ tables:
   - from: Orders
 `
 
-// discoveryOf looks for the tables of the monthly configuration in an account, with a ledger of its own.
+// discoveryOf looks for the tables of the monthly configuration in an account, with a ledger of its
+// own.
 func discoveryOf(t *testing.T, a *account) *discovery {
 	t.Helper()
 	cfg, err := config.Parse("replicator.yaml", []byte(monthly), nothingSet)
@@ -87,7 +89,8 @@ func sources(found pipeline.Discovery) (names []string) {
 	return names
 }
 
-// TestATableThatCannotBeDescribed keeps no other waiting, and loses none: each look gives what is not followed, with an error for the rest.
+// TestATableThatCannotBeDescribed keeps no other waiting, and loses none: each look gives what is
+// not followed, with an error for the rest.
 func TestATableThatCannotBeDescribed(t *testing.T) {
 	const first, second, third = "Log_2015_01", "Log_2015_02", "Log_2015_03"
 	bad := ""
@@ -122,7 +125,8 @@ func TestATableThatCannotBeDescribed(t *testing.T) {
 	}
 }
 
-// TestATableThatIsDropped is set aside unless it is followed, whose keeper knows better; with another that cannot be described, all the same.
+// TestATableThatIsDropped is set aside unless it is followed, whose keeper knows better; with
+// another that cannot be described, all the same.
 func TestATableThatIsDropped(t *testing.T) {
 	const dropped, kept, bad = "Log_2015_01", "Log_2015_02", "Log_2015_03"
 	d := discoveryOf(t, &account{tables: []string{bad}, throttled: func(string) bool { return true }})
@@ -137,7 +141,8 @@ func TestATableThatIsDropped(t *testing.T) {
 	}
 }
 
-// TestH75_ATableYoungerThanTheStart is followed from now on like the others, as one of which nothing may be missing.
+// TestH75_ATableYoungerThanTheStart is followed from now on like the others, as one of which
+// nothing may be missing.
 func TestH75_ATableYoungerThanTheStart(t *testing.T) {
 	start := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	const old, young = "Log_2015_01", "Log_2015_02"
@@ -164,7 +169,8 @@ func TestH75_ATableYoungerThanTheStart(t *testing.T) {
 	}
 }
 
-// TestDiscoverEvery: the most impatient pattern says how often tables are looked for, which is for all at once; tables that are named say nothing.
+// TestDiscoverEvery: the most impatient pattern says how often tables are looked for, which is for
+// all at once; tables that are named say nothing.
 func TestDiscoverEvery(t *testing.T) {
 	every := func(each ...time.Duration) time.Duration {
 		cfg := &config.Config{}
@@ -180,7 +186,8 @@ func TestDiscoverEvery(t *testing.T) {
 	}
 }
 
-// TestManyTablesThatCannotBeDescribed are told of in a few words, and of a stop that comes meanwhile nothing more is asked.
+// TestManyTablesThatCannotBeDescribed are told of in a few words, and of a stop that comes
+// meanwhile nothing more is asked.
 func TestManyTablesThatCannotBeDescribed(t *testing.T) {
 	a := &account{}
 	for year := range 1000 {
@@ -200,7 +207,8 @@ func TestManyTablesThatCannotBeDescribed(t *testing.T) {
 	}
 }
 
-// A table that appears later is followed from its beginning, whatever start says: all that it holds is newer than the start.
+// A table that appears later is followed from its beginning, whatever start says: all that it holds
+// is newer than the start.
 func TestBornAfterTheStart(t *testing.T) {
 	start := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	states := []checkpoint.TableState{{}, {Cut: start}}
@@ -220,8 +228,8 @@ func TestFewErrorsAreAllTold(t *testing.T) {
 	}
 }
 
-// TestItemsThatExpireElsewhere: of a global table only the region that removes an expired item marks that in its stream. Elsewhere expire: keep
-// cannot hold, and is told.
+// TestItemsThatExpireElsewhere: of a global table only the region that removes an expired item
+// marks that in its stream. Elsewhere expire: keep cannot hold, and is told.
 func TestItemsThatExpireElsewhere(t *testing.T) {
 	for _, c := range []struct {
 		expire   string

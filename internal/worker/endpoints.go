@@ -23,9 +23,9 @@ func (w *Worker) listen() (net.Listener, error) {
 	return nil, diag.BadUsage("--pprof is for the loopback, and "+l.Addr().String()+" is more", "add --listen 127.0.0.1:0, or leave --pprof out")
 }
 
-// listen takes the address of the configuration. A second worker on one machine finds the default address taken: it
-// takes any free port of the loopback instead and says which. An address that somebody chose is a different matter: what scrapes it
-// would look at the other worker.
+// listen takes the address of the configuration. A second worker on one machine finds the default
+// address taken: it takes any free port of the loopback instead and says which. An address that
+// somebody chose is a different matter: what scrapes it would look at the other worker.
 func listen(cfg *config.Config) (net.Listener, error) {
 	l, err := net.Listen("tcp", cfg.HTTP.Listen)
 	if err == nil {
@@ -44,7 +44,8 @@ func listen(cfg *config.Config) (net.Listener, error) {
 	return nil, e
 }
 
-// movedTo warns that the endpoints are not where they are looked for, because nobody chose an address and the default one was taken; "" if they are.
+// movedTo warns that the endpoints are not where they are looked for, because nobody chose an
+// address and the default one was taken; "" if they are.
 func movedTo(cfg *config.Config, address string) string {
 	if cfg.Where("http.listen") != (diag.Position{}) || address == cfg.HTTP.Listen {
 		return ""

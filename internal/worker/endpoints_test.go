@@ -17,7 +17,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 )
 
-// TestSecondWorkerFindsAPortOfItsOwn: with the default address taken, any free port is; with a chosen one, it is an error.
+// TestSecondWorkerFindsAPortOfItsOwn: with the default address taken, any free port is; with a
+// chosen one, it is an error.
 func TestSecondWorkerFindsAPortOfItsOwn(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -67,7 +68,8 @@ func (refusing) Close() error { return nil }
 
 func (refusing) Addr() net.Addr { return &net.UnixAddr{Name: "refusing"} }
 
-// Endpoints that fail are told at once, and again when the run ends, which did not end well then: nobody could see it. What is surveyed beside them goes on.
+// Endpoints that fail are told at once, and again when the run ends, which did not end well then:
+// nobody could see it. What is surveyed beside them goes on.
 func TestARunTellsThatItsEndpointsFailed(t *testing.T) {
 	w, _ := connected(t)
 	log := aloud{slog.DiscardHandler, make(chan string, 1000)}

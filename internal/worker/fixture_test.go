@@ -29,7 +29,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// cluster is where the default app profile of an embedded Bigtable routes; "" says that there is no profile.
+// cluster is where the default app profile of an embedded Bigtable routes; "" says that there is no
+// profile.
 type cluster struct{ atomic.Value }
 
 func (c *cluster) intercept(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
@@ -43,7 +44,8 @@ func (c *cluster) intercept(ctx context.Context, req any, _ *grpc.UnaryServerInf
 		ClusterId: c.Load().(string), AllowTransactionalWrites: true}}}, nil
 }
 
-// connected is a worker that has connected a DynamoDB with a table Orders and the target in cluster c1 of an embedded Bigtable. It is silent.
+// connected is a worker that has connected a DynamoDB with a table Orders and the target in cluster
+// c1 of an embedded Bigtable. It is silent.
 func connected(t *testing.T) (*Worker, *cluster) {
 	t.Helper()
 	routed := &cluster{}

@@ -7,7 +7,8 @@ import (
 	"os"
 )
 
-// newID is unique for every start of a process; leases carry it, so that an operator sees who holds what.
+// newID is unique for every start of a process; leases carry it, so that an operator sees who holds
+// what.
 func newID() string {
 	host := hostname()
 	if host == "" {

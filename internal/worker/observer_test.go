@@ -19,7 +19,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
 )
 
-// copying is an observer of a process that copies the table Orders and has come to a tenth of it in ten minutes, by what its lines are written to.
+// copying is an observer of a process that copies the table Orders and has come to a tenth of it in
+// ten minutes, by what its lines are written to.
 func copying(t *testing.T) (*observer, *bytes.Buffer) {
 	t.Helper()
 	var lines bytes.Buffer
@@ -36,7 +37,8 @@ func (o *observer) line(table string) string {
 	return o.copies[table].report(table, o.mono()).String()
 }
 
-// A copy that stands, because the target does not answer say, is not told to go on at the rate of before, nor to end soon.
+// A copy that stands, because the target does not answer say, is not told to go on at the rate of
+// before, nor to end soon.
 func TestTheRateOfACopyThatStands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, _ := copying(t)
@@ -50,7 +52,8 @@ func TestTheRateOfACopyThatStands(t *testing.T) {
 	})
 }
 
-// A copy that this process has left, because another one keeps the table now or a gap made it vain, is drawn by it no more.
+// A copy that this process has left, because another one keeps the table now or a gap made it vain,
+// is drawn by it no more.
 func TestACopyThatIsLeftIsNotDrawn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, lines := copying(t)
@@ -76,7 +79,8 @@ func TestACopyThatIsLeftIsNotDrawn(t *testing.T) {
 	})
 }
 
-// The keeper of a table may read none of its shards, for others took them over. Then it knows no lag, and its line tells none.
+// The keeper of a table may read none of its shards, for others took them over. Then it knows no
+// lag, and its line tells none.
 func TestTheLineTellsNoLagOfBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, _ := copying(t)
@@ -93,7 +97,8 @@ func TestTheLineTellsNoLagOfBefore(t *testing.T) {
 	})
 }
 
-// A copy that another process began took longer than this one knows of: what is said of all its items is not how long the last of them took.
+// A copy that another process began took longer than this one knows of: what is said of all its
+// items is not how long the last of them took.
 func TestACopyThatWasGoneOnWithTellsNoTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for done, want := range map[int64]string{
@@ -113,7 +118,8 @@ func TestACopyThatWasGoneOnWithTellsNoTime(t *testing.T) {
 	})
 }
 
-// A table that is copied again begins with a rate of its own, and keeps the lag that its stream has; one that joins again is drawn once.
+// A table that is copied again begins with a rate of its own, and keeps the lag that its stream
+// has; one that joins again is drawn once.
 func TestASecondCopyIsMeasuredForItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newObserver("w", admin.NewMetrics(admin.Build{}), admin.NewHealth(time.Now), slog.New(slog.DiscardHandler), backfill.NewRenderer(&bytes.Buffer{}, nil), nil)
@@ -153,7 +159,8 @@ func TestLeftBecauseOfAWrappedError(t *testing.T) {
 	}
 }
 
-// A worker that gives its only shard up, because the source does not answer, and takes it back is not ready.
+// A worker that gives its only shard up, because the source does not answer, and takes it back is
+// not ready.
 func TestReadinessWhileTheSourceIsSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		health := admin.NewHealth(time.Now, "Orders")
@@ -182,7 +189,8 @@ func TestReadinessWhileTheSourceIsSilent(t *testing.T) {
 	})
 }
 
-// The progress of a table that joined is drawn as well, and what a resumed copy had done before is no part of its rate.
+// The progress of a table that joined is drawn as well, and what a resumed copy had done before is
+// no part of its rate.
 func TestProgressOfATableThatJoined(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var lines bytes.Buffer

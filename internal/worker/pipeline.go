@@ -58,17 +58,20 @@ func (w *Worker) table(t config.Table, m *transform.Mapping, rows *backfill.Thro
 	return pipeline.Table{
 		Mapping: m, MappingHash: w.Config.Hash(t), AcceptMapping: w.AcceptMapping, FromNow: t.Start == config.StartNow,
 		Copy: !w.NoCopy, Segments: w.Config.Backfill.Segments,
-		// The limit is one for the process; tables that are named share it evenly, but how many a pattern will have is not known.
+		// The limit is one for the process; tables that are named share it evenly, but how many a
+		// pattern will have is not known.
 		RowsPerSecond: float64(w.Config.Backfill.MaxRowsPerSecond) / float64(len(w.Config.Tables)), Rows: rows, Joined: t.Pattern() != "",
 	}
 }
 
-// imageMargin is how much younger than a tombstone's age an image must be to be put: a clock may be behind, and a request may be
-// executed long after it was made. The least age of the configuration leaves twice the stream's day, so that nothing that is read in time is
-// taken for too old, by a clock that is ahead or after hours of throttles.
+// imageMargin is how much younger than a tombstone's age an image must be to be put: a clock may be
+// behind, and a request may be executed long after it was made. The least age of the configuration
+// leaves twice the stream's day, so that nothing that is read in time is taken for too old, by a
+// clock that is ahead or after hours of throttles.
 const imageMargin = 48 * time.Hour
 
-// timing lets Idle decide how often an empty shard is asked: ten times within it, as the promise of Once is ten empty pages.
+// timing lets Idle decide how often an empty shard is asked: ten times within it, as the promise of
+// Once is ten empty pages.
 func (w *Worker) timing() pipeline.Timing {
 	if !w.Once {
 		return pipeline.Timing{}

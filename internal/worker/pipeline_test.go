@@ -14,8 +14,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// What a stream still holds may be written under the least age of tombstones, by a worker whose clock is two hours ahead and that was throttled for
-// half a day; and an image that may be written is younger than every tombstone that would refuse it, by a clock that is as much behind.
+// What a stream still holds may be written under the least age of tombstones, by a worker whose
+// clock is two hours ahead and that was throttled for half a day; and an image that may be written
+// is younger than every tombstone that would refuse it, by a clock that is as much behind.
 func TestH81_LeastTombstoneAge(t *testing.T) {
 	field, ok := reflect.TypeFor[config.State]().FieldByName("TombstoneAge")
 	days, err := strconv.Atoi(strings.TrimSuffix(field.Tag.Get("min"), "d"))
@@ -32,7 +33,8 @@ func TestH81_LeastTombstoneAge(t *testing.T) {
 	}
 }
 
-// An image is put by a run's writer only if it is younger than tombstones by the margin: the tombstone that would refuse it is there still.
+// An image is put by a run's writer only if it is younger than tombstones by the margin: the
+// tombstone that would refuse it is there still.
 func TestH81_ARunParksWhatIsAlmostAsOldAsTombstones(t *testing.T) {
 	w, _ := connected(t)
 	m, oldest := w.found.Tables[0].Mapping, w.Config.State.TombstoneAge-imageMargin

@@ -29,7 +29,8 @@ type Rehearsal struct {
 	Unmappable map[string]int64 `json:"unmappable"` // by reason
 }
 
-// rehearsalPoll is the wait after an empty page: a shard allows five reads a second, over all its readers.
+// rehearsalPoll is the wait after an empty page: a shard allows five reads a second, over all its
+// readers.
 // Source: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Limits.html
 const rehearsalPoll = 250 * time.Millisecond
 
@@ -109,7 +110,8 @@ func total(counts map[string]int64) int64 {
 	return n
 }
 
-// rehearsalVerdict is nil if everything can be mapped. Tables of patterns that a run would set aside were not read.
+// rehearsalVerdict is nil if everything can be mapped. Tables of patterns that a run would set
+// aside were not read.
 func rehearsalVerdict(reports []Rehearsal, aside []string) error {
 	var found diag.List
 	for _, name := range aside {

@@ -26,7 +26,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/status"
 )
 
-// What a survey finds is told, and what it finds no more is taken back: a table without shards that could be read is not stalled.
+// What a survey finds is told, and what it finds no more is taken back: a table without shards that
+// could be read is not stalled.
 func TestSurveyTakesBack(t *testing.T) {
 	metrics := admin.NewMetrics(admin.Build{})
 	o := newObserver("w", metrics, admin.NewHealth(time.Now, "Orders"), slog.New(slog.DiscardHandler), backfill.NewRenderer(io.Discard, nil), []string{"Orders"})
@@ -100,7 +101,8 @@ func TestSurveysThatFailAreToldOnce(t *testing.T) {
 	}
 }
 
-// A survey looks after what is parked, and forgets what a later change has healed: nobody else does, and it would count for ever.
+// A survey looks after what is parked, and forgets what a later change has healed: nobody else
+// does, and it would count for ever.
 func TestASurveyForgetsWhatIsHealed(t *testing.T) {
 	w, _ := connected(t)
 	ledger := begin(t, w)
@@ -127,7 +129,8 @@ func TestASurveyForgetsWhatIsHealed(t *testing.T) {
 	}
 }
 
-// What runs beside a survey is run again once it has ended, and waited for in the end: it must not use clients that are closed.
+// What runs beside a survey is run again once it has ended, and waited for in the end: it must not
+// use clients that are closed.
 func TestBesideAgainAndWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		beside, wait := oneBeside()
@@ -203,8 +206,8 @@ func parkedAndHealed(t *testing.T, w *Worker, number uint64) *sink.Parking {
 	return parking
 }
 
-// What became of the workers while the ledger could not be read is told once it can: readings that are judged anew meanwhile are no
-// readings.
+// What became of the workers while the ledger could not be read is told once it can: readings that
+// are judged anew meanwhile are no readings.
 func TestWhatHappenedWhileBlindIsTold(t *testing.T) {
 	o := newObserver("w", admin.NewMetrics(admin.Build{}), admin.NewHealth(time.Now, "Orders"), slog.New(slog.DiscardHandler), backfill.NewRenderer(io.Discard, nil), []string{"Orders"})
 	seen := func(written time.Time) *status.Document {
@@ -222,7 +225,8 @@ func TestWhatHappenedWhileBlindIsTold(t *testing.T) {
 	}
 }
 
-// A table that was dropped is set aside for a day; after that its series say nothing any more, and alert nobody.
+// A table that was dropped is set aside for a day; after that its series say nothing any more, and
+// alert nobody.
 func TestADroppedTableIsSetAsideForADay(t *testing.T) {
 	metrics := admin.NewMetrics(admin.Build{})
 	o := newObserver("w", metrics, admin.NewHealth(time.Now, "Orders"), slog.New(slog.DiscardHandler), backfill.NewRenderer(io.Discard, nil), []string{"Orders"})
@@ -241,7 +245,8 @@ func TestADroppedTableIsSetAsideForADay(t *testing.T) {
 	}
 }
 
-// While the ledger cannot be read, what was read last is judged by the time that has passed since: the headroom shrinks all the same.
+// While the ledger cannot be read, what was read last is judged by the time that has passed since:
+// the headroom shrinks all the same.
 func TestHeadroomShrinksWhileTheLedgerIsNotRead(t *testing.T) {
 	shard := checkpoint.Shard{ID: "1", Label: "L", State: checkpoint.Reading, Owner: "w", ReadAt: noon, AppliedTo: noon, CaughtUp: true}
 	l := &status.Input{Cfg: testConfig(), Tables: []config.Table{{From: "Orders"}}, Inputs: []status.TableInput{{Found: true, State: loadedTable(), Shards: []checkpoint.Shard{shard}}}}

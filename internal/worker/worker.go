@@ -75,7 +75,8 @@ func (w *Worker) Run(ctx context.Context) error {
 	return w.replicate(ctx, listener)
 }
 
-// connect builds the clients, says where they lead, and asks both ends whether they are fit. A dry run asks for less.
+// connect builds the clients, says where they lead, and asks both ends whether they are fit. A dry
+// run asks for less.
 func (w *Worker) connect(ctx context.Context, dry bool) error {
 	var err error
 	if w.source, err = preflight.ConnectSource(ctx, w.Config); err != nil {
@@ -134,7 +135,8 @@ func (w *Worker) observe() *observer {
 	return newObserver(w.id, metrics, admin.NewHealth(time.Now, names...), w.Log, w.Lines, names)
 }
 
-// replicate runs the pipeline between two ends that are connected, and beside it what shows how it gets on.
+// replicate runs the pipeline between two ends that are connected, and beside it what shows how it
+// gets on.
 func (w *Worker) replicate(ctx context.Context, listener net.Listener) error {
 	ledger, err := w.openLedger(ctx)
 	if err != nil {
@@ -198,7 +200,8 @@ func (w *Worker) outcome(ctx context.Context, parking *sink.Parking) error {
 	return s.Verdict()
 }
 
-// status is that of the whole migration. Its next steps find the configuration that this worker was given.
+// status is that of the whole migration. Its next steps find the configuration that this worker was
+// given.
 func (w *Worker) status(ctx context.Context) (*status.Document, error) {
 	l, err := status.Read(ctx, w.Config, w.target, "")
 	if err != nil {
@@ -207,7 +210,8 @@ func (w *Worker) status(ctx context.Context) (*status.Document, error) {
 	return l.Judge(w.Console.Env, w.Hints, time.Now()), nil
 }
 
-// resolve forgets parked items that are healed. That it fails is told and no harm: they stay listed until the next time.
+// resolve forgets parked items that are healed. That it fails is told and no harm: they stay listed
+// until the next time.
 func (w *Worker) resolve(ctx context.Context, parking *sink.Parking) {
 	for source, m := range w.mappings() {
 		n, _, err := parking.Resolve(ctx, m, w.target.Data)
