@@ -1,4 +1,4 @@
-package main
+package inspect
 
 import (
 	"strconv"
@@ -10,7 +10,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// TestItemsThatGarbageCollectionTakes: what explain takes for expired are items by whose time to live their cells are stamped, from that time on.
+// TestItemsThatGarbageCollectionTakes: what explain takes for expired are items by whose time to
+// live their cells are stamped, from that time on.
 func TestItemsThatGarbageCollectionTakes(t *testing.T) {
 	now := time.Unix(1_795_000_000, 0)
 	item := func(until attribute.Value) attribute.Item {
