@@ -54,7 +54,7 @@ var documents = []struct{ schema, command, declared, below string }{
 	{"replicator.explain/v1", "replicator explain -o json", "inspect.Explanation", ""},
 	{"replicator.parked/v1", "replicator parked list -o json", "parked.Entry", "items[]."},
 	{"replicator.parked_item/v1", "replicator parked show", "parked.Entry", ""},
-	{"replicator.parked_retry/v1", "replicator parked retry -o json", "parked.Retried", "items[]."},
+	{"replicator.parked_retry/v1", "replicator parked retry -o json", "parked.retried", "items[]."},
 	{"replicator.parked_drop/v1", "replicator parked drop -o json", "parked.Entry", "dropped[]."},
 	{"replicator.functions/v1", "replicator config functions -o json", "config.TemplateFunction", "functions[]."},
 	{"replicator.version/v1", "replicator version -o json", "build.Info", ""},

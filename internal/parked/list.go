@@ -62,7 +62,7 @@ func List(ctx context.Context, p *terminal.Console, cfg *config.Config, s *Selec
 		}{"replicator.parked/v1", entries})
 	}
 	if len(entries) == 0 {
-		_, err := fmt.Fprintln(p.Stdout, s.Nothing())
+		_, err := fmt.Fprintln(p.Stdout, s.nothing())
 		return err
 	}
 	tab := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
@@ -77,7 +77,7 @@ func List(ctx context.Context, p *terminal.Console, cfg *config.Config, s *Selec
 func Show(ctx context.Context, p *terminal.Console, cfg *config.Config, s *Selection) error {
 	var found []Record
 	err := read(ctx, p, cfg, func(ctx context.Context, lot *sink.Parking) (err error) {
-		found, err = s.Find(ctx, lot)
+		found, err = s.find(ctx, lot)
 		return err
 	})
 	if err != nil {

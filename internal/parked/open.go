@@ -41,16 +41,16 @@ func (d *Decision) Decide(ctx context.Context, s *Selection, act func(d *Decisio
 		return err
 	}
 	defer t.Close()
-	d.Target, d.Lot = t, lot
+	d.target, d.lot = t, lot
 	limited, done := context.WithTimeoutCause(ctx, preflight.ReadTime, preflight.ErrReadTime)
-	d.Chosen, err = s.Find(limited, lot)
+	d.chosen, err = s.find(limited, lot)
 	err = Explain(limited, d.Cfg, err)
 	done()
 	if err != nil {
 		return err
 	}
-	if len(d.Chosen) == 0 && !d.AsJSON() {
-		_, err := fmt.Fprintln(d.Stdout, s.Nothing())
+	if len(d.chosen) == 0 && !d.AsJSON() {
+		_, err := fmt.Fprintln(d.Stdout, s.nothing())
 		return err
 	}
 	if err = act(d, ctx); err != nil && ctx.Err() != nil {
