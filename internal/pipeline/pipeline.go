@@ -159,8 +159,9 @@ func Run(ctx context.Context, o Options) error {
 		}
 		w.calls.cancel(context.Cause(drain))
 		limited, cancel := task.WithTimeout(work, o.Timing.Grace)
-		defer cancel()
-		if finished.Wait(limited) != nil {
+		late := finished.Wait(limited) != nil
+		cancel()
+		if late {
 			abandon(context.Cause(drain))
 		}
 		return nil
