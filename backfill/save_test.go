@@ -58,7 +58,7 @@ func TestLoadEndsWithASaveThatFails(t *testing.T) {
 	})
 }
 
-// Why a load failed, and why what it had done could not be saved, are both told: the second may be that the seat is another's, after which the first must not be repeated.
+// Why a load failed, and why what it had done could not be saved, are both told: the second may be that the keeper lease is another's, after which the first must not be repeated.
 func TestALoadThatFailsTellsOfItsLastSaveToo(t *testing.T) {
 	m, failed, unsaved := newMemory(10), errors.New("no page"), errors.New("the seat is lost")
 	m.after = func(context.Context) error { return failed }

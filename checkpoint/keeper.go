@@ -8,7 +8,7 @@ import (
 
 // Keeper is the right to look after one table as a whole: to list its shards, beat its witness and load it.
 type Keeper struct {
-	*tenure
+	*rowLease
 	ctx    context.Context
 	record keeperRecord
 	note   Trouble // guarded by mu
@@ -30,10 +30,10 @@ type Seat struct {
 	record keeperRecord
 }
 
-// Owner is the worker that holds the seat; "" if nobody does.
+// Owner is the worker that holds the keeper lease; "" if nobody does.
 func (s Seat) Owner() string { return s.record.Owner }
 
-// Sign is what the last writer of the seat told of itself.
+// Sign is what the last writer of the keeper lease told of itself.
 func (s Seat) Sign() Sign { return s.record.Sign }
 
 // Pace is how a load gets on, as it was last saved.
@@ -63,7 +63,7 @@ func (l *Ledger) TakeSeat(ctx context.Context, s Seat) (*Keeper, error) {
 	k := &Keeper{}
 	record := s.record
 	encode := func() ([]byte, error) {
-		record.Owner, record.Sign = l.worker, l.sign(ctx, Trouble{})
+		record.Owner, record.Sign = l.worker, l.heartbeat(ctx, Trouble{})
 		record.Epoch++
 		return l.stamp(&record.header, &record), nil
 	}
@@ -71,14 +71,14 @@ func (l *Ledger) TakeSeat(ctx context.Context, s Seat) (*Keeper, error) {
 	if err != nil {
 		return nil, err
 	}
-	k.tenure, k.ctx = t, held
+	k.rowLease, k.ctx = t, held
 	return k, nil
 }
 
 // Epoch rises with every change of keeper.
 func (k *Keeper) Epoch() uint64 { return k.current().Epoch }
 
-// Context ends, with the cause ErrLeaseLost, when the seat can no longer be trusted.
+// Context ends, with the cause ErrLeaseLost, when the keeper lease can no longer be trusted.
 func (k *Keeper) Context() context.Context { return k.ctx }
 
 // Keep renews until the context ends; run it as a task beside the work.
@@ -108,12 +108,12 @@ func (k *Keeper) current() keeperRecord {
 	return k.record
 }
 
-// SaveScan stores how far a load has come, and how it gets on, fenced by the seat.
+// SaveScan stores how far a load has come, and how it gets on, fenced by the keeper lease.
 func (k *Keeper) SaveScan(ctx context.Context, progress []byte, pace Pace) error {
 	return k.change(ctx, func(r *keeperRecord) { r.Scan, r.Pace = progress, pace })
 }
 
-// Release gives the seat up after a clean stop. It may be repeated after an unknown outcome.
+// Release gives the keeper lease up after a clean stop. It may be repeated after an unknown outcome.
 func (k *Keeper) Release(ctx context.Context) error {
 	err := k.change(ctx, func(r *keeperRecord) { r.Owner, r.Sign = "", k.ledger.unowned(ctx) })
 	if errors.Is(err, ErrLeaseLost) && k.current().Owner == "" {
@@ -126,7 +126,7 @@ func (k *Keeper) change(ctx context.Context, change func(*keeperRecord)) error {
 	var next keeperRecord
 	return k.write(ctx, func() ([]byte, error) {
 		next = k.current()
-		next.Sign = k.ledger.sign(ctx, k.noted())
+		next.Sign = k.ledger.heartbeat(ctx, k.noted())
 		change(&next)
 		return k.ledger.stamp(&next.header, &next), nil
 	}, func() bool { k.record = next; return next.Owner == "" })

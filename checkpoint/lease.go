@@ -14,7 +14,7 @@ var ErrPositionBack = errors.New("a checkpoint never moves back")
 
 // Lease is the right to move one shard's checkpoint, for as long as its context lives.
 type Lease struct {
-	*tenure
+	*rowLease
 	ctx   context.Context
 	shard Shard
 	note  Trouble // guarded by mu
@@ -60,7 +60,7 @@ func (l *Ledger) Take(ctx context.Context, s Shard, parent *Shard) (*Lease, erro
 		}
 		s.Generation = max(s.Generation, table.Generation)
 		s.State, s.Owner = Reading, l.worker
-		s.Sign, s.Rate = l.sign(ctx, Trouble{}), 0
+		s.Sign, s.Rate = l.heartbeat(ctx, Trouble{}), 0
 		s.Epoch++
 		if parent != nil {
 			if s.FirstRead.IsZero() && s.Position.IsZero() {
@@ -83,7 +83,7 @@ func (l *Ledger) Take(ctx context.Context, s Shard, parent *Shard) (*Lease, erro
 	if err != nil {
 		return nil, err
 	}
-	lease.tenure, lease.ctx = t, held
+	lease.rowLease, lease.ctx = t, held
 	return lease, nil
 }
 
@@ -161,7 +161,7 @@ func (l *Lease) change(ctx context.Context, change func(*Shard) error) error {
 	var next Shard
 	return l.write(ctx, func() ([]byte, error) {
 		next = l.Shard()
-		next.Sign = l.ledger.sign(ctx, l.noted())
+		next.Sign = l.ledger.heartbeat(ctx, l.noted())
 		if err := change(&next); err != nil {
 			return nil, err
 		}

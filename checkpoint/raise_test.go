@@ -375,7 +375,7 @@ func TestH24_UnfinishedShardsOfAReplacedStreamAreLost(t *testing.T) {
 		if err := held.Commit(ctx, at(2)); !errors.Is(err, checkpoint.ErrLeaseLost) {
 			t.Errorf("the holder commits: %v", err)
 		}
-		// A keeper that had not seen the raise adds a row. Nobody may read it, and the next round settles it.
+		// A keeper that had not seen the raise adds a row. Nobody may read it, and the next pass settles it.
 		check(t, a.CreateShard(ctx, shard("late", "finished")))
 		if _, err := attempt(t, ctx, a, "late"); !errors.Is(err, checkpoint.ErrTaken) {
 			t.Errorf("a shard of the old stream was taken: %v", err)

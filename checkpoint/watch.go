@@ -29,7 +29,7 @@ func sees(before sighting, found bool, counter uint64, now time.Duration) sighti
 // over tells whether the row has stood still for a lease's duration.
 func (w *Watch) over(s sighting, now time.Duration) bool { return now-s.since >= w.lease }
 
-// SeatFree tells whether a table's keeper seat may be taken.
+// SeatFree tells whether a table's keeper lease may be taken.
 func (w *Watch) SeatFree(s Seat, now time.Duration) bool {
 	before, found := w.seats[s.Row.Key]
 	seen := sees(before, found, s.Row.Counter, now)

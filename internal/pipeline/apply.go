@@ -17,15 +17,15 @@ type applier struct {
 	writer *sink.Writer
 }
 
-// write makes a batch durable, however long it takes, unless its place in hand is wanted and it gets no further.
-func (a applier) write(life lifecycle, batch *transform.Batch, changes []cdc.Change, hand *hand) error {
+// write makes a batch durable, however long it takes, unless its page slot is wanted and it gets no further.
+func (a applier) write(life lifecycle, batch *transform.Batch, changes []cdc.Change, slot *pageSlot) error {
 	rows, open, since := len(batch.Rows), len(batch.Rows), task.Mono(life.work)
 	err := a.retry(life.finishing(), "write", func(ctx context.Context) error {
 		err := a.writer.Write(ctx, batch)
 		if len(batch.Rows) < open {
 			open, since = len(batch.Rows), task.Mono(ctx)
 		}
-		if err != nil && repeatable(err) && hand.wanted(task.Mono(ctx)-since) {
+		if err != nil && repeatable(err) && slot.wanted(task.Mono(ctx)-since) {
 			return errPutBack
 		}
 		return err

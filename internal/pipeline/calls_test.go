@@ -46,7 +46,7 @@ func (s stopping) Scan(ctx context.Context, _ string, _, _ int, _ attribute.Item
 // unheard passes over the time of an answer.
 func unheard(context.Context, time.Time) {}
 
-// A stop ends every call to the source that is under way, whatever it asks for: one that hangs would take the whole grace, and leases and the seat would
+// A stop ends every call to the source that is under way, whatever it asks for: one that hangs would take the whole grace, and leases and the keeper lease would
 // stay behind.
 func TestAStopEndsEveryCall(t *testing.T) {
 	calls := &reads{}
@@ -127,13 +127,13 @@ func TestWhatWasAppliedIsTold(t *testing.T) {
 	}
 }
 
-// TestADroppedTableStaysAside: a round takes back that a table is set aside when it has found the table, and not before: it was dropped since what the
+// TestADroppedTableStaysSuspended: a pass takes back that a table is suspended when it has found the table, and not before: it was dropped since what the
 // ledger says, and is left two days after that.
-func TestADroppedTableStaysAside(t *testing.T) {
+func TestADroppedTableStaysSuspended(t *testing.T) {
 	mapping := ordersMapping(t)
 	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, _ checkpoint.TableState) {
 		k.Mapping, k.Joined, k.Database, k.Witness = mapping, true, dropped{}, func(string) checkpoint.Store { return &checkpointtest.Memory{} }
-		if err := setAside(ctx, k.Ledger, k.Events, "Orders", GoneReason); err != nil {
+		if err := suspend(ctx, k.Ledger, k.Events, "Orders", GoneReason); err != nil {
 			t.Error(err)
 		}
 		since := task.Now(ctx)

@@ -65,7 +65,7 @@ func clusterOptions(t *testing.T, source cdc.Source, cluster func(context.Contex
 }
 
 // While the control plane of Bigtable does not answer, its client repeats the question until its context ends. Shards are listed and read all the
-// same, the silence is told, and a stop leaves no seat behind.
+// same, the silence is told, and a stop leaves no keeper lease behind.
 func TestAControlPlaneThatIsSilent(t *testing.T) {
 	source, store := &rolled{}, &checkpointtest.Memory{}
 	told := 0

@@ -38,7 +38,7 @@ type view struct {
 	state  checkpoint.TableState
 	shards []checkpoint.Shard
 	listed time.Time // Once: when the last whole listing was of, where it matters; see listed
-	over   bool      // what the board said of the end of the table's stream, before the rest was read
+	over   bool      // what the tracker said of the end of the table's stream, before the rest was read
 }
 
 // look reads the table's rows, and makes sure that they are still the ledger and the mapping this process was started with.
@@ -79,8 +79,8 @@ func (c *common) raise(life lifecycle, from uint32, gap checkpoint.Gap, change f
 	return cmp.Or(err, overtaken)
 }
 
-// reportLag reports how far behind this worker is with the shards on the board, or that it reads none.
-func (c *common) reportLag(ctx context.Context, b *board) {
+// reportLag reports how far behind this worker is with the shards that it tracks, or that it reads none.
+func (c *common) reportLag(ctx context.Context, b *shardTracker) {
 	served := c.ledger.ServiceTime(ctx)
 	now := served
 	if now.IsZero() {

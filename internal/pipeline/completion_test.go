@@ -17,7 +17,7 @@ import (
 func TestH18_TablesDrainTogether(t *testing.T) {
 	var d completion
 	for _, name := range []string{discovery, "A", "B"} {
-		d.await(name, new(task.Bell))
+		d.await(name, new(task.Wakeup))
 	}
 	for i, step := range []struct {
 		name       string
@@ -35,8 +35,8 @@ func TestH18_TablesDrainTogether(t *testing.T) {
 // was found before says later.
 func TestH18_WhatWasFoundLastCounts(t *testing.T) {
 	var d completion
-	d.await("A", new(task.Bell))
-	d.await("B", new(task.Bell))
+	d.await("A", new(task.Wakeup))
+	d.await("B", new(task.Wakeup))
 	holds := false
 	report := func(over bool, name string, still func() bool, when string) {
 		t.Helper()
@@ -64,13 +64,13 @@ func TestH18_WhatWasFoundBeforeHoldsStill(t *testing.T) {
 		w := newWorker(o, nil)
 		a, b := newTable(w, Table{Mapping: &transform.Mapping{Source: "A"}}), newTable(w, Table{Mapping: &transform.Mapping{Source: "B"}})
 		for _, tb := range []*table{a, b} {
-			w.once.await(tb.source, &tb.wake)
+			w.once.await(tb.source, &tb.wakeAssigner)
 		}
 		read := checkpoint.Shard{Label: "l", ID: "s", State: checkpoint.Reading, Owner: ledger.Worker()}
 		v := view{state: checkpoint.TableState{Label: "l", Generation: 1, Adopted: 1, Listed: 1}, shards: []checkpoint.Shard{read}}
 		quiet := func(tb *table) {
-			tb.board.read("s", checkpoint.Progress{CaughtUp: true}, task.Mono(ctx)-o.Timing.Idle)
-			tb.board.read("s", checkpoint.Progress{CaughtUp: true}, task.Mono(ctx))
+			tb.tracker.read("s", checkpoint.Progress{CaughtUp: true}, task.Mono(ctx)-o.Timing.Idle)
+			tb.tracker.read("s", checkpoint.Progress{CaughtUp: true}, task.Mono(ctx))
 		}
 		step := func(tb *table, over bool, when string) {
 			if got := tb.assigner.reportDrained(ctx, v); got != over {

@@ -20,11 +20,11 @@ import (
 // loader copies the items that the table already holds.
 type loader struct {
 	*common
-	applier   applier
-	mapping   *transform.Mapping
-	database  Database
-	witnesses *witnesses
-	assigner  *task.Bell // with Once it waits for the load
+	applier      applier
+	mapping      *transform.Mapping
+	database     Database
+	witnesses    *witnesses
+	wakeAssigner *task.Wakeup // with Once it waits for the load
 
 	wanted   bool // the table is to be loaded
 	joined   bool // by a pattern: it is left when it is dropped
@@ -86,7 +86,7 @@ func (l *loader) copy(life lifecycle, store loadStore) error {
 	return err
 }
 
-// progress is how far the copy came before. One that cannot be read is a trouble of the seat until somebody mends it, by a version that
+// progress is how far the copy came before. One that cannot be read is a trouble of the keeper lease until somebody mends it, by a version that
 // reads it, for example: a copy from the beginning would hide that the ledger is damaged.
 func (l *loader) progress(life lifecycle, store loadStore, generation uint32) (p backfill.Progress, err error) {
 	err = l.retry(life, "read the copy's progress", func(context.Context) error {
@@ -182,7 +182,7 @@ func (l *loader) scan(life lifecycle, generation uint32, store loadStore) *backf
 		Write: func(ctx context.Context, items []attribute.Item, readAt time.Time) error {
 			batch := transform.Load(l.mapping, items, generation, readAt)
 			batch.Read = transform.Reading{At: readAt, Mono: task.Mono(ctx)}
-			return l.applier.write(life.within(ctx), &batch, nil, new(hand)) // the scan bounds its pages itself
+			return l.applier.write(life.within(ctx), &batch, nil, new(pageSlot)) // the scan bounds its pages itself
 		},
 		Save: func(ctx context.Context, p backfill.Progress) error { return l.save(ctx, store, p) },
 		Retry: func(ctx context.Context, op func(ctx context.Context) error) error {
@@ -242,7 +242,7 @@ func (l *loader) loaded(life lifecycle, state checkpoint.TableState, p backfill.
 	}
 	if err == nil {
 		l.events.CopyDone(l.source, p.Items)
-		l.assigner.Ring()
+		l.wakeAssigner.Signal()
 	}
 	return err
 }

@@ -89,7 +89,7 @@ func TestAStopHidesNoFatalErrorOfACopy(t *testing.T) {
 	})
 }
 
-// A copy's progress that cannot be read is told again and again, less and less often, under the seat that is held all the while: neither a loop of seats
+// A copy's progress that cannot be read is told again and again, less and less often, under the keeper lease that is held all the while: neither a loop of keeper leases
 // that are taken and left, nor a copy that begins anew as if nothing was wrong.
 func TestProgressThatCannotBeReadIsToldAndWaitedFor(t *testing.T) {
 	const secret = "customer-4711"

@@ -90,7 +90,7 @@ func TestH75_WhatARootIsCoveredTo(t *testing.T) {
 	}
 }
 
-// What could not be looked for, and what kept a table from being set aside meanwhile, are both told: the second may end the process, the first alone would be repeated.
+// What could not be looked for, and what kept a table from being suspended meanwhile, are both told: the second may end the process, the first alone would be repeated.
 func TestAFailedLookDoesNotHideTheNext(t *testing.T) {
 	ctx, failed := t.Context(), errors.New("some tables could not be described")
 	store := &checkpointtest.Memory{}
@@ -107,7 +107,7 @@ func TestAFailedLookDoesNotHideTheNext(t *testing.T) {
 		t.Errorf("ended with %v", err)
 	}
 	if state, _, err := ledger.Table(ctx, "Orders"); err != nil || state.Aside.Reason != "no stream" {
-		t.Errorf("set aside for %q, %v", state.Aside.Reason, err)
+		t.Errorf("suspended for %q, %v", state.Aside.Reason, err)
 	}
 	store.OnRead = func(context.Context, string) error { return checkpoint.ErrLedgerExchanged }
 	if err := j.admit(until(ctx)); !errors.Is(err, failed) || !errors.Is(err, checkpoint.ErrLedgerExchanged) {
@@ -217,7 +217,7 @@ func TestH34_ALoadThatDoesNotReachTheStream(t *testing.T) {
 	}
 }
 
-// TestWhatWasFoundJoins: what was found joins, or is set aside, at once, though another table cannot be described for now; that one is looked for
+// TestWhatWasFoundJoins: what was found joins, or is suspended, at once, though another table cannot be described for now; that one is looked for
 // again, and a run with Once waits for it.
 func TestWhatWasFoundJoins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -258,7 +258,7 @@ func TestWhatWasFoundJoins(t *testing.T) {
 				t.Errorf("look %d: the run waits for it no more", look)
 			}
 			if state, _, err := ledger.Table(ctx, "X"); err != nil || (state.Aside.Reason == "no") != (look > 1) {
-				t.Errorf("look %d: set aside for %q, %v", look, state.Aside.Reason, err)
+				t.Errorf("look %d: suspended for %q, %v", look, state.Aside.Reason, err)
 			}
 			for _, source := range l.gives {
 				found.Tables = append(found.Tables, Table{Mapping: &transform.Mapping{Source: source}})
@@ -268,9 +268,9 @@ func TestWhatWasFoundJoins(t *testing.T) {
 			}
 			return found, l.err
 		}
-		run.await(discovery, new(task.Bell))
+		run.await(discovery, new(task.Wakeup))
 		j := newJoining(newWorker(o, nil), func(spec Table) {
-			run.await(spec.Mapping.Source, new(task.Bell))
+			run.await(spec.Mapping.Source, new(task.Wakeup))
 			begun = append(begun, spec.Mapping.Source)
 		}, &nameSet{names: map[string]bool{}})
 		j.once = run
@@ -284,7 +284,7 @@ func TestWhatWasFoundJoins(t *testing.T) {
 			t.Errorf("told of %d looks that failed, and of %d that were whole", failed, whole)
 		}
 		if state, found, err := ledger.Table(ctx, "A"); err != nil || found {
-			t.Errorf("a table that is followed is set aside: %+v, %v", state, err)
+			t.Errorf("a table that is followed is suspended: %+v, %v", state, err)
 		}
 	})
 }
@@ -355,7 +355,7 @@ func TestLongGone(t *testing.T) {
 	} {
 		k := newRig(nil, Table{})
 		k.Once = c.once
-		k.table().board.setAside(c.found)
+		k.table().tracker.setSuspended(c.found)
 		v := view{state: checkpoint.TableState{Aside: checkpoint.Aside{Since: now.Add(-c.passed), Reason: c.reason}}}
 		if got := k.table().assigner.longGone(v, now); got != c.want {
 			t.Errorf("%s: %v", c.name, got)

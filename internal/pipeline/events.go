@@ -13,7 +13,7 @@ type Events struct {
 	KeeperTaken func(table string, epoch uint64)
 	// KeeperLeft: it no longer does; err is why, nil after a clean stop.
 	KeeperLeft func(table string, err error)
-	// Waits: at its first look this worker finds leases that others hold: of the table's seat, or of shards. One that is not renewed within wait it takes
+	// Waits: at its first look this worker finds leases that others hold: of the table's keeper lease, or of shards. One that is not renewed within wait it takes
 	// over, so that a worker which follows one that was killed waits so long.
 	Waits func(table string, of Leases, leases int, wait time.Duration)
 	// ShardTaken and ShardLeft frame the time for which this worker reads a shard. Err is why it left: nil when the shard is
@@ -53,7 +53,7 @@ type Events struct {
 	CopyStarted func(table string, estimate, done int64)
 	Copied      func(table string, items int64)
 	CopyDone    func(table string, items int64)
-	// CopyLeft: this worker copies no longer, whether that is done, is gone on with by another keeper, or has become vain by a gap. It follows each CopyStarted.
+	// CopyLeft: this worker copies no longer, whether that is done, is gone on with by another keeper, or has become needless by a gap. It follows each CopyStarted.
 	CopyLeft func(table string)
 	// Throttled: the table's work waited for a limit: one of the program's, or one that a service set.
 	Throttled func(table, reason string, waited time.Duration)

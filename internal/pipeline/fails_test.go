@@ -30,7 +30,7 @@ func failAt(store *checkpointtest.Memory, calls *int, n int) {
 	}
 }
 
-// busy prepares a table that has something to do for every step of a round: a generation that is not adopted, a gap that is not declared, one that can be read on, a shard whose
+// busy prepares a table that has something to do for every step of a pass: a generation that is not adopted, a gap that is not declared, one that can be read on, a shard whose
 // children are not known, and one whose row says nothing any more.
 func busy(ctx context.Context, l *checkpoint.Ledger) (checkpoint.TableState, error) {
 	state, err := l.UpdateTable(ctx, "Orders", func(s *checkpoint.TableState) error {
@@ -53,20 +53,20 @@ func busy(ctx context.Context, l *checkpoint.Ledger) (checkpoint.TableState, err
 	return state, err
 }
 
-// What a step of the keeper finds out about its ledger is what the step ends with, at whichever of its calls that is: what could not be read is not what is not there, and a round that
+// What a step of the keeper finds out about its ledger is what the step ends with, at whichever of its calls that is: what could not be read is not what is not there, and a pass that
 // could not note something has not noted it.
-func TestARoundEndsWithWhatItFindsOut(t *testing.T) {
+func TestAPassEndsWithWhatItFindsOut(t *testing.T) {
 	const lostTarget, endingLoad = "a target that was lost", "a load that ends"
 	mapping := ordersMapping(t)
 	for name, step := range map[string]func(ctx context.Context, k *rig, state checkpoint.TableState) error{
-		"a complete round": func(ctx context.Context, k *rig, _ checkpoint.TableState) error {
+		"a complete pass": func(ctx context.Context, k *rig, _ checkpoint.TableState) error {
 			return k.reconciler().complete(until(ctx))
 		},
-		"a small round": func(ctx context.Context, k *rig, _ checkpoint.TableState) error {
+		"a small pass": func(ctx context.Context, k *rig, _ checkpoint.TableState) error {
 			return k.reconciler().small(until(ctx))
 		},
 		"a look at the source": func(ctx context.Context, k *rig, _ checkpoint.TableState) error { return k.table().sameSource(ctx) },
-		"a round of a named table that was dropped": func(ctx context.Context, k *rig, _ checkpoint.TableState) error {
+		"a pass of a named table that was dropped": func(ctx context.Context, k *rig, _ checkpoint.TableState) error {
 			k.Database = dropped{}
 			return k.reconciler().complete(until(ctx))
 		},

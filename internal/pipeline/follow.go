@@ -18,10 +18,10 @@ type follower struct {
 	mapping  *transform.Mapping
 	open     func(streamARN string) cdc.Source
 	database Database
-	places   *task.Limit // for pages
+	slots    *task.Limit // for pages
 	calls    *reads
-	board    *board
-	vain     *vain
+	tracker  *shardTracker
+	outages  *outages
 }
 
 // follow reads one shard for as long as the lease is held and no drain has begun: read, fold, write, commit. The checkpoint
@@ -29,26 +29,26 @@ type follower struct {
 func (f *follower) follow(life lifecycle, lease *checkpoint.Lease, reader *cdc.Reader, cut time.Time) error {
 	ctx, shard := life.work, lease.Shard()
 	at, committed := shard.Progress(), task.Mono(ctx)
-	rate := tempo{at: committed}
-	hand := newHand(f.places, f.calls)
-	defer hand.drop(true)
+	rate := rateMeter{at: committed}
+	slot := newPageSlot(f.slots, f.calls)
+	defer slot.drop(true)
 	for !life.draining() {
 		reader.Changed = at.EventTime
-		page, sent, err := f.read(life, reader, at.Position, hand)
+		page, sent, err := f.read(life, reader, at.Position, slot)
 		if life.draining() && err != nil {
 			break
 		}
 		if err != nil {
 			return err
 		}
-		f.vain.answered(shard.ID)
+		f.outages.answered(shard.ID)
 		answered := task.Mono(ctx)
 		next := at
 		changes := keep(&next, cut, page.Changes)
 		batch := transform.Fold(f.mapping, changes, transform.Stamp{Generation: shard.Generation, Hop: shard.Hop, NotBefore: at.CellTime})
 		batch.Read = transform.Reading{At: page.At, Mono: answered}
-		err = f.applier.write(life, &batch, changes, hand)
-		hand.drop(err != nil || len(page.Changes) > 0)
+		err = f.applier.write(life, &batch, changes, slot)
+		slot.drop(err != nil || len(page.Changes) > 0)
 		if errors.Is(err, errPutBack) {
 			continue
 		}
@@ -60,8 +60,8 @@ func (f *follower) follow(life lifecycle, lease *checkpoint.Lease, reader *cdc.R
 		at = advance(next, page, batch.Latest, sent)
 		at.AppliedTo = reader.AppliedTo
 		at.Rate = rate.add(len(changes), task.Mono(ctx))
-		f.board.read(shard.ID, at, task.Mono(ctx))
-		f.board.reach(shard.ID, shard.Reached(at))
+		f.tracker.read(shard.ID, at, task.Mono(ctx))
+		f.tracker.reach(shard.ID, shard.Reached(at))
 		if page.End {
 			return f.finish(life, lease, at)
 		}
@@ -88,14 +88,14 @@ func (f *follower) finish(life lifecycle, lease *checkpoint.Lease, at checkpoint
 }
 
 // read gives the next page, and when it was asked for. What is beyond repeating (trimmed, not found) is returned.
-func (r *retrier) read(life lifecycle, reader *cdc.Reader, from cdc.Position, hand *hand) (page cdc.Page, sent time.Time, err error) {
+func (r *retrier) read(life lifecycle, reader *cdc.Reader, from cdc.Position, slot *pageSlot) (page cdc.Page, sent time.Time, err error) {
 	err = r.retry(life, "read a shard", func(ctx context.Context) (err error) {
-		if err = hand.take(ctx); err != nil {
+		if err = slot.take(ctx); err != nil {
 			return err
 		}
 		sent = task.Now(ctx)
 		if page, err = reader.Read(ctx, from); err != nil {
-			hand.drop(true)
+			slot.drop(true)
 		}
 		return err
 	})
@@ -156,12 +156,12 @@ func keep(at *checkpoint.Progress, cut time.Time, changes []cdc.Change) []cdc.Ch
 func (f *follower) hold(life lifecycle, lease *checkpoint.Lease, state checkpoint.TableState) error {
 	shard := lease.Shard()
 	f.events.ShardTaken(f.source, shard.ID, shard.Epoch)
-	f.board.take(shard)
+	f.tracker.take(shard)
 	g := task.NewGroup(lease.Context(), 0)
 	g.Go("renew "+shard.ID, func(context.Context) error { return lease.Keep() })
 	g.Go("follow "+shard.ID, func(ctx context.Context) error {
 		defer lease.Abandon()
-		held := life.within(ctx).noting(f.vain.telling(ctx, shard.ID, lease.Note)).yielding(f.timing.Yield)
+		held := life.within(ctx).noting(f.outages.noting(ctx, shard.ID, lease.Note)).yielding(f.timing.Yield)
 		reader := &cdc.Reader{Source: f.open(shard.StreamARN), Shard: shard.ID, Covered: covered(shard, state), AppliedTo: shard.AppliedTo}
 		err := f.follow(held, lease, reader, state.Cut)
 		switch {
@@ -180,16 +180,16 @@ func (f *follower) hold(life lifecycle, lease *checkpoint.Lease, state checkpoin
 	})
 	err := g.Wait()
 	if errors.Is(err, ErrYield) {
-		f.board.leave(shard.ID) // until it is known that somebody else reads it
-		f.vain.giveUp(shard.ID, task.Mono(life.work))
+		f.tracker.leave(shard.ID) // until it is known that somebody else reads it
+		f.outages.giveUp(shard.ID, task.Mono(life.work))
 	} else {
-		f.board.forget(shard.ID)
-		f.vain.answered(shard.ID)
+		f.tracker.forget(shard.ID)
+		f.outages.answered(shard.ID)
 	}
-	f.reportLag(life.work, f.board)
+	f.reportLag(life.work, f.tracker)
 	f.events.ShardLeft(f.source, shard.ID, err)
 	if errors.Is(err, ErrYield) {
-		_ = task.Sleep(life.drain, f.timing.respite())
+		_ = task.Sleep(life.drain, f.timing.yieldBackoff())
 	}
 	return f.end(err)
 }

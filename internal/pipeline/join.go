@@ -22,7 +22,7 @@ type Discovery struct {
 // Refusal is a table that was found and that the mapping, say, does not fit.
 type Refusal struct{ Table, Reason string }
 
-// GoneReason is why a table is set aside that does not exist any more.
+// GoneReason is why a table is suspended that does not exist any more.
 const GoneReason = "the table does not exist any more; its rows stay, as of the last change that was read"
 
 // discovery is what a run with Once waits for besides tables, none of which is called so.
@@ -66,7 +66,7 @@ func (j *joining) join(life lifecycle) error {
 	return nil
 }
 
-// admit looks for tables one time. What was found joins, or is set aside, even if others could not be looked at: it neither waits for them nor is
+// admit looks for tables one time. What was found joins, or is suspended, even if others could not be looked at: it neither waits for them nor is
 // lost with their error.
 func (j *joining) admit(life lifecycle) error {
 	j.tick()
@@ -86,7 +86,7 @@ func (j *joining) admit(life lifecycle) error {
 			continue // it has a keeper, who looks for himself
 		}
 		err := j.retry(life, "set a table aside", func(ctx context.Context) error {
-			return setAside(ctx, j.ledger, j.events, r.Table, r.Reason)
+			return suspend(ctx, j.ledger, j.events, r.Table, r.Reason)
 		})
 		if err != nil {
 			return errors.Join(err, failed)
@@ -123,10 +123,10 @@ const lookedAfter = 2 * cdc.Retention
 // created later joins anew. What the ledger says may be of before that: the keeper here must have found the same.
 func (a *assigner) longGone(v view, now time.Time) bool {
 	aside := v.state.Aside
-	return a.once == nil && a.board.isAside() && aside.Reason == GoneReason && now.Sub(aside.Since) > lookedAfter
+	return a.once == nil && a.tracker.isSuspended() && aside.Reason == GoneReason && now.Sub(aside.Since) > lookedAfter
 }
 
-// leaving is the time that longGone is judged by. A worker that never held a shard or the seat has heard no
+// leaving is the time that longGone is judged by. A worker that never held a shard or the keeper lease has heard no
 // answer of the source; nothing is claimed by leaving, so its own clock will do.
 func (a *assigner) leaving(ctx context.Context) time.Time {
 	if now := a.ledger.ServiceTime(ctx); !now.IsZero() {
@@ -135,8 +135,8 @@ func (a *assigner) leaving(ctx context.Context) time.Time {
 	return task.Now(ctx)
 }
 
-// setAside notes in the ledger that a table cannot be followed, once for each reason.
-func setAside(ctx context.Context, ledger *checkpoint.Ledger, events Events, source, reason string) error {
+// suspend notes in the ledger that a table cannot be followed, once for each reason.
+func suspend(ctx context.Context, ledger *checkpoint.Ledger, events Events, source, reason string) error {
 	now := ledger.ServiceTime(ctx)
 	if now.IsZero() {
 		now = task.Now(ctx).UTC() // no answer came yet; it is for people then

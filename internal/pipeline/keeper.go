@@ -10,19 +10,19 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// keeper holds the table's seat, if no other worker does, and lets the reconciler and the loader work under it.
+// keeper holds the table's keeper lease, if no other worker does, and lets the reconciler and the loader work under it.
 type keeper struct {
 	*common
-	reconciler *reconciler
-	loader     *loader
-	database   Database
-	joined     bool // what keeps the table from being followed sets it aside
-	board      *board
-	vain       *vain
-	assigner   *task.Bell
+	reconciler   *reconciler
+	loader       *loader
+	database     Database
+	joined       bool // what keeps the table from being followed suspends it
+	tracker      *shardTracker
+	outages      *outages
+	wakeAssigner *task.Wakeup
 }
 
-// seek waits for the keeper's seat, and keeps the table while it has it, until a drain begins.
+// seek waits for the keeper lease, and keeps the table while it has it, until a drain begins.
 func (k *keeper) seek(life lifecycle) error {
 	watch := k.ledger.NewWatch()
 	waits := firstLook(k.events.Waits)
@@ -55,8 +55,8 @@ func (k *keeper) seek(life lifecycle) error {
 	return nil
 }
 
-// serve keeps the table until a drain begins, the seat is lost or left to another, or the table is set aside, and says how long not to seek the
-// seat again. The error is only what ends the process.
+// serve keeps the table until a drain begins, the keeper lease is lost or left to another, or the table is suspended, and says how long to stay away
+// from it. The error is only what ends the process.
 func (k *keeper) serve(life lifecycle, seat *checkpoint.Keeper) (rest time.Duration, err error) {
 	rest = k.timing.Pass
 	k.events.KeeperTaken(k.source, seat.Epoch())
@@ -68,7 +68,7 @@ func (k *keeper) serve(life lifecycle, seat *checkpoint.Keeper) (rest time.Durat
 		notes := &notes{tell: seat.Note}
 		loading.Go("copy", func(ctx context.Context) error { return k.loader.run(life.within(ctx).noting(notes.slot(0)), seat) })
 		work := loading.Context()
-		err := k.reconciler.run(life.within(work).noting(k.vain.telling(work, "", notes.slot(1))).yielding(k.timing.Yield))
+		err := k.reconciler.run(life.within(work).noting(k.outages.noting(work, "", notes.slot(1))).yielding(k.timing.Yield))
 		if err != nil {
 			loading.Fail(err)
 		}
@@ -76,9 +76,9 @@ func (k *keeper) serve(life lifecycle, seat *checkpoint.Keeper) (rest time.Durat
 		switch {
 		case err == nil:
 		case errors.Is(err, ErrYield):
-			rest = k.timing.respite()
-			k.vain.giveUp("", task.Mono(ctx))
-		case k.asideFor(life.within(ctx), err):
+			rest = k.timing.yieldBackoff()
+			k.outages.giveUp("", task.Mono(ctx))
+		case k.suspendFor(life.within(ctx), err):
 			rest, err = k.timing.List, nil
 		case !orderly(err):
 			return err
@@ -93,18 +93,18 @@ func (k *keeper) serve(life lifecycle, seat *checkpoint.Keeper) (rest time.Durat
 	return rest, k.end(err)
 }
 
-// asideFor sets the table aside if that is what an error of its keeper asks for. It returns false if it does not, or if that could not be
+// suspendFor suspends the table if that is what an error of its keeper asks for. It returns false if it does not, or if that could not be
 // noted.
-func (k *keeper) asideFor(life lifecycle, err error) bool {
+func (k *keeper) suspendFor(life lifecycle, err error) bool {
 	reason, yes := k.unfollowable(life.work, err)
 	if !yes {
 		return false
 	}
 	err = k.retry(life, "set the table aside", func(ctx context.Context) error {
-		return setAside(ctx, k.ledger, k.events, k.source, reason)
+		return suspend(ctx, k.ledger, k.events, k.source, reason)
 	})
-	k.board.setAside(err == nil)
-	k.assigner.Ring() // with Once there is nothing to wait for any more
+	k.tracker.setSuspended(err == nil)
+	k.wakeAssigner.Signal() // with Once there is nothing to wait for any more
 	return err == nil
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// A table is set aside once for each reason, and since then: the keeper finds the same every minute, and only a table that was dropped two days ago is
+// A table is suspended once for each reason, and since then: the keeper finds the same every minute, and only a table that was dropped two days ago is
 // left. Of another reason the ledger tells the new one.
 func TestSetAsideOnceForEachReason(t *testing.T) {
 	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, _ checkpoint.TableState) {
@@ -24,7 +24,7 @@ func TestSetAsideOnceForEachReason(t *testing.T) {
 			reason string
 			since  int // the step of which it is
 		}{{"no stream", 0}, {"no stream", 0}, {GoneReason, 2}, {GoneReason, 2}, {"no stream", 4}} {
-			if err := setAside(ctx, k.Ledger, events, "Orders", step.reason); err != nil {
+			if err := suspend(ctx, k.Ledger, events, "Orders", step.reason); err != nil {
 				t.Error(err)
 			}
 			state, _, err := k.Ledger.Table(ctx, "Orders")
@@ -68,7 +68,7 @@ func (n narrow) Describe(ctx context.Context, table string) (backfill.Descriptio
 	return d, err
 }
 
-// TestH62_AKeeperEndsTheProcess: what the keeper of a named table finds out ends the process with its cause. That the seat could be released is no reason
+// TestH62_AKeeperEndsTheProcess: what the keeper of a named table finds out ends the process with its cause. That the keeper lease could be released is no reason
 // to go on: nobody would ever be told.
 func TestH62_AKeeperEndsTheProcess(t *testing.T) {
 	var ended, left error
@@ -127,22 +127,22 @@ func (endedStream) ListPage(context.Context, string, string) (cdc.ListingPage, e
 	return cdc.ListingPage{}, &cdc.Error{Op: "DescribeStream", Reason: cdc.NotFound, Err: errors.New("no such stream")}
 }
 
-// TestH24_TheEndOfAStreamIsDeclaredOnce: a keeper that finds the stream gone in every round must not begin a generation with each of them, in which nothing that
+// TestH24_TheEndOfAStreamIsDeclaredOnce: a keeper that finds the stream gone in every pass must not begin a generation with each of them, in which nothing that
 // is loaded would ever count.
 func TestH24_TheEndOfAStreamIsDeclaredOnce(t *testing.T) {
 	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, state checkpoint.TableState) {
 		k.Open = func(string) cdc.Source { return endedStream{} }
 		first := state.Generation
-		for round := range 3 {
+		for pass := range 3 {
 			listing, err := k.reconciler().list(until(ctx), state)
 			if err != nil || !listing.Ended || len(listing.Shards) != 0 {
-				t.Errorf("round %d: %+v, %v", round, listing, err)
+				t.Errorf("pass %d: %+v, %v", pass, listing, err)
 			}
 			if state, _, err = k.Ledger.Table(ctx, "Orders"); err != nil || !state.StreamEnded || !state.NeedsLoad || state.GapCount != 1 {
-				t.Errorf("round %d: %+v, %v", round, state, err)
+				t.Errorf("pass %d: %+v, %v", pass, state, err)
 			}
-			if round > 0 && state.Generation != first {
-				t.Errorf("round %d: generation %d after %d", round, state.Generation, first)
+			if pass > 0 && state.Generation != first {
+				t.Errorf("pass %d: generation %d after %d", pass, state.Generation, first)
 			}
 			first = state.Generation
 		}

@@ -115,7 +115,7 @@ func ordersMapping(t testing.TB) *transform.Mapping {
 	return m
 }
 
-// seated takes the seat of a table that nobody keeps.
+// seated takes the keeper lease of a table that nobody keeps.
 func seated(ctx context.Context, k *rig) (*checkpoint.Keeper, error) {
 	seat, err := k.Ledger.Seat(ctx, k.Mapping.Source)
 	if err != nil {
@@ -248,7 +248,7 @@ func TestH76_TheSecondListingIsOlder(t *testing.T) {
 	})
 }
 
-// Where the second listing does not come about, because the worker is stopped or leaves the seat to another one, nothing is known of the parent. It is left
+// Where the second listing does not come about, because the worker is stopped or leaves the keeper lease to another one, nothing is known of the parent. It is left
 // to the next keeper, and no gap is declared.
 func TestH76_TheSecondListingIsStopped(t *testing.T) {
 	stream := &pagedStream{pages: [][]cdc.Shard{{{ID: "p"}}, {{ID: "r", Parent: "q"}}}}
@@ -264,7 +264,7 @@ func TestH76_TheSecondListingIsStopped(t *testing.T) {
 			return &cdc.Error{Op: "DescribeStream", Reason: cdc.Unavailable, Err: context.Cause(drain)}
 		}
 		if err := k.reconciler().discover(lifecycle{drain: drain, work: ctx}, state, listing, false); err == nil {
-			t.Error("the round goes on")
+			t.Error("the pass goes on")
 		}
 		now, _, err := k.Ledger.Table(ctx, "Orders")
 		if err != nil || now.NeedsLoad || len(now.Gaps) > 0 {

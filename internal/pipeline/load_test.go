@@ -98,7 +98,7 @@ func TestALoadThatGoesOnIsTold(t *testing.T) {
 	})
 }
 
-// overtaken is a table whose copy becomes vain while its first page is read.
+// overtaken is a table whose copy becomes needless while its first page is read.
 type overtaken struct{ streaming }
 
 func (overtaken) Scan(context.Context, string, int, int, attribute.Item, int) (backfill.ScanPage, error) {
@@ -148,7 +148,7 @@ func (refusing) Scan(context.Context, string, int, int, attribute.Item, int) (ba
 	return backfill.ScanPage{}, &cdc.Error{Op: "Scan", Reason: cdc.Throttled}
 }
 
-// A stop ends the waits of a copy between two attempts. They come to most of a minute, which is longer than the grace: the keeper's seat would stay behind.
+// A stop ends the waits of a copy between two attempts. They come to most of a minute, which is longer than the grace: the keeper lease would stay behind.
 func TestAStopEndsTheWaitsOfACopy(t *testing.T) {
 	mapping := ordersMapping(t)
 	for name, database := range map[string]Database{"described": refusing{describe: true}, "read": refusing{}, "completed": onePage{}} {

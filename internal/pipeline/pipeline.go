@@ -71,7 +71,7 @@ type Table struct {
 	RowsPerSecond float64
 	// Rows, if not nil, is a bound that several tables share; RowsPerSecond says nothing then.
 	Rows *backfill.Throttle
-	// Joined: the table was found by a pattern. What keeps it from being followed sets it aside, and the others go on.
+	// Joined: the table was found by a pattern. What keeps it from being followed suspends it, and the others go on.
 	Joined bool
 }
 
@@ -84,7 +84,7 @@ type Timing struct {
 	Grace     time.Duration // how long a clean stop may finish what it has read; default 20 s
 	Idle      time.Duration // Once: how long an open shard must give empty pages; default 10 s
 	IdlePages int           // Once: and how many; default 10
-	Yield     time.Duration // how long the source may not answer before a shard, or the keeper's seat, is left to another worker; default four leases
+	Yield     time.Duration // how long the source may not answer before a shard, or the keeper lease, is left to another worker; default four leases
 }
 
 func (t Timing) orDefault(lease time.Duration) Timing {
@@ -129,7 +129,7 @@ func (f *Floors) raise(source string, generation uint32) {
 	f.generations[source] = max(f.generations[source], generation)
 }
 
-// Run replicates the tables until ctx ends, which is a clean stop: reads are ended, pages in hand are written and committed and leases are
+// Run replicates the tables until ctx ends, which is a clean stop: reads are ended, pages that were read are written and committed and leases are
 // released, within Timing.Grace. It returns nil after a clean stop, and with Once when everything is drained. Any other
 // return is an error that no repeat mends.
 func Run(ctx context.Context, o Options) error {

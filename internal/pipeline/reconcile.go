@@ -16,28 +16,28 @@ import (
 // declares gaps that nobody declared, and removes rows that are no longer needed.
 type reconciler struct {
 	*common
-	mapping   *transform.Mapping
-	database  Database
-	open      func(streamARN string) cdc.Source
-	witnesses *witnesses
-	shares    *shares // how many tables this process follows
-	board     *board
-	vain      *vain
-	wake      *task.Bell
-	assigner  *task.Bell
+	mapping      *transform.Mapping
+	database     Database
+	open         func(streamARN string) cdc.Source
+	witnesses    *witnesses
+	shares       *shares // how many tables this process follows
+	tracker      *shardTracker
+	outages      *outages
+	wake         *task.Wakeup
+	wakeAssigner *task.Wakeup
 
 	joined  bool // by a pattern: it is left when it is dropped
 	young   bool // created after the first start
 	copies  bool
 	fromNow bool
 
-	rounds
+	memory
 }
 
-// rounds is the reconciler's memory while its keeper holds the seat. What must last is in the ledger.
-type rounds struct {
+// memory is what the reconciler remembers while its keeper holds the lease. What must last is in the ledger.
+type memory struct {
 	began   bool
-	last    time.Duration // when the last complete round began
+	last    time.Duration // when the last complete pass began
 	listing cdc.Listing   // the last complete one
 	doubt   doubt
 	rests   map[string]time.Duration // since when a shard that could be reopened is left alone, by its id and epoch
@@ -45,15 +45,15 @@ type rounds struct {
 	since   time.Duration            // when it was first asked for that it did not
 
 	described time.Duration // when it was last asked for
-	// The next complete round does not wait for Timing.List: the table was dropped, exists again, or its
+	// The next complete pass does not wait for Timing.List: the table was dropped, exists again, or its
 	// stream has ended.
 	hasty bool
 }
 
-// run makes rounds until a drain begins: a small one in every pass, and a complete one every Timing.List.
+// run reconciles until a drain begins: a small pass each Timing.Pass, and a complete one every Timing.List.
 func (r *reconciler) run(life lifecycle) error {
-	r.rounds = rounds{}
-	defer r.board.setOver(false) // another keeper may find the table there again
+	r.memory = memory{}
+	defer r.tracker.setOver(false) // another keeper may find the table there again
 	for !life.draining() {
 		err := r.retry(life, "keep the table", func(ctx context.Context) error {
 			if r.due(ctx) {
@@ -75,7 +75,7 @@ func (r *reconciler) due(ctx context.Context) bool {
 	return !r.began || passed >= r.timing.List || r.hasty && passed >= glanceEvery
 }
 
-// readmit takes back that the table was set aside, now that it can be followed.
+// readmit takes back that the table was suspended, now that it can be followed.
 func (r *reconciler) readmit(ctx context.Context) error {
 	if r.dropped {
 		return nil
@@ -84,12 +84,12 @@ func (r *reconciler) readmit(ctx context.Context) error {
 		s.Aside = checkpoint.Aside{}
 		return nil
 	})
-	r.board.setAside(false)
+	r.tracker.setSuspended(false)
 	return err
 }
 
 // complete looks at everything: the witness, the table, its stream and all of its shards. Each step is repeated by itself: while
-// both services throttle, a round that began anew with each failed call would never end.
+// both services throttle, a pass that began anew with each failed call would never end.
 func (r *reconciler) complete(life lifecycle) error {
 	ctx := life.work
 	began := task.Mono(ctx)
@@ -115,8 +115,8 @@ func (r *reconciler) complete(life lifecycle) error {
 		}
 	}
 	r.began, r.last = true, began
-	r.vain.answered("")
-	r.board.setOver(r.dropped && began-r.since >= lasting)
+	r.outages.answered("")
+	r.tracker.setOver(r.dropped && began-r.since >= lasting)
 	return r.small(life)
 }
 
@@ -126,7 +126,7 @@ func (r *reconciler) list(life lifecycle, state checkpoint.TableState) (cdc.List
 	if !cdc.Is(err, cdc.NotFound) {
 		return listing, err
 	}
-	// Those who read the stream's shards find the same, and may have raised the generation since the round read the record, or the last attempt of this step.
+	// Those who read the stream's shards find the same, and may have raised the generation since the pass read the record, or the last attempt of this step.
 	now, _, err := r.ledger.Table(life.work, r.source)
 	if err != nil {
 		return cdc.Listing{}, err
@@ -223,7 +223,7 @@ func (r *reconciler) discover(life lifecycle, state checkpoint.TableState, listi
 		rows[n.ID] = s
 	}
 	if len(placed) > 0 {
-		r.assigner.Ring()
+		r.wakeAssigner.Signal()
 	}
 	if !first {
 		return nil
@@ -234,7 +234,7 @@ func (r *reconciler) discover(life lifecycle, state checkpoint.TableState, listi
 		}
 		return nil
 	})
-	r.assigner.Ring()
+	r.wakeAssigner.Signal()
 	return err
 }
 
@@ -281,7 +281,7 @@ func (r *reconciler) small(life lifecycle) error {
 		if v.state, err = r.ledger.Adopt(ctx, r.source); err != nil {
 			return err
 		}
-		r.assigner.Ring()
+		r.wakeAssigner.Signal()
 	}
 	var nodes []cdc.Node
 	awaiting, now := map[string]bool{}, r.ledger.ServiceTime(ctx)
@@ -291,7 +291,7 @@ func (r *reconciler) small(life lifecycle) error {
 			err = r.raise(life, s.Generation, checkpoint.Gap{Shard: s.ID, Reason: s.Reason}, nil)
 		case s.Reopenable(v.state) && r.rested(ctx, s):
 			err = r.ledger.Reopen(ctx, s, v.state)
-			r.assigner.Ring()
+			r.wakeAssigner.Signal()
 		}
 		if err != nil {
 			return err

@@ -166,7 +166,7 @@ func (r *reconciler) outlive(ctx context.Context) error {
 	if state.Generation == 0 {
 		return errGone // it was never followed
 	}
-	return setAside(ctx, r.ledger, r.events, r.source, GoneReason)
+	return suspend(ctx, r.ledger, r.events, r.source, GoneReason)
 }
 
 // begin begins the first generation, unless there is one or the stream is unusable, and gives the table's record.

@@ -15,43 +15,43 @@ type table struct {
 	database      Database
 	acceptMapping bool
 
-	follower   *follower
-	assigner   *assigner
-	keeper     *keeper
-	reconciler *reconciler
-	loader     *loader
-	board      board     // what this worker knows of the shards it reads
-	vain       vain      // and of the leases it gave up
-	wake       task.Bell // the assigner's: a shard ended, or one was found
-	wakeKeeper task.Bell // the reconciler's
+	follower       *follower
+	assigner       *assigner
+	keeper         *keeper
+	reconciler     *reconciler
+	loader         *loader
+	tracker        shardTracker // what this worker knows of the shards it reads
+	outages        outages      // and of the leases it gave up
+	wakeAssigner   task.Wakeup  // the assigner's: a shard ended, or one was found
+	wakeReconciler task.Wakeup  // the reconciler's
 }
 
 func newTable(w *worker, spec Table) *table {
 	c := w.common(&spec)
 	database := stoppableDatabase{w.Database, w.calls, w.Ledger.Heard}
-	t := &table{common: c, database: database, acceptMapping: spec.AcceptMapping, board: newBoard()}
+	t := &table{common: c, database: database, acceptMapping: spec.AcceptMapping, tracker: newShardTracker()}
 	apply := applier{c.retrier, w.Writer}
 	witnesses := &witnesses{common: c, mapping: spec.Mapping, store: w.Witness}
 	t.follower = &follower{
 		common: c, applier: apply, mapping: spec.Mapping, open: w.open, database: database,
-		places: w.places, calls: w.calls, board: &t.board, vain: &t.vain,
+		slots: w.slots, calls: w.calls, tracker: &t.tracker, outages: &t.outages,
 	}
 	t.assigner = &assigner{
-		common: c, open: w.open, follow: t.follower.hold, shares: w.shares, board: &t.board, copies: spec.Copy, once: w.once,
-		wake: &t.wake, keeper: &t.wakeKeeper,
+		common: c, open: w.open, follow: t.follower.hold, shares: w.shares, tracker: &t.tracker, copies: spec.Copy, once: w.once,
+		wake: &t.wakeAssigner, wakeReconciler: &t.wakeReconciler,
 	}
 	t.reconciler = &reconciler{
 		common: c, mapping: spec.Mapping, database: database, open: w.open, witnesses: witnesses, shares: w.shares,
-		board: &t.board, vain: &t.vain, wake: &t.wakeKeeper, assigner: &t.wake,
+		tracker: &t.tracker, outages: &t.outages, wake: &t.wakeReconciler, wakeAssigner: &t.wakeAssigner,
 		joined: spec.Joined, young: spec.Young, copies: spec.Copy, fromNow: spec.FromNow,
 	}
 	t.loader = &loader{
-		common: c, applier: apply, mapping: spec.Mapping, database: database, witnesses: witnesses, assigner: &t.wake,
+		common: c, applier: apply, mapping: spec.Mapping, database: database, witnesses: witnesses, wakeAssigner: &t.wakeAssigner,
 		wanted: spec.Copy, joined: spec.Joined, segments: spec.Segments, rows: spec.throttle,
 	}
 	t.keeper = &keeper{
 		common: c, reconciler: t.reconciler, loader: t.loader, database: database, joined: spec.Joined,
-		board: &t.board, vain: &t.vain, assigner: &t.wake,
+		tracker: &t.tracker, outages: &t.outages, wakeAssigner: &t.wakeAssigner,
 	}
 	return t
 }
@@ -64,7 +64,7 @@ func (t Table) throttle() *backfill.Throttle {
 	return backfill.NewThrottle(t.RowsPerSecond)
 }
 
-// run works on the table until a drain begins: as one of the workers that read its shards and, while it holds the seat, as its keeper.
+// run works on the table until a drain begins: as one of the workers that read its shards and, while it holds the keeper lease, as its keeper.
 func (t *table) run(life lifecycle) error {
 	err := t.retry(life, "check the source", func(ctx context.Context) error {
 		t.events.Tick() // an outage is nothing that a restart of this process would mend

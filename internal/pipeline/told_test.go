@@ -176,7 +176,7 @@ func TestWhatIsGone(t *testing.T) {
 		k.Database = answering{described: c.described, err: c.err}
 		reason, yes := k.table().keeper.unfollowable(t.Context(), &cdc.Error{Op: "Scan", Reason: cdc.NotFound, Err: errors.New("no")})
 		if got := gone(c.described, c.err); got != c.want || yes != c.want || yes && reason != GoneReason {
-			t.Errorf("%+v, %v: gone %v, set aside for %q", c.described, c.err, got, reason)
+			t.Errorf("%+v, %v: gone %v, suspended for %q", c.described, c.err, got, reason)
 		}
 	}
 }
@@ -223,7 +223,7 @@ func TestCallsThatEndedAreForgotten(t *testing.T) {
 	if reading.Err() == nil {
 		t.Error("the context of a call outlives it")
 	}
-	h := newHand(task.NewLimit(1), calls)
+	h := newPageSlot(task.NewLimit(1), calls)
 	look := stoppableDiscover(func(context.Context, func(string) bool) (Discovery, error) { return Discovery{}, nil }, calls)
 	_, err := look(t.Context(), nil)
 	if err := errors.Join(err, h.take(t.Context())); err != nil || !h.held || len(calls.cancels) != 0 {
@@ -233,7 +233,7 @@ func TestCallsThatEndedAreForgotten(t *testing.T) {
 
 // A shard that was given up is not idle, whatever its last pages were: nobody reads it.
 func TestWhatWasGivenUpIsNotIdle(t *testing.T) {
-	b := newBoard()
+	b := newShardTracker()
 	timing := Timing{Poll: time.Second, Idle: 9 * time.Second, IdlePages: 10}
 	for n := range 10 {
 		b.read("s", checkpoint.Progress{CaughtUp: true}, time.Duration(n)*time.Second)
@@ -246,8 +246,8 @@ func TestWhatWasGivenUpIsNotIdle(t *testing.T) {
 	}
 }
 
-// Why a table of a pattern is set aside is what is wrong with it, in fixed words; what is wrong with the worker, or passes, sets none aside, and a named one never is.
-func TestWhyATableIsSetAside(t *testing.T) {
+// Why a table of a pattern is suspended is what is wrong with it, in fixed words; what is wrong with the worker, or passes, suspends none, and a named one never is.
+func TestWhyATableIsSuspended(t *testing.T) {
 	for _, c := range []struct {
 		err  error
 		want string // a part of it; "": it is not

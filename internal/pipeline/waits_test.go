@@ -60,7 +60,7 @@ func TestASuccessorTellsWhatItWaitsFor(t *testing.T) {
 		if killed {
 			want = fmt.Sprintf("Orders %s 1 %s at 0s|Orders %s 1 %s at 0s", OfSeat, lease, OfShards, lease)
 		}
-		slices.Sort(told) // the seat and the shards are looked at beside each other
+		slices.Sort(told) // the keeper lease and the shards are looked at beside each other
 		if got := strings.Join(told, "|"); got != want {
 			t.Errorf("%s: it tells %q, want %q", name, got, want)
 		}

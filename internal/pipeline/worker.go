@@ -15,11 +15,11 @@ type worker struct {
 	shares *shares
 	once   *completion // nil: they are followed for ever
 	calls  *reads
-	places *task.Limit // for pages
+	slots  *task.Limit // for pages
 }
 
 func newWorker(o *Options, halt context.CancelCauseFunc) *worker {
-	w := &worker{Options: o, halt: halt, shares: &shares{}, calls: &reads{}, places: task.NewLimit(int64(cmp.Or(o.Pages, pagesInHand)))}
+	w := &worker{Options: o, halt: halt, shares: &shares{}, calls: &reads{}, slots: task.NewLimit(int64(cmp.Or(o.Pages, pageSlots)))}
 	if o.Once {
 		w.once = &completion{}
 	}
@@ -37,14 +37,14 @@ func (w *worker) follow(life lifecycle) error {
 	joined := &nameSet{names: map[string]bool{}}
 	begin := func(spec Table) {
 		t := newTable(w, spec)
-		w.once.await(t.source, &t.wake)
+		w.once.await(t.source, &t.wakeAssigner)
 		tables.Go("table "+t.source, func(work context.Context) error {
 			defer joined.remove(t.source) // it may join again
 			return t.run(life.within(work))
 		})
 	}
 	if w.Discover != nil {
-		w.once.await(discovery, new(task.Bell)) // which comes before all tables, or those that are there might be drained without the others
+		w.once.await(discovery, new(task.Wakeup)) // which comes before all tables, or those that are there might be drained without the others
 	}
 	for _, spec := range w.Tables {
 		begin(spec)

@@ -20,11 +20,11 @@ import (
 // ErrYield is why a worker gives up a lease that it still holds.
 var ErrYield = errors.New("left to another worker, because the source does not answer this one")
 
-// respite is how long a worker leaves alone what it gave up. In each pass all others look for what is free.
-func (t Timing) respite() time.Duration { return 3 * t.Pass }
+// yieldBackoff is how long a worker leaves alone what it gave up. In each pass all others look for what is free.
+func (t Timing) yieldBackoff() time.Duration { return 3 * t.Pass }
 
-// vain remembers since when the source has not answered this worker, over all the leases that it gave up because of that and took back, by shard; the keeper's seat goes by no name.
-type vain struct {
+// outages remember since when the source has not answered this worker, over all the leases that it gave up because of that and took back, by shard; the keeper lease goes by no name.
+type outages struct {
 	mu    sync.Mutex
 	tries map[string]attempts
 }
@@ -35,11 +35,11 @@ type attempts struct {
 	left    bool               // one was
 }
 
-// vainFor is how long after the last lease was given up a failure of the same step goes on with those before.
-const vainFor = 10 * time.Minute
+// sameOutage is how long after the last lease was given up a failure of the same step goes on with those before.
+const sameOutage = 10 * time.Minute
 
-// telling returns a function that tells of troubles as tell does, but since when they began under a lease before.
-func (v *vain) telling(ctx context.Context, id string, tell func(checkpoint.Trouble)) func(checkpoint.Trouble) {
+// noting returns a function that notes troubles as tell does, but since when they began under a lease before.
+func (v *outages) noting(ctx context.Context, id string, tell func(checkpoint.Trouble)) func(checkpoint.Trouble) {
 	return func(t checkpoint.Trouble) {
 		if t != (checkpoint.Trouble{}) {
 			t = v.since(id, t, task.Mono(ctx))
@@ -48,11 +48,11 @@ func (v *vain) telling(ctx context.Context, id string, tell func(checkpoint.Trou
 	}
 }
 
-func (v *vain) since(id string, t checkpoint.Trouble, now time.Duration) checkpoint.Trouble {
+func (v *outages) since(id string, t checkpoint.Trouble, now time.Duration) checkpoint.Trouble {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	before := v.tries[id]
-	if before.left && now-before.given <= vainFor && before.trouble.Step == t.Step && before.trouble.Since.Before(t.Since) {
+	if before.left && now-before.given <= sameOutage && before.trouble.Step == t.Step && before.trouble.Since.Before(t.Since) {
 		t.Since = before.trouble.Since
 	}
 	if v.tries == nil {
@@ -64,10 +64,10 @@ func (v *vain) since(id string, t checkpoint.Trouble, now time.Duration) checkpo
 }
 
 // giveUp notes that a lease was given up at now, for the last trouble that was told under it.
-func (v *vain) giveUp(id string, now time.Duration) {
+func (v *outages) giveUp(id string, now time.Duration) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	maps.DeleteFunc(v.tries, func(_ string, a attempts) bool { return a.left && now-a.given > vainFor }) // others may have it for good
+	maps.DeleteFunc(v.tries, func(_ string, a attempts) bool { return a.left && now-a.given > sameOutage }) // others may have it for good
 	if before, ok := v.tries[id]; ok {
 		before.given, before.left = now, true
 		v.tries[id] = before
@@ -75,7 +75,7 @@ func (v *vain) giveUp(id string, now time.Duration) {
 }
 
 // answered ends it: what fails next begins then.
-func (v *vain) answered(id string) {
+func (v *outages) answered(id string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	delete(v.tries, id)

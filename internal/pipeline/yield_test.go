@@ -44,7 +44,7 @@ func TestH63_SilenceIsWithoutABreak(t *testing.T) {
 	}
 }
 
-// A keeper that leaves its seat because the source does not answer it stays away from it for a while: in a pass it might be the first again.
+// A keeper that leaves its lease because the source does not answer it stays away from it for a while: in a pass it might be the first again.
 func TestH63_AYieldedSeatIsLeftToOthers(t *testing.T) {
 	mapping := ordersMapping(t)
 	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, _ checkpoint.TableState) {
@@ -55,7 +55,7 @@ func TestH63_AYieldedSeatIsLeftToOthers(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		if rest, err := k.table().keeper.serve(until(ctx), keeper); err != nil || rest != k.Timing.respite() || rest <= 2*k.Timing.Pass {
+		if rest, err := k.table().keeper.serve(until(ctx), keeper); err != nil || rest != k.Timing.yieldBackoff() || rest <= 2*k.Timing.Pass {
 			t.Errorf("it stays away for %s, %v", rest, err)
 		}
 		if seat, err := k.Ledger.Seat(ctx, "Orders"); err != nil || seat.Owner() != "" {
@@ -99,7 +99,7 @@ func TestLagOfAShardThatIsGivenUp(t *testing.T) {
 	}
 }
 
-// While the source is silent, the row of a shard, and that of the seat, that are given up each minute and taken back tell since when that is so, and not since the last time they were taken. When
+// While the source is silent, the row of a shard, and that of the keeper lease, that are given up each minute and taken back tell since when that is so, and not since the last time they were taken. When
 // it has answered, what fails next begins then.
 func TestTroubleOfWhatIsGivenUp(t *testing.T) {
 	begin := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC) // of the world of play
@@ -134,7 +134,7 @@ func TestTroubleOfWhatIsGivenUp(t *testing.T) {
 	if seated != 1 || seat.Sub(begin) > time.Minute {
 		t.Errorf("the seat tells since %d moments, the last %s after the beginning", seated, seat.Sub(begin))
 	}
-	var v vain
+	var v outages
 	failed := func(step string, at time.Duration) time.Duration {
 		return v.since("s", checkpoint.Trouble{Step: step, Since: begin.Add(at)}, at).Since.Sub(begin)
 	}
@@ -175,7 +175,7 @@ func (d unwell) Describe(ctx context.Context, table string) (backfill.Descriptio
 	return d.steady.Describe(ctx, table)
 }
 
-// A complete round of the keeper ends its trouble, however often the seat was given up for that: what fails a few minutes later begins then.
+// A complete pass of the keeper ends its trouble, however often the keeper lease was given up for that: what fails a few minutes later begins then.
 func TestTheSeatsTroubleEndsWithARound(t *testing.T) {
 	begin := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC) // of the world of play
 	var first, last time.Duration
@@ -211,7 +211,7 @@ func (m moody) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
 	return m.backlog.Read(ctx, at)
 }
 
-// A page ends the trouble of a shard, as a round does that of the seat, however often it was given up for that.
+// A page ends the trouble of a shard, as a pass does that of the keeper lease, however often it was given up for that.
 func TestAShardsTroubleEndsWithAPage(t *testing.T) {
 	begin := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC) // of the world of play
 	var first, last time.Duration
@@ -241,18 +241,18 @@ func TestAShardsTroubleEndsWithAPage(t *testing.T) {
 
 // What others have for good is not remembered: streams have new shards all the time.
 func TestWhatWasGivenUpLongAgoIsForgotten(t *testing.T) {
-	var v vain
+	var v outages
 	for n := range 100 {
 		id, now := fmt.Sprint(n), time.Duration(n)*time.Minute
 		v.since(id, checkpoint.Trouble{Step: "read", Since: time.Unix(1, 0)}, now)
 		v.giveUp(id, now)
 	}
-	if len(v.tries) > int(vainFor/time.Minute)+2 {
+	if len(v.tries) > int(sameOutage/time.Minute)+2 {
 		t.Errorf("%d shards are remembered", len(v.tries))
 	}
 }
 
-// A keeper whose table was dropped stays away from its seat until it is listed again: it would ask for the table in every pass.
+// A keeper whose table was dropped stays away from its lease until it is listed again: it would ask for the table in every pass.
 func TestTheSeatOfADroppedTableIsLeftAlone(t *testing.T) {
 	mapping := ordersMapping(t)
 	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, _ checkpoint.TableState) {
@@ -264,8 +264,8 @@ func TestTheSeatOfADroppedTableIsLeftAlone(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		if rest, err := k.table().keeper.serve(until(ctx), keeper); err != nil || rest != k.Timing.List || !k.table().board.isAside() {
-			t.Errorf("it stays away for %s, %v; aside %v", rest, err, k.table().board.isAside())
+		if rest, err := k.table().keeper.serve(until(ctx), keeper); err != nil || rest != k.Timing.List || !k.table().tracker.isSuspended() {
+			t.Errorf("it stays away for %s, %v; aside %v", rest, err, k.table().tracker.isSuspended())
 		}
 	})
 }
@@ -282,7 +282,7 @@ func TestGivenUpIsSettled(t *testing.T) {
 		{"another worker has read it to its end", []checkpoint.Shard{{ID: "s", State: checkpoint.Done}}, false},
 		{"the ledger cannot be read", nil, false},
 	} {
-		b := newBoard()
+		b := newShardTracker()
 		b.read("s", checkpoint.Progress{CaughtUp: true}, 0)
 		b.read("here", checkpoint.Progress{CaughtUp: true}, time.Hour)
 		b.leave("s")

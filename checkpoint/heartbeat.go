@@ -51,8 +51,8 @@ type Throttled struct {
 	Last    time.Time `json:"last"`  // when it last waited
 }
 
-// sign is what this process writes into a row that it holds.
-func (l *Ledger) sign(ctx context.Context, trouble Trouble) Sign {
+// heartbeat is what this process writes into a row that it holds.
+func (l *Ledger) heartbeat(ctx context.Context, trouble Trouble) Sign {
 	return Sign{WrittenAt: task.Now(ctx).UTC(), Holder: l.about, Trouble: trouble, ClockOffset: l.wrongBy()}
 }
 

@@ -75,7 +75,7 @@ func TestRateOfAShardThatNobodyReads(t *testing.T) {
 	})
 }
 
-// TestSignOfTheSeat: the same for the keeper's seat, with how a load gets on.
+// TestSignOfTheSeat: the same for the keeper lease, with how a load gets on.
 func TestSignOfTheSeat(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		about := checkpoint.About{Host: "node-7", Version: "1.2.3"}
