@@ -81,33 +81,33 @@ func TestSignOfTheSeat(t *testing.T) {
 		about := checkpoint.About{Host: "node-7", Version: "1.2.3"}
 		l, err := checkpoint.Open(p.world.NewProcess("a").Context(), p.store, "p", checkpoint.Options{Worker: "a", ID: "l", Lease: lease, About: about})
 		check(t, err)
-		seat, err := l.Seat(ctx, source)
+		lease, err := l.KeeperLease(ctx, source)
 		check(t, err)
-		k, err := l.TakeSeat(ctx, seat)
+		k, err := l.TakeKeeperLease(ctx, lease)
 		check(t, err)
-		if seat, err = l.Seat(ctx, source); err != nil || seat.Sign() != (checkpoint.Sign{WrittenAt: begin, Holder: about}) {
-			t.Errorf("taken: %+v, %v", seat.Sign(), err)
+		if lease, err = l.KeeperLease(ctx, source); err != nil || lease.Sign() != (checkpoint.Sign{WrittenAt: begin, Holder: about}) {
+			t.Errorf("taken: %+v, %v", lease.Sign(), err)
 		}
 		pace := checkpoint.Pace{At: begin, Rate: 7, Throttled: []checkpoint.Throttled{{Reason: "rows per second", Seconds: 3, Since: begin, Last: begin}}}
 		check(t, k.SaveScan(ctx, []byte(`{"items":1}`), pace))
 		trouble := checkpoint.Trouble{Step: "copy", Cause: "DynamoDB: denied", Since: begin}
 		k.Note(trouble)
 		check(t, k.SaveScan(ctx, []byte(`{"items":1}`), pace))
-		seat, err = l.Seat(ctx, source)
+		lease, err = l.KeeperLease(ctx, source)
 		check(t, err)
-		if seat.Sign().Trouble != trouble {
-			t.Errorf("%+v", seat.Sign())
+		if lease.Sign().Trouble != trouble {
+			t.Errorf("%+v", lease.Sign())
 		}
-		if seat.Owner() != "a" || seat.Pace().Rate != 7 || len(seat.Pace().Throttled) != 1 || string(seat.Scan()) != `{"items":1}` || !seat.Sign().WrittenAt.Equal(begin) {
-			t.Errorf("%+v %+v", seat.Pace(), seat.Sign())
+		if lease.Owner() != "a" || lease.Pace().Rate != 7 || len(lease.Pace().Throttled) != 1 || string(lease.Scan()) != `{"items":1}` || !lease.Sign().WrittenAt.Equal(begin) {
+			t.Errorf("%+v %+v", lease.Pace(), lease.Sign())
 		}
 		check(t, k.SaveScan(ctx, []byte(`{"items":2}`), pace))
 		if got := string(k.Scan()); got != `{"items":2}` {
 			t.Errorf("saved twice, it is %s", got)
 		}
 		check(t, k.Release(ctx))
-		if seat, err = l.Seat(ctx, source); err != nil || seat.Owner() != "" || seat.Sign() != (checkpoint.Sign{WrittenAt: begin}) {
-			t.Errorf("released: %+v, %v", seat.Sign(), err)
+		if lease, err = l.KeeperLease(ctx, source); err != nil || lease.Owner() != "" || lease.Sign() != (checkpoint.Sign{WrittenAt: begin}) {
+			t.Errorf("released: %+v, %v", lease.Sign(), err)
 		}
 	})
 }

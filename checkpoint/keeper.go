@@ -24,42 +24,42 @@ type keeperRecord struct {
 	Sign
 }
 
-// Seat is a table's keeper row as it was read.
-type Seat struct {
+// KeeperLease is a table's keeper row as it was read.
+type KeeperLease struct {
 	Row    Row
 	record keeperRecord
 }
 
 // Owner is the worker that holds the keeper lease; "" if nobody does.
-func (s Seat) Owner() string { return s.record.Owner }
+func (l KeeperLease) Owner() string { return l.record.Owner }
 
 // Sign is what the last writer of the keeper lease told of itself.
-func (s Seat) Sign() Sign { return s.record.Sign }
+func (l KeeperLease) Sign() Sign { return l.record.Sign }
 
 // Pace is how a load gets on, as it was last saved.
-func (s Seat) Pace() Pace { return s.record.Pace }
+func (l KeeperLease) Pace() Pace { return l.record.Pace }
 
 // Scan is how far a load has come, in the load's own form; nil if none was begun. It holds keys of items.
-func (s Seat) Scan() []byte { return s.record.Scan }
+func (l KeeperLease) Scan() []byte { return l.record.Scan }
 
-// Seat reads the keeper's row of a table.
-func (l *Ledger) Seat(ctx context.Context, source string) (Seat, error) {
+// KeeperLease reads the keeper's row of a table.
+func (l *Ledger) KeeperLease(ctx context.Context, source string) (KeeperLease, error) {
 	row, found, err := readRow(ctx, l.store, l.keeperKey(source))
 	if err != nil {
-		return Seat{}, err
+		return KeeperLease{}, err
 	}
-	s := Seat{Row: Row{Key: l.keeperKey(source)}}
+	s := KeeperLease{Row: Row{Key: l.keeperKey(source)}}
 	if found {
 		s.Row = row
-		if s.record, err = l.seats.one(row); err != nil {
-			return Seat{}, err
+		if s.record, err = l.keepers.one(row); err != nil {
+			return KeeperLease{}, err
 		}
 	}
 	return s, nil
 }
 
-// TakeSeat makes this worker the table's keeper. It fails with ErrTaken when another worker was faster.
-func (l *Ledger) TakeSeat(ctx context.Context, s Seat) (*Keeper, error) {
+// TakeKeeperLease makes this worker the table's keeper. It fails with ErrTaken when another worker was faster.
+func (l *Ledger) TakeKeeperLease(ctx context.Context, s KeeperLease) (*Keeper, error) {
 	k := &Keeper{}
 	record := s.record
 	encode := func() ([]byte, error) {

@@ -81,7 +81,7 @@ func TestAControlPlaneThatIsSilent(t *testing.T) {
 	}
 	rows, err := store.Read(context.Background(), "outage/keeper/")
 	if err != nil || len(rows) != 1 || strings.Contains(string(rows[0].Data), `"owner":"w"`) {
-		t.Errorf("the keeper's seat after the stop: %v, %v", rows, err)
+		t.Errorf("the keeper lease after the stop: %v, %v", rows, err)
 	}
 }
 

@@ -79,8 +79,8 @@ func TestAStopHidesNoFatalErrorOfACopy(t *testing.T) {
 			store.OnSwap = func(context.Context, string, func() bool) (bool, error) { return false, checkpoint.ErrLedgerExchanged }
 		}}
 		k.Writer, k.Witness = sink.NewWriter(sink.Options{}), func(string) checkpoint.Store { return &checkpointtest.Memory{} }
-		keeper, errSeat := seated(ctx, k)
-		if err = errors.Join(err, errSeat); err == nil {
+		keeper, errLease := keeping(ctx, k)
+		if err = errors.Join(err, errLease); err == nil {
 			err = k.loader().copy(lifecycle{drain: stop, work: ctx}, keeper)
 		}
 		if !errors.Is(err, checkpoint.ErrLedgerExchanged) {
@@ -101,7 +101,7 @@ func TestProgressThatCannotBeReadIsToldAndWaitedFor(t *testing.T) {
 			var told []error
 			k.Events.Retry = func(_, _ string, _ time.Duration, err error) { told = append(told, err) }
 			k.Events.CopyStarted = func(string, int64, int64) { t.Error("a copy began") }
-			keeper, err := seated(ctx, k)
+			keeper, err := keeping(ctx, k)
 			if err == nil {
 				err = keeper.SaveScan(ctx, []byte(saved), checkpoint.Pace{})
 			}

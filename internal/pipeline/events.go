@@ -66,7 +66,7 @@ type Leases string
 
 // The kinds of leases.
 const (
-	OfSeat   Leases = "keeping the table"
+	OfKeeper Leases = "keeping the table"
 	OfShards Leases = "reading its shards"
 )
 

@@ -27,28 +27,28 @@ func (k *keeper) seek(life lifecycle) error {
 	watch := k.ledger.NewWatch()
 	waits := firstLook(k.events.Waits)
 	for !life.draining() && life.work.Err() == nil {
-		var seat checkpoint.Seat
+		var lease checkpoint.KeeperLease
 		err := k.retry(life.finishing(), "look at the keeper's seat", func(ctx context.Context) (err error) {
-			seat, err = k.ledger.Seat(ctx, k.source)
+			lease, err = k.ledger.KeeperLease(ctx, k.source)
 			return err
 		})
 		if err != nil {
 			return err
 		}
 		rest := k.timing.Pass
-		if watch.SeatFree(seat, task.Mono(life.work)) {
-			waits(k.source, OfSeat, 0, 0)
-			lease, err := k.ledger.TakeSeat(life.work, seat)
+		if watch.KeeperLeaseFree(lease, task.Mono(life.work)) {
+			waits(k.source, OfKeeper, 0, 0)
+			held, err := k.ledger.TakeKeeperLease(life.work, lease)
 			switch {
 			case err == nil:
-				if rest, err = k.serve(life, lease); err != nil {
+				if rest, err = k.serve(life, held); err != nil {
 					return err
 				}
 			case !errors.Is(err, checkpoint.ErrTaken):
 				k.events.Retry(k.source, "take the keeper's seat", k.timing.Pass, err)
 			}
 		} else {
-			waits(k.source, OfSeat, 1, k.ledger.Lease())
+			waits(k.source, OfKeeper, 1, k.ledger.Lease())
 		}
 		_ = task.Sleep(life.drain, rest)
 	}
@@ -57,16 +57,16 @@ func (k *keeper) seek(life lifecycle) error {
 
 // serve keeps the table until a drain begins, the keeper lease is lost or left to another, or the table is suspended, and says how long to stay away
 // from it. The error is only what ends the process.
-func (k *keeper) serve(life lifecycle, seat *checkpoint.Keeper) (rest time.Duration, err error) {
+func (k *keeper) serve(life lifecycle, lease *checkpoint.Keeper) (rest time.Duration, err error) {
 	rest = k.timing.Pass
-	k.events.KeeperTaken(k.source, seat.Epoch())
-	g := task.NewGroup(seat.Context(), 0)
-	g.Go("renew the seat", func(context.Context) error { return seat.Keep() })
+	k.events.KeeperTaken(k.source, lease.Epoch())
+	g := task.NewGroup(lease.Context(), 0)
+	g.Go("renew the seat", func(context.Context) error { return lease.Keep() })
 	g.Go("keep", func(ctx context.Context) error {
-		defer seat.Abandon()
+		defer lease.Abandon()
 		loading := task.NewGroup(ctx, 0)
-		notes := &notes{tell: seat.Note}
-		loading.Go("copy", func(ctx context.Context) error { return k.loader.run(life.within(ctx).noting(notes.slot(0)), seat) })
+		notes := &notes{tell: lease.Note}
+		loading.Go("copy", func(ctx context.Context) error { return k.loader.run(life.within(ctx).noting(notes.slot(0)), lease) })
 		work := loading.Context()
 		err := k.reconciler.run(life.within(work).noting(k.outages.noting(work, "", notes.slot(1))).yielding(k.timing.Yield))
 		if err != nil {
@@ -83,7 +83,7 @@ func (k *keeper) serve(life lifecycle, seat *checkpoint.Keeper) (rest time.Durat
 		case !orderly(err):
 			return err
 		}
-		if released := seat.Release(ctx); err == nil {
+		if released := lease.Release(ctx); err == nil {
 			err = released
 		}
 		return err

@@ -115,13 +115,13 @@ func ordersMapping(t testing.TB) *transform.Mapping {
 	return m
 }
 
-// seated takes the keeper lease of a table that nobody keeps.
-func seated(ctx context.Context, k *rig) (*checkpoint.Keeper, error) {
-	seat, err := k.Ledger.Seat(ctx, k.Mapping.Source)
+// keeping takes the keeper lease of a table that nobody keeps.
+func keeping(ctx context.Context, k *rig) (*checkpoint.Keeper, error) {
+	lease, err := k.Ledger.KeeperLease(ctx, k.Mapping.Source)
 	if err != nil {
 		return nil, err
 	}
-	return k.Ledger.TakeSeat(ctx, seat)
+	return k.Ledger.TakeKeeperLease(ctx, lease)
 }
 
 // TestH53_LongListing: a stream of 7,000 shards is listed however little is left of the ten calls a second: a page that is throttled is asked for again, and

@@ -81,7 +81,7 @@ func TestALoadThatGoesOnIsTold(t *testing.T) {
 		k.Writer, k.Witness = sink.NewWriter(sink.Options{}), func(string) checkpoint.Store { return target }
 		k.Events.CopyStarted = func(_ string, _, done int64) { started = done }
 		k.loader().meter.Add(task.Mono(ctx), 0) // of a load before
-		keeper, err := seated(ctx, k)
+		keeper, err := keeping(ctx, k)
 		if err != nil {
 			t.Error(err)
 			return
@@ -90,10 +90,10 @@ func TestALoadThatGoesOnIsTold(t *testing.T) {
 		if err = errors.Join(err, keeper.SaveScan(ctx, saved, checkpoint.Pace{}), k.loader().copy(until(ctx), keeper)); err != nil {
 			t.Error(err)
 		}
-		seat, errSeat := k.Ledger.Seat(ctx, "Orders")
+		lease, errLease := k.Ledger.KeeperLease(ctx, "Orders")
 		now, _, err := k.Ledger.Table(ctx, "Orders")
-		if err = errors.Join(err, errSeat); err != nil || !now.Loaded() || now.Load.Items != 5000 || started != 5000 || seat.Pace().At.IsZero() || seat.Pace().Rate != 0 {
-			t.Errorf("begun with %d items, at %g a second: %+v, %v", started, seat.Pace().Rate, now.Load, err)
+		if err = errors.Join(err, errLease); err != nil || !now.Loaded() || now.Load.Items != 5000 || started != 5000 || lease.Pace().At.IsZero() || lease.Pace().Rate != 0 {
+			t.Errorf("begun with %d items, at %g a second: %+v, %v", started, lease.Pace().Rate, now.Load, err)
 		}
 	})
 }
@@ -120,7 +120,7 @@ func TestACopyThatIsLeftIsTold(t *testing.T) {
 			k.Events.CopyStarted = func(string, int64, int64) { told = append(told, "started") }
 			k.Events.CopyDone = func(string, int64) { told = append(told, "done") }
 			k.Events.CopyLeft = func(string) { told = append(told, "left") }
-			keeper, err := seated(ctx, k)
+			keeper, err := keeping(ctx, k)
 			if err == nil {
 				err = k.loader().copy(until(ctx), keeper)
 			}
@@ -156,7 +156,7 @@ func TestAStopEndsTheWaitsOfACopy(t *testing.T) {
 			target := &checkpointtest.Memory{OnRead: func(context.Context, string) error { return errors.New("no answer") }}
 			k.Mapping, k.MappingHash, k.Copy, k.Database, k.Segments = mapping, state.MappingHash, true, database, 1
 			k.Writer, k.Witness = sink.NewWriter(sink.Options{}), func(string) checkpoint.Store { return target }
-			keeper, err := seated(ctx, k)
+			keeper, err := keeping(ctx, k)
 			if err != nil {
 				t.Error(err)
 				return

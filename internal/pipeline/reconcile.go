@@ -179,7 +179,7 @@ func (r *reconciler) discover(life lifecycle, state checkpoint.TableState, listi
 	if err != nil {
 		return err
 	}
-	placed, orphans := cdc.Place(known, listing.Shards, first)
+	placed, orphans := cdc.RankShards(known, listing.Shards, first)
 	if slices.ContainsFunc(orphans, func(o cdc.Orphan) bool { return o.Reason == cdc.UnknownParent && !noted(state, gapOf(o)) }) {
 		// The pages are of several moments: a parent that was not to be listed yet when its page was read is listed now.
 		again, err := listShards(life, r.retrier, r.open(state.StreamARN), "")
@@ -190,7 +190,7 @@ func (r *reconciler) discover(life lifecycle, state checkpoint.TableState, listi
 		if known, rows, err = r.known(ctx, state.Label); err != nil {
 			return err
 		}
-		placed, orphans = cdc.Place(known, slices.Concat(listing.Shards, again.Shards), first)
+		placed, orphans = cdc.RankShards(known, slices.Concat(listing.Shards, again.Shards), first)
 	}
 	late, lost := map[string]bool{}, map[string]bool{}
 	for _, o := range orphans {

@@ -34,10 +34,10 @@ func TestASuccessorTellsWhatItWaitsFor(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			seat, err := gone.Seat(ctx, "Orders")
+			lease, err := gone.KeeperLease(ctx, "Orders")
 			if err == nil {
 				var k *checkpoint.Keeper
-				if k, err = gone.TakeSeat(ctx, seat); err == nil {
+				if k, err = gone.TakeKeeperLease(ctx, lease); err == nil {
 					k.Abandon()
 				}
 			}
@@ -58,7 +58,7 @@ func TestASuccessorTellsWhatItWaitsFor(t *testing.T) {
 		})
 		want := ""
 		if killed {
-			want = fmt.Sprintf("Orders %s 1 %s at 0s|Orders %s 1 %s at 0s", OfSeat, lease, OfShards, lease)
+			want = fmt.Sprintf("Orders %s 1 %s at 0s|Orders %s 1 %s at 0s", OfKeeper, lease, OfShards, lease)
 		}
 		slices.Sort(told) // the keeper lease and the shards are looked at beside each other
 		if got := strings.Join(told, "|"); got != want {

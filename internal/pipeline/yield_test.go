@@ -50,7 +50,7 @@ func TestH63_AYieldedSeatIsLeftToOthers(t *testing.T) {
 	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, _ checkpoint.TableState) {
 		k.Mapping, k.Witness = mapping, func(string) checkpoint.Store { return &checkpointtest.Memory{} }
 		k.Timing, k.Database = Timing{}.orDefault(k.Ledger.Lease()), &silentDatabase{asked: true}
-		keeper, err := seated(ctx, k)
+		keeper, err := keeping(ctx, k)
 		if err != nil {
 			t.Error(err)
 			return
@@ -58,8 +58,8 @@ func TestH63_AYieldedSeatIsLeftToOthers(t *testing.T) {
 		if rest, err := k.table().keeper.serve(until(ctx), keeper); err != nil || rest != k.Timing.yieldBackoff() || rest <= 2*k.Timing.Pass {
 			t.Errorf("it stays away for %s, %v", rest, err)
 		}
-		if seat, err := k.Ledger.Seat(ctx, "Orders"); err != nil || seat.Owner() != "" {
-			t.Errorf("the seat is still %q's, %v", seat.Owner(), err)
+		if lease, err := k.Ledger.KeeperLease(ctx, "Orders"); err != nil || lease.Owner() != "" {
+			t.Errorf("the keeper lease is still %q's, %v", lease.Owner(), err)
 		}
 	})
 }
@@ -109,13 +109,13 @@ func TestTroubleOfWhatIsGivenUp(t *testing.T) {
 	o.Open = func(string) cdc.Source { return silent }
 	o.Events.ShardLeft = func(string, string, error) { given++ }
 	told, last, look := 0, time.Time{}, func() {}
-	seated, seat := 0, time.Time{}
+	moments, last := 0, time.Time{}
 	o.Events.Ledger = func(checkpoint.TableState, map[checkpoint.State]int) { look() }
 	play(t, &checkpointtest.Memory{}, 10*time.Minute, o, func(ctx context.Context, l *checkpoint.Ledger) error {
 		look = func() {
-			kept, err := l.Seat(ctx, "Orders")
-			if since := kept.Sign().Trouble.Since; err == nil && !since.IsZero() && (seated == 0 || since.After(seat)) {
-				seated, seat = seated+1, since
+			kept, err := l.KeeperLease(ctx, "Orders")
+			if since := kept.Sign().Trouble.Since; err == nil && !since.IsZero() && (moments == 0 || since.After(last)) {
+				moments, last = moments+1, since
 			}
 			shards, err := l.Shards(ctx, "Orders")
 			if err != nil || len(shards) == 0 || shards[0].Trouble == (checkpoint.Trouble{}) {
@@ -131,8 +131,8 @@ func TestTroubleOfWhatIsGivenUp(t *testing.T) {
 	if given < 5 || told != 1 || last.Sub(begin) > time.Minute {
 		t.Errorf("given up %d times; told since %d moments, the last %s after the beginning", given, told, last.Sub(begin))
 	}
-	if seated != 1 || seat.Sub(begin) > time.Minute {
-		t.Errorf("the seat tells since %d moments, the last %s after the beginning", seated, seat.Sub(begin))
+	if moments != 1 || last.Sub(begin) > time.Minute {
+		t.Errorf("the keeper lease is in trouble since %d moments, the last %s after the beginning", moments, last.Sub(begin))
 	}
 	var v outages
 	failed := func(step string, at time.Duration) time.Duration {
@@ -185,8 +185,8 @@ func TestTheSeatsTroubleEndsWithARound(t *testing.T) {
 	o.Events.Ledger = func(checkpoint.TableState, map[checkpoint.State]int) { look() }
 	play(t, &checkpointtest.Memory{}, 10*time.Minute, o, func(ctx context.Context, l *checkpoint.Ledger) error {
 		look = func() {
-			seat, err := l.Seat(ctx, "Orders")
-			switch since := seat.Sign().Trouble.Since; {
+			lease, err := l.KeeperLease(ctx, "Orders")
+			switch since := lease.Sign().Trouble.Since; {
 			case err != nil || since.IsZero():
 			case task.Mono(ctx) < 4*time.Minute:
 				first = since.Sub(begin)
@@ -259,7 +259,7 @@ func TestTheSeatOfADroppedTableIsLeftAlone(t *testing.T) {
 		k.Mapping, k.Joined, k.Database = mapping, true, dropped{}
 		k.Witness = func(string) checkpoint.Store { return &checkpointtest.Memory{} }
 		k.Timing = Timing{}.orDefault(k.Ledger.Lease())
-		keeper, err := seated(ctx, k)
+		keeper, err := keeping(ctx, k)
 		if err != nil {
 			t.Error(err)
 			return

@@ -145,7 +145,7 @@ type TableInput struct {
 	Listings checkpoint.Listings
 }
 
-// SeatInput is what is looked at of a keeper's seat. Its scan holds keys of items, so that only numbers are taken from there.
+// SeatInput is what is looked at of a keeper lease. Its scan holds keys of items, so that only numbers are taken from there.
 type SeatInput struct {
 	Owner  string
 	Sign   checkpoint.Sign

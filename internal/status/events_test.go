@@ -43,9 +43,9 @@ func TestHappened(t *testing.T) {
 		}
 		s.begin(ctx, a, "s1", "s2")
 		step("the start", "phase copy", "generation", "copy_started")
-		seat, err := a.Seat(ctx, "Orders")
+		row, err := a.KeeperLease(ctx, "Orders")
 		s.check(err)
-		keeper, err := a.TakeSeat(ctx, seat)
+		keeper, err := a.TakeKeeperLease(ctx, row)
 		s.check(err)
 		s.check(keeper.SaveScan(ctx, []byte(`{"generation":7,"items":300}`), checkpoint.Pace{At: task.Now(ctx)}))
 		first, second := s.take(ctx, "a", "s1"), s.take(ctx, "b", "s2")

@@ -111,7 +111,7 @@ func TestAGapThatNobodyDeclared(t *testing.T) {
 	}
 }
 
-// What a copy needs still is told of one that runs: not of one whose worker left its seat a moment ago.
+// What a copy needs still is told of one that runs: not of one whose worker left its lease a moment ago.
 func TestNobodyCopies(t *testing.T) {
 	state := loadedTable()
 	state.Load.DoneAt, state.Load.Estimate = time.Time{}, 1000
@@ -121,7 +121,7 @@ func TestNobodyCopies(t *testing.T) {
 	}
 	in.Seat.Owner = ""
 	if c := judged(in).Tables[0].Copy; c.State != copyRunning || c.ItemsPerSecond != nil || c.ETASeconds != nil {
-		t.Errorf("nobody holds the seat: %+v", c)
+		t.Errorf("nobody holds the keeper lease: %+v", c)
 	}
 }
 

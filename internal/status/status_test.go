@@ -198,9 +198,9 @@ func TestStatusWhileCopying(t *testing.T) {
 	play(t, func(ctx context.Context, s *scene) {
 		l := s.worker("a")
 		s.begin(ctx, l, "s1")
-		seat, err := l.Seat(ctx, "Orders")
+		row, err := l.KeeperLease(ctx, "Orders")
 		s.check(err)
-		keeper, err := l.TakeSeat(ctx, seat)
+		keeper, err := l.TakeKeeperLease(ctx, row)
 		s.check(err)
 		lease := s.take(ctx, "a", "s1")
 		s.check(lease.Commit(ctx, s.read(ctx, lease, 40, noon.Add(-time.Second), 1.25)))
