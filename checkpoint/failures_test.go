@@ -101,7 +101,7 @@ func TestNoCallOfTheLedgerSwallowsAFailure(t *testing.T) {
 		},
 		"raise": func(f *failing) operation {
 			return func(ctx context.Context) error {
-				_, err := f.ledger.Raise(ctx, source, 1, checkpoint.Gap{Reason: "lost"}, nil)
+				_, err := f.ledger.Raise(ctx, source, 1, checkpoint.DeclaredGap{Reason: "lost"}, nil)
 				return err
 			}
 		},

@@ -21,7 +21,7 @@ type keeperRecord struct {
 	// Scan is how far a load has come, in the load's own form.
 	Scan json.RawMessage `json:"scan,omitempty"`
 	Pace Pace            `json:"pace,omitzero"`
-	Sign
+	Heartbeat
 }
 
 // KeeperLease is a table's keeper row as it was read.
@@ -33,8 +33,8 @@ type KeeperLease struct {
 // Owner is the worker that holds the keeper lease; "" if nobody does.
 func (l KeeperLease) Owner() string { return l.record.Owner }
 
-// Sign is what the last writer of the keeper lease told of itself.
-func (l KeeperLease) Sign() Sign { return l.record.Sign }
+// Heartbeat is what the last writer of the keeper lease left.
+func (l KeeperLease) Heartbeat() Heartbeat { return l.record.Heartbeat }
 
 // Pace is how a load gets on, as it was last saved.
 func (l KeeperLease) Pace() Pace { return l.record.Pace }
@@ -63,7 +63,7 @@ func (l *Ledger) TakeKeeperLease(ctx context.Context, s KeeperLease) (*Keeper, e
 	k := &Keeper{}
 	record := s.record
 	encode := func() ([]byte, error) {
-		record.Owner, record.Sign = l.worker, l.heartbeat(ctx, Trouble{})
+		record.Owner, record.Heartbeat = l.worker, l.heartbeat(ctx, Trouble{})
 		record.Epoch++
 		return l.stamp(&record.header, &record), nil
 	}
@@ -115,7 +115,7 @@ func (k *Keeper) SaveScan(ctx context.Context, progress []byte, pace Pace) error
 
 // Release gives the keeper lease up after a clean stop. It may be repeated after an unknown outcome.
 func (k *Keeper) Release(ctx context.Context) error {
-	err := k.change(ctx, func(r *keeperRecord) { r.Owner, r.Sign = "", k.ledger.unowned(ctx) })
+	err := k.change(ctx, func(r *keeperRecord) { r.Owner, r.Heartbeat = "", k.ledger.unowned(ctx) })
 	if errors.Is(err, ErrLeaseLost) && k.current().Owner == "" {
 		return nil
 	}
@@ -126,7 +126,7 @@ func (k *Keeper) change(ctx context.Context, change func(*keeperRecord)) error {
 	var next keeperRecord
 	return k.write(ctx, func() ([]byte, error) {
 		next = k.current()
-		next.Sign = k.ledger.heartbeat(ctx, k.noted())
+		next.Heartbeat = k.ledger.heartbeat(ctx, k.noted())
 		change(&next)
 		return k.ledger.stamp(&next.header, &next), nil
 	}, func() bool { k.record = next; return next.Owner == "" })

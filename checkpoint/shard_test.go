@@ -47,7 +47,7 @@ func undeclared(id string) checkpoint.Shard {
 }
 
 func lostBy(loss checkpoint.Loss, id string) checkpoint.Shard {
-	s := in(checkpoint.Lost, id, "", "")
+	s := in(checkpoint.Gap, id, "", "")
 	s.Loss = loss
 	return s
 }
@@ -340,7 +340,7 @@ func TestH13_H76_AwaitsChildren(t *testing.T) {
 		want  bool
 	}{
 		{checkpoint.Done, 0, true}, {checkpoint.Done, -time.Hour, true}, {checkpoint.Done, 24*time.Hour - 1, true}, {checkpoint.Done, 24 * time.Hour, false},
-		{checkpoint.Lost, 0, false}, {checkpoint.Reading, 0, false},
+		{checkpoint.Gap, 0, false}, {checkpoint.Reading, 0, false},
 	} {
 		s := in(test.state, "s", "", "")
 		s.DoneAt = begin
@@ -362,7 +362,7 @@ func TestH13_H76_Unfollowed(t *testing.T) {
 	}
 	elsewhere := func(s *checkpoint.Shard) { s.Label = "another" }
 	open := func(s *checkpoint.Shard) { s.State = checkpoint.Reading }
-	lost := func(s *checkpoint.Shard) { s.State, s.Loss = checkpoint.Lost, checkpoint.NotFound }
+	lost := func(s *checkpoint.Shard) { s.State, s.Loss = checkpoint.Gap, checkpoint.NotFound }
 	live := checkpoint.TableState{Label: label}
 	over := checkpoint.TableState{Label: label, StreamEnded: true}
 	for name, test := range map[string]struct {

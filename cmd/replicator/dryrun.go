@@ -71,7 +71,7 @@ func (w *worker) dryRun(ctx context.Context) error {
 	if err := w.writeRehearsal(reports); err != nil {
 		return err
 	}
-	return rehearsalVerdict(reports, w.found.Aside)
+	return rehearsalVerdict(reports, w.found.Suspended)
 }
 
 func (w *worker) writeRehearsal(reports []rehearsalReport) error {

@@ -67,7 +67,7 @@ func (a *assigner) attempt(ctx context.Context) (view, error) {
 	defer a.events.Tick()
 	over := a.tracker.isOver()
 	v, err := a.look(ctx)
-	v.over = over && v.state.Aside.Reason == GoneReason
+	v.over = over && v.state.Suspended.Reason == GoneReason
 	if err == nil && a.once != nil {
 		v.listed, err = a.listed(ctx, v)
 	}
@@ -137,7 +137,7 @@ func (a *assigner) lease(held *holdings, shard checkpoint.Available, v view) err
 
 // report tells the events how the table stands.
 func (a *assigner) report(ctx context.Context, v view) {
-	states := map[checkpoint.State]int{checkpoint.Waiting: 0, checkpoint.Reading: 0, checkpoint.Done: 0, checkpoint.Lost: 0}
+	states := map[checkpoint.State]int{checkpoint.Waiting: 0, checkpoint.Reading: 0, checkpoint.Done: 0, checkpoint.Gap: 0}
 	for _, s := range v.shards {
 		states[s.State]++
 	}

@@ -41,8 +41,8 @@ type Events struct {
 	Joined func(table string)
 	// Discovered: tables of patterns were looked for; err is why some, or all, could not be looked at, which is repeated.
 	Discovered func(err error)
-	// Aside: a table of a pattern cannot be followed, for a reason in fixed words; the others go on.
-	Aside func(table, reason string)
+	// Suspended: a table of a pattern cannot be followed, for a reason in fixed words; the others go on.
+	Suspended func(table, reason string)
 	// Gap: changes are lost; the table needs a load.
 	Gap func(table, shard, reason string)
 	// Raised: the table's generation rose.
@@ -117,8 +117,8 @@ func (e Events) orSilent() Events {
 	if e.Discovered == nil {
 		e.Discovered = func(err error) {}
 	}
-	if e.Aside == nil {
-		e.Aside = func(table, reason string) {}
+	if e.Suspended == nil {
+		e.Suspended = func(table, reason string) {}
 	}
 	if e.Gap == nil {
 		e.Gap = func(table, shard, reason string) {}

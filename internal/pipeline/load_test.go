@@ -46,7 +46,7 @@ func TestH71_ALoadDoesNotCompleteTheNext(t *testing.T) {
 			return nil
 		}
 		store.OnRead = nil
-		now, err := ledger.Raise(ctx, "Orders", 1, checkpoint.Gap{Reason: "lost"}, nil)
+		now, err := ledger.Raise(ctx, "Orders", 1, checkpoint.DeclaredGap{Reason: "lost"}, nil)
 		if err == nil {
 			_, err = ledger.UpdateTable(ctx, "Orders", func(s *checkpoint.TableState) error {
 				s.NeedsLoad, s.Load = false, checkpoint.Load{Generation: now.Generation, StartedAt: task.Now(ctx).UTC()}

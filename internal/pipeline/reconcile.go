@@ -81,7 +81,7 @@ func (r *reconciler) readmit(ctx context.Context) error {
 		return nil
 	}
 	_, err := r.ledger.UpdateTable(ctx, r.source, func(s *checkpoint.TableState) error {
-		s.Aside = checkpoint.Aside{}
+		s.Suspended = checkpoint.Suspension{}
 		return nil
 	})
 	r.tracker.setSuspended(false)
@@ -132,7 +132,7 @@ func (r *reconciler) list(life lifecycle, state checkpoint.TableState) (cdc.List
 		return cdc.Listing{}, err
 	}
 	if now.StreamARN == state.StreamARN && !now.StreamEnded {
-		gap := checkpoint.Gap{Reason: "the stream is gone"}
+		gap := checkpoint.DeclaredGap{Reason: "the stream is gone"}
 		err := r.raise(life, now.Generation, gap, func(s *checkpoint.TableState) { s.StreamEnded = true })
 		if err != nil {
 			return cdc.Listing{}, err
@@ -215,7 +215,7 @@ func (r *reconciler) discover(life lifecycle, state checkpoint.TableState, listi
 		}
 		if late[n.ID] {
 			// Not to be read: its ancestors may outrank it. It is closed, so that the load after the gap covers all it held.
-			s.State, s.Loss, s.Reason, s.DoneAt = checkpoint.Lost, checkpoint.Late, "listed too late to be ranked", r.ledger.ServiceTime(ctx)
+			s.State, s.Loss, s.Reason, s.DoneAt = checkpoint.Gap, checkpoint.Late, "listed too late to be ranked", r.ledger.ServiceTime(ctx)
 		}
 		if err := r.ledger.CreateShard(ctx, s); err != nil {
 			return err
@@ -253,11 +253,11 @@ func (r *reconciler) known(ctx context.Context, label string) ([]cdc.Node, map[s
 }
 
 // gapOf is the gap that an orphan is.
-func gapOf(o cdc.Orphan) checkpoint.Gap {
-	return checkpoint.Gap{Shard: o.ID, Reason: "shard without its place in the lineage: " + o.Reason.String()}
+func gapOf(o cdc.Orphan) checkpoint.DeclaredGap {
+	return checkpoint.DeclaredGap{Shard: o.ID, Reason: "shard without its place in the lineage: " + o.Reason.String()}
 }
 
-func noted(state checkpoint.TableState, gap checkpoint.Gap) bool {
+func noted(state checkpoint.TableState, gap checkpoint.DeclaredGap) bool {
 	for _, g := range state.Gaps {
 		if g.Shard == gap.Shard && g.Reason == gap.Reason {
 			return true
@@ -288,7 +288,7 @@ func (r *reconciler) small(life lifecycle) error {
 	for _, s := range v.shards {
 		switch {
 		case s.Undeclared(v.state):
-			err = r.raise(life, s.Generation, checkpoint.Gap{Shard: s.ID, Reason: s.Reason}, nil)
+			err = r.raise(life, s.Generation, checkpoint.DeclaredGap{Shard: s.ID, Reason: s.Reason}, nil)
 		case s.Reopenable(v.state) && r.rested(ctx, s):
 			err = r.ledger.Reopen(ctx, s, v.state)
 			r.wakeAssigner.Signal()

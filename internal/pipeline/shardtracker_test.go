@@ -94,8 +94,8 @@ func TestReadmittedTableCounts(t *testing.T) {
 	if err := k.reconciler().readmit(ctx); err != nil || k.table().tracker.isSuspended() {
 		t.Errorf("the tracker says that it is suspended: %v, %v", k.table().tracker.isSuspended(), err)
 	}
-	if state, _, err := ledger.Table(ctx, "Orders"); err != nil || state.Aside.Reason != "" {
-		t.Errorf("the ledger says that it is suspended: %+v, %v", state.Aside, err)
+	if state, _, err := ledger.Table(ctx, "Orders"); err != nil || state.Suspended.Reason != "" {
+		t.Errorf("the ledger says that it is suspended: %+v, %v", state.Suspended, err)
 	}
 }
 

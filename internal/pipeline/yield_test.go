@@ -114,7 +114,7 @@ func TestTroubleOfWhatIsGivenUp(t *testing.T) {
 	play(t, &checkpointtest.Memory{}, 10*time.Minute, o, func(ctx context.Context, l *checkpoint.Ledger) error {
 		look = func() {
 			kept, err := l.KeeperLease(ctx, "Orders")
-			if since := kept.Sign().Trouble.Since; err == nil && !since.IsZero() && (moments == 0 || since.After(last)) {
+			if since := kept.Heartbeat().Trouble.Since; err == nil && !since.IsZero() && (moments == 0 || since.After(last)) {
 				moments, last = moments+1, since
 			}
 			shards, err := l.Shards(ctx, "Orders")
@@ -186,7 +186,7 @@ func TestTheSeatsTroubleEndsWithARound(t *testing.T) {
 	play(t, &checkpointtest.Memory{}, 10*time.Minute, o, func(ctx context.Context, l *checkpoint.Ledger) error {
 		look = func() {
 			lease, err := l.KeeperLease(ctx, "Orders")
-			switch since := lease.Sign().Trouble.Since; {
+			switch since := lease.Heartbeat().Trouble.Since; {
 			case err != nil || since.IsZero():
 			case task.Mono(ctx) < 4*time.Minute:
 				first = since.Sub(begin)

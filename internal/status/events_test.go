@@ -65,7 +65,7 @@ func TestHappened(t *testing.T) {
 		step("its work is taken over", "worker_left b")
 		_ = second
 		s.check(lease.Declare(ctx, checkpoint.NotFound, "GetRecords: not found"))
-		_, err = a.Raise(ctx, "Orders", 7, checkpoint.Gap{Shard: "s2", Reason: "GetRecords: not found"}, nil)
+		_, err = a.Raise(ctx, "Orders", 7, checkpoint.DeclaredGap{Shard: "s2", Reason: "GetRecords: not found"}, nil)
 		s.check(err)
 		s.parked = 3
 		step("a gap", "phase copy", "gap s2 GetRecords: not found", "generation", "needs_load GetRecords: not found", "parked")

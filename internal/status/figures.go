@@ -9,8 +9,8 @@ import (
 )
 
 // keeperLeaseOf takes what is looked at of a keeper lease.
-func keeperLeaseOf(lease checkpoint.KeeperLease, generation uint32) SeatInput {
-	in := SeatInput{Owner: lease.Owner(), Sign: lease.Sign(), pace: lease.Pace()}
+func keeperLeaseOf(lease checkpoint.KeeperLease, generation uint32) KeeperInput {
+	in := KeeperInput{Owner: lease.Owner(), Heartbeat: lease.Heartbeat(), pace: lease.Pace()}
 	var scan struct {
 		Generation uint32 `json:"generation"`
 		Items      int64  `json:"items"`

@@ -155,6 +155,6 @@ func readTable(ctx context.Context, ledger *checkpoint.Ledger, source string) (T
 	if err != nil {
 		return in, err
 	}
-	in.Seat = keeperLeaseOf(lease, in.State.Generation)
+	in.Keeper = keeperLeaseOf(lease, in.State.Generation)
 	return in, nil
 }
