@@ -15,7 +15,7 @@ import (
 type assigner struct {
 	*common
 	open           func(streamARN string) cdc.Source
-	follow         func(life lifecycle, lease *checkpoint.Lease, state checkpoint.TableState) error // works under a lease
+	follower       *follower // works under the leases
 	shares         *shares
 	tracker        *shardTracker
 	copies         bool        // the table is to be loaded
@@ -124,7 +124,7 @@ func (a *assigner) lease(held *holdings, shard checkpoint.Available, v view) err
 	err := held.begin(shard.Shard.ID, func(ctx context.Context) (func(life lifecycle) error, error) {
 		lease, err := a.ledger.Take(ctx, shard.Shard, shard.Parent)
 		a.events.Tick() // there may be many to take, and each may have to wait for an answer that does not come
-		return func(life lifecycle) error { return a.follow(life, lease, v.state) }, err
+		return func(life lifecycle) error { return a.follower.hold(life, lease, v.state) }, err
 	})
 	switch {
 	case fatal(err):

@@ -19,17 +19,14 @@ type shares struct {
 	taken  time.Duration             // when it last took a shard over
 }
 
-// see notes who holds what of a table.
-func (s *shares) see(table string, held []checkpoint.Available) {
+// see notes how many leases of a table each worker holds.
+func (s *shares) see(table string, held map[string]int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.tables == nil {
 		s.tables = map[string]map[string]int{}
 	}
-	s.tables[table] = map[string]int{}
-	for _, h := range held {
-		s.tables[table][h.Shard.Owner]++
-	}
+	s.tables[table] = held
 }
 
 // forget leaves out a table that this process does not work on any more.
@@ -81,7 +78,11 @@ func (s *shares) tried(now time.Duration) {
 // that busy ones spread. With Once nothing is taken over: a shard that goes from one to the other is empty for no time again.
 func (a *assigner) even(mine *holdings, held []checkpoint.Available, v view) error {
 	ctx := mine.life.work
-	a.shares.see(a.source, held)
+	counts := map[string]int{}
+	for _, h := range held {
+		counts[h.Shard.Owner]++
+	}
+	a.shares.see(a.source, counts)
 	if a.once != nil {
 		return nil
 	}

@@ -37,7 +37,7 @@ func TestSharesAreTakenOneByOne(t *testing.T) {
 		{20, even, ""}, {30, uneven, ""}, {44, uneven, ""}, {45, uneven, "a"},
 	} {
 		now := time.Duration(step.at) * time.Second
-		s.see("Orders", heldBy(step.held))
+		s.see("Orders", step.held)
 		got := s.busiest("Orders", "me", now, lease, pass)
 		if got != step.want {
 			t.Errorf("step %d, after %d s: from %q, want from %q", i, step.at, got, step.want)
@@ -55,7 +55,7 @@ func TestSharesOfATableThatIsLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	left := newRig(ledger, Table{}).table().assigner
-	left.shares.see("Orders", heldBy(map[string]int{"a": 8}))
+	left.shares.see("Orders", map[string]int{"a": 8})
 	drain, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("left"))
 	if err := left.assign(lifecycle{drain: drain, work: t.Context()}, func() {}); err != nil {

@@ -101,9 +101,9 @@ func (r *rig) table() *table {
 	return r.made
 }
 
-func (r *rig) reconciler() *reconciler { return r.table().reconciler }
+func (r *rig) reconciler() *reconciler { return r.table().keeper.reconciler }
 
-func (r *rig) loader() *loader { return r.table().loader }
+func (r *rig) loader() *loader { return r.table().keeper.loader }
 
 // ordersMapping is a mapping of the table Orders without rules.
 func ordersMapping(t testing.TB) *transform.Mapping {

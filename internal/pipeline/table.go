@@ -15,11 +15,8 @@ type table struct {
 	database      Database
 	acceptMapping bool
 
-	follower       *follower
 	assigner       *assigner
 	keeper         *keeper
-	reconciler     *reconciler
-	loader         *loader
 	tracker        shardTracker // what this worker knows of the shards it reads
 	outages        outages      // and of the leases it gave up
 	wakeAssigner   task.Wakeup  // the assigner's: a shard ended, or one was found
@@ -32,25 +29,25 @@ func newTable(w *worker, spec Table) *table {
 	t := &table{common: c, database: database, acceptMapping: spec.AcceptMapping, tracker: newShardTracker()}
 	apply := applier{c.retrier, w.Writer}
 	witnesses := &witnesses{common: c, mapping: spec.Mapping, store: w.Witness}
-	t.follower = &follower{
+	follower := &follower{
 		common: c, applier: apply, mapping: spec.Mapping, open: w.open, database: database,
 		slots: w.slots, calls: w.calls, tracker: &t.tracker, outages: &t.outages,
 	}
 	t.assigner = &assigner{
-		common: c, open: w.open, follow: t.follower.hold, shares: w.shares, tracker: &t.tracker, copies: spec.Copy, once: w.once,
+		common: c, open: w.open, follower: follower, shares: w.shares, tracker: &t.tracker, copies: spec.Copy, once: w.once,
 		wake: &t.wakeAssigner, wakeReconciler: &t.wakeReconciler,
 	}
-	t.reconciler = &reconciler{
+	reconciler := &reconciler{
 		common: c, mapping: spec.Mapping, database: database, open: w.open, witnesses: witnesses, shares: w.shares,
 		tracker: &t.tracker, outages: &t.outages, wake: &t.wakeReconciler, wakeAssigner: &t.wakeAssigner,
 		joined: spec.Joined, young: spec.Young, copies: spec.Copy, fromNow: spec.FromNow,
 	}
-	t.loader = &loader{
+	loader := &loader{
 		common: c, applier: apply, mapping: spec.Mapping, database: database, witnesses: witnesses, wakeAssigner: &t.wakeAssigner,
 		wanted: spec.Copy, joined: spec.Joined, segments: spec.Segments, rows: spec.throttle,
 	}
 	t.keeper = &keeper{
-		common: c, reconciler: t.reconciler, loader: t.loader, database: database, joined: spec.Joined,
+		common: c, reconciler: reconciler, loader: loader, database: database, joined: spec.Joined,
 		tracker: &t.tracker, outages: &t.outages, wakeAssigner: &t.wakeAssigner,
 	}
 	return t
