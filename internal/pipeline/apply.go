@@ -17,7 +17,8 @@ type applier struct {
 	writer *sink.Writer
 }
 
-// write makes a batch durable, however long it takes, unless its page slot is wanted and it gets no further.
+// write makes a batch durable, however long it takes, unless its page slot is wanted and it gets no
+// further.
 func (a applier) write(life lifecycle, batch *transform.Batch, changes []cdc.Change, slot *pageSlot) error {
 	rows, open, since := len(batch.Rows), len(batch.Rows), task.Mono(life.work)
 	err := a.retry(life.finishing(), "write", func(ctx context.Context) error {

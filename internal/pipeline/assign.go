@@ -11,7 +11,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// assigner decides which of a table's shards this worker reads. It looks at the ledger alone: there is no coordinator.
+// assigner decides which of a table's shards this worker reads. It looks at the ledger alone: there
+// is no coordinator.
 type assigner struct {
 	*common
 	open           func(streamARN string) cdc.Source
@@ -24,8 +25,9 @@ type assigner struct {
 	wakeReconciler *task.Wakeup // the keeper's: a shard was left
 }
 
-// assign looks at the ledger again and again and takes every shard that is free, and now and then one of a worker that holds more, until a
-// drain begins, or nothing is left to do: with Once when all tables are drained, and for a table that was dropped long ago. Then it calls finish. It
+// assign looks at the ledger again and again and takes every shard that is free, and now and then
+// one of a worker that holds more, until a drain begins, or nothing is left to do: with Once when
+// all tables are drained, and for a table that was dropped long ago. Then it calls finish. It
 // returns when the last shard is given up.
 func (a *assigner) assign(life lifecycle, finish func()) error {
 	held := newHoldings(life, func() {
@@ -60,8 +62,9 @@ func (a *assigner) assign(life lifecycle, finish func()) error {
 	return held.tasks.Wait()
 }
 
-// attempt looks at the ledger once. The loop turns with every attempt, whatever becomes of it: an outage of the target is nothing that a
-// restart of this process would mend. What is read here meanwhile still ages, or is given up as its leases end.
+// attempt looks at the ledger once. The loop turns with every attempt, whatever becomes of it: an
+// outage of the target is nothing that a restart of this process would mend. What is read here
+// meanwhile still ages, or is given up as its leases end.
 func (a *assigner) attempt(ctx context.Context) (view, error) {
 	a.events.Tick()
 	defer a.events.Tick()
@@ -78,8 +81,8 @@ func (a *assigner) attempt(ctx context.Context) (view, error) {
 	return v, err
 }
 
-// listed is when the last whole listing was of. It is read only where a shard ended a day ago without known children, which is rare: before that
-// no listing shows that it has none.
+// listed is when the last whole listing was of. It is read only where a shard ended a day ago
+// without known children, which is rare: before that no listing shows that it has none.
 func (a *assigner) listed(ctx context.Context, v view) (time.Time, error) {
 	now := a.ledger.ServiceTime(ctx)
 	ended := func(s checkpoint.Shard) bool { return !s.AwaitsChildren(now) }
@@ -119,7 +122,8 @@ func firstLook(tell waiter) waiter {
 	}
 }
 
-// lease takes one shard and starts to follow it, unless this worker is still at it. The error is only what ends the process.
+// lease takes one shard and starts to follow it, unless this worker is still at it. The error is
+// only what ends the process.
 func (a *assigner) lease(held *holdings, shard checkpoint.Available, v view) error {
 	err := held.begin(shard.Shard.ID, func(ctx context.Context) (func(life lifecycle) error, error) {
 		lease, err := a.ledger.Take(ctx, shard.Shard, shard.Parent)
@@ -146,9 +150,11 @@ func (a *assigner) report(ctx context.Context, v view) {
 	a.reportLag(ctx, a.tracker)
 }
 
-// drained tells whether nothing is left to do for now: the table is loaded, or cannot be; every open shard is read, here or by another worker, and
-// has been giving empty pages for a while; and of none that ended is it unknown what follows. It is a
-// heuristic: DynamoDB tells no end of an open shard. Of a table that was dropped meanwhile there is nothing to copy, and nothing follows its last shards.
+// drained tells whether nothing is left to do for now: the table is loaded, or cannot be; every
+// open shard is read, here or by another worker, and has been giving empty pages for a while; and
+// of none that ended is it unknown what follows. It is a heuristic: DynamoDB tells no end of an
+// open shard. Of a table that was dropped meanwhile there is nothing to copy, and nothing follows
+// its last shards.
 func (a *assigner) drained(v view, mono time.Duration) bool {
 	if a.tracker.isSuspended() {
 		return true // what the ledger says may be of before, and over
@@ -169,8 +175,9 @@ func (a *assigner) drained(v view, mono time.Duration) bool {
 		case s.Owner == a.ledger.Worker() && a.tracker.idle(s.ID, a.timing, mono):
 		case s.Owner != a.ledger.Worker() && a.tracker.idleElsewhere(s, a.timing, a.ledger.Lease()/3, mono):
 		default:
-			// The others are looked at all the same, so that all are waited for at the same time: of a shard that another worker reads, the time
-			// for which nothing was found counts from the first look at it.
+			// The others are looked at all the same, so that all are waited for at the same time:
+			// of a shard that another worker reads, the time for which nothing was found counts
+			// from the first look at it.
 			drained = false
 		}
 	}

@@ -11,7 +11,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// shares are what the workers of the pipeline hold, over all tables, as this process last saw it. The tasks of all tables use them together.
+// shares are what the workers of the pipeline hold, over all tables, as this process last saw it.
+// The tasks of all tables use them together.
 type shares struct {
 	mu     sync.Mutex
 	tables map[string]map[string]int // shards by worker, by table
@@ -43,9 +44,10 @@ func (s *shares) followed() int {
 	return len(s.tables)
 }
 
-// busiest is the worker of which me should take over one of the table's shards now; "" if of none. There is one at a time: the numbers
-// must have been uneven for a lease, because a shard that ends is followed by its children soon, and who is gone holds its shards for so
-// long; and then one shard in a pass is taken over, so that all see what came of it.
+// busiest is the worker of which me should take over one of the table's shards now; "" if of none.
+// There is one at a time: the numbers must have been uneven for a lease, because a shard that ends
+// is followed by its children soon, and who is gone holds its shards for so long; and then one
+// shard in a pass is taken over, so that all see what came of it.
 func (s *shares) busiest(table, me string, now, lease, pass time.Duration) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,16 +68,19 @@ func (s *shares) busiest(table, me string, now, lease, pass time.Duration) strin
 	return ""
 }
 
-// tried notes that a shard of the table is being taken over. Whether that succeeds is seen in the next pass.
+// tried notes that a shard of the table is being taken over. Whether that succeeds is seen in the
+// next pass.
 func (s *shares) tried(now time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.taken = now
 }
 
-// even takes one shard over from a worker that holds at least two more than this one. The worker notices with its next write to the shard's
-// row; what it still writes to the target is what this one writes as well, under the same versions. Which shard it is is left to chance, so
-// that busy ones spread. With Once nothing is taken over: a shard that goes from one to the other is empty for no time again.
+// even takes one shard over from a worker that holds at least two more than this one. The worker
+// notices with its next write to the shard's row; what it still writes to the target is what this
+// one writes as well, under the same versions. Which shard it is is left to chance, so that busy
+// ones spread. With Once nothing is taken over: a shard that goes from one to the other is empty
+// for no time again.
 func (a *assigner) even(mine *holdings, held []checkpoint.Available, v view) error {
 	ctx := mine.life.work
 	counts := map[string]int{}

@@ -22,8 +22,9 @@ func heldBy(counts map[string]int) (held []checkpoint.Available) {
 	return held
 }
 
-// A shard is taken over when the numbers have been uneven for a lease without a break, and then one in a pass over all tables: what is uneven for a
-// moment evens out by itself, and all must see what came of one before there is another.
+// A shard is taken over when the numbers have been uneven for a lease without a break, and then one
+// in a pass over all tables: what is uneven for a moment evens out by itself, and all must see what
+// came of one before there is another.
 func TestSharesAreTakenOneByOne(t *testing.T) {
 	const lease, pass = 15 * time.Second, 2 * time.Second
 	var s shares
@@ -48,7 +49,8 @@ func TestSharesAreTakenOneByOne(t *testing.T) {
 	}
 }
 
-// What others hold of a table that is left here, because it was dropped, does not count any more: it is not seen when it ends.
+// What others hold of a table that is left here, because it was dropped, does not count any more:
+// it is not seen when it ends.
 func TestSharesOfATableThatIsLeft(t *testing.T) {
 	ledger, err := checkpoint.Open(t.Context(), &checkpointtest.Memory{}, "left", checkpoint.Options{Worker: "me", ID: "l"})
 	if err != nil {
@@ -77,7 +79,8 @@ func (u *unread) Seek(context.Context, string, cdc.Position) (cdc.Iterator, erro
 	return "", &cdc.Error{Op: "GetShardIterator", Reason: cdc.Denied, Err: errors.New("no")}
 }
 
-// One shard is taken over in a pass by the whole process, whichever of its tables looks, and whether that succeeds or not.
+// One shard is taken over in a pass by the whole process, whichever of its tables looks, and
+// whether that succeeds or not.
 func TestOneTryInAPass(t *testing.T) {
 	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, state checkpoint.TableState) {
 		source := &unread{}

@@ -27,9 +27,10 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// BenchmarkPage follows one shard through the loop of production: the body of GetRecords with 1,000 small changes is decoded,
-// folded, written under the guard and committed. The keys are Zipf distributed (s = 1.1) over 10,000 items. Client and
-// server share the process, so that the emulator's own work counts too; the discarding server shows ours.
+// BenchmarkPage follows one shard through the loop of production: the body of GetRecords with 1,000
+// small changes is decoded, folded, written under the guard and committed. The keys are Zipf
+// distributed (s = 1.1) over 10,000 items. Client and server share the process, so that the
+// emulator's own work counts too; the discarding server shows ours.
 func BenchmarkPage(b *testing.B) {
 	discard := grpc.UnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 		if _, ok := req.(*bigtablepb.CheckAndMutateRowRequest); ok {
@@ -64,7 +65,8 @@ func BenchmarkPage(b *testing.B) {
 
 const pageSize = 1000
 
-// pages is an HTTP server of GetRecords without a network: it makes each page from the same text with new sequence numbers.
+// pages is an HTTP server of GetRecords without a network: it makes each page from the same text
+// with new sequence numbers.
 type pages struct {
 	random *rand.Zipf
 	next   int

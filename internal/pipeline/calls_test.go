@@ -15,7 +15,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// stopping is a source and a database in each of whose calls a stop comes; the call tells what became of its context.
+// stopping is a source and a database in each of whose calls a stop comes; the call tells what
+// became of its context.
 type stopping struct{ reads *reads }
 
 func (s stopping) stop(ctx context.Context) error {
@@ -46,8 +47,8 @@ func (s stopping) Scan(ctx context.Context, _ string, _, _ int, _ attribute.Item
 // unheard passes over the time of an answer.
 func unheard(context.Context, time.Time) {}
 
-// A stop ends every call to the source that is under way, whatever it asks for: one that hangs would take the whole grace, and leases and the keeper lease would
-// stay behind.
+// A stop ends every call to the source that is under way, whatever it asks for: one that hangs
+// would take the whole grace, and leases and the keeper lease would stay behind.
 func TestAStopEndsEveryCall(t *testing.T) {
 	calls := &reads{}
 	source, database := stoppableSource{stopping{calls}, calls, unheard}, stoppableDatabase{stopping{calls}, calls, unheard}
@@ -70,7 +71,8 @@ func TestAStopEndsEveryCall(t *testing.T) {
 	}
 }
 
-// A table of the same name in another account is as little the one that is followed as one in another region or partition.
+// A table of the same name in another account is as little the one that is followed as one in
+// another region or partition.
 func TestTheTableOfThatNameElsewhere(t *testing.T) {
 	const followed = "arn:aws:dynamodb:eu-west-1:111122223333:table/Orders/stream/2026-11-01T00:00:00.000"
 	for _, c := range []struct {
@@ -94,7 +96,8 @@ func (throttledStream) ListPage(context.Context, string, string) (cdc.ListingPag
 	return cdc.ListingPage{}, &cdc.Error{Op: "DescribeStream", Reason: cdc.Throttled, Err: errors.New("no")}
 }
 
-// TestH24_WhoDoesNotAnswerIsNotOver: a stream that does not answer for the moment has not ended, and an old answer of its table's is not believed for that.
+// TestH24_WhoDoesNotAnswerIsNotOver: a stream that does not answer for the moment has not ended,
+// and an old answer of its table's is not believed for that.
 func TestH24_WhoDoesNotAnswerIsNotOver(t *testing.T) {
 	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, state checkpoint.TableState) {
 		k.Open = func(string) cdc.Source { return throttledStream{} }
@@ -108,7 +111,8 @@ func TestH24_WhoDoesNotAnswerIsNotOver(t *testing.T) {
 	})
 }
 
-// What becomes durable is told with the rows it was folded into, and the ledger tells how many changes a second were applied, not how many rows.
+// What becomes durable is told with the rows it was folded into, and the ledger tells how many
+// changes a second were applied, not how many rows.
 func TestWhatWasAppliedIsTold(t *testing.T) {
 	var told [2]int // changes, rows
 	rated := false
@@ -127,8 +131,9 @@ func TestWhatWasAppliedIsTold(t *testing.T) {
 	}
 }
 
-// TestADroppedTableStaysSuspended: a pass takes back that a table is suspended when it has found the table, and not before: it was dropped since what the
-// ledger says, and is left two days after that.
+// TestADroppedTableStaysSuspended: a pass takes back that a table is suspended when it has found
+// the table, and not before: it was dropped since what the ledger says, and is left two days after
+// that.
 func TestADroppedTableStaysSuspended(t *testing.T) {
 	mapping := ordersMapping(t)
 	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, _ checkpoint.TableState) {
@@ -145,7 +150,8 @@ func TestADroppedTableStaysSuspended(t *testing.T) {
 	})
 }
 
-// A table that is followed does not join once more, however often tables are looked for: two keepers and two readers of one process would contend for it.
+// A table that is followed does not join once more, however often tables are looked for: two
+// keepers and two readers of one process would contend for it.
 func TestATableJoinsOnce(t *testing.T) {
 	o := clusterOptions(t, &rolled{}, nil)
 	o.Cluster, o.DiscoverEvery = nil, time.Minute

@@ -8,8 +8,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// clusterTime bounds one question for the cluster. Google's admin client repeats a question that the control plane does not answer until its
-// context ends, without a word.
+// clusterTime bounds one question for the cluster. Google's admin client repeats a question that
+// the control plane does not answer until its context ends, without a word.
 const clusterTime = 20 * time.Second
 
 // clusterWatch watches that the target stays in one cluster.
@@ -18,11 +18,12 @@ type clusterWatch struct {
 	ask     func(ctx context.Context) (string, error)
 }
 
-// run asks which cluster the target is, at once and then every Timing.List, until a drain begins. It fails when that is another one than before
-// (H46).
+// run asks which cluster the target is, at once and then every Timing.List, until a drain begins.
+// It fails when that is another one than before (H46).
 //
-// It is a task of its own, and not a step of the keepers: they may read, and must list shards, however long the control plane, which is another service
-// than the one that takes writes, does not answer.
+// It is a task of its own, and not a step of the keepers: they may read, and must list shards,
+// however long the control plane, which is another service than the one that takes writes, does not
+// answer.
 func (w *clusterWatch) run(life lifecycle) error {
 	for !life.draining() {
 		err := w.retry(life, "ask for the cluster of the target", w.check)

@@ -12,8 +12,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// A shard that is caught up is asked every second, and its row is written no more often than its lease is renewed: thousands of quiet shards would
-// otherwise each write to the ledger every second.
+// A shard that is caught up is asked every second, and its row is written no more often than its
+// lease is renewed: thousands of quiet shards would otherwise each write to the ledger every
+// second.
 func TestAQuietShardIsSeldomCommitted(t *testing.T) {
 	source, writes := &rolled{}, 0
 	store := &checkpointtest.Memory{OnSwap: func(_ context.Context, key string, execute func() bool) (bool, error) {
@@ -40,8 +41,8 @@ func (s slowShard) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) 
 	return s.quietShard.Read(ctx, at)
 }
 
-// TestH75_AReadIsOfWhenItWasSent: what a page shows is of any moment since it was asked for. Coverage waits for an answer that tells the service's time: this
-// worker's clock begins none.
+// TestH75_AReadIsOfWhenItWasSent: what a page shows is of any moment since it was asked for.
+// Coverage waits for an answer that tells the service's time: this worker's clock begins none.
 func TestH75_AReadIsOfWhenItWasSent(t *testing.T) {
 	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, _ checkpoint.TableState) {
 		began := task.Now(ctx)

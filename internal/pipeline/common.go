@@ -20,8 +20,9 @@ type common struct {
 	halt        context.CancelCauseFunc // begins a clean stop of the process
 }
 
-// end passes on what ends the process. An error after which a clean stop is safe becomes its cause, so that leases are released
-// and another worker may take over at once; after any other nothing more is written.
+// end passes on what ends the process. An error after which a clean stop is safe becomes its cause,
+// so that leases are released and another worker may take over at once; after any other nothing
+// more is written.
 func (c *common) end(err error) error {
 	switch {
 	case orderly(err):
@@ -41,7 +42,8 @@ type view struct {
 	over   bool      // what the tracker said of the end of the table's stream, before the rest was read
 }
 
-// look reads the table's rows, and makes sure that they are still the ledger and the mapping this process was started with.
+// look reads the table's rows, and makes sure that they are still the ledger and the mapping this
+// process was started with.
 func (c *common) look(ctx context.Context) (view, error) {
 	if err := c.ledger.Check(ctx); err != nil {
 		return view{}, err
@@ -58,8 +60,9 @@ func (c *common) look(ctx context.Context) (view, error) {
 	return view{state: state, shards: shards}, err
 }
 
-// raise declares a gap and raises the generation, and reports it. It fails with checkpoint.ErrRaised if another gap was declared meanwhile and
-// change was not made with it: whoever wanted it looks again.
+// raise declares a gap and raises the generation, and reports it. It fails with
+// checkpoint.ErrRaised if another gap was declared meanwhile and change was not made with it:
+// whoever wanted it looks again.
 func (c *common) raise(life lifecycle, from uint32, gap checkpoint.DeclaredGap, change func(*checkpoint.TableState)) error {
 	var overtaken error
 	err := c.retry(life.finishing(), "raise the generation", func(ctx context.Context) error {
@@ -79,7 +82,8 @@ func (c *common) raise(life lifecycle, from uint32, gap checkpoint.DeclaredGap, 
 	return cmp.Or(err, overtaken)
 }
 
-// reportLag reports how far behind this worker is with the shards that it tracks, or that it reads none.
+// reportLag reports how far behind this worker is with the shards that it tracks, or that it reads
+// none.
 func (c *common) reportLag(ctx context.Context, b *shardTracker) {
 	served := c.ledger.ServiceTime(ctx)
 	now := served

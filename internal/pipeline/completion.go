@@ -8,8 +8,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// completion is what ends a run with Once: all tables are drained at the same time. One that was drained before the others is followed until they are, or what is
-// written to it meanwhile would be left out by a run that says that everything is applied.
+// completion is what ends a run with Once: all tables are drained at the same time. One that was
+// drained before the others is followed until they are, or what is written to it meanwhile would be
+// left out by a run that says that everything is applied.
 type completion struct {
 	mu     sync.Mutex
 	tables map[string]*draining
@@ -36,9 +37,10 @@ func (c *completion) await(name string, wake *task.Wakeup) {
 	c.tables[name] = &draining{wake: wake}
 }
 
-// report notes whether a table is drained now, and tells whether the run is over. It is over for all as soon as it is for one. What was found of the others
-// may be of before an outage: each of them is looked at when its own turn comes, and the waits after failures differ. So all are asked, before the run ends, whether that
-// holds still.
+// report notes whether a table is drained now, and tells whether the run is over. It is over for
+// all as soon as it is for one. What was found of the others may be of before an outage: each of
+// them is looked at when its own turn comes, and the waits after failures differ. So all are asked,
+// before the run ends, whether that holds still.
 func (c *completion) report(name string, done bool, still func() bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -13,7 +13,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// H18: what is drained goes on until all tables are drained at the same time, and then nothing waits for anything any more.
+// H18: what is drained goes on until all tables are drained at the same time, and then nothing
+// waits for anything any more.
 func TestH18_TablesDrainTogether(t *testing.T) {
 	var d completion
 	for _, name := range []string{discovery, "A", "B"} {
@@ -31,8 +32,8 @@ func TestH18_TablesDrainTogether(t *testing.T) {
 	}
 }
 
-// H18: of a table counts what was found when it was last looked at; and one that turned out not to be drained any more is looked at again, whatever what
-// was found before says later.
+// H18: of a table counts what was found when it was last looked at; and one that turned out not to
+// be drained any more is looked at again, whatever what was found before says later.
 func TestH18_WhatWasFoundLastCounts(t *testing.T) {
 	var d completion
 	d.await("A", new(task.Wakeup))
@@ -52,7 +53,8 @@ func TestH18_WhatWasFoundLastCounts(t *testing.T) {
 	report(true, "A", nil, "both are")
 }
 
-// H18: what was found of a table a while ago, and could not be looked at since, does not end the run with another one that is drained now.
+// H18: what was found of a table a while ago, and could not be looked at since, does not end the
+// run with another one that is drained now.
 func TestH18_WhatWasFoundBeforeHoldsStill(t *testing.T) {
 	err := virtual.NewWorld(1, time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC), false).Run(time.Hour, func(ctx context.Context) {
 		ledger, err := checkpoint.Open(ctx, &checkpointtest.Memory{}, "drained", checkpoint.Options{Worker: "w", ID: "l"})
@@ -94,7 +96,8 @@ func TestH18_WhatWasFoundBeforeHoldsStill(t *testing.T) {
 	}
 }
 
-// H18: neither what is trimmed, and is to be declared or read on, nor a copy that goes on is drained, though nobody reads the shard at the moment.
+// H18: neither what is trimmed, and is to be declared or read on, nor a copy that goes on is
+// drained, though nobody reads the shard at the moment.
 func TestH18_WhatIsToGoOnIsNotDrained(t *testing.T) {
 	ctx, at := context.Background(), time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	ledger, err := checkpoint.Open(ctx, &checkpointtest.Memory{}, "drained", checkpoint.Options{Worker: "w", ID: "l"})
@@ -127,8 +130,9 @@ func TestH18_WhatIsToGoOnIsNotDrained(t *testing.T) {
 	}
 }
 
-// H13: a day after a shard ended its children may be gone, and whoever begins then has not listed them either. Nothing is drained before a whole listing shows
-// that there are none: until then what they hold may be missing.
+// H13: a day after a shard ended its children may be gone, and whoever begins then has not listed
+// them either. Nothing is drained before a whole listing shows that there are none: until then what
+// they hold may be missing.
 func TestH13_WhatFollowsAShardIsListedBeforeItIsDrained(t *testing.T) {
 	begin := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	err := virtual.NewWorld(1, begin, false).Run(72*time.Hour, func(ctx context.Context) {

@@ -39,8 +39,8 @@ type loadStore interface {
 	SaveScan(ctx context.Context, progress []byte, pace checkpoint.Pace) error
 }
 
-// copy loads the items the table already holds, once: after every root of the stream was read at the horizon, so that no change
-// falls between the image and the stream.
+// copy loads the items the table already holds, once: after every root of the stream was read at
+// the horizon, so that no change falls between the image and the stream.
 func (l *loader) copy(life lifecycle, store loadStore) error {
 	if !l.wanted {
 		return nil
@@ -86,8 +86,9 @@ func (l *loader) copy(life lifecycle, store loadStore) error {
 	return err
 }
 
-// progress is how far the copy came before. One that cannot be read is a trouble of the keeper lease until somebody mends it, by a version that
-// reads it, for example: a copy from the beginning would hide that the ledger is damaged.
+// progress is how far the copy came before. One that cannot be read is a trouble of the keeper
+// lease until somebody mends it, by a version that reads it, for example: a copy from the beginning
+// would hide that the ledger is damaged.
 func (l *loader) progress(life lifecycle, store loadStore, generation uint32) (p backfill.Progress, err error) {
 	err = l.retry(life, "read the copy's progress", func(context.Context) error {
 		p, err = backfill.ReadProgress(store.Scan(), generation)
@@ -96,7 +97,8 @@ func (l *loader) progress(life lifecycle, store loadStore, generation uint32) (p
 	return p, err
 }
 
-// run is copy of a table that may be dropped meanwhile: a named one is kept all the same, as long as its stream can be read.
+// run is copy of a table that may be dropped meanwhile: a named one is kept all the same, as long
+// as its stream can be read.
 func (l *loader) run(life lifecycle, store loadStore) error {
 	for {
 		err := l.copy(life, store)
@@ -145,8 +147,9 @@ func (l *loader) admitted(life lifecycle) (checkpoint.TableState, error) {
 	}
 }
 
-// begin notes when the load began, unless it goes on. The generation must still be the one that was looked at: a gap that was declared since
-// asks for another load than this, and what was admissible then may not be now.
+// begin notes when the load began, unless it goes on. The generation must still be the one that was
+// looked at: a gap that was declared since asks for another load than this, and what was admissible
+// then may not be now.
 func (l *loader) begin(life lifecycle, state checkpoint.TableState) (checkpoint.TableState, error) {
 	var d backfill.Description
 	err := l.retry(life, "describe the table", func(ctx context.Context) (err error) {
@@ -206,9 +209,10 @@ func (l *loader) save(ctx context.Context, store loadStore, p backfill.Progress)
 // errRaised is why a load that has read everything is not complete after all.
 var errRaised = fmt.Errorf("while the table was loaded: %w", sink.ErrFenced)
 
-// loaded marks the load complete, if the target still is the one that it wrote to and its images still join the stream. The witness is looked at
-// once more, because what was copied before a loss of the target went with it, and the keeper's next beat may be a minute away. Coverage is
-// looked at again, because a root may have been listed, and read for the first time, since the load began.
+// loaded marks the load complete, if the target still is the one that it wrote to and its images
+// still join the stream. The witness is looked at once more, because what was copied before a loss
+// of the target went with it, and the keeper's next beat may be a minute away. Coverage is looked
+// at again, because a root may have been listed, and read for the first time, since the load began.
 func (l *loader) loaded(life lifecycle, state checkpoint.TableState, p backfill.Progress) error {
 	err := l.retry(life, "complete the copy", func(ctx context.Context) error {
 		if err := l.witnesses.beat(life); err != nil {

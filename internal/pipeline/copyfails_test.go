@@ -19,8 +19,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// An error that ends the process does so, whatever else a copy ends with in the same moment: here a gap that cannot be declared, because the ledger was
-// exchanged.
+// An error that ends the process does so, whatever else a copy ends with in the same moment: here a
+// gap that cannot be declared, because the ledger was exchanged.
 func TestAGapThatEndsACopyHidesNoFatalError(t *testing.T) {
 	ctx, store := t.Context(), &checkpointtest.Memory{}
 	ledger, state := loading(t, store)
@@ -61,7 +61,8 @@ func (s stopsOnPage) Scan(context.Context, string, int, int, attribute.Item, int
 	return backfill.ScanPage{}, errStopped
 }
 
-// The last save of a copy that is stopped finds that the ledger is another one: that is no clean stop.
+// The last save of a copy that is stopped finds that the ledger is another one: that is no clean
+// stop.
 func TestAStopHidesNoFatalErrorOfACopy(t *testing.T) {
 	mapping := ordersMapping(t)
 	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, state checkpoint.TableState) {
@@ -89,8 +90,9 @@ func TestAStopHidesNoFatalErrorOfACopy(t *testing.T) {
 	})
 }
 
-// A copy's progress that cannot be read is told again and again, less and less often, under the keeper lease that is held all the while: neither a loop of keeper leases
-// that are taken and left, nor a copy that begins anew as if nothing was wrong.
+// A copy's progress that cannot be read is told again and again, less and less often, under the
+// keeper lease that is held all the while: neither a loop of keeper leases that are taken and left,
+// nor a copy that begins anew as if nothing was wrong.
 func TestProgressThatCannotBeReadIsToldAndWaitedFor(t *testing.T) {
 	const secret = "customer-4711"
 	mapping := ordersMapping(t)
@@ -139,7 +141,8 @@ func inBothRuntimes(t *testing.T, script func(ctx context.Context)) {
 	}
 }
 
-// A backoff ends with the lease under which it waits: whoever lost one looks for the next at once. It ends with a stop as well.
+// A backoff ends with the lease under which it waits: whoever lost one looks for the next at once.
+// It ends with a stop as well.
 func TestABackoffEndsWithItsLease(t *testing.T) {
 	lost := errors.New("lease lost")
 	for name, ends := range map[string]func(stop, lease context.CancelCauseFunc){
@@ -180,7 +183,8 @@ func (d dated) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
 	return page, err
 }
 
-// The writer is told the time that the page came with: the changes of a moment ago are not old, whatever the worker's clock says.
+// The writer is told the time that the page came with: the changes of a moment ago are not old,
+// whatever the worker's clock says.
 func TestH81_PagesBringTheirTime(t *testing.T) {
 	o := crowd(t, newBacklog(5), targets{}, "Orders")
 	o.Open = func(string) cdc.Source { return dated{newBacklog(5)} }

@@ -19,8 +19,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// TestH24_AnOldListingIsNotOneOfANewStream: a keeper that stood still between its first listing and the note of it finds that another one
-// has noticed a new stream. The listing says nothing of that one, whose shards are still to be ranked as roots.
+// TestH24_AnOldListingIsNotOneOfANewStream: a keeper that stood still between its first listing and
+// the note of it finds that another one has noticed a new stream. The listing says nothing of that
+// one, whose shards are still to be ranked as roots.
 func TestH24_AnOldListingIsNotOneOfANewStream(t *testing.T) {
 	ctx := context.Background()
 	ledger, err := checkpoint.Open(ctx, &checkpointtest.Memory{}, "discover", checkpoint.Options{Worker: "w", ID: "l"})
@@ -54,9 +55,10 @@ func TestH24_AnOldListingIsNotOneOfANewStream(t *testing.T) {
 	}
 }
 
-// TestH75_WhatARootIsCoveredTo: the earliest of what the load rests on and what the first read saw. A root that is listed after the load began
-// may give empty pages while it holds changes from before its first read; until something of it is applied they are missing, and so
-// its first read must not be what a later seek at the horizon is judged by.
+// TestH75_WhatARootIsCoveredTo: the earliest of what the load rests on and what the first read saw.
+// A root that is listed after the load began may give empty pages while it holds changes from
+// before its first read; until something of it is applied they are missing, and so its first read
+// must not be what a later seek at the horizon is judged by.
 func TestH75_WhatARootIsCoveredTo(t *testing.T) {
 	at := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	const generation = 7
@@ -90,7 +92,8 @@ func TestH75_WhatARootIsCoveredTo(t *testing.T) {
 	}
 }
 
-// What could not be looked for, and what kept a table from being suspended meanwhile, are both told: the second may end the process, the first alone would be repeated.
+// What could not be looked for, and what kept a table from being suspended meanwhile, are both
+// told: the second may end the process, the first alone would be repeated.
 func TestAFailedLookDoesNotHideTheNext(t *testing.T) {
 	ctx, failed := t.Context(), errors.New("some tables could not be described")
 	store := &checkpointtest.Memory{}
@@ -115,7 +118,8 @@ func TestAFailedLookDoesNotHideTheNext(t *testing.T) {
 	}
 }
 
-// TestH71_ALoadDoesNotBeginInAGenerationOfAGap: a gap is declared between the look that admitted the load and the note that it began.
+// TestH71_ALoadDoesNotBeginInAGenerationOfAGap: a gap is declared between the look that admitted
+// the load and the note that it began.
 func TestH71_ALoadDoesNotBeginInAGenerationOfAGap(t *testing.T) {
 	ctx := context.Background()
 	ledger, err := checkpoint.Open(ctx, &checkpointtest.Memory{}, "begin", checkpoint.Options{Worker: "w", ID: "l"})
@@ -145,7 +149,8 @@ func TestH71_ALoadDoesNotBeginInAGenerationOfAGap(t *testing.T) {
 	}
 }
 
-// TestH71_ALoadThatARaiseOvertookIsFenced: the generation rises between the reading of a page and its writing. The page is of the load before.
+// TestH71_ALoadThatARaiseOvertookIsFenced: the generation rises between the reading of a page and
+// its writing. The page is of the load before.
 func TestH71_ALoadThatARaiseOvertookIsFenced(t *testing.T) {
 	ctx := context.Background()
 	m := ordersMapping(t)
@@ -181,8 +186,9 @@ func (described) Describe(ctx context.Context, _ string) (backfill.Description, 
 	return backfill.Description{Name: "Orders", At: task.Now(ctx)}, nil
 }
 
-// TestH34_ALoadThatDoesNotReachTheStream: a root that was first read more than a day after the load began may have lost what the images of the load
-// are older than. The load is not complete then, and a gap tells of it, though its reader saw none.
+// TestH34_ALoadThatDoesNotReachTheStream: a root that was first read more than a day after the load
+// began may have lost what the images of the load are older than. The load is not complete then,
+// and a gap tells of it, though its reader saw none.
 func TestH34_ALoadThatDoesNotReachTheStream(t *testing.T) {
 	ctx, start := context.Background(), time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 	mapping := ordersMapping(t)
@@ -217,8 +223,8 @@ func TestH34_ALoadThatDoesNotReachTheStream(t *testing.T) {
 	}
 }
 
-// TestWhatWasFoundJoins: what was found joins, or is suspended, at once, though another table cannot be described for now; that one is looked for
-// again, and a run with Once waits for it.
+// TestWhatWasFoundJoins: what was found joins, or is suspended, at once, though another table
+// cannot be described for now; that one is looked for again, and a run with Once waits for it.
 func TestWhatWasFoundJoins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
@@ -307,7 +313,8 @@ func TestAStopEndsALook(t *testing.T) {
 	})
 }
 
-// TestLivesWithoutTables: while there is no table, looking for some is what shows that the process lives.
+// TestLivesWithoutTables: while there is no table, looking for some is what shows that the process
+// lives.
 func TestLivesWithoutTables(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		drain, cancel := context.WithCancel(t.Context())
@@ -336,7 +343,8 @@ func TestLivesWithoutTables(t *testing.T) {
 	})
 }
 
-// TestLongGone: a table is left alone when it was dropped so long ago that its stream is gone, as the ledger and the keeper here know.
+// TestLongGone: a table is left alone when it was dropped so long ago that its stream is gone, as
+// the ledger and the keeper here know.
 func TestLongGone(t *testing.T) {
 	now := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	for _, c := range []struct {

@@ -26,8 +26,8 @@ type Rehearsal struct {
 }
 
 const (
-	// rehearsalPages is how many empty pages in a row a dry run takes for the end of an open shard that nothing is written to: it wants
-	// a good part of the stream, not all of it.
+	// rehearsalPages is how many empty pages in a row a dry run takes for the end of an open shard
+	// that nothing is written to: it wants a good part of the stream, not all of it.
 	rehearsalPages = 3
 	// rehearsalShards is how many shards are read side by side.
 	rehearsalShards = 16
@@ -36,8 +36,9 @@ const (
 	otherReasons     = "other reasons"
 )
 
-// DryRun reads and maps one table: every item once, and every listed shard from the horizon to its end, to where it is empty, or to what
-// was written after it was begun. It writes nothing, not even the ledger. It needs Database, Open, Events and Timing of the options.
+// DryRun reads and maps one table: every item once, and every listed shard from the horizon to its
+// end, to where it is empty, or to what was written after it was begun. It writes nothing, not even
+// the ledger. It needs Database, Open, Events and Timing of the options.
 func DryRun(ctx context.Context, o Options, spec Table) (Rehearsal, error) {
 	o.Timing = o.Timing.orDefault(0)
 	o.Events = o.Events.orSilent()
@@ -121,8 +122,8 @@ func (r *rehearsal) load(ctx context.Context, estimate int64) error {
 	return err
 }
 
-// stream reads the listed shards. What is trimmed or gone meanwhile would be no gap of a run that begins
-// now, and is passed over.
+// stream reads the listed shards. What is trimmed or gone meanwhile would be no gap of a run that
+// begins now, and is passed over.
 func (r *rehearsal) stream(ctx context.Context, arn string) error {
 	listing, err := listShards(until(ctx), r.retrier, r.open(arn), "")
 	if err != nil {

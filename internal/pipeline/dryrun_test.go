@@ -15,7 +15,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// busyShard gives a change with every page, which was made a second before it, and pages come ten seconds apart.
+// busyShard gives a change with every page, which was made a second before it, and pages come ten
+// seconds apart.
 type busyShard struct {
 	cdc.Source
 	now   time.Time
@@ -36,7 +37,8 @@ func (b *busyShard) Read(context.Context, cdc.Iterator) (cdc.Page, error) {
 	return cdc.Page{Changes: []cdc.Change{change}, Next: "i", At: b.now}, nil
 }
 
-// A shard that is written to all the time never gives an empty page: a dry run reads what was there when it began.
+// A shard that is written to all the time never gives an empty page: a dry run reads what was there
+// when it began.
 func TestDryRunOfABusyTableEnds(t *testing.T) {
 	m := ordersMapping(t)
 	o := Options{Timing: Timing{}.orDefault(0), Events: Events{}.orSilent()}
@@ -66,7 +68,8 @@ func (c *coming) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
 	return cdc.Page{Changes: []cdc.Change{change}, Next: "i", At: c.now}, nil
 }
 
-// Pages of a stream may be empty although more come after them: a dry run takes as many in a row for the end, and not as many in all.
+// Pages of a stream may be empty although more come after them: a dry run takes as many in a row
+// for the end, and not as many in all.
 func TestDryRunReadsOverEmptyPages(t *testing.T) {
 	mapping := ordersMapping(t)
 	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, _ checkpoint.TableState) {
@@ -110,7 +113,8 @@ func (r *rehearsed) Scan(context.Context, string, int, int, attribute.Item, int)
 	}}, nil
 }
 
-// fading is a stream of which some shards are trimmed or gone since they were listed, and one ended.
+// fading is a stream of which some shards are trimmed or gone since they were listed, and one
+// ended.
 type fading struct{ *backlog }
 
 func (fading) ListPage(context.Context, string, string) (cdc.ListingPage, error) {
@@ -134,8 +138,9 @@ func (f fading) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
 	return page, err
 }
 
-// A dry run tells what it found of everything that can be read: of each item, of open shards and of those that ended, whatever was trimmed meanwhile. Of a table whose stream
-// cannot be followed it tells nothing.
+// A dry run tells what it found of everything that can be read: of each item, of open shards and of
+// those that ended, whatever was trimmed meanwhile. Of a table whose stream cannot be followed it
+// tells nothing.
 func TestADryRunTellsOfAll(t *testing.T) {
 	mapping := ordersMapping(t)
 	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, _ checkpoint.TableState) {

@@ -13,7 +13,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/test/virtual"
 )
 
-// failAt lets the call of a store with the given number fail for good: the ledger is not the one that this process was started with.
+// failAt lets the call of a store with the given number fail for good: the ledger is not the one
+// that this process was started with.
 func failAt(store *checkpointtest.Memory, calls *int, n int) {
 	next := func() error {
 		if *calls++; *calls == n {
@@ -30,8 +31,9 @@ func failAt(store *checkpointtest.Memory, calls *int, n int) {
 	}
 }
 
-// busy prepares a table that has something to do for every step of a pass: a generation that is not adopted, a gap that is not declared, one that can be read on, a shard whose
-// children are not known, and one whose row says nothing any more.
+// busy prepares a table that has something to do for every step of a pass: a generation that is not
+// adopted, a gap that is not declared, one that can be read on, a shard whose children are not
+// known, and one whose row says nothing any more.
 func busy(ctx context.Context, l *checkpoint.Ledger) (checkpoint.TableState, error) {
 	state, err := l.UpdateTable(ctx, "Orders", func(s *checkpoint.TableState) error {
 		s.StreamARN, s.Label, s.Generation, s.Adopted, s.Listed = "arn", "label", 7, 6, 7
@@ -53,8 +55,9 @@ func busy(ctx context.Context, l *checkpoint.Ledger) (checkpoint.TableState, err
 	return state, err
 }
 
-// What a step of the keeper finds out about its ledger is what the step ends with, at whichever of its calls that is: what could not be read is not what is not there, and a pass that
-// could not note something has not noted it.
+// What a step of the keeper finds out about its ledger is what the step ends with, at whichever of
+// its calls that is: what could not be read is not what is not there, and a pass that could not
+// note something has not noted it.
 func TestAPassEndsWithWhatItFindsOut(t *testing.T) {
 	const lostTarget, endingLoad = "a target that was lost", "a load that ends"
 	mapping := ordersMapping(t)

@@ -24,8 +24,9 @@ type follower struct {
 	outages  *outages
 }
 
-// follow reads one shard for as long as the lease is held and no drain has begun: read, fold, write, commit. The checkpoint
-// moves only over what Write has reported durable (I3), so that a crash anywhere repeats work and loses none.
+// follow reads one shard for as long as the lease is held and no drain has begun: read, fold,
+// write, commit. The checkpoint moves only over what Write has reported durable (I3), so that a
+// crash anywhere repeats work and loses none.
 func (f *follower) follow(life lifecycle, lease *checkpoint.Lease, reader *cdc.Reader, cut time.Time) error {
 	ctx, shard := life.work, lease.Shard()
 	at, committed := shard.Progress(), task.Mono(ctx)
@@ -87,7 +88,8 @@ func (f *follower) finish(life lifecycle, lease *checkpoint.Lease, at checkpoint
 	return err
 }
 
-// read gives the next page, and when it was asked for. What is beyond repeating (trimmed, not found) is returned.
+// read gives the next page, and when it was asked for. What is beyond repeating (trimmed, not
+// found) is returned.
 func (r *retrier) read(life lifecycle, reader *cdc.Reader, from cdc.Position, slot *pageSlot) (page cdc.Page, sent time.Time, err error) {
 	err = r.retry(life, "read a shard", func(ctx context.Context) (err error) {
 		if err = slot.take(ctx); err != nil {
@@ -124,9 +126,10 @@ func advance(at checkpoint.Progress, page cdc.Page, cellTime, sent time.Time) ch
 	return at
 }
 
-// due tells whether the progress is worth a checkpoint: at once after a shard's first read, because a load waits for it; while
-// changes come, once in Timing.Commit; and otherwise as often as the lease is renewed, which a commit does as well. So the last
-// changes before a shard is quiet may be read again by whoever takes over within that time.
+// due tells whether the progress is worth a checkpoint: at once after a shard's first read, because
+// a load waits for it; while changes come, once in Timing.Commit; and otherwise as often as the
+// lease is renewed, which a commit does as well. So the last changes before a shard is quiet may be
+// read again by whoever takes over within that time.
 func (f *follower) due(before, at checkpoint.Progress, since time.Duration) bool {
 	switch {
 	case before.FirstRead.IsZero() && !at.FirstRead.IsZero():
@@ -137,8 +140,9 @@ func (f *follower) due(before, at checkpoint.Progress, since time.Duration) bool
 	return since >= f.timing.Commit && !at.CaughtUp
 }
 
-// keep drops the changes from before the cut, as long as the shard's lineage has had nothing else: an unbroken prefix. Times may
-// run backwards, so that a later change may be dated before the cut too; it is kept (H84).
+// keep drops the changes from before the cut, as long as the shard's lineage has had nothing else:
+// an unbroken prefix. Times may run backwards, so that a later change may be dated before the cut
+// too; it is kept (H84).
 func keep(at *checkpoint.Progress, cut time.Time, changes []cdc.Change) []cdc.Change {
 	if !at.Dropping {
 		return changes
@@ -152,7 +156,8 @@ func keep(at *checkpoint.Progress, cut time.Time, changes []cdc.Change) []cdc.Ch
 	return nil
 }
 
-// hold works under a lease until the shard is done, lost, or not ours any more. It returns only what ends the process.
+// hold works under a lease until the shard is done, lost, or not ours any more. It returns only
+// what ends the process.
 func (f *follower) hold(life lifecycle, lease *checkpoint.Lease, state checkpoint.TableState) error {
 	shard := lease.Shard()
 	f.events.ShardTaken(f.source, shard.ID, shard.Epoch)
@@ -194,8 +199,8 @@ func (f *follower) hold(life lifecycle, lease *checkpoint.Lease, state checkpoin
 	return f.end(err)
 }
 
-// declare makes the shard a gap and raises the generation at once. A worker that is gone between the two leaves a row from which
-// the keeper raises (checkpoint.Shard.Undeclared).
+// declare makes the shard a gap and raises the generation at once. A worker that is gone between
+// the two leaves a row from which the keeper raises (checkpoint.Shard.Undeclared).
 func (f *follower) declare(held, after lifecycle, lease *checkpoint.Lease, loss checkpoint.Loss, cause error) error {
 	shard := lease.Shard()
 	err := f.retry(held.finishing(), "declare a gap", func(ctx context.Context) error {
@@ -209,8 +214,8 @@ func (f *follower) declare(held, after lifecycle, lease *checkpoint.Lease, loss 
 	return f.raise(after, shard.Generation, checkpoint.DeclaredGap{Shard: shard.ID, Reason: cause.Error()}, nil)
 }
 
-// hear asks for the source's time if no answer has shown it yet: a worker's first one may be that a shard is
-// lost. A gap without its time is better than a gap that waits.
+// hear asks for the source's time if no answer has shown it yet: a worker's first one may be that a
+// shard is lost. A gap without its time is better than a gap that waits.
 func (f *follower) hear(ctx context.Context) {
 	if !f.ledger.ServiceTime(ctx).IsZero() {
 		return
@@ -220,9 +225,11 @@ func (f *follower) hear(ctx context.Context) {
 	_, _ = f.database.Describe(limited, f.source)
 }
 
-// covered is the event time up to which the shard's lineage is known to be applied: what a seek at the horizon is judged by.
-// A root inherits nothing; what must not be missing of it is what the load rests on, or what its own first read saw, or, where nothing is
-// loaded and nothing was read yet, what came since the start: the stream may be read for the first time long after it was first looked at.
+// covered is the event time up to which the shard's lineage is known to be applied: what a seek at
+// the horizon is judged by. A root inherits nothing; what must not be missing of it is what the
+// load rests on, or what its own first read saw, or, where nothing is loaded and nothing was read
+// yet, what came since the start: the stream may be read for the first time long after it was first
+// looked at.
 func covered(s checkpoint.Shard, table checkpoint.TableState) time.Time {
 	if !s.CoveredTo.IsZero() {
 		return s.CoveredTo

@@ -33,7 +33,8 @@ func (d passing) Describe(ctx context.Context, table string) (backfill.Descripti
 	return backfill.Description{}, &cdc.Error{Op: "DescribeTable", Reason: cdc.NotFound, Err: errors.New("no such table")}
 }
 
-// A worker that runs knows within 15 seconds that its table was dropped, or exists again, whenever its last complete pass was.
+// A worker that runs knows within 15 seconds that its table was dropped, or exists again, whenever
+// its last complete pass was.
 func TestADropIsKnownWithinSeconds(t *testing.T) {
 	const soon = 15 * time.Second
 	for _, after := range []time.Duration{5 * time.Second, 25 * time.Second, 55 * time.Second} {
@@ -68,7 +69,8 @@ func (ended) ListPage(context.Context, string, string) (cdc.ListingPage, error) 
 	return cdc.ListingPage{Ended: true}, nil
 }
 
-// The end of a stream makes the next complete pass due: the table may be dropped, however many others there are. A pass that finds nothing new is not repeated at once.
+// The end of a stream makes the next complete pass due: the table may be dropped, however many
+// others there are. A pass that finds nothing new is not repeated at once.
 func TestTheEndOfAStreamIsLookedAt(t *testing.T) {
 	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, state checkpoint.TableState) {
 		k.Open, k.Timing = func(string) cdc.Source { return ended{} }, Timing{}.orDefault(k.Ledger.Lease())
@@ -87,7 +89,8 @@ func TestTheEndOfAStreamIsLookedAt(t *testing.T) {
 	})
 }
 
-// A glance that fails says nothing: a table that cannot be described was not dropped, and one that was dropped does not exist again.
+// A glance that fails says nothing: a table that cannot be described was not dropped, and one that
+// was dropped does not exist again.
 func TestAGlanceThatFails(t *testing.T) {
 	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, _ checkpoint.TableState) {
 		for _, dropped := range []bool{false, true} {

@@ -20,7 +20,8 @@ func newHoldings(life lifecycle, left func()) *holdings {
 	return &holdings{life: life.within(tasks.Context()), tasks: tasks, names: nameSet{names: map[string]bool{}}, left: left}
 }
 
-// begin takes a lease and starts a task with what take returned, unless one of that name is under way still. It fails as take does.
+// begin takes a lease and starts a task with what take returned, unless one of that name is under
+// way still. It fails as take does.
 func (h *holdings) begin(name string, take func(ctx context.Context) (hold func(life lifecycle) error, err error)) error {
 	if !h.names.add(name) {
 		return nil
@@ -38,7 +39,8 @@ func (h *holdings) begin(name string, take func(ctx context.Context) (hold func(
 	return nil
 }
 
-// nameSet is a set of names that several tasks use: the shards of a table that this worker holds or is about to, or the tables that joined.
+// nameSet is a set of names that several tasks use: the shards of a table that this worker holds or
+// is about to, or the tables that joined.
 type nameSet struct {
 	mu    sync.Mutex
 	names map[string]bool

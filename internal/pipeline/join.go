@@ -46,8 +46,8 @@ func newJoining(w *worker, begin func(Table), joined *nameSet) *joining {
 	}
 }
 
-// join looks for tables, at once and then every DiscoverEvery, and begins to replicate those that are new, until a drain begins. With
-// Once it looks until nothing has failed.
+// join looks for tables, at once and then every DiscoverEvery, and begins to replicate those that
+// are new, until a drain begins. With Once it looks until nothing has failed.
 func (j *joining) join(life lifecycle) error {
 	for !life.draining() {
 		err := j.retry(life, "look for tables", func(context.Context) error { return j.admit(life) })
@@ -66,8 +66,8 @@ func (j *joining) join(life lifecycle) error {
 	return nil
 }
 
-// admit looks for tables one time. What was found joins, or is suspended, even if others could not be looked at: it neither waits for them nor is
-// lost with their error.
+// admit looks for tables one time. What was found joins, or is suspended, even if others could not
+// be looked at: it neither waits for them nor is lost with their error.
 func (j *joining) admit(life lifecycle) error {
 	j.tick()
 	found, failed := j.discover(life.work, j.joined.has)
@@ -98,7 +98,8 @@ func (j *joining) admit(life lifecycle) error {
 // tickEvery is how often a worker that follows no table shows that it lives.
 const tickEvery = 20 * time.Second
 
-// rest waits until tables are looked for again. Meanwhile there may be no table whose loop shows that the process lives.
+// rest waits until tables are looked for again. Meanwhile there may be no table whose loop shows
+// that the process lives.
 func (j *joining) rest(drain context.Context) {
 	until := task.Mono(drain) + j.every
 	for left := j.every; left > 0; left = until - task.Mono(drain) {
@@ -109,25 +110,28 @@ func (j *joining) rest(drain context.Context) {
 	}
 }
 
-// tick tells that the process lives, unless there are tables whose loops do: it must be seen if those stand.
+// tick tells that the process lives, unless there are tables whose loops do: it must be seen if
+// those stand.
 func (j *joining) tick() {
 	if j.alone && j.joined.empty() {
 		j.events.Tick()
 	}
 }
 
-// lookedAfter is for how long a table that was dropped is looked after still: its stream can be read for half of that, and clocks differ.
+// lookedAfter is for how long a table that was dropped is looked after still: its stream can be
+// read for half of that, and clocks differ.
 const lookedAfter = 2 * cdc.Retention
 
-// longGone tells whether nothing is left to do for a table of a pattern, which was dropped and has no stream any more. One of its name that is
-// created later joins anew. What the ledger says may be of before that: the keeper here must have found the same.
+// longGone tells whether nothing is left to do for a table of a pattern, which was dropped and has
+// no stream any more. One of its name that is created later joins anew. What the ledger says may be
+// of before that: the keeper here must have found the same.
 func (a *assigner) longGone(v view, now time.Time) bool {
 	aside := v.state.Suspended
 	return a.once == nil && a.tracker.isSuspended() && aside.Reason == GoneReason && now.Sub(aside.Since) > lookedAfter
 }
 
-// leaving is the time that longGone is judged by. A worker that never held a shard or the keeper lease has heard no
-// answer of the source; nothing is claimed by leaving, so its own clock will do.
+// leaving is the time that longGone is judged by. A worker that never held a shard or the keeper
+// lease has heard no answer of the source; nothing is claimed by leaving, so its own clock will do.
 func (a *assigner) leaving(ctx context.Context) time.Time {
 	if now := a.ledger.ServiceTime(ctx); !now.IsZero() {
 		return now

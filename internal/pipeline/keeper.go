@@ -10,7 +10,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// keeper holds the table's keeper lease, if no other worker does, and lets the reconciler and the loader work under it.
+// keeper holds the table's keeper lease, if no other worker does, and lets the reconciler and the
+// loader work under it.
 type keeper struct {
 	*common
 	reconciler   *reconciler
@@ -55,8 +56,9 @@ func (k *keeper) seek(life lifecycle) error {
 	return nil
 }
 
-// serve keeps the table until a drain begins, the keeper lease is lost or left to another, or the table is suspended, and says how long to stay away
-// from it. The error is only what ends the process.
+// serve keeps the table until a drain begins, the keeper lease is lost or left to another, or the
+// table is suspended, and says how long to stay away from it. The error is only what ends the
+// process.
 func (k *keeper) serve(life lifecycle, lease *checkpoint.Keeper) (rest time.Duration, err error) {
 	rest = k.timing.Pass
 	k.events.KeeperTaken(k.source, lease.Epoch())
@@ -93,8 +95,8 @@ func (k *keeper) serve(life lifecycle, lease *checkpoint.Keeper) (rest time.Dura
 	return rest, k.end(err)
 }
 
-// suspendFor suspends the table if that is what an error of its keeper asks for. It returns false if it does not, or if that could not be
-// noted.
+// suspendFor suspends the table if that is what an error of its keeper asks for. It returns false
+// if it does not, or if that could not be noted.
 func (k *keeper) suspendFor(life lifecycle, err error) bool {
 	reason, yes := k.unfollowable(life.work, err)
 	if !yes {
@@ -108,7 +110,8 @@ func (k *keeper) suspendFor(life lifecycle, err error) bool {
 	return err == nil
 }
 
-// unfollowable is why a table of a pattern cannot be followed for now, if that is what an error says; the other tables go on.
+// unfollowable is why a table of a pattern cannot be followed for now, if that is what an error
+// says; the other tables go on.
 func (k *keeper) unfollowable(ctx context.Context, err error) (string, bool) {
 	var stream *StreamError
 	var key *KeyError

@@ -14,8 +14,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// A table is suspended once for each reason, and since then: the keeper finds the same every minute, and only a table that was dropped two days ago is
-// left. Of another reason the ledger tells the new one.
+// A table is suspended once for each reason, and since then: the keeper finds the same every
+// minute, and only a table that was dropped two days ago is left. Of another reason the ledger
+// tells the new one.
 func TestSetAsideOnceForEachReason(t *testing.T) {
 	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, _ checkpoint.TableState) {
 		var told []string
@@ -49,7 +50,8 @@ func (dropped) Describe(context.Context, string) (backfill.Description, error) {
 	return backfill.Description{}, &cdc.Error{Op: "DescribeTable", Reason: cdc.NotFound, Err: errors.New("no such table")}
 }
 
-// A worker that begins after its table was dropped reads what is left of the stream: it is not kept from that by a table that cannot be described.
+// A worker that begins after its table was dropped reads what is left of the stream: it is not kept
+// from that by a table that cannot be described.
 func TestADroppedTableIsNobodyElses(t *testing.T) {
 	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, _ checkpoint.TableState) {
 		k.Database = dropped{}
@@ -68,8 +70,9 @@ func (n narrow) Describe(ctx context.Context, table string) (backfill.Descriptio
 	return d, err
 }
 
-// TestH62_AKeeperEndsTheProcess: what the keeper of a named table finds out ends the process with its cause. That the keeper lease could be released is no reason
-// to go on: nobody would ever be told.
+// TestH62_AKeeperEndsTheProcess: what the keeper of a named table finds out ends the process with
+// its cause. That the keeper lease could be released is no reason to go on: nobody would ever be
+// told.
 func TestH62_AKeeperEndsTheProcess(t *testing.T) {
 	var ended, left error
 	o := clusterOptions(t, &rolled{}, nil)
@@ -90,7 +93,8 @@ func TestH62_AKeeperEndsTheProcess(t *testing.T) {
 	}
 }
 
-// TestH76_EachGapIsNotedByItself: neither another shard's gap for the same reason nor the same shard's for another is this one.
+// TestH76_EachGapIsNotedByItself: neither another shard's gap for the same reason nor the same
+// shard's for another is this one.
 func TestH76_EachGapIsNotedByItself(t *testing.T) {
 	state := checkpoint.TableState{Gaps: []checkpoint.DeclaredGap{gapOf(cdc.Orphan{ID: "a", Reason: cdc.UnknownParent})}}
 	for _, c := range []struct {
@@ -107,7 +111,8 @@ func TestH76_EachGapIsNotedByItself(t *testing.T) {
 	}
 }
 
-// A raise that another one has overtaken was not made with its change: whoever wanted it is told so, and looks again.
+// A raise that another one has overtaken was not made with its change: whoever wanted it is told
+// so, and looks again.
 func TestH24_AnOvertakenRaiseIsTold(t *testing.T) {
 	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, state checkpoint.TableState) {
 		if _, err := k.Ledger.Raise(ctx, "Orders", state.Generation, checkpoint.DeclaredGap{Reason: "another"}, nil); err != nil {
@@ -127,8 +132,8 @@ func (endedStream) ListPage(context.Context, string, string) (cdc.ListingPage, e
 	return cdc.ListingPage{}, &cdc.Error{Op: "DescribeStream", Reason: cdc.NotFound, Err: errors.New("no such stream")}
 }
 
-// TestH24_TheEndOfAStreamIsDeclaredOnce: a keeper that finds the stream gone in every pass must not begin a generation with each of them, in which nothing that
-// is loaded would ever count.
+// TestH24_TheEndOfAStreamIsDeclaredOnce: a keeper that finds the stream gone in every pass must not
+// begin a generation with each of them, in which nothing that is loaded would ever count.
 func TestH24_TheEndOfAStreamIsDeclaredOnce(t *testing.T) {
 	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, state checkpoint.TableState) {
 		k.Open = func(string) cdc.Source { return endedStream{} }
@@ -149,8 +154,10 @@ func TestH24_TheEndOfAStreamIsDeclaredOnce(t *testing.T) {
 	})
 }
 
-// TestH24_TheEndOfAStreamIsFoundByAll: where a stream is gone, its followers find their shards gone in the same moment, and one of them raises the generation while
-// the keeper lists. The keeper declares the end all the same, and goes on: a stream that is enabled afterwards would be noticed by nobody.
+// TestH24_TheEndOfAStreamIsFoundByAll: where a stream is gone, its followers find their shards gone
+// in the same moment, and one of them raises the generation while the keeper lists. The keeper
+// declares the end all the same, and goes on: a stream that is enabled afterwards would be noticed
+// by nobody.
 func TestH24_TheEndOfAStreamIsFoundByAll(t *testing.T) {
 	mapping := ordersMapping(t)
 	stream := &pagedStream{}

@@ -12,9 +12,11 @@ import (
 type lifecycle struct {
 	drain context.Context // ends when no new work should begin
 	work  context.Context // ends when what is under way must end
-	// yield, if not 0, is how long the source may leave a step unanswered before it ends with ErrYield.
+	// yield, if not 0, is how long the source may leave a step unanswered before it ends with
+	// ErrYield.
 	yield time.Duration
-	// note, if not nil, gets the trouble of a step that fails, and the zero value when the step ends.
+	// note, if not nil, gets the trouble of a step that fails, and the zero value when the step
+	// ends.
 	note func(checkpoint.Trouble)
 }
 

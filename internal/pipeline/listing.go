@@ -6,8 +6,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
-// listShards asks for a whole listing of a stream's shards, or of the children of one, until a drain begins. What is repeated is the page that failed. A step
-// is one page more than there ever were: a listing that begins anew again and again is waited for longer and longer.
+// listShards asks for a whole listing of a stream's shards, or of the children of one, until a
+// drain begins. What is repeated is the page that failed. A step is one page more than there ever
+// were: a listing that begins anew again and again is waited for longer and longer.
 func listShards(life lifecycle, r *retrier, source cdc.Source, parent string) (cdc.Listing, error) {
 	lister := cdc.NewLister(source, parent)
 	for done := false; !done; {

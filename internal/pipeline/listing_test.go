@@ -19,7 +19,8 @@ import (
 
 var listingsBegin = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 
-// pagedStream is a stream whose listing has a page for each of its lists of shards. A call takes 20 ms.
+// pagedStream is a stream whose listing has a page for each of its lists of shards. A call takes 20
+// ms.
 type pagedStream struct {
 	cdc.Source
 	pages [][]cdc.Shard
@@ -124,8 +125,9 @@ func keeping(ctx context.Context, k *rig) (*checkpoint.Keeper, error) {
 	return k.Ledger.TakeKeeperLease(ctx, lease)
 }
 
-// TestH53_LongListing: a stream of 7,000 shards is listed however little is left of the ten calls a second: a page that is throttled is asked for again, and
-// none before it. Where nobody else asks, none is throttled.
+// TestH53_LongListing: a stream of 7,000 shards is listed however little is left of the ten calls a
+// second: a page that is throttled is asked for again, and none before it. Where nobody else asks,
+// none is throttled.
 func TestH53_LongListing(t *testing.T) {
 	for _, c := range []struct {
 		perSecond float64
@@ -166,8 +168,9 @@ func TestH53_LongListing(t *testing.T) {
 	}
 }
 
-// A shard that is shown open on one page, and whose children are on another, split in between. A shard counts as open when the first page was read: it may have
-// been closed while the others were. A listing that does not say when it was given claims nothing.
+// A shard that is shown open on one page, and whose children are on another, split in between. A
+// shard counts as open when the first page was read: it may have been closed while the others were.
+// A listing that does not say when it was given claims nothing.
 func TestH75_ShardsSplitBetweenThePages(t *testing.T) {
 	for _, silent := range []bool{false, true} {
 		stream := &pagedStream{silent: silent, pages: [][]cdc.Shard{{{ID: "p"}, {ID: "q"}}, {{ID: "r"}}, {{ID: "s", Parent: "p"}, {ID: "t", Parent: "p"}}}}
@@ -199,8 +202,8 @@ func TestH75_ShardsSplitBetweenThePages(t *testing.T) {
 	}
 }
 
-// Pages are of several moments: a shard that was not to be listed yet when its page was read, while its child is on a later one, is looked for once more
-// before a gap is declared.
+// Pages are of several moments: a shard that was not to be listed yet when its page was read, while
+// its child is on a later one, is looked for once more before a gap is declared.
 func TestH76_AParentIsListedBetweenThePages(t *testing.T) {
 	for _, found := range []bool{true, false} {
 		stream := &pagedStream{pages: [][]cdc.Shard{{{ID: "p"}}, {{ID: "r", Parent: "q"}}}}
@@ -229,7 +232,8 @@ func TestH76_AParentIsListedBetweenThePages(t *testing.T) {
 	}
 }
 
-// What is looked for once more is judged together with what was listed before: the second listing may be older than the first, and leave out what that one has.
+// What is looked for once more is judged together with what was listed before: the second listing
+// may be older than the first, and leave out what that one has.
 func TestH76_TheSecondListingIsOlder(t *testing.T) {
 	stream := &pagedStream{pages: [][]cdc.Shard{{{ID: "p"}}, {{ID: "r", Parent: "q"}}}}
 	listed(t, stream, func(ctx context.Context, k *rig, state checkpoint.TableState) {
@@ -248,8 +252,9 @@ func TestH76_TheSecondListingIsOlder(t *testing.T) {
 	})
 }
 
-// Where the second listing does not come about, because the worker is stopped or leaves the keeper lease to another one, nothing is known of the parent. It is left
-// to the next keeper, and no gap is declared.
+// Where the second listing does not come about, because the worker is stopped or leaves the keeper
+// lease to another one, nothing is known of the parent. It is left to the next keeper, and no gap
+// is declared.
 func TestH76_TheSecondListingIsStopped(t *testing.T) {
 	stream := &pagedStream{pages: [][]cdc.Shard{{{ID: "p"}}, {{ID: "r", Parent: "q"}}}}
 	listed(t, stream, func(ctx context.Context, k *rig, state checkpoint.TableState) {
@@ -273,8 +278,9 @@ func TestH76_TheSecondListingIsStopped(t *testing.T) {
 	})
 }
 
-// TestH76_AParentIsWrittenDownMeanwhile: a keeper that was taken for gone has written a parent down after this one read what is known, and the second listing
-// lacks it as the first did. It was not lost.
+// TestH76_AParentIsWrittenDownMeanwhile: a keeper that was taken for gone has written a parent down
+// after this one read what is known, and the second listing lacks it as the first did. It was not
+// lost.
 func TestH76_AParentIsWrittenDownMeanwhile(t *testing.T) {
 	stream := &pagedStream{pages: [][]cdc.Shard{{{ID: "p"}, {ID: "r", Parent: "q"}}}}
 	listed(t, stream, func(ctx context.Context, k *rig, state checkpoint.TableState) {
@@ -297,8 +303,9 @@ func TestH76_AParentIsWrittenDownMeanwhile(t *testing.T) {
 	})
 }
 
-// The stream is gone if its first page says so. A page after it may be refused because the shard after which it begins is gone, and then the listing begins
-// anew; where it always is, the attempts become rare.
+// The stream is gone if its first page says so. A page after it may be refused because the shard
+// after which it begins is gone, and then the listing begins anew; where it always is, the attempts
+// become rare.
 func TestListingThatBeginsAnew(t *testing.T) {
 	third := func(after string) bool { return after == "page 2" }
 	reached := false
@@ -353,7 +360,8 @@ func TestListingIsStopped(t *testing.T) {
 	})
 }
 
-// A listing says nothing of a shard that is known to be closed: because a child of it is known, or because it was read to its end.
+// A listing says nothing of a shard that is known to be closed: because a child of it is known, or
+// because it was read to its end.
 func TestH75_ListedOpenAndKnownToBeClosed(t *testing.T) {
 	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, state checkpoint.TableState) {
 		for _, s := range []checkpoint.Shard{

@@ -34,8 +34,9 @@ func loading(t *testing.T, store *checkpointtest.Memory) (*checkpoint.Ledger, ch
 	return ledger, state
 }
 
-// TestH71_ALoadDoesNotCompleteTheNext: between a load's last look and its note that it is complete a gap is declared, and the load begins that makes up
-// for it. What is noted then is not said of that one.
+// TestH71_ALoadDoesNotCompleteTheNext: between a load's last look and its note that it is complete
+// a gap is declared, and the load begins that makes up for it. What is noted then is not said of
+// that one.
 func TestH71_ALoadDoesNotCompleteTheNext(t *testing.T) {
 	ctx, store := t.Context(), &checkpointtest.Memory{}
 	mapping := ordersMapping(t)
@@ -72,7 +73,8 @@ func (onePage) Scan(ctx context.Context, _ string, _, _ int, _ attribute.Item, _
 	return backfill.ScanPage{}, task.Sleep(ctx, 10*time.Second)
 }
 
-// A load that goes on is told with what was copied before, and its rate is of what is copied now: neither of that nor of a load before it.
+// A load that goes on is told with what was copied before, and its rate is of what is copied now:
+// neither of that nor of a load before it.
 func TestALoadThatGoesOnIsTold(t *testing.T) {
 	mapping := ordersMapping(t)
 	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, state checkpoint.TableState) {
@@ -105,7 +107,8 @@ func (overtaken) Scan(context.Context, string, int, int, attribute.Item, int) (b
 	return backfill.ScanPage{}, sink.ErrFenced
 }
 
-// A copy that is left is told as such, done or not: else whoever was told that it began would go on showing it.
+// A copy that is left is told as such, done or not: else whoever was told that it began would go on
+// showing it.
 func TestACopyThatIsLeftIsTold(t *testing.T) {
 	mapping := ordersMapping(t)
 	for _, c := range []struct {
@@ -131,7 +134,8 @@ func TestACopyThatIsLeftIsTold(t *testing.T) {
 	}
 }
 
-// refusing is a table that cannot be described, or whose items cannot be read, for want of capacity.
+// refusing is a table that cannot be described, or whose items cannot be read, for want of
+// capacity.
 type refusing struct {
 	streaming
 	describe bool
@@ -148,7 +152,8 @@ func (refusing) Scan(context.Context, string, int, int, attribute.Item, int) (ba
 	return backfill.ScanPage{}, &cdc.Error{Op: "Scan", Reason: cdc.Throttled}
 }
 
-// A stop ends the waits of a copy between two attempts. They come to most of a minute, which is longer than the grace: the keeper lease would stay behind.
+// A stop ends the waits of a copy between two attempts. They come to most of a minute, which is
+// longer than the grace: the keeper lease would stay behind.
 func TestAStopEndsTheWaitsOfACopy(t *testing.T) {
 	mapping := ordersMapping(t)
 	for name, database := range map[string]Database{"described": refusing{describe: true}, "read": refusing{}, "completed": onePage{}} {
@@ -213,8 +218,9 @@ func (listedOnce) ListPage(ctx context.Context, _, _ string) (cdc.ListingPage, e
 	return cdc.ListingPage{Shards: []cdc.Shard{{ID: "s"}}, At: task.Now(ctx)}, nil
 }
 
-// TestH13_AListingIsNotedAfterItsShards: a listing that is noted says that its shards have their rows, by which a run with Once tells that nothing follows
-// a shard. A keeper may end between the two.
+// TestH13_AListingIsNotedAfterItsShards: a listing that is noted says that its shards have their
+// rows, by which a run with Once tells that nothing follows a shard. A keeper may end between the
+// two.
 func TestH13_AListingIsNotedAfterItsShards(t *testing.T) {
 	m := ordersMapping(t)
 	var order []string

@@ -20,7 +20,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// backlog is a source of shards with many pages of one change each. It counts the pages that it gave of each shard, and remembers the last change.
+// backlog is a source of shards with many pages of one change each. It counts the pages that it
+// gave of each shard, and remembers the last change.
 type backlog struct {
 	cdc.Source
 	pages int
@@ -100,7 +101,8 @@ func behind(shards int, tables ...string) func(ctx context.Context, l *checkpoin
 	}
 }
 
-// crowd is the options of a worker that reads the tables, each into a target table of its own name in lower case, with places for two pages.
+// crowd is the options of a worker that reads the tables, each into a target table of its own name
+// in lower case, with places for two pages.
 func crowd(t *testing.T, source *backlog, target targets, tables ...string) Options {
 	t.Helper()
 	o := Options{
@@ -120,7 +122,8 @@ func crowd(t *testing.T, source *backlog, target targets, tables ...string) Opti
 	return o
 }
 
-// A shard that had found nothing, and then found something, waits for a place again: what it gets next may be a full page.
+// A shard that had found nothing, and then found something, waits for a place again: what it gets
+// next may be a full page.
 func TestABusyShardTakesAPlaceAgain(t *testing.T) {
 	h := newPageSlot(task.NewLimit(1), &reads{})
 	for i, step := range []struct{ behind, takes bool }{{false, true}, {true, false}, {true, true}, {false, true}, {false, false}} {
@@ -134,7 +137,8 @@ func TestABusyShardTakesAPlaceAgain(t *testing.T) {
 	}
 }
 
-// Nobody waits: then the page is kept, however long it cannot be written. To read it again would bring nothing but calls, and hide for how long it stands.
+// Nobody waits: then the page is kept, however long it cannot be written. To read it again would
+// bring nothing but calls, and hide for how long it stands.
 func TestAPlaceThatNobodyWaitsForIsKept(t *testing.T) {
 	h := newPageSlot(task.NewLimit(1), &reads{})
 	if err := h.take(t.Context()); err != nil {
@@ -145,7 +149,8 @@ func TestAPlaceThatNobodyWaitsForIsKept(t *testing.T) {
 	}
 }
 
-// A worker that is left with many shards while the target does not answer holds as many pages as there are places, and when it answers all go on.
+// A worker that is left with many shards while the target does not answer holds as many pages as
+// there are places, and when it answers all go on.
 func TestPagesInHandAreBounded(t *testing.T) {
 	const shards, pages = 20, 5
 	source := newBacklog(pages)
@@ -162,7 +167,8 @@ func TestPagesInHandAreBounded(t *testing.T) {
 	}
 }
 
-// What cannot be written gives its place to what can: a target table that is missing does not keep other tables from getting on.
+// What cannot be written gives its place to what can: a target table that is missing does not keep
+// other tables from getting on.
 func TestAMissingTargetLeavesRoom(t *testing.T) {
 	const shards, pages = 4, 5
 	source := newBacklog(pages)
@@ -181,7 +187,8 @@ func TestAMissingTargetLeavesRoom(t *testing.T) {
 	}
 }
 
-// A page that gives its place up is read again and again, which is no progress: readiness rests on it.
+// A page that gives its place up is read again and again, which is no progress: readiness rests on
+// it.
 func TestAPageThatIsPutBackIsNoProgress(t *testing.T) {
 	read, done := map[string]int{}, map[string]int{}
 	o := crowd(t, newBacklog(5), targets{missing: "orders"}, "Orders", "Users")
@@ -218,7 +225,8 @@ func (q quiet) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
 	return cdc.Page{Next: at}, errors.Join(task.Sleep(ctx, 10*time.Millisecond), q.failure)
 }
 
-// What is caught up holds no place, and neither does what cannot be read: others would wait for it for ever.
+// What is caught up holds no place, and neither does what cannot be read: others would wait for it
+// for ever.
 func TestWhatHasNoPageHoldsNoPlace(t *testing.T) {
 	const shards, pages = 4, 5
 	for name, failure := range map[string]error{
@@ -251,7 +259,8 @@ func (o oneByOne) Apply(ctx context.Context, r *sink.Request) (bool, error) {
 	return true, nil
 }
 
-// A page of which more and more is written is not put back, however long all of it takes: it would be read again and begin anew.
+// A page of which more and more is written is not put back, however long all of it takes: it would
+// be read again and begin anew.
 func TestAPageThatGetsOnKeepsItsPlace(t *testing.T) {
 	world := virtual.NewWorld(1, listingsBegin, false)
 	err := world.Run(time.Hour, func(ctx context.Context) {

@@ -1,10 +1,12 @@
-// Package pipeline composes the public packages into the loops that run: per table a keeper, which looks after the table as
-// a whole, and per leased shard one follower, which is the path of a change:
+// Package pipeline is the engine: the loops of a worker. The work on a table has four parts, each a
+// struct with what it needs of the others: the assigner leases shards, a follower works under each
+// lease, and under the keeper lease the reconciler makes the ledger agree with stream and target,
+// and the loader copies what the table already holds. A follower is the path of a change:
 //
 //	GetRecords ─► cdc.Reader.Read ─► transform.Fold ─► sink.Writer.Write ─► checkpoint.Lease.Commit
 //
-// It is the only place that backs off and retries. All waiting and concurrency goes through internal/task, so that the
-// simulation runs these very loops.
+// A lifecycle says how long each goes on, and the retrier is the only place that backs off. All
+// waiting and concurrency goes through internal/task, so that the simulation runs these very loops.
 package pipeline
 
 import (
@@ -38,11 +40,13 @@ type Options struct {
 	Open func(streamARN string) cdc.Source
 	// Witness is the store of a target table's witness row.
 	Witness func(targetTable string) checkpoint.Store
-	// Cluster says which cluster the app profile routes to; "" if it cannot be told. Nil if nothing can.
+	// Cluster says which cluster the app profile routes to; "" if it cannot be told. Nil if nothing
+	// can.
 	Cluster func(ctx context.Context) (string, error)
 	Tables  []Table
-	// Discover looks for tables that may join while this runs; nil: none do. It is called at once and then every DiscoverEvery, with what tells
-	// whether a table is followed already. What it found joins even if it fails as well, for others; then it is called again soon.
+	// Discover looks for tables that may join while this runs; nil: none do. It is called at once
+	// and then every DiscoverEvery, with what tells whether a table is followed already. What it
+	// found joins even if it fails as well, for others; then it is called again soon.
 	Discover      func(ctx context.Context, followed func(source string) bool) (Discovery, error)
 	DiscoverEvery time.Duration
 	Events        Events
@@ -59,19 +63,21 @@ type Table struct {
 	MappingHash string
 	// AcceptMapping lets a changed mapping raise the generation instead of being refused.
 	AcceptMapping bool
-	// FromNow drops what is older than the first start, unless the table is copied. Of one that is neither copied nor followed from now on, all that the
-	// stream still holds is applied.
+	// FromNow drops what is older than the first start, unless the table is copied. Of one that is
+	// neither copied nor followed from now on, all that the stream still holds is applied.
 	FromNow bool
-	// Young tells that the table was created after the first start. FromNow drops nothing of it then, and what may have been trimmed of its stream
-	// before anybody read it is a gap.
+	// Young tells that the table was created after the first start. FromNow drops nothing of it
+	// then, and what may have been trimmed of its stream before anybody read it is a gap.
 	Young bool
-	// Copy loads the existing items; Segments is how many scans run side by side, RowsPerSecond bounds them (0: no bound).
+	// Copy loads the existing items; Segments is how many scans run side by side, RowsPerSecond
+	// bounds them (0: no bound).
 	Copy          bool
 	Segments      int
 	RowsPerSecond float64
 	// Rows, if not nil, is a bound that several tables share; RowsPerSecond says nothing then.
 	Rows *backfill.Throttle
-	// Joined: the table was found by a pattern. What keeps it from being followed suspends it, and the others go on.
+	// Joined: the table was found by a pattern. What keeps it from being followed suspends it, and
+	// the others go on.
 	Joined bool
 }
 
@@ -106,8 +112,8 @@ func (t Timing) orDefault(lease time.Duration) Timing {
 	return t
 }
 
-// Floors are the generations of the source tables as this process last read them. Its Floor is for sink.Options: what is older
-// need not be sent.
+// Floors are the generations of the source tables as this process last read them. Its Floor is for
+// sink.Options: what is older need not be sent.
 type Floors struct {
 	mu          sync.Mutex
 	generations map[string]uint32
@@ -129,9 +135,10 @@ func (f *Floors) raise(source string, generation uint32) {
 	f.generations[source] = max(f.generations[source], generation)
 }
 
-// Run replicates the tables until ctx ends, which is a clean stop: reads are ended, pages that were read are written and committed and leases are
-// released, within Timing.Grace. It returns nil after a clean stop, and with Once when everything is drained. Any other
-// return is an error that no repeat mends.
+// Run replicates the tables until ctx ends, which is a clean stop: reads are ended, pages that were
+// read are written and committed and leases are released, within Timing.Grace. It returns nil after
+// a clean stop, and with Once when everything is drained. Any other return is an error that no
+// repeat mends.
 func Run(ctx context.Context, o Options) error {
 	o.Timing = o.Timing.orDefault(o.Ledger.Lease())
 	o.Events = o.Events.orSilent()
@@ -171,8 +178,8 @@ func Run(ctx context.Context, o Options) error {
 		return cause
 	}
 	if ctx.Err() != nil && !fatal(err) {
-		// What was still waiting when the grace was over says so in the words of its client. Whoever goes on, goes on from the last
-		// commit.
+		// What was still waiting when the grace was over says so in the words of its client.
+		// Whoever goes on, goes on from the last commit.
 		return nil
 	}
 	return err
@@ -184,7 +191,8 @@ func fatal(err error) bool {
 	return orderly(err) || errors.As(err, &source) || isAny(err, checkpoint.ErrLedgerExchanged, checkpoint.ErrForeignPipeline, checkpoint.ErrClusterChanged, checkpoint.ErrFormat)
 }
 
-// orderly tells whether an error ends the process with a clean stop: ledger and target are still ours to write.
+// orderly tells whether an error ends the process with a clean stop: ledger and target are still
+// ours to write.
 func orderly(err error) bool {
 	var bad *sink.BadItem
 	var stream *StreamError

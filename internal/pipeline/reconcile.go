@@ -12,8 +12,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// reconciler makes the ledger agree with the table's stream and its target: it lists and ranks shards, checks the witness, notices new streams,
-// declares gaps that nobody declared, and removes rows that are no longer needed.
+// reconciler makes the ledger agree with the table's stream and its target: it lists and ranks
+// shards, checks the witness, notices new streams, declares gaps that nobody declared, and removes
+// rows that are no longer needed.
 type reconciler struct {
 	*common
 	mapping      *transform.Mapping
@@ -34,7 +35,8 @@ type reconciler struct {
 	memory
 }
 
-// memory is what the reconciler remembers while its keeper holds the lease. What must last is in the ledger.
+// memory is what the reconciler remembers while its keeper holds the lease. What must last is in
+// the ledger.
 type memory struct {
 	began   bool
 	last    time.Duration // when the last complete pass began
@@ -45,12 +47,13 @@ type memory struct {
 	since   time.Duration            // when it was first asked for that it did not
 
 	described time.Duration // when it was last asked for
-	// The next complete pass does not wait for Timing.List: the table was dropped, exists again, or its
-	// stream has ended.
+	// The next complete pass does not wait for Timing.List: the table was dropped, exists again, or
+	// its stream has ended.
 	hasty bool
 }
 
-// run reconciles until a drain begins: a small pass each Timing.Pass, and a complete one every Timing.List.
+// run reconciles until a drain begins: a small pass each Timing.Pass, and a complete one every
+// Timing.List.
 func (r *reconciler) run(life lifecycle) error {
 	r.memory = memory{}
 	defer r.tracker.setOver(false) // another keeper may find the table there again
@@ -88,8 +91,9 @@ func (r *reconciler) readmit(ctx context.Context) error {
 	return err
 }
 
-// complete looks at everything: the witness, the table, its stream and all of its shards. Each step is repeated by itself: while
-// both services throttle, a pass that began anew with each failed call would never end.
+// complete looks at everything: the witness, the table, its stream and all of its shards. Each step
+// is repeated by itself: while both services throttle, a pass that began anew with each failed call
+// would never end.
 func (r *reconciler) complete(life lifecycle) error {
 	ctx := life.work
 	began := task.Mono(ctx)
@@ -120,13 +124,15 @@ func (r *reconciler) complete(life lifecycle) error {
 	return r.small(life)
 }
 
-// list gives the complete listing. A stream that the service does not know any more has ended, and what it held is lost.
+// list gives the complete listing. A stream that the service does not know any more has ended, and
+// what it held is lost.
 func (r *reconciler) list(life lifecycle, state checkpoint.TableState) (cdc.Listing, error) {
 	listing, err := listShards(life, r.retrier, r.open(state.StreamARN), "")
 	if !cdc.Is(err, cdc.NotFound) {
 		return listing, err
 	}
-	// Those who read the stream's shards find the same, and may have raised the generation since the pass read the record, or the last attempt of this step.
+	// Those who read the stream's shards find the same, and may have raised the generation since
+	// the pass read the record, or the last attempt of this step.
 	now, _, err := r.ledger.Table(life.work, r.source)
 	if err != nil {
 		return cdc.Listing{}, err
@@ -141,9 +147,10 @@ func (r *reconciler) list(life lifecycle, state checkpoint.TableState) (cdc.List
 	return cdc.Listing{Ended: true}, nil
 }
 
-// noteOpen notes which shards the complete listing showed open: their children begin later than its first page. A listing may go on showing a shard
-// open that was closed long ago, for which there is no bound; one whose child is known is closed, whatever the listing says, and so is one that
-// split after its page was read, and one that was read to its end.
+// noteOpen notes which shards the complete listing showed open: their children begin later than its
+// first page. A listing may go on showing a shard open that was closed long ago, for which there is
+// no bound; one whose child is known is closed, whatever the listing says, and so is one that split
+// after its page was read, and one that was read to its end.
 func (r *reconciler) noteOpen(ctx context.Context, state checkpoint.TableState) error {
 	shards, err := r.ledger.Shards(ctx, r.source)
 	if err != nil {
@@ -171,8 +178,9 @@ func (r *reconciler) noteOpen(ctx context.Context, state checkpoint.TableState) 
 	return r.ledger.NoteOpen(ctx, r.source, state.Label, open, r.listing.At, known)
 }
 
-// discover adds the rows of shards that are new in a listing. A shard whose ancestors were lost is a gap, declared before its row
-// is written, so that it is found again if this worker ends in between.
+// discover adds the rows of shards that are new in a listing. A shard whose ancestors were lost is
+// a gap, declared before its row is written, so that it is found again if this worker ends in
+// between.
 func (r *reconciler) discover(life lifecycle, state checkpoint.TableState, listing cdc.Listing, first bool) error {
 	ctx := life.work
 	known, rows, err := r.known(ctx, state.Label)
@@ -181,7 +189,8 @@ func (r *reconciler) discover(life lifecycle, state checkpoint.TableState, listi
 	}
 	placed, orphans := cdc.RankShards(known, listing.Shards, first)
 	if slices.ContainsFunc(orphans, func(o cdc.Orphan) bool { return o.Reason == cdc.UnknownParent && !noted(state, gapOf(o)) }) {
-		// The pages are of several moments: a parent that was not to be listed yet when its page was read is listed now.
+		// The pages are of several moments: a parent that was not to be listed yet when its page
+		// was read is listed now.
 		again, err := listShards(life, r.retrier, r.open(state.StreamARN), "")
 		if err != nil && !cdc.Is(err, cdc.NotFound) {
 			return err
@@ -214,7 +223,8 @@ func (r *reconciler) discover(life lifecycle, state checkpoint.TableState, listi
 			s.CoveredTo = r.ledger.ServiceTime(ctx) // up to the gap everything is the business of the load that follows it
 		}
 		if late[n.ID] {
-			// Not to be read: its ancestors may outrank it. It is closed, so that the load after the gap covers all it held.
+			// Not to be read: its ancestors may outrank it. It is closed, so that the load after
+			// the gap covers all it held.
 			s.State, s.Loss, s.Reason, s.DoneAt = checkpoint.Gap, checkpoint.Late, "listed too late to be ranked", r.ledger.ServiceTime(ctx)
 		}
 		if err := r.ledger.CreateShard(ctx, s); err != nil {
@@ -266,11 +276,12 @@ func noted(state checkpoint.TableState, gap checkpoint.DeclaredGap) bool {
 	return false
 }
 
-// leafLists is how many shards are asked for their children one by one in a pass; for more a complete listing is cheaper.
+// leafLists is how many shards are asked for their children one by one in a pass; for more a
+// complete listing is cheaper.
 const leafLists = 3
 
-// small looks at the ledger alone, unless a shard has ended whose children are not known: gaps that were not declared, trimmed
-// shards that can be read on, and rows that say nothing any more.
+// small looks at the ledger alone, unless a shard has ended whose children are not known: gaps that
+// were not declared, trimmed shards that can be read on, and rows that say nothing any more.
 func (r *reconciler) small(life lifecycle) error {
 	ctx := life.work
 	v, err := r.look(ctx)
@@ -315,8 +326,9 @@ func (r *reconciler) small(life lifecycle) error {
 // longRest is the longest time for which a shard that was lost again and again is left alone.
 const longRest = 10 * time.Minute
 
-// rested tells whether a trimmed shard may be reopened: at once after its first gap, and after a longer and longer rest if no page of it was applied
-// since it was reopened before. Whatever makes readers refuse it again and again cannot spend generations without end.
+// rested tells whether a trimmed shard may be reopened: at once after its first gap, and after a
+// longer and longer rest if no page of it was applied since it was reopened before. Whatever makes
+// readers refuse it again and again cannot spend generations without end.
 func (r *reconciler) rested(ctx context.Context, s checkpoint.Shard) bool {
 	if s.Reopened == 0 {
 		return true
@@ -337,7 +349,8 @@ func (r *reconciler) rested(ctx context.Context, s checkpoint.Shard) bool {
 	return true
 }
 
-// children asks for the children of shards that are done. The listing may lag behind the end of a shard by minutes (H13).
+// children asks for the children of shards that are done. The listing may lag behind the end of a
+// shard by minutes (H13).
 func (r *reconciler) children(life lifecycle, state checkpoint.TableState, leaves []string, awaiting map[string]bool) error {
 	var ended []string
 	for _, id := range leaves {

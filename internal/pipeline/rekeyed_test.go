@@ -30,8 +30,9 @@ func (a anew) Describe(ctx context.Context, table string) (backfill.Description,
 	return d, err
 }
 
-// TestH25_CreatedAnewWithAnotherKey: by the former key, items of a table that was created anew would be taken for each other. Nothing of it is followed, whether
-// the former one was or not; the process ends, and the next one makes its mapping for the key that is there.
+// TestH25_CreatedAnewWithAnotherKey: by the former key, items of a table that was created anew
+// would be taken for each other. Nothing of it is followed, whether the former one was or not; the
+// process ends, and the next one makes its mapping for the key that is there.
 func TestH25_CreatedAnewWithAnotherKey(t *testing.T) {
 	for name, c := range map[string]struct {
 		after time.Duration

@@ -11,8 +11,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// A shard that is declared trimmed each time somebody begins it is reopened at once the first time, and then later and later: it cannot spend generations
-// without end. Once a page of it was applied it is as any other.
+// A shard that is declared trimmed each time somebody begins it is reopened at once the first time,
+// and then later and later: it cannot spend generations without end. Once a page of it was applied
+// it is as any other.
 func TestH64_AShardThatIsLostAgainAndAgainRests(t *testing.T) {
 	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, _ checkpoint.TableState) {
 		if _, err := k.table().look(ctx); err != nil {
@@ -24,7 +25,8 @@ func TestH64_AShardThatIsLostAgainAndAgainRests(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		// seconds lets a keeper look every second, while readers find the shard trimmed whenever they can begin it, and counts how often that was.
+		// seconds lets a keeper look every second, while readers find the shard trimmed whenever
+		// they can begin it, and counts how often that was.
 		seconds := func(n int, reads bool) (gaps int) {
 			for range n {
 				k.Ledger.Heard(ctx, task.Now(ctx))

@@ -13,8 +13,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// The waits between attempts. There is no last attempt: an outage of hours ends with the first attempt after it, and what it
-// cost is told by the lag and the headroom, which alarm long before anything is lost.
+// The waits between attempts. There is no last attempt: an outage of hours ends with the first
+// attempt after it, and what it cost is told by the lag and the headroom, which alarm long before
+// anything is lost.
 const (
 	firstWait = 100 * time.Millisecond
 	longWait  = 30 * time.Second
@@ -27,10 +28,11 @@ type retrier struct {
 	waits  waits
 }
 
-// retry repeats an outer step until it succeeds, its life ends, or it fails in a way that no repeat mends. It is the one place that
-// backs off: the packages below return typed errors and try once, and the AWS SDK is set to one attempt, so that attempts
-// do not multiply. Once a drain has begun a failure is final; a step that must be done all the same is life.finishing's. A wait ends
-// with either: who has lost a lease looks for the next one at once.
+// retry repeats an outer step until it succeeds, its life ends, or it fails in a way that no repeat
+// mends. It is the one place that backs off: the packages below return typed errors and try once,
+// and the AWS SDK is set to one attempt, so that attempts do not multiply. Once a drain has begun a
+// failure is final; a step that must be done all the same is life.finishing's. A wait ends with
+// either: who has lost a lease looks for the next one at once.
 func (r *retrier) retry(life lifecycle, step string, f func(ctx context.Context) error) error {
 	ctx := life.work
 	var policy *backoff.ExponentialBackOff
@@ -48,7 +50,8 @@ func (r *retrier) retry(life lifecycle, step string, f func(ctx context.Context)
 		if policy == nil {
 			policy = newPolicy(ctx)
 		}
-		// Half to one and a half times the policy's wait: workers that failed together do not come back together.
+		// Half to one and a half times the policy's wait: workers that failed together do not come
+		// back together.
 		wait := time.Duration(float64(policy.NextBackOff()) * (0.5 + task.Rand(ctx)))
 		r.events.Retry(r.source, step, wait, err)
 		note.write(ctx, err)
@@ -83,14 +86,16 @@ func repeatable(err error) bool {
 	}
 	var read *cdc.Error
 	if errors.As(err, &read) {
-		// What is trimmed or gone stays so. Everything else may pass, denied credentials and a malformed record included:
-		// somebody mends the first, a newer version reads the second, and skipping it would lose it.
+		// What is trimmed or gone stays so. Everything else may pass, denied credentials and a
+		// malformed record included: somebody mends the first, a newer version reads the second,
+		// and skipping it would lose it.
 		return read.Reason != cdc.Trimmed && read.Reason != cdc.NotFound
 	}
 	var write *sink.Error
 	if errors.As(err, &write) {
-		// What the target refuses as a whole it takes again once somebody has made the table or family anew; until then the lease tells why
-		// nothing gets on, which one that is given up and taken again does not (H50).
+		// What the target refuses as a whole it takes again once somebody has made the table or
+		// family anew; until then the lease tells why nothing gets on, which one that is given up
+		// and taken again does not (H50).
 		return write.Reason != sink.Rejected
 	}
 	return true

@@ -42,7 +42,8 @@ type shardTracker struct {
 	over      bool             // and that it was dropped, and that all its shards are known
 }
 
-// seen is what the ledger showed of a shard that another worker reads, since it was caught up and nothing was applied.
+// seen is what the ledger showed of a shard that another worker reads, since it was caught up and
+// nothing was applied.
 type seen struct {
 	epoch    uint64
 	position cdc.SequenceNumber
@@ -63,7 +64,8 @@ func (b *shardTracker) isSuspended() bool {
 	return b.suspended
 }
 
-// setOver notes whether the table was dropped a while ago, and all shards of its stream that were listed since have rows: there will be no more.
+// setOver notes whether the table was dropped a while ago, and all shards of its stream that were
+// listed since have rows: there will be no more.
 func (b *shardTracker) setOver(over bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -90,8 +92,9 @@ func newShardTracker() shardTracker {
 	return shardTracker{shards: map[string]*reading{}, others: map[string]*seen{}}
 }
 
-// take notes a shard that is about to be read, as far behind as its record tells: until its first page is durable nothing else is known of it, which may
-// take hours. Of one that was never read it is what it goes on from; of a root nothing is known.
+// take notes a shard that is about to be read, as far behind as its record tells: until its first
+// page is durable nothing else is known of it, which may take hours. Of one that was never read it
+// is what it goes on from; of a root nothing is known.
 func (b *shardTracker) take(s checkpoint.Shard) {
 	upTo := s.EventTime
 	switch {
@@ -120,8 +123,9 @@ func (b *shardTracker) reach(shard string, at time.Time) {
 	}
 }
 
-// headroom is what the stream leaves of the shard that is nearest to losing changes, at the service's time now, and at most what the lag leaves: of a
-// shard whose position has no time yet nothing else is known.
+// headroom is what the stream leaves of the shard that is nearest to losing changes, at the
+// service's time now, and at most what the lag leaves: of a shard whose position has no time yet
+// nothing else is known.
 func (b *shardTracker) headroom(now time.Time, lag time.Duration) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -160,7 +164,8 @@ func (b *shardTracker) forget(shard string) {
 	delete(b.shards, shard)
 }
 
-// leave notes that a shard was given up because the source did not answer. For now it counts as before: perhaps nobody else takes it, and this worker takes it back.
+// leave notes that a shard was given up because the source did not answer. For now it counts as
+// before: perhaps nobody else takes it, and this worker takes it back.
 func (b *shardTracker) leave(shard string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -169,7 +174,8 @@ func (b *shardTracker) leave(shard string) {
 	}
 }
 
-// settle forgets the shards that were given up and that are somebody else's business by now, or nobody's, as the ledger's rows show: all but those that still wait.
+// settle forgets the shards that were given up and that are somebody else's business by now, or
+// nobody's, as the ledger's rows show: all but those that still wait.
 func (b *shardTracker) settle(shards []checkpoint.Shard) {
 	waiting := map[string]bool{}
 	for _, s := range shards {
@@ -185,8 +191,9 @@ func (b *shardTracker) settle(shards []checkpoint.Shard) {
 // pageTime is how long a page may be on its way before what was read before it counts no more.
 const pageTime = 5 * time.Second
 
-// idle tells whether the shard has given as many empty pages in a row as Once asks for, over as long, and the last of them just now: what was found
-// before a pause, or while the service has not answered since, says nothing of what came after.
+// idle tells whether the shard has given as many empty pages in a row as Once asks for, over as
+// long, and the last of them just now: what was found before a pause, or while the service has not
+// answered since, says nothing of what came after.
 func (b *shardTracker) idle(shard string, t Timing, now time.Duration) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -194,8 +201,10 @@ func (b *shardTracker) idle(shard string, t Timing, now time.Duration) bool {
 	return r != nil && !r.left && r.emptyPages >= t.IdlePages && r.emptyAt-r.emptySince >= t.Idle && now-r.emptyAt <= t.Idle+t.Poll+pageTime
 }
 
-// idleElsewhere is idle for a shard that another worker reads, as far as the ledger tells: it went on reading for as long, by its own clock, found nothing,
-// and did so until just now. What it tells before its first read is of before a gap, after which it was reopened. Renew is how often it tells at the least.
+// idleElsewhere is idle for a shard that another worker reads, as far as the ledger tells: it went
+// on reading for as long, by its own clock, found nothing, and did so until just now. What it tells
+// before its first read is of before a gap, after which it was reopened. Renew is how often it
+// tells at the least.
 func (b *shardTracker) idleElsewhere(s checkpoint.Shard, t Timing, renew, now time.Duration) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -214,8 +223,9 @@ func (b *shardTracker) idleElsewhere(s checkpoint.Shard, t Timing, renew, now ti
 	return o.readAt.Sub(o.since) >= t.Idle && now-o.at <= renew+t.Poll+t.Pass+pageTime
 }
 
-// lag is that of the worst shard read here: the age of the last applied change while there are more; otherwise the time since
-// the last empty page, which is an estimate, since an empty page proves nothing. False if no shard is read here.
+// lag is that of the worst shard read here: the age of the last applied change while there are
+// more; otherwise the time since the last empty page, which is an estimate, since an empty page
+// proves nothing. False if no shard is read here.
 func (b *shardTracker) lag(now time.Time, mono time.Duration) (time.Duration, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

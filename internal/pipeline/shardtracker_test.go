@@ -11,7 +11,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 )
 
-// What counts as empty begins anew with each change, and with each lease: else --once would end in the midst of a backlog.
+// What counts as empty begins anew with each change, and with each lease: else --once would end in
+// the midst of a backlog.
 func TestBoardForgets(t *testing.T) {
 	b := newShardTracker()
 	timing, now := Timing{Poll: time.Second, Idle: 9 * time.Second, IdlePages: 10}, time.Duration(0)
@@ -99,7 +100,8 @@ func TestReadmittedTableCounts(t *testing.T) {
 	}
 }
 
-// H18: a shard that another worker reads counts as empty when the ledger has shown it so for as long as its reader's own clock says, and does so still.
+// H18: a shard that another worker reads counts as empty when the ledger has shown it so for as
+// long as its reader's own clock says, and does so still.
 func TestH18_ReadElsewhere(t *testing.T) {
 	timing, renew := Timing{Poll: time.Second, Pass: time.Second, Idle: 10 * time.Second}, 5*time.Second
 	start := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC) // on a clock that has nothing to do with ours
@@ -138,7 +140,8 @@ func TestH18_ReadElsewhere(t *testing.T) {
 	}
 }
 
-// A shard counts from when it is held on: while its first page cannot be written, a restart must not make it look as if it had caught up.
+// A shard counts from when it is held on: while its first page cannot be written, a restart must
+// not make it look as if it had caught up.
 func TestLagOfAShardWhoseFirstPageIsNotWritten(t *testing.T) {
 	begin := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC) // of the world of play
 	for name, c := range map[string]struct {

@@ -14,8 +14,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// TestEndTellsACleanStopFromAnAbruptOne: after an error that leaves ledger and target ours, leases are released; after one that
-// does not, nothing more is written (H46).
+// TestEndTellsACleanStopFromAnAbruptOne: after an error that leaves ledger and target ours, leases
+// are released; after one that does not, nothing more is written (H46).
 func TestEndTellsACleanStopFromAnAbruptOne(t *testing.T) {
 	for _, c := range []struct {
 		err    error
@@ -45,8 +45,8 @@ func TestEndTellsACleanStopFromAnAbruptOne(t *testing.T) {
 	}
 }
 
-// A stop ends the wait between two attempts of what it may leave undone: waits come to most of a minute, which is longer than the grace, and leases would stay
-// behind.
+// A stop ends the wait between two attempts of what it may leave undone: waits come to most of a
+// minute, which is longer than the grace, and leases would stay behind.
 func TestAStopEndsAWait(t *testing.T) {
 	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, _ checkpoint.TableState) {
 		failure, attempts := errors.New("no"), 0
@@ -59,7 +59,8 @@ func TestAStopEndsAWait(t *testing.T) {
 	})
 }
 
-// What is found out about ledger and target while a stop is under way is told all the same: whoever starts the next process must know.
+// What is found out about ledger and target while a stop is under way is told all the same: whoever
+// starts the next process must know.
 func TestAStopDoesNotHideWhatIsFatal(t *testing.T) {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()

@@ -45,8 +45,9 @@ func TestH62_ViewTypes(t *testing.T) {
 	}
 }
 
-// TestH84_CutDropsAnUnbrokenPrefix: seconds run out of order, so that a change from after the cut may be followed by one dated before it,
-// which must not be dropped: it may be the newest of its item.
+// TestH84_CutDropsAnUnbrokenPrefix: seconds run out of order, so that a change from after the cut
+// may be followed by one dated before it, which must not be dropped: it may be the newest of its
+// item.
 func TestH84_CutDropsAnUnbrokenPrefix(t *testing.T) {
 	cut := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	page := func(seconds ...int) []cdc.Change {
@@ -68,7 +69,8 @@ func TestH84_CutDropsAnUnbrokenPrefix(t *testing.T) {
 	}
 }
 
-// TestH24_DoubtIsOfOneAnswer: what a table says against its stream is believed when it has said nothing else for long.
+// TestH24_DoubtIsOfOneAnswer: what a table says against its stream is believed when it has said
+// nothing else for long.
 func TestH24_DoubtIsOfOneAnswer(t *testing.T) {
 	var d doubt
 	for i, c := range []struct {
@@ -94,8 +96,9 @@ func (d *heldUp) Describe(ctx context.Context, _ string) (backfill.Description, 
 	return d.told, task.Sleep(ctx, d.stood)
 }
 
-// TestH24_AnOldAnswerIsNoNewDoubt: of two answers of before the stream was replaced the second one is looked at an hour later, because the process stood still
-// with it. That is one answer of a minute, and not an hour of the same.
+// TestH24_AnOldAnswerIsNoNewDoubt: of two answers of before the stream was replaced the second one
+// is looked at an hour later, because the process stood still with it. That is one answer of a
+// minute, and not an hour of the same.
 func TestH24_AnOldAnswerIsNoNewDoubt(t *testing.T) {
 	mapping := ordersMapping(t)
 	listed(t, &pagedStream{pages: [][]cdc.Shard{{{ID: "p"}}}}, func(ctx context.Context, k *rig, state checkpoint.TableState) {

@@ -9,7 +9,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// table is one table in this worker: the parts that work on it, each with what it needs of the others.
+// table is one table in this worker: the parts that work on it, each with what it needs of the
+// others.
 type table struct {
 	*common
 	database      Database
@@ -61,7 +62,8 @@ func (t Table) throttle() *backfill.Throttle {
 	return backfill.NewThrottle(t.RowsPerSecond)
 }
 
-// run works on the table until a drain begins: as one of the workers that read its shards and, while it holds the keeper lease, as its keeper.
+// run works on the table until a drain begins: as one of the workers that read its shards and,
+// while it holds the keeper lease, as its keeper.
 func (t *table) run(life lifecycle) error {
 	err := t.retry(life, "check the source", func(ctx context.Context) error {
 		t.events.Tick() // an outage is nothing that a restart of this process would mend
@@ -99,8 +101,9 @@ func (t *table) checkMapping(ctx context.Context) error {
 	return err
 }
 
-// sameSource is CheckSource for what this worker finds under the table's name, before it touches anything: from the wrong region the stream that is followed
-// would seem to be gone. A table that is not there is nobody else's; the keeper tells of it.
+// sameSource is CheckSource for what this worker finds under the table's name, before it touches
+// anything: from the wrong region the stream that is followed would seem to be gone. A table that
+// is not there is nobody else's; the keeper tells of it.
 func (t *table) sameSource(ctx context.Context) error {
 	state, _, err := t.ledger.Table(ctx, t.source)
 	if err != nil || state.StreamARN == "" {

@@ -16,7 +16,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// ending is a backlog of shards that end after one page, but for one that is gone, and one that is throttled for a while.
+// ending is a backlog of shards that end after one page, but for one that is gone, and one that is
+// throttled for a while.
 type ending struct{ *backlog }
 
 func (e ending) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
@@ -32,8 +33,9 @@ func (e ending) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
 	return e.backlog.Read(ctx, at)
 }
 
-// Metrics, logs and alerts hang on what a worker tells: how many shards there are in each state, which one ended, which one is lost, in which generation that ends, what
-// is left of the stream's day, and that something waits for a limit.
+// Metrics, logs and alerts hang on what a worker tells: how many shards there are in each state,
+// which one ended, which one is lost, in which generation that ends, what is left of the stream's
+// day, and that something waits for a limit.
 func TestWhatAWorkerTells(t *testing.T) {
 	o := crowd(t, newBacklog(1), targets{}, "Orders")
 	o.Open = func(string) cdc.Source { return ending{newBacklog(1)} }
@@ -96,8 +98,9 @@ func TestAnAcceptedMappingIsTold(t *testing.T) {
 	}
 }
 
-// What waited for a limit is told with when it did: as it begins where a service asks for it, and when it is over where the limit is our own. The pace of a load is that
-// of the items it has made durable, and no number while that cannot be told.
+// What waited for a limit is told with when it did: as it begins where a service asks for it, and
+// when it is over where the limit is our own. The pace of a load is that of the items it has made
+// durable, and no number while that cannot be told.
 func TestWaitsAndPacesAreDated(t *testing.T) {
 	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, _ checkpoint.TableState) {
 		if err := task.Sleep(ctx, time.Hour); err != nil {
@@ -123,7 +126,8 @@ func TestWaitsAndPacesAreDated(t *testing.T) {
 	})
 }
 
-// The defaults are those of the manual. A pass is a third of a lease at the most, or a lease would be over before it is looked at.
+// The defaults are those of the manual. A pass is a third of a lease at the most, or a lease would
+// be over before it is looked at.
 func TestDefaultsOfTiming(t *testing.T) {
 	for lease, want := range map[time.Duration]Timing{
 		15 * time.Second: {Poll: time.Second, Pass: 2 * time.Second, List: time.Minute, Commit: time.Second, Grace: 20 * time.Second, Idle: 10 * time.Second, IdlePages: 10, Yield: time.Minute},
@@ -139,7 +143,8 @@ func TestDefaultsOfTiming(t *testing.T) {
 	}
 }
 
-// A shard that could not be leased is tried again in the next pass: whatever kept its row from being written is over by then.
+// A shard that could not be leased is tried again in the next pass: whatever kept its row from
+// being written is over by then.
 func TestALeaseThatFailedIsTriedAgain(t *testing.T) {
 	store, failed := &checkpointtest.Memory{}, 0
 	source := newBacklog(3)
@@ -162,7 +167,8 @@ func TestALeaseThatFailedIsTriedAgain(t *testing.T) {
 	}
 }
 
-// A table that is about to be dropped is gone; one that could not be described, or that is there, is not: a scan that did not find it may have asked a moment too early.
+// A table that is about to be dropped is gone; one that could not be described, or that is there,
+// is not: a scan that did not find it may have asked a moment too early.
 func TestWhatIsGone(t *testing.T) {
 	for _, c := range []struct {
 		described backfill.Description
@@ -196,7 +202,8 @@ func (answering) Scan(context.Context, string, int, int, attribute.Item, int) (b
 	return backfill.ScanPage{}, errors.New("it is scanned")
 }
 
-// A load that was asked to stop asks for no further page, and notes what DynamoDB counts as the estimate of its items.
+// A load that was asked to stop asks for no further page, and notes what DynamoDB counts as the
+// estimate of its items.
 func TestALoadStopsBetweenPages(t *testing.T) {
 	stop, cancel := context.WithCancel(t.Context())
 	s := stoppable{answering{}, stop}
@@ -215,7 +222,8 @@ func TestALoadStopsBetweenPages(t *testing.T) {
 	})
 }
 
-// No call is remembered, or kept alive, once it has ended: there is one a second for every shard, for months.
+// No call is remembered, or kept alive, once it has ended: there is one a second for every shard,
+// for months.
 func TestCallsThatEndedAreForgotten(t *testing.T) {
 	calls := &reads{}
 	reading, end := calls.begin(t.Context())
@@ -246,7 +254,8 @@ func TestWhatWasGivenUpIsNotIdle(t *testing.T) {
 	}
 }
 
-// Why a table of a pattern is suspended is what is wrong with it, in fixed words; what is wrong with the worker, or passes, suspends none, and a named one never is.
+// Why a table of a pattern is suspended is what is wrong with it, in fixed words; what is wrong
+// with the worker, or passes, suspends none, and a named one never is.
 func TestWhyATableIsSuspended(t *testing.T) {
 	for _, c := range []struct {
 		err  error
@@ -267,7 +276,8 @@ func TestWhyATableIsSuspended(t *testing.T) {
 	}
 }
 
-// A worker without tables that finds its ledger exchanged while it looks for some ends with that: nobody else in it would find it.
+// A worker without tables that finds its ledger exchanged while it looks for some ends with that:
+// nobody else in it would find it.
 func TestALookForTablesEndsTheProcess(t *testing.T) {
 	store := &checkpointtest.Memory{}
 	o := Options{DiscoverEvery: time.Minute, Discover: func(ctx context.Context, _ func(string) bool) (Discovery, error) {

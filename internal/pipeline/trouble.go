@@ -55,7 +55,8 @@ func causeOf(err error) string {
 	return "failed; the worker's log says why"
 }
 
-// notes lets two loops that run side by side under one lease tell of their troubles: that of the first one goes before.
+// notes lets two loops that run side by side under one lease tell of their troubles: that of the
+// first one goes before.
 type notes struct {
 	tell func(checkpoint.Trouble)
 
@@ -94,14 +95,16 @@ func (d *diary) write(ctx context.Context, err error) {
 	d.tell(checkpoint.Trouble{Step: d.step, Cause: causeOf(err), Since: d.since, Throttled: throttled})
 }
 
-// close ends the note, whatever ended the step: what is not repeated any more is no trouble of the lease.
+// close ends the note, whatever ended the step: what is not repeated any more is no trouble of the
+// lease.
 func (d *diary) close() {
 	if d.tell != nil && !d.since.IsZero() {
 		d.tell(checkpoint.Trouble{})
 	}
 }
 
-// rateMeter is how many changes a second were applied: a mean in which what is older than rateWindow weighs little.
+// rateMeter is how many changes a second were applied: a mean in which what is older than
+// rateWindow weighs little.
 type rateMeter struct {
 	at      time.Duration // of the last addition
 	rate    float64
@@ -111,7 +114,8 @@ type rateMeter struct {
 // rateWindow is the time constant of the mean.
 const rateWindow = 30 * time.Second
 
-// add notes n changes that were applied between the last call and now, and returns the rate, to a thousandth.
+// add notes n changes that were applied between the last call and now, and returns the rate, to a
+// thousandth.
 func (t *rateMeter) add(n int, now time.Duration) float64 {
 	t.pending += n
 	passed := now - t.at
@@ -126,20 +130,23 @@ func (t *rateMeter) add(n int, now time.Duration) float64 {
 
 func (t *rateMeter) rounded() float64 { return math.Round(t.rate*1000) / 1000 }
 
-// waits is when a table's work in this process waited for limits, over the last hour. Its segments and shards wait side by side: what is told is for how long
-// any of them did, because their sum may be days of the last hour.
+// waits is when a table's work in this process waited for limits, over the last hour. Its segments
+// and shards wait side by side: what is told is for how long any of them did, because their sum may
+// be days of the last hour.
 type waits struct {
 	mu      sync.Mutex
 	reasons map[string]*waited
 }
 
-// waitTick is how exactly waits are known: in a tick something waited, or nothing. A wait is rounded to ticks at both ends, which evens out.
+// waitTick is how exactly waits are known: in a tick something waited, or nothing. A wait is
+// rounded to ticks at both ends, which evens out.
 const (
 	waitTick       = 100 * time.Millisecond
 	ticksPerMinute = int64(time.Minute / waitTick)
 )
 
-// waited is when one limit was waited for, by the minute since the Unix epoch, modulo somewhat more than an hour: a wait may be told as it begins.
+// waited is when one limit was waited for, by the minute since the Unix epoch, modulo somewhat more
+// than an hour: a wait may be told as it begins.
 type waited struct {
 	first   time.Time
 	last    time.Time
@@ -196,7 +203,8 @@ func (w *waits) add(reason string, from time.Time, spent time.Duration, now time
 	}
 }
 
-// report is for how long each limit was waited for in the hour before now; those that were not waited for in it are left out.
+// report is for how long each limit was waited for in the hour before now; those that were not
+// waited for in it are left out.
 func (w *waits) report(now time.Time) []checkpoint.Throttled {
 	w.mu.Lock()
 	defer w.mu.Unlock()

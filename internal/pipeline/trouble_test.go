@@ -44,7 +44,8 @@ func TestWaits(t *testing.T) {
 	if len(got) != 2 || got[0].Reason != limitSource || got[1].Seconds != 5 || !got[1].Since.Equal(begin) || !got[1].Last.Equal(begin.Add(time.Minute+3*time.Second)) {
 		t.Errorf("%+v", got)
 	}
-	// An hour is all that is looked back at, and what was before it does not come again when its place is used anew.
+	// An hour is all that is looked back at, and what was before it does not come again when its
+	// place is used anew.
 	add(limitRows, 7*time.Second, begin.Add(time.Hour))
 	got = w.report(begin.Add(time.Hour + 7*time.Second))
 	if len(got) != 2 || got[1].Seconds != 10 {
@@ -56,7 +57,8 @@ func TestWaits(t *testing.T) {
 	add(limitRows, time.Second, time.Date(1950, 1, 1, 0, 0, 0, 0, time.UTC)) // a clock that was set back
 }
 
-// Segments and shards wait side by side: of an hour in which each of them waited most of the time, they waited for most of the hour and not for days.
+// Segments and shards wait side by side: of an hour in which each of them waited most of the time,
+// they waited for most of the hour and not for days.
 func TestWaitsSideBySideAreOne(t *testing.T) {
 	begin := time.Date(2026, 11, 1, 12, 0, 30, 0, time.UTC)
 	seconds := func(w *waits, now time.Time) float64 {

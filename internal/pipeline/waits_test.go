@@ -13,7 +13,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// A worker that follows one that was killed tells once what it waits for, and how long; then it takes that over.
+// A worker that follows one that was killed tells once what it waits for, and how long; then it
+// takes that over.
 func TestASuccessorTellsWhatItWaitsFor(t *testing.T) {
 	for name, killed := range map[string]bool{"after one that was killed": true, "the first": false} {
 		store := &checkpointtest.Memory{}

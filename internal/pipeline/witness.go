@@ -6,15 +6,16 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// witnesses are the rows that prove that the table's targets and the ledger belong together, one in each target table.
+// witnesses are the rows that prove that the table's targets and the ledger belong together, one in
+// each target table.
 type witnesses struct {
 	*common
 	mapping *transform.Mapping
 	store   func(targetTable string) checkpoint.Store
 }
 
-// beat checks that the target tables and the ledger belong together, and moves the witness of each on. Where they do not, the generation was
-// raised when it returns.
+// beat checks that the target tables and the ledger belong together, and moves the witness of each
+// on. Where they do not, the generation was raised when it returns.
 func (w *witnesses) beat(life lifecycle) error {
 	for _, at := range w.places() {
 		if err := w.beatAt(life, at); err != nil {

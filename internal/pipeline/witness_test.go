@@ -10,8 +10,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// TestH68_RaisedAboveTheWitness: what another ledger wrote into the target may be of any generation, that of the clock or far above it. The one that is
-// begun for it is above both: in the same one what was written then would win against what is written now.
+// TestH68_RaisedAboveTheWitness: what another ledger wrote into the target may be of any
+// generation, that of the clock or far above it. The one that is begun for it is above both: in the
+// same one what was written then would win against what is written now.
 func TestH68_RaisedAboveTheWitness(t *testing.T) {
 	mapping := ordersMapping(t)
 	for _, ahead := range []uint32{0, 1, 1000} {
@@ -41,7 +42,8 @@ func TestH68_RaisedAboveTheWitness(t *testing.T) {
 	}
 }
 
-// What was found of a target is told as it was: whoever reads "created anew" looks for a restored table, and not for a second pipeline.
+// What was found of a target is told as it was: whoever reads "created anew" looks for a restored
+// table, and not for a second pipeline.
 func TestWhatTheWitnessTold(t *testing.T) {
 	mapping := ordersMapping(t)
 	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, _ checkpoint.TableState) {

@@ -13,17 +13,21 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// A worker that cannot reach the source (its credentials, its network) still renews what it holds, because leases live in the target's
-// store: nobody else would ever read its shards, or keep its tables. So it gives up what it has not got on with for Timing.Yield, and leaves it
-// alone for a while, so that another worker may take it first. Where there is no other, or the source is down for all, it takes it back.
+// A worker that cannot reach the source (its credentials, its network) still renews what it holds,
+// because leases live in the target's store: nobody else would ever read its shards, or keep its
+// tables. So it gives up what it has not got on with for Timing.Yield, and leaves it alone for a
+// while, so that another worker may take it first. Where there is no other, or the source is down
+// for all, it takes it back.
 
 // ErrYield is why a worker gives up a lease that it still holds.
 var ErrYield = errors.New("left to another worker, because the source does not answer this one")
 
-// yieldBackoff is how long a worker leaves alone what it gave up. In each pass all others look for what is free.
+// yieldBackoff is how long a worker leaves alone what it gave up. In each pass all others look for
+// what is free.
 func (t Timing) yieldBackoff() time.Duration { return 3 * t.Pass }
 
-// outages remember since when the source has not answered this worker, over all the leases that it gave up because of that and took back, by shard; the keeper lease goes by no name.
+// outages remember since when the source has not answered this worker, over all the leases that it
+// gave up because of that and took back, by shard; the keeper lease goes by no name.
 type outages struct {
 	mu    sync.Mutex
 	tries map[string]attempts
@@ -35,10 +39,12 @@ type attempts struct {
 	left    bool               // one was
 }
 
-// sameOutage is how long after the last lease was given up a failure of the same step goes on with those before.
+// sameOutage is how long after the last lease was given up a failure of the same step goes on with
+// those before.
 const sameOutage = 10 * time.Minute
 
-// noting returns a function that notes troubles as tell does, but since when they began under a lease before.
+// noting returns a function that notes troubles as tell does, but since when they began under a
+// lease before.
 func (v *outages) noting(ctx context.Context, id string, tell func(checkpoint.Trouble)) func(checkpoint.Trouble) {
 	return func(t checkpoint.Trouble) {
 		if t != (checkpoint.Trouble{}) {
@@ -87,8 +93,8 @@ type silence struct {
 	since time.Duration // on the monotonic clock
 }
 
-// lasts notes a failure at now, and returns for how long there was nothing else. Throttles among the others are nothing by themselves: they
-// come as well where most calls fail.
+// lasts notes a failure at now, and returns for how long there was nothing else. Throttles among
+// the others are nothing by themselves: they come as well where most calls fail.
 func (s *silence) lasts(failure error, now time.Duration) time.Duration {
 	switch {
 	case cdc.Is(failure, cdc.Throttled) && s.began:
@@ -100,7 +106,8 @@ func (s *silence) lasts(failure error, now time.Duration) time.Duration {
 	return now - s.since
 }
 
-// yield is ErrYield with the failure that made it so, when a step's failures have lasted for longer than its life allows; nil until then.
+// yield is ErrYield with the failure that made it so, when a step's failures have lasted for longer
+// than its life allows; nil until then.
 func (s *silence) yield(life lifecycle, failure error) error {
 	if life.yield == 0 {
 		return nil
@@ -111,8 +118,9 @@ func (s *silence) yield(life lifecycle, failure error) error {
 	return nil
 }
 
-// unanswered tells whether the source failed in a way in which it may not fail another worker: not because it is throttled, which every worker
-// of the account shares. What this version cannot read, another may.
+// unanswered tells whether the source failed in a way in which it may not fail another worker: not
+// because it is throttled, which every worker of the account shares. What this version cannot read,
+// another may.
 func unanswered(err error) bool {
 	return cdc.Is(err, cdc.Unavailable) || cdc.Is(err, cdc.Denied) || cdc.Is(err, cdc.Malformed)
 }

@@ -15,7 +15,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// TestH63_SilenceIsWithoutABreak: what may be otherwise for another worker counts, and what shows that the source has answered begins it anew.
+// TestH63_SilenceIsWithoutABreak: what may be otherwise for another worker counts, and what shows
+// that the source has answered begins it anew.
 func TestH63_SilenceIsWithoutABreak(t *testing.T) {
 	failure := func(r cdc.Reason) error { return &cdc.Error{Op: "GetRecords", Reason: r, Err: errors.New("no")} }
 	var s silence
@@ -44,7 +45,8 @@ func TestH63_SilenceIsWithoutABreak(t *testing.T) {
 	}
 }
 
-// A keeper that leaves its lease because the source does not answer it stays away from it for a while: in a pass it might be the first again.
+// A keeper that leaves its lease because the source does not answer it stays away from it for a
+// while: in a pass it might be the first again.
 func TestH63_AYieldedSeatIsLeftToOthers(t *testing.T) {
 	mapping := ordersMapping(t)
 	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, _ checkpoint.TableState) {
@@ -64,8 +66,9 @@ func TestH63_AYieldedSeatIsLeftToOthers(t *testing.T) {
 	})
 }
 
-// While the source is silent, a worker gives its only shard up every minute and takes it back in a moment. Its lag is told all the while: an alert that waits for some minutes
-// would begin anew with each time at which there is none.
+// While the source is silent, a worker gives its only shard up every minute and takes it back in a
+// moment. Its lag is told all the while: an alert that waits for some minutes would begin anew with
+// each time at which there is none.
 func TestLagOfAShardThatIsGivenUp(t *testing.T) {
 	begin := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC) // of the world of play
 	given, last, gaps, untold := 0, time.Duration(-1), 0, false
@@ -99,8 +102,9 @@ func TestLagOfAShardThatIsGivenUp(t *testing.T) {
 	}
 }
 
-// While the source is silent, the row of a shard, and that of the keeper lease, that are given up each minute and taken back tell since when that is so, and not since the last time they were taken. When
-// it has answered, what fails next begins then.
+// While the source is silent, the row of a shard, and that of the keeper lease, that are given up
+// each minute and taken back tell since when that is so, and not since the last time they were
+// taken. When it has answered, what fails next begins then.
 func TestTroubleOfWhatIsGivenUp(t *testing.T) {
 	begin := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC) // of the world of play
 	given := 0
@@ -175,7 +179,8 @@ func (d unwell) Describe(ctx context.Context, table string) (backfill.Descriptio
 	return d.steady.Describe(ctx, table)
 }
 
-// A complete pass of the keeper ends its trouble, however often the keeper lease was given up for that: what fails a few minutes later begins then.
+// A complete pass of the keeper ends its trouble, however often the keeper lease was given up for
+// that: what fails a few minutes later begins then.
 func TestTheSeatsTroubleEndsWithARound(t *testing.T) {
 	begin := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC) // of the world of play
 	var first, last time.Duration
@@ -211,7 +216,8 @@ func (m moody) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
 	return m.backlog.Read(ctx, at)
 }
 
-// A page ends the trouble of a shard, as a pass does that of the keeper lease, however often it was given up for that.
+// A page ends the trouble of a shard, as a pass does that of the keeper lease, however often it was
+// given up for that.
 func TestAShardsTroubleEndsWithAPage(t *testing.T) {
 	begin := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC) // of the world of play
 	var first, last time.Duration
@@ -252,7 +258,8 @@ func TestWhatWasGivenUpLongAgoIsForgotten(t *testing.T) {
 	}
 }
 
-// A keeper whose table was dropped stays away from its lease until it is listed again: it would ask for the table in every pass.
+// A keeper whose table was dropped stays away from its lease until it is listed again: it would ask
+// for the table in every pass.
 func TestTheSeatOfADroppedTableIsLeftAlone(t *testing.T) {
 	mapping := ordersMapping(t)
 	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, _ checkpoint.TableState) {
