@@ -64,7 +64,7 @@ type Ledger struct {
 	pipelines memory[pipeline]
 	tables    memory[TableState]
 	shards    memory[Shard]
-	seats     memory[keeperRecord]
+	keepers   memory[keeperRecord]
 	open      memory[openShards]
 }
 

@@ -72,9 +72,9 @@ type Batch struct {
 	Source string
 	Rows   []RowMutation
 	Parked []Parked
-	// Astray are the items that had no address before their newest change. What is parked of them from before names no row by which it could
+	// Unaddressed are the items that had no address before their newest change. What is parked of them from before names no row by which it could
 	// be told that it is obsolete.
-	Astray []Astray
+	Unaddressed []Unaddressed
 	// Changes is how many changes the batch was folded from.
 	Changes int
 	// Ignored is how many items rules say to ignore, by the rule's name; nil if there are none.
@@ -96,8 +96,8 @@ type Reading struct {
 	Mono time.Duration
 }
 
-// Astray is an item, by its ItemKey, and the version of its newest change in a page.
-type Astray struct {
+// Unaddressed is an item, by its ItemKey, and the version of its newest change in a page.
+type Unaddressed struct {
 	Item    string
 	Version Version
 }

@@ -33,23 +33,23 @@ const (
 	etaShare = 100
 )
 
-func copyOf(state checkpoint.TableState, seat SeatInput, now time.Time, lease time.Duration) copyStatus {
+func copyOf(state checkpoint.TableState, keeper KeeperInput, now time.Time, lease time.Duration) copyStatus {
 	load := state.Load
 	if load.Generation != state.Generation || load.StartedAt.IsZero() {
 		return copyStatus{State: copyNotStarted}
 	}
-	c := copyStatus{State: copyRunning, Items: &seat.copied, Estimate: &load.Estimate, Started: knownTime(load.StartedAt)}
+	c := copyStatus{State: copyRunning, Items: &keeper.copied, Estimate: &load.Estimate, Started: knownTime(load.StartedAt)}
 	if !load.DoneAt.IsZero() {
 		c.State, c.Items, c.Done = copyDone, &load.Items, knownTime(load.DoneAt)
 		return c
 	}
-	rate := seat.pace.Rate
-	if rate <= 0 || seat.Owner == "" || now.Sub(seat.pace.At) > 2*lease {
+	rate := keeper.pace.Rate
+	if rate <= 0 || keeper.Owner == "" || now.Sub(keeper.pace.At) > 2*lease {
 		return c // nobody copies, or nobody has told for a while
 	}
 	c.ItemsPerSecond = &rate
-	left := load.Estimate - seat.copied
-	if left > 0 && now.Sub(load.StartedAt) >= etaAfter && seat.copied*etaShare >= load.Estimate {
+	left := load.Estimate - keeper.copied
+	if left > 0 && now.Sub(load.StartedAt) >= etaAfter && keeper.copied*etaShare >= load.Estimate {
 		eta := inSeconds(time.Duration(float64(left) / rate * float64(time.Second)))
 		c.ETASeconds = &eta
 	}
