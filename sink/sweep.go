@@ -199,6 +199,30 @@ func (s Sweeping) claim(row string, candidates []attribute.Item, owner string) (
 	return suspect, len(suspect.Items) > 0
 }
 
+// Inherit makes a batch of the generation delete also what the former mapping owns in its rows. Every write of a load and of the stream needs that until
+// the sweep is done: a row that has the present generation is no suspect, whatever the former mapping left in it (H102). It returns in how many rows that
+// would touch what other items may have: there it is left out.
+func (s Sweeping) Inherit(b *transform.Batch) (contested int) {
+	if s.Former == nil {
+		return 0
+	}
+	for i := range b.Rows {
+		row := &b.Rows[i]
+		keys, ok := s.Mapping.ParseItemKey(row.Item)
+		former, was := s.Former.Claim(row.Table, row.Row, keys, row.Owner != "")
+		if !ok || !was {
+			continue
+		}
+		former = former.Without(*row)
+		if s.Mapping.Contests(former) {
+			contested++
+			continue
+		}
+		row.Families, row.Columns = slices.Concat(row.Families, former.Families), slices.Concat(row.Columns, former.Columns)
+	}
+	return contested
+}
+
 func (s Sweeping) mappings() []*transform.Mapping {
 	if s.Former == nil {
 		return []*transform.Mapping{s.Mapping}
