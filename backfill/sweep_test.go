@@ -374,3 +374,72 @@ type getter func(key attribute.Item) (attribute.Item, bool, error)
 func (g getter) Get(_ context.Context, _ string, key attribute.Item) (attribute.Item, bool, error) {
 	return g(key)
 }
+
+// rowList is a target of rows that are somebody else's, as wide as one is whose items are many. Every second read fails after its first row.
+type rowList struct {
+	keys  []string
+	reads int
+	wide  int
+}
+
+func (l *rowList) ReadMarks(ctx context.Context, _ string, r sink.Range, _ bool, limit int, f func(sink.Row) error) error {
+	if err := task.Sleep(ctx, 400*time.Millisecond); err != nil {
+		return err
+	}
+	l.reads++
+	n := 0
+	for _, key := range l.keys {
+		if key < r.From || n == limit {
+			continue
+		}
+		n++
+		row := sink.Row{Key: key, Version: transform.NewVersion(1, 0, cdc.SequenceOf(1), 1), Own: []transform.Cell{{Family: sink.LiveFamily, Qualifier: "k", Value: []byte("Other/" + strings.Repeat("x", l.wide))}}}
+		if err := f(row); err != nil {
+			return err
+		}
+		if l.reads%2 == 0 {
+			return errDown
+		}
+	}
+	return nil
+}
+
+// What is read at once is bounded by rows and by bytes, what is read again is not counted twice, and the position is saved at most once a second and at
+// the end.
+func TestSweepReadsInPages(t *testing.T) {
+	m := sweptMapping("S", true, always+"{pk} > d")
+	for name, c := range map[string]struct {
+		wide, rows, reads, saves int
+	}{
+		"by bytes": {600_000, 0, 5, 2}, // two rows, one that is repeated, the last one, and none
+		"by rows":  {10, 2, 5, 2},
+		"at once":  {10, 0, 1, 1},
+	} {
+		w := virtual.NewWorld(1, day, false)
+		err := w.Run(time.Hour, func(ctx context.Context) {
+			list := &rowList{keys: []string{"a", "b", "c", "d", "e"}, wide: c.wide}
+			saves, last := 0, SweepProgress{}
+			s := Sweep{Sweeping: sink.Sweeping{Mapping: m, Table: "t", Generation: 2}, Target: list, pageRows: c.rows,
+				Save: func(_ context.Context, p SweepProgress) error { saves, last = saves+1, p; return nil },
+				Retry: func(ctx context.Context, op func(context.Context) error) error {
+					for {
+						if err := op(ctx); !errors.Is(err, errDown) {
+							return err
+						}
+					}
+				}}
+			p, err := s.Run(ctx, SweepProgress{})
+			if err != nil || !p.Done || p.Sums != (sink.SweepCounts{Seen: 5}) || last.Sums != p.Sums || !last.Done || list.reads != c.reads || saves != c.saves {
+				t.Errorf("%s: %v, %+v after %d reads and %d saves", name, err, p, list.reads, saves)
+			}
+			failed := errors.New("not ours any more")
+			s.Save = func(context.Context, SweepProgress) error { return failed }
+			if _, err := s.Run(ctx, SweepProgress{}); !errors.Is(err, failed) {
+				t.Error(err)
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}

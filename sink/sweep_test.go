@@ -1,6 +1,7 @@
 package sink_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -125,7 +126,7 @@ func suspectsOf(t testing.TB, table sink.MarkReader, s sink.Sweeping) (string, [
 	t.Helper()
 	var lines []string
 	var all []sink.Suspect
-	err := table.ReadMarks(context.Background(), "t", sink.Range{}, s.Owned, 0, func(row sink.Row) error {
+	err := table.ReadMarks(context.Background(), "t", sink.Range{}, true, 0, func(row sink.Row) error {
 		suspects, unexplained := s.Suspects(row)
 		for _, suspect := range suspects {
 			line := row.Key
@@ -286,27 +287,32 @@ func TestH86_WhatASweepDoes(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*transform.Spec)
 		rules  []string
+		former []string
 		old    []string // items of generation 1
 		now    []string // items of the source
 		left   int64
 		parked int
 		want   string
 	}{
-		"deleted":                {rules: []string{"{id}"}, old: []string{"a", "b"}, now: []string{"b"}, want: "b d"},
-		"created again":          {rules: []string{"{id}"}, old: []string{"a v=1"}, now: []string{"a v=2"}, want: "a d"},
-		"moved":                  {rules: moving, old: []string{"a k=row c=1"}, now: []string{"a k=row c=2"}, want: "2#a d"},
-		"to another rule":        {rules: moving, old: []string{"a k=row c=1"}, now: []string{"a k=folded c=1"}, want: "1 e"},
-		"folded, moved":          {rules: moving, old: []string{"a k=folded c=1", "b k=folded c=1"}, now: []string{"a k=folded c=2", "b k=folded c=1"}, want: "1 e, 2 e"},
-		"to a rule that ignores": {rules: moving, old: []string{"a k=row c=1"}, now: []string{"a k=ignored"}, want: ""},
-		"not to be mapped":       {rules: moving, old: []string{"a k=row c=1"}, now: []string{"a k=row"}, parked: 1, want: ""},
-		"of no rule":             {rules: moving, old: []string{"a k=row c=1"}, now: []string{"a k=other"}, parked: 1, want: ""},
-		"expired, or deleted":    {change: outliving, rules: []string{"{id}"}, old: []string{"a", "b"}, now: []string{"b"}, left: 1, want: "a d, b d"},
-		"merged":                 {change: merged, rules: []string{"s#{id}"}, old: []string{"a", "b"}, now: []string{"b"}, want: "s#b d"},
+		"deleted":                  {rules: []string{"{id}"}, old: []string{"a", "b"}, now: []string{"b"}, want: "b d"},
+		"created again":            {rules: []string{"{id}"}, old: []string{"a v=1"}, now: []string{"a v=2"}, want: "a d"},
+		"moved":                    {rules: moving, old: []string{"a k=row c=1"}, now: []string{"a k=row c=2"}, want: "2#a d"},
+		"to another rule":          {rules: moving, old: []string{"a k=row c=1"}, now: []string{"a k=folded c=1"}, want: "1 e"},
+		"folded, moved":            {rules: moving, old: []string{"a k=folded c=1", "b k=folded c=1"}, now: []string{"a k=folded c=2", "b k=folded c=1"}, want: "1 e, 2 e"},
+		"to a rule that ignores":   {rules: moving, old: []string{"a k=row c=1"}, now: []string{"a k=ignored"}, want: ""},
+		"not to be mapped":         {rules: moving, old: []string{"a k=row c=1"}, now: []string{"a k=row"}, parked: 1, want: ""},
+		"of no rule":               {rules: moving, old: []string{"a k=row c=1"}, now: []string{"a k=other"}, parked: 1, want: ""},
+		"expired, or deleted":      {change: outliving, rules: []string{"{id}"}, old: []string{"a", "b"}, now: []string{"b"}, left: 1, want: "a d, b d"},
+		"merged":                   {change: merged, rules: []string{"s#{id}"}, old: []string{"a", "b"}, now: []string{"b"}, want: "s#b d"},
+		"H102: of another mapping": {rules: []string{"{id} > e"}, former: []string{"{id | reverse}"}, old: []string{"a", "bc", "cd"}, now: []string{"a", "bc"}, want: "a e, bc e"},
 	} {
 		m := sweepMapping(t, c.change, c.rules...)
 		table := memory()
-		loaded(t, table, m, 1, c.old...)
 		s := sink.Sweeping{Mapping: m, Table: "t", Generation: 5}
+		if c.former != nil {
+			s.Former = sweepMapping(t, c.change, c.former...)
+		}
+		loaded(t, table, cmp.Or(s.Former, m), 1, c.old...)
 		counts, b := sweepOnce(t, table, s, c.now...)
 		if got := standing(t, table); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
