@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	// sweepRows and sweepBytes bound what is read of the target at once: a row may hold the versions of very many items.
+	// sweepRows and sweepBytes bound what is read of the target at once: a row may hold the
+	// versions of very many items.
 	sweepRows  = 1000
 	sweepBytes = 1 << 20
 	// sweepItems is how many items are read at once, of at most 400 KB each.
@@ -25,19 +26,23 @@ type SweepTarget interface {
 	ReadMarks(ctx context.Context, table string, r sink.Range, unmarked bool, limit int, f func(sink.Row) error) error
 }
 
-// ItemSource reads items; *Tables is one. Reads must be strongly consistent (B4). That the table is not there is an error.
+// ItemSource reads items; *Tables is one. Reads must be strongly consistent (B4). That the table is
+// not there is an error.
 type ItemSource interface {
 	Get(ctx context.Context, table string, key attribute.Item) (attribute.Item, bool, error)
 }
 
-// Sweep removes what the load of a generation cannot see, in one range of one target table (sink.Sweeping). A pass is over when all ranges are; the
-// table is swept when a pass wrote nothing. It must not begin before the load is complete, and no late write of an older generation can come.
+// Sweep removes what the load of a generation cannot see, in one range of one target table
+// (sink.Sweeping). A pass is over when all ranges are; the table is swept when a pass wrote
+// nothing. It must not begin before the load is complete, and no late write of an older generation
+// can come.
 type Sweep struct {
 	sink.Sweeping
 	Range  sink.Range
 	Target SweepTarget
 	Source ItemSource
-	// Write returns nil when every row of the batch is durable in the target or put aside. It does its own retrying, with the same batch.
+	// Write returns nil when every row of the batch is durable in the target or put aside. It does
+	// its own retrying, with the same batch.
 	Write func(ctx context.Context, b *transform.Batch) error
 	// Save stores the progress durably; it fails when this range is another's by now.
 	Save func(ctx context.Context, p SweepProgress) error
@@ -51,7 +56,8 @@ type Sweep struct {
 	pageRows int // instead of sweepRows
 }
 
-// SweepProgress is how far a range is swept. From is a row key, which may hold item data: it must not reach logs or errors.
+// SweepProgress is how far a range is swept. From is a row key, which may hold item data: it must
+// not reach logs or errors.
 type SweepProgress struct {
 	// From is the first row that was not looked at.
 	From []byte           `json:"from,omitempty"`
@@ -59,8 +65,9 @@ type SweepProgress struct {
 	Sums sink.SweepCounts `json:"sums"`
 }
 
-// Run sweeps what from leaves of the range, and returns how far it came, with the first error. Everything before the position is durable, so a
-// sweep that is repeated from an older position does nothing twice that matters.
+// Run sweeps what from leaves of the range, and returns how far it came, with the first error.
+// Everything before the position is durable, so a sweep that is repeated from an older position
+// does nothing twice that matters.
 func (s *Sweep) Run(ctx context.Context, from SweepProgress) (SweepProgress, error) {
 	p, savedAt := from, task.Mono(ctx)
 	for !p.Done {
@@ -97,7 +104,8 @@ type sweepPage struct {
 // errPageFull ends the read of a page.
 var errPageFull = errors.New("the page is full")
 
-// read looks at the rows from the position on. They are looked at before their items are read: an image is as new as the row, or newer.
+// read looks at the rows from the position on. They are looked at before their items are read: an
+// image is as new as the row, or newer.
 func (s *Sweep) read(ctx context.Context, p SweepProgress) (page sweepPage, err error) {
 	rest := s.Range
 	if len(p.From) > 0 {
@@ -199,7 +207,8 @@ type KeySampler interface {
 	SampleKeys(ctx context.Context, table string) ([]string, error)
 }
 
-// SweepRanges divides what a sweep has to look at into at most so many ranges, and never more than 64. They are to be kept for the whole pass.
+// SweepRanges divides what a sweep has to look at into at most so many ranges, and never more than
+// 64. They are to be kept for the whole pass.
 func SweepRanges(ctx context.Context, target KeySampler, s sink.Sweeping, most int) ([]sink.Range, error) {
 	samples, err := target.SampleKeys(ctx, s.Table)
 	if err != nil {

@@ -21,8 +21,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// sweptMapping is one of table S, whose key is pk, by rules such as "k = 'a' | {c}#{pk} > d" and "k = 'b' | {c} > e:{pk}"; several writes of a rule are
-// joined with " & ".
+// sweptMapping is one of table S, whose key is pk, by rules such as "k = 'a' | {c}#{pk} > d" and "k
+// = 'b' | {c} > e:{pk}"; several writes of a rule are joined with " & ".
 func sweptMapping(source string, merged bool, rules ...string) *transform.Mapping {
 	template := func(text string) *transform.Template {
 		parsed, err := transform.ParseTemplate(text)
@@ -130,7 +130,8 @@ func (g *gap) apply(b transform.Batch) {
 	}
 }
 
-// meanwhile is what may happen while a sweep runs: changes, which are applied later, and writes of what is pending, in any order.
+// meanwhile is what may happen while a sweep runs: changes, which are applied later, and writes of
+// what is pending, in any order.
 func (g *gap) meanwhile() {
 	for range g.Rand().IntN(2) {
 		g.pending = append(g.pending, transform.Fold(g.m, []cdc.Change{g.change()}, transform.Stamp{Generation: sweptGeneration, Hop: 1}))
@@ -155,7 +156,8 @@ func (g *gap) Get(ctx context.Context, table string, key attribute.Item) (attrib
 	return i, ok && table == g.m.Source, nil
 }
 
-// pass sweeps the table once, in ranges, however often a sweep of one fails and goes on where it was saved, which is as JSON.
+// pass sweeps the table once, in ranges, however often a sweep of one fails and goes on where it
+// was saved, which is as JSON.
 func (g *gap) pass(t *testing.T, s Sweep) sink.SweepCounts {
 	ctx := g.Context()
 	ranges, err := SweepRanges(ctx, g.target, s.Sweeping, 1+g.Rand().IntN(3))
@@ -182,7 +184,8 @@ func (g *gap) pass(t *testing.T, s Sweep) sink.SweepCounts {
 
 var errDown = errors.New("down")
 
-// cells is what the target holds of ours in the rows that are not foreign, and expected what it should hold.
+// cells is what the target holds of ours in the rows that are not foreign, and expected what it
+// should hold.
 func (g *gap) cells(foreign []string) string {
 	var lines []string
 	err := g.target.ReadRows(g.Context(), "t", sink.Range{}, func(row sink.Row) error {
@@ -217,8 +220,9 @@ func (g *gap) expected() string {
 	return strings.Join(lines, "\n")
 }
 
-// H86, H101, H102: whatever older generations left, whatever happens meanwhile and whatever comes late, after load, stream and sweep the target
-// equals the source; rows of others are as they were; and another pass writes nothing.
+// H86, H101, H102: whatever older generations left, whatever happens meanwhile and whatever comes
+// late, after load, stream and sweep the target equals the source; rows of others are as they were;
+// and another pass writes nothing.
 func TestH86_H101_H102_AfterASweepTheTargetEqualsTheSource(t *testing.T) {
 	single := sweptMapping("S", false, always+"{pk} > d")
 	tenants, err := transform.NewMapping("S", "t", "d", single.PrimaryKey, "c", "pk")
@@ -307,7 +311,8 @@ func sweepAfterGap(t *testing.T, w *virtual.World, m, former *transform.Mapping,
 	}
 }
 
-// neighbours puts rows of others into the table, and into one that we own rows that are nobody's. It returns those of others.
+// neighbours puts rows of others into the table, and into one that we own rows that are nobody's.
+// It returns those of others.
 func (g *gap) neighbours(owned bool) (foreign []string) {
 	plain := func(row, value string) {
 		r := sink.Request{Table: "t", Row: row, Refuse: sink.Predicate{Families: []string{sink.LiveFamily}, Qualifier: "none", AtLeast: "x"},
@@ -335,7 +340,8 @@ func (g *gap) neighbours(owned bool) (foreign []string) {
 	return foreign
 }
 
-// A dry run writes and saves nothing but what it counts, and an error of the source is never taken for a deletion.
+// A dry run writes and saves nothing but what it counts, and an error of the source is never taken
+// for a deletion.
 func TestH101_ADryRunCountsAndErrorsRemoveNothing(t *testing.T) {
 	m := sweptMapping("S", false, always+"{pk} > d")
 	target := &sinktest.Memory{}
@@ -375,7 +381,8 @@ func (g getter) Get(_ context.Context, _ string, key attribute.Item) (attribute.
 	return g(key)
 }
 
-// rowList is a target of rows that are somebody else's, as wide as one is whose items are many. Every second read fails after its first row.
+// rowList is a target of rows that are somebody else's, as wide as one is whose items are many.
+// Every second read fails after its first row.
 type rowList struct {
 	keys  []string
 	reads int
@@ -404,8 +411,8 @@ func (l *rowList) ReadMarks(ctx context.Context, _ string, r sink.Range, _ bool,
 	return nil
 }
 
-// What is read at once is bounded by rows and by bytes, what is read again is not counted twice, and the position is saved at most once a second and at
-// the end.
+// What is read at once is bounded by rows and by bytes, what is read again is not counted twice,
+// and the position is saved at most once a second and at the end.
 func TestSweepReadsInPages(t *testing.T) {
 	m := sweptMapping("S", true, always+"{pk} > d")
 	for name, c := range map[string]struct {

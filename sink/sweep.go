@@ -9,33 +9,40 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// A sweep removes what a generation inherited: rows of items that were deleted, moved or fell to another rule while the stream was not read. A load
-// cannot find them, because it sees only what the source still holds.
+// A sweep removes what a generation inherited: rows of items that were deleted, moved or fell to
+// another rule while the stream was not read. A load cannot find them, because it sees only what
+// the source still holds.
 //
-// A suspect is an item version in a row that an older generation wrote. The item is read consistently, after the row. What it maps to now is put
-// again, and the suspect is removed if that is not among it, all at the version of a load that read it at that moment. So every change of the
-// stream in this generation beats the sweep, as it beats a load, and a late put of a load, which read earlier, does not bring back what the sweep
-// removed. A suspect that was written has the present generation, as a row or a tombstone: the next pass finds it no more.
+// A suspect is an item version in a row that an older generation wrote. The item is read
+// consistently, after the row. What it maps to now is put again, and the suspect is removed if that
+// is not among it, all at the version of a load that read it at that moment. So every change of the
+// stream in this generation beats the sweep, as it beats a load, and a late put of a load, which
+// read earlier, does not bring back what the sweep removed. A suspect that was written has the
+// present generation, as a row or a tombstone: the next pass finds it no more.
 //
-// Rows without a version are somebody's. Where row keys are bare identifiers every row of a neighbour looks like one of ours whose item is gone (H101):
-// only in a table that is ours as a whole are they suspects.
+// Rows without a version are somebody's. Where row keys are bare identifiers every row of a
+// neighbour looks like one of ours whose item is gone (H101): only in a table that is ours as a
+// whole are they suspects.
 
 // Sweeping says which rows of one target table are suspects. It is pure.
 type Sweeping struct {
 	Mapping *transform.Mapping
-	// Former is the mapping that wrote the rows of older generations, if it was another one; else nil. What it owns is deleted too (H102).
+	// Former is the mapping that wrote the rows of older generations, if it was another one; else
+	// nil. What it owns is deleted too (H102).
 	Former *transform.Mapping
 	// Table is the target table.
 	Table string
 	// Generation is the one that is swept for: rows of an older one are suspects.
 	Generation uint32
-	// Owned tells that nobody else writes to the table: it was made or found empty by us, or is declared to be ours. Rows without a version are suspects then.
+	// Owned says that nobody else writes to the table: it was made or found empty by us, or is
+	// declared to be ours. Rows without a version are suspects then.
 	Owned bool
 }
 
 // Suspect is an item version in a row.
 type Suspect struct {
-	// Items are the primary keys of the items it may be of: one, unless two mappings explain the row in two ways.
+	// Items are the primary keys of the items it may be of: one, unless two mappings explain the
+	// row in two ways.
 	Items []attribute.Item
 	// Claim is the remove of all that those own there.
 	Claim transform.RowMutation
@@ -51,7 +58,8 @@ type SweepCounts struct {
 	Removed int64 `json:"removed,omitempty"`
 	// Left are suspects without an item that stay, because what the time to live removed does.
 	Left int64 `json:"left,omitempty"`
-	// Unexplained are item versions of ours of which nothing says whose they are, or that cannot be removed without what belongs to others.
+	// Unexplained are item versions of ours of which nothing says whose they are, or that cannot be
+	// removed without what belongs to others.
 	Unexplained int64 `json:"unexplained,omitempty"`
 }
 
@@ -65,11 +73,12 @@ func (c *SweepCounts) Add(o SweepCounts) {
 	c.Unexplained += o.Unexplained
 }
 
-// Wrote tells whether anything was written, so that another pass has to look.
+// Wrote reports whether anything was written, so that another pass has to look.
 func (c SweepCounts) Wrote() bool { return c.Put+c.Removed > 0 }
 
-// Suspects are those of a row, of which the cells of our own families are enough, and how many item versions in it are unexplained.
-// Tombstones are none, whatever their generation: nothing is there. Nor are rows of other source tables, and witnesses.
+// Suspects are those of a row, of which the cells of our own families are enough, and how many item
+// versions in it are unexplained. Tombstones are none, whatever their generation: nothing is there.
+// Nor are rows of other source tables, and witnesses.
 func (s Sweeping) Suspects(row Row) (suspects []Suspect, unexplained int64) {
 	if strings.HasPrefix(row.Key, transform.WitnessPrefix) {
 		return nil, 0
@@ -106,7 +115,7 @@ type whose uint8
 const (
 	others whose = iota
 	ours
-	unknown // ours, but nothing tells of which item
+	unknown // ours, but nothing shows of which item
 )
 
 // suspect explains an item version of an older generation.
@@ -168,8 +177,8 @@ func (s Sweeping) unmarked(row Row, marks []mark) (suspects []Suspect, unexplain
 	return suspects, unexplained
 }
 
-// claim is the suspect of those candidates to whom a rule gives the row, under the version of the owner; false if there are none, or if what
-// they own there may be others' by now.
+// claim is the suspect of those candidates to whom a rule gives the row, under the version of the
+// owner; false if there are none, or if what they own there may be others' by now.
 func (s Sweeping) claim(row string, candidates []attribute.Item, owner string) (Suspect, bool) {
 	var suspect Suspect
 	for _, keys := range candidates {
@@ -199,9 +208,10 @@ func (s Sweeping) claim(row string, candidates []attribute.Item, owner string) (
 	return suspect, len(suspect.Items) > 0
 }
 
-// Inherit makes a batch of the generation delete also what the former mapping owns in its rows. Every write of a load and of the stream needs that until
-// the sweep is done: a row that has the present generation is no suspect, whatever the former mapping left in it (H102). It returns in how many rows that
-// would touch what other items may have: there it is left out.
+// Inherit makes a batch of the generation delete also what the former mapping owns in its rows.
+// Every write of a load and of the stream needs that until the sweep is done: a row that has the
+// present generation is no suspect, whatever the former mapping left in it (H102). It returns in
+// how many rows that would touch what other items may have: there it is left out.
 func (s Sweeping) Inherit(b *transform.Batch) (contested int) {
 	if s.Former == nil {
 		return 0
@@ -243,7 +253,8 @@ func (s Sweeping) Range() Range {
 	return Prefix(prefix)
 }
 
-// mark is what a row says of the one item in it, or of one among several: versions, and the origin if it is named.
+// mark is what a row says of the one item in it, or of one among several: versions, and the origin
+// if it is named.
 type mark struct {
 	owner      string
 	live, gone transform.Version
@@ -297,8 +308,9 @@ func Items(m *transform.Mapping, suspects []Suspect) []attribute.Item {
 	return items
 }
 
-// Settle decides what becomes of suspects whose items were read at readAt or later, after the rows: the batch to write. Found has all of
-// Items. Repeating it, with whatever newer images, is as harmless as repeating a load. It is pure.
+// Settle decides what becomes of suspects whose items were read at readAt or later, after the rows:
+// the batch to write. Found has all of Items. Repeating it, with whatever newer images, is as
+// harmless as repeating a load. It is pure.
 func (s Sweeping) Settle(suspects []Suspect, found []transform.Found, readAt time.Time) (transform.Batch, SweepCounts) {
 	absent := map[string]bool{}
 	for _, f := range found {
@@ -309,7 +321,7 @@ func (s Sweeping) Settle(suspects []Suspect, found []transform.Found, readAt tim
 	for _, suspect := range suspects {
 		gone := func(keys attribute.Item) bool { return absent[s.Mapping.ItemKey(keys)] }
 		if s.Mapping.Outlives() && slices.ContainsFunc(suspect.Items, gone) {
-			counts.Left++ // no read tells whether it has expired, and a delete comes with the stream
+			counts.Left++ // no read reports whether it has expired, and a delete comes with the stream
 			continue
 		}
 		claims = append(claims, suspect.Claim)
@@ -325,7 +337,8 @@ func (s Sweeping) Settle(suspects []Suspect, found []transform.Found, readAt tim
 	return b, counts
 }
 
-// Split divides a range at some of the sampled keys, which are in order, into at most so many of about the same number of samples.
+// Split divides a range at some of the sampled keys, which are in order, into at most so many of
+// about the same number of samples.
 func Split(r Range, samples []string, most int) []Range {
 	inside := slices.DeleteFunc(slices.Clone(samples), func(key string) bool { return key <= r.From || r.To != "" && key >= r.To })
 	inside = slices.Compact(inside)

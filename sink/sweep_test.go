@@ -17,7 +17,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// sweepRule is a rule of these tests: "row key", "row key > family" or "row key > family:{column}", behind "condition: " perhaps.
+// sweepRule is a rule of these tests: "row key", "row key > family" or "row key > family:{column}",
+// behind "condition: " perhaps.
 func sweepRule(t testing.TB, text string) transform.Rule {
 	t.Helper()
 	var r transform.Rule
@@ -98,7 +99,8 @@ func sweepItem(text string) attribute.Item {
 	return attribute.NewItem(list)
 }
 
-// loaded writes items as a load of a generation does, a second after the generation's number of minutes.
+// loaded writes items as a load of a generation does, a second after the generation's number of
+// minutes.
 func loaded(t testing.TB, table sink.Table, m *transform.Mapping, generation uint32, items ...string) {
 	t.Helper()
 	for _, text := range items {
@@ -121,7 +123,8 @@ func foreign(t testing.TB, table sink.Table, row string) {
 	}
 }
 
-// suspectsOf are all suspects of a table in one line each: "row [owner's] items [families] [columns]", and "? n" for n that are unexplained.
+// suspectsOf are all suspects of a table in one line each: "row [owner's] items [families]
+// [columns]", and "? n" for n that are unexplained.
 func suspectsOf(t testing.TB, table sink.MarkReader, s sink.Sweeping) (string, []sink.Suspect) {
 	t.Helper()
 	var lines []string
@@ -240,7 +243,8 @@ func TestH86_H101_Suspects(t *testing.T) {
 	}
 }
 
-// sweepOnce is one pass over table t, with items as the source holds them; it returns what it did and writes it twice.
+// sweepOnce is one pass over table t, with items as the source holds them; it returns what it did
+// and writes it twice.
 func sweepOnce(t testing.TB, table *sinktest.Memory, s sink.Sweeping, items ...string) (sink.SweepCounts, transform.Batch) {
 	t.Helper()
 	_, suspects := suspectsOf(t, table, s)
@@ -332,7 +336,8 @@ func TestH86_WhatASweepDoes(t *testing.T) {
 	}
 }
 
-// H86: what a sweep writes gives way to the stream of its generation, whichever comes first, and to nothing that was read before.
+// H86: what a sweep writes gives way to the stream of its generation, whichever comes first, and to
+// nothing that was read before.
 func TestH86_TheStreamBeatsTheSweep(t *testing.T) {
 	m := sweepMapping(t, nil, "{c}#{id}")
 	s := sink.Sweeping{Mapping: m, Table: "t", Generation: 5}

@@ -12,14 +12,17 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// Which items may have written a row that is found in a target table. A sweep asks that of what an older generation left, where no image
-// names the address any more. All of it goes the way of the mapping in the end: an item is only taken for the writer of a row if a rule gives
-// it that row, whatever its attributes beyond the primary key are.
+// Which items may have written a row that is found in a target table. A sweep asks that of what an
+// older generation left, where no image names the address any more. All of it goes the way of the
+// mapping in the end: an item is only taken for the writer of a row if a rule gives it that row,
+// whatever its attributes beyond the primary key are.
 
-// Merged tells that other source tables write to the target too, so that every row of this one names its item and source.
+// Merged is true if other source tables write to the target too, so that every row of this one
+// names its item and source.
 func (m *Mapping) Merged() bool { return m.merged }
 
-// ParseItemKey is the inverse of ItemKey: the primary key of an item; false for text that is the name of none.
+// ParseItemKey is the inverse of ItemKey: the primary key of an item; false for text that is the
+// name of none.
 func (m *Mapping) ParseItemKey(text string) (attribute.Item, bool) {
 	parts := strings.Split(text, "/")
 	if len(parts) != len(m.PrimaryKey) {
@@ -41,8 +44,9 @@ func (m *Mapping) ParseItemKey(text string) (attribute.Item, bool) {
 	return attribute.NewItem(keys), true
 }
 
-// ItemsOf are the primary keys of the items that may have the row, as far as its key tells: usually one, and none of cells that many items
-// share. Unnamed tells that the row holds a version that names no item, which some rules never write.
+// ItemsOf are the primary keys of the items that may have the row, as far as its key shows: usually
+// one, and none of cells that many items share. Unnamed says that the row holds a version that
+// names no item, which some rules never write.
 func (m *Mapping) ItemsOf(table, row string, unnamed bool) []attribute.Item {
 	var items []attribute.Item
 	for _, r := range m.rules {
@@ -59,8 +63,9 @@ func (m *Mapping) ItemsOf(table, row string, unnamed bool) []attribute.Item {
 	return items
 }
 
-// Claim is the remove of all that an item may have in a row, by whatever rules; false if none gives it the row. Shared tells that the item's
-// version stands under its own name, beside those of others. The version is not set.
+// Claim is the remove of all that an item may have in a row, by whatever rules; false if none gives
+// it the row. Shared says that the item's version stands under its own name, beside those of
+// others. The version is not set.
 func (m *Mapping) Claim(table, row string, keys attribute.Item, shared bool) (RowMutation, bool) {
 	claim := RowMutation{Item: m.ItemKey(keys), Table: table, Row: row, Remove: true, Keep: m.keep}
 	if shared {
@@ -87,8 +92,9 @@ func (m *Mapping) Claim(table, row string, keys attribute.Item, shared bool) (Ro
 	return claim, found
 }
 
-// Contests tells whether other items than the one of a claim may have cells in what it names, as far as the row tells: then whoever executes
-// the claim may delete theirs. It is for what another mapping claims: a mapping's own claims touch nothing of others.
+// Contests reports whether other items than the one of a claim may have cells in what it names, as
+// far as the row shows: then whoever executes the claim may delete theirs. It is for what another
+// mapping claims: a mapping's own claims touch nothing of others.
 func (m *Mapping) Contests(claim RowMutation) bool {
 	for _, r := range m.rules {
 		for _, w := range r.writes {
@@ -108,7 +114,7 @@ func (m *Mapping) Contests(claim RowMutation) bool {
 	return false
 }
 
-// mayHold tells whether some item has the column by this write.
+// mayHold reports whether some item has the column by this write.
 func (w *write) mayHold(c Column) bool {
 	switch {
 	case w.folded:
@@ -162,7 +168,8 @@ func CommonPrefix(a, b string) string {
 	return a[:n]
 }
 
-// fits tells whether an item can have the row by a write of the rule, if these are its keys; without any, whether some item can.
+// fits reports whether an item can have the row by a write of the rule, if these are its keys;
+// without any, whether some item can.
 func (w *write) fits(m *Mapping, r *rule, row string, keys attribute.Item) bool {
 	known := r.implied()
 	if keys.Exists() && !m.admits(r, keys) {
@@ -179,7 +186,7 @@ func (w *write) fits(m *Mapping, r *rule, row string, keys attribute.Item) bool 
 	})
 }
 
-// admits tells whether the rule's condition may hold for an item with these keys.
+// admits reports whether the rule's condition may hold for an item with these keys.
 func (m *Mapping) admits(r *rule, keys attribute.Item) bool {
 	if r.when == nil {
 		return true
@@ -219,8 +226,9 @@ func valueOf(name string, keys attribute.Item, known Implying) (attribute.Value,
 	return attribute.Value{}, false
 }
 
-// reaches tells whether the parts can become the text. Of a placeholder whose value is known, text gives what it becomes; ok is false if it
-// becomes nothing. Any other can be all that its form allows. Without text no value is known.
+// reaches reports whether the parts can become the text. Of a placeholder whose value is known,
+// text gives what it becomes; ok is false if it becomes nothing. Any other can be all that its form
+// allows. Without text no value is known.
 func reaches(parts []rowPart, whole string, text func(*rowPart) (result string, known, ok bool)) bool {
 	at := make([]bool, len(whole)+1) // where the next part can begin
 	at[0] = true
@@ -252,7 +260,8 @@ func reaches(parts []rowPart, whole string, text func(*rowPart) (result string, 
 	return at[len(whole)]
 }
 
-// extent is how long a placeholder of an unknown value can be at the beginning of a text. Least is above most if it cannot begin so.
+// extent is how long a placeholder of an unknown value can be at the beginning of a text. Least is
+// above most if it cannot begin so.
 func (p *rowPart) extent(rest string) (least, most int) {
 	if n, ok := p.width(); ok {
 		if n > len(rest) {
@@ -277,7 +286,7 @@ func (p *rowPart) extent(rest string) (least, most int) {
 	return 0, most
 }
 
-// selfEnding tells whether the text has an end mark.
+// selfEnding reports whether the text has an end mark.
 func (p *rowPart) selfEnding() bool {
 	return len(p.calls) > 0 && p.calls[len(p.calls)-1].Name == "sortable"
 }
@@ -298,8 +307,8 @@ func (p *rowPart) width() (int, bool) {
 	return 0, false
 }
 
-// invert takes a row apart: the primary key that is in it, as far as its parts can be told apart and their functions can be undone. Fits
-// tells whether it is so.
+// invert takes a row apart: the primary key that is in it, as far as its parts can be kept apart
+// and their functions can be undone. Fits reports whether it is so.
 func (w *write) invert(m *Mapping, r *rule, row string) (attribute.Item, bool) {
 	known := r.implied()
 	values := map[string]attribute.Value{}
@@ -340,7 +349,8 @@ func (w *write) invert(m *Mapping, r *rule, row string) (attribute.Item, bool) {
 	return attribute.NewItem(keys), true
 }
 
-// end is the length of the placeholder at the beginning of what is left of a row; false if the row does not tell.
+// end is the length of the placeholder at the beginning of what is left of a row; false if the row
+// does not show it.
 func (w *write) end(i int, rest string) (int, bool) {
 	p := &w.row[i]
 	if least, most := p.extent(rest); least == most {
@@ -430,8 +440,9 @@ func percentDecoded(s string) string {
 // Found is what a read of one item found: Image does not exist if the source does not hold it.
 type Found struct{ Keys, Image attribute.Item }
 
-// Sweep asserts what consistent reads found at readAt, as a load does (Load): what the images map to is put, and what is claimed beside that
-// is removed. Of a row that is put, what is claimed is deleted too. Claims are those of items that are among the found ones.
+// Sweep asserts what consistent reads found at readAt, as a load does (Load): what the images map
+// to is put, and what is claimed beside that is removed. Of a row that is put, what is claimed is
+// deleted too. Claims are those of items that are among the found ones.
 func Sweep(m *Mapping, found []Found, claims []RowMutation, generation uint32, readAt time.Time) Batch {
 	var images []attribute.Item
 	var absent []attribute.Item

@@ -39,8 +39,9 @@ func claimMappings(t interface{ Fatal(...any) }) []*Mapping {
 	return append(all, mustMapping(t, compositeKey), mustMapping(t, compositeKey, "tenant", "PK", "SK"), mustMapping(t, compositeKey, "SK", "tenant", "PK"))
 }
 
-// H86: an item claims every row that it can have, and all that it owns there; rows that name no item give its key back; and no claim touches
-// what another item has, whatever row and whatever item's.
+// H86: an item claims every row that it can have, and all that it owns there; rows that name no
+// item give its key back; and no claim touches what another item has, whatever row and whatever
+// item's.
 func TestH86_ClaimsCoverTheirItemsAndNothingElse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := rapid.SampledFrom(claimMappings(t)).Draw(t, "mapping")
@@ -75,7 +76,8 @@ func TestH86_ClaimsCoverTheirItemsAndNothingElse(t *testing.T) {
 	})
 }
 
-// Which items a row may be of, by its key alone: functions that can be undone are, and the rule that makes the row has to make it again.
+// Which items a row may be of, by its key alone: functions that can be undone are, and the rule
+// that makes the row has to make it again.
 func TestItemsOfRows(t *testing.T) {
 	key := []KeyAttribute{{"id", attribute.KindS}, {"n", attribute.KindN}}
 	for _, c := range []struct {
