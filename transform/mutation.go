@@ -87,6 +87,7 @@ type Batch struct {
 	mapping *Mapping
 	changes []cdc.Change     // of a page
 	items   []attribute.Item // of a load; then changes is empty
+	absent  []attribute.Item // keys of items that a sweep did not find; they are counted behind items
 	readAt  time.Time        // of a load
 }
 
@@ -109,10 +110,13 @@ func (b *Batch) Park(row RowMutation, reason string) Parked {
 }
 
 // change is the record that a mutation came from. An item of a load was read, not changed; its record says so as an insert at
-// the time it was read.
+// the time it was read, or as a remove if it was not there.
 func (b *Batch) change(i int, v Version) cdc.Change {
 	if i < len(b.changes) {
 		return b.changes[i]
+	}
+	if i >= len(b.items) {
+		return cdc.Change{Event: cdc.Remove, Sequence: v.Sequence(), Time: b.readAt, Keys: b.absent[i-len(b.items)]}
 	}
 	return cdc.Change{Event: cdc.Insert, Sequence: v.Sequence(), Time: b.readAt, Keys: b.mapping.Keys(b.items[i]), New: b.items[i]}
 }
