@@ -57,3 +57,34 @@ type Counts struct {
 func (s TableState) Loaded() bool {
 	return !s.NeedsLoad && s.Load.Generation == s.Generation && !s.Load.DoneAt.IsZero()
 }
+
+// Stage is how far the load of a table's generation has come.
+type Stage string
+
+// The stages.
+const (
+	StageNone     Stage = "none"     // the generation has had no load, and none is asked for
+	StageAsked    Stage = "asked"    // its plan is not made yet
+	StageCopying  Stage = "copying"  // parts are copied, or the load is paused
+	StageSweeping Stage = "sweeping" // passes of the sweep run, or wait for an operator
+	StageOver     Stage = "over"
+)
+
+// Stage is how far the load of the current generation has come. A raise ends the load of the generation before, but one that is
+// asked for and not sealed is of any.
+func (s TableState) Stage() Stage {
+	l := s.Load
+	switch {
+	case l.Generation == 0 && !l.AskedAt.IsZero():
+		return StageAsked
+	case l.Generation == 0 || l.Generation != s.Generation:
+		return StageNone
+	case l.DoneAt.IsZero() && l.Parts > 0:
+		return StageCopying
+	case l.DoneAt.IsZero():
+		return StageNone // begun by a version that had no parts: it begins anew
+	case l.Parts > 0 && l.SweptAt.IsZero() && s.Base != s.Generation:
+		return StageSweeping
+	}
+	return StageOver
+}
