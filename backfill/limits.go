@@ -51,8 +51,8 @@ func (l *Limits) leave() {
 }
 
 // Take accounts for what was read and waits until both limits allow it, side by side: in steps of about a second, so that a new
-// limit takes hold soon. It returns how long each limit was the one that was waited for, and the cause of the first of both
-// contexts that ended.
+// limit takes hold soon. It returns how long each limit was the one that was waited for, and an error if one of the contexts
+// ended first.
 func (l *Limits) Take(drain, ctx context.Context, rows int, units float64) (forRows, forUnits time.Duration, err error) {
 	if l == nil {
 		return 0, 0, nil
