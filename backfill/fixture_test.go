@@ -14,7 +14,8 @@ import (
 
 var day = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 
-// memory is a table in memory. Segments and the order in them go by a hash of the key, as DynamoDB's do.
+// memory is a table in memory. Segments and the order in them go by a hash of the key, as
+// DynamoDB's do.
 type memory struct {
 	items []attribute.Item
 	pages func(key uint64) int // how many items the page after this key has

@@ -13,8 +13,8 @@ import (
 // halves are in a read capacity unit: half of one is the least that a read costs.
 const halves = 2
 
-// Limits pace the parts that a worker loads: to rows a second, and to read capacity units a second. Both may be changed while
-// parts run. Nil never waits.
+// Limits pace the parts that a worker loads: to rows a second, and to read capacity units a second.
+// Both may be changed while parts run. Nil never waits.
 type Limits struct {
 	rows, units *Throttle
 	running     atomic.Int64 // parts
@@ -31,8 +31,8 @@ func (l *Limits) Set(ctx context.Context, rows, units float64) {
 	l.units.Set(ctx, units*halves)
 }
 
-// Share is a worker's share of a limit of the whole load, by the parts that it holds of all that are held. A worker that is
-// about to take its first counts as if it held it.
+// Share is a worker's share of a limit of the whole load, by the parts that it holds of all that
+// are held. A worker that is about to take its first counts as if it held it.
 func Share(limit float64, mine, all int) float64 {
 	mine = max(mine, 1)
 	return limit * float64(mine) / float64(max(all, mine))
@@ -50,9 +50,9 @@ func (l *Limits) leave() {
 	}
 }
 
-// Take accounts for what was read and waits until both limits allow it, side by side: in steps of about a second, so that a new
-// limit takes hold soon. It returns how long each limit was the one that was waited for, and an error if one of the contexts
-// ended first.
+// Take accounts for what was read and waits until both limits allow it, side by side: in steps of
+// about a second, so that a new limit takes hold soon. It returns how long each limit was the one
+// that was waited for, and an error if one of the contexts ended first.
 func (l *Limits) Take(drain, ctx context.Context, rows int, units float64) (forRows, forUnits time.Duration, err error) {
 	if l == nil {
 		return 0, 0, nil
@@ -79,8 +79,9 @@ func (l *Limits) Take(drain, ctx context.Context, rows int, units float64) (forR
 	return forRows, forUnits, nil
 }
 
-// pageItems is how many items a part asks for in a request: about what the part may read in a second, so that the load moves
-// evenly and little is repeated after a stop. 0 asks for full pages of 1 MB, which cost the fewest requests.
+// pageItems is how many items a part asks for in a request: about what the part may read in a
+// second, so that the load moves evenly and little is repeated after a stop. 0 asks for full pages
+// of 1 MB, which cost the fewest requests.
 func (l *Limits) pageItems(at checkpoint.PartProgress) int {
 	if l == nil {
 		return 0

@@ -10,7 +10,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// Each limit holds by itself; where both do, the one that lasts longer does, and not their sum. The burst of a second is not waited for.
+// Each limit holds by itself; where both do, the one that lasts longer does, and not their sum. The
+// burst of a second is not waited for.
 func TestLimits(t *testing.T) {
 	for name, c := range map[string]struct {
 		rows, units       float64 // a second

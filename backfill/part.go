@@ -11,17 +11,19 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// PartSource is what a load reads its parts from: segments of a scan, or files. It may be used by many tasks at once.
+// PartSource is what a load reads its parts from: segments of a scan, or files. It may be used by
+// many tasks at once.
 type PartSource interface {
-	// Read gives the page of a part after a position, nil being its beginning. A page that is not the last moves on. A limit of
-	// items above 0 is a wish.
+	// Read gives the page of a part after a position, nil being its beginning. A page that is not
+	// the last moves on. A limit of items above 0 is a wish.
 	Read(ctx context.Context, index, total int, after json.RawMessage, limit int) (Page, error)
 }
 
 // Page is one page of a part. It may be empty and not the last.
 type Page struct {
 	Items []attribute.Item
-	// Next is the position after which the following page begins, in the source's own form; nil if this page ends the part.
+	// Next is the position after which the following page begins, in the source's own form; nil if
+	// this page ends the part.
 	Next json.RawMessage
 	// At is the service's own clock when it answered, zero if it did not say.
 	At time.Time
@@ -37,8 +39,8 @@ var ErrDrained = errors.New("the part was left between two pages")
 type Part struct {
 	Index, Total int
 	Source       PartSource
-	// Write returns nil when every one of the items is durable in the target or put aside, as read at the given time. It does
-	// its own retrying.
+	// Write returns nil when every one of the items is durable in the target or put aside, as read
+	// at the given time. It does its own retrying.
 	Write func(ctx context.Context, items []attribute.Item, readAt time.Time) error
 	// Save stores the progress durably; it fails when the part is another worker's.
 	Save func(ctx context.Context, p checkpoint.PartProgress) error
@@ -72,16 +74,18 @@ func (e PartEvents) orSilent() PartEvents {
 	return e
 }
 
-// Run loads the part from where it stands to its end. The progress that it returns is always true: everything before its
-// position is durable. Without an error that is the end, and the caller's to commit. Drain ends between two pages, with
-// ErrDrained and the progress saved; ctx is the right to work on the part.
+// Run loads the part from where it stands to its end. The progress that it returns is always true:
+// everything before its position is durable. Without an error that is the end, and the caller's to
+// commit. Drain ends between two pages, with ErrDrained and the progress saved; ctx is the right to
+// work on the part.
 func (p *Part) Run(drain, ctx context.Context, from checkpoint.PartProgress) (checkpoint.PartProgress, error) {
 	r := &running{Part: p, events: p.Events.orSilent(), at: from, savedAt: task.Mono(ctx)}
 	r.meter.Add(r.savedAt, from.Items)
 	p.Limits.enter()
 	defer p.Limits.leave()
 	err := r.read(drain, ctx)
-	// After a failure this spares the next attempt some work; if ctx ended, the right to save may have ended with it.
+	// After a failure this spares the next attempt some work; if ctx ended, the right to save may
+	// have ended with it.
 	if err != nil && r.unsaved && ctx.Err() == nil {
 		err = errors.Join(err, r.save(ctx))
 	}
@@ -124,7 +128,8 @@ func (r *running) read(drain, ctx context.Context) error {
 				return err
 			}
 		}
-		// Paid for after the write and not before it: an image waits for nothing between its read and its write.
+		// Paid for after the write and not before it: an image waits for nothing between its read
+		// and its write.
 		rows, units, err := r.Limits.Take(drain, ctx, len(page.Items), page.Consumed)
 		if rows+units > 0 {
 			r.events.Waited(rows, units)
@@ -177,9 +182,10 @@ func (r *running) retry(ctx context.Context, op func(ctx context.Context) error)
 	return r.Retry(ctx, op)
 }
 
-// imageTime is a time that is surely not later than when a page was read: it was asked for at sent on this worker's clock, and
-// answered, took later, at the given time of the service's clock (zero if it did not say). The earlier of the two is taken
-// because the worker's clock may be ahead, and an image that claims to be younger than it is would beat a later load.
+// imageTime is a time that is surely not later than when a page was read: it was asked for at sent
+// on this worker's clock, and answered, took later, at the given time of the service's clock (zero
+// if it did not say). The earlier of the two is taken because the worker's clock may be ahead, and
+// an image that claims to be younger than it is would beat a later load.
 func imageTime(sent, answered time.Time, took time.Duration) time.Time {
 	if answered.IsZero() {
 		return sent

@@ -31,7 +31,8 @@ func (p *Part) run(ctx context.Context, from partProgress) (partProgress, error)
 	return p.Run(ctx, ctx, from)
 }
 
-// Every item is loaded once, whatever the division, and what is counted adds up. Pages without items are not the end.
+// Every item is loaded once, whatever the division, and what is counted adds up. Pages without
+// items are not the end.
 func TestPartsLoadEverythingOnce(t *testing.T) {
 	for _, total := range []int{1, 3, 200} {
 		m, out := newMemory(500), &target{}
@@ -52,7 +53,8 @@ func TestPartsLoadEverythingOnce(t *testing.T) {
 	}
 }
 
-// TestAPartCrashesAnywhere: a crash at every call in turn, before or after it took effect; the part goes on from what was saved (B1, B2).
+// TestAPartCrashesAnywhere: a crash at every call in turn, before or after it took effect; the part
+// goes on from what was saved (B1, B2).
 func TestAPartCrashesAnywhere(t *testing.T) {
 	for _, page := range []int{1, 4} {
 		for _, before := range []bool{true, false} {
@@ -118,7 +120,8 @@ func partCrashesAt(t *testing.T, page, at int, before bool) (crashed bool) {
 	return crashed
 }
 
-// TestH98_KilledAndTakenOver: workers are killed without warning under many schedules; others go on with their parts when the leases are over.
+// TestH98_KilledAndTakenOver: workers are killed without warning under many schedules; others go on
+// with their parts when the leases are over.
 func TestH98_KilledAndTakenOver(t *testing.T) {
 	const parts = 5
 	for seed := range uint64(30) {
@@ -166,7 +169,8 @@ func TestH98_KilledAndTakenOver(t *testing.T) {
 	}
 }
 
-// TestH31_ImagesOfAPartDoNotClaimToBeYounger: the time given with a page is when it was asked for, by the attempt that was answered (B3).
+// TestH31_ImagesOfAPartDoNotClaimToBeYounger: the time given with a page is when it was asked for,
+// by the attempt that was answered (B3).
 func TestH31_ImagesOfAPartDoNotClaimToBeYounger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, slow, asked := newMemory(30), 0, time.Time{}
@@ -198,7 +202,8 @@ func TestH31_ImagesOfAPartDoNotClaimToBeYounger(t *testing.T) {
 	})
 }
 
-// A worker that is asked to stop leaves the part between two pages, also while it waits for its limits, and what it has done is saved.
+// A worker that is asked to stop leaves the part between two pages, also while it waits for its
+// limits, and what it has done is saved.
 func TestAPartIsDrained(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, out := newMemory(100), &target{}
@@ -235,7 +240,8 @@ func TestAPartIsDrained(t *testing.T) {
 	})
 }
 
-// What ends a part is what Run returns, and nothing is saved of it, once the right to do so is over.
+// What ends a part is what Run returns, and nothing is saved of it, once the right to do so is
+// over.
 func TestAPartEndsWithWhatEndedIt(t *testing.T) {
 	failed := errors.New("no")
 	for name, spoil := range map[string]func(p *Part, end context.CancelCauseFunc){
@@ -290,7 +296,8 @@ func TestAPartSavesOnceASecond(t *testing.T) {
 	})
 }
 
-// What a part cannot go on from ends it, without showing what that is; so does a page that does not move.
+// What a part cannot go on from ends it, without showing what that is; so does a page that does not
+// move.
 func TestAPartThatCannotGoOn(t *testing.T) {
 	for _, position := range []string{`{"pk":{"Q":"secret"}}`, `"secret"`, `{}`, `secret`} {
 		_, err := part(newMemory(10), &target{}, 0, 1).run(t.Context(), partProgress{Position: []byte(position)})

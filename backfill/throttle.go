@@ -52,7 +52,8 @@ func (t *Throttle) reserve(ctx context.Context, n int) (portion int, delay time.
 	for n > 0 && t.limiter.Limit() != rate.Inf {
 		portion = min(n, t.limiter.Burst())
 		now := instant(ctx)
-		if r := t.limiter.ReserveN(now, portion); r.OK() { // else the burst became smaller since it was asked for
+		// It is refused if the burst became smaller since it was asked for.
+		if r := t.limiter.ReserveN(now, portion); r.OK() {
 			return portion, r.DelayFrom(now)
 		}
 	}

@@ -52,7 +52,8 @@ func progress(items int64, position string) checkpoint.PartProgress {
 	return checkpoint.PartProgress{Items: items, Position: fmt.Appendf(nil, "%q", position), Bytes: items * 10, Units: 0.5, Rate: 3}
 }
 
-// TestH98_APartIsGoneOnWithByOne: a worker stands still, another goes on where it had committed, and what the first one still does to the row is refused.
+// TestH98_APartIsGoneOnWithByOne: a worker stands still, another goes on where it had committed,
+// and what the first one still does to the row is refused.
 func TestH98_APartIsGoneOnWithByOne(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		ma, a := p.worker("a")
@@ -110,7 +111,8 @@ func TestAReleasedPartIsFree(t *testing.T) {
 	})
 }
 
-// TestH98_OnlyPartsOfTheLoadThatRuns: what was seen free is not taken once the load is another, stands still, or is over; nor is it seen free then.
+// TestH98_OnlyPartsOfTheLoadThatRuns: what was seen free is not taken once the load is another,
+// stands still, or is over; nor is it seen free then.
 func TestH98_OnlyPartsOfTheLoadThatRuns(t *testing.T) {
 	for name, change := range map[string]func(s *checkpoint.TableState){
 		"paused":             func(s *checkpoint.TableState) { s.Load.Paused = "operator" },
@@ -146,7 +148,8 @@ func TestH98_OnlyPartsOfTheLoadThatRuns(t *testing.T) {
 	}
 }
 
-// TestH98_DoneIsAllOfThem: a phase is complete when each of its parts is done in a row of its own; rows of another division say nothing.
+// TestH98_DoneIsAllOfThem: a phase is complete when each of its parts is done in a row of its own;
+// rows of another division say nothing.
 func TestH98_DoneIsAllOfThem(t *testing.T) {
 	part := func(index, total int, state checkpoint.PartState) checkpoint.Part {
 		return checkpoint.Part{Index: index, Total: total, State: state, Owner: "w", PartProgress: progress(2, "x")}
@@ -252,7 +255,8 @@ func TestPartsToTake(t *testing.T) {
 	}
 }
 
-// TestH98_EveryPartIsDoneOnce: workers that come and go under leases of their own do every part, to its end, and no two at the same time.
+// TestH98_EveryPartIsDoneOnce: workers that come and go under leases of their own do every part, to
+// its end, and no two at the same time.
 func TestH98_EveryPartIsDoneOnce(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		_, keeper := p.worker("keeper")
