@@ -85,6 +85,14 @@ func TestH98_APartIsGoneOnWithByOne(t *testing.T) {
 		check(t, second.Finish(ctx, progress(8, "")))
 		check(t, second.Finish(ctx, progress(8, ""))) // as after an outcome that was in doubt
 		free, held = look(t, ctx, b, watch)
+		parts, err := b.Parts(ctx, table(t, ctx, b), checkpoint.PhaseCopy)
+		check(t, err)
+		if ended := parts[0]; ended.Position != nil || ended.Rate != 0 || ended.Items != 8 {
+			t.Errorf("ended as %+v", ended)
+		}
+		if _, err := b.TakePart(ctx, parts[0]); !errors.Is(err, checkpoint.ErrTaken) {
+			t.Errorf("a part that is done is taken: %v", err)
+		}
 		if len(free) != 1 || free[0].Index != 0 || len(held) != 0 {
 			t.Errorf("after its end free %+v, held %+v", free, held)
 		}
@@ -201,7 +209,14 @@ func TestPartsOfLoadsThatAreOverAreRemoved(t *testing.T) {
 		if n := left(); n != 1 {
 			t.Errorf("after another was sealed %d rows are left", n)
 		}
-		_, err := a.Raise(ctx, source, 1, trimmed, nil)
+		sealed, err := a.UpdateTable(ctx, source, func(s *checkpoint.TableState) error { s.Load.Number--; return nil })
+		check(t, err)
+		if n := left(); n != 1 { // as if it was sealed after the table's record was read
+			t.Errorf("of a load that is sealed meanwhile %d rows are left", n)
+		}
+		_, err = a.UpdateTable(ctx, source, func(s *checkpoint.TableState) error { s.Load.Number = sealed.Load.Number + 1; return nil })
+		check(t, err)
+		_, err = a.Raise(ctx, source, 1, trimmed, nil)
 		check(t, err)
 		if n := left(); n != 0 {
 			t.Errorf("after a raise %d rows are left", n)
