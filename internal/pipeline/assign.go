@@ -60,7 +60,7 @@ func (t *table) attempt(ctx context.Context) (view, error) {
 	defer t.events.Tick()
 	over := t.board.isOver()
 	v, err := t.look(ctx)
-	v.over = over && v.state.Aside.Reason == GoneReason
+	v.over = over && v.state.Suspended.Reason == GoneReason
 	if err == nil && t.Once {
 		v.listed, err = t.listed(ctx, v)
 	}
@@ -158,7 +158,7 @@ func (t *table) lease(stop context.Context, g *task.Group, held *nameSet, shard 
 
 // report tells the events how the table stands.
 func (t *table) report(ctx context.Context, v view) {
-	states := map[checkpoint.State]int{checkpoint.Waiting: 0, checkpoint.Reading: 0, checkpoint.Done: 0, checkpoint.Lost: 0}
+	states := map[checkpoint.State]int{checkpoint.Waiting: 0, checkpoint.Reading: 0, checkpoint.Done: 0, checkpoint.Gap: 0}
 	for _, s := range v.shards {
 		states[s.State]++
 	}

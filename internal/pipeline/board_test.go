@@ -94,8 +94,8 @@ func TestReadmittedTableCounts(t *testing.T) {
 	if err := k.readmit(ctx); err != nil || k.board.isAside() {
 		t.Errorf("the board says that it is aside: %v, %v", k.board.isAside(), err)
 	}
-	if state, _, err := ledger.Table(ctx, "Orders"); err != nil || state.Aside.Reason != "" {
-		t.Errorf("the ledger says that it is aside: %+v, %v", state.Aside, err)
+	if state, _, err := ledger.Table(ctx, "Orders"); err != nil || state.Suspended.Reason != "" {
+		t.Errorf("the ledger says that it is aside: %+v, %v", state.Suspended, err)
 	}
 }
 

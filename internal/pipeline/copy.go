@@ -207,7 +207,7 @@ func (t *table) loaded(stop, ctx context.Context, state checkpoint.TableState, p
 			if hole.Yet {
 				return hole // repeated until the root that was listed late is read
 			}
-			return cmp.Or(t.raise(ctx, state.Generation, checkpoint.Gap{
+			return cmp.Or(t.raise(ctx, state.Generation, checkpoint.DeclaredGap{
 				Kind: checkpoint.KindStream, Reason: hole.Error(), LostFrom: state.Load.StartedAt.Add(-checkpoint.Slack),
 			}, nil), errRaised)
 		}

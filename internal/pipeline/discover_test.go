@@ -105,8 +105,8 @@ func TestAFailedLookDoesNotHideTheNext(t *testing.T) {
 	if err := j.admit(ctx, ctx); !errors.Is(err, failed) {
 		t.Errorf("ended with %v", err)
 	}
-	if state, _, err := ledger.Table(ctx, "Orders"); err != nil || state.Aside.Reason != "no stream" {
-		t.Errorf("set aside for %q, %v", state.Aside.Reason, err)
+	if state, _, err := ledger.Table(ctx, "Orders"); err != nil || state.Suspended.Reason != "no stream" {
+		t.Errorf("set aside for %q, %v", state.Suspended.Reason, err)
 	}
 	store.OnRead = func(context.Context, string) error { return checkpoint.ErrLedgerExchanged }
 	if err := j.admit(ctx, ctx); !errors.Is(err, failed) || !errors.Is(err, checkpoint.ErrLedgerExchanged) {
@@ -132,7 +132,7 @@ func TestH71_ALoadDoesNotBeginInAGenerationOfAGap(t *testing.T) {
 	if begun, err := tb.begin(ctx, ctx, looked); err != nil || begun.Load.Generation != 1 {
 		t.Fatalf("%+v, %v", begun.Load, err)
 	}
-	if _, err := ledger.Raise(ctx, "Orders", 1, checkpoint.Gap{Reason: "lost"}, nil); err != nil {
+	if _, err := ledger.Raise(ctx, "Orders", 1, checkpoint.DeclaredGap{Reason: "lost"}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := tb.begin(ctx, ctx, looked); !errors.Is(err, sink.ErrFenced) {
@@ -258,8 +258,8 @@ func TestWhatWasFoundJoins(t *testing.T) {
 			if o.drain.tables[discovery].done {
 				t.Errorf("look %d: the run waits for it no more", look)
 			}
-			if state, _, err := ledger.Table(ctx, "X"); err != nil || (state.Aside.Reason == "no") != (look > 1) {
-				t.Errorf("look %d: set aside for %q, %v", look, state.Aside.Reason, err)
+			if state, _, err := ledger.Table(ctx, "X"); err != nil || (state.Suspended.Reason == "no") != (look > 1) {
+				t.Errorf("look %d: set aside for %q, %v", look, state.Suspended.Reason, err)
 			}
 			for _, source := range l.gives {
 				found.Tables = append(found.Tables, Table{Mapping: &transform.Mapping{Source: source}})
@@ -350,7 +350,7 @@ func TestLongGone(t *testing.T) {
 	} {
 		tb := &table{Options: &Options{Once: c.once}}
 		tb.board.setAside(c.found)
-		v := view{state: checkpoint.TableState{Aside: checkpoint.Aside{Since: now.Add(-c.passed), Reason: c.reason}}}
+		v := view{state: checkpoint.TableState{Suspended: checkpoint.Suspension{Since: now.Add(-c.passed), Reason: c.reason}}}
 		if got := tb.longGone(v, now); got != c.want {
 			t.Errorf("%s: %v", c.name, got)
 		}

@@ -105,7 +105,7 @@ func TestH18_WhatIsToGoOnIsNotDrained(t *testing.T) {
 	copied.Load.DoneAt, broken.NeedsLoad = at, true
 	done := checkpoint.Shard{Label: "l", ID: "s", State: checkpoint.Done, Generation: 2, DoneAt: at}
 	lost := func(loss checkpoint.Loss, generation uint32) checkpoint.Shard {
-		return checkpoint.Shard{Label: "l", ID: "s", State: checkpoint.Lost, Loss: loss, Generation: generation, DoneAt: at}
+		return checkpoint.Shard{Label: "l", ID: "s", State: checkpoint.Gap, Loss: loss, Generation: generation, DoneAt: at}
 	}
 	for _, c := range []struct {
 		name  string

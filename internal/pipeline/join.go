@@ -111,7 +111,7 @@ const lookedAfter = 2 * cdc.Retention
 // longGone tells whether nothing is left to do for a table of a pattern, which was dropped and has no stream any more. One of its name that is
 // created later joins anew. What the ledger says may be of before that: the keeper here must have found the same.
 func (t *table) longGone(v view, now time.Time) bool {
-	aside := v.state.Aside
+	aside := v.state.Suspended
 	return !t.Once && t.board.isAside() && aside.Reason == GoneReason && now.Sub(aside.Since) > lookedAfter
 }
 
@@ -132,9 +132,9 @@ func setAside(ctx context.Context, ledger *checkpoint.Ledger, events Events, sou
 	}
 	told := true
 	_, err := ledger.UpdateTable(ctx, source, func(s *checkpoint.TableState) error {
-		told = s.Aside.Reason == reason
+		told = s.Suspended.Reason == reason
 		if !told {
-			s.Aside = checkpoint.Aside{Since: now, Reason: reason}
+			s.Suspended = checkpoint.Suspension{Since: now, Reason: reason}
 		}
 		return nil
 	})
@@ -193,7 +193,7 @@ func (k *rounds) readmit(ctx context.Context) error {
 		return nil
 	}
 	_, err := k.Ledger.UpdateTable(ctx, k.source, func(s *checkpoint.TableState) error {
-		s.Aside = checkpoint.Aside{}
+		s.Suspended = checkpoint.Suspension{}
 		return nil
 	})
 	k.board.setAside(false)

@@ -18,18 +18,18 @@ func (t *table) seek(stop, ctx context.Context) error {
 	watch := t.Ledger.NewWatch()
 	waits := once(t.events.Waits)
 	for stop.Err() == nil && ctx.Err() == nil {
-		var seat checkpoint.Seat
+		var seat checkpoint.KeeperLease
 		err := t.retry(ctx, "look at the keeper's seat", func(ctx context.Context) (err error) {
-			seat, err = t.Ledger.Seat(ctx, t.source)
+			seat, err = t.Ledger.KeeperLease(ctx, t.source)
 			return err
 		})
 		if err != nil {
 			return err
 		}
 		rest := t.Timing.Pass
-		if watch.SeatFree(seat, task.Mono(ctx)) {
+		if watch.KeeperLeaseFree(seat, task.Mono(ctx)) {
 			waits(t.source, OfSeat, 0, 0)
-			keeper, err := t.Ledger.TakeSeat(ctx, seat)
+			keeper, err := t.Ledger.TakeKeeperLease(ctx, seat)
 			switch {
 			case err == nil:
 				if rest, err = t.serve(stop, keeper); err != nil {
@@ -169,7 +169,7 @@ func (k *rounds) list(ctx context.Context, state checkpoint.TableState) (cdc.Lis
 		return cdc.Listing{}, err
 	}
 	if now.StreamARN == state.StreamARN && !now.StreamEnded {
-		gap := checkpoint.Gap{Kind: checkpoint.KindStream, Reason: "the stream is gone"}
+		gap := checkpoint.DeclaredGap{Kind: checkpoint.KindStream, Reason: "the stream is gone"}
 		err := k.raise(ctx, now.Generation, gap, func(s *checkpoint.TableState) { s.StreamEnded = true })
 		if err != nil {
 			return cdc.Listing{}, err
@@ -241,7 +241,7 @@ func (t *table) beatAt(ctx context.Context, at checkpoint.Place) error {
 	if err != nil || verdict == checkpoint.Fine {
 		return err
 	}
-	gap := checkpoint.Gap{Kind: checkpoint.KindTargetLost, Reason: "the target table was created anew or restored: rows are missing"}
+	gap := checkpoint.DeclaredGap{Kind: checkpoint.KindTargetLost, Reason: "the target table was created anew or restored: rows are missing"}
 	if state.Reason == checkpoint.ChangedMapping { // perhaps to another table, where nothing was before
 		gap.Reason = checkpoint.ChangedMapping + "; its target is another table, or was created anew or restored"
 	}
@@ -261,7 +261,7 @@ func (t *table) beatAt(ctx context.Context, at checkpoint.Place) error {
 
 // raise declares a gap and raises the generation, and tells of it. It fails with checkpoint.ErrRaised if another gap was declared meanwhile and
 // change was not made with it: whoever wanted it looks again.
-func (t *table) raise(ctx context.Context, from uint32, gap checkpoint.Gap, change func(*checkpoint.TableState)) error {
+func (t *table) raise(ctx context.Context, from uint32, gap checkpoint.DeclaredGap, change func(*checkpoint.TableState)) error {
 	var overtaken error
 	err := t.retry(ctx, "raise the generation", func(ctx context.Context) error {
 		state, err := t.Ledger.Raise(ctx, t.source, from, gap, change)
@@ -287,7 +287,7 @@ func (k *rounds) discover(ctx context.Context, state checkpoint.TableState, list
 	if err != nil {
 		return err
 	}
-	placed, orphans := cdc.Place(known, listing.Shards, first)
+	placed, orphans := cdc.RankShards(known, listing.Shards, first)
 	if slices.ContainsFunc(orphans, func(o cdc.Orphan) bool { return o.Reason == cdc.UnknownParent && !noted(state, gapOf(o)) }) {
 		// The pages are of several moments: a parent that was not to be listed yet when its page was read is listed now.
 		again, err := k.listShards(k.stop, ctx, state.StreamARN, "")
@@ -298,7 +298,7 @@ func (k *rounds) discover(ctx context.Context, state checkpoint.TableState, list
 		if known, rows, err = k.known(ctx, state.Label); err != nil {
 			return err
 		}
-		placed, orphans = cdc.Place(known, slices.Concat(listing.Shards, again.Shards), first)
+		placed, orphans = cdc.RankShards(known, slices.Concat(listing.Shards, again.Shards), first)
 	}
 	late, lost := map[string]bool{}, map[string]bool{}
 	for _, o := range orphans {
@@ -323,7 +323,7 @@ func (k *rounds) discover(ctx context.Context, state checkpoint.TableState, list
 		}
 		if late[n.ID] {
 			// Not to be read: its ancestors may outrank it. It is closed, so that the load after the gap covers all it held.
-			s.State, s.Loss, s.Reason, s.DoneAt = checkpoint.Lost, checkpoint.Late, "listed too late to be ranked", k.Ledger.ServiceTime(ctx)
+			s.State, s.Loss, s.Reason, s.DoneAt = checkpoint.Gap, checkpoint.Late, "listed too late to be ranked", k.Ledger.ServiceTime(ctx)
 		}
 		if err := k.Ledger.CreateShard(ctx, s); err != nil {
 			return err
@@ -361,11 +361,11 @@ func (k *rounds) known(ctx context.Context, label string) ([]cdc.Node, map[strin
 }
 
 // gapOf is the gap that an orphan is.
-func gapOf(o cdc.Orphan) checkpoint.Gap {
-	return checkpoint.Gap{Kind: checkpoint.KindStream, Shard: o.ID, Reason: "shard without its place in the lineage: " + o.Reason.String()}
+func gapOf(o cdc.Orphan) checkpoint.DeclaredGap {
+	return checkpoint.DeclaredGap{Kind: checkpoint.KindStream, Shard: o.ID, Reason: "shard without its place in the lineage: " + o.Reason.String()}
 }
 
-func noted(state checkpoint.TableState, gap checkpoint.Gap) bool {
+func noted(state checkpoint.TableState, gap checkpoint.DeclaredGap) bool {
 	for _, g := range state.Gaps {
 		if g.Shard == gap.Shard && g.Reason == gap.Reason {
 			return true
@@ -395,7 +395,7 @@ func (k *rounds) small(ctx context.Context) error {
 	for _, s := range v.shards {
 		switch {
 		case s.Undeclared(v.state):
-			err = k.raise(ctx, s.Generation, checkpoint.Gap{Kind: checkpoint.KindStream, Shard: s.ID, Reason: s.Reason}, nil)
+			err = k.raise(ctx, s.Generation, checkpoint.DeclaredGap{Kind: checkpoint.KindStream, Shard: s.ID, Reason: s.Reason}, nil)
 		case s.Reopenable(v.state) && k.rested(ctx, s):
 			err = k.Ledger.Reopen(ctx, s, v.state)
 			k.bell.Ring()

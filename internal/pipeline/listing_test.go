@@ -91,11 +91,11 @@ func ordersMapping(t testing.TB) *transform.Mapping {
 
 // seated takes the seat of a table that nobody keeps.
 func seated(ctx context.Context, k *rounds) (*checkpoint.Keeper, error) {
-	seat, err := k.Ledger.Seat(ctx, k.source)
+	seat, err := k.Ledger.KeeperLease(ctx, k.source)
 	if err != nil {
 		return nil, err
 	}
-	return k.Ledger.TakeSeat(ctx, seat)
+	return k.Ledger.TakeKeeperLease(ctx, seat)
 }
 
 // TestH53_LongListing: a stream of 7,000 shards is listed however little is left of the ten calls a second: a page that is throttled is asked for again, and

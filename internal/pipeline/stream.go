@@ -160,12 +160,12 @@ func (k *rounds) attend(ctx context.Context) error {
 		return rekeyed // a key stays for a table's life, so that this is another table
 	case told == replaced:
 		// H24: between the two streams nobody recorded changes.
-		gap := checkpoint.Gap{Kind: lossOf(d, state), Reason: "the table has a new stream"}
+		gap := checkpoint.DeclaredGap{Kind: lossOf(d, state), Reason: "the table has a new stream"}
 		return k.raise(ctx, state.Generation, gap, func(s *checkpoint.TableState) {
 			s.StreamARN, s.Label, s.Listed, s.StreamEnded = d.StreamARN, d.StreamLabel, 0, false
 		})
 	}
-	gap := checkpoint.Gap{Kind: checkpoint.KindStream, Reason: "the stream is disabled"}
+	gap := checkpoint.DeclaredGap{Kind: checkpoint.KindStream, Reason: "the stream is disabled"}
 	return k.raise(ctx, state.Generation, gap, func(s *checkpoint.TableState) { s.StreamEnded = true })
 }
 

@@ -67,10 +67,10 @@ func TestWhatAWorkerTells(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (map[checkpoint.State]int{checkpoint.Waiting: 4, checkpoint.Reading: 0, checkpoint.Done: 0, checkpoint.Lost: 0}); !maps.Equal(first, want) {
+	if want := (map[checkpoint.State]int{checkpoint.Waiting: 4, checkpoint.Reading: 0, checkpoint.Done: 0, checkpoint.Gap: 0}); !maps.Equal(first, want) {
 		t.Errorf("at first %v", first)
 	}
-	if want := (map[checkpoint.State]int{checkpoint.Waiting: 0, checkpoint.Reading: 2, checkpoint.Done: 1, checkpoint.Lost: 1}); !maps.Equal(last, want) {
+	if want := (map[checkpoint.State]int{checkpoint.Waiting: 0, checkpoint.Reading: 2, checkpoint.Done: 1, checkpoint.Gap: 1}); !maps.Equal(last, want) {
 		t.Errorf("in the end %v", last)
 	}
 	if len(done) != 1 || done[0] != "Orders/Orders0" || len(gaps) != 1 || gaps[0] != "Orders/Orders1" || raised != state.Generation || raised <= 7 {

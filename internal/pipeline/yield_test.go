@@ -58,7 +58,7 @@ func TestH63_AYieldedSeatIsLeftToOthers(t *testing.T) {
 		if rest, err := k.serve(ctx, keeper); err != nil || rest != k.respite() || rest <= 2*k.Timing.Pass {
 			t.Errorf("it stays away for %s, %v", rest, err)
 		}
-		if seat, err := k.Ledger.Seat(ctx, "Orders"); err != nil || seat.Owner() != "" {
+		if seat, err := k.Ledger.KeeperLease(ctx, "Orders"); err != nil || seat.Owner() != "" {
 			t.Errorf("the seat is still %q's, %v", seat.Owner(), err)
 		}
 	})
@@ -113,7 +113,7 @@ func TestTroubleOfWhatIsGivenUp(t *testing.T) {
 	o.Events.Ledger = func(checkpoint.TableState, map[checkpoint.State]int) { look() }
 	play(t, &checkpointtest.Memory{}, 10*time.Minute, o, func(ctx context.Context, l *checkpoint.Ledger) error {
 		look = func() {
-			kept, err := l.Seat(ctx, "Orders")
+			kept, err := l.KeeperLease(ctx, "Orders")
 			if since := kept.Sign().Trouble.Since; err == nil && !since.IsZero() && (seated == 0 || since.After(seat)) {
 				seated, seat = seated+1, since
 			}
@@ -185,7 +185,7 @@ func TestTheSeatsTroubleEndsWithARound(t *testing.T) {
 	o.Events.Ledger = func(checkpoint.TableState, map[checkpoint.State]int) { look() }
 	play(t, &checkpointtest.Memory{}, 10*time.Minute, o, func(ctx context.Context, l *checkpoint.Ledger) error {
 		look = func() {
-			seat, err := l.Seat(ctx, "Orders")
+			seat, err := l.KeeperLease(ctx, "Orders")
 			switch since := seat.Sign().Trouble.Since; {
 			case err != nil || since.IsZero():
 			case task.Mono(ctx) < 4*time.Minute:

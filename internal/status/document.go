@@ -148,7 +148,7 @@ type TableInput struct {
 // SeatInput is what is looked at of a keeper's seat. Its scan holds keys of items, so that only numbers are taken from there.
 type SeatInput struct {
 	Owner  string
-	Sign   checkpoint.Sign
+	Sign   checkpoint.Heartbeat
 	pace   checkpoint.Pace
 	copied int64 // items that the load of the present generation has made durable
 }
@@ -240,7 +240,7 @@ func (t *Table) undeclared(in TableInput) {
 // setAside tells of a table that cannot be followed: one of a pattern, for whatever reason, or a named one that was dropped. One that is gone is no trouble for ever: after a day it is told by
 // its row alone, if its stream was read before it went.
 func (t *Table) setAside(in TableInput, now time.Time) {
-	a := in.State.Aside
+	a := in.State.Suspended
 	t.Aside = a.Reason
 	unread := func(s checkpoint.Shard) bool {
 		return s.Label == in.State.Label && !s.Finished() && !(s.CaughtUp && s.ReadAt.After(a.Since))
@@ -268,7 +268,7 @@ func (t *Table) unfollowed(ended time.Time) {
 }
 
 // worker is the entry of a worker, of which a row that it holds tells something.
-func (m *Document) worker(id string, sign checkpoint.Sign) *workerStatus {
+func (m *Document) worker(id string, sign checkpoint.Heartbeat) *workerStatus {
 	w := m.workers[id]
 	if w == nil {
 		w = &workerStatus{ID: id, Keeps: []string{}}

@@ -9,7 +9,7 @@ import (
 )
 
 // seatOf takes what is looked at of a keeper's seat.
-func seatOf(seat checkpoint.Seat, generation uint32) SeatInput {
+func seatOf(seat checkpoint.KeeperLease, generation uint32) SeatInput {
 	in := SeatInput{Owner: seat.Owner(), Sign: seat.Sign(), pace: seat.Pace()}
 	var scan struct {
 		Generation uint32 `json:"generation"`

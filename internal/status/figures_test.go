@@ -84,7 +84,7 @@ func TestLagOfAShardThatIsNotReadYet(t *testing.T) {
 // Of several gaps the last one is told.
 func TestTheLastGapIsTold(t *testing.T) {
 	state := loadedTable()
-	state.Gaps = []checkpoint.Gap{{At: ago(time.Hour), Shard: "1", Reason: "the first"}, {At: ago(time.Minute), Shard: "2", Reason: "the last"}}
+	state.Gaps = []checkpoint.DeclaredGap{{At: ago(time.Hour), Shard: "1", Reason: "the first"}, {At: ago(time.Minute), Shard: "2", Reason: "the last"}}
 	if gap := judged(TableInput{Found: true, State: state}).Tables[0].LastGap; gap == nil || gap.Reason != "the last" || *gap.Shard != "2" || !gap.At.Equal(ago(time.Minute)) {
 		t.Errorf("%+v", gap)
 	}
@@ -93,7 +93,7 @@ func TestTheLastGapIsTold(t *testing.T) {
 // A gap counts as soon as its shard's row tells of it. Its finder may be gone before the table's record does, and who looks then, with no worker left, must not read
 // that all is well.
 func TestAGapThatNobodyDeclared(t *testing.T) {
-	lost := checkpoint.Shard{ID: "1", Label: "L", State: checkpoint.Lost, Loss: checkpoint.NotFound, Reason: "the shard is gone", Generation: 7, DoneAt: ago(time.Minute)}
+	lost := checkpoint.Shard{ID: "1", Label: "L", State: checkpoint.Gap, Loss: checkpoint.NotFound, Reason: "the shard is gone", Generation: 7, DoneAt: ago(time.Minute)}
 	declared := lost
 	declared.Generation = 6
 	for _, c := range []struct {
@@ -165,7 +165,7 @@ func TestWhatIsNotInSync(t *testing.T) {
 	} {
 		state := loadedTable()
 		if c.aside != "" {
-			state.Aside = checkpoint.Aside{Reason: c.aside, Since: ago(c.since)}
+			state.Suspended = checkpoint.Suspension{Reason: c.aside, Since: ago(c.since)}
 		}
 		shard := checkpoint.Shard{Source: "Orders", Label: "L", ID: "s", State: checkpoint.Reading, CaughtUp: true, ReadAt: ago(c.read), AppliedTo: ago(c.read), FirstRead: ago(100 * time.Hour)}
 		m := judged(TableInput{Found: true, State: state, Shards: []checkpoint.Shard{shard}})
@@ -197,7 +197,7 @@ func TestADroppedTableWhoseLastShardsNobodyListed(t *testing.T) {
 		{"and listed a while later, before the shard was read to its end", 48 * time.Hour, 48*time.Hour - 11*time.Minute, 12 * time.Minute, false},
 	} {
 		state := loadedTable()
-		state.Aside = checkpoint.Aside{Reason: pipeline.GoneReason, Since: ago(c.dropped)}
+		state.Suspended = checkpoint.Suspension{Reason: pipeline.GoneReason, Since: ago(c.dropped)}
 		shard := checkpoint.Shard{Source: "Orders", Label: "L", ID: "s", State: checkpoint.Done, EventTime: ago(c.dropped + time.Hour), DoneAt: ago(c.dropped - c.late), ReadAt: ago(c.dropped - c.late), FirstRead: ago(100 * time.Hour)}
 		in := TableInput{Found: true, State: state, Shards: []checkpoint.Shard{shard}, Listings: checkpoint.Listings{At: ago(c.listed)}}
 		m := judged(in)

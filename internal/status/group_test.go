@@ -51,7 +51,7 @@ func TestSetAside(t *testing.T) {
 	judge := func(at time.Time, reason string) *Document {
 		in := TableInput{Found: true, State: checkpoint.TableState{Source: "Log_2015_01"}}
 		if reason != "" {
-			in.State.Aside = checkpoint.Aside{Since: now, Reason: reason}
+			in.State.Suspended = checkpoint.Suspension{Since: now, Reason: reason}
 		}
 		m := NewDocument(cfg, func(string) (string, bool) { return "", false }, at)
 		table, _ := cfg.Table("Log_2015_01")

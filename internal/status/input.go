@@ -151,7 +151,7 @@ func readTable(ctx context.Context, ledger *checkpoint.Ledger, source string) (T
 			return in, err
 		}
 	}
-	seat, err := ledger.Seat(ctx, source)
+	seat, err := ledger.KeeperLease(ctx, source)
 	if err != nil {
 		return in, err
 	}

@@ -38,7 +38,7 @@ func (l *Input) LookAtTargets(ctx context.Context, open func(table string) check
 		if !in.Found || !in.State.Loaded() || in.Seat.Owner != "" && now.Sub(in.Seat.Sign.WrittenAt) <= l.Cfg.State.Lease {
 			continue
 		}
-		if in.State.Aside.Reason != "" || l.MappingDiffers(i) {
+		if in.State.Suspended.Reason != "" || l.MappingDiffers(i) {
 			continue // the source may be gone, and the target with it; or the configuration names another target, which is told
 		}
 		source, targets := l.Tables[i].From, l.Tables[i].Targets()
