@@ -53,9 +53,9 @@ func (f *failing) held() *checkpoint.Lease { return take(f.T, f.Context(), f.led
 
 func (f *failing) keeping() *checkpoint.Keeper {
 	f.Helper()
-	lease, err := f.ledger.KeeperLease(f.Context(), source)
+	seat, err := f.ledger.KeeperLease(f.Context(), source)
 	check(f.T, err)
-	k, err := f.ledger.TakeKeeperLease(f.Context(), lease)
+	k, err := f.ledger.TakeKeeperLease(f.Context(), seat)
 	check(f.T, err)
 	return k
 }
@@ -101,7 +101,7 @@ func TestNoCallOfTheLedgerSwallowsAFailure(t *testing.T) {
 		},
 		"raise": func(f *failing) operation {
 			return func(ctx context.Context) error {
-				_, err := f.ledger.Raise(ctx, source, 1, checkpoint.DeclaredGap{Reason: "lost"}, nil)
+				_, err := f.ledger.Raise(ctx, source, 1, checkpoint.DeclaredGap{Kind: checkpoint.KindStream, Shard: "t", Reason: "lost"}, nil)
 				return err
 			}
 		},
@@ -159,13 +159,41 @@ func TestNoCallOfTheLedgerSwallowsAFailure(t *testing.T) {
 			return func(ctx context.Context) error { return l.Declare(ctx, checkpoint.Trimmed, "lost") }
 		},
 		"release": func(f *failing) operation { return f.held().Release },
-		"keeper lease": func(f *failing) operation {
+		"parts": func(f *failing) operation {
+			state := loading(f.T, f.Context(), f.ledger, 1)
+			return func(ctx context.Context) error {
+				_, err := f.ledger.Parts(ctx, state, checkpoint.PhaseCopy)
+				return err
+			}
+		},
+		"take a part": func(f *failing) operation {
+			loading(f.T, f.Context(), f.ledger, 1)
+			free, _ := look(f.T, f.Context(), f.ledger, f.ledger.NewWatch())
+			return func(ctx context.Context) error { _, err := f.ledger.TakePart(ctx, free[0]); return err }
+		},
+		"commit a part": func(f *failing) operation {
+			loading(f.T, f.Context(), f.ledger, 1)
+			l := takePart(f.T, f.Context(), f.ledger, 0)
+			return func(ctx context.Context) error { return l.Commit(ctx, progress(1, "a")) }
+		},
+		"finish a part": func(f *failing) operation {
+			loading(f.T, f.Context(), f.ledger, 1)
+			l := takePart(f.T, f.Context(), f.ledger, 0)
+			return func(ctx context.Context) error { return l.Finish(ctx, progress(1, "a")) }
+		},
+		"remove parts": func(f *failing) operation {
+			loading(f.T, f.Context(), f.ledger, 1)
+			takePart(f.T, f.Context(), f.ledger, 0)
+			loading(f.T, f.Context(), f.ledger, 1)
+			return func(ctx context.Context) error { return f.ledger.RemoveParts(ctx, source) }
+		},
+		"seat": func(f *failing) operation {
 			return func(ctx context.Context) error { _, err := f.ledger.KeeperLease(ctx, source); return err }
 		},
-		"take the keeper lease": func(f *failing) operation {
-			lease, err := f.ledger.KeeperLease(f.Context(), source)
+		"take the seat": func(f *failing) operation {
+			seat, err := f.ledger.KeeperLease(f.Context(), source)
 			check(f.T, err)
-			return func(ctx context.Context) error { _, err := f.ledger.TakeKeeperLease(ctx, lease); return err }
+			return func(ctx context.Context) error { _, err := f.ledger.TakeKeeperLease(ctx, seat); return err }
 		},
 		"save a scan": func(f *failing) operation {
 			k := f.keeping()

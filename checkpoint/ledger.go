@@ -64,6 +64,7 @@ type Ledger struct {
 	pipelines memory[pipeline]
 	tables    memory[TableState]
 	shards    memory[Shard]
+	parts     memory[Part]
 	keepers   memory[keeperRecord]
 	open      memory[openShards]
 }

@@ -230,7 +230,9 @@ func (l *loader) loaded(life lifecycle, state checkpoint.TableState, p backfill.
 			if hole.Yet {
 				return hole // repeated until the root that was listed late is read
 			}
-			return cmp.Or(l.raise(life, state.Generation, checkpoint.DeclaredGap{Reason: hole.Error()}, nil), errRaised)
+			return cmp.Or(l.raise(life, state.Generation, checkpoint.DeclaredGap{
+				Kind: checkpoint.KindStream, Reason: hole.Error(), LostFrom: state.Load.StartedAt.Add(-checkpoint.Slack),
+			}, nil), errRaised)
 		}
 		_, err = l.ledger.UpdateTable(ctx, l.source, func(s *checkpoint.TableState) error {
 			if s.Generation != state.Generation {

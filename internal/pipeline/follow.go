@@ -211,7 +211,7 @@ func (f *follower) declare(held, after lifecycle, lease *checkpoint.Lease, loss 
 		return err
 	}
 	// Not under the lease, which has just ended.
-	return f.raise(after, shard.Generation, checkpoint.DeclaredGap{Shard: shard.ID, Reason: cause.Error()}, nil)
+	return f.raise(after, shard.Generation, checkpoint.DeclaredGap{Kind: checkpoint.KindStream, Shard: shard.ID, Reason: cause.Error()}, nil)
 }
 
 // hear asks for the source's time if no answer has shown it yet: a worker's first one may be that a

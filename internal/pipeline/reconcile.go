@@ -138,7 +138,7 @@ func (r *reconciler) list(life lifecycle, state checkpoint.TableState) (cdc.List
 		return cdc.Listing{}, err
 	}
 	if now.StreamARN == state.StreamARN && !now.StreamEnded {
-		gap := checkpoint.DeclaredGap{Reason: "the stream is gone"}
+		gap := checkpoint.DeclaredGap{Kind: checkpoint.KindStream, Reason: "the stream is gone"}
 		err := r.raise(life, now.Generation, gap, func(s *checkpoint.TableState) { s.StreamEnded = true })
 		if err != nil {
 			return cdc.Listing{}, err
@@ -264,7 +264,7 @@ func (r *reconciler) known(ctx context.Context, label string) ([]cdc.Node, map[s
 
 // gapOf is the gap that an orphan is.
 func gapOf(o cdc.Orphan) checkpoint.DeclaredGap {
-	return checkpoint.DeclaredGap{Shard: o.ID, Reason: "shard without its place in the lineage: " + o.Reason.String()}
+	return checkpoint.DeclaredGap{Kind: checkpoint.KindStream, Shard: o.ID, Reason: "shard without its place in the lineage: " + o.Reason.String()}
 }
 
 func noted(state checkpoint.TableState, gap checkpoint.DeclaredGap) bool {
@@ -299,7 +299,7 @@ func (r *reconciler) small(life lifecycle) error {
 	for _, s := range v.shards {
 		switch {
 		case s.Undeclared(v.state):
-			err = r.raise(life, s.Generation, checkpoint.DeclaredGap{Shard: s.ID, Reason: s.Reason}, nil)
+			err = r.raise(life, s.Generation, checkpoint.DeclaredGap{Kind: checkpoint.KindStream, Shard: s.ID, Reason: s.Reason}, nil)
 		case s.Reopenable(v.state) && r.rested(ctx, s):
 			err = r.ledger.Reopen(ctx, s, v.state)
 			r.wakeAssigner.Signal()

@@ -48,11 +48,12 @@ func (w *witnesses) beatAt(life lifecycle, at checkpoint.Place) error {
 	if err != nil || verdict == checkpoint.Fine {
 		return err
 	}
-	gap := checkpoint.DeclaredGap{Reason: "the target table was created anew or restored: rows are missing"}
+	gap := checkpoint.DeclaredGap{Kind: checkpoint.KindTargetLost, Reason: "the target table was created anew or restored: rows are missing"}
 	if state.Reason == checkpoint.ChangedMapping { // perhaps to another table, where nothing was before
 		gap.Reason = checkpoint.ChangedMapping + "; its target is another table, or was created anew or restored"
 	}
 	if verdict == checkpoint.LedgerBehind {
+		gap.Kind = checkpoint.KindLedgerLost
 		gap.Reason = "the target was written under another ledger, or a later state of this one"
 	}
 	now := task.Now(ctx)
