@@ -104,7 +104,7 @@ func retryable(t *testing.T) (*sink.Repairer, func(generation, adopted uint32, m
 		}
 	}
 	note(7, 6, "")
-	r, err := (&parked.Decision{Console: &terminal.Console{}, Cfg: cfg, Target: to}).Repairer(t.Context(), src, "Orders")
+	r, err := (&parked.Decision{Console: &terminal.Console{}, Cfg: cfg, Target: to}).Repairer(t.Context(), src.Tables, "Orders")
 	if err != nil {
 		t.Fatal(err)
 	}

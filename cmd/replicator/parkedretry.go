@@ -53,6 +53,20 @@ func selectFlags(c *cobra.Command, s *parked.Selection, allowed *config.Allowed)
 	allowFlags(c, allowed)
 }
 
+// connecting connects to the source when a retry needs it.
+func (p *program) connecting(cfg *config.Config, allowed config.Allowed) func(context.Context) (parked.Source, error) {
+	return func(ctx context.Context) (parked.Source, error) {
+		src, err := preflight.ConnectSource(ctx, cfg)
+		if err == nil {
+			err = src.CheckEndpoints(p.Env, allowed)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return src.Tables, nil
+	}
+}
+
 // decide selects the records and carries out the decision. Emulators are refused as by run, because something is changed.
 func (p *program) decide(ctx context.Context, s *parked.Selection, allowed config.Allowed, act func(d *parked.Decision, ctx context.Context) error) error {
 	ctx, cancel := p.within(ctx)
@@ -79,7 +93,7 @@ func (p *program) decide(ctx context.Context, s *parked.Selection, allowed confi
 	if host, _ := p.Env("BIGTABLE_EMULATOR_HOST"); host != "" {
 		_, _ = fmt.Fprintf(p.Stderr, "%s EMULATOR at %s\n", preflight.TargetName(cfg), host)
 	}
-	d := &parked.Decision{Console: &p.Console, Cfg: cfg, Allowed: allowed, Log: log, Target: t, Lot: sink.NewParking(t.Data.Records(cfg.State.Table), cfg.Name)}
+	d := &parked.Decision{Console: &p.Console, Cfg: cfg, Log: log, Connect: p.connecting(cfg, allowed), Target: t, Lot: sink.NewParking(t.Data.Records(cfg.State.Table), cfg.Name)}
 	limited, done := context.WithTimeoutCause(ctx, preflight.ReadTime, preflight.ErrReadTime)
 	d.Chosen, err = s.Find(limited, d.Lot)
 	err = parked.Explain(limited, cfg, err)

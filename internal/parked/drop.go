@@ -23,7 +23,7 @@ func (d *Decision) Drop(ctx context.Context, yes bool) error {
 	dropped := []Entry{}
 	var failed error
 	for _, record := range d.Chosen {
-		limited, cancel := context.WithTimeoutCause(ctx, preflight.ReadTime, preflight.ErrReadTime)
+		limited, cancel := preflight.Reading(ctx)
 		failed = Explain(limited, d.Cfg, d.Lot.Remove(limited, record.Ref))
 		cancel()
 		if failed != nil {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
-	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
@@ -22,13 +21,29 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
+// Source is where a retry reads items.
+type Source interface {
+	preflight.Describer
+	// Get reads an item, strongly consistently; false if there is none.
+	Get(ctx context.Context, table string, keys attribute.Item) (attribute.Item, bool, error)
+}
+
+// Target is where a retry writes rows, and where it reads the ledger.
+type Target interface {
+	sink.Reader
+	sink.Table
+	Ledger(stateTable string) checkpoint.Store
+	// Cluster is where requests are led to now; "" if that is not known.
+	Cluster(ctx context.Context) (string, error)
+}
+
 // Decision is an operator's decision about parked records.
 type Decision struct {
 	*terminal.Console
 	Cfg     *config.Config
-	Allowed config.Allowed
 	Log     *slog.Logger
-	Target  *preflight.Target
+	Connect func(ctx context.Context) (Source, error) // to the source, for a retry
+	Target  Target
 	Lot     *sink.Parking
 	Chosen  []Record
 }
@@ -62,10 +77,7 @@ func (d *Decision) Retry(ctx context.Context) error {
 		if len(items) == 0 {
 			return nil
 		}
-		src, err := preflight.ConnectSource(ctx, d.Cfg)
-		if err == nil {
-			err = src.CheckEndpoints(d.Env, d.Allowed)
-		}
+		src, err := d.Connect(ctx)
 		if err != nil {
 			return err
 		}
@@ -96,7 +108,7 @@ func (d *Decision) Retry(ctx context.Context) error {
 // RetryItem repairs one item. The records are those that were parked before the item is read, so that a change which is parked
 // meanwhile stays parked.
 func (d *Decision) RetryItem(ctx context.Context, r *sink.Repairer, records []Record) (Retried, error) {
-	limited, cancel := context.WithTimeoutCause(ctx, preflight.ReadTime, preflight.ErrReadTime)
+	limited, cancel := preflight.Reading(ctx)
 	defer cancel()
 	_, hash, _ := records[0].Ref.Parts()
 	result := Retried{Table: records[0].Source, KeyHash: hash, Records: len(records)}
@@ -145,16 +157,16 @@ func RepairFailed(ctx context.Context, table string, err error) error {
 
 // Repairer is what repairs items of a table, once it is clear that it may: the ledger must know the table, under this mapping
 // and with this cluster behind the app profile, as run demands it.
-func (d *Decision) Repairer(ctx context.Context, src *preflight.Source, table string) (*sink.Repairer, error) {
+func (d *Decision) Repairer(ctx context.Context, src Source, table string) (*sink.Repairer, error) {
 	t, ok := d.Cfg.Table(table)
 	if !ok {
 		return nil, &diag.Error{Code: diag.Usage, What: "the configuration has no source table " + table + ", of which items are parked",
 			Fix: "use the configuration under which they were parked, or name another table with --table"}
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, preflight.ReadTime, preflight.ErrReadTime)
+	ctx, cancel := preflight.Reading(ctx)
 	defer cancel()
 	what := "cannot retry items of table " + table
-	ledger, err := checkpoint.Open(ctx, preflight.LedgerStore(d.Target, d.Cfg), d.Cfg.Name, checkpoint.Options{ReadOnly: true, Lease: d.Cfg.State.Lease})
+	ledger, err := checkpoint.Open(ctx, d.Target.Ledger(d.Cfg.State.Table), d.Cfg.Name, checkpoint.Options{ReadOnly: true, Lease: d.Cfg.State.Lease})
 	if err != nil {
 		return nil, preflight.ReadingFailed(ctx, what, err)
 	}
@@ -165,7 +177,7 @@ func (d *Decision) Repairer(ctx context.Context, src *preflight.Source, table st
 	if err != nil {
 		return nil, preflight.ReadingFailed(ctx, what, err)
 	}
-	found, err := preflight.DescribeTable(ctx, src.Tables, t)
+	found, err := preflight.DescribeTable(ctx, src, t)
 	if err != nil {
 		return nil, err
 	}
@@ -173,8 +185,10 @@ func (d *Decision) Repairer(ctx context.Context, src *preflight.Source, table st
 		return nil, preflight.Explain(what, err)
 	}
 	return &sink.Repairer{
-		Mapping: found.Mapping, Rows: d.Target.Data, Table: d.Target.Data,
-		Item: itemReader(src.Tables, table),
+		Mapping: found.Mapping, Rows: d.Target, Table: d.Target,
+		Item: func(ctx context.Context, keys attribute.Item) (attribute.Item, bool, error) {
+			return src.Get(ctx, table, keys)
+		},
 		Current: func(ctx context.Context) (uint32, error) { // a retry of many items takes hours
 			state, err := UnderMapping(ctx, ledger, table, d.Cfg.Hash(t))
 			return state.Generation, err
@@ -202,21 +216,14 @@ func UnderMapping(ctx context.Context, ledger *checkpoint.Ledger, table, hash st
 	return state, err
 }
 
-// itemReader reads items of a table, strongly consistently.
-func itemReader(tables *backfill.Tables, table string) func(context.Context, attribute.Item) (attribute.Item, bool, error) {
-	return func(ctx context.Context, keys attribute.Item) (attribute.Item, bool, error) {
-		return tables.Get(ctx, table, keys)
-	}
-}
-
 // SameCluster refuses another cluster than the one that the versions of the rows were written in.
 func (d *Decision) SameCluster(ctx context.Context, ledger *checkpoint.Ledger) error {
 	known, err := ledger.Cluster(ctx)
 	if err != nil || known == "" {
 		return err
 	}
-	profile, err := d.Target.Admin.Profile(ctx)
-	if err == nil && profile.Cluster != "" && profile.Cluster != known {
+	cluster, err := d.Target.Cluster(ctx)
+	if err == nil && cluster != "" && cluster != known {
 		err = checkpoint.ErrClusterChanged
 	}
 	return err
