@@ -20,7 +20,7 @@ func (s *simulation) excused(err error) bool {
 	var bad *sink.BadItem
 	switch {
 	case errors.Is(err, checkpoint.ErrMappingChanged):
-		return s.hash != firstHash
+		return s.hash != s.firstHash
 	case errors.Is(err, checkpoint.ErrLedgerExchanged), errors.Is(err, checkpoint.ErrForeignPipeline):
 		return s.isSetBack()
 	case errors.As(err, &stream):
@@ -200,8 +200,8 @@ func (s *simulation) promisedFrom(state checkpoint.TableState) time.Time {
 	return state.Load.StartedAt.Add(2 * time.Second)
 }
 
-// lost is a change that was dropped by the stream, before it was applied, and that no load covers.
-func (s *simulation) lost(state checkpoint.TableState) string {
+// trimmed is a change that was dropped by the stream, before it was applied, and that no load covers.
+func (s *simulation) trimmed(state checkpoint.TableState) string {
 	if state.Generation == 0 {
 		return "" // nothing was promised yet
 	}
@@ -211,6 +211,15 @@ func (s *simulation) lost(state checkpoint.TableState) string {
 			return fmt.Sprintf("change %s of %s was trimmed before it was applied, and no gap is declared", w.Sequence, w.At.Format(time.TimeOnly))
 		}
 	}
+	return ""
+}
+
+// lost is a change that was trimmed, or that is in a shard which nobody ever knew.
+func (s *simulation) lost(state checkpoint.TableState) string {
+	if missing := s.trimmed(state); missing != "" || state.Generation == 0 {
+		return missing
+	}
+	from := s.promisedFrom(state)
 	for _, sh := range s.Source.Stream().Shards {
 		if n := len(sh.Records); n > 0 && !s.rec.known[sh.Label+"/"+sh.ID] && sh.Records[n-1].At.After(from) {
 			return fmt.Sprintf("shard %s holds changes and was never known, and no gap is declared", sh.ID)

@@ -146,7 +146,7 @@ func shardsOf(streams []*model.Stream) (all [][]*model.Shard) {
 func (s *simulation) loses(m *Migration) bool {
 	own := m == s.Migration
 	stream := m.Source.Stream()
-	return m.starved || m.isSetBack() || len(m.Source.Streams) > 1 || stream.Ended || own && s.hash != firstHash || holed(stream)
+	return m.starved || m.isSetBack() || len(m.Source.Streams) > 1 || stream.Ended || own && s.hash != s.firstHash || holed(stream)
 }
 
 // holed reports whether the stream left out what it has: a shard that it cannot give before it was
@@ -169,7 +169,7 @@ var reasons = []struct {
 	{"a new stream", func(s *simulation) bool { return len(s.Source.Streams) > 1 }},
 	{"stream is disabled", func(s *simulation) bool { return s.Source.Stream().Ended || len(s.Source.Streams) > 1 }},
 	{"stream is gone", func(s *simulation) bool { return s.Source.Stream().Ended || len(s.Source.Streams) > 1 }},
-	{"mapping was changed", func(s *simulation) bool { return s.hash != firstHash }},
+	{"mapping was changed", func(s *simulation) bool { return s.hash != s.firstHash }},
 }
 
 // checkGap: no gap is declared before anything was lost, and none tells of what did not happen

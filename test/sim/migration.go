@@ -13,6 +13,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
@@ -59,6 +60,9 @@ type Migration struct {
 	Foreign func(table, key string) bool
 	// Watch, if set, sees every write as it takes place, after the checkers did.
 	Watch func(table, row string, before, after *model.Row)
+
+	// Entry is the table in the configuration of commands; by default one without rules.
+	Entry config.Table
 
 	families []string // of the target
 	broken   []string
@@ -249,6 +253,9 @@ func (m *Migration) survey(ctx context.Context, parking *sink.Parking) error {
 	for {
 		if err := task.Sleep(ctx, max(m.Timing.List, time.Minute)); err != nil {
 			return err
+		}
+		if parked, err := m.anyParked(ctx); err != nil || !parked {
+			continue
 		}
 		if n, _, err := parking.Resolve(ctx, m.Mapping, model.Target{Bigtable: m.Target}); err != nil {
 			m.World.Tracef("parked items: %v", err)

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
-	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
@@ -98,6 +97,7 @@ type simulation struct {
 	failures  []string
 	crew      []*member
 	hired     int
+	firstHash string // of the mapping with which the run begins
 	hash      string // of the mapping that workers are started with
 
 	throttled, poisoned, rejected float64
@@ -118,6 +118,7 @@ type simulation struct {
 	disturbed                     time.Duration // when items were last changed while a run drained
 	elsewhere                     time.Duration // until when the app profile routes to another cluster
 	written                       int
+	doubted                       int               // the era in which the last look at the status found that the table is not in sync; -1 for none
 	looked                        time.Duration     // when checks that are not made at every step were made
 	made                          map[string]uint64 // by the witness's table and key, the beat with which it was made
 }
@@ -136,26 +137,27 @@ type member struct {
 // works reports whether the worker goes on.
 func (m *member) works() bool { return !m.worker.Over && !m.worker.Dead() }
 
-// firstHash is that of the mapping with which a run begins.
-const firstHash = "h"
-
 func newSimulation(p plan, o SimOptions) *simulation {
 	w := virtual.NewWorld(p.seed, simEpoch, o.Trace)
 	w.StepLimit = stepLimit
 	var rowKey []string
-	plain := config.Table{To: "orders"}
+	plain := "{ from: Orders, to: orders }"
 	if p.moving {
 		rowKey = []string{"value", "pk", "sk"}
-		plain.Rules = []config.Rule{{RowKey: "{value}#{pk}#{sk}"}}
+		plain = `{ from: Orders, to: orders, families: { d: maxversions=1 }, rules: [{ row_key: "{value}#{pk}#{sk}" }] }`
 	}
-	s := &simulation{plan: p, options: o, hash: firstHash, made: map[string]uint64{}}
+	s := &simulation{plan: p, options: o, made: map[string]uint64{}, doubted: -1}
 	if p.mapping == "" {
 		s.Migration = NewMigration(w, p.shards, rowKey...)
+		s.Entry = entryOf(plain)
 	} else {
 		chosen := shapeNamed(p.mapping)
 		s.Migration = NewMigrationBy(w, p.shards, chosen.mapping, chosen.families...)
+		s.Entry = chosen.entry
 		s.work = newWorkload(chosen, stream(p.seed, "items"), 2*p.keys, p.long)
 	}
+	s.hash = s.config().Hash(s.Entry)
+	s.firstHash = s.hash
 	s.Lease, s.TombstoneAge = p.lease, p.tombstoneAge
 	s.Timing = pipeline.Timing{Poll: p.poll, Pass: p.pass, List: p.list}
 	s.MaxImageAge = p.tombstoneAge / 2
@@ -164,8 +166,9 @@ func newSimulation(p plan, o SimOptions) *simulation {
 		s.Source.View = "NEW_IMAGE"
 	}
 	s.rec = newRecorder(s.Migration)
-	s.rec.layout = newNaive(&plain, nil, s.Mapping)
-	if s.work != nil {
+	if s.work == nil {
+		s.rec.layout = newNaive(&s.Entry, nil, s.Mapping)
+	} else {
 		s.rec.layout, s.Outlives = s.work.layout, s.work.outlives
 		s.Source.TimeToLive = s.work.ttl != ""
 	}
@@ -236,9 +239,7 @@ func (s *simulation) play(ctx context.Context) {
 	if o := s.options; o.sabotage != nil {
 		o.sabotage(s)
 	}
-	if s.retries > 0 {
-		newOperator(s).begin()
-	}
+	(&operator{s: s}).begin()
 	for range s.interruptions {
 		s.World.After(s.World.UpTo(45*time.Minute), s.interrupt)
 	}
