@@ -32,7 +32,7 @@ func (t *recorder) unequalOf(since time.Time, of func(change) bool) []string {
 	ids := slices.Collect(maps.Keys(t.rows))
 	for _, table := range t.m.Mapping.Tables() {
 		for _, key := range t.m.Target.Rows(table) {
-			if !strings.HasPrefix(key, transform.WitnessPrefix) && (t.m.Foreign == nil || !t.m.Foreign(table, key)) {
+			if !strings.HasPrefix(key, transform.WitnessPrefix) {
 				ids = append(ids, rowID{table, key})
 			}
 		}
@@ -144,7 +144,7 @@ func hasLive(row *model.Row, r register) bool {
 
 // Unequal compares the items of a table with the rows of its target, both as they are now, and
 // returns what differs, with item data: it is for tests alone.
-func Unequal(t *model.Table, b *model.Bigtable, m *transform.Mapping, prefix string) []string {
+func Unequal(t *model.Table, b *model.Bigtable, m *transform.Mapping) []string {
 	var diff []string
 	want := map[string]map[string]string{}
 	for _, item := range t.Items() {
@@ -165,7 +165,7 @@ func Unequal(t *model.Table, b *model.Bigtable, m *transform.Mapping, prefix str
 	}
 	var there [][2]string // tables and rows
 	for _, table := range m.Tables() {
-		for _, key := range b.RowsUnder(table, prefix) {
+		for _, key := range b.Rows(table) {
 			there = append(there, [2]string{table, key})
 		}
 	}

@@ -266,9 +266,6 @@ func (s *simulation) exchangeTarget(e event) {
 	snapshot := s.backUpTarget()
 	for _, w := range s.witnesses() {
 		rows := snapshot[w.table]
-		if rows == nil {
-			continue // of a neighbour whose table stays
-		}
 		if !replaceText(rows, w.key, sink.LiveFamily, `"ledger":"`, `"ledger":"other-`) {
 			return
 		}
@@ -341,10 +338,6 @@ func (s *simulation) witnessesBy(record func(m *Migration) checkpoint.TableState
 			w.beat = state.WitnessBeats[table]
 		}
 		all = append(all, w)
-	}
-	if n := s.neighbour; n != nil {
-		state := record(n.Migration)
-		all = append(all, witnessRow{n.Mapping.Table, n.Mapping.WitnessKey(), state.WitnessBeat, state.Generation})
 	}
 	return all
 }

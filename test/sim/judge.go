@@ -101,9 +101,6 @@ func (s *simulation) peace() {
 	for _, m := range s.crew {
 		m.worker.Skew(0)
 	}
-	if s.neighbour != nil {
-		s.neighbour.peace()
-	}
 }
 
 // unsettled says what is missing until all is applied, and what is parked and healed is forgotten;
@@ -127,14 +124,6 @@ func (s *simulation) unsettled() string {
 	}
 	if missing := strings.Join(s.rec.unequal(s.since(state)), "\n"); missing != "" {
 		return missing
-	}
-	if n := s.neighbour; n != nil {
-		if missing := unapplied(n.Migration, false); missing != "" {
-			return "the neighbour: " + missing
-		}
-		if missing := n.missing(); missing != "" {
-			return missing
-		}
 	}
 	return s.rec.stale()
 }
@@ -237,23 +226,12 @@ func (s *simulation) checkShared() {
 		s.tick()
 	}
 	if s.uneven() && !s.bad() {
-		s.fail("I10", "the shards are not shared: %v", s.allHeld())
+		s.fail("I10", "the shards are not shared: %v", s.held())
 	}
-}
-
-// allHeld counts the shards of all tables that are being read, by worker.
-func (s *simulation) allHeld() map[string]int {
-	held := s.held()
-	if s.neighbour != nil {
-		for worker, n := range s.neighbour.held() {
-			held[worker] += n
-		}
-	}
-	return held
 }
 
 func (s *simulation) uneven() bool {
-	held := s.allHeld()
+	held := s.held()
 	least, most := math.MaxInt, 0
 	for _, m := range s.crew {
 		if m.works() {

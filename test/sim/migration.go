@@ -53,11 +53,6 @@ type Migration struct {
 	Writes sink.Events
 	// Wrap, if set, stands between the writer and the target.
 	Wrap func(sink.Table) sink.Table
-	// Prefix, if set, is what the keys of its rows begin with, in target tables that have other
-	// rows as well.
-	Prefix string
-	// Foreign, if set, tells which rows of its tables are another's.
-	Foreign func(table, key string) bool
 	// Watch, if set, sees every write as it takes place, after the checkers did.
 	Watch func(table, row string, before, after *model.Row)
 
@@ -358,7 +353,7 @@ func decoded[T any](r *model.Row) (*T, bool) {
 }
 
 // Unequal is what differs between source and target now.
-func (m *Migration) Unequal() []string { return Unequal(m.Source, m.Target, m.Mapping, m.Prefix) }
+func (m *Migration) Unequal() []string { return Unequal(m.Source, m.Target, m.Mapping) }
 
 // Equal waits until source and target are equal, and fails with the difference after the given
 // time.
