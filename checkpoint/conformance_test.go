@@ -90,7 +90,7 @@ type impatient struct {
 	limits []time.Duration
 }
 
-func (i *impatient) WithTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+func (i *impatient) WithTimeout(ctx context.Context, d time.Duration, _ error) (context.Context, context.CancelFunc) {
 	i.limits = append(i.limits, d)
 	return context.WithDeadline(ctx, time.Unix(0, 0))
 }

@@ -50,6 +50,20 @@ func selectFlags(c *cobra.Command, s *parked.Selection, allowed *config.Allowed)
 	allowFlags(c, allowed)
 }
 
+// connecting connects to the source when a retry needs it.
+func (p *program) connecting(cfg *config.Config, allowed config.Allowed) func(context.Context) (parked.Source, error) {
+	return func(ctx context.Context) (parked.Source, error) {
+		src, err := preflight.ConnectSource(ctx, cfg)
+		if err == nil {
+			err = src.CheckEndpoints(p.Env, allowed)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return src.Tables, nil
+	}
+}
+
 // decide selects the records and carries out the decision. Emulators are refused as by run, because something is changed.
 func (p *program) decide(ctx context.Context, s *parked.Selection, allowed config.Allowed, act func(d *parked.Decision, ctx context.Context) error) error {
 	return p.withParking(ctx, s.Table, func(ctx context.Context, cfg *config.Config) error {
@@ -60,7 +74,7 @@ func (p *program) decide(ctx context.Context, s *parked.Selection, allowed confi
 		if err != nil {
 			return err
 		}
-		d := &parked.Decision{Console: &p.Console, Cfg: cfg, Allowed: allowed, Log: log}
+		d := &parked.Decision{Console: &p.Console, Cfg: cfg, Log: log, Connect: p.connecting(cfg, allowed)}
 		return d.Decide(ctx, s, act)
 	})
 }

@@ -57,7 +57,7 @@ func TestADropThatFailsSaysSo(t *testing.T) {
 	chosen := twice(t, lot)
 	records.key = string(chosen[1].Version)
 	var out bytes.Buffer
-	d := &Decision{Console: &terminal.Console{Stdout: &out, Stderr: io.Discard}, Cfg: &config.Config{Name: "test"}, Log: slog.New(slog.DiscardHandler), lot: lot, chosen: chosen}
+	d := &Decision{Console: &terminal.Console{Stdout: &out, Stderr: io.Discard}, Cfg: &config.Config{Name: "test"}, Log: slog.New(slog.DiscardHandler), Lot: lot, Chosen: chosen}
 	if err := d.Drop(t.Context(), true); !errors.Is(err, errNotDropped) || out.String() != string(chosen[0].Ref)+"\n1 record dropped\n" {
 		t.Errorf("%v\n%s", err, &out)
 	}

@@ -77,7 +77,7 @@ func List(ctx context.Context, p *terminal.Console, cfg *config.Config, s *Selec
 func Show(ctx context.Context, p *terminal.Console, cfg *config.Config, s *Selection) error {
 	var found []Record
 	err := read(ctx, p, cfg, func(ctx context.Context, lot *sink.Parking) (err error) {
-		found, err = s.find(ctx, lot)
+		found, err = s.Find(ctx, lot)
 		return err
 	})
 	if err != nil {

@@ -29,7 +29,7 @@ func read(ctx context.Context, p *terminal.Console, cfg *config.Config, f func(c
 		return err
 	}
 	defer t.Close()
-	ctx, done := context.WithTimeoutCause(ctx, preflight.ReadTime, preflight.ErrReadTime)
+	ctx, done := preflight.Reading(ctx)
 	defer done()
 	return Explain(ctx, cfg, f(ctx, lot))
 }
@@ -41,15 +41,15 @@ func (d *Decision) Decide(ctx context.Context, s *Selection, act func(d *Decisio
 		return err
 	}
 	defer t.Close()
-	d.target, d.lot = t, lot
-	limited, done := context.WithTimeoutCause(ctx, preflight.ReadTime, preflight.ErrReadTime)
-	d.chosen, err = s.find(limited, lot)
+	d.Target, d.Lot = t, lot
+	limited, done := preflight.Reading(ctx)
+	d.Chosen, err = s.Find(limited, lot)
 	err = Explain(limited, d.Cfg, err)
 	done()
 	if err != nil {
 		return err
 	}
-	if len(d.chosen) == 0 && !d.AsJSON() {
+	if len(d.Chosen) == 0 && !d.AsJSON() {
 		_, err := fmt.Fprintln(d.Stdout, s.nothing())
 		return err
 	}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
-	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
@@ -22,17 +21,32 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Decision is an operator's decision about parked records.
+// Source is where a retry reads items.
+type Source interface {
+	preflight.Describer
+	// Get reads an item, strongly consistently; false if there is none.
+	Get(ctx context.Context, table string, keys attribute.Item) (attribute.Item, bool, error)
+}
+
+// Target is where a retry writes rows, and where it reads the ledger.
+type Target interface {
+	sink.Reader
+	sink.Table
+	Ledger(stateTable string) checkpoint.Store
+	// Cluster is where requests are led to now; "" if that is not known.
+	Cluster(ctx context.Context) (string, error)
+}
+
+// Decision is an operator's decision about parked records. Decide opens the target and finds the
+// records.
 type Decision struct {
 	*terminal.Console
 	Cfg     *config.Config
-	Allowed config.Allowed
 	Log     *slog.Logger
-
-	// These are set by Decide.
-	target *preflight.Target
-	lot    *sink.Parking
-	chosen []Record
+	Connect func(ctx context.Context) (Source, error) // to the source, for a retry
+	Target  Target
+	Lot     *sink.Parking
+	Chosen  []Record
 }
 
 // The outcomes of a retry.
@@ -59,15 +73,12 @@ func (r *retried) resolved() bool { return r.Outcome == outcomeStored || r.Outco
 // end, and tells what was done until then.
 func (d *Decision) Retry(ctx context.Context) error {
 	results := []retried{}
-	items := byItem(d.chosen)
+	items := ByItem(d.Chosen)
 	failed := func() error {
 		if len(items) == 0 {
 			return nil
 		}
-		src, err := preflight.ConnectSource(ctx, d.Cfg)
-		if err == nil {
-			err = src.CheckEndpoints(d.Env, d.Allowed)
-		}
+		src, err := d.Connect(ctx)
 		if err != nil {
 			return err
 		}
@@ -98,7 +109,7 @@ func (d *Decision) Retry(ctx context.Context) error {
 // retryItem repairs one item. The records are those that were parked before the item is read, so
 // that a change which is parked meanwhile stays parked.
 func (d *Decision) retryItem(ctx context.Context, r *sink.Repairer, records []Record) (retried, error) {
-	limited, cancel := context.WithTimeoutCause(ctx, preflight.ReadTime, preflight.ErrReadTime)
+	limited, cancel := preflight.Reading(ctx)
 	defer cancel()
 	_, hash, _ := records[0].Ref.Parts()
 	result := retried{Table: records[0].Source, KeyHash: hash, Records: len(records)}
@@ -124,7 +135,7 @@ func (d *Decision) retryItem(ctx context.Context, r *sink.Repairer, records []Re
 		result.Outcome = outcomeRemoved
 	}
 	for _, record := range records {
-		if err := d.lot.Remove(limited, record.Ref); err != nil {
+		if err := d.Lot.Remove(limited, record.Ref); err != nil {
 			return result, Explain(limited, d.Cfg, err)
 		}
 		d.Log.Info("a parked item is resolved by a retry", admin.KeyTable, record.Source, admin.KeyParked, string(record.Ref))
@@ -148,27 +159,27 @@ func repairFailed(ctx context.Context, table string, err error) error {
 
 // repairer is what repairs items of a table, once it is clear that it may: the ledger must know the
 // table, under this mapping and with this cluster behind the app profile, as run demands it.
-func (d *Decision) repairer(ctx context.Context, src *preflight.Source, table string) (*sink.Repairer, error) {
+func (d *Decision) repairer(ctx context.Context, src Source, table string) (*sink.Repairer, error) {
 	t, ok := d.Cfg.Table(table)
 	if !ok {
 		return nil, &diag.Error{Code: diag.Usage, What: "the configuration has no source table " + table + ", of which items are parked",
 			Fix: "use the configuration under which they were parked, or name another table with --table"}
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, preflight.ReadTime, preflight.ErrReadTime)
+	ctx, cancel := preflight.Reading(ctx)
 	defer cancel()
 	what := "cannot retry items of table " + table
-	ledger, err := checkpoint.Open(ctx, preflight.LedgerStore(d.target, d.Cfg), d.Cfg.Name, checkpoint.Options{ReadOnly: true, Lease: d.Cfg.State.Lease})
+	ledger, err := checkpoint.Open(ctx, d.Target.Ledger(d.Cfg.State.Table), d.Cfg.Name, checkpoint.Options{ReadOnly: true, Lease: d.Cfg.State.Lease})
 	if err != nil {
 		return nil, preflight.ReadingFailed(ctx, what, err)
 	}
 	state, err := underMapping(ctx, ledger, table, d.Cfg.Hash(t))
 	if err == nil {
-		err = sameCluster(ctx, ledger, d.target.Admin.Profile)
+		err = sameCluster(ctx, ledger, d.Target.Cluster)
 	}
 	if err != nil {
 		return nil, preflight.ReadingFailed(ctx, what, err)
 	}
-	found, err := preflight.DescribeTable(ctx, src.Tables, t)
+	found, err := preflight.DescribeTable(ctx, src, t)
 	if err != nil {
 		return nil, err
 	}
@@ -176,8 +187,8 @@ func (d *Decision) repairer(ctx context.Context, src *preflight.Source, table st
 		return nil, preflight.Explain(what, err)
 	}
 	now := generations{ledger: ledger, table: table, mapping: d.Cfg.Hash(t)}
-	return &sink.Repairer{Mapping: found.Mapping, Rows: d.target.Data, Table: d.target.Data,
-		Item: itemReader(src.Tables, table), Current: now.current, Generation: now.admissible}, nil
+	return &sink.Repairer{Mapping: found.Mapping, Rows: d.Target, Table: d.Target,
+		Item: itemReader(src, table), Current: now.current, Generation: now.admissible}, nil
 }
 
 // generations are what the ledger says of a table's generation. They are read anew for every item:
@@ -218,21 +229,21 @@ func underMapping(ctx context.Context, ledger *checkpoint.Ledger, table, hash st
 }
 
 // itemReader reads items of a table, strongly consistently.
-func itemReader(tables *backfill.Tables, table string) func(context.Context, attribute.Item) (attribute.Item, bool, error) {
+func itemReader(source Source, table string) func(context.Context, attribute.Item) (attribute.Item, bool, error) {
 	return func(ctx context.Context, keys attribute.Item) (attribute.Item, bool, error) {
-		return tables.Get(ctx, table, keys)
+		return source.Get(ctx, table, keys)
 	}
 }
 
 // sameCluster refuses another cluster than the one that the versions of the rows were written in.
 // The profile is asked for anew: it may have been led elsewhere.
-func sameCluster(ctx context.Context, ledger *checkpoint.Ledger, ask func(context.Context) (sink.Profile, error)) error {
+func sameCluster(ctx context.Context, ledger *checkpoint.Ledger, ask func(context.Context) (string, error)) error {
 	known, err := ledger.Cluster(ctx)
 	if err != nil || known == "" {
 		return err
 	}
-	profile, err := ask(ctx)
-	if err == nil && profile.Cluster != "" && profile.Cluster != known {
+	cluster, err := ask(ctx)
+	if err == nil && cluster != "" && cluster != known {
 		err = checkpoint.ErrClusterChanged
 	}
 	return err

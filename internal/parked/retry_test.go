@@ -33,7 +33,7 @@ func TestARetryIsOfAllThatAnItemHasParked(t *testing.T) {
 	table := &sinktest.Memory{}
 	table.Create("t", "d", sink.LiveFamily, sink.GoneFamily)
 	lot := sink.NewParking(&sinktest.Records{}, "default")
-	d := &Decision{Log: slog.New(slog.DiscardHandler), lot: lot}
+	d := &Decision{Log: slog.New(slog.DiscardHandler), Lot: lot}
 	var records []Record
 	for i, tenants := range [][2]string{{"left", "passed"}, {"passed", "bad"}} {
 		change := cdc.Change{Event: cdc.Modify, Sequence: cdc.SequenceOf(uint64(i + 1)), Time: time.Unix(1_795_170_000, 0), Keys: m.Keys(image("")), Old: image(tenants[0]), New: image(tenants[1])}
@@ -159,11 +159,11 @@ func TestARetryNoticesWhatBecomesOfTheTable(t *testing.T) {
 func TestH46_ARetryAsksForTheClusterAnew(t *testing.T) {
 	ask, _ := asked(t)
 	to := ""
-	profile := func(context.Context) (sink.Profile, error) {
+	profile := func(context.Context) (string, error) {
 		if to == "" {
-			return sink.Profile{}, &sink.ProfileError{Problem: sink.MissingProfile}
+			return "", &sink.ProfileError{Problem: sink.MissingProfile}
 		}
-		return sink.Profile{Cluster: to}, nil
+		return to, nil
 	}
 	if err := sameCluster(t.Context(), ask.ledger, profile); err != nil {
 		t.Errorf("before the ledger knows a cluster: %v", err)
@@ -195,7 +195,7 @@ func TestARetryThatItsNextChangeMakesNeedless(t *testing.T) {
 		table := &sinktest.Memory{}
 		table.Create("t", "d", sink.LiveFamily, sink.GoneFamily)
 		lot := sink.NewParking(&sinktest.Records{}, "default")
-		d := &Decision{Log: slog.New(slog.DiscardHandler), lot: lot}
+		d := &Decision{Log: slog.New(slog.DiscardHandler), Lot: lot}
 		change := cdc.Change{Event: cdc.Insert, Sequence: cdc.SequenceOf(1), Keys: item, New: item}
 		record := transform.Parked{Source: "Orders", Key: m.ItemKey(item), Version: transform.NewVersion(1, 1, change.Sequence, transform.CountExact), Reason: "r", Change: change}
 		held := transform.Fold(m, []cdc.Change{{Event: cdc.Remove, Sequence: change.Sequence, Keys: item, Old: item}}, transform.Stamp{Generation: 1, Hop: 1}).Rows[0]

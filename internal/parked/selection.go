@@ -99,8 +99,8 @@ func (s *Selection) each(ctx context.Context, lot *sink.Parking, f func(sink.Ref
 	return err
 }
 
-// find returns the selected records. What is named must exist, and a bare hash must mean one item.
-func (s *Selection) find(ctx context.Context, lot *sink.Parking) ([]Record, error) {
+// Find returns the selected records. What is named must exist, and a bare hash must mean one item.
+func (s *Selection) Find(ctx context.Context, lot *sink.Parking) ([]Record, error) {
 	var found []Record
 	err := s.each(ctx, lot, func(ref sink.Ref, record transform.Parked) error {
 		found = append(found, Record{ref, record})
@@ -145,8 +145,8 @@ func (s *Selection) nothing() string {
 	return "nothing is parked"
 }
 
-// byItem groups records, which are in order, by their item.
-func byItem(records []Record) [][]Record {
+// ByItem groups records, which are in order, by their item.
+func ByItem(records []Record) [][]Record {
 	var items [][]Record
 	for i, record := range records {
 		if i > 0 && records[i-1].Source == record.Source && records[i-1].Key == record.Key {

@@ -15,7 +15,7 @@ func TestItemsOfTwoTablesWithOneKey(t *testing.T) {
 		return Record{Ref: sink.RefOf(p), Parked: p}
 	}
 	got := ""
-	for _, records := range byItem([]Record{record("A", "S:x", "1"), record("A", "S:x", "2"), record("B", "S:x", "1"), record("B", "S:y", "1")}) {
+	for _, records := range ByItem([]Record{record("A", "S:x", "1"), record("A", "S:x", "2"), record("B", "S:x", "1"), record("B", "S:y", "1")}) {
 		got += fmt.Sprintf("%d of %s in %s; ", len(records), records[0].Key, records[0].Source)
 	}
 	if want := "2 of S:x in A; 1 of S:x in B; 1 of S:y in B; "; got != want {

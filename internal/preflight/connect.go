@@ -203,6 +203,30 @@ func awsEndpoint(env config.Lookup) string {
 	return ""
 }
 
+// Ledger is where the ledger is in the state table.
+func (t *Target) Ledger(stateTable string) checkpoint.Store {
+	return checkpoint.Bigtable(t.Data.Open(stateTable), ledgerFamily)
+}
+
+// Records are what is parked in the state table.
+func (t *Target) Records(stateTable string) sink.Records { return t.Data.Records(stateTable) }
+
+// ReadRows reads rows of a target table.
+func (t *Target) ReadRows(ctx context.Context, table string, r sink.Range, f func(sink.Row) error) error {
+	return t.Data.ReadRows(ctx, table, r, f)
+}
+
+// Apply executes one conditional request.
+func (t *Target) Apply(ctx context.Context, r *sink.Request) (bool, error) {
+	return t.Data.Apply(ctx, r)
+}
+
+// Cluster is where the app profile leads now; "" if it does not say.
+func (t *Target) Cluster(ctx context.Context) (string, error) {
+	profile, err := t.Admin.Profile(ctx)
+	return profile.Cluster, err
+}
+
 // WitnessStore is where the witness of a target table is.
 func (t *Target) WitnessStore(table string) checkpoint.Store {
 	return checkpoint.Bigtable(t.Data.Open(table), sink.LiveFamily)

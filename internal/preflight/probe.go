@@ -314,5 +314,5 @@ func (p *Prober) ledgerStore() checkpoint.Store {
 
 // LedgerStore is the place of the ledger.
 func LedgerStore(t *Target, cfg *config.Config) checkpoint.Store {
-	return checkpoint.Bigtable(t.Data.Open(cfg.State.Table), ledgerFamily)
+	return t.Ledger(cfg.State.Table)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
@@ -46,6 +47,11 @@ func KnownTable(cfg *config.Config, table string) error {
 const ReadTime = 20 * time.Second
 
 var ErrReadTime = fmt.Errorf("no answer within %s", config.FormatDuration(ReadTime))
+
+// Reading bounds what is read under the context it returns.
+func Reading(ctx context.Context) (context.Context, context.CancelFunc) {
+	return task.WithTimeoutCause(ctx, ReadTime, ErrReadTime)
+}
 
 // ReadingFailed explains an error of reading, saying so if the time was up.
 func ReadingFailed(ctx context.Context, what string, err error) error {

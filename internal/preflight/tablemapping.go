@@ -14,8 +14,13 @@ func MapTable(t config.Table, primaryKey []transform.KeyAttribute) (*transform.M
 	return t.Mapping(primaryKey)
 }
 
+// Describer describes source tables.
+type Describer interface {
+	Describe(ctx context.Context, table string) (backfill.Description, error)
+}
+
 // DescribeTable asks DynamoDB for a table of the configuration and makes its mapping.
-func DescribeTable(ctx context.Context, tables *backfill.Tables, t config.Table) (Table, error) {
+func DescribeTable(ctx context.Context, tables Describer, t config.Table) (Table, error) {
 	d, err := tables.Describe(ctx, t.From)
 	if err != nil {
 		return Table{}, ExplainSource("cannot read table "+t.From, t.From, err)

@@ -63,8 +63,14 @@ func (l *Input) MappingDiffers(i int) bool {
 	return in.Found && in.State.Generation > 0 && in.State.MappingHash != l.Cfg.Hash(l.Tables[i])
 }
 
+// Target is where the ledger and the parked items are read.
+type Target interface {
+	Ledger(stateTable string) checkpoint.Store
+	Records(stateTable string) sink.Records
+}
+
 // Gather reads the ledger and makes the status of it.
-func Gather(ctx context.Context, cfg *config.Config, t *preflight.Target, env config.Lookup, table string, now time.Time) (*Document, error) {
+func Gather(ctx context.Context, cfg *config.Config, t Target, env config.Lookup, table string, now time.Time) (*Document, error) {
 	l, err := Read(ctx, cfg, t, table)
 	if err != nil {
 		return nil, err
@@ -73,10 +79,10 @@ func Gather(ctx context.Context, cfg *config.Config, t *preflight.Target, env co
 }
 
 // Read reads the ledger. Without one the migration has not begun, which is a status too.
-func Read(ctx context.Context, cfg *config.Config, t *preflight.Target, table string) (*Input, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, preflight.ReadTime, preflight.ErrReadTime)
+func Read(ctx context.Context, cfg *config.Config, t Target, table string) (*Input, error) {
+	ctx, cancel := preflight.Reading(ctx)
 	defer cancel()
-	ledger, err := checkpoint.Open(ctx, preflight.LedgerStore(t, cfg), cfg.Name, checkpoint.Options{ReadOnly: true, Lease: cfg.State.Lease})
+	ledger, err := checkpoint.Open(ctx, t.Ledger(cfg.State.Table), cfg.Name, checkpoint.Options{ReadOnly: true, Lease: cfg.State.Lease})
 	began := err == nil
 	if err != nil && !errors.Is(err, checkpoint.ErrNoLedger) && status.Code(err) != codes.NotFound {
 		return nil, preflight.ReadingFailed(ctx, "cannot read the ledger in table "+cfg.State.Table, err)
@@ -90,7 +96,7 @@ func Read(ctx context.Context, cfg *config.Config, t *preflight.Target, table st
 	}
 	l := &Input{Cfg: cfg, Tables: tables, Inputs: make([]TableInput, len(tables))}
 	if began {
-		parking := sink.NewParking(t.Data.Records(cfg.State.Table), cfg.Name)
+		parking := sink.NewParking(t.Records(cfg.State.Table), cfg.Name)
 		if l.Inputs, err = readTables(ctx, ledger, parking, tables); err != nil {
 			return nil, preflight.ReadingFailed(ctx, "cannot read the ledger in table "+cfg.State.Table, err)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
@@ -33,8 +34,8 @@ func (r *Reader) Read(ctx context.Context) (*Document, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.LookAtTargets(ctx, r.Target.WitnessStore, time.Now())
-	m := l.Judge(r.Env, r.Hints, time.Now())
+	l.LookAtTargets(ctx, r.Target.WitnessStore, task.Now(ctx))
+	m := l.Judge(r.Env, r.Hints, task.Now(ctx))
 	l.TellMappings(m)
 	if !r.Shards {
 		m.Shards = nil
@@ -49,9 +50,7 @@ func (r *Reader) Watch(ctx context.Context, p *terminal.Console, interval time.D
 	if err != nil {
 		return err
 	}
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
-	return watch(ctx, r.Read, views(p, r.Shards, screen, explain), ticker.C)
+	return watch(ctx, r.Read, views(p, r.Shards, screen, explain), interval)
 }
 
 // view is one way of showing a status again and again.
@@ -112,10 +111,11 @@ func views(p *terminal.Console, shards, screen bool, explain func(error) error) 
 	}}
 }
 
-// watch shows the status now and at every tick, until ctx ends. A first reading that fails ends it,
+// watch shows the status now and at every interval, until ctx ends. A first reading that fails ends it,
 // because then something is set up wrongly; later ones may fail for a while, and are told.
-func watch(ctx context.Context, read func(ctx context.Context) (*Document, error), v view, ticks <-chan time.Time) error {
+func watch(ctx context.Context, read func(ctx context.Context) (*Document, error), v view, interval time.Duration) error {
 	for seen := false; ; {
+		next := task.Mono(ctx) + interval
 		m, err := read(ctx)
 		switch {
 		case ctx.Err() != nil:
@@ -129,10 +129,8 @@ func watch(ctx context.Context, read func(ctx context.Context) (*Document, error
 		if err != nil {
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if task.Sleep(ctx, next-task.Mono(ctx)) != nil {
 			return terminal.Ended(ctx)
-		case <-ticks:
 		}
 	}
 }

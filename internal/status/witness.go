@@ -32,7 +32,7 @@ func (l *Input) LookAtTargets(ctx context.Context, open func(table string) check
 	if l.Ledger == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, preflight.ReadTime, preflight.ErrReadTime)
+	ctx, cancel := preflight.Reading(ctx)
 	defer cancel()
 	g := task.NewGroup(ctx, tablesAtOnce)
 	for i := range l.Tables {

@@ -38,8 +38,8 @@ func (plain) Sleep(ctx context.Context, d time.Duration) error {
 	return context.Cause(ctx)
 }
 
-func (plain) WithTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, d)
+func (plain) WithTimeout(ctx context.Context, d time.Duration, cause error) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, d, cause)
 }
 
 type plainEvent struct {

@@ -30,8 +30,8 @@ type Runtime interface {
 	Sleep(ctx context.Context, d time.Duration) error
 	// NewEvent returns an event that has not happened.
 	NewEvent() Event
-	// WithTimeout is context.WithTimeout on this runtime's clock.
-	WithTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc)
+	// WithTimeout is context.WithTimeoutCause on this runtime's clock.
+	WithTimeout(ctx context.Context, d time.Duration, cause error) (context.Context, context.CancelFunc)
 }
 
 // Event happens once and stays so.
@@ -86,5 +86,10 @@ func NewEvent(ctx context.Context) Event { return from(ctx).NewEvent() }
 
 // WithTimeout returns a context that ends after d. Its cause is then context.DeadlineExceeded.
 func WithTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
-	return from(ctx).WithTimeout(ctx, d)
+	return WithTimeoutCause(ctx, d, context.DeadlineExceeded)
+}
+
+// WithTimeoutCause returns a context that ends after d, with the given cause.
+func WithTimeoutCause(ctx context.Context, d time.Duration, cause error) (context.Context, context.CancelFunc) {
+	return from(ctx).WithTimeout(ctx, d, cause)
 }

@@ -26,7 +26,7 @@ type Case struct {
 // Cases is the suite.
 func Cases() []Case {
 	return slices.Concat(itemCases, updateCases, conditionCases, projectionCases, queryCases, scanCases, indexCases, batchCases, transactionCases,
-		limitCases, tableCases, streamCases, evaluatorCases)
+		limitCases, tableCases, streamCases)
 }
 
 // Result is what a case came to.

@@ -38,7 +38,6 @@ var verdicts = map[string]map[string]verdict{
 		"condition/syntax":         {documented, "Names of functions are case-sensitive. dynoxide takes Size for size."},
 		"condition/operands that cannot be": {observed, "<, <=, > and >= take literal strings, numbers and binaries alone " +
 			"(https://github.com/ExtendDB/extenddb/pull/216). dynoxide evaluates the condition, which is false."},
-		"evaluator/refusals":                                {observed, "AWS refuses a condition whose literals cannot be right for any item, and so does a configuration. dynoxide evaluates some of them."},
 		"projection/syntax":                                 {observed, "AWS answers with the message of a syntax error. dynoxide refuses the expression, too, in other words."},
 		"index/a global one gives what it projects":         {documented, "A query of a global index can only ask for what is projected into it. dynoxide leaves the rest out."},
 		"transaction/gets in order":                         {documented, "A projection names what is wanted, and a key that it does not name is not given. dynoxide gives the key, too."},

@@ -23,22 +23,27 @@ func (t *recorder) sorted() []register {
 // unequal is how the target differs from the source as they are now, as far as the last change of
 // an item was made after since.
 func (t *recorder) unequal(since time.Time) []string {
+	return t.unequalOf(since, func(change) bool { return true })
+}
+
+// unequalOf is unequal for the items whose last change is one of these.
+func (t *recorder) unequalOf(since time.Time, of func(change) bool) []string {
 	var diff []string
 	ids := slices.Collect(maps.Keys(t.rows))
 	for _, table := range t.m.Mapping.Tables() {
 		for _, key := range t.m.Target.Rows(table) {
-			if !strings.HasPrefix(key, transform.WitnessPrefix) && (t.m.Foreign == nil || !t.m.Foreign(table, key)) {
+			if !strings.HasPrefix(key, transform.WitnessPrefix) {
 				ids = append(ids, rowID{table, key})
 			}
 		}
 	}
 	slices.SortFunc(ids, rowID.compare)
 	for _, id := range slices.Compact(ids) {
-		diff = append(diff, t.differences(id, since)...)
+		diff = append(diff, t.differences(id, since, of)...)
 	}
 	var lost []string // items that cannot be held anywhere, and are neither ignored nor parked
 	for id, c := range t.latest {
-		if c.New.Exists() && len(c.is.spots) == 0 && !c.is.ignored && c.At.After(since) && !t.isParked(c.New, c) {
+		if c.New.Exists() && len(c.is.spots) == 0 && !c.is.ignored && c.At.After(since) && of(c) && !t.isParked(c.New, c) {
 			lost = append(lost, fmt.Sprintf("item %q cannot be held, and is not parked", id))
 		}
 	}
@@ -48,7 +53,7 @@ func (t *recorder) unequal(since time.Time) []string {
 
 // differences are those of one row: what each of its items should hold there and nothing else, ours
 // included.
-func (t *recorder) differences(id rowID, since time.Time) []string {
+func (t *recorder) differences(id rowID, since time.Time, of func(change) bool) []string {
 	key, row := id.row, t.m.Target.Row(id.table, id.row)
 	have := t.contents(id, row)
 	var diff []string
@@ -63,6 +68,9 @@ func (t *recorder) differences(id rowID, since time.Time) []string {
 	}
 	for _, owner := range known.registers {
 		r := register{id, owner}
+		if list := t.images[r]; !of(t.latest[list[len(list)-1].id]) {
+			continue
+		}
 		w := rowWrite{register: r, content: have[owner], before: row, after: row}
 		if d := t.differs(w, since); d != "" {
 			diff = append(diff, d)
@@ -136,7 +144,7 @@ func hasLive(row *model.Row, r register) bool {
 
 // Unequal compares the items of a table with the rows of its target, both as they are now, and
 // returns what differs, with item data: it is for tests alone.
-func Unequal(t *model.Table, b *model.Bigtable, m *transform.Mapping, prefix string) []string {
+func Unequal(t *model.Table, b *model.Bigtable, m *transform.Mapping) []string {
 	var diff []string
 	want := map[string]map[string]string{}
 	for _, item := range t.Items() {
@@ -157,7 +165,7 @@ func Unequal(t *model.Table, b *model.Bigtable, m *transform.Mapping, prefix str
 	}
 	var there [][2]string // tables and rows
 	for _, table := range m.Tables() {
-		for _, key := range b.RowsUnder(table, prefix) {
+		for _, key := range b.Rows(table) {
 			there = append(there, [2]string{table, key})
 		}
 	}

@@ -9,19 +9,17 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
-	"github.com/dynamodb-bigtable/replicator/test/sim/model"
 )
 
 // ending is what some runs do when everything is applied and compared.
 type ending struct {
 	once  bool // the workers are stopped, and one goes on that ends by itself when everything is drained
 	retry bool // all that is parked is retried
-	dry   bool // the table is read and mapped as by a dry run
 }
 
 func drawEnding(seed uint64) ending {
 	rng := stream(seed, "ending")
-	return ending{once: rng.IntN(6) == 0, dry: rng.IntN(6) == 0, retry: rng.IntN(2) == 0}
+	return ending{once: rng.IntN(6) == 0, retry: rng.IntN(2) == 0}
 }
 
 // finish does what the run ends with.
@@ -35,15 +33,12 @@ func (s *simulation) finish() {
 	if s.plan.ending.once && !s.bad() {
 		s.drain()
 	}
-	if s.plan.ending.dry && !s.bad() {
-		s.rehearse()
-	}
 }
 
 // drain stops everybody, changes some items, and lets one worker go on until it ends by itself:
 // then everything is applied (H18).
 func (s *simulation) drain() {
-	if quiet := 12 * s.plan.poll; time.Duration(s.openShards())*quiet > s.plan.shardLife {
+	if quiet := 12 * s.plan.poll; time.Duration(len(s.Source.Stream().Open()))*quiet > s.plan.shardLife {
 		return // one of the shards always is too young to have been quiet for so long
 	}
 	for _, m := range s.crew {
@@ -92,8 +87,6 @@ func (s *simulation) drain() {
 		s.fail("I10", "what is to end when everything is drained ended with: %v", m.worker.Err)
 	case missing != "":
 		s.fail("I3", "a worker ended as if everything were drained: %s", missing)
-	case s.neighbour != nil && s.neighbour.missing() != "":
-		s.fail("I3", "a worker ended as if everything were drained of the neighbour: %s", s.neighbour.missing())
 	default:
 		s.World.Inject("drained to the end")
 	}
@@ -143,94 +136,4 @@ func (s *simulation) disturb(m *member) {
 			s.World.Inject("changed while nobody could read")
 		}
 	})
-}
-
-// openShards is how many shards take changes now.
-func (s *simulation) openShards() int {
-	n := len(s.Source.Stream().Open())
-	if s.neighbour != nil {
-		n += len(s.neighbour.Source.Stream().Open())
-	}
-	return n
-}
-
-// rehearse compares what a dry run finds with what there is: every item, and every change that the
-// stream keeps. It has nothing to write to. It ends also while items change all the time.
-func (s *simulation) rehearse() {
-	s.Source.StaleUntil = time.Time{} // of the stream before, which a late description names, nothing is said here
-	machine, done, over := s.World.NewProcess("rehearsal"), s.World.NewEvent(), false
-	busy := stream(s.plan.seed, "rehearsed").IntN(2) == 0
-	var found pipeline.Rehearsal
-	var err error
-	listed := slices.DeleteFunc(slices.Clone(s.Source.Stream().Shards), func(sh *model.Shard) bool { return sh.Hidden || s.World.Now().Before(sh.ListedFrom) })
-	atMost := keptChanges(s.Source.Stream().Shards)
-	machine.Go("dry run", func() {
-		found, err = pipeline.DryRun(machine.Context(), pipeline.Options{Database: s.Source, Open: s.open, Timing: s.Timing},
-			pipeline.Table{Mapping: s.Mapping, Segments: s.plan.segments})
-		over = true
-		done.Set()
-	})
-	if busy {
-		s.World.Inject("dry run of a busy table")
-		s.changeUntil(&over)
-	}
-	if done.Wait(s.ctx) != nil {
-		return
-	}
-	rows := int64(0)
-	for _, item := range s.Source.ByID {
-		for _, spot := range s.rec.layout.place(item).spots {
-			if spot.held || spot.rejected() {
-				rows++
-			}
-		}
-	}
-	switch {
-	case err != nil:
-		s.fail("I10", "a dry run fails: %v", err)
-	case busy: // how much it read of what changes meanwhile is not said
-	case found.Items != int64(len(s.Source.ByID)), found.Rows != rows:
-		s.fail("I9", "a dry run finds %d items for %d rows, and there are %d for %d", found.Items, found.Rows, len(s.Source.ByID), rows)
-	case found.Changes > atMost || found.Changes < keptChanges(listed):
-		s.fail("I9", "a dry run finds %d changes, and the stream keeps %d to %d", found.Changes, keptChanges(listed), atMost)
-	}
-	s.World.Inject("dry run")
-}
-
-// changeUntil changes items so often that no shard that is polled is empty, until the dry run is
-// over. A call that fails now may fail for hours, and so may those of a shard that could not be
-// read when the run before this one was drained.
-func (s *simulation) changeUntil(over *bool) {
-	s.World.Go("application", func(ctx context.Context) {
-		for until := max(s.World.Elapsed(), s.healthy, s.unreadable.until) + time.Hour; !*over; s.write() {
-			if s.World.Elapsed() > until {
-				s.fail("I10", "a dry run goes on as long as items change")
-				return
-			}
-			if task.Sleep(ctx, max(time.Second, s.plan.poll/8)) != nil {
-				return
-			}
-		}
-	})
-}
-
-// keptChanges is how many changes of the shards the stream can still give.
-func keptChanges(shards []*model.Shard) int64 {
-	n := 0
-	for _, sh := range shards {
-		if !sh.Gone {
-			n += len(sh.Records) - sh.Trimmed
-		}
-	}
-	return int64(n)
-}
-
-// rejected reports whether the target refuses to hold what the spot has.
-func (s *spot) rejected() bool {
-	for _, values := range s.content {
-		if strings.Contains(values, rejectedValue) {
-			return true
-		}
-	}
-	return false
 }

@@ -131,90 +131,24 @@ func leaveOut(names []string, without func([]string) bool) {
 const shownLines = 120
 
 var (
-	shardPattern = regexp.MustCompile(`shardId-\d+-([0-9a-f]{8})`)
-	rowPattern   = regexp.MustCompile(`row "((?:[^"#]*#)?([^"#]*)#[^"#]*)"`) // a place if items move, partition key, sort key
-	idle         = regexp.MustCompile(` goes on$| gives 0 records of .*, end false$| (Swap|CheckAndMutateRow) \S+ ".*" (takes place|refused)$`)
+	subject = regexp.MustCompile(`shardId-\d+-[0-9a-f]{8}|row "[^"]*"`)
+	idle    = regexp.MustCompile(` goes on$| gives 0 records of .*, end false$| (Swap|CheckAndMutateRow) \S+ ".*" (takes place|refused)$`)
 )
 
-// story is the part of a trace that has to do with a failure, up to the first violation: of the items and shards that the failure names and
-// of the shards these items were written to, and what happened to the system as a whole. Shards go by the end of their names.
+// story is the part of a trace that has to do with a failure, up to the first violation: the rows and shards that the
+// failure names, and what happened to the system as a whole.
 func story(trace, failure string) string {
-	subjects := map[string]bool{}
-	for _, m := range rowPattern.FindAllStringSubmatch(failure, -1) {
-		subjects["item "+m[2]+"#"] = true
-		subjects[m[2]+"#"+m[2]+`"`] = true
-	}
-	for _, id := range shardPattern.FindAllString(failure, -1) {
-		subjects[id] = true
-	}
-	for _, m := range regexp.MustCompile(`image \d+ of (item .*) goes to (row ".*")`).FindAllStringSubmatch(trace, -1) {
-		if strings.Contains(failure, m[2]) {
-			subjects[m[1]+" "], subjects[m[2]] = true, true
-		}
-	}
-	about := func(line string) bool {
-		for s := range subjects {
-			if strings.Contains(line, s) {
-				return true
-			}
-		}
-		return false
-	}
-	var all []string
+	subjects := subject.FindAllString(failure, -1)
+	var lines []string
 	for line := range strings.Lines(trace) {
-		line = strings.TrimSuffix(line, "\n")
-		if idle.MatchString(line) {
+		of := subject.FindString(line)
+		if idle.MatchString(strings.TrimSuffix(line, "\n")) || len(subjects) > 0 && of != "" && !slices.Contains(subjects, of) {
 			continue
 		}
-		all = append(all, line)
-		if strings.Contains(line, " source ") && about(line) {
-			subjects[shardPattern.FindString(line)] = true
-		}
+		lines = append(lines, line)
 		if strings.Contains(line, "VIOLATION") {
 			break
 		}
 	}
-	var lines []string
-	for _, line := range all {
-		ofSomething := shardPattern.MatchString(line) || strings.Contains(line, ` row "`) || strings.Contains(line, " of item ")
-		if len(subjects) > 0 && ofSomething && !about(line) || strings.Contains(line, " source ") && !strings.Contains(line, "VIOLATION") && !about(line) {
-			continue
-		}
-		lines = append(lines, shardPattern.ReplaceAllString(line, "$1"))
-	}
-	return short(repeated(lines))
-}
-
-// repeated leaves out lines that say the same, but for their time, as one of the last few did, and counts them there.
-func repeated(lines []string) []string {
-	const few = 8
-	said := func(line string) string { return line[min(len(line), 13):] } // without the time
-	var out []string
-	count := map[int]int{}
-next:
-	for _, line := range lines {
-		for i := len(out) - 1; i >= max(0, len(out)-few); i-- {
-			if said(out[i]) == said(line) {
-				count[i]++
-				continue next
-			}
-		}
-		out = append(out, line)
-	}
-	for i := range out {
-		if count[i] > 0 {
-			out[i] += fmt.Sprintf(" (and %d times more)", count[i])
-		}
-	}
-	return out
-}
-
-// short leaves out the middle of what is too long for a person.
-func short(lines []string) string {
-	const atFirst = shownLines / 4
-	if len(lines) > shownLines {
-		left := fmt.Sprintf("%12s ... %d lines are left out", "", len(lines)-shownLines)
-		lines = slices.Concat(lines[:atFirst], []string{left}, lines[len(lines)-shownLines+atFirst:])
-	}
-	return strings.Join(lines, "\n") + "\n"
+	return strings.Join(lines[max(0, len(lines)-shownLines):], "")
 }

@@ -3,6 +3,8 @@ package sim
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -264,9 +266,6 @@ func (s *simulation) exchangeTarget(e event) {
 	snapshot := s.backUpTarget()
 	for _, w := range s.witnesses() {
 		rows := snapshot[w.table]
-		if rows == nil {
-			continue // of a neighbour whose table stays
-		}
 		if !replaceText(rows, w.key, sink.LiveFamily, `"ledger":"`, `"ledger":"other-`) {
 			return
 		}
@@ -340,10 +339,6 @@ func (s *simulation) witnessesBy(record func(m *Migration) checkpoint.TableState
 		}
 		all = append(all, w)
 	}
-	if n := s.neighbour; n != nil {
-		state := record(n.Migration)
-		all = append(all, witnessRow{n.Mapping.Table, n.Mapping.WitnessKey(), state.WitnessBeat, state.Generation})
-	}
 	return all
 }
 
@@ -364,10 +359,11 @@ func (s *simulation) isPresent(witness *model.Row, known uint64) bool {
 	return ok && strings.Contains(pipeline, `"`+w.Ledger+`"`) && w.Beat+3 >= known
 }
 
-// changeMapping starts workers with another mapping hash, which they are told to accept; the others then have to go.
+// changeMapping starts workers with another configuration of the same rows, which they are told to accept; the others then have to go.
 func (s *simulation) changeMapping(e event) {
 	s.World.Inject("mapping changed")
-	s.hash += "'"
+	s.Entry.Drop = append(slices.Clone(s.Entry.Drop), fmt.Sprint("never there ", len(s.Entry.Drop)))
+	s.hash = s.config().Hash(s.Entry)
 	s.ask(s.crew[int(e.pick%uint64(len(s.crew)))])
 }
 

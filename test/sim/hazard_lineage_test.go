@@ -195,27 +195,6 @@ func TestH18_OnceOutlastsEmptyPages(t *testing.T) {
 	})
 }
 
-// TestH18_TenThousandEmptyPages: they say nothing of a shard, neither of an open one nor of a closed one before its last changes (I4).
-func TestH18_TenThousandEmptyPages(t *testing.T) {
-	play(t, 2, 1, func(s *scene) {
-		s.unhurried()
-		s.Timing.Poll = time.Second
-		s.running("a")
-		s.only().EmptyPages = 10_000
-		s.put("k", "v")
-		s.sleep(time.Hour)
-		if s.value("k") != "" || s.state(s.only()) != string(checkpoint.Reading) {
-			s.failf("after an hour of empty pages the shard is %s", s.state(s.only()))
-		}
-		s.inSync(5 * time.Hour)
-		closed := s.only()
-		closed.EmptyPages = 1000
-		s.put("k", "w")
-		s.Source.Stream().Roll(closed)
-		s.inSync(time.Hour)
-	})
-}
-
 // lateAncestors is a lineage of so many shards of which the first complete listing shows only the youngest one. The others are listed, and
 // read, when the youngest is applied already, and must rank below it and in their own order.
 func lateAncestors(s *scene, length int) {
@@ -256,22 +235,6 @@ func TestH66_LateParentBetweenRankedShards(t *testing.T) {
 		s.until(6*time.Minute, "all three shards known", func() bool { return len(s.Shards()) == 3 })
 		s.sleep(time.Minute)
 		s.inSync(3 * time.Minute)
-	})
-}
-
-// TestH66_TwoLateShardsBetweenRankedOnes: the first listing leaves out two, and there is no rank for the second: a gap, never a shard that
-// outranks newer ones (I5).
-func TestH66_TwoLateShardsBetweenRankedOnes(t *testing.T) {
-	play(t, 20, 1, func(s *scene) {
-		lateAncestors(s, 4)
-		s.Source.Stream().Shards[0].ListedFrom = time.Time{}
-		s.Start("a")
-		s.gap(6*time.Minute, cdc.NoRoom.String())
-		middle := s.Source.Stream().Shards[1]
-		if state := s.state(middle); state != string(checkpoint.Gap) {
-			s.failf("the shard without a rank is %s", state)
-		}
-		s.readsOn(time.Minute, "0", "5")
 	})
 }
 

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
 
+	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/sink"
@@ -70,4 +72,22 @@ func TestH18_DrainedBeforeAnOutage(t *testing.T) {
 		}
 		s.equal(0)
 	})
+}
+
+// tables answers for the database of both tables.
+type tables struct{ first, second *model.Table }
+
+func (t tables) of(name string) *model.Table {
+	if name == t.second.Name {
+		return t.second
+	}
+	return t.first
+}
+
+func (t tables) Describe(ctx context.Context, table string) (backfill.Description, error) {
+	return t.of(table).Describe(ctx, table)
+}
+
+func (t tables) Scan(ctx context.Context, table string, segment, total int, after attribute.Item, limit int) (backfill.ScanPage, error) {
+	return t.of(table).Scan(ctx, table, segment, total, after, limit)
 }

@@ -31,17 +31,6 @@ func (s *scene) slowCopy(items int, takes time.Duration, steps int, step func(n 
 	s.inSync(19 * time.Hour)
 }
 
-// TestH34_CopySlowerThanADay: the stream is read while the table is copied, so the copy may take longer than the stream keeps (I5).
-func TestH34_CopySlowerThanADay(t *testing.T) {
-	play(t, 2, 2, func(s *scene) {
-		s.slowCopy(40, 30*time.Hour, 30, func(n int) {
-			s.del(fmt.Sprint(39 - n/3))
-			s.Source.Stream().Roll(s.only())
-			s.sleep(40 * time.Minute)
-		})
-	})
-}
-
 // TestH34_CopyOfDays: a copy may take longer than the rows of finished shards stay in the ledger. What began in the midst of it, and whose parent's row
 // is gone, is no root that was read too late (I5).
 func TestH34_CopyOfDays(t *testing.T) {
@@ -101,26 +90,6 @@ func TestH34_RootFirstReadAfterTheCopy(t *testing.T) {
 			s.failf("the copy is complete, and a root was not read yet")
 		}
 		s.inSync(6 * time.Hour)
-	})
-}
-
-// TestH34_RootFirstReadADayAfterTheCopyBegan: what a root lost before its first read may be younger than the images of the copy. Whoever sees it
-// first, the reader at the horizon or the end of the copy, declares it (I5).
-func TestH34_RootFirstReadADayAfterTheCopyBegan(t *testing.T) {
-	play(t, 2, 2, func(s *scene) {
-		s.unhurried()
-		for i := range 40 {
-			s.put(fmt.Sprint(i), "before")
-		}
-		late := s.Source.EnableStream(2).Shards[1]
-		late.ListedFrom = s.World.Now().Add(30 * time.Hour)
-		s.Start("a", func(o *pipeline.Options) { o.Tables[0].RowsPerSecond = 40.0 / (36 * 3600) })
-		s.sleep(4 * time.Hour)
-		for i := range 40 {
-			s.put(fmt.Sprint(i), "trimmed before it is read")
-		}
-		s.gap(50*time.Hour, "first changes of the shard may be gone")
-		s.readsOn(6*time.Hour, "1", "2", "3")
 	})
 }
 

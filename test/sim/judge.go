@@ -20,7 +20,7 @@ func (s *simulation) excused(err error) bool {
 	var bad *sink.BadItem
 	switch {
 	case errors.Is(err, checkpoint.ErrMappingChanged):
-		return s.hash != firstHash
+		return s.hash != s.firstHash
 	case errors.Is(err, checkpoint.ErrLedgerExchanged), errors.Is(err, checkpoint.ErrForeignPipeline):
 		return s.isSetBack()
 	case errors.As(err, &stream):
@@ -101,9 +101,6 @@ func (s *simulation) peace() {
 	for _, m := range s.crew {
 		m.worker.Skew(0)
 	}
-	if s.neighbour != nil {
-		s.neighbour.peace()
-	}
 }
 
 // unsettled says what is missing until all is applied, and what is parked and healed is forgotten;
@@ -127,14 +124,6 @@ func (s *simulation) unsettled() string {
 	}
 	if missing := strings.Join(s.rec.unequal(s.since(state)), "\n"); missing != "" {
 		return missing
-	}
-	if n := s.neighbour; n != nil {
-		if missing := unapplied(n.Migration, false); missing != "" {
-			return "the neighbour: " + missing
-		}
-		if missing := n.missing(); missing != "" {
-			return missing
-		}
 	}
 	return s.rec.stale()
 }
@@ -200,8 +189,8 @@ func (s *simulation) promisedFrom(state checkpoint.TableState) time.Time {
 	return state.Load.StartedAt.Add(2 * time.Second)
 }
 
-// lost is a change that was dropped by the stream, before it was applied, and that no load covers.
-func (s *simulation) lost(state checkpoint.TableState) string {
+// trimmed is a change that was dropped by the stream, before it was applied, and that no load covers.
+func (s *simulation) trimmed(state checkpoint.TableState) string {
 	if state.Generation == 0 {
 		return "" // nothing was promised yet
 	}
@@ -211,6 +200,15 @@ func (s *simulation) lost(state checkpoint.TableState) string {
 			return fmt.Sprintf("change %s of %s was trimmed before it was applied, and no gap is declared", w.Sequence, w.At.Format(time.TimeOnly))
 		}
 	}
+	return ""
+}
+
+// lost is a change that was trimmed, or that is in a shard which nobody ever knew.
+func (s *simulation) lost(state checkpoint.TableState) string {
+	if missing := s.trimmed(state); missing != "" || state.Generation == 0 {
+		return missing
+	}
+	from := s.promisedFrom(state)
 	for _, sh := range s.Source.Stream().Shards {
 		if n := len(sh.Records); n > 0 && !s.rec.known[sh.Label+"/"+sh.ID] && sh.Records[n-1].At.After(from) {
 			return fmt.Sprintf("shard %s holds changes and was never known, and no gap is declared", sh.ID)
@@ -228,23 +226,12 @@ func (s *simulation) checkShared() {
 		s.tick()
 	}
 	if s.uneven() && !s.bad() {
-		s.fail("I10", "the shards are not shared: %v", s.allHeld())
+		s.fail("I10", "the shards are not shared: %v", s.held())
 	}
-}
-
-// allHeld counts the shards of all tables that are being read, by worker.
-func (s *simulation) allHeld() map[string]int {
-	held := s.held()
-	if s.neighbour != nil {
-		for worker, n := range s.neighbour.held() {
-			held[worker] += n
-		}
-	}
-	return held
 }
 
 func (s *simulation) uneven() bool {
-	held := s.allHeld()
+	held := s.held()
 	least, most := math.MaxInt, 0
 	for _, m := range s.crew {
 		if m.works() {

@@ -89,21 +89,11 @@ const starvation = 18 * time.Hour
 // checkStarved notes when a gap may be declared though nothing took place that loses changes at
 // once.
 func (s *simulation) checkStarved() {
-	for _, m := range s.migrations() {
-		if !m.starved && starved(m) {
-			m.starved = true
-			s.World.Inject("nothing read for 18 hours")
-			s.World.Tracef("from now on a gap of %s may be declared", m.Source.Name)
-		}
+	if !s.starved && starved(s.Migration) {
+		s.starved = true
+		s.World.Inject("nothing read for 18 hours")
+		s.World.Tracef("from now on a gap may be declared")
 	}
-}
-
-// migrations are that of the table and that of its neighbour.
-func (s *simulation) migrations() []*Migration {
-	if s.neighbour == nil {
-		return []*Migration{s.Migration}
-	}
-	return []*Migration{s.Migration, s.neighbour.Migration}
 }
 
 // starved reports whether the stream was not listed, or something of it was not read, for too long.
@@ -140,13 +130,12 @@ func shardsOf(streams []*model.Stream) (all [][]*model.Shard) {
 	return all
 }
 
-// loses reports whether something took place after which a gap of a table may be declared: its
+// loses reports whether something took place after which a gap may be declared: its
 // stream was replaced, ended or left out what it cannot give any more, its target or its ledger was
 // set back, its mapping is another, or nothing was read of it for long.
-func (s *simulation) loses(m *Migration) bool {
-	own := m == s.Migration
-	stream := m.Source.Stream()
-	return m.starved || m.isSetBack() || len(m.Source.Streams) > 1 || stream.Ended || own && s.hash != firstHash || holed(stream)
+func (s *simulation) loses() bool {
+	stream := s.Source.Stream()
+	return s.starved || s.isSetBack() || len(s.Source.Streams) > 1 || stream.Ended || s.hash != s.firstHash || holed(stream)
 }
 
 // holed reports whether the stream left out what it has: a shard that it cannot give before it was
@@ -169,7 +158,7 @@ var reasons = []struct {
 	{"a new stream", func(s *simulation) bool { return len(s.Source.Streams) > 1 }},
 	{"stream is disabled", func(s *simulation) bool { return s.Source.Stream().Ended || len(s.Source.Streams) > 1 }},
 	{"stream is gone", func(s *simulation) bool { return s.Source.Stream().Ended || len(s.Source.Streams) > 1 }},
-	{"mapping was changed", func(s *simulation) bool { return s.hash != firstHash }},
+	{"mapping was changed", func(s *simulation) bool { return s.hash != s.firstHash }},
 }
 
 // checkGap: no gap is declared before anything was lost, and none tells of what did not happen
@@ -182,15 +171,11 @@ func (s *simulation) checkGap(table, key string, before, after *model.Row) {
 	if is.GapCount <= was.GapCount {
 		return
 	}
-	m := s.Migration
-	if n := s.neighbour; n != nil && n.isOf(table, key) {
-		m = n.Migration
-	}
-	if s.checkStarved(); !s.loses(m) {
+	if s.checkStarved(); !s.loses() {
 		s.fail("I5", "a gap before a loss: %s", is.Reason)
 	}
 	for _, r := range reasons {
-		if m == s.Migration && strings.Contains(is.Reason, r.says) && !r.holds(s) {
+		if strings.Contains(is.Reason, r.says) && !r.holds(s) {
 			s.fail("I5", "a gap that tells of what did not happen: %s", is.Reason)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
@@ -52,13 +53,11 @@ type Migration struct {
 	Writes sink.Events
 	// Wrap, if set, stands between the writer and the target.
 	Wrap func(sink.Table) sink.Table
-	// Prefix, if set, is what the keys of its rows begin with, in target tables that have other
-	// rows as well.
-	Prefix string
-	// Foreign, if set, tells which rows of its tables are another's.
-	Foreign func(table, key string) bool
 	// Watch, if set, sees every write as it takes place, after the checkers did.
 	Watch func(table, row string, before, after *model.Row)
+
+	// Entry is the table in the configuration of commands; by default one without rules.
+	Entry config.Table
 
 	families []string // of the target
 	broken   []string
@@ -250,6 +249,9 @@ func (m *Migration) survey(ctx context.Context, parking *sink.Parking) error {
 		if err := task.Sleep(ctx, max(m.Timing.List, time.Minute)); err != nil {
 			return err
 		}
+		if parked, err := m.anyParked(ctx); err != nil || !parked {
+			continue
+		}
 		if n, _, err := parking.Resolve(ctx, m.Mapping, model.Target{Bigtable: m.Target}); err != nil {
 			m.World.Tracef("parked items: %v", err)
 		} else if n > 0 {
@@ -351,7 +353,7 @@ func decoded[T any](r *model.Row) (*T, bool) {
 }
 
 // Unequal is what differs between source and target now.
-func (m *Migration) Unequal() []string { return Unequal(m.Source, m.Target, m.Mapping, m.Prefix) }
+func (m *Migration) Unequal() []string { return Unequal(m.Source, m.Target, m.Mapping) }
 
 // Equal waits until source and target are equal, and fails with the difference after the given
 // time.

@@ -1,39 +1,46 @@
 package sim
 
 import (
+	"bytes"
 	"context"
-	"errors"
+	"encoding/json"
 	"fmt"
+	"io"
+	"log/slog"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/backfill"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
-	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/parked"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/test/sim/model"
-	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// operator is somebody who decides about parked items while the workers run: they are read from the
-// source again, as by `parked retry`, or given up, as by `parked drop`.
+// operator is somebody who gives the commands `status`, `parked list`, `parked retry` and `parked
+// drop` while the workers run.
 type operator struct {
 	s     *simulation
-	lot   *sink.Parking
 	drops float64 // which part of the decisions is to give up
 }
 
-// newOperator makes one who does nothing yet.
-func newOperator(s *simulation) *operator {
-	return &operator{s: s, lot: sink.NewParking(model.Target{Bigtable: s.Target}, "default")}
-}
-
-// begin lets the operator decide about some of what is parked, now and then, until there is peace.
+// begin lets the operator look and decide, now and then, until there is peace.
 func (o *operator) begin() {
 	o.drops = o.s.drops / 2
-	every := o.s.limit(time.Duration(o.s.retries*float64(6*time.Hour)) + 20*time.Minute)
 	p := o.s.World.NewProcess("operator")
+	p.Go("status", func() {
+		for task.Sleep(p.Context(), o.s.World.UpTo(40*time.Minute)) == nil && !o.s.peaceful {
+			o.s.checkStatus(p.Context())
+		}
+	})
+	if o.s.retries == 0 {
+		return
+	}
+	every := o.s.limit(time.Duration(o.s.retries*float64(6*time.Hour)) + 20*time.Minute)
 	p.Go("parked items", func() {
 		for task.Sleep(p.Context(), o.s.World.UpTo(2*every)) == nil && !o.s.peaceful {
 			if err := o.decide(p.Context()); err != nil {
@@ -43,49 +50,53 @@ func (o *operator) begin() {
 	})
 }
 
-// parkedItem is what one item has parked.
-type parkedItem struct {
-	key     string
-	refs    []sink.Ref
-	records []transform.Parked
+// list is what is parked, by item.
+func (o *operator) list(ctx context.Context) ([][]parked.Record, error) {
+	chosen := parked.Selection{Table: o.s.Mapping.Source, All: true}
+	records, err := chosen.Find(ctx, o.lot())
+	return parked.ByItem(records), err
 }
 
+func (o *operator) lot() *sink.Parking {
+	return sink.NewParking(model.Target{Bigtable: o.s.Target}, "default")
+}
+
+// decision is a decision about records, and where the command writes its document.
+func (o *operator) decision(records ...parked.Record) (*parked.Decision, *bytes.Buffer) {
+	out := &bytes.Buffer{}
+	return &parked.Decision{
+		Console: &terminal.Console{Stdout: out, Stderr: io.Discard, Output: "json"}, Cfg: o.s.config(), Log: slog.New(slog.DiscardHandler),
+		Connect: func(context.Context) (parked.Source, error) { return desk{o.s}, nil },
+		Target:  &hasty{Target: model.Target{Bigtable: o.s.Target}, s: o.s}, Lot: o.lot(), Chosen: records,
+	}, out
+}
+
+// decide looks at what is parked, thinks, and decides about each item.
 func (o *operator) decide(ctx context.Context) error {
-	ctx, cancel := task.WithTimeout(ctx, 30*time.Minute)
-	defer cancel()
-	items, err := o.parked(ctx)
+	items, err := o.list(ctx)
+	if err != nil {
+		return err
+	}
+	looked := o.s.World.Elapsed()
+	if err := task.Sleep(ctx, o.s.World.UpTo(6*time.Minute)); err != nil {
+		return err
+	}
 	for _, item := range items {
-		if err != nil || o.s.peaceful {
-			return err
+		if o.s.peaceful {
+			return nil
 		}
-		o.s.rec.decided[item.key] = o.s.World.Elapsed()
+		key := item[0].Key
+		o.s.rec.decided[key] = looked
 		if !o.s.World.Chance(o.drops) {
-			err = o.retry(ctx, item)
+			if err := o.retry(ctx, item); err != nil && !diag.Has(err, diag.ItemsParked) {
+				return err
+			}
 			continue
 		}
 		o.s.World.Inject("parked item given up")
-		o.s.rec.gaveUp[item.key] = o.s.World.Elapsed()
-		err = o.remove(ctx, item)
-	}
-	return err
-}
-
-// parked lists what is parked, by item.
-func (o *operator) parked(ctx context.Context) (items []*parkedItem, err error) {
-	err = o.lot.List(ctx, o.s.Mapping.Source, func(ref sink.Ref, p transform.Parked) error {
-		if n := len(items); n == 0 || items[n-1].key != p.Key {
-			items = append(items, &parkedItem{key: p.Key})
-		}
-		last := items[len(items)-1]
-		last.refs, last.records = append(last.refs, ref), append(last.records, p)
-		return nil
-	})
-	return items, err
-}
-
-func (o *operator) remove(ctx context.Context, item *parkedItem) error {
-	for _, ref := range item.refs {
-		if err := o.lot.Remove(ctx, ref); err != nil {
+		o.s.rec.gaveUp[key] = looked
+		d, _ := o.decision(item...)
+		if err := d.Drop(ctx, true); err != nil {
 			return err
 		}
 	}
@@ -93,41 +104,18 @@ func (o *operator) remove(ctx context.Context, item *parkedItem) error {
 }
 
 // retry repairs one item. What is parked meanwhile stays.
-func (o *operator) retry(ctx context.Context, item *parkedItem) error {
-	ledger, err := o.s.Ledger(ctx)
-	if err != nil {
-		return err
+func (o *operator) retry(ctx context.Context, item []parked.Record) error {
+	d, out := o.decision(item...)
+	err := d.Retry(ctx)
+	var document struct{ Resolved int }
+	if failed := json.Unmarshal(out.Bytes(), &document); failed != nil {
+		o.s.fail("I9", "the document of a retry: %v", failed)
 	}
-	target := &hasty{Target: model.Target{Bigtable: o.s.Target}, s: o.s}
-	r := &sink.Repairer{
-		Mapping: o.s.Mapping, Rows: target, Table: target, Item: o.item,
-		Current: func(ctx context.Context) (uint32, error) {
-			state, _, err := ledger.Table(ctx, o.s.Mapping.Source)
-			return state.Generation, err
-		},
-		Generation: func(ctx context.Context, at time.Time) (uint32, error) {
-			state, _, err := ledger.Table(ctx, o.s.Mapping.Source)
-			if err != nil {
-				return 0, err
-			}
-			shards, err := ledger.Shards(ctx, o.s.Mapping.Source)
-			if err != nil {
-				return 0, err
-			}
-			return state.Generation, checkpoint.Admissible(state, shards, at)
-		},
+	if document.Resolved > 0 {
+		o.s.World.Inject("parked item retried")
 	}
-	done, err := r.RepairParked(ctx, item.records...)
-	var bad *sink.BadItem
-	switch {
-	case errors.As(err, &bad), errors.Is(err, sink.ErrOvertaken), errors.Is(err, sink.ErrRepairs):
-		return nil // it stays parked
-	case err != nil:
-		return err
-	}
-	o.s.World.Inject("parked item retried")
-	o.s.World.Tracef("the operator has retried item %s: it is there %v, %d rows are written", o.s.Source.NameOf(item.records[0].Change.Keys), done.Present, done.Written)
-	return o.remove(ctx, item)
+	o.s.World.Tracef("the operator retries item %s: %s %v", o.s.Source.NameOf(item[0].Change.Keys), out, err)
+	return err
 }
 
 // hasty is the target of a retry that may be cut short between two rows of an item.
@@ -145,13 +133,34 @@ func (h *hasty) Apply(ctx context.Context, r *sink.Request) (bool, error) {
 	return h.Target.Apply(ctx, r)
 }
 
-// item reads an item consistently. Now and then the answer takes minutes, in which the item may
-// change, and the row.
-func (o *operator) item(ctx context.Context, keys attribute.Item) (attribute.Item, bool, error) {
-	item, err := o.s.Source.Get(ctx, keys)
-	if err == nil && !o.s.peaceful && o.s.World.Rand().IntN(2) == 0 {
-		o.s.World.Inject("item read slowly")
-		err = task.Sleep(ctx, o.s.World.UpTo(6*time.Minute))
+// Cluster is where the app profile leads.
+func (h *hasty) Cluster(ctx context.Context) (string, error) {
+	if !h.s.plan.clustered {
+		return "", nil
+	}
+	return h.s.whichCluster(ctx)
+}
+
+// desk is the source as an operator's machine sees it.
+type desk struct{ s *simulation }
+
+func (d desk) Describe(ctx context.Context, table string) (backfill.Description, error) {
+	found, err := d.s.Source.Describe(ctx, table)
+	found.PrimaryKey = d.s.Mapping.PrimaryKey
+	return found, err
+}
+
+// Get reads an item. Now and then the answer is slow, and the item has changed before it comes.
+func (d desk) Get(ctx context.Context, _ string, keys attribute.Item) (attribute.Item, bool, error) {
+	item, err := d.s.Source.Get(ctx, keys)
+	if err == nil && !d.s.peaceful && d.s.World.Rand().IntN(2) == 0 {
+		d.s.World.Inject("item read slowly")
+		for range 8 {
+			if d.s.Source.Now(keys).Equal(item) {
+				d.s.write()
+			}
+		}
+		err = task.Sleep(ctx, d.s.World.UpTo(15*time.Second))
 	}
 	return item, item.Exists(), err
 }
@@ -159,33 +168,31 @@ func (o *operator) item(ctx context.Context, keys attribute.Item) (attribute.Ite
 // last retries everything that is parked, when nothing changes and nothing fails any more: what can
 // be stored is stored, and what the source does not hold is forgotten.
 func (o *operator) last(ctx context.Context) error {
-	items, err := o.parked(ctx)
+	items, err := o.list(ctx)
+	if err != nil {
+		return err
+	}
 	for _, item := range items {
-		if err == nil {
-			o.s.rec.decided[item.key] = o.s.World.Elapsed()
-			err = o.retry(ctx, item)
-		}
-		var hole *checkpoint.NotAdmissible
-		if errors.As(err, &hole) {
-			err = nil // a row without a version waits until the next load is admissible
-			continue
-		}
-		if now := o.s.Source.Now(item.records[0].Change.Keys); err == nil && (!now.Exists() || o.s.rec.layout.place(now).held()) {
-			left := 0
-			err = o.lot.OfItem(ctx, o.s.Mapping.Source, item.key, func(sink.Ref, transform.Parked) error { left++; return nil })
-			if err == nil && left > 0 {
-				err = fmt.Errorf("%d changes of %s stay parked", left, o.s.Source.NameOf(item.records[0].Change.Keys))
-			}
+		keys := item[0].Change.Keys
+		o.s.rec.decided[item[0].Key] = o.s.World.Elapsed()
+		err := o.retry(ctx, item)
+		now := o.s.Source.Now(keys)
+		switch storable := !now.Exists() || o.s.rec.layout.place(now).held(); {
+		case err == nil, diag.Has(err, diag.RetryNotYet): // a row without a version waits until the next load is admissible
+		case !diag.Has(err, diag.ItemsParked):
+			return err
+		case storable:
+			return fmt.Errorf("the changes of %s stay parked: %w", o.s.Source.NameOf(keys), err)
 		}
 	}
-	return err
+	return nil
 }
 
 // retryAll is a last look at what is parked (I9).
 func (s *simulation) retryAll() {
 	p, done := s.World.NewProcess("operator in peace"), s.World.NewEvent()
 	var err error
-	p.Go("parked items", func() { err = newOperator(s).last(p.Context()); done.Set() })
+	p.Go("parked items", func() { err = (&operator{s: s}).last(p.Context()); done.Set() })
 	if done.Wait(s.ctx) == nil && err != nil {
 		s.fail("I9", "what is parked cannot be retried: %v", err)
 	}

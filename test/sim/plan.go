@@ -30,9 +30,8 @@ type plan struct {
 	pages               int   // that shards which are behind hold at once in a worker, 0 for the default
 	joined              bool  // the table is found by a pattern
 	clustered           bool  // it can be told which cluster the target is
-	neighbour           beside
-	awkward             bool // primary keys hold delimiters, escapes and control characters
-	long                bool // and are long
+	awkward             bool  // primary keys hold delimiters, escapes and control characters
+	long                bool  // and are long
 	// tombstoneAge is how long tombstones are kept, 0 for ever; every other delay is then kept below a part of it.
 	tombstoneAge time.Duration
 	rates        map[string]float64
@@ -143,7 +142,6 @@ func newPlan(seed uint64, o SimOptions) plan {
 	p.awkward, p.segments = stream(seed, "keys").IntN(3) == 0, 1+stream(seed, "segments").IntN(5)
 	p.atHorizon = stream(seed, "horizon").IntN(2) == 0
 	p.long = stream(seed, "long keys").IntN(8) == 0
-	p.neighbour = drawNeighbour(seed)
 	if p.mapping = o.Mapping; p.mapping == "" && stream(seed, "rules").IntN(4) < 2 {
 		p.mapping = shapeOf(seed)
 	}
@@ -244,7 +242,7 @@ func stream(seed uint64, name string) *rand.Rand {
 func Effects() []string {
 	return []string{
 		"all workers down", "call throttled", "change trimmed before it was applied", "child listed before its parent", "clean stop",
-		"closed shard shown open", "drained to the end", "dry run", "empty pages", "ended stream not found",
+		"closed shard shown open", "drained to the end", "empty pages", "ended stream not found",
 		"horizon after a trim, without an error", "item moved to another row", "item parked", "item read slowly", "item removed by its time to live", "iterator expired", "iterator too old",
 		"ledger exchanged", "ledger lost", "ledger restored", "mapping changed", "new stream", "no answer for minutes", "no answer of the control plane", "nothing read for 18 hours",
 		"one call fails at the source", "one call fails at the target", "page of a scan without items", "page with changes that were read before", "parked item given up", "parked item healed",

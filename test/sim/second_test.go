@@ -6,6 +6,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
 
+	"github.com/dynamodb-bigtable/replicator/expression"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/test/sim/model"
 	"github.com/dynamodb-bigtable/replicator/test/virtual"
@@ -35,25 +36,7 @@ func twoTables() *transform.Mapping {
 	})
 }
 
-func twoTablesBuild(w *virtual.World) *Migration {
-	m := swarmBuild(w)
-	m.Mapping = twoTables()
-	m.Source.View = "NEW_AND_OLD_IMAGES"
-	for _, table := range m.Mapping.Tables() {
-		m.Target.Create(table, "a", "b", "c", sink.LiveFamily, sink.GoneFamily)
-	}
-	return m
-}
-
-// twoTablesSeeds is how many whole systems TestSwarmOfTwoTables plays.
-const twoTablesSeeds = 16
-
-// H72, H73: items that go between two target tables, and live in both, leave nothing behind in either, whatever goes wrong.
-func TestH72_H73_H74_SwarmOfTwoTables(t *testing.T) {
-	playWith(t, twoTablesSeeds, twoTablesBuild, rulesSwarm)
-}
-
-// quiet is twoTablesBuild without any faults of the services.
+// quiet is a system without any faults of the services.
 func quiet(w *virtual.World) *Migration {
 	m := NewMigration(w, 1)
 	m.Mapping = twoTables()
@@ -115,4 +98,18 @@ func TestH69_OneOfTwoTargetsIsLost(t *testing.T) {
 			s.failf("beats %d and %v, gaps %q", after.WitnessBeat, after.WitnessBeats, s.Gaps)
 		}
 	})
+}
+
+// template, when and mapping are for mappings that are written here, and are right.
+func template(text string) *transform.Template { return must(transform.ParseTemplate(text)) }
+
+func when(text string) *expression.Condition { return must(expression.ParseWhen(text)) }
+
+func mapping(spec transform.Spec) *transform.Mapping { return must(transform.New(spec)) }
+
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
 }

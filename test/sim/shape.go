@@ -27,6 +27,7 @@ var mappings embed.FS
 // shape is a mapping with items that it is for.
 type shape struct {
 	name     string
+	entry    config.Table
 	mapping  *transform.Mapping
 	families []string // as Bigtable.Create takes them
 	layout   layout
@@ -107,7 +108,7 @@ func newShape(files fs.FS, folder string) (*shape, error) {
 	if !ok {
 		return nil, fmt.Errorf("no entry is for table %s", source)
 	}
-	s := &shape{name: folder, steers: map[string]bool{}, ttl: entry.TTL.Attribute, outlives: entry.TTL.Expire == "keep"}
+	s := &shape{name: folder, entry: entry, steers: map[string]bool{}, ttl: entry.TTL.Attribute, outlives: entry.TTL.Expire == "keep"}
 	if s.mapping, err = entry.Mapping(example.Key()); err != nil {
 		return nil, err
 	}

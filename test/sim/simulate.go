@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
-	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
@@ -81,7 +79,7 @@ func Simulate(seed uint64, o SimOptions) (r Report) {
 
 func (s *simulation) report() Report {
 	return Report{
-		Seed: s.plan.seed, Failures: slices.Concat(s.violations(), s.failures), Injected: s.World.Injected(), Elapsed: s.World.Elapsed(),
+		Seed: s.plan.seed, Failures: slices.Concat(s.Broken(), s.failures), Injected: s.World.Injected(), Elapsed: s.World.Elapsed(),
 		Steps: s.World.Steps(), Gap: len(s.Gaps) > 0, Trace: s.World.Trace(),
 	}
 }
@@ -91,13 +89,13 @@ type simulation struct {
 	*Migration
 	plan      plan
 	options   SimOptions
-	work      *workload  // of a run under rules
-	neighbour *neighbour // nil if there is none
+	work      *workload // of a run under rules
 	rec       *recorder
 	ctx       context.Context
 	failures  []string
 	crew      []*member
 	hired     int
+	firstHash string // of the mapping with which the run begins
 	hash      string // of the mapping that workers are started with
 
 	throttled, poisoned, rejected float64
@@ -118,6 +116,7 @@ type simulation struct {
 	disturbed                     time.Duration // when items were last changed while a run drained
 	elsewhere                     time.Duration // until when the app profile routes to another cluster
 	written                       int
+	doubted                       int               // the era in which the last look at the status found that the table is not in sync; -1 for none
 	looked                        time.Duration     // when checks that are not made at every step were made
 	made                          map[string]uint64 // by the witness's table and key, the beat with which it was made
 }
@@ -136,26 +135,27 @@ type member struct {
 // works reports whether the worker goes on.
 func (m *member) works() bool { return !m.worker.Over && !m.worker.Dead() }
 
-// firstHash is that of the mapping with which a run begins.
-const firstHash = "h"
-
 func newSimulation(p plan, o SimOptions) *simulation {
 	w := virtual.NewWorld(p.seed, simEpoch, o.Trace)
 	w.StepLimit = stepLimit
 	var rowKey []string
-	plain := config.Table{To: "orders"}
+	plain := "{ from: Orders, to: orders }"
 	if p.moving {
 		rowKey = []string{"value", "pk", "sk"}
-		plain.Rules = []config.Rule{{RowKey: "{value}#{pk}#{sk}"}}
+		plain = `{ from: Orders, to: orders, families: { d: maxversions=1 }, rules: [{ row_key: "{value}#{pk}#{sk}" }] }`
 	}
-	s := &simulation{plan: p, options: o, hash: firstHash, made: map[string]uint64{}}
+	s := &simulation{plan: p, options: o, made: map[string]uint64{}, doubted: -1}
 	if p.mapping == "" {
 		s.Migration = NewMigration(w, p.shards, rowKey...)
+		s.Entry = entryOf(plain)
 	} else {
 		chosen := shapeNamed(p.mapping)
 		s.Migration = NewMigrationBy(w, p.shards, chosen.mapping, chosen.families...)
+		s.Entry = chosen.entry
 		s.work = newWorkload(chosen, stream(p.seed, "items"), 2*p.keys, p.long)
 	}
+	s.hash = s.config().Hash(s.Entry)
+	s.firstHash = s.hash
 	s.Lease, s.TombstoneAge = p.lease, p.tombstoneAge
 	s.Timing = pipeline.Timing{Poll: p.poll, Pass: p.pass, List: p.list}
 	s.MaxImageAge = p.tombstoneAge / 2
@@ -164,14 +164,15 @@ func newSimulation(p plan, o SimOptions) *simulation {
 		s.Source.View = "NEW_IMAGE"
 	}
 	s.rec = newRecorder(s.Migration)
-	s.rec.layout = newNaive(&plain, nil, s.Mapping)
-	if s.work != nil {
+	if s.work == nil {
+		s.rec.layout = newNaive(&s.Entry, nil, s.Mapping)
+	} else {
 		s.rec.layout, s.Outlives = s.work.layout, s.work.outlives
 		s.Source.TimeToLive = s.work.ttl != ""
 	}
 	s.Watch = func(table, key string, before, after *model.Row) {
 		s.rec.watch(table, key, before, after)
-		s.watchBoth(table, key, before, after)
+		s.look(table, key, before, after)
 	}
 	s.Source.Fault, s.Target.Fault = s.sourceFault, s.targetFault
 	s.Target.LateBy = s.limit(time.Minute)
@@ -184,14 +185,11 @@ func newSimulation(p plan, o SimOptions) *simulation {
 	if s.Mapping.KeepsVersions() {
 		s.rejected = 0 // a former image that the target rejects would have the newest one parked
 	}
-	if p.neighbour != alone {
-		s.moveIn()
-	}
 	return s
 }
 
-// watchBoth sees every write, those of a neighbour among them.
-func (s *simulation) watchBoth(table, key string, before, after *model.Row) {
+// look sees every write, after the recorder did.
+func (s *simulation) look(table, key string, before, after *model.Row) {
 	s.noteMade(table, key, before, after)
 	s.checkGap(table, key, before, after)
 	s.strike(table, key, before, after)
@@ -205,15 +203,7 @@ func (s *simulation) fail(checker, format string, args ...any) {
 }
 
 // bad reports whether the run is over for a failure.
-func (s *simulation) bad() bool { return len(s.failures) > 0 || len(s.violations()) > 0 }
-
-// violations are what the checkers of the table and of its neighbour have found.
-func (s *simulation) violations() []string {
-	if s.neighbour == nil {
-		return s.Broken()
-	}
-	return slices.Concat(s.Broken(), s.neighbour.Broken())
-}
+func (s *simulation) bad() bool { return len(s.failures) > 0 || len(s.Broken()) > 0 }
 
 // play is the script: a table with items, a crew, the planned faults, and then peace and judgement.
 func (s *simulation) play(ctx context.Context) {
@@ -236,16 +226,11 @@ func (s *simulation) play(ctx context.Context) {
 	if o := s.options; o.sabotage != nil {
 		o.sabotage(s)
 	}
-	if s.retries > 0 {
-		newOperator(s).begin()
-	}
+	(&operator{s: s}).begin()
 	for range s.interruptions {
 		s.World.After(s.World.UpTo(45*time.Minute), s.interrupt)
 	}
 	s.World.Go("application", func(ctx context.Context) { s.follow(ctx, s.plan.writes, s.burst) })
-	if n := s.neighbour; n != nil {
-		s.World.Go("neighbour", func(ctx context.Context) { n.live(ctx, s) })
-	}
 	for s.World.Elapsed() < s.plan.length && !s.bad() {
 		s.tick()
 	}
@@ -303,12 +288,6 @@ func (s *simulation) pass() bool {
 		}
 	}
 	s.rollAged(s.Source)
-	if n := s.neighbour; n != nil {
-		if s.TombstoneAge > 0 && n.Mapping.Table != s.Mapping.Table {
-			s.Target.Collect(n.Mapping.Table, sink.GoneFamily, s.TombstoneAge)
-		}
-		s.rollAged(n.Source)
-	}
 	return true
 }
 
@@ -331,7 +310,7 @@ func (s *simulation) hire(m *member, adjust ...func(*pipeline.Options)) {
 		t := &o.Tables[0]
 		t.RowsPerSecond, t.Segments = s.copyRate, 1+(s.plan.segments+s.hired)%5 // a copy that goes on has as many as it began with
 		t.MappingHash, t.AcceptMapping, t.Copy, t.FromNow = hash, hash == s.hash, !plan.unloaded, !plan.atHorizon
-		o.Database, o.Open, o.Pages = s.Source, s.watched, s.plan.pages
+		o.Database, o.Open, o.Pages = s.Source, s.open, s.plan.pages
 		if s.plan.clustered {
 			o.Cluster = s.whichCluster
 		}
@@ -339,10 +318,6 @@ func (s *simulation) hire(m *member, adjust ...func(*pipeline.Options)) {
 			spec := *t
 			spec.Joined = true
 			o.Tables, o.Discover, o.DiscoverEvery = nil, s.found(o, spec), s.plan.list
-		}
-		if n := s.neighbour; n != nil {
-			o.Tables = append(o.Tables, n.table(1+s.hired%3))
-			o.Database = tables{s.Source, n.Source}
 		}
 		for _, f := range adjust {
 			f(o)
@@ -352,14 +327,6 @@ func (s *simulation) hire(m *member, adjust ...func(*pipeline.Options)) {
 		s.World.Inject("worker clock wrong from its start")
 		m.worker.Skew(time.Duration(s.clocks * (2*s.World.Rand().Float64() - 1) * float64(s.limit(wrongest(plan.seed)))))
 	}
-}
-
-// watched is the stream of that name, of the table or of its neighbour.
-func (s *simulation) watched(arn string) cdc.Source {
-	if n := s.neighbour; n != nil && slices.ContainsFunc(n.Source.Streams, func(s *model.Stream) bool { return s.ARN == arn }) {
-		return n.open(arn)
-	}
-	return s.open(arn)
 }
 
 // replace starts another worker in the place of one that is gone. A worker that ended by itself

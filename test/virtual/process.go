@@ -130,10 +130,10 @@ func (p *Process) Sleep(ctx context.Context, d time.Duration) error {
 	return context.Cause(ctx)
 }
 
-// WithTimeout is context.WithTimeout in virtual time.
-func (p *Process) WithTimeout(parent context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+// WithTimeout is context.WithTimeoutCause in virtual time.
+func (p *Process) WithTimeout(parent context.Context, d time.Duration, cause error) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(parent)
-	timer := p.world.after(p, d, func() { cancel(context.DeadlineExceeded) })
+	timer := p.world.after(p, d, func() { cancel(cause) })
 	return ctx, func() {
 		p.world.timers.remove(timer)
 		cancel(context.Canceled)

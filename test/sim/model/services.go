@@ -150,6 +150,14 @@ const (
 	RecordColumn  = "r"
 )
 
+// Records is what is parked, as commands see it.
+func (t Target) Records(string) sink.Records { return t }
+
+// Ledger is the ledger, as commands see it.
+func (t Target) Ledger(stateTable string) checkpoint.Store {
+	return Store{Bigtable: t.Bigtable, Table: stateTable, Family: LedgerFamily}
+}
+
 // Store is the model as package checkpoint sees it.
 type Store struct {
 	*Bigtable

@@ -1,0 +1,96 @@
+package sim
+
+import (
+	"context"
+	"strings"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/status"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/test/sim/model"
+)
+
+// config is the configuration that commands are given for the table.
+func (m *Migration) config() *config.Config {
+	entry := m.Entry
+	if entry.From == "" {
+		entry = config.Table{From: m.Mapping.Source, To: m.Mapping.Table}
+	}
+	return &config.Config{Name: "default", Tables: []config.Table{entry}, State: config.State{Table: model.StateTable, Lease: m.Lease}}
+}
+
+// entryOf is a table of a configuration.
+func entryOf(text string) config.Table {
+	c, err := config.Parse("plain", []byte("version: 1\ntarget: { project: p, instance: i }\ntables: ["+text+"]\n"), noEnvironment)
+	if err != nil {
+		panic(err)
+	}
+	return c.Tables[0]
+}
+
+// anyParked reports what a worker's survey of the ledger asks.
+func (m *Migration) anyParked(ctx context.Context) (bool, error) {
+	l, err := status.Read(ctx, m.config(), model.Target{Bigtable: m.Target}, "")
+	return err == nil && l.Judge(noEnvironment, "", task.Now(ctx)).AnyParked(), err
+}
+
+func noEnvironment(string) (string, bool) { return "", false }
+
+// status is what the command says of the table now.
+func (m *Migration) status(ctx context.Context) (status.Table, error) {
+	l, err := status.Read(ctx, m.config(), model.Target{Bigtable: m.Target}, "")
+	if err != nil {
+		return status.Table{}, err
+	}
+	l.LookAtTargets(ctx, func(table string) checkpoint.Store {
+		return model.Store{Bigtable: m.Target, Table: table, Family: sink.LiveFamily}
+	}, task.Now(ctx))
+	d := l.Judge(noEnvironment, "", task.Now(ctx))
+	l.TellMappings(d)
+	return d.Tables[0], nil
+}
+
+// checkStatus: nothing is said to be in sync of which something was lost, or is missing though the
+// ledger calls it applied (I5). Two looks in one
+// era find that: between them a keeper looks at the target.
+func (s *simulation) checkStatus(ctx context.Context) {
+	s.Source.Stream().Trim(s.World.Now().Add(-cdc.Retention)) // which the service does, though nobody asks
+	doubt := s.doubt()
+	said, err := s.status(ctx)
+	if err != nil {
+		s.World.Tracef("status fails: %v", err)
+		return
+	}
+	if doubt != "" && s.doubted == s.rec.era && said.Phase == status.PhaseInSync && !s.bad() {
+		s.fail("I5", "status says %s: %s", said.Phase, doubt)
+	}
+	if s.doubted = s.rec.era; doubt == "" {
+		s.doubted = -1
+	}
+}
+
+// doubt is why the table is not in sync; "" if it may be.
+func (s *simulation) doubt() string {
+	state := s.State()
+	if state.NeedsLoad {
+		return "a gap is declared: " + state.Reason
+	}
+	if lost := s.trimmed(state); lost != "" {
+		return lost
+	}
+	return strings.Join(s.rec.unequalOf(s.since(state), s.rec.claimed(state)), "\n")
+}
+
+// claimed tells whether the ledger calls a change applied.
+func (t *recorder) claimed(state checkpoint.TableState) func(c change) bool {
+	return func(c change) bool {
+		if c.Shard == nil { // the load's alone
+			return c.At.Before(state.Load.StartedAt)
+		}
+		seen := t.shards[c.Shard.Label+"/"+c.Shard.ID]
+		return seen != nil && seen.Position.Compare(c.Sequence) >= 0
+	}
+}
