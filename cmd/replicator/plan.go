@@ -4,19 +4,18 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/cost"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
-	"github.com/dynamodb-bigtable/replicator/internal/policy"
+	"github.com/dynamodb-bigtable/replicator/internal/plan"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// planFlags are what plan can be told besides the configuration.
+// planFlags are the flags of plan.
 type planFlags struct {
 	apply, exitCode, acceptMapping bool
 	allowed                        config.Allowed
@@ -78,7 +77,7 @@ func (p *program) plan(ctx context.Context, f planFlags) error {
 		if err := oneOf("--print-iam", f.printIAM, []string{"aws", "gcp"}); err != nil {
 			return err
 		}
-		return p.printIAM(cfg, f.printIAM)
+		return plan.PrintPrivileges(&p.Console, cfg, f.printIAM)
 	}
 	switch {
 	case f.sample < 0 || f.sample > largestSample:
@@ -100,13 +99,28 @@ func (p *program) plan(ctx context.Context, f planFlags) error {
 	if err != nil {
 		return err
 	}
-	pl := newPlanner(p, cfg, source, prices, f)
-	defer pl.close()
-	pl.examine(ctx)
+	in := plan.Read(ctx, &p.Console, cfg, source, plan.Question{Apply: f.apply, AcceptMapping: f.acceptMapping, Sample: f.sample, Prices: prices, Hints: p.withConfig()})
+	defer in.Close()
 	if ctx.Err() != nil {
 		return terminal.Ended(ctx)
 	}
-	return pl.conclude(ctx)
+	document := in.Judge()
+	document.Render(in.Out)
+	known, failed := in.Conclude(ctx, document)
+	if p.AsJSON() {
+		if err := p.WriteJSON(document); err != nil {
+			return err
+		}
+	}
+	switch {
+	case failed != nil:
+		return failed
+	case known != nil:
+		return &reported{known}
+	case f.exitCode && len(document.Create) > 0:
+		return &reported{&diag.Error{Code: diag.TargetTableMissing, What: "something would be created", Exit: diag.ExitNo}}
+	}
+	return nil
 }
 
 func loadPrices(path string) (cost.Prices, error) {
@@ -123,77 +137,4 @@ func loadPrices(path string) (cost.Prices, error) {
 			Fix: "write it as internal/cost/prices.yaml of the source code is"}
 	}
 	return prices, nil
-}
-
-// planReport is plan's answer, for people and for programs.
-type planReport struct {
-	Schema   string             `json:"schema"` // replicator.plan/v1
-	Name     string             `json:"name"`
-	At       time.Time          `json:"at"`
-	Source   string             `json:"source"`
-	Target   string             `json:"target"`
-	Emulator bool               `json:"emulator"`
-	Checks   []preflight.Answer `json:"checks"`
-	Create   []creation         `json:"create"`
-	Created  []string           `json:"created"` // by --apply
-	Tables   []planTable        `json:"tables"`
-	Shared   []cost.Line        `json:"shared_cost"` // of all tables together
-	Totals   []cost.Total       `json:"totals"`
-	Prices   planPrices         `json:"prices"`
-	Warnings diag.List          `json:"warnings"`
-	Missing  *missingIAM        `json:"missing_iam"` // null if nothing is known to be missing
-}
-
-// creation is something that is missing and would be created.
-type creation struct {
-	Kind      string       `json:"kind"` // table, family, view, app_profile
-	Name      string       `json:"name"`
-	Families  []planFamily `json:"families,omitempty"` // of a table, or the one family
-	View      string       `json:"view,omitempty"`     // of a table that is created with it
-	Shows     []string     `json:"shows,omitempty"`    // families of a view
-	SplitKeys []string     `json:"split_keys,omitempty"`
-	Cluster   string       `json:"cluster,omitempty"` // of an app profile
-}
-
-type planFamily struct {
-	Name string `json:"name"`
-	Keep string `json:"keep"` // the garbage collection rule as cbt writes it
-}
-
-// planTable is one source table.
-type planTable struct {
-	Source     string         `json:"source"`
-	Target     string         `json:"target"`
-	Items      int64          `json:"items"` // DynamoDB's count, up to six hours old
-	Bytes      int64          `json:"bytes"`
-	Billing    string         `json:"billing"`
-	OpenShards *int           `json:"open_shards"` // null if the stream could not be listed
-	Sampled    int            `json:"sampled"`
-	RowKeys    []string       `json:"row_keys"`            // ten of the sample
-	Unmappable map[string]int `json:"unmappable"`          // sampled items by reason
-	Unmapped   []string       `json:"unmapped_attributes"` // of the sample, that reach no cell
-	Copy       planCopy       `json:"copy"`
-	Cost       []cost.Line    `json:"cost"`
-}
-
-type planCopy struct {
-	RowsPerSecond float64 `json:"rows_per_second"`
-	LimitedBy     string  `json:"limited_by"`
-	Seconds       float64 `json:"seconds"`
-}
-
-// planPrices says what the estimates rest on.
-type planPrices struct {
-	Estimate bool                  `json:"estimate"` // always true
-	Date     string                `json:"date"`
-	Currency string                `json:"currency"`
-	Regions  string                `json:"regions"`
-	Prices   map[string]cost.Price `json:"prices"`
-	Rates    map[string]float64    `json:"rates"`
-}
-
-// missingIAM is what an identity was refused, as documents that grant it.
-type missingIAM struct {
-	AWS *policy.Policy `json:"aws,omitempty"`
-	GCP []string       `json:"gcp,omitempty"`
 }

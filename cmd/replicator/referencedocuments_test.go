@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -44,7 +45,7 @@ func referenceConfiguration(t *testing.T) string {
 var documents = []struct{ schema, command, declared, below string }{
 	{"replicator.init/v1", "replicator init -o json", "proposed", ""},
 	{"replicator.lint/v1", "replicator lint -o json", "lintReport", ""},
-	{"replicator.plan/v1", "replicator plan -o json", "planReport", ""},
+	{"replicator.plan/v1", "replicator plan -o json", "plan.Document", ""},
 	{"replicator.preview/v1", "replicator preview -o json", "preview", "items[]."},
 	{"replicator.test/v1", "replicator test -o json", "exampleResult", "examples[]."},
 	{"replicator.functions/v1", "replicator config functions -o json", "templateFunction", "functions[]."},
@@ -63,11 +64,15 @@ func referenceJSON(t *testing.T) string {
 	b := reference("Documents for programs", "With `-o json` every command prints one document on stdout; its member `schema` names its form. What cannot be told is `null`. Later versions\n"+
 		"of a form may add members and take none away. `replicator status --schema` prints the JSON Schema of the status. Text that is not UTF-8 is\n"+
 		"`{\"base64\": \"…\"}`.")
-	packages := map[string]structs{"main": structsOf(t, "cmd/replicator"), "status": structsOf(t, "internal/status"), "parked": structsOf(t, "internal/parked")}
-	for _, in := range []string{"preflight", "parked"} { // whose types stand in documents of commands
-		for name, declared := range structsOf(t, "internal/"+in) {
-			packages["main"][in+"."+name] = declared
+	packages, others := map[string]structs{"main": structsOf(t, "cmd/replicator")}, structs{}
+	for _, in := range []string{"parked", "plan", "preflight", "status"} {
+		packages[in] = structsOf(t, "internal/"+in)
+		for name, declared := range packages[in] {
+			others[in+"."+name] = declared
 		}
+	}
+	for _, declared := range packages { // types of one package stand in documents of another
+		maps.Copy(declared, others)
 	}
 	for _, d := range documents {
 		in, name, ok := strings.Cut(d.declared, ".")

@@ -1,4 +1,4 @@
-package main
+package plan
 
 import (
 	"fmt"
@@ -15,8 +15,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// writePlan writes what follows the checks, for people. Errors of the stream show when it is closed.
-func writePlan(w io.Writer, r *planReport) {
+// Render writes what follows the checks, for people. Errors of the stream show when it is closed.
+func (r *Document) Render(w io.Writer) {
 	if len(r.Create) > 0 {
 		_, _ = fmt.Fprintln(w, "\nWould be created")
 		for _, c := range r.Create {
@@ -34,7 +34,7 @@ func writePlan(w io.Writer, r *planReport) {
 	}
 }
 
-func writeCreation(w io.Writer, c creation) {
+func writeCreation(w io.Writer, c Creation) {
 	switch c.Kind {
 	case "app_profile":
 		_, _ = fmt.Fprintf(w, "  + app profile %s: single cluster %s, single-row transactions\n", c.Name, c.Cluster)
@@ -65,7 +65,7 @@ func shortened(list []string, n int) []string {
 	return append(append([]string{}, list[:n]...), "…")
 }
 
-func writePlanTable(w io.Writer, t planTable) {
+func writePlanTable(w io.Writer, t Table) {
 	_, _ = fmt.Fprintf(w, "\n%s → %s\n", t.Source, t.Target)
 	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(name, format string, args ...any) {
@@ -96,7 +96,8 @@ func copyTime(seconds float64) string {
 	return "about " + backfill.FormatDuration(time.Duration(seconds*float64(time.Second)))
 }
 
-// shownKey is a row key for a terminal and for JSON: as it is if it is printable text, else with the rest escaped.
+// shownKey is a row key for a terminal and for JSON: as it is if it is printable text, else with
+// the rest escaped.
 func shownKey(key string) string {
 	if utf8.ValidString(key) && strings.IndexFunc(key, func(r rune) bool { return !strconv.IsPrint(r) }) < 0 {
 		return key
@@ -105,7 +106,7 @@ func shownKey(key string) string {
 	return quoted[1 : len(quoted)-1]
 }
 
-func writeCost(w io.Writer, r *planReport) {
+func writeCost(w io.Writer, r *Document) {
 	if len(r.Tables) == 0 {
 		return
 	}
@@ -146,7 +147,7 @@ func writeCost(w io.Writer, r *planReport) {
 	_, _ = fmt.Fprintf(w, "  in all about %s, besides what the changes cost\n", strings.Join(sums, ", "))
 }
 
-func writeMissing(w io.Writer, m *missingIAM) {
+func writeMissing(w io.Writer, m *MissingPrivileges) {
 	if m == nil {
 		return
 	}

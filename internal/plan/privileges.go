@@ -1,4 +1,4 @@
-package main
+package plan
 
 import (
 	"encoding/json"
@@ -7,13 +7,15 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/policy"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// printIAM writes the least privileges of a cloud for the configuration. Nothing is asked of either end. What has to be said
-// besides goes to stderr, so that stdout is the document.
-func (p *program) printIAM(cfg *config.Config, cloud string) error {
+// PrintPrivileges writes the least privileges of a cloud, aws or gcp, for the configuration.
+// Nothing is asked of either end. What has to be said besides goes to stderr, so that stdout is the
+// document.
+func PrintPrivileges(p *terminal.Console, cfg *config.Config, cloud string) error {
 	if cloud == "aws" {
-		return p.printAWS(cfg)
+		return printAWS(p, cfg)
 	}
 	worker, planner := policy.GoogleWorker(cfg), policy.GooglePlanner(cfg)
 	if p.AsJSON() {
@@ -31,8 +33,8 @@ func (p *program) printIAM(cfg *config.Config, cloud string) error {
 	return nil
 }
 
-func (p *program) printAWS(cfg *config.Config) error {
-	if err := writePolicy(p.Stdout, policy.AWS(cfg, p.region(cfg))); err != nil {
+func printAWS(p *terminal.Console, cfg *config.Config) error {
+	if err := writePolicy(p.Stdout, policy.AWS(cfg, region(p.Env, cfg))); err != nil {
 		return err
 	}
 	if assume, ok := policy.AssumeRole(cfg); ok {
@@ -42,13 +44,13 @@ func (p *program) printAWS(cfg *config.Config) error {
 	return nil
 }
 
-// region is the source's as far as it can be told offline.
-func (p *program) region(cfg *config.Config) string {
+// region is the source's as far as it is known offline.
+func region(env config.Lookup, cfg *config.Config) string {
 	if cfg.Source.Region != "" {
 		return cfg.Source.Region
 	}
 	for _, name := range []string{"AWS_REGION", "AWS_DEFAULT_REGION"} {
-		if region, _ := p.Env(name); region != "" {
+		if region, _ := env(name); region != "" {
 			return region
 		}
 	}

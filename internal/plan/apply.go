@@ -1,0 +1,74 @@
+package plan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/sink"
+)
+
+// Conclude creates what is missing if that was asked for, and writes how it ended. Known is the
+// verdict if the user has read the reasons of it already, as checks that failed or as warnings.
+func (in *Input) Conclude(ctx context.Context, d *Document) (known, failed error) {
+	known = errors.Join(in.Failed...)
+	refused := d.refusal(in.question.AcceptMapping)
+	switch {
+	case in.question.Apply && known == nil && refused != nil:
+		known = refused
+		_, _ = fmt.Fprintln(in.Out, "\nnothing was created: a run would be refused, as the warnings say")
+	case in.question.Apply && known == nil:
+		failed = in.apply(ctx, d)
+	case in.question.Apply:
+		_, _ = fmt.Fprintln(in.Out, "\nnothing was created: fix the items marked ✗ first")
+	case known != nil: // what could not be looked at may be missing, too
+		_, _ = fmt.Fprintln(in.Out, "\nnothing was changed; fix the items marked ✗ first: this list may be incomplete")
+	case len(d.Create) > 0:
+		_, _ = fmt.Fprintln(in.Out, "\nnothing was changed; `replicator plan --apply` creates what is listed")
+	default:
+		_, _ = fmt.Fprintln(in.Out, "\nnothing to create")
+	}
+	return known, failed
+}
+
+// apply creates what was printed, with the very split keys that were printed. Somebody else may
+// create the same at once.
+func (in *Input) apply(ctx context.Context, d *Document) error {
+	created := func(what string) {
+		d.Created = append(d.Created, what)
+		_, _ = fmt.Fprintln(in.Out, "created "+strings.TrimSpace(what))
+	}
+	_, _ = fmt.Fprintln(in.Out)
+	if in.profile != "" {
+		name := in.Cfg.Target.AppProfile
+		limited, cancel := context.WithTimeout(ctx, preflight.CreateTime)
+		err := in.Target.Admin.CreateProfile(limited, in.profile)
+		cancel()
+		if err != nil {
+			return preflight.ExplainTarget("cannot create app profile "+name, err)
+		}
+		created("app profile " + name)
+	}
+	for _, m := range in.missing {
+		limited, cancel := context.WithTimeout(ctx, preflight.CreateTime)
+		made, err := in.Target.Admin.Prepare(limited, []sink.TableSpec{m.Spec}, true)
+		cancel()
+		for _, kind := range []struct {
+			noun  string
+			names []string
+		}{{"table ", made.Tables}, {"family ", made.Families}, {"view ", made.Views}} {
+			for _, name := range kind.names {
+				created(kind.noun + name)
+			}
+		}
+		if err != nil {
+			return preflight.ExplainTarget("cannot create what is missing of table "+m.Spec.Name, err)
+		}
+	}
+	if len(d.Created) == 0 {
+		_, _ = fmt.Fprintln(in.Out, "nothing to create")
+	}
+	return nil
+}

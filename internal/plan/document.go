@@ -1,0 +1,83 @@
+package plan
+
+import (
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/cost"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/policy"
+	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+)
+
+// Document is plan's answer, for people and for programs.
+type Document struct {
+	Schema   string             `json:"schema"` // replicator.plan/v1
+	Name     string             `json:"name"`
+	At       time.Time          `json:"at"`
+	Source   string             `json:"source"`
+	Target   string             `json:"target"`
+	Emulator bool               `json:"emulator"`
+	Checks   []preflight.Answer `json:"checks"`
+	Create   []Creation         `json:"create"`
+	Created  []string           `json:"created"` // by --apply
+	Tables   []Table            `json:"tables"`
+	Shared   []cost.Line        `json:"shared_cost"` // of all tables together
+	Totals   []cost.Total       `json:"totals"`
+	Prices   Prices             `json:"prices"`
+	Warnings diag.List          `json:"warnings"`
+	Missing  *MissingPrivileges `json:"missing_iam"` // null if nothing is known to be missing
+}
+
+// Creation is something that is missing and would be created.
+type Creation struct {
+	Kind      string   `json:"kind"` // table, family, view, app_profile
+	Name      string   `json:"name"`
+	Families  []Family `json:"families,omitempty"` // of a table, or the one family
+	View      string   `json:"view,omitempty"`     // of a table that is created with it
+	Shows     []string `json:"shows,omitempty"`    // families of a view
+	SplitKeys []string `json:"split_keys,omitempty"`
+	Cluster   string   `json:"cluster,omitempty"` // of an app profile
+}
+
+type Family struct {
+	Name string `json:"name"`
+	Keep string `json:"keep"` // the garbage collection rule as cbt writes it
+}
+
+// Table is one source table.
+type Table struct {
+	Source     string         `json:"source"`
+	Target     string         `json:"target"`
+	Items      int64          `json:"items"` // DynamoDB's count, up to six hours old
+	Bytes      int64          `json:"bytes"`
+	Billing    string         `json:"billing"`
+	OpenShards *int           `json:"open_shards"` // null if the stream could not be listed
+	Sampled    int            `json:"sampled"`
+	RowKeys    []string       `json:"row_keys"`            // ten of the sample
+	Unmappable map[string]int `json:"unmappable"`          // sampled items by reason
+	Unmapped   []string       `json:"unmapped_attributes"` // of the sample, that reach no cell
+	Copy       Copy           `json:"copy"`
+	Cost       []cost.Line    `json:"cost"`
+}
+
+type Copy struct {
+	RowsPerSecond float64 `json:"rows_per_second"`
+	LimitedBy     string  `json:"limited_by"`
+	Seconds       float64 `json:"seconds"`
+}
+
+// Prices says what the estimates rest on.
+type Prices struct {
+	Estimate bool                  `json:"estimate"` // always true
+	Date     string                `json:"date"`
+	Currency string                `json:"currency"`
+	Regions  string                `json:"regions"`
+	Prices   map[string]cost.Price `json:"prices"`
+	Rates    map[string]float64    `json:"rates"`
+}
+
+// MissingPrivileges is what an identity was refused, as documents that grant it.
+type MissingPrivileges struct {
+	AWS *policy.Policy `json:"aws,omitempty"`
+	GCP []string       `json:"gcp,omitempty"`
+}

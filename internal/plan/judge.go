@@ -1,0 +1,116 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/internal/cost"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/policy"
+	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/status"
+)
+
+// pollOfRun is how often a run asks a quiet shard (pipeline.Timing).
+const pollOfRun = time.Second
+
+// Judge makes the plan of what was read. It asks nothing.
+func (in *Input) Judge() *Document {
+	prices := in.question.Prices
+	ends := status.NewDocument(in.Cfg, in.env, in.at)
+	d := &Document{Schema: "replicator.plan/v1", Name: in.Cfg.Name, At: ends.At, Source: in.Source.Region,
+		Target: in.Cfg.Target.Project + "/" + in.Cfg.Target.Instance, Emulator: ends.Emulator, Checks: in.Told,
+		Create: append([]Creation{}, in.create...), Created: []string{}, Tables: []Table{}, Missing: in.privileges(),
+		Prices: Prices{true, prices.Date, prices.Currency, prices.Regions, prices.Prices, prices.Rates}}
+	warnings := slices.Clone(in.configured)
+	var lines []cost.Line
+	var copies []cost.Copy
+	for _, s := range in.sources {
+		warnings = append(warnings, s.warnings...)
+		copying, e := in.estimate(&s)
+		if e != nil {
+			warn(&warnings, e)
+		}
+		copies = append(copies, copying)
+		d.Tables = append(d.Tables, s.Table)
+	}
+	d.Shared = []cost.Line{prices.Nodes(copies, in.cluster)}
+	lines = append(lines, d.Shared...)
+	for _, t := range d.Tables {
+		lines = append(lines, t.Cost...)
+	}
+	d.Totals = cost.Totals(lines)
+	d.round()
+	if d.Warnings = append(warnings, in.targets...).WithFlags(in.Hints); d.Warnings == nil {
+		d.Warnings = diag.List{}
+	}
+	return d
+}
+
+// estimate adds time and cost to a table. The error warns of a copy that is too slow.
+func (in *Input) estimate(s *source) (cost.Copy, *diag.Error) {
+	t := cost.Table{Items: s.found.Description.Items, Bytes: s.found.Description.Bytes, ReadCapacity: s.found.Description.ReadCapacity,
+		RowsPerSecond: float64(in.Cfg.Backfill.MaxRowsPerSecond) / float64(in.sharing), Share: 1 / float64(in.sharing)}
+	if s.OpenShards != nil {
+		t.OpenShards = *s.OpenShards
+	}
+	copying := in.question.Prices.Copying(t, in.cluster)
+	s.Copy = Copy{copying.RowsPerSecond, copying.LimitedBy, copying.Time.Seconds()}
+	s.Cost = in.question.Prices.Estimate(t, in.cluster, pollOfRun)
+	if !copying.TooSlow() {
+		return copying, nil
+	}
+	return copying, &diag.Error{Code: diag.SlowCopy, What: fmt.Sprintf("the copy of table %s would take about %s", s.Table.Source, backfill.FormatDuration(copying.Time)),
+		Cause: fmt.Sprintf("about %.0f rows a second, limited by %s; the stream keeps changes for 24 hours", copying.RowsPerSecond, copying.LimitedBy)}
+}
+
+// round leaves the estimates no more precision than they have.
+func (d *Document) round() {
+	for i := range d.Totals {
+		d.Totals[i].Amount = cost.Round(d.Totals[i].Amount)
+	}
+	lines := [][]cost.Line{d.Shared}
+	for i := range d.Tables {
+		lines = append(lines, d.Tables[i].Cost)
+		d.Tables[i].Copy.RowsPerSecond = cost.Round(d.Tables[i].Copy.RowsPerSecond)
+		d.Tables[i].Copy.Seconds = cost.Round(d.Tables[i].Copy.Seconds)
+	}
+	for _, list := range lines {
+		for i := range list {
+			list[i].Amount = cost.Round(list[i].Amount)
+		}
+	}
+}
+
+// privileges are what grants what was refused, nil if nothing was.
+func (in *Input) privileges() *MissingPrivileges {
+	m := MissingPrivileges{GCP: in.lacks}
+	if slices.ContainsFunc(in.Told, func(a preflight.Answer) bool { return a.Error != nil && a.Error.Code == diag.SourceDenied }) {
+		p := policy.AWS(in.Cfg, in.Source.Region)
+		m.AWS = &p
+	}
+	if m.AWS == nil && m.GCP == nil {
+		return nil
+	}
+	return &m
+}
+
+// refusal is why a run would be refused, of what a plan only warns of; nil if it would not. Nothing
+// is created for such a run (H99).
+func (d *Document) refusal(acceptMapping bool) error {
+	var found diag.List
+	for _, w := range d.Warnings {
+		switch w.Code {
+		case diag.ClusterChanged, diag.SourceMoved, diag.MappingChanged:
+			if w.Code == diag.MappingChanged && acceptMapping {
+				continue
+			}
+			e := *w
+			e.Warning = false
+			found = append(found, &e)
+		}
+	}
+	return found.Err()
+}

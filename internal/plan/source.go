@@ -1,0 +1,186 @@
+package plan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/cost"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
+)
+
+// sampleTime bounds the sample of one table, which is a hundred small requests.
+const sampleTime = 30 * time.Second
+
+// shownKeys is how many row keys plan shows of each table.
+const shownKeys = 10
+
+func (out *source) warn(e *diag.Error) { warn(&out.warnings, e) }
+
+// examineSource looks at a source table, its stream, and a sample of its items.
+func (in *Input) examineSource(ctx context.Context, t config.Table, all preflight.Samples) {
+	found, ok := in.Describe(ctx, t)
+	if !ok {
+		return
+	}
+	out := source{found: found, Table: Table{Source: t.From, Target: t.TargetNames(), Items: found.Description.Items, Bytes: found.Description.Bytes,
+		Billing: found.Description.BillingMode, RowKeys: []string{}, Unmappable: map[string]int{}, Unmapped: []string{}}}
+	if in.Ask(ctx, preflight.ProbeTime, "stream of "+t.From, func(ctx context.Context) (string, error) { return in.Stream(ctx, found) }) {
+		in.Ask(ctx, preflight.ProbeTime, "records of "+t.From, func(ctx context.Context) (string, error) {
+			return in.examineRecords(ctx, &out)
+		})
+		out.warnReaders()
+	}
+	if e := preflight.ExplainExpiry(found); e != nil {
+		out.warn(e)
+	}
+	if t.ExpiresByGC() {
+		in.Ask(ctx, preflight.ProbeTime, "time to live of "+t.From, func(ctx context.Context) (string, error) { return in.expiry(ctx, &out), nil })
+	}
+	for _, e := range t.Warnings(found.Description.PrimaryKey) {
+		if e.Code == diag.ItemsMove { // what needs the key schema; the rest is in the lint
+			out.warn(e)
+		}
+	}
+	if in.question.Sample > 0 {
+		in.Ask(ctx, sampleTime, "items of "+t.From, func(ctx context.Context) (string, error) {
+			s, err := preflight.SampleTable(ctx, in.Source.Tables, found, in.question.Sample)
+			if err != nil {
+				return "", preflight.ExplainSource("cannot read items of table "+t.From, t.From, err)
+			}
+			all.Add(found, s)
+			out.addSample(s)
+			in.tryKey(ctx, &out, s.Items)
+			if rows, each := s.Wide(found.Description.Bytes); rows > 0 {
+				out.warn(&diag.Error{Code: diag.WideRows, What: fmt.Sprintf("table %s becomes few rows, of about %s each", t.From, cost.Size(each)),
+					Cause: fmt.Sprintf("%s of a sample of %s share %s; Bigtable allows 256 MB in a row and recommends less than 100 MB", terminal.Plural(s.Sharing(), "item"),
+						terminal.Plural(len(s.Items), "item"), terminal.Plural(rows, "row"))})
+			}
+			if names := s.Unmapped(found); len(names) > 0 {
+				out.Unmapped = names
+				out.warn(&diag.Error{Code: diag.AttributesUnmapped, What: "attributes of table " + t.From + " reach no cell of the target",
+					Cause: strings.Join(names, ", ")})
+			}
+			return fmt.Sprintf("%s sampled", terminal.Plural(len(s.Items), "item")), nil
+		})
+	}
+	in.sources = append(in.sources, out)
+}
+
+// tryKey reads one of the items by its key, as `parked retry` does: a run does not, and would not
+// show that it may not.
+func (in *Input) tryKey(ctx context.Context, out *source, items []attribute.Item) {
+	if len(items) == 0 {
+		return
+	}
+	table := out.found.Config.From
+	_, _, err := in.Source.Tables.Get(ctx, table, out.found.Mapping.Keys(items[0]))
+	var e *diag.Error
+	if err != nil && errors.As(preflight.ExplainSource("cannot read an item of table "+table+" by its key", table, err), &e) {
+		out.warn(e)
+	}
+}
+
+// examineRecords lists the shards and reads a page of one, which takes the permissions that only a
+// run would use.
+func (in *Input) examineRecords(ctx context.Context, out *source) (string, error) {
+	t := out.found
+	what := "cannot read the stream of table " + t.Config.From
+	stream := in.Source.Stream(t.Description.StreamARN)
+	listing, err := cdc.ListShards(ctx, stream, "")
+	if err != nil {
+		return "", preflight.ExplainSource(what, "", err)
+	}
+	open, shard := 0, ""
+	for _, s := range listing.Shards {
+		if shard == "" || !s.Closed {
+			shard = s.ID
+		}
+		if !s.Closed {
+			open++
+		}
+	}
+	out.OpenShards = &open
+	if shard == "" {
+		return "no shard yet", nil
+	}
+	at, err := stream.Seek(ctx, shard, cdc.Position{})
+	if err == nil {
+		_, err = stream.Read(ctx, at)
+	}
+	if err != nil {
+		return "", preflight.ExplainSource(what, "", err)
+	}
+	return fmt.Sprintf("readable; %s", terminal.Plural(open, "open shard")), nil
+}
+
+func (out *source) warnReaders() {
+	t := out.found
+	cause := "DynamoDB does not list the readers of a stream; list Lambda triggers with: aws lambda list-event-source-mappings --event-source-arn " + t.Description.StreamARN
+	if len(t.Description.Replicas) > 0 {
+		cause = "the table is a global table with replicas in " + strings.Join(t.Description.Replicas, ", ") + "; " + cause
+	}
+	out.warn(&diag.Error{Code: diag.StreamReaders, What: "a shard of the stream of table " + t.Config.From + " supports two readers; replicator is one of them", Cause: cause})
+}
+
+// expiry compares what the source's items expire by with what their cells do. No run asks that, so
+// a plan that may not ask is none the worse.
+func (in *Input) expiry(ctx context.Context, out *source) string {
+	t := out.found.Config
+	attr, err := in.Source.Expiry.Attribute(ctx, t.From)
+	switch {
+	case err != nil:
+		return "unknown"
+	case attr == t.TTL.Attribute:
+		return attr
+	}
+	e := &diag.Error{Code: diag.ExpiryDiffers, What: fmt.Sprintf("cells of table %s expire by %s, and its items do not", t.From, t.TTL.Attribute),
+		Cause: "the table's time to live is off", Fix: "turn it on for this attribute, or leave ttl out"}
+	attributed := "off"
+	if attr != "" {
+		attributed = attr
+		e.Cause, e.Fix = "the table's time to live uses "+attr, "write attribute: "+attr
+	}
+	out.warn(e)
+	return attributed
+}
+
+func (out *source) addSample(s preflight.Sampled) {
+	out.Sampled, out.Unmappable = len(s.Items), s.Unmappable
+	// Spread over the sample, which is in the order of segments.
+	for table, rows := range s.Rows {
+		of := ""
+		if len(s.Rows) > 1 {
+			of = table + ": "
+		}
+		for i := range min(shownKeys, len(rows)) {
+			out.RowKeys = append(out.RowKeys, of+shownKey(rows[i*len(rows)/min(shownKeys, len(rows))]))
+		}
+	}
+	slices.Sort(out.RowKeys)
+	if n := total64(s.Unmappable); n > 0 {
+		var reasons []string
+		for reason, count := range s.Unmappable {
+			reasons = append(reasons, fmt.Sprintf("%d: %s", count, reason))
+		}
+		slices.Sort(reasons)
+		out.warn(&diag.Error{Code: diag.SampleUnmappable, Cause: strings.Join(reasons, "\n"),
+			What: fmt.Sprintf("%s of %d sampled of table %s cannot be mapped", terminal.Plural(n, "item"), len(s.Items), out.Source)})
+	}
+}
+
+func total64(counts map[string]int) int {
+	n := 0
+	for _, c := range counts {
+		n += c
+	}
+	return n
+}

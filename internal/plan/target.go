@@ -1,0 +1,245 @@
+package plan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/cost"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
+	"github.com/dynamodb-bigtable/replicator/internal/policy"
+	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/status"
+	"github.com/dynamodb-bigtable/replicator/sink"
+)
+
+// examineInstance looks at everything of the target but its tables; false if it cannot be reached.
+func (in *Input) examineInstance(ctx context.Context) bool {
+	var err error
+	if in.Target, err = preflight.ConnectTarget(context.WithoutCancel(ctx), in.Cfg); err != nil {
+		return in.Ask(ctx, preflight.ProbeTime, preflight.TargetName(in.Cfg), func(context.Context) (string, error) { return "", err })
+	}
+	if !in.Ask(ctx, preflight.ProbeTime, preflight.TargetName(in.Cfg), in.examineEndpoint) {
+		return false
+	}
+	in.Ask(ctx, 2*preflight.ProbeTime, "app profile "+in.Cfg.Target.AppProfile, in.examineProfile)
+	in.Ask(ctx, preflight.ProbeTime, "permissions on the instance", in.examinePermissions)
+	return true
+}
+
+// examineEndpoint is a ping, which says at once why the service cannot be reached, where other
+// calls repeat until their time is up. It is sent through the app profile, so not found may mean
+// that one: what follows decides.
+func (in *Input) examineEndpoint(ctx context.Context) (string, error) {
+	err := in.Target.Ping(ctx, in.Cfg)
+	if diag.Has(err, diag.TargetNotFound) {
+		err = nil
+	}
+	return "answers", err
+}
+
+// examineProfile judges the app profile, or says how it would be created; and it learns of the
+// cluster that it leads to.
+func (in *Input) examineProfile(ctx context.Context) (string, error) {
+	name := in.Cfg.Target.AppProfile
+	profile, err := in.Target.Admin.Profile(ctx)
+	var unfit *sink.ProfileError
+	absent := errors.As(err, &unfit) && unfit.Problem == sink.MissingProfile && name != "default"
+	if err != nil && !absent {
+		return "", preflight.ExplainTarget("cannot use app profile "+name, err)
+	}
+	clusters, note, clustersErr := in.Target.Admin.Clusters(ctx)
+	switch {
+	case absent && clustersErr != nil:
+		return "", preflight.ExplainTarget("neither app profile "+name+" nor the clusters of instance "+in.Cfg.Target.Instance+" can be found", clustersErr)
+	case absent:
+		return in.planProfile(clusters, note, err)
+	}
+	in.routed = profile.Cluster
+	if i := slices.IndexFunc(clusters, func(c sink.Cluster) bool { return c.Name == profile.Cluster }); i >= 0 {
+		in.cluster = cost.Cluster{Nodes: max(clusters[i].Nodes, clusters[i].MaxNodes), HDD: clusters[i].HDD}
+	}
+	if profile.Note != "" {
+		return "", preflight.Untold(profile.Note)
+	}
+	return "single cluster " + profile.Cluster + ", single-row transactions", nil
+}
+
+// planProfile decides about a profile that does not exist: only in an instance of one cluster is
+// there no choice to make.
+func (in *Input) planProfile(clusters []sink.Cluster, note string, err error) (string, error) {
+	name := in.Cfg.Target.AppProfile
+	if len(clusters) != 1 {
+		e := preflight.ExplainTarget("app profile "+name+" does not exist", err)
+		var known *diag.Error
+		if errors.As(e, &known) && note != "" {
+			known.Cause = "it was not found, and the clusters are unknown: " + note
+		} else if known != nil && len(clusters) > 1 {
+			var names []string
+			for _, c := range clusters {
+				names = append(names, c.Name)
+			}
+			known.Fix = fmt.Sprintf("choose one of the clusters %s: gcloud bigtable app-profiles create %s --instance=%s --route-to=CLUSTER --transactional-writes",
+				strings.Join(names, ", "), name, in.Cfg.Target.Instance)
+		}
+		return "", e
+	}
+	in.profile = clusters[0].Name
+	in.cluster = cost.Cluster{Nodes: max(clusters[0].Nodes, clusters[0].MaxNodes), HDD: clusters[0].HDD}
+	in.create = append(in.create, Creation{Kind: "app_profile", Name: name, Cluster: in.profile})
+	return "does not exist; it would be created", nil
+}
+
+// examinePermissions asks what the identity may do on the instance, and holds that against what a
+// run of this configuration does; what only --apply needs is no matter of a run.
+func (in *Input) examinePermissions(ctx context.Context) (string, error) {
+	role := policy.GoogleWorker(in.Cfg)
+	if in.question.Apply {
+		role = policy.GooglePlanner(in.Cfg)
+	}
+	has, note, err := in.Target.Admin.Permissions(ctx, role.IncludedPermissions)
+	if err != nil {
+		return "", preflight.ExplainTarget("cannot read the permissions on "+preflight.TargetName(in.Cfg), err)
+	}
+	if note != "" {
+		return "", preflight.Untold("unknown: " + note)
+	}
+	if lacks := role.Lacking(has); len(lacks) > 0 {
+		in.lacks = lacks
+		return "", &diag.Error{Code: diag.TargetDenied, What: "permissions are missing on " + preflight.TargetName(in.Cfg), Cause: strings.Join(lacks, ", "),
+			Fix: "grant the role that `replicator plan --print-iam gcp` prints"}
+	}
+	return fmt.Sprintf("all %d are granted", len(role.IncludedPermissions)), nil
+}
+
+// examineTables finds what is missing of the target's tables.
+func (in *Input) examineTables(ctx context.Context, all preflight.Samples) {
+	for _, spec := range preflight.Specs(in.Cfg) {
+		name := "target table " + spec.Name
+		if spec.Name == in.Cfg.State.Table {
+			name = "state table " + spec.Name
+		}
+		in.Ask(ctx, 2*preflight.ProbeTime, name, func(ctx context.Context) (string, error) {
+			lacks, err := in.Target.Admin.Lacks(ctx, spec)
+			if err != nil {
+				return "", preflight.ExplainTarget(name+" is not as it must be", err)
+			}
+			if lacks.Table {
+				spec.SplitKeys = all.Splits(spec.Name)
+			} else if err := in.checkView(ctx, spec, lacks); err != nil {
+				return "", err
+			}
+			text := in.addMissing(spec, lacks)
+			for _, family := range lacks.Ageing {
+				warn(&in.targets, preflight.ExplainAgeing(family))
+				text += "; " + preflight.AgeingText(family)
+			}
+			if lacks.NoViews {
+				text += "; no view " + spec.View + ": the service does not know authorized views (an emulator?)"
+			}
+			if !lacks.Table && spec.Name == in.Cfg.State.Table && in.profile == "" {
+				if err := in.examineLedger(ctx); err != nil {
+					return "", err
+				}
+			}
+			return text, nil
+		})
+	}
+}
+
+// examineLedger warns of what a ledger that exists already makes of this configuration.
+func (in *Input) examineLedger(ctx context.Context) error {
+	l, err := status.Read(ctx, in.Cfg, in.Target, "")
+	if err != nil {
+		return err
+	}
+	if l.Begun && in.routed != "" {
+		if err := in.examineCluster(ctx, l.Ledger); err != nil {
+			return err
+		}
+	}
+	for i, t := range l.Tables {
+		switch state := l.Inputs[i].State; {
+		case l.MappingDiffers(i):
+			warn(&in.targets, &diag.Error{Code: diag.MappingChanged, What: "run refuses table " + t.From + ": " + status.DifferentMapping,
+				Cause: "rows that the former mapping wrote stay as they are until everything is loaded again and the rest is swept, which this version does not do"})
+		case pipeline.CheckSource(in.described(t.From), state.StreamARN) != nil:
+			warn(&in.targets, &diag.Error{Code: diag.SourceMoved, What: "run refuses table " + t.From,
+				Cause: pipeline.CheckSource(in.described(t.From), state.StreamARN).Error()})
+		case state.NeedsLoad:
+			warn(&in.targets, &diag.Error{Code: diag.NeedsLoad, What: "table " + t.From + " needs a load", Cause: status.OrDash(status.Known(state.Reason))})
+		}
+	}
+	return nil
+}
+
+// examineCluster warns if the app profile leads to another cluster than the ledger was kept in
+// (H46).
+func (in *Input) examineCluster(ctx context.Context, ledger *checkpoint.Ledger) error {
+	kept, err := ledger.Cluster(ctx)
+	if err != nil {
+		return preflight.ReadingFailed(ctx, "cannot read the ledger in table "+in.Cfg.State.Table, err)
+	}
+	if kept != "" && kept != in.routed {
+		warn(&in.targets, &diag.Error{Code: diag.ClusterChanged, What: fmt.Sprintf("run refuses to write: app profile %s routes to cluster %s", in.Cfg.Target.AppProfile, in.routed),
+			Cause: "the ledger was kept in cluster " + kept + "; rows that were written there may be missing in the other one"})
+	}
+	return nil
+}
+
+// addMissing turns what a table lacks into creations.
+func (in *Input) addMissing(spec sink.TableSpec, l sink.Lacks) string {
+	families := func(specs []sink.FamilySpec) (out []Family) {
+		for _, f := range specs {
+			out = append(out, Family{f.Name, f.Rule()})
+		}
+		return out
+	}
+	switch {
+	case l.Table:
+		c := Creation{Kind: "table", Name: spec.Name, Families: families(spec.Families)}
+		if l.View {
+			c.View, c.Shows = spec.View, spec.MappedFamilies()
+		}
+		for _, key := range spec.SplitKeys {
+			c.SplitKeys = append(c.SplitKeys, shownKey(key))
+		}
+		in.create = append(in.create, c)
+	case len(l.Families) == 0 && !l.View && len(l.Ageing) > 0:
+		return "there"
+	case len(l.Families) == 0 && !l.View:
+		return "there, as it should be"
+	default:
+		for _, f := range families(l.Families) {
+			in.create = append(in.create, Creation{Kind: "family", Name: spec.Name + ":" + f.Name, Families: []Family{f}})
+		}
+		if l.View {
+			in.create = append(in.create, Creation{Kind: "view", Name: spec.Name + ":" + spec.View, Shows: spec.MappedFamilies()})
+		}
+	}
+	in.missing = append(in.missing, preflight.Lacking{Spec: spec, Lacks: l})
+	if l.Table {
+		return "does not exist; it would be created"
+	}
+	return "incomplete; what is missing would be created"
+}
+
+// checkView warns if a view that exists shows something else than the mapping writes.
+func (in *Input) checkView(ctx context.Context, spec sink.TableSpec, l sink.Lacks) error {
+	if spec.View == "" || l.View || l.NoViews {
+		return nil
+	}
+	view, err := in.Target.Admin.View(ctx, spec.Name, spec.View)
+	if err != nil {
+		return preflight.ExplainTarget("cannot look at view "+spec.View+" of table "+spec.Name, err)
+	}
+	if want := slices.Sorted(slices.Values(spec.MappedFamilies())); !slices.Equal(want, view.Families) {
+		warn(&in.targets, &diag.Error{Code: diag.ViewDiffers, What: fmt.Sprintf("view %s of table %s shows other families than the mapping writes", spec.View, spec.Name),
+			Cause: fmt.Sprintf("it shows %s; the mapping writes %s", strings.Join(view.Families, ", "), strings.Join(want, ", "))})
+	}
+	return nil
+}
