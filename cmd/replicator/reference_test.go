@@ -208,7 +208,7 @@ func kindOf(expr ast.Expr) string {
 	switch e := expr.(type) {
 	case *ast.Ident:
 		switch e.Name {
-		case "string", "octets":
+		case "string", "Octets":
 			return "text"
 		case "bool":
 			return "true or false"

@@ -46,12 +46,12 @@ var documents = []struct{ schema, command, declared, below string }{
 	{"replicator.init/v1", "replicator init -o json", "proposed", ""},
 	{"replicator.lint/v1", "replicator lint -o json", "lintReport", ""},
 	{"replicator.plan/v1", "replicator plan -o json", "plan.Document", ""},
-	{"replicator.preview/v1", "replicator preview -o json", "preview", "items[]."},
+	{"replicator.preview/v1", "replicator preview -o json", "inspect.Preview", "items[]."},
 	{"replicator.test/v1", "replicator test -o json", "exampleResult", "examples[]."},
 	{"replicator.functions/v1", "replicator config functions -o json", "templateFunction", "functions[]."},
 	{"replicator.dry_run/v1", "replicator run --dry-run -o json", "rehearsalReport", "tables[]."},
 	{"replicator.status/v1", "replicator status -o json", "status.Document", ""},
-	{"replicator.explain/v1", "replicator explain -o json", "explanation", ""},
+	{"replicator.explain/v1", "replicator explain -o json", "inspect.Explanation", ""},
 	{"replicator.parked/v1", "replicator parked list -o json", "parked.Entry", "items[]."},
 	{"replicator.parked_item/v1", "replicator parked show", "parked.Entry", ""},
 	{"replicator.parked_retry/v1", "replicator parked retry -o json", "parked.Retried", "items[]."},
@@ -65,7 +65,7 @@ func referenceJSON(t *testing.T) string {
 		"of a form may add members and take none away. `replicator status --schema` prints the JSON Schema of the status. Text that is not UTF-8 is\n"+
 		"`{\"base64\": \"…\"}`.")
 	packages, others := map[string]structs{"main": structsOf(t, "cmd/replicator")}, structs{}
-	for _, in := range []string{"parked", "plan", "preflight", "status"} {
+	for _, in := range []string{"inspect", "parked", "plan", "preflight", "status"} {
 		packages[in] = structsOf(t, "internal/"+in)
 		for name, declared := range packages[in] {
 			others[in+"."+name] = declared

@@ -30,6 +30,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/dynamodb-bigtable/replicator/dynamodbtest"
+	"github.com/dynamodb-bigtable/replicator/internal/inspect"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
@@ -373,7 +374,7 @@ func writeRows(ts *testscript.TestScript, table string, out io.Writer) error {
 		_, err := fmt.Fprintf(out, "%s\n", row.Key)
 		for _, c := range row.Cells {
 			if err == nil {
-				_, err = fmt.Fprintf(out, "  %s:%s %s\n", c.Family, c.Qualifier, octets(c.Value))
+				_, err = fmt.Fprintf(out, "  %s:%s %s\n", c.Family, c.Qualifier, inspect.Octets(c.Value))
 			}
 		}
 		return err

@@ -1,4 +1,4 @@
-package main
+package inspect
 
 import (
 	"testing"
@@ -38,9 +38,9 @@ func TestOctets(t *testing.T) {
 	for text, want := range map[string][2]string{
 		"plain ä": {"plain ä", `"plain ä"`}, "": {`""`, `""`}, "a\nb": {`"a\nb"`, `"a\nb"`}, "\xff": {`"\xff"`, `{"base64":"/w=="}`},
 	} {
-		document, err := octets(text).MarshalJSON()
-		if octets(text).String() != want[0] || string(document) != want[1] || err != nil {
-			t.Errorf("%q: %s, %s, %v", text, octets(text), document, err)
+		document, err := Octets(text).MarshalJSON()
+		if Octets(text).String() != want[0] || string(document) != want[1] || err != nil {
+			t.Errorf("%q: %s, %s, %v", text, Octets(text), document, err)
 		}
 	}
 }

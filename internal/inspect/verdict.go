@@ -1,20 +1,15 @@
-package main
+package inspect
 
 import (
 	"fmt"
-	"io"
 	"slices"
-	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/backfill"
-	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/parked"
 	"github.com/dynamodb-bigtable/replicator/internal/status"
-	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
@@ -23,15 +18,18 @@ import (
 type itemFindings struct {
 	status     *status.Table
 	leases     int // that workers hold
+	shards     []status.Shard
 	parked     []parked.Record
 	readAt     time.Time
 	present    bool
 	image      attribute.Item
 	unmappable string
-	// expired tells that the item is one whose cells garbage collection takes by now; outlives, that what expires stays in the target (expire: keep).
+	placed     transform.Placement
+	// expired: the item is one whose cells garbage collection takes by now; outlives: what expires
+	// stays in the target (expire: keep).
 	expired, outlives bool
-	// ignored tells that the image's rule says not to copy it; moves, that items' rows do not follow from their keys, so that those of an item that is gone
-	// are known from parked images at most.
+	// ignored: the image's rule says not to copy it. moves: items' rows do not follow from their
+	// keys, so that those of an item that is gone are known from parked images at most.
 	ignored, moves bool
 	rows           []itemRow
 }
@@ -60,7 +58,8 @@ func (f *itemFindings) equal() bool {
 	return true
 }
 
-// collected tells whether what the rows lack is what garbage collection takes of an item that expired: cells, and nothing else.
+// collected reports whether what the rows lack is what garbage collection takes of an item that
+// expired: cells, and nothing else.
 func (f *itemFindings) collected() bool {
 	if !f.present || !f.expired {
 		return false
@@ -78,7 +77,7 @@ func (f *itemFindings) collected() bool {
 	return true
 }
 
-// kept tells whether the item's rows may live without it, because it expired.
+// kept reports whether the item's rows may live without it, because it expired.
 func (f *itemFindings) kept() bool {
 	if f.present || !f.outlives {
 		return false
@@ -115,7 +114,8 @@ const (
 	itemDifferent  = "different"  // differs, though nothing explains it
 )
 
-// judge says in one sentence how the item stands, and after how long a second look could tell more (0: it could not). It is pure.
+// judge says in one sentence how the item stands, and after how long a second look could find more
+// (0: it could not). It is pure.
 func judge(f itemFindings) (itemVerdict, time.Duration) {
 	say := func(state, format string, args ...any) itemVerdict {
 		return itemVerdict{state, fmt.Sprintf(format, args...)}
@@ -160,11 +160,12 @@ func judge(f itemFindings) (itemVerdict, time.Duration) {
 	return say(itemBehind, "target is behind: lag %s", backfill.FormatDuration(lag)), again
 }
 
-// secondLook is how much later than the lag a second look is worth it: a worker asks an empty shard every second.
+// secondLook is how much later than the lag a second look is worth it: a worker asks an empty shard
+// every second.
 const secondLook = 2 * time.Second
 
-// judgeKept is the verdict on an item whose rows live without it. Whether it expired is told by the stream alone: where all of that is applied, a removal
-// of another kind would have taken the rows.
+// judgeKept is the verdict on an item whose rows live without it. Only the stream says whether it
+// expired: where all of that is applied, a removal of another kind would have taken the rows.
 func (f *itemFindings) judgeKept() (itemVerdict, time.Duration) {
 	const unsure = "kept, if the item expired: expire: keep leaves its row; a removal of another kind has not come through"
 	if f.leases == 0 || f.status.LagSeconds == nil {
@@ -195,153 +196,4 @@ func (f *itemFindings) judgeEqual() itemVerdict {
 		}
 	}
 	return itemVerdict{itemAbsent, "absent: neither side holds the item, nor a tombstone of it"}
-}
-
-// explain takes a row apart for the document.
-func (r *itemRow) explain(values bool) explainedRow {
-	live, gone, goneAt := r.seen.Versions(r.want.Owner)
-	e := explainedRow{Table: r.want.Table, Row: octets(r.want.Row), Wanted: !r.want.Remove, Cells: len(sink.Owned(r.seen, r.want)), Differs: []differingAt{},
-		Equal: sink.Holds(r.seen, r.want), Live: decoded(live), Tombstone: decoded(gone)}
-	if e.Tombstone != nil {
-		at := time.UnixMicro(goneAt).UTC()
-		e.Tombstone.WrittenAt = &at
-	}
-	for _, d := range sink.Compare(r.seen, r.want) {
-		at := differingAt{Column: octets(d.Family + ":" + d.Qualifier), WantBytes: size(d.Want), HaveBytes: size(d.Have)}
-		if values {
-			at.Want, at.Have = octets(d.Want), octets(d.Have)
-		}
-		e.Differs = append(e.Differs, at)
-	}
-	return e
-}
-
-func size(value []byte) *int {
-	if value == nil {
-		return nil
-	}
-	n := len(value)
-	return &n
-}
-
-func decoded(v transform.Version) *heldVersion {
-	if _, err := transform.ParseVersion(string(v)); err != nil {
-		return nil
-	}
-	h := &heldVersion{Version: string(v), Generation: v.Generation(), Hop: v.Hop(), Sequence: v.Sequence().String(), Count: v.Count()}
-	if h.Hop == transform.LoadHop {
-		if second, err := strconv.ParseInt(h.Sequence, 10, 64); err == nil {
-			at := time.Unix(second, 0).UTC()
-			h.LoadedAt = &at
-		}
-	}
-	return h
-}
-
-// shardOf tells the shard that a version came from, if only one of the ledger's shards has its hop, and the one that would bring the
-// next change, if only one is open. DynamoDB does not tell which shard an item's changes go to.
-func shardOf(held transform.Version, shards []status.Shard) explainedShard {
-	var e explainedShard
-	for i := range shards {
-		s := &shards[i]
-		if held != "" && held.Hop() == s.Hop && held.Hop() != transform.LoadHop {
-			e.AtHop++
-			e.Carried = &s.ID
-		}
-		if s.State == string(checkpoint.Waiting) || s.State == string(checkpoint.Reading) {
-			e.Open++
-			e.Next = &s.ID
-		}
-	}
-	if e.AtHop != 1 {
-		e.Carried = nil
-	}
-	if e.Open != 1 {
-		e.Next = nil
-	}
-	return e
-}
-
-// write tells the explanation to people.
-func (e *explanation) write(w io.Writer) error {
-	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	line := func(label, format string, args ...any) { _, _ = fmt.Fprintf(tab, label+"\t"+format+"\n", args...) }
-	if e.Source.Present {
-		line("source", "present in %s with %s", e.Table, terminal.Plural(e.Source.Attributes, "attribute"))
-	} else {
-		line("source", "absent from %s", e.Table)
-	}
-	line("mapping", "%s", e.Rule)
-	if e.Source.Unmappable != nil {
-		line("", "cannot be mapped: %s", *e.Source.Unmappable)
-	}
-	for _, row := range e.Rows {
-		line("row", "%s  %s", row.Table, row.Row)
-		line("target", "%s", row.held())
-		for _, d := range row.Differs {
-			line("differs", "%s", d)
-		}
-	}
-	for _, record := range e.Parked {
-		line("parked", "%s: %s", record.Ref, record.Reason)
-	}
-	if text := e.Shard.String(); text != "" {
-		line("shard", "%s", text)
-	}
-	line("verdict", "%s", e.Verdict.Text)
-	return tab.Flush()
-}
-
-func (r *explainedRow) held() string {
-	var parts []string
-	if r.Live != nil {
-		parts = append(parts, fmt.Sprintf("alive with %s, %s", terminal.Plural(r.Cells, "cell"), r.Live))
-	}
-	if r.Tombstone != nil {
-		parts = append(parts, fmt.Sprintf("removed, %s, tombstone written at %s", r.Tombstone, r.Tombstone.WrittenAt.Format(time.RFC3339)))
-	}
-	if len(parts) == 0 && r.Cells > 0 {
-		parts = append(parts, fmt.Sprintf("%s without a version of ours", terminal.Plural(r.Cells, "cell")))
-	}
-	if len(parts) == 0 {
-		return "no such row"
-	}
-	return strings.Join(parts, "; ")
-}
-
-func (v *heldVersion) String() string {
-	if v.LoadedAt != nil {
-		return fmt.Sprintf("generation %d, loaded %s, count %d", v.Generation, v.LoadedAt.Format(time.RFC3339), v.Count)
-	}
-	return fmt.Sprintf("generation %d, hop %d, sequence %s, count %d", v.Generation, v.Hop, v.Sequence, v.Count)
-}
-
-func (d differingAt) String() string {
-	side := func(n *int, value octets) string {
-		switch {
-		case n == nil:
-			return "nothing"
-		case value != nil:
-			return value.String()
-		}
-		return terminal.Plural(*n, "byte")
-	}
-	return fmt.Sprintf("%s: should be %s, is %s", d.Column, side(d.WantBytes, d.Want), side(d.HaveBytes, d.Have))
-}
-
-func (s explainedShard) String() string {
-	var parts []string
-	switch {
-	case s.Carried != nil:
-		parts = append(parts, "the version came by "+*s.Carried)
-	case s.AtHop > 1:
-		parts = append(parts, fmt.Sprintf("the version came by one of %d shards", s.AtHop))
-	}
-	switch {
-	case s.Next != nil:
-		parts = append(parts, "the next change comes by "+*s.Next)
-	case s.Open > 1:
-		parts = append(parts, fmt.Sprintf("the next change comes by one of %d open shards; DynamoDB does not say which", s.Open))
-	}
-	return strings.Join(parts, "; ")
 }

@@ -1,4 +1,4 @@
-package main
+package inspect
 
 import (
 	"strings"
@@ -6,11 +6,26 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/parked"
 	"github.com/dynamodb-bigtable/replicator/internal/status"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
+
+var noon = time.Date(2026, 11, 2, 12, 0, 0, 0, time.UTC)
+
+// judged is the status of a table.
+func judged(in status.TableInput) *status.Table {
+	l := &status.Input{Cfg: &config.Config{Name: "test"}, Tables: []config.Table{{From: "Orders", To: "Orders"}}, Inputs: []status.TableInput{in}}
+	return &l.Judge(func(string) (string, bool) { return "", false }, "", noon).Tables[0]
+}
+
+func loadedTable() checkpoint.TableState {
+	return checkpoint.TableState{Source: "Orders", Label: "L", Generation: 7, Adopted: 7, Listed: 7,
+		Load: checkpoint.Load{Generation: 7, StartedAt: noon.Add(-time.Hour), DoneAt: noon.Add(-50 * time.Minute), Items: 10, Estimate: 10}}
+}
 
 func TestJudge(t *testing.T) {
 	version := func(sequence uint64, count uint16) transform.Version {
@@ -31,11 +46,10 @@ func TestJudge(t *testing.T) {
 		return []parked.Record{{Parked: transform.Parked{Source: "Orders", Key: "S:x", Version: version(sequence, 1), Reason: "too long"}}}
 	}
 	lag := func(seconds float64, estimated bool) *status.Table {
-		s := judged(status.TableInput{Found: true, State: loadedTable()}).Tables[0]
+		s := judged(status.TableInput{Found: true, State: loadedTable()})
 		s.LagSeconds, s.LagEstimated = &seconds, estimated
-		return &s
+		return s
 	}
-	document := func(in status.TableInput) *status.Table { return &judged(in).Tables[0] }
 	lost := loadedTable()
 	lost.NeedsLoad, lost.Reason = true, "trimmed"
 	running := loadedTable()
@@ -47,7 +61,7 @@ func TestJudge(t *testing.T) {
 		again time.Duration
 	}{
 		"equal":                   {itemFindings{status: lag(3, false), present: true, rows: []itemRow{equal}}, itemEqual, "equal", 0},
-		"equal before any run":    {itemFindings{status: document(status.TableInput{}), present: true, rows: []itemRow{equal}}, itemEqual, "equal", 0},
+		"equal before any run":    {itemFindings{status: judged(status.TableInput{}), present: true, rows: []itemRow{equal}}, itemEqual, "equal", 0},
 		"equal, the record stays": {itemFindings{status: lag(3, false), present: true, rows: []itemRow{equal}, parked: noted(9)}, itemEqual, "equal", 0},
 		"removed":                 {itemFindings{status: lag(3, false), rows: []itemRow{{remove, gone.seen}}}, itemRemoved, "2023-11-14T22:13:20Z", 0},
 		"absent":                  {itemFindings{status: lag(3, false), rows: []itemRow{{remove, sink.Row{}}}}, itemAbsent, "neither side", 0},
@@ -62,22 +76,22 @@ func TestJudge(t *testing.T) {
 		"parked, now gone":        {itemFindings{status: lag(3, false), rows: []itemRow{{remove, other.seen}}, parked: noted(5)}, itemParked, "no longer holds it", 0},
 		"an old record":           {itemFindings{status: lag(3, false), leases: 1, present: true, rows: []itemRow{gone}, parked: noted(4)}, itemBehind, "lag 3.0s", 5 * time.Second},
 		"unmappable":              {itemFindings{status: lag(3, false), leases: 1, present: true, unmappable: "too long"}, itemUnmappable, "too long", 0},
-		"not started":             {itemFindings{status: document(status.TableInput{}), present: true, rows: []itemRow{absent}}, itemNotStarted, "replicator run", 0},
-		"not copied":              {itemFindings{status: document(status.TableInput{Found: true, State: running}), leases: 1, present: true, rows: []itemRow{absent}}, itemNotCopied, "running", 0},
-		"needs load":              {itemFindings{status: document(status.TableInput{Found: true, State: lost}), leases: 1, present: true, rows: []itemRow{other}}, itemNeedsLoad, "trimmed", 0},
+		"not started":             {itemFindings{status: judged(status.TableInput{}), present: true, rows: []itemRow{absent}}, itemNotStarted, "replicator run", 0},
+		"not copied":              {itemFindings{status: judged(status.TableInput{Found: true, State: running}), leases: 1, present: true, rows: []itemRow{absent}}, itemNotCopied, "running", 0},
+		"needs load":              {itemFindings{status: judged(status.TableInput{Found: true, State: lost}), leases: 1, present: true, rows: []itemRow{other}}, itemNeedsLoad, "trimmed", 0},
 		"behind":                  {itemFindings{status: lag(3, false), leases: 1, present: true, rows: []itemRow{other}}, itemBehind, "lag 3.0s", 5 * time.Second},
 		"behind, removed":         {itemFindings{status: lag(3, false), leases: 1, rows: []itemRow{{remove, other.seen}}}, itemBehind, "lag 3.0s", 5 * time.Second},
 		"no worker":               {itemFindings{status: lag(3, false), present: true, rows: []itemRow{other}}, itemBehind, "no worker", 0},
-		"lag unknown":             {itemFindings{status: document(status.TableInput{Found: true, State: loadedTable()}), leases: 1, present: true, rows: []itemRow{other}}, itemBehind, "not been read", 0},
+		"lag unknown":             {itemFindings{status: judged(status.TableInput{Found: true, State: loadedTable()}), leases: 1, present: true, rows: []itemRow{other}}, itemBehind, "not been read", 0},
 		"expired":                 {itemFindings{status: lag(1, true), leases: 1, present: true, expired: true, rows: []itemRow{emptied}}, itemExpired, "garbage collection takes", 0},
-		"expired, a load is due":  {itemFindings{status: document(status.TableInput{Found: true, State: lost}), leases: 1, present: true, expired: true, rows: []itemRow{emptied}}, itemExpired, "garbage collection takes", 0},
+		"expired, a load is due":  {itemFindings{status: judged(status.TableInput{Found: true, State: lost}), leases: 1, present: true, expired: true, rows: []itemRow{emptied}}, itemExpired, "garbage collection takes", 0},
 		"expired, yet different":  {itemFindings{status: lag(1, true), leases: 1, present: true, expired: true, rows: []itemRow{other}}, itemDifferent, "the stream was empty 1.0s ago", 3 * time.Second},
 		"expired, never written":  {itemFindings{status: lag(1, true), leases: 1, present: true, expired: true, rows: []itemRow{absent}}, itemDifferent, "the stream was empty 1.0s ago", 3 * time.Second},
 		"emptied by nobody":       {itemFindings{status: lag(1, true), leases: 1, present: true, rows: []itemRow{emptied}}, itemDifferent, "the stream was empty 1.0s ago", 3 * time.Second},
 		"kept":                    {itemFindings{status: lag(1, true), leases: 1, outlives: true, rows: []itemRow{alive}}, itemKept, "kept: the source no longer", 3 * time.Second},
 		"kept, or behind":         {itemFindings{status: lag(3, false), leases: 1, outlives: true, rows: []itemRow{alive}}, itemKept, "has not come through", 5 * time.Second},
 		"kept, no worker":         {itemFindings{status: lag(3, false), outlives: true, rows: []itemRow{alive}}, itemKept, "has not come through", 0},
-		"kept, a load is due":     {itemFindings{status: document(status.TableInput{Found: true, State: lost}), leases: 1, outlives: true, rows: []itemRow{alive}}, itemNeedsLoad, "trimmed", 0},
+		"kept, a load is due":     {itemFindings{status: judged(status.TableInput{Found: true, State: lost}), leases: 1, outlives: true, rows: []itemRow{alive}}, itemNeedsLoad, "trimmed", 0},
 		"removed under keep":      {itemFindings{status: lag(3, false), outlives: true, rows: []itemRow{{remove, gone.seen}}}, itemRemoved, "2023-11-14T22:13:20Z", 0},
 		"different":               {itemFindings{status: lag(1, true), leases: 1, present: true, rows: []itemRow{other}}, itemDifferent, "the stream was empty 1.0s ago", 3 * time.Second},
 	} {

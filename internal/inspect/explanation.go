@@ -1,0 +1,144 @@
+package inspect
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/parked"
+	"github.com/dynamodb-bigtable/replicator/internal/status"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// Explanation is what is known of an item: the document of `explain -o json`. What is unknown is
+// null.
+type Explanation struct {
+	Schema       string         `json:"schema"` // replicator.explain/v1
+	At           time.Time      `json:"at"`     // the item was read
+	Table        string         `json:"table"`
+	KeyHash      string         `json:"key_hash"`
+	Source       sourceItem     `json:"source"`
+	Rule         rule           `json:"rule"`
+	Rows         []explainedRow `json:"rows"`
+	Parked       []parked.Entry `json:"parked"`
+	Shard        explainedShard `json:"shard"`
+	Lag          *float64       `json:"lag_seconds"`
+	LagEstimated bool           `json:"lag_estimated"`
+	Verdict      itemVerdict    `json:"verdict"`
+}
+
+// sourceItem is the item as the source holds it.
+type sourceItem struct {
+	Present    bool    `json:"present"`
+	Attributes int     `json:"attributes"`
+	Unmappable *string `json:"unmappable"` // why it has no row; null if it has or if it is absent
+}
+
+// explainedRow is a row that is, or was, the item's.
+type explainedRow struct {
+	Table     string        `json:"table"`
+	Row       Octets        `json:"row"`
+	Wanted    bool          `json:"wanted"` // the item maps to it now
+	Live      *heldVersion  `json:"live"`
+	Tombstone *heldVersion  `json:"tombstone"`
+	Cells     int           `json:"cells"` // that the target holds of the item
+	Differs   []differingAt `json:"differences"`
+	// Equal tells that the row is as it should be: alive with the item's cells, or without anything of it.
+	Equal bool `json:"equal"`
+}
+
+// heldVersion is a version taken apart.
+type heldVersion struct {
+	Version    string     `json:"version"`
+	Generation uint32     `json:"generation"`
+	Hop        uint32     `json:"hop"`
+	Sequence   string     `json:"sequence"`
+	Count      uint16     `json:"count"`
+	LoadedAt   *time.Time `json:"loaded_at"`  // when a load read it; null for a change of the stream
+	WrittenAt  *time.Time `json:"written_at"` // of a tombstone, by the server's clock
+}
+
+// differingAt is a column that is not as it should be. Sizes are in bytes; null is no such cell.
+type differingAt struct {
+	Column    Octets `json:"column"`
+	WantBytes *int   `json:"want_bytes"`
+	HaveBytes *int   `json:"have_bytes"`
+	Want      Octets `json:"want,omitempty"` // with --show-values
+	Have      Octets `json:"have,omitempty"`
+}
+
+// explainedShard is where the row's version came from, and who brings the next change, as far as
+// DynamoDB lets it be known.
+type explainedShard struct {
+	Carried *string `json:"carried"` // the shard that the live version or the tombstone came from
+	AtHop   int     `json:"at_hop"`  // how many shards of the ledger it could have been
+	Next    *string `json:"next"`    // the shard that would bring the next change, if only one is open
+	Open    int     `json:"open"`    // how many are
+}
+
+// explain takes a row apart for the document.
+func (r *itemRow) explain(values bool) explainedRow {
+	live, gone, goneAt := r.seen.Versions(r.want.Owner)
+	e := explainedRow{Table: r.want.Table, Row: Octets(r.want.Row), Wanted: !r.want.Remove, Cells: len(sink.Owned(r.seen, r.want)), Differs: []differingAt{},
+		Equal: sink.Holds(r.seen, r.want), Live: decoded(live), Tombstone: decoded(gone)}
+	if e.Tombstone != nil {
+		at := time.UnixMicro(goneAt).UTC()
+		e.Tombstone.WrittenAt = &at
+	}
+	for _, d := range sink.Compare(r.seen, r.want) {
+		at := differingAt{Column: Octets(d.Family + ":" + d.Qualifier), WantBytes: size(d.Want), HaveBytes: size(d.Have)}
+		if values {
+			at.Want, at.Have = Octets(d.Want), Octets(d.Have)
+		}
+		e.Differs = append(e.Differs, at)
+	}
+	return e
+}
+
+func size(value []byte) *int {
+	if value == nil {
+		return nil
+	}
+	n := len(value)
+	return &n
+}
+
+func decoded(v transform.Version) *heldVersion {
+	if _, err := transform.ParseVersion(string(v)); err != nil {
+		return nil
+	}
+	h := &heldVersion{Version: string(v), Generation: v.Generation(), Hop: v.Hop(), Sequence: v.Sequence().String(), Count: v.Count()}
+	if h.Hop == transform.LoadHop {
+		if second, err := strconv.ParseInt(h.Sequence, 10, 64); err == nil {
+			at := time.Unix(second, 0).UTC()
+			h.LoadedAt = &at
+		}
+	}
+	return h
+}
+
+// shardOf finds the shard that a version came from, if only one of the ledger's shards has its hop,
+// and the one that would bring the next change, if only one is open. DynamoDB does not say which
+// shard an item's changes go to.
+func shardOf(held transform.Version, shards []status.Shard) explainedShard {
+	var e explainedShard
+	for i := range shards {
+		s := &shards[i]
+		if held != "" && held.Hop() == s.Hop && held.Hop() != transform.LoadHop {
+			e.AtHop++
+			e.Carried = &s.ID
+		}
+		if s.State == string(checkpoint.Waiting) || s.State == string(checkpoint.Reading) {
+			e.Open++
+			e.Next = &s.ID
+		}
+	}
+	if e.AtHop != 1 {
+		e.Carried = nil
+	}
+	if e.Open != 1 {
+		e.Next = nil
+	}
+	return e
+}

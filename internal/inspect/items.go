@@ -1,0 +1,152 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/itemfile"
+	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// Choice is which items of a table are previewed: one by its key in JSON, the first ones of a scan,
+// or those of a file.
+type Choice struct {
+	Key, File  string
+	Sample     int    // of the scan or of the file
+	PrimaryKey string // names of a file's key attributes; without, the source is asked
+}
+
+// Previews maps the chosen items as they would be if they were written now.
+func Previews(ctx context.Context, env config.Lookup, cfg *config.Config, t config.Table, chosen Choice) ([]Preview, error) {
+	read := itemsOfSource
+	if chosen.File != "" {
+		read = itemsOfFile
+	}
+	m, items, err := read(ctx, env, cfg, t, chosen)
+	if err != nil {
+		return nil, err
+	}
+	return previewsOf(m, cfg, t, items, time.Now()), nil
+}
+
+// itemsOfSource reads one item by its key, or the first ones of a scan.
+func itemsOfSource(ctx context.Context, env config.Lookup, cfg *config.Config, t config.Table, f Choice) (*transform.Mapping, []attribute.Item, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, preflight.ReadTime, preflight.ErrReadTime)
+	defer cancel()
+	src, found, err := openTable(ctx, env, cfg, t)
+	if err != nil {
+		return nil, nil, err
+	}
+	if f.Sample > 0 {
+		page, err := src.Tables.Scan(ctx, t.From, 0, 1, attribute.Item{}, f.Sample)
+		if err != nil {
+			return nil, nil, preflight.ExplainSource("cannot scan table "+t.From, t.From, err)
+		}
+		return found.Mapping, page.Items, nil
+	}
+	key, err := preflight.ParseKey(f.Key, found.Description.PrimaryKey)
+	if err != nil {
+		return nil, nil, err
+	}
+	item, ok, err := src.Tables.Get(ctx, t.From, key)
+	switch {
+	case err != nil:
+		return nil, nil, preflight.ExplainSource("cannot read an item of table "+t.From, t.From, err)
+	case !ok:
+		return nil, nil, &diag.Error{Code: diag.ItemNotFound, What: "table " + t.From + " has no item with this key"}
+	}
+	return found.Mapping, []attribute.Item{item}, nil
+}
+
+// openTable connects to the source and describes one table. It may be an emulator's.
+func openTable(ctx context.Context, env config.Lookup, cfg *config.Config, t config.Table) (*preflight.Source, preflight.Table, error) {
+	if err := config.CheckEnvironment(env, config.Anything).Err(); err != nil {
+		return nil, preflight.Table{}, err
+	}
+	src, err := preflight.ConnectSource(ctx, cfg)
+	if err != nil {
+		return nil, preflight.Table{}, err
+	}
+	limited, cancel := context.WithTimeout(ctx, preflight.ProbeTime)
+	defer cancel()
+	found, err := preflight.DescribeTable(limited, src.Tables, t)
+	return src, found, err
+}
+
+// itemsOfFile reads items of a file. The key schema is the one named, with the types that the items
+// have, or the source's.
+func itemsOfFile(ctx context.Context, env config.Lookup, cfg *config.Config, t config.Table, f Choice) (*transform.Mapping, []attribute.Item, error) {
+	items, err := readItems(f.File, f.Sample)
+	if err != nil {
+		return nil, nil, err
+	}
+	if f.PrimaryKey == "" {
+		_, found, err := openTable(ctx, env, cfg, t)
+		if err != nil {
+			var known *diag.Error
+			if errors.As(err, &known) && known.Fix == "" {
+				known.Fix = "or give --primary-key PK,SK with the names of the table's key attributes: then the source is not asked"
+			}
+			return nil, nil, err
+		}
+		return found.Mapping, items, nil
+	}
+	var schema []transform.KeyAttribute
+	for name := range strings.SplitSeq(f.PrimaryKey, ",") {
+		v, ok := items[0].Get(name)
+		if !ok {
+			return nil, nil, diag.BadUsage(fmt.Sprintf("the item has no attribute %q, which --primary-key names", name), "give the names as the table has them, for example --primary-key PK,SK")
+		}
+		schema = append(schema, transform.KeyAttribute{Name: name, Type: v.Kind()})
+	}
+	m, err := preflight.MapTable(t, schema)
+	var found diag.List
+	if errors.As(err, &found) {
+		return nil, nil, err // each with its own place and fix
+	}
+	if err != nil {
+		return nil, nil, &diag.Error{Code: diag.Usage, What: "--primary-key does not fit the item", Err: err, Fix: "name one or two attributes of type S, N or B"}
+	}
+	return m, items, nil
+}
+
+// readItems reads the first items of a file, all if limit is 0; - is stdin.
+func readItems(path string, limit int) ([]attribute.Item, error) {
+	in := io.Reader(os.Stdin)
+	fail := func(err error) ([]attribute.Item, error) {
+		fix := "give DynamoDB's JSON, for example the output of: aws dynamodb get-item --table-name TABLE --key KEY"
+		var known *itemfile.FormatError
+		switch {
+		case errors.As(err, &known):
+			fix = known.Fix
+		case errors.Is(err, itemfile.ErrTooLarge):
+			fix = "show its first items: --sample 20"
+		}
+		return nil, &diag.Error{Code: diag.Usage, What: "cannot read the item in " + path, Cause: err.Error(), Fix: fix}
+	}
+	if path != "-" {
+		file, err := os.Open(path)
+		if err != nil {
+			return fail(err)
+		}
+		defer file.Close()
+		in = file
+	}
+	items, err := itemfile.Read(in, limit)
+	if err == nil && len(items) == 0 {
+		err = errors.New("it is empty")
+	}
+	if err != nil {
+		return fail(err)
+	}
+	return items, nil
+}

@@ -1,0 +1,181 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/parked"
+	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/status"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// Explain looks at one item of a table on both sides. Key is its primary key in JSON; with values,
+// the explanation holds those of cells that differ.
+func Explain(ctx context.Context, p *terminal.Console, cfg *config.Config, t config.Table, key string, values bool) (*Explanation, error) {
+	src, found, err := openTable(ctx, p.Env, cfg, t)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := preflight.ParseKey(key, found.Description.PrimaryKey)
+	if err != nil {
+		return nil, err
+	}
+	target, err := preflight.OpenTarget(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer target.Close()
+	_, _ = fmt.Fprintln(p.Stderr, preflight.BothEnds(cfg, src.Region, p.Env))
+	l := &look{Console: p, cfg: cfg, source: src, target: target, table: found, keys: keys, values: values}
+	return l.twice(ctx)
+}
+
+// look looks at one item.
+type look struct {
+	*terminal.Console
+	cfg    *config.Config
+	source *preflight.Source
+	target *preflight.Target
+	table  preflight.Table
+	keys   attribute.Item
+	values bool
+}
+
+// longestWait bounds the wait before a second look.
+const longestWait = 10 * time.Second
+
+// twice looks again if the ends differ while a worker may be about to bring them together.
+func (l *look) twice(ctx context.Context) (*Explanation, error) {
+	e, again, err := l.once(ctx)
+	if err != nil || again <= 0 {
+		return e, err
+	}
+	timer := time.NewTimer(min(again, longestWait))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+		return nil, terminal.Ended(ctx)
+	}
+	e, _, err = l.once(ctx)
+	return e, err
+}
+
+// once looks at the item and judges it. The duration is after how long a second look could find
+// more, 0 if it could not.
+func (l *look) once(ctx context.Context) (*Explanation, time.Duration, error) {
+	f, err := l.read(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	verdict, again := judge(f)
+	return l.explanation(&f, verdict), again, nil
+}
+
+// read looks at the ledger, the rows, the item and the rows that it maps to, in this order: what
+// differs afterwards was not brought by a change between the looks.
+func (l *look) read(ctx context.Context) (itemFindings, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, preflight.ReadTime, preflight.ErrReadTime)
+	defer cancel()
+	source := l.table.Config.From
+	s, err := status.Gather(ctx, l.cfg, l.target, l.Env, source, time.Now())
+	if err != nil {
+		return itemFindings{}, err
+	}
+	f := itemFindings{status: &s.Tables[0], leases: s.Leases, shards: s.Shards}
+	lot := sink.NewParking(l.target.Data.Records(l.cfg.State.Table), l.cfg.Name)
+	m := l.table.Mapping
+	if err := lot.OfItem(ctx, source, m.ItemKey(l.keys), func(ref sink.Ref, record transform.Parked) error {
+		f.parked = append(f.parked, parked.Record{Ref: ref, Parked: record})
+		return nil
+	}); err != nil && !missing(err) {
+		return itemFindings{}, parked.Explain(ctx, l.cfg, err)
+	}
+	if err := l.looks(ctx, &f); err != nil {
+		return itemFindings{}, err
+	}
+	f.placed = transform.Placement{Rule: -1}
+	if f.present {
+		f.placed, _ = m.Map(f.image, f.readAt) // looks has noted why it cannot be mapped
+	}
+	f.ignored, f.moves = f.placed.Ignored, !m.DependsOnKeyOnly()
+	return f, nil
+}
+
+// explanation is the document of what was found.
+func (l *look) explanation(f *itemFindings, verdict itemVerdict) *Explanation {
+	e := &Explanation{Schema: "replicator.explain/v1", At: f.readAt.UTC(), Table: l.table.Config.From, KeyHash: sink.HashOf(l.table.Mapping.ItemKey(l.keys)),
+		Source: sourceItem{Present: f.present, Attributes: len(f.image.Attributes()), Unmappable: status.Known(f.unmappable)},
+		Rule:   ruleOf(l.cfg, l.table.Config, f.placed), Rows: []explainedRow{}, Parked: []parked.Entry{}, Lag: f.status.LagSeconds, LagEstimated: f.status.LagEstimated, Verdict: verdict}
+	for _, row := range f.rows {
+		e.Rows = append(e.Rows, row.explain(l.values))
+	}
+	for _, record := range f.parked {
+		e.Parked = append(e.Parked, parked.EntryOf(record.Ref, record.Parked))
+	}
+	e.Shard = shardOf(f.held(), f.shards)
+	return e
+}
+
+// looks reads the rows and the item.
+func (l *look) looks(ctx context.Context, f *itemFindings) error {
+	m := l.table.Mapping
+	var images []attribute.Item
+	for _, record := range f.parked {
+		images = append(images, record.Change.Old, record.Change.New)
+	}
+	seen := map[[2]string]sink.Row{}
+	lookAt := func(table, row string) error {
+		at := [2]string{table, row}
+		if _, known := seen[at]; known {
+			return nil
+		}
+		seen[at] = sink.Row{Key: row}
+		err := l.target.Data.ReadRows(ctx, table, sink.Single(row), func(r sink.Row) error { seen[at] = r; return nil })
+		if err != nil && !missing(err) {
+			return preflight.ReadingFailed(ctx, "cannot read table "+table, err)
+		}
+		return nil
+	}
+	for _, row := range sink.Removals(m, l.keys, images) {
+		if err := lookAt(row.Table, row.Row); err != nil {
+			return err
+		}
+	}
+	var err error
+	f.readAt = time.Now()
+	if f.image, f.present, err = l.source.Tables.Get(ctx, m.Source, l.keys); err != nil {
+		return preflight.ExplainSource("cannot read an item of table "+m.Source, m.Source, err)
+	}
+	wanted, err := sink.Wanted(m, l.keys, images, f.image, f.readAt)
+	var bad *sink.BadItem
+	if errors.As(err, &bad) {
+		f.unmappable = bad.Reason
+		wanted = sink.Removals(m, l.keys, append(images, f.image))
+	} else if err != nil {
+		return err
+	}
+	f.expired, f.outlives = m.Collected(f.image, f.readAt), m.Outlives()
+	for _, want := range wanted {
+		if err := lookAt(want.Table, want.Row); err != nil {
+			return err
+		}
+		f.rows = append(f.rows, itemRow{want: want, seen: seen[[2]string{want.Table, want.Row}]})
+	}
+	return nil
+}
+
+// missing reports whether a table does not exist, which is so before the first run.
+func missing(err error) bool {
+	var failed *sink.Error
+	return errors.As(err, &failed) && failed.Code == codes.NotFound.String()
+}
