@@ -8,8 +8,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// served is the source's clock as its last answer showed it. It goes on with the monotonic clock, so that no worker's wall clock has a part in what
-// coverage rests on (H64).
+// served is the source's clock as its last answer showed it. It goes on with the monotonic clock,
+// so that no worker's wall clock has a part in what coverage rests on (H64).
 type served struct {
 	mu     sync.Mutex
 	at     time.Time     // of the last answer; zero before the first
@@ -27,8 +27,8 @@ func (l *Ledger) Heard(ctx context.Context, at time.Time) {
 	l.served.at, l.served.heard, l.served.offset = at, task.Mono(ctx), task.Now(ctx).Sub(at)
 }
 
-// ServiceTime is the source's time now: never later than its own clock, and earlier by what an answer is under way. It is zero until an answer came, and
-// nothing may be claimed by then.
+// ServiceTime is the source's time now: never later than its own clock, and earlier by what an
+// answer is under way. It is zero until an answer came, and nothing may be claimed by then.
 func (l *Ledger) ServiceTime(ctx context.Context) time.Time {
 	l.served.mu.Lock()
 	defer l.served.mu.Unlock()
@@ -38,7 +38,8 @@ func (l *Ledger) ServiceTime(ctx context.Context) time.Time {
 	return l.served.at.Add(task.Mono(ctx) - l.served.heard).UTC()
 }
 
-// ClockOffset is how far this host's clock is ahead of the source's, to about a second; false until an answer came.
+// ClockOffset is how far this host's clock is ahead of the source's, to about a second; false until
+// an answer came.
 func (l *Ledger) ClockOffset() (time.Duration, bool) {
 	l.served.mu.Lock()
 	defer l.served.mu.Unlock()

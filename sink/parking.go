@@ -20,7 +20,8 @@ import (
 type ParkingLot interface {
 	// Park stores a record. Storing it again changes nothing.
 	Park(ctx context.Context, p transform.Parked) error
-	// Supersede forgets the records of an item that are older than a version. What is parked at that version, or above, stays.
+	// Supersede forgets the records of an item that are older than a version. What is parked at
+	// that version, or above, stays.
 	Supersede(ctx context.Context, source, item string, by transform.Version) error
 	// Count is how many items are parked over all tables, counted no further than limit.
 	Count(ctx context.Context, limit int) (int, error)
@@ -32,13 +33,14 @@ type Records interface {
 	Put(ctx context.Context, key string, data []byte) error
 	// Delete removes a record, if there is one.
 	Delete(ctx context.Context, key string) error
-	// Scan calls f for each record whose key begins with prefix, in the order of keys. Data is nil if keysOnly. It returns the
-	// error of f if f returns one.
+	// Scan calls f for each record whose key begins with prefix, in the order of keys. Data is nil
+	// if keysOnly. It returns the error of f if f returns one.
 	Scan(ctx context.Context, prefix string, keysOnly bool, f func(key string, data []byte) error) error
 }
 
-// Parking is the ParkingLot in the state table. A record's key is <name>/parked/<source table>/<hash of the item key>/<version>: the
-// same change parks at the same place, and keys of items do not show in keys of records.
+// Parking is the ParkingLot in the state table. A record's key is <name>/parked/<source
+// table>/<hash of the item key>/<version>: the same change parks at the same place, and keys of
+// items do not show in keys of records.
 type Parking struct {
 	records Records
 	prefix  string
@@ -136,7 +138,8 @@ func (p *Parking) count(ctx context.Context, prefix string, limit int) (int, err
 	return n, err
 }
 
-// List calls f for each parked record of a source table, or of all if source is empty: by table, item and version.
+// List calls f for each parked record of a source table, or of all if source is empty: by table,
+// item and version.
 func (p *Parking) List(ctx context.Context, source string, f func(Ref, transform.Parked) error) error {
 	prefix := p.prefix
 	if source != "" {
@@ -166,7 +169,8 @@ func (p *Parking) scan(ctx context.Context, prefix string, f func(ref Ref, recor
 	})
 }
 
-// OfItem calls f for each parked record of one item, which is named as in records (transform.Mapping.ItemKey), by version.
+// OfItem calls f for each parked record of one item, which is named as in records
+// (transform.Mapping.ItemKey), by version.
 func (p *Parking) OfItem(ctx context.Context, source, item string, f func(Ref, transform.Parked) error) error {
 	return p.list(ctx, p.prefix+source+"/"+HashOf(item)+"/", f)
 }
@@ -197,7 +201,8 @@ func (p *Parking) Remove(ctx context.Context, ref Ref) error {
 	return p.records.Delete(ctx, p.prefix+string(ref))
 }
 
-// Supersede forgets the parked records of one item that are older than a version. Its change must be durable, or parked in its turn.
+// Supersede forgets the parked records of one item that are older than a version. Its change must
+// be durable, or parked in its turn.
 func (p *Parking) Supersede(ctx context.Context, source, item string, by transform.Version) error {
 	var older []Ref
 	err := p.records.Scan(ctx, p.prefix+source+"/"+HashOf(item)+"/", true, func(key string, _ []byte) error {
@@ -215,9 +220,12 @@ func (p *Parking) Supersede(ctx context.Context, source, item string, by transfo
 	return err
 }
 
-// Resolve forgets the parked records of a mapping's table that are healed: images are whole, so once the rows that a parked item maps to
-// hold higher versions, live or as tombstones, nothing of the parked change is missing any more, nor if a later change of the item is
-// parked as well: then the item stays parked, and its older record is removed without being counted as resolved. It returns how many are resolved, and how many records are left. An error of one record does not keep it from the others.
+// Resolve forgets the parked records of a mapping's table that are healed: images are whole, so
+// once the rows that a parked item maps to hold higher versions, live or as tombstones, nothing of
+// the parked change is missing any more, nor if a later change of the item is parked as well: then
+// the item stays parked, and its older record is removed without being counted as resolved. It
+// returns how many are resolved, and how many records are left. An error of one record does not
+// keep it from the others.
 func (p *Parking) Resolve(ctx context.Context, m *transform.Mapping, rows Looker) (resolved, left int, err error) {
 	note := func(e error) {
 		if err == nil {
@@ -256,22 +264,27 @@ func (p *Parking) Resolve(ctx context.Context, m *transform.Mapping, rows Looker
 	return resolved, left - resolved - remove(superseded), err
 }
 
-// isHealed looks at the rows that the images of a parked change map to. A later change of the item has one of them as the row it left
-// or wrote, and so has a repair. A change is repeated until it is in all of its rows; of a repair that is cut short nothing is repeated: a row
-// that still lacks the parked image keeps the record. A record without any row is not healed so: the batch of the item's next change supersedes it.
+// isHealed looks at the rows that the images of a parked change map to. A later change of the item
+// has one of them as the row it left or wrote, and so has a repair. A change is repeated until it
+// is in all of its rows; of a repair that is cut short nothing is repeated: a row that still lacks
+// the parked image keeps the record. A record without any row is not healed so: the batch of the
+// item's next change supersedes it.
 func isHealed(ctx context.Context, m *transform.Mapping, rows Looker, record transform.Parked) (bool, error) {
-	ctx, cancel := task.WithTimeout(ctx, DefaultTimeout) // a row that cannot be read must not keep others from being looked at
+	// A row that cannot be read must not keep others from being looked at.
+	ctx, cancel := task.WithTimeout(ctx, DefaultTimeout)
 	defer cancel()
 	newer := false
 	wanted := Removals(m, record.Change.Keys, []attribute.Item{record.Change.New})
 	for _, at := range Removals(m, record.Change.Keys, []attribute.Item{record.Change.Old, record.Change.New}) {
-		at.Families, at.Columns = nil, nil // its version is all that is asked for: the row may be shared by many items
+		// Its version is all that is asked for: the row may be shared by many items.
+		at.Families, at.Columns = nil, nil
 		row, err := rows.Look(ctx, &at, 0)
 		if err != nil {
 			return false, err
 		}
 		live, gone, _ := row.Versions(at.Owner)
-		lacking := live < record.Version && gone <= record.Version // it holds neither what the change puts nor anything newer
+		// It holds neither what the change puts nor anything newer.
+		lacking := live < record.Version && gone <= record.Version
 		if lacking && slices.ContainsFunc(wanted, addressOf(at).holds) {
 			return false, nil
 		}

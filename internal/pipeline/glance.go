@@ -7,16 +7,20 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// A keeper describes its table in each complete round. In between it glances: it describes the table to see whether it exists, and does nothing else with the
-// answer, so that a drop is known within seconds.
+// A keeper describes its table in each complete round. In between it glances: it describes the
+// table to see whether it exists, and does nothing else with the answer, so that a drop is known
+// within seconds.
 
 const (
-	// glanceEvery is the time between two descriptions of a table, and the least time between two complete rounds.
+	// glanceEvery is the time between two descriptions of a table, and the least time between two
+	// complete rounds.
 	glanceEvery = 10 * time.Second
-	// glancePace is the time between two glances of all workers: with more than a hundred tables each of them waits longer. All clients of an account share its
-	// quota of descriptions, and with a thousand tables the end of the stream still shows a drop as soon.
+	// glancePace is the time between two glances of all workers: with more than a hundred tables
+	// each of them waits longer. All clients of an account share its quota of descriptions, and
+	// with a thousand tables the end of the stream still shows a drop as soon.
 	glancePace = 100 * time.Millisecond
-	// glanceTime bounds a glance: the pass that it is part of must not wait for a service that does not answer.
+	// glanceTime bounds a glance: the pass that it is part of must not wait for a service that does
+	// not answer.
 	glanceTime = 5 * time.Second
 )
 
@@ -25,8 +29,8 @@ func glanceAfter(tables int) time.Duration {
 	return max(glanceEvery, time.Duration(tables)*glancePace)
 }
 
-// glance makes a complete round due if the table was dropped since the last one, or exists again. A failure is not reported here: the next complete round repeats
-// the call, and reports what fails.
+// glance makes a complete round due if the table was dropped since the last one, or exists again. A
+// failure is not reported here: the next complete round repeats the call, and reports what fails.
 func (k *rounds) glance(ctx context.Context) {
 	now := task.Mono(ctx)
 	if now-k.described < glanceAfter(k.shares.followed()) {

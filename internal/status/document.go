@@ -30,7 +30,8 @@ var phases = admin.Phases
 // statusSchema names the form of the document, which status.schema.json describes.
 const statusSchema = "replicator.status/v1"
 
-// Document is where a migration stands: the document of `status -o json` and of /api/v1/status. What cannot be told is null.
+// Document is where a migration stands: the document of `status -o json` and of /api/v1/status.
+// What cannot be told is null.
 type Document struct {
 	Schema    string         `json:"schema"`
 	Name      string         `json:"name"`
@@ -62,7 +63,8 @@ type workerStatus struct {
 	HeartbeatAt *time.Time `json:"heartbeat_at"`
 	// Silent tells that this is longer ago than a lease lasts: others take its work over.
 	Silent bool `json:"silent"`
-	// ClockOffsetSeconds is how far its clock is ahead of DynamoDB's; null while that is less than a minute.
+	// ClockOffsetSeconds is how far its clock is ahead of DynamoDB's; null while that is less than
+	// a minute.
 	ClockOffsetSeconds *float64 `json:"clock_offset_seconds"`
 }
 
@@ -118,7 +120,8 @@ type throttledStatus struct {
 	LastAt        time.Time `json:"last_at"`
 }
 
-// troubleStatus is a step that fails and is repeated: in some shards of a table or, with 0, in looking after it and copying it.
+// troubleStatus is a step that fails and is repeated: in some shards of a table or, with 0, in
+// looking after it and copying it.
 type troubleStatus struct {
 	Step      string    `json:"step"`
 	Cause     string    `json:"cause"`
@@ -145,7 +148,8 @@ type TableInput struct {
 	Listings checkpoint.Listings
 }
 
-// SeatInput is what is looked at of a keeper's seat. Its scan holds keys of items, so that only numbers are taken from there.
+// SeatInput is what is looked at of a keeper's seat. Its scan holds keys of items, so that only
+// numbers are taken from there.
 type SeatInput struct {
 	Owner  string
 	Sign   checkpoint.Sign
@@ -222,12 +226,14 @@ func (m *Document) Add(c config.Table, in TableInput) {
 // dropped tells whether the source table does not exist any more.
 func (t *Table) dropped() bool { return t.Aside == pipeline.GoneReason }
 
-// outlived tells whether something is not applied for longer than the stream keeps changes. What came since may be lost, which only reading on can tell, and until
-// then nobody knows whether the table is in sync.
+// outlived tells whether something is not applied for longer than the stream keeps changes. What
+// came since may be lost, which only reading on can tell, and until then nobody knows whether the
+// table is in sync.
 func (t *Table) outlived() bool { return t.HeadroomSeconds != nil && *t.HeadroomSeconds <= 0 }
 
-// undeclared tells of gaps that stand in the rows of their shards alone: whoever found them was gone before the table's record could say so. The next keeper
-// declares them, and until one comes they are lost changes all the same.
+// undeclared tells of gaps that stand in the rows of their shards alone: whoever found them was
+// gone before the table's record could say so. The next keeper declares them, and until one comes
+// they are lost changes all the same.
 func (t *Table) undeclared(in TableInput) {
 	for _, s := range in.Shards {
 		if s.Undeclared(in.State) {
@@ -237,7 +243,8 @@ func (t *Table) undeclared(in TableInput) {
 	}
 }
 
-// setAside tells of a table that cannot be followed: one of a pattern, for whatever reason, or a named one that was dropped. One that is gone is no trouble for ever: after a day it is told by
+// setAside tells of a table that cannot be followed: one of a pattern, for whatever reason, or a
+// named one that was dropped. One that is gone is no trouble for ever: after a day it is told by
 // its row alone, if its stream was read before it went.
 func (t *Table) setAside(in TableInput, now time.Time) {
 	a := in.State.Aside
@@ -255,8 +262,9 @@ func (t *Table) setAside(in TableInput, now time.Time) {
 // stepFollow is what fails for a table that is set aside.
 const stepFollow = "follow the table"
 
-// unfollowed tells of a shard that ended, and of whose children no listing has told. Changes of theirs may wait by now, so that the table is not in sync,
-// however soon everything else of it is applied.
+// unfollowed tells of a shard that ended, and of whose children no listing has told. Changes of
+// theirs may wait by now, so that the table is not in sync, however soon everything else of it is
+// applied.
 func (t *Table) unfollowed(ended time.Time) {
 	if t.Childless.IsZero() || ended.Before(t.Childless) {
 		t.Childless = ended
@@ -325,14 +333,15 @@ func PhaseOf(tables []Table) string {
 	return PhaseCopy
 }
 
-// unmanned tells whether something may be left to read, and no worker is there to do it. A worker that holds no lease may keep a table, whose shards have all ended or
-// were not listed yet.
+// unmanned tells whether something may be left to read, and no worker is there to do it. A worker
+// that holds no lease may keep a table, whose shards have all ended or were not listed yet.
 func (m *Document) unmanned() bool {
 	lives := slices.ContainsFunc(m.Workers, func(w workerStatus) bool { return !w.Silent })
 	return m.Leases == 0 && !lives && slices.ContainsFunc(m.Tables, func(t Table) bool { return !t.drained })
 }
 
-// next adds a step, or another reason for the one before it. Its command finds the configuration that this one found.
+// next adds a step, or another reason for the one before it. Its command finds the configuration
+// that this one found.
 func (m *Document) next(command, why string) {
 	command = "replicator " + command + m.with
 	if n := len(m.NextSteps); n > 0 && m.NextSteps[n-1].Command == command {
@@ -342,7 +351,8 @@ func (m *Document) next(command, why string) {
 	m.NextSteps = append(m.NextSteps, NextStep{command, why})
 }
 
-// littleHeadroom is what an operator is warned of; the alert ReplicatorDataLossImminent uses the same time.
+// littleHeadroom is what an operator is warned of; the alert ReplicatorDataLossImminent uses the
+// same time.
 const littleHeadroom = 6 * time.Hour
 
 // advise says what to do. Started tells that the ledger knows one of the tables.
@@ -402,7 +412,8 @@ func (m *Document) adviseUnmet() {
 	}
 }
 
-// adviseClocks tells of workers that wrote to the ledger in what is the future here. Lag and headroom are times of workers held against this clock. A worker whose clock is behind cannot be
+// adviseClocks tells of workers that wrote to the ledger in what is the future here. Lag and
+// headroom are times of workers held against this clock. A worker whose clock is behind cannot be
 // told from one that is silent.
 func (m *Document) adviseClocks() {
 	for _, w := range m.Workers {
@@ -416,8 +427,9 @@ func (m *Document) adviseClocks() {
 	}
 }
 
-// adviseNew tells of named tables that no worker has met, though others are followed: nothing of them is copied, and their streams keep changes for a day only. Those that run were started
-// before the table stood in their configuration, or cannot reach it.
+// adviseNew tells of named tables that no worker has met, though others are followed: nothing of
+// them is copied, and their streams keep changes for a day only. Those that run were started before
+// the table stood in their configuration, or cannot reach it.
 func (m *Document) adviseNew() {
 	for _, t := range m.Tables {
 		if t.Phase == phasePrepare && t.group == "" {
@@ -426,7 +438,8 @@ func (m *Document) adviseNew() {
 	}
 }
 
-// adviseReading asks for a worker where shards are read by nobody: the leases of one that is gone, and shards that nobody takes.
+// adviseReading asks for a worker where shards are read by nobody: the leases of one that is gone,
+// and shards that nobody takes.
 func (m *Document) adviseReading() {
 	for _, t := range m.Tables {
 		switch {
@@ -449,7 +462,8 @@ func (t troubleStatus) text(now time.Time) string {
 	return fmt.Sprintf("cannot %s (for %s%s): %s", t.Step, since(&t.Since, now), where, t.Cause)
 }
 
-// troubled counts a trouble in so many shards, 0 for one of the table as a whole; troubles of one kind are told once, since the first.
+// troubled counts a trouble in so many shards, 0 for one of the table as a whole; troubles of one
+// kind are told once, since the first.
 func (t *Table) troubled(trouble checkpoint.Trouble, shards int) {
 	for i := range t.Troubles {
 		if o := &t.Troubles[i]; o.Step == trouble.Step && o.Cause == trouble.Cause {

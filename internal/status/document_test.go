@@ -26,7 +26,8 @@ func TestATableThatNoWorkerHasMet(t *testing.T) {
 	}
 }
 
-// What a worker wrote in the future tells that its clock or that of who looks is wrong, and that nothing is as near as it seems.
+// What a worker wrote in the future tells that its clock or that of who looks is wrong, and that
+// nothing is as near as it seems.
 func TestAWorkerThatWritesInTheFuture(t *testing.T) {
 	for ahead, told := range map[time.Duration]bool{10 * time.Second: false, 20 * time.Minute: true} {
 		reading := checkpoint.Shard{Source: "Orders", Label: "L", ID: "s", State: checkpoint.Reading, Owner: "w", CaughtUp: true, ReadAt: noon.Add(ahead), AppliedTo: noon.Add(ahead), FirstRead: noon}
@@ -125,8 +126,9 @@ func TestLag(t *testing.T) {
 	}
 }
 
-// A table whose stream was never listed is read by nobody. That counts from when its generation was begun, in whole minutes, so that the alert for
-// stalled tables fires; a table that is set aside waits for something else.
+// A table whose stream was never listed is read by nobody. That counts from when its generation was
+// begun, in whole minutes, so that the alert for stalled tables fires; a table that is set aside
+// waits for something else.
 func TestAStreamThatIsNeverListed(t *testing.T) {
 	begun := ago(10 * time.Minute)
 	state := checkpoint.TableState{Source: "Orders", Label: "L", Generation: uint32(begun.Unix() / 60), Changed: ago(time.Second)}
@@ -158,8 +160,9 @@ func TestAStreamThatIsNeverListed(t *testing.T) {
 	}
 }
 
-// H13: what follows a shard that ended is read by nobody for as long as nobody lists it. It may have begun when the last listing showed its parent open, and
-// counts from then, unless it is late by minutes alone, or nothing is to follow.
+// H13: what follows a shard that ended is read by nobody for as long as nobody lists it. It may
+// have begun when the last listing showed its parent open, and counts from then, unless it is late
+// by minutes alone, or nothing is to follow.
 func TestH13_ChildrenThatNobodyLists(t *testing.T) {
 	open := checkpoint.Shard{Source: "Orders", Label: "L", ID: "open", State: checkpoint.Reading, Owner: "w", CaughtUp: true, ReadAt: ago(time.Second), AppliedTo: ago(time.Second), FirstRead: ago(23 * time.Hour)}
 	ended := func(before time.Duration) checkpoint.Shard {

@@ -10,7 +10,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 )
 
-// A copy that began and ended between two readings is told as done, and a table that is set aside for another reason than before is told again.
+// A copy that began and ended between two readings is told as done, and a table that is set aside
+// for another reason than before is told again.
 func TestWhatHappenedBetweenTwoReadings(t *testing.T) {
 	items := int64(7)
 	if events := tableChanged(&Table{Copy: copyStatus{State: copyNotStarted}}, &Table{Copy: copyStatus{State: copyDone, Items: &items}}); len(events) != 1 ||
@@ -22,8 +23,8 @@ func TestWhatHappenedBetweenTwoReadings(t *testing.T) {
 	}
 }
 
-// A rate is told only if every shard that has an owner has told its own, whichever comes last; and a worker was last heard of when it wrote the
-// last of its rows.
+// A rate is told only if every shard that has an owner has told its own, whichever comes last; and
+// a worker was last heard of when it wrote the last of its rows.
 func TestFiguresOfSeveralShards(t *testing.T) {
 	rated, silent, fresh := held("1", "a", noon), held("2", "a", ago(time.Hour)), held("3", "a", noon)
 	rated.ReadAt, rated.Rate = ago(time.Second), 5
@@ -54,7 +55,8 @@ func TestTroublesEndWithTheLease(t *testing.T) {
 	}
 }
 
-// A run that comes to its end says that a table was dropped, however long ago that was: what it held is not followed.
+// A run that comes to its end says that a table was dropped, however long ago that was: what it
+// held is not followed.
 func TestVerdictOnATableThatIsLongGone(t *testing.T) {
 	state := loadedTable()
 	state.Aside = checkpoint.Aside{Reason: pipeline.GoneReason, Since: ago(48 * time.Hour)}

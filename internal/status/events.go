@@ -8,8 +8,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
 )
 
-// Happened is what changed between two readings of the ledger, as /api/v1/events tells it. Whoever did it, every process that reads the
-// ledger tells the same.
+// Happened is what changed between two readings of the ledger, as /api/v1/events tells it. Whoever
+// did it, every process that reads the ledger tells the same.
 func Happened(before, after *Document) []admin.Event {
 	var events []admin.Event
 	tables := map[string]*Table{}
@@ -124,7 +124,8 @@ func orEmpty(text *string) string {
 	return *text
 }
 
-// Coalesced tells of waits for limits at most once in throttleEvery for each table and limit: there are many short ones.
+// Coalesced tells of waits for limits at most once in throttleEvery for each table and limit: there
+// are many short ones.
 type Coalesced struct {
 	mu    sync.Mutex
 	spent map[[2]string]wait // by table and reason
@@ -137,7 +138,8 @@ type wait struct {
 
 const throttleEvery = 10 * time.Second
 
-// Add notes a wait. It returns how long was waited since that was last told, if it is time to tell it again.
+// Add notes a wait. It returns how long was waited since that was last told, if it is time to tell
+// it again.
 func (c *Coalesced) Add(table, reason string, waited, now time.Duration) (time.Duration, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -32,8 +32,9 @@ func TestPhaseOfSeveralTables(t *testing.T) {
 	}
 }
 
-// Of several shards the first to be in trouble says since when, and so it is with those whose children nobody lists. What the silent last told may
-// be over: that they are silent is told of them.
+// Of several shards the first to be in trouble says since when, and so it is with those whose
+// children nobody lists. What the silent last told may be over: that they are silent is told of
+// them.
 func TestTroublesOfSeveralShards(t *testing.T) {
 	failing := func(id string, since, written time.Duration) checkpoint.Shard {
 		s := checkpoint.Shard{ID: id, Label: "L", State: checkpoint.Reading, Owner: "w" + id, ReadAt: ago(written)}
@@ -55,8 +56,9 @@ func TestTroublesOfSeveralShards(t *testing.T) {
 	}
 }
 
-// A shard that nobody has read yet is as far behind as its parent's end, which may have come long before that was read: after an outage, or while the target takes
-// nothing, changes of hours wait in it, and the stream is about to drop them.
+// A shard that nobody has read yet is as far behind as its parent's end, which may have come long
+// before that was read: after an outage, or while the target takes nothing, changes of hours wait
+// in it, and the stream is about to drop them.
 func TestLagOfAShardThatIsNotReadYet(t *testing.T) {
 	parent := checkpoint.Shard{ID: "1", Label: "L", State: checkpoint.Done, DoneAt: ago(time.Minute), ReadAt: ago(time.Minute), FirstRead: ago(23 * time.Hour)}
 	child := checkpoint.Shard{ID: "2", Parent: "1", Label: "L", State: checkpoint.Reading, Owner: "w"}
@@ -90,8 +92,8 @@ func TestTheLastGapIsTold(t *testing.T) {
 	}
 }
 
-// A gap counts as soon as its shard's row tells of it. Its finder may be gone before the table's record does, and who looks then, with no worker left, must not read
-// that all is well.
+// A gap counts as soon as its shard's row tells of it. Its finder may be gone before the table's
+// record does, and who looks then, with no worker left, must not read that all is well.
 func TestAGapThatNobodyDeclared(t *testing.T) {
 	lost := checkpoint.Shard{ID: "1", Label: "L", State: checkpoint.Lost, Loss: checkpoint.NotFound, Reason: "the shard is gone", Generation: 7, DoneAt: ago(time.Minute)}
 	declared := lost
@@ -111,7 +113,8 @@ func TestAGapThatNobodyDeclared(t *testing.T) {
 	}
 }
 
-// What a copy needs still is told of one that runs: not of one whose worker left its seat a moment ago.
+// What a copy needs still is told of one that runs: not of one whose worker left its seat a moment
+// ago.
 func TestNobodyCopies(t *testing.T) {
 	state := loadedTable()
 	state.Load.DoneAt, state.Load.Estimate = time.Time{}, 1000
@@ -125,7 +128,8 @@ func TestNobodyCopies(t *testing.T) {
 	}
 }
 
-// A table of a pattern of which nothing is known may be the one that is about to lose changes, or the furthest behind.
+// A table of a pattern of which nothing is known may be the one that is about to lose changes, or
+// the furthest behind.
 func TestFiguresOfAPatternAreBounds(t *testing.T) {
 	headroom, lag := 70000.0, 0.3
 	known, idle := &Table{HeadroomSeconds: &headroom, LagSeconds: &lag}, &Table{HeadroomSeconds: &headroom, LagSeconds: &lag, LagEstimated: true}
@@ -143,8 +147,9 @@ func TestFiguresOfAPatternAreBounds(t *testing.T) {
 	}
 }
 
-// A table is not in sync while nobody can know whether changes of it were lost: it was not read for longer than the stream keeps changes, or cannot be followed. Nor is
-// one that was dropped, though its stream was read to its end before it went.
+// A table is not in sync while nobody can know whether changes of it were lost: it was not read for
+// longer than the stream keeps changes, or cannot be followed. Nor is one that was dropped, though
+// its stream was read to its end before it went.
 func TestWhatIsNotInSync(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -179,8 +184,9 @@ func TestWhatIsNotInSync(t *testing.T) {
 	}
 }
 
-// A named table was dropped just after a shard of it had ended, and all workers were gone before its children could be listed. What they held is lost after a day, which
-// nobody is there to find out, and status says so. What a listing shows to have no children ended with the table.
+// A named table was dropped just after a shard of it had ended, and all workers were gone before
+// its children could be listed. What they held is lost after a day, which nobody is there to find
+// out, and status says so. What a listing shows to have no children ended with the table.
 func TestADroppedTableWhoseLastShardsNobodyListed(t *testing.T) {
 	for _, c := range []struct {
 		name    string

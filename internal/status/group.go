@@ -21,8 +21,9 @@ func (l tableLine) lagText() string {
 	return lagText(l.LagSeconds, l.LagEstimated)
 }
 
-// collapsed has one line for all tables of a pattern, as long as there are several: its lag is that of the worst, its headroom the least.
-// What is wrong with a single one is told below the table, by its name.
+// collapsed has one line for all tables of a pattern, as long as there are several: its lag is that
+// of the worst, its headroom the least. What is wrong with a single one is told below the table, by
+// its name.
 func (m *Document) collapsed() []tableLine {
 	members := map[string][]*Table{}
 	for i := range m.Tables {

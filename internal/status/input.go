@@ -18,7 +18,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// statusJSONSchema describes the document of -o json and of /api/v1/status. A test validates every golden document with it.
+// statusJSONSchema describes the document of -o json and of /api/v1/status. A test validates every
+// golden document with it.
 //
 //go:embed status.schema.json
 var Schema []byte
@@ -43,7 +44,8 @@ func (l *Input) Judge(env config.Lookup, with string, now time.Time) *Document {
 	return m
 }
 
-// TellMappings adds a trouble to each table whose mapping in this configuration is not the one that the ledger holds.
+// TellMappings adds a trouble to each table whose mapping in this configuration is not the one that
+// the ledger holds.
 func (l *Input) TellMappings(m *Document) {
 	for i := range m.Tables {
 		if l.MappingDiffers(i) {
@@ -97,10 +99,12 @@ func Read(ctx context.Context, cfg *config.Config, t *preflight.Target, table st
 	return l, nil
 }
 
-// tablesAtOnce is how many tables are read at the same time. One after the other, a thousand would take longer than readTime.
+// tablesAtOnce is how many tables are read at the same time. One after the other, a thousand would
+// take longer than readTime.
 const tablesAtOnce = 32
 
-// readTables reads what the ledger holds of tables, in their order. The first failure ends the others.
+// readTables reads what the ledger holds of tables, in their order. The first failure ends the
+// others.
 func readTables(ctx context.Context, ledger *checkpoint.Ledger, parking *sink.Parking, tables []config.Table) ([]TableInput, error) {
 	inputs := make([]TableInput, len(tables))
 	g := task.NewGroup(ctx, tablesAtOnce)
@@ -116,8 +120,8 @@ func readTables(ctx context.Context, ledger *checkpoint.Ledger, parking *sink.Pa
 	return inputs, g.Wait()
 }
 
-// ledgerTables are the named one, or all tables of the configuration: of patterns those that the ledger knows. Ledger is nil before
-// the migration has begun.
+// ledgerTables are the named one, or all tables of the configuration: of patterns those that the
+// ledger knows. Ledger is nil before the migration has begun.
 func ledgerTables(ctx context.Context, cfg *config.Config, ledger *checkpoint.Ledger, table string) ([]config.Table, error) {
 	if t, ok := cfg.Table(table); ok && table != "" {
 		return []config.Table{t}, nil

@@ -64,7 +64,8 @@ func (m *Document) workersText() string {
 	return text
 }
 
-// notes are what does not fit into the table: gaps, figures that are old, what is waited for, what fails.
+// notes are what does not fit into the table: gaps, figures that are old, what is waited for, what
+// fails.
 func (m *Document) notes() []string {
 	var notes []string
 	add := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
@@ -160,8 +161,9 @@ type drawnShard struct {
 	shard  *Shard
 }
 
-// drawn puts the shards of one stream below their parents. An only child follows its parent at the same depth, so that a shard that
-// rolls every four hours does not wander off to the right; the children of a split are indented.
+// drawn puts the shards of one stream below their parents. An only child follows its parent at the
+// same depth, so that a shard that rolls every four hours does not wander off to the right; the
+// children of a split are indented.
 //
 //	a
 //	↳ b          the child of a

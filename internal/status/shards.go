@@ -63,13 +63,14 @@ type lineage struct {
 	lease  time.Duration
 	state  checkpoint.TableState
 	parent func(s *checkpoint.Shard) *checkpoint.Shard // nil if the ledger has none
-	// unfollowed are the shards of the table's stream, by id, that ended a while ago and whose children nobody has listed; open is when listings last
-	// showed a shard open.
+	// unfollowed are the shards of the table's stream, by id, that ended a while ago and whose
+	// children nobody has listed; open is when listings last showed a shard open.
 	unfollowed map[string]bool
 	open       map[string]time.Time
 }
 
-// listingGrace is how long it is nothing to tell that a shard ended and its children are not listed: the service's listings may be late by minutes.
+// listingGrace is how long it is nothing to tell that a shard ended and its children are not
+// listed: the service's listings may be late by minutes.
 const listingGrace = 5 * time.Minute
 
 func lineageOf(in TableInput, named bool, now time.Time, lease time.Duration) *lineage {
@@ -85,9 +86,11 @@ func lineageOf(in TableInput, named bool, now time.Time, lease time.Duration) *l
 	return l
 }
 
-// unfollowedOf are the shards that ended a while ago while nobody knows what follows them. A table that is set aside waits for something else, which is told;
-// but a named one that was dropped is kept while its stream can be read, and nothing else tells what nobody found of it. Its last shards ended with it and
-// have no children, as any listing of a while after that shows, or after the drop, however late they were read to their ends.
+// unfollowedOf are the shards that ended a while ago while nobody knows what follows them. A table
+// that is set aside waits for something else, which is told; but a named one that was dropped is
+// kept while its stream can be read, and nothing else tells what nobody found of it. Its last
+// shards ended with it and have no children, as any listing of a while after that shows, or after
+// the drop, however late they were read to their ends.
 func unfollowedOf(in TableInput, named bool, now time.Time) []checkpoint.Shard {
 	aside := in.State.Aside.Reason
 	dropped := named && aside == pipeline.GoneReason
@@ -96,7 +99,8 @@ func unfollowedOf(in TableInput, named bool, now time.Time) []checkpoint.Shard {
 	}
 	return slices.DeleteFunc(checkpoint.Unfollowed(in.State, in.Shards, in.Listings.At), func(s checkpoint.Shard) bool {
 		if dropped {
-			// Twice, or it would be told for moments of every dropped table: the listing that shows it comes within a minute.
+			// Twice, or it would be told for moments of every dropped table: the listing that shows
+			// it comes within a minute.
 			return now.Sub(s.DoneAt) <= 2*listingGrace || in.Listings.At.Sub(s.DoneAt) >= listingGrace || in.Listings.At.Sub(in.State.Aside.Since) >= 2*listingGrace
 		}
 		return now.Sub(s.DoneAt) <= listingGrace
@@ -167,7 +171,8 @@ func (m *Document) addShards(t *Table, in TableInput) {
 	old := m.At.Sub(oldest) > 2*m.lease
 	if WaitsForListing(in.State) {
 		oldest = begunAt(in.State, m.At)
-		t.unlisted, old = !oldest.IsZero() && m.At.Sub(oldest) > 2*m.lease, false // there was nothing yet that could be old
+		// There was nothing yet that could be old.
+		t.unlisted, old = !oldest.IsZero() && m.At.Sub(oldest) > 2*m.lease, false
 	}
 	t.OldestReadAt = knownTime(oldest)
 	t.Old = !oldest.IsZero() && old
@@ -175,8 +180,8 @@ func (m *Document) addShards(t *Table, in TableInput) {
 		return
 	}
 	lag, headroom := lagAndHeadroom(covered, reached, m.At)
-	// A shard of which nothing can be said may be further behind than all others: it must not hide that one of them is about to lose
-	// changes.
+	// A shard of which nothing can be said may be further behind than all others: it must not hide
+	// that one of them is about to lose changes.
 	t.HeadroomSeconds, t.HeadroomAtMost = headroom, unread
 	if !unread {
 		t.LagSeconds, t.LagEstimated = lag, estimated
@@ -206,12 +211,14 @@ func (l *lineage) judge(s *checkpoint.Shard) Shard {
 	return out
 }
 
-// silent tells whether the shard's owner has not written its row for longer than a lease lasts, by the owner's clock.
+// silent tells whether the shard's owner has not written its row for longer than a lease lasts, by
+// the owner's clock.
 func (l *lineage) silent(s *checkpoint.Shard) bool {
 	return s.Owner != "" && !s.WrittenAt.IsZero() && l.now.Sub(s.WrittenAt) > l.lease
 }
 
-// blocked is the parent that has to be finished first; nil if there is none. A trimmed parent is read on before its children.
+// blocked is the parent that has to be finished first; nil if there is none. A trimmed parent is
+// read on before its children.
 func (l *lineage) blocked(s *checkpoint.Shard) *checkpoint.Shard {
 	if p := l.parent(s); p != nil && !(p.State == checkpoint.Done || p.State == checkpoint.Lost && p.Loss != checkpoint.Trimmed) {
 		return p
@@ -271,8 +278,9 @@ const (
 	coveredElsewhere                 // by its parent, which is behind, and counts
 )
 
-// covered is the time up to which everything of a shard that is not over is applied, as far as can be told; empty if that is the time of an
-// empty page, which proves nothing. Of children that nobody has listed it is what they will be held against when they are first read: they began when
+// covered is the time up to which everything of a shard that is not over is applied, as far as can
+// be told; empty if that is the time of an empty page, which proves nothing. Of children that
+// nobody has listed it is what they will be held against when they are first read: they began when
 // their parent was closed, which may be long before it was read to its end.
 func (l *lineage) covered(s *checkpoint.Shard) (at time.Time, empty bool, state coverage) {
 	parent := l.parent(s)
@@ -295,8 +303,9 @@ func (l *lineage) covered(s *checkpoint.Shard) (at time.Time, empty bool, state 
 	return time.Time{}, false, coveredUnknown
 }
 
-// reached is what a trim of a shard is judged by, and its headroom with it: the time of its position. Of one that was not read here yet, and of what
-// follows one that ended, it is what covers it.
+// reached is what a trim of a shard is judged by, and its headroom with it: the time of its
+// position. Of one that was not read here yet, and of what follows one that ended, it is what
+// covers it.
 func (l *lineage) reached(s *checkpoint.Shard, covered time.Time) time.Time {
 	if at := s.PositionTime(); !l.unfollowed[s.ID] && !s.ReadAt.IsZero() && !at.IsZero() {
 		return at
@@ -304,8 +313,9 @@ func (l *lineage) reached(s *checkpoint.Shard, covered time.Time) time.Time {
 	return covered
 }
 
-// passedOn is up to when a finished shard covers its children. They began when it was closed, and if it was read to its end long after that, what they
-// hold is as old. Where the two are about the same it is when it was read to its end: what a shard Covers is a bound, earlier by as much.
+// passedOn is up to when a finished shard covers its children. They began when it was closed, and
+// if it was read to its end long after that, what they hold is as old. Where the two are about the
+// same it is when it was read to its end: what a shard Covers is a bound, earlier by as much.
 func (l *lineage) passedOn(s *checkpoint.Shard) time.Time {
 	if at := s.Covers(l.open[s.ID], l.state.Owed()); !at.IsZero() && s.DoneAt.Sub(at) > checkpoint.Slack+listingGrace {
 		return at
@@ -313,15 +323,16 @@ func (l *lineage) passedOn(s *checkpoint.Shard) time.Time {
 	return s.DoneAt
 }
 
-// WaitsForListing tells whether nothing of a table is read because its stream was never listed as a whole. One that is set aside waits for
-// something else, which is told.
+// WaitsForListing tells whether nothing of a table is read because its stream was never listed as a
+// whole. One that is set aside waits for something else, which is told.
 func WaitsForListing(s checkpoint.TableState) bool {
 	return s.Listed == 0 && !s.StreamEnded && s.Aside.Reason == ""
 }
 
-// begunAt is since when a table that was never listed could have been read. A generation is at least the number of minutes since 1970 at
-// which it was begun (checkpoint.NextGeneration), so that it was begun by the end of that minute; the record's own time moves on with
-// every beat of a keeper that cannot list.
+// begunAt is since when a table that was never listed could have been read. A generation is at
+// least the number of minutes since 1970 at which it was begun (checkpoint.NextGeneration), so that
+// it was begun by the end of that minute; the record's own time moves on with every beat of a
+// keeper that cannot list.
 func begunAt(s checkpoint.TableState, now time.Time) time.Time {
 	if s.Generation == 0 {
 		return s.Changed
@@ -332,8 +343,9 @@ func begunAt(s checkpoint.TableState, now time.Time) time.Time {
 	return now
 }
 
-// askedAt is when a shard that could be read was last read, or else since when it could be; zero for one that has to wait. Nothing has been read of
-// what follows a shard whose children nobody has listed since that one ended.
+// askedAt is when a shard that could be read was last read, or else since when it could be; zero
+// for one that has to wait. Nothing has been read of what follows a shard whose children nobody has
+// listed since that one ended.
 func (l *lineage) askedAt(s *checkpoint.Shard) time.Time {
 	parent := l.parent(s)
 	switch {

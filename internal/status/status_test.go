@@ -21,7 +21,8 @@ import (
 
 const stateLease = 15 * time.Second
 
-// scene is a migration of one table in virtual time: a real ledger in memory, and workers that write it as the pipeline does.
+// scene is a migration of one table in virtual time: a real ledger in memory, and workers that
+// write it as the pipeline does.
 type scene struct {
 	*testing.T
 	world   *virtual.World
@@ -192,8 +193,8 @@ func TestStatusBeforeTheStart(t *testing.T) {
 	}
 }
 
-// TestStatusWhileCopying: the copy's share, rate and time left, and what it waits for, as the keeper saved them; none of it once the
-// keeper has been silent.
+// TestStatusWhileCopying: the copy's share, rate and time left, and what it waits for, as the
+// keeper saved them; none of it once the keeper has been silent.
 func TestStatusWhileCopying(t *testing.T) {
 	play(t, func(ctx context.Context, s *scene) {
 		l := s.worker("a")
@@ -233,8 +234,9 @@ func TestStatusWhileCopying(t *testing.T) {
 	})
 }
 
-// TestStatusUnderSplitsWithAFrozenWorker: two workers read the children of a split; one freezes, and its figures are told as old and
-// no more is said of the table than is known; then the other takes over, and all is known again.
+// TestStatusUnderSplitsWithAFrozenWorker: two workers read the children of a split; one freezes,
+// and its figures are told as old and no more is said of the table than is known; then the other
+// takes over, and all is known again.
 func TestStatusUnderSplitsWithAFrozenWorker(t *testing.T) {
 	play(t, func(ctx context.Context, s *scene) {
 		a := s.worker("a")
@@ -327,7 +329,8 @@ func TestStatusAfterAGap(t *testing.T) {
 	})
 }
 
-// TestH13_StatusOfAStreamThatNobodyLists: one of two lineages ended, and its children are not listed. The ledger tells when a listing last showed it open.
+// TestH13_StatusOfAStreamThatNobodyLists: one of two lineages ended, and its children are not
+// listed. The ledger tells when a listing last showed it open.
 func TestH13_StatusOfAStreamThatNobodyLists(t *testing.T) {
 	play(t, func(ctx context.Context, s *scene) {
 		a := s.worker("a")
@@ -380,7 +383,8 @@ g
 	}
 }
 
-// TestSchemaNamesEveryMember: a member that the schema does not have is refused, so that it cannot grow without it.
+// TestSchemaNamesEveryMember: a member that the schema does not have is refused, so that it cannot
+// grow without it.
 func TestSchemaNamesEveryMember(t *testing.T) {
 	for _, name := range []string{"copying", "splits", "frozen", "gap", "childless"} {
 		document, err := os.ReadFile(filepath.Join("testdata", name+".json"))

@@ -20,7 +20,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// many is a ledger of so many tables, each with a shard of its name, of which the last one has a parked item.
+// many is a ledger of so many tables, each with a shard of its name, of which the last one has a
+// parked item.
 func many(t *testing.T, n int) (*checkpointtest.Memory, *checkpoint.Ledger, *sink.Parking, []config.Table) {
 	t.Helper()
 	store, parking := &checkpointtest.Memory{}, sink.NewParking(&sinktest.Records{}, "many")
@@ -47,8 +48,9 @@ func many(t *testing.T, n int) (*checkpointtest.Memory, *checkpoint.Ledger, *sin
 	return store, ledger, parking, tables
 }
 
-// TestTablesAreReadSideBySide: as many at a time as is said and no more, and what comes of it is in the order of the tables. The store's clock stands
-// still while any task gets on, so that all reads that are let begin are seen at the same time.
+// TestTablesAreReadSideBySide: as many at a time as is said and no more, and what comes of it is in
+// the order of the tables. The store's clock stands still while any task gets on, so that all reads
+// that are let begin are seen at the same time.
 func TestTablesAreReadSideBySide(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, ledger, parking, tables := many(t, 2000)
@@ -80,7 +82,8 @@ func TestTablesAreReadSideBySide(t *testing.T) {
 	})
 }
 
-// TestTheFirstFailureEndsTheReading: of the reads that are under way and of those that were to come.
+// TestTheFirstFailureEndsTheReading: of the reads that are under way and of those that were to
+// come.
 func TestTheFirstFailureEndsTheReading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, ledger, parking, tables := many(t, 200)
@@ -93,7 +96,8 @@ func TestTheFirstFailureEndsTheReading(t *testing.T) {
 			<-ctx.Done()
 			return context.Cause(ctx)
 		}
-		if _, err := readTables(t.Context(), ledger, parking, tables); !errors.Is(err, boom) || reads.Load() >= 2*tablesAtOnce { // a few may just begin
+		// A few may just begin.
+		if _, err := readTables(t.Context(), ledger, parking, tables); !errors.Is(err, boom) || reads.Load() >= 2*tablesAtOnce {
 			t.Errorf("%v after %d reads", err, reads.Load())
 		}
 	})

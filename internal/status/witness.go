@@ -24,8 +24,10 @@ type targetFinding struct {
 // stepWitness is what fails where a target and the ledger do not belong together.
 const stepWitness = "find the witness in the target"
 
-// LookAtTargets asks the witnesses of tables that look in sync, and that nobody keeps, whether ledger and target still belong together. Where a keeper lives, it does so each
-// minute. The ledger alone would go on calling a target in sync that was lost, or restored, while nobody ran. Open gives the store of a target table's witness.
+// LookAtTargets asks the witnesses of tables that look in sync, and that nobody keeps, whether
+// ledger and target still belong together. Where a keeper lives, it does so each minute. The ledger
+// alone would go on calling a target in sync that was lost, or restored, while nobody ran. Open
+// gives the store of a target table's witness.
 func (l *Input) LookAtTargets(ctx context.Context, open func(table string) checkpoint.Store, now time.Time) {
 	if l.Ledger == nil {
 		return
@@ -39,7 +41,9 @@ func (l *Input) LookAtTargets(ctx context.Context, open func(table string) check
 			continue
 		}
 		if in.State.Aside.Reason != "" || l.MappingDiffers(i) {
-			continue // the source may be gone, and the target with it; or the configuration names another target, which is told
+			// The source may be gone, and the target with it; or the configuration names another
+			// target, which is told.
+			continue
 		}
 		source, targets := l.Tables[i].From, l.Tables[i].Targets()
 		g.Go("look at the target of "+source, func(ctx context.Context) error {
@@ -78,7 +82,8 @@ func witnessed(verdict checkpoint.Verdict, err error) (targetFinding, bool) {
 	return targetFinding{}, false
 }
 
-// misplaced tells what the witnesses say. A table of which they say anything is not known to be in sync; who may not ask them is told so, and has the word of the ledger.
+// misplaced tells what the witnesses say. A table of which they say anything is not known to be in
+// sync; who may not ask them is told so, and has the word of the ledger.
 func (t *Table) misplaced(in TableInput, now time.Time) {
 	for _, f := range in.findings {
 		since := in.Seat.Sign.WrittenAt // nobody has looked after it since

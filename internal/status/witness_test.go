@@ -16,7 +16,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// TestATargetThatIsLostWhileNobodyRuns: a target that was lost, or restored, after the last worker had ended is not in sync, though the ledger says so. Where a keeper lives the target is left to it.
+// TestATargetThatIsLostWhileNobodyRuns: a target that was lost, or restored, after the last worker
+// had ended is not in sync, though the ledger says so. Where a keeper lives the target is left to
+// it.
 func TestATargetThatIsLostWhileNobodyRuns(t *testing.T) {
 	ctx := context.Background()
 	beaten := func(ledger *checkpoint.Ledger, store checkpoint.Store) {
