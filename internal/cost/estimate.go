@@ -24,8 +24,8 @@ type Table struct {
 	ReadCapacity int64
 	// OpenShards is how many shards of the stream are read at present; 0 if it is not known.
 	OpenShards int
-	// RowsPerSecond is the configured limit; 0 is none.
-	RowsPerSecond float64
+	// RowsPerSecond and ReadLimit, in read units a second, are the configured limits; 0 is none.
+	RowsPerSecond, ReadLimit float64
 	// Share is the part of a worker and of the cluster that this table has while others are copied beside it; 0 is all.
 	Share float64
 }
@@ -69,6 +69,7 @@ func (p Prices) Copying(t Table, c Cluster) Copy {
 		} else {
 			slower(p.Rates["on_demand_reads"]/units, "what an on-demand table is sure to give")
 		}
+		slower(t.ReadLimit/units, "backfill.max_read_capacity")
 	}
 	slower(float64(c.Nodes)*p.guarded(c.HDD)*t.share(), "the nodes of the target's cluster")
 	if t.Items > 0 {
