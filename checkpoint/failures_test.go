@@ -101,7 +101,7 @@ func TestNoCallOfTheLedgerSwallowsAFailure(t *testing.T) {
 		},
 		"raise": func(f *failing) operation {
 			return func(ctx context.Context) error {
-				_, err := f.ledger.Raise(ctx, source, 1, checkpoint.Gap{Reason: "lost"}, nil)
+				_, err := f.ledger.Raise(ctx, source, 1, checkpoint.Gap{Kind: checkpoint.KindStream, Shard: "t", Reason: "lost"}, nil)
 				return err
 			}
 		},
@@ -159,6 +159,34 @@ func TestNoCallOfTheLedgerSwallowsAFailure(t *testing.T) {
 			return func(ctx context.Context) error { return l.Declare(ctx, checkpoint.Trimmed, "lost") }
 		},
 		"release": func(f *failing) operation { return f.held().Release },
+		"parts": func(f *failing) operation {
+			state := loading(f.T, f.Context(), f.ledger, 1)
+			return func(ctx context.Context) error {
+				_, err := f.ledger.Parts(ctx, state, checkpoint.PhaseCopy)
+				return err
+			}
+		},
+		"take a part": func(f *failing) operation {
+			loading(f.T, f.Context(), f.ledger, 1)
+			free, _ := look(f.T, f.Context(), f.ledger, f.ledger.NewWatch())
+			return func(ctx context.Context) error { _, err := f.ledger.TakePart(ctx, free[0]); return err }
+		},
+		"commit a part": func(f *failing) operation {
+			loading(f.T, f.Context(), f.ledger, 1)
+			l := takePart(f.T, f.Context(), f.ledger, 0)
+			return func(ctx context.Context) error { return l.Commit(ctx, progress(1, "a")) }
+		},
+		"finish a part": func(f *failing) operation {
+			loading(f.T, f.Context(), f.ledger, 1)
+			l := takePart(f.T, f.Context(), f.ledger, 0)
+			return func(ctx context.Context) error { return l.Finish(ctx, progress(1, "a")) }
+		},
+		"remove parts": func(f *failing) operation {
+			loading(f.T, f.Context(), f.ledger, 1)
+			takePart(f.T, f.Context(), f.ledger, 0)
+			loading(f.T, f.Context(), f.ledger, 1)
+			return func(ctx context.Context) error { return f.ledger.RemoveParts(ctx, source) }
+		},
 		"seat": func(f *failing) operation {
 			return func(ctx context.Context) error { _, err := f.ledger.Seat(ctx, source); return err }
 		},

@@ -64,6 +64,7 @@ type Ledger struct {
 	pipelines memory[pipeline]
 	tables    memory[TableState]
 	shards    memory[Shard]
+	parts     memory[Part]
 	seats     memory[keeperRecord]
 	open      memory[openShards]
 }

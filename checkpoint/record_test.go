@@ -29,6 +29,11 @@ var readers = map[string]func(ctx context.Context, l *checkpoint.Ledger) error{
 		_, err := l.Seat(ctx, source)
 		return err
 	},
+	"p/part/T/00000001/0001/copy/0000000": func(ctx context.Context, l *checkpoint.Ledger) error {
+		load := checkpoint.Load{Generation: 1, Number: 1}
+		_, err := l.Parts(ctx, checkpoint.TableState{Source: source, Load: load}, checkpoint.PhaseCopy)
+		return err
+	},
 	"p/open/T": func(ctx context.Context, l *checkpoint.Ledger) error {
 		_, err := l.Listings(ctx, source, label)
 		return err

@@ -25,7 +25,7 @@ type Row struct {
 }
 
 // Format is the version of the stored records. A ledger written in a newer format is refused, an older one is read.
-const Format = 1
+const Format = 2
 
 // header is part of every record: who wrote it, and which of that worker's writes it was. After an unknown outcome it tells
 // whether the write that took place was ours.

@@ -13,9 +13,6 @@ import (
 // MaxGeneration is what fits a version's field.
 const MaxGeneration = 99_999_999
 
-// keptGaps bounds how many gaps a table's record lists; GapCount counts on.
-const keptGaps = 50
-
 // TableState is what the ledger holds of one source table.
 type TableState struct {
 	header
@@ -36,7 +33,19 @@ type TableState struct {
 	Reason    string `json:"reason,omitempty"`
 	Gaps      []Gap  `json:"gaps,omitempty"`
 	GapCount  int    `json:"gap_count,omitempty"`
-	Load      Load   `json:"load,omitzero"`
+	// Base is the last generation that was loaded and swept; 0 before the first. What follows is since then.
+	Base uint32 `json:"base,omitempty"`
+	// Kind is the widest kind of loss that has to be mended, "" if none has. LostFrom is the earliest event time at which
+	// a stream's loss begins: a field of its own, because the list of gaps is bounded.
+	Kind     GapKind   `json:"kind,omitempty"`
+	LostFrom time.Time `json:"lost_from,omitzero"`
+	// Tries is how many loads were begun since Base; none of them has ended, or Base would be theirs.
+	Tries int  `json:"tries,omitempty"`
+	Load  Load `json:"load,omitzero"`
+	// MadeByUs says that the target was created by this pipeline, or found empty, when the first generation began.
+	MadeByUs bool `json:"made_by_us,omitempty"`
+	// AdoptRows is the operator's answer that the first generation may go into a target that holds rows.
+	AdoptRows bool `json:"adopt_rows,omitempty"`
 	// Aside tells that the table, found by a pattern, cannot be followed for now; zero if it can.
 	Aside Aside `json:"aside,omitzero"`
 	// WitnessBeat mirrors the witness in the target.
@@ -51,32 +60,10 @@ type TableState struct {
 	Changed time.Time `json:"changed,omitzero"`
 }
 
-// Gap is a stretch of a stream that was lost before it was read.
-type Gap struct {
-	At         time.Time `json:"at"`
-	Shard      string    `json:"shard,omitempty"`
-	Reason     string    `json:"reason"`
-	Generation uint32    `json:"generation"` // that was ended by it
-}
-
 // Aside is why a table of a pattern cannot be followed, and since when, in words that hold no item data.
 type Aside struct {
 	Since  time.Time `json:"since"`
 	Reason string    `json:"reason"`
-}
-
-// Load is the state of the copy of existing items.
-type Load struct {
-	Generation uint32    `json:"generation,omitempty"`
-	StartedAt  time.Time `json:"started_at,omitzero"`
-	DoneAt     time.Time `json:"done_at,omitzero"`
-	Items      int64     `json:"items,omitempty"`
-	Estimate   int64     `json:"estimate,omitempty"`
-}
-
-// Loaded tells whether the existing items are copied in the current generation.
-func (s TableState) Loaded() bool {
-	return !s.NeedsLoad && s.Load.Generation == s.Generation && !s.Load.DoneAt.IsZero()
 }
 
 // Owed is the event time from which on every change is to be applied of a table that is not loaded: what is trimmed of that, before a root is first
@@ -110,6 +97,7 @@ func (l *Ledger) Tables(ctx context.Context) ([]TableState, error) {
 		if err := decode(row, &states[i]); err != nil {
 			return nil, err
 		}
+		states[i].takeOver()
 	}
 	return states, nil
 }
@@ -124,6 +112,7 @@ func (l *Ledger) table(ctx context.Context, source string) (TableState, uint64, 
 		return TableState{}, 0, false, err
 	}
 	state.Gaps = slices.Clone(state.Gaps) // the caller may change them
+	state.takeOver()
 	return state, row.Counter, true, nil
 }
 
@@ -155,6 +144,23 @@ func (l *Ledger) UpdateTable(ctx context.Context, source string, change func(*Ta
 	return TableState{}, ErrConflict
 }
 
+// takeOver reads a record of format 1, which knew neither kinds of gaps nor sweeps: what it lost takes a copy, and a table
+// that was loaded and has lost nothing counts as swept. The record must be the caller's own.
+func (s *TableState) takeOver() {
+	if s.format() > 1 {
+		return
+	}
+	for i := range s.Gaps {
+		s.Gaps[i].Kind = KindUnknown
+	}
+	switch {
+	case s.NeedsLoad:
+		s.Kind = KindUnknown
+	case s.Loaded() && s.GapCount == 0:
+		s.Base = s.Generation
+	}
+}
+
 // Raise ends the generation from, because of gap, and begins the next: the table's row first, then every unfinished shard is
 // adopted with a new epoch, so that no older holder can commit (H70). Change, if not nil, alters the record in the same write.
 // When the generation is above from already, somebody else has raised it: the gap is noted and no new generation begins; but if the record is
@@ -162,6 +168,12 @@ func (l *Ledger) UpdateTable(ctx context.Context, source string, change func(*Ta
 func (l *Ledger) Raise(ctx context.Context, source string, from uint32, gap Gap, change func(*TableState)) (TableState, error) {
 	now := task.Now(ctx)
 	gap.At, gap.Generation = now.UTC(), from
+	if gap.Kind == KindStream && gap.LostFrom.IsZero() {
+		var err error
+		if gap.LostFrom, err = l.lostFrom(ctx, source, gap.Shard); err != nil {
+			return TableState{}, err
+		}
+	}
 	state, err := l.UpdateTable(ctx, source, func(s *TableState) error {
 		if s.Generation > from && change != nil && changes(*s, change) {
 			return ErrRaised
@@ -190,22 +202,6 @@ func changes(s TableState, change func(*TableState)) bool {
 	before := s
 	change(&s)
 	return !reflect.DeepEqual(before, s)
-}
-
-// noteGap adds the gap once and suspends the promise.
-func noteGap(s *TableState, gap Gap) {
-	s.NeedsLoad, s.Reason = true, gap.Reason
-	known := func(g Gap) bool {
-		return g.Shard == gap.Shard && g.Reason == gap.Reason && g.Generation == gap.Generation
-	}
-	if slices.ContainsFunc(s.Gaps, known) {
-		return
-	}
-	s.Gaps = append(s.Gaps, gap)
-	s.GapCount++
-	if extra := len(s.Gaps) - keptGaps; extra > 0 {
-		s.Gaps = slices.Delete(s.Gaps, 0, extra)
-	}
 }
 
 // Adopt gives every unfinished shard of the table's stream the table's generation and a new epoch without an owner, until all
@@ -296,7 +292,7 @@ func (l *Ledger) CheckMapping(ctx context.Context, source, hash string, accept b
 		return TableState{}, false, err
 	}
 	if state.MappingHash != hash {
-		gap := Gap{Reason: ChangedMapping}
+		gap := Gap{Kind: KindMappingChanged, Reason: ChangedMapping}
 		state, err = l.Raise(ctx, source, state.Generation, gap, func(s *TableState) { s.MappingHash = hash })
 		if err != nil {
 			return TableState{}, false, err

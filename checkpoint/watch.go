@@ -8,6 +8,13 @@ type Watch struct {
 	lease  time.Duration
 	seats  map[string]sighting // by row key
 	shards map[string]sighting // of the last call of Look, by label and id
+	parts  map[partID]sighting // of the last call of LookParts
+}
+
+type partID struct {
+	number uint32
+	phase  Phase
+	index  int
 }
 
 type sighting struct {
@@ -72,6 +79,38 @@ func (w *Watch) Look(shards []Shard, table TableState, now time.Duration) (free,
 			held = append(held, Available{Shard: s, Parent: parent})
 		} else {
 			free = append(free, Available{Shard: s, Parent: parent})
+		}
+	}
+	return free, held
+}
+
+// LookParts divides the parts of the phase that the table's load runs. Free are not done and without an owner, or with one whose
+// lease is over; one without a row is as it would be written first. Held are those whose lease goes on. None is free while the
+// load is paused. Rows are those of the phase: what is not among them is forgotten.
+func (w *Watch) LookParts(rows []Part, table TableState, now time.Duration) (free, held []Part) {
+	phase, total := table.RunningPhase()
+	known := make(map[int]Part, len(rows))
+	for _, p := range rows {
+		if table.runs(p) {
+			known[p.Index] = p
+		}
+	}
+	before := w.parts
+	w.parts = make(map[partID]sighting, len(known))
+	for index := range total {
+		p, found := known[index]
+		if !found {
+			p = Part{Source: table.Source, Generation: table.Generation, Number: table.Load.Number, Phase: phase, Index: index, Total: total, State: PartOpen}
+		}
+		id := partID{p.Number, phase, index}
+		earlier, seen := before[id]
+		w.parts[id] = sees(earlier, seen, p.Counter, now)
+		switch {
+		case p.State == PartDone:
+		case p.Owner != "" && !w.over(w.parts[id], now):
+			held = append(held, p)
+		case table.Load.Paused == "":
+			free = append(free, p)
 		}
 	}
 	return free, held

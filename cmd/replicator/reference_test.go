@@ -215,7 +215,7 @@ func kindOf(expr ast.Expr) string {
 			return "true or false"
 		case "int", "int64", "uint64", "uint32", "uint16", "float64":
 			return "number"
-		case "State", "Loss", "Start", "BadItem", "Severity", "Capacity", "Percent":
+		case "State", "Loss", "PartState", "Phase", "GapKind", "Start", "BadItem", "Severity", "Capacity", "Percent":
 			return "text"
 		}
 		return "section"

@@ -207,7 +207,9 @@ func (t *table) loaded(stop, ctx context.Context, state checkpoint.TableState, p
 			if hole.Yet {
 				return hole // repeated until the root that was listed late is read
 			}
-			return cmp.Or(t.raise(ctx, state.Generation, checkpoint.Gap{Reason: hole.Error()}, nil), errRaised)
+			return cmp.Or(t.raise(ctx, state.Generation, checkpoint.Gap{
+				Kind: checkpoint.KindStream, Reason: hole.Error(), LostFrom: state.Load.StartedAt.Add(-checkpoint.Slack),
+			}, nil), errRaised)
 		}
 		_, err = t.Ledger.UpdateTable(ctx, t.source, func(s *checkpoint.TableState) error {
 			if s.Generation != state.Generation {

@@ -219,7 +219,7 @@ func (t *table) declare(ctx, work context.Context, lease *checkpoint.Lease, loss
 		return err
 	}
 	// Not under the lease, which has just ended.
-	return t.raise(work, shard.Generation, checkpoint.Gap{Shard: shard.ID, Reason: cause.Error()}, nil)
+	return t.raise(work, shard.Generation, checkpoint.Gap{Kind: checkpoint.KindStream, Shard: shard.ID, Reason: cause.Error()}, nil)
 }
 
 // hear asks for the source's time if no answer has shown it yet: a worker's first one may be that a shard is

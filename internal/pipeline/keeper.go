@@ -169,7 +169,7 @@ func (k *rounds) list(ctx context.Context, state checkpoint.TableState) (cdc.Lis
 		return cdc.Listing{}, err
 	}
 	if now.StreamARN == state.StreamARN && !now.StreamEnded {
-		gap := checkpoint.Gap{Reason: "the stream is gone"}
+		gap := checkpoint.Gap{Kind: checkpoint.KindStream, Reason: "the stream is gone"}
 		err := k.raise(ctx, now.Generation, gap, func(s *checkpoint.TableState) { s.StreamEnded = true })
 		if err != nil {
 			return cdc.Listing{}, err
@@ -241,11 +241,12 @@ func (t *table) beatAt(ctx context.Context, at checkpoint.Place) error {
 	if err != nil || verdict == checkpoint.Fine {
 		return err
 	}
-	gap := checkpoint.Gap{Reason: "the target table was created anew or restored: rows are missing"}
+	gap := checkpoint.Gap{Kind: checkpoint.KindTargetLost, Reason: "the target table was created anew or restored: rows are missing"}
 	if state.Reason == checkpoint.ChangedMapping { // perhaps to another table, where nothing was before
 		gap.Reason = checkpoint.ChangedMapping + "; its target is another table, or was created anew or restored"
 	}
 	if verdict == checkpoint.LedgerBehind {
+		gap.Kind = checkpoint.KindLedgerLost
 		gap.Reason = "the target was written under another ledger, or a later state of this one"
 	}
 	now := task.Now(ctx)
@@ -361,7 +362,7 @@ func (k *rounds) known(ctx context.Context, label string) ([]cdc.Node, map[strin
 
 // gapOf is the gap that an orphan is.
 func gapOf(o cdc.Orphan) checkpoint.Gap {
-	return checkpoint.Gap{Shard: o.ID, Reason: "shard without its place in the lineage: " + o.Reason.String()}
+	return checkpoint.Gap{Kind: checkpoint.KindStream, Shard: o.ID, Reason: "shard without its place in the lineage: " + o.Reason.String()}
 }
 
 func noted(state checkpoint.TableState, gap checkpoint.Gap) bool {
@@ -394,7 +395,7 @@ func (k *rounds) small(ctx context.Context) error {
 	for _, s := range v.shards {
 		switch {
 		case s.Undeclared(v.state):
-			err = k.raise(ctx, s.Generation, checkpoint.Gap{Shard: s.ID, Reason: s.Reason}, nil)
+			err = k.raise(ctx, s.Generation, checkpoint.Gap{Kind: checkpoint.KindStream, Shard: s.ID, Reason: s.Reason}, nil)
 		case s.Reopenable(v.state) && k.rested(ctx, s):
 			err = k.Ledger.Reopen(ctx, s, v.state)
 			k.bell.Ring()

@@ -160,13 +160,23 @@ func (k *rounds) attend(ctx context.Context) error {
 		return rekeyed // a key stays for a table's life, so that this is another table
 	case told == replaced:
 		// H24: between the two streams nobody recorded changes.
-		gap := checkpoint.Gap{Reason: "the table has a new stream"}
+		gap := checkpoint.Gap{Kind: lossOf(d, state), Reason: "the table has a new stream"}
 		return k.raise(ctx, state.Generation, gap, func(s *checkpoint.TableState) {
 			s.StreamARN, s.Label, s.Listed, s.StreamEnded = d.StreamARN, d.StreamLabel, 0, false
 		})
 	}
-	gap := checkpoint.Gap{Reason: "the stream is disabled"}
+	gap := checkpoint.Gap{Kind: checkpoint.KindStream, Reason: "the stream is disabled"}
 	return k.raise(ctx, state.Generation, gap, func(s *checkpoint.TableState) { s.StreamEnded = true })
+}
+
+// lossOf is what a new stream says was lost: changes between the two, if the table is known to be older than the stream before
+// (the label of a stream is the time at which it was enabled); else the table may be another one.
+func lossOf(d backfill.Description, state checkpoint.TableState) checkpoint.GapKind {
+	enabled, err := time.Parse("2006-01-02T15:04:05.999", state.Label)
+	if err != nil || d.CreatedAt.IsZero() || d.CreatedAt.After(enabled) {
+		return checkpoint.KindCreatedAnew
+	}
+	return checkpoint.KindStream
 }
 
 // outlive tells that the table was dropped, and lets a named one be kept all the same: its stream can be read for a day still, and may have shards that

@@ -1,0 +1,300 @@
+package checkpoint_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+)
+
+// loading begins a load of so many parts in the table's generation.
+func loading(t *testing.T, ctx context.Context, l *checkpoint.Ledger, parts int) checkpoint.TableState {
+	t.Helper()
+	create(t, ctx, l)
+	state, err := l.UpdateTable(ctx, source, func(s *checkpoint.TableState) error {
+		s.MappingHash = "h"
+		s.Load = checkpoint.Load{Generation: s.Generation, Number: s.Load.Number + 1, Parts: parts, AskedAt: begin, StartedAt: begin}
+		return nil
+	})
+	check(t, err)
+	return state
+}
+
+// look is a worker's look at the parts of the phase that runs.
+func look(t *testing.T, ctx context.Context, l *checkpoint.Ledger, w *checkpoint.Watch) (free, held []checkpoint.Part) {
+	t.Helper()
+	state := table(t, ctx, l)
+	phase, _ := state.RunningPhase()
+	parts, err := l.Parts(ctx, state, phase)
+	check(t, err)
+	return w.LookParts(parts, state, task.Mono(ctx))
+}
+
+func takePart(t *testing.T, ctx context.Context, l *checkpoint.Ledger, index int) *checkpoint.PartLease {
+	t.Helper()
+	free, _ := look(t, ctx, l, l.NewWatch())
+	for _, p := range free {
+		if p.Index == index {
+			held, err := l.TakePart(ctx, p)
+			check(t, err)
+			return held
+		}
+	}
+	t.Fatalf("part %d is not free", index)
+	return nil
+}
+
+func progress(items int64, position string) checkpoint.PartProgress {
+	return checkpoint.PartProgress{Items: items, Position: fmt.Appendf(nil, "%q", position), Bytes: items * 10, Units: 0.5, Rate: 3}
+}
+
+// TestH98_APartIsGoneOnWithByOne: a worker stands still, another goes on where it had committed, and what the first one still does to the row is refused.
+func TestH98_APartIsGoneOnWithByOne(t *testing.T) {
+	virtually(t, func(ctx context.Context, p *place) {
+		ma, a := p.worker("a")
+		_, b := p.worker("b")
+		loading(t, ctx, a, 2)
+		first := takePart(t, ma.Context(), a, 1)
+		check(t, first.Commit(ctx, progress(5, "e")))
+		watch := b.NewWatch()
+		free, held := look(t, ctx, b, watch)
+		if len(free) != 1 || free[0].Index != 0 || len(held) != 1 || held[0].Owner != "a" {
+			t.Fatalf("free %+v, held %+v", free, held)
+		}
+		p.sleep(ctx, lease)
+		free, held = look(t, ctx, b, watch)
+		if len(free) != 2 || len(held) != 0 {
+			t.Fatalf("after a lease free %+v, held %+v", free, held)
+		}
+		second, err := b.TakePart(ctx, free[1])
+		check(t, err)
+		if got := second.Part(); string(got.Position) != `"e"` || got.Items != 5 || got.Epoch != 2 || got.Owner != "b" {
+			t.Errorf("taken over as %+v", got)
+		}
+		if err := first.Commit(ctx, progress(9, "z")); !errors.Is(err, checkpoint.ErrLeaseLost) {
+			t.Errorf("the first one's commit: %v", err)
+		}
+		if err := second.Commit(ctx, progress(4, "d")); !errors.Is(err, checkpoint.ErrPositionBack) {
+			t.Errorf("back: %v", err)
+		}
+		check(t, second.Finish(ctx, progress(8, "")))
+		check(t, second.Finish(ctx, progress(8, ""))) // as after an outcome that was in doubt
+		free, held = look(t, ctx, b, watch)
+		if len(free) != 1 || free[0].Index != 0 || len(held) != 0 {
+			t.Errorf("after its end free %+v, held %+v", free, held)
+		}
+	})
+}
+
+// A part that was released is taken up at once, where it stood.
+func TestAReleasedPartIsFree(t *testing.T) {
+	virtually(t, func(ctx context.Context, p *place) {
+		ma, a := p.worker("a")
+		_, b := p.worker("b")
+		loading(t, ctx, a, 1)
+		held := takePart(t, ma.Context(), a, 0)
+		ma.Go("keep", func() { _ = held.Keep() })
+		p.sleep(ctx, 5*lease)
+		if free, _ := look(t, ctx, b, b.NewWatch()); len(free) != 0 {
+			t.Error("free while its lease is renewed")
+		}
+		check(t, held.Commit(ctx, progress(5, "e")))
+		check(t, held.Release(ctx))
+		if got := takePart(t, ctx, b, 0).Part(); got.Items != 5 || string(got.Position) != `"e"` || got.Rate != 0 {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+// TestH98_OnlyPartsOfTheLoadThatRuns: what was seen free is not taken once the load is another, stands still, or is over; nor is it seen free then.
+func TestH98_OnlyPartsOfTheLoadThatRuns(t *testing.T) {
+	for name, change := range map[string]func(s *checkpoint.TableState){
+		"paused":             func(s *checkpoint.TableState) { s.Load.Paused = "operator" },
+		"another load":       func(s *checkpoint.TableState) { s.Load.Number++ },
+		"another division":   func(s *checkpoint.TableState) { s.Load.Parts++ },
+		"raised":             func(s *checkpoint.TableState) { s.Generation++ },
+		"copied":             func(s *checkpoint.TableState) { s.Load.DoneAt = begin },
+		"sweeping":           func(s *checkpoint.TableState) { s.Load.DoneAt, s.Load.Sweep.Pass, s.Load.Sweep.Parts = begin, 1, 2 },
+		"under another rule": func(s *checkpoint.TableState) { s.MappingHash = "other" },
+	} {
+		virtually(t, func(ctx context.Context, p *place) {
+			_, a := p.worker("a")
+			loading(t, ctx, a, 2)
+			_, _, err := a.CheckMapping(ctx, source, "h", false)
+			check(t, err)
+			watch := a.NewWatch()
+			free, _ := look(t, ctx, a, watch)
+			_, err = a.UpdateTable(ctx, source, func(s *checkpoint.TableState) error { change(s); return nil })
+			check(t, err)
+			want := checkpoint.ErrTaken
+			if name == "under another rule" {
+				want = checkpoint.ErrMappingChanged
+			}
+			if _, err := a.TakePart(ctx, free[0]); !errors.Is(err, want) {
+				t.Errorf("%s: %v", name, err)
+			}
+			now, _ := look(t, ctx, a, watch)
+			switch got := len(now); {
+			case name == "sweeping" && (got != 2 || now[0].Phase != "sweep-1"), (name == "paused" || name == "raised" || name == "copied") && got != 0:
+				t.Errorf("%s: free are %+v", name, now)
+			}
+		})
+	}
+}
+
+// TestH98_DoneIsAllOfThem: a phase is complete when each of its parts is done in a row of its own; rows of another division say nothing.
+func TestH98_DoneIsAllOfThem(t *testing.T) {
+	part := func(index, total int, state checkpoint.PartState) checkpoint.Part {
+		return checkpoint.Part{Index: index, Total: total, State: state, Owner: "w", PartProgress: progress(2, "x")}
+	}
+	for name, c := range map[string]struct {
+		rows []checkpoint.Part
+		want bool
+	}{
+		"all":                   {[]checkpoint.Part{part(0, 2, "done"), part(1, 2, "done")}, true},
+		"one is open":           {[]checkpoint.Part{part(0, 2, "done"), part(1, 2, "open")}, false},
+		"one has no row":        {[]checkpoint.Part{part(0, 2, "done")}, false},
+		"one twice":             {[]checkpoint.Part{part(0, 2, "done"), part(0, 2, "done")}, false},
+		"one of more":           {[]checkpoint.Part{part(0, 2, "done"), part(1, 3, "done")}, false},
+		"one that is too many":  {[]checkpoint.Part{part(0, 2, "done"), part(2, 2, "done")}, false},
+		"one before the others": {[]checkpoint.Part{part(0, 2, "done"), part(-1, 2, "done")}, false},
+	} {
+		if got := checkpoint.PartsDone(c.rows, 2); got.Complete() != c.want {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	if checkpoint.PartsDone(nil, 0).Complete() {
+		t.Error("a phase that is not sealed is complete")
+	}
+	rows := []checkpoint.Part{part(0, 2, "done"), part(1, 2, "open")}
+	rows[0].Removed, rows[1].Put = 3, 4
+	want := checkpoint.Sums{Total: 2, Done: 1, Held: 1, Items: 4, Bytes: 40, Units: 1, Rate: 6, Counts: checkpoint.Counts{Put: 4, Removed: 3}}
+	if got := checkpoint.PartsDone(rows, 2); got != want {
+		t.Errorf("sums are %+v", got)
+	}
+}
+
+// Rows of loads that are over are removed, and none of one that runs or was sealed meanwhile.
+func TestPartsOfLoadsThatAreOverAreRemoved(t *testing.T) {
+	virtually(t, func(ctx context.Context, p *place) {
+		_, a := p.worker("a")
+		loading(t, ctx, a, 1)
+		check(t, takePart(t, ctx, a, 0).Finish(ctx, progress(1, "")))
+		left := func() (n int) {
+			check(t, a.RemoveParts(ctx, source))
+			all, err := p.store.Read(ctx, "p/part/T/")
+			check(t, err)
+			return len(all)
+		}
+		if n := left(); n != 1 {
+			t.Errorf("while it runs %d rows are left", n)
+		}
+		loading(t, ctx, a, 3)
+		takePart(t, ctx, a, 2)
+		if n := left(); n != 1 {
+			t.Errorf("after another was sealed %d rows are left", n)
+		}
+		_, err := a.Raise(ctx, source, 1, trimmed, nil)
+		check(t, err)
+		if n := left(); n != 0 {
+			t.Errorf("after a raise %d rows are left", n)
+		}
+	})
+}
+
+func TestPartsToTake(t *testing.T) {
+	free := make([]checkpoint.Part, 100)
+	for i := range free {
+		free[i].Index = i
+	}
+	type counts = map[string]int
+	for name, c := range map[string]struct {
+		free           int
+		held           counts
+		workers, limit int
+		want           int
+	}{
+		"alone":                    {100, nil, 1, 8, 8},
+		"alone, all":               {5, nil, 1, 8, 5},
+		"of three":                 {9, nil, 3, 8, 3},
+		"rounded up":               {10, nil, 3, 8, 4},
+		"holding some":             {6, counts{"me": 2, "b": 4}, 2, 8, 4},
+		"holding its share":        {2, counts{"me": 4, "b": 2}, 2, 8, 0},
+		"more hold than are known": {4, counts{"b": 1, "c": 1}, 1, 8, 2},
+		"no worker is known":       {4, nil, 0, 8, 4},
+		"at its limit":             {50, counts{"me": 8}, 2, 8, 0},
+		"above a limit that fell":  {50, counts{"me": 8}, 1, 3, 0},
+		"none are free":            {0, counts{"b": 9}, 2, 8, 0},
+		"a limit of none":          {9, nil, 1, 0, 0},
+	} {
+		taken := checkpoint.PartsToTake(free[:c.free], c.held, "me", c.workers, c.limit)
+		seen := map[int]bool{}
+		for _, p := range taken {
+			seen[p.Index] = true
+		}
+		if len(taken) != c.want || len(seen) != c.want {
+			t.Errorf("%s: takes %d, of them different ones %d", name, len(taken), len(seen))
+		}
+	}
+	// Workers that look at the same moment want different parts, on the whole.
+	wanted := map[int]int{}
+	for worker := range 10 {
+		for _, p := range checkpoint.PartsToTake(free, nil, fmt.Sprint("worker-", worker), 10, 4) {
+			wanted[p.Index]++
+		}
+	}
+	if len(wanted) < 25 {
+		t.Errorf("10 workers want %d different parts of 40", len(wanted))
+	}
+}
+
+// TestH98_EveryPartIsDoneOnce: workers that come and go under leases of their own do every part, to its end, and no two at the same time.
+func TestH98_EveryPartIsDoneOnce(t *testing.T) {
+	virtually(t, func(ctx context.Context, p *place) {
+		_, keeper := p.worker("keeper")
+		loading(t, ctx, keeper, 20)
+		busy := map[int]string{}
+		for n := range 4 {
+			name := fmt.Sprint("w", n)
+			m, l := p.worker(name)
+			m.Go("work", func() {
+				watch := l.NewWatch()
+				for {
+					free, held := look(t, m.Context(), l, watch)
+					owners := map[string]int{}
+					for _, h := range held {
+						owners[h.Owner]++
+					}
+					for _, f := range checkpoint.PartsToTake(free, owners, name, 4, 3) {
+						got, err := l.TakePart(m.Context(), f)
+						if errors.Is(err, checkpoint.ErrTaken) {
+							continue
+						}
+						check(t, err)
+						if busy[f.Index] != "" {
+							t.Errorf("part %d is taken by %s while %s works on it", f.Index, name, busy[f.Index])
+						}
+						busy[f.Index] = name
+						_ = task.Sleep(got.Context(), 2*time.Second)
+						busy[f.Index] = ""
+						check(t, got.Finish(m.Context(), progress(1, "")))
+					}
+					if task.Sleep(m.Context(), time.Second) != nil {
+						return
+					}
+				}
+			})
+		}
+		p.sleep(ctx, time.Minute)
+		state := table(t, ctx, keeper)
+		parts, err := keeper.Parts(ctx, state, checkpoint.PhaseCopy)
+		check(t, err)
+		if sums := checkpoint.PartsDone(parts, 20); !sums.Complete() || sums.Items != 20 {
+			t.Errorf("%+v", sums)
+		}
+	})
+}
