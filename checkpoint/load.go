@@ -1,6 +1,22 @@
 package checkpoint
 
-import "time"
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+)
+
+// MaxTries is how many loads may begin one after the other, none of which ends, before an operator has to ask for the next: a
+// load that starves the stream makes the gap that asks for another (H106).
+const MaxTries = 3
+
+// Why a load is paused.
+const (
+	PausedByOperator  = "operator"
+	PausedForHeadroom = "headroom" // the stream is closer to losing changes than a load may bring it
+)
 
 // Load is the copy of the items that the table holds, and the sweep after it: the last one that was asked for. It is sealed,
 // with its plan, before a part of it is leased (H98).
@@ -25,7 +41,7 @@ type Load struct {
 	// Estimate and EstimateBytes are the service's own counts when the load began, hours old.
 	Estimate      int64 `json:"estimate,omitempty"`
 	EstimateBytes int64 `json:"estimate_bytes,omitempty"`
-	// Paused is why no part is leased; "" if the load runs.
+	// Paused is why no part is leased; "" if the load runs. It outlives the load: what paused it has to resume it.
 	Paused string `json:"paused,omitempty"`
 	Sweep  Sweep  `json:"sweep,omitzero"`
 }
@@ -87,4 +103,349 @@ func (s TableState) Stage() Stage {
 		return StageSweeping
 	}
 	return StageOver
+}
+
+// LoadError says why a step of a load is refused.
+type LoadError struct {
+	Table  string
+	Step   string // what was tried
+	Reason string
+	Cure   string // what to do instead
+	// Yet says that waiting mends it: the ledger has to be read again.
+	Yet bool
+}
+
+func (e *LoadError) Error() string {
+	return fmt.Sprintf("cannot %s for table %s: %s: %s", e.Step, e.Table, e.Reason, e.Cure)
+}
+
+func (s *TableState) refuse(step, reason, cure string) error {
+	return &LoadError{Table: s.Source, Step: step, Reason: reason, Cure: cure}
+}
+
+// refuseYet refuses what another reading of the ledger may allow.
+func (s *TableState) refuseYet(step, reason, cure string) error {
+	return &LoadError{Table: s.Source, Step: step, Reason: reason, Cure: cure, Yet: true}
+}
+
+// redo is the command that begins a load in a generation of its own.
+func (s *TableState) redo() string { return "replicator backfill redo --table " + s.Source }
+
+// The steps below change a table's record, and nothing if they were made already: a write whose outcome is unknown is made
+// again on a fresh record.
+
+// AskLoad asks for a load of the current generation. Approved allows its sweep in advance.
+func (s *TableState) AskLoad(at time.Time, approved bool) error {
+	const step = "ask for a load"
+	switch s.Stage() {
+	case StageCopying, StageSweeping:
+		return s.refuse(step, "one is under way", "wait for its end, or begin anew: "+s.redo())
+	case StageOver:
+		// Its images would be as old as those of the one before, and be refused where an item has changed unseen (H71).
+		return s.refuse(step, "this generation has had its load", "begin another generation: "+s.redo())
+	}
+	if s.Generation == 0 {
+		return s.refuseYet(step, "it is not followed yet", "start replicator run, and ask again once status shows the table")
+	}
+	s.ask(at, approved)
+	return nil
+}
+
+func (s *TableState) ask(at time.Time, approved bool) {
+	before := s.Load
+	if s.Stage() != StageAsked {
+		s.Load = Load{Number: before.Number, AskedAt: at.UTC(), Paused: before.Paused}
+	}
+	s.Load.Sweep.Approved = before.Sweep.Approved || approved
+}
+
+// Plan is what a load is sealed with.
+type Plan struct {
+	Generation uint32 // in which the load was found admissible
+	Number     uint32 // one more than that of the load before
+	Parts      int
+	Source     string
+	TableID    string
+	StartedAt  time.Time // on the service's clock
+	// Estimate and EstimateBytes are the service's own counts.
+	Estimate, EstimateBytes int64
+}
+
+// SealLoad fixes the plan of the load that was asked for. No part is leased before.
+func (s *TableState) SealLoad(plan Plan) error {
+	const step = "seal the load"
+	sealed := Load{
+		Generation: plan.Generation, Number: plan.Number, Parts: plan.Parts, Source: plan.Source, TableID: plan.TableID,
+		AskedAt: s.Load.AskedAt, StartedAt: plan.StartedAt.UTC(), Estimate: plan.Estimate, EstimateBytes: plan.EstimateBytes,
+		Paused: s.Load.Paused, Sweep: Sweep{Approved: s.Load.Sweep.Approved},
+	}
+	switch stage := s.Stage(); {
+	case plan.Parts < 1 || plan.StartedAt.IsZero():
+		return s.refuse(step, "the plan has no parts or no time", "this is a defect: please report it")
+	case plan.Generation != s.Generation:
+		return s.refuseYet(step, "another generation has begun", "plan it again in that one")
+	case stage == StageCopying && s.Load == sealed:
+		return nil
+	case stage != StageAsked:
+		return s.refuseYet(step, "none is asked for", "read the table's record again")
+	case s.Adopted != s.Generation:
+		return s.refuseYet(step, "the generation is not adopted by all shards yet", "wait until it is")
+	case plan.Number != s.Load.Number+1:
+		return s.refuseYet(step, "another load was planned meanwhile", "read the table's record again")
+	}
+	s.Load = sealed
+	s.Tries++
+	return nil
+}
+
+// PauseLoad keeps workers from leasing parts. An operator's pause stays one, whatever else would pause the load.
+func (s *TableState) PauseLoad(why string) error {
+	if stage := s.Stage(); stage == StageNone || stage == StageOver {
+		return s.refuse("pause the load", "none is under way", "see replicator status")
+	}
+	if s.Load.Paused != PausedByOperator {
+		s.Load.Paused = why
+	}
+	return nil
+}
+
+// ResumeLoad ends a pause: an operator any, everything else its own.
+func (s *TableState) ResumeLoad(why string) error {
+	if stage := s.Stage(); s.Load.Paused == "" && (stage == StageNone || stage == StageOver) {
+		return s.refuse("resume the load", "none is under way", "ask for one: replicator backfill start --table "+s.Source)
+	}
+	if why == PausedByOperator || why == s.Load.Paused {
+		s.Load.Paused = ""
+	}
+	return nil
+}
+
+// of refuses what is said of another generation or load than the current ones.
+func (s *TableState) of(step string, generation, number uint32) error {
+	if s.Generation != generation || s.Load.Generation != generation || s.Load.Number != number {
+		return s.refuseYet(step, "another generation or load has begun", "read the table's record again")
+	}
+	return nil
+}
+
+// CompleteCopy notes that every part of the load is durable. The parts were read in the given generation (H98). A first
+// generation in a target that was made by us needs no sweep: nothing was there before.
+func (s *TableState) CompleteCopy(generation, number uint32, sums Sums, at time.Time) error {
+	const step = "complete the copy"
+	if err := s.of(step, generation, number); err != nil {
+		return err
+	}
+	switch stage := s.Stage(); {
+	case stage == StageSweeping || stage == StageOver:
+		return nil
+	case stage != StageCopying:
+		return s.refuseYet(step, "the load is not sealed", "read the table's record again")
+	case sums.Total != s.Load.Parts || !sums.Complete():
+		return s.refuseYet(step, fmt.Sprintf("%d of %d parts are done", sums.Done, s.Load.Parts), "wait for the others")
+	}
+	s.Load.DoneAt = at.UTC()
+	s.Load.Items, s.Load.Bytes, s.Load.Units = sums.Items, sums.Bytes, sums.Units
+	if s.MadeByUs && s.Base == 0 && !s.NeedsLoad {
+		s.mended()
+	}
+	return nil
+}
+
+// mended makes the current generation the base: it was loaded, and swept where that is needed.
+func (s *TableState) mended() {
+	s.Base = s.Generation
+	s.NeedsLoad, s.Reason, s.Kind, s.LostFrom, s.Tries = false, "", "", time.Time{}, 0
+}
+
+// NextPass is the pass of the sweep that begins next: the first of a target that was not made by us only counts, until an
+// operator has seen what it would do and approves. False while a pass runs, waits for approval, or is not due.
+func (s TableState) NextPass() (int, bool) {
+	sweep := s.Load.Sweep
+	switch {
+	case s.Stage() != StageSweeping || sweep.Parts > 0 || sweep.Waiting:
+		return 0, false
+	case sweep.Pass == 0 && !s.MadeByUs && !sweep.Approved:
+		return 0, true
+	}
+	return sweep.Pass + 1, true
+}
+
+// BeginSweep begins a pass, once every lease of before the raise and the longest deadline have passed.
+func (s *TableState) BeginSweep(generation, number uint32, pass, parts int, at time.Time) error {
+	const step = "begin a pass of the sweep"
+	if err := s.of(step, generation, number); err != nil {
+		return err
+	}
+	sweep := &s.Load.Sweep
+	next, due := s.NextPass()
+	switch {
+	case s.Stage() == StageSweeping && sweep.Pass == pass && sweep.Parts == parts && parts > 0:
+		return nil
+	case parts < 1:
+		return s.refuse(step, "the pass has no parts", "this is a defect: please report it")
+	case s.Load.DoneAt.IsZero():
+		return s.refuseYet(step, "the copy is not complete", "wait until it is")
+	case sweep.Waiting:
+		return s.refuse(step, "it waits for approval", s.approve())
+	case !due || next != pass:
+		return s.refuseYet(step, fmt.Sprintf("pass %d is not the next", pass), "read the table's record again")
+	}
+	if pass == 1 {
+		sweep.Put, sweep.Removed = 0, 0 // what pass 0 would have done
+	}
+	sweep.Pass, sweep.Parts = pass, parts
+	if sweep.BegunAt.IsZero() {
+		sweep.BegunAt = at.UTC()
+	}
+	return nil
+}
+
+func (s *TableState) approve() string {
+	return "look at its counts in replicator status, then replicator backfill resume --table " + s.Source + " --yes"
+}
+
+// ApproveSweep allows the sweep of a target that was not made by us, for this load and those after it.
+func (s *TableState) ApproveSweep() error {
+	if s.Load.Sweep.Approved {
+		return nil
+	}
+	if stage := s.Stage(); stage == StageNone || stage == StageOver {
+		return s.refuse("approve the sweep", "no load is under way", "ask for one: replicator backfill start --table "+s.Source+" --yes")
+	}
+	s.Load.Sweep.Approved, s.Load.Sweep.Waiting = true, false
+	return nil
+}
+
+// unexplained is why a table needs a load, or somebody's eyes, after its sweep has nothing left to write.
+const unexplained = "the sweep left rows of this pipeline that no mapping explains"
+
+// CompletePass notes that every part of a pass is done. One that has written nothing is the last; but rows that no mapping
+// explains may be of items that are gone, and keep the table from being in sync.
+func (s *TableState) CompletePass(generation, number uint32, pass int, sums Sums, at time.Time) error {
+	const step = "complete a pass of the sweep"
+	if err := s.of(step, generation, number); err != nil {
+		return err
+	}
+	sweep := &s.Load.Sweep
+	switch stage := s.Stage(); {
+	case stage == StageOver, stage == StageSweeping && !sweep.BegunAt.IsZero() && (pass < sweep.Pass || pass == sweep.Pass && sweep.Parts == 0):
+		return nil
+	case stage != StageSweeping || pass != sweep.Pass || sweep.Parts == 0:
+		return s.refuseYet(step, fmt.Sprintf("pass %d does not run", pass), "read the table's record again")
+	case sums.Total != sweep.Parts || !sums.Complete():
+		return s.refuseYet(step, fmt.Sprintf("%d of %d parts are done", sums.Done, sweep.Parts), "wait for the others")
+	}
+	sweep.Parts = 0
+	sweep.Seen, sweep.Unexplained = sums.Seen, sums.Unexplained
+	sweep.Put, sweep.Removed = sweep.Put+sums.Put, sweep.Removed+sums.Removed
+	switch {
+	case pass == 0 && sums.Seen+sums.Unexplained > 0:
+		sweep.Waiting = !sweep.Approved
+		return nil
+	case sums.Put+sums.Removed > 0:
+		return nil // what it wrote may have shown more
+	}
+	s.Load.SweptAt = at.UTC()
+	if sums.Unexplained > 0 {
+		s.NeedsLoad, s.Reason, s.Kind = true, unexplained, s.Kind.widen(KindSweep)
+		return nil
+	}
+	s.mended()
+	return nil
+}
+
+// AsksItself reports whether the tool asks for a load without an operator: for the first one if first is set, and after a gap if
+// again is. If it does not although a load is needed, waits says why.
+func (s TableState) AsksItself(first, again bool) (asks bool, waits string) {
+	stage := s.Stage()
+	switch {
+	case s.Generation == 0 || stage == StageAsked || stage == StageCopying || stage == StageSweeping:
+		return false, ""
+	case !s.NeedsLoad && (stage == StageOver || s.Base == s.Generation):
+		return false, ""
+	case !s.NeedsLoad:
+		return first, ""
+	case stage == StageOver:
+		return false, s.Reason
+	case !again:
+		return false, "on_gap: wait"
+	case s.Tries >= MaxTries:
+		return false, fmt.Sprintf("%d loads did not end", s.Tries)
+	}
+	return true, ""
+}
+
+// BeginInto decides whether the first generation may begin in a target that holds rows or does not. Whose rows they are
+// nobody knows, so that an operator has to answer, once. A generation that has begun is not asked about.
+func (s *TableState) BeginInto(holdsRows, adopt bool) error {
+	switch {
+	case s.Generation > 0:
+	case !holdsRows:
+		s.MadeByUs = true
+	case s.AdoptRows || adopt:
+		s.MadeByUs, s.AdoptRows = false, true
+	default:
+		return s.refuse("begin", "the target table holds rows", "if they may be written over, replicator run --adopt-rows, once")
+	}
+	return nil
+}
+
+// AskLoad asks for a load of a table. Approved allows its sweep in advance.
+func (l *Ledger) AskLoad(ctx context.Context, source string, approved bool) (TableState, error) {
+	at := task.Now(ctx)
+	return l.UpdateTable(ctx, source, func(s *TableState) error { return s.AskLoad(at, approved) })
+}
+
+// SealLoad fixes the plan of the load that was asked for.
+func (l *Ledger) SealLoad(ctx context.Context, source string, plan Plan) (TableState, error) {
+	return l.UpdateTable(ctx, source, func(s *TableState) error { return s.SealLoad(plan) })
+}
+
+// PauseLoad keeps workers from leasing parts of a table's load.
+func (l *Ledger) PauseLoad(ctx context.Context, source, why string) (TableState, error) {
+	return l.UpdateTable(ctx, source, func(s *TableState) error { return s.PauseLoad(why) })
+}
+
+// ResumeLoad ends a pause.
+func (l *Ledger) ResumeLoad(ctx context.Context, source, why string) (TableState, error) {
+	return l.UpdateTable(ctx, source, func(s *TableState) error { return s.ResumeLoad(why) })
+}
+
+// ApproveSweep allows the sweep of a target that was not made by us.
+func (l *Ledger) ApproveSweep(ctx context.Context, source string) (TableState, error) {
+	return l.UpdateTable(ctx, source, (*TableState).ApproveSweep)
+}
+
+// CompleteCopy notes that every part of the load is durable. Table is the record with which the parts were read.
+func (l *Ledger) CompleteCopy(ctx context.Context, table TableState, sums Sums) (TableState, error) {
+	at := task.Now(ctx)
+	return l.UpdateTable(ctx, table.Source, func(s *TableState) error {
+		return s.CompleteCopy(table.Generation, table.Load.Number, sums, at)
+	})
+}
+
+// BeginSweep begins a pass of the sweep. Table is the record by which it was found due.
+func (l *Ledger) BeginSweep(ctx context.Context, table TableState, pass, parts int) (TableState, error) {
+	at := task.Now(ctx)
+	return l.UpdateTable(ctx, table.Source, func(s *TableState) error {
+		return s.BeginSweep(table.Generation, table.Load.Number, pass, parts, at)
+	})
+}
+
+// CompletePass notes that every part of a pass is done. Table is the record with which the parts were read.
+func (l *Ledger) CompletePass(ctx context.Context, table TableState, sums Sums) (TableState, error) {
+	at := task.Now(ctx)
+	return l.UpdateTable(ctx, table.Source, func(s *TableState) error {
+		return s.CompletePass(table.Generation, table.Load.Number, table.Load.Sweep.Pass, sums, at)
+	})
+}
+
+// Redo ends the generation from and asks for a load of the next, whatever the load of this one has come to.
+func (l *Ledger) Redo(ctx context.Context, source string, from uint32, reason string, approved bool) (TableState, error) {
+	if from == 0 {
+		return TableState{}, (&TableState{Source: source}).AskLoad(time.Time{}, false)
+	}
+	at := task.Now(ctx)
+	gap := Gap{Kind: KindAskedFor, Reason: reason}
+	return l.Raise(ctx, source, from, gap, func(s *TableState) { s.ask(at, approved) })
 }
