@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"slices"
+	"time"
 )
 
 // Phase is what a load does with its parts: first it copies, then it sweeps, pass by pass. Each phase has parts of its own.
@@ -42,6 +43,8 @@ type Part struct {
 	// Epoch rises with every change of owner. Owner is the worker that holds the lease; "" if nobody does.
 	Epoch uint64 `json:"epoch"`
 	Owner string `json:"owner,omitempty"`
+	// Begun is when it was first leased, on the clock of who did; for people.
+	Begun time.Time `json:"begun,omitzero"`
 	PartProgress
 	Sign
 
@@ -189,6 +192,9 @@ func (l *Ledger) TakePart(ctx context.Context, p Part) (*PartLease, error) {
 		}
 		p.State, p.Owner = PartOpen, l.worker
 		p.Sign, p.Rate = l.sign(ctx, Trouble{}), 0
+		if p.Begun.IsZero() {
+			p.Begun = p.WrittenAt
+		}
 		p.Epoch++
 		return l.stamp(&p.header, &p), nil
 	}

@@ -42,6 +42,8 @@ type TableState struct {
 	// Tries is how many loads were begun since Base; none of them has ended, or Base would be theirs.
 	Tries int  `json:"tries,omitempty"`
 	Load  Load `json:"load,omitzero"`
+	// Limits are what an operator set for the table's loads.
+	Limits Limits `json:"limits,omitzero"`
 	// MadeByUs says that the target was created by this pipeline, or found empty, when the first generation began.
 	MadeByUs bool `json:"made_by_us,omitempty"`
 	// AdoptRows is the operator's answer that the first generation may go into a target that holds rows.

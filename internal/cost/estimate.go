@@ -146,6 +146,16 @@ func (p Prices) scan(t Table, copying Copy) Line {
 	return line
 }
 
+// Spent is what a load has cost so far: the read units that the service counted, as of a table that is billed per request, and the
+// bytes of the items.
+func (p Prices) Spent(units float64, bytes int64) []Line {
+	return []Line{
+		{What: "reading the table", Quantity: counted(units, "read unit"), Per: Once, Price: "dynamodb_read_million",
+			Amount: units / million * p.Prices["dynamodb_read_million"].Price, Note: "if it is billed per request"},
+		p.egress(Table{Bytes: bytes}),
+	}
+}
+
 func (p Prices) egress(t Table) Line {
 	bytes := float64(t.Bytes) * p.Rates["wire_factor"]
 	return Line{What: "items out of AWS", Quantity: size(bytes), Amount: bytes / gib * p.Prices["egress_gb"].Price, Per: Once, Price: "egress_gb",

@@ -211,15 +211,7 @@ func itemReader(tables *backfill.Tables, table string) func(context.Context, att
 
 // SameCluster refuses another cluster than the one that the versions of the rows were written in.
 func (d *Decision) SameCluster(ctx context.Context, ledger *checkpoint.Ledger) error {
-	known, err := ledger.Cluster(ctx)
-	if err != nil || known == "" {
-		return err
-	}
-	profile, err := d.Target.Admin.Profile(ctx)
-	if err == nil && profile.Cluster != "" && profile.Cluster != known {
-		err = checkpoint.ErrClusterChanged
-	}
-	return err
+	return preflight.SameCluster(ctx, d.Target, ledger)
 }
 
 // WriteRetried tells what became of so many items as were chosen. Those that were not come to, because something failed, are left.

@@ -84,7 +84,7 @@ func Read(ctx context.Context, cfg *config.Config, t *preflight.Target, table st
 	if !began {
 		ledger = nil
 	}
-	tables, err := ledgerTables(ctx, cfg, ledger, table)
+	tables, err := preflight.LedgerTables(ctx, cfg, ledger, table)
 	if err != nil {
 		return nil, preflight.ReadingFailed(ctx, "cannot read the ledger in table "+cfg.State.Table, err)
 	}
@@ -118,25 +118,6 @@ func readTables(ctx context.Context, ledger *checkpoint.Ledger, parking *sink.Pa
 		})
 	}
 	return inputs, g.Wait()
-}
-
-// ledgerTables are the named one, or all tables of the configuration: of patterns those that the
-// ledger knows. Ledger is nil before the migration has begun.
-func ledgerTables(ctx context.Context, cfg *config.Config, ledger *checkpoint.Ledger, table string) ([]config.Table, error) {
-	if t, ok := cfg.Table(table); ok && table != "" {
-		return []config.Table{t}, nil
-	}
-	var sources []string
-	if ledger != nil && cfg.HasPatterns() {
-		states, err := ledger.Tables(ctx)
-		if err != nil {
-			return nil, err
-		}
-		for _, s := range states {
-			sources = append(sources, s.Source)
-		}
-	}
-	return cfg.Expand(sources), nil
 }
 
 // readTable reads what the ledger's own rows tell of a table.
