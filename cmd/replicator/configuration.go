@@ -1,14 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 
 	"github.com/spf13/cobra"
-	"go.yaml.in/yaml/v3"
 
 	"github.com/dynamodb-bigtable/replicator/internal/config"
-	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
 func newConfig(p *program) *cobra.Command {
@@ -33,13 +30,8 @@ Values that are not defaults are followed by their place. The output is itself a
 			if !p.AsJSON() {
 				return cfg.Print(p.Stdout)
 			}
-			var text bytes.Buffer
-			if err := cfg.Print(&text); err != nil {
-				return err
-			}
-			// The printed text is the one description of the effective values, durations included.
-			var document map[string]any
-			if err := yaml.Unmarshal(text.Bytes(), &document); err != nil {
+			document, err := cfg.Document()
+			if err != nil {
 				return err
 			}
 			return p.WriteJSON(document)
@@ -75,23 +67,12 @@ The order is that of the rows, if the function is the last of its placeholder: k
 	return c
 }
 
-// templateFunction is a function of templates in the document of config functions.
-type templateFunction struct {
-	Name    string `json:"name"`
-	Example string `json:"example"`
-	Meaning string `json:"meaning"`
-	Order   string `json:"order"` // kept, reversed or lost
-}
-
 func (p *program) showFunctions() error {
-	var list []templateFunction
-	for _, f := range transform.Functions() {
-		list = append(list, templateFunction{f.Name, f.Example, f.Meaning, f.Order.String()})
-	}
+	list := config.TemplateFunctions()
 	if p.AsJSON() {
 		return p.WriteJSON(struct {
-			Schema    string             `json:"schema"`
-			Functions []templateFunction `json:"functions"`
+			Schema    string                    `json:"schema"`
+			Functions []config.TemplateFunction `json:"functions"`
 		}{"replicator.functions/v1", list})
 	}
 	for _, f := range list {

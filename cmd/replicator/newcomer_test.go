@@ -37,3 +37,5 @@ func TestPreviewHelpNamesItsLimit(t *testing.T) {
 		t.Error(usage)
 	}
 }
+
+func nothingSet(string) (string, bool) { return "", false }

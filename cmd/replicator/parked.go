@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -10,7 +9,6 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/parked"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
-	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
 func newParked(p *program) *cobra.Command {
@@ -39,8 +37,8 @@ func newParkedList(p *program) *cobra.Command {
 		Args: none,
 		RunE: func(c *cobra.Command, _ []string) error {
 			s.All = true
-			return p.withParking(c.Context(), s.Table, func(ctx context.Context, _ *config.Config, lot *sink.Parking) error {
-				return parked.List(ctx, &p.Console, lot, &s)
+			return p.withParking(c.Context(), s.Table, func(ctx context.Context, cfg *config.Config) error {
+				return parked.List(ctx, &p.Console, cfg, &s)
 			})
 		},
 	}
@@ -71,8 +69,8 @@ func newParkedShow(p *program) *cobra.Command {
 			if err := s.Check(c.CommandPath()); err != nil {
 				return err
 			}
-			return p.withParking(c.Context(), s.Table, func(ctx context.Context, _ *config.Config, lot *sink.Parking) error {
-				return parked.Show(ctx, &p.Console, lot, &s)
+			return p.withParking(c.Context(), s.Table, func(ctx context.Context, cfg *config.Config) error {
+				return parked.Show(ctx, &p.Console, cfg, &s)
 			})
 		},
 	}
@@ -82,8 +80,8 @@ func newParkedShow(p *program) *cobra.Command {
 	return c
 }
 
-// withParking opens the parking lot for a command that asks the target only.
-func (p *program) withParking(ctx context.Context, table string, f func(ctx context.Context, cfg *config.Config, lot *sink.Parking) error) error {
+// withParking loads the configuration for a command about parked items, of one table perhaps.
+func (p *program) withParking(ctx context.Context, table string, f func(ctx context.Context, cfg *config.Config) error) error {
 	ctx, cancel := p.within(ctx)
 	defer cancel()
 	cfg, err := p.load()
@@ -93,15 +91,5 @@ func (p *program) withParking(ctx context.Context, table string, f func(ctx cont
 	if err := preflight.KnownTable(cfg, table); err != nil {
 		return err
 	}
-	t, err := preflight.OpenTarget(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	defer t.Close()
-	if host, _ := p.Env("BIGTABLE_EMULATOR_HOST"); host != "" {
-		_, _ = fmt.Fprintf(p.Stderr, "%s EMULATOR at %s\n", preflight.TargetName(cfg), host)
-	}
-	ctx, done := context.WithTimeoutCause(ctx, preflight.ReadTime, preflight.ErrReadTime)
-	defer done()
-	return parked.Explain(ctx, cfg, f(ctx, cfg, sink.NewParking(t.Data.Records(cfg.State.Table), cfg.Name)))
+	return f(ctx, cfg)
 }

@@ -10,22 +10,7 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/dynamodb-bigtable/replicator/internal/parked"
-	"github.com/dynamodb-bigtable/replicator/sink"
 )
-
-func TestReferencesNameRecords(t *testing.T) {
-	const ref = sink.Ref("Orders/0123/0001.5")
-	for word, want := range map[string]bool{
-		"Orders/0123/0001.5": true, "Orders/0123": true, "0123": true,
-		"Orders": false, "Orders/012": false, "012": false, "0001.5": false, "Orders/0123/0001": false, "": false, "Orders/": false,
-	} {
-		if got := parked.Names(word, ref); got != want {
-			t.Errorf("%q names the record: %v", word, got)
-		}
-	}
-}
 
 // parkedCounts are how many items each worker counts as parked, in status and, if asked for, in its metrics, which are brought up
 // to date every five seconds.

@@ -2,15 +2,12 @@ package main
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/parked"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
-	"github.com/dynamodb-bigtable/replicator/internal/terminal"
-	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
 func newParkedRetry(p *program) *cobra.Command {
@@ -55,44 +52,15 @@ func selectFlags(c *cobra.Command, s *parked.Selection, allowed *config.Allowed)
 
 // decide selects the records and carries out the decision. Emulators are refused as by run, because something is changed.
 func (p *program) decide(ctx context.Context, s *parked.Selection, allowed config.Allowed, act func(d *parked.Decision, ctx context.Context) error) error {
-	ctx, cancel := p.within(ctx)
-	defer cancel()
-	cfg, err := p.load()
-	if err != nil {
-		return err
-	}
-	if err := preflight.KnownTable(cfg, s.Table); err != nil {
-		return err
-	}
-	if err := config.CheckEnvironment(p.Env, allowed).Err(); err != nil {
-		return err
-	}
-	log, err := p.logger(cfg, p.Stderr)
-	if err != nil {
-		return err
-	}
-	t, err := preflight.OpenTarget(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	defer t.Close()
-	if host, _ := p.Env("BIGTABLE_EMULATOR_HOST"); host != "" {
-		_, _ = fmt.Fprintf(p.Stderr, "%s EMULATOR at %s\n", preflight.TargetName(cfg), host)
-	}
-	d := &parked.Decision{Console: &p.Console, Cfg: cfg, Allowed: allowed, Log: log, Target: t, Lot: sink.NewParking(t.Data.Records(cfg.State.Table), cfg.Name)}
-	limited, done := context.WithTimeoutCause(ctx, preflight.ReadTime, preflight.ErrReadTime)
-	d.Chosen, err = s.Find(limited, d.Lot)
-	err = parked.Explain(limited, cfg, err)
-	done()
-	if err != nil {
-		return err
-	}
-	if len(d.Chosen) == 0 && !p.AsJSON() {
-		_, err := fmt.Fprintln(p.Stdout, s.Nothing())
-		return err
-	}
-	if err = act(d, ctx); err != nil && ctx.Err() != nil {
-		return terminal.Ended(ctx)
-	}
-	return err
+	return p.withParking(ctx, s.Table, func(ctx context.Context, cfg *config.Config) error {
+		if err := config.CheckEnvironment(p.Env, allowed).Err(); err != nil {
+			return err
+		}
+		log, err := p.logger(cfg, p.Stderr)
+		if err != nil {
+			return err
+		}
+		d := &parked.Decision{Console: &p.Console, Cfg: cfg, Allowed: allowed, Log: log}
+		return d.Decide(ctx, s, act)
+	})
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -12,14 +13,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/dynamodb-bigtable/replicator/internal/demo"
+	"github.com/dynamodb-bigtable/replicator/internal/admin"
 	"github.com/dynamodb-bigtable/replicator/internal/status"
 )
 
-// startRun starts `run` as a process of its own and waits until it listens. It returns the address of its endpoints.
+// startRun starts `run` as a process of its own and waits until it listens. It returns the address
+// of its endpoints.
 func startRun(t *testing.T, s *embedded, arguments ...string) (*exec.Cmd, string) {
 	t.Helper()
 	cmd, stderr, address := launchRun(t, s, arguments...)
@@ -44,16 +47,16 @@ func launchRun(t *testing.T, s *embedded, arguments ...string) (*exec.Cmd, io.Re
 	lines := bufio.NewScanner(stderr)
 	for lines.Scan() {
 		var entry map[string]any
-		if json.Unmarshal(lines.Bytes(), &entry) == nil && entry["message"] == demo.ListeningMessage {
-			return cmd, stderr, entry[demo.AddressKey].(string)
+		if json.Unmarshal(lines.Bytes(), &entry) == nil && entry["message"] == admin.ListeningMessage {
+			return cmd, stderr, entry[admin.KeyAddress].(string)
 		}
 	}
 	t.Fatalf("the process ended before it listened: %v", cmd.Wait())
 	return nil, nil, ""
 }
 
-// A service manager that ends a service sees 0, a person who interrupts sees what shells report; --once that was cut short is
-// never taken for one that was done.
+// A service manager that ends a service sees 0, a person who interrupts sees what shells report;
+// --once that was cut short is never taken for one that was done.
 func TestSignals(t *testing.T) {
 	s := servicesWithOrders(t)
 	for _, c := range []struct {
@@ -90,7 +93,8 @@ func TestSignals(t *testing.T) {
 	}
 }
 
-// Who reads the log of a service may go away: `run 2>&1 | head`. Profiles are served where they are asked for.
+// Who reads the log of a service may go away: `run 2>&1 | head`. Profiles are served where they are
+// asked for.
 func TestAServiceOutlivesItsReader(t *testing.T) {
 	s := servicesWithOrders(t)
 	for _, profiles := range []bool{false, true} {
@@ -159,7 +163,8 @@ func (w *watching) until(what string, holds func(m *status.Document) bool) *stat
 	return nil
 }
 
-// TestWatchIsInterrupted: --watch goes on until somebody interrupts it, and says so with the shell's status.
+// TestWatchIsInterrupted: --watch goes on until somebody interrupts it, and says so with the
+// shell's status.
 func TestWatchIsInterrupted(t *testing.T) {
 	s, stop, err := startEmbedded()
 	if err != nil {
@@ -181,8 +186,9 @@ func TestWatchIsInterrupted(t *testing.T) {
 	}
 }
 
-// TestAFrozenProcessIsSeen: of a worker that stands still is told that it is silent and that its figures are old, and that somebody has
-// to run; then another one takes over, and all is known again.
+// TestAFrozenProcessIsSeen: of a worker that stands still is told that it is silent and that its
+// figures are old, and that somebody has to run; then another one takes over, and all is known
+// again.
 func TestAFrozenProcessIsSeen(t *testing.T) {
 	t.Parallel()
 	s := servicesWithOrders(t)
@@ -296,4 +302,29 @@ func flagsOf(c *cobra.Command) []*pflag.Flag {
 	c.Flags().VisitAll(func(f *pflag.Flag) { out = append(out, f) })
 	c.PersistentFlags().VisitAll(func(f *pflag.Flag) { out = append(out, f) })
 	return out
+}
+
+// validateStatus fails unless a document fits the JSON Schema that status prints.
+func validateStatus(t *testing.T, document []byte) {
+	t.Helper()
+	form, err := jsonschema.UnmarshalJSON(bytes.NewReader(status.Schema))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	c.AssertFormat()
+	if err := c.AddResource("status.schema.json", form); err != nil {
+		t.Fatal(err)
+	}
+	schema, err := c.Compile("status.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(document))
+	if err == nil {
+		err = schema.Validate(value)
+	}
+	if err != nil {
+		t.Errorf("the document does not fit its schema: %v\n%s", err, document)
+	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"flag"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -17,8 +18,11 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/policy"
 )
 
-// TestReferenceIsGenerated keeps docs/reference equal to the code: commands, keys of the configuration, exit statuses,
-// documents for programs, records of the state table, permissions. Write it anew with
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// TestReferenceIsGenerated keeps docs/reference equal to the code: commands, keys of the
+// configuration, exit statuses, documents for programs, records of the state table, permissions.
+// Write it anew with
 //
 //	go test ./cmd/replicator -run TestReferenceIsGenerated -update
 func TestReferenceIsGenerated(t *testing.T) {

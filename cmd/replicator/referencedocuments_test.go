@@ -43,22 +43,22 @@ func referenceConfiguration(t *testing.T) string {
 
 // documents are what commands print for programs: the schema's name, the command, the type, and where its list of such stands.
 var documents = []struct{ schema, command, declared, below string }{
-	{"replicator.init/v1", "replicator init -o json", "proposed", ""},
+	{"replicator.init/v1", "replicator init -o json", "starter.Document", ""},
 	{"replicator.lint/v1", "replicator lint -o json", "lintReport", ""},
 	{"replicator.plan/v1", "replicator plan -o json", "plan.Document", ""},
 	{"replicator.preview/v1", "replicator preview -o json", "inspect.Preview", "items[]."},
-	{"replicator.test/v1", "replicator test -o json", "exampleResult", "examples[]."},
-	{"replicator.functions/v1", "replicator config functions -o json", "templateFunction", "functions[]."},
-	{"replicator.dry_run/v1", "replicator run --dry-run -o json", "rehearsalReport", "tables[]."},
+	{"replicator.test/v1", "replicator test -o json", "mappingtest.Result", "examples[]."},
+	{"replicator.functions/v1", "replicator config functions -o json", "config.TemplateFunction", "functions[]."},
+	{"replicator.dry_run/v1", "replicator run --dry-run -o json", "worker.Rehearsal", "tables[]."},
 	{"replicator.status/v1", "replicator status -o json", "status.Document", ""},
 	{"replicator.backfill/v1", "replicator backfill status -o json", "loads.Document", ""},
 	{"replicator.explain/v1", "replicator explain -o json", "inspect.Explanation", ""},
 	{"replicator.parked/v1", "replicator parked list -o json", "parked.Entry", "items[]."},
 	{"replicator.parked_item/v1", "replicator parked show", "parked.Entry", ""},
-	{"replicator.parked_retry/v1", "replicator parked retry -o json", "parked.Retried", "items[]."},
+	{"replicator.parked_retry/v1", "replicator parked retry -o json", "parked.retried", "items[]."},
 	{"replicator.parked_drop/v1", "replicator parked drop -o json", "parked.Entry", "dropped[]."},
-	{"replicator.functions/v1", "replicator config functions -o json", "templateFunction", "functions[]."},
-	{"replicator.version/v1", "replicator version -o json", "build", ""},
+	{"replicator.functions/v1", "replicator config functions -o json", "config.TemplateFunction", "functions[]."},
+	{"replicator.version/v1", "replicator version -o json", "build.Info", ""},
 }
 
 func referenceJSON(t *testing.T) string {
@@ -66,7 +66,7 @@ func referenceJSON(t *testing.T) string {
 		"of a form may add members and take none away. `replicator status --schema` prints the JSON Schema of the status. Text that is not UTF-8 is\n"+
 		"`{\"base64\": \"…\"}`.")
 	packages, others := map[string]structs{"main": structsOf(t, "cmd/replicator")}, structs{}
-	for _, in := range []string{"cost", "inspect", "loads", "parked", "plan", "preflight", "status"} {
+	for _, in := range []string{"build", "config", "cost", "inspect", "loads", "mappingtest", "parked", "plan", "preflight", "starter", "status", "worker"} {
 		packages[in] = structsOf(t, "internal/"+in)
 		for name, declared := range packages[in] {
 			others[in+"."+name] = declared

@@ -2,16 +2,20 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/status"
 )
 
-// TestRunbooksNameRealCommands: every command of ours in a runbook exists, with its flags. Whoever reads them has no time to find out.
+// TestRunbooksNameRealCommands: every command of ours in a runbook exists, with its flags. Whoever
+// reads them has no time to find out.
 func TestRunbooksNameRealCommands(t *testing.T) {
 	pages, err := filepath.Glob("../../deploy/runbooks/*.md")
 	if err != nil || len(pages) == 0 {
@@ -64,6 +68,46 @@ func TestNextStepsAreCommands(t *testing.T) {
 		}
 		for _, step := range document.NextSteps {
 			t.Run(filepath.Base(page)+": "+step.Command, func(t *testing.T) { checkCommand(t, step.Command) })
+		}
+	}
+}
+
+// checkCommand fails unless the command tree has the command with its flags.
+func checkCommand(t *testing.T, line string) {
+	t.Helper()
+	words := strings.Fields(line)
+	if len(words) < 2 || words[0] != "replicator" {
+		t.Errorf("%q is no command of ours", line)
+		return
+	}
+	c, rest, err := newRoot(process()).Find(words[1:])
+	if err == nil && !c.HasParent() {
+		err = errors.New("it names no command")
+	}
+	if err == nil {
+		err = c.ParseFlags(rest)
+	}
+	if err == nil {
+		err = c.ValidateArgs(c.Flags().Args())
+	}
+	if err != nil {
+		t.Errorf("%q: %v", line, err)
+	}
+}
+
+// TestNextStepsFindTheConfiguration: whoever copies a step gets the configuration that status was
+// given.
+func TestNextStepsFindTheConfiguration(t *testing.T) {
+	unbegun := &status.Input{Cfg: &config.Config{Name: "test"}, Tables: []config.Table{{From: "Orders", To: "Orders"}}, Inputs: []status.TableInput{{}}}
+	for path, want := range map[string]string{
+		"":            "replicator run",
+		"a/b.yaml":    "replicator run -c a/b.yaml",
+		"it's a.yaml": `replicator run -c 'it'\''s a.yaml'`,
+	} {
+		p := process()
+		p.configPath = path
+		if got := unbegun.Judge(nothingSet, p.withConfig(), time.Now()).NextSteps[0].Command; got != want {
+			t.Errorf("%s: %s, want %s", path, got, want)
 		}
 	}
 }

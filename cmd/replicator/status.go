@@ -102,29 +102,11 @@ func (p *program) status(ctx context.Context, f statusFlags) error {
 		return err
 	}
 	defer t.Close()
-	read := func(ctx context.Context) (*status.Document, error) {
-		l, err := status.Read(ctx, cfg, t, f.table)
-		if err != nil {
-			return nil, err
-		}
-		l.LookAtTargets(ctx, t.WitnessStore, time.Now())
-		m := l.Judge(p.Env, p.withConfig(), time.Now())
-		l.TellMappings(m)
-		if !f.shards {
-			m.Shards = nil
-		}
-		return m, nil
-	}
+	r := &status.Reader{Config: cfg, Target: t, Env: p.Env, Hints: p.withConfig(), Table: f.table, Shards: f.shards}
 	if f.watch {
-		screen, err := p.onScreen()
-		if err != nil {
-			return err
-		}
-		ticker := time.NewTicker(f.interval)
-		defer ticker.Stop()
-		return watch(ctx, read, p.views(f.shards, screen), ticker.C)
+		return r.Watch(ctx, &p.Console, f.interval, p.tell)
 	}
-	m, err := read(ctx)
+	m, err := r.Read(ctx)
 	if err != nil {
 		return err
 	}
@@ -132,6 +114,17 @@ func (p *program) status(ctx context.Context, f statusFlags) error {
 		return p.WriteJSON(m)
 	}
 	return m.Render(p.Stdout, f.shards)
+}
+
+// minInterval is the shortest time between two readings of --watch.
+const minInterval = 100 * time.Millisecond
+
+// checkInterval refuses a watch that would read without a pause.
+func checkInterval(interval time.Duration) error {
+	if interval < minInterval {
+		return diag.BadUsage("--interval is less than "+minInterval.String(), "every reading asks Bigtable for the whole ledger; 2s is the default")
+	}
+	return nil
 }
 
 // withConfig are the flags with which a next step finds the configuration that this command was given.

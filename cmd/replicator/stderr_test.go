@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/internal/admin"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
-	"github.com/dynamodb-bigtable/replicator/internal/demo"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 )
 
@@ -65,7 +65,7 @@ func TestEachLineOfStderrIsADocument(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
 	lines := bufio.NewScanner(stderr)
-	parts := []string{"DynamoDB us-east-1 at EMULATOR", "✓ table Orders", demo.ListeningMessage, "reads the shard", "copy done", "Orders  1 items copied"}
+	parts := []string{"DynamoDB us-east-1 at EMULATOR", "✓ table Orders", admin.ListeningMessage, "reads the shard", "copy done", "Orders  1 items copied"}
 	begun := everyRecord(t, lines, parts...)
 	for _, part := range parts {
 		if !said(begun, part) {

@@ -36,6 +36,9 @@ const (
 	KeyError      = "error"
 )
 
+// ListeningMessage is the log line with which a worker says, under KeyAddress, where its endpoints are. Programs that start one wait for it.
+const ListeningMessage = "listening"
+
 // Log says how log lines look.
 type Log struct {
 	// Format is text, json or auto, which is text on a terminal and json elsewhere.

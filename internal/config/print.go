@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"reflect"
@@ -19,6 +20,17 @@ func (c *Config) Print(w io.Writer) error {
 		return err
 	}
 	return encoder.Close()
+}
+
+// Document is the effective configuration for programs. The printed text is the one description of its values, durations included.
+func (c *Config) Document() (map[string]any, error) {
+	var text bytes.Buffer
+	if err := c.Print(&text); err != nil {
+		return nil, err
+	}
+	var document map[string]any
+	err := yaml.Unmarshal(text.Bytes(), &document)
+	return document, err
 }
 
 // node builds the mapping of a section.

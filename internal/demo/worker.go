@@ -15,6 +15,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/admin"
 )
 
 // stopTime is how long a worker may take for a clean stop before it is killed.
@@ -68,12 +70,6 @@ func startWorker(name, executable, dir, configPath string, env []string, life ti
 	return w, nil
 }
 
-// ListeningMessage is the log line with which a worker tells the address of its endpoints, under AddressKey.
-const (
-	ListeningMessage = "listening"
-	AddressKey       = "address"
-)
-
 // follow copies the worker's log to a file and looks for its address.
 func (w *worker) follow(stderr io.Reader, file io.Writer) {
 	lines := bufio.NewReader(stderr)
@@ -81,8 +77,8 @@ func (w *worker) follow(stderr io.Reader, file io.Writer) {
 		line, err := lines.ReadBytes('\n')
 		_, _ = file.Write(line)
 		var entry map[string]any
-		if json.Unmarshal(line, &entry) == nil && entry["message"] == ListeningMessage {
-			if address, ok := entry[AddressKey].(string); ok {
+		if json.Unmarshal(line, &entry) == nil && entry["message"] == admin.ListeningMessage {
+			if address, ok := entry[admin.KeyAddress].(string); ok {
 				w.mu.Lock()
 				w.address = address
 				w.mu.Unlock()

@@ -44,7 +44,8 @@ type explainedRow struct {
 	Tombstone *heldVersion  `json:"tombstone"`
 	Cells     int           `json:"cells"` // that the target holds of the item
 	Differs   []differingAt `json:"differences"`
-	// Equal tells that the row is as it should be: alive with the item's cells, or without anything of it.
+	// Equal tells that the row is as it should be: alive with the item's cells, or without anything
+	// of it.
 	Equal bool `json:"equal"`
 }
 

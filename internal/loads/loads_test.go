@@ -209,7 +209,9 @@ func TestADecisionThatCameTooLate(t *testing.T) {
 
 type described struct{ backfill.Description }
 
-func (d described) Describe(context.Context, string) (backfill.Description, error) { return d.Description, nil }
+func (d described) Describe(context.Context, string) (backfill.Description, error) {
+	return d.Description, nil
+}
 
 // A dry run says what a load takes under the limits in force, and changes nothing.
 func TestDryRun(t *testing.T) {

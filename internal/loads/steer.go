@@ -65,7 +65,7 @@ func (o *Operator) Steer(ctx context.Context, r Request) error {
 		return &diag.Error{Code: diag.LoadRefused, What: "there is no migration to steer", Cause: "no ledger of the name " + o.Cfg.Name + " is in table " + o.Cfg.State.Table,
 			Fix: "start `replicator run`, which copies the tables by itself"}
 	}
-	if err := preflight.SameCluster(ctx, t, in.ledger); err != nil {
+	if err := preflight.SameCluster(ctx, in.ledger, t.Admin.Profile); err != nil {
 		return explain(ctx, "cannot steer the loads of "+o.Cfg.Name, err)
 	}
 	if o.DryRun {

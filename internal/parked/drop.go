@@ -13,18 +13,18 @@ import (
 
 // Drop forgets the chosen records.
 func (d *Decision) Drop(ctx context.Context, yes bool) error {
-	if !yes && len(d.Chosen) > 0 {
-		question := fmt.Sprintf("Drop %s of %s? The rows stay removed until the items change.", terminal.Plural(len(d.Chosen), "record"),
-			terminal.Plural(len(ByItem(d.Chosen)), "parked item"))
+	if !yes && len(d.chosen) > 0 {
+		question := fmt.Sprintf("Drop %s of %s? The rows stay removed until the items change.", terminal.Plural(len(d.chosen), "record"),
+			terminal.Plural(len(byItem(d.chosen)), "parked item"))
 		if err := terminal.Confirm(ctx, os.Stdin, d.Stderr, question); err != nil {
 			return err
 		}
 	}
 	dropped := []Entry{}
 	var failed error
-	for _, record := range d.Chosen {
+	for _, record := range d.chosen {
 		limited, cancel := context.WithTimeoutCause(ctx, preflight.ReadTime, preflight.ErrReadTime)
-		failed = Explain(limited, d.Cfg, d.Lot.Remove(limited, record.Ref))
+		failed = Explain(limited, d.Cfg, d.lot.Remove(limited, record.Ref))
 		cancel()
 		if failed != nil {
 			break

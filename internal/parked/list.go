@@ -45,11 +45,13 @@ func EntryOf(ref sink.Ref, record transform.Parked) Entry {
 }
 
 // List writes the selected records, one line each or as one document.
-func List(ctx context.Context, p *terminal.Console, lot *sink.Parking, s *Selection) error {
+func List(ctx context.Context, p *terminal.Console, cfg *config.Config, s *Selection) error {
 	entries := []Entry{}
-	if err := s.each(ctx, lot, func(ref sink.Ref, record transform.Parked) error {
-		entries = append(entries, EntryOf(ref, record))
-		return nil
+	if err := read(ctx, p, cfg, func(ctx context.Context, lot *sink.Parking) error {
+		return s.each(ctx, lot, func(ref sink.Ref, record transform.Parked) error {
+			entries = append(entries, EntryOf(ref, record))
+			return nil
+		})
 	}); err != nil {
 		return err
 	}
@@ -60,7 +62,7 @@ func List(ctx context.Context, p *terminal.Console, lot *sink.Parking, s *Select
 		}{"replicator.parked/v1", entries})
 	}
 	if len(entries) == 0 {
-		_, err := fmt.Fprintln(p.Stdout, s.Nothing())
+		_, err := fmt.Fprintln(p.Stdout, s.nothing())
 		return err
 	}
 	tab := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
@@ -72,8 +74,12 @@ func List(ctx context.Context, p *terminal.Console, lot *sink.Parking, s *Select
 }
 
 // Show writes one record whole, with the images of its change: item data.
-func Show(ctx context.Context, p *terminal.Console, lot *sink.Parking, s *Selection) error {
-	found, err := s.Find(ctx, lot)
+func Show(ctx context.Context, p *terminal.Console, cfg *config.Config, s *Selection) error {
+	var found []Record
+	err := read(ctx, p, cfg, func(ctx context.Context, lot *sink.Parking) (err error) {
+		found, err = s.find(ctx, lot)
+		return err
+	})
 	if err != nil {
 		return err
 	}

@@ -28,21 +28,23 @@ type Decision struct {
 	Cfg     *config.Config
 	Allowed config.Allowed
 	Log     *slog.Logger
-	Target  *preflight.Target
-	Lot     *sink.Parking
-	Chosen  []Record
+
+	// These are set by Decide.
+	target *preflight.Target
+	lot    *sink.Parking
+	chosen []Record
 }
 
 // The outcomes of a retry.
 const (
-	OutcomeStored  = "stored"       // the item is in the target as it is now
+	outcomeStored  = "stored"       // the item is in the target as it is now
 	outcomeRemoved = "removed"      // the source no longer holds it, and neither does the target
 	outcomeParked  = "still_parked" // it cannot be stored
-	OutcomeChanged = "changing"     // it changes faster than it is repaired; its changes bring it
+	outcomeChanged = "changing"     // it changes faster than it is repaired; its changes bring it
 )
 
-// Retried is what became of one item.
-type Retried struct {
+// retried is what became of one item.
+type retried struct {
 	Table   string  `json:"table"`
 	KeyHash string  `json:"key_hash"`
 	Outcome string  `json:"outcome"`
@@ -51,13 +53,13 @@ type Retried struct {
 	Reason  *string `json:"reason"` // why it is still parked
 }
 
-func (r *Retried) resolved() bool { return r.Outcome == OutcomeStored || r.Outcome == outcomeRemoved }
+func (r *retried) resolved() bool { return r.Outcome == outcomeStored || r.Outcome == outcomeRemoved }
 
-// Retry repairs every chosen item and resolves its records. It stops at the first error of either end, and tells what was done
-// until then.
+// Retry repairs every chosen item and resolves its records. It stops at the first error of either
+// end, and tells what was done until then.
 func (d *Decision) Retry(ctx context.Context) error {
-	results := []Retried{}
-	items := ByItem(d.Chosen)
+	results := []retried{}
+	items := byItem(d.chosen)
 	failed := func() error {
 		if len(items) == 0 {
 			return nil
@@ -74,12 +76,12 @@ func (d *Decision) Retry(ctx context.Context) error {
 			source := records[0].Source
 			r := repairers[source]
 			if r == nil {
-				if r, err = d.Repairer(ctx, src, source); err != nil {
+				if r, err = d.repairer(ctx, src, source); err != nil {
 					return err
 				}
 				repairers[source] = r
 			}
-			result, err := d.RetryItem(ctx, r, records)
+			result, err := d.retryItem(ctx, r, records)
 			if err != nil {
 				return err
 			}
@@ -87,19 +89,19 @@ func (d *Decision) Retry(ctx context.Context) error {
 		}
 		return nil
 	}()
-	if err := errors.Join(d.WriteRetried(results, len(items)), failed); err != nil {
+	if err := errors.Join(d.writeRetried(results, len(items)), failed); err != nil {
 		return err
 	}
 	return retryVerdict(results)
 }
 
-// RetryItem repairs one item. The records are those that were parked before the item is read, so that a change which is parked
-// meanwhile stays parked.
-func (d *Decision) RetryItem(ctx context.Context, r *sink.Repairer, records []Record) (Retried, error) {
+// retryItem repairs one item. The records are those that were parked before the item is read, so
+// that a change which is parked meanwhile stays parked.
+func (d *Decision) retryItem(ctx context.Context, r *sink.Repairer, records []Record) (retried, error) {
 	limited, cancel := context.WithTimeoutCause(ctx, preflight.ReadTime, preflight.ErrReadTime)
 	defer cancel()
 	_, hash, _ := records[0].Ref.Parts()
-	result := Retried{Table: records[0].Source, KeyHash: hash, Records: len(records)}
+	result := retried{Table: records[0].Source, KeyHash: hash, Records: len(records)}
 	parked := make([]transform.Parked, len(records))
 	for i, record := range records {
 		parked[i] = record.Parked
@@ -112,17 +114,17 @@ func (d *Decision) RetryItem(ctx context.Context, r *sink.Repairer, records []Re
 		return result, nil
 	case errors.Is(err, sink.ErrOvertaken), errors.Is(err, sink.ErrRepairs):
 		reason := err.Error()
-		result.Outcome, result.Reason = OutcomeChanged, &reason
+		result.Outcome, result.Reason = outcomeChanged, &reason
 		return result, nil
 	case err != nil:
-		return result, RepairFailed(limited, records[0].Source, err)
+		return result, repairFailed(limited, records[0].Source, err)
 	}
-	result.Outcome, result.Written = OutcomeStored, done.Written
+	result.Outcome, result.Written = outcomeStored, done.Written
 	if !done.Present {
 		result.Outcome = outcomeRemoved
 	}
 	for _, record := range records {
-		if err := d.Lot.Remove(limited, record.Ref); err != nil {
+		if err := d.lot.Remove(limited, record.Ref); err != nil {
 			return result, Explain(limited, d.Cfg, err)
 		}
 		d.Log.Info("a parked item is resolved by a retry", admin.KeyTable, record.Source, admin.KeyParked, string(record.Ref))
@@ -130,8 +132,9 @@ func (d *Decision) RetryItem(ctx context.Context, r *sink.Repairer, records []Re
 	return result, nil
 }
 
-// RepairFailed explains what stopped a repair. Its outcome may be unknown; the same command may be given again.
-func RepairFailed(ctx context.Context, table string, err error) error {
+// repairFailed explains what stopped a repair. Its outcome may be unknown; the same command may be
+// given again.
+func repairFailed(ctx context.Context, table string, err error) error {
 	what := "cannot retry an item of table " + table
 	var unready *checkpoint.NotAdmissible
 	switch {
@@ -143,9 +146,9 @@ func RepairFailed(ctx context.Context, table string, err error) error {
 	return preflight.ReadingFailed(ctx, what, err)
 }
 
-// Repairer is what repairs items of a table, once it is clear that it may: the ledger must know the table, under this mapping
-// and with this cluster behind the app profile, as run demands it.
-func (d *Decision) Repairer(ctx context.Context, src *preflight.Source, table string) (*sink.Repairer, error) {
+// repairer is what repairs items of a table, once it is clear that it may: the ledger must know the
+// table, under this mapping and with this cluster behind the app profile, as run demands it.
+func (d *Decision) repairer(ctx context.Context, src *preflight.Source, table string) (*sink.Repairer, error) {
 	t, ok := d.Cfg.Table(table)
 	if !ok {
 		return nil, &diag.Error{Code: diag.Usage, What: "the configuration has no source table " + table + ", of which items are parked",
@@ -154,13 +157,13 @@ func (d *Decision) Repairer(ctx context.Context, src *preflight.Source, table st
 	ctx, cancel := context.WithTimeoutCause(ctx, preflight.ReadTime, preflight.ErrReadTime)
 	defer cancel()
 	what := "cannot retry items of table " + table
-	ledger, err := checkpoint.Open(ctx, preflight.LedgerStore(d.Target, d.Cfg), d.Cfg.Name, checkpoint.Options{ReadOnly: true, Lease: d.Cfg.State.Lease})
+	ledger, err := checkpoint.Open(ctx, preflight.LedgerStore(d.target, d.Cfg), d.Cfg.Name, checkpoint.Options{ReadOnly: true, Lease: d.Cfg.State.Lease})
 	if err != nil {
 		return nil, preflight.ReadingFailed(ctx, what, err)
 	}
-	state, err := UnderMapping(ctx, ledger, table, d.Cfg.Hash(t))
+	state, err := underMapping(ctx, ledger, table, d.Cfg.Hash(t))
 	if err == nil {
-		err = d.SameCluster(ctx, ledger)
+		err = preflight.SameCluster(ctx, ledger, d.target.Admin.Profile)
 	}
 	if err != nil {
 		return nil, preflight.ReadingFailed(ctx, what, err)
@@ -172,29 +175,41 @@ func (d *Decision) Repairer(ctx context.Context, src *preflight.Source, table st
 	if err := pipeline.CheckSource(found.Description, state.StreamARN); err != nil {
 		return nil, preflight.Explain(what, err)
 	}
-	return &sink.Repairer{
-		Mapping: found.Mapping, Rows: d.Target.Data, Table: d.Target.Data,
-		Item: itemReader(src.Tables, table),
-		Current: func(ctx context.Context) (uint32, error) { // a retry of many items takes hours
-			state, err := UnderMapping(ctx, ledger, table, d.Cfg.Hash(t))
-			return state.Generation, err
-		},
-		Generation: func(ctx context.Context, at time.Time) (uint32, error) {
-			state, _, err := ledger.Table(ctx, table)
-			if err != nil {
-				return 0, err
-			}
-			shards, err := ledger.Shards(ctx, table)
-			if err != nil {
-				return 0, err
-			}
-			return state.Generation, checkpoint.Admissible(state, shards, at)
-		},
-	}, nil
+	now := generations{ledger: ledger, table: table, mapping: d.Cfg.Hash(t)}
+	return &sink.Repairer{Mapping: found.Mapping, Rows: d.target.Data, Table: d.target.Data,
+		Item: itemReader(src.Tables, table), Current: now.current, Generation: now.admissible}, nil
 }
 
-// UnderMapping is the ledger's record of a table, if its rows are written by the mapping of this hash.
-func UnderMapping(ctx context.Context, ledger *checkpoint.Ledger, table, hash string) (checkpoint.TableState, error) {
+// generations are what the ledger says of a table's generation. They are read anew for every item:
+// a retry of many takes hours.
+type generations struct {
+	ledger         *checkpoint.Ledger
+	table, mapping string
+}
+
+// current is the generation that rows are written in.
+func (g generations) current(ctx context.Context) (uint32, error) {
+	state, err := underMapping(ctx, g.ledger, g.table, g.mapping)
+	return state.Generation, err
+}
+
+// admissible is the generation in which every change after a time will be applied; an error if
+// there is none yet.
+func (g generations) admissible(ctx context.Context, at time.Time) (uint32, error) {
+	state, _, err := g.ledger.Table(ctx, g.table)
+	if err != nil {
+		return 0, err
+	}
+	shards, err := g.ledger.Shards(ctx, g.table)
+	if err != nil {
+		return 0, err
+	}
+	return state.Generation, checkpoint.Admissible(state, shards, at)
+}
+
+// underMapping is the ledger's record of a table, if its rows are written by the mapping of this
+// hash.
+func underMapping(ctx context.Context, ledger *checkpoint.Ledger, table, hash string) (checkpoint.TableState, error) {
 	state, _, err := ledger.Table(ctx, table)
 	if err == nil && state.MappingHash != hash {
 		err = checkpoint.ErrMappingChanged
@@ -209,13 +224,9 @@ func itemReader(tables *backfill.Tables, table string) func(context.Context, att
 	}
 }
 
-// SameCluster refuses another cluster than the one that the versions of the rows were written in.
-func (d *Decision) SameCluster(ctx context.Context, ledger *checkpoint.Ledger) error {
-	return preflight.SameCluster(ctx, d.Target, ledger)
-}
-
-// WriteRetried tells what became of so many items as were chosen. Those that were not come to, because something failed, are left.
-func (d *Decision) WriteRetried(results []Retried, chosen int) error {
+// writeRetried says what became of so many items as were chosen. Those that were not come to,
+// because something failed, are left.
+func (d *Decision) writeRetried(results []retried, chosen int) error {
 	resolved := 0
 	for _, r := range results {
 		if r.resolved() {
@@ -227,13 +238,13 @@ func (d *Decision) WriteRetried(results []Retried, chosen int) error {
 			Schema   string    `json:"schema"`
 			Resolved int       `json:"resolved"`
 			Left     int       `json:"left"`
-			Items    []Retried `json:"items"`
+			Items    []retried `json:"items"`
 		}{"replicator.parked_retry/v1", resolved, chosen - resolved, results})
 	}
 	if len(results) == 0 {
 		return nil
 	}
-	words := map[string]string{OutcomeStored: "stored as it is now", outcomeRemoved: "gone in the source", outcomeParked: "still parked", OutcomeChanged: "still parked"}
+	words := map[string]string{outcomeStored: "stored as it is now", outcomeRemoved: "gone in the source", outcomeParked: "still parked", outcomeChanged: "still parked"}
 	tab := tabwriter.NewWriter(d.Stdout, 0, 0, 2, ' ', 0)
 	for _, r := range results {
 		_, _ = fmt.Fprintf(tab, "%s/%s\t%s", r.Table, r.KeyHash, words[r.Outcome])
@@ -250,7 +261,7 @@ func (d *Decision) WriteRetried(results []Retried, chosen int) error {
 }
 
 // retryVerdict is nil if every item is resolved.
-func retryVerdict(results []Retried) error {
+func retryVerdict(results []retried) error {
 	left := 0
 	for _, r := range results {
 		if !r.resolved() {

@@ -35,7 +35,8 @@ type Record struct {
 	transform.Parked
 }
 
-// Check refuses selections that contradict themselves, or are none: nothing is ever retried or dropped by leaving words out.
+// Check refuses selections that contradict themselves, or are none: nothing is ever retried or
+// dropped by leaving words out.
 func (s *Selection) Check(command string) error {
 	ways := 0
 	for _, given := range []bool{len(s.Refs) > 0, s.Key != "", s.All || s.Reason != ""} {
@@ -70,19 +71,19 @@ func (s *Selection) fits(ref sink.Ref, record transform.Parked) (bool, error) {
 		key, err := preflight.ParseKey(s.Key, preflight.SchemaOf(record.Change.Keys))
 		return err == nil && key.Equal(record.Change.Keys), err
 	case len(s.Refs) > 0:
-		return slices.ContainsFunc(s.Refs, func(word string) bool { return Names(word, ref) }), nil
+		return slices.ContainsFunc(s.Refs, func(word string) bool { return names(word, ref) }), nil
 	}
 	return true, nil
 }
 
-// Names tells whether a word of the command line names a record.
-func Names(word string, ref sink.Ref) bool {
+// names reports whether a word of the command line names a record.
+func names(word string, ref sink.Ref) bool {
 	_, hash, _ := ref.Parts()
 	return word == string(ref) || word == hash || strings.HasPrefix(string(ref), word+"/") && strings.Contains(word, "/")
 }
 
-// each calls f for the selected records: by table, item and version. Before the first run there is no state table, and so nothing is
-// parked.
+// each calls f for the selected records: by table, item and version. Before the first run there is
+// no state table, and so nothing is parked.
 func (s *Selection) each(ctx context.Context, lot *sink.Parking, f func(sink.Ref, transform.Parked) error) error {
 	err := lot.List(ctx, s.Table, func(ref sink.Ref, record transform.Parked) error {
 		ok, err := s.fits(ref, record)
@@ -98,8 +99,8 @@ func (s *Selection) each(ctx context.Context, lot *sink.Parking, f func(sink.Ref
 	return err
 }
 
-// Find returns the selected records. What is named must exist, and a bare hash must mean one item.
-func (s *Selection) Find(ctx context.Context, lot *sink.Parking) ([]Record, error) {
+// find returns the selected records. What is named must exist, and a bare hash must mean one item.
+func (s *Selection) find(ctx context.Context, lot *sink.Parking) ([]Record, error) {
 	var found []Record
 	err := s.each(ctx, lot, func(ref sink.Ref, record transform.Parked) error {
 		found = append(found, Record{ref, record})
@@ -114,7 +115,7 @@ func (s *Selection) Find(ctx context.Context, lot *sink.Parking) ([]Record, erro
 	for _, word := range s.Refs {
 		tables := map[string]bool{}
 		for _, record := range found {
-			if Names(word, record.Ref) {
+			if names(word, record.Ref) {
 				tables[record.Source] = true
 			}
 		}
@@ -133,8 +134,8 @@ func notParked(what string) error {
 		Exit: diag.ExitNo}
 }
 
-// Nothing is what is said when no record is selected.
-func (s *Selection) Nothing() string {
+// nothing is what is said when no record is selected.
+func (s *Selection) nothing() string {
 	switch {
 	case s.Reason != "":
 		return "nothing is parked for such a reason"
@@ -144,8 +145,8 @@ func (s *Selection) Nothing() string {
 	return "nothing is parked"
 }
 
-// ByItem groups records, which are in order, by their item.
-func ByItem(records []Record) [][]Record {
+// byItem groups records, which are in order, by their item.
+func byItem(records []Record) [][]Record {
 	var items [][]Record
 	for i, record := range records {
 		if i > 0 && records[i-1].Source == record.Source && records[i-1].Key == record.Key {

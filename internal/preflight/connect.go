@@ -141,13 +141,13 @@ func ConnectTarget(ctx context.Context, cfg *config.Config) (*Target, error) {
 }
 
 // SameCluster refuses another cluster than the one that the ledger was kept in: what is written
-// there would be missing here.
-func SameCluster(ctx context.Context, t *Target, ledger *checkpoint.Ledger) error {
+// there would be missing here. The profile is asked for anew: it may have been led elsewhere.
+func SameCluster(ctx context.Context, ledger *checkpoint.Ledger, ask func(context.Context) (sink.Profile, error)) error {
 	known, err := ledger.Cluster(ctx)
 	if err != nil || known == "" {
 		return err
 	}
-	profile, err := t.Admin.Profile(ctx)
+	profile, err := ask(ctx)
 	if err == nil && profile.Cluster != "" && profile.Cluster != known {
 		err = checkpoint.ErrClusterChanged
 	}

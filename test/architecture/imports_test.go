@@ -1,7 +1,9 @@
 package architecture
 
 import (
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -87,5 +89,37 @@ func TestNothingImportsTheProof(t *testing.T) {
 				t.Errorf("%s imports %s", words[0], imported)
 			}
 		}
+	}
+}
+
+// TestTheCommandIsThin: commands are flags, help and exit codes. What decides stands in packages that the simulation can ask, too.
+func TestTheCommandIsThin(t *testing.T) {
+	const command, most = "cmd/replicator", 3200
+	out, err := exec.Command("go", "list", "-f", `{{join .Imports "\n"}}`, module+"/"+command).CombinedOutput()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, out)
+	}
+	for _, engine := range []string{"checkpoint", "transform", "sink"} {
+		if contains(strings.Fields(string(out)), module+"/"+engine) {
+			t.Errorf("%s imports %s: move what needs it into a package of internal/", command, engine)
+		}
+	}
+	paths, err := filepath.Glob(filepath.Join("..", "..", command, "*.go"))
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("%d files, %v", len(paths), err)
+	}
+	lines := 0
+	for _, path := range paths {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines += strings.Count(string(text), "\n")
+	}
+	if lines > most {
+		t.Errorf("%s has %d lines outside of its tests, %d are enough", command, lines, most)
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dynamodb-bigtable/replicator/internal/demo"
+	"github.com/dynamodb-bigtable/replicator/internal/admin"
 )
 
 // The limits of what a worker is waited for.
@@ -110,8 +110,8 @@ func (p *process) follow(stderr io.Reader, file io.Writer) {
 		line, err := lines.ReadBytes('\n')
 		_, _ = file.Write(line)
 		var entry map[string]any
-		if !told && json.Unmarshal(line, &entry) == nil && entry["message"] == demo.ListeningMessage {
-			p.address, told = fmt.Sprint(entry[demo.AddressKey]), true
+		if !told && json.Unmarshal(line, &entry) == nil && entry["message"] == admin.ListeningMessage {
+			p.address, told = fmt.Sprint(entry[admin.KeyAddress]), true
 			close(p.listening)
 		}
 		if err != nil {

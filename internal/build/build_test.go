@@ -1,4 +1,4 @@
-package main
+package build
 
 import (
 	"os"
@@ -30,13 +30,13 @@ func TestIdentify(t *testing.T) {
 		{"go run, or without a repository", "", "", made("(devel)"), unknownBuild, "unknown"},
 		{"nothing recorded", "", "", nil, unknownBuild, "unknown"},
 	} {
-		if b := identify(c.version, c.revision, c.info); b.Version != c.wantVersion || b.Revision != c.wantRevision {
+		if b := Identify(c.version, c.revision, c.info); b.Version != c.wantVersion || b.Revision != c.wantRevision {
 			t.Errorf("%s: %q, revision %q", c.name, b.Version, b.Revision)
 		}
 	}
 }
 
-// What builds the program hands it what identify expects.
+// What builds the program hands it what Identify expects.
 func TestBuildsAreStamped(t *testing.T) {
 	for path, want := range map[string]string{
 		"../../Makefile":                    `(?m)^STAMP = -X main\.version=\$\(VERSION\) -X main\.revision=\$\(REVISION\)$[\s\S]*\$\(GO\) build -trimpath -ldflags "\$\(STAMP\)"`,

@@ -1,4 +1,4 @@
-package main
+package worker
 
 import (
 	"context"
@@ -15,26 +15,27 @@ import (
 // surveyEvery is how often what only the ledger knows is brought to the metrics.
 const surveyEvery = 5 * time.Second
 
-// survey brings to the metrics what the ledger knows of the migration as a whole, and forgets parked items that a later change has
-// healed, until ctx ends. Every worker tells of all shards, so that those of a worker that stands still are seen through the others.
-// While the ledger cannot be read, the last reading is judged anew: the headroom shrinks all the same.
-func (w *worker) survey(ctx context.Context, o *observer, parking *sink.Parking) {
+// survey brings to the metrics what the ledger knows of the migration as a whole, and forgets
+// parked items that a later change has healed, until ctx ends. Every worker tells of all shards, so
+// that those of a worker that stands still are seen through the others. While the ledger cannot be
+// read, the last reading is judged anew: the headroom shrinks all the same.
+func (w *Worker) survey(ctx context.Context, o *observer, parking *sink.Parking) {
 	beside, wait := oneBeside()
 	defer wait()
 	ticker := time.NewTicker(surveyEvery)
 	defer ticker.Stop()
 	var last lastReading
-	blind, teller := blindness{log: w.log}, clock.Teller{Log: w.log}
+	blind, teller := blindness{log: w.Log}, clock.Teller{Log: w.Log}
 	for {
 		if offset, known := w.source.ClockOffset(); known {
 			o.metrics.ClockOffset(offset)
 			teller.Tell(offset)
 		}
-		l, err := status.Read(ctx, w.cfg, w.target, "")
+		l, err := status.Read(ctx, w.Config, w.target, "")
 		if ctx.Err() == nil {
 			blind.note(err, time.Now())
 		}
-		if m := last.judge(l, err, w.Env, time.Now()); m != nil {
+		if m := last.judge(l, err, w.Console.Env, time.Now()); m != nil {
 			o.surveyed(m, err == nil)
 			if err == nil && m.AnyParked() {
 				beside(func() { w.resolve(ctx, parking) })
@@ -51,7 +52,8 @@ func (w *worker) survey(ctx context.Context, o *observer, parking *sink.Parking)
 // lastReading is the last reading of the ledger that succeeded; nil before the first.
 type lastReading struct{ ledger *status.Input }
 
-// judge makes the status of a reading or, if that failed, of the last one that did not, as it has become by now; nil if there was none.
+// judge makes the status of a reading or, if that failed, of the last one that did not, as it has
+// become by now; nil if there was none.
 func (r *lastReading) judge(l *status.Input, err error, env config.Lookup, now time.Time) *status.Document {
 	if err == nil {
 		r.ledger = l
@@ -62,8 +64,8 @@ func (r *lastReading) judge(l *status.Input, err error, env config.Lookup, now t
 	return r.ledger.Judge(env, "", now)
 }
 
-// blindness tells when surveys begin to fail, and when they work again: alerts hang on them, and a line every five seconds would bury what else
-// there is to read.
+// blindness tells when surveys begin to fail, and when they work again: alerts hang on them, and a
+// line every five seconds would bury what else there is to read.
 type blindness struct {
 	log   *slog.Logger
 	since time.Time // zero while surveys work
@@ -83,7 +85,8 @@ func (b *blindness) note(err error, now time.Time) {
 	}
 }
 
-// surveyed brings a status to the metrics and, if it was read just now, what changed since the last one to those who follow the events.
+// surveyed brings a status to the metrics and, if it was read just now, what changed since the last
+// one to those who follow the events.
 func (o *observer) surveyed(m *status.Document, fresh bool) {
 	if fresh && o.last != nil {
 		for _, e := range status.Happened(o.last, m) {
@@ -107,9 +110,10 @@ func (o *observer) surveyed(m *status.Document, fresh bool) {
 	}
 }
 
-// oneBeside returns how to run something beside the caller, unless the last such thing still runs, and how to wait for that one. A survey
-// must not wait for a look after parked items: it reads the target, for as long as there are many of them or the target does not answer, and
-// the headroom would stand still meanwhile.
+// oneBeside returns how to run something beside the caller, unless the last such thing still runs,
+// and how to wait for that one. A survey must not wait for a look after parked items: it reads the
+// target, for as long as there are many of them or the target does not answer, and the headroom
+// would stand still meanwhile.
 func oneBeside() (run func(f func()), wait func()) {
 	running := make(chan struct{}, 1)
 	run = func(f func()) {

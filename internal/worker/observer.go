@@ -1,4 +1,4 @@
-package main
+package worker
 
 import (
 	"context"
@@ -15,8 +15,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// observer turns what the pipeline and the writer tell into metrics, health, log lines and the progress line. Nothing that
-// passes through it is item data.
+// observer turns what the pipeline and the writer tell into metrics, health, log lines and the
+// progress line. Nothing that passes through it is item data.
 type observer struct {
 	metrics *admin.Metrics
 	health  *admin.Health
@@ -177,7 +177,8 @@ func leftBecause(err error) string {
 	return "failed; the worker's log says why"
 }
 
-// quietWait is the wait up to which a repeated step is nothing to report: throttles and lost connections are every day's.
+// quietWait is the wait up to which a repeated step is nothing to report: throttles and lost
+// connections are every day's.
 const quietWait = 2 * time.Second
 
 func (o *observer) retry(table, step string, wait time.Duration, err error) {
@@ -258,7 +259,8 @@ func (o *observer) copyDone(table string, items int64) {
 	}
 }
 
-// copyLeft takes the line of a copy away that is not done, and that this process has left: another one may go on with it, or a gap made it vain.
+// copyLeft takes the line of a copy away that is not done, and that this process has left: another
+// one may go on with it, or a gap made it vain.
 func (o *observer) copyLeft(table string) {
 	o.mu.Lock()
 	c := o.copies[table]
@@ -284,7 +286,8 @@ func (o *observer) throttled(table, reason string, waited time.Duration) {
 	}
 }
 
-// report is the progress line of a table. Its rate is that of the time until now: a copy that stands would tell that of before for ever.
+// report is the progress line of a table. Its rate is that of the time until now: a copy that
+// stands would tell that of before for ever.
 func (c *copyProgress) report(table string, now time.Duration) backfill.Report {
 	c.meter.Add(now, c.items)
 	r := backfill.Report{Table: table, Items: c.items, Estimate: c.estimate, Rate: c.meter.Rate(), ETA: c.meter.ETA(c.estimate), Lag: c.lag, Headroom: c.headroom}

@@ -1,4 +1,4 @@
-package main
+package worker
 
 import (
 	"context"
@@ -21,7 +21,7 @@ import (
 
 // discovery finds the tables of patterns for the pipeline.
 type discovery struct {
-	worker *worker
+	worker *Worker
 	ledger *checkpoint.Ledger
 	rows   *backfill.Throttle
 }
@@ -37,8 +37,9 @@ func discoverEvery(cfg *config.Config) time.Duration {
 	return every
 }
 
-// find looks at the tables of patterns that are not followed yet. One that cannot be described for now is an error, with which the others are
-// given all the same; one that does not fit the mapping is refused.
+// find looks at the tables of patterns that are not followed yet. One that cannot be described for
+// now is an error, with which the others are given all the same; one that does not fit the mapping
+// is refused.
 func (d *discovery) find(ctx context.Context, followed func(source string) bool) (pipeline.Discovery, error) {
 	var out pipeline.Discovery
 	w := d.worker
@@ -51,7 +52,7 @@ func (d *discovery) find(ctx context.Context, followed func(source string) bool)
 		return out, err
 	}
 	var failed []error
-	for _, t := range w.cfg.Expand(listed) {
+	for _, t := range w.Config.Expand(listed) {
 		if t.Pattern() == "" || followed(t.From) {
 			continue
 		}
@@ -78,7 +79,7 @@ func (d *discovery) find(ctx context.Context, followed func(source string) bool)
 		found := preflight.Table{Config: t, Description: description, Mapping: m}
 		w.know(found)
 		w.warnExpiry(found)
-		joins := w.replicated(t, m, d.rows)
+		joins := w.table(t, m, d.rows)
 		joins.Young = bornAfter(description.CreatedAt, states)
 		out.Tables = append(out.Tables, joins)
 	}
@@ -86,7 +87,8 @@ func (d *discovery) find(ctx context.Context, followed func(source string) bool)
 	return out, fewOf(failed)
 }
 
-// fewOf joins errors that are much alike. While the service fails for all tables there are thousands, of which three tell as much.
+// fewOf joins errors that are much alike. While the service fails for all tables there are
+// thousands, of which three tell as much.
 func fewOf(errs []error) error {
 	const few = 3
 	if more := len(errs) - few; more > 0 {
@@ -95,8 +97,9 @@ func fewOf(errs []error) error {
 	return errors.Join(errs...)
 }
 
-// bornAfter tells whether a table was created after the migration had begun to follow others from now on. All that it holds is newer than the
-// start then, and nothing of its stream may be dropped, however late it was found.
+// bornAfter tells whether a table was created after the migration had begun to follow others from
+// now on. All that it holds is newer than the start then, and nothing of its stream may be dropped,
+// however late it was found.
 func bornAfter(created time.Time, states []checkpoint.TableState) bool {
 	return slices.ContainsFunc(states, func(s checkpoint.TableState) bool { return !s.Owed().IsZero() && created.After(s.Owed()) })
 }
@@ -110,7 +113,7 @@ const (
 
 // refuse tells why a table cannot be replicated: in full in the log, and in a line for the ledger.
 func (d *discovery) refuse(t config.Table, err error) pipeline.Refusal {
-	d.worker.log.Warn("a table of a pattern cannot be replicated", admin.KeyTable, t.From, admin.KeyError, err.Error())
+	d.worker.Log.Warn("a table of a pattern cannot be replicated", admin.KeyTable, t.From, admin.KeyError, err.Error())
 	reason := "it cannot be described; the worker's log says why"
 	var found diag.List
 	switch {
@@ -122,19 +125,21 @@ func (d *discovery) refuse(t config.Table, err error) pipeline.Refusal {
 	return pipeline.Refusal{Table: t.From, Reason: reason}
 }
 
-// gone are the tables of patterns that the ledger knows and the source does not have any more, but for those that are followed.
+// gone are the tables of patterns that the ledger knows and the source does not have any more, but
+// for those that are followed.
 func (d *discovery) gone(states []checkpoint.TableState, listed []string, followed func(source string) bool) []pipeline.Refusal {
 	var out []pipeline.Refusal
 	for _, s := range states {
-		if t, ok := d.worker.cfg.Table(s.Source); ok && t.Pattern() != "" && !slices.Contains(listed, s.Source) && !followed(s.Source) {
+		if t, ok := d.worker.Config.Table(s.Source); ok && t.Pattern() != "" && !slices.Contains(listed, s.Source) && !followed(s.Source) {
 			out = append(out, pipeline.Refusal{Table: s.Source, Reason: pipeline.GoneReason})
 		}
 	}
 	return out
 }
 
-// know remembers how a table of a pattern is mapped; parked items of one that is gone may still heal.
-func (w *worker) know(t preflight.Table) {
+// know remembers how a table of a pattern is mapped; parked items of one that is gone may still
+// heal.
+func (w *Worker) know(t preflight.Table) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.joined == nil {
@@ -144,7 +149,7 @@ func (w *worker) know(t preflight.Table) {
 }
 
 // mappings are those of all tables that are replicated, by source table.
-func (w *worker) mappings() map[string]*transform.Mapping {
+func (w *Worker) mappings() map[string]*transform.Mapping {
 	out := map[string]*transform.Mapping{}
 	for _, t := range w.found.Tables {
 		out[t.Config.From] = t.Mapping
@@ -155,14 +160,4 @@ func (w *worker) mappings() map[string]*transform.Mapping {
 		out[source] = t.Mapping
 	}
 	return out
-}
-
-// replicated hands what the configuration says of a table to what obeys it.
-func (w *worker) replicated(t config.Table, m *transform.Mapping, rows *backfill.Throttle) pipeline.Table {
-	return pipeline.Table{
-		Mapping: m, MappingHash: w.cfg.Hash(t), AcceptMapping: w.flags.acceptMapping, FromNow: t.Start == config.StartNow,
-		Copy: !w.flags.noBackfill, Segments: w.cfg.Backfill.Segments,
-		// The limit is one for the process; tables that are named share it evenly, but how many a pattern will have is not known.
-		RowsPerSecond: float64(w.cfg.Backfill.MaxRowsPerSecond) / float64(len(w.cfg.Tables)), Rows: rows, Joined: t.Pattern() != "",
-	}
 }

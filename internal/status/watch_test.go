@@ -1,22 +1,26 @@
-package main
+package status
 
 import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
-	"github.com/dynamodb-bigtable/replicator/internal/status"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
 func TestWatch(t *testing.T) {
-	m := judged(status.TableInput{})
+	m := judged(TableInput{})
 	var out, errs bytes.Buffer
+	explain := func(failed error) error {
+		_, err := fmt.Fprintln(&errs, failed)
+		return err
+	}
 	for _, c := range []struct {
 		name   string
 		output string
@@ -29,13 +33,13 @@ func TestWatch(t *testing.T) {
 	} {
 		out.Reset()
 		errs.Reset()
-		p := &program{Console: terminal.Console{Stdout: &out, Stderr: &errs, Output: c.output}}
+		p := &terminal.Console{Stdout: &out, Output: c.output}
 		ctx, cancel := context.WithCancelCause(context.Background())
 		ticks := make(chan time.Time, 3)
 		ticks <- noon
 		ticks <- noon
 		readings := 0
-		read := func(context.Context) (*status.Document, error) {
+		read := func(context.Context) (*Document, error) {
 			readings++
 			switch readings {
 			case 2:
@@ -47,7 +51,7 @@ func TestWatch(t *testing.T) {
 			}
 			return m, nil
 		}
-		err := watch(ctx, read, p.views(false, c.screen), ticks)
+		err := watch(ctx, read, views(p, false, c.screen, explain), ticks)
 		if err == nil || diag.ExitCode(err) != diag.ExitInterrupted {
 			t.Errorf("%s: ended with %v", c.name, err)
 		}
@@ -65,9 +69,9 @@ func TestWatch(t *testing.T) {
 		}
 	}
 	// A first reading that fails ends it.
-	p := &program{Console: terminal.Console{Stdout: &out, Stderr: &errs, Output: "text"}}
+	p := &terminal.Console{Stdout: &out, Output: "text"}
 	failure := errors.New("wrong project")
-	if err := watch(context.Background(), func(context.Context) (*status.Document, error) { return nil, failure }, p.views(false, false), nil); !errors.Is(err, failure) {
+	if err := watch(context.Background(), func(context.Context) (*Document, error) { return nil, failure }, views(p, false, false, explain), nil); !errors.Is(err, failure) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -1,13 +1,18 @@
-package main
+package worker
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/transform"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -23,7 +28,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 )
 
-// account is a DynamoDB of tables with one key attribute, id, of which some cannot be described for now.
+// account is a DynamoDB of tables with one key attribute, id, of which some cannot be described for
+// now.
 type account struct {
 	backfill.API
 	tables    []string
@@ -49,14 +55,31 @@ func (a *account) DescribeTable(_ context.Context, in *dynamodb.DescribeTableInp
 	}}, nil
 }
 
-// discoveryOf looks for the tables of the monthly configuration in an account, with a ledger of its own.
+const monthly = `version: 1
+target: { project: p, instance: i }
+tables:
+  - from: Log_{year:4}_{month:2}
+    to: logs
+    families: { r: maxversions=1 }
+    rules:
+      - row_key: "{$year}{$month}#{id}"
+        columns: { "*": r }
+  - from: Orders
+`
+
+// discoveryOf looks for the tables of the monthly configuration in an account, with a ledger of its
+// own.
 func discoveryOf(t *testing.T, a *account) *discovery {
 	t.Helper()
+	cfg, err := config.Parse("replicator.yaml", []byte(monthly), nothingSet)
+	if err != nil {
+		t.Fatal(err)
+	}
 	ledger, err := checkpoint.Open(t.Context(), &checkpointtest.Memory{}, "discovery", checkpoint.Options{Worker: "w", ID: "l"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &discovery{worker: &worker{cfg: monthlyConfig(t), source: &preflight.Source{Tables: backfill.NewTables(a)}}, ledger: ledger}
+	return &discovery{worker: &Worker{Options: Options{Config: cfg}, source: &preflight.Source{Tables: backfill.NewTables(a)}}, ledger: ledger}
 }
 
 func sources(found pipeline.Discovery) (names []string) {
@@ -66,7 +89,8 @@ func sources(found pipeline.Discovery) (names []string) {
 	return names
 }
 
-// TestATableThatCannotBeDescribed keeps no other waiting, and loses none: each look gives what is not followed, with an error for the rest.
+// TestATableThatCannotBeDescribed keeps no other waiting, and loses none: each look gives what is
+// not followed, with an error for the rest.
 func TestATableThatCannotBeDescribed(t *testing.T) {
 	const first, second, third = "Log_2015_01", "Log_2015_02", "Log_2015_03"
 	bad := ""
@@ -101,7 +125,8 @@ func TestATableThatCannotBeDescribed(t *testing.T) {
 	}
 }
 
-// TestATableThatIsDropped is set aside unless it is followed, whose keeper knows better; with another that cannot be described, all the same.
+// TestATableThatIsDropped is set aside unless it is followed, whose keeper knows better; with
+// another that cannot be described, all the same.
 func TestATableThatIsDropped(t *testing.T) {
 	const dropped, kept, bad = "Log_2015_01", "Log_2015_02", "Log_2015_03"
 	d := discoveryOf(t, &account{tables: []string{bad}, throttled: func(string) bool { return true }})
@@ -116,15 +141,16 @@ func TestATableThatIsDropped(t *testing.T) {
 	}
 }
 
-// TestH75_ATableYoungerThanTheStart is followed from now on like the others, as one of which nothing may be missing.
+// TestH75_ATableYoungerThanTheStart is followed from now on like the others, as one of which
+// nothing may be missing.
 func TestH75_ATableYoungerThanTheStart(t *testing.T) {
 	start := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	const old, young = "Log_2015_01", "Log_2015_02"
 	a := &account{tables: []string{old, young}, throttled: func(string) bool { return false }}
 	a.created = map[string]time.Time{old: start.Add(-time.Hour), young: start.Add(time.Hour)}
 	d := discoveryOf(t, a)
-	for i := range d.worker.cfg.Tables {
-		d.worker.cfg.Tables[i].Start = config.StartNow
+	for i := range d.worker.Config.Tables {
+		d.worker.Config.Tables[i].Start = config.StartNow
 	}
 	if _, err := d.ledger.UpdateTable(t.Context(), "Orders", func(s *checkpoint.TableState) error { s.Cut = start; return nil }); err != nil {
 		t.Fatal(err)
@@ -143,7 +169,8 @@ func TestH75_ATableYoungerThanTheStart(t *testing.T) {
 	}
 }
 
-// TestDiscoverEvery: the most impatient pattern says how often tables are looked for, which is for all at once; tables that are named say nothing.
+// TestDiscoverEvery: the most impatient pattern says how often tables are looked for, which is for
+// all at once; tables that are named say nothing.
 func TestDiscoverEvery(t *testing.T) {
 	every := func(each ...time.Duration) time.Duration {
 		cfg := &config.Config{}
@@ -159,7 +186,8 @@ func TestDiscoverEvery(t *testing.T) {
 	}
 }
 
-// TestManyTablesThatCannotBeDescribed are told of in a few words, and of a stop that comes meanwhile nothing more is asked.
+// TestManyTablesThatCannotBeDescribed are told of in a few words, and of a stop that comes
+// meanwhile nothing more is asked.
 func TestManyTablesThatCannotBeDescribed(t *testing.T) {
 	a := &account{}
 	for year := range 1000 {
@@ -176,5 +204,58 @@ func TestManyTablesThatCannotBeDescribed(t *testing.T) {
 	a.throttled = func(string) bool { cancel(); return true }
 	if _, err := discoveryOf(t, a).find(ctx, nobody); err == nil || errors.Is(err, preflight.ErrReadTime) || len(a.described) != 1 {
 		t.Errorf("%d described: %v", len(a.described), err)
+	}
+}
+
+// A table that appears later is followed from its beginning, whatever start says: all that it holds
+// is newer than the start.
+func TestBornAfterTheStart(t *testing.T) {
+	start := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+	states := []checkpoint.TableState{{}, {Cut: start}}
+	if !bornAfter(start.Add(time.Minute), states) || bornAfter(start.Add(-time.Minute), states) || bornAfter(start, states[:1]) {
+		t.Error("a table's birth is misjudged")
+	}
+}
+
+// As many errors as are told leave none out.
+func TestFewErrorsAreAllTold(t *testing.T) {
+	errs := []error{errors.New("a"), errors.New("b"), errors.New("c")}
+	if got := fewOf(errs); got == nil || got.Error() != "a\nb\nc" {
+		t.Errorf("%q", got)
+	}
+	if fewOf(nil) != nil {
+		t.Error("no errors are one")
+	}
+}
+
+// TestItemsThatExpireElsewhere: of a global table only the region that removes an expired item
+// marks that in its stream. Elsewhere expire: keep cannot hold, and is told.
+func TestItemsThatExpireElsewhere(t *testing.T) {
+	for _, c := range []struct {
+		expire   string
+		replicas []string
+		told     bool
+	}{
+		{"keep", []string{"eu-west-1", "us-east-2"}, true},
+		{"keep", nil, false},
+		{"follow_deletes", []string{"eu-west-1"}, false}, // each delete is one, whoever made it
+		{"gc", []string{"eu-west-1"}, false},
+	} {
+		table := config.Table{From: "Sessions", To: "sessions", TTL: config.TTL{Attribute: "until", Expire: c.expire},
+			Families: []config.Family{{Name: "d", Rule: "maxage=30d"}}}
+		m, err := table.Mapping([]transform.KeyAttribute{{Name: "id", Type: attribute.KindS}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := preflight.Table{Config: table, Mapping: m, Description: backfill.Description{Name: "Sessions", Replicas: c.replicas}}
+		var log bytes.Buffer
+		w := &Worker{Options: Options{Log: slog.New(slog.NewTextHandler(&log, nil))}}
+		w.warnExpiry(found)
+		if told := strings.Contains(log.String(), "code=R1254"); told != c.told {
+			t.Errorf("expire: %s with replicas %v is told: %v", c.expire, c.replicas, told)
+		}
+		if c.told && !strings.Contains(log.String(), "eu-west-1, us-east-2") {
+			t.Errorf("told without the regions: %s", log.String())
+		}
 	}
 }

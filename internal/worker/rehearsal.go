@@ -1,4 +1,4 @@
-package main
+package worker
 
 import (
 	"context"
@@ -11,15 +11,14 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
-	"github.com/dynamodb-bigtable/replicator/internal/admin"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// rehearsalReport is one table of a dry run, for programs.
-type rehearsalReport struct {
+// Rehearsal is one table of a dry run, for programs.
+type Rehearsal struct {
 	Source     string           `json:"source"`
 	Target     string           `json:"target"`
 	Items      int64            `json:"items"`
@@ -30,58 +29,63 @@ type rehearsalReport struct {
 	Unmappable map[string]int64 `json:"unmappable"` // by reason
 }
 
-// rehearsalPoll is the wait after an empty page: a shard allows five reads a second, over all its readers.
+// rehearsalPoll is the wait after an empty page: a shard allows five reads a second, over all its
+// readers.
 // Source: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Limits.html
 const rehearsalPoll = 250 * time.Millisecond
 
-// dryRun reads and maps every table and says what a run would do. Nothing is written.
-func (w *worker) dryRun(ctx context.Context) error {
-	var names []string
-	for _, t := range w.found.Tables {
-		names = append(names, t.Config.From)
+// Rehearse reads and maps every table and says what a run would do. Nothing is written.
+func (w *Worker) Rehearse(ctx context.Context) error {
+	if err := w.connect(ctx, true); err != nil {
+		return err
 	}
-	b := thisBuild()
-	o := newObserver(w.id, admin.NewMetrics(admin.Build{Version: b.Version, Revision: b.Revision, GoVersion: b.Go}),
-		admin.NewHealth(time.Now, names...), w.log, w.lines, names)
+	defer w.target.Close()
+	reports, err := w.rehearse(ctx)
+	if err != nil {
+		return err
+	}
+	if err := writeRehearsal(w.Console, reports); err != nil {
+		return err
+	}
+	return rehearsalVerdict(reports, w.found.Aside)
+}
+
+// rehearse reads and maps one table after the other, and draws how it gets on.
+func (w *Worker) rehearse(ctx context.Context) ([]Rehearsal, error) {
+	o := w.observe()
 	options := pipeline.Options{Database: w.source.Tables, Events: o.events(), Open: func(arn string) cdc.Source { return w.source.Stream(arn) },
 		Timing: pipeline.Timing{Poll: rehearsalPoll}}
-	var reports []rehearsalReport
+	var reports []Rehearsal
 	g, gctx := errgroup.WithContext(ctx)
 	drawn, stop := context.WithCancel(gctx)
 	g.Go(func() error { o.draw(drawn); return nil })
 	g.Go(func() error {
 		defer stop()
 		for _, t := range w.found.Tables {
-			r, err := pipeline.DryRun(gctx, options, pipeline.Table{Mapping: t.Mapping, Segments: w.cfg.Backfill.Segments,
-				RowsPerSecond: float64(w.cfg.Backfill.MaxRowsPerSecond)})
+			r, err := pipeline.DryRun(gctx, options, pipeline.Table{Mapping: t.Mapping, Segments: w.Config.Backfill.Segments,
+				RowsPerSecond: float64(w.Config.Backfill.MaxRowsPerSecond)})
 			if err != nil {
 				return preflight.Explain("cannot read table "+t.Config.From, err)
 			}
-			reports = append(reports, rehearsalReport{r.Table, t.Config.TargetNames(), r.Items, r.Rows, r.Cells, r.Shards, r.Changes, r.Unmappable})
+			reports = append(reports, Rehearsal{r.Table, t.Config.TargetNames(), r.Items, r.Rows, r.Cells, r.Shards, r.Changes, r.Unmappable})
 		}
 		return nil
 	})
 	err := g.Wait()
 	if ctx.Err() != nil {
-		return terminal.Ended(ctx)
+		err = terminal.Ended(ctx)
 	}
-	if err != nil {
-		return err
-	}
-	if err := w.writeRehearsal(reports); err != nil {
-		return err
-	}
-	return rehearsalVerdict(reports, w.found.Aside)
+	return reports, err
 }
 
-func (w *worker) writeRehearsal(reports []rehearsalReport) error {
-	if w.AsJSON() {
-		return w.WriteJSON(struct {
-			Schema string            `json:"schema"`
-			Tables []rehearsalReport `json:"tables"`
+func writeRehearsal(c *terminal.Console, reports []Rehearsal) error {
+	if c.AsJSON() {
+		return c.WriteJSON(struct {
+			Schema string      `json:"schema"`
+			Tables []Rehearsal `json:"tables"`
 		}{"replicator.dry_run/v1", reports})
 	}
-	tab := tabwriter.NewWriter(w.Stdout, 0, 0, 2, ' ', 0)
+	tab := tabwriter.NewWriter(c.Stdout, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(tab, "TABLE\tTARGET\tITEMS\tROWS\tCELLS\tSHARDS\tCHANGES\tUNMAPPABLE")
 	for _, r := range reports {
 		_, _ = fmt.Fprintf(tab, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\n", r.Source, r.Target, r.Items, r.Rows, r.Cells, r.Shards, r.Changes, total(r.Unmappable))
@@ -91,10 +95,10 @@ func (w *worker) writeRehearsal(reports []rehearsalReport) error {
 	}
 	for _, r := range reports {
 		for _, reason := range slices.Sorted(maps.Keys(r.Unmappable)) {
-			_, _ = fmt.Fprintf(w.Stdout, "%s: %d unmappable: %s\n", r.Source, r.Unmappable[reason], reason)
+			_, _ = fmt.Fprintf(c.Stdout, "%s: %d unmappable: %s\n", r.Source, r.Unmappable[reason], reason)
 		}
 	}
-	_, err := fmt.Fprintln(w.Stdout, "nothing was written")
+	_, err := fmt.Fprintln(c.Stdout, "nothing was written")
 	return err
 }
 
@@ -106,8 +110,9 @@ func total(counts map[string]int64) int64 {
 	return n
 }
 
-// rehearsalVerdict is nil if everything can be mapped. Tables of patterns that a run would set aside were not read.
-func rehearsalVerdict(reports []rehearsalReport, aside []string) error {
+// rehearsalVerdict is nil if everything can be mapped. Tables of patterns that a run would set
+// aside were not read.
+func rehearsalVerdict(reports []Rehearsal, aside []string) error {
 	var found diag.List
 	for _, name := range aside {
 		found = append(found, &diag.Error{Code: diag.TableSetAside, What: "table " + name + " was not read, and would be set aside", Cause: "it is marked ✗ above"})

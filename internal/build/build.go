@@ -1,0 +1,72 @@
+// Package build says which program this is, from what its build has recorded.
+package build
+
+import (
+	"regexp"
+	"runtime"
+	"runtime/debug"
+	"strings"
+)
+
+// Info says which program this is.
+type Info struct {
+	Schema   string `json:"schema"`   // replicator.version/v1
+	Version  string `json:"version"`  // "unknown build" if nothing was recorded
+	Revision string `json:"revision"` // commit, with "+changes" if the tree was modified; "unknown" if it was not recorded
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+}
+
+// unknownBuild is the version of a program that was built without any record of its sources.
+const unknownBuild = "unknown build"
+
+// pseudoVersion is a version that Go makes of a commit: its end is the beginning of the commit's
+// hash.
+// Source: https://go.dev/ref/mod#pseudo-versions
+var pseudoVersion = regexp.MustCompile(`[-.]\d{14}-([0-9a-f]{12})(?:\+\S*)?$`)
+
+// Identify tells which program this is. What the linker was given goes before what the toolchain
+// recorded: the module's version, and the commit of a build in a working copy. Info may be nil.
+func Identify(version, revision string, info *debug.BuildInfo) Info {
+	b := Info{Schema: "replicator.version/v1", Version: version, Revision: revision, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	if info == nil {
+		info = &debug.BuildInfo{}
+	}
+	if b.Version == "" && info.Main.Version != "(devel)" {
+		b.Version = info.Main.Version
+	}
+	if b.Revision == "" {
+		b.Revision = recorded(info)
+	}
+	if b.Version == "" {
+		// As git describe names a commit without tags.
+		commit, changes, _ := strings.Cut(b.Revision, "+")
+		b.Version = commit[:min(len(commit), 12)]
+		if changes != "" {
+			b.Version += "+" + changes
+		}
+	}
+	if b.Version == "" {
+		b.Version = unknownBuild
+	}
+	if b.Revision == "" {
+		b.Revision = "unknown"
+	}
+	return b
+}
+
+// recorded is the commit that the toolchain recorded; "" if it recorded none.
+func recorded(info *debug.BuildInfo) string {
+	settings := map[string]string{}
+	for _, s := range info.Settings {
+		settings[s.Key] = s.Value
+	}
+	commit := settings["vcs.revision"]
+	switch found := pseudoVersion.FindStringSubmatch(info.Main.Version); {
+	case commit != "" && settings["vcs.modified"] == "true":
+		return commit + "+changes"
+	case commit == "" && found != nil:
+		return found[1]
+	}
+	return commit
+}

@@ -1,0 +1,20 @@
+package config
+
+import "github.com/dynamodb-bigtable/replicator/transform"
+
+// TemplateFunction is a function of the templates of row keys and columns.
+type TemplateFunction struct {
+	Name    string `json:"name"`
+	Example string `json:"example"`
+	Meaning string `json:"meaning"`
+	Order   string `json:"order"` // kept, reversed or lost
+}
+
+// TemplateFunctions are all that there are.
+func TemplateFunctions() []TemplateFunction {
+	var list []TemplateFunction
+	for _, f := range transform.Functions() {
+		list = append(list, TemplateFunction{f.Name, f.Example, f.Meaning, f.Order.String()})
+	}
+	return list
+}

@@ -1,0 +1,64 @@
+package parked
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/sink/sinktest"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// twice is an item with two parked records, in the order of their versions.
+func twice(t *testing.T, lot *sink.Parking) []Record {
+	t.Helper()
+	var records []Record
+	for i := range uint64(2) {
+		keys := attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String("a")}})
+		change := cdc.Change{Event: cdc.Insert, Sequence: cdc.SequenceOf(i + 1), Time: time.Unix(1_795_170_000, 0), Keys: keys, New: keys}
+		p := transform.Parked{Source: "Orders", Key: "S:YQ", Version: transform.NewVersion(1, 1, change.Sequence, transform.CountExact), Reason: "r", Change: change}
+		if err := lot.Park(t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
+		records = append(records, Record{Ref: sink.RefOf(p), Parked: p})
+	}
+	return records
+}
+
+var errNotDropped = errors.New("not dropped")
+
+// lasting are records of which one cannot be removed.
+type lasting struct {
+	*sinktest.Records
+	key string // how it ends
+}
+
+func (l *lasting) Delete(ctx context.Context, key string) error {
+	if strings.HasSuffix(key, l.key) {
+		return errNotDropped
+	}
+	return l.Records.Delete(ctx, key)
+}
+
+// What was dropped before a failure is told, and so is the failure.
+func TestADropThatFailsSaysSo(t *testing.T) {
+	records := &lasting{Records: &sinktest.Records{}}
+	lot := sink.NewParking(records, "default")
+	chosen := twice(t, lot)
+	records.key = string(chosen[1].Version)
+	var out bytes.Buffer
+	d := &Decision{Console: &terminal.Console{Stdout: &out, Stderr: io.Discard}, Cfg: &config.Config{Name: "test"}, Log: slog.New(slog.DiscardHandler), lot: lot, chosen: chosen}
+	if err := d.Drop(t.Context(), true); !errors.Is(err, errNotDropped) || out.String() != string(chosen[0].Ref)+"\n1 record dropped\n" {
+		t.Errorf("%v\n%s", err, &out)
+	}
+}

@@ -1,0 +1,90 @@
+package plan
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/cost"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+)
+
+// read is what was read of source tables of so many items each.
+func read(items ...int64) *Input {
+	in := &Input{Prober: &preflight.Prober{Cfg: &config.Config{Name: "test"}, Source: &preflight.Source{Region: "eu-west-1"}},
+		question: Question{Prices: cost.Default()}, env: func(string) (string, bool) { return "", false }, at: time.Unix(1_795_170_000, 0), sharing: len(items)}
+	in.Cfg.Backfill.MaxRowsPerSecond = 2000
+	for i, n := range items {
+		name := string(rune('A' + i))
+		in.sources = append(in.sources, source{Table: Table{Source: name, Items: n},
+			found: preflight.Table{Config: config.Table{From: name}, Description: backfill.Description{Name: name, Items: n, Bytes: 100 * n}}})
+	}
+	return in
+}
+
+// Warnings come in the order of what they are about: the configuration, each source table with its
+// estimates, the target's tables. Judging twice gives the same.
+func TestWarningsAreInOrder(t *testing.T) {
+	in := read(1_000_000_000, 10)
+	warn(&in.configured, &diag.Error{Code: diag.ItemsMove})
+	for i := range in.sources {
+		in.sources[i].warn(&diag.Error{Code: diag.StreamReaders})
+	}
+	warn(&in.targets, &diag.Error{Code: diag.ViewDiffers})
+	for range 2 {
+		var codes []string
+		for _, e := range in.Judge().Warnings {
+			if codes = append(codes, e.Code); !e.Warning {
+				t.Errorf("%s is no warning", e.Code)
+			}
+		}
+		if want := []string{diag.ItemsMove, diag.StreamReaders, diag.SlowCopy, diag.StreamReaders, diag.ViewDiffers}; !slices.Equal(codes, want) {
+			t.Errorf("%v, want %v", codes, want)
+		}
+	}
+}
+
+// Tables that are copied at once share the limit of rows.
+func TestTablesShareTheLimitOfRows(t *testing.T) {
+	alone, beside := read(1_000_000).Judge().Tables[0].Copy, read(1_000_000, 1_000_000).Judge().Tables[0].Copy
+	if alone.RowsPerSecond != 2000 || beside.RowsPerSecond != 1000 || beside.Seconds != 2*alone.Seconds {
+		t.Errorf("alone %+v, beside another %+v", alone, beside)
+	}
+}
+
+func TestPrivilegesThatAreMissing(t *testing.T) {
+	in := read(1)
+	if got := in.Judge().Missing; got != nil {
+		t.Errorf("nothing was refused: %+v", got)
+	}
+	in.Told = []preflight.Answer{{Name: "records of A", Error: &diag.Error{Code: diag.SourceDenied}}}
+	if got := in.Judge().Missing; got == nil || got.AWS == nil || got.GCP != nil {
+		t.Errorf("DynamoDB refused: %+v", got)
+	}
+	in.Told, in.lacks = nil, []string{"bigtable.tables.get"}
+	if got := in.Judge().Missing; got == nil || got.AWS != nil || len(got.GCP) != 1 {
+		t.Errorf("Bigtable refused: %+v", got)
+	}
+}
+
+// H99: nothing is created for a run that would be refused.
+func TestH99_APlanKnowsWhatARunRefuses(t *testing.T) {
+	for _, c := range []struct {
+		code    string
+		accept  bool
+		refused bool
+	}{
+		{diag.ClusterChanged, true, true}, {diag.SourceMoved, true, true}, {diag.MappingChanged, false, true},
+		{diag.MappingChanged, true, false}, {diag.NeedsLoad, false, false},
+	} {
+		in := read(1)
+		warn(&in.targets, &diag.Error{Code: c.code, What: "w"})
+		d := in.Judge()
+		if err := d.refusal(c.accept); (err != nil) != c.refused || !d.Warnings[0].Warning {
+			t.Errorf("%s, mapping accepted: %t: %v", c.code, c.accept, err)
+		}
+	}
+}

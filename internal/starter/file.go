@@ -1,0 +1,65 @@
+package starter
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
+)
+
+// Document is a proposal for programs.
+type Document struct {
+	Schema string `json:"schema"` // replicator.init/v1
+	Config string `json:"config"` // the config file
+	// Tables are what was recognised of each: how many items were sampled, their types, why its
+	// keys are hot, the attribute of its time to live, and the pattern of a series.
+	Tables []Recognised `json:"tables"`
+}
+
+// Absent refuses a file that exists.
+func Absent(file string) error {
+	if _, err := os.Lstat(file); !errors.Is(err, fs.ErrNotExist) {
+		return fileExists(file)
+	}
+	return nil
+}
+
+func fileExists(file string) error {
+	return diag.BadUsage(file+" exists already", "name another file with -c, or replace it with --force")
+}
+
+// Save writes the configuration to a file, which must not exist, or is replaced.
+func (p *Proposal) Save(file string, replace bool) error {
+	mode := os.O_WRONLY | os.O_CREATE | os.O_EXCL
+	if replace {
+		mode = os.O_WRONLY | os.O_CREATE | os.O_TRUNC
+	}
+	out, err := os.OpenFile(file, mode, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return fileExists(file)
+	}
+	if err == nil {
+		_, err = out.WriteString(p.Config)
+		err = errors.Join(err, out.Close())
+	}
+	if err != nil {
+		return &diag.Error{Code: diag.Usage, What: "cannot write " + file, Err: err, Fix: "name another file with -c"}
+	}
+	return nil
+}
+
+// Render writes the configuration or, if it was saved to a file, what it was made of.
+func (p *Proposal) Render(c *terminal.Console, file string) error {
+	switch {
+	case c.AsJSON():
+		return c.WriteJSON(Document{"replicator.init/v1", p.Config, p.Tables})
+	case file != "":
+		_, err := fmt.Fprintf(c.Stdout, "%s: %s; read it, then `replicator lint -c %s`\n", file, terminal.Plural(len(p.Tables), "table"), file)
+		return err
+	}
+	_, err := fmt.Fprint(c.Stdout, p.Config)
+	return err
+}

@@ -1,0 +1,106 @@
+package starter
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
+)
+
+// sample is how many items of each table are read.
+const sample = 200
+
+// Read reads what a proposal is made of: the tables that patterns name, or all of the region.
+func Read(ctx context.Context, s *preflight.Source, patterns []string, minimal bool) ([]Table, error) {
+	names, err := match(ctx, s, patterns)
+	if err != nil {
+		return nil, err
+	}
+	var tables []Table
+	for _, name := range names {
+		t, err := readTable(ctx, s, name, minimal)
+		if err != nil {
+			return nil, err
+		}
+		tables = append(tables, t)
+	}
+	return tables, nil
+}
+
+// once leaves out the names that stand before, as a pattern does.
+func once(names []string) []string {
+	var out []string
+	for _, name := range names {
+		if !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// match is the tables of the region that the patterns name.
+func match(ctx context.Context, s *preflight.Source, patterns []string) ([]string, error) {
+	exact := len(patterns) > 0
+	for _, one := range patterns {
+		if strings.ContainsAny(one, `?[]\{}/`) || one == "" {
+			return nil, diag.BadUsage(fmt.Sprintf("--from %q is neither a table's name nor a pattern", one), "* stands for any characters: --from 'Video*'")
+		}
+		exact = exact && !strings.Contains(one, "*")
+	}
+	if exact {
+		return once(patterns), nil
+	}
+	all, err := s.Tables.List(ctx)
+	if err != nil {
+		return nil, preflight.ExplainSource("cannot list the tables of region "+s.Region, "", err)
+	}
+	var names []string
+	for _, name := range all {
+		chosen := len(patterns) == 0
+		for _, one := range patterns {
+			matches, _ := path.Match(one, name) // it has no other sign than *
+			chosen = chosen || matches
+		}
+		if chosen {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		what := "no table in " + s.Region
+		if len(patterns) > 0 {
+			what += " matches --from '" + strings.Join(patterns, ",") + "'"
+		}
+		return nil, &diag.Error{Code: diag.SourceNotFound, What: what, Cause: "the region has " + terminal.Plural(len(all), "table"), Fix: "check --from and the region"}
+	}
+	return names, nil
+}
+
+// readTable reads what a proposal is made of.
+func readTable(ctx context.Context, s *preflight.Source, name string, minimal bool) (Table, error) {
+	d, err := s.Tables.Describe(ctx, name)
+	if err != nil {
+		return Table{}, preflight.ExplainSource("cannot read table "+name, name, err)
+	}
+	t := Table{Name: name, PrimaryKey: d.PrimaryKey, Stream: d.StreamEnabled, Count: d.Items}
+	if minimal {
+		return t, nil
+	}
+	if t.TimeToLive, err = s.Expiry.Attribute(ctx, name); err != nil {
+		err = preflight.ExplainSource("cannot read the time to live of table "+name, name, err)
+		if t.TimeToLiveUnknown = diag.Has(err, diag.SourceDenied); !t.TimeToLiveUnknown {
+			return t, err
+		}
+	}
+	var items []attribute.Item
+	if items, _, err = s.Tables.Sample(ctx, name, sample); err != nil {
+		return t, preflight.ExplainSource("cannot read items of table "+name, name, err)
+	}
+	t.Items = items
+	return t, nil
+}

@@ -1,0 +1,109 @@
+package status
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
+)
+
+// droppedTable is what the ledger holds of a table that was dropped and read to its end. Keeper, if
+// not empty, keeps it.
+func droppedTable(dropped, beat time.Duration, keeper string) TableInput {
+	state := loadedTable()
+	state.Aside = checkpoint.Aside{Reason: pipeline.GoneReason, Since: ago(dropped)}
+	in := TableInput{Found: true, State: state, Listings: checkpoint.Listings{At: ago(dropped - 20*time.Minute)}}
+	in.Shards = []checkpoint.Shard{{Source: "Orders", Label: "L", ID: "s", State: checkpoint.Done, EventTime: ago(dropped + time.Hour), DoneAt: ago(dropped), ReadAt: ago(dropped), FirstRead: ago(100 * time.Hour)}}
+	if keeper != "" {
+		in.Seat = SeatInput{Owner: keeper, Sign: checkpoint.Sign{WrittenAt: ago(beat)}}
+	}
+	return in
+}
+
+// asksForAWorker tells whether a next step says that nobody reads.
+func asksForAWorker(m *Document) bool {
+	return slices.ContainsFunc(m.NextSteps, func(s NextStep) bool { return strings.Contains(s.Why, "no worker reads the stream") })
+}
+
+// A table that was dropped is not in sync, and its line says why. No worker is asked for while one
+// runs, nor when nothing is left to read.
+func TestStatusOfADroppedTable(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		in      TableInput
+		dropped bool
+		asks    bool
+	}{
+		{"kept by a worker", droppedTable(time.Hour, time.Second, "w"), true, false},
+		{"nobody runs", droppedTable(time.Hour, 0, ""), true, false},
+		{"its worker is silent", droppedTable(time.Hour, time.Hour, "w"), true, false},
+		{"long ago, and nobody runs", droppedTable(48*time.Hour, 0, ""), true, false},
+		{"it is there, nothing was listed yet, and a worker keeps it", TableInput{Found: true, State: loadedTable(), Seat: SeatInput{Owner: "w", Sign: checkpoint.Sign{WrittenAt: ago(time.Second)}}}, false, false},
+		{"it is there, and its worker is silent", TableInput{Found: true, State: loadedTable(), Seat: SeatInput{Owner: "w", Sign: checkpoint.Sign{WrittenAt: ago(time.Hour)}}}, false, true},
+		{"it is there, and nobody runs", TableInput{Found: true, State: loadedTable()}, false, true},
+	} {
+		m := judged(c.in)
+		var text strings.Builder
+		if err := m.Render(&text, false); err != nil {
+			t.Fatal(err)
+		}
+		if (m.Phase == PhaseInSync) == c.dropped || strings.Contains(text.String(), "in sync") == c.dropped || strings.Contains(text.String(), ", dropped") != c.dropped {
+			t.Errorf("%s: %s\n%s", c.name, m.Phase, text.String())
+		}
+		if got := asksForAWorker(m); got != c.asks || c.dropped && len(m.NextSteps) == 0 {
+			t.Errorf("%s: %+v", c.name, m.NextSteps)
+		}
+	}
+	held := droppedTable(time.Hour, 0, "")
+	held.Shards[0].State, held.Shards[0].DoneAt = checkpoint.Reading, time.Time{}
+	if !asksForAWorker(judged(held)) {
+		t.Error("a shard of a dropped table is half read, and no worker is asked for")
+	}
+}
+
+// Tables of a pattern come and go: one that was dropped is not in sync, and the others' migration
+// is. One of which something was lost is waited for.
+func TestAMigrationWhoseTablesOfAPatternAreDropped(t *testing.T) {
+	m := judged(droppedTable(time.Hour, 0, ""))
+	for _, c := range []struct {
+		name   string
+		config config.Table
+		in     TableInput
+		others string
+		want   string
+	}{
+		{"named", config.Table{From: "Orders"}, droppedTable(time.Hour, 0, ""), PhaseInSync, PhaseCopy},
+		{"of a pattern", monthlyTable(t), droppedTable(time.Hour, 0, ""), PhaseInSync, PhaseInSync},
+		{"of a pattern, long ago", monthlyTable(t), droppedTable(48*time.Hour, 0, ""), PhaseInSync, PhaseInSync},
+		{"of a pattern, while others are copied", monthlyTable(t), droppedTable(time.Hour, 0, ""), PhaseCopy, PhaseCopy},
+		{"of a pattern, and no other is there", monthlyTable(t), droppedTable(time.Hour, 0, ""), "", PhaseCopy},
+		{"of a pattern, and it lost changes", monthlyTable(t), func() TableInput {
+			in := droppedTable(time.Hour, 0, "")
+			in.State.NeedsLoad = true
+			return in
+		}(), PhaseInSync, PhaseCopy},
+	} {
+		m.Tables = nil
+		m.Add(c.config, c.in)
+		if c.others != "" {
+			m.Tables = append(m.Tables, Table{Source: "Other", Phase: c.others})
+		}
+		if got := PhaseOf(m.Tables); got != c.want || m.Tables[0].Phase != PhaseCopy {
+			t.Errorf("%s: the table %s, the migration %s, want %s", c.name, m.Tables[0].Phase, got, c.want)
+		}
+	}
+}
+
+// monthlyTable is a table of a pattern.
+func monthlyTable(t *testing.T) config.Table {
+	t.Helper()
+	table, ok := monthlyConfig(t).Table("Log_2015_01")
+	if !ok {
+		t.Fatal("no such table")
+	}
+	return table
+}

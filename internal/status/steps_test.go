@@ -1,0 +1,50 @@
+package status
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+)
+
+func TestNextSteps(t *testing.T) {
+	owned := checkpoint.Shard{ID: "1", Label: "L", State: checkpoint.Reading, Owner: "w1", ReadAt: ago(time.Second), CaughtUp: true}
+	frozen, stuck, denied, free := owned, owned, owned, owned
+	frozen.ReadAt, frozen.WrittenAt = ago(time.Hour), ago(time.Hour)
+	stuck.ReadAt, stuck.WrittenAt = ago(time.Hour), ago(time.Second)
+	denied.ReadAt, denied.AppliedTo, denied.WrittenAt = ago(19*time.Hour), ago(19*time.Hour), ago(time.Second)
+	denied.Trouble = checkpoint.Trouble{Step: "read a shard", Cause: "DynamoDB: denied", Since: ago(19 * time.Hour)}
+	free.ID, free.Owner, free.ReadAt = "2", "", ago(time.Hour)
+	lost := loadedTable()
+	lost.NeedsLoad = true
+	for _, c := range []struct {
+		name string
+		in   TableInput
+		want []string // commands
+	}{
+		{"nothing was started", TableInput{}, []string{"replicator run"}},
+		{"all is well", TableInput{Found: true, State: loadedTable(), Shards: []checkpoint.Shard{owned}}, nil},
+		{"nobody reads", TableInput{Found: true, State: loadedTable()}, []string{"replicator run"}},
+		{"whoever reads is silent", TableInput{Found: true, State: loadedTable(), Shards: []checkpoint.Shard{frozen}}, []string{"replicator run"}},
+		{"whoever reads lives, and does not get on", TableInput{Found: true, State: loadedTable(), Shards: []checkpoint.Shard{stuck}},
+			[]string{"replicator status --shards --table Orders"}},
+		{"a shard that nobody takes", TableInput{Found: true, State: loadedTable(), Shards: []checkpoint.Shard{owned, free}}, []string{"replicator run"}},
+		{"reads are denied, and the headroom goes", TableInput{Found: true, State: loadedTable(), Shards: []checkpoint.Shard{denied}},
+			[]string{"replicator status --shards --table Orders"}},
+		{"items are parked", TableInput{Found: true, State: loadedTable(), Shards: []checkpoint.Shard{owned}, Parked: 2}, []string{"replicator parked list --table Orders"}},
+		{"changes were lost", TableInput{Found: true, State: lost, Shards: []checkpoint.Shard{owned}}, []string{"replicator run -c OTHER.yaml"}},
+	} {
+		m := judged(c.in)
+		var got []string
+		for _, s := range m.NextSteps {
+			got = append(got, s.Command)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+	if m := judged(TableInput{Found: true, State: loadedTable(), Shards: []checkpoint.Shard{owned}}); len(m.Workers) != 1 || m.Leases != 1 {
+		t.Errorf("%d workers with %d leases, want one of each", len(m.Workers), m.Leases)
+	}
+}

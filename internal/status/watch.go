@@ -1,0 +1,148 @@
+package status
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
+)
+
+// Reader reads and judges the status of a migration from anywhere.
+type Reader struct {
+	Config *config.Config
+	Target *preflight.Target
+	Env    config.Lookup
+	Hints  string // the flags with which next steps find the configuration
+	Table  string // only this one; "" for all
+	Shards bool   // each of them, too
+}
+
+// Read reads the ledger, and the targets of tables that no worker keeps.
+func (r *Reader) Read(ctx context.Context) (*Document, error) {
+	l, err := Read(ctx, r.Config, r.Target, r.Table)
+	if err != nil {
+		return nil, err
+	}
+	l.LookAtTargets(ctx, r.Target.WitnessStore, time.Now())
+	m := l.Judge(r.Env, r.Hints, time.Now())
+	l.TellMappings(m)
+	if !r.Shards {
+		m.Shards = nil
+	}
+	return m, nil
+}
+
+// Watch shows the status now and at every interval, until ctx ends. Explain says why a reading
+// failed after one that did not.
+func (r *Reader) Watch(ctx context.Context, p *terminal.Console, interval time.Duration, explain func(error) error) error {
+	screen, err := onScreen(p)
+	if err != nil {
+		return err
+	}
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	return watch(ctx, r.Read, views(p, r.Shards, screen, explain), ticker.C)
+}
+
+// view is one way of showing a status again and again.
+type view struct {
+	show  func(m *Document) error
+	fails func(err error) error // tells of a reading that failed, after one that did not
+}
+
+// views chooses how a status is shown again and again: one line of JSON for each reading, a screen
+// that is drawn again, or a block under the last one.
+func views(p *terminal.Console, shards, screen bool, explain func(error) error) view {
+	switch {
+	case p.AsJSON():
+		return view{fails: explain, show: func(m *Document) error {
+			line, err := json.Marshal(m)
+			if err != nil {
+				return err
+			}
+			_, err = p.Stdout.Write(append(line, '\n'))
+			return err
+		}}
+	case screen:
+		last := "" // what was shown last, which stays on the screen beside the error
+		draw := func(text string) error {
+			// From the top left corner, each line to its end, and what is left of the last drawing
+			// away: nothing flickers.
+			_, err := fmt.Fprint(p.Stdout, "\x1b[H", strings.ReplaceAll(text, "\n", "\x1b[K\n"), "\x1b[J")
+			return err
+		}
+		return view{
+			show: func(m *Document) error {
+				var text bytes.Buffer
+				if err := m.Render(&text, shards); err != nil {
+					return err
+				}
+				last = fmt.Sprintf("%s\n%s UTC\n", text.String(), m.At.Format(time.TimeOnly))
+				return draw(last)
+			},
+			fails: func(err error) error {
+				var text bytes.Buffer
+				_ = diag.Render(&text, err) // a buffer takes everything
+				return draw(last + "\n" + text.String())
+			},
+		}
+	}
+	first := true
+	return view{fails: explain, show: func(m *Document) error {
+		if !first {
+			if _, err := fmt.Fprintln(p.Stdout); err != nil {
+				return err
+			}
+		}
+		first = false
+		if _, err := fmt.Fprintf(p.Stdout, "%s\n", m.At.Format(time.RFC3339)); err != nil {
+			return err
+		}
+		return m.Render(p.Stdout, shards)
+	}}
+}
+
+// watch shows the status now and at every tick, until ctx ends. A first reading that fails ends it,
+// because then something is set up wrongly; later ones may fail for a while, and are told.
+func watch(ctx context.Context, read func(ctx context.Context) (*Document, error), v view, ticks <-chan time.Time) error {
+	for seen := false; ; {
+		m, err := read(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return terminal.Ended(ctx)
+		case err == nil:
+			seen = true
+			err = v.show(m)
+		case seen:
+			err = v.fails(err)
+		}
+		if err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return terminal.Ended(ctx)
+		case <-ticks:
+		}
+	}
+}
+
+// onScreen tells whether stdout is a terminal, and makes room on it.
+func onScreen(p *terminal.Console) (bool, error) {
+	file, ok := p.Stdout.(*os.File)
+	if !ok || !term.IsTerminal(int(file.Fd())) {
+		return false, nil
+	}
+	_, err := fmt.Fprint(p.Stdout, "\x1b[2J")
+	return true, err
+}

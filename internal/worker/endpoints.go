@@ -1,0 +1,74 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"syscall"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/admin"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+)
+
+// listen opens the HTTP address before anything else is done. Profiles are for the loopback alone.
+func (w *Worker) listen() (net.Listener, error) {
+	l, err := listen(w.Config)
+	if err != nil || !w.Profile || admin.OnLoopback(l.Addr()) {
+		return l, err
+	}
+	_ = l.Close() // nobody has used it
+	return nil, diag.BadUsage("--pprof is for the loopback, and "+l.Addr().String()+" is more", "add --listen 127.0.0.1:0, or leave --pprof out")
+}
+
+// listen takes the address of the configuration. A second worker on one machine finds the default
+// address taken: it takes any free port of the loopback instead and says which. An address that
+// somebody chose is a different matter: what scrapes it would look at the other worker.
+func listen(cfg *config.Config) (net.Listener, error) {
+	l, err := net.Listen("tcp", cfg.HTTP.Listen)
+	if err == nil {
+		return l, nil
+	}
+	pos := cfg.Where("http.listen")
+	taken := errors.Is(err, syscall.EADDRINUSE)
+	if taken && pos == (diag.Position{}) {
+		return net.Listen("tcp", "127.0.0.1:0")
+	}
+	e := &diag.Error{Code: diag.CannotListen, Pos: pos, What: "cannot listen on " + cfg.HTTP.Listen, Err: err}
+	if taken {
+		e.Cause = "the address is taken, by another worker perhaps"
+		e.Fix = "give each worker on a machine its own, for example --listen 127.0.0.1:0 for any free port, or --listen off"
+	}
+	return nil, e
+}
+
+// movedTo warns that the endpoints are not where they are looked for, because nobody chose an
+// address and the default one was taken; "" if they are.
+func movedTo(cfg *config.Config, address string) string {
+	if cfg.Where("http.listen") != (diag.Position{}) || address == cfg.HTTP.Listen {
+		return ""
+	}
+	return fmt.Sprintf("%s is taken, by another worker perhaps: health, metrics and status are at %s; choose an address with --listen or http.listen", cfg.HTTP.Listen, address)
+}
+
+// announce says where the endpoints are.
+func (w *Worker) announce(address net.Addr) {
+	w.Log.Info(admin.ListeningMessage, admin.KeyAddress, address.String())
+	if moved := movedTo(w.Config, address.String()); moved != "" {
+		w.Log.Warn(moved)
+	}
+}
+
+// serve answers at the endpoints until ctx ends.
+func (w *Worker) serve(ctx context.Context, listener net.Listener, o *observer) error {
+	handler := admin.Handler(admin.Options{Clock: time.Now, Health: o.health, Metrics: o.metrics, Events: o.feed, Profile: w.Profile,
+		Host:   admin.Hosts(w.Config.HTTP.Listen, listener.Addr(), hostname()),
+		Status: func(ctx context.Context) (any, error) { return w.status(ctx) }})
+	err := admin.Serve(ctx, listener, handler, w.Log)
+	if err != nil {
+		w.Log.Error("the HTTP endpoints failed: the migration goes on, and nobody can see it there until a restart", admin.KeyError, err)
+	}
+	return err
+}

@@ -1,0 +1,117 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/status"
+
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+)
+
+// TestSecondWorkerFindsAPortOfItsOwn: with the default address taken, any free port is; with a
+// chosen one, it is an error.
+func TestSecondWorkerFindsAPortOfItsOwn(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	const minimal = "version: 1\ntarget:\n  project: my-project\n  instance: my-instance\ntables:\n  - from: Orders\n"
+	none := func(string) (string, bool) { return "", false }
+
+	cfg, err := config.Parse("replicator.yaml", []byte(minimal), none)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.HTTP.Listen = taken.Addr().String() // as if that were the default
+	l, err := listen(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if got := l.Addr().String(); got == taken.Addr().String() || !strings.HasPrefix(got, "127.0.0.1:") {
+		t.Errorf("listens on %s", got)
+	} else if warned := movedTo(cfg, got); !strings.Contains(warned, got) || !strings.Contains(warned, cfg.HTTP.Listen+" is taken") {
+		t.Errorf("it warns %q", warned)
+	}
+	if warned := movedTo(cfg, cfg.HTTP.Listen); warned != "" {
+		t.Errorf("the default address is free, and it warns %q", warned)
+	}
+
+	cfg, err = config.Parse("replicator.yaml", []byte(minimal+"http:\n  listen: "+taken.Addr().String()+"\n"), none)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := listen(cfg); err == nil {
+		t.Error("a chosen address that is taken is no error")
+	}
+	if warned := movedTo(cfg, "127.0.0.1:1"); warned != "" {
+		t.Errorf("of a chosen address it warns %q", warned)
+	}
+}
+
+// refusing is a listener that takes no connection.
+type refusing struct{ failure error }
+
+func (r refusing) Accept() (net.Conn, error) { return nil, r.failure }
+
+func (refusing) Close() error { return nil }
+
+func (refusing) Addr() net.Addr { return &net.UnixAddr{Name: "refusing"} }
+
+// Endpoints that fail are told at once, and again when the run ends, which did not end well then:
+// nobody could see it. What is surveyed beside them goes on.
+func TestARunTellsThatItsEndpointsFailed(t *testing.T) {
+	w, _ := connected(t)
+	log := aloud{slog.DiscardHandler, make(chan string, 1000)}
+	w.Log = slog.New(log)
+	ctx, stop := context.WithTimeout(t.Context(), 40*time.Second) // a run that tells nothing must not go on for ever
+	defer stop()
+	failure, ended := errors.New("too many open files"), make(chan error, 1)
+	go func() { ended <- w.replicate(ctx, refusing{failure}) }()
+	log.await(ctx, t, "the HTTP endpoints failed")
+	for number := range uint64(2) { // the first survey may have begun before they failed
+		parkedAndHealed(t, w, 1+2*number)
+		log.await(ctx, t, "resolved")
+	}
+	stop()
+	var told *diag.Error
+	if err := <-ended; !errors.As(err, &told) || told.Code != diag.CannotListen || !errors.Is(told.Err, failure) {
+		t.Errorf("ended with %v", err)
+	}
+}
+
+// TestNextStepsOfAWorkerFindItsConfiguration at its endpoint, as those of status do.
+func TestNextStepsOfAWorkerFindItsConfiguration(t *testing.T) {
+	w, _ := connected(t)
+	w.Hints = " -c orders.yaml"
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- w.serve(ctx, l, silentObserver()) }()
+	answer, err := http.Get("http://" + l.Addr().String() + "/api/v1/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	var m status.Document
+	if err := json.NewDecoder(answer.Body).Decode(&m); err != nil || len(m.NextSteps) != 1 || m.NextSteps[0].Command != "replicator run -c orders.yaml" {
+		t.Errorf("%+v, %v", m.NextSteps, err)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,220 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
+
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/internal/admin"
+)
+
+// copying is an observer of a process that copies the table Orders and has come to a tenth of it in
+// ten minutes, by what its lines are written to.
+func copying(t *testing.T) (*observer, *bytes.Buffer) {
+	t.Helper()
+	var lines bytes.Buffer
+	o := newObserver("w", admin.NewMetrics(admin.Build{}), admin.NewHealth(time.Now, "Orders"), slog.New(slog.DiscardHandler), backfill.NewRenderer(&lines, nil), []string{"Orders"})
+	o.copyStarted("Orders", 1_000_000, 0)
+	for range 600 {
+		time.Sleep(time.Second)
+		o.copied("Orders", 200)
+	}
+	return o, &lines
+}
+
+func (o *observer) line(table string) string {
+	return o.copies[table].report(table, o.mono()).String()
+}
+
+// A copy that stands, because the target does not answer say, is not told to go on at the rate of
+// before, nor to end soon.
+func TestTheRateOfACopyThatStands(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, _ := copying(t)
+		if line := o.line("Orders"); !strings.Contains(line, "200 items/s  ETA 1h13m") {
+			t.Fatalf("while it gets on: %s", line)
+		}
+		time.Sleep(time.Hour)
+		if line := o.line("Orders"); !strings.Contains(line, "  0 items/s") || strings.Contains(line, "ETA") {
+			t.Errorf("after an hour in which nothing was copied: %s", line)
+		}
+	})
+}
+
+// A copy that this process has left, because another one keeps the table now or a gap made it vain,
+// is drawn by it no more.
+func TestACopyThatIsLeftIsNotDrawn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, lines := copying(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		drawn := make(chan bool)
+		go func() {
+			o.draw(ctx)
+			close(drawn)
+		}()
+		time.Sleep(5500 * time.Millisecond)
+		synctest.Wait() // what it has drawn may be read
+		before := lines.String()
+		if before == "" {
+			t.Error("nothing is drawn while the copy runs")
+		}
+		o.events().CopyLeft("Orders")
+		time.Sleep(time.Minute)
+		cancel()
+		<-drawn
+		if after := strings.TrimPrefix(lines.String(), before); after != "" {
+			t.Errorf("drawn after it was left: %s", after)
+		}
+	})
+}
+
+// The keeper of a table may read none of its shards, for others took them over. Then it knows no
+// lag, and its line tells none.
+func TestTheLineTellsNoLagOfBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, _ := copying(t)
+		events := o.events()
+		events.Lag("Orders", time.Second, 23*time.Hour)
+		if line := o.line("Orders"); !strings.Contains(line, "lag 1.0s  headroom 23h00m") {
+			t.Fatalf("while it reads: %s", line)
+		}
+		events.NotReading("Orders")
+		events.NotReading("Unknown")
+		if line := o.line("Orders"); strings.Contains(line, "lag") || strings.Contains(line, "headroom") {
+			t.Errorf("after the last shard was left: %s", line)
+		}
+	})
+}
+
+// A copy that another process began took longer than this one knows of: what is said of all its
+// items is not how long the last of them took.
+func TestACopyThatWasGoneOnWithTellsNoTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for done, want := range map[int64]string{
+			0:       "Orders  1M items copied in 3m00s  ",
+			900_000: "Orders  1M items copied  ",
+		} {
+			o, lines := copying(t)
+			lines.Reset()
+			o.copyStarted("Orders", 1_000_000, done)
+			time.Sleep(3 * time.Minute)
+			o.copied("Orders", 1_000_000-done)
+			o.copyDone("Orders", 1_000_000)
+			if got := lines.String(); !strings.HasPrefix(got, want) {
+				t.Errorf("begun with %d: %s", done, got)
+			}
+		}
+	})
+}
+
+// A table that is copied again begins with a rate of its own, and keeps the lag that its stream
+// has; one that joins again is drawn once.
+func TestASecondCopyIsMeasuredForItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newObserver("w", admin.NewMetrics(admin.Build{}), admin.NewHealth(time.Now), slog.New(slog.DiscardHandler), backfill.NewRenderer(&bytes.Buffer{}, nil), nil)
+		o.joined("Log")
+		o.lag("Log", 3*time.Second, time.Hour)
+		o.joined("Log")
+		for _, each := range []int64{1000, 10} {
+			o.copyStarted("Log", 100_000, 0)
+			for range 20 {
+				time.Sleep(time.Second)
+				o.copied("Log", each)
+			}
+			r := o.copies["Log"].report("Log", o.mono())
+			if want := float64(each); r.Rate < want*0.99 || r.Rate > want*1.01 || r.Lag != 3*time.Second || r.Headroom != time.Hour {
+				t.Errorf("%d items a second: %+v", each, r)
+			}
+			o.copyDone("Log", 20*each)
+		}
+		if len(o.order) != 1 {
+			t.Errorf("drawn are %v", o.order)
+		}
+	})
+}
+
+// Errors tell why a lease was left however they are wrapped.
+func TestLeftBecauseOfAWrappedError(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		part string
+	}{
+		{nil, "done"}, {fmt.Errorf("shard: %w", context.Canceled), "done"}, {fmt.Errorf("commit: %w", checkpoint.ErrLeaseLost), "lost"},
+		{fmt.Errorf("read: %w", pipeline.ErrYield), "another worker"}, {errors.New("anything"), "failed"},
+	} {
+		if got := leftBecause(c.err); !strings.Contains(got, c.part) {
+			t.Errorf("%v: %s", c.err, got)
+		}
+	}
+}
+
+// A worker that gives its only shard up, because the source does not answer, and takes it back is
+// not ready.
+func TestReadinessWhileTheSourceIsSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		health := admin.NewHealth(time.Now, "Orders")
+		health.TargetReached()
+		health.SourceReached("Orders")
+		events := newObserver("w", admin.NewMetrics(admin.Build{}), health, slog.New(slog.DiscardHandler), backfill.NewRenderer(io.Discard, nil), []string{"Orders"}).events()
+		for range 3 {
+			events.ShardTaken("Orders", "s", 1)
+			time.Sleep(time.Minute)
+			events.ShardLeft("Orders", "s", fmt.Errorf("read: %w", pipeline.ErrYield))
+			time.Sleep(6 * time.Second)
+		}
+		health.Looked("Orders", false)
+		if v := admin.Ready(health.Facts(), time.Now()); v.OK() {
+			t.Errorf("ready after three minutes in vain:\n%s", v)
+		}
+		events.ShardTaken("Orders", "s", 1)
+		events.PageRead("Orders", pipeline.Tally{Inserts: 1})
+		if v := admin.Ready(health.Facts(), time.Now()); v.OK() {
+			t.Errorf("ready with a page that is not written:\n%s", v)
+		}
+		events.PageDone("Orders")
+		if v := admin.Ready(health.Facts(), time.Now()); !v.OK() {
+			t.Errorf("not ready with a page that is:\n%s", v)
+		}
+	})
+}
+
+// The progress of a table that joined is drawn as well, and what a resumed copy had done before is
+// no part of its rate.
+func TestProgressOfATableThatJoined(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var lines bytes.Buffer
+		o := newObserver("w", admin.NewMetrics(admin.Build{}), admin.NewHealth(time.Now), slog.New(slog.DiscardHandler), backfill.NewRenderer(&lines, nil), nil)
+		o.joined("Log_2015_01")
+		o.copyStarted("Log_2015_01", 100_000, 50_000)
+		ctx, cancel := context.WithCancel(t.Context())
+		drawn := make(chan bool)
+		go func() {
+			o.draw(ctx)
+			close(drawn)
+		}()
+		for range 60 {
+			time.Sleep(time.Second)
+			o.copied("Log_2015_01", 100)
+		}
+		synctest.Wait() // it has been drawn for now
+		if rate := o.copies["Log_2015_01"].meter.Rate(); rate < 99 || rate > 101 {
+			t.Errorf("%v items a second", rate)
+		}
+		cancel()
+		<-drawn
+		if !strings.Contains(lines.String(), "Log_2015_01") {
+			t.Errorf("drawn is %q", lines.String())
+		}
+	})
+}

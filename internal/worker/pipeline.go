@@ -1,0 +1,85 @@
+package worker
+
+import (
+	"context"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// pipeline hands every key of the configuration to what obeys it.
+func (w *Worker) pipeline(ledger *checkpoint.Ledger, parking *sink.Parking, o *observer) pipeline.Options {
+	cfg := w.Config
+	floors := &pipeline.Floors{}
+	policy := sink.Park
+	if cfg.Errors.OnBadItem == config.BadItemStop {
+		policy = sink.Stop
+	}
+	maxParked := cfg.Errors.StopAbove
+	if maxParked == 0 {
+		maxParked = -1 // none at all; the writer's zero means no limit
+	}
+	out := pipeline.Options{
+		Ledger: ledger, Floors: floors, Database: w.source.Tables, Events: o.events(), Once: w.Once,
+		Writer: sink.NewWriter(sink.Options{
+			Table: w.target.Data, Rows: w.target.Data, Parking: parking, Floor: floors.Floor, OnBadItem: policy, MaxParked: maxParked,
+			MaxImageAge: cfg.State.TombstoneAge - imageMargin, Events: o.writes(),
+		}),
+		Open:    func(arn string) cdc.Source { return w.source.Stream(arn) },
+		Witness: w.target.WitnessStore,
+		Cluster: func(ctx context.Context) (string, error) {
+			profile, err := w.target.Admin.Profile(ctx)
+			return profile.Cluster, err
+		},
+		Timing: w.timing(),
+	}
+	var rows *backfill.Throttle
+	if cfg.HasPatterns() {
+		rows = backfill.NewThrottle(float64(cfg.Backfill.MaxRowsPerSecond))
+		d := &discovery{w, ledger, rows}
+		out.Discover, out.DiscoverEvery = d.find, discoverEvery(cfg)
+	}
+	for _, t := range w.found.Tables {
+		if t.Config.Pattern() == "" { // the others are found anew, and join
+			out.Tables = append(out.Tables, w.table(t.Config, t.Mapping, rows))
+		}
+	}
+	return out
+}
+
+// table hands what the configuration says of a table to what obeys it.
+func (w *Worker) table(t config.Table, m *transform.Mapping, rows *backfill.Throttle) pipeline.Table {
+	return pipeline.Table{
+		Mapping: m, MappingHash: w.Config.Hash(t), AcceptMapping: w.AcceptMapping, FromNow: t.Start == config.StartNow,
+		Copy: !w.NoCopy, Segments: w.Config.Backfill.Segments,
+		// The limit is one for the process; tables that are named share it evenly, but how many a
+		// pattern will have is not known.
+		RowsPerSecond: float64(w.Config.Backfill.MaxRowsPerSecond) / float64(len(w.Config.Tables)), Rows: rows, Joined: t.Pattern() != "",
+	}
+}
+
+// imageMargin is how much younger than a tombstone's age an image must be to be put: a clock may be
+// behind, and a request may be executed long after it was made. The least age of the configuration
+// leaves twice the stream's day, so that nothing that is read in time is taken for too old, by a
+// clock that is ahead or after hours of throttles.
+const imageMargin = 48 * time.Hour
+
+// timing lets Idle decide how often an empty shard is asked: ten times within it, as the promise of
+// Once is ten empty pages.
+func (w *Worker) timing() pipeline.Timing {
+	if !w.Once {
+		return pipeline.Timing{}
+	}
+	const pages = 10
+	return pipeline.Timing{
+		Idle: w.Idle, IdlePages: pages,
+		Poll: min(max(w.Idle/pages, 20*time.Millisecond), time.Second),
+		Pass: min(max(w.Idle/pages, 100*time.Millisecond), time.Second),
+	}
+}

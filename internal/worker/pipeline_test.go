@@ -1,0 +1,59 @@
+package worker
+
+import (
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// What a stream still holds may be written under the least age of tombstones, by a worker whose
+// clock is two hours ahead and that was throttled for half a day; and an image that may be written
+// is younger than every tombstone that would refuse it, by a clock that is as much behind.
+func TestH81_LeastTombstoneAge(t *testing.T) {
+	field, ok := reflect.TypeFor[config.State]().FieldByName("TombstoneAge")
+	days, err := strconv.Atoi(strings.TrimSuffix(field.Tag.Get("min"), "d"))
+	if !ok || err != nil {
+		t.Fatal(field, err)
+	}
+	const clockError, delay = 2 * time.Hour, 12 * time.Hour
+	least := time.Duration(days) * 24 * time.Hour
+	if oldest := least - imageMargin; oldest < cdc.Retention+clockError+delay {
+		t.Errorf("images of more than %s are parked", oldest)
+	}
+	if imageMargin < clockError+delay {
+		t.Errorf("an image may be as old as a tombstone less %s", imageMargin)
+	}
+}
+
+// An image is put by a run's writer only if it is younger than tombstones by the margin: the
+// tombstone that would refuse it is there still.
+func TestH81_ARunParksWhatIsAlmostAsOldAsTombstones(t *testing.T) {
+	w, _ := connected(t)
+	m, oldest := w.found.Tables[0].Mapping, w.Config.State.TombstoneAge-imageMargin
+	parking := sink.NewParking(w.target.Data.Records(w.Config.State.Table), w.Config.Name)
+	writer := w.pipeline(nil, parking, silentObserver()).Writer
+	item := attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String("a")}})
+	for i, age := range []time.Duration{oldest + time.Hour, oldest - time.Hour} {
+		b := transform.Fold(m, []cdc.Change{{Event: cdc.Insert, Sequence: cdc.SequenceOf(uint64(i + 1)), Time: time.Now().Add(-age), Keys: item, New: item}},
+			transform.Stamp{Generation: 1, Hop: 1})
+		if err := writer.Write(t.Context(), &b); err != nil {
+			t.Fatal(err)
+		}
+		// The older one comes first, and is the only one that is parked.
+		var noted []string
+		if err := parking.List(t.Context(), "Orders", func(_ sink.Ref, p transform.Parked) error {
+			noted = append(noted, p.Change.Sequence.String())
+			return nil
+		}); err != nil || strings.Join(noted, " ") != "1" {
+			t.Errorf("%s old: parked %q, %v", age, noted, err)
+		}
+	}
+}

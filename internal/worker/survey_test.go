@@ -1,0 +1,284 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
+	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/transform"
+
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/admin"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/status"
+)
+
+// What a survey finds is told, and what it finds no more is taken back: a table without shards that
+// could be read is not stalled.
+func TestSurveyTakesBack(t *testing.T) {
+	metrics := admin.NewMetrics(admin.Build{})
+	o := newObserver("w", metrics, admin.NewHealth(time.Now, "Orders"), slog.New(slog.DiscardHandler), backfill.NewRenderer(io.Discard, nil), []string{"Orders"})
+	shard := checkpoint.Shard{ID: "1", Label: "L", State: checkpoint.Reading, ReadAt: ago(time.Minute), EventTime: ago(time.Hour)}
+	done := shard
+	done.State, done.DoneAt = checkpoint.Done, ago(time.Second)
+	childless := done
+	childless.DoneAt, childless.FirstRead = ago(time.Hour), ago(2*time.Hour)
+	for _, c := range []struct {
+		shard checkpoint.Shard
+		want  bool
+	}{{shard, true}, {done, false}, {childless, true}, {done, false}, {shard, true}} {
+		o.surveyed(judged(status.TableInput{Found: true, State: loadedTable(), Shards: []checkpoint.Shard{c.shard}}), true)
+		w := httptest.NewRecorder()
+		metrics.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+		if got := strings.Contains(w.Body.String(), "replicator_source_last_poll_timestamp_seconds{"); got != c.want {
+			t.Errorf("a shard that is %s: it was last read is told: %t", c.shard.State, got)
+		}
+		if got, want := o.health.Facts().Tables[0].Childless, c.shard.DoneAt; got.IsZero() == (want == childless.DoneAt) {
+			t.Errorf("a shard that ended at %s: it has no children since %s", want, got)
+		}
+	}
+}
+
+// A survey goes on while what it began beside it does: the target may not answer that.
+func TestOneBeside(t *testing.T) {
+	beside, wait := oneBeside()
+	begun, end := make(chan int), make(chan struct{})
+	for n := range 3 { // the first one does not end, so that there is no second
+		beside(func() {
+			begun <- n
+			<-end
+		})
+	}
+	if n := <-begun; n != 0 {
+		t.Errorf("number %d runs", n)
+	}
+	close(end)
+	wait()
+}
+
+// TestSurveysThatFailAreToldOnce, and that they work again as well.
+func TestSurveysThatFailAreToldOnce(t *testing.T) {
+	var out bytes.Buffer
+	plain := func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}
+	b := blindness{log: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{ReplaceAttr: plain}))}
+	now := noon
+	for i, c := range []struct {
+		err  error
+		want string
+	}{
+		{nil, ""},
+		{preflight.ErrReadTime, `level=WARN msg="cannot read the ledger for the metrics: headroom and last poll are those of the last reading, or missing" error="no answer within 20s"`},
+		{preflight.ErrReadTime, ""},
+		{errors.New("another"), ""},
+		{nil, `level=INFO msg="reads the ledger for the metrics again" took=15s`},
+		{nil, ""},
+		{errors.New("another"), `level=WARN msg="cannot read the ledger for the metrics: headroom and last poll are those of the last reading, or missing" error=another`},
+	} {
+		out.Reset()
+		b.note(c.err, now)
+		if got := strings.TrimSpace(out.String()); got != c.want {
+			t.Errorf("survey %d: told %q, want %q", i, got, c.want)
+		}
+		now = now.Add(5 * time.Second)
+	}
+}
+
+// A survey looks after what is parked, and forgets what a later change has healed: nobody else
+// does, and it would count for ever.
+func TestASurveyForgetsWhatIsHealed(t *testing.T) {
+	w, _ := connected(t)
+	ledger := begin(t, w)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // a survey that never looks must not run for ever
+	defer cancel()
+	if _, err := ledger.UpdateTable(ctx, "Orders", func(s *checkpoint.TableState) error { s.Generation = 7; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	parking := parkedAndHealed(t, w, 1)
+
+	log := aloud{slog.DiscardHandler, make(chan string, 10)}
+	w.Log = slog.New(log)
+	surveying, end := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		w.survey(surveying, silentObserver(), parking)
+	}()
+	log.await(ctx, t, "resolved")
+	end()
+	<-ended
+	if n, err := parking.CountOf(t.Context(), "Orders"); err != nil || n != 0 {
+		t.Errorf("%d are parked, %v", n, err)
+	}
+}
+
+// What runs beside a survey is run again once it has ended, and waited for in the end: it must not
+// use clients that are closed.
+func TestBesideAgainAndWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		beside, wait := oneBeside()
+		ran := 0
+		for range 2 {
+			beside(func() { ran++ })
+			synctest.Wait()
+		}
+		end, waited := make(chan struct{}), false
+		beside(func() { <-end })
+		go func() { wait(); waited = true }()
+		synctest.Wait()
+		if ran != 2 || waited {
+			t.Errorf("ran %d times; the end of what runs is waited for: %v", ran, !waited)
+		}
+		close(end)
+		synctest.Wait()
+		if !waited {
+			t.Error("what has ended is waited for")
+		}
+	})
+}
+
+// aloud is a log that gives each message to whoever waits for it.
+type aloud struct {
+	slog.Handler
+	lines chan string
+}
+
+func (aloud) Enabled(context.Context, slog.Level) bool { return true }
+
+func (l aloud) Handle(_ context.Context, r slog.Record) error {
+	l.lines <- r.Message
+	return nil
+}
+
+// await waits for a message with a text in it.
+func (l aloud) await(ctx context.Context, t *testing.T, text string) {
+	t.Helper()
+	for {
+		select {
+		case line := <-l.lines:
+			if strings.Contains(line, text) {
+				return
+			}
+		case <-ctx.Done():
+			t.Errorf("nobody tells: %s", text)
+			return
+		}
+	}
+}
+
+// parkedAndHealed parks the change of an item with the given number, and applies the next one.
+func parkedAndHealed(t *testing.T, w *Worker, number uint64) *sink.Parking {
+	t.Helper()
+	m, to := w.found.Tables[0].Mapping, w.target.Data
+	var key []attribute.Attribute
+	for _, a := range m.PrimaryKey {
+		key = append(key, attribute.Attribute{Name: a.Name, Value: attribute.String("k")})
+	}
+	item, stamp := attribute.NewItem(key), transform.Stamp{Generation: 7, Hop: cdc.RootHop}
+	change := cdc.Change{Event: cdc.Insert, Sequence: cdc.SequenceOf(number), Time: noon, Keys: item, New: item}
+	before := transform.Fold(m, []cdc.Change{change}, stamp)
+	parking := sink.NewParking(to.Records(w.Config.State.Table), w.Config.Name)
+	if err := parking.Park(t.Context(), before.Park(before.Rows[0], "no")); err != nil {
+		t.Fatal(err)
+	}
+	change.Sequence = cdc.SequenceOf(number + 1)
+	after := transform.Fold(m, []cdc.Change{change}, stamp)
+	if err := sink.NewWriter(sink.Options{Table: to, Rows: to, Parking: parking}).Write(t.Context(), &after); err != nil {
+		t.Fatal(err)
+	}
+	return parking
+}
+
+// What became of the workers while the ledger could not be read is told once it can: readings that
+// are judged anew meanwhile are no readings.
+func TestWhatHappenedWhileBlindIsTold(t *testing.T) {
+	o := newObserver("w", admin.NewMetrics(admin.Build{}), admin.NewHealth(time.Now, "Orders"), slog.New(slog.DiscardHandler), backfill.NewRenderer(io.Discard, nil), []string{"Orders"})
+	seen := func(written time.Time) *status.Document {
+		return judged(status.TableInput{Found: true, State: loadedTable(), Shards: []checkpoint.Shard{held("1", "a", written)}})
+	}
+	o.surveyed(seen(noon), true)
+	o.surveyed(seen(ago(time.Minute)), false)
+	o.surveyed(seen(ago(time.Minute)), true)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	w := httptest.NewRecorder()
+	o.feed.ServeHTTP(w, httptest.NewRequestWithContext(ctx, "GET", "/api/v1/events", nil))
+	if n := strings.Count(w.Body.String(), "event: "+admin.EventWorkerSilent); n != 1 {
+		t.Errorf("told %d times: %s", n, w.Body)
+	}
+}
+
+// A table that was dropped is set aside for a day; after that its series say nothing any more, and
+// alert nobody.
+func TestADroppedTableIsSetAsideForADay(t *testing.T) {
+	metrics := admin.NewMetrics(admin.Build{})
+	o := newObserver("w", metrics, admin.NewHealth(time.Now, "Orders"), slog.New(slog.DiscardHandler), backfill.NewRenderer(io.Discard, nil), []string{"Orders"})
+	for _, c := range []struct {
+		since time.Duration
+		want  string
+	}{{cdc.Retention - time.Minute, "1"}, {cdc.Retention + time.Minute, "0"}} {
+		dropped := loadedTable()
+		dropped.Aside = checkpoint.Aside{Since: ago(c.since), Reason: pipeline.GoneReason}
+		o.surveyed(judged(status.TableInput{Found: true, State: dropped}), true)
+		w := httptest.NewRecorder()
+		metrics.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+		if line := `replicator_source_set_aside{source_table="Orders"} ` + c.want + "\n"; !strings.Contains(w.Body.String(), line) {
+			t.Errorf("dropped %s ago: no line %q", c.since, line)
+		}
+	}
+}
+
+// While the ledger cannot be read, what was read last is judged by the time that has passed since:
+// the headroom shrinks all the same.
+func TestHeadroomShrinksWhileTheLedgerIsNotRead(t *testing.T) {
+	shard := checkpoint.Shard{ID: "1", Label: "L", State: checkpoint.Reading, Owner: "w", ReadAt: noon, AppliedTo: noon, CaughtUp: true}
+	l := &status.Input{Cfg: testConfig(), Tables: []config.Table{{From: "Orders"}}, Inputs: []status.TableInput{{Found: true, State: loadedTable(), Shards: []checkpoint.Shard{shard}}}}
+	away := errors.New("no answer")
+	var last lastReading
+	if m := last.judge(nil, away, nothingSet, noon); m != nil {
+		t.Errorf("judged before anything was read: %+v", m)
+	}
+	for _, c := range []struct {
+		read *status.Input
+		err  error
+		at   time.Duration
+	}{{l, nil, time.Second}, {nil, away, time.Hour}, {nil, away, 20 * time.Hour}} {
+		m := last.judge(c.read, c.err, nothingSet, noon.Add(c.at))
+		if m == nil || m.Tables[0].HeadroomSeconds == nil || *m.Tables[0].HeadroomSeconds != (cdc.Retention-c.at).Seconds() {
+			t.Errorf("after %s: %+v", c.at, m)
+		}
+	}
+}
+
+// A named table that was dropped is told by the metric, too, until it is there again.
+func TestSurveyTellsOfADroppedTable(t *testing.T) {
+	metrics := admin.NewMetrics(admin.Build{})
+	o := newObserver("w", metrics, admin.NewHealth(time.Now, "Orders"), slog.New(slog.DiscardHandler), backfill.NewRenderer(io.Discard, nil), []string{"Orders"})
+	dropped := loadedTable()
+	dropped.Aside = checkpoint.Aside{Since: ago(time.Minute), Reason: pipeline.GoneReason}
+	for want, state := range map[string]checkpoint.TableState{"1": dropped, "0": loadedTable()} {
+		o.surveyed(judged(status.TableInput{Found: true, State: state}), true)
+		w := httptest.NewRecorder()
+		metrics.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+		if line := `replicator_source_set_aside{source_table="Orders"} ` + want + "\n"; !strings.Contains(w.Body.String(), line) {
+			t.Errorf("set aside for %q: no line %q", state.Aside.Reason, line)
+		}
+	}
+}

@@ -1,0 +1,225 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/admin"
+	"github.com/dynamodb-bigtable/replicator/internal/build"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
+	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/status"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
+	"github.com/dynamodb-bigtable/replicator/sink"
+)
+
+// Options are what a worker is asked to do, and where it says how it gets on.
+type Options struct {
+	Config  *config.Config
+	Console *terminal.Console
+	Log     *slog.Logger
+	Lines   *backfill.Renderer // draws the progress of copies
+	Build   build.Info
+	Hints   string // the flags with which next steps find the configuration
+
+	Allowed       config.Allowed
+	Once          bool          // end when every open shard is drained
+	Idle          time.Duration // with Once: how long a shard must be empty
+	NoCopy        bool          // only follow the streams
+	AcceptMapping bool          // begin a new generation if the mapping has changed
+	Serve         bool          // health, metrics and status at http.listen of the configuration
+	Profile       bool          // and profiles of the process
+	Stopping      func()        // is called once the log says that the worker stops; may be nil
+}
+
+// Worker is one process of a migration.
+type Worker struct {
+	Options
+	id     string
+	source *preflight.Source
+	target *preflight.Target
+	found  preflight.Found
+
+	mu     sync.Mutex
+	joined map[string]preflight.Table // tables of patterns, by name
+}
+
+// New makes a worker with an identity of its own. Nothing is contacted before Run or Rehearse.
+func New(o Options) *Worker { return &Worker{Options: o, id: newID()} }
+
+// Run replicates until ctx ends or, with Once, until everything is drained.
+func (w *Worker) Run(ctx context.Context) error {
+	var listener net.Listener
+	if w.Serve {
+		var err error
+		if listener, err = w.listen(); err != nil {
+			return err
+		}
+		defer listener.Close()
+	}
+	if err := w.connect(ctx, false); err != nil {
+		return err
+	}
+	defer w.target.Close()
+	return w.replicate(ctx, listener)
+}
+
+// connect builds the clients, says where they lead, and asks both ends whether they are fit. A dry
+// run asks for less.
+func (w *Worker) connect(ctx context.Context, dry bool) error {
+	var err error
+	if w.source, err = preflight.ConnectSource(ctx, w.Config); err != nil {
+		return err
+	}
+	if err = w.source.CheckEndpoints(w.Console.Env, w.Allowed); err != nil {
+		return err
+	}
+	out := w.Console.Stderr
+	_, _ = fmt.Fprintln(out, preflight.BothEnds(w.Config, w.source.Region, w.Console.Env))
+	probes := &preflight.Prober{Out: out, Colored: w.Console.Colored(out), Hints: w.Hints, Cfg: w.Config, Source: w.source, Worker: w.id,
+		Dry: dry, AcceptMapping: w.AcceptMapping}
+	w.found, err = probes.Run(ctx)
+	if w.target = probes.Target; err != nil && w.target != nil {
+		err = errors.Join(err, w.target.Close())
+	}
+	for _, family := range w.found.Ageing {
+		e := preflight.ExplainAgeing(family)
+		w.Log.Warn(e.What, admin.KeyCode, e.Code, admin.KeyTarget, family.Table, admin.KeyReason, e.Cause)
+	}
+	for _, t := range w.found.Tables {
+		w.warnExpiry(t)
+	}
+	return err
+}
+
+// warnExpiry tells of expired items that do not stay as they should.
+func (w *Worker) warnExpiry(t preflight.Table) {
+	if e := preflight.ExplainExpiry(t); e != nil {
+		w.Log.Warn(e.What, admin.KeyCode, e.Code, admin.KeyTable, t.Config.From, admin.KeyReason, e.Cause)
+	}
+}
+
+// openLedger opens the ledger, or begins it.
+func (w *Worker) openLedger(ctx context.Context) (*checkpoint.Ledger, error) {
+	ctx, cancel := context.WithTimeout(ctx, preflight.ProbeTime)
+	defer cancel()
+	ledger, err := checkpoint.Open(ctx, preflight.LedgerStore(w.target, w.Config), w.Config.Name, checkpoint.Options{
+		Worker: w.id, ID: random(16), Lease: w.Config.State.Lease, About: checkpoint.About{Host: hostname(), Version: w.Build.Version}})
+	if err == nil {
+		err = ledger.CheckCluster(ctx, w.found.Cluster) // before anything is written to another one (H46)
+	}
+	if err != nil {
+		return nil, preflight.ExplainLedger("cannot open the ledger in table "+w.Config.State.Table, err)
+	}
+	return ledger, nil
+}
+
+// observe makes what the loops report to.
+func (w *Worker) observe() *observer {
+	var names []string
+	for _, t := range w.found.Tables {
+		names = append(names, t.Config.From)
+	}
+	metrics := admin.NewMetrics(admin.Build{Version: w.Build.Version, Revision: w.Build.Revision, GoVersion: w.Build.Go})
+	return newObserver(w.id, metrics, admin.NewHealth(time.Now, names...), w.Log, w.Lines, names)
+}
+
+// replicate runs the pipeline between two ends that are connected, and beside it what shows how it
+// gets on.
+func (w *Worker) replicate(ctx context.Context, listener net.Listener) error {
+	ledger, err := w.openLedger(ctx)
+	if err != nil {
+		return err
+	}
+	o := w.observe()
+	o.health.TargetReached()
+	for _, t := range w.found.Tables {
+		o.health.SourceReached(t.Config.From)
+	}
+	parking := sink.NewParking(w.target.Data.Records(w.Config.State.Table), w.Config.Name)
+	w.Log.Info("started", admin.KeyWorker, w.id, admin.KeyVersion, w.Build.Version)
+
+	// What runs beside the pipeline ends after it, so that a slow stop can still be watched.
+	beside, end := context.WithCancel(context.WithoutCancel(ctx))
+	var side errgroup.Group // without a context of its own: surveys go on where the endpoints have failed
+	side.Go(func() error { o.draw(beside); return nil })
+	side.Go(func() error { w.survey(beside, o, parking); return nil })
+	if listener != nil {
+		w.announce(listener.Addr())
+		side.Go(func() error { return w.serve(beside, listener, o) })
+	}
+	told := make(chan struct{})
+	unstopped := context.AfterFunc(ctx, func() {
+		defer close(told)
+		o.health.Stopping()
+		w.Log.Info("stopping", admin.KeyReason, context.Cause(ctx).Error())
+		if w.Stopping != nil {
+			w.Stopping()
+		}
+	})
+	o.stopped = func() bool { return ctx.Err() != nil }
+	err = preflight.Explain("the migration cannot go on", pipeline.Run(ctx, w.pipeline(ledger, parking, o)))
+	if !unstopped() {
+		<-told
+	}
+	o.feed.Close()
+	end()
+	if sideErr := side.Wait(); err == nil && sideErr != nil {
+		err = &diag.Error{Code: diag.CannotListen, What: "the HTTP endpoints failed", Err: sideErr, Exit: diag.ExitFailed}
+	}
+	if err != nil {
+		return err
+	}
+	return w.outcome(ctx, parking)
+}
+
+// outcome is the exit of a run that the pipeline ended in order.
+func (w *Worker) outcome(ctx context.Context, parking *sink.Parking) error {
+	if ctx.Err() != nil {
+		return terminal.Ended(ctx)
+	}
+	if !w.Once {
+		return nil
+	}
+	w.resolve(ctx, parking)
+	s, err := w.status(ctx)
+	if err != nil {
+		return err
+	}
+	return s.Verdict()
+}
+
+// status is that of the whole migration. Its next steps find the configuration that this worker was
+// given.
+func (w *Worker) status(ctx context.Context) (*status.Document, error) {
+	l, err := status.Read(ctx, w.Config, w.target, "")
+	if err != nil {
+		return nil, err
+	}
+	return l.Judge(w.Console.Env, w.Hints, time.Now()), nil
+}
+
+// resolve forgets parked items that are healed. That it fails is told and no harm: they stay listed
+// until the next time.
+func (w *Worker) resolve(ctx context.Context, parking *sink.Parking) {
+	for source, m := range w.mappings() {
+		n, _, err := parking.Resolve(ctx, m, w.target.Data)
+		if err != nil && ctx.Err() == nil {
+			w.Log.Warn("cannot look after parked items", admin.KeyTable, source, admin.KeyError, err.Error())
+		}
+		if n > 0 {
+			w.Log.Info("parked items are resolved by later changes", admin.KeyTable, source, admin.KeyItems, n)
+		}
+	}
+}
