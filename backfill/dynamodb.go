@@ -70,7 +70,7 @@ func (t *Tables) Describe(ctx context.Context, table string) (Description, error
 		return Description{}, malformed(op, errors.New("the answer has no table"))
 	}
 	desc := Description{
-		Name: aws.ToString(d.TableName), ARN: aws.ToString(d.TableArn), Status: string(d.TableStatus),
+		Name: aws.ToString(d.TableName), ARN: aws.ToString(d.TableArn), ID: aws.ToString(d.TableId), Status: string(d.TableStatus),
 		StreamARN: aws.ToString(d.LatestStreamArn), StreamLabel: aws.ToString(d.LatestStreamLabel),
 		Items: aws.ToInt64(d.ItemCount), Bytes: aws.ToInt64(d.TableSizeBytes), CreatedAt: aws.ToTime(d.CreationDateTime),
 		// DynamoDB leaves the summary out for a table that was always provisioned.

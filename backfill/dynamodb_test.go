@@ -314,7 +314,7 @@ func TestAgainstTheEmbeddedService(t *testing.T) {
 	}
 	key := []transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}, {Name: "sk", Type: attribute.KindN}}
 	if diff := cmp.Diff(key, d.PrimaryKey); diff != "" || !d.StreamEnabled || d.ViewType != "NEW_AND_OLD_IMAGES" || d.Status != "ACTIVE" ||
-		d.BillingMode != "PAY_PER_REQUEST" || !strings.HasSuffix(d.StreamARN, d.StreamLabel) || d.StreamLabel == "" || !d.At.Equal(day) || d.Name != "Orders" {
+		d.BillingMode != "PAY_PER_REQUEST" || !strings.HasSuffix(d.StreamARN, d.StreamLabel) || d.StreamLabel == "" || !d.At.Equal(day) || d.Name != "Orders" || len(d.ID) != 36 {
 		t.Errorf("%+v %s", d, diff)
 	}
 	if _, err := source.Describe(ctx, "Nothing"); !cdc.Is(err, cdc.NotFound) {

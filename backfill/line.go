@@ -59,17 +59,13 @@ func (r Report) copied() string {
 		return count + " items copied"
 	case r.Done:
 		return fmt.Sprintf("%s items copied in %s", count, FormatDuration(r.Took))
-	case r.Estimate <= 0:
-		return count + " items"
-	case r.Items > r.Estimate:
-		// The estimate is up to six hours old, and items read again count again: 104% would tell nothing.
-		return fmt.Sprintf("%s of about %s (99%%)", count, FormatCount(float64(r.Estimate)))
 	}
-	// Rounded down, and short of 100 until it is done.
-	return fmt.Sprintf("%s of about %s (%d%%)", count, FormatCount(float64(r.Estimate)), min(99, int(fraction(r.Items, r.Estimate)*100)))
+	percent, known := Percent(r.Items, r.Estimate, false)
+	if !known {
+		return count + " items"
+	}
+	return fmt.Sprintf("%s of about %s (%d%%)", count, FormatCount(float64(r.Estimate)), percent)
 }
-
-func fraction(items, estimate int64) float64 { return float64(items) / float64(estimate) }
 
 // FormatCount writes a number for people: three digits at most, 999, 1.2k, 41.2M, 136M. Fractions are dropped below a thousand.
 func FormatCount(n float64) string {
@@ -109,78 +105,4 @@ func FormatDuration(d time.Duration) string {
 	}
 	const day = 24 * time.Hour
 	return fmt.Sprintf("%dd%02dh", d/day, d%day/time.Hour)
-}
-
-// What an ETA rests on.
-const (
-	// RateWindow is the time over which the rate is taken.
-	RateWindow = 5 * time.Minute
-	// A load has to run for etaAfter and to have copied etaShare of the estimate before an ETA is worth telling.
-	etaAfter = time.Minute
-	etaShare = 0.01
-	// etaAtMost is where an ETA stops to mean anything.
-	etaAtMost = 1000 * 24 * time.Hour
-)
-
-// Meter takes the rate of one load. The zero value is ready. Times are given by the caller and should be monotonic.
-type Meter struct {
-	began   bool
-	start   sample
-	samples []sample // about one a second, the first being the last at or before the window's beginning
-}
-
-type sample struct {
-	at    time.Duration
-	items int64
-}
-
-// Add notes how many items are durable at a time, in order of time. The first call begins the measurement: what a resumed load
-// had copied before is no part of the rate.
-func (m *Meter) Add(at time.Duration, items int64) {
-	now := sample{at, items}
-	if !m.began {
-		m.began, m.start = true, now
-	}
-	n := len(m.samples)
-	if n >= 2 && at-m.samples[n-2].at < time.Second {
-		m.samples[n-1] = now // too close: only the latest is kept
-	} else {
-		m.samples = append(m.samples, now)
-	}
-	old := 0
-	for old+1 < len(m.samples) && m.samples[old+1].at <= at-RateWindow {
-		old++
-	}
-	m.samples = m.samples[old:]
-}
-
-// Rate is in items a second over the window, or since the start if that is shorter; negative while less than a second was
-// measured.
-func (m *Meter) Rate() float64 {
-	if len(m.samples) == 0 {
-		return -1
-	}
-	first, last := m.samples[0], m.samples[len(m.samples)-1]
-	if last.at-first.at < time.Second {
-		return -1
-	}
-	return float64(last.items-first.items) / (last.at - first.at).Seconds()
-}
-
-// ETA is the time that the rest of the estimate takes at the present rate; 0 before one per cent is copied or a minute has
-// passed, when nothing moves, and when there is more than was estimated.
-func (m *Meter) ETA(estimate int64) time.Duration {
-	rate := m.Rate()
-	if rate <= 0 || estimate <= 0 {
-		return 0
-	}
-	last := m.samples[len(m.samples)-1]
-	if last.at-m.start.at < etaAfter || fraction(last.items, estimate) < etaShare || last.items >= estimate {
-		return 0
-	}
-	seconds := float64(estimate-last.items) / rate
-	if seconds > etaAtMost.Seconds() {
-		return 0
-	}
-	return time.Duration(seconds * float64(time.Second))
 }

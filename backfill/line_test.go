@@ -82,56 +82,6 @@ func TestFormatDuration(t *testing.T) {
 	}
 }
 
-func TestMeter(t *testing.T) {
-	const estimate = 1_000_000
-	var m Meter
-	expect := func(rate float64, eta time.Duration) {
-		t.Helper()
-		if m.Rate() != rate || m.ETA(estimate) != eta {
-			t.Fatalf("rate %v, ETA %s; not %v, %s", m.Rate(), m.ETA(estimate), rate, eta)
-		}
-	}
-	expect(-1, 0)
-	at := time.Hour
-	m.Add(at, 5000) // resumed: these are not of this run
-	expect(-1, 0)
-	m.Add(at+500*time.Millisecond, 5050)
-	expect(-1, 0)
-	m.Add(at+time.Second, 5100)
-	expect(100, 0)
-	// A minute has passed, but not one per cent is copied.
-	m.Add(at+61*time.Second, 9999)
-	expect(float64(9999-5000)/61, 0)
-	m.Add(at+100*time.Second, 15_000)
-	expect(100, 9850*time.Second)
-	// Over the last five minutes only, whatever was before.
-	for s := 101; s <= 1000; s++ {
-		m.Add(at+time.Duration(s)*time.Second, 15_000+int64(s-100)*1000)
-	}
-	expect(1000, 85*time.Second)
-	if len(m.samples) > 310 {
-		t.Errorf("%d samples are kept", len(m.samples))
-	}
-	// Nothing moves: no ETA rather than an endless one.
-	for s := 1001; s <= 1400; s++ {
-		m.Add(at+time.Duration(s)*time.Second, 915_000)
-	}
-	expect(0, 0)
-	// More than was estimated.
-	m.Add(at+1401*time.Second, 1_000_001)
-	if m.ETA(estimate) != 0 || m.Rate() <= 0 {
-		t.Errorf("ETA %s", m.ETA(estimate))
-	}
-	// A meter called many times a second keeps no more.
-	var busy Meter
-	for i := range 100_000 {
-		busy.Add(time.Duration(i)*10*time.Millisecond, int64(i))
-	}
-	if len(busy.samples) > 310 || busy.Rate() < 99.99 || busy.Rate() > 100.01 {
-		t.Errorf("%d samples, %v/s", len(busy.samples), busy.Rate())
-	}
-}
-
 func report(items int64) Report {
 	return Report{Table: "Orders", Items: items, Estimate: 10_000, Rate: 100, Lag: -1, Headroom: -1}
 }

@@ -208,19 +208,6 @@ func (l *loading) read(ctx context.Context, o Open) (page ScanPage, readAt time.
 	return page, readAt, err
 }
 
-// imageTime is a time that is surely not later than when a page was read: it was asked for at sent on this worker's clock, and
-// answered, took later, at the given time of the service's clock (zero if it did not say). The earlier of the two is taken
-// because the worker's clock may be ahead, and an image that claims to be younger than it is would beat a later load.
-func imageTime(sent, answered time.Time, took time.Duration) time.Time {
-	if answered.IsZero() {
-		return sent
-	}
-	if asked := answered.Add(-took); asked.Before(sent) {
-		return asked
-	}
-	return sent
-}
-
 func (l *loading) open(o Open) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

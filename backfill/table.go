@@ -12,6 +12,8 @@ import (
 type Description struct {
 	Name string
 	ARN  string
+	// ID is another for a table that was created anew under the same name; "" if the service did not say.
+	ID string
 	// Status is ACTIVE, CREATING, UPDATING, DELETING, … as the service names it.
 	Status string
 	// PrimaryKey is the partition key and, if the table has one, the sort key, in this order.

@@ -39,6 +39,27 @@ func allowance(rowsPerSecond float64) (rate.Limit, int) {
 // instant is the limiter's time: the monotonic clock, because a wall clock that jumps would stop or flood the load.
 func instant(ctx context.Context) time.Time { return time.Unix(0, 0).Add(task.Mono(ctx)) }
 
+// perSecond is the limit; infinite if there is none.
+func (t *Throttle) perSecond() float64 {
+	if limit := t.limiter.Limit(); limit != rate.Inf {
+		return float64(limit)
+	}
+	return math.Inf(1)
+}
+
+// reserve pays for at most n, in a portion of about a second, and says how long to wait for it.
+func (t *Throttle) reserve(ctx context.Context, n int) (portion int, delay time.Duration) {
+	for n > 0 && t.limiter.Limit() != rate.Inf {
+		portion = min(n, t.limiter.Burst())
+		now := instant(ctx)
+		// It is refused if the burst became smaller since it was asked for.
+		if r := t.limiter.ReserveN(now, portion); r.OK() {
+			return portion, r.DelayFrom(now)
+		}
+	}
+	return n, 0
+}
+
 // Take accounts for n rows and waits until the limit allows them. It returns how long that took, and the context's cause if
 // that ended first. A nil throttle never waits.
 func (t *Throttle) Take(ctx context.Context, n int) (time.Duration, error) {
@@ -46,15 +67,10 @@ func (t *Throttle) Take(ctx context.Context, n int) (time.Duration, error) {
 		return 0, nil
 	}
 	var waited time.Duration
-	for n > 0 && t.limiter.Limit() != rate.Inf {
+	for n > 0 {
 		// In portions, so that a new limit takes hold within about a second.
-		portion := min(n, t.limiter.Burst())
-		now := instant(ctx)
-		reservation := t.limiter.ReserveN(now, portion)
-		if !reservation.OK() {
-			continue // the burst became smaller since it was asked for
-		}
-		if delay := reservation.DelayFrom(now); delay > 0 {
+		portion, delay := t.reserve(ctx, n)
+		if delay > 0 {
 			if err := task.Sleep(ctx, delay); err != nil {
 				return waited, err
 			}
@@ -65,18 +81,21 @@ func (t *Throttle) Take(ctx context.Context, n int) (time.Duration, error) {
 	return waited, nil
 }
 
-// pageLimit is how many items a request asks for when so many segments share the limit: about a second's worth, so that the
-// load moves evenly and little is repeated after a stop. 0 asks for full pages of 1 MB, which cost the fewest requests.
+// pageLimit is how many items a request asks for when so many segments share the limit.
 func (t *Throttle) pageLimit(parallel int) int {
 	if t == nil {
 		return 0
 	}
-	limit := float64(t.limiter.Limit()) / float64(parallel)
-	if limit > mostItemsPerPage {
+	return pageOf(t.perSecond() / float64(parallel))
+}
+
+// pageOf is how many items a request asks for at so many a second. 0 asks for full pages.
+func pageOf(perSecond float64) int {
+	if perSecond > mostItemsPerPage {
 		return 0
 	}
 	// A page is charged in units of 4 KB as a whole: pages of very few small items would waste capacity.
-	return max(int(limit), fewestItemsPerPage)
+	return max(int(perSecond), fewestItemsPerPage)
 }
 
 const (

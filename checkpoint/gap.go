@@ -11,8 +11,8 @@ import (
 // keptGaps bounds how many gaps a table's record lists; GapCount counts on.
 const keptGaps = 50
 
-// GapKind says what broke continuity, and so what mends it: windows of an incremental export mend gaps of the stream alone
-// (H107), every other kind takes a copy.
+// GapKind says what broke continuity, and so what mends it: windows of an incremental export mend
+// gaps of the stream alone (H107), every other kind takes a copy.
 type GapKind string
 
 // The kinds.
@@ -27,7 +27,8 @@ const (
 	KindUnknown        GapKind = "unknown"            // declared by a version that kept no kinds
 )
 
-// widen is the kind of two losses together: a stream's is the only one that something less than a copy mends.
+// widen is the kind of two losses together: a stream's is the only one that something less than a
+// copy mends.
 func (k GapKind) widen(other GapKind) GapKind {
 	if k == "" || k == KindStream && other != "" {
 		return other
@@ -42,11 +43,13 @@ type Gap struct {
 	Shard      string    `json:"shard,omitempty"`
 	Reason     string    `json:"reason"`
 	Generation uint32    `json:"generation"` // that was ended by it
-	// LostFrom is an event time before which the stream lost nothing; zero if unknown, and for every other kind.
+	// LostFrom is an event time before which the stream lost nothing; zero if unknown, and for
+	// every other kind.
 	LostFrom time.Time `json:"lost_from,omitzero"`
 }
 
-// noteGap adds the gap once and suspends the promise, unless a later generation was loaded and swept already.
+// noteGap adds the gap once and suspends the promise, unless a later generation was loaded and
+// swept already.
 func noteGap(s *TableState, gap Gap) {
 	if gap.Kind == "" || gap.Kind == KindStream && gap.LostFrom.IsZero() {
 		gap.Kind = KindUnknown // no window is known to begin early enough
@@ -100,10 +103,10 @@ func (l *Ledger) lostFrom(ctx context.Context, source, shard string) (time.Time,
 	return LostFrom(table, shards, listed, shard), nil
 }
 
-// LostFrom is an event time before which nothing is lost by a gap of the named shard of the table's stream: its own, and that
-// of every shard that was read to its end while nobody knows its children, because they may be gone as well. The gap of no
-// shard, or of one that has no row, may have begun in every shard that is not finished. It is zero if one of them does not
-// say.
+// LostFrom is an event time before which nothing is lost by a gap of the named shard of the table's
+// stream: its own, and that of every shard that was read to its end while nobody knows its
+// children, because they may be gone as well. The gap of no shard, or of one that has no row, may
+// have begun in every shard that is not finished. It is zero if one of them does not say.
 func LostFrom(table TableState, shards []Shard, listed Listings, shard string) time.Time {
 	rows := map[string]*Shard{}
 	for i := range shards {
@@ -132,8 +135,9 @@ func LostFrom(table TableState, shards []Shard, listed Listings, shard string) t
 	return from.UTC()
 }
 
-// appliedTo is an event time up to which everything of the shard is applied: that of its last change, else what its ancestors
-// cover, less Slack. A root in which no change was found covers nothing that the stream had kept when it was first read.
+// appliedTo is an event time up to which everything of the shard is applied: that of its last
+// change, else what its ancestors cover, less Slack. A root in which no change was found covers
+// nothing that the stream had kept when it was first read.
 func appliedTo(s *Shard, rows map[string]*Shard, open map[string]time.Time, owed time.Time) time.Time {
 	for range len(rows) + 1 { // a lineage has no circles; damaged rows might
 		parent := rows[s.Parent]

@@ -9,8 +9,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// TestH103_LostFromIsWrittenWithTheRaise: once the shard is reopened its row says that it is covered up to the gap. Where the loss began stays in the
-// table's record, also when the same gap is declared once more by a worker that was slow.
+// TestH103_LostFromIsWrittenWithTheRaise: once the shard is reopened its row says that it is
+// covered up to the gap. Where the loss began stays in the table's record, also when the same gap
+// is declared once more by a worker that was slow.
 func TestH103_LostFromIsWrittenWithTheRaise(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		_, a := p.worker("a")
@@ -76,7 +77,8 @@ func TestLostFrom(t *testing.T) {
 	}
 }
 
-// TestH107_TheWidestKindStays: a stream's gap is mended by less than a copy only if nothing else was lost since the base, and it is known since when.
+// TestH107_TheWidestKindStays: a stream's gap is mended by less than a copy only if nothing else
+// was lost since the base, and it is known since when.
 func TestH107_TheWidestKindStays(t *testing.T) {
 	known := checkpoint.Gap{Kind: checkpoint.KindStream, Shard: "a", LostFrom: begin}
 	later := checkpoint.Gap{Kind: checkpoint.KindStream, Shard: "b", LostFrom: begin.Add(time.Hour)}
@@ -108,7 +110,8 @@ func TestH107_TheWidestKindStays(t *testing.T) {
 	}
 }
 
-// A gap of before the base says nothing against it: who is late with it must not ask for a load that the generation has had.
+// A gap of before the base says nothing against it: who is late with it must not ask for a load
+// that the generation has had.
 func TestAGapOfBeforeTheBaseIsMended(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		_, a := p.worker("a")

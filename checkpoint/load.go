@@ -8,8 +8,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// MaxTries is how many loads may begin one after the other, none of which ends, before an operator has to ask for the next: a
-// load that starves the stream makes the gap that asks for another (H106).
+// MaxTries is how many loads may begin one after the other, none of which ends, before an operator
+// has to ask for the next: a load that starves the stream makes the gap that asks for another
+// (H106).
 const MaxTries = 3
 
 // Why a load is paused.
@@ -18,8 +19,8 @@ const (
 	PausedForHeadroom = "headroom" // the stream is closer to losing changes than a load may bring it
 )
 
-// Load is the copy of the items that the table holds, and the sweep after it: the last one that was asked for. It is sealed,
-// with its plan, before a part of it is leased (H98).
+// Load is the copy of the items that the table holds, and the sweep after it: the last one that was
+// asked for. It is sealed, with its plan, before a part of it is leased (H98).
 type Load struct {
 	// Generation is the one that the load asserts; 0 while it is asked for and not sealed.
 	Generation uint32 `json:"generation,omitempty"`
@@ -28,7 +29,8 @@ type Load struct {
 	// Parts is into how many parts the plan divides the source; 0 while the load is not sealed.
 	Parts  int    `json:"parts,omitempty"`
 	Source string `json:"source,omitempty"` // scan
-	// TableID is that of the source table when the load began: one that was created anew has another.
+	// TableID is that of the source table when the load began: one that was created anew has
+	// another.
 	TableID string    `json:"table_id,omitempty"`
 	AskedAt time.Time `json:"asked_at,omitzero"`
 	// StartedAt is on the service's clock: no item is read before.
@@ -41,27 +43,30 @@ type Load struct {
 	// Estimate and EstimateBytes are the service's own counts when the load began, hours old.
 	Estimate      int64 `json:"estimate,omitempty"`
 	EstimateBytes int64 `json:"estimate_bytes,omitempty"`
-	// Paused is why no part is leased; "" if the load runs. It outlives the load: what paused it has to resume it.
+	// Paused is why no part is leased; "" if the load runs. It outlives the load: what paused it
+	// has to resume it.
 	Paused string `json:"paused,omitempty"`
 	Sweep  Sweep  `json:"sweep,omitzero"`
 }
 
-// Sweep removes or puts again what a copy cannot reach: rows of a generation before. It goes over all rows pass by pass, until
-// a pass writes nothing.
+// Sweep removes or puts again what a copy cannot reach: rows of a generation before. It goes over
+// all rows pass by pass, until a pass writes nothing.
 type Sweep struct {
 	// Pass is the one that runs or ran last. Pass 0 counts and writes nothing.
 	Pass int `json:"pass,omitempty"`
 	// Parts is into how many parts the pass is divided; 0 while none runs.
 	Parts int `json:"parts,omitempty"`
-	// Approved says that an operator allows sweeps of a target that was not made by us; Waiting, that one waits for that.
+	// Approved says that an operator allows sweeps of a target that was not made by us; Waiting,
+	// that one waits for that.
 	Approved bool      `json:"approved,omitempty"`
 	Waiting  bool      `json:"waiting,omitempty"`
 	BegunAt  time.Time `json:"begun_at,omitzero"`
 	Counts
 }
 
-// Counts are the rows that a sweep looked at. In a table's record Seen and Unexplained are of the last complete pass, Put and
-// Removed of all passes but pass 0, whose counts stand there until pass 1 begins.
+// Counts are the rows that a sweep looked at. In a table's record Seen and Unexplained are of the
+// last complete pass, Put and Removed of all passes but pass 0, whose counts stand there until pass
+// 1 begins.
 type Counts struct {
 	Seen        int64 `json:"seen,omitempty"` // rows of ours of a generation before
 	Put         int64 `json:"put,omitempty"`
@@ -86,8 +91,8 @@ const (
 	StageOver     Stage = "over"
 )
 
-// Stage is how far the load of the current generation has come. A raise ends the load of the generation before, but one that is
-// asked for and not sealed is of any.
+// Stage is how far the load of the current generation has come. A raise ends the load of the
+// generation before, but one that is asked for and not sealed is of any.
 func (s TableState) Stage() Stage {
 	l := s.Load
 	switch {
@@ -131,8 +136,8 @@ func (s *TableState) refuseYet(step, reason, cure string) error {
 // redo is the command that begins a load in a generation of its own.
 func (s *TableState) redo() string { return "replicator backfill redo --table " + s.Source }
 
-// The steps below change a table's record, and nothing if they were made already: a write whose outcome is unknown is made
-// again on a fresh record.
+// The steps below change a table's record, and nothing if they were made already: a write whose
+// outcome is unknown is made again on a fresh record.
 
 // AskLoad asks for a load of the current generation. Approved allows its sweep in advance.
 func (s *TableState) AskLoad(at time.Time, approved bool) error {
@@ -141,7 +146,8 @@ func (s *TableState) AskLoad(at time.Time, approved bool) error {
 	case StageCopying, StageSweeping:
 		return s.refuse(step, "one is under way", "wait for its end, or begin anew: "+s.redo())
 	case StageOver:
-		// Its images would be as old as those of the one before, and be refused where an item has changed unseen (H71).
+		// Its images would be as old as those of the one before, and be refused where an item has
+		// changed unseen (H71).
 		return s.refuse(step, "this generation has had its load", "begin another generation: "+s.redo())
 	}
 	if s.Generation == 0 {
@@ -198,7 +204,8 @@ func (s *TableState) SealLoad(plan Plan) error {
 	return nil
 }
 
-// PauseLoad keeps workers from leasing parts. An operator's pause stays one, whatever else would pause the load.
+// PauseLoad keeps workers from leasing parts. An operator's pause stays one, whatever else would
+// pause the load.
 func (s *TableState) PauseLoad(why string) error {
 	if stage := s.Stage(); stage == StageNone || stage == StageOver {
 		return s.refuse("pause the load", "none is under way", "see replicator status")
@@ -228,8 +235,9 @@ func (s *TableState) of(step string, generation, number uint32) error {
 	return nil
 }
 
-// CompleteCopy notes that every part of the load is durable. The parts were read in the given generation (H98). A first
-// generation in a target that was made by us needs no sweep: nothing was there before.
+// CompleteCopy notes that every part of the load is durable. The parts were read in the given
+// generation (H98). A first generation in a target that was made by us needs no sweep: nothing was
+// there before.
 func (s *TableState) CompleteCopy(generation, number uint32, sums Sums, at time.Time) error {
 	const step = "complete the copy"
 	if err := s.of(step, generation, number); err != nil {
@@ -257,8 +265,9 @@ func (s *TableState) mended() {
 	s.NeedsLoad, s.Reason, s.Kind, s.LostFrom, s.Tries = false, "", "", time.Time{}, 0
 }
 
-// NextPass is the pass of the sweep that begins next: the first of a target that was not made by us only counts, until an
-// operator has seen what it would do and approves. False while a pass runs, waits for approval, or is not due.
+// NextPass is the pass of the sweep that begins next: the first of a target that was not made by us
+// only counts, until an operator has seen what it would do and approves. False while a pass runs,
+// waits for approval, or is not due.
 func (s TableState) NextPass() (int, bool) {
 	sweep := s.Load.Sweep
 	switch {
@@ -270,7 +279,8 @@ func (s TableState) NextPass() (int, bool) {
 	return sweep.Pass + 1, true
 }
 
-// BeginSweep begins a pass, once every lease of before the raise and the longest deadline have passed.
+// BeginSweep begins a pass, once every lease of before the raise and the longest deadline have
+// passed.
 func (s *TableState) BeginSweep(generation, number uint32, pass, parts int, at time.Time) error {
 	const step = "begin a pass of the sweep"
 	if err := s.of(step, generation, number); err != nil {
@@ -304,7 +314,8 @@ func (s *TableState) approve() string {
 	return "look at its counts in replicator status, then replicator backfill resume --table " + s.Source + " --yes"
 }
 
-// ApproveSweep allows the sweep of a target that was not made by us, for this load and those after it.
+// ApproveSweep allows the sweep of a target that was not made by us, for this load and those after
+// it.
 func (s *TableState) ApproveSweep() error {
 	if s.Load.Sweep.Approved {
 		return nil
@@ -316,11 +327,13 @@ func (s *TableState) ApproveSweep() error {
 	return nil
 }
 
-// unexplained is why a table needs a load, or somebody's eyes, after its sweep has nothing left to write.
+// unexplained is why a table needs a load, or somebody's eyes, after its sweep has nothing left to
+// write.
 const unexplained = "the sweep left rows of this pipeline that no mapping explains"
 
-// CompletePass notes that every part of a pass is done. One that has written nothing is the last; but rows that no mapping
-// explains may be of items that are gone, and keep the table from being in sync.
+// CompletePass notes that every part of a pass is done. One that has written nothing is the last;
+// but rows that no mapping explains may be of items that are gone, and keep the table from being in
+// sync.
 func (s *TableState) CompletePass(generation, number uint32, pass int, sums Sums, at time.Time) error {
 	const step = "complete a pass of the sweep"
 	if err := s.of(step, generation, number); err != nil {
@@ -354,8 +367,9 @@ func (s *TableState) CompletePass(generation, number uint32, pass int, sums Sums
 	return nil
 }
 
-// AsksItself reports whether the tool asks for a load without an operator: for the first one if first is set, and after a gap if
-// again is. If it does not although a load is needed, waits says why.
+// AsksItself reports whether the tool asks for a load without an operator: for the first one if
+// first is set, and after a gap if again is. If it does not although a load is needed, waits says
+// why.
 func (s TableState) AsksItself(first, again bool) (asks bool, waits string) {
 	stage := s.Stage()
 	switch {
@@ -375,8 +389,9 @@ func (s TableState) AsksItself(first, again bool) (asks bool, waits string) {
 	return true, ""
 }
 
-// BeginInto decides whether the first generation may begin in a target that holds rows or does not. Whose rows they are
-// nobody knows, so that an operator has to answer, once. A generation that has begun is not asked about.
+// BeginInto decides whether the first generation may begin in a target that holds rows or does not.
+// Whose rows they are nobody knows, so that an operator has to answer, once. A generation that has
+// begun is not asked about.
 func (s *TableState) BeginInto(holdsRows, adopt bool) error {
 	switch {
 	case s.Generation > 0:
@@ -416,7 +431,8 @@ func (l *Ledger) ApproveSweep(ctx context.Context, source string) (TableState, e
 	return l.UpdateTable(ctx, source, (*TableState).ApproveSweep)
 }
 
-// CompleteCopy notes that every part of the load is durable. Table is the record with which the parts were read.
+// CompleteCopy notes that every part of the load is durable. Table is the record with which the
+// parts were read.
 func (l *Ledger) CompleteCopy(ctx context.Context, table TableState, sums Sums) (TableState, error) {
 	at := task.Now(ctx)
 	return l.UpdateTable(ctx, table.Source, func(s *TableState) error {
@@ -432,7 +448,8 @@ func (l *Ledger) BeginSweep(ctx context.Context, table TableState, pass, parts i
 	})
 }
 
-// CompletePass notes that every part of a pass is done. Table is the record with which the parts were read.
+// CompletePass notes that every part of a pass is done. Table is the record with which the parts
+// were read.
 func (l *Ledger) CompletePass(ctx context.Context, table TableState, sums Sums) (TableState, error) {
 	at := task.Now(ctx)
 	return l.UpdateTable(ctx, table.Source, func(s *TableState) error {
@@ -440,7 +457,8 @@ func (l *Ledger) CompletePass(ctx context.Context, table TableState, sums Sums) 
 	})
 }
 
-// Redo ends the generation from and asks for a load of the next, whatever the load of this one has come to.
+// Redo ends the generation from and asks for a load of the next, whatever the load of this one has
+// come to.
 func (l *Ledger) Redo(ctx context.Context, source string, from uint32, reason string, approved bool) (TableState, error) {
 	if from == 0 {
 		return TableState{}, (&TableState{Source: source}).AskLoad(time.Time{}, false)

@@ -59,7 +59,8 @@ func stateAt(t *testing.T, stage string) state {
 	return s
 }
 
-// Each step is made in its place. Made again, it changes nothing; made anywhere else, it is refused with a cure, and changes nothing either.
+// Each step is made in its place. Made again, it changes nothing; made anywhere else, it is refused
+// with a cure, and changes nothing either.
 func TestStepsOfALoad(t *testing.T) {
 	for name, c := range map[string]struct {
 		step  func(s *state) error
@@ -115,7 +116,8 @@ func same(a, b state) bool {
 	return a.Load == b.Load && a.Base == b.Base && a.NeedsLoad == b.NeedsLoad && a.Reason == b.Reason && a.Kind == b.Kind && a.Tries == b.Tries
 }
 
-// A load that was swept is the base, and what was lost before is mended. Its record keeps what it did.
+// A load that was swept is the base, and what was lost before is mended. Its record keeps what it
+// did.
 func TestALoadThatIsSweptIsTheBase(t *testing.T) {
 	s := stateAt(t, "over")
 	if s.Base != 7 || s.NeedsLoad || s.Reason != "" || s.Kind != "" || !s.LostFrom.IsZero() || s.Tries != 0 || !s.Loaded() {
@@ -132,8 +134,9 @@ func TestALoadThatIsSweptIsTheBase(t *testing.T) {
 	}
 }
 
-// The first generation in a target that was empty has nothing to sweep, unless a gap came before its load was complete. A sweep of a target that
-// was made by us needs nobody's approval, and neither does one that finds nothing.
+// The first generation in a target that was empty has nothing to sweep, unless a gap came before
+// its load was complete. A sweep of a target that was made by us needs nobody's approval, and
+// neither does one that finds nothing.
 func TestWhatNeedsNoSweep(t *testing.T) {
 	first := state{Source: source, Generation: 7, Adopted: 7, MadeByUs: true}
 	advance(t, &first, "copied")
@@ -160,7 +163,8 @@ func TestWhatNeedsNoSweep(t *testing.T) {
 	}
 }
 
-// Rows that no mapping explains are left, counted, and keep the table from being in sync; another load would find the same.
+// Rows that no mapping explains are left, counted, and keep the table from being in sync; another
+// load would find the same.
 func TestUnexplainedRowsKeepNeedsLoad(t *testing.T) {
 	s := stateAt(t, "again")
 	end := done(2, 0, 0)
@@ -173,7 +177,8 @@ func TestUnexplainedRowsKeepNeedsLoad(t *testing.T) {
 	}
 }
 
-// TestH106_ThreeLoadsThatDoNotEnd: a load that is ended by a gap asks for the next one by itself twice. After the third an operator has to.
+// TestH106_ThreeLoadsThatDoNotEnd: a load that is ended by a gap asks for the next one by itself
+// twice. After the third an operator has to.
 func TestH106_ThreeLoadsThatDoNotEnd(t *testing.T) {
 	s := state{Source: source, Generation: 7, Adopted: 7}
 	for n := uint32(1); ; n++ {
@@ -248,7 +253,8 @@ func TestBeginInto(t *testing.T) {
 	}
 }
 
-// A load goes through the ledger from one step to the next, and is done again in a generation of its own.
+// A load goes through the ledger from one step to the next, and is done again in a generation of
+// its own.
 func TestALoadInTheLedger(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		_, a := p.worker("a")

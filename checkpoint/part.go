@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// Phase is what a load does with its parts: first it copies, then it sweeps, pass by pass. Each phase has parts of its own.
+// Phase is what a load does with its parts: first it copies, then it sweeps, pass by pass. Each
+// phase has parts of its own.
 type Phase string
 
 // PhaseCopy is the phase in which the source is copied.
@@ -28,8 +29,8 @@ const (
 	PartDone PartState = "done" // everything of it is durable
 )
 
-// Part is the ledger's row of one part of a load: a segment of a scan, a file of an export, a range of a sweep. One without a
-// row is free, and nothing of it is done.
+// Part is the ledger's row of one part of a load: a segment of a scan, a file of an export, a range
+// of a sweep. One without a row is free, and nothing of it is done.
 type Part struct {
 	header
 	Source     string `json:"source"` // source table
@@ -40,7 +41,8 @@ type Part struct {
 	Index int       `json:"index"`
 	Total int       `json:"total"`
 	State PartState `json:"state"`
-	// Epoch rises with every change of owner. Owner is the worker that holds the lease; "" if nobody does.
+	// Epoch rises with every change of owner. Owner is the worker that holds the lease; "" if
+	// nobody does.
 	Epoch uint64 `json:"epoch"`
 	Owner string `json:"owner,omitempty"`
 	// Begun is when it was first leased, on the clock of who did; for people.
@@ -54,7 +56,8 @@ type Part struct {
 
 // PartProgress is how far a part has come.
 type PartProgress struct {
-	// Position is where it goes on, in the source's own form; nil before the first page and after the last. It holds keys.
+	// Position is where it goes on, in the source's own form; nil before the first page and after
+	// the last. It holds keys.
 	Position json.RawMessage `json:"position,omitempty"`
 	// Items are durable. Those that are read again after a crash count again.
 	Items int64   `json:"items,omitempty"`
@@ -74,7 +77,8 @@ func (l *Ledger) phasePrefix(source string, generation, number uint32, phase Pha
 	return fmt.Sprintf("%s%08d/%04d/%s/", l.partPrefix(source), generation, number, phase)
 }
 
-// RunningPhase is the phase in which the table's load leases parts, and into how many it is divided; 0 if there is none.
+// RunningPhase is the phase in which the table's load leases parts, and into how many it is
+// divided; 0 if there is none.
 func (s TableState) RunningPhase() (phase Phase, total int) {
 	switch s.Stage() {
 	case StageCopying:
@@ -119,7 +123,8 @@ type Sums struct {
 // Complete reports whether every part is done.
 func (s Sums) Complete() bool { return s.Total > 0 && s.Done == s.Total }
 
-// PartsDone adds up the rows of a phase that is divided into so many parts. Rows of another division do not count.
+// PartsDone adds up the rows of a phase that is divided into so many parts. Rows of another
+// division do not count.
 func PartsDone(rows []Part, total int) Sums {
 	sums := Sums{Total: total}
 	seen := map[int]bool{}
@@ -175,8 +180,9 @@ type PartLease struct {
 	note Trouble // guarded by mu
 }
 
-// TakePart leases a part that LookParts gave. It fails with ErrTaken when another worker was faster, or the table's load does
-// not lease this part any more: it is paused, another phase runs, or the generation was raised.
+// TakePart leases a part that LookParts gave. It fails with ErrTaken when another worker was
+// faster, or the table's load does not lease this part any more: it is paused, another phase runs,
+// or the generation was raised.
 func (l *Ledger) TakePart(ctx context.Context, p Part) (*PartLease, error) {
 	lease := &PartLease{}
 	encode := func() ([]byte, error) {
@@ -213,7 +219,8 @@ func (l *PartLease) Part() Part {
 	return l.part
 }
 
-// Context ends, with the cause ErrLeaseLost, when the lease can no longer be trusted. Work under the lease runs in it.
+// Context ends, with the cause ErrLeaseLost, when the lease can no longer be trusted. Work under
+// the lease runs in it.
 func (l *PartLease) Context() context.Context { return l.ctx }
 
 // Keep renews the lease until its context ends; run it as a task beside the work.
@@ -221,15 +228,16 @@ func (l *PartLease) Keep() error {
 	return l.keep(l.ctx, func(ctx context.Context) error { return l.change(ctx, func(*Part) error { return nil }) })
 }
 
-// Note says what keeps the part from getting on, or with the zero value that nothing does. It is written with the next renewal
-// or commit.
+// Note says what keeps the part from getting on, or with the zero value that nothing does. It is
+// written with the next renewal or commit.
 func (l *PartLease) Note(t Trouble) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.note = t
 }
 
-// Commit moves the part on: everything before the position must be durable. It refuses to move back.
+// Commit moves the part on: everything before the position must be durable. It refuses to move
+// back.
 func (l *PartLease) Commit(ctx context.Context, to PartProgress) error {
 	return l.change(ctx, func(p *Part) error { return p.advance(to) })
 }
@@ -285,9 +293,10 @@ func (p *Part) advance(to PartProgress) error {
 	return nil
 }
 
-// PartsToTake are the free parts that a worker leases now, so that each of so many live workers comes to hold about parts ÷
-// workers, and this one at most limit. Held counts parts by worker. Nobody takes a part over from another: parts are short,
-// and who comes late finds others free. Workers begin at different parts, so that they seldom want the same one.
+// PartsToTake are the free parts that a worker leases now, so that each of so many live workers
+// comes to hold about parts ÷ workers, and this one at most limit. Held counts parts by worker.
+// Nobody takes a part over from another: parts are short, and who comes late finds others free.
+// Workers begin at different parts, so that they seldom want the same one.
 func PartsToTake(free []Part, held map[string]int, me string, workers, limit int) []Part {
 	open, others := len(free), 0
 	for worker, n := range held {

@@ -52,7 +52,8 @@ func progress(items int64, position string) checkpoint.PartProgress {
 	return checkpoint.PartProgress{Items: items, Position: fmt.Appendf(nil, "%q", position), Bytes: items * 10, Units: 0.5, Rate: 3}
 }
 
-// TestH98_APartIsGoneOnWithByOne: a worker stands still, another goes on where it had committed, and what the first one still does to the row is refused.
+// TestH98_APartIsGoneOnWithByOne: a worker stands still, another goes on where it had committed,
+// and what the first one still does to the row is refused.
 func TestH98_APartIsGoneOnWithByOne(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		ma, a := p.worker("a")
@@ -84,6 +85,14 @@ func TestH98_APartIsGoneOnWithByOne(t *testing.T) {
 		check(t, second.Finish(ctx, progress(8, "")))
 		check(t, second.Finish(ctx, progress(8, ""))) // as after an outcome that was in doubt
 		free, held = look(t, ctx, b, watch)
+		parts, err := b.Parts(ctx, table(t, ctx, b), checkpoint.PhaseCopy)
+		check(t, err)
+		if ended := parts[0]; ended.Position != nil || ended.Rate != 0 || ended.Items != 8 {
+			t.Errorf("ended as %+v", ended)
+		}
+		if _, err := b.TakePart(ctx, parts[0]); !errors.Is(err, checkpoint.ErrTaken) {
+			t.Errorf("a part that is done is taken: %v", err)
+		}
 		if len(free) != 1 || free[0].Index != 0 || len(held) != 0 {
 			t.Errorf("after its end free %+v, held %+v", free, held)
 		}
@@ -110,7 +119,8 @@ func TestAReleasedPartIsFree(t *testing.T) {
 	})
 }
 
-// TestH98_OnlyPartsOfTheLoadThatRuns: what was seen free is not taken once the load is another, stands still, or is over; nor is it seen free then.
+// TestH98_OnlyPartsOfTheLoadThatRuns: what was seen free is not taken once the load is another,
+// stands still, or is over; nor is it seen free then.
 func TestH98_OnlyPartsOfTheLoadThatRuns(t *testing.T) {
 	for name, change := range map[string]func(s *checkpoint.TableState){
 		"paused":             func(s *checkpoint.TableState) { s.Load.Paused = "operator" },
@@ -146,7 +156,8 @@ func TestH98_OnlyPartsOfTheLoadThatRuns(t *testing.T) {
 	}
 }
 
-// TestH98_DoneIsAllOfThem: a phase is complete when each of its parts is done in a row of its own; rows of another division say nothing.
+// TestH98_DoneIsAllOfThem: a phase is complete when each of its parts is done in a row of its own;
+// rows of another division say nothing.
 func TestH98_DoneIsAllOfThem(t *testing.T) {
 	part := func(index, total int, state checkpoint.PartState) checkpoint.Part {
 		return checkpoint.Part{Index: index, Total: total, State: state, Owner: "w", PartProgress: progress(2, "x")}
@@ -198,7 +209,14 @@ func TestPartsOfLoadsThatAreOverAreRemoved(t *testing.T) {
 		if n := left(); n != 1 {
 			t.Errorf("after another was sealed %d rows are left", n)
 		}
-		_, err := a.Raise(ctx, source, 1, trimmed, nil)
+		sealed, err := a.UpdateTable(ctx, source, func(s *checkpoint.TableState) error { s.Load.Number--; return nil })
+		check(t, err)
+		if n := left(); n != 1 { // as if it was sealed after the table's record was read
+			t.Errorf("of a load that is sealed meanwhile %d rows are left", n)
+		}
+		_, err = a.UpdateTable(ctx, source, func(s *checkpoint.TableState) error { s.Load.Number = sealed.Load.Number + 1; return nil })
+		check(t, err)
+		_, err = a.Raise(ctx, source, 1, trimmed, nil)
 		check(t, err)
 		if n := left(); n != 0 {
 			t.Errorf("after a raise %d rows are left", n)
@@ -252,7 +270,8 @@ func TestPartsToTake(t *testing.T) {
 	}
 }
 
-// TestH98_EveryPartIsDoneOnce: workers that come and go under leases of their own do every part, to its end, and no two at the same time.
+// TestH98_EveryPartIsDoneOnce: workers that come and go under leases of their own do every part, to
+// its end, and no two at the same time.
 func TestH98_EveryPartIsDoneOnce(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		_, keeper := p.worker("keeper")

@@ -33,20 +33,25 @@ type TableState struct {
 	Reason    string `json:"reason,omitempty"`
 	Gaps      []Gap  `json:"gaps,omitempty"`
 	GapCount  int    `json:"gap_count,omitempty"`
-	// Base is the last generation that was loaded and swept; 0 before the first. What follows is since then.
+	// Base is the last generation that was loaded and swept; 0 before the first. What follows is
+	// since then.
 	Base uint32 `json:"base,omitempty"`
-	// Kind is the widest kind of loss that has to be mended, "" if none has. LostFrom is the earliest event time at which
-	// a stream's loss begins: a field of its own, because the list of gaps is bounded.
+	// Kind is the widest kind of loss that has to be mended, "" if none has. LostFrom is the
+	// earliest event time at which a stream's loss begins: a field of its own, because the list of
+	// gaps is bounded.
 	Kind     GapKind   `json:"kind,omitempty"`
 	LostFrom time.Time `json:"lost_from,omitzero"`
-	// Tries is how many loads were begun since Base; none of them has ended, or Base would be theirs.
+	// Tries is how many loads were begun since Base; none of them has ended, or Base would be
+	// theirs.
 	Tries int  `json:"tries,omitempty"`
 	Load  Load `json:"load,omitzero"`
-	// Limits are what an operator set for the table's loads.
+	// Limits are what an operator set for the loads of the table.
 	Limits Limits `json:"limits,omitzero"`
-	// MadeByUs says that the target was created by this pipeline, or found empty, when the first generation began.
+	// MadeByUs says that the target was created by this pipeline, or found empty, when the first
+	// generation began.
 	MadeByUs bool `json:"made_by_us,omitempty"`
-	// AdoptRows is the operator's answer that the first generation may go into a target that holds rows.
+	// AdoptRows is the operator's answer that the first generation may go into a target that holds
+	// rows.
 	AdoptRows bool `json:"adopt_rows,omitempty"`
 	// Aside tells that the table, found by a pattern, cannot be followed for now; zero if it can.
 	Aside Aside `json:"aside,omitzero"`
@@ -146,8 +151,9 @@ func (l *Ledger) UpdateTable(ctx context.Context, source string, change func(*Ta
 	return TableState{}, ErrConflict
 }
 
-// takeOver reads a record of format 1, which knew neither kinds of gaps nor sweeps: what it lost takes a copy, and a table
-// that was loaded and has lost nothing counts as swept. The record must be the caller's own.
+// takeOver reads a record of format 1, which knew neither kinds of gaps nor sweeps: what it lost
+// takes a copy, and a table that was loaded and has lost nothing counts as swept. The record must
+// be the caller's own.
 func (s *TableState) takeOver() {
 	if s.format() > 1 {
 		return

@@ -84,9 +84,10 @@ func (w *Watch) Look(shards []Shard, table TableState, now time.Duration) (free,
 	return free, held
 }
 
-// LookParts divides the parts of the phase that the table's load runs. Free are not done and without an owner, or with one whose
-// lease is over; one without a row is as it would be written first. Held are those whose lease goes on. None is free while the
-// load is paused. Rows are those of the phase: what is not among them is forgotten.
+// LookParts divides the parts of the phase that the table's load runs. Free are not done and
+// without an owner, or with one whose lease is over; one without a row is as it would be written
+// first. Held are those whose lease goes on. None is free while the load is paused. Rows are those
+// of the phase: what is not among them is forgotten.
 func (w *Watch) LookParts(rows []Part, table TableState, now time.Duration) (free, held []Part) {
 	phase, total := table.RunningPhase()
 	known := make(map[int]Part, len(rows))

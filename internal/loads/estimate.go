@@ -36,7 +36,7 @@ func (in *Input) estimate(d backfill.Description, prices cost.Prices, t TableInp
 	asked.RowsPerSecond, _ = limits.Rows()
 	asked.ReadLimit, _ = limits.ReadUnits(d.ReadCapacity)
 	copying := prices.Copying(asked, cost.Cluster{})
-	e := &Estimate{Items: d.Items, Bytes: d.Bytes, Parts: backfill.PartsOf(d.Bytes, in.Cfg.Backfill.Segments), LimitedBy: copying.LimitedBy, Sweep: sweepText(t)}
+	e := &Estimate{Items: d.Items, Bytes: d.Bytes, Parts: backfill.NumberOfParts(d.Bytes, in.Cfg.Backfill.Segments), LimitedBy: copying.LimitedBy, Sweep: sweepText(t)}
 	if copying.Time > 0 {
 		seconds := copying.Time.Seconds()
 		e.Seconds = &seconds

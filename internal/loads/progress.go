@@ -5,20 +5,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// rateWindow is over how long a rate is taken, and rateAfter how much of it there has to be.
-const (
-	rateWindow = 5 * time.Minute
-	rateAfter  = 10 * time.Second
-)
-
-// An ETA needs a minute of copying and a hundredth of the items.
-const (
-	etaAfter = time.Minute
-	etaShare = 100
-)
+// rateAfter is how long a load has to run before it has a rate.
+const rateAfter = 10 * time.Second
 
 // Progress is how far the phase of a load has come, and how fast it is.
 type Progress struct {
@@ -54,10 +46,8 @@ func ProgressOf(state checkpoint.TableState, parts []checkpoint.Part, now time.T
 		return p
 	}
 	p.Rate, p.RateKnown = rate(parts, now)
-	left := state.Load.Estimate - p.Items
-	if state.Stage() == checkpoint.StageCopying && p.RateKnown && p.Rate > 0 && left > 0 &&
-		now.Sub(state.Load.StartedAt) >= etaAfter && p.Items*etaShare >= state.Load.Estimate {
-		p.ETA, p.ETAKnown = time.Duration(float64(left)/p.Rate*float64(time.Second)), true
+	if state.Stage() == checkpoint.StageCopying && p.RateKnown {
+		p.ETA, p.ETAKnown = backfill.ETA(p.Items, state.Load.Estimate, p.Rate, now.Sub(state.Load.StartedAt))
 	}
 	return p
 }
@@ -65,7 +55,7 @@ func ProgressOf(state checkpoint.TableState, parts []checkpoint.Part, now time.T
 // rate is what the parts made durable in the last minutes: each as much of its items as of its time
 // lies in there.
 func rate(parts []checkpoint.Part, now time.Time) (float64, bool) {
-	from, first, items := now.Add(-rateWindow), now, 0.0
+	from, first, items := now.Add(-backfill.RateWindow), now, 0.0
 	for _, part := range parts {
 		begun, end := part.Begun, part.WrittenAt
 		if begun.IsZero() {

@@ -111,8 +111,11 @@ func (p Parts) String() string {
 // old.
 func (l *Load) itemsText() string {
 	text := backfill.FormatCount(float64(l.Items))
-	if l.CopiedAt == nil && l.Estimate != nil && *l.Estimate > 0 && l.Items <= *l.Estimate {
-		text += fmt.Sprintf(" of about %s (%d%%)", backfill.FormatCount(float64(*l.Estimate)), min(99, l.Items*100 / *l.Estimate))
+	if l.CopiedAt != nil || l.Estimate == nil {
+		return text
+	}
+	if percent, ok := backfill.Percent(l.Items, *l.Estimate, false); ok && l.Items <= *l.Estimate {
+		text += fmt.Sprintf(" of about %s (%d%%)", backfill.FormatCount(float64(*l.Estimate)), percent)
 	}
 	return text
 }

@@ -169,8 +169,9 @@ func (k *rounds) attend(ctx context.Context) error {
 	return k.raise(ctx, state.Generation, gap, func(s *checkpoint.TableState) { s.StreamEnded = true })
 }
 
-// lossOf is what a new stream says was lost: changes between the two, if the table is known to be older than the stream before
-// (the label of a stream is the time at which it was enabled); else the table may be another one.
+// lossOf is what a new stream says was lost: changes between the two, if the table is known to be
+// older than the stream before (the label of a stream is the time at which it was enabled); else
+// the table may be another one.
 func lossOf(d backfill.Description, state checkpoint.TableState) checkpoint.GapKind {
 	enabled, err := time.Parse("2006-01-02T15:04:05.999", state.Label)
 	if err != nil || d.CreatedAt.IsZero() || d.CreatedAt.After(enabled) {

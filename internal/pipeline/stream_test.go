@@ -179,3 +179,26 @@ func TestAStreamFromEnabledToDisabledAndBack(t *testing.T) {
 		}
 	})
 }
+
+// TestH107_WhatANewStreamSays: between two streams of one table changes were lost. A table that is younger than the stream before is another one, and so
+// may be one of which that is not known.
+func TestH107_WhatANewStreamSays(t *testing.T) {
+	enabled := time.Date(2026, 11, 1, 0, 0, 0, 500_000_000, time.UTC)
+	state := checkpoint.TableState{Label: "2026-11-01T00:00:00.500"}
+	for name, c := range map[string]struct {
+		created time.Time
+		state   checkpoint.TableState
+		want    checkpoint.GapKind
+	}{
+		"older":                  {enabled.Add(-time.Millisecond), state, checkpoint.KindStream},
+		"with its stream":        {enabled, state, checkpoint.KindStream},
+		"younger":                {enabled.Add(time.Millisecond), state, checkpoint.KindCreatedAnew},
+		"of no known age":        {time.Time{}, state, checkpoint.KindCreatedAnew},
+		"a stream of no age":     {enabled, checkpoint.TableState{Label: "l1"}, checkpoint.KindCreatedAnew},
+		"no stream was followed": {enabled, checkpoint.TableState{}, checkpoint.KindCreatedAnew},
+	} {
+		if got := lossOf(backfill.Description{CreatedAt: c.created}, c.state); got != c.want {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+}

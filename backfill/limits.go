@@ -1,0 +1,98 @@
+package backfill
+
+import (
+	"context"
+	"math"
+	"sync/atomic"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+)
+
+// halves are in a read capacity unit: half of one is the least that a read costs.
+const halves = 2
+
+// Limits pace the parts that a worker loads: to rows a second, and to read capacity units a second.
+// Both may be changed while parts run. Nil never waits.
+type Limits struct {
+	rows, units *Throttle
+	running     atomic.Int64 // parts
+}
+
+// NewLimits returns limits of so much a second; zero or less means none.
+func NewLimits(rows, units float64) *Limits {
+	return &Limits{rows: NewThrottle(rows), units: NewThrottle(units * halves)}
+}
+
+// Set changes both limits for everything that is not waiting already.
+func (l *Limits) Set(ctx context.Context, rows, units float64) {
+	l.rows.Set(ctx, rows)
+	l.units.Set(ctx, units*halves)
+}
+
+// Share is a worker's share of a limit of the whole load, by the parts that it holds of all that
+// are held. A worker that is about to take its first counts as if it held it.
+func Share(limit float64, mine, all int) float64 {
+	mine = max(mine, 1)
+	return limit * float64(mine) / float64(max(all, mine))
+}
+
+func (l *Limits) enter() {
+	if l != nil {
+		l.running.Add(1)
+	}
+}
+
+func (l *Limits) leave() {
+	if l != nil {
+		l.running.Add(-1)
+	}
+}
+
+// Take accounts for what was read and waits until both limits allow it, side by side: in steps of
+// about a second, so that a new limit takes hold soon. It returns how long each limit was the one
+// that was waited for, and an error if one of the contexts ended first.
+func (l *Limits) Take(drain, ctx context.Context, rows int, units float64) (forRows, forUnits time.Duration, err error) {
+	if l == nil {
+		return 0, 0, nil
+	}
+	cost := int(math.Ceil(units * halves))
+	for rows > 0 || cost > 0 {
+		paid, rowsDelay := l.rows.reserve(ctx, rows)
+		rows -= paid
+		paid, unitsDelay := l.units.reserve(ctx, cost)
+		cost -= paid
+		delay := max(rowsDelay, unitsDelay)
+		if delay <= 0 {
+			continue
+		}
+		if err := task.SleepWithin(ctx, drain, delay); err != nil {
+			return forRows, forUnits, err
+		}
+		if rowsDelay >= unitsDelay {
+			forRows += delay
+		} else {
+			forUnits += delay
+		}
+	}
+	return forRows, forUnits, nil
+}
+
+// pageItems is how many items a part asks for in a request: about what the part may read in a
+// second, so that the load moves evenly and little is repeated after a stop. 0 asks for full pages
+// of 1 MB, which cost the fewest requests.
+func (l *Limits) pageItems(at checkpoint.PartProgress) int {
+	if l == nil {
+		return 0
+	}
+	limit := l.rows.perSecond()
+	if units := l.units.perSecond() / halves; !math.IsInf(units, 1) {
+		items := float64(fewestItemsPerPage) // until it is known what an item costs
+		if at.Items > 0 && at.Units > 0 {
+			items = units * float64(at.Items) / at.Units
+		}
+		limit = min(limit, items)
+	}
+	return pageOf(limit / float64(max(l.running.Load(), 1)))
+}

@@ -1,0 +1,126 @@
+package backfill
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+)
+
+// Each limit holds by itself; where both do, the one that lasts longer does, and not their sum. The
+// burst of a second is not waited for.
+func TestLimits(t *testing.T) {
+	for name, c := range map[string]struct {
+		rows, units       float64 // a second
+		read              int
+		consumed          float64
+		forRows, forUnits time.Duration
+	}{
+		"none":               {0, 0, 1 << 20, 1e6, 0, 0},
+		"rows":               {5, 0, 25, 1e6, 4 * time.Second, 0},
+		"units":              {0, 2, 1 << 20, 10, 0, 4 * time.Second},
+		"half a unit":        {0, 0.5, 0, 1.5, 0, 2 * time.Second},
+		"both, rows longer":  {1, 10, 11, 50, 10 * time.Second, 0},
+		"both, units longer": {10, 1, 20, 11, 0, 10 * time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx := t.Context()
+			l := NewLimits(c.rows, c.units)
+			began := task.Mono(ctx)
+			forRows, forUnits, err := l.Take(ctx, ctx, c.read, c.consumed)
+			took := task.Mono(ctx) - began
+			if err != nil || took != c.forRows+c.forUnits || took != forRows+forUnits || (forRows > forUnits) != (c.forRows > c.forUnits) {
+				t.Errorf("%s: %s for rows, %s for units, %s in all: %v", name, forRows, forUnits, took, err)
+			}
+		})
+	}
+	var none *Limits
+	if rows, units, err := none.Take(t.Context(), t.Context(), 1<<30, 1e9); rows+units != 0 || err != nil || none.pageItems(partProgress{}) != 0 {
+		t.Errorf("without limits: %s %s %v", rows, units, err)
+	}
+}
+
+// Both limits are changed while a part waits for them, and take hold within about a second.
+func TestLimitsAreChangedDuringAWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, l := t.Context(), NewLimits(1, 1)
+		g := task.NewGroup(ctx, 0)
+		g.Go("operator", func(ctx context.Context) error {
+			_ = task.Sleep(ctx, 9500*time.Millisecond)
+			l.Set(ctx, 100, 0)
+			return nil
+		})
+		began := task.Mono(ctx)
+		if _, _, err := l.Take(ctx, ctx, 111, 1e6); err != nil {
+			t.Error(err)
+		}
+		// 11 rows in ten seconds, and the next 100 in one.
+		if took := task.Mono(ctx) - began; took < 10*time.Second || took > 12*time.Second {
+			t.Errorf("took %s", took)
+		}
+		if err := g.Wait(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// Who waits for a limit is let go by either of its contexts.
+func TestLimitsLetGo(t *testing.T) {
+	for _, drained := range []bool{true, false} {
+		ctx, end := context.WithCancel(t.Context())
+		end()
+		drain, work := t.Context(), ctx
+		if drained {
+			drain, work = ctx, t.Context()
+		}
+		if _, _, err := NewLimits(1, 0).Take(drain, work, 100, 0); !errors.Is(err, context.Canceled) {
+			t.Errorf("drained %v: %v", drained, err)
+		}
+	}
+}
+
+// Workers together stay within the limit of the load, however many parts each of them holds.
+func TestShare(t *testing.T) {
+	for _, c := range []struct {
+		limit     float64
+		mine, all int
+		want      float64
+	}{{100, 1, 4, 25}, {100, 3, 4, 75}, {100, 4, 4, 100}, {100, 0, 4, 25}, {100, 0, 0, 100}, {100, 2, 1, 100}, {0, 1, 4, 0}} {
+		if got := Share(c.limit, c.mine, c.all); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}
+
+// A page is about what a part may read in a second.
+func TestPagesOfAPart(t *testing.T) {
+	known := partProgress{Items: 1000, Units: 500}
+	for name, c := range map[string]struct {
+		rows, units float64
+		parts       int
+		at          partProgress
+		want        int
+	}{
+		"without limits":               {0, 0, 1, known, 0},
+		"rows":                         {4000, 0, 4, partProgress{}, 1000},
+		"few rows":                     {4, 0, 4, partProgress{}, 25},
+		"units":                        {0, 400, 4, known, 200},
+		"units, at the beginning":      {0, 400, 4, partProgress{}, 25},
+		"both, units first":            {4000, 400, 4, known, 200},
+		"both, rows first":             {400, 400, 4, known, 100},
+		"more than a page ever holds":  {0, 1e9, 4, known, 0},
+		"before the first one entered": {400, 0, 0, known, 400},
+	} {
+		l := NewLimits(c.rows, c.units)
+		for range c.parts + 1 {
+			l.enter()
+		}
+		l.leave()
+		if got := l.pageItems(c.at); got != c.want {
+			t.Errorf("%s: %d", name, got)
+		}
+	}
+}

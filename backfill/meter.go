@@ -1,0 +1,98 @@
+package backfill
+
+import "time"
+
+// What an ETA rests on.
+const (
+	// RateWindow is the time over which the rate is taken.
+	RateWindow = 5 * time.Minute
+	// A load has to run for etaAfter and to have copied etaShare of the estimate before an ETA is
+	// worth telling.
+	etaAfter = time.Minute
+	etaShare = 0.01
+	// etaAtMost is where an ETA stops to mean anything.
+	etaAtMost = 1000 * 24 * time.Hour
+)
+
+// Meter takes the rate of one load. The zero value is ready. Times are given by the caller and
+// should be monotonic.
+type Meter struct {
+	began   bool
+	start   sample
+	samples []sample // about one a second, the first being the last at or before the window's beginning
+}
+
+type sample struct {
+	at    time.Duration
+	items int64
+}
+
+// Add notes how many items are durable at a time, in order of time. The first call begins the
+// measurement: what a resumed load had copied before is no part of the rate.
+func (m *Meter) Add(at time.Duration, items int64) {
+	now := sample{at, items}
+	if !m.began {
+		m.began, m.start = true, now
+	}
+	n := len(m.samples)
+	if n >= 2 && at-m.samples[n-2].at < time.Second {
+		m.samples[n-1] = now // too close: only the latest is kept
+	} else {
+		m.samples = append(m.samples, now)
+	}
+	old := 0
+	for old+1 < len(m.samples) && m.samples[old+1].at <= at-RateWindow {
+		old++
+	}
+	m.samples = m.samples[old:]
+}
+
+// Rate is in items a second over the window, or since the start if that is shorter; negative while
+// less than a second was measured.
+func (m *Meter) Rate() float64 {
+	if len(m.samples) == 0 {
+		return -1
+	}
+	first, last := m.samples[0], m.samples[len(m.samples)-1]
+	if last.at-first.at < time.Second {
+		return -1
+	}
+	return float64(last.items-first.items) / (last.at - first.at).Seconds()
+}
+
+// ETA is the time that the rest of the estimate takes at the present rate; 0 if it cannot be told.
+func (m *Meter) ETA(estimate int64) time.Duration {
+	if len(m.samples) == 0 {
+		return 0
+	}
+	last := m.samples[len(m.samples)-1]
+	eta, _ := ETA(last.items, estimate, m.Rate(), last.at-m.start.at)
+	return eta
+}
+
+// ETA is the time that the rest of an estimate takes at so many items a second, for a load that has
+// run for some time. It is unknown before one per cent is copied or a minute has passed, when
+// nothing moves, and when there is more than was estimated.
+func ETA(items, estimate int64, rate float64, running time.Duration) (eta time.Duration, known bool) {
+	if rate <= 0 || estimate <= 0 || running < etaAfter || float64(items) < etaShare*float64(estimate) || items >= estimate {
+		return 0, false
+	}
+	seconds := float64(estimate-items) / rate
+	if seconds > etaAtMost.Seconds() {
+		return 0, false
+	}
+	return time.Duration(seconds * float64(time.Second)), true
+}
+
+// Percent is how much of an estimate is copied, rounded down. It is short of 100 until the load is
+// done: the estimate is up to six hours old, and items read again count again. Without an estimate
+// it is unknown.
+func Percent(items, estimate int64, done bool) (percent int, known bool) {
+	switch {
+	case done:
+		return 100, true
+	case estimate <= 0:
+		return 0, false
+	}
+	return min(99, int(float64(items)/float64(estimate)*100)), true
+}

@@ -1,0 +1,312 @@
+package backfill
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/test/virtual"
+)
+
+type partProgress = checkpoint.PartProgress
+
+// part is a part of a table in memory, written to out.
+func part(m ScanSource, out *target, index, total int) *Part {
+	return &Part{
+		Index: index, Total: total, Source: Segments{"Orders", m}, Write: out.write,
+		Save: func(context.Context, partProgress) error { return nil },
+	}
+}
+
+func (p *Part) run(ctx context.Context, from partProgress) (partProgress, error) {
+	return p.Run(ctx, ctx, from)
+}
+
+// Every item is loaded once, whatever the division, and what is counted adds up. Pages without
+// items are not the end.
+func TestPartsLoadEverythingOnce(t *testing.T) {
+	for _, total := range []int{1, 3, 200} {
+		m, out := newMemory(500), &target{}
+		var copied, read int
+		var items int64
+		for index := range total {
+			p := part(&halting{memory: m}, out, index, total)
+			p.Events = PartEvents{Copied: func(n int) { copied += n }, Read: func(n int, _ float64) { read += n }}
+			end, err := p.run(t.Context(), partProgress{})
+			if err != nil || end.Position != nil {
+				t.Fatalf("part %d of %d: %+v %v", index, total, end, err)
+			}
+			items += end.Items
+		}
+		if copied != 500 || read != 500 || items != 500 || out.missing(m) != nil || len(out.written) != 500 {
+			t.Errorf("of %d: %d copied, %d read, %d counted, missing %v", total, copied, read, items, out.missing(m))
+		}
+	}
+}
+
+// TestAPartCrashesAnywhere: a crash at every call in turn, before or after it took effect; the part
+// goes on from what was saved (B1, B2).
+func TestAPartCrashesAnywhere(t *testing.T) {
+	for _, page := range []int{1, 4} {
+		for _, before := range []bool{true, false} {
+			for at, crashed := 1, true; crashed; at++ {
+				synctest.Test(t, func(t *testing.T) { crashed = partCrashesAt(t, page, at, before) })
+			}
+		}
+	}
+}
+
+func partCrashesAt(t *testing.T, page, at int, before bool) (crashed bool) {
+	m, out := newMemory(25), &target{}
+	m.pages = func(uint64) int { return page }
+	calls := 0
+	step := func(effect func() error) error {
+		calls++
+		if at > 0 && (calls > at || calls == at && before) {
+			crashed = true
+			return errCrash // nothing happens any more after the crash
+		}
+		if err := effect(); err != nil {
+			return err
+		}
+		if calls == at {
+			crashed = true
+			return errCrash
+		}
+		return nil
+	}
+	m.calls = func(ctx context.Context) error {
+		_ = task.Sleep(ctx, 300*time.Millisecond) // so that saves become due
+		return step(func() error { return nil })
+	}
+	var saved []byte
+	load := func() error {
+		var from partProgress
+		if saved != nil {
+			if err := json.Unmarshal(saved, &from); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p := part(m, out, 0, 1)
+		p.Write = func(ctx context.Context, items []attribute.Item, at time.Time) error {
+			return step(func() error { return out.write(ctx, items, at) })
+		}
+		p.Save = func(_ context.Context, p partProgress) error {
+			return step(func() (err error) { saved, err = json.Marshal(p); return err })
+		}
+		_, err := p.run(t.Context(), from)
+		return err
+	}
+	err := load()
+	if crashed {
+		if !errors.Is(err, errCrash) {
+			t.Fatalf("crash at call %d: %v", at, err)
+		}
+		at = 0
+		err = load()
+	}
+	if err != nil || out.missing(m) != nil {
+		t.Fatalf("crash at call %d: %v, missing %v", at, err, out.missing(m))
+	}
+	return crashed
+}
+
+// TestH98_KilledAndTakenOver: workers are killed without warning under many schedules; others go on
+// with their parts when the leases are over.
+func TestH98_KilledAndTakenOver(t *testing.T) {
+	const parts = 5
+	for seed := range uint64(30) {
+		w := virtual.NewWorld(seed, day, false)
+		m, out := newMemory(120), &target{}
+		pause := func(ctx context.Context) error {
+			return task.Sleep(ctx, time.Duration(w.Rand().IntN(900))*time.Millisecond)
+		}
+		m.calls, m.after = pause, pause
+		saved, ended := make([]partProgress, parts), make([]bool, parts)
+		err := w.Run(24*time.Hour, func(ctx context.Context) {
+			for index := range parts {
+				for kills := 0; !ended[index]; kills++ {
+					worker := w.NewProcess(fmt.Sprint("worker", index, "-", kills))
+					worker.Go("load", func() {
+						p := part(m, out, index, parts)
+						p.Write = func(ctx context.Context, items []attribute.Item, at time.Time) error {
+							if err := pause(ctx); err != nil {
+								return err
+							}
+							return out.write(ctx, items, at)
+						}
+						p.Save = func(ctx context.Context, p partProgress) error {
+							if err := pause(ctx); err != nil {
+								return err
+							}
+							saved[index] = p
+							return pause(ctx)
+						}
+						if _, err := p.run(worker.Context(), saved[index]); err != nil {
+							t.Errorf("seed %d: %v", seed, err)
+						}
+						ended[index] = true
+					})
+					_ = task.Sleep(ctx, time.Duration(1+w.Rand().IntN(5))*time.Second)
+					if !ended[index] {
+						worker.Kill()
+					}
+				}
+			}
+		})
+		if keys := out.missing(m); err != nil || keys != nil {
+			t.Fatalf("seed %d: %v, missing %v", seed, err, keys)
+		}
+	}
+}
+
+// TestH31_ImagesOfAPartDoNotClaimToBeYounger: the time given with a page is when it was asked for,
+// by the attempt that was answered (B3).
+func TestH31_ImagesOfAPartDoNotClaimToBeYounger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, slow, asked := newMemory(30), 0, time.Time{}
+		m.clock = time.Now
+		m.calls = func(ctx context.Context) error {
+			asked = task.Now(ctx)
+			if slow++; slow == 2 {
+				_ = task.Sleep(ctx, time.Hour)
+				return &cdc.Error{Op: "Scan", Reason: cdc.Throttled, Err: errors.New("busy")}
+			}
+			return task.Sleep(ctx, time.Second)
+		}
+		p := part(m, &target{}, 0, 1)
+		p.Retry = func(ctx context.Context, op func(context.Context) error) error {
+			for op(ctx) != nil {
+			}
+			return nil
+		}
+		pages := 0
+		p.Write = func(_ context.Context, _ []attribute.Item, at time.Time) error {
+			if pages++; !at.Equal(asked) {
+				t.Errorf("claims %s, was asked for at %s", at, asked)
+			}
+			return nil
+		}
+		if _, err := p.run(t.Context(), partProgress{}); err != nil || pages < 3 {
+			t.Error(pages, err)
+		}
+	})
+}
+
+// A worker that is asked to stop leaves the part between two pages, also while it waits for its
+// limits, and what it has done is saved.
+func TestAPartIsDrained(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, out := newMemory(100), &target{}
+		var saved partProgress
+		p := part(m, out, 0, 1)
+		p.Limits = NewLimits(0.001, 0)
+		p.Save = func(_ context.Context, to partProgress) error { saved = to; return nil }
+		drain, stop := context.WithCancel(t.Context())
+		g := task.NewGroup(t.Context(), 0)
+		g.Go("operator", func(ctx context.Context) error {
+			defer stop()
+			return task.Sleep(ctx, time.Minute)
+		})
+		began := task.Mono(t.Context())
+		at, err := p.Run(drain, t.Context(), partProgress{})
+		if took := task.Mono(t.Context()) - began; !errors.Is(err, ErrDrained) || took != time.Minute {
+			t.Errorf("left after %s: %v", took, err)
+		}
+		if saved.Items == 0 || saved.Items != at.Items || saved.Position == nil || int(at.Items) != len(out.written) {
+			t.Errorf("saved %+v of %+v", saved, at)
+		}
+		if err := g.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		p.Limits = nil
+		if _, err := p.run(t.Context(), saved); err != nil || out.missing(m) != nil {
+			t.Errorf("gone on with: %v, missing %v", err, out.missing(m))
+		}
+		for key, n := range out.written {
+			if n != 1 {
+				t.Errorf("%s is written %d times", key, n)
+			}
+		}
+	})
+}
+
+// What ends a part is what Run returns, and nothing is saved of it, once the right to do so is
+// over.
+func TestAPartEndsWithWhatEndedIt(t *testing.T) {
+	failed := errors.New("no")
+	for name, spoil := range map[string]func(p *Part, end context.CancelCauseFunc){
+		"a read": func(p *Part, _ context.CancelCauseFunc) {
+			p.Retry = func(context.Context, func(context.Context) error) error { return failed }
+		},
+		"a write": func(p *Part, _ context.CancelCauseFunc) {
+			p.Write = func(context.Context, []attribute.Item, time.Time) error { return failed }
+		},
+		"a save": func(p *Part, _ context.CancelCauseFunc) {
+			p.Save = func(context.Context, partProgress) error { return failed }
+		},
+		"the end of its lease": func(p *Part, end context.CancelCauseFunc) {
+			write := p.Write
+			p.Write = func(ctx context.Context, items []attribute.Item, at time.Time) error {
+				end(failed)
+				return write(ctx, items, at)
+			}
+			p.Save = func(context.Context, partProgress) error { return errors.New("saved without the right to") }
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			m, out := newMemory(100), &target{}
+			m.calls = func(ctx context.Context) error { return task.Sleep(ctx, saveEvery-time.Millisecond) }
+			p := part(m, out, 0, 1)
+			ctx, end := context.WithCancelCause(t.Context())
+			defer end(nil)
+			spoil(p, end)
+			at, err := p.run(ctx, partProgress{})
+			if !errors.Is(err, failed) || strings.Contains(err.Error(), "without the right") || len(out.written) > 14 || int(at.Items) != len(out.written) {
+				t.Errorf("%s: %d items are written, %d counted: %v", name, len(out.written), at.Items, err)
+			}
+		})
+	}
+}
+
+// Progress is saved about once a second, and what is saved stands still.
+func TestAPartSavesOnceASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, saves := newMemory(700), []partProgress{}
+		m.calls = func(ctx context.Context) error { return task.Sleep(ctx, 100*time.Millisecond) }
+		p := part(m, &target{}, 0, 1)
+		p.Save = func(_ context.Context, to partProgress) error { saves = append(saves, to); return nil }
+		if _, err := p.run(t.Context(), partProgress{}); err != nil || len(saves) < 9 || len(saves) > 10 { // 100 pages
+			t.Errorf("%d saves: %v", len(saves), err)
+		}
+		for i, s := range saves {
+			if want := int64(70 * (i + 1)); s.Items != want || s.Position == nil || i > 0 && (s.Rate < 60 || s.Rate > 80) {
+				t.Errorf("save %d is %+v, want %d items", i, s, want)
+			}
+		}
+	})
+}
+
+// What a part cannot go on from ends it, without showing what that is; so does a page that does not
+// move.
+func TestAPartThatCannotGoOn(t *testing.T) {
+	for _, position := range []string{`{"pk":{"Q":"secret"}}`, `"secret"`, `{}`, `secret`} {
+		_, err := part(newMemory(10), &target{}, 0, 1).run(t.Context(), partProgress{Position: []byte(position)})
+		if !errors.Is(err, ErrProgress) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("from %s: %v", position, err)
+		}
+	}
+	stuck := attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String("item1")}})
+	if _, err := part(repeating{newMemory(10), stuck}, &target{}, 0, 1).run(t.Context(), partProgress{}); !cdc.Is(err, cdc.Malformed) {
+		t.Error(err)
+	}
+}
