@@ -13,6 +13,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/loads"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
@@ -135,6 +136,9 @@ func readTable(ctx context.Context, ledger *checkpoint.Ledger, source string) (T
 		if in.Listings, err = ledger.Listings(ctx, source, in.State.Label); err != nil {
 			return in, err
 		}
+	}
+	if in.Parts, err = loads.ReadParts(ctx, ledger, in.State); err != nil {
+		return in, err
 	}
 	seat, err := ledger.Seat(ctx, source)
 	if err != nil {

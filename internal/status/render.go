@@ -71,7 +71,11 @@ func (m *Document) notes() []string {
 	add := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
 	for _, t := range m.Tables {
 		if t.NeedsLoad {
-			add("%s needs a load: %s", t.Source, OrDash(t.NeedsLoadReason))
+			since := ""
+			if t.LostFrom != nil {
+				since = "; changes since " + t.LostFrom.Format(time.RFC3339) + " may be lost"
+			}
+			add("%s needs a load: %s%s", t.Source, OrDash(t.NeedsLoadReason), since)
 		}
 		if t.Old {
 			add("Old: %s was last read %s ago; nothing is known since", t.Source, since(t.OldestReadAt, m.At))
