@@ -44,7 +44,7 @@ func TestProgressStandsStillWhileItIsSaved(t *testing.T) {
 // A load that may not save any more is another's: it ends with that, and reads no further.
 func TestLoadEndsWithASaveThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m, out, failed := newMemory(1000), &target{}, errors.New("the seat is lost")
+		m, out, failed := newMemory(1000), &target{}, errors.New("the keeper lease is lost")
 		m.pages = func(uint64) int { return 1 }
 		reads := 0
 		m.calls = func(ctx context.Context) error {
@@ -58,9 +58,9 @@ func TestLoadEndsWithASaveThatFails(t *testing.T) {
 	})
 }
 
-// Why a load failed, and why what it had done could not be saved, are both told: the second may be that the seat is another's, after which the first must not be repeated.
+// Why a load failed, and why what it had done could not be saved, are both told: the second may be that the keeper lease is another's, after which the first must not be repeated.
 func TestALoadThatFailsTellsOfItsLastSaveToo(t *testing.T) {
-	m, failed, unsaved := newMemory(10), errors.New("no page"), errors.New("the seat is lost")
+	m, failed, unsaved := newMemory(10), errors.New("no page"), errors.New("the keeper lease is lost")
 	m.after = func(context.Context) error { return failed }
 	s := &Scan{Table: "Orders", Source: m, Write: (&target{}).write, Save: func(context.Context, Progress) error { return unsaved }}
 	if _, err := s.Run(t.Context(), Progress{}); !errors.Is(err, failed) || !errors.Is(err, unsaved) {

@@ -49,7 +49,7 @@ type Orphan struct {
 	Reason     OrphanReason
 }
 
-// Place ranks the listed shards that are not known yet. Known shards keep their hops. The result does not depend on the order
+// RankShards ranks the listed shards that are not known yet. Known shards keep their hops. The result does not depend on the order
 // of its arguments, and parents stand before their children in it. The first complete listing of a generation must be
 // passed with first set: only then is a shard whose parent is not listed a root, since what was trimmed before we came is
 // the load's business. Later, such a parent held changes that nobody read.
@@ -57,7 +57,7 @@ type Orphan struct {
 // As long as no orphan was reported, every known shard has a higher hop than its known ancestors. An orphan that can be
 // read is both among the placed, so that the raised generation reads it and the next listing does not report it again,
 // and among the orphans.
-func Place(known []Node, listed []Shard, first bool) (placed []Node, orphans []Orphan) {
+func RankShards(known []Node, listed []Shard, first bool) (placed []Node, orphans []Orphan) {
 	f := newForest(known, listed, first)
 	for _, id := range f.fresh {
 		f.place(id)
@@ -92,7 +92,7 @@ func Leaves(known []Node) []string {
 	return leaves
 }
 
-// forest is the state of one Place.
+// forest is the state of one ranking.
 type forest struct {
 	first    bool
 	parent   map[string]string   // of every shard that is known or listed

@@ -51,11 +51,11 @@ func (f *failing) arm(n int) {
 // held leases the child, before the store is armed.
 func (f *failing) held() *checkpoint.Lease { return take(f.T, f.Context(), f.ledger, "c") }
 
-func (f *failing) seated() *checkpoint.Keeper {
+func (f *failing) keeping() *checkpoint.Keeper {
 	f.Helper()
-	seat, err := f.ledger.Seat(f.Context(), source)
+	seat, err := f.ledger.KeeperLease(f.Context(), source)
 	check(f.T, err)
-	k, err := f.ledger.TakeSeat(f.Context(), seat)
+	k, err := f.ledger.TakeKeeperLease(f.Context(), seat)
 	check(f.T, err)
 	return k
 }
@@ -101,7 +101,7 @@ func TestNoCallOfTheLedgerSwallowsAFailure(t *testing.T) {
 		},
 		"raise": func(f *failing) operation {
 			return func(ctx context.Context) error {
-				_, err := f.ledger.Raise(ctx, source, 1, checkpoint.Gap{Kind: checkpoint.KindStream, Shard: "t", Reason: "lost"}, nil)
+				_, err := f.ledger.Raise(ctx, source, 1, checkpoint.DeclaredGap{Kind: checkpoint.KindStream, Shard: "t", Reason: "lost"}, nil)
 				return err
 			}
 		},
@@ -188,18 +188,18 @@ func TestNoCallOfTheLedgerSwallowsAFailure(t *testing.T) {
 			return func(ctx context.Context) error { return f.ledger.RemoveParts(ctx, source) }
 		},
 		"seat": func(f *failing) operation {
-			return func(ctx context.Context) error { _, err := f.ledger.Seat(ctx, source); return err }
+			return func(ctx context.Context) error { _, err := f.ledger.KeeperLease(ctx, source); return err }
 		},
 		"take the seat": func(f *failing) operation {
-			seat, err := f.ledger.Seat(f.Context(), source)
+			seat, err := f.ledger.KeeperLease(f.Context(), source)
 			check(f.T, err)
-			return func(ctx context.Context) error { _, err := f.ledger.TakeSeat(ctx, seat); return err }
+			return func(ctx context.Context) error { _, err := f.ledger.TakeKeeperLease(ctx, seat); return err }
 		},
 		"save a scan": func(f *failing) operation {
-			k := f.seated()
+			k := f.keeping()
 			return func(ctx context.Context) error { return k.SaveScan(ctx, []byte(`{}`), checkpoint.Pace{}) }
 		},
-		"release the seat": func(f *failing) operation { return f.seated().Release },
+		"release the keeper lease": func(f *failing) operation { return f.keeping().Release },
 		"beat": func(f *failing) operation {
 			return func(ctx context.Context) error { _, _, err := f.ledger.Beat(ctx, source, witness(f)); return err }
 		},

@@ -37,7 +37,7 @@ func (k GapKind) widen(other GapKind) GapKind {
 }
 
 // Gap is a break of continuity: changes of the stream, or rows of the target, that were lost.
-type Gap struct {
+type DeclaredGap struct {
 	At         time.Time `json:"at"`
 	Kind       GapKind   `json:"kind,omitempty"`
 	Shard      string    `json:"shard,omitempty"`
@@ -50,14 +50,14 @@ type Gap struct {
 
 // noteGap adds the gap once and suspends the promise, unless a later generation was loaded and
 // swept already.
-func noteGap(s *TableState, gap Gap) {
+func noteGap(s *TableState, gap DeclaredGap) {
 	if gap.Kind == "" || gap.Kind == KindStream && gap.LostFrom.IsZero() {
 		gap.Kind = KindUnknown // no window is known to begin early enough
 	}
 	if gap.Generation >= s.Base {
 		s.suspend(gap)
 	}
-	known := func(g Gap) bool {
+	known := func(g DeclaredGap) bool {
 		return g.Shard == gap.Shard && g.Reason == gap.Reason && g.Generation == gap.Generation
 	}
 	if slices.ContainsFunc(s.Gaps, known) {
@@ -71,7 +71,7 @@ func noteGap(s *TableState, gap Gap) {
 }
 
 // suspend ends the promise until the table is loaded again.
-func (s *TableState) suspend(gap Gap) {
+func (s *TableState) suspend(gap DeclaredGap) {
 	s.NeedsLoad, s.Reason = true, gap.Reason
 	s.Kind = s.Kind.widen(gap.Kind)
 	if !gap.LostFrom.IsZero() {

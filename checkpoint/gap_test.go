@@ -22,7 +22,7 @@ func TestH103_LostFromIsWrittenWithTheRaise(t *testing.T) {
 		check(t, held.Commit(ctx, applied))
 		a.Heard(ctx, begin.Add(30*time.Hour))
 		check(t, held.Declare(ctx, checkpoint.Trimmed, "trimmed"))
-		gap := checkpoint.Gap{Kind: checkpoint.KindStream, Shard: "s", Reason: "trimmed"}
+		gap := checkpoint.DeclaredGap{Kind: checkpoint.KindStream, Shard: "s", Reason: "trimmed"}
 		want := begin.Add(time.Hour - checkpoint.Slack)
 		state, err := a.Raise(ctx, source, 1, gap, nil)
 		check(t, err)
@@ -80,19 +80,19 @@ func TestLostFrom(t *testing.T) {
 // TestH107_TheWidestKindStays: a stream's gap is mended by less than a copy only if nothing else
 // was lost since the base, and it is known since when.
 func TestH107_TheWidestKindStays(t *testing.T) {
-	known := checkpoint.Gap{Kind: checkpoint.KindStream, Shard: "a", LostFrom: begin}
-	later := checkpoint.Gap{Kind: checkpoint.KindStream, Shard: "b", LostFrom: begin.Add(time.Hour)}
-	unknown := checkpoint.Gap{Kind: checkpoint.KindStream, Shard: "c"}
-	target := checkpoint.Gap{Kind: checkpoint.KindTargetLost}
+	known := checkpoint.DeclaredGap{Kind: checkpoint.KindStream, Shard: "a", LostFrom: begin}
+	later := checkpoint.DeclaredGap{Kind: checkpoint.KindStream, Shard: "b", LostFrom: begin.Add(time.Hour)}
+	unknown := checkpoint.DeclaredGap{Kind: checkpoint.KindStream, Shard: "c"}
+	target := checkpoint.DeclaredGap{Kind: checkpoint.KindTargetLost}
 	for name, c := range map[string]struct {
-		gaps []checkpoint.Gap
+		gaps []checkpoint.DeclaredGap
 		want checkpoint.GapKind
 	}{
-		"stream":             {[]checkpoint.Gap{later, known}, checkpoint.KindStream},
-		"target, stream":     {[]checkpoint.Gap{target, known}, checkpoint.KindTargetLost},
-		"stream, target":     {[]checkpoint.Gap{known, later, target}, checkpoint.KindTargetLost},
-		"stream, since when": {[]checkpoint.Gap{known, unknown}, checkpoint.KindUnknown},
-		"without a kind":     {[]checkpoint.Gap{known, {}}, checkpoint.KindUnknown},
+		"stream":             {[]checkpoint.DeclaredGap{later, known}, checkpoint.KindStream},
+		"target, stream":     {[]checkpoint.DeclaredGap{target, known}, checkpoint.KindTargetLost},
+		"stream, target":     {[]checkpoint.DeclaredGap{known, later, target}, checkpoint.KindTargetLost},
+		"stream, since when": {[]checkpoint.DeclaredGap{known, unknown}, checkpoint.KindUnknown},
+		"without a kind":     {[]checkpoint.DeclaredGap{known, {}}, checkpoint.KindUnknown},
 	} {
 		virtually(t, func(ctx context.Context, p *place) {
 			_, a := p.worker("a")
@@ -123,7 +123,7 @@ func TestAGapOfBeforeTheBaseIsMended(t *testing.T) {
 			return nil
 		})
 		check(t, err)
-		late, err := a.Raise(ctx, source, 1, checkpoint.Gap{Kind: checkpoint.KindTargetLost, Reason: "late"}, nil)
+		late, err := a.Raise(ctx, source, 1, checkpoint.DeclaredGap{Kind: checkpoint.KindTargetLost, Reason: "late"}, nil)
 		check(t, err)
 		if late.Generation != state.Generation || late.NeedsLoad || late.Kind != "" || late.GapCount != 2 {
 			t.Errorf("after a late gap: %+v", late)

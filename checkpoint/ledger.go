@@ -65,7 +65,7 @@ type Ledger struct {
 	tables    memory[TableState]
 	shards    memory[Shard]
 	parts     memory[Part]
-	seats     memory[keeperRecord]
+	keepers   memory[keeperRecord]
 	open      memory[openShards]
 }
 

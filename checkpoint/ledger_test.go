@@ -137,12 +137,12 @@ func TestTablesWithSimilarNames(t *testing.T) {
 		if left := rows(t, ctx, a); len(left) > 0 {
 			t.Errorf("shards of other tables: %v", left)
 		}
-		seat, err := a.Seat(ctx, "Tx")
+		lease, err := a.KeeperLease(ctx, "Tx")
 		check(t, err)
-		_, err = a.TakeSeat(ctx, seat)
+		_, err = a.TakeKeeperLease(ctx, lease)
 		check(t, err)
-		if seat, err = a.Seat(ctx, source); err != nil || seat.Owner() != "" {
-			t.Errorf("the seat is %q's, %v", seat.Owner(), err)
+		if lease, err = a.KeeperLease(ctx, source); err != nil || lease.Owner() != "" {
+			t.Errorf("the keeper lease is %q's, %v", lease.Owner(), err)
 		}
 		create(t, ctx, a)
 		all, err := a.Tables(ctx)

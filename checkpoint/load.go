@@ -464,6 +464,6 @@ func (l *Ledger) Redo(ctx context.Context, source string, from uint32, reason st
 		return TableState{}, (&TableState{Source: source}).AskLoad(time.Time{}, false)
 	}
 	at := task.Now(ctx)
-	gap := Gap{Kind: KindAskedFor, Reason: reason}
+	gap := DeclaredGap{Kind: KindAskedFor, Reason: reason}
 	return l.Raise(ctx, source, from, gap, func(s *TableState) { s.ask(at, approved) })
 }

@@ -48,7 +48,7 @@ type Part struct {
 	// Begun is when it was first leased, on the clock of who did; for people.
 	Begun time.Time `json:"begun,omitzero"`
 	PartProgress
-	Sign
+	Heartbeat
 
 	// Counter is the row's counter when it was read; 0 if there is no row.
 	Counter uint64 `json:"-"`
@@ -174,7 +174,7 @@ func (l *Ledger) RemoveParts(ctx context.Context, source string) error {
 
 // PartLease is the right to move one part on, for as long as its context lives.
 type PartLease struct {
-	*tenure
+	*rowLease
 	ctx  context.Context
 	part Part
 	note Trouble // guarded by mu
@@ -197,7 +197,7 @@ func (l *Ledger) TakePart(ctx context.Context, p Part) (*PartLease, error) {
 			return nil, ErrTaken
 		}
 		p.State, p.Owner = PartOpen, l.worker
-		p.Sign, p.Rate = l.sign(ctx, Trouble{}), 0
+		p.Heartbeat, p.Rate = l.heartbeat(ctx, Trouble{}), 0
 		if p.Begun.IsZero() {
 			p.Begun = p.WrittenAt
 		}
@@ -208,7 +208,7 @@ func (l *Ledger) TakePart(ctx context.Context, p Part) (*PartLease, error) {
 	if err != nil {
 		return nil, err
 	}
-	lease.tenure, lease.ctx = t, held
+	lease.rowLease, lease.ctx = t, held
 	return lease, nil
 }
 
@@ -260,7 +260,7 @@ func (l *PartLease) conclude(ctx context.Context, state PartState, change func(*
 			return err
 		}
 		p.State, p.Owner = state, ""
-		p.Sign, p.Rate = l.ledger.unowned(ctx), 0
+		p.Heartbeat, p.Rate = l.ledger.unowned(ctx), 0
 		return nil
 	})
 	if p := l.Part(); errors.Is(err, ErrLeaseLost) && p.Owner == "" && p.State == state {
@@ -276,7 +276,7 @@ func (l *PartLease) change(ctx context.Context, change func(*Part) error) error 
 		note := l.note
 		next = l.part
 		l.mu.Unlock()
-		next.Sign = l.ledger.sign(ctx, note)
+		next.Heartbeat = l.ledger.heartbeat(ctx, note)
 		if err := change(&next); err != nil {
 			return nil, err
 		}

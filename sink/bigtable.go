@@ -167,6 +167,34 @@ func (b *Bigtable) ReadRows(ctx context.Context, table string, r Range, f func(R
 	return classify("ReadRows", err)
 }
 
+// ReadMarks implements MarkReader. A cell that both filters let pass comes twice, once without its value.
+func (b *Bigtable) ReadMarks(ctx context.Context, table string, r Range, unmarked bool, limit int, f func(Row) error) error {
+	filter := bigtable.InterleaveFilters(bigtable.ColumnRangeFilter(LiveFamily, "", ""), bigtable.ColumnRangeFilter(GoneFamily, "", ""))
+	if unmarked {
+		first := bigtable.ChainFilters(bigtable.CellsPerRowLimitFilter(1), bigtable.StripValueFilter())
+		filter = bigtable.InterleaveFilters(bigtable.ColumnRangeFilter(LiveFamily, "", ""), bigtable.ColumnRangeFilter(GoneFamily, "", ""), first)
+	}
+	options := []bigtable.ReadOption{bigtable.RowFilter(filter)}
+	if limit > 0 {
+		options = append(options, bigtable.LimitRows(int64(limit)))
+	}
+	var stop error
+	err := b.Open(table).ReadRows(ctx, rowRange(r), func(row bigtable.Row) bool {
+		stop = f(Marks(rowOf(row)))
+		return stop == nil
+	}, options...)
+	if stop != nil {
+		return stop
+	}
+	return classify("ReadRows", err)
+}
+
+// SampleKeys implements MarkReader. The service names the end of the table as the empty key.
+func (b *Bigtable) SampleKeys(ctx context.Context, table string) ([]string, error) {
+	keys, err := b.Open(table).SampleRowKeys(ctx)
+	return slices.DeleteFunc(keys, func(key string) bool { return key == "" }), classify("SampleRowKeys", err)
+}
+
 // Look implements Looker.
 func (b *Bigtable) Look(ctx context.Context, m *transform.RowMutation, before int64) (Row, error) {
 	found := Row{Key: m.Row}

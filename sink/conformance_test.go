@@ -22,6 +22,7 @@ import (
 type target interface {
 	sink.Table
 	sink.Reader
+	sink.MarkReader
 }
 
 // emulator is Google's in-memory Bigtable with the tables "t" (families d, e and ours) and "state".

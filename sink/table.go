@@ -2,6 +2,7 @@ package sink
 
 import (
 	"context"
+	"slices"
 
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
@@ -19,6 +20,25 @@ type Reader interface {
 	// returns one, or *Error.
 	ReadRows(ctx context.Context, table string, r Range, f func(Row) error) error
 }
+
+// MarkReader reads what is ours of rows: versions, tombstones and origins. A sweep of a whole table reads few bytes of a row so.
+type MarkReader interface {
+	// ReadMarks calls f for the first rows of the range, as many as limit, of which each is as Marks shows it. Rows without marks are left out unless
+	// unmarked is set. Limit 0 is no limit. Errors are as ReadRows's.
+	ReadMarks(ctx context.Context, table string, r Range, unmarked bool, limit int, f func(Row) error) error
+	// SampleKeys are row keys in order that divide the table into parts of about the same size; none of a small one. Errors are *Error.
+	SampleKeys(ctx context.Context, table string) ([]string, error)
+}
+
+// Marks is a row without its data: its key, and the cells of our own families.
+func Marks(r Row) Row {
+	r.Own = slices.DeleteFunc(slices.Clone(r.Own), func(c transform.Cell) bool { return len(c.Value) == 0 })
+	r.Cells = nil
+	return r
+}
+
+// Marked tells whether a row has cells of our own families.
+func (r Row) Marked() bool { return r.Held() != "" || len(r.Own) > 0 }
 
 // Range is the rows from From, which is included, up to To, which is not; empty means no bound.
 type Range struct{ From, To string }

@@ -323,13 +323,13 @@ func (w *Writer) park(ctx context.Context, b *transform.Batch) error {
 // supersede forgets what is parked of items that had no address, now that their next change is durable or parked. No row tells of it: where
 // such a record has an address, Resolve finds the newer version there.
 func (w *Writer) supersede(ctx context.Context, b *transform.Batch) error {
-	for len(b.Astray) > 0 {
-		a := b.Astray[0]
+	for len(b.Unaddressed) > 0 {
+		a := b.Unaddressed[0]
 		err := w.bounded(ctx, func(ctx context.Context) error { return w.o.Parking.Supersede(ctx, b.Source, a.Item, a.Version) })
 		if err != nil {
 			return err
 		}
-		b.Astray = b.Astray[1:]
+		b.Unaddressed = b.Unaddressed[1:]
 	}
 	return nil
 }

@@ -25,12 +25,12 @@ type history struct {
 	addresses []address
 	rule      *rule // that decides for the newest image
 	// reason is why the newest image has no address, unknown why the page does not tell all addresses: then the item is parked.
-	reason  error
-	unknown string
-	keyOnly bool     // all addresses are those of every image
-	astray  bool     // an old image has no address: a change that brought it is parked
-	puts    [][]Cell // room for one
-	moments []moment // of a mapping that keeps older cells: all changes of the item in the page
+	reason      error
+	unknown     string
+	keyOnly     bool     // all addresses are those of every image
+	unaddressed bool     // an old image has no address: a change that brought it is parked
+	puts        [][]Cell // room for one
+	moments     []moment // of a mapping that keeps older cells: all changes of the item in the page
 }
 
 // moment is a change of an item and the time of its cells.
@@ -72,8 +72,8 @@ func Fold(m *Mapping, changes []cdc.Change, s Stamp) Batch {
 		if reason != "" {
 			b.Parked = append(b.Parked, b.Park(base, reason)) // and every address is removed: there is no own one
 		}
-		if h.astray {
-			b.Astray = append(b.Astray, Astray{h.item, v})
+		if h.unaddressed {
+			b.Unaddressed = append(b.Unaddressed, Unaddressed{h.item, v})
 		}
 		first := len(b.Rows)
 		b.Rows = m.mutations(b.Rows, base, h, puts)
@@ -150,7 +150,7 @@ func (m *Mapping) histories(changes []cdc.Change, notBefore time.Time) ([]histor
 			// The addresses of the first change are those of all.
 		case m.keyOnly:
 			h.reason = h.add(m, &s, c.Keys, i, true)
-			h.astray = h.reason != nil
+			h.unaddressed = h.reason != nil
 		default:
 			h.follow(m, &s, c, i)
 		}
@@ -163,7 +163,7 @@ func (m *Mapping) histories(changes []cdc.Change, notBefore time.Time) ([]histor
 func (h *history) follow(m *Mapping, s *scratch, c *cdc.Change, i int) {
 	h.reason, h.rule = nil, nil
 	if c.Old.Exists() {
-		h.astray = h.add(m, s, c.Old, i, false) != nil || h.astray
+		h.unaddressed = h.add(m, s, c.Old, i, false) != nil || h.unaddressed
 	}
 	if c.New.Exists() {
 		h.reason = h.add(m, s, c.New, i, true)
@@ -181,7 +181,7 @@ func cellTime(t time.Time) int64 { return max(0, t.UnixMilli()) * 1000 }
 // later than the moment at which the read began. Items that cannot be mapped are parked as Fold parks them.
 func Load(m *Mapping, items []attribute.Item, generation uint32, readAt time.Time) Batch {
 	micros := cellTime(readAt)
-	v := NewVersion(generation, LoadHop, cdc.SequenceOf(uint64(max(0, readAt.Unix()))), CountExact)
+	v := loadVersion(generation, readAt)
 	b := Batch{
 		Source: m.Source, Changes: len(items), Latest: time.UnixMicro(micros).UTC(), mapping: m, items: items, readAt: readAt,
 		Rows: make([]RowMutation, 0, len(items)),
@@ -206,4 +206,9 @@ func Load(m *Mapping, items []attribute.Item, generation uint32, readAt time.Tim
 		b.Rows = m.mutations(b.Rows, base, &h, puts)
 	}
 	return b
+}
+
+// loadVersion is the version of what a load or a sweep read at a time.
+func loadVersion(generation uint32, readAt time.Time) Version {
+	return NewVersion(generation, LoadHop, cdc.SequenceOf(uint64(max(0, readAt.Unix()))), CountExact)
 }

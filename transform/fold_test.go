@@ -419,16 +419,16 @@ func TestFoldTellsWhatHadNoAddress(t *testing.T) {
 			change(4, cdc.Insert, attribute.Item{}, a)}, "4"},
 	} {
 		b := Fold(m, c.changes, stamp)
-		if c.want == "[]" && len(b.Astray) == 0 {
+		if c.want == "[]" && len(b.Unaddressed) == 0 {
 			continue
 		}
-		if len(b.Astray) != 1 || b.Astray[0].Item != m.ItemKey(a) || b.Astray[0].Version.Sequence().String() != c.want {
-			t.Errorf("%s: %v", name, b.Astray)
+		if len(b.Unaddressed) != 1 || b.Unaddressed[0].Item != m.ItemKey(a) || b.Unaddressed[0].Version.Sequence().String() != c.want {
+			t.Errorf("%s: %v", name, b.Unaddressed)
 		}
 	}
 	long := item("pk", attribute.String(strings.Repeat("k", MaxRowKeyBytes+1)))
 	gone := cdc.Change{Event: cdc.Remove, Sequence: cdc.SequenceOf(2), Keys: long}
-	if b := Fold(foldMappings(t)["default"], []cdc.Change{gone}, stamp); len(b.Astray) != 1 || len(b.Rows)+len(b.Parked) > 0 {
+	if b := Fold(foldMappings(t)["default"], []cdc.Change{gone}, stamp); len(b.Unaddressed) != 1 || len(b.Rows)+len(b.Parked) > 0 {
 		t.Errorf("a key that no row can have: %+v", b)
 	}
 }

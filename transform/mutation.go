@@ -72,9 +72,9 @@ type Batch struct {
 	Source string
 	Rows   []RowMutation
 	Parked []Parked
-	// Astray are the items that had no address before their newest change. What is parked of them from before names no row by which it could
+	// Unaddressed are the items that had no address before their newest change. What is parked of them from before names no row by which it could
 	// be told that it is obsolete.
-	Astray []Astray
+	Unaddressed []Unaddressed
 	// Changes is how many changes the batch was folded from.
 	Changes int
 	// Ignored is how many items rules say to ignore, by the rule's name; nil if there are none.
@@ -87,6 +87,7 @@ type Batch struct {
 	mapping *Mapping
 	changes []cdc.Change     // of a page
 	items   []attribute.Item // of a load; then changes is empty
+	absent  []attribute.Item // keys of items that a sweep did not find; they are counted behind items
 	readAt  time.Time        // of a load
 }
 
@@ -96,8 +97,8 @@ type Reading struct {
 	Mono time.Duration
 }
 
-// Astray is an item, by its ItemKey, and the version of its newest change in a page.
-type Astray struct {
+// Unaddressed is an item, by its ItemKey, and the version of its newest change in a page.
+type Unaddressed struct {
 	Item    string
 	Version Version
 }
@@ -109,10 +110,13 @@ func (b *Batch) Park(row RowMutation, reason string) Parked {
 }
 
 // change is the record that a mutation came from. An item of a load was read, not changed; its record says so as an insert at
-// the time it was read.
+// the time it was read, or as a remove if it was not there.
 func (b *Batch) change(i int, v Version) cdc.Change {
 	if i < len(b.changes) {
 		return b.changes[i]
+	}
+	if i >= len(b.items) {
+		return cdc.Change{Event: cdc.Remove, Sequence: v.Sequence(), Time: b.readAt, Keys: b.absent[i-len(b.items)]}
 	}
 	return cdc.Change{Event: cdc.Insert, Sequence: v.Sequence(), Time: b.readAt, Keys: b.mapping.Keys(b.items[i]), New: b.items[i]}
 }

@@ -81,7 +81,7 @@ func TestAMissingOldImageIsMissedForTheWholePage(t *testing.T) {
 func TestAnInsertSupersedesWhatALoadParked(t *testing.T) {
 	long := item("pk", attribute.String(strings.Repeat("k", MaxRowKeyBytes+1)))
 	inserted := cdc.Change{Event: cdc.Insert, Sequence: cdc.SequenceOf(2), Keys: long, New: long}
-	if b := Fold(foldMappings(t)["default"], []cdc.Change{inserted}, stamp); len(b.Astray) != 1 || len(b.Parked) != 1 {
+	if b := Fold(foldMappings(t)["default"], []cdc.Change{inserted}, stamp); len(b.Unaddressed) != 1 || len(b.Parked) != 1 {
 		t.Errorf("%+v", b)
 	}
 }

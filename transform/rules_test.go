@@ -99,8 +99,8 @@ func drawSingleTable(t *rapid.T, m *Mapping) *source {
 	text := func(label string, values ...string) attribute.Value {
 		return attribute.String(rapid.SampledFrom(values).Draw(t, label))
 	}
-	partitions := map[string][]string{"VideoApp": {"VIDEO#1", "VIDEO#2", "PRESENCE#1"}, "Billing": {"INVOICE#1", "PAYMENT#1", "PAYMENT#2"}, "Moving": {"p", "q#"}, "Shapes": {"p"}}[m.Source]
-	sorts := map[string][]string{"VideoApp": {"META", "COMMENT#1", "COMMENT#1.1", "ODD"}, "Billing": {"INVOICE#1", "PAYMENT#1", "PAYMENT#2"}, "Moving": {"s", "#s"}, "Shapes": {"r", "s"}}[m.Source]
+	partitions := map[string][]string{"VideoApp": {"VIDEO#1", "VIDEO#2", "PRESENCE#1"}, "Billing": {"INVOICE#1", "PAYMENT#1", "PAYMENT#2"}, "Moving": {"p", "q#"}, "Shapes": {"p"}, "Orders": {"p", "q#"}}[m.Source]
+	sorts := map[string][]string{"VideoApp": {"META", "COMMENT#1", "COMMENT#1.1", "ODD"}, "Billing": {"INVOICE#1", "PAYMENT#1", "PAYMENT#2"}, "Moving": {"s", "#s"}, "Shapes": {"r", "s"}, "Orders": {"s", "#s"}}[m.Source]
 	for range rapid.IntRange(1, 40).Draw(t, "writes") {
 		keys := item("PK", text("PK", partitions...), "SK", text("SK", sorts...))
 		if rapid.IntRange(0, 3).Draw(t, "remove") == 0 {

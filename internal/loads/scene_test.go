@@ -84,7 +84,7 @@ func (s *scene) state(ctx context.Context) checkpoint.TableState {
 // lose raises the generation because of a gap.
 func (s *scene) lose(ctx context.Context) {
 	s.Helper()
-	_, err := s.worker.Raise(ctx, "Orders", s.state(ctx).Generation, checkpoint.Gap{Kind: checkpoint.KindStream, Shard: "shard-1", Reason: "changes were trimmed before they were read",
+	_, err := s.worker.Raise(ctx, "Orders", s.state(ctx).Generation, checkpoint.DeclaredGap{Kind: checkpoint.KindStream, Shard: "shard-1", Reason: "changes were trimmed before they were read",
 		LostFrom: noon.Add(-25 * time.Hour)}, nil)
 	s.check(err)
 }

@@ -5,8 +5,10 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// CheckState tells, from what a ledger holds of a table, whether Run would refuse the table that was described under this mapping: with a *SourceError, or
-// checkpoint.ErrMappingChanged unless a changed mapping is accepted. It changes nothing, so that it can be asked before anything is created (H99).
+// CheckState tells, from what a ledger holds of a table, whether Run would refuse the table that
+// was described under this mapping: with a *SourceError, or checkpoint.ErrMappingChanged unless a
+// changed mapping is accepted. It changes nothing, so that it can be asked before anything is
+// created (H99).
 func CheckState(state checkpoint.TableState, d backfill.Description, mappingHash string, acceptMapping bool) error {
 	if err := CheckSource(d, state.StreamARN); err != nil {
 		return err

@@ -8,8 +8,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// TestH64_H75_AdvanceByTheServicesTimes: what coverage is judged by comes from the service: the time of the latest change applied, however late
-// it was read, and the service's clock at the first read, however wrong this worker's is.
+// TestH64_H75_AdvanceByTheServicesTimes: what coverage is judged by comes from the service: the
+// time of the latest change applied, however late it was read, and the service's clock at the first
+// read, however wrong this worker's is.
 func TestH64_H75_AdvanceByTheServicesTimes(t *testing.T) {
 	event := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 	answered, sent := event.Add(20*time.Hour), event.Add(23*time.Hour)

@@ -1,7 +1,6 @@
 package pipeline
 
 import (
-	"context"
 	"maps"
 	"slices"
 	"sync"
@@ -12,7 +11,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// shares are what the workers of the pipeline hold, over all tables, as this process last saw it. The tasks of all tables use them together.
+// shares are what the workers of the pipeline hold, over all tables, as this process last saw it.
+// The tasks of all tables use them together.
 type shares struct {
 	mu     sync.Mutex
 	tables map[string]map[string]int // shards by worker, by table
@@ -20,17 +20,14 @@ type shares struct {
 	taken  time.Duration             // when it last took a shard over
 }
 
-// see notes who holds what of a table.
-func (s *shares) see(table string, held []checkpoint.Available) {
+// see notes how many leases of a table each worker holds.
+func (s *shares) see(table string, held map[string]int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.tables == nil {
 		s.tables = map[string]map[string]int{}
 	}
-	s.tables[table] = map[string]int{}
-	for _, h := range held {
-		s.tables[table][h.Shard.Owner]++
-	}
+	s.tables[table] = held
 }
 
 // forget leaves out a table that this process does not work on any more.
@@ -47,9 +44,10 @@ func (s *shares) followed() int {
 	return len(s.tables)
 }
 
-// busiest is the worker of which me should take over one of the table's shards now; "" if of none. There is one at a time: the numbers
-// must have been uneven for a lease, because a shard that ends is followed by its children soon, and who is gone holds its shards for so
-// long; and then one shard in a pass is taken over, so that all see what came of it.
+// busiest is the worker of which me should take over one of the table's shards now; "" if of none.
+// There is one at a time: the numbers must have been uneven for a lease, because a shard that ends
+// is followed by its children soon, and who is gone holds its shards for so long; and then one
+// shard in a pass is taken over, so that all see what came of it.
 func (s *shares) busiest(table, me string, now, lease, pass time.Duration) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,35 +68,42 @@ func (s *shares) busiest(table, me string, now, lease, pass time.Duration) strin
 	return ""
 }
 
-// tried notes that a shard of the table is being taken over. Whether that succeeds is seen in the next pass.
+// tried notes that a shard of the table is being taken over. Whether that succeeds is seen in the
+// next pass.
 func (s *shares) tried(now time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.taken = now
 }
 
-// even takes one shard over from a worker that holds at least two more than this one. The worker notices with its next write to the shard's
-// row; what it still writes to the target is what this one writes as well, under the same versions. Which shard it is is left to chance, so
-// that busy ones spread. With Once nothing is taken over: a shard that goes from one to the other is empty for no time again.
-func (t *table) even(stop context.Context, g *task.Group, mine *nameSet, held []checkpoint.Available, v view) error {
-	ctx := g.Context()
-	t.shares.see(t.source, held)
-	if t.Once {
+// even takes one shard over from a worker that holds at least two more than this one. The worker
+// notices with its next write to the shard's row; what it still writes to the target is what this
+// one writes as well, under the same versions. Which shard it is is left to chance, so that busy
+// ones spread. With Once nothing is taken over: a shard that goes from one to the other is empty
+// for no time again.
+func (a *assigner) even(mine *holdings, held []checkpoint.Available, v view) error {
+	ctx := mine.life.work
+	counts := map[string]int{}
+	for _, h := range held {
+		counts[h.Shard.Owner]++
+	}
+	a.shares.see(a.source, counts)
+	if a.once != nil {
 		return nil
 	}
 	now := task.Mono(ctx)
-	busiest := t.shares.busiest(t.source, t.Ledger.Worker(), now, t.Ledger.Lease(), t.Timing.Pass)
+	busiest := a.shares.busiest(a.source, a.ledger.Worker(), now, a.ledger.Lease(), a.timing.Pass)
 	theirs := slices.DeleteFunc(slices.Clone(held), func(h checkpoint.Available) bool { return h.Shard.Owner != busiest })
 	if busiest == "" || len(theirs) == 0 {
 		return nil
 	}
-	t.shares.tried(now)
+	a.shares.tried(now)
 	chosen := theirs[min(int(task.Rand(ctx)*float64(len(theirs))), len(theirs)-1)]
 	// Who cannot reach the source, or may not read it, must not take shards from one that can.
 	at := cdc.Position{After: chosen.Shard.Position}
-	if _, err := t.Open(chosen.Shard.StreamARN).Seek(ctx, chosen.Shard.ID, at); err != nil {
-		t.events.Retry(t.source, "take a shard over", t.Timing.Pass, err)
+	if _, err := a.open(chosen.Shard.StreamARN).Seek(ctx, chosen.Shard.ID, at); err != nil {
+		a.events.Retry(a.source, "take a shard over", a.timing.Pass, err)
 		return nil
 	}
-	return t.lease(stop, g, mine, chosen, v)
+	return a.lease(mine, chosen, v)
 }

@@ -27,9 +27,10 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// BenchmarkPage follows one shard through the loop of production: the body of GetRecords with 1,000 small changes is decoded,
-// folded, written under the guard and committed. The keys are Zipf distributed (s = 1.1) over 10,000 items. Client and
-// server share the process, so that the emulator's own work counts too; the discarding server shows ours.
+// BenchmarkPage follows one shard through the loop of production: the body of GetRecords with 1,000
+// small changes is decoded, folded, written under the guard and committed. The keys are Zipf
+// distributed (s = 1.1) over 10,000 items. Client and server share the process, so that the
+// emulator's own work counts too; the discarding server shows ours.
 func BenchmarkPage(b *testing.B) {
 	discard := grpc.UnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 		if _, ok := req.(*bigtablepb.CheckAndMutateRowRequest); ok {
@@ -47,12 +48,12 @@ func BenchmarkPage(b *testing.B) {
 			ctx := context.Background()
 			lease := service.lease(b, t)
 			rows := 0
-			t.events.Applied = func(_ string, _ Tally, n int) { rows += n }
+			t.Events.Applied = func(_ string, _ Tally, n int) { rows += n }
 			service.left = b.N
 			reader := &cdc.Reader{Source: service.source(), Shard: "s"}
 			b.ReportAllocs()
 			b.ResetTimer()
-			if err := t.follow(ctx, ctx, lease, reader, time.Time{}); err != nil {
+			if err := t.table().assigner.follower.follow(until(ctx), lease, reader, time.Time{}); err != nil {
 				b.Fatal(err)
 			}
 			records := float64(b.N * pageSize)
@@ -64,7 +65,8 @@ func BenchmarkPage(b *testing.B) {
 
 const pageSize = 1000
 
-// pages is an HTTP server of GetRecords without a network: it makes each page from the same text with new sequence numbers.
+// pages is an HTTP server of GetRecords without a network: it makes each page from the same text
+// with new sequence numbers.
 type pages struct {
 	random *rand.Zipf
 	next   int
@@ -120,7 +122,7 @@ func (p *pages) page() string {
 }
 
 // table is a table whose target is a Bigtable server in this process.
-func (p *pages) table(b *testing.B, options ...grpc.ServerOption) *table {
+func (p *pages) table(b *testing.B, options ...grpc.ServerOption) *rig {
 	b.Helper()
 	server, err := bttest.NewServer("localhost:0", options...)
 	if err != nil {
@@ -155,9 +157,9 @@ func (p *pages) table(b *testing.B, options ...grpc.ServerOption) *table {
 	if err != nil {
 		b.Fatal(err)
 	}
-	o := &Options{Ledger: ledger, Writer: sink.NewWriter(sink.Options{Table: target, Parking: noParking{}}), Events: Events{}.orSilent()}
-	o.Timing = o.Timing.orDefault(ledger.Lease())
-	return newTable(o, Table{Mapping: mapping}, func(error) {})
+	k := newRig(ledger, Table{Mapping: mapping})
+	k.Writer, k.Timing = sink.NewWriter(sink.Options{Table: target, Parking: noParking{}}), Timing{}.orDefault(ledger.Lease())
+	return k
 }
 
 // noParking refuses to park.
@@ -171,7 +173,7 @@ func (noParking) Supersede(context.Context, string, string, transform.Version) e
 
 func (noParking) Count(context.Context, int) (int, error) { return 0, nil }
 
-func (p *pages) lease(b *testing.B, t *table) *checkpoint.Lease {
+func (p *pages) lease(b *testing.B, t *rig) *checkpoint.Lease {
 	b.Helper()
 	ctx := context.Background()
 	if _, err := t.Ledger.UpdateTable(ctx, "Orders", func(s *checkpoint.TableState) error {

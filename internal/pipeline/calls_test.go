@@ -15,7 +15,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// stopping is a source and a database in each of whose calls a stop comes; the call tells what became of its context.
+// stopping is a source and a database in each of whose calls a stop comes; the call tells what
+// became of its context.
 type stopping struct{ reads *reads }
 
 func (s stopping) stop(ctx context.Context) error {
@@ -46,8 +47,8 @@ func (s stopping) Scan(ctx context.Context, _ string, _, _ int, _ attribute.Item
 // unheard passes over the time of an answer.
 func unheard(context.Context, time.Time) {}
 
-// A stop ends every call to the source that is under way, whatever it asks for: one that hangs would take the whole grace, and leases and the seat would
-// stay behind.
+// A stop ends every call to the source that is under way, whatever it asks for: one that hangs
+// would take the whole grace, and leases and the keeper lease would stay behind.
 func TestAStopEndsEveryCall(t *testing.T) {
 	calls := &reads{}
 	source, database := stoppableSource{stopping{calls}, calls, unheard}, stoppableDatabase{stopping{calls}, calls, unheard}
@@ -70,7 +71,8 @@ func TestAStopEndsEveryCall(t *testing.T) {
 	}
 }
 
-// A table of the same name in another account is as little the one that is followed as one in another region or partition.
+// A table of the same name in another account is as little the one that is followed as one in
+// another region or partition.
 func TestTheTableOfThatNameElsewhere(t *testing.T) {
 	const followed = "arn:aws:dynamodb:eu-west-1:111122223333:table/Orders/stream/2026-11-01T00:00:00.000"
 	for _, c := range []struct {
@@ -94,21 +96,23 @@ func (throttledStream) ListPage(context.Context, string, string) (cdc.ListingPag
 	return cdc.ListingPage{}, &cdc.Error{Op: "DescribeStream", Reason: cdc.Throttled, Err: errors.New("no")}
 }
 
-// TestH24_WhoDoesNotAnswerIsNotOver: a stream that does not answer for the moment has not ended, and an old answer of its table's is not believed for that.
+// TestH24_WhoDoesNotAnswerIsNotOver: a stream that does not answer for the moment has not ended,
+// and an old answer of its table's is not believed for that.
 func TestH24_WhoDoesNotAnswerIsNotOver(t *testing.T) {
-	listed(t, &pagedStream{}, func(ctx context.Context, k *rounds, state checkpoint.TableState) {
+	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, state checkpoint.TableState) {
 		k.Open = func(string) cdc.Source { return throttledStream{} }
-		if over, err := k.over(ctx, state); over || !cdc.Is(err, cdc.Throttled) {
+		if over, err := k.reconciler().over(ctx, state); over || !cdc.Is(err, cdc.Throttled) {
 			t.Errorf("over %v, %v", over, err)
 		}
 		k.Open = func(string) cdc.Source { return endedStream{} }
-		if over, err := k.over(ctx, state); !over || err != nil {
+		if over, err := k.reconciler().over(ctx, state); !over || err != nil {
 			t.Errorf("gone: over %v, %v", over, err)
 		}
 	})
 }
 
-// What becomes durable is told with the rows it was folded into, and the ledger tells how many changes a second were applied, not how many rows.
+// What becomes durable is told with the rows it was folded into, and the ledger tells how many
+// changes a second were applied, not how many rows.
 func TestWhatWasAppliedIsTold(t *testing.T) {
 	var told [2]int // changes, rows
 	rated := false
@@ -127,25 +131,27 @@ func TestWhatWasAppliedIsTold(t *testing.T) {
 	}
 }
 
-// TestADroppedTableStaysAside: a round takes back that a table is set aside when it has found the table, and not before: it was dropped since what the
-// ledger says, and is left two days after that.
-func TestADroppedTableStaysAside(t *testing.T) {
+// TestADroppedTableStaysSuspended: a pass takes back that a table is suspended when it has found
+// the table, and not before: it was dropped since what the ledger says, and is left two days after
+// that.
+func TestADroppedTableStaysSuspended(t *testing.T) {
 	mapping := ordersMapping(t)
-	listed(t, &pagedStream{}, func(ctx context.Context, k *rounds, _ checkpoint.TableState) {
+	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, _ checkpoint.TableState) {
 		k.Mapping, k.Joined, k.Database, k.Witness = mapping, true, dropped{}, func(string) checkpoint.Store { return &checkpointtest.Memory{} }
-		if err := setAside(ctx, k.Ledger, k.events, "Orders", GoneReason); err != nil {
+		if err := suspend(ctx, k.Ledger, k.Events, "Orders", GoneReason); err != nil {
 			t.Error(err)
 		}
 		since := task.Now(ctx)
-		err := errors.Join(task.Sleep(ctx, time.Minute), k.complete(ctx))
+		err := errors.Join(task.Sleep(ctx, time.Minute), k.reconciler().complete(until(ctx)))
 		state, _, errTable := k.Ledger.Table(ctx, "Orders")
-		if !errors.Is(err, errGone) || errTable != nil || state.Aside.Reason != GoneReason || !state.Aside.Since.Equal(since) {
-			t.Errorf("%+v, %v, %v", state.Aside, err, errTable)
+		if !errors.Is(err, errGone) || errTable != nil || state.Suspended.Reason != GoneReason || !state.Suspended.Since.Equal(since) {
+			t.Errorf("%+v, %v, %v", state.Suspended, err, errTable)
 		}
 	})
 }
 
-// A table that is followed does not join once more, however often tables are looked for: two keepers and two readers of one process would contend for it.
+// A table that is followed does not join once more, however often tables are looked for: two
+// keepers and two readers of one process would contend for it.
 func TestATableJoinsOnce(t *testing.T) {
 	o := clusterOptions(t, &rolled{}, nil)
 	o.Cluster, o.DiscoverEvery = nil, time.Minute

@@ -15,7 +15,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// rolled is a stream whose only shard has ended and has a child; it counts the listings, and the reads of the child.
+// rolled is a stream whose only shard has ended and has a child; it counts the listings, and the
+// reads of the child.
 type rolled struct {
 	cdc.Source
 	listed, read int
@@ -64,8 +65,9 @@ func clusterOptions(t *testing.T, source cdc.Source, cluster func(context.Contex
 	}
 }
 
-// While the control plane of Bigtable does not answer, its client repeats the question until its context ends. Shards are listed and read all the
-// same, the silence is told, and a stop leaves no seat behind.
+// While the control plane of Bigtable does not answer, its client repeats the question until its
+// context ends. Shards are listed and read all the same, the silence is told, and a stop leaves no
+// keeper lease behind.
 func TestAControlPlaneThatIsSilent(t *testing.T) {
 	source, store := &rolled{}, &checkpointtest.Memory{}
 	told := 0
@@ -81,11 +83,12 @@ func TestAControlPlaneThatIsSilent(t *testing.T) {
 	}
 	rows, err := store.Read(context.Background(), "outage/keeper/")
 	if err != nil || len(rows) != 1 || strings.Contains(string(rows[0].Data), `"owner":"w"`) {
-		t.Errorf("the keeper's seat after the stop: %v, %v", rows, err)
+		t.Errorf("the keeper lease after the stop: %v, %v", rows, err)
 	}
 }
 
-// H46: a worker that goes on ends within a listing's time when the app profile routes to another cluster.
+// H46: a worker that goes on ends within a listing's time when the app profile routes to another
+// cluster.
 func TestH46_AnotherClusterEndsTheWorker(t *testing.T) {
 	var ended error
 	source, asked := &rolled{}, 0

@@ -15,7 +15,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// busyShard gives a change with every page, which was made a second before it, and pages come ten seconds apart.
+// busyShard gives a change with every page, which was made a second before it, and pages come ten
+// seconds apart.
 type busyShard struct {
 	cdc.Source
 	now   time.Time
@@ -36,11 +37,12 @@ func (b *busyShard) Read(context.Context, cdc.Iterator) (cdc.Page, error) {
 	return cdc.Page{Changes: []cdc.Change{change}, Next: "i", At: b.now}, nil
 }
 
-// A shard that is written to all the time never gives an empty page: a dry run reads what was there when it began.
+// A shard that is written to all the time never gives an empty page: a dry run reads what was there
+// when it began.
 func TestDryRunOfABusyTableEnds(t *testing.T) {
 	m := ordersMapping(t)
 	o := Options{Timing: Timing{}.orDefault(0), Events: Events{}.orSilent()}
-	r := &rehearsal{table: newTable(&o, Table{Mapping: m}, func(error) {}), found: Rehearsal{Unmappable: map[string]int64{}}}
+	r := newRehearsal(&o, Table{Mapping: m})
 	shard := &busyShard{now: time.Unix(1_800_000_000, 0)}
 	if err := r.shard(context.Background(), &cdc.Reader{Source: shard, Shard: "s"}); err != nil {
 		t.Fatal(err)
@@ -66,12 +68,12 @@ func (c *coming) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
 	return cdc.Page{Changes: []cdc.Change{change}, Next: "i", At: c.now}, nil
 }
 
-// Pages of a stream may be empty although more come after them: a dry run takes as many in a row for the end, and not as many in all.
+// Pages of a stream may be empty although more come after them: a dry run takes as many in a row
+// for the end, and not as many in all.
 func TestDryRunReadsOverEmptyPages(t *testing.T) {
 	mapping := ordersMapping(t)
-	listed(t, &pagedStream{}, func(ctx context.Context, k *rounds, _ checkpoint.TableState) {
-		k.Mapping = mapping
-		r := &rehearsal{table: k.table, found: Rehearsal{Unmappable: map[string]int64{}}}
+	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, _ checkpoint.TableState) {
+		r := newRehearsal(k.Options, Table{Mapping: mapping})
 		shard := &coming{busyShard: busyShard{now: task.Now(ctx)}}
 		if err := r.shard(ctx, &cdc.Reader{Source: shard, Shard: "s"}); err != nil {
 			t.Error(err)
@@ -111,7 +113,8 @@ func (r *rehearsed) Scan(context.Context, string, int, int, attribute.Item, int)
 	}}, nil
 }
 
-// fading is a stream of which some shards are trimmed or gone since they were listed, and one ended.
+// fading is a stream of which some shards are trimmed or gone since they were listed, and one
+// ended.
 type fading struct{ *backlog }
 
 func (fading) ListPage(context.Context, string, string) (cdc.ListingPage, error) {
@@ -135,11 +138,12 @@ func (f fading) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
 	return page, err
 }
 
-// A dry run tells what it found of everything that can be read: of each item, of open shards and of those that ended, whatever was trimmed meanwhile. Of a table whose stream
-// cannot be followed it tells nothing.
+// A dry run tells what it found of everything that can be read: of each item, of open shards and of
+// those that ended, whatever was trimmed meanwhile. Of a table whose stream cannot be followed it
+// tells nothing.
 func TestADryRunTellsOfAll(t *testing.T) {
 	mapping := ordersMapping(t)
-	listed(t, &pagedStream{}, func(ctx context.Context, k *rounds, _ checkpoint.TableState) {
+	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, _ checkpoint.TableState) {
 		db := &rehearsed{answering: answering{described: backfill.Description{Name: "Orders", StreamARN: "arn", StreamEnabled: true, ViewType: "NEW_AND_OLD_IMAGES"}}}
 		o := Options{Database: db, Open: func(string) cdc.Source { return fading{newBacklog(5)} }}
 		got, err := DryRun(ctx, o, Table{Mapping: mapping, Segments: 1})

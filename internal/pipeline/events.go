@@ -6,56 +6,68 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// Events are what the pipeline tells of itself: logs, metrics and the demo's narration hang on them. Every field may be nil.
-// They are called from many tasks, must return soon, and never carry item data.
+// Events are what the pipeline tells of itself: logs, metrics and the demo's narration hang on
+// them. Every field may be nil. They are called from many tasks, must return soon, and never carry
+// item data.
 type Events struct {
 	// KeeperTaken: this worker now keeps the table (lists shards, beats the witness, loads).
 	KeeperTaken func(table string, epoch uint64)
 	// KeeperLeft: it no longer does; err is why, nil after a clean stop.
 	KeeperLeft func(table string, err error)
-	// Waits: at its first look this worker finds leases that others hold: of the table's seat, or of shards. One that is not renewed within wait it takes
-	// over, so that a worker which follows one that was killed waits so long.
+	// Waits: at its first look this worker finds leases that others hold: of the table's keeper
+	// lease, or of shards. One that is not renewed within wait it takes over, so that a worker
+	// which follows one that was killed waits so long.
 	Waits func(table string, of Leases, leases int, wait time.Duration)
-	// ShardTaken and ShardLeft frame the time for which this worker reads a shard. Err is why it left: nil when the shard is
-	// done or was released.
+	// ShardTaken and ShardLeft frame the time for which this worker reads a shard. Err is why it
+	// left: nil when the shard is done or was released.
 	ShardTaken func(table, shard string, epoch uint64)
 	ShardLeft  func(table, shard string, err error)
 	ShardDone  func(table, shard string)
-	// Ledger is what the ledger holds of a table, at every look: its record and its shards by state.
+	// Ledger is what the ledger holds of a table, at every look: its record and its shards by
+	// state.
 	Ledger func(state checkpoint.TableState, shards map[checkpoint.State]int)
 	// PageRead: a read of a shard succeeded; its page may be empty.
 	PageRead func(table string, changes Tally)
-	// PageDone: what was read with a page is durable, or it was empty. A page that could not be written is read again, and is no progress.
+	// PageDone: what was read with a page is durable, or it was empty. A page that could not be
+	// written is read again, and is no progress.
 	PageDone func(table string)
 	// Applied: changes are durable; rows is how many rows they were folded into.
 	Applied func(table string, changes Tally, rows int)
-	// Ignored: a rule of the mapping says not to copy this many items, of changes or of the copy; "" is a rule without a name.
+	// Ignored: a rule of the mapping says not to copy this many items, of changes or of the copy;
+	// "" is a rule without a name.
 	Ignored func(table, rule string, items int)
-	// Lag is the table's worst shard here: the age of the last applied change while there are more, otherwise the time since
-	// the last empty page. Headroom is what is left of the stream's 24 hours.
+	// Lag is the table's worst shard here: the age of the last applied change while there are more,
+	// otherwise the time since the last empty page. Headroom is what is left of the stream's 24
+	// hours.
 	Lag func(table string, lag, headroom time.Duration)
-	// NotReading: this worker reads no shard of the table, nor gave one up that nobody has taken since, so that it knows no lag. Like Lag it is told at every look, whether that
-	// succeeds or not, and when a shard was left.
+	// NotReading: this worker reads no shard of the table, nor gave one up that nobody has taken
+	// since, so that it knows no lag. Like Lag it is told at every look, whether that succeeds or
+	// not, and when a shard was left.
 	NotReading func(table string)
 	// Joined: a table of a pattern was found, and this worker takes part in it from now on.
 	Joined func(table string)
-	// Discovered: tables of patterns were looked for; err is why some, or all, could not be looked at, which is repeated.
+	// Discovered: tables of patterns were looked for; err is why some, or all, could not be looked
+	// at, which is repeated.
 	Discovered func(err error)
-	// Aside: a table of a pattern cannot be followed, for a reason in fixed words; the others go on.
-	Aside func(table, reason string)
+	// Suspended: a table of a pattern cannot be followed, for a reason in fixed words; the others
+	// go on.
+	Suspended func(table, reason string)
 	// Gap: changes are lost; the table needs a load.
 	Gap func(table, shard, reason string)
 	// Raised: the table's generation rose.
 	Raised func(table string, generation uint32, reason string)
 	// Retry: a step failed and is repeated after wait.
 	Retry func(table, step string, wait time.Duration, err error)
-	// CopyStarted, Copied and CopyDone frame the first copy. Estimate is DynamoDB's own count, hours old.
+	// CopyStarted, Copied and CopyDone frame the first copy. Estimate is DynamoDB's own count,
+	// hours old.
 	CopyStarted func(table string, estimate, done int64)
 	Copied      func(table string, items int64)
 	CopyDone    func(table string, items int64)
-	// CopyLeft: this worker copies no longer, whether that is done, is gone on with by another keeper, or has become vain by a gap. It follows each CopyStarted.
+	// CopyLeft: this worker copies no longer, whether that is done, is gone on with by another
+	// keeper, or has become needless by a gap. It follows each CopyStarted.
 	CopyLeft func(table string)
-	// Throttled: the table's work waited for a limit: one of the program's, or one that a service set.
+	// Throttled: the table's work waited for a limit: one of the program's, or one that a service
+	// set.
 	Throttled func(table, reason string, waited time.Duration)
 	// Tick: the loops of this process turn.
 	Tick func()
@@ -66,7 +78,7 @@ type Leases string
 
 // The kinds of leases.
 const (
-	OfSeat   Leases = "keeping the table"
+	OfKeeper Leases = "keeping the table"
 	OfShards Leases = "reading its shards"
 )
 
@@ -117,8 +129,8 @@ func (e Events) orSilent() Events {
 	if e.Discovered == nil {
 		e.Discovered = func(err error) {}
 	}
-	if e.Aside == nil {
-		e.Aside = func(table, reason string) {}
+	if e.Suspended == nil {
+		e.Suspended = func(table, reason string) {}
 	}
 	if e.Gap == nil {
 		e.Gap = func(table, shard, reason string) {}

@@ -7,13 +7,13 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// A keeper describes its table in each complete round. In between it glances: it describes the
-// table to see whether it exists, and does nothing else with the answer, so that a drop is known
-// within seconds.
+// A keeper describes its table in each complete pass. In between it glances: it describes the table
+// to see whether it exists, and does nothing else with the answer, so that a drop is known within
+// seconds.
 
 const (
 	// glanceEvery is the time between two descriptions of a table, and the least time between two
-	// complete rounds.
+	// complete passes.
 	glanceEvery = 10 * time.Second
 	// glancePace is the time between two glances of all workers: with more than a hundred tables
 	// each of them waits longer. All clients of an account share its quota of descriptions, and
@@ -29,18 +29,18 @@ func glanceAfter(tables int) time.Duration {
 	return max(glanceEvery, time.Duration(tables)*glancePace)
 }
 
-// glance makes a complete round due if the table was dropped since the last one, or exists again. A
-// failure is not reported here: the next complete round repeats the call, and reports what fails.
-func (k *rounds) glance(ctx context.Context) {
+// glance makes a complete pass due if the table was dropped since the last one, or exists again. A
+// failure is not reported here: the next complete pass repeats the call, and reports what fails.
+func (r *reconciler) glance(ctx context.Context) {
 	now := task.Mono(ctx)
-	if now-k.described < glanceAfter(k.shares.followed()) {
+	if now-r.described < glanceAfter(r.shares.followed()) {
 		return
 	}
-	k.described = now
+	r.described = now
 	limited, cancel := task.WithTimeout(ctx, glanceTime)
 	defer cancel()
-	d, err := k.Database.Describe(limited, k.source)
-	if dropped := gone(d, err); dropped != k.dropped && (dropped || err == nil) {
-		k.hasty = true
+	d, err := r.database.Describe(limited, r.source)
+	if dropped := gone(d, err); dropped != r.dropped && (dropped || err == nil) {
+		r.hasty = true
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// A stop that was asked for while the ledger does not answer ends with the grace, and as a stop: clients tell a cancelled call in
-// words of their own, which is no error of the process.
+// A stop that was asked for while the ledger does not answer ends with the grace, and as a stop:
+// clients tell a cancelled call in words of their own, which is no error of the process.
 func TestStopEndsWithTheGrace(t *testing.T) {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -40,8 +40,9 @@ func TestStopEndsWithTheGrace(t *testing.T) {
 	}
 }
 
-// A page that is being written when a stop is asked for has the whole grace: when it is durable within that its position is committed, and its lease given up, and
-// the process waits no longer. What takes longer is left after the grace, and not a moment later.
+// A page that is being written when a stop is asked for has the whole grace: when it is durable
+// within that its position is committed, and its lease given up, and the process waits no longer.
+// What takes longer is left after the grace, and not a moment later.
 func TestAPageInHandHasTheGrace(t *testing.T) {
 	const stopped, grace = time.Minute, 20 * time.Second
 	for name, c := range map[string]struct {

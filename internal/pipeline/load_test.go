@@ -34,8 +34,9 @@ func loading(t *testing.T, store *checkpointtest.Memory) (*checkpoint.Ledger, ch
 	return ledger, state
 }
 
-// TestH71_ALoadDoesNotCompleteTheNext: between a load's last look and its note that it is complete a gap is declared, and the load begins that makes up
-// for it. What is noted then is not said of that one.
+// TestH71_ALoadDoesNotCompleteTheNext: between a load's last look and its note that it is complete
+// a gap is declared, and the load begins that makes up for it. What is noted then is not said of
+// that one.
 func TestH71_ALoadDoesNotCompleteTheNext(t *testing.T) {
 	ctx, store := t.Context(), &checkpointtest.Memory{}
 	mapping := ordersMapping(t)
@@ -46,7 +47,7 @@ func TestH71_ALoadDoesNotCompleteTheNext(t *testing.T) {
 			return nil
 		}
 		store.OnRead = nil
-		now, err := ledger.Raise(ctx, "Orders", 1, checkpoint.Gap{Reason: "lost"}, nil)
+		now, err := ledger.Raise(ctx, "Orders", 1, checkpoint.DeclaredGap{Reason: "lost"}, nil)
 		if err == nil {
 			_, err = ledger.UpdateTable(ctx, "Orders", func(s *checkpoint.TableState) error {
 				s.NeedsLoad, s.Load = false, checkpoint.Load{Generation: now.Generation, StartedAt: task.Now(ctx).UTC()}
@@ -57,7 +58,7 @@ func TestH71_ALoadDoesNotCompleteTheNext(t *testing.T) {
 	}
 	target := &checkpointtest.Memory{}
 	o := &Options{Ledger: ledger, Floors: &Floors{}, Witness: func(string) checkpoint.Store { return target }, Events: Events{}.orSilent()}
-	if err := newTable(o, Table{Mapping: mapping}, func(error) {}).loaded(ctx, ctx, state, backfill.Progress{Items: 7}); err != nil {
+	if err := (&rig{Options: o, Table: Table{Mapping: mapping}}).loader().loaded(until(ctx), state, backfill.Progress{Items: 7}); err != nil {
 		t.Fatal(err)
 	}
 	if now, _, err := ledger.Table(ctx, "Orders"); err != nil || store.OnRead != nil || now.Loaded() || now.Load.Items != 0 {
@@ -72,57 +73,59 @@ func (onePage) Scan(ctx context.Context, _ string, _, _ int, _ attribute.Item, _
 	return backfill.ScanPage{}, task.Sleep(ctx, 10*time.Second)
 }
 
-// A load that goes on is told with what was copied before, and its rate is of what is copied now: neither of that nor of a load before it.
+// A load that goes on is told with what was copied before, and its rate is of what is copied now:
+// neither of that nor of a load before it.
 func TestALoadThatGoesOnIsTold(t *testing.T) {
 	mapping := ordersMapping(t)
-	listed(t, &pagedStream{}, func(ctx context.Context, k *rounds, state checkpoint.TableState) {
+	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, state checkpoint.TableState) {
 		target, started := &checkpointtest.Memory{}, int64(-1)
 		k.Mapping, k.MappingHash, k.Copy, k.Database, k.Segments = mapping, state.MappingHash, true, onePage{}, 1
 		k.Writer, k.Witness = sink.NewWriter(sink.Options{}), func(string) checkpoint.Store { return target }
-		k.events.CopyStarted = func(_ string, _, done int64) { started = done }
-		k.meter.Add(task.Mono(ctx), 0) // of a load before
-		keeper, err := seated(ctx, k)
+		k.Events.CopyStarted = func(_ string, _, done int64) { started = done }
+		k.loader().meter.Add(task.Mono(ctx), 0) // of a load before
+		keeper, err := keeping(ctx, k)
 		if err != nil {
 			t.Error(err)
 			return
 		}
 		saved, err := json.Marshal(backfill.Progress{Generation: 1, Total: 1, Next: 1, Open: []backfill.Open{{}}, Items: 5000})
-		if err = errors.Join(err, keeper.SaveScan(ctx, saved, checkpoint.Pace{}), k.copy(ctx, ctx, keeper)); err != nil {
+		if err = errors.Join(err, keeper.SaveScan(ctx, saved, checkpoint.Pace{}), k.loader().copy(until(ctx), keeper)); err != nil {
 			t.Error(err)
 		}
-		seat, errSeat := k.Ledger.Seat(ctx, "Orders")
+		lease, errLease := k.Ledger.KeeperLease(ctx, "Orders")
 		now, _, err := k.Ledger.Table(ctx, "Orders")
-		if err = errors.Join(err, errSeat); err != nil || !now.Loaded() || now.Load.Items != 5000 || started != 5000 || seat.Pace().At.IsZero() || seat.Pace().Rate != 0 {
-			t.Errorf("begun with %d items, at %g a second: %+v, %v", started, seat.Pace().Rate, now.Load, err)
+		if err = errors.Join(err, errLease); err != nil || !now.Loaded() || now.Load.Items != 5000 || started != 5000 || lease.Pace().At.IsZero() || lease.Pace().Rate != 0 {
+			t.Errorf("begun with %d items, at %g a second: %+v, %v", started, lease.Pace().Rate, now.Load, err)
 		}
 	})
 }
 
-// overtaken is a table whose copy becomes vain while its first page is read.
+// overtaken is a table whose copy becomes needless while its first page is read.
 type overtaken struct{ streaming }
 
 func (overtaken) Scan(context.Context, string, int, int, attribute.Item, int) (backfill.ScanPage, error) {
 	return backfill.ScanPage{}, sink.ErrFenced
 }
 
-// A copy that is left is told as such, done or not: else whoever was told that it began would go on showing it.
+// A copy that is left is told as such, done or not: else whoever was told that it began would go on
+// showing it.
 func TestACopyThatIsLeftIsTold(t *testing.T) {
 	mapping := ordersMapping(t)
 	for _, c := range []struct {
 		database Database
 		want     string
 	}{{onePage{}, "started done left"}, {overtaken{}, "started left"}} {
-		listed(t, &pagedStream{}, func(ctx context.Context, k *rounds, state checkpoint.TableState) {
+		listed(t, &pagedStream{}, func(ctx context.Context, k *rig, state checkpoint.TableState) {
 			target := &checkpointtest.Memory{}
 			k.Mapping, k.MappingHash, k.Copy, k.Database, k.Segments = mapping, state.MappingHash, true, c.database, 1
 			k.Writer, k.Witness = sink.NewWriter(sink.Options{}), func(string) checkpoint.Store { return target }
 			var told []string
-			k.events.CopyStarted = func(string, int64, int64) { told = append(told, "started") }
-			k.events.CopyDone = func(string, int64) { told = append(told, "done") }
-			k.events.CopyLeft = func(string) { told = append(told, "left") }
-			keeper, err := seated(ctx, k)
+			k.Events.CopyStarted = func(string, int64, int64) { told = append(told, "started") }
+			k.Events.CopyDone = func(string, int64) { told = append(told, "done") }
+			k.Events.CopyLeft = func(string) { told = append(told, "left") }
+			keeper, err := keeping(ctx, k)
 			if err == nil {
-				err = k.copy(ctx, ctx, keeper)
+				err = k.loader().copy(until(ctx), keeper)
 			}
 			if got := strings.Join(told, " "); err != nil || got != c.want {
 				t.Errorf("told %q, want %q: %v", got, c.want, err)
@@ -131,7 +134,8 @@ func TestACopyThatIsLeftIsTold(t *testing.T) {
 	}
 }
 
-// refusing is a table that cannot be described, or whose items cannot be read, for want of capacity.
+// refusing is a table that cannot be described, or whose items cannot be read, for want of
+// capacity.
 type refusing struct {
 	streaming
 	describe bool
@@ -148,15 +152,16 @@ func (refusing) Scan(context.Context, string, int, int, attribute.Item, int) (ba
 	return backfill.ScanPage{}, &cdc.Error{Op: "Scan", Reason: cdc.Throttled}
 }
 
-// A stop ends the waits of a copy between two attempts. They come to most of a minute, which is longer than the grace: the keeper's seat would stay behind.
+// A stop ends the waits of a copy between two attempts. They come to most of a minute, which is
+// longer than the grace: the keeper lease would stay behind.
 func TestAStopEndsTheWaitsOfACopy(t *testing.T) {
 	mapping := ordersMapping(t)
 	for name, database := range map[string]Database{"described": refusing{describe: true}, "read": refusing{}, "completed": onePage{}} {
-		listed(t, &pagedStream{}, func(ctx context.Context, k *rounds, state checkpoint.TableState) {
+		listed(t, &pagedStream{}, func(ctx context.Context, k *rig, state checkpoint.TableState) {
 			target := &checkpointtest.Memory{OnRead: func(context.Context, string) error { return errors.New("no answer") }}
 			k.Mapping, k.MappingHash, k.Copy, k.Database, k.Segments = mapping, state.MappingHash, true, database, 1
 			k.Writer, k.Witness = sink.NewWriter(sink.Options{}), func(string) checkpoint.Store { return target }
-			keeper, err := seated(ctx, k)
+			keeper, err := keeping(ctx, k)
 			if err != nil {
 				t.Error(err)
 				return
@@ -165,7 +170,7 @@ func TestAStopEndsTheWaitsOfACopy(t *testing.T) {
 			keeping.Go("renew", func(context.Context) error { return keeper.Keep() })
 			stop, cancel := task.WithTimeout(ctx, 10*time.Minute)
 			defer cancel()
-			err = k.copy(stop, keeper.Context(), keeper)
+			err = k.loader().copy(lifecycle{drain: stop, work: keeper.Context()}, keeper)
 			if now := task.Mono(ctx); err != nil || now < 10*time.Minute || now > 10*time.Minute+time.Second {
 				t.Errorf("while it is %s: ended after %s with %v", name, now, err)
 			}
@@ -192,8 +197,8 @@ func TestACopiedTableIsNotCut(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		k := &rounds{table: &table{Options: &Options{Ledger: ledger}, Table: c.table, source: "Orders", events: Events{}.orSilent()}}
-		if s, err := k.begin(t.Context(), backfill.Description{At: at}, nil); err != nil || !s.Cut.Equal(c.cut) || !s.Since.Equal(c.since) {
+		k := newRig(ledger, c.table)
+		if s, err := k.reconciler().begin(t.Context(), backfill.Description{At: at}, nil); err != nil || !s.Cut.Equal(c.cut) || !s.Since.Equal(c.since) {
 			t.Errorf("%s: cut at %s, followed since %s, %v", name, s.Cut, s.Since, err)
 		}
 	}
@@ -213,8 +218,9 @@ func (listedOnce) ListPage(ctx context.Context, _, _ string) (cdc.ListingPage, e
 	return cdc.ListingPage{Shards: []cdc.Shard{{ID: "s"}}, At: task.Now(ctx)}, nil
 }
 
-// TestH13_AListingIsNotedAfterItsShards: a listing that is noted says that its shards have their rows, by which a run with Once tells that nothing follows
-// a shard. A keeper may end between the two.
+// TestH13_AListingIsNotedAfterItsShards: a listing that is noted says that its shards have their
+// rows, by which a run with Once tells that nothing follows a shard. A keeper may end between the
+// two.
 func TestH13_AListingIsNotedAfterItsShards(t *testing.T) {
 	m := ordersMapping(t)
 	var order []string

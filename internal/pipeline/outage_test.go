@@ -93,11 +93,13 @@ func begun(ctx context.Context, l *checkpoint.Ledger) error {
 	return l.CreateShard(ctx, checkpoint.Shard{Source: "Orders", Label: "L", StreamARN: "arn/L", ID: "s", State: checkpoint.Waiting, Hop: cdc.RootHop, Generation: 7})
 }
 
-// liveWithin is how long the loops may go without a turn before a restart is asked for (admin.LiveWithin).
+// liveWithin is how long the loops may go without a turn before a restart is asked for
+// (admin.LiveWithin).
 const liveWithin = time.Minute
 
-// An outage of the target is nothing that a restart mends: the loops turn all the while. What is not known any more is taken back as soon as
-// nothing is read, and not when the ledger answers again.
+// An outage of the target is nothing that a restart mends: the loops turn all the while. What is
+// not known any more is taken back as soon as nothing is read, and not when the ledger answers
+// again.
 func TestAnOutageOfTheLedger(t *testing.T) {
 	m := ordersMapping(t)
 	down := func(ctx context.Context) error {
@@ -155,7 +157,8 @@ func (oneChange) Read(ctx context.Context, _ cdc.Iterator) (cdc.Page, error) {
 	return cdc.Page{Next: "i", Changes: []cdc.Change{{Event: cdc.Insert, Sequence: cdc.SequenceOf(1), Time: task.Now(ctx), Keys: item, New: item}}}, nil
 }
 
-// What is fenced off leaves its shard, and its lease with it: renewed by nobody's reader, it would keep all others away.
+// What is fenced off leaves its shard, and its lease with it: renewed by nobody's reader, it would
+// keep all others away.
 func TestWhatIsFencedLeavesItsShard(t *testing.T) {
 	m := ordersMapping(t)
 	var left []error

@@ -1,10 +1,12 @@
-// Package pipeline composes the public packages into the loops that run: per table a keeper, which looks after the table as
-// a whole, and per leased shard one follower, which is the path of a change:
+// Package pipeline is the engine: the loops of a worker. The work on a table has four parts, each a
+// struct with what it needs of the others: the assigner leases shards, a follower works under each
+// lease, and under the keeper lease the reconciler makes the ledger agree with stream and target,
+// and the loader copies what the table already holds. A follower is the path of a change:
 //
 //	GetRecords ─► cdc.Reader.Read ─► transform.Fold ─► sink.Writer.Write ─► checkpoint.Lease.Commit
 //
-// It is the only place that backs off and retries. All waiting and concurrency goes through internal/task, so that the
-// simulation runs these very loops.
+// A lifecycle says how long each goes on, and the retrier is the only place that backs off. All
+// waiting and concurrency goes through internal/task, so that the simulation runs these very loops.
 package pipeline
 
 import (
@@ -38,11 +40,13 @@ type Options struct {
 	Open func(streamARN string) cdc.Source
 	// Witness is the store of a target table's witness row.
 	Witness func(targetTable string) checkpoint.Store
-	// Cluster says which cluster the app profile routes to; "" if it cannot be told. Nil if nothing can.
+	// Cluster says which cluster the app profile routes to; "" if it cannot be told. Nil if nothing
+	// can.
 	Cluster func(ctx context.Context) (string, error)
 	Tables  []Table
-	// Discover looks for tables that may join while this runs; nil: none do. It is called at once and then every DiscoverEvery, with what tells
-	// whether a table is followed already. What it found joins even if it fails as well, for others; then it is called again soon.
+	// Discover looks for tables that may join while this runs; nil: none do. It is called at once
+	// and then every DiscoverEvery, with what tells whether a table is followed already. What it
+	// found joins even if it fails as well, for others; then it is called again soon.
 	Discover      func(ctx context.Context, followed func(source string) bool) (Discovery, error)
 	DiscoverEvery time.Duration
 	Events        Events
@@ -51,11 +55,6 @@ type Options struct {
 	Pages int
 	// Once ends the run when every table is copied, and all are drained at the same time.
 	Once bool
-
-	shares *shares // of all tables, as the next; Run makes them
-	drain  *drain
-	calls  *reads
-	room   *task.Limit // for pages
 }
 
 // Table is one table to replicate.
@@ -64,19 +63,21 @@ type Table struct {
 	MappingHash string
 	// AcceptMapping lets a changed mapping raise the generation instead of being refused.
 	AcceptMapping bool
-	// FromNow drops what is older than the first start, unless the table is copied. Of one that is neither copied nor followed from now on, all that the
-	// stream still holds is applied.
+	// FromNow drops what is older than the first start, unless the table is copied. Of one that is
+	// neither copied nor followed from now on, all that the stream still holds is applied.
 	FromNow bool
-	// Young tells that the table was created after the first start. FromNow drops nothing of it then, and what may have been trimmed of its stream
-	// before anybody read it is a gap.
+	// Young tells that the table was created after the first start. FromNow drops nothing of it
+	// then, and what may have been trimmed of its stream before anybody read it is a gap.
 	Young bool
-	// Copy loads the existing items; Segments is how many scans run side by side, RowsPerSecond bounds them (0: no bound).
+	// Copy loads the existing items; Segments is how many scans run side by side, RowsPerSecond
+	// bounds them (0: no bound).
 	Copy          bool
 	Segments      int
 	RowsPerSecond float64
 	// Rows, if not nil, is a bound that several tables share; RowsPerSecond says nothing then.
 	Rows *backfill.Throttle
-	// Joined: the table was found by a pattern. What keeps it from being followed sets it aside, and the others go on.
+	// Joined: the table was found by a pattern. What keeps it from being followed suspends it, and
+	// the others go on.
 	Joined bool
 }
 
@@ -89,7 +90,7 @@ type Timing struct {
 	Grace     time.Duration // how long a clean stop may finish what it has read; default 20 s
 	Idle      time.Duration // Once: how long an open shard must give empty pages; default 10 s
 	IdlePages int           // Once: and how many; default 10
-	Yield     time.Duration // how long the source may not answer before a shard, or the keeper's seat, is left to another worker; default four leases
+	Yield     time.Duration // how long the source may not answer before a shard, or the keeper lease, is left to another worker; default four leases
 }
 
 func (t Timing) orDefault(lease time.Duration) Timing {
@@ -111,8 +112,8 @@ func (t Timing) orDefault(lease time.Duration) Timing {
 	return t
 }
 
-// Floors are the generations of the source tables as this process last read them. Its Floor is for sink.Options: what is older
-// need not be sent.
+// Floors are the generations of the source tables as this process last read them. Its Floor is for
+// sink.Options: what is older need not be sent.
 type Floors struct {
 	mu          sync.Mutex
 	generations map[string]uint32
@@ -134,151 +135,54 @@ func (f *Floors) raise(source string, generation uint32) {
 	f.generations[source] = max(f.generations[source], generation)
 }
 
-// Run replicates the tables until ctx ends, which is a clean stop: reads are ended, pages in hand are written and committed and leases are
-// released, within Timing.Grace. It returns nil after a clean stop, and with Once when everything is drained. Any other
-// return is an error that no repeat mends.
+// Run replicates the tables until ctx ends, which is a clean stop: reads are ended, pages that were
+// read are written and committed and leases are released, within Timing.Grace. It returns nil after
+// a clean stop, and with Once when everything is drained. Any other return is an error that no
+// repeat mends.
 func Run(ctx context.Context, o Options) error {
 	o.Timing = o.Timing.orDefault(o.Ledger.Lease())
 	o.Events = o.Events.orSilent()
-	o.shares, o.drain = &shares{}, &drain{}
-	if o.Pages == 0 {
-		o.Pages = pagesInHand
-	}
-	calls, open := &reads{}, o.Open
-	o.calls, o.room = calls, task.NewLimit(int64(o.Pages))
-	o.Open = func(arn string) cdc.Source { return stoppableSource{open(arn), calls, o.Ledger.Heard} }
-	o.Database = stoppableDatabase{o.Database, calls, o.Ledger.Heard}
-	o.Discover = stoppableDiscover(o.Discover, calls)
-	// Two lives: ctx says "begin nothing new"; work goes on until what was begun is finished, or the grace is over.
 	work, abandon := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer abandon(context.Canceled)
 	all := task.NewGroup(work, 0)
-	tables := task.NewGroup(all.Context(), 0)
 	finished := task.NewEvent(ctx)
-	stop, halt := context.WithCancelCause(ctx)
+	drain, halt := context.WithCancelCause(ctx)
 	defer halt(context.Canceled)
-	watching, watched := context.WithCancel(stop)
+	w := newWorker(&o, halt)
+	watching, watched := context.WithCancel(drain)
 	defer watched()
 	if o.Cluster != nil {
-		watch := &table{Options: &o, events: o.Events, halt: halt}
-		all.Go("watch the cluster", func(context.Context) error { return watch.watchCluster(watching) })
+		watch := &clusterWatch{common: w.common(nil), ask: o.Cluster}
+		all.Go("watch the cluster", func(context.Context) error { return watch.run(until(watching)) })
 	}
-	all.Go("tables", func(context.Context) error {
+	all.Go("tables", func(work context.Context) error {
 		defer finished.Set()
 		defer watched()
-		joined := &nameSet{names: map[string]bool{}}
-		begin := func(spec Table) {
-			t := newTable(&o, spec, halt)
-			o.drain.await(t.source, &t.bell)
-			tables.Go("table "+t.source, func(work context.Context) error {
-				defer joined.remove(t.source) // it may join again
-				return t.run(stop, work)
-			})
-		}
-		if o.Discover != nil {
-			o.drain.await(discovery, new(task.Bell)) // which comes before all tables, or those that are there might be drained without the others
-		}
-		for _, spec := range o.Tables {
-			begin(spec)
-		}
-		if o.Discover != nil {
-			j := &joining{table: &table{Options: &o, events: o.Events, halt: halt}, begin: begin, joined: joined}
-			tables.Go("look for tables", func(work context.Context) error { return j.join(stop, work) })
-		}
-		return tables.Wait()
+		return w.follow(lifecycle{drain: drain, work: work})
 	})
 	all.Go("grace", func(work context.Context) error {
-		if finished.Wait(stop) == nil || work.Err() != nil {
+		if finished.Wait(drain) == nil || work.Err() != nil {
 			return nil
 		}
-		calls.cancel(context.Cause(stop))
-		if limited, cancel := task.WithTimeout(work, o.Timing.Grace); finished.Wait(limited) != nil {
-			cancel()
-			abandon(context.Cause(stop))
-		} else {
-			cancel()
+		w.calls.cancel(context.Cause(drain))
+		limited, cancel := task.WithTimeout(work, o.Timing.Grace)
+		late := finished.Wait(limited) != nil
+		cancel()
+		if late {
+			abandon(context.Cause(drain))
 		}
 		return nil
 	})
 	err := all.Wait()
-	if cause := context.Cause(stop); orderly(cause) {
+	if cause := context.Cause(drain); orderly(cause) {
 		return cause
 	}
 	if ctx.Err() != nil && !fatal(err) {
-		// What was still waiting when the grace was over says so in the words of its client. Whoever goes on, goes on from the last
-		// commit.
+		// What was still waiting when the grace was over says so in the words of its client.
+		// Whoever goes on, goes on from the last commit.
 		return nil
 	}
 	return err
-}
-
-// table is one table in this worker.
-type table struct {
-	*Options
-	Table
-	source string
-	events Events
-	bell   task.Bell // rings when the ledger is worth a look before its time: a shard ended, or one was found
-	nudge  task.Bell // the same for the keeper
-	halt   context.CancelCauseFunc
-
-	board board
-	vain  vain
-	waits waits
-	meter backfill.Meter // of the load that runs here; Save, which is never called twice at once, adds to it
-}
-
-func newTable(o *Options, spec Table, halt context.CancelCauseFunc) *table {
-	return &table{Options: o, Table: spec, source: spec.Mapping.Source, events: o.Events, board: newBoard(), halt: halt}
-}
-
-// end passes on what ends the process. An error after which a clean stop is safe becomes its cause, so that leases are released
-// and another worker may take over at once; after any other nothing more is written.
-func (t *table) end(err error) error {
-	switch {
-	case orderly(err):
-		t.halt(err)
-		return nil
-	case fatal(err):
-		return err
-	}
-	return nil
-}
-
-// run works on the table until stop ends: as one of the workers that read its shards and, while it holds the seat, as its keeper.
-func (t *table) run(stop, work context.Context) error {
-	err := t.retryUntil(stop, work, "check the source", func(ctx context.Context) error {
-		t.events.Tick() // an outage is nothing that a restart of this process would mend
-		defer t.events.Tick()
-		return t.sameSource(ctx)
-	})
-	if err != nil && (stop.Err() != nil || work.Err() != nil) {
-		return nil
-	}
-	if err != nil {
-		return t.end(err)
-	}
-	err = t.retry(work, "check the mapping", func(ctx context.Context) error {
-		t.events.Tick()
-		defer t.events.Tick()
-		state, raised, err := t.Ledger.CheckMapping(ctx, t.source, t.MappingHash, t.AcceptMapping)
-		if raised {
-			t.Floors.raise(t.source, state.Generation)
-			t.events.Raised(t.source, state.Generation, checkpoint.ChangedMapping)
-		}
-		return err
-	})
-	if err != nil {
-		return t.end(err)
-	}
-	stop, finish := context.WithCancelCause(stop)
-	defer finish(context.Canceled)
-	g := task.NewGroup(work, 0)
-	g.Go("keeper", func(ctx context.Context) error { return t.seek(stop, ctx) })
-	g.Go("shards", func(ctx context.Context) error {
-		return t.assign(stop, ctx, func() { finish(context.Canceled) })
-	})
-	return g.Wait()
 }
 
 // fatal tells whether an error ends the process: no repeat and no other worker mends it.
@@ -287,7 +191,8 @@ func fatal(err error) bool {
 	return orderly(err) || errors.As(err, &source) || isAny(err, checkpoint.ErrLedgerExchanged, checkpoint.ErrForeignPipeline, checkpoint.ErrClusterChanged, checkpoint.ErrFormat)
 }
 
-// orderly tells whether an error ends the process with a clean stop: ledger and target are still ours to write.
+// orderly tells whether an error ends the process with a clean stop: ledger and target are still
+// ours to write.
 func orderly(err error) bool {
 	var bad *sink.BadItem
 	var stream *StreamError

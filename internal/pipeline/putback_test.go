@@ -15,7 +15,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// severed is a backlog in which each shard of Orders has one page: a change of before the start, and one of after it.
+// severed is a backlog in which each shard of Orders has one page: a change of before the start,
+// and one of after it.
 type severed struct {
 	*backlog
 	cut time.Time
@@ -52,8 +53,8 @@ func (a asked) Apply(ctx context.Context, r *sink.Request) (bool, error) {
 	return a.targets.Apply(ctx, r)
 }
 
-// H84: what a page that gave its place up had before the cut is dropped when it is read again. That its later changes ended the
-// dropping is so only once they are durable.
+// H84: what a page that gave its place up had before the cut is dropped when it is read again. That
+// its later changes ended the dropping is so only once they are durable.
 func TestAPageThatIsPutBackIsCutAgain(t *testing.T) {
 	source := severed{newBacklog(500), time.Date(2026, 11, 1, 11, 0, 0, 0, time.UTC)} // an hour before the world of play begins
 	written := asked{targets{missing: "orders"}, map[string]bool{}}

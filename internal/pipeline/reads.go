@@ -10,9 +10,10 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
-// reads are the calls to the source that are under way. A clean stop finishes what is being written and committed, but it does not wait
-// for answers that would only bring more to write: it ends these calls. Calls that begin later are let through, because something that
-// the stop does finish may need them.
+// reads are the calls to the source that are under way. A clean stop finishes what is being written
+// and committed, but it does not wait for answers that would only bring more to write: it ends
+// these calls. Calls that begin later are let through, because something that the stop does finish
+// may need them.
 type reads struct {
 	mu      sync.Mutex
 	last    uint64
@@ -77,7 +78,8 @@ func (s stoppableSource) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, e
 	return page, err
 }
 
-// stoppableDiscover looks for tables until a stop ends that, which may be many calls; nil if discover is.
+// stoppableDiscover looks for tables until a stop ends that, which may be many calls; nil if
+// discover is.
 func stoppableDiscover(discover func(context.Context, func(string) bool) (Discovery, error), calls *reads) func(context.Context, func(string) bool) (Discovery, error) {
 	if discover == nil {
 		return nil

@@ -30,8 +30,9 @@ func (a anew) Describe(ctx context.Context, table string) (backfill.Description,
 	return d, err
 }
 
-// TestH25_CreatedAnewWithAnotherKey: by the former key, items of a table that was created anew would be taken for each other. Nothing of it is followed, whether
-// the former one was or not; the process ends, and the next one makes its mapping for the key that is there.
+// TestH25_CreatedAnewWithAnotherKey: by the former key, items of a table that was created anew
+// would be taken for each other. Nothing of it is followed, whether the former one was or not; the
+// process ends, and the next one makes its mapping for the key that is there.
 func TestH25_CreatedAnewWithAnotherKey(t *testing.T) {
 	for name, c := range map[string]struct {
 		after time.Duration
@@ -56,10 +57,10 @@ func TestH25_CreatedAnewWithAnotherKey(t *testing.T) {
 	}
 }
 
-// One table of a pattern ends no others: it is set aside, with what to do.
-func TestATableOfAPatternWithAnotherKeyIsSetAside(t *testing.T) {
-	tb := &table{Table: Table{Joined: true}}
-	if reason, yes := tb.unfollowable(t.Context(), &KeyError{Table: "Orders"}); !yes || reason != "the table has another primary key than when it joined; restart the workers" {
-		t.Errorf("set aside: %v, %q", yes, reason)
+// One table of a pattern ends no others: it is suspended, with what to do.
+func TestATableOfAPatternWithAnotherKeyIsSuspended(t *testing.T) {
+	k := newRig(nil, Table{Joined: true})
+	if reason, yes := k.table().keeper.unfollowable(t.Context(), &KeyError{Table: "Orders"}); !yes || reason != "the table has another primary key than when it joined; restart the workers" {
+		t.Errorf("suspended: %v, %q", yes, reason)
 	}
 }

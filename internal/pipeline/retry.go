@@ -13,46 +13,52 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// The waits between attempts. There is no last attempt: an outage of hours ends with the first attempt after it, and what it
-// cost is told by the lag and the headroom, which alarm long before anything is lost.
+// The waits between attempts. There is no last attempt: an outage of hours ends with the first
+// attempt after it, and what it cost is told by the lag and the headroom, which alarm long before
+// anything is lost.
 const (
 	firstWait = 100 * time.Millisecond
 	longWait  = 30 * time.Second
 )
 
-// retry repeats an outer step until it succeeds, ctx ends, or it fails in a way that no repeat mends. It is the one place that
-// backs off: the packages below return typed errors and try once, and the AWS SDK is set to one attempt, so that attempts
-// do not multiply.
-func (t *table) retry(ctx context.Context, step string, f func(ctx context.Context) error) error {
-	return t.retryUntil(ctx, ctx, step, f)
+// retrier repeats the steps of a table's work.
+type retrier struct {
+	source string // the table
+	events Events
+	waits  waits
 }
 
-// retryUntil is retry for steps that a clean stop may leave undone: once stop has ended a failure is final. A wait ends with either:
-// who has lost a lease looks for the next one at once.
-func (t *table) retryUntil(stop, ctx context.Context, step string, f func(ctx context.Context) error) error {
+// retry repeats an outer step until it succeeds, its life ends, or it fails in a way that no repeat
+// mends. It is the one place that backs off: the packages below return typed errors and try once,
+// and the AWS SDK is set to one attempt, so that attempts do not multiply. Once a drain has begun a
+// failure is final; a step that must be done all the same is life.finishing's. A wait ends with
+// either: who has lost a lease looks for the next one at once.
+func (r *retrier) retry(life lifecycle, step string, f func(ctx context.Context) error) error {
+	ctx := life.work
 	var policy *backoff.ExponentialBackOff
 	var source silence
-	note := &diary{tell: teller(ctx), step: step}
+	note := &diary{tell: life.note, step: step}
 	defer note.close()
 	for {
 		err := f(ctx)
-		if err == nil || ctx.Err() != nil || stop.Err() != nil || !repeatable(err) {
+		if err == nil || ctx.Err() != nil || life.draining() || !repeatable(err) {
 			return err
 		}
-		if yield := source.yield(ctx, err); yield != nil {
+		if yield := source.yield(life, err); yield != nil {
 			return yield
 		}
 		if policy == nil {
 			policy = newPolicy(ctx)
 		}
-		// Half to one and a half times the policy's wait: workers that failed together do not come back together.
+		// Half to one and a half times the policy's wait: workers that failed together do not come
+		// back together.
 		wait := time.Duration(float64(policy.NextBackOff()) * (0.5 + task.Rand(ctx)))
-		t.events.Retry(t.source, step, wait, err)
+		r.events.Retry(r.source, step, wait, err)
 		note.write(ctx, err)
 		if limit, yes := limitOf(err); yes {
-			t.throttled(ctx, limit, wait)
+			r.throttled(ctx, limit, wait)
 		}
-		if task.SleepWithin(ctx, stop, wait) != nil {
+		if life.rest(wait) != nil {
 			return err
 		}
 	}
@@ -80,14 +86,16 @@ func repeatable(err error) bool {
 	}
 	var read *cdc.Error
 	if errors.As(err, &read) {
-		// What is trimmed or gone stays so. Everything else may pass, denied credentials and a malformed record included:
-		// somebody mends the first, a newer version reads the second, and skipping it would lose it.
+		// What is trimmed or gone stays so. Everything else may pass, denied credentials and a
+		// malformed record included: somebody mends the first, a newer version reads the second,
+		// and skipping it would lose it.
 		return read.Reason != cdc.Trimmed && read.Reason != cdc.NotFound
 	}
 	var write *sink.Error
 	if errors.As(err, &write) {
-		// What the target refuses as a whole it takes again once somebody has made the table or family anew; until then the lease tells why
-		// nothing gets on, which one that is given up and taken again does not (H50).
+		// What the target refuses as a whole it takes again once somebody has made the table or
+		// family anew; until then the lease tells why nothing gets on, which one that is given up
+		// and taken again does not (H50).
 		return write.Reason != sink.Rejected
 	}
 	return true

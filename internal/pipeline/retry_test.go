@@ -10,8 +10,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// What a repeat may mend is repeated, by the step itself: whoever gives up where others were faster follows a table no more. What no repeat mends is
-// told at once.
+// What a repeat may mend is repeated, by the step itself: whoever gives up where others were faster
+// follows a table no more. What no repeat mends is told at once.
 func TestWhatIsRepeated(t *testing.T) {
 	for _, c := range []struct {
 		err      error

@@ -30,8 +30,9 @@ func (e *StreamError) Error() string {
 	return fmt.Sprintf("the stream of table %s carries %s, which does not give every row and its removal", e.Table, e.View)
 }
 
-// CheckStream tells whether the table's stream is enabled and carries what the mapping needs (H62). New images alone do when every
-// address depends on the primary key alone, for then the old image tells nothing of where the item was.
+// CheckStream tells whether the table's stream is enabled and carries what the mapping needs (H62).
+// New images alone do when every address depends on the primary key alone, for then the old image
+// tells nothing of where the item was.
 func CheckStream(d backfill.Description, keyOnly bool) error {
 	switch {
 	case !d.StreamEnabled:
@@ -42,15 +43,16 @@ func CheckStream(d backfill.Description, keyOnly bool) error {
 	return &StreamError{Table: d.Name, View: d.ViewType}
 }
 
-// KeyError says that the table of this name has another primary key than the mapping was made for: it was created anew. By the former key items of the new
-// one would be taken for each other.
+// KeyError says that the table of this name has another primary key than the mapping was made for:
+// it was created anew. By the former key items of the new one would be taken for each other.
 type KeyError struct{ Table string }
 
 func (e *KeyError) Error() string {
 	return fmt.Sprintf("table %s has another primary key than when this process first saw it", e.Table)
 }
 
-// checkKey fails with a *KeyError if a mapping was made for another key than that of the table that was described.
+// checkKey fails with a *KeyError if a mapping was made for another key than that of the table that
+// was described.
 func checkKey(d backfill.Description, m *transform.Mapping) error {
 	if len(d.PrimaryKey) == 0 || slices.Equal(d.PrimaryKey, m.PrimaryKey) {
 		return nil
@@ -58,8 +60,9 @@ func checkKey(d backfill.Description, m *transform.Mapping) error {
 	return &KeyError{d.Name}
 }
 
-// SourceError says that the table of this name is not the one that is followed: it is in another account or region. Its stream would be taken for a
-// new one of the same table, and its items would be written over those of the other.
+// SourceError says that the table of this name is not the one that is followed: it is in another
+// account or region. Its stream would be taken for a new one of the same table, and its items would
+// be written over those of the other.
 type SourceError struct {
 	Table string
 	// Followed and Found are the ARNs of both streams.
@@ -70,8 +73,9 @@ func (e *SourceError) Error() string {
 	return fmt.Sprintf("table %s is in another account or region than the one that is followed: its stream is %s, and %s is followed", e.Table, e.Found, e.Followed)
 }
 
-// CheckSource fails with a *SourceError if the table that was described is in another partition, region or account than the stream that is followed.
-// A stream that is not known, and an ARN of another form, are passed over.
+// CheckSource fails with a *SourceError if the table that was described is in another partition,
+// region or account than the stream that is followed. A stream that is not known, and an ARN of
+// another form, are passed over.
 func CheckSource(d backfill.Description, followed string) error {
 	was, is := owner(followed), owner(d.StreamARN)
 	if was == "" || is == "" || was == is {
@@ -90,40 +94,25 @@ func owner(arn string) string {
 	return strings.Join(fields[1:5], ":")
 }
 
-// sameSource is CheckSource for what this worker finds under the table's name, before it touches anything: from the wrong region the stream that is followed
-// would seem to be gone. A table that is not there is nobody else's; the keeper tells of it.
-func (t *table) sameSource(ctx context.Context) error {
-	state, _, err := t.Ledger.Table(ctx, t.source)
-	if err != nil || state.StreamARN == "" {
-		return err
-	}
-	d, err := t.Database.Describe(ctx, t.source)
-	if cdc.Is(err, cdc.NotFound) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return CheckSource(d, state.StreamARN)
-}
-
-// attend brings the ledger's record in line with the table's stream. The first time it begins the first generation.
-func (k *rounds) attend(ctx context.Context) error {
+// attend brings the ledger's record in line with the table's stream. The first time it begins the
+// first generation.
+func (r *reconciler) attend(life lifecycle) error {
+	ctx := life.work
 	asked := task.Mono(ctx)
-	k.described = asked
-	d, err := k.Database.Describe(ctx, k.source)
-	was := k.dropped
-	if k.dropped = gone(d, err); k.dropped {
+	r.described = asked
+	d, err := r.database.Describe(ctx, r.source)
+	was := r.dropped
+	if r.dropped = gone(d, err); r.dropped {
 		if !was {
-			k.since = asked
+			r.since = asked
 		}
-		return k.outlive(ctx)
+		return r.outlive(ctx)
 	}
 	if err != nil {
 		return err
 	}
-	unusable, rekeyed := CheckStream(d, k.Mapping.DependsOnKeyOnly()), checkKey(d, k.Mapping)
-	state, err := k.begin(ctx, d, cmp.Or(unusable, rekeyed))
+	unusable, rekeyed := CheckStream(d, r.mapping.DependsOnKeyOnly()), checkKey(d, r.mapping)
+	state, err := r.begin(ctx, d, cmp.Or(unusable, rekeyed))
 	if err != nil {
 		return err
 	}
@@ -131,15 +120,16 @@ func (k *rounds) attend(ctx context.Context) error {
 		return err
 	}
 	if d.StreamEnabled && unusable != nil {
-		// Before a new stream is followed: one that lacks images would have rows removed for want of what to put (H62).
+		// Before a new stream is followed: one that lacks images would have rows removed for want
+		// of what to put (H62).
 		return unusable
 	}
 	told := newsOf(d, state)
 	if told == nothingNew {
-		k.doubt = doubt{}
+		r.doubt = doubt{}
 		return nil
 	}
-	over, err := k.over(ctx, state)
+	over, err := r.over(ctx, state)
 	// The label of a stream is the time at which it was enabled.
 	believed := over && (told != replaced || d.StreamLabel > state.Label)
 	switch {
@@ -149,29 +139,28 @@ func (k *rounds) attend(ctx context.Context) error {
 		if over {
 			return nil
 		}
-		_, err = k.Ledger.UpdateTable(ctx, k.source, func(s *checkpoint.TableState) error {
+		_, err = r.ledger.UpdateTable(ctx, r.source, func(s *checkpoint.TableState) error {
 			s.StreamEnded = s.StreamEnded && s.StreamARN != d.StreamARN
 			return nil
 		})
 		return err
-	case !believed && !k.doubt.lasts(d, asked):
+	case !believed && !r.doubt.lasts(d, asked):
 		return nil
 	case told == replaced && rekeyed != nil:
 		return rekeyed // a key stays for a table's life, so that this is another table
 	case told == replaced:
 		// H24: between the two streams nobody recorded changes.
-		gap := checkpoint.Gap{Kind: lossOf(d, state), Reason: "the table has a new stream"}
-		return k.raise(ctx, state.Generation, gap, func(s *checkpoint.TableState) {
+		gap := checkpoint.DeclaredGap{Kind: lossOf(d, state), Reason: "the table has a new stream"}
+		return r.raise(life, state.Generation, gap, func(s *checkpoint.TableState) {
 			s.StreamARN, s.Label, s.Listed, s.StreamEnded = d.StreamARN, d.StreamLabel, 0, false
 		})
 	}
-	gap := checkpoint.Gap{Kind: checkpoint.KindStream, Reason: "the stream is disabled"}
-	return k.raise(ctx, state.Generation, gap, func(s *checkpoint.TableState) { s.StreamEnded = true })
+	gap := checkpoint.DeclaredGap{Kind: checkpoint.KindStream, Reason: "the stream is disabled"}
+	return r.raise(life, state.Generation, gap, func(s *checkpoint.TableState) { s.StreamEnded = true })
 }
 
-// lossOf is what a new stream says was lost: changes between the two, if the table is known to be
-// older than the stream before (the label of a stream is the time at which it was enabled); else
-// the table may be another one.
+// lossOf is what a new stream says was lost: changes between the two, if the table is known to be older than the stream before
+// (the label of a stream is the time at which it was enabled); else the table may be another one.
 func lossOf(d backfill.Description, state checkpoint.TableState) checkpoint.GapKind {
 	enabled, err := time.Parse("2006-01-02T15:04:05.999", state.Label)
 	if err != nil || d.CreatedAt.IsZero() || d.CreatedAt.After(enabled) {
@@ -180,41 +169,43 @@ func lossOf(d backfill.Description, state checkpoint.TableState) checkpoint.GapK
 	return checkpoint.KindStream
 }
 
-// outlive tells that the table was dropped, and lets a named one be kept all the same: its stream can be read for a day still, and may have shards that
-// nobody has listed yet. One of a pattern is left until it is there again.
-func (k *rounds) outlive(ctx context.Context) error {
-	if k.Joined {
+// outlive tells that the table was dropped, and lets a named one be kept all the same: its stream
+// can be read for a day still, and may have shards that nobody has listed yet. One of a pattern is
+// left until it is there again.
+func (r *reconciler) outlive(ctx context.Context) error {
+	if r.joined {
 		return errGone
 	}
-	state, _, err := k.Ledger.Table(ctx, k.source)
+	state, _, err := r.ledger.Table(ctx, r.source)
 	if err != nil {
 		return err
 	}
 	if state.Generation == 0 {
 		return errGone // it was never followed
 	}
-	return setAside(ctx, k.Ledger, k.events, k.source, GoneReason)
+	return suspend(ctx, r.ledger, r.events, r.source, GoneReason)
 }
 
-// begin begins the first generation, unless there is one or the stream is unusable, and gives the table's record.
-func (k *rounds) begin(ctx context.Context, d backfill.Description, unusable error) (checkpoint.TableState, error) {
+// begin begins the first generation, unless there is one or the stream is unusable, and gives the
+// table's record.
+func (r *reconciler) begin(ctx context.Context, d backfill.Description, unusable error) (checkpoint.TableState, error) {
 	now := task.Now(ctx) // a generation's number is no claim
-	started := start(k.Young, d)
-	return k.Ledger.UpdateTable(ctx, k.source, func(s *checkpoint.TableState) error {
+	started := start(r.young, d)
+	return r.ledger.UpdateTable(ctx, r.source, func(s *checkpoint.TableState) error {
 		if s.Generation > 0 {
 			return nil
 		}
 		if unusable != nil {
 			return unusable
 		}
-		if started.IsZero() && !k.Copy {
+		if started.IsZero() && !r.copies {
 			return errTimeless
 		}
 		s.Generation = checkpoint.NextGeneration(0, now)
 		s.Adopted, s.StreamARN, s.Label = s.Generation, d.StreamARN, d.StreamLabel
 		switch from := started.Add(-checkpoint.Slack).UTC(); {
-		case k.Copy:
-		case k.FromNow:
+		case r.copies:
+		case r.fromNow:
 			s.Cut = from
 		default:
 			s.Since = from
@@ -223,8 +214,9 @@ func (k *rounds) begin(ctx context.Context, d backfill.Description, unusable err
 	})
 }
 
-// start is when a table begins to be followed from now on, on the service's clock; zero if the answer does not say. One that is younger than the first
-// start is followed since it was created. It may be found long after that (H75): its stream must reach back to its creation.
+// start is when a table begins to be followed from now on, on the service's clock; zero if the
+// answer does not say. One that is younger than the first start is followed since it was created.
+// It may be found long after that (H75): its stream must reach back to its creation.
 func start(young bool, d backfill.Description) time.Time {
 	if young && !d.CreatedAt.IsZero() {
 		return d.CreatedAt
@@ -232,7 +224,8 @@ func start(young bool, d backfill.Description) time.Time {
 	return d.At
 }
 
-// errTimeless is why something waits for another answer: coverage rests on the service's clock alone (H64).
+// errTimeless is why something waits for another answer: coverage rests on the service's clock
+// alone (H64).
 var errTimeless = &cdc.Error{Op: "DescribeTable", Reason: cdc.Unavailable, Err: errors.New("the answer does not say when it was given: does a proxy remove its Date header?")}
 
 // news is what a description says of the table's stream that the ledger does not.
@@ -257,17 +250,19 @@ func newsOf(d backfill.Description, state checkpoint.TableState) news {
 	return nothingNew
 }
 
-// over tells whether the service says of the stream that is followed that it records nothing any more.
-func (k *rounds) over(ctx context.Context, state checkpoint.TableState) (bool, error) {
-	page, err := k.Open(state.StreamARN).ListPage(ctx, "", "")
+// over tells whether the service says of the stream that is followed that it records nothing any
+// more.
+func (r *reconciler) over(ctx context.Context, state checkpoint.TableState) (bool, error) {
+	page, err := r.open(state.StreamARN).ListPage(ctx, "", "")
 	if cdc.Is(err, cdc.NotFound) {
 		return true, nil
 	}
 	return page.Ended, err
 }
 
-// doubt is what the table says of its stream while the stream itself says otherwise. DescribeTable is eventually consistent, and an answer of before would
-// end the stream that is followed for one that is over.
+// doubt is what the table says of its stream while the stream itself says otherwise. DescribeTable
+// is eventually consistent, and an answer of before would end the stream that is followed for one
+// that is over.
 // Source: https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_DescribeTable.html
 type doubt struct {
 	arn     string
@@ -276,11 +271,12 @@ type doubt struct {
 	known   bool
 }
 
-// lasting is how long the table must say the same to be believed against its stream: far longer than an answer is stale.
+// lasting is how long the table must say the same to be believed against its stream: far longer
+// than an answer is stale.
 const lasting = 10 * time.Minute
 
-// lasts notes what the table said when it was asked, and tells whether it has said so for long. When the answer is looked at says nothing: the process
-// may have stood still with it.
+// lasts notes what the table said when it was asked, and tells whether it has said so for long.
+// When the answer is looked at says nothing: the process may have stood still with it.
 func (d *doubt) lasts(told backfill.Description, asked time.Duration) bool {
 	if !d.known || d.arn != told.StreamARN || d.enabled != told.StreamEnabled {
 		*d = doubt{told.StreamARN, told.StreamEnabled, asked, true}

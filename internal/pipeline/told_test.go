@@ -16,7 +16,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// ending is a backlog of shards that end after one page, but for one that is gone, and one that is throttled for a while.
+// ending is a backlog of shards that end after one page, but for one that is gone, and one that is
+// throttled for a while.
 type ending struct{ *backlog }
 
 func (e ending) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
@@ -32,8 +33,9 @@ func (e ending) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
 	return e.backlog.Read(ctx, at)
 }
 
-// Metrics, logs and alerts hang on what a worker tells: how many shards there are in each state, which one ended, which one is lost, in which generation that ends, what
-// is left of the stream's day, and that something waits for a limit.
+// Metrics, logs and alerts hang on what a worker tells: how many shards there are in each state,
+// which one ended, which one is lost, in which generation that ends, what is left of the stream's
+// day, and that something waits for a limit.
 func TestWhatAWorkerTells(t *testing.T) {
 	o := crowd(t, newBacklog(1), targets{}, "Orders")
 	o.Open = func(string) cdc.Source { return ending{newBacklog(1)} }
@@ -67,10 +69,10 @@ func TestWhatAWorkerTells(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (map[checkpoint.State]int{checkpoint.Waiting: 4, checkpoint.Reading: 0, checkpoint.Done: 0, checkpoint.Lost: 0}); !maps.Equal(first, want) {
+	if want := (map[checkpoint.State]int{checkpoint.Waiting: 4, checkpoint.Reading: 0, checkpoint.Done: 0, checkpoint.Gap: 0}); !maps.Equal(first, want) {
 		t.Errorf("at first %v", first)
 	}
-	if want := (map[checkpoint.State]int{checkpoint.Waiting: 0, checkpoint.Reading: 2, checkpoint.Done: 1, checkpoint.Lost: 1}); !maps.Equal(last, want) {
+	if want := (map[checkpoint.State]int{checkpoint.Waiting: 0, checkpoint.Reading: 2, checkpoint.Done: 1, checkpoint.Gap: 1}); !maps.Equal(last, want) {
 		t.Errorf("in the end %v", last)
 	}
 	if len(done) != 1 || done[0] != "Orders/Orders0" || len(gaps) != 1 || gaps[0] != "Orders/Orders1" || raised != state.Generation || raised <= 7 {
@@ -96,34 +98,36 @@ func TestAnAcceptedMappingIsTold(t *testing.T) {
 	}
 }
 
-// What waited for a limit is told with when it did: as it begins where a service asks for it, and when it is over where the limit is our own. The pace of a load is that
-// of the items it has made durable, and no number while that cannot be told.
+// What waited for a limit is told with when it did: as it begins where a service asks for it, and
+// when it is over where the limit is our own. The pace of a load is that of the items it has made
+// durable, and no number while that cannot be told.
 func TestWaitsAndPacesAreDated(t *testing.T) {
-	listed(t, &pagedStream{}, func(ctx context.Context, k *rounds, _ checkpoint.TableState) {
+	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, _ checkpoint.TableState) {
 		if err := task.Sleep(ctx, time.Hour); err != nil {
 			t.Error(err)
 		}
-		first := k.pace(ctx, 100)
+		first := k.loader().pace(ctx, 100)
 		if first.Rate != 0 || len(first.Throttled) != 0 || !first.At.Equal(task.Now(ctx)) {
 			t.Errorf("at first %+v", first)
 		}
-		k.throttled(ctx, limitSource, 10*time.Second)
-		k.waited(ctx, limitRows, 20*time.Second)
-		now := k.pace(ctx, 100)
+		k.table().throttled(ctx, limitSource, 10*time.Second)
+		k.table().waited(ctx, limitRows, 20*time.Second)
+		now := k.loader().pace(ctx, 100)
 		if len(now.Throttled) != 1 || now.Throttled[0].Reason != limitRows || now.Throttled[0].Seconds != 20 {
 			t.Errorf("at once %+v", now.Throttled)
 		}
 		if err := task.Sleep(ctx, 10*time.Second); err != nil {
 			t.Error(err)
 		}
-		now = k.pace(ctx, 150)
+		now = k.loader().pace(ctx, 150)
 		if len(now.Throttled) != 2 || now.Throttled[0].Seconds != 10 || now.Throttled[1].Seconds != 20 || now.Rate != 5 {
 			t.Errorf("ten seconds later %+v", now)
 		}
 	})
 }
 
-// The defaults are those of the manual. A pass is a third of a lease at the most, or a lease would be over before it is looked at.
+// The defaults are those of the manual. A pass is a third of a lease at the most, or a lease would
+// be over before it is looked at.
 func TestDefaultsOfTiming(t *testing.T) {
 	for lease, want := range map[time.Duration]Timing{
 		15 * time.Second: {Poll: time.Second, Pass: 2 * time.Second, List: time.Minute, Commit: time.Second, Grace: 20 * time.Second, Idle: 10 * time.Second, IdlePages: 10, Yield: time.Minute},
@@ -139,7 +143,8 @@ func TestDefaultsOfTiming(t *testing.T) {
 	}
 }
 
-// A shard that could not be leased is tried again in the next pass: whatever kept its row from being written is over by then.
+// A shard that could not be leased is tried again in the next pass: whatever kept its row from
+// being written is over by then.
 func TestALeaseThatFailedIsTriedAgain(t *testing.T) {
 	store, failed := &checkpointtest.Memory{}, 0
 	source := newBacklog(3)
@@ -162,7 +167,8 @@ func TestALeaseThatFailedIsTriedAgain(t *testing.T) {
 	}
 }
 
-// A table that is about to be dropped is gone; one that could not be described, or that is there, is not: a scan that did not find it may have asked a moment too early.
+// A table that is about to be dropped is gone; one that could not be described, or that is there,
+// is not: a scan that did not find it may have asked a moment too early.
 func TestWhatIsGone(t *testing.T) {
 	for _, c := range []struct {
 		described backfill.Description
@@ -172,10 +178,11 @@ func TestWhatIsGone(t *testing.T) {
 		{backfill.Description{Status: "ACTIVE"}, nil, false}, {backfill.Description{Status: "UPDATING"}, nil, false}, {backfill.Description{Status: "DELETING"}, nil, true},
 		{backfill.Description{}, &cdc.Error{Reason: cdc.NotFound, Err: errors.New("no")}, true}, {backfill.Description{}, &cdc.Error{Reason: cdc.Unavailable, Err: errors.New("no")}, false},
 	} {
-		tb := &table{Options: &Options{Database: answering{described: c.described, err: c.err}}, Table: Table{Joined: true}, source: "Orders"}
-		reason, yes := tb.unfollowable(t.Context(), &cdc.Error{Op: "Scan", Reason: cdc.NotFound, Err: errors.New("no")})
+		k := newRig(nil, Table{Joined: true})
+		k.Database = answering{described: c.described, err: c.err}
+		reason, yes := k.table().keeper.unfollowable(t.Context(), &cdc.Error{Op: "Scan", Reason: cdc.NotFound, Err: errors.New("no")})
 		if got := gone(c.described, c.err); got != c.want || yes != c.want || yes && reason != GoneReason {
-			t.Errorf("%+v, %v: gone %v, set aside for %q", c.described, c.err, got, reason)
+			t.Errorf("%+v, %v: gone %v, suspended for %q", c.described, c.err, got, reason)
 		}
 	}
 }
@@ -195,7 +202,8 @@ func (answering) Scan(context.Context, string, int, int, attribute.Item, int) (b
 	return backfill.ScanPage{}, errors.New("it is scanned")
 }
 
-// A load that was asked to stop asks for no further page, and notes what DynamoDB counts as the estimate of its items.
+// A load that was asked to stop asks for no further page, and notes what DynamoDB counts as the
+// estimate of its items.
 func TestALoadStopsBetweenPages(t *testing.T) {
 	stop, cancel := context.WithCancel(t.Context())
 	s := stoppable{answering{}, stop}
@@ -206,15 +214,16 @@ func TestALoadStopsBetweenPages(t *testing.T) {
 	if _, err := s.Scan(t.Context(), "Orders", 0, 1, attribute.Item{}, 1); !errors.Is(err, errStopped) {
 		t.Errorf("after a stop: %v", err)
 	}
-	listed(t, &pagedStream{}, func(ctx context.Context, k *rounds, state checkpoint.TableState) {
+	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, state checkpoint.TableState) {
 		k.Database = answering{described: backfill.Description{Items: 5, Bytes: 7000, At: listingsBegin}}
-		if begun, err := k.table.begin(ctx, ctx, state); err != nil || begun.Load.Estimate != 5 {
+		if begun, err := k.loader().begin(until(ctx), state); err != nil || begun.Load.Estimate != 5 {
 			t.Errorf("%+v, %v", begun.Load, err)
 		}
 	})
 }
 
-// No call is remembered, or kept alive, once it has ended: there is one a second for every shard, for months.
+// No call is remembered, or kept alive, once it has ended: there is one a second for every shard,
+// for months.
 func TestCallsThatEndedAreForgotten(t *testing.T) {
 	calls := &reads{}
 	reading, end := calls.begin(t.Context())
@@ -222,8 +231,7 @@ func TestCallsThatEndedAreForgotten(t *testing.T) {
 	if reading.Err() == nil {
 		t.Error("the context of a call outlives it")
 	}
-	tb := &table{Options: &Options{room: task.NewLimit(1), calls: calls}}
-	h := tb.newHand()
+	h := newPageSlot(task.NewLimit(1), calls)
 	look := stoppableDiscover(func(context.Context, func(string) bool) (Discovery, error) { return Discovery{}, nil }, calls)
 	_, err := look(t.Context(), nil)
 	if err := errors.Join(err, h.take(t.Context())); err != nil || !h.held || len(calls.cancels) != 0 {
@@ -233,7 +241,7 @@ func TestCallsThatEndedAreForgotten(t *testing.T) {
 
 // A shard that was given up is not idle, whatever its last pages were: nobody reads it.
 func TestWhatWasGivenUpIsNotIdle(t *testing.T) {
-	b := newBoard()
+	b := newShardTracker()
 	timing := Timing{Poll: time.Second, Idle: 9 * time.Second, IdlePages: 10}
 	for n := range 10 {
 		b.read("s", checkpoint.Progress{CaughtUp: true}, time.Duration(n)*time.Second)
@@ -246,8 +254,9 @@ func TestWhatWasGivenUpIsNotIdle(t *testing.T) {
 	}
 }
 
-// Why a table of a pattern is set aside is what is wrong with it, in fixed words; what is wrong with the worker, or passes, sets none aside, and a named one never is.
-func TestWhyATableIsSetAside(t *testing.T) {
+// Why a table of a pattern is suspended is what is wrong with it, in fixed words; what is wrong
+// with the worker, or passes, suspends none, and a named one never is.
+func TestWhyATableIsSuspended(t *testing.T) {
 	for _, c := range []struct {
 		err  error
 		want string // a part of it; "": it is not
@@ -257,8 +266,9 @@ func TestWhyATableIsSetAside(t *testing.T) {
 		{errGone, "does not exist any more"}, {&cdc.Error{Reason: cdc.Unavailable, Err: errors.New("no")}, ""},
 	} {
 		for _, joined := range []bool{true, false} {
-			tb := &table{Options: &Options{Database: dropped{}}, Table: Table{Joined: joined}, source: "Orders"}
-			reason, yes := tb.unfollowable(t.Context(), c.err)
+			k := newRig(nil, Table{Joined: joined})
+			k.Database = dropped{}
+			reason, yes := k.table().keeper.unfollowable(t.Context(), c.err)
 			if yes != (joined && c.want != "") || yes && !strings.Contains(reason, c.want) || !yes && reason != "" {
 				t.Errorf("%v, joined %v: %v for %q", c.err, joined, yes, reason)
 			}
@@ -266,7 +276,8 @@ func TestWhyATableIsSetAside(t *testing.T) {
 	}
 }
 
-// A worker without tables that finds its ledger exchanged while it looks for some ends with that: nobody else in it would find it.
+// A worker without tables that finds its ledger exchanged while it looks for some ends with that:
+// nobody else in it would find it.
 func TestALookForTablesEndsTheProcess(t *testing.T) {
 	store := &checkpointtest.Memory{}
 	o := Options{DiscoverEvery: time.Minute, Discover: func(ctx context.Context, _ func(string) bool) (Discovery, error) {

@@ -55,21 +55,8 @@ func causeOf(err error) string {
 	return "failed; the worker's log says why"
 }
 
-// noteKey is the context key of the function that is told of failing steps. It travels with the context because steps fail deep in
-// calls that know nothing of leases.
-type noteKey struct{}
-
-// noting returns a context under which steps that fail and are repeated are told to tell, and the zero value once they succeed.
-func noting(ctx context.Context, tell func(checkpoint.Trouble)) context.Context {
-	return context.WithValue(ctx, noteKey{}, tell)
-}
-
-func teller(ctx context.Context) func(checkpoint.Trouble) {
-	tell, _ := ctx.Value(noteKey{}).(func(checkpoint.Trouble))
-	return tell
-}
-
-// notes lets two loops that run side by side under one lease tell of their troubles: that of the first one goes before.
+// notes lets two loops that run side by side under one lease tell of their troubles: that of the
+// first one goes before.
 type notes struct {
 	tell func(checkpoint.Trouble)
 
@@ -108,52 +95,58 @@ func (d *diary) write(ctx context.Context, err error) {
 	d.tell(checkpoint.Trouble{Step: d.step, Cause: causeOf(err), Since: d.since, Throttled: throttled})
 }
 
-// close ends the note, whatever ended the step: what is not repeated any more is no trouble of the lease.
+// close ends the note, whatever ended the step: what is not repeated any more is no trouble of the
+// lease.
 func (d *diary) close() {
 	if d.tell != nil && !d.since.IsZero() {
 		d.tell(checkpoint.Trouble{})
 	}
 }
 
-// tempo is how many changes a second were applied of late: a mean in which what is older than tempoWindow weighs little.
-type tempo struct {
+// rateMeter is how many changes a second were applied: a mean in which what is older than
+// rateWindow weighs little.
+type rateMeter struct {
 	at      time.Duration // of the last addition
 	rate    float64
 	pending int // added since at, when no time had passed
 }
 
-// tempoWindow is the time constant of the mean.
-const tempoWindow = 30 * time.Second
+// rateWindow is the time constant of the mean.
+const rateWindow = 30 * time.Second
 
-// add notes n changes that were applied between the last call and now, and returns the rate, to a thousandth.
-func (t *tempo) add(n int, now time.Duration) float64 {
+// add notes n changes that were applied between the last call and now, and returns the rate, to a
+// thousandth.
+func (t *rateMeter) add(n int, now time.Duration) float64 {
 	t.pending += n
 	passed := now - t.at
 	if passed <= 0 {
 		return t.rounded()
 	}
-	weight := 1 - math.Exp(-passed.Seconds()/tempoWindow.Seconds())
+	weight := 1 - math.Exp(-passed.Seconds()/rateWindow.Seconds())
 	t.rate += (float64(t.pending)/passed.Seconds() - t.rate) * weight
 	t.at, t.pending = now, 0
 	return t.rounded()
 }
 
-func (t *tempo) rounded() float64 { return math.Round(t.rate*1000) / 1000 }
+func (t *rateMeter) rounded() float64 { return math.Round(t.rate*1000) / 1000 }
 
-// waits is when a table's work in this process waited for limits, over the last hour. Its segments and shards wait side by side: what is told is for how long
-// any of them did, because their sum may be days of the last hour.
+// waits is when a table's work in this process waited for limits, over the last hour. Its segments
+// and shards wait side by side: what is told is for how long any of them did, because their sum may
+// be days of the last hour.
 type waits struct {
 	mu      sync.Mutex
 	reasons map[string]*waited
 }
 
-// waitTick is how exactly waits are known: in a tick something waited, or nothing. A wait is rounded to ticks at both ends, which evens out.
+// waitTick is how exactly waits are known: in a tick something waited, or nothing. A wait is
+// rounded to ticks at both ends, which evens out.
 const (
 	waitTick       = 100 * time.Millisecond
 	ticksPerMinute = int64(time.Minute / waitTick)
 )
 
-// waited is when one limit was waited for, by the minute since the Unix epoch, modulo somewhat more than an hour: a wait may be told as it begins.
+// waited is when one limit was waited for, by the minute since the Unix epoch, modulo somewhat more
+// than an hour: a wait may be told as it begins.
 type waited struct {
 	first   time.Time
 	last    time.Time
@@ -210,7 +203,8 @@ func (w *waits) add(reason string, from time.Time, spent time.Duration, now time
 	}
 }
 
-// report is for how long each limit was waited for in the hour before now; those that were not waited for in it are left out.
+// report is for how long each limit was waited for in the hour before now; those that were not
+// waited for in it are left out.
 func (w *waits) report(now time.Time) []checkpoint.Throttled {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -245,22 +239,22 @@ func (w *waits) report(now time.Time) []checkpoint.Throttled {
 }
 
 // throttled tells that the table's work waits for a limit from now on.
-func (t *table) throttled(ctx context.Context, reason string, wait time.Duration) {
+func (r *retrier) throttled(ctx context.Context, reason string, wait time.Duration) {
 	now := task.Now(ctx)
-	t.waits.add(reason, now, wait, now)
-	t.events.Throttled(t.source, reason, wait)
+	r.waits.add(reason, now, wait, now)
+	r.events.Throttled(r.source, reason, wait)
 }
 
 // waited tells that the table's work has waited for a limit until now.
-func (t *table) waited(ctx context.Context, reason string, wait time.Duration) {
+func (r *retrier) waited(ctx context.Context, reason string, wait time.Duration) {
 	now := task.Now(ctx)
-	t.waits.add(reason, now.Add(-wait), wait, now)
-	t.events.Throttled(t.source, reason, wait)
+	r.waits.add(reason, now.Add(-wait), wait, now)
+	r.events.Throttled(r.source, reason, wait)
 }
 
 // pace is how the load gets on, now that so many items are durable.
-func (t *table) pace(ctx context.Context, items int64) checkpoint.Pace {
-	t.meter.Add(task.Mono(ctx), items)
+func (l *loader) pace(ctx context.Context, items int64) checkpoint.Pace {
+	l.meter.Add(task.Mono(ctx), items)
 	now := task.Now(ctx)
-	return checkpoint.Pace{At: now.UTC(), Rate: math.Round(max(0, t.meter.Rate())*10) / 10, Throttled: t.waits.report(now)}
+	return checkpoint.Pace{At: now.UTC(), Rate: math.Round(max(0, l.meter.Rate())*10) / 10, Throttled: l.waits.report(now)}
 }

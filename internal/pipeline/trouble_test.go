@@ -15,7 +15,7 @@ import (
 )
 
 func TestTempo(t *testing.T) {
-	var tp tempo
+	var tp rateMeter
 	now := time.Duration(0)
 	if got := tp.add(5, now); got != 0 {
 		t.Errorf("%v before any time has passed", got)
@@ -44,7 +44,8 @@ func TestWaits(t *testing.T) {
 	if len(got) != 2 || got[0].Reason != limitSource || got[1].Seconds != 5 || !got[1].Since.Equal(begin) || !got[1].Last.Equal(begin.Add(time.Minute+3*time.Second)) {
 		t.Errorf("%+v", got)
 	}
-	// An hour is all that is looked back at, and what was before it does not come again when its place is used anew.
+	// An hour is all that is looked back at, and what was before it does not come again when its
+	// place is used anew.
 	add(limitRows, 7*time.Second, begin.Add(time.Hour))
 	got = w.report(begin.Add(time.Hour + 7*time.Second))
 	if len(got) != 2 || got[1].Seconds != 10 {
@@ -56,7 +57,8 @@ func TestWaits(t *testing.T) {
 	add(limitRows, time.Second, time.Date(1950, 1, 1, 0, 0, 0, 0, time.UTC)) // a clock that was set back
 }
 
-// Segments and shards wait side by side: of an hour in which each of them waited most of the time, they waited for most of the hour and not for days.
+// Segments and shards wait side by side: of an hour in which each of them waited most of the time,
+// they waited for most of the hour and not for days.
 func TestWaitsSideBySideAreOne(t *testing.T) {
 	begin := time.Date(2026, 11, 1, 12, 0, 30, 0, time.UTC)
 	seconds := func(w *waits, now time.Time) float64 {
@@ -150,20 +152,20 @@ func TestNotes(t *testing.T) {
 
 func TestDiary(t *testing.T) {
 	var told []checkpoint.Trouble
-	ctx := noting(context.Background(), func(trouble checkpoint.Trouble) { told = append(told, trouble) })
-	quiet := &diary{tell: teller(ctx), step: "read a shard"}
+	ctx, note := context.Background(), func(trouble checkpoint.Trouble) { told = append(told, trouble) }
+	quiet := &diary{tell: note, step: "read a shard"}
 	quiet.close()
 	if len(told) != 0 {
 		t.Errorf("a step that succeeds at once is told: %+v", told)
 	}
-	d := &diary{tell: teller(ctx), step: "read a shard"}
+	d := &diary{tell: note, step: "read a shard"}
 	d.write(ctx, &cdc.Error{Reason: cdc.Throttled})
 	d.write(ctx, &cdc.Error{Reason: cdc.Unavailable})
 	d.close()
 	if len(told) != 3 || told[1].Since != told[0].Since || !told[0].Throttled || told[1].Throttled || told[2] != (checkpoint.Trouble{}) {
 		t.Errorf("%+v", told)
 	}
-	nobody := &diary{tell: teller(context.Background())}
+	nobody := &diary{}
 	nobody.write(ctx, context.DeadlineExceeded)
 	nobody.close()
 }

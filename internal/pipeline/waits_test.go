@@ -13,7 +13,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// A worker that follows one that was killed tells once what it waits for, and how long; then it takes that over.
+// A worker that follows one that was killed tells once what it waits for, and how long; then it
+// takes that over.
 func TestASuccessorTellsWhatItWaitsFor(t *testing.T) {
 	for name, killed := range map[string]bool{"after one that was killed": true, "the first": false} {
 		store := &checkpointtest.Memory{}
@@ -34,10 +35,10 @@ func TestASuccessorTellsWhatItWaitsFor(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			seat, err := gone.Seat(ctx, "Orders")
+			lease, err := gone.KeeperLease(ctx, "Orders")
 			if err == nil {
 				var k *checkpoint.Keeper
-				if k, err = gone.TakeSeat(ctx, seat); err == nil {
+				if k, err = gone.TakeKeeperLease(ctx, lease); err == nil {
 					k.Abandon()
 				}
 			}
@@ -58,9 +59,9 @@ func TestASuccessorTellsWhatItWaitsFor(t *testing.T) {
 		})
 		want := ""
 		if killed {
-			want = fmt.Sprintf("Orders %s 1 %s at 0s|Orders %s 1 %s at 0s", OfSeat, lease, OfShards, lease)
+			want = fmt.Sprintf("Orders %s 1 %s at 0s|Orders %s 1 %s at 0s", OfKeeper, lease, OfShards, lease)
 		}
-		slices.Sort(told) // the seat and the shards are looked at beside each other
+		slices.Sort(told) // the keeper lease and the shards are looked at beside each other
 		if got := strings.Join(told, "|"); got != want {
 			t.Errorf("%s: it tells %q, want %q", name, got, want)
 		}

@@ -13,26 +13,22 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// A worker that cannot reach the source (its credentials, its network) still renews what it holds, because leases live in the target's
-// store: nobody else would ever read its shards, or keep its tables. So it gives up what it has not got on with for Timing.Yield, and leaves it
-// alone for a while, so that another worker may take it first. Where there is no other, or the source is down for all, it takes it back.
+// A worker that cannot reach the source (its credentials, its network) still renews what it holds,
+// because leases live in the target's store: nobody else would ever read its shards, or keep its
+// tables. So it gives up what it has not got on with for Timing.Yield, and leaves it alone for a
+// while, so that another worker may take it first. Where there is no other, or the source is down
+// for all, it takes it back.
 
 // ErrYield is why a worker gives up a lease that it still holds.
 var ErrYield = errors.New("left to another worker, because the source does not answer this one")
 
-// respite is how long a worker leaves alone what it gave up. In each pass all others look for what is free.
-func (t *table) respite() time.Duration { return 3 * t.Timing.Pass }
+// yieldBackoff is how long a worker leaves alone what it gave up. In each pass all others look for
+// what is free.
+func (t Timing) yieldBackoff() time.Duration { return 3 * t.Pass }
 
-// yieldKey is the context key of the time after which a step that the source does not answer is given up.
-type yieldKey struct{}
-
-// yielding returns a context under which a step ends with ErrYield once the source has failed it for so long without a break.
-func yielding(ctx context.Context, after time.Duration) context.Context {
-	return context.WithValue(ctx, yieldKey{}, after)
-}
-
-// vain remembers since when the source has not answered this worker, over all the leases that it gave up because of that and took back, by shard; the keeper's seat goes by no name.
-type vain struct {
+// outages remember since when the source has not answered this worker, over all the leases that it
+// gave up because of that and took back, by shard; the keeper lease goes by no name.
+type outages struct {
 	mu    sync.Mutex
 	tries map[string]attempts
 }
@@ -43,11 +39,13 @@ type attempts struct {
 	left    bool               // one was
 }
 
-// vainFor is how long after the last lease was given up a failure of the same step goes on with those before.
-const vainFor = 10 * time.Minute
+// sameOutage is how long after the last lease was given up a failure of the same step goes on with
+// those before.
+const sameOutage = 10 * time.Minute
 
-// telling returns a function that tells of troubles as tell does, but since when they began under a lease before.
-func (v *vain) telling(ctx context.Context, id string, tell func(checkpoint.Trouble)) func(checkpoint.Trouble) {
+// noting returns a function that notes troubles as tell does, but since when they began under a
+// lease before.
+func (v *outages) noting(ctx context.Context, id string, tell func(checkpoint.Trouble)) func(checkpoint.Trouble) {
 	return func(t checkpoint.Trouble) {
 		if t != (checkpoint.Trouble{}) {
 			t = v.since(id, t, task.Mono(ctx))
@@ -56,11 +54,11 @@ func (v *vain) telling(ctx context.Context, id string, tell func(checkpoint.Trou
 	}
 }
 
-func (v *vain) since(id string, t checkpoint.Trouble, now time.Duration) checkpoint.Trouble {
+func (v *outages) since(id string, t checkpoint.Trouble, now time.Duration) checkpoint.Trouble {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	before := v.tries[id]
-	if before.left && now-before.given <= vainFor && before.trouble.Step == t.Step && before.trouble.Since.Before(t.Since) {
+	if before.left && now-before.given <= sameOutage && before.trouble.Step == t.Step && before.trouble.Since.Before(t.Since) {
 		t.Since = before.trouble.Since
 	}
 	if v.tries == nil {
@@ -72,10 +70,10 @@ func (v *vain) since(id string, t checkpoint.Trouble, now time.Duration) checkpo
 }
 
 // giveUp notes that a lease was given up at now, for the last trouble that was told under it.
-func (v *vain) giveUp(id string, now time.Duration) {
+func (v *outages) giveUp(id string, now time.Duration) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	maps.DeleteFunc(v.tries, func(_ string, a attempts) bool { return a.left && now-a.given > vainFor }) // others may have it for good
+	maps.DeleteFunc(v.tries, func(_ string, a attempts) bool { return a.left && now-a.given > sameOutage }) // others may have it for good
 	if before, ok := v.tries[id]; ok {
 		before.given, before.left = now, true
 		v.tries[id] = before
@@ -83,7 +81,7 @@ func (v *vain) giveUp(id string, now time.Duration) {
 }
 
 // answered ends it: what fails next begins then.
-func (v *vain) answered(id string) {
+func (v *outages) answered(id string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	delete(v.tries, id)
@@ -95,8 +93,8 @@ type silence struct {
 	since time.Duration // on the monotonic clock
 }
 
-// lasts notes a failure at now, and returns for how long there was nothing else. Throttles among the others are nothing by themselves: they
-// come as well where most calls fail.
+// lasts notes a failure at now, and returns for how long there was nothing else. Throttles among
+// the others are nothing by themselves: they come as well where most calls fail.
 func (s *silence) lasts(failure error, now time.Duration) time.Duration {
 	switch {
 	case cdc.Is(failure, cdc.Throttled) && s.began:
@@ -108,20 +106,21 @@ func (s *silence) lasts(failure error, now time.Duration) time.Duration {
 	return now - s.since
 }
 
-// yield is ErrYield with the failure that made it so, when a step's failures have lasted for longer than the context allows; nil until then.
-func (s *silence) yield(ctx context.Context, failure error) error {
-	allowed, bounded := ctx.Value(yieldKey{}).(time.Duration)
-	if !bounded {
+// yield is ErrYield with the failure that made it so, when a step's failures have lasted for longer
+// than its life allows; nil until then.
+func (s *silence) yield(life lifecycle, failure error) error {
+	if life.yield == 0 {
 		return nil
 	}
-	if lasted := s.lasts(failure, task.Mono(ctx)); lasted >= allowed {
+	if lasted := s.lasts(failure, task.Mono(life.work)); lasted >= life.yield {
 		return fmt.Errorf("%w, for %s: %w", ErrYield, lasted.Truncate(time.Second), failure)
 	}
 	return nil
 }
 
-// unanswered tells whether the source failed in a way in which it may not fail another worker: not because it is throttled, which every worker
-// of the account shares. What this version cannot read, another may.
+// unanswered tells whether the source failed in a way in which it may not fail another worker: not
+// because it is throttled, which every worker of the account shares. What this version cannot read,
+// another may.
 func unanswered(err error) bool {
 	return cdc.Is(err, cdc.Unavailable) || cdc.Is(err, cdc.Denied) || cdc.Is(err, cdc.Malformed)
 }

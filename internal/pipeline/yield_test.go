@@ -15,7 +15,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// TestH63_SilenceIsWithoutABreak: what may be otherwise for another worker counts, and what shows that the source has answered begins it anew.
+// TestH63_SilenceIsWithoutABreak: what may be otherwise for another worker counts, and what shows
+// that the source has answered begins it anew.
 func TestH63_SilenceIsWithoutABreak(t *testing.T) {
 	failure := func(r cdc.Reason) error { return &cdc.Error{Op: "GetRecords", Reason: r, Err: errors.New("no")} }
 	var s silence
@@ -44,28 +45,30 @@ func TestH63_SilenceIsWithoutABreak(t *testing.T) {
 	}
 }
 
-// A keeper that leaves its seat because the source does not answer it stays away from it for a while: in a pass it might be the first again.
+// A keeper that leaves its lease because the source does not answer it stays away from it for a
+// while: in a pass it might be the first again.
 func TestH63_AYieldedSeatIsLeftToOthers(t *testing.T) {
 	mapping := ordersMapping(t)
-	listed(t, &pagedStream{}, func(ctx context.Context, k *rounds, _ checkpoint.TableState) {
+	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, _ checkpoint.TableState) {
 		k.Mapping, k.Witness = mapping, func(string) checkpoint.Store { return &checkpointtest.Memory{} }
 		k.Timing, k.Database = Timing{}.orDefault(k.Ledger.Lease()), &silentDatabase{asked: true}
-		keeper, err := seated(ctx, k)
+		keeper, err := keeping(ctx, k)
 		if err != nil {
 			t.Error(err)
 			return
 		}
-		if rest, err := k.serve(ctx, keeper); err != nil || rest != k.respite() || rest <= 2*k.Timing.Pass {
+		if rest, err := k.table().keeper.serve(until(ctx), keeper); err != nil || rest != k.Timing.yieldBackoff() || rest <= 2*k.Timing.Pass {
 			t.Errorf("it stays away for %s, %v", rest, err)
 		}
-		if seat, err := k.Ledger.Seat(ctx, "Orders"); err != nil || seat.Owner() != "" {
-			t.Errorf("the seat is still %q's, %v", seat.Owner(), err)
+		if lease, err := k.Ledger.KeeperLease(ctx, "Orders"); err != nil || lease.Owner() != "" {
+			t.Errorf("the keeper lease is still %q's, %v", lease.Owner(), err)
 		}
 	})
 }
 
-// While the source is silent, a worker gives its only shard up every minute and takes it back in a moment. Its lag is told all the while: an alert that waits for some minutes
-// would begin anew with each time at which there is none.
+// While the source is silent, a worker gives its only shard up every minute and takes it back in a
+// moment. Its lag is told all the while: an alert that waits for some minutes would begin anew with
+// each time at which there is none.
 func TestLagOfAShardThatIsGivenUp(t *testing.T) {
 	begin := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC) // of the world of play
 	given, last, gaps, untold := 0, time.Duration(-1), 0, false
@@ -99,8 +102,9 @@ func TestLagOfAShardThatIsGivenUp(t *testing.T) {
 	}
 }
 
-// While the source is silent, the row of a shard, and that of the seat, that are given up each minute and taken back tell since when that is so, and not since the last time they were taken. When
-// it has answered, what fails next begins then.
+// While the source is silent, the row of a shard, and that of the keeper lease, that are given up
+// each minute and taken back tell since when that is so, and not since the last time they were
+// taken. When it has answered, what fails next begins then.
 func TestTroubleOfWhatIsGivenUp(t *testing.T) {
 	begin := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC) // of the world of play
 	given := 0
@@ -109,13 +113,13 @@ func TestTroubleOfWhatIsGivenUp(t *testing.T) {
 	o.Open = func(string) cdc.Source { return silent }
 	o.Events.ShardLeft = func(string, string, error) { given++ }
 	told, last, look := 0, time.Time{}, func() {}
-	seated, seat := 0, time.Time{}
+	moments, last := 0, time.Time{}
 	o.Events.Ledger = func(checkpoint.TableState, map[checkpoint.State]int) { look() }
 	play(t, &checkpointtest.Memory{}, 10*time.Minute, o, func(ctx context.Context, l *checkpoint.Ledger) error {
 		look = func() {
-			kept, err := l.Seat(ctx, "Orders")
-			if since := kept.Sign().Trouble.Since; err == nil && !since.IsZero() && (seated == 0 || since.After(seat)) {
-				seated, seat = seated+1, since
+			kept, err := l.KeeperLease(ctx, "Orders")
+			if since := kept.Heartbeat().Trouble.Since; err == nil && !since.IsZero() && (moments == 0 || since.After(last)) {
+				moments, last = moments+1, since
 			}
 			shards, err := l.Shards(ctx, "Orders")
 			if err != nil || len(shards) == 0 || shards[0].Trouble == (checkpoint.Trouble{}) {
@@ -131,10 +135,10 @@ func TestTroubleOfWhatIsGivenUp(t *testing.T) {
 	if given < 5 || told != 1 || last.Sub(begin) > time.Minute {
 		t.Errorf("given up %d times; told since %d moments, the last %s after the beginning", given, told, last.Sub(begin))
 	}
-	if seated != 1 || seat.Sub(begin) > time.Minute {
-		t.Errorf("the seat tells since %d moments, the last %s after the beginning", seated, seat.Sub(begin))
+	if moments != 1 || last.Sub(begin) > time.Minute {
+		t.Errorf("the keeper lease is in trouble since %d moments, the last %s after the beginning", moments, last.Sub(begin))
 	}
-	var v vain
+	var v outages
 	failed := func(step string, at time.Duration) time.Duration {
 		return v.since("s", checkpoint.Trouble{Step: step, Since: begin.Add(at)}, at).Since.Sub(begin)
 	}
@@ -175,7 +179,8 @@ func (d unwell) Describe(ctx context.Context, table string) (backfill.Descriptio
 	return d.steady.Describe(ctx, table)
 }
 
-// A complete round of the keeper ends its trouble, however often the seat was given up for that: what fails a few minutes later begins then.
+// A complete pass of the keeper ends its trouble, however often the keeper lease was given up for
+// that: what fails a few minutes later begins then.
 func TestTheSeatsTroubleEndsWithARound(t *testing.T) {
 	begin := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC) // of the world of play
 	var first, last time.Duration
@@ -185,8 +190,8 @@ func TestTheSeatsTroubleEndsWithARound(t *testing.T) {
 	o.Events.Ledger = func(checkpoint.TableState, map[checkpoint.State]int) { look() }
 	play(t, &checkpointtest.Memory{}, 10*time.Minute, o, func(ctx context.Context, l *checkpoint.Ledger) error {
 		look = func() {
-			seat, err := l.Seat(ctx, "Orders")
-			switch since := seat.Sign().Trouble.Since; {
+			lease, err := l.KeeperLease(ctx, "Orders")
+			switch since := lease.Heartbeat().Trouble.Since; {
 			case err != nil || since.IsZero():
 			case task.Mono(ctx) < 4*time.Minute:
 				first = since.Sub(begin)
@@ -211,7 +216,8 @@ func (m moody) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
 	return m.backlog.Read(ctx, at)
 }
 
-// A page ends the trouble of a shard, as a round does that of the seat, however often it was given up for that.
+// A page ends the trouble of a shard, as a pass does that of the keeper lease, however often it was
+// given up for that.
 func TestAShardsTroubleEndsWithAPage(t *testing.T) {
 	begin := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC) // of the world of play
 	var first, last time.Duration
@@ -241,31 +247,32 @@ func TestAShardsTroubleEndsWithAPage(t *testing.T) {
 
 // What others have for good is not remembered: streams have new shards all the time.
 func TestWhatWasGivenUpLongAgoIsForgotten(t *testing.T) {
-	var v vain
+	var v outages
 	for n := range 100 {
 		id, now := fmt.Sprint(n), time.Duration(n)*time.Minute
 		v.since(id, checkpoint.Trouble{Step: "read", Since: time.Unix(1, 0)}, now)
 		v.giveUp(id, now)
 	}
-	if len(v.tries) > int(vainFor/time.Minute)+2 {
+	if len(v.tries) > int(sameOutage/time.Minute)+2 {
 		t.Errorf("%d shards are remembered", len(v.tries))
 	}
 }
 
-// A keeper whose table was dropped stays away from its seat until it is listed again: it would ask for the table in every pass.
+// A keeper whose table was dropped stays away from its lease until it is listed again: it would ask
+// for the table in every pass.
 func TestTheSeatOfADroppedTableIsLeftAlone(t *testing.T) {
 	mapping := ordersMapping(t)
-	listed(t, &pagedStream{}, func(ctx context.Context, k *rounds, _ checkpoint.TableState) {
+	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, _ checkpoint.TableState) {
 		k.Mapping, k.Joined, k.Database = mapping, true, dropped{}
 		k.Witness = func(string) checkpoint.Store { return &checkpointtest.Memory{} }
 		k.Timing = Timing{}.orDefault(k.Ledger.Lease())
-		keeper, err := seated(ctx, k)
+		keeper, err := keeping(ctx, k)
 		if err != nil {
 			t.Error(err)
 			return
 		}
-		if rest, err := k.serve(ctx, keeper); err != nil || rest != k.Timing.List || !k.board.isAside() {
-			t.Errorf("it stays away for %s, %v; aside %v", rest, err, k.board.isAside())
+		if rest, err := k.table().keeper.serve(until(ctx), keeper); err != nil || rest != k.Timing.List || !k.table().tracker.isSuspended() {
+			t.Errorf("it stays away for %s, %v; aside %v", rest, err, k.table().tracker.isSuspended())
 		}
 	})
 }
@@ -282,7 +289,7 @@ func TestGivenUpIsSettled(t *testing.T) {
 		{"another worker has read it to its end", []checkpoint.Shard{{ID: "s", State: checkpoint.Done}}, false},
 		{"the ledger cannot be read", nil, false},
 	} {
-		b := newBoard()
+		b := newShardTracker()
 		b.read("s", checkpoint.Progress{CaughtUp: true}, 0)
 		b.read("here", checkpoint.Progress{CaughtUp: true}, time.Hour)
 		b.leave("s")

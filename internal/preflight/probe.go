@@ -33,10 +33,10 @@ const ledgerFamily = "ledger"
 
 // Found is what the probes have found out.
 type Found struct {
-	Tables  []Table
-	Cluster string // that the app profile routes to; "" if it cannot be told
-	Ageing  []*sink.SchemaError
-	Aside   []string // tables of patterns with which something is wrong
+	Tables    []Table
+	Cluster   string // that the app profile routes to; "" if it cannot be told
+	Ageing    []*sink.SchemaError
+	Suspended []string // tables of patterns with which something is wrong
 }
 
 // Table is one table of the configuration with what DynamoDB says of it.
@@ -181,7 +181,7 @@ func (p *Prober) table(ctx context.Context, t config.Table) {
 	if ok && p.Ask(ctx, ProbeTime, "stream of "+t.From, func(ctx context.Context) (string, error) { return p.Stream(ctx, found) }) {
 		p.Found.Tables = append(p.Found.Tables, found)
 	} else if t.Pattern() != "" {
-		p.Found.Aside = append(p.Found.Aside, t.From)
+		p.Found.Suspended = append(p.Found.Suspended, t.From)
 	}
 }
 

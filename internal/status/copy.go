@@ -28,11 +28,11 @@ type copyStatus struct {
 }
 
 func copyOf(in TableInput, now time.Time, lease time.Duration) copyStatus {
-	state, seat, load := in.State, in.Seat, in.State.Load
+	state, keeper, load := in.State, in.Keeper, in.State.Load
 	if load.Generation != state.Generation || load.StartedAt.IsZero() {
 		return copyStatus{State: copyNotStarted}
 	}
-	c := copyStatus{State: copyRunning, Items: &seat.copied, Estimate: &load.Estimate, Started: knownTime(load.StartedAt)}
+	c := copyStatus{State: copyRunning, Items: &keeper.copied, Estimate: &load.Estimate, Started: knownTime(load.StartedAt)}
 	if !load.DoneAt.IsZero() {
 		c.State, c.Items, c.Done = copyDone, &load.Items, knownTime(load.DoneAt)
 		return c
@@ -48,12 +48,12 @@ func copyOf(in TableInput, now time.Time, lease time.Duration) copyStatus {
 		}
 		return c
 	}
-	rate := seat.pace.Rate
-	if rate <= 0 || seat.Owner == "" || now.Sub(seat.pace.At) > 2*lease {
+	rate := keeper.pace.Rate
+	if rate <= 0 || keeper.Owner == "" || now.Sub(keeper.pace.At) > 2*lease {
 		return c // nobody copies, or nobody has told for a while
 	}
 	c.ItemsPerSecond = &rate
-	if eta, ok := backfill.ETA(seat.copied, load.Estimate, rate, now.Sub(load.StartedAt)); ok {
+	if eta, ok := backfill.ETA(keeper.copied, load.Estimate, rate, now.Sub(load.StartedAt)); ok {
 		seconds := inSeconds(eta)
 		c.ETASeconds = &seconds
 	}

@@ -15,11 +15,11 @@ import (
 // not empty, keeps it.
 func droppedTable(dropped, beat time.Duration, keeper string) TableInput {
 	state := loadedTable()
-	state.Aside = checkpoint.Aside{Reason: pipeline.GoneReason, Since: ago(dropped)}
+	state.Suspended = checkpoint.Suspension{Reason: pipeline.GoneReason, Since: ago(dropped)}
 	in := TableInput{Found: true, State: state, Listings: checkpoint.Listings{At: ago(dropped - 20*time.Minute)}}
 	in.Shards = []checkpoint.Shard{{Source: "Orders", Label: "L", ID: "s", State: checkpoint.Done, EventTime: ago(dropped + time.Hour), DoneAt: ago(dropped), ReadAt: ago(dropped), FirstRead: ago(100 * time.Hour)}}
 	if keeper != "" {
-		in.Seat = SeatInput{Owner: keeper, Sign: checkpoint.Sign{WrittenAt: ago(beat)}}
+		in.Keeper = KeeperInput{Owner: keeper, Heartbeat: checkpoint.Heartbeat{WrittenAt: ago(beat)}}
 	}
 	return in
 }
@@ -42,8 +42,8 @@ func TestStatusOfADroppedTable(t *testing.T) {
 		{"nobody runs", droppedTable(time.Hour, 0, ""), true, false},
 		{"its worker is silent", droppedTable(time.Hour, time.Hour, "w"), true, false},
 		{"long ago, and nobody runs", droppedTable(48*time.Hour, 0, ""), true, false},
-		{"it is there, nothing was listed yet, and a worker keeps it", TableInput{Found: true, State: loadedTable(), Seat: SeatInput{Owner: "w", Sign: checkpoint.Sign{WrittenAt: ago(time.Second)}}}, false, false},
-		{"it is there, and its worker is silent", TableInput{Found: true, State: loadedTable(), Seat: SeatInput{Owner: "w", Sign: checkpoint.Sign{WrittenAt: ago(time.Hour)}}}, false, true},
+		{"it is there, nothing was listed yet, and a worker keeps it", TableInput{Found: true, State: loadedTable(), Keeper: KeeperInput{Owner: "w", Heartbeat: checkpoint.Heartbeat{WrittenAt: ago(time.Second)}}}, false, false},
+		{"it is there, and its worker is silent", TableInput{Found: true, State: loadedTable(), Keeper: KeeperInput{Owner: "w", Heartbeat: checkpoint.Heartbeat{WrittenAt: ago(time.Hour)}}}, false, true},
 		{"it is there, and nobody runs", TableInput{Found: true, State: loadedTable()}, false, true},
 	} {
 		m := judged(c.in)

@@ -8,14 +8,14 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// seatOf takes what is looked at of a keeper's seat.
-func seatOf(seat checkpoint.Seat, generation uint32) SeatInput {
-	in := SeatInput{Owner: seat.Owner(), Sign: seat.Sign(), pace: seat.Pace()}
+// keeperLeaseOf takes what is looked at of a keeper lease.
+func keeperLeaseOf(lease checkpoint.KeeperLease, generation uint32) KeeperInput {
+	in := KeeperInput{Owner: lease.Owner(), Heartbeat: lease.Heartbeat(), pace: lease.Pace()}
 	var scan struct {
 		Generation uint32 `json:"generation"`
 		Items      int64  `json:"items"`
 	}
-	if json.Unmarshal(seat.Scan(), &scan) == nil && scan.Generation == generation {
+	if json.Unmarshal(lease.Scan(), &scan) == nil && scan.Generation == generation {
 		in.copied = scan.Items
 	}
 	return in

@@ -140,10 +140,10 @@ func readTable(ctx context.Context, ledger *checkpoint.Ledger, source string) (T
 	if in.Parts, err = loads.ReadParts(ctx, ledger, in.State); err != nil {
 		return in, err
 	}
-	seat, err := ledger.Seat(ctx, source)
+	lease, err := ledger.KeeperLease(ctx, source)
 	if err != nil {
 		return in, err
 	}
-	in.Seat = seatOf(seat, in.State.Generation)
+	in.Keeper = keeperLeaseOf(lease, in.State.Generation)
 	return in, nil
 }

@@ -100,7 +100,7 @@ func (o *observer) events() pipeline.Events {
 			o.health.Sought(err == nil)
 			o.metrics.Sought(err == nil)
 		},
-		Aside: func(table, reason string) {
+		Suspended: func(table, reason string) {
 			o.log.Warn("a table is set aside; the others go on", admin.KeyTable, table, admin.KeyReason, reason)
 		},
 		Gap: func(table, shard, reason string) {

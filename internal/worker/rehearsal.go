@@ -47,7 +47,7 @@ func (w *Worker) Rehearse(ctx context.Context) error {
 	if err := writeRehearsal(w.Console, reports); err != nil {
 		return err
 	}
-	return rehearsalVerdict(reports, w.found.Aside)
+	return rehearsalVerdict(reports, w.found.Suspended)
 }
 
 // rehearse reads and maps one table after the other, and draws how it gets on.

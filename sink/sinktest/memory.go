@@ -6,6 +6,7 @@ package sinktest
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -199,6 +200,56 @@ func (m *Memory) ReadRows(ctx context.Context, name string, r sink.Range, f func
 		}
 	}
 	return nil
+}
+
+// ReadMarks implements sink.MarkReader.
+func (m *Memory) ReadMarks(ctx context.Context, name string, r sink.Range, unmarked bool, limit int, f func(sink.Row) error) error {
+	return Marked(limit, unmarked, f, func(f func(sink.Row) error) error { return m.ReadRows(ctx, name, r, f) })
+}
+
+// errEnough ends a read at its limit.
+var errEnough = errors.New("enough")
+
+// Marked is ReadMarks by way of a read of whole rows.
+func Marked(limit int, unmarked bool, f func(sink.Row) error, read func(func(sink.Row) error) error) error {
+	n := 0
+	err := read(func(row sink.Row) error {
+		marks := sink.Marks(row)
+		if !unmarked && !marks.Marked() {
+			return nil
+		}
+		if err := f(marks); err != nil {
+			return err
+		}
+		if n++; n == limit {
+			return errEnough
+		}
+		return nil
+	})
+	if err == errEnough {
+		err = nil
+	}
+	return err
+}
+
+// SampleKeys implements sink.MarkReader: every so many keys.
+func (m *Memory) SampleKeys(_ context.Context, name string) ([]string, error) {
+	rows, err := m.snapshot(name, sink.Range{})
+	keys := make([]string, len(rows))
+	for i, row := range rows {
+		keys[i] = row.Key
+	}
+	return Sampled(keys), err
+}
+
+// Sampled are some of the keys of a table, evenly spread.
+func Sampled(keys []string) []string {
+	const every = 8
+	var samples []string
+	for i := every; i < len(keys); i += every {
+		samples = append(samples, keys[i])
+	}
+	return samples
 }
 
 func (m *Memory) snapshot(name string, r sink.Range) ([]sink.Row, error) {

@@ -265,6 +265,14 @@ func (b *both) compare(table string, r sink.Range) {
 	if targetOutcome(errHere) != targetOutcome(errThere) {
 		b.fail("reading %q: %v here, %v there", r, errHere, errThere)
 	}
+	unmarked, limit := b.random.IntN(2) == 0, b.random.IntN(4)
+	b.here(func(ctx context.Context) {
+		errHere = Target{b.model}.ReadMarks(ctx, table, r, unmarked, limit, func(row sink.Row) error { here = append(here, showRow(row)); return nil })
+	})
+	errThere = b.there.ReadMarks(b.ctx, table, r, unmarked, limit, func(row sink.Row) error { there = append(there, showRow(row)); return nil })
+	if targetOutcome(errHere) != targetOutcome(errThere) {
+		b.fail("reading marks of %q: %v here, %v there", r, errHere, errThere)
+	}
 	if a, c := strings.Join(here, "\n"), strings.Join(there, "\n"); a != c {
 		b.fail("rows of %q\nhere:\n%s\nthere:\n%s", r, a, c)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/sink/sinktest"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
@@ -98,6 +99,17 @@ func (t Target) ReadRows(ctx context.Context, table string, r sink.Range, f func
 		}
 	}
 	return sinkError("ReadRows", err)
+}
+
+// ReadMarks implements sink.MarkReader.
+func (t Target) ReadMarks(ctx context.Context, table string, r sink.Range, unmarked bool, limit int, f func(sink.Row) error) error {
+	return sinktest.Marked(limit, unmarked, f, func(f func(sink.Row) error) error { return t.ReadRows(ctx, table, r, f) })
+}
+
+// SampleKeys implements sink.MarkReader.
+func (t Target) SampleKeys(ctx context.Context, table string) ([]string, error) {
+	keys, _, err := t.read(ctx, "SampleRowKeys", table, "", func(string) bool { return true })
+	return sinktest.Sampled(keys), sinkError("SampleRowKeys", err)
 }
 
 // Put implements sink.Records in the state table.

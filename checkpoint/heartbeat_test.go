@@ -8,21 +8,21 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// TestSign: a lease tells who holds it, when it was last written, and what keeps its holder from getting on; a row that nobody
+// TestHeartbeat: a lease tells who holds it, when it was last written, and what keeps its holder from getting on; a row that nobody
 // holds tells none of that.
-func TestSign(t *testing.T) {
+func TestHeartbeat(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		machine := p.world.NewProcess("a")
 		about := checkpoint.About{Host: "node-7", Version: "1.2.3"}
 		l, err := checkpoint.Open(machine.Context(), p.store, "p", checkpoint.Options{Worker: "a", ID: "l", Lease: lease, About: about})
 		check(t, err)
 		create(t, ctx, l, shard("s", ""))
-		if got := row(t, ctx, l, "s").Sign; got.Holder != (checkpoint.About{}) || !got.WrittenAt.Equal(begin) {
+		if got := row(t, ctx, l, "s").Heartbeat; got.Holder != (checkpoint.About{}) || !got.WrittenAt.Equal(begin) {
 			t.Errorf("created: %+v", got)
 		}
 		p.sleep(ctx, time.Second)
 		held := take(t, ctx, l, "s")
-		if got := row(t, ctx, l, "s").Sign; got.Holder != about || !got.WrittenAt.Equal(begin.Add(time.Second)) {
+		if got := row(t, ctx, l, "s").Heartbeat; got.Holder != about || !got.WrittenAt.Equal(begin.Add(time.Second)) {
 			t.Errorf("taken: %+v", got)
 		}
 		trouble := checkpoint.Trouble{Step: "read a shard", Cause: "DynamoDB: throttled", Since: begin, Throttled: true}
@@ -75,39 +75,39 @@ func TestRateOfAShardThatNobodyReads(t *testing.T) {
 	})
 }
 
-// TestSignOfTheSeat: the same for the keeper's seat, with how a load gets on.
-func TestSignOfTheSeat(t *testing.T) {
+// TestHeartbeatOfAKeeper: the same for the keeper lease, with how a load gets on.
+func TestHeartbeatOfAKeeper(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		about := checkpoint.About{Host: "node-7", Version: "1.2.3"}
 		l, err := checkpoint.Open(p.world.NewProcess("a").Context(), p.store, "p", checkpoint.Options{Worker: "a", ID: "l", Lease: lease, About: about})
 		check(t, err)
-		seat, err := l.Seat(ctx, source)
+		lease, err := l.KeeperLease(ctx, source)
 		check(t, err)
-		k, err := l.TakeSeat(ctx, seat)
+		k, err := l.TakeKeeperLease(ctx, lease)
 		check(t, err)
-		if seat, err = l.Seat(ctx, source); err != nil || seat.Sign() != (checkpoint.Sign{WrittenAt: begin, Holder: about}) {
-			t.Errorf("taken: %+v, %v", seat.Sign(), err)
+		if lease, err = l.KeeperLease(ctx, source); err != nil || lease.Heartbeat() != (checkpoint.Heartbeat{WrittenAt: begin, Holder: about}) {
+			t.Errorf("taken: %+v, %v", lease.Heartbeat(), err)
 		}
 		pace := checkpoint.Pace{At: begin, Rate: 7, Throttled: []checkpoint.Throttled{{Reason: "rows per second", Seconds: 3, Since: begin, Last: begin}}}
 		check(t, k.SaveScan(ctx, []byte(`{"items":1}`), pace))
 		trouble := checkpoint.Trouble{Step: "copy", Cause: "DynamoDB: denied", Since: begin}
 		k.Note(trouble)
 		check(t, k.SaveScan(ctx, []byte(`{"items":1}`), pace))
-		seat, err = l.Seat(ctx, source)
+		lease, err = l.KeeperLease(ctx, source)
 		check(t, err)
-		if seat.Sign().Trouble != trouble {
-			t.Errorf("%+v", seat.Sign())
+		if lease.Heartbeat().Trouble != trouble {
+			t.Errorf("%+v", lease.Heartbeat())
 		}
-		if seat.Owner() != "a" || seat.Pace().Rate != 7 || len(seat.Pace().Throttled) != 1 || string(seat.Scan()) != `{"items":1}` || !seat.Sign().WrittenAt.Equal(begin) {
-			t.Errorf("%+v %+v", seat.Pace(), seat.Sign())
+		if lease.Owner() != "a" || lease.Pace().Rate != 7 || len(lease.Pace().Throttled) != 1 || string(lease.Scan()) != `{"items":1}` || !lease.Heartbeat().WrittenAt.Equal(begin) {
+			t.Errorf("%+v %+v", lease.Pace(), lease.Heartbeat())
 		}
 		check(t, k.SaveScan(ctx, []byte(`{"items":2}`), pace))
 		if got := string(k.Scan()); got != `{"items":2}` {
 			t.Errorf("saved twice, it is %s", got)
 		}
 		check(t, k.Release(ctx))
-		if seat, err = l.Seat(ctx, source); err != nil || seat.Owner() != "" || seat.Sign() != (checkpoint.Sign{WrittenAt: begin}) {
-			t.Errorf("released: %+v, %v", seat.Sign(), err)
+		if lease, err = l.KeeperLease(ctx, source); err != nil || lease.Owner() != "" || lease.Heartbeat() != (checkpoint.Heartbeat{WrittenAt: begin}) {
+			t.Errorf("released: %+v, %v", lease.Heartbeat(), err)
 		}
 	})
 }

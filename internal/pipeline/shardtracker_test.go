@@ -11,9 +11,10 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 )
 
-// What counts as empty begins anew with each change, and with each lease: else --once would end in the midst of a backlog.
+// What counts as empty begins anew with each change, and with each lease: else --once would end in
+// the midst of a backlog.
 func TestBoardForgets(t *testing.T) {
-	b := newBoard()
+	b := newShardTracker()
 	timing, now := Timing{Poll: time.Second, Idle: 9 * time.Second, IdlePages: 10}, time.Duration(0)
 	empty := func(from, to int) {
 		for n := from; n <= to; n++ {
@@ -54,7 +55,7 @@ func TestBoardForgets(t *testing.T) {
 
 // The lag is that of the shard that is furthest behind, whichever is looked at last.
 func TestLagIsTheWorst(t *testing.T) {
-	b, start := newBoard(), time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+	b, start := newShardTracker(), time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	for n := range 20 {
 		b.read(fmt.Sprint(n), checkpoint.Progress{EventTime: start.Add(time.Duration(n) * time.Minute)}, 0)
 	}
@@ -86,20 +87,21 @@ func TestReadmittedTableCounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := &rounds{table: &table{Options: &Options{Ledger: ledger}, Table: Table{Joined: true}, source: "Orders", events: Events{}.orSilent(), board: newBoard()}}
-	if err := setAside(ctx, ledger, k.events, "Orders", "why"); err != nil {
+	k := newRig(ledger, Table{Joined: true})
+	if err := suspend(ctx, ledger, k.Events, "Orders", "why"); err != nil {
 		t.Fatal(err)
 	}
-	k.board.setAside(true)
-	if err := k.readmit(ctx); err != nil || k.board.isAside() {
-		t.Errorf("the board says that it is aside: %v, %v", k.board.isAside(), err)
+	k.table().tracker.setSuspended(true)
+	if err := k.reconciler().readmit(ctx); err != nil || k.table().tracker.isSuspended() {
+		t.Errorf("the tracker says that it is suspended: %v, %v", k.table().tracker.isSuspended(), err)
 	}
-	if state, _, err := ledger.Table(ctx, "Orders"); err != nil || state.Aside.Reason != "" {
-		t.Errorf("the ledger says that it is aside: %+v, %v", state.Aside, err)
+	if state, _, err := ledger.Table(ctx, "Orders"); err != nil || state.Suspended.Reason != "" {
+		t.Errorf("the ledger says that it is suspended: %+v, %v", state.Suspended, err)
 	}
 }
 
-// H18: a shard that another worker reads counts as empty when the ledger has shown it so for as long as its reader's own clock says, and does so still.
+// H18: a shard that another worker reads counts as empty when the ledger has shown it so for as
+// long as its reader's own clock says, and does so still.
 func TestH18_ReadElsewhere(t *testing.T) {
 	timing, renew := Timing{Poll: time.Second, Pass: time.Second, Idle: 10 * time.Second}, 5*time.Second
 	start := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC) // on a clock that has nothing to do with ours
@@ -129,7 +131,7 @@ func TestH18_ReadElsewhere(t *testing.T) {
 			{11, row(11), true}},
 		"its reader's clock is back": {{0, row(100), false}, {10, row(20), false}, {15, row(25), false}, {20, row(30), true}},
 	} {
-		b := newBoard()
+		b := newShardTracker()
 		for _, l := range looks {
 			if got := b.idleElsewhere(l.row, timing, renew, time.Duration(l.at)*time.Second); got != l.idle {
 				t.Errorf("%s: after %d s idle %v", name, l.at, got)
@@ -138,7 +140,8 @@ func TestH18_ReadElsewhere(t *testing.T) {
 	}
 }
 
-// A shard counts from when it is held on: while its first page cannot be written, a restart must not make it look as if it had caught up.
+// A shard counts from when it is held on: while its first page cannot be written, a restart must
+// not make it look as if it had caught up.
 func TestLagOfAShardWhoseFirstPageIsNotWritten(t *testing.T) {
 	begin := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC) // of the world of play
 	for name, c := range map[string]struct {

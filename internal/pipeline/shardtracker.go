@@ -33,16 +33,17 @@ func Count(changes []cdc.Change) Tally {
 	return t
 }
 
-// board is what this worker knows of the shards it reads, for the lag and for --once.
-type board struct {
-	mu     sync.Mutex
-	shards map[string]*reading
-	others map[string]*seen // shards that other workers read, for --once
-	aside  bool             // the keeper here found that the table cannot be followed
-	over   bool             // and that it was dropped, and that all its shards are known
+// shardTracker is what this worker knows of the shards it reads, for the lag and for --once.
+type shardTracker struct {
+	mu        sync.Mutex
+	shards    map[string]*reading
+	others    map[string]*seen // shards that other workers read, for --once
+	suspended bool             // the keeper here found that the table cannot be followed
+	over      bool             // and that it was dropped, and that all its shards are known
 }
 
-// seen is what the ledger showed of a shard that another worker reads, since it was caught up and nothing was applied.
+// seen is what the ledger showed of a shard that another worker reads, since it was caught up and
+// nothing was applied.
 type seen struct {
 	epoch    uint64
 	position cdc.SequenceNumber
@@ -51,26 +52,27 @@ type seen struct {
 	at       time.Duration // when it was seen to be read again
 }
 
-func (b *board) setAside(aside bool) {
+func (b *shardTracker) setSuspended(suspended bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.aside = aside
+	b.suspended = suspended
 }
 
-func (b *board) isAside() bool {
+func (b *shardTracker) isSuspended() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.aside
+	return b.suspended
 }
 
-// setOver notes whether the table was dropped a while ago, and all shards of its stream that were listed since have rows: there will be no more.
-func (b *board) setOver(over bool) {
+// setOver notes whether the table was dropped a while ago, and all shards of its stream that were
+// listed since have rows: there will be no more.
+func (b *shardTracker) setOver(over bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.over = over
 }
 
-func (b *board) isOver() bool {
+func (b *shardTracker) isOver() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.over
@@ -86,11 +88,14 @@ type reading struct {
 	emptyAt    time.Duration // when the last of them was given
 }
 
-func newBoard() board { return board{shards: map[string]*reading{}, others: map[string]*seen{}} }
+func newShardTracker() shardTracker {
+	return shardTracker{shards: map[string]*reading{}, others: map[string]*seen{}}
+}
 
-// take notes a shard that is about to be read, as far behind as its record tells: until its first page is durable nothing else is known of it, which may
-// take hours. Of one that was never read it is what it goes on from; of a root nothing is known.
-func (b *board) take(s checkpoint.Shard) {
+// take notes a shard that is about to be read, as far behind as its record tells: until its first
+// page is durable nothing else is known of it, which may take hours. Of one that was never read it
+// is what it goes on from; of a root nothing is known.
+func (b *shardTracker) take(s checkpoint.Shard) {
 	upTo := s.EventTime
 	switch {
 	case s.CaughtUp:
@@ -110,7 +115,7 @@ func (b *board) take(s checkpoint.Shard) {
 }
 
 // reach notes the time of a shard's position.
-func (b *board) reach(shard string, at time.Time) {
+func (b *shardTracker) reach(shard string, at time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if r := b.shards[shard]; r != nil {
@@ -118,9 +123,10 @@ func (b *board) reach(shard string, at time.Time) {
 	}
 }
 
-// headroom is what the stream leaves of the shard that is nearest to losing changes, at the service's time now, and at most what the lag leaves: of a
-// shard whose position has no time yet nothing else is known.
-func (b *board) headroom(now time.Time, lag time.Duration) time.Duration {
+// headroom is what the stream leaves of the shard that is nearest to losing changes, at the
+// service's time now, and at most what the lag leaves: of a shard whose position has no time yet
+// nothing else is known.
+func (b *shardTracker) headroom(now time.Time, lag time.Duration) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	least := cdc.Retention - lag
@@ -132,7 +138,7 @@ func (b *board) headroom(now time.Time, lag time.Duration) time.Duration {
 	return least
 }
 
-func (b *board) read(shard string, at checkpoint.Progress, now time.Duration) {
+func (b *shardTracker) read(shard string, at checkpoint.Progress, now time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	r := b.shards[shard]
@@ -152,14 +158,15 @@ func (b *board) read(shard string, at checkpoint.Progress, now time.Duration) {
 	r.emptyAt = now
 }
 
-func (b *board) forget(shard string) {
+func (b *shardTracker) forget(shard string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.shards, shard)
 }
 
-// leave notes that a shard was given up because the source did not answer. For now it counts as before: perhaps nobody else takes it, and this worker takes it back.
-func (b *board) leave(shard string) {
+// leave notes that a shard was given up because the source did not answer. For now it counts as
+// before: perhaps nobody else takes it, and this worker takes it back.
+func (b *shardTracker) leave(shard string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if r := b.shards[shard]; r != nil {
@@ -167,8 +174,9 @@ func (b *board) leave(shard string) {
 	}
 }
 
-// settle forgets the shards that were given up and that are somebody else's business by now, or nobody's, as the ledger's rows show: all but those that still wait.
-func (b *board) settle(shards []checkpoint.Shard) {
+// settle forgets the shards that were given up and that are somebody else's business by now, or
+// nobody's, as the ledger's rows show: all but those that still wait.
+func (b *shardTracker) settle(shards []checkpoint.Shard) {
 	waiting := map[string]bool{}
 	for _, s := range shards {
 		if s.Owner == "" && !s.Finished() {
@@ -183,18 +191,21 @@ func (b *board) settle(shards []checkpoint.Shard) {
 // pageTime is how long a page may be on its way before what was read before it counts no more.
 const pageTime = 5 * time.Second
 
-// idle tells whether the shard has given as many empty pages in a row as Once asks for, over as long, and the last of them just now: what was found
-// before a pause, or while the service has not answered since, says nothing of what came after.
-func (b *board) idle(shard string, t Timing, now time.Duration) bool {
+// idle tells whether the shard has given as many empty pages in a row as Once asks for, over as
+// long, and the last of them just now: what was found before a pause, or while the service has not
+// answered since, says nothing of what came after.
+func (b *shardTracker) idle(shard string, t Timing, now time.Duration) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	r := b.shards[shard]
 	return r != nil && !r.left && r.emptyPages >= t.IdlePages && r.emptyAt-r.emptySince >= t.Idle && now-r.emptyAt <= t.Idle+t.Poll+pageTime
 }
 
-// idleElsewhere is idle for a shard that another worker reads, as far as the ledger tells: it went on reading for as long, by its own clock, found nothing,
-// and did so until just now. What it tells before its first read is of before a gap, after which it was reopened. Renew is how often it tells at the least.
-func (b *board) idleElsewhere(s checkpoint.Shard, t Timing, renew, now time.Duration) bool {
+// idleElsewhere is idle for a shard that another worker reads, as far as the ledger tells: it went
+// on reading for as long, by its own clock, found nothing, and did so until just now. What it tells
+// before its first read is of before a gap, after which it was reopened. Renew is how often it
+// tells at the least.
+func (b *shardTracker) idleElsewhere(s checkpoint.Shard, t Timing, renew, now time.Duration) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if s.Owner == "" || !s.CaughtUp || s.FirstRead.IsZero() {
@@ -212,9 +223,10 @@ func (b *board) idleElsewhere(s checkpoint.Shard, t Timing, renew, now time.Dura
 	return o.readAt.Sub(o.since) >= t.Idle && now-o.at <= renew+t.Poll+t.Pass+pageTime
 }
 
-// lag is that of the worst shard read here: the age of the last applied change while there are more; otherwise the time since
-// the last empty page, which is an estimate, since an empty page proves nothing. False if no shard is read here.
-func (b *board) lag(now time.Time, mono time.Duration) (time.Duration, bool) {
+// lag is that of the worst shard read here: the age of the last applied change while there are
+// more; otherwise the time since the last empty page, which is an estimate, since an empty page
+// proves nothing. False if no shard is read here.
+func (b *shardTracker) lag(now time.Time, mono time.Duration) (time.Duration, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	worst, known := time.Duration(0), false

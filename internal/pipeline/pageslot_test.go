@@ -20,7 +20,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// backlog is a source of shards with many pages of one change each. It counts the pages that it gave of each shard, and remembers the last change.
+// backlog is a source of shards with many pages of one change each. It counts the pages that it
+// gave of each shard, and remembers the last change.
 type backlog struct {
 	cdc.Source
 	pages int
@@ -100,7 +101,8 @@ func behind(shards int, tables ...string) func(ctx context.Context, l *checkpoin
 	}
 }
 
-// crowd is the options of a worker that reads the tables, each into a target table of its own name in lower case, with places for two pages.
+// crowd is the options of a worker that reads the tables, each into a target table of its own name
+// in lower case, with places for two pages.
 func crowd(t *testing.T, source *backlog, target targets, tables ...string) Options {
 	t.Helper()
 	o := Options{
@@ -120,10 +122,10 @@ func crowd(t *testing.T, source *backlog, target targets, tables ...string) Opti
 	return o
 }
 
-// A shard that had found nothing, and then found something, waits for a place again: what it gets next may be a full page.
+// A shard that had found nothing, and then found something, waits for a place again: what it gets
+// next may be a full page.
 func TestABusyShardTakesAPlaceAgain(t *testing.T) {
-	tb := &table{Options: &Options{room: task.NewLimit(1), calls: &reads{}}}
-	h := tb.newHand()
+	h := newPageSlot(task.NewLimit(1), &reads{})
 	for i, step := range []struct{ behind, takes bool }{{false, true}, {true, false}, {true, true}, {false, true}, {false, false}} {
 		if err := h.take(t.Context()); err != nil {
 			t.Fatal(err)
@@ -135,10 +137,10 @@ func TestABusyShardTakesAPlaceAgain(t *testing.T) {
 	}
 }
 
-// Nobody waits: then the page is kept, however long it cannot be written. To read it again would bring nothing but calls, and hide for how long it stands.
+// Nobody waits: then the page is kept, however long it cannot be written. To read it again would
+// bring nothing but calls, and hide for how long it stands.
 func TestAPlaceThatNobodyWaitsForIsKept(t *testing.T) {
-	tb := &table{Options: &Options{room: task.NewLimit(1), calls: &reads{}}}
-	h := tb.newHand()
+	h := newPageSlot(task.NewLimit(1), &reads{})
 	if err := h.take(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +149,8 @@ func TestAPlaceThatNobodyWaitsForIsKept(t *testing.T) {
 	}
 }
 
-// A worker that is left with many shards while the target does not answer holds as many pages as there are places, and when it answers all go on.
+// A worker that is left with many shards while the target does not answer holds as many pages as
+// there are places, and when it answers all go on.
 func TestPagesInHandAreBounded(t *testing.T) {
 	const shards, pages = 20, 5
 	source := newBacklog(pages)
@@ -164,7 +167,8 @@ func TestPagesInHandAreBounded(t *testing.T) {
 	}
 }
 
-// What cannot be written gives its place to what can: a target table that is missing does not keep other tables from getting on.
+// What cannot be written gives its place to what can: a target table that is missing does not keep
+// other tables from getting on.
 func TestAMissingTargetLeavesRoom(t *testing.T) {
 	const shards, pages = 4, 5
 	source := newBacklog(pages)
@@ -183,7 +187,8 @@ func TestAMissingTargetLeavesRoom(t *testing.T) {
 	}
 }
 
-// A page that gives its place up is read again and again, which is no progress: readiness rests on it.
+// A page that gives its place up is read again and again, which is no progress: readiness rests on
+// it.
 func TestAPageThatIsPutBackIsNoProgress(t *testing.T) {
 	read, done := map[string]int{}, map[string]int{}
 	o := crowd(t, newBacklog(5), targets{missing: "orders"}, "Orders", "Users")
@@ -220,7 +225,8 @@ func (q quiet) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
 	return cdc.Page{Next: at}, errors.Join(task.Sleep(ctx, 10*time.Millisecond), q.failure)
 }
 
-// What is caught up holds no place, and neither does what cannot be read: others would wait for it for ever.
+// What is caught up holds no place, and neither does what cannot be read: others would wait for it
+// for ever.
 func TestWhatHasNoPageHoldsNoPlace(t *testing.T) {
 	const shards, pages = 4, 5
 	for name, failure := range map[string]error{
@@ -253,28 +259,29 @@ func (o oneByOne) Apply(ctx context.Context, r *sink.Request) (bool, error) {
 	return true, nil
 }
 
-// A page of which more and more is written is not put back, however long all of it takes: it would be read again and begin anew.
+// A page of which more and more is written is not put back, however long all of it takes: it would
+// be read again and begin anew.
 func TestAPageThatGetsOnKeepsItsPlace(t *testing.T) {
 	world := virtual.NewWorld(1, listingsBegin, false)
 	err := world.Run(time.Hour, func(ctx context.Context) {
 		o := crowd(t, nil, targets{}, "Orders")
 		last := time.Duration(0)
 		o.Writer = sink.NewWriter(sink.Options{Table: oneByOne{taken: map[string]bool{}, last: &last}, InFlight: 16})
-		o.calls, o.room = &reads{}, task.NewLimit(1)
-		tb := &table{Options: &o, Table: o.Tables[0], source: "Orders", events: Events{}.orSilent()}
-		holder := tb.newHand()
+		places, calls := task.NewLimit(1), &reads{}
+		a := applier{&retrier{events: Events{}.orSilent()}, o.Writer}
+		holder := newPageSlot(places, calls)
 		if err := holder.take(ctx); err != nil {
 			t.Error(err)
 		}
 		g := task.NewGroup(ctx, 0)
-		g.Go("wait", func(ctx context.Context) error { return tb.newHand().take(ctx) })
+		g.Go("wait", func(ctx context.Context) error { return newPageSlot(places, calls).take(ctx) })
 		var changes []cdc.Change
 		for n := range uint64(20) {
 			item := attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String(strconv.FormatUint(n, 10))}})
 			changes = append(changes, cdc.Change{Event: cdc.Insert, Sequence: cdc.SequenceOf(n + 1), Time: listingsBegin, Keys: item, New: item})
 		}
-		batch := transform.Fold(tb.Mapping, changes, transform.Stamp{Generation: 7, Hop: cdc.RootHop})
-		if err := tb.write(ctx, &batch, changes, holder); err != nil {
+		batch := transform.Fold(o.Tables[0].Mapping, changes, transform.Stamp{Generation: 7, Hop: cdc.RootHop})
+		if err := a.write(until(ctx), &batch, changes, holder); err != nil {
 			t.Error(err)
 		}
 		holder.drop(true)

@@ -10,13 +10,15 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/test/virtual"
+	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// H18: what is drained goes on until all tables are drained at the same time, and then nothing waits for anything any more.
+// H18: what is drained goes on until all tables are drained at the same time, and then nothing
+// waits for anything any more.
 func TestH18_TablesDrainTogether(t *testing.T) {
-	var d drain
+	var d completion
 	for _, name := range []string{discovery, "A", "B"} {
-		d.await(name, new(task.Bell))
+		d.await(name, new(task.Wakeup))
 	}
 	for i, step := range []struct {
 		name       string
@@ -30,12 +32,12 @@ func TestH18_TablesDrainTogether(t *testing.T) {
 	}
 }
 
-// H18: of a table counts what was found when it was last looked at; and one that turned out not to be drained any more is looked at again, whatever what
-// was found before says later.
+// H18: of a table counts what was found when it was last looked at; and one that turned out not to
+// be drained any more is looked at again, whatever what was found before says later.
 func TestH18_WhatWasFoundLastCounts(t *testing.T) {
-	var d drain
-	d.await("A", new(task.Bell))
-	d.await("B", new(task.Bell))
+	var d completion
+	d.await("A", new(task.Wakeup))
+	d.await("B", new(task.Wakeup))
 	holds := false
 	report := func(over bool, name string, still func() bool, when string) {
 		t.Helper()
@@ -51,7 +53,8 @@ func TestH18_WhatWasFoundLastCounts(t *testing.T) {
 	report(true, "A", nil, "both are")
 }
 
-// H18: what was found of a table a while ago, and could not be looked at since, does not end the run with another one that is drained now.
+// H18: what was found of a table a while ago, and could not be looked at since, does not end the
+// run with another one that is drained now.
 func TestH18_WhatWasFoundBeforeHoldsStill(t *testing.T) {
 	err := virtual.NewWorld(1, time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC), false).Run(time.Hour, func(ctx context.Context) {
 		ledger, err := checkpoint.Open(ctx, &checkpointtest.Memory{}, "drained", checkpoint.Options{Worker: "w", ID: "l"})
@@ -59,19 +62,20 @@ func TestH18_WhatWasFoundBeforeHoldsStill(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		o := &Options{Ledger: ledger, drain: &drain{}, Timing: Timing{IdlePages: 2}.orDefault(ledger.Lease())}
-		a, b := &table{Options: o, source: "A", board: newBoard()}, &table{Options: o, source: "B", board: newBoard()}
+		o := &Options{Ledger: ledger, Once: true, Timing: Timing{IdlePages: 2}.orDefault(ledger.Lease())}
+		w := newWorker(o, nil)
+		a, b := newTable(w, Table{Mapping: &transform.Mapping{Source: "A"}}), newTable(w, Table{Mapping: &transform.Mapping{Source: "B"}})
 		for _, tb := range []*table{a, b} {
-			o.drain.await(tb.source, &tb.bell)
+			w.once.await(tb.source, &tb.wakeAssigner)
 		}
 		read := checkpoint.Shard{Label: "l", ID: "s", State: checkpoint.Reading, Owner: ledger.Worker()}
 		v := view{state: checkpoint.TableState{Label: "l", Generation: 1, Adopted: 1, Listed: 1}, shards: []checkpoint.Shard{read}}
 		quiet := func(tb *table) {
-			tb.board.read("s", checkpoint.Progress{CaughtUp: true}, task.Mono(ctx)-o.Timing.Idle)
-			tb.board.read("s", checkpoint.Progress{CaughtUp: true}, task.Mono(ctx))
+			tb.tracker.read("s", checkpoint.Progress{CaughtUp: true}, task.Mono(ctx)-o.Timing.Idle)
+			tb.tracker.read("s", checkpoint.Progress{CaughtUp: true}, task.Mono(ctx))
 		}
 		step := func(tb *table, over bool, when string) {
-			if got := tb.reportDrained(ctx, v); got != over {
+			if got := tb.assigner.reportDrained(ctx, v); got != over {
 				t.Errorf("%s: over %v", when, got)
 			}
 		}
@@ -92,20 +96,21 @@ func TestH18_WhatWasFoundBeforeHoldsStill(t *testing.T) {
 	}
 }
 
-// H18: neither what is trimmed, and is to be declared or read on, nor a copy that goes on is drained, though nobody reads the shard at the moment.
+// H18: neither what is trimmed, and is to be declared or read on, nor a copy that goes on is
+// drained, though nobody reads the shard at the moment.
 func TestH18_WhatIsToGoOnIsNotDrained(t *testing.T) {
 	ctx, at := context.Background(), time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	ledger, err := checkpoint.Open(ctx, &checkpointtest.Memory{}, "drained", checkpoint.Options{Worker: "w", ID: "l"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	tb := &table{Options: &Options{Ledger: ledger}, Table: Table{Copy: true}, board: newBoard()}
+	tb := newRig(ledger, Table{Copy: true}).table().assigner
 	begun := checkpoint.TableState{Label: "l", Generation: 2, Adopted: 2, Listed: 1, Load: checkpoint.Load{Generation: 2, StartedAt: at}}
 	copied, broken := begun, begun
 	copied.Load.DoneAt, broken.NeedsLoad = at, true
 	done := checkpoint.Shard{Label: "l", ID: "s", State: checkpoint.Done, Generation: 2, DoneAt: at}
 	lost := func(loss checkpoint.Loss, generation uint32) checkpoint.Shard {
-		return checkpoint.Shard{Label: "l", ID: "s", State: checkpoint.Lost, Loss: loss, Generation: generation, DoneAt: at}
+		return checkpoint.Shard{Label: "l", ID: "s", State: checkpoint.Gap, Loss: loss, Generation: generation, DoneAt: at}
 	}
 	for _, c := range []struct {
 		name  string
@@ -125,8 +130,9 @@ func TestH18_WhatIsToGoOnIsNotDrained(t *testing.T) {
 	}
 }
 
-// H13: a day after a shard ended its children may be gone, and whoever begins then has not listed them either. Nothing is drained before a whole listing shows
-// that there are none: until then what they hold may be missing.
+// H13: a day after a shard ended its children may be gone, and whoever begins then has not listed
+// them either. Nothing is drained before a whole listing shows that there are none: until then what
+// they hold may be missing.
 func TestH13_WhatFollowsAShardIsListedBeforeItIsDrained(t *testing.T) {
 	begin := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	err := virtual.NewWorld(1, begin, false).Run(72*time.Hour, func(ctx context.Context) {
@@ -135,7 +141,9 @@ func TestH13_WhatFollowsAShardIsListedBeforeItIsDrained(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		tb := &table{Options: &Options{Ledger: ledger, Floors: &Floors{}, Once: true}, source: "Orders", events: Events{}.orSilent(), board: newBoard()}
+		k := newRig(ledger, Table{})
+		k.Once = true
+		tb := k.table().assigner
 		_, err = ledger.UpdateTable(ctx, "Orders", func(s *checkpoint.TableState) error {
 			s.Label, s.Generation, s.Adopted, s.Listed = "l", 1, 1, 1
 			return nil

@@ -1,0 +1,218 @@
+package backfill
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+const (
+	// sweepRows and sweepBytes bound what is read of the target at once: a row may hold the
+	// versions of very many items.
+	sweepRows  = 1000
+	sweepBytes = 1 << 20
+	// sweepItems is how many items are read at once, of at most 400 KB each.
+	sweepItems = 32
+)
+
+// SweepTarget is what a sweep reads of the target; sink.MarkReader says how.
+type SweepTarget interface {
+	ReadMarks(ctx context.Context, table string, r sink.Range, unmarked bool, limit int, f func(sink.Row) error) error
+}
+
+// ItemSource reads items; *Tables is one. Reads must be strongly consistent (B4). That the table is
+// not there is an error.
+type ItemSource interface {
+	Get(ctx context.Context, table string, key attribute.Item) (attribute.Item, bool, error)
+}
+
+// Sweep removes what the load of a generation cannot see, in one range of one target table
+// (sink.Sweeping). A pass is over when all ranges are; the table is swept when a pass wrote
+// nothing. It must not begin before the load is complete, and no late write of an older generation
+// can come.
+type Sweep struct {
+	sink.Sweeping
+	Range  sink.Range
+	Target SweepTarget
+	Source ItemSource
+	// Write returns nil when every row of the batch is durable in the target or put aside. It does
+	// its own retrying, with the same batch.
+	Write func(ctx context.Context, b *transform.Batch) error
+	// Save stores the progress durably; it fails when this range is another's by now.
+	Save func(ctx context.Context, p SweepProgress) error
+	// Retry repeats a read or a save while that may help. Nil means one attempt.
+	Retry func(ctx context.Context, op func(ctx context.Context) error) error
+	// Items paces the reads of the source; nil means no limit.
+	Items *Throttle
+	// DryRun counts what would be written, and writes nothing.
+	DryRun bool
+
+	pageRows int // instead of sweepRows
+}
+
+// SweepProgress is how far a range is swept. From is a row key, which may hold item data: it must
+// not reach logs or errors.
+type SweepProgress struct {
+	// From is the first row that was not looked at.
+	From []byte           `json:"from,omitempty"`
+	Done bool             `json:"done,omitempty"`
+	Sums sink.SweepCounts `json:"sums"`
+}
+
+// Run sweeps what from leaves of the range, and returns how far it came, with the first error.
+// Everything before the position is durable, so a sweep that is repeated from an older position
+// does nothing twice that matters.
+func (s *Sweep) Run(ctx context.Context, from SweepProgress) (SweepProgress, error) {
+	p, savedAt := from, task.Mono(ctx)
+	for !p.Done {
+		page, err := s.read(ctx, p)
+		if err != nil {
+			return p, err
+		}
+		sums, err := s.settle(ctx, page.suspects)
+		if err != nil {
+			return p, err
+		}
+		p.Sums.Add(sums)
+		p.Sums.Add(sink.SweepCounts{Seen: page.seen, Unexplained: page.unexplained})
+		p.From, p.Done = []byte(page.next), page.last
+		if !p.Done && task.Mono(ctx)-savedAt < saveEvery {
+			continue
+		}
+		if err := s.retry(ctx, func(ctx context.Context) error { return s.Save(ctx, p) }); err != nil {
+			return p, err
+		}
+		savedAt = task.Mono(ctx)
+	}
+	return p, nil
+}
+
+// sweepPage is some rows of the range.
+type sweepPage struct {
+	seen, unexplained int64
+	suspects          []sink.Suspect
+	next              string // the first row behind them
+	last              bool   // there are no more
+}
+
+// errPageFull ends the read of a page.
+var errPageFull = errors.New("the page is full")
+
+// read looks at the rows from the position on. They are looked at before their items are read: an
+// image is as new as the row, or newer.
+func (s *Sweep) read(ctx context.Context, p SweepProgress) (page sweepPage, err error) {
+	rest := s.Range
+	if len(p.From) > 0 {
+		rest.From = string(p.From)
+	}
+	limit := cmp.Or(s.pageRows, sweepRows)
+	err = s.retry(ctx, func(ctx context.Context) error {
+		page = sweepPage{}
+		bytes := 0
+		err := s.Target.ReadMarks(ctx, s.Table, rest, s.Owned, limit, func(row sink.Row) error {
+			suspects, unexplained := s.Suspects(row)
+			page.seen++
+			page.unexplained += unexplained
+			page.suspects = append(page.suspects, suspects...)
+			page.next = row.Key + "\x00"
+			if bytes += markBytes(row); bytes >= sweepBytes {
+				return errPageFull
+			}
+			return nil
+		})
+		page.last = err == nil && page.seen < int64(limit)
+		if err == errPageFull {
+			err = nil
+		}
+		return err
+	})
+	return page, err
+}
+
+// markBytes is about how much of a row was read.
+func markBytes(row sink.Row) int {
+	n := len(row.Key) + 2*transform.VersionSize
+	for _, c := range row.Own {
+		n += len(row.Key) + len(c.Qualifier) + len(c.Value)
+	}
+	return n
+}
+
+// settle reads the items of suspects and writes what follows, a few items after the other.
+func (s *Sweep) settle(ctx context.Context, suspects []sink.Suspect) (sink.SweepCounts, error) {
+	var sums sink.SweepCounts
+	for len(suspects) > 0 {
+		n, items := 1, len(suspects[0].Items)
+		for n < len(suspects) && items+len(suspects[n].Items) <= sweepItems {
+			items += len(suspects[n].Items)
+			n++
+		}
+		readAt := task.Now(ctx) // before the reads (B3)
+		found, err := s.items(ctx, sink.Items(s.Mapping, suspects[:n]))
+		if err != nil {
+			return sums, err
+		}
+		batch, counts := s.Settle(suspects[:n], found, readAt)
+		if !s.DryRun {
+			if err := s.Write(ctx, &batch); err != nil {
+				return sums, err
+			}
+		}
+		sums.Add(counts)
+		suspects = suspects[n:]
+		if _, err := s.Items.Take(ctx, len(found)); err != nil {
+			return sums, err
+		}
+	}
+	return sums, nil
+}
+
+// items reads items, all at once.
+func (s *Sweep) items(ctx context.Context, keys []attribute.Item) ([]transform.Found, error) {
+	found := make([]transform.Found, len(keys))
+	g := task.NewGroup(ctx, sweepItems)
+	for i := range keys {
+		g.Go(fmt.Sprintf("item %d", i), func(ctx context.Context) error {
+			return s.retry(ctx, func(ctx context.Context) error {
+				image, present, err := s.Source.Get(ctx, s.Mapping.Source, keys[i])
+				if !present {
+					image = attribute.Item{}
+				}
+				found[i] = transform.Found{Keys: keys[i], Image: image}
+				return err
+			})
+		})
+	}
+	return found, g.Wait()
+}
+
+func (s *Sweep) retry(ctx context.Context, op func(ctx context.Context) error) error {
+	if s.Retry == nil {
+		return op(ctx)
+	}
+	return s.Retry(ctx, op)
+}
+
+// maxSweepRanges bounds the ranges of a target table, each of which is somebody's lease.
+const maxSweepRanges = 64
+
+// KeySampler gives row keys in order that divide a table evenly.
+type KeySampler interface {
+	SampleKeys(ctx context.Context, table string) ([]string, error)
+}
+
+// SweepRanges divides what a sweep has to look at into at most so many ranges, and never more than
+// 64. They are to be kept for the whole pass.
+func SweepRanges(ctx context.Context, target KeySampler, s sink.Sweeping, most int) ([]sink.Range, error) {
+	samples, err := target.SampleKeys(ctx, s.Table)
+	if err != nil {
+		return nil, err
+	}
+	return sink.Split(s.Range(), samples, max(1, min(most, maxSweepRanges))), nil
+}

@@ -1,0 +1,67 @@
+package pipeline
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+)
+
+// completion is what ends a run with Once: all tables are drained at the same time. One that was
+// drained before the others is followed until they are, or what is written to it meanwhile would be
+// left out by a run that says that everything is applied.
+type completion struct {
+	mu     sync.Mutex
+	tables map[string]*draining
+	over   bool
+}
+
+// draining is what is known of one table.
+type draining struct {
+	done  bool        // when it was last looked at
+	still func() bool // whether what was found then holds now; nil: it does
+	wake  *task.Wakeup
+}
+
+// await lets the run wait for a table, or for whatever else goes by that name.
+func (c *completion) await(name string, wake *task.Wakeup) {
+	if c == nil {
+		return // nothing is waited for
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.tables == nil {
+		c.tables = map[string]*draining{}
+	}
+	c.tables[name] = &draining{wake: wake}
+}
+
+// report notes whether a table is drained now, and tells whether the run is over. It is over for
+// all as soon as it is for one. What was found of the others may be of before an outage: each of
+// them is looked at when its own turn comes, and the waits after failures differ. So all are asked,
+// before the run ends, whether that holds still.
+func (c *completion) report(name string, done bool, still func() bool) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.tables[name].done = done
+	c.tables[name].still = still
+	if c.over {
+		return true
+	}
+	names := slices.Sorted(maps.Keys(c.tables))
+	if slices.ContainsFunc(names, func(name string) bool { return !c.tables[name].done }) {
+		return false
+	}
+	for _, name := range names {
+		if t := c.tables[name]; t.still != nil && !t.still() {
+			t.done = false // until it is looked at again
+			return false
+		}
+	}
+	c.over = true
+	for _, name := range names {
+		c.tables[name].wake.Signal()
+	}
+	return true
+}

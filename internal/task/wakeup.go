@@ -1,0 +1,45 @@
+package task
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// Wakeup wakes one waiter before its time. A signal while nobody waits is kept for the next wait; more signals are one.
+type Wakeup struct {
+	mu        sync.Mutex
+	signalled bool
+	event     Event
+}
+
+// Signal wakes the waiter.
+func (b *Wakeup) Signal() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.signalled = true
+	if b.event != nil {
+		b.event.Set()
+	}
+}
+
+// Wait returns nil after a signal or after d, whichever is first, or the context's cause when that ends.
+func (b *Wakeup) Wait(ctx context.Context, d time.Duration) error {
+	b.mu.Lock()
+	if b.signalled {
+		b.signalled = false
+		b.mu.Unlock()
+		return Sleep(ctx, 0)
+	}
+	event := NewEvent(ctx)
+	b.event = event
+	b.mu.Unlock()
+
+	timed, cancel := WithTimeout(ctx, d)
+	defer cancel()
+	_ = event.Wait(timed) // a signal or the time: both end the wait well
+	b.mu.Lock()
+	b.signalled, b.event = false, nil
+	b.mu.Unlock()
+	return context.Cause(ctx)
+}

@@ -1,0 +1,354 @@
+package sink
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// A sweep removes what a generation inherited: rows of items that were deleted, moved or fell to
+// another rule while the stream was not read. A load cannot find them, because it sees only what
+// the source still holds.
+//
+// A suspect is an item version in a row that an older generation wrote. The item is read
+// consistently, after the row. What it maps to now is put again, and the suspect is removed if that
+// is not among it, all at the version of a load that read it at that moment. So every change of the
+// stream in this generation beats the sweep, as it beats a load, and a late put of a load, which
+// read earlier, does not bring back what the sweep removed. A suspect that was written has the
+// present generation, as a row or a tombstone: the next pass finds it no more.
+//
+// Rows without a version are somebody's. Where row keys are bare identifiers every row of a
+// neighbour looks like one of ours whose item is gone (H101): only in a table that is ours as a
+// whole are they suspects.
+
+// Sweeping says which rows of one target table are suspects. It is pure.
+type Sweeping struct {
+	Mapping *transform.Mapping
+	// Former is the mapping that wrote the rows of older generations, if it was another one; else
+	// nil. What it owns is deleted too (H102).
+	Former *transform.Mapping
+	// Table is the target table.
+	Table string
+	// Generation is the one that is swept for: rows of an older one are suspects.
+	Generation uint32
+	// Owned says that nobody else writes to the table: it was made or found empty by us, or is
+	// declared to be ours. Rows without a version are suspects then.
+	Owned bool
+}
+
+// Suspect is an item version in a row.
+type Suspect struct {
+	// Items are the primary keys of the items it may be of: one, unless two mappings explain the
+	// row in two ways.
+	Items []attribute.Item
+	// Claim is the remove of all that those own there.
+	Claim transform.RowMutation
+}
+
+// SweepCounts is what a sweep found and did.
+type SweepCounts struct {
+	// Seen is how many rows were looked at, Suspects how many item versions in them.
+	Seen     int64 `json:"seen"`
+	Suspects int64 `json:"suspects,omitempty"`
+	// Put and Removed are the rows that were written; in a dry run, those that would be.
+	Put     int64 `json:"put,omitempty"`
+	Removed int64 `json:"removed,omitempty"`
+	// Left are suspects without an item that stay, because what the time to live removed does.
+	Left int64 `json:"left,omitempty"`
+	// Unexplained are item versions of ours of which nothing says whose they are, or that cannot be
+	// removed without what belongs to others.
+	Unexplained int64 `json:"unexplained,omitempty"`
+}
+
+// Add adds up.
+func (c *SweepCounts) Add(o SweepCounts) {
+	c.Seen += o.Seen
+	c.Suspects += o.Suspects
+	c.Put += o.Put
+	c.Removed += o.Removed
+	c.Left += o.Left
+	c.Unexplained += o.Unexplained
+}
+
+// Wrote reports whether anything was written, so that another pass has to look.
+func (c SweepCounts) Wrote() bool { return c.Put+c.Removed > 0 }
+
+// Suspects are those of a row, of which the cells of our own families are enough, and how many item
+// versions in it are unexplained. Tombstones are none, whatever their generation: nothing is there.
+// Nor are rows of other source tables, and witnesses.
+func (s Sweeping) Suspects(row Row) (suspects []Suspect, unexplained int64) {
+	if strings.HasPrefix(row.Key, transform.WitnessPrefix) {
+		return nil, 0
+	}
+	marks := marksOf(row)
+	if !slices.ContainsFunc(marks, func(m mark) bool { return m.live != "" || m.gone != "" }) {
+		return s.unmarked(row, marks)
+	}
+	for _, m := range marks {
+		if m.live == "" {
+			continue
+		}
+		held := max(m.live, m.gone)
+		if _, err := transform.ParseVersion(string(held)); err != nil {
+			unexplained++
+			continue
+		}
+		if held.Generation() >= s.Generation {
+			continue
+		}
+		switch suspect, whose := s.suspect(row.Key, m); whose {
+		case ours:
+			suspects = append(suspects, suspect)
+		case unknown:
+			unexplained++
+		}
+	}
+	return suspects, unexplained
+}
+
+// whose says to whom an item version belongs.
+type whose uint8
+
+const (
+	others whose = iota
+	ours
+	unknown // ours, but nothing shows of which item
+)
+
+// suspect explains an item version of an older generation.
+func (s Sweeping) suspect(row string, at mark) (Suspect, whose) {
+	source, item, named := strings.Cut(at.origin, "/")
+	switch {
+	case named && source != s.Mapping.Source:
+		return Suspect{}, others
+	case !named && s.Mapping.Merged() && (s.Former == nil || s.Former.Merged()):
+		return Suspect{}, others // every row of ours would be named
+	}
+	var candidates []attribute.Item
+	for _, m := range s.mappings() {
+		for _, name := range []string{at.owner, item} {
+			if keys, ok := m.ParseItemKey(name); ok {
+				candidates = append(candidates, keys)
+			}
+		}
+		if at.owner == "" && (named || !m.Merged()) {
+			candidates = append(candidates, m.ItemsOf(s.Table, row, true)...)
+		}
+	}
+	if suspect, ok := s.claim(row, candidates, at.owner); ok {
+		return suspect, ours
+	}
+	if !named && s.Mapping.Merged() {
+		return Suspect{}, others
+	}
+	return Suspect{}, unknown
+}
+
+// unmarked explains a row without any version.
+func (s Sweeping) unmarked(row Row, marks []mark) (suspects []Suspect, unexplained int64) {
+	foreign := func(m mark) bool { return !strings.HasPrefix(m.origin, s.Mapping.Source+"/") }
+	if !s.Owned || slices.ContainsFunc(marks, foreign) {
+		return nil, 0
+	}
+	explained := false
+	var owners []string
+	var candidates []attribute.Item
+	for _, m := range s.mappings() {
+		for _, keys := range m.ItemsOf(s.Table, row.Key, false) {
+			candidates = append(candidates, keys)
+			for _, owner := range []string{"", m.ItemKey(keys)} {
+				if !slices.Contains(owners, owner) {
+					owners = append(owners, owner)
+				}
+			}
+		}
+	}
+	for _, owner := range owners {
+		if suspect, ok := s.claim(row.Key, candidates, owner); ok {
+			suspects, explained = append(suspects, suspect), true
+		}
+	}
+	if !explained && !s.Mapping.Merged() {
+		unexplained++
+	}
+	return suspects, unexplained
+}
+
+// claim is the suspect of those candidates to whom a rule gives the row, under the version of the
+// owner; false if there are none, or if what they own there may be others' by now.
+func (s Sweeping) claim(row string, candidates []attribute.Item, owner string) (Suspect, bool) {
+	var suspect Suspect
+	for _, keys := range candidates {
+		name := s.Mapping.ItemKey(keys)
+		if _, whole := s.Mapping.ParseItemKey(name); !whole || slices.ContainsFunc(suspect.Items, keys.Equal) || owner != "" && name != owner {
+			continue // not whole: the table was created anew with another key
+		}
+		claim, ok := s.Mapping.Claim(s.Table, row, keys, owner != "")
+		if s.Former != nil {
+			former, was := s.Former.Claim(s.Table, row, keys, owner != "")
+			if was && s.Mapping.Contests(former.Without(claim)) {
+				return Suspect{}, false
+			}
+			if was {
+				claim = former.With(claim)
+			}
+			ok = ok || was
+		}
+		if !ok {
+			continue
+		}
+		if suspect.Items = append(suspect.Items, keys); len(suspect.Items) > 1 {
+			claim = suspect.Claim.With(claim)
+		}
+		suspect.Claim = claim
+	}
+	return suspect, len(suspect.Items) > 0
+}
+
+// Inherit makes a batch of the generation delete also what the former mapping owns in its rows.
+// Every write of a load and of the stream needs that until the sweep is done: a row that has the
+// present generation is no suspect, whatever the former mapping left in it (H102). It returns in
+// how many rows that would touch what other items may have: there it is left out.
+func (s Sweeping) Inherit(b *transform.Batch) (contested int) {
+	if s.Former == nil {
+		return 0
+	}
+	for i := range b.Rows {
+		row := &b.Rows[i]
+		keys, ok := s.Mapping.ParseItemKey(row.Item)
+		former, was := s.Former.Claim(row.Table, row.Row, keys, row.Owner != "")
+		if !ok || !was {
+			continue
+		}
+		former = former.Without(*row)
+		if s.Mapping.Contests(former) {
+			contested++
+			continue
+		}
+		row.Families, row.Columns = slices.Concat(row.Families, former.Families), slices.Concat(row.Columns, former.Columns)
+	}
+	return contested
+}
+
+func (s Sweeping) mappings() []*transform.Mapping {
+	if s.Former == nil {
+		return []*transform.Mapping{s.Mapping}
+	}
+	return []*transform.Mapping{s.Mapping, s.Former}
+}
+
+// Range is the rows that can be the mapping's.
+func (s Sweeping) Range() Range {
+	prefix := s.Mapping.RowPrefix(s.Table)
+	if s.Former != nil && slices.Contains(s.Former.Tables(), s.Table) {
+		former := s.Former.RowPrefix(s.Table)
+		if slices.Contains(s.Mapping.Tables(), s.Table) {
+			former = transform.CommonPrefix(prefix, former)
+		}
+		prefix = former
+	}
+	return Prefix(prefix)
+}
+
+// mark is what a row says of the one item in it, or of one among several: versions, and the origin
+// if it is named.
+type mark struct {
+	owner      string
+	live, gone transform.Version
+	origin     string
+}
+
+// marksOf are the marks in a row, in the order of its cells, each once. A row may have very many.
+func marksOf(row Row) []mark {
+	var marks []mark
+	index := map[string]int{}
+	of := func(owner string) *mark {
+		n, known := index[owner]
+		if !known {
+			n = len(marks)
+			index[owner] = n
+			marks = append(marks, mark{owner: owner})
+		}
+		return &marks[n]
+	}
+	if row.Held() != "" {
+		m := of("")
+		m.live, m.gone = row.Version, row.Gone
+	}
+	for _, c := range row.Own {
+		column, owner, _ := strings.Cut(c.Qualifier, ":")
+		switch {
+		case column == OriginColumn && c.Family == LiveFamily:
+			of(owner).origin = string(c.Value)
+		case column != VersionColumn || owner == "":
+		case c.Family == LiveFamily:
+			of(owner).live = max(of(owner).live, transform.Version(c.Value))
+		default:
+			of(owner).gone = max(of(owner).gone, transform.Version(c.Value))
+		}
+	}
+	return marks
+}
+
+// Items are the items of suspects, each once.
+func Items(m *transform.Mapping, suspects []Suspect) []attribute.Item {
+	var items []attribute.Item
+	known := map[string]bool{}
+	for _, s := range suspects {
+		for _, keys := range s.Items {
+			if name := m.ItemKey(keys); !known[name] {
+				known[name] = true
+				items = append(items, keys)
+			}
+		}
+	}
+	return items
+}
+
+// Settle decides what becomes of suspects whose items were read at readAt or later, after the rows:
+// the batch to write. Found has all of Items. Repeating it, with whatever newer images, is as
+// harmless as repeating a load. It is pure.
+func (s Sweeping) Settle(suspects []Suspect, found []transform.Found, readAt time.Time) (transform.Batch, SweepCounts) {
+	absent := map[string]bool{}
+	for _, f := range found {
+		absent[s.Mapping.ItemKey(f.Keys)] = !f.Image.Exists()
+	}
+	counts := SweepCounts{Suspects: int64(len(suspects))}
+	var claims []transform.RowMutation
+	for _, suspect := range suspects {
+		gone := func(keys attribute.Item) bool { return absent[s.Mapping.ItemKey(keys)] }
+		if s.Mapping.Outlives() && slices.ContainsFunc(suspect.Items, gone) {
+			counts.Left++ // no read reports whether it has expired, and a delete comes with the stream
+			continue
+		}
+		claims = append(claims, suspect.Claim)
+	}
+	b := transform.Sweep(s.Mapping, found, claims, s.Generation, readAt)
+	for i := range b.Rows {
+		if b.Rows[i].Remove {
+			counts.Removed++
+		} else {
+			counts.Put++
+		}
+	}
+	return b, counts
+}
+
+// Split divides a range at some of the sampled keys, which are in order, into at most so many of
+// about the same number of samples.
+func Split(r Range, samples []string, most int) []Range {
+	inside := slices.DeleteFunc(slices.Clone(samples), func(key string) bool { return key <= r.From || r.To != "" && key >= r.To })
+	inside = slices.Compact(inside)
+	n := max(1, min(most, len(inside)+1))
+	ranges := make([]Range, 0, n)
+	from := r.From
+	for i := 1; i < n; i++ {
+		at := inside[i*len(inside)/n]
+		ranges = append(ranges, Range{from, at})
+		from = at
+	}
+	return append(ranges, Range{from, r.To})
+}

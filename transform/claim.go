@@ -1,0 +1,474 @@
+package transform
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/dynamodb-bigtable/replicator/attribute"
+)
+
+// Which items may have written a row that is found in a target table. A sweep asks that of what an
+// older generation left, where no image names the address any more. All of it goes the way of the
+// mapping in the end: an item is only taken for the writer of a row if a rule gives it that row,
+// whatever its attributes beyond the primary key are.
+
+// Merged is true if other source tables write to the target too, so that every row of this one
+// names its item and source.
+func (m *Mapping) Merged() bool { return m.merged }
+
+// ParseItemKey is the inverse of ItemKey: the primary key of an item; false for text that is the
+// name of none.
+func (m *Mapping) ParseItemKey(text string) (attribute.Item, bool) {
+	parts := strings.Split(text, "/")
+	if len(parts) != len(m.PrimaryKey) {
+		return attribute.Item{}, false
+	}
+	keys := make([]attribute.Attribute, len(parts))
+	for i, k := range m.PrimaryKey {
+		kind, encoded, _ := strings.Cut(parts[i], ":")
+		value, err := base64.RawURLEncoding.Strict().DecodeString(encoded)
+		if err != nil || kind != k.Type.String() {
+			return attribute.Item{}, false
+		}
+		v, err := keyValue(k.Type, string(value))
+		if err != nil {
+			return attribute.Item{}, false
+		}
+		keys[i] = attribute.Attribute{Name: k.Name, Value: v}
+	}
+	return attribute.NewItem(keys), true
+}
+
+// ItemsOf are the primary keys of the items that may have the row, as far as its key shows: usually
+// one, and none of cells that many items share. Unnamed says that the row holds a version that
+// names no item, which some rules never write.
+func (m *Mapping) ItemsOf(table, row string, unnamed bool) []attribute.Item {
+	var items []attribute.Item
+	for _, r := range m.rules {
+		for _, w := range r.writes {
+			if w.table != table || w.folded || unnamed && (w.origin || w.ownVersion) {
+				continue
+			}
+			keys, ok := w.invert(m, r, row)
+			if ok && w.fits(m, r, row, keys) && !slices.ContainsFunc(items, keys.Equal) {
+				items = append(items, keys)
+			}
+		}
+	}
+	return items
+}
+
+// Claim is the remove of all that an item may have in a row, by whatever rules; false if none gives
+// it the row. Shared says that the item's version stands under its own name, beside those of
+// others. The version is not set.
+func (m *Mapping) Claim(table, row string, keys attribute.Item, shared bool) (RowMutation, bool) {
+	claim := RowMutation{Item: m.ItemKey(keys), Table: table, Row: row, Remove: true, Keep: m.keep}
+	if shared {
+		claim.Owner = claim.Item
+	}
+	found := false
+	for _, r := range m.rules {
+		for _, w := range r.writes {
+			if w.table != table || w.ownVersion != shared || !w.fits(m, r, row, keys) {
+				continue
+			}
+			owned := RowMutation{Families: w.families, Columns: w.columns, Remove: true}
+			if w.folded {
+				qualifier, err := w.appendQualifier(nil, keys)
+				if err != nil {
+					continue
+				}
+				owned.Columns = []Column{{w.family, string(qualifier)}}
+			}
+			merge(&claim, &owned)
+			found = true
+		}
+	}
+	return claim, found
+}
+
+// Contests reports whether other items than the one of a claim may have cells in what it names, as
+// far as the row shows: then whoever executes the claim may delete theirs. It is for what another
+// mapping claims: a mapping's own claims touch nothing of others.
+func (m *Mapping) Contests(claim RowMutation) bool {
+	for _, r := range m.rules {
+		for _, w := range r.writes {
+			if w.table != claim.Table || !w.ownVersion && claim.Owner == "" || !w.fits(m, r, claim.Row, attribute.Item{}) {
+				continue
+			}
+			for _, family := range w.written() {
+				if slices.Contains(claim.Families, family) {
+					return true
+				}
+			}
+			if slices.ContainsFunc(claim.Columns, w.mayHold) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// mayHold reports whether some item has the column by this write.
+func (w *write) mayHold(c Column) bool {
+	switch {
+	case w.folded:
+		return w.family == c.Family && reaches(w.qualifier, c.Qualifier, nil)
+	case slices.Contains(w.families, c.Family):
+		return true
+	default:
+		return slices.Contains(w.columns, c)
+	}
+}
+
+// Without is what is left of a claim without what the other one names.
+func (m RowMutation) Without(o RowMutation) RowMutation {
+	m.Families = slices.DeleteFunc(slices.Clone(m.Families), func(f string) bool { return slices.Contains(o.Families, f) })
+	m.Columns = slices.DeleteFunc(slices.Clone(m.Columns), func(c Column) bool {
+		return slices.Contains(o.Columns, c) || slices.Contains(o.Families, c.Family)
+	})
+	return m
+}
+
+// With joins two claims of one item in one row.
+func (m RowMutation) With(o RowMutation) RowMutation {
+	merge(&m, &o)
+	return m
+}
+
+// RowPrefix is what all rows of the mapping in a table begin with; "" if nothing is common to them.
+func (m *Mapping) RowPrefix(table string) string {
+	common, first := "", true
+	for _, r := range m.rules {
+		for _, w := range r.writes {
+			if w.table != table {
+				continue
+			}
+			text, _ := start(w.row, r.implied())
+			if first {
+				common, first = text, false
+			}
+			common = CommonPrefix(common, text)
+		}
+	}
+	return common
+}
+
+// CommonPrefix is what both texts begin with.
+func CommonPrefix(a, b string) string {
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	return a[:n]
+}
+
+// fits reports whether an item can have the row by a write of the rule, if these are its keys;
+// without any, whether some item can.
+func (w *write) fits(m *Mapping, r *rule, row string, keys attribute.Item) bool {
+	known := r.implied()
+	if keys.Exists() && !m.admits(r, keys) {
+		return false
+	}
+	return row != "" && reaches(w.row, row, func(p *rowPart) (string, bool, bool) {
+		v, ok := valueOf(p.name, keys, known)
+		if !ok {
+			return "", false, true
+		}
+		text, err := appendParts(nil, []rowPart{{name: p.name, kind: p.kind, calls: p.calls, escaped: p.escaped, where: p.where}},
+			attribute.NewItem([]attribute.Attribute{{Name: p.name, Value: v}}))
+		return string(text), true, err == nil
+	})
+}
+
+// admits reports whether the rule's condition may hold for an item with these keys.
+func (m *Mapping) admits(r *rule, keys attribute.Item) bool {
+	if r.when == nil {
+		return true
+	}
+	beyond := func(name string) bool { return m.keyType(name) == attribute.KindNone }
+	if !slices.ContainsFunc(r.when.Attributes(), beyond) {
+		return r.when.Match(keys)
+	}
+	known := r.implied()
+	if known == nil {
+		return true
+	}
+	for _, k := range keys.Attributes() {
+		if v, fixed := known.Fixed(k.Name); fixed && !v.Equal(k.Value) {
+			return false
+		}
+		if prefix, ok := known.Prefix(k.Name); ok && !strings.HasPrefix(k.Value.Text(), prefix) {
+			return false
+		}
+	}
+	return true
+}
+
+// valueOf is the value that an attribute has in every item of a condition with these keys.
+func valueOf(name string, keys attribute.Item, known Implying) (attribute.Value, bool) {
+	if v, ok := keys.Get(name); ok || known == nil {
+		return v, ok
+	}
+	if v, fixed := known.Fixed(name); fixed {
+		return v, true
+	}
+	for _, same := range known.Equal(name) {
+		if v, ok := keys.Get(same); ok {
+			return v, true
+		}
+	}
+	return attribute.Value{}, false
+}
+
+// reaches reports whether the parts can become the text. Of a placeholder whose value is known,
+// text gives what it becomes; ok is false if it becomes nothing. Any other can be all that its form
+// allows. Without text no value is known.
+func reaches(parts []rowPart, whole string, text func(*rowPart) (result string, known, ok bool)) bool {
+	at := make([]bool, len(whole)+1) // where the next part can begin
+	at[0] = true
+	for i := range parts {
+		p := &parts[i]
+		result, known, ok := p.literal, p.name == "", true
+		if !known && text != nil {
+			if result, known, ok = text(p); !ok {
+				return false
+			}
+		}
+		next := make([]bool, len(whole)+1)
+		for from, here := range at {
+			switch {
+			case !here:
+			case known:
+				if strings.HasPrefix(whole[from:], result) {
+					next[from+len(result)] = true
+				}
+			default:
+				least, most := p.extent(whole[from:])
+				for n := least; n <= most; n++ {
+					next[from+n] = true
+				}
+			}
+		}
+		at = next
+	}
+	return at[len(whole)]
+}
+
+// extent is how long a placeholder of an unknown value can be at the beginning of a text. Least is
+// above most if it cannot begin so.
+func (p *rowPart) extent(rest string) (least, most int) {
+	if n, ok := p.width(); ok {
+		if n > len(rest) {
+			return 1, 0
+		}
+		return n, n
+	}
+	if p.selfEnding() {
+		if strings.HasPrefix(rest, sortableZero) {
+			return 1, 1
+		}
+		n := strings.IndexAny(rest, string([]rune{endPositive, endNegative})) + 1
+		if n == 0 {
+			return 1, 0
+		}
+		return n, n
+	}
+	most = len(rest)
+	if n := strings.IndexByte(rest, p.escaped); p.escaped != 0 && n >= 0 {
+		most = n
+	}
+	return 0, most
+}
+
+// selfEnding reports whether the text has an end mark.
+func (p *rowPart) selfEnding() bool {
+	return len(p.calls) > 0 && p.calls[len(p.calls)-1].Name == "sortable"
+}
+
+// width is how many bytes the placeholder always has, if its last function says so.
+func (p *rowPart) width() (int, bool) {
+	if len(p.calls) == 0 || p.escaped != 0 { // what is escaped may be longer
+		return 0, false
+	}
+	switch c := p.calls[len(p.calls)-1]; c.Name {
+	case "pad", "newest_first":
+		return c.Number, true
+	case "salt":
+		return len(strconv.Itoa(c.Number - 1)), true
+	case "date":
+		return len(c.Text), true
+	}
+	return 0, false
+}
+
+// invert takes a row apart: the primary key that is in it, as far as its parts can be kept apart
+// and their functions can be undone. Fits reports whether it is so.
+func (w *write) invert(m *Mapping, r *rule, row string) (attribute.Item, bool) {
+	known := r.implied()
+	values := map[string]attribute.Value{}
+	rest := row
+	for i := range w.row {
+		p := &w.row[i]
+		if p.name == "" {
+			if !strings.HasPrefix(rest, p.literal) {
+				return attribute.Item{}, false
+			}
+			rest = rest[len(p.literal):]
+			continue
+		}
+		n, ok := w.end(i, rest)
+		if !ok {
+			break
+		}
+		if kind := m.keyType(p.name); kind != attribute.KindNone {
+			if text, ok := p.undo(rest[:n], known); ok {
+				if v, err := keyValue(kind, text); err == nil {
+					values[p.name] = v
+				}
+			}
+		}
+		rest = rest[n:]
+	}
+	var keys []attribute.Attribute
+	for _, k := range m.PrimaryKey {
+		v, ok := values[k.Name]
+		if !ok && known != nil {
+			v, ok = known.Fixed(k.Name)
+		}
+		if !ok {
+			return attribute.Item{}, false
+		}
+		keys = append(keys, attribute.Attribute{Name: k.Name, Value: v})
+	}
+	return attribute.NewItem(keys), true
+}
+
+// end is the length of the placeholder at the beginning of what is left of a row; false if the row
+// does not show it.
+func (w *write) end(i int, rest string) (int, bool) {
+	p := &w.row[i]
+	if least, most := p.extent(rest); least == most {
+		return least, true
+	} else if least > most {
+		return 0, false
+	}
+	literals := 0 // behind the last placeholder
+	for _, q := range w.row[i+1:] {
+		if q.name != "" {
+			literals = -1
+			break
+		}
+		literals += len(q.literal)
+	}
+	if literals >= 0 {
+		return len(rest) - literals, literals <= len(rest)
+	}
+	if p.escaped == 0 {
+		return 0, false
+	}
+	n := strings.IndexByte(rest, p.escaped) - strings.IndexByte(w.row[i+1].literal, p.escaped)
+	return n, n >= 0
+}
+
+// undo is the value whose text this is, if the functions of the placeholder can be undone.
+func (p *rowPart) undo(text string, known Implying) (string, bool) {
+	if p.escaped != 0 {
+		text = percentDecoded(text)
+	}
+	for i := len(p.calls) - 1; i >= 0; i-- {
+		switch c := p.calls[i]; c.Name {
+		case "raw", "default":
+		case "pad", "newest_first":
+			if strings.Trim(text, "0123456789") != "" {
+				return "", false
+			}
+			if c.Name == "newest_first" {
+				text = complement(text)
+			}
+			if text = strings.TrimLeft(text, "0"); text == "" {
+				text = "0"
+			}
+		case "hex":
+			b, err := hex.DecodeString(text)
+			if err != nil {
+				return "", false
+			}
+			text = string(b)
+		case "reverse":
+			if !utf8.ValidString(text) {
+				return "", false
+			}
+			characters := []rune(text)
+			slices.Reverse(characters)
+			text = string(characters)
+		case "after":
+			if known == nil {
+				return "", false
+			}
+			if prefix, ok := known.Prefix(p.name); !ok || i > 0 || !strings.HasPrefix(prefix, c.Text) {
+				return "", false
+			}
+			text = c.Text + text
+		default:
+			return "", false
+		}
+	}
+	return text, true
+}
+
+// percentDecoded is the inverse of appendEscaped; what that does not write stays as it is.
+func percentDecoded(s string) string {
+	var b []byte
+	for i := 0; i < len(s); i++ {
+		if s[i] == '%' && i+2 < len(s) {
+			if c, err := hex.DecodeString(s[i+1 : i+3]); err == nil {
+				b, i = append(b, c...), i+2
+				continue
+			}
+		}
+		b = append(b, s[i])
+	}
+	return string(b)
+}
+
+// Found is what a read of one item found: Image does not exist if the source does not hold it.
+type Found struct{ Keys, Image attribute.Item }
+
+// Sweep asserts what consistent reads found at readAt, as a load does (Load): what the images map
+// to is put, and what is claimed beside that is removed. Of a row that is put, what is claimed is
+// deleted too. Claims are those of items that are among the found ones.
+func Sweep(m *Mapping, found []Found, claims []RowMutation, generation uint32, readAt time.Time) Batch {
+	var images []attribute.Item
+	var absent []attribute.Item
+	index := map[string]int{}
+	for _, f := range found {
+		if f.Image.Exists() {
+			index[m.ItemKey(f.Keys)] = len(images)
+			images = append(images, f.Image)
+		}
+	}
+	for _, f := range found {
+		if !f.Image.Exists() {
+			index[m.ItemKey(f.Keys)] = len(images) + len(absent)
+			absent = append(absent, f.Keys)
+		}
+	}
+	b := Load(m, images, generation, readAt)
+	b.absent, b.Changes = absent, len(found)
+	v := loadVersion(generation, readAt)
+	for _, claim := range claims {
+		if n := sameRegister(b.Rows, &claim); n >= 0 {
+			b.Rows[n].Families, b.Rows[n].Columns = union(b.Rows[n].Families, claim.Families), union(b.Rows[n].Columns, claim.Columns)
+			continue
+		}
+		claim.Version, claim.At, claim.Change = v, readAt, index[claim.Item]
+		b.Rows = append(b.Rows, claim)
+	}
+	return b
+}
