@@ -32,6 +32,7 @@ var bigtableCalls = map[string][]string{
 	// Only conditional mutations are applied, which the architecture's tests and sink's own hold: H50.
 	"Table.Apply":                              {"CheckAndMutateRow"},
 	"Table.ReadRow":                            {"ReadRows"},
+	"Table.SampleRowKeys":                      {"SampleRowKeys"},
 	"Table.ReadRows":                           {"ReadRows"},
 	"AdminClient.TableInfo":                    {"GetTable"},
 	"AdminClient.CreateTableFromConf":          {"CreateTable"},

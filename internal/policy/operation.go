@@ -54,6 +54,7 @@ var operations = []Operation{
 
 	{"bigtable", "PingAndWarm", []string{"bigtable.instances.ping"}, Always},
 	{"bigtable", "ReadRows", []string{"bigtable.tables.readRows"}, Always},
+	{"bigtable", "SampleRowKeys", []string{"bigtable.tables.sampleRowKeys"}, Always},
 	{"bigtable", "CheckAndMutateRow", []string{"bigtable.tables.mutateRows"}, Always},
 	{"bigtable", "GetAppProfile", []string{"bigtable.appProfiles.get"}, Always},
 	{"bigtable", "GetTable", []string{"bigtable.tables.get"}, Always},
