@@ -29,8 +29,10 @@ type Progress struct {
 // nothing for two leases says nothing about now.
 func ProgressOf(state checkpoint.TableState, parts []checkpoint.Part, now time.Time, lease time.Duration) Progress {
 	_, total := state.RunningPhase()
+	stage := state.Stage()
 	p := Progress{Sums: checkpoint.PartsDone(parts, total)}
-	if state.Load.Paused != "" {
+	paused := state.Load.Paused != "" && stage != checkpoint.StageNone && stage != checkpoint.StageOver // else of the load to come
+	if paused {
 		p.Slowed = append(p.Slowed, pausedText(state.Load.Paused))
 	}
 	live := false
@@ -42,11 +44,11 @@ func ProgressOf(state checkpoint.TableState, parts []checkpoint.Part, now time.T
 		}
 	}
 	slices.Sort(p.Slowed)
-	if !live || state.Load.Paused != "" {
+	if !live || paused {
 		return p
 	}
 	p.Rate, p.RateKnown = rate(parts, now)
-	if state.Stage() == checkpoint.StageCopying && p.RateKnown {
+	if stage == checkpoint.StageCopying && p.RateKnown {
 		p.ETA, p.ETAKnown = backfill.ETA(p.Items, state.Load.Estimate, p.Rate, now.Sub(state.Load.StartedAt))
 	}
 	return p

@@ -23,15 +23,18 @@ func Ended(s checkpoint.TableState, again bool) (over bool, stuck string) {
 		return false, pausedText(s.Load.Paused)
 	case s.NeedsLoad && (state == StateDone || state == StateNotStarted) && !asks:
 		return false, "the table needs a load (" + waits + "): " + s.Reason
-	case state == StateNotStarted && !s.NeedsLoad && s.Base != s.Generation:
-		return false, "no load is asked for"
+	case state == StateNotStarted:
+		return s.Generation > 0 && s.Base == s.Generation && !s.NeedsLoad, "" // else the first load begins by itself, soon
 	}
-	return !s.NeedsLoad && (state == StateDone || state == StateNotStarted), ""
+	return !s.NeedsLoad && state == StateDone, ""
 }
 
 // verdict is the error of tables that cannot go on, with what leads on; nil if none is. Over says
 // that all loads are.
 func (in *Input) verdict(with string) (over bool, err error) {
+	if in.ledger == nil {
+		return false, &diag.Error{Code: diag.LoadWaits, What: "no load goes on", Cause: "the migration has not begun", Fix: "replicator run" + with}
+	}
 	var found diag.List
 	over = true
 	for _, t := range in.Tables {

@@ -27,7 +27,7 @@ type copyStatus struct {
 	Done           *time.Time `json:"done_at"`
 }
 
-func copyOf(in TableInput, now time.Time, lease time.Duration) copyStatus {
+func copyOf(in TableInput, p loads.Progress, now time.Time, lease time.Duration) copyStatus {
 	state, keeper, load := in.State, in.Keeper, in.State.Load
 	if load.Generation != state.Generation || load.StartedAt.IsZero() {
 		return copyStatus{State: copyNotStarted}
@@ -38,7 +38,6 @@ func copyOf(in TableInput, now time.Time, lease time.Duration) copyStatus {
 		return c
 	}
 	if load.Parts > 0 {
-		p := loads.ProgressOf(state, in.Parts, now, lease)
 		if c.Items = &p.Items; p.RateKnown {
 			c.ItemsPerSecond = &p.Rate
 		}

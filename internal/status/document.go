@@ -106,6 +106,7 @@ type Table struct {
 	LongGone  bool      `json:"-"` // it was dropped, and its stream has ended too
 	drained   bool      // it was dropped, and nothing of it is left to read
 	passed    bool      // it is one of a pattern that was in sync until it was dropped: the migration does not wait for it
+	slowed    []string  // why its load is not faster
 	load      *NextStep // that its load waits for, without the first word of the command; nil if it waits for nobody
 	keeper    string
 	waiting   int // shards that could be read and that nobody holds
@@ -201,7 +202,8 @@ func (m *Document) Add(c config.Table, in TableInput) {
 			t.load = &NextStep{step.Command, step.Why}
 		}
 		t.undeclared(in)
-		t.Copy = copyOf(in, m.At, m.lease)
+		progress := loads.ProgressOf(in.State, in.Parts, m.At, m.lease)
+		t.Copy, t.slowed = copyOf(in, progress, m.At, m.lease), progress.Slowed
 		t.Phase = PhaseCopy
 		// A table that needs a load is never in sync, whatever else holds.
 		if in.State.Loaded() && in.State.Adopted == in.State.Generation && !t.NeedsLoad {

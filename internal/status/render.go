@@ -83,6 +83,9 @@ func (m *Document) notes() []string {
 		if t.unlisted {
 			add("Waiting: %s was begun %s ago, and nothing is read before its stream was listed as a whole", t.Source, since(t.OldestReadAt, m.At))
 		}
+		for _, why := range t.slowed {
+			add("Load of %s: %s", t.Source, why)
+		}
 		for _, w := range t.Throttled {
 			add("Throttled: %s: %s (%s of the last %s)", t.Source, w.Reason, backfill.FormatDuration(AsDuration(w.Seconds)), windowText(w.WindowSeconds))
 		}
