@@ -7,14 +7,15 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// Limits bound the loads of a table. Nil says nothing: an operator's limits, which stand in the table's record, are put over the
-// configured ones.
+// Limits bound the loads of a table. Nil says nothing: an operator's limits, which stand in the
+// table's record, are put over the configured ones.
 type Limits struct {
 	// RowsPerSecond is how many items a process copies in a second; 0 is no limit.
 	RowsPerSecond *float64 `json:"rows_per_second,omitempty"`
 	// Read is how much of the source's read capacity all workers together consume.
 	Read *ReadLimit `json:"read,omitempty"`
-	// TargetCPU is the share of its CPU, 0.7 for 70 %, above which the target is given time; 0: it is not watched.
+	// TargetCPU is the share of its CPU, 0.7 for 70 %, above which the target is given time; 0: it
+	// is not watched.
 	TargetCPU *float64 `json:"target_cpu,omitempty"`
 	// ChangedAt is when an operator set them, on the operator's clock.
 	ChangedAt time.Time `json:"changed_at,omitzero"`
@@ -40,8 +41,8 @@ func (l Limits) Over(under Limits) Limits {
 	return under
 }
 
-// ReadUnits is the limit in read units a second for a table with so many provisioned ones, 0 if it is billed per request; false
-// if there is no limit, which a share of nothing is.
+// ReadUnits is the limit in read units a second for a table with so many provisioned ones, 0 if it
+// is billed per request; false if there is no limit, which a share of nothing is.
 func (l Limits) ReadUnits(provisioned int64) (float64, bool) {
 	switch {
 	case l.Read == nil:
@@ -69,7 +70,8 @@ func (l Limits) CPU() (float64, bool) {
 	return *l.TargetCPU, true
 }
 
-// SetLimits puts an operator's limits over those that stand in the table's record, or with reset removes all of them.
+// SetLimits puts an operator's limits over those that stand in the table's record, or with reset
+// removes all of them.
 func (l *Ledger) SetLimits(ctx context.Context, source string, limits Limits, reset bool) (TableState, error) {
 	limits.ChangedAt = task.Now(ctx).UTC()
 	return l.UpdateTable(ctx, source, func(s *TableState) error {

@@ -54,7 +54,7 @@ func (p *program) steer(ctx context.Context, s *steering, do func(ctx context.Co
 	o := s.Operator
 	o.Console, o.Cfg, o.With = &p.Console, cfg, p.withConfig()
 	err = do(ctx, &o)
-	if said := (loads.Told{}); errors.As(err, &said) {
+	if said := (loads.Shown{}); errors.As(err, &said) {
 		return &reported{said}
 	}
 	return err

@@ -10,8 +10,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// Capacity limits what loads read of a table: a share of its provisioned read capacity ("25%"), or read units a second ("500").
-// Empty is no limit.
+// Capacity limits what loads read of a table: a share of its provisioned read capacity ("25%"), or
+// read units a second ("500"). Empty is no limit.
 type Capacity string
 
 // Percent is a share in percent ("70%"). Empty is none.
@@ -48,11 +48,12 @@ func (p Percent) Share() (float64, bool) {
 	return n / 100, err == nil
 }
 
-// IsShare tells whether the limit is a share of what a table has provisioned.
+// IsShare reports whether the limit is a share of what a table has provisioned.
 func (c Capacity) IsShare() bool { return strings.HasSuffix(string(c), "%") }
 
-// UnitsPerSecond is the limit for a table with so many provisioned read units a second, 0 if it is billed per request. It is false if
-// there is no limit, which a share of a table without provisioned capacity is.
+// UnitsPerSecond is the limit for a table with so many provisioned read units a second, 0 if it is
+// billed per request. It is false if there is no limit, which a share of a table without
+// provisioned capacity is.
 func (c Capacity) UnitsPerSecond(provisioned int64) (float64, bool) {
 	if share, ok := Percent(c).Share(); ok {
 		return share * float64(provisioned), provisioned > 0
@@ -113,7 +114,7 @@ func (d *decoder) checkLoads(c *Config) {
 	}
 }
 
-// meet tells whether two lists have a name in common.
+// meet reports whether two lists have a name in common.
 func meet(a, b []string) bool {
 	return slices.ContainsFunc(a, func(name string) bool { return name != "" && slices.Contains(b, name) })
 }

@@ -110,7 +110,7 @@ func (r Request) resume(s checkpoint.TableState, is func(action, format string, 
 
 func rows(n int64) string { return terminal.Plural(int(n), "row") }
 
-// acts tells whether the decision changes something.
+// acts reports whether the decision changes something.
 func (d Decided) acts() bool { return d.Action != ActionNone && d.Action != ActionRefused }
 
 // DecideAll is what the request does with each table.
@@ -169,12 +169,14 @@ func explain(ctx context.Context, what string, err error) error {
 		return nil
 	case errors.As(err, &refused):
 		return &diag.Error{Code: diag.LoadRefused, What: what, Cause: refused.Reason, Fix: refused.Cure, Err: err}
+	case errors.Is(err, checkpoint.ErrRaised):
+		return &diag.Error{Code: diag.LoadRefused, What: what, Cause: "a gap was declared meanwhile", Fix: "look at `replicator backfill status`, and ask again", Err: err}
 	}
 	return preflight.ReadingFailed(ctx, what, err)
 }
 
-// Refused is the error of decisions of which some were refused; nil if none was. What was to be done
-// for all tables at once is refused where no table is left to do it for.
+// Refused is the error of decisions of which some were refused; nil if none was. What was to be
+// done for all tables at once is refused where no table is left to do it for.
 func Refused(decided []Decided, all bool) error {
 	var found diag.List
 	acts := 0

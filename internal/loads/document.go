@@ -56,8 +56,8 @@ type Table struct {
 	Paused          *string `json:"paused"` // why no part is leased: operator, headroom, …
 	NeedsLoad       bool    `json:"needs_load"`
 	NeedsLoadReason *string `json:"needs_load_reason"`
-	// LossKind is the widest kind of what has to be mended, and LostFrom an event time before which the
-	// stream lost nothing.
+	// LossKind is the widest kind of what has to be mended, and LostFrom an event time before which
+	// the stream lost nothing.
 	LossKind *string    `json:"loss_kind"`
 	LostFrom *time.Time `json:"lost_from"`
 	Tries    int        `json:"tries"` // loads that began since the last one that ended
@@ -77,8 +77,8 @@ type Load struct {
 	Bytes         int64      `json:"bytes"`
 	Estimate      *int64     `json:"estimate"` // as DynamoDB counted them when it began, hours old
 	EstimateBytes *int64     `json:"estimate_bytes"`
-	// ItemsPerSecond is over the last five minutes. ETASeconds is null unless a minute and a hundredth
-	// of the items are behind it.
+	// ItemsPerSecond is over the last five minutes. ETASeconds is null unless a minute and a
+	// hundredth of the items are behind it.
 	ItemsPerSecond *float64 `json:"items_per_second"`
 	ETASeconds     *float64 `json:"eta_seconds"`
 	ReadUnits      float64  `json:"read_units"` // consumed so far

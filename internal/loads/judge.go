@@ -59,7 +59,7 @@ func (in *Input) Judge(prices cost.Prices, with string, now time.Time) *Document
 	return d
 }
 
-// again tells whether a load after a gap begins by itself.
+// again reports whether a load after a gap begins by itself.
 func (in *Input) again() bool { return in.Cfg.Backfill.OnGap == "load" }
 
 func (in *Input) table(t TableInput, prices cost.Prices, now time.Time) Table {
@@ -118,7 +118,7 @@ func sweepOf(s checkpoint.Sweep, p Progress) Sweep {
 }
 
 // Next is the command, without its first word, that leads a table on whose load waits for somebody;
-// false if none does. Again tells that a load after a gap begins by itself.
+// false if none does. Again says that a load after a gap begins by itself.
 func Next(s checkpoint.TableState, again bool) (NextStep, bool) {
 	table := " --table " + s.Source
 	asks, _ := s.AsksItself(false, again)

@@ -12,8 +12,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// A gap, a load that is asked for, paused and slowed, a sweep that waits, and the end: what an operator
-// sees, and the command that leads on.
+// A gap, a load that is asked for, paused and slowed, a sweep that waits, and the end: what an
+// operator sees, and the command that leads on.
 func TestFromAGapToInSync(t *testing.T) {
 	play(t, "{max_rows_per_second: 5000}", func(ctx context.Context, s *scene) {
 		if d := s.golden(ctx, "nothing"); d.NextSteps[0].Command != "replicator run -c f.yaml" {
@@ -201,6 +201,13 @@ func TestADecisionThatCameTooLate(t *testing.T) {
 		if !diag.Has(err, diag.LoadRefused) || diag.ExitCode(err) != diag.ExitNo || !strings.Contains(err.Error(), "one is under way") {
 			t.Error(err)
 		}
+		r = Request{Action: ActionRedo}
+		in = s.read(ctx)
+		decided = in.DecideAll(r)
+		s.lose(ctx)
+		if err := in.Carry(ctx, r, decided); !diag.Has(err, diag.LoadRefused) || s.state(ctx).Stage() == checkpoint.StageAsked {
+			t.Error(err)
+		}
 	})
 }
 
@@ -236,7 +243,8 @@ func TestDryRun(t *testing.T) {
 	})
 }
 
-// The rate counts what lies in the last five minutes, and nothing before there is a tenth of a minute.
+// The rate counts what lies in the last five minutes, and nothing before there is a tenth of a
+// minute.
 func TestRate(t *testing.T) {
 	part := func(begun, end time.Duration, items int64) checkpoint.Part {
 		p := checkpoint.Part{Begun: noon.Add(begun)}

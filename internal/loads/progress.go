@@ -15,8 +15,8 @@ const rateAfter = 10 * time.Second
 // Progress is how far the phase of a load has come, and how fast it is.
 type Progress struct {
 	checkpoint.Sums
-	// Rate is in items a second over the last five minutes, and ETA the time the copy still needs. They are
-	// false where they are unknown.
+	// Rate is in items a second over the last five minutes, and ETA the time the copy still needs.
+	// They are false where they are unknown.
 	Rate      float64
 	RateKnown bool
 	ETA       time.Duration

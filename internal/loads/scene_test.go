@@ -26,8 +26,8 @@ var noon = time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 
 const testLease = 15 * time.Second
 
-// scene is a migration of the tables Orders and Parts in virtual time: a real ledger in memory, which a
-// worker and an operator write.
+// scene is a migration of the tables Orders and Parts in virtual time: a real ledger in memory,
+// which a worker and an operator write.
 type scene struct {
 	*testing.T
 	world  *virtual.World

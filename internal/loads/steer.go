@@ -84,21 +84,21 @@ func (o *Operator) Steer(ctx context.Context, r Request) error {
 		return err
 	}
 	if refused := Refused(decided, o.Table == ""); refused != nil || !o.Waits {
-		return told(refused)
+		return shown(refused)
 	}
 	return in.Wait(ctx, o.Console, o.With)
 }
 
-// Told is an error of which the document on stdout has said everything.
-type Told struct{ error }
+// Shown is an error of which the document on stdout has said everything.
+type Shown struct{ error }
 
-func (t Told) Unwrap() error { return t.error }
+func (t Shown) Unwrap() error { return t.error }
 
-func told(err error) error {
+func shown(err error) error {
 	if err == nil {
 		return nil
 	}
-	return Told{err}
+	return Shown{err}
 }
 
 func (o *Operator) open(ctx context.Context) (*preflight.Target, *Input, error) {
@@ -155,7 +155,7 @@ func (o *Operator) rehearse(ctx context.Context, in *Input, r Request) error {
 	if err := o.write(d); err != nil {
 		return err
 	}
-	return told(Refused(decided, o.Table == ""))
+	return shown(Refused(decided, o.Table == ""))
 }
 
 // confirm asks before a generation ends, and before rows of a target are removed that this program

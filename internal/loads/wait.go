@@ -11,8 +11,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// Ended tells whether the load of a table is over: loaded, and swept where that is needed. A reason
-// says why it cannot go on without somebody; again, that a load after a gap begins by itself.
+// Ended reports whether the load of a table is over: loaded, and swept where that is needed. A
+// reason says why it cannot go on without somebody; again, that a load after a gap begins by
+// itself.
 func Ended(s checkpoint.TableState, again bool) (over bool, stuck string) {
 	state := StateOf(s)
 	asks, waits := s.AsksItself(false, again)
@@ -52,15 +53,15 @@ func (in *Input) verdict(with string) (over bool, err error) {
 	return over, found.Err()
 }
 
-// The times of a wait: between two readings of the ledger, and between two lines that say how far it
-// is.
+// The times of a wait: between two readings of the ledger, and between two lines that say how far
+// it is.
 const (
 	lookEvery = 2 * time.Second
 	tellEvery = 10 * time.Second
 )
 
-// Wait waits until every load is over, and tells how far they are. It ends at once when one cannot go
-// on without somebody, which is its error.
+// Wait waits until every load is over, and says how far they are. It ends at once when one cannot
+// go on without somebody, which is its error.
 func (in *Input) Wait(ctx context.Context, p *terminal.Console, with string) error {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()

@@ -1,5 +1,6 @@
-// Package targetload asks Cloud Monitoring how busy the clusters of the target are, so that loads can wait for readers. It is one REST
-// call; whatever prevents an answer is an answer too: "cannot tell", with the reason, and then nothing is slowed.
+// Package targetload asks Cloud Monitoring how busy the clusters of the target are, so that loads
+// can wait for readers. It is one REST call; whatever prevents an answer is an answer too: "cannot
+// tell", with the reason, and then nothing is slowed.
 package targetload
 
 import (
@@ -24,22 +25,24 @@ const (
 	// metric is the mean over a cluster's nodes, from 0 to 1.
 	// Source: https://cloud.google.com/monitoring/api/metrics_gcp_a_b (bigtable/cluster/cpu_load)
 	metric = "bigtable.googleapis.com/cluster/cpu_load"
-	// scope is the least that reads it, and Permission what the identity needs in the project; roles/monitoring.viewer has it.
+	// scope is the least that reads it, and Permission what the identity needs in the project;
+	// roles/monitoring.viewer has it.
 	scope      = "https://www.googleapis.com/auth/monitoring.read"
 	Permission = "monitoring.timeSeries.list"
 
-	// window is how far back points are asked for. The metric is sampled each minute, and a point may be four minutes old when
-	// it can first be seen.
+	// window is how far back points are asked for. The metric is sampled each minute, and a point
+	// may be four minutes old when it can first be seen.
 	window = 10 * time.Minute
 	// answerTime bounds a request, with the fetch of a token before it.
 	answerTime = 20 * time.Second
-	// maxAnswer bounds what is read: a page of an instance's clusters and ten points each is a few kilobytes.
+	// maxAnswer bounds what is read: a page of an instance's clusters and ten points each is a few
+	// kilobytes.
 	maxAnswer = 1 << 20
 )
 
 // Reading is what is known of the target's load.
 type Reading struct {
-	// Known is false if it cannot be told; Why then says why, in a few words.
+	// Known is false if it is unknown; Why then says why, in a few words.
 	Known bool
 	Why   string
 	// CPU is that of the busiest cluster, 0.7 for 70 %, at its newest point, which has the time At.
@@ -48,7 +51,7 @@ type Reading struct {
 	At      time.Time
 }
 
-// Above tells whether the target is known to be busier than a share of its CPU.
+// Above reports whether the target is known to be busier than a share of its CPU.
 func (r Reading) Above(share float64) bool { return r.Known && r.CPU > share }
 
 // String is the reading for people.
@@ -59,12 +62,15 @@ func (r Reading) String() string {
 	return fmt.Sprintf("target CPU %.0f%% (cluster %s)", r.CPU*100, r.Cluster)
 }
 
-// Monitor asks for one instance, one task at a time. The zero value of what is optional is right in production.
+// Monitor asks for one instance, one task at a time. The zero value of what is optional is right in
+// production.
 type Monitor struct {
 	Project, Instance string
-	// Emulator is the address of an emulator, which has no monitoring; "" if the target is Bigtable.
+	// Emulator is the address of an emulator, which has no monitoring; "" if the target is
+	// Bigtable.
 	Emulator string
-	// Endpoint is another address than Endpoint, and Client another client than one with the Application Default Credentials.
+	// Endpoint is another address than Endpoint, and Client another client than one with the
+	// Application Default Credentials.
 	Endpoint string
 	Client   *http.Client
 }

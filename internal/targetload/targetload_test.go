@@ -61,7 +61,7 @@ func TestBusiestCluster(t *testing.T) {
 	}
 }
 
-// Whatever prevents an answer is told with its reason, and slows nothing.
+// Whatever prevents an answer is an answer with its reason, and slows nothing.
 func TestCannotTell(t *testing.T) {
 	for _, c := range []struct {
 		status      int
