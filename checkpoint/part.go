@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"slices"
+	"time"
 )
 
 // Phase is what a load does with its parts: first it copies, then it sweeps, pass by pass. Each
@@ -44,6 +45,8 @@ type Part struct {
 	// nobody does.
 	Epoch uint64 `json:"epoch"`
 	Owner string `json:"owner,omitempty"`
+	// Begun is when it was first leased, on the clock of who did; for people.
+	Begun time.Time `json:"begun,omitzero"`
 	PartProgress
 	Heartbeat
 
@@ -195,6 +198,9 @@ func (l *Ledger) TakePart(ctx context.Context, p Part) (*PartLease, error) {
 		}
 		p.State, p.Owner = PartOpen, l.worker
 		p.Heartbeat, p.Rate = l.heartbeat(ctx, Trouble{}), 0
+		if p.Begun.IsZero() {
+			p.Begun = p.WrittenAt
+		}
 		p.Epoch++
 		return l.stamp(&p.header, &p), nil
 	}

@@ -45,6 +45,8 @@ type TableState struct {
 	// theirs.
 	Tries int  `json:"tries,omitempty"`
 	Load  Load `json:"load,omitzero"`
+	// Limits are what an operator set for the loads of the table.
+	Limits Limits `json:"limits,omitzero"`
 	// MadeByUs says that the target was created by this pipeline, or found empty, when the first
 	// generation began.
 	MadeByUs bool `json:"made_by_us,omitempty"`

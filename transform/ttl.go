@@ -1,6 +1,7 @@
 package transform
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -28,4 +29,19 @@ func (t TTL) expires(item attribute.Item, written time.Time) int64 {
 		return never
 	}
 	return max(n, 1) * 1_000_000
+}
+
+// Unexpired are the items of a page whose time to live is not over, for a load that leaves expired items to DynamoDB's deletes; and how
+// many are. An item that DynamoDB would not remove, because its time is no number or too long ago, is none of them. The list may
+// be the one that was given.
+func (m *Mapping) Unexpired(items []attribute.Item, readAt time.Time) (live []attribute.Item, expired int) {
+	if m.ttl.Attribute == "" {
+		return items, 0
+	}
+	over := func(item attribute.Item) bool { return m.ttl.expires(item, readAt) <= readAt.UnixMicro() }
+	if !slices.ContainsFunc(items, over) {
+		return items, 0
+	}
+	live = slices.DeleteFunc(slices.Clone(items), over) // the page stays the reader's
+	return live, len(items) - len(live)
 }

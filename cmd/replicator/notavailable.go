@@ -9,11 +9,9 @@ import (
 // notAvailable are the commands that a migration is to have and this version does not, with what it does instead.
 var notAvailable = map[string]string{
 	"relay":    "changes are not published to Pub/Sub",
-	"backfill": "the copy of existing items is part of run; status shows it",
 	"verify":   "explain compares one item; the tables are not compared as a whole",
 	"cutover":  "the cutover is made by hand",
 	"finalize": "what is ours stays in the target until you remove it",
-	"throttle": "limits are those of the configuration, and change with a restart",
 	"pause":    "all tables are paused by stopping the processes",
 	"resume":   "all tables go on when the processes start again",
 	"failover": "another cluster behind the app profile stops all writes",

@@ -101,7 +101,8 @@ func referencePermissions(*testing.T) string {
 	when := map[policy.Use]string{policy.Always: "always", policy.Creating: "`target.create_missing`", policy.Viewing: "`target.view`",
 		policy.Finding:  "a pattern of tables",
 		policy.MakeView: "`target.view` with `target.create_missing`", policy.Assuming: "`source.role_arn`, by the identity that assumes it",
-		policy.Planning: "`plan`", policy.Applying: "`plan --apply`", policy.Expiring: "`plan`, with `expire: gc`, and `init`"}
+		policy.Planning: "`plan`", policy.Applying: "`plan --apply`", policy.Expiring: "`plan`, with `expire: gc`, and `init`",
+		policy.Watching: "`backfill.pause_above_target_cpu`, by `run` and `plan`, in the project"}
 	b.WriteString("\n| service | operation | permission | when |\n|---|---|---|---|\n")
 	for _, o := range policy.Operations() {
 		permission := "none"
@@ -218,7 +219,7 @@ func kindOf(expr ast.Expr) string {
 			return "true or false"
 		case "int", "int64", "uint64", "uint32", "uint16", "float64":
 			return "number"
-		case "State", "Loss", "PartState", "Phase", "GapKind", "Start", "BadItem", "Severity":
+		case "State", "Loss", "PartState", "Phase", "GapKind", "Start", "BadItem", "Severity", "Capacity", "Percent":
 			return "text"
 		}
 		return "section"

@@ -96,6 +96,7 @@ type Table struct {
 	Rules         []Rule        `key:"rules" omit:"true"`                                                                      // the first that matches an item decides; none: each attribute is a column
 	KeepVersions  bool          `key:"keep_versions" omit:"true"`                                                              // values that attributes had before stay as older cells, as the families' rules let them
 	TTL           TTL           `key:"ttl" omit:"true"`                                                                        // the time-to-live attribute, and what follows from it
+	Owned         bool          `key:"owned" omit:"true"`                                                                      // every row of the target is of this program: after a load, rows that no version of ours marks are compared with the source too, and removed where it has no such item
 	DualWrites    string        `key:"dual_writes" omit:"true" oneof:"off"`                                                    // off: nothing else writes the target table while this program does
 
 	where   map[string]diag.Position // Config's
@@ -158,11 +159,14 @@ type TTL struct {
 
 // Backfill is the copy of the items that exist already.
 type Backfill struct {
-	From             string `key:"from" default:"scan" oneof:"scan" later:"s3://*"`         // where they are read
-	MaxRowsPerSecond int    `key:"max_rows_per_second" default:"0" min:"0" max:"100000000"` // over all tables and workers of this process; 0 is unlimited
-	Fast             bool   `key:"fast" default:"false" oneof:"false" later:"true"`         // false: under the guard, as changes are
-	OnGap            string `key:"on_gap" default:"wait" oneof:"wait" later:"load"`         // wait: after a gap the table is marked as needing a load, and waits for you
-	Segments         int    `key:"segments" default:"4" min:"1" max:"1000000"`              // parallel Scan segments per table; DynamoDB's limit is 1,000,000
+	From                string   `key:"from" default:"scan" oneof:"scan" later:"s3://*"`                          // where they are read
+	MaxReadCapacity     Capacity `key:"max_read_capacity" check:"capacity" unset:"no limit"`                      // of each source table, over all workers: 25% of its provisioned read capacity, or a number of read units a second
+	MaxRowsPerSecond    int      `key:"max_rows_per_second" default:"0" min:"0" max:"100000000"`                  // over all tables and workers of this process; 0 is unlimited
+	PauseAboveTargetCPU Percent  `key:"pause_above_target_cpu" check:"percent" unset:"the target is not watched"` // loads wait while a cluster of the target is busier than this; Cloud Monitoring is asked
+	Fast                bool     `key:"fast" default:"false" oneof:"false" later:"true"`                          // false: under the guard, as changes are
+	OnGap               string   `key:"on_gap" default:"wait" oneof:"wait,load"`                                  // wait: after a gap the table is marked as needing a load, and waits for you; load: the load begins by itself
+	SkipExpired         bool     `key:"skip_expired" default:"false"`                                             // items past their time to live, which DynamoDB has not removed yet, are not copied
+	Segments            int      `key:"segments" default:"4" min:"1" max:"1000000"`                               // parallel Scan segments per table; DynamoDB's limit is 1,000,000
 }
 
 // BadItem says what happens to an item that cannot be mapped or stored.
@@ -199,10 +203,8 @@ func (c *Config) Where(path string) diag.Position { return c.where[path] }
 // notAvailable lists the keys that the format defines and this version does not implement, with what the version does
 // instead. They are refused rather than ignored, so that nobody believes an option to be in force.
 var notAvailable = map[string]string{
-	"dual_writes":                     "nothing else may write the target tables while this program does",
-	"backfill.max_read_capacity":      "the copy is limited by backfill.max_rows_per_second only",
-	"backfill.pause_above_target_cpu": "the copy is limited by backfill.max_rows_per_second only",
-	"verify":                          "source and target are not compared while running",
-	"cutover":                         "the cutover is made by hand",
-	"relay":                           "changes are not published to Pub/Sub",
+	"dual_writes": "nothing else may write the target tables while this program does",
+	"verify":      "source and target are not compared while running",
+	"cutover":     "the cutover is made by hand",
+	"relay":       "changes are not published to Pub/Sub",
 }

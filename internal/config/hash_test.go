@@ -13,7 +13,7 @@ import (
 // spellings are mappings of table Orders. Those of a line mean the same, and no two lines do.
 var spellings = [][]string{
 	{`{from: Orders}`, `{from: Orders, to: Orders}`, `{from: Orders, families: {d: maxversions=1}}`, `{from: Orders, families: {d: maxversions=1}, rules: [{columns: {"*": d}}]}`,
-		`{from: Orders, ttl: {attribute: t, expire: follow_deletes}}`, `{from: Orders, start: now}`, `{from: Orders, families: {d: maxversions=1}, rules: [{name: all, to: Orders}]}`},
+		`{from: Orders, ttl: {attribute: t, expire: follow_deletes}}`, `{from: Orders, start: now}`, `{from: Orders, owned: true}`, `{from: Orders, families: {d: maxversions=1}, rules: [{name: all, to: Orders}]}`},
 	{`{from: Orders, to: others}`},
 	{`{from: Orders, families: {e: maxversions=1}}`},
 	{`{from: Orders, families: {d: maxversions=2}}`},

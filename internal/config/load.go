@@ -139,6 +139,7 @@ func parse(file string, content []byte, env Lookup, flags []Flag) (*Config, diag
 		d.required(&schema, v, "")
 	}
 	d.checkTables(c)
+	d.checkLoads(c)
 	d.checkMappings(c)
 	delete(d.where, "")
 	return c, sorted(d.found)

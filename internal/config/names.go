@@ -44,9 +44,11 @@ var checks = map[string]func(string) *fault{
 	"target_table":   checkTargetTable,
 	"resource": form(resourceID, "an id has letters, digits, '-', '_', '.' and ':' only, and no more than 100 of them",
 		"write the id alone, not a path like projects/…"),
-	"region": form(awsRegion, "an AWS region has lower-case letters, digits and '-' only", "write it like eu-west-1"),
-	"role":   form(roleARN, "not the ARN of an IAM role", "write it like arn:aws:iam::111122223333:role/replicator"),
-	"listen": checkListen,
+	"region":   form(awsRegion, "an AWS region has lower-case letters, digits and '-' only", "write it like eu-west-1"),
+	"role":     form(roleARN, "not the ARN of an IAM role", "write it like arn:aws:iam::111122223333:role/replicator"),
+	"listen":   checkListen,
+	"capacity": checkCapacity,
+	"percent":  checkPercent,
 	// What it says is checked with the rest of the mapping.
 	"mapping": checkMappingText,
 	// Its parser bounds it.

@@ -24,8 +24,8 @@ type Table struct {
 	ReadCapacity int64
 	// OpenShards is how many shards of the stream are read at present; 0 if it is not known.
 	OpenShards int
-	// RowsPerSecond is the configured limit; 0 is none.
-	RowsPerSecond float64
+	// RowsPerSecond and ReadLimit, in read units a second, are the configured limits; 0 is none.
+	RowsPerSecond, ReadLimit float64
 	// Share is the part of a worker and of the cluster that this table has while others are copied beside it; 0 is all.
 	Share float64
 }
@@ -69,6 +69,7 @@ func (p Prices) Copying(t Table, c Cluster) Copy {
 		} else {
 			slower(p.Rates["on_demand_reads"]/units, "what an on-demand table is sure to give")
 		}
+		slower(t.ReadLimit/units, "backfill.max_read_capacity")
 	}
 	slower(float64(c.Nodes)*p.guarded(c.HDD)*t.share(), "the nodes of the target's cluster")
 	if t.Items > 0 {
@@ -143,6 +144,16 @@ func (p Prices) scan(t Table, copying Copy) Line {
 	}
 	line.Amount, line.Price = units/million*p.Prices["dynamodb_read_million"].Price, "dynamodb_read_million"
 	return line
+}
+
+// Spent is what a load has cost so far: the read units that the service counted, as of a table that is billed per request, and the
+// bytes of the items.
+func (p Prices) Spent(units float64, bytes int64) []Line {
+	return []Line{
+		{What: "reading the table", Quantity: counted(units, "read unit"), Per: Once, Price: "dynamodb_read_million",
+			Amount: units / million * p.Prices["dynamodb_read_million"].Price, Note: "if it is billed per request"},
+		p.egress(Table{Bytes: bytes}),
+	}
 }
 
 func (p Prices) egress(t Table) Line {

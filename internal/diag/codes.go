@@ -84,6 +84,8 @@ const (
 	ItemNotFound       = "R1507"
 	TableSetAside      = "R1508"
 	ExamplesDiffer     = "R1509"
+	LoadRefused        = "R1510"
+	LoadWaits          = "R1511"
 	SampleUnmappable   = "R1551"
 	AttributesUnmapped = "R1552"
 	Internal           = "R1601"
@@ -357,7 +359,7 @@ var registry = []Entry{
 		"correct the item in the source or the mapping, or set errors.on_bad_item: park", ExitFailed},
 	{NeedsLoad, "changes are missing: the table needs a load",
 		"A stretch of the stream was no longer readable (streams keep 24 hours), the stream was replaced, the ledger or the target was lost, or a changed mapping was accepted. Changes go on being applied, but the target cannot be called in sync before everything was loaded again.",
-		"copy the table again into an empty target: give the migration another `name` and the table another `to`", ExitNo},
+		"`replicator backfill start --repair-gap` loads the tables that need it again and sweeps what is left over; `replicator backfill status` shows how far it is", ExitNo},
 	{DifferencesFound, "source and target differ",
 		"The comparison was complete and found rows that are missing, different or surplus.",
 		"let the replicator catch up while nobody writes, and compare again; report differences that stay as a bug", ExitNo},
@@ -376,6 +378,12 @@ var registry = []Entry{
 	{ExamplesDiffer, "an example of the mapping gives other cells",
 		"`replicator test` ran examples of the mapping, and the results differ from those expected. The difference is shown for each: lines with - are expected, lines with + are the result.",
 		"correct the mapping; or, if the new cells are right, record them with `replicator test --update`", ExitNo},
+	{LoadRefused, "a load cannot be started or steered like that",
+		"The table's load is not where the command would have it: it is in order, is not followed yet, or has had its one load of this generation. Nothing was changed.",
+		"look at `replicator backfill status`; `replicator backfill redo` loads everything of a table again", ExitNo},
+	{LoadWaits, "a load does not go on by itself",
+		"The load is paused, its sweep waits for an operator's answer, or another gap was declared meanwhile and `backfill.on_gap` is `wait`. Changes go on being applied.",
+		"look at `replicator backfill status`, whose last lines name the command that leads on", ExitNo},
 	{SampleUnmappable, "some of the sampled items cannot be mapped (warning)",
 		"A sample of the table's items was mapped, and some of them have no place in the target: a row key or a value that Bigtable does not take. A run parks such items; the share in the sample shows how many to expect.",
 		"correct the items in the source or the mapping; errors.stop_above bounds how many are parked", ExitDone},

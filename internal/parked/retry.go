@@ -174,7 +174,7 @@ func (d *Decision) repairer(ctx context.Context, src Source, table string) (*sin
 	}
 	state, err := underMapping(ctx, ledger, table, d.Cfg.Hash(t))
 	if err == nil {
-		err = sameCluster(ctx, ledger, d.Target.Cluster)
+		err = preflight.SameCluster(ctx, ledger, d.Target.Cluster)
 	}
 	if err != nil {
 		return nil, preflight.ReadingFailed(ctx, what, err)
@@ -233,20 +233,6 @@ func itemReader(source Source, table string) func(context.Context, attribute.Ite
 	return func(ctx context.Context, keys attribute.Item) (attribute.Item, bool, error) {
 		return source.Get(ctx, table, keys)
 	}
-}
-
-// sameCluster refuses another cluster than the one that the versions of the rows were written in.
-// The profile is asked for anew: it may have been led elsewhere.
-func sameCluster(ctx context.Context, ledger *checkpoint.Ledger, ask func(context.Context) (string, error)) error {
-	known, err := ledger.Cluster(ctx)
-	if err != nil || known == "" {
-		return err
-	}
-	cluster, err := ask(ctx)
-	if err == nil && cluster != "" && cluster != known {
-		err = checkpoint.ErrClusterChanged
-	}
-	return err
 }
 
 // writeRetried says what became of so many items as were chosen. Those that were not come to,

@@ -14,6 +14,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/sink/sinktest"
@@ -165,20 +166,20 @@ func TestH46_ARetryAsksForTheClusterAnew(t *testing.T) {
 		}
 		return to, nil
 	}
-	if err := sameCluster(t.Context(), ask.ledger, profile); err != nil {
+	if err := preflight.SameCluster(t.Context(), ask.ledger, profile); err != nil {
 		t.Errorf("before the ledger knows a cluster: %v", err)
 	}
 	if err := ask.ledger.CheckCluster(t.Context(), "c1"); err != nil {
 		t.Fatal(err)
 	}
 	for _, to = range []string{"c1", "c2"} {
-		if err := sameCluster(t.Context(), ask.ledger, profile); (err == nil) != (to == "c1") || err != nil && !errors.Is(err, checkpoint.ErrClusterChanged) {
+		if err := preflight.SameCluster(t.Context(), ask.ledger, profile); (err == nil) != (to == "c1") || err != nil && !errors.Is(err, checkpoint.ErrClusterChanged) {
 			t.Errorf("a retry into %s: %v", to, err)
 		}
 	}
 	to = ""
 	var gone *sink.ProfileError
-	if err := sameCluster(t.Context(), ask.ledger, profile); !errors.As(err, &gone) {
+	if err := preflight.SameCluster(t.Context(), ask.ledger, profile); !errors.As(err, &gone) {
 		t.Errorf("a retry by a profile that is gone, which may lead anywhere: %v", err)
 	}
 }

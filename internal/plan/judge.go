@@ -53,6 +53,9 @@ func (in *Input) Judge() *Document {
 func (in *Input) estimate(s *source) (cost.Copy, *diag.Error) {
 	t := cost.Table{Items: s.found.Description.Items, Bytes: s.found.Description.Bytes, ReadCapacity: s.found.Description.ReadCapacity,
 		RowsPerSecond: float64(in.Cfg.Backfill.MaxRowsPerSecond) / float64(in.sharing), Share: 1 / float64(in.sharing)}
+	if units, ok := in.Cfg.Backfill.MaxReadCapacity.UnitsPerSecond(t.ReadCapacity); ok {
+		t.ReadLimit = units
+	}
 	if s.OpenShards != nil {
 		t.OpenShards = *s.OpenShards
 	}

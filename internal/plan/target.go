@@ -14,6 +14,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/policy"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/status"
+	"github.com/dynamodb-bigtable/replicator/internal/targetload"
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
@@ -28,7 +29,22 @@ func (in *Input) examineInstance(ctx context.Context) bool {
 	}
 	in.Ask(ctx, 2*preflight.ProbeTime, "app profile "+in.Cfg.Target.AppProfile, in.examineProfile)
 	in.Ask(ctx, preflight.ProbeTime, "permissions on the instance", in.examinePermissions)
+	if in.Cfg.Backfill.PauseAboveTargetCPU != "" {
+		in.Ask(ctx, preflight.ProbeTime, "load of the target", in.examineLoad)
+	}
 	return true
+}
+
+// examineLoad asks for the CPU of the target's clusters as loads do. Where it is unknown they are
+// not slowed, which is better known before the first one.
+func (in *Input) examineLoad(ctx context.Context) (string, error) {
+	emulator, _ := in.env("BIGTABLE_EMULATOR_HOST")
+	monitor := targetload.Monitor{Project: in.Cfg.Target.Project, Instance: in.Cfg.Target.Instance, Emulator: emulator}
+	r := monitor.Read(ctx, in.at)
+	if !r.Known {
+		return "", preflight.Untold(r.String() + "; loads do not wait for it")
+	}
+	return fmt.Sprintf("%s; loads wait above %s", r, in.Cfg.Backfill.PauseAboveTargetCPU), nil
 }
 
 // examineEndpoint is a ping, which says at once why the service cannot be reached, where other

@@ -32,6 +32,7 @@ var bigtableCalls = map[string][]string{
 	// Only conditional mutations are applied, which the architecture's tests and sink's own hold: H50.
 	"Table.Apply":                              {"CheckAndMutateRow"},
 	"Table.ReadRow":                            {"ReadRows"},
+	"Table.SampleRowKeys":                      {"SampleRowKeys"},
 	"Table.ReadRows":                           {"ReadRows"},
 	"AdminClient.TableInfo":                    {"GetTable"},
 	"AdminClient.CreateTableFromConf":          {"CreateTable"},
@@ -59,7 +60,7 @@ func TestEveryCallHasItsOperation(t *testing.T) {
 	if diff := cmp.Diff(want, w.found); diff != "" {
 		t.Errorf("operations of this package (-) and calls of the code (+):\n%s", diff)
 	}
-	for _, client := range []string{"dynamodb", "dynamodbstreams", "sts", "bigtable"} {
+	for _, client := range []string{"dynamodb", "dynamodbstreams", "sts", "bigtable", "monitoring"} {
 		if !w.clients[client] {
 			t.Errorf("no use of the %s client was found: does the walk still work?", client)
 		}
@@ -142,6 +143,9 @@ func (w *walker) use(id *ast.Ident, f *types.Func) {
 	}
 	if f.Pkg().Path() == "github.com/aws/aws-sdk-go-v2/credentials/stscreds" && f.Name() == "NewAssumeRoleProvider" {
 		w.found["sts.AssumeRole"], w.clients["sts"] = true, true
+	}
+	if f.Pkg().Path() == "golang.org/x/oauth2/google" { // credentials of our own requests: internal/targetload's one
+		w.found["monitoring.ListTimeSeries"], w.clients["monitoring"] = true, true
 	}
 	const bigtable = "cloud.google.com/go/bigtable"
 	receiver := receiverName(signature)

@@ -17,12 +17,29 @@ type Role struct {
 	Description         string   `json:"description"`
 	Stage               string   `json:"stage"`
 	IncludedPermissions []string `json:"includedPermissions"`
+	// Besides are Google's own roles that are granted in the project, where the instance's role cannot give what is needed.
+	Besides []Predefined `json:"-"`
+}
+
+// Predefined is a role of Google's, what of it is needed, and for which key of the configuration.
+type Predefined struct {
+	Name        string
+	Permissions []string
+	For         string
+}
+
+// besides are the roles of a worker in the project: time series belong to no instance.
+func besides(cfg *config.Config) []Predefined {
+	if cfg.Backfill.PauseAboveTargetCPU == "" {
+		return nil
+	}
+	return []Predefined{{"roles/monitoring.viewer", permissions([]string{"monitoring"}, Watching), "backfill.pause_above_target_cpu"}}
 }
 
 // GoogleWorker is what the identity of `run` needs.
 func GoogleWorker(cfg *config.Config) Role {
 	return Role{"replicator", "replicator", "Copies DynamoDB tables to Bigtable: reads and writes rows, and its own state.", "GA",
-		permissions([]string{"bigtable"}, runUses(cfg)...)}
+		permissions([]string{"bigtable"}, runUses(cfg)...), besides(cfg)}
 }
 
 // GooglePlanner is what whoever runs `plan --apply` needs: what a worker needs, what only plan looks at, and the creation of all
@@ -33,7 +50,7 @@ func GooglePlanner(cfg *config.Config) Role {
 		uses = append(uses, Viewing, MakeView)
 	}
 	return Role{"replicatorPlan", "replicator plan", "Prepares a copy of DynamoDB tables to Bigtable: creates what is missing.", "GA",
-		permissions([]string{"bigtable"}, uses...)}
+		permissions([]string{"bigtable"}, uses...), nil}
 }
 
 // Write writes the role as YAML, with the commands that create and grant it.
@@ -42,6 +59,10 @@ func (r Role) Write(w io.Writer, project, instance string) error {
 	fmt.Fprintf(&b, "# gcloud iam roles create %s --project=%s --file=FILE\n", r.ID, project)
 	fmt.Fprintf(&b, "# gcloud bigtable instances add-iam-policy-binding %s --project=%s --member=serviceAccount:EMAIL --role=projects/%s/roles/%s\n",
 		instance, project, project, r.ID)
+	for _, p := range r.Besides {
+		fmt.Fprintf(&b, "# gcloud projects add-iam-policy-binding %s --member=serviceAccount:EMAIL --role=%s  # %s needs %s\n",
+			project, p.Name, p.For, strings.Join(p.Permissions, ", "))
+	}
 	fmt.Fprintf(&b, "title: %s\ndescription: \"%s\"\nstage: %s\nincludedPermissions:\n", r.Title, r.Description, r.Stage)
 	for _, p := range r.IncludedPermissions {
 		fmt.Fprintf(&b, "- %s\n", p)

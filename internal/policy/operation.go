@@ -11,7 +11,7 @@ import (
 
 // Operation is a request that the program can send.
 type Operation struct {
-	// Service is "dynamodb", "dynamodbstreams", "sts" or "bigtable"; Name is the operation as the service's reference calls it.
+	// Service is "dynamodb", "dynamodbstreams", "sts", "bigtable" or "monitoring"; Name is the operation as the service's reference calls it.
 	Service, Name string
 	// Permissions are what it takes; none if it needs none.
 	Permissions []string
@@ -32,13 +32,14 @@ const (
 	Assuming            // with source.role_arn, by the identity that assumes the role
 	Planning            // by `plan` alone
 	Applying            // by `plan --apply` alone
+	Watching            // by `run` and `plan`, with backfill.pause_above_target_cpu
 	Expiring            // by `plan`, for tables whose cells expire by garbage collection, and by `init`
 )
 
 // operations are all that the program can send. Sources: for AWS the service authorization reference
 // (docs.aws.amazon.com/service-authorization/latest/reference/list_amazondynamodb.html), in which the operations of streams have
 // the prefix dynamodb too; for Google the permissions of the Bigtable roles
-// (cloud.google.com/iam/docs/roles-permissions/bigtable). That CheckAndMutateRow takes mutateRows is what that page's roles
+// (cloud.google.com/iam/docs/roles-permissions/bigtable, .../monitoring). That CheckAndMutateRow takes mutateRows is what that page's roles
 // imply, it names no permission of its own.
 var operations = []Operation{
 	{"dynamodb", "DescribeTable", []string{"dynamodb:DescribeTable"}, Always},
@@ -53,6 +54,7 @@ var operations = []Operation{
 
 	{"bigtable", "PingAndWarm", []string{"bigtable.instances.ping"}, Always},
 	{"bigtable", "ReadRows", []string{"bigtable.tables.readRows"}, Always},
+	{"bigtable", "SampleRowKeys", []string{"bigtable.tables.sampleRowKeys"}, Always},
 	{"bigtable", "CheckAndMutateRow", []string{"bigtable.tables.mutateRows"}, Always},
 	{"bigtable", "GetAppProfile", []string{"bigtable.appProfiles.get"}, Always},
 	{"bigtable", "GetTable", []string{"bigtable.tables.get"}, Always},
@@ -63,6 +65,8 @@ var operations = []Operation{
 	{"bigtable", "TestIamPermissions", nil, Planning}, // everybody may ask what he may
 	{"bigtable", "ListClusters", []string{"bigtable.clusters.list"}, Planning},
 	{"bigtable", "CreateAppProfile", []string{"bigtable.appProfiles.create"}, Applying},
+
+	{"monitoring", "ListTimeSeries", []string{"monitoring.timeSeries.list"}, Watching},
 }
 
 // Operations returns all operations that the program can send.

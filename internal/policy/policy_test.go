@@ -86,6 +86,12 @@ func TestPoliciesGrantTheOperations(t *testing.T) {
 	for _, permission := range GooglePlanner(cfg).IncludedPermissions {
 		granted[permission] = true
 	}
+	cfg.Backfill.PauseAboveTargetCPU = "70%"
+	for _, role := range GoogleWorker(cfg).Besides {
+		for _, permission := range role.Permissions {
+			granted[permission] = true
+		}
+	}
 	needed := map[string]bool{}
 	for _, o := range Operations() {
 		for _, permission := range o.Permissions {
@@ -122,6 +128,24 @@ func TestLeastPrivilege(t *testing.T) {
 		if strings.Contains(p, "delete") || strings.Contains(p, "*") || strings.Contains(p, "setIamPolicy") {
 			t.Error(p)
 		}
+	}
+}
+
+// The target's load is read by who waits for it, in the project, and by nobody else.
+func TestTargetLoadIsReadWhereItCounts(t *testing.T) {
+	cfg := example(t)
+	cfg.Backfill.PauseAboveTargetCPU = ""
+	for set, want := range map[config.Percent]string{"": "", "70%": "# gcloud projects add-iam-policy-binding my-project --member=serviceAccount:EMAIL " +
+		"--role=roles/monitoring.viewer  # backfill.pause_above_target_cpu needs monitoring.timeSeries.list\ntitle: replicator\n"} {
+		cfg.Backfill.PauseAboveTargetCPU = set
+		var text bytes.Buffer
+		if err := GoogleWorker(cfg).Write(&text, "my-project", "my-instance"); err != nil || strings.Contains(text.String(), "monitoring") != (want != "") ||
+			!strings.Contains(text.String(), want) {
+			t.Errorf("%q: %v\n%s", set, err, text.String())
+		}
+	}
+	if len(GooglePlanner(cfg).Besides) != 0 {
+		t.Error("a plan reads it")
 	}
 }
 

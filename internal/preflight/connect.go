@@ -140,6 +140,20 @@ func ConnectTarget(ctx context.Context, cfg *config.Config) (*Target, error) {
 	return &Target{data, admin}, nil
 }
 
+// SameCluster refuses another cluster than the one that the ledger was kept in: what is written
+// there would be missing here. The profile is asked for anew: it may have been led elsewhere.
+func SameCluster(ctx context.Context, ledger *checkpoint.Ledger, ask func(context.Context) (string, error)) error {
+	known, err := ledger.Cluster(ctx)
+	if err != nil || known == "" {
+		return err
+	}
+	cluster, err := ask(ctx)
+	if err == nil && cluster != "" && cluster != known {
+		err = checkpoint.ErrClusterChanged
+	}
+	return err
+}
+
 // Ping returns nil if the instance answers. Bigtable's client repeats reads of an unreachable instance until the context ends,
 // and says only that it did; a ping says why at once.
 func (t *Target) Ping(ctx context.Context, cfg *config.Config) error {

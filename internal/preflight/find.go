@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
@@ -20,6 +21,25 @@ func tablesOf(ctx context.Context, cfg *config.Config, tables *backfill.Tables) 
 		return nil, ExplainSource("cannot list the tables of the source", "", err)
 	}
 	return cfg.Expand(names), nil
+}
+
+// LedgerTables are the named one, or all tables of the configuration: of patterns those that the
+// ledger knows. Ledger is nil before the migration has begun.
+func LedgerTables(ctx context.Context, cfg *config.Config, ledger *checkpoint.Ledger, table string) ([]config.Table, error) {
+	if t, ok := cfg.Table(table); ok && table != "" {
+		return []config.Table{t}, nil
+	}
+	var sources []string
+	if ledger != nil && cfg.HasPatterns() {
+		states, err := ledger.Tables(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range states {
+			sources = append(sources, s.Source)
+		}
+	}
+	return cfg.Expand(sources), nil
 }
 
 // Find asks for the tables that patterns stand for, and says how many each has.

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
-	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/loads"
 )
 
 // The states of a copy.
@@ -27,14 +27,8 @@ type copyStatus struct {
 	Done           *time.Time `json:"done_at"`
 }
 
-// An ETA needs a minute of copying and a hundredth of the items.
-const (
-	etaAfter = time.Minute
-	etaShare = 100
-)
-
-func copyOf(state checkpoint.TableState, keeper KeeperInput, now time.Time, lease time.Duration) copyStatus {
-	load := state.Load
+func copyOf(in TableInput, p loads.Progress, now time.Time, lease time.Duration) copyStatus {
+	state, keeper, load := in.State, in.Keeper, in.State.Load
 	if load.Generation != state.Generation || load.StartedAt.IsZero() {
 		return copyStatus{State: copyNotStarted}
 	}
@@ -43,15 +37,24 @@ func copyOf(state checkpoint.TableState, keeper KeeperInput, now time.Time, leas
 		c.State, c.Items, c.Done = copyDone, &load.Items, knownTime(load.DoneAt)
 		return c
 	}
+	if load.Parts > 0 {
+		if c.Items = &p.Items; p.RateKnown {
+			c.ItemsPerSecond = &p.Rate
+		}
+		if p.ETAKnown {
+			eta := inSeconds(p.ETA)
+			c.ETASeconds = &eta
+		}
+		return c
+	}
 	rate := keeper.pace.Rate
 	if rate <= 0 || keeper.Owner == "" || now.Sub(keeper.pace.At) > 2*lease {
 		return c // nobody copies, or nobody has told for a while
 	}
 	c.ItemsPerSecond = &rate
-	left := load.Estimate - keeper.copied
-	if left > 0 && now.Sub(load.StartedAt) >= etaAfter && keeper.copied*etaShare >= load.Estimate {
-		eta := inSeconds(time.Duration(float64(left) / rate * float64(time.Second)))
-		c.ETASeconds = &eta
+	if eta, ok := backfill.ETA(keeper.copied, load.Estimate, rate, now.Sub(load.StartedAt)); ok {
+		seconds := inSeconds(eta)
+		c.ETASeconds = &seconds
 	}
 	return c
 }
@@ -65,9 +68,8 @@ func (c copyStatus) String() string {
 		return "-"
 	}
 	text := backfill.FormatCount(float64(*c.Items)) + " items"
-	if *c.Estimate > 0 && *c.Items <= *c.Estimate {
-		// Short of 100 until it is done, which only the load itself can tell.
-		text = fmt.Sprintf("%d%%", min(99, *c.Items*100 / *c.Estimate))
+	if percent, ok := backfill.Percent(*c.Items, *c.Estimate, false); ok && *c.Items <= *c.Estimate {
+		text = fmt.Sprintf("%d%%", percent)
 	}
 	if c.ETASeconds != nil {
 		text += "  ETA " + seconds(c.ETASeconds)

@@ -14,6 +14,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
 	"github.com/dynamodb-bigtable/replicator/internal/clock"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/loads"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
@@ -46,10 +47,11 @@ type Document struct {
 	Shards    []Shard        `json:"shards,omitempty"`
 	NextSteps []NextStep     `json:"next_steps"`
 
-	lease   time.Duration
-	with    string // flags that next steps need to find the same configuration
-	begun   bool   // there is a ledger, whether it knows these tables or not
-	workers map[string]*workerStatus
+	loadsAgain bool // a load after a gap begins by itself
+	lease      time.Duration
+	with       string // flags that next steps need to find the same configuration
+	begun      bool   // there is a ledger, whether it knows these tables or not
+	workers    map[string]*workerStatus
 }
 
 // workerStatus is one process, as its leases tell.
@@ -74,9 +76,13 @@ type Table struct {
 	Target string `json:"target"`
 	Phase  string `json:"phase"`
 	// Generation is null before the first start.
-	Generation       *uint32           `json:"generation"`
-	NeedsLoad        bool              `json:"needs_load"`
-	NeedsLoadReason  *string           `json:"needs_load_reason"`
+	Generation      *uint32 `json:"generation"`
+	NeedsLoad       bool    `json:"needs_load"`
+	NeedsLoadReason *string `json:"needs_load_reason"`
+	// LossKind is the widest kind of what has to be mended, and LostFrom an event time before which
+	// the stream lost nothing.
+	LossKind         *string           `json:"loss_kind"`
+	LostFrom         *time.Time        `json:"lost_from"`
 	Gaps             int               `json:"gaps"`
 	LastGap          *gapStatus        `json:"last_gap"`
 	Copy             copyStatus        `json:"copy"`
@@ -100,6 +106,8 @@ type Table struct {
 	LongGone  bool      `json:"-"` // it was dropped, and its stream has ended too
 	drained   bool      // it was dropped, and nothing of it is left to read
 	passed    bool      // it is one of a pattern that was in sync until it was dropped: the migration does not wait for it
+	slowed    []string  // why its load is not faster
+	load      *NextStep // that its load waits for, without the first word of the command; nil if it waits for nobody
 	keeper    string
 	waiting   int // shards that could be read and that nobody holds
 	silent    int // shards whose owner is silent
@@ -143,7 +151,8 @@ type TableInput struct {
 	Shards   []checkpoint.Shard
 	Parked   int
 	Keeper   KeeperInput
-	findings []targetFinding // where it was looked
+	Parts    []checkpoint.Part // of the phase that the load runs
+	findings []targetFinding   // where it was looked
 	// listings are read only where a shard's children are not known, or not read yet.
 	Listings checkpoint.Listings
 }
@@ -159,7 +168,7 @@ type KeeperInput struct {
 
 func NewDocument(cfg *config.Config, env config.Lookup, now time.Time) *Document {
 	m := &Document{Schema: statusSchema, Name: cfg.Name, At: now.UTC(), Tables: []Table{}, NextSteps: []NextStep{}, Workers: []workerStatus{},
-		workers: map[string]*workerStatus{}, lease: cfg.State.Lease, Source: cfg.Source.Region, Target: cfg.Target.Project + "/" + cfg.Target.Instance}
+		workers: map[string]*workerStatus{}, lease: cfg.State.Lease, loadsAgain: cfg.Backfill.OnGap == "load", Source: cfg.Source.Region, Target: cfg.Target.Project + "/" + cfg.Target.Instance}
 	if m.Source == "" {
 		m.Source, _ = env("AWS_REGION")
 	}
@@ -188,8 +197,13 @@ func (m *Document) Add(c config.Table, in TableInput) {
 			last := in.State.Gaps[n-1]
 			t.LastGap = &gapStatus{At: last.At.UTC(), Shard: Known(last.Shard), Reason: last.Reason}
 		}
+		t.LossKind, t.LostFrom = Known(string(in.State.Kind)), knownTime(in.State.LostFrom)
+		if step, ok := loads.Next(in.State, m.loadsAgain); ok {
+			t.load = &NextStep{step.Command, step.Why}
+		}
 		t.undeclared(in)
-		t.Copy = copyOf(in.State, in.Keeper, m.At, m.lease)
+		progress := loads.ProgressOf(in.State, in.Parts, m.At, m.lease)
+		t.Copy, t.slowed = copyOf(in, progress, m.At, m.lease), progress.Slowed
 		t.Phase = PhaseCopy
 		// A table that needs a load is never in sync, whatever else holds.
 		if in.State.Loaded() && in.State.Adopted == in.State.Generation && !t.NeedsLoad {
@@ -387,9 +401,8 @@ func (m *Document) advise(started bool) {
 		if t.LongGone && t.group == "" {
 			m.next("lint", t.Source+" does not exist any more: take it out of the configuration, or create it again")
 		}
-		if t.NeedsLoad {
-			m.NextSteps = append(m.NextSteps, NextStep{"replicator run -c OTHER.yaml",
-				fmt.Sprintf("%s lost changes: copy it again, with another `name` and another `to`", t.Source)})
+		if t.load != nil {
+			m.next(t.load.Command, t.Source+": "+t.load.Why)
 		}
 		if t.Parked > 0 {
 			verb := "need"

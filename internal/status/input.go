@@ -13,6 +13,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/loads"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
@@ -90,7 +91,7 @@ func Read(ctx context.Context, cfg *config.Config, t Target, table string) (*Inp
 	if !began {
 		ledger = nil
 	}
-	tables, err := ledgerTables(ctx, cfg, ledger, table)
+	tables, err := preflight.LedgerTables(ctx, cfg, ledger, table)
 	if err != nil {
 		return nil, preflight.ReadingFailed(ctx, "cannot read the ledger in table "+cfg.State.Table, err)
 	}
@@ -126,25 +127,6 @@ func readTables(ctx context.Context, ledger *checkpoint.Ledger, parking *sink.Pa
 	return inputs, g.Wait()
 }
 
-// ledgerTables are the named one, or all tables of the configuration: of patterns those that the
-// ledger knows. Ledger is nil before the migration has begun.
-func ledgerTables(ctx context.Context, cfg *config.Config, ledger *checkpoint.Ledger, table string) ([]config.Table, error) {
-	if t, ok := cfg.Table(table); ok && table != "" {
-		return []config.Table{t}, nil
-	}
-	var sources []string
-	if ledger != nil && cfg.HasPatterns() {
-		states, err := ledger.Tables(ctx)
-		if err != nil {
-			return nil, err
-		}
-		for _, s := range states {
-			sources = append(sources, s.Source)
-		}
-	}
-	return cfg.Expand(sources), nil
-}
-
 // readTable reads what the ledger's own rows tell of a table.
 func readTable(ctx context.Context, ledger *checkpoint.Ledger, source string) (TableInput, error) {
 	var in TableInput
@@ -160,6 +142,9 @@ func readTable(ctx context.Context, ledger *checkpoint.Ledger, source string) (T
 		if in.Listings, err = ledger.Listings(ctx, source, in.State.Label); err != nil {
 			return in, err
 		}
+	}
+	if in.Parts, err = loads.ReadParts(ctx, ledger, in.State); err != nil {
+		return in, err
 	}
 	lease, err := ledger.KeeperLease(ctx, source)
 	if err != nil {

@@ -71,13 +71,20 @@ func (m *Document) notes() []string {
 	add := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
 	for _, t := range m.Tables {
 		if t.NeedsLoad {
-			add("%s needs a load: %s", t.Source, OrDash(t.NeedsLoadReason))
+			since := ""
+			if t.LostFrom != nil {
+				since = "; changes since " + t.LostFrom.Format(time.RFC3339) + " may be lost"
+			}
+			add("%s needs a load: %s%s", t.Source, OrDash(t.NeedsLoadReason), since)
 		}
 		if t.Old {
 			add("Old: %s was last read %s ago; nothing is known since", t.Source, since(t.OldestReadAt, m.At))
 		}
 		if t.unlisted {
 			add("Waiting: %s was begun %s ago, and nothing is read before its stream was listed as a whole", t.Source, since(t.OldestReadAt, m.At))
+		}
+		for _, why := range t.slowed {
+			add("Load of %s: %s", t.Source, why)
 		}
 		for _, w := range t.Throttled {
 			add("Throttled: %s: %s (%s of the last %s)", t.Source, w.Reason, backfill.FormatDuration(AsDuration(w.Seconds)), windowText(w.WindowSeconds))

@@ -193,6 +193,37 @@ func TestStatusBeforeTheStart(t *testing.T) {
 	}
 }
 
+// TestStatusOfALoadInParts: the figures are those of the parts, and what slows them is told.
+func TestStatusOfALoadInParts(t *testing.T) {
+	play(t, func(ctx context.Context, s *scene) {
+		l := s.worker("a")
+		_, err := l.UpdateTable(ctx, "Orders", func(t *checkpoint.TableState) error {
+			t.Generation, t.Adopted, t.Listed, t.Label, t.StreamARN = 7, 7, 7, "L", "arn/L"
+			t.Load = checkpoint.Load{Generation: 7, Number: 1, Parts: 2, StartedAt: task.Now(ctx), Estimate: 1000}
+			return nil
+		})
+		s.check(err)
+		part, err := l.TakePart(ctx, checkpoint.Part{Source: "Orders", Generation: 7, Number: 1, Phase: checkpoint.PhaseCopy, Total: 2})
+		s.check(err)
+		s.sleep(ctx, 11*time.Second)
+		part.Note(checkpoint.Trouble{Step: "copy", Cause: "target CPU 74% > 70%", Since: task.Now(ctx)})
+		s.check(part.Commit(ctx, checkpoint.PartProgress{Items: 330, Units: 40}))
+		m := s.status(ctx)
+		if c := m.Tables[0].Copy; c.State != copyRunning || *c.Items != 330 || *c.ItemsPerSecond != 30 || c.String() != "33%" {
+			t.Errorf("%+v", c)
+		}
+		if notes := m.notes(); len(notes) != 1 || notes[0] != "Load of Orders: target CPU 74% > 70%" {
+			t.Errorf("%q", notes)
+		}
+		_, err = l.PauseLoad(ctx, "Orders", checkpoint.PausedByOperator)
+		s.check(err)
+		m = s.status(ctx)
+		if c := m.Tables[0].Copy; c.ItemsPerSecond != nil || m.NextSteps[len(m.NextSteps)-1].Command != "replicator backfill resume --table Orders" {
+			t.Errorf("%+v, %v", c, m.NextSteps)
+		}
+	})
+}
+
 // TestStatusWhileCopying: the copy's share, rate and time left, and what it waits for, as the
 // keeper saved them; none of it once the keeper has been silent.
 func TestStatusWhileCopying(t *testing.T) {

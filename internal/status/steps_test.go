@@ -17,7 +17,8 @@ func TestNextSteps(t *testing.T) {
 	denied.Trouble = checkpoint.Trouble{Step: "read a shard", Cause: "DynamoDB: denied", Since: ago(19 * time.Hour)}
 	free.ID, free.Owner, free.ReadAt = "2", "", ago(time.Hour)
 	lost := loadedTable()
-	lost.NeedsLoad = true
+	lost.NeedsLoad, lost.Reason = true, "trimmed"
+	lost.Generation, lost.Adopted = lost.Generation+1, lost.Generation+1
 	for _, c := range []struct {
 		name string
 		in   TableInput
@@ -33,7 +34,7 @@ func TestNextSteps(t *testing.T) {
 		{"reads are denied, and the headroom goes", TableInput{Found: true, State: loadedTable(), Shards: []checkpoint.Shard{denied}},
 			[]string{"replicator status --shards --table Orders"}},
 		{"items are parked", TableInput{Found: true, State: loadedTable(), Shards: []checkpoint.Shard{owned}, Parked: 2}, []string{"replicator parked list --table Orders"}},
-		{"changes were lost", TableInput{Found: true, State: lost, Shards: []checkpoint.Shard{owned}}, []string{"replicator run -c OTHER.yaml"}},
+		{"changes were lost", TableInput{Found: true, State: lost, Shards: []checkpoint.Shard{owned}}, []string{"replicator backfill start --repair-gap --table Orders"}},
 	} {
 		m := judged(c.in)
 		var got []string

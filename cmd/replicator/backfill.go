@@ -1,0 +1,191 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/loads"
+)
+
+func newBackfill(p *program) *cobra.Command {
+	c := group(&cobra.Command{
+		Use:     "backfill",
+		Short:   "start | pause | resume | redo | status of the copy of existing items",
+		GroupID: groupMigrate,
+		Long: `Look at loads and steer them: the copies of items that exist already. The first load of a table begins by itself when ` + "`replicator run`" + `
+meets it; after a gap another one is needed, unless backfill.on_gap is load.
+
+These commands talk to the ledger alone, from any machine; workers follow within seconds. A load is divided into parts that all
+workers share. After the copy a sweep compares with the source what no part could reach, and only then is the table in sync again.`,
+	})
+	c.AddCommand(newBackfillStart(p), newBackfillPause(p), newBackfillResume(p), newBackfillRedo(p), newBackfillStatus(p))
+	return c
+}
+
+// steering is an operator at this machine, once his flags are read.
+type steering struct{ loads.Operator }
+
+// flags adds those of a command that changes loads.
+func (s *steering) flags(c *cobra.Command, begins bool) {
+	f := c.Flags()
+	f.SortFlags = false
+	f.StringVar(&s.Table, "table", "", "only this source `TABLE`")
+	if begins {
+		f.BoolVar(&s.DryRun, "dry-run", false, "say what would be done, what it takes and what it costs; change nothing")
+	}
+	allowFlags(c, &s.Allowed)
+}
+
+func (s *steering) waits(c *cobra.Command) {
+	c.Flags().BoolVar(&s.Waits, "wait", false, "wait until everything is loaded and swept; status 3 if it cannot go on without somebody")
+}
+
+// steer runs a command with the configuration.
+func (p *program) steer(ctx context.Context, s *steering, do func(ctx context.Context, o *loads.Operator) error) error {
+	ctx, cancel := p.within(ctx)
+	defer cancel()
+	cfg, err := p.load()
+	if err != nil {
+		return err
+	}
+	o := s.Operator
+	o.Console, o.Cfg, o.With = &p.Console, cfg, p.withConfig()
+	err = do(ctx, &o)
+	if said := (loads.Shown{}); errors.As(err, &said) {
+		return &reported{said}
+	}
+	return err
+}
+
+func newBackfillStart(p *program) *cobra.Command {
+	var s steering
+	r := loads.Request{Action: loads.ActionStart}
+	c := &cobra.Command{
+		Use:   "start [flags]",
+		Short: "Ask for a load",
+		Long: `Ask for the load of tables whose items are not copied, or that need another load after a gap. Workers plan it within seconds and
+share its parts. A table that is in order is left alone: redo loads it again.
+
+--yes also allows the sweep after the copy. Without it, the first sweep of a target that was not made by this program counts what it
+would do, and waits for ` + "`replicator backfill resume --yes`" + `.`,
+		Example: `  replicator backfill start --repair-gap --dry-run
+  replicator backfill start --repair-gap --wait
+  replicator backfill start --table Orders --yes`,
+		Args: none,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return p.steer(c.Context(), &s, func(ctx context.Context, o *loads.Operator) error { return o.Steer(ctx, r) })
+		},
+	}
+	c.Flags().BoolVar(&r.Repair, "repair-gap", false, "only tables that need a load because something was lost")
+	s.flags(c, true)
+	c.Flags().BoolVar(&s.Yes, "yes", false, "allow the sweep beforehand")
+	s.waits(c)
+	return c
+}
+
+func newBackfillPause(p *program) *cobra.Command {
+	var s steering
+	c := &cobra.Command{
+		Use:   "pause [flags]",
+		Short: "Let loads stand still while changes go on being applied",
+		Long: `Pause loads. Workers finish the pages that they hold and take no further part. Changes of the stream go on being applied, and nothing
+that was copied is copied again later.`,
+		Example: `  replicator backfill pause --table Orders`,
+		Args:    none,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return p.steer(c.Context(), &s, func(ctx context.Context, o *loads.Operator) error {
+				return o.Steer(ctx, loads.Request{Action: loads.ActionPause})
+			})
+		},
+	}
+	s.flags(c, false)
+	return c
+}
+
+func newBackfillResume(p *program) *cobra.Command {
+	var s steering
+	c := &cobra.Command{
+		Use:   "resume [flags]",
+		Short: "Let paused loads go on, or allow a sweep",
+		Long: `Let loads go on that are paused.
+
+A sweep removes rows that no item stands behind any more. The first one of a target that was not made by this program only counts, and
+waits: look at its counts in ` + "`replicator backfill status`" + `, then allow it with --yes. The answer is kept for later loads of the table.`,
+		Example: `  replicator backfill resume --table Orders
+  replicator backfill resume --table Orders --yes  # allows the sweep`,
+		Args: none,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return p.steer(c.Context(), &s, func(ctx context.Context, o *loads.Operator) error {
+				return o.Steer(ctx, loads.Request{Action: loads.ActionResume})
+			})
+		},
+	}
+	s.flags(c, false)
+	c.Flags().BoolVar(&s.Yes, "yes", false, "allow the sweep that waits for an answer, or the one to come")
+	s.waits(c)
+	return c
+}
+
+func newBackfillRedo(p *program) *cobra.Command {
+	var s steering
+	c := &cobra.Command{
+		Use:   "redo --table TABLE [flags]",
+		Short: "Load everything of a table again",
+		Long: `Load everything of a table again, whatever was loaded before: after the target was changed by hand, for example. A new generation begins,
+in which every row is written anew; rows stay readable meanwhile. The table is not in sync until the load and its sweep are over. A
+load that is under way ends.
+
+--yes answers the question that is asked on a terminal, and also allows the sweep after the copy.`,
+		Example: `  replicator backfill redo --table Orders --dry-run
+  replicator backfill redo --table Orders --yes --wait`,
+		Args: none,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if s.Table == "" {
+				return diag.BadUsage("replicator backfill redo loads a table again, and none is named", "add --table")
+			}
+			return p.steer(c.Context(), &s, func(ctx context.Context, o *loads.Operator) error {
+				return o.Steer(ctx, loads.Request{Action: loads.ActionRedo})
+			})
+		},
+	}
+	s.flags(c, true)
+	c.Flags().BoolVar(&s.Yes, "yes", false, "do not ask, and allow the sweep beforehand")
+	s.waits(c)
+	return c
+}
+
+func newBackfillStatus(p *program) *cobra.Command {
+	var s steering
+	var schema bool
+	c := &cobra.Command{
+		Use:   "status [flags]",
+		Short: "Show how far loads are, what they cost so far and what slows them",
+		Long: `Show how far loads are, from the ledger. The rate is over the last five minutes. The time that a copy still needs is unknown until a minute
+and a hundredth of the items are behind it, and while the load is paused. Items are compared with DynamoDB's own count, which is hours
+old: the share stays below 100% until every part is done.
+
+The money is the read units that DynamoDB counted and the bytes that left AWS, at list prices.
+
+The exit status is 0 if the ledger could be read. --schema prints the JSON Schema of the document, which every backfill command and
+throttle print with -o json.`,
+		Example: `  replicator backfill status
+  replicator backfill status --table Orders --wait
+  replicator backfill status -o json | jq '.tables[].load.eta_seconds'`,
+		Args: none,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if schema {
+				_, err := p.Stdout.Write(loads.Schema)
+				return err
+			}
+			return p.steer(c.Context(), &s, func(ctx context.Context, o *loads.Operator) error { return o.Show(ctx) })
+		},
+	}
+	c.Flags().StringVar(&s.Table, "table", "", "only this source `TABLE`")
+	s.waits(c)
+	c.Flags().BoolVar(&schema, "schema", false, "print the JSON Schema of the document of -o json, and nothing else")
+	allowEmulatorOfReader(c)
+	return c
+}

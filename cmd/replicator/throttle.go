@@ -1,0 +1,51 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/loads"
+)
+
+func newThrottle(p *program) *cobra.Command {
+	var s steering
+	var asked loads.Asked
+	var reset bool
+	c := &cobra.Command{
+		Use:     "throttle [flags]",
+		Short:   "Change rate limits of a running migration",
+		GroupID: groupOperate,
+		Long: `Change the limits of loads while they run. Workers read them from the ledger within seconds, and they stay, over those of the
+configuration, until they are changed again or --reset. Changes of the stream are never slowed.
+
+--max-rows-per-second bounds each process, --max-read-capacity what all workers together read of a table: a share of its provisioned
+capacity, or read units a second. Above --pause-above-target-cpu loads wait for the target; where its CPU is unknown, as on emulators, they
+do not. Each of them takes none, which lifts the limit.`,
+		Example: `  replicator throttle --table Orders --max-read-capacity 10%
+  replicator throttle --max-rows-per-second 500 --pause-above-target-cpu 60%
+  replicator throttle --max-read-capacity none
+  replicator throttle --reset`,
+		Args: none,
+		RunE: func(c *cobra.Command, _ []string) error {
+			limits, err := asked.Limits()
+			switch {
+			case err != nil:
+				return err
+			case reset == (asked != loads.Asked{}):
+				return diag.BadUsage("replicator throttle takes limits, or --reset", "give one of --max-rows-per-second, --max-read-capacity and --pause-above-target-cpu, or --reset alone")
+			}
+			return p.steer(c.Context(), &s, func(ctx context.Context, o *loads.Operator) error {
+				return o.Steer(ctx, loads.Request{Action: loads.ActionThrottle, Limits: limits, Reset: reset})
+			})
+		},
+	}
+	s.flags(c, false)
+	f := c.Flags()
+	f.StringVar(&asked.MaxRowsPerSecond, "max-rows-per-second", "", "`NUMBER` of rows that each process copies in a second at most")
+	f.StringVar(&asked.MaxReadCapacity, "max-read-capacity", "", "`LIMIT` of what is read: a share of the provisioned capacity, as 25%, or read units a second")
+	f.StringVar(&asked.PauseAboveTargetCPU, "pause-above-target-cpu", "", "`PERCENTAGE` of the target's CPU above which loads wait")
+	f.BoolVar(&reset, "reset", false, "go back to the limits of the configuration")
+	return c
+}

@@ -1,0 +1,120 @@
+package config
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+)
+
+// Capacity limits what loads read of a table: a share of its provisioned read capacity ("25%"), or
+// read units a second ("500"). Empty is no limit.
+type Capacity string
+
+// Percent is a share in percent ("70%"). Empty is none.
+type Percent string
+
+var (
+	percent  = regexp.MustCompile(`^([0-9]{1,3}(?:\.[0-9]{1,3})?)%$`)
+	capacity = regexp.MustCompile(`^[0-9]{1,9}(?:\.[0-9]{1,3})?%?$`)
+)
+
+// ParseCapacity reads a Capacity that does not come from a file; the error says how it is written.
+func ParseCapacity(s string) (Capacity, error) {
+	if f := checkCapacity(s); f != nil {
+		return "", fmt.Errorf("%s: %s", f.cause, f.fix)
+	}
+	return Capacity(s), nil
+}
+
+// ParsePercent reads a Percent that does not come from a file; the error says how it is written.
+func ParsePercent(s string) (Percent, error) {
+	if f := checkPercent(s); f != nil {
+		return "", fmt.Errorf("%s: %s", f.cause, f.fix)
+	}
+	return Percent(s), nil
+}
+
+// Share is the percentage as a part of 1; false if there is none.
+func (p Percent) Share() (float64, bool) {
+	m := percent.FindStringSubmatch(string(p))
+	if m == nil {
+		return 0, false
+	}
+	n, err := strconv.ParseFloat(m[1], 64)
+	return n / 100, err == nil
+}
+
+// IsShare reports whether the limit is a share of what a table has provisioned.
+func (c Capacity) IsShare() bool { return strings.HasSuffix(string(c), "%") }
+
+// UnitsPerSecond is the limit for a table with so many provisioned read units a second, 0 if it is
+// billed per request. It is false if there is no limit, which a share of a table without
+// provisioned capacity is.
+func (c Capacity) UnitsPerSecond(provisioned int64) (float64, bool) {
+	if share, ok := Percent(c).Share(); ok {
+		return share * float64(provisioned), provisioned > 0
+	}
+	n, err := strconv.ParseFloat(string(c), 64)
+	return n, err == nil && n > 0
+}
+
+func checkCapacity(s string) *fault {
+	const fix = "write a share like 25%, or read units a second like 500"
+	if Capacity(s).IsShare() {
+		if checkPercent(s) != nil {
+			return &fault{diag.InvalidValue, "", "a share of a table's provisioned read capacity is more than 0% and at most 100%", fix}
+		}
+		return nil
+	}
+	if n, ok := Capacity(s).UnitsPerSecond(0); !ok || !capacity.MatchString(s) || n < 1 {
+		return &fault{diag.InvalidValue, "", "neither a share in percent nor a number of read units a second of at least 1", fix}
+	}
+	return nil
+}
+
+func checkPercent(s string) *fault {
+	const cause = "a percentage is more than 0% and at most 100%, written with its sign"
+	if n, ok := Percent(s).Share(); ok && n > 0 && n <= 1 {
+		return nil
+	}
+	fix := "write it like 70%"
+	if n, err := strconv.ParseFloat(s, 64); err == nil && n > 0 && n <= 100 {
+		if n <= 1 {
+			n *= 100
+		}
+		fix = "write " + strconv.FormatFloat(n, 'f', -1, 64) + "%"
+	}
+	return &fault{diag.InvalidValue, "", cause, fix}
+}
+
+// checkLoads checks what of backfill and of the tables has to fit together.
+func (d *decoder) checkLoads(c *Config) {
+	expires := func(t Table) bool { return t.TTL.Attribute != "" }
+	if c.Backfill.SkipExpired && len(c.Tables) > 0 && !slices.ContainsFunc(c.Tables, expires) && !d.bad["tables"] {
+		d.report(diag.Error{Code: diag.InvalidValue, Pos: d.where["backfill.skip_expired"], What: "backfill.skip_expired: no table has a time-to-live attribute",
+			Cause: "which items are past their time is known by tables[].ttl.attribute alone", Fix: "add to the tables concerned:\n  ttl: { attribute: expiresAt, expire: follow_deletes }"})
+	}
+	for i := range c.Tables {
+		t := &c.Tables[i]
+		if !t.Owned {
+			continue
+		}
+		for j := range c.Tables {
+			if other := &c.Tables[j]; j != i && !other.Owned && meet(t.targets(), other.targets()) {
+				d.report(diag.Error{Code: diag.InvalidValue, Pos: d.where[t.Path()+".owned"],
+					What:  fmt.Sprintf("%s.owned: the target is shared with %s, which does not say owned", t.Path(), other.Path()),
+					Cause: "whose the rows of a target are is the same for all tables that go there", Fix: fmt.Sprintf("add owned: true to %s, or remove it here", other.Path())})
+				break
+			}
+		}
+	}
+}
+
+// meet reports whether two lists have a name in common.
+func meet(a, b []string) bool {
+	return slices.ContainsFunc(a, func(name string) bool { return name != "" && slices.Contains(b, name) })
+}

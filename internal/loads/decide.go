@@ -1,0 +1,195 @@
+package loads
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
+)
+
+// The actions of a decision.
+const (
+	ActionStart    = "start"
+	ActionPause    = "pause"
+	ActionResume   = "resume"
+	ActionRedo     = "redo"
+	ActionThrottle = "throttle"
+	ActionNone     = "none"    // nothing is to be done
+	ActionRefused  = "refused" // it cannot be done; why says what to do instead
+)
+
+// Request is what an operator asks for.
+type Request struct {
+	Action string
+	// Repair: of start, only tables that need a load.
+	Repair bool
+	// Approve allows the sweep, too.
+	Approve bool
+	// Limits and Reset are of throttle.
+	Limits checkpoint.Limits
+	Reset  bool
+}
+
+// Decide says what the request does with a table. It changes nothing.
+func (r Request) Decide(t TableInput) Decided {
+	d := Decided{Source: t.Config.From, Action: r.Action}
+	s := t.State
+	is := func(action, format string, args ...any) Decided {
+		d.Action, d.Why = action, fmt.Sprintf(format, args...)
+		return d
+	}
+	if !t.Found || s.Generation == 0 {
+		return is(ActionRefused, "it is not followed yet: start `replicator run`, which copies it by itself")
+	}
+	switch r.Action {
+	case ActionStart:
+		return r.start(s, is)
+	case ActionPause:
+		switch state := StateOf(s); {
+		case state == StateNotStarted || state == StateDone:
+			return is(ActionNone, "no load is under way")
+		case s.Load.Paused == checkpoint.PausedByOperator:
+			return is(ActionNone, "it is paused already")
+		}
+		return is(ActionPause, "workers finish the pages that they hold, and take no further part; changes go on being applied")
+	case ActionResume:
+		return r.resume(s, is)
+	case ActionRedo:
+		return is(ActionRedo, "a new generation begins, in which everything is loaded again; the table is not in sync until that and its sweep are over")
+	case ActionThrottle:
+		if r.Reset {
+			return is(ActionThrottle, "the limits of the configuration are in force again")
+		}
+		return is(ActionThrottle, "workers read the limits within seconds; they stay until they are changed, or reset")
+	}
+	return is(ActionRefused, "no such request")
+}
+
+func (r Request) start(s checkpoint.TableState, is func(action, format string, args ...any) Decided) Decided {
+	redo := "`replicator backfill redo --table " + s.Source + "`"
+	switch stage := s.Stage(); {
+	case stage == checkpoint.StageAsked:
+		return is(ActionNone, "a load is asked for already, and begins once a worker has planned it")
+	case stage == checkpoint.StageCopying || stage == checkpoint.StageSweeping:
+		return is(ActionNone, "load %d is under way", s.Load.Number)
+	case s.NeedsLoad && stage == checkpoint.StageOver:
+		return is(ActionRefused, "%s; another load of this generation would find the same: begin a new one with %s", s.Reason, redo)
+	case s.NeedsLoad:
+		return is(ActionStart, "%s", lost(s))
+	case stage == checkpoint.StageOver && r.Repair:
+		return is(ActionNone, "it is in order")
+	case stage == checkpoint.StageOver:
+		return is(ActionRefused, "it is in order; to load everything again all the same: %s", redo)
+	case r.Repair:
+		return is(ActionNone, "nothing was lost; its first load begins with `replicator backfill start`")
+	}
+	return is(ActionStart, "its existing items were not copied yet")
+}
+
+func (r Request) resume(s checkpoint.TableState, is func(action, format string, args ...any) Decided) Decided {
+	state := StateOf(s)
+	switch {
+	case state == StateApproval && !r.Approve:
+		return is(ActionRefused, "the sweep waits for your answer: it would put %s and remove %s; %s would stay unexplained. Say so with --yes", rows(s.Load.Sweep.Put),
+			rows(s.Load.Sweep.Removed), rows(s.Load.Sweep.Unexplained))
+	case state == StateApproval:
+		return is(ActionResume, "the sweep begins; it puts %s and removes %s, or what is due by then", rows(s.Load.Sweep.Put), rows(s.Load.Sweep.Removed))
+	case s.Load.Paused != "":
+		return is(ActionResume, "%s until now", pausedText(s.Load.Paused))
+	case state == StateNotStarted || state == StateDone:
+		return is(ActionNone, "no load is under way")
+	case r.Approve && !s.Load.Sweep.Approved:
+		return is(ActionResume, "the sweep after the copy is allowed")
+	}
+	return is(ActionNone, "it is not paused")
+}
+
+func rows(n int64) string { return terminal.Plural(int(n), "row") }
+
+// acts reports whether the decision changes something.
+func (d Decided) acts() bool { return d.Action != ActionNone && d.Action != ActionRefused }
+
+// DecideAll is what the request does with each table.
+func (in *Input) DecideAll(r Request) []Decided {
+	out := []Decided{}
+	for _, t := range in.Tables {
+		out = append(out, r.Decide(t))
+	}
+	return out
+}
+
+// asked is the reason of the gap that a redo declares.
+const asked = "an operator asked for everything to be loaded again"
+
+// Carry carries the decisions out, in the ledger, and reads it again. What another operator or a
+// worker has done meanwhile may refuse a step, which is the error then.
+func (in *Input) Carry(ctx context.Context, r Request, decided []Decided) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, preflight.ReadTime, preflight.ErrReadTime)
+	defer cancel()
+	for i, d := range decided {
+		if !d.acts() {
+			continue
+		}
+		if err := in.carry(ctx, r, in.Tables[i].State); err != nil {
+			return explain(ctx, fmt.Sprintf("cannot %s the load of table %s", r.Action, d.Source), err)
+		}
+	}
+	return explain(ctx, "cannot read the ledger in table "+in.Cfg.State.Table, in.refresh(ctx))
+}
+
+func (in *Input) carry(ctx context.Context, r Request, s checkpoint.TableState) (err error) {
+	switch r.Action {
+	case ActionStart:
+		_, err = in.ledger.AskLoad(ctx, s.Source, r.Approve)
+	case ActionPause:
+		_, err = in.ledger.PauseLoad(ctx, s.Source, checkpoint.PausedByOperator)
+	case ActionResume:
+		if r.Approve {
+			if _, err = in.ledger.ApproveSweep(ctx, s.Source); err != nil {
+				return err
+			}
+		}
+		_, err = in.ledger.ResumeLoad(ctx, s.Source, checkpoint.PausedByOperator)
+	case ActionRedo:
+		_, err = in.ledger.Redo(ctx, s.Source, s.Generation, asked, r.Approve)
+	case ActionThrottle:
+		_, err = in.ledger.SetLimits(ctx, s.Source, r.Limits, r.Reset)
+	}
+	return err
+}
+
+func explain(ctx context.Context, what string, err error) error {
+	var refused *checkpoint.LoadError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &refused):
+		return &diag.Error{Code: diag.LoadRefused, What: what, Cause: refused.Reason, Fix: refused.Cure, Err: err}
+	case errors.Is(err, checkpoint.ErrRaised):
+		return &diag.Error{Code: diag.LoadRefused, What: what, Cause: "a gap was declared meanwhile", Fix: "look at `replicator backfill status`, and ask again", Err: err}
+	}
+	return preflight.ReadingFailed(ctx, what, err)
+}
+
+// Refused is the error of decisions of which some were refused; nil if none was. What was to be
+// done for all tables at once is refused where no table is left to do it for.
+func Refused(decided []Decided, all bool) error {
+	var found diag.List
+	acts := 0
+	for _, d := range decided {
+		if d.acts() {
+			acts++
+		}
+		if d.Action == ActionRefused {
+			found = append(found, &diag.Error{Code: diag.LoadRefused, What: "nothing is done for table " + d.Source, Cause: d.Why})
+		}
+	}
+	if all && acts > 0 {
+		return nil
+	}
+	return found.Err()
+}

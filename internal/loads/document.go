@@ -1,0 +1,121 @@
+package loads
+
+import (
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/cost"
+)
+
+// schemaName names the form of the document, which backfill.schema.json describes.
+const schemaName = "replicator.backfill/v1"
+
+// Document is where the loads of a migration stand: the document of every `backfill` command and of
+// `throttle` with -o json. What is unknown is null.
+type Document struct {
+	Schema string    `json:"schema"`
+	Name   string    `json:"name"`
+	At     time.Time `json:"at"`
+	// DryRun says that nothing was changed: decided is what would be.
+	DryRun  bool      `json:"dry_run"`
+	Decided []Decided `json:"decided"`
+	Tables  []Table   `json:"tables"`
+	// Prices are of the money in this document.
+	PricesDate string     `json:"prices_date"`
+	Currency   string     `json:"currency"`
+	NextSteps  []NextStep `json:"next_steps"`
+}
+
+// Decided is what a command did with one table, or would do.
+type Decided struct {
+	Source string `json:"source"`
+	Action string `json:"action"` // start, pause, resume, redo, throttle, none, refused
+	Why    string `json:"why"`
+	// Estimate is null unless the command was asked what it would do.
+	Estimate *Estimate `json:"estimate"`
+}
+
+// Estimate is what a load is expected to take.
+type Estimate struct {
+	Items int64 `json:"items"` // as DynamoDB counts them, hours old
+	Bytes int64 `json:"bytes"`
+	Parts int   `json:"parts"`
+	// Seconds is by one worker.
+	Seconds   *float64    `json:"seconds"`
+	LimitedBy string      `json:"limited_by"`
+	Cost      []cost.Line `json:"cost"`
+	Sweep     string      `json:"sweep"` // what follows the copy
+}
+
+// Table is one source table.
+type Table struct {
+	Source     string  `json:"source"`
+	Target     string  `json:"target"`
+	Generation *uint32 `json:"generation"` // null before the first start
+	// State is not_started, asked, copying, sweeping, waiting_for_approval or done.
+	State           string  `json:"state"`
+	Paused          *string `json:"paused"` // why no part is leased: operator, headroom, …
+	NeedsLoad       bool    `json:"needs_load"`
+	NeedsLoadReason *string `json:"needs_load_reason"`
+	// LossKind is the widest kind of what has to be mended, and LostFrom an event time before which
+	// the stream lost nothing.
+	LossKind *string    `json:"loss_kind"`
+	LostFrom *time.Time `json:"lost_from"`
+	Tries    int        `json:"tries"` // loads that began since the last one that ended
+	Load     *Load      `json:"load"`
+	Limits   Limits     `json:"limits"`
+}
+
+// Load is the last load of a table.
+type Load struct {
+	Number        uint32     `json:"number"`
+	AskedAt       *time.Time `json:"asked_at"`
+	StartedAt     *time.Time `json:"started_at"`
+	CopiedAt      *time.Time `json:"copied_at"`
+	SweptAt       *time.Time `json:"swept_at"`
+	Parts         Parts      `json:"parts"` // of the phase that runs
+	Items         int64      `json:"items"`
+	Bytes         int64      `json:"bytes"`
+	Estimate      *int64     `json:"estimate"` // as DynamoDB counted them when it began, hours old
+	EstimateBytes *int64     `json:"estimate_bytes"`
+	// ItemsPerSecond is over the last five minutes. ETASeconds is null unless a minute and a
+	// hundredth of the items are behind it.
+	ItemsPerSecond *float64 `json:"items_per_second"`
+	ETASeconds     *float64 `json:"eta_seconds"`
+	ReadUnits      float64  `json:"read_units"` // consumed so far
+	// Spent is the money so far, at list prices.
+	Spent  []cost.Line `json:"spent"`
+	Slowed []string    `json:"slowed"` // why it is not faster
+	Sweep  Sweep       `json:"sweep"`
+}
+
+// Parts are those of a phase.
+type Parts struct {
+	Total int `json:"total"`
+	Done  int `json:"done"`
+	Held  int `json:"held"` // by workers
+}
+
+// Sweep is what follows the copy: rows that no part of it could reach are compared with the source.
+type Sweep struct {
+	Pass        *int       `json:"pass"` // pass 0 counts and changes nothing; null before the first
+	BegunAt     *time.Time `json:"begun_at"`
+	Approved    bool       `json:"approved"`
+	Seen        int64      `json:"rows_seen"`
+	Put         int64      `json:"rows_put"`
+	Removed     int64      `json:"rows_removed"`
+	Unexplained int64      `json:"rows_unexplained"`
+}
+
+// Limits are those in force; null is none.
+type Limits struct {
+	MaxRowsPerSecond    *float64   `json:"max_rows_per_second"`
+	MaxReadCapacity     *string    `json:"max_read_capacity"`
+	PauseAboveTargetCPU *string    `json:"pause_above_target_cpu"`
+	ChangedAt           *time.Time `json:"changed_at"` // by throttle; null if they are the configured ones
+}
+
+// NextStep is something to do.
+type NextStep struct {
+	Command string `json:"command"`
+	Why     string `json:"why"`
+}

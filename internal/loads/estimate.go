@@ -1,0 +1,67 @@
+package loads
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/internal/cost"
+	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+)
+
+// describer is the source's own description of its tables; *backfill.Tables is one.
+type describer interface {
+	Describe(ctx context.Context, table string) (backfill.Description, error)
+}
+
+// Estimate adds to each decision that begins a load what it is expected to take.
+func (in *Input) Estimate(ctx context.Context, source describer, prices cost.Prices, decided []Decided) error {
+	for i := range decided {
+		d := &decided[i]
+		if d.Action != ActionStart && d.Action != ActionRedo {
+			continue
+		}
+		t, err := source.Describe(ctx, d.Source)
+		if err != nil {
+			return preflight.ExplainSource("cannot describe table "+d.Source, d.Source, err)
+		}
+		d.Estimate = in.estimate(t, prices, in.Tables[i])
+	}
+	return nil
+}
+
+func (in *Input) estimate(d backfill.Description, prices cost.Prices, t TableInput) *Estimate {
+	limits := t.State.Limits.Over(Configured(in.Cfg.Backfill))
+	asked := cost.Table{Items: d.Items, Bytes: d.Bytes, ReadCapacity: d.ReadCapacity}
+	asked.RowsPerSecond, _ = limits.Rows()
+	asked.ReadLimit, _ = limits.ReadUnits(d.ReadCapacity)
+	copying := prices.Copying(asked, cost.Cluster{})
+	e := &Estimate{Items: d.Items, Bytes: d.Bytes, Parts: backfill.NumberOfParts(d.Bytes, in.Cfg.Backfill.Segments), LimitedBy: copying.LimitedBy, Sweep: sweepText(t)}
+	if copying.Time > 0 {
+		seconds := copying.Time.Seconds()
+		e.Seconds = &seconds
+	}
+	for _, line := range prices.Estimate(asked, cost.Cluster{}, 0) {
+		if line.Per == cost.Once {
+			e.Cost = append(e.Cost, line)
+		}
+	}
+	return e
+}
+
+// sweepText says what follows the copy.
+func sweepText(t TableInput) string {
+	s := t.State
+	counts := s.Load.Sweep.Counts
+	switch {
+	case s.MadeByUs && s.Base == 0 && !s.NeedsLoad:
+		return "none: the target was made by this program, and this is its first load"
+	case s.Load.Sweep.Waiting:
+		return fmt.Sprintf("put %s, remove %s, as counted by the load before", rows(counts.Put), rows(counts.Removed))
+	case s.MadeByUs, s.Load.Sweep.Approved:
+		return "rows that the copy does not reach are compared with the source, and put again or removed"
+	case t.Config.Owned:
+		return "rows that the copy does not reach, and rows without a version, are counted first; then it waits for `replicator backfill resume --yes`"
+	}
+	return "rows of this table that the copy does not reach are counted first; then it waits for `replicator backfill resume --yes`"
+}

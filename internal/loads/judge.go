@@ -1,0 +1,167 @@
+package loads
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/cost"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
+)
+
+// The states of a load.
+const (
+	StateNotStarted = "not_started"
+	StateAsked      = "asked"
+	StateCopying    = "copying"
+	StateSweeping   = "sweeping"
+	StateApproval   = "waiting_for_approval"
+	StateDone       = "done"
+)
+
+// StateOf is where the load of a table stands.
+func StateOf(s checkpoint.TableState) string {
+	switch s.Stage() {
+	case checkpoint.StageAsked:
+		return StateAsked
+	case checkpoint.StageCopying:
+		return StateCopying
+	case checkpoint.StageSweeping:
+		if s.Load.Sweep.Waiting {
+			return StateApproval
+		}
+		return StateSweeping
+	case checkpoint.StageOver:
+		return StateDone
+	}
+	return StateNotStarted
+}
+
+// Judge makes the document of what was read. With is added to the commands of next steps. It asks
+// nothing.
+func (in *Input) Judge(prices cost.Prices, with string, now time.Time) *Document {
+	d := &Document{Schema: schemaName, Name: in.Cfg.Name, At: now.UTC(), Decided: []Decided{}, Tables: []Table{}, NextSteps: []NextStep{},
+		PricesDate: prices.Date, Currency: prices.Currency}
+	for _, t := range in.Tables {
+		d.Tables = append(d.Tables, in.table(t, prices, now))
+		step, ok := Next(t.State, in.again())
+		switch {
+		case in.ledger == nil || !t.Found || t.State.Generation == 0:
+			step, ok = NextStep{"run", t.Config.From + " was not begun yet"}, true
+		case ok:
+			step.Why = t.Config.From + ": " + step.Why
+		}
+		if ok {
+			step.Command = "replicator " + step.Command + with
+			d.NextSteps = append(d.NextSteps, step)
+		}
+	}
+	return d
+}
+
+// again reports whether a load after a gap begins by itself.
+func (in *Input) again() bool { return in.Cfg.Backfill.OnGap == "load" }
+
+func (in *Input) table(t TableInput, prices cost.Prices, now time.Time) Table {
+	s := t.State
+	out := Table{Source: t.Config.From, Target: t.Config.TargetNames(), State: StateNotStarted, Limits: limitsOf(in.Cfg.Backfill, s)}
+	if !t.Found || s.Generation == 0 {
+		return out
+	}
+	out.Generation, out.State, out.Tries = &s.Generation, StateOf(s), s.Tries
+	out.NeedsLoad, out.NeedsLoadReason = s.NeedsLoad, known(s.Reason)
+	out.LossKind, out.LostFrom = known(string(s.Kind)), knownTime(s.LostFrom)
+	if out.State == StateNotStarted {
+		return out
+	}
+	out.Paused = known(s.Load.Paused)
+	if out.State == StateDone {
+		out.Paused = nil // of the load after it
+	}
+	out.Load = load(s, ProgressOf(s, t.Parts, now, in.Cfg.State.Lease), prices)
+	return out
+}
+
+func load(s checkpoint.TableState, p Progress, prices cost.Prices) *Load {
+	l := s.Load
+	out := &Load{Number: l.Number, AskedAt: knownTime(l.AskedAt), StartedAt: knownTime(l.StartedAt), CopiedAt: knownTime(l.DoneAt), SweptAt: knownTime(l.SweptAt),
+		Parts: Parts{p.Total, p.Done, p.Held}, Items: l.Items, Bytes: l.Bytes, ReadUnits: l.Units, Slowed: append([]string{}, p.Slowed...), Sweep: sweepOf(l.Sweep, p)}
+	if l.Parts > 0 {
+		out.Estimate, out.EstimateBytes = &l.Estimate, &l.EstimateBytes
+	}
+	if s.Stage() == checkpoint.StageCopying {
+		out.Items, out.Bytes, out.ReadUnits = p.Items, p.Bytes, p.Units
+	} else {
+		out.ReadUnits += p.Units // those of the sweep's pass
+	}
+	if p.RateKnown {
+		out.ItemsPerSecond = &p.Rate
+	}
+	if p.ETAKnown {
+		seconds := p.ETA.Round(time.Millisecond).Seconds()
+		out.ETASeconds = &seconds
+	}
+	out.Spent = prices.Spent(out.ReadUnits, out.Bytes)
+	return out
+}
+
+// sweepOf adds what the pass that runs has done to what the passes before it did.
+func sweepOf(s checkpoint.Sweep, p Progress) Sweep {
+	out := Sweep{BegunAt: knownTime(s.BegunAt), Approved: s.Approved, Seen: s.Seen, Put: s.Put, Removed: s.Removed, Unexplained: s.Unexplained}
+	if !s.BegunAt.IsZero() {
+		out.Pass = &s.Pass
+	}
+	if s.Parts > 0 {
+		out.Seen, out.Unexplained, out.Put, out.Removed = p.Seen, p.Unexplained, s.Put+p.Put, s.Removed+p.Removed
+	}
+	return out
+}
+
+// Next is the command, without its first word, that leads a table on whose load waits for somebody;
+// false if none does. Again says that a load after a gap begins by itself.
+func Next(s checkpoint.TableState, again bool) (NextStep, bool) {
+	table := " --table " + s.Source
+	asks, _ := s.AsksItself(false, again)
+	switch stage := s.Stage(); {
+	case s.Generation == 0:
+	case stage == checkpoint.StageSweeping && s.Load.Sweep.Waiting:
+		c := s.Load.Sweep.Counts
+		return NextStep{"backfill resume" + table + " --yes", fmt.Sprintf("the sweep would put %s and remove %s of a target that was not made by this program, and waits for your answer",
+			terminal.Plural(int(c.Put), "row"), terminal.Plural(int(c.Removed), "row"))}, true
+	case stage == checkpoint.StageAsked || stage == checkpoint.StageCopying || stage == checkpoint.StageSweeping:
+		if s.Load.Paused == checkpoint.PausedByOperator {
+			return NextStep{"backfill resume" + table, "the load is paused by an operator"}, true
+		}
+	case s.NeedsLoad && stage == checkpoint.StageOver:
+		return NextStep{"backfill redo" + table, s.Reason}, true
+	case s.NeedsLoad && s.Tries >= checkpoint.MaxTries:
+		return NextStep{"backfill start --repair-gap" + table, fmt.Sprintf("%s; %d loads did not end, so that the next one is yours to ask for", lost(s), s.Tries)}, true
+	case s.NeedsLoad && !asks:
+		return NextStep{"backfill start --repair-gap" + table, lost(s)}, true
+	}
+	return NextStep{}, false
+}
+
+// lost says what a load has to mend.
+func lost(s checkpoint.TableState) string {
+	text := s.Reason
+	if !s.LostFrom.IsZero() {
+		text = "changes since " + s.LostFrom.UTC().Format(time.RFC3339) + " may be lost: " + text
+	}
+	return text
+}
+
+func known(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
+}
+
+func knownTime(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = t.UTC()
+	return &t
+}

@@ -1,0 +1,270 @@
+package loads
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/cost"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+)
+
+// A gap, a load that is asked for, paused and slowed, a sweep that waits, and the end: what an
+// operator sees, and the command that leads on.
+func TestFromAGapToInSync(t *testing.T) {
+	play(t, "{max_rows_per_second: 5000}", func(ctx context.Context, s *scene) {
+		if d := s.golden(ctx, "nothing"); d.NextSteps[0].Command != "replicator run -c f.yaml" {
+			t.Error(d.NextSteps)
+		}
+		s.begin(ctx)
+		s.lose(ctx)
+		s.golden(ctx, "gap")
+		decided := s.steer(ctx, Request{Action: ActionStart, Repair: true})
+		s.golden(ctx, "asked", decided...)
+		s.seal(ctx, 4, 100_000, 256<<20)
+		first, second := s.part(ctx, 0), s.part(ctx, 1)
+		s.sleep(ctx, 90*time.Second)
+		s.check(first.Finish(ctx, checkpoint.PartProgress{Items: 25_000, Bytes: 64 << 20, Units: 8192}))
+		second.Note(checkpoint.Trouble{Step: "copy", Cause: "target CPU 74% > 70%", Since: s.world.Now(), Throttled: true})
+		s.check(second.Commit(ctx, checkpoint.PartProgress{Items: 5_000, Bytes: 12 << 20, Units: 1600}))
+		s.sleep(ctx, 10*time.Second)
+		if d := s.golden(ctx, "copying"); *d.Tables[0].Load.ItemsPerSecond != 300 || int(*d.Tables[0].Load.ETASeconds) != 233 {
+			t.Error(*d.Tables[0].Load)
+		}
+		s.steer(ctx, Request{Action: ActionPause})
+		if l := s.golden(ctx, "paused").Tables[0].Load; l.ETASeconds != nil || l.ItemsPerSecond != nil {
+			t.Error("a paused load has a rate")
+		}
+		s.steer(ctx, Request{Action: ActionResume})
+		s.sleep(ctx, time.Minute)
+		if l := s.golden(ctx, "silent").Tables[0].Load; l.ETASeconds != nil || l.ItemsPerSecond != nil {
+			t.Error("a silent worker has a rate")
+		}
+		s.sweepWaits(ctx)
+		s.golden(ctx, "approval")
+		if d := s.steer(ctx, Request{Action: ActionResume}); d[0].Action != ActionRefused || !s.state(ctx).Load.Sweep.Waiting {
+			t.Error(d)
+		}
+		s.steer(ctx, Request{Action: ActionResume, Approve: true})
+		for pass, written := range []int64{3, 0} {
+			s.pass(ctx, pass+1, checkpoint.Counts{Seen: 3, Put: written})
+		}
+		if d := s.golden(ctx, "done"); len(d.NextSteps) != 0 || d.Tables[0].NeedsLoad {
+			t.Error(d)
+		}
+	})
+}
+
+// sweepWaits ends the copy, and the pass that only counts.
+func (s *scene) sweepWaits(ctx context.Context) {
+	s.Helper()
+	for index := 1; index < 4; index++ { // the lease of the first is over by now
+		s.check(s.part(ctx, index).Finish(ctx, checkpoint.PartProgress{Items: 25_000, Bytes: 64 << 20, Units: 8192}))
+	}
+	state := s.state(ctx)
+	parts, err := s.worker.Parts(ctx, state, checkpoint.PhaseCopy)
+	s.check(err)
+	_, err = s.worker.CompleteCopy(ctx, state, checkpoint.PartsDone(parts, state.Load.Parts))
+	s.check(err)
+	s.pass(ctx, 0, checkpoint.Counts{Seen: 5, Put: 3, Removed: 2})
+}
+
+// pass plays a pass of the sweep of one part.
+func (s *scene) pass(ctx context.Context, number int, counts checkpoint.Counts) {
+	s.Helper()
+	_, err := s.worker.BeginSweep(ctx, s.state(ctx), number, 1)
+	s.check(err)
+	s.check(s.part(ctx, 0).Finish(ctx, checkpoint.PartProgress{Counts: counts}))
+	state := s.state(ctx)
+	parts, err := s.worker.Parts(ctx, state, checkpoint.PhaseSweep(number))
+	s.check(err)
+	_, err = s.worker.CompletePass(ctx, state, checkpoint.PartsDone(parts, 1))
+	s.check(err)
+}
+
+// What a command does where a load stands, and whether a wait goes on there.
+func TestDecisions(t *testing.T) {
+	sealed := checkpoint.Load{Generation: 7, Number: 2, Parts: 4}
+	over := sealed
+	over.DoneAt, over.SweptAt = noon, noon
+	sweeping := sealed
+	sweeping.DoneAt = noon
+	waiting := sweeping
+	waiting.Sweep = checkpoint.Sweep{BegunAt: noon, Waiting: true, Counts: checkpoint.Counts{Put: 1, Removed: 2}}
+	paused := sealed
+	paused.Paused = checkpoint.PausedByOperator
+	crowded := sealed
+	crowded.Paused = checkpoint.PausedForHeadroom
+	state := func(l checkpoint.Load, needs bool) checkpoint.TableState {
+		s := checkpoint.TableState{Source: "Orders", Generation: 7, Adopted: 7, NeedsLoad: needs, Load: l}
+		if needs {
+			s.Reason = "lost"
+		}
+		if !needs && l == over {
+			s.Base = 7
+		}
+		return s
+	}
+	for name, c := range map[string]struct {
+		state                                checkpoint.TableState
+		start, repair, pause, resume, answer string // actions; answer: resume --yes
+		over                                 bool
+		stuck                                string // part of it
+	}{
+		"unknown":   {checkpoint.TableState{Source: "Orders"}, ActionRefused, ActionRefused, ActionRefused, ActionRefused, ActionRefused, false, ""},
+		"not asked": {state(checkpoint.Load{}, false), ActionStart, ActionNone, ActionNone, ActionNone, ActionNone, false, ""},
+		"gap":       {state(checkpoint.Load{}, true), ActionStart, ActionStart, ActionNone, ActionNone, ActionNone, false, "on_gap: wait"},
+		"asked":     {state(checkpoint.Load{AskedAt: noon}, true), ActionNone, ActionNone, ActionPause, ActionNone, ActionResume, false, ""},
+		"copying":   {state(sealed, true), ActionNone, ActionNone, ActionPause, ActionNone, ActionResume, false, ""},
+		"paused":    {state(paused, true), ActionNone, ActionNone, ActionNone, ActionResume, ActionResume, false, "paused by an operator"},
+		"crowded":   {state(crowded, true), ActionNone, ActionNone, ActionPause, ActionResume, ActionResume, false, ""},
+		"sweeping":  {state(sweeping, true), ActionNone, ActionNone, ActionPause, ActionNone, ActionResume, false, ""},
+		"waiting":   {state(waiting, true), ActionNone, ActionNone, ActionPause, ActionRefused, ActionResume, false, "waits for your answer"},
+		"in order":  {state(over, false), ActionRefused, ActionNone, ActionNone, ActionNone, ActionNone, true, ""},
+		"left over": {state(over, true), ActionRefused, ActionRefused, ActionNone, ActionNone, ActionNone, false, "needs a load"},
+	} {
+		table := TableInput{Found: name != "unknown", State: c.state}
+		table.Config.From = "Orders"
+		for want, r := range map[*string]Request{
+			&c.start: {Action: ActionStart}, &c.repair: {Action: ActionStart, Repair: true}, &c.pause: {Action: ActionPause},
+			&c.resume: {Action: ActionResume}, &c.answer: {Action: ActionResume, Approve: true},
+		} {
+			if d := r.Decide(table); d.Action != *want || d.Why == "" {
+				t.Errorf("%s: %+v does %q (%s), want %q", name, r, d.Action, d.Why, *want)
+			}
+		}
+		ended, stuck := Ended(c.state, false)
+		if ended != c.over || (stuck == "") != (c.stuck == "") || !strings.Contains(stuck, c.stuck) {
+			t.Errorf("%s: over %v, stuck %q", name, ended, stuck)
+		}
+		if step, ok := Next(c.state, false); ok != (c.stuck != "") || ok && !strings.Contains(step.Command, "--table Orders") {
+			t.Errorf("%s: next %q", name, step.Command)
+		}
+		if d := (Request{Action: ActionRedo}).Decide(table); d.Action != ActionRedo && table.Found {
+			t.Errorf("%s: redo %+v", name, d)
+		}
+	}
+	gap := state(checkpoint.Load{}, true)
+	if _, ok := Next(gap, true); ok {
+		t.Error("on_gap: load needs nobody")
+	}
+	if _, stuck := Ended(gap, true); stuck != "" {
+		t.Error("on_gap: load goes on by itself: ", stuck)
+	}
+	gap.Tries = checkpoint.MaxTries
+	step, ok := Next(gap, true)
+	if _, stuck := Ended(gap, true); !ok || !strings.Contains(stuck, "3 loads did not end") || !strings.Contains(step.Why, "3 loads did not end") {
+		t.Error("after three loads that did not end nobody asks for the fourth: ", stuck, step)
+	}
+}
+
+// A redo begins another generation with a load that is asked for; limits are read by the next look.
+func TestRedoAndThrottle(t *testing.T) {
+	play(t, "{max_read_capacity: 25%, pause_above_target_cpu: 70%}", func(ctx context.Context, s *scene) {
+		s.begin(ctx)
+		s.steer(ctx, Request{Action: ActionRedo, Approve: true})
+		if state := s.state(ctx); state.Generation <= 7 || state.Stage() != checkpoint.StageAsked || state.Kind != checkpoint.KindAskedFor || !state.Load.Sweep.Approved {
+			t.Errorf("%+v", state)
+		}
+		limits, err := Asked{MaxReadCapacity: "40", PauseAboveTargetCPU: "none"}.Limits()
+		s.check(err)
+		s.steer(ctx, Request{Action: ActionThrottle, Limits: limits})
+		if got := s.read(ctx).Judge(cost.Default(), "", noon).Tables[0].Limits.String(); got != "limits (set at 2026-11-24T12:00:00Z): 40 read units a second" {
+			t.Error(got)
+		}
+		s.steer(ctx, Request{Action: ActionThrottle, Reset: true})
+		if got := s.read(ctx).Judge(cost.Default(), "", noon).Tables[0].Limits.String(); got != "limits (configured): 25% of the provisioned read capacity; waits while the target's CPU is above 70%" {
+			t.Error(got)
+		}
+	})
+	for _, a := range []Asked{{MaxRowsPerSecond: "-1"}, {MaxRowsPerSecond: "many"}, {MaxReadCapacity: "0%"}, {PauseAboveTargetCPU: "0.7"}} {
+		if _, err := a.Limits(); diag.ExitCode(err) != diag.ExitUsage {
+			t.Errorf("%+v: %v", a, err)
+		}
+	}
+}
+
+// Another step meanwhile refuses the decision that was made before it, with what to do instead.
+func TestADecisionThatCameTooLate(t *testing.T) {
+	play(t, "{}", func(ctx context.Context, s *scene) {
+		s.begin(ctx)
+		s.lose(ctx)
+		in := s.read(ctx)
+		r := Request{Action: ActionStart}
+		decided := in.DecideAll(r)
+		s.steer(ctx, r)
+		s.seal(ctx, 1, 10, 10)
+		err := in.Carry(ctx, r, decided)
+		if !diag.Has(err, diag.LoadRefused) || diag.ExitCode(err) != diag.ExitNo || !strings.Contains(err.Error(), "one is under way") {
+			t.Error(err)
+		}
+		r = Request{Action: ActionRedo}
+		in = s.read(ctx)
+		decided = in.DecideAll(r)
+		s.lose(ctx)
+		if err := in.Carry(ctx, r, decided); !diag.Has(err, diag.LoadRefused) || s.state(ctx).Stage() == checkpoint.StageAsked {
+			t.Error(err)
+		}
+	})
+}
+
+type described struct{ backfill.Description }
+
+func (d described) Describe(context.Context, string) (backfill.Description, error) {
+	return d.Description, nil
+}
+
+// A dry run says what a load takes under the limits in force, and changes nothing.
+func TestDryRun(t *testing.T) {
+	play(t, "{max_read_capacity: 25%}", func(ctx context.Context, s *scene) {
+		s.begin(ctx)
+		s.lose(ctx)
+		in, before := s.read(ctx), s.state(ctx)
+		decided := in.DecideAll(Request{Action: ActionStart, Repair: true})
+		source := described{backfill.Description{Items: 40 << 20, Bytes: 40 << 30, ReadCapacity: 1000}}
+		s.check(in.Estimate(ctx, source, cost.Default(), decided))
+		e := decided[0].Estimate
+		if e.Parts != 640 || e.LimitedBy != "backfill.max_read_capacity" || int(*e.Seconds) != 41943 || len(e.Cost) != 2 {
+			t.Errorf("%+v", e)
+		}
+		d := s.golden(ctx, "estimate", decided...)
+		d.DryRun = true
+		var text strings.Builder
+		s.check(d.Render(&text))
+		if !strings.Contains(text.String(), "Orders: would start: ") || !strings.HasSuffix(text.String(), "\nnothing was changed\n") {
+			t.Error(text.String())
+		}
+		if after := s.state(ctx); after.Changed != before.Changed {
+			t.Error("a dry run wrote")
+		}
+	})
+}
+
+// The rate counts what lies in the last five minutes, and nothing before there is a tenth of a
+// minute.
+func TestRate(t *testing.T) {
+	part := func(begun, end time.Duration, items int64) checkpoint.Part {
+		p := checkpoint.Part{Begun: noon.Add(begun)}
+		p.Items, p.WrittenAt = items, noon.Add(end)
+		return p
+	}
+	for name, c := range map[string]struct {
+		parts []checkpoint.Part
+		rate  float64
+		known bool
+	}{
+		"none":       {nil, 0, false},
+		"just begun": {[]checkpoint.Part{part(-5*time.Second, 0, 100)}, 0, false},
+		"young":      {[]checkpoint.Part{part(-time.Minute, 0, 600)}, 10, true},
+		"long":       {[]checkpoint.Part{part(-10*time.Minute, 0, 6000)}, 10, true}, // half of its time lies in the window
+		"former":     {[]checkpoint.Part{part(-20*time.Minute, -10*time.Minute, 6000), part(-5*time.Minute, 0, 300)}, 1, true},
+		"of before":  {[]checkpoint.Part{{}}, 0, false},
+	} {
+		if got, ok := rate(c.parts, noon); got != c.rate || ok != c.known {
+			t.Errorf("%s: %v, %v", name, got, ok)
+		}
+	}
+}

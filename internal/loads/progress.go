@@ -1,0 +1,97 @@
+package loads
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+)
+
+// rateAfter is how long a load has to run before it has a rate.
+const rateAfter = 10 * time.Second
+
+// Progress is how far the phase of a load has come, and how fast it is.
+type Progress struct {
+	checkpoint.Sums
+	// Rate is in items a second over the last five minutes, and ETA the time the copy still needs.
+	// They are false where they are unknown.
+	Rate      float64
+	RateKnown bool
+	ETA       time.Duration
+	ETAKnown  bool
+	// Slowed is why it is not faster, in fixed words.
+	Slowed []string
+}
+
+// ProgressOf judges the parts of the phase that the table's load runs. A worker that has written
+// nothing for two leases says nothing about now.
+func ProgressOf(state checkpoint.TableState, parts []checkpoint.Part, now time.Time, lease time.Duration) Progress {
+	_, total := state.RunningPhase()
+	stage := state.Stage()
+	p := Progress{Sums: checkpoint.PartsDone(parts, total)}
+	paused := state.Load.Paused != "" && stage != checkpoint.StageNone && stage != checkpoint.StageOver // else of the load to come
+	if paused {
+		p.Slowed = append(p.Slowed, pausedText(state.Load.Paused))
+	}
+	live := false
+	for _, part := range parts {
+		fresh := now.Sub(part.WrittenAt) <= 2*lease
+		live = live || fresh
+		if cause := part.Trouble.Cause; fresh && part.Owner != "" && cause != "" && !slices.Contains(p.Slowed, cause) {
+			p.Slowed = append(p.Slowed, cause)
+		}
+	}
+	slices.Sort(p.Slowed)
+	if !live || paused {
+		return p
+	}
+	p.Rate, p.RateKnown = rate(parts, now)
+	if stage == checkpoint.StageCopying && p.RateKnown {
+		p.ETA, p.ETAKnown = backfill.ETA(p.Items, state.Load.Estimate, p.Rate, now.Sub(state.Load.StartedAt))
+	}
+	return p
+}
+
+// rate is what the parts made durable in the last minutes: each as much of its items as of its time
+// lies in there.
+func rate(parts []checkpoint.Part, now time.Time) (float64, bool) {
+	from, first, items := now.Add(-backfill.RateWindow), now, 0.0
+	for _, part := range parts {
+		begun, end := part.Begun, part.WrittenAt
+		if begun.IsZero() {
+			continue
+		}
+		if begun.Before(first) {
+			first = begun
+		}
+		if end.Before(from) {
+			continue
+		}
+		share := 1.0
+		if begun.Before(from) {
+			share = end.Sub(from).Seconds() / end.Sub(begun).Seconds()
+		}
+		items += share * float64(part.Items)
+	}
+	if first.Before(from) {
+		first = from
+	}
+	span := now.Sub(first)
+	if span < rateAfter {
+		return 0, false
+	}
+	return items / span.Seconds(), true
+}
+
+// pausedText says why a load is paused.
+func pausedText(why string) string {
+	switch why {
+	case checkpoint.PausedByOperator:
+		return "paused by an operator"
+	case checkpoint.PausedForHeadroom:
+		return "paused: the stream is close to dropping changes that are not applied"
+	}
+	return "paused: " + strings.ReplaceAll(why, "_", " ")
+}

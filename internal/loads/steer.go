@@ -1,0 +1,188 @@
+package loads
+
+import (
+	"context"
+	"crypto/rand"
+	_ "embed"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/cost"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
+)
+
+// Schema describes the document of -o json.
+//
+//go:embed backfill.schema.json
+var Schema []byte
+
+// Operator is somebody at a machine who looks at loads and steers them.
+type Operator struct {
+	*terminal.Console
+	Cfg     *config.Config
+	Allowed config.Allowed
+	With    string // flags of the commands that are named
+	Table   string // "" for all
+	DryRun  bool
+	Yes     bool
+	Waits   bool
+}
+
+// Show writes where the loads stand.
+func (o *Operator) Show(ctx context.Context) error {
+	t, in, err := o.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	if err := o.write(in.Judge(cost.Default(), o.With, time.Now())); err != nil || !o.Waits {
+		return err
+	}
+	return in.Wait(ctx, o.Console, o.With)
+}
+
+// Steer carries a request out, or with DryRun says what it would do.
+func (o *Operator) Steer(ctx context.Context, r Request) error {
+	r.Approve = o.Yes
+	if r.Action == ActionRedo && !o.Yes && !o.DryRun && !terminal.Interactive() {
+		return diag.BadUsage("replicator backfill redo asks before it begins, and there is no terminal", "add --yes")
+	}
+	if err := config.CheckEnvironment(o.Env, o.Allowed).Err(); err != nil {
+		return err
+	}
+	t, in, err := o.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	if in.ledger == nil {
+		return &diag.Error{Code: diag.LoadRefused, What: "there is no migration to steer", Cause: "no ledger of the name " + o.Cfg.Name + " is in table " + o.Cfg.State.Table,
+			Fix: "start `replicator run`, which copies the tables by itself"}
+	}
+	if err := preflight.SameCluster(ctx, in.ledger, t.Cluster); err != nil {
+		return explain(ctx, "cannot steer the loads of "+o.Cfg.Name, err)
+	}
+	if o.DryRun {
+		return o.rehearse(ctx, in, r)
+	}
+	if r.Approve, err = o.confirm(ctx, in, r); err != nil {
+		return err
+	}
+	decided := in.DecideAll(r)
+	if err := in.Carry(ctx, r, decided); err != nil {
+		return err
+	}
+	d := in.Judge(cost.Default(), o.With, time.Now())
+	d.Decided = decided
+	if err := o.write(d); err != nil {
+		return err
+	}
+	if refused := Refused(decided, o.Table == ""); refused != nil || !o.Waits {
+		return shown(refused)
+	}
+	return in.Wait(ctx, o.Console, o.With)
+}
+
+// Shown is an error of which the document on stdout has said everything.
+type Shown struct{ error }
+
+func (t Shown) Unwrap() error { return t.error }
+
+func shown(err error) error {
+	if err == nil {
+		return nil
+	}
+	return Shown{err}
+}
+
+func (o *Operator) open(ctx context.Context) (*preflight.Target, *Input, error) {
+	if err := preflight.KnownTable(o.Cfg, o.Table); err != nil {
+		return nil, nil, err
+	}
+	t, err := preflight.OpenTarget(ctx, o.Cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	if host, _ := o.Env("BIGTABLE_EMULATOR_HOST"); host != "" {
+		_, _ = fmt.Fprintf(o.Stderr, "%s EMULATOR at %s\n", preflight.TargetName(o.Cfg), host)
+	}
+	in, err := Read(ctx, o.Cfg, preflight.LedgerStore(t, o.Cfg), newID(), o.Table)
+	if err != nil {
+		_ = t.Close()
+		return nil, nil, err
+	}
+	return t, in, nil
+}
+
+// newID is unique to this start of the program: by it the ledger recognizes its own writes.
+func newID() string {
+	b := make([]byte, 8)
+	_, _ = rand.Read(b) // it never fails, says its documentation
+	return "operator-" + hex.EncodeToString(b)
+}
+
+func (o *Operator) write(d *Document) error {
+	if o.AsJSON() {
+		return o.WriteJSON(d)
+	}
+	return d.Render(o.Stdout)
+}
+
+// rehearse says what the request would do, and what a load is expected to take.
+func (o *Operator) rehearse(ctx context.Context, in *Input, r Request) error {
+	decided := in.DecideAll(r)
+	prices := cost.Default()
+	if slices.ContainsFunc(decided, func(d Decided) bool { return d.Action == ActionStart || d.Action == ActionRedo }) {
+		src, err := preflight.ConnectSource(ctx, o.Cfg)
+		if err == nil {
+			err = src.CheckEndpoints(o.Env, o.Allowed)
+		}
+		if err == nil {
+			err = in.Estimate(ctx, src.Tables, prices, decided)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	d := in.Judge(prices, o.With, time.Now())
+	d.DryRun, d.Decided = true, decided
+	if err := o.write(d); err != nil {
+		return err
+	}
+	return shown(Refused(decided, o.Table == ""))
+}
+
+// confirm asks before a generation ends, and before rows of a target are removed that this program
+// did not make.
+func (o *Operator) confirm(ctx context.Context, in *Input, r Request) (approved bool, err error) {
+	if o.Yes {
+		return true, nil
+	}
+	for _, t := range in.Tables {
+		question := ""
+		switch {
+		case r.Action == ActionRedo && t.Found:
+			question = fmt.Sprintf("Load everything of table %s again? It is not in sync until that is over.", t.Config.From)
+		case r.Action == ActionResume && StateOf(t.State) == StateApproval:
+			c := t.State.Load.Sweep.Counts
+			question = fmt.Sprintf("Sweep the target of table %s? It puts %s and removes %s.", t.Config.From, rows(c.Put), rows(c.Removed))
+			approved = true
+		}
+		if question == "" {
+			continue
+		}
+		if !terminal.Interactive() {
+			return false, diag.BadUsage("the sweep of table "+t.Config.From+" waits for an answer, and there is no terminal", "look at `replicator backfill status`, and add --yes")
+		}
+		if err := terminal.Confirm(ctx, os.Stdin, o.Stderr, question); err != nil {
+			return false, err
+		}
+	}
+	return approved, nil
+}

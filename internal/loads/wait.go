@@ -1,0 +1,93 @@
+package loads
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
+)
+
+// Ended reports whether the load of a table is over: loaded, and swept where that is needed. A
+// reason says why it cannot go on without somebody; again, that a load after a gap begins by
+// itself.
+func Ended(s checkpoint.TableState, again bool) (over bool, stuck string) {
+	state := StateOf(s)
+	asks, waits := s.AsksItself(false, again)
+	switch {
+	case state == StateApproval:
+		return false, "the sweep waits for your answer"
+	case s.Load.Paused == checkpoint.PausedByOperator && state != StateDone && state != StateNotStarted:
+		return false, pausedText(s.Load.Paused)
+	case s.NeedsLoad && (state == StateDone || state == StateNotStarted) && !asks:
+		return false, "the table needs a load (" + waits + "): " + s.Reason
+	case state == StateNotStarted:
+		return s.Generation > 0 && s.Base == s.Generation && !s.NeedsLoad, "" // else the first load begins by itself, soon
+	}
+	return !s.NeedsLoad && state == StateDone, ""
+}
+
+// verdict is the error of tables that cannot go on, with what leads on; nil if none is. Over says
+// that all loads are.
+func (in *Input) verdict(with string) (over bool, err error) {
+	if in.ledger == nil {
+		return false, &diag.Error{Code: diag.LoadWaits, What: "no load goes on", Cause: "the migration has not begun", Fix: "replicator run" + with}
+	}
+	var found diag.List
+	over = true
+	for _, t := range in.Tables {
+		ended, stuck := Ended(t.State, in.again())
+		over = over && ended
+		if stuck == "" {
+			continue
+		}
+		fix := "replicator backfill start --table " + t.Config.From + with
+		if step, ok := Next(t.State, in.again()); ok {
+			fix = "replicator " + step.Command + with
+		}
+		found = append(found, &diag.Error{Code: diag.LoadWaits, What: "the load of table " + t.Config.From + " does not go on", Cause: stuck, Fix: fix})
+	}
+	return over, found.Err()
+}
+
+// The times of a wait: between two readings of the ledger, and between two lines that say how far
+// it is.
+const (
+	lookEvery = 2 * time.Second
+	tellEvery = 10 * time.Second
+)
+
+// Wait waits until every load is over, and says how far they are. It ends at once when one cannot
+// go on without somebody, which is its error.
+func (in *Input) Wait(ctx context.Context, p *terminal.Console, with string) error {
+	ticker := time.NewTicker(lookEvery)
+	defer ticker.Stop()
+	var last time.Time
+	for {
+		if over, err := in.verdict(with); over || err != nil {
+			return err
+		}
+		if now := time.Now(); now.Sub(last) >= tellEvery {
+			last = now
+			for _, t := range in.Tables {
+				if over, _ := Ended(t.State, false); !over {
+					_, _ = fmt.Fprintln(p.Stderr, in.line(t, now))
+				}
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return terminal.Ended(ctx)
+		case <-ticker.C:
+		}
+		limited, cancel := context.WithTimeoutCause(ctx, preflight.ReadTime, preflight.ErrReadTime)
+		err := explain(limited, "cannot read the ledger in table "+in.Cfg.State.Table, in.refresh(limited))
+		cancel()
+		if err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,200 @@
+// Package targetload asks Cloud Monitoring how busy the clusters of the target are, so that loads
+// can wait for readers. It is one REST call; whatever prevents an answer is an answer too: "cannot
+// tell", with the reason, and then nothing is slowed.
+package targetload
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"golang.org/x/oauth2"
+	"golang.org/x/oauth2/google"
+)
+
+const (
+	// Endpoint is the service's own address.
+	// Source: https://cloud.google.com/monitoring/api/ref_v3/rest/v3/projects.timeSeries/list
+	Endpoint = "https://monitoring.googleapis.com"
+	// metric is the mean over a cluster's nodes, from 0 to 1.
+	// Source: https://cloud.google.com/monitoring/api/metrics_gcp_a_b (bigtable/cluster/cpu_load)
+	metric = "bigtable.googleapis.com/cluster/cpu_load"
+	// scope is the least that reads it, and Permission what the identity needs in the project;
+	// roles/monitoring.viewer has it.
+	scope      = "https://www.googleapis.com/auth/monitoring.read"
+	Permission = "monitoring.timeSeries.list"
+
+	// window is how far back points are asked for. The metric is sampled each minute, and a point
+	// may be four minutes old when it can first be seen.
+	window = 10 * time.Minute
+	// answerTime bounds a request, with the fetch of a token before it.
+	answerTime = 20 * time.Second
+	// maxAnswer bounds what is read: a page of an instance's clusters and ten points each is a few
+	// kilobytes.
+	maxAnswer = 1 << 20
+)
+
+// Reading is what is known of the target's load.
+type Reading struct {
+	// Known is false if it is unknown; Why then says why, in a few words.
+	Known bool
+	Why   string
+	// CPU is that of the busiest cluster, 0.7 for 70 %, at its newest point, which has the time At.
+	CPU     float64
+	Cluster string
+	At      time.Time
+}
+
+// Above reports whether the target is known to be busier than a share of its CPU.
+func (r Reading) Above(share float64) bool { return r.Known && r.CPU > share }
+
+// String is the reading for people.
+func (r Reading) String() string {
+	if !r.Known {
+		return "cannot tell: " + r.Why
+	}
+	return fmt.Sprintf("target CPU %.0f%% (cluster %s)", r.CPU*100, r.Cluster)
+}
+
+// Monitor asks for one instance, one task at a time. The zero value of what is optional is right in
+// production.
+type Monitor struct {
+	Project, Instance string
+	// Emulator is the address of an emulator, which has no monitoring; "" if the target is
+	// Bigtable.
+	Emulator string
+	// Endpoint is another address than Endpoint, and Client another client than one with the
+	// Application Default Credentials.
+	Endpoint string
+	Client   *http.Client
+}
+
+// Read asks for the load as of a time. It returns at the latest when ctx ends.
+func (m *Monitor) Read(ctx context.Context, now time.Time) Reading {
+	if m.Emulator != "" {
+		return unknown("an emulator has no Cloud Monitoring")
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	client, err := m.client(ctx)
+	if err != nil {
+		return unknown("no Google credentials: " + firstLine(err))
+	}
+	m.Client = client
+	answer, err := m.ask(ctx, client, now)
+	if err != nil {
+		return unknown(firstLine(err))
+	}
+	return newest(answer)
+}
+
+func unknown(why string) Reading { return Reading{Why: why} }
+
+// firstLine keeps a reason short: it becomes a line of a log.
+func firstLine(err error) string {
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return line
+}
+
+// client is made at the first use, so that credentials that come later are found.
+func (m *Monitor) client(ctx context.Context) (*http.Client, error) {
+	if m.Client != nil {
+		return m.Client, nil
+	}
+	credentials, err := google.FindDefaultCredentials(ctx, scope)
+	if err != nil {
+		return nil, err
+	}
+	// Tokens are fetched anew for as long as the process runs, beyond this request's context.
+	return oauth2.NewClient(context.WithoutCancel(ctx), credentials.TokenSource), nil
+}
+
+// series is an answer of the service, as far as it is used.
+type series struct {
+	TimeSeries []struct {
+		Resource struct {
+			Labels struct {
+				Cluster string `json:"cluster"`
+			} `json:"labels"`
+		} `json:"resource"`
+		Points []struct {
+			Interval struct {
+				EndTime time.Time `json:"endTime"`
+			} `json:"interval"`
+			Value struct {
+				Double *float64 `json:"doubleValue"`
+			} `json:"value"`
+		} `json:"points"`
+	} `json:"timeSeries"`
+	Error *struct {
+		Message string `json:"message"`
+	} `json:"error"`
+}
+
+func (m *Monitor) ask(ctx context.Context, client *http.Client, now time.Time) (series, error) {
+	base := m.Endpoint
+	if base == "" {
+		base = Endpoint
+	}
+	query := url.Values{
+		"filter":             {fmt.Sprintf(`metric.type = %q AND resource.labels.instance = %q`, metric, m.Instance)},
+		"interval.startTime": {now.Add(-window).UTC().Format(time.RFC3339)},
+		"interval.endTime":   {now.UTC().Format(time.RFC3339)},
+		"view":               {"FULL"},
+	}
+	address := base + "/v3/projects/" + url.PathEscape(m.Project) + "/timeSeries?" + query.Encode()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return series{}, err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		if wrapped := (*url.Error)(nil); errors.As(err, &wrapped) {
+			err = wrapped.Err // without the address, which says nothing to whoever reads it
+		}
+		return series{}, fmt.Errorf("cannot ask Cloud Monitoring: %w", err)
+	}
+	defer response.Body.Close()
+	var out series
+	err = json.NewDecoder(io.LimitReader(response.Body, maxAnswer)).Decode(&out)
+	switch {
+	case response.StatusCode == http.StatusForbidden:
+		return out, fmt.Errorf("no permission %s in project %s: %s", Permission, m.Project, out.message(response))
+	case response.StatusCode != http.StatusOK:
+		return out, fmt.Errorf("the request is refused by Cloud Monitoring: %s", out.message(response))
+	case err != nil:
+		return out, fmt.Errorf("cannot read the answer of Cloud Monitoring: %w", err)
+	}
+	return out, nil
+}
+
+// message is the reason that a refusal gives, else its status.
+func (s series) message(r *http.Response) string {
+	if s.Error != nil && s.Error.Message != "" {
+		return s.Error.Message
+	}
+	return r.Status
+}
+
+// newest takes the newest point of each cluster, and of these the highest.
+func newest(s series) Reading {
+	out := Reading{Why: fmt.Sprintf("Cloud Monitoring has no point of the instance's clusters within %s", window)}
+	for _, cluster := range s.TimeSeries {
+		var last Reading
+		for _, p := range cluster.Points {
+			if p.Value.Double != nil && (!last.Known || p.Interval.EndTime.After(last.At)) {
+				last = Reading{Known: true, CPU: *p.Value.Double, Cluster: cluster.Resource.Labels.Cluster, At: p.Interval.EndTime}
+			}
+		}
+		if last.Known && (!out.Known || last.CPU > out.CPU) {
+			out = last
+		}
+	}
+	return out
+}

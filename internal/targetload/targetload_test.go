@@ -1,0 +1,118 @@
+package targetload
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+var now = time.Date(2026, 11, 24, 10, 0, 0, 0, time.UTC)
+
+// monitoring serves one answer and keeps what it was asked.
+func monitoring(t *testing.T, status int, answer string) (*Monitor, *http.Request) {
+	t.Helper()
+	var asked http.Request
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = *r
+		w.WriteHeader(status)
+		_, _ = fmt.Fprint(w, answer)
+	}))
+	t.Cleanup(server.Close)
+	return &Monitor{Project: "example.com:shop", Instance: "prod", Endpoint: server.URL, Client: server.Client()}, &asked
+}
+
+func point(at time.Time, value string) string {
+	return fmt.Sprintf(`{"interval":{"startTime":%q,"endTime":%[1]q},"value":{%s}}`, at.Format(time.RFC3339Nano), value)
+}
+
+func cluster(name string, points ...string) string {
+	return fmt.Sprintf(`{"metric":{"type":"bigtable.googleapis.com/cluster/cpu_load"},"resource":{"type":"bigtable_cluster",
+		"labels":{"project_id":"p","instance":"prod","cluster":%q,"zone":"z"}},"metricKind":"GAUGE","valueType":"DOUBLE","points":[%s]}`, name, strings.Join(points, ","))
+}
+
+// Of each cluster the newest point counts, whatever the order, and of these the highest.
+func TestBusiestCluster(t *testing.T) {
+	m, asked := monitoring(t, http.StatusOK, `{"timeSeries":[`+strings.Join([]string{
+		cluster("a", point(now.Add(-2*time.Minute), `"doubleValue":0.42`), point(now.Add(-3*time.Minute), `"doubleValue":0.99`)),
+		cluster("b", point(now.Add(-5*time.Minute), `"doubleValue":0.1`), point(now.Add(-4*time.Minute), `"doubleValue":0.74`)),
+		cluster("c", point(now, `"int64Value":"7"`)),
+		cluster("d"),
+	}, ",")+`]}`)
+	r := m.Read(context.Background(), now)
+	if want := (Reading{Known: true, CPU: 0.74, Cluster: "b", At: now.Add(-4 * time.Minute)}); r != want {
+		t.Errorf("%+v", r)
+	}
+	if r.String() != "target CPU 74% (cluster b)" || !r.Above(0.7) || r.Above(0.74) {
+		t.Error(r)
+	}
+	if asked.URL.Path != "/v3/projects/example.com:shop/timeSeries" || asked.Method != http.MethodGet {
+		t.Error(asked.Method, asked.URL)
+	}
+	q := asked.URL.Query()
+	if q.Get("filter") != `metric.type = "bigtable.googleapis.com/cluster/cpu_load" AND resource.labels.instance = "prod"` ||
+		q.Get("interval.startTime") != "2026-11-24T09:50:00Z" || q.Get("interval.endTime") != "2026-11-24T10:00:00Z" || q.Get("view") != "FULL" {
+		t.Error(q)
+	}
+}
+
+// Whatever prevents an answer is an answer with its reason, and slows nothing.
+func TestCannotTell(t *testing.T) {
+	for _, c := range []struct {
+		status      int
+		answer, why string
+	}{
+		{http.StatusOK, `{}`, "Cloud Monitoring has no point of the instance's clusters within 10m0s"},
+		{http.StatusOK, `{"timeSeries":`, "cannot read the answer of Cloud Monitoring: unexpected EOF"},
+		{http.StatusForbidden, `{"error":{"code":403,"message":"Permission denied.","status":"PERMISSION_DENIED"}}`,
+			"no permission monitoring.timeSeries.list in project example.com:shop: Permission denied."},
+		{http.StatusForbidden, `<html>`, "no permission monitoring.timeSeries.list in project example.com:shop: 403 Forbidden"},
+		{http.StatusInternalServerError, `{"error":{"message":"later"}}`, "the request is refused by Cloud Monitoring: later"},
+	} {
+		m, _ := monitoring(t, c.status, c.answer)
+		r := m.Read(context.Background(), now)
+		if r.Known || r.Why != c.why || r.String() != "cannot tell: "+c.why || r.Above(0) {
+			t.Errorf("%+v, want %q", r, c.why)
+		}
+	}
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	m, _ := monitoring(t, http.StatusOK, `{}`)
+	if r := m.Read(ended, now); r.Known || r.Why != "cannot ask Cloud Monitoring: context canceled" {
+		t.Error(r)
+	}
+	if r := (&Monitor{Project: "p", Instance: "i", Emulator: "localhost:1"}).Read(ended, now); r.Known || r.Why != "an emulator has no Cloud Monitoring" {
+		t.Error(r)
+	}
+}
+
+// Credentials are those of the environment, looked for at each reading until there are some.
+func TestDefaultCredentials(t *testing.T) {
+	m, asked := monitoring(t, http.StatusOK, `{"timeSeries":[`+cluster("a", point(now, `"doubleValue":0.5`))+`]}`)
+	m.Client = nil
+	path := filepath.Join(t.TempDir(), "credentials.json")
+	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", path)
+	if r := m.Read(context.Background(), now); r.Known || !strings.HasPrefix(r.Why, "no Google credentials: ") {
+		t.Error(r)
+	}
+	tokens := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprint(w, `{"access_token":"granted","token_type":"Bearer","expires_in":3600}`)
+	}))
+	defer tokens.Close()
+	document := fmt.Sprintf(`{"type":"external_account","audience":"a","subject_token_type":"urn:ietf:params:oauth:token-type:jwt","token_url":%q,
+		"credential_source":{"file":%q}}`, tokens.URL, path+".token")
+	for name, content := range map[string]string{path: document, path + ".token": "subject"} {
+		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r := m.Read(context.Background(), now); !r.Known || r.CPU != 0.5 || asked.Header.Get("Authorization") != "Bearer granted" {
+		t.Errorf("%v, asked with %q", r, asked.Header.Get("Authorization"))
+	}
+}
