@@ -120,6 +120,7 @@ func referenceStateTable(t *testing.T) string {
 		"| key | record | written by |\n|---|---|---|\n"+
 		"| `<name>/pipeline` | the ledger itself | whoever is first |\n"+
 		"| `<name>/table/<source table>` | a source table | anyone, by compare-and-set |\n"+
+		"| `<name>/target/<target table>` | a target table: the fence's number | anyone, by compare-and-set |\n"+
 		"| `<name>/shard/<source table>/<stream label>/<shard>` | a shard | the holder of its lease |\n"+
 		"| `<name>/keeper/<source table>` | who looks after the table, and the progress of its copy | that worker |\n"+
 		"| `<name>/parked/<source table>/<hash of the key>/<version>` | a parked change, whole, in the family `parked` | workers; `replicator parked` |\n\n"+
@@ -128,7 +129,7 @@ func referenceStateTable(t *testing.T) string {
 		"and 4 digits; hop 0 is a load, its sequence the second of its read.")
 	declared := structsOf(t, "checkpoint")
 	for _, r := range []struct{ title, declared string }{
-		{"Every record", "header"}, {"The ledger", "pipeline"}, {"A source table", "TableState"}, {"A shard", "Shard"}, {"The keeper", "keeperRecord"},
+		{"Every record", "header"}, {"The ledger", "pipeline"}, {"A source table", "TableState"}, {"A target table", "Target"}, {"A shard", "Shard"}, {"The keeper", "keeperRecord"},
 	} {
 		fmt.Fprintf(b, "\n## %s\n", r.title)
 		if declared[r.declared] == nil {
