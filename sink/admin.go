@@ -15,8 +15,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Admin looks at tables, views and app profiles and creates what is missing. It never alters or drops what exists. It is the one
-// user of Bigtable's admin clients.
+// Admin looks at tables, views and app profiles and creates what is missing. It never alters what exists, and drops nothing but families of the fence. It
+// is the one user of Bigtable's admin clients.
 type Admin struct {
 	in       Instance
 	tables   *bigtable.AdminClient

@@ -55,7 +55,7 @@ func BenchmarkGuardedWrite(b *testing.B) {
 				sequence += 1000
 				rows += len(batch.Rows)
 				b.StartTimer()
-				if err := w.Write(context.Background(), &batch); err != nil {
+				if err := w.Write(context.Background(), sink.Unfenced(), &batch); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -47,7 +47,7 @@ type Row struct {
 	Gone transform.Version
 	// GoneAt is when the server wrote the tombstone, in microseconds since 1970.
 	GoneAt int64
-	// Cells are the cells of all families but ours, by family, then qualifier, then from newest to oldest.
+	// Cells are the cells of all families but ours (IsOwn), by family, then qualifier, then from newest to oldest.
 	Cells []transform.Cell
 	// Own are the other cells of our two families, in the same order: those of a witness row, for example.
 	Own []transform.Cell
@@ -96,6 +96,7 @@ func NewRow(key string, cells []transform.Cell) Row {
 			}
 		case c.Family == LiveFamily || c.Family == GoneFamily:
 			r.Own = append(r.Own, c)
+		case IsOwn(c.Family): // a fence's cell is gone with the write that made it
 		default:
 			r.Cells = append(r.Cells, c)
 		}

@@ -134,7 +134,7 @@ func TestH81_ARunParksWhatIsAlmostAsOldAsTombstones(t *testing.T) {
 	for i, age := range []time.Duration{cfg.State.TombstoneAge - imageMargin + time.Hour, cfg.State.TombstoneAge - imageMargin - time.Hour} {
 		b := transform.Fold(m, []cdc.Change{{Event: cdc.Insert, Sequence: cdc.SequenceOf(uint64(i + 1)), Time: time.Now().Add(-age), Keys: item, New: item}},
 			transform.Stamp{Generation: 1, Hop: 1})
-		if err := writer.Write(t.Context(), &b); err != nil {
+		if err := writer.Write(t.Context(), sink.Unfenced(), &b); err != nil {
 			t.Fatal(err)
 		}
 		// The older one comes first, and is the only one that is parked.
@@ -180,6 +180,7 @@ func TestARetryIsOfAllThatAnItemHasParked(t *testing.T) {
 	r := &sink.Repairer{Mapping: m, Rows: table, Table: table,
 		Item:       func(context.Context, attribute.Item) (attribute.Item, bool, error) { return image("now"), true, nil },
 		Current:    func(context.Context) (uint32, error) { return 1, nil },
+		Fence:      sinktest.NoFence,
 		Generation: func(context.Context, time.Time) (uint32, error) { return 1, nil }}
 	if got, err := d.RetryItem(t.Context(), r, records); err != nil || got.Outcome != parked.OutcomeStored || got.Records != 2 {
 		t.Fatalf("%+v, %v", got, err)

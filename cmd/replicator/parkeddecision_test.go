@@ -168,6 +168,7 @@ func TestARetryThatItsNextChangeMakesNeedless(t *testing.T) {
 		r := &sink.Repairer{Mapping: m, Rows: table, Table: table,
 			Item:       func(context.Context, attribute.Item) (attribute.Item, bool, error) { return item, true, nil },
 			Current:    func(context.Context) (uint32, error) { return current, nil },
+			Fence:      sinktest.NoFence,
 			Generation: func(context.Context, time.Time) (uint32, error) { return 1, nil }}
 		got, err := d.RetryItem(t.Context(), r, []parked.Record{{Ref: sink.RefOf(record), Parked: record}})
 		if err != nil || got.Outcome != parked.OutcomeChanged || got.Reason == nil || !strings.Contains(*got.Reason, want.Error()) {

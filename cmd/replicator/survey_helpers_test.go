@@ -59,7 +59,7 @@ func parkedAndHealed(t *testing.T, cfg *config.Config, to *preflight.Target, m *
 	}
 	change.Sequence = cdc.SequenceOf(number + 1)
 	after := transform.Fold(m, []cdc.Change{change}, stamp)
-	if err := sink.NewWriter(sink.Options{Table: to.Data, Rows: to.Data, Parking: parking}).Write(t.Context(), &after); err != nil {
+	if err := sink.NewWriter(sink.Options{Table: to.Data, Rows: to.Data, Parking: parking}).Write(t.Context(), sink.Unfenced(), &after); err != nil {
 		t.Fatal(err)
 	}
 	return parking

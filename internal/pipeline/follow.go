@@ -10,6 +10,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
@@ -98,7 +99,7 @@ func (t *table) read(stop, ctx context.Context, reader *cdc.Reader, from cdc.Pos
 func (t *table) write(ctx context.Context, batch *transform.Batch, changes []cdc.Change, hand *hand) error {
 	rows, open, since := len(batch.Rows), len(batch.Rows), task.Mono(ctx)
 	err := t.retry(ctx, "write", func(ctx context.Context) error {
-		err := t.Writer.Write(ctx, batch)
+		err := t.Writer.Write(ctx, sink.Unfenced(), batch)
 		if len(batch.Rows) < open {
 			open, since = len(batch.Rows), task.Mono(ctx)
 		}

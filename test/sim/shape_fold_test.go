@@ -67,7 +67,7 @@ func newMemory(t *testing.T, s *shape) *memory {
 func (m *memory) execute(rows []transform.RowMutation) {
 	m.Helper()
 	for i := range rows {
-		if _, err := sink.Execute(context.Background(), &m.Memory, &m.Memory, &rows[i]); err != nil {
+		if _, err := sink.Execute(context.Background(), sink.Unfenced(), &m.Memory, &m.Memory, &rows[i]); err != nil {
 			m.Fatal(err)
 		}
 	}
