@@ -75,6 +75,8 @@ type Table struct {
 	Generation       *uint32           `json:"generation"`
 	NeedsLoad        bool              `json:"needs_load"`
 	NeedsLoadReason  *string           `json:"needs_load_reason"`
+	Fence            *string           `json:"fence"`        // "kept" or "withheld", which is: late writes are not refused; null before the first number
+	FenceReason      *string           `json:"fence_reason"` // why it is withheld
 	Gaps             int               `json:"gaps"`
 	LastGap          *gapStatus        `json:"last_gap"`
 	Copy             copyStatus        `json:"copy"`
@@ -140,7 +142,8 @@ type TableInput struct {
 	Shards   []checkpoint.Shard
 	Parked   int
 	Seat     SeatInput
-	findings []targetFinding // where it was looked
+	Targets  []checkpoint.Target // that the ledger knows
+	findings []targetFinding     // where it was looked
 	// listings are read only where a shard's children are not known, or not read yet.
 	Listings checkpoint.Listings
 }
@@ -185,6 +188,7 @@ func (m *Document) Add(c config.Table, in TableInput) {
 			t.LastGap = &gapStatus{At: last.At.UTC(), Shard: Known(last.Shard), Reason: last.Reason}
 		}
 		t.undeclared(in)
+		t.fenced(in)
 		t.Copy = copyOf(in.State, in.Seat, m.At, m.lease)
 		t.Phase = PhaseCopy
 		// A table that needs a load is never in sync, whatever else holds.
@@ -373,6 +377,9 @@ func (m *Document) advise(started bool) {
 		}
 		for _, trouble := range t.Troubles {
 			m.next(look, fmt.Sprintf("%s: %s", t.Source, trouble.text(m.At)))
+		}
+		if t.FenceReason != nil {
+			m.next("plan --print-iam gcp", fmt.Sprintf("%s: late writes are not fenced: %s", t.Source, *t.FenceReason))
 		}
 		if t.LongGone && t.group == "" {
 			m.next("lint", t.Source+" does not exist any more: take it out of the configuration, or create it again")
