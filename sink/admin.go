@@ -260,6 +260,8 @@ type Lacks struct {
 	NoViews  bool         // the service knows no authorized views, so that none can be made
 	// Ageing are the families that exist with an age rule that was not declared (CollectsItems).
 	Ageing []*SchemaError
+	// Protected: the service drops no family of the table, those of the fence neither.
+	Protected bool
 }
 
 // Lacks looks what a table lacks, and changes nothing. The error has everything at once that is there and unfit: *SchemaError for
@@ -280,7 +282,7 @@ func (a *Admin) Lacks(ctx context.Context, spec TableSpec) (Lacks, error) {
 		return Lacks{}, classifyControl("GetTable", err)
 	}
 	var (
-		l      Lacks
+		l      = Lacks{Protected: info.DeletionProtection == bigtable.Protected}
 		unfit  []error
 		schema *SchemaError
 	)

@@ -190,7 +190,14 @@ func (pl *planner) examinePermissions(ctx context.Context) (string, error) {
 	if note != "" {
 		return "", preflight.Untold("unknown: " + note)
 	}
-	if lacks := role.Lacking(has); len(lacks) > 0 {
+	lacks := role.Lacking(has)
+	if len(lacks) == 1 && lacks[0] == policy.FencePermission && !pl.Cfg.Target.CreateMissing && !pl.flags.apply {
+		pl.iam().GCP = lacks
+		pl.warn(&diag.Error{Code: diag.FenceWithheld, What: "fence: withheld: late writes to " + preflight.TargetName(pl.Cfg) + " would not be refused",
+			Cause: "the permission " + policy.FencePermission + " is missing"})
+		return fmt.Sprintf("all but %s are granted", policy.FencePermission), nil
+	}
+	if len(lacks) > 0 {
 		pl.iam().GCP = lacks
 		return "", &diag.Error{Code: diag.TargetDenied, What: "permissions are missing on " + preflight.TargetName(pl.Cfg), Cause: strings.Join(lacks, ", "),
 			Fix: "grant the role that `replicator plan --print-iam gcp` prints"}
@@ -216,6 +223,10 @@ func (pl *planner) examineTables(ctx context.Context, all preflight.Samples) {
 				return "", err
 			}
 			text := pl.addMissing(spec, lacks)
+			if lacks.Protected && spec.Name != pl.Cfg.State.Table {
+				pl.warn(&diag.Error{Code: diag.FenceWithheld, What: "fence: withheld: late writes to table " + spec.Name + " would not be refused",
+					Cause: "the table is protected against deletion, and its families with it"})
+			}
 			for _, family := range lacks.Ageing {
 				pl.warn(preflight.ExplainAgeing(family))
 				text += "; " + preflight.AgeingText(family)
@@ -245,6 +256,9 @@ func (pl *planner) examineLedger(ctx context.Context) error {
 		}
 	}
 	for i, t := range l.Tables {
+		if why := withheld(l.Inputs[i].Targets); why != "" {
+			pl.warn(&diag.Error{Code: diag.FenceWithheld, What: "fence: withheld: late writes of table " + t.From + " are not refused", Cause: why})
+		}
 		switch in := l.Inputs[i]; {
 		case l.MappingDiffers(i):
 			pl.warn(&diag.Error{Code: diag.MappingChanged, What: "run refuses table " + t.From + ": " + status.DifferentMapping,
@@ -257,6 +271,16 @@ func (pl *planner) examineLedger(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// withheld is why one of the targets has no fence; "" if all have.
+func withheld(targets []checkpoint.Target) string {
+	for _, t := range targets {
+		if t.Withheld != "" {
+			return t.Withheld
+		}
+	}
+	return ""
 }
 
 // examineCluster warns if the app profile leads to another cluster than the ledger was kept in (H46).
