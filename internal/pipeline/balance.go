@@ -1,7 +1,6 @@
 package pipeline
 
 import (
-	"context"
 	"maps"
 	"slices"
 	"sync"
@@ -80,25 +79,25 @@ func (s *shares) tried(now time.Duration) {
 // even takes one shard over from a worker that holds at least two more than this one. The worker notices with its next write to the shard's
 // row; what it still writes to the target is what this one writes as well, under the same versions. Which shard it is is left to chance, so
 // that busy ones spread. With Once nothing is taken over: a shard that goes from one to the other is empty for no time again.
-func (t *table) even(stop context.Context, g *task.Group, mine *nameSet, held []checkpoint.Available, v view) error {
-	ctx := g.Context()
-	t.shares.see(t.source, held)
-	if t.Once {
+func (a *assigner) even(mine *holdings, held []checkpoint.Available, v view) error {
+	ctx := mine.life.work
+	a.shares.see(a.source, held)
+	if a.once != nil {
 		return nil
 	}
 	now := task.Mono(ctx)
-	busiest := t.shares.busiest(t.source, t.Ledger.Worker(), now, t.Ledger.Lease(), t.Timing.Pass)
+	busiest := a.shares.busiest(a.source, a.ledger.Worker(), now, a.ledger.Lease(), a.timing.Pass)
 	theirs := slices.DeleteFunc(slices.Clone(held), func(h checkpoint.Available) bool { return h.Shard.Owner != busiest })
 	if busiest == "" || len(theirs) == 0 {
 		return nil
 	}
-	t.shares.tried(now)
+	a.shares.tried(now)
 	chosen := theirs[min(int(task.Rand(ctx)*float64(len(theirs))), len(theirs)-1)]
 	// Who cannot reach the source, or may not read it, must not take shards from one that can.
 	at := cdc.Position{After: chosen.Shard.Position}
-	if _, err := t.Open(chosen.Shard.StreamARN).Seek(ctx, chosen.Shard.ID, at); err != nil {
-		t.events.Retry(t.source, "take a shard over", t.Timing.Pass, err)
+	if _, err := a.open(chosen.Shard.StreamARN).Seek(ctx, chosen.Shard.ID, at); err != nil {
+		a.events.Retry(a.source, "take a shard over", a.timing.Pass, err)
 		return nil
 	}
-	return t.lease(stop, g, mine, chosen, v)
+	return a.lease(mine, chosen, v)
 }

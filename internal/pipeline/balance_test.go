@@ -54,16 +54,15 @@ func TestSharesOfATableThatIsLeft(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := &Options{Ledger: ledger, shares: &shares{}}
-	left := &table{Options: o, source: "Orders", board: newBoard()}
-	o.shares.see("Orders", heldBy(map[string]int{"a": 8}))
-	stop, cancel := context.WithCancelCause(t.Context())
+	left := newRig(ledger, Table{}).table().assigner
+	left.shares.see("Orders", heldBy(map[string]int{"a": 8}))
+	drain, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("left"))
-	if err := left.assign(stop, t.Context(), func() {}); err != nil {
+	if err := left.assign(lifecycle{drain: drain, work: t.Context()}, func() {}); err != nil {
 		t.Fatal(err)
 	}
-	if len(o.shares.tables) != 0 {
-		t.Errorf("what is known of others: %v", o.shares.tables)
+	if len(left.shares.tables) != 0 {
+		t.Errorf("what is known of others: %v", left.shares.tables)
 	}
 }
 
@@ -80,17 +79,18 @@ func (u *unread) Seek(context.Context, string, cdc.Position) (cdc.Iterator, erro
 
 // One shard is taken over in a pass by the whole process, whichever of its tables looks, and whether that succeeds or not.
 func TestOneTryInAPass(t *testing.T) {
-	listed(t, &pagedStream{}, func(ctx context.Context, k *rounds, state checkpoint.TableState) {
+	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, state checkpoint.TableState) {
 		source := &unread{}
-		k.Open, k.shares, k.Timing = func(string) cdc.Source { return source }, &shares{}, Timing{}.orDefault(k.Ledger.Lease())
-		other := &table{Options: k.Options, source: "Users", events: k.events, board: newBoard()}
-		g := task.NewGroup(ctx, 0)
+		k.Open, k.Timing = func(string) cdc.Source { return source }, Timing{}.orDefault(k.Ledger.Lease())
+		first, mine := k.table().assigner, newHoldings(until(ctx), func() {})
+		other := *first
+		other.common = &common{retrier: &retrier{source: "Users", events: k.Events}, ledger: k.Ledger, timing: k.Timing}
 		pass := func(after time.Duration, want int) {
 			if err := task.Sleep(ctx, after); err != nil {
 				t.Error(err)
 			}
-			for _, tb := range []*table{k.table, other} {
-				if err := tb.even(ctx, g, &nameSet{names: map[string]bool{}}, heldBy(map[string]int{"a": 8}), view{state: state}); err != nil {
+			for _, a := range []*assigner{first, &other} {
+				if err := a.even(mine, heldBy(map[string]int{"a": 8}), view{state: state}); err != nil {
 					t.Error(err)
 				}
 			}
@@ -102,7 +102,7 @@ func TestOneTryInAPass(t *testing.T) {
 		pass(k.Ledger.Lease(), 1)
 		pass(k.Timing.Pass/2, 1)
 		pass(k.Timing.Pass/2, 2)
-		if err := g.Wait(); err != nil {
+		if err := mine.tasks.Wait(); err != nil {
 			t.Error(err)
 		}
 	})

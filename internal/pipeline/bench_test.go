@@ -47,12 +47,12 @@ func BenchmarkPage(b *testing.B) {
 			ctx := context.Background()
 			lease := service.lease(b, t)
 			rows := 0
-			t.events.Applied = func(_ string, _ Tally, n int) { rows += n }
+			t.Events.Applied = func(_ string, _ Tally, n int) { rows += n }
 			service.left = b.N
 			reader := &cdc.Reader{Source: service.source(), Shard: "s"}
 			b.ReportAllocs()
 			b.ResetTimer()
-			if err := t.follow(ctx, ctx, lease, reader, time.Time{}); err != nil {
+			if err := t.table().follower.follow(until(ctx), lease, reader, time.Time{}); err != nil {
 				b.Fatal(err)
 			}
 			records := float64(b.N * pageSize)
@@ -120,7 +120,7 @@ func (p *pages) page() string {
 }
 
 // table is a table whose target is a Bigtable server in this process.
-func (p *pages) table(b *testing.B, options ...grpc.ServerOption) *table {
+func (p *pages) table(b *testing.B, options ...grpc.ServerOption) *rig {
 	b.Helper()
 	server, err := bttest.NewServer("localhost:0", options...)
 	if err != nil {
@@ -155,9 +155,9 @@ func (p *pages) table(b *testing.B, options ...grpc.ServerOption) *table {
 	if err != nil {
 		b.Fatal(err)
 	}
-	o := &Options{Ledger: ledger, Writer: sink.NewWriter(sink.Options{Table: target, Parking: noParking{}}), Events: Events{}.orSilent()}
-	o.Timing = o.Timing.orDefault(ledger.Lease())
-	return newTable(o, Table{Mapping: mapping}, func(error) {})
+	k := newRig(ledger, Table{Mapping: mapping})
+	k.Writer, k.Timing = sink.NewWriter(sink.Options{Table: target, Parking: noParking{}}), Timing{}.orDefault(ledger.Lease())
+	return k
 }
 
 // noParking refuses to park.
@@ -171,7 +171,7 @@ func (noParking) Supersede(context.Context, string, string, transform.Version) e
 
 func (noParking) Count(context.Context, int) (int, error) { return 0, nil }
 
-func (p *pages) lease(b *testing.B, t *table) *checkpoint.Lease {
+func (p *pages) lease(b *testing.B, t *rig) *checkpoint.Lease {
 	b.Helper()
 	ctx := context.Background()
 	if _, err := t.Ledger.UpdateTable(ctx, "Orders", func(s *checkpoint.TableState) error {

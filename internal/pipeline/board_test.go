@@ -86,13 +86,13 @@ func TestReadmittedTableCounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := &rounds{table: &table{Options: &Options{Ledger: ledger}, Table: Table{Joined: true}, source: "Orders", events: Events{}.orSilent(), board: newBoard()}}
-	if err := setAside(ctx, ledger, k.events, "Orders", "why"); err != nil {
+	k := newRig(ledger, Table{Joined: true})
+	if err := setAside(ctx, ledger, k.Events, "Orders", "why"); err != nil {
 		t.Fatal(err)
 	}
-	k.board.setAside(true)
-	if err := k.readmit(ctx); err != nil || k.board.isAside() {
-		t.Errorf("the board says that it is aside: %v, %v", k.board.isAside(), err)
+	k.table().board.setAside(true)
+	if err := k.reconciler().readmit(ctx); err != nil || k.table().board.isAside() {
+		t.Errorf("the board says that it is aside: %v, %v", k.table().board.isAside(), err)
 	}
 	if state, _, err := ledger.Table(ctx, "Orders"); err != nil || state.Aside.Reason != "" {
 		t.Errorf("the ledger says that it is aside: %+v, %v", state.Aside, err)

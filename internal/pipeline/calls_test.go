@@ -96,13 +96,13 @@ func (throttledStream) ListPage(context.Context, string, string) (cdc.ListingPag
 
 // TestH24_WhoDoesNotAnswerIsNotOver: a stream that does not answer for the moment has not ended, and an old answer of its table's is not believed for that.
 func TestH24_WhoDoesNotAnswerIsNotOver(t *testing.T) {
-	listed(t, &pagedStream{}, func(ctx context.Context, k *rounds, state checkpoint.TableState) {
+	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, state checkpoint.TableState) {
 		k.Open = func(string) cdc.Source { return throttledStream{} }
-		if over, err := k.over(ctx, state); over || !cdc.Is(err, cdc.Throttled) {
+		if over, err := k.reconciler().over(ctx, state); over || !cdc.Is(err, cdc.Throttled) {
 			t.Errorf("over %v, %v", over, err)
 		}
 		k.Open = func(string) cdc.Source { return endedStream{} }
-		if over, err := k.over(ctx, state); !over || err != nil {
+		if over, err := k.reconciler().over(ctx, state); !over || err != nil {
 			t.Errorf("gone: over %v, %v", over, err)
 		}
 	})
@@ -131,13 +131,13 @@ func TestWhatWasAppliedIsTold(t *testing.T) {
 // ledger says, and is left two days after that.
 func TestADroppedTableStaysAside(t *testing.T) {
 	mapping := ordersMapping(t)
-	listed(t, &pagedStream{}, func(ctx context.Context, k *rounds, _ checkpoint.TableState) {
+	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, _ checkpoint.TableState) {
 		k.Mapping, k.Joined, k.Database, k.Witness = mapping, true, dropped{}, func(string) checkpoint.Store { return &checkpointtest.Memory{} }
-		if err := setAside(ctx, k.Ledger, k.events, "Orders", GoneReason); err != nil {
+		if err := setAside(ctx, k.Ledger, k.Events, "Orders", GoneReason); err != nil {
 			t.Error(err)
 		}
 		since := task.Now(ctx)
-		err := errors.Join(task.Sleep(ctx, time.Minute), k.complete(ctx))
+		err := errors.Join(task.Sleep(ctx, time.Minute), k.reconciler().complete(until(ctx)))
 		state, _, errTable := k.Ledger.Table(ctx, "Orders")
 		if !errors.Is(err, errGone) || errTable != nil || state.Aside.Reason != GoneReason || !state.Aside.Since.Equal(since) {
 			t.Errorf("%+v, %v, %v", state.Aside, err, errTable)

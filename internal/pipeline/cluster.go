@@ -12,31 +12,37 @@ import (
 // context ends, without a word.
 const clusterTime = 20 * time.Second
 
-// watchCluster asks which cluster the target is, at once and then every Timing.List, until stop ends. It fails when that is another one than before
+// clusterWatch watches that the target stays in one cluster.
+type clusterWatch struct {
+	*common // of no table
+	ask     func(ctx context.Context) (string, error)
+}
+
+// run asks which cluster the target is, at once and then every Timing.List, until a drain begins. It fails when that is another one than before
 // (H46).
 //
 // It is a task of its own, and not a step of the keepers: they may read, and must list shards, however long the control plane, which is another service
 // than the one that takes writes, does not answer.
-func (t *table) watchCluster(stop context.Context) error {
-	for stop.Err() == nil {
-		err := t.retry(stop, "ask for the cluster of the target", t.checkCluster)
-		if err != nil && stop.Err() == nil {
-			return t.end(err)
+func (w *clusterWatch) run(life lifecycle) error {
+	for !life.draining() {
+		err := w.retry(life, "ask for the cluster of the target", w.check)
+		if err != nil && !life.draining() {
+			return w.end(err)
 		}
-		_ = task.Sleep(stop, t.Timing.List)
+		_ = task.Sleep(life.drain, w.timing.List)
 	}
 	return nil
 }
 
-func (t *table) checkCluster(ctx context.Context) error {
+func (w *clusterWatch) check(ctx context.Context) error {
 	limited, cancel := task.WithTimeout(ctx, clusterTime)
 	defer cancel()
-	cluster, err := t.Cluster(limited)
+	cluster, err := w.ask(limited)
 	if err != nil {
 		if limited.Err() != nil && ctx.Err() == nil {
 			return fmt.Errorf("no answer within %s: %w", clusterTime, err)
 		}
 		return err
 	}
-	return t.Ledger.CheckCluster(ctx, cluster)
+	return w.ledger.CheckCluster(ctx, cluster)
 }

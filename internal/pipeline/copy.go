@@ -17,39 +17,62 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
+// loader copies the items that the table already holds.
+type loader struct {
+	*common
+	applier   applier
+	mapping   *transform.Mapping
+	database  Database
+	witnesses *witnesses
+	assigner  *task.Bell // with Once it waits for the load
+
+	wanted   bool // the table is to be loaded
+	joined   bool // by a pattern: it is left when it is dropped
+	segments int  // how many scans run side by side
+	rows     func() *backfill.Throttle
+	meter    backfill.Meter // of the load that runs here; Save, which is never called twice at once, adds to it
+}
+
+// loadStore keeps how far a load has come; *checkpoint.Keeper is one.
+type loadStore interface {
+	Scan() []byte
+	SaveScan(ctx context.Context, progress []byte, pace checkpoint.Pace) error
+}
+
 // copy loads the items the table already holds, once: after every root of the stream was read at the horizon, so that no change
 // falls between the image and the stream.
-func (t *table) copy(stop, ctx context.Context, keeper *checkpoint.Keeper) error {
-	if !t.Copy {
+func (l *loader) copy(life lifecycle, store loadStore) error {
+	if !l.wanted {
 		return nil
 	}
-	state, err := t.admitted(stop, ctx)
-	if err != nil || stop.Err() != nil || state.Loaded() || state.NeedsLoad {
+	ctx := life.work
+	state, err := l.admitted(life)
+	if err != nil || life.draining() || state.Loaded() || state.NeedsLoad {
 		return err
 	}
-	state, err = t.begin(stop, ctx, state)
-	if errors.Is(err, sink.ErrFenced) || stop.Err() != nil && !fatal(err) {
+	state, err = l.begin(life, state)
+	if errors.Is(err, sink.ErrFenced) || life.draining() && !fatal(err) {
 		return nil // as below
 	}
 	if err != nil {
 		return err
 	}
-	progress, err := t.progress(stop, ctx, keeper, state.Generation)
-	if err != nil && stop.Err() != nil {
+	progress, err := l.progress(life, store, state.Generation)
+	if err != nil && life.draining() {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	t.meter = backfill.Meter{}
-	t.meter.Add(task.Mono(ctx), progress.Items)
-	t.events.CopyStarted(t.source, state.Load.Estimate, progress.Items)
-	defer t.events.CopyLeft(t.source)
-	scan := t.scan(stop, ctx, state.Generation, keeper)
-	scan.Source = stoppable{t.Database, stop}
+	l.meter = backfill.Meter{}
+	l.meter.Add(task.Mono(ctx), progress.Items)
+	l.events.CopyStarted(l.source, state.Load.Estimate, progress.Items)
+	defer l.events.CopyLeft(l.source)
+	scan := l.scan(life, state.Generation, store)
+	scan.Source = stoppable{l.database, life.drain}
 	progress, err = scan.Run(ctx, progress)
 	if err == nil {
-		err = t.loaded(stop, ctx, state, progress)
+		err = l.loaded(life, state, progress)
 	}
 	switch {
 	case fatal(err): // whatever else has failed beside it
@@ -57,7 +80,7 @@ func (t *table) copy(stop, ctx context.Context, keeper *checkpoint.Keeper) error
 		return nil // between two pages, with the progress saved
 	case errors.Is(err, sink.ErrFenced):
 		return nil // the generation rose: the table needs another load than this
-	case stop.Err() != nil:
+	case life.draining():
 		return nil // a stop ends the waits between attempts, and the last attempt had failed
 	}
 	return err
@@ -65,22 +88,22 @@ func (t *table) copy(stop, ctx context.Context, keeper *checkpoint.Keeper) error
 
 // progress is how far the copy came before. One that cannot be read is a trouble of the seat until somebody mends it, by a version that
 // reads it, for example: a copy from the beginning would hide that the ledger is damaged.
-func (t *table) progress(stop, ctx context.Context, keeper *checkpoint.Keeper, generation uint32) (p backfill.Progress, err error) {
-	err = t.retryUntil(stop, ctx, "read the copy's progress", func(context.Context) error {
-		p, err = backfill.ReadProgress(keeper.Scan(), generation)
+func (l *loader) progress(life lifecycle, store loadStore, generation uint32) (p backfill.Progress, err error) {
+	err = l.retry(life, "read the copy's progress", func(context.Context) error {
+		p, err = backfill.ReadProgress(store.Scan(), generation)
 		return err
 	})
 	return p, err
 }
 
-// copyWhileThere is copy of a table that may be dropped meanwhile: a named one is kept all the same, as long as its stream can be read.
-func (t *table) copyWhileThere(stop, ctx context.Context, keeper *checkpoint.Keeper) error {
+// run is copy of a table that may be dropped meanwhile: a named one is kept all the same, as long as its stream can be read.
+func (l *loader) run(life lifecycle, store loadStore) error {
 	for {
-		err := t.copy(stop, ctx, keeper)
-		if t.Joined || !cdc.Is(err, cdc.NotFound) || !gone(t.Database.Describe(ctx, t.source)) {
+		err := l.copy(life, store)
+		if l.joined || !cdc.Is(err, cdc.NotFound) || !gone(l.database.Describe(life.work, l.source)) {
 			return err
 		}
-		if task.SleepWithin(ctx, stop, t.Timing.List) != nil {
+		if life.rest(l.timing.List) != nil {
 			return nil
 		}
 	}
@@ -89,34 +112,34 @@ func (t *table) copyWhileThere(stop, ctx context.Context, keeper *checkpoint.Kee
 // errStopped ends a scan when the process is asked to stop.
 var errStopped = errors.New("asked to stop")
 
-// stoppable gives no further page once stop has ended.
+// stoppable gives no further page once a drain has begun.
 type stoppable struct {
 	backfill.ScanSource
-	stop context.Context
+	drain context.Context
 }
 
 func (s stoppable) Scan(ctx context.Context, table string, segment, total int, after attribute.Item, limit int) (backfill.ScanPage, error) {
-	if s.stop.Err() != nil {
+	if s.drain.Err() != nil {
 		return backfill.ScanPage{}, errStopped
 	}
 	return s.ScanSource.Scan(ctx, table, segment, total, after, limit)
 }
 
 // admitted waits until a load may begin, or need not.
-func (t *table) admitted(stop, ctx context.Context) (checkpoint.TableState, error) {
+func (l *loader) admitted(life lifecycle) (checkpoint.TableState, error) {
 	for {
 		var v view
-		err := t.retry(ctx, "look at the ledger", func(ctx context.Context) (err error) {
-			v, err = t.look(ctx)
+		err := l.retry(life.finishing(), "look at the ledger", func(ctx context.Context) (err error) {
+			v, err = l.look(ctx)
 			return err
 		})
 		if err != nil || v.state.Loaded() || v.state.NeedsLoad {
 			return v.state, err
 		}
-		if checkpoint.Admissible(v.state, v.shards, t.Ledger.ServiceTime(ctx)) == nil {
+		if checkpoint.Admissible(v.state, v.shards, l.ledger.ServiceTime(life.work)) == nil {
 			return v.state, nil
 		}
-		if task.SleepWithin(ctx, stop, t.Timing.Pass) != nil {
+		if life.rest(l.timing.Pass) != nil {
 			return v.state, nil
 		}
 	}
@@ -124,10 +147,10 @@ func (t *table) admitted(stop, ctx context.Context) (checkpoint.TableState, erro
 
 // begin notes when the load began, unless it goes on. The generation must still be the one that was looked at: a gap that was declared since
 // asks for another load than this, and what was admissible then may not be now.
-func (t *table) begin(stop, ctx context.Context, state checkpoint.TableState) (checkpoint.TableState, error) {
+func (l *loader) begin(life lifecycle, state checkpoint.TableState) (checkpoint.TableState, error) {
 	var d backfill.Description
-	err := t.retryUntil(stop, ctx, "describe the table", func(ctx context.Context) (err error) {
-		if d, err = t.Database.Describe(ctx, t.source); err == nil && d.At.IsZero() {
+	err := l.retry(life, "describe the table", func(ctx context.Context) (err error) {
+		if d, err = l.database.Describe(ctx, l.source); err == nil && d.At.IsZero() {
 			err = errTimeless
 		}
 		return err
@@ -137,8 +160,8 @@ func (t *table) begin(stop, ctx context.Context, state checkpoint.TableState) (c
 	}
 	now := d.At // the service's clock, which the first reads are told by as well
 	generation := state.Generation
-	err = t.retryUntil(stop, ctx, "begin the copy", func(ctx context.Context) (err error) {
-		state, err = t.Ledger.UpdateTable(ctx, t.source, func(s *checkpoint.TableState) error {
+	err = l.retry(life, "begin the copy", func(ctx context.Context) (err error) {
+		state, err = l.ledger.UpdateTable(ctx, l.source, func(s *checkpoint.TableState) error {
 			if s.Generation != generation {
 				return errRaised
 			}
@@ -152,36 +175,32 @@ func (t *table) begin(stop, ctx context.Context, state checkpoint.TableState) (c
 	return state, err
 }
 
-func (t *table) scan(stop, ctx context.Context, generation uint32, keeper *checkpoint.Keeper) *backfill.Scan {
-	rows := t.Rows
-	if rows == nil {
-		rows = backfill.NewThrottle(t.RowsPerSecond)
-	}
+func (l *loader) scan(life lifecycle, generation uint32, store loadStore) *backfill.Scan {
 	return &backfill.Scan{
-		Table: t.source, Generation: generation, Segments: t.Segments,
-		Rows: rows,
+		Table: l.source, Generation: generation, Segments: l.segments,
+		Rows: l.rows(),
 		Write: func(ctx context.Context, items []attribute.Item, readAt time.Time) error {
-			batch := transform.Load(t.Mapping, items, generation, readAt)
+			batch := transform.Load(l.mapping, items, generation, readAt)
 			batch.Read = transform.Reading{At: readAt, Mono: task.Mono(ctx)}
-			return t.write(ctx, &batch, nil, new(hand)) // the scan bounds its pages itself
+			return l.applier.write(life.within(ctx), &batch, nil, new(hand)) // the scan bounds its pages itself
 		},
-		Save: func(ctx context.Context, p backfill.Progress) error { return t.save(ctx, keeper, p) },
+		Save: func(ctx context.Context, p backfill.Progress) error { return l.save(ctx, store, p) },
 		Retry: func(ctx context.Context, op func(ctx context.Context) error) error {
-			return t.retryUntil(stop, ctx, "copy", op)
+			return l.retry(life.within(ctx), "copy", op)
 		},
 		Events: backfill.Events{
-			Copied:    func(items int) { t.events.Copied(t.source, int64(items)) },
-			Throttled: func(waited time.Duration) { t.waited(ctx, limitRows, waited) },
+			Copied:    func(items int) { l.events.Copied(l.source, int64(items)) },
+			Throttled: func(waited time.Duration) { l.waited(life.work, limitRows, waited) },
 		},
 	}
 }
 
-func (t *table) save(ctx context.Context, keeper *checkpoint.Keeper, p backfill.Progress) error {
+func (l *loader) save(ctx context.Context, store loadStore, p backfill.Progress) error {
 	text, err := json.Marshal(p)
 	if err != nil {
 		return err
 	}
-	return keeper.SaveScan(ctx, text, t.pace(ctx, p.Items))
+	return store.SaveScan(ctx, text, l.pace(ctx, p.Items))
 }
 
 // errRaised is why a load that has read everything is not complete after all.
@@ -190,12 +209,12 @@ var errRaised = fmt.Errorf("while the table was loaded: %w", sink.ErrFenced)
 // loaded marks the load complete, if the target still is the one that it wrote to and its images still join the stream. The witness is looked at
 // once more, because what was copied before a loss of the target went with it, and the keeper's next beat may be a minute away. Coverage is
 // looked at again, because a root may have been listed, and read for the first time, since the load began.
-func (t *table) loaded(stop, ctx context.Context, state checkpoint.TableState, p backfill.Progress) error {
-	err := t.retryUntil(stop, ctx, "complete the copy", func(ctx context.Context) error {
-		if err := t.beat(ctx); err != nil {
+func (l *loader) loaded(life lifecycle, state checkpoint.TableState, p backfill.Progress) error {
+	err := l.retry(life, "complete the copy", func(ctx context.Context) error {
+		if err := l.witnesses.beat(life); err != nil {
 			return err
 		}
-		v, err := t.look(ctx)
+		v, err := l.look(ctx)
 		if err != nil {
 			return err
 		}
@@ -207,9 +226,9 @@ func (t *table) loaded(stop, ctx context.Context, state checkpoint.TableState, p
 			if hole.Yet {
 				return hole // repeated until the root that was listed late is read
 			}
-			return cmp.Or(t.raise(ctx, state.Generation, checkpoint.Gap{Reason: hole.Error()}, nil), errRaised)
+			return cmp.Or(l.raise(life, state.Generation, checkpoint.Gap{Reason: hole.Error()}, nil), errRaised)
 		}
-		_, err = t.Ledger.UpdateTable(ctx, t.source, func(s *checkpoint.TableState) error {
+		_, err = l.ledger.UpdateTable(ctx, l.source, func(s *checkpoint.TableState) error {
 			if s.Generation != state.Generation {
 				return errRaised
 			}
@@ -222,8 +241,8 @@ func (t *table) loaded(stop, ctx context.Context, state checkpoint.TableState, p
 		return nil
 	}
 	if err == nil {
-		t.events.CopyDone(t.source, p.Items)
-		t.bell.Ring()
+		l.events.CopyDone(l.source, p.Items)
+		l.assigner.Ring()
 	}
 	return err
 }

@@ -44,7 +44,7 @@ func TestAGapThatEndsACopyHidesNoFatalError(t *testing.T) {
 		return nil
 	}
 	o := &Options{Ledger: ledger, Floors: &Floors{}, Witness: func(string) checkpoint.Store { return &checkpointtest.Memory{} }, Events: Events{}.orSilent()}
-	err = newTable(o, Table{Mapping: ordersMapping(t)}, func(error) {}).loaded(ctx, ctx, state, backfill.Progress{Items: 7})
+	err = (&rig{Options: o, Table: Table{Mapping: ordersMapping(t)}}).loader().loaded(until(ctx), state, backfill.Progress{Items: 7})
 	if !errors.Is(err, checkpoint.ErrLedgerExchanged) {
 		t.Errorf("it ends with %v", err)
 	}
@@ -64,7 +64,7 @@ func (s stopsOnPage) Scan(context.Context, string, int, int, attribute.Item, int
 // The last save of a copy that is stopped finds that the ledger is another one: that is no clean stop.
 func TestAStopHidesNoFatalErrorOfACopy(t *testing.T) {
 	mapping := ordersMapping(t)
-	listed(t, &pagedStream{}, func(ctx context.Context, k *rounds, state checkpoint.TableState) {
+	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, state checkpoint.TableState) {
 		store := &checkpointtest.Memory{}
 		ledger, err := checkpoint.Open(ctx, store, "stops", checkpoint.Options{Worker: "w", ID: "l"})
 		if err == nil {
@@ -81,7 +81,7 @@ func TestAStopHidesNoFatalErrorOfACopy(t *testing.T) {
 		k.Writer, k.Witness = sink.NewWriter(sink.Options{}), func(string) checkpoint.Store { return &checkpointtest.Memory{} }
 		keeper, errSeat := seated(ctx, k)
 		if err = errors.Join(err, errSeat); err == nil {
-			err = k.copy(stop, ctx, keeper)
+			err = k.loader().copy(lifecycle{drain: stop, work: ctx}, keeper)
 		}
 		if !errors.Is(err, checkpoint.ErrLedgerExchanged) {
 			t.Errorf("it ends with %v", err)
@@ -95,25 +95,25 @@ func TestProgressThatCannotBeReadIsToldAndWaitedFor(t *testing.T) {
 	const secret = "customer-4711"
 	mapping := ordersMapping(t)
 	for _, saved := range []string{`{"total": "` + secret + `"}`, `{"generation": 1, "total": 3, "next": 7}`} {
-		listed(t, &pagedStream{}, func(ctx context.Context, k *rounds, state checkpoint.TableState) {
+		listed(t, &pagedStream{}, func(ctx context.Context, k *rig, state checkpoint.TableState) {
 			k.Mapping, k.MappingHash, k.Copy, k.Database, k.Segments = mapping, state.MappingHash, true, onePage{}, 1
 			k.Writer, k.Witness = sink.NewWriter(sink.Options{}), func(string) checkpoint.Store { return &checkpointtest.Memory{} }
 			var told []error
-			k.events.Retry = func(_, _ string, _ time.Duration, err error) { told = append(told, err) }
-			k.events.CopyStarted = func(string, int64, int64) { t.Error("a copy began") }
+			k.Events.Retry = func(_, _ string, _ time.Duration, err error) { told = append(told, err) }
+			k.Events.CopyStarted = func(string, int64, int64) { t.Error("a copy began") }
 			keeper, err := seated(ctx, k)
 			if err == nil {
 				err = keeper.SaveScan(ctx, []byte(saved), checkpoint.Pace{})
 			}
 			var trouble checkpoint.Trouble
-			noted := noting(ctx, func(now checkpoint.Trouble) {
+			note := func(now checkpoint.Trouble) {
 				if now != (checkpoint.Trouble{}) {
 					trouble = now
 				}
-			})
+			}
 			stop, cancel := task.WithTimeout(ctx, time.Hour)
 			defer cancel()
-			if err = errors.Join(err, k.copy(stop, noted, keeper)); err != nil || task.Mono(ctx) < time.Hour {
+			if err = errors.Join(err, k.loader().copy(lifecycle{drain: stop, work: ctx, note: note}, keeper)); err != nil || task.Mono(ctx) < time.Hour {
 				t.Errorf("it ends after %s with %v", task.Mono(ctx), err)
 			}
 			if len(told) == 0 {
@@ -156,8 +156,8 @@ func TestABackoffEndsWithItsLease(t *testing.T) {
 				ends(halt, lose)
 				return err
 			})
-			k := &table{Options: &Options{}, events: Events{}.orSilent()}
-			err := k.retryUntil(stop, lease, "read", func(context.Context) error { return &cdc.Error{Op: "Scan", Reason: cdc.Unavailable, Err: lost} })
+			r := &retrier{events: Events{}.orSilent()}
+			err := r.retry(lifecycle{drain: stop, work: lease}, "read", func(context.Context) error { return &cdc.Error{Op: "Scan", Reason: cdc.Unavailable, Err: lost} })
 			if took := task.Mono(ctx) - began; !cdc.Is(err, cdc.Unavailable) || took != 10*time.Minute {
 				t.Errorf("%s: it ends after %s with %v", name, took, err)
 			}

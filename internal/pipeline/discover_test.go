@@ -37,7 +37,7 @@ func TestH24_AnOldListingIsNotOneOfANewStream(t *testing.T) {
 		}
 		return state
 	}
-	k := &rounds{table: &table{Options: &Options{Ledger: ledger}, source: "Orders", events: Events{}.orSilent()}}
+	k := newRig(ledger, Table{})
 	listing := cdc.Listing{Shards: []cdc.Shard{{ID: "s1"}}}
 	before := follow("first", 1)
 	for _, c := range []struct {
@@ -45,7 +45,7 @@ func TestH24_AnOldListingIsNotOneOfANewStream(t *testing.T) {
 		listed uint32
 	}{{"second", 0}, {"first", 1}} {
 		follow(c.label, 1)
-		if err := k.discover(ctx, before, listing, true); err != nil {
+		if err := k.reconciler().discover(until(ctx), before, listing, true); err != nil {
 			t.Fatal(err)
 		}
 		if now, _, err := ledger.Table(ctx, "Orders"); err != nil || now.Listed != c.listed {
@@ -101,15 +101,16 @@ func TestAFailedLookDoesNotHideTheNext(t *testing.T) {
 	o := &Options{Ledger: ledger, Discover: func(context.Context, func(string) bool) (Discovery, error) {
 		return Discovery{Refused: []Refusal{{"Orders", "no stream"}}}, failed
 	}}
-	j := &joining{table: &table{Options: o, events: Events{}.orSilent()}, joined: &nameSet{names: map[string]bool{}}}
-	if err := j.admit(ctx, ctx); !errors.Is(err, failed) {
+	o.Events = Events{}.orSilent()
+	j := newJoining(newWorker(o, nil), nil, &nameSet{names: map[string]bool{}})
+	if err := j.admit(until(ctx)); !errors.Is(err, failed) {
 		t.Errorf("ended with %v", err)
 	}
 	if state, _, err := ledger.Table(ctx, "Orders"); err != nil || state.Aside.Reason != "no stream" {
 		t.Errorf("set aside for %q, %v", state.Aside.Reason, err)
 	}
 	store.OnRead = func(context.Context, string) error { return checkpoint.ErrLedgerExchanged }
-	if err := j.admit(ctx, ctx); !errors.Is(err, failed) || !errors.Is(err, checkpoint.ErrLedgerExchanged) {
+	if err := j.admit(until(ctx)); !errors.Is(err, failed) || !errors.Is(err, checkpoint.ErrLedgerExchanged) {
 		t.Errorf("ended with %v", err)
 	}
 }
@@ -128,14 +129,15 @@ func TestH71_ALoadDoesNotBeginInAGenerationOfAGap(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tb := &table{Options: &Options{Ledger: ledger, Database: described{}}, source: "Orders", events: Events{}.orSilent()}
-	if begun, err := tb.begin(ctx, ctx, looked); err != nil || begun.Load.Generation != 1 {
+	k := newRig(ledger, Table{})
+	k.Database = described{}
+	if begun, err := k.loader().begin(until(ctx), looked); err != nil || begun.Load.Generation != 1 {
 		t.Fatalf("%+v, %v", begun.Load, err)
 	}
 	if _, err := ledger.Raise(ctx, "Orders", 1, checkpoint.Gap{Reason: "lost"}, nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tb.begin(ctx, ctx, looked); !errors.Is(err, sink.ErrFenced) {
+	if _, err := k.loader().begin(until(ctx), looked); !errors.Is(err, sink.ErrFenced) {
 		t.Errorf("a load that a gap overtook begins: %v", err)
 	}
 	if now, _, err := ledger.Table(ctx, "Orders"); err != nil || now.Load.Generation != 1 {
@@ -149,9 +151,9 @@ func TestH71_ALoadThatARaiseOvertookIsFenced(t *testing.T) {
 	m := ordersMapping(t)
 	target, floors := &sinktest.Memory{}, &Floors{}
 	target.Create("orders", "d")
-	o := &Options{Floors: floors, Writer: sink.NewWriter(sink.Options{Table: target, Parking: sink.NewParking(nil, "p"), Floor: floors.Floor})}
-	tb := &table{Options: o, Table: Table{Mapping: m}, source: "Orders", events: Events{}.orSilent()}
-	write := tb.scan(ctx, ctx, 1, nil).Write
+	k := newRig(nil, Table{Mapping: m})
+	k.Writer = sink.NewWriter(sink.Options{Table: target, Parking: sink.NewParking(nil, "p"), Floor: floors.Floor})
+	write := k.loader().scan(until(ctx), 1, nil).Write
 	page := func(pk string) []attribute.Item {
 		return []attribute.Item{attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String(pk)}})}
 	}
@@ -206,7 +208,7 @@ func TestH34_ALoadThatDoesNotReachTheStream(t *testing.T) {
 		}
 		target := &checkpointtest.Memory{}
 		o := &Options{Ledger: ledger, Floors: &Floors{}, Witness: func(string) checkpoint.Store { return target }, Events: Events{}.orSilent()}
-		if err := newTable(o, Table{Mapping: mapping}, func(error) {}).loaded(ctx, ctx, state, backfill.Progress{}); err != nil {
+		if err := (&rig{Options: o, Table: Table{Mapping: mapping}}).loader().loaded(until(ctx), state, backfill.Progress{}); err != nil {
 			t.Fatal(name, err)
 		}
 		if state, _, err = ledger.Table(ctx, "Orders"); err != nil || state.Loaded() != c.complete || state.NeedsLoad == c.complete || (len(state.Gaps) == 0) != c.complete {
@@ -244,18 +246,15 @@ func TestWhatWasFoundJoins(t *testing.T) {
 				failed++
 			}
 		}}
-		o := &Options{Ledger: ledger, Once: true, drain: &drain{}, Events: events.orSilent()}
-		j := &joining{table: &table{Options: o, events: o.Events}, joined: &nameSet{names: map[string]bool{}}, begin: func(spec Table) {
-			o.drain.await(spec.Mapping.Source, new(task.Bell))
-			begun = append(begun, spec.Mapping.Source)
-		}}
+		o := &Options{Ledger: ledger, Once: true, Events: events.orSilent()}
+		run := &completion{}
 		o.Discover = func(_ context.Context, followed func(string) bool) (found Discovery, err error) {
 			l := looks[look]
 			look++
 			if !slices.Equal(begun, l.before) || slices.ContainsFunc(begun, func(s string) bool { return !followed(s) }) || followed("B") {
 				t.Errorf("look %d: %v have joined", look, begun)
 			}
-			if o.drain.tables[discovery].done {
+			if run.tables[discovery].done {
 				t.Errorf("look %d: the run waits for it no more", look)
 			}
 			if state, _, err := ledger.Table(ctx, "X"); err != nil || (state.Aside.Reason == "no") != (look > 1) {
@@ -269,11 +268,16 @@ func TestWhatWasFoundJoins(t *testing.T) {
 			}
 			return found, l.err
 		}
-		o.drain.await(discovery, new(task.Bell))
-		if err := j.join(ctx, ctx); err != nil {
+		run.await(discovery, new(task.Bell))
+		j := newJoining(newWorker(o, nil), func(spec Table) {
+			run.await(spec.Mapping.Source, new(task.Bell))
+			begun = append(begun, spec.Mapping.Source)
+		}, &nameSet{names: map[string]bool{}})
+		j.once = run
+		if err := j.join(until(ctx)); err != nil {
 			t.Fatal(err)
 		}
-		if want := []string{"A", "C", "B"}; look != len(looks) || !slices.Equal(begun, want) || !o.drain.tables[discovery].done {
+		if want := []string{"A", "C", "B"}; look != len(looks) || !slices.Equal(begun, want) || !run.tables[discovery].done {
 			t.Errorf("after %d looks %v have joined, want %v", look, begun, want)
 		}
 		if failed != 3 || whole != 1 {
@@ -288,16 +292,16 @@ func TestWhatWasFoundJoins(t *testing.T) {
 // TestAStopEndsALook: nothing of it is begun any more, and it is not waited for.
 func TestAStopEndsALook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		stop, cancel := context.WithCancel(t.Context())
-		calls := &reads{}
-		o := &Options{Events: Events{}.orSilent(), Discover: stoppableDiscover(func(ctx context.Context, _ func(string) bool) (Discovery, error) {
+		drain, cancel := context.WithCancel(t.Context())
+		w := newWorker(&Options{Events: Events{}.orSilent()}, nil)
+		w.Discover = func(ctx context.Context, _ func(string) bool) (Discovery, error) {
 			cancel()
-			calls.cancel(context.Canceled)
+			w.calls.cancel(context.Canceled)
 			<-ctx.Done()
 			return Discovery{Tables: []Table{{Mapping: &transform.Mapping{Source: "A"}}}}, ctx.Err()
-		}, calls)}
-		j := &joining{table: &table{Options: o, events: o.Events}, joined: &nameSet{names: map[string]bool{}}, begin: func(Table) { t.Error("begun") }}
-		if err := j.join(stop, t.Context()); err != nil {
+		}
+		j := newJoining(w, func(Table) { t.Error("begun") }, &nameSet{names: map[string]bool{}})
+		if err := j.join(lifecycle{drain: drain, work: t.Context()}); err != nil {
 			t.Error(err)
 		}
 	})
@@ -306,7 +310,7 @@ func TestAStopEndsALook(t *testing.T) {
 // TestLivesWithoutTables: while there is no table, looking for some is what shows that the process lives.
 func TestLivesWithoutTables(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		stop, cancel := context.WithCancel(t.Context())
+		drain, cancel := context.WithCancel(t.Context())
 		ticks, looks := 0, 0
 		o := &Options{DiscoverEvery: 5 * time.Minute, Discover: func(context.Context, func(string) bool) (Discovery, error) {
 			if looks++; looks == 3 {
@@ -314,9 +318,10 @@ func TestLivesWithoutTables(t *testing.T) {
 			}
 			return Discovery{}, nil
 		}}
-		events := Events{Tick: func() { ticks++ }}.orSilent()
+		o.Events = Events{Tick: func() { ticks++ }}.orSilent()
+		w := newWorker(o, nil)
 		began := time.Now()
-		if err := (&joining{table: &table{Options: o, events: events}, joined: &nameSet{names: map[string]bool{}}}).join(stop, t.Context()); err != nil {
+		if err := newJoining(w, nil, &nameSet{names: map[string]bool{}}).join(lifecycle{drain: drain, work: t.Context()}); err != nil {
 			t.Error(err)
 		}
 		if passed := time.Since(began); passed != 2*o.DiscoverEvery || ticks < int(passed/tickEvery) {
@@ -324,7 +329,7 @@ func TestLivesWithoutTables(t *testing.T) {
 		}
 		joined := &nameSet{names: map[string]bool{"A": true}}
 		ticks = 0
-		(&joining{table: &table{Options: o, events: events}, joined: joined}).rest(t.Context())
+		newJoining(w, nil, joined).rest(t.Context())
 		if ticks > 0 {
 			t.Errorf("%d ticks beside a table, whose loop may stand", ticks)
 		}
@@ -348,10 +353,11 @@ func TestLongGone(t *testing.T) {
 		{name: "it is there, without a stream", found: true, reason: "the table has no enabled stream", passed: lookedAfter + time.Minute},
 		{name: "a run with Once ends as a whole", once: true, found: true, reason: GoneReason, passed: lookedAfter + time.Minute},
 	} {
-		tb := &table{Options: &Options{Once: c.once}}
-		tb.board.setAside(c.found)
+		k := newRig(nil, Table{})
+		k.Once = c.once
+		k.table().board.setAside(c.found)
 		v := view{state: checkpoint.TableState{Aside: checkpoint.Aside{Since: now.Add(-c.passed), Reason: c.reason}}}
-		if got := tb.longGone(v, now); got != c.want {
+		if got := k.table().assigner.longGone(v, now); got != c.want {
 			t.Errorf("%s: %v", c.name, got)
 		}
 	}

@@ -41,7 +41,7 @@ const (
 func DryRun(ctx context.Context, o Options, spec Table) (Rehearsal, error) {
 	o.Timing = o.Timing.orDefault(0)
 	o.Events = o.Events.orSilent()
-	r := &rehearsal{table: newTable(&o, spec, func(error) {}), found: Rehearsal{Table: spec.Mapping.Source, Unmappable: map[string]int64{}}}
+	r := newRehearsal(&o, spec)
 	d, err := r.describe(ctx)
 	if err != nil {
 		return Rehearsal{}, err
@@ -56,20 +56,33 @@ func DryRun(ctx context.Context, o Options, spec Table) (Rehearsal, error) {
 }
 
 type rehearsal struct {
-	*table
+	*retrier
+	spec     Table
+	database Database
+	open     func(streamARN string) cdc.Source
+	poll     time.Duration
+
 	mu    sync.Mutex
 	found Rehearsal
 }
 
+func newRehearsal(o *Options, spec Table) *rehearsal {
+	source := spec.Mapping.Source
+	return &rehearsal{
+		retrier: &retrier{source: source, events: o.Events}, spec: spec, database: o.Database, open: o.Open, poll: o.Timing.Poll,
+		found: Rehearsal{Table: source, Unmappable: map[string]int64{}},
+	}
+}
+
 func (r *rehearsal) describe(ctx context.Context) (d backfill.Description, err error) {
-	err = r.retry(ctx, "describe the table", func(ctx context.Context) error {
-		d, err = r.Database.Describe(ctx, r.source)
+	err = r.retry(until(ctx), "describe the table", func(ctx context.Context) error {
+		d, err = r.database.Describe(ctx, r.source)
 		return err
 	})
 	if err != nil {
 		return d, err
 	}
-	return d, CheckStream(d, r.Mapping.DependsOnKeyOnly())
+	return d, CheckStream(d, r.spec.Mapping.DependsOnKeyOnly())
 }
 
 // load scans the table as a copy would, and maps what it reads.
@@ -77,9 +90,9 @@ func (r *rehearsal) load(ctx context.Context, estimate int64) error {
 	r.events.CopyStarted(r.source, estimate, 0)
 	defer r.events.CopyLeft(r.source)
 	scan := &backfill.Scan{
-		Table: r.source, Generation: 1, Segments: r.Segments, Source: r.Database, Rows: backfill.NewThrottle(r.RowsPerSecond),
+		Table: r.source, Generation: 1, Segments: r.spec.Segments, Source: r.database, Rows: backfill.NewThrottle(r.spec.RowsPerSecond),
 		Write: func(_ context.Context, items []attribute.Item, readAt time.Time) error {
-			batch := transform.Load(r.Mapping, items, 1, readAt)
+			batch := transform.Load(r.spec.Mapping, items, 1, readAt)
 			r.count(&batch)
 			r.mu.Lock()
 			defer r.mu.Unlock()
@@ -92,8 +105,10 @@ func (r *rehearsal) load(ctx context.Context, estimate int64) error {
 			}
 			return nil
 		},
-		Save:  func(context.Context, backfill.Progress) error { return nil },
-		Retry: func(ctx context.Context, op func(ctx context.Context) error) error { return r.retry(ctx, "scan", op) },
+		Save: func(context.Context, backfill.Progress) error { return nil },
+		Retry: func(ctx context.Context, op func(ctx context.Context) error) error {
+			return r.retry(until(ctx), "scan", op)
+		},
 		Events: backfill.Events{
 			Copied:    func(items int) { r.events.Copied(r.source, int64(items)) },
 			Throttled: func(waited time.Duration) { r.events.Throttled(r.source, "rows per second", waited) },
@@ -109,12 +124,12 @@ func (r *rehearsal) load(ctx context.Context, estimate int64) error {
 // stream reads the listed shards. What is trimmed or gone meanwhile would be no gap of a run that begins
 // now, and is passed over.
 func (r *rehearsal) stream(ctx context.Context, arn string) error {
-	listing, err := r.listShards(ctx, ctx, arn, "")
+	listing, err := listShards(until(ctx), r.retrier, r.open(arn), "")
 	if err != nil {
 		return err
 	}
 	r.found.Shards = len(listing.Shards)
-	source := r.Open(arn)
+	source := r.open(arn)
 	g := task.NewGroup(ctx, rehearsalShards)
 	for _, shard := range listing.Shards {
 		g.Go("read "+shard.ID, func(ctx context.Context) error {
@@ -132,11 +147,11 @@ func (r *rehearsal) shard(ctx context.Context, reader *cdc.Reader) error {
 	var at checkpoint.Progress
 	var began time.Time
 	for empty := 0; empty < rehearsalPages; {
-		page, sent, err := r.read(ctx, ctx, reader, at.Position, new(hand))
+		page, sent, err := r.read(until(ctx), reader, at.Position, new(hand))
 		if err != nil {
 			return err
 		}
-		batch := transform.Fold(r.Mapping, page.Changes, transform.Stamp{Generation: 1, Hop: 1, NotBefore: at.CellTime})
+		batch := transform.Fold(r.spec.Mapping, page.Changes, transform.Stamp{Generation: 1, Hop: 1, NotBefore: at.CellTime})
 		r.count(&batch)
 		r.mu.Lock()
 		r.found.Changes += int64(len(page.Changes))
@@ -157,7 +172,7 @@ func (r *rehearsal) shard(ctx context.Context, reader *cdc.Reader) error {
 			continue
 		}
 		if empty++; empty < rehearsalPages {
-			if err := task.Sleep(ctx, r.Timing.Poll); err != nil {
+			if err := task.Sleep(ctx, r.poll); err != nil {
 				return err
 			}
 		}

@@ -40,7 +40,7 @@ func (b *busyShard) Read(context.Context, cdc.Iterator) (cdc.Page, error) {
 func TestDryRunOfABusyTableEnds(t *testing.T) {
 	m := ordersMapping(t)
 	o := Options{Timing: Timing{}.orDefault(0), Events: Events{}.orSilent()}
-	r := &rehearsal{table: newTable(&o, Table{Mapping: m}, func(error) {}), found: Rehearsal{Unmappable: map[string]int64{}}}
+	r := newRehearsal(&o, Table{Mapping: m})
 	shard := &busyShard{now: time.Unix(1_800_000_000, 0)}
 	if err := r.shard(context.Background(), &cdc.Reader{Source: shard, Shard: "s"}); err != nil {
 		t.Fatal(err)
@@ -69,9 +69,8 @@ func (c *coming) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
 // Pages of a stream may be empty although more come after them: a dry run takes as many in a row for the end, and not as many in all.
 func TestDryRunReadsOverEmptyPages(t *testing.T) {
 	mapping := ordersMapping(t)
-	listed(t, &pagedStream{}, func(ctx context.Context, k *rounds, _ checkpoint.TableState) {
-		k.Mapping = mapping
-		r := &rehearsal{table: k.table, found: Rehearsal{Unmappable: map[string]int64{}}}
+	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, _ checkpoint.TableState) {
+		r := newRehearsal(k.Options, Table{Mapping: mapping})
 		shard := &coming{busyShard: busyShard{now: task.Now(ctx)}}
 		if err := r.shard(ctx, &cdc.Reader{Source: shard, Shard: "s"}); err != nil {
 			t.Error(err)
@@ -139,7 +138,7 @@ func (f fading) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
 // cannot be followed it tells nothing.
 func TestADryRunTellsOfAll(t *testing.T) {
 	mapping := ordersMapping(t)
-	listed(t, &pagedStream{}, func(ctx context.Context, k *rounds, _ checkpoint.TableState) {
+	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, _ checkpoint.TableState) {
 		db := &rehearsed{answering: answering{described: backfill.Description{Name: "Orders", StreamARN: "arn", StreamEnabled: true, ViewType: "NEW_AND_OLD_IMAGES"}}}
 		o := Options{Database: db, Open: func(string) cdc.Source { return fading{newBacklog(5)} }}
 		got, err := DryRun(ctx, o, Table{Mapping: mapping, Segments: 1})

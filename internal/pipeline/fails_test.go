@@ -58,15 +58,19 @@ func busy(ctx context.Context, l *checkpoint.Ledger) (checkpoint.TableState, err
 func TestARoundEndsWithWhatItFindsOut(t *testing.T) {
 	const lostTarget, endingLoad = "a target that was lost", "a load that ends"
 	mapping := ordersMapping(t)
-	for name, step := range map[string]func(ctx context.Context, k *rounds, state checkpoint.TableState) error{
-		"a complete round":     func(ctx context.Context, k *rounds, _ checkpoint.TableState) error { return k.complete(ctx) },
-		"a small round":        func(ctx context.Context, k *rounds, _ checkpoint.TableState) error { return k.small(ctx) },
-		"a look at the source": func(ctx context.Context, k *rounds, _ checkpoint.TableState) error { return k.sameSource(ctx) },
-		"a round of a named table that was dropped": func(ctx context.Context, k *rounds, _ checkpoint.TableState) error {
-			k.Database = dropped{}
-			return k.complete(ctx)
+	for name, step := range map[string]func(ctx context.Context, k *rig, state checkpoint.TableState) error{
+		"a complete round": func(ctx context.Context, k *rig, _ checkpoint.TableState) error {
+			return k.reconciler().complete(until(ctx))
 		},
-		"a new stream": func(ctx context.Context, k *rounds, _ checkpoint.TableState) error {
+		"a small round": func(ctx context.Context, k *rig, _ checkpoint.TableState) error {
+			return k.reconciler().small(until(ctx))
+		},
+		"a look at the source": func(ctx context.Context, k *rig, _ checkpoint.TableState) error { return k.table().sameSource(ctx) },
+		"a round of a named table that was dropped": func(ctx context.Context, k *rig, _ checkpoint.TableState) error {
+			k.Database = dropped{}
+			return k.reconciler().complete(until(ctx))
+		},
+		"a new stream": func(ctx context.Context, k *rig, _ checkpoint.TableState) error {
 			k.Database = heldUpBy("arn2", "label2")
 			k.Open = func(arn string) cdc.Source {
 				if arn == "arn" {
@@ -74,26 +78,28 @@ func TestARoundEndsWithWhatItFindsOut(t *testing.T) {
 				}
 				return &pagedStream{pages: [][]cdc.Shard{{{ID: "n"}}}}
 			}
-			return k.complete(ctx)
+			return k.reconciler().complete(until(ctx))
 		},
-		"a stream that is gone": func(ctx context.Context, k *rounds, state checkpoint.TableState) error {
+		"a stream that is gone": func(ctx context.Context, k *rig, state checkpoint.TableState) error {
 			k.Open = func(string) cdc.Source { return endedStream{} }
-			_, err := k.list(ctx, state)
+			_, err := k.reconciler().list(until(ctx), state)
 			return err
 		},
-		lostTarget: func(ctx context.Context, k *rounds, _ checkpoint.TableState) error { return k.beat(ctx) },
-		"a shard whose parent nobody has listed": func(ctx context.Context, k *rounds, _ checkpoint.TableState) error {
+		lostTarget: func(ctx context.Context, k *rig, _ checkpoint.TableState) error {
+			return k.reconciler().witnesses.beat(until(ctx))
+		},
+		"a shard whose parent nobody has listed": func(ctx context.Context, k *rig, _ checkpoint.TableState) error {
 			k.Open = func(string) cdc.Source {
 				return &pagedStream{pages: [][]cdc.Shard{{{ID: "open"}, {ID: "x", Parent: "nobody"}}}}
 			}
-			return k.complete(ctx)
+			return k.reconciler().complete(until(ctx))
 		},
-		"a load that begins": func(ctx context.Context, k *rounds, state checkpoint.TableState) error {
-			_, err := k.table.begin(ctx, ctx, state)
+		"a load that begins": func(ctx context.Context, k *rig, state checkpoint.TableState) error {
+			_, err := k.loader().begin(until(ctx), state)
 			return err
 		},
-		endingLoad: func(ctx context.Context, k *rounds, state checkpoint.TableState) error {
-			return k.loaded(ctx, ctx, state, backfill.Progress{Items: 7})
+		endingLoad: func(ctx context.Context, k *rig, state checkpoint.TableState) error {
+			return k.loader().loaded(until(ctx), state, backfill.Progress{Items: 7})
 		},
 	} {
 		for n := 1; ; n++ {
@@ -124,8 +130,8 @@ func TestARoundEndsWithWhatItFindsOut(t *testing.T) {
 				}
 				stream := &pagedStream{pages: [][]cdc.Shard{{{ID: "open"}, {ID: "done", Closed: true}, {ID: "new"}}}}
 				o := &Options{Ledger: ledger, Floors: &Floors{}, Open: func(string) cdc.Source { return stream }, Database: heldUpBy("arn", "label"),
-					Witness: func(string) checkpoint.Store { return store }, Timing: Timing{}.orDefault(ledger.Lease())}
-				k := &rounds{table: &table{Options: o, Table: Table{Mapping: mapping}, source: "Orders", events: Events{}.orSilent(), board: newBoard()}, stop: ctx}
+					Witness: func(string) checkpoint.Store { return store }, Timing: Timing{}.orDefault(ledger.Lease()), Events: Events{}.orSilent()}
+				k := &rig{Options: o, Table: Table{Mapping: mapping}}
 				failAt(store, &calls, n)
 				if err := step(ctx, k, state); calls >= n && !errors.Is(err, checkpoint.ErrLedgerExchanged) {
 					t.Errorf("%s, call %d: ended with %v", name, n, err)

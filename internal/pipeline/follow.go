@@ -3,41 +3,51 @@ package pipeline
 import (
 	"context"
 	"errors"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
-	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// follow reads one shard for as long as the lease is held and stop has not ended: read, fold, write, commit. The checkpoint
+// follower works under the leases of a table's shards: one loop for each.
+type follower struct {
+	*common
+	applier  applier
+	mapping  *transform.Mapping
+	open     func(streamARN string) cdc.Source
+	database Database
+	places   *task.Limit // for pages
+	calls    *reads
+	board    *board
+	vain     *vain
+}
+
+// follow reads one shard for as long as the lease is held and no drain has begun: read, fold, write, commit. The checkpoint
 // moves only over what Write has reported durable (I3), so that a crash anywhere repeats work and loses none.
-func (t *table) follow(stop, ctx context.Context, lease *checkpoint.Lease, reader *cdc.Reader, cut time.Time) error {
-	shard := lease.Shard()
+func (f *follower) follow(life lifecycle, lease *checkpoint.Lease, reader *cdc.Reader, cut time.Time) error {
+	ctx, shard := life.work, lease.Shard()
 	at, committed := shard.Progress(), task.Mono(ctx)
 	rate := tempo{at: committed}
-	hand := t.newHand()
+	hand := newHand(f.places, f.calls)
 	defer hand.drop(true)
-	for stop.Err() == nil {
+	for !life.draining() {
 		reader.Changed = at.EventTime
-		page, sent, err := t.read(stop, ctx, reader, at.Position, hand)
-		if stop.Err() != nil && err != nil {
+		page, sent, err := f.read(life, reader, at.Position, hand)
+		if life.draining() && err != nil {
 			break
 		}
 		if err != nil {
 			return err
 		}
-		t.vain.answered(shard.ID)
+		f.vain.answered(shard.ID)
 		answered := task.Mono(ctx)
 		next := at
 		changes := keep(&next, cut, page.Changes)
-		batch := transform.Fold(t.Mapping, changes, transform.Stamp{Generation: shard.Generation, Hop: shard.Hop, NotBefore: at.CellTime})
+		batch := transform.Fold(f.mapping, changes, transform.Stamp{Generation: shard.Generation, Hop: shard.Hop, NotBefore: at.CellTime})
 		batch.Read = transform.Reading{At: page.At, Mono: answered}
-		err = t.write(ctx, &batch, changes, hand)
+		err = f.applier.write(life, &batch, changes, hand)
 		hand.drop(err != nil || len(page.Changes) > 0)
 		if errors.Is(err, errPutBack) {
 			continue
@@ -45,41 +55,41 @@ func (t *table) follow(stop, ctx context.Context, lease *checkpoint.Lease, reade
 		if err != nil {
 			return err
 		}
-		t.events.PageDone(t.source)
+		f.events.PageDone(f.source)
 		before := at
 		at = advance(next, page, batch.Latest, sent)
 		at.AppliedTo = reader.AppliedTo
 		at.Rate = rate.add(len(changes), task.Mono(ctx))
-		t.board.read(shard.ID, at, task.Mono(ctx))
-		t.board.reach(shard.ID, shard.Reached(at))
+		f.board.read(shard.ID, at, task.Mono(ctx))
+		f.board.reach(shard.ID, shard.Reached(at))
 		if page.End {
-			return t.finish(ctx, lease, at)
+			return f.finish(life, lease, at)
 		}
-		if now := task.Mono(ctx); t.due(before, at, now-committed) {
-			if err := t.retry(ctx, "commit", func(ctx context.Context) error { return lease.Commit(ctx, at) }); err != nil {
+		if now := task.Mono(ctx); f.due(before, at, now-committed) {
+			if err := f.retry(life.finishing(), "commit", func(ctx context.Context) error { return lease.Commit(ctx, at) }); err != nil {
 				return err
 			}
 			committed = now
 		}
 		if at.CaughtUp {
-			_ = task.Sleep(stop, t.Timing.Poll) // a stop ends the wait, and then the loop
+			_ = task.Sleep(life.drain, f.timing.Poll) // a stop ends the wait, and then the loop
 		}
 	}
-	return t.retry(ctx, "commit", func(ctx context.Context) error { return lease.Commit(ctx, at) })
+	return f.retry(life.finishing(), "commit", func(ctx context.Context) error { return lease.Commit(ctx, at) })
 }
 
 // finish marks the shard done, its last page being durable.
-func (t *table) finish(ctx context.Context, lease *checkpoint.Lease, at checkpoint.Progress) error {
-	err := t.retry(ctx, "finish a shard", func(ctx context.Context) error { return lease.Finish(ctx, at) })
+func (f *follower) finish(life lifecycle, lease *checkpoint.Lease, at checkpoint.Progress) error {
+	err := f.retry(life.finishing(), "finish a shard", func(ctx context.Context) error { return lease.Finish(ctx, at) })
 	if err == nil {
-		t.events.ShardDone(t.source, lease.Shard().ID)
+		f.events.ShardDone(f.source, lease.Shard().ID)
 	}
 	return err
 }
 
 // read gives the next page, and when it was asked for. What is beyond repeating (trimmed, not found) is returned.
-func (t *table) read(stop, ctx context.Context, reader *cdc.Reader, from cdc.Position, hand *hand) (page cdc.Page, sent time.Time, err error) {
-	err = t.retryUntil(stop, ctx, "read a shard", func(ctx context.Context) (err error) {
+func (r *retrier) read(life lifecycle, reader *cdc.Reader, from cdc.Position, hand *hand) (page cdc.Page, sent time.Time, err error) {
+	err = r.retry(life, "read a shard", func(ctx context.Context) (err error) {
 		if err = hand.take(ctx); err != nil {
 			return err
 		}
@@ -90,33 +100,9 @@ func (t *table) read(stop, ctx context.Context, reader *cdc.Reader, from cdc.Pos
 		return err
 	})
 	if err == nil {
-		t.events.PageRead(t.source, Count(page.Changes))
+		r.events.PageRead(r.source, Count(page.Changes))
 	}
 	return page, sent, err
-}
-
-// write makes a batch durable, however long it takes, unless its place in hand is wanted and it gets no further.
-func (t *table) write(ctx context.Context, batch *transform.Batch, changes []cdc.Change, hand *hand) error {
-	rows, open, since := len(batch.Rows), len(batch.Rows), task.Mono(ctx)
-	err := t.retry(ctx, "write", func(ctx context.Context) error {
-		err := t.Writer.Write(ctx, sink.Unfenced(), batch)
-		if len(batch.Rows) < open {
-			open, since = len(batch.Rows), task.Mono(ctx)
-		}
-		if err != nil && repeatable(err) && hand.wanted(task.Mono(ctx)-since) {
-			return errPutBack
-		}
-		return err
-	})
-	if err == nil && len(changes) > 0 {
-		t.events.Applied(t.source, Count(changes), rows)
-	}
-	if err == nil {
-		for _, rule := range slices.Sorted(maps.Keys(batch.Ignored)) {
-			t.events.Ignored(t.source, rule, batch.Ignored[rule])
-		}
-	}
-	return err
 }
 
 // advance moves the progress over a page that is durable as a whole.
@@ -141,14 +127,14 @@ func advance(at checkpoint.Progress, page cdc.Page, cellTime, sent time.Time) ch
 // due tells whether the progress is worth a checkpoint: at once after a shard's first read, because a load waits for it; while
 // changes come, once in Timing.Commit; and otherwise as often as the lease is renewed, which a commit does as well. So the last
 // changes before a shard is quiet may be read again by whoever takes over within that time.
-func (t *table) due(before, at checkpoint.Progress, since time.Duration) bool {
+func (f *follower) due(before, at checkpoint.Progress, since time.Duration) bool {
 	switch {
 	case before.FirstRead.IsZero() && !at.FirstRead.IsZero():
 		return true
-	case since >= t.Ledger.Lease()/3:
+	case since >= f.ledger.Lease()/3:
 		return true
 	}
-	return since >= t.Timing.Commit && !at.CaughtUp
+	return since >= f.timing.Commit && !at.CaughtUp
 }
 
 // keep drops the changes from before the cut, as long as the shard's lineage has had nothing else: an unbroken prefix. Times may
@@ -167,71 +153,71 @@ func keep(at *checkpoint.Progress, cut time.Time, changes []cdc.Change) []cdc.Ch
 }
 
 // hold works under a lease until the shard is done, lost, or not ours any more. It returns only what ends the process.
-func (t *table) hold(stop, work context.Context, lease *checkpoint.Lease, state checkpoint.TableState) error {
+func (f *follower) hold(life lifecycle, lease *checkpoint.Lease, state checkpoint.TableState) error {
 	shard := lease.Shard()
-	t.events.ShardTaken(t.source, shard.ID, shard.Epoch)
-	t.board.take(shard)
+	f.events.ShardTaken(f.source, shard.ID, shard.Epoch)
+	f.board.take(shard)
 	g := task.NewGroup(lease.Context(), 0)
 	g.Go("renew "+shard.ID, func(context.Context) error { return lease.Keep() })
 	g.Go("follow "+shard.ID, func(ctx context.Context) error {
 		defer lease.Abandon()
-		ctx = yielding(noting(ctx, t.vain.telling(ctx, shard.ID, lease.Note)), t.Timing.Yield)
-		reader := &cdc.Reader{Source: t.Open(shard.StreamARN), Shard: shard.ID, Covered: covered(shard, state), AppliedTo: shard.AppliedTo}
-		err := t.follow(stop, ctx, lease, reader, state.Cut)
+		held := life.within(ctx).noting(f.vain.telling(ctx, shard.ID, lease.Note)).yielding(f.timing.Yield)
+		reader := &cdc.Reader{Source: f.open(shard.StreamARN), Shard: shard.ID, Covered: covered(shard, state), AppliedTo: shard.AppliedTo}
+		err := f.follow(held, lease, reader, state.Cut)
 		switch {
-		case err == nil || stop.Err() != nil || orderly(err) || errors.Is(err, ErrYield):
+		case err == nil || life.draining() || orderly(err) || errors.Is(err, ErrYield):
 			// If the release fails, the successor waits until the lease is over.
 			if released := lease.Release(ctx); err == nil && !errors.Is(released, checkpoint.ErrLeaseLost) {
 				err = released
 			}
 			return err
 		case cdc.Is(err, cdc.Trimmed):
-			return t.declare(ctx, work, lease, checkpoint.Trimmed, err)
+			return f.declare(held, life, lease, checkpoint.Trimmed, err)
 		case cdc.Is(err, cdc.NotFound):
-			return t.declare(ctx, work, lease, checkpoint.NotFound, err)
+			return f.declare(held, life, lease, checkpoint.NotFound, err)
 		}
 		return err
 	})
 	err := g.Wait()
 	if errors.Is(err, ErrYield) {
-		t.board.leave(shard.ID) // until it is known that somebody else reads it
-		t.vain.giveUp(shard.ID, task.Mono(work))
+		f.board.leave(shard.ID) // until it is known that somebody else reads it
+		f.vain.giveUp(shard.ID, task.Mono(life.work))
 	} else {
-		t.board.forget(shard.ID)
-		t.vain.answered(shard.ID)
+		f.board.forget(shard.ID)
+		f.vain.answered(shard.ID)
 	}
-	t.tellLag(work)
-	t.events.ShardLeft(t.source, shard.ID, err)
+	f.reportLag(life.work, f.board)
+	f.events.ShardLeft(f.source, shard.ID, err)
 	if errors.Is(err, ErrYield) {
-		_ = task.Sleep(stop, t.respite())
+		_ = task.Sleep(life.drain, f.timing.respite())
 	}
-	return t.end(err)
+	return f.end(err)
 }
 
 // declare makes the shard a gap and raises the generation at once. A worker that is gone between the two leaves a row from which
 // the keeper raises (checkpoint.Shard.Undeclared).
-func (t *table) declare(ctx, work context.Context, lease *checkpoint.Lease, loss checkpoint.Loss, cause error) error {
+func (f *follower) declare(held, after lifecycle, lease *checkpoint.Lease, loss checkpoint.Loss, cause error) error {
 	shard := lease.Shard()
-	err := t.retry(ctx, "declare a gap", func(ctx context.Context) error {
-		t.hear(ctx)
+	err := f.retry(held.finishing(), "declare a gap", func(ctx context.Context) error {
+		f.hear(ctx)
 		return lease.Declare(ctx, loss, cause.Error())
 	})
 	if err != nil {
 		return err
 	}
 	// Not under the lease, which has just ended.
-	return t.raise(work, shard.Generation, checkpoint.Gap{Shard: shard.ID, Reason: cause.Error()}, nil)
+	return f.raise(after, shard.Generation, checkpoint.Gap{Shard: shard.ID, Reason: cause.Error()}, nil)
 }
 
 // hear asks for the source's time if no answer has shown it yet: a worker's first one may be that a shard is
 // lost. A gap without its time is better than a gap that waits.
-func (t *table) hear(ctx context.Context) {
-	if !t.Ledger.ServiceTime(ctx).IsZero() {
+func (f *follower) hear(ctx context.Context) {
+	if !f.ledger.ServiceTime(ctx).IsZero() {
 		return
 	}
 	limited, cancel := task.WithTimeout(ctx, glanceTime)
 	defer cancel()
-	_, _ = t.Database.Describe(limited, t.source)
+	_, _ = f.database.Describe(limited, f.source)
 }
 
 // covered is the event time up to which the shard's lineage is known to be applied: what a seek at the horizon is judged by.

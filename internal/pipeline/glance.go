@@ -27,16 +27,16 @@ func glanceAfter(tables int) time.Duration {
 
 // glance makes a complete round due if the table was dropped since the last one, or exists again. A failure is not reported here: the next complete round repeats
 // the call, and reports what fails.
-func (k *rounds) glance(ctx context.Context) {
+func (r *reconciler) glance(ctx context.Context) {
 	now := task.Mono(ctx)
-	if now-k.described < glanceAfter(k.shares.followed()) {
+	if now-r.described < glanceAfter(r.shares.followed()) {
 		return
 	}
-	k.described = now
+	r.described = now
 	limited, cancel := task.WithTimeout(ctx, glanceTime)
 	defer cancel()
-	d, err := k.Database.Describe(limited, k.source)
-	if dropped := gone(d, err); dropped != k.dropped && (dropped || err == nil) {
-		k.hasty = true
+	d, err := r.database.Describe(limited, r.source)
+	if dropped := gone(d, err); dropped != r.dropped && (dropped || err == nil) {
+		r.hasty = true
 	}
 }

@@ -70,17 +70,17 @@ func (ended) ListPage(context.Context, string, string) (cdc.ListingPage, error) 
 
 // The end of a stream makes the next complete round due: the table may be dropped, however many others there are. A round that finds nothing new is not repeated at once.
 func TestTheEndOfAStreamIsLookedAt(t *testing.T) {
-	listed(t, &pagedStream{}, func(ctx context.Context, k *rounds, state checkpoint.TableState) {
+	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, state checkpoint.TableState) {
 		k.Open, k.Timing = func(string) cdc.Source { return ended{} }, Timing{}.orDefault(k.Ledger.Lease())
-		k.began, k.last = true, task.Mono(ctx)
+		k.reconciler().began, k.reconciler().last = true, task.Mono(ctx)
 		for _, step := range []struct {
 			passed  time.Duration
 			dropped bool
 			want    bool
 		}{{0, false, false}, {9 * time.Second, false, false}, {time.Second, true, false}, {0, false, true}} {
-			k.dropped, k.hasty = step.dropped, false
-			err := errors.Join(task.Sleep(ctx, step.passed), k.children(ctx, state, []string{"s"}, map[string]bool{"s": true}))
-			if got := k.due(ctx); err != nil || got != step.want {
+			k.reconciler().dropped, k.reconciler().hasty = step.dropped, false
+			err := errors.Join(task.Sleep(ctx, step.passed), k.reconciler().children(until(ctx), state, []string{"s"}, map[string]bool{"s": true}))
+			if got := k.reconciler().due(ctx); err != nil || got != step.want {
 				t.Errorf("%+v: due %t, %v", step, got, err)
 			}
 		}
@@ -89,15 +89,14 @@ func TestTheEndOfAStreamIsLookedAt(t *testing.T) {
 
 // A glance that fails says nothing: a table that cannot be described was not dropped, and one that was dropped does not exist again.
 func TestAGlanceThatFails(t *testing.T) {
-	listed(t, &pagedStream{}, func(ctx context.Context, k *rounds, _ checkpoint.TableState) {
-		k.shares = &shares{}
+	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, _ checkpoint.TableState) {
 		for _, dropped := range []bool{false, true} {
-			k.Database, k.dropped = answering{err: &cdc.Error{Reason: cdc.Throttled, Err: errors.New("slow down")}}, dropped
+			k.reconciler().database, k.reconciler().dropped = answering{err: &cdc.Error{Reason: cdc.Throttled, Err: errors.New("slow down")}}, dropped
 			if err := task.Sleep(ctx, glanceEvery); err != nil {
 				t.Error(err)
 			}
-			if k.glance(ctx); k.hasty || k.described != task.Mono(ctx) {
-				t.Errorf("dropped %t: %t, described at %s", dropped, k.hasty, k.described)
+			if k.reconciler().glance(ctx); k.reconciler().hasty || k.reconciler().described != task.Mono(ctx) {
+				t.Errorf("dropped %t: %t, described at %s", dropped, k.reconciler().hasty, k.reconciler().described)
 			}
 		}
 	})

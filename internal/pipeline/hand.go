@@ -30,7 +30,9 @@ type hand struct {
 }
 
 // newHand is for a shard of which nothing is known: what the ledger says of it may be hours old.
-func (t *table) newHand() *hand { return &hand{places: t.room, calls: t.calls, behind: true} }
+func newHand(places *task.Limit, calls *reads) *hand {
+	return &hand{places: places, calls: calls, behind: true}
+}
 
 // take waits for a place, if the next page needs one, until a stop ends that.
 func (h *hand) take(ctx context.Context) error {

@@ -122,8 +122,7 @@ func crowd(t *testing.T, source *backlog, target targets, tables ...string) Opti
 
 // A shard that had found nothing, and then found something, waits for a place again: what it gets next may be a full page.
 func TestABusyShardTakesAPlaceAgain(t *testing.T) {
-	tb := &table{Options: &Options{room: task.NewLimit(1), calls: &reads{}}}
-	h := tb.newHand()
+	h := newHand(task.NewLimit(1), &reads{})
 	for i, step := range []struct{ behind, takes bool }{{false, true}, {true, false}, {true, true}, {false, true}, {false, false}} {
 		if err := h.take(t.Context()); err != nil {
 			t.Fatal(err)
@@ -137,8 +136,7 @@ func TestABusyShardTakesAPlaceAgain(t *testing.T) {
 
 // Nobody waits: then the page is kept, however long it cannot be written. To read it again would bring nothing but calls, and hide for how long it stands.
 func TestAPlaceThatNobodyWaitsForIsKept(t *testing.T) {
-	tb := &table{Options: &Options{room: task.NewLimit(1), calls: &reads{}}}
-	h := tb.newHand()
+	h := newHand(task.NewLimit(1), &reads{})
 	if err := h.take(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -260,21 +258,21 @@ func TestAPageThatGetsOnKeepsItsPlace(t *testing.T) {
 		o := crowd(t, nil, targets{}, "Orders")
 		last := time.Duration(0)
 		o.Writer = sink.NewWriter(sink.Options{Table: oneByOne{taken: map[string]bool{}, last: &last}, InFlight: 16})
-		o.calls, o.room = &reads{}, task.NewLimit(1)
-		tb := &table{Options: &o, Table: o.Tables[0], source: "Orders", events: Events{}.orSilent()}
-		holder := tb.newHand()
+		places, calls := task.NewLimit(1), &reads{}
+		a := applier{&retrier{events: Events{}.orSilent()}, o.Writer}
+		holder := newHand(places, calls)
 		if err := holder.take(ctx); err != nil {
 			t.Error(err)
 		}
 		g := task.NewGroup(ctx, 0)
-		g.Go("wait", func(ctx context.Context) error { return tb.newHand().take(ctx) })
+		g.Go("wait", func(ctx context.Context) error { return newHand(places, calls).take(ctx) })
 		var changes []cdc.Change
 		for n := range uint64(20) {
 			item := attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String(strconv.FormatUint(n, 10))}})
 			changes = append(changes, cdc.Change{Event: cdc.Insert, Sequence: cdc.SequenceOf(n + 1), Time: listingsBegin, Keys: item, New: item})
 		}
-		batch := transform.Fold(tb.Mapping, changes, transform.Stamp{Generation: 7, Hop: cdc.RootHop})
-		if err := tb.write(ctx, &batch, changes, holder); err != nil {
+		batch := transform.Fold(o.Tables[0].Mapping, changes, transform.Stamp{Generation: 7, Hop: cdc.RootHop})
+		if err := a.write(until(ctx), &batch, changes, holder); err != nil {
 			t.Error(err)
 		}
 		holder.drop(true)

@@ -17,7 +17,7 @@ import (
 // A table is set aside once for each reason, and since then: the keeper finds the same every minute, and only a table that was dropped two days ago is
 // left. Of another reason the ledger tells the new one.
 func TestSetAsideOnceForEachReason(t *testing.T) {
-	listed(t, &pagedStream{}, func(ctx context.Context, k *rounds, _ checkpoint.TableState) {
+	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, _ checkpoint.TableState) {
 		var told []string
 		events := Events{Aside: func(_, reason string) { told = append(told, reason) }}
 		for i, step := range []struct {
@@ -51,9 +51,9 @@ func (dropped) Describe(context.Context, string) (backfill.Description, error) {
 
 // A worker that begins after its table was dropped reads what is left of the stream: it is not kept from that by a table that cannot be described.
 func TestADroppedTableIsNobodyElses(t *testing.T) {
-	listed(t, &pagedStream{}, func(ctx context.Context, k *rounds, _ checkpoint.TableState) {
+	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, _ checkpoint.TableState) {
 		k.Database = dropped{}
-		if err := k.sameSource(ctx); err != nil {
+		if err := k.table().sameSource(ctx); err != nil {
 			t.Error(err)
 		}
 	})
@@ -109,11 +109,11 @@ func TestH76_EachGapIsNotedByItself(t *testing.T) {
 
 // A raise that another one has overtaken was not made with its change: whoever wanted it is told so, and looks again.
 func TestH24_AnOvertakenRaiseIsTold(t *testing.T) {
-	listed(t, &pagedStream{}, func(ctx context.Context, k *rounds, state checkpoint.TableState) {
+	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, state checkpoint.TableState) {
 		if _, err := k.Ledger.Raise(ctx, "Orders", state.Generation, checkpoint.Gap{Reason: "another"}, nil); err != nil {
 			t.Error(err)
 		}
-		err := k.raise(ctx, state.Generation, checkpoint.Gap{Reason: "the stream is gone"}, func(s *checkpoint.TableState) { s.StreamEnded = true })
+		err := k.table().raise(until(ctx), state.Generation, checkpoint.Gap{Reason: "the stream is gone"}, func(s *checkpoint.TableState) { s.StreamEnded = true })
 		if !errors.Is(err, checkpoint.ErrRaised) {
 			t.Errorf("overtaken, it ends with %v", err)
 		}
@@ -130,11 +130,11 @@ func (endedStream) ListPage(context.Context, string, string) (cdc.ListingPage, e
 // TestH24_TheEndOfAStreamIsDeclaredOnce: a keeper that finds the stream gone in every round must not begin a generation with each of them, in which nothing that
 // is loaded would ever count.
 func TestH24_TheEndOfAStreamIsDeclaredOnce(t *testing.T) {
-	listed(t, &pagedStream{}, func(ctx context.Context, k *rounds, state checkpoint.TableState) {
+	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, state checkpoint.TableState) {
 		k.Open = func(string) cdc.Source { return endedStream{} }
 		first := state.Generation
 		for round := range 3 {
-			listing, err := k.list(ctx, state)
+			listing, err := k.reconciler().list(until(ctx), state)
 			if err != nil || !listing.Ended || len(listing.Shards) != 0 {
 				t.Errorf("round %d: %+v, %v", round, listing, err)
 			}
@@ -154,7 +154,7 @@ func TestH24_TheEndOfAStreamIsDeclaredOnce(t *testing.T) {
 func TestH24_TheEndOfAStreamIsFoundByAll(t *testing.T) {
 	mapping := ordersMapping(t)
 	stream := &pagedStream{}
-	listed(t, stream, func(ctx context.Context, k *rounds, state checkpoint.TableState) {
+	listed(t, stream, func(ctx context.Context, k *rig, state checkpoint.TableState) {
 		store := &checkpointtest.Memory{}
 		k.Timing = Timing{}.orDefault(k.Ledger.Lease())
 		k.Mapping, k.Witness = mapping, func(string) checkpoint.Store { return store }
@@ -169,7 +169,7 @@ func TestH24_TheEndOfAStreamIsFoundByAll(t *testing.T) {
 		}
 		limited, cancel := task.WithTimeout(ctx, time.Hour)
 		defer cancel()
-		if err := k.complete(limited); err != nil {
+		if err := k.reconciler().complete(until(limited)); err != nil {
 			t.Error(err)
 		}
 		now, _, err := k.Ledger.Table(ctx, "Orders")

@@ -6,13 +6,13 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
-// listShards asks for a whole listing of a stream's shards, or of the children of one, until stop ends. What is repeated is the page that failed. A step
+// listShards asks for a whole listing of a stream's shards, or of the children of one, until a drain begins. What is repeated is the page that failed. A step
 // is one page more than there ever were: a listing that begins anew again and again is waited for longer and longer.
-func (t *table) listShards(stop, ctx context.Context, arn, parent string) (cdc.Listing, error) {
-	lister := cdc.NewLister(t.Open(arn), parent)
+func listShards(life lifecycle, r *retrier, source cdc.Source, parent string) (cdc.Listing, error) {
+	lister := cdc.NewLister(source, parent)
 	for done := false; !done; {
 		reached := lister.Pages()
-		err := t.retryUntil(stop, ctx, "list the stream", func(ctx context.Context) (err error) {
+		err := r.retry(life, "list the stream", func(ctx context.Context) (err error) {
 			for err == nil && !done && lister.Pages() <= reached {
 				done, err = lister.Next(ctx)
 			}
@@ -21,7 +21,7 @@ func (t *table) listShards(stop, ctx context.Context, arn, parent string) (cdc.L
 		if err != nil {
 			return cdc.Listing{}, err
 		}
-		if !done && stop.Err() != nil {
+		if !done && life.draining() {
 			return cdc.Listing{}, errStopped
 		}
 	}

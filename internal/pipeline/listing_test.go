@@ -54,7 +54,7 @@ func (s *pagedStream) ListPage(ctx context.Context, _, after string) (cdc.Listin
 }
 
 // listed runs a script with the keeper of a table that has the given stream, in virtual time.
-func listed(t *testing.T, stream *pagedStream, script func(ctx context.Context, k *rounds, state checkpoint.TableState)) {
+func listed(t *testing.T, stream *pagedStream, script func(ctx context.Context, k *rig, state checkpoint.TableState)) {
 	t.Helper()
 	w := virtual.NewWorld(1, listingsBegin, false)
 	err := w.Run(48*time.Hour, func(ctx context.Context) {
@@ -71,13 +71,39 @@ func listed(t *testing.T, stream *pagedStream, script func(ctx context.Context, 
 			t.Error(err)
 			return
 		}
-		o := &Options{Ledger: ledger, Floors: &Floors{}, Open: func(string) cdc.Source { return stoppableSource{stream, &reads{}, ledger.Heard} }}
-		script(ctx, &rounds{table: &table{Options: o, source: "Orders", events: Events{}.orSilent(), board: newBoard()}, stop: ctx}, state)
+		k := newRig(ledger, Table{})
+		k.Open = func(string) cdc.Source { return stream }
+		script(ctx, k, state)
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 }
+
+// rig is a table in a test. Its parts are made of its options when the first of them is asked for.
+type rig struct {
+	*Options
+	Table
+	made *table
+}
+
+func newRig(ledger *checkpoint.Ledger, spec Table) *rig {
+	if spec.Mapping == nil {
+		spec.Mapping = &transform.Mapping{Source: "Orders"}
+	}
+	return &rig{Options: &Options{Ledger: ledger, Floors: &Floors{}, Events: Events{}.orSilent()}, Table: spec}
+}
+
+func (r *rig) table() *table {
+	if r.made == nil {
+		r.made = newTable(newWorker(r.Options, func(error) {}), r.Table)
+	}
+	return r.made
+}
+
+func (r *rig) reconciler() *reconciler { return r.table().reconciler }
+
+func (r *rig) loader() *loader { return r.table().loader }
 
 // ordersMapping is a mapping of the table Orders without rules.
 func ordersMapping(t testing.TB) *transform.Mapping {
@@ -90,8 +116,8 @@ func ordersMapping(t testing.TB) *transform.Mapping {
 }
 
 // seated takes the seat of a table that nobody keeps.
-func seated(ctx context.Context, k *rounds) (*checkpoint.Keeper, error) {
-	seat, err := k.Ledger.Seat(ctx, k.source)
+func seated(ctx context.Context, k *rig) (*checkpoint.Keeper, error) {
+	seat, err := k.Ledger.Seat(ctx, k.Mapping.Source)
 	if err != nil {
 		return nil, err
 	}
@@ -125,8 +151,8 @@ func TestH53_LongListing(t *testing.T) {
 			tokens--
 			return nil
 		}}
-		listed(t, stream, func(ctx context.Context, k *rounds, state checkpoint.TableState) {
-			listing, err := k.list(ctx, state)
+		listed(t, stream, func(ctx context.Context, k *rig, state checkpoint.TableState) {
+			listing, err := k.reconciler().list(until(ctx), state)
 			if err != nil || len(listing.Shards) != 7000 {
 				t.Errorf("%d shards, %v", len(listing.Shards), err)
 			}
@@ -151,11 +177,11 @@ func TestH75_ShardsSplitBetweenThePages(t *testing.T) {
 			}
 			return nil
 		}
-		listed(t, stream, func(ctx context.Context, k *rounds, state checkpoint.TableState) {
+		listed(t, stream, func(ctx context.Context, k *rig, state checkpoint.TableState) {
 			first := task.Now(ctx)
 			var err error
-			if k.listing, err = k.list(ctx, state); err == nil {
-				err = errors.Join(k.discover(ctx, state, k.listing, true), task.Sleep(ctx, time.Hour), k.noteOpen(ctx, state))
+			if k.reconciler().listing, err = k.reconciler().list(until(ctx), state); err == nil {
+				err = errors.Join(k.reconciler().discover(until(ctx), state, k.reconciler().listing, true), task.Sleep(ctx, time.Hour), k.reconciler().noteOpen(ctx, state))
 			}
 			listings, errOpen := k.Ledger.Listings(ctx, "Orders", "label")
 			if err = errors.Join(err, errOpen); err != nil {
@@ -178,12 +204,12 @@ func TestH75_ShardsSplitBetweenThePages(t *testing.T) {
 func TestH76_AParentIsListedBetweenThePages(t *testing.T) {
 	for _, found := range []bool{true, false} {
 		stream := &pagedStream{pages: [][]cdc.Shard{{{ID: "p"}}, {{ID: "r", Parent: "q"}}}}
-		listed(t, stream, func(ctx context.Context, k *rounds, state checkpoint.TableState) {
-			listing, err := k.list(ctx, state)
+		listed(t, stream, func(ctx context.Context, k *rig, state checkpoint.TableState) {
+			listing, err := k.reconciler().list(until(ctx), state)
 			if found {
 				stream.pages[0] = append(stream.pages[0], cdc.Shard{ID: "q", Parent: "p"})
 			}
-			if err = errors.Join(err, k.discover(ctx, state, listing, false)); err != nil {
+			if err = errors.Join(err, k.reconciler().discover(until(ctx), state, listing, false)); err != nil {
 				t.Error(err)
 			}
 			now, _, err := k.Ledger.Table(ctx, "Orders")
@@ -206,10 +232,10 @@ func TestH76_AParentIsListedBetweenThePages(t *testing.T) {
 // What is looked for once more is judged together with what was listed before: the second listing may be older than the first, and leave out what that one has.
 func TestH76_TheSecondListingIsOlder(t *testing.T) {
 	stream := &pagedStream{pages: [][]cdc.Shard{{{ID: "p"}}, {{ID: "r", Parent: "q"}}}}
-	listed(t, stream, func(ctx context.Context, k *rounds, state checkpoint.TableState) {
-		listing, err := k.list(ctx, state)
+	listed(t, stream, func(ctx context.Context, k *rig, state checkpoint.TableState) {
+		listing, err := k.reconciler().list(until(ctx), state)
 		stream.pages[0] = []cdc.Shard{{ID: "q", Parent: "p"}}
-		if err = errors.Join(err, k.discover(ctx, state, listing, false)); err != nil {
+		if err = errors.Join(err, k.reconciler().discover(until(ctx), state, listing, false)); err != nil {
 			t.Error(err)
 		}
 		now, _, err := k.Ledger.Table(ctx, "Orders")
@@ -226,18 +252,18 @@ func TestH76_TheSecondListingIsOlder(t *testing.T) {
 // to the next keeper, and no gap is declared.
 func TestH76_TheSecondListingIsStopped(t *testing.T) {
 	stream := &pagedStream{pages: [][]cdc.Shard{{{ID: "p"}}, {{ID: "r", Parent: "q"}}}}
-	listed(t, stream, func(ctx context.Context, k *rounds, state checkpoint.TableState) {
-		listing, err := k.list(ctx, state)
+	listed(t, stream, func(ctx context.Context, k *rig, state checkpoint.TableState) {
+		listing, err := k.reconciler().list(until(ctx), state)
 		if err != nil {
 			t.Error(err)
 		}
-		stop, cancel := context.WithCancelCause(ctx)
-		k.stop = stop
+		drain, cancel := context.WithCancelCause(ctx)
+
 		stream.before = func(context.Context, string) error {
 			cancel(errors.New("stop"))
-			return &cdc.Error{Op: "DescribeStream", Reason: cdc.Unavailable, Err: context.Cause(stop)}
+			return &cdc.Error{Op: "DescribeStream", Reason: cdc.Unavailable, Err: context.Cause(drain)}
 		}
-		if err := k.discover(ctx, state, listing, false); err == nil {
+		if err := k.reconciler().discover(lifecycle{drain: drain, work: ctx}, state, listing, false); err == nil {
 			t.Error("the round goes on")
 		}
 		now, _, err := k.Ledger.Table(ctx, "Orders")
@@ -251,13 +277,13 @@ func TestH76_TheSecondListingIsStopped(t *testing.T) {
 // lacks it as the first did. It was not lost.
 func TestH76_AParentIsWrittenDownMeanwhile(t *testing.T) {
 	stream := &pagedStream{pages: [][]cdc.Shard{{{ID: "p"}, {ID: "r", Parent: "q"}}}}
-	listed(t, stream, func(ctx context.Context, k *rounds, state checkpoint.TableState) {
-		listing, err := k.list(ctx, state)
+	listed(t, stream, func(ctx context.Context, k *rig, state checkpoint.TableState) {
+		listing, err := k.reconciler().list(until(ctx), state)
 		stream.before = func(ctx context.Context, _ string) error {
 			q := checkpoint.Shard{Source: "Orders", Label: state.Label, ID: "q", Parent: "p", State: checkpoint.Waiting, Hop: cdc.RootHop + 1, Generation: 1}
 			return k.Ledger.CreateShard(ctx, q)
 		}
-		if err = errors.Join(err, k.discover(ctx, state, listing, false)); err != nil {
+		if err = errors.Join(err, k.reconciler().discover(until(ctx), state, listing, false)); err != nil {
 			t.Error(err)
 		}
 		now, _, err := k.Ledger.Table(ctx, "Orders")
@@ -296,8 +322,8 @@ func TestListingThatBeginsAnew(t *testing.T) {
 				}
 				return nil
 			}
-			listed(t, stream, func(ctx context.Context, k *rounds, state checkpoint.TableState) {
-				listing, err := k.list(ctx, state)
+			listed(t, stream, func(ctx context.Context, k *rig, state checkpoint.TableState) {
+				listing, err := k.reconciler().list(until(ctx), state)
 				if err != nil || listing.Ended != c.ended || (len(listing.Shards) == 3) == c.ended || len(stream.asked) > c.asked {
 					t.Errorf("%+v after %d calls, %v", listing, len(stream.asked), err)
 				}
@@ -312,16 +338,16 @@ func TestListingThatBeginsAnew(t *testing.T) {
 // A stop ends a listing between two pages.
 func TestListingIsStopped(t *testing.T) {
 	stream := &pagedStream{pages: make([][]cdc.Shard, 70)}
-	listed(t, stream, func(ctx context.Context, k *rounds, state checkpoint.TableState) {
-		stop, cancel := context.WithCancelCause(ctx)
-		k.stop = stop
+	listed(t, stream, func(ctx context.Context, k *rig, state checkpoint.TableState) {
+		drain, cancel := context.WithCancelCause(ctx)
+
 		stream.before = func(context.Context, string) error {
 			if len(stream.asked) == 3 {
 				cancel(errors.New("stop"))
 			}
 			return nil
 		}
-		if _, err := k.list(ctx, state); err == nil || repeatable(err) || len(stream.asked) != 3 {
+		if _, err := k.reconciler().list(lifecycle{drain: drain, work: ctx}, state); err == nil || repeatable(err) || len(stream.asked) != 3 {
 			t.Errorf("%d pages were read: %v", len(stream.asked), err)
 		}
 	})
@@ -329,20 +355,20 @@ func TestListingIsStopped(t *testing.T) {
 
 // A listing says nothing of a shard that is known to be closed: because a child of it is known, or because it was read to its end.
 func TestH75_ListedOpenAndKnownToBeClosed(t *testing.T) {
-	listed(t, &pagedStream{}, func(ctx context.Context, k *rounds, state checkpoint.TableState) {
+	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, state checkpoint.TableState) {
 		for _, s := range []checkpoint.Shard{
 			{ID: "parent", State: checkpoint.Reading}, {ID: "child", Parent: "parent", State: checkpoint.Waiting}, {ID: "read", State: checkpoint.Done}, {ID: "open", State: checkpoint.Reading},
 		} {
-			s.Source, s.Label, s.StreamARN, s.Generation = k.source, state.Label, state.StreamARN, state.Generation
+			s.Source, s.Label, s.StreamARN, s.Generation = k.Mapping.Source, state.Label, state.StreamARN, state.Generation
 			if err := k.Ledger.CreateShard(ctx, s); err != nil {
 				t.Error(err)
 			}
 		}
-		k.listing = cdc.Listing{At: listingsBegin, Shards: []cdc.Shard{{ID: "parent"}, {ID: "read"}, {ID: "open"}}} // as it was before
-		if err := k.noteOpen(ctx, state); err != nil {
+		k.reconciler().listing = cdc.Listing{At: listingsBegin, Shards: []cdc.Shard{{ID: "parent"}, {ID: "read"}, {ID: "open"}}} // as it was before
+		if err := k.reconciler().noteOpen(ctx, state); err != nil {
 			t.Error(err)
 		}
-		seen, err := k.Ledger.Listings(ctx, k.source, state.Label)
+		seen, err := k.Ledger.Listings(ctx, k.Mapping.Source, state.Label)
 		if err != nil || len(seen.Open) != 1 || !seen.Open["open"].Equal(listingsBegin) {
 			t.Errorf("%v, %v", seen.Open, err)
 		}

@@ -57,7 +57,7 @@ func TestH71_ALoadDoesNotCompleteTheNext(t *testing.T) {
 	}
 	target := &checkpointtest.Memory{}
 	o := &Options{Ledger: ledger, Floors: &Floors{}, Witness: func(string) checkpoint.Store { return target }, Events: Events{}.orSilent()}
-	if err := newTable(o, Table{Mapping: mapping}, func(error) {}).loaded(ctx, ctx, state, backfill.Progress{Items: 7}); err != nil {
+	if err := (&rig{Options: o, Table: Table{Mapping: mapping}}).loader().loaded(until(ctx), state, backfill.Progress{Items: 7}); err != nil {
 		t.Fatal(err)
 	}
 	if now, _, err := ledger.Table(ctx, "Orders"); err != nil || store.OnRead != nil || now.Loaded() || now.Load.Items != 0 {
@@ -75,19 +75,19 @@ func (onePage) Scan(ctx context.Context, _ string, _, _ int, _ attribute.Item, _
 // A load that goes on is told with what was copied before, and its rate is of what is copied now: neither of that nor of a load before it.
 func TestALoadThatGoesOnIsTold(t *testing.T) {
 	mapping := ordersMapping(t)
-	listed(t, &pagedStream{}, func(ctx context.Context, k *rounds, state checkpoint.TableState) {
+	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, state checkpoint.TableState) {
 		target, started := &checkpointtest.Memory{}, int64(-1)
 		k.Mapping, k.MappingHash, k.Copy, k.Database, k.Segments = mapping, state.MappingHash, true, onePage{}, 1
 		k.Writer, k.Witness = sink.NewWriter(sink.Options{}), func(string) checkpoint.Store { return target }
-		k.events.CopyStarted = func(_ string, _, done int64) { started = done }
-		k.meter.Add(task.Mono(ctx), 0) // of a load before
+		k.Events.CopyStarted = func(_ string, _, done int64) { started = done }
+		k.loader().meter.Add(task.Mono(ctx), 0) // of a load before
 		keeper, err := seated(ctx, k)
 		if err != nil {
 			t.Error(err)
 			return
 		}
 		saved, err := json.Marshal(backfill.Progress{Generation: 1, Total: 1, Next: 1, Open: []backfill.Open{{}}, Items: 5000})
-		if err = errors.Join(err, keeper.SaveScan(ctx, saved, checkpoint.Pace{}), k.copy(ctx, ctx, keeper)); err != nil {
+		if err = errors.Join(err, keeper.SaveScan(ctx, saved, checkpoint.Pace{}), k.loader().copy(until(ctx), keeper)); err != nil {
 			t.Error(err)
 		}
 		seat, errSeat := k.Ledger.Seat(ctx, "Orders")
@@ -112,17 +112,17 @@ func TestACopyThatIsLeftIsTold(t *testing.T) {
 		database Database
 		want     string
 	}{{onePage{}, "started done left"}, {overtaken{}, "started left"}} {
-		listed(t, &pagedStream{}, func(ctx context.Context, k *rounds, state checkpoint.TableState) {
+		listed(t, &pagedStream{}, func(ctx context.Context, k *rig, state checkpoint.TableState) {
 			target := &checkpointtest.Memory{}
 			k.Mapping, k.MappingHash, k.Copy, k.Database, k.Segments = mapping, state.MappingHash, true, c.database, 1
 			k.Writer, k.Witness = sink.NewWriter(sink.Options{}), func(string) checkpoint.Store { return target }
 			var told []string
-			k.events.CopyStarted = func(string, int64, int64) { told = append(told, "started") }
-			k.events.CopyDone = func(string, int64) { told = append(told, "done") }
-			k.events.CopyLeft = func(string) { told = append(told, "left") }
+			k.Events.CopyStarted = func(string, int64, int64) { told = append(told, "started") }
+			k.Events.CopyDone = func(string, int64) { told = append(told, "done") }
+			k.Events.CopyLeft = func(string) { told = append(told, "left") }
 			keeper, err := seated(ctx, k)
 			if err == nil {
-				err = k.copy(ctx, ctx, keeper)
+				err = k.loader().copy(until(ctx), keeper)
 			}
 			if got := strings.Join(told, " "); err != nil || got != c.want {
 				t.Errorf("told %q, want %q: %v", got, c.want, err)
@@ -152,7 +152,7 @@ func (refusing) Scan(context.Context, string, int, int, attribute.Item, int) (ba
 func TestAStopEndsTheWaitsOfACopy(t *testing.T) {
 	mapping := ordersMapping(t)
 	for name, database := range map[string]Database{"described": refusing{describe: true}, "read": refusing{}, "completed": onePage{}} {
-		listed(t, &pagedStream{}, func(ctx context.Context, k *rounds, state checkpoint.TableState) {
+		listed(t, &pagedStream{}, func(ctx context.Context, k *rig, state checkpoint.TableState) {
 			target := &checkpointtest.Memory{OnRead: func(context.Context, string) error { return errors.New("no answer") }}
 			k.Mapping, k.MappingHash, k.Copy, k.Database, k.Segments = mapping, state.MappingHash, true, database, 1
 			k.Writer, k.Witness = sink.NewWriter(sink.Options{}), func(string) checkpoint.Store { return target }
@@ -165,7 +165,7 @@ func TestAStopEndsTheWaitsOfACopy(t *testing.T) {
 			keeping.Go("renew", func(context.Context) error { return keeper.Keep() })
 			stop, cancel := task.WithTimeout(ctx, 10*time.Minute)
 			defer cancel()
-			err = k.copy(stop, keeper.Context(), keeper)
+			err = k.loader().copy(lifecycle{drain: stop, work: keeper.Context()}, keeper)
 			if now := task.Mono(ctx); err != nil || now < 10*time.Minute || now > 10*time.Minute+time.Second {
 				t.Errorf("while it is %s: ended after %s with %v", name, now, err)
 			}
@@ -192,8 +192,8 @@ func TestACopiedTableIsNotCut(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		k := &rounds{table: &table{Options: &Options{Ledger: ledger}, Table: c.table, source: "Orders", events: Events{}.orSilent()}}
-		if s, err := k.begin(t.Context(), backfill.Description{At: at}, nil); err != nil || !s.Cut.Equal(c.cut) || !s.Since.Equal(c.since) {
+		k := newRig(ledger, c.table)
+		if s, err := k.reconciler().begin(t.Context(), backfill.Description{At: at}, nil); err != nil || !s.Cut.Equal(c.cut) || !s.Since.Equal(c.since) {
 			t.Errorf("%s: cut at %s, followed since %s, %v", name, s.Cut, s.Since, err)
 		}
 	}

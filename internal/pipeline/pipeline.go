@@ -51,11 +51,6 @@ type Options struct {
 	Pages int
 	// Once ends the run when every table is copied, and all are drained at the same time.
 	Once bool
-
-	shares *shares // of all tables, as the next; Run makes them
-	drain  *drain
-	calls  *reads
-	room   *task.Limit // for pages
 }
 
 // Table is one table to replicate.
@@ -140,68 +135,38 @@ func (f *Floors) raise(source string, generation uint32) {
 func Run(ctx context.Context, o Options) error {
 	o.Timing = o.Timing.orDefault(o.Ledger.Lease())
 	o.Events = o.Events.orSilent()
-	o.shares, o.drain = &shares{}, &drain{}
-	if o.Pages == 0 {
-		o.Pages = pagesInHand
-	}
-	calls, open := &reads{}, o.Open
-	o.calls, o.room = calls, task.NewLimit(int64(o.Pages))
-	o.Open = func(arn string) cdc.Source { return stoppableSource{open(arn), calls, o.Ledger.Heard} }
-	o.Database = stoppableDatabase{o.Database, calls, o.Ledger.Heard}
-	o.Discover = stoppableDiscover(o.Discover, calls)
-	// Two lives: ctx says "begin nothing new"; work goes on until what was begun is finished, or the grace is over.
 	work, abandon := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer abandon(context.Canceled)
 	all := task.NewGroup(work, 0)
-	tables := task.NewGroup(all.Context(), 0)
 	finished := task.NewEvent(ctx)
-	stop, halt := context.WithCancelCause(ctx)
+	drain, halt := context.WithCancelCause(ctx)
 	defer halt(context.Canceled)
-	watching, watched := context.WithCancel(stop)
+	w := newWorker(&o, halt)
+	watching, watched := context.WithCancel(drain)
 	defer watched()
 	if o.Cluster != nil {
-		watch := &table{Options: &o, events: o.Events, halt: halt}
-		all.Go("watch the cluster", func(context.Context) error { return watch.watchCluster(watching) })
+		watch := &clusterWatch{common: w.common(nil), ask: o.Cluster}
+		all.Go("watch the cluster", func(context.Context) error { return watch.run(until(watching)) })
 	}
-	all.Go("tables", func(context.Context) error {
+	all.Go("tables", func(work context.Context) error {
 		defer finished.Set()
 		defer watched()
-		joined := &nameSet{names: map[string]bool{}}
-		begin := func(spec Table) {
-			t := newTable(&o, spec, halt)
-			o.drain.await(t.source, &t.bell)
-			tables.Go("table "+t.source, func(work context.Context) error {
-				defer joined.remove(t.source) // it may join again
-				return t.run(stop, work)
-			})
-		}
-		if o.Discover != nil {
-			o.drain.await(discovery, new(task.Bell)) // which comes before all tables, or those that are there might be drained without the others
-		}
-		for _, spec := range o.Tables {
-			begin(spec)
-		}
-		if o.Discover != nil {
-			j := &joining{table: &table{Options: &o, events: o.Events, halt: halt}, begin: begin, joined: joined}
-			tables.Go("look for tables", func(work context.Context) error { return j.join(stop, work) })
-		}
-		return tables.Wait()
+		return w.follow(lifecycle{drain: drain, work: work})
 	})
 	all.Go("grace", func(work context.Context) error {
-		if finished.Wait(stop) == nil || work.Err() != nil {
+		if finished.Wait(drain) == nil || work.Err() != nil {
 			return nil
 		}
-		calls.cancel(context.Cause(stop))
-		if limited, cancel := task.WithTimeout(work, o.Timing.Grace); finished.Wait(limited) != nil {
-			cancel()
-			abandon(context.Cause(stop))
-		} else {
-			cancel()
+		w.calls.cancel(context.Cause(drain))
+		limited, cancel := task.WithTimeout(work, o.Timing.Grace)
+		defer cancel()
+		if finished.Wait(limited) != nil {
+			abandon(context.Cause(drain))
 		}
 		return nil
 	})
 	err := all.Wait()
-	if cause := context.Cause(stop); orderly(cause) {
+	if cause := context.Cause(drain); orderly(cause) {
 		return cause
 	}
 	if ctx.Err() != nil && !fatal(err) {
@@ -210,75 +175,6 @@ func Run(ctx context.Context, o Options) error {
 		return nil
 	}
 	return err
-}
-
-// table is one table in this worker.
-type table struct {
-	*Options
-	Table
-	source string
-	events Events
-	bell   task.Bell // rings when the ledger is worth a look before its time: a shard ended, or one was found
-	nudge  task.Bell // the same for the keeper
-	halt   context.CancelCauseFunc
-
-	board board
-	vain  vain
-	waits waits
-	meter backfill.Meter // of the load that runs here; Save, which is never called twice at once, adds to it
-}
-
-func newTable(o *Options, spec Table, halt context.CancelCauseFunc) *table {
-	return &table{Options: o, Table: spec, source: spec.Mapping.Source, events: o.Events, board: newBoard(), halt: halt}
-}
-
-// end passes on what ends the process. An error after which a clean stop is safe becomes its cause, so that leases are released
-// and another worker may take over at once; after any other nothing more is written.
-func (t *table) end(err error) error {
-	switch {
-	case orderly(err):
-		t.halt(err)
-		return nil
-	case fatal(err):
-		return err
-	}
-	return nil
-}
-
-// run works on the table until stop ends: as one of the workers that read its shards and, while it holds the seat, as its keeper.
-func (t *table) run(stop, work context.Context) error {
-	err := t.retryUntil(stop, work, "check the source", func(ctx context.Context) error {
-		t.events.Tick() // an outage is nothing that a restart of this process would mend
-		defer t.events.Tick()
-		return t.sameSource(ctx)
-	})
-	if err != nil && (stop.Err() != nil || work.Err() != nil) {
-		return nil
-	}
-	if err != nil {
-		return t.end(err)
-	}
-	err = t.retry(work, "check the mapping", func(ctx context.Context) error {
-		t.events.Tick()
-		defer t.events.Tick()
-		state, raised, err := t.Ledger.CheckMapping(ctx, t.source, t.MappingHash, t.AcceptMapping)
-		if raised {
-			t.Floors.raise(t.source, state.Generation)
-			t.events.Raised(t.source, state.Generation, checkpoint.ChangedMapping)
-		}
-		return err
-	})
-	if err != nil {
-		return t.end(err)
-	}
-	stop, finish := context.WithCancelCause(stop)
-	defer finish(context.Canceled)
-	g := task.NewGroup(work, 0)
-	g.Go("keeper", func(ctx context.Context) error { return t.seek(stop, ctx) })
-	g.Go("shards", func(ctx context.Context) error {
-		return t.assign(stop, ctx, func() { finish(context.Canceled) })
-	})
-	return g.Wait()
 }
 
 // fatal tells whether an error ends the process: no repeat and no other worker mends it.

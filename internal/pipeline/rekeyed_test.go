@@ -58,8 +58,8 @@ func TestH25_CreatedAnewWithAnotherKey(t *testing.T) {
 
 // One table of a pattern ends no others: it is set aside, with what to do.
 func TestATableOfAPatternWithAnotherKeyIsSetAside(t *testing.T) {
-	tb := &table{Table: Table{Joined: true}}
-	if reason, yes := tb.unfollowable(t.Context(), &KeyError{Table: "Orders"}); !yes || reason != "the table has another primary key than when it joined; restart the workers" {
+	k := newRig(nil, Table{Joined: true})
+	if reason, yes := k.table().keeper.unfollowable(t.Context(), &KeyError{Table: "Orders"}); !yes || reason != "the table has another primary key than when it joined; restart the workers" {
 		t.Errorf("set aside: %v, %q", yes, reason)
 	}
 }

@@ -14,8 +14,8 @@ import (
 // A shard that is declared trimmed each time somebody begins it is reopened at once the first time, and then later and later: it cannot spend generations
 // without end. Once a page of it was applied it is as any other.
 func TestH64_AShardThatIsLostAgainAndAgainRests(t *testing.T) {
-	listed(t, &pagedStream{}, func(ctx context.Context, k *rounds, _ checkpoint.TableState) {
-		if _, err := k.look(ctx); err != nil {
+	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, _ checkpoint.TableState) {
+		if _, err := k.table().look(ctx); err != nil {
 			t.Error(err)
 		}
 		k.Timing = k.Timing.orDefault(k.Ledger.Lease())
@@ -28,7 +28,7 @@ func TestH64_AShardThatIsLostAgainAndAgainRests(t *testing.T) {
 		seconds := func(n int, reads bool) (gaps int) {
 			for range n {
 				k.Ledger.Heard(ctx, task.Now(ctx))
-				if err := errors.Join(k.small(ctx), task.Sleep(ctx, time.Second)); err != nil {
+				if err := errors.Join(k.reconciler().small(until(ctx)), task.Sleep(ctx, time.Second)); err != nil {
 					t.Fatal(err)
 				}
 				shards, err := k.Ledger.Shards(ctx, "Orders")

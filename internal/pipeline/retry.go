@@ -20,26 +20,29 @@ const (
 	longWait  = 30 * time.Second
 )
 
-// retry repeats an outer step until it succeeds, ctx ends, or it fails in a way that no repeat mends. It is the one place that
-// backs off: the packages below return typed errors and try once, and the AWS SDK is set to one attempt, so that attempts
-// do not multiply.
-func (t *table) retry(ctx context.Context, step string, f func(ctx context.Context) error) error {
-	return t.retryUntil(ctx, ctx, step, f)
+// retrier repeats the steps of a table's work.
+type retrier struct {
+	source string // the table
+	events Events
+	waits  waits
 }
 
-// retryUntil is retry for steps that a clean stop may leave undone: once stop has ended a failure is final. A wait ends with either:
-// who has lost a lease looks for the next one at once.
-func (t *table) retryUntil(stop, ctx context.Context, step string, f func(ctx context.Context) error) error {
+// retry repeats an outer step until it succeeds, its life ends, or it fails in a way that no repeat mends. It is the one place that
+// backs off: the packages below return typed errors and try once, and the AWS SDK is set to one attempt, so that attempts
+// do not multiply. Once a drain has begun a failure is final; a step that must be done all the same is life.finishing's. A wait ends
+// with either: who has lost a lease looks for the next one at once.
+func (r *retrier) retry(life lifecycle, step string, f func(ctx context.Context) error) error {
+	ctx := life.work
 	var policy *backoff.ExponentialBackOff
 	var source silence
-	note := &diary{tell: teller(ctx), step: step}
+	note := &diary{tell: life.note, step: step}
 	defer note.close()
 	for {
 		err := f(ctx)
-		if err == nil || ctx.Err() != nil || stop.Err() != nil || !repeatable(err) {
+		if err == nil || ctx.Err() != nil || life.draining() || !repeatable(err) {
 			return err
 		}
-		if yield := source.yield(ctx, err); yield != nil {
+		if yield := source.yield(life, err); yield != nil {
 			return yield
 		}
 		if policy == nil {
@@ -47,12 +50,12 @@ func (t *table) retryUntil(stop, ctx context.Context, step string, f func(ctx co
 		}
 		// Half to one and a half times the policy's wait: workers that failed together do not come back together.
 		wait := time.Duration(float64(policy.NextBackOff()) * (0.5 + task.Rand(ctx)))
-		t.events.Retry(t.source, step, wait, err)
+		r.events.Retry(r.source, step, wait, err)
 		note.write(ctx, err)
 		if limit, yes := limitOf(err); yes {
-			t.throttled(ctx, limit, wait)
+			r.throttled(ctx, limit, wait)
 		}
-		if task.SleepWithin(ctx, stop, wait) != nil {
+		if life.rest(wait) != nil {
 			return err
 		}
 	}

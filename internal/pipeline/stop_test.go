@@ -37,8 +37,8 @@ func TestEndTellsACleanStopFromAnAbruptOne(t *testing.T) {
 		{fmt.Errorf("row: %w", checkpoint.ErrFormat), false, true},
 	} {
 		var halted error
-		tb := &table{halt: context.CancelCauseFunc(func(err error) { halted = err })}
-		got := tb.end(c.err)
+		parts := &common{halt: func(err error) { halted = err }}
+		got := parts.end(c.err)
 		if (halted != nil) != c.halts || (got != nil) != c.abrupt {
 			t.Errorf("%v: halted with %v, returned %v", c.err, halted, got)
 		}
@@ -48,11 +48,11 @@ func TestEndTellsACleanStopFromAnAbruptOne(t *testing.T) {
 // A stop ends the wait between two attempts of what it may leave undone: waits come to most of a minute, which is longer than the grace, and leases would stay
 // behind.
 func TestAStopEndsAWait(t *testing.T) {
-	listed(t, &pagedStream{}, func(ctx context.Context, k *rounds, _ checkpoint.TableState) {
+	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, _ checkpoint.TableState) {
 		failure, attempts := errors.New("no"), 0
 		stop, cancel := task.WithTimeout(ctx, 10*time.Minute)
 		defer cancel()
-		err := k.retryUntil(stop, ctx, "list the stream", func(context.Context) error { attempts++; return failure })
+		err := k.table().retry(lifecycle{drain: stop, work: ctx}, "list the stream", func(context.Context) error { attempts++; return failure })
 		if now := task.Mono(ctx); !errors.Is(err, failure) || now > 10*time.Minute || attempts < 10 {
 			t.Errorf("ended after %s and %d attempts with %v", now, attempts, err)
 		}

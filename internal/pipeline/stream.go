@@ -90,40 +90,24 @@ func owner(arn string) string {
 	return strings.Join(fields[1:5], ":")
 }
 
-// sameSource is CheckSource for what this worker finds under the table's name, before it touches anything: from the wrong region the stream that is followed
-// would seem to be gone. A table that is not there is nobody else's; the keeper tells of it.
-func (t *table) sameSource(ctx context.Context) error {
-	state, _, err := t.Ledger.Table(ctx, t.source)
-	if err != nil || state.StreamARN == "" {
-		return err
-	}
-	d, err := t.Database.Describe(ctx, t.source)
-	if cdc.Is(err, cdc.NotFound) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return CheckSource(d, state.StreamARN)
-}
-
 // attend brings the ledger's record in line with the table's stream. The first time it begins the first generation.
-func (k *rounds) attend(ctx context.Context) error {
+func (r *reconciler) attend(life lifecycle) error {
+	ctx := life.work
 	asked := task.Mono(ctx)
-	k.described = asked
-	d, err := k.Database.Describe(ctx, k.source)
-	was := k.dropped
-	if k.dropped = gone(d, err); k.dropped {
+	r.described = asked
+	d, err := r.database.Describe(ctx, r.source)
+	was := r.dropped
+	if r.dropped = gone(d, err); r.dropped {
 		if !was {
-			k.since = asked
+			r.since = asked
 		}
-		return k.outlive(ctx)
+		return r.outlive(ctx)
 	}
 	if err != nil {
 		return err
 	}
-	unusable, rekeyed := CheckStream(d, k.Mapping.DependsOnKeyOnly()), checkKey(d, k.Mapping)
-	state, err := k.begin(ctx, d, cmp.Or(unusable, rekeyed))
+	unusable, rekeyed := CheckStream(d, r.mapping.DependsOnKeyOnly()), checkKey(d, r.mapping)
+	state, err := r.begin(ctx, d, cmp.Or(unusable, rekeyed))
 	if err != nil {
 		return err
 	}
@@ -136,10 +120,10 @@ func (k *rounds) attend(ctx context.Context) error {
 	}
 	told := newsOf(d, state)
 	if told == nothingNew {
-		k.doubt = doubt{}
+		r.doubt = doubt{}
 		return nil
 	}
-	over, err := k.over(ctx, state)
+	over, err := r.over(ctx, state)
 	// The label of a stream is the time at which it was enabled.
 	believed := over && (told != replaced || d.StreamLabel > state.Label)
 	switch {
@@ -149,61 +133,61 @@ func (k *rounds) attend(ctx context.Context) error {
 		if over {
 			return nil
 		}
-		_, err = k.Ledger.UpdateTable(ctx, k.source, func(s *checkpoint.TableState) error {
+		_, err = r.ledger.UpdateTable(ctx, r.source, func(s *checkpoint.TableState) error {
 			s.StreamEnded = s.StreamEnded && s.StreamARN != d.StreamARN
 			return nil
 		})
 		return err
-	case !believed && !k.doubt.lasts(d, asked):
+	case !believed && !r.doubt.lasts(d, asked):
 		return nil
 	case told == replaced && rekeyed != nil:
 		return rekeyed // a key stays for a table's life, so that this is another table
 	case told == replaced:
 		// H24: between the two streams nobody recorded changes.
 		gap := checkpoint.Gap{Reason: "the table has a new stream"}
-		return k.raise(ctx, state.Generation, gap, func(s *checkpoint.TableState) {
+		return r.raise(life, state.Generation, gap, func(s *checkpoint.TableState) {
 			s.StreamARN, s.Label, s.Listed, s.StreamEnded = d.StreamARN, d.StreamLabel, 0, false
 		})
 	}
 	gap := checkpoint.Gap{Reason: "the stream is disabled"}
-	return k.raise(ctx, state.Generation, gap, func(s *checkpoint.TableState) { s.StreamEnded = true })
+	return r.raise(life, state.Generation, gap, func(s *checkpoint.TableState) { s.StreamEnded = true })
 }
 
 // outlive tells that the table was dropped, and lets a named one be kept all the same: its stream can be read for a day still, and may have shards that
 // nobody has listed yet. One of a pattern is left until it is there again.
-func (k *rounds) outlive(ctx context.Context) error {
-	if k.Joined {
+func (r *reconciler) outlive(ctx context.Context) error {
+	if r.joined {
 		return errGone
 	}
-	state, _, err := k.Ledger.Table(ctx, k.source)
+	state, _, err := r.ledger.Table(ctx, r.source)
 	if err != nil {
 		return err
 	}
 	if state.Generation == 0 {
 		return errGone // it was never followed
 	}
-	return setAside(ctx, k.Ledger, k.events, k.source, GoneReason)
+	return setAside(ctx, r.ledger, r.events, r.source, GoneReason)
 }
 
 // begin begins the first generation, unless there is one or the stream is unusable, and gives the table's record.
-func (k *rounds) begin(ctx context.Context, d backfill.Description, unusable error) (checkpoint.TableState, error) {
+func (r *reconciler) begin(ctx context.Context, d backfill.Description, unusable error) (checkpoint.TableState, error) {
 	now := task.Now(ctx) // a generation's number is no claim
-	started := start(k.Young, d)
-	return k.Ledger.UpdateTable(ctx, k.source, func(s *checkpoint.TableState) error {
+	started := start(r.young, d)
+	return r.ledger.UpdateTable(ctx, r.source, func(s *checkpoint.TableState) error {
 		if s.Generation > 0 {
 			return nil
 		}
 		if unusable != nil {
 			return unusable
 		}
-		if started.IsZero() && !k.Copy {
+		if started.IsZero() && !r.copies {
 			return errTimeless
 		}
 		s.Generation = checkpoint.NextGeneration(0, now)
 		s.Adopted, s.StreamARN, s.Label = s.Generation, d.StreamARN, d.StreamLabel
 		switch from := started.Add(-checkpoint.Slack).UTC(); {
-		case k.Copy:
-		case k.FromNow:
+		case r.copies:
+		case r.fromNow:
 			s.Cut = from
 		default:
 			s.Since = from
@@ -247,8 +231,8 @@ func newsOf(d backfill.Description, state checkpoint.TableState) news {
 }
 
 // over tells whether the service says of the stream that is followed that it records nothing any more.
-func (k *rounds) over(ctx context.Context, state checkpoint.TableState) (bool, error) {
-	page, err := k.Open(state.StreamARN).ListPage(ctx, "", "")
+func (r *reconciler) over(ctx context.Context, state checkpoint.TableState) (bool, error) {
+	page, err := r.open(state.StreamARN).ListPage(ctx, "", "")
 	if cdc.Is(err, cdc.NotFound) {
 		return true, nil
 	}

@@ -98,12 +98,12 @@ func (d *heldUp) Describe(ctx context.Context, _ string) (backfill.Description, 
 // with it. That is one answer of a minute, and not an hour of the same.
 func TestH24_AnOldAnswerIsNoNewDoubt(t *testing.T) {
 	mapping := ordersMapping(t)
-	listed(t, &pagedStream{pages: [][]cdc.Shard{{{ID: "p"}}}}, func(ctx context.Context, k *rounds, state checkpoint.TableState) {
+	listed(t, &pagedStream{pages: [][]cdc.Shard{{{ID: "p"}}}}, func(ctx context.Context, k *rig, state checkpoint.TableState) {
 		db := &heldUp{told: backfill.Description{Name: "Orders", StreamARN: "former", StreamLabel: "former", StreamEnabled: true, ViewType: "NEW_AND_OLD_IMAGES"}}
 		k.Mapping, k.Database = mapping, db
 		for _, stood := range []time.Duration{0, time.Hour} {
 			db.stood = stood
-			if err := errors.Join(k.attend(ctx), task.Sleep(ctx, time.Minute)); err != nil {
+			if err := errors.Join(k.reconciler().attend(until(ctx)), task.Sleep(ctx, time.Minute)); err != nil {
 				t.Error(err)
 			}
 		}
@@ -134,7 +134,7 @@ func TestAStreamFromEnabledToDisabledAndBack(t *testing.T) {
 		ended bool
 		gaps  int
 	}
-	listed(t, &pagedStream{}, func(ctx context.Context, k *rounds, _ checkpoint.TableState) {
+	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, _ checkpoint.TableState) {
 		k.Mapping = mapping
 		ended := map[string]bool{}
 		k.Open = func(arn string) cdc.Source { return endable{ended: ended[arn]} }
@@ -169,9 +169,9 @@ func TestAStreamFromEnabledToDisabledAndBack(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			k.Database = &heldUp{told: backfill.Description{
+			k.reconciler().database = &heldUp{told: backfill.Description{
 				Name: "Orders", StreamARN: step.arn, StreamLabel: step.label, StreamEnabled: step.enabled, ViewType: "NEW_AND_OLD_IMAGES"}}
-			err := k.attend(ctx)
+			err := k.reconciler().attend(until(ctx))
 			now, _, errTable := k.Ledger.Table(ctx, "Orders")
 			if got := (followed{now.StreamARN, now.StreamEnded, now.GapCount}); err != nil || errTable != nil || got != step.want {
 				t.Errorf("%s: %+v, want %+v: %v", step.name, got, step.want, errors.Join(err, errTable))

@@ -99,24 +99,24 @@ func TestAnAcceptedMappingIsTold(t *testing.T) {
 // What waited for a limit is told with when it did: as it begins where a service asks for it, and when it is over where the limit is our own. The pace of a load is that
 // of the items it has made durable, and no number while that cannot be told.
 func TestWaitsAndPacesAreDated(t *testing.T) {
-	listed(t, &pagedStream{}, func(ctx context.Context, k *rounds, _ checkpoint.TableState) {
+	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, _ checkpoint.TableState) {
 		if err := task.Sleep(ctx, time.Hour); err != nil {
 			t.Error(err)
 		}
-		first := k.pace(ctx, 100)
+		first := k.loader().pace(ctx, 100)
 		if first.Rate != 0 || len(first.Throttled) != 0 || !first.At.Equal(task.Now(ctx)) {
 			t.Errorf("at first %+v", first)
 		}
-		k.throttled(ctx, limitSource, 10*time.Second)
-		k.waited(ctx, limitRows, 20*time.Second)
-		now := k.pace(ctx, 100)
+		k.table().throttled(ctx, limitSource, 10*time.Second)
+		k.table().waited(ctx, limitRows, 20*time.Second)
+		now := k.loader().pace(ctx, 100)
 		if len(now.Throttled) != 1 || now.Throttled[0].Reason != limitRows || now.Throttled[0].Seconds != 20 {
 			t.Errorf("at once %+v", now.Throttled)
 		}
 		if err := task.Sleep(ctx, 10*time.Second); err != nil {
 			t.Error(err)
 		}
-		now = k.pace(ctx, 150)
+		now = k.loader().pace(ctx, 150)
 		if len(now.Throttled) != 2 || now.Throttled[0].Seconds != 10 || now.Throttled[1].Seconds != 20 || now.Rate != 5 {
 			t.Errorf("ten seconds later %+v", now)
 		}
@@ -172,8 +172,9 @@ func TestWhatIsGone(t *testing.T) {
 		{backfill.Description{Status: "ACTIVE"}, nil, false}, {backfill.Description{Status: "UPDATING"}, nil, false}, {backfill.Description{Status: "DELETING"}, nil, true},
 		{backfill.Description{}, &cdc.Error{Reason: cdc.NotFound, Err: errors.New("no")}, true}, {backfill.Description{}, &cdc.Error{Reason: cdc.Unavailable, Err: errors.New("no")}, false},
 	} {
-		tb := &table{Options: &Options{Database: answering{described: c.described, err: c.err}}, Table: Table{Joined: true}, source: "Orders"}
-		reason, yes := tb.unfollowable(t.Context(), &cdc.Error{Op: "Scan", Reason: cdc.NotFound, Err: errors.New("no")})
+		k := newRig(nil, Table{Joined: true})
+		k.Database = answering{described: c.described, err: c.err}
+		reason, yes := k.table().keeper.unfollowable(t.Context(), &cdc.Error{Op: "Scan", Reason: cdc.NotFound, Err: errors.New("no")})
 		if got := gone(c.described, c.err); got != c.want || yes != c.want || yes && reason != GoneReason {
 			t.Errorf("%+v, %v: gone %v, set aside for %q", c.described, c.err, got, reason)
 		}
@@ -206,9 +207,9 @@ func TestALoadStopsBetweenPages(t *testing.T) {
 	if _, err := s.Scan(t.Context(), "Orders", 0, 1, attribute.Item{}, 1); !errors.Is(err, errStopped) {
 		t.Errorf("after a stop: %v", err)
 	}
-	listed(t, &pagedStream{}, func(ctx context.Context, k *rounds, state checkpoint.TableState) {
+	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, state checkpoint.TableState) {
 		k.Database = answering{described: backfill.Description{Items: 5, Bytes: 7000, At: listingsBegin}}
-		if begun, err := k.table.begin(ctx, ctx, state); err != nil || begun.Load.Estimate != 5 {
+		if begun, err := k.loader().begin(until(ctx), state); err != nil || begun.Load.Estimate != 5 {
 			t.Errorf("%+v, %v", begun.Load, err)
 		}
 	})
@@ -222,8 +223,7 @@ func TestCallsThatEndedAreForgotten(t *testing.T) {
 	if reading.Err() == nil {
 		t.Error("the context of a call outlives it")
 	}
-	tb := &table{Options: &Options{room: task.NewLimit(1), calls: calls}}
-	h := tb.newHand()
+	h := newHand(task.NewLimit(1), calls)
 	look := stoppableDiscover(func(context.Context, func(string) bool) (Discovery, error) { return Discovery{}, nil }, calls)
 	_, err := look(t.Context(), nil)
 	if err := errors.Join(err, h.take(t.Context())); err != nil || !h.held || len(calls.cancels) != 0 {
@@ -257,8 +257,9 @@ func TestWhyATableIsSetAside(t *testing.T) {
 		{errGone, "does not exist any more"}, {&cdc.Error{Reason: cdc.Unavailable, Err: errors.New("no")}, ""},
 	} {
 		for _, joined := range []bool{true, false} {
-			tb := &table{Options: &Options{Database: dropped{}}, Table: Table{Joined: joined}, source: "Orders"}
-			reason, yes := tb.unfollowable(t.Context(), c.err)
+			k := newRig(nil, Table{Joined: joined})
+			k.Database = dropped{}
+			reason, yes := k.table().keeper.unfollowable(t.Context(), c.err)
 			if yes != (joined && c.want != "") || yes && !strings.Contains(reason, c.want) || !yes && reason != "" {
 				t.Errorf("%v, joined %v: %v for %q", c.err, joined, yes, reason)
 			}

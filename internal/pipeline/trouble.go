@@ -55,20 +55,6 @@ func causeOf(err error) string {
 	return "failed; the worker's log says why"
 }
 
-// noteKey is the context key of the function that is told of failing steps. It travels with the context because steps fail deep in
-// calls that know nothing of leases.
-type noteKey struct{}
-
-// noting returns a context under which steps that fail and are repeated are told to tell, and the zero value once they succeed.
-func noting(ctx context.Context, tell func(checkpoint.Trouble)) context.Context {
-	return context.WithValue(ctx, noteKey{}, tell)
-}
-
-func teller(ctx context.Context) func(checkpoint.Trouble) {
-	tell, _ := ctx.Value(noteKey{}).(func(checkpoint.Trouble))
-	return tell
-}
-
 // notes lets two loops that run side by side under one lease tell of their troubles: that of the first one goes before.
 type notes struct {
 	tell func(checkpoint.Trouble)
@@ -245,22 +231,22 @@ func (w *waits) report(now time.Time) []checkpoint.Throttled {
 }
 
 // throttled tells that the table's work waits for a limit from now on.
-func (t *table) throttled(ctx context.Context, reason string, wait time.Duration) {
+func (r *retrier) throttled(ctx context.Context, reason string, wait time.Duration) {
 	now := task.Now(ctx)
-	t.waits.add(reason, now, wait, now)
-	t.events.Throttled(t.source, reason, wait)
+	r.waits.add(reason, now, wait, now)
+	r.events.Throttled(r.source, reason, wait)
 }
 
 // waited tells that the table's work has waited for a limit until now.
-func (t *table) waited(ctx context.Context, reason string, wait time.Duration) {
+func (r *retrier) waited(ctx context.Context, reason string, wait time.Duration) {
 	now := task.Now(ctx)
-	t.waits.add(reason, now.Add(-wait), wait, now)
-	t.events.Throttled(t.source, reason, wait)
+	r.waits.add(reason, now.Add(-wait), wait, now)
+	r.events.Throttled(r.source, reason, wait)
 }
 
 // pace is how the load gets on, now that so many items are durable.
-func (t *table) pace(ctx context.Context, items int64) checkpoint.Pace {
-	t.meter.Add(task.Mono(ctx), items)
+func (l *loader) pace(ctx context.Context, items int64) checkpoint.Pace {
+	l.meter.Add(task.Mono(ctx), items)
 	now := task.Now(ctx)
-	return checkpoint.Pace{At: now.UTC(), Rate: math.Round(max(0, t.meter.Rate())*10) / 10, Throttled: t.waits.report(now)}
+	return checkpoint.Pace{At: now.UTC(), Rate: math.Round(max(0, l.meter.Rate())*10) / 10, Throttled: l.waits.report(now)}
 }

@@ -150,20 +150,20 @@ func TestNotes(t *testing.T) {
 
 func TestDiary(t *testing.T) {
 	var told []checkpoint.Trouble
-	ctx := noting(context.Background(), func(trouble checkpoint.Trouble) { told = append(told, trouble) })
-	quiet := &diary{tell: teller(ctx), step: "read a shard"}
+	ctx, note := context.Background(), func(trouble checkpoint.Trouble) { told = append(told, trouble) }
+	quiet := &diary{tell: note, step: "read a shard"}
 	quiet.close()
 	if len(told) != 0 {
 		t.Errorf("a step that succeeds at once is told: %+v", told)
 	}
-	d := &diary{tell: teller(ctx), step: "read a shard"}
+	d := &diary{tell: note, step: "read a shard"}
 	d.write(ctx, &cdc.Error{Reason: cdc.Throttled})
 	d.write(ctx, &cdc.Error{Reason: cdc.Unavailable})
 	d.close()
 	if len(told) != 3 || told[1].Since != told[0].Since || !told[0].Throttled || told[1].Throttled || told[2] != (checkpoint.Trouble{}) {
 		t.Errorf("%+v", told)
 	}
-	nobody := &diary{tell: teller(context.Background())}
+	nobody := &diary{}
 	nobody.write(ctx, context.DeadlineExceeded)
 	nobody.close()
 }

@@ -15,10 +15,10 @@ import (
 func TestH68_RaisedAboveTheWitness(t *testing.T) {
 	mapping := ordersMapping(t)
 	for _, ahead := range []uint32{0, 1, 1000} {
-		listed(t, &pagedStream{}, func(ctx context.Context, k *rounds, _ checkpoint.TableState) {
+		listed(t, &pagedStream{}, func(ctx context.Context, k *rig, _ checkpoint.TableState) {
 			target := &checkpointtest.Memory{}
 			k.Mapping, k.Witness = mapping, func(string) checkpoint.Store { return target }
-			at := k.places()[0]
+			at := k.reconciler().witnesses.places()[0]
 			generation := checkpoint.NextGeneration(0, task.Now(ctx)) + ahead
 			lost, err := checkpoint.Open(ctx, &checkpointtest.Memory{}, "lost", checkpoint.Options{Worker: "w", ID: "lost"})
 			if err == nil {
@@ -28,7 +28,7 @@ func TestH68_RaisedAboveTheWitness(t *testing.T) {
 				_, _, err = lost.Beat(ctx, "Orders", at)
 			}
 			if err == nil {
-				err = k.beatAt(ctx, at)
+				err = k.reconciler().witnesses.beatAt(until(ctx), at)
 			}
 			now, _, errTable := k.Ledger.Table(ctx, "Orders")
 			if err != nil || errTable != nil || now.Generation <= generation || !now.NeedsLoad || !strings.Contains(now.Reason, "another ledger") {
@@ -44,11 +44,11 @@ func TestH68_RaisedAboveTheWitness(t *testing.T) {
 // What was found of a target is told as it was: whoever reads "created anew" looks for a restored table, and not for a second pipeline.
 func TestWhatTheWitnessTold(t *testing.T) {
 	mapping := ordersMapping(t)
-	listed(t, &pagedStream{}, func(ctx context.Context, k *rounds, _ checkpoint.TableState) {
+	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, _ checkpoint.TableState) {
 		target := &checkpointtest.Memory{}
 		k.Mapping, k.Witness = mapping, func(string) checkpoint.Store { return target }
 		reason := func(want string) {
-			err := k.beat(ctx)
+			err := k.reconciler().witnesses.beat(until(ctx))
 			state, _, errTable := k.Ledger.Table(ctx, "Orders")
 			if err != nil || errTable != nil || !strings.Contains(state.Reason, want) || state.WitnessBeat == 0 || state.WitnessBeats != nil {
 				t.Errorf("%q, %d beats of the first target, and of further ones %v; %v, %v", state.Reason, state.WitnessBeat, state.WitnessBeats, err, errTable)

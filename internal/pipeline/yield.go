@@ -21,15 +21,7 @@ import (
 var ErrYield = errors.New("left to another worker, because the source does not answer this one")
 
 // respite is how long a worker leaves alone what it gave up. In each pass all others look for what is free.
-func (t *table) respite() time.Duration { return 3 * t.Timing.Pass }
-
-// yieldKey is the context key of the time after which a step that the source does not answer is given up.
-type yieldKey struct{}
-
-// yielding returns a context under which a step ends with ErrYield once the source has failed it for so long without a break.
-func yielding(ctx context.Context, after time.Duration) context.Context {
-	return context.WithValue(ctx, yieldKey{}, after)
-}
+func (t Timing) respite() time.Duration { return 3 * t.Pass }
 
 // vain remembers since when the source has not answered this worker, over all the leases that it gave up because of that and took back, by shard; the keeper's seat goes by no name.
 type vain struct {
@@ -108,13 +100,12 @@ func (s *silence) lasts(failure error, now time.Duration) time.Duration {
 	return now - s.since
 }
 
-// yield is ErrYield with the failure that made it so, when a step's failures have lasted for longer than the context allows; nil until then.
-func (s *silence) yield(ctx context.Context, failure error) error {
-	allowed, bounded := ctx.Value(yieldKey{}).(time.Duration)
-	if !bounded {
+// yield is ErrYield with the failure that made it so, when a step's failures have lasted for longer than its life allows; nil until then.
+func (s *silence) yield(life lifecycle, failure error) error {
+	if life.yield == 0 {
 		return nil
 	}
-	if lasted := s.lasts(failure, task.Mono(ctx)); lasted >= allowed {
+	if lasted := s.lasts(failure, task.Mono(life.work)); lasted >= life.yield {
 		return fmt.Errorf("%w, for %s: %w", ErrYield, lasted.Truncate(time.Second), failure)
 	}
 	return nil

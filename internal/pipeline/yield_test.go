@@ -47,7 +47,7 @@ func TestH63_SilenceIsWithoutABreak(t *testing.T) {
 // A keeper that leaves its seat because the source does not answer it stays away from it for a while: in a pass it might be the first again.
 func TestH63_AYieldedSeatIsLeftToOthers(t *testing.T) {
 	mapping := ordersMapping(t)
-	listed(t, &pagedStream{}, func(ctx context.Context, k *rounds, _ checkpoint.TableState) {
+	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, _ checkpoint.TableState) {
 		k.Mapping, k.Witness = mapping, func(string) checkpoint.Store { return &checkpointtest.Memory{} }
 		k.Timing, k.Database = Timing{}.orDefault(k.Ledger.Lease()), &silentDatabase{asked: true}
 		keeper, err := seated(ctx, k)
@@ -55,7 +55,7 @@ func TestH63_AYieldedSeatIsLeftToOthers(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		if rest, err := k.serve(ctx, keeper); err != nil || rest != k.respite() || rest <= 2*k.Timing.Pass {
+		if rest, err := k.table().keeper.serve(until(ctx), keeper); err != nil || rest != k.Timing.respite() || rest <= 2*k.Timing.Pass {
 			t.Errorf("it stays away for %s, %v", rest, err)
 		}
 		if seat, err := k.Ledger.Seat(ctx, "Orders"); err != nil || seat.Owner() != "" {
@@ -255,7 +255,7 @@ func TestWhatWasGivenUpLongAgoIsForgotten(t *testing.T) {
 // A keeper whose table was dropped stays away from its seat until it is listed again: it would ask for the table in every pass.
 func TestTheSeatOfADroppedTableIsLeftAlone(t *testing.T) {
 	mapping := ordersMapping(t)
-	listed(t, &pagedStream{}, func(ctx context.Context, k *rounds, _ checkpoint.TableState) {
+	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, _ checkpoint.TableState) {
 		k.Mapping, k.Joined, k.Database = mapping, true, dropped{}
 		k.Witness = func(string) checkpoint.Store { return &checkpointtest.Memory{} }
 		k.Timing = Timing{}.orDefault(k.Ledger.Lease())
@@ -264,8 +264,8 @@ func TestTheSeatOfADroppedTableIsLeftAlone(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		if rest, err := k.serve(ctx, keeper); err != nil || rest != k.Timing.List || !k.board.isAside() {
-			t.Errorf("it stays away for %s, %v; aside %v", rest, err, k.board.isAside())
+		if rest, err := k.table().keeper.serve(until(ctx), keeper); err != nil || rest != k.Timing.List || !k.table().board.isAside() {
+			t.Errorf("it stays away for %s, %v; aside %v", rest, err, k.table().board.isAside())
 		}
 	})
 }

@@ -10,11 +10,12 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/test/virtual"
+	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
 // H18: what is drained goes on until all tables are drained at the same time, and then nothing waits for anything any more.
 func TestH18_TablesDrainTogether(t *testing.T) {
-	var d drain
+	var d completion
 	for _, name := range []string{discovery, "A", "B"} {
 		d.await(name, new(task.Bell))
 	}
@@ -33,7 +34,7 @@ func TestH18_TablesDrainTogether(t *testing.T) {
 // H18: of a table counts what was found when it was last looked at; and one that turned out not to be drained any more is looked at again, whatever what
 // was found before says later.
 func TestH18_WhatWasFoundLastCounts(t *testing.T) {
-	var d drain
+	var d completion
 	d.await("A", new(task.Bell))
 	d.await("B", new(task.Bell))
 	holds := false
@@ -59,10 +60,11 @@ func TestH18_WhatWasFoundBeforeHoldsStill(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		o := &Options{Ledger: ledger, drain: &drain{}, Timing: Timing{IdlePages: 2}.orDefault(ledger.Lease())}
-		a, b := &table{Options: o, source: "A", board: newBoard()}, &table{Options: o, source: "B", board: newBoard()}
+		o := &Options{Ledger: ledger, Once: true, Timing: Timing{IdlePages: 2}.orDefault(ledger.Lease())}
+		w := newWorker(o, nil)
+		a, b := newTable(w, Table{Mapping: &transform.Mapping{Source: "A"}}), newTable(w, Table{Mapping: &transform.Mapping{Source: "B"}})
 		for _, tb := range []*table{a, b} {
-			o.drain.await(tb.source, &tb.bell)
+			w.once.await(tb.source, &tb.wake)
 		}
 		read := checkpoint.Shard{Label: "l", ID: "s", State: checkpoint.Reading, Owner: ledger.Worker()}
 		v := view{state: checkpoint.TableState{Label: "l", Generation: 1, Adopted: 1, Listed: 1}, shards: []checkpoint.Shard{read}}
@@ -71,7 +73,7 @@ func TestH18_WhatWasFoundBeforeHoldsStill(t *testing.T) {
 			tb.board.read("s", checkpoint.Progress{CaughtUp: true}, task.Mono(ctx))
 		}
 		step := func(tb *table, over bool, when string) {
-			if got := tb.reportDrained(ctx, v); got != over {
+			if got := tb.assigner.reportDrained(ctx, v); got != over {
 				t.Errorf("%s: over %v", when, got)
 			}
 		}
@@ -99,7 +101,7 @@ func TestH18_WhatIsToGoOnIsNotDrained(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tb := &table{Options: &Options{Ledger: ledger}, Table: Table{Copy: true}, board: newBoard()}
+	tb := newRig(ledger, Table{Copy: true}).table().assigner
 	begun := checkpoint.TableState{Label: "l", Generation: 2, Adopted: 2, Listed: 1, Load: checkpoint.Load{Generation: 2, StartedAt: at}}
 	copied, broken := begun, begun
 	copied.Load.DoneAt, broken.NeedsLoad = at, true
@@ -135,7 +137,9 @@ func TestH13_WhatFollowsAShardIsListedBeforeItIsDrained(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		tb := &table{Options: &Options{Ledger: ledger, Floors: &Floors{}, Once: true}, source: "Orders", events: Events{}.orSilent(), board: newBoard()}
+		k := newRig(ledger, Table{})
+		k.Once = true
+		tb := k.table().assigner
 		_, err = ledger.UpdateTable(ctx, "Orders", func(s *checkpoint.TableState) error {
 			s.Label, s.Generation, s.Adopted, s.Listed = "l", 1, 1, 1
 			return nil

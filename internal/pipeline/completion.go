@@ -8,9 +8,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// drain is what ends a run with Once: all tables are drained at the same time. One that was drained before the others is followed until they are, or what is
+// completion is what ends a run with Once: all tables are drained at the same time. One that was drained before the others is followed until they are, or what is
 // written to it meanwhile would be left out by a run that says that everything is applied.
-type drain struct {
+type completion struct {
 	mu     sync.Mutex
 	tables map[string]*draining
 	over   bool
@@ -24,39 +24,42 @@ type draining struct {
 }
 
 // await lets the run wait for a table, or for whatever else goes by that name.
-func (d *drain) await(name string, bell *task.Bell) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.tables == nil {
-		d.tables = map[string]*draining{}
+func (c *completion) await(name string, bell *task.Bell) {
+	if c == nil {
+		return // nothing is waited for
 	}
-	d.tables[name] = &draining{bell: bell}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.tables == nil {
+		c.tables = map[string]*draining{}
+	}
+	c.tables[name] = &draining{bell: bell}
 }
 
 // report notes whether a table is drained now, and tells whether the run is over. It is over for all as soon as it is for one. What was found of the others
 // may be of before an outage: each of them is looked at when its own turn comes, and the waits after failures differ. So all are asked, before the run ends, whether that
 // holds still.
-func (d *drain) report(name string, done bool, still func() bool) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.tables[name].done = done
-	d.tables[name].still = still
-	if d.over {
+func (c *completion) report(name string, done bool, still func() bool) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.tables[name].done = done
+	c.tables[name].still = still
+	if c.over {
 		return true
 	}
-	names := slices.Sorted(maps.Keys(d.tables))
-	if slices.ContainsFunc(names, func(name string) bool { return !d.tables[name].done }) {
+	names := slices.Sorted(maps.Keys(c.tables))
+	if slices.ContainsFunc(names, func(name string) bool { return !c.tables[name].done }) {
 		return false
 	}
 	for _, name := range names {
-		if t := d.tables[name]; t.still != nil && !t.still() {
+		if t := c.tables[name]; t.still != nil && !t.still() {
 			t.done = false // until it is looked at again
 			return false
 		}
 	}
-	d.over = true
+	c.over = true
 	for _, name := range names {
-		d.tables[name].bell.Ring()
+		c.tables[name].bell.Ring()
 	}
 	return true
 }

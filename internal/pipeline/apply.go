@@ -1,0 +1,42 @@
+package pipeline
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// applier makes durable what followers and the loader read.
+type applier struct {
+	*retrier
+	writer *sink.Writer
+}
+
+// write makes a batch durable, however long it takes, unless its place in hand is wanted and it gets no further.
+func (a applier) write(life lifecycle, batch *transform.Batch, changes []cdc.Change, hand *hand) error {
+	rows, open, since := len(batch.Rows), len(batch.Rows), task.Mono(life.work)
+	err := a.retry(life.finishing(), "write", func(ctx context.Context) error {
+		err := a.writer.Write(ctx, sink.Unfenced(), batch)
+		if len(batch.Rows) < open {
+			open, since = len(batch.Rows), task.Mono(ctx)
+		}
+		if err != nil && repeatable(err) && hand.wanted(task.Mono(ctx)-since) {
+			return errPutBack
+		}
+		return err
+	})
+	if err == nil && len(changes) > 0 {
+		a.events.Applied(a.source, Count(changes), rows)
+	}
+	if err == nil {
+		for _, rule := range slices.Sorted(maps.Keys(batch.Ignored)) {
+			a.events.Ignored(a.source, rule, batch.Ignored[rule])
+		}
+	}
+	return err
+}

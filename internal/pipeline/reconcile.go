@@ -1,0 +1,364 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// reconciler makes the ledger agree with the table's stream and its target: it lists and ranks shards, checks the witness, notices new streams,
+// declares gaps that nobody declared, and removes rows that are no longer needed.
+type reconciler struct {
+	*common
+	mapping   *transform.Mapping
+	database  Database
+	open      func(streamARN string) cdc.Source
+	witnesses *witnesses
+	shares    *shares // how many tables this process follows
+	board     *board
+	vain      *vain
+	wake      *task.Bell
+	assigner  *task.Bell
+
+	joined  bool // by a pattern: it is left when it is dropped
+	young   bool // created after the first start
+	copies  bool
+	fromNow bool
+
+	rounds
+}
+
+// rounds is the reconciler's memory while its keeper holds the seat. What must last is in the ledger.
+type rounds struct {
+	began   bool
+	last    time.Duration // when the last complete round began
+	listing cdc.Listing   // the last complete one
+	doubt   doubt
+	rests   map[string]time.Duration // since when a shard that could be reopened is left alone, by its id and epoch
+	dropped bool                     // the table does not exist any more, and its stream is kept
+	since   time.Duration            // when it was first asked for that it did not
+
+	described time.Duration // when it was last asked for
+	// The next complete round does not wait for Timing.List: the table was dropped, exists again, or its
+	// stream has ended.
+	hasty bool
+}
+
+// run makes rounds until a drain begins: a small one in every pass, and a complete one every Timing.List.
+func (r *reconciler) run(life lifecycle) error {
+	r.rounds = rounds{}
+	defer r.board.setOver(false) // another keeper may find the table there again
+	for !life.draining() {
+		err := r.retry(life, "keep the table", func(ctx context.Context) error {
+			if r.due(ctx) {
+				return r.complete(life)
+			}
+			r.glance(ctx)
+			return r.small(life)
+		})
+		if err != nil && !life.draining() {
+			return err
+		}
+		_ = r.wake.Wait(life.drain, r.timing.Pass)
+	}
+	return nil
+}
+
+func (r *reconciler) due(ctx context.Context) bool {
+	passed := task.Mono(ctx) - r.last
+	return !r.began || passed >= r.timing.List || r.hasty && passed >= glanceEvery
+}
+
+// readmit takes back that the table was set aside, now that it can be followed.
+func (r *reconciler) readmit(ctx context.Context) error {
+	if r.dropped {
+		return nil
+	}
+	_, err := r.ledger.UpdateTable(ctx, r.source, func(s *checkpoint.TableState) error {
+		s.Aside = checkpoint.Aside{}
+		return nil
+	})
+	r.board.setAside(false)
+	return err
+}
+
+// complete looks at everything: the witness, the table, its stream and all of its shards. Each step is repeated by itself: while
+// both services throttle, a round that began anew with each failed call would never end.
+func (r *reconciler) complete(life lifecycle) error {
+	ctx := life.work
+	began := task.Mono(ctx)
+	r.hasty = false
+	var state checkpoint.TableState
+	steps := []func(ctx context.Context) error{
+		func(context.Context) error { return r.attend(life) },
+		r.readmit,
+		func(ctx context.Context) error { _, err := r.ledger.Adopt(ctx, r.source); return err },
+	}
+	for _, at := range r.witnesses.places() {
+		steps = append(steps, func(context.Context) error { return r.witnesses.beatAt(life, at) })
+	}
+	steps = append(steps,
+		func(ctx context.Context) (err error) { state, _, err = r.ledger.Table(ctx, r.source); return err },
+		func(context.Context) (err error) { r.listing, err = r.list(life, state); return err },
+		func(context.Context) error { return r.discover(life, state, r.listing, state.Listed == 0) },
+		func(ctx context.Context) error { return r.noteOpen(ctx, state) },
+	)
+	for _, step := range steps {
+		if err := r.retry(life, "keep the table", step); err != nil {
+			return err
+		}
+	}
+	r.began, r.last = true, began
+	r.vain.answered("")
+	r.board.setOver(r.dropped && began-r.since >= lasting)
+	return r.small(life)
+}
+
+// list gives the complete listing. A stream that the service does not know any more has ended, and what it held is lost.
+func (r *reconciler) list(life lifecycle, state checkpoint.TableState) (cdc.Listing, error) {
+	listing, err := listShards(life, r.retrier, r.open(state.StreamARN), "")
+	if !cdc.Is(err, cdc.NotFound) {
+		return listing, err
+	}
+	// Those who read the stream's shards find the same, and may have raised the generation since the round read the record, or the last attempt of this step.
+	now, _, err := r.ledger.Table(life.work, r.source)
+	if err != nil {
+		return cdc.Listing{}, err
+	}
+	if now.StreamARN == state.StreamARN && !now.StreamEnded {
+		gap := checkpoint.Gap{Reason: "the stream is gone"}
+		err := r.raise(life, now.Generation, gap, func(s *checkpoint.TableState) { s.StreamEnded = true })
+		if err != nil {
+			return cdc.Listing{}, err
+		}
+	}
+	return cdc.Listing{Ended: true}, nil
+}
+
+// noteOpen notes which shards the complete listing showed open: their children begin later than its first page. A listing may go on showing a shard
+// open that was closed long ago, for which there is no bound; one whose child is known is closed, whatever the listing says, and so is one that
+// split after its page was read, and one that was read to its end.
+func (r *reconciler) noteOpen(ctx context.Context, state checkpoint.TableState) error {
+	shards, err := r.ledger.Shards(ctx, r.source)
+	if err != nil {
+		return err
+	}
+	known, closed := map[string]bool{}, map[string]bool{}
+	for _, s := range shards {
+		known[s.ID] = true
+		if s.Label == state.Label {
+			closed[s.Parent] = true
+			if s.State == checkpoint.Done {
+				closed[s.ID] = true
+			}
+		}
+	}
+	for _, s := range r.listing.Shards {
+		closed[s.Parent] = true
+	}
+	var open []string
+	for _, s := range r.listing.Shards {
+		if !s.Closed && !closed[s.ID] {
+			open = append(open, s.ID)
+		}
+	}
+	return r.ledger.NoteOpen(ctx, r.source, state.Label, open, r.listing.At, known)
+}
+
+// discover adds the rows of shards that are new in a listing. A shard whose ancestors were lost is a gap, declared before its row
+// is written, so that it is found again if this worker ends in between.
+func (r *reconciler) discover(life lifecycle, state checkpoint.TableState, listing cdc.Listing, first bool) error {
+	ctx := life.work
+	known, rows, err := r.known(ctx, state.Label)
+	if err != nil {
+		return err
+	}
+	placed, orphans := cdc.Place(known, listing.Shards, first)
+	if slices.ContainsFunc(orphans, func(o cdc.Orphan) bool { return o.Reason == cdc.UnknownParent && !noted(state, gapOf(o)) }) {
+		// The pages are of several moments: a parent that was not to be listed yet when its page was read is listed now.
+		again, err := listShards(life, r.retrier, r.open(state.StreamARN), "")
+		if err != nil && !cdc.Is(err, cdc.NotFound) {
+			return err
+		}
+		// And a keeper before this one may have written it down while that was asked for.
+		if known, rows, err = r.known(ctx, state.Label); err != nil {
+			return err
+		}
+		placed, orphans = cdc.Place(known, slices.Concat(listing.Shards, again.Shards), first)
+	}
+	late, lost := map[string]bool{}, map[string]bool{}
+	for _, o := range orphans {
+		late[o.ID], lost[o.ID] = o.Reason == cdc.NoRoom, o.Reason == cdc.UnknownParent
+		if noted(state, gapOf(o)) {
+			continue // it cannot be placed, and is listed again and again
+		}
+		if err := r.raise(life, state.Generation, gapOf(o), nil); err != nil {
+			return err
+		}
+	}
+	for _, n := range placed {
+		s := checkpoint.Shard{
+			Source: r.source, StreamARN: state.StreamARN, Label: state.Label, ID: n.ID, Parent: n.Parent, State: checkpoint.Waiting,
+			Hop: n.Hop, Generation: state.Generation, Dropping: !state.Cut.IsZero(),
+		}
+		if parent, ok := rows[n.Parent]; ok {
+			s.Dropping = parent.Dropping // looked at again when it is leased
+		}
+		if lost[n.ID] {
+			s.CoveredTo = r.ledger.ServiceTime(ctx) // up to the gap everything is the business of the load that follows it
+		}
+		if late[n.ID] {
+			// Not to be read: its ancestors may outrank it. It is closed, so that the load after the gap covers all it held.
+			s.State, s.Loss, s.Reason, s.DoneAt = checkpoint.Lost, checkpoint.Late, "listed too late to be ranked", r.ledger.ServiceTime(ctx)
+		}
+		if err := r.ledger.CreateShard(ctx, s); err != nil {
+			return err
+		}
+		rows[n.ID] = s
+	}
+	if len(placed) > 0 {
+		r.assigner.Ring()
+	}
+	if !first {
+		return nil
+	}
+	_, err = r.ledger.UpdateTable(ctx, r.source, func(s *checkpoint.TableState) error {
+		if s.Label == state.Label && s.Listed == 0 {
+			s.Listed = state.Generation
+		}
+		return nil
+	})
+	r.assigner.Ring()
+	return err
+}
+
+// known are the shards of a stream that have rows, and those rows.
+func (r *reconciler) known(ctx context.Context, label string) ([]cdc.Node, map[string]checkpoint.Shard, error) {
+	shards, err := r.ledger.Shards(ctx, r.source)
+	var known []cdc.Node
+	rows := map[string]checkpoint.Shard{}
+	for _, s := range shards {
+		if s.Label == label {
+			known = append(known, cdc.Node{ID: s.ID, Parent: s.Parent, Hop: s.Hop})
+			rows[s.ID] = s
+		}
+	}
+	return known, rows, err
+}
+
+// gapOf is the gap that an orphan is.
+func gapOf(o cdc.Orphan) checkpoint.Gap {
+	return checkpoint.Gap{Shard: o.ID, Reason: "shard without its place in the lineage: " + o.Reason.String()}
+}
+
+func noted(state checkpoint.TableState, gap checkpoint.Gap) bool {
+	for _, g := range state.Gaps {
+		if g.Shard == gap.Shard && g.Reason == gap.Reason {
+			return true
+		}
+	}
+	return false
+}
+
+// leafLists is how many shards are asked for their children one by one in a pass; for more a complete listing is cheaper.
+const leafLists = 3
+
+// small looks at the ledger alone, unless a shard has ended whose children are not known: gaps that were not declared, trimmed
+// shards that can be read on, and rows that say nothing any more.
+func (r *reconciler) small(life lifecycle) error {
+	ctx := life.work
+	v, err := r.look(ctx)
+	if err != nil {
+		return err
+	}
+	if v.state.Adopted != v.state.Generation { // a raise that its beginner did not complete
+		if v.state, err = r.ledger.Adopt(ctx, r.source); err != nil {
+			return err
+		}
+		r.assigner.Ring()
+	}
+	var nodes []cdc.Node
+	awaiting, now := map[string]bool{}, r.ledger.ServiceTime(ctx)
+	for _, s := range v.shards {
+		switch {
+		case s.Undeclared(v.state):
+			err = r.raise(life, s.Generation, checkpoint.Gap{Shard: s.ID, Reason: s.Reason}, nil)
+		case s.Reopenable(v.state) && r.rested(ctx, s):
+			err = r.ledger.Reopen(ctx, s, v.state)
+			r.assigner.Ring()
+		}
+		if err != nil {
+			return err
+		}
+		if s.Label == v.state.Label {
+			nodes = append(nodes, cdc.Node{ID: s.ID, Parent: s.Parent, Hop: s.Hop})
+			awaiting[s.ID] = s.AwaitsChildren(now)
+		}
+	}
+	for _, s := range checkpoint.Removable(v.shards, v.state.Label, r.listing.Shards, v.state.StreamEnded, now) {
+		if err := r.ledger.Remove(ctx, s); err != nil {
+			return err
+		}
+	}
+	if v.state.StreamEnded || v.state.Listed == 0 {
+		return nil
+	}
+	return r.children(life, v.state, cdc.Leaves(nodes), awaiting)
+}
+
+// longRest is the longest time for which a shard that was lost again and again is left alone.
+const longRest = 10 * time.Minute
+
+// rested tells whether a trimmed shard may be reopened: at once after its first gap, and after a longer and longer rest if no page of it was applied
+// since it was reopened before. Whatever makes readers refuse it again and again cannot spend generations without end.
+func (r *reconciler) rested(ctx context.Context, s checkpoint.Shard) bool {
+	if s.Reopened == 0 {
+		return true
+	}
+	if r.rests == nil {
+		r.rests = map[string]time.Duration{}
+	}
+	at, now := fmt.Sprint(s.ID, " ", s.Epoch), task.Mono(ctx)
+	since, known := r.rests[at]
+	if !known {
+		since, r.rests[at] = now, now
+	}
+	rest := min(time.Second<<min(s.Reopened, 16), longRest)
+	if now-since < rest {
+		return false
+	}
+	delete(r.rests, at)
+	return true
+}
+
+// children asks for the children of shards that are done. The listing may lag behind the end of a shard by minutes (H13).
+func (r *reconciler) children(life lifecycle, state checkpoint.TableState, leaves []string, awaiting map[string]bool) error {
+	var ended []string
+	for _, id := range leaves {
+		if awaiting[id] {
+			ended = append(ended, id)
+		}
+	}
+	if len(ended) > leafLists {
+		ended = []string{""} // the parent that all have
+	}
+	for _, id := range ended {
+		listing, err := listShards(life, r.retrier, r.open(state.StreamARN), id)
+		if err != nil {
+			return err
+		}
+		if listing.Ended && !r.dropped {
+			r.hasty = true // the stream of a table that is dropped ends with it
+		}
+		if err := r.discover(life, state, listing, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,120 @@
+package pipeline
+
+import (
+	"context"
+
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+)
+
+// table is one table in this worker: the parts that work on it, each with what it needs of the others.
+type table struct {
+	*common
+	database      Database
+	acceptMapping bool
+
+	follower   *follower
+	assigner   *assigner
+	keeper     *keeper
+	reconciler *reconciler
+	loader     *loader
+	board      board     // what this worker knows of the shards it reads
+	vain       vain      // and of the leases it gave up
+	wake       task.Bell // the assigner's: a shard ended, or one was found
+	wakeKeeper task.Bell // the reconciler's
+}
+
+func newTable(w *worker, spec Table) *table {
+	c := w.common(&spec)
+	database := stoppableDatabase{w.Database, w.calls, w.Ledger.Heard}
+	t := &table{common: c, database: database, acceptMapping: spec.AcceptMapping, board: newBoard()}
+	apply := applier{c.retrier, w.Writer}
+	witnesses := &witnesses{common: c, mapping: spec.Mapping, store: w.Witness}
+	t.follower = &follower{
+		common: c, applier: apply, mapping: spec.Mapping, open: w.open, database: database,
+		places: w.places, calls: w.calls, board: &t.board, vain: &t.vain,
+	}
+	t.assigner = &assigner{
+		common: c, open: w.open, follow: t.follower.hold, shares: w.shares, board: &t.board, copies: spec.Copy, once: w.once,
+		wake: &t.wake, keeper: &t.wakeKeeper,
+	}
+	t.reconciler = &reconciler{
+		common: c, mapping: spec.Mapping, database: database, open: w.open, witnesses: witnesses, shares: w.shares,
+		board: &t.board, vain: &t.vain, wake: &t.wakeKeeper, assigner: &t.wake,
+		joined: spec.Joined, young: spec.Young, copies: spec.Copy, fromNow: spec.FromNow,
+	}
+	t.loader = &loader{
+		common: c, applier: apply, mapping: spec.Mapping, database: database, witnesses: witnesses, assigner: &t.wake,
+		wanted: spec.Copy, joined: spec.Joined, segments: spec.Segments, rows: spec.throttle,
+	}
+	t.keeper = &keeper{
+		common: c, reconciler: t.reconciler, loader: t.loader, database: database, joined: spec.Joined,
+		board: &t.board, vain: &t.vain, assigner: &t.wake,
+	}
+	return t
+}
+
+// throttle bounds the rows that a load writes.
+func (t Table) throttle() *backfill.Throttle {
+	if t.Rows != nil {
+		return t.Rows
+	}
+	return backfill.NewThrottle(t.RowsPerSecond)
+}
+
+// run works on the table until a drain begins: as one of the workers that read its shards and, while it holds the seat, as its keeper.
+func (t *table) run(life lifecycle) error {
+	err := t.retry(life, "check the source", func(ctx context.Context) error {
+		t.events.Tick() // an outage is nothing that a restart of this process would mend
+		defer t.events.Tick()
+		return t.sameSource(ctx)
+	})
+	if err != nil && (life.draining() || life.work.Err() != nil) {
+		return nil
+	}
+	if err == nil {
+		err = t.retry(life.finishing(), "check the mapping", t.checkMapping)
+	}
+	if err != nil {
+		return t.end(err)
+	}
+	drain, finish := context.WithCancelCause(life.drain)
+	defer finish(context.Canceled)
+	g := task.NewGroup(life.work, 0)
+	part := func(work context.Context) lifecycle { return lifecycle{drain: drain, work: work} }
+	g.Go("keeper", func(work context.Context) error { return t.keeper.seek(part(work)) })
+	g.Go("shards", func(work context.Context) error {
+		return t.assigner.assign(part(work), func() { finish(context.Canceled) })
+	})
+	return g.Wait()
+}
+
+func (t *table) checkMapping(ctx context.Context) error {
+	t.events.Tick()
+	defer t.events.Tick()
+	state, raised, err := t.ledger.CheckMapping(ctx, t.source, t.mappingHash, t.acceptMapping)
+	if raised {
+		t.floors.raise(t.source, state.Generation)
+		t.events.Raised(t.source, state.Generation, checkpoint.ChangedMapping)
+	}
+	return err
+}
+
+// sameSource is CheckSource for what this worker finds under the table's name, before it touches anything: from the wrong region the stream that is followed
+// would seem to be gone. A table that is not there is nobody else's; the keeper tells of it.
+func (t *table) sameSource(ctx context.Context) error {
+	state, _, err := t.ledger.Table(ctx, t.source)
+	if err != nil || state.StreamARN == "" {
+		return err
+	}
+	d, err := t.database.Describe(ctx, t.source)
+	if cdc.Is(err, cdc.NotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return CheckSource(d, state.StreamARN)
+}

@@ -1,0 +1,65 @@
+package pipeline
+
+import (
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// witnesses are the rows that prove that the table's targets and the ledger belong together, one in each target table.
+type witnesses struct {
+	*common
+	mapping *transform.Mapping
+	store   func(targetTable string) checkpoint.Store
+}
+
+// beat checks that the target tables and the ledger belong together, and moves the witness of each on. Where they do not, the generation was
+// raised when it returns.
+func (w *witnesses) beat(life lifecycle) error {
+	for _, at := range w.places() {
+		if err := w.beatAt(life, at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// places are where the witnesses are, one in each target table.
+func (w *witnesses) places() []checkpoint.Place {
+	var all []checkpoint.Place
+	for i, name := range w.mapping.Tables() {
+		at := checkpoint.Place{Store: w.store(name), Key: w.mapping.WitnessKey(), Further: name}
+		if i == 0 {
+			at.Further = ""
+		}
+		all = append(all, at)
+	}
+	return all
+}
+
+func (w *witnesses) beatAt(life lifecycle, at checkpoint.Place) error {
+	ctx := life.work
+	state, _, err := w.ledger.Table(ctx, w.source)
+	if err != nil {
+		return err
+	}
+	verdict, witness, err := w.ledger.Beat(ctx, w.source, at)
+	if err != nil || verdict == checkpoint.Fine {
+		return err
+	}
+	gap := checkpoint.Gap{Reason: "the target table was created anew or restored: rows are missing"}
+	if state.Reason == checkpoint.ChangedMapping { // perhaps to another table, where nothing was before
+		gap.Reason = checkpoint.ChangedMapping + "; its target is another table, or was created anew or restored"
+	}
+	if verdict == checkpoint.LedgerBehind {
+		gap.Reason = "the target was written under another ledger, or a later state of this one"
+	}
+	now := task.Now(ctx)
+	err = w.raise(life, state.Generation, gap, func(s *checkpoint.TableState) {
+		s.Generation = max(s.Generation, checkpoint.NextGeneration(witness.Generation, now))
+	})
+	if err != nil {
+		return err
+	}
+	return w.ledger.Claim(ctx, w.source, at)
+}

@@ -1,0 +1,66 @@
+package pipeline
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+)
+
+// worker is what the tables of this process share.
+type worker struct {
+	*Options
+	halt   context.CancelCauseFunc
+	shares *shares
+	once   *completion // nil: they are followed for ever
+	calls  *reads
+	places *task.Limit // for pages
+}
+
+func newWorker(o *Options, halt context.CancelCauseFunc) *worker {
+	w := &worker{Options: o, halt: halt, shares: &shares{}, calls: &reads{}, places: task.NewLimit(int64(cmp.Or(o.Pages, pagesInHand)))}
+	if o.Once {
+		w.once = &completion{}
+	}
+	return w
+}
+
+// open gives a stream's source, whose calls a stop ends.
+func (w *worker) open(streamARN string) cdc.Source {
+	return stoppableSource{w.Open(streamARN), w.calls, w.Ledger.Heard}
+}
+
+// follow lets the tables be followed until a drain begins, or, with Once, until all are drained.
+func (w *worker) follow(life lifecycle) error {
+	tables := task.NewGroup(life.work, 0)
+	joined := &nameSet{names: map[string]bool{}}
+	begin := func(spec Table) {
+		t := newTable(w, spec)
+		w.once.await(t.source, &t.wake)
+		tables.Go("table "+t.source, func(work context.Context) error {
+			defer joined.remove(t.source) // it may join again
+			return t.run(life.within(work))
+		})
+	}
+	if w.Discover != nil {
+		w.once.await(discovery, new(task.Bell)) // which comes before all tables, or those that are there might be drained without the others
+	}
+	for _, spec := range w.Tables {
+		begin(spec)
+	}
+	if w.Discover != nil {
+		j := newJoining(w, begin, joined)
+		tables.Go("look for tables", func(work context.Context) error { return j.join(life.within(work)) })
+	}
+	return tables.Wait()
+}
+
+// common is what the parts of a table share; nil: of what belongs to no table.
+func (w *worker) common(spec *Table) *common {
+	c := &common{retrier: &retrier{events: w.Events}, ledger: w.Ledger, floors: w.Floors, timing: w.Timing, halt: w.halt}
+	if spec != nil {
+		c.source, c.mappingHash = spec.Mapping.Source, spec.MappingHash
+	}
+	return c
+}
