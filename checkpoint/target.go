@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"context"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/internal/task"
@@ -18,6 +19,8 @@ type Target struct {
 	Last uint64 `json:"last,omitempty"`
 	// Withheld says why no fence can be kept. Requests carry none then, and late ones are not refused.
 	Withheld string `json:"withheld,omitempty"`
+	// Former are ledgers that were found lost, whose numbers are dropped with the next drop.
+	Former []string `json:"former_ledgers,omitempty"`
 	// MadeByUs tells that the table was created by a worker, or found empty before the first generation.
 	MadeByUs bool `json:"made_by_us,omitempty"`
 	// Changed is when the record was last written, on the writer's clock; for people.
@@ -26,6 +29,13 @@ type Target struct {
 
 // Open tells whether rows of the table may be written: under a number, or without one because none can be kept.
 func (t Target) Open() bool { return t.Fence > 0 || t.Withheld != "" }
+
+// Disown notes that the table was written under another ledger than this one, if it was, which is lost.
+func (t *Target) Disown(former, own string) {
+	if former != "" && former != own && !slices.Contains(t.Former, former) {
+		t.Former = append(slices.Clone(t.Former), former)
+	}
+}
 
 func (l *Ledger) targetKey(table string) string { return l.name + "/target/" + table }
 

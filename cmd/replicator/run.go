@@ -275,6 +275,11 @@ func (w *worker) run(ctx context.Context, listener net.Listener) error {
 	if err == nil {
 		err = ledger.CheckCluster(opened, w.found.Cluster) // before anything is written to another one (H46)
 	}
+	for _, table := range w.found.Made {
+		if err == nil {
+			_, err = ledger.UpdateTarget(opened, table, func(t *checkpoint.Target) error { t.MadeByUs = true; return nil })
+		}
+	}
 	cancel()
 	if err != nil {
 		return preflight.ExplainLedger("cannot open the ledger in table "+w.cfg.State.Table, err)
@@ -359,12 +364,17 @@ func (w *worker) options(ledger *checkpoint.Ledger, parking *sink.Parking, o *ob
 			MaxImageAge: cfg.State.TombstoneAge - imageMargin, Events: o.writes(),
 		}),
 		Open:    func(arn string) cdc.Source { return w.source.Stream(arn) },
-		Witness: w.target.WitnessStore,
+		Witness: w.target.WitnessStore, Families: w.target.Admin,
 		Cluster: func(ctx context.Context) (string, error) {
 			profile, err := w.target.Admin.Profile(ctx)
 			return profile.Cluster, err
 		},
 		Timing: w.flags.timing(),
+	}
+	if cfg.Target.CreateMissing {
+		out.Prepare = func(ctx context.Context, table string) (bool, error) {
+			return preflight.PrepareTarget(ctx, w.target.Admin, cfg, table)
+		}
 	}
 	var rows *backfill.Throttle
 	if cfg.HasPatterns() {

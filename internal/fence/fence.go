@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
@@ -19,7 +20,8 @@ import (
 
 // Fence is the fence of all target tables of one ledger.
 type Fence struct {
-	Ledger   *checkpoint.Ledger
+	Ledger *checkpoint.Ledger
+	// Families changes schemas; nil: nobody here may, and the fence is withheld.
 	Families sink.Families
 	// Settle is how long a drop may take to be in force everywhere, once it was acknowledged, and how long a request of ours may be under way; the
 	// default is sink.DefaultTimeout.
@@ -69,6 +71,9 @@ const tries = 5
 // Raise publishes a new number for a target table, or notes why none can be had. After an error the number that was tried is burnt, and a
 // repetition tries another.
 func (f Fence) Raise(ctx context.Context, table string) (checkpoint.Target, error) {
+	if f.Families == nil {
+		return f.withhold(ctx, table, "this worker changes no families")
+	}
 	for range tries {
 		present, err := f.Families.ListFamilies(ctx, table)
 		if err != nil {
@@ -102,9 +107,30 @@ func (f Fence) Raise(ctx context.Context, table string) (checkpoint.Target, erro
 	return checkpoint.Target{}, fmt.Errorf("%w: every number of the fence of table %s is taken", checkpoint.ErrConflict, table)
 }
 
-// Drop drops the families of this ledger's numbers below n in a target table, and returns once nothing that is stamped with one can take
+// Mend raises a number where the family of the published one is not there, as after a restored ledger or target: nobody could write. Where a fence was
+// withheld it tries again.
+func (f Fence) Mend(ctx context.Context, table string) error {
+	t, _, err := f.Ledger.Target(ctx, table)
+	if err != nil || f.Families == nil {
+		return err
+	}
+	present, err := f.Families.ListFamilies(ctx, table)
+	if err != nil {
+		return err
+	}
+	if t.Withheld != "" || !slices.Contains(present, sink.FenceFamily(f.Ledger.ID(), t.Fence)) {
+		_, err = f.Raise(ctx, table)
+	}
+	return err
+}
+
+// Drop drops the families of this ledger's numbers below n in a target table, and those of ledgers that were lost, and returns once nothing that is stamped with one can take
 // effect any more. Withheld says why that cannot be had, if so. After an error it may be repeated.
 func (f Fence) Drop(ctx context.Context, table string, n uint64) (withheld string, err error) {
+	target, _, err := f.Ledger.Target(ctx, table)
+	if err != nil || f.Families == nil {
+		return target.Withheld, err
+	}
 	for range tries {
 		present, err := f.Families.ListFamilies(ctx, table)
 		if err != nil {
@@ -112,7 +138,7 @@ func (f Fence) Drop(ctx context.Context, table string, n uint64) (withheld strin
 		}
 		left, failed := false, error(nil)
 		for _, family := range present {
-			if old, own, _ := sink.ParseFence(f.Ledger.ID(), family); !own || old >= n {
+			if old, own, _ := sink.ParseFence(f.Ledger.ID(), family); (!own || old >= n) && !isOf(family, target.Former) {
 				continue
 			}
 			left = true
@@ -136,6 +162,14 @@ func (f Fence) Drop(ctx context.Context, table string, n uint64) (withheld strin
 		}
 	}
 	return "", fmt.Errorf("%w: families of the fence of table %s are there again after each drop", checkpoint.ErrConflict, table)
+}
+
+// isOf tells whether a family is of the fence of one of the ledgers.
+func isOf(family string, ledgers []string) bool {
+	return slices.ContainsFunc(ledgers, func(ledger string) bool {
+		_, own, _ := sink.ParseFence(ledger, family)
+		return own
+	})
 }
 
 func (f Fence) settle() time.Duration {

@@ -143,6 +143,31 @@ func TestFenceIsWithheld(t *testing.T) {
 	})
 }
 
+// A ledger or a target that was set back may lack the family of its number: nobody could write.
+func TestMendRaisesWhereTheFamilyIsGone(t *testing.T) {
+	play(t, func(ctx context.Context, f fence.Fence, schema *families) {
+		for i, want := range []uint64{1000, 1000, 1001, 1002} {
+			switch i {
+			case 2:
+				schema.names = nil
+			case 3:
+				schema.creates = []error{failure(sink.Denied, "PermissionDenied")}
+				_, _ = f.Raise(ctx, "t")
+				want++ // one was tried
+			}
+			if err := errors.Join(f.Open(ctx, "t"), f.Mend(ctx, "t")); err != nil {
+				t.Error(err)
+			}
+			if got, _, err := f.Ledger.Target(ctx, "t"); err != nil || got.Fence != want || got.Withheld != "" {
+				t.Errorf("%d: %+v, %v", i, got, err)
+			}
+		}
+		if got, err := (fence.Fence{Ledger: f.Ledger}).Raise(ctx, "t"); err != nil || got.Withheld == "" {
+			t.Errorf("without a way to families: %+v, %v", got, err)
+		}
+	})
+}
+
 // A drop takes the older numbers of this ledger alone, asks until they are gone, and waits for what is under way.
 func TestDropWaitsUntilItIsInForce(t *testing.T) {
 	play(t, func(ctx context.Context, f fence.Fence, schema *families) {
@@ -152,7 +177,15 @@ func TestDropWaitsUntilItIsInForce(t *testing.T) {
 			t.Errorf("after an unknown outcome: %v", err)
 		}
 		schema.drops = []error{failure(sink.Permanent, "NotFound")}
-		schema.names = append(schema.names, number(5))
+		schema.names = append(schema.names, number(5), sink.FenceFamily("lost", 9))
+		if _, err := f.Ledger.UpdateTarget(ctx, "t", func(t *checkpoint.Target) error {
+			t.Disown("lost", "ledger")
+			t.Disown("lost", "ledger")
+			t.Disown("ledger", "ledger")
+			return nil
+		}); err != nil {
+			t.Error(err)
+		}
 		why, err := f.Drop(ctx, "t", 8)
 		if err != nil || why != "" || task.Now(ctx).Sub(schema.dropped) < 20*time.Second {
 			t.Errorf("%q, %v, after %v", why, err, task.Now(ctx).Sub(schema.dropped))

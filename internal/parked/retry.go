@@ -15,6 +15,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/fence"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
@@ -137,6 +138,8 @@ func RepairFailed(ctx context.Context, table string, err error) error {
 	switch {
 	case errors.As(err, &unready):
 		return &diag.Error{Code: diag.RetryNotYet, What: what, Cause: unready.Error(), Err: err}
+	case errors.Is(err, sink.ErrNoFence):
+		return &diag.Error{Code: diag.RetryNotYet, What: what, Cause: "no worker has raised the target's fence yet", Fix: "start `replicator run`, and retry when it writes", Err: err}
 	case cdc.Is(err, cdc.NotFound), cdc.Is(err, cdc.Denied), cdc.Is(err, cdc.Throttled), cdc.Is(err, cdc.Unavailable), cdc.Is(err, cdc.Malformed):
 		return preflight.ExplainSource(what, table, err)
 	}
@@ -174,7 +177,8 @@ func (d *Decision) Repairer(ctx context.Context, src *preflight.Source, table st
 	}
 	return &sink.Repairer{
 		Mapping: found.Mapping, Rows: d.Target.Data, Table: d.Target.Data,
-		Item: itemReader(src.Tables, table),
+		Item:  itemReader(src.Tables, table),
+		Fence: fence.Marks(ledger),
 		Current: func(ctx context.Context) (uint32, error) { // a retry of many items takes hours
 			state, err := UnderMapping(ctx, ledger, table, d.Cfg.Hash(t))
 			return state.Generation, err

@@ -2,26 +2,28 @@ package pipeline
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/fence"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
 // assigner decides which of a table's shards this worker reads. It looks at the ledger alone: there is no coordinator.
 type assigner struct {
 	*common
-	open   func(streamARN string) cdc.Source
-	follow func(life lifecycle, lease *checkpoint.Lease, state checkpoint.TableState) error // works under a lease
-	shares *shares
-	board  *board
-	copies bool        // the table is to be loaded
-	once   *completion // nil: it goes on when the table is drained
-	wake   *task.Bell
-	keeper *task.Bell // the keeper's: a shard was left
+	open    func(streamARN string) cdc.Source
+	follow  func(life lifecycle, lease *checkpoint.Lease, stamps sink.Stamps, state checkpoint.TableState) error // works under a lease
+	fencing *fencing
+	shares  *shares
+	board   *board
+	copies  bool        // the table is to be loaded
+	once    *completion // nil: it goes on when the table is drained
+	wake    *task.Bell
+	keeper  *task.Bell // the keeper's: a shard was left
 }
 
 // assign looks at the ledger again and again and takes every shard that is free, and now and then one of a worker that holds more, until a
@@ -67,6 +69,9 @@ func (a *assigner) attempt(ctx context.Context) (view, error) {
 	defer a.events.Tick()
 	over := a.board.isOver()
 	v, err := a.look(ctx)
+	if err == nil {
+		err = a.fencing.read(ctx)
+	}
 	v.over = over && v.state.Aside.Reason == GoneReason
 	if err == nil && a.once != nil {
 		v.listed, err = a.listed(ctx, v)
@@ -122,14 +127,18 @@ func firstLook(tell waiter) waiter {
 // lease takes one shard and starts to follow it, unless this worker is still at it. The error is only what ends the process.
 func (a *assigner) lease(held *holdings, shard checkpoint.Available, v view) error {
 	err := held.begin(shard.Shard.ID, func(ctx context.Context) (func(life lifecycle) error, error) {
-		lease, err := a.ledger.Take(ctx, shard.Shard, shard.Parent)
+		var lease *checkpoint.Lease
+		stamps, err := fence.Prove(ctx, a.ledger, a.fencing.mapping.Tables(), func(ctx context.Context) (err error) {
+			lease, err = a.ledger.Take(ctx, shard.Shard, shard.Parent)
+			return err
+		})
 		a.events.Tick() // there may be many to take, and each may have to wait for an answer that does not come
-		return func(life lifecycle) error { return a.follow(life, lease, v.state) }, err
+		return func(life lifecycle) error { return a.follow(life, lease, stamps, v.state) }, err
 	})
 	switch {
 	case fatal(err):
 		return err
-	case err != nil && !errors.Is(err, checkpoint.ErrTaken):
+	case err != nil && !isAny(err, checkpoint.ErrTaken, sink.ErrNoFence): // which the keeper is about to raise
 		a.events.Retry(a.source, "take a lease", a.timing.Pass, err)
 	}
 	return nil

@@ -12,7 +12,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
+	"github.com/dynamodb-bigtable/replicator/internal/fence"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/test/virtual"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
@@ -105,6 +107,9 @@ func (r *rig) reconciler() *reconciler { return r.table().reconciler }
 
 func (r *rig) loader() *loader { return r.table().loader }
 
+// unfenced is a right that nobody takes away, to a target without a fence.
+func unfenced() *right { return &right{fencing: &fencing{}, stamps: sink.Unfenced(), proved: true} }
+
 // ordersMapping is a mapping of the table Orders without rules.
 func ordersMapping(t testing.TB) *transform.Mapping {
 	t.Helper()
@@ -115,8 +120,11 @@ func ordersMapping(t testing.TB) *transform.Mapping {
 	return m
 }
 
-// seated takes the seat of a table that nobody keeps.
+// seated takes the seat of a table that nobody keeps, and lets its target be written to.
 func seated(ctx context.Context, k *rig) (*checkpoint.Keeper, error) {
+	if err := (fence.Fence{Ledger: k.Ledger}).Open(ctx, k.Mapping.Tables()...); err != nil {
+		return nil, err
+	}
 	seat, err := k.Ledger.Seat(ctx, k.Mapping.Source)
 	if err != nil {
 		return nil, err

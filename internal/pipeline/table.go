@@ -6,6 +6,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/fence"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
@@ -31,22 +32,23 @@ func newTable(w *worker, spec Table) *table {
 	database := stoppableDatabase{w.Database, w.calls, w.Ledger.Heard}
 	t := &table{common: c, database: database, acceptMapping: spec.AcceptMapping, board: newBoard()}
 	apply := applier{c.retrier, w.Writer}
-	witnesses := &witnesses{common: c, mapping: spec.Mapping, store: w.Witness}
+	fencing := &fencing{common: c, Fence: fence.Fence{Ledger: w.Ledger, Families: w.Families}, mapping: spec.Mapping, prepare: w.Prepare}
+	witnesses := &witnesses{common: c, fencing: fencing, mapping: spec.Mapping, store: w.Witness}
 	t.follower = &follower{
-		common: c, applier: apply, mapping: spec.Mapping, open: w.open, database: database,
+		common: c, applier: apply, fencing: fencing, mapping: spec.Mapping, open: w.open, database: database,
 		places: w.places, calls: w.calls, board: &t.board, vain: &t.vain,
 	}
 	t.assigner = &assigner{
-		common: c, open: w.open, follow: t.follower.hold, shares: w.shares, board: &t.board, copies: spec.Copy, once: w.once,
+		common: c, open: w.open, follow: t.follower.hold, fencing: fencing, shares: w.shares, board: &t.board, copies: spec.Copy, once: w.once,
 		wake: &t.wake, keeper: &t.wakeKeeper,
 	}
 	t.reconciler = &reconciler{
-		common: c, mapping: spec.Mapping, database: database, open: w.open, witnesses: witnesses, shares: w.shares,
+		common: c, mapping: spec.Mapping, database: database, open: w.open, witnesses: witnesses, fencing: fencing, shares: w.shares,
 		board: &t.board, vain: &t.vain, wake: &t.wakeKeeper, assigner: &t.wake,
 		joined: spec.Joined, young: spec.Young, copies: spec.Copy, fromNow: spec.FromNow,
 	}
 	t.loader = &loader{
-		common: c, applier: apply, mapping: spec.Mapping, database: database, witnesses: witnesses, assigner: &t.wake,
+		common: c, applier: apply, fencing: fencing, mapping: spec.Mapping, database: database, witnesses: witnesses, assigner: &t.wake,
 		wanted: spec.Copy, joined: spec.Joined, segments: spec.Segments, rows: spec.throttle,
 	}
 	t.keeper = &keeper{

@@ -69,7 +69,7 @@ func (s *simulation) moveIn() {
 		panic(err)
 	}
 	n := &neighbour{rng: rng, Migration: &Migration{
-		World: s.World, Source: model.NewTable(s.World, name, 1+rng.IntN(2), "id"), Target: s.Target, Mapping: mapping, born: map[string]int{},
+		World: s.World, Source: model.NewTable(s.World, name, 1+rng.IntN(2), "id"), Target: s.Target, Mapping: mapping, born: map[string]int{}, fences: s.fences,
 		TombstoneAge: s.TombstoneAge, Prefix: prefix,
 		Watch: func(table, key string, before, after *model.Row) {
 			if table == model.StateTable {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/fence"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/test/sim/model"
@@ -101,6 +102,7 @@ func (o *operator) retry(ctx context.Context, item *parkedItem) error {
 	target := &hasty{Target: model.Target{Bigtable: o.s.Target}, s: o.s}
 	r := &sink.Repairer{
 		Mapping: o.s.Mapping, Rows: target, Table: target, Item: o.item,
+		Fence: fence.Marks(ledger),
 		Current: func(ctx context.Context) (uint32, error) {
 			state, _, err := ledger.Table(ctx, o.s.Mapping.Source)
 			return state.Generation, err

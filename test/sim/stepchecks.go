@@ -22,6 +22,10 @@ func (m *Migration) violate(format string, args ...any) {
 func (m *Migration) check(table, key string, before, after *model.Row) {
 	if slices.Contains(m.Mapping.Tables(), table) {
 		m.checkVersion(key, before, after)
+		m.fences.written(m, table, key, before, after)
+	}
+	if table == model.StateTable && strings.HasPrefix(key, "default/target/") {
+		m.fences.noted(m, after)
 	}
 	if table == model.StateTable && strings.HasPrefix(key, "default/shard/") {
 		m.checkShard(key, before, after)
