@@ -61,7 +61,7 @@ func (p *published) is(n uint64) string {
 	return p.mark.Family
 }
 
-func (p *published) prove(t *testing.T) sink.Stamps {
+func (p *published) prove(t testing.TB) sink.Stamps {
 	t.Helper()
 	stamps, err := sink.Prove(t.Context(), []string{"t"}, p.read, func(context.Context) error { return nil })
 	if err != nil {
