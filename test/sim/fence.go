@@ -100,25 +100,25 @@ func (s *simulation) raiseFence(event) {
 	})
 }
 
-func (s *simulation) drive(ctx context.Context, name string) error {
-	ledger, err := checkpoint.Open(ctx, s.Store(), "default", checkpoint.Options{Worker: name, Lease: s.Lease, ReadOnly: true})
+func (m *Migration) drive(ctx context.Context, name string) error {
+	ledger, err := checkpoint.Open(ctx, m.Store(), "default", checkpoint.Options{Worker: name, Lease: m.Lease, ReadOnly: true})
 	if err != nil {
 		return err
 	}
-	f := fence.Fence{Ledger: ledger, Families: model.Target{Bigtable: s.Target}}
-	for _, table := range s.Mapping.Tables() {
+	f := fence.Fence{Ledger: ledger, Families: model.Target{Bigtable: m.Target}}
+	for _, table := range m.Mapping.Tables() {
 		t, err := f.Raise(ctx, table)
 		if err != nil {
 			return err
 		}
-		_ = task.Sleep(ctx, s.World.UpTo(time.Minute))
+		_ = task.Sleep(ctx, m.World.UpTo(time.Minute))
 		if err := ledger.Check(ctx); err != nil {
 			return err
 		}
 		if withheld, err := f.Drop(ctx, table, t.Fence); err != nil || withheld != "" {
 			return err
 		}
-		s.World.Inject("fence raised and dropped")
+		m.World.Inject("fence raised and dropped")
 	}
 	return nil
 }
