@@ -22,7 +22,6 @@ func (m *Migration) violate(format string, args ...any) {
 func (m *Migration) check(table, key string, before, after *model.Row) {
 	if slices.Contains(m.Mapping.Tables(), table) {
 		m.checkVersion(key, before, after)
-		m.fences.written(m, table, key, before, after)
 	}
 	if table == model.StateTable && strings.HasPrefix(key, "default/target/") {
 		m.fences.noted(m, after)
@@ -32,6 +31,9 @@ func (m *Migration) check(table, key string, before, after *model.Row) {
 	}
 	if m.Watch != nil {
 		m.Watch(table, key, before, after)
+	}
+	if slices.Contains(m.Mapping.Tables(), table) {
+		m.fences.written(m, table, key, before, after)
 	}
 }
 
