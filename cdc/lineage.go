@@ -57,7 +57,7 @@ type Orphan struct {
 // As long as no orphan was reported, every known shard has a higher hop than its known ancestors. An orphan that can be
 // read is both among the placed, so that the raised generation reads it and the next listing does not report it again,
 // and among the orphans.
-func Place(known []Node, listed []Shard, first bool) (placed []Node, orphans []Orphan) {
+func RankShards(known []Node, listed []Shard, first bool) (placed []Node, orphans []Orphan) {
 	f := newForest(known, listed, first)
 	for _, id := range f.fresh {
 		f.place(id)

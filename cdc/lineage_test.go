@@ -77,7 +77,7 @@ func TestPlace(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			known, _ := lineageOf(c.known)
 			_, listed := lineageOf(c.listed)
-			placed, orphans := Place(known, listed, c.first)
+			placed, orphans := RankShards(known, listed, c.first)
 			if lineageText(placed) != c.placed || orphanText(orphans) != c.orphans {
 				t.Errorf("placed  %s\n    want    %s\n    orphans %s\n    want    %s", lineageText(placed), c.placed, orphanText(orphans), c.orphans)
 			}
@@ -135,10 +135,10 @@ func TestH66PlacementAgreesWithAge(t *testing.T) {
 			for _, n := range known {
 				highest = max(highest, n.Hop)
 			}
-			placed, orphans := Place(known, listed, round == 0)
+			placed, orphans := RankShards(known, listed, round == 0)
 			reversed := slices.Clone(listed)
 			slices.Reverse(reversed)
-			again, sameOrphans := Place(rapid.Permutation(known).Draw(t, "known"), reversed, round == 0)
+			again, sameOrphans := RankShards(rapid.Permutation(known).Draw(t, "known"), reversed, round == 0)
 			if !slices.Equal(placed, again) || !slices.Equal(orphans, sameOrphans) {
 				t.Fatalf("another order places %s, not %s", lineageText(again), lineageText(placed))
 			}
@@ -166,7 +166,7 @@ func TestH66PlacementAgreesWithAge(t *testing.T) {
 			if wrong := outranked(known); wrong != "" && !broken {
 				t.Fatalf("%s, and no orphan was reported", wrong)
 			}
-			if more, reported := Place(known, listed, false); more != nil || reported != nil {
+			if more, reported := RankShards(known, listed, false); more != nil || reported != nil {
 				t.Fatalf("the same listing again places %s and reports %s", lineageText(more), orphanText(reported))
 			}
 		}
@@ -182,10 +182,10 @@ func BenchmarkPlace(b *testing.B) {
 		}
 		listed = append(listed, s)
 	}
-	known, _ := Place(nil, listed[:4500], true)
+	known, _ := RankShards(nil, listed[:4500], true)
 	b.ReportAllocs()
 	for b.Loop() {
-		Place(known, listed, false)
+		RankShards(known, listed, false)
 	}
 }
 
@@ -193,14 +193,14 @@ func BenchmarkPlace(b *testing.B) {
 // rank it below the older end; there is room for the middle, should it be listed after all.
 func TestPlaceFirstListingWithAHole(t *testing.T) {
 	hops := map[string]uint32{}
-	placed, orphans := Place(nil, []Shard{{ID: "s1", Parent: "s0"}, {ID: "s2", Parent: "s1"}, {ID: "s4", Parent: "s3"}}, true)
+	placed, orphans := RankShards(nil, []Shard{{ID: "s1", Parent: "s0"}, {ID: "s2", Parent: "s1"}, {ID: "s4", Parent: "s3"}}, true)
 	for _, n := range placed {
 		hops[n.ID] = n.Hop
 	}
 	if len(orphans) > 0 || len(placed) != 3 || hops["s1"] != RootHop || hops["s4"] <= hops["s2"]+1 {
 		t.Fatalf("placed %v, orphans %v", placed, orphans)
 	}
-	middle, orphans := Place(placed, []Shard{{ID: "s3", Parent: "s2"}}, false)
+	middle, orphans := RankShards(placed, []Shard{{ID: "s3", Parent: "s2"}}, false)
 	if len(orphans) > 0 || len(middle) != 1 || middle[0].Hop <= hops["s2"] || middle[0].Hop >= hops["s4"] {
 		t.Fatalf("the middle is placed %v, orphans %v", middle, orphans)
 	}
@@ -210,15 +210,15 @@ func TestPlaceFirstListingWithAHole(t *testing.T) {
 // again, shows others, and its oldest shard may descend from those that are known, or they from it.
 func TestPlaceFirstListingThatWasInterrupted(t *testing.T) {
 	known := []Node{{ID: "s3", Parent: "s2", Hop: RootHop + 4}, {ID: "s4", Parent: "s3", Hop: RootHop + 5}}
-	younger, orphans := Place(known, []Shard{{ID: "s8", Parent: "s7"}, {ID: "s9", Parent: "s8"}}, true)
+	younger, orphans := RankShards(known, []Shard{{ID: "s8", Parent: "s7"}, {ID: "s9", Parent: "s8"}}, true)
 	if len(orphans) > 0 || len(younger) != 2 || younger[0].Hop <= RootHop+6 || younger[1].Hop <= younger[0].Hop {
 		t.Errorf("younger ones are placed %v, orphans %v", younger, orphans)
 	}
-	older, orphans := Place(known, []Shard{{ID: "s1", Parent: "s0"}, {ID: "s4", Parent: "s3"}}, true)
+	older, orphans := RankShards(known, []Shard{{ID: "s1", Parent: "s0"}, {ID: "s4", Parent: "s3"}}, true)
 	if len(orphans) > 0 || len(older) != 1 || older[0].Hop >= RootHop+3 {
 		t.Errorf("an older one is placed %v, orphans %v", older, orphans)
 	}
-	oldest, orphans := Place([]Node{{ID: "s3", Parent: "s2", Hop: RootHop}}, []Shard{{ID: "s1", Parent: "s0"}}, true)
+	oldest, orphans := RankShards([]Node{{ID: "s3", Parent: "s2", Hop: RootHop}}, []Shard{{ID: "s1", Parent: "s0"}}, true)
 	if len(orphans) > 0 || len(oldest) != 1 || oldest[0].Hop >= RootHop-1 {
 		t.Errorf("one older than a root is placed %v, orphans %v", oldest, orphans)
 	}

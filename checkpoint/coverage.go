@@ -50,7 +50,7 @@ func Admissible(table TableState, shards []Shard, start time.Time) error {
 		}
 	}
 	for _, s := range Roots(shards, table.Label) {
-		if s.State == Lost {
+		if s.State == Gap {
 			continue // its gap was declared: the generation began after it
 		}
 		if s.FirstRead.IsZero() {

@@ -175,7 +175,7 @@ func TestReopen(t *testing.T) {
 			t.Errorf("undeclared %v, reopenable %v", s.Undeclared(state), s.Reopenable(state))
 		}
 		check(t, a.Reopen(ctx, s, state)) // not before it is declared
-		if now := row(t, ctx, a, "b"); now.State != checkpoint.Lost {
+		if now := row(t, ctx, a, "b"); now.State != checkpoint.Gap {
 			t.Fatalf("%+v", now)
 		}
 		if ids := free(t, ctx, a, a.NewWatch()); slices.Contains(ids, "c") {
@@ -218,7 +218,7 @@ func TestAdmissible(t *testing.T) {
 	raised.Generation, unlisted.Listed = 6, 0
 	raisedAndAdopted := raised
 	raisedAndAdopted.Adopted = 6
-	gap := in(checkpoint.Lost, "b", "a", "")
+	gap := in(checkpoint.Gap, "b", "a", "")
 	gap.Generation = 5
 	readAt := func(id, parent string, at time.Time) checkpoint.Shard {
 		s := in(checkpoint.Reading, id, parent, "x")

@@ -53,9 +53,9 @@ func (f *failing) held() *checkpoint.Lease { return take(f.T, f.Context(), f.led
 
 func (f *failing) seated() *checkpoint.Keeper {
 	f.Helper()
-	seat, err := f.ledger.Seat(f.Context(), source)
+	seat, err := f.ledger.KeeperLease(f.Context(), source)
 	check(f.T, err)
-	k, err := f.ledger.TakeSeat(f.Context(), seat)
+	k, err := f.ledger.TakeKeeperLease(f.Context(), seat)
 	check(f.T, err)
 	return k
 }
@@ -101,7 +101,7 @@ func TestNoCallOfTheLedgerSwallowsAFailure(t *testing.T) {
 		},
 		"raise": func(f *failing) operation {
 			return func(ctx context.Context) error {
-				_, err := f.ledger.Raise(ctx, source, 1, checkpoint.Gap{Reason: "lost"}, nil)
+				_, err := f.ledger.Raise(ctx, source, 1, checkpoint.DeclaredGap{Reason: "lost"}, nil)
 				return err
 			}
 		},
@@ -160,12 +160,12 @@ func TestNoCallOfTheLedgerSwallowsAFailure(t *testing.T) {
 		},
 		"release": func(f *failing) operation { return f.held().Release },
 		"seat": func(f *failing) operation {
-			return func(ctx context.Context) error { _, err := f.ledger.Seat(ctx, source); return err }
+			return func(ctx context.Context) error { _, err := f.ledger.KeeperLease(ctx, source); return err }
 		},
 		"take the seat": func(f *failing) operation {
-			seat, err := f.ledger.Seat(f.Context(), source)
+			seat, err := f.ledger.KeeperLease(f.Context(), source)
 			check(f.T, err)
-			return func(ctx context.Context) error { _, err := f.ledger.TakeSeat(ctx, seat); return err }
+			return func(ctx context.Context) error { _, err := f.ledger.TakeKeeperLease(ctx, seat); return err }
 		},
 		"save a scan": func(f *failing) operation {
 			k := f.seated()

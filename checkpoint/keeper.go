@@ -8,7 +8,7 @@ import (
 
 // Keeper is the right to look after one table as a whole: to list its shards, beat its witness and load it.
 type Keeper struct {
-	*tenure
+	*rowLease
 	ctx    context.Context
 	record keeperRecord
 	note   Trouble // guarded by mu
@@ -21,49 +21,49 @@ type keeperRecord struct {
 	// Scan is how far a load has come, in the load's own form.
 	Scan json.RawMessage `json:"scan,omitempty"`
 	Pace Pace            `json:"pace,omitzero"`
-	Sign
+	Heartbeat
 }
 
 // Seat is a table's keeper row as it was read.
-type Seat struct {
+type KeeperLease struct {
 	Row    Row
 	record keeperRecord
 }
 
 // Owner is the worker that holds the seat; "" if nobody does.
-func (s Seat) Owner() string { return s.record.Owner }
+func (s KeeperLease) Owner() string { return s.record.Owner }
 
 // Sign is what the last writer of the seat told of itself.
-func (s Seat) Sign() Sign { return s.record.Sign }
+func (s KeeperLease) Sign() Heartbeat { return s.record.Heartbeat }
 
 // Pace is how a load gets on, as it was last saved.
-func (s Seat) Pace() Pace { return s.record.Pace }
+func (s KeeperLease) Pace() Pace { return s.record.Pace }
 
 // Scan is how far a load has come, in the load's own form; nil if none was begun. It holds keys of items.
-func (s Seat) Scan() []byte { return s.record.Scan }
+func (s KeeperLease) Scan() []byte { return s.record.Scan }
 
 // Seat reads the keeper's row of a table.
-func (l *Ledger) Seat(ctx context.Context, source string) (Seat, error) {
+func (l *Ledger) KeeperLease(ctx context.Context, source string) (KeeperLease, error) {
 	row, found, err := readRow(ctx, l.store, l.keeperKey(source))
 	if err != nil {
-		return Seat{}, err
+		return KeeperLease{}, err
 	}
-	s := Seat{Row: Row{Key: l.keeperKey(source)}}
+	s := KeeperLease{Row: Row{Key: l.keeperKey(source)}}
 	if found {
 		s.Row = row
 		if s.record, err = l.seats.one(row); err != nil {
-			return Seat{}, err
+			return KeeperLease{}, err
 		}
 	}
 	return s, nil
 }
 
 // TakeSeat makes this worker the table's keeper. It fails with ErrTaken when another worker was faster.
-func (l *Ledger) TakeSeat(ctx context.Context, s Seat) (*Keeper, error) {
+func (l *Ledger) TakeKeeperLease(ctx context.Context, s KeeperLease) (*Keeper, error) {
 	k := &Keeper{}
 	record := s.record
 	encode := func() ([]byte, error) {
-		record.Owner, record.Sign = l.worker, l.sign(ctx, Trouble{})
+		record.Owner, record.Heartbeat = l.worker, l.heartbeat(ctx, Trouble{})
 		record.Epoch++
 		return l.stamp(&record.header, &record), nil
 	}
@@ -71,7 +71,7 @@ func (l *Ledger) TakeSeat(ctx context.Context, s Seat) (*Keeper, error) {
 	if err != nil {
 		return nil, err
 	}
-	k.tenure, k.ctx = t, held
+	k.rowLease, k.ctx = t, held
 	return k, nil
 }
 
@@ -118,7 +118,7 @@ func (k *Keeper) SaveScan(ctx context.Context, progress []byte, pace Pace) error
 
 // Release gives the seat up after a clean stop. It may be repeated after an unknown outcome.
 func (k *Keeper) Release(ctx context.Context) error {
-	err := k.change(ctx, func(r *keeperRecord) { r.Owner, r.Sign = "", k.ledger.unowned(ctx) })
+	err := k.change(ctx, func(r *keeperRecord) { r.Owner, r.Heartbeat = "", k.ledger.unowned(ctx) })
 	if errors.Is(err, ErrLeaseLost) && k.current().Owner == "" {
 		return nil
 	}
@@ -129,7 +129,7 @@ func (k *Keeper) change(ctx context.Context, change func(*keeperRecord)) error {
 	var next keeperRecord
 	return k.write(ctx, func() ([]byte, error) {
 		next = k.current()
-		next.Sign = k.ledger.sign(ctx, k.noted())
+		next.Heartbeat = k.ledger.heartbeat(ctx, k.noted())
 		change(&next)
 		return k.ledger.stamp(&next.header, &next), nil
 	}, func() bool { k.record = next; return next.Owner == "" })

@@ -14,7 +14,7 @@ var ErrPositionBack = errors.New("a checkpoint never moves back")
 
 // Lease is the right to move one shard's checkpoint, for as long as its context lives.
 type Lease struct {
-	*tenure
+	*rowLease
 	ctx   context.Context
 	shard Shard
 	note  Trouble // guarded by mu
@@ -60,7 +60,7 @@ func (l *Ledger) Take(ctx context.Context, s Shard, parent *Shard) (*Lease, erro
 		}
 		s.Generation = max(s.Generation, table.Generation)
 		s.State, s.Owner = Reading, l.worker
-		s.Sign, s.Rate = l.sign(ctx, Trouble{}), 0
+		s.Heartbeat, s.Rate = l.heartbeat(ctx, Trouble{}), 0
 		s.Epoch++
 		if parent != nil {
 			if s.FirstRead.IsZero() && s.Position.IsZero() {
@@ -83,7 +83,7 @@ func (l *Ledger) Take(ctx context.Context, s Shard, parent *Shard) (*Lease, erro
 	if err != nil {
 		return nil, err
 	}
-	lease.tenure, lease.ctx = t, held
+	lease.rowLease, lease.ctx = t, held
 	return lease, nil
 }
 
@@ -137,7 +137,7 @@ func (l *Lease) Finish(ctx context.Context, p Progress) error {
 
 // Declare makes the shard a gap. The caller raises the generation next; if it cannot, whoever sees the row does (Undeclared).
 func (l *Lease) Declare(ctx context.Context, loss Loss, reason string) error {
-	return l.conclude(ctx, Lost, func(s *Shard) error {
+	return l.conclude(ctx, Gap, func(s *Shard) error {
 		s.Loss, s.Reason, s.DoneAt = loss, reason, l.ledger.ServiceTime(ctx)
 		return nil
 	})
@@ -153,7 +153,7 @@ func (l *Lease) Release(ctx context.Context) error {
 func (l *Lease) conclude(ctx context.Context, state State, change func(*Shard) error) error {
 	err := l.change(ctx, func(s *Shard) error {
 		s.State, s.Owner = state, ""
-		s.Sign, s.Rate = l.ledger.unowned(ctx), 0
+		s.Heartbeat, s.Rate = l.ledger.unowned(ctx), 0
 		return change(s)
 	})
 	if s := l.Shard(); errors.Is(err, ErrLeaseLost) && s.Owner == "" && s.State == state {
@@ -166,7 +166,7 @@ func (l *Lease) change(ctx context.Context, change func(*Shard) error) error {
 	var next Shard
 	return l.write(ctx, func() ([]byte, error) {
 		next = l.Shard()
-		next.Sign = l.ledger.sign(ctx, l.noted())
+		next.Heartbeat = l.ledger.heartbeat(ctx, l.noted())
 		if err := change(&next); err != nil {
 			return nil, err
 		}

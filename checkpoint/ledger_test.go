@@ -137,11 +137,11 @@ func TestTablesWithSimilarNames(t *testing.T) {
 		if left := rows(t, ctx, a); len(left) > 0 {
 			t.Errorf("shards of other tables: %v", left)
 		}
-		seat, err := a.Seat(ctx, "Tx")
+		seat, err := a.KeeperLease(ctx, "Tx")
 		check(t, err)
-		_, err = a.TakeSeat(ctx, seat)
+		_, err = a.TakeKeeperLease(ctx, seat)
 		check(t, err)
-		if seat, err = a.Seat(ctx, source); err != nil || seat.Owner() != "" {
+		if seat, err = a.KeeperLease(ctx, source); err != nil || seat.Owner() != "" {
 			t.Errorf("the seat is %q's, %v", seat.Owner(), err)
 		}
 		create(t, ctx, a)

@@ -41,7 +41,7 @@ func TestRecordsAreTheCallersOwn(t *testing.T) {
 	ctx := context.Background()
 	l := openOn(t, ctx, &checkpointtest.Memory{}, "w", lease)
 	create(t, ctx, l, shard("a", ""))
-	_, err := l.Raise(ctx, source, table(t, ctx, l).Generation, checkpoint.Gap{Reason: "once"}, nil)
+	_, err := l.Raise(ctx, source, table(t, ctx, l).Generation, checkpoint.DeclaredGap{Reason: "once"}, nil)
 	check(t, err)
 	state, shards := table(t, ctx, l), rows(t, ctx, l)
 	state.Gaps[0].Reason = "changed"

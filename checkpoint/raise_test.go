@@ -17,7 +17,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/test/virtual"
 )
 
-var trimmed = checkpoint.Gap{Shard: "a", Reason: "trimmed"}
+var trimmed = checkpoint.DeclaredGap{Shard: "a", Reason: "trimmed"}
 
 // adopted fails unless every unfinished shard is in the table's generation, which is above from.
 func (p *place) adopted(ctx context.Context, l *checkpoint.Ledger, from uint32) checkpoint.TableState {
@@ -147,7 +147,7 @@ func TestH70_RaiseInTheMiddleOfAnAdoption(t *testing.T) {
 			if writes == 2 { // the first began the generation, and this is to say that it is adopted
 				between = table(t, ctx, c).Generation
 				p.store.OnSwap = ends
-				mc.Go("raise", func() { _, _ = c.Raise(mc.Context(), source, between, checkpoint.Gap{Reason: "another"}, nil) })
+				mc.Go("raise", func() { _, _ = c.Raise(mc.Context(), source, between, checkpoint.DeclaredGap{Reason: "another"}, nil) })
 				p.sleep(ctx, time.Second)
 				p.store.OnSwap = nil
 			}
@@ -226,7 +226,7 @@ func race(t *testing.T, seed uint64) {
 			_ = task.Sleep(ctx, time.Duration(w.Rand().Int64N(int64(2*time.Second))))
 			from := adopted
 			again(ctx, func() (checkpoint.TableState, error) {
-				return l.Raise(ctx, source, from, checkpoint.Gap{Reason: "test"}, nil)
+				return l.Raise(ctx, source, from, checkpoint.DeclaredGap{Reason: "test"}, nil)
 			})
 		}
 	})
@@ -272,7 +272,7 @@ func TestRaise_TwoDetectorsRaiseOnce(t *testing.T) {
 		first, err := a.Raise(ctx, source, 1, trimmed, nil)
 		check(t, err)
 		for range 2 { // the second time because an answer was lost
-			second, err := b.Raise(ctx, source, 1, checkpoint.Gap{Shard: "b", Reason: "trimmed"}, nil)
+			second, err := b.Raise(ctx, source, 1, checkpoint.DeclaredGap{Shard: "b", Reason: "trimmed"}, nil)
 			check(t, err)
 			if second.Generation != first.Generation || second.GapCount != 2 || len(second.Gaps) != 2 {
 				t.Errorf("generation %d after %d, %d gaps", second.Generation, first.Generation, second.GapCount)
@@ -291,7 +291,7 @@ func TestRaise_Overtaken_H24(t *testing.T) {
 		_, a := p.worker("a")
 		_, b := p.worker("b")
 		create(t, ctx, a, shard("a", ""))
-		replaced := checkpoint.Gap{Reason: "a new stream"}
+		replaced := checkpoint.DeclaredGap{Reason: "a new stream"}
 		follow := func(s *checkpoint.TableState) { s.Label, s.Listed = "l2", 0 }
 		first, err := b.Raise(ctx, source, 1, trimmed, nil)
 		check(t, err)
@@ -317,7 +317,7 @@ func TestRaise_KeepsTheLastGapsAndCountsAll(t *testing.T) {
 		create(t, ctx, a)
 		generation := uint32(1)
 		for n := range 60 {
-			state, err := a.Raise(ctx, source, generation, checkpoint.Gap{Shard: fmt.Sprint(n), Reason: fmt.Sprint("gap ", n)}, nil)
+			state, err := a.Raise(ctx, source, generation, checkpoint.DeclaredGap{Shard: fmt.Sprint(n), Reason: fmt.Sprint("gap ", n)}, nil)
 			check(t, err)
 			generation = state.Generation
 		}
@@ -370,7 +370,7 @@ func TestH24_UnfinishedShardsOfAReplacedStreamAreLost(t *testing.T) {
 		held := take(t, ctx, a, "read")
 		check(t, take(t, ctx, a, "finished").Finish(ctx, at(1)))
 		p.sleep(ctx, time.Minute)
-		_, err := a.Raise(ctx, source, 1, checkpoint.Gap{Reason: "a new stream"}, func(s *checkpoint.TableState) { s.Label = "l2" })
+		_, err := a.Raise(ctx, source, 1, checkpoint.DeclaredGap{Reason: "a new stream"}, func(s *checkpoint.TableState) { s.Label = "l2" })
 		check(t, err)
 		if err := held.Commit(ctx, at(2)); !errors.Is(err, checkpoint.ErrLeaseLost) {
 			t.Errorf("the holder commits: %v", err)
@@ -385,7 +385,7 @@ func TestH24_UnfinishedShardsOfAReplacedStreamAreLost(t *testing.T) {
 		all := rows(t, ctx, a)
 		for _, id := range []string{"read", "waiting", "late"} {
 			s := all[id]
-			if s.State != checkpoint.Lost || s.Loss != checkpoint.Replaced || s.Owner != "" || !s.DoneAt.Equal(begin.Add(time.Minute)) {
+			if s.State != checkpoint.Gap || s.Loss != checkpoint.Replaced || s.Owner != "" || !s.DoneAt.Equal(begin.Add(time.Minute)) {
 				t.Errorf("%s: %+v", id, s)
 			}
 		}
@@ -417,7 +417,7 @@ func TestH24_ReplacedWhileAnAdoptionReads(t *testing.T) {
 				return nil
 			}
 			p.store.OnRead = nil
-			_, err := a.Raise(ctx, source, 1, checkpoint.Gap{Reason: "a new stream"}, func(s *checkpoint.TableState) { s.Label, s.Listed = "l2", 2 })
+			_, err := a.Raise(ctx, source, 1, checkpoint.DeclaredGap{Reason: "a new stream"}, func(s *checkpoint.TableState) { s.Label, s.Listed = "l2", 2 })
 			check(t, err)
 			next := shard("new", "")
 			next.Label, next.Generation = "l2", 2

@@ -26,7 +26,7 @@ var readers = map[string]func(ctx context.Context, l *checkpoint.Ledger) error{
 		return err
 	},
 	"p/keeper/T": func(ctx context.Context, l *checkpoint.Ledger) error {
-		_, err := l.Seat(ctx, source)
+		_, err := l.KeeperLease(ctx, source)
 		return err
 	},
 	"p/open/T": func(ctx context.Context, l *checkpoint.Ledger) error {
@@ -139,9 +139,9 @@ func FuzzRecords(f *testing.F) {
 				check(t, err)
 				check(t, read(ctx, l))
 			case "p/keeper/T":
-				seat, err := l.Seat(ctx, source)
+				seat, err := l.KeeperLease(ctx, source)
 				check(t, err)
-				_, err = l.TakeSeat(ctx, seat)
+				_, err = l.TakeKeeperLease(ctx, seat)
 				check(t, err)
 			}
 		}

@@ -17,7 +17,7 @@ const (
 	Waiting State = "waiting" // for its parent, or for a worker
 	Reading State = "reading"
 	Done    State = "done" // read to its end and applied
-	Lost    State = "gap"  // cannot be continued; Loss says why
+	Gap    State = "gap"  // cannot be continued; Loss says why
 )
 
 // Loss says what became of a shard in state gap.
@@ -80,7 +80,7 @@ type Shard struct {
 	// late. Both are for people.
 	Applied uint64  `json:"applied,omitempty"`
 	Rate    float64 `json:"rate,omitempty"`
-	Sign
+	Heartbeat
 	Loss   Loss   `json:"loss,omitempty"`
 	Reason string `json:"reason,omitempty"`
 
@@ -113,7 +113,7 @@ func (s Shard) Reached(p Progress) time.Time {
 }
 
 // Finished tells whether nobody reads the shard any more, as it stands.
-func (s *Shard) Finished() bool { return s.State == Done || s.State == Lost }
+func (s *Shard) Finished() bool { return s.State == Done || s.State == Gap }
 
 // AwaitsChildren tells whether a shard's children, if none is known, are likely to be listed soon: it was read to its end less than a day ago. After
 // that they may be gone for good, if nobody listed them for as long as they lived: then the shards after them told of a gap, or will when the
@@ -148,7 +148,7 @@ func Unfollowed(table TableState, shards []Shard, listed time.Time) []Shard {
 // settled tells whether nobody will ever read the shard any more, and what was lost of it is declared: one that was trimmed is finished, but
 // will be reopened; and what follows a gap is not read in the generation that the gap ends.
 func (s *Shard) settled(table TableState) bool {
-	return s.State == Done || s.State == Lost && s.Loss != Trimmed && !s.Undeclared(table)
+	return s.State == Done || s.State == Gap && s.Loss != Trimmed && !s.Undeclared(table)
 }
 
 // Covers is an event time up to which everything of a finished shard's lineage is applied, and so a bound for what its children
@@ -157,7 +157,7 @@ func (s *Shard) settled(table TableState) bool {
 // on every page but its last. If it is a gap, everything up to the gap is the business of the load that follows. Owed is the table's: where
 // nothing is loaded, a root's first read makes up for nothing that was trimmed before it.
 func (s *Shard) Covers(open, owed time.Time) time.Time {
-	if s.State == Lost {
+	if s.State == Gap {
 		return s.DoneAt
 	}
 	covers := s.CoveredTo
@@ -179,12 +179,12 @@ func (s *Shard) Covers(open, owed time.Time) time.Time {
 // Undeclared tells whether the shard is a gap that its table's generation does not account for yet: the worker that found it
 // was gone before it could raise.
 func (s *Shard) Undeclared(table TableState) bool {
-	return s.State == Lost && s.Generation >= table.Generation && s.Label == table.Label
+	return s.State == Gap && s.Generation >= table.Generation && s.Label == table.Label
 }
 
 // Reopenable tells whether the gap is declared and what is left of the shard can be read.
 func (s *Shard) Reopenable(table TableState) bool {
-	return s.State == Lost && s.Loss == Trimmed && s.Generation < table.Generation && s.Label == table.Label
+	return s.State == Gap && s.Loss == Trimmed && s.Generation < table.Generation && s.Label == table.Label
 }
 
 // Shards reads the rows of all shards of a source table, by stream label and id. Of a shard that is not finished it has the parent's row, if there
@@ -255,7 +255,7 @@ func (l *Ledger) missingParents(shards []Shard) map[string]bool {
 // shard before Take, which stamps the row with the table's generation as read just before, and refuses the row of a stream
 // that was replaced; such a row is found by the next Adopt.
 func (l *Ledger) CreateShard(ctx context.Context, s Shard) error {
-	s.Sign = l.unowned(ctx)
+	s.Heartbeat = l.unowned(ctx)
 	_, err := l.swap(ctx, l.store, s.key(l), 0, l.stamp(&s.header, &s))
 	return err
 }
@@ -267,7 +267,7 @@ func (l *Ledger) Reopen(ctx context.Context, s Shard, table TableState) error {
 		return nil
 	}
 	s.State, s.Loss, s.Reason, s.Owner = Waiting, "", "", ""
-	s.Sign = l.unowned(ctx)
+	s.Heartbeat = l.unowned(ctx)
 	s.Epoch++
 	s.Generation = table.Generation
 	// The load that the gap asks for covers everything up to the gap.

@@ -47,7 +47,7 @@ func undeclared(id string) checkpoint.Shard {
 }
 
 func lostBy(loss checkpoint.Loss, id string) checkpoint.Shard {
-	s := in(checkpoint.Lost, id, "", "")
+	s := in(checkpoint.Gap, id, "", "")
 	s.Loss = loss
 	return s
 }
@@ -147,33 +147,33 @@ func TestSeat(t *testing.T) {
 		ma, a := p.worker("a")
 		mb, b := p.worker("b")
 		watch := b.NewWatch()
-		seat := func() checkpoint.Seat {
-			s, err := b.Seat(ctx, source)
+		seat := func() checkpoint.KeeperLease {
+			s, err := b.KeeperLease(ctx, source)
 			check(t, err)
 			return s
 		}
 		empty := seat()
-		if !watch.SeatFree(empty, p.since()) {
+		if !watch.KeeperLeaseFree(empty, p.since()) {
 			t.Fatal("the seat that nobody ever took is not free")
 		}
-		first, err := a.TakeSeat(ma.Context(), empty)
+		first, err := a.TakeKeeperLease(ma.Context(), empty)
 		check(t, err)
 		ma.Go("keep", func() { _ = first.Keep() })
-		if _, err := b.TakeSeat(ctx, empty); !errors.Is(err, checkpoint.ErrTaken) {
+		if _, err := b.TakeKeeperLease(ctx, empty); !errors.Is(err, checkpoint.ErrTaken) {
 			t.Fatalf("two took the seat: %v", err)
 		}
 		check(t, first.SaveScan(ctx, []byte(`{"items":7}`), checkpoint.Pace{}))
 		for range 60 {
-			if s := seat(); watch.SeatFree(s, p.since()) || s.Owner() != "a" {
+			if s := seat(); watch.KeeperLeaseFree(s, p.since()) || s.Owner() != "a" {
 				t.Fatalf("free while %q keeps it", s.Owner())
 			}
 			p.sleep(ctx, time.Second)
 		}
 		ma.Pause(time.Minute)
-		for !watch.SeatFree(seat(), p.since()) {
+		for !watch.KeeperLeaseFree(seat(), p.since()) {
 			p.sleep(ctx, time.Second)
 		}
-		second, err := b.TakeSeat(mb.Context(), seat())
+		second, err := b.TakeKeeperLease(mb.Context(), seat())
 		check(t, err)
 		if second.Epoch() != first.Epoch()+1 || string(second.Scan()) != `{"items":7}` {
 			t.Errorf("epoch %d after %d, scan %s", second.Epoch(), first.Epoch(), second.Scan())
@@ -188,7 +188,7 @@ func TestSeat(t *testing.T) {
 		}
 		check(t, second.Release(ctx))
 		check(t, second.Release(ctx))
-		if !watch.SeatFree(seat(), p.since()) || second.Context().Err() == nil {
+		if !watch.KeeperLeaseFree(seat(), p.since()) || second.Context().Err() == nil {
 			t.Error("the seat is not free after its release")
 		}
 	})
@@ -340,7 +340,7 @@ func TestH13_H76_AwaitsChildren(t *testing.T) {
 		want  bool
 	}{
 		{checkpoint.Done, 0, true}, {checkpoint.Done, -time.Hour, true}, {checkpoint.Done, 24*time.Hour - 1, true}, {checkpoint.Done, 24 * time.Hour, false},
-		{checkpoint.Lost, 0, false}, {checkpoint.Reading, 0, false},
+		{checkpoint.Gap, 0, false}, {checkpoint.Reading, 0, false},
 	} {
 		s := in(test.state, "s", "", "")
 		s.DoneAt = begin
@@ -362,7 +362,7 @@ func TestH13_H76_Unfollowed(t *testing.T) {
 	}
 	elsewhere := func(s *checkpoint.Shard) { s.Label = "another" }
 	open := func(s *checkpoint.Shard) { s.State = checkpoint.Reading }
-	lost := func(s *checkpoint.Shard) { s.State, s.Loss = checkpoint.Lost, checkpoint.NotFound }
+	lost := func(s *checkpoint.Shard) { s.State, s.Loss = checkpoint.Gap, checkpoint.NotFound }
 	live := checkpoint.TableState{Label: label}
 	over := checkpoint.TableState{Label: label, StreamEnded: true}
 	for name, test := range map[string]struct {

@@ -15,7 +15,7 @@ type About struct {
 
 // Sign is what the last writer of a row leaves for people, and nothing is decided by it: whether a lease is over is told by the
 // row's counter (Watch), because no two clocks need agree.
-type Sign struct {
+type Heartbeat struct {
 	// WrittenAt is when the row was last written, renewals included, on the writer's clock.
 	WrittenAt time.Time `json:"written_at,omitzero"`
 	// Holder is who holds the lease; zero if nobody does.
@@ -52,9 +52,9 @@ type Throttled struct {
 }
 
 // sign is what this process writes into a row that it holds.
-func (l *Ledger) sign(ctx context.Context, trouble Trouble) Sign {
-	return Sign{WrittenAt: task.Now(ctx).UTC(), Holder: l.about, Trouble: trouble, ClockOffset: l.wrongBy()}
+func (l *Ledger) heartbeat(ctx context.Context, trouble Trouble) Heartbeat {
+	return Heartbeat{WrittenAt: task.Now(ctx).UTC(), Holder: l.about, Trouble: trouble, ClockOffset: l.wrongBy()}
 }
 
 // unowned is what it writes into a row that nobody holds afterwards.
-func (l *Ledger) unowned(ctx context.Context) Sign { return Sign{WrittenAt: task.Now(ctx).UTC()} }
+func (l *Ledger) unowned(ctx context.Context) Heartbeat { return Heartbeat{WrittenAt: task.Now(ctx).UTC()} }

@@ -17,12 +17,12 @@ func TestSign(t *testing.T) {
 		l, err := checkpoint.Open(machine.Context(), p.store, "p", checkpoint.Options{Worker: "a", ID: "l", Lease: lease, About: about})
 		check(t, err)
 		create(t, ctx, l, shard("s", ""))
-		if got := row(t, ctx, l, "s").Sign; got.Holder != (checkpoint.About{}) || !got.WrittenAt.Equal(begin) {
+		if got := row(t, ctx, l, "s").Heartbeat; got.Holder != (checkpoint.About{}) || !got.WrittenAt.Equal(begin) {
 			t.Errorf("created: %+v", got)
 		}
 		p.sleep(ctx, time.Second)
 		held := take(t, ctx, l, "s")
-		if got := row(t, ctx, l, "s").Sign; got.Holder != about || !got.WrittenAt.Equal(begin.Add(time.Second)) {
+		if got := row(t, ctx, l, "s").Heartbeat; got.Holder != about || !got.WrittenAt.Equal(begin.Add(time.Second)) {
 			t.Errorf("taken: %+v", got)
 		}
 		trouble := checkpoint.Trouble{Step: "read a shard", Cause: "DynamoDB: throttled", Since: begin, Throttled: true}
@@ -81,11 +81,11 @@ func TestSignOfTheSeat(t *testing.T) {
 		about := checkpoint.About{Host: "node-7", Version: "1.2.3"}
 		l, err := checkpoint.Open(p.world.NewProcess("a").Context(), p.store, "p", checkpoint.Options{Worker: "a", ID: "l", Lease: lease, About: about})
 		check(t, err)
-		seat, err := l.Seat(ctx, source)
+		seat, err := l.KeeperLease(ctx, source)
 		check(t, err)
-		k, err := l.TakeSeat(ctx, seat)
+		k, err := l.TakeKeeperLease(ctx, seat)
 		check(t, err)
-		if seat, err = l.Seat(ctx, source); err != nil || seat.Sign() != (checkpoint.Sign{WrittenAt: begin, Holder: about}) {
+		if seat, err = l.KeeperLease(ctx, source); err != nil || seat.Sign() != (checkpoint.Heartbeat{WrittenAt: begin, Holder: about}) {
 			t.Errorf("taken: %+v, %v", seat.Sign(), err)
 		}
 		pace := checkpoint.Pace{At: begin, Rate: 7, Throttled: []checkpoint.Throttled{{Reason: "rows per second", Seconds: 3, Since: begin, Last: begin}}}
@@ -93,7 +93,7 @@ func TestSignOfTheSeat(t *testing.T) {
 		trouble := checkpoint.Trouble{Step: "copy", Cause: "DynamoDB: denied", Since: begin}
 		k.Note(trouble)
 		check(t, k.SaveScan(ctx, []byte(`{"items":1}`), pace))
-		seat, err = l.Seat(ctx, source)
+		seat, err = l.KeeperLease(ctx, source)
 		check(t, err)
 		if seat.Sign().Trouble != trouble {
 			t.Errorf("%+v", seat.Sign())
@@ -106,7 +106,7 @@ func TestSignOfTheSeat(t *testing.T) {
 			t.Errorf("saved twice, it is %s", got)
 		}
 		check(t, k.Release(ctx))
-		if seat, err = l.Seat(ctx, source); err != nil || seat.Owner() != "" || seat.Sign() != (checkpoint.Sign{WrittenAt: begin}) {
+		if seat, err = l.KeeperLease(ctx, source); err != nil || seat.Owner() != "" || seat.Sign() != (checkpoint.Heartbeat{WrittenAt: begin}) {
 			t.Errorf("released: %+v, %v", seat.Sign(), err)
 		}
 	})

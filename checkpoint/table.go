@@ -34,11 +34,11 @@ type TableState struct {
 	// NeedsLoad suspends the promise until the table is loaded again; Reason says why.
 	NeedsLoad bool   `json:"needs_load,omitempty"`
 	Reason    string `json:"reason,omitempty"`
-	Gaps      []Gap  `json:"gaps,omitempty"`
+	Gaps      []DeclaredGap  `json:"gaps,omitempty"`
 	GapCount  int    `json:"gap_count,omitempty"`
 	Load      Load   `json:"load,omitzero"`
 	// Aside tells that the table, found by a pattern, cannot be followed for now; zero if it can.
-	Aside Aside `json:"aside,omitzero"`
+	Suspended Suspension `json:"aside,omitzero"`
 	// WitnessBeat mirrors the witness in the target.
 	WitnessBeat uint64 `json:"witness_beat,omitempty"`
 	// WitnessBeats mirror those in further target tables, by table.
@@ -52,7 +52,7 @@ type TableState struct {
 }
 
 // Gap is a stretch of a stream that was lost before it was read.
-type Gap struct {
+type DeclaredGap struct {
 	At         time.Time `json:"at"`
 	Shard      string    `json:"shard,omitempty"`
 	Reason     string    `json:"reason"`
@@ -60,7 +60,7 @@ type Gap struct {
 }
 
 // Aside is why a table of a pattern cannot be followed, and since when, in words that hold no item data.
-type Aside struct {
+type Suspension struct {
 	Since  time.Time `json:"since"`
 	Reason string    `json:"reason"`
 }
@@ -159,7 +159,7 @@ func (l *Ledger) UpdateTable(ctx context.Context, source string, change func(*Ta
 // adopted with a new epoch, so that no older holder can commit (H70). Change, if not nil, alters the record in the same write.
 // When the generation is above from already, somebody else has raised it: the gap is noted and no new generation begins; but if the record is
 // not as change would leave it, nothing is written, and the error is ErrRaised. If it fails midway, Adopt completes it.
-func (l *Ledger) Raise(ctx context.Context, source string, from uint32, gap Gap, change func(*TableState)) (TableState, error) {
+func (l *Ledger) Raise(ctx context.Context, source string, from uint32, gap DeclaredGap, change func(*TableState)) (TableState, error) {
 	now := task.Now(ctx)
 	gap.At, gap.Generation = now.UTC(), from
 	state, err := l.UpdateTable(ctx, source, func(s *TableState) error {
@@ -193,9 +193,9 @@ func changes(s TableState, change func(*TableState)) bool {
 }
 
 // noteGap adds the gap once and suspends the promise.
-func noteGap(s *TableState, gap Gap) {
+func noteGap(s *TableState, gap DeclaredGap) {
 	s.NeedsLoad, s.Reason = true, gap.Reason
-	known := func(g Gap) bool {
+	known := func(g DeclaredGap) bool {
 		return g.Shard == gap.Shard && g.Reason == gap.Reason && g.Generation == gap.Generation
 	}
 	if slices.ContainsFunc(s.Gaps, known) {
@@ -244,11 +244,11 @@ func (l *Ledger) Adopt(ctx context.Context, source string) (TableState, error) {
 			settled = false // look again afterwards: a row may have been created or taken meanwhile
 			s.Epoch++
 			s.Owner = ""
-			s.Sign, s.Rate = l.unowned(ctx), 0
+			s.Heartbeat, s.Rate = l.unowned(ctx), 0
 			if s.Label == state.Label {
 				s.Generation = state.Generation
 			} else {
-				s.State, s.Loss, s.Reason = Lost, Replaced, "the stream was replaced before the shard was read to its end"
+				s.State, s.Loss, s.Reason = Gap, Replaced, "the stream was replaced before the shard was read to its end"
 				s.DoneAt = l.ServiceTime(ctx)
 			}
 			if _, err := l.swap(ctx, l.store, s.key(l), s.Counter, l.stamp(&s.header, s)); err != nil {
@@ -296,7 +296,7 @@ func (l *Ledger) CheckMapping(ctx context.Context, source, hash string, accept b
 		return TableState{}, false, err
 	}
 	if state.MappingHash != hash {
-		gap := Gap{Reason: ChangedMapping}
+		gap := DeclaredGap{Reason: ChangedMapping}
 		state, err = l.Raise(ctx, source, state.Generation, gap, func(s *TableState) { s.MappingHash = hash })
 		if err != nil {
 			return TableState{}, false, err

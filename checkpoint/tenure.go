@@ -12,7 +12,7 @@ import (
 // tenure is one holding of one row: the counter it expects, the time until which the lease may be trusted, and the write whose
 // outcome is not known yet, if there is one. A tenure that is lost never writes again; taking the row again makes another one
 // with another epoch (H45).
-type tenure struct {
+type rowLease struct {
 	ledger *Ledger
 	store  Store
 	key    string
@@ -35,9 +35,9 @@ type pending struct {
 }
 
 // begin is the first write of a tenure: the row is taken from the counter it was seen with.
-func (l *Ledger) begin(ctx context.Context, store Store, key string, counter uint64, encode func() ([]byte, error), apply func() bool) (*tenure, context.Context, error) {
+func (l *Ledger) begin(ctx context.Context, store Store, key string, counter uint64, encode func() ([]byte, error), apply func() bool) (*rowLease, context.Context, error) {
 	held, end := context.WithCancelCause(ctx)
-	t := &tenure{ledger: l, store: store, key: key, turn: task.NewLimit(1), counter: counter, end: end}
+	t := &rowLease{ledger: l, store: store, key: key, turn: task.NewLimit(1), counter: counter, end: end}
 	if err := t.write(ctx, encode, apply); err != nil {
 		end(err)
 		if errors.Is(err, ErrLeaseLost) {
@@ -50,7 +50,7 @@ func (l *Ledger) begin(ctx context.Context, store Store, key string, counter uin
 
 // write makes the row hold what encode gives, once no earlier write is in doubt. Encode runs while the row is ours. Apply runs
 // once the write took place, which may be in a later call; it tells whether that write gave the row up.
-func (t *tenure) write(ctx context.Context, encode func() ([]byte, error), apply func() (over bool)) error {
+func (t *rowLease) write(ctx context.Context, encode func() ([]byte, error), apply func() (over bool)) error {
 	if err := t.turn.Acquire(ctx, 1); err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (t *tenure) write(ctx context.Context, encode func() ([]byte, error), apply
 }
 
 // settle repeats the pending write, identically, until its outcome is known.
-func (t *tenure) settle(ctx context.Context) error {
+func (t *rowLease) settle(ctx context.Context) error {
 	done, err := t.ledger.swap(ctx, t.store, t.key, t.counter, t.pending.data)
 	if err != nil {
 		return err
@@ -99,7 +99,7 @@ func (t *tenure) settle(ctx context.Context) error {
 	return nil
 }
 
-func (t *tenure) lose(cause error) {
+func (t *rowLease) lose(cause error) {
 	t.mu.Lock()
 	if t.lost == nil {
 		t.lost = cause
@@ -110,10 +110,10 @@ func (t *tenure) lose(cause error) {
 
 // Abandon ends the lease without a word to the ledger: others wait until it is over. After the last write of a lease it changes
 // nothing.
-func (t *tenure) Abandon() { t.lose(ErrLeaseLost) }
+func (t *rowLease) Abandon() { t.lose(ErrLeaseLost) }
 
 // trust is until when the lease holds, or why it does not.
-func (t *tenure) trust() (time.Duration, error) {
+func (t *rowLease) trust() (time.Duration, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.until, t.lost
@@ -121,7 +121,7 @@ func (t *tenure) trust() (time.Duration, error) {
 
 // keep renews, a third of the lease after the last write was sent, until ctx ends or the lease is lost. The context of the lease
 // ends when it can no longer be trusted, however the renewals fare.
-func (t *tenure) keep(ctx context.Context, renew func(ctx context.Context) error) error {
+func (t *rowLease) keep(ctx context.Context, renew func(ctx context.Context) error) error {
 	third := t.ledger.lease / 3
 	for {
 		until, lost := t.trust()

@@ -30,7 +30,7 @@ func sees(before sighting, found bool, counter uint64, now time.Duration) sighti
 func (w *Watch) over(s sighting, now time.Duration) bool { return now-s.since >= w.lease }
 
 // SeatFree tells whether a table's keeper seat may be taken.
-func (w *Watch) SeatFree(s Seat, now time.Duration) bool {
+func (w *Watch) KeeperLeaseFree(s KeeperLease, now time.Duration) bool {
 	before, found := w.seats[s.Row.Key]
 	seen := sees(before, found, s.Row.Counter, now)
 	w.seats[s.Row.Key] = seen

@@ -66,7 +66,7 @@ func (s target) beat(t *testing.T, ctx context.Context, l *checkpoint.Ledger, wa
 // heal is what the keeper does after a bad verdict.
 func (s target) heal(t *testing.T, ctx context.Context, l *checkpoint.Ledger, w checkpoint.Witness) {
 	t.Helper()
-	_, err := l.Raise(ctx, source, table(t, ctx, l).Generation, checkpoint.Gap{Reason: "test"}, func(s *checkpoint.TableState) {
+	_, err := l.Raise(ctx, source, table(t, ctx, l).Generation, checkpoint.DeclaredGap{Reason: "test"}, func(s *checkpoint.TableState) {
 		s.Generation = max(s.Generation, checkpoint.NextGeneration(w.Generation, time.Time{}))
 	})
 	check(t, err)
@@ -480,7 +480,7 @@ func TestH69_WitnessOfAFurtherTarget(t *testing.T) {
 		beat(checkpoint.TargetLost)
 		second.Clear()
 		w := beat(checkpoint.TargetLost)
-		_, err := a.Raise(ctx, source, table(t, ctx, a).Generation, checkpoint.Gap{Reason: "test"}, nil)
+		_, err := a.Raise(ctx, source, table(t, ctx, a).Generation, checkpoint.DeclaredGap{Reason: "test"}, nil)
 		check(t, err)
 		check(t, a.Claim(ctx, source, at))
 		if w = beat(checkpoint.Fine); w.Beat != 6 || w.Generation != table(t, ctx, a).Generation {

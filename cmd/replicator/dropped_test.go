@@ -15,11 +15,11 @@ import (
 // droppedTable is what the ledger holds of a table that was dropped and read to its end. Keeper, if not empty, keeps it.
 func droppedTable(dropped, beat time.Duration, keeper string) status.TableInput {
 	state := loadedTable()
-	state.Aside = checkpoint.Aside{Reason: pipeline.GoneReason, Since: ago(dropped)}
+	state.Suspended = checkpoint.Suspension{Reason: pipeline.GoneReason, Since: ago(dropped)}
 	in := status.TableInput{Found: true, State: state, Listings: checkpoint.Listings{At: ago(dropped - 20*time.Minute)}}
 	in.Shards = []checkpoint.Shard{{Source: "Orders", Label: "L", ID: "s", State: checkpoint.Done, EventTime: ago(dropped + time.Hour), DoneAt: ago(dropped), ReadAt: ago(dropped), FirstRead: ago(100 * time.Hour)}}
 	if keeper != "" {
-		in.Seat = status.SeatInput{Owner: keeper, Sign: checkpoint.Sign{WrittenAt: ago(beat)}}
+		in.Keeper = status.KeeperInput{Owner: keeper, Heartbeat: checkpoint.Heartbeat{WrittenAt: ago(beat)}}
 	}
 	return in
 }
@@ -41,8 +41,8 @@ func TestStatusOfADroppedTable(t *testing.T) {
 		{"nobody runs", droppedTable(time.Hour, 0, ""), true, false},
 		{"its worker is silent", droppedTable(time.Hour, time.Hour, "w"), true, false},
 		{"long ago, and nobody runs", droppedTable(48*time.Hour, 0, ""), true, false},
-		{"it is there, nothing was listed yet, and a worker keeps it", status.TableInput{Found: true, State: loadedTable(), Seat: status.SeatInput{Owner: "w", Sign: checkpoint.Sign{WrittenAt: ago(time.Second)}}}, false, false},
-		{"it is there, and its worker is silent", status.TableInput{Found: true, State: loadedTable(), Seat: status.SeatInput{Owner: "w", Sign: checkpoint.Sign{WrittenAt: ago(time.Hour)}}}, false, true},
+		{"it is there, nothing was listed yet, and a worker keeps it", status.TableInput{Found: true, State: loadedTable(), Keeper: status.KeeperInput{Owner: "w", Heartbeat: checkpoint.Heartbeat{WrittenAt: ago(time.Second)}}}, false, false},
+		{"it is there, and its worker is silent", status.TableInput{Found: true, State: loadedTable(), Keeper: status.KeeperInput{Owner: "w", Heartbeat: checkpoint.Heartbeat{WrittenAt: ago(time.Hour)}}}, false, true},
 		{"it is there, and nobody runs", status.TableInput{Found: true, State: loadedTable()}, false, true},
 	} {
 		m := judged(c.in)

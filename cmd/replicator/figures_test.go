@@ -34,7 +34,7 @@ func TestADroppedTableIsSetAsideForADay(t *testing.T) {
 		want  string
 	}{{cdc.Retention - time.Minute, "1"}, {cdc.Retention + time.Minute, "0"}} {
 		dropped := loadedTable()
-		dropped.Aside = checkpoint.Aside{Since: ago(c.since), Reason: pipeline.GoneReason}
+		dropped.Suspended = checkpoint.Suspension{Since: ago(c.since), Reason: pipeline.GoneReason}
 		o.surveyed(judged(status.TableInput{Found: true, State: dropped}), true)
 		w := httptest.NewRecorder()
 		metrics.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))

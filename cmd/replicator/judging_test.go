@@ -37,7 +37,7 @@ func loadedTable() checkpoint.TableState {
 
 // held is a shard that a worker holds and has last written to at a time.
 func held(id, worker string, written time.Time) checkpoint.Shard {
-	return checkpoint.Shard{ID: id, Label: "L", State: checkpoint.Reading, Owner: worker, Sign: checkpoint.Sign{WrittenAt: written}}
+	return checkpoint.Shard{ID: id, Label: "L", State: checkpoint.Reading, Owner: worker, Heartbeat: checkpoint.Heartbeat{WrittenAt: written}}
 }
 
 const monthly = `version: 1

@@ -20,13 +20,13 @@ func TestSurveyTellsOfADroppedTable(t *testing.T) {
 	metrics := admin.NewMetrics(admin.Build{})
 	o := newObserver("w", metrics, admin.NewHealth(time.Now, "Orders"), slog.New(slog.DiscardHandler), backfill.NewRenderer(io.Discard, nil), []string{"Orders"})
 	dropped := loadedTable()
-	dropped.Aside = checkpoint.Aside{Since: ago(time.Minute), Reason: pipeline.GoneReason}
+	dropped.Suspended = checkpoint.Suspension{Since: ago(time.Minute), Reason: pipeline.GoneReason}
 	for want, state := range map[string]checkpoint.TableState{"1": dropped, "0": loadedTable()} {
 		o.surveyed(judged(status.TableInput{Found: true, State: state}), true)
 		w := httptest.NewRecorder()
 		metrics.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 		if line := `replicator_source_set_aside{source_table="Orders"} ` + want + "\n"; !strings.Contains(w.Body.String(), line) {
-			t.Errorf("set aside for %q: no line %q", state.Aside.Reason, line)
+			t.Errorf("set aside for %q: no line %q", state.Suspended.Reason, line)
 		}
 	}
 }

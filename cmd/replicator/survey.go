@@ -97,7 +97,7 @@ func (o *observer) surveyed(m *status.Document, fresh bool) {
 	for _, t := range m.Tables {
 		o.metrics.Parked(t.Source, t.Parked)
 		o.health.Childless(t.Source, t.Childless)
-		o.metrics.SetAside(t.Source, t.Aside != "" && !t.LongGone)
+		o.metrics.SetAside(t.Source, t.Suspended != "" && !t.LongGone)
 		if t.LongGone {
 			o.metrics.Gone(t.Source)
 			continue

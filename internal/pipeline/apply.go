@@ -18,7 +18,7 @@ type applier struct {
 }
 
 // write makes a batch durable, however long it takes, unless its place in hand is wanted and it gets no further.
-func (a applier) write(life lifecycle, right *right, batch *transform.Batch, changes []cdc.Change, hand *hand) error {
+func (a applier) write(life lifecycle, right *right, batch *transform.Batch, changes []cdc.Change, hand *pageSlot) error {
 	rows, open, since := len(batch.Rows), len(batch.Rows), task.Mono(life.work)
 	err := a.retry(life.finishing(), "write", func(ctx context.Context) error {
 		err := right.write(ctx, a.writer, batch)

@@ -19,11 +19,11 @@ type assigner struct {
 	follow  func(life lifecycle, lease *checkpoint.Lease, stamps sink.Stamps, state checkpoint.TableState) error // works under a lease
 	fencing *fencing
 	shares  *shares
-	board   *board
+	tracker   *shardTracker
 	copies  bool        // the table is to be loaded
 	once    *completion // nil: it goes on when the table is drained
-	wake    *task.Bell
-	keeper  *task.Bell // the keeper's: a shard was left
+	wake    *task.Wakeup
+	keeper  *task.Wakeup // the keeper's: a shard was left
 }
 
 // assign looks at the ledger again and again and takes every shard that is free, and now and then one of a worker that holds more, until a
@@ -31,8 +31,8 @@ type assigner struct {
 // returns when the last shard is given up.
 func (a *assigner) assign(life lifecycle, finish func()) error {
 	held := newHoldings(life, func() {
-		a.wake.Ring()
-		a.keeper.Ring()
+		a.wake.Signal()
+		a.keeper.Signal()
 	})
 	defer a.shares.forget(a.source)
 	watch := a.ledger.NewWatch()
@@ -67,18 +67,18 @@ func (a *assigner) assign(life lifecycle, finish func()) error {
 func (a *assigner) attempt(ctx context.Context) (view, error) {
 	a.events.Tick()
 	defer a.events.Tick()
-	over := a.board.isOver()
+	over := a.tracker.isOver()
 	v, err := a.look(ctx)
 	if err == nil {
 		err = a.fencing.read(ctx)
 	}
-	v.over = over && v.state.Aside.Reason == GoneReason
+	v.over = over && v.state.Suspended.Reason == GoneReason
 	if err == nil && a.once != nil {
 		v.listed, err = a.listed(ctx, v)
 	}
 	if err != nil {
-		a.board.settle(nil) // whether another worker reads them cannot be known
-		a.reportLag(ctx, a.board)
+		a.tracker.settle(nil) // whether another worker reads them cannot be known
+		a.reportLag(ctx, a.tracker)
 	}
 	return v, err
 }
@@ -146,20 +146,20 @@ func (a *assigner) lease(held *holdings, shard checkpoint.Available, v view) err
 
 // report tells the events how the table stands.
 func (a *assigner) report(ctx context.Context, v view) {
-	states := map[checkpoint.State]int{checkpoint.Waiting: 0, checkpoint.Reading: 0, checkpoint.Done: 0, checkpoint.Lost: 0}
+	states := map[checkpoint.State]int{checkpoint.Waiting: 0, checkpoint.Reading: 0, checkpoint.Done: 0, checkpoint.Gap: 0}
 	for _, s := range v.shards {
 		states[s.State]++
 	}
 	a.events.Ledger(v.state, states)
-	a.board.settle(v.shards)
-	a.reportLag(ctx, a.board)
+	a.tracker.settle(v.shards)
+	a.reportLag(ctx, a.tracker)
 }
 
 // drained tells whether nothing is left to do for now: the table is loaded, or cannot be; every open shard is read, here or by another worker, and
 // has been giving empty pages for a while; and of none that ended is it unknown what follows. It is a
 // heuristic: DynamoDB tells no end of an open shard. Of a table that was dropped meanwhile there is nothing to copy, and nothing follows its last shards.
 func (a *assigner) drained(v view, mono time.Duration) bool {
-	if a.board.isAside() {
+	if a.tracker.isAside() {
 		return true // what the ledger says may be of before, and over
 	}
 	if v.state.Listed == 0 || !v.over && a.copies && !v.state.Loaded() && !v.state.NeedsLoad {
@@ -175,8 +175,8 @@ func (a *assigner) drained(v view, mono time.Duration) bool {
 		case s.Reopenable(v.state) || s.Undeclared(v.state):
 			return false
 		case s.Finished():
-		case s.Owner == a.ledger.Worker() && a.board.idle(s.ID, a.timing, mono):
-		case s.Owner != a.ledger.Worker() && a.board.idleElsewhere(s, a.timing, a.ledger.Lease()/3, mono):
+		case s.Owner == a.ledger.Worker() && a.tracker.idle(s.ID, a.timing, mono):
+		case s.Owner != a.ledger.Worker() && a.tracker.idleElsewhere(s, a.timing, a.ledger.Lease()/3, mono):
 		default:
 			// The others are looked at all the same, so that all are waited for at the same time: of a shard that another worker reads, the time
 			// for which nothing was found counts from the first look at it.

@@ -34,7 +34,7 @@ func Count(changes []cdc.Change) Tally {
 }
 
 // board is what this worker knows of the shards it reads, for the lag and for --once.
-type board struct {
+type shardTracker struct {
 	mu     sync.Mutex
 	shards map[string]*reading
 	others map[string]*seen // shards that other workers read, for --once
@@ -51,26 +51,26 @@ type seen struct {
 	at       time.Duration // when it was seen to be read again
 }
 
-func (b *board) setAside(aside bool) {
+func (b *shardTracker) setAside(aside bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.aside = aside
 }
 
-func (b *board) isAside() bool {
+func (b *shardTracker) isAside() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.aside
 }
 
 // setOver notes whether the table was dropped a while ago, and all shards of its stream that were listed since have rows: there will be no more.
-func (b *board) setOver(over bool) {
+func (b *shardTracker) setOver(over bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.over = over
 }
 
-func (b *board) isOver() bool {
+func (b *shardTracker) isOver() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.over
@@ -86,11 +86,11 @@ type reading struct {
 	emptyAt    time.Duration // when the last of them was given
 }
 
-func newBoard() board { return board{shards: map[string]*reading{}, others: map[string]*seen{}} }
+func newShardTracker() shardTracker { return shardTracker{shards: map[string]*reading{}, others: map[string]*seen{}} }
 
 // take notes a shard that is about to be read, as far behind as its record tells: until its first page is durable nothing else is known of it, which may
 // take hours. Of one that was never read it is what it goes on from; of a root nothing is known.
-func (b *board) take(s checkpoint.Shard) {
+func (b *shardTracker) take(s checkpoint.Shard) {
 	upTo := s.EventTime
 	switch {
 	case s.CaughtUp:
@@ -110,7 +110,7 @@ func (b *board) take(s checkpoint.Shard) {
 }
 
 // reach notes the time of a shard's position.
-func (b *board) reach(shard string, at time.Time) {
+func (b *shardTracker) reach(shard string, at time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if r := b.shards[shard]; r != nil {
@@ -120,7 +120,7 @@ func (b *board) reach(shard string, at time.Time) {
 
 // headroom is what the stream leaves of the shard that is nearest to losing changes, at the service's time now, and at most what the lag leaves: of a
 // shard whose position has no time yet nothing else is known.
-func (b *board) headroom(now time.Time, lag time.Duration) time.Duration {
+func (b *shardTracker) headroom(now time.Time, lag time.Duration) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	least := cdc.Retention - lag
@@ -132,7 +132,7 @@ func (b *board) headroom(now time.Time, lag time.Duration) time.Duration {
 	return least
 }
 
-func (b *board) read(shard string, at checkpoint.Progress, now time.Duration) {
+func (b *shardTracker) read(shard string, at checkpoint.Progress, now time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	r := b.shards[shard]
@@ -152,14 +152,14 @@ func (b *board) read(shard string, at checkpoint.Progress, now time.Duration) {
 	r.emptyAt = now
 }
 
-func (b *board) forget(shard string) {
+func (b *shardTracker) forget(shard string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.shards, shard)
 }
 
 // leave notes that a shard was given up because the source did not answer. For now it counts as before: perhaps nobody else takes it, and this worker takes it back.
-func (b *board) leave(shard string) {
+func (b *shardTracker) leave(shard string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if r := b.shards[shard]; r != nil {
@@ -168,7 +168,7 @@ func (b *board) leave(shard string) {
 }
 
 // settle forgets the shards that were given up and that are somebody else's business by now, or nobody's, as the ledger's rows show: all but those that still wait.
-func (b *board) settle(shards []checkpoint.Shard) {
+func (b *shardTracker) settle(shards []checkpoint.Shard) {
 	waiting := map[string]bool{}
 	for _, s := range shards {
 		if s.Owner == "" && !s.Finished() {
@@ -185,7 +185,7 @@ const pageTime = 5 * time.Second
 
 // idle tells whether the shard has given as many empty pages in a row as Once asks for, over as long, and the last of them just now: what was found
 // before a pause, or while the service has not answered since, says nothing of what came after.
-func (b *board) idle(shard string, t Timing, now time.Duration) bool {
+func (b *shardTracker) idle(shard string, t Timing, now time.Duration) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	r := b.shards[shard]
@@ -194,7 +194,7 @@ func (b *board) idle(shard string, t Timing, now time.Duration) bool {
 
 // idleElsewhere is idle for a shard that another worker reads, as far as the ledger tells: it went on reading for as long, by its own clock, found nothing,
 // and did so until just now. What it tells before its first read is of before a gap, after which it was reopened. Renew is how often it tells at the least.
-func (b *board) idleElsewhere(s checkpoint.Shard, t Timing, renew, now time.Duration) bool {
+func (b *shardTracker) idleElsewhere(s checkpoint.Shard, t Timing, renew, now time.Duration) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if s.Owner == "" || !s.CaughtUp || s.FirstRead.IsZero() {
@@ -214,7 +214,7 @@ func (b *board) idleElsewhere(s checkpoint.Shard, t Timing, renew, now time.Dura
 
 // lag is that of the worst shard read here: the age of the last applied change while there are more; otherwise the time since
 // the last empty page, which is an estimate, since an empty page proves nothing. False if no shard is read here.
-func (b *board) lag(now time.Time, mono time.Duration) (time.Duration, bool) {
+func (b *shardTracker) lag(now time.Time, mono time.Duration) (time.Duration, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	worst, known := time.Duration(0), false

@@ -13,7 +13,7 @@ import (
 
 // What counts as empty begins anew with each change, and with each lease: else --once would end in the midst of a backlog.
 func TestBoardForgets(t *testing.T) {
-	b := newBoard()
+	b := newShardTracker()
 	timing, now := Timing{Poll: time.Second, Idle: 9 * time.Second, IdlePages: 10}, time.Duration(0)
 	empty := func(from, to int) {
 		for n := from; n <= to; n++ {
@@ -54,7 +54,7 @@ func TestBoardForgets(t *testing.T) {
 
 // The lag is that of the shard that is furthest behind, whichever is looked at last.
 func TestLagIsTheWorst(t *testing.T) {
-	b, start := newBoard(), time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+	b, start := newShardTracker(), time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	for n := range 20 {
 		b.read(fmt.Sprint(n), checkpoint.Progress{EventTime: start.Add(time.Duration(n) * time.Minute)}, 0)
 	}
@@ -90,12 +90,12 @@ func TestReadmittedTableCounts(t *testing.T) {
 	if err := setAside(ctx, ledger, k.Events, "Orders", "why"); err != nil {
 		t.Fatal(err)
 	}
-	k.table().board.setAside(true)
-	if err := k.reconciler().readmit(ctx); err != nil || k.table().board.isAside() {
-		t.Errorf("the board says that it is aside: %v, %v", k.table().board.isAside(), err)
+	k.table().tracker.setAside(true)
+	if err := k.reconciler().readmit(ctx); err != nil || k.table().tracker.isAside() {
+		t.Errorf("the board says that it is aside: %v, %v", k.table().tracker.isAside(), err)
 	}
-	if state, _, err := ledger.Table(ctx, "Orders"); err != nil || state.Aside.Reason != "" {
-		t.Errorf("the ledger says that it is aside: %+v, %v", state.Aside, err)
+	if state, _, err := ledger.Table(ctx, "Orders"); err != nil || state.Suspended.Reason != "" {
+		t.Errorf("the ledger says that it is aside: %+v, %v", state.Suspended, err)
 	}
 }
 
@@ -129,7 +129,7 @@ func TestH18_ReadElsewhere(t *testing.T) {
 			{11, row(11), true}},
 		"its reader's clock is back": {{0, row(100), false}, {10, row(20), false}, {15, row(25), false}, {20, row(30), true}},
 	} {
-		b := newBoard()
+		b := newShardTracker()
 		for _, l := range looks {
 			if got := b.idleElsewhere(l.row, timing, renew, time.Duration(l.at)*time.Second); got != l.idle {
 				t.Errorf("%s: after %d s idle %v", name, l.at, got)

@@ -139,8 +139,8 @@ func TestADroppedTableStaysAside(t *testing.T) {
 		since := task.Now(ctx)
 		err := errors.Join(task.Sleep(ctx, time.Minute), k.reconciler().complete(until(ctx)))
 		state, _, errTable := k.Ledger.Table(ctx, "Orders")
-		if !errors.Is(err, errGone) || errTable != nil || state.Aside.Reason != GoneReason || !state.Aside.Since.Equal(since) {
-			t.Errorf("%+v, %v, %v", state.Aside, err, errTable)
+		if !errors.Is(err, errGone) || errTable != nil || state.Suspended.Reason != GoneReason || !state.Suspended.Since.Equal(since) {
+			t.Errorf("%+v, %v, %v", state.Suspended, err, errTable)
 		}
 	})
 }

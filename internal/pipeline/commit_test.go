@@ -45,7 +45,7 @@ func (s slowShard) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) 
 func TestH75_AReadIsOfWhenItWasSent(t *testing.T) {
 	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, _ checkpoint.TableState) {
 		began := task.Now(ctx)
-		page, sent, err := k.table().read(until(ctx), &cdc.Reader{Source: slowShard{}, Shard: "s"}, cdc.Position{}, new(hand))
+		page, sent, err := k.table().read(until(ctx), &cdc.Reader{Source: slowShard{}, Shard: "s"}, cdc.Position{}, new(pageSlot))
 		if err != nil || !sent.Equal(began) {
 			t.Errorf("sent at %s, and not at %s, %v", sent, began, err)
 		}

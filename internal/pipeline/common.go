@@ -60,7 +60,7 @@ func (c *common) look(ctx context.Context) (view, error) {
 
 // raise declares a gap and raises the generation, and reports it. It fails with checkpoint.ErrRaised if another gap was declared meanwhile and
 // change was not made with it: whoever wanted it looks again.
-func (c *common) raise(life lifecycle, from uint32, gap checkpoint.Gap, change func(*checkpoint.TableState)) error {
+func (c *common) raise(life lifecycle, from uint32, gap checkpoint.DeclaredGap, change func(*checkpoint.TableState)) error {
 	var overtaken error
 	err := c.retry(life.finishing(), "raise the generation", func(ctx context.Context) error {
 		state, err := c.ledger.Raise(ctx, c.source, from, gap, change)
@@ -80,7 +80,7 @@ func (c *common) raise(life lifecycle, from uint32, gap checkpoint.Gap, change f
 }
 
 // reportLag reports how far behind this worker is with the shards on the board, or that it reads none.
-func (c *common) reportLag(ctx context.Context, b *board) {
+func (c *common) reportLag(ctx context.Context, b *shardTracker) {
 	served := c.ledger.ServiceTime(ctx)
 	now := served
 	if now.IsZero() {

@@ -20,11 +20,11 @@ type completion struct {
 type draining struct {
 	done  bool        // when it was last looked at
 	still func() bool // whether what was found then holds now; nil: it does
-	bell  *task.Bell
+	bell  *task.Wakeup
 }
 
 // await lets the run wait for a table, or for whatever else goes by that name.
-func (c *completion) await(name string, bell *task.Bell) {
+func (c *completion) await(name string, bell *task.Wakeup) {
 	if c == nil {
 		return // nothing is waited for
 	}
@@ -59,7 +59,7 @@ func (c *completion) report(name string, done bool, still func() bool) bool {
 	}
 	c.over = true
 	for _, name := range names {
-		c.tables[name].bell.Ring()
+		c.tables[name].bell.Signal()
 	}
 	return true
 }

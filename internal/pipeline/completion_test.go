@@ -17,7 +17,7 @@ import (
 func TestH18_TablesDrainTogether(t *testing.T) {
 	var d completion
 	for _, name := range []string{discovery, "A", "B"} {
-		d.await(name, new(task.Bell))
+		d.await(name, new(task.Wakeup))
 	}
 	for i, step := range []struct {
 		name       string
@@ -35,8 +35,8 @@ func TestH18_TablesDrainTogether(t *testing.T) {
 // was found before says later.
 func TestH18_WhatWasFoundLastCounts(t *testing.T) {
 	var d completion
-	d.await("A", new(task.Bell))
-	d.await("B", new(task.Bell))
+	d.await("A", new(task.Wakeup))
+	d.await("B", new(task.Wakeup))
 	holds := false
 	report := func(over bool, name string, still func() bool, when string) {
 		t.Helper()
@@ -69,8 +69,8 @@ func TestH18_WhatWasFoundBeforeHoldsStill(t *testing.T) {
 		read := checkpoint.Shard{Label: "l", ID: "s", State: checkpoint.Reading, Owner: ledger.Worker()}
 		v := view{state: checkpoint.TableState{Label: "l", Generation: 1, Adopted: 1, Listed: 1}, shards: []checkpoint.Shard{read}}
 		quiet := func(tb *table) {
-			tb.board.read("s", checkpoint.Progress{CaughtUp: true}, task.Mono(ctx)-o.Timing.Idle)
-			tb.board.read("s", checkpoint.Progress{CaughtUp: true}, task.Mono(ctx))
+			tb.tracker.read("s", checkpoint.Progress{CaughtUp: true}, task.Mono(ctx)-o.Timing.Idle)
+			tb.tracker.read("s", checkpoint.Progress{CaughtUp: true}, task.Mono(ctx))
 		}
 		step := func(tb *table, over bool, when string) {
 			if got := tb.assigner.reportDrained(ctx, v); got != over {
@@ -107,7 +107,7 @@ func TestH18_WhatIsToGoOnIsNotDrained(t *testing.T) {
 	copied.Load.DoneAt, broken.NeedsLoad = at, true
 	done := checkpoint.Shard{Label: "l", ID: "s", State: checkpoint.Done, Generation: 2, DoneAt: at}
 	lost := func(loss checkpoint.Loss, generation uint32) checkpoint.Shard {
-		return checkpoint.Shard{Label: "l", ID: "s", State: checkpoint.Lost, Loss: loss, Generation: generation, DoneAt: at}
+		return checkpoint.Shard{Label: "l", ID: "s", State: checkpoint.Gap, Loss: loss, Generation: generation, DoneAt: at}
 	}
 	for _, c := range []struct {
 		name  string

@@ -25,7 +25,7 @@ type loader struct {
 	mapping   *transform.Mapping
 	database  Database
 	witnesses *witnesses
-	assigner  *task.Bell // with Once it waits for the load
+	assigner  *task.Wakeup // with Once it waits for the load
 
 	wanted   bool // the table is to be loaded
 	joined   bool // by a pattern: it is left when it is dropped
@@ -189,7 +189,7 @@ func (l *loader) scan(life lifecycle, generation uint32, store loadStore, right 
 		Write: func(ctx context.Context, items []attribute.Item, readAt time.Time) error {
 			batch := transform.Load(l.mapping, items, generation, readAt)
 			batch.Read = transform.Reading{At: readAt, Mono: task.Mono(ctx)}
-			return l.applier.write(life.within(ctx), right, &batch, nil, new(hand)) // the scan bounds its pages itself
+			return l.applier.write(life.within(ctx), right, &batch, nil, new(pageSlot)) // the scan bounds its pages itself
 		},
 		Save: func(ctx context.Context, p backfill.Progress) error { return l.save(ctx, store, p) },
 		Retry: func(ctx context.Context, op func(ctx context.Context) error) error {
@@ -233,7 +233,7 @@ func (l *loader) loaded(life lifecycle, state checkpoint.TableState, p backfill.
 			if hole.Yet {
 				return hole // repeated until the root that was listed late is read
 			}
-			return cmp.Or(l.raise(life, state.Generation, checkpoint.Gap{Reason: hole.Error()}, nil), errRaised)
+			return cmp.Or(l.raise(life, state.Generation, checkpoint.DeclaredGap{Reason: hole.Error()}, nil), errRaised)
 		}
 		_, err = l.ledger.UpdateTable(ctx, l.source, func(s *checkpoint.TableState) error {
 			if s.Generation != state.Generation {
@@ -249,7 +249,7 @@ func (l *loader) loaded(life lifecycle, state checkpoint.TableState, p backfill.
 	}
 	if err == nil {
 		l.events.CopyDone(l.source, p.Items)
-		l.assigner.Ring()
+		l.assigner.Signal()
 	}
 	return err
 }

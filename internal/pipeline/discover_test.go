@@ -106,8 +106,8 @@ func TestAFailedLookDoesNotHideTheNext(t *testing.T) {
 	if err := j.admit(until(ctx)); !errors.Is(err, failed) {
 		t.Errorf("ended with %v", err)
 	}
-	if state, _, err := ledger.Table(ctx, "Orders"); err != nil || state.Aside.Reason != "no stream" {
-		t.Errorf("set aside for %q, %v", state.Aside.Reason, err)
+	if state, _, err := ledger.Table(ctx, "Orders"); err != nil || state.Suspended.Reason != "no stream" {
+		t.Errorf("set aside for %q, %v", state.Suspended.Reason, err)
 	}
 	store.OnRead = func(context.Context, string) error { return checkpoint.ErrLedgerExchanged }
 	if err := j.admit(until(ctx)); !errors.Is(err, failed) || !errors.Is(err, checkpoint.ErrLedgerExchanged) {
@@ -134,7 +134,7 @@ func TestH71_ALoadDoesNotBeginInAGenerationOfAGap(t *testing.T) {
 	if begun, err := k.loader().begin(until(ctx), looked); err != nil || begun.Load.Generation != 1 {
 		t.Fatalf("%+v, %v", begun.Load, err)
 	}
-	if _, err := ledger.Raise(ctx, "Orders", 1, checkpoint.Gap{Reason: "lost"}, nil); err != nil {
+	if _, err := ledger.Raise(ctx, "Orders", 1, checkpoint.DeclaredGap{Reason: "lost"}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := k.loader().begin(until(ctx), looked); !errors.Is(err, sink.ErrFenced) {
@@ -257,8 +257,8 @@ func TestWhatWasFoundJoins(t *testing.T) {
 			if run.tables[discovery].done {
 				t.Errorf("look %d: the run waits for it no more", look)
 			}
-			if state, _, err := ledger.Table(ctx, "X"); err != nil || (state.Aside.Reason == "no") != (look > 1) {
-				t.Errorf("look %d: set aside for %q, %v", look, state.Aside.Reason, err)
+			if state, _, err := ledger.Table(ctx, "X"); err != nil || (state.Suspended.Reason == "no") != (look > 1) {
+				t.Errorf("look %d: set aside for %q, %v", look, state.Suspended.Reason, err)
 			}
 			for _, source := range l.gives {
 				found.Tables = append(found.Tables, Table{Mapping: &transform.Mapping{Source: source}})
@@ -268,9 +268,9 @@ func TestWhatWasFoundJoins(t *testing.T) {
 			}
 			return found, l.err
 		}
-		run.await(discovery, new(task.Bell))
+		run.await(discovery, new(task.Wakeup))
 		j := newJoining(newWorker(o, nil), func(spec Table) {
-			run.await(spec.Mapping.Source, new(task.Bell))
+			run.await(spec.Mapping.Source, new(task.Wakeup))
 			begun = append(begun, spec.Mapping.Source)
 		}, &nameSet{names: map[string]bool{}})
 		j.once = run
@@ -355,8 +355,8 @@ func TestLongGone(t *testing.T) {
 	} {
 		k := newRig(nil, Table{})
 		k.Once = c.once
-		k.table().board.setAside(c.found)
-		v := view{state: checkpoint.TableState{Aside: checkpoint.Aside{Since: now.Add(-c.passed), Reason: c.reason}}}
+		k.table().tracker.setAside(c.found)
+		v := view{state: checkpoint.TableState{Suspended: checkpoint.Suspension{Since: now.Add(-c.passed), Reason: c.reason}}}
 		if got := k.table().assigner.longGone(v, now); got != c.want {
 			t.Errorf("%s: %v", c.name, got)
 		}

@@ -147,7 +147,7 @@ func (r *rehearsal) shard(ctx context.Context, reader *cdc.Reader) error {
 	var at checkpoint.Progress
 	var began time.Time
 	for empty := 0; empty < rehearsalPages; {
-		page, sent, err := r.read(until(ctx), reader, at.Position, new(hand))
+		page, sent, err := r.read(until(ctx), reader, at.Position, new(pageSlot))
 		if err != nil {
 			return err
 		}

@@ -39,8 +39,8 @@ func busy(ctx context.Context, l *checkpoint.Ledger) (checkpoint.TableState, err
 	})
 	ago := func(hours int) time.Time { return listingsBegin.Add(-time.Duration(hours) * time.Hour) }
 	for _, s := range []checkpoint.Shard{
-		{ID: "gone", State: checkpoint.Lost, Loss: checkpoint.NotFound, Generation: 7, DoneAt: ago(1)},
-		{ID: "trimmed", State: checkpoint.Lost, Loss: checkpoint.Trimmed, Generation: 6, DoneAt: ago(1)},
+		{ID: "gone", State: checkpoint.Gap, Loss: checkpoint.NotFound, Generation: 7, DoneAt: ago(1)},
+		{ID: "trimmed", State: checkpoint.Gap, Loss: checkpoint.Trimmed, Generation: 6, DoneAt: ago(1)},
 		{ID: "done", State: checkpoint.Done, Generation: 7, DoneAt: ago(1)},
 		{ID: "old", State: checkpoint.Done, Generation: 1, DoneAt: ago(90)},
 		{ID: "younger", Parent: "old", State: checkpoint.Done, Generation: 1, DoneAt: ago(1)},

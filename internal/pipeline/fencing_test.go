@@ -106,7 +106,7 @@ func TestH35_ASleeperProvesItsRightAgain(t *testing.T) {
 	}{
 		"nothing happened": {func(context.Context, *rig, *checkpoint.Lease) error { return nil }, nil},
 		"the generation rose": {func(ctx context.Context, k *rig, _ *checkpoint.Lease) error {
-			_, err := k.Ledger.Raise(ctx, "Orders", 7, checkpoint.Gap{Reason: "a gap"}, nil)
+			_, err := k.Ledger.Raise(ctx, "Orders", 7, checkpoint.DeclaredGap{Reason: "a gap"}, nil)
 			return err
 		}, checkpoint.ErrLeaseLost},
 		"and is not adopted yet": {func(ctx context.Context, k *rig, _ *checkpoint.Lease) error {
@@ -185,7 +185,7 @@ func TestEachGenerationsLoadRaisesTheFence(t *testing.T) {
 		}
 		for i, raises := range []bool{false, false, true, false} {
 			if i == 2 {
-				if _, err := k.Ledger.Raise(ctx, "Orders", 7, checkpoint.Gap{Reason: "a gap"}, nil); err != nil {
+				if _, err := k.Ledger.Raise(ctx, "Orders", 7, checkpoint.DeclaredGap{Reason: "a gap"}, nil); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -20,10 +20,10 @@ type follower struct {
 	mapping  *transform.Mapping
 	open     func(streamARN string) cdc.Source
 	database Database
-	places   *task.Limit // for pages
+	slots   *task.Limit // for pages
 	calls    *reads
-	board    *board
-	vain     *vain
+	tracker    *shardTracker
+	outages     *outages
 }
 
 // follow reads one shard for as long as the lease is held and no drain has begun: read, fold, write, commit. The checkpoint
@@ -31,8 +31,8 @@ type follower struct {
 func (f *follower) follow(life lifecycle, lease *checkpoint.Lease, right *right, reader *cdc.Reader, cut time.Time) error {
 	ctx, shard := life.work, lease.Shard()
 	at, committed := shard.Progress(), task.Mono(ctx)
-	rate := tempo{at: committed}
-	hand := newHand(f.places, f.calls)
+	rate := rateMeter{at: committed}
+	hand := newPageSlot(f.slots, f.calls)
 	defer hand.drop(true)
 	for !life.draining() {
 		reader.Changed = at.EventTime
@@ -43,7 +43,7 @@ func (f *follower) follow(life lifecycle, lease *checkpoint.Lease, right *right,
 		if err != nil {
 			return err
 		}
-		f.vain.answered(shard.ID)
+		f.outages.answered(shard.ID)
 		answered := task.Mono(ctx)
 		next := at
 		changes := keep(&next, cut, page.Changes)
@@ -62,8 +62,8 @@ func (f *follower) follow(life lifecycle, lease *checkpoint.Lease, right *right,
 		at = advance(next, page, batch.Latest, sent)
 		at.AppliedTo = reader.AppliedTo
 		at.Rate = rate.add(len(changes), task.Mono(ctx))
-		f.board.read(shard.ID, at, task.Mono(ctx))
-		f.board.reach(shard.ID, shard.Reached(at))
+		f.tracker.read(shard.ID, at, task.Mono(ctx))
+		f.tracker.reach(shard.ID, shard.Reached(at))
 		if page.End {
 			return f.finish(life, lease, at)
 		}
@@ -90,7 +90,7 @@ func (f *follower) finish(life lifecycle, lease *checkpoint.Lease, at checkpoint
 }
 
 // read gives the next page, and when it was asked for. What is beyond repeating (trimmed, not found) is returned.
-func (r *retrier) read(life lifecycle, reader *cdc.Reader, from cdc.Position, hand *hand) (page cdc.Page, sent time.Time, err error) {
+func (r *retrier) read(life lifecycle, reader *cdc.Reader, from cdc.Position, hand *pageSlot) (page cdc.Page, sent time.Time, err error) {
 	err = r.retry(life, "read a shard", func(ctx context.Context) (err error) {
 		if err = hand.take(ctx); err != nil {
 			return err
@@ -158,12 +158,12 @@ func keep(at *checkpoint.Progress, cut time.Time, changes []cdc.Change) []cdc.Ch
 func (f *follower) hold(life lifecycle, lease *checkpoint.Lease, stamps sink.Stamps, state checkpoint.TableState) error {
 	shard := lease.Shard()
 	f.events.ShardTaken(f.source, shard.ID, shard.Epoch)
-	f.board.take(shard)
+	f.tracker.take(shard)
 	g := task.NewGroup(lease.Context(), 0)
 	g.Go("renew "+shard.ID, func(context.Context) error { return lease.Keep() })
 	g.Go("follow "+shard.ID, func(ctx context.Context) error {
 		defer lease.Abandon()
-		held := life.within(ctx).noting(f.vain.telling(ctx, shard.ID, lease.Note)).yielding(f.timing.Yield)
+		held := life.within(ctx).noting(f.outages.telling(ctx, shard.ID, lease.Note)).yielding(f.timing.Yield)
 		reader := &cdc.Reader{Source: f.open(shard.StreamARN), Shard: shard.ID, Covered: covered(shard, state), AppliedTo: shard.AppliedTo}
 		right := &right{fencing: f.fencing, renew: lease.Renew, generation: shard.Generation, stamps: stamps, proved: true}
 		err := f.follow(held, lease, right, reader, state.Cut)
@@ -183,13 +183,13 @@ func (f *follower) hold(life lifecycle, lease *checkpoint.Lease, stamps sink.Sta
 	})
 	err := g.Wait()
 	if errors.Is(err, ErrYield) {
-		f.board.leave(shard.ID) // until it is known that somebody else reads it
-		f.vain.giveUp(shard.ID, task.Mono(life.work))
+		f.tracker.leave(shard.ID) // until it is known that somebody else reads it
+		f.outages.giveUp(shard.ID, task.Mono(life.work))
 	} else {
-		f.board.forget(shard.ID)
-		f.vain.answered(shard.ID)
+		f.tracker.forget(shard.ID)
+		f.outages.answered(shard.ID)
 	}
-	f.reportLag(life.work, f.board)
+	f.reportLag(life.work, f.tracker)
 	f.events.ShardLeft(f.source, shard.ID, err)
 	if errors.Is(err, ErrYield) {
 		_ = task.Sleep(life.drain, f.timing.respite())
@@ -209,7 +209,7 @@ func (f *follower) declare(held, after lifecycle, lease *checkpoint.Lease, loss 
 		return err
 	}
 	// Not under the lease, which has just ended.
-	return f.raise(after, shard.Generation, checkpoint.Gap{Shard: shard.ID, Reason: cause.Error()}, nil)
+	return f.raise(after, shard.Generation, checkpoint.DeclaredGap{Shard: shard.ID, Reason: cause.Error()}, nil)
 }
 
 // hear asks for the source's time if no answer has shown it yet: a worker's first one may be that a shard is

@@ -22,40 +22,40 @@ var errPutBack = errors.New("the page gives its place to those that wait")
 // hand holds the page of one shard. A shard that found nothing the last time is about to read what came since, and takes no place: thousands are
 // asked every second. Any other may get a full page, and waits for a place before it asks. Who holds one waits for nothing that another place
 // gives, and what fails gives it back: a read at once, a write when others wait.
-type hand struct {
-	places *task.Limit // nil: no bound
+type pageSlot struct {
+	slots *task.Limit // nil: no bound
 	calls  *reads
 	behind bool // the next page may be a full one
 	held   bool
 }
 
 // newHand is for a shard of which nothing is known: what the ledger says of it may be hours old.
-func newHand(places *task.Limit, calls *reads) *hand {
-	return &hand{places: places, calls: calls, behind: true}
+func newPageSlot(places *task.Limit, calls *reads) *pageSlot {
+	return &pageSlot{slots: places, calls: calls, behind: true}
 }
 
 // take waits for a place, if the next page needs one, until a stop ends that.
-func (h *hand) take(ctx context.Context) error {
-	if h.places == nil || !h.behind || h.held {
+func (h *pageSlot) take(ctx context.Context) error {
+	if h.slots == nil || !h.behind || h.held {
 		return nil
 	}
 	waiting, end := h.calls.begin(ctx)
 	defer end()
-	err := h.places.Acquire(waiting, 1)
+	err := h.slots.Acquire(waiting, 1)
 	h.held = err == nil
 	return err
 }
 
 // drop gives the place back, and says whether the next page may be a full one.
-func (h *hand) drop(behind bool) {
+func (h *pageSlot) drop(behind bool) {
 	if h.held {
-		h.places.Release(1)
+		h.slots.Release(1)
 	}
 	h.held, h.behind = false, behind
 }
 
 // wanted tells whether a page that has been in vain since a moment should give its place up. Without that, a target table that is missing
 // would take all places for as long as it is, and the shards of other tables would stand.
-func (h *hand) wanted(inVain time.Duration) bool {
-	return h.places != nil && inVain >= patience && h.places.Awaited()
+func (h *pageSlot) wanted(inVain time.Duration) bool {
+	return h.slots != nil && inVain >= patience && h.slots.Awaited()
 }

@@ -122,7 +122,7 @@ func crowd(t *testing.T, source *backlog, target targets, tables ...string) Opti
 
 // A shard that had found nothing, and then found something, waits for a place again: what it gets next may be a full page.
 func TestABusyShardTakesAPlaceAgain(t *testing.T) {
-	h := newHand(task.NewLimit(1), &reads{})
+	h := newPageSlot(task.NewLimit(1), &reads{})
 	for i, step := range []struct{ behind, takes bool }{{false, true}, {true, false}, {true, true}, {false, true}, {false, false}} {
 		if err := h.take(t.Context()); err != nil {
 			t.Fatal(err)
@@ -136,7 +136,7 @@ func TestABusyShardTakesAPlaceAgain(t *testing.T) {
 
 // Nobody waits: then the page is kept, however long it cannot be written. To read it again would bring nothing but calls, and hide for how long it stands.
 func TestAPlaceThatNobodyWaitsForIsKept(t *testing.T) {
-	h := newHand(task.NewLimit(1), &reads{})
+	h := newPageSlot(task.NewLimit(1), &reads{})
 	if err := h.take(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -260,12 +260,12 @@ func TestAPageThatGetsOnKeepsItsPlace(t *testing.T) {
 		o.Writer = sink.NewWriter(sink.Options{Table: oneByOne{taken: map[string]bool{}, last: &last}, InFlight: 16})
 		places, calls := task.NewLimit(1), &reads{}
 		a := applier{&retrier{events: Events{}.orSilent()}, o.Writer}
-		holder := newHand(places, calls)
+		holder := newPageSlot(places, calls)
 		if err := holder.take(ctx); err != nil {
 			t.Error(err)
 		}
 		g := task.NewGroup(ctx, 0)
-		g.Go("wait", func(ctx context.Context) error { return newHand(places, calls).take(ctx) })
+		g.Go("wait", func(ctx context.Context) error { return newPageSlot(places, calls).take(ctx) })
 		var changes []cdc.Change
 		for n := range uint64(20) {
 			item := attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String(strconv.FormatUint(n, 10))}})

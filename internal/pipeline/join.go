@@ -122,8 +122,8 @@ const lookedAfter = 2 * cdc.Retention
 // longGone tells whether nothing is left to do for a table of a pattern, which was dropped and has no stream any more. One of its name that is
 // created later joins anew. What the ledger says may be of before that: the keeper here must have found the same.
 func (a *assigner) longGone(v view, now time.Time) bool {
-	aside := v.state.Aside
-	return a.once == nil && a.board.isAside() && aside.Reason == GoneReason && now.Sub(aside.Since) > lookedAfter
+	aside := v.state.Suspended
+	return a.once == nil && a.tracker.isAside() && aside.Reason == GoneReason && now.Sub(aside.Since) > lookedAfter
 }
 
 // leaving is the time that longGone is judged by. A worker that never held a shard or the seat has heard no
@@ -143,9 +143,9 @@ func setAside(ctx context.Context, ledger *checkpoint.Ledger, events Events, sou
 	}
 	told := true
 	_, err := ledger.UpdateTable(ctx, source, func(s *checkpoint.TableState) error {
-		told = s.Aside.Reason == reason
+		told = s.Suspended.Reason == reason
 		if !told {
-			s.Aside = checkpoint.Aside{Since: now, Reason: reason}
+			s.Suspended = checkpoint.Suspension{Since: now, Reason: reason}
 		}
 		return nil
 	})

@@ -17,9 +17,9 @@ type keeper struct {
 	loader     *loader
 	database   Database
 	joined     bool // what keeps the table from being followed sets it aside
-	board      *board
-	vain       *vain
-	assigner   *task.Bell
+	tracker      *shardTracker
+	outages       *outages
+	assigner   *task.Wakeup
 }
 
 // seek waits for the keeper's seat, and keeps the table while it has it, until a drain begins.
@@ -27,18 +27,18 @@ func (k *keeper) seek(life lifecycle) error {
 	watch := k.ledger.NewWatch()
 	waits := firstLook(k.events.Waits)
 	for !life.draining() && life.work.Err() == nil {
-		var seat checkpoint.Seat
+		var seat checkpoint.KeeperLease
 		err := k.retry(life.finishing(), "look at the keeper's seat", func(ctx context.Context) (err error) {
-			seat, err = k.ledger.Seat(ctx, k.source)
+			seat, err = k.ledger.KeeperLease(ctx, k.source)
 			return err
 		})
 		if err != nil {
 			return err
 		}
 		rest := k.timing.Pass
-		if watch.SeatFree(seat, task.Mono(life.work)) {
+		if watch.KeeperLeaseFree(seat, task.Mono(life.work)) {
 			waits(k.source, OfSeat, 0, 0)
-			lease, err := k.ledger.TakeSeat(life.work, seat)
+			lease, err := k.ledger.TakeKeeperLease(life.work, seat)
 			switch {
 			case err == nil:
 				if rest, err = k.serve(life, lease); err != nil {
@@ -68,7 +68,7 @@ func (k *keeper) serve(life lifecycle, seat *checkpoint.Keeper) (rest time.Durat
 		notes := &notes{tell: seat.Note}
 		loading.Go("copy", func(ctx context.Context) error { return k.loader.run(life.within(ctx).noting(notes.slot(0)), seat) })
 		work := loading.Context()
-		err := k.reconciler.run(life.within(work).noting(k.vain.telling(work, "", notes.slot(1))).yielding(k.timing.Yield))
+		err := k.reconciler.run(life.within(work).noting(k.outages.telling(work, "", notes.slot(1))).yielding(k.timing.Yield))
 		if err != nil {
 			loading.Fail(err)
 		}
@@ -77,7 +77,7 @@ func (k *keeper) serve(life lifecycle, seat *checkpoint.Keeper) (rest time.Durat
 		case err == nil:
 		case errors.Is(err, ErrYield):
 			rest = k.timing.respite()
-			k.vain.giveUp("", task.Mono(ctx))
+			k.outages.giveUp("", task.Mono(ctx))
 		case k.asideFor(life.within(ctx), err):
 			rest, err = k.timing.List, nil
 		case !orderly(err):
@@ -103,8 +103,8 @@ func (k *keeper) asideFor(life lifecycle, err error) bool {
 	err = k.retry(life, "set the table aside", func(ctx context.Context) error {
 		return setAside(ctx, k.ledger, k.events, k.source, reason)
 	})
-	k.board.setAside(err == nil)
-	k.assigner.Ring() // with Once there is nothing to wait for any more
+	k.tracker.setAside(err == nil)
+	k.assigner.Signal() // with Once there is nothing to wait for any more
 	return err == nil
 }
 

@@ -29,8 +29,8 @@ func TestSetAsideOnceForEachReason(t *testing.T) {
 			}
 			state, _, err := k.Ledger.Table(ctx, "Orders")
 			since := listingsBegin.Add(time.Duration(step.since) * time.Minute)
-			if err != nil || state.Aside.Reason != step.reason || !state.Aside.Since.Equal(since) {
-				t.Errorf("step %d: %+v, want it since %s, %v", i, state.Aside, since, err)
+			if err != nil || state.Suspended.Reason != step.reason || !state.Suspended.Since.Equal(since) {
+				t.Errorf("step %d: %+v, want it since %s, %v", i, state.Suspended, since, err)
 			}
 			if err := task.Sleep(ctx, time.Minute); err != nil {
 				t.Error(err)
@@ -92,7 +92,7 @@ func TestH62_AKeeperEndsTheProcess(t *testing.T) {
 
 // TestH76_EachGapIsNotedByItself: neither another shard's gap for the same reason nor the same shard's for another is this one.
 func TestH76_EachGapIsNotedByItself(t *testing.T) {
-	state := checkpoint.TableState{Gaps: []checkpoint.Gap{gapOf(cdc.Orphan{ID: "a", Reason: cdc.UnknownParent})}}
+	state := checkpoint.TableState{Gaps: []checkpoint.DeclaredGap{gapOf(cdc.Orphan{ID: "a", Reason: cdc.UnknownParent})}}
 	for _, c := range []struct {
 		orphan cdc.Orphan
 		want   bool
@@ -110,10 +110,10 @@ func TestH76_EachGapIsNotedByItself(t *testing.T) {
 // A raise that another one has overtaken was not made with its change: whoever wanted it is told so, and looks again.
 func TestH24_AnOvertakenRaiseIsTold(t *testing.T) {
 	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, state checkpoint.TableState) {
-		if _, err := k.Ledger.Raise(ctx, "Orders", state.Generation, checkpoint.Gap{Reason: "another"}, nil); err != nil {
+		if _, err := k.Ledger.Raise(ctx, "Orders", state.Generation, checkpoint.DeclaredGap{Reason: "another"}, nil); err != nil {
 			t.Error(err)
 		}
-		err := k.table().raise(until(ctx), state.Generation, checkpoint.Gap{Reason: "the stream is gone"}, func(s *checkpoint.TableState) { s.StreamEnded = true })
+		err := k.table().raise(until(ctx), state.Generation, checkpoint.DeclaredGap{Reason: "the stream is gone"}, func(s *checkpoint.TableState) { s.StreamEnded = true })
 		if !errors.Is(err, checkpoint.ErrRaised) {
 			t.Errorf("overtaken, it ends with %v", err)
 		}
@@ -161,7 +161,7 @@ func TestH24_TheEndOfAStreamIsFoundByAll(t *testing.T) {
 		k.Database = &heldUp{told: backfill.Description{Name: "Orders", StreamARN: state.StreamARN, StreamLabel: state.Label, StreamEnabled: true, ViewType: "NEW_AND_OLD_IMAGES"}}
 		stream.before = func(ctx context.Context, _ string) error {
 			if len(stream.asked) == 1 {
-				if _, err := k.Ledger.Raise(ctx, "Orders", state.Generation, checkpoint.Gap{Shard: "a", Reason: "not found"}, nil); err != nil {
+				if _, err := k.Ledger.Raise(ctx, "Orders", state.Generation, checkpoint.DeclaredGap{Shard: "a", Reason: "not found"}, nil); err != nil {
 					t.Error(err)
 				}
 			}

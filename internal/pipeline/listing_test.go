@@ -125,11 +125,11 @@ func seated(ctx context.Context, k *rig) (*checkpoint.Keeper, error) {
 	if err := (fence.Fence{Ledger: k.Ledger}).Open(ctx, k.Mapping.Tables()...); err != nil {
 		return nil, err
 	}
-	seat, err := k.Ledger.Seat(ctx, k.Mapping.Source)
+	seat, err := k.Ledger.KeeperLease(ctx, k.Mapping.Source)
 	if err != nil {
 		return nil, err
 	}
-	return k.Ledger.TakeSeat(ctx, seat)
+	return k.Ledger.TakeKeeperLease(ctx, seat)
 }
 
 // TestH53_LongListing: a stream of 7,000 shards is listed however little is left of the ten calls a second: a page that is throttled is asked for again, and

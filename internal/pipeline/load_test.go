@@ -46,7 +46,7 @@ func TestH71_ALoadDoesNotCompleteTheNext(t *testing.T) {
 			return nil
 		}
 		store.OnRead = nil
-		now, err := ledger.Raise(ctx, "Orders", 1, checkpoint.Gap{Reason: "lost"}, nil)
+		now, err := ledger.Raise(ctx, "Orders", 1, checkpoint.DeclaredGap{Reason: "lost"}, nil)
 		if err == nil {
 			_, err = ledger.UpdateTable(ctx, "Orders", func(s *checkpoint.TableState) error {
 				s.NeedsLoad, s.Load = false, checkpoint.Load{Generation: now.Generation, StartedAt: task.Now(ctx).UTC()}
@@ -90,7 +90,7 @@ func TestALoadThatGoesOnIsTold(t *testing.T) {
 		if err = errors.Join(err, keeper.SaveScan(ctx, saved, checkpoint.Pace{}), k.loader().copy(until(ctx), keeper)); err != nil {
 			t.Error(err)
 		}
-		seat, errSeat := k.Ledger.Seat(ctx, "Orders")
+		seat, errSeat := k.Ledger.KeeperLease(ctx, "Orders")
 		now, _, err := k.Ledger.Table(ctx, "Orders")
 		if err = errors.Join(err, errSeat); err != nil || !now.Loaded() || now.Load.Items != 5000 || started != 5000 || seat.Pace().At.IsZero() || seat.Pace().Rate != 0 {
 			t.Errorf("begun with %d items, at %g a second: %+v, %v", started, seat.Pace().Rate, now.Load, err)

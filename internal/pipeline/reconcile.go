@@ -22,21 +22,21 @@ type reconciler struct {
 	witnesses *witnesses
 	fencing   *fencing
 	shares    *shares // how many tables this process follows
-	board     *board
-	vain      *vain
-	wake      *task.Bell
-	assigner  *task.Bell
+	tracker     *shardTracker
+	outages      *outages
+	wake      *task.Wakeup
+	assigner  *task.Wakeup
 
 	joined  bool // by a pattern: it is left when it is dropped
 	young   bool // created after the first start
 	copies  bool
 	fromNow bool
 
-	rounds
+	memory
 }
 
 // rounds is the reconciler's memory while its keeper holds the seat. What must last is in the ledger.
-type rounds struct {
+type memory struct {
 	began   bool
 	last    time.Duration // when the last complete round began
 	listing cdc.Listing   // the last complete one
@@ -53,9 +53,9 @@ type rounds struct {
 
 // run makes rounds until a drain begins: a small one in every pass, and a complete one every Timing.List.
 func (r *reconciler) run(life lifecycle) error {
-	r.rounds = rounds{}
+	r.memory = memory{}
 	r.fencing.see(0)
-	defer r.board.setOver(false) // another keeper may find the table there again
+	defer r.tracker.setOver(false) // another keeper may find the table there again
 	for !life.draining() {
 		err := r.retry(life, "keep the table", func(ctx context.Context) error {
 			if r.due(ctx) {
@@ -83,10 +83,10 @@ func (r *reconciler) readmit(ctx context.Context) error {
 		return nil
 	}
 	_, err := r.ledger.UpdateTable(ctx, r.source, func(s *checkpoint.TableState) error {
-		s.Aside = checkpoint.Aside{}
+		s.Suspended = checkpoint.Suspension{}
 		return nil
 	})
-	r.board.setAside(false)
+	r.tracker.setAside(false)
 	return err
 }
 
@@ -119,8 +119,8 @@ func (r *reconciler) complete(life lifecycle) error {
 		}
 	}
 	r.began, r.last = true, began
-	r.vain.answered("")
-	r.board.setOver(r.dropped && began-r.since >= lasting)
+	r.outages.answered("")
+	r.tracker.setOver(r.dropped && began-r.since >= lasting)
 	return r.small(life)
 }
 
@@ -136,7 +136,7 @@ func (r *reconciler) list(life lifecycle, state checkpoint.TableState) (cdc.List
 		return cdc.Listing{}, err
 	}
 	if now.StreamARN == state.StreamARN && !now.StreamEnded {
-		gap := checkpoint.Gap{Reason: "the stream is gone"}
+		gap := checkpoint.DeclaredGap{Reason: "the stream is gone"}
 		err := r.raise(life, now.Generation, gap, func(s *checkpoint.TableState) { s.StreamEnded = true })
 		if err != nil {
 			return cdc.Listing{}, err
@@ -183,7 +183,7 @@ func (r *reconciler) discover(life lifecycle, state checkpoint.TableState, listi
 	if err != nil {
 		return err
 	}
-	placed, orphans := cdc.Place(known, listing.Shards, first)
+	placed, orphans := cdc.RankShards(known, listing.Shards, first)
 	if slices.ContainsFunc(orphans, func(o cdc.Orphan) bool { return o.Reason == cdc.UnknownParent && !noted(state, gapOf(o)) }) {
 		// The pages are of several moments: a parent that was not to be listed yet when its page was read is listed now.
 		again, err := listShards(life, r.retrier, r.open(state.StreamARN), "")
@@ -194,7 +194,7 @@ func (r *reconciler) discover(life lifecycle, state checkpoint.TableState, listi
 		if known, rows, err = r.known(ctx, state.Label); err != nil {
 			return err
 		}
-		placed, orphans = cdc.Place(known, slices.Concat(listing.Shards, again.Shards), first)
+		placed, orphans = cdc.RankShards(known, slices.Concat(listing.Shards, again.Shards), first)
 	}
 	late, lost := map[string]bool{}, map[string]bool{}
 	for _, o := range orphans {
@@ -219,7 +219,7 @@ func (r *reconciler) discover(life lifecycle, state checkpoint.TableState, listi
 		}
 		if late[n.ID] {
 			// Not to be read: its ancestors may outrank it. It is closed, so that the load after the gap covers all it held.
-			s.State, s.Loss, s.Reason, s.DoneAt = checkpoint.Lost, checkpoint.Late, "listed too late to be ranked", r.ledger.ServiceTime(ctx)
+			s.State, s.Loss, s.Reason, s.DoneAt = checkpoint.Gap, checkpoint.Late, "listed too late to be ranked", r.ledger.ServiceTime(ctx)
 		}
 		if err := r.ledger.CreateShard(ctx, s); err != nil {
 			return err
@@ -227,7 +227,7 @@ func (r *reconciler) discover(life lifecycle, state checkpoint.TableState, listi
 		rows[n.ID] = s
 	}
 	if len(placed) > 0 {
-		r.assigner.Ring()
+		r.assigner.Signal()
 	}
 	if !first {
 		return nil
@@ -238,7 +238,7 @@ func (r *reconciler) discover(life lifecycle, state checkpoint.TableState, listi
 		}
 		return nil
 	})
-	r.assigner.Ring()
+	r.assigner.Signal()
 	return err
 }
 
@@ -257,11 +257,11 @@ func (r *reconciler) known(ctx context.Context, label string) ([]cdc.Node, map[s
 }
 
 // gapOf is the gap that an orphan is.
-func gapOf(o cdc.Orphan) checkpoint.Gap {
-	return checkpoint.Gap{Shard: o.ID, Reason: "shard without its place in the lineage: " + o.Reason.String()}
+func gapOf(o cdc.Orphan) checkpoint.DeclaredGap {
+	return checkpoint.DeclaredGap{Shard: o.ID, Reason: "shard without its place in the lineage: " + o.Reason.String()}
 }
 
-func noted(state checkpoint.TableState, gap checkpoint.Gap) bool {
+func noted(state checkpoint.TableState, gap checkpoint.DeclaredGap) bool {
 	for _, g := range state.Gaps {
 		if g.Shard == gap.Shard && g.Reason == gap.Reason {
 			return true
@@ -285,17 +285,17 @@ func (r *reconciler) small(life lifecycle) error {
 		if v.state, err = r.ledger.Adopt(ctx, r.source); err != nil {
 			return err
 		}
-		r.assigner.Ring()
+		r.assigner.Signal()
 	}
 	var nodes []cdc.Node
 	awaiting, now := map[string]bool{}, r.ledger.ServiceTime(ctx)
 	for _, s := range v.shards {
 		switch {
 		case s.Undeclared(v.state):
-			err = r.raise(life, s.Generation, checkpoint.Gap{Shard: s.ID, Reason: s.Reason}, nil)
+			err = r.raise(life, s.Generation, checkpoint.DeclaredGap{Shard: s.ID, Reason: s.Reason}, nil)
 		case s.Reopenable(v.state) && r.rested(ctx, s):
 			err = r.ledger.Reopen(ctx, s, v.state)
-			r.assigner.Ring()
+			r.assigner.Signal()
 		}
 		if err != nil {
 			return err

@@ -144,12 +144,12 @@ func (r *reconciler) attend(life lifecycle) error {
 		return rekeyed // a key stays for a table's life, so that this is another table
 	case told == replaced:
 		// H24: between the two streams nobody recorded changes.
-		gap := checkpoint.Gap{Reason: "the table has a new stream"}
+		gap := checkpoint.DeclaredGap{Reason: "the table has a new stream"}
 		return r.raise(life, state.Generation, gap, func(s *checkpoint.TableState) {
 			s.StreamARN, s.Label, s.Listed, s.StreamEnded = d.StreamARN, d.StreamLabel, 0, false
 		})
 	}
-	gap := checkpoint.Gap{Reason: "the stream is disabled"}
+	gap := checkpoint.DeclaredGap{Reason: "the stream is disabled"}
 	return r.raise(life, state.Generation, gap, func(s *checkpoint.TableState) { s.StreamEnded = true })
 }
 

@@ -21,30 +21,30 @@ type table struct {
 	keeper     *keeper
 	reconciler *reconciler
 	loader     *loader
-	board      board     // what this worker knows of the shards it reads
-	vain       vain      // and of the leases it gave up
-	wake       task.Bell // the assigner's: a shard ended, or one was found
-	wakeKeeper task.Bell // the reconciler's
+	tracker      shardTracker     // what this worker knows of the shards it reads
+	outages       outages      // and of the leases it gave up
+	wake       task.Wakeup // the assigner's: a shard ended, or one was found
+	wakeReconciler task.Wakeup // the reconciler's
 }
 
 func newTable(w *worker, spec Table) *table {
 	c := w.common(&spec)
 	database := stoppableDatabase{w.Database, w.calls, w.Ledger.Heard}
-	t := &table{common: c, database: database, acceptMapping: spec.AcceptMapping, board: newBoard()}
+	t := &table{common: c, database: database, acceptMapping: spec.AcceptMapping, tracker: newShardTracker()}
 	apply := applier{c.retrier, w.Writer}
 	fencing := &fencing{common: c, Fence: fence.Fence{Ledger: w.Ledger, Families: w.Families}, mapping: spec.Mapping, prepare: w.Prepare}
 	witnesses := &witnesses{common: c, fencing: fencing, mapping: spec.Mapping, store: w.Witness}
 	t.follower = &follower{
 		common: c, applier: apply, fencing: fencing, mapping: spec.Mapping, open: w.open, database: database,
-		places: w.places, calls: w.calls, board: &t.board, vain: &t.vain,
+		slots: w.slots, calls: w.calls, tracker: &t.tracker, outages: &t.outages,
 	}
 	t.assigner = &assigner{
-		common: c, open: w.open, follow: t.follower.hold, fencing: fencing, shares: w.shares, board: &t.board, copies: spec.Copy, once: w.once,
-		wake: &t.wake, keeper: &t.wakeKeeper,
+		common: c, open: w.open, follow: t.follower.hold, fencing: fencing, shares: w.shares, tracker: &t.tracker, copies: spec.Copy, once: w.once,
+		wake: &t.wake, keeper: &t.wakeReconciler,
 	}
 	t.reconciler = &reconciler{
 		common: c, mapping: spec.Mapping, database: database, open: w.open, witnesses: witnesses, fencing: fencing, shares: w.shares,
-		board: &t.board, vain: &t.vain, wake: &t.wakeKeeper, assigner: &t.wake,
+		tracker: &t.tracker, outages: &t.outages, wake: &t.wakeReconciler, assigner: &t.wake,
 		joined: spec.Joined, young: spec.Young, copies: spec.Copy, fromNow: spec.FromNow,
 	}
 	t.loader = &loader{
@@ -53,7 +53,7 @@ func newTable(w *worker, spec Table) *table {
 	}
 	t.keeper = &keeper{
 		common: c, reconciler: t.reconciler, loader: t.loader, database: database, joined: spec.Joined,
-		board: &t.board, vain: &t.vain, assigner: &t.wake,
+		tracker: &t.tracker, outages: &t.outages, assigner: &t.wake,
 	}
 	return t
 }

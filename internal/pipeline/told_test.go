@@ -67,10 +67,10 @@ func TestWhatAWorkerTells(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (map[checkpoint.State]int{checkpoint.Waiting: 4, checkpoint.Reading: 0, checkpoint.Done: 0, checkpoint.Lost: 0}); !maps.Equal(first, want) {
+	if want := (map[checkpoint.State]int{checkpoint.Waiting: 4, checkpoint.Reading: 0, checkpoint.Done: 0, checkpoint.Gap: 0}); !maps.Equal(first, want) {
 		t.Errorf("at first %v", first)
 	}
-	if want := (map[checkpoint.State]int{checkpoint.Waiting: 0, checkpoint.Reading: 2, checkpoint.Done: 1, checkpoint.Lost: 1}); !maps.Equal(last, want) {
+	if want := (map[checkpoint.State]int{checkpoint.Waiting: 0, checkpoint.Reading: 2, checkpoint.Done: 1, checkpoint.Gap: 1}); !maps.Equal(last, want) {
 		t.Errorf("in the end %v", last)
 	}
 	if len(done) != 1 || done[0] != "Orders/Orders0" || len(gaps) != 1 || gaps[0] != "Orders/Orders1" || raised != state.Generation || raised <= 7 {
@@ -223,7 +223,7 @@ func TestCallsThatEndedAreForgotten(t *testing.T) {
 	if reading.Err() == nil {
 		t.Error("the context of a call outlives it")
 	}
-	h := newHand(task.NewLimit(1), calls)
+	h := newPageSlot(task.NewLimit(1), calls)
 	look := stoppableDiscover(func(context.Context, func(string) bool) (Discovery, error) { return Discovery{}, nil }, calls)
 	_, err := look(t.Context(), nil)
 	if err := errors.Join(err, h.take(t.Context())); err != nil || !h.held || len(calls.cancels) != 0 {
@@ -233,7 +233,7 @@ func TestCallsThatEndedAreForgotten(t *testing.T) {
 
 // A shard that was given up is not idle, whatever its last pages were: nobody reads it.
 func TestWhatWasGivenUpIsNotIdle(t *testing.T) {
-	b := newBoard()
+	b := newShardTracker()
 	timing := Timing{Poll: time.Second, Idle: 9 * time.Second, IdlePages: 10}
 	for n := range 10 {
 		b.read("s", checkpoint.Progress{CaughtUp: true}, time.Duration(n)*time.Second)

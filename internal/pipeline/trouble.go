@@ -102,7 +102,7 @@ func (d *diary) close() {
 }
 
 // tempo is how many changes a second were applied of late: a mean in which what is older than tempoWindow weighs little.
-type tempo struct {
+type rateMeter struct {
 	at      time.Duration // of the last addition
 	rate    float64
 	pending int // added since at, when no time had passed
@@ -112,7 +112,7 @@ type tempo struct {
 const tempoWindow = 30 * time.Second
 
 // add notes n changes that were applied between the last call and now, and returns the rate, to a thousandth.
-func (t *tempo) add(n int, now time.Duration) float64 {
+func (t *rateMeter) add(n int, now time.Duration) float64 {
 	t.pending += n
 	passed := now - t.at
 	if passed <= 0 {
@@ -124,7 +124,7 @@ func (t *tempo) add(n int, now time.Duration) float64 {
 	return t.rounded()
 }
 
-func (t *tempo) rounded() float64 { return math.Round(t.rate*1000) / 1000 }
+func (t *rateMeter) rounded() float64 { return math.Round(t.rate*1000) / 1000 }
 
 // waits is when a table's work in this process waited for limits, over the last hour. Its segments and shards wait side by side: what is told is for how long
 // any of them did, because their sum may be days of the last hour.

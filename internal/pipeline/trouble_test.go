@@ -15,7 +15,7 @@ import (
 )
 
 func TestTempo(t *testing.T) {
-	var tp tempo
+	var tp rateMeter
 	now := time.Duration(0)
 	if got := tp.add(5, now); got != 0 {
 		t.Errorf("%v before any time has passed", got)

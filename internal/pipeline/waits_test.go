@@ -34,10 +34,10 @@ func TestASuccessorTellsWhatItWaitsFor(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			seat, err := gone.Seat(ctx, "Orders")
+			seat, err := gone.KeeperLease(ctx, "Orders")
 			if err == nil {
 				var k *checkpoint.Keeper
-				if k, err = gone.TakeSeat(ctx, seat); err == nil {
+				if k, err = gone.TakeKeeperLease(ctx, seat); err == nil {
 					k.Abandon()
 				}
 			}

@@ -61,7 +61,7 @@ func (w *witnesses) beatAt(life lifecycle, at checkpoint.Place) error {
 	if err != nil || verdict == checkpoint.Fine {
 		return err
 	}
-	gap := checkpoint.Gap{Reason: "the target table was created anew or restored: rows are missing"}
+	gap := checkpoint.DeclaredGap{Reason: "the target table was created anew or restored: rows are missing"}
 	if state.Reason == checkpoint.ChangedMapping { // perhaps to another table, where nothing was before
 		gap.Reason = checkpoint.ChangedMapping + "; its target is another table, or was created anew or restored"
 	}

@@ -15,11 +15,11 @@ type worker struct {
 	shares *shares
 	once   *completion // nil: they are followed for ever
 	calls  *reads
-	places *task.Limit // for pages
+	slots *task.Limit // for pages
 }
 
 func newWorker(o *Options, halt context.CancelCauseFunc) *worker {
-	w := &worker{Options: o, halt: halt, shares: &shares{}, calls: &reads{}, places: task.NewLimit(int64(cmp.Or(o.Pages, pagesInHand)))}
+	w := &worker{Options: o, halt: halt, shares: &shares{}, calls: &reads{}, slots: task.NewLimit(int64(cmp.Or(o.Pages, pagesInHand)))}
 	if o.Once {
 		w.once = &completion{}
 	}
@@ -44,7 +44,7 @@ func (w *worker) follow(life lifecycle) error {
 		})
 	}
 	if w.Discover != nil {
-		w.once.await(discovery, new(task.Bell)) // which comes before all tables, or those that are there might be drained without the others
+		w.once.await(discovery, new(task.Wakeup)) // which comes before all tables, or those that are there might be drained without the others
 	}
 	for _, spec := range w.Tables {
 		begin(spec)

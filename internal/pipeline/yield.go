@@ -24,7 +24,7 @@ var ErrYield = errors.New("left to another worker, because the source does not a
 func (t Timing) respite() time.Duration { return 3 * t.Pass }
 
 // vain remembers since when the source has not answered this worker, over all the leases that it gave up because of that and took back, by shard; the keeper's seat goes by no name.
-type vain struct {
+type outages struct {
 	mu    sync.Mutex
 	tries map[string]attempts
 }
@@ -39,7 +39,7 @@ type attempts struct {
 const vainFor = 10 * time.Minute
 
 // telling returns a function that tells of troubles as tell does, but since when they began under a lease before.
-func (v *vain) telling(ctx context.Context, id string, tell func(checkpoint.Trouble)) func(checkpoint.Trouble) {
+func (v *outages) telling(ctx context.Context, id string, tell func(checkpoint.Trouble)) func(checkpoint.Trouble) {
 	return func(t checkpoint.Trouble) {
 		if t != (checkpoint.Trouble{}) {
 			t = v.since(id, t, task.Mono(ctx))
@@ -48,7 +48,7 @@ func (v *vain) telling(ctx context.Context, id string, tell func(checkpoint.Trou
 	}
 }
 
-func (v *vain) since(id string, t checkpoint.Trouble, now time.Duration) checkpoint.Trouble {
+func (v *outages) since(id string, t checkpoint.Trouble, now time.Duration) checkpoint.Trouble {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	before := v.tries[id]
@@ -64,7 +64,7 @@ func (v *vain) since(id string, t checkpoint.Trouble, now time.Duration) checkpo
 }
 
 // giveUp notes that a lease was given up at now, for the last trouble that was told under it.
-func (v *vain) giveUp(id string, now time.Duration) {
+func (v *outages) giveUp(id string, now time.Duration) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	maps.DeleteFunc(v.tries, func(_ string, a attempts) bool { return a.left && now-a.given > vainFor }) // others may have it for good
@@ -75,7 +75,7 @@ func (v *vain) giveUp(id string, now time.Duration) {
 }
 
 // answered ends it: what fails next begins then.
-func (v *vain) answered(id string) {
+func (v *outages) answered(id string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	delete(v.tries, id)

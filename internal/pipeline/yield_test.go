@@ -58,7 +58,7 @@ func TestH63_AYieldedSeatIsLeftToOthers(t *testing.T) {
 		if rest, err := k.table().keeper.serve(until(ctx), keeper); err != nil || rest != k.Timing.respite() || rest <= 2*k.Timing.Pass {
 			t.Errorf("it stays away for %s, %v", rest, err)
 		}
-		if seat, err := k.Ledger.Seat(ctx, "Orders"); err != nil || seat.Owner() != "" {
+		if seat, err := k.Ledger.KeeperLease(ctx, "Orders"); err != nil || seat.Owner() != "" {
 			t.Errorf("the seat is still %q's, %v", seat.Owner(), err)
 		}
 	})
@@ -113,7 +113,7 @@ func TestTroubleOfWhatIsGivenUp(t *testing.T) {
 	o.Events.Ledger = func(checkpoint.TableState, map[checkpoint.State]int) { look() }
 	play(t, &checkpointtest.Memory{}, 10*time.Minute, o, func(ctx context.Context, l *checkpoint.Ledger) error {
 		look = func() {
-			kept, err := l.Seat(ctx, "Orders")
+			kept, err := l.KeeperLease(ctx, "Orders")
 			if since := kept.Sign().Trouble.Since; err == nil && !since.IsZero() && (seated == 0 || since.After(seat)) {
 				seated, seat = seated+1, since
 			}
@@ -134,7 +134,7 @@ func TestTroubleOfWhatIsGivenUp(t *testing.T) {
 	if seated != 1 || seat.Sub(begin) > time.Minute {
 		t.Errorf("the seat tells since %d moments, the last %s after the beginning", seated, seat.Sub(begin))
 	}
-	var v vain
+	var v outages
 	failed := func(step string, at time.Duration) time.Duration {
 		return v.since("s", checkpoint.Trouble{Step: step, Since: begin.Add(at)}, at).Since.Sub(begin)
 	}
@@ -185,7 +185,7 @@ func TestTheSeatsTroubleEndsWithARound(t *testing.T) {
 	o.Events.Ledger = func(checkpoint.TableState, map[checkpoint.State]int) { look() }
 	play(t, &checkpointtest.Memory{}, 10*time.Minute, o, func(ctx context.Context, l *checkpoint.Ledger) error {
 		look = func() {
-			seat, err := l.Seat(ctx, "Orders")
+			seat, err := l.KeeperLease(ctx, "Orders")
 			switch since := seat.Sign().Trouble.Since; {
 			case err != nil || since.IsZero():
 			case task.Mono(ctx) < 4*time.Minute:
@@ -241,7 +241,7 @@ func TestAShardsTroubleEndsWithAPage(t *testing.T) {
 
 // What others have for good is not remembered: streams have new shards all the time.
 func TestWhatWasGivenUpLongAgoIsForgotten(t *testing.T) {
-	var v vain
+	var v outages
 	for n := range 100 {
 		id, now := fmt.Sprint(n), time.Duration(n)*time.Minute
 		v.since(id, checkpoint.Trouble{Step: "read", Since: time.Unix(1, 0)}, now)
@@ -264,8 +264,8 @@ func TestTheSeatOfADroppedTableIsLeftAlone(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		if rest, err := k.table().keeper.serve(until(ctx), keeper); err != nil || rest != k.Timing.List || !k.table().board.isAside() {
-			t.Errorf("it stays away for %s, %v; aside %v", rest, err, k.table().board.isAside())
+		if rest, err := k.table().keeper.serve(until(ctx), keeper); err != nil || rest != k.Timing.List || !k.table().tracker.isAside() {
+			t.Errorf("it stays away for %s, %v; aside %v", rest, err, k.table().tracker.isAside())
 		}
 	})
 }
@@ -282,7 +282,7 @@ func TestGivenUpIsSettled(t *testing.T) {
 		{"another worker has read it to its end", []checkpoint.Shard{{ID: "s", State: checkpoint.Done}}, false},
 		{"the ledger cannot be read", nil, false},
 	} {
-		b := newBoard()
+		b := newShardTracker()
 		b.read("s", checkpoint.Progress{CaughtUp: true}, 0)
 		b.read("here", checkpoint.Progress{CaughtUp: true}, time.Hour)
 		b.leave("s")

@@ -33,7 +33,7 @@ const (
 	etaShare = 100
 )
 
-func copyOf(state checkpoint.TableState, seat SeatInput, now time.Time, lease time.Duration) copyStatus {
+func copyOf(state checkpoint.TableState, seat KeeperInput, now time.Time, lease time.Duration) copyStatus {
 	load := state.Load
 	if load.Generation != state.Generation || load.StartedAt.IsZero() {
 		return copyStatus{State: copyNotStarted}

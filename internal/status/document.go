@@ -94,7 +94,7 @@ type Table struct {
 	Shards           map[string]int    `json:"shards"`
 
 	group     string    // what the tables of its pattern are called together; "" for a table that is named
-	Aside     string    `json:"-"` // why it cannot be followed, if it cannot
+	Suspended     string    `json:"-"` // why it cannot be followed, if it cannot
 	unlisted  bool      // for some time it has been waiting for the first complete listing of its stream
 	Childless time.Time `json:"-"` // since when the children of a shard that ended have not been listed; zero if there is no such shard
 	LongGone  bool      `json:"-"` // it was dropped, and its stream has ended too
@@ -141,7 +141,7 @@ type TableInput struct {
 	State    checkpoint.TableState
 	Shards   []checkpoint.Shard
 	Parked   int
-	Seat     SeatInput
+	Keeper     KeeperInput
 	Targets  []checkpoint.Target // that the ledger knows
 	findings []targetFinding     // where it was looked
 	// listings are read only where a shard's children are not known, or not read yet.
@@ -149,9 +149,9 @@ type TableInput struct {
 }
 
 // SeatInput is what is looked at of a keeper's seat. Its scan holds keys of items, so that only numbers are taken from there.
-type SeatInput struct {
+type KeeperInput struct {
 	Owner  string
-	Sign   checkpoint.Sign
+	Heartbeat   checkpoint.Heartbeat
 	pace   checkpoint.Pace
 	copied int64 // items that the load of the present generation has made durable
 }
@@ -174,7 +174,7 @@ func NewDocument(cfg *config.Config, env config.Lookup, now time.Time) *Document
 
 // Add judges one table.
 func (m *Document) Add(c config.Table, in TableInput) {
-	t := Table{Source: c.From, Target: c.TargetNames(), Phase: phasePrepare, Parked: in.Parked, Shards: map[string]int{}, keeper: in.Seat.Owner,
+	t := Table{Source: c.From, Target: c.TargetNames(), Phase: phasePrepare, Parked: in.Parked, Shards: map[string]int{}, keeper: in.Keeper.Owner,
 		Throttled: []throttledStatus{}, Troubles: []troubleStatus{}}
 	for _, state := range admin.ShardStates {
 		t.Shards[state] = 0
@@ -189,17 +189,17 @@ func (m *Document) Add(c config.Table, in TableInput) {
 		}
 		t.undeclared(in)
 		t.fenced(in)
-		t.Copy = copyOf(in.State, in.Seat, m.At, m.lease)
+		t.Copy = copyOf(in.State, in.Keeper, m.At, m.lease)
 		t.Phase = PhaseCopy
 		// A table that needs a load is never in sync, whatever else holds.
 		if in.State.Loaded() && in.State.Adopted == in.State.Generation && !t.NeedsLoad {
 			t.Phase = PhaseInSync
 		}
 	}
-	if in.Seat.Owner != "" {
-		w := m.worker(in.Seat.Owner, in.Seat.Sign)
+	if in.Keeper.Owner != "" {
+		w := m.worker(in.Keeper.Owner, in.Keeper.Heartbeat)
 		w.Keeps = append(w.Keeps, c.From)
-		if trouble := in.Seat.Sign.Trouble; trouble != (checkpoint.Trouble{}) && m.At.Sub(in.Seat.Sign.WrittenAt) <= m.lease {
+		if trouble := in.Keeper.Heartbeat.Trouble; trouble != (checkpoint.Trouble{}) && m.At.Sub(in.Keeper.Heartbeat.WrittenAt) <= m.lease {
 			t.troubled(trouble, 0)
 		}
 	}
@@ -214,17 +214,17 @@ func (m *Document) Add(c config.Table, in TableInput) {
 		t.drained = true
 	}
 	t.misplaced(in, m.At)
-	if t.Phase == PhaseInSync && (t.Aside != "" || t.outlived()) {
+	if t.Phase == PhaseInSync && (t.Suspended != "" || t.outlived()) {
 		t.Phase = PhaseCopy
 		// Tables of a pattern come and go. A table that is named is missing.
 		t.passed = t.dropped() && !t.outlived() && t.group != ""
 	}
-	t.throttledBy(in.Seat.pace, m.At)
+	t.throttledBy(in.Keeper.pace, m.At)
 	m.Tables = append(m.Tables, t)
 }
 
 // dropped tells whether the source table does not exist any more.
-func (t *Table) dropped() bool { return t.Aside == pipeline.GoneReason }
+func (t *Table) dropped() bool { return t.Suspended == pipeline.GoneReason }
 
 // outlived tells whether something is not applied for longer than the stream keeps changes. What came since may be lost, which only reading on can tell, and until
 // then nobody knows whether the table is in sync.
@@ -244,8 +244,8 @@ func (t *Table) undeclared(in TableInput) {
 // setAside tells of a table that cannot be followed: one of a pattern, for whatever reason, or a named one that was dropped. One that is gone is no trouble for ever: after a day it is told by
 // its row alone, if its stream was read before it went.
 func (t *Table) setAside(in TableInput, now time.Time) {
-	a := in.State.Aside
-	t.Aside = a.Reason
+	a := in.State.Suspended
+	t.Suspended = a.Reason
 	unread := func(s checkpoint.Shard) bool {
 		return s.Label == in.State.Label && !s.Finished() && !(s.CaughtUp && s.ReadAt.After(a.Since))
 	}
@@ -272,7 +272,7 @@ func (t *Table) unfollowed(ended time.Time) {
 }
 
 // worker is the entry of a worker, of which a row that it holds tells something.
-func (m *Document) worker(id string, sign checkpoint.Sign) *workerStatus {
+func (m *Document) worker(id string, sign checkpoint.Heartbeat) *workerStatus {
 	w := m.workers[id]
 	if w == nil {
 		w = &workerStatus{ID: id, Keeps: []string{}}

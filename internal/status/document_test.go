@@ -76,9 +76,9 @@ func TestCopy(t *testing.T) {
 	}{
 		{"not started", TableInput{Found: true}, "-"},
 		{"done", TableInput{Found: true, State: loadedTable()}, "done (10m)"},
-		{"running", TableInput{Found: true, State: running, Seat: SeatInput{copied: 3}}, "30%"},
-		{"more than was estimated", TableInput{Found: true, State: running, Seat: SeatInput{copied: 11}}, "11 items"},
-		{"no estimate", TableInput{Found: true, State: unknown, Seat: SeatInput{copied: 11}}, "11 items"},
+		{"running", TableInput{Found: true, State: running, Keeper: KeeperInput{copied: 3}}, "30%"},
+		{"more than was estimated", TableInput{Found: true, State: running, Keeper: KeeperInput{copied: 11}}, "11 items"},
+		{"no estimate", TableInput{Found: true, State: unknown, Keeper: KeeperInput{copied: 11}}, "11 items"},
 	} {
 		if got := judged(c.in).Tables[0].Copy.String(); got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
@@ -130,10 +130,10 @@ func TestLag(t *testing.T) {
 func TestAStreamThatIsNeverListed(t *testing.T) {
 	begun := ago(10 * time.Minute)
 	state := checkpoint.TableState{Source: "Orders", Label: "L", Generation: uint32(begun.Unix() / 60), Changed: ago(time.Second)}
-	unread := checkpoint.Shard{ID: "1", Label: "L", State: checkpoint.Waiting, Sign: checkpoint.Sign{WrittenAt: ago(time.Second)}}
+	unread := checkpoint.Shard{ID: "1", Label: "L", State: checkpoint.Waiting, Heartbeat: checkpoint.Heartbeat{WrittenAt: ago(time.Second)}}
 	young, aside, listed := state, state, state
 	young.Generation = uint32(noon.Unix() / 60)
-	aside.Aside = checkpoint.Aside{Reason: "it has no stream", Since: ago(time.Minute)}
+	aside.Suspended = checkpoint.Suspension{Reason: "it has no stream", Since: ago(time.Minute)}
 	listed.Listed = listed.Generation
 	for _, c := range []struct {
 		name    string
@@ -169,7 +169,7 @@ func TestH13_ChildrenThatNobodyLists(t *testing.T) {
 	child, over, aside := open, loadedTable(), loadedTable()
 	child.ID, child.Parent = "child", "ended"
 	over.StreamEnded = true
-	aside.Aside = checkpoint.Aside{Reason: "it has no stream", Since: ago(time.Minute)}
+	aside.Suspended = checkpoint.Suspension{Reason: "it has no stream", Since: ago(time.Minute)}
 	seen := func(at time.Duration) checkpoint.Listings {
 		return checkpoint.Listings{At: ago(at), Open: map[string]time.Time{"ended": ago(at)}}
 	}
@@ -202,7 +202,7 @@ func TestH13_ChildrenThatNobodyLists(t *testing.T) {
 		if (shard.Why != nil) != c.counts || c.counts && (shard.Why.Code != whyChildren || !got.LagEstimated || !got.OldestReadAt.Equal(*shard.DoneAt) || !got.Old) {
 			t.Errorf("%s: %+v, last read at %v", c.name, shard.Why, got.OldestReadAt)
 		}
-		synced := !c.counts && c.state.Aside.Reason == ""
+		synced := !c.counts && c.state.Suspended.Reason == ""
 		if told := slices.ContainsFunc(m.notes(), func(n string) bool { return strings.Contains(n, "find the children") }); told != c.counts || synced != (m.Phase == PhaseInSync) {
 			t.Errorf("%s: %s, %q", c.name, m.Phase, m.notes())
 		}

@@ -17,7 +17,7 @@ func TestWhatHappenedBetweenTwoReadings(t *testing.T) {
 		events[0].Kind != admin.EventCopyDone || *events[0].Items != 7 {
 		t.Errorf("%+v", events)
 	}
-	if events := tableChanged(&Table{Aside: "one"}, &Table{Aside: "another"}); len(events) != 1 || events[0].Reason != "another" {
+	if events := tableChanged(&Table{Suspended: "one"}, &Table{Suspended: "another"}); len(events) != 1 || events[0].Reason != "another" {
 		t.Errorf("%+v", events)
 	}
 }
@@ -46,7 +46,7 @@ func TestFiguresOfSeveralShards(t *testing.T) {
 func TestTroublesEndWithTheLease(t *testing.T) {
 	lease := testConfig().State.Lease
 	for written, want := range map[time.Duration]int{lease / 2: 1, lease * 3 / 2: 0} {
-		in := TableInput{Found: true, State: loadedTable(), Seat: SeatInput{Owner: "a", Sign: checkpoint.Sign{WrittenAt: ago(written),
+		in := TableInput{Found: true, State: loadedTable(), Keeper: KeeperInput{Owner: "a", Heartbeat: checkpoint.Heartbeat{WrittenAt: ago(written),
 			Trouble: checkpoint.Trouble{Step: "list shards", Cause: "denied", Since: ago(time.Hour)}}}}
 		if found := judged(in).Tables[0].Troubles; len(found) != want {
 			t.Errorf("written %s ago: %+v", written, found)
@@ -57,7 +57,7 @@ func TestTroublesEndWithTheLease(t *testing.T) {
 // A run that comes to its end says that a table was dropped, however long ago that was: what it held is not followed.
 func TestVerdictOnATableThatIsLongGone(t *testing.T) {
 	state := loadedTable()
-	state.Aside = checkpoint.Aside{Reason: pipeline.GoneReason, Since: ago(48 * time.Hour)}
+	state.Suspended = checkpoint.Suspension{Reason: pipeline.GoneReason, Since: ago(48 * time.Hour)}
 	m := judged(TableInput{Found: true, State: state})
 	if err := m.Verdict(); !m.Tables[0].LongGone || !diag.Has(err, diag.TableSetAside) {
 		t.Errorf("%v", err)

@@ -95,8 +95,8 @@ func tableChanged(was, t *Table) []admin.Event {
 	if t.Generation != nil && (was.Generation == nil || *was.Generation != *t.Generation) {
 		add(admin.Event{Kind: admin.EventGeneration, Generation: *t.Generation})
 	}
-	if t.Aside != "" && t.Aside != was.Aside {
-		add(admin.Event{Kind: admin.EventTableSetAside, Reason: t.Aside})
+	if t.Suspended != "" && t.Suspended != was.Suspended {
+		add(admin.Event{Kind: admin.EventTableSetAside, Reason: t.Suspended})
 	}
 	if t.NeedsLoad && !was.NeedsLoad {
 		add(admin.Event{Kind: admin.EventNeedsLoad, Reason: orEmpty(t.NeedsLoadReason)})

@@ -43,9 +43,9 @@ func TestHappened(t *testing.T) {
 		}
 		s.begin(ctx, a, "s1", "s2")
 		step("the start", "phase copy", "generation", "copy_started")
-		seat, err := a.Seat(ctx, "Orders")
+		seat, err := a.KeeperLease(ctx, "Orders")
 		s.check(err)
-		keeper, err := a.TakeSeat(ctx, seat)
+		keeper, err := a.TakeKeeperLease(ctx, seat)
 		s.check(err)
 		s.check(keeper.SaveScan(ctx, []byte(`{"generation":7,"items":300}`), checkpoint.Pace{At: task.Now(ctx)}))
 		first, second := s.take(ctx, "a", "s1"), s.take(ctx, "b", "s2")
@@ -65,7 +65,7 @@ func TestHappened(t *testing.T) {
 		step("its work is taken over", "worker_left b")
 		_ = second
 		s.check(lease.Declare(ctx, checkpoint.NotFound, "GetRecords: not found"))
-		_, err = a.Raise(ctx, "Orders", 7, checkpoint.Gap{Shard: "s2", Reason: "GetRecords: not found"}, nil)
+		_, err = a.Raise(ctx, "Orders", 7, checkpoint.DeclaredGap{Shard: "s2", Reason: "GetRecords: not found"}, nil)
 		s.check(err)
 		s.parked = 3
 		step("a gap", "phase copy", "gap s2 GetRecords: not found", "generation", "needs_load GetRecords: not found", "parked")

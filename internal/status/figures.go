@@ -9,8 +9,8 @@ import (
 )
 
 // seatOf takes what is looked at of a keeper's seat.
-func seatOf(seat checkpoint.Seat, generation uint32) SeatInput {
-	in := SeatInput{Owner: seat.Owner(), Sign: seat.Sign(), pace: seat.Pace()}
+func seatOf(seat checkpoint.KeeperLease, generation uint32) KeeperInput {
+	in := KeeperInput{Owner: seat.Owner(), Heartbeat: seat.Sign(), pace: seat.Pace()}
 	var scan struct {
 		Generation uint32 `json:"generation"`
 		Items      int64  `json:"items"`

@@ -84,7 +84,7 @@ func TestLagOfAShardThatIsNotReadYet(t *testing.T) {
 // Of several gaps the last one is told.
 func TestTheLastGapIsTold(t *testing.T) {
 	state := loadedTable()
-	state.Gaps = []checkpoint.Gap{{At: ago(time.Hour), Shard: "1", Reason: "the first"}, {At: ago(time.Minute), Shard: "2", Reason: "the last"}}
+	state.Gaps = []checkpoint.DeclaredGap{{At: ago(time.Hour), Shard: "1", Reason: "the first"}, {At: ago(time.Minute), Shard: "2", Reason: "the last"}}
 	if gap := judged(TableInput{Found: true, State: state}).Tables[0].LastGap; gap == nil || gap.Reason != "the last" || *gap.Shard != "2" || !gap.At.Equal(ago(time.Minute)) {
 		t.Errorf("%+v", gap)
 	}
@@ -93,7 +93,7 @@ func TestTheLastGapIsTold(t *testing.T) {
 // A gap counts as soon as its shard's row tells of it. Its finder may be gone before the table's record does, and who looks then, with no worker left, must not read
 // that all is well.
 func TestAGapThatNobodyDeclared(t *testing.T) {
-	lost := checkpoint.Shard{ID: "1", Label: "L", State: checkpoint.Lost, Loss: checkpoint.NotFound, Reason: "the shard is gone", Generation: 7, DoneAt: ago(time.Minute)}
+	lost := checkpoint.Shard{ID: "1", Label: "L", State: checkpoint.Gap, Loss: checkpoint.NotFound, Reason: "the shard is gone", Generation: 7, DoneAt: ago(time.Minute)}
 	declared := lost
 	declared.Generation = 6
 	for _, c := range []struct {
@@ -115,11 +115,11 @@ func TestAGapThatNobodyDeclared(t *testing.T) {
 func TestNobodyCopies(t *testing.T) {
 	state := loadedTable()
 	state.Load.DoneAt, state.Load.Estimate = time.Time{}, 1000
-	in := TableInput{Found: true, State: state, Seat: SeatInput{Owner: "w", copied: 500, pace: checkpoint.Pace{At: ago(time.Second), Rate: 10}}}
+	in := TableInput{Found: true, State: state, Keeper: KeeperInput{Owner: "w", copied: 500, pace: checkpoint.Pace{At: ago(time.Second), Rate: 10}}}
 	if c := judged(in).Tables[0].Copy; c.ItemsPerSecond == nil || *c.ItemsPerSecond != 10 || c.ETASeconds == nil || *c.ETASeconds != 50 {
 		t.Errorf("%+v", c)
 	}
-	in.Seat.Owner = ""
+	in.Keeper.Owner = ""
 	if c := judged(in).Tables[0].Copy; c.State != copyRunning || c.ItemsPerSecond != nil || c.ETASeconds != nil {
 		t.Errorf("nobody holds the seat: %+v", c)
 	}
@@ -129,7 +129,7 @@ func TestNobodyCopies(t *testing.T) {
 func TestFiguresOfAPatternAreBounds(t *testing.T) {
 	headroom, lag := 70000.0, 0.3
 	known, idle := &Table{HeadroomSeconds: &headroom, LagSeconds: &lag}, &Table{HeadroomSeconds: &headroom, LagSeconds: &lag, LagEstimated: true}
-	unknown, aside := &Table{}, &Table{Aside: "the table has no enabled stream"}
+	unknown, aside := &Table{}, &Table{Suspended: "the table has no enabled stream"}
 	for want, tables := range map[string][]*Table{
 		">0.3s <19h26m": {unknown, idle, unknown},
 		"~0.3s 19h26m":  {idle, aside},
@@ -165,7 +165,7 @@ func TestWhatIsNotInSync(t *testing.T) {
 	} {
 		state := loadedTable()
 		if c.aside != "" {
-			state.Aside = checkpoint.Aside{Reason: c.aside, Since: ago(c.since)}
+			state.Suspended = checkpoint.Suspension{Reason: c.aside, Since: ago(c.since)}
 		}
 		shard := checkpoint.Shard{Source: "Orders", Label: "L", ID: "s", State: checkpoint.Reading, CaughtUp: true, ReadAt: ago(c.read), AppliedTo: ago(c.read), FirstRead: ago(100 * time.Hour)}
 		m := judged(TableInput{Found: true, State: state, Shards: []checkpoint.Shard{shard}})
@@ -197,7 +197,7 @@ func TestADroppedTableWhoseLastShardsNobodyListed(t *testing.T) {
 		{"and listed a while later, before the shard was read to its end", 48 * time.Hour, 48*time.Hour - 11*time.Minute, 12 * time.Minute, false},
 	} {
 		state := loadedTable()
-		state.Aside = checkpoint.Aside{Reason: pipeline.GoneReason, Since: ago(c.dropped)}
+		state.Suspended = checkpoint.Suspension{Reason: pipeline.GoneReason, Since: ago(c.dropped)}
 		shard := checkpoint.Shard{Source: "Orders", Label: "L", ID: "s", State: checkpoint.Done, EventTime: ago(c.dropped + time.Hour), DoneAt: ago(c.dropped - c.late), ReadAt: ago(c.dropped - c.late), FirstRead: ago(100 * time.Hour)}
 		in := TableInput{Found: true, State: state, Shards: []checkpoint.Shard{shard}, Listings: checkpoint.Listings{At: ago(c.listed)}}
 		m := judged(in)

@@ -61,7 +61,7 @@ func together(group string, tables []*Table) tableLine {
 				took = max(took, t.Copy.Done.Sub(*t.Copy.Started))
 			}
 		}
-		if t.Aside != "" {
+		if t.Suspended != "" {
 			aside++
 		}
 		sum.Parked += t.Parked
@@ -71,8 +71,8 @@ func together(group string, tables []*Table) tableLine {
 		if t.HeadroomSeconds != nil && (sum.HeadroomSeconds == nil || *t.HeadroomSeconds < *sum.HeadroomSeconds) {
 			sum.HeadroomSeconds = t.HeadroomSeconds
 		}
-		unread = unread || t.LagSeconds == nil && t.Aside == ""
-		sum.HeadroomAtMost = sum.HeadroomAtMost || t.HeadroomAtMost || t.HeadroomSeconds == nil && t.Aside == ""
+		unread = unread || t.LagSeconds == nil && t.Suspended == ""
+		sum.HeadroomAtMost = sum.HeadroomAtMost || t.HeadroomAtMost || t.HeadroomSeconds == nil && t.Suspended == ""
 		switch {
 		case t.ChangesPerSecond == nil:
 		case sum.ChangesPerSecond == nil:

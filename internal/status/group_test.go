@@ -34,7 +34,7 @@ func TestTablesOfAPatternCollapse(t *testing.T) {
 	if got, want := text(), "Log_*: 2 done (2h03m), lag 0.3s, headroom 19h26m, 40/s, 3 parked\n"+orders; got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
-	m.Tables[1].Copy, m.Tables[1].Aside = copyStatus{State: copyNotStarted}, "the table has no enabled stream"
+	m.Tables[1].Copy, m.Tables[1].Suspended = copyStatus{State: copyNotStarted}, "the table has no enabled stream"
 	if got, want := text(), "Log_*: 1 of 2 done, 1 set aside, lag 0.3s, headroom 19h26m, 40/s, 3 parked\n"+orders; got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
@@ -51,7 +51,7 @@ func TestSetAside(t *testing.T) {
 	judge := func(at time.Time, reason string) *Document {
 		in := TableInput{Found: true, State: checkpoint.TableState{Source: "Log_2015_01"}}
 		if reason != "" {
-			in.State.Aside = checkpoint.Aside{Since: now, Reason: reason}
+			in.State.Suspended = checkpoint.Suspension{Since: now, Reason: reason}
 		}
 		m := NewDocument(cfg, func(string) (string, bool) { return "", false }, at)
 		table, _ := cfg.Table("Log_2015_01")

@@ -154,10 +154,10 @@ func readTable(ctx context.Context, ledger *checkpoint.Ledger, source string) (T
 			return in, err
 		}
 	}
-	seat, err := ledger.Seat(ctx, source)
+	seat, err := ledger.KeeperLease(ctx, source)
 	if err != nil {
 		return in, err
 	}
-	in.Seat = seatOf(seat, in.State.Generation)
+	in.Keeper = seatOf(seat, in.State.Generation)
 	return in, nil
 }

@@ -89,7 +89,7 @@ func lineageOf(in TableInput, named bool, now time.Time, lease time.Duration) *l
 // but a named one that was dropped is kept while its stream can be read, and nothing else tells what nobody found of it. Its last shards ended with it and
 // have no children, as any listing of a while after that shows, or after the drop, however late they were read to their ends.
 func unfollowedOf(in TableInput, named bool, now time.Time) []checkpoint.Shard {
-	aside := in.State.Aside.Reason
+	aside := in.State.Suspended.Reason
 	dropped := named && aside == pipeline.GoneReason
 	if aside != "" && !dropped {
 		return nil
@@ -97,7 +97,7 @@ func unfollowedOf(in TableInput, named bool, now time.Time) []checkpoint.Shard {
 	return slices.DeleteFunc(checkpoint.Unfollowed(in.State, in.Shards, in.Listings.At), func(s checkpoint.Shard) bool {
 		if dropped {
 			// Twice, or it would be told for moments of every dropped table: the listing that shows it comes within a minute.
-			return now.Sub(s.DoneAt) <= 2*listingGrace || in.Listings.At.Sub(s.DoneAt) >= listingGrace || in.Listings.At.Sub(in.State.Aside.Since) >= 2*listingGrace
+			return now.Sub(s.DoneAt) <= 2*listingGrace || in.Listings.At.Sub(s.DoneAt) >= listingGrace || in.Listings.At.Sub(in.State.Suspended.Since) >= 2*listingGrace
 		}
 		return now.Sub(s.DoneAt) <= listingGrace
 	})
@@ -129,7 +129,7 @@ func (m *Document) addShards(t *Table, in TableInput) {
 		}
 		if s.Owner != "" {
 			m.Leases++
-			m.worker(s.Owner, s.Sign).Leases++
+			m.worker(s.Owner, s.Heartbeat).Leases++
 			owned = true
 			if shard.ChangesPerSecond == nil {
 				told = false
@@ -213,7 +213,7 @@ func (l *lineage) silent(s *checkpoint.Shard) bool {
 
 // blocked is the parent that has to be finished first; nil if there is none. A trimmed parent is read on before its children.
 func (l *lineage) blocked(s *checkpoint.Shard) *checkpoint.Shard {
-	if p := l.parent(s); p != nil && !(p.State == checkpoint.Done || p.State == checkpoint.Lost && p.Loss != checkpoint.Trimmed) {
+	if p := l.parent(s); p != nil && !(p.State == checkpoint.Done || p.State == checkpoint.Gap && p.Loss != checkpoint.Trimmed) {
 		return p
 	}
 	return nil
@@ -230,9 +230,9 @@ func (l *lineage) why(s *checkpoint.Shard) *whyStatus {
 		return because(whyChildren, "for its children to be listed, since it ended %s ago", backfill.FormatDuration(l.now.Sub(s.DoneAt)))
 	case s.State == checkpoint.Done:
 		return nil
-	case s.State == checkpoint.Lost && s.Reopenable(l.state):
+	case s.State == checkpoint.Gap && s.Reopenable(l.state):
 		return because(whyGap, "%s; what is left of it will be read", s.Reason)
-	case s.State == checkpoint.Lost:
+	case s.State == checkpoint.Gap:
 		return because(whyGap, "%s", s.Reason)
 	case s.Label != l.state.Label:
 		return because(whyReplaced, "the table has another stream now")
@@ -254,7 +254,7 @@ func (l *lineage) why(s *checkpoint.Shard) *whyStatus {
 // standing is a shard's state in the words of a sentence.
 func standing(s *checkpoint.Shard) string {
 	switch {
-	case s.State == checkpoint.Lost:
+	case s.State == checkpoint.Gap:
 		return "a gap that will be read on"
 	case s.State == checkpoint.Reading && s.Owner == "":
 		return "half read, and held by nobody"
@@ -316,7 +316,7 @@ func (l *lineage) passedOn(s *checkpoint.Shard) time.Time {
 // WaitsForListing tells whether nothing of a table is read because its stream was never listed as a whole. One that is set aside waits for
 // something else, which is told.
 func WaitsForListing(s checkpoint.TableState) bool {
-	return s.Listed == 0 && !s.StreamEnded && s.Aside.Reason == ""
+	return s.Listed == 0 && !s.StreamEnded && s.Suspended.Reason == ""
 }
 
 // begunAt is since when a table that was never listed could have been read. A generation is at least the number of minutes since 1970 at

@@ -198,9 +198,9 @@ func TestStatusWhileCopying(t *testing.T) {
 	play(t, func(ctx context.Context, s *scene) {
 		l := s.worker("a")
 		s.begin(ctx, l, "s1")
-		seat, err := l.Seat(ctx, "Orders")
+		seat, err := l.KeeperLease(ctx, "Orders")
 		s.check(err)
-		keeper, err := l.TakeSeat(ctx, seat)
+		keeper, err := l.TakeKeeperLease(ctx, seat)
 		s.check(err)
 		lease := s.take(ctx, "a", "s1")
 		s.check(lease.Commit(ctx, s.read(ctx, lease, 40, noon.Add(-time.Second), 1.25)))
@@ -305,7 +305,7 @@ func TestStatusAfterAGap(t *testing.T) {
 		if m := s.status(ctx); m.Tables[0].Shards["gap"] != 1 || m.Shards[0].Why.Code != whyGap || m.Shards[2].Why.Code != whyParent {
 			t.Errorf("before it is declared: %+v, %+v", m.Tables[0].Shards, m.Shards)
 		}
-		_, err := a.Raise(ctx, "Orders", 7, checkpoint.Gap{Shard: "s1", Reason: "GetRecords: trimmed"}, nil)
+		_, err := a.Raise(ctx, "Orders", 7, checkpoint.DeclaredGap{Shard: "s1", Reason: "GetRecords: trimmed"}, nil)
 		s.check(err)
 		s.parked = 2
 		second = s.take(ctx, "a", "s2")

@@ -14,8 +14,8 @@ func (m *Document) Verdict() error {
 		if t.NeedsLoad {
 			found = append(found, &diag.Error{Code: diag.NeedsLoad, What: fmt.Sprintf("table %s needs a load", t.Source), Cause: OrDash(t.NeedsLoadReason)})
 		}
-		if t.Aside != "" {
-			found = append(found, &diag.Error{Code: diag.TableSetAside, What: "table " + t.Source + " is set aside", Cause: t.Aside})
+		if t.Suspended != "" {
+			found = append(found, &diag.Error{Code: diag.TableSetAside, What: "table " + t.Source + " is set aside", Cause: t.Suspended})
 		}
 		if t.Parked > 0 {
 			found = append(found, &diag.Error{Code: diag.ItemsParked, What: terminal.Plural(t.Parked, "item") + " of table " + t.Source + " could not be stored",

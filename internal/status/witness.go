@@ -35,10 +35,10 @@ func (l *Input) LookAtTargets(ctx context.Context, open func(table string) check
 	g := task.NewGroup(ctx, tablesAtOnce)
 	for i := range l.Tables {
 		in := &l.Inputs[i]
-		if !in.Found || !in.State.Loaded() || in.Seat.Owner != "" && now.Sub(in.Seat.Sign.WrittenAt) <= l.Cfg.State.Lease {
+		if !in.Found || !in.State.Loaded() || in.Keeper.Owner != "" && now.Sub(in.Keeper.Heartbeat.WrittenAt) <= l.Cfg.State.Lease {
 			continue
 		}
-		if in.State.Aside.Reason != "" || l.MappingDiffers(i) {
+		if in.State.Suspended.Reason != "" || l.MappingDiffers(i) {
 			continue // the source may be gone, and the target with it; or the configuration names another target, which is told
 		}
 		source, targets := l.Tables[i].From, l.Tables[i].Targets()
@@ -81,7 +81,7 @@ func witnessed(verdict checkpoint.Verdict, err error) (targetFinding, bool) {
 // misplaced tells what the witnesses say. A table of which they say anything is not known to be in sync; who may not ask them is told so, and has the word of the ledger.
 func (t *Table) misplaced(in TableInput, now time.Time) {
 	for _, f := range in.findings {
-		since := in.Seat.Sign.WrittenAt // nobody has looked after it since
+		since := in.Keeper.Heartbeat.WrittenAt // nobody has looked after it since
 		if f.unknown || since.IsZero() {
 			since = now
 		}

@@ -43,7 +43,7 @@ func TestATargetThatIsLostWhileNobodyRuns(t *testing.T) {
 			return failing{status.Error(codes.PermissionDenied, "no")}
 		}, "", PhaseInSync, 1, nil},
 		{"of a table that was dropped, too", gone, "", PhaseCopy, 0, func(in *TableInput) {
-			in.State.Aside = checkpoint.Aside{Reason: pipeline.GoneReason, Since: ago(48 * time.Hour)}
+			in.State.Suspended = checkpoint.Suspension{Reason: pipeline.GoneReason, Since: ago(48 * time.Hour)}
 		}},
 		{"of another mapping", gone, "", PhaseInSync, 0, func(in *TableInput) { in.State.MappingHash = "former" }},
 		{"kept", gone, "w", PhaseInSync, 0, nil},
@@ -63,7 +63,7 @@ func TestATargetThatIsLostWhileNobodyRuns(t *testing.T) {
 		kept := &checkpointtest.Memory{}
 		beaten(ledger, kept)
 		beaten(ledger, kept)
-		in := TableInput{Found: true, State: loadedTable(), Seat: SeatInput{Owner: c.keeper, Sign: checkpoint.Sign{WrittenAt: noon}}}
+		in := TableInput{Found: true, State: loadedTable(), Keeper: KeeperInput{Owner: c.keeper, Heartbeat: checkpoint.Heartbeat{WrittenAt: noon}}}
 		l := &Input{Cfg: testConfig(), Tables: []config.Table{{From: "Orders", To: "orders"}}, Inputs: []TableInput{in}, Ledger: ledger, Begun: true}
 		l.Inputs[0].State.MappingHash = l.Cfg.Hash(l.Tables[0])
 		if c.change != nil {

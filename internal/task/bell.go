@@ -7,14 +7,14 @@ import (
 )
 
 // Bell wakes one waiter before its time. A ring while nobody waits is kept for the next wait; more rings are one.
-type Bell struct {
+type Wakeup struct {
 	mu    sync.Mutex
 	rung  bool
 	event Event
 }
 
 // Ring wakes the waiter.
-func (b *Bell) Ring() {
+func (b *Wakeup) Signal() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.rung = true
@@ -24,7 +24,7 @@ func (b *Bell) Ring() {
 }
 
 // Wait returns nil after a ring or after d, whichever is first, or the context's cause when that ends.
-func (b *Bell) Wait(ctx context.Context, d time.Duration) error {
+func (b *Wakeup) Wait(ctx context.Context, d time.Duration) error {
 	b.mu.Lock()
 	if b.rung {
 		b.rung = false

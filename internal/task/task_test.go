@@ -178,10 +178,10 @@ func TestGroupTellsTheFirstError(t *testing.T) {
 
 func TestBellKeepsARing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var b task.Bell
+		var b task.Wakeup
 		ctx := context.Background()
-		b.Ring()
-		b.Ring()
+		b.Signal()
+		b.Signal()
 		start := time.Now()
 		_ = b.Wait(ctx, time.Hour)
 		if d := time.Since(start); d != 0 {
@@ -190,7 +190,7 @@ func TestBellKeepsARing(t *testing.T) {
 		g := task.NewGroup(ctx, 0)
 		g.Go("ringer", func(ctx context.Context) error {
 			_ = task.Sleep(ctx, time.Minute)
-			b.Ring()
+			b.Signal()
 			return nil
 		})
 		_ = b.Wait(ctx, time.Hour)

@@ -127,7 +127,7 @@ func (l *lineage) split() {
 }
 
 func (l *lineage) place(listed []cdc.Shard, first bool) {
-	placed, orphans := cdc.Place(l.known, listed, first)
+	placed, orphans := cdc.RankShards(l.known, listed, first)
 	if len(orphans) > 0 {
 		panic("scope: an orphan in a complete listing")
 	}

@@ -41,13 +41,13 @@ func namedTableIsDropped(s *scene) {
 	s.sleep(2 * time.Minute)
 	slow = false
 	s.equal(5 * time.Minute)
-	if state := s.State(); state.Aside.Reason != pipeline.GoneReason || state.NeedsLoad {
-		s.failf("set aside for %q, needs a load: %t", state.Aside.Reason, state.NeedsLoad)
+	if state := s.State(); state.Suspended.Reason != pipeline.GoneReason || state.NeedsLoad {
+		s.failf("set aside for %q, needs a load: %t", state.Suspended.Reason, state.NeedsLoad)
 	}
 	db.dropped = false
 	s.Source.EnableStream(1)
 	s.gap(5*time.Minute, "new stream")
-	s.until(time.Minute, "readmitted, now that it is there again", func() bool { return s.State().Aside.Reason == "" })
+	s.until(time.Minute, "readmitted, now that it is there again", func() bool { return s.State().Suspended.Reason == "" })
 }
 
 // TestNamedTableIsDroppedWhileARunEnds: a run that is to end by itself waits for what the stream of a dropped table still holds, and for what may not be listed yet; but
@@ -72,8 +72,8 @@ func TestNamedTableIsDroppedWhileARunEnds(t *testing.T) {
 		if took := s.World.Now().Sub(dropped); took < hidden || took > time.Hour {
 			s.failf("it ended after %s", took)
 		}
-		if state := s.State(); s.row("k") == nil || state.Aside.Reason != pipeline.GoneReason || state.NeedsLoad {
-			s.failf("the last change: %v; set aside for %q, needs a load: %t", s.row("k"), state.Aside.Reason, state.NeedsLoad)
+		if state := s.State(); s.row("k") == nil || state.Suspended.Reason != pipeline.GoneReason || state.NeedsLoad {
+			s.failf("the last change: %v; set aside for %q, needs a load: %t", s.row("k"), state.Suspended.Reason, state.NeedsLoad)
 		}
 	})
 }
@@ -108,7 +108,7 @@ func namedTableIsDroppedAmidItsCopy(s *scene) {
 	})
 	s.until(10*time.Minute, "the last change applied", func() bool { return s.row("k") != nil })
 	s.sleep(time.Hour)
-	if state := s.State(); state.Aside.Reason != pipeline.GoneReason || state.Loaded() || left > 0 {
-		s.failf("set aside for %q, loaded: %t; the seat was left %d times", state.Aside.Reason, state.Loaded(), left)
+	if state := s.State(); state.Suspended.Reason != pipeline.GoneReason || state.Loaded() || left > 0 {
+		s.failf("set aside for %q, loaded: %t; the seat was left %d times", state.Suspended.Reason, state.Loaded(), left)
 	}
 }

@@ -110,7 +110,7 @@ func TestH22_ShardGoneBeforeItWasRead(t *testing.T) {
 		s.put("k", "never read")
 		s.Source.Stream().Roll(child)
 		s.gap(5*time.Minute, "not found")
-		if state := s.state(child); state != string(checkpoint.Lost) {
+		if state := s.state(child); state != string(checkpoint.Gap) {
 			s.failf("the shard that is gone is %s", state)
 		}
 		s.readsOn(2*time.Minute, "k", "l")
@@ -126,7 +126,7 @@ func TestH22_WorkerGoneBetweenAGapAndItsRaise(t *testing.T) {
 			if table != model.StateTable || !strings.HasPrefix(key, "default/shard/") {
 				return
 			}
-			if recordOf[shardRecord](after).State == checkpoint.Lost {
+			if recordOf[shardRecord](after).State == checkpoint.Gap {
 				s.Watch = nil
 				a.Kill()
 			}

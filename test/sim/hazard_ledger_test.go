@@ -148,7 +148,7 @@ func TestH70_RaiseWhileTheOldOwnerLives(t *testing.T) {
 			s.put(fmt.Sprint(i), "in the old generation")
 		}
 		s.sleep(time.Second + s.upTo(time.Second))
-		if _, err := ledger.Raise(s.ctx, "Orders", before, checkpoint.Gap{Reason: "for the test"}, nil); err != nil {
+		if _, err := ledger.Raise(s.ctx, "Orders", before, checkpoint.DeclaredGap{Reason: "for the test"}, nil); err != nil {
 			s.failf("%v", err)
 		}
 		s.sleep(10 * time.Second)

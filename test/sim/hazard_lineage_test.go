@@ -268,7 +268,7 @@ func TestH66_TwoLateShardsBetweenRankedOnes(t *testing.T) {
 		s.Start("a")
 		s.gap(6*time.Minute, cdc.NoRoom.String())
 		middle := s.Source.Stream().Shards[1]
-		if state := s.state(middle); state != string(checkpoint.Lost) {
+		if state := s.state(middle); state != string(checkpoint.Gap) {
 			s.failf("the shard without a rank is %s", state)
 		}
 		s.readsOn(time.Minute, "0", "5")

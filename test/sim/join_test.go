@@ -72,7 +72,7 @@ func tableJoins(s *scene) {
 		o.Events.Aside = func(table, reason string) { told[table+": "+reason]++ }
 	}
 	aside := func(what, reason string) {
-		s.until(2*lookEvery, what, func() bool { return s.State().Aside.Reason == reason })
+		s.until(2*lookEvery, what, func() bool { return s.State().Suspended.Reason == reason })
 	}
 	s.put("1", "before")
 	a, b := s.Start("a", patterns), s.Start("b", patterns)
@@ -146,16 +146,16 @@ func droppedTableIsLeft(s *scene) {
 	s.sleep(2 * time.Hour)
 	before = looks + seats
 	s.sleep(time.Hour)
-	if joined != 2 || before != looks+seats || s.State().Aside.Reason != pipeline.GoneReason {
-		s.failf("%d joined, %d looks and seats in an hour after the table is long gone, set aside for %q", joined, looks+seats-before, s.State().Aside.Reason)
+	if joined != 2 || before != looks+seats || s.State().Suspended.Reason != pipeline.GoneReason {
+		s.failf("%d joined, %d looks and seats in an hour after the table is long gone, set aside for %q", joined, looks+seats-before, s.State().Suspended.Reason)
 	}
 	db.dropped = false
 	s.Source.EnableStream(1)
 	s.sleep(2 * lookEvery)
 	s.put("2", "of the new table")
 	s.equal(2 * lookEvery)
-	if state := s.State(); joined != 4 || state.Aside.Reason != "" || len(s.Gaps) != 1 {
-		s.failf("%d joined, set aside for %q, gaps %v", joined, state.Aside.Reason, s.Gaps)
+	if state := s.State(); joined != 4 || state.Suspended.Reason != "" || len(s.Gaps) != 1 {
+		s.failf("%d joined, set aside for %q, gaps %v", joined, state.Suspended.Reason, s.Gaps)
 	}
 	s.stop(a)
 	s.stop(b)

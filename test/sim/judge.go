@@ -144,7 +144,7 @@ func (s *simulation) unsettled() string {
 func unapplied(m *Migration, unloaded bool) string {
 	state := m.State()
 	switch {
-	case state.Aside.Reason != "":
+	case state.Suspended.Reason != "":
 		return "the table is set aside"
 	case state.Listed == 0 || state.Adopted != state.Generation:
 		return "the stream is not listed, or its generation not adopted"

@@ -71,7 +71,7 @@ func (t *recorder) shardWritten(name string, before, after *model.Row) {
 		t.known[name] = true
 		seen = &seenShard{made: m.World.Now()}
 		t.shards[name] = seen
-		if orphan := !is.CoveredTo.IsZero() || is.State == checkpoint.Lost; orphan && !slices.ContainsFunc(m.State().Gaps, func(g checkpoint.Gap) bool { return g.Shard == is.ID }) {
+		if orphan := !is.CoveredTo.IsZero() || is.State == checkpoint.Gap; orphan && !slices.ContainsFunc(m.State().Gaps, func(g checkpoint.DeclaredGap) bool { return g.Shard == is.ID }) {
 			m.violate("I5: shard %s has no place in the lineage, and no gap tells of it", is.ID)
 		}
 	} else if is.Epoch == seen.Epoch && is.By != seen.Owner {
@@ -87,7 +87,7 @@ func (t *recorder) shardWritten(name string, before, after *model.Row) {
 		(!sh.Closed || last >= sh.Trimmed && sh.Records[last].Change.Sequence.Compare(is.Position) != 0) {
 		m.violate("I5: shard %s is done before its last change", is.ID)
 	}
-	if is.State == checkpoint.Done && is.DoneAt.IsZero() || is.State == checkpoint.Lost && (is.Loss == "" || is.Reason == "") {
+	if is.State == checkpoint.Done && is.DoneAt.IsZero() || is.State == checkpoint.Gap && (is.Loss == "" || is.Reason == "") {
 		m.violate("I5: shard %s is %s %q since %s, and says %q", is.ID, is.State, is.Loss, is.DoneAt, is.Reason)
 	}
 	if is.CellTime.Before(seen.CellTime) {
@@ -107,7 +107,7 @@ func (t *recorder) shardWritten(name string, before, after *model.Row) {
 	if is.Position != seen.Position || isNew {
 		seen.moved = now
 	}
-	seen.reopened = seen.reopened || seen.State == checkpoint.Lost
+	seen.reopened = seen.reopened || seen.State == checkpoint.Gap
 	seen.Shard, seen.wrote = is.Shard, now
 	t.checkRank(is.Shard)
 }
@@ -290,7 +290,7 @@ func (t *recorder) tableWritten(before, after *model.Row) {
 	if s := m.Source.StreamOf(is.Label); is.StreamEnded && (s == nil || !s.Ended) {
 		m.violate("I5: stream %s is said to have ended, and goes on", is.Label)
 	}
-	if is.Aside.Reason != "" && is.Aside.Reason != was.Aside.Reason {
+	if is.Suspended.Reason != "" && is.Suspended.Reason != was.Suspended.Reason {
 		m.World.Inject("table set aside")
 	}
 	t.checkListed(was, is)
@@ -304,7 +304,7 @@ func (t *recorder) tableWritten(before, after *model.Row) {
 func (t *recorder) checkRaised(was, is *checkpoint.TableState) {
 	t.newEra()
 	t.gaps++
-	told := slices.ContainsFunc(is.Gaps, func(g checkpoint.Gap) bool { return g.Generation == was.Generation && g.Reason != "" && !g.At.IsZero() })
+	told := slices.ContainsFunc(is.Gaps, func(g checkpoint.DeclaredGap) bool { return g.Generation == was.Generation && g.Reason != "" && !g.At.IsZero() })
 	if !told || !is.NeedsLoad || is.Reason == "" || is.GapCount <= was.GapCount && was.GapCount < 50 {
 		t.m.violate("I5: generation %d ends without a gap that says why", was.Generation)
 	}

@@ -73,7 +73,7 @@ func (m *Migration) checkShard(key string, before, after *model.Row) {
 		}
 		return
 	}
-	reopened := was.State == checkpoint.Lost && is.State == checkpoint.Waiting
+	reopened := was.State == checkpoint.Gap && is.State == checkpoint.Waiting
 	if reopened && !(is.FirstRead.IsZero() && is.Position.IsZero() && is.CoveredTo.Equal(was.DoneAt)) {
 		m.violate("I5: shard %s is reopened as if it had been read at %s, up to %s, after %s", is.ID, is.FirstRead, is.Position, is.CoveredTo)
 	}
