@@ -124,7 +124,7 @@ func (g *gap) apply(b transform.Batch) {
 		sink.Sweeping{Mapping: g.m, Former: g.former, Table: "t", Generation: sweptGeneration}.Inherit(&b)
 	}
 	for i := range b.Rows {
-		if _, err := sink.Execute(g.Context(), g.target, g.target, &b.Rows[i]); err != nil {
+		if _, err := sink.Execute(g.Context(), sink.Unfenced(), g.target, g.target, &b.Rows[i]); err != nil {
 			panic(err)
 		}
 	}

@@ -83,8 +83,12 @@ func (k *Keeper) Context() context.Context { return k.ctx }
 
 // Keep renews until the context ends; run it as a task beside the work.
 func (k *Keeper) Keep() error {
-	return k.keep(k.ctx, func(ctx context.Context) error { return k.change(ctx, func(*keeperRecord) {}) })
+	return k.keep(k.ctx, k.Renew)
 }
+
+// Renew writes the lease's row now. When it returns nil, nobody else had taken the lease when that
+// write took place.
+func (k *Keeper) Renew(ctx context.Context) error { return k.change(ctx, func(*keeperRecord) {}) }
 
 // Note says what keeps the keeper from getting on, or with the zero value that nothing does. It is written with the next renewal.
 func (k *Keeper) Note(t Trouble) {

@@ -106,7 +106,13 @@ func (l *Lease) Context() context.Context { return l.ctx }
 
 // Keep renews the lease until its context ends; run it as a task beside the work.
 func (l *Lease) Keep() error {
-	return l.keep(l.ctx, func(ctx context.Context) error { return l.change(ctx, func(*Shard) error { return nil }) })
+	return l.keep(l.ctx, l.Renew)
+}
+
+// Renew writes the lease's row now. When it returns nil, nobody had taken the row, nor had a raise
+// adopted it, when that write took place.
+func (l *Lease) Renew(ctx context.Context) error {
+	return l.change(ctx, func(*Shard) error { return nil })
 }
 
 // Commit moves the checkpoint: everything up to it must be durable (I3). It refuses to move back.

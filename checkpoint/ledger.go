@@ -63,6 +63,7 @@ type Ledger struct {
 	served    served
 	pipelines memory[pipeline]
 	tables    memory[TableState]
+	targets   memory[Target]
 	shards    memory[Shard]
 	parts     memory[Part]
 	keepers   memory[keeperRecord]

@@ -225,7 +225,13 @@ func (l *PartLease) Context() context.Context { return l.ctx }
 
 // Keep renews the lease until its context ends; run it as a task beside the work.
 func (l *PartLease) Keep() error {
-	return l.keep(l.ctx, func(ctx context.Context) error { return l.change(ctx, func(*Part) error { return nil }) })
+	return l.keep(l.ctx, l.Renew)
+}
+
+// Renew writes the lease's row now. When it returns nil, nobody had taken the part when that write
+// took place.
+func (l *PartLease) Renew(ctx context.Context) error {
+	return l.change(ctx, func(*Part) error { return nil })
 }
 
 // Note says what keeps the part from getting on, or with the zero value that nothing does. It is

@@ -38,6 +38,11 @@ var readers = map[string]func(ctx context.Context, l *checkpoint.Ledger) error{
 		_, err := l.Listings(ctx, source, label)
 		return err
 	},
+	"p/target/orders": func(ctx context.Context, l *checkpoint.Ledger) error {
+		_, _, err := l.Target(ctx, "orders")
+		_, all := l.Targets(ctx)
+		return errors.Join(err, all)
+	},
 }
 
 // ledgerHolding is a ledger whose row key holds the given data.

@@ -24,7 +24,12 @@ type Row struct {
 	Data    []byte
 }
 
-// Format is the version of the stored records. A ledger written in a newer format is refused, an older one is read.
+// Format is the version of the stored records. A record of a newer format is refused, one of an
+// older is read and, with its next write, taken over: so workers of a former version stop at the
+// first record of a later one, instead of writing records back without what they do not know.
+//
+// Format 2 has records of target tables. Writes of a worker that knows format 1 carry no number of
+// the fence.
 const Format = 2
 
 // header is part of every record: who wrote it, and which of that worker's writes it was. After an unknown outcome it tells

@@ -15,8 +15,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Admin looks at tables, views and app profiles and creates what is missing. It never alters or drops what exists. It is the one
-// user of Bigtable's admin clients.
+// Admin looks at tables, views and app profiles and creates what is missing. It never alters what
+// exists, and drops nothing but families of the fence. It is the one user of Bigtable's admin
+// clients.
 type Admin struct {
 	in       Instance
 	tables   *bigtable.AdminClient
@@ -260,6 +261,8 @@ type Lacks struct {
 	NoViews  bool         // the service knows no authorized views, so that none can be made
 	// Ageing are the families that exist with an age rule that was not declared (CollectsItems).
 	Ageing []*SchemaError
+	// Protected: the service drops no family of the table, those of the fence neither.
+	Protected bool
 }
 
 // Lacks looks what a table lacks, and changes nothing. The error has everything at once that is there and unfit: *SchemaError for
@@ -280,7 +283,7 @@ func (a *Admin) Lacks(ctx context.Context, spec TableSpec) (Lacks, error) {
 		return Lacks{}, classifyControl("GetTable", err)
 	}
 	var (
-		l      Lacks
+		l      = Lacks{Protected: info.DeletionProtection == bigtable.Protected}
 		unfit  []error
 		schema *SchemaError
 	)

@@ -32,10 +32,10 @@ func TestAPageSupersedesForEachOfItsItems(t *testing.T) {
 	b := s.fold(change(4, "a", "t1"), change(5, "b", "t2"), change(6, "c", "t3"))
 	failing := &forgetful{Parking: s.parking, fails: 2}
 	w := sink.NewWriter(sink.Options{Table: s.table, Parking: failing})
-	if err := w.Write(t.Context(), &b); !errors.Is(err, errForgetful) {
+	if err := w.Write(t.Context(), sink.Unfenced(), &b); !errors.Is(err, errForgetful) {
 		t.Errorf("the first time it ended with %v", err)
 	}
-	if err := w.Write(t.Context(), &b); err != nil {
+	if err := w.Write(t.Context(), sink.Unfenced(), &b); err != nil {
 		t.Error(err)
 	}
 	if n, err := s.parking.CountOf(t.Context(), "Orders"); err != nil || n != 0 {

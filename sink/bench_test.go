@@ -31,8 +31,9 @@ func smallPage(from int) []cdc.Change {
 	return changes
 }
 
-// BenchmarkGuardedWrite writes pages of small items, client and server in one process: against a server that answers at once and
-// keeps nothing, and against the emulator, whose own work bounds it.
+// BenchmarkGuardedWrite writes pages of small items, client and server in one process: against a
+// server that answers at once and keeps nothing, and against the emulator, whose own work bounds
+// it; each with the stamp of the fence, as workers write, and without.
 func BenchmarkGuardedWrite(b *testing.B) {
 	discard := grpc.UnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 		if _, ok := req.(*bigtablepb.CheckAndMutateRowRequest); ok {
@@ -44,25 +45,39 @@ func BenchmarkGuardedWrite(b *testing.B) {
 		name    string
 		options []grpc.ServerOption
 	}{{"discarding", []grpc.ServerOption{discard}}, {"emulator", nil}} {
-		b.Run(server.name, func(b *testing.B) {
-			e := startEmulator(b, server.options...).create(b)
-			w := sink.NewWriter(sink.Options{Table: e, Parking: newLot()})
-			sequence, rows := 1, 0
-			b.ReportAllocs()
-			for b.Loop() {
-				b.StopTimer()
-				batch := transform.Fold(orders, smallPage(sequence), transform.Stamp{Generation: 1, Hop: 500_000})
-				sequence += 1000
-				rows += len(batch.Rows)
-				b.StartTimer()
-				if err := w.Write(context.Background(), &batch); err != nil {
+		for _, stamped := range []bool{true, false} {
+			name := map[bool]string{true: server.name, false: server.name + "/unstamped"}[stamped]
+			b.Run(name, func(b *testing.B) {
+				e := startEmulator(b, server.options...).create(b)
+				ledger := &published{}
+				if err := e.admin.CreateFamily(b.Context(), "t", ledger.is(29_000_000)); err != nil {
 					b.Fatal(err)
 				}
-			}
-			b.ReportMetric(float64(rows)/b.Elapsed().Seconds(), "rows/s")
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(rows), "ns/row")
-		})
+				stamps := ledger.prove(b)
+				if !stamped {
+					stamps = sink.Unfenced()
+				}
+				writePages(b, sink.NewWriter(sink.Options{Table: e, Parking: newLot()}), stamps)
+			})
+		}
 	}
+}
+
+func writePages(b *testing.B, w *sink.Writer, stamps sink.Stamps) {
+	sequence, rows := 1, 0
+	b.ReportAllocs()
+	for b.Loop() {
+		b.StopTimer()
+		batch := transform.Fold(orders, smallPage(sequence), transform.Stamp{Generation: 1, Hop: 500_000})
+		sequence += 1000
+		rows += len(batch.Rows)
+		b.StartTimer()
+		if err := w.Write(context.Background(), stamps, &batch); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(rows)/b.Elapsed().Seconds(), "rows/s")
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(rows), "ns/row")
 }
 
 // BenchmarkGuard builds the request of a small item.

@@ -180,7 +180,7 @@ func (b *Bigtable) ReadMarks(ctx context.Context, table string, r Range, unmarke
 	}
 	var stop error
 	err := b.Open(table).ReadRows(ctx, rowRange(r), func(row bigtable.Row) bool {
-		stop = f(Marks(rowOf(row)))
+		stop = f(MarksOf(rowOf(row)))
 		return stop == nil
 	}, options...)
 	if stop != nil {

@@ -96,7 +96,7 @@ func TestH38_RequestLargerThanTheServerTakes(t *testing.T) {
 	changes[0].New = attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String("a")}, {Name: "x", Value: attribute.Binary(bytes.Repeat([]byte("x"), 5<<20))}})
 	b := transform.Fold(orders, changes, transform.Stamp{Generation: 1, Hop: 500_000})
 	// The record is as large as the row: it cannot be parked on this server either, which stops the migration rather than lose it.
-	if err := w.Write(context.Background(), &b); !sink.Is(err, sink.Rejected) || sink.Repeatable(err) {
+	if err := w.Write(context.Background(), sink.Unfenced(), &b); !sink.Is(err, sink.Rejected) || sink.Repeatable(err) {
 		t.Error(err)
 	}
 	rows := readAll(t, e, "t")

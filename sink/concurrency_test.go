@@ -61,7 +61,7 @@ func TestRequestsUnderWayAreBounded(t *testing.T) {
 							keys = append(keys, fmt.Sprint(caller, "-", 10+i))
 						}
 						b := fold(keys...)
-						return w.Write(ctx, &b)
+						return w.Write(ctx, sink.Unfenced(), &b)
 					})
 				}
 				if err := g.Wait(); err != nil {
@@ -89,7 +89,7 @@ func TestH02_WriteWaitsForTheSlowestRow(t *testing.T) {
 			return inner.Apply(ctx, r)
 		})})
 		start, b := time.Now(), fold("a", "b", "c")
-		if err := w.Write(context.Background(), &b); err != nil || time.Since(start) != 15*time.Second || len(readAll(t, inner, "t")) != 3 {
+		if err := w.Write(context.Background(), sink.Unfenced(), &b); err != nil || time.Since(start) != 15*time.Second || len(readAll(t, inner, "t")) != 3 {
 			t.Errorf("%v after %s", err, time.Since(start))
 		}
 	})
@@ -111,7 +111,7 @@ func TestH03_LostLeaseEndsTheWrite(t *testing.T) {
 			return inner.Apply(ctx, r)
 		})})
 		b := fold("a", "b", "c", "d", "e", "f")
-		if err := w.Write(ctx, &b); !errors.Is(err, lost) {
+		if err := w.Write(ctx, sink.Unfenced(), &b); !errors.Is(err, lost) {
 			t.Error(err)
 		}
 		if len(b.Rows) != 4 || b.Rows[0].Row != "c" {
@@ -120,7 +120,7 @@ func TestH03_LostLeaseEndsTheWrite(t *testing.T) {
 		// Not even an empty batch of rows passes over parked records.
 		parked := fold("bad")
 		parked.Rows = nil
-		if err := sink.NewWriter(sink.Options{Table: inner, Parking: &lot{fail: unknown()}}).Write(ctx, &parked); !errors.Is(err, lost) {
+		if err := sink.NewWriter(sink.Options{Table: inner, Parking: &lot{fail: unknown()}}).Write(ctx, sink.Unfenced(), &parked); !errors.Is(err, lost) {
 			t.Error(err)
 		}
 	})
@@ -139,7 +139,7 @@ func TestWaitThatIsGivenUpHoldsNothing(t *testing.T) {
 		})})
 		write := func(ctx context.Context, keys ...string) error {
 			b := fold(keys...)
-			return w.Write(ctx, &b)
+			return w.Write(ctx, sink.Unfenced(), &b)
 		}
 		g := task.NewGroup(context.Background(), 0)
 		g.Go("takes all bytes", func(ctx context.Context) error { return write(ctx, strings.Repeat("large", 200)) })
@@ -167,7 +167,7 @@ func TestHangingRequestTimesOut(t *testing.T) {
 		})})
 		start := time.Now()
 		b := fold("a")
-		if err := w.Write(context.Background(), &b); !sink.Is(err, sink.Unknown) || time.Since(start) != 7*time.Second {
+		if err := w.Write(context.Background(), sink.Unfenced(), &b); !sink.Is(err, sink.Unknown) || time.Since(start) != 7*time.Second {
 			t.Errorf("%v after %s", err, time.Since(start))
 		}
 	})
@@ -183,7 +183,7 @@ func TestKeptPutsGiveTheirRoomBack(t *testing.T) {
 		defer cancel()
 		for i := range 100 {
 			b := transform.Batch{Source: "Orders", Rows: []transform.RowMutation{kept(version(uint64(i+1)), int64(i), fmt.Sprint("a=", i))}}
-			if err := w.Write(ctx, &b); err != nil {
+			if err := w.Write(ctx, sink.Unfenced(), &b); err != nil {
 				t.Fatalf("put %d: %v", i, err)
 			}
 		}
@@ -205,7 +205,7 @@ func TestHangingParkingTimesOut(t *testing.T) {
 		defer cancel()
 		start := time.Now()
 		b := fold("bad")
-		if err := w.Write(ctx, &b); err == nil || len(b.Parked) != 1 || time.Since(start) != 7*time.Second {
+		if err := w.Write(ctx, sink.Unfenced(), &b); err == nil || len(b.Parked) != 1 || time.Since(start) != 7*time.Second {
 			t.Errorf("%v after %s", err, time.Since(start))
 		}
 	})
@@ -309,7 +309,7 @@ func TestH01_H03_H04_H26_H72_TwoWritersAndABadNetwork(t *testing.T) {
 				for from := position; from < len(changes); {
 					to := min(len(changes), from+1+w.Rand().IntN(15))
 					b := transform.Fold(mapping, changes[from:to], transform.Stamp{Generation: 1, Hop: 500_000})
-					for rows.Write(p.Context(), &b) != nil {
+					for rows.Write(p.Context(), sink.Unfenced(), &b) != nil {
 						if task.Sleep(p.Context(), 100*time.Millisecond) != nil {
 							return
 						}

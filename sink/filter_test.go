@@ -102,7 +102,7 @@ func TestFiltersOfTheLongestKeysAreTaken(t *testing.T) {
 			for i, value := range []string{"older", "newer"} {
 				m.Version = version(uint64(i + 1))
 				m.Cells = []transform.Cell{{Family: family, Qualifier: qualifier, Timestamp: int64(i+1) * 1_000_000, Value: []byte(value)}}
-				if applied, err := sink.Execute(context.Background(), e, e, &m); err != nil || !applied {
+				if applied, err := sink.Execute(context.Background(), sink.Unfenced(), e, e, &m); err != nil || !applied {
 					t.Fatal(applied, err)
 				}
 			}
@@ -110,7 +110,7 @@ func TestFiltersOfTheLongestKeysAreTaken(t *testing.T) {
 				t.Errorf("%d cells", len(cells))
 			}
 			m.Version, m.Cells = version(3), nil // only the look tells which column goes
-			if applied, err := sink.Execute(context.Background(), e, e, &m); err != nil || !applied {
+			if applied, err := sink.Execute(context.Background(), sink.Unfenced(), e, e, &m); err != nil || !applied {
 				t.Fatal(applied, err)
 			}
 			if cells := readAll(t, e, "t")[0].Cells; len(cells) > 0 {

@@ -36,10 +36,9 @@ const keepTries = 5
 //
 // A tombstone of a put's own version is what is left of one that was put aside. It counts as rejected, as it would if it were sent again: whoever removed it may
 // have been gone before it was parked.
-func Execute(ctx context.Context, table Table, rows Looker, m *transform.RowMutation) (applied bool, err error) {
+func Execute(ctx context.Context, stamps Stamps, table Table, rows Looker, m *transform.RowMutation) (applied bool, err error) {
 	if !m.Keep || m.Remove {
-		request := Guard(*m)
-		return table.Apply(ctx, &request)
+		return stamps.apply(ctx, table, Guard(*m))
 	}
 	for range keepTries {
 		seen, err := rows.Look(ctx, m, since(m))
@@ -53,7 +52,7 @@ func Execute(ctx context.Context, table Table, rows Looker, m *transform.RowMuta
 		if !needed {
 			return false, nil
 		}
-		if applied, err := table.Apply(ctx, &request); applied || err != nil {
+		if applied, err := stamps.apply(ctx, table, request); applied || err != nil {
 			return applied, err
 		}
 	}

@@ -63,7 +63,7 @@ func keptCells(second int64, cells ...string) []transform.Cell {
 
 func execute(t testing.TB, table keeper, m transform.RowMutation) bool {
 	t.Helper()
-	applied, err := sink.Execute(context.Background(), table, table, &m)
+	applied, err := sink.Execute(context.Background(), sink.Unfenced(), table, table, &m)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,13 +262,13 @@ func TestExecuteGivesUpForNow(t *testing.T) {
 		return row, err
 	}
 	put := kept(version(1000), 1000, "a=x")
-	if _, err := sink.Execute(context.Background(), m, restless, &put); !sink.Repeatable(err) {
+	if _, err := sink.Execute(context.Background(), sink.Unfenced(), m, restless, &put); !sink.Repeatable(err) {
 		t.Errorf("got %v", err)
 	}
 	var failing restlessLooker = func(context.Context, *transform.RowMutation) (sink.Row, error) {
 		return sink.Row{}, &sink.Error{Op: "ReadRows", Reason: sink.Rejected, Code: "InvalidArgument"}
 	}
-	if _, err := sink.Execute(context.Background(), m, failing, &put); !sink.Is(err, sink.Permanent) {
+	if _, err := sink.Execute(context.Background(), sink.Unfenced(), m, failing, &put); !sink.Is(err, sink.Permanent) {
 		t.Errorf("got %v", err)
 	}
 }

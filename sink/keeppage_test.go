@@ -143,7 +143,7 @@ func TestKeptPagesEqualChangesOneByOne(t *testing.T) {
 		write := func(b transform.Batch) {
 			for _, i := range rapid.Permutation(indexes(2*len(b.Rows))).Draw(rt, "order") {
 				row := b.Rows[i/2]
-				if _, err := sink.Execute(context.Background(), table, table, &row); err != nil {
+				if _, err := sink.Execute(context.Background(), sink.Unfenced(), table, table, &row); err != nil {
 					rt.Fatal(err)
 				}
 			}
@@ -227,7 +227,7 @@ func TestLookReachesBackBeforeThePage(t *testing.T) {
 		Table: "t", Row: "r", Version: version(3), Keep: true, Families: []string{"k"}, Past: [][]transform.Cell{cells(1), nil, cells(2)}, Cells: cells(3),
 	}
 	look := &lookAt{}
-	if _, err := sink.Execute(context.Background(), &sinktest.Memory{}, look, &m); !errors.Is(err, errLook) || look.before != 1e6 {
+	if _, err := sink.Execute(context.Background(), sink.Unfenced(), &sinktest.Memory{}, look, &m); !errors.Is(err, errLook) || look.before != 1e6 {
 		t.Errorf("what was there before %d µs is looked for: %v", look.before, err)
 	}
 }

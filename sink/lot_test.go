@@ -99,11 +99,11 @@ func TestNoParkedItemIsTolerated(t *testing.T) {
 	parking := newLot()
 	w := sink.NewWriter(sink.Options{Table: memory(), Parking: parking, MaxParked: -1})
 	b := fold("a", "bad")
-	if err := w.Write(context.Background(), &b); !errors.Is(err, sink.ErrParkedLimit) || len(parking.list(t)) != 1 {
+	if err := w.Write(context.Background(), sink.Unfenced(), &b); !errors.Is(err, sink.ErrParkedLimit) || len(parking.list(t)) != 1 {
 		t.Error(err)
 	}
 	good := fold("a", "b")
-	if err := w.Write(context.Background(), &good); err != nil {
+	if err := w.Write(context.Background(), sink.Unfenced(), &good); err != nil {
 		t.Error(err)
 	}
 }
@@ -122,12 +122,12 @@ func TestSlowParkingIsRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := sink.NewWriter(sink.Options{Parking: slowLot{}, Timeout: 7 * time.Second, Table: memory()})
 		b := fold("bad")
-		if err := w.Write(t.Context(), &b); !sink.Repeatable(err) || len(b.Parked) != 1 {
+		if err := w.Write(t.Context(), sink.Unfenced(), &b); !sink.Repeatable(err) || len(b.Parked) != 1 {
 			t.Error(err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := w.Write(ctx, &b); !errors.Is(err, context.DeadlineExceeded) || len(b.Parked) != 1 {
+		if err := w.Write(ctx, sink.Unfenced(), &b); !errors.Is(err, context.DeadlineExceeded) || len(b.Parked) != 1 {
 			t.Error(err)
 		}
 	})

@@ -121,7 +121,7 @@ func TestResolveForgetsWhatALaterChangeHealed(t *testing.T) {
 			write := func(c cdc.Change) {
 				t.Helper()
 				b := transform.Fold(m, []cdc.Change{c}, transform.Stamp{Generation: 1, Hop: 500_000})
-				if err := w.Write(ctx, &b); err != nil {
+				if err := w.Write(ctx, sink.Unfenced(), &b); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -178,7 +178,7 @@ func TestH38_ARetryThatIsCutShortLeavesTheItemParked(t *testing.T) {
 			table.Create("w", "d")
 			w := sink.NewWriter(sink.Options{Table: table.Memory, Parking: parking, MaxImageAge: time.Hour}) // so that the item is parked as a whole
 			page := transform.Fold(m, []cdc.Change{insert}, transform.Stamp{Generation: 1, Hop: 500_000})
-			if err := w.Write(ctx, &page); err != nil {
+			if err := w.Write(ctx, sink.Unfenced(), &page); err != nil {
 				t.Fatal(err)
 			}
 			expect := func(when string, want int) {
@@ -218,7 +218,7 @@ func TestResolveOfOneRejectedRow(t *testing.T) {
 		page := transform.Fold(m, []cdc.Change{{Event: cdc.Insert, Sequence: cdc.SequenceOf(7), Time: time.Unix(1000, 0), Keys: m.Keys(item), New: item}},
 			transform.Stamp{Generation: 1, Hop: 500_000})
 		rejecting := &cutShort{Memory: table, n: rejected, with: &sink.Error{Op: "CheckAndMutateRow", Reason: sink.Rejected, Code: "InvalidArgument"}}
-		if err := sink.NewWriter(sink.Options{Table: rejecting, Parking: parking, InFlight: 1}).Write(ctx, &page); err != nil {
+		if err := sink.NewWriter(sink.Options{Table: rejecting, Parking: parking, InFlight: 1}).Write(ctx, sink.Unfenced(), &page); err != nil {
 			t.Fatal(err)
 		}
 		if resolved, left, err := parking.Resolve(ctx, m, table); resolved != 0 || left != 1 || err != nil {

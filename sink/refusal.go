@@ -23,6 +23,7 @@ func lasting(err error) bool {
 // refusals is what one Write knows of what the target refuses.
 type refusals struct {
 	*Writer
+	stamps  Stamps
 	before  []transform.RowMutation // puts that were put aside, as they were
 	healthy map[string]bool         // whether another row was taken, by table and families
 }
@@ -96,7 +97,7 @@ func (r *refusals) alone(ctx context.Context, row *transform.RowMutation) bool {
 	if !known {
 		ctx, cancel := task.WithTimeout(ctx, r.o.Timeout)
 		defer cancel()
-		_, err := r.o.Table.Apply(ctx, &probe)
+		_, err := r.stamps.apply(ctx, r.o.Table, probe)
 		healthy = err == nil
 		if r.healthy == nil {
 			r.healthy = map[string]bool{}

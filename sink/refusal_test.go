@@ -35,7 +35,7 @@ func TestH38_ARowThatIsRefusedForEverIsParked(t *testing.T) {
 			table, parking := &scripted{Memory: memory()}, newLot()
 			before := fold("full")
 			w := sink.NewWriter(sink.Options{Table: table, Parking: parking})
-			if err := w.Write(t.Context(), &before); err != nil {
+			if err := w.Write(t.Context(), sink.Unfenced(), &before); err != nil {
 				t.Fatal(err)
 			}
 			table.answer = func(_ context.Context, _ int, r *sink.Request, execute func() (bool, error)) (bool, error) {
@@ -45,7 +45,7 @@ func TestH38_ARowThatIsRefusedForEverIsParked(t *testing.T) {
 				return execute()
 			}
 			b := transform.Fold(orders, page("a", "full", "z"), transform.Stamp{Generation: 6, Hop: 500_000})
-			err := w.Write(t.Context(), &b)
+			err := w.Write(t.Context(), sink.Unfenced(), &b)
 			parked := parking.list(t)
 			if err != nil || len(b.Rows)+len(b.Parked) != 0 || rowsOf(t, table.Memory) != c.rows || len(parked) != 1 {
 				t.Errorf("%s, removes refused %v: %v, rows %q, %d parked", code, c.removes, err, rowsOf(t, table.Memory), len(parked))
@@ -74,14 +74,14 @@ func TestH38_ARemoveThatIsRefusedForEverIsParked(t *testing.T) {
 		b := transform.Fold(orders, []cdc.Change{{Event: cdc.Remove, Sequence: cdc.SequenceOf(9), Time: time.Unix(firstSecond, 0), Keys: page("a")[0].Keys}}, transform.Stamp{Generation: 5})
 		return &b
 	}
-	if err := sink.NewWriter(sink.Options{Table: table, Parking: parking}).Write(t.Context(), removal()); err != nil {
+	if err := sink.NewWriter(sink.Options{Table: table, Parking: parking}).Write(t.Context(), sink.Unfenced(), removal()); err != nil {
 		t.Error(err)
 	}
 	if parked := parking.list(t); len(parked) != 1 || parked[0].Change.Event != cdc.Remove {
 		t.Errorf("%+v", parked)
 	}
 	var bad *sink.BadItem
-	if err := sink.NewWriter(sink.Options{Table: table, Parking: newLot(), OnBadItem: sink.Stop}).Write(t.Context(), removal()); !errors.As(err, &bad) {
+	if err := sink.NewWriter(sink.Options{Table: table, Parking: newLot(), OnBadItem: sink.Stop}).Write(t.Context(), sink.Unfenced(), removal()); !errors.As(err, &bad) {
 		t.Error(err)
 	}
 }
@@ -101,12 +101,12 @@ func TestH50_WhatATableRefusesIsNotParked(t *testing.T) {
 		b := fold("a", "b", "c")
 		w := sink.NewWriter(sink.Options{Table: table, Parking: parking})
 		for range 2 {
-			if err := w.Write(t.Context(), &b); !sink.Is(err, sink.Permanent) || len(b.Rows) != 3 || len(b.Parked)+len(parking.list(t)) != 0 {
+			if err := w.Write(t.Context(), sink.Unfenced(), &b); !sink.Is(err, sink.Permanent) || len(b.Rows) != 3 || len(b.Parked)+len(parking.list(t)) != 0 {
 				t.Errorf("%s: %v, %d rows open, %d to park", code, err, len(b.Rows), len(b.Parked))
 			}
 		}
 		table.answer = nil
-		if err := w.Write(t.Context(), &b); err != nil || rowsOf(t, table.Memory) != "a b c" || len(parking.list(t)) != 0 {
+		if err := w.Write(t.Context(), sink.Unfenced(), &b); err != nil || rowsOf(t, table.Memory) != "a b c" || len(parking.list(t)) != 0 {
 			t.Errorf("%s, mended: %v, rows %q, %d parked", code, err, rowsOf(t, table.Memory), len(parking.list(t)))
 		}
 	}
@@ -131,7 +131,7 @@ func TestASlowTargetTableDoesNotHoldUpOthers(t *testing.T) {
 				into := func(table string) error {
 					b := fold("x")
 					b.Rows[0].Table = table
-					return w.Write(t.Context(), &b)
+					return w.Write(t.Context(), sink.Unfenced(), &b)
 				}
 				if err := errors.Join(into("slow"), into("t")); err != nil {
 					t.Fatal(err)
@@ -176,7 +176,7 @@ func TestH81_AgeIsJudgedByTheSourcesClock(t *testing.T) {
 			b := fold("a")
 			b.Read = transform.Reading{At: time.Now().Add(-c.ahead), Mono: task.Mono(t.Context())}
 			b.Rows[0].At = b.Read.At.Add(-c.age)
-			err := errors.Join(task.Sleep(t.Context(), c.waits), w.Write(t.Context(), &b))
+			err := errors.Join(task.Sleep(t.Context(), c.waits), w.Write(t.Context(), sink.Unfenced(), &b))
 			if parked := len(parking.list(t)) == 1; err != nil || parked != c.parked {
 				t.Errorf("%s: parked %v, %v", name, parked, err)
 			}

@@ -49,6 +49,9 @@ type Repairer struct {
 	Item func(ctx context.Context, keys attribute.Item) (attribute.Item, bool, error)
 	// Current is the table's generation, if rows are written by this mapping still, or why they are not. It is asked before the rows are looked at.
 	Current func(ctx context.Context) (uint32, error)
+	// Fence reads the marks of target tables: before Current is asked, which so is the proof under
+	// which the rows are written.
+	Fence Marks
 	// Generation is the one for an image that was read at or after the given time, or why there is none for it. It is asked
 	// only for rows without a version.
 	Generation func(ctx context.Context, at time.Time) (uint32, error)
@@ -108,7 +111,11 @@ func (r *Repairer) repair(ctx context.Context, keys attribute.Item, lacking tran
 // the image maps to a row that was not looked at before, or if a row had changed when it was to be written. Rows that are older than the version lacking
 // may lack something of the item's changes.
 func (r *Repairer) attempt(ctx context.Context, keys attribute.Item, lacking transform.Version, known []attribute.Item) (Repaired, attribute.Item, error) {
-	current, err := r.Current(ctx)
+	var current uint32
+	stamps, err := Prove(ctx, r.Mapping.Tables(), r.Fence, func(ctx context.Context) (err error) {
+		current, err = r.Current(ctx)
+		return err
+	})
 	if err != nil {
 		return Repaired{}, attribute.Item{}, err
 	}
@@ -149,7 +156,7 @@ func (r *Repairer) attempt(ctx context.Context, keys attribute.Item, lacking tra
 			if !at.holds(m) {
 				continue
 			}
-			written, err := r.mend(ctx, seen[at], m, current, readAt)
+			written, err := r.mend(ctx, stamps, seen[at], m, current, readAt)
 			if err != nil {
 				return done, image, err
 			}
@@ -207,8 +214,9 @@ func Removals(m *transform.Mapping, keys attribute.Item, images []attribute.Item
 	return transform.Fold(m, changes, transform.Stamp{}).Rows
 }
 
-// mend writes one row if need be. ErrOvertaken: the row had changed since the look, or another generation began.
-func (r *Repairer) mend(ctx context.Context, seen Row, want transform.RowMutation, current uint32, readAt time.Time) (bool, error) {
+// mend writes one row if need be. ErrOvertaken: the row had changed since the look, another
+// generation began, or the fence's number rose.
+func (r *Repairer) mend(ctx context.Context, stamps Stamps, seen Row, want transform.RowMutation, current uint32, readAt time.Time) (bool, error) {
 	var generation uint32
 	var err error
 	if held := seen.HeldBy(want.Owner); held != "" {
@@ -225,8 +233,13 @@ func (r *Repairer) mend(ctx context.Context, seen Row, want transform.RowMutatio
 	if generation > current {
 		return false, ErrOvertaken
 	}
-	applied, err := r.Table.Apply(ctx, &request)
+	applied, err := stamps.apply(ctx, r.Table, request)
+	if err != nil {
+		err = stamps.refenced(ctx, err)
+	}
 	switch {
+	case errors.Is(err, ErrRefenced):
+		return false, ErrOvertaken
 	case Is(err, Rejected) && !want.Remove:
 		return false, &BadItem{r.Mapping.Source, "Bigtable rejects the row: " + err.Error()}
 	case err != nil:

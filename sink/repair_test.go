@@ -14,6 +14,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/sink/sinktest"
 	"github.com/dynamodb-bigtable/replicator/test/virtual"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
@@ -98,6 +99,7 @@ func newRepairs(table target) *repairs {
 			return r.image, r.image.Exists(), nil
 		},
 		Current:    func(context.Context) (uint32, error) { return 1, nil },
+		Fence:      sinktest.NoFence,
 		Generation: func(context.Context, time.Time) (uint32, error) { return 1, nil },
 	}
 	return r
@@ -408,7 +410,7 @@ func TestH04_H26_H72_RepairsBesideTheStream(t *testing.T) {
 					_ = task.Sleep(ctx, time.Duration(w.Rand().IntN(10_000))*time.Millisecond)
 					to := min(committed, from+w.Rand().IntN(15))
 					b := transform.Fold(mapping, changes[from:to], transform.Stamp{Generation: 1, Hop: 500_000})
-					for rows.Write(ctx, &b) != nil {
+					for rows.Write(ctx, sink.Unfenced(), &b) != nil {
 						_ = task.Sleep(ctx, 100*time.Millisecond)
 					}
 					from = to
@@ -418,6 +420,7 @@ func TestH04_H26_H72_RepairsBesideTheStream(t *testing.T) {
 				w.Go("repairer", func(ctx context.Context) {
 					r := sink.Repairer{Mapping: mapping, Rows: table, Table: through,
 						Current:    func(context.Context) (uint32, error) { return 1, nil },
+						Fence:      sinktest.NoFence,
 						Generation: func(context.Context, time.Time) (uint32, error) { return 1, nil },
 						Item: func(ctx context.Context, keys attribute.Item) (attribute.Item, bool, error) {
 							_ = task.Sleep(ctx, time.Duration(w.Rand().IntN(1000))*time.Millisecond)

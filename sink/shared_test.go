@@ -250,7 +250,7 @@ func TestResolveLooksAtTheRowThatWasLeft(t *testing.T) {
 		if i != 1 { // of a load nobody knows what the item was
 			b = transform.Load(m, []attribute.Item{whole}, uint32(i+1), time.Unix(900, 0))
 		}
-		if err := w.Write(ctx, &b); err != nil {
+		if err := w.Write(ctx, sink.Unfenced(), &b); err != nil {
 			t.Fatal(err)
 		}
 		if resolved, _, err := parking.Resolve(ctx, m, table); err != nil || resolved != step.resolved {

@@ -51,7 +51,7 @@ func (s *tenants) fold(changes ...cdc.Change) transform.Batch {
 func (s *tenants) write(changes ...cdc.Change) {
 	s.t.Helper()
 	b := s.fold(changes...)
-	if err := s.writer.Write(context.Background(), &b); err != nil {
+	if err := s.writer.Write(context.Background(), sink.Unfenced(), &b); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -180,7 +180,7 @@ func TestNothingIsSupersededBeforeItsSuccessorIsDurable(t *testing.T) {
 	b := s.fold(became(2, image("k", "", "1"), image("k", "", "2")))
 	step := func(when, want string, failed error) {
 		t.Helper()
-		if err := s.writer.Write(context.Background(), &b); !errors.Is(err, failed) {
+		if err := s.writer.Write(context.Background(), sink.Unfenced(), &b); !errors.Is(err, failed) {
 			t.Errorf("%s: %v", when, err)
 		}
 		s.expect(when, want)

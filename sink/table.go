@@ -23,15 +23,16 @@ type Reader interface {
 
 // MarkReader reads what is ours of rows: versions, tombstones and origins. A sweep of a whole table reads few bytes of a row so.
 type MarkReader interface {
-	// ReadMarks calls f for the first rows of the range, as many as limit, of which each is as Marks shows it. Rows without marks are left out unless
-	// unmarked is set. Limit 0 is no limit. Errors are as ReadRows's.
+	// ReadMarks calls f for the first rows of the range, as many as limit, of which each is as
+	// MarksOf shows it. Rows without marks are left out unless unmarked is set. Limit 0 is no
+	// limit. Errors are as ReadRows's.
 	ReadMarks(ctx context.Context, table string, r Range, unmarked bool, limit int, f func(Row) error) error
 	// SampleKeys are row keys in order that divide the table into parts of about the same size; none of a small one. Errors are *Error.
 	SampleKeys(ctx context.Context, table string) ([]string, error)
 }
 
-// Marks is a row without its data: its key, and the cells of our own families.
-func Marks(r Row) Row {
+// MarksOf is a row without its data: its key, and the cells of our own families.
+func MarksOf(r Row) Row {
 	r.Own = slices.DeleteFunc(slices.Clone(r.Own), func(c transform.Cell) bool { return len(c.Value) == 0 })
 	r.Cells = nil
 	return r
@@ -67,7 +68,8 @@ type Row struct {
 	Gone transform.Version
 	// GoneAt is when the server wrote the tombstone, in microseconds since 1970.
 	GoneAt int64
-	// Cells are the cells of all families but ours, by family, then qualifier, then from newest to oldest.
+	// Cells are the cells of all families but ours (IsOwn), by family, then qualifier, then from
+	// newest to oldest.
 	Cells []transform.Cell
 	// Own are the other cells of our two families, in the same order: those of a witness row, for example.
 	Own []transform.Cell
@@ -116,6 +118,7 @@ func NewRow(key string, cells []transform.Cell) Row {
 			}
 		case c.Family == LiveFamily || c.Family == GoneFamily:
 			r.Own = append(r.Own, c)
+		case IsOwn(c.Family): // a fence's cell is gone with the write that made it
 		default:
 			r.Cells = append(r.Cells, c)
 		}

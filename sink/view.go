@@ -14,7 +14,7 @@ import (
 func (s TableSpec) MappedFamilies() []string {
 	var out []string
 	for _, f := range s.Families {
-		if f.Name != LiveFamily && f.Name != GoneFamily {
+		if !IsOwn(f.Name) {
 			out = append(out, f.Name)
 		}
 	}

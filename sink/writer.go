@@ -2,6 +2,7 @@ package sink
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -86,29 +87,37 @@ func NewWriter(o Options) *Writer {
 	return &Writer{o: o, rows: task.NewShares(int64(o.InFlight)), bytes: task.NewShares(o.Bytes)}
 }
 
-// Write returns nil when every row of the batch is durable, which is applied or refused as stale, every parked record is
-// stored (S3), and what those make superfluous is forgotten. It waits while too much is under way.
+// Write returns nil when every row of the batch is durable, which is applied or refused as stale,
+// every parked record is stored (S3), and what those make superfluous is forgotten. It waits while
+// too much is under way.
 //
-// It does not back off, and repeats nothing itself. On an error it removes from the batch what is done: the caller repeats
-// Write with the same batch, and only what is open is sent again, identically (S4). A batch belongs to one Write at a time.
+// It does not back off, and repeats nothing itself. On an error it removes from the batch what is
+// done: the caller repeats Write with the same batch, and only what is open is sent again,
+// identically (S4). A batch belongs to one Write at a time.
 //
-// A row that the target rejects for what it contains is parked: its put becomes a remove of the same version, so that nothing
-// stale stays, and the record follows once all rows are durable. A row that takes not even that, while others do, is parked and stays as it was.
-// What ails the table as a whole is never parked (H50): it is an error of reason Permanent or Denied. When ctx ends, its cause is returned.
-func (w *Writer) Write(ctx context.Context, b *transform.Batch) error {
+// A row that the target rejects for what it contains is parked: its put becomes a remove of the
+// same version, so that nothing stale stays, and the record follows once all rows are durable. A
+// row that takes not even that, while others do, is parked and stays as it was. What ails the table
+// as a whole is never parked (H50): it is an error of reason Permanent or Denied. When ctx ends,
+// its cause is returned.
+//
+// The stamps come from a proof of the right to write this batch (Prove). After ErrRefenced the
+// caller proves it again and repeats Write with the same batch under the new stamps, or gives the
+// batch up: the right is lost.
+func (w *Writer) Write(ctx context.Context, stamps Stamps, b *transform.Batch) error {
 	if w.o.OnBadItem == Stop && len(b.Parked) > 0 {
 		return &BadItem{b.Source, b.Parked[0].Reason}
 	}
 	if err := w.refuseOld(ctx, b); err != nil {
 		return err
 	}
-	refused := &refusals{Writer: w}
+	refused := &refusals{Writer: w, stamps: stamps}
 	for len(b.Rows) > 0 {
 		if err := w.checkFloor(b); err != nil {
 			return err
 		}
-		if err := w.send(ctx, b, refused); err != nil {
-			return err
+		if err := w.send(ctx, stamps, b, refused); err != nil {
+			return stamps.refenced(ctx, err)
 		}
 		// What is left was rejected and has become a remove, or was not sent. A remove that is rejected is parked or an error, so this ends.
 	}
@@ -177,14 +186,14 @@ func (w *Writer) putAside(b *transform.Batch, i int, reason string) error {
 
 // send sends all rows once, and leaves in the batch those that are not durable. It returns nil if all of those were
 // rejected puts, which are removes now, or were not sent because of them.
-func (w *Writer) send(ctx context.Context, b *transform.Batch, refused *refusals) error {
+func (w *Writer) send(ctx context.Context, stamps Stamps, b *transform.Batch, refused *refusals) error {
 	outcomes := make([]outcome, len(b.Rows))
 	var failed atomic.Bool // what ails the target ails the next row as well: do not send it
 	g := task.NewGroup(ctx, 0)
 	for i := range b.Rows {
 		row := &b.Rows[i]
 		request := Guard(*row)
-		size := request.Size()
+		size := request.Size() + stamps.size(row.Table)
 		if row.Keep {
 			size = 3*size + pastSize(row) // of each column that is looked at two cells come back
 		}
@@ -193,7 +202,7 @@ func (w *Writer) send(ctx context.Context, b *transform.Batch, refused *refusals
 		}
 		g.Go("write", func(ctx context.Context) error {
 			defer w.release(row.Table, size)
-			err := w.apply(ctx, b.Source, row, &request)
+			err := w.apply(ctx, stamps, b.Source, row, request)
 			outcomes[i] = outcome{sent: true, err: err}
 			if err != nil && !Is(err, Rejected) {
 				failed.Store(true)
@@ -263,19 +272,21 @@ func (w *Writer) release(table string, size int64) {
 }
 
 // apply makes one attempt to write a mutation, whose guard is given.
-func (w *Writer) apply(ctx context.Context, source string, m *transform.RowMutation, guard *Request) error {
+func (w *Writer) apply(ctx context.Context, stamps Stamps, source string, m *transform.RowMutation, guard Request) error {
 	ctx, cancel := task.WithTimeout(ctx, w.o.Timeout)
 	defer cancel()
 	start := task.Mono(ctx)
 	var applied bool
 	var err error
 	if m.Keep {
-		applied, err = Execute(ctx, w.o.Table, w.o.Rows, m)
+		applied, err = Execute(ctx, stamps, w.o.Table, w.o.Rows, m)
 	} else {
-		applied, err = w.o.Table.Apply(ctx, guard)
+		applied, err = stamps.apply(ctx, w.o.Table, guard)
 	}
 	took := task.Mono(ctx) - start
 	switch e := w.o.Events; {
+	case errors.Is(err, ErrUnproved): // nothing was sent
+		return err
 	case err != nil:
 		failure := asError(err)
 		if e.Failed != nil {

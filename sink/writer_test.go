@@ -137,7 +137,7 @@ func TestH04_UnknownOutcomesAreRepeatedIdentically(t *testing.T) {
 				Failed: func(source, code string) { failed = append(failed, source+" "+code) },
 			}, InFlight: 1})
 			b := fold("a", "b", "c")
-			err := w.Write(context.Background(), &b)
+			err := w.Write(context.Background(), sink.Unfenced(), &b)
 			if !sink.Repeatable(err) || !sink.Is(err, sink.Unknown) {
 				t.Fatal(err)
 			}
@@ -145,7 +145,7 @@ func TestH04_UnknownOutcomesAreRepeatedIdentically(t *testing.T) {
 				t.Fatalf("%d rows are open", len(b.Rows))
 			}
 			sent := len(table.log)
-			if err := w.Write(context.Background(), &b); err != nil || len(b.Rows) != 0 {
+			if err := w.Write(context.Background(), sink.Unfenced(), &b); err != nil || len(b.Rows) != 0 {
 				t.Fatal(err)
 			}
 			if !reflect.DeepEqual(table.log[1], table.log[sent]) {
@@ -173,7 +173,7 @@ func TestH04_UnknownOutcomesAreRepeatedIdentically(t *testing.T) {
 func TestH38_RejectedRowsAreParkedAndRemoved(t *testing.T) {
 	table := &scripted{Memory: memory()}
 	before := fold("rejected")
-	if err := sink.NewWriter(sink.Options{Table: table.Memory, Parking: newLot()}).Write(context.Background(), &before); err != nil {
+	if err := sink.NewWriter(sink.Options{Table: table.Memory, Parking: newLot()}).Write(context.Background(), sink.Unfenced(), &before); err != nil {
 		t.Fatal(err)
 	}
 	parking, parkedBeforeRows := newLot(), false
@@ -188,7 +188,7 @@ func TestH38_RejectedRowsAreParkedAndRemoved(t *testing.T) {
 	w := sink.NewWriter(sink.Options{Table: table, Parking: parking, InFlight: 1, Events: sink.Events{Parked: func(s, r string) { events = append(events, s+": "+r) }}})
 	changes := page("a", "rejected", "bad", "b")
 	b := transform.Fold(orders, changes, transform.Stamp{Generation: 6, Hop: 500_000})
-	if err := w.Write(context.Background(), &b); err != nil || len(b.Rows)+len(b.Parked) != 0 {
+	if err := w.Write(context.Background(), sink.Unfenced(), &b); err != nil || len(b.Rows)+len(b.Parked) != 0 {
 		t.Fatal(err)
 	}
 	if got := rowsOf(t, table.Memory); got != "a b -bad -rejected" {
@@ -228,7 +228,7 @@ func TestH38_StopOnBadItem(t *testing.T) {
 		table := &scripted{Memory: memory(), answer: c.answer}
 		parking := newLot()
 		b := fold(c.keys...)
-		err := sink.NewWriter(sink.Options{Table: table, Parking: parking, OnBadItem: sink.Stop}).Write(context.Background(), &b)
+		err := sink.NewWriter(sink.Options{Table: table, Parking: parking, OnBadItem: sink.Stop}).Write(context.Background(), sink.Unfenced(), &b)
 		var bad *sink.BadItem
 		if !errors.As(err, &bad) || sink.Repeatable(err) || bad.Source != "Orders" || len(parking.list(t)) != 0 || rowsOf(t, table.Memory) != "" {
 			t.Errorf("%s: %v, rows %s", name, err, rowsOf(t, table.Memory))
@@ -245,7 +245,7 @@ func TestH50_TableWideErrorsAreNeverParked(t *testing.T) {
 		}
 		parking := newLot()
 		b := fold("a", "b", "c", "d", "e", "f", "g", "h")
-		err := sink.NewWriter(sink.Options{Table: table, Parking: parking, InFlight: 2}).Write(context.Background(), &b)
+		err := sink.NewWriter(sink.Options{Table: table, Parking: parking, InFlight: 2}).Write(context.Background(), sink.Unfenced(), &b)
 		if !sink.Is(err, reason) || len(b.Rows) != 8 || len(parking.list(t)) != 0 {
 			t.Errorf("%s: %v, %d rows open", reason, err, len(b.Rows))
 		}
@@ -260,11 +260,11 @@ func TestH50_TableWideErrorsAreNeverParked(t *testing.T) {
 	}
 	parking := newLot()
 	b := fold("a")
-	if err := sink.NewWriter(sink.Options{Table: table, Parking: parking}).Write(context.Background(), &b); !sink.Is(err, sink.Permanent) || len(parking.list(t)) != 0 || len(table.log) != 3 {
+	if err := sink.NewWriter(sink.Options{Table: table, Parking: parking}).Write(context.Background(), sink.Unfenced(), &b); !sink.Is(err, sink.Permanent) || len(parking.list(t)) != 0 || len(table.log) != 3 {
 		t.Errorf("%v after %d requests", err, len(table.log))
 	}
 	table.answer = nil // somebody mended it
-	if err := sink.NewWriter(sink.Options{Table: table, Parking: parking}).Write(context.Background(), &b); err != nil || len(parking.list(t)) != 0 || rowsOf(t, table.Memory) != "a" {
+	if err := sink.NewWriter(sink.Options{Table: table, Parking: parking}).Write(context.Background(), sink.Unfenced(), &b); err != nil || len(parking.list(t)) != 0 || rowsOf(t, table.Memory) != "a" {
 		t.Errorf("%v, parked %d, rows %q", err, len(parking.list(t)), rowsOf(t, table.Memory))
 	}
 }
@@ -281,7 +281,7 @@ func TestWorstErrorWins(t *testing.T) {
 			return false, unknown()
 		}
 		b := fold("a", "b", "c")
-		if err := sink.NewWriter(sink.Options{Table: table, Parking: newLot()}).Write(context.Background(), &b); !sink.Is(err, sink.Permanent) {
+		if err := sink.NewWriter(sink.Options{Table: table, Parking: newLot()}).Write(context.Background(), sink.Unfenced(), &b); !sink.Is(err, sink.Permanent) {
 			t.Error(err)
 		}
 	})
@@ -294,11 +294,11 @@ func TestH70_OldGenerationsAreFencedOff(t *testing.T) {
 		return map[string]uint32{"Orders": 6}[source]
 	}})
 	b := fold("a")
-	if err := w.Write(context.Background(), &b); !errors.Is(err, sink.ErrFenced) || sink.Repeatable(err) || len(table.log) != 0 {
+	if err := w.Write(context.Background(), sink.Unfenced(), &b); !errors.Is(err, sink.ErrFenced) || sink.Repeatable(err) || len(table.log) != 0 {
 		t.Error(err)
 	}
 	b = transform.Fold(orders, page("a"), transform.Stamp{Generation: 6, Hop: 500_000})
-	if err := w.Write(context.Background(), &b); err != nil {
+	if err := w.Write(context.Background(), sink.Unfenced(), &b); err != nil {
 		t.Error(err)
 	}
 }
@@ -314,7 +314,7 @@ func TestH81_OldImagesAreParked(t *testing.T) {
 		table, parking := memory(), newLot()
 		w := sink.NewWriter(sink.Options{Table: table, Parking: parking, MaxImageAge: 12 * 24 * time.Hour})
 		for _, b := range []*transform.Batch{&old, &fresh, &removal, &mixed} {
-			if err := w.Write(context.Background(), b); err != nil {
+			if err := w.Write(context.Background(), sink.Unfenced(), b); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -346,11 +346,11 @@ func TestH81_PutAsideByWhoIsGone(t *testing.T) {
 		}
 		ahead, behind := writer(11*24*time.Hour), writer(13*24*time.Hour)
 		parking.fail = &sink.Error{Op: "MutateRow", Reason: sink.Unknown, Code: "Unavailable"}
-		if err := ahead.Write(context.Background(), page()); !sink.Repeatable(err) {
+		if err := ahead.Write(context.Background(), sink.Unfenced(), page()); !sink.Repeatable(err) {
 			t.Fatal(err)
 		}
 		parking.fail = nil
-		if err := behind.Write(context.Background(), page()); err != nil {
+		if err := behind.Write(context.Background(), sink.Unfenced(), page()); err != nil {
 			t.Fatal(err)
 		}
 		if got := rowsOf(t, table); got != "a" && len(parking.list(t)) == 0 {
@@ -377,12 +377,12 @@ func TestH38_RejectedKeptPutOfWhoIsGone(t *testing.T) {
 	parking := newLot()
 	w := sink.NewWriter(sink.Options{Table: table, Rows: table.Memory, Parking: parking})
 	parking.fail = &sink.Error{Op: "MutateRow", Reason: sink.Unknown, Code: "Unavailable"}
-	if err := w.Write(context.Background(), page()); !sink.Repeatable(err) {
+	if err := w.Write(context.Background(), sink.Unfenced(), page()); !sink.Repeatable(err) {
 		t.Fatal(err)
 	}
 	parking.fail = nil
 	for range 2 { // however often the page is read again
-		if err := w.Write(context.Background(), page()); err != nil || len(parking.list(t)) != 1 {
+		if err := w.Write(context.Background(), sink.Unfenced(), page()); err != nil || len(parking.list(t)) != 1 {
 			t.Errorf("%d records are parked, rows %q, %v", len(parking.list(t)), rowsOf(t, table.Memory), err)
 		}
 	}
@@ -392,20 +392,20 @@ func TestParkedLimit(t *testing.T) {
 	parking := newLot()
 	w := sink.NewWriter(sink.Options{Table: memory(), Parking: parking, MaxParked: 2})
 	b := fold("bad1", "bad2")
-	if err := w.Write(context.Background(), &b); err != nil {
+	if err := w.Write(context.Background(), sink.Unfenced(), &b); err != nil {
 		t.Fatal(err)
 	}
 	again := fold("bad1", "bad2") // a replay parks at the same places
-	if err := w.Write(context.Background(), &again); err != nil || len(parking.list(t)) != 2 {
+	if err := w.Write(context.Background(), sink.Unfenced(), &again); err != nil || len(parking.list(t)) != 2 {
 		t.Fatal(err)
 	}
 	more := fold("x", "y", "bad3") // sequence numbers by place: a third item
 	parking.failCount = &sink.Error{Op: "ReadRows", Reason: sink.Unknown, Code: "Unavailable"}
-	if err := w.Write(context.Background(), &more); !sink.Repeatable(err) || len(parking.list(t)) != 3 {
+	if err := w.Write(context.Background(), sink.Unfenced(), &more); !sink.Repeatable(err) || len(parking.list(t)) != 3 {
 		t.Fatal("it was not counted: ", err)
 	}
 	parking.failCount = nil
-	if err := w.Write(context.Background(), &more); !errors.Is(err, sink.ErrParkedLimit) || sink.Repeatable(err) {
+	if err := w.Write(context.Background(), sink.Unfenced(), &more); !errors.Is(err, sink.ErrParkedLimit) || sink.Repeatable(err) {
 		t.Fatal(err)
 	}
 	if len(parking.list(t)) != 3 {
@@ -419,19 +419,19 @@ func TestFailedParkingFailsTheWrite(t *testing.T) {
 	parking.fail = &sink.Error{Op: "CheckAndMutateRow", Reason: sink.Unknown, Code: "Unavailable"}
 	w := sink.NewWriter(sink.Options{Table: table, Parking: parking})
 	b := fold("a", "bad")
-	if err := w.Write(context.Background(), &b); !sink.Repeatable(err) || len(b.Parked) != 1 || len(b.Rows) != 0 {
+	if err := w.Write(context.Background(), sink.Unfenced(), &b); !sink.Repeatable(err) || len(b.Parked) != 1 || len(b.Rows) != 0 {
 		t.Fatal(err)
 	}
 	sent := len(table.log)
 	parking.fail = nil
-	if err := w.Write(context.Background(), &b); err != nil || len(parking.list(t)) != 1 || len(table.log) != sent {
+	if err := w.Write(context.Background(), sink.Unfenced(), &b); err != nil || len(parking.list(t)) != 1 || len(table.log) != sent {
 		t.Fatal(err)
 	}
 }
 
 func TestEmptyBatch(t *testing.T) {
 	b := fold()
-	if err := sink.NewWriter(sink.Options{Table: memory(), Parking: newLot()}).Write(context.Background(), &b); err != nil {
+	if err := sink.NewWriter(sink.Options{Table: memory(), Parking: newLot()}).Write(context.Background(), sink.Unfenced(), &b); err != nil {
 		t.Error(err)
 	}
 }

@@ -126,16 +126,18 @@ func referenceStateTable(t *testing.T) string {
 		"| key | record | written by |\n|---|---|---|\n"+
 		"| `<name>/pipeline` | the ledger itself | whoever is first |\n"+
 		"| `<name>/table/<source table>` | a source table | anyone, by compare-and-set |\n"+
+		"| `<name>/target/<target table>` | a target table: the fence's number | anyone, by compare-and-set |\n"+
 		"| `<name>/shard/<source table>/<stream label>/<shard>` | a shard | the holder of its lease |\n"+
 		"| `<name>/part/<source table>/<generation>/<load>/<phase>/<part>` | a part of a load | the holder of its lease |\n"+
 		"| `<name>/keeper/<source table>` | who looks after the table, and the progress of its copy | that worker |\n"+
 		"| `<name>/parked/<source table>/<hash of the key>/<version>` | a parked change, whole, in the family `parked` | workers; `replicator parked` |\n\n"+
 		"In each target table, `_cdc:v` holds the version of a live row and `_cdc_gone:v` that of a removed item, and one row per source table, whose key\n"+
-		"no item can have, witnesses that ledger and table belong together. A version is `generation.hop.sequence.count` at fixed widths of 8, 6, 40\n"+
+		"no item can have, witnesses that ledger and table belong together. Every write names first the family `_cdc_w<ledger>_<fence>`, which keeps no\n"+
+		"cell: once it is dropped, whatever still names it is refused. A version is `generation.hop.sequence.count` at fixed widths of 8, 6, 40\n"+
 		"and 4 digits; hop 0 is a load, its sequence the second of its read.")
 	declared := structsOf(t, "checkpoint")
 	for _, r := range []struct{ title, declared string }{
-		{"Every record", "header"}, {"The ledger", "pipeline"}, {"A source table", "TableState"}, {"A shard", "Shard"}, {"A part", "Part"}, {"The keeper", "keeperRecord"},
+		{"Every record", "header"}, {"The ledger", "pipeline"}, {"A source table", "TableState"}, {"A target table", "Target"}, {"A shard", "Shard"}, {"A part", "Part"}, {"The keeper", "keeperRecord"},
 	} {
 		fmt.Fprintf(b, "\n## %s\n", r.title)
 		if declared[r.declared] == nil {

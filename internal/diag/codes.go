@@ -68,6 +68,7 @@ const (
 	ViewMissing        = "R1309"
 	ViewDiffers        = "R1351"
 	FamilyAges         = "R1352"
+	FenceWithheld      = "R1353"
 	MappingChanged     = "R1401"
 	LedgerLost         = "R1402"
 	TargetTaken        = "R1403"
@@ -328,6 +329,9 @@ var registry = []Entry{
 	{FamilyAges, "a family that exists collects cells of items that do not change (warning)",
 		"The family has an age rule that the configuration does not declare. Bigtable collects the cells of every item that did not change for that long, while the item is still in DynamoDB and its row still holds the version that says that it is applied. A family that exists is never altered, and the rule may be intended, so this is no error; but the rows do not stay equal to their items.",
 		"cbt setgcpolicy TABLE FAMILY with the rule that is declared; or, if the age is intended, declare it in families", ExitDone},
+	{FenceWithheld, "late writes are not fenced (warning)",
+		"Every write names a numbered family of the target table, `_cdc_w…`, and dropping that family refuses whatever a paused worker or the network delivers too late. Workers create and drop these families, with `target.create_missing: false` too. Where they may not, requests carry no number: a request that executes hours late may leave a row that no item has any more.",
+		"grant bigtable.tables.update, as `replicator plan --print-iam gcp` prints; if the table is protected against deletion, lift that while it is copied", ExitDone},
 
 	{MappingChanged, "the mapping differs from the one the ledger was started with",
 		"Rows written under the old mapping stay as they are unless everything is asserted again, so a changed mapping is never applied silently. Accepting it begins a new generation and marks the table as needing a load: rows that no change has touched since stay as the former mapping wrote them, and rows that only the former mapping wrote, in another target for example, stay for ever, until a sweep removes them. Neither the load nor the sweep exists in this version. A mapping changes too when another table comes into a target that the table had for itself: rows of a shared target name their source table.",

@@ -202,7 +202,7 @@ func (r *run) apply(ctx context.Context, b transform.Batch) (string, error) {
 			if pass == 1 {
 				row = b.Rows[len(b.Rows)-1-i]
 			}
-			applied, err := sink.Execute(ctx, r.target, r.target, &row)
+			applied, err := sink.Execute(ctx, sink.Unfenced(), r.target, r.target, &row)
 			if err != nil {
 				return "", fmt.Errorf("a row cannot be written: %w", err)
 			}

@@ -14,6 +14,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/fence"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
@@ -151,6 +152,8 @@ func repairFailed(ctx context.Context, table string, err error) error {
 	switch {
 	case errors.As(err, &unready):
 		return &diag.Error{Code: diag.RetryNotYet, What: what, Cause: unready.Error(), Err: err}
+	case errors.Is(err, sink.ErrNoFence):
+		return &diag.Error{Code: diag.RetryNotYet, What: what, Cause: "no worker has raised the target's fence yet", Fix: "start `replicator run`, and retry when it writes", Err: err}
 	case cdc.Is(err, cdc.NotFound), cdc.Is(err, cdc.Denied), cdc.Is(err, cdc.Throttled), cdc.Is(err, cdc.Unavailable), cdc.Is(err, cdc.Malformed):
 		return preflight.ExplainSource(what, table, err)
 	}
@@ -188,7 +191,7 @@ func (d *Decision) repairer(ctx context.Context, src Source, table string) (*sin
 	}
 	now := generations{ledger: ledger, table: table, mapping: d.Cfg.Hash(t)}
 	return &sink.Repairer{Mapping: found.Mapping, Rows: d.Target, Table: d.Target,
-		Item: itemReader(src, table), Current: now.current, Generation: now.admissible}, nil
+		Item: itemReader(src, table), Fence: fence.Marks(ledger), Current: now.current, Generation: now.admissible}, nil
 }
 
 // generations are what the ledger says of a table's generation. They are read anew for every item:

@@ -19,10 +19,10 @@ type applier struct {
 
 // write makes a batch durable, however long it takes, unless its page slot is wanted and it gets no
 // further.
-func (a applier) write(life lifecycle, batch *transform.Batch, changes []cdc.Change, slot *pageSlot) error {
+func (a applier) write(life lifecycle, right *right, batch *transform.Batch, changes []cdc.Change, slot *pageSlot) error {
 	rows, open, since := len(batch.Rows), len(batch.Rows), task.Mono(life.work)
 	err := a.retry(life.finishing(), "write", func(ctx context.Context) error {
-		err := a.writer.Write(ctx, batch)
+		err := right.write(ctx, a.writer, batch)
 		if len(batch.Rows) < open {
 			open, since = len(batch.Rows), task.Mono(ctx)
 		}

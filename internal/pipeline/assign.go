@@ -2,13 +2,14 @@ package pipeline
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/fence"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
 // assigner decides which of a table's shards this worker reads. It looks at the ledger alone: there
@@ -17,6 +18,7 @@ type assigner struct {
 	*common
 	open           func(streamARN string) cdc.Source
 	follower       *follower // works under the leases
+	fencing        *fencing
 	shares         *shares
 	tracker        *shardTracker
 	copies         bool        // the table is to be loaded
@@ -70,6 +72,9 @@ func (a *assigner) attempt(ctx context.Context) (view, error) {
 	defer a.events.Tick()
 	over := a.tracker.isOver()
 	v, err := a.look(ctx)
+	if err == nil {
+		err = a.fencing.read(ctx)
+	}
 	v.over = over && v.state.Suspended.Reason == GoneReason
 	if err == nil && a.once != nil {
 		v.listed, err = a.listed(ctx, v)
@@ -126,14 +131,18 @@ func firstLook(tell waiter) waiter {
 // only what ends the process.
 func (a *assigner) lease(held *holdings, shard checkpoint.Available, v view) error {
 	err := held.begin(shard.Shard.ID, func(ctx context.Context) (func(life lifecycle) error, error) {
-		lease, err := a.ledger.Take(ctx, shard.Shard, shard.Parent)
+		var lease *checkpoint.Lease
+		stamps, err := fence.Prove(ctx, a.ledger, a.fencing.mapping.Tables(), func(ctx context.Context) (err error) {
+			lease, err = a.ledger.Take(ctx, shard.Shard, shard.Parent)
+			return err
+		})
 		a.events.Tick() // there may be many to take, and each may have to wait for an answer that does not come
-		return func(life lifecycle) error { return a.follower.hold(life, lease, v.state) }, err
+		return func(life lifecycle) error { return a.follower.hold(life, lease, stamps, v.state) }, err
 	})
 	switch {
 	case fatal(err):
 		return err
-	case err != nil && !errors.Is(err, checkpoint.ErrTaken):
+	case err != nil && !isAny(err, checkpoint.ErrTaken, sink.ErrNoFence): // which the keeper is about to raise
 		a.events.Retry(a.source, "take a lease", a.timing.Pass, err)
 	}
 	return nil

@@ -21,6 +21,7 @@ import (
 type loader struct {
 	*common
 	applier      applier
+	fencing      *fencing
 	mapping      *transform.Mapping
 	database     Database
 	witnesses    *witnesses
@@ -35,6 +36,7 @@ type loader struct {
 
 // loadStore keeps how far a load has come; *checkpoint.Keeper is one.
 type loadStore interface {
+	Renew(ctx context.Context) error
 	Scan() []byte
 	SaveScan(ctx context.Context, progress []byte, pace checkpoint.Pace) error
 }
@@ -68,7 +70,7 @@ func (l *loader) copy(life lifecycle, store loadStore) error {
 	l.meter.Add(task.Mono(ctx), progress.Items)
 	l.events.CopyStarted(l.source, state.Load.Estimate, progress.Items)
 	defer l.events.CopyLeft(l.source)
-	scan := l.scan(life, state.Generation, store)
+	scan := l.scan(life, state.Generation, store, &right{fencing: l.fencing, renew: store.Renew, generation: state.Generation})
 	scan.Source = stoppable{l.database, life.drain}
 	progress, err = scan.Run(ctx, progress)
 	if err == nil {
@@ -163,6 +165,11 @@ func (l *loader) begin(life lifecycle, state checkpoint.TableState) (checkpoint.
 	}
 	now := d.At // the service's clock, which the first reads are told by as well
 	generation := state.Generation
+	if state.Load.Generation != generation && (state.Load.Generation > 0 || state.GapCount > 0) { // else nothing was written in an earlier one
+		if err := l.retry(life, "raise the fence", l.fencing.raiseAll); err != nil {
+			return state, err
+		}
+	}
 	err = l.retry(life, "begin the copy", func(ctx context.Context) (err error) {
 		state, err = l.ledger.UpdateTable(ctx, l.source, func(s *checkpoint.TableState) error {
 			if s.Generation != generation {
@@ -178,14 +185,14 @@ func (l *loader) begin(life lifecycle, state checkpoint.TableState) (checkpoint.
 	return state, err
 }
 
-func (l *loader) scan(life lifecycle, generation uint32, store loadStore) *backfill.Scan {
+func (l *loader) scan(life lifecycle, generation uint32, store loadStore, right *right) *backfill.Scan {
 	return &backfill.Scan{
 		Table: l.source, Generation: generation, Segments: l.segments,
 		Rows: l.rows(),
 		Write: func(ctx context.Context, items []attribute.Item, readAt time.Time) error {
 			batch := transform.Load(l.mapping, items, generation, readAt)
 			batch.Read = transform.Reading{At: readAt, Mono: task.Mono(ctx)}
-			return l.applier.write(life.within(ctx), &batch, nil, new(pageSlot)) // the scan bounds its pages itself
+			return l.applier.write(life.within(ctx), right, &batch, nil, new(pageSlot)) // the scan bounds its pages itself
 		},
 		Save: func(ctx context.Context, p backfill.Progress) error { return l.save(ctx, store, p) },
 		Retry: func(ctx context.Context, op func(ctx context.Context) error) error {

@@ -158,7 +158,7 @@ func TestH71_ALoadThatARaiseOvertookIsFenced(t *testing.T) {
 	target.Create("orders", "d")
 	k := newRig(nil, Table{Mapping: m})
 	k.Writer = sink.NewWriter(sink.Options{Table: target, Parking: sink.NewParking(nil, "p"), Floor: floors.Floor})
-	write := k.loader().scan(until(ctx), 1, nil).Write
+	write := k.loader().scan(until(ctx), 1, nil, unfenced()).Write
 	page := func(pk string) []attribute.Item {
 		return []attribute.Item{attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String(pk)}})}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
@@ -15,6 +16,7 @@ import (
 type follower struct {
 	*common
 	applier  applier
+	fencing  *fencing
 	mapping  *transform.Mapping
 	open     func(streamARN string) cdc.Source
 	database Database
@@ -27,7 +29,7 @@ type follower struct {
 // follow reads one shard for as long as the lease is held and no drain has begun: read, fold,
 // write, commit. The checkpoint moves only over what Write has reported durable (I3), so that a
 // crash anywhere repeats work and loses none.
-func (f *follower) follow(life lifecycle, lease *checkpoint.Lease, reader *cdc.Reader, cut time.Time) error {
+func (f *follower) follow(life lifecycle, lease *checkpoint.Lease, right *right, reader *cdc.Reader, cut time.Time) error {
 	ctx, shard := life.work, lease.Shard()
 	at, committed := shard.Progress(), task.Mono(ctx)
 	rate := rateMeter{at: committed}
@@ -48,7 +50,7 @@ func (f *follower) follow(life lifecycle, lease *checkpoint.Lease, reader *cdc.R
 		changes := keep(&next, cut, page.Changes)
 		batch := transform.Fold(f.mapping, changes, transform.Stamp{Generation: shard.Generation, Hop: shard.Hop, NotBefore: at.CellTime})
 		batch.Read = transform.Reading{At: page.At, Mono: answered}
-		err = f.applier.write(life, &batch, changes, slot)
+		err = f.applier.write(life, right, &batch, changes, slot)
 		slot.drop(err != nil || len(page.Changes) > 0)
 		if errors.Is(err, errPutBack) {
 			continue
@@ -158,7 +160,7 @@ func keep(at *checkpoint.Progress, cut time.Time, changes []cdc.Change) []cdc.Ch
 
 // hold works under a lease until the shard is done, lost, or not ours any more. It returns only
 // what ends the process.
-func (f *follower) hold(life lifecycle, lease *checkpoint.Lease, state checkpoint.TableState) error {
+func (f *follower) hold(life lifecycle, lease *checkpoint.Lease, stamps sink.Stamps, state checkpoint.TableState) error {
 	shard := lease.Shard()
 	f.events.ShardTaken(f.source, shard.ID, shard.Epoch)
 	f.tracker.take(shard)
@@ -168,7 +170,8 @@ func (f *follower) hold(life lifecycle, lease *checkpoint.Lease, state checkpoin
 		defer lease.Abandon()
 		held := life.within(ctx).noting(f.outages.noting(ctx, shard.ID, lease.Note)).yielding(f.timing.Yield)
 		reader := &cdc.Reader{Source: f.open(shard.StreamARN), Shard: shard.ID, Covered: covered(shard, state), AppliedTo: shard.AppliedTo}
-		err := f.follow(held, lease, reader, state.Cut)
+		right := &right{fencing: f.fencing, renew: lease.Renew, generation: shard.Generation, stamps: stamps, proved: true}
+		err := f.follow(held, lease, right, reader, state.Cut)
 		switch {
 		case err == nil || life.draining() || orderly(err) || errors.Is(err, ErrYield):
 			// If the release fails, the successor waits until the lease is over.

@@ -12,7 +12,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
+	"github.com/dynamodb-bigtable/replicator/internal/fence"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/test/virtual"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
@@ -106,6 +108,9 @@ func (r *rig) reconciler() *reconciler { return r.table().keeper.reconciler }
 
 func (r *rig) loader() *loader { return r.table().keeper.loader }
 
+// unfenced is a right that nobody takes away, to a target without a fence.
+func unfenced() *right { return &right{fencing: &fencing{}, stamps: sink.Unfenced(), proved: true} }
+
 // ordersMapping is a mapping of the table Orders without rules.
 func ordersMapping(t testing.TB) *transform.Mapping {
 	t.Helper()
@@ -116,8 +121,11 @@ func ordersMapping(t testing.TB) *transform.Mapping {
 	return m
 }
 
-// keeping takes the keeper lease of a table that nobody keeps.
+// keeping takes the keeper lease of a table that nobody keeps, and lets its target be written to.
 func keeping(ctx context.Context, k *rig) (*checkpoint.Keeper, error) {
+	if err := (fence.Fence{Ledger: k.Ledger}).Open(ctx, k.Mapping.Tables()...); err != nil {
+		return nil, err
+	}
 	lease, err := k.Ledger.KeeperLease(ctx, k.Mapping.Source)
 	if err != nil {
 		return nil, err

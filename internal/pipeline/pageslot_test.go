@@ -281,7 +281,7 @@ func TestAPageThatGetsOnKeepsItsPlace(t *testing.T) {
 			changes = append(changes, cdc.Change{Event: cdc.Insert, Sequence: cdc.SequenceOf(n + 1), Time: listingsBegin, Keys: item, New: item})
 		}
 		batch := transform.Fold(o.Tables[0].Mapping, changes, transform.Stamp{Generation: 7, Hop: cdc.RootHop})
-		if err := a.write(until(ctx), &batch, changes, holder); err != nil {
+		if err := a.write(until(ctx), unfenced(), &batch, changes, holder); err != nil {
 			t.Error(err)
 		}
 		holder.drop(true)

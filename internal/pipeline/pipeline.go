@@ -40,6 +40,11 @@ type Options struct {
 	Open func(streamARN string) cdc.Source
 	// Witness is the store of a target table's witness row.
 	Witness func(targetTable string) checkpoint.Store
+	// Families creates and drops the families of the fence; nil: it is withheld.
+	Families sink.Families
+	// Prepare makes what is missing of a target table that was lost, and tells whether that was the
+	// table as a whole; nil: somebody else does.
+	Prepare func(ctx context.Context, targetTable string) (made bool, err error)
 	// Cluster says which cluster the app profile routes to; "" if it cannot be told. Nil if nothing
 	// can.
 	Cluster func(ctx context.Context) (string, error)

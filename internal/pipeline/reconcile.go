@@ -21,6 +21,7 @@ type reconciler struct {
 	database     Database
 	open         func(streamARN string) cdc.Source
 	witnesses    *witnesses
+	fencing      *fencing
 	shares       *shares // how many tables this process follows
 	tracker      *shardTracker
 	outages      *outages
@@ -56,6 +57,7 @@ type memory struct {
 // Timing.List.
 func (r *reconciler) run(life lifecycle) error {
 	r.memory = memory{}
+	r.fencing.see(0)
 	defer r.tracker.setOver(false) // another keeper may find the table there again
 	for !life.draining() {
 		err := r.retry(life, "keep the table", func(ctx context.Context) error {
@@ -100,6 +102,7 @@ func (r *reconciler) complete(life lifecycle) error {
 	r.hasty = false
 	var state checkpoint.TableState
 	steps := []func(ctx context.Context) error{
+		r.fencing.open, // whether the source answers or not
 		func(context.Context) error { return r.attend(life) },
 		r.readmit,
 		func(ctx context.Context) error { _, err := r.ledger.Adopt(ctx, r.source); return err },
@@ -108,6 +111,7 @@ func (r *reconciler) complete(life lifecycle) error {
 		steps = append(steps, func(context.Context) error { return r.witnesses.beatAt(life, at) })
 	}
 	steps = append(steps,
+		r.fencing.keep,
 		func(ctx context.Context) (err error) { state, _, err = r.ledger.Table(ctx, r.source); return err },
 		func(context.Context) (err error) { r.listing, err = r.list(life, state); return err },
 		func(context.Context) error { return r.discover(life, state, r.listing, state.Listed == 0) },

@@ -6,6 +6,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/fence"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
@@ -29,22 +30,23 @@ func newTable(w *worker, spec Table) *table {
 	database := stoppableDatabase{w.Database, w.calls, w.Ledger.Heard}
 	t := &table{common: c, database: database, acceptMapping: spec.AcceptMapping, tracker: newShardTracker()}
 	apply := applier{c.retrier, w.Writer}
-	witnesses := &witnesses{common: c, mapping: spec.Mapping, store: w.Witness}
+	fencing := &fencing{common: c, Fence: fence.Fence{Ledger: w.Ledger, Families: w.Families}, mapping: spec.Mapping, prepare: w.Prepare}
+	witnesses := &witnesses{common: c, fencing: fencing, mapping: spec.Mapping, store: w.Witness}
 	follower := &follower{
-		common: c, applier: apply, mapping: spec.Mapping, open: w.open, database: database,
+		common: c, applier: apply, fencing: fencing, mapping: spec.Mapping, open: w.open, database: database,
 		slots: w.slots, calls: w.calls, tracker: &t.tracker, outages: &t.outages,
 	}
 	t.assigner = &assigner{
-		common: c, open: w.open, follower: follower, shares: w.shares, tracker: &t.tracker, copies: spec.Copy, once: w.once,
+		common: c, open: w.open, follower: follower, fencing: fencing, shares: w.shares, tracker: &t.tracker, copies: spec.Copy, once: w.once,
 		wake: &t.wakeAssigner, wakeReconciler: &t.wakeReconciler,
 	}
 	reconciler := &reconciler{
-		common: c, mapping: spec.Mapping, database: database, open: w.open, witnesses: witnesses, shares: w.shares,
+		common: c, mapping: spec.Mapping, database: database, open: w.open, witnesses: witnesses, fencing: fencing, shares: w.shares,
 		tracker: &t.tracker, outages: &t.outages, wake: &t.wakeReconciler, wakeAssigner: &t.wakeAssigner,
 		joined: spec.Joined, young: spec.Young, copies: spec.Copy, fromNow: spec.FromNow,
 	}
 	loader := &loader{
-		common: c, applier: apply, mapping: spec.Mapping, database: database, witnesses: witnesses, wakeAssigner: &t.wakeAssigner,
+		common: c, applier: apply, fencing: fencing, mapping: spec.Mapping, database: database, witnesses: witnesses, wakeAssigner: &t.wakeAssigner,
 		wanted: spec.Copy, joined: spec.Joined, segments: spec.Segments, rows: spec.throttle,
 	}
 	t.keeper = &keeper{

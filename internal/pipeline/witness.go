@@ -1,6 +1,8 @@
 package pipeline
 
 import (
+	"context"
+
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/transform"
@@ -10,6 +12,7 @@ import (
 // each target table.
 type witnesses struct {
 	*common
+	fencing *fencing
 	mapping *transform.Mapping
 	store   func(targetTable string) checkpoint.Store
 }
@@ -38,6 +41,14 @@ func (w *witnesses) places() []checkpoint.Place {
 	return all
 }
 
+// table is the target table of a witness.
+func (w *witnesses) table(at checkpoint.Place) string {
+	if at.Further == "" {
+		return w.mapping.Tables()[0]
+	}
+	return at.Further
+}
+
 func (w *witnesses) beatAt(life lifecycle, at checkpoint.Place) error {
 	ctx := life.work
 	state, _, err := w.ledger.Table(ctx, w.source)
@@ -45,6 +56,9 @@ func (w *witnesses) beatAt(life lifecycle, at checkpoint.Place) error {
 		return err
 	}
 	verdict, witness, err := w.ledger.Beat(ctx, w.source, at)
+	if err != nil && w.fencing.seen() == 0 && w.fencing.vanished(ctx, w.table(at)) {
+		verdict, err = checkpoint.TargetLost, nil // which nobody made anew when this process began, if it was written before
+	}
 	if err != nil || verdict == checkpoint.Fine {
 		return err
 	}
@@ -60,6 +74,12 @@ func (w *witnesses) beatAt(life lifecycle, at checkpoint.Place) error {
 	err = w.raise(life, state.Generation, gap, func(s *checkpoint.TableState) {
 		s.Generation = max(s.Generation, checkpoint.NextGeneration(witness.Generation, now))
 	})
+	if err != nil {
+		return err
+	}
+	// Repeated by itself: a look at the witness would find the same again, and another generation
+	// would begin.
+	err = w.retry(life, "make the target ready", func(ctx context.Context) error { return w.fencing.renewed(ctx, w.table(at), witness.Ledger) })
 	if err != nil {
 		return err
 	}

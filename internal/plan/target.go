@@ -124,7 +124,13 @@ func (in *Input) examinePermissions(ctx context.Context) (string, error) {
 	if note != "" {
 		return "", preflight.Untold("unknown: " + note)
 	}
-	if lacks := role.Lacking(has); len(lacks) > 0 {
+	lacks := role.Lacking(has)
+	if len(lacks) == 1 && lacks[0] == policy.FencePermission && !in.Cfg.Target.CreateMissing && !in.question.Apply {
+		in.lacks = lacks
+		warn(&in.targets, withholds(preflight.TargetName(in.Cfg), "the permission "+policy.FencePermission+" is missing"))
+		return "all but " + policy.FencePermission + " are granted", nil
+	}
+	if len(lacks) > 0 {
 		in.lacks = lacks
 		return "", &diag.Error{Code: diag.TargetDenied, What: "permissions are missing on " + preflight.TargetName(in.Cfg), Cause: strings.Join(lacks, ", "),
 			Fix: "grant the role that `replicator plan --print-iam gcp` prints"}
@@ -150,6 +156,9 @@ func (in *Input) examineTables(ctx context.Context, all preflight.Samples) {
 				return "", err
 			}
 			text := in.addMissing(spec, lacks)
+			if lacks.Protected && spec.Name != in.Cfg.State.Table {
+				warn(&in.targets, withholds("table "+spec.Name, "the table is protected against deletion, and its families with it"))
+			}
 			for _, family := range lacks.Ageing {
 				warn(&in.targets, preflight.ExplainAgeing(family))
 				text += "; " + preflight.AgeingText(family)
@@ -179,6 +188,9 @@ func (in *Input) examineLedger(ctx context.Context) error {
 		}
 	}
 	for i, t := range l.Tables {
+		if why := withheld(l.Inputs[i].Targets); why != "" {
+			warn(&in.targets, &diag.Error{Code: diag.FenceWithheld, What: "fence: withheld: late writes of table " + t.From + " are not refused", Cause: why})
+		}
 		switch state := l.Inputs[i].State; {
 		case l.MappingDiffers(i):
 			warn(&in.targets, &diag.Error{Code: diag.MappingChanged, What: "run refuses table " + t.From + ": " + status.DifferentMapping,
@@ -191,6 +203,21 @@ func (in *Input) examineLedger(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// withholds warns that a run will have no fence.
+func withholds(target, why string) *diag.Error {
+	return &diag.Error{Code: diag.FenceWithheld, What: "fence: withheld: late writes to " + target + " would not be refused", Cause: why}
+}
+
+// withheld is why one of the targets has no fence; "" if all have.
+func withheld(targets []checkpoint.Target) string {
+	for _, t := range targets {
+		if t.Withheld != "" {
+			return t.Withheld
+		}
+	}
+	return ""
 }
 
 // examineCluster warns if the app profile leads to another cluster than the ledger was kept in

@@ -37,6 +37,7 @@ var bigtableCalls = map[string][]string{
 	"AdminClient.TableInfo":                    {"GetTable"},
 	"AdminClient.CreateTableFromConf":          {"CreateTable"},
 	"AdminClient.CreateColumnFamilyWithConfig": {"ModifyColumnFamilies"},
+	"AdminClient.DeleteColumnFamily":           {"ModifyColumnFamilies"},
 	"AdminClient.AuthorizedViewInfo":           {"GetAuthorizedView"},
 	"AdminClient.CreateAuthorizedView":         {"CreateAuthorizedView"},
 	"InstanceAdminClient.GetAppProfile":        {"GetAppProfile"},

@@ -38,7 +38,7 @@ func besides(cfg *config.Config) []Predefined {
 
 // GoogleWorker is what the identity of `run` needs.
 func GoogleWorker(cfg *config.Config) Role {
-	return Role{"replicator", "replicator", "Copies DynamoDB tables to Bigtable: reads and writes rows, and its own state.", "GA",
+	return Role{"replicator", "replicator", "Copies DynamoDB tables to Bigtable: reads and writes rows, its own state and its own column families.", "GA",
 		permissions([]string{"bigtable"}, runUses(cfg)...), besides(cfg)}
 }
 

@@ -117,7 +117,7 @@ func TestLeastPrivilege(t *testing.T) {
 		t.Error(has())
 	}
 	cfg.Target.CreateMissing = false
-	if may("bigtable.tables.create") || may("bigtable.tables.update") || may("bigtable.authorizedViews.create") || !may("bigtable.authorizedViews.get") {
+	if may("bigtable.tables.create") || !may(FencePermission) || may("bigtable.authorizedViews.create") || !may("bigtable.authorizedViews.get") {
 		t.Error(has())
 	}
 	cfg.Target.View = ""

@@ -122,6 +122,8 @@ func (s *Source) Stream(arn string) *cdc.DynamoDBStream { return cdc.NewSource(s
 
 // Target is the way to Bigtable.
 type Target struct {
+	sink.Table // of Data
+
 	Data  *sink.Bigtable
 	Admin *sink.Admin
 }
@@ -137,7 +139,7 @@ func ConnectTarget(ctx context.Context, cfg *config.Config) (*Target, error) {
 	if err != nil {
 		return nil, errors.Join(ExplainTarget("cannot connect to "+TargetName(cfg), err), data.Close())
 	}
-	return &Target{data, admin}, nil
+	return &Target{data, data, admin}, nil
 }
 
 // SameCluster refuses another cluster than the one that the ledger was kept in: what is written
@@ -228,11 +230,6 @@ func (t *Target) Records(stateTable string) sink.Records { return t.Data.Records
 // ReadRows reads rows of a target table.
 func (t *Target) ReadRows(ctx context.Context, table string, r sink.Range, f func(sink.Row) error) error {
 	return t.Data.ReadRows(ctx, table, r, f)
-}
-
-// Apply executes one conditional request.
-func (t *Target) Apply(ctx context.Context, r *sink.Request) (bool, error) {
-	return t.Data.Apply(ctx, r)
 }
 
 // Cluster is where the app profile leads now; "" if it does not say.

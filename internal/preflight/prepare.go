@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/sink"
@@ -88,7 +89,11 @@ func (p *Prober) make(ctx context.Context, missing []Lacking) (string, error) {
 	case len(p.Failed) > 0:
 		text = "nothing is created before the rest is accepted; missing: " + strings.Join(namesOf(missing), ", ")
 	default:
-		notes = p.split(ctx, missing)
+		var left []string
+		if missing, left = p.mayMake(missing); len(left) > 0 {
+			notes = append(notes, "left to the tables' keepers, because the ledger says that they were written before: "+strings.Join(left, ", "))
+		}
+		notes = append(notes, p.split(ctx, missing)...)
 		var all sink.Made
 		for _, m := range missing {
 			made, err := p.Target.Admin.Prepare(ctx, []sink.TableSpec{m.Spec}, true)
@@ -97,6 +102,7 @@ func (p *Prober) make(ctx context.Context, missing []Lacking) (string, error) {
 			}
 			all.Tables, all.Families, all.Views = append(all.Tables, made.Tables...), append(all.Families, made.Families...), append(all.Views, made.Views...)
 		}
+		p.Found.Made = slices.DeleteFunc(slices.Clone(all.Tables), func(name string) bool { return name == p.Cfg.State.Table })
 		if created := slices.Concat(all.Tables, all.Families, all.Views); len(created) > 0 { // else others were faster
 			text = "created " + strings.Join(created, ", ")
 		}
@@ -108,6 +114,66 @@ func (p *Prober) make(ctx context.Context, missing []Lacking) (string, error) {
 		notes = append(notes, AgeingText(family))
 	}
 	return strings.Join(append([]string{text}, notes...), "; "), nil
+}
+
+// writtenTargets are the target tables that the ledger knows to have been written: of a source
+// table that has a generation, or with a number of the fence.
+func writtenTargets(cfg *config.Config, states []checkpoint.TableState, targets []checkpoint.Target) map[string]bool {
+	written, sources := map[string]bool{}, []string(nil)
+	for _, s := range states {
+		sources = append(sources, s.Source)
+	}
+	for _, t := range cfg.Expand(sources) {
+		if i := slices.IndexFunc(states, func(s checkpoint.TableState) bool { return s.Source == t.From }); i >= 0 && states[i].Generation > 0 && states[i].MappingHash == cfg.Hash(t) {
+			for _, at := range t.Targets() {
+				written[at.Table] = true
+			}
+		}
+	}
+	for _, t := range targets {
+		written[t.Table] = written[t.Table] || t.Fence > 0
+	}
+	return written
+}
+
+// mayMake takes from what is missing what a starting process must not make: of a target that was
+// written before neither the table nor our own families. Their loss is a gap, and the table's
+// keeper declares it before it makes them anew (H108).
+func (p *Prober) mayMake(missing []Lacking) (may []Lacking, left []string) {
+	for _, m := range missing {
+		if !p.written[m.Spec.Name] {
+			may = append(may, m)
+			continue
+		}
+		if m.Lacks.Table {
+			left = append(left, m.Spec.Name)
+			continue
+		}
+		own := func(f sink.FamilySpec) bool { return sink.IsOwn(f.Name) }
+		for _, f := range m.Lacks.Families {
+			if own(f) {
+				left = append(left, m.Spec.Name+":"+f.Name)
+			}
+		}
+		m.Lacks.Families = slices.DeleteFunc(slices.Clone(m.Lacks.Families), own)
+		m.Spec.Families = slices.DeleteFunc(slices.Clone(m.Spec.Families), own)
+		if len(m.Lacks.Families) > 0 || m.Lacks.View {
+			may = append(may, m)
+		}
+	}
+	return may, left
+}
+
+// PrepareTarget makes what is missing of a target table that was lost, and tells whether that was
+// the table as a whole.
+func PrepareTarget(ctx context.Context, admin *sink.Admin, cfg *config.Config, table string) (bool, error) {
+	specs := Specs(cfg)
+	n := slices.IndexFunc(specs, func(s sink.TableSpec) bool { return s.Name == table })
+	if n < 0 {
+		return false, nil
+	}
+	made, err := admin.Prepare(ctx, specs[n:n+1], true)
+	return len(made.Tables) > 0, err
 }
 
 // namesOf are those of what is missing: of a table that is missing as a whole only its own.
@@ -175,6 +241,11 @@ func (p *Prober) ledger(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", ExplainLedger(what, err)
 	}
+	targets, err := ledger.Targets(ctx)
+	if err != nil {
+		return "", ExplainLedger(what, err)
+	}
+	p.written = writtenTargets(p.Cfg, states, targets)
 	var refused diag.List
 	for _, t := range p.Found.Tables {
 		i := slices.IndexFunc(states, func(s checkpoint.TableState) bool { return s.Source == t.Config.From })

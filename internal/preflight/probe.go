@@ -36,6 +36,7 @@ type Found struct {
 	Tables    []Table
 	Cluster   string // that the app profile routes to; "" if it cannot be told
 	Ageing    []*sink.SchemaError
+	Made      []string // target tables that were created
 	Suspended []string // tables of patterns with which something is wrong
 }
 
@@ -58,7 +59,8 @@ type Prober struct {
 	Dry     bool // change nothing, not even the target's tables
 	// acceptMapping: a changed mapping is no reason to refuse a table.
 	AcceptMapping bool
-	noViews       []string // <table>:<view>, of those that the service cannot make
+	written       map[string]bool // target tables that were written before, as the ledger says
+	noViews       []string        // <table>:<view>, of those that the service cannot make
 	Found         Found
 	Failed        []error
 	// told has every answer, for commands that tell them in another form too. With inFull the cause and the fix of a failure are

@@ -79,6 +79,8 @@ type Table struct {
 	Generation      *uint32 `json:"generation"`
 	NeedsLoad       bool    `json:"needs_load"`
 	NeedsLoadReason *string `json:"needs_load_reason"`
+	Fence           *string `json:"fence"`        // "kept" or "withheld", which is: late writes are not refused; null before the first number
+	FenceReason     *string `json:"fence_reason"` // why it is withheld
 	// LossKind is the widest kind of what has to be mended, and LostFrom an event time before which
 	// the stream lost nothing.
 	LossKind         *string           `json:"loss_kind"`
@@ -151,8 +153,9 @@ type TableInput struct {
 	Shards   []checkpoint.Shard
 	Parked   int
 	Keeper   KeeperInput
-	Parts    []checkpoint.Part // of the phase that the load runs
-	findings []targetFinding   // where it was looked
+	Parts    []checkpoint.Part   // of the phase that the load runs
+	Targets  []checkpoint.Target // that the ledger knows
+	findings []targetFinding     // where it was looked
 	// listings are read only where a shard's children are not known, or not read yet.
 	Listings checkpoint.Listings
 }
@@ -202,6 +205,7 @@ func (m *Document) Add(c config.Table, in TableInput) {
 			t.load = &NextStep{step.Command, step.Why}
 		}
 		t.undeclared(in)
+		t.fenced(in)
 		progress := loads.ProgressOf(in.State, in.Parts, m.At, m.lease)
 		t.Copy, t.slowed = copyOf(in, progress, m.At, m.lease), progress.Slowed
 		t.Phase = PhaseCopy
@@ -397,6 +401,9 @@ func (m *Document) advise(started bool) {
 		}
 		for _, trouble := range t.Troubles {
 			m.next(look, fmt.Sprintf("%s: %s", t.Source, trouble.text(m.At)))
+		}
+		if t.FenceReason != nil {
+			m.next("plan --print-iam gcp", fmt.Sprintf("%s: late writes are not fenced: %s", t.Source, *t.FenceReason))
 		}
 		if t.LongGone && t.group == "" {
 			m.next("lint", t.Source+" does not exist any more: take it out of the configuration, or create it again")

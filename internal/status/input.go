@@ -101,6 +101,9 @@ func Read(ctx context.Context, cfg *config.Config, t Target, table string) (*Inp
 		if l.Inputs, err = readTables(ctx, ledger, parking, tables); err != nil {
 			return nil, preflight.ReadingFailed(ctx, "cannot read the ledger in table "+cfg.State.Table, err)
 		}
+		if err = readFences(ctx, ledger, tables, l.Inputs); err != nil {
+			return nil, preflight.ReadingFailed(ctx, "cannot read the ledger in table "+cfg.State.Table, err)
+		}
 	}
 	l.Begun, l.Ledger = began, ledger
 	return l, nil

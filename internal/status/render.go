@@ -77,6 +77,9 @@ func (m *Document) notes() []string {
 			}
 			add("%s needs a load: %s%s", t.Source, OrDash(t.NeedsLoadReason), since)
 		}
+		if t.FenceReason != nil {
+			add("fence: withheld: %s: late writes are not refused: %s", t.Source, *t.FenceReason)
+		}
 		if t.Old {
 			add("Old: %s was last read %s ago; nothing is known since", t.Source, since(t.OldestReadAt, m.At))
 		}

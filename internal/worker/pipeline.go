@@ -9,6 +9,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
+	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
@@ -32,12 +33,17 @@ func (w *Worker) pipeline(ledger *checkpoint.Ledger, parking *sink.Parking, o *o
 			MaxImageAge: cfg.State.TombstoneAge - imageMargin, Events: o.writes(),
 		}),
 		Open:    func(arn string) cdc.Source { return w.source.Stream(arn) },
-		Witness: w.target.WitnessStore,
+		Witness: w.target.WitnessStore, Families: w.target.Admin,
 		Cluster: func(ctx context.Context) (string, error) {
 			profile, err := w.target.Admin.Profile(ctx)
 			return profile.Cluster, err
 		},
 		Timing: w.timing(),
+	}
+	if cfg.Target.CreateMissing {
+		out.Prepare = func(ctx context.Context, table string) (bool, error) {
+			return preflight.PrepareTarget(ctx, w.target.Admin, cfg, table)
+		}
 	}
 	var rows *backfill.Throttle
 	if cfg.HasPatterns() {

@@ -44,7 +44,7 @@ func TestH81_ARunParksWhatIsAlmostAsOldAsTombstones(t *testing.T) {
 	for i, age := range []time.Duration{oldest + time.Hour, oldest - time.Hour} {
 		b := transform.Fold(m, []cdc.Change{{Event: cdc.Insert, Sequence: cdc.SequenceOf(uint64(i + 1)), Time: time.Now().Add(-age), Keys: item, New: item}},
 			transform.Stamp{Generation: 1, Hop: 1})
-		if err := writer.Write(t.Context(), &b); err != nil {
+		if err := writer.Write(t.Context(), sink.Unfenced(), &b); err != nil {
 			t.Fatal(err)
 		}
 		// The older one comes first, and is the only one that is parked.

@@ -200,7 +200,7 @@ func parkedAndHealed(t *testing.T, w *Worker, number uint64) *sink.Parking {
 	}
 	change.Sequence = cdc.SequenceOf(number + 1)
 	after := transform.Fold(m, []cdc.Change{change}, stamp)
-	if err := sink.NewWriter(sink.Options{Table: to, Rows: to, Parking: parking}).Write(t.Context(), &after); err != nil {
+	if err := sink.NewWriter(sink.Options{Table: to, Rows: to, Parking: parking}).Write(t.Context(), sink.Unfenced(), &after); err != nil {
 		t.Fatal(err)
 	}
 	return parking

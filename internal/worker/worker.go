@@ -119,6 +119,11 @@ func (w *Worker) openLedger(ctx context.Context) (*checkpoint.Ledger, error) {
 	if err == nil {
 		err = ledger.CheckCluster(ctx, w.found.Cluster) // before anything is written to another one (H46)
 	}
+	for _, table := range w.found.Made {
+		if err == nil {
+			_, err = ledger.UpdateTarget(ctx, table, func(t *checkpoint.Target) error { t.MadeByUs = true; return nil })
+		}
+	}
 	if err != nil {
 		return nil, preflight.ExplainLedger("cannot open the ledger in table "+w.Config.State.Table, err)
 	}

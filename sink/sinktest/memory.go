@@ -214,7 +214,7 @@ var errEnough = errors.New("enough")
 func Marked(limit int, unmarked bool, f func(sink.Row) error, read func(func(sink.Row) error) error) error {
 	n := 0
 	err := read(func(row sink.Row) error {
-		marks := sink.Marks(row)
+		marks := sink.MarksOf(row)
 		if !unmarked && !marks.Marked() {
 			return nil
 		}
@@ -330,4 +330,24 @@ func (r *Records) Scan(_ context.Context, prefix string, keysOnly bool, f func(s
 		}
 	}
 	return nil
+}
+
+// NoFence is sink.Marks for targets of which nobody keeps a fence.
+func NoFence(context.Context, string) (sink.Mark, error) { return sink.Mark{Withheld: true}, nil }
+
+// Raise gives a table another family, as a raised fence does; Drop takes one away with its cells.
+func (m *Memory) Raise(table, family string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.tables[table].families[family] = false
+}
+
+// Drop takes a family away.
+func (m *Memory) Drop(table, family string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.tables[table].families, family)
+	for _, r := range m.tables[table].rows {
+		maps.DeleteFunc(r, func(c column, _ []transform.Cell) bool { return c.family == family })
+	}
 }

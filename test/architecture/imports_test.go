@@ -26,7 +26,8 @@ var allowed = map[string][]string{
 	"internal/targetload": {},
 	"test/virtual":        {"internal/task"},
 	"internal/admin":      {},
-	"internal/pipeline":   {"attribute", "cdc", "transform", "checkpoint", "sink", "backfill", "internal/task"},
+	"internal/fence":      {"checkpoint", "sink", "internal/task"},
+	"internal/pipeline":   {"attribute", "cdc", "transform", "checkpoint", "sink", "backfill", "internal/fence", "internal/task"},
 	"expression":          {"attribute"},
 	// The embedded service is a product of its own: of the replicator it knows what an item is, and nothing else.
 	"dynamodbtest":      {"attribute", "expression"},

@@ -66,6 +66,8 @@ func init() { // not an initialiser: the kinds' functions lead back to the list
 
 		{"table out of sight", 2, 0.3, false, (*simulation).disappear},
 		{"another cluster", 2, 0.4, false, (*simulation).otherCluster},
+		{"fence raised", 3, 0.3, false, (*simulation).raiseFence},
+		{"families protected", 0.5, 0.1, false, (*simulation).protect},
 		{"one call fails", 6, 0.4, false, (*simulation).failOneCall},
 	}
 	kinds = append(kinds, losses()...)

@@ -277,7 +277,9 @@ func TestH69_TargetLostDuringTheCopy(t *testing.T) {
 		s.Start("a", func(o *pipeline.Options) { o.Tables[0].RowsPerSecond = 1 })
 		s.until(5*time.Minute, "the copy has begun", func() bool { return len(s.Target.Rows("orders")) > 10 })
 		s.LoseTarget()
-		s.until(10*time.Minute, "the loss is found", func() bool {
+		// The fence refuses what is left of the copy, so that it is the keeper's next look that
+		// finds it.
+		s.until(s.Timing.List+10*time.Minute, "the loss is found", func() bool {
 			if s.State().Loaded() {
 				s.failf("the table is loaded, and %d rows are there", len(s.Target.Rows("orders")))
 			}

@@ -56,6 +56,7 @@ type Migration struct {
 	// Watch, if set, sees every write as it takes place, after the checkers did.
 	Watch func(table, row string, before, after *model.Row)
 
+	fences *fences
 	// Entry is the table in the configuration of commands; by default one without rules.
 	Entry config.Table
 
@@ -100,7 +101,7 @@ func NewMigrationBy(w *virtual.World, shards int, mapping *transform.Mapping, fa
 	}
 	m.emptyTarget()
 	m.Target.Create(model.StateTable, model.LedgerFamily, sink.ParkedFamily)
-	m.Target.Executed = m.check
+	m.Target.Executed, m.fences = m.check, newFences(m.Target)
 	return m
 }
 
@@ -211,7 +212,7 @@ func (m *Migration) run(stop, ctx context.Context, name string, adjust []func(*p
 			Table: table, Rows: target, Parking: parking, Floor: floors.Floor, InFlight: 16, Bytes: m.InFlight, Events: m.Writes, MaxImageAge: m.MaxImageAge,
 			OnBadItem: m.Policy.onBadItem, MaxParked: m.Policy.maxParked,
 		}),
-		Open: m.open,
+		Open: m.open, Families: target,
 		Witness: func(table string) checkpoint.Store {
 			return model.Store{Bigtable: m.Target, Table: table, Family: sink.LiveFamily}
 		},

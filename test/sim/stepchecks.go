@@ -23,11 +23,17 @@ func (m *Migration) check(table, key string, before, after *model.Row) {
 	if slices.Contains(m.Mapping.Tables(), table) {
 		m.checkVersion(key, before, after)
 	}
+	if table == model.StateTable && strings.HasPrefix(key, "default/target/") {
+		m.fences.noted(m, after)
+	}
 	if table == model.StateTable && strings.HasPrefix(key, "default/shard/") {
 		m.checkShard(key, before, after)
 	}
 	if m.Watch != nil {
 		m.Watch(table, key, before, after)
+	}
+	if slices.Contains(m.Mapping.Tables(), table) {
+		m.fences.written(m, table, key, before, after)
 	}
 }
 

@@ -47,6 +47,7 @@ type Bigtable struct {
 	// emptied or set back: checkers hang on them.
 	Executed func(table, row string, before, after *Row)
 	SetBack  func(table string)
+	Schema
 }
 
 // Call is one write as the network sees it.
@@ -66,7 +67,8 @@ type Fate struct {
 
 type btTable struct {
 	families   []string
-	aggregates map[string]string // by family: intsum, intmin or intmax
+	fading     map[string]time.Time // families that were dropped, and from when on writes are refused for it
+	aggregates map[string]string    // by family: intsum, intmin or intmax
 	rows       map[string]*Row
 	keys       []string // of rows, in order; nil if they are to be listed anew
 }
@@ -407,7 +409,7 @@ func (b *Bigtable) Execute(op, table, key string, refuse func(*Row) bool, writes
 		return false, errNoSuchTable
 	}
 	for _, m := range writes {
-		if m.Kind != deleteRow && !slices.Contains(t.families, m.Family) || m.Kind == SetCell && t.aggregates[m.Family] != "" || m.Kind == addToCell && t.aggregates[m.Family] == "" {
+		if m.Kind != deleteRow && !t.takes(m.Family, b.world.Now()) || m.Kind == SetCell && t.aggregates[m.Family] != "" || m.Kind == addToCell && t.aggregates[m.Family] == "" {
 			return false, errNoSuchTable
 		}
 	}
@@ -426,6 +428,9 @@ func (b *Bigtable) Execute(op, table, key string, refuse func(*Row) bool, writes
 	after.apply(writes, t.aggregates, b.world.Now().Add(b.ServerSkew).UnixMicro())
 	t.put(key, after)
 	b.note(op, table, key, "takes place")
+	if b.Stamped != nil && len(writes) > 0 {
+		b.Stamped(table, key, writes[0].Family)
+	}
 	if b.Executed != nil {
 		b.Executed(table, key, before, after)
 	}

@@ -1,0 +1,101 @@
+package checkpoint
+
+import (
+	"context"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+)
+
+// Target is what the ledger holds of one target table, whichever source tables are copied to it.
+type Target struct {
+	header
+	Table string `json:"table"`
+	// Fence is the number under which rows of the table are written; 0: none was published yet, and
+	// nothing is written.
+	Fence uint64 `json:"fence,omitempty"`
+	// Last is the highest number that was ever tried, those of unknown outcome included. No number
+	// is tried twice.
+	Last uint64 `json:"last,omitempty"`
+	// Withheld says why no fence can be kept. Requests carry none then, and late ones are not
+	// refused.
+	Withheld string `json:"withheld,omitempty"`
+	// Former are ledgers that were found lost, whose numbers are dropped with the next drop.
+	Former []string `json:"former_ledgers,omitempty"`
+	// MadeByUs tells that the table was created by a worker, or found empty before the first
+	// generation.
+	MadeByUs bool `json:"made_by_us,omitempty"`
+	// Changed is when the record was last written, on the writer's clock; for people.
+	Changed time.Time `json:"changed,omitzero"`
+}
+
+// Open tells whether rows of the table may be written: under a number, or without one because none
+// can be kept.
+func (t Target) Open() bool { return t.Fence > 0 || t.Withheld != "" }
+
+// Disown notes that the table was written under another ledger than this one, if it was, which is
+// lost.
+func (t *Target) Disown(former, own string) {
+	if former != "" && former != own && !slices.Contains(t.Former, former) {
+		t.Former = append(slices.Clone(t.Former), former)
+	}
+}
+
+func (l *Ledger) targetKey(table string) string { return l.name + "/target/" + table }
+
+// Target reads the record of a target table; false if there is none.
+func (l *Ledger) Target(ctx context.Context, table string) (Target, bool, error) {
+	target, _, found, err := l.target(ctx, table)
+	return target, found, err
+}
+
+// Targets reads the records of all target tables, by name.
+func (l *Ledger) Targets(ctx context.Context) ([]Target, error) {
+	prefix := l.targetKey("")
+	rows, err := l.store.Read(ctx, prefix)
+	if err != nil {
+		return nil, err
+	}
+	return l.targets.decode(prefix, rows)
+}
+
+func (l *Ledger) target(ctx context.Context, table string) (Target, uint64, bool, error) {
+	row, found, err := readRow(ctx, l.store, l.targetKey(table))
+	if err != nil || !found {
+		return Target{Table: table}, 0, false, err
+	}
+	target, err := l.targets.one(row)
+	return target, row.Counter, err == nil, err
+}
+
+// UpdateTarget changes the record of a target table, creating it if need be. As in UpdateTable the
+// change may be made several times, and nothing is written if it leaves the record as it is. A
+// number that was tried or published is never taken back.
+func (l *Ledger) UpdateTarget(ctx context.Context, table string, change func(*Target) error) (Target, error) {
+	for range tries {
+		target, counter, found, err := l.target(ctx, table)
+		if err != nil {
+			return Target{}, err
+		}
+		before := target
+		if err := change(&target); err != nil {
+			return Target{}, err
+		}
+		target.Fence = max(target.Fence, before.Fence)
+		target.Last = max(target.Last, before.Last, target.Fence)
+		if found && reflect.DeepEqual(before, target) {
+			return target, nil
+		}
+		target.Changed = task.Now(ctx).UTC()
+		done, err := l.swap(ctx, l.store, l.targetKey(table), counter, l.stamp(&target.header, &target))
+		if err != nil {
+			return Target{}, err
+		}
+		if done {
+			return target, nil
+		}
+	}
+	return Target{}, ErrConflict
+}

@@ -1,0 +1,214 @@
+// Package fence keeps the numbers of the fence in the ledger and its families in the target tables.
+//
+// Who raises or drops is a table's keeper, or whoever drives a cutover; who writes only proves
+// (Prove).
+//
+// A number is reserved in the target's record before its family is created, and published there
+// only after the creation was acknowledged without doubt. A creation that may still be executed
+// burns its number: nobody ever writes under it. So no family comes back once it was dropped.
+package fence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/sink"
+)
+
+// Fence is the fence of all target tables of one ledger.
+type Fence struct {
+	Ledger *checkpoint.Ledger
+	// Families changes schemas; nil: nobody here may, and the fence is withheld.
+	Families sink.Families
+	// Settle is how long a drop may take to be in force everywhere, once it was acknowledged, and
+	// how long a request of ours may be under way; the default is sink.DefaultTimeout.
+	Settle time.Duration
+}
+
+// MarkOf is the mark of a target by its record.
+func MarkOf(ledger *checkpoint.Ledger, t checkpoint.Target) sink.Mark {
+	m := sink.Mark{Number: t.Fence, Withheld: t.Withheld != ""}
+	if t.Fence > 0 {
+		m.Family = sink.FenceFamily(ledger.ID(), t.Fence)
+	}
+	return m
+}
+
+// Marks reads marks in a ledger.
+func Marks(ledger *checkpoint.Ledger) sink.Marks {
+	return func(ctx context.Context, table string) (sink.Mark, error) {
+		t, _, err := ledger.Target(ctx, table)
+		return MarkOf(ledger, t), err
+	}
+}
+
+// Prove gives the stamps for writes to target tables: right is called after their numbers were
+// read, and must prove that the caller may write still (sink.Prove).
+func Prove(ctx context.Context, ledger *checkpoint.Ledger, tables []string, right func(ctx context.Context) error) (sink.Stamps, error) {
+	return sink.Prove(ctx, tables, Marks(ledger), right)
+}
+
+// Open gives target tables that have none their first number. Nobody writes to them before.
+func (f Fence) Open(ctx context.Context, tables ...string) error {
+	for _, table := range tables {
+		t, _, err := f.Ledger.Target(ctx, table)
+		if err == nil && !t.Open() {
+			_, err = f.Raise(ctx, table)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tries bounds how many numbers are tried in a row that turn out to be taken.
+const tries = 5
+
+// Raise publishes a new number for a target table, or notes why none can be had. After an error the
+// number that was tried is burnt, and a repetition tries another.
+func (f Fence) Raise(ctx context.Context, table string) (checkpoint.Target, error) {
+	if f.Families == nil {
+		return f.withhold(ctx, table, "this worker changes no families")
+	}
+	for range tries {
+		present, err := f.Families.ListFamilies(ctx, table)
+		if err != nil {
+			return checkpoint.Target{}, err
+		}
+		var n uint64
+		now := task.Now(ctx) // a number is no claim
+		_, err = f.Ledger.UpdateTarget(ctx, table, func(t *checkpoint.Target) error {
+			n = sink.NextFence(t.Last, now, present)
+			t.Last = n
+			return nil
+		})
+		if err != nil {
+			return checkpoint.Target{}, err
+		}
+		err = f.Families.CreateFamily(ctx, table, sink.FenceFamily(f.Ledger.ID(), n))
+		switch {
+		case err == nil:
+			return f.Ledger.UpdateTarget(ctx, table, func(t *checkpoint.Target) error {
+				t.Fence, t.Withheld = max(t.Fence, n), ""
+				return nil
+			})
+		case coded(err, "AlreadyExists"):
+			continue // perhaps by an attempt of ours whose answer was lost, and that is executed once more later
+		}
+		if reason, never := refused(err); never {
+			return f.withhold(ctx, table, reason)
+		}
+		return checkpoint.Target{}, err
+	}
+	return checkpoint.Target{}, fmt.Errorf("%w: every number of the fence of table %s is taken", checkpoint.ErrConflict, table)
+}
+
+// Mend raises a number where the family of the published one is not there, as after a restored
+// ledger or target: nobody could write. Where a fence was withheld it tries again.
+func (f Fence) Mend(ctx context.Context, table string) error {
+	t, _, err := f.Ledger.Target(ctx, table)
+	if err != nil || f.Families == nil {
+		return err
+	}
+	present, err := f.Families.ListFamilies(ctx, table)
+	if err != nil {
+		return err
+	}
+	if t.Withheld != "" || !slices.Contains(present, sink.FenceFamily(f.Ledger.ID(), t.Fence)) {
+		_, err = f.Raise(ctx, table)
+	}
+	return err
+}
+
+// Drop drops the families of this ledger's numbers below n in a target table, and those of ledgers
+// that were lost, and returns once nothing that is stamped with one can take effect any more.
+// Withheld says why that cannot be had, if so. After an error it may be repeated.
+func (f Fence) Drop(ctx context.Context, table string, n uint64) (withheld string, err error) {
+	target, _, err := f.Ledger.Target(ctx, table)
+	if err != nil || f.Families == nil {
+		return target.Withheld, err
+	}
+	for range tries {
+		present, err := f.Families.ListFamilies(ctx, table)
+		if err != nil {
+			return "", err
+		}
+		left, failed := false, error(nil)
+		for _, family := range present {
+			if old, own, _ := sink.ParseFence(f.Ledger.ID(), family); (!own || old >= n) && !isOf(family, target.Former) {
+				continue
+			}
+			left = true
+			if err := f.Families.DropFamily(ctx, table, family); err != nil {
+				failed = err
+			}
+		}
+		if reason, never := refused(failed); never {
+			t, err := f.withhold(ctx, table, reason)
+			return t.Withheld, err
+		}
+		switch {
+		case failed == nil && !left:
+			t, _, err := f.Ledger.Target(ctx, table)
+			if err != nil || t.Withheld != "" {
+				return t.Withheld, err
+			}
+			return "", task.Sleep(ctx, f.settle())
+		case failed != nil && !coded(failed, "NotFound"): // which is gone
+			return "", failed
+		}
+	}
+	return "", fmt.Errorf("%w: families of the fence of table %s are there again after each drop", checkpoint.ErrConflict, table)
+}
+
+// isOf tells whether a family is of the fence of one of the ledgers.
+func isOf(family string, ledgers []string) bool {
+	return slices.ContainsFunc(ledgers, func(ledger string) bool {
+		_, own, _ := sink.ParseFence(ledger, family)
+		return own
+	})
+}
+
+func (f Fence) settle() time.Duration {
+	if f.Settle > 0 {
+		return f.Settle
+	}
+	return sink.DefaultTimeout
+}
+
+// withhold notes that no fence can be kept. Writes go on without one.
+func (f Fence) withhold(ctx context.Context, table, reason string) (checkpoint.Target, error) {
+	return f.Ledger.UpdateTarget(ctx, table, func(t *checkpoint.Target) error {
+		t.Withheld = reason
+		return nil
+	})
+}
+
+// refused is why the service will not change families, if that is what an error says and no repeat
+// mends.
+func refused(err error) (reason string, never bool) {
+	var e *sink.Error
+	if !errors.As(err, &e) {
+		return "", false
+	}
+	switch e.Code {
+	case "PermissionDenied":
+		return "the permission bigtable.tables.update is missing", true
+	case "FailedPrecondition":
+		return "the table is protected against the loss of families", true
+	case "Unimplemented":
+		return "the service cannot change families", true
+	}
+	return "", false
+}
+
+func coded(err error, code string) bool {
+	var e *sink.Error
+	return errors.As(err, &e) && e.Code == code
+}

@@ -1,0 +1,42 @@
+package sink
+
+import "context"
+
+// Families creates and drops the families of the fence. Admin is one. Errors are *Error: of reason
+// Permanent and code AlreadyExists for the creation of what is there; of Denied or
+// FailedPrecondition for what the service will not do; after one of reason Unknown the change may
+// be made later still.
+type Families interface {
+	ListFamilies(ctx context.Context, table string) ([]string, error)
+	CreateFamily(ctx context.Context, table, family string) error
+	DropFamily(ctx context.Context, table, family string) error
+}
+
+// ListFamilies implements Families.
+func (a *Admin) ListFamilies(ctx context.Context, table string) ([]string, error) {
+	info, err := a.tables.TableInfo(ctx, table)
+	if err != nil {
+		return nil, classifyControl("GetTable", err)
+	}
+	names := make([]string, len(info.FamilyInfos))
+	for i, f := range info.FamilyInfos {
+		names[i] = f.Name
+	}
+	return names, nil
+}
+
+// CreateFamily implements Families. No cell of the fence outlives the request that sets it; the
+// rule is there for one that a defect left. The client makes one attempt: a repetition behind our
+// back might create a family again that was dropped in between.
+func (a *Admin) CreateFamily(ctx context.Context, table, family string) error {
+	spec := FamilySpec{Name: family, Keep: Keep{Versions: 1}}
+	return classifyControl("ModifyColumnFamilies", a.tables.CreateColumnFamilyWithConfig(ctx, table, family, spec.family()))
+}
+
+// DropFamily implements Families. It drops families of the fence alone.
+func (a *Admin) DropFamily(ctx context.Context, table, family string) error {
+	if !IsFence(family) {
+		return &Error{Op: "ModifyColumnFamilies", Reason: Permanent, Code: "InvalidArgument", Text: "only families of the fence are dropped"}
+	}
+	return classifyControl("ModifyColumnFamilies", a.tables.DeleteColumnFamily(ctx, table, family))
+}

@@ -1,0 +1,130 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/fence"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/test/sim/model"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// fences is what the checkers of the fence (H35) know of all target tables.
+type fences struct {
+	named     string                       // the family that the write which takes place names first
+	published map[string]map[string]uint32 // by family: the generation that each source table had adopted by then
+	open      map[string]bool              // tables with a published number
+	withheld  map[string]bool              // tables that ever were without one
+	gone      map[string]bool              // table/family whose drop is in force
+}
+
+func newFences(target *model.Bigtable) *fences {
+	f := &fences{published: map[string]map[string]uint32{}, open: map[string]bool{}, withheld: map[string]bool{}, gone: map[string]bool{}}
+	target.Fades = 15 * time.Second
+	target.Stamped = func(_, _, family string) { f.named = family }
+	target.Dropped = func(table, family string) { f.gone[table+"/"+family] = true }
+	return f
+}
+
+// noted sees a record of a target table as it is written.
+func (f *fences) noted(m *Migration, after *model.Row) {
+	target, ok := decoded[checkpoint.Target](after)
+	if !ok {
+		return
+	}
+	f.withheld[target.Table] = f.withheld[target.Table] || target.Withheld != ""
+	f.open[target.Table] = target.Fence > 0
+	pipeline, ok := decoded[pipelineRecord](m.Target.Row(model.StateTable, "default/pipeline"))
+	if !ok || target.Fence == 0 {
+		return
+	}
+	family := sink.FenceFamily(pipeline.Ledger, target.Fence)
+	if f.published[target.Table+"/"+family] != nil {
+		return
+	}
+	adopted := map[string]uint32{}
+	const tables = "default/table/"
+	for _, key := range m.Target.RowsUnder(model.StateTable, tables) {
+		if s, ok := decoded[checkpoint.TableState](m.Target.Row(model.StateTable, key)); ok {
+			adopted[strings.TrimPrefix(key, tables)] = s.Adopted
+		}
+	}
+	f.published[target.Table+"/"+family] = adopted
+}
+
+// written: no write takes place without a stamp once there is a number, none under a number whose
+// drop is in force, and none under a number whose writer had lost the right to write before that
+// was published.
+func (f *fences) written(m *Migration, table, key string, before, after *model.Row) {
+	if strings.HasPrefix(key, transform.WitnessPrefix) {
+		return
+	}
+	family := table + "/" + f.named
+	switch {
+	case !sink.IsFence(f.named):
+		if f.open[table] && !f.withheld[table] {
+			m.violate("H35: row %q is written without a stamp", key)
+		}
+		return
+	case f.gone[family]:
+		m.violate("H35: row %q is written under %s, which was dropped", key, f.named)
+	}
+	after.Columns(func(in, qualifier string, _ int64, value string) {
+		if in != sink.LiveFamily && in != sink.GoneFamily || !strings.HasPrefix(qualifier, sink.VersionColumn) {
+			return
+		}
+		if was, _ := before.Value(in, qualifier); was == value {
+			return
+		}
+		v, err := transform.ParseVersion(value)
+		if err == nil && v.Count() <= transform.CountExact && v.Generation() < f.published[family][m.Source.Name] {
+			m.violate("H35: row %q is written at %s under %s, which was published in generation %d", key, v, f.named, f.published[family][m.Source.Name])
+		}
+	})
+}
+
+// raiseFence does to the fence what a cutover does: a new number for each target, and then the drop
+// of those before.
+func (s *simulation) raiseFence(event) {
+	name := fmt.Sprintf("driver%d", s.World.Steps())
+	driver := s.World.NewProcess(name)
+	driver.Go("raise the fence", func() {
+		if err := s.drive(driver.Context(), name); err != nil {
+			s.World.Tracef("the fence is not raised: %v", err)
+		}
+	})
+}
+
+func (m *Migration) drive(ctx context.Context, name string) error {
+	ledger, err := checkpoint.Open(ctx, m.Store(), "default", checkpoint.Options{Worker: name, Lease: m.Lease, ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	f := fence.Fence{Ledger: ledger, Families: model.Target{Bigtable: m.Target}}
+	for _, table := range m.Mapping.Tables() {
+		t, err := f.Raise(ctx, table)
+		if err != nil {
+			return err
+		}
+		_ = task.Sleep(ctx, m.World.UpTo(time.Minute))
+		if err := ledger.Check(ctx); err != nil {
+			return err
+		}
+		if withheld, err := f.Drop(ctx, table, t.Fence); err != nil || withheld != "" {
+			return err
+		}
+		m.World.Inject("fence raised and dropped")
+	}
+	return nil
+}
+
+// protect takes the permission to change families away for a while.
+func (s *simulation) protect(e event) {
+	s.Target.Protected = true
+	s.World.After(s.span(e, 10*time.Hour), func() { s.Target.Protected = false })
+}
