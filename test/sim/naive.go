@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -55,7 +54,7 @@ type naiveWrite struct {
 var naiveAge = regexp.MustCompile(`maxage=(\d+)([dh])`)
 
 // newNaive compiles what the entry of a table says.
-func newNaive(entry *config.Table, captures map[string]string, m *transform.Mapping) *naive {
+func newNaive(entry *config.Table, m *transform.Mapping) *naive {
 	n := &naive{itemKey: m.ItemKey, drop: entry.Drop}
 	if entry.TTL.Expire == "gc" {
 		n.ttl, n.ages = entry.TTL.Attribute, map[string]time.Duration{}
@@ -81,10 +80,10 @@ func newNaive(entry *config.Table, captures map[string]string, m *transform.Mapp
 		if w.RowKey == "" {
 			w.RowKey = strings.Join(key, "#")
 		}
-		out := naiveWrite{table: cmp.Or(w.To, entry.To), row: naiveTemplate(w.RowKey, captures), columns: w.Columns, only: w.Cell.Only, cellAs: w.Cell.As}
+		out := naiveWrite{table: cmp.Or(w.To, entry.To), row: naiveTemplate(w.RowKey), columns: w.Columns, only: w.Cell.Only, cellAs: w.Cell.As}
 		if w.Cell.To != "" {
 			family, qualifier, _ := strings.Cut(w.Cell.To, ":")
-			out.family, out.qualifier = family, naiveTemplate(qualifier, captures)
+			out.family, out.qualifier = family, naiveTemplate(qualifier)
 		} else if len(w.Columns) == 0 {
 			out.columns = []config.Column{{Attribute: "*", To: only}}
 		}
@@ -249,10 +248,6 @@ func (c *naiveCells) attribute(to config.Column, a attribute.Attribute) error {
 	}
 	text := ""
 	switch to.As {
-	case "columns":
-		return c.spread(to, family, name, fixed, a)
-	case "cells":
-		return c.list(family, name, a.Value)
 	case "", "text":
 		text = naivePlain(a.Value)
 		if to.As == "text" && a.Value.Kind() == attribute.KindB {
@@ -262,23 +257,12 @@ func (c *naiveCells) attribute(to config.Column, a attribute.Attribute) error {
 		text = naiveMarshal(naiveJSON(a.Value))
 	case "dynamodb_json":
 		text = naiveMarshal(naiveDynamo(a.Value))
-	case "bytes":
-		if k := a.Value.Kind(); k != attribute.KindS && k != attribute.KindB {
-			return errNaive
-		}
-		text = a.Value.Text()
 	case "int64", "counter":
 		number, err := strconv.ParseInt(a.Value.Text(), 10, 64)
 		if err != nil || a.Value.Kind() != attribute.KindN {
 			return errNaive
 		}
 		text = string(binary.BigEndian.AppendUint64(nil, uint64(number)))
-	case "float64":
-		number, err := strconv.ParseFloat(a.Value.Text(), 64)
-		if err != nil || a.Value.Kind() != attribute.KindN {
-			return errNaive
-		}
-		text = string(binary.BigEndian.AppendUint64(nil, math.Float64bits(number)))
 	default:
 		panic("sim: the naive mapping does not know as: " + to.As)
 	}
@@ -288,70 +272,6 @@ func (c *naiveCells) attribute(to config.Column, a attribute.Attribute) error {
 	if to.As == "counter" {
 		delete(c.spot.stamps, family+":"+name)
 		c.spot.stamp(family+":"+name, 0)
-	}
-	return nil
-}
-
-// list makes a cell of each element, the last one the newest, a millisecond apart from 1970 on.
-func (c *naiveCells) list(family, name string, v attribute.Value) error {
-	if v.Kind() != attribute.KindL {
-		return errNaive
-	}
-	at := family + ":" + name
-	for i, e := range v.Elements() {
-		c.spot.content[at] = naivePlain(e) + "\x00" + c.spot.content[at]
-		c.spot.stamp(at, int64(len(v.Elements())-i)*1000)
-	}
-	return nil
-}
-
-// spread makes columns of the members of a map, the elements of a list or the members of a set.
-func (c *naiveCells) spread(to config.Column, family, name string, fixed bool, a attribute.Attribute) error {
-	below := func(name, member string) string {
-		if name == "" {
-			return member
-		}
-		return name + "." + member
-	}
-	quote := strings.NewReplacer("%", "%25", ".", "%2E").Replace
-	var member func(name string, v attribute.Value) error
-	member = func(name string, v attribute.Value) error {
-		if v.Kind() != attribute.KindM {
-			return c.set(family, name, naivePlain(v))
-		}
-		for _, m := range v.Members() {
-			if err := member(below(name, quote(m.Name)), m.Value); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	elements := a.Value.Elements()
-	switch a.Value.Kind() {
-	case attribute.KindM, attribute.KindL:
-		if !fixed {
-			name = quote(name)
-		}
-		if a.Value.Kind() == attribute.KindM {
-			return member(name, a.Value)
-		}
-		for i, e := range elements {
-			if err := c.set(family, below(name, fmt.Sprintf("%06d", i)), naivePlain(e)); err != nil {
-				return err
-			}
-		}
-	case attribute.KindSS, attribute.KindNS, attribute.KindBS:
-		for _, e := range elements {
-			qualifier := e.Text()
-			if fixed {
-				qualifier = below(name, qualifier)
-			}
-			if err := c.set(family, qualifier, to.Value); err != nil {
-				return err
-			}
-		}
-	default:
-		return errNaive
 	}
 	return nil
 }
@@ -397,36 +317,27 @@ func naiveDynamo(v attribute.Value) any {
 	switch v.Kind() {
 	case attribute.KindNULL:
 		inner = true
-	case attribute.KindBOOL:
-		inner = v.Bool()
+	case attribute.KindS, attribute.KindN, attribute.KindB, attribute.KindBOOL:
+		if inner = naiveJSON(v); v.Kind() == attribute.KindN {
+			inner = v.Text()
+		}
 	case attribute.KindM:
 		members := map[string]any{}
 		for _, m := range v.Members() {
 			members[m.Name] = naiveDynamo(m.Value)
 		}
 		inner = members
-	case attribute.KindL:
-		elements := []any{}
-		for _, e := range v.Elements() {
-			elements = append(elements, naiveDynamo(e))
-		}
-		inner = elements
-	case attribute.KindB:
-		inner = []byte(v.Text())
-	case attribute.KindBS:
-		elements := []any{}
-		for _, e := range v.Elements() {
-			elements = append(elements, []byte(e.Text()))
-		}
-		inner = elements
-	case attribute.KindSS, attribute.KindNS:
-		elements := []any{}
-		for _, e := range v.Elements() {
-			elements = append(elements, e.Text())
-		}
-		inner = elements
 	default:
-		inner = v.Text()
+		elements := []any{}
+		for _, e := range v.Elements() {
+			typed := naiveDynamo(e).(map[string]any)
+			if v.Kind() == attribute.KindL {
+				elements = append(elements, typed)
+				continue
+			}
+			elements = append(elements, typed[e.Kind().String()])
+		}
+		inner = elements
 	}
 	return map[string]any{v.Kind().String(): inner}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
 
+	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/test/sim/model"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
@@ -79,8 +80,10 @@ func (l mapped) place(item attribute.Item) placement {
 	made, err := l.Map(item, someTime)
 	rows := made.Rows
 	if err != nil {
-		var unknown error
-		rows, unknown = l.Addresses(item)
+		// It is removed from all rows that it names, also where it does not name another.
+		change := cdc.Change{Event: cdc.Insert, Keys: l.Keys(item), New: item, Sequence: cdc.SequenceOf(1), Time: someTime}
+		rows = transform.Fold(l.Mapping, []cdc.Change{change}, transform.Stamp{Generation: 1, Hop: cdc.RootHop}).Rows
+		_, unknown := l.Addresses(item)
 		p.astray = unknown != nil
 	}
 	p.ignored = made.Ignored

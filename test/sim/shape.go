@@ -124,7 +124,7 @@ func newShape(files fs.FS, folder string) (*shape, error) {
 	}
 	s.layout = mapped{s.mapping}
 	if naiveKnows(&entry) {
-		n := newNaive(&entry, captures(c.Tables[0].From, source), s.mapping)
+		n := newNaive(&entry, s.mapping)
 		n.own = slices.Contains(ownVersions, folder)
 		s.layout = n
 	}
@@ -180,15 +180,23 @@ func (s *shape) steering(entry *config.Table) error {
 	return nil
 }
 
-// naiveKnows reports whether the naive mapping knows what an entry says. Layouts of another program have tests of their own.
+// naiveKnows reports whether the naive mapping knows what an entry says. What it does not know has tests of its own in package transform.
 func naiveKnows(entry *config.Table) bool {
 	if entry.Preset != "" {
 		return false
 	}
 	for _, r := range entry.Rules {
-		for _, w := range append([]config.Write{{Columns: r.Columns}}, r.Write...) {
+		for _, w := range append([]config.Write{{RowKey: r.RowKey, Columns: r.Columns, Cell: r.Cell}}, r.Write...) {
+			if strings.Contains(w.RowKey+w.Cell.To, "{$") { // a part of the table's name
+				return false
+			}
+			for _, call := range naiveCalls.FindAllStringSubmatch(w.RowKey+w.Cell.To, -1) {
+				if !slices.Contains(naiveFunctions, call[1]) {
+					return false
+				}
+			}
 			for _, c := range w.Columns {
-				if !slices.Contains([]string{"", "text", "json", "dynamodb_json", "int64", "float64", "bytes", "columns", "counter", "cells"}, c.As) {
+				if !slices.Contains([]string{"", "text", "json", "dynamodb_json", "int64", "counter"}, c.As) {
 					return false
 				}
 			}
@@ -197,20 +205,4 @@ func naiveKnows(entry *config.Table) bool {
 	return true
 }
 
-// captures are the parts of a table's name by a pattern of names.
-func captures(pattern, source string) map[string]string {
-	names := regexp.MustCompile(`\{(\w+)(?::(\d+))?\}`)
-	text := names.ReplaceAllStringFunc(pattern, func(part string) string {
-		p := names.FindStringSubmatch(part)
-		if p[2] != "" {
-			return "(?P<" + p[1] + `>\d{` + p[2] + "})"
-		}
-		return "(?P<" + p[1] + ">.+)"
-	})
-	found := map[string]string{}
-	whole := regexp.MustCompile("^" + text + "$")
-	for i, value := range whole.FindStringSubmatch(source) {
-		found[whole.SubexpNames()[i]] = value
-	}
-	return found
-}
+var naiveCalls = regexp.MustCompile(`\|\s*([a-z_]+)`)

@@ -165,7 +165,7 @@ func newSimulation(p plan, o SimOptions) *simulation {
 	}
 	s.rec = newRecorder(s.Migration)
 	if s.work == nil {
-		s.rec.layout = newNaive(&s.Entry, nil, s.Mapping)
+		s.rec.layout = newNaive(&s.Entry, s.Mapping)
 	} else {
 		s.rec.layout, s.Outlives = s.work.layout, s.work.outlives
 		s.Source.TimeToLive = s.work.ttl != ""
