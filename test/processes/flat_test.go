@@ -66,16 +66,3 @@ func TestJudgeTakesLeasesIntoAccount(t *testing.T) {
 		}
 	}
 }
-
-func TestPercentiles(t *testing.T) {
-	var sorted []time.Duration
-	for i := range 100 {
-		sorted = append(sorted, time.Duration(i+1)*10*time.Millisecond)
-	}
-	if got, want := percentiles(sorted), "p50 0.51 s, p95 0.96 s, p99 1.00 s, max 1.00 s (100 probes)"; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
-	if got := percentiles(nil); got != "none" {
-		t.Error(got)
-	}
-}

@@ -26,8 +26,6 @@ const (
 	soakShards = 6
 	// replaceLeast and replaceMost bound the time between two replacements of a worker.
 	replaceLeast, replaceMost = 40 * time.Second, 80 * time.Second
-	// recovered is the time after a replacement in which latencies are still counted to it: a lease, and the work that was left.
-	recovered = lease + 5*time.Second
 	// warmUp is the part of a run that is not judged, and youth the part of a process's life.
 	warmUp = 0.1
 	youth  = 20 * time.Second
@@ -36,8 +34,8 @@ const (
 )
 
 // Soak runs one world under continuous load for a duration: shards roll and split, two of the workers are replaced again and again,
-// the third never, and the busiest is frozen now and then. It prints what each worker uses, and in the end latencies, throughput, and a complete comparison of the stores. It
-// fails if a worker's memory, goroutines or descriptors grow; a run of a few minutes is too short to tell and is not judged.
+// the third never, and the busiest is frozen now and then. It prints what each worker uses, and in the end a complete comparison of the
+// stores. It fails if a worker's memory, goroutines or descriptors grow; a run of a few minutes is too short to tell and is not judged.
 func Soak(ctx context.Context, o Options, duration time.Duration) error {
 	dir := filepath.Join(o.Dir, fmt.Sprintf("soak-%d", o.Seed))
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -60,7 +58,6 @@ func Soak(ctx context.Context, o Options, duration time.Duration) error {
 type soak struct {
 	*world
 	duration time.Duration
-	prober   *prober
 	samples  [][]sample // by worker; those of a process's youth and of the warm-up are left out
 }
 
@@ -74,7 +71,6 @@ func (s *soak) run(ctx context.Context) error {
 	defer stop()
 	g.Go(func() error { return s.writers.run(writing, s.seed<<16) })
 	g.Go(func() error { return s.disturb(writing, 0, soakLivelyLeast, soakLivelyMost) })
-	g.Go(func() error { return s.prober.run(writing) })
 	g.Go(func() error { return s.watch(writing) })
 	g.Go(func() error { return s.sample(writing) })
 	g.Go(func() error { return s.replace(gctx, writing) })
@@ -99,9 +95,7 @@ func (s *soak) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	var err error
-	s.prober, err = newProber(ctx, s.world, tables[0])
-	return err
+	return nil
 }
 
 // splitUntil splits open shards of a table until there are so many.
@@ -140,7 +134,6 @@ func (s *soak) replace(ctx, writing context.Context) error {
 		}
 		victim := s.workers[steady+1+r.IntN(len(s.workers)-1)]
 		var err error
-		s.troubleBegins()
 		switch {
 		case n%3 == 2 && signals:
 			var busiest int
@@ -156,7 +149,6 @@ func (s *soak) replace(ctx, writing context.Context) error {
 		if err == nil {
 			err = victim.ready(ctx)
 		}
-		s.troubleEnds(recovered)
 		if err != nil {
 			return err
 		}
@@ -182,9 +174,7 @@ func (s *soak) sample(ctx context.Context) error {
 		}
 		if time.Since(reported) >= min(reportEvery, s.duration/4) {
 			reported = time.Now()
-			_, all := s.prober.latencies()
-			_, _ = fmt.Fprintf(s.log, "%5.0f s  %s\n         %d changes; visible after %s\n", time.Since(s.began).Seconds(), strings.Join(lines, "\n         "),
-				s.writers.total(), percentiles(all))
+			_, _ = fmt.Fprintf(s.log, "%5.0f s  %s\n         %d changes\n", time.Since(s.began).Seconds(), strings.Join(lines, "\n         "), s.writers.total())
 		}
 	}
 	return nil
@@ -208,9 +198,7 @@ func (s *soak) conclude(ctx context.Context) error {
 	for _, c := range found {
 		items, cells, tombstones = items+c.items, cells+c.cells, tombstones+c.tombstones
 	}
-	calm, all := s.prober.latencies()
 	_, _ = fmt.Fprintf(s.log, "\n%d changes in %.0f s, %.0f a second (%s)\n%s\n", changes, wrote.Seconds(), float64(changes)/wrote.Seconds(), s.writers, s.totals())
-	_, _ = fmt.Fprintf(s.log, "from a write to its visibility in the target:\n  %s\n  while no worker was being replaced or frozen: %s\n", percentiles(all), percentiles(calm))
 	_, _ = fmt.Fprintf(s.log, "equal %.1f s after the last write: %d items with %d cells, %d tombstones, 0 differences\n", equal.Seconds(), items, cells, tombstones)
 	return s.verdict()
 }

@@ -31,7 +31,6 @@ const (
 type workload struct {
 	client  *dynamodb.Client
 	writers []*writer
-	pinned  map[*table]int // items that exist besides those of the writers
 	counts  [kinds]atomic.Int64
 }
 
@@ -62,7 +61,7 @@ var kindNames = [kinds]string{"inserts", "updates", "removed attributes", "repla
 
 // startWorkload makes the tables with their first items.
 func startWorkload(ctx context.Context, client *dynamodb.Client, seed uint64) (*workload, error) {
-	w := &workload{client: client, pinned: map[*table]int{}}
+	w := &workload{client: client}
 	r := rand.New(rand.NewPCG(seed, 0))
 	for _, t := range tables {
 		var items []item
@@ -109,12 +108,9 @@ func (w *workload) total() int64 {
 	return n
 }
 
-// pin notes that a table has items besides those of the writers.
-func (w *workload) pin(t *table, items int) { w.pinned[t] += items }
-
 // live is how many items of a table exist, by the writers' own books. Nobody may write meanwhile.
 func (w *workload) live(t *table) int {
-	n := w.pinned[t]
+	n := 0
 	for _, own := range w.writers {
 		for _, exists := range own.alive {
 			if own.table == t && exists {

@@ -45,9 +45,6 @@ type world struct {
 	began  time.Time // of the round
 	notes  []string  // of the round
 	counts map[string]int
-	// replacing is how many workers are just being replaced; until replaced, one that was is held to be still busy with it.
-	replacing int
-	replaced  time.Time
 }
 
 // Build builds the program into dir and returns its path. What GOFLAGS says holds for it too, so that GOFLAGS=-race makes the workers
@@ -210,28 +207,6 @@ func (w *world) totals() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return listed(w.counts)
-}
-
-// troubleBegins notes that a worker is about to be replaced.
-func (w *world) troubleBegins() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.replacing++
-}
-
-// troubleEnds notes that a worker was replaced, and that the others feel it for a while.
-func (w *world) troubleEnds(while time.Duration) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.replacing--
-	w.replaced = time.Now().Add(while)
-}
-
-// troubledSince tells whether a worker was being replaced at any time since then.
-func (w *world) troubledSince(since time.Time) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.replacing > 0 || w.replaced.After(since)
 }
 
 // begin starts the notes of a round.

@@ -34,7 +34,7 @@ func Explain(seed uint64, o SimOptions) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "seed %d fails after %.1f virtual hours: %s\nrun it again: make sim SEED=%d%s\n\n", seed, first.Elapsed.Hours(), first.Failures[0], seed, o.Named())
 	fmt.Fprintf(&b, "as small as it gets, it fails after %.1f virtual hours:\n  %s\n", last.Elapsed.Hours(), strings.Join(last.Failures[:min(len(last.Failures), 5)], "\n  "))
-	fmt.Fprintf(&b, "with %d shards, %d workers, a lease of %s, a poll every %s, a listing every %s%s\n", p.shards, p.workers, p.lease, p.poll, p.list, p.traits())
+	fmt.Fprintf(&b, "with %d shards, %d workers, a lease of %s, a poll every %s, a listing every %s, the mapping %q\n", p.shards, p.workers, p.lease, p.poll, p.list, p.mapping)
 	for _, r := range rates {
 		if part, ok := p.rates[r.name]; ok {
 			fmt.Fprintf(&b, "%12s  %s (%.2f)\n", "always", r.name, part)
@@ -54,30 +54,6 @@ func (o SimOptions) Named() (text string) {
 	}
 	if o.Dense {
 		text += " DENSE=1"
-	}
-	return text
-}
-
-// traits are what makes the plan's system unlike others.
-func (p plan) traits() string {
-	var text string
-	if p.moving {
-		text += ", rows that move with every change"
-	}
-	switch {
-	case p.unloaded && p.atHorizon:
-		text += ", from the horizon and without a load"
-	case p.unloaded:
-		text += ", without a load"
-	}
-	if p.newImages && !p.moving {
-		text += ", new images alone if the mapping allows it"
-	}
-	if p.mapping != "" {
-		text += ", the mapping of " + p.mapping
-	}
-	if p.tombstoneAge > 0 {
-		text += fmt.Sprintf(", tombstones for %s", p.tombstoneAge)
 	}
 	return text
 }

@@ -2,12 +2,10 @@
 //
 //	go run ./test/processes/soak -duration 1h
 //
-// It prints what the workers use, the time from a write to its visibility in the target, and a complete comparison in the end. It fails if the
-// stores differ, or if a worker's memory, goroutines or descriptors grow.
+// It prints what the workers use, and a complete comparison in the end. It fails if the stores differ, or if a worker's memory, goroutines or descriptors grow.
 package main
 
 import (
-	"bufio"
 	"context"
 	"flag"
 	"fmt"
@@ -28,11 +26,10 @@ func main() {
 	duration := flag.Duration("duration", time.Hour, "how long the application writes")
 	seed := flag.Uint64("seed", 1, "what the application writes, and what is injected when")
 	out := flag.String("out", "", "keep what is printed in this file, too")
-	note := flag.String("note", "", "a remark to be kept with it, such as what else the machine did")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	exit(run(ctx, *duration, *seed, *out, *note))
+	exit(run(ctx, *duration, *seed, *out))
 }
 
 // exit ends the process.
@@ -44,7 +41,7 @@ func exit(err error) {
 	os.Exit(0)
 }
 
-func run(ctx context.Context, duration time.Duration, seed uint64, out, note string) error {
+func run(ctx context.Context, duration time.Duration, seed uint64, out string) error {
 	executable, err := os.Executable()
 	if err != nil {
 		return err
@@ -60,11 +57,8 @@ func run(ctx context.Context, duration time.Duration, seed uint64, out, note str
 	}
 	var log strings.Builder
 	o := processes.Options{Seed: seed, Program: program, Services: executable, Dir: dir, Log: io.MultiWriter(os.Stdout, &log)}
-	_, _ = fmt.Fprintf(o.Log, "# %s, %s %s/%s, %d cores%s\n# soak -duration %s -seed %d\n", time.Now().UTC().Format(time.DateOnly), runtime.Version(),
-		runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), processor(), duration, seed)
-	if note != "" {
-		_, _ = fmt.Fprintf(o.Log, "# %s\n", note)
-	}
+	_, _ = fmt.Fprintf(o.Log, "# %s, %s %s/%s, %d cores\n# soak -duration %s -seed %d\n", time.Now().UTC().Format(time.DateOnly), runtime.Version(),
+		runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), duration, seed)
 	if err := processes.Soak(ctx, o, duration); err != nil {
 		return err
 	}
@@ -74,19 +68,4 @@ func run(ctx context.Context, duration time.Duration, seed uint64, out, note str
 		}
 	}
 	return os.RemoveAll(dir)
-}
-
-// processor is the processor's name, where the system tells it.
-func processor() string {
-	file, err := os.Open("/proc/cpuinfo")
-	if err != nil {
-		return ""
-	}
-	defer file.Close()
-	for lines := bufio.NewScanner(file); lines.Scan(); {
-		if name, found := strings.CutPrefix(lines.Text(), "model name"); found {
-			return ", " + strings.TrimLeft(name, "\t: ")
-		}
-	}
-	return ""
 }

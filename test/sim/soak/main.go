@@ -31,7 +31,6 @@ func main() {
 	mapping := flag.String("mapping", "", "play all seeds under this mapping: "+strings.Join(sim.MappingNames(), ", "))
 	kept := flag.String("kept", "", "play the seeds of this file alone, which failed once, as they were played then")
 	parallel := flag.Int("parallel", runtime.GOMAXPROCS(0), "how many at once")
-	budget := flag.Duration("budget", 0, "stop after so much time; 0: never")
 	enough := flag.Int("failures", 5, "stop after so many failing seeds")
 	dense := flag.Bool("dense", false, "twice as many kinds of faults in each run")
 	quiet := flag.Bool("quiet", false, "print failures alone, one line for each")
@@ -49,7 +48,7 @@ func main() {
 		}
 		*from, *seeds = 0, uint64(len(t.kept))
 	}
-	t.play(*from, *seeds, *parallel, *enough, *budget)
+	t.play(*from, *seeds, *parallel, *enough)
 	os.Exit(t.summary())
 }
 
@@ -117,7 +116,7 @@ func readKept(file string) (runs []run, err error) {
 const complete = 2000
 
 // play runs worlds side by side: they share nothing.
-func (t *total) play(from, seeds uint64, parallel, enough int, budget time.Duration) {
+func (t *total) play(from, seeds uint64, parallel, enough int) {
 	t.next = from
 	var all sync.WaitGroup
 	for range parallel {
@@ -125,7 +124,7 @@ func (t *total) play(from, seeds uint64, parallel, enough int, budget time.Durat
 			for {
 				t.mu.Lock()
 				seed := t.next
-				over := seed >= from+seeds || len(t.failed) >= enough || budget > 0 && time.Since(t.began) > budget
+				over := seed >= from+seeds || len(t.failed) >= enough
 				t.next++
 				t.mu.Unlock()
 				if over {
