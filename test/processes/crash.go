@@ -60,8 +60,8 @@ func (w *world) crash(ctx context.Context, kills int) error {
 	for _, c := range found {
 		items, cells, tombstones = items+c.items, cells+c.cells, tombstones+c.tombstones
 	}
-	_, _ = fmt.Fprintf(w.log, "%d workers, %d kills, %d shards taken in %.0f s; %d changes (%s); equal %.1f s after the last one: %d items with %d cells, %d tombstones, 0 differences\n",
-		len(w.workers), w.counts["kills"], w.counts["shards taken"], wrote.Seconds(), w.writers.total(), w.writers, equal.Seconds(), items, cells, tombstones)
+	_, _ = fmt.Fprintf(w.log, "%d workers, %d kills, %d shards taken in %.0f s; %d changes; equal %.1f s after the last one: %d items with %d cells, %d tombstones, 0 differences\n",
+		len(w.workers), w.counts["kills"], w.counts["shards taken"], wrote.Seconds(), w.writers.made.Load(), equal.Seconds(), items, cells, tombstones)
 	return nil
 }
 
@@ -98,13 +98,4 @@ func (w *world) noted() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.notes)
-}
-
-// String tells how many changes of each kind there were.
-func (w *workload) String() string {
-	counts := map[string]int64{}
-	for k := range w.counts {
-		counts[kindNames[k]] = w.counts[k].Load()
-	}
-	return listed(counts)
 }

@@ -9,10 +9,6 @@ import (
 // span is when something begins, after the beginning of its round, and how long it lasts.
 type span struct{ at, lasts time.Duration }
 
-func (s span) String() string {
-	return fmt.Sprintf("at %.1f s for %.1f s", s.at.Seconds(), s.lasts.Seconds())
-}
-
 // between draws a duration.
 func between(r *rand.Rand, least, most time.Duration) time.Duration {
 	return least + time.Duration(r.Int64N(int64(most-least)))
@@ -94,20 +90,6 @@ func newPlan(seed uint64, n int) plan {
 // smokePlan is a short plan: the busiest worker is killed.
 func smokePlan(busiest int) plan {
 	return plan{killed: busiest, kill: span{at: 500 * time.Millisecond, lasts: 2 * time.Second}, alone: true}
-}
-
-// String tells the plan in a line.
-func (p plan) String() string {
-	text := fmt.Sprintf("%s killed %s", name(p.killed), p.kill)
-	if p.alone {
-		return text
-	}
-	if p.held {
-		text += ", requests under way of"
-	} else {
-		text += ","
-	}
-	return fmt.Sprintf("%s %s frozen %s, %s's network %s (%s), %s stopped", text, name(p.frozen), p.freeze, name(p.severed), p.sever, p.partition, name(p.stopped))
 }
 
 // name is a worker's name.

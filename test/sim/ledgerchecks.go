@@ -3,7 +3,6 @@ package sim
 import (
 	"encoding/json"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
@@ -13,21 +12,6 @@ import (
 
 // What the ledger says is held against the truth whenever it is written. A wrong word there may
 // lose nothing in a whole day, and everything after an outage.
-
-// checkNumbered: no two writes of a worker to the ledger have the same number, or after an unknown
-// outcome one would be taken for the other (I6, H44).
-func (t *recorder) checkNumbered(key string, after *model.Row) {
-	text, ok := after.Value(model.LedgerFamily, model.RecordColumn)
-	by := strings.Index(text, `,"n":`)
-	if !ok || by < 0 {
-		return
-	}
-	end := by + 5 + strings.IndexAny(text[by+5:], ",}")
-	if was, found := t.numbered[text[:end]]; found && was != key+text {
-		t.m.violate("I6: two writes of the ledger begin with %s", text[:end])
-	}
-	t.numbered[text[:end]] = key + text
-}
 
 // pipelineRecord is what matters here of the row of the whole pipeline.
 type pipelineRecord struct {

@@ -46,15 +46,14 @@ type recorder struct {
 	number  map[register]written
 
 	// Of the ledger.
-	shards   map[string]*seenShard    // by label and id
-	ranks    map[string]map[rank]bool // that a shard ever had, by the same
-	known    map[string]bool          // shards that the ledger ever had
-	numbered map[string]string        // records by who wrote them and which write of that worker's it was
-	listed   map[string]time.Time     // when a stream was first known as a whole, by its label
-	keeper   time.Duration            // when the keeper's row was last written
-	adopted  time.Duration            // when the current generation was adopted by all shards
-	raised   time.Time                // when it began
-	gaps     int                      // generations that ended with one
+	shards  map[string]*seenShard    // by label and id
+	ranks   map[string]map[rank]bool // that a shard ever had, by the same
+	known   map[string]bool          // shards that the ledger ever had
+	listed  map[string]time.Time     // when a stream was first known as a whole, by its label
+	keeper  time.Duration            // when the keeper's row was last written
+	adopted time.Duration            // when the current generation was adopted by all shards
+	raised  time.Time                // when it began
+	gaps    int                      // generations that ended with one
 
 	parked  map[string]string        // the highest version that was ever parked of an item, by its key
 	decided map[string]time.Duration // when the operator last decided about an item, by its key
@@ -103,7 +102,7 @@ func newRecorder(m *Migration) *recorder {
 		m: m, layout: mapped{m.Mapping}, keeps: m.Mapping.KeepsVersions(), images: map[register][]image{}, rows: map[rowID]*sharedRow{},
 		changes: map[string][]change{}, latest: map[string]change{}, places: map[string][]register{}, nowhere: map[string]bool{},
 		highest: map[register]string{}, number: map[register]written{}, shards: map[string]*seenShard{}, ranks: map[string]map[rank]bool{},
-		known: map[string]bool{}, numbered: map[string]string{}, listed: map[string]time.Time{}, parked: map[string]string{},
+		known: map[string]bool{}, listed: map[string]time.Time{}, parked: map[string]string{},
 		decided: map[string]time.Duration{}, gaveUp: map[string]time.Duration{},
 	}
 	m.Source.Written, m.Source.Trimmed, m.Watch, m.Target.SetBack = t.written, t.dropped, t.watch, t.setBack
@@ -230,9 +229,6 @@ func (t *recorder) watch(table, key string, before, after *model.Row) {
 		return
 	}
 	kind, name, _ := strings.Cut(strings.TrimPrefix(key, "default/"), "/")
-	if kind != "pipeline" { // which is made by a ledger that is opened, perhaps once more, and counts anew
-		t.checkNumbered(key, after)
-	}
 	switch kind {
 	case "pipeline":
 		t.pipelineWritten(before, after)

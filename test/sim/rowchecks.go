@@ -136,9 +136,6 @@ func (t *recorder) rowWritten(id rowID, before, after *model.Row) {
 	default:
 		t.checkChange(w)
 	}
-	if t.keeps && t.era == 0 {
-		t.checkHistory(w)
-	}
 }
 
 // checkOthers: what other items hold in the row is as it was (T6). It returns what the register
@@ -299,22 +296,6 @@ func (t *recorder) leftSince(r register, number int) bool {
 	return slices.ContainsFunc(list, func(im image) bool {
 		return im.ended > number && !slices.ContainsFunc(list, func(next image) bool { return next.number == im.ended })
 	}) || len(list) > 0 && list[0].number > number
-}
-
-// checkHistory: of columns that keep what they were before each cell says something else than the
-// one before it (I1). A value that is written again would take the place of an older one where
-// garbage collection keeps so many.
-func (t *recorder) checkHistory(w rowWrite) {
-	w.after.EachColumn(func(c *model.Column) {
-		if was := w.before.Column(c.Family, c.Qualifier); isOurs(c.Family) || was != nil && slices.Equal(was.Cells, c.Cells) {
-			return
-		}
-		for i := 1; i < len(c.Cells); i++ {
-			if c.Cells[i].Value == c.Cells[i-1].Value {
-				t.m.violate("I1: column %s:%s of row %q holds one value at %d and again at %d", c.Family, c.Qualifier, w.row, c.Cells[i].Micros, c.Cells[i-1].Micros)
-			}
-		}
-	})
 }
 
 // checkTimes: the cells of a change carry its second or, where times ran back, the latest one
