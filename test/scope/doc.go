@@ -10,7 +10,6 @@
 // Requests are interpreted literally on a compact row state, which a test holds equal to sinktest.Memory, which in turn
 // is held equal to the emulator of Bigtable.
 //
-// Two searches do the same work. The plain one runs every execution by itself. The merged one rests on two facts: executions
-// that have done the same requests and left a row in the same state have the same future, and a request touches one row, so that
-// rows can be looked at one by one. It counts the executions it stands for exactly; where both run, their counts must agree.
+// The search rests on two facts: executions that have done the same requests and left a row in the same state have the same future, and a
+// request touches one row, so that rows can be looked at one by one.
 package scope

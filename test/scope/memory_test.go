@@ -24,7 +24,7 @@ func TestCompactRowEqualsMemory(t *testing.T) {
 		for i := range requests {
 			requests[i] = randomRequest(random)
 		}
-		p := compile(requests, false)
+		p := compile(requests)
 		var done []step
 		state := rowState{}
 		for range 12 {

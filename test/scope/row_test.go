@@ -16,7 +16,7 @@ type rowState struct {
 	cells [maxCells]cell
 }
 
-// maxCells bounds the cells of a row. Only the planted faults that never delete come near it.
+// maxCells bounds the cells of a row.
 const maxCells = 20
 
 // cell holds ranks: of its column among the columns, of its value among the values by bytes, of its time among the times.
@@ -31,7 +31,6 @@ type program struct {
 	values     []string
 	requests   []compiled
 	live, gone columnSet // the columns of versions
-	latestOnly bool      // a planted fault: the predicate sees the newest cell of a column alone
 }
 
 type column struct{ family, qualifier string }
@@ -54,13 +53,13 @@ type compiledOp struct {
 
 // compile ranks what requests for one row name. Further values may be given a rank. It panics on requests that the compact state
 // cannot express, which would be a mistake in these tests.
-func compile(requests []sink.Request, latestOnly bool, further ...string) *program {
+func compile(requests []sink.Request, further ...string) *program {
 	cells := 0
 	for _, r := range requests {
 		cells += len(r.Ops)
 	}
 	p := &program{
-		latestOnly: latestOnly, values: slices.Grow(further, len(requests)+cells), columns: make([]column, 0, cells), requests: make([]compiled, 0, len(requests)),
+		values: slices.Grow(further, len(requests)+cells), columns: make([]column, 0, cells), requests: make([]compiled, 0, len(requests)),
 	}
 	times := make([]int64, 0, cells)
 	for _, r := range requests {
@@ -172,7 +171,7 @@ func (p *program) execute(s rowState, request int, out []rowState) (_ []rowState
 func (p *program) refuses(s *rowState, r *compiled) bool {
 	for i := range s.n {
 		c := s.cells[i]
-		if r.refuse&(1<<c.column) == 0 || p.latestOnly && i > 0 && s.cells[i-1].column == c.column {
+		if r.refuse&(1<<c.column) == 0 {
 			continue
 		}
 		if c.value >= r.atLeast {

@@ -1,13 +1,10 @@
 package scope
 
 import (
-	"encoding/binary"
 	"fmt"
 	"maps"
-	"math/big"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
 
@@ -19,37 +16,9 @@ import (
 // generation is the first one; a raise leads to the next.
 const generation = 29_000_000
 
-// code is what is tried: the real functions, or ones with a planted fault.
-type code struct {
-	fold  func(m *transform.Mapping, changes []cdc.Change, s transform.Stamp) []transform.RowMutation
-	load  func(m *transform.Mapping, items []attribute.Item, generation uint32, readAt time.Time) []transform.RowMutation
-	guard func(m transform.RowMutation) []sink.Request
-	// latestOnly lets predicates see the newest cell of a column alone.
-	latestOnly bool
-	// mayConflict lets two requests of the stream for one row at one version differ, so that planted faults are caught by what
-	// becomes of the rows alone.
-	mayConflict bool
-	// loadsEarly lets the load of a raised generation read before all shards have adopted it.
-	loadsEarly bool
-}
-
-// realCode is what the product does.
-func realCode() code {
-	return code{
-		fold: func(m *transform.Mapping, changes []cdc.Change, s transform.Stamp) []transform.RowMutation {
-			return transform.Fold(m, changes, s).Rows
-		},
-		load: func(m *transform.Mapping, items []attribute.Item, generation uint32, readAt time.Time) []transform.RowMutation {
-			return transform.Load(m, items, generation, readAt).Rows
-		},
-		guard: func(m transform.RowMutation) []sink.Request { return []sink.Request{sink.Guard(m)} },
-	}
-}
-
 // requester makes the requests that the pages and loads of one setting become, each of them once.
 type requester struct {
 	setting
-	code   code
 	places [changesOf + 1]place
 
 	rows   []string
@@ -66,9 +35,9 @@ type requester struct {
 	versions map[string]int
 }
 
-func newRequester(s setting, c code) *requester {
+func newRequester(s setting) *requester {
 	q := &requester{
-		setting: s, code: c, places: s.places(), byText: map[string]int{}, pages: map[page][]int{}, local: map[string]int{}, versions: map[string]int{},
+		setting: s, places: s.places(), byText: map[string]int{}, pages: map[page][]int{}, local: map[string]int{}, versions: map[string]int{},
 	}
 	if key, cells := s.row(changesOf); cells != nil {
 		q.rows, q.wants = []string{key}, []want{{cells: cells}}
@@ -76,7 +45,7 @@ func newRequester(s setting, c code) *requester {
 	for g := range q.loads {
 		for n := range q.loads[g] {
 			if image := s.image(n); image.Exists() {
-				rows := c.load(s.mapping, []attribute.Item{image}, generation+uint32(g), loadTime(n))
+				rows := transform.Load(s.mapping, []attribute.Item{image}, generation+uint32(g), loadTime(n)).Rows
 				q.loads[g][n] = q.requests(rows, fmt.Sprintf("load %s of the item after %d changes", generationName(g), n), false)
 			}
 		}
@@ -107,7 +76,7 @@ func (q *requester) read(p page) []int {
 				stamp.NotBefore = c.Time // it is kept with the checkpoint
 			}
 		}
-		ids = q.requests(q.code.fold(q.mapping, changes, stamp), fmt.Sprintf("page %d-%d %s", p.from+1, p.to, generationName(p.generation)), true)
+		ids = q.requests(transform.Fold(q.mapping, changes, stamp).Rows, fmt.Sprintf("page %d-%d %s", p.from+1, p.to, generationName(p.generation)), true)
 		q.pages[p] = ids
 	}
 	return ids
@@ -117,26 +86,25 @@ func (q *requester) read(p page) []int {
 func (q *requester) requests(rows []transform.RowMutation, origin string, ofStream bool) []int {
 	var ids []int
 	for _, m := range rows {
-		for _, r := range q.code.guard(m) {
-			text := contentOf(r)
-			id, ok := q.byText[text]
-			if !ok {
-				id = len(q.known)
-				q.byText[text] = id
-				verb := "put"
-				if m.Remove {
-					verb = "remove"
-				}
-				q.known = append(q.known, demand{id: id, request: r, label: fmt.Sprintf("%s: %s %q at %s", origin, verb, r.Row, brief(string(m.Version)))})
-				q.rowOf = append(q.rowOf, q.row(r.Row))
+		r := sink.Guard(m)
+		text := contentOf(r)
+		id, ok := q.byText[text]
+		if !ok {
+			id = len(q.known)
+			q.byText[text] = id
+			verb := "put"
+			if m.Remove {
+				verb = "remove"
 			}
-			ids = append(ids, id)
-			if at := r.Row + "\x00" + string(m.Version); ofStream {
-				if other, ok := q.versions[at]; ok && other != id && q.conflict == "" && !q.code.mayConflict {
-					q.conflict = fmt.Sprintf("%s and %s differ", q.known[other].label, q.known[id].label)
-				}
-				q.versions[at] = id
+			q.known = append(q.known, demand{id: id, request: r, label: fmt.Sprintf("%s: %s %q at %s", origin, verb, r.Row, brief(string(m.Version)))})
+			q.rowOf = append(q.rowOf, q.row(r.Row))
+		}
+		ids = append(ids, id)
+		if at := r.Row + "\x00" + string(m.Version); ofStream {
+			if other, ok := q.versions[at]; ok && other != id && q.conflict == "" {
+				q.conflict = fmt.Sprintf("%s and %s differ", q.known[other].label, q.known[id].label)
 			}
+			q.versions[at] = id
 		}
 	}
 	return ids
@@ -203,9 +171,6 @@ func (q *requester) loadings(lost bool) [][]loaded {
 		return twoReads(all, nil, 0, 0, 0)
 	}
 	from, least := q.raised, 0
-	if q.code.loadsEarly {
-		from = 0
-	}
 	if lost {
 		least = 1
 	}
@@ -268,30 +233,21 @@ func (q *requester) wantOf(row int, p plan) want {
 
 // explorer goes through scenarios and keeps what it found.
 type explorer struct {
-	code      code
 	problems  map[string]int
 	verdicts  []verdict
-	combined  map[string]*combination
 	settings  int
 	scenarios int
 	states    int
 	wrong     string // the first violation, with its scenario
-	culprit   []*problem
 }
 
-// combination is a set of row problems that scenarios have in common.
-type combination struct {
-	problems []int
-	times    int64
-}
-
-func newExplorer(c code) *explorer {
-	return &explorer{code: c, problems: map[string]int{}, combined: map[string]*combination{}}
+func newExplorer() *explorer {
+	return &explorer{problems: map[string]int{}}
 }
 
 // explore runs every execution of every scenario of a setting, merged; false if something is wrong.
 func (e *explorer) explore(s setting) bool {
-	q := newRequester(s, e.code)
+	q := newRequester(s)
 	e.settings++
 	return q.scenarios(func(sc scenario) bool {
 		rows := q.demands(sc)
@@ -299,34 +255,17 @@ func (e *explorer) explore(s setting) bool {
 			e.wrong = fmt.Sprintf("%s: %s", s, q.conflict)
 			return false
 		}
-		ids := make([]int, 0, len(rows))
-		wrong := ""
 		for row, demands := range rows {
 			if len(demands) == 0 && q.wants[row].cells == nil {
 				continue
 			}
 			id := e.problem(q, row, demands, q.wantOf(row, sc.plan))
-			ids = append(ids, id)
-			if v := e.verdicts[id]; v.wrong != "" && wrong == "" {
-				wrong = fmt.Sprintf("%s; %s: row %q: %s", s, sc, q.rows[row], v.wrong)
+			if v := e.verdicts[id]; v.wrong != "" {
+				e.wrong = fmt.Sprintf("%s; %s: row %q: %s", s, sc, q.rows[row], v.wrong)
+				return false
 			}
 		}
-		if wrong != "" {
-			e.wrong, e.culprit = wrong, q.problems(sc)
-			return false
-		}
 		e.scenarios++
-		slices.Sort(ids)
-		var key []byte
-		for _, id := range ids {
-			key = binary.LittleEndian.AppendUint32(key, uint32(id))
-		}
-		c := e.combined[string(key)]
-		if c == nil {
-			c = &combination{problems: ids}
-			e.combined[string(key)] = c
-		}
-		c.times++
 		return true
 	})
 }
@@ -341,7 +280,7 @@ func (e *explorer) problem(q *requester, row int, demands []demand, w want) int 
 	if ok {
 		return id
 	}
-	p := newProblem(demands, w, e.code.latestOnly)
+	p := newProblem(demands, w)
 	key := p.key()
 	if id, ok = e.problems[key]; !ok {
 		id = len(e.verdicts)
@@ -352,31 +291,4 @@ func (e *explorer) problem(q *requester, row int, demands []demand, w want) int 
 	}
 	q.local[string(local)] = id
 	return id
-}
-
-// problems are those of all rows of a scenario, for the plain search.
-func (q *requester) problems(sc scenario) []*problem {
-	var list []*problem
-	for row, demands := range q.demands(sc) {
-		list = append(list, newProblem(demands, q.wantOf(row, sc.plan), q.code.latestOnly))
-	}
-	return list
-}
-
-// executions is the number of complete executions that all scenarios stand for.
-func (e *explorer) executions() *big.Int {
-	total := new(big.Int)
-	for _, s := range e.combined {
-		n := e.count(s.problems)
-		total.Add(total, n.Mul(n, big.NewInt(s.times)))
-	}
-	return total
-}
-
-func (e *explorer) count(problems []int) *big.Int {
-	var rows [][]uint64
-	for _, id := range problems {
-		rows = append(rows, e.verdicts[id].complete)
-	}
-	return joint(rows)
 }

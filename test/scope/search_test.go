@@ -3,8 +3,6 @@ package scope
 import (
 	"encoding/binary"
 	"fmt"
-	"math/big"
-	"math/bits"
 	"slices"
 	"strings"
 
@@ -41,7 +39,7 @@ type problem struct {
 
 const noValue = 0xff
 
-func newProblem(demands []demand, w want, latestOnly bool) *problem {
+func newProblem(demands []demand, w want) *problem {
 	requests := make([]sink.Request, 0, len(demands))
 	further := append(make([]string, 0, 1+len(w.cells)), w.sweptBelow)
 	for _, d := range demands {
@@ -50,7 +48,7 @@ func newProblem(demands []demand, w want, latestOnly bool) *problem {
 	for _, value := range w.cells {
 		further = append(further, value)
 	}
-	p := &problem{program: compile(requests, latestOnly, further...), lives: w.cells != nil}
+	p := &problem{program: compile(requests, further...), lives: w.cells != nil}
 	p.swept = p.program.rank(w.sweptBelow)
 	found := 0
 	for _, c := range p.program.columns {
@@ -73,12 +71,9 @@ func newProblem(demands []demand, w want, latestOnly bool) *problem {
 
 // key is equal for two problems if they are the same but for names: then so are their executions.
 func (p *problem) key() string {
-	b := []byte{p.swept, 0, 0, byte(len(p.cells))}
+	b := []byte{p.swept, 0, byte(len(p.cells))}
 	if p.lives {
 		b[1] = 1
-	}
-	if p.program.latestOnly {
-		b[2] = 1
 	}
 	b = append(b, p.cells...)
 	b = binary.LittleEndian.AppendUint32(b, uint32(p.program.live))
@@ -139,16 +134,13 @@ func (p *problem) judge(s *rowState) string {
 // verdict is what all executions of a problem came to.
 type verdict struct {
 	states int // distinct ones, with what was executed until then
-	// complete are the numbers of complete executions by their length in requests.
-	complete []uint64
 	// wrong describes the first violation that was met, if there is one.
 	wrong string
 }
 
-// progress is a state with the number of ways it can be reached; from and by tell the first of them.
+// progress is a state with the first of the ways it can be reached.
 type progress struct {
 	state    uint32
-	paths    uint64
 	from, at int32
 	by       int8
 }
@@ -160,18 +152,15 @@ func (p *problem) merged() verdict {
 		radix[i], total = total, total*(most+1)
 	}
 	m := merger{problem: p, radix: radix, layers: make([][]progress, total), known: map[rowState]uint32{}}
-	m.layers[0] = []progress{{state: m.intern(rowState{}), paths: 1}}
+	m.layers[0] = []progress{{state: m.intern(rowState{})}}
 	counts := make([]int, len(p.most))
-	length := 0
 	for index := range total {
-		m.visit(index, counts, length)
+		m.visit(index, counts)
 		// The counts of the next index: a number with a digit for each request.
 		for i := range counts {
 			if counts[i]++; counts[i] <= p.most[i] {
-				length++
 				break
 			}
-			length -= counts[i] - 1
 			counts[i] = 0
 		}
 	}
@@ -204,7 +193,7 @@ func (m *merger) intern(s rowState) uint32 {
 	return id
 }
 
-func (m *merger) visit(index int, counts []int, length int) {
+func (m *merger) visit(index int, counts []int) {
 	finished := true
 	for i, n := range counts {
 		finished = finished && n >= m.least[i]
@@ -213,10 +202,6 @@ func (m *merger) visit(index int, counts []int, length int) {
 		here := m.layers[index][at]
 		m.verdict.states++
 		if finished {
-			for len(m.verdict.complete) <= length {
-				m.verdict.complete = append(m.verdict.complete, 0)
-			}
-			m.verdict.complete[length] = sum(m.verdict.complete[length], here.paths)
 			if wrong := m.judge(&m.states[here.state]); wrong != "" {
 				m.fail(index, at, wrong)
 			}
@@ -226,7 +211,7 @@ func (m *merger) visit(index int, counts []int, length int) {
 				continue
 			}
 			for _, after := range m.execute(here.state, i) {
-				m.reach(index+m.radix[i], after, progress{paths: here.paths, from: int32(index), at: int32(at), by: int8(i)})
+				m.reach(index+m.radix[i], after, progress{from: int32(index), at: int32(at), by: int8(i)})
 			}
 			if m.falls[here.state][i] {
 				m.fail(index, at, "the version falls with "+m.labels[i])
@@ -236,15 +221,10 @@ func (m *merger) visit(index int, counts []int, length int) {
 }
 
 func (m *merger) reach(index int, state uint32, p progress) {
-	layer := m.layers[index]
-	for i := range layer {
-		if layer[i].state == state {
-			layer[i].paths = sum(layer[i].paths, p.paths)
-			return
-		}
+	if layer := m.layers[index]; !slices.ContainsFunc(layer, func(q progress) bool { return q.state == state }) {
+		p.state = state
+		m.layers[index] = append(layer, p)
 	}
-	p.state = state
-	m.layers[index] = append(layer, p)
 }
 
 // execute runs a request on a state, once, and remembers what came of it.
@@ -278,37 +258,4 @@ func (m *merger) fail(index, at int, wrong string) {
 	}
 	slices.Reverse(lines)
 	m.verdict.wrong = wrong + " after\n" + strings.Join(lines, "\n")
-}
-
-// sum adds and does not wrap around.
-func sum(a, b uint64) uint64 {
-	n, carry := bits.Add64(a, b, 0)
-	if carry != 0 {
-		panic("scope: too many executions to count")
-	}
-	return n
-}
-
-// joint is the number of complete executions of several rows together: those of each, interleaved in every way.
-func joint(rows [][]uint64) *big.Int {
-	all := []*big.Int{big.NewInt(1)}
-	for _, row := range rows {
-		next := make([]*big.Int, len(all)+len(row)-1)
-		for i := range next {
-			next[i] = new(big.Int)
-		}
-		for i, a := range all {
-			for j, b := range row {
-				term := new(big.Int).Binomial(int64(i+j), int64(i))
-				term.Mul(term, a).Mul(term, new(big.Int).SetUint64(b))
-				next[i+j].Add(next[i+j], term)
-			}
-		}
-		all = next
-	}
-	total := new(big.Int)
-	for _, n := range all {
-		total.Add(total, n)
-	}
-	return total
 }
