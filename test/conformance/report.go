@@ -38,6 +38,14 @@ func (c Case) page() string {
 	return "https://docs.aws.amazon.com/amazondynamodb/latest/" + guide + "/" + c.Source + ".html"
 }
 
+// Differing is how many results differ from their cases.
+func Differing(results []Result) (n int) {
+	for _, r := range results {
+		n += min(1, len(r.Differences))
+	}
+	return n
+}
+
 // Outcome is what one service came to.
 type Outcome struct {
 	// Service is Embedded or OtherProject, and Version tells which one it was, in a few words.
@@ -50,12 +58,7 @@ func Report(outcomes []Outcome) string {
 	var b strings.Builder
 	b.WriteString(preamble)
 	for _, o := range outcomes {
-		differ := 0
-		for _, r := range o.Results {
-			if len(r.Differences) > 0 {
-				differ++
-			}
-		}
+		differ := Differing(o.Results)
 		fmt.Fprintf(&b, "- **%s** (%s): %d of %d cases as documented, %d otherwise.\n", o.Service, o.Version, len(o.Results)-differ, len(o.Results), differ)
 	}
 	b.WriteString("\n## Differences\n")

@@ -16,17 +16,23 @@ import (
 // Crash runs one world in which workers are killed (SIGKILL) and started again while the application goes on writing, until there
 // were so many kills; then it compares the stores whole. It injects nothing into the services, so that they may be other projects'.
 func Crash(ctx context.Context, o Options, kills int) error {
-	dir := filepath.Join(o.Dir, fmt.Sprintf("crash-%d", o.Seed))
+	return inWorld(ctx, o, o.Seed, func(w *world) error { return w.crash(ctx, kills) })
+}
+
+// inWorld makes a world, lets it live, and ends it. The error says what happened last, and where the logs are.
+func inWorld(ctx context.Context, o Options, seed uint64, live func(w *world) error) error {
+	dir := filepath.Join(o.Dir, fmt.Sprintf("seed-%d", seed))
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
 	}
-	w, err := newWorld(ctx, o, o.Seed, dir)
+	w, err := newWorld(ctx, o, seed, dir)
 	defer w.close()
 	if err == nil {
-		err = w.crash(ctx, kills)
+		err = live(w)
 	}
 	if err != nil {
-		return fmt.Errorf("seed %d: %w\nwhat happened:\n%s\nlogs: %s", o.Seed, err, strings.Join(w.noted(), "\n"), dir)
+		notes := w.noted()
+		return fmt.Errorf("seed %d: %w\nwhat happened last:\n%s\nlogs: %s", seed, err, strings.Join(notes[max(0, len(notes)-40):], "\n"), dir)
 	}
 	return os.RemoveAll(dir)
 }
@@ -56,10 +62,7 @@ func (w *world) crash(ctx context.Context, kills int) error {
 	if err := w.finish(ctx); err != nil {
 		return err
 	}
-	items, cells, tombstones := 0, 0, 0
-	for _, c := range found {
-		items, cells, tombstones = items+c.items, cells+c.cells, tombstones+c.tombstones
-	}
+	items, cells, tombstones := sum(found)
 	_, _ = fmt.Fprintf(w.log, "%d workers, %d kills, %d shards taken in %.0f s; %d changes; equal %.1f s after the last one: %d items with %d cells, %d tombstones, 0 differences\n",
 		len(w.workers), w.counts["kills"], w.counts["shards taken"], wrote.Seconds(), w.writers.made.Load(), equal.Seconds(), items, cells, tombstones)
 	return nil

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -124,13 +123,4 @@ func (t trend) String() string {
 		verdict = "GROWS"
 	}
 	return fmt.Sprintf("%s: first quarter %.0f, last quarter %.0f, trend %+.1f, most %.0f", verdict, t.first, t.last, t.growth, t.most)
-}
-
-// describe prints a sample in a line.
-func (s sample) String() string {
-	var parts []string
-	for m := range measures {
-		parts = append(parts, fmt.Sprintf("%s %.0f", measured[m].name, s.values[m]/measured[m].unit))
-	}
-	return strings.Join(parts, ", ")
 }

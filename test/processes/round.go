@@ -7,8 +7,6 @@ import (
 	"io"
 	"maps"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -47,21 +45,22 @@ func Run(ctx context.Context, o Options) error {
 	totals := map[string]int{}
 	for done := 0; done < o.Rounds; done += roundsPerWorld {
 		seed := o.Seed + uint64(done/roundsPerWorld)
-		dir := filepath.Join(o.Dir, fmt.Sprintf("seed-%d", seed))
-		if err := os.Mkdir(dir, 0o700); err != nil {
+		n := 0
+		err := inWorld(ctx, o, seed, func(w *world) error {
+			for ; n < min(roundsPerWorld, o.Rounds-done); n++ {
+				if err := w.round(ctx, n, o.Smoke); err != nil {
+					return err
+				}
+			}
+			err := w.finish(ctx)
+			for what, count := range w.counts {
+				totals[what] += count
+			}
 			return err
-		}
-		w, n, err := runWorld(ctx, o, seed, dir, min(roundsPerWorld, o.Rounds-done))
-		for what, count := range w.counts {
-			totals[what] += count
-		}
+		})
 		if err != nil {
-			notes := strings.Join(w.noted(), "\n")
-			return fmt.Errorf("seed %d, round %d: %w\nwhat happened in the round:\n%s\nlogs: %s\nto run it again: REPLICATOR_PROCESS_SEED=%d REPLICATOR_PROCESS_ROUNDS=%d go test ./test/processes -run TestRounds -v -timeout 30m",
-				seed, n+1, err, notes, dir, seed, n+1)
-		}
-		if err := os.RemoveAll(dir); err != nil {
-			return err
+			return fmt.Errorf("round %d: %w\nto run it again: REPLICATOR_PROCESS_SEED=%d REPLICATOR_PROCESS_ROUNDS=%d go test ./test/processes -run TestRounds -v -timeout 30m",
+				n+1, err, seed, n+1)
 		}
 	}
 	_, _ = fmt.Fprintf(o.Log, "%d rounds in %.0f s, 0 differences: %s\n", o.Rounds, time.Since(began).Seconds(), listed(totals))
@@ -75,21 +74,6 @@ func listed(counts map[string]int) string {
 		parts = append(parts, fmt.Sprintf("%s %d", what, counts[what]))
 	}
 	return strings.Join(parts, ", ")
-}
-
-// runWorld runs the rounds of one world. It returns the number of the round that failed, from 0.
-func runWorld(ctx context.Context, o Options, seed uint64, dir string, rounds int) (*world, int, error) {
-	w, err := newWorld(ctx, o, seed, dir)
-	defer w.close()
-	if err != nil {
-		return w, 0, err
-	}
-	for n := range rounds {
-		if err := w.round(ctx, n, o.Smoke); err != nil {
-			return w, n, err
-		}
-	}
-	return w, rounds - 1, w.finish(ctx)
 }
 
 // round makes trouble while the application writes, and then compares the stores.
@@ -126,11 +110,7 @@ func (w *world) round(ctx context.Context, n int, smoke bool) error {
 	if err != nil {
 		return err
 	}
-	items, tombstones := 0, 0
-	for _, c := range found {
-		items += c.items
-		tombstones += c.tombstones
-	}
+	items, _, tombstones := sum(found)
 	_, _ = fmt.Fprintf(w.log, "seed %d round %d: %d changes in %.1f s; equal after %.1f s: %d items, %d tombstones, 0 differences\n",
 		w.seed, n+1, w.writers.made.Load()-began, wrote.Seconds(), (time.Since(w.began) - wrote).Seconds(), items, tombstones)
 	return nil

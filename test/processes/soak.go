@@ -5,25 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
-
-	"github.com/dynamodb-bigtable/replicator/dynamodbtest"
 )
 
 const (
-	// sampleEvery is the time between two samples of every worker, and reportEvery that between two lines about them.
+	// sampleEvery is the time between two samples of every worker.
 	sampleEvery = 5 * time.Second
-	reportEvery = time.Minute
 	// soakLivelyLeast and soakLivelyMost bound the time between two things that happen to the source: about one roll or split in a
 	// quarter of a minute. A real shard rolls every four hours.
 	soakLivelyLeast, soakLivelyMost = 5 * time.Second, 15 * time.Second
-	// soakShards are the open shards of each table at the beginning.
-	soakShards = 6
 	// replaceLeast and replaceMost bound the time between two replacements of a worker.
 	replaceLeast, replaceMost = 40 * time.Second, 80 * time.Second
 	// warmUp is the part of a run that is not judged, and youth the part of a process's life.
@@ -34,24 +26,13 @@ const (
 )
 
 // Soak runs one world under continuous load for a duration: shards roll and split, two of the workers are replaced again and again,
-// the third never, and the busiest is frozen now and then. It prints what each worker uses, and in the end a complete comparison of the
-// stores. It fails if a worker's memory, goroutines or descriptors grow; a run of a few minutes is too short to tell and is not judged.
+// the third never, and the busiest is frozen now and then. It prints a complete comparison of the stores, and how what each worker uses
+// went. It fails if a worker's memory, goroutines or descriptors grow; a run of a few minutes is too short to tell and is not judged.
 func Soak(ctx context.Context, o Options, duration time.Duration) error {
-	dir := filepath.Join(o.Dir, fmt.Sprintf("soak-%d", o.Seed))
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		return err
-	}
 	o.lasts = duration
-	w, err := newWorld(ctx, o, o.Seed, dir)
-	defer w.close()
-	if err == nil {
-		err = (&soak{world: w, duration: duration, samples: make([][]sample, len(w.workers))}).run(ctx)
-	}
-	if err != nil {
-		notes := w.noted()
-		return fmt.Errorf("seed %d: %w\nwhat happened last:\n%s\nlogs: %s", o.Seed, err, strings.Join(notes[max(0, len(notes)-40):], "\n"), dir)
-	}
-	return os.RemoveAll(dir)
+	return inWorld(ctx, o, o.Seed, func(w *world) error {
+		return (&soak{world: w, duration: duration, samples: make([][]sample, len(w.workers))}).run(ctx)
+	})
 }
 
 // soak is one such run.
@@ -62,8 +43,10 @@ type soak struct {
 }
 
 func (s *soak) run(ctx context.Context) error {
-	if err := s.prepare(ctx); err != nil {
-		return err
+	for _, n := range s.workers {
+		if err := n.ready(ctx); err != nil {
+			return err
+		}
 	}
 	s.begin()
 	g, gctx := errgroup.WithContext(ctx)
@@ -81,44 +64,6 @@ func (s *soak) run(ctx context.Context) error {
 		return err
 	}
 	return s.conclude(ctx)
-}
-
-// prepare splits the first shards and waits for the workers.
-func (s *soak) prepare(ctx context.Context) error {
-	for _, t := range tables {
-		if err := s.splitUntil(ctx, t.name, soakShards); err != nil {
-			return err
-		}
-	}
-	for _, n := range s.workers {
-		if err := n.ready(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// splitUntil splits open shards of a table until there are so many.
-func (s *soak) splitUntil(ctx context.Context, table string, open int) error {
-	for {
-		var shards []dynamodbtest.Shard
-		if err := s.dynamo.control(ctx, "shards", map[string]any{"table": table}, &shards); err != nil {
-			return err
-		}
-		var found []string
-		for _, shard := range shards {
-			if shard.Open {
-				found = append(found, shard.ID)
-			}
-		}
-		if len(found) >= open {
-			return nil
-		}
-		// The first in the list is the oldest, and so has the widest range.
-		if err := s.dynamo.control(ctx, "split", map[string]any{"table": table, "shard": found[0]}, nil); err != nil {
-			return err
-		}
-	}
 }
 
 // replace kills or stops workers, all but the steady one, and starts them again. In between the one with the most leases is frozen for
@@ -155,26 +100,15 @@ func (s *soak) replace(ctx, writing context.Context) error {
 	}
 }
 
-// sample asks the workers again and again what they use.
+// sample asks the workers again and again what they use. One that is just being replaced has no answer.
 func (s *soak) sample(ctx context.Context) error {
-	reported := time.Now()
 	for wait(ctx, min(sampleEvery, s.duration/20)) == nil {
-		var lines []string
 		for i, n := range s.workers {
 			taken, age, ok := n.sample(ctx)
-			if !ok {
-				lines = append(lines, fmt.Sprintf("%s is being replaced", n.name))
-				continue
-			}
 			taken.at = time.Since(s.began)
-			lines = append(lines, fmt.Sprintf("%s: %s", n.name, taken))
-			if age > youth && taken.at.Seconds() > warmUp*s.duration.Seconds() {
+			if ok && age > youth && taken.at.Seconds() > warmUp*s.duration.Seconds() {
 				s.samples[i] = append(s.samples[i], taken)
 			}
-		}
-		if time.Since(reported) >= min(reportEvery, s.duration/4) {
-			reported = time.Now()
-			_, _ = fmt.Fprintf(s.log, "%5.0f s  %s\n         %d changes\n", time.Since(s.began).Seconds(), strings.Join(lines, "\n         "), s.writers.made.Load())
 		}
 	}
 	return nil
@@ -194,10 +128,7 @@ func (s *soak) conclude(ctx context.Context) error {
 	if err := s.finish(ctx); err != nil {
 		return err
 	}
-	items, cells, tombstones := 0, 0, 0
-	for _, c := range found {
-		items, cells, tombstones = items+c.items, cells+c.cells, tombstones+c.tombstones
-	}
+	items, cells, tombstones := sum(found)
 	_, _ = fmt.Fprintf(s.log, "\n%d changes in %.0f s, %.0f a second\n%s\n", changes, wrote.Seconds(), float64(changes)/wrote.Seconds(), s.totals())
 	_, _ = fmt.Fprintf(s.log, "equal %.1f s after the last write: %d items with %d cells, %d tombstones, 0 differences\n", equal.Seconds(), items, cells, tombstones)
 	return s.verdict()

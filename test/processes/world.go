@@ -246,6 +246,14 @@ func (w *world) settle(ctx context.Context) ([]*comparison, error) {
 	}
 }
 
+// sum is how much there is in all tables.
+func sum(found []*comparison) (items, cells, tombstones int) {
+	for _, c := range found {
+		items, cells, tombstones = items+c.items, cells+c.cells, tombstones+c.tombstones
+	}
+	return items, cells, tombstones
+}
+
 // identical tells whether nothing differs.
 func identical(found []*comparison) bool {
 	return !slices.ContainsFunc(found, func(c *comparison) bool { return len(c.differences) > 0 })

@@ -99,20 +99,22 @@ func show(ctx context.Context, e *conformance.Endpoint) error {
 	if err != nil {
 		return err
 	}
-	differ := 0
 	for _, r := range results {
 		for _, d := range r.Differences {
 			fmt.Printf("%s (%s): %s\n", r.Name, r.Source, d)
 		}
-		if len(r.Differences) > 0 {
-			differ++
-		}
 	}
-	fmt.Printf("%s: %d cases, %d differ\n", e.Name, len(results), differ)
-	if differ > 0 {
+	if differ := count(e.Name, results); differ > 0 {
 		return fmt.Errorf("%d cases differ", differ)
 	}
 	return nil
+}
+
+// count prints how many cases differ.
+func count(service string, results []conformance.Result) int {
+	differ := conformance.Differing(results)
+	fmt.Printf("%s: %d cases, %d differ\n", service, len(results), differ)
+	return differ
 }
 
 // suite runs the suite against both services and holds what they answer against the verdicts and the report.
@@ -142,13 +144,7 @@ func suite(ctx context.Context, o options, executable, dir string) error {
 		unjudged, outdated := conformance.Judge(s.name, results)
 		problems = append(append(problems, unjudged...), outdated...)
 		outcomes = append(outcomes, conformance.Outcome{Service: s.name, Version: s.version, Results: results})
-		differ := 0
-		for _, r := range results {
-			if len(r.Differences) > 0 {
-				differ++
-			}
-		}
-		fmt.Printf("%s: %d cases, %d differ\n", s.name, len(results), differ)
+		count(s.name, results)
 	}
 	if len(problems) > 0 {
 		return errors.New(strings.Join(problems, "\n"))
