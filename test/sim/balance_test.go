@@ -6,9 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
-	"github.com/dynamodb-bigtable/replicator/test/sim/model"
 )
 
 // counts are how many of the open shards each worker named holds.
@@ -58,29 +56,6 @@ func TestWorkersShareTheShards(t *testing.T) {
 		}
 		writing = false
 		s.inSync(time.Minute)
-	})
-}
-
-// TestWhoCannotReadTakesNothingOver: a worker that cannot reach the source leaves the shards to one that can.
-func TestWhoCannotReadTakesNothingOver(t *testing.T) {
-	play(t, 5, 4, func(s *scene) {
-		a := s.running("a")
-		s.Source.Fault = func(op, _ string) error {
-			if s.World.Running() == "b" && op != "DescribeTable" { // without which it would not begin
-				return model.Fail(op, cdc.Denied)
-			}
-			return nil
-		}
-		b := s.Start("b")
-		s.sleep(5 * time.Minute)
-		if counts, _ := s.counts(a, b); counts[0] != 4 || counts[1] != 0 {
-			s.failf("the workers hold %v", counts)
-		}
-		s.Source.Fault = nil
-		s.until(3*time.Minute, "the shards are shared", func() bool {
-			counts, _ := s.counts(a, b)
-			return counts[0] == 2 && counts[1] == 2
-		})
 	})
 }
 

@@ -68,24 +68,6 @@ func TestH24_OldDescription(t *testing.T) {
 	})
 }
 
-// TestH24_OldDescriptionAgain: what a table says against its stream counts from when it began to say so, and it began anew if it said otherwise in between.
-func TestH24_OldDescriptionAgain(t *testing.T) {
-	play(t, 4, 1, func(s *scene) {
-		m, option := s.mistaken()
-		s.Start("a", option)
-		s.until(5*time.Minute, "loaded", func() bool { return s.State().Loaded() })
-		for range 3 {
-			m.as = &backfill.Description{}
-			s.sleep(7 * time.Minute)
-			m.as = nil
-			s.sleep(7 * time.Minute)
-		}
-		if state := s.State(); len(s.Gaps) > 0 || state.StreamEnded {
-			s.failf("gaps %q, ended %v", s.Gaps, state.StreamEnded)
-		}
-	})
-}
-
 // TestH24_DescriptionAgainstStream: what the table says for long is believed, though its stream says nothing of it.
 func TestH24_DescriptionAgainstStream(t *testing.T) {
 	play(t, 10, 1, func(s *scene) {

@@ -58,26 +58,6 @@ func TestH20_EveryIteratorExpires(t *testing.T) {
 	})
 }
 
-// TestH21_TrimmedAtTheCheckpoint: what follows the position is gone: a gap, and reading goes on with what is left (I5).
-func TestH21_TrimmedAtTheCheckpoint(t *testing.T) {
-	play(t, 20, 1, func(s *scene) {
-		a := s.running("a")
-		s.put("k", "read")
-		s.inSync(time.Minute)
-		s.stop(a)
-		s.put("lost", "never read")
-		s.sleep(25 * time.Hour)
-		s.put("k", "after the gap")
-		b := s.Start("b")
-		s.gap(5*time.Minute, "trimmed")
-		s.until(time.Minute, "the rest is read", func() bool { return s.value("k") == "after the gap" })
-		s.readsOn(time.Minute, "k", "lost")
-		if b.Over {
-			s.failf("the worker ended with %v", b.Err)
-		}
-	})
-}
-
 // TestH21_TrimmedUnderTheHorizon: a record is trimmed between the seek at the horizon and the first read, which the service may tell. Nothing is lost
 // by that, and a gap would stay.
 func TestH21_TrimmedUnderTheHorizon(t *testing.T) {

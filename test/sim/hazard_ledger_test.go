@@ -2,7 +2,6 @@ package sim
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -38,30 +37,6 @@ func TestH44_LeaseTakenWithoutAnAnswer(t *testing.T) {
 	})
 }
 
-// TestH44_TakenAnswerLost: the very first compare-and-set of a lease has no answer.
-func TestH44_TakenAnswerLost(t *testing.T) {
-	play(t, 20, 2, func(s *scene) {
-		for _, prefix := range []string{"shard/", "keeper/"} {
-			lost := map[string]bool{}
-			before := s.Target.Route
-			s.Target.Route = func(c model.Call) *model.Fate {
-				if c.Op == "Swap" && strings.HasPrefix(c.Row, "default/"+prefix) && !lost[c.Row] {
-					lost[c.Row] = true
-					return &model.Fate{Lose: true}
-				}
-				if before != nil {
-					return before(c)
-				}
-				return nil
-			}
-		}
-		s.put("k", "v")
-		s.Start("a")
-		s.until(14*time.Second, "loaded within a lease", func() bool { return s.State().Loaded() })
-		s.inSync(0)
-	})
-}
-
 // TestH45_LeaseLostAndTakenAgain: the ledger cannot be written for longer than a lease, so the worker loses its shard, and takes it again
 // when the ledger is back; then the writes of its first tenure are executed (I6).
 func TestH45_LeaseLostAndTakenAgain(t *testing.T) {
@@ -82,22 +57,6 @@ func TestH45_LeaseLostAndTakenAgain(t *testing.T) {
 		if epoch := s.Shards()[0].Epoch; epoch < 2 {
 			s.failf("the lease was never lost")
 		}
-	})
-}
-
-// TestH45_OldTenureBesideTheNew: a worker is frozen for longer than its lease with nobody to take over; it goes on with the old tasks and
-// takes the shard anew, at the same moment.
-func TestH45_OldTenureBesideTheNew(t *testing.T) {
-	play(t, 30, 1, func(s *scene) {
-		a := s.running("a")
-		for i := range 40 {
-			s.put(fmt.Sprint(i%5), fmt.Sprint("v", i))
-			if i%13 == 7 {
-				a.Pause(16*time.Second + s.upTo(10*time.Second))
-			}
-			s.sleep(s.upTo(2 * time.Second))
-		}
-		s.inSync(2 * time.Minute)
 	})
 }
 

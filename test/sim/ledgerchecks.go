@@ -42,7 +42,6 @@ func (t *recorder) shardWritten(name string, before, after *model.Row) {
 			t.checkForgotten(seen)
 		}
 		delete(t.shards, name)
-		t.checkRemoved(before)
 		return
 	}
 	sh := m.Source.Shard(is.Label, is.ID)
@@ -192,26 +191,6 @@ func (t *recorder) checkForgotten(seen *seenShard) {
 	for _, s := range inOrder(t.shards) {
 		if s.Label == seen.Label && s.Parent == seen.ID && !s.Finished() {
 			t.m.violate("I4: the row of shard %s is removed while its child %s is %s", seen.ID, s.ID, s.State)
-		}
-	}
-}
-
-// checkRemoved: a shard's row stays while the stream that is followed may still show it, or a child
-// that is not known (I4, H16, H76).
-func (t *recorder) checkRemoved(before *model.Row) {
-	was, ok := decoded[shardRecord](before)
-	if !ok || was.Label != t.m.State().Label || t.m.Source.StreamOf(was.Label).Forgotten() {
-		return
-	}
-	if sh := t.m.Source.Shard(was.Label, was.ID); !sh.Gone || sh.StaysListed {
-		t.m.violate("I4: the row of shard %s is removed while the stream shows it", was.ID)
-	}
-	if t.shards[was.Label+"/"+was.Parent] != nil {
-		t.m.violate("I4: the row of shard %s is removed before its parent's", was.ID)
-	}
-	for _, s := range t.m.Source.StreamOf(was.Label).Shards {
-		if s.Parent == was.ID && t.shards[was.Label+"/"+s.ID] == nil && !s.Gone {
-			t.m.violate("I4: the row of shard %s is removed before its child %s is known", was.ID, s.ID)
 		}
 	}
 }
