@@ -433,13 +433,16 @@ func failure(ctx context.Context, op string, err error, keyed bool) error {
 	return fail(cdc.Denied, err) // the request never left: there are no credentials, no region or no endpoint
 }
 
+// connections is how many are kept open: one for each part, or most would dial anew for each page.
+const connections = 64
+
 // ClientOptions sets a client up for Tables: dynamodb.NewFromConfig(cfg, backfill.ClientOptions). It bounds the time of a
 // request and keeps enough connections, besides what Tables asks of every call in any case.
 func ClientOptions(o *dynamodb.Options) {
 	if client, ok := o.HTTPClient.(*awshttp.BuildableClient); ok {
 		o.HTTPClient = client.WithTimeout(requestTimeout).WithTransportOptions(func(t *http.Transport) {
-			t.MaxIdleConnsPerHost = maxParallel // one for each segment, or most would dial anew for each page
-			t.MaxIdleConns = 2 * maxParallel
+			t.MaxIdleConnsPerHost = connections
+			t.MaxIdleConns = 2 * connections
 		})
 	}
 	strictly(o)

@@ -20,6 +20,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/dynamodbtest"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
@@ -324,8 +325,8 @@ func TestAgainstTheEmbeddedService(t *testing.T) {
 	service.Fail(dynamodbtest.Fault{Operation: "Scan", Error: "ProvisionedThroughputExceededException", Skip: 2, Times: 3})
 	var mu sync.Mutex
 	retried := 0
-	s := &Scan{
-		Table: "Orders", Segments: 3, Source: source, Save: discard,
+	s := Part{
+		Total: 3, Source: Segments{Table: "Orders", Source: source}, Save: func(context.Context, checkpoint.PartProgress) error { return nil },
 		Write: func(_ context.Context, items []attribute.Item, readAt time.Time) error {
 			mu.Lock()
 			defer mu.Unlock()
@@ -351,9 +352,17 @@ func TestAgainstTheEmbeddedService(t *testing.T) {
 			}
 		},
 	}
-	p, err := s.Run(ctx, Progress{})
-	if err != nil || p.Items != n || len(want) != 0 || retried != 3 {
-		t.Errorf("%+v %v, %d missing, %d retries", p, err, len(want), retried)
+	items := int64(0)
+	for index := range s.Total {
+		part := s
+		part.Index = index
+		p, err := part.Run(ctx, ctx, checkpoint.PartProgress{})
+		if items += p.Items; err != nil {
+			t.Error(err)
+		}
+	}
+	if items != n || len(want) != 0 || retried != 3 {
+		t.Errorf("%d items, %d missing, %d retries", items, len(want), retried)
 	}
 
 	seven, err := attribute.Number("7")

@@ -16,18 +16,27 @@ const halves = 2
 // Limits pace the parts that a worker loads: to rows a second, and to read capacity units a second.
 // Both may be changed while parts run. Nil never waits.
 type Limits struct {
-	rows, units *Throttle
-	running     atomic.Int64 // parts
+	rows    atomic.Pointer[Throttle]
+	units   *Throttle
+	running atomic.Int64 // parts
 }
 
 // NewLimits returns limits of so much a second; zero or less means none.
 func NewLimits(rows, units float64) *Limits {
-	return &Limits{rows: NewThrottle(rows), units: NewThrottle(units * halves)}
+	l := &Limits{units: NewThrottle(units * halves)}
+	l.rows.Store(NewThrottle(rows))
+	return l
 }
+
+// UseRows paces rows by a throttle that others use, too.
+func (l *Limits) UseRows(t *Throttle) { l.rows.Store(t) }
+
+// SetUnits changes the limit of read capacity units a second.
+func (l *Limits) SetUnits(ctx context.Context, units float64) { l.units.Set(ctx, units*halves) }
 
 // Set changes both limits for everything that is not waiting already.
 func (l *Limits) Set(ctx context.Context, rows, units float64) {
-	l.rows.Set(ctx, rows)
+	l.rows.Load().Set(ctx, rows)
 	l.units.Set(ctx, units*halves)
 }
 
@@ -59,7 +68,7 @@ func (l *Limits) Take(drain, ctx context.Context, rows int, units float64) (forR
 	}
 	cost := int(math.Ceil(units * halves))
 	for rows > 0 || cost > 0 {
-		paid, rowsDelay := l.rows.reserve(ctx, rows)
+		paid, rowsDelay := l.rows.Load().reserve(ctx, rows)
 		rows -= paid
 		paid, unitsDelay := l.units.reserve(ctx, cost)
 		cost -= paid
@@ -86,7 +95,7 @@ func (l *Limits) pageItems(at checkpoint.PartProgress) int {
 	if l == nil {
 		return 0
 	}
-	limit := l.rows.perSecond()
+	limit := l.rows.Load().perSecond()
 	if units := l.units.perSecond() / halves; !math.IsInf(units, 1) {
 		items := float64(fewestItemsPerPage) // until it is known what an item costs
 		if at.Items > 0 && at.Units > 0 {

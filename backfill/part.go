@@ -11,6 +11,10 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
+// saveEvery is the shortest time between two saves of the progress. It is also about what a crash
+// repeats.
+const saveEvery = time.Second
+
 // PartSource is what a load reads its parts from: segments of a scan, or files. It may be used by
 // many tasks at once.
 type PartSource interface {
@@ -120,22 +124,22 @@ func (r *running) read(drain, ctx context.Context) error {
 			}
 		}
 		r.durable(ctx, page)
-		if page.Next == nil {
-			return nil
-		}
-		if task.Mono(ctx)-r.savedAt >= saveEvery {
+		if page.Next != nil && task.Mono(ctx)-r.savedAt >= saveEvery {
 			if err := r.save(ctx); err != nil {
 				return err
 			}
 		}
 		// Paid for after the write and not before it: an image waits for nothing between its read
-		// and its write.
+		// and its write. The last page is paid for as well, or many small parts would cost nothing.
 		rows, units, err := r.Limits.Take(drain, ctx, len(page.Items), page.Consumed)
 		if rows+units > 0 {
 			r.events.Waited(rows, units)
 		}
 		if err != nil && drain.Err() == nil {
 			return err
+		}
+		if page.Next == nil {
+			return nil
 		}
 	}
 }

@@ -10,6 +10,14 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
+// ErrProgress is returned for stored progress that makes no sense.
+var ErrProgress = errors.New("not the progress of a load")
+
+// ScanSource is what a scan reads from; *Tables is one. Reads must be strongly consistent (B4).
+type ScanSource interface {
+	Scan(ctx context.Context, table string, segment, total int, after attribute.Item, limit int) (ScanPage, error)
+}
+
 // bytesPerUnit is what a strongly consistent read of one unit reads at most.
 // Source: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/read-write-operations.html
 const bytesPerUnit = 4096

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
@@ -50,6 +51,8 @@ type Sweep struct {
 	Retry func(ctx context.Context, op func(ctx context.Context) error) error
 	// Items paces the reads of the source; nil means no limit.
 	Items *Throttle
+	// Now is the source's clock, which cells of images are dated by; nil: this worker's.
+	Now func(ctx context.Context) time.Time
 	// DryRun counts what would be written, and writes nothing.
 	DryRun bool
 
@@ -153,7 +156,7 @@ func (s *Sweep) settle(ctx context.Context, suspects []sink.Suspect) (sink.Sweep
 			items += len(suspects[n].Items)
 			n++
 		}
-		readAt := task.Now(ctx) // before the reads (B3)
+		readAt := s.now(ctx) // before the reads (B3)
 		found, err := s.items(ctx, sink.Items(s.Mapping, suspects[:n]))
 		if err != nil {
 			return sums, err
@@ -190,6 +193,13 @@ func (s *Sweep) items(ctx context.Context, keys []attribute.Item) ([]transform.F
 		})
 	}
 	return found, g.Wait()
+}
+
+func (s *Sweep) now(ctx context.Context) time.Time {
+	if s.Now == nil {
+		return task.Now(ctx)
+	}
+	return s.Now(ctx)
 }
 
 func (s *Sweep) retry(ctx context.Context, op func(ctx context.Context) error) error {

@@ -81,14 +81,6 @@ func (t *Throttle) Take(ctx context.Context, n int) (time.Duration, error) {
 	return waited, nil
 }
 
-// pageLimit is how many items a request asks for when so many segments share the limit.
-func (t *Throttle) pageLimit(parallel int) int {
-	if t == nil {
-		return 0
-	}
-	return pageOf(t.perSecond() / float64(parallel))
-}
-
 // pageOf is how many items a request asks for at so many a second. 0 asks for full pages.
 func pageOf(perSecond float64) int {
 	if perSecond > mostItemsPerPage {

@@ -11,42 +11,35 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-func TestPacedLoadAndLiveThrottle(t *testing.T) {
+// Parts that run side by side share a limit, and an operator changes it while they run.
+func TestPartsShareALimitThatIsChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, out := newMemory(3000), &target{}
 		m.pages = func(uint64) int { return 1000 }
-		ctx := context.Background()
-		rows := NewThrottle(100)
+		limits := NewLimits(100, 0)
 		var waited time.Duration
 		saves := 0
-		s := &Scan{
-			Table: "Orders", Segments: 2, Source: m, Write: out.write, Rows: rows,
-			Save:   func(context.Context, Progress) error { saves++; return nil },
-			Events: Events{Throttled: func(d time.Duration) { waited += d }},
-		}
-		g := task.NewGroup(ctx, 0)
+		began := task.Mono(t.Context())
+		g := task.NewGroup(t.Context(), 0)
 		g.Go("operator", func(ctx context.Context) error {
 			_ = task.Sleep(ctx, 10*time.Second)
-			rows.Set(ctx, 1000)
+			limits.Set(ctx, 1000, 0)
 			return nil
 		})
-		began := task.Mono(ctx)
-		if _, err := s.Run(ctx, Progress{}); err != nil {
-			t.Fatal(err)
+		for index := range 2 {
+			p := part(m, out, index, 2)
+			p.Limits, p.Save = limits, func(context.Context, partProgress) error { saves++; return nil }
+			p.Events.Waited = func(rows, _ time.Duration) { waited += rows }
+			g.Go("part", func(ctx context.Context) error { _, err := p.run(ctx, partProgress{}); return err })
 		}
-		took := task.Mono(ctx) - began
-		if err := g.Wait(); err != nil {
-			t.Fatal(err)
+		err := g.Wait()
+		took := task.Mono(t.Context()) - began
+		// 10 s at 100 rows a second, then 2,000 rows at 1,000; the bursts and the last pages are not waited for.
+		if err != nil || took < 10*time.Second || took > 13*time.Second || out.missing(m) != nil {
+			t.Errorf("it took %s, missing %d: %v", took, len(out.missing(m)), err)
 		}
-		// 10 s at 100 rows/s, then 2,000 rows at 1,000; the bursts of a second each and the last pages are not waited for.
-		if took < 10*time.Second || took > 13*time.Second {
-			t.Errorf("took %s", took)
-		}
-		if waited == 0 || saves < int(took/time.Second)/2 || saves > int(took/time.Second)+1 {
+		if seconds := int(took / time.Second); waited == 0 || saves < seconds/2 || saves > 2*seconds+2 {
 			t.Errorf("waited %s, saved %d times in %s", waited, saves, took)
-		}
-		if out.missing(m) != nil {
-			t.Error("items are missing")
 		}
 	})
 }
@@ -65,12 +58,12 @@ func TestPageBeyondTheBurstIsPaidForAsAWhole(t *testing.T) {
 
 func TestUnthrottledNeverWaits(t *testing.T) {
 	for _, rows := range []*Throttle{nil, NewThrottle(0), NewThrottle(-1)} {
-		if waited, err := rows.Take(context.Background(), 1<<30); waited != 0 || err != nil || rows.pageLimit(4) != 0 {
-			t.Errorf("%s %v, pages of %d", waited, err, rows.pageLimit(4))
+		if waited, err := rows.Take(context.Background(), 1<<30); waited != 0 || err != nil {
+			t.Errorf("%s %v", waited, err)
 		}
 	}
 	for limit, want := range map[float64]int{1: 25, 200: 50, 4000: 1000, 1e6: 0} {
-		if got := NewThrottle(limit).pageLimit(4); got != want {
+		if got := pageOf(NewThrottle(limit).perSecond() / 4); got != want {
 			t.Errorf("%v rows/s over 4: pages of %d", limit, got)
 		}
 	}
@@ -117,21 +110,19 @@ func TestImagesAreAsOldAsTheAttemptThatReadThem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, out := context.Background(), &target{}
 		var last time.Time
-		s := &Scan{
-			Table: "Orders", Source: &failsOnce{ScanSource: newMemory(3)}, Save: func(context.Context, Progress) error { return nil },
-			Write: func(ctx context.Context, items []attribute.Item, readAt time.Time) error {
-				last = readAt
-				return out.write(ctx, items, readAt)
-			},
-			Retry: func(ctx context.Context, op func(ctx context.Context) error) error {
-				for op(ctx) != nil {
-					_ = task.Sleep(ctx, time.Hour)
-				}
-				return nil
-			},
+		p := part(&failsOnce{ScanSource: newMemory(3)}, out, 0, 1)
+		p.Write = func(ctx context.Context, items []attribute.Item, readAt time.Time) error {
+			last = readAt
+			return out.write(ctx, items, readAt)
+		}
+		p.Retry = func(ctx context.Context, op func(ctx context.Context) error) error {
+			for op(ctx) != nil {
+				_ = task.Sleep(ctx, time.Hour)
+			}
+			return nil
 		}
 		began := task.Now(ctx)
-		if _, err := s.Run(ctx, Progress{}); err != nil || last.Sub(began) != time.Hour {
+		if _, err := p.run(ctx, partProgress{}); err != nil || last.Sub(began) != time.Hour {
 			t.Errorf("read at %s, an hour after %s: %v", last, began, err)
 		}
 	})

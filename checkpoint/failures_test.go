@@ -197,7 +197,7 @@ func TestNoCallOfTheLedgerSwallowsAFailure(t *testing.T) {
 		},
 		"save a scan": func(f *failing) operation {
 			k := f.keeping()
-			return func(ctx context.Context) error { return k.SaveScan(ctx, []byte(`{}`), checkpoint.Pace{}) }
+			return func(ctx context.Context) error { return k.SavePace(ctx, checkpoint.Pace{}) }
 		},
 		"release the keeper lease": func(f *failing) operation { return f.keeping().Release },
 		"beat": func(f *failing) operation {

@@ -30,8 +30,8 @@ const (
 // widen is the kind of two losses together: a stream's is the only one that something less than a
 // copy mends.
 func (k GapKind) widen(other GapKind) GapKind {
-	if k == "" || k == KindStream && other != "" {
-		return other
+	if k == "" || k == KindStream && other != "" || other == KindMappingChanged {
+		return other // no load mends the last as a whole yet
 	}
 	return k
 }

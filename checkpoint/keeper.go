@@ -2,7 +2,6 @@ package checkpoint
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 )
 
@@ -18,9 +17,7 @@ type keeperRecord struct {
 	header
 	Owner string `json:"owner,omitempty"`
 	Epoch uint64 `json:"epoch"`
-	// Scan is how far a load has come, in the load's own form.
-	Scan json.RawMessage `json:"scan,omitempty"`
-	Pace Pace            `json:"pace,omitzero"`
+	Pace  Pace   `json:"pace,omitzero"`
 	Heartbeat
 }
 
@@ -38,9 +35,6 @@ func (l KeeperLease) Heartbeat() Heartbeat { return l.record.Heartbeat }
 
 // Pace is how a load gets on, as it was last saved.
 func (l KeeperLease) Pace() Pace { return l.record.Pace }
-
-// Scan is how far a load has come, in the load's own form; nil if none was begun. It holds keys of items.
-func (l KeeperLease) Scan() []byte { return l.record.Scan }
 
 // KeeperLease reads the keeper's row of a table.
 func (l *Ledger) KeeperLease(ctx context.Context, source string) (KeeperLease, error) {
@@ -103,18 +97,15 @@ func (k *Keeper) noted() Trouble {
 	return k.note
 }
 
-// Scan is how far a load has come; nil if none was begun.
-func (k *Keeper) Scan() []byte { return k.current().Scan }
-
 func (k *Keeper) current() keeperRecord {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.record
 }
 
-// SaveScan stores how far a load has come, and how it gets on, fenced by the keeper lease.
-func (k *Keeper) SaveScan(ctx context.Context, progress []byte, pace Pace) error {
-	return k.change(ctx, func(r *keeperRecord) { r.Scan, r.Pace = progress, pace })
+// SavePace stores how a load gets on, for people, fenced by the keeper lease.
+func (k *Keeper) SavePace(ctx context.Context, pace Pace) error {
+	return k.change(ctx, func(r *keeperRecord) { r.Pace = pace })
 }
 
 // Release gives the keeper lease up after a clean stop. It may be repeated after an unknown outcome.

@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/internal/task"
@@ -61,7 +62,17 @@ type Sweep struct {
 	Approved bool      `json:"approved,omitempty"`
 	Waiting  bool      `json:"waiting,omitempty"`
 	BegunAt  time.Time `json:"begun_at,omitzero"`
+	// Ranges are what the parts of every pass are, in this order.
+	Ranges []SweepRange `json:"ranges,omitempty"`
 	Counts
+}
+
+// SweepRange is a range of rows of a target table: from From, which is included, up to To, which is
+// not; empty is no bound. Row keys may hold item data: they must not reach logs or errors.
+type SweepRange struct {
+	Table string `json:"table"`
+	From  []byte `json:"from,omitempty"`
+	To    []byte `json:"to,omitempty"`
 }
 
 // Counts are the rows that a sweep looked at. In a table's record Seen and Unexplained are of the
@@ -71,6 +82,7 @@ type Counts struct {
 	Seen        int64 `json:"seen,omitempty"` // rows of ours of a generation before
 	Put         int64 `json:"put,omitempty"`
 	Removed     int64 `json:"removed,omitempty"`
+	Left        int64 `json:"left,omitempty"`        // without an item, and kept: the time to live may have removed it
 	Unexplained int64 `json:"unexplained,omitempty"` // rows of ours whose item no mapping finds
 }
 
@@ -108,6 +120,12 @@ func (s TableState) Stage() Stage {
 		return StageSweeping
 	}
 	return StageOver
+}
+
+// Inherits reports whether rows may hold what no change of the current generation accounts for: it
+// is neither the first in a target of ours, nor swept.
+func (s TableState) Inherits() bool {
+	return s.Base != s.Generation && (s.Base > 0 || s.GapCount > 0 || !s.MadeByUs)
 }
 
 // LoadError says why a step of a load is refused.
@@ -190,7 +208,7 @@ func (s *TableState) SealLoad(plan Plan) error {
 		return s.refuse(step, "the plan has no parts or no time", "this is a defect: please report it")
 	case plan.Generation != s.Generation:
 		return s.refuseYet(step, "another generation has begun", "plan it again in that one")
-	case stage == StageCopying && s.Load == sealed:
+	case stage == StageCopying && reflect.DeepEqual(s.Load, sealed):
 		return nil
 	case stage != StageAsked:
 		return s.refuseYet(step, "none is asked for", "read the table's record again")
@@ -281,12 +299,12 @@ func (s TableState) NextPass() (int, bool) {
 
 // BeginSweep begins a pass, once every lease of before the raise and the longest deadline have
 // passed.
-func (s *TableState) BeginSweep(generation, number uint32, pass, parts int, at time.Time) error {
+func (s *TableState) BeginSweep(generation, number uint32, pass int, ranges []SweepRange, at time.Time) error {
 	const step = "begin a pass of the sweep"
 	if err := s.of(step, generation, number); err != nil {
 		return err
 	}
-	sweep := &s.Load.Sweep
+	sweep, parts := &s.Load.Sweep, len(ranges)
 	next, due := s.NextPass()
 	switch {
 	case s.Stage() == StageSweeping && sweep.Pass == pass && sweep.Parts == parts && parts > 0:
@@ -303,7 +321,7 @@ func (s *TableState) BeginSweep(generation, number uint32, pass, parts int, at t
 	if pass == 1 {
 		sweep.Put, sweep.Removed = 0, 0 // what pass 0 would have done
 	}
-	sweep.Pass, sweep.Parts = pass, parts
+	sweep.Pass, sweep.Parts, sweep.Ranges = pass, parts, ranges
 	if sweep.BegunAt.IsZero() {
 		sweep.BegunAt = at.UTC()
 	}
@@ -331,6 +349,9 @@ func (s *TableState) ApproveSweep() error {
 // write.
 const unexplained = "the sweep left rows of this pipeline that no mapping explains"
 
+// formerMapping is why a table is not in sync after its load and sweep under another mapping.
+const formerMapping = "loaded and swept under the present mapping; what only the former mapping wrote may still be there"
+
 // CompletePass notes that every part of a pass is done. One that has written nothing is the last;
 // but rows that no mapping explains may be of items that are gone, and keep the table from being in
 // sync.
@@ -349,7 +370,7 @@ func (s *TableState) CompletePass(generation, number uint32, pass int, sums Sums
 		return s.refuseYet(step, fmt.Sprintf("%d of %d parts are done", sums.Done, sweep.Parts), "wait for the others")
 	}
 	sweep.Parts = 0
-	sweep.Seen, sweep.Unexplained = sums.Seen, sums.Unexplained
+	sweep.Seen, sweep.Left, sweep.Unexplained = sums.Seen, sums.Left, sums.Unexplained
 	sweep.Put, sweep.Removed = sweep.Put+sums.Put, sweep.Removed+sums.Removed
 	switch {
 	case pass == 0 && sums.Seen+sums.Unexplained > 0:
@@ -359,6 +380,10 @@ func (s *TableState) CompletePass(generation, number uint32, pass int, sums Sums
 		return nil // what it wrote may have shown more
 	}
 	s.Load.SweptAt = at.UTC()
+	if s.Kind == KindMappingChanged {
+		s.NeedsLoad, s.Reason = true, formerMapping
+		return nil
+	}
 	if sums.Unexplained > 0 {
 		s.NeedsLoad, s.Reason, s.Kind = true, unexplained, s.Kind.widen(KindSweep)
 		return nil
@@ -441,10 +466,10 @@ func (l *Ledger) CompleteCopy(ctx context.Context, table TableState, sums Sums) 
 }
 
 // BeginSweep begins a pass of the sweep. Table is the record by which it was found due.
-func (l *Ledger) BeginSweep(ctx context.Context, table TableState, pass, parts int) (TableState, error) {
+func (l *Ledger) BeginSweep(ctx context.Context, table TableState, pass int, ranges []SweepRange) (TableState, error) {
 	at := task.Now(ctx)
 	return l.UpdateTable(ctx, table.Source, func(s *TableState) error {
-		return s.BeginSweep(table.Generation, table.Load.Number, pass, parts, at)
+		return s.BeginSweep(table.Generation, table.Load.Number, pass, ranges, at)
 	})
 }
 

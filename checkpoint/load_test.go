@@ -3,6 +3,7 @@ package checkpoint_test
 import (
 	"context"
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -33,12 +34,12 @@ var stages = map[string]struct {
 	"sealed":   {"asked", func(s *state) error { return s.SealLoad(plan) }},
 	"paused":   {"sealed", func(s *state) error { return s.PauseLoad(checkpoint.PausedByOperator) }},
 	"copied":   {"sealed", func(s *state) error { return s.CompleteCopy(7, 1, done(4, 0, 0), begin) }},
-	"counting": {"copied", func(s *state) error { return s.BeginSweep(7, 1, 0, 2, begin) }},
+	"counting": {"copied", func(s *state) error { return s.BeginSweep(7, 1, 0, make([]checkpoint.SweepRange, 2), begin) }},
 	"waiting":  {"counting", func(s *state) error { return s.CompletePass(7, 1, 0, done(2, 3, 2), begin) }},
 	"approved": {"waiting", func(s *state) error { return s.ApproveSweep() }},
-	"sweeping": {"approved", func(s *state) error { return s.BeginSweep(7, 1, 1, 2, begin) }},
+	"sweeping": {"approved", func(s *state) error { return s.BeginSweep(7, 1, 1, make([]checkpoint.SweepRange, 2), begin) }},
 	"between":  {"sweeping", func(s *state) error { return s.CompletePass(7, 1, 1, done(2, 1, 1), begin) }},
-	"again":    {"between", func(s *state) error { return s.BeginSweep(7, 1, 2, 2, begin) }},
+	"again":    {"between", func(s *state) error { return s.BeginSweep(7, 1, 2, make([]checkpoint.SweepRange, 2), begin) }},
 	"over":     {"again", func(s *state) error { return s.CompletePass(7, 1, 2, done(2, 0, 0), begin) }},
 	"raised":   {"sealed", func(s *state) error { s.Generation, s.Adopted = 8, 8; return nil }},
 }
@@ -74,13 +75,13 @@ func TestStepsOfALoad(t *testing.T) {
 		"copied":       {func(s *state) error { return s.CompleteCopy(7, 1, done(4, 0, 0), begin) }, []string{"sealed", "paused"}, []string{"copied", "counting", "waiting", "approved", "sweeping", "between", "again", "over"}},
 		"not copied":   {func(s *state) error { return s.CompleteCopy(7, 1, sums{Total: 4, Done: 3}, begin) }, nil, []string{"copied", "counting", "waiting", "approved", "sweeping", "between", "again", "over"}},
 		"copied other": {func(s *state) error { return s.CompleteCopy(7, 1, done(3, 0, 0), begin) }, nil, []string{"copied", "counting", "waiting", "approved", "sweeping", "between", "again", "over"}},
-		"count":        {func(s *state) error { return s.BeginSweep(7, 1, 0, 2, begin) }, []string{"copied"}, []string{"counting"}},
+		"count":        {func(s *state) error { return s.BeginSweep(7, 1, 0, make([]checkpoint.SweepRange, 2), begin) }, []string{"copied"}, []string{"counting"}},
 		"counted":      {func(s *state) error { return s.CompletePass(7, 1, 0, done(2, 3, 2), begin) }, []string{"counting"}, []string{"waiting", "approved", "sweeping", "between", "again", "over"}},
 		"approve":      {func(s *state) error { return s.ApproveSweep() }, []string{"asked", "sealed", "paused", "copied", "counting", "waiting"}, []string{"approved", "sweeping", "between", "again", "over"}},
-		"sweep":        {func(s *state) error { return s.BeginSweep(7, 1, 1, 2, begin) }, []string{"approved"}, []string{"sweeping"}},
+		"sweep":        {func(s *state) error { return s.BeginSweep(7, 1, 1, make([]checkpoint.SweepRange, 2), begin) }, []string{"approved"}, []string{"sweeping"}},
 		"swept":        {func(s *state) error { return s.CompletePass(7, 1, 1, done(2, 1, 1), begin) }, []string{"sweeping"}, []string{"between", "again", "over"}},
 		"not swept":    {func(s *state) error { return s.CompletePass(7, 1, 1, sums{Total: 2, Done: 1}, begin) }, nil, []string{"between", "again", "over"}},
-		"sweep again":  {func(s *state) error { return s.BeginSweep(7, 1, 2, 2, begin) }, []string{"between"}, []string{"again"}},
+		"sweep again":  {func(s *state) error { return s.BeginSweep(7, 1, 2, make([]checkpoint.SweepRange, 2), begin) }, []string{"between"}, []string{"again"}},
 		"end":          {func(s *state) error { return s.CompletePass(7, 1, 2, done(2, 0, 0), begin) }, []string{"again"}, []string{"over"}},
 		"another load": {func(s *state) error { return s.CompleteCopy(7, 2, done(4, 0, 0), begin) }, nil, nil},
 		"other parts":  {func(s *state) error { p := plan; p.Parts = 5; return s.SealLoad(p) }, []string{"asked"}, nil},
@@ -113,7 +114,7 @@ func TestStepsOfALoad(t *testing.T) {
 }
 
 func same(a, b state) bool {
-	return a.Load == b.Load && a.Base == b.Base && a.NeedsLoad == b.NeedsLoad && a.Reason == b.Reason && a.Kind == b.Kind && a.Tries == b.Tries
+	return reflect.DeepEqual(a.Load, b.Load) && a.Base == b.Base && a.NeedsLoad == b.NeedsLoad && a.Reason == b.Reason && a.Kind == b.Kind && a.Tries == b.Tries
 }
 
 // A load that was swept is the base, and what was lost before is mended. Its record keeps what it
@@ -279,7 +280,7 @@ func TestALoadInTheLedger(t *testing.T) {
 		check(t, err)
 		s, err = a.CompleteCopy(ctx, s, done(4, 0, 0))
 		check(t, err)
-		s, err = a.BeginSweep(ctx, s, 1, 2)
+		s, err = a.BeginSweep(ctx, s, 1, make([]checkpoint.SweepRange, 2))
 		check(t, err)
 		s, err = a.CompletePass(ctx, s, done(2, 0, 0))
 		check(t, err)

@@ -27,6 +27,9 @@ type Target struct {
 	// MadeByUs tells that the table was created by a worker, or found empty before the first
 	// generation.
 	MadeByUs bool `json:"made_by_us,omitempty"`
+	// AdoptRows is the operator's answer that first generations may go into the rows that the table
+	// holds.
+	AdoptRows bool `json:"adopt_rows,omitempty"`
 	// Changed is when the record was last written, on the writer's clock; for people.
 	Changed time.Time `json:"changed,omitzero"`
 }

@@ -189,6 +189,13 @@ func (b *Bigtable) ReadMarks(ctx context.Context, table string, r Range, unmarke
 	return classify("ReadRows", err)
 }
 
+// HasRow tells whether there is a row in a range of a table, of whatever families.
+func (b *Bigtable) HasRow(ctx context.Context, table string, r Range) (bool, error) {
+	found, one := false, bigtable.ChainFilters(bigtable.CellsPerRowLimitFilter(1), bigtable.StripValueFilter())
+	err := b.Open(table).ReadRows(ctx, rowRange(r), func(bigtable.Row) bool { found = true; return false }, bigtable.RowFilter(one), bigtable.LimitRows(1))
+	return found, classify("ReadRows", err)
+}
+
 // SampleKeys implements MarkReader. The service names the end of the table as the empty key.
 func (b *Bigtable) SampleKeys(ctx context.Context, table string) ([]string, error) {
 	keys, err := b.Open(table).SampleRowKeys(ctx)

@@ -208,6 +208,24 @@ func (s Sweeping) claim(row string, candidates []attribute.Item, owner string) (
 	return suspect, len(suspect.Items) > 0
 }
 
+// OwnAll makes a batch delete in its rows all that their items may have there, by whatever rule. A
+// batch deletes what its images map to, and where changes were lost an image of another rule may
+// stand in the row. Writes of the stream and of a load need that until the sweep is done: a row
+// that has the present generation is no suspect.
+func OwnAll(m *transform.Mapping, b *transform.Batch) {
+	for i := range b.Rows {
+		row := &b.Rows[i]
+		keys, ok := m.ParseItemKey(row.Item)
+		if !ok || row.Keep {
+			continue
+		}
+		if claim, ok := m.Claim(row.Table, row.Row, keys, row.Owner != ""); ok {
+			rest := claim.Without(*row)
+			row.Families, row.Columns = slices.Concat(row.Families, rest.Families), slices.Concat(row.Columns, rest.Columns)
+		}
+	}
+}
+
 // Inherit makes a batch of the generation delete also what the former mapping owns in its rows.
 // Every write of a load and of the stream needs that until the sweep is done: a row that has the
 // present generation is no suspect, whatever the former mapping left in it (H102). It returns in

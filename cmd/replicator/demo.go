@@ -24,12 +24,17 @@ func newDemo(p *program) *cobra.Command {
 that copy it and follow its stream, while an application writes, shards split and roll, the stream throttles, and one of
 the workers is killed and replaced. Then both stores are compared cell by cell.
 
+With --outage all workers stop for a while, in which the application goes on and the stream drops changes that nobody has read, as
+DynamoDB does after 24 hours. Workers are started again, declare the gap, and mend it by themselves with a load and a sweep. It takes
+little more than a minute; half of --duration is before the outage.
+
 The last line on stdout is the verdict. Exit status 3 means that the stores differ.
 
 With --serve both services keep listening on loopback afterwards, until interrupted, and a quick start is printed: the environment
 variables for the AWS and Google clients, a configuration, and commands to try. Their data is in memory and gone when they end.`,
 		Example: `  replicator demo
   replicator demo --items 50000 --duration 1m --rate 1000 --seed 7
+  replicator demo --outage
   replicator demo --serve`,
 		Args: none,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -43,6 +48,7 @@ variables for the AWS and Google clients, a configuration, and commands to try. 
 	flags.DurationVar(&o.Duration, "duration", 20*time.Second, "`DURATION` of the live workload")
 	flags.Float64Var(&o.Rate, "rate", 400, "`CHANGES` a second of the live workload")
 	flags.Uint64Var(&o.Seed, "seed", 1, "`SEED` of items and workload")
+	flags.BoolVar(&o.Outage, "outage", false, "stop all workers until the stream has lost changes, and watch them mend that")
 	flags.BoolVar(&o.Serve, "serve", false, "leave the embedded services listening afterwards, until interrupted")
 	return c
 }

@@ -17,8 +17,8 @@ import (
 
 // planFlags are the flags of plan.
 type planFlags struct {
-	apply, exitCode, acceptMapping bool
-	allowed                        config.Allowed
+	apply, exitCode, acceptMapping, adoptRows bool
+	allowed                                   config.Allowed
 
 	sample   int
 	prices   string
@@ -57,6 +57,7 @@ the printed date. --prices FILE gives your own.
 	flags.SortFlags = false
 	flags.BoolVar(&f.apply, "apply", false, "create what is printed")
 	flags.BoolVar(&f.acceptMapping, "accept-mapping-change", false, "with --apply: create for a mapping that differs from the ledger's, which a run with the same flag takes up")
+	flags.BoolVar(&f.adoptRows, "adopt-rows", false, "with --apply: create although a target table holds rows, which a run with the same flag takes up")
 	flags.BoolVar(&f.exitCode, "exit-code", false, "end with status 3 if something would be created")
 	flags.IntVar(&f.sample, "sample", preflight.DefaultSample, "`NUMBER` of items of each table to read, at most 100000; 0 reads none")
 	flags.StringVar(&f.prices, "prices", "", "`FILE` of unit prices to use instead of the built-in ones")
@@ -99,7 +100,7 @@ func (p *program) plan(ctx context.Context, f planFlags) error {
 	if err != nil {
 		return err
 	}
-	in := plan.Read(ctx, &p.Console, cfg, source, plan.Question{Apply: f.apply, AcceptMapping: f.acceptMapping, Sample: f.sample, Prices: prices, Hints: p.withConfig()})
+	in := plan.Read(ctx, &p.Console, cfg, source, plan.Question{Apply: f.apply, AcceptMapping: f.acceptMapping, AdoptRows: f.adoptRows, Sample: f.sample, Prices: prices, Hints: p.withConfig()})
 	defer in.Close()
 	if ctx.Err() != nil {
 		return terminal.Ended(ctx)

@@ -21,7 +21,7 @@ import (
 
 // runFlags are what run can be told besides the configuration.
 type runFlags struct {
-	once, dryRun, noBackfill, acceptMapping, pprof bool
+	once, dryRun, noBackfill, acceptMapping, adoptRows, pprof bool
 
 	allowed config.Allowed
 
@@ -66,6 +66,7 @@ ends the process at once, which loses nothing either. Health, readiness, metrics
 	flags.BoolVar(&f.dryRun, "dry-run", false, "read and map everything once; write nothing, not even the ledger")
 	flags.BoolVar(&f.noBackfill, "no-backfill", false, "do not copy existing items, only follow the stream")
 	flags.BoolVar(&f.acceptMapping, "accept-mapping-change", false, "begin a new generation under a changed mapping; the table then needs a load and a sweep")
+	flags.BoolVar(&f.adoptRows, "adopt-rows", false, "let the first copy of a table go into a target table that holds rows; needed once, the answer is kept in the ledger")
 	allowFlags(c, &f.allowed)
 	flags.StringVar(&f.listen, "listen", "", "`ADDRESS` of health, metrics and status instead of http.listen; off for none")
 	flags.BoolVar(&f.pprof, "pprof", false, "serve profiles of the process at /debug/pprof/ beside health and metrics, on the loopback alone; they show stacks, and no item data")
@@ -131,7 +132,7 @@ func (p *program) run(ctx context.Context, f runFlags) error {
 	report.Clients(log)
 	w := worker.New(worker.Options{
 		Config: cfg, Console: &p.Console, Log: log, Lines: lines, Build: thisBuild(), Hints: p.withConfig(),
-		Allowed: f.allowed, Once: f.once, Idle: f.idle, NoCopy: f.noBackfill, AcceptMapping: f.acceptMapping,
+		Allowed: f.allowed, Once: f.once, Idle: f.idle, NoCopy: f.noBackfill, AcceptMapping: f.acceptMapping, AdoptRows: f.adoptRows,
 		Serve: !f.off(), Profile: f.pprof,
 		Stopping: func() { p.quiet = log.Enabled(ctx, slog.LevelInfo) },
 	})

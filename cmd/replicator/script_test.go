@@ -66,6 +66,8 @@ func TestScripts(t *testing.T) {
 			"trim":     trim,
 			"rows":     printRows,
 			"await":    await,
+			"until":    untilOutput,
+			"target":   changeTarget,
 			"stream":   enableStream,
 			"drop": func(ts *testscript.TestScript, _ bool, args []string) {
 				ts.Check(servicesOf(ts).call("DeleteTable", map[string]any{"TableName": args[0]}))
@@ -228,7 +230,10 @@ func (s *embedded) create(table, view string) error {
 // slot is where a script's services are kept, once it asked for them.
 type (
 	slotKey struct{}
-	slot    struct{ services *embedded }
+	slot    struct {
+		services *embedded
+		backup   *backup
+	}
 )
 
 // services starts the embedded services and points the script's environment at them.

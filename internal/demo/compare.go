@@ -24,6 +24,12 @@ type Difference struct {
 	What string
 }
 
+// How a row can be wrong as a whole.
+const (
+	lacking  = "the target lacks the row"
+	orphaned = "the target has a row whose item the source does not have"
+)
+
 // Comparison is the outcome of reading both stores whole.
 type Comparison struct {
 	Items       int // in the source
@@ -73,7 +79,7 @@ func Compare(ctx context.Context, from source, to sink.Reader, table string) (Co
 				c.differ(row.Key, what)
 			}
 		case len(row.Cells) > 0 || row.Version != "":
-			c.differ(row.Key, "the target has a row whose item the source does not have")
+			c.differ(row.Key, orphaned)
 		default:
 			c.Tombstones++
 		}
@@ -84,7 +90,7 @@ func Compare(ctx context.Context, from source, to sink.Reader, table string) (Co
 	}
 	for key, expected := range items {
 		if !seen[key] {
-			c.differ(expected.row, "the target lacks the row")
+			c.differ(expected.row, lacking)
 		}
 	}
 	slices.SortFunc(c.Differences, func(a, b Difference) int { return strings.Compare(a.Key, b.Key) })

@@ -2,11 +2,11 @@ package demo
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,6 +19,8 @@ type Options struct {
 	Duration time.Duration // of the live workload
 	Rate     float64       // changes a second of the live workload
 	Seed     uint64        // of items, workload and the embedded services
+	// Outage stops all workers until the stream has lost changes, and lets them mend that.
+	Outage bool
 	// Serve leaves the services listening after the comparison, until ctx ends.
 	Serve bool
 	// Verdict is called with the comparison, before the services are served. It may be nil.
@@ -44,7 +46,7 @@ func (o *Options) copyLimit() time.Duration { return copyStart + time.Duration(o
 // life is after what time a worker has lost its demo, which was killed in a way that left it no chance to end its workers: longer than all parts may
 // take together, the comparisons included, which read as much as the copy does.
 func (o *Options) life() time.Duration {
-	return o.Duration + 2*(o.copyLimit()+drainLimit) + 10*time.Minute
+	return o.Duration + 3*(o.copyLimit()+drainLimit) + mendLimit + 10*time.Minute
 }
 
 // demo is one run.
@@ -86,7 +88,7 @@ func (d *demo) run(ctx context.Context) (_ Comparison, err error) {
 	}
 	defer d.services.close()
 	defer d.killAll()
-	if d.config, err = writeConfiguration(d.dir); err != nil {
+	if d.config, err = writeConfiguration(d.dir, o.Outage); err != nil {
 		return Comparison{}, err
 	}
 	d.say("embedded DynamoDB and Streams on %s, embedded Bigtable on %s", d.services.endpoint, d.services.bigtable.Addr)
@@ -97,9 +99,16 @@ func (d *demo) run(ctx context.Context) (_ Comparison, err error) {
 	if err := d.copy(ctx); err != nil {
 		return Comparison{}, err
 	}
-	if err := d.live(ctx); err != nil {
+	app := &workload{client: d.services.writes, rate: d.Rate, seed: d.Seed, next: d.Items}
+	if err := d.live(ctx, app); err != nil {
 		return Comparison{}, err
 	}
+	if o.Outage {
+		if err := d.outage(ctx, app); err != nil {
+			return Comparison{}, err
+		}
+	}
+	d.say("the application has stopped writing: %s", app)
 	c, err := d.settle(ctx)
 	if err != nil {
 		return Comparison{}, err
@@ -186,7 +195,8 @@ func (d *demo) until(ctx context.Context, limit time.Duration, what string, each
 			return err
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("%s: not within %s; the end of worker %s's log:\n%s", what, limit, d.all()[0].name, tail(d.all()[0].log, 15))
+			last := d.all()[len(d.all())-1]
+			return fmt.Errorf("%s: not within %s; the end of worker %s's log:\n%s", what, limit, last.name, tail(last.log, 15))
 		}
 		if each != nil && time.Since(told) >= time.Second {
 			told = time.Now()
@@ -223,23 +233,18 @@ func (d *demo) copy(ctx context.Context) error {
 }
 
 // live runs the workload and, beside it, what goes wrong.
-func (d *demo) live(ctx context.Context) error {
-	w := &workload{client: d.services.writes, rate: d.Rate, seed: d.Seed, next: d.Items}
-	d.say("live workload: %.0f changes/s for %s, a third of them on %d hot items", d.Rate, d.Duration, hotItems)
+func (d *demo) live(ctx context.Context, w *workload) error {
+	d.say("live workload: %.0f changes/s for %s, a third of them on %d hot items", d.Rate, d.liveTime(), hotItems)
 	g, gctx := errgroup.WithContext(ctx)
 	ended := make(chan struct{})
 	before := d.observe(ctx).applied
 	g.Go(func() error {
 		defer close(ended)
-		return w.run(gctx, d.Duration)
+		return w.run(gctx, d.liveTime())
 	})
 	g.Go(func() error { return d.trouble(gctx) })
 	g.Go(func() error { return d.narrate(gctx, ended, before, w) })
-	if err := g.Wait(); err != nil {
-		return err
-	}
-	d.say("the application has stopped writing: %s", w)
-	return nil
+	return g.Wait()
 }
 
 // narrate tells throughput and lag once in a while until ended.
@@ -270,7 +275,6 @@ func (d *demo) narrate(ctx context.Context, ended <-chan struct{}, before float6
 
 // settle waits until nothing is left to apply, stops the workers and compares the stores.
 func (d *demo) settle(ctx context.Context) (Comparison, error) {
-	compare := func() (Comparison, error) { return Compare(ctx, d.services.reads, d.services.rows, tableName) }
 	// That the stream is drained cannot be asked; that the stores are equal can. So they are compared until they are, or until
 	// they had time enough.
 	deadline := time.Now().Add(drainLimit)
@@ -285,7 +289,7 @@ func (d *demo) settle(ctx context.Context) (Comparison, error) {
 		if err != nil {
 			return Comparison{}, err
 		}
-		c, err := compare()
+		c, err := d.compare(ctx)
 		if err != nil {
 			return c, err
 		}
@@ -304,24 +308,41 @@ func (d *demo) settle(ctx context.Context) (Comparison, error) {
 		case <-time.After(time.Second):
 		}
 	}
-	var stopped []error
-	for _, w := range d.all() {
-		select {
-		case <-w.exited: // the killed one
-		default:
-			stopped = append(stopped, w.stop())
-		}
-	}
-	if err := errors.Join(stopped...); err != nil {
+	if err := d.stopAll(); err != nil {
 		return Comparison{}, err
 	}
 	d.say("workers stopped; comparing both stores cell by cell")
-	c, err := compare()
+	c, err := d.compare(ctx)
 	if err != nil {
 		return c, err
 	}
 	d.say("%d items in the source, each in its row; %d rows of removed items hold nothing but a tombstone", c.Items, c.Tombstones)
 	return c, nil
+}
+
+func (d *demo) compare(ctx context.Context) (Comparison, error) {
+	return Compare(ctx, d.services.reads, d.services.rows, tableName)
+}
+
+// stopAll asks all workers that run to end, and waits for them.
+func (d *demo) stopAll() error {
+	var g errgroup.Group
+	for _, w := range d.running() {
+		g.Go(w.stop)
+	}
+	return g.Wait()
+}
+
+// running are the workers that have not ended.
+func (d *demo) running() []*worker {
+	return slices.DeleteFunc(slices.Clone(d.all()), func(w *worker) bool {
+		select {
+		case <-w.exited:
+			return true
+		default:
+			return false
+		}
+	})
 }
 
 // serve leaves the services to the user until ctx ends.

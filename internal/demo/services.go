@@ -107,11 +107,19 @@ tables:
   - from: ` + tableName + `
 `
 
+// mendsItself is what the configuration adds for an outage.
+const mendsItself = `backfill:
+  on_gap: load
+`
+
 // writeConfiguration writes the workers' files to dir: the configuration, and an empty one for the AWS SDK, which would otherwise
 // read that of the user.
-func writeConfiguration(dir string) (string, error) {
-	path := filepath.Join(dir, "replicator.yaml")
-	if err := os.WriteFile(path, []byte(configuration), 0o600); err != nil {
+func writeConfiguration(dir string, outage bool) (string, error) {
+	path, text := filepath.Join(dir, "replicator.yaml"), configuration
+	if outage {
+		text += mendsItself
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		return "", err
 	}
 	return path, os.WriteFile(filepath.Join(dir, "aws"), nil, 0o600)

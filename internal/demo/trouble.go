@@ -26,7 +26,7 @@ func (d *demo) trouble(ctx context.Context) error {
 		{0.80, d.split},
 		{0.88, d.roll},
 	} {
-		wait := time.Duration(event.at*float64(d.Duration)) - time.Since(began)
+		wait := time.Duration(event.at*float64(d.liveTime())) - time.Since(began)
 		select {
 		case <-ctx.Done():
 			return nil // whoever ended it says why

@@ -35,7 +35,7 @@ type worker struct {
 	address string // of its HTTP endpoints, once it has told
 	exited  chan struct{}
 	err     error // how it exited
-	killed  bool  // by us, on purpose
+	ended   bool  // by us, on purpose
 	last    sample
 }
 
@@ -90,17 +90,23 @@ func (w *worker) follow(stderr io.Reader, file io.Writer) {
 	}
 }
 
+// ending notes that the process ends because we want it to.
+func (w *worker) ending() {
+	w.mu.Lock()
+	w.ended = true
+	w.mu.Unlock()
+}
+
 // kill ends the process at once, as a crash would.
 func (w *worker) kill() {
-	w.mu.Lock()
-	w.killed = true
-	w.mu.Unlock()
+	w.ending()
 	_ = w.cmd.Process.Kill() // it may be gone already
 	<-w.exited
 }
 
 // stop asks the process to end and waits for it.
 func (w *worker) stop() error {
+	w.ending()
 	if err := w.cmd.Process.Signal(os.Interrupt); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		w.kill() // not every system can interrupt a process
 		return nil
@@ -126,7 +132,7 @@ func (w *worker) unexpected() error {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.killed {
+	if w.ended {
 		return nil
 	}
 	return fmt.Errorf("worker %s ended by itself (%v); the end of its log:\n%s", w.name, w.err, tail(w.log, 15))

@@ -32,6 +32,7 @@ type workload struct {
 	next    int        // number of the next new item
 	removed []identity // that may be made again
 
+	runs   uint64 // each draws from its own sources
 	counts [kinds]atomic.Int64
 }
 
@@ -72,11 +73,12 @@ func draw(r *rand.Rand) kind {
 func (w *workload) run(ctx context.Context, duration time.Duration) error {
 	limited, cancel := context.WithTimeout(ctx, duration)
 	defer cancel()
+	w.runs++
 	limiter := rate.NewLimiter(rate.Limit(w.rate), writers)
 	g := new(errgroup.Group)
 	for n := range writers {
 		g.Go(func() error {
-			r := rand.New(rand.NewPCG(w.seed, uint64(n)+1<<32))
+			r := rand.New(rand.NewPCG(w.seed, uint64(n)+w.runs<<32))
 			for limiter.Wait(limited) == nil {
 				k := draw(r)
 				// A change that was begun is finished: only ctx itself may break it off.

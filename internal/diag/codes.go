@@ -76,6 +76,7 @@ const (
 	LedgerUnreadable   = "R1405"
 	SourceMoved        = "R1406"
 	SourceRekeyed      = "R1407"
+	TargetHoldsRows    = "R1408"
 	ParkedLimit        = "R1501"
 	BadItemStop        = "R1502"
 	NeedsLoad          = "R1503"
@@ -354,6 +355,9 @@ var registry = []Entry{
 	{SourceRekeyed, "the source table was recreated with another primary key",
 		"The table was dropped while this process ran, and one of its name was created with another primary key. The mapping was made for the former key, under which items of the new table would replace each other. Nothing of the new table was read.",
 		"start again: the mapping is made for the key that the table has then. If the former table was copied, the new one needs a load", ExitFailed},
+	{TargetHoldsRows, "the target table holds rows already",
+		"The table was never copied under this `name`, and its target holds rows that another program wrote, or a migration whose ledger is not this one. The copy writes over rows of the same keys, so somebody has to say that it may. Nothing was created or written.",
+		"if the rows may be written over: replicator run --adopt-rows, once; else choose another `to`", ExitUsage},
 
 	{ParkedLimit, "too many parked items",
 		"More items than `errors.stop_above` could not be mapped or stored. So many are rarely single bad items; the mapping or the target needs attention. Nothing was skipped: parked items are kept, and the checkpoint has not passed what is not applied.",

@@ -28,6 +28,8 @@ type Fence struct {
 	// Settle is how long a drop may take to be in force everywhere, once it was acknowledged, and
 	// how long a request of ours may be under way; the default is sink.DefaultTimeout.
 	Settle time.Duration
+	// Rest waits for that; nil: task.Sleep.
+	Rest func(ctx context.Context, d time.Duration) error
 }
 
 // MarkOf is the mark of a target by its record.
@@ -158,6 +160,9 @@ func (f Fence) Drop(ctx context.Context, table string, n uint64) (withheld strin
 			t, _, err := f.Ledger.Target(ctx, table)
 			if err != nil || t.Withheld != "" {
 				return t.Withheld, err
+			}
+			if f.Rest != nil {
+				return "", f.Rest(ctx, f.settle())
 			}
 			return "", task.Sleep(ctx, f.settle())
 		case failed != nil && !coded(failed, "NotFound"): // which is gone

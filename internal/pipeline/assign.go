@@ -22,6 +22,7 @@ type assigner struct {
 	shares         *shares
 	tracker        *shardTracker
 	copies         bool        // the table is to be loaded
+	again          bool        // and after a gap, without being asked
 	once           *completion // nil: it goes on when the table is drained
 	wake           *task.Wakeup
 	wakeReconciler *task.Wakeup // the keeper's: a shard was left
@@ -168,7 +169,7 @@ func (a *assigner) drained(v view, mono time.Duration) bool {
 	if a.tracker.isSuspended() {
 		return true // what the ledger says may be of before, and over
 	}
-	if v.state.Listed == 0 || !v.over && a.copies && !v.state.Loaded() && !v.state.NeedsLoad {
+	if v.state.Listed == 0 || !v.over && a.loading(v.state) {
 		return false
 	}
 	if !v.over && len(checkpoint.Unfollowed(v.state, v.shards, v.listed)) > 0 {
@@ -191,6 +192,20 @@ func (a *assigner) drained(v view, mono time.Duration) bool {
 		}
 	}
 	return drained
+}
+
+// loading tells whether a load runs, or is about to without anybody's decision.
+func (a *assigner) loading(state checkpoint.TableState) bool {
+	if asks, _ := state.AsksItself(a.copies, a.again); asks {
+		return true
+	}
+	switch state.Stage() {
+	case checkpoint.StageAsked, checkpoint.StageCopying:
+		return state.Load.Paused != checkpoint.PausedByOperator
+	case checkpoint.StageSweeping:
+		return state.Load.Paused != checkpoint.PausedByOperator && !state.Load.Sweep.Waiting
+	}
+	return false
 }
 
 // reportDrained reports how the table stands, and tells whether the run is over.

@@ -37,6 +37,17 @@ func (s *shares) forget(table string) {
 	delete(s.tables, table)
 }
 
+// workers is how many workers hold shards of a table, this one included.
+func (s *shares) workers(table, me string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := len(s.tables[table])
+	if s.tables[table][me] == 0 {
+		n++
+	}
+	return n
+}
+
 // followed is how many tables this process works on.
 func (s *shares) followed() int {
 	s.mu.Lock()

@@ -44,6 +44,10 @@ func (s stopping) Scan(ctx context.Context, _ string, _, _ int, _ attribute.Item
 	return backfill.ScanPage{}, s.stop(ctx)
 }
 
+func (s stopping) Get(ctx context.Context, _ string, _ attribute.Item) (attribute.Item, bool, error) {
+	return attribute.Item{}, false, s.stop(ctx)
+}
+
 // unheard passes over the time of an answer.
 func unheard(context.Context, time.Time) {}
 
@@ -57,6 +61,10 @@ func TestAStopEndsEveryCall(t *testing.T) {
 		"Seek":     func(ctx context.Context) error { _, err := source.Seek(ctx, "s", cdc.Position{}); return err },
 		"Read":     func(ctx context.Context) error { _, err := source.Read(ctx, "i"); return err },
 		"Describe": func(ctx context.Context) error { _, err := database.Describe(ctx, "Orders"); return err },
+		"Get": func(ctx context.Context) error {
+			_, _, err := database.Get(ctx, "Orders", attribute.Item{})
+			return err
+		},
 		"Scan": func(ctx context.Context) error {
 			_, err := database.Scan(ctx, "Orders", 0, 1, attribute.Item{}, 1)
 			return err

@@ -8,14 +8,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/dynamodb-bigtable/replicator/attribute"
-	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
-	"github.com/dynamodb-bigtable/replicator/sink"
-	"github.com/dynamodb-bigtable/replicator/sink/sinktest"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
@@ -115,111 +111,6 @@ func TestAFailedLookDoesNotHideTheNext(t *testing.T) {
 	store.OnRead = func(context.Context, string) error { return checkpoint.ErrLedgerExchanged }
 	if err := j.admit(until(ctx)); !errors.Is(err, failed) || !errors.Is(err, checkpoint.ErrLedgerExchanged) {
 		t.Errorf("ended with %v", err)
-	}
-}
-
-// TestH71_ALoadDoesNotBeginInAGenerationOfAGap: a gap is declared between the look that admitted
-// the load and the note that it began.
-func TestH71_ALoadDoesNotBeginInAGenerationOfAGap(t *testing.T) {
-	ctx := context.Background()
-	ledger, err := checkpoint.Open(ctx, &checkpointtest.Memory{}, "begin", checkpoint.Options{Worker: "w", ID: "l"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	looked, err := ledger.UpdateTable(ctx, "Orders", func(s *checkpoint.TableState) error {
-		s.Generation, s.Adopted, s.Listed = 1, 1, 1
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	k := newRig(ledger, Table{})
-	k.Database = described{}
-	if begun, err := k.loader().begin(until(ctx), looked); err != nil || begun.Load.Generation != 1 {
-		t.Fatalf("%+v, %v", begun.Load, err)
-	}
-	if _, err := ledger.Raise(ctx, "Orders", 1, checkpoint.DeclaredGap{Reason: "lost"}, nil); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := k.loader().begin(until(ctx), looked); !errors.Is(err, sink.ErrFenced) {
-		t.Errorf("a load that a gap overtook begins: %v", err)
-	}
-	if now, _, err := ledger.Table(ctx, "Orders"); err != nil || now.Load.Generation != 1 {
-		t.Errorf("%+v, %v", now.Load, err)
-	}
-}
-
-// TestH71_ALoadThatARaiseOvertookIsFenced: the generation rises between the reading of a page and
-// its writing. The page is of the load before.
-func TestH71_ALoadThatARaiseOvertookIsFenced(t *testing.T) {
-	ctx := context.Background()
-	m := ordersMapping(t)
-	target, floors := &sinktest.Memory{}, &Floors{}
-	target.Create("orders", "d")
-	k := newRig(nil, Table{Mapping: m})
-	k.Writer = sink.NewWriter(sink.Options{Table: target, Parking: sink.NewParking(nil, "p"), Floor: floors.Floor})
-	write := k.loader().scan(until(ctx), 1, nil, unfenced()).Write
-	page := func(pk string) []attribute.Item {
-		return []attribute.Item{attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String(pk)}})}
-	}
-	if err := write(ctx, page("before"), time.Unix(1, 0)); err != nil {
-		t.Fatal(err)
-	}
-	floors.raise("Orders", 2)
-	if err := write(ctx, page("after"), time.Unix(2, 0)); !errors.Is(err, sink.ErrFenced) {
-		t.Errorf("a page of generation 1 is written in generation 2: %v", err)
-	}
-	var keys []string
-	err := target.ReadRows(ctx, "orders", sink.Range{}, func(r sink.Row) error {
-		keys = append(keys, r.Key)
-		return nil
-	})
-	if err != nil || !slices.Equal(keys, []string{"before"}) {
-		t.Errorf("rows %q, %v", keys, err)
-	}
-}
-
-// described is a table without items.
-type described struct{ Database }
-
-func (described) Describe(ctx context.Context, _ string) (backfill.Description, error) {
-	return backfill.Description{Name: "Orders", At: task.Now(ctx)}, nil
-}
-
-// TestH34_ALoadThatDoesNotReachTheStream: a root that was first read more than a day after the load
-// began may have lost what the images of the load are older than. The load is not complete then,
-// and a gap tells of it, though its reader saw none.
-func TestH34_ALoadThatDoesNotReachTheStream(t *testing.T) {
-	ctx, start := context.Background(), time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
-	mapping := ordersMapping(t)
-	for name, c := range map[string]struct {
-		read     time.Duration
-		complete bool
-	}{"at once": {time.Minute, true}, "after a day": {25 * time.Hour, false}} {
-		ledger, err := checkpoint.Open(ctx, &checkpointtest.Memory{}, "load", checkpoint.Options{Worker: "w", ID: "l"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		state, err := ledger.UpdateTable(ctx, "Orders", func(s *checkpoint.TableState) error {
-			s.Generation, s.Adopted, s.Listed, s.Label = 1, 1, 1, "1"
-			s.Load = checkpoint.Load{Generation: 1, StartedAt: start}
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		root := checkpoint.Shard{Source: "Orders", Label: "1", ID: "s", State: checkpoint.Reading, Generation: 1, FirstRead: start.Add(c.read)}
-		if err := ledger.CreateShard(ctx, root); err != nil {
-			t.Fatal(err)
-		}
-		target := &checkpointtest.Memory{}
-		o := &Options{Ledger: ledger, Floors: &Floors{}, Witness: func(string) checkpoint.Store { return target }, Events: Events{}.orSilent()}
-		if err := (&rig{Options: o, Table: Table{Mapping: mapping}}).loader().loaded(until(ctx), state, backfill.Progress{}); err != nil {
-			t.Fatal(name, err)
-		}
-		if state, _, err = ledger.Table(ctx, "Orders"); err != nil || state.Loaded() != c.complete || state.NeedsLoad == c.complete || (len(state.Gaps) == 0) != c.complete {
-			t.Errorf("%s: loaded %v, needs a load %v, gaps %v, %v", name, state.Loaded(), state.NeedsLoad, state.Gaps, err)
-		}
 	}
 }
 

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -47,7 +48,7 @@ func DryRun(ctx context.Context, o Options, spec Table) (Rehearsal, error) {
 	if err != nil {
 		return Rehearsal{}, err
 	}
-	if err := r.load(ctx, d.Items); err != nil {
+	if err := r.load(ctx, d); err != nil {
 		return Rehearsal{}, err
 	}
 	if err := r.stream(ctx, d.StreamARN); err != nil {
@@ -87,39 +88,63 @@ func (r *rehearsal) describe(ctx context.Context) (d backfill.Description, err e
 }
 
 // load scans the table as a copy would, and maps what it reads.
-func (r *rehearsal) load(ctx context.Context, estimate int64) error {
-	r.events.CopyStarted(r.source, estimate, 0)
+func (r *rehearsal) load(ctx context.Context, d backfill.Description) error {
+	r.events.CopyStarted(r.source, d.Items, 0)
 	defer r.events.CopyLeft(r.source)
-	scan := &backfill.Scan{
-		Table: r.source, Generation: 1, Segments: r.spec.Segments, Source: r.database, Rows: backfill.NewThrottle(r.spec.RowsPerSecond),
-		Write: func(_ context.Context, items []attribute.Item, readAt time.Time) error {
-			batch := transform.Load(r.spec.Mapping, items, 1, readAt)
-			r.count(&batch)
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			r.found.Items += int64(len(items))
-			for _, row := range batch.Rows {
-				if !row.Remove {
-					r.found.Rows++
-					r.found.Cells += int64(len(row.Cells))
-				}
-			}
-			return nil
-		},
-		Save: func(context.Context, backfill.Progress) error { return nil },
-		Retry: func(ctx context.Context, op func(ctx context.Context) error) error {
-			return r.retry(until(ctx), "scan", op)
-		},
-		Events: backfill.Events{
-			Copied:    func(items int) { r.events.Copied(r.source, int64(items)) },
-			Throttled: func(waited time.Duration) { r.events.Throttled(r.source, "rows per second", waited) },
-		},
+	limits, total := r.limits(), backfill.NumberOfParts(d.Bytes, r.spec.Segments)
+	g := task.NewGroup(ctx, max(r.spec.Segments, 1))
+	for index := range total {
+		part := backfill.Part{
+			Index: index, Total: total, Source: backfill.Segments{Table: r.source, Source: r.database}, Limits: limits,
+			Write: r.rehearse,
+			Save:  func(context.Context, checkpoint.PartProgress) error { return nil },
+			Retry: func(ctx context.Context, op func(ctx context.Context) error) error {
+				return r.retry(until(ctx), "scan", op)
+			},
+			Events: backfill.PartEvents{
+				Copied: func(items int) { r.events.Copied(r.source, int64(items)) },
+				Waited: func(rows, units time.Duration) {
+					r.events.Throttled(r.source, limitRows, rows)
+					r.events.Throttled(r.source, limitUnits, units)
+				},
+			},
+		}
+		g.Go(fmt.Sprintf("segment %d", index), func(ctx context.Context) error {
+			_, err := part.Run(ctx, ctx, checkpoint.PartProgress{})
+			return err
+		})
 	}
-	done, err := scan.Run(ctx, backfill.Progress{})
+	err := g.Wait()
 	if err == nil {
-		r.events.CopyDone(r.source, done.Items)
+		r.events.CopyDone(r.source, r.found.Items)
 	}
 	return err
+}
+
+// limits are those of the configuration.
+func (r *rehearsal) limits() *backfill.Limits {
+	limits := backfill.NewLimits(0, 0)
+	limits.UseRows(r.spec.throttle())
+	return limits
+}
+
+// rehearse maps items as a load would.
+func (r *rehearsal) rehearse(_ context.Context, items []attribute.Item, readAt time.Time) error {
+	if r.spec.SkipExpired {
+		items, _ = r.spec.Mapping.Unexpired(items, readAt)
+	}
+	batch := transform.Load(r.spec.Mapping, items, 1, readAt)
+	r.count(&batch)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.found.Items += int64(len(items))
+	for _, row := range batch.Rows {
+		if !row.Remove {
+			r.found.Rows++
+			r.found.Cells += int64(len(row.Cells))
+		}
+	}
+	return nil
 }
 
 // stream reads the listed shards. What is trimmed or gone meanwhile would be no gap of a run that

@@ -144,7 +144,7 @@ func (f fading) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
 func TestADryRunTellsOfAll(t *testing.T) {
 	mapping := ordersMapping(t)
 	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, _ checkpoint.TableState) {
-		db := &rehearsed{answering: answering{described: backfill.Description{Name: "Orders", StreamARN: "arn", StreamEnabled: true, ViewType: "NEW_AND_OLD_IMAGES"}}}
+		db := &rehearsed{answering: answering{described: backfill.Description{Name: "Orders", StreamARN: "arn", StreamEnabled: true, ViewType: "NEW_AND_OLD_IMAGES", Bytes: 100}}}
 		o := Options{Database: db, Open: func(string) cdc.Source { return fading{newBacklog(5)} }}
 		got, err := DryRun(ctx, o, Table{Mapping: mapping, Segments: 1})
 		unmappable := int64(0)

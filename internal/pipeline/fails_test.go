@@ -59,7 +59,7 @@ func busy(ctx context.Context, l *checkpoint.Ledger) (checkpoint.TableState, err
 // its calls that is: what could not be read is not what is not there, and a pass that could not
 // note something has not noted it.
 func TestAPassEndsWithWhatItFindsOut(t *testing.T) {
-	const lostTarget, endingLoad = "a target that was lost", "a load that ends"
+	const lostTarget, beginningLoad, endingLoad = "a target that was lost", "a load that begins", "a load that ends"
 	mapping := ordersMapping(t)
 	for name, step := range map[string]func(ctx context.Context, k *rig, state checkpoint.TableState) error{
 		"a complete pass": func(ctx context.Context, k *rig, _ checkpoint.TableState) error {
@@ -97,12 +97,11 @@ func TestAPassEndsWithWhatItFindsOut(t *testing.T) {
 			}
 			return k.reconciler().complete(until(ctx))
 		},
-		"a load that begins": func(ctx context.Context, k *rig, state checkpoint.TableState) error {
-			_, err := k.loader().begin(until(ctx), state)
-			return err
+		beginningLoad: func(ctx context.Context, k *rig, state checkpoint.TableState) error {
+			return k.table().keeper.conductor.seal(until(ctx), view{state: state})
 		},
 		endingLoad: func(ctx context.Context, k *rig, state checkpoint.TableState) error {
-			return k.loader().loaded(until(ctx), state, backfill.Progress{Items: 7})
+			return k.table().keeper.conductor.complete(until(ctx), state, unpaced{})
 		},
 	} {
 		for n := 1; ; n++ {
@@ -119,14 +118,25 @@ func TestAPassEndsWithWhatItFindsOut(t *testing.T) {
 					_, errBeat := ledger.UpdateTable(ctx, "Orders", func(s *checkpoint.TableState) error { s.WitnessBeat = 5; return nil })
 					err = errors.Join(err, errBeat)
 				}
+				if name == beginningLoad {
+					var errAsked error
+					state, errAsked = ledger.UpdateTable(ctx, "Orders", func(s *checkpoint.TableState) error {
+						s.Adopted, s.Load.AskedAt = s.Generation, listingsBegin
+						return nil
+					})
+					err = errors.Join(err, errAsked)
+				}
 				if name == endingLoad { // in the next generation, of which nothing is lost
 					_, errNext := ledger.UpdateTable(ctx, "Orders", func(s *checkpoint.TableState) error {
-						s.Generation, s.Load = 8, checkpoint.Load{Generation: 8, StartedAt: listingsBegin}
+						s.Generation, s.Load = 8, checkpoint.Load{Generation: 8, Number: 1, Parts: 1, StartedAt: listingsBegin}
 						return nil
 					})
 					var errAdopt error
 					state, errAdopt = ledger.Adopt(ctx, "Orders")
-					err = errors.Join(err, errNext, errAdopt)
+					part, errPart := ledger.TakePart(ctx, checkpoint.Part{Source: "Orders", Generation: 8, Number: 1, Phase: checkpoint.PhaseCopy, Total: 1})
+					if err = errors.Join(err, errNext, errAdopt, errPart); err == nil {
+						err = part.Finish(ctx, checkpoint.PartProgress{Items: 7})
+					}
 				}
 				if err != nil {
 					t.Error(err)
@@ -154,6 +164,11 @@ func TestAPassEndsWithWhatItFindsOut(t *testing.T) {
 		}
 	}
 }
+
+// unpaced keeps no pace.
+type unpaced struct{}
+
+func (unpaced) SavePace(context.Context, checkpoint.Pace) error { return nil }
 
 // heldUpBy is a database in which every table has the stream.
 func heldUpBy(arn, label string) Database {

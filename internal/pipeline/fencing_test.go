@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
@@ -173,44 +172,6 @@ func TestNewNumbersAreTakenUpBeforeTheDrop(t *testing.T) {
 			}
 		}
 	})
-}
-
-// A load of a new generation begins behind a new number; that of the first generation has nothing
-// before it.
-func TestEachGenerationsLoadRaisesTheFence(t *testing.T) {
-	guarded(t, func(ctx context.Context, k *rig, _ *schema, _ *checkpoint.Lease) {
-		k.Database, k.made = describes{}, nil
-		number := func() uint64 {
-			target, _, err := k.Ledger.Target(ctx, "orders")
-			if err != nil {
-				t.Error(err)
-			}
-			return target.Fence
-		}
-		for i, raises := range []bool{false, false, true, false} {
-			if i == 2 {
-				if _, err := k.Ledger.Raise(ctx, "Orders", 7, checkpoint.DeclaredGap{Reason: "a gap"}, nil); err != nil {
-					t.Fatal(err)
-				}
-			}
-			state, _, err := k.Ledger.Table(ctx, "Orders")
-			before := number()
-			if _, failed := k.loader().begin(until(ctx), state); failed != nil || err != nil {
-				t.Error(failed, err)
-			}
-			if number() > before != raises {
-				t.Errorf("load %d: the number rises: %v", i, !raises)
-			}
-		}
-	})
-}
-
-// describes tells of a table and of nothing else.
-type describes struct{ Database }
-
-func (describes) Describe(context.Context, string) (d backfill.Description, err error) {
-	d.At = listingsBegin
-	return d, nil
 }
 
 // H108: a target that was written and is gone, as a whole or with our families, is made anew by the

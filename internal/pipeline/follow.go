@@ -29,8 +29,9 @@ type follower struct {
 // follow reads one shard for as long as the lease is held and no drain has begun: read, fold,
 // write, commit. The checkpoint moves only over what Write has reported durable (I3), so that a
 // crash anywhere repeats work and loses none.
-func (f *follower) follow(life lifecycle, lease *checkpoint.Lease, right *right, reader *cdc.Reader, cut time.Time) error {
+func (f *follower) follow(life lifecycle, lease *checkpoint.Lease, right *right, reader *cdc.Reader, state checkpoint.TableState) error {
 	ctx, shard := life.work, lease.Shard()
+	inherits := state.Inherits() || state.Generation != shard.Generation // it was raised since the record was read
 	at, committed := shard.Progress(), task.Mono(ctx)
 	rate := rateMeter{at: committed}
 	slot := newPageSlot(f.slots, f.calls)
@@ -47,9 +48,12 @@ func (f *follower) follow(life lifecycle, lease *checkpoint.Lease, right *right,
 		f.outages.answered(shard.ID)
 		answered := task.Mono(ctx)
 		next := at
-		changes := keep(&next, cut, page.Changes)
+		changes := keep(&next, state.Cut, page.Changes)
 		batch := transform.Fold(f.mapping, changes, transform.Stamp{Generation: shard.Generation, Hop: shard.Hop, NotBefore: at.CellTime})
 		batch.Read = transform.Reading{At: page.At, Mono: answered}
+		if inherits {
+			sink.OwnAll(f.mapping, &batch)
+		}
 		err = f.applier.write(life, right, &batch, changes, slot)
 		slot.drop(err != nil || len(page.Changes) > 0)
 		if errors.Is(err, errPutBack) {
@@ -171,7 +175,7 @@ func (f *follower) hold(life lifecycle, lease *checkpoint.Lease, stamps sink.Sta
 		held := life.within(ctx).noting(f.outages.noting(ctx, shard.ID, lease.Note)).yielding(f.timing.Yield)
 		reader := &cdc.Reader{Source: f.open(shard.StreamARN), Shard: shard.ID, Covered: covered(shard, state), AppliedTo: shard.AppliedTo}
 		right := &right{fencing: f.fencing, renew: lease.Renew, generation: shard.Generation, stamps: stamps, proved: true}
-		err := f.follow(held, lease, right, reader, state.Cut)
+		err := f.follow(held, lease, right, reader, state)
 		switch {
 		case err == nil || life.draining() || orderly(err) || errors.Is(err, ErrYield):
 			// If the release fails, the successor waits until the lease is over.

@@ -11,11 +11,11 @@ import (
 )
 
 // keeper holds the table's keeper lease, if no other worker does, and lets the reconciler and the
-// loader work under it.
+// conductor work under it.
 type keeper struct {
 	*common
 	reconciler   *reconciler
-	loader       *loader
+	conductor    *conductor
 	database     Database
 	joined       bool // what keeps the table from being followed suspends it
 	tracker      *shardTracker
@@ -68,7 +68,7 @@ func (k *keeper) serve(life lifecycle, lease *checkpoint.Keeper) (rest time.Dura
 		defer lease.Abandon()
 		loading := task.NewGroup(ctx, 0)
 		notes := &notes{tell: lease.Note}
-		loading.Go("copy", func(ctx context.Context) error { return k.loader.run(life.within(ctx).noting(notes.slot(0)), lease) })
+		loading.Go("conduct loads", func(ctx context.Context) error { return k.conductor.run(life.within(ctx).noting(notes.slot(0)), lease) })
 		work := loading.Context()
 		err := k.reconciler.run(life.within(work).noting(k.outages.noting(work, "", notes.slot(1))).yielding(k.timing.Yield))
 		if err != nil {
@@ -115,6 +115,7 @@ func (k *keeper) suspendFor(life lifecycle, err error) bool {
 func (k *keeper) unfollowable(ctx context.Context, err error) (string, bool) {
 	var stream *StreamError
 	var key *KeyError
+	var rows *RowsError
 	switch {
 	case !k.joined || err == nil:
 		return "", false
@@ -122,6 +123,8 @@ func (k *keeper) unfollowable(ctx context.Context, err error) (string, bool) {
 		return "the table has no enabled stream", true
 	case errors.As(err, &stream):
 		return "the stream's view type " + stream.View + " does not give every row and its removal", true
+	case errors.As(err, &rows):
+		return "its target table " + rows.Target + " holds rows; if they may be written over, replicator run --adopt-rows, once", true
 	case errors.As(err, &key):
 		return "the table has another primary key than when it joined; restart the workers", true
 	case errors.Is(err, errGone):

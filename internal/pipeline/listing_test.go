@@ -106,8 +106,6 @@ func (r *rig) table() *table {
 
 func (r *rig) reconciler() *reconciler { return r.table().keeper.reconciler }
 
-func (r *rig) loader() *loader { return r.table().keeper.loader }
-
 // unfenced is a right that nobody takes away, to a target without a fence.
 func unfenced() *right { return &right{fencing: &fencing{}, stamps: sink.Unfenced(), proved: true} }
 

@@ -26,6 +26,7 @@ import (
 // Database is what the pipeline needs of DynamoDB besides the stream; *backfill.Tables is one.
 type Database interface {
 	backfill.ScanSource
+	backfill.ItemSource
 	Describe(ctx context.Context, table string) (backfill.Description, error)
 }
 
@@ -40,6 +41,11 @@ type Options struct {
 	Open func(streamARN string) cdc.Source
 	// Witness is the store of a target table's witness row.
 	Witness func(targetTable string) checkpoint.Store
+	// Target is what a sweep reads of target tables.
+	Target sink.MarkReader
+	// Busy says why loads are to wait while a cluster of the target is busier than a share of its
+	// CPU; "" if they need not, or it cannot be told. Nil: nobody watches.
+	Busy func(ctx context.Context, above float64) (why string)
 	// Families creates and drops the families of the fence; nil: it is withheld.
 	Families sink.Families
 	// Prepare makes what is missing of a target table that was lost, and tells whether that was the
@@ -68,19 +74,26 @@ type Table struct {
 	MappingHash string
 	// AcceptMapping lets a changed mapping raise the generation instead of being refused.
 	AcceptMapping bool
+	// AdoptRows lets the first generation go into targets that hold rows.
+	AdoptRows bool
 	// FromNow drops what is older than the first start, unless the table is copied. Of one that is
 	// neither copied nor followed from now on, all that the stream still holds is applied.
 	FromNow bool
 	// Young tells that the table was created after the first start. FromNow drops nothing of it
 	// then, and what may have been trimmed of its stream before anybody read it is a gap.
 	Young bool
-	// Copy loads the existing items; Segments is how many scans run side by side, RowsPerSecond
-	// bounds them (0: no bound).
-	Copy          bool
-	Segments      int
-	RowsPerSecond float64
-	// Rows, if not nil, is a bound that several tables share; RowsPerSecond says nothing then.
+	// Copy loads the existing items; LoadAgain does so after each gap, too, without being asked.
+	Copy, LoadAgain bool
+	// Segments is how many parts of a load this worker works on at once.
+	Segments int
+	// Limits bound loads as configured. An operator's, in the ledger, are put over them.
+	Limits checkpoint.Limits
+	// Rows, if not nil, is a bound on rows a second that several tables share, in place of that of
+	// Limits.
 	Rows *backfill.Throttle
+	// SkipExpired leaves items out of loads that are past their time to live. Owned says that every
+	// row of the target tables is of this program.
+	SkipExpired, Owned bool
 	// Joined: the table was found by a pattern. What keeps it from being followed suspends it, and
 	// the others go on.
 	Joined bool
@@ -202,7 +215,8 @@ func orderly(err error) bool {
 	var bad *sink.BadItem
 	var stream *StreamError
 	var key *KeyError
-	return errors.As(err, &bad) || errors.As(err, &stream) || errors.As(err, &key) || isAny(err, checkpoint.ErrMappingChanged, sink.ErrParkedLimit)
+	var rows *RowsError
+	return errors.As(err, &bad) || errors.As(err, &stream) || errors.As(err, &key) || errors.As(err, &rows) || isAny(err, checkpoint.ErrMappingChanged, sink.ErrParkedLimit)
 }
 
 func isAny(err error, targets ...error) bool {

@@ -113,3 +113,9 @@ func (d stoppableDatabase) Scan(ctx context.Context, table string, segment, tota
 	d.heard(ctx, page.At)
 	return page, err
 }
+
+func (d stoppableDatabase) Get(ctx context.Context, table string, key attribute.Item) (attribute.Item, bool, error) {
+	ctx, end := d.reads.begin(ctx)
+	defer end()
+	return d.Database.Get(ctx, table, key)
+}

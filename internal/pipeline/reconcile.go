@@ -21,6 +21,7 @@ type reconciler struct {
 	database     Database
 	open         func(streamARN string) cdc.Source
 	witnesses    *witnesses
+	admission    *admission
 	fencing      *fencing
 	shares       *shares // how many tables this process follows
 	tracker      *shardTracker
@@ -102,6 +103,7 @@ func (r *reconciler) complete(life lifecycle) error {
 	r.hasty = false
 	var state checkpoint.TableState
 	steps := []func(ctx context.Context) error{
+		r.admission.admit,
 		r.fencing.open, // whether the source answers or not
 		func(context.Context) error { return r.attend(life) },
 		r.readmit,

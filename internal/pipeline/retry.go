@@ -7,6 +7,7 @@ import (
 
 	"github.com/cenkalti/backoff/v4"
 
+	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
@@ -81,7 +82,7 @@ func (c clock) Now() time.Time { return task.Now(c.ctx) }
 
 // repeatable tells whether the same step may succeed later.
 func repeatable(err error) bool {
-	if fatal(err) || isAny(err, checkpoint.ErrLeaseLost, checkpoint.ErrTaken, sink.ErrFenced, errStopped, errGone, errPutBack, ErrYield) {
+	if fatal(err) || isAny(err, checkpoint.ErrLeaseLost, checkpoint.ErrTaken, sink.ErrFenced, errStopped, backfill.ErrDrained, errGone, errPutBack, ErrYield) {
 		return false
 	}
 	var read *cdc.Error

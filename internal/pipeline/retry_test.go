@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/sink"
@@ -18,7 +19,7 @@ func TestWhatIsRepeated(t *testing.T) {
 		repeated bool
 	}{
 		{checkpoint.ErrConflict, true}, {checkpoint.ErrRaised, true}, {errors.New("anything"), true},
-		{checkpoint.ErrTaken, false}, {checkpoint.ErrLeaseLost, false}, {sink.ErrFenced, false}, {ErrYield, false}, {errStopped, false},
+		{checkpoint.ErrTaken, false}, {checkpoint.ErrLeaseLost, false}, {sink.ErrFenced, false}, {ErrYield, false}, {errStopped, false}, {backfill.ErrDrained, false},
 		{checkpoint.ErrMappingChanged, false}, {checkpoint.ErrLedgerExchanged, false}, {checkpoint.ErrForeignPipeline, false}, {checkpoint.ErrClusterChanged, false},
 		{sink.ErrParkedLimit, false}, {&sink.BadItem{}, false}, {&StreamError{}, false}, {&SourceError{}, false},
 		{&cdc.Error{Reason: cdc.Trimmed}, false}, {&cdc.Error{Reason: cdc.NotFound}, false}, {&cdc.Error{Reason: cdc.Malformed}, true},

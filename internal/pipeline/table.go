@@ -18,11 +18,14 @@ type table struct {
 	acceptMapping bool
 
 	assigner       *assigner
+	loader         *loader
 	keeper         *keeper
 	tracker        shardTracker // what this worker knows of the shards it reads
 	outages        outages      // and of the leases it gave up
 	wakeAssigner   task.Wakeup  // the assigner's: a shard ended, or one was found
 	wakeReconciler task.Wakeup  // the reconciler's
+	wakeLoader     task.Wakeup
+	wakeConductor  task.Wakeup
 }
 
 func newTable(w *worker, spec Table) *table {
@@ -37,20 +40,29 @@ func newTable(w *worker, spec Table) *table {
 		slots: w.slots, calls: w.calls, tracker: &t.tracker, outages: &t.outages,
 	}
 	t.assigner = &assigner{
-		common: c, open: w.open, follower: follower, fencing: fencing, shares: w.shares, tracker: &t.tracker, copies: spec.Copy, once: w.once,
+		common: c, open: w.open, follower: follower, fencing: fencing, shares: w.shares, tracker: &t.tracker, copies: spec.Copy, again: spec.Copy && spec.LoadAgain, once: w.once,
 		wake: &t.wakeAssigner, wakeReconciler: &t.wakeReconciler,
 	}
 	reconciler := &reconciler{
-		common: c, mapping: spec.Mapping, database: database, open: w.open, witnesses: witnesses, fencing: fencing, shares: w.shares,
+		common: c, mapping: spec.Mapping, database: database, open: w.open, witnesses: witnesses, admission: &admission{c, spec.Mapping, w.Target, spec.AdoptRows}, fencing: fencing, shares: w.shares,
 		tracker: &t.tracker, outages: &t.outages, wake: &t.wakeReconciler, wakeAssigner: &t.wakeAssigner,
 		joined: spec.Joined, young: spec.Young, copies: spec.Copy, fromNow: spec.FromNow,
 	}
-	loader := &loader{
-		common: c, applier: apply, fencing: fencing, mapping: spec.Mapping, database: database, witnesses: witnesses, wakeAssigner: &t.wakeAssigner,
-		wanted: spec.Copy, joined: spec.Joined, segments: spec.Segments, rows: spec.throttle,
+	settings := loadSettings{
+		wanted: spec.Copy, again: spec.Copy && spec.LoadAgain, owned: spec.Owned, skipExpired: spec.SkipExpired,
+		segments: max(spec.Segments, 1), limits: spec.Limits,
+	}
+	t.loader = &loader{
+		common: c, applier: apply, fencing: fencing, mapping: spec.Mapping, database: database, target: w.Target, shares: w.shares,
+		settings: settings, limits: backfill.NewLimits(0, 0), rows: spec.throttle(), own: backfill.NewThrottle(0),
+		wake: &t.wakeLoader, wakeConductor: &t.wakeConductor,
+	}
+	conductor := &conductor{
+		common: c, mapping: spec.Mapping, database: database, target: w.Target, witnesses: witnesses, fencing: fencing, busy: w.Busy,
+		settings: settings, joined: spec.Joined, wake: &t.wakeConductor, wakeLoader: &t.wakeLoader, wakeAssigner: &t.wakeAssigner,
 	}
 	t.keeper = &keeper{
-		common: c, reconciler: reconciler, loader: loader, database: database, joined: spec.Joined,
+		common: c, reconciler: reconciler, conductor: conductor, database: database, joined: spec.Joined,
 		tracker: &t.tracker, outages: &t.outages, wakeAssigner: &t.wakeAssigner,
 	}
 	return t
@@ -61,7 +73,8 @@ func (t Table) throttle() *backfill.Throttle {
 	if t.Rows != nil {
 		return t.Rows
 	}
-	return backfill.NewThrottle(t.RowsPerSecond)
+	rows, _ := t.Limits.Rows()
+	return backfill.NewThrottle(rows)
 }
 
 // run works on the table until a drain begins: as one of the workers that read its shards and,
@@ -86,6 +99,7 @@ func (t *table) run(life lifecycle) error {
 	g := task.NewGroup(life.work, 0)
 	part := func(work context.Context) lifecycle { return lifecycle{drain: drain, work: work} }
 	g.Go("keeper", func(work context.Context) error { return t.keeper.seek(part(work)) })
+	g.Go("parts", func(work context.Context) error { return t.loader.run(part(work)) })
 	g.Go("shards", func(work context.Context) error {
 		return t.assigner.assign(part(work), func() { finish(context.Canceled) })
 	})

@@ -98,34 +98,6 @@ func TestAnAcceptedMappingIsTold(t *testing.T) {
 	}
 }
 
-// What waited for a limit is told with when it did: as it begins where a service asks for it, and
-// when it is over where the limit is our own. The pace of a load is that of the items it has made
-// durable, and no number while that cannot be told.
-func TestWaitsAndPacesAreDated(t *testing.T) {
-	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, _ checkpoint.TableState) {
-		if err := task.Sleep(ctx, time.Hour); err != nil {
-			t.Error(err)
-		}
-		first := k.loader().pace(ctx, 100)
-		if first.Rate != 0 || len(first.Throttled) != 0 || !first.At.Equal(task.Now(ctx)) {
-			t.Errorf("at first %+v", first)
-		}
-		k.table().throttled(ctx, limitSource, 10*time.Second)
-		k.table().waited(ctx, limitRows, 20*time.Second)
-		now := k.loader().pace(ctx, 100)
-		if len(now.Throttled) != 1 || now.Throttled[0].Reason != limitRows || now.Throttled[0].Seconds != 20 {
-			t.Errorf("at once %+v", now.Throttled)
-		}
-		if err := task.Sleep(ctx, 10*time.Second); err != nil {
-			t.Error(err)
-		}
-		now = k.loader().pace(ctx, 150)
-		if len(now.Throttled) != 2 || now.Throttled[0].Seconds != 10 || now.Throttled[1].Seconds != 20 || now.Rate != 5 {
-			t.Errorf("ten seconds later %+v", now)
-		}
-	})
-}
-
 // The defaults are those of the manual. A pass is a third of a lease at the most, or a lease would
 // be over before it is looked at.
 func TestDefaultsOfTiming(t *testing.T) {
@@ -200,26 +172,6 @@ func (a answering) Describe(context.Context, string) (backfill.Description, erro
 
 func (answering) Scan(context.Context, string, int, int, attribute.Item, int) (backfill.ScanPage, error) {
 	return backfill.ScanPage{}, errors.New("it is scanned")
-}
-
-// A load that was asked to stop asks for no further page, and notes what DynamoDB counts as the
-// estimate of its items.
-func TestALoadStopsBetweenPages(t *testing.T) {
-	stop, cancel := context.WithCancel(t.Context())
-	s := stoppable{answering{}, stop}
-	if _, err := s.Scan(t.Context(), "Orders", 0, 1, attribute.Item{}, 1); err == nil || errors.Is(err, errStopped) {
-		t.Errorf("before a stop: %v", err)
-	}
-	cancel()
-	if _, err := s.Scan(t.Context(), "Orders", 0, 1, attribute.Item{}, 1); !errors.Is(err, errStopped) {
-		t.Errorf("after a stop: %v", err)
-	}
-	listed(t, &pagedStream{}, func(ctx context.Context, k *rig, state checkpoint.TableState) {
-		k.Database = answering{described: backfill.Description{Items: 5, Bytes: 7000, At: listingsBegin}}
-		if begun, err := k.loader().begin(until(ctx), state); err != nil || begun.Load.Estimate != 5 {
-			t.Errorf("%+v, %v", begun.Load, err)
-		}
-	})
 }
 
 // No call is remembered, or kept alive, once it has ended: there is one a second for every shard,

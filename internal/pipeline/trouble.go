@@ -20,6 +20,7 @@ import (
 // The limits that work waits for, as metrics, status and events name them.
 const (
 	limitRows   = "rows per second"    // backfill.max_rows_per_second
+	limitUnits  = "read capacity"      // backfill.max_read_capacity
 	limitSource = "DynamoDB throttles" // the stream or the table
 	limitTarget = "Bigtable throttles"
 )
@@ -250,11 +251,4 @@ func (r *retrier) waited(ctx context.Context, reason string, wait time.Duration)
 	now := task.Now(ctx)
 	r.waits.add(reason, now.Add(-wait), wait, now)
 	r.events.Throttled(r.source, reason, wait)
-}
-
-// pace is how the load gets on, now that so many items are durable.
-func (l *loader) pace(ctx context.Context, items int64) checkpoint.Pace {
-	l.meter.Add(task.Mono(ctx), items)
-	now := task.Now(ctx)
-	return checkpoint.Pace{At: now.UTC(), Rate: math.Round(max(0, l.meter.Rate())*10) / 10, Throttled: l.waits.report(now)}
 }

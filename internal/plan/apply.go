@@ -14,7 +14,7 @@ import (
 // verdict if the user has read the reasons of it already, as checks that failed or as warnings.
 func (in *Input) Conclude(ctx context.Context, d *Document) (known, failed error) {
 	known = errors.Join(in.Failed...)
-	refused := d.refusal(in.question.AcceptMapping)
+	refused := d.refusal(in.question)
 	switch {
 	case in.question.Apply && known == nil && refused != nil:
 		known = refused

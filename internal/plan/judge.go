@@ -102,12 +102,12 @@ func (in *Input) privileges() *MissingPrivileges {
 
 // refusal is why a run would be refused, of what a plan only warns of; nil if it would not. Nothing
 // is created for such a run (H99).
-func (d *Document) refusal(acceptMapping bool) error {
+func (d *Document) refusal(q Question) error {
 	var found diag.List
 	for _, w := range d.Warnings {
 		switch w.Code {
-		case diag.ClusterChanged, diag.SourceMoved, diag.MappingChanged:
-			if w.Code == diag.MappingChanged && acceptMapping {
+		case diag.ClusterChanged, diag.SourceMoved, diag.MappingChanged, diag.TargetHoldsRows:
+			if w.Code == diag.MappingChanged && q.AcceptMapping || w.Code == diag.TargetHoldsRows && q.AdoptRows {
 				continue
 			}
 			e := *w

@@ -79,12 +79,13 @@ func TestH99_APlanKnowsWhatARunRefuses(t *testing.T) {
 	}{
 		{diag.ClusterChanged, true, true}, {diag.SourceMoved, true, true}, {diag.MappingChanged, false, true},
 		{diag.MappingChanged, true, false}, {diag.NeedsLoad, false, false},
+		{diag.TargetHoldsRows, false, true}, {diag.TargetHoldsRows, true, false},
 	} {
 		in := read(1)
 		warn(&in.targets, &diag.Error{Code: c.code, What: "w"})
 		d := in.Judge()
-		if err := d.refusal(c.accept); (err != nil) != c.refused || !d.Warnings[0].Warning {
-			t.Errorf("%s, mapping accepted: %t: %v", c.code, c.accept, err)
+		if err := d.refusal(Question{AcceptMapping: c.accept, AdoptRows: c.accept}); (err != nil) != c.refused || !d.Warnings[0].Warning {
+			t.Errorf("%s, accepted: %t: %v", c.code, c.accept, err)
 		}
 	}
 }

@@ -18,6 +18,7 @@ import (
 type Question struct {
 	Apply         bool // create what is missing
 	AcceptMapping bool // although the ledger holds another mapping
+	AdoptRows     bool // although target tables hold rows
 	Sample        int  // items of each table to read
 	Prices        cost.Prices
 	Hints         string // flags of the commands in remedies
@@ -89,6 +90,7 @@ func (in *Input) examine(ctx context.Context) {
 	}
 	if reached {
 		in.examineTables(ctx, samples)
+		in.examineRows(ctx)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/cost"
@@ -173,6 +174,28 @@ func (in *Input) examineTables(ctx context.Context, all preflight.Samples) {
 			}
 			return text, nil
 		})
+	}
+}
+
+// examineRows warns of target tables that hold rows in which an operator has to let a run begin.
+func (in *Input) examineRows(ctx context.Context) {
+	if len(in.Failed) > 0 {
+		return // some tables or the ledger may be unknown
+	}
+	var tables []preflight.Table
+	for _, s := range in.sources {
+		tables = append(tables, s.found)
+	}
+	limited, cancel := context.WithTimeout(ctx, preflight.ProbeTime*time.Duration(len(tables)+1))
+	defer cancel()
+	held, err := in.Unanswered(limited, tables, func(target string) bool {
+		return slices.ContainsFunc(in.missing, func(m preflight.Lacking) bool { return m.Lacks.Table && m.Spec.Name == target })
+	})
+	if err != nil {
+		in.Ask(ctx, preflight.ProbeTime, "rows of the target", func(context.Context) (string, error) { return "", err })
+	}
+	for _, rows := range held {
+		warn(&in.targets, &diag.Error{Code: diag.TargetHoldsRows, What: "run will ask about table " + rows.Table + ": target table " + rows.Target + " holds rows", Cause: rows.Error()})
 	}
 }
 

@@ -50,6 +50,10 @@ func Explain(what string, err error) error {
 	if errors.As(err, &rekeyed) {
 		return &diag.Error{Code: diag.SourceRekeyed, What: what, Cause: rekeyed.Error(), Err: err}
 	}
+	var rows *pipeline.RowsError
+	if errors.As(err, &rows) {
+		return &diag.Error{Code: diag.TargetHoldsRows, What: "table " + rows.Table + " cannot begin in target table " + rows.Target, Cause: rows.Error(), Err: err}
+	}
 	var stream *pipeline.StreamError
 	if errors.As(err, &stream) {
 		if stream.View == "" {

@@ -32,6 +32,9 @@ func (p *Prober) tables(ctx context.Context) {
 	if begun && len(p.Failed) == 0 {
 		state()
 	}
+	if err == nil && len(p.Failed) == 0 && !p.Dry && !p.AdoptRows {
+		p.admit(ctx, missing)
+	}
 	made := p.Ask(ctx, CreateTime*time.Duration(len(p.Cfg.Tables)+1), "target tables", func(ctx context.Context) (string, error) {
 		if err != nil {
 			return "", err

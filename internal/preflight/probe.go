@@ -59,10 +59,12 @@ type Prober struct {
 	Dry     bool // change nothing, not even the target's tables
 	// acceptMapping: a changed mapping is no reason to refuse a table.
 	AcceptMapping bool
-	written       map[string]bool // target tables that were written before, as the ledger says
-	noViews       []string        // <table>:<view>, of those that the service cannot make
-	Found         Found
-	Failed        []error
+	// AdoptRows: neither are rows in its target.
+	AdoptRows bool
+	written   map[string]bool // target tables that were written before, as the ledger says
+	noViews   []string        // <table>:<view>, of those that the service cannot make
+	Found     Found
+	Failed    []error
 	// told has every answer, for commands that tell them in another form too. With inFull the cause and the fix of a failure are
 	// told where it is met, and not at the end.
 	Told   []Answer

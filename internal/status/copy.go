@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/loads"
 )
 
@@ -27,34 +28,22 @@ type copyStatus struct {
 	Done           *time.Time `json:"done_at"`
 }
 
-func copyOf(in TableInput, p loads.Progress, now time.Time, lease time.Duration) copyStatus {
-	state, keeper, load := in.State, in.Keeper, in.State.Load
+func copyOf(state checkpoint.TableState, p loads.Progress) copyStatus {
+	load := state.Load
 	if load.Generation != state.Generation || load.StartedAt.IsZero() {
 		return copyStatus{State: copyNotStarted}
 	}
-	c := copyStatus{State: copyRunning, Items: &keeper.copied, Estimate: &load.Estimate, Started: knownTime(load.StartedAt)}
+	c := copyStatus{State: copyRunning, Items: &p.Items, Estimate: &load.Estimate, Started: knownTime(load.StartedAt)}
 	if !load.DoneAt.IsZero() {
 		c.State, c.Items, c.Done = copyDone, &load.Items, knownTime(load.DoneAt)
 		return c
 	}
-	if load.Parts > 0 {
-		if c.Items = &p.Items; p.RateKnown {
-			c.ItemsPerSecond = &p.Rate
-		}
-		if p.ETAKnown {
-			eta := inSeconds(p.ETA)
-			c.ETASeconds = &eta
-		}
-		return c
+	if p.RateKnown {
+		c.ItemsPerSecond = &p.Rate
 	}
-	rate := keeper.pace.Rate
-	if rate <= 0 || keeper.Owner == "" || now.Sub(keeper.pace.At) > 2*lease {
-		return c // nobody copies, or nobody has told for a while
-	}
-	c.ItemsPerSecond = &rate
-	if eta, ok := backfill.ETA(keeper.copied, load.Estimate, rate, now.Sub(load.StartedAt)); ok {
-		seconds := inSeconds(eta)
-		c.ETASeconds = &seconds
+	if p.ETAKnown {
+		eta := inSeconds(p.ETA)
+		c.ETASeconds = &eta
 	}
 	return c
 }

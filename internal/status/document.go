@@ -166,7 +166,6 @@ type KeeperInput struct {
 	Owner     string
 	Heartbeat checkpoint.Heartbeat
 	pace      checkpoint.Pace
-	copied    int64 // items that the load of the present generation has made durable
 }
 
 func NewDocument(cfg *config.Config, env config.Lookup, now time.Time) *Document {
@@ -207,7 +206,7 @@ func (m *Document) Add(c config.Table, in TableInput) {
 		t.undeclared(in)
 		t.fenced(in)
 		progress := loads.ProgressOf(in.State, in.Parts, m.At, m.lease)
-		t.Copy, t.slowed = copyOf(in, progress, m.At, m.lease), progress.Slowed
+		t.Copy, t.slowed = copyOf(in.State, progress), progress.Slowed
 		t.Phase = PhaseCopy
 		// A table that needs a load is never in sync, whatever else holds.
 		if in.State.Loaded() && in.State.Adopted == in.State.Generation && !t.NeedsLoad {

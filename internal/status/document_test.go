@@ -67,7 +67,7 @@ func TestPhase(t *testing.T) {
 
 func TestCopy(t *testing.T) {
 	running := loadedTable()
-	running.Load.DoneAt, running.Load.Items = time.Time{}, 0
+	running.Load.DoneAt, running.Load.Items, running.Load.Parts = time.Time{}, 0, 1
 	unknown := running
 	unknown.Load.Estimate = 0
 	for _, c := range []struct {
@@ -77,14 +77,19 @@ func TestCopy(t *testing.T) {
 	}{
 		{"not started", TableInput{Found: true}, "-"},
 		{"done", TableInput{Found: true, State: loadedTable()}, "done (10m)"},
-		{"running", TableInput{Found: true, State: running, Keeper: KeeperInput{copied: 3}}, "30%"},
-		{"more than was estimated", TableInput{Found: true, State: running, Keeper: KeeperInput{copied: 11}}, "11 items"},
-		{"no estimate", TableInput{Found: true, State: unknown, Keeper: KeeperInput{copied: 11}}, "11 items"},
+		{"running", TableInput{Found: true, State: running, Parts: copied(3)}, "30%"},
+		{"more than was estimated", TableInput{Found: true, State: running, Parts: copied(11)}, "11 items"},
+		{"no estimate", TableInput{Found: true, State: unknown, Parts: copied(11)}, "11 items"},
 	} {
 		if got := judged(c.in).Tables[0].Copy.String(); got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}
 	}
+}
+
+// copied is the one part of a load.
+func copied(items int64) []checkpoint.Part {
+	return []checkpoint.Part{{Total: 1, PartProgress: checkpoint.PartProgress{Items: items}}}
 }
 
 func TestLag(t *testing.T) {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
-	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
 // TestHappened: what two readings of a ledger differ in is told once, whoever did it.
@@ -47,7 +46,7 @@ func TestHappened(t *testing.T) {
 		s.check(err)
 		keeper, err := a.TakeKeeperLease(ctx, row)
 		s.check(err)
-		s.check(keeper.SaveScan(ctx, []byte(`{"generation":7,"items":300}`), checkpoint.Pace{At: task.Now(ctx)}))
+		s.copied(ctx, a, 300)
 		first, second := s.take(ctx, "a", "s1"), s.take(ctx, "b", "s2")
 		step("two workers", "worker_came a", "worker_came b", "shard_started s1", "shard_started s2", "copy_progress")
 		s.loaded(ctx, a)
@@ -58,7 +57,7 @@ func TestHappened(t *testing.T) {
 		step("a shard that came and went", "phase in_sync", "shard_done s1", "shard_started s3", "shard_done s3", "copy_done")
 		for range 4 {
 			s.sleep(ctx, 5*time.Second)
-			s.check(keeper.SaveScan(ctx, nil, checkpoint.Pace{}))
+			s.check(keeper.SavePace(ctx, checkpoint.Pace{}))
 		}
 		step("a frozen worker", "worker_silent b")
 		lease := s.take(ctx, "a", "s2")

@@ -1,7 +1,6 @@
 package status
 
 import (
-	"encoding/json"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
@@ -9,16 +8,8 @@ import (
 )
 
 // keeperLeaseOf takes what is looked at of a keeper lease.
-func keeperLeaseOf(lease checkpoint.KeeperLease, generation uint32) KeeperInput {
-	in := KeeperInput{Owner: lease.Owner(), Heartbeat: lease.Heartbeat(), pace: lease.Pace()}
-	var scan struct {
-		Generation uint32 `json:"generation"`
-		Items      int64  `json:"items"`
-	}
-	if json.Unmarshal(lease.Scan(), &scan) == nil && scan.Generation == generation {
-		in.copied = scan.Items
-	}
-	return in
+func keeperLeaseOf(lease checkpoint.KeeperLease) KeeperInput {
+	return KeeperInput{Owner: lease.Owner(), Heartbeat: lease.Heartbeat(), pace: lease.Pace()}
 }
 
 // Known is nil for what is not known.

@@ -113,21 +113,6 @@ func TestAGapThatNobodyDeclared(t *testing.T) {
 	}
 }
 
-// What a copy needs still is told of one that runs: not of one whose worker left its seat a moment
-// ago.
-func TestNobodyCopies(t *testing.T) {
-	state := loadedTable()
-	state.Load.DoneAt, state.Load.Estimate = time.Time{}, 1000
-	in := TableInput{Found: true, State: state, Keeper: KeeperInput{Owner: "w", copied: 500, pace: checkpoint.Pace{At: ago(time.Second), Rate: 10}}}
-	if c := judged(in).Tables[0].Copy; c.ItemsPerSecond == nil || *c.ItemsPerSecond != 10 || c.ETASeconds == nil || *c.ETASeconds != 50 {
-		t.Errorf("%+v", c)
-	}
-	in.Keeper.Owner = ""
-	if c := judged(in).Tables[0].Copy; c.State != copyRunning || c.ItemsPerSecond != nil || c.ETASeconds != nil {
-		t.Errorf("nobody holds the seat: %+v", c)
-	}
-}
-
 // A table of a pattern of which nothing is known may be the one that is about to lose changes, or
 // the furthest behind.
 func TestFiguresOfAPatternAreBounds(t *testing.T) {

@@ -153,6 +153,6 @@ func readTable(ctx context.Context, ledger *checkpoint.Ledger, source string) (T
 	if err != nil {
 		return in, err
 	}
-	in.Keeper = keeperLeaseOf(lease, in.State.Generation)
+	in.Keeper = keeperLeaseOf(lease)
 	return in, nil
 }

@@ -64,7 +64,7 @@ func (s *scene) begin(ctx context.Context, l *checkpoint.Ledger, roots ...string
 	s.Helper()
 	_, err := l.UpdateTable(ctx, "Orders", func(t *checkpoint.TableState) error {
 		t.Generation, t.Adopted, t.Listed, t.Label, t.StreamARN = 7, 7, 7, "L", "arn/L"
-		t.Load = checkpoint.Load{Generation: 7, StartedAt: task.Now(ctx), Estimate: 1000}
+		t.Load = checkpoint.Load{Generation: 7, Number: 1, Parts: 1, StartedAt: task.Now(ctx), Estimate: 1000}
 		return nil
 	})
 	s.check(err)
@@ -119,6 +119,15 @@ func (s *scene) take(ctx context.Context, worker, id string) *checkpoint.Lease {
 	lease, err := s.workers[worker].Take(ctx, shard, parent)
 	s.check(err)
 	return lease
+}
+
+// copied takes the one part of the load and copies so many items of it.
+func (s *scene) copied(ctx context.Context, l *checkpoint.Ledger, items int64) *checkpoint.PartLease {
+	s.Helper()
+	part, err := l.TakePart(ctx, checkpoint.Part{Source: "Orders", Generation: 7, Number: 1, Phase: checkpoint.PhaseCopy, Total: 1})
+	s.check(err)
+	s.check(part.Commit(ctx, checkpoint.PartProgress{Items: items}))
+	return part
 }
 
 // read is the progress of a worker that has just read up to a number: a full page, or an empty one.
@@ -236,25 +245,23 @@ func TestStatusWhileCopying(t *testing.T) {
 		s.check(err)
 		lease := s.take(ctx, "a", "s1")
 		s.check(lease.Commit(ctx, s.read(ctx, lease, 40, noon.Add(-time.Second), 1.25)))
+		part := s.copied(ctx, l, 0)
 		for range 12 { // two minutes
 			s.sleep(ctx, 10*time.Second)
 			now := task.Now(ctx)
 			pace := checkpoint.Pace{At: now, Rate: 2.5, Throttled: []checkpoint.Throttled{{Reason: "rows per second", Seconds: 30, Since: noon, Last: now}}}
-			s.check(keeper.SaveScan(ctx, []byte(`{"generation":7,"items":300,"open":[{"after":{"pk":{"S":"secret"}}}]}`), pace))
+			s.check(keeper.SavePace(ctx, pace))
+			s.check(part.Commit(ctx, checkpoint.PartProgress{Items: 300, Position: []byte(`{"pk":{"S":"secret"}}`)}))
 			s.check(lease.Commit(ctx, s.read(ctx, lease, 40, now.Add(-2*time.Second), 1250)))
 		}
 		s.sleep(ctx, time.Second)
 		m := s.golden(ctx, "copying")
 		c := m.Tables[0].Copy
-		if m.Phase != PhaseCopy || *c.Items != 300 || c.ETASeconds == nil || *c.ETASeconds != 280 || len(m.Tables[0].Throttled) != 1 {
+		if m.Phase != PhaseCopy || *c.Items != 300 || c.ETASeconds == nil || int(*c.ETASeconds) != 282 || len(m.Tables[0].Throttled) != 1 {
 			t.Errorf("%+v", m.Tables[0])
 		}
-		s.check(keeper.SaveScan(ctx, []byte(`{"generation":6,"items":300}`), checkpoint.Pace{}))
-		if c := s.status(ctx).Tables[0].Copy; c.Items == nil || *c.Items != 0 {
-			t.Errorf("items of the generation before are counted: %+v", c)
-		}
 		keeper.Note(checkpoint.Trouble{Step: "copy", Cause: "DynamoDB: denied", Since: task.Now(ctx).Add(-time.Minute)})
-		s.check(keeper.SaveScan(ctx, nil, checkpoint.Pace{}))
+		s.check(keeper.SavePace(ctx, checkpoint.Pace{}))
 		if notes := s.status(ctx).notes(); len(notes) != 1 || notes[0] != "Trouble: Orders: cannot copy (for 1m00s): DynamoDB: denied" {
 			t.Errorf("%q", notes)
 		}

@@ -72,6 +72,7 @@ func (refusing) Addr() net.Addr { return &net.UnixAddr{Name: "refusing"} }
 // nobody could see it. What is surveyed beside them goes on.
 func TestARunTellsThatItsEndpointsFailed(t *testing.T) {
 	w, _ := connected(t)
+	w.AdoptRows = true // the test writes rows of its own
 	log := aloud{slog.DiscardHandler, make(chan string, 1000)}
 	w.Log = slog.New(log)
 	ctx, stop := context.WithTimeout(t.Context(), 40*time.Second) // a run that tells nothing must not go on for ever

@@ -2,14 +2,17 @@ package worker
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/loads"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/targetload"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
@@ -34,6 +37,8 @@ func (w *Worker) pipeline(ledger *checkpoint.Ledger, parking *sink.Parking, o *o
 		}),
 		Open:    func(arn string) cdc.Source { return w.source.Stream(arn) },
 		Witness: w.target.WitnessStore, Families: w.target.Admin,
+		Target: w.target.Data,
+		Busy:   w.busy(),
 		Cluster: func(ctx context.Context) (string, error) {
 			profile, err := w.target.Admin.Profile(ctx)
 			return profile.Cluster, err
@@ -61,12 +66,35 @@ func (w *Worker) pipeline(ledger *checkpoint.Ledger, parking *sink.Parking, o *o
 
 // table hands what the configuration says of a table to what obeys it.
 func (w *Worker) table(t config.Table, m *transform.Mapping, rows *backfill.Throttle) pipeline.Table {
-	return pipeline.Table{
-		Mapping: m, MappingHash: w.Config.Hash(t), AcceptMapping: w.AcceptMapping, FromNow: t.Start == config.StartNow,
-		Copy: !w.NoCopy, Segments: w.Config.Backfill.Segments,
+	limits := loads.Configured(w.Config.Backfill)
+	if limits.RowsPerSecond != nil && rows == nil {
 		// The limit is one for the process; tables that are named share it evenly, but how many a
 		// pattern will have is not known.
-		RowsPerSecond: float64(w.Config.Backfill.MaxRowsPerSecond) / float64(len(w.Config.Tables)), Rows: rows, Joined: t.Pattern() != "",
+		share := *limits.RowsPerSecond / float64(len(w.Config.Tables))
+		limits.RowsPerSecond = &share
+	}
+	return pipeline.Table{
+		Mapping: m, MappingHash: w.Config.Hash(t), AcceptMapping: w.AcceptMapping, AdoptRows: w.AdoptRows, FromNow: t.Start == config.StartNow,
+		Copy: !w.NoCopy, LoadAgain: w.Config.Backfill.OnGap == "load", Segments: w.Config.Backfill.Segments,
+		Limits: limits, Rows: rows, SkipExpired: w.Config.Backfill.SkipExpired, Owned: t.Owned, Joined: t.Pattern() != "",
+	}
+}
+
+// busy asks how busy the target is. A worker that cannot tell slows nothing, and says so once.
+func (w *Worker) busy() func(ctx context.Context, above float64) string {
+	emulator, _ := w.Console.Env("BIGTABLE_EMULATOR_HOST")
+	monitor := targetload.Monitor{Project: w.Config.Target.Project, Instance: w.Config.Target.Instance, Emulator: emulator}
+	told := false
+	return func(ctx context.Context, above float64) string {
+		r := monitor.Read(ctx, time.Now())
+		if !r.Known && !told {
+			told = true
+			w.Log.Warn("loads do not wait for the target's CPU: it cannot be told", "cause", r.Why)
+		}
+		if !r.Above(above) {
+			return ""
+		}
+		return fmt.Sprintf("target CPU %.0f%% > %.0f%%", r.CPU*100, above*100)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/loads"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
@@ -63,7 +64,7 @@ func (w *Worker) rehearse(ctx context.Context) ([]Rehearsal, error) {
 		defer stop()
 		for _, t := range w.found.Tables {
 			r, err := pipeline.DryRun(gctx, options, pipeline.Table{Mapping: t.Mapping, Segments: w.Config.Backfill.Segments,
-				RowsPerSecond: float64(w.Config.Backfill.MaxRowsPerSecond)})
+				Limits: loads.Configured(w.Config.Backfill), SkipExpired: w.Config.Backfill.SkipExpired})
 			if err != nil {
 				return preflight.Explain("cannot read table "+t.Config.From, err)
 			}

@@ -38,6 +38,7 @@ type Options struct {
 	Idle          time.Duration // with Once: how long a shard must be empty
 	NoCopy        bool          // only follow the streams
 	AcceptMapping bool          // begin a new generation if the mapping has changed
+	AdoptRows     bool          // begin the first generation in a target that holds rows
 	Serve         bool          // health, metrics and status at http.listen of the configuration
 	Profile       bool          // and profiles of the process
 	Stopping      func()        // is called once the log says that the worker stops; may be nil
@@ -88,7 +89,7 @@ func (w *Worker) connect(ctx context.Context, dry bool) error {
 	out := w.Console.Stderr
 	_, _ = fmt.Fprintln(out, preflight.BothEnds(w.Config, w.source.Region, w.Console.Env))
 	probes := &preflight.Prober{Out: out, Colored: w.Console.Colored(out), Hints: w.Hints, Cfg: w.Config, Source: w.source, Worker: w.id,
-		Dry: dry, AcceptMapping: w.AcceptMapping}
+		Dry: dry, AcceptMapping: w.AcceptMapping, AdoptRows: w.AdoptRows}
 	w.found, err = probes.Run(ctx)
 	if w.target = probes.Target; err != nil && w.target != nil {
 		err = errors.Join(err, w.target.Close())

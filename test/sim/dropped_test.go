@@ -19,7 +19,7 @@ import (
 func TestNamedTableIsDropped(t *testing.T) { play(t, 10, 1, namedTableIsDropped) }
 
 func namedTableIsDropped(s *scene) {
-	db := &moody{Table: s.Source}
+	db := &moody{database: database{s.Source}}
 	slow := false
 	s.Source.Fault = func(op, _ string) error {
 		if slow && op == "GetRecords" {
@@ -54,7 +54,7 @@ func namedTableIsDropped(s *scene) {
 // not for the day after which the stream is gone. A table whose copy was not complete by then is copied no further.
 func TestNamedTableIsDroppedWhileARunEnds(t *testing.T) {
 	play(t, 10, 1, func(s *scene) {
-		db, hidden := &moody{Table: s.Source}, 5*time.Minute
+		db, hidden := &moody{database: database{s.Source}}, 5*time.Minute
 		s.put("1", "before")
 		a := s.Start("a", func(o *pipeline.Options) { o.Once, o.Database = true, db })
 		s.until(5*time.Minute, "the first read", func() bool { return s.row("1") != nil })
@@ -97,7 +97,7 @@ func TestNamedTableIsDroppedAmidItsCopy(t *testing.T) { play(t, 10, 1, namedTabl
 
 func namedTableIsDroppedAmidItsCopy(s *scene) {
 	left := 0
-	db := &dropping{moody: &moody{Table: s.Source}, drop: func() {
+	db := &dropping{moody: &moody{database: database{s.Source}}, drop: func() {
 		s.Source.Stream().Roll(s.only())
 		s.put("k", "the last change")
 		s.Source.DisableStream()

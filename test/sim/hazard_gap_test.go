@@ -254,7 +254,7 @@ func TestH69_TargetLostDuringTheCopy(t *testing.T) {
 			s.put(fmt.Sprint(i), "copied")
 		}
 		s.Timing.List = time.Hour
-		s.Start("a", func(o *pipeline.Options) { o.Tables[0].RowsPerSecond = 1 })
+		s.Start("a", func(o *pipeline.Options) { o.Tables[0].Limits.RowsPerSecond = perSecond(1) })
 		s.until(5*time.Minute, "the copy has begun", func() bool { return len(s.Target.Rows("orders")) > 10 })
 		s.LoseTarget()
 		// The fence refuses what is left of the copy, so that it is the keeper's next look that

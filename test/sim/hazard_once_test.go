@@ -77,6 +77,10 @@ func TestH18_DrainedBeforeAnOutage(t *testing.T) {
 // tables answers for the database of both tables.
 type tables struct{ first, second *model.Table }
 
+func (t tables) Get(ctx context.Context, table string, keys attribute.Item) (attribute.Item, bool, error) {
+	return database{t.of(table)}.Get(ctx, table, keys)
+}
+
 func (t tables) of(name string) *model.Table {
 	if name == t.second.Name {
 		return t.second

@@ -20,7 +20,9 @@ func (s *scene) slowCopy(items int, takes time.Duration, steps int, step func(n 
 		s.put(fmt.Sprint(i), "before")
 	}
 	s.Source.EnableStream(2)
-	s.Start("a", func(o *pipeline.Options) { o.Tables[0].RowsPerSecond = float64(items) / takes.Seconds() })
+	s.Start("a", func(o *pipeline.Options) {
+		o.Tables[0].Limits.RowsPerSecond = perSecond(float64(items) / takes.Seconds())
+	})
 	for n := range steps {
 		s.put(fmt.Sprint(n%7), fmt.Sprint("v", n))
 		step(n)
@@ -52,7 +54,7 @@ func TestH01_CopyStoppedInTheMiddle(t *testing.T) {
 			s.put(fmt.Sprint(i), "before")
 		}
 		s.Source.Stream().Ended = false
-		slowly := func(o *pipeline.Options) { o.Tables[0].RowsPerSecond = 1 }
+		slowly := func(o *pipeline.Options) { o.Tables[0].Limits.RowsPerSecond = perSecond(1) }
 		a := s.Start("a", slowly)
 		s.until(5*time.Minute, "the copy begins", func() bool { return !s.State().Load.StartedAt.IsZero() })
 		s.sleep(5*time.Second + s.upTo(5*time.Second))
@@ -80,7 +82,7 @@ func TestH34_RootFirstReadAfterTheCopy(t *testing.T) {
 			}
 			return nil
 		}
-		s.Start("a", func(o *pipeline.Options) { o.Tables[0].RowsPerSecond = 20.0 / (4 * 3600) })
+		s.Start("a", func(o *pipeline.Options) { o.Tables[0].Limits.RowsPerSecond = perSecond(20.0 / (4 * 3600)) })
 		s.sleep(2 * time.Hour)
 		for i := range 20 {
 			s.put(fmt.Sprint(i), "while it is copied")
@@ -291,3 +293,6 @@ func firstReadADayLater(t *testing.T, known int, unloaded func(*pipeline.Options
 		s.readsOn(5*time.Minute, "k")
 	})
 }
+
+// perSecond is a limit of loads.
+func perSecond(rows float64) *float64 { return &rows }

@@ -10,12 +10,11 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
-	"github.com/dynamodb-bigtable/replicator/test/sim/model"
 )
 
 // moody is a table that comes without a stream, and may be dropped.
 type moody struct {
-	*model.Table
+	database
 	off, dropped bool
 }
 
@@ -50,7 +49,7 @@ func TestTableJoins(t *testing.T) { play(t, 10, 1, tableJoins) }
 
 func tableJoins(s *scene) {
 	s.Target.LoseReply, s.Target.Late, s.Target.Drop, s.Target.Twice = 0.02, 0.02, 0.02, 0.05
-	db := &moody{Table: s.Source, off: true}
+	db := &moody{database: database{s.Source}, off: true}
 	exists, joined := false, 0
 	told := map[string]int{}
 	patterns := func(o *pipeline.Options) {
@@ -111,7 +110,7 @@ func TestDroppedTableIsLeft(t *testing.T) { play(t, 3, 2, droppedTableIsLeft) }
 
 func droppedTableIsLeft(s *scene) {
 	s.Lease, s.Timing = 2*time.Minute, pipeline.Timing{Pass: 20 * time.Second, List: lookEvery} // for fewer steps in two days
-	db := &moody{Table: s.Source}
+	db := &moody{database: database{s.Source}}
 	joined, looks, seats := 0, 0, 0
 	patterns := func(o *pipeline.Options) {
 		byPattern(o, func(spec pipeline.Table, followed func(string) bool) (found pipeline.Discovery, err error) {
@@ -191,7 +190,7 @@ func TestH18_OnceWaitsForWhatCannotBeDescribed(t *testing.T) {
 
 // born is a table that was created at a given time.
 type born struct {
-	*model.Table
+	database
 	at time.Time
 }
 
@@ -206,7 +205,7 @@ func (b born) Describe(ctx context.Context, table string) (backfill.Description,
 func TestH75_YoungTableFoundADayLater(t *testing.T) {
 	for _, hours := range []int{22, 25} {
 		play(t, 10, 1, func(s *scene) {
-			db := born{s.Source, s.World.Now()}
+			db := born{database{s.Source}, s.World.Now()}
 			s.put("k", "the first change")
 			for range hours {
 				s.sleep(time.Hour)

@@ -1,11 +1,10 @@
 package sim
 
 import (
-	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
 
-	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/test/sim/model"
 )
@@ -238,7 +237,8 @@ func (t *recorder) tableWritten(before, after *model.Row) {
 	if is.Generation < was.Generation || is.GapCount < was.GapCount || is.WitnessBeat < was.WitnessBeat || is.Adopted < was.Adopted || is.Label < was.Label {
 		m.violate("I6: the table's record goes back, from generation %d of stream %s to %d of %s", was.Generation, was.Label, is.Generation, is.Label)
 	}
-	if was.NeedsLoad && !is.NeedsLoad || was.Loaded() && !is.Loaded() && !is.NeedsLoad {
+	mended := is.Base == is.Generation && !is.Load.SweptAt.IsZero()
+	if was.NeedsLoad && !is.NeedsLoad && !mended || was.Loaded() && !is.Loaded() && !is.NeedsLoad {
 		m.violate("I5: a declared gap is forgotten")
 	}
 	if was.Generation > 0 && is.Generation > was.Generation {
@@ -312,14 +312,12 @@ func (t *recorder) checkAdopted(is *checkpoint.TableState) {
 // the roots of the stream were read (I1). It goes on as what it is, and when it is over each item
 // that was there has a row or is parked.
 func (t *recorder) checkLoad(was, is *checkpoint.TableState) {
-	begins := is.Load.Generation != was.Load.Generation || !is.Load.StartedAt.Equal(was.Load.StartedAt)
+	begins := is.Load.Number != was.Load.Number
 	switch {
-	case begins && was.Load.Generation == is.Load.Generation && !was.Load.StartedAt.IsZero():
+	case !begins && !is.Load.StartedAt.Equal(was.Load.StartedAt) && !is.Load.StartedAt.IsZero():
 		t.m.violate("I5: a load that goes on says that it began later")
 	case begins && !is.Owed().IsZero():
 		t.m.violate("I1: a load begins where changes are followed from %s on", is.Owed())
-	case begins && is.NeedsLoad:
-		t.m.violate("I5: a load begins in generation %d, which a gap began: %s", is.Generation, is.Reason)
 	case begins && (is.Listed == 0 || is.Adopted != is.Generation):
 		t.m.violate("I1: a load begins before the shards of stream %s are known in generation %d", is.Label, is.Generation)
 	case is.Load.StartedAt.After(t.m.World.Now()):
@@ -340,8 +338,8 @@ func (t *recorder) checkLoad(was, is *checkpoint.TableState) {
 // checkCopied: when the load is complete, each item that existed before it began, and was not
 // changed since, has a row or is parked.
 func (t *recorder) checkCopied(is *checkpoint.TableState) {
-	if keeper := recordOf[keeperRecord](t.m.Target.Row(model.StateTable, "default/keeper/"+t.m.Source.Name)); !keeper.copied() {
-		t.m.violate("I7: the load counts as complete, and its progress does not")
+	if done := t.m.partsDone(is, checkpoint.PhaseCopy); done != is.Load.Parts {
+		t.m.violate("I7: the load counts as complete with %d of %d parts", done, is.Load.Parts)
 	}
 	if t.era > 0 {
 		return // rows may have gone with a target
@@ -359,20 +357,40 @@ func (t *recorder) checkCopied(is *checkpoint.TableState) {
 
 // keeperRecord is what matters here of a keeper's row as the ledger stores it.
 type keeperRecord struct {
-	By    string          `json:"by"` // who wrote it
-	Owner string          `json:"owner"`
-	Epoch uint64          `json:"epoch"`
-	Scan  json.RawMessage `json:"scan"`
+	By    string `json:"by"` // who wrote it
+	Owner string `json:"owner"`
+	Epoch uint64 `json:"epoch"`
 }
 
-// copied reports whether the keeper's row says that every page of its load is durable.
-func (r *keeperRecord) copied() bool {
-	var p backfill.Progress
-	return r.Scan != nil && json.Unmarshal(r.Scan, &p) == nil && p.Done()
+// partsDone is how many parts of a phase of the table's load are done, of those that the ledger
+// holds.
+func (m *Migration) partsDone(state *checkpoint.TableState, phase checkpoint.Phase) (done int) {
+	prefix := fmt.Sprintf("default/part/%s/%08d/%04d/%s/", m.Source.Name, state.Load.Generation, state.Load.Number, phase)
+	for _, key := range m.Target.RowsUnder(model.StateTable, prefix) {
+		if recordOf[checkpoint.Part](m.Target.Row(model.StateTable, key)).State == checkpoint.PartDone {
+			done++
+		}
+	}
+	return done
 }
 
-// keeperWritten: only the keeper writes its row, under an epoch of its own (I6), and what it has
-// loaded is not forgotten (I7).
+// partWritten: what a part has loaded is not forgotten, and each of its leases has an epoch of its
+// own (I7, H98).
+func (t *recorder) partWritten(before, after *model.Row) {
+	was, is := recordOf[checkpoint.Part](before), recordOf[checkpoint.Part](after)
+	if t.m.World.Tracing() {
+		t.m.World.Tracef("ledger: part %d of %s of load %d is %s, epoch %d of %q, %d items", is.Index, is.Phase, is.Number, is.State, is.Epoch, is.Owner, is.Items)
+	}
+	switch {
+	case after == nil || len(after.Cols) == 0 || before == nil:
+	case is.Epoch < was.Epoch || is.Items < was.Items || was.State == checkpoint.PartDone:
+		t.m.violate("I7: part %d of load %d goes back, from epoch %d and %d items to %d and %d", is.Index, is.Number, was.Epoch, was.Items, is.Epoch, is.Items)
+	case is.Owner != was.Owner && is.Owner != "" && is.Epoch == was.Epoch:
+		t.m.violate("I6: %s loads a part under the epoch of %q", is.Owner, was.Owner)
+	}
+}
+
+// keeperWritten: only the keeper writes its row, under an epoch of its own (I6) (I6).
 func (t *recorder) keeperWritten(before, after *model.Row) {
 	t.keeper = t.m.World.Elapsed()
 	was, is := recordOf[keeperRecord](before), recordOf[keeperRecord](after)
@@ -381,25 +399,6 @@ func (t *recorder) keeperWritten(before, after *model.Row) {
 	}
 	if is.Owner != was.Owner && is.Owner != "" && is.Epoch == was.Epoch {
 		t.m.violate("I6: %s keeps the table under the epoch %d of %q", is.Owner, is.Epoch, was.Owner)
-	}
-	if string(was.Scan) == string(is.Scan) {
-		return
-	}
-	var a, b backfill.Progress
-	if was.Scan != nil && json.Unmarshal(was.Scan, &a) != nil || json.Unmarshal(is.Scan, &b) != nil {
-		t.m.violate("I7: the progress of a load cannot be read")
-		return
-	}
-	for i, o := range b.Open {
-		if o.Segment < 0 || o.Segment >= b.Next || i > 0 && o.Segment <= b.Open[i-1].Segment {
-			t.m.violate("I7: the progress of a load has segment %d open, %d of %d, of which %d were begun", o.Segment, i+1, len(b.Open), b.Next)
-		}
-	}
-	if load := t.m.State().Load.Generation; b.Generation != load {
-		t.m.violate("I7: the load of generation %d says that it is of %d", load, b.Generation)
-	}
-	if b.Generation < a.Generation || b.Generation == a.Generation && (b.Next < a.Next || b.Items < a.Items || b.Total != a.Total && a.Total > 0) {
-		t.m.violate("I7: the load of generation %d goes back from segment %d and %d items to segment %d and %d items", a.Generation, a.Next, a.Items, b.Next, b.Items)
 	}
 }
 

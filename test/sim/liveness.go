@@ -168,7 +168,7 @@ func (s *simulation) checkGap(table, key string, before, after *model.Row) {
 		return
 	}
 	was, is := recordOf[checkpoint.TableState](before), recordOf[checkpoint.TableState](after)
-	if is.GapCount <= was.GapCount {
+	if is.GapCount <= was.GapCount || is.Gaps[len(is.Gaps)-1].Kind == checkpoint.KindAskedFor {
 		return
 	}
 	if s.checkStarved(); !s.loses() {

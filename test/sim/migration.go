@@ -207,7 +207,7 @@ func (m *Migration) run(stop, ctx context.Context, name string, adjust []func(*p
 		table = m.Wrap(target)
 	}
 	o := pipeline.Options{
-		Ledger: ledger, Floors: floors, Database: m.Source,
+		Ledger: ledger, Floors: floors, Database: database{m.Source}, Target: target,
 		Writer: sink.NewWriter(sink.Options{
 			Table: table, Rows: target, Parking: parking, Floor: floors.Floor, InFlight: 16, Bytes: m.InFlight, Events: m.Writes, MaxImageAge: m.MaxImageAge,
 			OnBadItem: m.Policy.onBadItem, MaxParked: m.Policy.maxParked,

@@ -24,6 +24,7 @@ type plan struct {
 	mapping             string // "": the one without rules
 	keys                int
 	segments            int // of a load
+	mends               mending
 	ending              ending
 	policy              policy
 	bytes               int64 // of requests that a worker has under way at the most, 0 for the default
@@ -142,6 +143,7 @@ func newPlan(seed uint64, o SimOptions) plan {
 	p.awkward, p.segments = stream(seed, "keys").IntN(3) == 0, 1+stream(seed, "segments").IntN(5)
 	p.atHorizon = stream(seed, "horizon").IntN(2) == 0
 	p.long = stream(seed, "long keys").IntN(8) == 0
+	p.mends = mending(stream(seed, "mends").IntN(3))
 	if p.mapping = o.Mapping; p.mapping == "" && stream(seed, "rules").IntN(4) < 2 {
 		p.mapping = shapeOf(seed)
 	}

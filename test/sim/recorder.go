@@ -240,6 +240,8 @@ func (t *recorder) watch(table, key string, before, after *model.Row) {
 		t.openWritten(before, after)
 	case "keeper":
 		t.keeperWritten(before, after)
+	case "part":
+		t.partWritten(before, after)
 	case "parked":
 		t.parkedWritten(key, before, after)
 	}

@@ -216,7 +216,25 @@ func (t *recorder) checkLoaded(w rowWrite) {
 		})
 		return
 	}
+	if w.gone && t.emptySince(w.register, at) {
+		return // a sweep found nothing that belongs there
+	}
 	t.m.violate("I1: row %q is loaded with an image that its item had not at %s", w.row, w.version)
+}
+
+// emptySince reports whether a register had no image at some moment since.
+func (t *recorder) emptySince(r register, since time.Time) bool {
+	for _, im := range t.images[r] {
+		switch {
+		case im.from.After(since):
+			return true
+		case im.to.IsZero():
+			return false
+		case im.to.After(since):
+			since = im.to
+		}
+	}
+	return true
 }
 
 // fits reports whether a write may be of an image: it holds it, or nothing of what cannot be held

@@ -54,8 +54,8 @@ func (m *Migration) status(ctx context.Context) (status.Table, error) {
 }
 
 // checkStatus: nothing is said to be in sync of which something was lost, or is missing though the
-// ledger calls it applied (I5). Two looks in one
-// era find that: between them a keeper looks at the target.
+// ledger calls it applied (I5). It takes a look long after the first
+// that found both, in one era: between them a keeper has looked at the target.
 func (s *simulation) checkStatus(ctx context.Context) {
 	s.Source.Stream().Trim(s.World.Now().Add(-cdc.Retention)) // which the service does, though nobody asks
 	doubt := s.doubt()
@@ -64,11 +64,14 @@ func (s *simulation) checkStatus(ctx context.Context) {
 		s.World.Tracef("status fails: %v", err)
 		return
 	}
-	if doubt != "" && s.doubted == s.rec.era && said.Phase == status.PhaseInSync && !s.bad() {
-		s.fail("I5", "status says %s: %s", said.Phase, doubt)
-	}
-	if s.doubted = s.rec.era; doubt == "" {
+	now := s.World.Elapsed()
+	switch {
+	case doubt == "" || said.Phase != status.PhaseInSync:
 		s.doubted = -1
+	case s.doubted != s.rec.era:
+		s.doubted, s.doubtedAt = s.rec.era, now
+	case now-s.doubtedAt > 2*(s.Lease+s.plan.list) && !s.bad():
+		s.fail("I5", "status says %s: %s", said.Phase, doubt)
 	}
 }
 

@@ -95,6 +95,7 @@ type simulation struct {
 	failures  []string
 	crew      []*member
 	hired     int
+	mends     int    // how often the mender looked
 	firstHash string // of the mapping with which the run begins
 	hash      string // of the mapping that workers are started with
 
@@ -117,6 +118,7 @@ type simulation struct {
 	elsewhere                     time.Duration // until when the app profile routes to another cluster
 	written                       int
 	doubted                       int               // the era in which the last look at the status found that the table is not in sync; -1 for none
+	doubtedAt                     time.Duration     // and when the first one did
 	looked                        time.Duration     // when checks that are not made at every step were made
 	made                          map[string]uint64 // by the witness's table and key, the beat with which it was made
 }
@@ -227,6 +229,7 @@ func (s *simulation) play(ctx context.Context) {
 		o.sabotage(s)
 	}
 	(&operator{s: s}).begin()
+	s.World.Go("mender", s.mend)
 	for range s.interruptions {
 		s.World.After(s.World.UpTo(45*time.Minute), s.interrupt)
 	}
@@ -308,9 +311,12 @@ func (s *simulation) hire(m *member, adjust ...func(*pipeline.Options)) {
 	name := fmt.Sprintf("worker%d", s.hired)
 	m.worker = s.Start(name, func(o *pipeline.Options) {
 		t := &o.Tables[0]
-		t.RowsPerSecond, t.Segments = s.copyRate, 1+(s.plan.segments+s.hired)%5 // a copy that goes on has as many as it began with
+		t.Segments, t.LoadAgain = 1+(s.plan.segments+s.hired)%5, s.plan.mends == mendsItself
+		if s.copyRate > 0 {
+			t.Limits.RowsPerSecond = &s.copyRate
+		}
 		t.MappingHash, t.AcceptMapping, t.Copy, t.FromNow = hash, hash == s.hash, !plan.unloaded, !plan.atHorizon
-		o.Database, o.Open, o.Pages = s.Source, s.open, s.plan.pages
+		o.Database, o.Open, o.Pages = database{s.Source}, s.open, s.plan.pages
 		if s.plan.clustered {
 			o.Cluster = s.whichCluster
 		}

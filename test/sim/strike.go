@@ -3,6 +3,7 @@ package sim
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"strconv"
 	"strings"
 
@@ -86,12 +87,12 @@ func isTurn(key string, before, after *model.Row) bool {
 	switch {
 	case strings.HasPrefix(key, "default/table/"):
 		was, is := recordOf[checkpoint.TableState](before), recordOf[checkpoint.TableState](after)
-		return is.Generation != was.Generation || is.Adopted != was.Adopted || is.Label != was.Label || is.GapCount != was.GapCount || is.Load != was.Load
+		return is.Generation != was.Generation || is.Adopted != was.Adopted || is.Label != was.Label || is.GapCount != was.GapCount || !reflect.DeepEqual(is.Load, was.Load)
 	case strings.HasPrefix(key, "default/shard/"):
 		was, is := recordOf[shardRecord](before), recordOf[shardRecord](after)
 		return is.State != was.State || is.Generation != was.Generation
-	case strings.HasPrefix(key, "default/keeper/"):
-		return string(recordOf[keeperRecord](before).Scan) != string(recordOf[keeperRecord](after).Scan)
+	case strings.HasPrefix(key, "default/part/"):
+		return recordOf[checkpoint.Part](before).State != recordOf[checkpoint.Part](after).State
 	}
 	return false
 }

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/bigtable"
+	"github.com/rogpeppe/go-internal/testscript"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+)
+
+// TestRunbooksAreExecuted: every command of a page of docs/runbooks is run, in the same order, by the script of its name.
+func TestRunbooksAreExecuted(t *testing.T) {
+	found, err := filepath.Glob(filepath.Join(repository, "docs/runbooks/*.md"))
+	if err != nil || len(found) < 4 {
+		t.Fatal(found, err)
+	}
+	for _, path := range found {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := strings.TrimSuffix(filepath.Base(path), ".md")
+		script, err := os.ReadFile("testdata/script/runbook_" + strings.ReplaceAll(name, "-", "_") + ".txtar")
+		if err != nil {
+			t.Fatal(err)
+		}
+		run := executed(string(script))
+		for _, b := range (page{text: string(text)}).blocks() {
+			if b.language != "sh" {
+				continue
+			}
+			for _, words := range commandsOf(b.text) {
+				command := strings.Join(words, " ")
+				for len(run) > 0 && run[0] != command {
+					run = run[1:]
+				}
+				if len(run) == 0 {
+					t.Fatalf("%s: its script does not run, or not in this order: %s", path, command)
+				}
+				run = run[1:]
+			}
+		}
+	}
+}
+
+// executed are the commands of ours that a script runs, without the flags that only a test needs.
+func executed(script string) []string {
+	ours := regexp.MustCompile(` --(allow-emulator|listen off|log-format text)`)
+	var found []string
+	for line := range strings.Lines(script) {
+		if at := strings.Index(line, "replicator "); at >= 0 && !strings.HasPrefix(line, "#") {
+			for _, words := range commandsOf(ours.ReplaceAllString(line[at:], "")) {
+				found = append(found, strings.Join(words, " "))
+			}
+		}
+	}
+	return found
+}
+
+// until REGEXP COMMAND… runs a command again and again until its stdout matches.
+func untilOutput(ts *testscript.TestScript, _ bool, args []string) {
+	want := regexp.MustCompile("(?m)" + args[0])
+	var out []byte
+	for began := time.Now(); time.Since(began) < time.Minute; {
+		c := exec.Command(args[1], args[2:]...)
+		c.Dir, c.Env = ts.MkAbs("."), append(os.Environ(), servicesOf(ts).environment()...)
+		c.Env = append(c.Env, "AWS_CONFIG_FILE=/nowhere", "AWS_SHARED_CREDENTIALS_FILE=/nowhere", "PATH="+ts.Getenv("PATH"))
+		if out, _ = c.Output(); want.Match(out) {
+			_, err := ts.Stdout().Write(out)
+			ts.Check(err)
+			return
+		}
+	}
+	ts.Fatalf("the output never was like %s; at last:\n%s", args[0], out)
+}
+
+// backup is a table of Bigtable as it was.
+type backup struct {
+	families map[string]bigtable.Family
+	rows     []bigtable.Row
+}
+
+// changeTarget is `target`, and one of: backup TABLE, restore TABLE, drop TABLE, delete TABLE ROW. A restored table takes the place of the one that
+// is there.
+func changeTarget(ts *testscript.TestScript, _ bool, args []string) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	conn, err := grpc.NewClient("passthrough:///"+servicesOf(ts).bigtable.Addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	ts.Check(err)
+	defer conn.Close()
+	admin, err := bigtable.NewAdminClient(ctx, "p", "i", option.WithGRPCConn(conn))
+	ts.Check(err)
+	client, err := bigtable.NewClient(ctx, "p", "i", option.WithGRPCConn(conn))
+	ts.Check(err)
+	switch table := args[1]; args[0] {
+	case "drop":
+		ts.Check(admin.DeleteTable(ctx, table))
+	case "delete":
+		m := bigtable.NewMutation()
+		m.DeleteRow()
+		ts.Check(client.Open(table).Apply(ctx, args[2], m))
+	case "backup":
+		info, err := admin.TableInfo(ctx, table)
+		ts.Check(err)
+		b := &backup{families: map[string]bigtable.Family{}}
+		for _, f := range info.FamilyInfos {
+			b.families[f.Name] = bigtable.Family{GCPolicy: f.FullGCPolicy, ValueType: f.ValueType}
+		}
+		ts.Check(client.Open(table).ReadRows(ctx, bigtable.InfiniteRange(""), func(r bigtable.Row) bool {
+			b.rows = append(b.rows, r)
+			return true
+		}))
+		ts.Value(slotKey{}).(*slot).backup = b
+	case "restore":
+		b := ts.Value(slotKey{}).(*slot).backup
+		ts.Check(admin.DeleteTable(ctx, table))
+		ts.Check(admin.CreateTableFromConf(ctx, &bigtable.TableConf{TableID: table, ColumnFamilies: b.families}))
+		for _, row := range b.rows {
+			m := bigtable.NewMutation()
+			for family, cells := range row {
+				for _, c := range cells {
+					m.Set(family, strings.TrimPrefix(c.Column, family+":"), c.Timestamp, c.Value)
+				}
+			}
+			ts.Check(client.Open(table).Apply(ctx, row.Key(), m))
+		}
+	default:
+		ts.Fatalf("target cannot %s", args[0])
+	}
+}

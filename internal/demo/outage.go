@@ -1,0 +1,182 @@
+package demo
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// mendLimit is how long the way back from an outage may take beside its load: the gap is noticed, and the sweep waits until nothing of
+// before the gap can land any more.
+const mendLimit = 2 * time.Minute
+
+// liveTime and outageTime are the parts of the workload: with an outage half of it is before, a quarter while no worker runs, and a
+// quarter while the gap is mended.
+func (o *Options) liveTime() time.Duration {
+	if o.Outage {
+		return o.Duration / 2
+	}
+	return o.Duration
+}
+
+func (o *Options) outageTime() time.Duration { return o.Duration / 4 }
+
+// outage lets the stream lose changes that nobody has read, starts workers again, and waits until they have mended that by themselves.
+// The application goes on all the time.
+func (d *demo) outage(ctx context.Context, app *workload) error {
+	if err := d.stopAll(); err != nil {
+		return err
+	}
+	held, err := d.records()
+	if err != nil {
+		return err
+	}
+	d.say("outage: all workers are stopped, and the application goes on writing and deleting")
+	if err := app.run(ctx, d.outageTime()/2); err != nil {
+		return err
+	}
+	if err := d.split(ctx); err != nil {
+		return err
+	}
+	if err := app.run(ctx, d.outageTime()/2); err != nil {
+		return err
+	}
+	if err := d.forget(ctx, held); err != nil {
+		return err
+	}
+	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return app.run(gctx, d.outageTime()) })
+	g.Go(func() error { return d.mend(gctx) })
+	return g.Wait()
+}
+
+// records counts the records that the stream has ever held.
+func (d *demo) records() (n int64, err error) {
+	shards, err := d.services.dynamo.Shards(tableName)
+	for _, s := range shards {
+		n += int64(s.Records) + s.Trimmed
+	}
+	return n, err
+}
+
+// forget makes all that the stream holds as old as if a day had passed, and tells what that costs. Held is what it had held when the
+// workers stopped.
+func (d *demo) forget(ctx context.Context, held int64) error {
+	now, err := d.records()
+	if err != nil {
+		return err
+	}
+	if err := d.services.dynamo.TrimTo(tableName, d.services.dynamo.Now()); err != nil {
+		return err
+	}
+	d.say("as after 24 hours, the stream drops what it held: %d changes that no worker has read are lost", now-held)
+	c, err := d.compare(ctx)
+	if err != nil {
+		return err
+	}
+	d.say("%s; nothing in the stream leads to them any more", c.damage())
+	return nil
+}
+
+// damage counts the rows that differ, by how.
+func (c *Comparison) damage() string {
+	var missing, surplus, old int
+	for _, difference := range c.Differences {
+		switch difference.What {
+		case lacking:
+			missing++
+		case orphaned:
+			surplus++
+		default:
+			old++
+		}
+	}
+	return fmt.Sprintf("%d rows are wrong: %d of new items are missing, %d of removed items are still there, %d are old", len(c.Differences), missing, surplus, old)
+}
+
+// mend starts workers again and follows what they do about the gap, until that is over.
+func (d *demo) mend(ctx context.Context) error {
+	for _, name := range []string{"d", "e"} {
+		if _, err := d.start(name); err != nil {
+			return err
+		}
+	}
+	began := time.Now()
+	var m mending
+	if err := d.until(ctx, mendLimit+d.copyLimit(), "mending the gap", nil, func() bool {
+		t, ok := d.load(ctx)
+		return ok && m.step(t, d.say)
+	}); err != nil {
+		return err
+	}
+	d.say("mended in %.0f s without a command: on_gap is load", time.Since(began).Seconds())
+	return nil
+}
+
+// loadState is what `backfill status` says of the table.
+type loadState struct {
+	State     string     `json:"state"`
+	NeedsLoad bool       `json:"needs_load"`
+	LostFrom  *time.Time `json:"lost_from"`
+	Load      *struct {
+		Number int   `json:"number"`
+		Items  int64 `json:"items"`
+		Parts  struct {
+			Total int `json:"total"`
+			Done  int `json:"done"`
+		} `json:"parts"`
+		Sweep struct {
+			Put     int64 `json:"rows_put"`
+			Removed int64 `json:"rows_removed"`
+		} `json:"sweep"`
+	} `json:"load"`
+}
+
+// load asks the program, as an operator would; false if it cannot be asked.
+func (d *demo) load(ctx context.Context) (loadState, bool) {
+	c := exec.CommandContext(ctx, d.Executable, "backfill", "status", "--config", d.config, "--output", "json")
+	c.Env, c.Dir = childEnvironment(d.Environment, d.dir, d.services), d.dir
+	body, err := c.Output()
+	var document struct {
+		Tables []loadState `json:"tables"`
+	}
+	if err != nil || json.Unmarshal(body, &document) != nil || len(document.Tables) != 1 {
+		return loadState{}, false
+	}
+	return document.Tables[0], true
+}
+
+// mending is what was already said of the way back.
+type mending struct{ declared, loading, sweeping bool }
+
+// step says what is new, once, and whether the table is in order again.
+func (m *mending) step(t loadState, say func(format string, args ...any)) (over bool) {
+	if t.NeedsLoad && !m.declared {
+		m.declared = true
+		from := ""
+		if t.LostFrom != nil { // with what clocks may differ by
+			from = ": of changes since " + t.LostFrom.Local().Format(time.TimeOnly) + " some may be lost"
+		}
+		say("the workers declare a gap%s", from)
+	}
+	if !m.declared || t.Load == nil {
+		return false
+	}
+	if t.State == "copying" && !m.loading {
+		m.loading = true
+		say("load %d has begun by itself: %d parts, shared by both workers", t.Load.Number, t.Load.Parts.Total)
+	}
+	if !m.sweeping && (t.State == "sweeping" || t.State == "done") {
+		m.sweeping = true
+		say("loaded: %d items; rows that no item stands behind are left to the sweep, which begins when nothing of before the gap can land any more", t.Load.Items)
+	}
+	if t.NeedsLoad || t.State != "done" {
+		return false
+	}
+	say("swept: %d rows of items that are gone were removed, %d put again", t.Load.Sweep.Removed, t.Load.Sweep.Put)
+	return true
+}

@@ -1,0 +1,43 @@
+package demo
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// The way back is told step by step, each once, and is over only after a gap: a table that has not noticed it yet looks in order.
+func TestMendingIsToldStepByStep(t *testing.T) {
+	var m mending
+	var said []string
+	for _, document := range []string{
+		`{"state": "done", "load": {"number": 1}}`,
+		`{"state": "not_started", "needs_load": true, "lost_from": "2026-11-24T20:00:00Z"}`,
+		`{"state": "copying", "needs_load": true, "load": {"number": 2, "parts": {"total": 16}}}`,
+		`{"state": "copying", "needs_load": true, "load": {"number": 2, "parts": {"total": 16, "done": 3}}}`,
+		`{"state": "sweeping", "needs_load": true, "load": {"number": 2, "items": 40}}`,
+		`{"state": "done", "load": {"number": 2, "items": 40, "sweep": {"rows_put": 1, "rows_removed": 7}}}`,
+	} {
+		var s loadState
+		if err := json.Unmarshal([]byte(document), &s); err != nil {
+			t.Fatal(err)
+		}
+		over := m.step(s, func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) })
+		if want := len(said) == 4; over != want {
+			t.Errorf("over %v after %s", over, document)
+		}
+	}
+	for i, want := range []string{"declare a gap: of changes since", "load 2 has begun by itself: 16 parts", "loaded: 40 items", "swept: 7 rows of items that are gone were removed, 1 put again"} {
+		if i >= len(said) || !strings.Contains(said[i], want) {
+			t.Errorf("not told: %s\n%s", want, strings.Join(said, "\n"))
+		}
+	}
+}
+
+func TestDamageIsCountedByKind(t *testing.T) {
+	c := Comparison{Differences: []Difference{{What: lacking}, {What: orphaned}, {What: orphaned}, {What: "other value in d:n"}}}
+	if got, want := c.damage(), "4 rows are wrong: 1 of new items are missing, 2 of removed items are still there, 1 are old"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}

@@ -1,0 +1,116 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// RowsError says that the first generation of a source table would be written into a target table
+// with rows of which nobody knows whose they are.
+type RowsError struct{ Table, Target string }
+
+func (e *RowsError) Error() string {
+	return fmt.Sprintf("target table %s holds rows, and nothing says that they are of table %s", e.Target, e.Table)
+}
+
+// Holds tells whether a range of a target table has a row.
+type Holds func(ctx context.Context, table string, r sink.Range) (bool, error)
+
+// Unknown tells whether a target table holds rows of which nobody knows whose they are. A witness
+// of the source table says that its rows were written under another ledger, which is found lost.
+func (holds Holds) Unknown(ctx context.Context, m *transform.Mapping, table string) (unknown, witnessed bool, err error) {
+	others := sink.Prefix(transform.WitnessPrefix) // of other source tables
+	for _, r := range []sink.Range{{To: others.From}, {From: others.To}} {
+		if unknown, err = holds(ctx, table, r); unknown || err != nil {
+			break
+		}
+	}
+	if err != nil || !unknown {
+		return false, false, err
+	}
+	witnessed, err = holds(ctx, table, sink.Single(m.WitnessKey()))
+	return !witnessed, witnessed, err
+}
+
+// marked is Holds for a table that has our own families. One that does not exist holds nothing.
+func marked(target sink.MarkReader) Holds {
+	return func(ctx context.Context, table string, r sink.Range) (bool, error) {
+		found := false
+		err := target.ReadMarks(ctx, table, r, true, 1, func(sink.Row) error { found = true; return nil })
+		var e *sink.Error
+		if errors.As(err, &e) && e.Code == "NotFound" {
+			return false, nil
+		}
+		return found, err
+	}
+}
+
+// admission decides whether a table's first generation may begin in what its targets hold.
+type admission struct {
+	*common
+	mapping *transform.Mapping
+	target  sink.MarkReader // nil: nobody is asked
+	adopt   bool
+}
+
+// admit fails with a *RowsError if an operator has to answer first. It comes before anything is
+// created or written for the table.
+func (a *admission) admit(ctx context.Context) error {
+	state, _, err := a.ledger.Table(ctx, a.source)
+	if err != nil || state.Generation > 0 || a.target == nil {
+		return err
+	}
+	var empty, unknown []string
+	lost, adopted := false, false
+	for _, table := range a.mapping.Tables() {
+		rows, witnessed, err := marked(a.target).Unknown(ctx, a.mapping, table)
+		if err != nil {
+			return err
+		}
+		// Read after the rows: those of another source table are there only after its note.
+		t, _, err := a.ledger.Target(ctx, table)
+		switch {
+		case err != nil:
+			return err
+		case witnessed:
+			lost = true
+		case t.MadeByUs:
+		case !rows:
+			empty = append(empty, table)
+		case t.AdoptRows:
+			adopted = true
+		default:
+			unknown = append(unknown, table)
+		}
+	}
+	if len(unknown) > 0 && !a.adopt && !state.AdoptRows {
+		return &RowsError{a.source, unknown[0]}
+	}
+	for _, table := range empty {
+		if err := a.note(ctx, table, func(t *checkpoint.Target) { t.MadeByUs = true }); err != nil {
+			return err
+		}
+	}
+	for _, table := range unknown {
+		if err := a.note(ctx, table, func(t *checkpoint.Target) { t.AdoptRows = true }); err != nil {
+			return err
+		}
+	}
+	if lost && len(unknown) == 0 && !adopted {
+		return nil // the witness is judged next
+	}
+	_, err = a.ledger.UpdateTable(ctx, a.source, func(s *checkpoint.TableState) error {
+		return s.BeginInto(lost || adopted || len(unknown) > 0, a.adopt || adopted)
+	})
+	return err
+}
+
+func (a *admission) note(ctx context.Context, table string, change func(*checkpoint.Target)) error {
+	_, err := a.ledger.UpdateTarget(ctx, table, func(t *checkpoint.Target) error { change(t); return nil })
+	return err
+}

@@ -1,0 +1,411 @@
+package pipeline
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// conductor leads a table's load through its stages: it asks for it where nobody needs to, seals its plan, notes that the copy
+// is complete, and sweeps pass by pass. It works under the keeper's lease and moves no item itself: every worker's loader does.
+// All that it knows is in the ledger, so that the next keeper goes on where it was.
+type conductor struct {
+	*common
+	mapping      *transform.Mapping
+	database     Database
+	target       sink.MarkReader
+	witnesses    *witnesses
+	fencing      *fencing
+	busy         func(ctx context.Context, above float64) (why string) // of the target; nil: it is not watched
+	settings     loadSettings
+	joined       bool // by a pattern: it is left when it is dropped
+	wake         *task.Wakeup
+	wakeLoader   *task.Wakeup // there are parts to take
+	wakeAssigner *task.Wakeup // with Once it waits for the load
+
+	cleaned uint32         // the number of the load whose parts were removed last
+	asked   time.Duration  // when the target's load was last asked for; 0: never
+	why     string         // and what the answer was
+	meter   backfill.Meter // of the load that runs
+	metered uint32         // its number
+	paced   time.Duration  // when its pace was last saved
+}
+
+// paceStore keeps how a load gets on, for people; *checkpoint.Keeper is one.
+type paceStore interface {
+	SavePace(ctx context.Context, pace checkpoint.Pace) error
+}
+
+const (
+	// safeHeadroom is how much of the stream's retention must be left to every shard while a load runs: one that starves the
+	// stream makes the next gap (H106).
+	safeHeadroom = 18 * time.Hour
+	// busyEvery is how often the target is asked how busy it is.
+	busyEvery = time.Minute
+	// paceEvery is how often a load's pace is saved.
+	paceEvery = 5 * time.Second
+	// mostSweepParts bounds the ranges that a sweep divides one target table into.
+	mostSweepParts = 32
+)
+
+// run takes one step after the other until a drain begins. A table that was dropped meanwhile has nothing to load: a named one
+// is kept all the same, as long as its stream can be read.
+func (c *conductor) run(life lifecycle, paces paceStore) error {
+	for !life.draining() && life.work.Err() == nil {
+		err := c.retry(life, "load the table", func(ctx context.Context) error {
+			err := c.step(life.within(ctx), paces)
+			var refused *checkpoint.LoadError
+			if errors.As(err, &refused) && refused.Yet {
+				return nil // the ledger has changed since it was read
+			}
+			return err
+		})
+		switch {
+		case fatal(err): // whatever else has failed beside it
+			return err
+		case life.draining():
+			return nil
+		case isAny(err, sink.ErrFenced): // as if it was refused
+		case !c.joined && cdc.Is(err, cdc.NotFound) && gone(c.database.Describe(life.work, c.source)):
+			_ = life.rest(c.timing.List)
+		case err != nil:
+			return err
+		}
+		_ = c.wake.Wait(life.drain, c.timing.Pass)
+	}
+	return nil
+}
+
+// step does what the load's stage asks for, if anything. A table that is suspended has nothing to load until the reconciler has
+// found that it can be followed again.
+func (c *conductor) step(life lifecycle, paces paceStore) error {
+	v, err := c.look(life.work)
+	if err != nil || v.state.Suspended.Reason != "" {
+		return err
+	}
+	stage := v.state.Stage()
+	switch stage {
+	case checkpoint.StageNone:
+		return c.ask(life, v.state)
+	case checkpoint.StageOver:
+		return c.clean(life, v.state)
+	}
+	if changed, err := c.guard(life, v); changed || err != nil {
+		return err
+	}
+	switch stage {
+	case checkpoint.StageAsked:
+		return c.seal(life, v)
+	case checkpoint.StageCopying:
+		return c.complete(life, v.state, paces)
+	}
+	return c.sweep(life, v.state)
+}
+
+// ask asks for a load that needs nobody's decision: the first one, and with on_gap: load those after a gap.
+func (c *conductor) ask(life lifecycle, state checkpoint.TableState) error {
+	if !c.settings.wanted || state.StreamEnded {
+		return nil
+	}
+	asks, _ := state.AsksItself(true, c.settings.again)
+	if !asks {
+		return nil
+	}
+	_, err := c.ledger.AskLoad(life.work, c.source, false)
+	if err == nil {
+		c.wake.Signal()
+	}
+	return err
+}
+
+// seal plans the load as soon as it is admissible. The fence is raised first, so that what the generations before still have
+// under way can be dropped before the sweep.
+func (c *conductor) seal(life lifecycle, v view) error {
+	ctx := life.work
+	// Without a stream nothing would follow the images.
+	if v.state.Load.Paused != "" || v.state.StreamEnded || checkpoint.Admissible(v.state, v.shards, c.ledger.ServiceTime(ctx)) != nil {
+		return nil
+	}
+	var d backfill.Description
+	err := c.call(life, func(ctx context.Context) (err error) {
+		if d, err = c.database.Describe(ctx, c.source); err == nil && d.At.IsZero() {
+			err = errTimeless
+		}
+		return err
+	})
+	if err == nil { // last, because every attempt takes another number
+		err = c.call(life, c.fencing.raiseAll)
+	}
+	if err == nil {
+		err = c.call(life, func(ctx context.Context) error {
+			_, err := c.ledger.SealLoad(ctx, c.source, checkpoint.Plan{
+				Generation: v.state.Generation, Number: v.state.Load.Number + 1, Parts: backfill.NumberOfParts(d.Bytes, c.settings.segments),
+				Source: "scan", TableID: d.ID, StartedAt: d.At, // the service's clock, as that of the first reads
+				Estimate: d.Items, EstimateBytes: d.Bytes,
+			})
+			return err
+		})
+	}
+	if err != nil {
+		return err
+	}
+	c.wakeLoader.Signal()
+	return nil
+}
+
+// call makes one call of a step, and repeats it by itself: while both services throttle, a step that
+// began anew with each failed call would never end.
+func (c *conductor) call(life lifecycle, op func(ctx context.Context) error) error {
+	var yet error
+	err := c.retry(life, "load the table", func(ctx context.Context) error {
+		err := op(ctx)
+		var refused *checkpoint.LoadError
+		if errors.As(err, &refused) { // another look at the ledger says what follows
+			yet = err
+			return nil
+		}
+		return err
+	})
+	return cmp.Or(err, yet)
+}
+
+// guard pauses the load while it endangers something, and lets it go on afterwards, and says whether it did either. A pause
+// outlives the load that it was for: the next is not even sealed before it ends. An operator's pause stays.
+func (c *conductor) guard(life lifecycle, v view) (changed bool, err error) {
+	ctx, paused := life.work, v.state.Load.Paused
+	if paused == checkpoint.PausedByOperator {
+		return false, nil
+	}
+	why := ""
+	if left, known := headroom(v.shards, v.state.Label, c.ledger.ServiceTime(ctx)); known && left < safeHeadroom {
+		why = checkpoint.PausedForHeadroom
+	}
+	if why == "" {
+		why = c.tooBusy(life, v.state)
+	}
+	switch why {
+	case paused:
+		return false, nil
+	case "":
+		_, err = c.ledger.ResumeLoad(ctx, c.source, paused)
+	default:
+		_, err = c.ledger.PauseLoad(ctx, c.source, why)
+	}
+	c.wake.Signal() // to look at what the record is now
+	c.wakeLoader.Signal()
+	return true, err
+}
+
+// headroom is how long the service keeps what the slowest shard has not read yet.
+func headroom(shards []checkpoint.Shard, label string, now time.Time) (least time.Duration, known bool) {
+	if now.IsZero() {
+		return 0, false
+	}
+	for _, s := range shards {
+		at := s.PositionTime()
+		if s.Label != label || s.Finished() || at.IsZero() {
+			continue
+		}
+		left := cdc.Retention - now.Sub(at)
+		if !known || left < least {
+			least, known = left, true
+		}
+	}
+	return least, known
+}
+
+// tooBusy is why the target is to be given time; "" if it is not. It is asked once in busyEvery.
+func (c *conductor) tooBusy(life lifecycle, state checkpoint.TableState) string {
+	share, watched := state.Limits.Over(c.settings.limits).CPU()
+	if c.busy == nil || !watched {
+		return ""
+	}
+	if now := task.Mono(life.work); c.asked == 0 || now-c.asked >= busyEvery {
+		c.asked, c.why = max(now, 1), c.busy(life.work, share)
+	}
+	return c.why
+}
+
+// pace saves how the load gets on, now and then.
+func (c *conductor) pace(ctx context.Context, state checkpoint.TableState, sums checkpoint.Sums, paces paceStore) error {
+	now := task.Mono(ctx)
+	if c.metered != state.Load.Number {
+		c.meter, c.metered, c.paced = backfill.Meter{}, state.Load.Number, 0
+	}
+	c.meter.Add(now, sums.Items)
+	if c.paced > 0 && now-c.paced < paceEvery {
+		return nil
+	}
+	c.paced = max(now, 1)
+	at := task.Now(ctx)
+	return paces.SavePace(ctx, checkpoint.Pace{At: at.UTC(), Rate: math.Round(max(0, c.meter.Rate())*10) / 10, Throttled: c.waits.report(at)})
+}
+
+// complete notes that every part is durable, if the target still is the one that was written to and the images still join the
+// stream. The witness is looked at once more, because what was copied before a loss of the target went with it, and the next
+// beat may be a minute away. Coverage is looked at again, because a root may have been listed, and read for the first time,
+// since the load began.
+func (c *conductor) complete(life lifecycle, state checkpoint.TableState, paces paceStore) error {
+	ctx := life.work
+	rows, err := c.ledger.Parts(ctx, state, checkpoint.PhaseCopy)
+	if err != nil {
+		return err
+	}
+	sums := checkpoint.PartsDone(rows, state.Load.Parts)
+	if err := c.pace(ctx, state, sums, paces); err != nil || !sums.Complete() {
+		return err
+	}
+	if err := c.unchanged(life, state); err != nil {
+		return err
+	}
+	var v view
+	if err := c.call(life, func(ctx context.Context) (err error) { v, err = c.look(ctx); return err }); err != nil {
+		return err
+	}
+	if v.state.Generation != state.Generation {
+		return errRaised
+	}
+	var hole *checkpoint.NotAdmissible
+	if err := checkpoint.Admissible(v.state, v.shards, state.Load.StartedAt); errors.As(err, &hole) {
+		if hole.Yet {
+			return hole // repeated until the root that was listed late is read
+		}
+		return cmp.Or(c.raise(life, state.Generation, checkpoint.DeclaredGap{
+			Kind: checkpoint.KindStream, Reason: hole.Error(), LostFrom: state.Load.StartedAt.Add(-checkpoint.Slack),
+		}, nil), errRaised)
+	}
+	err = c.call(life, func(ctx context.Context) error { _, err := c.ledger.CompleteCopy(ctx, state, sums); return err })
+	if err != nil {
+		return err
+	}
+	c.events.CopyDone(c.source, sums.Items)
+	c.wakeAssigner.Signal()
+	c.wake.Signal()
+	return nil
+}
+
+// unchanged fails if source or target are others than when the load began: then another generation
+// was begun.
+func (c *conductor) unchanged(life lifecycle, state checkpoint.TableState) error {
+	if err := c.call(life, func(ctx context.Context) error { return c.sameTable(life.within(ctx), state) }); err != nil {
+		return err
+	}
+	return c.call(life, func(ctx context.Context) error { return c.witnesses.beat(life.within(ctx)) })
+}
+
+// sameTable fails with errRaised, after another generation was begun, if the source table is another one of the same name than
+// when the load began.
+func (c *conductor) sameTable(life lifecycle, state checkpoint.TableState) error {
+	d, err := c.database.Describe(life.work, c.source)
+	if err != nil || d.ID == state.Load.TableID || state.Load.TableID == "" || d.ID == "" {
+		return err
+	}
+	gap := checkpoint.DeclaredGap{Kind: checkpoint.KindCreatedAnew, Reason: "the source table was created anew while it was loaded"}
+	return cmp.Or(c.raise(life, state.Generation, gap, nil), errRaised)
+}
+
+// errRaised is why a load that has read everything is not complete after all.
+var errRaised = fmt.Errorf("while the table was loaded: %w", sink.ErrFenced)
+
+// sweep ends the pass that runs, if all of its parts are done, or begins the next.
+func (c *conductor) sweep(life lifecycle, state checkpoint.TableState) error {
+	ctx := life.work
+	sweep := state.Load.Sweep
+	if sweep.Parts > 0 {
+		rows, err := c.ledger.Parts(ctx, state, checkpoint.PhaseSweep(sweep.Pass))
+		if err != nil {
+			return err
+		}
+		sums := checkpoint.PartsDone(rows, sweep.Parts)
+		if !sums.Complete() {
+			return nil
+		}
+		if err := c.unchanged(life, state); err != nil {
+			return err
+		}
+		err = c.call(life, func(ctx context.Context) error { _, err := c.ledger.CompletePass(ctx, state, sums); return err })
+		if err != nil {
+			return err
+		}
+		c.wake.Signal()
+		c.wakeAssigner.Signal()
+		return nil
+	}
+	pass, due := state.NextPass()
+	if !due || state.Load.Paused != "" {
+		return nil
+	}
+	ranges := sweep.Ranges
+	if len(ranges) == 0 {
+		if err := c.quiet(life); err != nil {
+			return err
+		}
+		err := c.call(life, func(ctx context.Context) (err error) { ranges, err = c.ranges(ctx, state); return err })
+		if err != nil {
+			return err
+		}
+	}
+	err := c.call(life, func(ctx context.Context) error { _, err := c.ledger.BeginSweep(ctx, state, pass, ranges); return err })
+	if err != nil {
+		return err
+	}
+	c.wakeLoader.Signal()
+	return nil
+}
+
+// quiet returns once nothing of an older generation can land any more: the numbers of the fence before this load's are dropped,
+// and a lease has passed in which a worker that knows no fence has found out that it has lost its own, and after it the longest
+// request. Both pass at the same time. A drain ends the wait.
+func (c *conductor) quiet(life lifecycle) error {
+	began := task.Mono(life.work)
+	f := c.fencing.Fence
+	f.Rest = func(_ context.Context, d time.Duration) error { return life.rest(d) }
+	for _, table := range c.mapping.Tables() {
+		t, _, err := c.ledger.Target(life.work, table)
+		if err != nil {
+			return err
+		}
+		if _, err := f.Drop(life.work, table, t.Fence); err != nil {
+			return err
+		}
+	}
+	return life.rest(began + c.ledger.Lease() + sink.DefaultTimeout - task.Mono(life.work))
+}
+
+// ranges divides all target tables for the sweep.
+func (c *conductor) ranges(ctx context.Context, state checkpoint.TableState) ([]checkpoint.SweepRange, error) {
+	var all []checkpoint.SweepRange
+	tables := c.mapping.Tables()
+	for _, table := range tables {
+		found, err := backfill.SweepRanges(ctx, c.target, sweeping(c.mapping, table, state, c.settings.owned), max(1, mostSweepParts/len(tables)))
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range found {
+			all = append(all, checkpoint.SweepRange{Table: table, From: []byte(r.From), To: []byte(r.To)})
+		}
+	}
+	return all, nil
+}
+
+// clean removes the rows of parts of loads that are over, once.
+func (c *conductor) clean(life lifecycle, state checkpoint.TableState) error {
+	if state.Load.Number == 0 || c.cleaned == state.Load.Number {
+		return nil
+	}
+	err := c.ledger.RemoveParts(life.work, c.source)
+	if err == nil {
+		c.cleaned = state.Load.Number
+	}
+	return err
+}

@@ -1,0 +1,336 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/fence"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// loader works on parts of a table's load: it copies segments of the source and sweeps ranges of
+// the target. Every worker has one. It looks at the ledger alone, as the assigner does; what there
+// is to do the conductor says there.
+type loader struct {
+	*common
+	applier       applier
+	fencing       *fencing
+	mapping       *transform.Mapping
+	database      Database
+	target        sink.MarkReader
+	shares        *shares // who works on the table
+	settings      loadSettings
+	limits        *backfill.Limits
+	rows          *backfill.Throttle // of the configuration
+	own           *backfill.Throttle // of an operator
+	wake          *task.Wakeup
+	wakeConductor *task.Wakeup // a part was left
+}
+
+// loadSettings are what a configuration says of loads.
+type loadSettings struct {
+	wanted      bool // the first load begins by itself
+	again       bool // and one after a gap
+	owned       bool // every row of the target is ours
+	skipExpired bool // items past their time to live are not copied
+	segments    int  // parts at once in this worker
+	limits      checkpoint.Limits
+}
+
+// run takes parts and works on them until a drain begins.
+func (l *loader) run(life lifecycle) error {
+	held := newHoldings(life, func() {
+		l.wake.Signal()
+		l.wakeConductor.Signal()
+	})
+	s := &shift{loader: l, held: held, watch: l.ledger.NewWatch()}
+	defer s.end()
+	for !life.draining() && held.life.work.Err() == nil {
+		err := l.retry(held.life, "look for parts of a load", func(ctx context.Context) error { return s.look(ctx) })
+		if fatal(err) {
+			if err := l.end(err); err != nil {
+				held.tasks.Fail(err)
+			}
+			break
+		}
+		if err != nil && !life.draining() {
+			l.events.Retry(l.source, "look for parts of a load", l.timing.Pass, err)
+		}
+		_ = l.wake.Wait(life.drain, l.timing.Pass)
+	}
+	s.end()
+	return held.tasks.Wait()
+}
+
+// shift is the work on one phase of one load.
+type shift struct {
+	*loader
+	held  *holdings
+	watch *checkpoint.Watch
+
+	over   context.CancelCauseFunc // ends the parts of the phase between two pages
+	drain  context.Context
+	number uint32
+	phase  checkpoint.Phase
+
+	provisioned *int64 // read capacity units a second of the source; nil: not asked for yet
+}
+
+// end lets the parts in hand be left.
+func (s *shift) end() {
+	if s.over != nil {
+		s.over(backfill.ErrDrained)
+		s.over = nil
+		if s.phase == checkpoint.PhaseCopy {
+			s.events.CopyLeft(s.source)
+		}
+	}
+}
+
+// look takes parts of the phase that the ledger says runs, and lets those of another one be left.
+func (s *shift) look(ctx context.Context) error {
+	state, _, err := s.ledger.Table(ctx, s.source)
+	if err != nil {
+		return err
+	}
+	phase, total := state.RunningPhase()
+	runs := total > 0 && state.Load.Paused == "" && state.Suspended.Reason == "" && state.MappingHash == s.mappingHash
+	if !runs || phase != s.phase || state.Load.Number != s.number {
+		s.end()
+	}
+	if !runs {
+		return nil
+	}
+	begun := false
+	if s.over == nil {
+		s.drain, s.over = context.WithCancelCause(s.held.life.drain)
+		s.number, s.phase, s.provisioned = state.Load.Number, phase, nil
+		begun = phase == checkpoint.PhaseCopy
+	}
+	rows, err := s.ledger.Parts(ctx, state, phase)
+	if err != nil {
+		return err
+	}
+	if begun {
+		s.events.CopyStarted(s.source, state.Load.Estimate, checkpoint.PartsDone(rows, total).Items)
+	}
+	free, others := s.watch.LookParts(rows, state, task.Mono(ctx))
+	holders, all := map[string]int{}, 0
+	for _, p := range others {
+		holders[p.Owner]++
+		all++
+	}
+	if err := s.pace(ctx, state, holders[s.ledger.Worker()], all); err != nil {
+		return err
+	}
+	for _, p := range checkpoint.PartsToTake(free, holders, s.ledger.Worker(), s.shares.workers(s.source, s.ledger.Worker()), s.settings.segments) {
+		if err := s.take(state, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// take leases a part and works on it.
+func (s *shift) take(state checkpoint.TableState, part checkpoint.Part) error {
+	drain := s.drain
+	err := s.held.begin(fmt.Sprintf("part %d", part.Index), func(ctx context.Context) (func(life lifecycle) error, error) {
+		var lease *checkpoint.PartLease
+		stamps, err := fence.Prove(ctx, s.ledger, s.mapping.Tables(), func(ctx context.Context) (err error) {
+			lease, err = s.ledger.TakePart(ctx, part)
+			return err
+		})
+		s.events.Tick()
+		return func(life lifecycle) error {
+			life.drain = drain
+			return s.hold(life, state, lease, stamps)
+		}, err
+	})
+	switch {
+	case fatal(err):
+		return err
+	case err != nil && !isAny(err, checkpoint.ErrTaken, sink.ErrNoFence):
+		s.events.Retry(s.source, "take a part of the load", s.timing.Pass, err)
+	}
+	return nil
+}
+
+// hold works under a part's lease until the part is done, left, or not ours any more. It returns only what ends the process.
+func (l *loader) hold(life lifecycle, state checkpoint.TableState, lease *checkpoint.PartLease, stamps sink.Stamps) error {
+	g := task.NewGroup(lease.Context(), 0)
+	g.Go("renew the part", func(context.Context) error { return lease.Keep() })
+	g.Go("load the part", func(ctx context.Context) error {
+		defer lease.Abandon()
+		held := life.within(ctx).noting(lease.Note)
+		r := &right{fencing: l.fencing, renew: lease.Renew, generation: state.Generation, stamps: stamps, proved: true}
+		err := l.work(held, state, lease, r)
+		if err == nil {
+			return nil
+		}
+		// If the release fails, the successor waits until the lease is over.
+		if released := lease.Release(ctx); fatal(err) {
+			return err
+		} else if released != nil && fatal(released) {
+			return released
+		}
+		return err
+	})
+	err := g.Wait()
+	switch {
+	case fatal(err): // whatever else has failed beside it
+		return l.end(err)
+	case err == nil || life.draining() || isAny(err, backfill.ErrDrained, checkpoint.ErrLeaseLost, sink.ErrFenced):
+		return nil // whoever takes it goes on from what was saved
+	}
+	// No repeat under this lease mends it: the table is not there, for example. It may be there again.
+	l.events.Retry(l.source, "load a part", l.timing.List, err)
+	_ = task.Sleep(life.drain, l.timing.List)
+	return nil
+}
+
+// work does what the part's phase asks for, from where the part stands to its end.
+func (l *loader) work(life lifecycle, state checkpoint.TableState, lease *checkpoint.PartLease, r *right) error {
+	part := lease.Part()
+	var to checkpoint.PartProgress
+	var err error
+	if part.Phase == checkpoint.PhaseCopy {
+		to, err = l.copy(life, state, lease, r)
+	} else {
+		to, err = l.sweep(life, state, lease, r)
+	}
+	if err != nil {
+		return err
+	}
+	return l.retry(life.finishing(), "finish a part", func(ctx context.Context) error { return lease.Finish(ctx, to) })
+}
+
+// copy copies a segment of the source.
+func (l *loader) copy(life lifecycle, state checkpoint.TableState, lease *checkpoint.PartLease, r *right) (checkpoint.PartProgress, error) {
+	part := lease.Part()
+	p := backfill.Part{
+		Index: part.Index, Total: part.Total,
+		Source: backfill.Segments{Table: l.source, Source: l.database},
+		Write: func(ctx context.Context, items []attribute.Item, readAt time.Time) error {
+			if l.settings.skipExpired {
+				items, _ = l.mapping.Unexpired(items, readAt)
+			}
+			batch := transform.Load(l.mapping, items, state.Generation, readAt)
+			if state.Inherits() {
+				sink.OwnAll(l.mapping, &batch)
+			}
+			batch.Read = transform.Reading{At: readAt, Mono: task.Mono(ctx)}
+			return l.applier.write(life.within(ctx), r, &batch, nil, new(pageSlot)) // the parts in hand are bounded
+		},
+		Save: lease.Commit,
+		Retry: func(ctx context.Context, op func(ctx context.Context) error) error {
+			return l.retry(life.within(ctx), "copy", op)
+		},
+		Limits: l.limits,
+		Events: backfill.PartEvents{
+			Copied: func(items int) { l.events.Copied(l.source, int64(items)) },
+			Waited: func(rows, units time.Duration) {
+				l.waited(life.work, limitRows, rows)
+				l.waited(life.work, limitUnits, units)
+			},
+		},
+	}
+	return p.Run(life.drain, life.work, part.PartProgress)
+}
+
+// sweep sweeps a range of a target table. Pass 0 only counts.
+func (l *loader) sweep(life lifecycle, state checkpoint.TableState, lease *checkpoint.PartLease, r *right) (checkpoint.PartProgress, error) {
+	part := lease.Part()
+	if part.Index >= len(state.Load.Sweep.Ranges) {
+		return checkpoint.PartProgress{}, fmt.Errorf("%w: no range for part %d of the sweep", checkpoint.ErrConflict, part.Index)
+	}
+	at, from := state.Load.Sweep.Ranges[part.Index], backfill.SweepProgress{}
+	err := l.retry(life, "read how far the sweep is", func(context.Context) error { // a trouble of the lease until somebody mends it
+		if part.Position != nil && json.Unmarshal(part.Position, &from) != nil {
+			return fmt.Errorf("%w: the position of part %d of the sweep is none", backfill.ErrProgress, part.Index) // without what it holds
+		}
+		return nil
+	})
+	if err != nil {
+		return checkpoint.PartProgress{}, err
+	}
+	progress := func(p backfill.SweepProgress) (checkpoint.PartProgress, error) {
+		position, err := json.Marshal(p)
+		return checkpoint.PartProgress{Position: position, Items: p.Sums.Seen, Counts: checkpoint.Counts{
+			Seen: p.Sums.Suspects, Put: p.Sums.Put, Removed: p.Sums.Removed, Left: p.Sums.Left, Unexplained: p.Sums.Unexplained,
+		}}, err
+	}
+	s := backfill.Sweep{
+		Sweeping: sweeping(l.mapping, at.Table, state, l.settings.owned),
+		Range:    sink.Range{From: string(at.From), To: string(at.To)},
+		Target:   l.target,
+		Source:   l.database,
+		Write: func(ctx context.Context, b *transform.Batch) error {
+			return l.applier.write(life.within(ctx), r, b, nil, new(pageSlot))
+		},
+		Save: func(ctx context.Context, p backfill.SweepProgress) error {
+			to, err := progress(p)
+			if err == nil {
+				err = lease.Commit(ctx, to)
+			}
+			if err == nil && life.draining() {
+				err = backfill.ErrDrained
+			}
+			return err
+		},
+		Retry: func(ctx context.Context, op func(ctx context.Context) error) error {
+			return l.retry(life.within(ctx), "sweep", op)
+		},
+		Now:    l.now,
+		DryRun: state.Load.Sweep.Pass == 0,
+	}
+	p, err := s.Run(life.work, from)
+	if err != nil {
+		return checkpoint.PartProgress{}, err
+	}
+	return progress(p)
+}
+
+// sweeping is what a sweep of the table's generation looks for in a target table.
+func sweeping(m *transform.Mapping, table string, state checkpoint.TableState, owned bool) sink.Sweeping {
+	return sink.Sweeping{Mapping: m, Table: table, Generation: state.Generation, Owned: owned || state.MadeByUs}
+}
+
+// now is the service's time, which cells of images are stamped with; this worker's if no answer has shown it yet.
+func (l *loader) now(ctx context.Context) time.Time {
+	if at := l.ledger.ServiceTime(ctx); !at.IsZero() {
+		return at
+	}
+	return task.Now(ctx)
+}
+
+// pace gives this worker its share of the limits: an operator's, else those of the configuration.
+func (s *shift) pace(ctx context.Context, state checkpoint.TableState, mine, all int) error {
+	limits := state.Limits.Over(s.settings.limits)
+	if state.Limits.RowsPerSecond == nil {
+		s.limits.UseRows(s.rows)
+	} else {
+		s.own.Set(ctx, *state.Limits.RowsPerSecond)
+		s.limits.UseRows(s.own)
+	}
+	provisioned := int64(0)
+	if limits.Read != nil && limits.Read.Share > 0 {
+		if s.provisioned == nil {
+			d, err := s.database.Describe(ctx, s.source)
+			if err != nil {
+				return err
+			}
+			s.provisioned = &d.ReadCapacity
+		}
+		provisioned = *s.provisioned
+	}
+	units, _ := limits.ReadUnits(provisioned)
+	s.limits.SetUnits(ctx, backfill.Share(units, mine, all))
+	return nil
+}

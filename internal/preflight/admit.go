@@ -1,0 +1,86 @@
+package preflight
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
+)
+
+// admit asks whether a run would refuse to begin in what the target tables hold, before anything is
+// created for it. A table of a pattern is no reason to end: its keeper sets it aside.
+func (p *Prober) admit(ctx context.Context, missing []Lacking) {
+	named := slices.DeleteFunc(slices.Clone(p.Found.Tables), func(t Table) bool { return t.Config.Pattern() != "" })
+	limited, cancel := context.WithTimeout(ctx, ProbeTime*time.Duration(len(named)+1))
+	defer cancel()
+	held, err := p.Unanswered(limited, named, func(target string) bool {
+		return slices.ContainsFunc(missing, func(m Lacking) bool { return m.Lacks.Table && m.Spec.Name == target })
+	})
+	if err == nil && len(held) == 0 {
+		return
+	}
+	p.Ask(ctx, ProbeTime, "rows of the target", func(context.Context) (string, error) {
+		refused := diag.List{}
+		for _, rows := range held {
+			var e *diag.Error
+			if errors.As(Explain("", rows), &e) {
+				refused = append(refused, e)
+			}
+		}
+		if err == nil {
+			err = refused.Err()
+		}
+		return "", err
+	})
+}
+
+// Unanswered are the first generations that an operator has to let begin: of tables that the ledger
+// does not follow yet, into target tables that are there and hold rows.
+func (p *Prober) Unanswered(ctx context.Context, tables []Table, absent func(target string) bool) ([]*pipeline.RowsError, error) {
+	var held []*pipeline.RowsError
+	holds := pipeline.Holds(p.Target.Data.HasRow)
+	for _, t := range tables {
+		for _, target := range t.Mapping.Tables() {
+			if absent(target) {
+				continue
+			}
+			unknown, _, err := holds.Unknown(ctx, t.Mapping, target)
+			if err != nil {
+				return nil, ExplainTarget("cannot read target table "+target, err)
+			}
+			if unknown {
+				held = append(held, &pipeline.RowsError{Table: t.Config.From, Target: target})
+			}
+		}
+	}
+	if len(held) == 0 || absent(p.Cfg.State.Table) {
+		return held, nil
+	}
+	// Read after the rows: those of another worker are there only after its notes.
+	ledger, err := checkpoint.Open(ctx, p.ledgerStore(), p.Cfg.Name, checkpoint.Options{ReadOnly: true, Lease: p.Cfg.State.Lease})
+	if errors.Is(err, checkpoint.ErrNoLedger) {
+		return held, nil
+	}
+	if err != nil {
+		return nil, ExplainLedger("cannot read the ledger in table "+p.Cfg.State.Table, err)
+	}
+	states, err := ledger.Tables(ctx)
+	if err != nil {
+		return nil, ExplainLedger("cannot read the ledger in table "+p.Cfg.State.Table, err)
+	}
+	targets, err := ledger.Targets(ctx)
+	if err != nil {
+		return nil, ExplainLedger("cannot read the ledger in table "+p.Cfg.State.Table, err)
+	}
+	return slices.DeleteFunc(held, func(e *pipeline.RowsError) bool {
+		return slices.ContainsFunc(states, func(s checkpoint.TableState) bool {
+			return s.Source == e.Table && (s.Generation > 0 || s.AdoptRows)
+		}) || slices.ContainsFunc(targets, func(t checkpoint.Target) bool {
+			return t.Table == e.Target && (t.MadeByUs || t.AdoptRows)
+		})
+	}), nil
+}
