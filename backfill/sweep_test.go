@@ -70,7 +70,6 @@ type gap struct {
 	items     map[string]attribute.Item
 	pending   []transform.Batch // of the stream, and of what a load read
 	sequence  uint64
-	stray     map[string]bool // rows without a version that we own
 }
 
 const sweptGeneration = 3

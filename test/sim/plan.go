@@ -143,7 +143,9 @@ func newPlan(seed uint64, o SimOptions) plan {
 	p.awkward, p.segments = stream(seed, "keys").IntN(3) == 0, 1+stream(seed, "segments").IntN(5)
 	p.atHorizon = stream(seed, "horizon").IntN(2) == 0
 	p.long = stream(seed, "long keys").IntN(8) == 0
-	p.mends = mending(stream(seed, "mends").IntN(3))
+	if o.Mends {
+		p.mends = mending(1 + stream(seed, "mends").IntN(2))
+	}
 	if p.mapping = o.Mapping; p.mapping == "" && stream(seed, "rules").IntN(4) < 2 {
 		p.mapping = shapeOf(seed)
 	}

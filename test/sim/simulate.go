@@ -28,6 +28,10 @@ type SimOptions struct {
 	// as a seed has by itself: what takes several rare faults at once is found sooner.
 	Dense bool
 
+	// Mends has gaps mended: by the workers themselves, or by an operator, who also pauses loads,
+	// allows their sweeps, and has some begun anew.
+	Mends bool
+
 	sabotage func(s *simulation) // for tests: what a bug would do
 }
 

@@ -134,3 +134,19 @@ func TestExplain(t *testing.T) {
 		t.Errorf("the story is\n%s", story)
 	}
 }
+
+// TestGapsAreMended: whole systems in which gaps are mended by loads and sweeps, which are paused,
+// allowed and begun anew (H71, H86, H98).
+func TestGapsAreMended(t *testing.T) {
+	mended := 0
+	for seed := range uint64(12) {
+		r := Simulate(710_000+seed, SimOptions{Mends: true})
+		if len(r.Failures) > 0 {
+			t.Errorf("seed %d: %s", r.Seed, r.Failures[0])
+		}
+		mended += r.Injected["load asked for"] + r.Injected["load begun anew"]
+	}
+	if mended == 0 {
+		t.Error("no load was begun after the first")
+	}
+}
