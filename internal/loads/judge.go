@@ -69,12 +69,12 @@ func (in *Input) table(t TableInput, prices cost.Prices, now time.Time) Table {
 		return out
 	}
 	out.Generation, out.State, out.Tries = &s.Generation, StateOf(s), s.Tries
-	out.NeedsLoad, out.NeedsLoadReason = s.NeedsLoad, known(s.Reason)
-	out.LossKind, out.LostFrom = known(string(s.Kind)), knownTime(s.LostFrom)
+	out.NeedsLoad, out.NeedsLoadReason = s.NeedsLoad, Known(s.Reason)
+	out.LossKind, out.LostFrom = Known(string(s.Kind)), KnownTime(s.LostFrom)
 	if out.State == StateNotStarted {
 		return out
 	}
-	out.Paused = known(s.Load.Paused)
+	out.Paused = Known(s.Load.Paused)
 	if out.State == StateDone {
 		out.Paused = nil // of the load after it
 	}
@@ -84,7 +84,7 @@ func (in *Input) table(t TableInput, prices cost.Prices, now time.Time) Table {
 
 func load(s checkpoint.TableState, p Progress, prices cost.Prices) *Load {
 	l := s.Load
-	out := &Load{Number: l.Number, AskedAt: knownTime(l.AskedAt), StartedAt: knownTime(l.StartedAt), CopiedAt: knownTime(l.DoneAt), SweptAt: knownTime(l.SweptAt),
+	out := &Load{Number: l.Number, AskedAt: KnownTime(l.AskedAt), StartedAt: KnownTime(l.StartedAt), CopiedAt: KnownTime(l.DoneAt), SweptAt: KnownTime(l.SweptAt),
 		Parts: Parts{p.Total, p.Done, p.Held}, Items: l.Items, Bytes: l.Bytes, ReadUnits: l.Units, Slowed: append([]string{}, p.Slowed...), Sweep: sweepOf(l.Sweep, p)}
 	if l.Parts > 0 {
 		out.Estimate, out.EstimateBytes = &l.Estimate, &l.EstimateBytes
@@ -107,7 +107,7 @@ func load(s checkpoint.TableState, p Progress, prices cost.Prices) *Load {
 
 // sweepOf adds what the pass that runs has done to what the passes before it did.
 func sweepOf(s checkpoint.Sweep, p Progress) Sweep {
-	out := Sweep{BegunAt: knownTime(s.BegunAt), Approved: s.Approved, Seen: s.Seen, Put: s.Put, Removed: s.Removed, Unexplained: s.Unexplained}
+	out := Sweep{BegunAt: KnownTime(s.BegunAt), Approved: s.Approved, Seen: s.Seen, Put: s.Put, Removed: s.Removed, Unexplained: s.Unexplained}
 	if !s.BegunAt.IsZero() {
 		out.Pass = &s.Pass
 	}
@@ -151,14 +151,16 @@ func lost(s checkpoint.TableState) string {
 	return text
 }
 
-func known(text string) *string {
+// Known is nil for what is not known.
+func Known(text string) *string {
 	if text == "" {
 		return nil
 	}
 	return &text
 }
 
-func knownTime(t time.Time) *time.Time {
+// KnownTime is a time in UTC, and nil for none.
+func KnownTime(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
 	}

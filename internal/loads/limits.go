@@ -74,7 +74,7 @@ func (a Asked) Limits() (checkpoint.Limits, error) {
 // limitsOf are the limits in force for a table.
 func limitsOf(b config.Backfill, state checkpoint.TableState) Limits {
 	in := state.Limits.Over(Configured(b))
-	out := Limits{ChangedAt: knownTime(state.Limits.ChangedAt)}
+	out := Limits{ChangedAt: KnownTime(state.Limits.ChangedAt)}
 	if rows, ok := in.Rows(); ok {
 		out.MaxRowsPerSecond = &rows
 	}

@@ -382,9 +382,9 @@ func TestASuspendedTableIsNotLoaded(t *testing.T) {
 	})
 }
 
-// TestH98_ATableCreatedAnewEndsItsCopy: what was copied of the table that is gone is no copy of the
+// TestH25_H98_ATableCreatedAnewEndsItsCopy: what was copied of the table that is gone is no copy of the
 // one of its name.
-func TestH98_ATableCreatedAnewEndsItsCopy(t *testing.T) {
+func TestH25_H98_ATableCreatedAnewEndsItsCopy(t *testing.T) {
 	for _, sweeping := range []bool{false, true} {
 		loads(t, func(ctx context.Context, s *loadScene) {
 			s.sealed(ctx, 2)

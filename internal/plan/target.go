@@ -11,6 +11,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/cost"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/loads"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/internal/policy"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
@@ -222,7 +223,7 @@ func (in *Input) examineLedger(ctx context.Context) error {
 			warn(&in.targets, &diag.Error{Code: diag.SourceMoved, What: "run refuses table " + t.From,
 				Cause: pipeline.CheckSource(in.described(t.From), state.StreamARN).Error()})
 		case state.NeedsLoad:
-			warn(&in.targets, &diag.Error{Code: diag.NeedsLoad, What: "table " + t.From + " needs a load", Cause: status.OrDash(status.Known(state.Reason))})
+			warn(&in.targets, &diag.Error{Code: diag.NeedsLoad, What: "table " + t.From + " needs a load", Cause: status.OrDash(loads.Known(state.Reason))})
 		}
 	}
 	return nil

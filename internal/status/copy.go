@@ -33,9 +33,9 @@ func copyOf(state checkpoint.TableState, p loads.Progress) copyStatus {
 	if load.Generation != state.Generation || load.StartedAt.IsZero() {
 		return copyStatus{State: copyNotStarted}
 	}
-	c := copyStatus{State: copyRunning, Items: &p.Items, Estimate: &load.Estimate, Started: knownTime(load.StartedAt)}
+	c := copyStatus{State: copyRunning, Items: &p.Items, Estimate: &load.Estimate, Started: loads.KnownTime(load.StartedAt)}
 	if !load.DoneAt.IsZero() {
-		c.State, c.Items, c.Done = copyDone, &load.Items, knownTime(load.DoneAt)
+		c.State, c.Items, c.Done = copyDone, &load.Items, loads.KnownTime(load.DoneAt)
 		return c
 	}
 	if p.RateKnown {

@@ -194,12 +194,12 @@ func (m *Document) Add(c config.Table, in TableInput) {
 	t.Copy.State = copyNotStarted
 	if in.Found {
 		t.Generation = &in.State.Generation
-		t.NeedsLoad, t.NeedsLoadReason, t.Gaps = in.State.NeedsLoad, Known(in.State.Reason), in.State.GapCount
+		t.NeedsLoad, t.NeedsLoadReason, t.Gaps = in.State.NeedsLoad, loads.Known(in.State.Reason), in.State.GapCount
 		if n := len(in.State.Gaps); n > 0 {
 			last := in.State.Gaps[n-1]
-			t.LastGap = &gapStatus{At: last.At.UTC(), Shard: Known(last.Shard), Reason: last.Reason}
+			t.LastGap = &gapStatus{At: last.At.UTC(), Shard: loads.Known(last.Shard), Reason: last.Reason}
 		}
-		t.LossKind, t.LostFrom = Known(string(in.State.Kind)), knownTime(in.State.LostFrom)
+		t.LossKind, t.LostFrom = loads.Known(string(in.State.Kind)), loads.KnownTime(in.State.LostFrom)
 		if step, ok := loads.Next(in.State, m.loadsAgain); ok {
 			t.load = &NextStep{step.Command, step.Why}
 		}
@@ -254,8 +254,8 @@ func (t *Table) outlived() bool { return t.HeadroomSeconds != nil && *t.Headroom
 func (t *Table) undeclared(in TableInput) {
 	for _, s := range in.Shards {
 		if s.Undeclared(in.State) {
-			t.NeedsLoad, t.NeedsLoadReason = true, Known(s.Reason)
-			t.Gaps, t.LastGap = t.Gaps+1, &gapStatus{At: s.DoneAt.UTC(), Shard: Known(s.ID), Reason: s.Reason}
+			t.NeedsLoad, t.NeedsLoadReason = true, loads.Known(s.Reason)
+			t.Gaps, t.LastGap = t.Gaps+1, &gapStatus{At: s.DoneAt.UTC(), Shard: loads.Known(s.ID), Reason: s.Reason}
 		}
 	}
 }
@@ -300,9 +300,9 @@ func (m *Document) worker(id string, sign checkpoint.Heartbeat) *workerStatus {
 		m.workers[id] = w
 	}
 	if w.Host == nil {
-		w.Host, w.Version = Known(sign.Holder.Host), Known(sign.Holder.Version)
+		w.Host, w.Version = loads.Known(sign.Holder.Host), loads.Known(sign.Holder.Version)
 	}
-	if at := knownTime(sign.WrittenAt); at != nil && (w.HeartbeatAt == nil || at.After(*w.HeartbeatAt)) {
+	if at := loads.KnownTime(sign.WrittenAt); at != nil && (w.HeartbeatAt == nil || at.After(*w.HeartbeatAt)) {
 		w.HeartbeatAt, w.ClockOffsetSeconds = at, nil
 		if offset := sign.ClockOffset; offset != 0 {
 			w.ClockOffsetSeconds = &offset

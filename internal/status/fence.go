@@ -5,6 +5,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/loads"
 )
 
 // readFences gives each table what the ledger holds of its targets.
@@ -32,11 +33,11 @@ func readFences(ctx context.Context, ledger *checkpoint.Ledger, tables []config.
 func (t *Table) fenced(in TableInput) {
 	for _, target := range in.Targets {
 		if target.Withheld != "" {
-			t.Fence, t.FenceReason = Known("withheld"), Known(target.Withheld)
+			t.Fence, t.FenceReason = loads.Known("withheld"), loads.Known(target.Withheld)
 			return
 		}
 		if target.Fence > 0 {
-			t.Fence = Known("kept")
+			t.Fence = loads.Known("kept")
 		}
 	}
 }

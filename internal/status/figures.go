@@ -12,22 +12,6 @@ func keeperLeaseOf(lease checkpoint.KeeperLease) KeeperInput {
 	return KeeperInput{Owner: lease.Owner(), Heartbeat: lease.Heartbeat(), pace: lease.Pace()}
 }
 
-// Known is nil for what is not known.
-func Known(text string) *string {
-	if text == "" {
-		return nil
-	}
-	return &text
-}
-
-func knownTime(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	t = t.UTC()
-	return &t
-}
-
 // inSeconds is a duration in seconds, to a thousandth.
 func inSeconds(d time.Duration) float64 { return d.Round(time.Millisecond).Seconds() }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/loads"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 )
 
@@ -174,7 +175,7 @@ func (m *Document) addShards(t *Table, in TableInput) {
 		// There was nothing yet that could be old.
 		t.unlisted, old = !oldest.IsZero() && m.At.Sub(oldest) > 2*m.lease, false
 	}
-	t.OldestReadAt = knownTime(oldest)
+	t.OldestReadAt = loads.KnownTime(oldest)
 	t.Old = !oldest.IsZero() && old
 	if covered.IsZero() {
 		return
@@ -190,11 +191,11 @@ func (m *Document) addShards(t *Table, in TableInput) {
 
 // judge tells how one shard stands.
 func (l *lineage) judge(s *checkpoint.Shard) Shard {
-	out := Shard{Source: s.Source, Stream: s.Label, ID: s.ID, Parent: Known(s.Parent), State: string(s.State), Hop: s.Hop, Generation: s.Generation,
-		Epoch: s.Epoch, Owner: Known(s.Owner), Host: Known(s.Holder.Host), EventTime: knownTime(s.EventTime), ReadAt: knownTime(s.ReadAt),
-		WrittenAt: knownTime(s.WrittenAt), DoneAt: knownTime(s.DoneAt), Changes: s.Applied, Reason: Known(s.Reason), Why: l.why(s)}
+	out := Shard{Source: s.Source, Stream: s.Label, ID: s.ID, Parent: loads.Known(s.Parent), State: string(s.State), Hop: s.Hop, Generation: s.Generation,
+		Epoch: s.Epoch, Owner: loads.Known(s.Owner), Host: loads.Known(s.Holder.Host), EventTime: loads.KnownTime(s.EventTime), ReadAt: loads.KnownTime(s.ReadAt),
+		WrittenAt: loads.KnownTime(s.WrittenAt), DoneAt: loads.KnownTime(s.DoneAt), Changes: s.Applied, Reason: loads.Known(s.Reason), Why: l.why(s)}
 	if !s.Position.IsZero() {
-		out.Position = Known(s.Position.String())
+		out.Position = loads.Known(s.Position.String())
 	}
 	if l.over(s) {
 		return out

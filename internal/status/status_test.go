@@ -15,6 +15,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/loads"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/test/virtual"
 )
@@ -401,7 +402,7 @@ func TestLineageIsDrawn(t *testing.T) {
 	parents := map[string]string{"a": "gone", "b": "a", "c": "b", "d": "c", "e": "b", "f": "e", "g": "", "h": "d"}
 	var shards []Shard
 	for _, id := range []string{"h", "g", "f", "e", "d", "c", "b", "a"} {
-		shards = append(shards, Shard{ID: id, Parent: Known(parents[id])})
+		shards = append(shards, Shard{ID: id, Parent: loads.Known(parents[id])})
 	}
 	var got strings.Builder
 	for _, d := range drawn(shards) {
