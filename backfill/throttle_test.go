@@ -17,8 +17,8 @@ func TestPartsShareALimitThatIsChanged(t *testing.T) {
 		m, out := newMemory(3000), &target{}
 		m.pages = func(uint64) int { return 1000 }
 		limits := NewLimits(100, 0)
-		var waited time.Duration
-		saves := 0
+		var waits [2]time.Duration
+		var saved [2]int
 		began := task.Mono(t.Context())
 		g := task.NewGroup(t.Context(), 0)
 		g.Go("operator", func(ctx context.Context) error {
@@ -28,11 +28,12 @@ func TestPartsShareALimitThatIsChanged(t *testing.T) {
 		})
 		for index := range 2 {
 			p := part(m, out, index, 2)
-			p.Limits, p.Save = limits, func(context.Context, partProgress) error { saves++; return nil }
-			p.Events.Waited = func(rows, _ time.Duration) { waited += rows }
+			p.Limits, p.Save = limits, func(context.Context, partProgress) error { saved[index]++; return nil }
+			p.Events.Waited = func(rows, _ time.Duration) { waits[index] += rows }
 			g.Go("part", func(ctx context.Context) error { _, err := p.run(ctx, partProgress{}); return err })
 		}
 		err := g.Wait()
+		waited, saves := waits[0]+waits[1], saved[0]+saved[1]
 		took := task.Mono(t.Context()) - began
 		// 10 s at 100 rows a second, then 2,000 rows at 1,000; the bursts and the last pages are not waited for.
 		if err != nil || took < 10*time.Second || took > 13*time.Second || out.missing(m) != nil {
