@@ -11,9 +11,8 @@ import (
 	"time"
 
 	"cloud.google.com/go/bigtable"
-	"google.golang.org/api/option"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/dynamodb-bigtable/replicator/bench/embedded"
 )
 
 const (
@@ -25,37 +24,39 @@ const (
 
 // setting is two services, and workers between them.
 type setting struct {
-	source, target *service
-	workers        []*worker
+	source, target *embedded.Service
+	workers        []*embedded.Worker
 	peak           int64 // of all workers so far
 }
 
 func (s *setting) stop() {
 	for _, w := range s.workers {
-		w.kill()
+		w.Kill()
 	}
-	s.target.stop()
+	s.target.Stop()
 }
 
 // watch asks until the copy is done, and calls each with what was scanned so far. Somebody has to
 // answer within a minute.
-func (s *setting) watch(ctx context.Context, each func(scans) error) (took time.Duration, seen scans, err error) {
+func (s *setting) watch(ctx context.Context, each func(embedded.Scans) error) (took time.Duration, seen embedded.Scans, err error) {
 	answered := time.Now()
 	for {
-		if seen, err = s.source.scans(); err != nil {
+		if seen, err = s.source.Scans(); err != nil {
 			return 0, seen, err
 		}
 		if err := each(seen); err != nil {
 			return 0, seen, err
 		}
 		for _, w := range s.workers {
-			s.peak = max(s.peak, w.peak())
-			done, err := w.copied()
+			s.peak = max(s.peak, embedded.Peak(w.Process.Pid))
+			done, err := w.Copied()
 			if err == nil {
 				answered = time.Now()
 			}
 			if done {
-				return time.Since(seen.First), seen, nil
+				took = time.Since(seen.First)
+				seen, err = s.source.Scans()
+				return took, seen, err
 			}
 		}
 		if time.Since(answered) > time.Minute {
@@ -71,40 +72,40 @@ func (s *setting) watch(ctx context.Context, each func(scans) error) (took time.
 
 // copyInterrupted copies the table with interruptions, and judges what it took.
 func copyInterrupted(ctx context.Context, o options, dir, program string, log io.Writer) error {
-	if err := configure(dir); err != nil {
+	if err := embedded.Configure(dir); err != nil {
 		return err
 	}
 	s := &setting{}
 	var err error
-	if s.source, err = start(role{Source: true, Items: o.items}); err != nil {
+	if s.source, err = embedded.Start(embedded.Role{Source: true, Items: o.items}); err != nil {
 		return err
 	}
-	defer s.source.stop()
-	if s.target, err = start(role{}); err != nil {
+	defer s.source.Stop()
+	if s.target, err = embedded.Start(embedded.Role{}); err != nil {
 		return err
 	}
 	defer s.stop()
 	for i := range o.workers {
-		w := &worker{program: program, dir: dir, source: s.source.line, target: s.target.line, name: string(rune('a' + i))}
-		if err := w.start(); err != nil {
+		w := &embedded.Worker{Program: program, Dir: dir, Source: s.source.Line, Target: s.target.Line, Name: string(rune('a' + i))}
+		if err := w.Start(); err != nil {
 			return err
 		}
 		s.workers = append(s.workers, w)
 	}
 	r, interruptions := rand.New(rand.NewPCG(1, 1)), 0
-	took, seen, err := s.watch(ctx, func(seen scans) error {
+	took, seen, err := s.watch(ctx, func(seen embedded.Scans) error {
 		if interruptions >= o.interruptions || seen.Items < (interruptions+1)*o.items/(o.interruptions+2) {
 			return nil
 		}
 		w := s.workers[r.IntN(len(s.workers))]
 		interruptions++
-		s.peak = max(s.peak, w.peak())
+		s.peak = max(s.peak, embedded.Peak(w.Process.Pid))
 		return interrupt(w, interruptions)
 	})
 	if err != nil {
 		return err
 	}
-	differences, err := compare(ctx, s.target.line, o.items)
+	differences, err := compare(ctx, s.target.Line, o.items)
 	if err != nil {
 		return err
 	}
@@ -128,61 +129,49 @@ func copyInterrupted(ctx context.Context, o options, dir, program string, log io
 
 // interrupt kills a worker, freezes it for longer than its leases, or stops it cleanly, in turn;
 // one that ended is started again.
-func interrupt(w *worker, n int) error {
+func interrupt(w *embedded.Worker, n int) error {
 	switch n % 3 {
 	case 0:
-		if err := w.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		if err := w.Process.Signal(syscall.SIGTERM); err != nil {
 			return err
 		}
 		select {
-		case <-w.exited:
+		case <-w.Exited:
 		case <-time.After(30 * time.Second):
 			return errors.New("a worker did not stop within 30 s")
 		}
 	case 1:
-		w.kill()
+		w.Kill()
 	default:
-		if err := w.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		if err := w.Process.Signal(syscall.SIGSTOP); err != nil {
 			return err
 		}
-		time.AfterFunc(lease+2*time.Second, func() { _ = w.cmd.Process.Signal(syscall.SIGCONT) })
+		time.AfterFunc(embedded.Lease+2*time.Second, func() { _ = w.Process.Signal(syscall.SIGCONT) })
 		return nil
 	}
-	return w.start()
-}
-
-// open opens the target.
-func open(ctx context.Context, address string) (*bigtable.Client, func(), error) {
-	conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)))
-	if err != nil {
-		return nil, nil, err
-	}
-	config := bigtable.ClientConfig{DisableSession: true, MetricsProvider: bigtable.NoopMetricsProvider{}}
-	client, err := bigtable.NewClientWithConfig(ctx, "bench", "bench", config, option.WithGRPCConn(conn))
-	return client, func() { _ = conn.Close() }, err
+	return w.Start()
 }
 
 // compare reads all rows and counts those that are not what their item says, and items without one.
 func compare(ctx context.Context, address string, items int) (differences int, err error) {
-	client, closeConn, err := open(ctx, address)
+	client, closeConn, err := embedded.Open(ctx, address)
 	if err != nil {
 		return 0, err
 	}
 	defer closeConn()
 	found := 0
-	err = client.Open(table).ReadRows(ctx, bigtable.InfiniteRange(""), func(row bigtable.Row) bool {
+	err = client.Open(embedded.Table).ReadRows(ctx, bigtable.InfiniteRange(""), func(row bigtable.Row) bool {
 		_, text, _ := strings.Cut(row.Key(), "-")
 		var n int
 		if strings.HasPrefix(row.Key(), "\xff_cdc") {
 			return true
 		}
-		if _, err := fmt.Sscan(text, &n); err != nil || n >= items || row.Key() != key(n) {
+		if _, err := fmt.Sscan(text, &n); err != nil || n >= items || row.Key() != embedded.Key(n) {
 			differences++
 			return true
 		}
 		found++
-		wanted := map[string]string{"d:pk": key(n), "d:number": number(n), "d:note": note(n)}
+		wanted := map[string]string{"d:pk": embedded.Key(n), "d:number": embedded.Number(n), "d:note": embedded.Note(n)}
 		for _, cell := range row["d"] {
 			if wanted[cell.Column] == string(cell.Value) {
 				delete(wanted, cell.Column)
@@ -196,10 +185,4 @@ func compare(ctx context.Context, address string, items int) (differences int, e
 		return true
 	}, bigtable.RowFilter(bigtable.LatestNFilter(1)))
 	return differences + items - found, err
-}
-
-// openAdmin opens the target's administration.
-func openAdmin(ctx context.Context, address string) (*bigtable.AdminClient, error) {
-	return bigtable.NewAdminClient(ctx, "bench", "bench", option.WithEndpoint(address), option.WithoutAuthentication(),
-		option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())))
 }

@@ -24,11 +24,13 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/dynamodb-bigtable/replicator/bench/embedded"
 )
 
 func main() {
-	if text := os.Getenv(roleVariable); text != "" {
-		exit(serve(text, os.Stdin, os.Stdout))
+	if text := os.Getenv(embedded.RoleVariable); text != "" {
+		exit(embedded.Serve(text, os.Stdin, os.Stdout, sendPrepared))
 	}
 	var o options
 	flag.IntVar(&o.items, "items", 1_000_000, "how many items the table holds")

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"cloud.google.com/go/bigtable"
+
+	"github.com/dynamodb-bigtable/replicator/bench/embedded"
 )
 
 // preparedInFlight is how many prepared requests are under way at once, as many as a worker has.
@@ -20,11 +22,11 @@ const preparedInFlight = 256
 // compareRates measures, in interleaved rounds, prepared conditional requests, the copy of this
 // program, and that of the former one. Each has a target of its own.
 func compareRates(ctx context.Context, o options, dir, program string, log io.Writer) error {
-	source, err := start(role{Source: true, Items: o.items})
+	source, err := embedded.Start(embedded.Role{Source: true, Items: o.items})
 	if err != nil {
 		return err
 	}
-	defer source.stop()
+	defer source.Stop()
 	programs := []string{program}
 	if o.former != "" {
 		programs = append(programs, o.former)
@@ -59,56 +61,56 @@ func copyRate(ctx context.Context, o options, dir, program string) (float64, err
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return 0, err
 	}
-	if err := configure(dir); err != nil {
+	if err := embedded.Configure(dir); err != nil {
 		return 0, err
 	}
 	// A source of its own: it notes when its first page was read.
-	source, err := start(role{Source: true, Items: o.items})
+	source, err := embedded.Start(embedded.Role{Source: true, Items: o.items})
 	if err != nil {
 		return 0, err
 	}
-	defer source.stop()
+	defer source.Stop()
 	s := &setting{source: source}
-	if s.target, err = start(role{}); err != nil {
+	if s.target, err = embedded.Start(embedded.Role{}); err != nil {
 		return 0, err
 	}
 	defer s.stop()
-	w := &worker{program: program, dir: dir, source: source.line, target: s.target.line, name: "a"}
-	if err := w.start(); err != nil {
+	w := &embedded.Worker{Program: program, Dir: dir, Source: source.Line, Target: s.target.Line, Name: "a"}
+	if err := w.Start(); err != nil {
 		return 0, err
 	}
-	s.workers = []*worker{w}
-	took, _, err := s.watch(ctx, func(scans) error { return nil })
+	s.workers = []*embedded.Worker{w}
+	took, _, err := s.watch(ctx, func(embedded.Scans) error { return nil })
 	return float64(o.items) / took.Seconds(), err
 }
 
 // preparedRate is the rows a second of prepared conditional requests from a process of their own.
 func preparedRate(items int) (float64, error) {
-	target, err := start(role{})
+	target, err := embedded.Start(embedded.Role{})
 	if err != nil {
 		return 0, err
 	}
-	defer target.stop()
-	client, err := start(role{Prepared: target.line, Items: items})
+	defer target.Stop()
+	client, err := embedded.Start(embedded.Role{Own: "prepared", TargetAddress: target.Line, Items: items})
 	if err != nil {
 		return 0, err
 	}
-	defer client.stop()
-	took, err := time.ParseDuration(client.line)
+	defer client.Stop()
+	took, err := time.ParseDuration(client.Line)
 	return float64(items) / took.Seconds(), err
 }
 
 // sendPrepared writes all rows with the official client's conditional apply, one request a row, of
 // which nothing is left to build: the same predicate, deletes and cells as the guard's.
-func sendPrepared(address string, items int) (time.Duration, error) {
-	ctx := context.Background()
-	client, closeConn, err := open(ctx, address)
+func sendPrepared(r embedded.Role) (took string, err error) {
+	ctx, address, items := context.Background(), r.TargetAddress, r.Items
+	client, closeConn, err := embedded.Open(ctx, address)
 	if err != nil {
-		return 0, err
+		return "", err
 	}
 	defer closeConn()
 	if err := makeTable(ctx, address); err != nil {
-		return 0, err
+		return "", err
 	}
 	const version = "00000001.000000.0000000000000000000000000000001795170000.0001"
 	predicate := bigtable.ChainFilters(bigtable.FamilyFilter("_cdc|_cdc_gone"), bigtable.ColumnFilter("v"), bigtable.ValueRangeFilter([]byte(version), nil))
@@ -118,7 +120,7 @@ func sendPrepared(address string, items int) (time.Duration, error) {
 		m.Set("_cdc_w", "f", 0, nil)
 		m.DeleteCellsInColumn("_cdc_w", "f")
 		m.DeleteCellsInFamily("d")
-		for column, value := range map[string]string{"pk": key(n), "number": number(n), "note": note(n)} {
+		for column, value := range map[string]string{"pk": embedded.Key(n), "number": embedded.Number(n), "note": embedded.Note(n)} {
 			m.Set("d", column, 1_795_170_000_000_000, []byte(value))
 		}
 		m.DeleteCellsInColumn("_cdc_gone", "v")
@@ -126,7 +128,7 @@ func sendPrepared(address string, items int) (time.Duration, error) {
 		m.Set("_cdc", "v", 0, []byte(version))
 		requests[n] = bigtable.NewCondMutation(predicate, nil, m)
 	}
-	rows := client.Open(table)
+	rows := client.Open(embedded.Table)
 	var next atomic.Int64
 	var failed atomic.Pointer[error]
 	var senders sync.WaitGroup
@@ -134,7 +136,7 @@ func sendPrepared(address string, items int) (time.Duration, error) {
 	for range preparedInFlight {
 		senders.Go(func() {
 			for n := int(next.Add(1)) - 1; n < items && failed.Load() == nil; n = int(next.Add(1)) - 1 {
-				if err := rows.Apply(ctx, key(n), requests[n]); err != nil {
+				if err := rows.Apply(ctx, embedded.Key(n), requests[n]); err != nil {
 					failed.Store(&err)
 				}
 			}
@@ -142,22 +144,22 @@ func sendPrepared(address string, items int) (time.Duration, error) {
 	}
 	senders.Wait()
 	if err := failed.Load(); err != nil {
-		return 0, *err
+		return "", *err
 	}
-	return time.Since(began), nil
+	return time.Since(began).String(), nil
 }
 
 // makeTable makes the target table with its families.
 func makeTable(ctx context.Context, address string) error {
-	admin, err := openAdmin(ctx, address)
+	admin, err := embedded.OpenAdmin(ctx, address)
 	if err != nil {
 		return err
 	}
-	if err := admin.CreateTable(ctx, table); err != nil {
+	if err := admin.CreateTable(ctx, embedded.Table); err != nil {
 		return err
 	}
 	for _, family := range []string{"d", "_cdc", "_cdc_gone", "_cdc_w"} {
-		if err := admin.CreateColumnFamily(ctx, table, family); err != nil {
+		if err := admin.CreateColumnFamily(ctx, embedded.Table, family); err != nil {
 			return err
 		}
 	}

@@ -1,4 +1,6 @@
-package main
+// Package embedded runs what the benchmarks of whole programs stand on, each in a process of its
+// own: the embedded DynamoDB with a generated table, Google's Bigtable emulator, and workers.
+package embedded
 
 import (
 	"bufio"
@@ -24,30 +26,37 @@ import (
 	"github.com/dynamodb-bigtable/replicator/dynamodbtest"
 )
 
-// roleVariable makes a process of this program a service or a client of one.
-const roleVariable = "REPLICATOR_BENCH_LOAD_ROLE"
+// RoleVariable makes a process of a benchmark a service, or another role of its own.
+const RoleVariable = "REPLICATOR_BENCH_ROLE"
 
-// role is what such a process does.
-type role struct {
-	Source   bool   `json:"source,omitempty"`   // serves the table
-	Prepared string `json:"prepared,omitempty"` // sends prepared requests to this address; else it serves the target
-	Items    int    `json:"items"`
+// Role is what such a process does.
+type Role struct {
+	Source bool `json:"source,omitempty"` // serves the generated table
+	Items  int  `json:"items"`            // how many it holds
+	// Own is the name of a role that the benchmark defines, and Source- and TargetAddress are for it.
+	Own           string `json:"own,omitempty"`
+	SourceAddress string `json:"source_address,omitempty"`
+	TargetAddress string `json:"target_address,omitempty"`
 }
 
 const (
-	table      = "Generated"
-	region     = "us-east-1"
-	maxMessage = 256 << 20
+	// Table is the generated table, and its target's name.
+	Table = "Generated"
+	// Region is where the source says that it is.
+	Region = "us-east-1"
+	// MaxMessage is the size of a gRPC message that the target takes; its own limit is below a row's.
+	MaxMessage = 256 << 20
 )
 
-// key, note and number are the attributes of the n-th item.
-func key(n int) string    { return fmt.Sprintf("%08x-%d", uint32(n)*2654435761, n) }
-func number(n int) string { return strconv.Itoa(n * 7) }
-func note(n int) string   { return strings.Repeat(fmt.Sprintf("%08d ", n), 20) }
+// Key, Number and Note are the attributes of the n-th item.
+func Key(n int) string    { return fmt.Sprintf("%08x-%d", uint32(n)*2654435761, n) }
+func Number(n int) string { return strconv.Itoa(n * 7) }
+func Note(n int) string   { return strings.Repeat(fmt.Sprintf("%08d ", n), 20) }
 
-// serve is the main function of such a process. It prints one line, and serves until in ends.
-func serve(text string, in io.Reader, out io.Writer) error {
-	var r role
+// Serve is the main function of a process with a role. It prints one line, and goes on until in
+// ends. Own runs the benchmark's own roles and returns their line.
+func Serve(text string, in io.Reader, out io.Writer, own func(Role) (string, error)) error {
+	var r Role
 	if err := json.Unmarshal([]byte(text), &r); err != nil {
 		return err
 	}
@@ -58,21 +67,20 @@ func serve(text string, in io.Reader, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		s := &source{server: dynamodbtest.New(dynamodbtest.Options{Region: region, InitialShards: 4})}
+		s := &source{server: dynamodbtest.New(dynamodbtest.Options{Region: Region, InitialShards: 4})}
 		if err := s.fill(r.Items); err != nil {
 			return err
 		}
 		server := &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: s}
 		go func() { _ = server.Serve(listener) }() // until the process ends
 		line = listener.Addr().String()
-	case r.Prepared != "":
-		took, err := sendPrepared(r.Prepared, r.Items)
-		if err != nil {
+	case r.Own != "":
+		var err error
+		if line, err = own(r); err != nil {
 			return err
 		}
-		line = took.String()
 	default:
-		server, err := bttest.NewServer("127.0.0.1:0", grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage))
+		server, err := bttest.NewServer("127.0.0.1:0", grpc.MaxRecvMsgSize(MaxMessage), grpc.MaxSendMsgSize(MaxMessage))
 		if err != nil {
 			return err
 		}
@@ -90,11 +98,11 @@ type source struct {
 	server *dynamodbtest.Server
 
 	mu   sync.Mutex
-	seen scans
+	seen Scans
 }
 
-// scans is what was scanned so far.
-type scans struct {
+// Scans is what was scanned so far.
+type Scans struct {
 	Items   int       `json:"items"`
 	Largest int       `json:"largest"` // the largest page
 	First   time.Time `json:"first"`   // when the first page was answered
@@ -134,7 +142,7 @@ var scanned = regexp.MustCompile(`"ScannedCount":(\d+)`)
 
 // fill makes the table with its items, and a stream that holds none of them.
 func (s *source) fill(items int) error {
-	err := s.call("CreateTable", `{"TableName":"`+table+`","BillingMode":"PAY_PER_REQUEST","AttributeDefinitions":[{"AttributeName":"pk","AttributeType":"S"}],`+
+	err := s.call("CreateTable", `{"TableName":"`+Table+`","BillingMode":"PAY_PER_REQUEST","AttributeDefinitions":[{"AttributeName":"pk","AttributeType":"S"}],`+
 		`"KeySchema":[{"AttributeName":"pk","KeyType":"HASH"}]}`)
 	if err != nil {
 		return err
@@ -143,19 +151,19 @@ func (s *source) fill(items int) error {
 	var body strings.Builder
 	for n := 0; n < items; {
 		body.Reset()
-		body.WriteString(`{"RequestItems":{"` + table + `":[`)
+		body.WriteString(`{"RequestItems":{"` + Table + `":[`)
 		for i := 0; i < batch && n < items; i, n = i+1, n+1 {
 			if i > 0 {
 				body.WriteByte(',')
 			}
-			fmt.Fprintf(&body, `{"PutRequest":{"Item":{"pk":{"S":%q},"number":{"N":%q},"note":{"S":%q}}}}`, key(n), number(n), note(n))
+			fmt.Fprintf(&body, `{"PutRequest":{"Item":{"pk":{"S":%q},"number":{"N":%q},"note":{"S":%q}}}}`, Key(n), Number(n), Note(n))
 		}
 		body.WriteString(`]}}`)
 		if err := s.call("BatchWriteItem", body.String()); err != nil {
 			return err
 		}
 	}
-	return s.call("UpdateTable", `{"TableName":"`+table+`","StreamSpecification":{"StreamEnabled":true,"StreamViewType":"NEW_AND_OLD_IMAGES"}}`)
+	return s.call("UpdateTable", `{"TableName":"`+Table+`","StreamSpecification":{"StreamEnabled":true,"StreamViewType":"NEW_AND_OLD_IMAGES"}}`)
 }
 
 func (s *source) call(operation, body string) error {
@@ -170,15 +178,15 @@ func (s *source) call(operation, body string) error {
 	return nil
 }
 
-// service is such a process.
-type service struct {
-	line string
+// Service is a process with a role.
+type Service struct {
+	Line string // that it printed: its address, or what it measured
 	cmd  *exec.Cmd
 	hold io.Closer // ends the process once closed
 }
 
-// start starts one and waits for its line.
-func start(r role) (*service, error) {
+// Start starts one and waits for its line.
+func Start(r Role) (*Service, error) {
 	text, err := json.Marshal(r)
 	if err != nil {
 		return nil, err
@@ -187,8 +195,8 @@ func start(r role) (*service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &service{cmd: exec.Command(executable)}
-	s.cmd.Env = append(os.Environ(), roleVariable+"="+string(text))
+	s := &Service{cmd: exec.Command(executable)}
+	s.cmd.Env = append(os.Environ(), RoleVariable+"="+string(text))
 	var stderr bytes.Buffer
 	s.cmd.Stderr = &stderr
 	out, err := s.cmd.StdoutPipe()
@@ -203,23 +211,24 @@ func start(r role) (*service, error) {
 	}
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
-		s.stop()
+		s.Stop()
 		return nil, fmt.Errorf("%s: %w: %s", filepath.Base(executable), err, stderr.String())
 	}
-	s.line = strings.TrimSpace(line)
+	s.Line = strings.TrimSpace(line)
 	return s, nil
 }
 
-func (s *service) stop() {
+// Stop ends the process.
+func (s *Service) Stop() {
 	_ = s.hold.Close()
 	_ = s.cmd.Wait() // how it ended is of no interest
 }
 
-// scans asks the source what was scanned.
-func (s *service) scans() (seen scans, err error) {
-	response, err := http.Get("http://" + s.line + "/scans")
+// Scans asks the source what was scanned.
+func (s *Service) Scans() (seen Scans, err error) {
+	response, err := http.Get("http://" + s.Line + "/scans")
 	if err != nil {
-		return scans{}, err
+		return Scans{}, err
 	}
 	defer response.Body.Close()
 	err = json.NewDecoder(response.Body).Decode(&seen)
