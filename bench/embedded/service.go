@@ -37,6 +37,7 @@ type Role struct {
 	Own           string `json:"own,omitempty"`
 	SourceAddress string `json:"source_address,omitempty"`
 	TargetAddress string `json:"target_address,omitempty"`
+	Rate          int    `json:"rate,omitempty"` // a second
 }
 
 const (
