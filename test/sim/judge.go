@@ -45,7 +45,11 @@ func (s *simulation) excused(err error) bool {
 // changed since is equal (I5).
 func (s *simulation) judge() {
 	s.peace()
-	s.settle("after the faults", s.patience()+2*time.Hour)
+	most := s.patience() + 2*time.Hour
+	if s.copyRate > 0 { // what waits for a limit hears of no other
+		most += time.Duration(2 / s.copyRate * float64(time.Second))
+	}
+	s.settle("after the faults", most)
 	if s.bad() {
 		return
 	}
@@ -119,7 +123,7 @@ func (s *simulation) unsettled() string {
 		return missing
 	}
 	state := s.State()
-	if s.plan.mends != mendsNever && !s.plan.unloaded && state.Base != state.Generation && state.Tries < checkpoint.MaxTries && (state.Kind != checkpoint.KindMappingChanged || state.Load.SweptAt.IsZero()) {
+	if !s.plan.unloaded && state.Base != state.Generation && state.Tries < checkpoint.MaxTries && (state.Kind != checkpoint.KindMappingChanged || state.Load.SweptAt.IsZero()) {
 		return "the table is not loaded and swept: " + string(state.Stage())
 	}
 	if missing := s.lost(state); missing != "" && !state.NeedsLoad {

@@ -333,6 +333,18 @@ func (t *recorder) checkLoad(was, is *checkpoint.TableState) {
 	if !was.Loaded() && is.Loaded() {
 		t.checkCopied(is)
 	}
+	if was.Load.DoneAt.IsZero() && is.Load.DoneAt.Sub(is.Load.StartedAt) > 48*time.Hour {
+		t.m.World.Inject("copy of days")
+	}
+	if was.Load.SweptAt.IsZero() && !is.Load.SweptAt.IsZero() {
+		t.m.World.Inject("target swept")
+		if is.Load.Sweep.Removed > 0 {
+			t.m.World.Inject("sweep removed a row")
+		}
+		if is.Load.Sweep.Put > 0 {
+			t.m.World.Inject("sweep put a row again")
+		}
+	}
 }
 
 // checkCopied: when the load is complete, each item that existed before it began, and was not

@@ -223,7 +223,10 @@ func inOrder[K cmp.Ordered, V any](m map[K]V) iter.Seq2[K, V] {
 // watch sees every write of all tables.
 func (t *recorder) watch(table, key string, before, after *model.Row) {
 	if table != model.StateTable {
-		if !strings.HasPrefix(key, transform.WitnessPrefix) {
+		switch {
+		case others[key] != "":
+			t.m.violate("T6: row %q is another table's, and is written", key)
+		case !strings.HasPrefix(key, transform.WitnessPrefix):
 			t.rowWritten(rowID{table, key}, before, after)
 		}
 		return

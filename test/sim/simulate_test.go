@@ -140,7 +140,7 @@ func TestExplain(t *testing.T) {
 func TestGapsAreMended(t *testing.T) {
 	mended := 0
 	for seed := range uint64(12) {
-		r := Simulate(710_000+seed, SimOptions{Mends: true})
+		r := Simulate(710_000+seed, SimOptions{})
 		if len(r.Failures) > 0 {
 			t.Errorf("seed %d: %s", r.Seed, r.Failures[0])
 		}
