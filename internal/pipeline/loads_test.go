@@ -283,9 +283,10 @@ func TestASweepWaitsForWhatIsLate(t *testing.T) {
 	})
 }
 
-// A load is paused while it endangers the stream or the target, and goes on afterwards; what an
-// operator paused stays so. One that waits for its plan is not sealed meanwhile.
-func TestWhatPausesALoad(t *testing.T) {
+// TestH106_WhatPausesALoad: a load is paused while it endangers the stream or the target, and goes
+// on afterwards; what an operator paused stays so. One that waits for its plan is not sealed
+// meanwhile.
+func TestH106_WhatPausesALoad(t *testing.T) {
 	const headroom, busy, operator = checkpoint.PausedForHeadroom, "the target is busy", checkpoint.PausedByOperator
 	for _, c := range []struct {
 		name   string

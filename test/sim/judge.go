@@ -45,11 +45,7 @@ func (s *simulation) excused(err error) bool {
 // changed since is equal (I5).
 func (s *simulation) judge() {
 	s.peace()
-	most := s.patience() + 2*time.Hour
-	if s.copyRate > 0 { // what waits for a limit hears of no other
-		most += time.Duration(2 / s.copyRate * float64(time.Second))
-	}
-	s.settle("after the faults", most)
+	s.settle("after the faults", s.patience()+2*time.Hour)
 	if s.bad() {
 		return
 	}

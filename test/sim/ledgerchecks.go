@@ -333,6 +333,9 @@ func (t *recorder) checkLoad(was, is *checkpoint.TableState) {
 	if !was.Loaded() && is.Loaded() {
 		t.checkCopied(is)
 	}
+	if was.Load.Sweep.BegunAt.IsZero() && !is.Load.Sweep.BegunAt.IsZero() {
+		t.m.fences.sweeps(t.m, is)
+	}
 	if was.Load.DoneAt.IsZero() && is.Load.DoneAt.Sub(is.Load.StartedAt) > 48*time.Hour {
 		t.m.World.Inject("copy of days")
 	}

@@ -68,6 +68,9 @@ func (l *loads) mend(ctx context.Context) {
 				l.World.Inject("load asked for")
 			case l.peaceful && l.copyRate > 0 && state.Limits.RowsPerSecond == nil:
 				_, err = ledger.SetLimits(ctx, source, checkpoint.Limits{RowsPerSecond: new(float64)}, false)
+				if err == nil && runs { // what waits for the former limit hears of no other
+					_, err = ledger.PauseLoad(ctx, source, checkpoint.PausedByOperator)
+				}
 			case !l.peaceful && runs && chance < 0.1:
 				_, err = ledger.PauseLoad(ctx, source, checkpoint.PausedByOperator)
 				l.World.Inject("load paused")
