@@ -88,14 +88,20 @@ func (f *fences) written(m *Migration, table, key string, before, after *model.R
 	})
 }
 
-// sweeps: a sweep begins when every number is dropped that was published before its generation.
+// sweeps: a sweep begins when every number of its ledger is dropped that was published before its
+// generation.
 func (f *fences) sweeps(m *Migration, is *checkpoint.TableState) {
+	pipeline := recordOf[pipelineRecord](m.Target.Row(model.StateTable, "default/pipeline"))
 	for _, table := range m.Mapping.Tables() {
 		for _, family := range m.Target.Families(table) {
+			_, own, _ := sink.ParseFence(pipeline.Ledger, family)
 			adopted, published := f.published[table+"/"+family]
-			if published && !f.withheld[table] && adopted[m.Source.Name] < is.Generation {
+			if own && published && !f.withheld[table] && adopted[m.Source.Name] < is.Generation {
 				m.violate("H35: the sweep of generation %d begins while %s stands, which was published in %d", is.Generation, family, adopted[m.Source.Name])
 			}
+		}
+		if f.withheld[table] {
+			m.World.Inject("sweep without a fence")
 		}
 	}
 }

@@ -143,6 +143,9 @@ func (t *recorder) written(w model.Write) {
 		return // nobody is to notice
 	}
 	t.latest[w.ID] = c
+	if phase, _ := t.m.State().RunningPhase(); phase != "" {
+		t.m.World.Inject("item changed while its table is " + map[bool]string{true: "copied", false: "swept"}[phase == checkpoint.PhaseCopy])
+	}
 	if w.Shard != nil {
 		key := numbered(w.Sequence)
 		t.changes[key] = append(t.changes[key], c)
