@@ -12,6 +12,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/test/sim/model"
+	"github.com/dynamodb-bigtable/replicator/test/virtual"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
@@ -28,23 +29,43 @@ func (d database) Get(ctx context.Context, _ string, keys attribute.Item) (attri
 // for.
 type loads struct {
 	*simulation
-	looks int
+	process *virtual.Process
+	looks   int
+	away    time.Duration // nobody gives a command until then
+}
+
+// leave ends all commands: what they know of the ledger is about to mean nothing.
+func (l *loads) leave(until time.Duration) {
+	l.away = until
+	if l.process != nil {
+		l.process.Kill()
+		l.process = nil
+	}
 }
 
 // look reads the table's record, and does something about it.
-func (l *loads) look(ctx context.Context, does func(ledger *checkpoint.Ledger, state checkpoint.TableState) error) {
+func (l *loads) look(does func(ctx context.Context, ledger *checkpoint.Ledger, state checkpoint.TableState) error) {
+	if l.World.Elapsed() < l.away {
+		return
+	}
+	if l.process == nil {
+		l.process = l.World.NewProcess("operator of loads")
+	}
 	l.looks++
-	var state checkpoint.TableState
-	ledger, err := checkpoint.Open(ctx, l.Store(), "default", checkpoint.Options{Worker: fmt.Sprint("operator of loads ", l.looks), Lease: l.Lease, ReadOnly: true})
-	if err == nil {
-		state, _, err = ledger.Table(ctx, l.Source.Name)
-	}
-	if err == nil && state.Generation > 0 {
-		err = does(ledger, state)
-	}
-	if err != nil {
-		l.World.Tracef("the operator of loads: %v", err)
-	}
+	p, options := l.process, checkpoint.Options{Worker: fmt.Sprint("operator of loads ", l.looks), Lease: l.Lease, ReadOnly: true}
+	p.Go("look", func() {
+		ctx, state := p.Context(), checkpoint.TableState{}
+		ledger, err := checkpoint.Open(ctx, l.Store(), "default", options)
+		if err == nil {
+			state, _, err = ledger.Table(ctx, l.Source.Name)
+		}
+		if err == nil && state.Generation > 0 {
+			err = does(ctx, ledger, state)
+		}
+		if err != nil {
+			l.World.Tracef("the operator of loads: %v", err)
+		}
+	})
 }
 
 // mend asks for the loads that are needed, allows their sweeps, pauses them and lets them go on,
@@ -53,7 +74,7 @@ func (l *loads) mend(ctx context.Context) {
 	rng := stream(l.plan.seed, "mender")
 	for !l.plan.unloaded && task.Sleep(ctx, time.Duration((5+30*rng.Float64())*float64(time.Minute))) == nil {
 		chance := rng.Float64()
-		l.look(ctx, func(ledger *checkpoint.Ledger, state checkpoint.TableState) (err error) {
+		l.look(func(ctx context.Context, ledger *checkpoint.Ledger, state checkpoint.TableState) (err error) {
 			stage, source := state.Stage(), l.Source.Name
 			runs := stage == checkpoint.StageCopying || stage == checkpoint.StageSweeping
 			switch {
@@ -85,7 +106,7 @@ func (l *loads) mend(ctx context.Context) {
 // again begins the load anew, at the second or third try if there is no answer.
 func (l *loads) again(ctx context.Context) {
 	for done := false; !done && !l.plan.unloaded && !l.peaceful; {
-		l.look(ctx, func(ledger *checkpoint.Ledger, state checkpoint.TableState) error {
+		l.look(func(ctx context.Context, ledger *checkpoint.Ledger, state checkpoint.TableState) error {
 			done = true
 			return l.redo(ctx, ledger, state)
 		})
