@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/attribute/attributetest"
 )
 
 // plainly reads a page as Read did without a decoder of ours: the client decodes, strictly, and its types are converted.
@@ -39,24 +40,6 @@ func differ(body string) string {
 		}
 	}
 	return ""
-}
-
-// oddImages are images at which decoders part ways, in order or not.
-var oddImages = []string{
-	`{}`, `{"a":{"S":""}}`, `{"b":{"S":"1"},"a":{"S":"2"}}`, ` { "a" : { "S" : "x" } , "b" : { "L" : [ ] } } `,
-	`{"a":{"S":"x"},"a":{"S":"y"}}`, `{"a":{"S":"x","S":"y"}}`, `{"a":{"S":"x","N":"1"}}`, `{"a":{"S":"x","S":null}}`, `{"a":{"S":null,"N":"1"}}`,
-	`{"a":{"S":"x","FLOAT":"1"}}`, `{"a":{"FLOAT":"1","S":"x"}}`, `{"a":{"FLOAT":"1"}}`, `{"a":{}}`, `{"a":null}`, `{"\u0061":{"\u0053":"x"}}`,
-	`{"a":{"S":"\"\\\/\b\f\n\r\t\u00e9\u2028\ud83d\ude00é😀"}}`, `{"a":{"S":"\ud83d"}}`, `{"a":{"S":"\ude00\ud83d"}}`, `{"a":{"S":"\ud83dx\ude00"}}`,
-	`{"a":{"S":"\x"}}`, `{"a":{"S":"\u00g0"}}`, `{"a":{"S":"\u00"}}`, `{"a":{"S":"\uD83D\uDE00\u00E9"}}`, "{\"a\":{\"S\":\"\xff\"}}", "{\"a\xff\":{\"S\":\"\"}}",
-	"{\"a\":{\"S\":\"\x01\"}}", "{\"a\":{\"S\":\"\x7f\"}}", "{\"a\":{\"S\":\"0123456\x1f\"}}", "{\"a\":{\"S\":\"01234567\xc3\"}}", "{\"a\":{\"S\":\"\xed\xa0\x80\"}}",
-	`{"a":{"N":"` + strings.Repeat("9", 38) + `"}}`, `{"a":{"N":"` + strings.Repeat("9", 39) + `"}}`, `{"a":{"N":"-0.` + strings.Repeat("0", 129) + `12"}}`,
-	`{"a":{"N":"1E125"}}`, `{"a":{"N":"1e126"}}`, `{"a":{"N":"-0"}}`, `{"a":{"N":"+01.50"}}`, `{"a":{"N":""}}`, `{"a":{"N":1}}`,
-	`{"a":{"B":""}}`, `{"a":{"B":"AP8="}}`, `{"a":{"B":"AP8"}}`, `{"a":{"B":"AP\n8="}}`, `{"a":{"B":"A\u00508="}}`, `{"a":{"B":null}}`,
-	`{"a":{"BOOL":true},"b":{"BOOL":false}}`, `{"a":{"BOOL":"true"}}`, `{"a":{"BOOL":tru}}`, `{"a":{"NULL":true}}`, `{"a":{"NULL":false}}`,
-	`{"a":{"SS":["b","a"]}}`, `{"a":{"SS":["a","a"]}}`, `{"a":{"SS":[]}}`, `{"a":{"NS":["10","9","1.50"]}}`, `{"a":{"NS":["1","1.0"]}}`, `{"a":{"BS":["AQ==","AA=="]}}`,
-	`{"a":{"SS":["a",]}}`, `{"a":{"SS":["a" "b"]}}`, `{"a":{"L":[{"S":"x"},{"M":{"z":{"S":""},"y":{"N":"1"}}}]}}`, `{"a":{"M":{}}}`, `{"a":{"M":{"b":{"M":{"c":{"L":[{"L":[]}]}}}}}}`,
-	`{"a":{"M":{"b":{"S":"1"},"b":{"S":"2"}}}}`, `{"a":{"L":` + strings.Repeat(`[{"L":`, 80) + `[]` + strings.Repeat(`}]`, 80) + `}}`, `{"a":{"S":"x"},}`, `{"a":{"S":"x"}:}`,
-	`{"":{"S":"x"}}`, `{"a":{"":"x"}}`, `{"a":{"s":"x"}}`, `{"a":[{"S":"x"}]}`, `[]`, `null`, `"text"`, `7`,
 }
 
 // oddBodies are pages that are not as usual beside the images.
@@ -91,7 +74,7 @@ func oddBodies() (bodies []string) {
 // What our decoder gives, or leaves to the client's, is what the client's gives, on whatever text.
 func TestPagesAreDecodedAsTheClientDecodesThem(t *testing.T) {
 	bodies := oddBodies()
-	for _, image := range oddImages {
+	for _, image := range attributetest.OddImages() {
 		bodies = append(bodies, page(record(1, image)), page(record(1, `{"a":{"S":"x"}}`), record(2, image)))
 	}
 	for _, body := range bodies {
@@ -119,7 +102,7 @@ func FuzzDecodePage(f *testing.F) {
 	for _, body := range oddBodies() {
 		f.Add(body)
 	}
-	for _, image := range oddImages {
+	for _, image := range attributetest.OddImages() {
 		f.Add(page(record(1, image)))
 	}
 	f.Add(page(record(1, string(must(attribute.MarshalItem(everyType()))))))
