@@ -26,6 +26,7 @@ type Scanner struct {
 
 	attributes []Attribute     // what is left of memory for Items and maps
 	values     []Value         // the same for lists and sets
+	nests      []nested        // the same for what maps, lists and sets are made of
 	decoded    strings.Builder // the same for strings that do not stand in the text as they are
 }
 
@@ -413,21 +414,34 @@ func (s *Scanner) readTyped(v *Value, depth int) (ok bool) {
 	case KindNULL:
 		ok = s.literal("true")
 	case KindM:
-		v.members, ok = s.readMembers(depth - 1)
+		var members []Attribute
+		members, ok = s.readMembers(depth - 1)
+		v.nested = s.nest(nested{members: members})
 	case KindL:
-		v.list, ok = s.readElements(KindNone, depth-1)
-	case KindSS:
-		v.list, ok = s.readElements(KindS, depth)
-	case KindNS:
-		v.list, ok = s.readElements(KindN, depth)
-	case KindBS:
-		v.list, ok = s.readElements(KindB, depth)
-	}
-	if ok && v.kind >= KindSS {
-		*v = set(v.kind, v.list)
-		ok = CheckSet(*v) == nil
+		var list []Value
+		list, ok = s.readElements(KindNone, depth-1)
+		v.nested = s.nest(nested{list: list})
+	case KindSS, KindNS, KindBS:
+		var list []Value
+		list, ok = s.readElements(setMembers[v.kind], depth)
+		sortSet(v.kind, list)
+		v.nested = s.nest(nested{list: list})
+		ok = ok && CheckSet(*v) == nil
 	}
 	return ok
+}
+
+var setMembers = [...]Kind{KindSS: KindS, KindNS: KindN, KindBS: KindB}
+
+// nest keeps what a value is made of.
+func (s *Scanner) nest(n nested) *nested {
+	if len(s.nests) == 0 {
+		s.nests = make([]nested, min(max(s.slab()/4, 1), 64))
+	}
+	kept := &s.nests[0]
+	s.nests = s.nests[1:]
+	*kept = n
+	return kept
 }
 
 // scalar reads the text of an S, the canonical digits of an N or the bytes of a B.
