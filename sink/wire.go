@@ -23,8 +23,6 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
-
-	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
 // Conditional writes are nearly all that a worker sends. Through Bigtable's client, half of what one costs goes into the
@@ -32,9 +30,10 @@ import (
 // from a Request, and sent over connections of their own; everything else goes through the client, which lends its connections
 // to nobody.
 //
-// The connections are made as the client makes its own, with the same credentials, endpoint, scope and headers. Three things
+// The connections are made as the client makes its own, with the same credentials, endpoint, scope and headers. Four things
 // differ: they are always connectionPool many, where the client's grow with load; they are not closed and opened anew every
-// hour or so, which gRPC does by itself when the server asks for it; and they do not use DirectPath.
+// hour or so, which gRPC does by itself when the server asks for it; they do not use DirectPath; and no header says when a
+// request was sent, since one that is never the same twice displaces the others from HTTP/2's table of headers.
 
 // connectionPool is how many connections there are: as many as the client opens. The service takes 100 requests at once on one.
 const connectionPool = 10
@@ -116,7 +115,6 @@ func features() string {
 func (w *wire) apply(ctx context.Context, r *Request) (refused bool, err error) {
 	t := w.table(r.Table)
 	ctx = metadata.NewOutgoingContext(ctx, t.headers)
-	ctx = metadata.AppendToOutgoingContext(ctx, "bigtable-client-attempt-epoch-usec", strconv.FormatInt(task.Now(ctx).UnixMicro(), 10))
 	out := wireRequest{Request: r, table: t.name, profile: w.instance.AppProfile}
 	var in wireAnswer
 	err = w.pool.Invoke(ctx, checkAndMutateRow, &out, &in, wireOptions...)

@@ -189,7 +189,7 @@ func (w *Writer) putAside(b *transform.Batch, i int, reason string) error {
 func (w *Writer) send(ctx context.Context, stamps Stamps, b *transform.Batch, refused *refusals) error {
 	outcomes := make([]outcome, len(b.Rows))
 	var failed atomic.Bool // what ails the target ails the next row as well: do not send it
-	g := task.NewGroup(ctx, 0)
+	g := task.NewCrew(ctx)
 	for i := range b.Rows {
 		row := &b.Rows[i]
 		request := Guard(*row)

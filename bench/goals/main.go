@@ -24,6 +24,7 @@ func main() {
 	rounds := flag.Int("rounds", 5, "rounds, of which medians are printed")
 	scale := flag.Float64("scale", 1, "how much work a round is")
 	only := flag.String("only", "", "regular expression: rows of the table")
+	profile := flag.String("profile", "", "file for the CPU profile of ours, of the last thing that is measured")
 	flag.Parse()
 	var err error
 	if *serve {
@@ -31,7 +32,7 @@ func main() {
 	} else if *held > 0 {
 		err = hold(context.Background(), *held)
 	} else {
-		err = run(context.Background(), bench{rounds: *rounds, scale: *scale, only: regexp.MustCompile(*only), out: os.Stdout})
+		err = run(context.Background(), bench{rounds: *rounds, scale: *scale, only: regexp.MustCompile(*only), profile: *profile, out: os.Stdout})
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "goals:", err)
