@@ -136,7 +136,29 @@ type wireCodec struct{}
 
 func (wireCodec) Name() string { return "" }
 
-var wireBuffers = mem.DefaultBufferPool()
+// wireBuffers are buffers of requests that gRPC is done with. Its own pool fills each with zeros before it is used again.
+var wireBuffers wirePool
+
+type wirePool struct{ pool sync.Pool }
+
+// largestBuffer is the largest that is kept: requests for large items are rare.
+const largestBuffer = 64 << 10
+
+// Get gives an empty buffer with room for so much.
+func (p *wirePool) Get(length int) *[]byte {
+	if b, _ := p.pool.Get().(*[]byte); b != nil && cap(*b) >= length {
+		return b
+	}
+	b := make([]byte, 0, max(length, 2048))
+	return &b
+}
+
+// Put takes a buffer back.
+func (p *wirePool) Put(b *[]byte) {
+	if cap(*b) <= largestBuffer {
+		p.pool.Put(b)
+	}
+}
 
 func (wireCodec) Marshal(message any) (mem.BufferSlice, error) {
 	r, ok := message.(*wireRequest)
@@ -145,7 +167,7 @@ func (wireCodec) Marshal(message any) (mem.BufferSlice, error) {
 	}
 	buffer := wireBuffers.Get(int(r.Size()))
 	*buffer = r.AppendProto((*buffer)[:0], r.table, r.profile)
-	return mem.BufferSlice{mem.NewBuffer(buffer, wireBuffers)}, nil
+	return mem.BufferSlice{mem.NewBuffer(buffer, &wireBuffers)}, nil
 }
 
 func (wireCodec) Unmarshal(data mem.BufferSlice, message any) error {
