@@ -60,20 +60,16 @@ func (s *Scanner) Peek() byte {
 
 // Take skips white space and takes the byte if it is the next one.
 func (s *Scanner) Take(c byte) bool {
-	if s.pos < len(s.text) && s.text[s.pos] == c {
-		s.pos++
-		return true
-	}
-	return s.takeLater(c)
-}
-
-func (s *Scanner) takeLater(c byte) bool {
 	if s.Peek() != c || s.pos >= len(s.text) {
 		return false
 	}
 	s.pos++
 	return true
 }
+
+// at tells whether the byte is the next one, without white space before it, as the service writes nearly all: the compiler puts
+// this where it is called.
+func (s *Scanner) at(c byte) bool { return s.pos < len(s.text) && s.text[s.pos] == c }
 
 // End tells whether nothing but white space is left.
 func (s *Scanner) End() bool {
@@ -140,7 +136,9 @@ func word(text string, i int) uint64 {
 // String reads a string. Eight bytes are looked at in one step, for the first that is a quote, a backslash or a control
 // character; those above it in the same word may look like one by the borrow, which does not matter.
 func (s *Scanner) String() (string, bool) {
-	if !s.Take('"') {
+	if s.at('"') {
+		s.pos++
+	} else if !s.Take('"') {
 		return "", false
 	}
 	text, start := s.text, s.pos
@@ -187,7 +185,12 @@ func (s *Scanner) escaped(start, i int) (string, bool) {
 		case c < 0x20:
 			return "", false
 		case c != '\\':
-			b = append(b, c)
+			end := i
+			for end < len(s.text) && s.text[end] >= 0x20 && s.text[end] != '"' && s.text[end] != '\\' {
+				end++
+			}
+			b = append(b, s.text[i-1:end]...)
+			i = end
 			continue
 		}
 		if i >= len(s.text) {
@@ -328,13 +331,25 @@ func (s *Scanner) readMembers(depth int) ([]Attribute, bool) {
 	for {
 		var a Attribute
 		var ok bool
-		if a.Name, ok = s.String(); !ok || !s.Take(':') || !s.readValue(&a.Value, depth) {
+		if a.Name, ok = s.String(); !ok {
+			return nil, false
+		}
+		if s.at(':') {
+			s.pos++
+		} else if !s.Take(':') {
+			return nil, false
+		}
+		if !s.readValue(&a.Value, depth) {
 			return nil, false
 		}
 		if n := len(s.members); n > begin && s.members[n-1].Name >= a.Name {
 			ascending = false
 		}
 		s.members = append(s.members, a)
+		if s.at(',') {
+			s.pos++
+			continue
+		}
 		if s.Take('}') {
 			break
 		}
@@ -419,12 +434,21 @@ func (s *Scanner) readValue(v *Value, depth int) bool {
 		}
 		v.kind = kindNamed(name)
 	}
-	return s.readTyped(v, depth) && s.Take('}')
+	if !s.readTyped(v, depth) {
+		return false
+	}
+	if s.at('}') {
+		s.pos++
+		return true
+	}
+	return s.Take('}')
 }
 
 func (s *Scanner) readTyped(v *Value, depth int) (ok bool) {
 	switch v.kind {
-	case KindS, KindN, KindB:
+	case KindS:
+		v.text, ok = s.String()
+	case KindN, KindB:
 		v.text, ok = s.scalar(v.kind)
 	case KindBOOL:
 		v.truth = s.Peek() == 't'
