@@ -247,20 +247,26 @@ func (noParking) Supersede(context.Context, string, string, transform.Version) e
 
 func (noParking) Count(context.Context, int) (int, error) { return 0, nil }
 
+// pages is how many are held at once over all shards, as internal/pipeline bounds them.
+const pages = 32
+
 // shards follow pages in loops of their own over one Writer, as a worker does, without a ledger.
-func shards(ctx context.Context, writer *sink.Writer, loops, pages int, bodies ...[]byte) (records, rows int, err error) {
+func shards(ctx context.Context, writer *sink.Writer, loops, each int, bodies ...[]byte) (records, rows int, err error) {
 	var mu sync.Mutex
 	var group sync.WaitGroup
+	slots := make(chan struct{}, pages)
 	for range loops {
 		group.Go(func() {
 			source := cdc.NewSource(newAnswers(bodies...).streams(), "arn")
-			for range pages {
+			for range each {
+				slots <- struct{}{}
 				page, failed := source.Read(ctx, "x")
 				batch := transform.Fold(orders, page.Changes, stamp)
 				written := len(batch.Rows)
 				if failed == nil {
 					failed = writer.Write(ctx, sink.Unfenced(), &batch)
 				}
+				<-slots
 				mu.Lock()
 				records, rows = records+len(page.Changes), rows+written
 				if failed != nil {
