@@ -9,6 +9,8 @@ FROM ?= 0
 KILLS ?= 24
 DURATION ?= 1h
 OUT ?=
+ITEMS ?= 1000000
+INTERRUPTIONS ?= 20
 ONLY ?=
 PACKAGES ?=
 
@@ -24,7 +26,7 @@ PROMTOOL = $(TOOLS)/promtool
 # One way of building, without C, for all but the race detector: everything that is built twice takes minutes on a machine that has not built it yet.
 export CGO_ENABLED = 0
 
-.PHONY: help build test prove vet race fuzz bench bench-smoke demo mutants mutation-score sim soak soak-kept soak-processes tools conformance soak-run promtool deploy-check
+.PHONY: help build test prove vet race fuzz bench bench-smoke bench-load demo mutants mutation-score sim soak soak-kept soak-processes tools conformance soak-run promtool deploy-check
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 24
@@ -107,6 +109,9 @@ bench: ## the goals of performance as ratios, ours beside a baseline in one run,
 
 bench-smoke: ## the goals and every benchmark once
 	./bench/run smoke
+
+bench-load: ## a table of ITEMS (default 1000000) copied by four workers with INTERRUPTIONS (default 20): what is read, memory, differences; OUT keeps what is printed
+	$(GO) run ./bench/load -items $(ITEMS) -interruptions $(INTERRUPTIONS) -out "$(OUT)"
 
 conformance: tools ## documented behaviour of DynamoDB, embedded and dynoxide; the program between dynoxide and Google's Bigtable emulator, killed KILLS (default 24; 0: the cases alone) times
 	$(GO) run ./test/conformance/check -dynoxide $(DYNOXIDE) -crate $(DYNOXIDE_VERSION) -bigtable $(BIGTABLE_EMULATOR) -kills $(KILLS) -seed $(SEED) $(if $(WRITE),-write)
