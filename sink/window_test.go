@@ -52,8 +52,10 @@ func TestAWindowLetsAsManyThrough(t *testing.T) {
 			if err := w.acquire(ctx); err != nil {
 				t.Fatal(err)
 			}
+			w.mu.Lock()
 			running++
 			most = max(most, running)
+			w.mu.Unlock()
 			g.Go("request", func(ctx context.Context) error {
 				defer w.release()
 				_ = task.Sleep(ctx, 5*time.Millisecond)
