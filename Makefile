@@ -104,10 +104,10 @@ soak-kept: ## the seeds that once found something
 soak-processes: ## ROUNDS (default 10) of real processes: killed, frozen, cut off; SEED is the first
 	REPLICATOR_PROCESS_ROUNDS=$(ROUNDS) REPLICATOR_PROCESS_SEED=$(SEED) $(GO) test ./test/processes -count=1 -run TestRounds -v -timeout 120m
 
-bench: ## every benchmark, into bench/results.txt
+bench: ## the goals of performance as ratios, ours beside a baseline in one run, into bench/results.txt; ROUNDS (default 5) of it; bench/run go for Go's benchmarks
 	./bench/run
 
-bench-smoke: ## every benchmark once
+bench-smoke: ## the goals and every benchmark once
 	./bench/run smoke
 
 bench-load: ## a table of ITEMS (default 1000000) copied by four workers with INTERRUPTIONS (default 20): what is read, memory, differences; OUT keeps what is printed

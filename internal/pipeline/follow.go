@@ -79,7 +79,11 @@ func (f *follower) follow(life lifecycle, lease *checkpoint.Lease, right *right,
 			committed = now
 		}
 		if at.CaughtUp {
+			lease.Offer(at)
 			_ = task.Sleep(life.drain, f.timing.Poll) // a stop ends the wait, and then the loop
+			if err := context.Cause(ctx); err != nil {
+				return err // the lease is lost, and no commit says so
+			}
 		}
 	}
 	return f.retry(life.finishing(), "commit", func(ctx context.Context) error { return lease.Commit(ctx, at) })
@@ -133,17 +137,14 @@ func advance(at checkpoint.Progress, page cdc.Page, cellTime, sent time.Time) ch
 }
 
 // due tells whether the progress is worth a checkpoint: at once after a shard's first read, because
-// a load waits for it; while changes come, once in Timing.Commit; and otherwise as often as the
-// lease is renewed, which a commit does as well. So the last changes before a shard is quiet may be
-// read again by whoever takes over within that time.
+// a load waits for it; while changes come, once in Timing.Commit; and otherwise with the renewals of
+// the lease, to which it is offered. So the last changes before a shard is quiet may be read again by
+// whoever takes over within that time.
 func (f *follower) due(before, at checkpoint.Progress, since time.Duration) bool {
-	switch {
-	case before.FirstRead.IsZero() && !at.FirstRead.IsZero():
-		return true
-	case since >= f.ledger.Lease()/3:
+	if before.FirstRead.IsZero() && !at.FirstRead.IsZero() {
 		return true
 	}
-	return since >= f.timing.Commit && !at.CaughtUp
+	return since >= min(f.timing.Commit, f.ledger.Lease()/3) && !at.CaughtUp
 }
 
 // keep drops the changes from before the cut, as long as the shard's lineage has had nothing else:
