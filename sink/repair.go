@@ -146,7 +146,7 @@ func (r *Repairer) attempt(ctx context.Context, keys attribute.Item, lacking tra
 		order = append(order, at)
 	}
 	readAt := r.now(ctx)
-	image, present, err := r.Item(ctx, keys)
+	image, present, err := r.read(ctx, keys)
 	if err != nil {
 		return Repaired{}, attribute.Item{}, err
 	}
@@ -192,6 +192,15 @@ func (r *Repairer) prove(ctx context.Context) (p proof, err error) {
 		return err
 	})
 	return p, err
+}
+
+// read reads the item; what does not exist has no image.
+func (r *Repairer) read(ctx context.Context, keys attribute.Item) (attribute.Item, bool, error) {
+	image, present, err := r.Item(ctx, keys)
+	if !present {
+		image = attribute.Item{}
+	}
+	return image, present, err
 }
 
 func (r *Repairer) now(ctx context.Context) time.Time {

@@ -84,7 +84,7 @@ func (r *Repairer) attemptSeen(ctx context.Context, keys attribute.Item, seen []
 		}
 	}
 	readAt := r.now(ctx)
-	image, present, err := r.Item(ctx, keys)
+	image, present, err := r.read(ctx, keys)
 	if err != nil {
 		return err
 	}
