@@ -51,7 +51,7 @@ func (r *working) suspect(ctx context.Context, c candidate) error {
 	bounds := r.Bounds.orDefault()
 	if r.kept >= bounds.Findings {
 		for _, f := range c.Findings {
-			r.at.count(f.Kind)
+			count(&r.at.Counts, f.Kind)
 			r.at.LeftOut++
 		}
 		return nil
@@ -111,7 +111,7 @@ func (r *working) second(before candidate, look Look) (next candidate, moved boo
 		if !slices.ContainsFunc(before.Findings, same) {
 			return false
 		}
-		r.at.count(f.Kind)
+		count(&r.at.Counts, f.Kind)
 		if r.kept >= r.Bounds.orDefault().Findings {
 			r.at.LeftOut++
 		} else {

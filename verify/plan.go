@@ -2,6 +2,8 @@ package verify
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -204,4 +206,42 @@ func (c *Comparison) Compare(ctx context.Context, p Plan, atOnce int) (Result, e
 
 func (r *Result) sort() {
 	slices.SortFunc(r.Findings, func(a, b Finding) int { return strings.Compare(a.ID(), b.ID()) })
+}
+
+// storedPlan is how the ledger keeps a plan: row keys are bytes.
+type storedPlan struct {
+	Way      Way           `json:"way"`
+	Why      string        `json:"why,omitempty"`
+	Segments int           `json:"segments"`
+	Ranges   []storedRange `json:"ranges"`
+	Key      []byte        `json:"key"`
+	Scope    Scope         `json:"scope,omitzero"`
+}
+
+type storedRange struct {
+	Table string `json:"table"`
+	From  []byte `json:"from,omitempty"`
+	To    []byte `json:"to,omitempty"`
+}
+
+// MarshalJSON is how the ledger keeps it.
+func (p Plan) MarshalJSON() ([]byte, error) {
+	s := storedPlan{Way: p.Way, Why: p.Why, Segments: p.Segments, Key: p.Key, Scope: p.Scope}
+	for _, r := range p.Ranges {
+		s.Ranges = append(s.Ranges, storedRange{r.Table, []byte(r.From), []byte(r.To)})
+	}
+	return json.Marshal(s)
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (p *Plan) UnmarshalJSON(data []byte) error {
+	var s storedPlan
+	if json.Unmarshal(data, &s) != nil {
+		return errors.New("not the plan of a verify") // without what it holds
+	}
+	*p = Plan{Way: s.Way, Why: s.Why, Segments: s.Segments, Key: s.Key, Scope: s.Scope}
+	for _, r := range s.Ranges {
+		p.Ranges = append(p.Ranges, Range{r.Table, sink.Range{From: string(r.From), To: string(r.To)}})
+	}
+	return nil
 }

@@ -23,8 +23,6 @@ const (
 	// confirmEvery is how long rows wait for their second look at most while a part goes on: what
 	// waits keeps the position from being saved.
 	confirmEvery = 5 * time.Minute
-	// paceRows is after how many rows of the target the part pays for them.
-	paceRows = 500
 )
 
 // ErrDrained is why a part was left before its end: its worker was asked to stop. Its progress is
@@ -237,7 +235,7 @@ func (r *working) targetPage(ctx context.Context, table string, rows *sink.Range
 		}
 		return nil
 	}
-	err = r.retry(ctx, func(ctx context.Context) error {
+	read := func(ctx context.Context) error {
 		switch {
 		case !r.Scope.Since.IsZero():
 			return r.Comparison.Target.ReadSince(ctx, table, *rows, max(r.Scope.Since.UnixMicro()/1000*1000, 0), func(key string) error {
@@ -253,11 +251,14 @@ func (r *working) targetPage(ctx context.Context, table string, rows *sink.Range
 		return r.Comparison.Target.ReadMarks(ctx, table, *rows, true, 0, func(row sink.Row) error {
 			return step(row.Key, r.picked(table, row.Key))
 		})
-	})
-	done = err == nil
-	if err == errPageFull {
-		err = nil
 	}
+	err = r.retry(ctx, func(ctx context.Context) error {
+		err := read(ctx)
+		if done = err == nil; err == errPageFull {
+			return nil
+		}
+		return err
+	})
 	if err == nil {
 		err = r.pace(ctx, 0, 0, seen)
 	}
