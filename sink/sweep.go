@@ -120,6 +120,18 @@ type Share struct {
 // Alive reports whether the item lives in the row.
 func (s Share) Alive() bool { return s.Live != "" && s.Gone <= s.Live }
 
+// Alive are the names of the versions that live in a row, in the order of its cells; empty is that
+// of the row's one item.
+func Alive(row Row) []string {
+	var owners []string
+	for _, m := range marksOf(row) {
+		if m.live != "" && m.gone <= m.live {
+			owners = append(owners, m.owner)
+		}
+	}
+	return owners
+}
+
 // Shares explains every version in a row, live or gone, of whatever generation; Generation is not
 // used. Strangers is how many are of other source tables; those of which nothing says whose they
 // are have no items. Of a row that names no version but is ours (Owned) the shares are those that

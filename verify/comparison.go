@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
@@ -87,23 +86,24 @@ func (c *Comparison) Look(ctx context.Context, places ...Place) ([]Look, error) 
 	items := newItemSet(c.Mapping)
 	shares := make([][]sink.Share, len(places))
 	strangers := make([]int, len(places))
+	asked := make([][]attribute.Item, len(places))
 	for i, p := range places {
 		shares[i], strangers[i] = c.sweeping(p.Table).Shares(rows[i])
 		for _, s := range shares[i] {
-			items.add(s.Items...)
+			asked[i] = append(asked[i], s.Items...)
 		}
-		items.add(p.Keys...)
+		if len(shares[i])+strangers[i] == 0 { // no version says whose the row is
+			asked[i] = append(asked[i], c.Mapping.ItemsOf(p.Table, p.Row, false)...)
+		}
+		asked[i] = append(asked[i], p.Keys...)
+		items.add(asked[i]...)
 	}
 	if err := c.read(ctx, items); err != nil {
 		return nil, err
 	}
 	at := c.now(ctx)
 	for i, p := range places {
-		asked := p.Keys
-		for _, s := range shares[i] {
-			asked = append(slices.Clip(asked), s.Items...)
-		}
-		wanted, unmapped := items.wanted(p, asked, at)
+		wanted, unmapped := items.wanted(p, asked[i], at)
 		looks[i].Verdict = Judge(c.Mapping, p.Table, rows[i], shares[i], strangers[i], wanted, at)
 		looks[i].Unmapped = unmapped
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
@@ -169,45 +170,9 @@ type Scope struct {
 func (s Scope) Full() bool { return s.Sample == 0 && s.Since.IsZero() }
 
 // Counts are what a comparison came to.
-type Counts struct {
-	Items int64 `json:"items"` // read of the source
-	Rows  int64 `json:"rows"`  // read of the target
-	// Compared are the rows that items map to and that were compared with theirs, one by one or by
-	// sums.
-	Compared  int64 `json:"compared"`
-	Missing   int64 `json:"missing"`
-	Different int64 `json:"different"`
-	Extra     int64 `json:"extra"`
-	Foreign   int64 `json:"foreign"`
-	// InFlight are rows that differed and moved on at every look; Kept, rows that live without an
-	// item because what the time to live removes stays (expire: keep).
-	InFlight int64 `json:"in_flight"`
-	Kept     int64 `json:"kept,omitempty"`
-	// Unmapped are items that the mapping parks, so that they have no row.
-	Unmapped int64 `json:"unmapped,omitempty"`
-	// LeftOut are findings beyond what is kept: they are counted, and not listed.
-	LeftOut int64 `json:"left_out,omitempty"`
-}
+type Counts = checkpoint.VerifyCounts
 
-// Add adds up.
-func (c *Counts) Add(o Counts) {
-	c.Items += o.Items
-	c.Rows += o.Rows
-	c.Compared += o.Compared
-	c.Missing += o.Missing
-	c.Different += o.Different
-	c.Extra += o.Extra
-	c.Foreign += o.Foreign
-	c.InFlight += o.InFlight
-	c.Kept += o.Kept
-	c.Unmapped += o.Unmapped
-	c.LeftOut += o.LeftOut
-}
-
-// Differing is how many rows are not as they should be.
-func (c Counts) Differing() int64 { return c.Missing + c.Different + c.Extra + c.Foreign }
-
-func (c *Counts) count(k Kind) {
+func count(c *Counts, k Kind) {
 	switch k {
 	case Missing:
 		c.Missing++
@@ -221,7 +186,7 @@ func (c *Counts) count(k Kind) {
 }
 
 // StaleAfter is how old a result may be: an older one says nothing of now.
-const StaleAfter = 24 * time.Hour
+const StaleAfter = checkpoint.VerifyStaleAfter
 
 // Result is the outcome of a comparison of one table.
 type Result struct {

@@ -73,8 +73,10 @@ func (j *judgement) add(f Finding) {
 	j.Findings = append(j.Findings, f)
 }
 
-// wanted compares what an item puts into the row.
+// wanted compares what an item puts into the row, and that it has nothing else there, by whatever
+// rule.
 func (j *judgement) wanted(w Wanted) {
+	w = w.whole(j.m)
 	if sink.Holds(j.row, w.RowMutation) {
 		return
 	}
@@ -147,33 +149,38 @@ func (f Finding) of(row sink.Row, claim transform.RowMutation) Finding {
 	return f
 }
 
-// rest finds cells of managed families that no item of ours has here now.
+// rest finds cells of managed families that no item of ours has here.
 func (j *judgement) rest(shares []sink.Share, wanted []Wanted) {
 	managed := j.m.Managed(j.table)
+	whole := make([]Wanted, len(wanted))
+	for i, w := range wanted {
+		whole[i] = w.whole(j.m)
+	}
 	foreign := transform.RowMutation{Remove: true}
-	others := make([]transform.RowMutation, len(shares)) // what an item has by another rule than the one that holds now
-	for i := 0; i < len(j.row.Cells); i++ {
+	for i := range j.row.Cells {
 		at := transform.Column{Family: j.row.Cells[i].Family, Qualifier: j.row.Cells[i].Qualifier}
 		again := i > 0 && j.row.Cells[i-1].Family == at.Family && j.row.Cells[i-1].Qualifier == at.Qualifier
-		if again || !slices.Contains(managed, at.Family) || slices.ContainsFunc(wanted, func(w Wanted) bool { return w.owns(at) }) {
-			continue
+		ours := func() bool {
+			return slices.ContainsFunc(whole, func(w Wanted) bool { return w.owns(at) }) ||
+				slices.ContainsFunc(shares, func(s sink.Share) bool {
+					return len(s.Items) == 0 && s.Alive() || Wanted{RowMutation: s.Claim}.owns(at)
+				})
 		}
-		whose := slices.IndexFunc(shares, func(s sink.Share) bool { return len(s.Items) == 0 || Wanted{RowMutation: s.Claim}.owns(at) })
-		switch {
-		case whose < 0:
+		if !again && slices.Contains(managed, at.Family) && !ours() {
 			foreign.Columns = append(foreign.Columns, at)
-		case slices.ContainsFunc(wanted, func(w Wanted) bool { return w.Owner == shares[whose].Owner }):
-			others[whose].Columns = append(others[whose].Columns, at)
-		}
-	}
-	for i, claim := range others {
-		if len(claim.Columns) > 0 && len(shares[i].Items) > 0 {
-			j.add(Finding{Owner: shares[i].Owner, Keys: shares[i].Items[0], Kind: Extra, Reason: "another rule wrote these cells"}.of(j.row, claim))
 		}
 	}
 	if len(foreign.Columns) > 0 {
 		j.add(Finding{Kind: Foreign, Reason: "nobody of ours wrote these cells"}.of(j.row, foreign))
 	}
+}
+
+// whole is the mutation with all that its item may have in the row, by whatever rule.
+func (w Wanted) whole(m *transform.Mapping) Wanted {
+	if claim, ok := m.Claim(w.Table, w.Row, m.Keys(w.Image), w.Owner != ""); ok {
+		w.RowMutation = w.With(claim)
+	}
+	return w
 }
 
 func (w Wanted) owns(at transform.Column) bool {

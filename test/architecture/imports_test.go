@@ -20,7 +20,7 @@ var allowed = map[string][]string{
 	"checkpoint":          {"attribute", "cdc", "internal/task"},
 	"sink":                {"attribute", "transform", "cdc", "internal/task"},
 	"backfill":            {"attribute", "cdc", "transform", "sink", "checkpoint", "internal/task"},
-	"verify":              {"attribute", "cdc", "transform", "sink", "backfill", "internal/task"},
+	"verify":              {"attribute", "cdc", "transform", "sink", "checkpoint", "backfill", "internal/task"},
 	"internal/config":     {"attribute", "internal/diag", "transform", "expression"},
 	"internal/policy":     {"internal/config"},
 	"internal/cost":       {},
