@@ -334,3 +334,36 @@ func AppliedTo(table TableState, shards []Shard) time.Time {
 	}
 	return to
 }
+
+// Verdict is the result in a few words: clean, 4m ago; 2 rows differ, 4m ago; stale, 2d ago.
+func (r VerifyResult) Verdict(now time.Time) string {
+	if !r.Known() {
+		return ""
+	}
+	age := max(now.Sub(r.EndedAt), 0)
+	text := "clean"
+	switch n := r.Differing(); {
+	case n == 1:
+		text = "1 row differs"
+	case n > 1:
+		text = fmt.Sprintf("%d rows differ", n)
+	}
+	switch {
+	case !r.Since.IsZero():
+		text += " of what changed"
+	case r.Sample > 0:
+		text += fmt.Sprintf(" of %g%%", r.Sample*100)
+	}
+	if r.Stale(now) {
+		text = "stale: " + text
+	}
+	switch {
+	case age < time.Minute:
+		return text + ", just now"
+	case age < time.Hour:
+		return fmt.Sprintf("%s, %dm ago", text, age/time.Minute)
+	case age < 48*time.Hour:
+		return fmt.Sprintf("%s, %dh ago", text, age/time.Hour)
+	}
+	return fmt.Sprintf("%s, %dd ago", text, age/(24*time.Hour))
+}

@@ -303,4 +303,3 @@ func TestH96SumsOfCells(t *testing.T) {
 func (w *Work) run(from Progress) (Progress, []Finding, error) {
 	return w.Source(context.Background(), 0, 1, from)
 }
-

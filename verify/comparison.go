@@ -34,6 +34,9 @@ type Comparison struct {
 	// Applied says whether all that was committed up to a time has been applied; nil: everything
 	// always has, because nobody writes.
 	Applied Applied
+	// Patience is how long it may take until all is applied; a part fails with *NotApplied then. 0 is
+	// 15 minutes.
+	Patience time.Duration
 	// Settle is how long after that a row is looked at again (V1); 0 is at once.
 	Settle time.Duration
 	// Retry repeats a read while that may help; nil means one attempt.

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -13,8 +14,8 @@ import (
 const (
 	// appliedEvery is how often the ledger is asked whether changes are applied.
 	appliedEvery = time.Second
-	// AppliedWithin is how long that may take before a part fails.
-	AppliedWithin = 15 * time.Minute
+	// appliedWithin is how long that may take before a part fails.
+	appliedWithin = 15 * time.Minute
 )
 
 // NotApplied is returned when changes that were committed before a row was looked at are not
@@ -160,7 +161,7 @@ func (r *working) settle(ctx context.Context, waiting []candidate) error {
 		if applied {
 			break
 		}
-		if waited := task.Mono(ctx) - began; waited > AppliedWithin {
+		if waited := task.Mono(ctx) - began; waited > cmp.Or(r.Patience, appliedWithin) {
 			return &NotApplied{to, waited}
 		}
 		if err := r.sleep(ctx, appliedEvery); err != nil {

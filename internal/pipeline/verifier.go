@@ -34,9 +34,11 @@ type verifier struct {
 // verifySettings are what a configuration says of verifies.
 type verifySettings struct {
 	settle time.Duration
-	owned  bool
-	atOnce int // parts
-	limits checkpoint.Limits
+	// patience is how long a part waits until changes are applied; 0 is the default.
+	patience time.Duration
+	owned    bool
+	atOnce   int // parts
+	limits   checkpoint.Limits
 }
 
 // appliedSlack is by how much the source's clock may be ahead of what was heard of it.
@@ -54,7 +56,7 @@ func newVerifier(c *common, spec Table, database Database, target verify.Target,
 }
 
 // VerifyOptions are what a process needs that works on verifies and nothing else. All fields but
-// Events, Timing and Over are required.
+// the last four may not be left out.
 type VerifyOptions struct {
 	Ledger   *checkpoint.Ledger
 	Database Database
@@ -62,6 +64,9 @@ type VerifyOptions struct {
 	Table    Table
 	Events   Events
 	Timing   Timing
+	// Patience is how long a part waits until changes of before are applied, and fails then; 0 is 15
+	// minutes.
+	Patience time.Duration
 	// Over, if not nil, is called with every look at the table's record, and says that the work is
 	// over. Without it the work is over when no verify runs.
 	Over func(state checkpoint.TableState) bool
@@ -77,7 +82,7 @@ func Verify(ctx context.Context, o VerifyOptions) error {
 		mappingHash: o.Table.MappingHash, timing: o.Timing.orDefault(o.Ledger.Lease()), halt: halt,
 	}
 	v := newVerifier(c, o.Table, stoppableDatabase{o.Database, &reads{}, o.Ledger.Heard}, o.Rows, func() int { return 1 }, &task.Wakeup{})
-	v.failed = halt
+	v.failed, v.settings.patience = halt, o.Patience
 	if o.Over == nil {
 		o.Over = func(state checkpoint.TableState) bool { return !state.Verify.Running() }
 	}
@@ -352,7 +357,7 @@ func (v *verifier) work(life lifecycle, lease *checkpoint.PartLease, of verifyin
 // comparison is the table's, with this worker's limits.
 func (v *verifier) comparison(life lifecycle, of verifying) *verify.Comparison {
 	return &verify.Comparison{
-		Mapping: v.mapping, Source: v.database, Target: v.target, Scope: of.plan.Scope, Settle: v.settings.settle, Now: v.now,
+		Mapping: v.mapping, Source: v.database, Target: v.target, Scope: of.plan.Scope, Settle: v.settings.settle, Patience: v.settings.patience, Now: v.now,
 		Owned:   v.settings.owned || of.state.MadeByUs,
 		Applied: v.applied,
 		Retry: func(ctx context.Context, op func(ctx context.Context) error) error {
