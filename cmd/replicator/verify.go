@@ -43,6 +43,17 @@ func (v *verifying) scope() error {
 	return nil
 }
 
+// checkRepair refuses flags that say nothing together.
+func (v *verifying) checkRepair() error {
+	switch {
+	case v.DryRun && !v.Repair:
+		return diag.BadUsage("--dry-run says what --repair would do", "give --repair as well, or neither: a comparison writes no rows")
+	case !v.Waits && (v.Repair || v.Report != ""):
+		return diag.BadUsage("--repair and --report need the result", "leave out --wait=false")
+	}
+	return nil
+}
+
 // verify runs a command with the configuration.
 func (p *program) verify(ctx context.Context, v *verifying, do func(ctx context.Context, o *comparison.Operator) error) error {
 	ctx, cancel := p.within(ctx)
@@ -53,6 +64,9 @@ func (p *program) verify(ctx context.Context, v *verifying, do func(ctx context.
 	}
 	o := v.Operator
 	o.Console, o.Cfg, o.With = &p.Console, cfg, p.withConfig()
+	if o.Log, err = p.logger(cfg, p.Stderr); err != nil {
+		return err
+	}
 	err = do(ctx, &o)
 	if said := (comparison.Shown{}); errors.As(err, &said) {
 		return &reported{said}
@@ -76,13 +90,25 @@ that changes much is looked up page by page. Which way was taken, and why, is sa
 A change that is under way is no difference: what differs is looked at again when everything of before is applied, and counts if it is
 as it was. Workers have to follow the table for that. The limits of backfill, and those of throttle, bound what is read.
 
-The exit status is 3 if rows differ. The result is kept, and shown by status and by verify status.`,
+With --repair what differs is mended, each row exactly as it was compared and with the item as it is then: missing and different rows are
+put, rows of items that are gone are removed. What changed since is left to its changes, and what is nobody's is left as it is, unless
+the table is owned: true. Workers may go on, and a version never falls. Only a fresh comparison says that a table is clean again.
+
+--report writes a line of JSON for each difference, with its key, and a page for people beside it, with keys as hashes; values are in
+neither without --show-values.
+
+The exit status is 3 if rows differ, or are left after a repair. The result is kept, and shown by status and by verify status.`,
 		Example: `  replicator verify
   replicator verify --table Orders --sample 1%
-  replicator verify --table Orders --changed-since 10m --show-values`,
+  replicator verify --table Orders --changed-since 10m --show-values
+  replicator verify --table Orders --repair --dry-run
+  replicator verify --full --report verify.jsonl`,
 		Args: none,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := v.scope(); err != nil {
+				return err
+			}
+			if err := v.checkRepair(); err != nil {
 				return err
 			}
 			return p.verify(c.Context(), &v, func(ctx context.Context, o *comparison.Operator) error { return o.Begin(ctx) })
@@ -94,6 +120,9 @@ The exit status is 3 if rows differ. The result is kept, and shown by status and
 	f.BoolVar(&v.full, "full", false, "compare everything; this is the default")
 	f.StringVar(&v.sample, "sample", "", "compare a `SHARE` of the items, chosen by a hash of their keys, such as 1%")
 	f.StringVar(&v.change, "changed-since", "", "compare only rows with cells of the last `DURATION`, such as 10m; says what it cannot find")
+	f.BoolVar(&v.Repair, "repair", false, "mend what differs")
+	f.BoolVar(&v.DryRun, "dry-run", false, "with --repair: say what it would do, and write nothing")
+	f.StringVar(&v.Report, "report", "", "write a line of JSON for each difference to `FILE`, and a page beside it that ends in .html")
 	f.BoolVar(&v.ShowValues, "show-values", false, "show keys and values of what differs, which is item data")
 	f.BoolVar(&v.Waits, "wait", true, "work on the comparison and wait for its end; --wait=false leaves it to the workers")
 	allowFlags(c, &v.Allowed)

@@ -11,6 +11,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/repair"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
@@ -63,6 +64,8 @@ type Table struct {
 	// Progress is null unless a verify is under way, and Result unless one came to its end.
 	Progress *Progress `json:"progress"`
 	Result   *Result   `json:"result"`
+	// Repair is what a repair did with what was found; null without one.
+	Repair *repair.Document `json:"repair"`
 }
 
 // Progress is how far a verify is.
@@ -227,6 +230,12 @@ func (d *Document) Render(w io.Writer) error {
 	for _, t := range d.Tables {
 		if t.Result != nil && t.Progress == nil {
 			t.renderFindings(w)
+		}
+		if t.Repair != nil {
+			_, _ = fmt.Fprintln(w)
+			if err := t.Repair.Render(w); err != nil {
+				return err
+			}
 		}
 	}
 	if len(d.NextSteps) == 0 {

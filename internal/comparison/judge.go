@@ -1,9 +1,10 @@
 package comparison
 
 import (
+	"encoding/json"
+	"errors"
 	"time"
 
-	"encoding/json"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
@@ -20,10 +21,11 @@ func (o *Operator) judge(now time.Time) *Document {
 			out.Progress = progressOf(t.state, t.parts, now)
 		}
 		if out.Result != nil && t.mapping != nil {
-			for _, f := range t.list {
+			for _, f := range t.list[:min(len(t.list), mostListed)] {
 				out.Result.Findings = append(out.Result.Findings, findingOf(t.mapping, f, o.ShowValues))
 			}
 		}
+		out.Repair = t.mended
 		d.Tables = append(d.Tables, out)
 		if command, why := next(out); command != "" {
 			d.NextSteps = append(d.NextSteps, NextStep{"replicator " + command + " --table " + t.config.From + o.With, why})
@@ -57,6 +59,10 @@ func next(t Table) (command, why string) {
 		return "verify", "goes on with the verify of " + t.Source + ", and waits for it"
 	case r == nil || t.State == StateEnded:
 		return "verify", t.Source + " was never compared as a whole"
+	case t.Repair != nil && !t.Repair.DryRun && t.Repair.Repaired > 0:
+		return "verify", "only a fresh comparison says that " + t.Source + " is clean by now"
+	case t.Repair == nil && r.Missing+r.Different+r.Extra > 0:
+		return "verify --repair", "compares " + t.Source + " again, and mends what differs then"
 	case r.Stale:
 		return "verify", "the result of " + t.Source + " is more than a day old"
 	}
@@ -99,10 +105,28 @@ func (o *Operator) verdict() error {
 	for i := range o.tables {
 		t := &o.tables[i]
 		r := t.state.Verify.Result
+		if t.mended != nil {
+			if err := t.mended.Verdict(); err != nil {
+				found = append(found, asDiag(err))
+			} else if r.LeftOut > 0 {
+				found = append(found, &diag.Error{Code: diag.RowsDiffer, What: terminal.Plural(int(r.LeftOut), "row") + " of table " + t.config.From + " were left out of the repair",
+					Cause: "more rows differ than a comparison keeps", Fix: "give the same command again: it compares anew, and repairs the next ones"})
+			}
+			continue
+		}
 		if n := r.Differing(); n > 0 {
 			found = append(found, &diag.Error{Code: diag.RowsDiffer, What: terminal.Plural(int(n), "row") + " of table " + t.config.From + " differ from the source",
 				Cause: "they are listed above", Fix: "replicator explain --table " + t.config.From + " --key KEY says why one does"})
 		}
 	}
 	return found.Err()
+}
+
+// asDiag is the error for people of a repair's verdict.
+func asDiag(err error) *diag.Error {
+	var of *diag.Error
+	if !errors.As(err, &of) {
+		of = &diag.Error{Code: diag.RowsDiffer, What: "rows could not be repaired", Err: err}
+	}
+	return of
 }

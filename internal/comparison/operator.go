@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/repair"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 	"github.com/dynamodb-bigtable/replicator/transform"
 	"github.com/dynamodb-bigtable/replicator/verify"
@@ -36,6 +38,12 @@ type Operator struct {
 	ShowValues bool
 	// Waits works on the parts until the verify is over; else it is left to the workers.
 	Waits bool
+	// Repair mends what a comparison found; DryRun only says what that would do.
+	Repair, DryRun bool
+	// Report is the file that gets a line for each difference, with a page beside it; "" for none.
+	Report string
+	// Log is where a repair says that it is over; nil: nowhere.
+	Log *slog.Logger
 	// Patience is how long to wait until changes of before are applied; 0 is two minutes.
 	Patience time.Duration
 
@@ -57,6 +65,7 @@ type table struct {
 	bytes   int64
 	items   int64
 	list    []verify.Finding
+	mended  *repair.Document // nil: nothing was repaired
 }
 
 // patience is how long a command waits until changes of before are applied, with nobody to apply
@@ -233,7 +242,7 @@ func (o *Operator) findings(ctx context.Context) error {
 		if err != nil {
 			return explain(ctx, "cannot read what a verify of table "+t.config.From+" found", err)
 		}
-		t.list = found[:min(len(found), mostListed)]
+		t.list = found
 		if o.ShowValues {
 			if err := o.values(ctx, t); err != nil {
 				return explain(ctx, "cannot read the values of table "+t.config.From, err)
@@ -243,21 +252,29 @@ func (o *Operator) findings(ctx context.Context) error {
 	return nil
 }
 
+// valuesAtOnce is how many rows are looked at together for their values.
+const valuesAtOnce = 100
+
 // values looks at the rows of findings again, for the values of their columns.
 func (o *Operator) values(ctx context.Context, t *table) error {
 	c := &verify.Comparison{Mapping: t.mapping, Source: o.source.Tables, Target: o.target.Data, Owned: t.config.Owned || t.state.MadeByUs}
-	for i, f := range t.list {
-		place := verify.Place{Table: f.Table, Row: f.Row}
-		if f.Keys.Exists() {
-			place.Keys = append(place.Keys, f.Keys)
+	for batch := range slices.Chunk(t.list, valuesAtOnce) {
+		places := make([]verify.Place, len(batch))
+		for i, f := range batch {
+			places[i] = verify.Place{Table: f.Table, Row: f.Row}
+			if f.Keys.Exists() {
+				places[i].Keys = append(places[i].Keys, f.Keys)
+			}
 		}
-		looks, err := c.Look(ctx, place)
+		looks, err := c.Look(ctx, places...)
 		if err != nil {
 			return err
 		}
-		same := slices.IndexFunc(looks[0].Findings, func(now verify.Finding) bool { return now.ID() == f.ID() })
-		if same >= 0 {
-			t.list[i].Columns = looks[0].Findings[same].Columns
+		for i := range batch {
+			same := slices.IndexFunc(looks[i].Findings, func(now verify.Finding) bool { return now.ID() == batch[i].ID() })
+			if same >= 0 {
+				batch[i].Columns = looks[i].Findings[same].Columns
+			}
 		}
 	}
 	return nil

@@ -62,7 +62,9 @@ func (o *Operator) Begin(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := o.write(o.judge(time.Now())); err != nil || !o.Waits {
+	failed := o.repair(ctx)
+	d := o.judge(time.Now())
+	if err := errors.Join(o.write(d), o.report(d), failed); err != nil || !o.Waits {
 		return err
 	}
 	if err := o.verdict(); err != nil {

@@ -240,10 +240,10 @@ func (d Document) Verdict() error {
 	}
 	switch {
 	case d.DryRun && d.Repaired > 0:
-		return &diag.Error{Code: diag.DifferencesFound, What: fmt.Sprintf("%s of table %s would be repaired", terminal.Plural(d.Repaired, "row"), d.Table),
+		return &diag.Error{Code: diag.RowsDiffer, What: fmt.Sprintf("%s of table %s would be repaired", terminal.Plural(d.Repaired, "row"), d.Table),
 			Cause: "a dry run writes nothing", Fix: "leave --dry-run out"}
 	case left > 0:
-		return &diag.Error{Code: diag.DifferencesFound, What: fmt.Sprintf("%s of table %s could not be repaired", terminal.Plural(left, "row"), d.Table),
+		return &diag.Error{Code: diag.RowsDiffer, What: fmt.Sprintf("%s of table %s could not be repaired", terminal.Plural(left, "row"), d.Table),
 			Cause: "the reasons are listed above", Fix: "`replicator explain` shows one item; compare again when the cause is removed"}
 	}
 	return nil

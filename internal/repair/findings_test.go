@@ -106,7 +106,7 @@ func TestFindings(t *testing.T) {
 		if d.Left[0].KeyHash != sink.HashOf(s.Mapping.ItemKey(itemOf("moved", ""))) || d.Left[0].Outcome != "moved_on" || d.Left[1].KeyHash != "" || d.Left[1].Outcome != "foreign" {
 			t.Errorf("%+v", d.Left)
 		}
-		if !diag.Has(d.Verdict(), diag.DifferencesFound) {
+		if !diag.Has(d.Verdict(), diag.RowsDiffer) {
 			t.Errorf("%v", d.Verdict())
 		}
 		var text strings.Builder
@@ -141,7 +141,7 @@ func TestFindingsBesideFailures(t *testing.T) {
 		}
 		s.fails = func(string) error { return &cdc.Error{Op: "GetItem", Reason: cdc.Denied} }
 		d, err := Findings(t.Context(), &s.Repairer, found, log)
-		if err == nil || d.NotReached != 2 || !diag.Has(d.Verdict(), diag.DifferencesFound) {
+		if err == nil || d.NotReached != 2 || !diag.Has(d.Verdict(), diag.RowsDiffer) {
 			t.Errorf("%+v, %v", d, err)
 		}
 	})
