@@ -50,10 +50,27 @@ func (o *Operator) report(d *Document) error {
 	if err == nil {
 		err = write(pageName(o.Report), func(w io.Writer) error { return Page(w, d) })
 	}
-	if err != nil {
-		return &diag.Error{Code: diag.Usage, What: "cannot write the report " + o.Report, Cause: err.Error(), Fix: "name a file in a directory that exists and that you may write to", Err: err}
+	return o.unwritten(err)
+}
+
+// checkReport makes sure that the report can be written, before hours are spent on what is to be in
+// it.
+func (o *Operator) checkReport() error {
+	if o.Report == "" {
+		return nil
 	}
-	return nil
+	f, err := os.OpenFile(o.Report, os.O_CREATE|os.O_WRONLY, 0o600)
+	if err == nil {
+		err = f.Close()
+	}
+	return o.unwritten(err)
+}
+
+func (o *Operator) unwritten(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &diag.Error{Code: diag.Usage, What: "cannot write the report " + o.Report, Cause: err.Error(), Fix: "name a file in a directory that exists and that you may write to", Err: err}
 }
 
 // pageName is where the page of a report lies.

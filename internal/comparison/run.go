@@ -33,6 +33,9 @@ func (o *Operator) Begin(ctx context.Context) error {
 	if err := config.CheckEnvironment(o.Env, o.Allowed).Err(); err != nil {
 		return err
 	}
+	if err := o.checkReport(); err != nil {
+		return err
+	}
 	if err := o.open(ctx); err != nil {
 		return err
 	}
