@@ -97,6 +97,7 @@ func (r *working) confirm(ctx context.Context) error {
 		waiting = again
 	}
 	r.at.InFlight += int64(len(waiting))
+	r.moving = append(r.moving, waiting...)
 	return nil
 }
 

@@ -64,8 +64,9 @@ type working struct {
 	*Work
 	at      Progress // with what is judged and what is not
 	waiting []candidate
-	found   []Finding // since the last save
-	kept    int       // findings in all
+	moving  []candidate // that moved on at every look
+	found   []Finding   // since the last save
+	kept    int         // findings in all
 	savedAt time.Duration
 	oldest  time.Duration // when the first of waiting was seen
 	buckets *Sums         // for their hashes alone

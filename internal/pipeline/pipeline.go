@@ -99,6 +99,10 @@ type Table struct {
 	SkipExpired, Owned bool
 	// Settle is how long after a change is applied a verify looks at its row again.
 	Settle time.Duration
+	// Sample is the share of the items of which rows are compared that were just applied, every
+	// SampleEvery; 0: none are.
+	Sample      float64
+	SampleEvery time.Duration
 	// Joined: the table was found by a pattern. What keeps it from being followed suspends it, and
 	// the others go on.
 	Joined bool

@@ -331,6 +331,8 @@ func (v *verifier) work(life lifecycle, lease *checkpoint.PartLease, of verifyin
 		if err := lease.Commit(ctx, to); err != nil {
 			return err
 		}
+		v.events.Compared(v.source, to.Compared.Compared-part.Compared.Compared)
+		part.Compared = to.Compared
 		names = to.Kept
 		number++
 		return nil
@@ -347,10 +349,13 @@ func (v *verifier) work(life lifecycle, lease *checkpoint.PartLease, of verifyin
 			pieces, err = keep.Sums(ctx, w.Sums)
 			to.Kept = append(slices.Clip(to.Kept), pieces...)
 		}
-		if err != nil {
-			return err
+		if err == nil {
+			err = lease.Finish(ctx, to)
 		}
-		return lease.Finish(ctx, to)
+		if err == nil {
+			v.events.Compared(v.source, to.Compared.Compared-part.Compared.Compared)
+		}
+		return err
 	})
 }
 
