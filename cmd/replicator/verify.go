@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 
 	"github.com/spf13/cobra"
 
@@ -53,11 +52,7 @@ func (p *program) verify(ctx context.Context, v *verifying, do func(ctx context.
 	}
 	o := v.Operator
 	o.Console, o.Cfg, o.With = &p.Console, cfg, p.withConfig()
-	err = do(ctx, &o)
-	if said := (comparison.Shown{}); errors.As(err, &said) {
-		return &reported{said}
-	}
-	return err
+	return do(ctx, &o)
 }
 
 func newVerify(p *program) *cobra.Command {

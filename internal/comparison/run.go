@@ -65,17 +65,8 @@ func (o *Operator) Begin(ctx context.Context) error {
 	if err := o.write(o.judge(time.Now())); err != nil || !o.Waits {
 		return err
 	}
-	if err := o.verdict(); err != nil {
-		return Shown{err}
-	}
-	return nil
+	return o.verdict()
 }
-
-// Shown is an error of which the document on stdout has said everything.
-type Shown struct{ error }
-
-// Unwrap gives the error itself.
-func (t Shown) Unwrap() error { return t.error }
 
 // begin plans the verify of a table, unless one is under way.
 func (o *Operator) begin(ctx context.Context, t *table) error {
