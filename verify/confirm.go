@@ -101,14 +101,15 @@ func (r *working) confirm(ctx context.Context) error {
 	return nil
 }
 
-// second compares two looks at a row. What differs at the version that it had is found; what moved
-// on meanwhile is looked at again.
+// second compares two looks at a row. What differs at the version that it had, while its item is as
+// it was, is found; what moved on meanwhile is looked at again: a row that the first look saw newer
+// than its item may lack a change of after that.
 func (r *working) second(before candidate, look Look) (next candidate, moved bool) {
 	next = candidate{look, before.wants}
 	r.narrow(&next.Verdict, before)
 	next.Findings = slices.DeleteFunc(next.Findings, func(f Finding) bool {
 		same := func(o Finding) bool {
-			return o.Owner == f.Owner && o.Version == f.Version && (o.Kind == Foreign) == (f.Kind == Foreign)
+			return o.Owner == f.Owner && o.Version == f.Version && o.image == f.image && (o.Kind == Foreign) == (f.Kind == Foreign)
 		}
 		if !slices.ContainsFunc(before.Findings, same) {
 			return false

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"crypto/sha256"
 	"slices"
 	"strings"
 	"time"
@@ -82,7 +83,7 @@ func (j *judgement) wanted(w Wanted) {
 	}
 	live, gone, _ := j.row.Versions(w.Owner)
 	alive := live != "" && gone <= live
-	f := Finding{Owner: w.Owner, Keys: j.m.Keys(w.Image), Kind: Different}
+	f := Finding{Owner: w.Owner, Keys: j.m.Keys(w.Image), Kind: Different, image: w.hash()}
 	expired := j.expired(w.Image)
 	collected := j.m.Collected(w.Image, j.at.Add(expirySlack))
 	for _, d := range sink.Compare(j.row, w.RowMutation) {
@@ -173,6 +174,17 @@ func (j *judgement) rest(shares []sink.Share, wanted []Wanted) {
 	if len(foreign.Columns) > 0 {
 		j.add(Finding{Kind: Foreign, Reason: "nobody of ours wrote these cells"}.of(j.row, foreign))
 	}
+}
+
+// hash tells what an item puts into a row from what it put there before.
+func (w Wanted) hash() string {
+	h := sha256.New()
+	var b []byte
+	for _, c := range w.Cells {
+		b = appendText(appendText(appendText(b[:0], c.Family), c.Qualifier), string(c.Value))
+		h.Write(b)
+	}
+	return string(h.Sum(b[:0]))
 }
 
 // whole is the mutation with all that its item may have in the row, by whatever rule.

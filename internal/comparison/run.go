@@ -70,17 +70,8 @@ func (o *Operator) Begin(ctx context.Context) error {
 	if err := errors.Join(o.write(d), o.report(d), failed); err != nil || !o.Waits {
 		return err
 	}
-	if err := o.verdict(); err != nil {
-		return Shown{err}
-	}
-	return nil
+	return o.verdict()
 }
-
-// Shown is an error of which the document on stdout has said everything.
-type Shown struct{ error }
-
-// Unwrap gives the error itself.
-func (t Shown) Unwrap() error { return t.error }
 
 // begin plans the verify of a table, unless one is under way.
 func (o *Operator) begin(ctx context.Context, t *table) error {

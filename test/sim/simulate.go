@@ -32,6 +32,9 @@ type SimOptions struct {
 	// allows their sweeps, and has some begun anew.
 	Mends bool
 
+	// Verifies has the table verified, beside the load and in peace, with rows that somebody hurt.
+	Verifies bool
+
 	sabotage func(s *simulation) // for tests: what a bug would do
 }
 
@@ -234,6 +237,7 @@ func (s *simulation) play(ctx context.Context) {
 	}
 	(&operator{s: s}).begin()
 	s.World.Go("mender", s.mend)
+	s.World.Go("verifier", s.verifies)
 	for range s.interruptions {
 		s.World.After(s.World.UpTo(45*time.Minute), s.interrupt)
 	}
@@ -321,6 +325,9 @@ func (s *simulation) hire(m *member, adjust ...func(*pipeline.Options)) {
 		}
 		t.MappingHash, t.AcceptMapping, t.Copy, t.FromNow = hash, hash == s.hash, !plan.unloaded, !plan.atHorizon
 		o.Database, o.Open, o.Pages = database{s.Source}, s.open, s.plan.pages
+		if s.options.Verifies {
+			o.Rows, t.Settle = model.Target{Bigtable: s.Target}, 30*time.Second
+		}
 		if s.plan.clustered {
 			o.Cluster = s.whichCluster
 		}
