@@ -102,9 +102,10 @@ type simulation struct {
 	failures  []string
 	crew      []*member
 	hired     int
-	mends     int    // how often the mender looked
-	firstHash string // of the mapping with which the run begins
-	hash      string // of the mapping that workers are started with
+	mends     int             // how often the mender looked
+	sampled   map[string]bool // what workers found to differ, of what they had applied
+	firstHash string          // of the mapping with which the run begins
+	hash      string          // of the mapping that workers are started with
 
 	throttled, poisoned, rejected float64
 	strikes, stills               float64
@@ -153,7 +154,7 @@ func newSimulation(p plan, o SimOptions) *simulation {
 		rowKey = []string{"value", "pk", "sk"}
 		plain = `{ from: Orders, to: orders, families: { d: maxversions=1 }, rules: [{ row_key: "{value}#{pk}#{sk}" }] }`
 	}
-	s := &simulation{plan: p, options: o, made: map[string]uint64{}, doubted: -1}
+	s := &simulation{sampled: map[string]bool{}, plan: p, options: o, made: map[string]uint64{}, doubted: -1}
 	if p.mapping == "" {
 		s.Migration = NewMigration(w, p.shards, rowKey...)
 		s.Entry = entryOf(plain)
@@ -199,6 +200,9 @@ func newSimulation(p plan, o SimOptions) *simulation {
 
 // look sees every write, after the recorder did.
 func (s *simulation) look(table, key string, before, after *model.Row) {
+	if table == model.StateTable && strings.HasPrefix(key, "default/sampled/") {
+		s.checkSampled(after)
+	}
 	s.noteMade(table, key, before, after)
 	s.checkGap(table, key, before, after)
 	s.strike(table, key, before, after)
@@ -238,6 +242,7 @@ func (s *simulation) play(ctx context.Context) {
 	(&operator{s: s}).begin()
 	s.World.Go("mender", s.mend)
 	s.World.Go("verifier", s.verifies)
+	s.World.Go("repairer", s.repairs)
 	for range s.interruptions {
 		s.World.After(s.World.UpTo(45*time.Minute), s.interrupt)
 	}
@@ -327,6 +332,7 @@ func (s *simulation) hire(m *member, adjust ...func(*pipeline.Options)) {
 		o.Database, o.Open, o.Pages = database{s.Source}, s.open, s.plan.pages
 		if s.options.Verifies {
 			o.Rows, t.Settle = model.Target{Bigtable: s.Target}, 30*time.Second
+			t.Sample, t.SampleEvery = 0.5, 20*time.Minute
 		}
 		if s.plan.clustered {
 			o.Cluster = s.whichCluster
