@@ -47,6 +47,17 @@ type candidate struct {
 	wants direction
 }
 
+// flies reports whether the row is in flight, as far as its pass looks.
+func (c candidate) flies() bool {
+	switch c.wants {
+	case forwards:
+		return c.InFlight
+	case everything:
+		return c.InFlight || c.Leaving
+	}
+	return c.Leaving
+}
+
 // suspect keeps a row for its second look (V1), as many as there is room for (V5).
 func (r *working) suspect(ctx context.Context, c candidate) error {
 	bounds := r.Bounds.orDefault()
@@ -123,7 +134,7 @@ func (r *working) second(before candidate, look Look) (next candidate, moved boo
 		}
 		return true
 	})
-	return next, len(next.Findings) > 0 || next.InFlight
+	return next, len(next.Findings) > 0 || next.flies()
 }
 
 // narrow leaves of a verdict what the pass looks for.

@@ -28,8 +28,9 @@ type Wanted struct {
 // Verdict is how a row stands.
 type Verdict struct {
 	Findings []Finding
-	// InFlight: the row differs at a version of count 0, whose second assertion is still to come.
-	InFlight bool
+	// InFlight: the row differs at a version of count 0, whose second assertion is still to come;
+	// Leaving: it is extra at such a version.
+	InFlight, Leaving bool
 	// Kept are shares without an item that stay because expire: keep is configured.
 	Kept int
 	// Unmapped: an item that was looked at cannot be mapped.
@@ -68,7 +69,11 @@ func (j *judgement) add(f Finding) {
 	f.Source, f.Table, f.Row = j.m.Source, j.table, j.row.Key
 	f.Version, f.Live = max(live, gone), live != "" && gone <= live
 	if _, err := transform.ParseVersion(string(f.Version)); err == nil && f.Version.Count() == transform.CountTimestamped {
-		j.InFlight = true
+		if f.Kind == Missing || f.Kind == Different {
+			j.InFlight = true
+		} else {
+			j.Leaving = true
+		}
 		return
 	}
 	j.Findings = append(j.Findings, f)

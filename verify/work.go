@@ -323,7 +323,7 @@ func (r *working) backward(ctx context.Context, places []Place) error {
 		for _, look := range looks {
 			r.at.Kept += int64(look.Kept)
 			c := candidate{Look: look, wants: wants}
-			if r.narrow(&c.Verdict, c); len(c.Findings) == 0 && !c.InFlight {
+			if r.narrow(&c.Verdict, c); len(c.Findings) == 0 && !c.flies() {
 				continue
 			}
 			if err := r.suspect(ctx, c); err != nil {

@@ -189,8 +189,10 @@ func (s *simulation) checkFound(found []verify.Finding, result checkpoint.Verify
 		if held := heldBy(row, f.Owner); held != string(f.Version) || wrong[f.Table+"/"+f.Row] || s.doubtful(f.Table, f.Row) {
 			continue
 		}
-		if last := s.rec.latest[s.Source.NameOf(f.Keys)]; f.Keys.Exists() && last.At.After(result.BegunAt) {
-			continue // its item changed meanwhile, and changed back perhaps
+		if f.Keys.Exists() {
+			if _, id := s.Source.KeyOf(f.Keys); s.rec.latest[id].At.After(result.BegunAt) {
+				continue // its item changed meanwhile
+			}
 		}
 		s.fail("I9", "a verify found row %q %s (%s), which is as it should be", f.Row, f.Kind, f.Reason)
 	}
@@ -274,10 +276,12 @@ func (s *simulation) verifyInPeace() {
 	}
 	for at := range inOrder(wrong) {
 		table, row, _ := strings.Cut(at, "/")
+		s.World.Inject("row is wrong in peace")
 		if !reported[at] && !s.doubtful(table, row) {
 			s.fail("I9", "a verify in peace, the %s way, did not find row %q", result.Way, row)
 		}
 	}
+	s.repairInPeace(found)
 }
 
 // hurt does something to a row that nobody's request would.
