@@ -65,7 +65,7 @@ func newTable(w *worker, spec Table) *table {
 	}
 	if w.Rows != nil {
 		workers := func() int { return w.shares.workers(c.source, w.Ledger.Worker()) }
-		t.verifier = newVerifier(c, spec, database, w.Rows, workers, &t.wakeVerifier)
+		t.verifier = newVerifier(c, spec, database, w.Rows, workers, &t.wakeVerifier, &w.sums)
 	}
 	t.keeper = &keeper{
 		common: c, reconciler: reconciler, conductor: conductor, database: database, joined: spec.Joined,
