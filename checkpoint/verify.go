@@ -260,13 +260,8 @@ func (l *Ledger) RemoveVerify(ctx context.Context, source string) error {
 		if number == v.Number && v.Running() {
 			break
 		}
-		for _, prefix := range []string{"part/", "data/sums/", "data/picked", "data/found/"} {
-			if number == v.Result.Number && prefix == "data/found/" {
-				continue
-			}
-			if err := l.removeAll(ctx, l.verifyRun(source, number)+prefix); err != nil {
-				return err
-			}
+		if err := l.removeRun(ctx, source, number, number == v.Result.Number); err != nil {
+			return err
 		}
 	}
 	if v.Result.Number <= v.Cleaned+1 {
@@ -277,6 +272,30 @@ func (l *Ledger) RemoveVerify(ctx context.Context, source string) error {
 		return nil
 	})
 	return err
+}
+
+// removeRun deletes what one verify keeps, but for its findings if they are kept. Of sums, which are
+// large, those of one part are read at a time; the parts' own rows go last, because they tell of
+// which there are some.
+func (l *Ledger) removeRun(ctx context.Context, source string, number uint32, findings bool) error {
+	run := l.verifyRun(source, number)
+	parts, err := l.readParts(ctx, source+"/verify", run+"part/")
+	if err != nil {
+		return err
+	}
+	prefixes := []string{"data/picked", "data/found/"}
+	if findings {
+		prefixes = prefixes[:1]
+	}
+	for _, p := range parts {
+		prefixes = append(prefixes, fmt.Sprintf("data/sums/%04d/", p.Index))
+	}
+	for _, prefix := range append(prefixes, "part/") {
+		if err := l.removeAll(ctx, run+prefix); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (l *Ledger) removeAll(ctx context.Context, prefix string) error {
