@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/verify"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -86,10 +87,10 @@ func (d *demo) forget(ctx context.Context, held int64) error {
 func (c *Comparison) damage() string {
 	var missing, surplus, old int
 	for _, difference := range c.Differences {
-		switch difference.What {
-		case lacking:
+		switch difference.Kind {
+		case verify.Missing:
 			missing++
-		case orphaned:
+		case verify.Extra:
 			surplus++
 		default:
 			old++

@@ -37,7 +37,7 @@ func newTable(w *worker, spec Table) *table {
 	t := &table{common: c, database: database, acceptMapping: spec.AcceptMapping, tracker: newShardTracker()}
 	workers := func() int { return w.shares.workers(c.source, w.Ledger.Worker()) }
 	if w.Rows != nil {
-		t.verifier = newVerifier(c, spec, database, w.Rows, workers, &t.wakeVerifier)
+		t.verifier = newVerifier(c, spec, database, w.Rows, workers, &t.wakeVerifier, &w.sums)
 		t.sampler = newSampler(t.verifier, spec)
 	}
 	apply := applier{retrier: c.retrier, writer: w.Writer}
