@@ -164,7 +164,7 @@ func TestH54ExpiresBetweenTheLooks(t *testing.T) {
 	w.load(noon, a)
 	w.change(5, a, attribute.Item{}) // the delete of the time to live is applied, and the scan was before it
 	c := w.comparison()
-	c.Applied = func(context.Context, time.Time) (bool, error) { delete(w.source.items, "a"); return true, nil }
+	c.Applied = func(context.Context, time.Time) (bool, error) { w.source.remove("a"); return true, nil }
 	if result, err := w.compare(c, Live); err != nil || !result.Clean() || result.InFlight != 0 {
 		t.Errorf("%v, %+v", err, result.Counts)
 	}

@@ -7,8 +7,9 @@ import (
 	"os/exec"
 	"time"
 
-	"github.com/dynamodb-bigtable/replicator/verify"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/dynamodb-bigtable/replicator/verify"
 )
 
 // mendLimit is how long the way back from an outage may take beside its load: the gap is noticed, and the sweep waits until nothing of

@@ -3,9 +3,10 @@ package demo
 import (
 	"encoding/json"
 	"fmt"
-	"github.com/dynamodb-bigtable/replicator/verify"
 	"strings"
 	"testing"
+
+	"github.com/dynamodb-bigtable/replicator/verify"
 )
 
 // The way back is told step by step, each once, and is over only after a gap: a table that has not noticed it yet looks in order.

@@ -28,10 +28,6 @@ type SimOptions struct {
 	// as a seed has by itself: what takes several rare faults at once is found sooner.
 	Dense bool
 
-	// Mends has gaps mended: by the workers themselves, or by an operator, who also pauses loads,
-	// allows their sweeps, and has some begun anew.
-	Mends bool
-
 	// Verifies has the table verified, beside the load and in peace, with rows that somebody hurt.
 	Verifies bool
 
@@ -102,10 +98,11 @@ type simulation struct {
 	failures  []string
 	crew      []*member
 	hired     int
-	mends     int             // how often the mender looked
+	verifiers int             // how many verifies were begun or taken up
 	sampled   map[string]bool // what workers found to differ, of what they had applied
-	firstHash string          // of the mapping with which the run begins
-	hash      string          // of the mapping that workers are started with
+	loads     *loads
+	firstHash string // of the mapping with which the run begins
+	hash      string // of the mapping that workers are started with
 
 	throttled, poisoned, rejected float64
 	strikes, stills               float64
@@ -155,6 +152,7 @@ func newSimulation(p plan, o SimOptions) *simulation {
 		plain = `{ from: Orders, to: orders, families: { d: maxversions=1 }, rules: [{ row_key: "{value}#{pk}#{sk}" }] }`
 	}
 	s := &simulation{sampled: map[string]bool{}, plan: p, options: o, made: map[string]uint64{}, doubted: -1}
+	s.loads = &loads{simulation: s}
 	if p.mapping == "" {
 		s.Migration = NewMigration(w, p.shards, rowKey...)
 		s.Entry = entryOf(plain)
@@ -172,6 +170,9 @@ func newSimulation(p plan, o SimOptions) *simulation {
 	s.Policy, s.InFlight = p.policy, p.bytes
 	if p.newImages && s.Mapping.DependsOnKeyOnly() {
 		s.Source.View = "NEW_IMAGE"
+	}
+	if p.shared {
+		s.placeOthers()
 	}
 	s.rec = newRecorder(s.Migration)
 	if s.work == nil {
@@ -240,7 +241,7 @@ func (s *simulation) play(ctx context.Context) {
 		o.sabotage(s)
 	}
 	(&operator{s: s}).begin()
-	s.World.Go("mender", s.mend)
+	s.World.Go("operator of loads", s.loads.mend)
 	s.World.Go("verifier", s.verifies)
 	s.World.Go("repairer", s.repairs)
 	for range s.interruptions {
@@ -324,11 +325,12 @@ func (s *simulation) hire(m *member, adjust ...func(*pipeline.Options)) {
 	name := fmt.Sprintf("worker%d", s.hired)
 	m.worker = s.Start(name, func(o *pipeline.Options) {
 		t := &o.Tables[0]
-		t.Segments, t.LoadAgain = 1+(s.plan.segments+s.hired)%5, s.plan.mends == mendsItself
+		t.Segments, t.LoadAgain = 1+(s.plan.segments+s.hired)%5, s.plan.again
 		if s.copyRate > 0 {
 			t.Limits.RowsPerSecond = &s.copyRate
 		}
 		t.MappingHash, t.AcceptMapping, t.Copy, t.FromNow = hash, hash == s.hash, !plan.unloaded, !plan.atHorizon
+		t.AdoptRows = s.plan.shared
 		o.Database, o.Open, o.Pages = database{s.Source}, s.open, s.plan.pages
 		if s.options.Verifies {
 			o.Rows, t.Settle = model.Target{Bigtable: s.Target}, 30*time.Second

@@ -120,8 +120,8 @@ func (s *simulation) verifies(ctx context.Context) {
 // verifyOnce begins a verify, or takes one up that was left, and works on it until it is over.
 func (s *simulation) verifyOnce(ctx context.Context, rng *rand.Rand) ([]verify.Finding, checkpoint.VerifyResult, error) {
 	none := checkpoint.VerifyResult{}
-	s.mends++
-	ledger, err := checkpoint.Open(ctx, s.Store(), "default", checkpoint.Options{Worker: fmt.Sprintf("verifier%d", s.mends), Lease: s.Lease, ReadOnly: true})
+	s.verifiers++
+	ledger, err := checkpoint.Open(ctx, s.Store(), "default", checkpoint.Options{Worker: fmt.Sprintf("verifier%d", s.verifiers), Lease: s.Lease, ReadOnly: true})
 	if err != nil {
 		return nil, none, err
 	}
