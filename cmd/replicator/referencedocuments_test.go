@@ -52,6 +52,9 @@ var documents = []struct{ schema, command, declared, below string }{
 	{"replicator.dry_run/v1", "replicator run --dry-run -o json", "worker.Rehearsal", "tables[]."},
 	{"replicator.status/v1", "replicator status -o json", "status.Document", ""},
 	{"replicator.backfill/v1", "replicator backfill status -o json", "loads.Document", ""},
+	{"replicator.verify/v1", "replicator verify -o json", "comparison.Document", ""},
+	{"replicator.verify_report/v1", "replicator verify --report FILE, one line each", "comparison.Line", ""},
+	{"replicator.repair/v1", "a part of the document of replicator verify --repair -o json", "repair.Document", ""},
 	{"replicator.explain/v1", "replicator explain -o json", "inspect.Explanation", ""},
 	{"replicator.parked/v1", "replicator parked list -o json", "parked.Entry", "items[]."},
 	{"replicator.parked_item/v1", "replicator parked show", "parked.Entry", ""},
@@ -66,7 +69,7 @@ func referenceJSON(t *testing.T) string {
 		"of a form may add members and take none away. `replicator status --schema` prints the JSON Schema of the status. Text that is not UTF-8 is\n"+
 		"`{\"base64\": \"…\"}`.")
 	packages, others := map[string]structs{"main": structsOf(t, "cmd/replicator")}, structs{}
-	for _, in := range []string{"build", "config", "cost", "inspect", "loads", "mappingtest", "parked", "plan", "preflight", "starter", "status", "worker"} {
+	for _, in := range []string{"build", "comparison", "config", "cost", "inspect", "loads", "mappingtest", "parked", "plan", "preflight", "repair", "starter", "status", "worker"} {
 		packages[in] = structsOf(t, "internal/"+in)
 		for name, declared := range packages[in] {
 			others[in+"."+name] = declared
@@ -129,6 +132,7 @@ func referenceStateTable(t *testing.T) string {
 		"| `<name>/target/<target table>` | a target table: the fence's number | anyone, by compare-and-set |\n"+
 		"| `<name>/shard/<source table>/<stream label>/<shard>` | a shard | the holder of its lease |\n"+
 		"| `<name>/part/<source table>/<generation>/<load>/<phase>/<part>` | a part of a load | the holder of its lease |\n"+
+		"| `<name>/sampled/<source table>` | rows that comparisons of what was just applied know to differ; it holds keys | workers |\n"+
 		"| `<name>/keeper/<source table>` | who looks after the table, and the progress of its copy | that worker |\n"+
 		"| `<name>/parked/<source table>/<hash of the key>/<version>` | a parked change, whole, in the family `parked` | workers; `replicator parked` |\n\n"+
 		"In each target table, `_cdc:v` holds the version of a live row and `_cdc_gone:v` that of a removed item, and one row per source table, whose key\n"+
@@ -137,7 +141,7 @@ func referenceStateTable(t *testing.T) string {
 		"and 4 digits; hop 0 is a load, its sequence the second of its read.")
 	declared := structsOf(t, "checkpoint")
 	for _, r := range []struct{ title, declared string }{
-		{"Every record", "header"}, {"The ledger", "pipeline"}, {"A source table", "TableState"}, {"A target table", "Target"}, {"A shard", "Shard"}, {"A part", "Part"}, {"The keeper", "keeperRecord"},
+		{"Every record", "header"}, {"The ledger", "pipeline"}, {"A source table", "TableState"}, {"A target table", "Target"}, {"A shard", "Shard"}, {"A part", "Part"}, {"Rows known to differ", "sampledRecord"}, {"The keeper", "keeperRecord"},
 	} {
 		fmt.Fprintf(b, "\n## %s\n", r.title)
 		if declared[r.declared] == nil {

@@ -16,6 +16,7 @@ type worker struct {
 	once   *completion // nil: they are followed for ever
 	calls  *reads
 	slots  *task.Limit // for pages
+	sums   sumSlots    // for parts of verifies
 }
 
 func newWorker(o *Options, halt context.CancelCauseFunc) *worker {
