@@ -16,6 +16,7 @@ type common struct {
 	ledger      *checkpoint.Ledger
 	floors      *Floors
 	mappingHash string
+	mode        checkpoint.Mode
 	timing      Timing
 	halt        context.CancelCauseFunc // begins a clean stop of the process
 }
@@ -54,6 +55,9 @@ func (c *common) look(ctx context.Context) (view, error) {
 	}
 	if state.MappingHash != c.mappingHash {
 		return view{}, checkpoint.ErrMappingChanged
+	}
+	if err := state.Admits(c.mode, false); err != nil {
+		return view{}, err
 	}
 	c.floors.raise(c.source, state.Generation)
 	shards, err := c.ledger.Shards(ctx, c.source)

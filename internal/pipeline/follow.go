@@ -15,20 +15,21 @@ import (
 // follower works under the leases of a table's shards: one loop for each.
 type follower struct {
 	*common
-	applier  applier
-	fencing  *fencing
-	mapping  *transform.Mapping
-	open     func(streamARN string) cdc.Source
-	database Database
-	slots    *task.Limit // for pages
-	calls    *reads
-	tracker  *shardTracker
-	outages  *outages
+	applier   applier
+	publisher publisher
+	fencing   *fencing
+	mapping   *transform.Mapping
+	open      func(streamARN string) cdc.Source
+	database  Database
+	slots     *task.Limit // for pages
+	calls     *reads
+	tracker   *shardTracker
+	outages   *outages
 }
 
 // follow reads one shard for as long as the lease is held and no drain has begun: read, fold,
-// write, commit. The checkpoint moves only over what Write has reported durable (I3), so that a
-// crash anywhere repeats work and loses none.
+// publish where the mode says so, write, commit. The checkpoint moves only over what Write has
+// reported durable (I3), so that a crash anywhere repeats work and loses none.
 func (f *follower) follow(life lifecycle, lease *checkpoint.Lease, right *right, reader *cdc.Reader, state checkpoint.TableState) error {
 	ctx, shard := life.work, lease.Shard()
 	inherits := state.Inherits() || state.Generation != shard.Generation // it was raised since the record was read
@@ -54,7 +55,9 @@ func (f *follower) follow(life lifecycle, lease *checkpoint.Lease, right *right,
 		if inherits {
 			sink.OwnAll(f.mapping, &batch)
 		}
-		err = f.applier.write(life, right, &batch, changes, slot)
+		if err = f.publisher.publish(life, shard, at, page.Changes, len(page.Changes)-len(changes), slot); err == nil {
+			err = f.applier.write(life, right, &batch, changes, slot)
+		}
 		slot.drop(err != nil || len(page.Changes) > 0)
 		if errors.Is(err, errPutBack) {
 			continue

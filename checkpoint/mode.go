@@ -1,0 +1,82 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Mode says what becomes of the changes of a table before its checkpoint moves.
+type Mode string
+
+// The modes.
+const (
+	Direct Mode = ""     // they are written to the target
+	Both   Mode = "both" // they are published to a topic, and written to the target
+)
+
+// Publishes tells whether changes go to a topic.
+func (m Mode) Publishes() bool { return m == Both }
+
+// String is the mode's word.
+func (m Mode) String() string {
+	if m == Direct {
+		return "direct"
+	}
+	return string(m)
+}
+
+// ErrMode is returned where a table is worked on in another mode than the ledger says. A process
+// of another mode would move checkpoints past what was never published.
+var ErrMode = errors.New("the table is worked on in another mode")
+
+// Admits fails with ErrMode where a process of a mode may not work on the table. Accept lets it
+// change the mode.
+func (s TableState) Admits(mode Mode, accept bool) error {
+	if s.Generation == 0 || s.Apply == mode || accept {
+		return nil
+	}
+	return fmt.Errorf("%w: table %s is %s, this process is %s", ErrMode, s.Source, s.Apply, mode)
+}
+
+// CheckMode makes a table's mode that of this process, until the first generation begins or with
+// accept; otherwise it fails with ErrMode if it is another. From then on leases of this table are
+// taken only while the ledger holds this mode. Processes of another mode find out when they next
+// look at the ledger, and stop.
+func (l *Ledger) CheckMode(ctx context.Context, source string, mode Mode, accept bool) error {
+	_, err := l.UpdateTable(ctx, source, func(s *TableState) error {
+		err := s.Admits(mode, accept)
+		if err == nil {
+			s.Apply = mode
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.modes[source] = mode
+	return nil
+}
+
+// checkMode refuses to go on in a mode that another process has replaced.
+func (l *Ledger) checkMode(s TableState) error {
+	l.mu.Lock()
+	mode, checked := l.modes[s.Source]
+	l.mu.Unlock()
+	if checked {
+		return s.Admits(mode, false)
+	}
+	return nil
+}
+
+// number notes where the numbers of a shard's messages begin: with a generation, and with the first
+// lease under which they are published. What a process of another mode read in between was never
+// published, and has no number.
+func (s *Shard) number(mode Mode, raised bool) {
+	if mode.Publishes() && (raised || !s.Publishing) {
+		s.NumberedFrom = s.Applied
+	}
+	s.Publishing = mode.Publishes()
+}

@@ -1,0 +1,53 @@
+package pipeline
+
+import (
+	"context"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/relay"
+)
+
+// publisher makes the changes that followers read durable in a topic.
+type publisher struct {
+	*common
+	topic relay.Topic
+}
+
+// publish makes the messages of a page durable in the topic, however long it takes, unless the
+// page's slot is wanted and it gets no further. Changes are numbered from what the shard's progress
+// counts, so that whoever reads the page again gives them the same numbers. The first dropped ones
+// are from before the cut. A mode that publishes nothing makes it do nothing.
+func (p publisher) publish(life lifecycle, shard checkpoint.Shard, at checkpoint.Progress, changes []cdc.Change, dropped int, slot *pageSlot) error {
+	if !p.mode.Publishes() || len(changes) == 0 {
+		return nil
+	}
+	origin := relay.Origin{
+		Ledger: p.ledger.ID(), Table: p.source, StreamARN: shard.StreamARN, Label: shard.Label, Shard: shard.ID,
+		Generation: shard.Generation, Hop: shard.Hop, MappingHash: p.mappingHash,
+	}
+	page, err := relay.NewPage(origin, relay.Number{Before: at.Applied, CellTime: at.CellTime}, changes, dropped)
+	if err != nil {
+		return err
+	}
+	since := task.Mono(life.work)
+	return p.retry(life.finishing(), "publish", func(ctx context.Context) error {
+		limited, cancel := task.WithTimeout(ctx, publishTime)
+		defer cancel()
+		done, err := page.Publish(limited, p.topic)
+		if done.Messages > 0 {
+			since = task.Mono(ctx)
+		}
+		p.events.Published(p.source, done)
+		if err != nil && ctx.Err() == nil && repeatable(err) && slot.wanted(task.Mono(ctx)-since) {
+			return errPutBack
+		}
+		return err
+	})
+}
+
+// publishTime bounds one attempt. The client repeats by itself what may be repeated, so that it is
+// longer than a request takes.
+const publishTime = time.Minute
