@@ -87,15 +87,6 @@ func (t *PubSub) Look(ctx context.Context) (TopicFacts, error) {
 	return TopicFacts{Retention: topic.GetMessageRetentionDuration().AsDuration()}, nil
 }
 
-// Create creates the topic, keeping messages for the given time.
-func (t *PubSub) Create(ctx context.Context) error {
-	_, err := t.client.TopicAdminClient.CreateTopic(ctx, &pubsubpb.Topic{Name: t.name})
-	if status.Code(err) == codes.AlreadyExists {
-		return nil
-	}
-	return t.explain("CreateTopic", err)
-}
-
 // Close sends what is under way and closes the connections.
 func (t *PubSub) Close() error {
 	t.publisher.Stop()

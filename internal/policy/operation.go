@@ -11,7 +11,7 @@ import (
 
 // Operation is a request that the program can send.
 type Operation struct {
-	// Service is "dynamodb", "dynamodbstreams", "sts", "bigtable" or "monitoring"; Name is the operation as the service's reference calls it.
+	// Service is "dynamodb", "dynamodbstreams", "sts", "bigtable", "pubsub" or "monitoring"; Name is the operation as the service's reference calls it.
 	Service, Name string
 	// Permissions are what it takes; none if it needs none.
 	Permissions []string
@@ -33,6 +33,7 @@ const (
 	Planning            // by `plan` alone
 	Applying            // by `plan --apply` alone
 	Watching            // by `run` and `plan`, with backfill.pause_above_target_cpu
+	Relaying            // by `relay`
 	Expiring            // by `plan`, for tables whose cells expire by garbage collection, and by `init`
 )
 
@@ -65,6 +66,9 @@ var operations = []Operation{
 	{"bigtable", "TestIamPermissions", nil, Planning}, // everybody may ask what he may
 	{"bigtable", "ListClusters", []string{"bigtable.clusters.list"}, Planning},
 	{"bigtable", "CreateAppProfile", []string{"bigtable.appProfiles.create"}, Applying},
+
+	{"pubsub", "Publish", []string{"pubsub.topics.publish"}, Relaying},
+	{"pubsub", "GetTopic", []string{"pubsub.topics.get"}, Relaying},
 
 	{"monitoring", "ListTimeSeries", []string{"monitoring.timeSeries.list"}, Watching},
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/status"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
+	"github.com/dynamodb-bigtable/replicator/relay"
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
@@ -39,6 +40,8 @@ type Options struct {
 	NoCopy        bool          // only follow the streams
 	AcceptMapping bool          // begin a new generation if the mapping has changed
 	AdoptRows     bool          // begin the first generation in a target that holds rows
+	Publish       bool          // publish changes to the configuration's topic, too
+	AcceptMode    bool          // although the ledger says that they are not, or that they are
 	Serve         bool          // health, metrics and status at http.listen of the configuration
 	Profile       bool          // and profiles of the process
 	Stopping      func()        // is called once the log says that the worker stops; may be nil
@@ -51,6 +54,7 @@ type Worker struct {
 	source *preflight.Source
 	target *preflight.Target
 	found  preflight.Found
+	topic  *relay.PubSub // nil: nothing is published
 
 	mu     sync.Mutex
 	joined map[string]preflight.Table // tables of patterns, by name
@@ -72,7 +76,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	if err := w.connect(ctx, false); err != nil {
 		return err
 	}
-	defer w.target.Close()
+	defer w.close()
 	return w.replicate(ctx, listener)
 }
 
@@ -87,12 +91,17 @@ func (w *Worker) connect(ctx context.Context, dry bool) error {
 		return err
 	}
 	out := w.Console.Stderr
-	_, _ = fmt.Fprintln(out, preflight.BothEnds(w.Config, w.source.Region, w.Console.Env))
+	ends := preflight.BothEnds(w.Config, w.source.Region, w.Console.Env)
+	if w.Publish {
+		ends += preflight.TopicEnd(w.Config, w.Console.Env)
+	}
+	_, _ = fmt.Fprintln(out, ends)
 	probes := &preflight.Prober{Out: out, Colored: w.Console.Colored(out), Hints: w.Hints, Cfg: w.Config, Source: w.source, Worker: w.id,
-		Dry: dry, AcceptMapping: w.AcceptMapping, AdoptRows: w.AdoptRows}
+		Dry: dry, AcceptMapping: w.AcceptMapping, AdoptRows: w.AdoptRows,
+		Mode: w.mode(), AcceptMode: w.AcceptMode}
 	w.found, err = probes.Run(ctx)
-	if w.target = probes.Target; err != nil && w.target != nil {
-		err = errors.Join(err, w.target.Close())
+	if w.target, w.topic = probes.Target, probes.Topic; err != nil {
+		err = errors.Join(err, w.close())
 	}
 	for _, family := range w.found.Ageing {
 		e := preflight.ExplainAgeing(family)
@@ -100,6 +109,25 @@ func (w *Worker) connect(ctx context.Context, dry bool) error {
 	}
 	for _, t := range w.found.Tables {
 		w.warnExpiry(t)
+	}
+	return err
+}
+
+// mode is what becomes of the changes of all tables.
+func (w *Worker) mode() checkpoint.Mode {
+	if w.Publish {
+		return checkpoint.Both
+	}
+	return checkpoint.Direct
+}
+
+// close closes the clients that were connected.
+func (w *Worker) close() (err error) {
+	if w.topic != nil {
+		err = w.topic.Close()
+	}
+	if w.target != nil {
+		err = errors.Join(err, w.target.Close())
 	}
 	return err
 }
