@@ -15,6 +15,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -24,6 +25,7 @@ import (
 	"time"
 
 	"cloud.google.com/go/bigtable/bttest"
+	"cloud.google.com/go/pubsub/v2/pstest"
 	"github.com/rogpeppe/go-internal/testscript"
 	"google.golang.org/api/option"
 	"google.golang.org/grpc"
@@ -80,6 +82,9 @@ func TestScripts(t *testing.T) {
 				_, err := servicesOf(ts).dynamo.SweepTTL(args[0])
 				ts.Check(err)
 			},
+			"pubsub":     withPubSub,
+			"topic":      withTopic,
+			"messages":   messages,
 			"occupy":     occupy,
 			"pack":       pack,
 			"serve-demo": serveDemo,
@@ -89,6 +94,11 @@ func TestScripts(t *testing.T) {
 			env.Setenv("AWS_CONFIG_FILE", "/nowhere")
 			env.Setenv("AWS_SHARED_CREDENTIALS_FILE", "/nowhere")
 			env.Setenv("AWS_EC2_METADATA_DISABLED", "true")
+			consumer, err := filepath.Abs("../../examples/relay/consumer.py")
+			if err != nil {
+				return err
+			}
+			env.Setenv("CONSUMER", consumer)
 			env.Values[slotKey{}] = &slot{}
 			return nil
 		},
@@ -233,6 +243,7 @@ type (
 	slot    struct {
 		services *embedded
 		backup   *backup
+		pubsub   *pstest.Server
 	}
 )
 

@@ -75,6 +75,8 @@ type Table struct {
 	Source string `json:"source"`
 	Target string `json:"target"`
 	Phase  string `json:"phase"`
+	// Apply is what becomes of changes: direct, or both where they are published as well.
+	Apply string `json:"apply"`
 	// Generation is null before the first start.
 	Generation      *uint32 `json:"generation"`
 	NeedsLoad       bool    `json:"needs_load"`
@@ -186,7 +188,7 @@ func NewDocument(cfg *config.Config, env config.Lookup, now time.Time) *Document
 
 // Add judges one table.
 func (m *Document) Add(c config.Table, in TableInput) {
-	t := Table{Source: c.From, Target: c.TargetNames(), Phase: phasePrepare, Parked: in.Parked, Shards: map[string]int{}, keeper: in.Keeper.Owner,
+	t := Table{Source: c.From, Target: c.TargetNames(), Phase: phasePrepare, Apply: in.State.Apply.String(), Parked: in.Parked, Shards: map[string]int{}, keeper: in.Keeper.Owner,
 		Throttled: []throttledStatus{}, Troubles: []troubleStatus{}}
 	for _, state := range admin.ShardStates {
 		t.Shards[state] = 0
