@@ -50,14 +50,17 @@ func (f *follower) follow(life lifecycle, lease *checkpoint.Lease, right *right,
 		answered := task.Mono(ctx)
 		next := at
 		changes := keep(&next, state.Cut, page.Changes)
+		if err := f.publisher.publish(life, shard, at, page.Changes, len(page.Changes)-len(changes), slot); errors.Is(err, errPutBack) {
+			continue
+		} else if err != nil {
+			return err
+		}
 		batch := transform.Fold(f.mapping, changes, transform.Stamp{Generation: shard.Generation, Hop: shard.Hop, NotBefore: at.CellTime})
 		batch.Read = transform.Reading{At: page.At, Mono: answered}
 		if inherits {
 			sink.OwnAll(f.mapping, &batch)
 		}
-		if err = f.publisher.publish(life, shard, at, page.Changes, len(page.Changes)-len(changes), slot); err == nil {
-			err = f.applier.write(life, right, &batch, changes, slot)
-		}
+		err = f.applier.write(life, right, &batch, changes, slot)
 		slot.drop(err != nil || len(page.Changes) > 0)
 		if errors.Is(err, errPutBack) {
 			continue

@@ -42,6 +42,7 @@ func (p publisher) publish(life lifecycle, shard checkpoint.Shard, at checkpoint
 		}
 		p.events.Published(p.source, done)
 		if err != nil && ctx.Err() == nil && repeatable(err) && slot.wanted(task.Mono(ctx)-since) {
+			slot.drop(true)
 			return errPutBack
 		}
 		return err

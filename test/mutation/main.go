@@ -16,6 +16,7 @@
 //
 // A blank line ends an entry; a line that begins with # is a comment. What goes must occur once in the file, within one function;
 // space around it does not count, so it may be a part of a line. found is left out of a new entry: -hunt fills it in.
+// "played: relay" has the workers of its seeds publish what they apply.
 //
 // A bug has a place here if it stands for a hazard or an invariant of HAZARDS.md and the simulation finds it. For what only the tests of
 // a package can find there is ./test/mutation/score.
@@ -117,7 +118,7 @@ func (o options) playAll(s simulation, all []bug) []verdict {
 				if b.seed != nil && !o.hunt {
 					ranges = []seeds{{*b.seed, 1}, o.fresh}
 				}
-				results[i] <- s.find(i, ranges)
+				results[i] <- s.find(i, b.relay, ranges)
 			}()
 		}
 	}()

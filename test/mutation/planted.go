@@ -18,6 +18,7 @@ type bug struct {
 	hazards []string // numbers of HAZARDS.md, such as H45 or I6; at least one
 	why     string   // what would go wrong
 	seed    *uint64  // that found it; nil if none did so far
+	relay   bool     // workers publish what they apply
 	// file is the product's, from the root. old occurs in it once; new takes its place.
 	file, old, new string
 
@@ -95,7 +96,7 @@ func parse(path, file, text string) (all []bug, err error) {
 
 var (
 	reference = regexp.MustCompile(`^(H\d{2,3}|I\d{1,2})$`)
-	fields    = []string{"bug", "hazards", "why", "found"}
+	fields    = []string{"bug", "hazards", "why", "played", "found"}
 )
 
 // parse reads the lines of an entry: fields in their order, lines that go, lines that come.
@@ -117,6 +118,10 @@ func (b *bug) parse(lines []string) error {
 			return b.errorf(b.line, "an entry without %s: write a line \"%s: …\"", name, name)
 		}
 	}
+	if how, ok := value["played"]; ok && how != "relay" {
+		return b.errorf(b.line, "played %q: write \"played: relay\", or leave the line out", how)
+	}
+	b.relay = value["played"] == "relay"
 	b.name, b.why, b.hazards = value["bug"], value["why"], strings.Fields(value["hazards"])
 	for _, h := range b.hazards {
 		if !reference.MatchString(h) {

@@ -68,6 +68,9 @@ func (s *simulation) judge() {
 	}
 	s.finish()
 	s.checkReleased()
+	if s.relay != nil {
+		s.relay.judge()
+	}
 	// A ledger that was begun anew knows nothing of the gaps of the one before: if the target was
 	// lost as well, it loads everything.
 	if state := s.State(); !state.NeedsLoad && state.Base != state.Generation && s.rec.gaps > 0 && !s.isSetBack() && !s.bad() {
@@ -100,6 +103,9 @@ func (s *simulation) peace() {
 	}
 	for _, m := range s.crew {
 		m.worker.Skew(0)
+	}
+	if s.relay != nil {
+		s.relay.peace()
 	}
 }
 

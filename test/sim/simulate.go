@@ -32,6 +32,9 @@ type SimOptions struct {
 	// allows their sweeps, and has some begun anew.
 	Mends bool
 
+	// Relay has the workers publish what they apply, to a topic with faults of its own.
+	Relay bool
+
 	sabotage func(s *simulation) // for tests: what a bug would do
 }
 
@@ -95,6 +98,7 @@ type simulation struct {
 	options   SimOptions
 	work      *workload // of a run under rules
 	rec       *recorder
+	relay     *relaying // nil: nothing is published
 	ctx       context.Context
 	failures  []string
 	crew      []*member
@@ -191,6 +195,9 @@ func newSimulation(p plan, o SimOptions) *simulation {
 	if s.Mapping.KeepsVersions() {
 		s.rejected = 0 // a former image that the target rejects would have the newest one parked
 	}
+	if o.Relay {
+		s.relay = newRelaying(s)
+	}
 	return s
 }
 
@@ -198,6 +205,9 @@ func newSimulation(p plan, o SimOptions) *simulation {
 func (s *simulation) look(table, key string, before, after *model.Row) {
 	s.noteMade(table, key, before, after)
 	s.checkGap(table, key, before, after)
+	if s.relay != nil {
+		s.relay.written(table, key, after)
+	}
 	s.strike(table, key, before, after)
 }
 
@@ -321,6 +331,9 @@ func (s *simulation) hire(m *member, adjust ...func(*pipeline.Options)) {
 		}
 		t.MappingHash, t.AcceptMapping, t.Copy, t.FromNow = hash, hash == s.hash, !plan.unloaded, !plan.atHorizon
 		o.Database, o.Open, o.Pages = database{s.Source}, s.open, s.plan.pages
+		if s.relay != nil {
+			s.relay.hire(o)
+		}
 		if s.plan.clustered {
 			o.Cluster = s.whichCluster
 		}
