@@ -67,6 +67,7 @@ type Ledger struct {
 	targets   memory[Target]
 	shards    memory[Shard]
 	parts     memory[Part]
+	merged    memory[mergedRow]
 	keepers   memory[keeperRecord]
 	open      memory[openShards]
 }

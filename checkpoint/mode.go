@@ -11,12 +11,16 @@ type Mode string
 
 // The modes.
 const (
-	Direct Mode = ""     // they are written to the target
-	Both   Mode = "both" // they are published to a topic, and written to the target
+	Direct Mode = ""      // they are written to the target
+	Both   Mode = "both"  // they are published to a topic, and written to the target
+	Topic  Mode = "topic" // they are published to a topic, from which appliers write them
 )
 
 // Publishes tells whether changes go to a topic.
-func (m Mode) Publishes() bool { return m == Both }
+func (m Mode) Publishes() bool { return m != Direct }
+
+// Writes tells whether whoever reads changes writes them as well.
+func (m Mode) Writes() bool { return m != Topic }
 
 // String is the mode's word.
 func (m Mode) String() string {
@@ -39,12 +43,26 @@ func (s TableState) Admits(mode Mode, accept bool) error {
 	return fmt.Errorf("%w: table %s is %s, this process is %s", ErrMode, s.Source, s.Apply, mode)
 }
 
+// LeftTopic is why a generation begins where a table is not applied from a topic any more.
+const LeftTopic = "the table was applied from a topic: what stood there and was not applied needs a load"
+
 // CheckMode makes a table's mode that of this process, until the first generation begins or with
 // accept; otherwise it fails with ErrMode if it is another. From then on leases of this table are
 // taken only while the ledger holds this mode. Processes of another mode find out when they next
-// look at the ledger, and stop.
+// look at the ledger, and stop. A table that leaves its topic begins a new generation, because
+// messages that are not applied yet may never be.
 func (l *Ledger) CheckMode(ctx context.Context, source string, mode Mode, accept bool) error {
-	_, err := l.UpdateTable(ctx, source, func(s *TableState) error {
+	state, _, err := l.Table(ctx, source)
+	if err != nil {
+		return err
+	}
+	if state.Apply == Topic && mode != Topic && accept && state.Generation > 0 {
+		gap := DeclaredGap{Kind: KindAskedFor, Reason: LeftTopic}
+		if _, err := l.Raise(ctx, source, state.Generation, gap, func(s *TableState) { s.Apply = mode }); err != nil {
+			return err
+		}
+	}
+	_, err = l.UpdateTable(ctx, source, func(s *TableState) error {
 		err := s.Admits(mode, accept)
 		if err == nil {
 			s.Apply = mode
@@ -72,11 +90,11 @@ func (l *Ledger) checkMode(s TableState) error {
 }
 
 // number notes where the numbers of a shard's messages begin: with a generation, and with the first
-// lease under which they are published. What a process of another mode read in between was never
-// published, and has no number.
+// lease in a mode that publishes. What was read in another mode before was never published, or is
+// applied without appliers.
 func (s *Shard) number(mode Mode, raised bool) {
-	if mode.Publishes() && (raised || !s.Publishing) {
+	if mode.Publishes() && (raised || s.Apply != mode) {
 		s.NumberedFrom = s.Applied
 	}
-	s.Publishing = mode.Publishes()
+	s.Apply = mode
 }

@@ -80,9 +80,10 @@ type Shard struct {
 	// late. Both are for people.
 	Applied uint64  `json:"applied,omitempty"`
 	Rate    float64 `json:"rate,omitempty"`
-	// Publishing tells that changes read under the last lease were published. NumberedFrom is how
-	// many of Applied come before the first message of the generation: they have no number in it.
-	Publishing   bool   `json:"publishing,omitempty"`
+	// Apply is the mode under which the shard was last leased. NumberedFrom is how many of Applied
+	// come before the first message of the generation in a mode that publishes: they have no number
+	// in it.
+	Apply        Mode   `json:"apply,omitempty"`
 	NumberedFrom uint64 `json:"numbered_from,omitempty"`
 	Heartbeat
 	Loss   Loss   `json:"loss,omitempty"`

@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"cloud.google.com/go/pubsub/v2"
@@ -10,6 +11,8 @@ import (
 	"google.golang.org/api/option"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
 // This file is the one that uses the client of Pub/Sub.
@@ -61,7 +64,7 @@ func (t *PubSub) Publish(ctx context.Context, messages []Message) (outcomes []er
 	failed := map[string]bool{}
 	for i, r := range results {
 		if _, err := r.Get(ctx); err != nil {
-			outcomes[i] = t.explain("Publish", err)
+			outcomes[i] = explain("Publish", t.name, err)
 			failed[messages[i].Key] = true
 		}
 	}
@@ -82,7 +85,7 @@ type TopicFacts struct {
 func (t *PubSub) Look(ctx context.Context) (TopicFacts, error) {
 	topic, err := t.client.TopicAdminClient.GetTopic(ctx, &pubsubpb.GetTopicRequest{Topic: t.name})
 	if err != nil {
-		return TopicFacts{}, t.explain("GetTopic", err)
+		return TopicFacts{}, explain("GetTopic", t.name, err)
 	}
 	return TopicFacts{Retention: topic.GetMessageRetentionDuration().AsDuration()}, nil
 }
@@ -93,11 +96,93 @@ func (t *PubSub) Close() error {
 	return t.client.Close()
 }
 
-func (t *PubSub) explain(op string, err error) error {
+// pullTime bounds a pull that finds nothing. The service answers sooner as soon as there is a message.
+const pullTime = 5 * time.Second
+
+// PubSubscription is a subscription of Cloud Pub/Sub.
+type PubSubscription struct {
+	client *pubsub.Client
+	name   string
+}
+
+// OpenSubscription connects to a subscription, projects/P/subscriptions/S. Nothing is sent before
+// the first call.
+func OpenSubscription(ctx context.Context, project, subscription string, o ...option.ClientOption) (*PubSubscription, error) {
+	client, err := pubsub.NewClient(ctx, project, o...)
+	if err != nil {
+		return nil, err
+	}
+	return &PubSubscription{client, subscription}, nil
+}
+
+// Pull is Subscription's.
+func (s *PubSubscription) Pull(ctx context.Context, most int) ([]Delivery, error) {
+	limited, cancel := task.WithTimeout(ctx, pullTime)
+	defer cancel()
+	answer, err := s.client.SubscriptionAdminClient.Pull(limited, &pubsubpb.PullRequest{Subscription: s.name, MaxMessages: int32(most)})
+	if err != nil {
+		if ctx.Err() == nil && limited.Err() != nil {
+			return nil, nil
+		}
+		return nil, explain("Pull", s.name, err)
+	}
+	out := make([]Delivery, len(answer.ReceivedMessages))
+	for i, m := range answer.ReceivedMessages {
+		out[i] = Delivery{ID: m.AckId, Data: m.Message.Data, Attempt: int(m.DeliveryAttempt)}
+	}
+	return out, nil
+}
+
+// Ack is Subscription's.
+func (s *PubSubscription) Ack(ctx context.Context, ids []string) error {
+	for chunk := range slices.Chunk(ids, idsAtOnce) {
+		if err := s.client.SubscriptionAdminClient.Acknowledge(ctx, &pubsubpb.AcknowledgeRequest{Subscription: s.name, AckIds: chunk}); err != nil {
+			return explain("Acknowledge", s.name, err)
+		}
+	}
+	return nil
+}
+
+// Extend is Subscription's.
+func (s *PubSubscription) Extend(ctx context.Context, ids []string, by time.Duration) error {
+	for chunk := range slices.Chunk(ids, idsAtOnce) {
+		err := s.client.SubscriptionAdminClient.ModifyAckDeadline(ctx, &pubsubpb.ModifyAckDeadlineRequest{Subscription: s.name, AckIds: chunk, AckDeadlineSeconds: int32(by / time.Second)})
+		if err != nil {
+			return explain("ModifyAckDeadline", s.name, err)
+		}
+	}
+	return nil
+}
+
+// idsAtOnce keeps a request with ids, of some 200 bytes each, below 512 KiB.
+const idsAtOnce = 1000
+
+// SubscriptionFacts are what a service says of a subscription.
+type SubscriptionFacts struct {
+	Topic      string
+	Retention  time.Duration // how long it keeps what is not acknowledged
+	Ordered    bool
+	DeadLetter string // topic; "" if it has none
+}
+
+// Look asks for the subscription. It fails with an Error of reason NotFound if there is none.
+func (s *PubSubscription) Look(ctx context.Context) (SubscriptionFacts, error) {
+	got, err := s.client.SubscriptionAdminClient.GetSubscription(ctx, &pubsubpb.GetSubscriptionRequest{Subscription: s.name})
+	if err != nil {
+		return SubscriptionFacts{}, explain("GetSubscription", s.name, err)
+	}
+	return SubscriptionFacts{Topic: got.Topic, Retention: got.GetMessageRetentionDuration().AsDuration(), Ordered: got.EnableMessageOrdering,
+		DeadLetter: got.GetDeadLetterPolicy().GetDeadLetterTopic()}, nil
+}
+
+// Close closes the connections.
+func (s *PubSubscription) Close() error { return s.client.Close() }
+
+func explain(op, name string, err error) error {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) && status.Code(err) == codes.Unknown {
 		return err
 	}
-	e := &Error{Op: op, Name: t.name, Reason: Unavailable, Code: status.Code(err).String()}
+	e := &Error{Op: op, Name: name, Reason: Unavailable, Code: status.Code(err).String()}
 	var paused pubsub.ErrPublishingPaused
 	switch {
 	case errors.As(err, &paused):

@@ -1,34 +1,33 @@
 package main
 
-import (
-	"github.com/spf13/cobra"
-
-	"github.com/dynamodb-bigtable/replicator/internal/diag"
-)
+import "github.com/spf13/cobra"
 
 func newRelay(p *program) *cobra.Command {
 	var f runFlags
+	var apply bool
 	c := &cobra.Command{
-		Use:     "relay --apply [flags]",
-		Short:   "Publish changes to Pub/Sub, and apply them",
+		Use:     "relay [flags]",
+		Short:   "Publish changes to Pub/Sub, for run --from pubsub to apply",
 		GroupID: groupMigrate,
-		Long: `Do what run does, and publish every change of the streams to the topic of relay.pubsub_topic as well.
+		Long: `Copy the items of the tables as run does, and publish every change of their streams to the topic of relay.pubsub_topic.
 
-A change is published before its row is written, and both are durable before the checkpoint passes it. Each is a CloudEvent in JSON with the
-images before and after; its ordering key is a hash of table and item key. After a crash changes are published again, under the same id.
-The copy of existing items is not published.
+A change is published before the checkpoint passes it. Each is a CloudEvent in JSON with the images before and after; its ordering key is a
+hash of table and item key. After a crash changes are published again, under the same id. The copy of existing items is not published: relay
+writes it to the target itself.
 
-The ledger keeps which command works on a table. run is refused where relay --apply does, and the other way round: stop all processes of the
-one, and start the other with --accept-mode-change.`,
-		Example: `  replicator relay --apply
+Without --apply changes are written by processes of run --from pubsub, any number of them, which pull relay.subscription. It must exist before
+relay begins, or what is published before is never known to be applied. The table is in sync when all that is published is known to be applied.
+With --apply relay writes every change to the target as well, and the topic is for others.
+
+The ledger keeps which way changes take. A command of another is refused: stop all processes of the one, and start the other with
+--accept-mode-change. A table that is not applied from its topic any more needs a load.`,
+		Example: `  replicator relay
+  replicator relay --apply
   replicator relay --apply --accept-mode-change  # a table that run has followed so far`,
 		Args: none,
 		RunE: func(c *cobra.Command, _ []string) error {
 			f.listenSet = c.Flags().Changed("listen")
-			if !f.publish {
-				return &diag.Error{Code: diag.NotAvailable, What: "replicator relay without --apply is known, but not available in this version",
-					Cause: "nothing applies changes from a topic yet", Fix: "add --apply: changes are published, and written to the target"}
-			}
+			f.publish, f.noWrite = true, !apply
 			if err := f.check(c.Flags().Changed("idle")); err != nil {
 				return err
 			}
@@ -39,7 +38,7 @@ one, and start the other with --accept-mode-change.`,
 	}
 	flags := c.Flags()
 	flags.SortFlags = false
-	flags.BoolVar(&f.publish, "apply", false, "write changes to the target too")
+	flags.BoolVar(&apply, "apply", false, "write changes to the target too; else run --from pubsub does")
 	f.bindOnce(flags)
 	f.bind(c)
 	return c

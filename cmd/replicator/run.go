@@ -23,7 +23,9 @@ import (
 // runFlags are what run can be told besides the configuration.
 type runFlags struct {
 	once, dryRun, noBackfill, acceptMapping, acceptMode, adoptRows, pprof bool
-	publish                                                               bool // relay's --apply
+	publish                                                               bool // by relay
+	noWrite                                                               bool // and without its --apply
+	from                                                                  string
 
 	allowed config.Allowed
 
@@ -47,6 +49,7 @@ The first SIGINT, SIGTERM or SIGHUP stops it cleanly: pages that were read are a
 ends the process at once, which loses nothing either. Health, readiness, metrics and status are served on http.listen.`,
 		Example: `  replicator run
   replicator run --once                  # copy, apply what the stream holds, and end
+  replicator run --from pubsub           # write what relay publishes; any number of such processes
   replicator run --dry-run               # read and map everything, write nothing
   replicator run --listen 127.0.0.1:8081 # a second worker on the same machine`,
 		Args: none,
@@ -63,6 +66,7 @@ ends the process at once, which loses nothing either. Health, readiness, metrics
 	flags := c.Flags()
 	flags.SortFlags = false
 	f.bindOnce(flags)
+	flags.StringVar(&f.from, "from", "", "apply what relay publishes instead of reading streams: `SOURCE` is pubsub, and relay.subscription is pulled")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "read and map everything once; write nothing, not even the ledger")
 	f.bind(c)
 	return c
@@ -80,7 +84,7 @@ func (f *runFlags) bind(c *cobra.Command) {
 	flags := c.Flags()
 	flags.BoolVar(&f.noBackfill, "no-backfill", false, "do not copy existing items, only follow the stream")
 	flags.BoolVar(&f.acceptMapping, "accept-mapping-change", false, "begin a new generation under a changed mapping; the table then needs a load and a sweep")
-	flags.BoolVar(&f.acceptMode, "accept-mode-change", false, "go on with tables on which the other of run and relay --apply worked; stop its processes first")
+	flags.BoolVar(&f.acceptMode, "accept-mode-change", false, "go on with tables on which another of run, relay and relay --apply worked; stop its processes first")
 	flags.BoolVar(&f.adoptRows, "adopt-rows", false, "let the first copy of a table go into a target table that holds rows; needed once, the answer is kept in the ledger")
 	allowFlags(c, &f.allowed)
 	flags.StringVar(&f.listen, "listen", "", "`ADDRESS` of health, metrics and status instead of http.listen; off for none")
@@ -97,6 +101,9 @@ func (f *runFlags) served(err error) error {
 	return err
 }
 
+// fromPubSub is what --from may be.
+const fromPubSub = "pubsub"
+
 // check refuses flags that say nothing together.
 func (f *runFlags) check(idleSet bool) error {
 	switch {
@@ -104,6 +111,10 @@ func (f *runFlags) check(idleSet bool) error {
 		return diag.BadUsage("--idle is not positive", "give a duration such as 10s")
 	case idleSet && !f.once:
 		return diag.BadUsage("--idle is for --once", "add --once, or leave --idle out")
+	case f.from != "" && f.from != fromPubSub:
+		return diag.BadUsage("--from "+f.from+" is unknown", "write --from pubsub, or leave it out")
+	case f.from != "" && (f.once || f.dryRun || f.noBackfill || f.acceptMapping || f.acceptMode || f.adoptRows):
+		return diag.BadUsage("--from pubsub goes with none of --once, --dry-run, --no-backfill, --accept-mapping-change, --accept-mode-change and --adopt-rows", "give them to relay, which reads the stream and copies")
 	case f.pprof && (f.off() || f.dryRun):
 		return diag.BadUsage("--pprof has nowhere to be served", "leave --listen off and --dry-run out")
 	case !f.dryRun:
@@ -149,7 +160,7 @@ func (p *program) run(ctx context.Context, f runFlags) error {
 	w := worker.New(worker.Options{
 		Config: cfg, Console: &p.Console, Log: log, Lines: lines, Build: thisBuild(), Hints: p.withConfig(),
 		Allowed: f.allowed, Once: f.once, Idle: f.idle, NoCopy: f.noBackfill, AcceptMapping: f.acceptMapping, AdoptRows: f.adoptRows,
-		Publish: f.publish, AcceptMode: f.acceptMode,
+		Publish: f.publish, NoWrite: f.noWrite, FromTopic: f.from == fromPubSub, AcceptMode: f.acceptMode,
 		Serve: !f.off(), Profile: f.pprof,
 		Stopping: func() { p.quiet = log.Enabled(ctx, slog.LevelInfo) },
 	})

@@ -82,12 +82,13 @@ func TestScripts(t *testing.T) {
 				_, err := servicesOf(ts).dynamo.SweepTTL(args[0])
 				ts.Check(err)
 			},
-			"pubsub":     withPubSub,
-			"topic":      withTopic,
-			"messages":   messages,
-			"occupy":     occupy,
-			"pack":       pack,
-			"serve-demo": serveDemo,
+			"pubsub":       withPubSub,
+			"topic":        withTopic,
+			"subscription": withSubscription,
+			"messages":     messages,
+			"occupy":       occupy,
+			"pack":         pack,
+			"serve-demo":   serveDemo,
 		},
 		Setup: func(env *testscript.Env) error {
 			// The AWS SDK must find neither the user's files nor an instance's metadata service.

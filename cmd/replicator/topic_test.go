@@ -5,10 +5,12 @@ import (
 	"context"
 	"os"
 	"strings"
+	"time"
 
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 	"cloud.google.com/go/pubsub/v2/pstest"
 	"github.com/rogpeppe/go-internal/testscript"
+	"google.golang.org/protobuf/types/known/durationpb"
 )
 
 // withPubSub starts an embedded Pub/Sub and points the script's environment at it.
@@ -22,6 +24,13 @@ func withPubSub(ts *testscript.TestScript, _ bool, _ []string) {
 // topic NAME creates a topic.
 func withTopic(ts *testscript.TestScript, _ bool, args []string) {
 	_, err := ts.Value(slotKey{}).(*slot).pubsub.GServer.CreateTopic(context.Background(), &pubsubpb.Topic{Name: args[0]})
+	ts.Check(err)
+}
+
+// subscription NAME TOPIC [ordered] creates a subscription that keeps messages for seven days.
+func withSubscription(ts *testscript.TestScript, _ bool, args []string) {
+	_, err := ts.Value(slotKey{}).(*slot).pubsub.GServer.CreateSubscription(context.Background(), &pubsubpb.Subscription{
+		Name: args[0], Topic: args[1], AckDeadlineSeconds: 60, EnableMessageOrdering: len(args) > 2, MessageRetentionDuration: durationpb.New(7 * 24 * time.Hour)})
 	ts.Check(err)
 }
 

@@ -170,10 +170,11 @@ type Backfill struct {
 	Segments            int      `key:"segments" default:"4" min:"1" max:"1000000"`                               // parallel Scan segments per table; DynamoDB's limit is 1,000,000
 }
 
-// Relay is the topic to which `replicator relay` publishes changes.
+// Relay is the topic to which `replicator relay` publishes changes, and the subscription from which others apply them.
 type Relay struct {
-	Topic  string `key:"pubsub_topic" check:"topic" unset:"changes are not published"` // projects/PROJECT/topics/TOPIC
-	Format string `key:"format" default:"cloudevents_json" oneof:"cloudevents_json"`   // of the messages: CloudEvents 1.0 in structured mode
+	Topic        string `key:"pubsub_topic" check:"topic" unset:"changes are not published"`                // projects/PROJECT/topics/TOPIC
+	Subscription string `key:"subscription" check:"subscription" unset:"nothing is applied from the topic"` // of the topic: what run --from pubsub pulls; without ordering
+	Format       string `key:"format" default:"cloudevents_json" oneof:"cloudevents_json"`                  // of the messages: CloudEvents 1.0 in structured mode
 }
 
 // BadItem says what happens to an item that cannot be mapped or stored.
@@ -210,8 +211,7 @@ func (c *Config) Where(path string) diag.Position { return c.where[path] }
 // notAvailable lists the keys that the format defines and this version does not implement, with what the version does
 // instead. They are refused rather than ignored, so that nobody believes an option to be in force.
 var notAvailable = map[string]string{
-	"dual_writes":        "nothing else may write the target tables while this program does",
-	"verify":             "source and target are not compared while running",
-	"cutover":            "the cutover is made by hand",
-	"relay.subscription": "nothing applies changes from a subscription",
+	"dual_writes": "nothing else may write the target tables while this program does",
+	"verify":      "source and target are not compared while running",
+	"cutover":     "the cutover is made by hand",
 }

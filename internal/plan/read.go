@@ -74,6 +74,9 @@ func (in *Input) Close() {
 	if in.Topic != nil {
 		_ = in.Topic.Close()
 	}
+	if in.Subscription != nil {
+		_ = in.Subscription.Close()
+	}
 	if in.Target != nil {
 		_ = in.Target.Close() // every answer is in by then
 	}
@@ -93,6 +96,9 @@ func (in *Input) examine(ctx context.Context) {
 	}
 	if in.Cfg.Relay.Topic != "" {
 		in.AskTopic(ctx)
+	}
+	if in.Cfg.Relay.Subscription != "" {
+		in.AskSubscription(ctx)
 	}
 	if reached {
 		in.examineTables(ctx, samples)

@@ -50,8 +50,10 @@ var bigtableCalls = map[string][]string{
 // pubsubCalls are the same of Pub/Sub's.
 var pubsubCalls = map[string][]string{
 	"Client.Close": nil, "Client.Publisher": nil, "Publisher.ResumePublish": nil, "Publisher.Stop": nil,
-	"Publisher.Publish":         {"Publish"},
-	"TopicAdminClient.GetTopic": {"GetTopic"},
+	"Publisher.Publish":                       {"Publish"},
+	"TopicAdminClient.GetTopic":               {"GetTopic"},
+	"SubscriptionAdminClient.GetSubscription": {"GetSubscription"}, "SubscriptionAdminClient.Pull": {"Pull"},
+	"SubscriptionAdminClient.Acknowledge": {"Acknowledge"}, "SubscriptionAdminClient.ModifyAckDeadline": {"ModifyAckDeadline"},
 }
 
 // TestEveryCallHasItsOperation walks the packages that the program is built from and finds every call of a vendor's client: what

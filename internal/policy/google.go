@@ -37,7 +37,10 @@ func besides(cfg *config.Config) []Predefined {
 	if cfg.Relay.Topic != "" {
 		out = append(out,
 			Predefined{"roles/pubsub.publisher", []string{"pubsub.topics.publish"}, "relay.pubsub_topic"},
-			Predefined{"roles/pubsub.viewer", []string{"pubsub.topics.get"}, "relay.pubsub_topic"})
+			Predefined{"roles/pubsub.viewer", []string{"pubsub.subscriptions.get", "pubsub.topics.get"}, "relay.pubsub_topic"})
+	}
+	if cfg.Relay.Subscription != "" {
+		out = append(out, Predefined{"roles/pubsub.subscriber", []string{"pubsub.subscriptions.consume"}, "relay.subscription"})
 	}
 	return out
 }

@@ -87,6 +87,7 @@ func TestPoliciesGrantTheOperations(t *testing.T) {
 		granted[permission] = true
 	}
 	cfg.Backfill.PauseAboveTargetCPU, cfg.Relay.Topic = "70%", "projects/p/topics/changes"
+	cfg.Relay.Subscription = "projects/p/subscriptions/appliers"
 	for _, role := range GoogleWorker(cfg).Besides {
 		for _, permission := range role.Permissions {
 			granted[permission] = true

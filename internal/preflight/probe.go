@@ -67,11 +67,15 @@ type Prober struct {
 	Mode       checkpoint.Mode
 	AcceptMode bool
 	// Topic is the way to relay.pubsub_topic, once it was asked for.
-	Topic   *relay.PubSub
-	written map[string]bool // target tables that were written before, as the ledger says
-	noViews []string        // <table>:<view>, of those that the service cannot make
-	Found   Found
-	Failed  []error
+	Topic *relay.PubSub
+	// Subscription is the same to relay.subscription. Applies: this process applies what it brings,
+	// and publishes nothing.
+	Subscription *relay.PubSubscription
+	Applies      bool
+	written      map[string]bool // target tables that were written before, as the ledger says
+	noViews      []string        // <table>:<view>, of those that the service cannot make
+	Found        Found
+	Failed       []error
 	// told has every answer, for commands that tell them in another form too. With inFull the cause and the fix of a failure are
 	// told where it is met, and not at the end.
 	Told   []Answer
@@ -102,8 +106,11 @@ func (p *Prober) Run(ctx context.Context) (Found, error) {
 		p.Ask(ctx, ProbeTime, "app profile "+p.Cfg.Target.AppProfile, p.Profile)
 		p.tables(ctx)
 	}
-	if p.Mode.Publishes() {
+	if p.Mode.Publishes() && !p.Applies {
 		p.AskTopic(ctx)
+	}
+	if p.Mode == checkpoint.Topic {
+		p.AskSubscription(ctx)
 	}
 	if ctx.Err() != nil {
 		return Found{}, terminal.Ended(ctx)

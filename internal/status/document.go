@@ -75,8 +75,12 @@ type Table struct {
 	Source string `json:"source"`
 	Target string `json:"target"`
 	Phase  string `json:"phase"`
-	// Apply is what becomes of changes: direct, or both where they are published as well.
+	// Apply is what becomes of changes: direct; both where they are published as well; topic where they
+	// are published, and written by other processes.
 	Apply string `json:"apply"`
+	// Behind is how many messages are published and not known to be applied; null unless changes
+	// are applied from a topic.
+	Behind *uint64 `json:"behind"`
 	// Generation is null before the first start.
 	Generation      *uint32 `json:"generation"`
 	NeedsLoad       bool    `json:"needs_load"`
@@ -154,6 +158,7 @@ type TableInput struct {
 	State    checkpoint.TableState
 	Shards   []checkpoint.Shard
 	Parked   int
+	Merged   []checkpoint.Applied // mode topic: what is known to be applied
 	Keeper   KeeperInput
 	Parts    []checkpoint.Part   // of the phase that the load runs
 	Targets  []checkpoint.Target // that the ledger knows
@@ -232,6 +237,7 @@ func (m *Document) Add(c config.Table, in TableInput) {
 		t.LagSeconds, t.HeadroomSeconds, t.OldestReadAt, t.Old, t.waiting, t.silent = nil, nil, nil, false, 0, 0
 		t.drained = true
 	}
+	t.fromTopic(m, in)
 	t.misplaced(in, m.At)
 	if t.Phase == PhaseInSync && (t.Suspended != "" || t.outlived()) {
 		t.Phase = PhaseCopy

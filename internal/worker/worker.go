@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strings"
 	"sync"
 	"time"
 
@@ -41,6 +42,8 @@ type Options struct {
 	AcceptMapping bool          // begin a new generation if the mapping has changed
 	AdoptRows     bool          // begin the first generation in a target that holds rows
 	Publish       bool          // publish changes to the configuration's topic, too
+	NoWrite       bool          // with Publish: and write none
+	FromTopic     bool          // write what the configuration's subscription brings, and read no stream
 	AcceptMode    bool          // although the ledger says that they are not, or that they are
 	Serve         bool          // health, metrics and status at http.listen of the configuration
 	Profile       bool          // and profiles of the process
@@ -55,6 +58,8 @@ type Worker struct {
 	target *preflight.Target
 	found  preflight.Found
 	topic  *relay.PubSub // nil: nothing is published
+	// subscription is nil where nothing is applied from a topic.
+	subscription *relay.PubSubscription
 
 	mu     sync.Mutex
 	joined map[string]preflight.Table // tables of patterns, by name
@@ -92,15 +97,20 @@ func (w *Worker) connect(ctx context.Context, dry bool) error {
 	}
 	out := w.Console.Stderr
 	ends := preflight.BothEnds(w.Config, w.source.Region, w.Console.Env)
-	if w.Publish {
+	switch {
+	case w.FromTopic:
+		ends = preflight.SubscriptionEnd(w.Config, w.Console.Env)
+	case w.Publish && w.NoWrite:
+		ends += " through" + strings.TrimPrefix(preflight.TopicEnd(w.Config, w.Console.Env), " and")
+	case w.Publish:
 		ends += preflight.TopicEnd(w.Config, w.Console.Env)
 	}
 	_, _ = fmt.Fprintln(out, ends)
 	probes := &preflight.Prober{Out: out, Colored: w.Console.Colored(out), Hints: w.Hints, Cfg: w.Config, Source: w.source, Worker: w.id,
 		Dry: dry, AcceptMapping: w.AcceptMapping, AdoptRows: w.AdoptRows,
-		Mode: w.mode(), AcceptMode: w.AcceptMode}
+		Mode: w.mode(), AcceptMode: w.AcceptMode, Applies: w.FromTopic}
 	w.found, err = probes.Run(ctx)
-	if w.target, w.topic = probes.Target, probes.Topic; err != nil {
+	if w.target, w.topic, w.subscription = probes.Target, probes.Topic, probes.Subscription; err != nil {
 		err = errors.Join(err, w.close())
 	}
 	for _, family := range w.found.Ageing {
@@ -115,7 +125,10 @@ func (w *Worker) connect(ctx context.Context, dry bool) error {
 
 // mode is what becomes of the changes of all tables.
 func (w *Worker) mode() checkpoint.Mode {
-	if w.Publish {
+	switch {
+	case w.FromTopic, w.Publish && w.NoWrite:
+		return checkpoint.Topic
+	case w.Publish:
 		return checkpoint.Both
 	}
 	return checkpoint.Direct
@@ -125,6 +138,9 @@ func (w *Worker) mode() checkpoint.Mode {
 func (w *Worker) close() (err error) {
 	if w.topic != nil {
 		err = w.topic.Close()
+	}
+	if w.subscription != nil {
+		err = errors.Join(err, w.subscription.Close())
 	}
 	if w.target != nil {
 		err = errors.Join(err, w.target.Close())
@@ -203,7 +219,7 @@ func (w *Worker) replicate(ctx context.Context, listener net.Listener) error {
 		}
 	})
 	o.stopped = func() bool { return ctx.Err() != nil }
-	err = preflight.Explain("the migration cannot go on", pipeline.Run(ctx, w.pipeline(ledger, parking, o)))
+	err = preflight.Explain("the migration cannot go on", w.work(ctx, ledger, parking, o))
 	if !unstopped() {
 		<-told
 	}
@@ -216,6 +232,21 @@ func (w *Worker) replicate(ctx context.Context, listener net.Listener) error {
 		return err
 	}
 	return w.outcome(ctx, parking)
+}
+
+// work runs the loops: of a worker that reads streams, or of one that applies a topic.
+func (w *Worker) work(ctx context.Context, ledger *checkpoint.Ledger, parking *sink.Parking, o *observer) error {
+	all := w.pipeline(ledger, parking, o)
+	if !w.FromTopic {
+		return pipeline.Run(ctx, all)
+	}
+	tables := all.Tables
+	for _, t := range w.found.Tables {
+		if t.Config.Pattern() != "" { // those that are there now
+			tables = append(tables, w.table(t.Config, t.Mapping, nil))
+		}
+	}
+	return pipeline.ApplyTopic(ctx, pipeline.ApplyOptions{Ledger: ledger, Writer: all.Writer, Subscription: w.subscription, Tables: tables, Events: all.Events, Timing: all.Timing})
 }
 
 // outcome is the exit of a run that the pipeline ended in order.

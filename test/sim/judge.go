@@ -124,6 +124,11 @@ func (s *simulation) unsettled() string {
 	if missing := unapplied(s.Migration, s.plan.unloaded); missing != "" {
 		return missing
 	}
+	if s.relay != nil && s.relay.appliers != nil {
+		if missing := s.relay.appliers.unsettled(); missing != "" {
+			return missing
+		}
+	}
 	state := s.State()
 	if s.plan.mends != mendsNever && !s.plan.unloaded && state.Base != state.Generation && state.Tries < checkpoint.MaxTries && (state.Kind != checkpoint.KindMappingChanged || state.Load.SweptAt.IsZero()) {
 		return "the table is not loaded and swept: " + string(state.Stage())

@@ -20,12 +20,13 @@ type relaying struct {
 	s     *simulation
 	topic *model.Topic
 
-	sent    map[string]bool                 // shards' records that were published, by label, shard and sequence number
-	newest  map[string]int                  // by item, the place in the table's history of the last record that was first published
-	numbers map[numbering]map[uint64]string // by number, the record
-	read    map[string]cdc.SequenceNumber   // by label and shard, the checkpoint
-	held    map[string]relay.Change         // what the consumer has, by item
-	outage  time.Duration                   // until when the topic does not answer
+	sent     map[string]bool                       // shards' records that were published, by label, shard and sequence number
+	newest   map[string]int                        // by item, the place in the table's history of the last record that was first published
+	numbers  map[numbering]map[uint64]relay.Change // by number
+	read     map[string]cdc.SequenceNumber         // by label and shard, the checkpoint
+	held     map[string]relay.Change               // what the consumer has, by item
+	appliers *appliers                             // nil: who reads writes
+	outage   time.Duration                         // until when the topic does not answer
 }
 
 // numbering is what messages are numbered in.
@@ -38,7 +39,7 @@ type numbering struct {
 // newRelaying lets the workers of a run publish, to a topic with faults of its own.
 func newRelaying(s *simulation) *relaying {
 	r := &relaying{s: s, topic: model.NewTopic(s.World), sent: map[string]bool{}, newest: map[string]int{},
-		numbers: map[numbering]map[uint64]string{}, read: map[string]cdc.SequenceNumber{}, held: map[string]relay.Change{}}
+		numbers: map[numbering]map[uint64]relay.Change{}, read: map[string]cdc.SequenceNumber{}, held: map[string]relay.Change{}}
 	rng := stream(s.plan.seed, "topic")
 	part := func(most float64) float64 {
 		if rng.IntN(2) == 0 {
@@ -61,13 +62,26 @@ func newRelaying(s *simulation) *relaying {
 }
 
 // hire is how a worker of the run is started.
-func (r *relaying) hire(o *pipeline.Options) { o.Mode, o.Topic = checkpoint.Both, r.topic }
+func (r *relaying) hire(o *pipeline.Options) {
+	o.Mode, o.Topic = checkpoint.Both, r.topic
+	if r.appliers != nil {
+		o.Mode = checkpoint.Topic
+	}
+}
 
-func (r *relaying) peace() { r.topic.Fail, r.topic.LoseReply, r.topic.Late = 0, 0, 0 }
+func (r *relaying) peace() {
+	r.topic.Fail, r.topic.LoseReply, r.topic.Late = 0, 0, 0
+	if r.appliers != nil {
+		r.appliers.peace()
+	}
+}
 
 // stored holds each message against what happened in the source (H58, I11).
 func (r *relaying) stored(m relay.Message) {
 	s := r.s
+	if r.appliers != nil {
+		r.appliers.subscription.Take(m)
+	}
 	c, err := relay.Decode(m.Data)
 	if err != nil {
 		s.fail("I11", "a message cannot be read: %v", err)
@@ -81,12 +95,12 @@ func (r *relaying) stored(m relay.Message) {
 	record := c.Label + "/" + c.Shard + "/" + c.Sequence.String()
 	n := numbering{c.Ledger, c.Generation, c.Label, c.Shard}
 	if r.numbers[n] == nil {
-		r.numbers[n] = map[uint64]string{}
+		r.numbers[n] = map[uint64]relay.Change{}
 	}
-	if was, ok := r.numbers[n][c.Number]; ok && was != record {
-		s.fail("I11", "number %d of generation %d of shard %s is %s and %s", c.Number, c.Generation, c.Shard, was, record)
+	if was, ok := r.numbers[n][c.Number]; ok && was.Sequence != c.Sequence {
+		s.fail("I11", "number %d of generation %d of shard %s is %s and %s", c.Number, c.Generation, c.Shard, was.Sequence, c.Sequence)
 	}
-	r.numbers[n][c.Number] = record
+	r.numbers[n][c.Number] = c
 	at := sh.After(c.Sequence) - 1
 	if at < 0 || sh.Records[at].Change.Sequence.Compare(c.Sequence) != 0 || c.Omitted == "" && !c.New.Equal(sh.Records[at].Change.New) {
 		s.fail("I11", "the message of %s does not hold the record", record)
@@ -98,7 +112,7 @@ func (r *relaying) stored(m relay.Message) {
 	} else if i := slices.IndexFunc(s.rec.changes[numbered(c.Sequence)], func(w change) bool { return w.Shard == sh }); i >= 0 {
 		// Of an expired item that stays in the target the recorder knows no change.
 		w := s.rec.changes[numbered(c.Sequence)][i]
-		if w.Number < r.newest[id] && len(s.Gaps) == 0 { // after a gap versions alone rank, and a parent may be read after its child
+		if w.Number < r.newest[id] && s.State().GapCount == 0 { // after a gap versions alone rank, and a parent may be read after its child
 			s.fail("I11", "the message of %s came first after one of a later change of its item", record)
 		}
 		r.newest[id] = w.Number
@@ -112,6 +126,9 @@ func (r *relaying) stored(m relay.Message) {
 // written: a checkpoint passes nothing that is not published (H58).
 func (r *relaying) written(table, key string, after *model.Row) {
 	s := r.s
+	if table == model.StateTable && r.appliers != nil {
+		r.appliers.noted(key, after)
+	}
 	if table != model.StateTable || !strings.HasPrefix(key, "default/shard/"+s.Source.Name+"/") {
 		return
 	}

@@ -34,6 +34,8 @@ type SimOptions struct {
 
 	// Relay has the workers publish what they apply, to a topic with faults of its own.
 	Relay bool
+	// Appliers is how many processes write what is published, in place of the workers.
+	Appliers int
 
 	sabotage func(s *simulation) // for tests: what a bug would do
 }
@@ -195,8 +197,11 @@ func newSimulation(p plan, o SimOptions) *simulation {
 	if s.Mapping.KeepsVersions() {
 		s.rejected = 0 // a former image that the target rejects would have the newest one parked
 	}
-	if o.Relay {
+	if o.Relay || o.Appliers > 0 {
 		s.relay = newRelaying(s)
+	}
+	if o.Appliers > 0 {
+		s.relay.appliers, s.FromTopic = newAppliers(s.relay, o.Appliers), true
 	}
 	return s
 }
@@ -235,6 +240,9 @@ func (s *simulation) play(ctx context.Context) {
 		m := &member{}
 		s.crew = append(s.crew, m)
 		s.hire(m)
+	}
+	if s.relay != nil && s.relay.appliers != nil {
+		s.relay.appliers.begin()
 	}
 	s.World.Go("faults", func(ctx context.Context) {
 		s.follow(ctx, s.plan.events, func(e event) { s.World.Tracef("FAULT %s", e.name); e.kind.does(s, e) })

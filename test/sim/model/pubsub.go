@@ -2,6 +2,8 @@ package model
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/internal/task"
@@ -95,4 +97,109 @@ func (t *Topic) request(ctx context.Context, messages []relay.Message, batch []i
 		return fail("DeadlineExceeded")
 	}
 	return task.Sleep(ctx, t.world.Travel(t.Latency))
+}
+
+// Subscription is a subscription of a topic without ordering: what it gives, it gives in any order,
+// each message until it is acknowledged. It shares nothing of what it was told about a delivery
+// whose deadline has passed.
+type Subscription struct {
+	// Deadline is that of a delivery. Twice is the part of messages that are given twice at once,
+	// Forget the part of acknowledgements that are not executed though they are answered, and Fail
+	// the part of requests that are not executed at all.
+	Deadline            time.Duration
+	Twice, Forget, Fail float64
+	Latency             time.Duration
+	// Down, if not nil, tells whether nobody who calls now reaches the service.
+	Down func() bool
+
+	world   *virtual.World
+	backlog []*waiting
+	given   int
+	Nacked  int
+}
+
+// waiting is a message that is not acknowledged.
+type waiting struct {
+	data  []byte
+	until time.Duration   // invisible until then
+	ids   map[string]bool // of its deliveries
+}
+
+// NewSubscription makes a subscription that never fails.
+func NewSubscription(w *virtual.World) *Subscription {
+	return &Subscription{world: w, Deadline: time.Minute, Latency: 5 * time.Millisecond}
+}
+
+// Take stores a message of the topic.
+func (s *Subscription) Take(m relay.Message) {
+	s.backlog = append(s.backlog, &waiting{data: m.Data, ids: map[string]bool{}})
+}
+
+// Backlog is how many messages are not acknowledged.
+func (s *Subscription) Backlog() int { return len(s.backlog) }
+
+func (s *Subscription) call(ctx context.Context, op string) error {
+	if err := task.Sleep(ctx, s.world.Travel(s.Latency)); err != nil {
+		return err
+	}
+	if s.world.Chance(s.Fail) || s.Down != nil && s.Down() {
+		return &relay.Error{Op: op, Name: "subscription", Reason: relay.Unavailable, Code: "Unavailable"}
+	}
+	return nil
+}
+
+// Pull implements relay.Subscription.
+func (s *Subscription) Pull(ctx context.Context, most int) ([]relay.Delivery, error) {
+	if err := s.call(ctx, "Pull"); err != nil {
+		return nil, err
+	}
+	var out []relay.Delivery
+	for _, i := range s.world.Rand().Perm(len(s.backlog)) {
+		w := s.backlog[i]
+		again := s.world.Chance(s.Twice)
+		if len(out) == most || w.until > s.world.Elapsed() && !again {
+			continue
+		}
+		if again || len(w.ids) > 0 {
+			s.world.Inject("message delivered again")
+		}
+		s.given++
+		id := fmt.Sprint(s.given)
+		w.ids[id], w.until = true, s.world.Elapsed()+s.Deadline
+		out = append(out, relay.Delivery{ID: id, Data: w.data})
+	}
+	return out, task.Sleep(ctx, s.world.Travel(s.Latency))
+}
+
+// Ack implements relay.Subscription.
+func (s *Subscription) Ack(ctx context.Context, ids []string) error {
+	if err := s.call(ctx, "Acknowledge"); err != nil {
+		return err
+	}
+	for _, id := range ids {
+		if s.world.Chance(s.Forget) {
+			s.world.Inject("acknowledgement lost")
+			continue
+		}
+		s.backlog = slices.DeleteFunc(s.backlog, func(w *waiting) bool { return w.ids[id] })
+	}
+	return nil
+}
+
+// Extend implements relay.Subscription.
+func (s *Subscription) Extend(ctx context.Context, ids []string, by time.Duration) error {
+	if err := s.call(ctx, "ModifyAckDeadline"); err != nil {
+		return err
+	}
+	for _, id := range ids {
+		for _, w := range s.backlog {
+			if w.ids[id] {
+				w.until = s.world.Elapsed() + by
+			}
+		}
+		if by == 0 {
+			s.Nacked++
+		}
+	}
+	return nil
 }
