@@ -9,6 +9,8 @@ FROM ?= 0
 KILLS ?= 24
 DURATION ?= 1h
 OUT ?=
+ITEMS ?= 1000000
+INTERRUPTIONS ?= 20
 ONLY ?=
 PACKAGES ?=
 
@@ -24,7 +26,7 @@ PROMTOOL = $(TOOLS)/promtool
 # One way of building, without C, for all but the race detector: everything that is built twice takes minutes on a machine that has not built it yet.
 export CGO_ENABLED = 0
 
-.PHONY: help build test prove vet race fuzz bench bench-smoke demo mutants mutation-score sim soak soak-kept soak-processes tools conformance soak-run promtool deploy-check
+.PHONY: help build test prove vet race fuzz bench bench-smoke bench-load demo mutants mutation-score sim soak soak-kept soak-processes tools conformance soak-run promtool deploy-check
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 24
@@ -80,12 +82,12 @@ demo: ## a whole migration on this machine
 	$(GO) run -ldflags "$(STAMP)" ./cmd/replicator demo
 
 sim: ## one seed (SEED, default 1; MAPPING= for one of the examples, DENSE=1 as it was played) of the simulation: what fails, made smaller, with its story
-	$(GO) run ./test/sim/soak -explain $(SEED) -mapping "$(MAPPING)" $(if $(DENSE),-dense) $(if $(MENDS),-mends)
+	$(GO) run ./test/sim/soak -explain $(SEED) -mapping "$(MAPPING)" $(if $(DENSE),-dense)
 
 # A hunt over very many seeds may use Go's experimental encoding/json, which gives the same traces in a quarter less time:
 # GOEXPERIMENT=jsonv2 make soak SEEDS=… What is built for release, and the gate, have the one of Go's release.
-soak: ## SEEDS (default 2000) whole virtual days from FROM (default 0) on, DENSE=1 with twice the faults, MENDS=1 with loads after gaps: virtual hours, each fault's count, what fails
-	$(GO) run ./test/sim/soak -seeds $(SEEDS) -from $(FROM) $(if $(DENSE),-dense) $(if $(MENDS),-mends)
+soak: ## SEEDS (default 2000) whole virtual days from FROM (default 0) on, DENSE=1 with twice the faults: virtual hours, each fault's count, what fails
+	$(GO) run ./test/sim/soak -seeds $(SEEDS) -from $(FROM) $(if $(DENSE),-dense)
 
 # With SEEDS on the command line: fresh seeds alone, which are kept. Without: first the seed that found a bug last time.
 MUTANTS = $(if $(filter command,$(origin SEEDS)),-hunt -seeds $(SEEDS) -from $(FROM)) -only "$(ONLY)"
@@ -107,6 +109,9 @@ bench: ## every benchmark, into bench/results.txt
 
 bench-smoke: ## every benchmark once
 	./bench/run smoke
+
+bench-load: ## a table of ITEMS (default 1000000) copied by four workers with INTERRUPTIONS (default 20): what is read, memory, differences; OUT keeps what is printed
+	$(GO) run ./bench/load -items $(ITEMS) -interruptions $(INTERRUPTIONS) -out "$(OUT)"
 
 conformance: tools ## documented behaviour of DynamoDB, embedded and dynoxide; the program between dynoxide and Google's Bigtable emulator, killed KILLS (default 24; 0: the cases alone) times
 	$(GO) run ./test/conformance/check -dynoxide $(DYNOXIDE) -crate $(DYNOXIDE_VERSION) -bigtable $(BIGTABLE_EMULATOR) -kills $(KILLS) -seed $(SEED) $(if $(WRITE),-write)

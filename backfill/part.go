@@ -11,9 +11,13 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// saveEvery is the shortest time between two saves of the progress. It is also about what a crash
-// repeats.
-const saveEvery = time.Second
+// saveEvery is the longest time between two saves of the progress while pages are small, and
+// saveBytes is how much may be unsaved. A page of a Scan holds up to 1 MB, so a crash repeats one
+// page of that size, or about a second of smaller ones.
+const (
+	saveEvery = time.Second
+	saveBytes = 512 << 10
+)
 
 // PartSource is what a load reads its parts from: segments of a scan, or files. It may be used by
 // many tasks at once.
@@ -83,7 +87,7 @@ func (e PartEvents) orSilent() PartEvents {
 // commit. Drain ends between two pages, with ErrDrained and the progress saved; ctx is the right to
 // work on the part.
 func (p *Part) Run(drain, ctx context.Context, from checkpoint.PartProgress) (checkpoint.PartProgress, error) {
-	r := &running{Part: p, events: p.Events.orSilent(), at: from, savedAt: task.Mono(ctx)}
+	r := &running{Part: p, events: p.Events.orSilent(), at: from, savedAt: task.Mono(ctx), savedBytes: from.Bytes}
 	r.meter.Add(r.savedAt, from.Items)
 	p.Limits.enter()
 	defer p.Limits.leave()
@@ -99,11 +103,12 @@ func (p *Part) Run(drain, ctx context.Context, from checkpoint.PartProgress) (ch
 // running is a run of a Part.
 type running struct {
 	*Part
-	events  PartEvents
-	at      checkpoint.PartProgress
-	meter   Meter
-	savedAt time.Duration // on the monotonic clock
-	unsaved bool
+	events     PartEvents
+	at         checkpoint.PartProgress
+	meter      Meter
+	savedAt    time.Duration // on the monotonic clock
+	savedBytes int64         // as at.Bytes was then
+	unsaved    bool
 }
 
 func (r *running) read(drain, ctx context.Context) error {
@@ -124,7 +129,8 @@ func (r *running) read(drain, ctx context.Context) error {
 			}
 		}
 		r.durable(ctx, page)
-		if page.Next != nil && task.Mono(ctx)-r.savedAt >= saveEvery {
+		due := task.Mono(ctx)-r.savedAt >= saveEvery || r.at.Bytes-r.savedBytes >= saveBytes
+		if page.Next != nil && due {
 			if err := r.save(ctx); err != nil {
 				return err
 			}
@@ -174,7 +180,7 @@ func (r *running) page(ctx context.Context) (page Page, readAt time.Time, err er
 func (r *running) save(ctx context.Context) error {
 	err := r.retry(ctx, func(ctx context.Context) error { return r.Save(ctx, r.at) })
 	if err == nil {
-		r.savedAt, r.unsaved = task.Mono(ctx), false
+		r.savedAt, r.savedBytes, r.unsaved = task.Mono(ctx), r.at.Bytes, false
 	}
 	return err
 }

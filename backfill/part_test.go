@@ -310,3 +310,31 @@ func TestAPartThatCannotGoOn(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// fullPages reports each page as large as a Scan's are.
+type fullPages struct{ PartSource }
+
+func (s fullPages) Read(ctx context.Context, index, total int, after json.RawMessage, limit int) (Page, error) {
+	page, err := s.PartSource.Read(ctx, index, total, after, limit)
+	page.Bytes = 1 << 20
+	return page, err
+}
+
+// A crash repeats one page of a Scan, however many are read in a second.
+func TestEachFullPageIsSaved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, out, unsaved := newMemory(70), &target{}, 0
+		p := part(m, out, 0, 1)
+		p.Source = fullPages{p.Source}
+		p.Write = func(ctx context.Context, items []attribute.Item, readAt time.Time) error {
+			if unsaved++; unsaved > 1 {
+				t.Fatalf("%d pages are not saved", unsaved)
+			}
+			return out.write(ctx, items, readAt)
+		}
+		p.Save = func(context.Context, partProgress) error { unsaved = 0; return nil }
+		if _, err := p.run(t.Context(), partProgress{}); err != nil || out.missing(m) != nil {
+			t.Error(err)
+		}
+	})
+}

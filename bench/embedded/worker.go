@@ -1,0 +1,143 @@
+package embedded
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Lease is the workers': short, so that a part is soon taken over.
+const Lease = 5 * time.Second
+
+// Worker is a process of the program, in a folder that Configure has prepared.
+type Worker struct {
+	Program, Dir   string
+	Source, Target string // addresses
+	Name           string
+
+	Process *os.Process
+	Exited  chan struct{} // closed once it has ended
+	starts  int
+
+	mu      sync.Mutex
+	address string // of its HTTP endpoints
+}
+
+// Configure writes the configuration that all workers share into a folder.
+func Configure(dir string) error {
+	text := fmt.Sprintf("version: 1\ntarget: {project: bench, instance: bench}\nstate: {lease: %s}\ntables:\n  - from: %s\n", Lease, Table)
+	return errors.Join(os.WriteFile(filepath.Join(dir, "replicator.yaml"), []byte(text), 0o600), os.WriteFile(filepath.Join(dir, "aws"), nil, 0o600))
+}
+
+// Command is a command of the program with the configuration and the services.
+func (w *Worker) Command(ctx context.Context, arguments ...string) *exec.Cmd {
+	arguments = append(arguments, "--config", filepath.Join(w.Dir, "replicator.yaml"), "--allow-emulator")
+	cmd := exec.CommandContext(ctx, w.Program, arguments...)
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(entry string) bool {
+		return slices.ContainsFunc([]string{"AWS_", "REPLICATOR_", "GOOGLE_", "BIGTABLE_"}, func(prefix string) bool { return strings.HasPrefix(entry, prefix) })
+	})
+	empty := filepath.Join(w.Dir, "aws")
+	cmd.Env = append(cmd.Env, "AWS_CONFIG_FILE="+empty, "AWS_SHARED_CREDENTIALS_FILE="+empty, "AWS_EC2_METADATA_DISABLED=true",
+		"AWS_ENDPOINT_URL_DYNAMODB=http://"+w.Source, "AWS_ENDPOINT_URL_DYNAMODB_STREAMS=http://"+w.Source, "AWS_REGION="+Region,
+		"AWS_ACCESS_KEY_ID=bench", "AWS_SECRET_ACCESS_KEY=bench", "BIGTABLE_EMULATOR_HOST="+w.Target)
+	return cmd
+}
+
+// Start starts the program's run; it does not wait for it.
+func (w *Worker) Start() error {
+	w.starts++
+	cmd := w.Command(context.Background(), "run", "--listen", "127.0.0.1:0", "--log-format", "json")
+	log, err := os.Create(filepath.Join(w.Dir, fmt.Sprintf("worker-%s-%d.log", w.Name, w.starts)))
+	if err != nil {
+		return err
+	}
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	w.address = ""
+	w.mu.Unlock()
+	exited := make(chan struct{})
+	w.Process, w.Exited = cmd.Process, exited
+	go func() {
+		lines := bufio.NewScanner(stderr)
+		lines.Buffer(nil, 1<<20)
+		for lines.Scan() {
+			_, _ = log.WriteString(lines.Text() + "\n")
+			var entry struct{ Message, Address string }
+			if json.Unmarshal(lines.Bytes(), &entry) == nil && entry.Address != "" {
+				w.mu.Lock()
+				w.address = entry.Address
+				w.mu.Unlock()
+			}
+		}
+		_ = cmd.Wait()
+		_ = log.Close()
+		close(exited)
+	}()
+	return nil
+}
+
+// Kill ends the process at once.
+func (w *Worker) Kill() {
+	_ = w.Process.Kill()
+	<-w.Exited
+}
+
+// Peak is the most memory that a process had resident, in bytes; 0 where the system does not say.
+func Peak(pid int) int64 {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			kilobytes, _ := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
+			return kilobytes << 10
+		}
+	}
+	return 0
+}
+
+// Copied asks the worker whether the copy is done, which it reads from the ledger.
+func (w *Worker) Copied() (done bool, err error) {
+	w.mu.Lock()
+	address := w.address
+	w.mu.Unlock()
+	if address == "" {
+		return false, fmt.Errorf("worker %s does not listen yet", w.Name)
+	}
+	client := http.Client{Timeout: time.Second} // it may be frozen
+	response, err := client.Get("http://" + address + "/api/v1/status")
+	if err != nil {
+		return false, err
+	}
+	defer response.Body.Close()
+	var status struct {
+		Tables []struct {
+			NeedsLoad bool `json:"needs_load"`
+			Copy      struct {
+				State string `json:"state"`
+			} `json:"copy"`
+		} `json:"tables"`
+	}
+	if err := json.NewDecoder(response.Body).Decode(&status); err != nil {
+		return false, err
+	}
+	return len(status.Tables) == 1 && status.Tables[0].Copy.State == "done", nil
+}

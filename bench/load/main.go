@@ -1,0 +1,94 @@
+// Load measures the copy of a generated table on the embedded services, with real workers:
+//
+//	go run ./bench/load -items 1000000 -workers 4 -interruptions 20
+//	go run ./bench/load -ratio -former PROGRAM
+//
+// The first kills, freezes and stops workers while they copy. It fails if more items are read than
+// the table's and one page for each part that an interrupted worker held, if a worker used more
+// than 512 MiB, or if a row differs. The second compares rates: the copy of one worker, of this
+// program and of a former one, beside prepared conditional requests of the official client, in
+// interleaved rounds of one run.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/bench/embedded"
+)
+
+func main() {
+	if text := os.Getenv(embedded.RoleVariable); text != "" {
+		exit(embedded.Serve(text, os.Stdin, os.Stdout, sendPrepared))
+	}
+	var o options
+	flag.IntVar(&o.items, "items", 1_000_000, "how many items the table holds")
+	flag.IntVar(&o.workers, "workers", 4, "how many workers share the copy")
+	flag.IntVar(&o.interruptions, "interruptions", 20, "how often a worker is killed, frozen or stopped")
+	flag.BoolVar(&o.ratio, "ratio", false, "compare rates instead")
+	flag.StringVar(&o.former, "former", "", "with -ratio: a former version of the program")
+	flag.IntVar(&o.rounds, "rounds", 3, "with -ratio: how many rounds")
+	flag.StringVar(&o.out, "out", "", "keep what is printed in this file, too")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	exit(run(ctx, o))
+}
+
+func exit(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// options are those of the command line.
+type options struct {
+	items, workers, interruptions int
+
+	ratio  bool
+	former string
+	rounds int
+	out    string
+}
+
+func run(ctx context.Context, o options) (err error) {
+	dir, err := os.MkdirTemp("", "replicator-load-")
+	if err != nil {
+		return err
+	}
+	program := filepath.Join(dir, "replicator")
+	build := exec.CommandContext(ctx, "go", "build", "-o", program, "github.com/dynamodb-bigtable/replicator/cmd/replicator")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("go build: %w: %s", err, out)
+	}
+	var kept strings.Builder
+	log := io.MultiWriter(os.Stdout, &kept)
+	arguments := slices.DeleteFunc(slices.Clone(os.Args[1:]), func(a string) bool { return strings.HasPrefix(a, "-out") || a == o.out })
+	_, _ = fmt.Fprintf(log, "# %s, %s, %d cores\n# go run ./bench/load %s\n", time.Now().UTC().Format(time.DateOnly), runtime.Version(),
+		runtime.NumCPU(), strings.Join(arguments, " "))
+	if o.ratio {
+		err = compareRates(ctx, o, dir, program, log)
+	} else {
+		err = copyInterrupted(ctx, o, dir, program, log)
+	}
+	if err != nil {
+		return fmt.Errorf("%w; logs are in %s", err, dir)
+	}
+	if o.out != "" {
+		err = os.WriteFile(o.out, []byte(kept.String()), 0o644)
+	}
+	return errors.Join(err, os.RemoveAll(dir))
+}
