@@ -53,12 +53,13 @@ func (l *Ledger) Take(ctx context.Context, s Shard, parent *Shard) (*Lease, erro
 		if err != nil {
 			return nil, err
 		}
-		if err := l.checkHash(table); err != nil {
+		if err := errors.Join(l.checkHash(table), l.checkMode(table)); err != nil {
 			return nil, err
 		}
 		if s.Label != table.Label {
 			return nil, ErrTaken // the stream was replaced since the row was read
 		}
+		s.number(table.Apply, s.Generation < table.Generation)
 		s.Generation = max(s.Generation, table.Generation)
 		s.State, s.Owner = Reading, l.worker
 		s.Heartbeat, s.Rate = l.heartbeat(ctx, Trouble{}), 0

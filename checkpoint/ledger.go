@@ -58,6 +58,7 @@ type Ledger struct {
 	mu      sync.Mutex
 	writes  uint64
 	hashes  map[string]string // mapping hash by source table, once checked
+	modes   map[string]Mode   // mode by source table, once checked
 	claimed map[string]bool   // witnesses this process has written
 
 	served    served
@@ -66,6 +67,7 @@ type Ledger struct {
 	targets   memory[Target]
 	shards    memory[Shard]
 	parts     memory[Part]
+	merged    memory[mergedRow]
 	keepers   memory[keeperRecord]
 	open      memory[openShards]
 }
@@ -89,7 +91,7 @@ func Open(ctx context.Context, store Store, name string, o Options) (*Ledger, er
 	if o.Lease == 0 {
 		o.Lease = 15 * time.Second
 	}
-	l := &Ledger{store: store, name: name, worker: o.Worker, about: o.About, lease: o.Lease, hashes: map[string]string{}, claimed: map[string]bool{}}
+	l := &Ledger{store: store, name: name, worker: o.Worker, about: o.About, lease: o.Lease, hashes: map[string]string{}, modes: map[string]Mode{}, claimed: map[string]bool{}}
 	for range tries {
 		row, found, err := readRow(ctx, store, l.pipelineKey())
 		if err != nil {

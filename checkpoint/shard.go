@@ -82,6 +82,11 @@ type Shard struct {
 	// late. Both are for people.
 	Applied uint64  `json:"applied,omitempty"`
 	Rate    float64 `json:"rate,omitempty"`
+	// Apply is the mode under which the shard was last leased. NumberedFrom is how many of Applied
+	// come before the first message of the generation in a mode that publishes: they have no number
+	// in it.
+	Apply        Mode   `json:"apply,omitempty"`
+	NumberedFrom uint64 `json:"numbered_from,omitempty"`
 	Heartbeat
 	Loss   Loss   `json:"loss,omitempty"`
 	Reason string `json:"reason,omitempty"`
@@ -290,7 +295,7 @@ func (l *Ledger) Reopen(ctx context.Context, s Shard, table TableState) error {
 	s.State, s.Loss, s.Reason, s.Owner = Waiting, "", "", ""
 	s.Heartbeat = l.unowned(ctx)
 	s.Epoch++
-	s.Generation = table.Generation
+	s.Generation, s.NumberedFrom = table.Generation, s.Applied
 	// The load that the gap asks for covers everything up to the gap.
 	s.Position, s.FirstRead, s.CoveredTo = cdc.SequenceNumber{}, time.Time{}, s.DoneAt
 	s.DoneAt, s.AppliedTo = time.Time{}, time.Time{}

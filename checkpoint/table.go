@@ -28,6 +28,8 @@ type TableState struct {
 	// StreamEnded tells that the stream was found disabled and that this was declared.
 	StreamEnded bool   `json:"stream_ended,omitempty"`
 	MappingHash string `json:"mapping_hash,omitempty"`
+	// Apply is what becomes of the table's changes; "" is direct.
+	Apply Mode `json:"apply,omitempty"`
 	// NeedsLoad suspends the promise until the table is loaded again; Reason says why.
 	NeedsLoad bool          `json:"needs_load,omitempty"`
 	Reason    string        `json:"reason,omitempty"`
@@ -255,6 +257,7 @@ func (l *Ledger) Adopt(ctx context.Context, source string) (TableState, error) {
 			s.Heartbeat, s.Rate = l.unowned(ctx), 0
 			if s.Label == state.Label {
 				s.Generation = state.Generation
+				s.NumberedFrom = s.Applied
 			} else {
 				s.State, s.Loss, s.Reason = Gap, Replaced, "the stream was replaced before the shard was read to its end"
 				s.DoneAt = l.ServiceTime(ctx)

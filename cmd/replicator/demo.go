@@ -28,6 +28,9 @@ With --outage all workers stop for a while, in which the application goes on and
 DynamoDB does after 24 hours. Workers are started again, declare the gap, and mend it by themselves with a load and a sweep. It takes
 little more than a minute; half of --duration is before the outage.
 
+With --relay the workers are relay --apply: they publish every change to an embedded Pub/Sub, too, and at the end what a consumer of the topic
+has is compared with the source.
+
 The last line on stdout is the verdict. Exit status 3 means that the stores differ.
 
 With --serve both services keep listening on loopback afterwards, until interrupted, and a quick start is printed: the environment
@@ -35,6 +38,7 @@ variables for the AWS and Google clients, a configuration, and commands to try. 
 		Example: `  replicator demo
   replicator demo --items 50000 --duration 1m --rate 1000 --seed 7
   replicator demo --outage
+  replicator demo --relay
   replicator demo --serve`,
 		Args: none,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -49,6 +53,7 @@ variables for the AWS and Google clients, a configuration, and commands to try. 
 	flags.Float64Var(&o.Rate, "rate", 400, "`CHANGES` a second of the live workload")
 	flags.Uint64Var(&o.Seed, "seed", 1, "`SEED` of items and workload")
 	flags.BoolVar(&o.Outage, "outage", false, "stop all workers until the stream has lost changes, and watch them mend that")
+	flags.BoolVar(&o.Relay, "relay", false, "publish every change to an embedded Pub/Sub as well, and compare what a consumer has")
 	flags.BoolVar(&o.Serve, "serve", false, "leave the embedded services listening afterwards, until interrupted")
 	return c
 }

@@ -56,6 +56,7 @@ func newRoot(p *program) *cobra.Command {
 		newPreview(p),
 		newTest(p),
 		newRun(p),
+		newRelay(p),
 		newBackfill(p), newVerify(p),
 		newStatus(p),
 		newExplain(p),

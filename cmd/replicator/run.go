@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
@@ -22,7 +23,10 @@ import (
 
 // runFlags are what run can be told besides the configuration.
 type runFlags struct {
-	once, dryRun, noBackfill, acceptMapping, adoptRows, pprof bool
+	once, dryRun, noBackfill, acceptMapping, acceptMode, adoptRows, pprof bool
+	publish                                                               bool // by relay
+	noWrite                                                               bool // and without its --apply
+	from                                                                  string
 
 	allowed config.Allowed
 
@@ -48,6 +52,7 @@ ends the process at once, which loses nothing either. Health, readiness, metrics
 Go's memory limit is the container's less a tenth, unless GOMEMLIMIT gives another.`,
 		Example: `  replicator run
   replicator run --once                  # copy, apply what the stream holds, and end
+  replicator run --from pubsub           # write what relay publishes; any number of such processes
   replicator run --dry-run               # read and map everything, write nothing
   replicator run --listen 127.0.0.1:8081 # a second worker on the same machine`,
 		Args: none,
@@ -64,17 +69,30 @@ Go's memory limit is the container's less a tenth, unless GOMEMLIMIT gives anoth
 	}
 	flags := c.Flags()
 	flags.SortFlags = false
+	f.bindOnce(flags)
+	flags.StringVar(&f.from, "from", "", "apply what relay publishes instead of reading streams: `SOURCE` is pubsub, and relay.subscription is pulled")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "read and map everything once; write nothing, not even the ledger")
+	f.bind(c)
+	return c
+}
+
+// bindOnce defines the flags of a run that ends by itself.
+func (f *runFlags) bindOnce(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.once, "once", false, "copy, drain the stream and end: when each open shard of all tables has given 10 empty pages in a row over --idle, the last of them just now")
 	flags.DurationVar(&f.idle, "idle", 10*time.Second, "`DURATION` for which a shard must be empty before --once calls it drained. DynamoDB never signals the end of a stream. "+
 		"Shards roll every four hours: with about 1,000 shards use a smaller value")
-	flags.BoolVar(&f.dryRun, "dry-run", false, "read and map everything once; write nothing, not even the ledger")
+}
+
+// bind defines the flags that every worker has.
+func (f *runFlags) bind(c *cobra.Command) {
+	flags := c.Flags()
 	flags.BoolVar(&f.noBackfill, "no-backfill", false, "do not copy existing items, only follow the stream")
 	flags.BoolVar(&f.acceptMapping, "accept-mapping-change", false, "begin a new generation under a changed mapping; the table then needs a load and a sweep")
+	flags.BoolVar(&f.acceptMode, "accept-mode-change", false, "go on with tables on which another of run, relay and relay --apply worked; stop its processes first")
 	flags.BoolVar(&f.adoptRows, "adopt-rows", false, "let the first copy of a table go into a target table that holds rows; needed once, the answer is kept in the ledger")
 	allowFlags(c, &f.allowed)
 	flags.StringVar(&f.listen, "listen", "", "`ADDRESS` of health, metrics and status instead of http.listen; off for none")
 	flags.BoolVar(&f.pprof, "pprof", false, "serve profiles of the process at /debug/pprof/ beside health and metrics, on the loopback alone; they show stacks, and no item data")
-	return c
 }
 
 // served is the outcome of a service that a service manager asked to end, which it did: for systemd and its like only 0 is that. It need not
@@ -87,6 +105,9 @@ func (f *runFlags) served(err error) error {
 	return err
 }
 
+// fromPubSub is what --from may be.
+const fromPubSub = "pubsub"
+
 // check refuses flags that say nothing together.
 func (f *runFlags) check(idleSet bool) error {
 	switch {
@@ -94,6 +115,10 @@ func (f *runFlags) check(idleSet bool) error {
 		return diag.BadUsage("--idle is not positive", "give a duration such as 10s")
 	case idleSet && !f.once:
 		return diag.BadUsage("--idle is for --once", "add --once, or leave --idle out")
+	case f.from != "" && f.from != fromPubSub:
+		return diag.BadUsage("--from "+f.from+" is unknown", "write --from pubsub, or leave it out")
+	case f.from != "" && (f.once || f.dryRun || f.noBackfill || f.acceptMapping || f.acceptMode || f.adoptRows):
+		return diag.BadUsage("--from pubsub goes with none of --once, --dry-run, --no-backfill, --accept-mapping-change, --accept-mode-change and --adopt-rows", "give them to relay, which reads the stream and copies")
 	case f.pprof && (f.off() || f.dryRun):
 		return diag.BadUsage("--pprof has nowhere to be served", "leave --listen off and --dry-run out")
 	case !f.dryRun:
@@ -102,6 +127,8 @@ func (f *runFlags) check(idleSet bool) error {
 		return diag.BadUsage("--once and --dry-run exclude each other", "a dry run ends by itself")
 	case f.noBackfill:
 		return diag.BadUsage("--no-backfill and --dry-run exclude each other", "a dry run reads the items too, to see whether they can be mapped")
+	case f.acceptMode:
+		return diag.BadUsage("--accept-mode-change and --dry-run exclude each other", "a dry run does not look at the ledger, which holds the mode")
 	case f.acceptMapping:
 		return diag.BadUsage("--accept-mapping-change and --dry-run exclude each other", "a dry run does not look at the ledger, which holds the mapping")
 	case f.listenSet && !f.off():
@@ -137,6 +164,7 @@ func (p *program) run(ctx context.Context, f runFlags) error {
 	w := worker.New(worker.Options{
 		Config: cfg, Console: &p.Console, Log: log, Lines: lines, Build: thisBuild(), Hints: p.withConfig(),
 		Allowed: f.allowed, Once: f.once, Idle: f.idle, NoCopy: f.noBackfill, AcceptMapping: f.acceptMapping, AdoptRows: f.adoptRows,
+		Publish: f.publish, NoWrite: f.noWrite, FromTopic: f.from == fromPubSub, AcceptMode: f.acceptMode,
 		Serve: !f.off(), Profile: f.pprof,
 		Stopping: func() { p.quiet = log.Enabled(ctx, slog.LevelInfo) },
 	})

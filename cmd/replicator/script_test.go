@@ -15,6 +15,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -24,6 +25,7 @@ import (
 	"time"
 
 	"cloud.google.com/go/bigtable/bttest"
+	"cloud.google.com/go/pubsub/v2/pstest"
 	"github.com/rogpeppe/go-internal/testscript"
 	"google.golang.org/api/option"
 	"google.golang.org/grpc"
@@ -83,15 +85,24 @@ func TestScripts(t *testing.T) {
 				_, err := servicesOf(ts).dynamo.SweepTTL(args[0])
 				ts.Check(err)
 			},
-			"occupy":     occupy,
-			"pack":       pack,
-			"serve-demo": serveDemo,
+			"pubsub":       withPubSub,
+			"topic":        withTopic,
+			"subscription": withSubscription,
+			"messages":     messages,
+			"occupy":       occupy,
+			"pack":         pack,
+			"serve-demo":   serveDemo,
 		},
 		Setup: func(env *testscript.Env) error {
 			// The AWS SDK must find neither the user's files nor an instance's metadata service.
 			env.Setenv("AWS_CONFIG_FILE", "/nowhere")
 			env.Setenv("AWS_SHARED_CREDENTIALS_FILE", "/nowhere")
 			env.Setenv("AWS_EC2_METADATA_DISABLED", "true")
+			consumer, err := filepath.Abs("../../examples/relay/consumer.py")
+			if err != nil {
+				return err
+			}
+			env.Setenv("CONSUMER", consumer)
 			env.Values[slotKey{}] = &slot{}
 			env.Values[damageKey{}] = new(*damaged)
 			return nil
@@ -237,6 +248,7 @@ type (
 	slot    struct {
 		services *embedded
 		backup   *backup
+		pubsub   *pstest.Server
 	}
 )
 

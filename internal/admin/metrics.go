@@ -47,6 +47,8 @@ type Metrics struct {
 	writeErrors    *prometheus.CounterVec
 	throttled      *prometheus.CounterVec
 	leases         prometheus.Gauge
+	published      *prometheus.CounterVec
+	blocked        *prometheus.CounterVec
 }
 
 // NewMetrics registers every metric, and those of the Go runtime and the process.
@@ -93,6 +95,8 @@ func NewMetrics(build Build) *Metrics {
 	m.writeErrors = counter("replicator_target_write_errors_total", "Write requests to the target that failed, by gRPC status code.", "code")
 	m.throttled = counter("replicator_throttled_seconds_total", "Time spent waiting because a limit was reached.", "reason")
 	m.leases = register(m, prometheus.NewGauge(prometheus.GaugeOpts{Name: "replicator_leases_held", Help: "Shards whose lease this process holds."}))
+	m.published = counter("replicator_relay_published_total", "Messages that are durable in the topic; a change that is read again is published again.", table)
+	m.blocked = counter("replicator_relay_blocked_keys_total", "Ordering keys that a failed publish had blocked. They are resumed at once.", table)
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -216,6 +220,13 @@ func (m *Metrics) WriteFailed(code string) { m.writeErrors.WithLabelValues(code)
 // Throttled counts time waited for a limit. The reason is one of a few fixed words of the program, never a text that varies.
 func (m *Metrics) Throttled(reason string, waited time.Duration) {
 	m.throttled.WithLabelValues(reason).Add(max(0, waited).Seconds())
+}
+
+// Published counts messages of a table that are durable in the topic, and keys that a failure had
+// blocked.
+func (m *Metrics) Published(table string, messages, blocked int) {
+	m.published.WithLabelValues(table).Add(float64(messages))
+	m.blocked.WithLabelValues(table).Add(float64(blocked))
 }
 
 // LeaseTaken and LeaseLeft count the leases held.

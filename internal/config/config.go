@@ -45,6 +45,7 @@ type Config struct {
 	Apply    string   `key:"apply" default:"guarded" oneof:"guarded" later:"bulk"`      // how changes are written
 	Backfill Backfill `key:"backfill"`                                                  // the copy of items that exist already
 	Verify   Verify   `key:"verify"`                                                    // the comparison of source and target
+	Relay    Relay    `key:"relay"`                                                     // changes as messages of Pub/Sub
 	Errors   Errors   `key:"errors"`                                                    // items that cannot be mapped or stored; nothing is ever skipped
 	HTTP     HTTP     `key:"http"`                                                      // health, metrics and status
 	Log      Log      `key:"log"`                                                       // on stderr
@@ -177,6 +178,13 @@ type Verify struct {
 	Settle time.Duration `key:"settle" default:"30s" min:"1s" max:"10m"`            // a row that differs is looked at again so long after all changes of before are applied
 }
 
+// Relay is the topic to which `replicator relay` publishes changes, and the subscription from which others apply them.
+type Relay struct {
+	Topic        string `key:"pubsub_topic" check:"topic" unset:"changes are not published"`                // projects/PROJECT/topics/TOPIC
+	Subscription string `key:"subscription" check:"subscription" unset:"nothing is applied from the topic"` // of the topic: what run --from pubsub pulls; without ordering
+	Format       string `key:"format" default:"cloudevents_json" oneof:"cloudevents_json"`                  // of the messages: CloudEvents 1.0 in structured mode
+}
+
 // BadItem says what happens to an item that cannot be mapped or stored.
 type BadItem string
 
@@ -213,5 +221,4 @@ func (c *Config) Where(path string) diag.Position { return c.where[path] }
 var notAvailable = map[string]string{
 	"dual_writes": "nothing else may write the target tables while this program does",
 	"cutover":     "the cutover is made by hand",
-	"relay":       "changes are not published to Pub/Sub",
 }

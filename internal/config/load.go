@@ -263,6 +263,10 @@ func (d *decoder) checkTables(c *Config) {
 					Cause: "state.table is " + c.State.Table})
 			}
 		}
+		if t.KeepVersions && c.Relay.Topic != "" {
+			d.report(diag.Error{Code: diag.HistoryImpossible, Pos: d.where[path+".keep_versions"], What: path + ".keep_versions does not go with relay.pubsub_topic",
+				Cause: "changes that come from a topic come in any order, and older cells have to be written in theirs"})
+		}
 	}
 }
 

@@ -21,6 +21,8 @@ type Options struct {
 	Seed     uint64        // of items, workload and the embedded services
 	// Outage stops all workers until the stream has lost changes, and lets them mend that.
 	Outage bool
+	// Relay has the workers publish what they apply, to an embedded Pub/Sub.
+	Relay bool
 	// Serve leaves the services listening after the comparison, until ctx ends.
 	Serve bool
 	// Verdict is called with the comparison, before the services are served. It may be nil.
@@ -88,10 +90,18 @@ func (d *demo) run(ctx context.Context) (_ Comparison, err error) {
 	}
 	defer d.services.close()
 	defer d.killAll()
-	if d.config, err = writeConfiguration(d.dir, o.Outage); err != nil {
+	if o.Relay {
+		if err := d.services.startPubSub(ctx); err != nil {
+			return Comparison{}, err
+		}
+	}
+	if d.config, err = writeConfiguration(d.dir, o.Outage, o.Relay); err != nil {
 		return Comparison{}, err
 	}
 	d.say("embedded DynamoDB and Streams on %s, embedded Bigtable on %s", d.services.endpoint, d.services.bigtable.Addr)
+	if o.Relay {
+		d.say("embedded Pub/Sub on %s: the workers publish every change to topic changes, and apply it", d.services.pubsub.Addr)
+	}
 	if err := makeTable(ctx, d.services.writes, o.Items, o.Seed); err != nil {
 		return Comparison{}, err
 	}
@@ -113,6 +123,11 @@ func (d *demo) run(ctx context.Context) (_ Comparison, err error) {
 	if err != nil {
 		return Comparison{}, err
 	}
+	if o.Relay && c.Identical() {
+		if err := d.relayed(ctx); err != nil {
+			return Comparison{}, err
+		}
+	}
 	if o.Verdict != nil {
 		o.Verdict(c)
 	}
@@ -131,7 +146,11 @@ func (d *demo) say(format string, args ...any) {
 
 // start adds a worker.
 func (d *demo) start(name string) (*worker, error) {
-	w, err := startWorker(name, d.Executable, d.dir, d.config, childEnvironment(d.Environment, d.dir, d.services), d.life())
+	command := []string{"run"}
+	if d.Relay {
+		command = []string{"relay", "--apply"}
+	}
+	w, err := startWorker(command, name, d.Executable, d.dir, d.config, childEnvironment(d.Environment, d.dir, d.services), d.life())
 	if err != nil {
 		return nil, err
 	}

@@ -21,11 +21,15 @@ func quickStart(executable string, s *services) string {
 	for _, entry := range s.environment() {
 		fmt.Fprintf(&b, "export %s\n", entry)
 	}
-	fmt.Fprintf(&b, "cat > replicator.yaml <<'END'\n%sEND\n", minimal)
+	configuration, follow := minimal, executable+" run --allow-emulator"
+	if s.pubsub != nil {
+		configuration, follow = minimal+publishes, executable+" relay --apply --allow-emulator"
+	}
+	fmt.Fprintf(&b, "cat > replicator.yaml <<'END'\n%sEND\n", configuration)
 	b.WriteString("\nand then try, for example:\n\n")
 	for _, line := range []struct{ command, why string }{
 		{executable + " status", "what the workers of the demo left behind"},
-		{executable + " run --allow-emulator", "go on following table " + tableName + ", until interrupted"},
+		{follow, "go on following table " + tableName + ", until interrupted"},
 		{executable + " preview --sample 3", "the first items and the cells they become"},
 		{fmt.Sprintf(`aws dynamodb put-item --endpoint-url "$AWS_ENDPOINT_URL_DYNAMODB" --table-name %s --item '{%q:{"S":"me"},%q:{"S":"1"},"note":{"S":"hello"}}'`, tableName, partitionKey, sortKey), "a change to watch"},
 		{fmt.Sprintf("cbt -project %s -instance %s read %s prefix=me", project, instance, tableName), "and its row"},

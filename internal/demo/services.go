@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"cloud.google.com/go/bigtable/bttest"
+	"cloud.google.com/go/pubsub/v2/pstest"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -41,6 +42,7 @@ type services struct {
 	http     *http.Server
 	endpoint string // of DynamoDB and its streams
 	bigtable *bttest.Server
+	pubsub   *pstest.Server   // nil: nothing is published
 	writes   *dynamodb.Client // the application
 	reads    *backfill.Tables // for the comparison
 	rows     *sink.Bigtable   // for the comparison
@@ -81,12 +83,15 @@ func (s *services) close() error {
 	if s.bigtable != nil {
 		s.bigtable.Close()
 	}
+	if s.pubsub != nil {
+		failed = append(failed, s.pubsub.Close())
+	}
 	return errors.Join(append(failed, s.http.Close())...)
 }
 
 // environment is what points the vendors' clients at the services.
 func (s *services) environment() []string {
-	return []string{
+	env := []string{
 		"AWS_ENDPOINT_URL_DYNAMODB=" + s.endpoint,
 		"AWS_ENDPOINT_URL_DYNAMODB_STREAMS=" + s.endpoint,
 		"AWS_REGION=" + region,
@@ -94,6 +99,10 @@ func (s *services) environment() []string {
 		"AWS_SECRET_ACCESS_KEY=demo",
 		"BIGTABLE_EMULATOR_HOST=" + s.bigtable.Addr,
 	}
+	if s.pubsub != nil {
+		env = append(env, "PUBSUB_EMULATOR_HOST="+s.pubsub.Addr)
+	}
+	return env
 }
 
 // configuration is the minimal one, with a lease that makes a takeover quick to watch.
@@ -114,10 +123,13 @@ const mendsItself = `backfill:
 
 // writeConfiguration writes the workers' files to dir: the configuration, and an empty one for the AWS SDK, which would otherwise
 // read that of the user.
-func writeConfiguration(dir string, outage bool) (string, error) {
+func writeConfiguration(dir string, outage, relay bool) (string, error) {
 	path, text := filepath.Join(dir, "replicator.yaml"), configuration
 	if outage {
 		text += mendsItself
+	}
+	if relay {
+		text += publishes
 	}
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		return "", err

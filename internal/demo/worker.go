@@ -42,12 +42,12 @@ type worker struct {
 // logName is the name of a worker's log.
 func logName(worker string) string { return "worker-" + worker + ".log" }
 
-// startWorker starts `run` on the configuration. Its HTTP port is free for the system to choose, and read from its log.
+// startWorker starts `run`, or what stands in for it, on the configuration. Its HTTP port is free for the system to choose, and read from its log.
 // It ends by itself after life, should it lose its demo.
-func startWorker(name, executable, dir, configPath string, env []string, life time.Duration) (*worker, error) {
+func startWorker(command []string, name, executable, dir, configPath string, env []string, life time.Duration) (*worker, error) {
 	w := &worker{name: name, log: filepath.Join(dir, logName(name)), exited: make(chan struct{})}
-	w.cmd = exec.Command(executable, "run", "--config", configPath, "--allow-emulator", "--listen", "127.0.0.1:0",
-		"--log-format", "json", "--log-level", "info", "--timeout", life.String())
+	w.cmd = exec.Command(executable, append(command, "--config", configPath, "--allow-emulator", "--listen", "127.0.0.1:0",
+		"--log-format", "json", "--log-level", "info", "--timeout", life.String())...)
 	w.cmd.Env = env
 	w.cmd.Dir = dir
 	file, err := os.Create(w.log)

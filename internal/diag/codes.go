@@ -34,6 +34,7 @@ const (
 	HistoryImpossible  = "R1030"
 	ExpiredStay        = "R1031"
 	FamilyDiffers      = "R1032"
+	TopicUnset         = "R1033"
 	TombstonesVisible  = "R1051"
 	ItemsMove          = "R1052"
 	HistoryEmpty       = "R1053"
@@ -66,6 +67,8 @@ const (
 	FamilyGC           = "R1307"
 	TargetNotFound     = "R1308"
 	ViewMissing        = "R1309"
+	TopicUnusable      = "R1310"
+	SubscriptionUnfit  = "R1311"
 	ViewDiffers        = "R1351"
 	FamilyAges         = "R1352"
 	FenceWithheld      = "R1353"
@@ -77,6 +80,7 @@ const (
 	SourceMoved        = "R1406"
 	SourceRekeyed      = "R1407"
 	TargetHoldsRows    = "R1408"
+	OtherMode          = "R1409"
 	ParkedLimit        = "R1501"
 	BadItemStop        = "R1502"
 	NeedsLoad          = "R1503"
@@ -224,6 +228,9 @@ var registry = []Entry{
 	{FamilyDiffers, "two entries declare one family of one table differently",
 		"Entries of `tables` that share a target table share its families, and a family has one rule of garbage collection and is of one kind. Under the other entry's rule cells could vanish too early, or stay too long. A table without `families` declares `d: maxversions=1`.",
 		"declare the family in the same way in both entries, or give one of them a family or a target of its own", ExitUsage},
+	{TopicUnset, "no topic or subscription is configured",
+		"`relay` publishes to a topic of Pub/Sub, `run --from pubsub` pulls a subscription of it, and the configuration does not name them.",
+		"set relay.pubsub_topic: projects/PROJECT/topics/TOPIC", ExitUsage},
 	{TombstonesVisible, "readers may see rows of removed items (warning)",
 		"A removed item leaves a row that holds only the family `_cdc_gone`, until `state.tombstone_age` has passed; without it a late write could bring the item back. A reader that takes any row for an item would see the removed one, and every live row carries the family `_cdc`.",
 		"read with a family filter that passes only your own families", ExitDone},
@@ -327,6 +334,12 @@ var registry = []Entry{
 	{ViewMissing, "authorized view missing",
 		"`target.view` names an authorized view of each target table, over the families of the mapping, so that readers do not meet rows of removed items. It does not exist, and `target.create_missing` is off.",
 		"create it with `gcloud bigtable authorized-views create`, or set target.create_missing: true", ExitFailed},
+	{TopicUnusable, "the topic or subscription cannot be used",
+		"`relay` publishes to the topic of `relay.pubsub_topic`, and `run --from pubsub` pulls `relay.subscription`. It does not exist, the identity may not look at it or use it, or Pub/Sub cannot be reached. Nothing passes the checkpoint before it is published.",
+		"check relay.pubsub_topic; create it with `gcloud pubsub topics create TOPIC --message-retention-duration=7d`; grant what `replicator plan --print-iam gcp` prints", ExitFailed},
+	{SubscriptionUnfit, "the subscription is not fit for applying changes",
+		"`run --from pubsub` needs a subscription of the topic that `relay` publishes to, without ordering, that keeps messages for at least four days less than `state.tombstone_age`: the row of a removed item refuses older images only for that long.",
+		"create another subscription, or change its retention", ExitFailed},
 	{ViewDiffers, "the authorized view shows other families than the mapping writes (warning)",
 		"The view of `target.view` exists and is never altered. Readers who use it miss families that the mapping writes, or see those with which the program marks rows of removed items.",
 		"update the view's families, or name another view in target.view", ExitDone},
@@ -361,6 +374,9 @@ var registry = []Entry{
 	{TargetHoldsRows, "the target table holds rows already",
 		"The table was never copied under this `name`, and its target holds rows that another program wrote, or a migration whose ledger is not this one. The copy writes over rows of the same keys, so somebody has to say that it may. Nothing was created or written.",
 		"if the rows may be written over: replicator run --adopt-rows, once; else choose another `to`", ExitUsage},
+	{OtherMode, "the table is worked on in another mode",
+		"`run` writes changes to the target alone (direct); `relay --apply` publishes them too (both); `relay` publishes them alone, and `run --from pubsub` writes them (topic). The ledger keeps which mode a table is in: a process of the other kind would move checkpoints past changes that were never published. It was refused, or, if the mode was changed while it ran, it stopped.",
+		"use the command that the table was begun with; or stop all processes, and start the other one with --accept-mode-change: what is published begins or ends there, and a table that leaves its topic needs a load", ExitUsage},
 
 	{ParkedLimit, "too many parked items",
 		"More items than `errors.stop_above` could not be mapped or stored. So many are rarely single bad items; the mapping or the target needs attention. Nothing was skipped: parked items are kept, and the checkpoint has not passed what is not applied.",

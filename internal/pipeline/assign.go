@@ -176,6 +176,9 @@ func (a *assigner) drained(v view, mono time.Duration) bool {
 		return false
 	}
 	drained := true
+	if a.mode == checkpoint.Topic && len(checkpoint.Unapplied(v.state, v.shards, v.merged)) > 0 {
+		drained = false
+	}
 	for _, s := range v.shards {
 		switch {
 		case s.Label != v.state.Label:

@@ -16,6 +16,7 @@ type common struct {
 	ledger      *checkpoint.Ledger
 	floors      *Floors
 	mappingHash string
+	mode        checkpoint.Mode
 	timing      Timing
 	halt        context.CancelCauseFunc // begins a clean stop of the process
 }
@@ -38,8 +39,9 @@ func (c *common) end(err error) error {
 type view struct {
 	state  checkpoint.TableState
 	shards []checkpoint.Shard
-	listed time.Time // Once: when the last whole listing was of, where it matters; see listed
-	over   bool      // what the tracker said of the end of the table's stream, before the rest was read
+	listed time.Time            // Once: when the last whole listing was of, where it matters; see listed
+	merged []checkpoint.Applied // mode topic: what is known to be applied
+	over   bool                 // what the tracker said of the end of the table's stream, before the rest was read
 }
 
 // look reads the table's rows, and makes sure that they are still the ledger and the mapping this
@@ -55,9 +57,19 @@ func (c *common) look(ctx context.Context) (view, error) {
 	if state.MappingHash != c.mappingHash {
 		return view{}, checkpoint.ErrMappingChanged
 	}
+	if err := state.Admits(c.mode, false); err != nil {
+		return view{}, err
+	}
 	c.floors.raise(c.source, state.Generation)
+	// Before the shards: what is published of them later is not applied yet.
+	var merged []checkpoint.Applied
+	if c.mode == checkpoint.Topic {
+		if merged, err = c.ledger.Merged(ctx, c.source); err != nil {
+			return view{}, err
+		}
+	}
 	shards, err := c.ledger.Shards(ctx, c.source)
-	return view{state: state, shards: shards}, err
+	return view{state: state, shards: shards, merged: merged}, err
 }
 
 // raise declares a gap and raises the generation, and reports it. It fails with

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/relay"
 )
 
 // Events are what the pipeline tells of itself: logs, metrics and the demo's narration hang on
@@ -33,6 +34,8 @@ type Events struct {
 	PageDone func(table string)
 	// Applied: changes are durable; rows is how many rows they were folded into.
 	Applied func(table string, changes Tally, rows int)
+	// Published: messages are durable in the topic, or a failure blocked their keys for a while.
+	Published func(table string, done relay.Published)
 	// Ignored: a rule of the mapping says not to copy this many items, of changes or of the copy;
 	// "" is a rule without a name.
 	Ignored func(table, rule string, items int)
@@ -118,6 +121,9 @@ func (e Events) orSilent() Events {
 	}
 	if e.Applied == nil {
 		e.Applied = func(table string, changes Tally, rows int) {}
+	}
+	if e.Published == nil {
+		e.Published = func(table string, done relay.Published) {}
 	}
 	if e.Ignored == nil {
 		e.Ignored = func(table, rule string, items int) {}

@@ -15,24 +15,26 @@ import (
 // follower works under the leases of a table's shards: one loop for each.
 type follower struct {
 	*common
-	applier  applier
-	fencing  *fencing
-	mapping  *transform.Mapping
-	open     func(streamARN string) cdc.Source
-	database Database
-	slots    *task.Limit // for pages
-	calls    *reads
-	tracker  *shardTracker
-	outages  *outages
+	applier   applier
+	publisher publisher
+	fencing   *fencing
+	mapping   *transform.Mapping
+	open      func(streamARN string) cdc.Source
+	database  Database
+	slots     *task.Limit // for pages
+	calls     *reads
+	tracker   *shardTracker
+	outages   *outages
 }
 
 // follow reads one shard for as long as the lease is held and no drain has begun: read, fold,
-// write, commit. The checkpoint moves only over what Write has reported durable (I3), so that a
-// crash anywhere repeats work and loses none.
+// publish where the mode says so, write, commit. The checkpoint moves only over what Write has
+// reported durable (I3), so that a crash anywhere repeats work and loses none.
 func (f *follower) follow(life lifecycle, lease *checkpoint.Lease, right *right, reader *cdc.Reader, state checkpoint.TableState) error {
 	ctx, shard := life.work, lease.Shard()
 	inherits := state.Inherits() || state.Generation != shard.Generation // it was raised since the record was read
 	at, committed := shard.Progress(), task.Mono(ctx)
+	saved := at.Applied // which appliers are measured by, of a topic
 	rate := rateMeter{at: committed}
 	slot := newPageSlot(f.slots, f.calls)
 	defer slot.drop(true)
@@ -49,7 +51,15 @@ func (f *follower) follow(life lifecycle, lease *checkpoint.Lease, right *right,
 		answered := task.Mono(ctx)
 		next := at
 		changes := keep(&next, state.Cut, page.Changes)
+		kept := changes
+		changes, err = f.publisher.publish(life, shard, at, page.Changes, len(page.Changes)-len(changes), slot)
+		if errors.Is(err, errPutBack) {
+			continue
+		} else if err != nil {
+			return err
+		}
 		batch := transform.Fold(f.mapping, changes, transform.Stamp{Generation: shard.Generation, Hop: shard.Hop, NotBefore: at.CellTime})
+		batch.Latest = latestOf(batch.Latest, kept) // of what appliers write, too
 		batch.Read = transform.Reading{At: page.At, Mono: answered}
 		if inherits {
 			sink.OwnAll(f.mapping, &batch)
@@ -66,17 +76,19 @@ func (f *follower) follow(life lifecycle, lease *checkpoint.Lease, right *right,
 		before := at
 		at = advance(next, page, batch.Latest, sent)
 		at.AppliedTo = reader.AppliedTo
-		at.Rate = rate.add(len(changes), task.Mono(ctx))
-		f.tracker.read(shard.ID, at, task.Mono(ctx))
+		at.Rate = rate.add(len(kept), task.Mono(ctx))
+		looks := at
+		looks.CaughtUp = at.CaughtUp && (f.mode.Writes() || at.Applied == saved)
+		f.tracker.read(shard.ID, looks, task.Mono(ctx))
 		f.tracker.reach(shard.ID, shard.Reached(at))
 		if page.End {
 			return f.finish(life, lease, at)
 		}
-		if now := task.Mono(ctx); f.due(before, at, now-committed) {
+		if now := task.Mono(ctx); f.due(before, looks, now-committed) {
 			if err := f.retry(life.finishing(), "commit", func(ctx context.Context) error { return lease.Commit(ctx, at) }); err != nil {
 				return err
 			}
-			committed = now
+			committed, saved = now, at.Applied
 		}
 		if at.CaughtUp {
 			lease.Offer(at)
@@ -87,6 +99,16 @@ func (f *follower) follow(life lifecycle, lease *checkpoint.Lease, right *right,
 		}
 	}
 	return f.retry(life.finishing(), "commit", func(ctx context.Context) error { return lease.Commit(ctx, at) })
+}
+
+// latestOf is the time by which cells of the last of changes are dated: they never go back.
+func latestOf(at time.Time, changes []cdc.Change) time.Time {
+	for _, c := range changes {
+		if c.Time.After(at) {
+			at = c.Time
+		}
+	}
+	return at
 }
 
 // finish marks the shard done, its last page being durable.

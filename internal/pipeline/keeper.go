@@ -69,6 +69,9 @@ func (k *keeper) serve(life lifecycle, lease *checkpoint.Keeper) (rest time.Dura
 		loading := task.NewGroup(ctx, 0)
 		notes := &notes{tell: lease.Note}
 		loading.Go("conduct loads", func(ctx context.Context) error { return k.conductor.run(life.within(ctx).noting(notes.slot(0)), lease) })
+		if k.mode == checkpoint.Topic {
+			loading.Go("merge what is applied", func(ctx context.Context) error { return k.merge(life.within(ctx)) })
+		}
 		work := loading.Context()
 		err := k.reconciler.run(life.within(work).noting(k.outages.noting(work, "", notes.slot(1))).yielding(k.timing.Yield))
 		if err != nil {
@@ -93,6 +96,18 @@ func (k *keeper) serve(life lifecycle, lease *checkpoint.Keeper) (rest time.Dura
 	err = g.Wait()
 	k.events.KeeperLeft(k.source, err)
 	return rest, k.end(err)
+}
+
+// merge keeps together what appliers note, while this worker keeps the table.
+func (k *keeper) merge(life lifecycle) error {
+	for !life.draining() && life.work.Err() == nil {
+		err := k.retry(life, "merge what is applied", func(ctx context.Context) error { return k.ledger.MergeApplied(ctx, k.source) })
+		if err != nil {
+			return nil // the lease has ended, or is about to
+		}
+		_ = task.Sleep(life.drain, k.timing.Pass)
+	}
+	return nil
 }
 
 // suspendFor suspends the table if that is what an error of its keeper asks for. It returns false

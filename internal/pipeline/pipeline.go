@@ -19,6 +19,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/relay"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
 	"github.com/dynamodb-bigtable/replicator/verify"
@@ -58,6 +59,11 @@ type Options struct {
 	// can.
 	Cluster func(ctx context.Context) (string, error)
 	Tables  []Table
+	// Mode is what becomes of changes. AcceptMode lets it become the mode of tables that are worked
+	// on in another. Topic gets what is published.
+	Mode       checkpoint.Mode
+	AcceptMode bool
+	Topic      relay.Topic
 	// Discover looks for tables that may join while this runs; nil: none do. It is called at once
 	// and then every DiscoverEvery, with what tells whether a table is followed already. What it
 	// found joins even if it fails as well, for others; then it is called again soon.
@@ -225,7 +231,7 @@ func orderly(err error) bool {
 	var stream *StreamError
 	var key *KeyError
 	var rows *RowsError
-	return errors.As(err, &bad) || errors.As(err, &stream) || errors.As(err, &key) || errors.As(err, &rows) || isAny(err, checkpoint.ErrMappingChanged, sink.ErrParkedLimit)
+	return errors.As(err, &bad) || errors.As(err, &stream) || errors.As(err, &key) || errors.As(err, &rows) || isAny(err, checkpoint.ErrMappingChanged, checkpoint.ErrMode, sink.ErrParkedLimit)
 }
 
 func isAny(err error, targets ...error) bool {

@@ -16,6 +16,7 @@ type table struct {
 	*common
 	database      Database
 	acceptMapping bool
+	acceptMode    bool
 
 	assigner       *assigner
 	loader         *loader
@@ -34,7 +35,7 @@ type table struct {
 func newTable(w *worker, spec Table) *table {
 	c := w.common(&spec)
 	database := stoppableDatabase{w.Database, w.calls, w.Ledger.Heard}
-	t := &table{common: c, database: database, acceptMapping: spec.AcceptMapping, tracker: newShardTracker()}
+	t := &table{common: c, database: database, acceptMapping: spec.AcceptMapping, acceptMode: w.AcceptMode, tracker: newShardTracker()}
 	workers := func() int { return w.shares.workers(c.source, w.Ledger.Worker()) }
 	if w.Rows != nil {
 		t.verifier = newVerifier(c, spec, database, w.Rows, workers, &t.wakeVerifier, &w.sums)
@@ -46,7 +47,7 @@ func newTable(w *worker, spec Table) *table {
 	fencing := &fencing{common: c, Fence: fence.Fence{Ledger: w.Ledger, Families: w.Families}, mapping: spec.Mapping, prepare: w.Prepare}
 	witnesses := &witnesses{common: c, fencing: fencing, mapping: spec.Mapping, store: w.Witness}
 	follower := &follower{
-		common: c, applier: followed, fencing: fencing, mapping: spec.Mapping, open: w.open, database: database,
+		common: c, applier: followed, publisher: publisher{c, w.Topic}, fencing: fencing, mapping: spec.Mapping, open: w.open, database: database,
 		slots: w.slots, calls: w.calls, tracker: &t.tracker, outages: &t.outages,
 	}
 	t.assigner = &assigner{
@@ -97,6 +98,11 @@ func (t *table) run(life lifecycle) error {
 	})
 	if err != nil && (life.draining() || life.work.Err() != nil) {
 		return nil
+	}
+	if err == nil {
+		err = t.retry(life.finishing(), "check the mode", func(ctx context.Context) error {
+			return t.ledger.CheckMode(ctx, t.source, t.mode, t.acceptMode)
+		})
 	}
 	if err == nil {
 		err = t.retry(life.finishing(), "check the mapping", t.checkMapping)

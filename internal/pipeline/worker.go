@@ -59,7 +59,7 @@ func (w *worker) follow(life lifecycle) error {
 
 // common is what the parts of a table share; nil: of what belongs to no table.
 func (w *worker) common(spec *Table) *common {
-	c := &common{retrier: &retrier{events: w.Events}, ledger: w.Ledger, floors: w.Floors, timing: w.Timing, halt: w.halt}
+	c := &common{retrier: &retrier{events: w.Events}, ledger: w.Ledger, floors: w.Floors, timing: w.Timing, halt: w.halt, mode: w.Mode}
 	if spec != nil {
 		c.source, c.mappingHash = spec.Mapping.Source, spec.MappingHash
 	}

@@ -69,8 +69,14 @@ func Read(ctx context.Context, p *terminal.Console, cfg *config.Config, s *prefl
 	return in
 }
 
-// Close ends the connection to the target.
+// Close ends the connections to the target and to the topic.
 func (in *Input) Close() {
+	if in.Topic != nil {
+		_ = in.Topic.Close()
+	}
+	if in.Subscription != nil {
+		_ = in.Subscription.Close()
+	}
 	if in.Target != nil {
 		_ = in.Target.Close() // every answer is in by then
 	}
@@ -87,6 +93,12 @@ func (in *Input) examine(ctx context.Context) {
 		for _, t := range tables {
 			in.examineSource(ctx, t, samples)
 		}
+	}
+	if in.Cfg.Relay.Topic != "" {
+		in.AskTopic(ctx)
+	}
+	if in.Cfg.Relay.Subscription != "" {
+		in.AskSubscription(ctx)
 	}
 	if reached {
 		in.examineTables(ctx, samples)

@@ -47,6 +47,15 @@ var bigtableCalls = map[string][]string{
 	"Handle.TestPermissions":                   {"TestIamPermissions"},
 }
 
+// pubsubCalls are the same of Pub/Sub's.
+var pubsubCalls = map[string][]string{
+	"Client.Close": nil, "Client.Publisher": nil, "Publisher.ResumePublish": nil, "Publisher.Stop": nil,
+	"Publisher.Publish":                       {"Publish"},
+	"TopicAdminClient.GetTopic":               {"GetTopic"},
+	"SubscriptionAdminClient.GetSubscription": {"GetSubscription"}, "SubscriptionAdminClient.Pull": {"Pull"},
+	"SubscriptionAdminClient.Acknowledge": {"Acknowledge"}, "SubscriptionAdminClient.ModifyAckDeadline": {"ModifyAckDeadline"},
+}
+
 // TestEveryCallHasItsOperation walks the packages that the program is built from and finds every call of a vendor's client: what
 // it can send is exactly what Operations says.
 func TestEveryCallHasItsOperation(t *testing.T) {
@@ -61,7 +70,7 @@ func TestEveryCallHasItsOperation(t *testing.T) {
 	if diff := cmp.Diff(want, w.found); diff != "" {
 		t.Errorf("operations of this package (-) and calls of the code (+):\n%s", diff)
 	}
-	for _, client := range []string{"dynamodb", "dynamodbstreams", "sts", "bigtable", "monitoring"} {
+	for _, client := range []string{"dynamodb", "dynamodbstreams", "sts", "bigtable", "pubsub", "monitoring"} {
 		if !w.clients[client] {
 			t.Errorf("no use of the %s client was found: does the walk still work?", client)
 		}
@@ -148,7 +157,7 @@ func (w *walker) use(id *ast.Ident, f *types.Func) {
 	if f.Pkg().Path() == "golang.org/x/oauth2/google" { // credentials of our own requests: internal/targetload's one
 		w.found["monitoring.ListTimeSeries"], w.clients["monitoring"] = true, true
 	}
-	const bigtable = "cloud.google.com/go/bigtable"
+	const bigtable, pubsub = "cloud.google.com/go/bigtable", "cloud.google.com/go/pubsub/v2"
 	receiver := receiverName(signature)
 	switch path := f.Pkg().Path(); {
 	case path == bigtable && slices.Contains([]string{"Client", "Table", "AdminClient", "InstanceAdminClient", "TableAPI"}, receiver),
@@ -159,6 +168,17 @@ func (w *walker) use(id *ast.Ident, f *types.Func) {
 		}
 		for _, r := range requests {
 			w.found["bigtable."+r], w.clients["bigtable"] = true, true
+		}
+	case path == pubsub || strings.HasPrefix(path, pubsub+"/") && strings.HasSuffix(receiver, "Client"):
+		if receiver == "" || receiver == "ErrPublishingPaused" {
+			break
+		}
+		requests, known := pubsubCalls[receiver+"."+f.Name()]
+		if !known {
+			w.t.Errorf("%s: what does %s.%s send? Tell it in pubsubCalls and in Operations", w.set.Position(id.Pos()), receiver, f.Name())
+		}
+		for _, r := range requests {
+			w.found["pubsub."+r], w.clients["pubsub"] = true, true
 		}
 	case strings.HasPrefix(path, bigtable+"/") && strings.HasSuffix(receiver, "Client"):
 		w.t.Errorf("%s: %s.%s is a client that this test does not know", w.set.Position(id.Pos()), receiver, f.Name())

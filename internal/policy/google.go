@@ -28,12 +28,21 @@ type Predefined struct {
 	For         string
 }
 
-// besides are the roles of a worker in the project: time series belong to no instance.
+// besides are the roles of a worker in the project: time series and topics belong to no instance.
 func besides(cfg *config.Config) []Predefined {
-	if cfg.Backfill.PauseAboveTargetCPU == "" {
-		return nil
+	var out []Predefined
+	if cfg.Backfill.PauseAboveTargetCPU != "" {
+		out = append(out, Predefined{"roles/monitoring.viewer", permissions([]string{"monitoring"}, Watching), "backfill.pause_above_target_cpu"})
 	}
-	return []Predefined{{"roles/monitoring.viewer", permissions([]string{"monitoring"}, Watching), "backfill.pause_above_target_cpu"}}
+	if cfg.Relay.Topic != "" {
+		out = append(out,
+			Predefined{"roles/pubsub.publisher", []string{"pubsub.topics.publish"}, "relay.pubsub_topic"},
+			Predefined{"roles/pubsub.viewer", []string{"pubsub.subscriptions.get", "pubsub.topics.get"}, "relay.pubsub_topic"})
+	}
+	if cfg.Relay.Subscription != "" {
+		out = append(out, Predefined{"roles/pubsub.subscriber", []string{"pubsub.subscriptions.consume"}, "relay.subscription"})
+	}
+	return out
 }
 
 // GoogleWorker is what the identity of `run` needs.

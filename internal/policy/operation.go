@@ -11,7 +11,7 @@ import (
 
 // Operation is a request that the program can send.
 type Operation struct {
-	// Service is "dynamodb", "dynamodbstreams", "sts", "bigtable" or "monitoring"; Name is the operation as the service's reference calls it.
+	// Service is "dynamodb", "dynamodbstreams", "sts", "bigtable", "pubsub" or "monitoring"; Name is the operation as the service's reference calls it.
 	Service, Name string
 	// Permissions are what it takes; none if it needs none.
 	Permissions []string
@@ -24,16 +24,18 @@ type Use uint8
 
 // The uses.
 const (
-	Always   Use = iota // by `run`, whatever the configuration
-	Creating            // by `run`, with target.create_missing
-	Viewing             // by `run`, with target.view
-	MakeView            // by `run`, with target.view and target.create_missing
-	Finding             // with a pattern of tables, and by `init`
-	Assuming            // with source.role_arn, by the identity that assumes the role
-	Planning            // by `plan` alone
-	Applying            // by `plan --apply` alone
-	Watching            // by `run` and `plan`, with backfill.pause_above_target_cpu
-	Expiring            // by `plan`, for tables whose cells expire by garbage collection, and by `init`
+	Always    Use = iota // by `run`, whatever the configuration
+	Creating             // by `run`, with target.create_missing
+	Viewing              // by `run`, with target.view
+	MakeView             // by `run`, with target.view and target.create_missing
+	Finding              // with a pattern of tables, and by `init`
+	Assuming             // with source.role_arn, by the identity that assumes the role
+	Planning             // by `plan` alone
+	Applying             // by `plan --apply` alone
+	Watching             // by `run` and `plan`, with backfill.pause_above_target_cpu
+	Relaying             // by `relay`, and where changes are applied from its topic
+	FromTopic            // by `run --from pubsub`
+	Expiring             // by `plan`, for tables whose cells expire by garbage collection, and by `init`
 )
 
 // operations are all that the program can send. Sources: for AWS the service authorization reference
@@ -65,6 +67,13 @@ var operations = []Operation{
 	{"bigtable", "TestIamPermissions", nil, Planning}, // everybody may ask what he may
 	{"bigtable", "ListClusters", []string{"bigtable.clusters.list"}, Planning},
 	{"bigtable", "CreateAppProfile", []string{"bigtable.appProfiles.create"}, Applying},
+
+	{"pubsub", "Publish", []string{"pubsub.topics.publish"}, Relaying},
+	{"pubsub", "GetTopic", []string{"pubsub.topics.get"}, Relaying},
+	{"pubsub", "GetSubscription", []string{"pubsub.subscriptions.get"}, Relaying},
+	{"pubsub", "Pull", []string{"pubsub.subscriptions.consume"}, FromTopic},
+	{"pubsub", "Acknowledge", []string{"pubsub.subscriptions.consume"}, FromTopic},
+	{"pubsub", "ModifyAckDeadline", []string{"pubsub.subscriptions.consume"}, FromTopic},
 
 	{"monitoring", "ListTimeSeries", []string{"monitoring.timeSeries.list"}, Watching},
 }

@@ -86,7 +86,8 @@ func TestPoliciesGrantTheOperations(t *testing.T) {
 	for _, permission := range GooglePlanner(cfg).IncludedPermissions {
 		granted[permission] = true
 	}
-	cfg.Backfill.PauseAboveTargetCPU = "70%"
+	cfg.Backfill.PauseAboveTargetCPU, cfg.Relay.Topic = "70%", "projects/p/topics/changes"
+	cfg.Relay.Subscription = "projects/p/subscriptions/appliers"
 	for _, role := range GoogleWorker(cfg).Besides {
 		for _, permission := range role.Permissions {
 			granted[permission] = true

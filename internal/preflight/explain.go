@@ -14,6 +14,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
+	"github.com/dynamodb-bigtable/replicator/relay"
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
@@ -36,6 +37,7 @@ func Explain(what string, err error) error {
 		{checkpoint.ErrForeignPipeline, diag.TargetTaken},
 		{checkpoint.ErrClusterChanged, diag.ClusterChanged},
 		{checkpoint.ErrFormat, diag.LedgerUnreadable},
+		{checkpoint.ErrMode, diag.OtherMode},
 		{sink.ErrParkedLimit, diag.ParkedLimit},
 	} {
 		if errors.Is(err, entry.sentinel) {
@@ -60,6 +62,10 @@ func Explain(what string, err error) error {
 			return diag.StreamDisabledError(stream.Table)
 		}
 		return diag.StreamViewError(stream.Table, stream.View, "")
+	}
+	var topic *relay.Error
+	if errors.As(err, &topic) {
+		return &diag.Error{Code: diag.TopicUnusable, What: what, Cause: topic.Error(), Err: err}
 	}
 	var bad *sink.BadItem
 	if errors.As(err, &bad) {

@@ -256,7 +256,11 @@ func (p *Prober) ledger(ctx context.Context) (string, error) {
 			continue
 		}
 		var e *diag.Error
-		err := Explain("table "+t.Config.From+" cannot go on", pipeline.CheckState(states[i], t.Description, p.Cfg.Hash(t.Config), p.AcceptMapping))
+		err := pipeline.CheckState(states[i], t.Description, p.Cfg.Hash(t.Config), p.AcceptMapping)
+		if err == nil {
+			err = states[i].Admits(p.Mode, p.AcceptMode)
+		}
+		err = Explain("table "+t.Config.From+" cannot go on", err)
 		if errors.As(err, &e) {
 			refused = append(refused, e)
 		} else if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
+	"github.com/dynamodb-bigtable/replicator/relay"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
@@ -61,10 +62,20 @@ type Prober struct {
 	AcceptMapping bool
 	// AdoptRows: neither are rows in its target.
 	AdoptRows bool
-	written   map[string]bool // target tables that were written before, as the ledger says
-	noViews   []string        // <table>:<view>, of those that the service cannot make
-	Found     Found
-	Failed    []error
+	// Mode is what becomes of changes; AcceptMode: another one in the ledger is no reason to refuse a
+	// table.
+	Mode       checkpoint.Mode
+	AcceptMode bool
+	// Topic is the way to relay.pubsub_topic, once it was asked for.
+	Topic *relay.PubSub
+	// Subscription is the same to relay.subscription. Applies: this process applies what it brings,
+	// and publishes nothing.
+	Subscription *relay.PubSubscription
+	Applies      bool
+	written      map[string]bool // target tables that were written before, as the ledger says
+	noViews      []string        // <table>:<view>, of those that the service cannot make
+	Found        Found
+	Failed       []error
 	// told has every answer, for commands that tell them in another form too. With inFull the cause and the fix of a failure are
 	// told where it is met, and not at the end.
 	Told   []Answer
@@ -94,6 +105,12 @@ func (p *Prober) Run(ctx context.Context) (Found, error) {
 	if p.Ask(ctx, ProbeTime, name, p.reach) {
 		p.Ask(ctx, ProbeTime, "app profile "+p.Cfg.Target.AppProfile, p.Profile)
 		p.tables(ctx)
+	}
+	if p.Mode.Publishes() && !p.Applies {
+		p.AskTopic(ctx)
+	}
+	if p.Mode == checkpoint.Topic {
+		p.AskSubscription(ctx)
 	}
 	if ctx.Err() != nil {
 		return Found{}, terminal.Ended(ctx)

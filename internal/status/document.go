@@ -75,6 +75,12 @@ type Table struct {
 	Source string `json:"source"`
 	Target string `json:"target"`
 	Phase  string `json:"phase"`
+	// Apply is what becomes of changes: direct; both where they are published as well; topic where they
+	// are published, and written by other processes.
+	Apply string `json:"apply"`
+	// Behind is how many messages are published and not known to be applied; null unless changes
+	// are applied from a topic.
+	Behind *uint64 `json:"behind"`
 	// Generation is null before the first start.
 	Generation      *uint32 `json:"generation"`
 	NeedsLoad       bool    `json:"needs_load"`
@@ -152,6 +158,7 @@ type TableInput struct {
 	State    checkpoint.TableState
 	Shards   []checkpoint.Shard
 	Parked   int
+	Merged   []checkpoint.Applied // mode topic: what is known to be applied
 	Keeper   KeeperInput
 	Parts    []checkpoint.Part   // of the phase that the load runs
 	Targets  []checkpoint.Target // that the ledger knows
@@ -186,7 +193,7 @@ func NewDocument(cfg *config.Config, env config.Lookup, now time.Time) *Document
 
 // Add judges one table.
 func (m *Document) Add(c config.Table, in TableInput) {
-	t := Table{Source: c.From, Target: c.TargetNames(), Phase: phasePrepare, Parked: in.Parked, Shards: map[string]int{}, keeper: in.Keeper.Owner,
+	t := Table{Source: c.From, Target: c.TargetNames(), Phase: phasePrepare, Apply: in.State.Apply.String(), Parked: in.Parked, Shards: map[string]int{}, keeper: in.Keeper.Owner,
 		Throttled: []throttledStatus{}, Troubles: []troubleStatus{}}
 	for _, state := range admin.ShardStates {
 		t.Shards[state] = 0
@@ -231,6 +238,7 @@ func (m *Document) Add(c config.Table, in TableInput) {
 		t.LagSeconds, t.HeadroomSeconds, t.OldestReadAt, t.Old, t.waiting, t.silent = nil, nil, nil, false, 0, 0
 		t.drained = true
 	}
+	t.fromTopic(m, in)
 	t.misplaced(in, m.At)
 	if t.Phase == PhaseInSync && (t.Suspended != "" || t.outlived()) {
 		t.Phase = PhaseCopy

@@ -137,6 +137,12 @@ func readTable(ctx context.Context, ledger *checkpoint.Ledger, source string) (T
 	if in.State, in.Found, err = ledger.Table(ctx, source); err != nil {
 		return in, err
 	}
+	// Before the shards: what is published of them later is not applied yet.
+	if in.State.Apply == checkpoint.Topic {
+		if in.Merged, err = ledger.Merged(ctx, source); err != nil {
+			return in, err
+		}
+	}
 	if in.Shards, err = ledger.Shards(ctx, source); err != nil {
 		return in, err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/internal/status"
+	"github.com/dynamodb-bigtable/replicator/relay"
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
@@ -93,6 +94,7 @@ func (o *observer) events() pipeline.Events {
 		PageDone:   o.health.Polled,
 		Applied:    func(table string, n pipeline.Tally, _ int) { o.metrics.Applied(table, counts(n)) },
 		Compared:   o.metrics.Compared,
+		Published:  o.published,
 		Lag:        o.lag,
 		NotReading: o.notReading,
 		Ignored:    o.metrics.Ignored,
@@ -116,6 +118,15 @@ func (o *observer) events() pipeline.Events {
 		CopyDone:    o.copyDone,
 		CopyLeft:    o.copyLeft,
 		Throttled:   o.throttled,
+	}
+}
+
+// published counts messages, and tells of keys that a failure had blocked: without item data, how
+// many.
+func (o *observer) published(table string, done relay.Published) {
+	o.metrics.Published(table, done.Messages, done.Blocked)
+	if done.Blocked > 0 {
+		o.log.Warn("ordering keys were blocked by a failed publish, and are resumed", admin.KeyTable, table, admin.KeyItems, done.Blocked)
 	}
 }
 

@@ -43,7 +43,10 @@ func (w *Worker) pipeline(ledger *checkpoint.Ledger, parking *sink.Parking, o *o
 			profile, err := w.target.Admin.Profile(ctx)
 			return profile.Cluster, err
 		},
-		Timing: w.timing(),
+		Timing: w.timing(), Mode: w.mode(), AcceptMode: w.AcceptMode,
+	}
+	if w.topic != nil {
+		out.Topic = w.topic
 	}
 	if cfg.Target.CreateMissing {
 		out.Prepare = func(ctx context.Context, table string) (bool, error) {

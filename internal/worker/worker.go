@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strings"
 	"sync"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/status"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
+	"github.com/dynamodb-bigtable/replicator/relay"
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
@@ -39,6 +41,10 @@ type Options struct {
 	NoCopy        bool          // only follow the streams
 	AcceptMapping bool          // begin a new generation if the mapping has changed
 	AdoptRows     bool          // begin the first generation in a target that holds rows
+	Publish       bool          // publish changes to the configuration's topic, too
+	NoWrite       bool          // with Publish: and write none
+	FromTopic     bool          // write what the configuration's subscription brings, and read no stream
+	AcceptMode    bool          // although the ledger says that they are not, or that they are
 	Serve         bool          // health, metrics and status at http.listen of the configuration
 	Profile       bool          // and profiles of the process
 	Stopping      func()        // is called once the log says that the worker stops; may be nil
@@ -51,6 +57,9 @@ type Worker struct {
 	source *preflight.Source
 	target *preflight.Target
 	found  preflight.Found
+	topic  *relay.PubSub // nil: nothing is published
+	// subscription is nil where nothing is applied from a topic.
+	subscription *relay.PubSubscription
 
 	mu     sync.Mutex
 	joined map[string]preflight.Table // tables of patterns, by name
@@ -72,7 +81,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	if err := w.connect(ctx, false); err != nil {
 		return err
 	}
-	defer w.target.Close()
+	defer w.close()
 	return w.replicate(ctx, listener)
 }
 
@@ -87,12 +96,22 @@ func (w *Worker) connect(ctx context.Context, dry bool) error {
 		return err
 	}
 	out := w.Console.Stderr
-	_, _ = fmt.Fprintln(out, preflight.BothEnds(w.Config, w.source.Region, w.Console.Env))
+	ends := preflight.BothEnds(w.Config, w.source.Region, w.Console.Env)
+	switch {
+	case w.FromTopic:
+		ends = preflight.SubscriptionEnd(w.Config, w.Console.Env)
+	case w.Publish && w.NoWrite:
+		ends += " through" + strings.TrimPrefix(preflight.TopicEnd(w.Config, w.Console.Env), " and")
+	case w.Publish:
+		ends += preflight.TopicEnd(w.Config, w.Console.Env)
+	}
+	_, _ = fmt.Fprintln(out, ends)
 	probes := &preflight.Prober{Out: out, Colored: w.Console.Colored(out), Hints: w.Hints, Cfg: w.Config, Source: w.source, Worker: w.id,
-		Dry: dry, AcceptMapping: w.AcceptMapping, AdoptRows: w.AdoptRows}
+		Dry: dry, AcceptMapping: w.AcceptMapping, AdoptRows: w.AdoptRows,
+		Mode: w.mode(), AcceptMode: w.AcceptMode, Applies: w.FromTopic}
 	w.found, err = probes.Run(ctx)
-	if w.target = probes.Target; err != nil && w.target != nil {
-		err = errors.Join(err, w.target.Close())
+	if w.target, w.topic, w.subscription = probes.Target, probes.Topic, probes.Subscription; err != nil {
+		err = errors.Join(err, w.close())
 	}
 	for _, family := range w.found.Ageing {
 		e := preflight.ExplainAgeing(family)
@@ -100,6 +119,31 @@ func (w *Worker) connect(ctx context.Context, dry bool) error {
 	}
 	for _, t := range w.found.Tables {
 		w.warnExpiry(t)
+	}
+	return err
+}
+
+// mode is what becomes of the changes of all tables.
+func (w *Worker) mode() checkpoint.Mode {
+	switch {
+	case w.FromTopic, w.Publish && w.NoWrite:
+		return checkpoint.Topic
+	case w.Publish:
+		return checkpoint.Both
+	}
+	return checkpoint.Direct
+}
+
+// close closes the clients that were connected.
+func (w *Worker) close() (err error) {
+	if w.topic != nil {
+		err = w.topic.Close()
+	}
+	if w.subscription != nil {
+		err = errors.Join(err, w.subscription.Close())
+	}
+	if w.target != nil {
+		err = errors.Join(err, w.target.Close())
 	}
 	return err
 }
@@ -175,7 +219,7 @@ func (w *Worker) replicate(ctx context.Context, listener net.Listener) error {
 		}
 	})
 	o.stopped = func() bool { return ctx.Err() != nil }
-	err = preflight.Explain("the migration cannot go on", pipeline.Run(ctx, w.pipeline(ledger, parking, o)))
+	err = preflight.Explain("the migration cannot go on", w.work(ctx, ledger, parking, o))
 	if !unstopped() {
 		<-told
 	}
@@ -188,6 +232,21 @@ func (w *Worker) replicate(ctx context.Context, listener net.Listener) error {
 		return err
 	}
 	return w.outcome(ctx, parking)
+}
+
+// work runs the loops: of a worker that reads streams, or of one that applies a topic.
+func (w *Worker) work(ctx context.Context, ledger *checkpoint.Ledger, parking *sink.Parking, o *observer) error {
+	all := w.pipeline(ledger, parking, o)
+	if !w.FromTopic {
+		return pipeline.Run(ctx, all)
+	}
+	tables := all.Tables
+	for _, t := range w.found.Tables {
+		if t.Config.Pattern() != "" { // those that are there now
+			tables = append(tables, w.table(t.Config, t.Mapping, nil))
+		}
+	}
+	return pipeline.ApplyTopic(ctx, pipeline.ApplyOptions{Ledger: ledger, Writer: all.Writer, Subscription: w.subscription, Tables: tables, Events: all.Events, Timing: all.Timing})
 }
 
 // outcome is the exit of a run that the pipeline ended in order.

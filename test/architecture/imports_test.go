@@ -21,6 +21,7 @@ var allowed = map[string][]string{
 	"sink":                {"attribute", "transform", "cdc", "internal/task"},
 	"backfill":            {"attribute", "cdc", "transform", "sink", "checkpoint", "internal/task"},
 	"verify":              {"attribute", "cdc", "transform", "sink", "checkpoint", "backfill", "internal/task"},
+	"relay":               {"attribute", "cdc", "transform", "internal/task"},
 	"internal/config":     {"attribute", "internal/diag", "transform", "expression"},
 	"internal/policy":     {"internal/config"},
 	"internal/cost":       {},
@@ -28,7 +29,7 @@ var allowed = map[string][]string{
 	"test/virtual":        {"internal/task"},
 	"internal/admin":      {},
 	"internal/fence":      {"checkpoint", "sink", "internal/task"},
-	"internal/pipeline":   {"attribute", "cdc", "transform", "checkpoint", "sink", "backfill", "verify", "internal/fence", "internal/task"},
+	"internal/pipeline":   {"attribute", "cdc", "transform", "checkpoint", "sink", "backfill", "verify", "relay", "internal/fence", "internal/task"},
 	"expression":          {"attribute"},
 	// The embedded service is a product of its own: of the replicator it knows what an item is, and nothing else.
 	"dynamodbtest":      {"attribute", "expression"},
@@ -67,6 +68,7 @@ func TestImportsPointOneWay(t *testing.T) {
 var edges = map[string]string{
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams": "cdc/dynamodbstreams.go",
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb":        "backfill/dynamodb.go",
+	"cloud.google.com/go/pubsub":                           "relay/pubsub.go",
 }
 
 func contains(list []string, s string) bool {

@@ -69,6 +69,9 @@ func (s *simulation) judge() {
 	}
 	s.finish()
 	s.checkReleased()
+	if s.relay != nil {
+		s.relay.judge()
+	}
 	// A ledger that was begun anew knows nothing of the gaps of the one before: if the target was
 	// lost as well, it loads everything.
 	if state := s.State(); !state.NeedsLoad && state.Base != state.Generation && s.rec.gaps > 0 && !s.isSetBack() && !s.bad() {
@@ -102,6 +105,9 @@ func (s *simulation) peace() {
 	for _, m := range s.crew {
 		m.worker.Skew(0)
 	}
+	if s.relay != nil {
+		s.relay.peace()
+	}
 }
 
 // unsettled says what is missing until all is applied, and what is parked and healed is forgotten;
@@ -118,6 +124,11 @@ func (s *simulation) unsettled() string {
 	}
 	if missing := unapplied(s.Migration, s.plan.unloaded); missing != "" {
 		return missing
+	}
+	if s.relay != nil && s.relay.appliers != nil {
+		if missing := s.relay.appliers.unsettled(); missing != "" {
+			return missing
+		}
 	}
 	state := s.State()
 	if !s.plan.unloaded && state.Base != state.Generation && state.Tries < checkpoint.MaxTries && (state.Kind != checkpoint.KindMappingChanged || state.Load.SweptAt.IsZero()) {

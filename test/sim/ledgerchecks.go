@@ -97,6 +97,9 @@ func (t *recorder) shardWritten(name string, before, after *model.Row) {
 // checkPassed: a checkpoint passes a change that the target cannot hold only if it is parked, or
 // something newer is applied (I3).
 func (t *recorder) checkPassed(is checkpoint.Shard, sh *model.Shard, seen *seenShard) {
+	if t.m.FromTopic {
+		return
+	}
 	latest := map[string]change{}
 	cut := t.m.State().Cut
 	for _, r := range sh.Records[max(sh.After(seen.Position), sh.Trimmed):min(sh.After(is.Position), len(sh.Records))] {

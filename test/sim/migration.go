@@ -45,6 +45,8 @@ type Migration struct {
 	// Policy is what becomes of items that cannot be stored; it holds for workers started from now
 	// on.
 	Policy policy
+	// FromTopic: changes are applied from a topic, and no checkpoint says that they are.
+	FromTopic bool
 	// Gaps are the reasons of all gaps that were declared.
 	Gaps []string
 	// Retries counts failed steps by name.

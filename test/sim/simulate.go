@@ -30,6 +30,10 @@ type SimOptions struct {
 
 	// Verifies has the table verified, beside the load and in peace, with rows that somebody hurt.
 	Verifies bool
+	// Relay has the workers publish what they apply, to a topic with faults of its own.
+	Relay bool
+	// Appliers is how many processes write what is published, in place of the workers.
+	Appliers int
 
 	sabotage func(s *simulation) // for tests: what a bug would do
 }
@@ -94,6 +98,7 @@ type simulation struct {
 	options   SimOptions
 	work      *workload // of a run under rules
 	rec       *recorder
+	relay     *relaying // nil: nothing is published
 	ctx       context.Context
 	failures  []string
 	crew      []*member
@@ -196,6 +201,12 @@ func newSimulation(p plan, o SimOptions) *simulation {
 	if s.Mapping.KeepsVersions() {
 		s.rejected = 0 // a former image that the target rejects would have the newest one parked
 	}
+	if o.Relay || o.Appliers > 0 {
+		s.relay = newRelaying(s)
+	}
+	if o.Appliers > 0 {
+		s.relay.appliers, s.FromTopic = newAppliers(s.relay, o.Appliers), true
+	}
 	return s
 }
 
@@ -206,6 +217,9 @@ func (s *simulation) look(table, key string, before, after *model.Row) {
 	}
 	s.noteMade(table, key, before, after)
 	s.checkGap(table, key, before, after)
+	if s.relay != nil {
+		s.relay.written(table, key, after)
+	}
 	s.strike(table, key, before, after)
 }
 
@@ -233,6 +247,9 @@ func (s *simulation) play(ctx context.Context) {
 		m := &member{}
 		s.crew = append(s.crew, m)
 		s.hire(m)
+	}
+	if s.relay != nil && s.relay.appliers != nil {
+		s.relay.appliers.begin()
 	}
 	s.World.Go("faults", func(ctx context.Context) {
 		s.follow(ctx, s.plan.events, func(e event) { s.World.Tracef("FAULT %s", e.name); e.kind.does(s, e) })
@@ -335,6 +352,9 @@ func (s *simulation) hire(m *member, adjust ...func(*pipeline.Options)) {
 		if s.options.Verifies {
 			o.Rows, t.Settle = model.Target{Bigtable: s.Target}, 30*time.Second
 			t.Sample, t.SampleEvery = 0.5, 20*time.Minute
+		}
+		if s.relay != nil {
+			s.relay.hire(o)
 		}
 		if s.plan.clustered {
 			o.Cluster = s.whichCluster

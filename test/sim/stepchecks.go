@@ -118,7 +118,7 @@ func (m *Migration) shardKey(s checkpoint.Shard) string {
 // left out, until one comes in the shard that is not (H84).
 func (m *Migration) checkApplied(s checkpoint.Shard, from cdc.SequenceNumber) {
 	shard := m.Source.Shard(s.Label, s.ID)
-	if shard == nil || m.Target.Tables[m.Mapping.Table] == nil {
+	if m.FromTopic || shard == nil || m.Target.Tables[m.Mapping.Table] == nil {
 		return
 	}
 	cut, kept := m.State().Cut, false

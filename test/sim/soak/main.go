@@ -34,13 +34,14 @@ func main() {
 	enough := flag.Int("failures", 5, "stop after so many failing seeds")
 	verifies := flag.Bool("verifies", false, "the table is verified, with rows that somebody hurt")
 	dense := flag.Bool("dense", false, "twice as many kinds of faults in each run")
+	relay := flag.Bool("relay", false, "changes are published to a topic as well")
 	quiet := flag.Bool("quiet", false, "print failures alone, one line for each")
 	flag.Parse()
 	if *explain != "" {
-		os.Exit(explained(*explain, sim.SimOptions{Mapping: *mapping, Dense: *dense, Verifies: *verifies}))
+		os.Exit(explained(*explain, sim.SimOptions{Mapping: *mapping, Dense: *dense, Verifies: *verifies, Relay: *relay}))
 	}
 	debug.SetGCPercent(1000) // worlds are small and short-lived
-	t := total{injected: map[string]int{}, began: time.Now(), last: time.Now(), quiet: *quiet, options: sim.SimOptions{Mapping: *mapping, Dense: *dense, Verifies: *verifies}}
+	t := total{injected: map[string]int{}, began: time.Now(), last: time.Now(), quiet: *quiet, options: sim.SimOptions{Mapping: *mapping, Dense: *dense, Verifies: *verifies, Relay: *relay}}
 	if *kept != "" {
 		var err error
 		if t.kept, err = readKept(*kept); err != nil {

@@ -1,0 +1,233 @@
+package checkpoint
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"reflect"
+	"slices"
+)
+
+// What is applied of a topic.
+//
+// An applier notes in a row of its own the numbers of the messages whose writes are durable, and
+// acknowledges a message only after that. The table's keeper merges these rows into one for each
+// shard, and appliers leave out of theirs what is merged. So whatever process ends, nothing that
+// was acknowledged is forgotten, and the unbroken prefix of a shard's merged row is what is known
+// to be applied.
+
+// Track is a sequence of numbered messages.
+type Track struct {
+	Generation uint32 `json:"g"`
+	Label      string `json:"l"` // of the stream
+	Shard      string `json:"s"`
+}
+
+func (t Track) compare(o Track) int {
+	return cmp.Or(cmp.Compare(t.Label, o.Label), cmp.Compare(t.Shard, o.Shard), cmp.Compare(t.Generation, o.Generation))
+}
+
+// Applied is what is applied of a track.
+type Applied struct {
+	Track
+	Runs Runs `json:"r"`
+}
+
+// appliedRow is an applier's row of a table.
+type appliedRow struct {
+	header
+	Source string    `json:"source"`
+	Tracks []Applied `json:"tracks"`
+}
+
+// mergedRow is what all appliers have applied of a shard, in its newest generation.
+type mergedRow struct {
+	header
+	Applied
+}
+
+// MaxApplied bounds an applier's row, in bytes. Runs are many only while messages are missing.
+const MaxApplied = 1 << 20
+
+// ErrAppliedFull is returned for a row above that: nothing more may be pulled before older messages
+// are applied.
+var ErrAppliedFull = errors.New("too many messages are applied behind some that are not")
+
+func (l *Ledger) appliedPrefix(source string) string { return l.name + "/applied/" + source + "/" }
+func (l *Ledger) mergedPrefix(source string) string  { return l.name + "/merged/" + source + "/" }
+
+// Merged reads what is merged of a table's topic, by label and shard.
+func (l *Ledger) Merged(ctx context.Context, source string) ([]Applied, error) {
+	rows, err := l.store.Read(ctx, l.mergedPrefix(source))
+	if err != nil {
+		return nil, err
+	}
+	records, err := l.merged.decode(source, rows)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Applied, len(records))
+	for i, r := range records {
+		out[i] = r.Applied
+	}
+	return out, nil
+}
+
+// NoteApplied notes in this process' row what it has applied, beside what stands there. What is
+// merged already is left out.
+func (l *Ledger) NoteApplied(ctx context.Context, source string, applied []Applied) error {
+	key := l.appliedPrefix(source) + l.worker
+	for range tries {
+		merged, err := l.Merged(ctx, source) // before the row: what it shows as merged stays merged
+		if err != nil {
+			return err
+		}
+		row, found, err := readRow(ctx, l.store, key)
+		if err != nil {
+			return err
+		}
+		record := appliedRow{Source: source}
+		if found {
+			if err := decode(row, &record); err != nil {
+				return err
+			}
+		}
+		before := record.Tracks
+		record.Tracks = outside(union(record.Tracks, applied), merged)
+		if found && reflect.DeepEqual(before, record.Tracks) || !found && len(record.Tracks) == 0 {
+			return nil
+		}
+		data := l.stamp(&record.header, &record)
+		if len(data) > MaxApplied {
+			return ErrAppliedFull
+		}
+		if done, err := l.swap(ctx, l.store, key, row.Counter, data); err != nil || done {
+			return err
+		}
+	}
+	return ErrConflict
+}
+
+// MergeApplied merges what appliers have noted into the rows of the shards, and removes rows that
+// say nothing more: of appliers that ended, or rest.
+func (l *Ledger) MergeApplied(ctx context.Context, source string) error {
+	noted, err := l.store.Read(ctx, l.appliedPrefix(source))
+	if err != nil || len(noted) == 0 {
+		return err
+	}
+	records := make([]appliedRow, len(noted))
+	var all []Applied
+	for i, row := range noted {
+		if err := decode(row, &records[i]); err != nil {
+			return err
+		}
+		all = union(all, records[i].Tracks)
+	}
+	for _, track := range all {
+		if err := l.mergeTrack(ctx, source, track); err != nil {
+			return err
+		}
+	}
+	merged, err := l.Merged(ctx, source)
+	if err != nil {
+		return err
+	}
+	for i, row := range noted {
+		if len(outside(records[i].Tracks, merged)) == 0 {
+			if _, err := l.swap(ctx, l.store, row.Key, row.Counter, nil); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// mergeTrack adds to a shard's row. A newer generation takes the place of an older one.
+func (l *Ledger) mergeTrack(ctx context.Context, source string, add Applied) error {
+	key := l.mergedPrefix(source) + add.Label + "/" + add.Shard
+	for range tries {
+		row, found, err := readRow(ctx, l.store, key)
+		if err != nil {
+			return err
+		}
+		record := mergedRow{Applied: add}
+		if found {
+			var is mergedRow
+			if err := decode(row, &is); err != nil {
+				return err
+			}
+			switch {
+			case is.Generation > add.Generation, is.Generation == add.Generation && add.Runs.Within(is.Runs):
+				return nil
+			case is.Generation == add.Generation:
+				record.Runs = is.Runs.Union(add.Runs)
+			}
+		}
+		if done, err := l.swap(ctx, l.store, key, row.Counter, l.stamp(&record.header, &record)); err != nil || done {
+			return err
+		}
+	}
+	return ErrConflict
+}
+
+// union joins tracks, in order.
+func union(a, b []Applied) []Applied {
+	all := slices.Concat(a, b)
+	slices.SortStableFunc(all, func(x, y Applied) int { return x.compare(y.Track) })
+	var out []Applied
+	for _, t := range all {
+		if n := len(out); n > 0 && out[n-1].Track == t.Track {
+			out[n-1].Runs = out[n-1].Runs.Union(t.Runs)
+			continue
+		}
+		out = append(out, Applied{t.Track, slices.Clone(t.Runs)})
+	}
+	return out
+}
+
+// outside leaves out of tracks what is merged, and tracks of generations that a shard has left.
+func outside(tracks, merged []Applied) []Applied {
+	var out []Applied
+	for _, t := range tracks {
+		for _, m := range merged {
+			switch {
+			case m.Label != t.Label || m.Shard != t.Shard:
+			case m.Generation > t.Generation:
+				t.Runs = nil
+			case m.Generation == t.Generation:
+				t.Runs = t.Runs.Outside(m.Runs)
+			}
+		}
+		if len(t.Runs) > 0 {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// Behind is how many messages of a shard are published at its checkpoint and not known to be
+// applied without a hole, and the latest event time that is known to be applied; zero if none is.
+func (s *Shard) Behind(merged []Applied) (messages uint64, at Run) {
+	through := Run{To: s.NumberedFrom}
+	for _, m := range merged {
+		if m.Track == (Track{s.Generation, s.Label, s.ID}) {
+			through.To, through.At = m.Runs.Prefix(s.NumberedFrom)
+		}
+	}
+	if through.To >= s.Applied {
+		return 0, through
+	}
+	return s.Applied - through.To, through
+}
+
+// Unapplied are the shards of the table's stream and generation of which published messages are not
+// known to be applied. What an older generation published is the business of the load.
+func Unapplied(table TableState, shards []Shard, merged []Applied) []Shard {
+	var out []Shard
+	for _, s := range shards {
+		if n, _ := s.Behind(merged); n > 0 && s.Label == table.Label && s.Generation == table.Generation {
+			out = append(out, s)
+		}
+	}
+	return out
+}

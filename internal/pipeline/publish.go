@@ -1,0 +1,63 @@
+package pipeline
+
+import (
+	"context"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/relay"
+)
+
+// publisher makes the changes that followers read durable in a topic.
+type publisher struct {
+	*common
+	topic relay.Topic
+}
+
+// publish makes the messages of a page durable in the topic, however long it takes, unless the
+// page's slot is wanted and it gets no further. Changes are numbered from what the shard's progress
+// counts, so that whoever reads the page again gives them the same numbers. The first dropped ones
+// are from before the cut. Written are the changes that whoever reads them writes as well: all that
+// were not dropped, or, where appliers write, those that do not fit a message. A mode that publishes
+// nothing makes it do nothing.
+func (p publisher) publish(life lifecycle, shard checkpoint.Shard, at checkpoint.Progress, changes []cdc.Change, dropped int, slot *pageSlot) (written []cdc.Change, err error) {
+	if !p.mode.Publishes() || len(changes) == 0 {
+		return changes[dropped:], nil
+	}
+	origin := relay.Origin{
+		Ledger: p.ledger.ID(), Table: p.source, StreamARN: shard.StreamARN, Label: shard.Label, Shard: shard.ID,
+		Generation: shard.Generation, Hop: shard.Hop, MappingHash: p.mappingHash,
+	}
+	page, err := relay.NewPage(origin, relay.Number{Before: at.Applied, CellTime: at.CellTime}, changes, dropped)
+	if err != nil {
+		return nil, err
+	}
+	since := task.Mono(life.work)
+	err = p.retry(life.finishing(), "publish", func(ctx context.Context) error {
+		limited, cancel := task.WithTimeout(ctx, publishTime)
+		defer cancel()
+		done, err := page.Publish(limited, p.topic)
+		if done.Messages > 0 {
+			since = task.Mono(ctx)
+		}
+		p.events.Published(p.source, done)
+		if err != nil && ctx.Err() == nil && repeatable(err) && slot.wanted(task.Mono(ctx)-since) {
+			slot.drop(true)
+			return errPutBack
+		}
+		return err
+	})
+	if p.mode.Writes() || err != nil {
+		return changes[dropped:], err
+	}
+	for _, i := range page.Oversize {
+		written = append(written, changes[i])
+	}
+	return written, nil
+}
+
+// publishTime bounds one attempt. The client repeats by itself what may be repeated, so that it is
+// longer than a request takes.
+const publishTime = time.Minute

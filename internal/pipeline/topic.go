@@ -1,0 +1,445 @@
+package pipeline
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/fence"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/relay"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// ApplyOptions are everything a process needs that applies what a topic brings.
+type ApplyOptions struct {
+	Ledger       *checkpoint.Ledger
+	Writer       *sink.Writer
+	Subscription relay.Subscription
+	Tables       []Table // Mapping and MappingHash of them
+	Events       Events
+	Timing       Timing
+	// Pulls is how many pulls run side by side, Pull how many messages each asks for, and Held how
+	// many messages are not acknowledged at once; the defaults are 4, 100 and 2000.
+	Pulls, Pull, Held int
+}
+
+// Deadlines of what is held. An applier that stands still for longer gives its messages to others,
+// without being asked.
+const (
+	heldFor    = 60 * time.Second
+	extendEach = 20 * time.Second
+)
+
+// ApplyTopic writes what a subscription brings until ctx ends, which is a clean stop: what was pulled is
+// written, noted and acknowledged within Timing.Grace. It holds no lease: any number of processes
+// apply one topic. It never gives a message back because the target is away, and pulls no more than
+// it may hold: so nothing comes into a dead letter for that.
+func ApplyTopic(ctx context.Context, o ApplyOptions) error {
+	o.Timing = o.Timing.orDefault(o.Ledger.Lease())
+	o.Events = o.Events.orSilent()
+	o.Pulls, o.Pull, o.Held = cmp.Or(o.Pulls, 4), cmp.Or(o.Pull, 100), cmp.Or(o.Held, 2000)
+	work, abandon := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer abandon(context.Canceled)
+	drain, halt := context.WithCancelCause(ctx)
+	defer halt(context.Canceled)
+	a := &appliers{ApplyOptions: &o, retrier: &retrier{events: o.Events}, halt: halt, tables: map[string]*topicTable{}, room: task.NewLimit(int64(o.Held)), held: map[string]bool{}}
+	for _, t := range o.Tables {
+		a.tables[t.Mapping.Source] = &topicTable{retrier: &retrier{source: t.Mapping.Source, events: o.Events}, o: &o, mapping: t.Mapping, hash: t.MappingHash}
+	}
+	finished := task.NewEvent(ctx)
+	all := task.NewGroup(work, 0)
+	all.Go("apply", func(work context.Context) error {
+		defer finished.Set()
+		return a.run(lifecycle{drain: drain, work: work})
+	})
+	all.Go("grace", func(work context.Context) error {
+		if finished.Wait(drain) == nil || work.Err() != nil {
+			return nil
+		}
+		limited, cancel := task.WithTimeout(work, o.Timing.Grace)
+		defer cancel()
+		if finished.Wait(limited) != nil {
+			abandon(context.Cause(drain))
+		}
+		return nil
+	})
+	err := all.Wait()
+	if cause := context.Cause(drain); orderly(cause) {
+		return cause
+	}
+	if ctx.Err() != nil && !fatal(err) {
+		return nil
+	}
+	return err
+}
+
+// appliers are the tasks of one process.
+type appliers struct {
+	*ApplyOptions
+	*retrier
+	halt   context.CancelCauseFunc
+	tables map[string]*topicTable
+	room   *task.Limit // for messages that are held
+
+	mu    sync.Mutex
+	held  map[string]bool // deliveries, by id, whose deadlines are extended
+	ready []done          // of which all is durable
+}
+
+// done is a message that needs nothing but a note and an acknowledgement.
+type done struct {
+	id     string
+	change relay.Change
+	noted  bool // it is to be noted as applied
+}
+
+// run pulls until a drain begins, and returns when all that was pulled is acknowledged.
+func (a *appliers) run(life lifecycle) error {
+	for _, source := range slices.Sorted(maps.Keys(a.tables)) {
+		if err := a.end(a.retry(life, "check the mapping", a.tables[source].check)); err != nil || life.draining() {
+			return err
+		}
+	}
+	pulling := task.NewGroup(life.work, 0)
+	beside, end := context.WithCancel(life.work)
+	defer end()
+	for range a.Pulls {
+		pulling.Go("pull", func(work context.Context) error { return a.pull(life.within(work)) })
+	}
+	side := task.NewGroup(beside, 0)
+	side.Go("extend", func(ctx context.Context) error { return a.extend(ctx) })
+	side.Go("acknowledge", func(ctx context.Context) error {
+		for task.Sleep(ctx, a.Timing.Commit) == nil {
+			if err := a.settle(life.within(ctx)); err != nil {
+				return a.end(err)
+			}
+		}
+		return nil
+	})
+	err := pulling.Wait()
+	end()
+	if sideErr := side.Wait(); err == nil {
+		err = sideErr
+	}
+	if err == nil {
+		err = a.end(a.settle(life.finishing()))
+	}
+	return err
+}
+
+// end is common.end for a process without leases.
+func (a *appliers) end(err error) error {
+	switch {
+	case orderly(err):
+		a.halt(err)
+		return nil
+	case fatal(err):
+		return err
+	}
+	return nil
+}
+
+// pull pulls and writes until a drain begins. It has room for what it pulls before it does.
+func (a *appliers) pull(life lifecycle) error {
+	for !life.draining() {
+		a.events.Tick()
+		if a.room.Acquire(life.drain, int64(a.Pull)) != nil {
+			return nil
+		}
+		var got []relay.Delivery
+		err := a.retry(life, "pull", func(context.Context) (err error) {
+			got, err = a.Subscription.Pull(life.drain, a.Pull)
+			return err
+		})
+		if unused := a.Pull - len(got); unused > 0 {
+			a.room.Release(int64(unused))
+		}
+		if err != nil && !life.draining() {
+			return a.end(err)
+		}
+		a.hold(got)
+		if err := a.apply(life, got); err != nil {
+			return a.end(err)
+		}
+		if len(got) == 0 && !life.draining() {
+			_ = task.Sleep(life.drain, a.Timing.Poll)
+		}
+	}
+	return nil
+}
+
+func (a *appliers) hold(got []relay.Delivery) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, d := range got {
+		a.held[d.ID] = true
+	}
+}
+
+// apply writes messages side by side, and leaves those that are durable to settle.
+func (a *appliers) apply(life lifecycle, got []relay.Delivery) error {
+	g := task.NewGroup(life.work, 0)
+	for _, d := range got {
+		g.Go("apply", func(work context.Context) error {
+			c, err := relay.Decode(d.Data)
+			table := a.tables[c.Table]
+			if err != nil || table == nil {
+				return a.refuse(work, d, c.Table, err)
+			}
+			written, err := table.apply(life.within(work), c)
+			if err != nil {
+				return err
+			}
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			a.ready = append(a.ready, done{d.ID, c, written})
+			return nil
+		})
+	}
+	return g.Wait()
+}
+
+// ErrPoison is reported for a message that cannot be read, or is of a table that this process has
+// no mapping for.
+var ErrPoison = errors.New("a message cannot be applied here, and is given back")
+
+// refuse gives a message back, so that the subscription's dead letter takes it in the end.
+func (a *appliers) refuse(ctx context.Context, d relay.Delivery, table string, err error) error {
+	a.events.Retry(table, "read a message", 0, errors.Join(ErrPoison, err))
+	a.mu.Lock()
+	delete(a.held, d.ID)
+	a.mu.Unlock()
+	_ = a.Subscription.Extend(ctx, []string{d.ID}, 0) // else its deadline does the same
+	a.room.Release(1)
+	return nil
+}
+
+// extend keeps the deadlines of what is held from passing.
+func (a *appliers) extend(ctx context.Context) error {
+	for task.Sleep(ctx, extendEach) == nil {
+		a.mu.Lock()
+		ids := slices.Sorted(maps.Keys(a.held))
+		a.mu.Unlock()
+		if len(ids) > 0 {
+			if err := a.Subscription.Extend(ctx, ids, heldFor); err != nil {
+				a.events.Retry("", "extend deadlines", extendEach, err) // what comes again is refused as stale
+			}
+		}
+	}
+	return nil
+}
+
+// settle notes what is durable, and then acknowledges it: never the other way round, or a message
+// that nobody knows to be applied would be gone.
+func (a *appliers) settle(life lifecycle) error {
+	a.mu.Lock()
+	ready := a.ready
+	a.ready = nil
+	a.mu.Unlock()
+	if len(ready) == 0 {
+		return nil
+	}
+	noted := map[string][]checkpoint.Applied{}
+	ids := make([]string, len(ready))
+	for i, d := range ready {
+		ids[i] = d.id
+		if d.noted {
+			run := checkpoint.Run{From: d.change.Number, To: d.change.Number, At: d.change.Time}
+			noted[d.change.Table] = append(noted[d.change.Table], checkpoint.Applied{
+				Track: checkpoint.Track{Generation: d.change.Generation, Label: d.change.Label, Shard: d.change.Shard}, Runs: checkpoint.Runs{run}})
+		}
+	}
+	for _, source := range slices.Sorted(maps.Keys(noted)) {
+		err := a.tables[source].retry(life.finishing(), "note what is applied", func(ctx context.Context) error {
+			return a.Ledger.NoteApplied(ctx, source, noted[source])
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if err := a.retry(life.finishing(), "acknowledge", func(ctx context.Context) error { return a.Subscription.Ack(ctx, ids) }); err != nil {
+		return err
+	}
+	a.mu.Lock()
+	for _, id := range ids {
+		delete(a.held, id)
+	}
+	a.mu.Unlock()
+	a.room.Release(int64(len(ids)))
+	a.report(life.work, ready)
+	return nil
+}
+
+// report says how old what was applied is.
+func (a *appliers) report(ctx context.Context, ready []done) {
+	oldest := map[string]time.Time{}
+	for _, d := range ready {
+		if at, ok := oldest[d.change.Table]; !ok || d.change.Time.Before(at) {
+			oldest[d.change.Table] = d.change.Time
+		}
+	}
+	for _, source := range slices.Sorted(maps.Keys(oldest)) {
+		lag := max(0, task.Now(ctx).Sub(oldest[source]))
+		a.events.PageDone(source)
+		a.events.Lag(source, lag, 0)
+	}
+}
+
+// topicTable is one table of an applying process.
+type topicTable struct {
+	*retrier
+	o       *ApplyOptions
+	mapping *transform.Mapping
+	hash    string
+
+	mu    sync.Mutex
+	claim *claim // as it was proved last; nil: not, or no more
+}
+
+// claim is the right to write, with the table's record as it was when the right was proved.
+type claim struct {
+	stamps sink.Stamps
+	state  checkpoint.TableState
+	at     time.Duration
+}
+
+// errNotBegun: no relay has begun the table's first generation yet.
+var errNotBegun = errors.New("no relay follows the table yet")
+
+// check makes sure that the table is applied from a topic, and under this mapping.
+func (t *topicTable) check(ctx context.Context) error {
+	t.events.Tick()
+	if err := t.o.Ledger.CheckMode(ctx, t.source, checkpoint.Topic, false); err != nil {
+		return err
+	}
+	_, _, err := t.o.Ledger.CheckMapping(ctx, t.source, t.hash, false)
+	return err
+}
+
+// proved is the claim, proved now or a moment ago.
+func (t *topicTable) proved(ctx context.Context) (*claim, error) {
+	t.mu.Lock()
+	c := t.claim
+	t.mu.Unlock()
+	if c != nil && task.Mono(ctx)-c.at < t.o.Timing.Pass {
+		return c, nil
+	}
+	c = &claim{at: task.Mono(ctx)}
+	var err error
+	c.stamps, err = fence.Prove(ctx, t.o.Ledger, t.mapping.Tables(), func(ctx context.Context) error {
+		if err := t.o.Ledger.Check(ctx); err != nil {
+			return err
+		}
+		var found bool
+		var err error
+		c.state, found, err = t.o.Ledger.Table(ctx, t.source)
+		switch {
+		case err != nil:
+			return err
+		case !found || c.state.Generation == 0:
+			return errNotBegun
+		case c.state.MappingHash != t.hash:
+			return checkpoint.ErrMappingChanged
+		}
+		return c.state.Admits(checkpoint.Topic, false)
+	})
+	if err != nil {
+		return nil, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.claim = c
+	return c, nil
+}
+
+func (t *topicTable) forget(c *claim) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.claim == c {
+		t.claim = nil
+	}
+}
+
+// apply makes a change durable, however long that takes. It returns false for one that is dropped
+// and must not count as applied.
+func (t *topicTable) apply(life lifecycle, c relay.Change) (noted bool, err error) {
+	var batch *transform.Batch
+	var of uint32 // the table's generation that it was made in
+	err = t.retry(life.finishing(), "write", func(ctx context.Context) error {
+		claim, err := t.proved(ctx)
+		if err != nil {
+			return err
+		}
+		switch Admit(claim.state, c, t.o.Ledger.ID(), t.hash) {
+		case Drop:
+			noted = false
+			return nil
+		case Later:
+			t.forget(claim)
+			return errNotBegun
+		case Settled:
+			noted = true
+			return nil
+		}
+		if batch == nil || of != claim.state.Generation {
+			b := transform.Fold(t.mapping, []cdc.Change{c.Change}, transform.Stamp{Generation: c.Generation, Hop: c.Hop, NotBefore: c.CellTime})
+			if claim.state.Inherits() || claim.state.Generation != c.Generation {
+				sink.OwnAll(t.mapping, &b)
+			}
+			batch, of = &b, claim.state.Generation
+		}
+		rows := len(batch.Rows)
+		if err := t.o.Writer.Write(ctx, claim.stamps, batch); err != nil {
+			if errors.Is(err, sink.ErrRefenced) {
+				t.forget(claim)
+			}
+			return err
+		}
+		noted = true
+		t.events.Applied(t.source, Count([]cdc.Change{c.Change}), rows)
+		for _, rule := range slices.Sorted(maps.Keys(batch.Ignored)) {
+			t.events.Ignored(t.source, rule, batch.Ignored[rule])
+		}
+		return nil
+	})
+	return noted, err
+}
+
+// Verdict is what becomes of a message.
+type Verdict uint8
+
+// The verdicts.
+const (
+	Write   Verdict = iota // to be written
+	Settled                // nothing to write, and applied
+	Drop                   // a load has asserted what it says, or will: to be forgotten
+	Later                  // the table's record is older than the message
+)
+
+// Admit judges a message by the table's record, as it was read with the proof of the right to
+// write, and by the ledger and the mapping of this process (H114). A message of an older generation
+// is written for as long as no load of the newer one has begun: until then it is what keeps the
+// target fresh. Afterwards it might bring back what the load's sweep removes.
+func Admit(s checkpoint.TableState, c relay.Change, ledger, hash string) Verdict {
+	switch {
+	case c.Ledger != ledger:
+		return Drop // of a ledger that was lost; what follows in this one is of higher generations
+	case c.Generation > s.Generation:
+		return Later
+	case c.Generation < s.Generation && (c.MappingHash != hash || s.Load.Generation == s.Generation):
+		return Drop
+	case c.MappingHash != hash:
+		return Later
+	case c.Omitted != "":
+		return Settled
+	}
+	return Write
+}

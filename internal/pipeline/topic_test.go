@@ -1,0 +1,34 @@
+package pipeline
+
+import (
+	"testing"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/relay"
+)
+
+// H114, H100: what becomes of a message is decided by its generation, its mapping and its ledger.
+func TestH114_H100_WhatBecomesOfAMessage(t *testing.T) {
+	loading := checkpoint.Load{Generation: 7}
+	for name, c := range map[string]struct {
+		generation         uint32
+		ledger, hash, omit string
+		load               checkpoint.Load
+		want               Verdict
+	}{
+		"of the present generation":            {7, "l", "h", "", loading, Write},
+		"without images":                       {7, "l", "h", "too_large", loading, Settled},
+		"of a generation that is not read yet": {8, "l", "h", "", loading, Later},
+		"the same, under another mapping":      {8, "l", "g", "", loading, Later},
+		"before the load of the next one":      {6, "l", "h", "", checkpoint.Load{Generation: 5}, Write},
+		"after that load has begun":            {6, "l", "h", "", loading, Drop},
+		"of a former mapping":                  {6, "l", "g", "", checkpoint.Load{Generation: 5}, Drop},
+		"of a ledger that was lost":            {7, "k", "h", "", loading, Drop},
+	} {
+		state := checkpoint.TableState{Generation: 7, Load: c.load}
+		m := relay.Change{Origin: relay.Origin{Ledger: c.ledger, Generation: c.generation, MappingHash: c.hash}, Omitted: relay.Omission(c.omit)}
+		if got := Admit(state, m, "l", "h"); got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,116 @@
+package preflight
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/relay"
+)
+
+// TopicName is the topic of the configuration without its project.
+func TopicName(cfg *config.Config) string {
+	return cfg.Relay.Topic[strings.LastIndexByte(cfg.Relay.Topic, '/')+1:]
+}
+
+// TopicEnd names where changes are published, for BothEnds.
+func TopicEnd(cfg *config.Config, env config.Lookup) string {
+	to := " and topic " + TopicName(cfg)
+	if host, _ := env("PUBSUB_EMULATOR_HOST"); host != "" {
+		to += " EMULATOR at " + host
+	}
+	return to
+}
+
+// SubscriptionEnd names both ends of a process that applies a topic.
+func SubscriptionEnd(cfg *config.Config, env config.Lookup) string {
+	from, to := "subscription "+SubscriptionName(cfg), TargetName(cfg)
+	if host, _ := env("PUBSUB_EMULATOR_HOST"); host != "" {
+		from += " EMULATOR at " + host
+	}
+	if host, _ := env("BIGTABLE_EMULATOR_HOST"); host != "" {
+		to += " EMULATOR at " + host
+	}
+	return from + " → " + to
+}
+
+// SubscriptionName is the subscription of the configuration without its project.
+func SubscriptionName(cfg *config.Config) string {
+	return cfg.Relay.Subscription[strings.LastIndexByte(cfg.Relay.Subscription, '/')+1:]
+}
+
+// AskSubscription connects to the subscription of the configuration, and asks whether it is fit: one
+// with ordering would wait for single items, and one that keeps messages for longer than removed
+// rows are remembered might bring items back.
+func (p *Prober) AskSubscription(ctx context.Context) {
+	if p.Cfg.Relay.Subscription == "" {
+		p.Failed = append(p.Failed, &diag.Error{Code: diag.TopicUnset, What: "relay.subscription is not set", Pos: p.Cfg.Where("relay"),
+			Cause: "changes that are published and not written are for whoever runs `run --from pubsub`, which pulls it",
+			Fix:   "set relay.subscription: projects/PROJECT/subscriptions/SUBSCRIPTION"})
+		return
+	}
+	p.Ask(ctx, ProbeTime, "subscription "+SubscriptionName(p.Cfg), p.subscription)
+}
+
+// margin is how much longer removed rows are remembered than messages are kept.
+const margin = 4 * 24 * time.Hour
+
+func (p *Prober) subscription(ctx context.Context) (string, error) {
+	what := "cannot use subscription " + p.Cfg.Relay.Subscription
+	_, rest, _ := strings.Cut(p.Cfg.Relay.Subscription, "/")
+	project, _, _ := strings.Cut(rest, "/")
+	var err error
+	if p.Subscription, err = relay.OpenSubscription(context.WithoutCancel(ctx), project, p.Cfg.Relay.Subscription); err != nil {
+		return "", &diag.Error{Code: diag.TopicUnusable, What: what, Err: err}
+	}
+	facts, err := p.Subscription.Look(ctx)
+	refuse := func(cause, fix string) (string, error) {
+		return "", &diag.Error{Code: diag.SubscriptionUnfit, What: what, Cause: cause, Fix: fix}
+	}
+	switch {
+	case err != nil:
+		return "", &diag.Error{Code: diag.TopicUnusable, What: what, Err: err}
+	case p.Cfg.Relay.Topic != "" && facts.Topic != p.Cfg.Relay.Topic:
+		return refuse("it is of topic "+facts.Topic, "name a subscription of "+p.Cfg.Relay.Topic)
+	case facts.Ordered:
+		return refuse("it has ordering, which holds every later message of an item back behind one that waits", "create one without --enable-message-ordering")
+	case facts.Retention+margin > p.Cfg.State.TombstoneAge:
+		return refuse(fmt.Sprintf("it keeps messages for %s, and removed rows are remembered for %s: %s more are needed, or a message that comes late brings an item back",
+			config.FormatDuration(facts.Retention), config.FormatDuration(p.Cfg.State.TombstoneAge), config.FormatDuration(margin)),
+			"raise state.tombstone_age to "+config.FormatDuration(facts.Retention+margin)+", or keep messages for less")
+	case facts.DeadLetter == "":
+		return "keeps messages for " + config.FormatDuration(facts.Retention) + "; no dead letter: what cannot be read comes again and again", nil
+	}
+	return "keeps messages for " + config.FormatDuration(facts.Retention), nil
+}
+
+// AskTopic connects to the topic of the configuration, and asks whether it exists.
+func (p *Prober) AskTopic(ctx context.Context) {
+	if p.Cfg.Relay.Topic == "" {
+		p.Failed = append(p.Failed, &diag.Error{Code: diag.TopicUnset, What: "relay.pubsub_topic is not set", Pos: p.Cfg.Where("relay")})
+		return
+	}
+	p.Ask(ctx, ProbeTime, "topic "+TopicName(p.Cfg), p.topic)
+}
+
+// topic connects. The client outlives the probe, so it is not made under its context.
+func (p *Prober) topic(ctx context.Context) (string, error) {
+	what := "cannot use topic " + p.Cfg.Relay.Topic
+	_, rest, _ := strings.Cut(p.Cfg.Relay.Topic, "/")
+	project, _, _ := strings.Cut(rest, "/")
+	var err error
+	if p.Topic, err = relay.OpenTopic(context.WithoutCancel(ctx), project, p.Cfg.Relay.Topic); err != nil {
+		return "", &diag.Error{Code: diag.TopicUnusable, What: what, Err: err}
+	}
+	facts, err := p.Topic.Look(ctx)
+	switch {
+	case err != nil:
+		return "", &diag.Error{Code: diag.TopicUnusable, What: what, Err: err}
+	case facts.Retention == 0:
+		return "exists; it keeps nothing for later subscribers", nil
+	}
+	return "keeps messages for " + config.FormatDuration(facts.Retention), nil
+}

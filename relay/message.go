@@ -1,0 +1,286 @@
+package relay
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+
+	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// What names a message.
+const (
+	// Type of the CloudEvent.
+	Type = "com.github.dynamodb-bigtable.replicator.change"
+	// ContentType of a message as a whole, which is a CloudEvent in structured mode.
+	ContentType = "application/cloudevents+json"
+	// SchemaV1 names the form of Body. Within it members may be added.
+	SchemaV1 = "replicator.change/v1"
+)
+
+// Limits of a message.
+const (
+	// MaxMessage is the size of a request of Pub/Sub, in bytes, and so of a message with attributes
+	// and ordering key. Source: https://docs.cloud.google.com/pubsub/quotas#resource_limits
+	MaxMessage = 10_000_000
+	// MaxData is what Encode makes of it: the rest is for attributes, key and the request itself.
+	MaxData = MaxMessage - 16<<10
+)
+
+// Omission says why a message carries no images.
+type Omission string
+
+// The omissions.
+const (
+	// BeforeStart: the change is from before the moment from which the table is followed.
+	BeforeStart Omission = "before_start"
+	// TooLarge: the images do not fit a message. The item can be read by its keys.
+	TooLarge Omission = "too_large"
+)
+
+// Message is what is handed to a topic.
+type Message struct {
+	Data       []byte
+	Attributes map[string]string // for filters: table, event, version, schema, content-type
+	Key        string            // the ordering key
+}
+
+// Size is about how many bytes the message takes on the wire.
+func (m *Message) Size() int {
+	n := len(m.Data) + len(m.Key) + 64
+	for k, v := range m.Attributes {
+		n += len(k) + len(v) + 16
+	}
+	return n
+}
+
+// Origin is what the changes of one shard have in common while one lease is held.
+type Origin struct {
+	Ledger      string // its id
+	Table       string // source table
+	StreamARN   string
+	Label       string // of the stream
+	Shard       string
+	Generation  uint32
+	Hop         uint32
+	MappingHash string // of the mapping under which the changes are applied
+}
+
+// Change is a change with its place among the messages of its shard.
+type Change struct {
+	Origin
+	// Number counts the shard's changes from 1, without holes within a generation.
+	Number uint64
+	cdc.Change
+	// CellTime is the latest event time of the shard up to the change: cells are dated by it.
+	CellTime time.Time
+	// Omitted says why the change has no images; "" if it has.
+	Omitted Omission
+}
+
+// Version ranks the change in the history of its item.
+func (c *Change) Version() transform.Version {
+	return transform.NewVersion(c.Generation, c.Hop, c.Sequence, transform.CountExact)
+}
+
+// Body is the data of a message's CloudEvent. The comments become the descriptions of its JSON
+// Schema.
+type Body struct {
+	Schema      string          `json:"schema" desc:"replicator.change/v1" const:"replicator.change/v1"`
+	Table       string          `json:"table" desc:"source table"`
+	Event       string          `json:"event" desc:"what happened to the item" enum:"INSERT,MODIFY,REMOVE"`
+	Version     string          `json:"version" desc:"rank of the change in the history of its item: generation.hop.sequence.count at fixed widths. Compare as text; a lower one than the last seen of the item is old" pattern:"^[0-9]{8}\\.[0-9]{6}\\.[0-9]{40}\\.[0-9]{4}$"`
+	Time        string          `json:"time" desc:"when the change was made, floored to the second by DynamoDB; it orders nothing" format:"date-time"`
+	Keys        json.RawMessage `json:"keys" desc:"primary key, in DynamoDB JSON"`
+	Old         json.RawMessage `json:"old,omitempty" desc:"item before the change, in DynamoDB JSON; absent for an insert, where the stream carries none, and where images are omitted"`
+	New         json.RawMessage `json:"new,omitempty" desc:"item after the change, in DynamoDB JSON; absent for a remove, and where images are omitted"`
+	Expired     bool            `json:"expired,omitempty" desc:"the time to live of DynamoDB removed the item"`
+	Omitted     Omission        `json:"omitted,omitempty" desc:"why there are no images" enum:"before_start,too_large"`
+	Sequence    string          `json:"sequence" desc:"sequence number of the stream's record, a decimal number of up to 40 digits; numbers of different shards do not compare" pattern:"^[0-9]{1,40}$"`
+	Stream      string          `json:"stream" desc:"label of the stream"`
+	Shard       string          `json:"shard" desc:"shard of the stream"`
+	Number      uint64          `json:"number" desc:"place of the message among those of (generation, stream, shard), without holes" min:"1"`
+	Generation  uint32          `json:"generation" desc:"raised whenever the continuity of the stream is broken" min:"1"`
+	Hop         uint32          `json:"hop" desc:"depth of the shard in its lineage"`
+	Ledger      string          `json:"ledger" desc:"id of the ledger of the pipeline that published the message"`
+	MappingHash string          `json:"mapping_hash" desc:"hash of the mapping under which the pipeline applies the change"`
+	CellTime    string          `json:"cell_time" desc:"latest time of the shard up to the change, by which cells are dated" format:"date-time"`
+}
+
+// OrderingKey is the ordering key of an item's messages: a hash of the source table and of the
+// primary key.
+func OrderingKey(table string, keys attribute.Item) (string, error) {
+	text, err := attribute.MarshalItem(keys)
+	if err != nil {
+		return "", err
+	}
+	h := sha256.New()
+	h.Write([]byte(strconv.Itoa(len(table)) + ":" + table))
+	h.Write(text)
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// Encode makes the message of a change. It is pure: the same change gives the same message (R1).
+// Images that do not fit are left out, and omitted says so.
+func Encode(c Change) (m Message, omitted Omission, err error) {
+	if m, err = encode(c); err != nil || len(m.Data) <= MaxData {
+		return m, c.Omitted, err
+	}
+	c.Omitted = TooLarge
+	m, err = encode(c)
+	return m, c.Omitted, err
+}
+
+func encode(c Change) (Message, error) {
+	if c.Number == 0 || c.Generation == 0 {
+		return Message{}, errors.New("relay: a change without a number or generation")
+	}
+	version := string(c.Version())
+	body := Body{
+		Schema: SchemaV1, Table: c.Table, Event: c.Event.String(), Version: version, Time: stamp(c.Time), Expired: c.Expired, Omitted: c.Omitted,
+		Sequence: c.Sequence.String(), Stream: c.Label, Shard: c.Shard, Number: c.Number, Generation: c.Generation, Hop: c.Hop,
+		Ledger: c.Ledger, MappingHash: c.MappingHash, CellTime: stamp(c.CellTime),
+	}
+	var err error
+	if body.Keys, err = attribute.MarshalItem(c.Keys); err != nil {
+		return Message{}, err
+	}
+	if c.Omitted == "" {
+		if body.Old, err = image(c.Old); err != nil {
+			return Message{}, err
+		}
+		if body.New, err = image(c.New); err != nil {
+			return Message{}, err
+		}
+	}
+	key, err := OrderingKey(c.Table, c.Keys)
+	if err != nil {
+		return Message{}, err
+	}
+	e := event.New(event.CloudEventsVersionV1)
+	e.SetID(c.Shard + "/" + c.Sequence.String())
+	e.SetSource(c.StreamARN)
+	e.SetType(Type)
+	e.SetSubject(key)
+	e.SetTime(c.Time.UTC())
+	e.DataEncoded = marshal(body)
+	e.SetDataContentType(event.ApplicationJSON)
+	if err := e.Validate(); err != nil {
+		return Message{}, fmt.Errorf("relay: %w", err)
+	}
+	data, err := e.MarshalJSON()
+	if err != nil {
+		return Message{}, fmt.Errorf("relay: %w", err)
+	}
+	return Message{Data: data, Key: key, Attributes: map[string]string{
+		"content-type": ContentType, "table": c.Table, "event": body.Event, "version": version, "schema": SchemaV1,
+	}}, nil
+}
+
+// marshal leaves <, > and & as they are: JSON demands no escape for them.
+func marshal(body Body) []byte {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(body); err != nil {
+		panic("relay: " + err.Error()) // a body is plain data
+	}
+	return bytes.TrimRight(b.Bytes(), "\n")
+}
+
+func image(item attribute.Item) (json.RawMessage, error) {
+	if !item.Exists() {
+		return nil, nil
+	}
+	return attribute.MarshalItem(item)
+}
+
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
+
+// ErrMessage is returned for what is not a message of this package. Its wrapping says what is wrong
+// and quotes no data.
+var ErrMessage = errors.New("not a message of a relay")
+
+// Decode is the inverse of Encode, for the data of a message.
+func Decode(data []byte) (Change, error) {
+	fault := func(what string) (Change, error) { return Change{}, fmt.Errorf("%w: %s", ErrMessage, what) }
+	var e event.Event
+	if err := e.UnmarshalJSON(data); err != nil {
+		return fault("no CloudEvent in structured JSON")
+	}
+	var b Body
+	switch {
+	case e.Type() != Type:
+		return fault("another type of event")
+	case json.Unmarshal(e.Data(), &b) != nil:
+		return fault("the data is no body")
+	case b.Schema != SchemaV1:
+		return fault("an unknown schema")
+	case b.Number == 0 || b.Generation == 0 || b.Ledger == "" || b.Shard == "":
+		return fault("no number, generation, ledger or shard")
+	}
+	c := Change{
+		Origin: Origin{Ledger: b.Ledger, Table: b.Table, StreamARN: e.Source(), Label: b.Stream, Shard: b.Shard, Generation: b.Generation, Hop: b.Hop, MappingHash: b.MappingHash},
+		Number: b.Number, Omitted: b.Omitted,
+	}
+	var err error
+	if c.Change, err = b.change(); err != nil {
+		return fault(err.Error())
+	}
+	if c.CellTime, err = time.Parse(time.RFC3339Nano, b.CellTime); err != nil {
+		return fault("no cell time")
+	}
+	if string(c.Version()) != b.Version {
+		return fault("the version is not that of generation, hop and sequence number")
+	}
+	return c, nil
+}
+
+// change is the record of the stream. Its errors quote no data.
+func (b *Body) change() (c cdc.Change, err error) {
+	switch b.Event {
+	case cdc.Insert.String():
+		c.Event = cdc.Insert
+	case cdc.Modify.String():
+		c.Event = cdc.Modify
+	case cdc.Remove.String():
+		c.Event = cdc.Remove
+	default:
+		return c, errors.New("no event")
+	}
+	if c.Sequence, err = cdc.ParseSequenceNumber(b.Sequence); err != nil {
+		return c, errors.New("no sequence number")
+	}
+	if c.Time, err = time.Parse(time.RFC3339Nano, b.Time); err != nil {
+		return c, errors.New("no time")
+	}
+	c.Expired = b.Expired
+	for _, i := range []struct {
+		text json.RawMessage
+		to   *attribute.Item
+		name string
+	}{{b.Keys, &c.Keys, "keys"}, {b.Old, &c.Old, "old image"}, {b.New, &c.New, "new image"}} {
+		if i.text == nil {
+			continue
+		}
+		if *i.to, err = attribute.UnmarshalItem(i.text); err != nil {
+			return c, errors.New("the " + i.name + " is not DynamoDB JSON")
+		}
+	}
+	if !c.Keys.Exists() {
+		return c, errors.New("no keys")
+	}
+	if b.Omitted == "" && c.Event != cdc.Remove && !c.New.Exists() {
+		return c, errors.New("no new image")
+	}
+	return c, nil
+}

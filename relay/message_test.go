@@ -1,0 +1,287 @@
+package relay_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/dynamodbtest/item"
+	"github.com/dynamodb-bigtable/replicator/relay"
+)
+
+var update = flag.Bool("update", false, "write the schema and the golden messages")
+
+func parse(t testing.TB, text string) attribute.Item {
+	t.Helper()
+	i, err := attribute.UnmarshalItem([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return i
+}
+
+func sequence(t testing.TB, text string) cdc.SequenceNumber {
+	t.Helper()
+	s, err := cdc.ParseSequenceNumber(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+var origin = relay.Origin{
+	Ledger: "7d0c", Table: "Orders", StreamARN: "arn:aws:dynamodb:eu-west-1:111122223333:table/Orders/stream/2026-11-02T00:00:00.000",
+	Label: "2026-11-02T00:00:00.000", Shard: "shardId-00000001794000000000-1a2b3c4d", Generation: 29878560, Hop: 500001, MappingHash: "9f86d081",
+}
+
+// examples are the golden messages, by name.
+func examples(t testing.TB) map[string]relay.Change {
+	at := time.Date(2026, 11, 2, 10, 0, 0, 0, time.UTC)
+	keys := parse(t, `{"PK":{"S":"ORDER#42"},"SK":{"N":"7"}}`)
+	small := parse(t, `{"PK":{"S":"ORDER#42"},"SK":{"N":"7"},"state":{"S":"new"}}`)
+	large := parse(t, `{"PK":{"S":"ORDER#42"},"SK":{"N":"7"},"state":{"S":"paid & <sent>"},"total":{"N":"12.50"},"lines":{"L":[{"M":{"sku":{"S":"ü\"\\"}}},{"NULL":true}]},"tags":{"SS":["a","b"]},"raw":{"B":"AAEC"}}`)
+	change := func(n uint64, seq string, c cdc.Change) relay.Change {
+		c.Sequence, c.Keys, c.Time = sequence(t, seq), keys, at.Add(time.Duration(n)*time.Second)
+		return relay.Change{Origin: origin, Number: n, Change: c, CellTime: c.Time}
+	}
+	dropped := change(1, "111100000000000000000001", cdc.Change{Event: cdc.Insert, New: small})
+	dropped.Omitted = relay.BeforeStart
+	return map[string]relay.Change{
+		"dropped": dropped,
+		"insert":  change(2, "111100000000000000000002", cdc.Change{Event: cdc.Insert, New: small}),
+		"modify":  change(3, "111100000000000000000003", cdc.Change{Event: cdc.Modify, Old: small, New: large}),
+		"remove":  change(4, "111100000000000000000004", cdc.Change{Event: cdc.Remove, Old: large, Expired: true}),
+	}
+}
+
+func TestGoldenMessages(t *testing.T) {
+	compiler := jsonschema.NewCompiler()
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(relay.JSONSchema()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := compiler.AddResource("message.json", doc); err != nil {
+		t.Fatal(err)
+	}
+	schema := compiler.MustCompile("message.json")
+	for name, c := range examples(t) {
+		m, _, err := relay.Encode(c)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		path := filepath.Join("testdata", name+".json")
+		if *update {
+			if err := os.WriteFile(path, append(m.Data, '\n'), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(m.Data) != strings.TrimRight(string(want), "\n") {
+			t.Errorf("%s: got %s", name, m.Data)
+		}
+		value, err := jsonschema.UnmarshalJSON(bytes.NewReader(m.Data))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := schema.Validate(value); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		got, err := relay.Decode(m.Data)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		if c.Omitted != "" {
+			c.Old, c.New = attribute.Item{}, attribute.Item{}
+		}
+		if !reflect.DeepEqual(got, c) {
+			t.Errorf("%s: decoded as %+v", name, got)
+		}
+		var attributes []string
+		for k := range m.Attributes {
+			attributes = append(attributes, k)
+		}
+		if len(attributes) != 5 || m.Attributes["table"] != "Orders" || m.Attributes["event"] != c.Event.String() {
+			t.Errorf("%s: attributes %v", name, m.Attributes)
+		}
+	}
+}
+
+// TestSchemaIsGenerated holds the schema to the tags of Body.
+func TestSchemaIsGenerated(t *testing.T) {
+	dynamo := map[string]any{"type": "object", "minProperties": 1, "additionalProperties": map[string]any{"type": "object", "minProperties": 1, "maxProperties": 1}}
+	members, required := map[string]any{}, []string{}
+	body := reflect.TypeOf(relay.Body{})
+	for i := range body.NumField() {
+		f := body.Field(i)
+		name, option, _ := strings.Cut(f.Tag.Get("json"), ",")
+		member := map[string]any{"description": f.Tag.Get("desc")}
+		switch {
+		case f.Type == reflect.TypeOf(json.RawMessage{}):
+			for k, v := range dynamo {
+				member[k] = v
+			}
+		case f.Type.Kind() == reflect.Bool:
+			member["type"] = "boolean"
+		case f.Type.Kind() == reflect.String:
+			member["type"] = "string"
+		default:
+			member["type"], member["minimum"] = "integer", 0
+			if f.Tag.Get("min") != "" {
+				member["minimum"] = 1
+			}
+		}
+		for _, key := range []string{"const", "pattern", "format"} {
+			if v := f.Tag.Get(key); v != "" {
+				member[key] = v
+			}
+		}
+		if v := f.Tag.Get("enum"); v != "" {
+			member["enum"] = strings.Split(v, ",")
+		}
+		members[name] = member
+		if option == "" {
+			required = append(required, name)
+		}
+	}
+	text := map[string]any{"type": "string", "minLength": 1}
+	doc := map[string]any{
+		"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "A change of a DynamoDB table, as replicator publishes it", "type": "object",
+		"required": []string{"specversion", "id", "source", "type", "subject", "time", "datacontenttype", "data"},
+		"properties": map[string]any{
+			"specversion": map[string]any{"const": "1.0"}, "id": text, "source": text, "subject": map[string]any{"type": "string", "pattern": "^[0-9a-f]{64}$"},
+			"type": map[string]any{"const": relay.Type}, "time": map[string]any{"type": "string", "format": "date-time"}, "datacontenttype": map[string]any{"const": "application/json"},
+			"data": map[string]any{"type": "object", "required": required, "properties": members},
+		},
+	}
+	want, err := json.MarshalIndent(doc, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want = append(want, '\n')
+	if *update {
+		if err := os.WriteFile("message.schema.json", want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if !bytes.Equal(want, relay.JSONSchema()) {
+		t.Error("message.schema.json is not what Body's tags say; run go test ./relay -update")
+	}
+}
+
+// H95: keys of DynamoDB may be 3 KB and binary; an ordering key is short text, and different for
+// different items.
+func TestH95_OrderingKeysAreShortText(t *testing.T) {
+	seen := map[string]bool{}
+	binary := attribute.NewItem([]attribute.Attribute{{Name: "p", Value: attribute.Binary(bytes.Repeat([]byte{0, 255, '\n'}, 700))}, {Name: "s", Value: attribute.String(strings.Repeat("\x00ü", 400))}})
+	for _, c := range []struct {
+		table string
+		keys  attribute.Item
+	}{
+		{"T", binary}, {"U", binary},
+		{"T", parse(t, `{"p":{"S":"1"}}`)}, {"T", parse(t, `{"p":{"N":"1"}}`)}, {"T1", parse(t, `{"p":{"S":"1"}}`)},
+		{"T", parse(t, `{"p":{"S":"a"},"s":{"S":"bc"}}`)}, {"T", parse(t, `{"p":{"S":"ab"},"s":{"S":"c"}}`)},
+	} {
+		key, err := relay.OrderingKey(c.table, c.keys)
+		if err != nil || len(key) != 64 || strings.Trim(key, "0123456789abcdef") != "" || seen[key] {
+			t.Errorf("%s: %q, %v", c.table, key, err)
+		}
+		seen[key] = true
+	}
+}
+
+// worst are items of nearly 400 KB, the limit of DynamoDB, whose JSON is large.
+func worst(t *testing.T) map[string]attribute.Item {
+	const limit = 400 << 10
+	list := func(v attribute.Value, n int) attribute.Value {
+		l := make([]attribute.Value, n)
+		for i := range l {
+			l[i] = v
+		}
+		return attribute.List(l)
+	}
+	of := func(v attribute.Value) attribute.Item {
+		return attribute.NewItem([]attribute.Attribute{{Name: "p", Value: attribute.String("1")}, {Name: "x", Value: v}})
+	}
+	items := map[string]attribute.Item{
+		"control characters": of(attribute.String(strings.Repeat("\x01", limit-100))),
+		"binary":             of(attribute.Binary(make([]byte, limit-100))),
+		"empty strings":      of(list(attribute.String(""), limit-100)),
+		"nulls":              of(list(attribute.Null(), limit/2-100)),
+		"empty lists":        of(list(attribute.List(nil), limit/4-100)),
+	}
+	for name, i := range items {
+		if size := item.Size(i); size > limit || size < limit*9/10 {
+			t.Errorf("%s: an item of %d bytes", name, size)
+		}
+	}
+	return items
+}
+
+// H95: two images of 400 KB, which is what DynamoDB holds, fit a message.
+func TestH95_TwoFullImagesFit(t *testing.T) {
+	for name, image := range worst(t) {
+		c := examples(t)["modify"]
+		c.Old, c.New = image, image
+		m, omitted, err := relay.Encode(c)
+		if err != nil || omitted != "" || m.Size() > relay.MaxMessage {
+			t.Errorf("%s: %d bytes, omitted %q, %v", name, m.Size(), omitted, err)
+		}
+	}
+}
+
+// Numbers alone may be longer in text than DynamoDB counts for them. Their message goes without
+// images, and says so.
+func TestH95_WhatDoesNotFitSaysSo(t *testing.T) {
+	n, err := attribute.Number("1E125")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := make([]attribute.Value, 100_000)
+	for i := range l {
+		l[i] = n
+	}
+	c := examples(t)["modify"]
+	c.New = attribute.NewItem([]attribute.Attribute{{Name: "x", Value: attribute.List(l)}})
+	m, omitted, err := relay.Encode(c)
+	if err != nil || omitted != relay.TooLarge || m.Size() > 10_000 {
+		t.Fatalf("%d bytes, omitted %q, %v", m.Size(), omitted, err)
+	}
+	got, err := relay.Decode(m.Data)
+	if err != nil || got.Omitted != relay.TooLarge || got.Number != c.Number || got.New.Exists() {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+func TestDecodeRefuses(t *testing.T) {
+	m, _, err := relay.Encode(examples(t)["modify"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for from, to := range map[string]string{
+		`"number":3`: `"number":0`, `replicator.change/v1`: `replicator.change/v2`, `"hop":500001`: `"hop":500002`, `"MODIFY"`: `"TOUCH"`,
+		`"keys":{`: `"kees":{`, `{"N":"12.5"}`: `{"N":"secret"}`, `"new":`: `"gnu":`, `"specversion":"1.0"`: `"specversion":"7"`, `"ledger":"7d0c"`: `"ledger":""`,
+	} {
+		text := strings.Replace(string(m.Data), from, to, 1)
+		if text == string(m.Data) {
+			t.Fatalf("%s is not in the message", from)
+		}
+		_, err := relay.Decode([]byte(text))
+		if err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v", to, err)
+		}
+	}
+}

@@ -1,0 +1,210 @@
+package relay_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	"cloud.google.com/go/pubsub/v2/pstest"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/relay"
+)
+
+// page are changes of the given items in turn.
+func page(t testing.TB, items ...string) []cdc.Change {
+	at := time.Date(2026, 11, 2, 10, 0, 0, 0, time.UTC)
+	changes := make([]cdc.Change, len(items))
+	for i, name := range items {
+		keys := parse(t, fmt.Sprintf(`{"PK":{"S":%q}}`, name))
+		changes[i] = cdc.Change{Event: cdc.Modify, Sequence: cdc.SequenceOf(uint64(100 + i)), Time: at.Add(time.Duration(-i) * time.Second), Keys: keys, Old: keys, New: keys}
+	}
+	return changes
+}
+
+// H58: whoever reads a page again publishes the same messages under the same numbers and ids.
+func TestH58_AReplayPublishesTheSame(t *testing.T) {
+	changes := page(t, "a", "b", "a", "c")
+	first, err := relay.NewPage(origin, relay.Number{Before: 10}, changes, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := relay.NewPage(origin, relay.Number{Before: 12, CellTime: changes[0].Time}, changes[2:], 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, m := range first.Open {
+		c, err := relay.Decode(m.Data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Times ran backwards; the cells' never do.
+		if c.Number != uint64(11+i) || !c.CellTime.Equal(changes[0].Time) || (c.Omitted == relay.BeforeStart) != (i == 0) || c.New.Exists() != (i > 0) {
+			t.Errorf("message %d: number %d, cell time %v, omitted %q", i, c.Number, c.CellTime, c.Omitted)
+		}
+		if i >= 2 && string(m.Data) != string(again.Open[i-2].Data) {
+			t.Errorf("message %d differs when it is published again", i)
+		}
+	}
+	if first.Open[0].Key != first.Open[2].Key || first.Open[0].Key == first.Open[1].Key {
+		t.Error("keys are not those of the items")
+	}
+}
+
+// only fails messages by their index, once.
+type only struct {
+	fail map[int]error
+	sent [][]relay.Message
+}
+
+func (o *only) Publish(_ context.Context, messages []relay.Message) ([]error, int) {
+	o.sent = append(o.sent, slices.Clone(messages))
+	outcomes := make([]error, len(messages))
+	for i := range outcomes {
+		outcomes[i] = o.fail[i]
+	}
+	failed := len(o.fail)
+	o.fail = nil
+	return outcomes, failed
+}
+
+func TestOnlyWhatIsOpenIsPublishedAgain(t *testing.T) {
+	p, err := relay.NewPage(origin, relay.Number{}, page(t, "a", "b", "a", "c"), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := slices.Clone(p.Open)
+	boom := &relay.Error{Op: "Publish", Reason: relay.Unavailable, Code: "Unavailable"}
+	topic := &only{fail: map[int]error{0: boom, 2: boom}}
+	done, err := p.Publish(t.Context(), topic)
+	if !errors.Is(err, boom) || done.Messages != 2 || done.Blocked != 2 || done.Bytes == 0 || len(p.Open) != 2 {
+		t.Fatalf("%+v, %v, %d open", done, err, len(p.Open))
+	}
+	done, err = p.Publish(t.Context(), topic)
+	if err != nil || done.Messages != 2 || len(p.Open) != 0 {
+		t.Fatalf("%+v, %v, %d open", done, err, len(p.Open))
+	}
+	again := topic.sent[1]
+	if len(again) != 2 || string(again[0].Data) != string(all[0].Data) || string(again[1].Data) != string(all[2].Data) {
+		t.Error("what was sent again is not what was open, in its order")
+	}
+}
+
+// refuser fails publishes of one key while it is on.
+type refuser struct {
+	mu  sync.Mutex
+	key string
+}
+
+func (r *refuser) React(req any) (bool, any, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p := req.(*pubsubpb.PublishRequest)
+	if r.key != "" && p.Messages[0].OrderingKey == r.key {
+		return true, nil, status.Error(codes.FailedPrecondition, "not now")
+	}
+	return false, nil, nil
+}
+
+func (r *refuser) set(key string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.key = key
+}
+
+const topicName = "projects/p/topics/t"
+
+func create(t testing.TB, server *pstest.Server) {
+	t.Helper()
+	if _, err := server.GServer.CreateTopic(t.Context(), &pubsubpb.Topic{Name: topicName}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func open(t testing.TB, o ...pstest.ServerReactorOption) (*pstest.Server, *relay.PubSub) {
+	t.Helper()
+	server := pstest.NewServer(o...)
+	t.Cleanup(func() { _ = server.Close() })
+	topic, err := relay.OpenTopic(t.Context(), "p", topicName, option.WithEndpoint(server.Addr), option.WithoutAuthentication(),
+		option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = topic.Close() })
+	return server, topic
+}
+
+// I11: a failed publish blocks its key in the client, and nothing of the key overtakes it. The next
+// attempt goes through.
+func TestI11_ABlockedKeyIsResumedAndKeepsItsOrder(t *testing.T) {
+	r := &refuser{}
+	server, topic := open(t, pstest.ServerReactorOption{FuncName: "Publish", Reactor: r})
+	create(t, server)
+	p, err := relay.NewPage(origin, relay.Number{}, page(t, "a", "b", "a", "a", "c"), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := p.Open[0].Key
+	r.set(key)
+	done, err := p.Publish(t.Context(), topic)
+	var refused *relay.Error
+	if !errors.As(err, &refused) || done.Messages != 2 || done.Blocked != 1 || len(p.Open) != 3 {
+		t.Fatalf("%+v, %v, %d open", done, err, len(p.Open))
+	}
+	r.set("")
+	if done, err = p.Publish(t.Context(), topic); err != nil || done.Messages != 3 {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	var numbers []uint64
+	for _, m := range server.Messages() {
+		if m.OrderingKey == key {
+			c, err := relay.Decode(m.Data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			numbers = append(numbers, c.Number)
+		}
+	}
+	if !slices.Equal(numbers, []uint64{1, 3, 4}) {
+		t.Errorf("numbers of the item in the topic: %v", numbers)
+	}
+}
+
+func TestATopicThatIsMissing(t *testing.T) {
+	server, topic := open(t)
+	if _, err := topic.Look(t.Context()); reason(err) != relay.NotFound {
+		t.Errorf("look: %v", err)
+	}
+	p, err := relay.NewPage(origin, relay.Number{}, page(t, "a"), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Publish(t.Context(), topic); reason(err) != relay.NotFound {
+		t.Errorf("publish: %v", err)
+	}
+	create(t, server)
+	if _, err := topic.Look(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if _, err := p.Publish(t.Context(), topic); err != nil || len(p.Open) != 0 {
+		t.Errorf("publish: %v", err)
+	}
+}
+
+func reason(err error) relay.Reason {
+	var e *relay.Error
+	if errors.As(err, &e) {
+		return e.Reason
+	}
+	return ""
+}

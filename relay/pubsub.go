@@ -1,0 +1,203 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"cloud.google.com/go/pubsub/v2"
+	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+)
+
+// This file is the one that uses the client of Pub/Sub.
+
+// Bounds of what a process has handed to the client and not got an answer for.
+const (
+	outstandingMessages = 10_000
+	outstandingBytes    = 64 << 20
+	batchDelay          = 5 * time.Millisecond
+	batchMessages       = 1000
+	batchBytes          = 1 << 20
+	publishTimeout      = 30 * time.Second
+)
+
+// PubSub is a topic of Cloud Pub/Sub.
+type PubSub struct {
+	client    *pubsub.Client
+	publisher *pubsub.Publisher
+	name      string
+}
+
+// OpenTopic connects to a topic, projects/P/topics/T. Nothing is sent before the first call.
+func OpenTopic(ctx context.Context, project, topic string, o ...option.ClientOption) (*PubSub, error) {
+	client, err := pubsub.NewClient(ctx, project, o...)
+	if err != nil {
+		return nil, err
+	}
+	p := client.Publisher(topic)
+	p.EnableMessageOrdering = true // for consumers that ask for it
+	p.PublishSettings.DelayThreshold = batchDelay
+	p.PublishSettings.CountThreshold = batchMessages
+	p.PublishSettings.ByteThreshold = batchBytes
+	p.PublishSettings.Timeout = publishTimeout
+	p.PublishSettings.FlowControlSettings = pubsub.FlowControlSettings{
+		MaxOutstandingMessages: outstandingMessages, MaxOutstandingBytes: outstandingBytes, LimitExceededBehavior: pubsub.FlowControlBlock,
+	}
+	return &PubSub{client: client, publisher: p, name: topic}, nil
+}
+
+// Publish is Topic's. The client puts messages of one key in one request, sends requests of
+// different keys side by side, and blocks a key after a failure until it is resumed: what follows
+// of the key fails, so that nothing is sent out of order.
+func (t *PubSub) Publish(ctx context.Context, messages []Message) (outcomes []error, blocked int) {
+	results := make([]*pubsub.PublishResult, len(messages))
+	for i, m := range messages {
+		results[i] = t.publisher.Publish(ctx, &pubsub.Message{Data: m.Data, Attributes: m.Attributes, OrderingKey: m.Key})
+	}
+	outcomes = make([]error, len(messages))
+	failed := map[string]bool{}
+	for i, r := range results {
+		if _, err := r.Get(ctx); err != nil {
+			outcomes[i] = explain("Publish", t.name, err)
+			failed[messages[i].Key] = true
+		}
+	}
+	// Not before all outcomes are known: a later message of the key must not overtake the failed one.
+	for key := range failed {
+		t.publisher.ResumePublish(key)
+	}
+	return outcomes, len(failed)
+}
+
+// TopicFacts are what a service says of a topic.
+type TopicFacts struct {
+	// Retention is how long the topic keeps messages whether acknowledged or not; 0: it does not.
+	Retention time.Duration
+}
+
+// Look asks for the topic. It fails with an Error of reason NotFound if there is none.
+func (t *PubSub) Look(ctx context.Context) (TopicFacts, error) {
+	topic, err := t.client.TopicAdminClient.GetTopic(ctx, &pubsubpb.GetTopicRequest{Topic: t.name})
+	if err != nil {
+		return TopicFacts{}, explain("GetTopic", t.name, err)
+	}
+	return TopicFacts{Retention: topic.GetMessageRetentionDuration().AsDuration()}, nil
+}
+
+// Close sends what is under way and closes the connections.
+func (t *PubSub) Close() error {
+	t.publisher.Stop()
+	return t.client.Close()
+}
+
+// pullTime bounds a pull that finds nothing. The service answers sooner as soon as there is a message.
+const pullTime = 5 * time.Second
+
+// PubSubscription is a subscription of Cloud Pub/Sub.
+type PubSubscription struct {
+	client *pubsub.Client
+	name   string
+}
+
+// OpenSubscription connects to a subscription, projects/P/subscriptions/S. Nothing is sent before
+// the first call.
+func OpenSubscription(ctx context.Context, project, subscription string, o ...option.ClientOption) (*PubSubscription, error) {
+	client, err := pubsub.NewClient(ctx, project, o...)
+	if err != nil {
+		return nil, err
+	}
+	return &PubSubscription{client, subscription}, nil
+}
+
+// Pull is Subscription's.
+func (s *PubSubscription) Pull(ctx context.Context, most int) ([]Delivery, error) {
+	limited, cancel := task.WithTimeout(ctx, pullTime)
+	defer cancel()
+	answer, err := s.client.SubscriptionAdminClient.Pull(limited, &pubsubpb.PullRequest{Subscription: s.name, MaxMessages: int32(most)})
+	if err != nil {
+		if ctx.Err() == nil && limited.Err() != nil {
+			return nil, nil
+		}
+		return nil, explain("Pull", s.name, err)
+	}
+	out := make([]Delivery, len(answer.ReceivedMessages))
+	for i, m := range answer.ReceivedMessages {
+		out[i] = Delivery{ID: m.AckId, Data: m.Message.Data, Attempt: int(m.DeliveryAttempt)}
+	}
+	return out, nil
+}
+
+// Ack is Subscription's.
+func (s *PubSubscription) Ack(ctx context.Context, ids []string) error {
+	for chunk := range slices.Chunk(ids, idsAtOnce) {
+		if err := s.client.SubscriptionAdminClient.Acknowledge(ctx, &pubsubpb.AcknowledgeRequest{Subscription: s.name, AckIds: chunk}); err != nil {
+			return explain("Acknowledge", s.name, err)
+		}
+	}
+	return nil
+}
+
+// Extend is Subscription's.
+func (s *PubSubscription) Extend(ctx context.Context, ids []string, by time.Duration) error {
+	for chunk := range slices.Chunk(ids, idsAtOnce) {
+		err := s.client.SubscriptionAdminClient.ModifyAckDeadline(ctx, &pubsubpb.ModifyAckDeadlineRequest{Subscription: s.name, AckIds: chunk, AckDeadlineSeconds: int32(by / time.Second)})
+		if err != nil {
+			return explain("ModifyAckDeadline", s.name, err)
+		}
+	}
+	return nil
+}
+
+// idsAtOnce keeps a request with ids, of some 200 bytes each, below 512 KiB.
+const idsAtOnce = 1000
+
+// SubscriptionFacts are what a service says of a subscription.
+type SubscriptionFacts struct {
+	Topic      string
+	Retention  time.Duration // how long it keeps what is not acknowledged
+	Ordered    bool
+	DeadLetter string // topic; "" if it has none
+}
+
+// Look asks for the subscription. It fails with an Error of reason NotFound if there is none.
+func (s *PubSubscription) Look(ctx context.Context) (SubscriptionFacts, error) {
+	got, err := s.client.SubscriptionAdminClient.GetSubscription(ctx, &pubsubpb.GetSubscriptionRequest{Subscription: s.name})
+	if err != nil {
+		return SubscriptionFacts{}, explain("GetSubscription", s.name, err)
+	}
+	return SubscriptionFacts{Topic: got.Topic, Retention: got.GetMessageRetentionDuration().AsDuration(), Ordered: got.EnableMessageOrdering,
+		DeadLetter: got.GetDeadLetterPolicy().GetDeadLetterTopic()}, nil
+}
+
+// Close closes the connections.
+func (s *PubSubscription) Close() error { return s.client.Close() }
+
+func explain(op, name string, err error) error {
+	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) && status.Code(err) == codes.Unknown {
+		return err
+	}
+	e := &Error{Op: op, Name: name, Reason: Unavailable, Code: status.Code(err).String()}
+	var paused pubsub.ErrPublishingPaused
+	switch {
+	case errors.As(err, &paused):
+		e.Code = "Paused" // behind a failed message of its key
+	case errors.Is(err, pubsub.ErrOversizedMessage):
+		e.Code, e.Reason = "Oversized", Refused
+	default:
+		switch status.Code(err) {
+		case codes.NotFound:
+			e.Reason = NotFound
+		case codes.PermissionDenied, codes.Unauthenticated:
+			e.Reason, e.Text = Denied, status.Convert(err).Message()
+		case codes.InvalidArgument:
+			e.Reason = Refused
+		}
+	}
+	return e
+}

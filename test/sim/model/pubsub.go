@@ -1,0 +1,205 @@
+package model
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/relay"
+	"github.com/dynamodb-bigtable/replicator/test/virtual"
+)
+
+// Topic is a topic of Pub/Sub as its client shows it. Messages of one key go in one request, those
+// of several keys in any order. A failed request blocks its key until Publish returns. A request
+// whose answer was lost may be executed later, or twice.
+type Topic struct {
+	// Latency is about how long a request takes. Fail, LoseReply and Late are the parts of requests
+	// that are not executed, executed without an answer, and executed after the caller gave up.
+	Latency               time.Duration
+	Fail, LoseReply, Late float64
+	// Down, if not nil, tells whether nobody who calls now reaches the topic.
+	Down func() bool
+	// Stored sees each message as it is stored.
+	Stored func(relay.Message)
+
+	world *virtual.World
+}
+
+// NewTopic makes a topic that never fails.
+func NewTopic(w *virtual.World) *Topic {
+	return &Topic{world: w, Latency: 5 * time.Millisecond, Stored: func(relay.Message) {}}
+}
+
+// Publish implements relay.Topic.
+func (t *Topic) Publish(ctx context.Context, messages []relay.Message) (outcomes []error, blocked int) {
+	outcomes = make([]error, len(messages))
+	batches, keys := map[string][]int{}, []string{}
+	for i, m := range messages {
+		if batches[m.Key] == nil {
+			keys = append(keys, m.Key)
+		}
+		batches[m.Key] = append(batches[m.Key], i)
+	}
+	t.world.Rand().Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
+	for _, key := range keys {
+		batch := batches[key]
+		failed := false
+		for len(batch) > 0 { // the client may cut what is for one key anywhere
+			n := 1 + t.world.Rand().IntN(len(batch))
+			if err := t.request(ctx, messages, batch[:n], failed); err != nil {
+				failed = true
+				for _, i := range batch[:n] {
+					outcomes[i] = err
+				}
+			}
+			batch = batch[n:]
+		}
+		if failed {
+			blocked++
+		}
+	}
+	return outcomes, blocked
+}
+
+// request stores messages of one key, unless an earlier request of the key has failed.
+func (t *Topic) request(ctx context.Context, messages []relay.Message, batch []int, paused bool) error {
+	fail := func(code string) error {
+		return &relay.Error{Op: "Publish", Name: "topic", Reason: relay.Unavailable, Code: code}
+	}
+	if paused {
+		t.world.Inject("message behind a blocked key")
+		return fail("Paused")
+	}
+	if err := task.Sleep(ctx, t.world.Travel(t.Latency)); err != nil {
+		return err
+	}
+	store := func() {
+		for _, i := range batch {
+			t.Stored(messages[i])
+		}
+	}
+	switch {
+	case t.Down != nil && t.Down():
+		return fail("Unavailable")
+	case t.world.Chance(t.Fail):
+		t.world.Inject("publish failed")
+		return fail("Unavailable")
+	case t.world.Chance(t.Late):
+		t.world.Inject("publish executed late")
+		t.world.After(t.world.UpTo(time.Minute), store)
+		return fail("DeadlineExceeded")
+	}
+	store()
+	if t.world.Chance(t.LoseReply) {
+		t.world.Inject("answer of a publish lost")
+		return fail("DeadlineExceeded")
+	}
+	return task.Sleep(ctx, t.world.Travel(t.Latency))
+}
+
+// Subscription is a subscription of a topic without ordering: what it gives, it gives in any order,
+// each message until it is acknowledged. It shares nothing of what it was told about a delivery
+// whose deadline has passed.
+type Subscription struct {
+	// Deadline is that of a delivery. Twice is the part of messages that are given twice at once,
+	// Forget the part of acknowledgements that are not executed though they are answered, and Fail
+	// the part of requests that are not executed at all.
+	Deadline            time.Duration
+	Twice, Forget, Fail float64
+	Latency             time.Duration
+	// Down, if not nil, tells whether nobody who calls now reaches the service.
+	Down func() bool
+
+	world   *virtual.World
+	backlog []*waiting
+	given   int
+	Nacked  int
+}
+
+// waiting is a message that is not acknowledged.
+type waiting struct {
+	data  []byte
+	until time.Duration   // invisible until then
+	ids   map[string]bool // of its deliveries
+}
+
+// NewSubscription makes a subscription that never fails.
+func NewSubscription(w *virtual.World) *Subscription {
+	return &Subscription{world: w, Deadline: time.Minute, Latency: 5 * time.Millisecond}
+}
+
+// Take stores a message of the topic.
+func (s *Subscription) Take(m relay.Message) {
+	s.backlog = append(s.backlog, &waiting{data: m.Data, ids: map[string]bool{}})
+}
+
+// Backlog is how many messages are not acknowledged.
+func (s *Subscription) Backlog() int { return len(s.backlog) }
+
+func (s *Subscription) call(ctx context.Context, op string) error {
+	if err := task.Sleep(ctx, s.world.Travel(s.Latency)); err != nil {
+		return err
+	}
+	if s.world.Chance(s.Fail) || s.Down != nil && s.Down() {
+		return &relay.Error{Op: op, Name: "subscription", Reason: relay.Unavailable, Code: "Unavailable"}
+	}
+	return nil
+}
+
+// Pull implements relay.Subscription.
+func (s *Subscription) Pull(ctx context.Context, most int) ([]relay.Delivery, error) {
+	if err := s.call(ctx, "Pull"); err != nil {
+		return nil, err
+	}
+	var out []relay.Delivery
+	for _, i := range s.world.Rand().Perm(len(s.backlog)) {
+		w := s.backlog[i]
+		again := s.world.Chance(s.Twice)
+		if len(out) == most || w.until > s.world.Elapsed() && !again {
+			continue
+		}
+		if again || len(w.ids) > 0 {
+			s.world.Inject("message delivered again")
+		}
+		s.given++
+		id := fmt.Sprint(s.given)
+		w.ids[id], w.until = true, s.world.Elapsed()+s.Deadline
+		out = append(out, relay.Delivery{ID: id, Data: w.data})
+	}
+	return out, task.Sleep(ctx, s.world.Travel(s.Latency))
+}
+
+// Ack implements relay.Subscription.
+func (s *Subscription) Ack(ctx context.Context, ids []string) error {
+	if err := s.call(ctx, "Acknowledge"); err != nil {
+		return err
+	}
+	for _, id := range ids {
+		if s.world.Chance(s.Forget) {
+			s.world.Inject("acknowledgement lost")
+			continue
+		}
+		s.backlog = slices.DeleteFunc(s.backlog, func(w *waiting) bool { return w.ids[id] })
+	}
+	return nil
+}
+
+// Extend implements relay.Subscription.
+func (s *Subscription) Extend(ctx context.Context, ids []string, by time.Duration) error {
+	if err := s.call(ctx, "ModifyAckDeadline"); err != nil {
+		return err
+	}
+	for _, id := range ids {
+		for _, w := range s.backlog {
+			if w.ids[id] {
+				w.until = s.world.Elapsed() + by
+			}
+		}
+		if by == 0 {
+			s.Nacked++
+		}
+	}
+	return nil
+}

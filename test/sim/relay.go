@@ -1,0 +1,190 @@
+package sim
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
+	"github.com/dynamodb-bigtable/replicator/relay"
+	"github.com/dynamodb-bigtable/replicator/test/sim/model"
+)
+
+// relaying is a run whose workers publish what they apply, with what came of it: what the topic
+// holds, and a consumer who knows nothing else.
+type relaying struct {
+	s     *simulation
+	topic *model.Topic
+
+	sent     map[string]bool                       // shards' records that were published, by label, shard and sequence number
+	newest   map[string]int                        // by item, the place in the table's history of the last record that was first published
+	numbers  map[numbering]map[uint64]relay.Change // by number
+	read     map[string]cdc.SequenceNumber         // by label and shard, the checkpoint
+	held     map[string]relay.Change               // what the consumer has, by item
+	appliers *appliers                             // nil: who reads writes
+	outage   time.Duration                         // until when the topic does not answer
+}
+
+// numbering is what messages are numbered in.
+type numbering struct {
+	ledger       string
+	generation   uint32
+	label, shard string
+}
+
+// newRelaying lets the workers of a run publish, to a topic with faults of its own.
+func newRelaying(s *simulation) *relaying {
+	r := &relaying{s: s, topic: model.NewTopic(s.World), sent: map[string]bool{}, newest: map[string]int{},
+		numbers: map[numbering]map[uint64]relay.Change{}, read: map[string]cdc.SequenceNumber{}, held: map[string]relay.Change{}}
+	rng := stream(s.plan.seed, "topic")
+	part := func(most float64) float64 {
+		if rng.IntN(2) == 0 {
+			return 0
+		}
+		return most * rng.Float64()
+	}
+	r.topic.Fail, r.topic.LoseReply, r.topic.Late = part(0.2), part(0.2), part(0.1)
+	r.topic.Down = func() bool { return s.World.Elapsed() < r.outage }
+	r.topic.Stored = r.stored
+	if rng.IntN(2) == 0 {
+		begins, long := time.Duration(rng.Int64N(int64(s.plan.length))), time.Duration(rng.Int64N(int64(3*time.Hour)))
+		s.World.After(begins, func() {
+			s.World.Inject("topic away")
+			r.outage = s.World.Elapsed() + long
+			s.begun = max(s.begun, r.outage)
+		})
+	}
+	return r
+}
+
+// hire is how a worker of the run is started.
+func (r *relaying) hire(o *pipeline.Options) {
+	o.Mode, o.Topic = checkpoint.Both, r.topic
+	if r.appliers != nil {
+		o.Mode = checkpoint.Topic
+	}
+}
+
+func (r *relaying) peace() {
+	r.topic.Fail, r.topic.LoseReply, r.topic.Late = 0, 0, 0
+	if r.appliers != nil {
+		r.appliers.peace()
+	}
+}
+
+// stored holds each message against what happened in the source (H58, I11).
+func (r *relaying) stored(m relay.Message) {
+	s := r.s
+	if r.appliers != nil {
+		r.appliers.subscription.Take(m)
+	}
+	c, err := relay.Decode(m.Data)
+	if err != nil {
+		s.fail("I11", "a message cannot be read: %v", err)
+		return
+	}
+	sh := s.Source.Shard(c.Label, c.Shard)
+	if sh == nil {
+		s.fail("I11", "a message of shard %s, which no stream has", c.Shard)
+		return
+	}
+	record := c.Label + "/" + c.Shard + "/" + c.Sequence.String()
+	n := numbering{c.Ledger, c.Generation, c.Label, c.Shard}
+	if r.numbers[n] == nil {
+		r.numbers[n] = map[uint64]relay.Change{}
+	}
+	if was, ok := r.numbers[n][c.Number]; ok && was.Sequence != c.Sequence {
+		s.fail("I11", "number %d of generation %d of shard %s is %s and %s", c.Number, c.Generation, c.Shard, was.Sequence, c.Sequence)
+	}
+	r.numbers[n][c.Number] = c
+	at := sh.After(c.Sequence) - 1
+	if at < 0 || sh.Records[at].Change.Sequence.Compare(c.Sequence) != 0 || c.Omitted == "" && !c.New.Equal(sh.Records[at].Change.New) {
+		s.fail("I11", "the message of %s does not hold the record", record)
+		return
+	}
+	_, id := s.Source.KeyOf(c.Keys)
+	if r.sent[record] {
+		s.World.Inject("message published again")
+	} else if i := slices.IndexFunc(s.rec.changes[numbered(c.Sequence)], func(w change) bool { return w.Shard == sh }); i >= 0 {
+		// Of an expired item that stays in the target the recorder knows no change.
+		w := s.rec.changes[numbered(c.Sequence)][i]
+		if w.Number < r.newest[id] && s.State().GapCount == 0 { // after a gap versions alone rank, and a parent may be read after its child
+			s.fail("I11", "the message of %s came first after one of a later change of its item", record)
+		}
+		r.newest[id] = w.Number
+	}
+	r.sent[record] = true
+	if had, ok := r.held[id]; !ok || had.Version() < c.Version() {
+		r.held[id] = c
+	}
+}
+
+// written: a checkpoint passes nothing that is not published (H58).
+func (r *relaying) written(table, key string, after *model.Row) {
+	s := r.s
+	if table == model.StateTable && r.appliers != nil {
+		r.appliers.noted(key, after)
+	}
+	if table != model.StateTable || !strings.HasPrefix(key, "default/shard/"+s.Source.Name+"/") {
+		return
+	}
+	is, exists := decoded[shardRecord](after)
+	if !exists {
+		return
+	}
+	name := is.Label + "/" + is.ID
+	from := r.read[name]
+	r.read[name] = is.Position
+	sh := s.Source.Shard(is.Label, is.ID)
+	if sh == nil || is.Position.Compare(from) <= 0 {
+		return
+	}
+	for _, record := range sh.Records[max(sh.After(from), sh.Trimmed):min(sh.After(is.Position), len(sh.Records))] {
+		if !r.sent[name+"/"+record.Change.Sequence.String()] {
+			s.fail("I11", "the checkpoint of %s is at %s, and %s is not published", is.ID, is.Position, record.Change.Sequence)
+			return
+		}
+	}
+}
+
+// judge: numbers have no holes, and where nothing was lost the consumer has what the source has.
+func (r *relaying) judge() {
+	s := r.s
+	for n, records := range r.numbers {
+		least, most := ^uint64(0), uint64(0)
+		for number := range records {
+			least, most = min(least, number), max(most, number)
+		}
+		if most-least+1 != uint64(len(records)) {
+			s.fail("I11", "%d messages of generation %d of shard %s are numbered from %d to %d", len(records), n.generation, n.shard, least, most)
+		}
+	}
+	if s.isSetBack() || s.bad() {
+		return
+	}
+	for _, shard := range s.Shards() {
+		for n, records := range r.numbers {
+			if first := slices.Min(slices.Collect(maps.Keys(records))); n.shard == shard.ID && n.label == shard.Label && n.generation == shard.Generation && first != shard.NumberedFrom+1 {
+				s.fail("I11", "shard %s is numbered from %d, its row says after %d", shard.ID, first, shard.NumberedFrom)
+			}
+		}
+	}
+	if len(s.Gaps) > 0 || len(s.Source.Streams) > 1 || s.Source.Stream().Ended {
+		return
+	}
+	items := map[string]attribute.Item{}
+	for _, item := range s.Source.Items() {
+		_, id := s.Source.KeyOf(item)
+		items[id] = item
+	}
+	for _, id := range slices.Sorted(maps.Keys(r.held)) {
+		if c := r.held[id]; c.Omitted == "" && !c.New.Equal(items[id]) {
+			s.fail("I11", "the consumer's image of an item is not the source's, at %s", c.Version())
+			return
+		}
+	}
+}
