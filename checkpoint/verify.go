@@ -188,6 +188,9 @@ func (s *TableState) ResumeVerify() error {
 
 // CancelVerify ends the verify without a result; that of an earlier one stays.
 func (s *TableState) CancelVerify() error {
+	if s.Verify.Number == 0 {
+		return s.refuse("cancel the verify", "none was begun", "see replicator verify status")
+	}
 	s.Verify = Verify{Number: s.Verify.Number, BegunAt: s.Verify.BegunAt, Cleaned: s.Verify.Cleaned, Result: s.Verify.Result}
 	return nil
 }
@@ -268,6 +271,9 @@ func (l *Ledger) RemoveVerify(ctx context.Context, source string) error {
 		return nil
 	}
 	_, err = l.UpdateTable(ctx, source, func(s *TableState) error {
+		if s.Verify.Number < v.Number { // another ledger: no record is to be made in it
+			return s.refuseYet("note what is removed", "the ledger was exchanged", "read the table's record again")
+		}
 		s.Verify.Cleaned = max(s.Verify.Cleaned, v.Result.Number-1)
 		return nil
 	})

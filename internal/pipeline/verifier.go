@@ -182,6 +182,11 @@ func (s *verifyShift) end() {
 
 // look takes parts of the phase that the ledger says runs, and lets those of another one be left.
 func (s *verifyShift) look(ctx context.Context) (checkpoint.TableState, error) {
+	if s.failed != nil { // nobody else in this process looks whether the ledger is still the one that was opened
+		if err := s.ledger.Check(ctx); err != nil {
+			return checkpoint.TableState{}, err
+		}
+	}
 	state, _, err := s.ledger.Table(ctx, s.source)
 	if err != nil {
 		return state, err

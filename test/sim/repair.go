@@ -93,8 +93,9 @@ func (s *simulation) repairInPeace(found []verify.Finding) {
 			before[table+"/"+key] = row
 		}
 	}
-	about := map[string]bool{}
+	about, nobodys := map[string]bool{}, map[string]bool{}
 	for _, f := range found {
+		nobodys[f.Table+"/"+f.Row] = nobodys[f.Table+"/"+f.Row] || !f.Keys.Exists() || f.Version == ""
 		about[f.Table+"/"+f.Row] = true
 		s.rec.strange[rowID{f.Table, f.Row}] = true
 	}
@@ -126,7 +127,7 @@ func (s *simulation) repairInPeace(found []verify.Finding) {
 		table, row, _ := strings.Cut(at, "/")
 		outcome := left[sink.HashOf(at)]
 		switch {
-		case s.doubtful(table, row), outcome == string(sink.Foreign), outcome == string(sink.Unmappable), outcome == string(sink.Exhausted):
+		case s.doubtful(table, row), outcome == string(sink.Foreign) && nobodys[at], outcome == string(sink.Unmappable), outcome == string(sink.Exhausted):
 		case wrong[at]:
 			s.fail("I9", "row %q is not as it should be after its repair (%s)", row, outcome)
 		case outcome == string(sink.MovedOn):
