@@ -47,11 +47,10 @@ type Operator struct {
 	// Patience is how long to wait until changes of before are applied; 0 is two minutes.
 	Patience time.Duration
 
-	target  *preflight.Target
-	source  *preflight.Source
-	ledger  *checkpoint.Ledger // nil before the migration has begun
-	tables  []table
-	results bool // what was found is read with the results
+	target *preflight.Target
+	source *preflight.Source
+	ledger *checkpoint.Ledger // nil before the migration has begun
+	tables []table
 }
 
 // table is one table that is verified.

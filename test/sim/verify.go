@@ -357,8 +357,8 @@ func (s *simulation) wrongRows() map[string]bool {
 	for _, table := range s.Mapping.Tables() {
 		managed := s.Mapping.Managed(table)
 		for _, key := range s.Target.Rows(table) {
-			if strings.HasPrefix(key, transform.WitnessPrefix) {
-				continue
+			if strings.HasPrefix(key, transform.WitnessPrefix) || !strings.HasPrefix(key, s.Mapping.RowPrefix(table)) {
+				continue // no item can have it
 			}
 			at := table + "/" + key
 			origin, _ := s.Target.Row(table, key).Value(sink.LiveFamily, sink.OriginColumn)
