@@ -156,6 +156,8 @@ func (r *Repairer) leaves(row Row, s Sighting, want *transform.RowMutation, item
 		return Equal
 	case held != s.Held:
 		return MovedOn
+	case held == "" && want.Remove && r.Mapping.Outlives():
+		return KeptAlive // nothing says whether the item was deleted or has expired
 	case held == "" && want.Remove && !r.Owned:
 		return Foreign
 	case item.expired && (live == "" || gone > live || onlyLacks(row, *want)):

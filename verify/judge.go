@@ -127,7 +127,7 @@ func (j *judgement) share(s sink.Share) {
 	if !s.Alive() && len(left) == 0 {
 		return // a tombstone, or nothing
 	}
-	if s.Alive() && j.m.Outlives() {
+	if j.m.Outlives() && (s.Alive() || s.Gone == "") { // deleted or expired: nothing says which
 		j.Kept++
 		return
 	}

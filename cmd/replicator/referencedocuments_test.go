@@ -53,7 +53,7 @@ var documents = []struct{ schema, command, declared, below string }{
 	{"replicator.status/v1", "replicator status -o json", "status.Document", ""},
 	{"replicator.backfill/v1", "replicator backfill status -o json", "loads.Document", ""},
 	{"replicator.verify/v1", "replicator verify -o json", "comparison.Document", ""},
-	{"replicator.verify_report/v1", "replicator verify --report FILE, one line each", "comparison.Line", ""},
+	{"replicator.verify_report/v1", "replicator verify --report FILE", "comparison.Line", ""},
 	{"replicator.repair/v1", "a part of the document of replicator verify --repair -o json", "repair.Document", ""},
 	{"replicator.explain/v1", "replicator explain -o json", "inspect.Explanation", ""},
 	{"replicator.parked/v1", "replicator parked list -o json", "parked.Entry", "items[]."},
