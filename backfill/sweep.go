@@ -49,8 +49,8 @@ type Sweep struct {
 	Save func(ctx context.Context, p SweepProgress) error
 	// Retry repeats a read or a save while that may help. Nil means one attempt.
 	Retry func(ctx context.Context, op func(ctx context.Context) error) error
-	// Items paces the reads of the source; nil means no limit.
-	Items *Throttle
+	// Pace waits for what the reads of so many items cost, in read capacity units; nil: no limit.
+	Pace func(ctx context.Context, units float64) error
 	// Now is the source's clock, which cells of images are dated by; nil: this worker's.
 	Now func(ctx context.Context) time.Time
 	// DryRun counts what would be written, and writes nothing.
@@ -169,11 +169,25 @@ func (s *Sweep) settle(ctx context.Context, suspects []sink.Suspect) (sink.Sweep
 		}
 		sums.Add(counts)
 		suspects = suspects[n:]
-		if _, err := s.Items.Take(ctx, len(found)); err != nil {
+		if s.Pace == nil {
+			continue
+		}
+		if err := s.Pace(ctx, readUnits(found)); err != nil {
 			return sums, err
 		}
 	}
 	return sums, nil
+}
+
+// readUnits is about what consistent reads of items cost: one unit for each 4 KB, and one for what
+// is not there. As text an item is somewhat larger than it counts.
+func readUnits(found []transform.Found) (units float64) {
+	var text []byte
+	for _, f := range found {
+		text = attribute.AppendItem(text[:0], f.Image)
+		units += float64(max(1, (len(text)+bytesPerUnit-1)/bytesPerUnit))
+	}
+	return units
 }
 
 // items reads items, all at once.

@@ -23,7 +23,7 @@ const (
 	KindMappingChanged GapKind = "mapping_changed"    // what the former mapping wrote has to be asserted again
 	KindCreatedAnew    GapKind = "table_created_anew" // the source table is another one of the same name
 	KindAskedFor       GapKind = "asked_for"          // an operator wants the load done again
-	KindSweep          GapKind = "sweep"              // a sweep left rows of ours that no mapping explains
+	KindSweep          GapKind = "sweep"              // a sweep left rows of ours: no mapping explains them, or the target refuses their removal
 	KindUnknown        GapKind = "unknown"            // declared by a version that kept no kinds
 )
 

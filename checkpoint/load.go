@@ -37,7 +37,7 @@ type Load struct {
 	// StartedAt is on the service's clock: no item is read before.
 	StartedAt time.Time `json:"started_at,omitzero"`
 	DoneAt    time.Time `json:"done_at,omitzero"`  // when every part was copied
-	SweptAt   time.Time `json:"swept_at,omitzero"` // when a pass of the sweep had nothing to write
+	SweptAt   time.Time `json:"swept_at,omitzero"` // when a pass of the sweep had nothing to write, or the last was over
 	Items     int64     `json:"items,omitempty"`
 	Bytes     int64     `json:"bytes,omitempty"`
 	Units     float64   `json:"units,omitempty"` // read capacity units consumed
@@ -345,6 +345,13 @@ func (s *TableState) ApproveSweep() error {
 	return nil
 }
 
+// MaxPasses is how many passes of a sweep may write. What a pass has written the next one finds no
+// more, unless the target refuses it even as a remove.
+const MaxPasses = 5
+
+// endless is why a table stays marked after a sweep whose every pass had something to write.
+const endless = "the sweep is given up after %d passes, each of which had rows to write: see replicator parked list"
+
 // unexplained is why a table needs a load, or somebody's eyes, after its sweep has nothing left to
 // write.
 const unexplained = "the sweep left rows of this pipeline that no mapping explains"
@@ -352,9 +359,9 @@ const unexplained = "the sweep left rows of this pipeline that no mapping explai
 // formerMapping is why a table is not in sync after its load and sweep under another mapping.
 const formerMapping = "loaded and swept under the present mapping; what only the former mapping wrote may still be there"
 
-// CompletePass notes that every part of a pass is done. One that has written nothing is the last;
-// but rows that no mapping explains may be of items that are gone, and keep the table from being in
-// sync.
+// CompletePass notes that every part of a pass is done. One that has written nothing is the last,
+// and so is the last of MaxPasses. Rows that it wrote in vain, and rows that no mapping explains,
+// may be of items that are gone, and keep the table from being in sync.
 func (s *TableState) CompletePass(generation, number uint32, pass int, sums Sums, at time.Time) error {
 	const step = "complete a pass of the sweep"
 	if err := s.of(step, generation, number); err != nil {
@@ -376,10 +383,14 @@ func (s *TableState) CompletePass(generation, number uint32, pass int, sums Sums
 	case pass == 0 && sums.Seen+sums.Unexplained > 0:
 		sweep.Waiting = !sweep.Approved
 		return nil
-	case sums.Put+sums.Removed > 0:
+	case sums.Put+sums.Removed > 0 && pass < MaxPasses:
 		return nil // what it wrote may have shown more
 	}
 	s.Load.SweptAt = at.UTC()
+	if sums.Put+sums.Removed > 0 {
+		s.NeedsLoad, s.Reason, s.Kind = true, fmt.Sprintf(endless, MaxPasses), s.Kind.widen(KindSweep)
+		return nil
+	}
 	if s.Kind == KindMappingChanged {
 		s.NeedsLoad, s.Reason = true, formerMapping
 		return nil

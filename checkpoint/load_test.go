@@ -178,6 +178,21 @@ func TestUnexplainedRowsKeepNeedsLoad(t *testing.T) {
 	}
 }
 
+// A row that the target refuses even as a remove is found by every pass: the sweep ends all the
+// same, and the table stays marked.
+func TestASweepEndsThoughEveryPassWrites(t *testing.T) {
+	s := stateAt(t, "approved")
+	for pass := 1; s.Stage() == checkpoint.StageSweeping; pass++ {
+		err := errors.Join(s.BeginSweep(7, 1, pass, make([]checkpoint.SweepRange, 2), begin), s.CompletePass(7, 1, pass, done(2, 0, 1), begin))
+		if err != nil || pass > checkpoint.MaxPasses {
+			t.Fatalf("pass %d: %v", pass, err)
+		}
+	}
+	if asks, waits := s.AsksItself(true, true); asks || waits == "" || !s.NeedsLoad || s.Base != 0 || s.Load.Sweep.Removed != checkpoint.MaxPasses {
+		t.Errorf("asks %v, waits for %q: %+v", asks, waits, s)
+	}
+}
+
 // TestH106_ThreeLoadsThatDoNotEnd: a load that is ended by a gap asks for the next one by itself
 // twice. After the third an operator has to.
 func TestH106_ThreeLoadsThatDoNotEnd(t *testing.T) {

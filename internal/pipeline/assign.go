@@ -194,8 +194,12 @@ func (a *assigner) drained(v view, mono time.Duration) bool {
 	return drained
 }
 
-// loading tells whether a load runs, or is about to without anybody's decision.
+// loading tells whether a load runs, or is about to without anybody's decision. None begins without
+// a stream that would follow its images.
 func (a *assigner) loading(state checkpoint.TableState) bool {
+	if state.StreamEnded {
+		return false
+	}
 	if asks, _ := state.AsksItself(a.copies, a.again); asks {
 		return true
 	}

@@ -94,11 +94,12 @@ func (c *conductor) step(life lifecycle, paces paceStore) error {
 		return err
 	}
 	stage := v.state.Stage()
-	switch stage {
-	case checkpoint.StageNone:
-		return c.ask(life, v.state)
-	case checkpoint.StageOver:
-		return c.clean(life, v.state)
+	if stage == checkpoint.StageNone || stage == checkpoint.StageOver {
+		err := c.clean(life, v.state)
+		if err == nil && stage == checkpoint.StageNone {
+			err = c.ask(life, v.state)
+		}
+		return err
 	}
 	if changed, err := c.guard(life, v); changed || err != nil {
 		return err
@@ -398,7 +399,7 @@ func (c *conductor) ranges(ctx context.Context, state checkpoint.TableState) ([]
 	return all, nil
 }
 
-// clean removes the rows of parts of loads that are over, once.
+// clean removes the rows of parts of loads that are over, or that a raise ended, once.
 func (c *conductor) clean(life lifecycle, state checkpoint.TableState) error {
 	if state.Load.Number == 0 || c.cleaned == state.Load.Number {
 		return nil

@@ -287,6 +287,16 @@ func (l *loader) sweep(life lifecycle, state checkpoint.TableState, lease *check
 		Retry: func(ctx context.Context, op func(ctx context.Context) error) error {
 			return l.retry(life.within(ctx), "sweep", op)
 		},
+		Pace: func(ctx context.Context, units float64) error {
+			_, waited, err := l.limits.Take(life.drain, ctx, 0, units)
+			if waited > 0 {
+				l.waited(life.work, limitUnits, waited)
+			}
+			if life.draining() {
+				return nil // the next save ends it
+			}
+			return err
+		},
 		Now:    l.now,
 		DryRun: state.Load.Sweep.Pass == 0,
 	}

@@ -283,9 +283,10 @@ func TestASweepWaitsForWhatIsLate(t *testing.T) {
 	})
 }
 
-// A load is paused while it endangers the stream or the target, and goes on afterwards; what an
-// operator paused stays so. One that waits for its plan is not sealed meanwhile.
-func TestWhatPausesALoad(t *testing.T) {
+// TestH106_WhatPausesALoad: a load is paused while it endangers the stream or the target, and goes
+// on afterwards; what an operator paused stays so. One that waits for its plan is not sealed
+// meanwhile.
+func TestH106_WhatPausesALoad(t *testing.T) {
 	const headroom, busy, operator = checkpoint.PausedForHeadroom, "the target is busy", checkpoint.PausedByOperator
 	for _, c := range []struct {
 		name   string
@@ -356,9 +357,10 @@ func TestWhichLoadsBeginByThemselves(t *testing.T) {
 		loads(t, func(ctx context.Context, s *loadScene) {
 			s.Copy, s.LoadAgain = c.copies, c.again
 			s.change(ctx, c.change)
+			waited := s.table().assigner.loading(s.state(ctx)) // with Once
 			s.check(s.step(ctx))
-			if got := s.state(ctx).Stage() == checkpoint.StageAsked; got != c.want {
-				t.Errorf("%s: asked for %v", name, got)
+			if got := s.state(ctx).Stage() == checkpoint.StageAsked; got != c.want || waited != c.want && name != "suspended" {
+				t.Errorf("%s: asked for %v, waited for %v", name, got, waited)
 			}
 		})
 	}
@@ -419,6 +421,39 @@ func TestATargetThatIsLostEndsItsSweep(t *testing.T) {
 		}
 		if state := s.state(ctx); state.Kind != checkpoint.KindTargetLost || state.Base != 0 {
 			t.Errorf("%+v", state)
+		}
+	})
+}
+
+// A sweep reads items no faster than the load may: 5 of those that are gone, at one unit in 10
+// seconds.
+func TestASweepIsPaced(t *testing.T) {
+	loads(t, func(ctx context.Context, s *loadScene) {
+		for i := range 5 {
+			s.inherited(ctx, fmt.Sprint("gone", i))
+		}
+		s.shop.items = 0
+		s.Limits.Read = &checkpoint.ReadLimit{Units: 0.1}
+		s.change(ctx, func(state *checkpoint.TableState) {
+			state.Load.AskedAt, state.Load.Sweep.Approved = task.Now(ctx), true
+		})
+		s.check(s.work(ctx, 10*time.Minute, true))
+		if load := s.state(ctx).Load; load.SweptAt.Sub(load.Sweep.BegunAt) < 30*time.Second || load.Sweep.Removed != 5 {
+			t.Errorf("%+v", load)
+		}
+	})
+}
+
+// A load that a raise has ended leaves no rows of parts, whether another one begins or not.
+func TestAnOvertakenLoadLeavesNoParts(t *testing.T) {
+	loads(t, func(ctx context.Context, s *loadScene) {
+		s.sealed(ctx, 2)
+		s.finish(ctx, checkpoint.PartProgress{Items: 6})
+		_, err := s.Ledger.Raise(ctx, "Orders", 2, checkpoint.DeclaredGap{Reason: "lost"}, nil)
+		s.check(err)
+		s.check(s.step(ctx))
+		if rows, err := s.store.Read(ctx, "load/part/"); err != nil || len(rows) != 0 || s.state(ctx).Stage() != checkpoint.StageNone {
+			t.Errorf("%d rows of parts are left, %v", len(rows), err)
 		}
 	})
 }

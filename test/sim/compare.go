@@ -32,7 +32,7 @@ func (t *recorder) unequalOf(since time.Time, of func(change) bool) []string {
 	ids := slices.Collect(maps.Keys(t.rows))
 	for _, table := range t.m.Mapping.Tables() {
 		for _, key := range t.m.Target.Rows(table) {
-			if !strings.HasPrefix(key, transform.WitnessPrefix) {
+			if !strings.HasPrefix(key, transform.WitnessPrefix) && others[key] == "" {
 				ids = append(ids, rowID{table, key})
 			}
 		}

@@ -69,6 +69,7 @@ func init() { // not an initialiser: the kinds' functions lead back to the list
 		{"fence raised", 3, 0.3, false, (*simulation).raiseFence},
 		{"families protected", 0.5, 0.1, false, (*simulation).protect},
 		{"one call fails", 6, 0.4, false, (*simulation).failOneCall},
+		{"load begun anew", 1, 0.8, false, func(s *simulation, _ event) { s.World.Go("redo", s.loads.again) }},
 	}
 	kinds = append(kinds, losses()...)
 }

@@ -88,6 +88,24 @@ func (f *fences) written(m *Migration, table, key string, before, after *model.R
 	})
 }
 
+// sweeps: a sweep begins when every number of its ledger is dropped that was published before its
+// generation.
+func (f *fences) sweeps(m *Migration, is *checkpoint.TableState) {
+	pipeline := recordOf[pipelineRecord](m.Target.Row(model.StateTable, "default/pipeline"))
+	for _, table := range m.Mapping.Tables() {
+		for _, family := range m.Target.Families(table) {
+			_, own, _ := sink.ParseFence(pipeline.Ledger, family)
+			adopted, published := f.published[table+"/"+family]
+			if own && published && !f.withheld[table] && adopted[m.Source.Name] < is.Generation {
+				m.violate("H35: the sweep of generation %d begins while %s stands, which was published in %d", is.Generation, family, adopted[m.Source.Name])
+			}
+		}
+		if f.withheld[table] {
+			m.World.Inject("sweep without a fence")
+		}
+	}
+}
+
 // raiseFence does to the fence what a cutover does: a new number for each target, and then the drop
 // of those before.
 func (s *simulation) raiseFence(event) {

@@ -78,6 +78,38 @@ func TestH35_WithoutAFenceALateRequestLands(t *testing.T) {
 	})
 }
 
+// TestH27_ALatePutAfterATombstoneAndALoad: a put that the network keeps for two hours comes when not
+// even the tombstone of its item is left. The load that was begun meanwhile has raised the fence,
+// and dropped the number of the put before its sweep.
+func TestH27_ALatePutAfterATombstoneAndALoad(t *testing.T) {
+	play(t, 10, 1, func(s *scene) {
+		s.running("a")
+		s.route("k", after(2*time.Hour))
+		s.put("k", "v")
+		s.until(2*time.Minute, "written by its repetition", func() bool { return s.value("k") == "v" })
+		s.del("k")
+		s.put("stays", "v")
+		s.inSync(2 * time.Minute)
+		ledger, err := s.Ledger(s.ctx)
+		if err == nil {
+			_, err = ledger.Redo(s.ctx, s.Source.Name, s.State().Generation, "asked for", true)
+		}
+		if err != nil {
+			s.failf("%v", err)
+		}
+		s.until(30*time.Minute, "loaded and swept", func() bool { state := s.State(); return state.Base == state.Generation })
+		for range 100 {
+			s.Target.Collect("orders", sink.GoneFamily, 0)
+		}
+		s.until(time.Minute, "nothing is left of the row", func() bool { return s.row("k") == nil })
+		s.sleep(2 * time.Hour)
+		if row := s.row("k"); row != nil {
+			s.failf("an item that is gone is there again: %s", row)
+		}
+		s.equal(time.Minute)
+	})
+}
+
 // TestH108_ARestartCreatesNoDroppedFence: a worker that begins while its ledger names a family that
 // is gone, as one does that was set back, does not create it again: the keeper raises another
 // number.

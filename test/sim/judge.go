@@ -119,7 +119,7 @@ func (s *simulation) unsettled() string {
 		return missing
 	}
 	state := s.State()
-	if s.plan.mends != mendsNever && !s.plan.unloaded && state.Base != state.Generation && state.Tries < checkpoint.MaxTries && (state.Kind != checkpoint.KindMappingChanged || state.Load.SweptAt.IsZero()) {
+	if !s.plan.unloaded && state.Base != state.Generation && state.Tries < checkpoint.MaxTries && (state.Kind != checkpoint.KindMappingChanged || state.Load.SweptAt.IsZero()) {
 		return "the table is not loaded and swept: " + string(state.Stage())
 	}
 	if missing := s.lost(state); missing != "" && !state.NeedsLoad {

@@ -333,6 +333,24 @@ func (t *recorder) checkLoad(was, is *checkpoint.TableState) {
 	if !was.Loaded() && is.Loaded() {
 		t.checkCopied(is)
 	}
+	if was.Load.Sweep.BegunAt.IsZero() && !is.Load.Sweep.BegunAt.IsZero() {
+		t.m.fences.sweeps(t.m, is)
+	}
+	if was.Load.DoneAt.IsZero() && is.Load.DoneAt.Sub(is.Load.StartedAt) > 48*time.Hour {
+		t.m.World.Inject("copy of days")
+	}
+	if was.Load.SweptAt.IsZero() && !is.Load.SweptAt.IsZero() {
+		t.m.World.Inject("target swept")
+		if t.m.Mapping.Merged() {
+			t.m.World.Inject("target of several tables swept")
+		}
+		if is.Load.Sweep.Removed > 0 {
+			t.m.World.Inject("sweep removed a row")
+		}
+		if is.Load.Sweep.Put > 0 {
+			t.m.World.Inject("sweep put a row again")
+		}
+	}
 }
 
 // checkCopied: when the load is complete, each item that existed before it began, and was not
@@ -374,15 +392,18 @@ func (m *Migration) partsDone(state *checkpoint.TableState, phase checkpoint.Pha
 	return done
 }
 
-// partWritten: what a part has loaded is not forgotten, and each of its leases has an epoch of its
-// own (I7, H98).
+// partWritten: what a part of the phase that runs has loaded is not forgotten, and each of its leases
+// has an epoch of its own (I7, H98). Rows of what is over are removed, and may be made again by a
+// late creation.
 func (t *recorder) partWritten(before, after *model.Row) {
 	was, is := recordOf[checkpoint.Part](before), recordOf[checkpoint.Part](after)
 	if t.m.World.Tracing() {
 		t.m.World.Tracef("ledger: part %d of %s of load %d is %s, epoch %d of %q, %d items", is.Index, is.Phase, is.Number, is.State, is.Epoch, is.Owner, is.Items)
 	}
+	state := t.m.State()
+	phase, _ := state.RunningPhase()
 	switch {
-	case after == nil || len(after.Cols) == 0 || before == nil:
+	case is.Number != state.Load.Number || is.Phase != phase:
 	case is.Epoch < was.Epoch || is.Items < was.Items || was.State == checkpoint.PartDone:
 		t.m.violate("I7: part %d of load %d goes back, from epoch %d and %d items to %d and %d", is.Index, is.Number, was.Epoch, was.Items, is.Epoch, is.Items)
 	case is.Owner != was.Owner && is.Owner != "" && is.Epoch == was.Epoch:

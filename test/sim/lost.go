@@ -69,6 +69,7 @@ func (s *simulation) loseLedger(from *ledgerBackup) {
 		m.worker.Kill()
 	}
 	s.healthy = max(s.healthy, s.World.Elapsed()+s.Target.LateBy+3*quiet)
+	s.loads.leave(s.healthy)
 	s.later(s.Target.LateBy+2*quiet, func() {
 		if !s.witnessed() {
 			return // only clocks would tell the next ledger above which generation to begin, and here they may be wrong

@@ -3,21 +3,17 @@ package sim
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/test/sim/model"
-)
-
-// mending is who asks for a load where one is needed.
-type mending uint8
-
-const (
-	mendsNever  mending = iota
-	mendsItself         // on_gap: load
-	mendsAsked          // an operator
+	"github.com/dynamodb-bigtable/replicator/test/virtual"
+	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
 // database is the source as a worker reads it.
@@ -29,43 +25,124 @@ func (d database) Get(ctx context.Context, _ string, keys attribute.Item) (attri
 	return item, item.Exists(), err
 }
 
-// mend is an operator who looks at the ledger now and then, asks for the loads that are needed,
-// allows their sweeps, pauses them, and has one begun anew in its midst.
-func (s *simulation) mend(ctx context.Context) {
-	if s.plan.mends == mendsNever || s.plan.unloaded {
+// loads is an operator who looks after loads. Where on_gap is load most begin without being asked
+// for.
+type loads struct {
+	*simulation
+	process *virtual.Process
+	looks   int
+	away    time.Duration // nobody gives a command until then
+}
+
+// leave ends all commands: what they know of the ledger is about to mean nothing.
+func (l *loads) leave(until time.Duration) {
+	l.away = until
+	if l.process != nil {
+		l.process.Kill()
+		l.process = nil
+	}
+}
+
+// look reads the table's record, and does something about it.
+func (l *loads) look(does func(ctx context.Context, ledger *checkpoint.Ledger, state checkpoint.TableState) error) {
+	if l.World.Elapsed() < l.away {
 		return
 	}
-	rng := stream(s.plan.seed, "mender")
-	for task.Sleep(ctx, time.Duration((5+30*rng.Float64())*float64(time.Minute))) == nil {
-		s.mends++
-		ledger, err := checkpoint.Open(ctx, s.Store(), "default", checkpoint.Options{Worker: fmt.Sprintf("mender%d", s.mends), Lease: s.Lease, ReadOnly: true})
-		if err != nil {
-			continue
+	if l.process == nil {
+		l.process = l.World.NewProcess("operator of loads")
+	}
+	l.looks++
+	p, options := l.process, checkpoint.Options{Worker: fmt.Sprint("operator of loads ", l.looks), Lease: l.Lease, ReadOnly: true}
+	p.Go("look", func() {
+		ctx, state := p.Context(), checkpoint.TableState{}
+		ledger, err := checkpoint.Open(ctx, l.Store(), "default", options)
+		if err == nil {
+			state, _, err = ledger.Table(ctx, l.Source.Name)
 		}
-		state, _, err := ledger.Table(ctx, s.Source.Name)
-		if err != nil {
-			continue
+		if err == nil && state.Generation > 0 {
+			err = does(ctx, ledger, state)
 		}
+		if err != nil {
+			l.World.Tracef("the operator of loads: %v", err)
+		}
+	})
+}
+
+// mend asks for the loads that are needed, allows their sweeps, pauses them and lets them go on,
+// and in peace lets the slowest run without a limit.
+func (l *loads) mend(ctx context.Context) {
+	rng := stream(l.plan.seed, "mender")
+	for !l.plan.unloaded && task.Sleep(ctx, time.Duration((5+30*rng.Float64())*float64(time.Minute))) == nil {
 		chance := rng.Float64()
-		switch stage := state.Stage(); {
-		case state.Load.Paused == checkpoint.PausedByOperator:
-			_, err = ledger.ResumeLoad(ctx, s.Source.Name, checkpoint.PausedByOperator)
-			s.World.Inject("load resumed")
-		case state.Load.Sweep.Waiting && stage == checkpoint.StageSweeping:
-			_, err = ledger.ApproveSweep(ctx, s.Source.Name)
-			s.World.Inject("sweep approved")
-		case state.NeedsLoad && stage == checkpoint.StageNone && (s.plan.mends == mendsAsked || state.Tries >= checkpoint.MaxTries):
-			_, err = ledger.AskLoad(ctx, s.Source.Name, chance < 0.5)
-			s.World.Inject("load asked for")
-		case !s.peaceful && (stage == checkpoint.StageCopying || stage == checkpoint.StageSweeping) && chance < 0.1:
-			_, err = ledger.PauseLoad(ctx, s.Source.Name, checkpoint.PausedByOperator)
-			s.World.Inject("load paused")
-		case !s.peaceful && (chance > 0.97 || stage == checkpoint.StageSweeping && chance > 0.9):
-			_, err = ledger.Redo(ctx, s.Source.Name, state.Generation, "asked for", chance > 0.98)
-			s.World.Inject("load begun anew")
+		l.look(func(ctx context.Context, ledger *checkpoint.Ledger, state checkpoint.TableState) (err error) {
+			stage, source := state.Stage(), l.Source.Name
+			runs := stage == checkpoint.StageCopying || stage == checkpoint.StageSweeping
+			switch {
+			case state.Load.Paused == checkpoint.PausedByOperator:
+				_, err = ledger.ResumeLoad(ctx, source, checkpoint.PausedByOperator)
+				l.World.Inject("load resumed")
+			case state.Load.Sweep.Waiting && stage == checkpoint.StageSweeping:
+				_, err = ledger.ApproveSweep(ctx, source)
+				l.World.Inject("sweep approved")
+			case state.NeedsLoad && stage == checkpoint.StageNone && (!l.plan.again || state.Tries >= checkpoint.MaxTries):
+				_, err = ledger.AskLoad(ctx, source, chance < 0.5)
+				l.World.Inject("load asked for")
+			case l.peaceful && l.copyRate > 0 && state.Limits.RowsPerSecond == nil:
+				_, err = ledger.SetLimits(ctx, source, checkpoint.Limits{RowsPerSecond: new(float64)}, false)
+				if err == nil && runs { // what waits for the former limit hears of no other
+					_, err = ledger.PauseLoad(ctx, source, checkpoint.PausedByOperator)
+				}
+			case !l.peaceful && runs && chance < 0.1:
+				_, err = ledger.PauseLoad(ctx, source, checkpoint.PausedByOperator)
+				l.World.Inject("load paused")
+			case !l.peaceful && runs && chance > 0.9:
+				err = l.redo(ctx, ledger, state)
+			}
+			return err
+		})
+	}
+}
+
+// again begins the load anew, at the second or third try if there is no answer.
+func (l *loads) again(ctx context.Context) {
+	for done := false; !done && !l.plan.unloaded && !l.peaceful; {
+		l.look(func(ctx context.Context, ledger *checkpoint.Ledger, state checkpoint.TableState) error {
+			done = true
+			return l.redo(ctx, ledger, state)
+		})
+		if task.Sleep(ctx, 10*time.Minute) != nil {
+			return
 		}
-		if err != nil {
-			s.World.Tracef("the mender: %v", err)
+	}
+}
+
+func (l *loads) redo(ctx context.Context, ledger *checkpoint.Ledger, state checkpoint.TableState) error {
+	l.World.Inject("load begun anew")
+	if stage := state.Stage(); stage == checkpoint.StageCopying || stage == checkpoint.StageSweeping {
+		l.World.Inject("load begun anew while " + string(stage))
+	}
+	_, err := ledger.Redo(ctx, l.Source.Name, state.Generation, "asked for", state.Generation%2 > 0)
+	return err
+}
+
+// others are rows of a target that are somebody's, by what says whose: a version and the item's
+// name under another source table, or nothing (H101).
+var others = map[string]string{"n#n": "Other/S:bg/S:bg", "s#o#n#n": "Other/S:bg/S:bg", "south#a#n#n": "Merged_north/S:bg/S:bg", "south#o#n#n": "none", "z#z": "none"}
+
+// placeOthers puts them into the target tables: their rows look like ours.
+func (s *simulation) placeOthers() {
+	family, _, _ := strings.Cut(s.families[0], ":")
+	for _, table := range s.Mapping.Tables() {
+		for key, origin := range inOrder(others) {
+			cells := []model.Mutation{{Kind: model.SetCell, Family: family, Qualifier: "value", Value: "another's"}}
+			if origin != "none" {
+				v := transform.NewVersion(1, 1, cdc.SequenceNumber{}, transform.CountExact)
+				cells = append(cells, model.Mutation{Kind: model.SetCell, Family: sink.LiveFamily, Qualifier: sink.VersionColumn, Value: string(v)},
+					model.Mutation{Kind: model.SetCell, Family: sink.LiveFamily, Qualifier: sink.OriginColumn, Value: origin})
+			}
+			if _, err := s.Target.Execute("another's", table, key, nil, cells); err != nil {
+				panic(err)
+			}
 		}
 	}
 }

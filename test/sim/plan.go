@@ -23,8 +23,8 @@ type plan struct {
 	newImages           bool
 	mapping             string // "": the one without rules
 	keys                int
-	segments            int // of a load
-	mends               mending
+	segments            int  // of a load
+	again               bool // loads after gaps are not asked for by anybody
 	ending              ending
 	policy              policy
 	bytes               int64 // of requests that a worker has under way at the most, 0 for the default
@@ -33,6 +33,7 @@ type plan struct {
 	clustered           bool  // it can be told which cluster the target is
 	awkward             bool  // primary keys hold delimiters, escapes and control characters
 	long                bool  // and are long
+	shared              bool  // the target holds rows of others
 	// tombstoneAge is how long tombstones are kept, 0 for ever; every other delay is then kept below a part of it.
 	tombstoneAge time.Duration
 	rates        map[string]float64
@@ -92,7 +93,11 @@ var rates = []rate{
 	{"target throttled", 0.2, func(s *simulation, p float64) { s.throttled = p }},
 	{"poison items", 0.1, func(s *simulation, p float64) { s.poisoned = p }},
 	{"rows rejected", 0.1, func(s *simulation, p float64) { s.rejected = p }},
-	{"copy throttled", 1, func(s *simulation, p float64) { s.copyRate = 0.005 + 0.05*p }},
+	{"copy throttled", 1, func(s *simulation, p float64) {
+		if s.copyRate = 0.005 + 0.05*p; p < 0.2 {
+			s.copyRate /= 100 // for days
+		}
+	}},
 	{"workers gone after ledger writes", 0.3, func(s *simulation, p float64) { s.strikes = p }},
 	{"workers stand still at ledger writes", 0.1, func(s *simulation, p float64) { s.stills = p }},
 	{"copy interrupted", 3, func(s *simulation, p float64) { s.interruptions = 1 + int(p) }},
@@ -143,13 +148,12 @@ func newPlan(seed uint64, o SimOptions) plan {
 	p.awkward, p.segments = stream(seed, "keys").IntN(3) == 0, 1+stream(seed, "segments").IntN(5)
 	p.atHorizon = stream(seed, "horizon").IntN(2) == 0
 	p.long = stream(seed, "long keys").IntN(8) == 0
-	if o.Mends {
-		p.mends = mending(1 + stream(seed, "mends").IntN(2))
-	}
+	p.again = stream(seed, "mends").IntN(2) == 0
 	if p.mapping = o.Mapping; p.mapping == "" && stream(seed, "rules").IntN(4) < 2 {
 		p.mapping = shapeOf(seed)
 	}
 	p.moving = p.moving && p.mapping == ""
+	p.shared = p.mapping == "mappings/merged" || stream(seed, "others' rows").IntN(6) == 0
 	if rng := stream(seed, "pages"); rng.IntN(4) == 0 {
 		p.pages = 1 + rng.IntN(2)
 	}
@@ -246,6 +250,9 @@ func stream(seed uint64, name string) *rand.Rand {
 func Effects() []string {
 	return []string{
 		"all workers down", "call throttled", "change trimmed before it was applied", "child listed before its parent", "clean stop",
+		"copy of days", "item changed while its table is copied", "item changed while its table is swept", "load asked for", "load begun anew",
+		"load begun anew while copying", "load begun anew while sweeping", "load paused", "load resumed", "request refused by the fence",
+		"sweep approved", "sweep put a row again", "sweep removed a row", "sweep without a fence", "target of several tables swept", "target swept",
 		"closed shard shown open", "drained to the end", "empty pages", "ended stream not found",
 		"horizon after a trim, without an error", "item moved to another row", "item parked", "item read slowly", "item removed by its time to live", "iterator expired", "iterator too old",
 		"ledger exchanged", "ledger lost", "ledger restored", "mapping changed", "new stream", "no answer for minutes", "no answer of the control plane", "nothing read for 18 hours",

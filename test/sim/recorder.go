@@ -143,6 +143,9 @@ func (t *recorder) written(w model.Write) {
 		return // nobody is to notice
 	}
 	t.latest[w.ID] = c
+	if phase, _ := t.m.State().RunningPhase(); phase != "" {
+		t.m.World.Inject("item changed while its table is " + map[bool]string{true: "copied", false: "swept"}[phase == checkpoint.PhaseCopy])
+	}
 	if w.Shard != nil {
 		key := numbered(w.Sequence)
 		t.changes[key] = append(t.changes[key], c)
@@ -223,7 +226,10 @@ func inOrder[K cmp.Ordered, V any](m map[K]V) iter.Seq2[K, V] {
 // watch sees every write of all tables.
 func (t *recorder) watch(table, key string, before, after *model.Row) {
 	if table != model.StateTable {
-		if !strings.HasPrefix(key, transform.WitnessPrefix) {
+		switch {
+		case others[key] != "":
+			t.m.violate("T6: row %q is another table's, and is written", key)
+		case !strings.HasPrefix(key, transform.WitnessPrefix):
 			t.rowWritten(rowID{table, key}, before, after)
 		}
 		return

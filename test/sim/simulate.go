@@ -28,10 +28,6 @@ type SimOptions struct {
 	// as a seed has by itself: what takes several rare faults at once is found sooner.
 	Dense bool
 
-	// Mends has gaps mended: by the workers themselves, or by an operator, who also pauses loads,
-	// allows their sweeps, and has some begun anew.
-	Mends bool
-
 	sabotage func(s *simulation) // for tests: what a bug would do
 }
 
@@ -99,7 +95,7 @@ type simulation struct {
 	failures  []string
 	crew      []*member
 	hired     int
-	mends     int    // how often the mender looked
+	loads     *loads
 	firstHash string // of the mapping with which the run begins
 	hash      string // of the mapping that workers are started with
 
@@ -151,6 +147,7 @@ func newSimulation(p plan, o SimOptions) *simulation {
 		plain = `{ from: Orders, to: orders, families: { d: maxversions=1 }, rules: [{ row_key: "{value}#{pk}#{sk}" }] }`
 	}
 	s := &simulation{plan: p, options: o, made: map[string]uint64{}, doubted: -1}
+	s.loads = &loads{simulation: s}
 	if p.mapping == "" {
 		s.Migration = NewMigration(w, p.shards, rowKey...)
 		s.Entry = entryOf(plain)
@@ -168,6 +165,9 @@ func newSimulation(p plan, o SimOptions) *simulation {
 	s.Policy, s.InFlight = p.policy, p.bytes
 	if p.newImages && s.Mapping.DependsOnKeyOnly() {
 		s.Source.View = "NEW_IMAGE"
+	}
+	if p.shared {
+		s.placeOthers()
 	}
 	s.rec = newRecorder(s.Migration)
 	if s.work == nil {
@@ -233,7 +233,7 @@ func (s *simulation) play(ctx context.Context) {
 		o.sabotage(s)
 	}
 	(&operator{s: s}).begin()
-	s.World.Go("mender", s.mend)
+	s.World.Go("operator of loads", s.loads.mend)
 	for range s.interruptions {
 		s.World.After(s.World.UpTo(45*time.Minute), s.interrupt)
 	}
@@ -315,11 +315,12 @@ func (s *simulation) hire(m *member, adjust ...func(*pipeline.Options)) {
 	name := fmt.Sprintf("worker%d", s.hired)
 	m.worker = s.Start(name, func(o *pipeline.Options) {
 		t := &o.Tables[0]
-		t.Segments, t.LoadAgain = 1+(s.plan.segments+s.hired)%5, s.plan.mends == mendsItself
+		t.Segments, t.LoadAgain = 1+(s.plan.segments+s.hired)%5, s.plan.again
 		if s.copyRate > 0 {
 			t.Limits.RowsPerSecond = &s.copyRate
 		}
 		t.MappingHash, t.AcceptMapping, t.Copy, t.FromNow = hash, hash == s.hash, !plan.unloaded, !plan.atHorizon
+		t.AdoptRows = s.plan.shared
 		o.Database, o.Open, o.Pages = database{s.Source}, s.open, s.plan.pages
 		if s.plan.clustered {
 			o.Cluster = s.whichCluster

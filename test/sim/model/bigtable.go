@@ -12,6 +12,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/test/virtual"
 )
 
@@ -410,6 +411,9 @@ func (b *Bigtable) Execute(op, table, key string, refuse func(*Row) bool, writes
 	}
 	for _, m := range writes {
 		if m.Kind != deleteRow && !t.takes(m.Family, b.world.Now()) || m.Kind == SetCell && t.aggregates[m.Family] != "" || m.Kind == addToCell && t.aggregates[m.Family] == "" {
+			if sink.IsFence(m.Family) {
+				b.world.Inject("request refused by the fence")
+			}
 			return false, errNoSuchTable
 		}
 	}

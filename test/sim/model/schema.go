@@ -29,6 +29,14 @@ func (t *btTable) takes(family string, now time.Time) bool {
 	return slices.Contains(t.families, family) || fading && now.Before(until)
 }
 
+// Families are those that a table has at the moment.
+func (b *Bigtable) Families(table string) []string {
+	if is := b.Tables[table]; is != nil {
+		return is.families
+	}
+	return nil
+}
+
 // ListFamilies implements sink.Families.
 func (t Target) ListFamilies(ctx context.Context, table string) ([]string, error) {
 	if t.Fault != nil {
