@@ -45,10 +45,10 @@ func AppendValue(b []byte, v Value) []byte {
 	case KindNULL:
 		b = append(b, "true"...)
 	case KindM:
-		b = appendMembers(b, v.members)
+		b = appendMembers(b, v.Members())
 	case KindL, KindSS, KindNS, KindBS:
 		b = append(b, '[')
-		for i, e := range v.list {
+		for i, e := range v.Elements() {
 			if i > 0 {
 				b = append(b, ',')
 			}
@@ -132,12 +132,12 @@ func checkValue(v Value) error {
 	case KindS:
 		return checkText(v.text)
 	case KindM:
-		return checkMembers(v.members)
+		return checkMembers(v.Members())
 	}
 	if err := CheckSet(v); err != nil {
 		return fmt.Errorf("%w: %w", ErrDynamoDBJSON, err)
 	}
-	for _, e := range v.list {
+	for _, e := range v.Elements() {
 		if err := checkValue(e); err != nil {
 			return err
 		}

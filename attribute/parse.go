@@ -345,13 +345,17 @@ func (r *reader) typed(kind Kind, depth int) (v Value, err error) {
 	case KindSS, KindNS, KindBS:
 		return r.set(kind)
 	case KindL:
+		var list []Value
 		err = r.sequence('[', ']', func() error {
 			e, err := r.value(depth + 1)
-			v.list = append(v.list, e)
+			list = append(list, e)
 			return err
 		})
+		v.nested = &nested{list: list}
 	case KindM:
-		v.members, err = r.members(depth)
+		var members []Attribute
+		members, err = r.members(depth)
+		v.nested = &nested{members: members}
 	default:
 		v.text, err = r.scalar(kind)
 	}

@@ -38,9 +38,14 @@ func (k Kind) String() string { return kindNames[k] }
 // bytes of their names, members of sets by value (numbers) or bytes (strings, binaries): equal values are represented equally,
 // whether they came from a stream, a scan or an export.
 type Value struct {
-	kind    Kind
-	truth   bool
-	text    string // S, N, B
+	kind   Kind
+	truth  bool
+	text   string  // S, N, B
+	nested *nested // of L, M and sets that are not empty: most values are scalars, and pages are full of them
+}
+
+// nested is what a value is made of.
+type nested struct {
 	list    []Value
 	members []Attribute
 }
@@ -70,10 +75,12 @@ func Bool(b bool) Value { return Value{kind: KindBOOL, truth: b} }
 func Null() Value { return Value{kind: KindNULL} }
 
 // Map returns an M. It takes the slice over and sorts it.
-func Map(members []Attribute) Value { return Value{kind: KindM, members: sortAttributes(members)} }
+func Map(members []Attribute) Value {
+	return Value{kind: KindM, nested: &nested{members: sortAttributes(members)}}
+}
 
 // List returns an L. It takes the slice over.
-func List(elements []Value) Value { return Value{kind: KindL, list: elements} }
+func List(elements []Value) Value { return Value{kind: KindL, nested: &nested{list: elements}} }
 
 // StringSet returns an SS.
 func StringSet(members []string) Value {
@@ -122,13 +129,17 @@ func SetOf(kind Kind, texts []string) (Value, error) {
 }
 
 func set(kind Kind, list []Value) Value {
+	sortSet(kind, list)
+	return Value{kind: kind, nested: &nested{list: list}}
+}
+
+func sortSet(kind Kind, list []Value) {
 	slices.SortFunc(list, func(a, b Value) int {
 		if kind == KindNS {
 			return CompareNumbers(a.text, b.text)
 		}
 		return strings.Compare(a.text, b.text)
 	})
-	return Value{kind: kind, list: list}
 }
 
 func sortAttributes(list []Attribute) []Attribute {
@@ -158,11 +169,12 @@ func CheckSet(v Value) error {
 	if v.kind != KindSS && v.kind != KindNS && v.kind != KindBS {
 		return nil
 	}
-	if len(v.list) == 0 {
+	list := v.Elements()
+	if len(list) == 0 {
 		return ErrSet
 	}
-	for i := 1; i < len(v.list); i++ {
-		if v.list[i].text == v.list[i-1].text {
+	for i := 1; i < len(list); i++ {
+		if list[i].text == list[i-1].text {
 			return ErrSet
 		}
 	}
@@ -179,15 +191,25 @@ func (v Value) Text() string { return v.text }
 func (v Value) Bool() bool { return v.truth }
 
 // Elements are the members of an L in order, or of a set in their canonical order. They must not be changed.
-func (v Value) Elements() []Value { return v.list }
+func (v Value) Elements() []Value {
+	if v.nested == nil {
+		return nil
+	}
+	return v.nested.list
+}
 
 // Members are the members of an M, sorted by name. They must not be changed.
-func (v Value) Members() []Attribute { return v.members }
+func (v Value) Members() []Attribute {
+	if v.nested == nil {
+		return nil
+	}
+	return v.nested.members
+}
 
 // Equal tells whether two values are the same for DynamoDB.
 func (v Value) Equal(o Value) bool {
 	return v.kind == o.kind && v.truth == o.truth && v.text == o.text &&
-		slices.EqualFunc(v.list, o.list, Value.Equal) && slices.EqualFunc(v.members, o.members, Attribute.equal)
+		slices.EqualFunc(v.Elements(), o.Elements(), Value.Equal) && slices.EqualFunc(v.Members(), o.Members(), Attribute.equal)
 }
 
 func (a Attribute) equal(o Attribute) bool { return a.Name == o.Name && a.Value.Equal(o.Value) }
@@ -217,7 +239,7 @@ func (i Item) Attributes() []Attribute { return i.attributes }
 func (i Item) Get(name string) (Value, bool) { return find(i.attributes, name) }
 
 // Member is the named member of an M; false if it is absent or the value is not an M.
-func (v Value) Member(name string) (Value, bool) { return find(v.members, name) }
+func (v Value) Member(name string) (Value, bool) { return find(v.Members(), name) }
 
 // find searches attributes that are sorted by name. It is written out because slices.BinarySearchFunc would copy an attribute
 // for each comparison, which costs more than the comparison.
@@ -244,7 +266,7 @@ func (i Item) Equal(o Item) bool {
 
 // Format prints a value's type and size whatever the verb, so that item data cannot reach a log or an error by accident.
 func (v Value) Format(f fmt.State, _ rune) {
-	fmt.Fprintf(f, "%s(%d)", v.kind, len(v.text)+len(v.list)+len(v.members))
+	fmt.Fprintf(f, "%s(%d)", v.kind, len(v.text)+len(v.Elements())+len(v.Members()))
 }
 
 // Format prints how many attributes an item has whatever the verb, for the same reason.

@@ -187,10 +187,21 @@ func (t *Tables) Scan(ctx context.Context, table string, segment, total int, aft
 	if in.ExclusiveStartKey, err = keyAttributes(after); err != nil {
 		return ScanPage{}, malformed(op, err)
 	}
-	out, err := ask(ctx, t.api.Scan, in)
+	var decoded decodedScan
+	out, err := ask(context.WithValue(ctx, decodedScanKey{}, &decoded), t.api.Scan, in)
 	if err != nil {
 		return ScanPage{}, failure(ctx, op, err, after.Exists())
 	}
+	if decoded.done {
+		decoded.At = serverTime(out.ResultMetadata)
+		return decoded.ScanPage, nil
+	}
+	return scanPageOf(out)
+}
+
+// scanPageOf converts an answer that the client decoded.
+func scanPageOf(out *dynamodb.ScanOutput) (ScanPage, error) {
+	const op = "Scan"
 	if out.Items == nil || int(out.Count) != len(out.Items) {
 		// The end of a segment is told by what is absent. An answer from which everything is absent, such as a proxy's {},
 		// does not tell it.
@@ -210,6 +221,7 @@ func (t *Tables) Scan(ctx context.Context, table string, segment, total int, aft
 		}
 		page.Items = append(page.Items, item)
 	}
+	var err error
 	if page.Next, err = convertItem(out.LastEvaluatedKey); err != nil {
 		return ScanPage{}, malformed(op, err)
 	}
@@ -481,5 +493,8 @@ func (p strictProtocol) DeserializeResponse(
 	ctx context.Context, op *smithy.OperationSchema, registry *smithy.TypeRegistry, r *smithyhttp.Response, out smithy.Deserializable,
 ) error {
 	r.Body = cdc.Checked(r.Response)
+	if decodingOf(ctx).decode(r) {
+		return nil
+	}
 	return p.ClientProtocol.DeserializeResponse(ctx, op, registry, r, strictOutput{out})
 }

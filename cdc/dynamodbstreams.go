@@ -149,10 +149,20 @@ func (s *DynamoDBStream) Seek(ctx context.Context, shard string, from Position) 
 // Read implements Source.
 func (s *DynamoDBStream) Read(ctx context.Context, at Iterator) (Page, error) {
 	in := &dynamodbstreams.GetRecordsInput{ShardIterator: aws.String(string(at)), Limit: aws.Int32(pageLimit)}
-	out, err := ask(ctx, s.api.GetRecords, in)
+	var decoded decodedPage
+	out, err := ask(context.WithValue(ctx, decodedPageKey{}, &decoded), s.api.GetRecords, in)
 	if err != nil {
 		return Page{}, failed(ctx, opGetRecords, err)
 	}
+	if decoded.done {
+		decoded.At = serverTime(out.ResultMetadata)
+		return decoded.Page, nil
+	}
+	return pageOf(out)
+}
+
+// pageOf converts an answer that the client decoded.
+func pageOf(out *dynamodbstreams.GetRecordsOutput) (Page, error) {
 	// The end of a shard is told by what is absent. An answer from which everything is absent, an empty body or a proxy's {}, does
 	// not tell it.
 	if out == nil || out.Records == nil && out.NextShardIterator == nil {
@@ -160,6 +170,7 @@ func (s *DynamoDBStream) Read(ctx context.Context, at Iterator) (Page, error) {
 	}
 	page := Page{Next: Iterator(aws.ToString(out.NextShardIterator)), At: serverTime(out.ResultMetadata)}
 	page.End = page.Next == ""
+	var err error
 	if page.Changes, err = convertRecords(out.Records); err != nil {
 		return Page{}, &Error{opGetRecords, Malformed, err}
 	}

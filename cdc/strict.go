@@ -25,6 +25,9 @@ func (p strictProtocol) DeserializeResponse(
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		return p.ClientProtocol.DeserializeResponse(ctx, op, errs, resp, out)
 	}
+	if page := decodingOf(ctx); page != nil && page.decode(resp) {
+		return nil
+	}
 	strict := &strictOutput{Deserializable: out}
 	err := p.ClientProtocol.DeserializeResponse(ctx, op, errs, resp, strict)
 	if strict.unclear != nil {

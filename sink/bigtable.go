@@ -2,7 +2,6 @@ package sink
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -31,6 +30,7 @@ type Instance struct {
 // Bigtable is a Table, a Reader and, by Records, a store of records, over the data client of Cloud Bigtable.
 type Bigtable struct {
 	client *bigtable.Client
+	wire   *wire // for conditional writes
 
 	mu     sync.Mutex
 	tables map[string]*bigtable.Table
@@ -69,7 +69,12 @@ func Connect(ctx context.Context, in Instance, opts ...option.ClientOption) (*Bi
 	if err != nil {
 		return nil, fmt.Errorf("open Bigtable instance %s of project %s: %w", in.Instance, in.Project, err)
 	}
-	return &Bigtable{client: client, tables: map[string]*bigtable.Table{}}, nil
+	wire, err := dialWire(ctx, in, opts)
+	if err != nil {
+		_ = client.Close()
+		return nil, fmt.Errorf("open Bigtable instance %s of project %s: %w", in.Instance, in.Project, err)
+	}
+	return &Bigtable{client: client, wire: wire, tables: map[string]*bigtable.Table{}}, nil
 }
 
 // dialEmulator connects to the emulator that the environment names, or returns nil. The client would dial it by itself, but
@@ -91,7 +96,7 @@ func dialEmulator() (*grpc.ClientConn, error) {
 }
 
 // Close closes the connections.
-func (b *Bigtable) Close() error { return b.client.Close() }
+func (b *Bigtable) Close() error { return errors.Join(b.wire.close(), b.client.Close()) }
 
 // Ping returns nil when the instance answers, or *Error.
 func (b *Bigtable) Ping(ctx context.Context) error {
@@ -110,47 +115,13 @@ func (b *Bigtable) Open(table string) *bigtable.Table {
 	return t
 }
 
-// Apply implements Table. The client never repeats a conditional mutation by itself.
+// Apply implements Table. Nothing below it repeats a request.
 func (b *Bigtable) Apply(ctx context.Context, r *Request) (applied bool, err error) {
-	change := bigtable.NewMutation()
-	for i := range r.Ops {
-		op := &r.Ops[i]
-		switch op.Kind {
-		case DeleteFamily:
-			change.DeleteCellsInFamily(op.Family)
-		case DeleteColumn:
-			change.DeleteCellsInColumn(op.Family, op.Qualifier)
-		case DeleteFrom:
-			change.DeleteTimestampRange(op.Family, op.Qualifier, bigtable.Timestamp(op.Timestamp), 0) // an end of zero is infinity (H51)
-		case SetCell:
-			change.Set(op.Family, op.Qualifier, bigtable.Timestamp(op.Timestamp), op.Value)
-		case AddToCell:
-			change.AddIntToCell(op.Family, op.Qualifier, bigtable.Timestamp(op.Timestamp), int64(binary.BigEndian.Uint64(op.Value)))
-		default:
-			panic(fmt.Sprintf("sink: unknown operation %d", op.Kind))
-		}
-	}
-	var refused bool
-	err = b.Open(r.Table).Apply(ctx, r.Row, bigtable.NewCondMutation(filter(r.Refuse), nil, change), bigtable.GetCondMutationResult(&refused))
+	refused, err := b.wire.apply(ctx, r)
 	if err != nil {
 		return false, classify("CheckAndMutateRow", err)
 	}
 	return !refused, nil
-}
-
-// filter passes a cell exactly if the predicate holds. Columns are given as ranges, never as regular expressions, in which a
-// qualifier made from data would match others (H74); and nothing limits the cells to the latest: a server clock that stepped
-// back between two tombstones would hide the higher version (H77).
-func filter(p Predicate) bigtable.Filter {
-	columns := make([]bigtable.Filter, len(p.Families))
-	for i, family := range p.Families {
-		columns[i] = only(family, p.Qualifier)
-	}
-	column := columns[0]
-	if len(columns) > 1 {
-		column = bigtable.InterleaveFilters(columns...)
-	}
-	return bigtable.ChainFilters(column, bigtable.ValueRangeFilter([]byte(p.AtLeast), nil))
 }
 
 // ReadRows implements Reader. The client repeats reads by itself, and resumes a broken stream behind the last row it gave, until

@@ -138,7 +138,7 @@ func marks(ops []Op, m transform.RowMutation) []Op {
 // Size is about how many bytes the request takes in memory and on the wire.
 func (r *Request) Size() int64 {
 	const perRequest, perOp = 256, 32
-	n := perRequest + len(r.Row)
+	n := perRequest + len(r.Row) + 2*len(r.Refuse.Families)*len(r.Refuse.Qualifier)
 	for i := range r.Ops {
 		n += perOp + len(r.Ops[i].Family) + len(r.Ops[i].Qualifier) + len(r.Ops[i].Value)
 	}

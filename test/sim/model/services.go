@@ -30,7 +30,8 @@ var writeKinds = map[sink.OpKind]writeKind{
 }
 
 // Apply implements sink.Table.
-func (t Target) Apply(ctx context.Context, r *sink.Request) (bool, error) {
+func (t Target) Apply(ctx context.Context, sent *sink.Request) (bool, error) {
+	r := received(sent)
 	writes := make([]Mutation, len(r.Ops))
 	for i, op := range r.Ops {
 		kind, known := writeKinds[op.Kind]

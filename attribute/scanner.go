@@ -1,0 +1,499 @@
+package attribute
+
+import (
+	"encoding/base64"
+	"math/bits"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// Scanner reads answers of DynamoDB in one pass, for whoever decodes pages: Items and their values come out of it without
+// an allocation for each. It takes only text that is in order. At anything unusual (a type it does not know, a name that
+// occurs twice, null, text that is not UTF-8, JSON that is broken) its methods return false, say no more, and the Scanner is
+// done: the caller reads the text in another way then, which says what is wrong.
+//
+// What it gives shares memory with the text, and with what else it gave: whoever keeps a small part for long clones it.
+type Scanner struct {
+	text string
+	pos  int
+
+	members  []Attribute // of the maps that are being read, the innermost last
+	elements []Value     // of the lists and sets that are being read
+	order    []int       // a map's members by name
+	buffer   []byte      // one string without its escapes, or one binary
+	base64   []byte      // the text of one binary
+
+	attributes []Attribute     // what is left of memory for Items and maps
+	values     []Value         // the same for lists and sets
+	nests      []nested        // the same for what maps, lists and sets are made of
+	decoded    strings.Builder // the same for strings that do not stand in the text as they are
+}
+
+// scannerDepth bounds how deep values may nest; DynamoDB takes 32 levels.
+const scannerDepth = 64
+
+// NewScanner reads the given text, which must not change.
+func NewScanner(text string) *Scanner { return &Scanner{text: text} }
+
+// Peek skips white space and gives the next byte; 0 at the end.
+func (s *Scanner) Peek() byte {
+	for s.pos < len(s.text) {
+		c := s.text[s.pos]
+		if c > ' ' {
+			return c
+		}
+		if c != ' ' && c != '\n' && c != '\t' && c != '\r' {
+			return c
+		}
+		s.pos++
+	}
+	return 0
+}
+
+// Take skips white space and takes the byte if it is the next one.
+func (s *Scanner) Take(c byte) bool {
+	if s.Peek() != c || s.pos >= len(s.text) {
+		return false
+	}
+	s.pos++
+	return true
+}
+
+// End tells whether nothing but white space is left.
+func (s *Scanner) End() bool {
+	s.Peek()
+	return s.pos >= len(s.text)
+}
+
+// Offset is how many bytes have been read.
+func (s *Scanner) Offset() int { return s.pos }
+
+// Object reads an object, calling member behind each name; member reads the value.
+func (s *Scanner) Object(member func(name string) bool) bool {
+	if !s.Take('{') {
+		return false
+	}
+	if s.Take('}') {
+		return true
+	}
+	for {
+		name, ok := s.String()
+		if !ok || !s.Take(':') || !member(name) {
+			return false
+		}
+		if s.Take('}') {
+			return true
+		}
+		if !s.Take(',') {
+			return false
+		}
+	}
+}
+
+// List reads a list, calling element at each of its elements.
+func (s *Scanner) List(element func() bool) bool {
+	if !s.Take('[') {
+		return false
+	}
+	if s.Take(']') {
+		return true
+	}
+	for element() {
+		if s.Take(']') {
+			return true
+		}
+		if !s.Take(',') {
+			break
+		}
+	}
+	return false
+}
+
+const (
+	lowBits  = 0x0101010101010101
+	highBits = 0x80 * lowBits
+)
+
+// word is eight bytes of text.
+func word(text string, i int) uint64 {
+	b := text[i : i+8]
+	return uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 |
+		uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
+}
+
+// String reads a string. Eight bytes are looked at in one step, for the first that is a quote, a backslash or a control
+// character; those above it in the same word may look like one by the borrow, which does not matter.
+func (s *Scanner) String() (string, bool) {
+	if !s.Take('"') {
+		return "", false
+	}
+	text, start := s.text, s.pos
+	i, beyond := start, uint64(0)
+	for i+8 <= len(text) {
+		w := word(text, i)
+		quote, slash := w^('"'*lowBits), w^('\\'*lowBits)
+		stop := ((quote-lowBits)&^quote | (slash-lowBits)&^slash | (w-0x20*lowBits)&^w) & highBits
+		beyond |= w & highBits
+		if stop != 0 {
+			i += bits.TrailingZeros64(stop) / 8
+			break
+		}
+		i += 8
+	}
+	for ; i < len(text); i++ {
+		c := text[i]
+		switch {
+		case c == '"':
+			s.pos = i + 1
+			found := text[start:i]
+			return found, beyond == 0 || utf8.ValidString(found)
+		case c == '\\':
+			return s.escaped(start, i)
+		case c < 0x20:
+			return "", false
+		case c >= utf8.RuneSelf:
+			beyond = 1
+		}
+	}
+	return "", false
+}
+
+// escaped reads a string that begins at start and has its first escape at i.
+func (s *Scanner) escaped(start, i int) (string, bool) {
+	b := append(s.buffer[:0], s.text[start:i]...)
+	for i < len(s.text) {
+		c := s.text[i]
+		i++
+		switch {
+		case c == '"':
+			s.pos, s.buffer = i, b
+			return s.keep(b), utf8.Valid(b)
+		case c < 0x20:
+			return "", false
+		case c != '\\':
+			b = append(b, c)
+			continue
+		}
+		if i >= len(s.text) {
+			return "", false
+		}
+		at := strings.IndexByte(`"\/bfnrt`, s.text[i])
+		if at >= 0 {
+			b = append(b, "\"\\/\b\f\n\r\t"[at])
+			i++
+			continue
+		}
+		r, ok := hexRune(s.text, i)
+		i += len("u0000")
+		if low, pair := hexRune(s.text, i+1); ok && 0xd800 <= r && r < 0xdc00 && pair && s.text[i] == '\\' && 0xdc00 <= low && low < 0xe000 {
+			r = 0x10000 + (r-0xd800)<<10 + (low - 0xdc00)
+			i += len(`\u0000`)
+		}
+		if !ok || 0xd800 <= r && r < 0xe000 { // half of a pair
+			return "", false
+		}
+		b = utf8.AppendRune(b, r)
+	}
+	return "", false
+}
+
+// hexRune reads u and four hexadecimal digits.
+func hexRune(text string, i int) (r rune, ok bool) {
+	if len(text)-i < len("u0000") || text[i] != 'u' {
+		return 0, false
+	}
+	for _, c := range []byte(text[i+1 : i+5]) {
+		digit := strings.IndexByte("0123456789abcdef", c|0x20)
+		if digit < 0 || c < '0' {
+			return 0, false
+		}
+		r = r<<4 | rune(digit)
+	}
+	return r, true
+}
+
+// keep gives bytes as a string, in memory that strings share.
+func (s *Scanner) keep(b []byte) string {
+	if s.decoded.Cap()-s.decoded.Len() < len(b) {
+		s.decoded = strings.Builder{}
+		s.decoded.Grow(max(len(b), min(4096, len(s.text)-s.pos)))
+	}
+	from := s.decoded.Len()
+	s.decoded.Write(b)
+	return s.decoded.String()[from:]
+}
+
+// Number reads a number of JSON and gives its text.
+func (s *Scanner) Number() (string, bool) {
+	s.Peek()
+	start, i := s.pos, s.pos
+	digits := func() bool {
+		from := i
+		for i < len(s.text) && '0' <= s.text[i] && s.text[i] <= '9' {
+			i++
+		}
+		return i > from
+	}
+	one := func(set string) bool {
+		if i < len(s.text) && strings.IndexByte(set, s.text[i]) >= 0 {
+			i++
+			return true
+		}
+		return false
+	}
+	one("-")
+	if !one("0") && !digits() {
+		return "", false
+	}
+	if one(".") && !digits() {
+		return "", false
+	}
+	if one("eE") {
+		one("+-")
+		if !digits() {
+			return "", false
+		}
+	}
+	s.pos = i
+	return s.text[start:i], true
+}
+
+// literal takes a word of JSON.
+func (s *Scanner) literal(word string) bool {
+	s.Peek()
+	if !strings.HasPrefix(s.text[s.pos:], word) {
+		return false
+	}
+	s.pos += len(word)
+	return true
+}
+
+// Skip reads any value.
+func (s *Scanner) Skip() bool { return s.skip(scannerDepth) }
+
+func (s *Scanner) skip(depth int) bool {
+	if depth == 0 {
+		return false
+	}
+	switch s.Peek() {
+	case '{':
+		return s.Object(func(string) bool { return s.skip(depth - 1) })
+	case '[':
+		return s.List(func() bool { return s.skip(depth - 1) })
+	case '"':
+		_, ok := s.String()
+		return ok
+	case 't':
+		return s.literal("true")
+	case 'f':
+		return s.literal("false")
+	case 'n':
+		return s.literal("null")
+	}
+	_, ok := s.Number()
+	return ok
+}
+
+// Item reads {"name":{"TYPE":value},…}.
+func (s *Scanner) Item() (Item, bool) {
+	members, ok := s.readMembers(scannerDepth)
+	return Item{members}, ok
+}
+
+// readMembers reads the attributes of an item or a map.
+func (s *Scanner) readMembers(depth int) ([]Attribute, bool) {
+	if !s.Take('{') || depth == 0 {
+		return nil, false
+	}
+	if s.Take('}') {
+		return nil, true
+	}
+	begin, ascending := len(s.members), true
+	for {
+		var a Attribute
+		var ok bool
+		if a.Name, ok = s.String(); !ok || !s.Take(':') || !s.readValue(&a.Value, depth) {
+			return nil, false
+		}
+		if n := len(s.members); n > begin && s.members[n-1].Name >= a.Name {
+			ascending = false
+		}
+		s.members = append(s.members, a)
+		if s.Take('}') {
+			break
+		}
+		if !s.Take(',') {
+			return nil, false
+		}
+	}
+	return s.sorted(begin, ascending)
+}
+
+// sorted moves the members that were read from begin on to where they stay. It sorts their places and not the members, which are
+// large.
+func (s *Scanner) sorted(begin int, ascending bool) ([]Attribute, bool) {
+	read := s.members[begin:]
+	if len(read) > len(s.attributes) {
+		s.attributes = make([]Attribute, max(len(read), s.slab()))
+	}
+	members := s.attributes[:len(read):len(read)]
+	s.attributes = s.attributes[len(read):]
+	s.members = s.members[:begin]
+	if ascending {
+		copy(members, read)
+		return members, true
+	}
+	s.order = s.order[:0]
+	for i := range read {
+		s.order = append(s.order, i)
+	}
+	if len(read) > 24 {
+		slices.SortFunc(s.order, func(a, b int) int { return strings.Compare(read[a].Name, read[b].Name) })
+	} else {
+		for i := 1; i < len(s.order); i++ {
+			at, j := s.order[i], i
+			for ; j > 0 && read[s.order[j-1]].Name > read[at].Name; j-- {
+				s.order[j] = s.order[j-1]
+			}
+			s.order[j] = at
+		}
+	}
+	for i, at := range s.order {
+		if i > 0 && read[at].Name == members[i-1].Name {
+			return nil, false // which of the two counts is another reader's matter
+		}
+		members[i] = read[at]
+	}
+	return members, true
+}
+
+// slab is for how many attributes or values memory is taken at a time: few for a short text, and never so many that one that is
+// kept for long would keep much.
+func (s *Scanner) slab() int { return min(max((len(s.text)-s.pos)/32, 4), 512) }
+
+// readValue reads {"TYPE":…}.
+func (s *Scanner) readValue(v *Value, depth int) bool {
+	if !s.Take('{') {
+		return false
+	}
+	kind := KindNone
+	// Without white space, as the service writes it: {"S":
+	if rest := s.text[s.pos:]; len(rest) > 4 && rest[0] == '"' && rest[2] == '"' && rest[3] == ':' {
+		switch rest[1] {
+		case 'S':
+			kind = KindS
+		case 'N':
+			kind = KindN
+		case 'B':
+			kind = KindB
+		case 'M':
+			kind = KindM
+		case 'L':
+			kind = KindL
+		}
+		s.pos += 4
+	} else {
+		name, ok := s.String()
+		if !ok || !s.Take(':') {
+			return false
+		}
+		kind = kindNamed(name)
+	}
+	v.kind = kind
+	return s.readTyped(v, depth) && s.Take('}')
+}
+
+func (s *Scanner) readTyped(v *Value, depth int) (ok bool) {
+	switch v.kind {
+	case KindS, KindN, KindB:
+		v.text, ok = s.scalar(v.kind)
+	case KindBOOL:
+		v.truth = s.Peek() == 't'
+		ok = s.literal("true") || s.literal("false")
+	case KindNULL:
+		ok = s.literal("true")
+	case KindM:
+		var members []Attribute
+		members, ok = s.readMembers(depth - 1)
+		v.nested = s.nest(nested{members: members})
+	case KindL:
+		var list []Value
+		list, ok = s.readElements(KindNone, depth-1)
+		v.nested = s.nest(nested{list: list})
+	case KindSS, KindNS, KindBS:
+		var list []Value
+		list, ok = s.readElements(setMembers[v.kind], depth)
+		sortSet(v.kind, list)
+		v.nested = s.nest(nested{list: list})
+		ok = ok && CheckSet(*v) == nil
+	}
+	return ok
+}
+
+var setMembers = [...]Kind{KindSS: KindS, KindNS: KindN, KindBS: KindB}
+
+// nest keeps what a value is made of.
+func (s *Scanner) nest(n nested) *nested {
+	if len(s.nests) == 0 {
+		s.nests = make([]nested, min(max(s.slab()/4, 1), 64))
+	}
+	kept := &s.nests[0]
+	s.nests = s.nests[1:]
+	*kept = n
+	return kept
+}
+
+// scalar reads the text of an S, the canonical digits of an N or the bytes of a B.
+func (s *Scanner) scalar(kind Kind) (string, bool) {
+	text, ok := s.String()
+	if !ok || kind == KindS {
+		return text, ok
+	}
+	if kind == KindN {
+		number, err := CanonicalNumber(text)
+		return number, err == nil
+	}
+	s.base64 = append(s.base64[:0], text...)
+	b, err := base64.StdEncoding.AppendDecode(s.buffer[:0], s.base64)
+	s.buffer = b
+	return s.keep(b), err == nil
+}
+
+// readElements reads the values of a list, or the members of a set, whose kind is given.
+func (s *Scanner) readElements(kind Kind, depth int) ([]Value, bool) {
+	if !s.Take('[') || depth == 0 {
+		return nil, false
+	}
+	if s.Take(']') {
+		return nil, true
+	}
+	begin := len(s.elements)
+	for {
+		v, ok := Value{kind: kind}, false
+		if kind == KindNone {
+			ok = s.readValue(&v, depth)
+		} else {
+			v.text, ok = s.scalar(kind)
+		}
+		if !ok {
+			return nil, false
+		}
+		s.elements = append(s.elements, v)
+		if s.Take(']') {
+			break
+		}
+		if !s.Take(',') {
+			return nil, false
+		}
+	}
+	read := s.elements[begin:]
+	if len(read) > len(s.values) {
+		s.values = make([]Value, max(len(read), s.slab()))
+	}
+	list := s.values[:len(read):len(read)]
+	s.values = s.values[len(read):]
+	copy(list, read)
+	s.elements = s.elements[:begin]
+	return list, true
+}

@@ -1,0 +1,217 @@
+package cdc
+
+import (
+	"context"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	smithytime "github.com/aws/smithy-go/time"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"github.com/dynamodb-bigtable/replicator/attribute"
+)
+
+// The answer of GetRecords is most of what a worker reads. Its body is decoded here in one pass, straight into Changes, for a
+// tenth of what the client's decoder and the conversion of its types cost; everything else about the call stays the client's.
+//
+// It takes only what is in order. At anything else the client's decoder reads the same text, and its result counts: so it is
+// the client that says what is wrong, and FuzzDecodePage holds the two to the same result on every text.
+
+// decodedPage travels in the context of a call, from Read to strictProtocol and back.
+type decodedPage struct {
+	Page
+	done bool
+}
+
+type decodedPageKey struct{}
+
+// decode reads the body of a good answer, and leaves it to be read again if it cannot be decoded here.
+func (p *decodedPage) decode(r *smithyhttp.Response) (done bool) {
+	text, err := BodyText(r)
+	if err == nil {
+		p.Page, p.done = decodePage(text)
+	}
+	return p.done
+}
+
+// decodingOf is where the page of a call is to be decoded to; nil if the call is not Read's.
+func decodingOf(ctx context.Context) *decodedPage {
+	p, _ := ctx.Value(decodedPageKey{}).(*decodedPage)
+	return p
+}
+
+// BodyText reads the body of an answer, and puts in its place what gives the same text and the same error once more.
+func BodyText(r *smithyhttp.Response) (string, error) {
+	const most = 32 << 20 // of what an answer says of its own length nothing else is believed
+	var text strings.Builder
+	length := min(max(r.ContentLength, 0), most)
+	text.Grow(int(length))
+	buffer := make([]byte, min(max(length, 512), 32<<10))
+	_, err := io.CopyBuffer(&text, struct{ io.Reader }{r.Body}, buffer)
+	r.Body = readAgain{io.MultiReader(strings.NewReader(text.String()), failing{err}), r.Body}
+	return text.String(), err
+}
+
+type readAgain struct {
+	io.Reader
+	io.Closer
+}
+
+// failing gives an error, or the end of what comes before it.
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) {
+	if f.err != nil {
+		return 0, f.err
+	}
+	return 0, io.EOF
+}
+
+// once tells whether a name comes for the first time, by bits of those that have come.
+func once(seen *uint, bit uint) bool {
+	is := *seen&(1<<bit) == 0
+	*seen |= 1 << bit
+	return is
+}
+
+// decodePage decodes the text of an answer; false if it holds anything but what the service is known to write.
+func decodePage(text string) (page Page, ok bool) {
+	s := attribute.NewScanner(text)
+	var seen uint
+	var next string
+	ok = s.Object(func(name string) (ok bool) {
+		switch name {
+		case "NextShardIterator":
+			next, ok = s.String()
+			return ok && once(&seen, 0)
+		case "Records":
+			page.Changes, ok = decodeRecords(s, len(text))
+			return ok && once(&seen, 1)
+		}
+		return s.Skip()
+	})
+	if !ok || !s.End() || seen == 0 {
+		return Page{}, false
+	}
+	// Both are kept for longer than the page, whose whole text they would hold.
+	page.Next = Iterator(strings.Clone(next))
+	if n := len(page.Changes); n > 0 {
+		last := &page.Changes[n-1].Sequence
+		last.text = strings.Clone(last.text)
+	}
+	page.End = page.Next == ""
+	return page, true
+}
+
+func decodeRecords(s *attribute.Scanner, length int) (changes []Change, ok bool) {
+	begin := s.Offset()
+	ok = s.List(func() bool {
+		var c Change
+		if !decodeRecord(s, &c) {
+			return false
+		}
+		if len(changes) == 1 { // the others are about as long as the first
+			rest := (length - begin) / ((s.Offset() - begin) / 2)
+			changes = append(make([]Change, 0, min(rest+rest/8+2, pageLimit)), changes...)
+		}
+		changes = append(changes, c)
+		return true
+	})
+	return changes, ok
+}
+
+func decodeRecord(s *attribute.Scanner, c *Change) bool {
+	var seen uint
+	var view, userType, principal string
+	ok := s.Object(func(name string) (ok bool) {
+		switch name {
+		case "dynamodb":
+			view, ok = decodeChange(s, c)
+			return ok && once(&seen, 0)
+		case "eventName":
+			event, ok := s.String()
+			if c.Event, _ = parseEvent(event); c.Event == 0 {
+				return false
+			}
+			return ok && once(&seen, 1)
+		case "userIdentity":
+			userType, principal, ok = decodeUser(s)
+			return ok && once(&seen, 2)
+		case "awsRegion", "eventID", "eventSource", "eventVersion":
+			_, ok = s.String()
+			return ok
+		}
+		return s.Skip()
+	})
+	c.Expired = c.Event == Remove && userType == "Service" && principal == "dynamodb.amazonaws.com"
+	return ok && seen&3 == 3 && c.check(View(view)) == nil
+}
+
+// decodeChange reads what a record says of the item.
+func decodeChange(s *attribute.Scanner, c *Change) (view string, ok bool) {
+	var seen uint
+	ok = s.Object(func(name string) (ok bool) {
+		switch name {
+		case "NewImage":
+			c.New, ok = s.Item()
+			return ok && once(&seen, 0)
+		case "OldImage":
+			c.Old, ok = s.Item()
+			return ok && once(&seen, 1)
+		case "Keys":
+			c.Keys, ok = s.Item()
+			return ok && once(&seen, 2)
+		case "SequenceNumber":
+			text, ok := s.String()
+			var err error
+			c.Sequence, err = ParseSequenceNumber(text)
+			return ok && err == nil && once(&seen, 3)
+		case "ApproximateCreationDateTime":
+			c.Time, ok = decodeTime(s)
+			return ok && once(&seen, 4)
+		case "StreamViewType":
+			view, ok = s.String()
+			return ok && once(&seen, 5)
+		case "SizeBytes":
+			text, ok := s.Number()
+			_, err := strconv.ParseInt(text, 10, 64)
+			return ok && err == nil
+		}
+		return s.Skip()
+	})
+	return view, ok
+}
+
+// decodeTime reads a time as the client does, and floors it to the second.
+func decodeTime(s *attribute.Scanner) (time.Time, bool) {
+	text, ok := s.Number()
+	if !ok {
+		return time.Time{}, false
+	}
+	seconds, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return time.Time{}, false
+	}
+	if whole := uint32(seconds); float64(whole) == seconds { // what the service writes; the rest is slow
+		return time.Unix(int64(whole), 0).UTC(), true
+	}
+	return smithytime.ParseEpochSeconds(seconds).UTC().Truncate(time.Second), true
+}
+
+func decodeUser(s *attribute.Scanner) (kind, principal string, ok bool) {
+	var seen uint
+	ok = s.Object(func(name string) (ok bool) {
+		switch name {
+		case "Type":
+			kind, ok = s.String()
+			return ok && once(&seen, 0)
+		case "PrincipalId":
+			principal, ok = s.String()
+			return ok && once(&seen, 1)
+		}
+		return s.Skip()
+	})
+	return kind, principal, ok
+}

@@ -1,0 +1,129 @@
+package cdc
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
+	"pgregory.net/rapid"
+
+	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/attribute/attributetest"
+)
+
+// plainly reads a page as Read did without a decoder of ours: the client decodes, strictly, and its types are converted.
+func plainly(body string) (Page, error) {
+	in := &dynamodbstreams.GetRecordsInput{ShardIterator: aws.String("x")}
+	out, err := ask(context.Background(), benchClient(body).GetRecords, in)
+	if err != nil {
+		return Page{}, failed(context.Background(), opGetRecords, err)
+	}
+	return pageOf(out)
+}
+
+// differ says how what Read makes of a body differs from what the client makes of it; "" if it does not.
+func differ(body string) string {
+	got, err := NewSource(benchClient(body), "arn").Read(context.Background(), "x")
+	want, plain := plainly(body)
+	switch {
+	case (err == nil) != (plain == nil) || err != nil && err.Error() != plain.Error():
+		return fmt.Sprintf("error %v, plainly %v", err, plain)
+	case got.Next != want.Next || got.End != want.End || len(got.Changes) != len(want.Changes):
+		return fmt.Sprintf("next %q, end %t, %d changes; plainly %q, %t, %d", got.Next, got.End, len(got.Changes), want.Next, want.End, len(want.Changes))
+	}
+	for i := range want.Changes {
+		if a, b := got.Changes[i], want.Changes[i]; !sameChange(a, b) || a.Sequence != b.Sequence || a.Time != b.Time {
+			return fmt.Sprintf("change %d is %+v, plainly %+v", i, a, b)
+		}
+	}
+	return ""
+}
+
+// oddBodies are pages that are not as usual beside the images.
+func oddBodies() (bodies []string) {
+	good := record(1, `{"a":{"S":"x"}}`)
+	replace := func(old, by string) { bodies = append(bodies, page(strings.Replace(good, old, by, 1))) }
+	for _, at := range []string{"1.732175999E9", "1732175998.9", "1732175998.9999999", "-1.5", "0", "1e400", `"1732175999"`, "01", "1.", ".5", "1e", "null", "-0", "253402300800", "1e18"} {
+		replace("1732175999", at)
+	}
+	for _, event := range []string{"MODIFY", "REMOVE", "TRUNCATE", "", `INSER\u0054`} {
+		replace("INSERT", event)
+	}
+	for _, more := range []string{`"SizeBytes":7,`, `"SizeBytes":1.5,`, `"SizeBytes":"7",`, `"SizeBytes":9223372036854775808,`, `"Later":{"x":[1,{"y":null}]},`, `"Later":[1,],`,
+		`"Later":01,`, `"Later":-,`, `"Keys":{"pk":{"S":"l"}},`, `"OldImage":null,`, `"OldImage":{"a":{"S":"old"}},`, `"SequenceNumber":"7",`, `"StreamViewType":5,`, `"keys":{},`} {
+		replace(`"SequenceNumber"`, more+`"SequenceNumber"`)
+	}
+	for _, more := range []string{`"userIdentity":{"Type":"Service","PrincipalId":"dynamodb.amazonaws.com"},`, `"userIdentity":null,`, `"userIdentity":{"Type":1},`, `"eventID":1,`, `"eventID":null,`,
+		`"awsRegion":"x",`, `"eventName":"MODIFY",`, `"dynamodb":{},`, `"dynamodb":null,`} {
+		replace(`"eventName"`, more+`"eventName"`)
+	}
+	replace(`"SequenceNumber":"1"`, `"SequenceNumber":"000000000000000000099"`)
+	replace(`"SequenceNumber":"1"`, `"SequenceNumber":"x"`)
+	whole := page(good, record(2, `{"b":{"S":"y"}}`))
+	for end := range whole {
+		bodies = append(bodies, whole[:end])
+	}
+	return append(bodies, whole, whole+" \n", whole+"x", whole+whole, "{}", "[]", "null", page(), `{"Records":[]}`, `{"Records":null}`, `{"Records":[null]}`, `{"Records":[{}]}`,
+		`{"NextShardIterator":"n"}`, `{"NextShardIterator":null,"Records":[`+good+`]}`, `{"NextShardIterator":""}`, `{"NextShardIterator":"a","NextShardIterator":"b"}`,
+		`{"Records":[],"Records":[`+good+`]}`, `{"Records":[`+good+`,]}`, `{"Records":[`+good+good+`]}`, `{"records":[`+good+`],"NextShardIterator":"n"}`)
+}
+
+// What our decoder gives, or leaves to the client's, is what the client's gives, on whatever text.
+func TestPagesAreDecodedAsTheClientDecodesThem(t *testing.T) {
+	bodies := oddBodies()
+	for _, image := range attributetest.OddImages() {
+		bodies = append(bodies, page(record(1, image)), page(record(1, `{"a":{"S":"x"}}`), record(2, image)))
+	}
+	for _, body := range bodies {
+		if d := differ(body); d != "" {
+			t.Errorf("%.300s: %s", body, d)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		var records []string
+		for i, item := range rapid.SliceOfN(items(1), 0, 3).Draw(t, "images") {
+			records = append(records, record(i+1, string(must(attribute.MarshalItem(item)))))
+		}
+		body := page(records...)
+		if text, ok := decodePage(body); !ok || len(text.Changes) != len(records) {
+			t.Fatalf("what the service writes is left to the client: %s", body)
+		}
+		if d := differ(body); d != "" {
+			t.Fatalf("%s: %s", body, d)
+		}
+	})
+}
+
+// Whatever is changed in a page, the two agree.
+func FuzzDecodePage(f *testing.F) {
+	for _, body := range oddBodies() {
+		f.Add(body)
+	}
+	for _, image := range attributetest.OddImages() {
+		f.Add(page(record(1, image)))
+	}
+	f.Add(page(record(1, string(must(attribute.MarshalItem(everyType()))))))
+	f.Fuzz(func(t *testing.T, body string) {
+		if d := differ(body); d != "" {
+			t.Fatal(d)
+		}
+	})
+}
+
+// A page as the service writes it, with escapes, costs less than an allocation for each record: no value is allocated by itself.
+func TestAPageIsDecodedWithoutAnAllocationForEachRecord(t *testing.T) {
+	for _, shape := range shapes[:2] {
+		body := strings.ReplaceAll(benchPage(shape.records, shape.item), "xxxxxxxxxx", `xx\"\u00e9xx`)
+		allocations := testing.AllocsPerRun(3, func() {
+			if _, ok := decodePage(body); !ok {
+				t.Fatalf("%s: left to the client", shape.name)
+			}
+		})
+		if allocations > float64(shape.records) {
+			t.Errorf("%s: %.1f allocations a record", shape.name, allocations/float64(shape.records))
+		}
+	}
+}

@@ -1,0 +1,308 @@
+package sink
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+
+	"cloud.google.com/go/bigtable"
+	"cloud.google.com/go/bigtable/apiv2/bigtablepb"
+	"google.golang.org/api/option"
+	"google.golang.org/api/option/internaloption"
+	gtransport "google.golang.org/api/transport/grpc"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+)
+
+// Conditional writes are nearly all that a worker sends. Through Bigtable's client, half of what one costs goes into the
+// client's own layers and into objects that are built to be marshalled once. So the bytes of these requests are written here,
+// from a Request, and sent over connections of their own; everything else goes through the client, which lends its connections
+// to nobody.
+//
+// The connections are made as the client makes its own, with the same credentials, endpoint, scope and headers. Three things
+// differ: they are always connectionPool many, where the client's grow with load; they are not closed and opened anew every
+// hour or so, which gRPC does by itself when the server asks for it; and they do not use DirectPath.
+
+// connectionPool is how many connections there are: as many as the client opens. The service takes 100 requests at once on one.
+const connectionPool = 10
+
+const checkAndMutateRow = "/google.bigtable.v2.Bigtable/CheckAndMutateRow"
+
+// wire sends conditional writes.
+type wire struct {
+	pool     gtransport.ConnPool
+	instance Instance
+
+	mu     sync.Mutex
+	tables map[string]*wireTable
+}
+
+// wireTable is what all requests for a table have in common.
+type wireTable struct {
+	name    string
+	headers metadata.MD
+}
+
+// dialWire opens the connections, or takes the one among the options.
+func dialWire(ctx context.Context, in Instance, opts []option.ClientOption) (*wire, error) {
+	own := []option.ClientOption{
+		internaloption.WithDefaultEndpointTemplate("bigtable.UNIVERSE_DOMAIN:443"),
+		internaloption.WithDefaultMTLSEndpoint("bigtable.mtls.googleapis.com:443"),
+		internaloption.WithDefaultUniverseDomain("googleapis.com"),
+		internaloption.EnableNewAuthLibrary(),
+		internaloption.EnableJwtWithScope(),
+		option.WithScopes(bigtable.Scope),
+		option.WithUserAgent("replicator"),
+		option.WithGRPCConnectionPool(connectionPool),
+	}
+	pool, err := gtransport.DialPool(ctx, append(own, opts...)...)
+	if err != nil {
+		return nil, err
+	}
+	return &wire{pool: pool, instance: in, tables: map[string]*wireTable{}}, nil
+}
+
+// close closes the connections, but for one that was among the options: the client closes that.
+func (w *wire) close() error {
+	if w.pool.Num() <= 1 {
+		return nil
+	}
+	return w.pool.Close()
+}
+
+func (w *wire) table(name string) *wireTable {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	t := w.tables[name]
+	if t == nil {
+		full := fmt.Sprintf("projects/%s/instances/%s/tables/%s", w.instance.Project, w.instance.Instance, name)
+		t = &wireTable{full, metadata.Pairs(
+			"google-cloud-resource-prefix", full,
+			"x-goog-request-params", fmt.Sprintf("table_name=%s&app_profile_id=%s", url.QueryEscape(full), url.QueryEscape(w.instance.AppProfile)),
+			"bigtable-features", features(),
+			"x-goog-api-client", "gl-go/"+strings.TrimPrefix(runtime.Version(), "go")+" grpc/"+grpc.Version,
+		)}
+		w.tables[name] = t
+	}
+	return t
+}
+
+// features is what the client says it can do. What it names beyond that the service decides about by itself, and answers in
+// headers that nobody here reads.
+func features() string {
+	direct, err := strconv.ParseBool(os.Getenv("CBT_ENABLE_DIRECTPATH"))
+	direct = direct || err != nil && os.Getenv("CBT_ENABLE_DIRECTPATH") == ""
+	b, _ := proto.Marshal(&bigtablepb.FeatureFlags{ // of known types: it does not fail
+		RoutingCookie: true, ReverseScans: true, LastScannedRowResponses: true, RetryInfo: true, SessionsCompatible: true, PeerInfo: true,
+		TrafficDirectorEnabled: direct, DirectAccessRequested: direct,
+	})
+	return base64.URLEncoding.EncodeToString(b)
+}
+
+// apply sends a request once. Refused says that its predicate held.
+func (w *wire) apply(ctx context.Context, r *Request) (refused bool, err error) {
+	t := w.table(r.Table)
+	ctx = metadata.NewOutgoingContext(ctx, t.headers)
+	ctx = metadata.AppendToOutgoingContext(ctx, "bigtable-client-attempt-epoch-usec", strconv.FormatInt(task.Now(ctx).UnixMicro(), 10))
+	out := wireRequest{Request: r, table: t.name, profile: w.instance.AppProfile}
+	var in wireAnswer
+	err = w.pool.Invoke(ctx, checkAndMutateRow, &out, &in, wireOptions...)
+	return in.matched, err
+}
+
+var wireOptions = []grpc.CallOption{grpc.ForceCodecV2(wireCodec{})}
+
+type wireRequest struct {
+	*Request
+	table, profile string
+}
+
+// wireAnswer is a CheckAndMutateRowResponse.
+type wireAnswer struct{ matched bool }
+
+// wireCodec writes wireRequests and reads wireAnswers. It has no name, so that the content type is the one of every other request.
+type wireCodec struct{}
+
+func (wireCodec) Name() string { return "" }
+
+var wireBuffers = mem.DefaultBufferPool()
+
+func (wireCodec) Marshal(message any) (mem.BufferSlice, error) {
+	r, ok := message.(*wireRequest)
+	if !ok {
+		return nil, errors.New("not a request of ours")
+	}
+	buffer := wireBuffers.Get(int(r.Size()))
+	*buffer = r.AppendProto((*buffer)[:0], r.table, r.profile)
+	return mem.BufferSlice{mem.NewBuffer(buffer, wireBuffers)}, nil
+}
+
+func (wireCodec) Unmarshal(data mem.BufferSlice, message any) error {
+	answer, ok := message.(*wireAnswer)
+	if !ok {
+		return errors.New("not an answer of ours")
+	}
+	var b []byte
+	if len(data) == 1 {
+		b = data[0].ReadOnlyData()
+	} else {
+		b = data.Materialize()
+	}
+	for len(b) > 0 {
+		field, kind, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return protowire.ParseError(n)
+		}
+		b = b[n:]
+		if field == 1 && kind == protowire.VarintType {
+			v, n := protowire.ConsumeVarint(b)
+			answer.matched = n > 0 && protowire.DecodeBool(v)
+		}
+		if n = protowire.ConsumeFieldValue(field, kind, b); n < 0 {
+			return protowire.ParseError(n)
+		}
+		b = b[n:]
+	}
+	return nil
+}
+
+// AppendProto appends the request as a google.bigtable.v2.CheckAndMutateRowRequest, for a table by its full name: the predicate
+// refuses, so that the changes are those of the case that it does not hold.
+func (r *Request) AppendProto(b []byte, table, appProfile string) []byte {
+	b = appendText(b, 1, table)
+	b = appendText(b, 2, r.Row)
+	for i := range r.Ops {
+		var at message
+		b, at = begin(b, 5, len(r.Ops[i].Family)+len(r.Ops[i].Qualifier)+len(r.Ops[i].Value)+16)
+		b = at.end(appendOp(b, &r.Ops[i]))
+	}
+	b, predicate := begin(b, 6, 256)
+	b = predicate.end(appendPredicate(b, &r.Refuse))
+	return appendText(b, 7, appProfile)
+}
+
+// appendOp appends an operation as a Mutation.
+func appendOp(b []byte, op *Op) []byte {
+	kinds := [...]protowire.Number{DeleteFamily: 3, DeleteColumn: 2, DeleteFrom: 2, SetCell: 1, AddToCell: 5}
+	if int(op.Kind) >= len(kinds) || kinds[op.Kind] == 0 {
+		panic(fmt.Sprintf("sink: unknown operation %d", op.Kind))
+	}
+	b, at := begin(b, kinds[op.Kind], len(op.Family)+len(op.Qualifier)+len(op.Value)+12)
+	b = appendText(b, 1, op.Family)
+	switch op.Kind {
+	case DeleteColumn:
+		b = appendText(b, 2, op.Qualifier)
+	case DeleteFrom: // an end of zero is infinity (H51)
+		b = appendText(b, 2, op.Qualifier)
+		var span message
+		b, span = begin(b, 3, 0)
+		b = span.end(appendInt(b, 1, millis(op.Timestamp)))
+	case SetCell:
+		b = appendText(b, 2, op.Qualifier)
+		b = appendInt(b, 3, millis(op.Timestamp))
+		if len(op.Value) > 0 {
+			b = protowire.AppendBytes(protowire.AppendTag(b, 4, protowire.BytesType), op.Value)
+		}
+	case AddToCell:
+		var value message
+		b, value = begin(b, 2, len(op.Qualifier)+8)
+		b = value.end(protowire.AppendString(protowire.AppendTag(b, 8, protowire.BytesType), op.Qualifier))
+		b, value = begin(b, 3, 0)
+		b = value.end(protowire.AppendVarint(protowire.AppendTag(b, 9, protowire.VarintType), uint64(millis(op.Timestamp))))
+		b, value = begin(b, 4, 0)
+		b = value.end(protowire.AppendVarint(protowire.AppendTag(b, 6, protowire.VarintType), binary.BigEndian.Uint64(op.Value)))
+	}
+	return at.end(b)
+}
+
+// millis is a timestamp in whole milliseconds, which is all that Bigtable takes; ServerTime stays what it is.
+func millis(timestamp int64) int64 {
+	if timestamp == ServerTime {
+		return timestamp
+	}
+	return timestamp - timestamp%1000
+}
+
+// appendPredicate appends a RowFilter that passes a cell exactly if the predicate holds. Columns are given as ranges, never as
+// regular expressions, in which a qualifier made from data would match others (H74); and nothing limits the cells to the latest: a
+// server clock that stepped back between two tombstones would hide the higher version (H77).
+func appendPredicate(b []byte, p *Predicate) []byte {
+	b, chain := begin(b, 1, 240)
+	b, column := begin(b, 1, 200)
+	if len(p.Families) == 1 {
+		b = appendColumn(b, p.Families[0], p.Qualifier)
+	} else {
+		var either, one message
+		b, either = begin(b, 2, 180)
+		for _, family := range p.Families {
+			b, one = begin(b, 1, 0)
+			b = one.end(appendColumn(b, family, p.Qualifier))
+		}
+		b = either.end(b)
+	}
+	b = column.end(b)
+	b, value := begin(b, 1, 0)
+	b, span := begin(b, 15, 0)
+	b = span.end(protowire.AppendString(protowire.AppendTag(b, 1, protowire.BytesType), string(p.AtLeast)))
+	return chain.end(value.end(b))
+}
+
+// appendColumn appends a RowFilter of one column. The end of a range is exclusive.
+func appendColumn(b []byte, family, qualifier string) []byte {
+	b, span := begin(b, 7, 0)
+	b = appendText(b, 1, family)
+	b = protowire.AppendString(protowire.AppendTag(b, 2, protowire.BytesType), qualifier)
+	b = protowire.AppendVarint(protowire.AppendTag(b, 5, protowire.BytesType), uint64(len(qualifier)+1))
+	return span.end(append(append(b, qualifier...), 0))
+}
+
+// appendText and appendInt append fields whose zero value is left out.
+func appendText(b []byte, field protowire.Number, text string) []byte {
+	if text == "" {
+		return b
+	}
+	return protowire.AppendString(protowire.AppendTag(b, field, protowire.BytesType), text)
+}
+
+func appendInt(b []byte, field protowire.Number, n int64) []byte {
+	if n == 0 {
+		return b
+	}
+	return protowire.AppendVarint(protowire.AppendTag(b, field, protowire.VarintType), uint64(n))
+}
+
+// message is one within another: where its length stands, and how much room was left for that.
+type message struct{ at, room int }
+
+// begin appends the tag of a message and room for its length, of which a guess is given. Whatever follows is in it, until end.
+func begin(b []byte, field protowire.Number, guess int) ([]byte, message) {
+	b = protowire.AppendTag(b, field, protowire.BytesType)
+	m := message{len(b), protowire.SizeVarint(uint64(guess))}
+	return append(b, "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"[:m.room]...), m
+}
+
+// end writes the length. If the guess was wrong by so much that its own length differs, what was appended is moved.
+func (m message) end(b []byte) []byte {
+	length := len(b) - m.at - m.room
+	need := protowire.SizeVarint(uint64(length))
+	if need != m.room {
+		b = append(b, "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"[:max(0, need-m.room)]...)
+		copy(b[m.at+need:], b[m.at+m.room:m.at+m.room+length])
+		b = b[:m.at+need+length]
+	}
+	protowire.AppendVarint(b[:m.at], uint64(length))
+	return b
+}

@@ -1,0 +1,67 @@
+package model
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strings"
+
+	"cloud.google.com/go/bigtable/apiv2/bigtablepb"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+const tablePrefix = "projects/p/instances/i/tables/"
+
+// received is a request as a server reads it from the bytes that are sent for it: the model executes nothing else.
+func received(sent *sink.Request) *sink.Request {
+	var in bigtablepb.CheckAndMutateRowRequest
+	if err := proto.Unmarshal(sent.AppendProto(nil, tablePrefix+sent.Table, ""), &in); err != nil {
+		panic(fmt.Sprintf("sim: a request that is no message: %v", err))
+	}
+	r := &sink.Request{Table: strings.TrimPrefix(in.TableName, tablePrefix), Row: string(in.RowKey)}
+	filters := in.PredicateFilter.GetChain().GetFilters()
+	if len(filters) != 2 || len(in.TrueMutations) > 0 {
+		panic("sim: a request with another predicate than the guard's")
+	}
+	columns := filters[0].GetInterleave().GetFilters()
+	if columns == nil {
+		columns = filters[:1]
+	}
+	for _, f := range columns {
+		column := f.GetColumnRangeFilter()
+		r.Refuse.Families = append(r.Refuse.Families, column.GetFamilyName())
+		r.Refuse.Qualifier = string(column.GetStartQualifierClosed())
+		if end := string(column.GetEndQualifierOpen()); end != r.Refuse.Qualifier+"\x00" {
+			panic("sim: a predicate of more than one column")
+		}
+	}
+	r.Refuse.AtLeast = transform.Version(filters[1].GetValueRangeFilter().GetStartValueClosed())
+	for _, m := range in.FalseMutations {
+		r.Ops = append(r.Ops, operation(m))
+	}
+	return r
+}
+
+func operation(m *bigtablepb.Mutation) sink.Op {
+	switch {
+	case m.GetDeleteFromFamily() != nil:
+		return sink.Op{Kind: sink.DeleteFamily, Family: m.GetDeleteFromFamily().FamilyName}
+	case m.GetDeleteFromColumn() != nil:
+		d := m.GetDeleteFromColumn()
+		op := sink.Op{Kind: sink.DeleteColumn, Family: d.FamilyName, Qualifier: string(d.ColumnQualifier)}
+		if d.TimeRange != nil {
+			op.Kind, op.Timestamp = sink.DeleteFrom, d.TimeRange.StartTimestampMicros
+		}
+		return op
+	case m.GetSetCell() != nil:
+		s := m.GetSetCell()
+		return sink.Op{Kind: sink.SetCell, Family: s.FamilyName, Qualifier: string(s.ColumnQualifier), Timestamp: s.TimestampMicros, Value: s.Value}
+	case m.GetAddToCell() != nil:
+		a := m.GetAddToCell()
+		return sink.Op{Kind: sink.AddToCell, Family: a.FamilyName, Qualifier: string(a.ColumnQualifier.GetRawValue()), Timestamp: a.Timestamp.GetRawTimestampMicros(),
+			Value: binary.BigEndian.AppendUint64(nil, uint64(a.Input.GetIntValue()))}
+	}
+	panic("sim: an operation that no request has")
+}
