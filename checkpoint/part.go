@@ -29,8 +29,8 @@ const (
 	PartDone PartState = "done" // everything of it is durable
 )
 
-// Part is the ledger's row of one part of a load: a segment of a scan, a file of an export, a range
-// of a sweep. One without a row is free, and nothing of it is done.
+// Part is the ledger's row of one part of a load or of a verify: a segment of a scan, a file of an
+// export, a range of a sweep. One without a row is free, and nothing of it is done.
 type Part struct {
 	header
 	Source     string `json:"source"` // source table
@@ -65,6 +65,10 @@ type PartProgress struct {
 	Units float64 `json:"units,omitempty"` // read capacity units consumed
 	Rate  float64 `json:"rate,omitempty"`  // items a second over the last minutes; 0 while nobody works on it
 	Counts
+	// Compared is what a part of a verify came to, and Kept are the names of what it keeps in rows of
+	// their own: pieces of sums, and findings.
+	Compared VerifyCounts `json:"compared,omitzero"`
+	Kept     []string     `json:"kept,omitempty"`
 }
 
 func (p *Part) key(l *Ledger) string {
@@ -74,6 +78,9 @@ func (p *Part) key(l *Ledger) string {
 func (l *Ledger) partPrefix(source string) string { return l.name + "/part/" + source + "/" }
 
 func (l *Ledger) phasePrefix(source string, generation, number uint32, phase Phase) string {
+	if phase.verifies() {
+		return l.verifyRun(source, number) + "part/" + string(phase) + "/"
+	}
 	return fmt.Sprintf("%s%08d/%04d/%s/", l.partPrefix(source), generation, number, phase)
 }
 
@@ -91,6 +98,9 @@ func (s TableState) RunningPhase() (phase Phase, total int) {
 
 // runs reports whether the part is one of those that the table's load leases now.
 func (s TableState) runs(p Part) bool {
+	if p.Phase.verifies() {
+		return s.verifies(p)
+	}
 	phase, total := s.RunningPhase()
 	return total > 0 && p.Generation == s.Generation && p.Number == s.Load.Number && p.Phase == phase && p.Total == total
 }
@@ -193,7 +203,11 @@ func (l *Ledger) TakePart(ctx context.Context, p Part) (*PartLease, error) {
 		if err := l.checkHash(table); err != nil {
 			return nil, err
 		}
-		if !table.runs(p) || table.Load.Paused != "" || p.State == PartDone {
+		paused := table.Load.Paused
+		if p.Phase.verifies() {
+			paused = table.Verify.Paused
+		}
+		if !table.runs(p) || paused != "" || p.State == PartDone {
 			return nil, ErrTaken
 		}
 		p.State, p.Owner = PartOpen, l.worker

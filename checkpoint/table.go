@@ -47,6 +47,8 @@ type TableState struct {
 	Load  Load `json:"load,omitzero"`
 	// Limits are what an operator set for the loads of the table.
 	Limits Limits `json:"limits,omitzero"`
+	// Verify is the comparison with the target that runs or ran last.
+	Verify Verify `json:"verify,omitzero"`
 	// MadeByUs says that the target was created by this pipeline, or found empty, when the first
 	// generation began.
 	MadeByUs bool `json:"made_by_us,omitempty"`

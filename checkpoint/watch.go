@@ -90,27 +90,35 @@ func (w *Watch) Look(shards []Shard, table TableState, now time.Duration) (free,
 // of the phase: what is not among them is forgotten.
 func (w *Watch) LookParts(rows []Part, table TableState, now time.Duration) (free, held []Part) {
 	phase, total := table.RunningPhase()
+	of := Part{Source: table.Source, Generation: table.Generation, Number: table.Load.Number, Phase: phase, Total: total, State: PartOpen}
+	return w.lookParts(rows, of, table.runs, table.Load.Paused != "", now)
+}
+
+// lookParts divides the parts of which rows are, where they run. One without a row is as of, with
+// its index.
+func (w *Watch) lookParts(rows []Part, of Part, runs func(Part) bool, paused bool, now time.Duration) (free, held []Part) {
 	known := make(map[int]Part, len(rows))
 	for _, p := range rows {
-		if table.runs(p) {
+		if runs(p) {
 			known[p.Index] = p
 		}
 	}
 	before := w.parts
 	w.parts = make(map[partID]sighting, len(known))
-	for index := range total {
+	for index := range of.Total {
 		p, found := known[index]
 		if !found {
-			p = Part{Source: table.Source, Generation: table.Generation, Number: table.Load.Number, Phase: phase, Index: index, Total: total, State: PartOpen}
+			p = of
+			p.Index = index
 		}
-		id := partID{p.Number, phase, index}
+		id := partID{p.Number, of.Phase, index}
 		earlier, seen := before[id]
 		w.parts[id] = sees(earlier, seen, p.Counter, now)
 		switch {
 		case p.State == PartDone:
 		case p.Owner != "" && !w.over(w.parts[id], now):
 			held = append(held, p)
-		case table.Load.Paused == "":
+		case !paused:
 			free = append(free, p)
 		}
 	}

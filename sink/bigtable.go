@@ -160,6 +160,36 @@ func (b *Bigtable) ReadMarks(ctx context.Context, table string, r Range, unmarke
 	return classify("ReadRows", err)
 }
 
+// ReadSet implements SetReader. The client asks for as many rows at once as a request takes.
+func (b *Bigtable) ReadSet(ctx context.Context, table string, rows []string, f func(Row) error) error {
+	if len(rows) == 0 {
+		return nil // an empty set is the whole table
+	}
+	var stop error
+	err := b.Open(table).ReadRows(ctx, bigtable.RowList(rows), func(row bigtable.Row) bool {
+		stop = f(rowOf(row))
+		return stop == nil
+	})
+	if stop != nil {
+		return stop
+	}
+	return classify("ReadRows", err)
+}
+
+// ReadSince implements SetReader.
+func (b *Bigtable) ReadSince(ctx context.Context, table string, r Range, since int64, f func(key string) error) error {
+	var stop error
+	recent := bigtable.ChainFilters(bigtable.TimestampRangeFilterMicros(bigtable.Timestamp(since), 0), bigtable.CellsPerRowLimitFilter(1), bigtable.StripValueFilter())
+	err := b.Open(table).ReadRows(ctx, rowRange(r), func(row bigtable.Row) bool {
+		stop = f(row.Key())
+		return stop == nil
+	}, bigtable.RowFilter(recent))
+	if stop != nil {
+		return stop
+	}
+	return classify("ReadRows", err)
+}
+
 // HasRow tells whether there is a row in a range of a table, of whatever families.
 func (b *Bigtable) HasRow(ctx context.Context, table string, r Range) (bool, error) {
 	found, one := false, bigtable.ChainFilters(bigtable.CellsPerRowLimitFilter(1), bigtable.StripValueFilter())

@@ -28,6 +28,9 @@ import (
 //
 // It is the one write that takes its version from the row, and so it outranks what another mapping has made of the item, and the load that asserts
 // that anew. Another mapping begins a generation: rows of a later one than that in which the mapping was known to hold are left alone.
+//
+// What the rows of an item should hold is decided in one place for retries, comparisons and sweeps (Wanted, transform.Sweep). A sweep has a
+// generation of its own to write at; the others have the version that they saw.
 
 // ErrOvertaken is returned when changes of the item arrived during every attempt to repair it. A repeat may succeed, and the
 // changes may have mended the row meanwhile.
@@ -40,7 +43,14 @@ var ErrRepairs = errors.New("no repair is left at the row's version")
 // repairTries bounds how often a repair begins anew because the item or the row changed meanwhile.
 const repairTries = 5
 
-// Repairer repairs the rows of items of one mapping. All fields are required.
+// ErrPending is returned for a row at count 0: its image was sent first, and is to be asserted exactly later. A repair at a higher count would have
+// that refused, and what the application wrote meanwhile would stay (H112).
+var ErrPending = errors.New("the row's change is still to be settled")
+
+// ErrVersion is returned for a row whose version is none: somebody else wrote it.
+var ErrVersion = errors.New("the row's version is not one of this program")
+
+// Repairer repairs the rows of items of one mapping. All fields are required but those that say otherwise.
 type Repairer struct {
 	Mapping *transform.Mapping
 	Rows    Reader
@@ -55,6 +65,12 @@ type Repairer struct {
 	// Generation is the one for an image that was read at or after the given time, or why there is none for it. It is asked
 	// only for rows without a version.
 	Generation func(ctx context.Context, at time.Time) (uint32, error)
+	// Now is the source's time, which rows and cells are dated by; nil: this process's.
+	Now func(ctx context.Context) time.Time
+	// Owned says that nobody else writes to the target tables: rows without a version are ours then (RepairSeen).
+	Owned bool
+	// DryRun: everything is looked at and decided, and nothing is written.
+	DryRun bool
 }
 
 // Repaired is what a repair found and did.
@@ -111,11 +127,7 @@ func (r *Repairer) repair(ctx context.Context, keys attribute.Item, lacking tran
 // the image maps to a row that was not looked at before, or if a row had changed when it was to be written. Rows that are older than the version lacking
 // may lack something of the item's changes.
 func (r *Repairer) attempt(ctx context.Context, keys attribute.Item, lacking transform.Version, known []attribute.Item) (Repaired, attribute.Item, error) {
-	var current uint32
-	stamps, err := Prove(ctx, r.Mapping.Tables(), r.Fence, func(ctx context.Context) (err error) {
-		current, err = r.Current(ctx)
-		return err
-	})
+	right, err := r.prove(ctx)
 	if err != nil {
 		return Repaired{}, attribute.Item{}, err
 	}
@@ -133,8 +145,8 @@ func (r *Repairer) attempt(ctx context.Context, keys attribute.Item, lacking tra
 		seen[at] = row
 		order = append(order, at)
 	}
-	readAt := task.Now(ctx)
-	image, present, err := r.Item(ctx, keys)
+	readAt := r.now(ctx)
+	image, present, err := r.read(ctx, keys)
 	if err != nil {
 		return Repaired{}, attribute.Item{}, err
 	}
@@ -156,7 +168,7 @@ func (r *Repairer) attempt(ctx context.Context, keys attribute.Item, lacking tra
 			if !at.holds(m) {
 				continue
 			}
-			written, err := r.mend(ctx, stamps, seen[at], m, current, readAt)
+			written, err := r.mend(ctx, right, seen[at], m, readAt)
 			if err != nil {
 				return done, image, err
 			}
@@ -166,6 +178,36 @@ func (r *Repairer) attempt(ctx context.Context, keys attribute.Item, lacking tra
 		}
 	}
 	return done, image, nil
+}
+
+// proof is the right to write rows: stamps, and the generation under which they were proved.
+type proof struct {
+	stamps  Stamps
+	current uint32
+}
+
+func (r *Repairer) prove(ctx context.Context) (p proof, err error) {
+	p.stamps, err = Prove(ctx, r.Mapping.Tables(), r.Fence, func(ctx context.Context) (err error) {
+		p.current, err = r.Current(ctx)
+		return err
+	})
+	return p, err
+}
+
+// read reads the item; what does not exist has no image.
+func (r *Repairer) read(ctx context.Context, keys attribute.Item) (attribute.Item, bool, error) {
+	image, present, err := r.Item(ctx, keys)
+	if !present {
+		image = attribute.Item{}
+	}
+	return image, present, err
+}
+
+func (r *Repairer) now(ctx context.Context) time.Time {
+	if r.Now == nil {
+		return task.Now(ctx)
+	}
+	return r.Now(ctx)
 }
 
 // address is a row, and the version of it that belongs to the item.
@@ -186,20 +228,17 @@ func (r *Repairer) look(ctx context.Context, at address) (Row, error) {
 // item, and removes of every other address that the former images map to. Their versions mean nothing. An image that cannot be
 // mapped is a *BadItem.
 func Wanted(m *transform.Mapping, keys attribute.Item, former []attribute.Item, image attribute.Item, readAt time.Time) ([]transform.RowMutation, error) {
-	var wanted []transform.RowMutation
-	if image.Exists() {
-		b := transform.Load(m, []attribute.Item{image}, 0, readAt)
-		if len(b.Parked) > 0 {
-			return nil, &BadItem{b.Source, b.Parked[0].Reason}
-		}
-		wanted = b.Rows
+	return wanted(m, keys, image, Removals(m, keys, append(slices.Clone(former), image)), readAt)
+}
+
+// wanted is the image's mutations and the removes of what is claimed beside it, as a sweep writes them. In a row of the image
+// all that is claimed there goes as well.
+func wanted(m *transform.Mapping, keys, image attribute.Item, claims []transform.RowMutation, readAt time.Time) ([]transform.RowMutation, error) {
+	b := transform.Sweep(m, []transform.Found{{Keys: keys, Image: image}}, claims, 0, readAt)
+	if len(b.Parked) > 0 {
+		return nil, &BadItem{b.Source, b.Parked[0].Reason}
 	}
-	for _, r := range Removals(m, keys, append(slices.Clone(former), image)) {
-		if !slices.ContainsFunc(wanted, addressOf(r).holds) {
-			wanted = append(wanted, r)
-		}
-	}
-	return wanted, nil
+	return b.Rows, nil
 }
 
 // Removals are the removes of every address that any image of an item maps to, or, where its primary key alone tells the address,
@@ -216,10 +255,13 @@ func Removals(m *transform.Mapping, keys attribute.Item, images []attribute.Item
 
 // mend writes one row if need be. ErrOvertaken: the row had changed since the look, another
 // generation began, or the fence's number rose.
-func (r *Repairer) mend(ctx context.Context, stamps Stamps, seen Row, want transform.RowMutation, current uint32, readAt time.Time) (bool, error) {
+func (r *Repairer) mend(ctx context.Context, right proof, seen Row, want transform.RowMutation, readAt time.Time) (bool, error) {
 	var generation uint32
 	var err error
 	if held := seen.HeldBy(want.Owner); held != "" {
+		if _, err := transform.ParseVersion(string(held)); err != nil {
+			return false, ErrVersion
+		}
 		generation = held.Generation()
 	} else if !Holds(seen, want) {
 		if generation, err = r.Generation(ctx, readAt); err != nil {
@@ -230,12 +272,15 @@ func (r *Repairer) mend(ctx context.Context, stamps Stamps, seen Row, want trans
 	if err != nil || !needed {
 		return false, err
 	}
-	if generation > current {
+	if generation > right.current {
 		return false, ErrOvertaken
 	}
-	applied, err := stamps.apply(ctx, r.Table, request)
+	if r.DryRun {
+		return true, nil
+	}
+	applied, err := right.stamps.apply(ctx, r.Table, request)
 	if err != nil {
-		err = stamps.refenced(ctx, err)
+		err = right.stamps.refenced(ctx, err)
 	}
 	switch {
 	case errors.Is(err, ErrRefenced):
@@ -253,7 +298,8 @@ func (r *Repairer) mend(ctx context.Context, stamps Stamps, seen Row, want trans
 // Mend decides what makes a row hold what it should, from what a look at it showed: the request, or false if the row holds it
 // already. The version of want is not used. A row without a version gets that of a load in the given generation at readAt, the
 // moment before the image was read, and only if it has none still; any other keeps its version, the count raised by one. Live or
-// removed makes no difference: a tombstone is raised as a live version is. It is pure.
+// removed makes no difference: a tombstone is raised as a live version is. Cells that hold what they should keep their times, or an
+// age rule would let them live anew; those of a row without a version may be anybody's. A row at count 0 is left (ErrPending). It is pure.
 func Mend(seen Row, want transform.RowMutation, generation uint32, readAt time.Time) (Request, bool, error) {
 	if Holds(seen, want) {
 		return Request{}, false, nil
@@ -266,12 +312,39 @@ func Mend(seen Row, want transform.RowMutation, generation uint32, readAt time.T
 		return request, true, nil
 	}
 	count := held.Count()
-	if count == transform.MaxCount {
+	switch count {
+	case transform.CountTimestamped:
+		return Request{}, false, ErrPending
+	case transform.MaxCount:
 		return Request{}, false, ErrRepairs
 	}
+	want.Cells = standing(seen, want, readAt)
 	want.Version = transform.NewVersion(held.Generation(), held.Hop(), held.Sequence(), count+1)
 	request, _ := KeepOlder(seen, want)
 	return request, true, nil
+}
+
+// standing are the cells of a repair, those that the row holds already at the times they have there. Of cells that carry
+// a time of their own, and of columns that keep what they were, nothing changes.
+func standing(seen Row, want transform.RowMutation, readAt time.Time) []transform.Cell {
+	if want.Keep {
+		return want.Cells
+	}
+	newest := map[transform.Column]transform.Cell{}
+	for _, c := range seen.Cells {
+		if at := (transform.Column{Family: c.Family, Qualifier: c.Qualifier}); newest[at].Family == "" {
+			newest[at] = c
+		}
+	}
+	stamp := transform.CellTime(readAt)
+	cells := slices.Clone(want.Cells)
+	for i, c := range cells {
+		held, ok := newest[transform.Column{Family: c.Family, Qualifier: c.Qualifier}]
+		if ok && !c.Add && c.Timestamp == stamp && string(held.Value) == string(c.Value) {
+			cells[i].Timestamp = held.Timestamp
+		}
+	}
+	return cells
 }
 
 // Holds tells whether a row is as the mutation would leave it: alive with exactly these cells in what the item owns, or

@@ -109,6 +109,60 @@ func (s Sweeping) Suspects(row Row) (suspects []Suspect, unexplained int64) {
 	return suspects, unexplained
 }
 
+// Share is what a row says of one item in it: a version, live or gone.
+type Share struct {
+	Suspect
+	// Owner is the name of the version; empty if the row is one item's.
+	Owner      string
+	Live, Gone transform.Version
+}
+
+// Alive reports whether the item lives in the row.
+func (s Share) Alive() bool { return s.Live != "" && s.Gone <= s.Live }
+
+// Alive are the names of the versions that live in a row, in the order of its cells; empty is that
+// of the row's one item.
+func Alive(row Row) []string {
+	var owners []string
+	for _, m := range marksOf(row) {
+		if m.live != "" && m.gone <= m.live {
+			owners = append(owners, m.owner)
+		}
+	}
+	return owners
+}
+
+// Shares explains every version in a row, live or gone, of whatever generation; Generation is not
+// used. Strangers is how many are of other source tables; those of which nothing says whose they
+// are have no items. Of a row that names no version but is ours (Owned) the shares are those that
+// the row's key suggests, without versions.
+func (s Sweeping) Shares(row Row) (shares []Share, strangers int) {
+	if strings.HasPrefix(row.Key, transform.WitnessPrefix) {
+		return nil, 1
+	}
+	marks := marksOf(row)
+	marked := false
+	for _, m := range marks {
+		if m.live == "" && m.gone == "" {
+			continue
+		}
+		marked = true
+		switch suspect, whose := s.suspect(row.Key, m); whose {
+		case others:
+			strangers++
+		default:
+			shares = append(shares, Share{suspect, m.owner, m.live, m.gone})
+		}
+	}
+	if !marked {
+		suspects, _ := s.unmarked(row, marks)
+		for _, suspect := range suspects {
+			shares = append(shares, Share{Suspect: suspect, Owner: suspect.Claim.Owner})
+		}
+	}
+	return shares, strangers
+}
+
 // whose says to whom an item version belongs.
 type whose uint8
 

@@ -21,6 +21,17 @@ type Reader interface {
 	ReadRows(ctx context.Context, table string, r Range, f func(Row) error) error
 }
 
+// SetReader reads single rows of a target table, many at once.
+type SetReader interface {
+	// ReadSet calls f for each of the rows that exists, in the order of their keys, as ReadRows
+	// does. The keys are distinct.
+	ReadSet(ctx context.Context, table string, rows []string, f func(Row) error) error
+	// ReadSince calls f with the key of each row of the range that has a cell, of whatever family,
+	// written at or after a time in microseconds since 1970, in the order of the keys. It goes by
+	// the cells' own times.
+	ReadSince(ctx context.Context, table string, r Range, since int64, f func(key string) error) error
+}
+
 // MarkReader reads what is ours of rows: versions, tombstones and origins. A sweep of a whole table reads few bytes of a row so.
 type MarkReader interface {
 	// ReadMarks calls f for the first rows of the range, as many as limit, of which each is as

@@ -173,6 +173,9 @@ func (h *history) follow(m *Mapping, s *scratch, c *cdc.Change, i int) {
 	}
 }
 
+// CellTime is the timestamp that Load gives the cells of items that were read at a time, unless the item has one of its own.
+func CellTime(readAt time.Time) int64 { return cellTime(readAt) }
+
 // cellTime is Bigtable's timestamp of a time: microseconds in whole milliseconds, never negative.
 func cellTime(t time.Time) int64 { return max(0, t.UnixMilli()) * 1000 }
 

@@ -56,3 +56,18 @@ func (m *Mapping) writes(table, family string) bool {
 	}
 	return false
 }
+
+// Managed are the families of a target table that some rule writes, sorted: what stands in them is
+// replicated, or somebody else's.
+func (m *Mapping) Managed(table string) []string {
+	var families []string
+	for _, r := range m.rules {
+		for _, w := range r.writes {
+			if w.table == table {
+				families = union(families, w.written())
+			}
+		}
+	}
+	slices.Sort(families)
+	return families
+}

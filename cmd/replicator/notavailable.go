@@ -9,7 +9,6 @@ import (
 // notAvailable are the commands that a migration is to have and this version does not, with what it does instead.
 var notAvailable = map[string]string{
 	"relay":    "changes are not published to Pub/Sub",
-	"verify":   "explain compares one item; the tables are not compared as a whole",
 	"cutover":  "the cutover is made by hand",
 	"finalize": "what is ours stays in the target until you remove it",
 	"pause":    "all tables are paused by stopping the processes",

@@ -8,6 +8,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/parked"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/repair"
 )
 
 func newParkedRetry(p *program) *cobra.Command {
@@ -51,8 +52,8 @@ func selectFlags(c *cobra.Command, s *parked.Selection, allowed *config.Allowed)
 }
 
 // connecting connects to the source when a retry needs it.
-func (p *program) connecting(cfg *config.Config, allowed config.Allowed) func(context.Context) (parked.Source, error) {
-	return func(ctx context.Context) (parked.Source, error) {
+func (p *program) connecting(cfg *config.Config, allowed config.Allowed) func(context.Context) (repair.Source, error) {
+	return func(ctx context.Context) (repair.Source, error) {
 		src, err := preflight.ConnectSource(ctx, cfg)
 		if err == nil {
 			err = src.CheckEndpoints(p.Env, allowed)

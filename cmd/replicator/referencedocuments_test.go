@@ -52,6 +52,9 @@ var documents = []struct{ schema, command, declared, below string }{
 	{"replicator.dry_run/v1", "replicator run --dry-run -o json", "worker.Rehearsal", "tables[]."},
 	{"replicator.status/v1", "replicator status -o json", "status.Document", ""},
 	{"replicator.backfill/v1", "replicator backfill status -o json", "loads.Document", ""},
+	{"replicator.verify/v1", "replicator verify -o json", "comparison.Document", ""},
+	{"replicator.verify_report/v1", "replicator verify --report FILE, one line each", "comparison.Line", ""},
+	{"replicator.repair/v1", "a part of the document of replicator verify --repair -o json", "repair.Document", ""},
 	{"replicator.explain/v1", "replicator explain -o json", "inspect.Explanation", ""},
 	{"replicator.parked/v1", "replicator parked list -o json", "parked.Entry", "items[]."},
 	{"replicator.parked_item/v1", "replicator parked show", "parked.Entry", ""},
@@ -66,7 +69,7 @@ func referenceJSON(t *testing.T) string {
 		"of a form may add members and take none away. `replicator status --schema` prints the JSON Schema of the status. Text that is not UTF-8 is\n"+
 		"`{\"base64\": \"…\"}`.")
 	packages, others := map[string]structs{"main": structsOf(t, "cmd/replicator")}, structs{}
-	for _, in := range []string{"build", "config", "cost", "inspect", "loads", "mappingtest", "parked", "plan", "preflight", "starter", "status", "worker"} {
+	for _, in := range []string{"build", "comparison", "config", "cost", "inspect", "loads", "mappingtest", "parked", "plan", "preflight", "repair", "starter", "status", "worker"} {
 		packages[in] = structsOf(t, "internal/"+in)
 		for name, declared := range packages[in] {
 			others[in+"."+name] = declared

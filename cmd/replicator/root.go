@@ -56,7 +56,7 @@ func newRoot(p *program) *cobra.Command {
 		newPreview(p),
 		newTest(p),
 		newRun(p),
-		newBackfill(p),
+		newBackfill(p), newVerify(p),
 		newStatus(p),
 		newExplain(p),
 		newThrottle(p),

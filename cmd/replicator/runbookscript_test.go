@@ -108,6 +108,10 @@ func changeTarget(ts *testscript.TestScript, _ bool, args []string) {
 		m := bigtable.NewMutation()
 		m.DeleteRow()
 		ts.Check(client.Open(table).Apply(ctx, args[2], m))
+	case "set": // ROW FAMILY QUALIFIER VALUE, as somebody else would
+		m := bigtable.NewMutation()
+		m.Set(args[3], args[4], bigtable.Now(), []byte(args[5]))
+		ts.Check(client.Open(table).Apply(ctx, args[2], m))
 	case "backup":
 		info, err := admin.TableInfo(ctx, table)
 		ts.Check(err)

@@ -68,6 +68,9 @@ func TestScripts(t *testing.T) {
 			"await":    await,
 			"until":    untilOutput,
 			"target":   changeTarget,
+			"damage":   damage,
+			"mended":   mended,
+			"busy":     busy,
 			"stream":   enableStream,
 			"drop": func(ts *testscript.TestScript, _ bool, args []string) {
 				ts.Check(servicesOf(ts).call("DeleteTable", map[string]any{"TableName": args[0]}))
@@ -90,6 +93,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("AWS_SHARED_CREDENTIALS_FILE", "/nowhere")
 			env.Setenv("AWS_EC2_METADATA_DISABLED", "true")
 			env.Values[slotKey{}] = &slot{}
+			env.Values[damageKey{}] = new(*damaged)
 			return nil
 		},
 	})

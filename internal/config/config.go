@@ -44,6 +44,7 @@ type Config struct {
 	Tables   []Table  `key:"tables" required:"at least one entry"`                      // source tables, and where their items go
 	Apply    string   `key:"apply" default:"guarded" oneof:"guarded" later:"bulk"`      // how changes are written
 	Backfill Backfill `key:"backfill"`                                                  // the copy of items that exist already
+	Verify   Verify   `key:"verify"`                                                    // the comparison of source and target
 	Errors   Errors   `key:"errors"`                                                    // items that cannot be mapped or stored; nothing is ever skipped
 	HTTP     HTTP     `key:"http"`                                                      // health, metrics and status
 	Log      Log      `key:"log"`                                                       // on stderr
@@ -169,6 +170,11 @@ type Backfill struct {
 	Segments            int      `key:"segments" default:"4" min:"1" max:"1000000"`                               // parallel Scan segments per table; DynamoDB's limit is 1,000,000
 }
 
+// Verify is the comparison of source and target.
+type Verify struct {
+	Settle time.Duration `key:"settle" default:"30s" min:"1s" max:"10m"` // a row that differs is looked at again so long after all changes of before are applied
+}
+
 // BadItem says what happens to an item that cannot be mapped or stored.
 type BadItem string
 
@@ -203,8 +209,9 @@ func (c *Config) Where(path string) diag.Position { return c.where[path] }
 // notAvailable lists the keys that the format defines and this version does not implement, with what the version does
 // instead. They are refused rather than ignored, so that nobody believes an option to be in force.
 var notAvailable = map[string]string{
-	"dual_writes": "nothing else may write the target tables while this program does",
-	"verify":      "source and target are not compared while running",
-	"cutover":     "the cutover is made by hand",
-	"relay":       "changes are not published to Pub/Sub",
+	"dual_writes":   "nothing else may write the target tables while this program does",
+	"verify.sample": "source and target are not compared while running",
+	"verify.every":  "source and target are not compared while running",
+	"cutover":       "the cutover is made by hand",
+	"relay":         "changes are not published to Pub/Sub",
 }

@@ -88,6 +88,9 @@ const (
 	ExamplesDiffer     = "R1509"
 	LoadRefused        = "R1510"
 	LoadWaits          = "R1511"
+	RowsDiffer         = "R1512"
+	VerifyRefused      = "R1513"
+	VerifyWaits        = "R1514"
 	SampleUnmappable   = "R1551"
 	AttributesUnmapped = "R1552"
 	Internal           = "R1601"
@@ -392,6 +395,15 @@ var registry = []Entry{
 	{LoadWaits, "a load does not go on by itself",
 		"The load is paused, its sweep waits for an operator's answer, or another gap was declared meanwhile and `backfill.on_gap` is `wait`. Changes go on being applied.",
 		"look at `replicator backfill status`, whose last lines name the command that leads on", ExitNo},
+	{RowsDiffer, "source and target differ",
+		"`replicator verify` compared rows of the target with what the mapping of all items says, twice, and at the second look they still differed at the version that they had: they miss, hold other cells, are left of items that are gone, or hold cells in managed families that nobody of ours wrote. Changes that are under way are not counted.",
+		"look at the list of what differs; `replicator explain` says everything about one key", ExitNo},
+	{VerifyRefused, "a verify cannot be started or steered like that",
+		"The table is not followed by a migration yet, is written under another mapping, or no verify of it is under way. Nothing was changed.",
+		"look at `replicator verify status` and `replicator status`", ExitNo},
+	{VerifyWaits, "a verify cannot come to its end",
+		"Rows differ, and changes that were made before they were read are not applied yet, so that nothing can be said of them: no worker follows the table, or it is far behind. Or the verify is paused, or was cancelled.",
+		"start `replicator run`, or wait until it has caught up; then verify again, which goes on where it was", ExitNo},
 	{SampleUnmappable, "some of the sampled items cannot be mapped (warning)",
 		"A sample of the table's items was mapped, and some of them have no place in the target: a row key or a value that Bigtable does not take. A run parks such items; the share in the sample shows how many to expect.",
 		"correct the items in the source or the mapping; errors.stop_above bounds how many are parked", ExitDone},

@@ -6,37 +6,16 @@ import (
 	"fmt"
 	"log/slog"
 	"text/tabwriter"
-	"time"
 
-	"github.com/dynamodb-bigtable/replicator/attribute"
-	"github.com/dynamodb-bigtable/replicator/cdc"
-	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
-	"github.com/dynamodb-bigtable/replicator/internal/fence"
-	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/repair"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
-
-// Source is where a retry reads items.
-type Source interface {
-	preflight.Describer
-	// Get reads an item, strongly consistently; false if there is none.
-	Get(ctx context.Context, table string, keys attribute.Item) (attribute.Item, bool, error)
-}
-
-// Target is where a retry writes rows, and where it reads the ledger.
-type Target interface {
-	sink.Reader
-	sink.Table
-	Ledger(stateTable string) checkpoint.Store
-	// Cluster is where requests are led to now; "" if that is not known.
-	Cluster(ctx context.Context) (string, error)
-}
 
 // Decision is an operator's decision about parked records. Decide opens the target and finds the
 // records.
@@ -44,8 +23,8 @@ type Decision struct {
 	*terminal.Console
 	Cfg     *config.Config
 	Log     *slog.Logger
-	Connect func(ctx context.Context) (Source, error) // to the source, for a retry
-	Target  Target
+	Connect func(ctx context.Context) (repair.Source, error) // to the source, for a retry
+	Target  repair.Target
 	Lot     *sink.Parking
 	Chosen  []Record
 }
@@ -124,12 +103,12 @@ func (d *Decision) retryItem(ctx context.Context, r *sink.Repairer, records []Re
 	case errors.As(err, &bad):
 		result.Outcome, result.Reason = outcomeParked, &bad.Reason
 		return result, nil
-	case errors.Is(err, sink.ErrOvertaken), errors.Is(err, sink.ErrRepairs):
+	case errors.Is(err, sink.ErrOvertaken), errors.Is(err, sink.ErrRepairs), errors.Is(err, sink.ErrPending), errors.Is(err, sink.ErrVersion):
 		reason := err.Error()
 		result.Outcome, result.Reason = outcomeChanged, &reason
 		return result, nil
 	case err != nil:
-		return result, repairFailed(limited, records[0].Source, err)
+		return result, repair.Failed(limited, "cannot retry an item of table "+records[0].Source, records[0].Source, err)
 	}
 	result.Outcome, result.Written = outcomeStored, done.Written
 	if !done.Present {
@@ -144,98 +123,14 @@ func (d *Decision) retryItem(ctx context.Context, r *sink.Repairer, records []Re
 	return result, nil
 }
 
-// repairFailed explains what stopped a repair. Its outcome may be unknown; the same command may be
-// given again.
-func repairFailed(ctx context.Context, table string, err error) error {
-	what := "cannot retry an item of table " + table
-	var unready *checkpoint.NotAdmissible
-	switch {
-	case errors.As(err, &unready):
-		return &diag.Error{Code: diag.RetryNotYet, What: what, Cause: unready.Error(), Err: err}
-	case errors.Is(err, sink.ErrNoFence):
-		return &diag.Error{Code: diag.RetryNotYet, What: what, Cause: "no worker has raised the target's fence yet", Fix: "start `replicator run`, and retry when it writes", Err: err}
-	case cdc.Is(err, cdc.NotFound), cdc.Is(err, cdc.Denied), cdc.Is(err, cdc.Throttled), cdc.Is(err, cdc.Unavailable), cdc.Is(err, cdc.Malformed):
-		return preflight.ExplainSource(what, table, err)
-	}
-	return preflight.ReadingFailed(ctx, what, err)
-}
-
-// repairer is what repairs items of a table, once it is clear that it may: the ledger must know the
-// table, under this mapping and with this cluster behind the app profile, as run demands it.
-func (d *Decision) repairer(ctx context.Context, src Source, table string) (*sink.Repairer, error) {
+// repairer is what repairs items of a table, if it may.
+func (d *Decision) repairer(ctx context.Context, src repair.Source, table string) (*sink.Repairer, error) {
 	t, ok := d.Cfg.Table(table)
 	if !ok {
 		return nil, &diag.Error{Code: diag.Usage, What: "the configuration has no source table " + table + ", of which items are parked",
 			Fix: "use the configuration under which they were parked, or name another table with --table"}
 	}
-	ctx, cancel := preflight.Reading(ctx)
-	defer cancel()
-	what := "cannot retry items of table " + table
-	ledger, err := checkpoint.Open(ctx, d.Target.Ledger(d.Cfg.State.Table), d.Cfg.Name, checkpoint.Options{ReadOnly: true, Lease: d.Cfg.State.Lease})
-	if err != nil {
-		return nil, preflight.ReadingFailed(ctx, what, err)
-	}
-	state, err := underMapping(ctx, ledger, table, d.Cfg.Hash(t))
-	if err == nil {
-		err = preflight.SameCluster(ctx, ledger, d.Target.Cluster)
-	}
-	if err != nil {
-		return nil, preflight.ReadingFailed(ctx, what, err)
-	}
-	found, err := preflight.DescribeTable(ctx, src, t)
-	if err != nil {
-		return nil, err
-	}
-	if err := pipeline.CheckSource(found.Description, state.StreamARN); err != nil {
-		return nil, preflight.Explain(what, err)
-	}
-	now := generations{ledger: ledger, table: table, mapping: d.Cfg.Hash(t)}
-	return &sink.Repairer{Mapping: found.Mapping, Rows: d.Target, Table: d.Target,
-		Item: itemReader(src, table), Fence: fence.Marks(ledger), Current: now.current, Generation: now.admissible}, nil
-}
-
-// generations are what the ledger says of a table's generation. They are read anew for every item:
-// a retry of many takes hours.
-type generations struct {
-	ledger         *checkpoint.Ledger
-	table, mapping string
-}
-
-// current is the generation that rows are written in.
-func (g generations) current(ctx context.Context) (uint32, error) {
-	state, err := underMapping(ctx, g.ledger, g.table, g.mapping)
-	return state.Generation, err
-}
-
-// admissible is the generation in which every change after a time will be applied; an error if
-// there is none yet.
-func (g generations) admissible(ctx context.Context, at time.Time) (uint32, error) {
-	state, _, err := g.ledger.Table(ctx, g.table)
-	if err != nil {
-		return 0, err
-	}
-	shards, err := g.ledger.Shards(ctx, g.table)
-	if err != nil {
-		return 0, err
-	}
-	return state.Generation, checkpoint.Admissible(state, shards, at)
-}
-
-// underMapping is the ledger's record of a table, if its rows are written by the mapping of this
-// hash.
-func underMapping(ctx context.Context, ledger *checkpoint.Ledger, table, hash string) (checkpoint.TableState, error) {
-	state, _, err := ledger.Table(ctx, table)
-	if err == nil && state.MappingHash != hash {
-		err = checkpoint.ErrMappingChanged
-	}
-	return state, err
-}
-
-// itemReader reads items of a table, strongly consistently.
-func itemReader(source Source, table string) func(context.Context, attribute.Item) (attribute.Item, bool, error) {
-	return func(ctx context.Context, keys attribute.Item) (attribute.Item, bool, error) {
-		return source.Get(ctx, table, keys)
-	}
+	return repair.Of(ctx, d.Cfg, t, src, d.Target, "cannot retry items of table "+table)
 }
 
 // writeRetried says what became of so many items as were chosen. Those that were not come to,

@@ -21,6 +21,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
+	"github.com/dynamodb-bigtable/replicator/verify"
 )
 
 // Database is what the pipeline needs of DynamoDB besides the stream; *backfill.Tables is one.
@@ -43,6 +44,8 @@ type Options struct {
 	Witness func(targetTable string) checkpoint.Store
 	// Target is what a sweep reads of target tables.
 	Target sink.MarkReader
+	// Rows is what a verify reads of target tables; nil: this worker works on none.
+	Rows verify.Target
 	// Busy says why loads are to wait while a cluster of the target is busier than a share of its
 	// CPU; "" if they need not, or it cannot be told. Nil: nobody watches.
 	Busy func(ctx context.Context, above float64) (why string)
@@ -94,6 +97,8 @@ type Table struct {
 	// SkipExpired leaves items out of loads that are past their time to live. Owned says that every
 	// row of the target tables is of this program.
 	SkipExpired, Owned bool
+	// Settle is how long after a change is applied a verify looks at its row again.
+	Settle time.Duration
 	// Joined: the table was found by a pattern. What keeps it from being followed suspends it, and
 	// the others go on.
 	Joined bool

@@ -19,6 +19,7 @@ type table struct {
 
 	assigner       *assigner
 	loader         *loader
+	verifier       *verifier // nil: this worker compares nothing
 	keeper         *keeper
 	tracker        shardTracker // what this worker knows of the shards it reads
 	outages        outages      // and of the leases it gave up
@@ -26,6 +27,7 @@ type table struct {
 	wakeReconciler task.Wakeup  // the reconciler's
 	wakeLoader     task.Wakeup
 	wakeConductor  task.Wakeup
+	wakeVerifier   task.Wakeup
 }
 
 func newTable(w *worker, spec Table) *table {
@@ -60,6 +62,10 @@ func newTable(w *worker, spec Table) *table {
 	conductor := &conductor{
 		common: c, mapping: spec.Mapping, database: database, target: w.Target, witnesses: witnesses, fencing: fencing, busy: w.Busy,
 		settings: settings, joined: spec.Joined, wake: &t.wakeConductor, wakeLoader: &t.wakeLoader, wakeAssigner: &t.wakeAssigner,
+	}
+	if w.Rows != nil {
+		workers := func() int { return w.shares.workers(c.source, w.Ledger.Worker()) }
+		t.verifier = newVerifier(c, spec, database, w.Rows, workers, &t.wakeVerifier)
 	}
 	t.keeper = &keeper{
 		common: c, reconciler: reconciler, conductor: conductor, database: database, joined: spec.Joined,
@@ -100,6 +106,9 @@ func (t *table) run(life lifecycle) error {
 	part := func(work context.Context) lifecycle { return lifecycle{drain: drain, work: work} }
 	g.Go("keeper", func(work context.Context) error { return t.keeper.seek(part(work)) })
 	g.Go("parts", func(work context.Context) error { return t.loader.run(part(work)) })
+	if t.verifier != nil {
+		g.Go("verify", func(work context.Context) error { return t.verifier.run(part(work), nil) })
+	}
 	g.Go("shards", func(work context.Context) error {
 		return t.assigner.assign(part(work), func() { finish(context.Canceled) })
 	})

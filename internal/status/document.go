@@ -96,7 +96,7 @@ type Table struct {
 	OldestReadAt     *time.Time        `json:"oldest_read_at"`     // of the shards that could be read
 	Old              bool              `json:"old"`                // that is longer ago than two leases
 	Parked           int               `json:"parked"`
-	Verify           *string           `json:"verify"` // comes with a later version
+	Verify           *verifyStatus     `json:"verify"` // null before the first
 	Throttled        []throttledStatus `json:"throttled"`
 	Troubles         []troubleStatus   `json:"troubles"`
 	Shards           map[string]int    `json:"shards"`
@@ -207,6 +207,7 @@ func (m *Document) Add(c config.Table, in TableInput) {
 		t.fenced(in)
 		progress := loads.ProgressOf(in.State, in.Parts, m.At, m.lease)
 		t.Copy, t.slowed = copyOf(in.State, progress), progress.Slowed
+		t.Verify = verifyOf(in.State, m.At)
 		t.Phase = PhaseCopy
 		// A table that needs a load is never in sync, whatever else holds.
 		if in.State.Loaded() && in.State.Adopted == in.State.Generation && !t.NeedsLoad {

@@ -55,7 +55,11 @@ func together(group string, tables []*Table) tableLine {
 	sum := &Table{Source: group}
 	done, aside, unread := 0, 0, false
 	var took time.Duration
-	for _, t := range tables {
+	for i, t := range tables {
+		if i == 0 {
+			sum.Verify = t.Verify
+		}
+		sum.Verify = sum.Verify.worse(t.Verify)
 		if t.Copy.State == copyDone {
 			done++
 			if t.Copy.Done != nil && t.Copy.Started != nil {

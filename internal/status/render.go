@@ -27,8 +27,8 @@ func (m *Document) Render(w io.Writer, shards bool) error {
 	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(tab, "TABLE\tCOPY\tLAG\tHEADROOM\tCHANGES/s\tPARKED\tVERIFY")
 	for _, t := range m.collapsed() {
-		_, _ = fmt.Fprintf(tab, "%s\t%s\t%s\t%s\t%s\t%d\t-\n", t.name, t.copy, t.lagText(), t.headroomText(),
-			rateText(t.ChangesPerSecond), t.Parked)
+		_, _ = fmt.Fprintf(tab, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", t.name, t.copy, t.lagText(), t.headroomText(),
+			rateText(t.ChangesPerSecond), t.Parked, t.Verify.text())
 	}
 	if err := tab.Flush(); err != nil {
 		return err

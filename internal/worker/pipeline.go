@@ -37,8 +37,8 @@ func (w *Worker) pipeline(ledger *checkpoint.Ledger, parking *sink.Parking, o *o
 		}),
 		Open:    func(arn string) cdc.Source { return w.source.Stream(arn) },
 		Witness: w.target.WitnessStore, Families: w.target.Admin,
-		Target: w.target.Data,
-		Busy:   w.busy(),
+		Target: w.target.Data, Rows: w.target.Data,
+		Busy: w.busy(),
 		Cluster: func(ctx context.Context) (string, error) {
 			profile, err := w.target.Admin.Profile(ctx)
 			return profile.Cluster, err
@@ -74,6 +74,7 @@ func (w *Worker) table(t config.Table, m *transform.Mapping, rows *backfill.Thro
 		limits.RowsPerSecond = &share
 	}
 	return pipeline.Table{
+		Settle:  w.Config.Verify.Settle,
 		Mapping: m, MappingHash: w.Config.Hash(t), AcceptMapping: w.AcceptMapping, AdoptRows: w.AdoptRows, FromNow: t.Start == config.StartNow,
 		Copy: !w.NoCopy, LoadAgain: w.Config.Backfill.OnGap == "load", Segments: w.Config.Backfill.Segments,
 		Limits: limits, Rows: rows, SkipExpired: w.Config.Backfill.SkipExpired, Owned: t.Owned, Joined: t.Pattern() != "",

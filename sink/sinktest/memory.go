@@ -232,6 +232,60 @@ func Marked(limit int, unmarked bool, f func(sink.Row) error, read func(func(sin
 	return err
 }
 
+// ReadSet implements sink.SetReader.
+func (m *Memory) ReadSet(ctx context.Context, name string, rows []string, f func(sink.Row) error) error {
+	return Chosen(rows, f, func(f func(sink.Row) error) error { return m.ReadRows(ctx, name, sink.Range{}, f) })
+}
+
+// ReadSince implements sink.SetReader.
+func (m *Memory) ReadSince(ctx context.Context, name string, r sink.Range, since int64, f func(key string) error) error {
+	rows, err := m.snapshotSince(name, r, since)
+	if err != nil {
+		return err
+	}
+	for _, key := range rows {
+		if err := f(key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *Memory) snapshotSince(name string, r sink.Range, since int64) ([]string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	t := m.tables[name]
+	if t == nil {
+		return nil, &sink.Error{Op: "ReadRows", Reason: sink.Permanent, Code: "NotFound", Text: "the table does not exist"}
+	}
+	var keys []string
+	for key, cells := range t.rows {
+		recent := func(c transform.Cell) bool { return c.Timestamp >= since }
+		for _, column := range cells {
+			if key >= r.From && (r.To == "" || key < r.To) && slices.ContainsFunc(column, recent) {
+				keys = append(keys, key)
+				break
+			}
+		}
+	}
+	slices.Sort(keys)
+	return keys, nil
+}
+
+// Chosen is ReadSet by way of a read of all rows.
+func Chosen(rows []string, f func(sink.Row) error, read func(func(sink.Row) error) error) error {
+	wanted := make(map[string]bool, len(rows))
+	for _, key := range rows {
+		wanted[key] = true
+	}
+	return read(func(row sink.Row) error {
+		if !wanted[row.Key] {
+			return nil
+		}
+		return f(row)
+	})
+}
+
 // SampleKeys implements sink.MarkReader: every so many keys.
 func (m *Memory) SampleKeys(_ context.Context, name string) ([]string, error) {
 	rows, err := m.snapshot(name, sink.Range{})

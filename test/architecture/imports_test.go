@@ -20,6 +20,7 @@ var allowed = map[string][]string{
 	"checkpoint":          {"attribute", "cdc", "internal/task"},
 	"sink":                {"attribute", "transform", "cdc", "internal/task"},
 	"backfill":            {"attribute", "cdc", "transform", "sink", "checkpoint", "internal/task"},
+	"verify":              {"attribute", "cdc", "transform", "sink", "checkpoint", "backfill", "internal/task"},
 	"internal/config":     {"attribute", "internal/diag", "transform", "expression"},
 	"internal/policy":     {"internal/config"},
 	"internal/cost":       {},
@@ -27,7 +28,7 @@ var allowed = map[string][]string{
 	"test/virtual":        {"internal/task"},
 	"internal/admin":      {},
 	"internal/fence":      {"checkpoint", "sink", "internal/task"},
-	"internal/pipeline":   {"attribute", "cdc", "transform", "checkpoint", "sink", "backfill", "internal/fence", "internal/task"},
+	"internal/pipeline":   {"attribute", "cdc", "transform", "checkpoint", "sink", "backfill", "verify", "internal/fence", "internal/task"},
 	"expression":          {"attribute"},
 	// The embedded service is a product of its own: of the replicator it knows what an item is, and nothing else.
 	"dynamodbtest":      {"attribute", "expression"},

@@ -15,6 +15,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/parked"
+	"github.com/dynamodb-bigtable/replicator/internal/repair"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 	"github.com/dynamodb-bigtable/replicator/sink"
@@ -66,7 +67,7 @@ func (o *operator) decision(records ...parked.Record) (*parked.Decision, *bytes.
 	out := &bytes.Buffer{}
 	return &parked.Decision{
 		Console: &terminal.Console{Stdout: out, Stderr: io.Discard, Output: "json"}, Cfg: o.s.config(), Log: slog.New(slog.DiscardHandler),
-		Connect: func(context.Context) (parked.Source, error) { return desk{o.s}, nil },
+		Connect: func(context.Context) (repair.Source, error) { return desk{o.s}, nil },
 		Target:  &hasty{Target: model.Target{Bigtable: o.s.Target}, s: o.s}, Lot: o.lot(), Chosen: records,
 	}, out
 }

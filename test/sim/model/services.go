@@ -107,6 +107,33 @@ func (t Target) ReadMarks(ctx context.Context, table string, r sink.Range, unmar
 	return sinktest.Marked(limit, unmarked, f, func(f func(sink.Row) error) error { return t.ReadRows(ctx, table, r, f) })
 }
 
+// ReadSet implements sink.SetReader, row by row.
+func (t Target) ReadSet(ctx context.Context, table string, rows []string, f func(sink.Row) error) error {
+	for _, key := range slices.Sorted(slices.Values(rows)) {
+		if err := t.ReadRows(ctx, table, sink.Single(key), f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ReadSince implements sink.SetReader.
+func (t Target) ReadSince(ctx context.Context, table string, r sink.Range, since int64, f func(key string) error) error {
+	keys, rows, err := t.read(ctx, "ReadRows", table, r.From, func(key string) bool { return r.To == "" || key < r.To })
+	for i, key := range keys {
+		recent := slices.ContainsFunc(rows[i].Cols, func(c Column) bool {
+			return slices.ContainsFunc(c.Cells, func(cell Cell) bool { return cell.Micros >= since })
+		})
+		if !recent {
+			continue
+		}
+		if err := f(key); err != nil {
+			return err
+		}
+	}
+	return sinkError("ReadRows", err)
+}
+
 // SampleKeys implements sink.MarkReader.
 func (t Target) SampleKeys(ctx context.Context, table string) ([]string, error) {
 	keys, _, err := t.read(ctx, "SampleRowKeys", table, "", func(string) bool { return true })

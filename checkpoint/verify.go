@@ -1,0 +1,369 @@
+package checkpoint
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// phaseVerifyPrefix begins the phases of a verify, whose parts have keys of their own.
+const phaseVerifyPrefix = "verify-"
+
+// PhaseVerify is a phase of a verify, from 1.
+func PhaseVerify(n int) Phase { return Phase(fmt.Sprint(phaseVerifyPrefix, n)) }
+
+func (p Phase) verifies() bool { return strings.HasPrefix(string(p), phaseVerifyPrefix) }
+
+// Verify is a comparison of the table with its target: the last one that was begun. Like a load it
+// is a plan of parts that all workers share.
+type Verify struct {
+	// Number rises with every verify of the table.
+	Number uint32 `json:"number,omitempty"`
+	// Phase is the one that runs, from 1, and Parts is into how many parts it is divided; both are 0
+	// once the verify is over.
+	Phase int `json:"phase,omitempty"`
+	Parts int `json:"parts,omitempty"`
+	// Plan is how it compares, in its own form. It holds row keys and the key of its sums: it must
+	// not reach logs or errors.
+	Plan        json.RawMessage `json:"plan,omitempty"`
+	MappingHash string          `json:"mapping_hash,omitempty"` // of who planned it
+	BegunAt     time.Time       `json:"begun_at,omitzero"`      // on the service's clock
+	Estimate    int64           `json:"estimate,omitempty"`     // items, by the service's own count
+	// Differing is how many buckets the second phase looks at.
+	Differing int `json:"differing,omitempty"`
+	// Sums are those of the phases that are over.
+	Sums   VerifyCounts `json:"sums,omitzero"`
+	Paused string       `json:"paused,omitempty"`
+	// Result is that of the last verify that came to its end, which may be an earlier one.
+	Result VerifyResult `json:"result,omitzero"`
+}
+
+// Running reports whether parts are to be worked on.
+func (v Verify) Running() bool { return v.Phase > 0 }
+
+// VerifyCounts are what a verify, or a part of one, came to.
+type VerifyCounts struct {
+	Items int64 `json:"items,omitempty"` // read of the source
+	Rows  int64 `json:"rows,omitempty"`  // read of the target
+	// Compared are rows that items map to and that were compared with theirs, one by one or by sums.
+	Compared  int64 `json:"compared,omitempty"`
+	Missing   int64 `json:"missing,omitempty"`
+	Different int64 `json:"different,omitempty"`
+	Extra     int64 `json:"extra,omitempty"`
+	Foreign   int64 `json:"foreign,omitempty"`
+	// InFlight are rows that differed and moved on at every look; Kept, rows that live without an
+	// item because what the time to live removes stays.
+	InFlight int64 `json:"in_flight,omitempty"`
+	Kept     int64 `json:"kept,omitempty"`
+	// Unmapped are items that the mapping parks, so that they have no row.
+	Unmapped int64 `json:"unmapped,omitempty"`
+	// LeftOut are findings beyond what is kept: counted, and not listed. They were looked at once.
+	LeftOut int64 `json:"left_out,omitempty"`
+}
+
+// Add adds up.
+func (c *VerifyCounts) Add(o VerifyCounts) {
+	c.Items += o.Items
+	c.Rows += o.Rows
+	c.Compared += o.Compared
+	c.Missing += o.Missing
+	c.Different += o.Different
+	c.Extra += o.Extra
+	c.Foreign += o.Foreign
+	c.InFlight += o.InFlight
+	c.Kept += o.Kept
+	c.Unmapped += o.Unmapped
+	c.LeftOut += o.LeftOut
+}
+
+// Differing is how many rows are not as they should be.
+func (c VerifyCounts) Differing() int64 { return c.Missing + c.Different + c.Extra + c.Foreign }
+
+// VerifyResult is what a verify came to as a whole.
+type VerifyResult struct {
+	Number  uint32    `json:"number,omitempty"`
+	Way     string    `json:"way,omitempty"`
+	Why     string    `json:"why,omitempty"`    // the way was chosen
+	Sample  float64   `json:"sample,omitempty"` // the share of the items; 0 is all
+	Since   time.Time `json:"since,omitzero"`   // only what was changed since; zero is always
+	BegunAt time.Time `json:"begun_at,omitzero"`
+	EndedAt time.Time `json:"ended_at,omitzero"` // zero if there is no result
+	// Generation is that of the table when the verify ended.
+	Generation uint32 `json:"generation,omitempty"`
+	VerifyCounts
+}
+
+// VerifyStaleAfter is how old a result may be: an older one says nothing of now.
+const VerifyStaleAfter = 24 * time.Hour
+
+// Known reports whether there is a result, Clean whether nothing differed.
+func (r VerifyResult) Known() bool { return !r.EndedAt.IsZero() }
+
+// Clean reports whether there is a result by which nothing differed.
+func (r VerifyResult) Clean() bool { return r.Known() && r.Differing() == 0 }
+
+// Stale reports whether the result is too old to say anything.
+func (r VerifyResult) Stale(now time.Time) bool { return now.Sub(r.EndedAt) > VerifyStaleAfter }
+
+// VerifyPlan is what a verify begins with.
+type VerifyPlan struct {
+	Plan        json.RawMessage
+	Phase       int // the first
+	Parts       int
+	MappingHash string
+	BegunAt     time.Time // on the service's clock
+	Estimate    int64
+}
+
+// BeginVerify begins a verify with this number, one more than that of the verify before.
+func (s *TableState) BeginVerify(number uint32, plan VerifyPlan) error {
+	const step = "begin a verify"
+	begun := Verify{
+		Number: number, Phase: plan.Phase, Parts: plan.Parts, Plan: plan.Plan, MappingHash: plan.MappingHash, BegunAt: plan.BegunAt.UTC(),
+		Estimate: plan.Estimate, Result: s.Verify.Result,
+	}
+	switch {
+	case plan.Parts < 1 || plan.Phase < 1:
+		return s.refuse(step, "the plan has no parts", "this is a defect: please report it")
+	case s.Verify.Number == number && string(s.Verify.Plan) == string(plan.Plan):
+		return nil
+	case s.Verify.Running():
+		return s.refuse(step, "one is under way", "see replicator verify status, and wait for its end or cancel it: replicator verify cancel --table "+s.Source)
+	case number != s.Verify.Number+1:
+		return s.refuseYet(step, "another verify began meanwhile", "read the table's record again")
+	}
+	s.Verify = begun
+	return nil
+}
+
+// NextVerifyPhase goes on to another phase, with so many parts for so many buckets that differ.
+// Sums are those of the phase that is over.
+func (s *TableState) NextVerifyPhase(number uint32, from, to, parts, differing int, sums VerifyCounts) error {
+	switch {
+	case s.Verify.Number == number && s.Verify.Phase == to:
+		return nil
+	case s.Verify.Number != number || s.Verify.Phase != from || to <= from || parts < 1:
+		return s.refuseYet("go on with the verify", "it is in another phase", "read the table's record again")
+	}
+	s.Verify.Phase, s.Verify.Parts, s.Verify.Differing = to, parts, differing
+	s.Verify.Sums.Add(sums)
+	return nil
+}
+
+// EndVerify notes the result of a verify that is over.
+func (s *TableState) EndVerify(number uint32, from int, result VerifyResult) error {
+	switch {
+	case s.Verify.Number == number && !s.Verify.Running():
+		return nil
+	case s.Verify.Number != number || s.Verify.Phase != from:
+		return s.refuseYet("end the verify", "it is in another phase", "read the table's record again")
+	}
+	result.Number, result.Generation = number, s.Generation
+	s.Verify = Verify{Number: number, BegunAt: s.Verify.BegunAt, Result: result}
+	return nil
+}
+
+// PauseVerify keeps workers from leasing parts of the verify, ResumeVerify ends that, CancelVerify
+// ends the verify without a result.
+func (s *TableState) PauseVerify() error {
+	if !s.Verify.Running() {
+		return s.refuse("pause the verify", "none is under way", "see replicator verify status")
+	}
+	s.Verify.Paused = PausedByOperator
+	return nil
+}
+
+// ResumeVerify lets the verify go on.
+func (s *TableState) ResumeVerify() error {
+	if !s.Verify.Running() {
+		return s.refuse("resume the verify", "none is under way", "begin one: replicator verify --table "+s.Source)
+	}
+	s.Verify.Paused = ""
+	return nil
+}
+
+// CancelVerify ends the verify without a result; that of an earlier one stays.
+func (s *TableState) CancelVerify() error {
+	s.Verify = Verify{Number: s.Verify.Number, BegunAt: s.Verify.BegunAt, Result: s.Verify.Result}
+	return nil
+}
+
+// verifies reports whether the part is one of those that the table's verify leases now.
+func (s TableState) verifies(p Part) bool {
+	v := s.Verify
+	return v.Running() && p.Number == v.Number && p.Phase == PhaseVerify(v.Phase) && p.Total == v.Parts
+}
+
+func (l *Ledger) verifyPrefix(source string) string { return l.name + "/verify/" + source + "/" }
+
+func (l *Ledger) verifyRun(source string, number uint32) string {
+	return fmt.Sprintf("%s%08d/", l.verifyPrefix(source), number)
+}
+
+// VerifyParts reads the rows of a phase of the table's verify, by index.
+func (l *Ledger) VerifyParts(ctx context.Context, table TableState, phase int) ([]Part, error) {
+	return l.readParts(ctx, table.Source+"/verify", l.phasePrefix(table.Source, 0, table.Verify.Number, PhaseVerify(phase)))
+}
+
+// LookVerifyParts is LookParts for the parts of the table's verify.
+func (w *Watch) LookVerifyParts(rows []Part, table TableState, now time.Duration) (free, held []Part) {
+	v := table.Verify
+	of := Part{Source: table.Source, Number: v.Number, Phase: PhaseVerify(v.Phase), Total: v.Parts, State: PartOpen}
+	return w.lookParts(rows, of, table.verifies, v.Paused != "", now)
+}
+
+// VerifyData names something that a verify keeps until it is over: pieces of sums, buckets, and
+// findings. Names that begin with one another are read together.
+func (l *Ledger) verifyData(source string, number uint32, name string) string {
+	return l.verifyRun(source, number) + "data/" + name
+}
+
+// PutVerifyData stores data under a name that is used once, or again for the same data. It may hold
+// item data's keys; at most 8 MB.
+func (l *Ledger) PutVerifyData(ctx context.Context, table TableState, name string, data []byte) error {
+	_, err := l.store.Swap(ctx, l.verifyData(table.Source, table.Verify.Number, name), 0, 1, data)
+	return err // a refusal says that it is there
+}
+
+// VerifyDatum is something that a verify keeps.
+type VerifyDatum struct {
+	Name string
+	Data []byte
+}
+
+// VerifyData reads what is stored under names that begin so, in their order.
+func (l *Ledger) VerifyData(ctx context.Context, source string, number uint32, prefix string) ([]VerifyDatum, error) {
+	rows, err := l.store.Read(ctx, l.verifyData(source, number, prefix))
+	if err != nil {
+		return nil, err
+	}
+	data := make([]VerifyDatum, len(rows))
+	for i, row := range rows {
+		data[i] = VerifyDatum{strings.TrimPrefix(row.Key, l.verifyData(source, number, "")), row.Data}
+	}
+	return data, nil
+}
+
+// RemoveVerify deletes what verifies of the table keep that are over: parts, sums and buckets at
+// once, findings when another verify has ended.
+func (l *Ledger) RemoveVerify(ctx context.Context, source string) error {
+	table, _, err := l.Table(ctx, source) // before the rows: a verify that begins meanwhile has a higher number
+	if err != nil {
+		return err
+	}
+	v := table.Verify
+	for number := uint32(1); number <= v.Number; number++ {
+		if number == v.Number && v.Running() {
+			break
+		}
+		for _, prefix := range []string{"part/", "data/sums/", "data/picked", "data/found/"} {
+			if number == v.Result.Number && prefix == "data/found/" {
+				continue
+			}
+			if err := l.removeAll(ctx, l.verifyRun(source, number)+prefix); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (l *Ledger) removeAll(ctx context.Context, prefix string) error {
+	rows, err := l.store.Read(ctx, prefix)
+	for _, row := range rows {
+		if _, err := l.swap(ctx, l.store, row.Key, row.Counter, nil); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// BeginVerify begins a verify of a table. Table is the record for which it was planned.
+func (l *Ledger) BeginVerify(ctx context.Context, table TableState, plan VerifyPlan) (TableState, error) {
+	return l.UpdateTable(ctx, table.Source, func(s *TableState) error { return s.BeginVerify(table.Verify.Number+1, plan) })
+}
+
+// NextVerifyPhase goes on to another phase of the verify. Table is the record with which the parts
+// of the phase were read.
+func (l *Ledger) NextVerifyPhase(ctx context.Context, table TableState, to, parts, differing int, sums VerifyCounts) (TableState, error) {
+	return l.UpdateTable(ctx, table.Source, func(s *TableState) error {
+		return s.NextVerifyPhase(table.Verify.Number, table.Verify.Phase, to, parts, differing, sums)
+	})
+}
+
+// EndVerify notes the result of the verify.
+func (l *Ledger) EndVerify(ctx context.Context, table TableState, result VerifyResult) (TableState, error) {
+	return l.UpdateTable(ctx, table.Source, func(s *TableState) error {
+		return s.EndVerify(table.Verify.Number, table.Verify.Phase, result)
+	})
+}
+
+// PauseVerify keeps workers from leasing parts of a table's verify.
+func (l *Ledger) PauseVerify(ctx context.Context, source string) (TableState, error) {
+	return l.UpdateTable(ctx, source, (*TableState).PauseVerify)
+}
+
+// ResumeVerify ends a pause.
+func (l *Ledger) ResumeVerify(ctx context.Context, source string) (TableState, error) {
+	return l.UpdateTable(ctx, source, (*TableState).ResumeVerify)
+}
+
+// CancelVerify ends a table's verify without a result.
+func (l *Ledger) CancelVerify(ctx context.Context, source string) (TableState, error) {
+	return l.UpdateTable(ctx, source, (*TableState).CancelVerify)
+}
+
+// AppliedTo is the time of the source up to which every change of a table is applied, by its shards;
+// zero if nothing says so: a shard was not read yet, a gap is to be loaded, or nobody follows the
+// table.
+func AppliedTo(table TableState, shards []Shard) time.Time {
+	var to time.Time
+	for i := range shards {
+		s := &shards[i]
+		if s.Label != table.Label || s.Finished() {
+			continue
+		}
+		if s.State != Reading {
+			return time.Time{} // what it holds was committed before anything in it is applied
+		}
+		if at := s.PositionTime(); to.IsZero() || at.Before(to) {
+			to = at
+		}
+	}
+	return to
+}
+
+// Verdict is the result in a few words: clean, 4m ago; 2 rows differ, 4m ago; stale, 2d ago.
+func (r VerifyResult) Verdict(now time.Time) string {
+	if !r.Known() {
+		return ""
+	}
+	age := max(now.Sub(r.EndedAt), 0)
+	text := "clean"
+	switch n := r.Differing(); {
+	case n == 1:
+		text = "1 row differs"
+	case n > 1:
+		text = fmt.Sprintf("%d rows differ", n)
+	}
+	switch {
+	case !r.Since.IsZero():
+		text += " of what changed"
+	case r.Sample > 0:
+		text += fmt.Sprintf(" of %g%%", r.Sample*100)
+	}
+	if r.Stale(now) {
+		text = "stale: " + text
+	}
+	switch {
+	case age < time.Minute:
+		return text + ", just now"
+	case age < time.Hour:
+		return fmt.Sprintf("%s, %dm ago", text, age/time.Minute)
+	case age < 48*time.Hour:
+		return fmt.Sprintf("%s, %dh ago", text, age/time.Hour)
+	}
+	return fmt.Sprintf("%s, %dd ago", text, age/(24*time.Hour))
+}

@@ -1,0 +1,334 @@
+package comparison
+
+import (
+	_ "embed"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/repair"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/transform"
+	"github.com/dynamodb-bigtable/replicator/verify"
+)
+
+const (
+	// schemaName names the form of the document, which verify.schema.json describes.
+	schemaName = "replicator.verify/v1"
+	// mostShown is how many findings of a table are written for people, mostListed in the document.
+	mostShown  = 20
+	mostListed = 1000
+)
+
+// Schema describes the document of -o json.
+//
+//go:embed verify.schema.json
+var Schema []byte
+
+// The states of a table's verify.
+const (
+	StateNever   = "never"   // none was begun
+	StateRunning = "running" // parts are compared
+	StatePaused  = "paused"
+	StateDone    = "done"
+	StateEnded   = "ended" // the last one was cancelled, and none before it has a result
+)
+
+// Document is where the verifies of a migration stand: the document of every `verify` command with
+// -o json. What is unknown is null.
+type Document struct {
+	Schema    string     `json:"schema"`
+	Name      string     `json:"name"`
+	At        time.Time  `json:"at"`
+	Tables    []Table    `json:"tables"`
+	NextSteps []NextStep `json:"next_steps"`
+}
+
+// NextStep is a command that leads on.
+type NextStep struct {
+	Command string `json:"command"`
+	Why     string `json:"why"`
+}
+
+// Table is one source table.
+type Table struct {
+	Source string `json:"source"`
+	Target string `json:"target"`
+	State  string `json:"state"`
+	// Progress is null unless a verify is under way, and Result unless one came to its end.
+	Progress *Progress `json:"progress"`
+	Result   *Result   `json:"result"`
+	// Repair is what a repair did with what was found; null without one.
+	Repair *repair.Document `json:"repair"`
+}
+
+// Progress is how far a verify is.
+type Progress struct {
+	BegunAt *time.Time `json:"begun_at"`
+	Way     string     `json:"way"` // quiet or live
+	Why     string     `json:"why"` // it was chosen
+	Phase   int        `json:"phase"`
+	Parts   Parts      `json:"parts"` // of the phase
+	Items   int64      `json:"items"` // read of the source so far
+	Rows    int64      `json:"rows"`  // and of the target
+	// Estimate is how many items there are by DynamoDB's own count, hours old.
+	Estimate   *int64   `json:"estimate"`
+	Differing  int64    `json:"differing"` // found so far
+	ETASeconds *float64 `json:"eta_seconds"`
+}
+
+// Parts counts those of a phase.
+type Parts struct {
+	Total int `json:"total"`
+	Done  int `json:"done"`
+	Held  int `json:"held"`
+}
+
+// Result is what a verify came to.
+type Result struct {
+	Clean bool `json:"clean"`
+	// Stale says that it is more than a day old, and says nothing of now.
+	Stale     bool       `json:"stale"`
+	BegunAt   time.Time  `json:"begun_at"`
+	EndedAt   time.Time  `json:"ended_at"`
+	Way       string     `json:"way"`
+	Why       string     `json:"why"`
+	Sample    *float64   `json:"sample"` // the share of the items; null is all
+	Since     *time.Time `json:"since"`  // only what was changed since; null is always
+	Items     int64      `json:"items"`
+	Rows      int64      `json:"rows"`
+	Compared  int64      `json:"compared"`
+	Missing   int64      `json:"missing"`
+	Different int64      `json:"different"`
+	Extra     int64      `json:"extra"`
+	Foreign   int64      `json:"foreign"`
+	InFlight  int64      `json:"in_flight"`
+	Kept      int64      `json:"kept"`
+	Unmapped  int64      `json:"unmapped"`
+	LeftOut   int64      `json:"left_out"`
+	Blind     []string   `json:"blind"`    // what a comparison of this scope cannot find
+	Findings  []Finding  `json:"findings"` // the first thousand
+}
+
+// Finding is a row that is not as it should be.
+type Finding struct {
+	Kind    string   `json:"kind"`
+	Target  string   `json:"target"`
+	KeyHash string   `json:"key_hash"` // of the item, else of the row
+	Key     *string  `json:"key"`      // with --show-values: DynamoDB JSON, else the row
+	Columns []Column `json:"columns"`
+	Reason  *string  `json:"reason"`
+}
+
+// Column is a column that differs.
+type Column struct {
+	Column    string  `json:"column"`
+	WantHash  *string `json:"want_hash"`
+	HaveHash  *string `json:"have_hash"`
+	WantValue *string `json:"want"` // with --show-values
+	HaveValue *string `json:"have"`
+}
+
+// KeyHash is how a finding is named where keys are not shown: as parked items and explain name the
+// item, or by the row if none is known.
+func KeyHash(m *transform.Mapping, f verify.Finding) string {
+	name := f.Table + "\x00" + f.Row
+	if f.Keys.Exists() {
+		name = m.ItemKey(f.Keys)
+	}
+	return sink.HashOf(name)
+}
+
+// findingOf is a finding as the document has it. Values are shown if they are known and asked for.
+func findingOf(m *transform.Mapping, f verify.Finding, values bool) Finding {
+	out := Finding{Kind: string(f.Kind), Target: f.Table, KeyHash: KeyHash(m, f), Columns: []Column{}, Reason: known(f.Reason)}
+	if values {
+		key := printable([]byte(f.Row))
+		if f.Keys.Exists() {
+			if text, err := attribute.MarshalItem(f.Keys); err == nil {
+				key = string(text)
+			}
+		}
+		out.Key = &key
+	}
+	for _, c := range f.Columns {
+		column := Column{Column: c.Family + ":" + printable([]byte(c.Qualifier)), WantHash: known(c.Want), HaveHash: known(c.Have)}
+		if want, have, there := c.Values(); values && there {
+			column.WantValue, column.HaveValue = printed(want), printed(have)
+		}
+		out.Columns = append(out.Columns, column)
+	}
+	return out
+}
+
+func printed(value []byte) *string {
+	if value == nil {
+		return nil
+	}
+	text := printable(value)
+	return &text
+}
+
+// printable is text as it is, and anything else quoted.
+func printable(b []byte) string {
+	if quoted := fmt.Sprintf("%q", b); quoted != `"`+string(b)+`"` {
+		return quoted
+	}
+	return string(b)
+}
+
+func known(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
+}
+
+// resultOf is a result as the document has it.
+func resultOf(r checkpoint.VerifyResult, now time.Time) *Result {
+	if !r.Known() {
+		return nil
+	}
+	out := &Result{
+		Clean: r.Clean(), Stale: r.Stale(now), BegunAt: r.BegunAt, EndedAt: r.EndedAt, Way: r.Way, Why: r.Why,
+		Items: r.Items, Rows: r.Rows, Compared: r.Compared, Missing: r.Missing, Different: r.Different, Extra: r.Extra, Foreign: r.Foreign,
+		InFlight: r.InFlight, Kept: r.Kept, Unmapped: r.Unmapped, LeftOut: r.LeftOut, Blind: []string{}, Findings: []Finding{},
+	}
+	if r.Sample > 0 {
+		out.Sample = &r.Sample
+	}
+	if !r.Since.IsZero() {
+		out.Since = &r.Since
+	}
+	out.Blind = append(out.Blind, verify.ResultOf("", r).Blind...)
+	return out
+}
+
+// Render writes the document for people.
+func (d *Document) Render(w io.Writer) error {
+	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(tab, "TABLE\tVERIFY\tSCOPE\tITEMS\tROWS\tMISSING\tDIFFERENT\tEXTRA\tFOREIGN\tIN FLIGHT")
+	for _, t := range d.Tables {
+		switch r := t.Result; {
+		case t.Progress != nil:
+			_, _ = fmt.Fprintf(tab, "%s\t%s\t-\t%d\t%d\t-\t-\t-\t-\t-\n", t.Source, t.progressText(), t.Progress.Items, t.Progress.Rows)
+		case r == nil:
+			_, _ = fmt.Fprintf(tab, "%s\t%s\t-\t-\t-\t-\t-\t-\t-\t-\n", t.Source, t.State)
+		default:
+			_, _ = fmt.Fprintf(tab, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\n", t.Source, r.verdict(d.At), r.scope(), r.Items, r.Rows, r.Missing, r.Different, r.Extra, r.Foreign, r.InFlight)
+		}
+	}
+	if err := tab.Flush(); err != nil {
+		return err
+	}
+	for _, t := range d.Tables {
+		if t.Result != nil && t.Progress == nil {
+			t.renderFindings(w)
+		}
+		if t.Repair != nil {
+			_, _ = fmt.Fprintln(w)
+			if err := t.Repair.Render(w); err != nil {
+				return err
+			}
+		}
+	}
+	if len(d.NextSteps) == 0 {
+		return nil
+	}
+	_, _ = fmt.Fprintln(w, "\nNext:")
+	for _, step := range d.NextSteps {
+		_, _ = fmt.Fprintf(tab, "  %s\t%s\n", step.Command, step.Why)
+	}
+	return tab.Flush()
+}
+
+func (t *Table) progressText() string {
+	p := t.Progress
+	text := fmt.Sprintf("%s: phase %d of %d, %d of %s", t.State, p.Phase, verify.Phases, p.Parts.Done, terminal.Plural(p.Parts.Total, "part"))
+	if p.ETASeconds != nil {
+		text += ", ETA " + backfill.FormatDuration(time.Duration(*p.ETASeconds*float64(time.Second)))
+	}
+	return text
+}
+
+// renderFindings writes what was found, and what a comparison of the scope cannot find.
+func (t *Table) renderFindings(w io.Writer) {
+	r := t.Result
+	if r.Why != "" {
+		_, _ = fmt.Fprintf(w, "\n%s was compared the %s way: %s\n", t.Source, r.Way, r.Why)
+	}
+	for _, text := range r.Blind {
+		_, _ = fmt.Fprintf(w, "not found by it: %s\n", text)
+	}
+	if r.Kept > 0 {
+		_, _ = fmt.Fprintf(w, "%s without an item may stay: expire: keep\n", terminal.Plural(int(r.Kept), "row"))
+	}
+	if r.Unmapped > 0 {
+		_, _ = fmt.Fprintf(w, "%s cannot be mapped, and should be parked: replicator parked list\n", terminal.Plural(int(r.Unmapped), "item"))
+	}
+	for i, f := range r.Findings {
+		if i == mostShown {
+			break
+		}
+		name := f.KeyHash
+		if f.Key != nil {
+			name = *f.Key
+		}
+		_, _ = fmt.Fprintf(w, "%s  %s  %s/%s%s\n", t.Source, f.Kind, f.Target, name, f.details())
+	}
+	if more := r.Missing + r.Different + r.Extra + r.Foreign - int64(min(len(r.Findings), mostShown)); more > 0 {
+		_, _ = fmt.Fprintf(w, "%s  and %s\n", t.Source, terminal.Plural(int(more), "more row"))
+	}
+}
+
+func (f Finding) details() string {
+	var columns []string
+	for _, c := range f.Columns {
+		text := c.Column
+		if c.WantValue != nil || c.HaveValue != nil {
+			text += fmt.Sprintf(" (want %s, have %s)", orNothing(c.WantValue), orNothing(c.HaveValue))
+		}
+		columns = append(columns, text)
+	}
+	text := ""
+	if len(columns) > 0 {
+		text = "  " + strings.Join(columns, ", ")
+	}
+	if f.Reason != nil {
+		text += "  (" + *f.Reason + ")"
+	}
+	return text
+}
+
+func orNothing(text *string) string {
+	if text == nil {
+		return "nothing"
+	}
+	return *text
+}
+
+func (r *Result) verdict(now time.Time) string {
+	return checkpointResult(r).Verdict(now)
+}
+
+func checkpointResult(r *Result) checkpoint.VerifyResult {
+	out := checkpoint.VerifyResult{EndedAt: r.EndedAt}
+	out.Missing, out.Different, out.Extra, out.Foreign = r.Missing, r.Different, r.Extra, r.Foreign
+	return out
+}
+
+func (r *Result) scope() string {
+	switch {
+	case r.Since != nil:
+		return "changed since " + r.Since.UTC().Format(time.RFC3339)
+	case r.Sample != nil:
+		return fmt.Sprintf("%g%%", *r.Sample*100)
+	}
+	return "full"
+}

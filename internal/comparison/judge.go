@@ -1,0 +1,132 @@
+package comparison
+
+import (
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
+	"github.com/dynamodb-bigtable/replicator/verify"
+)
+
+// judge makes the document of what was read.
+func (o *Operator) judge(now time.Time) *Document {
+	d := &Document{Schema: schemaName, Name: o.Cfg.Name, At: now.UTC(), Tables: []Table{}, NextSteps: []NextStep{}}
+	for i := range o.tables {
+		t := &o.tables[i]
+		out := Table{Source: t.config.From, Target: t.config.TargetNames(), State: StateOf(t.state), Result: resultOf(t.state.Verify.Result, now)}
+		if t.state.Verify.Running() {
+			out.Progress = progressOf(t.state, t.parts, now)
+		}
+		if out.Result != nil && t.mapping != nil {
+			for _, f := range t.list[:min(len(t.list), mostListed)] {
+				out.Result.Findings = append(out.Result.Findings, findingOf(t.mapping, f, o.ShowValues))
+			}
+		}
+		out.Repair = t.mended
+		d.Tables = append(d.Tables, out)
+		if command, why := next(out); command != "" {
+			d.NextSteps = append(d.NextSteps, NextStep{"replicator " + command + " --table " + t.config.From + o.With, why})
+		}
+	}
+	return d
+}
+
+// StateOf is how a table's verify stands.
+func StateOf(s checkpoint.TableState) string {
+	v := s.Verify
+	switch {
+	case v.Running() && v.Paused != "":
+		return StatePaused
+	case v.Running():
+		return StateRunning
+	case v.Result.Known():
+		return StateDone
+	case v.Number > 0:
+		return StateEnded
+	}
+	return StateNever
+}
+
+// next is what leads on, without the first word and the table.
+func next(t Table) (command, why string) {
+	switch r := t.Result; {
+	case t.State == StatePaused:
+		return "verify resume", "the verify of " + t.Source + " is paused"
+	case t.State == StateRunning:
+		return "verify", "goes on with the verify of " + t.Source + ", and waits for it"
+	case r == nil || t.State == StateEnded:
+		return "verify", t.Source + " was never compared as a whole"
+	case t.Repair != nil && !t.Repair.DryRun && t.Repair.Repaired > 0:
+		return "verify", "only a fresh comparison says that " + t.Source + " is clean by now"
+	case t.Repair == nil && r.Missing+r.Different+r.Extra > 0:
+		return "verify --repair", "compares " + t.Source + " again, and mends what differs then"
+	case r.Stale:
+		return "verify", "the result of " + t.Source + " is more than a day old"
+	}
+	return "", ""
+}
+
+// progressOf is how far a verify is.
+func progressOf(s checkpoint.TableState, parts []checkpoint.Part, now time.Time) *Progress {
+	run := s.Verify
+	var plan verify.Plan
+	_ = json.Unmarshal(run.Plan, &plan) // of a later version perhaps: the way is shown as it is known
+	sums := checkpoint.PartsDone(parts, run.Parts)
+	p := &Progress{Way: string(plan.Way), Why: plan.Why, Phase: run.Phase, Parts: Parts{Total: sums.Total, Done: sums.Done, Held: sums.Held},
+		Items: run.Sums.Items, Rows: run.Sums.Rows, Differing: run.Sums.Differing()}
+	var first time.Time
+	for _, part := range parts {
+		p.Items += part.Compared.Items
+		p.Rows += part.Compared.Rows
+		p.Differing += part.Compared.Differing()
+		if first.IsZero() || !part.Begun.IsZero() && part.Begun.Before(first) {
+			first = part.Begun
+		}
+	}
+	if !run.BegunAt.IsZero() {
+		p.BegunAt = &run.BegunAt
+	}
+	if run.Estimate > 0 {
+		p.Estimate = &run.Estimate
+	}
+	if took := now.Sub(first); sums.Done > 0 && sums.Total > sums.Done && !first.IsZero() && run.Paused == "" {
+		eta := took.Seconds() / float64(sums.Done) * float64(sums.Total-sums.Done)
+		p.ETASeconds = &eta
+	}
+	return p
+}
+
+// verdict is the error of results that are not clean; nil if all are.
+func (o *Operator) verdict() error {
+	var found diag.List
+	for i := range o.tables {
+		t := &o.tables[i]
+		r := t.state.Verify.Result
+		if t.mended != nil {
+			if err := t.mended.Verdict(); err != nil {
+				found = append(found, asDiag(err))
+			} else if r.LeftOut > 0 {
+				found = append(found, &diag.Error{Code: diag.RowsDiffer, What: terminal.Plural(int(r.LeftOut), "row") + " of table " + t.config.From + " were left out of the repair",
+					Cause: "more rows differ than a comparison keeps", Fix: "give the same command again: it compares anew, and repairs the next ones"})
+			}
+			continue
+		}
+		if n := r.Differing(); n > 0 {
+			found = append(found, &diag.Error{Code: diag.RowsDiffer, What: terminal.Plural(int(n), "row") + " of table " + t.config.From + " differ from the source",
+				Cause: "they are listed above", Fix: "replicator explain --table " + t.config.From + " --key KEY says why one does"})
+		}
+	}
+	return found.Err()
+}
+
+// asDiag is the error for people of a repair's verdict.
+func asDiag(err error) *diag.Error {
+	var of *diag.Error
+	if !errors.As(err, &of) {
+		of = &diag.Error{Code: diag.RowsDiffer, What: "rows could not be repaired", Err: err}
+	}
+	return of
+}

@@ -1,0 +1,37 @@
+package comparison
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/dynamodb-bigtable/replicator/internal/repair"
+)
+
+// repair mends what was found, table by table, and notes what became of it. It stops at the first
+// table where an error stays.
+func (o *Operator) repair(ctx context.Context) error {
+	if !o.Repair {
+		return nil
+	}
+	log := o.Log
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	for i := range o.tables {
+		t := &o.tables[i]
+		if t.mapping == nil || len(t.list) == 0 {
+			continue
+		}
+		r, err := repair.Of(ctx, o.Cfg, t.config, o.source.Tables, o.target, "cannot repair rows of table "+t.config.From)
+		if err != nil {
+			return err
+		}
+		r.DryRun = o.DryRun
+		d, err := repair.Findings(ctx, r, t.list, log)
+		t.mended = &d
+		if err != nil {
+			return explain(ctx, "cannot repair rows of table "+t.config.From, err)
+		}
+	}
+	return nil
+}

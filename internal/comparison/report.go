@@ -1,0 +1,175 @@
+package comparison
+
+import (
+	"bufio"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"encoding/json"
+	"html/template"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+)
+
+// lineSchema names the form of a report's lines.
+const lineSchema = "replicator.verify_report/v1"
+
+// Line is one line of a report. There is one for each difference that was kept, and at the end of
+// each table one with its counts.
+type Line struct {
+	Schema string `json:"schema"` // replicator.verify_report/v1
+	Source string `json:"source"`
+	// Kind is how the row differs; empty on the last line of a table.
+	Kind    string   `json:"kind,omitempty"`
+	Target  string   `json:"target,omitempty"`
+	Row     string   `json:"row,omitempty"` // its key, quoted if it is no plain text
+	Key     string   `json:"key,omitempty"` // of the item, in DynamoDB's JSON; empty for what is nobody's
+	KeyHash string   `json:"key_hash,omitempty"`
+	Version string   `json:"version,omitempty"` // that the row held
+	Columns []Column `json:"columns,omitempty"`
+	Reason  string   `json:"reason,omitempty"`
+	// Listed are the lines of the table, LeftOut the differences without one; on the last line of a
+	// table only, as its result.
+	Listed  *int    `json:"listed,omitempty"`
+	LeftOut *int64  `json:"left_out,omitempty"`
+	Result  *Result `json:"result,omitempty"`
+}
+
+// report writes the file with a line for each difference, and the page beside it. Only the user may
+// read the file: it holds keys.
+func (o *Operator) report(d *Document) error {
+	if o.Report == "" {
+		return nil
+	}
+	err := write(o.Report, o.lines)
+	if err == nil {
+		err = write(pageName(o.Report), func(w io.Writer) error { return Page(w, d) })
+	}
+	return o.unwritten(err)
+}
+
+// checkReport makes sure that the report can be written, before hours are spent on what is to be in
+// it.
+func (o *Operator) checkReport() error {
+	if o.Report == "" {
+		return nil
+	}
+	f, err := os.OpenFile(o.Report, os.O_CREATE|os.O_WRONLY, 0o600)
+	if err == nil {
+		err = f.Close()
+	}
+	return o.unwritten(err)
+}
+
+func (o *Operator) unwritten(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &diag.Error{Code: diag.Usage, What: "cannot write the report " + o.Report, Cause: err.Error(), Fix: "name a file in a directory that exists and that you may write to", Err: err}
+}
+
+// pageName is where the page of a report lies.
+func pageName(report string) string {
+	return strings.TrimSuffix(report, filepath.Ext(report)) + ".html"
+}
+
+func write(name string, content func(w io.Writer) error) error {
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	buffered := bufio.NewWriter(f)
+	err = content(buffered)
+	if err == nil {
+		err = buffered.Flush()
+	}
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	return err
+}
+
+// lines writes the lines of all tables.
+func (o *Operator) lines(w io.Writer) error {
+	out := json.NewEncoder(w)
+	out.SetEscapeHTML(false)
+	for i := range o.tables {
+		t := &o.tables[i]
+		if t.mapping == nil {
+			continue
+		}
+		for _, f := range t.list {
+			shown := findingOf(t.mapping, f, true)
+			line := Line{Schema: lineSchema, Source: t.config.From, Kind: shown.Kind, Target: shown.Target, Row: printable([]byte(f.Row)), KeyHash: shown.KeyHash,
+				Version: string(f.Version), Columns: shown.Columns, Reason: f.Reason}
+			if f.Keys.Exists() {
+				line.Key = *shown.Key
+			}
+			for c := range line.Columns {
+				if !o.ShowValues {
+					line.Columns[c].WantValue, line.Columns[c].HaveValue = nil, nil
+				}
+			}
+			if err := out.Encode(line); err != nil {
+				return err
+			}
+		}
+		n, result := len(t.list), resultOf(t.state.Verify.Result, time.Now())
+		last := Line{Schema: lineSchema, Source: t.config.From, Listed: &n, Result: result}
+		if result != nil {
+			last.LeftOut = &result.LeftOut
+		}
+		if err := out.Encode(last); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+//go:embed report.html
+var pageText string
+
+//go:embed report.css
+var pageStyle string
+
+// page is what the template shows.
+type page struct {
+	*Document
+	Style    template.CSS
+	Policy   string // which admits the style and nothing else
+	Clean    bool
+	Compared bool
+}
+
+var pageTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
+	"scope": func(r *Result) string { return r.scope() },
+	"verdict": func(r *Result, at time.Time) string {
+		return r.verdict(at)
+	},
+	"time":   func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
+	"total":  func(r *Result) int64 { return r.Missing + r.Different + r.Extra + r.Foreign },
+	"family": func(c Column) string { family, _, _ := strings.Cut(c.Column, ":"); return family },
+	"took":   func(r *Result) string { return r.EndedAt.Sub(r.BegunAt).Round(time.Second).String() },
+	"values": func(f Finding) bool { return f.Key != nil },
+	"text":   orNothing,
+	"len64":  func(f []Finding) int64 { return int64(len(f)) },
+}).Parse(pageText))
+
+// Page writes the document as one page of HTML that needs nothing else. What names items beyond
+// their hashes, columns that are named after them included, is on it only where the document has
+// their keys (ShowValues).
+func Page(w io.Writer, d *Document) error {
+	sum := sha256.Sum256([]byte(pageStyle))
+	p := page{Document: d, Style: template.CSS(pageStyle), Clean: true,
+		Policy: "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; base-uri 'none'; form-action 'none'"}
+	for _, t := range d.Tables {
+		p.Compared = p.Compared || t.Result != nil
+		p.Clean = p.Clean && t.Result != nil && t.Result.Clean && !t.Result.Stale && t.Progress == nil
+	}
+	return pageTemplate.Execute(w, p)
+}

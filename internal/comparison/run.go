@@ -1,0 +1,208 @@
+package comparison
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/loads"
+	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
+	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/verify"
+)
+
+const (
+	// itemsPerSecond is about how many items one process compares, where nothing was measured yet.
+	itemsPerSecond = 10_000
+	// partsAtOnce is how many parts this process works on, each with sums of up to 32 MB.
+	partsAtOnce = 2
+	// tellEvery is the time between two lines that say how far a verify is.
+	tellEvery = 10 * time.Second
+)
+
+// Begin begins a verify of each table, or joins the one that is under way, and works on it until it
+// is over. It fails with RowsDiffer if rows differ.
+func (o *Operator) Begin(ctx context.Context) error {
+	if err := config.CheckEnvironment(o.Env, o.Allowed).Err(); err != nil {
+		return err
+	}
+	if err := o.checkReport(); err != nil {
+		return err
+	}
+	if err := o.open(ctx); err != nil {
+		return err
+	}
+	defer o.target.Close()
+	if err := o.begun(); err != nil {
+		return err
+	}
+	if err := preflight.SameCluster(ctx, o.ledger, o.target.Cluster); err != nil {
+		return explain(ctx, "cannot verify "+o.Cfg.Name, err)
+	}
+	if err := o.connect(ctx); err != nil {
+		return err
+	}
+	for i := range o.tables {
+		if err := o.begin(ctx, &o.tables[i]); err != nil {
+			return explain(ctx, "cannot verify table "+o.tables[i].config.From, err)
+		}
+	}
+	if o.Waits {
+		if err := o.work(ctx); err != nil {
+			return err
+		}
+		if err := o.refresh(ctx); err != nil {
+			return explain(ctx, "cannot read the ledger in table "+o.Cfg.State.Table, err)
+		}
+		if err := o.findings(ctx); err != nil {
+			return err
+		}
+	}
+	failed := o.repair(ctx)
+	d := o.judge(time.Now())
+	if err := errors.Join(o.write(d), o.report(d), failed); err != nil || !o.Waits {
+		return err
+	}
+	if err := o.verdict(); err != nil {
+		return Shown{err}
+	}
+	return nil
+}
+
+// Shown is an error of which the document on stdout has said everything.
+type Shown struct{ error }
+
+// Unwrap gives the error itself.
+func (t Shown) Unwrap() error { return t.error }
+
+// begin plans the verify of a table, unless one is under way.
+func (o *Operator) begin(ctx context.Context, t *table) error {
+	refuse := func(cause, fix string) error {
+		return &checkpoint.LoadError{Table: t.config.From, Step: "verify", Reason: cause, Cure: fix}
+	}
+	hash := o.Cfg.Hash(t.config)
+	switch {
+	case !t.found || t.state.Generation == 0:
+		return refuse("it is not followed yet", "start `replicator run`, and verify when `replicator status` shows the table")
+	case t.state.MappingHash != hash:
+		return refuse("its rows are written under another mapping", "use the configuration of the workers")
+	case t.state.Verify.Running():
+		_, _ = fmt.Fprintf(o.Stderr, "%s: goes on with the verify that is under way\n", t.config.From)
+		return nil
+	}
+	// What earlier verifies left: of one that was cancelled while parts were held, for example.
+	if err := o.ledger.RemoveVerify(ctx, t.config.From); err != nil {
+		return err
+	}
+	var err error
+	if t.shards, err = o.ledger.Shards(ctx, t.config.From); err != nil {
+		return err
+	}
+	now := time.Now()
+	if at := o.ledger.ServiceTime(ctx); !at.IsZero() {
+		now = at
+	}
+	scope := verify.Scope{Sample: o.Sample}
+	if o.ChangedSince > 0 {
+		scope.Since = now.Add(-o.ChangedSince)
+	}
+	rate := 0.0
+	for i := range t.shards {
+		rate += t.shards[i].Rate
+	}
+	way, why := verify.ChooseWay(scope, rate, t.items, itemsPerSecond)
+	c := &verify.Comparison{Mapping: t.mapping, Source: o.source.Tables, Target: o.target.Data, Scope: scope}
+	key := make([]byte, 32)
+	_, _ = rand.Read(key) // it never fails, says its documentation
+	plan, err := c.NewPlan(ctx, way, why, t.bytes, key)
+	if err != nil {
+		return err
+	}
+	data, err := json.Marshal(plan)
+	if err != nil {
+		return err
+	}
+	t.state, err = o.ledger.BeginVerify(ctx, t.state, checkpoint.VerifyPlan{
+		Plan: data, Phase: 1, Parts: plan.Parts(1, 0), MappingHash: hash, BegunAt: now, Estimate: t.items,
+	})
+	return err
+}
+
+// work works on the parts of all tables until their verifies are over.
+func (o *Operator) work(ctx context.Context) error {
+	g := task.NewGroup(ctx, 0)
+	for i := range o.tables {
+		t := &o.tables[i]
+		number := t.state.Verify.Number
+		var told time.Time
+		over := func(s checkpoint.TableState) bool {
+			if now := time.Now(); s.Verify.Running() && now.Sub(told) >= tellEvery && !told.IsZero() {
+				told = now
+				parts, err := o.ledger.VerifyParts(ctx, s, s.Verify.Phase)
+				if err == nil {
+					row := Table{Source: t.config.From, State: StateOf(s), Progress: progressOf(s, parts, now)}
+					_, _ = fmt.Fprintf(o.Stderr, "%s  %s, %d items, %d rows\n", row.Source, row.progressText(), row.Progress.Items, row.Progress.Rows)
+				}
+			} else if told.IsZero() {
+				told = now
+			}
+			return !s.Verify.Running() || s.Verify.Number != number || s.Verify.Paused != ""
+		}
+		g.Go("verify "+t.config.From, func(ctx context.Context) error {
+			err := pipeline.Verify(ctx, pipeline.VerifyOptions{
+				Ledger: o.ledger, Database: o.source.Tables, Rows: o.target.Data, Over: over, Patience: o.patience(),
+				Table: pipeline.Table{Mapping: t.mapping, MappingHash: o.Cfg.Hash(t.config), Settle: o.Cfg.Verify.Settle, Owned: t.config.Owned,
+					Segments: partsAtOnce, Limits: loads.Configured(o.Cfg.Backfill)},
+				Timing: pipeline.Timing{Pass: 500 * time.Millisecond},
+			})
+			return explain(ctx, "cannot verify table "+t.config.From, err)
+		})
+	}
+	if err := g.Wait(); err != nil {
+		if ctx.Err() != nil {
+			return explain(ctx, "cannot verify", err)
+		}
+		return err
+	}
+	if err := o.refresh(ctx); err != nil {
+		return explain(ctx, "cannot read the ledger in table "+o.Cfg.State.Table, err)
+	}
+	var found diag.List
+	for i := range o.tables {
+		t := &o.tables[i]
+		switch v := t.state.Verify; {
+		case v.Running() && v.Paused != "":
+			found = append(found, &diag.Error{Code: diag.VerifyWaits, What: "the verify of table " + t.config.From + " does not go on", Cause: "it is paused",
+				Fix: "replicator verify resume --table " + t.config.From + o.With})
+		case !v.Running() && v.Result.Number != v.Number:
+			found = append(found, &diag.Error{Code: diag.VerifyWaits, What: "the verify of table " + t.config.From + " has no result", Cause: "it was cancelled"})
+		}
+	}
+	return found.Err()
+}
+
+func (o *Operator) patience() time.Duration {
+	if o.Patience > 0 {
+		return o.Patience
+	}
+	return patience
+}
+
+var errNoShare = errors.New("give a share like 1%, above 0 and below 100%")
+
+// ParseSample reads a share of the items, such as 1%.
+func ParseSample(text string) (float64, error) {
+	var percent float64
+	var rest string
+	if n, _ := fmt.Sscanf(text, "%f%s", &percent, &rest); n != 2 || rest != "%" || percent <= 0 || percent >= 100 {
+		return 0, errNoShare
+	}
+	return percent / 100, nil
+}

@@ -1,0 +1,250 @@
+package repair
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"text/tabwriter"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/internal/admin"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/verify"
+)
+
+const (
+	// atOnce is how many items are repaired at the same time: a repair must not starve the stream.
+	atOnce = 8
+	// tries is how often a step is attempted that a repeat may mend, and firstWait what lies
+	// between the first two attempts.
+	tries     = 5
+	firstWait = 500 * time.Millisecond
+	// mostRows is how many rows a document lists.
+	mostRows = 1000
+)
+
+// Document is what a repair did with what a comparison of one table found.
+type Document struct {
+	Schema   string         `json:"schema"` // replicator.repair/v1
+	Table    string         `json:"table"`
+	DryRun   bool           `json:"dry_run"`  // nothing was written
+	Findings int            `json:"findings"` // that there were to repair
+	Repaired int            `json:"repaired"` // in a dry run, those that would be
+	Outcomes []OutcomeCount `json:"outcomes"` // one for each that occurred
+	// NotReached are findings that a repair did not come to, because something failed before.
+	NotReached int   `json:"not_reached"`
+	Left       []Row `json:"left"` // those that were not repaired, at most 1,000
+}
+
+// OutcomeCount is how many findings had an outcome.
+type OutcomeCount struct {
+	Outcome string `json:"outcome"`
+	Rows    int    `json:"rows"`
+	Text    string `json:"text"` // one sentence
+	// Different: the rows are still not as they should be, and stay so until somebody acts.
+	Different bool `json:"different"`
+}
+
+// Row is a finding that was left alone.
+type Row struct {
+	KeyHash string `json:"key_hash"` // of the item; empty for what is nobody's
+	RowHash string `json:"row_hash"`
+	Kind    string `json:"kind"` // of the difference, as verify names it
+	Outcome string `json:"outcome"`
+}
+
+// outcomes are the words for outcomes, in the order in which they are listed.
+var outcomes = []struct {
+	outcome   sink.Outcome
+	text      string
+	different bool
+}{
+	{sink.Mended, "repaired", false},
+	{sink.Equal, "equal by now", false},
+	{sink.MovedOn, "changed since they were compared: the next comparison judges them", false},
+	{sink.Expired, "of items past their time to live, which DynamoDB is about to remove", false},
+	{sink.KeptAlive, "without an item, which stay because of expire: keep", false},
+	{sink.InFlight, "in flight: their second assertion is still to come", false},
+	{sink.Foreign, "nobody's: left as they are, because others may write to the target table (owned: true says that nobody does)", true},
+	{sink.Unmappable, "of items that cannot be stored", true},
+	{sink.Exhausted, "repaired so often at one version that none is left; the item's next change brings it", true},
+	{sink.Unreadable, "with a version that is not one of this program", true},
+}
+
+// Findings repairs what a comparison found, each row exactly as it was seen. Errors of either end
+// are repeated for a while; one that stays ends the repair, and the document says how far it came.
+func Findings(ctx context.Context, r *sink.Repairer, found []verify.Finding, log *slog.Logger) (Document, error) {
+	items := byItem(r, found)
+	results := make([]sink.Outcome, len(found))
+	g := task.NewGroup(ctx, atOnce)
+	for i := range items {
+		g.Go("repair an item", func(ctx context.Context) error { return items[i].repair(ctx, r, found, results) })
+	}
+	err := g.Wait()
+	d := document(r, found, results)
+	log.Info("a repair is over", admin.KeyTable, r.Mapping.Source, "findings", d.Findings, "repaired", d.Repaired, "not_reached", d.NotReached, "dry_run", d.DryRun)
+	if err != nil && ctx.Err() == nil {
+		err = Failed(ctx, "cannot repair an item of table "+r.Mapping.Source, r.Mapping.Source, err)
+	}
+	return d, err
+}
+
+// itemFindings are the findings of one item.
+type itemFindings struct {
+	keys      attribute.Item
+	sightings []sink.Sighting
+	of        [][]int // by sighting, the findings of that row
+}
+
+// byItem groups findings, in the order of the first of each item. What is nobody's is under no key.
+func byItem(r *sink.Repairer, found []verify.Finding) []itemFindings {
+	var items []itemFindings
+	index := map[string]int{}
+	for n, f := range found {
+		name := ""
+		if f.Keys.Exists() {
+			name = r.Mapping.ItemKey(f.Keys)
+		}
+		i, known := index[name]
+		if !known {
+			i = len(items)
+			index[name] = i
+			items = append(items, itemFindings{keys: f.Keys})
+		}
+		items[i].add(sink.Sighting{Table: f.Table, Row: f.Row, Owner: f.Owner, Held: f.Version}, n)
+	}
+	return items
+}
+
+func (f *itemFindings) add(s sink.Sighting, finding int) {
+	for i, known := range f.sightings {
+		if known == s {
+			f.of[i] = append(f.of[i], finding)
+			return
+		}
+	}
+	f.sightings, f.of = append(f.sightings, s), append(f.of, []int{finding})
+}
+
+// repair repairs the rows of one item, and notes what became of them.
+func (f *itemFindings) repair(ctx context.Context, r *sink.Repairer, found []verify.Finding, results []sink.Outcome) error {
+	note := func(i int, o sink.Outcome) {
+		for _, n := range f.of[i] {
+			results[n] = o
+		}
+	}
+	if !f.keys.Exists() {
+		for i := range f.sightings {
+			note(i, sink.Foreign)
+		}
+		return nil
+	}
+	return again(ctx, func(ctx context.Context) error {
+		ctx, cancel := preflight.Reading(ctx)
+		defer cancel()
+		done, err := r.RepairSeen(ctx, f.keys, f.sightings)
+		for i, o := range done {
+			switch before := results[f.of[i][0]]; {
+			case o == "":
+			case before == sink.Mended && (o == sink.Equal || o == sink.MovedOn): // an earlier attempt did it
+			default:
+				note(i, o)
+			}
+		}
+		return err
+	})
+}
+
+// again repeats what a repeat may mend.
+func again(ctx context.Context, op func(ctx context.Context) error) error {
+	wait := firstWait
+	for i := 1; ; i++ {
+		err := op(ctx)
+		if err == nil || i == tries || !passing(err) || ctx.Err() != nil {
+			return err
+		}
+		if err := task.Sleep(ctx, wait); err != nil {
+			return err
+		}
+		wait *= 2
+	}
+}
+
+// passing reports whether an error may pass by itself.
+func passing(err error) bool {
+	return sink.Repeatable(err) || cdc.Is(err, cdc.Throttled) || cdc.Is(err, cdc.Unavailable)
+}
+
+func document(r *sink.Repairer, found []verify.Finding, results []sink.Outcome) Document {
+	d := Document{Schema: "replicator.repair/v1", Table: r.Mapping.Source, DryRun: r.DryRun, Findings: len(found), Outcomes: []OutcomeCount{}, Left: []Row{}}
+	counts := map[sink.Outcome]int{}
+	for i, o := range results {
+		if o == "" {
+			d.NotReached++
+			continue
+		}
+		counts[o]++
+		if o == sink.Mended || len(d.Left) == mostRows {
+			continue
+		}
+		row := Row{RowHash: sink.HashOf(found[i].Table + "/" + found[i].Row), Kind: string(found[i].Kind), Outcome: string(o)}
+		if found[i].Keys.Exists() {
+			row.KeyHash = sink.HashOf(r.Mapping.ItemKey(found[i].Keys))
+		}
+		d.Left = append(d.Left, row)
+	}
+	d.Repaired = counts[sink.Mended]
+	for _, o := range outcomes {
+		if n := counts[o.outcome]; n > 0 {
+			d.Outcomes = append(d.Outcomes, OutcomeCount{string(o.outcome), n, o.text, o.different})
+		}
+	}
+	return d
+}
+
+// Render writes the document for people.
+func (d Document) Render(w io.Writer) error {
+	done := "repaired"
+	if d.DryRun {
+		done = "would be repaired (dry run)"
+	}
+	if _, err := fmt.Fprintf(w, "%s: %d of %s %s\n", d.Table, d.Repaired, terminal.Plural(d.Findings, "row"), done); err != nil {
+		return err
+	}
+	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, o := range d.Outcomes {
+		if o.Outcome != string(sink.Mended) {
+			_, _ = fmt.Fprintf(tab, "  %d\t%s\n", o.Rows, o.Text)
+		}
+	}
+	if d.NotReached > 0 {
+		_, _ = fmt.Fprintf(tab, "  %d\tnot reached\n", d.NotReached)
+	}
+	return tab.Flush()
+}
+
+// Verdict is nil if nothing is left that somebody must act on.
+func (d Document) Verdict() error {
+	left := d.NotReached
+	for _, o := range d.Outcomes {
+		if o.Different {
+			left += o.Rows
+		}
+	}
+	switch {
+	case d.DryRun && d.Repaired > 0:
+		return &diag.Error{Code: diag.RowsDiffer, What: fmt.Sprintf("%s of table %s would be repaired", terminal.Plural(d.Repaired, "row"), d.Table),
+			Cause: "a dry run writes nothing", Fix: "leave --dry-run out"}
+	case left > 0:
+		return &diag.Error{Code: diag.RowsDiffer, What: fmt.Sprintf("%s of table %s could not be repaired", terminal.Plural(left, "row"), d.Table),
+			Cause: "the reasons are listed above", Fix: "`replicator explain` shows one item; compare again when the cause is removed"}
+	}
+	return nil
+}

@@ -1,0 +1,132 @@
+package repair
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/fence"
+	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
+	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/sink"
+)
+
+// Source is where a repair reads items.
+type Source interface {
+	preflight.Describer
+	// Get reads an item, strongly consistently; false if there is none.
+	Get(ctx context.Context, table string, keys attribute.Item) (attribute.Item, bool, error)
+}
+
+// Target is where a repair writes rows, and where it reads the ledger.
+type Target interface {
+	sink.Reader
+	sink.Table
+	Ledger(stateTable string) checkpoint.Store
+	// Cluster is where requests are led to now; "" if that is not known.
+	Cluster(ctx context.Context) (string, error)
+}
+
+// Of is what repairs items of a table, once it is clear that it may: the ledger must know the table,
+// under this mapping and with this cluster behind the app profile, as run demands it. What begins
+// its errors.
+func Of(ctx context.Context, cfg *config.Config, t config.Table, source Source, target Target, what string) (*sink.Repairer, error) {
+	ctx, cancel := preflight.Reading(ctx)
+	defer cancel()
+	ledger, err := checkpoint.Open(ctx, target.Ledger(cfg.State.Table), cfg.Name, checkpoint.Options{ReadOnly: true, Lease: cfg.State.Lease})
+	if err != nil {
+		return nil, preflight.ReadingFailed(ctx, what, err)
+	}
+	state, err := underMapping(ctx, ledger, t.From, cfg.Hash(t))
+	if err == nil {
+		err = preflight.SameCluster(ctx, ledger, target.Cluster)
+	}
+	if err != nil {
+		return nil, preflight.ReadingFailed(ctx, what, err)
+	}
+	found, err := preflight.DescribeTable(ctx, source, t)
+	if err != nil {
+		return nil, err
+	}
+	if err := pipeline.CheckSource(found.Description, state.StreamARN); err != nil {
+		return nil, preflight.Explain(what, err)
+	}
+	now := generations{ledger: ledger, table: t.From, mapping: cfg.Hash(t)}
+	return &sink.Repairer{Mapping: found.Mapping, Rows: target, Table: target, Owned: t.Owned || state.MadeByUs,
+		Item: itemReader(source, t.From), Fence: fence.Marks(ledger), Current: now.current, Generation: now.admissible,
+		Now: clock(ctx, found.Description.At)}, nil
+}
+
+// clock is the source's time, which went on since it was heard; this process's if it was not.
+func clock(ctx context.Context, heard time.Time) func(context.Context) time.Time {
+	if heard.IsZero() {
+		return task.Now
+	}
+	began := task.Mono(ctx)
+	return func(ctx context.Context) time.Time { return heard.Add(task.Mono(ctx) - began) }
+}
+
+// generations are what the ledger says of a table's generation. They are read anew for every item:
+// a repair of many takes hours.
+type generations struct {
+	ledger         *checkpoint.Ledger
+	table, mapping string
+}
+
+// current is the generation that rows are written in.
+func (g generations) current(ctx context.Context) (uint32, error) {
+	state, err := underMapping(ctx, g.ledger, g.table, g.mapping)
+	return state.Generation, err
+}
+
+// admissible is the generation in which every change after a time will be applied; an error if
+// there is none yet.
+func (g generations) admissible(ctx context.Context, at time.Time) (uint32, error) {
+	state, _, err := g.ledger.Table(ctx, g.table)
+	if err != nil {
+		return 0, err
+	}
+	shards, err := g.ledger.Shards(ctx, g.table)
+	if err != nil {
+		return 0, err
+	}
+	return state.Generation, checkpoint.Admissible(state, shards, at)
+}
+
+// underMapping is the ledger's record of a table, if its rows are written by the mapping of this
+// hash.
+func underMapping(ctx context.Context, ledger *checkpoint.Ledger, table, hash string) (checkpoint.TableState, error) {
+	state, _, err := ledger.Table(ctx, table)
+	if err == nil && state.MappingHash != hash {
+		err = checkpoint.ErrMappingChanged
+	}
+	return state, err
+}
+
+// itemReader reads items of a table, strongly consistently.
+func itemReader(source Source, table string) func(context.Context, attribute.Item) (attribute.Item, bool, error) {
+	return func(ctx context.Context, keys attribute.Item) (attribute.Item, bool, error) {
+		return source.Get(ctx, table, keys)
+	}
+}
+
+// Failed explains what stopped a repair. Its outcome may be unknown; the same command may be given
+// again.
+func Failed(ctx context.Context, what, table string, err error) error {
+	var unready *checkpoint.NotAdmissible
+	switch {
+	case errors.As(err, &unready):
+		return &diag.Error{Code: diag.RetryNotYet, What: what, Cause: unready.Error(), Err: err}
+	case errors.Is(err, sink.ErrNoFence):
+		return &diag.Error{Code: diag.RetryNotYet, What: what, Cause: "no worker has raised the target's fence yet", Fix: "start `replicator run`, and retry when it writes", Err: err}
+	case cdc.Is(err, cdc.NotFound), cdc.Is(err, cdc.Denied), cdc.Is(err, cdc.Throttled), cdc.Is(err, cdc.Unavailable), cdc.Is(err, cdc.Malformed):
+		return preflight.ExplainSource(what, table, err)
+	}
+	return preflight.ReadingFailed(ctx, what, err)
+}

@@ -1,0 +1,76 @@
+package status
+
+import (
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/comparison"
+)
+
+// verifyStatus is the comparison of a table with its target: the verify that runs, and what the last
+// one came to.
+type verifyStatus struct {
+	State string `json:"state"` // never, running, paused, done, ended
+	// Verdict is the result in words; null if there is none, like what follows.
+	Verdict   *string    `json:"verdict"`
+	Clean     *bool      `json:"clean"`
+	Stale     *bool      `json:"stale"`     // more than a day old
+	Differing *int64     `json:"differing"` // rows
+	Sample    *float64   `json:"sample"`    // the share of the items; null is all
+	Since     *time.Time `json:"since"`     // only what was changed since; null is always
+	EndedAt   *time.Time `json:"ended_at"`
+}
+
+// verifyOf is how a table's verify stands; nil before the first.
+func verifyOf(s checkpoint.TableState, now time.Time) *verifyStatus {
+	state := comparison.StateOf(s)
+	if state == comparison.StateNever {
+		return nil
+	}
+	v, r := &verifyStatus{State: state}, s.Verify.Result
+	if !r.Known() {
+		return v
+	}
+	verdict, clean, stale, differing := r.Verdict(now), r.Clean(), r.Stale(now), r.Differing()
+	v.Verdict, v.Clean, v.Stale, v.Differing, v.EndedAt = &verdict, &clean, &stale, &differing, &r.EndedAt
+	if r.Sample > 0 {
+		v.Sample = &r.Sample
+	}
+	if !r.Since.IsZero() {
+		v.Since = &r.Since
+	}
+	return v
+}
+
+// text is the cell of the text table.
+func (v *verifyStatus) text() string {
+	switch {
+	case v == nil:
+		return "-"
+	case v.State == comparison.StateRunning, v.State == comparison.StatePaused, v.Verdict == nil:
+		return v.State
+	}
+	return *v.Verdict
+}
+
+// worse is the one of two that an operator has to know of first: rows that differ, then none or an
+// old result, then what runs.
+func (v *verifyStatus) worse(o *verifyStatus) *verifyStatus {
+	rank := func(v *verifyStatus) int {
+		switch {
+		case v != nil && v.Clean != nil && !*v.Clean:
+			return 4
+		case v == nil || v.Verdict == nil:
+			return 3
+		case *v.Stale:
+			return 2
+		case v.State != comparison.StateDone:
+			return 1
+		}
+		return 0
+	}
+	if rank(o) > rank(v) {
+		return o
+	}
+	return v
+}

@@ -1,0 +1,188 @@
+package verify
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// expirySlack is how far the clocks of garbage collection and of DynamoDB's deletes may be ahead:
+// what expires within it counts as expired.
+const expirySlack = 5 * time.Minute
+
+// replicationPrefix begins the attributes that global tables of the former version write by
+// themselves, in each region (H61).
+const replicationPrefix = "aws:rep:"
+
+// Wanted is what an item puts into a row, with its image.
+type Wanted struct {
+	transform.RowMutation
+	Image attribute.Item
+}
+
+// Verdict is how a row stands.
+type Verdict struct {
+	Findings []Finding
+	// InFlight: the row differs at a version of count 0, whose second assertion is still to come.
+	InFlight bool
+	// Kept are shares without an item that stay because expire: keep is configured.
+	Kept int
+	// Unmapped: an item that was looked at cannot be mapped.
+	Unmapped bool
+}
+
+// Judge compares a row with what all items that may have it put there. Shares and strangers are
+// what sink.Sweeping.Shares says of the row. It is pure.
+func Judge(m *transform.Mapping, table string, row sink.Row, shares []sink.Share, strangers int, wanted []Wanted, at time.Time) Verdict {
+	j := judgement{m: m, table: table, row: row, at: at}
+	for _, w := range wanted {
+		j.wanted(w)
+	}
+	for _, s := range shares {
+		if !slices.ContainsFunc(wanted, func(w Wanted) bool { return w.Owner == s.Owner }) {
+			j.share(s)
+		}
+	}
+	if strangers == 0 {
+		j.rest(shares, wanted)
+	}
+	return j.Verdict
+}
+
+type judgement struct {
+	Verdict
+	m     *transform.Mapping
+	table string
+	row   sink.Row
+	at    time.Time
+}
+
+// add adds a finding, or notes that the row is in flight.
+func (j *judgement) add(f Finding) {
+	live, gone, _ := j.row.Versions(f.Owner)
+	f.Source, f.Table, f.Row = j.m.Source, j.table, j.row.Key
+	f.Version, f.Live = max(live, gone), live != "" && gone <= live
+	if _, err := transform.ParseVersion(string(f.Version)); err == nil && f.Version.Count() == transform.CountTimestamped {
+		j.InFlight = true
+		return
+	}
+	j.Findings = append(j.Findings, f)
+}
+
+// wanted compares what an item puts into the row, and that it has nothing else there, by whatever
+// rule.
+func (j *judgement) wanted(w Wanted) {
+	w = w.whole(j.m)
+	if sink.Holds(j.row, w.RowMutation) {
+		return
+	}
+	live, gone, _ := j.row.Versions(w.Owner)
+	alive := live != "" && gone <= live
+	f := Finding{Owner: w.Owner, Keys: j.m.Keys(w.Image), Kind: Different}
+	expired := j.expired(w.Image)
+	collected := j.m.Collected(w.Image, j.at.Add(expirySlack))
+	for _, d := range sink.Compare(j.row, w.RowMutation) {
+		noise := strings.HasPrefix(d.Qualifier, replicationPrefix) || collected && d.Have == nil
+		if !noise {
+			f.Columns = append(f.Columns, columnOf(d))
+		}
+	}
+	nothing := len(sink.Owned(j.row, w.RowMutation)) == 0
+	switch {
+	case !alive && nothing:
+		f.Kind = Missing
+		if expired {
+			return // absent here, and soon there: what expired counts on both sides
+		}
+	case alive && len(f.Columns) == 0:
+		return
+	case !alive && gone != "":
+		f.Reason = "the row says that the item was removed"
+	case !alive:
+		f.Reason = "the row has no version"
+	}
+	j.add(f)
+}
+
+// expired reports whether the time to live of an item is over, or nearly, so that one side may have
+// removed it already.
+func (j *judgement) expired(image attribute.Item) bool {
+	_, n := j.m.Unexpired([]attribute.Item{image}, j.at.Add(expirySlack))
+	return n > 0
+}
+
+// share judges what a row says of an item that does not have it.
+func (j *judgement) share(s sink.Share) {
+	left := sink.Owned(j.row, s.Claim)
+	if !s.Alive() && len(left) == 0 {
+		return // a tombstone, or nothing
+	}
+	if s.Alive() && j.m.Outlives() {
+		j.Kept++
+		return
+	}
+	f := Finding{Owner: s.Owner, Kind: Extra}
+	switch {
+	case len(s.Items) == 0:
+		f.Reason = "nothing says which item the row is of"
+	case s.Gone != "" && !s.Alive():
+		f.Reason = "cells were written after the item was removed"
+	case s.Live == "":
+		f.Reason = "the row has no version"
+	}
+	if len(s.Items) > 0 {
+		f.Keys = s.Items[0]
+	}
+	j.add(f.of(j.row, s.Claim))
+}
+
+// of lists the cells that a claim leaves.
+func (f Finding) of(row sink.Row, claim transform.RowMutation) Finding {
+	claim.Remove, claim.Cells = true, nil
+	for _, d := range sink.Compare(row, claim) {
+		f.Columns = append(f.Columns, columnOf(d))
+	}
+	return f
+}
+
+// rest finds cells of managed families that no item of ours has here.
+func (j *judgement) rest(shares []sink.Share, wanted []Wanted) {
+	managed := j.m.Managed(j.table)
+	whole := make([]Wanted, len(wanted))
+	for i, w := range wanted {
+		whole[i] = w.whole(j.m)
+	}
+	foreign := transform.RowMutation{Remove: true}
+	for i := range j.row.Cells {
+		at := transform.Column{Family: j.row.Cells[i].Family, Qualifier: j.row.Cells[i].Qualifier}
+		again := i > 0 && j.row.Cells[i-1].Family == at.Family && j.row.Cells[i-1].Qualifier == at.Qualifier
+		ours := func() bool {
+			return slices.ContainsFunc(whole, func(w Wanted) bool { return w.owns(at) }) ||
+				slices.ContainsFunc(shares, func(s sink.Share) bool {
+					return len(s.Items) == 0 && s.Alive() || Wanted{RowMutation: s.Claim}.owns(at)
+				})
+		}
+		if !again && slices.Contains(managed, at.Family) && !ours() {
+			foreign.Columns = append(foreign.Columns, at)
+		}
+	}
+	if len(foreign.Columns) > 0 {
+		j.add(Finding{Kind: Foreign, Reason: "nobody of ours wrote these cells"}.of(j.row, foreign))
+	}
+}
+
+// whole is the mutation with all that its item may have in the row, by whatever rule.
+func (w Wanted) whole(m *transform.Mapping) Wanted {
+	if claim, ok := m.Claim(w.Table, w.Row, m.Keys(w.Image), w.Owner != ""); ok {
+		w.RowMutation = w.With(claim)
+	}
+	return w
+}
+
+func (w Wanted) owns(at transform.Column) bool {
+	return slices.Contains(w.Families, at.Family) || slices.Contains(w.Columns, at)
+}

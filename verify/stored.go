@@ -1,0 +1,157 @@
+package verify
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+)
+
+const (
+	// pieceBytes is how long what a part keeps in one row of the state table is at most.
+	pieceBytes = 7 << 20
+	// Names of what a verify keeps in the ledger.
+	sumsData   = "sums/"
+	foundData  = "found/"
+	pickedData = "picked"
+	indexData  = foundData + "index"
+)
+
+// Kept keeps what a part of a verify has besides its counts, in rows of the ledger (V3). Names are
+// of the part's epoch, so that what an earlier owner writes late is never read.
+type Kept struct {
+	Ledger *checkpoint.Ledger
+	Table  checkpoint.TableState
+	Part   checkpoint.Part
+}
+
+// Findings stores findings as the number-th of the part, and returns their name.
+func (k Kept) Findings(ctx context.Context, number int, found []Finding) (name string, err error) {
+	data, err := json.Marshal(found)
+	if err != nil {
+		return "", err
+	}
+	name = fmt.Sprintf("%s%s-%04d/%d-%06d", foundData, k.Part.Phase, k.Part.Index, k.Part.Epoch, number)
+	return name, k.Ledger.PutVerifyData(ctx, k.Table, name, data)
+}
+
+// Sums stores the sums of a part, and returns the names of their pieces.
+func (k Kept) Sums(ctx context.Context, sums *Sums) (names []string, err error) {
+	for i, piece := range sums.Pieces(pieceBytes) {
+		name := fmt.Sprintf("%s%04d/%d-%03d", sumsData, k.Part.Index, k.Part.Epoch, i)
+		if err := k.Ledger.PutVerifyData(ctx, k.Table, name, piece); err != nil {
+			return nil, err
+		}
+		names = append(names, name)
+	}
+	return names, nil
+}
+
+// Combine adds up the sums of the parts of a phase that is over, and returns the buckets that
+// differ, which it stores.
+func Combine(ctx context.Context, l *checkpoint.Ledger, table checkpoint.TableState, p Plan, parts []checkpoint.Part) (*Picked, error) {
+	sums := NewSums(p.Key)
+	for _, part := range parts {
+		for _, name := range part.Kept {
+			if !strings.HasPrefix(name, sumsData) {
+				continue
+			}
+			pieces, err := l.VerifyData(ctx, table.Source, table.Verify.Number, name)
+			if err != nil {
+				return nil, err
+			}
+			if len(pieces) != 1 {
+				return nil, fmt.Errorf("%w: %d rows for a piece of the sums of part %d", checkpoint.ErrConflict, len(pieces), part.Index)
+			}
+			if err := sums.AddPiece(pieces[0].Data, p.Subtracts(part.Index)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	picked := sums.Differing(p.Way == Live)
+	if picked.Len() == 0 {
+		return picked, nil
+	}
+	data, err := picked.MarshalBinary()
+	if err != nil {
+		return nil, err
+	}
+	return picked, l.PutVerifyData(ctx, table, pickedData, data)
+}
+
+// LoadPicked reads the buckets that Combine stored.
+func LoadPicked(ctx context.Context, l *checkpoint.Ledger, table checkpoint.TableState) (*Picked, error) {
+	data, err := l.VerifyData(ctx, table.Source, table.Verify.Number, pickedData)
+	if err != nil {
+		return nil, err
+	}
+	if len(data) != 1 {
+		return nil, fmt.Errorf("%w: the buckets of the verify are not there", checkpoint.ErrConflict)
+	}
+	picked := &Picked{}
+	return picked, picked.UnmarshalBinary(data[0].Data)
+}
+
+// Index stores which of the findings that were written are those of the verify.
+func Index(ctx context.Context, l *checkpoint.Ledger, table checkpoint.TableState, parts []checkpoint.Part) error {
+	var names []string
+	for _, part := range parts {
+		for _, name := range part.Kept {
+			if strings.HasPrefix(name, foundData) {
+				names = append(names, name)
+			}
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	data, err := json.Marshal(names)
+	if err != nil {
+		return err
+	}
+	return l.PutVerifyData(ctx, table, indexData, data)
+}
+
+// Findings reads those of a table's last verify that came to its end, by target table, row and
+// share. They have no values (Column.Values).
+func Findings(ctx context.Context, l *checkpoint.Ledger, source string, result checkpoint.VerifyResult) ([]Finding, error) {
+	data, err := l.VerifyData(ctx, source, result.Number, foundData)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, d := range data {
+		if d.Name == indexData && json.Unmarshal(d.Data, &names) != nil {
+			return nil, fmt.Errorf("%w: the index of the findings of a verify", checkpoint.ErrConflict)
+		}
+	}
+	r := Result{}
+	for _, d := range data {
+		if !slices.Contains(names, d.Name) {
+			continue
+		}
+		var found []Finding
+		if err := json.Unmarshal(d.Data, &found); err != nil {
+			return nil, err
+		}
+		r.Findings = append(r.Findings, found...)
+	}
+	r.sort()
+	return r.Findings, nil
+}
+
+// ResultOf is a result as the ledger keeps it.
+func ResultOf(source string, r checkpoint.VerifyResult) Result {
+	scope := Scope{Sample: r.Sample, Since: r.Since}
+	return Result{Source: source, Scope: scope, Way: Way(r.Way), Why: r.Why, Began: r.BegunAt, Ended: r.EndedAt, Counts: r.VerifyCounts, Blind: scope.Blind()}
+}
+
+// Stored is the inverse of ResultOf.
+func (r Result) Stored() checkpoint.VerifyResult {
+	return checkpoint.VerifyResult{
+		Way: string(r.Way), Why: r.Why, Sample: r.Scope.Sample, Since: r.Scope.Since, BegunAt: r.Began, EndedAt: r.Ended, VerifyCounts: r.Counts,
+	}
+}

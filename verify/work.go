@@ -1,0 +1,394 @@
+package verify
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+const (
+	// saveEvery is the shortest time between two saves of a part's progress.
+	saveEvery = 2 * time.Second
+	// confirmEvery is how long rows wait for their second look at most while a part goes on: what
+	// waits keeps the position from being saved.
+	confirmEvery = 5 * time.Minute
+)
+
+// ErrDrained is why a part was left before its end: its worker was asked to stop. Its progress is
+// saved as far as everything before it is judged.
+var ErrDrained = errors.New("the part was left between two pages")
+
+// Work is one part of a comparison: a segment of the source, or a range of a target table. It adds
+// up sums, or looks at rows, or both.
+type Work struct {
+	*Comparison
+	// Sums is what the part adds up; nil: nothing. A part with sums begins anew when it is taken up
+	// again (V3). Addresses says that cells are not part of them, nor were of those that Picked is
+	// from.
+	Sums      *Sums
+	Addresses bool
+	// Look says that rows are compared; with Picked only those of its buckets, with key the key of
+	// the sums that it was picked from.
+	Look   bool
+	Picked *Picked
+	// Key is the key of the run's sums.
+	Key []byte
+	// Save stores the progress durably, with what was found since the save before (V3); nil: the
+	// part's end is enough.
+	Save func(ctx context.Context, p Progress, found []Finding) error
+	// Drain, if not nil, ends the part between two pages, with ErrDrained.
+	Drain context.Context
+}
+
+// Progress is how far a part has come.
+type Progress struct {
+	// Position is where it goes on, in the part's own form; nil at the beginning and the end. It
+	// holds keys.
+	Position json.RawMessage
+	Counts
+}
+
+// working is a run of a part.
+type working struct {
+	*Work
+	at      Progress // with what is judged and what is not
+	waiting []candidate
+	found   []Finding // since the last save
+	kept    int       // findings in all
+	savedAt time.Duration
+	oldest  time.Duration // when the first of waiting was seen
+	buckets *Sums         // for their hashes alone
+}
+
+func (w *Work) begin(ctx context.Context, from Progress) *working {
+	r := &working{Work: w, at: from, savedAt: task.Mono(ctx), buckets: w.Sums}
+	if r.buckets == nil && w.Picked != nil {
+		r.buckets = NewSums(w.Key)
+	}
+	r.kept = int(from.Differing() - from.LeftOut)
+	return r
+}
+
+// Source works on a segment of the source, from where the part stands to its end. It returns the
+// progress, with what was found since the last save.
+func (w *Work) Source(ctx context.Context, index, total int, from Progress) (Progress, []Finding, error) {
+	r := w.begin(ctx, from)
+	segments := backfill.Segments{Table: w.Mapping.Source, Source: w.Comparison.Source}
+	for {
+		if err := r.leave(ctx); err != nil {
+			return r.at, nil, err
+		}
+		var page backfill.Page
+		readAt := w.now(ctx)
+		err := w.retry(ctx, func(ctx context.Context) (err error) {
+			readAt = w.now(ctx) // before the read
+			page, err = segments.Read(ctx, index, total, r.at.Position, 0)
+			return err
+		})
+		if err != nil {
+			return r.at, nil, err // V2: not the end of the segment
+		}
+		if err := r.page(ctx, page, readAt); err != nil {
+			return r.at, nil, err
+		}
+		r.at.Position = page.Next
+		if err := w.pace(ctx, len(page.Items), page.Consumed, 0); err != nil {
+			return r.at, nil, err
+		}
+		if page.Next == nil {
+			return r.finish(ctx)
+		}
+		if err := r.save(ctx); err != nil {
+			return r.at, nil, err
+		}
+	}
+}
+
+// page maps the items of a page, and compares their rows.
+func (r *working) page(ctx context.Context, page backfill.Page, readAt time.Time) error {
+	items := page.Items
+	if r.Scope.Sample > 0 {
+		items = slices.DeleteFunc(slices.Clone(items), func(item attribute.Item) bool { return !r.sampled(r.Mapping.ItemKey(item)) })
+	}
+	first := r.Sums != nil || r.Picked == nil // items are counted once, in the first phase
+	b := transform.Load(r.Mapping, items, 0, readAt)
+	if first {
+		r.at.Items += int64(len(items))
+		r.at.Unmapped += int64(len(b.Parked))
+	}
+	var wanted []Wanted
+	for i := range b.Rows {
+		row := &b.Rows[i]
+		if row.Remove {
+			continue
+		}
+		if first {
+			r.at.Compared++
+		}
+		if r.Sums != nil {
+			r.Sums.put(row, r.Addresses)
+		}
+		if r.Look && r.picked(row.Table, row.Row) {
+			wanted = append(wanted, Wanted{*row, items[row.Change]})
+		}
+	}
+	most := r.Bounds.orDefault().PageRows
+	for len(wanted) > 0 {
+		n := min(most, len(wanted))
+		if err := r.forward(ctx, wanted[:n], readAt); err != nil {
+			return err
+		}
+		wanted = wanted[n:]
+	}
+	return nil
+}
+
+// forward compares the rows that items map to with what they put there.
+func (r *working) forward(ctx context.Context, wanted []Wanted, readAt time.Time) error {
+	places := make([]Place, len(wanted))
+	for i, w := range wanted {
+		places[i] = Place{w.Table, w.Row, []attribute.Item{r.Mapping.Keys(w.Image)}}
+	}
+	rows, err := r.rows(ctx, places)
+	if err != nil {
+		return err
+	}
+	for i, w := range wanted {
+		j := judgement{m: r.Mapping, table: w.Table, row: rows[i], at: readAt}
+		j.wanted(w)
+		if len(j.Findings) > 0 || j.InFlight {
+			if err := r.suspect(ctx, candidate{Look: Look{places[i], readAt, j.Verdict}, wants: forwards}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// position is where a range of the target goes on.
+type position struct {
+	From []byte `json:"from"`
+}
+
+// errPageFull ends the read of some rows.
+var errPageFull = errors.New("the page is full")
+
+// Target works on a range of a target table, from where the part stands to its end.
+func (w *Work) Target(ctx context.Context, table string, rows sink.Range, from Progress) (Progress, []Finding, error) {
+	r := w.begin(ctx, from)
+	if from.Position != nil {
+		var p position
+		if json.Unmarshal(from.Position, &p) != nil {
+			return r.at, nil, backfill.ErrProgress
+		}
+		rows.From = string(p.From)
+	}
+	for {
+		if err := r.leave(ctx); err != nil {
+			return r.at, nil, err
+		}
+		places, done, err := r.targetPage(ctx, table, &rows)
+		if err != nil {
+			return r.at, nil, err // V2
+		}
+		if err := r.backward(ctx, places); err != nil {
+			return r.at, nil, err
+		}
+		if done {
+			r.at.Position = nil
+			return r.finish(ctx)
+		}
+		if r.at.Position, err = json.Marshal(position{[]byte(rows.From)}); err != nil {
+			return r.at, nil, err
+		}
+		if err := r.save(ctx); err != nil {
+			return r.at, nil, err
+		}
+	}
+}
+
+// targetPage reads on until so many rows are to be looked at, or for a while. Each row is taken in
+// once: a read that is repeated goes on behind the last one.
+func (r *working) targetPage(ctx context.Context, table string, rows *sink.Range) (places []Place, done bool, err error) {
+	most, seen := r.Bounds.orDefault().PageRows, 0
+	managed := r.Mapping.Managed(table)
+	sweeping := r.sweeping(table)
+	step := func(key string, look bool) error {
+		rows.From = key + "\x00"
+		seen++
+		if look {
+			places = append(places, Place{Table: table, Row: key})
+		}
+		if len(places) >= most || seen >= 50*most {
+			return errPageFull
+		}
+		return nil
+	}
+	read := func(ctx context.Context) error {
+		switch {
+		case !r.Scope.Since.IsZero():
+			return r.Comparison.Target.ReadSince(ctx, table, *rows, max(r.Scope.Since.UnixMicro()/1000*1000, 0), func(key string) error {
+				r.at.Rows++
+				return step(key, true)
+			})
+		case r.Sums != nil:
+			return r.Comparison.Target.ReadRows(ctx, table, *rows, func(row sink.Row) error {
+				r.at.Rows++
+				return step(row.Key, r.sum(sweeping, managed, &row))
+			})
+		}
+		return r.Comparison.Target.ReadMarks(ctx, table, *rows, true, 0, func(row sink.Row) error {
+			return step(row.Key, r.picked(table, row.Key))
+		})
+	}
+	err = r.retry(ctx, func(ctx context.Context) error {
+		err := read(ctx)
+		if done = err == nil; err == errPageFull {
+			return nil
+		}
+		return err
+	})
+	if err == nil {
+		err = r.pace(ctx, 0, 0, seen)
+	}
+	return places, done, err
+}
+
+// sum adds a row of the target to the sums, and reports whether it has to be looked at whatever
+// they come to: sums of addresses alone show nothing of cells that no live item has.
+func (r *working) sum(sweeping sink.Sweeping, managed []string, row *sink.Row) bool {
+	if !r.Addresses && r.Scope.Sample == 0 && !r.Mapping.Merged() {
+		if !isWitness(row.Key) {
+			r.Sums.held(sweeping.Table, row, sink.Alive(*row), managed, r.Mapping.KeepsVersions(), false)
+		}
+		return false
+	}
+	shares, strangers := sweeping.Shares(*row)
+	if strangers > 0 && len(shares) == 0 {
+		return false
+	}
+	var owners []string
+	for _, s := range shares {
+		if s.Alive() && r.inSample(s.Items, sweeping.Table, row.Key) {
+			owners = append(owners, s.Owner)
+		}
+	}
+	r.Sums.held(sweeping.Table, row, owners, managed, r.Mapping.KeepsVersions(), r.Addresses)
+	if !r.Look || strangers > 0 {
+		return false
+	}
+	return slices.ContainsFunc(row.Cells, func(c transform.Cell) bool {
+		at := transform.Column{Family: c.Family, Qualifier: c.Qualifier}
+		return slices.Contains(managed, c.Family) && !slices.ContainsFunc(shares, func(s sink.Share) bool {
+			return s.Alive() && (len(s.Items) == 0 || Wanted{RowMutation: s.Claim}.owns(at))
+		})
+	})
+}
+
+func isWitness(row string) bool {
+	return len(row) >= len(transform.WitnessPrefix) && row[:len(transform.WitnessPrefix)] == transform.WitnessPrefix
+}
+
+// backward looks at rows of the target that may be extra.
+func (r *working) backward(ctx context.Context, places []Place) error {
+	wants := backwards
+	switch {
+	case !r.Scope.Since.IsZero():
+		wants = everything
+		r.at.Compared += int64(len(places))
+	case r.Sums != nil:
+		wants = loose
+	case r.Addresses:
+		wants = living
+	}
+	most := r.Bounds.orDefault().PageRows
+	for len(places) > 0 {
+		n := min(most, len(places))
+		looks, err := r.Comparison.Look(ctx, places[:n]...)
+		if err != nil {
+			return err
+		}
+		for _, look := range looks {
+			r.at.Kept += int64(look.Kept)
+			c := candidate{Look: look, wants: wants}
+			if r.narrow(&c.Verdict, c); len(c.Findings) == 0 && !c.InFlight {
+				continue
+			}
+			if err := r.suspect(ctx, c); err != nil {
+				return err
+			}
+		}
+		places = places[n:]
+	}
+	return nil
+}
+
+// picked reports whether a row is in one of the buckets that are looked at.
+func (r *working) picked(table, row string) bool {
+	return r.Picked == nil || r.Picked.has(r.buckets.row(table, row).bucket())
+}
+
+// sampled reports whether an item is in the sample, by a hash of its key.
+func (c *Comparison) sampled(name string) bool {
+	if c.Scope.Sample == 0 {
+		return true
+	}
+	h := sha256.Sum256([]byte(name))
+	return float64(binary.BigEndian.Uint64(h[:8])) < c.Scope.Sample*math.MaxUint64
+}
+
+// inSample reports whether one of the items is in the sample; of a row without any, the row.
+func (c *Comparison) inSample(items []attribute.Item, table, row string) bool {
+	if len(items) == 0 {
+		return c.sampled(table + "\x00" + row)
+	}
+	return slices.ContainsFunc(items, func(keys attribute.Item) bool { return c.sampled(c.Mapping.ItemKey(keys)) })
+}
+
+// leave reports why the part does not go on.
+func (r *working) leave(ctx context.Context) error {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	if r.Drain != nil && r.Drain.Err() != nil {
+		return ErrDrained
+	}
+	return nil
+}
+
+// save stores the progress now and then, if nothing before it waits for a second look.
+func (r *working) save(ctx context.Context) error {
+	now := task.Mono(ctx)
+	if len(r.waiting) > 0 && now-r.oldest >= confirmEvery {
+		if err := r.confirm(ctx); err != nil {
+			return err
+		}
+	}
+	if r.Save == nil || r.Sums != nil || len(r.waiting) > 0 || now-r.savedAt < saveEvery {
+		return nil
+	}
+	if err := r.retry(ctx, func(ctx context.Context) error { return r.Save(ctx, r.at, r.found) }); err != nil {
+		return err
+	}
+	r.savedAt, r.found = task.Mono(ctx), nil
+	return nil
+}
+
+// finish judges what waits. The end is the caller's to store.
+func (r *working) finish(ctx context.Context) (Progress, []Finding, error) {
+	if err := r.confirm(ctx); err != nil {
+		return r.at, nil, err
+	}
+	return r.at, r.found, nil
+}
