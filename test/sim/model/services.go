@@ -26,7 +26,7 @@ type Target struct{ *Bigtable }
 
 // writeKinds are the changes of a request.
 var writeKinds = map[sink.OpKind]writeKind{
-	sink.DeleteFamily: deleteFamily, sink.DeleteColumn: deleteColumn, sink.SetCell: SetCell, sink.DeleteFrom: deleteFrom, sink.AddToCell: addToCell,
+	sink.DeleteFamily: deleteFamily, sink.DeleteColumn: deleteColumn, sink.SetCell: SetCell, sink.DeleteFrom: deleteFrom, sink.DeleteBefore: deleteBefore, sink.AddToCell: addToCell,
 }
 
 // Apply implements sink.Table.
