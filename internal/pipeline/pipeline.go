@@ -67,6 +67,9 @@ type Options struct {
 	Timing        Timing
 	// Pages is how many pages shards that are behind hold at once; default 32.
 	Pages int
+	// SettleBytes is how much the pages take at the most that are to be settled, over all tables of
+	// the process; default 128 MB.
+	SettleBytes int64
 	// Once ends the run when every table is copied, and all are drained at the same time.
 	Once bool
 }
@@ -99,6 +102,9 @@ type Table struct {
 	SkipExpired, Owned bool
 	// Settle is how long after a change is applied a verify looks at its row again.
 	Settle time.Duration
+	// Late is how long after its change in the source the application may still write the target by
+	// itself; 0: it does not. Images are asserted a second time then.
+	Late time.Duration
 	// Joined: the table was found by a pattern. What keeps it from being followed suspends it, and
 	// the others go on.
 	Joined bool

@@ -74,6 +74,7 @@ func (w *Worker) table(t config.Table, m *transform.Mapping, rows *backfill.Thro
 		limits.RowsPerSecond = &share
 	}
 	return pipeline.Table{
+		Late:    w.Config.Late(t),
 		Settle:  w.Config.Verify.Settle,
 		Mapping: m, MappingHash: w.Config.Hash(t), AcceptMapping: w.AcceptMapping, AdoptRows: w.AdoptRows, FromNow: t.Start == config.StartNow,
 		Copy: !w.NoCopy, LoadAgain: w.Config.Backfill.OnGap == "load", Segments: w.Config.Backfill.Segments,
