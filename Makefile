@@ -82,12 +82,12 @@ demo: ## a whole migration on this machine
 	$(GO) run -ldflags "$(STAMP)" ./cmd/replicator demo
 
 sim: ## one seed (SEED, default 1; MAPPING= for one of the examples, DENSE=1 as it was played) of the simulation: what fails, made smaller, with its story
-	$(GO) run ./test/sim/soak -explain $(SEED) -mapping "$(MAPPING)" $(if $(DENSE),-dense)
+	$(GO) run ./test/sim/soak -explain $(SEED) -mapping "$(MAPPING)" $(if $(DENSE),-dense) $(if $(VERIFIES),-verifies)
 
 # A hunt over very many seeds may use Go's experimental encoding/json, which gives the same traces in a quarter less time:
 # GOEXPERIMENT=jsonv2 make soak SEEDS=… What is built for release, and the gate, have the one of Go's release.
-soak: ## SEEDS (default 2000) whole virtual days from FROM (default 0) on, DENSE=1 with twice the faults: virtual hours, each fault's count, what fails
-	$(GO) run ./test/sim/soak -seeds $(SEEDS) -from $(FROM) $(if $(DENSE),-dense)
+soak: ## SEEDS (default 2000) whole virtual days from FROM (default 0) on, DENSE=1 with twice the faults, VERIFIES=1 with verifies: virtual hours, each fault's count, what fails
+	$(GO) run ./test/sim/soak -seeds $(SEEDS) -from $(FROM) $(if $(DENSE),-dense) $(if $(VERIFIES),-verifies)
 
 # With SEEDS on the command line: fresh seeds alone, which are kept. Without: first the seed that found a bug last time.
 MUTANTS = $(if $(filter command,$(origin SEEDS)),-hunt -seeds $(SEEDS) -from $(FROM)) -only "$(ONLY)"
@@ -104,10 +104,10 @@ soak-kept: ## the seeds that once found something
 soak-processes: ## ROUNDS (default 10) of real processes: killed, frozen, cut off; SEED is the first
 	REPLICATOR_PROCESS_ROUNDS=$(ROUNDS) REPLICATOR_PROCESS_SEED=$(SEED) $(GO) test ./test/processes -count=1 -run TestRounds -v -timeout 120m
 
-bench: ## every benchmark, into bench/results.txt
+bench: ## the goals of performance as ratios, ours beside a baseline in one run, into bench/results.txt; ROUNDS (default 5) of it; bench/run go for Go's benchmarks
 	./bench/run
 
-bench-smoke: ## every benchmark once
+bench-smoke: ## the goals and every benchmark once
 	./bench/run smoke
 
 bench-load: ## a table of ITEMS (default 1000000) copied by four workers with INTERRUPTIONS (default 20): what is read, memory, differences; OUT keeps what is printed

@@ -20,14 +20,21 @@ type Scanner struct {
 
 	members  []Attribute // of the maps that are being read, the innermost last
 	elements []Value     // of the lists and sets that are being read
-	order    []int       // a map's members by name
-	buffer   []byte      // one string without its escapes, or one binary
-	base64   []byte      // the text of one binary
+	shapes   [scannerDepth + 1]shape
+	buffer   []byte // one string without its escapes, or one binary
+	base64   []byte // the text of one binary
 
 	attributes []Attribute     // what is left of memory for Items and maps
 	values     []Value         // the same for lists and sets
 	nests      []nested        // the same for what maps, lists and sets are made of
 	decoded    strings.Builder // the same for strings that do not stand in the text as they are
+}
+
+// shape is in which order the names of an item or map came, and stand. Those of a page mostly have the same names in the same
+// order, which need not be sorted again then.
+type shape struct {
+	names []string // as they came
+	order []int    // their places by name
 }
 
 // scannerDepth bounds how deep values may nest; DynamoDB takes 32 levels.
@@ -59,6 +66,10 @@ func (s *Scanner) Take(c byte) bool {
 	s.pos++
 	return true
 }
+
+// at tells whether the byte is the next one, without white space before it, as the service writes nearly all: the compiler puts
+// this where it is called.
+func (s *Scanner) at(c byte) bool { return s.pos < len(s.text) && s.text[s.pos] == c }
 
 // End tells whether nothing but white space is left.
 func (s *Scanner) End() bool {
@@ -125,7 +136,9 @@ func word(text string, i int) uint64 {
 // String reads a string. Eight bytes are looked at in one step, for the first that is a quote, a backslash or a control
 // character; those above it in the same word may look like one by the borrow, which does not matter.
 func (s *Scanner) String() (string, bool) {
-	if !s.Take('"') {
+	if s.at('"') {
+		s.pos++
+	} else if !s.Take('"') {
 		return "", false
 	}
 	text, start := s.text, s.pos
@@ -172,7 +185,12 @@ func (s *Scanner) escaped(start, i int) (string, bool) {
 		case c < 0x20:
 			return "", false
 		case c != '\\':
-			b = append(b, c)
+			end := i
+			for end < len(s.text) && s.text[end] >= 0x20 && s.text[end] != '"' && s.text[end] != '\\' {
+				end++
+			}
+			b = append(b, s.text[i-1:end]...)
+			i = end
 			continue
 		}
 		if i >= len(s.text) {
@@ -313,13 +331,25 @@ func (s *Scanner) readMembers(depth int) ([]Attribute, bool) {
 	for {
 		var a Attribute
 		var ok bool
-		if a.Name, ok = s.String(); !ok || !s.Take(':') || !s.readValue(&a.Value, depth) {
+		if a.Name, ok = s.String(); !ok {
+			return nil, false
+		}
+		if s.at(':') {
+			s.pos++
+		} else if !s.Take(':') {
+			return nil, false
+		}
+		if !s.readValue(&a.Value, depth) {
 			return nil, false
 		}
 		if n := len(s.members); n > begin && s.members[n-1].Name >= a.Name {
 			ascending = false
 		}
 		s.members = append(s.members, a)
+		if s.at(',') {
+			s.pos++
+			continue
+		}
 		if s.Take('}') {
 			break
 		}
@@ -327,12 +357,11 @@ func (s *Scanner) readMembers(depth int) ([]Attribute, bool) {
 			return nil, false
 		}
 	}
-	return s.sorted(begin, ascending)
+	return s.sorted(begin, ascending, &s.shapes[depth])
 }
 
-// sorted moves the members that were read from begin on to where they stay. It sorts their places and not the members, which are
-// large.
-func (s *Scanner) sorted(begin int, ascending bool) ([]Attribute, bool) {
+// sorted moves the members that were read from begin on to where they stay.
+func (s *Scanner) sorted(begin int, ascending bool, shape *shape) ([]Attribute, bool) {
 	read := s.members[begin:]
 	if len(read) > len(s.attributes) {
 		s.attributes = make([]Attribute, max(len(read), s.slab()))
@@ -344,69 +373,82 @@ func (s *Scanner) sorted(begin int, ascending bool) ([]Attribute, bool) {
 		copy(members, read)
 		return members, true
 	}
-	s.order = s.order[:0]
-	for i := range read {
-		s.order = append(s.order, i)
+	if !shape.of(read) && !shape.learn(read) {
+		return nil, false // a name that occurs twice: which of the two counts is another reader's matter
 	}
-	if len(read) > 24 {
-		slices.SortFunc(s.order, func(a, b int) int { return strings.Compare(read[a].Name, read[b].Name) })
-	} else {
-		for i := 1; i < len(s.order); i++ {
-			at, j := s.order[i], i
-			for ; j > 0 && read[s.order[j-1]].Name > read[at].Name; j-- {
-				s.order[j] = s.order[j-1]
-			}
-			s.order[j] = at
-		}
-	}
-	for i, at := range s.order {
-		if i > 0 && read[at].Name == members[i-1].Name {
-			return nil, false // which of the two counts is another reader's matter
-		}
+	for i, at := range shape.order {
 		members[i] = read[at]
 	}
 	return members, true
+}
+
+// of tells whether members came with the names of the shape.
+func (s *shape) of(read []Attribute) bool {
+	if len(read) != len(s.names) {
+		return false
+	}
+	for i := range read {
+		if read[i].Name != s.names[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// learn sorts the places of members by name; false if a name occurs twice.
+func (s *shape) learn(read []Attribute) bool {
+	s.names, s.order = s.names[:0], s.order[:0]
+	for i := range read {
+		s.names, s.order = append(s.names, read[i].Name), append(s.order, i)
+	}
+	slices.SortFunc(s.order, func(a, b int) int { return strings.Compare(read[a].Name, read[b].Name) })
+	for i := 1; i < len(s.order); i++ {
+		if read[s.order[i-1]].Name == read[s.order[i]].Name {
+			s.names = s.names[:0]
+			return false
+		}
+	}
+	return true
 }
 
 // slab is for how many attributes or values memory is taken at a time: few for a short text, and never so many that one that is
 // kept for long would keep much.
 func (s *Scanner) slab() int { return min(max((len(s.text)-s.pos)/32, 4), 512) }
 
+// letters are the types of one letter.
+var letters = [256]Kind{'S': KindS, 'N': KindN, 'B': KindB, 'M': KindM, 'L': KindL}
+
 // readValue reads {"TYPE":…}.
 func (s *Scanner) readValue(v *Value, depth int) bool {
-	if !s.Take('{') {
-		return false
-	}
-	kind := KindNone
 	// Without white space, as the service writes it: {"S":
-	if rest := s.text[s.pos:]; len(rest) > 4 && rest[0] == '"' && rest[2] == '"' && rest[3] == ':' {
-		switch rest[1] {
-		case 'S':
-			kind = KindS
-		case 'N':
-			kind = KindN
-		case 'B':
-			kind = KindB
-		case 'M':
-			kind = KindM
-		case 'L':
-			kind = KindL
-		}
-		s.pos += 4
+	if rest := s.text[s.pos:]; len(rest) > 5 && rest[0] == '{' && rest[1] == '"' && rest[3] == '"' && rest[4] == ':' {
+		v.kind = letters[rest[2]]
+		s.pos += 5
 	} else {
+		if !s.Take('{') {
+			return false
+		}
 		name, ok := s.String()
 		if !ok || !s.Take(':') {
 			return false
 		}
-		kind = kindNamed(name)
+		v.kind = kindNamed(name)
 	}
-	v.kind = kind
-	return s.readTyped(v, depth) && s.Take('}')
+	if !s.readTyped(v, depth) {
+		return false
+	}
+	if s.at('}') {
+		s.pos++
+		return true
+	}
+	return s.Take('}')
 }
 
 func (s *Scanner) readTyped(v *Value, depth int) (ok bool) {
 	switch v.kind {
-	case KindS, KindN, KindB:
+	case KindS:
+		v.text, ok = s.String()
+	case KindN, KindB:
 		v.text, ok = s.scalar(v.kind)
 	case KindBOOL:
 		v.truth = s.Peek() == 't'

@@ -17,7 +17,8 @@ type Lease struct {
 	*rowLease
 	ctx   context.Context
 	shard Shard
-	note  Trouble // guarded by mu
+	note  Trouble   // guarded by mu, as the next
+	offer *Progress // for the next write
 }
 
 // Progress is how far a shard is applied. The zero value of a time says nothing new.
@@ -128,6 +129,22 @@ func (l *Lease) Commit(ctx context.Context, p Progress) error {
 	})
 }
 
+// Offer is Commit for progress that is not urgent: it is part of the next write of the lease's row, a renewal as a rule.
+func (l *Lease) Offer(p Progress) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.offer = &p
+}
+
+// offered takes what was offered since the last write, nil if nothing was.
+func (l *Lease) offered() *Progress {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p := l.offer
+	l.offer = nil
+	return p
+}
+
 // Note says what keeps the shard from getting on, or with the zero value that nothing does. It is written with the next renewal or
 // commit, and changes nothing else.
 func (l *Lease) Note(t Trouble) {
@@ -177,6 +194,11 @@ func (l *Lease) change(ctx context.Context, change func(*Shard) error) error {
 	return l.write(ctx, func() ([]byte, error) {
 		next = l.Shard()
 		next.Heartbeat = l.ledger.heartbeat(ctx, l.noted())
+		if p := l.offered(); p != nil {
+			if err := next.advance(*p); err != nil {
+				return nil, err
+			}
+		}
 		if err := change(&next); err != nil {
 			return nil, err
 		}

@@ -480,3 +480,26 @@ func TestCommitsRenew(t *testing.T) {
 		}
 	})
 }
+
+// What is offered is part of the next write, whichever that is, and of no later one: a commit is not taken back.
+func TestOffersAreWrittenWithTheNextWrite(t *testing.T) {
+	virtually(t, func(ctx context.Context, p *place) {
+		_, l := p.worker("a")
+		create(t, ctx, l, shard("s", ""))
+		lease := take(t, ctx, l, "s")
+		stands := func(want checkpoint.Progress) {
+			if got := lease.Shard().Position; got != want.Position.After {
+				t.Errorf("at %s instead of %s", got, want.Position.After)
+			}
+		}
+		lease.Offer(at(1))
+		lease.Offer(at(2))
+		stands(checkpoint.Progress{})
+		check(t, lease.Renew(ctx))
+		stands(at(2))
+		lease.Offer(at(3))
+		check(t, lease.Commit(ctx, at(4)))
+		check(t, lease.Renew(ctx))
+		stands(at(4))
+	})
+}

@@ -28,7 +28,7 @@ const (
 	Trimmed  Loss = "trimmed"   // its position is beyond what the stream keeps; the rest can be read: see Reopen
 	NotFound Loss = "not found" // the service does not know it any more
 	Replaced Loss = "replaced"  // its stream was replaced
-	Late     Loss = "late"      // it was listed after its ancestors and descendants had been ranked without room for it
+	Late     Loss = "late"      // it was listed when its ancestors and descendants were ranked without room for it, or its descendants applied in an earlier generation
 )
 
 // Slack is what coverage gives up for clocks that differ and times that are floored.
@@ -46,6 +46,8 @@ type Shard struct {
 	Hop       uint32 `json:"hop"`
 	// Generation is what changes read under the current epoch are stamped with.
 	Generation uint32 `json:"generation"`
+	// Began is the generation in which the row was made; 0 if a version wrote it that did not say.
+	Began uint32 `json:"began,omitempty"`
 	// Epoch rises with every change of owner. Owner is the worker that holds the lease; "" if nobody does.
 	Epoch uint64 `json:"epoch"`
 	Owner string `json:"owner,omitempty"`
@@ -203,6 +205,25 @@ func (s *Shard) Covers(open, owed time.Time) time.Time {
 		return owed
 	}
 	return s.FirstRead
+}
+
+// Overtaken tells whether a shard that is listed only now must not be read: something that descends
+// from it may have been applied in an earlier generation than the given one, in which the older
+// changes of the shard would outrank it. Parents has the parent of every shard, by id.
+func Overtaken(id string, rows []Shard, parents map[string]string, generation uint32) bool {
+	return slices.ContainsFunc(rows, func(s Shard) bool {
+		if s.State == Waiting || s.Loss == Late || s.Began >= generation {
+			return false
+		}
+		at := s.Parent
+		for range len(parents) { // a lineage has no circles; damaged rows might
+			if at == id || at == "" {
+				break
+			}
+			at = parents[at]
+		}
+		return at == id
+	})
 }
 
 // Undeclared tells whether the shard is a gap that its table's generation does not account for yet: the worker that found it

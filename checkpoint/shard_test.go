@@ -52,6 +52,32 @@ func lostBy(loss checkpoint.Loss, id string) checkpoint.Shard {
 	return s
 }
 
+// TestH66_Overtaken: a late shard is read only if all that descends from it is of this generation,
+// or was never begun.
+func TestH66_Overtaken(t *testing.T) {
+	parents := map[string]string{"late": "", "p": "late", "c": "p", "other": ""}
+	for name, c := range map[string]struct {
+		id    string
+		state checkpoint.State
+		began uint32
+		want  bool
+	}{
+		"applied in an earlier generation":      {"c", checkpoint.Reading, 6, true},
+		"done in an earlier generation":         {"c", checkpoint.Done, 6, true},
+		"by a version that kept no generation":  {"c", checkpoint.Done, 0, true},
+		"never begun":                           {"c", checkpoint.Waiting, 6, false},
+		"of this generation":                    {"c", checkpoint.Reading, 7, false},
+		"of another lineage":                    {"other", checkpoint.Reading, 6, false},
+		"the shard itself is known by a damage": {"late", checkpoint.Reading, 6, false},
+	} {
+		row := in(c.state, c.id, parents[c.id], "")
+		row.Began = c.began
+		if got := checkpoint.Overtaken("late", []checkpoint.Shard{row}, parents, 7); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
 func TestH12_H14_Free(t *testing.T) {
 	const waiting, reading, done = checkpoint.Waiting, checkpoint.Reading, checkpoint.Done
 	otherStream := in(waiting, "old", "", "")

@@ -51,6 +51,8 @@ type TableState struct {
 	Limits Limits `json:"limits,omitzero"`
 	// Verify is the comparison with the target that runs or ran last.
 	Verify Verify `json:"verify,omitzero"`
+	// Sampled is the comparison of what was just applied.
+	Sampled Sampled `json:"sampled,omitzero"`
 	// MadeByUs says that the target was created by this pipeline, or found empty, when the first
 	// generation began.
 	MadeByUs bool `json:"made_by_us,omitempty"`

@@ -36,6 +36,8 @@ type Verify struct {
 	// Sums are those of the phases that are over.
 	Sums   VerifyCounts `json:"sums,omitzero"`
 	Paused string       `json:"paused,omitempty"`
+	// Cleaned: of verifies up to this number nothing is kept.
+	Cleaned uint32 `json:"cleaned,omitempty"`
 	// Result is that of the last verify that came to its end, which may be an earlier one.
 	Result VerifyResult `json:"result,omitzero"`
 }
@@ -122,7 +124,7 @@ func (s *TableState) BeginVerify(number uint32, plan VerifyPlan) error {
 	const step = "begin a verify"
 	begun := Verify{
 		Number: number, Phase: plan.Phase, Parts: plan.Parts, Plan: plan.Plan, MappingHash: plan.MappingHash, BegunAt: plan.BegunAt.UTC(),
-		Estimate: plan.Estimate, Result: s.Verify.Result,
+		Estimate: plan.Estimate, Cleaned: s.Verify.Cleaned, Result: s.Verify.Result,
 	}
 	switch {
 	case plan.Parts < 1 || plan.Phase < 1:
@@ -161,7 +163,7 @@ func (s *TableState) EndVerify(number uint32, from int, result VerifyResult) err
 		return s.refuseYet("end the verify", "it is in another phase", "read the table's record again")
 	}
 	result.Number, result.Generation = number, s.Generation
-	s.Verify = Verify{Number: number, BegunAt: s.Verify.BegunAt, Result: result}
+	s.Verify = Verify{Number: number, BegunAt: s.Verify.BegunAt, Cleaned: s.Verify.Cleaned, Result: result}
 	return nil
 }
 
@@ -186,7 +188,7 @@ func (s *TableState) ResumeVerify() error {
 
 // CancelVerify ends the verify without a result; that of an earlier one stays.
 func (s *TableState) CancelVerify() error {
-	s.Verify = Verify{Number: s.Verify.Number, BegunAt: s.Verify.BegunAt, Result: s.Verify.Result}
+	s.Verify = Verify{Number: s.Verify.Number, BegunAt: s.Verify.BegunAt, Cleaned: s.Verify.Cleaned, Result: s.Verify.Result}
 	return nil
 }
 
@@ -254,17 +256,43 @@ func (l *Ledger) RemoveVerify(ctx context.Context, source string) error {
 		return err
 	}
 	v := table.Verify
-	for number := uint32(1); number <= v.Number; number++ {
+	for number := v.Cleaned + 1; number <= v.Number; number++ {
 		if number == v.Number && v.Running() {
 			break
 		}
-		for _, prefix := range []string{"part/", "data/sums/", "data/picked", "data/found/"} {
-			if number == v.Result.Number && prefix == "data/found/" {
-				continue
-			}
-			if err := l.removeAll(ctx, l.verifyRun(source, number)+prefix); err != nil {
-				return err
-			}
+		if err := l.removeRun(ctx, source, number, number == v.Result.Number); err != nil {
+			return err
+		}
+	}
+	if v.Result.Number <= v.Cleaned+1 {
+		return nil
+	}
+	_, err = l.UpdateTable(ctx, source, func(s *TableState) error {
+		s.Verify.Cleaned = max(s.Verify.Cleaned, v.Result.Number-1)
+		return nil
+	})
+	return err
+}
+
+// removeRun deletes what one verify keeps, but for its findings if they are kept. Of sums, which are
+// large, those of one part are read at a time; the parts' own rows go last, because they tell of
+// which there are some.
+func (l *Ledger) removeRun(ctx context.Context, source string, number uint32, findings bool) error {
+	run := l.verifyRun(source, number)
+	parts, err := l.readParts(ctx, source+"/verify", run+"part/")
+	if err != nil {
+		return err
+	}
+	prefixes := []string{"data/picked", "data/found/"}
+	if findings {
+		prefixes = prefixes[:1]
+	}
+	for _, p := range parts {
+		prefixes = append(prefixes, fmt.Sprintf("data/sums/%04d/", p.Index))
+	}
+	for _, prefix := range append(prefixes, "part/") {
+		if err := l.removeAll(ctx, run+prefix); err != nil {
+			return err
 		}
 	}
 	return nil

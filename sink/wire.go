@@ -23,8 +23,6 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
-
-	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
 // Conditional writes are nearly all that a worker sends. Through Bigtable's client, half of what one costs goes into the
@@ -32,9 +30,10 @@ import (
 // from a Request, and sent over connections of their own; everything else goes through the client, which lends its connections
 // to nobody.
 //
-// The connections are made as the client makes its own, with the same credentials, endpoint, scope and headers. Three things
+// The connections are made as the client makes its own, with the same credentials, endpoint, scope and headers. Four things
 // differ: they are always connectionPool many, where the client's grow with load; they are not closed and opened anew every
-// hour or so, which gRPC does by itself when the server asks for it; and they do not use DirectPath.
+// hour or so, which gRPC does by itself when the server asks for it; they do not use DirectPath; and no header says when a
+// request was sent, since one that is never the same twice displaces the others from HTTP/2's table of headers.
 
 // connectionPool is how many connections there are: as many as the client opens. The service takes 100 requests at once on one.
 const connectionPool = 10
@@ -116,7 +115,6 @@ func features() string {
 func (w *wire) apply(ctx context.Context, r *Request) (refused bool, err error) {
 	t := w.table(r.Table)
 	ctx = metadata.NewOutgoingContext(ctx, t.headers)
-	ctx = metadata.AppendToOutgoingContext(ctx, "bigtable-client-attempt-epoch-usec", strconv.FormatInt(task.Now(ctx).UnixMicro(), 10))
 	out := wireRequest{Request: r, table: t.name, profile: w.instance.AppProfile}
 	var in wireAnswer
 	err = w.pool.Invoke(ctx, checkAndMutateRow, &out, &in, wireOptions...)
@@ -138,7 +136,29 @@ type wireCodec struct{}
 
 func (wireCodec) Name() string { return "" }
 
-var wireBuffers = mem.DefaultBufferPool()
+// wireBuffers are buffers of requests that gRPC is done with. Its own pool fills each with zeros before it is used again.
+var wireBuffers wirePool
+
+type wirePool struct{ pool sync.Pool }
+
+// largestBuffer is the largest that is kept: requests for large items are rare.
+const largestBuffer = 64 << 10
+
+// Get gives an empty buffer with room for so much.
+func (p *wirePool) Get(length int) *[]byte {
+	if b, _ := p.pool.Get().(*[]byte); b != nil && cap(*b) >= length {
+		return b
+	}
+	b := make([]byte, 0, max(length, 2048))
+	return &b
+}
+
+// Put takes a buffer back.
+func (p *wirePool) Put(b *[]byte) {
+	if cap(*b) <= largestBuffer {
+		p.pool.Put(b)
+	}
+}
 
 func (wireCodec) Marshal(message any) (mem.BufferSlice, error) {
 	r, ok := message.(*wireRequest)
@@ -147,7 +167,7 @@ func (wireCodec) Marshal(message any) (mem.BufferSlice, error) {
 	}
 	buffer := wireBuffers.Get(int(r.Size()))
 	*buffer = r.AppendProto((*buffer)[:0], r.table, r.profile)
-	return mem.BufferSlice{mem.NewBuffer(buffer, wireBuffers)}, nil
+	return mem.BufferSlice{mem.NewBuffer(buffer, &wireBuffers)}, nil
 }
 
 func (wireCodec) Unmarshal(data mem.BufferSlice, message any) error {

@@ -13,7 +13,7 @@ import (
 
 // Defaults of Options.
 const (
-	DefaultInFlight = 256
+	DefaultInFlight = 1024
 	DefaultBytes    = 32 << 20
 	DefaultTimeout  = 20 * time.Second
 )
@@ -34,6 +34,7 @@ type Options struct {
 	// Rows shows rows before puts that keep older cells; it may be nil if no mapping asks for that.
 	Rows Looker
 	// InFlight and Bytes bound the requests that are under way at once, over all callers; 0 means the default. Target tables share them.
+	// By default, each table has besides as many as it takes without answering later for it.
 	InFlight int
 	Bytes    int64
 	// Timeout bounds one request; 0 means the default. It is also how long a request may still be executed after its Write
@@ -68,12 +69,14 @@ type Writer struct {
 	o     Options
 	rows  *task.Shares // by target table, as the next: one that is slow must not hold what others need
 	bytes *task.Shares
+	pace  *windows // nil if the number of requests is given
 }
 
 // NewWriter returns a writer with defaults filled in.
 func NewWriter(o Options) *Writer {
+	var pace *windows
 	if o.InFlight == 0 {
-		o.InFlight = DefaultInFlight
+		o.InFlight, pace = DefaultInFlight, &windows{tables: map[string]*window{}}
 	}
 	if o.Bytes == 0 {
 		o.Bytes = DefaultBytes
@@ -84,7 +87,7 @@ func NewWriter(o Options) *Writer {
 	if o.Floor == nil {
 		o.Floor = func(string) uint32 { return 0 }
 	}
-	return &Writer{o: o, rows: task.NewShares(int64(o.InFlight)), bytes: task.NewShares(o.Bytes)}
+	return &Writer{o: o, rows: task.NewShares(int64(o.InFlight)), bytes: task.NewShares(o.Bytes), pace: pace}
 }
 
 // Write returns nil when every row of the batch is durable, which is applied or refused as stale,
@@ -189,7 +192,7 @@ func (w *Writer) putAside(b *transform.Batch, i int, reason string) error {
 func (w *Writer) send(ctx context.Context, stamps Stamps, b *transform.Batch, refused *refusals) error {
 	outcomes := make([]outcome, len(b.Rows))
 	var failed atomic.Bool // what ails the target ails the next row as well: do not send it
-	g := task.NewGroup(ctx, 0)
+	g := task.NewCrew(ctx)
 	for i := range b.Rows {
 		row := &b.Rows[i]
 		request := Guard(*row)
@@ -256,19 +259,30 @@ func permanent(err error) error {
 }
 
 func (w *Writer) acquire(ctx context.Context, table string, size int64) error {
-	if err := w.rows.Acquire(ctx, table, 1); err != nil {
-		return err
+	if w.pace != nil {
+		if err := w.pace.of(table).acquire(ctx); err != nil {
+			return err
+		}
 	}
-	if err := w.bytes.Acquire(ctx, table, size); err != nil {
+	err := w.rows.Acquire(ctx, table, 1)
+	if err == nil {
+		if err = w.bytes.Acquire(ctx, table, size); err == nil {
+			return nil
+		}
 		w.rows.Release(table, 1)
-		return err
 	}
-	return nil
+	if w.pace != nil {
+		w.pace.of(table).release()
+	}
+	return err
 }
 
 func (w *Writer) release(table string, size int64) {
 	w.bytes.Release(table, size)
 	w.rows.Release(table, 1)
+	if w.pace != nil {
+		w.pace.of(table).release()
+	}
 }
 
 // apply makes one attempt to write a mutation, whose guard is given.
@@ -284,6 +298,9 @@ func (w *Writer) apply(ctx context.Context, stamps Stamps, source string, m *tra
 		applied, err = stamps.apply(ctx, w.o.Table, guard)
 	}
 	took := task.Mono(ctx) - start
+	if w.pace != nil {
+		w.pace.of(m.Table).note(took, err)
+	}
 	switch e := w.o.Events; {
 	case errors.Is(err, ErrUnproved): // nothing was sent
 		return err

@@ -47,6 +47,17 @@ type candidate struct {
 	wants direction
 }
 
+// flies reports whether the row is in flight, as far as its pass looks.
+func (c candidate) flies() bool {
+	switch c.wants {
+	case forwards:
+		return c.InFlight
+	case everything:
+		return c.InFlight || c.Leaving
+	}
+	return c.Leaving
+}
+
 // suspect keeps a row for its second look (V1), as many as there is room for (V5).
 func (r *working) suspect(ctx context.Context, c candidate) error {
 	bounds := r.Bounds.orDefault()
@@ -97,17 +108,19 @@ func (r *working) confirm(ctx context.Context) error {
 		waiting = again
 	}
 	r.at.InFlight += int64(len(waiting))
+	r.moving = append(r.moving, waiting...)
 	return nil
 }
 
-// second compares two looks at a row. What differs at the version that it had is found; what moved
-// on meanwhile is looked at again.
+// second compares two looks at a row. What differs at the version that it had, while its item is as
+// it was, is found; what moved on meanwhile is looked at again: a row that the first look saw newer
+// than its item may lack a change of after that.
 func (r *working) second(before candidate, look Look) (next candidate, moved bool) {
 	next = candidate{look, before.wants}
 	r.narrow(&next.Verdict, before)
 	next.Findings = slices.DeleteFunc(next.Findings, func(f Finding) bool {
 		same := func(o Finding) bool {
-			return o.Owner == f.Owner && o.Version == f.Version && (o.Kind == Foreign) == (f.Kind == Foreign)
+			return o.Owner == f.Owner && o.Version == f.Version && o.image == f.image && (o.Kind == Foreign) == (f.Kind == Foreign)
 		}
 		if !slices.ContainsFunc(before.Findings, same) {
 			return false
@@ -121,7 +134,7 @@ func (r *working) second(before candidate, look Look) (next candidate, moved boo
 		}
 		return true
 	})
-	return next, len(next.Findings) > 0 || next.InFlight
+	return next, len(next.Findings) > 0 || next.flies()
 }
 
 // narrow leaves of a verdict what the pass looks for.

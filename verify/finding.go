@@ -60,6 +60,8 @@ type Finding struct {
 	Live    bool
 	// Reason is why it may have come to this, without item data; "" if nothing suggests one.
 	Reason string
+
+	image string // a hash of what the item puts into the row; "" if it does not
 }
 
 // Column is one column of a finding. Its values never leave it but by Values.

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -89,10 +90,16 @@ func item(id string, attributes ...string) attribute.Item {
 
 // source is a table in memory. Faults may break its reads.
 type source struct {
+	mu    sync.Mutex
 	items map[string]attribute.Item
 	page  int
 	fail  func(op string) error
-	gets  int
+}
+
+func (s *source) remove(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.items, id)
 }
 
 func (s *source) put(items ...attribute.Item) {
@@ -103,6 +110,8 @@ func (s *source) put(items ...attribute.Item) {
 }
 
 func (s *source) Scan(_ context.Context, _ string, segment, total int, after attribute.Item, _ int) (backfill.ScanPage, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.fail != nil {
 		if err := s.fail("Scan"); err != nil {
 			return backfill.ScanPage{}, err
@@ -133,7 +142,8 @@ func (s *source) Scan(_ context.Context, _ string, segment, total int, after att
 }
 
 func (s *source) Get(_ context.Context, _ string, keys attribute.Item) (attribute.Item, bool, error) {
-	s.gets++
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.fail != nil {
 		if err := s.fail("Get"); err != nil {
 			return attribute.Item{}, false, err
@@ -153,7 +163,7 @@ type world struct {
 }
 
 func newWorld(t *testing.T, m *transform.Mapping) *world {
-	w := &world{t, &source{items: map[string]attribute.Item{}, page: 7}, &sinktest.Memory{}, m}
+	w := &world{T: t, source: &source{items: map[string]attribute.Item{}, page: 7}, target: &sinktest.Memory{}, m: m}
 	for _, table := range m.Tables() {
 		w.target.Create(table, "d", "e", "x")
 	}

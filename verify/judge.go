@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"crypto/sha256"
 	"slices"
 	"strings"
 	"time"
@@ -27,8 +28,9 @@ type Wanted struct {
 // Verdict is how a row stands.
 type Verdict struct {
 	Findings []Finding
-	// InFlight: the row differs at a version of count 0, whose second assertion is still to come.
-	InFlight bool
+	// InFlight: the row differs at a version of count 0, whose second assertion is still to come;
+	// Leaving: it is extra at such a version.
+	InFlight, Leaving bool
 	// Kept are shares without an item that stay because expire: keep is configured.
 	Kept int
 	// Unmapped: an item that was looked at cannot be mapped.
@@ -67,7 +69,11 @@ func (j *judgement) add(f Finding) {
 	f.Source, f.Table, f.Row = j.m.Source, j.table, j.row.Key
 	f.Version, f.Live = max(live, gone), live != "" && gone <= live
 	if _, err := transform.ParseVersion(string(f.Version)); err == nil && f.Version.Count() == transform.CountTimestamped {
-		j.InFlight = true
+		if f.Kind == Missing || f.Kind == Different {
+			j.InFlight = true
+		} else {
+			j.Leaving = true
+		}
 		return
 	}
 	j.Findings = append(j.Findings, f)
@@ -82,7 +88,7 @@ func (j *judgement) wanted(w Wanted) {
 	}
 	live, gone, _ := j.row.Versions(w.Owner)
 	alive := live != "" && gone <= live
-	f := Finding{Owner: w.Owner, Keys: j.m.Keys(w.Image), Kind: Different}
+	f := Finding{Owner: w.Owner, Keys: j.m.Keys(w.Image), Kind: Different, image: w.hash()}
 	expired := j.expired(w.Image)
 	collected := j.m.Collected(w.Image, j.at.Add(expirySlack))
 	for _, d := range sink.Compare(j.row, w.RowMutation) {
@@ -173,6 +179,17 @@ func (j *judgement) rest(shares []sink.Share, wanted []Wanted) {
 	if len(foreign.Columns) > 0 {
 		j.add(Finding{Kind: Foreign, Reason: "nobody of ours wrote these cells"}.of(j.row, foreign))
 	}
+}
+
+// hash tells what an item puts into a row from what it put there before.
+func (w Wanted) hash() string {
+	h := sha256.New()
+	var b []byte
+	for _, c := range w.Cells {
+		b = appendText(appendText(appendText(b[:0], c.Family), c.Qualifier), string(c.Value))
+		h.Write(b)
+	}
+	return string(h.Sum(b[:0]))
 }
 
 // whole is the mutation with all that its item may have in the row, by whatever rule.

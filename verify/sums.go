@@ -101,12 +101,12 @@ func (s *Sums) Differing(addresses bool) *Picked {
 // entryBytes is how long a bucket is in a piece: three bytes of its number, and the sums.
 const entryBytes = 3 + 16 + 16
 
-// Pieces are the sums as they are stored, each at most so many bytes long; at least one.
+// Pieces are the sums as they are stored, each at most so many bytes long; none of nothing.
 func (s *Sums) Pieces(most int) [][]byte {
-	pieces := [][]byte{{}}
+	var pieces [][]byte
 	s.each(func(n uint32, b *bucket) {
 		last := len(pieces) - 1
-		if len(pieces[last])+entryBytes > most {
+		if last < 0 || len(pieces[last])+entryBytes > most {
 			pieces, last = append(pieces, nil), last+1
 		}
 		entry := append(pieces[last], byte(n>>16), byte(n>>8), byte(n))

@@ -64,8 +64,9 @@ type working struct {
 	*Work
 	at      Progress // with what is judged and what is not
 	waiting []candidate
-	found   []Finding // since the last save
-	kept    int       // findings in all
+	moving  []candidate // that moved on at every look
+	found   []Finding   // since the last save
+	kept    int         // findings in all
 	savedAt time.Duration
 	oldest  time.Duration // when the first of waiting was seen
 	buckets *Sums         // for their hashes alone
@@ -322,7 +323,7 @@ func (r *working) backward(ctx context.Context, places []Place) error {
 		for _, look := range looks {
 			r.at.Kept += int64(look.Kept)
 			c := candidate{Look: look, wants: wants}
-			if r.narrow(&c.Verdict, c); len(c.Findings) == 0 && !c.InFlight {
+			if r.narrow(&c.Verdict, c); len(c.Findings) == 0 && !c.flies() {
 				continue
 			}
 			if err := r.suspect(ctx, c); err != nil {

@@ -121,7 +121,7 @@ func encoding(ctx context.Context, b *bench) error {
 		if err != nil {
 			return err
 		}
-		b.ratio(row+" / plainly", "CPU", cpu, costs[0], costs[1], map[string]string{"small": "<= 0.083 of another tool's"}[s.name])
+		b.ratio(row+" / plainly", "CPU", cpu, costs[0], costs[1], "(the goal is against another tool)")
 		b.ratio(row+" / plainly", "allocs", allocs, costs[0], costs[1], "")
 	}
 	return nil
@@ -214,27 +214,27 @@ func writing(ctx context.Context, b *bench) error {
 		return repeat(times, func() (int, error) { return inFlight(width, len(list), do) })
 	}
 	costs, err := b.measure(
+		way{"the Writer", repeat(times, func() (int, error) {
+			again := batch
+			again.Rows = append([]transform.RowMutation(nil), batch.Rows...)
+			return len(list), writer.Write(ctx, sink.Unfenced(), &again)
+		})},
 		way{"ours", many(func(i int) error {
 			_, err := t.ours.Apply(ctx, &list[i])
 			return err
 		})},
 		way{"the client, prepared", many(func(i int) error { return t.apply(ctx, list[i].Row, prepared[i]) })},
 		way{"the client, built", many(func(i int) error { return t.apply(ctx, list[i].Row, mutation(&list[i])) })},
-		way{"the same bytes", many(func(i int) error { return t.invoke(ctx, encoded[i]) })},
-		way{"the Writer", repeat(times, func() (int, error) {
-			again := batch
-			again.Rows = append([]transform.RowMutation(nil), batch.Rows...)
-			return len(list), writer.Write(ctx, sink.Unfenced(), &again)
-		})})
+		way{"the same bytes", many(func(i int) error { return t.invoke(ctx, encoded[i]) })})
 	if err != nil {
 		return err
 	}
-	b.ratio(row+" / the client, built", "CPU", cpu, costs[0], costs[2], "<= 0.65")
-	b.ratio(row+" / the client, built", "allocs", allocs, costs[0], costs[2], "")
-	b.ratio(row+" / the client, prepared", "CPU", cpu, costs[0], costs[1], "")
-	b.ratio(row+" / the same bytes over gRPC", "CPU", cpu, costs[0], costs[3], "<= 1.3")
-	b.ratio(row+" by Writer / the client, built", "CPU", cpu, costs[4], costs[2], "")
-	b.ratio(row+" by Writer / the same bytes over gRPC", "CPU", cpu, costs[4], costs[3], "")
+	b.ratio(row+" / the client, built", "CPU", cpu, costs[1], costs[3], "<= 0.65")
+	b.ratio(row+" / the client, built", "allocs", allocs, costs[1], costs[3], "")
+	b.ratio(row+" / the client, prepared", "CPU", cpu, costs[1], costs[2], "")
+	b.ratio(row+" / the same bytes over gRPC", "CPU", cpu, costs[1], costs[4], "<= 1.3")
+	b.ratio(row+" by Writer / the client, built", "CPU", cpu, costs[0], costs[3], "")
+	b.ratio(row+" by Writer / the same bytes over gRPC", "CPU", cpu, costs[0], costs[4], "")
 	return nil
 }
 
@@ -247,20 +247,26 @@ func (noParking) Supersede(context.Context, string, string, transform.Version) e
 
 func (noParking) Count(context.Context, int) (int, error) { return 0, nil }
 
+// pages is how many are held at once over all shards, as internal/pipeline bounds them.
+const pages = 32
+
 // shards follow pages in loops of their own over one Writer, as a worker does, without a ledger.
-func shards(ctx context.Context, writer *sink.Writer, loops, pages int, bodies ...[]byte) (records, rows int, err error) {
+func shards(ctx context.Context, writer *sink.Writer, loops, each int, bodies ...[]byte) (records, rows int, err error) {
 	var mu sync.Mutex
 	var group sync.WaitGroup
+	slots := make(chan struct{}, pages)
 	for range loops {
 		group.Go(func() {
 			source := cdc.NewSource(newAnswers(bodies...).streams(), "arn")
-			for range pages {
+			for range each {
+				slots <- struct{}{}
 				page, failed := source.Read(ctx, "x")
 				batch := transform.Fold(orders, page.Changes, stamp)
 				written := len(batch.Rows)
 				if failed == nil {
 					failed = writer.Write(ctx, sink.Unfenced(), &batch)
 				}
+				<-slots
 				mu.Lock()
 				records, rows = records+len(page.Changes), rows+written
 				if failed != nil {

@@ -15,6 +15,8 @@ import (
 	"runtime"
 	"strings"
 	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/memory"
 )
 
 func main() {
@@ -24,14 +26,15 @@ func main() {
 	rounds := flag.Int("rounds", 5, "rounds, of which medians are printed")
 	scale := flag.Float64("scale", 1, "how much work a round is")
 	only := flag.String("only", "", "regular expression: rows of the table")
+	profile := flag.String("profile", "", "file for the CPU profile of ours, of the last thing that is measured")
 	flag.Parse()
 	var err error
 	if *serve {
 		err = serveBigtable(*latency)
-	} else if *held > 0 {
+	} else if memory.Fit(); *held > 0 { // as replicator run does
 		err = hold(context.Background(), *held)
 	} else {
-		err = run(context.Background(), bench{rounds: *rounds, scale: *scale, only: regexp.MustCompile(*only), out: os.Stdout})
+		err = run(context.Background(), bench{rounds: *rounds, scale: *scale, only: regexp.MustCompile(*only), profile: *profile, out: os.Stdout})
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "goals:", err)
@@ -42,7 +45,7 @@ func main() {
 func run(ctx context.Context, b bench) error {
 	fmt.Fprintf(b.out, "# %s, %s, %d cores%s\n# go run ./bench/goals %s\n", time.Now().UTC().Format("2006-01-02 15:04 MST"), runtime.Version(), runtime.NumCPU(), machine(),
 		strings.Join(os.Args[1:], " "))
-	fmt.Fprint(b.out, "# Ratios of ours to the baseline, medians of the rounds' own ratios, so that they need not be the ratios of the medians beside them.\n"+
+	fmt.Fprint(b.out, "# The collector is fitted as in replicator run, for the baselines as well. Ratios of ours to the baseline, medians of the rounds' own ratios, so that they need not be the ratios of the medians beside them.\n"+
 		"# CPU is in microseconds of the client's process for each record or row; rows/s are of wall time on this machine.\n\n")
 	fmt.Fprintf(b.out, "%-44s %-9s %9s %9s %9s  %s\n", "", "", "ours", "baseline", "ratio", "goal")
 	for _, part := range []func(context.Context, *bench) error{decoding, encoding, writing, following, copying, waiting, folding, remembering} {

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"os"
 	"regexp"
 	"runtime"
+	"runtime/pprof"
 	"slices"
 	"syscall"
 	"time"
@@ -15,7 +18,9 @@ type bench struct {
 	rounds int
 	scale  float64
 	only   *regexp.Regexp
-	out    io.Writer
+	// profile, if set, is where the CPU profile of ours goes: the first way of what was measured last.
+	profile string
+	out     io.Writer
 }
 
 func (b *bench) skips(row string) bool { return !b.only.MatchString(row) }
@@ -41,6 +46,11 @@ func (b *bench) measure(ways ...way) ([][]cost, error) {
 	for round := range b.rounds + 1 {
 		for i, w := range ways {
 			runtime.GC()
+			if i == 0 && round == b.rounds && b.profile != "" {
+				if err := profiled(b.profile, w.do); err != nil {
+					return nil, err
+				}
+			}
 			before, cpu, start := allocations(), processorTime(), time.Now()
 			n, err := w.do()
 			took, used, made := time.Since(start), processorTime()-cpu, allocations()-before
@@ -53,6 +63,19 @@ func (b *bench) measure(ways ...way) ([][]cost, error) {
 		}
 	}
 	return all, nil
+}
+
+func profiled(path string, do func() (int, error)) error {
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	if err := pprof.StartCPUProfile(file); err != nil {
+		return err
+	}
+	_, err = do()
+	pprof.StopCPUProfile()
+	return errors.Join(err, file.Close())
 }
 
 func allocations() uint64 {

@@ -18,7 +18,8 @@ func newExplain(p *program) *cobra.Command {
 		Short:   "Compare one item on both sides, and explain differences",
 		GroupID: groupOperate,
 		Long: `Show one item on both sides: whether the source holds it, the row it maps to, the row in the target with its version taken apart, the
-columns that differ, its parked changes, and a verdict in one sentence.
+columns that differ, its parked changes, a verdict in one sentence, and the likely reason of a difference: in flight, parked, a phantom
+write, a foreign writer, garbage collection, or a gap.
 
 Nothing is changed, and no worker needs to run. The row is read before the item; if they differ while a worker follows
 the stream, both are read again after the lag has passed. Values are shown only with --show-values; the row key, which is

@@ -14,6 +14,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/memory"
 	"github.com/dynamodb-bigtable/replicator/internal/report"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 	"github.com/dynamodb-bigtable/replicator/internal/worker"
@@ -42,7 +43,9 @@ Any number of processes may run with one configuration: they share the work thro
 one that is gone. A restart continues where the last process stopped. First every dependency is checked, and the results are shown.
 
 The first SIGINT, SIGTERM or SIGHUP stops it cleanly: pages that were read are applied, positions saved and leases released. The second one
-ends the process at once, which loses nothing either. Health, readiness, metrics and status are served on http.listen.`,
+ends the process at once, which loses nothing either. Health, readiness, metrics and status are served on http.listen.
+
+Go's memory limit is the container's less a tenth, unless GOMEMLIMIT gives another.`,
 		Example: `  replicator run
   replicator run --once                  # copy, apply what the stream holds, and end
   replicator run --dry-run               # read and map everything, write nothing
@@ -53,6 +56,7 @@ ends the process at once, which loses nothing either. Health, readiness, metrics
 			if err := f.check(c.Flags().Changed("idle")); err != nil {
 				return err
 			}
+			memory.Fit()
 			ctx, cancel := p.within(c.Context())
 			defer cancel()
 			return f.served(p.concluded(p.run(ctx, f)))

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 
 	"github.com/spf13/cobra"
 
@@ -67,11 +66,7 @@ func (p *program) verify(ctx context.Context, v *verifying, do func(ctx context.
 	if o.Log, err = p.logger(cfg, p.Stderr); err != nil {
 		return err
 	}
-	err = do(ctx, &o)
-	if said := (comparison.Shown{}); errors.As(err, &said) {
-		return &reported{said}
-	}
-	return err
+	return do(ctx, &o)
 }
 
 func newVerify(p *program) *cobra.Command {

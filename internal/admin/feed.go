@@ -29,6 +29,7 @@ const (
 	EventCopyProgress  = "copy_progress"
 	EventCopyDone      = "copy_done"
 	EventParked        = "parked"
+	EventMismatch      = "verify_mismatch"
 	EventWorkerCame    = "worker_came"
 	EventWorkerSilent  = "worker_silent"
 	EventWorkerLeft    = "worker_left"
@@ -43,7 +44,7 @@ const (
 
 // EventKinds are all of them.
 var EventKinds = []string{EventPhase, EventShardStarted, EventShardDone, EventGap, EventGeneration, EventNeedsLoad, EventTableJoined, EventTableSetAside, EventCopyStarted, EventCopyProgress,
-	EventCopyDone, EventParked, EventWorkerCame, EventWorkerSilent, EventWorkerLeft, EventLeaseTaken, EventLeaseLeft, EventKeeper, EventThrottled, EventReset}
+	EventCopyDone, EventParked, EventMismatch, EventWorkerCame, EventWorkerSilent, EventWorkerLeft, EventLeaseTaken, EventLeaseLeft, EventKeeper, EventThrottled, EventReset}
 
 // Event is something that happened. It has these members and no others, so that no item data can get into it: shards, workers and
 // tables are named, reasons are fixed words. What an event does not have is left out.

@@ -40,6 +40,8 @@ type Metrics struct {
 	ignored        *prometheus.CounterVec
 	parked         *prometheus.GaugeVec
 	copied         *prometheus.CounterVec
+	compared       *prometheus.CounterVec
+	mismatched     *prometheus.GaugeVec
 	estimated      *prometheus.GaugeVec
 	writeDurations prometheus.Histogram
 	writeErrors    *prometheus.CounterVec
@@ -78,6 +80,9 @@ func NewMetrics(build Build) *Metrics {
 	m.applied = counter("replicator_changes_applied_total", "Changes that are durable in the target, refused as stale, or parked.", table, "event")
 	m.ignored = counter("replicator_items_ignored_total", "Items that a rule of the mapping says not to copy, of changes and of the copy.", table, "rule")
 	m.parked = gauge("replicator_items_parked", "Items parked until an operator decides.", table)
+	m.compared = counter("replicator_verify_rows_compared_total", "Rows of the target that were compared with their items, by this process.", table)
+	m.mismatched = gauge("replicator_verify_mismatched_rows",
+		"Rows known to differ from their items, by the last verify and by comparisons of what was just applied, until a fresh comparison finds them equal.", table)
 	m.copied = counter("replicator_backfill_items_copied_total", "Items that the load has made durable.", table)
 	m.estimated = gauge("replicator_backfill_items_estimated", "Items in the source table as DynamoDB counted them within the last hours.", table)
 	m.writeDurations = register(m, prometheus.NewHistogram(prometheus.HistogramOpts{
@@ -180,6 +185,16 @@ func (m *Metrics) Ignored(table, rule string, items int) {
 // Parked sets how many items of a table are parked.
 func (m *Metrics) Parked(table string, items int) {
 	m.parked.WithLabelValues(table).Set(float64(items))
+}
+
+// Compared counts rows of a table that were compared with their items.
+func (m *Metrics) Compared(table string, rows int64) {
+	m.compared.WithLabelValues(table).Add(float64(max(0, rows)))
+}
+
+// Mismatched sets how many rows of a table are known to differ.
+func (m *Metrics) Mismatched(table string, rows int64) {
+	m.mismatched.WithLabelValues(table).Set(float64(rows))
 }
 
 // Copied counts items that the load of a table has made durable.

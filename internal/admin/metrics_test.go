@@ -55,6 +55,9 @@ func filled() *Metrics {
 	m.Applied("Orders", EventCounts{Inserts: 1, Modifies: 1})
 	m.Ignored("Orders", "presence", 4)
 	m.Parked("Orders", 2)
+	m.Compared("Orders", 100)
+	m.Compared("Orders", -1)
+	m.Mismatched("Orders", 3)
 	m.Copied("Orders", 10)
 	m.Copied("Orders", 5)
 	m.Estimated("Orders", 1000)
@@ -121,7 +124,7 @@ func TestLabelsAreBounded(t *testing.T) {
 			}
 		}
 	}
-	if ours != 19 {
+	if ours != 21 {
 		t.Errorf("%d metrics are ours", ours)
 	}
 }

@@ -21,8 +21,8 @@ import (
 const (
 	// itemsPerSecond is about how many items one process compares, where nothing was measured yet.
 	itemsPerSecond = 10_000
-	// partsAtOnce is how many parts this process works on, each with sums of up to 32 MB.
-	partsAtOnce = 2
+	// partsAtOnce is how many parts of a table this process works on.
+	partsAtOnce = 4
 	// tellEvery is the time between two lines that say how far a verify is.
 	tellEvery = 10 * time.Second
 )
@@ -70,17 +70,8 @@ func (o *Operator) Begin(ctx context.Context) error {
 	if err := errors.Join(o.write(d), o.report(d), failed); err != nil || !o.Waits {
 		return err
 	}
-	if err := o.verdict(); err != nil {
-		return Shown{err}
-	}
-	return nil
+	return o.verdict()
 }
-
-// Shown is an error of which the document on stdout has said everything.
-type Shown struct{ error }
-
-// Unwrap gives the error itself.
-func (t Shown) Unwrap() error { return t.error }
 
 // begin plans the verify of a table, unless one is under way.
 func (o *Operator) begin(ctx context.Context, t *table) error {
@@ -138,6 +129,7 @@ func (o *Operator) begin(ctx context.Context, t *table) error {
 // work works on the parts of all tables until their verifies are over.
 func (o *Operator) work(ctx context.Context) error {
 	g := task.NewGroup(ctx, 0)
+	slots := &pipeline.VerifySlots{}
 	for i := range o.tables {
 		t := &o.tables[i]
 		number := t.state.Verify.Number
@@ -157,7 +149,7 @@ func (o *Operator) work(ctx context.Context) error {
 		}
 		g.Go("verify "+t.config.From, func(ctx context.Context) error {
 			err := pipeline.Verify(ctx, pipeline.VerifyOptions{
-				Ledger: o.ledger, Database: o.source.Tables, Rows: o.target.Data, Over: over, Patience: o.patience(),
+				Ledger: o.ledger, Database: o.source.Tables, Rows: o.target.Data, Over: over, Patience: o.patience(), Slots: slots,
 				Table: pipeline.Table{Mapping: t.mapping, MappingHash: o.Cfg.Hash(t.config), Settle: o.Cfg.Verify.Settle, Owned: t.config.Owned,
 					Segments: partsAtOnce, Limits: loads.Configured(o.Cfg.Backfill)},
 				Timing: pipeline.Timing{Pass: 500 * time.Millisecond},

@@ -186,7 +186,9 @@ type Backfill struct {
 
 // Verify is the comparison of source and target.
 type Verify struct {
-	Settle time.Duration `key:"settle" default:"30s" min:"1s" max:"10m"` // a row that differs is looked at again so long after all changes of before are applied
+	Sample Percent       `key:"sample" default:"1%" check:"percent"`                // of the items, by a hash of their keys: those of which rows are compared that were just applied
+	Every  time.Duration `key:"every" unset:"never" omit:"true" min:"10s" max:"1d"` // how often workers compare the sample of what they have just applied
+	Settle time.Duration `key:"settle" default:"30s" min:"1s" max:"10m"`            // a row that differs is looked at again so long after all changes of before are applied
 }
 
 // BadItem says what happens to an item that cannot be mapped or stored.
@@ -224,8 +226,6 @@ func (c *Config) Where(path string) diag.Position { return c.where[path] }
 // instead. They are refused rather than ignored, so that nobody believes an option to be in force.
 var notAvailable = map[string]string{
 	"dual_writes.version_attribute": "dual writes are settled by the stream: dual_writes.settle",
-	"verify.sample":                 "source and target are not compared while running",
-	"verify.every":                  "source and target are not compared while running",
 	"cutover":                       "the cutover is made by hand",
 	"relay":                         "changes are not published to Pub/Sub",
 }

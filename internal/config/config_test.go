@@ -134,6 +134,7 @@ func TestMinimal(t *testing.T) {
 		Tables:   []Table{{From: "Orders", To: "Orders", Start: StartHorizon}},
 		Apply:    "guarded",
 		Backfill: Backfill{From: "scan", OnGap: "wait", Segments: 4},
+		Verify:   Verify{Sample: "1%", Settle: 30 * time.Second},
 		Errors:   Errors{OnBadItem: BadItemPark, ParkTo: "state", StopAbove: 1000},
 		HTTP:     HTTP{Listen: "127.0.0.1:8080"},
 		Log:      Log{Level: "info", Format: "auto"},

@@ -1,34 +1,25 @@
 package demo
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
-	"slices"
 	"strings"
 
-	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
+	"github.com/dynamodb-bigtable/replicator/verify"
 )
 
 // Difference is one row in which the stores differ.
 type Difference struct {
 	// Key is a hash of the row key: keys are item data.
-	Key string
+	Key  string
+	Kind verify.Kind
 	// What says how they differ: names of attributes, never values.
 	What string
 }
-
-// How a row can be wrong as a whole.
-const (
-	lacking  = "the target lacks the row"
-	orphaned = "the target has a row whose item the source does not have"
-)
 
 // Comparison is the outcome of reading both stores whole.
 type Comparison struct {
@@ -39,14 +30,13 @@ type Comparison struct {
 
 // source is what the comparison reads of DynamoDB; *backfill.Tables is one.
 type source interface {
-	backfill.ScanSource
+	verify.Source
 	Describe(ctx context.Context, table string) (backfill.Description, error)
 }
 
-// Compare reads the source table and the target table whole and compares them cell by cell. Nobody may write meanwhile. The cells
-// that an item should have come from the mapping. That nothing else is there is checked from the other side: every row of the
-// target must give back the key of an item that the source has.
-func Compare(ctx context.Context, from source, to sink.Reader, table string) (Comparison, error) {
+// Compare reads the source table and the target table whole and compares them cell by cell, both
+// ways, as `replicator verify` does. Nobody may write meanwhile.
+func Compare(ctx context.Context, from source, to verify.Target, table string) (Comparison, error) {
 	description, err := from.Describe(ctx, table)
 	if err != nil {
 		return Comparison{}, err
@@ -55,51 +45,39 @@ func Compare(ctx context.Context, from source, to sink.Reader, table string) (Co
 	if err != nil {
 		return Comparison{}, err
 	}
-	items, err := readSource(ctx, from, mapping)
+	v := &verify.Comparison{Mapping: mapping, Source: from, Target: to, Owned: true}
+	plan, err := v.NewPlan(ctx, verify.Quiet, "nobody writes", description.Bytes, []byte(description.ID))
 	if err != nil {
 		return Comparison{}, err
 	}
-	c := Comparison{Items: len(items)}
-	witness := mapping.WitnessKey()
-	seen := make(map[string]bool, len(items))
-	err = to.ReadRows(ctx, table, sink.Range{}, func(row sink.Row) error {
-		if row.Key == witness {
-			return nil
-		}
-		key, err := mapping.Key(row.Key)
-		if err != nil {
-			c.differ(row.Key, "the target has a row that no item maps to")
-			return nil
-		}
-		expected, exists := items[mapping.ItemKey(key)]
-		switch {
-		case exists:
-			seen[mapping.ItemKey(key)] = true
-			if what := differs(expected, row); what != "" {
-				c.differ(row.Key, what)
-			}
-		case len(row.Cells) > 0 || row.Version != "":
-			c.differ(row.Key, orphaned)
-		default:
+	result, err := v.Compare(ctx, plan, 2)
+	if err != nil {
+		return Comparison{}, err
+	}
+	c := Comparison{Items: int(result.Items)}
+	for _, f := range result.Findings {
+		c.Differences = append(c.Differences, Difference{sink.HashOf(f.Row), f.Kind, describe(f)})
+	}
+	err = to.ReadMarks(ctx, table, sink.Range{}, false, 0, func(row sink.Row) error {
+		if row.Gone > row.Version {
 			c.Tombstones++
 		}
 		return nil
 	})
-	if err != nil {
-		return Comparison{}, err
-	}
-	for key, expected := range items {
-		if !seen[key] {
-			c.differ(expected.row, lacking)
-		}
-	}
-	slices.SortFunc(c.Differences, func(a, b Difference) int { return strings.Compare(a.Key, b.Key) })
-	return c, nil
+	return c, err
 }
 
-func (c *Comparison) differ(row, what string) {
-	sum := sha256.Sum256([]byte(row))
-	c.Differences = append(c.Differences, Difference{hex.EncodeToString(sum[:16]), what})
+// describe says how a row differs, without item data.
+func describe(f verify.Finding) string {
+	var columns []string
+	for _, c := range f.Columns {
+		columns = append(columns, c.Family+":"+c.Qualifier)
+	}
+	text := string(f.Kind) + ": " + strings.Join(columns, ", ")
+	if f.Reason != "" {
+		text += " (" + f.Reason + ")"
+	}
+	return text
 }
 
 // Identical tells whether nothing differs.
@@ -111,71 +89,4 @@ func (c *Comparison) String() string {
 		return fmt.Sprintf("source and target are identical: %d items, 0 differences", c.Items)
 	}
 	return fmt.Sprintf("source and target differ: %d items, %d differences", c.Items, len(c.Differences))
-}
-
-// expectation is what the mapping says of an item.
-type expectation struct {
-	row   string
-	cells map[string][]byte // by family:qualifier
-}
-
-// readSource scans the table with consistent reads. Items are by their key.
-func readSource(ctx context.Context, from backfill.ScanSource, m *transform.Mapping) (map[string]expectation, error) {
-	items := map[string]expectation{}
-	var after attribute.Item
-	for {
-		page, err := from.Scan(ctx, m.Source, 0, 1, after, 0)
-		if err != nil {
-			return nil, err
-		}
-		for _, it := range page.Items {
-			row, err := m.Row(it)
-			if err != nil {
-				return nil, err
-			}
-			cells, err := m.Cells(it, 0)
-			if err != nil {
-				return nil, err
-			}
-			e := expectation{row, make(map[string][]byte, len(cells))}
-			for _, c := range cells {
-				e.cells[c.Family+":"+c.Qualifier] = c.Value
-			}
-			items[m.ItemKey(it)] = e
-		}
-		if after = page.Next; !after.Exists() {
-			return items, nil
-		}
-	}
-}
-
-// differs says how a row differs from what it should be; "" if it does not.
-func differs(want expectation, have sink.Row) string {
-	if want.row != have.Key {
-		return "the item is in another row than the mapping says"
-	}
-	if have.Version == "" {
-		return "the row has no version"
-	}
-	var wrong []string
-	count := map[string]int{}
-	for _, c := range have.Cells {
-		column := c.Family + ":" + c.Qualifier
-		value, expected := want.cells[column]
-		switch count[column]++; {
-		case !expected:
-			wrong = append(wrong, "surplus "+column)
-		case count[column] > 1:
-			wrong = append(wrong, "more than one cell in "+column)
-		case !bytes.Equal(value, c.Value):
-			wrong = append(wrong, "other value in "+column)
-		}
-	}
-	for column := range want.cells {
-		if count[column] == 0 {
-			wrong = append(wrong, "no "+column)
-		}
-	}
-	slices.Sort(wrong)
-	return strings.Join(wrong, ", ")
 }

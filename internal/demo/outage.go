@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/dynamodb-bigtable/replicator/verify"
 )
 
 // mendLimit is how long the way back from an outage may take beside its load: the gap is noticed, and the sweep waits until nothing of
@@ -86,10 +88,10 @@ func (d *demo) forget(ctx context.Context, held int64) error {
 func (c *Comparison) damage() string {
 	var missing, surplus, old int
 	for _, difference := range c.Differences {
-		switch difference.What {
-		case lacking:
+		switch difference.Kind {
+		case verify.Missing:
 			missing++
-		case orphaned:
+		case verify.Extra:
 			surplus++
 		default:
 			old++

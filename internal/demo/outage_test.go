@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/dynamodb-bigtable/replicator/verify"
 )
 
 // The way back is told step by step, each once, and is over only after a gap: a table that has not noticed it yet looks in order.
@@ -36,7 +38,7 @@ func TestMendingIsToldStepByStep(t *testing.T) {
 }
 
 func TestDamageIsCountedByKind(t *testing.T) {
-	c := Comparison{Differences: []Difference{{What: lacking}, {What: orphaned}, {What: orphaned}, {What: "other value in d:n"}}}
+	c := Comparison{Differences: []Difference{{Kind: verify.Missing}, {Kind: verify.Extra}, {Kind: verify.Extra}, {Kind: verify.Different}}}
 	if got, want := c.damage(), "4 rows are wrong: 1 of new items are missing, 2 of removed items are still there, 1 are old"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}

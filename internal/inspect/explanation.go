@@ -26,6 +26,7 @@ type Explanation struct {
 	Lag          *float64       `json:"lag_seconds"`
 	LagEstimated bool           `json:"lag_estimated"`
 	Verdict      itemVerdict    `json:"verdict"`
+	Likely       *likelyReason  `json:"likely"` // null if nothing differs
 }
 
 // sourceItem is the item as the source holds it.

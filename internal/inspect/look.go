@@ -92,7 +92,7 @@ func (l *look) read(ctx context.Context) (itemFindings, error) {
 	if err != nil {
 		return itemFindings{}, err
 	}
-	f := itemFindings{status: &s.Tables[0], leases: s.Leases, shards: s.Shards}
+	f := itemFindings{status: &s.Tables[0], leases: s.Leases, shards: s.Shards, ageing: ageingFamilies(l.table.Config)}
 	lot := sink.NewParking(l.target.Data.Records(l.cfg.State.Table), l.cfg.Name)
 	m := l.table.Mapping
 	if err := lot.OfItem(ctx, source, m.ItemKey(l.keys), func(ref sink.Ref, record transform.Parked) error {
@@ -116,7 +116,7 @@ func (l *look) read(ctx context.Context) (itemFindings, error) {
 func (l *look) explanation(f *itemFindings, verdict itemVerdict) *Explanation {
 	e := &Explanation{Schema: "replicator.explain/v1", At: f.readAt.UTC(), Table: l.table.Config.From, KeyHash: sink.HashOf(l.table.Mapping.ItemKey(l.keys)),
 		Source: sourceItem{Present: f.present, Attributes: len(f.image.Attributes()), Unmappable: loads.Known(f.unmappable)},
-		Rule:   ruleOf(l.cfg, l.table.Config, f.placed), Rows: []explainedRow{}, Parked: []parked.Entry{}, Lag: f.status.LagSeconds, LagEstimated: f.status.LagEstimated, Verdict: verdict}
+		Rule:   ruleOf(l.cfg, l.table.Config, f.placed), Rows: []explainedRow{}, Parked: []parked.Entry{}, Lag: f.status.LagSeconds, LagEstimated: f.status.LagEstimated, Verdict: verdict, Likely: reasonOf(*f, verdict)}
 	for _, row := range f.rows {
 		e.Rows = append(e.Rows, row.explain(l.values))
 	}

@@ -39,6 +39,12 @@ func (e *Explanation) Render(w io.Writer) error {
 		line("shard", "%s", text)
 	}
 	line("verdict", "%s", e.Verdict.Text)
+	if e.Likely != nil {
+		line("likely", "%s: %s", strings.ReplaceAll(e.Likely.Reason, "_", " "), e.Likely.Text)
+		if e.Verdict.State == itemDifferent {
+			line("", "replicator verify --table %s --repair mends what differs", e.Table)
+		}
+	}
 	return tab.Flush()
 }
 

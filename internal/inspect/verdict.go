@@ -32,6 +32,7 @@ type itemFindings struct {
 	// keys, so that those of an item that is gone are known from parked images at most.
 	ignored, moves bool
 	rows           []itemRow
+	ageing         []string // families whose rule takes cells by their age
 }
 
 // itemRow is a row as it should be, and as it was seen.

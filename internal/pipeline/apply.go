@@ -14,12 +14,14 @@ import (
 // applier makes durable what followers and the loader read.
 type applier struct {
 	*retrier
-	writer *sink.Writer
+	writer  *sink.Writer
+	sampler *sampler // of what followers applied; nil: nothing is compared
 }
 
 // write makes a batch durable, however long it takes, unless its page slot is wanted and it gets no
 // further.
 func (a applier) write(life lifecycle, right *right, batch *transform.Batch, changes []cdc.Change, slot *pageSlot) error {
+	picked := a.sampler.pick(batch)
 	rows, open, since := len(batch.Rows), len(batch.Rows), task.Mono(life.work)
 	err := a.retry(life.finishing(), "write", func(ctx context.Context) error {
 		err := right.write(ctx, a.writer, batch)
@@ -31,6 +33,9 @@ func (a applier) write(life lifecycle, right *right, batch *transform.Batch, cha
 		}
 		return err
 	})
+	if err == nil {
+		a.sampler.note(picked)
+	}
 	if err == nil && len(changes) > 0 {
 		a.events.Applied(a.source, Count(changes), rows)
 	}

@@ -12,9 +12,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// A shard that is caught up is asked every second, and its row is written no more often than its
-// lease is renewed: thousands of quiet shards would otherwise each write to the ledger every
-// second.
+// A shard that is caught up is asked every second, and its row is written by the renewals of its
+// lease alone, which carry its progress: thousands of quiet shards would otherwise each write to the
+// ledger every second.
 func TestAQuietShardIsSeldomCommitted(t *testing.T) {
 	source, writes := &rolled{}, 0
 	store := &checkpointtest.Memory{OnSwap: func(_ context.Context, key string, execute func() bool) (bool, error) {
@@ -25,8 +25,8 @@ func TestAQuietShardIsSeldomCommitted(t *testing.T) {
 	}}
 	o := clusterOptions(t, source, nil)
 	play(t, store, time.Hour, o, begun)
-	renewals := int(time.Hour / (5 * time.Second))                        // a third of a lease
-	if source.read < 3000 || writes < renewals/2 || writes > 2*renewals { // a commit renews as well, but may come just after a renewal
+	renewals := int(time.Hour / (5 * time.Second)) // a third of a lease
+	if source.read < 3000 || writes < renewals*9/10 || writes > renewals+20 {
 		t.Errorf("in an hour the shard was read %d times, and its row was written %d times for %d renewals", source.read, writes, renewals)
 	}
 }

@@ -56,6 +56,8 @@ type Events struct {
 	Gap func(table, shard, reason string)
 	// Raised: the table's generation rose.
 	Raised func(table string, generation uint32, reason string)
+	// Compared: so many rows were compared with their items.
+	Compared func(table string, rows int64)
 	// Retry: a step failed and is repeated after wait.
 	Retry func(table, step string, wait time.Duration, err error)
 	// CopyStarted, Copied and CopyDone frame the first copy. Estimate is DynamoDB's own count,
@@ -110,6 +112,9 @@ func (e Events) orSilent() Events {
 	}
 	if e.PageDone == nil {
 		e.PageDone = func(table string) {}
+	}
+	if e.Compared == nil {
+		e.Compared = func(table string, rows int64) {}
 	}
 	if e.Applied == nil {
 		e.Applied = func(table string, changes Tally, rows int) {}

@@ -29,8 +29,9 @@ type follower struct {
 }
 
 // follow reads one shard for as long as the lease is held and no drain has begun: read, fold,
-// write, commit. With a settler, that commits (see settle.go). The checkpoint moves only over what Write has reported durable (I3), so that a
-// crash anywhere repeats work and loses none.
+// write, commit. The checkpoint moves only over what Write has reported durable (I3), so that a
+// crash anywhere repeats work and loses none. Under dual writes the settler is given each page, and
+// commits (settle.go).
 func (f *follower) follow(life lifecycle, lease *checkpoint.Lease, right *right, reader *cdc.Reader, state checkpoint.TableState, settling *settler) error {
 	ctx, shard := life.work, lease.Shard()
 	inherits := state.Inherits() || state.Generation != shard.Generation // it was raised since the record was read
@@ -85,7 +86,11 @@ func (f *follower) follow(life lifecycle, lease *checkpoint.Lease, right *right,
 			committed = now
 		}
 		if at.CaughtUp {
+			lease.Offer(at)
 			_ = task.Sleep(life.drain, f.timing.Poll) // a stop ends the wait, and then the loop
+			if err := context.Cause(ctx); err != nil {
+				return err // the lease is lost, and no commit says so
+			}
 		}
 	}
 	if settling != nil {
@@ -142,17 +147,14 @@ func advance(at checkpoint.Progress, page cdc.Page, cellTime, sent time.Time) ch
 }
 
 // due tells whether the progress is worth a checkpoint: at once after a shard's first read, because
-// a load waits for it; while changes come, once in Timing.Commit; and otherwise as often as the
-// lease is renewed, which a commit does as well. So the last changes before a shard is quiet may be
-// read again by whoever takes over within that time.
+// a load waits for it; while changes come, once in Timing.Commit; and otherwise with the renewals of
+// the lease, to which it is offered. So the last changes before a shard is quiet may be read again by
+// whoever takes over within that time.
 func (f *follower) due(before, at checkpoint.Progress, since time.Duration) bool {
-	switch {
-	case before.FirstRead.IsZero() && !at.FirstRead.IsZero():
-		return true
-	case since >= f.ledger.Lease()/3:
+	if before.FirstRead.IsZero() && !at.FirstRead.IsZero() {
 		return true
 	}
-	return since >= f.timing.Commit && !at.CaughtUp
+	return since >= min(f.timing.Commit, f.ledger.Lease()/3) && !at.CaughtUp
 }
 
 // keep drops the changes from before the cut, as long as the shard's lineage has had nothing else:

@@ -268,7 +268,7 @@ func TestAPageThatGetsOnKeepsItsPlace(t *testing.T) {
 		last := time.Duration(0)
 		o.Writer = sink.NewWriter(sink.Options{Table: oneByOne{taken: map[string]bool{}, last: &last}, InFlight: 16})
 		places, calls := task.NewLimit(1), &reads{}
-		a := applier{&retrier{events: Events{}.orSilent()}, o.Writer}
+		a := applier{retrier: &retrier{events: Events{}.orSilent()}, writer: o.Writer}
 		holder := newPageSlot(places, calls)
 		if err := holder.take(ctx); err != nil {
 			t.Error(err)

@@ -105,6 +105,10 @@ type Table struct {
 	// Late is how long after its change in the source the application may still write the target by
 	// itself; 0: it does not. Images are asserted a second time then.
 	Late time.Duration
+	// Sample is the share of the items of which rows are compared that were just applied, every
+	// SampleEvery; 0: none are.
+	Sample      float64
+	SampleEvery time.Duration
 	// Joined: the table was found by a pattern. What keeps it from being followed suspends it, and
 	// the others go on.
 	Joined bool

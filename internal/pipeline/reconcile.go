@@ -218,10 +218,13 @@ func (r *reconciler) discover(life lifecycle, state checkpoint.TableState, listi
 			return err
 		}
 	}
+	if err := r.overtaken(life, state, known, placed, rows, late); err != nil {
+		return err
+	}
 	for _, n := range placed {
 		s := checkpoint.Shard{
 			Source: r.source, StreamARN: state.StreamARN, Label: state.Label, ID: n.ID, Parent: n.Parent, State: checkpoint.Waiting,
-			Hop: n.Hop, Generation: state.Generation, Dropping: !state.Cut.IsZero(),
+			Hop: n.Hop, Generation: state.Generation, Began: state.Generation, Dropping: !state.Cut.IsZero(),
 		}
 		if parent, ok := rows[n.Parent]; ok {
 			s.Dropping = parent.Dropping // looked at again when it is leased
@@ -230,9 +233,9 @@ func (r *reconciler) discover(life lifecycle, state checkpoint.TableState, listi
 			s.CoveredTo = r.ledger.ServiceTime(ctx) // up to the gap everything is the business of the load that follows it
 		}
 		if late[n.ID] {
-			// Not to be read: its ancestors may outrank it. It is closed, so that the load after
-			// the gap covers all it held.
-			s.State, s.Loss, s.Reason, s.DoneAt = checkpoint.Gap, checkpoint.Late, "listed too late to be ranked", r.ledger.ServiceTime(ctx)
+			// Not to be read: its ancestors may outrank it, or it its descendants. It is closed, so
+			// that the load after the gap covers all it held.
+			s.State, s.Loss, s.Reason, s.DoneAt = checkpoint.Gap, checkpoint.Late, "listed too late to be read", r.ledger.ServiceTime(ctx)
 		}
 		if err := r.ledger.CreateShard(ctx, s); err != nil {
 			return err
@@ -253,6 +256,32 @@ func (r *reconciler) discover(life lifecycle, state checkpoint.TableState, listi
 	})
 	r.wakeAssigner.Signal()
 	return err
+}
+
+// overtaken declares gaps of late ancestors whose descendants were applied in an earlier generation,
+// and adds them to those that are late.
+func (r *reconciler) overtaken(life lifecycle, state checkpoint.TableState, known, placed []cdc.Node, rows map[string]checkpoint.Shard, late map[string]bool) error {
+	parents, shards := map[string]string{}, make([]checkpoint.Shard, len(known))
+	for _, n := range placed {
+		parents[n.ID] = n.Parent
+	}
+	for i, n := range known {
+		parents[n.ID], shards[i] = n.Parent, rows[n.ID]
+	}
+	for _, n := range placed {
+		if late[n.ID] || !checkpoint.Overtaken(n.ID, shards, parents, state.Generation) {
+			continue
+		}
+		late[n.ID] = true
+		gap := checkpoint.DeclaredGap{Kind: checkpoint.KindStream, Shard: n.ID, Reason: "shard listed after what follows it was applied in an earlier generation"}
+		if noted(state, gap) {
+			continue
+		}
+		if err := r.raise(life, state.Generation, gap, nil); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // known are the shards of a stream that have rows, and those rows.

@@ -20,6 +20,7 @@ type table struct {
 	assigner       *assigner
 	loader         *loader
 	verifier       *verifier // nil: this worker compares nothing
+	sampler        *sampler  // nil: nor what it has just applied
 	keeper         *keeper
 	tracker        shardTracker // what this worker knows of the shards it reads
 	outages        outages      // and of the leases it gave up
@@ -34,11 +35,18 @@ func newTable(w *worker, spec Table) *table {
 	c := w.common(&spec)
 	database := stoppableDatabase{w.Database, w.calls, w.Ledger.Heard}
 	t := &table{common: c, database: database, acceptMapping: spec.AcceptMapping, tracker: newShardTracker()}
-	apply := applier{c.retrier, w.Writer}
+	workers := func() int { return w.shares.workers(c.source, w.Ledger.Worker()) }
+	if w.Rows != nil {
+		t.verifier = newVerifier(c, spec, database, w.Rows, workers, &t.wakeVerifier, &w.sums)
+		t.sampler = newSampler(t.verifier, spec)
+	}
+	apply := applier{retrier: c.retrier, writer: w.Writer}
+	followed := apply
+	followed.sampler = t.sampler
 	fencing := &fencing{common: c, Fence: fence.Fence{Ledger: w.Ledger, Families: w.Families}, mapping: spec.Mapping, prepare: w.Prepare}
 	witnesses := &witnesses{common: c, fencing: fencing, mapping: spec.Mapping, store: w.Witness}
 	follower := &follower{
-		common: c, applier: apply, fencing: fencing, mapping: spec.Mapping, open: w.open, database: database,
+		common: c, applier: followed, fencing: fencing, mapping: spec.Mapping, open: w.open, database: database,
 		slots: w.slots, calls: w.calls, tracker: &t.tracker, outages: &t.outages,
 		late: spec.Late, room: w.room,
 	}
@@ -63,10 +71,6 @@ func newTable(w *worker, spec Table) *table {
 	conductor := &conductor{
 		common: c, mapping: spec.Mapping, database: database, target: w.Target, witnesses: witnesses, fencing: fencing, busy: w.Busy,
 		settings: settings, joined: spec.Joined, wake: &t.wakeConductor, wakeLoader: &t.wakeLoader, wakeAssigner: &t.wakeAssigner,
-	}
-	if w.Rows != nil {
-		workers := func() int { return w.shares.workers(c.source, w.Ledger.Worker()) }
-		t.verifier = newVerifier(c, spec, database, w.Rows, workers, &t.wakeVerifier)
 	}
 	t.keeper = &keeper{
 		common: c, reconciler: reconciler, conductor: conductor, database: database, joined: spec.Joined,
@@ -109,6 +113,9 @@ func (t *table) run(life lifecycle) error {
 	g.Go("parts", func(work context.Context) error { return t.loader.run(part(work)) })
 	if t.verifier != nil {
 		g.Go("verify", func(work context.Context) error { return t.verifier.run(part(work), nil) })
+	}
+	if t.sampler != nil {
+		g.Go("sample", func(work context.Context) error { return t.sampler.run(part(work)) })
 	}
 	g.Go("shards", func(work context.Context) error {
 		return t.assigner.assign(part(work), func() { finish(context.Canceled) })

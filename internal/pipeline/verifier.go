@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
@@ -28,6 +29,7 @@ type verifier struct {
 	limits   *backfill.Limits   // of the source
 	rows     *backfill.Throttle // of the target
 	wake     *task.Wakeup
+	slots    *sumSlots
 	failed   func(err error) // a part failed in a way that no repeat mends; nil: it is taken again
 }
 
@@ -44,14 +46,31 @@ type verifySettings struct {
 // appliedSlack is by how much the source's clock may be ahead of what was heard of it.
 const appliedSlack = 2 * time.Second
 
-// mostVerifyParts bounds the parts at once, each of which may hold sums of 32 MB.
-const mostVerifyParts = 2
+const (
+	// mostSums bounds the parts at once in a process that add up sums, each of up to 32 MB.
+	mostSums = 2
+	// mostLooks bounds the other parts of a table.
+	mostLooks = 4
+)
 
-func newVerifier(c *common, spec Table, database Database, target verify.Target, workers func() int, wake *task.Wakeup) *verifier {
+// sumSlots are taken by parts that add up sums, of all tables of a process.
+type sumSlots struct{ taken atomic.Int64 }
+
+func (s *sumSlots) take() bool {
+	if s.taken.Add(1) <= mostSums {
+		return true
+	}
+	s.taken.Add(-1)
+	return false
+}
+
+func (s *sumSlots) leave() { s.taken.Add(-1) }
+
+func newVerifier(c *common, spec Table, database Database, target verify.Target, workers func() int, wake *task.Wakeup, slots *sumSlots) *verifier {
 	return &verifier{
 		common: c, mapping: spec.Mapping, database: database, target: target, workers: workers,
 		settings: verifySettings{settle: spec.Settle, owned: spec.Owned, atOnce: max(spec.Segments, 1), limits: spec.Limits},
-		limits:   backfill.NewLimits(0, 0), rows: backfill.NewThrottle(0), wake: wake,
+		limits:   backfill.NewLimits(0, 0), rows: backfill.NewThrottle(0), wake: wake, slots: slots,
 	}
 }
 
@@ -67,9 +86,22 @@ type VerifyOptions struct {
 	// Patience is how long a part waits until changes of before are applied, and fails then; 0 is 15
 	// minutes.
 	Patience time.Duration
+	// Slots, if not nil, are shared with the verifies of other tables in this process.
+	Slots *VerifySlots
 	// Over, if not nil, is called with every look at the table's record, and says that the work is
 	// over. Without it the work is over when no verify runs.
 	Over func(state checkpoint.TableState) bool
+}
+
+// VerifySlots bound the memory of the verifies of several tables in one process. The zero value is
+// ready.
+type VerifySlots struct{ sums sumSlots }
+
+func (s *VerifySlots) slots() *sumSlots {
+	if s == nil {
+		return &sumSlots{}
+	}
+	return &s.sums
 }
 
 // Verify works on parts of a table's verify, beside the workers if there are any, until it is over
@@ -81,7 +113,7 @@ func Verify(ctx context.Context, o VerifyOptions) error {
 		retrier: &retrier{source: o.Table.Mapping.Source, events: o.Events.orSilent()}, ledger: o.Ledger, floors: &Floors{},
 		mappingHash: o.Table.MappingHash, timing: o.Timing.orDefault(o.Ledger.Lease()), halt: halt,
 	}
-	v := newVerifier(c, o.Table, stoppableDatabase{o.Database, &reads{}, o.Ledger.Heard}, o.Rows, func() int { return 1 }, &task.Wakeup{})
+	v := newVerifier(c, o.Table, stoppableDatabase{o.Database, &reads{}, o.Ledger.Heard}, o.Rows, func() int { return 1 }, &task.Wakeup{}, o.Slots.slots())
 	v.failed, v.settings.patience = halt, o.Patience
 	if o.Over == nil {
 		o.Over = func(state checkpoint.TableState) bool { return !state.Verify.Running() }
@@ -182,7 +214,7 @@ func (s *verifyShift) look(ctx context.Context) (checkpoint.TableState, error) {
 	if err := s.pace(ctx, state, holders[s.ledger.Worker()], len(others)); err != nil {
 		return state, err
 	}
-	most := max(min(s.settings.atOnce, mostVerifyParts), 1)
+	most := max(min(s.settings.atOnce, mostLooks), 1)
 	for _, p := range checkpoint.PartsToTake(free, holders, s.ledger.Worker(), s.workers(), most) {
 		if err := s.take(state, p); err != nil {
 			return state, err
@@ -249,14 +281,27 @@ func (s *verifyShift) advance(ctx context.Context, state checkpoint.TableState, 
 // take leases a part and works on it.
 func (s *verifyShift) take(state checkpoint.TableState, part checkpoint.Part) error {
 	drain, plan, picked := s.drain, s.plan, s.picked
+	free := func() {}
+	if plan.Summing(s.phase) {
+		if !s.slots.take() {
+			return nil // until a part of another table is done
+		}
+		free = s.slots.leave
+	}
+	began := false
 	err := s.held.begin(fmt.Sprintf("part %d of verify %d.%d", part.Index, part.Number, s.phase), func(ctx context.Context) (func(life lifecycle) error, error) {
 		lease, err := s.ledger.TakePart(ctx, part)
 		s.events.Tick()
+		began = err == nil
 		return func(life lifecycle) error {
+			defer free()
 			life.drain = drain
 			return s.hold(life, lease, verifying{state, plan, picked})
 		}, err
 	})
+	if !began {
+		free()
+	}
 	switch {
 	case fatal(err):
 		return err
@@ -331,6 +376,8 @@ func (v *verifier) work(life lifecycle, lease *checkpoint.PartLease, of verifyin
 		if err := lease.Commit(ctx, to); err != nil {
 			return err
 		}
+		v.events.Compared(v.source, to.Compared.Compared-part.Compared.Compared)
+		part.Compared = to.Compared
 		names = to.Kept
 		number++
 		return nil
@@ -347,10 +394,13 @@ func (v *verifier) work(life lifecycle, lease *checkpoint.PartLease, of verifyin
 			pieces, err = keep.Sums(ctx, w.Sums)
 			to.Kept = append(slices.Clip(to.Kept), pieces...)
 		}
-		if err != nil {
-			return err
+		if err == nil {
+			err = lease.Finish(ctx, to)
 		}
-		return lease.Finish(ctx, to)
+		if err == nil {
+			v.events.Compared(v.source, to.Compared.Compared-part.Compared.Compared)
+		}
+		return err
 	})
 }
 

@@ -17,6 +17,7 @@ type worker struct {
 	calls  *reads
 	slots  *task.Limit // for pages
 	room   *settleRoom // for those that are to be settled
+	sums   sumSlots    // for parts of verifies
 }
 
 func newWorker(o *Options, halt context.CancelCauseFunc) *worker {

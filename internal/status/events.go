@@ -114,6 +114,9 @@ func tableChanged(was, t *Table) []admin.Event {
 		n := int64(t.Parked)
 		add(admin.Event{Kind: admin.EventParked, Items: &n})
 	}
+	if n := t.Verify.sampled(); n != was.Verify.sampled() {
+		add(admin.Event{Kind: admin.EventMismatch, Items: &n})
+	}
 	return events
 }
 

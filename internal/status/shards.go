@@ -46,7 +46,8 @@ type Shard struct {
 	LagEstimated     bool       `json:"lag_estimated"`
 	HeadroomSeconds  *float64   `json:"headroom_seconds"`
 	ChangesPerSecond *float64   `json:"changes_per_second"`
-	Changes          uint64     `json:"changes"` // applied
+	Changes          uint64     `json:"changes"`  // applied
+	Settling         uint64     `json:"settling"` // applied once, and to be asserted exactly under dual writes
 	Old              bool       `json:"old"`     // it has an owner, and what is told was true two leases ago
 	Why              *whyStatus `json:"why"`     // it does not get on; null if it does, or is done and its children are known
 	Reason           *string    `json:"reason"`  // of a gap
@@ -193,7 +194,7 @@ func (m *Document) addShards(t *Table, in TableInput) {
 func (l *lineage) judge(s *checkpoint.Shard) Shard {
 	out := Shard{Source: s.Source, Stream: s.Label, ID: s.ID, Parent: loads.Known(s.Parent), State: string(s.State), Hop: s.Hop, Generation: s.Generation,
 		Epoch: s.Epoch, Owner: loads.Known(s.Owner), Host: loads.Known(s.Holder.Host), EventTime: loads.KnownTime(s.EventTime), ReadAt: loads.KnownTime(s.ReadAt),
-		WrittenAt: loads.KnownTime(s.WrittenAt), DoneAt: loads.KnownTime(s.DoneAt), Changes: s.Applied, Reason: loads.Known(s.Reason), Why: l.why(s)}
+		WrittenAt: loads.KnownTime(s.WrittenAt), DoneAt: loads.KnownTime(s.DoneAt), Changes: s.Applied, Settling: s.Settling.Changes, Reason: loads.Known(s.Reason), Why: l.why(s)}
 	if !s.Position.IsZero() {
 		out.Position = loads.Known(s.Position.String())
 	}

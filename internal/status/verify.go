@@ -5,6 +5,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/comparison"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
 // verifyStatus is the comparison of a table with its target: the verify that runs, and what the last
@@ -19,15 +20,27 @@ type verifyStatus struct {
 	Sample    *float64   `json:"sample"`    // the share of the items; null is all
 	Since     *time.Time `json:"since"`     // only what was changed since; null is always
 	EndedAt   *time.Time `json:"ended_at"`
+	// Sampled is the comparison of what was just applied; null if there was none.
+	Sampled *sampledStatus `json:"sampled"`
+}
+
+// sampledStatus is what comparisons of a sample of what was just applied came to.
+type sampledStatus struct {
+	At        time.Time `json:"at"`        // of the last one
+	Compared  int64     `json:"compared"`  // rows, ever
+	Differing int       `json:"differing"` // rows known to differ, until a fresh comparison finds them equal
 }
 
 // verifyOf is how a table's verify stands; nil before the first.
 func verifyOf(s checkpoint.TableState, now time.Time) *verifyStatus {
 	state := comparison.StateOf(s)
-	if state == comparison.StateNever {
+	if state == comparison.StateNever && s.Sampled.At.IsZero() {
 		return nil
 	}
 	v, r := &verifyStatus{State: state}, s.Verify.Result
+	if at := s.Sampled.At; !at.IsZero() {
+		v.Sampled = &sampledStatus{at, s.Sampled.Compared, s.Sampled.Differing}
+	}
 	if !r.Known() {
 		return v
 	}
@@ -42,11 +55,23 @@ func verifyOf(s checkpoint.TableState, now time.Time) *verifyStatus {
 	return v
 }
 
+// sampled is how many rows comparisons of what was just applied know to differ.
+func (v *verifyStatus) sampled() int64 {
+	if v == nil || v.Sampled == nil {
+		return 0
+	}
+	return int64(v.Sampled.Differing)
+}
+
 // text is the cell of the text table.
 func (v *verifyStatus) text() string {
 	switch {
 	case v == nil:
 		return "-"
+	case v.Sampled != nil && v.Sampled.Differing > 0:
+		return terminal.Plural(v.Sampled.Differing, "row") + " of a sample differ"
+	case v.State == comparison.StateNever:
+		return "a sample is clean"
 	case v.State == comparison.StateRunning, v.State == comparison.StatePaused, v.Verdict == nil:
 		return v.State
 	}
@@ -58,7 +83,7 @@ func (v *verifyStatus) text() string {
 func (v *verifyStatus) worse(o *verifyStatus) *verifyStatus {
 	rank := func(v *verifyStatus) int {
 		switch {
-		case v != nil && v.Clean != nil && !*v.Clean:
+		case v != nil && (v.Clean != nil && !*v.Clean || v.Sampled != nil && v.Sampled.Differing > 0):
 			return 4
 		case v == nil || v.Verdict == nil:
 			return 3

@@ -16,6 +16,10 @@ type Group struct {
 	running int
 	err     error
 	idle    Event // set when running falls to zero; nil while nobody waits
+
+	reuses bool
+	over   bool          // Wait has returned
+	spare  []chan func() // of goroutines that are done with a task and wait for another
 }
 
 // NewGroup returns a group whose tasks get a context that ends with the first error, with ctx, or when Wait returns. A
@@ -26,6 +30,14 @@ func NewGroup(ctx context.Context, limit int) *Group {
 	if limit > 0 {
 		g.slots = NewLimit(int64(limit))
 	}
+	return g
+}
+
+// NewCrew returns a Group for very many small tasks. A goroutine that is done with one takes up the next: the stacks that calls
+// over the network need are grown once, and not by each task. That is a matter of plain Go alone; what runs when is as in any group.
+func NewCrew(ctx context.Context) *Group {
+	g := NewGroup(ctx, 0)
+	_, g.reuses = from(ctx).(plain)
 	return g
 }
 
@@ -43,7 +55,7 @@ func (g *Group) Go(name string, f func(ctx context.Context) error) {
 	g.mu.Lock()
 	g.running++
 	g.mu.Unlock()
-	from(g.ctx).Go(name, func() {
+	run := func() {
 		err := f(g.ctx)
 		if g.slots != nil {
 			g.slots.Release(1)
@@ -57,7 +69,37 @@ func (g *Group) Go(name string, f func(ctx context.Context) error) {
 		if g.running == 0 && g.idle != nil {
 			g.idle.Set()
 		}
-	})
+	}
+	if !g.reuses {
+		from(g.ctx).Go(name, run)
+		return
+	}
+	g.mu.Lock()
+	if last := len(g.spare) - 1; last >= 0 {
+		next := g.spare[last]
+		g.spare = g.spare[:last]
+		g.mu.Unlock()
+		next <- run
+		return
+	}
+	g.mu.Unlock()
+	from(g.ctx).Go(name, func() { g.work(run) })
+}
+
+// work runs one task after the other until the group is over.
+func (g *Group) work(run func()) {
+	next := make(chan func(), 1)
+	for run != nil {
+		run()
+		g.mu.Lock()
+		if g.over {
+			g.mu.Unlock()
+			return
+		}
+		g.spare = append(g.spare, next)
+		g.mu.Unlock()
+		run = <-next
+	}
 }
 
 // Fail ends the group as a task of it that returned err would.
@@ -84,6 +126,11 @@ func (g *Group) Wait() error {
 		g.mu.Lock()
 	}
 	defer g.mu.Unlock()
+	g.over = true
+	for _, next := range g.spare {
+		close(next)
+	}
+	g.spare = nil
 	g.cancel(context.Canceled)
 	return g.err
 }

@@ -69,6 +69,18 @@ func (l *Limit) Acquire(ctx context.Context, n int64) error {
 	return err
 }
 
+// Resize changes the size, which must be positive. What is taken already stays taken. Who claims more than one unit at a time must
+// not use it: a claim is clamped by the size of the moment.
+func (l *Limit) Resize(size int64) {
+	if size <= 0 {
+		panic("task: a limit must be positive")
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.size = size
+	l.grant()
+}
+
 // Awaited tells whether somebody waits for units.
 func (l *Limit) Awaited() bool {
 	l.mu.Lock()

@@ -204,3 +204,29 @@ func TestBellKeepsARing(t *testing.T) {
 		_ = g.Wait()
 	})
 }
+
+// A crew is a group: all of its tasks run, as many at once as do not wait for others, and Wait leaves none of its goroutines behind.
+func TestACrewTakesUpTasks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		boom := errors.New("boom")
+		g := task.NewCrew(context.Background())
+		var ran atomic.Int32
+		start := time.Now()
+		for range 3 {
+			for range 100 {
+				g.Go("small", func(ctx context.Context) error {
+					ran.Add(1)
+					return task.Sleep(ctx, time.Second)
+				})
+			}
+			_ = task.Sleep(g.Context(), 2*time.Second)
+		}
+		if d := time.Since(start); ran.Load() != 300 || d != 6*time.Second {
+			t.Errorf("%d tasks in %s", ran.Load(), d)
+		}
+		g.Go("fails", func(context.Context) error { return boom })
+		if err := g.Wait(); !errors.Is(err, boom) {
+			t.Errorf("got %v", err)
+		}
+	})
+}

@@ -92,6 +92,7 @@ func (o *observer) events() pipeline.Events {
 		PageRead:   func(table string, n pipeline.Tally) { o.metrics.Read(table, counts(n)) },
 		PageDone:   o.health.Polled,
 		Applied:    func(table string, n pipeline.Tally, _ int) { o.metrics.Applied(table, counts(n)) },
+		Compared:   o.metrics.Compared,
 		Lag:        o.lag,
 		NotReading: o.notReading,
 		Ignored:    o.metrics.Ignored,
@@ -198,6 +199,9 @@ func (o *observer) ledger(state checkpoint.TableState, shards map[checkpoint.Sta
 	o.health.Looked(state.Source, status.WaitsForListing(state))
 	o.metrics.Shards(state.Source, states)
 	o.metrics.NeedsLoad(state.Source, state.NeedsLoad)
+	if rows, known := state.Mismatched(); known {
+		o.metrics.Mismatched(state.Source, rows)
+	}
 }
 
 func (o *observer) lag(table string, lag, headroom time.Duration) {

@@ -73,8 +73,10 @@ func (w *Worker) table(t config.Table, m *transform.Mapping, rows *backfill.Thro
 		share := *limits.RowsPerSecond / float64(len(w.Config.Tables))
 		limits.RowsPerSecond = &share
 	}
+	sample, _ := w.Config.Verify.Sample.Share()
 	return pipeline.Table{
-		Late:    w.Config.Late(t),
+		Late:   w.Config.Late(t),
+		Sample: sample, SampleEvery: w.Config.Verify.Every,
 		Settle:  w.Config.Verify.Settle,
 		Mapping: m, MappingHash: w.Config.Hash(t), AcceptMapping: w.AcceptMapping, AdoptRows: w.AdoptRows, FromNow: t.Start == config.StartNow,
 		Copy: !w.NoCopy, LoadAgain: w.Config.Backfill.OnGap == "load", Segments: w.Config.Backfill.Segments,

@@ -5,7 +5,7 @@
 //	go run ./test/mutation -only 'lease.go|no hop'   # bugs whose file or name matches
 //
 // The bugs are text files below planted, one for each product file: planted/sink/guard.go.txt has those of sink/guard.go. An entry is
-// a few fields, and then the lines that go (-) and the lines that come (+), as in a diff without context:
+// a few fields (plays: verifies for what only verifies and repairs bring to light), and then the lines that go (-) and the lines that come (+), as in a diff without context:
 //
 //	bug: no hop
 //	hazards: H11
@@ -117,7 +117,7 @@ func (o options) playAll(s simulation, all []bug) []verdict {
 				if b.seed != nil && !o.hunt {
 					ranges = []seeds{{*b.seed, 1}, o.fresh}
 				}
-				results[i] <- s.find(i, ranges)
+				results[i] <- s.find(i, b.plays, ranges)
 			}()
 		}
 	}()

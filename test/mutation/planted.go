@@ -17,6 +17,7 @@ type bug struct {
 	name    string
 	hazards []string // numbers of HAZARDS.md, such as H45 or I6; at least one
 	why     string   // what would go wrong
+	plays   string   // what the seeds play beside the stream: verifies, or nothing
 	seed    *uint64  // that found it; nil if none did so far
 	// file is the product's, from the root. old occurs in it once; new takes its place.
 	file, old, new string
@@ -95,7 +96,7 @@ func parse(path, file, text string) (all []bug, err error) {
 
 var (
 	reference = regexp.MustCompile(`^(H\d{2,3}|I\d{1,2})$`)
-	fields    = []string{"bug", "hazards", "why", "found"}
+	fields    = []string{"bug", "hazards", "why", "plays", "found"}
 )
 
 // parse reads the lines of an entry: fields in their order, lines that go, lines that come.
@@ -117,7 +118,10 @@ func (b *bug) parse(lines []string) error {
 			return b.errorf(b.line, "an entry without %s: write a line \"%s: …\"", name, name)
 		}
 	}
-	b.name, b.why, b.hazards = value["bug"], value["why"], strings.Fields(value["hazards"])
+	b.name, b.why, b.hazards, b.plays = value["bug"], value["why"], strings.Fields(value["hazards"]), value["plays"]
+	if b.plays != "" && b.plays != "verifies" {
+		return b.errorf(b.line, "plays %q: write verifies, or leave the line out", b.plays)
+	}
 	for _, h := range b.hazards {
 		if !reference.MatchString(h) {
 			return b.errorf(b.line, "%q is no number of a hazard or an invariant: write it as in HAZARDS.md, such as H45 or I6", h)

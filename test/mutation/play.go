@@ -42,11 +42,11 @@ func build(dir string, all []bug) (simulation, error) {
 }
 
 // find wakes the bug of the given index, and plays ranges of seeds one after the other until a seed fails.
-func (s simulation) find(i int, ranges []seeds) (v verdict) {
+func (s simulation) find(i int, plays string, ranges []seeds) (v verdict) {
 	began := time.Now()
 	for _, r := range ranges {
 		played := v.played
-		v = s.play(i, r)
+		v = s.play(i, plays, r)
 		if v.played += played; v.found {
 			break
 		}
@@ -58,8 +58,12 @@ func (s simulation) find(i int, ranges []seeds) (v verdict) {
 // failure is the line that the player prints for a seed that fails: the seed, the virtual hours, and what the first checker said.
 var failure = regexp.MustCompile(`(?m)^FAIL seed (\d+)(?: after [0-9.]+ virtual hours)?: (.*)$`)
 
-func (s simulation) play(i int, r seeds) verdict {
-	c := exec.Command(string(s), "-quiet", "-parallel", "1", "-failures", "1", "-from", fmt.Sprint(r.from), "-seeds", fmt.Sprint(r.number))
+func (s simulation) play(i int, plays string, r seeds) verdict {
+	arguments := []string{"-quiet", "-parallel", "1", "-failures", "1", "-from", fmt.Sprint(r.from), "-seeds", fmt.Sprint(r.number)}
+	if plays != "" {
+		arguments = append(arguments, "-"+plays)
+	}
+	c := exec.Command(string(s), arguments...)
 	c.Env = append(os.Environ(), fmt.Sprintf("%s=%d", awake, i+1))
 	out, err := c.CombinedOutput()
 	found := failure.FindStringSubmatch(string(out))

@@ -55,6 +55,9 @@ func (o SimOptions) Named() (text string) {
 	if o.Dense {
 		text += " DENSE=1"
 	}
+	if o.Verifies {
+		text += " VERIFIES=1"
+	}
 	return text
 }
 

@@ -90,14 +90,7 @@ func TestH27_ALatePutAfterATombstoneAndALoad(t *testing.T) {
 		s.del("k")
 		s.put("stays", "v")
 		s.inSync(2 * time.Minute)
-		ledger, err := s.Ledger(s.ctx)
-		if err == nil {
-			_, err = ledger.Redo(s.ctx, s.Source.Name, s.State().Generation, "asked for", true)
-		}
-		if err != nil {
-			s.failf("%v", err)
-		}
-		s.until(30*time.Minute, "loaded and swept", func() bool { state := s.State(); return state.Base == state.Generation })
+		s.redo()
 		for range 100 {
 			s.Target.Collect("orders", sink.GoneFamily, 0)
 		}

@@ -217,6 +217,42 @@ func TestH66_LateParentAndGrandparent(t *testing.T) {
 	})
 }
 
+// TestH66_LateParentAfterALoad: a parent is listed when its child was applied in an earlier
+// generation. Its changes are older than the load and the child's, and would outrank both: it is a
+// gap, and nothing of it is applied (I1, I5).
+func TestH66_LateParentAfterALoad(t *testing.T) {
+	play(t, 10, 1, func(s *scene) {
+		s.running("a")
+		late := s.Source.Stream().Roll(s.only())
+		late.ListedFrom = s.World.Now().Add(50 * time.Hour)
+		s.put("k", "in the parent")
+		s.Source.Stream().Roll(late).ListedFrom = time.Time{}
+		s.put("k", "in the child")
+		s.gap(5*time.Minute, "never listed")
+		s.until(5*time.Minute, "the child is applied", func() bool { return s.value("k") == "in the child" })
+		s.redo()
+		late.ListedFrom = time.Time{}
+		s.gap(5*time.Minute, "in an earlier generation")
+		s.sleep(5 * time.Minute)
+		if s.value("k") != "in the child" {
+			s.failf("the row holds %q", s.value("k"))
+		}
+		s.readsOn(time.Minute, "k", "l")
+	})
+}
+
+// redo loads the table again, and waits until it is swept.
+func (s *scene) redo() {
+	ledger, err := s.Ledger(s.ctx)
+	if err == nil {
+		_, err = ledger.Redo(s.ctx, s.Source.Name, s.State().Generation, "asked for", true)
+	}
+	if err != nil {
+		s.failf("%v", err)
+	}
+	s.until(30*time.Minute, "loaded and swept", func() bool { state := s.State(); return state.Base == state.Generation })
+}
+
 // outage stops the only worker when a shard has just been rolled and finished and its child has given nothing yet, lets the
 // application write to the child, and starts a worker again after d.
 func outage(s *scene, d time.Duration) *Worker {

@@ -59,6 +59,7 @@ func (s *simulation) judge() {
 	s.compare("")
 	_ = task.Sleep(s.ctx, s.Target.LateBy+model.LongSilence+time.Minute) // what was sent in bad times arrives, and who waits for its answer stops waiting
 	s.compare(", after late requests")
+	s.verifyInPeace()
 	for _, m := range s.crew {
 		s.replace(m) // who was stopped meanwhile, for what is parked, say, was not seen by a tick
 	}

@@ -37,6 +37,7 @@ type recorder struct {
 	changes map[string][]change   // by sequence number; numbers of several shards may be equal
 	latest  map[string]change     // the last write of each item
 	places  map[string][]register // all that an item ever mapped to, by item key
+	strange map[rowID]bool        // rows that somebody else made, and that a repair may write
 	nowhere map[string]bool       // items that had no address at some time, by item key
 	missed  []model.Write         // changes that the stream dropped before they were applied
 
@@ -100,7 +101,7 @@ type rank struct{ generation, hop uint32 }
 func newRecorder(m *Migration) *recorder {
 	t := &recorder{
 		m: m, layout: mapped{m.Mapping}, keeps: m.Mapping.KeepsVersions(), images: map[register][]image{}, rows: map[rowID]*sharedRow{},
-		changes: map[string][]change{}, latest: map[string]change{}, places: map[string][]register{}, nowhere: map[string]bool{},
+		changes: map[string][]change{}, latest: map[string]change{}, places: map[string][]register{}, strange: map[rowID]bool{}, nowhere: map[string]bool{},
 		highest: map[register]string{}, number: map[register]written{}, shards: map[string]*seenShard{}, ranks: map[string]map[rank]bool{},
 		known: map[string]bool{}, listed: map[string]time.Time{}, parked: map[string]string{},
 		decided: map[string]time.Duration{}, gaveUp: map[string]time.Duration{},

@@ -28,6 +28,9 @@ type SimOptions struct {
 	// as a seed has by itself: what takes several rare faults at once is found sooner.
 	Dense bool
 
+	// Verifies has the table verified, beside the load and in peace, with rows that somebody hurt.
+	Verifies bool
+
 	sabotage func(s *simulation) // for tests: what a bug would do
 }
 
@@ -95,6 +98,8 @@ type simulation struct {
 	failures  []string
 	crew      []*member
 	hired     int
+	verifiers int             // how many verifies were begun or taken up
+	sampled   map[string]bool // what workers found to differ, of what they had applied
 	loads     *loads
 	firstHash string // of the mapping with which the run begins
 	hash      string // of the mapping that workers are started with
@@ -146,7 +151,7 @@ func newSimulation(p plan, o SimOptions) *simulation {
 		rowKey = []string{"value", "pk", "sk"}
 		plain = `{ from: Orders, to: orders, families: { d: maxversions=1 }, rules: [{ row_key: "{value}#{pk}#{sk}" }] }`
 	}
-	s := &simulation{plan: p, options: o, made: map[string]uint64{}, doubted: -1}
+	s := &simulation{sampled: map[string]bool{}, plan: p, options: o, made: map[string]uint64{}, doubted: -1}
 	s.loads = &loads{simulation: s}
 	if p.mapping == "" {
 		s.Migration = NewMigration(w, p.shards, rowKey...)
@@ -196,6 +201,9 @@ func newSimulation(p plan, o SimOptions) *simulation {
 
 // look sees every write, after the recorder did.
 func (s *simulation) look(table, key string, before, after *model.Row) {
+	if table == model.StateTable && strings.HasPrefix(key, "default/sampled/") {
+		s.checkSampled(after)
+	}
 	s.noteMade(table, key, before, after)
 	s.checkGap(table, key, before, after)
 	s.strike(table, key, before, after)
@@ -234,6 +242,8 @@ func (s *simulation) play(ctx context.Context) {
 	}
 	(&operator{s: s}).begin()
 	s.World.Go("operator of loads", s.loads.mend)
+	s.World.Go("verifier", s.verifies)
+	s.World.Go("repairer", s.repairs)
 	for range s.interruptions {
 		s.World.After(s.World.UpTo(45*time.Minute), s.interrupt)
 	}
@@ -322,6 +332,10 @@ func (s *simulation) hire(m *member, adjust ...func(*pipeline.Options)) {
 		t.MappingHash, t.AcceptMapping, t.Copy, t.FromNow = hash, hash == s.hash, !plan.unloaded, !plan.atHorizon
 		t.AdoptRows = s.plan.shared
 		o.Database, o.Open, o.Pages = database{s.Source}, s.open, s.plan.pages
+		if s.options.Verifies {
+			o.Rows, t.Settle = model.Target{Bigtable: s.Target}, 30*time.Second
+			t.Sample, t.SampleEvery = 0.5, 20*time.Minute
+		}
 		if s.plan.clustered {
 			o.Cluster = s.whichCluster
 		}

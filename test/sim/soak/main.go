@@ -32,14 +32,15 @@ func main() {
 	kept := flag.String("kept", "", "play the seeds of this file alone, which failed once, as they were played then")
 	parallel := flag.Int("parallel", runtime.GOMAXPROCS(0), "how many at once")
 	enough := flag.Int("failures", 5, "stop after so many failing seeds")
+	verifies := flag.Bool("verifies", false, "the table is verified, with rows that somebody hurt")
 	dense := flag.Bool("dense", false, "twice as many kinds of faults in each run")
 	quiet := flag.Bool("quiet", false, "print failures alone, one line for each")
 	flag.Parse()
 	if *explain != "" {
-		os.Exit(explained(*explain, sim.SimOptions{Mapping: *mapping, Dense: *dense}))
+		os.Exit(explained(*explain, sim.SimOptions{Mapping: *mapping, Dense: *dense, Verifies: *verifies}))
 	}
 	debug.SetGCPercent(1000) // worlds are small and short-lived
-	t := total{injected: map[string]int{}, began: time.Now(), last: time.Now(), quiet: *quiet, options: sim.SimOptions{Mapping: *mapping, Dense: *dense}}
+	t := total{injected: map[string]int{}, began: time.Now(), last: time.Now(), quiet: *quiet, options: sim.SimOptions{Mapping: *mapping, Dense: *dense, Verifies: *verifies}}
 	if *kept != "" {
 		var err error
 		if t.kept, err = readKept(*kept); err != nil {

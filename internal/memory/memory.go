@@ -1,0 +1,77 @@
+// Package memory fits the garbage collector to what a worker does and to where it runs: pages of a megabyte that live for a
+// moment, in a container with a limit.
+package memory
+
+import (
+	"math"
+	"os"
+	"path"
+	"runtime/debug"
+	"strconv"
+	"strings"
+)
+
+// headroom is what a limit leaves for all that is not Go's: stacks of the system, buffers of the kernel.
+const headroom = 0.1
+
+// floor is memory that is never touched and so takes none, but that counts as live: the collector lets half as much again come
+// together before it runs. Beside a small heap it would run for nearly every page, which costs as much as decoding them.
+const floor = 48 << 20
+
+// small is a limit under which there is no room for that.
+const small = 256 << 20
+
+var untouched []byte
+
+// Fit sets Go's memory limit to the container's, less a tenth, unless GOMEMLIMIT is given, and keeps the collector from running for
+// each page, unless GOGC is. It returns the limit in bytes that holds from now on, 0 if there is none.
+func Fit() int64 {
+	limit := debug.SetMemoryLimit(-1)
+	if os.Getenv("GOMEMLIMIT") == "" {
+		if contained := containerLimit(os.ReadFile); contained > 0 {
+			limit = int64(float64(contained) * (1 - headroom))
+			debug.SetMemoryLimit(limit)
+		}
+	}
+	if os.Getenv("GOGC") == "" && limit >= small {
+		untouched = make([]byte, floor)
+	}
+	if limit == math.MaxInt64 {
+		return 0
+	}
+	return limit
+}
+
+// containerLimit is what the control group of this process, or one above it, lets it have; 0 if that is not limited or not known.
+// Source: https://docs.kernel.org/admin-guide/cgroup-v2.html (memory.max) and cgroup-v1/memory.html.
+func containerLimit(read func(string) ([]byte, error)) (least int64) {
+	text, _ := read("/proc/self/cgroup")
+	take := func(file string) {
+		text, _ := read(file)
+		n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+		if err == nil && n > 0 && n < 1<<60 && (least == 0 || n < least) { // version 1 says about 2⁶³ for none, version 2 says max
+			least = n
+		}
+	}
+	for line := range strings.Lines(string(text)) {
+		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(parts) < 3 {
+			continue
+		}
+		root, name := "/sys/fs/cgroup", "memory.max"
+		if parts[1] != "" { // of version 1, with its controllers
+			if parts[1] != "memory" {
+				continue
+			}
+			root, name = "/sys/fs/cgroup/memory", "memory.limit_in_bytes"
+		}
+		// In a container the group's own path may not be there, and the limit stands at the root.
+		for group := path.Join("/", parts[2]); ; group = path.Dir(group) {
+			take(path.Join(root, group, name))
+			if group == "/" {
+				break
+			}
+		}
+	}
+	return least
+}

@@ -1,0 +1,82 @@
+package sink
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+)
+
+// settled is the pace after many rounds against a target whose mean answer takes as long as given for so many requests at once.
+func settled(p pace, latency func(size int) time.Duration) pace {
+	for range 200 {
+		p = p.next(round{answers: p.size, took: latency(p.size) * time.Duration(p.size), awaited: true})
+	}
+	return p
+}
+
+func TestWindowsHideLatencyAndDoNotQueue(t *testing.T) {
+	first := pace{size: firstWindow}
+	far := settled(first, func(int) time.Duration { return 30 * time.Millisecond })
+	if far.size != mostWindow {
+		t.Errorf("a target that is far away and takes everything: %d at once", far.size)
+	}
+	// It does 100 at once; whatever is sent beyond that waits there.
+	narrow := settled(first, func(size int) time.Duration { return time.Millisecond * time.Duration(max(size, 100)) / 100 })
+	if narrow.size < 100 || narrow.size > 300 {
+		t.Errorf("a target that does 100 at once: %d", narrow.size)
+	}
+	if again := settled(far, func(size int) time.Duration { return 5 * time.Second * time.Duration(size) / 100 }); again.size > 500 {
+		t.Errorf("one that has become narrow: %d", again.size)
+	}
+	if idle := (pace{size: 64, best: time.Second}).next(round{answers: 64, took: 64 * time.Millisecond}); idle.size != 64 {
+		t.Errorf("a window that nobody waits for has become %d", idle.size)
+	}
+	if p := (pace{size: 1000, best: 1}).next(round{answers: 999, failures: 1, took: 999, awaited: true}); p.size != 500 {
+		t.Errorf("after a pushback: %d", p.size)
+	}
+	if p := (pace{size: leastWindow}).next(round{failures: leastWindow}); p.size != leastWindow {
+		t.Errorf("after failures alone: %d", p.size)
+	}
+}
+
+// The window is what lets requests through; what a row contains does not change it.
+func TestAWindowLetsAsManyThrough(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, ctx, most, running := newWindow(), context.Background(), 0, 0
+		g := task.NewGroup(ctx, 0)
+		for range 4000 {
+			if err := w.acquire(ctx); err != nil {
+				t.Fatal(err)
+			}
+			w.mu.Lock()
+			running++
+			most = max(most, running)
+			w.mu.Unlock()
+			g.Go("request", func(ctx context.Context) error {
+				defer w.release()
+				_ = task.Sleep(ctx, 5*time.Millisecond)
+				w.mu.Lock()
+				running--
+				w.mu.Unlock()
+				w.note(5*time.Millisecond, nil)
+				w.note(time.Hour, &Error{Reason: Rejected})
+				return nil
+			})
+		}
+		_ = g.Wait()
+		if most <= 2*firstWindow || w.pace.size < most {
+			t.Errorf("at most %d at once, %d in the end", most, w.pace.size)
+		}
+		for range 3 * mostWindow {
+			w.note(0, &Error{Reason: Unknown})
+		}
+		if w.pace.size > mostWindow/4 {
+			t.Errorf("%d at once to a target that is away", w.pace.size)
+		}
+		w.note(0, errors.New("of the context"))
+	})
+}
