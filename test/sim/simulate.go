@@ -31,6 +31,10 @@ type SimOptions struct {
 	// Verifies has the table verified, beside the load and in peace, with rows that somebody hurt.
 	Verifies bool
 
+	// DualWrites plays an application that writes both stores (SimulateDualWrites) in place of all
+	// else.
+	DualWrites bool
+
 	sabotage func(s *simulation) // for tests: what a bug would do
 }
 
@@ -67,6 +71,9 @@ const stepLimit = 5_000_000
 // random part of all faults, checkers at every step, and when the faults have stopped a complete
 // comparison. The same seed gives the same run, step by step.
 func Simulate(seed uint64, o SimOptions) (r Report) {
+	if o.DualWrites {
+		return SimulateDualWrites(seed, DualOptions{Trace: o.Trace})
+	}
 	s := newSimulation(newPlan(seed, o), o)
 	defer func() {
 		r = s.report()
