@@ -86,7 +86,9 @@ func (f *follower) follow(life lifecycle, lease *checkpoint.Lease, right *right,
 			committed = now
 		}
 		if at.CaughtUp {
-			lease.Offer(at)
+			if !settles { // what a renewal may commit
+				lease.Offer(at)
+			}
 			_ = task.Sleep(life.drain, f.timing.Poll) // a stop ends the wait, and then the loop
 			if err := context.Cause(ctx); err != nil {
 				return err // the lease is lost, and no commit says so
