@@ -176,16 +176,6 @@ func (b *shardTracker) end(shard string, changes uint64) {
 	b.shards[shard] = &reading{settling: changes, ended: true}
 }
 
-// unsettled is how many changes of all shards that are read here are still to be settled.
-func (b *shardTracker) unsettled() (changes uint64) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, r := range b.shards {
-		changes += r.settling
-	}
-	return changes
-}
-
 func (b *shardTracker) forget(shard string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
