@@ -37,12 +37,19 @@ func Roots(shards []Shard, label string) []Shard {
 // Admissible tells whether an image read at or after start may be applied in the table's generation: every change committed after
 // that must be applied in it. The generation has to be adopted by all shards, every gap declared, and each root must have been read at the horizon
 // early enough that what the stream kept then reaches back to start. Asked before a load, and again when it ends.
-func Admissible(table TableState, shards []Shard, start time.Time) error {
+//
+// Late is how long after its change the application may still write the target, 0 if it does not. An image is written once and exactly, so it
+// must not be read before all writes have landed that belong to changes which this generation does not apply: from its adoption on, all
+// are applied and settled.
+func Admissible(table TableState, shards []Shard, start time.Time, late time.Duration) error {
 	if table.Adopted != table.Generation {
 		return &NotAdmissible{"the generation is not adopted by all shards yet", true}
 	}
 	if table.Listed == 0 {
 		return &NotAdmissible{"the stream has not been listed completely yet", true}
+	}
+	if start.Before(table.AdoptedAt.Add(late)) && late > 0 {
+		return &NotAdmissible{fmt.Sprintf("the application may still write what belongs to changes from before the generation, until %s after it was adopted", late), true}
 	}
 	for _, s := range shards {
 		if s.Undeclared(table) {

@@ -257,7 +257,7 @@ func TestAdmissible(t *testing.T) {
 		{"longer before", ready, []checkpoint.Shard{readAt("a", "", begin), readAt("b", "", limit)}, limit.Add(-time.Second), false, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			err := checkpoint.Admissible(test.table, test.shards, test.start)
+			err := checkpoint.Admissible(test.table, test.shards, test.start, 0)
 			var hole *checkpoint.NotAdmissible
 			if (err == nil) != test.ok || err != nil && (!errors.As(err, &hole) || hole.Yet != test.yet) {
 				t.Errorf("%v", err)

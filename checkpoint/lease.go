@@ -34,6 +34,9 @@ type Progress struct {
 	Dropping  bool
 	Applied   uint64  // changes at or before the position
 	Rate      float64 // changes a second of late
+	// Settling is what was applied beyond the position for the first of two times; Ended tells that this goes to the end of the shard.
+	Settling Settling
+	Ended    bool
 }
 
 // Progress is where the shard stands according to its record.
@@ -76,7 +79,7 @@ func (l *Ledger) Take(ctx context.Context, s Shard, parent *Shard) (*Lease, erro
 				// hop may still rise above its parent's (H66).
 				s.Hop = max(s.Hop, parent.Hop+1)
 				s.Dropping = parent.Dropping
-				s.CellTime = later(s.CellTime, parent.CellTime)
+				s.CellTime = later(s.CellTime, later(parent.CellTime, parent.Settling.CellTime))
 			}
 		}
 		return l.stamp(&s.header, &s), nil
@@ -119,7 +122,12 @@ func (l *Lease) Renew(ctx context.Context) error {
 
 // Commit moves the checkpoint: everything up to it must be durable (I3). It refuses to move back.
 func (l *Lease) Commit(ctx context.Context, p Progress) error {
-	return l.change(ctx, func(s *Shard) error { return s.advance(p) })
+	return l.change(ctx, func(s *Shard) error {
+		if p.Ended && s.EndedAt.IsZero() {
+			s.EndedAt = l.ledger.ServiceTime(ctx)
+		}
+		return s.advance(p)
+	})
 }
 
 // Offer is Commit for progress that is not urgent: it is part of the next write of the lease's row, a renewal as a rule.
@@ -157,6 +165,7 @@ func (l *Lease) Finish(ctx context.Context, p Progress) error {
 // Declare makes the shard a gap. The caller raises the generation next; if it cannot, whoever sees the row does (Undeclared).
 func (l *Lease) Declare(ctx context.Context, loss Loss, reason string) error {
 	return l.conclude(ctx, Gap, func(s *Shard) error {
+		s.EndedAt, s.Settling = time.Time{}, Settling{}
 		s.Loss, s.Reason, s.DoneAt = loss, reason, l.ledger.ServiceTime(ctx)
 		return nil
 	})
@@ -211,6 +220,7 @@ func (s *Shard) advance(p Progress) error {
 	s.Position = p.Position.After
 	s.EventTime, s.CellTime = later(s.EventTime, p.EventTime), later(s.CellTime, p.CellTime)
 	s.ReadAt, s.CaughtUp, s.Dropping = later(s.ReadAt, p.ReadAt), p.CaughtUp, p.Dropping
+	s.Settling = p.Settling
 	s.AppliedTo = p.AppliedTo // a change that came late takes it back
 	s.Applied = max(s.Applied, p.Applied)
 	if s.Owner != "" { // of a shard that nobody reads there is no rate

@@ -74,6 +74,11 @@ type Shard struct {
 	// DoneAt is when the shard was finished, on the service's clock, because a reopened shard and children of a gap are covered up to it; zero if no
 	// answer had told the time.
 	DoneAt time.Time `json:"done_at,omitzero"`
+	// EndedAt is when the last page of a shard that is still reading was applied for the first of two times, on the service's clock; zero before
+	// that, and without dual writes. Its children may be read then (Ended); what is left is to settle.
+	EndedAt time.Time `json:"ended_at,omitzero"`
+	// Settling is what was applied beyond the position for the first of two times.
+	Settling Settling `json:"settling,omitzero"`
 	// Reopened is how often a gap was declared and the shard reopened since a page of it was last applied.
 	Reopened int `json:"reopened,omitempty"`
 	// Dropping tells that the shard's lineage has had nothing but changes from before the table's cut (start: now).
@@ -93,6 +98,16 @@ type Shard struct {
 
 	// Counter is the row's counter when it was read.
 	Counter uint64 `json:"-"`
+}
+
+// Settling is what lies between a shard's checkpoint and what was read of it, while the application writes the target too: it is applied
+// timestamped, and still to be asserted exactly.
+type Settling struct {
+	Changes uint64 `json:"changes,omitempty"`
+	// EventTime, CellTime and CaughtUp are as those of the shard, for what was read.
+	EventTime time.Time `json:"event_time,omitzero"`
+	CellTime  time.Time `json:"cell_time,omitzero"`
+	CaughtUp  bool      `json:"caught_up,omitempty"`
 }
 
 func (s *Shard) key(l *Ledger) string { return l.shardPrefix(s.Source) + s.Label + "/" + s.ID }
@@ -122,11 +137,25 @@ func (s Shard) Reached(p Progress) time.Time {
 // Finished tells whether nobody reads the shard any more, as it stands.
 func (s *Shard) Finished() bool { return s.State == Done || s.State == Gap }
 
+// Ended tells whether the shard was read to its end, and everything in it applied, be it for the first of two times: then its children may be
+// read. A shard that is done has settled as well, which its row's removal and the end of a run wait for.
+func (s *Shard) Ended() bool {
+	return s.State == Done || s.State == Reading && !s.EndedAt.IsZero()
+}
+
+// EndTime is when that was; zero if no answer had told the time.
+func (s *Shard) EndTime() time.Time {
+	if s.EndedAt.IsZero() {
+		return s.DoneAt
+	}
+	return s.EndedAt
+}
+
 // AwaitsChildren tells whether a shard's children, if none is known, are likely to be listed soon: it was read to its end less than a day ago. After
 // that they may be gone for good, if nobody listed them for as long as they lived: then the shards after them told of a gap, or will when the
 // stream can be listed again (Unfollowed). Complete listings bring late ones at any time.
 func (s *Shard) AwaitsChildren(now time.Time) bool {
-	return s.State == Done && (s.DoneAt.IsZero() || now.Sub(s.DoneAt) < cdc.Retention)
+	return s.Ended() && (s.EndTime().IsZero() || now.Sub(s.EndTime()) < cdc.Retention)
 }
 
 // Unfollowed are the shards of the table's stream that were read to their ends while nobody knows what follows them: no child has a row, and the stream
@@ -145,17 +174,17 @@ func Unfollowed(table TableState, shards []Shard, listed time.Time) []Shard {
 	}
 	var out []Shard
 	for _, s := range shards {
-		if s.State == Done && s.Label == table.Label && !parents[s.ID] && (s.DoneAt.IsZero() || listed.Before(s.DoneAt.Add(cdc.Retention))) {
+		if s.Ended() && s.Label == table.Label && !parents[s.ID] && (s.EndTime().IsZero() || listed.Before(s.EndTime().Add(cdc.Retention))) {
 			out = append(out, s)
 		}
 	}
 	return out
 }
 
-// settled tells whether nobody will ever read the shard any more, and what was lost of it is declared: one that was trimmed is finished, but
+// settled tells whether nothing of the shard will ever be applied for the first time any more, and what was lost of it is declared: one that was trimmed is finished, but
 // will be reopened; and what follows a gap is not read in the generation that the gap ends.
 func (s *Shard) settled(table TableState) bool {
-	return s.State == Done || s.State == Gap && s.Loss != Trimmed && !s.Undeclared(table)
+	return s.Ended() || s.State == Gap && s.Loss != Trimmed && !s.Undeclared(table)
 }
 
 // Covers is an event time up to which everything of a finished shard's lineage is applied, and so a bound for what its children
@@ -168,7 +197,7 @@ func (s *Shard) Covers(open, owed time.Time) time.Time {
 		return s.DoneAt
 	}
 	covers := s.CoveredTo
-	for _, t := range []time.Time{s.EventTime, open} {
+	for _, t := range []time.Time{s.EventTime, s.Settling.EventTime, open} {
 		if !t.IsZero() {
 			covers = later(covers, t.Add(-Slack))
 		}
@@ -298,7 +327,7 @@ func (l *Ledger) Reopen(ctx context.Context, s Shard, table TableState) error {
 	s.Generation, s.NumberedFrom = table.Generation, s.Applied
 	// The load that the gap asks for covers everything up to the gap.
 	s.Position, s.FirstRead, s.CoveredTo = cdc.SequenceNumber{}, time.Time{}, s.DoneAt
-	s.DoneAt, s.AppliedTo = time.Time{}, time.Time{}
+	s.DoneAt, s.AppliedTo, s.EndedAt, s.Settling = time.Time{}, time.Time{}, time.Time{}, Settling{}
 	s.Reopened++
 	s.Dropping, s.Inherited = false, false
 	_, err := l.swap(ctx, l.store, s.key(l), s.Counter, l.stamp(&s.header, &s))

@@ -23,6 +23,8 @@ type TableState struct {
 	// Generation rises whenever continuity is broken. Adopted is the last one that every unfinished shard carries.
 	Generation uint32 `json:"generation"`
 	Adopted    uint32 `json:"adopted"`
+	// AdoptedAt is when that was, on the service's clock; zero if no answer had told the time.
+	AdoptedAt time.Time `json:"adopted_at,omitzero"`
 	// Listed is the generation in which the stream was first listed completely; 0: not yet. Nothing is read before.
 	Listed uint32 `json:"listed,omitempty"`
 	// StreamEnded tells that the stream was found disabled and that this was declared.
@@ -271,8 +273,8 @@ func (l *Ledger) Adopt(ctx context.Context, source string) (TableState, error) {
 		}
 		generation := state.Generation
 		state, err = l.UpdateTable(ctx, source, func(s *TableState) error {
-			if s.Generation == generation {
-				s.Adopted = generation
+			if s.Generation == generation && s.Adopted != generation {
+				s.Adopted, s.AdoptedAt = generation, l.ServiceTime(ctx)
 			}
 			return nil
 		})

@@ -377,11 +377,13 @@ func drawRequest(t *rapid.T, prefix string) sink.Request {
 		Qualifier: rapid.SampledFrom(qualifiers).Draw(t, "refuse column"), AtLeast: version(sequence),
 	}}
 	for range rapid.IntRange(1, 4).Draw(t, "ops") {
-		op := sink.Op{Kind: rapid.SampledFrom([]sink.OpKind{sink.DeleteFamily, sink.DeleteColumn, sink.DeleteFrom, sink.SetCell, sink.SetCell}).Draw(t, "kind"),
+		op := sink.Op{Kind: rapid.SampledFrom([]sink.OpKind{sink.DeleteFamily, sink.DeleteColumn, sink.DeleteFrom, sink.DeleteBefore, sink.SetCell, sink.SetCell}).Draw(t, "kind"),
 			Family: rapid.SampledFrom(families).Draw(t, "family"), Qualifier: rapid.SampledFrom(qualifiers).Draw(t, "column")}
 		switch op.Kind {
 		case sink.DeleteFrom:
 			op.Timestamp = rapid.Int64Range(0, 3).Draw(t, "from") * 1000
+		case sink.DeleteBefore:
+			op.Timestamp = rapid.Int64Range(1, 3).Draw(t, "before") * 1000
 		case sink.SetCell:
 			op.Timestamp, op.Value = rapid.Int64Range(0, 3).Draw(t, "time")*1000, []byte(version(rapid.Uint64Range(8, 13).Draw(t, "value")))
 		}

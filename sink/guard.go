@@ -55,20 +55,23 @@ type Op struct {
 	Kind      OpKind
 	Family    string
 	Qualifier string // not for DeleteFamily
-	Timestamp int64  // SetCell, AddToCell, DeleteFrom: microseconds in whole milliseconds; of SetCell also ServerTime
+	Timestamp int64  // SetCell, AddToCell, DeleteFrom, DeleteBefore: microseconds in whole milliseconds; of SetCell also ServerTime
 	Value     []byte // SetCell; of AddToCell 8 bytes, big-endian
 }
 
 // OpKind says what an Op does.
 type OpKind uint8
 
-// The kinds. No other change is ever made to a row. A delete by time range has no end but infinity (H51).
+// The kinds. No other change is ever made to a row.
 const (
 	DeleteFamily OpKind = iota + 1
 	DeleteColumn
 	SetCell
 	AddToCell  // of an aggregate, to a column that the same request deletes before: so repeating it is harmless
-	DeleteFrom // the column's cells at Timestamp and after it
+	DeleteFrom // the column's cells at Timestamp and after it, without an end
+	// DeleteBefore deletes the column's cells before Timestamp, which is 1,000 at least: Bigtable takes an end of 0 for infinity,
+	// which would delete the column (H51).
+	DeleteBefore
 )
 
 // Guard is the request that executes a mutation if it is newer than what the row holds (see the package
@@ -78,10 +81,13 @@ const (
 // the item owns and the version and leaves a tombstone at server time, from which the age of the tombstone counts: a
 // worker's clock must not have it collected early.
 //
+// A timestamped put or remove is the first of the two that a change gets while the application writes the target too: of what the
+// item owns it deletes the columns alone that an old image names, and of those no cell that is younger than the record.
+//
 // Where several items live in one row, each has its own version column, and the predicate looks at that alone: they neither
 // refuse nor delete each other.
 func Guard(m transform.RowMutation) Request {
-	ops := make([]Op, 0, len(m.Families)+len(m.Columns)+len(m.Cells)+4)
+	ops := make([]Op, 0, len(m.Families)+len(m.Columns)+len(m.Named)+len(m.Cells)+4)
 	ops = deletions(ops, m)
 	if !m.Remove {
 		for _, c := range m.Cells {
@@ -99,11 +105,28 @@ func Guard(m transform.RowMutation) Request {
 
 // deletions are the deletes of all that an item owns.
 func deletions(ops []Op, m transform.RowMutation) []Op {
+	if m.Timestamped {
+		return timestamped(ops, m)
+	}
 	for _, family := range m.Families {
 		ops = append(ops, Op{Kind: DeleteFamily, Family: family})
 	}
 	for _, column := range m.Columns {
 		ops = append(ops, Op{Kind: DeleteColumn, Family: column.Family, Qualifier: column.Qualifier})
+	}
+	return ops
+}
+
+// timestamped are the deletes of a first apply under dual writes: up to the record's second, and with it, since the old image's
+// cells may be of the same. Aggregates have no history, and are exact at once.
+func timestamped(ops []Op, m transform.RowMutation) []Op {
+	const millisecond = 1000
+	for _, c := range m.Named {
+		op := Op{Kind: DeleteBefore, Family: c.Family, Qualifier: c.Qualifier, Timestamp: m.Second + millisecond}
+		if c.Add {
+			op = Op{Kind: DeleteColumn, Family: c.Family, Qualifier: c.Qualifier}
+		}
+		ops = append(ops, op)
 	}
 	return ops
 }

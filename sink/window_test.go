@@ -50,7 +50,8 @@ func TestAWindowLetsAsManyThrough(t *testing.T) {
 		g := task.NewGroup(ctx, 0)
 		for range 4000 {
 			if err := w.acquire(ctx); err != nil {
-				t.Fatal(err)
+				t.Error(err)
+				break
 			}
 			w.mu.Lock()
 			running++

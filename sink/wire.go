@@ -216,7 +216,7 @@ func (r *Request) AppendProto(b []byte, table, appProfile string) []byte {
 
 // appendOp appends an operation as a Mutation.
 func appendOp(b []byte, op *Op) []byte {
-	kinds := [...]protowire.Number{DeleteFamily: 3, DeleteColumn: 2, DeleteFrom: 2, SetCell: 1, AddToCell: 5}
+	kinds := [...]protowire.Number{DeleteFamily: 3, DeleteColumn: 2, DeleteFrom: 2, DeleteBefore: 2, SetCell: 1, AddToCell: 5}
 	if int(op.Kind) >= len(kinds) || kinds[op.Kind] == 0 {
 		panic(fmt.Sprintf("sink: unknown operation %d", op.Kind))
 	}
@@ -230,6 +230,15 @@ func appendOp(b []byte, op *Op) []byte {
 		var span message
 		b, span = begin(b, 3, 0)
 		b = span.end(appendInt(b, 1, millis(op.Timestamp)))
+	case DeleteBefore:
+		end := millis(op.Timestamp)
+		if end <= 0 {
+			panic("sink: a delete by time range would have no end") // and take the whole column (H51)
+		}
+		b = appendText(b, 2, op.Qualifier)
+		var span message
+		b, span = begin(b, 3, 10)
+		b = span.end(appendInt(b, 2, end))
 	case SetCell:
 		b = appendText(b, 2, op.Qualifier)
 		b = appendInt(b, 3, millis(op.Timestamp))

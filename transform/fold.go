@@ -14,6 +14,8 @@ type Stamp struct {
 	// NotBefore is the Latest of the shard's previous page, zero for the first: cell times never go back within a shard,
 	// while the times of changes may.
 	NotBefore time.Time
+	// DualWrites tells that the application writes the target, too: rows get what Batch.Timestamped needs.
+	DualWrites bool
 }
 
 // history is what a page says of one item.
@@ -30,7 +32,7 @@ type history struct {
 	keyOnly     bool     // all addresses are those of every image
 	unaddressed bool     // an old image has no address: a change that brought it is parked
 	puts        [][]Cell // room for one
-	moments     []moment // of a mapping that keeps older cells: all changes of the item in the page
+	moments     []moment // all changes of the item in the page: of a mapping that keeps older cells, and under dual writes
 }
 
 // moment is a change of an item and the time of its cells.
@@ -52,7 +54,7 @@ func (h *history) current(i int) bool { return h.keyOnly || h.addresses[i].chang
 // If the newest image cannot be mapped, its change is parked whole and every row of the union is removed, its own included
 // if it has one (T5). The same happens when an image is missing that is needed to know what to write or to remove.
 func Fold(m *Mapping, changes []cdc.Change, s Stamp) Batch {
-	histories, latest := m.histories(changes, s.NotBefore)
+	histories, latest := m.histories(changes, s)
 	b := Batch{
 		Source: m.Source, Changes: len(changes), Latest: time.UnixMicro(latest).UTC(), mapping: m, changes: changes,
 		Rows: make([]RowMutation, 0, len(histories)),
@@ -79,6 +81,9 @@ func Fold(m *Mapping, changes []cdc.Change, s Stamp) Batch {
 		b.Rows = m.mutations(b.Rows, base, h, puts)
 		if m.keep && puts != nil {
 			m.recall(&enc, changes, h, b.Rows[first:])
+		}
+		if s.DualWrites {
+			m.name(&enc, changes, h, b.Rows[first:])
 		}
 	}
 	return b
@@ -118,8 +123,8 @@ func reasonOf(err error) string {
 }
 
 // histories groups a page by item, in order of first appearance, and returns the highest cell time with it, in microseconds.
-func (m *Mapping) histories(changes []cdc.Change, notBefore time.Time) ([]history, int64) {
-	latest := cellTime(notBefore)
+func (m *Mapping) histories(changes []cdc.Change, stamp Stamp) ([]history, int64) {
+	latest := cellTime(stamp.NotBefore)
 	list := make([]history, 0, len(changes))
 	index := make(map[string]int, len(changes)) // for look-up only: the order is the list's
 	room := make([]address, len(changes))       // for one address per item
@@ -142,7 +147,7 @@ func (m *Mapping) histories(changes []cdc.Change, notBefore time.Time) ([]histor
 		}
 		h := &list[n]
 		h.newest, h.micros = i, latest
-		if m.keep {
+		if m.keep || stamp.DualWrites {
 			h.moments = append(h.moments, moment{i, latest})
 		}
 		switch {

@@ -39,6 +39,13 @@ type RowMutation struct {
 	Keep   bool
 	Past   [][]Cell
 	Before []Cell
+	// Timestamped tells that the application's newer cells stay: the first of the two applications of a change under dual writes.
+	Timestamped bool
+	// Named are the cells that old images of the item in the page had in this row: of a page that was folded under dual writes.
+	// Their columns are all that a timestamped mutation deletes, up to Second.
+	Named []Cell
+	// Second is the cell time of the image, in microseconds; only together with Named.
+	Second int64
 }
 
 // Column names a column of a row.

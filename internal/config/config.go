@@ -36,19 +36,20 @@ import (
 
 // Config is the effective configuration. It is read-only after Load.
 type Config struct {
-	Version  int      `key:"version" required:"1" check:"version"`                      // format of this file: 1
-	Name     string   `key:"name" default:"default" check:"name" env:"REPLICATOR_NAME"` // migration id: prefix of every ledger row
-	Source   Source   `key:"source"`                                                    // Amazon DynamoDB
-	Target   Target   `key:"target"`                                                    // Cloud Bigtable
-	State    State    `key:"state"`                                                     // what the replicator keeps for itself, in the target instance
-	Tables   []Table  `key:"tables" required:"at least one entry"`                      // source tables, and where their items go
-	Apply    string   `key:"apply" default:"guarded" oneof:"guarded" later:"bulk"`      // how changes are written
-	Backfill Backfill `key:"backfill"`                                                  // the copy of items that exist already
-	Verify   Verify   `key:"verify"`                                                    // the comparison of source and target
-	Relay    Relay    `key:"relay"`                                                     // changes as messages of Pub/Sub
-	Errors   Errors   `key:"errors"`                                                    // items that cannot be mapped or stored; nothing is ever skipped
-	HTTP     HTTP     `key:"http"`                                                      // health, metrics and status
-	Log      Log      `key:"log"`                                                       // on stderr
+	Version    int        `key:"version" required:"1" check:"version"`                      // format of this file: 1
+	Name       string     `key:"name" default:"default" check:"name" env:"REPLICATOR_NAME"` // migration id: prefix of every ledger row
+	Source     Source     `key:"source"`                                                    // Amazon DynamoDB
+	Target     Target     `key:"target"`                                                    // Cloud Bigtable
+	State      State      `key:"state"`                                                     // what the replicator keeps for itself, in the target instance
+	Tables     []Table    `key:"tables" required:"at least one entry"`                      // source tables, and where their items go
+	Apply      string     `key:"apply" default:"guarded" oneof:"guarded" later:"bulk"`      // how changes are written
+	DualWrites DualWrites `key:"dual_writes" omit:"true"`                                   // while the application writes both stores
+	Backfill   Backfill   `key:"backfill"`                                                  // the copy of items that exist already
+	Verify     Verify     `key:"verify"`                                                    // the comparison of source and target
+	Relay      Relay      `key:"relay"`                                                     // changes as messages of Pub/Sub
+	Errors     Errors     `key:"errors"`                                                    // items that cannot be mapped or stored; nothing is ever skipped
+	HTTP       HTTP       `key:"http"`                                                      // health, metrics and status
+	Log        Log        `key:"log"`                                                       // on stderr
 
 	// where holds the place each given value came from, by path ("tables[0].from"); a default has none. Sections of the
 	// file have their key's position.
@@ -159,6 +160,19 @@ type TTL struct {
 	Expire    string `key:"expire" omit:"true" oneof:"gc,follow_deletes,keep"` // gc: cells expire by garbage collection; follow_deletes: by the deletes of DynamoDB; keep: such deletes are not applied, which needs rules that look at the primary key alone
 }
 
+// DualWrites says that the application writes the target tables too, beside this program.
+type DualWrites struct {
+	Settle time.Duration `key:"settle" min:"1s" max:"10m" unset:"nothing else may write the target tables"` // longer than an application's write to Bigtable can take after its commit in DynamoDB, retries included; images are asserted exactly so long after they were applied
+}
+
+// Late is how long after its change in the source the application may still write the table's target; 0: nothing else writes it.
+func (c *Config) Late(t Table) time.Duration {
+	if t.DualWrites == "off" {
+		return 0
+	}
+	return c.DualWrites.Settle
+}
+
 // Backfill is the copy of the items that exist already.
 type Backfill struct {
 	From                string   `key:"from" default:"scan" oneof:"scan" later:"s3://*"`                          // where they are read
@@ -219,6 +233,6 @@ func (c *Config) Where(path string) diag.Position { return c.where[path] }
 // notAvailable lists the keys that the format defines and this version does not implement, with what the version does
 // instead. They are refused rather than ignored, so that nobody believes an option to be in force.
 var notAvailable = map[string]string{
-	"dual_writes": "nothing else may write the target tables while this program does",
-	"cutover":     "the cutover is made by hand",
+	"dual_writes.version_attribute": "dual writes are settled by the stream: dual_writes.settle",
+	"cutover":                       "the cutover is made by hand",
 }

@@ -15,15 +15,16 @@ import (
 
 // known are the keys of this version, written down apart from the schema.
 var known = map[string][]string{
-	"":         {"version", "name", "source", "target", "state", "tables", "apply", "backfill", "errors", "http", "log"},
-	"source":   {"region", "role_arn", "start"},
-	"target":   {"project", "instance", "app_profile", "create_missing", "view"},
-	"state":    {"table", "tombstone_age", "lease"},
-	"tables":   {"from", "to", "start", "families", "preset", "drop_attributes", "rules", "keep_versions", "ttl", "owned"},
-	"backfill": {"from", "max_read_capacity", "max_rows_per_second", "pause_above_target_cpu", "on_gap", "skip_expired", "segments"},
-	"errors":   {"on_bad_item", "park_to", "stop_above"},
-	"http":     {"listen"},
-	"log":      {"level", "format"},
+	"":            {"version", "name", "source", "target", "state", "tables", "apply", "dual_writes", "backfill", "errors", "http", "log"},
+	"source":      {"region", "role_arn", "start"},
+	"target":      {"project", "instance", "app_profile", "create_missing", "view"},
+	"state":       {"table", "tombstone_age", "lease"},
+	"tables":      {"from", "to", "start", "families", "preset", "drop_attributes", "rules", "keep_versions", "ttl", "owned", "dual_writes"},
+	"backfill":    {"from", "max_read_capacity", "max_rows_per_second", "pause_above_target_cpu", "on_gap", "skip_expired", "segments"},
+	"dual_writes": {"settle"},
+	"errors":      {"on_bad_item", "park_to", "stop_above"},
+	"http":        {"listen"},
+	"log":         {"level", "format"},
 }
 
 // FuzzParse: no input panics; what is refused is refused with findings of exit status 2 that stand inside the file; what is

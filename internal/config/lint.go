@@ -46,7 +46,7 @@ func Lint(c *Config) diag.List {
 	for i := range c.Tables {
 		found = append(found, c.Tables[i].Warnings(nil)...)
 	}
-	return found
+	return append(found, warnOfDualWrites(c)...)
 }
 
 // Warnings are what is worth knowing of the table's mapping. Without a key schema it is what can be told without; with one, it is also

@@ -141,6 +141,7 @@ func parse(file string, content []byte, env Lookup, flags []Flag) (*Config, diag
 	d.checkTables(c)
 	d.checkLoads(c)
 	d.checkMappings(c)
+	d.checkDualWrites(c)
 	delete(d.where, "")
 	return c, sorted(d.found)
 }

@@ -134,7 +134,7 @@ func (c *conductor) ask(life lifecycle, state checkpoint.TableState) error {
 func (c *conductor) seal(life lifecycle, v view) error {
 	ctx := life.work
 	// Without a stream nothing would follow the images.
-	if v.state.Load.Paused != "" || v.state.StreamEnded || checkpoint.Admissible(v.state, v.shards, c.ledger.ServiceTime(ctx)) != nil {
+	if v.state.Load.Paused != "" || v.state.StreamEnded || checkpoint.Admissible(v.state, v.shards, c.ledger.ServiceTime(ctx), c.settings.late) != nil {
 		return nil
 	}
 	var d backfill.Description
@@ -277,7 +277,7 @@ func (c *conductor) complete(life lifecycle, state checkpoint.TableState, paces 
 		return errRaised
 	}
 	var hole *checkpoint.NotAdmissible
-	if err := checkpoint.Admissible(v.state, v.shards, state.Load.StartedAt); errors.As(err, &hole) {
+	if err := checkpoint.Admissible(v.state, v.shards, state.Load.StartedAt, c.settings.late); errors.As(err, &hole) {
 		if hole.Yet {
 			return hole // repeated until the root that was listed late is read
 		}

@@ -25,12 +25,15 @@ type follower struct {
 	calls     *reads
 	tracker   *shardTracker
 	outages   *outages
+	late      time.Duration // how long after its change the application may write the target; 0: it does not
+	room      *settleRoom
 }
 
 // follow reads one shard for as long as the lease is held and no drain has begun: read, fold,
 // publish where the mode says so, write, commit. The checkpoint moves only over what Write has
-// reported durable (I3), so that a crash anywhere repeats work and loses none.
-func (f *follower) follow(life lifecycle, lease *checkpoint.Lease, right *right, reader *cdc.Reader, state checkpoint.TableState) error {
+// reported durable (I3), so that a crash anywhere repeats work and loses none. Under dual writes the
+// settler is given each page, and commits (settle.go).
+func (f *follower) follow(life lifecycle, lease *checkpoint.Lease, right *right, reader *cdc.Reader, state checkpoint.TableState, settling *settler) error {
 	ctx, shard := life.work, lease.Shard()
 	inherits := state.Inherits() || state.Generation != shard.Generation // it was raised since the record was read
 	at, committed := shard.Progress(), task.Mono(ctx)
@@ -58,13 +61,13 @@ func (f *follower) follow(life lifecycle, lease *checkpoint.Lease, right *right,
 		} else if err != nil {
 			return err
 		}
-		batch := transform.Fold(f.mapping, changes, transform.Stamp{Generation: shard.Generation, Hop: shard.Hop, NotBefore: at.CellTime})
+		batch := transform.Fold(f.mapping, changes, transform.Stamp{Generation: shard.Generation, Hop: shard.Hop, NotBefore: at.CellTime, DualWrites: settling != nil})
 		batch.Latest = latestOf(batch.Latest, kept) // of what appliers write, too
 		batch.Read = transform.Reading{At: page.At, Mono: answered}
 		if inherits {
 			sink.OwnAll(f.mapping, &batch)
 		}
-		err = f.applier.write(life, right, &batch, changes, slot)
+		err = f.applier.write(life, right, settling.first(&batch), changes, slot)
 		slot.drop(err != nil || len(page.Changes) > 0)
 		if errors.Is(err, errPutBack) {
 			continue
@@ -81,22 +84,31 @@ func (f *follower) follow(life lifecycle, lease *checkpoint.Lease, right *right,
 		looks.CaughtUp = at.CaughtUp && (f.mode.Writes() || at.Applied == saved)
 		f.tracker.read(shard.ID, looks, task.Mono(ctx))
 		f.tracker.reach(shard.ID, shard.Reached(at))
+		settles := settling.add(ctx, &batch, len(changes), before, at, page.End)
+		if page.End && settles {
+			return nil
+		}
 		if page.End {
 			return f.finish(life, lease, at)
 		}
-		if now := task.Mono(ctx); f.due(before, looks, now-committed) {
+		if now := task.Mono(ctx); !settles && f.due(before, looks, now-committed) {
 			if err := f.retry(life.finishing(), "commit", func(ctx context.Context) error { return lease.Commit(ctx, at) }); err != nil {
 				return err
 			}
 			committed, saved = now, at.Applied
 		}
 		if at.CaughtUp {
-			lease.Offer(at)
+			if !settles { // what a renewal may commit
+				lease.Offer(at)
+			}
 			_ = task.Sleep(life.drain, f.timing.Poll) // a stop ends the wait, and then the loop
 			if err := context.Cause(ctx); err != nil {
 				return err // the lease is lost, and no commit says so
 			}
 		}
+	}
+	if settling != nil {
+		return nil
 	}
 	return f.retry(life.finishing(), "commit", func(ctx context.Context) error { return lease.Commit(ctx, at) })
 }
@@ -198,7 +210,7 @@ func (f *follower) hold(life lifecycle, lease *checkpoint.Lease, stamps sink.Sta
 		held := life.within(ctx).noting(f.outages.noting(ctx, shard.ID, lease.Note)).yielding(f.timing.Yield)
 		reader := &cdc.Reader{Source: f.open(shard.StreamARN), Shard: shard.ID, Covered: covered(shard, state), AppliedTo: shard.AppliedTo}
 		right := &right{fencing: f.fencing, renew: lease.Renew, generation: shard.Generation, stamps: stamps, proved: true}
-		err := f.follow(held, lease, right, reader, state)
+		err := f.work(held, lease, right, reader, state)
 		switch {
 		case err == nil || life.draining() || orderly(err) || errors.Is(err, ErrYield):
 			// If the release fails, the successor waits until the lease is over.

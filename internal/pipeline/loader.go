@@ -42,6 +42,7 @@ type loadSettings struct {
 	skipExpired bool // items past their time to live are not copied
 	segments    int  // parts at once in this worker
 	limits      checkpoint.Limits
+	late        time.Duration // how long after its change the application may write the target
 }
 
 // run takes parts and works on them until a drain begins.

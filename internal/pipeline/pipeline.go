@@ -73,6 +73,9 @@ type Options struct {
 	Timing        Timing
 	// Pages is how many pages shards that are behind hold at once; default 32.
 	Pages int
+	// SettleBytes is how much the pages take at the most that are to be settled, over all tables of
+	// the process; default 128 MB.
+	SettleBytes int64
 	// Once ends the run when every table is copied, and all are drained at the same time.
 	Once bool
 }
@@ -105,6 +108,9 @@ type Table struct {
 	SkipExpired, Owned bool
 	// Settle is how long after a change is applied a verify looks at its row again.
 	Settle time.Duration
+	// Late is how long after its change in the source the application may still write the target by
+	// itself; 0: it does not. Images are asserted a second time then.
+	Late time.Duration
 	// Sample is the share of the items of which rows are compared that were just applied, every
 	// SampleEvery; 0: none are.
 	Sample      float64

@@ -33,6 +33,7 @@ type reconciler struct {
 	young   bool // created after the first start
 	copies  bool
 	fromNow bool
+	late    time.Duration // how long after its change the application may write the target; 0: it does not
 
 	memory
 }
@@ -167,7 +168,7 @@ func (r *reconciler) noteOpen(ctx context.Context, state checkpoint.TableState) 
 		known[s.ID] = true
 		if s.Label == state.Label {
 			closed[s.Parent] = true
-			if s.State == checkpoint.Done {
+			if s.Ended() {
 				closed[s.ID] = true
 			}
 		}

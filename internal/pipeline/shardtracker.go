@@ -86,6 +86,8 @@ type reading struct {
 	emptyPages int           // in a row
 	emptySince time.Duration // when the first of them was given
 	emptyAt    time.Duration // when the last of them was given
+	settling   uint64        // changes that were applied for the first of two times
+	ended      bool          // its last page was: what is left is to settle them
 }
 
 func newShardTracker() shardTracker {
@@ -158,6 +160,22 @@ func (b *shardTracker) read(shard string, at checkpoint.Progress, now time.Durat
 	r.emptyAt = now
 }
 
+// settling notes how many changes of a shard are still to be settled.
+func (b *shardTracker) settling(shard string, changes uint64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if r := b.shards[shard]; r != nil {
+		r.settling = changes
+	}
+}
+
+// end is settling for a shard that was read to its end: it is not behind any more.
+func (b *shardTracker) end(shard string, changes uint64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.shards[shard] = &reading{settling: changes, ended: true}
+}
+
 func (b *shardTracker) forget(shard string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -198,7 +216,7 @@ func (b *shardTracker) idle(shard string, t Timing, now time.Duration) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	r := b.shards[shard]
-	return r != nil && !r.left && r.emptyPages >= t.IdlePages && r.emptyAt-r.emptySince >= t.Idle && now-r.emptyAt <= t.Idle+t.Poll+pageTime
+	return r != nil && !r.left && r.settling == 0 && r.emptyPages >= t.IdlePages && r.emptyAt-r.emptySince >= t.Idle && now-r.emptyAt <= t.Idle+t.Poll+pageTime
 }
 
 // idleElsewhere is idle for a shard that another worker reads, as far as the ledger tells: it went
@@ -231,6 +249,9 @@ func (b *shardTracker) lag(now time.Time, mono time.Duration) (time.Duration, bo
 	defer b.mu.Unlock()
 	worst, known := time.Duration(0), false
 	for _, r := range b.shards {
+		if r.ended {
+			continue
+		}
 		lag := mono - r.emptyAt
 		if !r.caughtUp {
 			lag = now.Sub(r.event)

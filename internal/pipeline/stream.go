@@ -32,7 +32,8 @@ func (e *StreamError) Error() string {
 
 // CheckStream tells whether the table's stream is enabled and carries what the mapping needs (H62).
 // New images alone do when every address depends on the primary key alone, for then the old image
-// tells nothing of where the item was.
+// tells nothing of where the item was. Under dual writes the old image is needed too: it tells what
+// may be deleted.
 func CheckStream(d backfill.Description, keyOnly bool) error {
 	switch {
 	case !d.StreamEnabled:
@@ -111,7 +112,7 @@ func (r *reconciler) attend(life lifecycle) error {
 	if err != nil {
 		return err
 	}
-	unusable, rekeyed := CheckStream(d, r.mapping.DependsOnKeyOnly()), checkKey(d, r.mapping)
+	unusable, rekeyed := CheckStream(d, r.mapping.DependsOnKeyOnly() && r.late == 0), checkKey(d, r.mapping)
 	state, err := r.begin(ctx, d, cmp.Or(unusable, rekeyed))
 	if err != nil {
 		return err

@@ -49,6 +49,7 @@ func newTable(w *worker, spec Table) *table {
 	follower := &follower{
 		common: c, applier: followed, publisher: publisher{c, w.Topic}, fencing: fencing, mapping: spec.Mapping, open: w.open, database: database,
 		slots: w.slots, calls: w.calls, tracker: &t.tracker, outages: &t.outages,
+		late: spec.Late, room: w.room,
 	}
 	t.assigner = &assigner{
 		common: c, open: w.open, follower: follower, fencing: fencing, shares: w.shares, tracker: &t.tracker, copies: spec.Copy, again: spec.Copy && spec.LoadAgain, once: w.once,
@@ -57,11 +58,11 @@ func newTable(w *worker, spec Table) *table {
 	reconciler := &reconciler{
 		common: c, mapping: spec.Mapping, database: database, open: w.open, witnesses: witnesses, admission: &admission{c, spec.Mapping, w.Target, spec.AdoptRows}, fencing: fencing, shares: w.shares,
 		tracker: &t.tracker, outages: &t.outages, wake: &t.wakeReconciler, wakeAssigner: &t.wakeAssigner,
-		joined: spec.Joined, young: spec.Young, copies: spec.Copy, fromNow: spec.FromNow,
+		late: spec.Late, joined: spec.Joined, young: spec.Young, copies: spec.Copy, fromNow: spec.FromNow,
 	}
 	settings := loadSettings{
 		wanted: spec.Copy, again: spec.Copy && spec.LoadAgain, owned: spec.Owned, skipExpired: spec.SkipExpired,
-		segments: max(spec.Segments, 1), limits: spec.Limits,
+		segments: max(spec.Segments, 1), limits: spec.Limits, late: spec.Late,
 	}
 	t.loader = &loader{
 		common: c, applier: apply, fencing: fencing, mapping: spec.Mapping, database: database, target: w.Target, shares: w.shares,

@@ -16,11 +16,12 @@ type worker struct {
 	once   *completion // nil: they are followed for ever
 	calls  *reads
 	slots  *task.Limit // for pages
+	room   *settleRoom // for those that are to be settled
 	sums   sumSlots    // for parts of verifies
 }
 
 func newWorker(o *Options, halt context.CancelCauseFunc) *worker {
-	w := &worker{Options: o, halt: halt, shares: &shares{}, calls: &reads{}, slots: task.NewLimit(int64(cmp.Or(o.Pages, pageSlots)))}
+	w := &worker{Options: o, halt: halt, shares: &shares{}, calls: &reads{}, slots: task.NewLimit(int64(cmp.Or(o.Pages, pageSlots))), room: &settleRoom{left: cmp.Or(o.SettleBytes, settleBytes)}}
 	if o.Once {
 		w.once = &completion{}
 	}

@@ -1,7 +1,10 @@
 package preflight
 
 import (
+	"errors"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/sink"
@@ -45,5 +48,17 @@ tables:
 	}
 	if len(want) > 0 {
 		t.Errorf("not asked for: %v", want)
+	}
+}
+
+// What is published is applied once: a table whose application writes the target too is refused.
+func TestARelayIsRefusedBesideDualWrites(t *testing.T) {
+	cfg := &config.Config{Tables: []config.Table{{From: "Orders"}}, DualWrites: config.DualWrites{Settle: time.Minute}}
+	cfg.Relay.Topic, cfg.Relay.Subscription = "projects/p/topics/t", "projects/p/subscriptions/s"
+	p := &Prober{Cfg: cfg}
+	p.AskTopic(t.Context())
+	p.AskSubscription(t.Context())
+	if len(p.Failed) != 2 || !strings.Contains(errors.Join(p.Failed...).Error(), "a relay does not go with dual_writes") {
+		t.Error(p.Failed)
 	}
 }

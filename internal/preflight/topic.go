@@ -52,7 +52,9 @@ func (p *Prober) AskSubscription(ctx context.Context) {
 			Fix:   "set relay.subscription: projects/PROJECT/subscriptions/SUBSCRIPTION"})
 		return
 	}
-	p.Ask(ctx, ProbeTime, "subscription "+SubscriptionName(p.Cfg), p.subscription)
+	if p.appliedOnce() {
+		p.Ask(ctx, ProbeTime, "subscription "+SubscriptionName(p.Cfg), p.subscription)
+	}
 }
 
 // margin is how much longer removed rows are remembered than messages are kept.
@@ -93,7 +95,23 @@ func (p *Prober) AskTopic(ctx context.Context) {
 		p.Failed = append(p.Failed, &diag.Error{Code: diag.TopicUnset, What: "relay.pubsub_topic is not set", Pos: p.Cfg.Where("relay")})
 		return
 	}
-	p.Ask(ctx, ProbeTime, "topic "+TopicName(p.Cfg), p.topic)
+	if p.appliedOnce() {
+		p.Ask(ctx, ProbeTime, "topic "+TopicName(p.Cfg), p.topic)
+	}
+}
+
+// appliedOnce reports whether no table is written by its application too: what is published is
+// applied once, and nobody asserts it again later.
+func (p *Prober) appliedOnce() bool {
+	for _, t := range p.Cfg.Tables {
+		if p.Cfg.Late(t) > 0 {
+			p.Failed = append(p.Failed, &diag.Error{Code: diag.DualWritesImpossible, What: "a relay does not go with dual_writes", Pos: p.Cfg.Where("dual_writes"),
+				Cause: "what is published is applied once; nobody asserts it again when the application's own write has ended",
+				Fix:   "write dual_writes: off for table " + t.From + ", or use run without a relay"})
+			return false
+		}
+	}
+	return true
 }
 
 // topic connects. The client outlives the probe, so it is not made under its context.

@@ -57,7 +57,7 @@ func Of(ctx context.Context, cfg *config.Config, t config.Table, source Source, 
 	if err := pipeline.CheckSource(found.Description, state.StreamARN); err != nil {
 		return nil, preflight.Explain(what, err)
 	}
-	now := generations{ledger: ledger, table: t.From, mapping: cfg.Hash(t)}
+	now := generations{ledger: ledger, table: t.From, mapping: cfg.Hash(t), late: cfg.Late(t)}
 	return &sink.Repairer{Mapping: found.Mapping, Rows: target, Table: target, Owned: t.Owned || state.MadeByUs,
 		Item: itemReader(source, t.From), Fence: fence.Marks(ledger), Current: now.current, Generation: now.admissible,
 		Now: clock(ctx, found.Description.At)}, nil
@@ -77,6 +77,7 @@ func clock(ctx context.Context, heard time.Time) func(context.Context) time.Time
 type generations struct {
 	ledger         *checkpoint.Ledger
 	table, mapping string
+	late           time.Duration // how long after its change the application may write the target
 }
 
 // current is the generation that rows are written in.
@@ -96,7 +97,7 @@ func (g generations) admissible(ctx context.Context, at time.Time) (uint32, erro
 	if err != nil {
 		return 0, err
 	}
-	return state.Generation, checkpoint.Admissible(state, shards, at)
+	return state.Generation, checkpoint.Admissible(state, shards, at, g.late)
 }
 
 // underMapping is the ledger's record of a table, if its rows are written by the mapping of this

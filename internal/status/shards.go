@@ -46,10 +46,11 @@ type Shard struct {
 	LagEstimated     bool       `json:"lag_estimated"`
 	HeadroomSeconds  *float64   `json:"headroom_seconds"`
 	ChangesPerSecond *float64   `json:"changes_per_second"`
-	Changes          uint64     `json:"changes"` // applied
-	Old              bool       `json:"old"`     // it has an owner, and what is told was true two leases ago
-	Why              *whyStatus `json:"why"`     // it does not get on; null if it does, or is done and its children are known
-	Reason           *string    `json:"reason"`  // of a gap
+	Changes          uint64     `json:"changes"`  // applied
+	Settling         uint64     `json:"settling"` // applied once, and to be asserted exactly under dual writes
+	Old              bool       `json:"old"`      // it has an owner, and what is told was true two leases ago
+	Why              *whyStatus `json:"why"`      // it does not get on; null if it does, or is done and its children are known
+	Reason           *string    `json:"reason"`   // of a gap
 }
 
 // whyStatus says why a shard does not get on.
@@ -102,15 +103,15 @@ func unfollowedOf(in TableInput, named bool, now time.Time) []checkpoint.Shard {
 		if dropped {
 			// Twice, or it would be told for moments of every dropped table: the listing that shows
 			// it comes within a minute.
-			return now.Sub(s.DoneAt) <= 2*listingGrace || in.Listings.At.Sub(s.DoneAt) >= listingGrace || in.Listings.At.Sub(in.State.Suspended.Since) >= 2*listingGrace
+			return now.Sub(s.EndTime()) <= 2*listingGrace || in.Listings.At.Sub(s.EndTime()) >= listingGrace || in.Listings.At.Sub(in.State.Suspended.Since) >= 2*listingGrace
 		}
-		return now.Sub(s.DoneAt) <= listingGrace
+		return now.Sub(s.EndTime()) <= listingGrace
 	})
 }
 
 // over tells whether nothing is to be expected of a shard any more.
 func (l *lineage) over(s *checkpoint.Shard) bool {
-	return s.Label != l.state.Label || s.Finished() && !l.unfollowed[s.ID]
+	return s.Label != l.state.Label || (s.Finished() || s.Ended()) && !l.unfollowed[s.ID]
 }
 
 // addShards judges the shards of a table, and the table by them.
@@ -130,7 +131,7 @@ func (m *Document) addShards(t *Table, in TableInput) {
 		}
 		t.drained = false
 		if l.unfollowed[s.ID] {
-			t.unfollowed(s.DoneAt)
+			t.unfollowed(s.EndTime())
 		}
 		if s.Owner != "" {
 			m.Leases++
@@ -193,7 +194,7 @@ func (m *Document) addShards(t *Table, in TableInput) {
 func (l *lineage) judge(s *checkpoint.Shard) Shard {
 	out := Shard{Source: s.Source, Stream: s.Label, ID: s.ID, Parent: loads.Known(s.Parent), State: string(s.State), Hop: s.Hop, Generation: s.Generation,
 		Epoch: s.Epoch, Owner: loads.Known(s.Owner), Host: loads.Known(s.Holder.Host), EventTime: loads.KnownTime(s.EventTime), ReadAt: loads.KnownTime(s.ReadAt),
-		WrittenAt: loads.KnownTime(s.WrittenAt), DoneAt: loads.KnownTime(s.DoneAt), Changes: s.Applied, Reason: loads.Known(s.Reason), Why: l.why(s)}
+		WrittenAt: loads.KnownTime(s.WrittenAt), DoneAt: loads.KnownTime(s.DoneAt), Changes: s.Applied, Settling: s.Settling.Changes, Reason: loads.Known(s.Reason), Why: l.why(s)}
 	if !s.Position.IsZero() {
 		out.Position = loads.Known(s.Position.String())
 	}
@@ -221,7 +222,7 @@ func (l *lineage) silent(s *checkpoint.Shard) bool {
 // blocked is the parent that has to be finished first; nil if there is none. A trimmed parent is
 // read on before its children.
 func (l *lineage) blocked(s *checkpoint.Shard) *checkpoint.Shard {
-	if p := l.parent(s); p != nil && !(p.State == checkpoint.Done || p.State == checkpoint.Gap && p.Loss != checkpoint.Trimmed) {
+	if p := l.parent(s); p != nil && !(p.Ended() || p.State == checkpoint.Gap && p.Loss != checkpoint.Trimmed) {
 		return p
 	}
 	return nil
@@ -235,7 +236,7 @@ func (l *lineage) why(s *checkpoint.Shard) *whyStatus {
 	parent := l.blocked(s)
 	switch {
 	case l.unfollowed[s.ID] && s.Label == l.state.Label:
-		return because(whyChildren, "for its children to be listed, since it ended %s ago", backfill.FormatDuration(l.now.Sub(s.DoneAt)))
+		return because(whyChildren, "for its children to be listed, since it ended %s ago", backfill.FormatDuration(l.now.Sub(s.EndTime())))
 	case s.State == checkpoint.Done:
 		return nil
 	case s.State == checkpoint.Gap && s.Reopenable(l.state):
@@ -288,17 +289,19 @@ func (l *lineage) covered(s *checkpoint.Shard) (at time.Time, empty bool, state 
 	switch {
 	case l.unfollowed[s.ID]:
 		return s.Covers(l.open[s.ID], l.state.Owed()), true, coveredHere
-	case s.CaughtUp && !s.ReadAt.IsZero():
+	case (s.CaughtUp || s.Settling.CaughtUp) && !s.ReadAt.IsZero():
 		return s.ReadAt, true, coveredHere
+	case !s.Settling.EventTime.IsZero():
+		return s.Settling.EventTime, false, coveredHere
 	case !s.EventTime.IsZero():
 		return s.EventTime, false, coveredHere
 	case !s.ReadAt.IsZero():
 		return s.ReadAt, true, coveredHere
-	case parent != nil && !parent.Finished():
+	case parent != nil && !parent.Finished() && !parent.Ended():
 		return time.Time{}, false, coveredElsewhere
 	case parent != nil && l.blocked(s) != nil:
 		return time.Time{}, false, coveredUnknown // what is left of the trimmed parent comes first
-	case parent != nil && !parent.DoneAt.IsZero():
+	case parent != nil && !parent.EndTime().IsZero():
 		return l.passedOn(parent), true, coveredHere
 	}
 	return time.Time{}, false, coveredUnknown
@@ -318,10 +321,10 @@ func (l *lineage) reached(s *checkpoint.Shard, covered time.Time) time.Time {
 // if it was read to its end long after that, what they hold is as old. Where the two are about the
 // same it is when it was read to its end: what a shard Covers is a bound, earlier by as much.
 func (l *lineage) passedOn(s *checkpoint.Shard) time.Time {
-	if at := s.Covers(l.open[s.ID], l.state.Owed()); !at.IsZero() && s.DoneAt.Sub(at) > checkpoint.Slack+listingGrace {
+	if at := s.Covers(l.open[s.ID], l.state.Owed()); !at.IsZero() && s.EndTime().Sub(at) > checkpoint.Slack+listingGrace {
 		return at
 	}
-	return s.DoneAt
+	return s.EndTime()
 }
 
 // WaitsForListing tells whether nothing of a table is read because its stream was never listed as a
@@ -351,13 +354,13 @@ func (l *lineage) askedAt(s *checkpoint.Shard) time.Time {
 	parent := l.parent(s)
 	switch {
 	case l.unfollowed[s.ID]:
-		return s.DoneAt
-	case s.Finished() || l.blocked(s) != nil || l.state.Listed == 0:
+		return s.EndTime()
+	case s.Finished() || s.Ended() || l.blocked(s) != nil || l.state.Listed == 0:
 		return time.Time{}
 	case !s.ReadAt.IsZero():
 		return s.ReadAt
-	case parent != nil && !parent.DoneAt.IsZero():
-		return parent.DoneAt
+	case parent != nil && !parent.EndTime().IsZero():
+		return parent.EndTime()
 	case s.Trouble != (checkpoint.Trouble{}):
 		return s.Trouble.Since // renewals go on however the reads fare
 	}

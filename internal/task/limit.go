@@ -28,17 +28,17 @@ func NewLimit(size int64) *Limit {
 	return &Limit{size: size}
 }
 
-// clamp lets a claim above the whole size through alone instead of never.
+// clamp lets a claim above the whole size through alone instead of never. The mutex is held.
 func (l *Limit) clamp(n int64) int64 { return min(max(n, 1), l.size) }
 
 // Acquire waits until n units are free and takes them, or returns the context's cause with nothing taken. A claim larger
 // than the limit waits for all of it.
 func (l *Limit) Acquire(ctx context.Context, n int64) error {
-	n = l.clamp(n)
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
 	l.mu.Lock()
+	n = l.clamp(n)
 	if len(l.waiters) == 0 && l.used+n <= l.size {
 		l.used += n
 		l.mu.Unlock()

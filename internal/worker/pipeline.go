@@ -78,6 +78,7 @@ func (w *Worker) table(t config.Table, m *transform.Mapping, rows *backfill.Thro
 	}
 	sample, _ := w.Config.Verify.Sample.Share()
 	return pipeline.Table{
+		Late:   w.Config.Late(t),
 		Sample: sample, SampleEvery: w.Config.Verify.Every,
 		Settle:  w.Config.Verify.Settle,
 		Mapping: m, MappingHash: w.Config.Hash(t), AcceptMapping: w.AcceptMapping, AdoptRows: w.AdoptRows, FromNow: t.Start == config.StartNow,

@@ -121,7 +121,7 @@ func (t *table) check(r *sink.Request) error {
 		if op.Kind == sink.AddToCell && !sum || op.Kind == sink.SetCell && sum {
 			return rejected("cell of an aggregate")
 		}
-		if timed := op.Kind == sink.SetCell && op.Timestamp != sink.ServerTime || op.Kind == sink.DeleteFrom; timed && (op.Timestamp < 0 || op.Timestamp%1000 != 0) {
+		if timed := op.Kind == sink.SetCell && op.Timestamp != sink.ServerTime || op.Kind == sink.DeleteFrom || op.Kind == sink.DeleteBefore; timed && (op.Timestamp < 0 || op.Timestamp%1000 != 0) {
 			return rejected("timestamp")
 		}
 	}
@@ -152,6 +152,12 @@ func (r row) execute(op sink.Op, now time.Time) {
 	case sink.DeleteFrom:
 		at := column{op.Family, op.Qualifier}
 		if r[at] = slices.DeleteFunc(r[at], func(c transform.Cell) bool { return c.Timestamp >= op.Timestamp }); len(r[at]) == 0 {
+			delete(r, at)
+		}
+	case sink.DeleteBefore:
+		at := column{op.Family, op.Qualifier}
+		before := func(c transform.Cell) bool { return op.Timestamp == 0 || c.Timestamp < op.Timestamp } // 0 is no end
+		if r[at] = slices.DeleteFunc(r[at], before); len(r[at]) == 0 {
 			delete(r, at)
 		}
 	case sink.SetCell:

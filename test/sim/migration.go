@@ -58,6 +58,9 @@ type Migration struct {
 	// Watch, if set, sees every write as it takes place, after the checkers did.
 	Watch func(table, row string, before, after *model.Row)
 
+	// Bared are rows that the application deleted by itself, as a whole.
+	Bared map[string]bool
+
 	fences *fences
 	// Entry is the table in the configuration of commands; by default one without rules.
 	Entry config.Table

@@ -35,6 +35,10 @@ type SimOptions struct {
 	// Appliers is how many processes write what is published, in place of the workers.
 	Appliers int
 
+	// DualWrites plays an application that writes both stores (SimulateDualWrites) in place of all
+	// else.
+	DualWrites bool
+
 	sabotage func(s *simulation) // for tests: what a bug would do
 }
 
@@ -71,6 +75,9 @@ const stepLimit = 5_000_000
 // random part of all faults, checkers at every step, and when the faults have stopped a complete
 // comparison. The same seed gives the same run, step by step.
 func Simulate(seed uint64, o SimOptions) (r Report) {
+	if o.DualWrites {
+		return SimulateDualWrites(seed, DualOptions{Trace: o.Trace})
+	}
 	s := newSimulation(newPlan(seed, o), o)
 	defer func() {
 		r = s.report()

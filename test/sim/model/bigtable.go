@@ -262,7 +262,8 @@ const (
 	deleteFamily writeKind = iota
 	deleteColumn
 	deleteRow
-	deleteFrom // the column's cells from micros on
+	deleteFrom   // the column's cells from micros on
+	deleteBefore // those before micros
 	SetCell
 	addToCell // the value is a number of 8 bytes, big-endian
 )
@@ -290,6 +291,14 @@ func (r *Row) apply(writes []Mutation, aggregates map[string]string, serverMicro
 		case deleteFrom:
 			if c := r.Column(w.Family, w.Qualifier); c != nil {
 				c.Cells = slices.DeleteFunc(c.Cells, func(cell Cell) bool { return cell.Micros >= w.micros })
+			}
+			r.Cols = slices.DeleteFunc(r.Cols, func(c Column) bool { return len(c.Cells) == 0 })
+		case deleteBefore:
+			if w.micros <= 0 {
+				panic("sim: a delete by time range without an end") // which the service takes for the whole column
+			}
+			if c := r.Column(w.Family, w.Qualifier); c != nil {
+				c.Cells = slices.DeleteFunc(c.Cells, func(cell Cell) bool { return cell.Micros < w.micros })
 			}
 			r.Cols = slices.DeleteFunc(r.Cols, func(c Column) bool { return len(c.Cells) == 0 })
 		case SetCell:

@@ -195,13 +195,15 @@ func (b *both) request() sink.Request {
 	}}
 	for range 1 + b.random.IntN(4) {
 		op := sink.Op{Kind: sink.SetCell, Family: b.pick(families...), Qualifier: b.pick(qualifiers...), Timestamp: b.random.Int64N(4) * 1000, Value: []byte(b.version())}
-		switch b.random.IntN(7) {
+		switch b.random.IntN(8) {
 		case 0:
 			op = sink.Op{Kind: sink.DeleteFamily, Family: op.Family}
 		case 1:
 			op = sink.Op{Kind: sink.DeleteColumn, Family: op.Family, Qualifier: op.Qualifier}
 		case 2:
 			op = sink.Op{Kind: sink.DeleteFrom, Family: op.Family, Qualifier: op.Qualifier, Timestamp: op.Timestamp}
+		case 3:
+			op = sink.Op{Kind: sink.DeleteBefore, Family: op.Family, Qualifier: op.Qualifier, Timestamp: op.Timestamp + 1000}
 		}
 		r.Ops = append(r.Ops, op)
 	}

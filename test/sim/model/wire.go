@@ -53,6 +53,9 @@ func operation(m *bigtablepb.Mutation) sink.Op {
 		op := sink.Op{Kind: sink.DeleteColumn, Family: d.FamilyName, Qualifier: string(d.ColumnQualifier)}
 		if d.TimeRange != nil {
 			op.Kind, op.Timestamp = sink.DeleteFrom, d.TimeRange.StartTimestampMicros
+			if end := d.TimeRange.EndTimestampMicros; end != 0 {
+				op.Kind, op.Timestamp = sink.DeleteBefore, end
+			}
 		}
 		return op
 	case m.GetSetCell() != nil:

@@ -33,15 +33,16 @@ func main() {
 	parallel := flag.Int("parallel", runtime.GOMAXPROCS(0), "how many at once")
 	enough := flag.Int("failures", 5, "stop after so many failing seeds")
 	verifies := flag.Bool("verifies", false, "the table is verified, with rows that somebody hurt")
+	dualWrites := flag.Bool("dual-writes", false, "an application writes both stores, in place of all else")
 	dense := flag.Bool("dense", false, "twice as many kinds of faults in each run")
 	relay := flag.Bool("relay", false, "changes are published to a topic as well")
 	quiet := flag.Bool("quiet", false, "print failures alone, one line for each")
 	flag.Parse()
 	if *explain != "" {
-		os.Exit(explained(*explain, sim.SimOptions{Mapping: *mapping, Dense: *dense, Verifies: *verifies, Relay: *relay}))
+		os.Exit(explained(*explain, sim.SimOptions{Mapping: *mapping, Dense: *dense, Verifies: *verifies, Relay: *relay, DualWrites: *dualWrites}))
 	}
 	debug.SetGCPercent(1000) // worlds are small and short-lived
-	t := total{injected: map[string]int{}, began: time.Now(), last: time.Now(), quiet: *quiet, options: sim.SimOptions{Mapping: *mapping, Dense: *dense, Verifies: *verifies, Relay: *relay}}
+	t := total{injected: map[string]int{}, began: time.Now(), last: time.Now(), quiet: *quiet, options: sim.SimOptions{Mapping: *mapping, Dense: *dense, Verifies: *verifies, Relay: *relay, DualWrites: *dualWrites}}
 	if *kept != "" {
 		var err error
 		if t.kept, err = readKept(*kept); err != nil {

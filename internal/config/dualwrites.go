@@ -1,0 +1,79 @@
+package config
+
+import (
+	"fmt"
+
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+)
+
+// checkDualWrites refuses what cannot be applied twice, timestamped and exactly: cells whose time or number says something else
+// than when the item was changed.
+func (d *decoder) checkDualWrites(c *Config) {
+	for i := range c.Tables {
+		t := &c.Tables[i]
+		if c.Late(*t) == 0 {
+			continue
+		}
+		report := func(path, what string) {
+			d.report(diag.Error{Code: diag.DualWritesImpossible, Pos: t.place(t.Path()+path, 0), What: what + " does not go with dual_writes",
+				Cause: "while the application writes the target too, a cell's time says which of the two wrote later, and every image is written twice",
+				Fix:   "write dual_writes: off for this table, if nothing else writes its target"})
+		}
+		if t.KeepVersions {
+			report(".keep_versions", "keep_versions")
+		}
+		if t.TTL.Expire == "gc" {
+			report(".ttl.expire", "expire: gc")
+		}
+		t.eachColumn(func(path string, column Column) {
+			if column.As == "cells" {
+				report(path, "as: cells")
+			}
+		})
+	}
+}
+
+// eachColumn calls f for each column that the table's rules name, with its path below the table.
+func (t *Table) eachColumn(f func(path string, c Column)) {
+	for i, r := range t.Rules {
+		path := fmt.Sprintf(".rules[%d]", i)
+		for _, c := range r.Columns {
+			f(path+".columns."+c.Attribute, c)
+		}
+		for j, w := range r.Write {
+			for _, c := range w.Columns {
+				f(fmt.Sprintf("%s.write[%d].columns.%s", path, j, c.Attribute), c)
+			}
+		}
+	}
+}
+
+// folds tells whether items of the table share rows with others.
+func (t *Table) folds() bool {
+	for _, r := range t.Rules {
+		if r.Cell.given() {
+			return true
+		}
+		for _, w := range r.Write {
+			if w.Cell.given() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// warnOfDualWrites says what the application must not do.
+func warnOfDualWrites(c *Config) (found diag.List) {
+	for i := range c.Tables {
+		if t := &c.Tables[i]; c.Late(*t) > 0 && t.folds() {
+			found = append(found, &diag.Error{
+				Code: diag.DualWritesShareRows, Warning: true, Pos: t.place(t.Path(), 0),
+				What:  "the application must not delete whole rows of the target of " + t.From,
+				Cause: "several items share a row, and DeleteRow takes the versions of all with it: nothing brings back those that do not change",
+				Fix:   "have it delete the item's own cell (DeleteFromColumn)",
+			})
+		}
+	}
+	return found
+}

@@ -1,0 +1,314 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/test/sim/model"
+	"github.com/dynamodb-bigtable/replicator/test/virtual"
+)
+
+// DualOptions change a run with an application that writes both stores.
+type DualOptions struct {
+	Trace bool
+	// Settle overrides the delay that workers are given: 0 is that of the seed, which is longer
+	// than the application's deadline.
+	Settle time.Duration
+	// Exact takes the delay away: the workers do not know that the application writes the target.
+	Exact bool
+}
+
+// SimulateDualWrites plays an application of several servers that write DynamoDB first and Bigtable
+// second, with clocks of their own, in any order and up to their deadline late, now and then not at
+// all, while workers are killed, paused and stopped, shards roll and split, and requests are late.
+// When the application has been quiet for the delay, every row must equal its item. Phantoms, which
+// were written to the target alone, are left out: no record of a stream tells of them.
+func SimulateDualWrites(seed uint64, o DualOptions) (r Report) {
+	d := newDualRun(seed, o)
+	defer func() {
+		r = Report{Seed: seed, Failures: slices.Concat(d.Broken(), d.failures), Injected: d.World.Injected(), Elapsed: d.World.Elapsed(), Steps: d.World.Steps(), Gap: len(d.Gaps) > 0, Trace: d.World.Trace()}
+		if p := recover(); p != nil {
+			r.Failures = append(r.Failures, fmt.Sprintf("panic: %v", p))
+		}
+	}()
+	if err := d.World.Run(100*time.Hour, d.play); err != nil {
+		d.failures = append(d.failures, "I10: "+err.Error())
+	}
+	return r
+}
+
+// dualRun is one run.
+type dualRun struct {
+	*Migration
+	rng      *rand.Rand // of the plan; what happens draws from the world
+	deadline time.Duration
+	late     time.Duration
+	moving   bool
+	length   time.Duration
+	every    time.Duration // between two changes
+	skews    []time.Duration
+	room     int64
+	workers  []*Worker
+	hired    int
+	items    map[string]attribute.Item // as the application's servers know them
+	written  int
+	pending  int             // writes to the target that are under way
+	phantoms map[string]bool // keys of the primary key
+	failures []string
+}
+
+func newDualRun(seed uint64, o DualOptions) *dualRun {
+	rng := stream(seed, "dual writes")
+	w := virtual.NewWorld(seed, simEpoch, o.Trace)
+	w.StepLimit = stepLimit
+	d := &dualRun{rng: rng, items: map[string]attribute.Item{}, phantoms: map[string]bool{}, moving: rng.IntN(2) == 0}
+	d.deadline = []time.Duration{5 * time.Second, 25 * time.Second, 2 * time.Minute, 9 * time.Minute}[rng.IntN(4)]
+	d.late = d.deadline + d.deadline/10
+	if o.Settle > 0 {
+		d.late = o.Settle
+	}
+	if o.Exact {
+		d.late = 0
+	}
+	d.length = time.Duration(40+rng.IntN(120)) * time.Minute
+	d.every = time.Duration(5+rng.IntN(40)) * time.Second
+	for range 2 + rng.IntN(3) {
+		skew := time.Duration(rng.Int64N(int64(10*time.Second))) - 5*time.Second
+		switch rng.IntN(6) {
+		case 0: // whose cells hide everything that is dated rightly (H42)
+			skew = time.Duration(rng.Int64N(int64(48 * time.Hour)))
+		case 1:
+			skew = -time.Duration(rng.Int64N(int64(48 * time.Hour)))
+		}
+		d.skews = append(d.skews, skew)
+	}
+	if rng.IntN(3) == 0 {
+		d.room = 1 + rng.Int64N(20_000)
+	}
+	var rowKey []string
+	if d.moving {
+		rowKey = []string{"value", "pk", "sk"}
+	}
+	d.Migration = NewMigration(w, 1+rng.IntN(4), rowKey...)
+	d.Bared = map[string]bool{}
+	d.Timing = pipeline.Timing{Poll: time.Duration(1+rng.IntN(4)) * time.Second}
+	d.Target.LoseReply, d.Target.Late, d.Target.Twice = 0.01*rng.Float64(), 0.01*rng.Float64(), 0.01*rng.Float64()
+	d.Target.LateBy = 2 * time.Minute
+	down := 0.02 * rng.Float64()
+	d.Source.Fault = func(string, string) error {
+		if w.Chance(down) {
+			return model.Fail("GetRecords", cdc.Throttled)
+		}
+		return nil
+	}
+	return d
+}
+
+func (d *dualRun) hire() {
+	d.hired++
+	d.workers = append(d.workers, d.Start(fmt.Sprintf("worker%d", d.hired), func(o *pipeline.Options) {
+		o.Tables[0].Late, o.Tables[0].AdoptRows, o.SettleBytes = d.late, true, d.room
+	}))
+}
+
+// play is the script.
+func (d *dualRun) play(ctx context.Context) {
+	for range d.rng.IntN(10) {
+		d.change(ctx)
+	}
+	for range 1 + d.rng.IntN(2) {
+		d.hire()
+	}
+	d.World.Go("faults", d.trouble)
+	for d.World.Elapsed() < d.length {
+		n := 1
+		if d.rng.IntN(5) == 0 {
+			n = 1 + d.rng.IntN(8) // racing: one item, or a few
+		}
+		for range n {
+			d.change(ctx)
+		}
+		if task.Sleep(ctx, d.World.UpTo(2*d.every)) != nil {
+			return
+		}
+	}
+	for d.pending > 0 && task.Sleep(ctx, time.Second) == nil {
+	}
+	limit := d.World.Elapsed() + d.late + 40*time.Minute
+	err := d.quiet()
+	for ; err != nil && d.World.Elapsed() < limit; err = d.quiet() {
+		_ = task.Sleep(ctx, 20*time.Second)
+	}
+	if err != nil {
+		d.failures = append(d.failures, "I1: "+err.Error())
+	}
+}
+
+// quiet tells that nothing is left to settle, and then what differs.
+func (d *dualRun) quiet() error {
+	if !d.State().Loaded() {
+		return fmt.Errorf("the table is not loaded")
+	}
+	for _, s := range d.Shards() {
+		if !s.Finished() && (s.Settling.Changes > 0 || !s.CaughtUp || !s.EndedAt.IsZero()) {
+			return fmt.Errorf("shard %s is %s, with %d changes to settle", s.ID, s.State, s.Settling.Changes)
+		}
+	}
+	diff := slices.DeleteFunc(d.Unequal(), func(line string) bool {
+		for key := range d.phantoms {
+			if strings.Contains(line, key) {
+				return true
+			}
+		}
+		return false
+	})
+	if len(diff) > 0 {
+		return fmt.Errorf("%s", strings.Join(diff, "\n"))
+	}
+	return nil
+}
+
+// trouble does to workers and shards what happens to them.
+func (d *dualRun) trouble(ctx context.Context) {
+	rng := d.World.Rand()
+	for d.World.Elapsed() < d.length {
+		if task.Sleep(ctx, d.World.UpTo(20*time.Minute)) != nil {
+			return
+		}
+		i := rng.IntN(len(d.workers))
+		switch w := d.workers[i]; rng.IntN(5) {
+		case 0:
+			d.World.Inject("process killed")
+			w.Kill()
+			d.workers = slices.Delete(d.workers, i, i+1)
+			d.hire()
+		case 1:
+			d.World.Inject("process paused")
+			w.Pause(d.World.UpTo(15 * time.Minute))
+		case 2:
+			d.World.Go("stop", func(ctx context.Context) { _ = w.Stop(ctx) })
+			d.workers = slices.Delete(d.workers, i, i+1)
+			d.hire()
+		case 3:
+			d.World.Inject("shard rolled")
+			open := d.Source.Stream().Open()
+			d.Source.Stream().Roll(open[rng.IntN(len(open))])
+		case 4:
+			if open := d.Source.Stream().Open(); len(open) < 6 {
+				d.World.Inject("shard split")
+				d.Source.Stream().Split(open[rng.IntN(len(open))])
+			}
+		}
+	}
+}
+
+// change is one change that a server makes: DynamoDB first, the target later.
+func (d *dualRun) change(ctx context.Context) {
+	rng := d.World.Rand()
+	skew := d.skews[rng.IntN(len(d.skews))]
+	number := rng.IntN(6)
+	phantom := rng.IntN(40) == 0
+	if phantom {
+		number += 100
+	}
+	pk := fmt.Sprintf("k%d", number)
+	keys := []attribute.Attribute{{Name: "pk", Value: attribute.String(pk)}, {Name: "sk", Value: attribute.String("s")}}
+	old := d.items[pk]
+	var image attribute.Item
+	if rng.IntN(4) > 0 {
+		d.written++
+		value := fmt.Sprintf("v%d", d.written)
+		if d.moving && rng.IntN(2) == 0 {
+			value = fmt.Sprintf("place%d", rng.IntN(3))
+		}
+		list := append(slices.Clone(keys), attribute.Attribute{Name: "value", Value: attribute.String(value)}, attribute.Attribute{Name: "n", Value: attribute.String(fmt.Sprint(d.written))})
+		if rng.IntN(2) == 0 {
+			list = append(list, attribute.Attribute{Name: fmt.Sprintf("extra%d", rng.IntN(3)), Value: attribute.String(value)})
+		}
+		image = attribute.NewItem(list)
+	}
+	switch {
+	case phantom: // the target was written, and DynamoDB refused the condition (H41)
+		d.World.Inject("phantom write")
+		d.phantoms[pk] = true
+		old = attribute.Item{}
+	case rng.IntN(8) == 0:
+		d.World.Inject("condition failed")
+		return // nothing is written anywhere
+	default:
+		d.items[pk] = image
+		if image.Exists() {
+			d.Source.Put(image)
+		} else {
+			d.Source.Delete(attribute.NewItem(keys))
+		}
+	}
+	if rng.IntN(12) == 0 {
+		d.World.Inject("application gone between its two writes")
+		return
+	}
+	d.pending++
+	delay := d.World.UpTo(d.deadline)
+	if rng.IntN(2) == 0 {
+		delay = d.World.UpTo(50 * time.Millisecond)
+	}
+	how := rng.IntN(4)
+	d.World.After(delay, func() {
+		defer func() { d.pending-- }()
+		d.writeTarget(old, image, d.World.Now().Add(skew), how)
+	})
+}
+
+// writeTarget is the second of an application's two writes: cells by its own clock, old columns and
+// rows deleted as it knows them, or not.
+func (d *dualRun) writeTarget(old, image attribute.Item, now time.Time, how int) {
+	cells := map[string][]sink.Op{}
+	remove := map[string]bool{}
+	if old.Exists() {
+		if p, err := d.Mapping.Map(old, now); err == nil {
+			for _, row := range p.Rows {
+				for _, c := range row.Cells {
+					cells[row.Row] = append(cells[row.Row], sink.Op{Kind: sink.DeleteColumn, Family: c.Family, Qualifier: c.Qualifier})
+				}
+				remove[row.Row] = true
+			}
+		}
+	}
+	if image.Exists() {
+		p, err := d.Mapping.Map(image, now)
+		if err != nil {
+			panic(err)
+		}
+		for _, row := range p.Rows {
+			remove[row.Row] = false
+			if how == 0 { // it does not care for former columns
+				cells[row.Row] = nil
+			}
+			for _, c := range row.Cells {
+				cells[row.Row] = append(cells[row.Row], sink.Op{Kind: sink.SetCell, Family: c.Family, Qualifier: c.Qualifier, Timestamp: max(0, now.UnixMilli()) * 1000, Value: c.Value})
+			}
+		}
+	}
+	for _, row := range slices.Sorted(maps.Keys(cells)) {
+		whole := remove[row] && how < 3 // DeleteRow takes our versions with it (H79)
+		ops := cells[row]
+		if whole {
+			d.World.Inject("row deleted by the application")
+			d.Bared[row] = true
+			ops = nil
+		}
+		if err := (model.Target{Bigtable: d.Target}).Write(d.Mapping.Table, row, whole, ops...); err != nil {
+			panic(err)
+		}
+	}
+}

@@ -1,0 +1,50 @@
+package sim
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// dualSeeds is how many runs with an application that writes both stores are played; SIM_SEEDS sets
+// another number, SIM_FROM the first of them.
+const dualSeeds = 24
+
+// H39, H40, H41, H42, H61, H79, H111: whatever an application of several servers writes to the
+// target beside us, when it has been quiet for the delay every row equals its item.
+func TestH39_H40_H41_H42_H61_H79_H111_DualWritesConverge(t *testing.T) {
+	t.Parallel()
+	from := fromEnvironment(t, "SIM_FROM", 0)
+	seen := map[string]int{}
+	for n := range fromEnvironment(t, "SIM_SEEDS", max(8, dualSeeds/fewer)) {
+		r := SimulateDualWrites(from+n, DualOptions{})
+		if len(r.Failures) > 0 {
+			t.Errorf("seed %d: %s", from+n, strings.Join(r.Failures[:min(3, len(r.Failures))], "\n"))
+		}
+		for name, times := range r.Injected {
+			seen[name] += times
+		}
+	}
+	for _, name := range []string{"phantom write", "condition failed", "row deleted by the application", "application gone between its two writes", "process killed", "shard rolled"} {
+		if seen[name] == 0 {
+			t.Errorf("nothing of the kind %q happened", name)
+		}
+	}
+}
+
+// Without a second assertion, or with one that comes before the application's deadline, some rows
+// stay different for ever: the runs above can fail.
+func TestDualWritesNeedTheDelay(t *testing.T) {
+	t.Parallel()
+	for name, o := range map[string]DualOptions{"exact at once": {Exact: true}, "too short": {Settle: time.Second}} {
+		failed := 0
+		for seed := range uint64(6) {
+			if r := SimulateDualWrites(seed, o); len(r.Failures) > 0 && r.Checker() == "I1" {
+				failed++
+			}
+		}
+		if failed == 0 {
+			t.Errorf("%s: no run differs", name)
+		}
+	}
+}
