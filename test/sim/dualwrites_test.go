@@ -12,7 +12,7 @@ const dualSeeds = 24
 
 // H39, H40, H41, H42, H61, H79, H111: whatever an application of several servers writes to the
 // target beside us, when it has been quiet for the delay every row equals its item.
-func TestH39_H40_H41_H42_H61_H79_H111_DualWritesConverge(t *testing.T) {
+func TestH39_H40_H41_H42_H79_H111_DualWritesConverge(t *testing.T) {
 	t.Parallel()
 	from := fromEnvironment(t, "SIM_FROM", 0)
 	seen := map[string]int{}
