@@ -294,6 +294,9 @@ func (s *simulation) hurt(rng *rand.Rand) (undo func()) {
 		return nil
 	}
 	key := keys[rng.IntN(len(keys))]
+	if s.expiring(table, key, 48*time.Hour) {
+		return nil // nobody would mend it
+	}
 	row := s.Target.Row(table, key).Clone()
 	drop := func(what func(c model.Column) bool) { row.Cols = slices.DeleteFunc(row.Cols, what) }
 	family := managed[rng.IntN(len(managed))]
@@ -431,11 +434,13 @@ func (c *rowContent) is(want *rowContent) bool {
 // doubtful are rows in which a naive comparison cannot tell: of items whose time to live is over on
 // one side perhaps, and where what it removed stays.
 func (s *simulation) doubtful(table, row string) bool {
-	if s.Mapping.Outlives() {
-		return true
-	}
+	return s.Mapping.Outlives() || s.expiring(table, row, time.Hour)
+}
+
+// expiring rows are of items that expire within a time.
+func (s *simulation) expiring(table, row string, within time.Duration) bool {
 	for _, item := range s.Source.Items() {
-		if live, _ := s.Mapping.Unexpired([]attribute.Item{item}, s.World.Now().Add(time.Hour)); len(live) > 0 {
+		if live, _ := s.Mapping.Unexpired([]attribute.Item{item}, s.World.Now().Add(within)); len(live) > 0 {
 			continue
 		}
 		placed, err := s.Mapping.Map(item, s.World.Now())
