@@ -207,10 +207,10 @@ func heldBy(row *model.Row, owner string) string {
 }
 
 // verifyInPeace verifies with rows that somebody hurt, when nothing changes any more: what it finds
-// is exactly what a naive comparison does.
+// is exactly what a naive comparison does. Where items are read at a few an hour, nobody waits for it.
 func (s *simulation) verifyInPeace() {
 	state := s.State()
-	if !s.options.Verifies || s.bad() || s.Source.Stream().Ended || state.Generation == 0 || state.Suspended.Reason != "" || state.MappingHash != s.hash {
+	if !s.options.Verifies || s.copyRate > 0 || s.bad() || s.Source.Stream().Ended || state.Generation == 0 || state.Suspended.Reason != "" || state.MappingHash != s.hash {
 		return
 	}
 	rng := stream(s.plan.seed, "verifier in peace")
