@@ -3,7 +3,6 @@ package sim
 import (
 	"context"
 	"strings"
-	"time"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
@@ -54,12 +53,10 @@ func (m *Migration) status(ctx context.Context) (status.Table, error) {
 	return d.Tables[0], nil
 }
 
-// awayAtMost is about how long faults keep every keeper from looking.
-const awayAtMost = 6 * time.Hour
-
 // checkStatus: nothing is said to be in sync of which something was lost, or is missing though the
-// ledger calls it applied (I5). It takes a look long after the first that found both, in one era:
-// between them a keeper has looked at the target, which it cannot while a service is away.
+// ledger calls it applied (I5). It takes a look long after the first
+// that found both, in one era, and a keeper that has looked at the target twice between them, which
+// none can while a service is away.
 func (s *simulation) checkStatus(ctx context.Context) {
 	s.Source.Stream().Trim(s.World.Now().Add(-cdc.Retention)) // which the service does, though nobody asks
 	doubt := s.doubt()
@@ -73,8 +70,8 @@ func (s *simulation) checkStatus(ctx context.Context) {
 	case doubt == "" || said.Phase != status.PhaseInSync:
 		s.doubted = -1
 	case s.doubted != s.rec.era:
-		s.doubted, s.doubtedAt = s.rec.era, now
-	case now-s.doubtedAt > 2*(s.Lease+s.plan.list)+awayAtMost && !s.bad():
+		s.doubted, s.doubtedAt, s.doubtedBeat = s.rec.era, now, s.State().WitnessBeat
+	case now-s.doubtedAt > 2*(s.Lease+s.plan.list) && s.State().WitnessBeat > s.doubtedBeat+1 && !s.bad():
 		s.fail("I5", "status says %s: %s", said.Phase, doubt)
 	}
 }

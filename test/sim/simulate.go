@@ -136,6 +136,7 @@ type simulation struct {
 	written                       int
 	doubted                       int               // the era in which the last look at the status found that the table is not in sync; -1 for none
 	doubtedAt                     time.Duration     // and when the first one did
+	doubtedBeat                   uint64            // and of which beat the witness was then
 	looked                        time.Duration     // when checks that are not made at every step were made
 	made                          map[string]uint64 // by the witness's table and key, the beat with which it was made
 }
