@@ -288,9 +288,16 @@ func isHealed(ctx context.Context, m *transform.Mapping, rows Looker, record tra
 		if lacking && slices.ContainsFunc(wanted, addressOf(at).holds) {
 			return false, nil
 		}
-		newer = newer || max(live, gone) > record.Version
+		newer = newer || live > record.Version || gone > record.Version && !sameRead(gone, record.Version)
 	}
 	return newer, nil
+}
+
+// sameRead reports whether a tombstone may be of the very item that a load parked: it empties the
+// item's rows first, and one that is cut short there reads the item again, by another clock
+// perhaps. That the item is gone or is elsewhere by now, the stream or a later load says.
+func sameRead(tombstone, parked transform.Version) bool {
+	return tombstone.Hop() == transform.LoadHop && parked.Hop() == transform.LoadHop && tombstone.Generation() == parked.Generation()
 }
 
 func parseParked(data []byte) (transform.Parked, error) {

@@ -234,3 +234,27 @@ func TestResolveOfOneRejectedRow(t *testing.T) {
 		}
 	}
 }
+
+// A load that is killed between a parked item's tombstone and its record reads the item again, by a clock that is behind perhaps: that its own
+// tombstone outranks the record heals nothing. A later generation's does.
+func TestResolveOfAnItemThatALoadReadTwice(t *testing.T) {
+	ctx, start := context.Background(), time.Unix(1_000_000, 0)
+	item := itemR("1")
+	for name, c := range map[string]struct {
+		generation uint32
+		after      time.Duration
+		left       int
+	}{"the same, by a clock that is ahead": {1, time.Hour, 1}, "the same second": {1, 0, 1}, "a later load": {2, -time.Hour, 0}} {
+		table, parking := memory(), sink.NewParking(&sinktest.Records{}, "m")
+		record := transform.Load(orders, []attribute.Item{item}, 1, start)
+		if err := parking.Park(ctx, record.Park(record.Rows[0], "rejected")); err != nil {
+			t.Fatal(err)
+		}
+		tombstone := transform.Load(orders, []attribute.Item{item}, c.generation, start.Add(c.after)).Rows[0]
+		tombstone.Remove, tombstone.Cells = true, nil
+		apply(t, table, tombstone)
+		if resolved, left, err := parking.Resolve(ctx, orders, table); resolved != 1-c.left || left != c.left || err != nil {
+			t.Errorf("%s: %d resolved, %d left, %v", name, resolved, left, err)
+		}
+	}
+}

@@ -267,10 +267,27 @@ func (s Sweeping) claim(row string, candidates []attribute.Item, owner string) (
 // stand in the row. Writes of the stream and of a load need that until the sweep is done: a row
 // that has the present generation is no suspect.
 func OwnAll(m *transform.Mapping, b *transform.Batch) {
+	own(m, b, func(transform.RowMutation) bool { return true })
+}
+
+// OwnRemoved is OwnAll for what is removed. Removes need it always: a target that was set back or
+// exchanged is noticed minutes later, and what a remove leaves in it by another rule stands under a
+// tombstone, which is no suspect of any sweep.
+func OwnRemoved(m *transform.Mapping, b *transform.Batch) {
+	own(m, b, func(row transform.RowMutation) bool { return row.Remove })
+}
+
+func own(m *transform.Mapping, b *transform.Batch, of func(transform.RowMutation) bool) {
+	if m.OneRule() {
+		return
+	}
 	for i := range b.Rows {
 		row := &b.Rows[i]
+		if row.Keep || !of(*row) {
+			continue
+		}
 		keys, ok := m.ParseItemKey(row.Item)
-		if !ok || row.Keep {
+		if !ok {
 			continue
 		}
 		if claim, ok := m.Claim(row.Table, row.Row, keys, row.Owner != ""); ok {

@@ -392,3 +392,20 @@ func TestSplit(t *testing.T) {
 		t.Errorf("%q %q", r, former)
 	}
 }
+
+// A remove leaves nothing of its item, by whatever rule: in a target that was exchanged the row may
+// hold another image than the stream tells of.
+func TestARemoveOwnsWhatEveryRuleHas(t *testing.T) {
+	m := sweepMapping(t, nil, "k = 'd': {id} > d", "{id} > e")
+	table := memory()
+	loaded(t, table, sweepMapping(t, nil, "{id} > d"), 1, "x")
+	b := transform.Fold(m, []cdc.Change{{Event: cdc.Remove, Sequence: cdc.SequenceOf(1), Keys: sweepItem("x"), Old: sweepItem("x")}},
+		transform.Stamp{Generation: 2, Hop: 1})
+	sink.OwnRemoved(m, &b)
+	for _, row := range b.Rows {
+		apply(t, table, row)
+	}
+	if left := standing(t, table); left != "" {
+		t.Error(left)
+	}
+}

@@ -21,6 +21,10 @@ import (
 // names its item and source.
 func (m *Mapping) Merged() bool { return m.merged }
 
+// OneRule reports whether all items go by one rule with one row, which owns alike whatever an item's
+// attributes are.
+func (m *Mapping) OneRule() bool { return len(m.rules) == 1 && len(m.rules[0].writes) == 1 }
+
 // ParseItemKey is the inverse of ItemKey: the primary key of an item; false for text that is the
 // name of none.
 func (m *Mapping) ParseItemKey(text string) (attribute.Item, bool) {

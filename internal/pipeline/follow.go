@@ -66,6 +66,8 @@ func (f *follower) follow(life lifecycle, lease *checkpoint.Lease, right *right,
 		batch.Read = transform.Reading{At: page.At, Mono: answered}
 		if inherits {
 			sink.OwnAll(f.mapping, &batch)
+		} else {
+			sink.OwnRemoved(f.mapping, &batch)
 		}
 		err = f.applier.write(life, right, settling.first(&batch), changes, slot)
 		slot.drop(err != nil || len(page.Changes) > 0)

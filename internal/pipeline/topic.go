@@ -393,6 +393,8 @@ func (t *topicTable) apply(life lifecycle, c relay.Change) (noted bool, err erro
 			b := transform.Fold(t.mapping, []cdc.Change{c.Change}, transform.Stamp{Generation: c.Generation, Hop: c.Hop, NotBefore: c.CellTime})
 			if claim.state.Inherits() || claim.state.Generation != c.Generation {
 				sink.OwnAll(t.mapping, &b)
+			} else {
+				sink.OwnRemoved(t.mapping, &b)
 			}
 			batch, of = &b, claim.state.Generation
 		}
