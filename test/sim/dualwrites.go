@@ -11,6 +11,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
@@ -54,6 +55,7 @@ type dualRun struct {
 	deadline time.Duration
 	late     time.Duration
 	moving   bool
+	lossAt   time.Duration // when the stream loses what was not read; 0: never
 	length   time.Duration
 	every    time.Duration // between two changes
 	skews    []time.Duration
@@ -95,6 +97,9 @@ func newDualRun(seed uint64, o DualOptions) *dualRun {
 	if rng.IntN(3) == 0 {
 		d.room = 1 + rng.Int64N(20_000)
 	}
+	if rng.IntN(4) == 0 {
+		d.lossAt = time.Duration(10+rng.IntN(25)) * time.Minute
+	}
 	var rowKey []string
 	if d.moving {
 		rowKey = []string{"value", "pk", "sk"}
@@ -118,6 +123,8 @@ func (d *dualRun) hire() {
 	d.hired++
 	d.workers = append(d.workers, d.Start(fmt.Sprintf("worker%d", d.hired), func(o *pipeline.Options) {
 		o.Tables[0].Late, o.Tables[0].AdoptRows, o.SettleBytes = d.late, true, d.room
+		// After a loss: what the application alone wrote for a change that was lost has no version.
+		o.Tables[0].LoadAgain, o.Tables[0].Owned = true, true
 	}))
 }
 
@@ -156,8 +163,8 @@ func (d *dualRun) play(ctx context.Context) {
 
 // quiet tells that nothing is left to settle, and then what differs.
 func (d *dualRun) quiet() error {
-	if !d.State().Loaded() {
-		return fmt.Errorf("the table is not loaded")
+	if state := d.State(); !state.Loaded() {
+		return fmt.Errorf("the table is not loaded: %v, paused %q", checkpoint.Admissible(state, d.Shards(), d.World.Now(), d.late), state.Load.Paused)
 	}
 	for _, s := range d.Shards() {
 		if !s.Finished() && (s.Settling.Changes > 0 || !s.CaughtUp || !s.EndedAt.IsZero()) {
@@ -185,6 +192,9 @@ func (d *dualRun) trouble(ctx context.Context) {
 		if task.Sleep(ctx, d.World.UpTo(20*time.Minute)) != nil {
 			return
 		}
+		if d.lossAt > 0 && d.World.Elapsed() > d.lossAt {
+			d.lose(ctx)
+		}
 		i := rng.IntN(len(d.workers))
 		switch w := d.workers[i]; rng.IntN(5) {
 		case 0:
@@ -210,6 +220,20 @@ func (d *dualRun) trouble(ctx context.Context) {
 			}
 		}
 	}
+}
+
+// lose has nobody read for a while, and then the stream lose what it holds: the table is loaded anew,
+// while what the application wrote to the target for changes of before is still under way.
+func (d *dualRun) lose(ctx context.Context) {
+	d.World.Inject("stream trimmed unread")
+	d.lossAt = 0
+	for _, w := range d.workers {
+		w.Kill()
+	}
+	d.workers = nil
+	_ = task.Sleep(ctx, d.World.UpTo(10*time.Minute))
+	d.Source.Stream().Trim(d.World.Now())
+	d.hire()
 }
 
 // change is one change that a server makes: DynamoDB first, the target later.

@@ -25,7 +25,7 @@ func TestH39_H40_H41_H42_H79_H111_DualWritesConverge(t *testing.T) {
 			seen[name] += times
 		}
 	}
-	for _, name := range []string{"phantom write", "condition failed", "row deleted by the application", "application gone between its two writes", "process killed", "shard rolled"} {
+	for _, name := range []string{"phantom write", "condition failed", "row deleted by the application", "application gone between its two writes", "process killed", "shard rolled", "stream trimmed unread"} {
 		if seen[name] == 0 {
 			t.Errorf("nothing of the kind %q happened", name)
 		}
