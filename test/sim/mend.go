@@ -95,20 +95,12 @@ func (l *loads) mend(ctx context.Context) {
 			case !l.peaceful && runs && chance < 0.1:
 				_, err = ledger.PauseLoad(ctx, source, checkpoint.PausedByOperator)
 				l.World.Inject("load paused")
-			case !l.peaceful && runs && chance > mostly(stage == checkpoint.StageCopying):
+			case !l.peaceful && runs && chance > 0.9:
 				err = l.redo(ctx, ledger, state)
 			}
 			return err
 		})
 	}
-}
-
-// mostly is how rarely a look begins a load anew: a copy of days lives through hundreds of looks.
-func mostly(copying bool) float64 {
-	if copying {
-		return 0.995
-	}
-	return 0.9
 }
 
 // again begins the load anew, at the second or third try if there is no answer.

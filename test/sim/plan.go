@@ -250,7 +250,7 @@ func stream(seed uint64, name string) *rand.Rand {
 func Effects() []string {
 	return []string{
 		"all workers down", "call throttled", "change trimmed before it was applied", "child listed before its parent", "clean stop",
-		"copy of days", "item changed while its table is copied", "item changed while its table is swept", "load asked for", "load begun anew",
+		"item changed while its table is copied", "item changed while its table is swept", "load asked for", "load begun anew",
 		"load begun anew while copying", "load begun anew while sweeping", "load paused", "load resumed", "request refused by the fence",
 		"sweep approved", "sweep put a row again", "sweep removed a row", "sweep without a fence", "target of several tables swept", "target swept",
 		"closed shard shown open", "drained to the end", "empty pages", "ended stream not found",
