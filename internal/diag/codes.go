@@ -83,6 +83,7 @@ const (
 	SourceRekeyed        = "R1407"
 	TargetHoldsRows      = "R1408"
 	OtherMode            = "R1409"
+	RanksForGood         = "R1410"
 	ParkedLimit          = "R1501"
 	BadItemStop          = "R1502"
 	NeedsLoad            = "R1503"
@@ -231,7 +232,7 @@ var registry = []Entry{
 		"Entries of `tables` that share a target table share its families, and a family has one rule of garbage collection and is of one kind. Under the other entry's rule cells could vanish too early, or stay too long. A table without `families` declares `d: maxversions=1`.",
 		"declare the family in the same way in both entries, or give one of them a family or a target of its own", ExitUsage},
 	{DualWritesImpossible, "a mapping that cannot be applied while the application writes the target too",
-		"With `dual_writes` every image is applied twice: when it is read, without touching newer cells, and again when the application's own write can no longer be under way. Cells whose time means something else than when the item was changed cannot be written so: `keep_versions`, `as: cells`, and `expire: gc`.",
+		"With `dual_writes.settle` every image is applied twice: when it is read, without touching newer cells, and again when the application's own write can no longer be under way; with `dual_writes.version_attribute` both writers set the same cells under one order, and a file has one of the two. Cells whose time means something else than when the item was changed cannot be written so: `keep_versions`, `as: cells`, and `expire: gc`.",
 		"write `dual_writes: off` for this table, if nothing else writes its target; or change its mapping", ExitUsage},
 	{TopicUnset, "no topic or subscription is configured",
 		"`relay` publishes to a topic of Pub/Sub, `run --from pubsub` pulls a subscription of it, and the configuration does not name them.",
@@ -361,6 +362,9 @@ var registry = []Entry{
 	{MappingChanged, "the mapping differs from the one the ledger was started with",
 		"Rows written under the old mapping stay as they are unless everything is asserted again, so a changed mapping is never applied silently. Accepting it begins a new generation and marks the table as needing a load: rows that no change has touched since stay as the former mapping wrote them, and rows that only the former mapping wrote, in another target for example, stay for ever, until a sweep removes them. Neither the load nor the sweep exists in this version. A mapping changes too when another table comes into a target that the table had for itself: rows of a shared target name their source table.",
 		"restore the old mapping, copy again beside it under another `name` and `to`, or run once with --accept-mapping-change", ExitUsage},
+	{RanksForGood, "dual_writes.version_attribute cannot be switched off",
+		"The versions in the rows begin with the application's own number. They rank above every version without one, so whatever is written without numbers would be refused by those rows for ever.",
+		"restore dual_writes.version_attribute; or copy again under another `name` into another `to`", ExitUsage},
 	{LedgerLost, "the ledger was lost or exchanged while running",
 		"The state table no longer holds what this process wrote: it was deleted, restored from a backup or replaced. Checkpoints would be unreliable, so the process stops. At the next start the target's witness rows show that the ledgers differ, and the table is marked as needing a load.",
 		"find out what happened to the state table before starting again", ExitFailed},
