@@ -28,7 +28,8 @@ type Witness struct {
 	Generation uint32 `json:"generation"`
 	Beat       uint64 `json:"beat"`
 	// Fence is the family that every write to the target table names first, for an application that writes the table too, under
-	// the same guard (package dualwrite); "" if there is none, or nobody but the ledger's workers writes.
+	// the same guard (package dualwrite); "" if none is published yet, or nobody but the
+	// ledger's workers writes, and NoFence if none can be had.
 	Fence string `json:"fence,omitempty"`
 }
 
@@ -64,6 +65,9 @@ type Place struct {
 	// Fence is what the witness is to say of the fence.
 	Fence string
 }
+
+// NoFence is what a witness says of a fence that is withheld: writes carry no number.
+const NoFence = "-"
 
 // ReadWitness reads the witness at a place, as an application does that writes the target too.
 func ReadWitness(ctx context.Context, at Place) (w Witness, found bool, err error) {

@@ -14,7 +14,8 @@ import (
 // the row would be wrong for ever (H87). The service does not say who refused a request, so the
 // row's version is read once after a refusal.
 
-// outranked is the version that a row holds after it refused a mutation; "" if the mutation has no rank.
+// outranked is the version that a row holds after it refused a mutation; "" if the mutation has no rank, or is a remove and the
+// row a tombstone.
 func (w *Writer) outranked(ctx context.Context, m *transform.RowMutation) (transform.Version, error) {
 	if !m.Version.Ordered() {
 		return "", nil
@@ -27,7 +28,11 @@ func (w *Writer) outranked(ctx context.Context, m *transform.RowMutation) (trans
 	if err != nil {
 		return "", asError(err)
 	}
-	return row.HeldBy(m.Owner), nil
+	live, gone, _ := row.Versions(m.Owner)
+	if m.Remove && gone > live {
+		return "", nil
+	}
+	return max(live, gone), nil
 }
 
 // Fell reports whether a row refuses a change although it is the later one: it holds a higher number

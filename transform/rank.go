@@ -19,7 +19,8 @@ import (
 type Rank struct {
 	// Number has 20 digits; empty: there is no version attribute.
 	Number string
-	// Removed says that the item was removed at the number.
+	// Removed says that the item was removed at the number. At the number 0, that of items without one, nothing is: the stream
+	// alone orders them.
 	Removed bool
 }
 
@@ -90,7 +91,7 @@ func (m *Mapping) RankOf(image attribute.Item, removed bool) (Rank, error) {
 	if m.number == "" {
 		return Rank{}, nil
 	}
-	o := Rank{lowest, removed}
+	o := Rank{lowest, false}
 	value, ok := image.Get(m.number)
 	if !ok {
 		return o, nil
@@ -100,6 +101,7 @@ func (m *Mapping) RankOf(image attribute.Item, removed bool) (Rank, error) {
 		return o, unmappable(badNumber, m.number)
 	}
 	o.Number = lowest[len(text):] + text
+	o.Removed = removed && o.Number != lowest
 	return o, nil
 }
 
@@ -112,24 +114,26 @@ func (m *Mapping) removalOf(held Version) Rank {
 	if o.Number == "" {
 		o.Number = lowest
 	}
-	o.Removed = true
+	o.Removed = o.Number != lowest
 	return o
 }
 
-// rank is the order of the newest of an item's changes in a page, and why it cannot be applied; ""
-// if it can. A number below one that the item had before, as far as the page shows it, is applied by
-// nobody: a row that holds the higher one refuses it, and whatever is applied late would win over it.
-func (m *Mapping) rank(changes []cdc.Change, h *history) (o Rank, reason string) {
+// rank is the highest rank of an item's changes in a page, and why the newest cannot be applied; "" if
+// it can, and has that rank. A number below one that the item had before, as far as the page shows it,
+// is applied by nobody: a row that holds the higher one refuses it, and whatever is applied late would
+// win over it. What the item leaves is removed at the highest.
+func (m *Mapping) rank(changes []cdc.Change, h *history) (top Rank, reason string) {
 	if m.number == "" {
 		return Rank{}, ""
 	}
-	var top Rank
 	for _, at := range h.moments {
 		c := &changes[at.change]
-		was, err := m.RankOf(c.Old, false)
+		was, _ := m.RankOf(c.Old, false)
 		top = higher(top, was)
-		if o = was; c.Event == cdc.Remove {
-			o.Removed = true // and carries no number of its own (H87)
+		var o Rank
+		var err error
+		if c.Event == cdc.Remove { // which carries no number of its own (H87)
+			o, err = m.RankOf(c.Old, true)
 		} else {
 			o, err = m.RankOf(c.New, false)
 		}
@@ -141,7 +145,7 @@ func (m *Mapping) rank(changes []cdc.Change, h *history) (o Rank, reason string)
 			reason = fmt.Sprintf("the version attribute %s fell to %s, below %s; write the item once more with a higher number", m.number, o, top)
 		}
 	}
-	return o, reason
+	return top, reason
 }
 
 func higher(a, b Rank) Rank {

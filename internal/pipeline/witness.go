@@ -101,7 +101,7 @@ func (w *witnesses) fence(ctx context.Context, at *checkpoint.Place) error {
 	}
 	mark, err := fence.Marks(w.ledger)(ctx, w.table(*at))
 	if at.Fence = mark.Family; mark.Withheld {
-		at.Fence = ""
+		at.Fence = checkpoint.NoFence
 	}
 	return err
 }
