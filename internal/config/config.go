@@ -164,7 +164,7 @@ type TTL struct {
 // DualWrites says that the application writes the target tables too, beside this program.
 type DualWrites struct {
 	VersionAttribute string        `key:"version_attribute" check:"mapping" omit:"true" unset:"writes are ordered by the stream"` // attribute of type N below 10^20 that the application raises with each write of an item, under a condition: it ranks the writes of both, and nothing is settled
-	Settle           time.Duration `key:"settle" omit:"true" min:"1s" max:"10m" unset:"nothing else may write the target tables"`             // longer than an application's write to Bigtable can take after its commit in DynamoDB, retries included; images are asserted exactly so long after they were applied
+	Settle           time.Duration `key:"settle" omit:"true" min:"1s" max:"10m" unset:"nothing else may write the target tables"` // longer than an application's write to Bigtable can take after its commit in DynamoDB, retries included; images are asserted exactly so long after they were applied
 }
 
 // Late is how long after its change in the source the application may still write the table's target; 0: nothing else writes it.
