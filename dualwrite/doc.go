@@ -15,5 +15,5 @@
 // them, and the replicator asserts it again when the delay has passed. Then Put overwrites what is
 // there, without a condition.
 //
-// docs/how-to/dual-writes.md has the recipe for other languages, and testdata the bytes it must make.
+// docs/how-to/version-attribute.md says what the application must keep to.
 package dualwrite

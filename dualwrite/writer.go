@@ -40,11 +40,12 @@ type Writer struct {
 	mapping *transform.Mapping
 	source  Source
 	target  *target
+	close   func() error // of what Open connected
 }
 
 // New makes a Writer of its parts; Open makes one of a replicator.yaml.
 func New(m *transform.Mapping, source Source, t Target) *Writer {
-	return &Writer{m, source, &target{mapping: m, store: t, source: source}}
+	return &Writer{mapping: m, source: source, target: &target{mapping: m, store: t, source: source}}
 }
 
 // Mapping is the mapping of the table, which says where readers find an item in Bigtable.
