@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/fence"
@@ -27,7 +28,8 @@ type ApplyOptions struct {
 	Events       Events
 	Timing       Timing
 	// Pulls is how many pulls run side by side, Pull how many messages each asks for, and Held how
-	// many messages are not acknowledged at once; the defaults are 4, 100 and 2000.
+	// many messages are not acknowledged at once; the defaults are 4, 100 and 10,000.
+	// What is durable is held until it is noted, once a Timing.Commit, so that Held bounds the rate.
 	Pulls, Pull, Held int
 }
 
@@ -45,7 +47,7 @@ const (
 func ApplyTopic(ctx context.Context, o ApplyOptions) error {
 	o.Timing = o.Timing.orDefault(o.Ledger.Lease())
 	o.Events = o.Events.orSilent()
-	o.Pulls, o.Pull, o.Held = cmp.Or(o.Pulls, 4), cmp.Or(o.Pull, 100), cmp.Or(o.Held, 2000)
+	o.Pulls, o.Pull, o.Held = cmp.Or(o.Pulls, 4), cmp.Or(o.Pull, 100), cmp.Or(o.Held, 10_000)
 	work, abandon := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer abandon(context.Canceled)
 	drain, halt := context.WithCancelCause(ctx)
@@ -198,6 +200,7 @@ func (a *appliers) apply(life lifecycle, got []relay.Delivery) error {
 			if err != nil {
 				return err
 			}
+			c.Keys, c.New, c.Old = attribute.Item{}, attribute.Item{}, attribute.Item{} // what waits for its note needs no memory
 			a.mu.Lock()
 			defer a.mu.Unlock()
 			a.ready = append(a.ready, done{d.ID, c, written})
