@@ -24,7 +24,8 @@ type ApplyOptions struct {
 	Ledger       *checkpoint.Ledger
 	Writer       *sink.Writer
 	Subscription relay.Subscription
-	Tables       []Table // Mapping and MappingHash of them
+	DeadLetter   relay.Subscription // of the dead-letter topic; nil: it is not watched
+	Tables       []Table            // Mapping and MappingHash of them
 	Events       Events
 	Timing       Timing
 	// Pulls is how many pulls run side by side, Pull how many messages each asks for, and Held how
@@ -117,6 +118,7 @@ func (a *appliers) run(life lifecycle) error {
 		pulling.Go("pull", func(work context.Context) error { return a.pull(life.within(work)) })
 	}
 	side := task.NewGroup(beside, 0)
+	side.Go("watch the dead letter", a.watchDeadLetter)
 	side.Go("extend", func(ctx context.Context) error { return a.extend(ctx) })
 	side.Go("acknowledge", func(ctx context.Context) error {
 		for task.Sleep(ctx, a.Timing.Commit) == nil {
@@ -277,22 +279,18 @@ func (a *appliers) settle(life lifecycle) error {
 	}
 	a.mu.Unlock()
 	a.room.Release(int64(len(ids)))
-	a.report(life.work, ready)
+	a.report(ready)
 	return nil
 }
 
-// report says how old what was applied is.
-func (a *appliers) report(ctx context.Context, ready []done) {
-	oldest := map[string]time.Time{}
+// report tells which tables get on.
+func (a *appliers) report(ready []done) {
+	tables := map[string]bool{}
 	for _, d := range ready {
-		if at, ok := oldest[d.change.Table]; !ok || d.change.Time.Before(at) {
-			oldest[d.change.Table] = d.change.Time
-		}
+		tables[d.change.Table] = true
 	}
-	for _, source := range slices.Sorted(maps.Keys(oldest)) {
-		lag := max(0, task.Now(ctx).Sub(oldest[source]))
+	for _, source := range slices.Sorted(maps.Keys(tables)) {
 		a.events.PageDone(source)
-		a.events.Lag(source, lag, 0)
 	}
 }
 
