@@ -127,7 +127,7 @@ func TestLabelsAreBounded(t *testing.T) {
 			}
 		}
 	}
-	if ours != 21 {
+	if ours != 25 {
 		t.Errorf("%d metrics are ours", ours)
 	}
 }
@@ -184,7 +184,7 @@ func TestUnknownIsAbsent(t *testing.T) {
 	m = filled()
 	m.Gone("Orders")
 	if text := scrape(t, m); strings.Contains(text, "replicator_source_lag") || strings.Contains(text, "replicator_source_last_poll") ||
-		strings.Contains(text, `headroom_seconds{source_table="Orders"}`) || !strings.Contains(text, "replicator_source_shards") {
+		strings.Contains(text, `replicator_source_retention_headroom_seconds{source_table="Orders"}`) || !strings.Contains(text, "replicator_source_shards") {
 		t.Error("figures of a stream that is gone are told")
 	}
 	m = NewMetrics(Build{})
