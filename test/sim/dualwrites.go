@@ -152,6 +152,7 @@ func (d *dualRun) play(ctx context.Context) {
 		d.hire()
 	}
 	d.World.Go("faults", d.trouble)
+	rests := 0
 	for d.World.Elapsed() < d.length {
 		n := 1
 		if d.rng.IntN(5) == 0 {
@@ -163,11 +164,13 @@ func (d *dualRun) play(ctx context.Context) {
 		if task.Sleep(ctx, d.World.UpTo(2*d.every)) != nil {
 			return
 		}
+		if d.ranked && len(d.failures) == 0 && d.World.Elapsed() > time.Duration(rests+1)*d.length/3 {
+			rests++ // the application rests, and the faults go on
+			d.World.Inject("application at rest")
+			d.await(ctx, d.World.Elapsed()+time.Hour)
+		}
 	}
-	for d.pending > 0 && task.Sleep(ctx, time.Second) == nil {
-	}
-	limit := d.World.Elapsed() + d.late + 40*time.Minute
-	d.await(ctx, limit)
+	d.await(ctx, d.World.Elapsed()+d.late+40*time.Minute)
 	if d.ranked && len(d.failures) == 0 {
 		d.cure(ctx)
 		d.cured = true
@@ -175,8 +178,12 @@ func (d *dualRun) play(ctx context.Context) {
 	}
 }
 
-// await waits until everything is equal, and notes a failure if it is not by then.
+// await waits until no write of the application is under way and everything is equal, and notes a
+// failure if it is not by then.
 func (d *dualRun) await(ctx context.Context, limit time.Duration) {
+	for d.pending > 0 && task.Sleep(ctx, time.Second) == nil {
+		limit += time.Second
+	}
 	err := d.quiet(ctx)
 	for ; err != nil && d.World.Elapsed() < limit; err = d.quiet(ctx) {
 		if d.State().Load.Sweep.Waiting { // of few items it would remove many
