@@ -62,7 +62,7 @@ func (r *itemRow) reason(present bool, ageing []string) *likelyReason {
 	case held != "" && malformed != nil:
 		return &likelyReason{reasonForeign, "the row's version is not one of this program: somebody else wrote it, and no change can replace it"}
 	case sink.IsPhantom(held, r.want):
-		return &likelyReason{reasonPhantom, "the row holds a higher number of the version attribute than the item: an application wrote the target, and its write to the source failed; replicator repair lowers it"}
+		return &likelyReason{reasonPhantom, "the row holds a higher number of the version attribute than the item: an application wrote the target, and its write to the source failed; replicator verify --repair lowers it"}
 	case held.ByApplication():
 		return &likelyReason{reasonInFlight, "the application itself wrote the row; the stream's record of that is to follow"}
 	case held != "" && held.Count() == transform.CountTimestamped:
