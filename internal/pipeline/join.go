@@ -70,6 +70,9 @@ func (j *joining) join(life lifecycle) error {
 // be looked at: it neither waits for them nor is lost with their error.
 func (j *joining) admit(life lifecycle) error {
 	j.tick()
+	if c, err := j.ledger.Cutover(life.work); err != nil || c.Step.Active() {
+		return err // what shares a target with a table that is cut over must not join it meanwhile
+	}
 	found, failed := j.discover(life.work, j.joined.has)
 	if life.draining() {
 		return context.Cause(life.drain) // begin nothing new
