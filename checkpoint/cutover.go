@@ -138,7 +138,10 @@ type Cutover struct {
 	EndedAt       time.Time `json:"ended_at,omitzero"`
 	Reason        string    `json:"reason,omitempty"`  // why it was cancelled
 	Trouble       string    `json:"trouble,omitempty"` // what the step failed with last
-	Resolved      string    `json:"resolved,omitempty"`
+	// Answer is what an operator found out about the switch: yes or no; "" if he was not asked.
+	Answer string `json:"answer,omitempty"`
+	// Calls is how many calls of hooks were begun.
+	Calls int `json:"calls,omitempty"`
 
 	Fences     map[string]uint64       `json:"fences,omitempty"` // the first number of each target that nobody wrote under
 	Verified   map[string]VerifyResult `json:"verified,omitempty"`
@@ -190,10 +193,10 @@ func (c *Cutover) refuse(step, cure string) error {
 	return &CutoverError{Step: step, Reason: stands, Cure: cure}
 }
 
-// Token is what hooks of the step get: attempt and step, and it rises. A hook must refuse a lower
-// one than it has seen.
+// Token is what the next call of a hook gets: attempt, step, and which call of the attempt it is. It
+// rises with every call. A hook must refuse a lower one than it has seen: it was sent before.
 func (c *Cutover) Token() string {
-	return fmt.Sprintf("%d.%d", c.Attempt, 1+slices.Index(cutoverOrder, c.Step))
+	return fmt.Sprintf("%d.%d.%d", c.Attempt, 1+slices.Index(cutoverOrder, c.Step), c.Calls)
 }
 
 const (
@@ -213,10 +216,10 @@ func (c *Cutover) Note(now time.Time, text string) {
 	}
 }
 
-// Heard notes a call of a hook. Calls that repeat one another are kept once, as the last.
+// Heard notes a call of a hook. Of calls that go on failing the first and the last are kept.
 func (c *Cutover) Heard(h CutoverHook) {
 	hooks := slices.Clone(c.Hooks)
-	if n := len(hooks); n > 0 && hooks[n-1].Name == h.Name && hooks[n-1].Token == h.Token && hooks[n-1].Outcome == h.Outcome {
+	if n := len(hooks); n > 1 && hooks[n-1].Name == h.Name && hooks[n-2].Name == h.Name && hooks[n-1].Outcome == h.Outcome {
 		hooks = hooks[:n-1]
 	}
 	c.Hooks = append(hooks, h)
@@ -393,13 +396,22 @@ func (c *Cutover) Switch(switched bool, by string, now time.Time) error {
 	if c.Step != CutoverSwitching {
 		return c.refuse("resolve", "see replicator cutover check")
 	}
-	c.Resolved = by
 	if switched {
 		c.SwitchedAt = now.UTC()
 		c.enter(CutoverWatching, now, "switched, says "+by)
 		return nil
 	}
 	c.unswitched("nothing was switched, says "+by, now)
+	return nil
+}
+
+// Resolve notes an operator's answer, which whoever drives acts upon.
+func (c *Cutover) Resolve(switched bool, now time.Time) error {
+	if c.Step != CutoverSwitching {
+		return c.refuse("resolve", "see replicator cutover check")
+	}
+	c.Answer = map[bool]string{true: "yes", false: "no"}[switched]
+	c.Note(now, "an operator says that the application has switched: "+c.Answer)
 	return nil
 }
 

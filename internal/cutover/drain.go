@@ -96,7 +96,7 @@ func (v *drive) writeCanaries(ctx context.Context, c checkpoint.Cutover, source 
 	if err != nil {
 		return err
 	}
-	set := canary.New(v.Ledger.ID(), source)
+	set := v.canaries(source)
 	for t.written < t.all {
 		once := fmt.Sprintf("%s.%d.%d", v.Ledger.Worker(), v.seat.Epoch(), t.written)
 		if err := v.Source.Put(ctx, source, set.Item(t.written, d.PrimaryKey, c.Attempt, once)); err != nil {
@@ -264,7 +264,7 @@ func (v *drive) removeCanaries(ctx context.Context, c checkpoint.Cutover) {
 			v.failed("remove canaries", err)
 			return
 		}
-		set := canary.New(v.Ledger.ID(), source)
+		set := v.canaries(source)
 		for i := range canary.Number(len(shards)) {
 			if err := v.Source.Delete(ctx, source, set.Key(i, d.PrimaryKey)); err != nil {
 				v.failed("remove canaries", err)

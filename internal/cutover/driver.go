@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/canary"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
@@ -120,8 +121,20 @@ type drive struct {
 	heard   time.Duration // when the source was last asked for its time
 	draining
 	watching
+	sets    map[string]*canary.Set
 	resumed uint32 // the attempt after which the tables were let go on
 	removed uint32 // and that whose canaries were removed
+}
+
+// canaries are those of a table.
+func (v *drive) canaries(source string) *canary.Set {
+	if v.sets == nil {
+		v.sets = map[string]*canary.Set{}
+	}
+	if v.sets[source] == nil {
+		v.sets[source] = canary.New(v.Ledger.ID(), source)
+	}
+	return v.sets[source]
 }
 
 // now is the source's time. Where it cannot be told, known is false.
@@ -280,12 +293,16 @@ func (v *drive) hook(ctx context.Context, c checkpoint.Cutover, name string) (Ou
 	if err := v.seat.Renew(ctx); err != nil { // whoever slept calls nothing
 		return "", "", err
 	}
+	c, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { c.Calls++; return nil })
+	if err != nil {
+		return "", "", err
+	}
 	began, _ := v.now(ctx, c, false)
 	limited, cancel := task.WithTimeout(ctx, v.settings.Hook)
 	output, outcome := v.Hooks.Call(limited, Call{Hook: name, Token: c.Token(), Step: string(c.Step), Tables: c.Tables})
 	cancel()
 	ended, _ := v.now(ctx, c, false)
-	_, err := v.Ledger.UpdateCutover(ctx, func(now *checkpoint.Cutover) error {
+	_, err = v.Ledger.UpdateCutover(ctx, func(now *checkpoint.Cutover) error {
 		if now.Attempt != c.Attempt {
 			return checkpoint.ErrMoved
 		}
@@ -365,6 +382,9 @@ func (v *drive) fence(ctx context.Context, c checkpoint.Cutover, now time.Time) 
 			return v.cancel(ctx, c, now, "late writes to %s cannot be refused: %s", target, withheld)
 		}
 	}
+	if c.Rehearse {
+		v.removeCanaries(ctx, c)
+	}
 	if now, known := v.now(ctx, c, false); known {
 		return v.advance(ctx, c, now, func(c *checkpoint.Cutover) { c.FencedAt = now })
 	}
@@ -382,6 +402,10 @@ func overrides(c checkpoint.Cutover, gate string) bool {
 
 // switchOver calls the switch until it is known what became of it.
 func (v *drive) switchOver(ctx context.Context, c checkpoint.Cutover, now time.Time) error {
+	if c.Answer != "" { // no call of this driver is under way
+		_, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { return c.Switch(c.Answer == "yes", "an operator", now) })
+		return err
+	}
 	outcome, output, err := v.hook(ctx, c, Switch)
 	if err != nil {
 		return err

@@ -7,7 +7,6 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
-	"github.com/dynamodb-bigtable/replicator/internal/canary"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
@@ -207,7 +206,7 @@ func (r *watchedShard) read(ctx context.Context, stream cdc.Source, shard string
 
 // alarm notes the changes that nobody should have made.
 func (v *drive) alarm(ctx context.Context, c checkpoint.Cutover, source string, key []transform.KeyAttribute, changes []cdc.Change) error {
-	set := canary.New(v.Ledger.ID(), source)
+	set := v.canaries(source)
 	var strays []checkpoint.CutoverStraggler
 	for _, change := range changes {
 		if change.Expired || set.Has(change.Keys) || !after(change.Time, c.FrozenAt) {
