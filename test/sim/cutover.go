@@ -82,9 +82,9 @@ type cutoverRun struct {
 	struck   int
 	strikes  float64 // how often whoever writes the record is struck
 	peaceful bool
-	strayed  map[string]bool // keys of items changed after the switch
-	forgets  bool            // somebody writes to the source after it was frozen
-	began    uint32          // the generation in which the first attempt began
+	strayed  map[string]uint32 // keys of items changed when it was too late to cancel, and the attempt
+	forgets  bool              // somebody writes to the source after it was frozen
+	began    uint32            // the generation in which the first attempt began
 	failures []string
 }
 
@@ -92,7 +92,7 @@ func newCutoverRun(seed uint64, o CutoverOptions) *cutoverRun {
 	rng := stream(seed, "cutovers")
 	w := virtual.NewWorld(seed, simEpoch, o.Trace)
 	w.StepLimit = stepLimit
-	d := &cutoverRun{o: o, rng: rng, strayed: map[string]bool{}}
+	d := &cutoverRun{o: o, rng: rng, strayed: map[string]uint32{}}
 	d.Migration = NewMigration(w, 1+rng.IntN(4))
 	d.app = &cutoverApp{run: d}
 	d.every = time.Duration(5+rng.IntN(60)) * time.Second
@@ -277,15 +277,15 @@ func isCanary(keys attribute.Item) bool {
 	return strings.HasPrefix(v.Text(), "replicator-canary-")
 }
 
-// unlike is what differs between source and target, canaries aside, and what was written by those
-// that had been forgotten.
-func (d *cutoverRun) unlike() []string {
+// unlike is what differs between source and target, canaries aside, and, in an attempt that
+// switches, what those wrote who had been forgotten, when it was too late to cancel.
+func (d *cutoverRun) unlike(attempt uint32) []string {
 	return slices.DeleteFunc(d.Unequal(), func(line string) bool {
 		if strings.Contains(line, "replicator-canary-") {
 			return true
 		}
-		for key := range d.strayed {
-			if strings.Contains(line, key) {
+		for key, of := range d.strayed {
+			if of == attempt && strings.Contains(line, key) {
 				return true
 			}
 		}

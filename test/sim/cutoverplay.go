@@ -19,6 +19,7 @@ type cutoverApp struct {
 	frozen, switched            bool
 	top                         [3]int
 	refuses, loses, late, hangs float64
+	underWay                    int // calls that are still to arrive
 }
 
 // Call implements cutover.Hooks.
@@ -41,7 +42,9 @@ func (a *cutoverApp) Call(ctx context.Context, call cutover.Call) (string, cutov
 	switch p := w.Rand().Float64(); {
 	case p < refuses:
 		w.Inject("hook refused")
-		a.arrive(call, true)
+		if a.arrive(call, true) {
+			return "done", cutover.HookDone
+		}
 		return "no", cutover.HookRefused
 	case p < refuses+loses:
 		w.Inject("hook's answer lost")
@@ -49,7 +52,8 @@ func (a *cutoverApp) Call(ctx context.Context, call cutover.Call) (string, cutov
 		return "timeout", cutover.HookUnknown
 	case p < refuses+loses+late:
 		w.Inject("hook late")
-		w.After(w.UpTo(20*time.Minute), func() { a.arrive(call, false) })
+		a.underWay++
+		w.After(w.UpTo(20*time.Minute), func() { a.underWay--; a.arrive(call, false) })
 		return "timeout", cutover.HookUnknown
 	case p < refuses+loses+late+hangs:
 		w.Inject("hook hangs")
@@ -76,8 +80,8 @@ func (a *cutoverApp) arrive(call cutover.Call, fails bool) bool {
 		return false
 	}
 	a.top = token
-	if fails {
-		return true
+	if fails && !(call.Hook == cutover.Switch && a.switched) { // a hook that has switched says so for ever
+		return false
 	}
 	a.run.World.Tracef("HOOK %s %s", call.Hook, call.Token)
 	switch call.Hook {
@@ -101,7 +105,7 @@ func (a *cutoverApp) check() {
 		return
 	}
 	c := a.run.record()
-	switch diff := a.run.unlike(); {
+	switch diff := a.run.unlike(c.Attempt); {
 	case c.Step != checkpoint.CutoverSwitching:
 		a.run.fail("H109: the application switches while the cutover stands at %s", c.Step)
 	case !a.frozen:
@@ -185,7 +189,7 @@ func (d *cutoverRun) settled() error {
 	case d.began > 0 && len(d.Gaps) == 0 && d.State().Generation != d.began:
 		return fmt.Errorf("the generation rose from %d to %d", d.began, d.State().Generation)
 	}
-	if diff := d.unlike(); len(diff) > 0 {
+	if diff := d.unlike(0); len(diff) > 0 {
 		return fmt.Errorf("%s: %s", c.Step, diff[0])
 	}
 	return nil
@@ -193,8 +197,10 @@ func (d *cutoverRun) settled() error {
 
 // known tells whether every change after the freeze is known.
 func (d *cutoverRun) known(c checkpoint.Cutover) error {
-	if len(d.strayed) > 0 && c.Strays == 0 {
-		return fmt.Errorf("H94: somebody wrote to the source after the switch, and nobody knows")
+	for _, of := range d.strayed {
+		if of == c.Attempt && c.Strays == 0 {
+			return fmt.Errorf("H94: somebody wrote to the source after the switch, and nobody knows")
+		}
 	}
 	return nil
 }
@@ -243,7 +249,7 @@ func (d *cutoverRun) decide(ctx context.Context, ledger *checkpoint.Ledger, p fl
 	case c.Step.Cancellable() && p < 0.04 && !d.peaceful && !d.o.Calm:
 		d.World.Inject("cutover cancelled")
 		return update(func(c *checkpoint.Cutover) error { return c.Cancel("an operator", now) })
-	case c.Step == checkpoint.CutoverSwitching && now.Sub(c.StepAt) > 40*time.Minute:
+	case c.Step == checkpoint.CutoverSwitching && now.Sub(c.StepAt) > 10*time.Minute && (d.app.switched || d.app.underWay == 0):
 		d.World.Inject("cutover resolved")
 		return update(func(c *checkpoint.Cutover) error { return c.Resolve(d.app.switched, now) })
 	case !c.Step.Over() || d.peaceful:
@@ -324,11 +330,12 @@ func (d *cutoverRun) forgotten(ctx context.Context) {
 		}
 		key := fmt.Sprintf("forgotten%d", d.World.Rand().IntN(3))
 		d.World.Inject("write after the freeze")
-		if c := d.record(); c.Step == checkpoint.CutoverWatching && c.SwitchedAt.Add(c.WatchFor-time.Minute).After(d.World.Now()) {
-			d.World.Inject("write after the switch")
-			d.strayed[key] = true
-		} else if d.app.switched {
+		switch c := d.record(); {
+		case c.Step == checkpoint.CutoverWatching && !c.SwitchedAt.Add(c.WatchFor-time.Minute).After(d.World.Now()), c.Step == checkpoint.CutoverDone:
 			continue
+		case c.Step == checkpoint.CutoverVerify, c.Step == checkpoint.CutoverFence, c.Step == checkpoint.CutoverSwitching, c.Step == checkpoint.CutoverWatching:
+			d.World.Inject("write too late to cancel")
+			d.strayed[key] = c.Attempt
 		}
 		d.put(key)
 		d.written++
