@@ -302,13 +302,14 @@ func (d *cutoverRun) write() {
 		d.own(pk)
 	case d.app.frozen:
 	default:
-		d.put(pk)
+		d.put(pk, d.World.Rand().IntN(4) == 0)
 	}
 }
 
-func (d *cutoverRun) put(pk string) {
+// put changes an item of the source, or removes it.
+func (d *cutoverRun) put(pk string, remove bool) {
 	keys := []attribute.Attribute{{Name: "pk", Value: attribute.String(pk)}, {Name: "sk", Value: attribute.String("s")}}
-	if d.World.Rand().IntN(4) == 0 {
+	if remove {
 		d.Source.Delete(attribute.NewItem(keys))
 		return
 	}

@@ -337,7 +337,7 @@ func (d *cutoverRun) forgotten(ctx context.Context) {
 			d.World.Inject("write too late to cancel")
 			d.strayed[key] = c.Attempt
 		}
-		d.put(key)
 		d.written++
+		d.put(key, false)
 	}
 }
