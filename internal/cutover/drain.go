@@ -186,6 +186,8 @@ func (t *drainedTable) prove(c checkpoint.Cutover, f Figures, s Settings, mono t
 		return nil, fmt.Sprintf("%d of its shards are not proved to be applied, %s first", len(left), left[0])
 	case f.State.Apply == checkpoint.Topic && behind > 0:
 		return nil, fmt.Sprintf("of %d shards messages are not applied yet", behind)
+	case len(checkpoint.Unfollowed(f.State, f.Shards, time.Time{})) > 0:
+		return nil, "the children of a shard that ended are not listed yet"
 	case !t.equal:
 		return nil, fmt.Sprintf("two equal listings of the stream, %s apart, are not there yet", s.Lists)
 	}

@@ -64,6 +64,7 @@ func (w *worker) follow(life lifecycle) error {
 	}
 	if w.Discover != nil {
 		j := newJoining(w, begin, joined)
+		j.discover = unlessCutOver(w.Ledger, j.discover)
 		tables.Go("look for tables", func(work context.Context) error { return j.join(life.within(work)) })
 	}
 	return tables.Wait()

@@ -100,7 +100,7 @@ func newCutoverRun(seed uint64, o CutoverOptions) *cutoverRun {
 	d.Timing = pipeline.Timing{Poll: time.Duration(1+rng.IntN(4)) * time.Second}
 	d.Target.LateBy = 10 * time.Minute
 	if !o.Calm {
-		d.Target.LoseReply, d.Target.Late, d.Target.Twice = 0.01*rng.Float64(), 0.01*rng.Float64(), 0.01*rng.Float64()
+		d.Target.LoseReply, d.Target.Late, d.Target.Twice = 0.01*rng.Float64(), 0.1*rng.Float64(), 0.01*rng.Float64()
 		d.app.refuses, d.app.loses, d.app.late, d.app.hangs = 0.2*rng.Float64(), 0.2*rng.Float64(), 0.2*rng.Float64(), 0.1*rng.Float64()
 		d.strikes = 0.3 * rng.Float64()
 		d.Source.ListLate = rng.Float64()
@@ -153,6 +153,12 @@ func (d *cutoverRun) strike(step checkpoint.CutoverStep) {
 	how, by := "", d.World.Rand().IntN(3)
 	switch {
 	case d.peaceful:
+		return
+	case d.o.Step == "" && step == checkpoint.CutoverFreeze && by == 0 && d.strikes > 0:
+		d.World.Inject("all workers stand still while the application is frozen")
+		for _, w := range d.workers {
+			w.Pause(d.World.UpTo(5 * time.Minute))
+		}
 		return
 	case d.o.Step == step && d.o.Strike != "hook" && d.o.Strike != "" && d.struck < 2:
 		d.struck++
@@ -319,7 +325,8 @@ func (d *cutoverRun) put(pk string, remove bool) {
 // own writes the target, as the application does once it has switched.
 func (d *cutoverRun) own(pk string) {
 	op := sink.Op{Kind: sink.SetCell, Family: "d", Qualifier: "value", Timestamp: d.World.Now().UnixMilli() * 1000, Value: []byte(fmt.Sprint("v", d.written))}
-	if err := (model.Target{Bigtable: d.Target}).Write("orders", pk+"#s", false, op); err != nil {
+	whole := d.World.Rand().IntN(3) == 0 // DeleteRow takes our versions with it
+	if err := (model.Target{Bigtable: d.Target}).Write("orders", pk+"#s", whole, op); err != nil {
 		panic(err)
 	}
 }
