@@ -145,7 +145,23 @@ func (d *cutoverRun) look(table, key string, before, after *model.Row) {
 	}
 	d.World.Inject("step " + string(is.Step))
 	d.World.Tracef("CUTOVER %d %s: %s %s", is.Attempt, is.Step, is.Reason, is.Trouble)
+	d.entered(*is)
 	d.strike(is.Step)
+}
+
+// entered checks what must hold as a step begins.
+func (d *cutoverRun) entered(c checkpoint.Cutover) {
+	switch {
+	case c.Step == checkpoint.CutoverCancelled && d.app.frozen:
+		d.fail("H92: attempt %d is cancelled, and the application is frozen", c.Attempt)
+	case c.Step == checkpoint.CutoverVerify && !c.Rehearse:
+		for _, line := range d.unlike(c.Attempt) {
+			if !strings.Contains(line, "forgotten") { // who may have written a moment ago
+				d.fail("H59: the drain is over while source and target differ: %s", line)
+				return
+			}
+		}
+	}
 }
 
 // strike does something to a driver as the cutover enters a step.
