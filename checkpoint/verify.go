@@ -51,6 +51,10 @@ func (v Verify) Running() bool { return v.Phase > 0 }
 type VerifyCounts struct {
 	Items int64 `json:"items,omitempty"` // read of the source
 	Rows  int64 `json:"rows,omitempty"`  // read of the target
+	// Units are the read units that pages of the source cost, and Bytes their items' size by them;
+	// single items that are looked at again are not among them.
+	Units float64 `json:"units,omitempty"`
+	Bytes int64   `json:"bytes,omitempty"`
 	// Compared are rows that items map to and that were compared with theirs, one by one or by sums.
 	Compared  int64 `json:"compared,omitempty"`
 	Missing   int64 `json:"missing,omitempty"`
@@ -71,6 +75,8 @@ type VerifyCounts struct {
 func (c *VerifyCounts) Add(o VerifyCounts) {
 	c.Items += o.Items
 	c.Rows += o.Rows
+	c.Units += o.Units
+	c.Bytes += o.Bytes
 	c.Compared += o.Compared
 	c.Missing += o.Missing
 	c.Different += o.Different

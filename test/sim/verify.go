@@ -213,7 +213,9 @@ func heldBy(row *model.Row, owner string) string {
 // is exactly what a naive comparison does. Where items are read at a few an hour, nobody waits for it.
 func (s *simulation) verifyInPeace() {
 	state := s.State()
-	if !s.options.Verifies || s.copyRate > 0 || s.bad() || s.Source.Stream().Ended || state.Generation == 0 || state.Suspended.Reason != "" || state.MappingHash != s.hash {
+	stage := state.Stage() // a sweep removes what is hurt
+	busy := state.NeedsLoad || stage == checkpoint.StageCopying || stage == checkpoint.StageSweeping
+	if !s.options.Verifies || s.copyRate > 0 || busy || s.bad() || s.Source.Stream().Ended || state.Generation == 0 || state.Suspended.Reason != "" || state.MappingHash != s.hash {
 		return
 	}
 	rng := stream(s.plan.seed, "verifier in peace")
