@@ -31,12 +31,7 @@ func newWorker(o *Options, halt context.CancelCauseFunc) *worker {
 	return w
 }
 
-// open gives a stream's source, whose calls a stop ends.
-func (w *worker) open(streamARN string) cdc.Source {
-	return stoppableSource{w.Open(streamARN), w.calls, w.Ledger.Heard, nil}
-}
-
-// openWithout is open for what applies changes, which canaries are none of.
+// openWithout opens sources of streams whose calls a stop ends, and that show no canaries.
 func (w *worker) openWithout(canaries *canary.Set) func(streamARN string) cdc.Source {
 	return func(streamARN string) cdc.Source {
 		return stoppableSource{w.Open(streamARN), w.calls, w.Ledger.Heard, canaries}

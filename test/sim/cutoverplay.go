@@ -265,12 +265,12 @@ func (d *cutoverRun) decide(ctx context.Context, ledger *checkpoint.Ledger, p fl
 	if err != nil {
 		return err
 	}
-	for _, g := range cutover.Open(gates) {
-		if g.Name == cutover.GateVerify || g.Name == cutover.GateFull {
-			_, err := driver.Verifier.Begin(ctx, state)
-			return err
-		}
-		d.World.Tracef("gate %s: %s", g.Name, g.Figure)
+	switch open := cutover.Open(gates); {
+	case len(open) > 0 && (open[0].Name == cutover.GateVerify || open[0].Name == cutover.GateFull):
+		_, err := driver.Verifier.Begin(ctx, state)
+		return err
+	case len(open) > 0:
+		d.World.Tracef("gate %s: %s", open[0].Name, open[0].Figure)
 		return nil
 	}
 	d.began = state.Generation
