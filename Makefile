@@ -26,7 +26,7 @@ PROMTOOL = $(TOOLS)/promtool
 # One way of building, without C, for all but the race detector: everything that is built twice takes minutes on a machine that has not built it yet.
 export CGO_ENABLED = 0
 
-.PHONY: help build test prove vet race fuzz bench bench-smoke bench-load demo mutants mutation-score sim soak soak-kept soak-processes tools conformance soak-run promtool deploy-check
+.PHONY: help build test prove vet race fuzz bench bench-smoke bench-load demo mutants mutation-score sim soak soak-kept soak-processes soak-relay tools conformance soak-run promtool deploy-check
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 24
@@ -104,6 +104,10 @@ soak-kept: ## the seeds that once found something
 soak-processes: ## ROUNDS (default 10) of real processes: killed, frozen, cut off; SEED is the first
 	REPLICATOR_PROCESS_ROUNDS=$(ROUNDS) REPLICATOR_PROCESS_SEED=$(SEED) $(GO) test ./test/processes -count=1 -run TestRounds -v -timeout 120m
 
+soak-relay: $(BIGTABLE_EMULATOR) ## ROUNDS (default 10) of a relay and four appliers, real processes between Pub/Sub's emulator and Bigtable's: killed, frozen, cut off
+	REPLICATOR_PROCESS_BIGTABLE=$(BIGTABLE_EMULATOR) REPLICATOR_PROCESS_ROUNDS=$(ROUNDS) REPLICATOR_PROCESS_SEED=$(SEED) \
+		$(GO) test ./test/processes -count=1 -run TestRelay -v -timeout 120m
+
 bench: ## the goals of performance as ratios, ours beside a baseline in one run, into bench/results.txt; ROUNDS (default 5) of it; bench/run go for Go's benchmarks
 	./bench/run
 
@@ -119,7 +123,10 @@ conformance: tools ## documented behaviour of DynamoDB, embedded and dynoxide; t
 soak-run: ## DURATION (default 1h) of continuous load on real processes; memory, goroutines and descriptors are judged; OUT keeps what is printed
 	$(GO) run ./test/processes/soak -duration $(DURATION) -seed $(SEED) -out "$(OUT)"
 
-tools: $(DYNOXIDE) ## what conformance needs besides Go, into TOOLS: dynoxide (by cargo, a minute or two once) and Google's Bigtable emulator
+tools: $(DYNOXIDE) $(BIGTABLE_EMULATOR) ## what conformance needs besides Go, into TOOLS: dynoxide (by cargo, a minute or two once) and Google's Bigtable emulator
+
+.PHONY: $(BIGTABLE_EMULATOR) # Go knows whether it is up to date
+$(BIGTABLE_EMULATOR):
 	$(GO) build -o $(BIGTABLE_EMULATOR) cloud.google.com/go/bigtable/cmd/emulator
 
 # The server alone, and not optimised: that builds in less than half the time, and the checks with it take as long as with the crate's own profile.

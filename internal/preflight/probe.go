@@ -71,11 +71,16 @@ type Prober struct {
 	// Subscription is the same to relay.subscription. Applies: this process applies what it brings,
 	// and publishes nothing.
 	Subscription *relay.PubSubscription
-	Applies      bool
-	written      map[string]bool // target tables that were written before, as the ledger says
-	noViews      []string        // <table>:<view>, of those that the service cannot make
-	Found        Found
-	Failed       []error
+	// DeadLetter is the same to relay.dead_letter; nil where there is none. Retention is how long
+	// Subscription keeps messages.
+	DeadLetter *relay.PubSubscription
+	Retention  time.Duration
+	Applies    bool
+	deadTopic  string          // Subscription's
+	written    map[string]bool // target tables that were written before, as the ledger says
+	noViews    []string        // <table>:<view>, of those that the service cannot make
+	Found      Found
+	Failed     []error
 	// told has every answer, for commands that tell them in another form too. With inFull the cause and the fix of a failure are
 	// told where it is met, and not at the end.
 	Told   []Answer
