@@ -166,28 +166,37 @@ func encode(c Change) (Message, error) {
 	if err != nil {
 		return Message{}, err
 	}
-	e := event.New(event.CloudEventsVersionV1)
-	e.SetID(c.Shard + "/" + c.Sequence.String())
-	e.SetSource(c.StreamARN)
-	e.SetType(Type)
-	e.SetSubject(key)
-	e.SetTime(c.Time.UTC())
-	e.DataEncoded = marshal(body)
-	e.SetDataContentType(event.ApplicationJSON)
-	if err := e.Validate(); err != nil {
-		return Message{}, fmt.Errorf("relay: %w", err)
-	}
-	data, err := e.MarshalJSON()
+	data, err := cloudEvent(Type, c.Shard+"/"+c.Sequence.String(), c.StreamARN, key, c.Time, body)
 	if err != nil {
-		return Message{}, fmt.Errorf("relay: %w", err)
+		return Message{}, err
 	}
 	return Message{Data: data, Key: key, Attributes: map[string]string{
 		"content-type": ContentType, "table": c.Table, "event": body.Event, "version": version, "schema": SchemaV1,
 	}}, nil
 }
 
+// cloudEvent is an event in structured JSON.
+func cloudEvent(kind, id, source, subject string, at time.Time, body any) ([]byte, error) {
+	e := event.New(event.CloudEventsVersionV1)
+	e.SetID(id)
+	e.SetSource(source)
+	e.SetType(kind)
+	e.SetSubject(subject)
+	e.SetTime(at.UTC())
+	e.DataEncoded = marshal(body)
+	e.SetDataContentType(event.ApplicationJSON)
+	if err := e.Validate(); err != nil {
+		return nil, fmt.Errorf("relay: %w", err)
+	}
+	data, err := e.MarshalJSON()
+	if err != nil {
+		return nil, fmt.Errorf("relay: %w", err)
+	}
+	return data, nil
+}
+
 // marshal leaves <, > and & as they are: JSON demands no escape for them.
-func marshal(body Body) []byte {
+func marshal(body any) []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)

@@ -17,6 +17,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/dynamodbtest/item"
 	"github.com/dynamodb-bigtable/replicator/relay"
+	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
 var update = flag.Bool("update", false, "write the schema and the golden messages")
@@ -64,41 +65,70 @@ func examples(t testing.TB) map[string]relay.Change {
 	}
 }
 
-func TestGoldenMessages(t *testing.T) {
+func compiled(t *testing.T, text []byte) *jsonschema.Schema {
+	t.Helper()
 	compiler := jsonschema.NewCompiler()
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(relay.JSONSchema()))
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := compiler.AddResource("message.json", doc); err != nil {
 		t.Fatal(err)
 	}
-	schema := compiler.MustCompile("message.json")
+	return compiler.MustCompile("message.json")
+}
+
+// golden compares a message with its file, and validates it.
+func golden(t *testing.T, schema *jsonschema.Schema, name string, data []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", name+".json")
+	if *update {
+		if err := os.WriteFile(path, append(data, '\n'), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(data) != strings.TrimRight(string(want), "\n") {
+		t.Errorf("%s: got %s", name, data)
+	}
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := schema.Validate(value); err != nil {
+		t.Errorf("%s: %v", name, err)
+	}
+}
+
+// A message of a parked item has the change whole, unless it does not fit.
+func TestGoldenParked(t *testing.T) {
+	change := examples(t)["modify"]
+	p := transform.Parked{Source: "Orders", Key: "key", Version: change.Version(), Reason: "an attribute name is too long", Change: change.Change}
+	m, err := relay.EncodeParked("default", "Orders/2c26b46b/v", p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, compiled(t, relay.ParkedJSONSchema()), "parked", m.Data)
+	if key, err := relay.OrderingKey("Orders", change.Keys); err != nil || m.Key != key || m.Attributes["schema"] != relay.ParkedSchemaV1 {
+		t.Errorf("key %q, attributes %v, %v", m.Key, m.Attributes, err)
+	}
+	p.Change.New = attribute.NewItem([]attribute.Attribute{{Name: "PK", Value: attribute.String(strings.Repeat("x", relay.MaxMessage))}})
+	if m, err = relay.EncodeParked("default", "Orders/2c26b46b/v", p); err != nil || len(m.Data) > 2000 || !strings.Contains(string(m.Data), `"omitted":"too_large"`) {
+		t.Errorf("%d bytes, %v", len(m.Data), err)
+	}
+}
+
+func TestGoldenMessages(t *testing.T) {
+	schema := compiled(t, relay.JSONSchema())
 	for name, c := range examples(t) {
 		m, _, err := relay.Encode(c)
 		if err != nil {
 			t.Fatal(name, err)
 		}
-		path := filepath.Join("testdata", name+".json")
-		if *update {
-			if err := os.WriteFile(path, append(m.Data, '\n'), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if string(m.Data) != strings.TrimRight(string(want), "\n") {
-			t.Errorf("%s: got %s", name, m.Data)
-		}
-		value, err := jsonschema.UnmarshalJSON(bytes.NewReader(m.Data))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := schema.Validate(value); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		golden(t, schema, name, m.Data)
 		got, err := relay.Decode(m.Data)
 		if err != nil {
 			t.Fatal(name, err)
@@ -119,11 +149,15 @@ func TestGoldenMessages(t *testing.T) {
 	}
 }
 
-// TestSchemaIsGenerated holds the schema to the tags of Body.
+// TestSchemaIsGenerated holds the schemas to the tags of the bodies.
 func TestSchemaIsGenerated(t *testing.T) {
+	generated(t, "message.schema.json", relay.Type, "A change of a DynamoDB table, as replicator publishes it", reflect.TypeOf(relay.Body{}), relay.JSONSchema())
+	generated(t, "parked.schema.json", relay.ParkedType, "An item that the target cannot hold, as replicator publishes it", reflect.TypeOf(relay.ParkedBody{}), relay.ParkedJSONSchema())
+}
+
+func generated(t *testing.T, path, kind, title string, body reflect.Type, embedded []byte) {
 	dynamo := map[string]any{"type": "object", "minProperties": 1, "additionalProperties": map[string]any{"type": "object", "minProperties": 1, "maxProperties": 1}}
 	members, required := map[string]any{}, []string{}
-	body := reflect.TypeOf(relay.Body{})
 	for i := range body.NumField() {
 		f := body.Field(i)
 		name, option, _ := strings.Cut(f.Tag.Get("json"), ",")
@@ -158,11 +192,11 @@ func TestSchemaIsGenerated(t *testing.T) {
 	}
 	text := map[string]any{"type": "string", "minLength": 1}
 	doc := map[string]any{
-		"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "A change of a DynamoDB table, as replicator publishes it", "type": "object",
+		"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title, "type": "object",
 		"required": []string{"specversion", "id", "source", "type", "subject", "time", "datacontenttype", "data"},
 		"properties": map[string]any{
 			"specversion": map[string]any{"const": "1.0"}, "id": text, "source": text, "subject": map[string]any{"type": "string", "pattern": "^[0-9a-f]{64}$"},
-			"type": map[string]any{"const": relay.Type}, "time": map[string]any{"type": "string", "format": "date-time"}, "datacontenttype": map[string]any{"const": "application/json"},
+			"type": map[string]any{"const": kind}, "time": map[string]any{"type": "string", "format": "date-time"}, "datacontenttype": map[string]any{"const": "application/json"},
 			"data": map[string]any{"type": "object", "required": required, "properties": members},
 		},
 	}
@@ -172,13 +206,13 @@ func TestSchemaIsGenerated(t *testing.T) {
 	}
 	want = append(want, '\n')
 	if *update {
-		if err := os.WriteFile("message.schema.json", want, 0o644); err != nil {
+		if err := os.WriteFile(path, want, 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return
 	}
-	if !bytes.Equal(want, relay.JSONSchema()) {
-		t.Error("message.schema.json is not what Body's tags say; run go test ./relay -update")
+	if !bytes.Equal(want, embedded) {
+		t.Errorf("%s is not what the body's tags say; run go test ./relay -update", path)
 	}
 }
 

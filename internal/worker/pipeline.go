@@ -32,7 +32,7 @@ func (w *Worker) pipeline(ledger *checkpoint.Ledger, parking *sink.Parking, o *o
 	out := pipeline.Options{
 		Ledger: ledger, Floors: floors, Database: w.source.Tables, Events: o.events(), Once: w.Once,
 		Writer: sink.NewWriter(sink.Options{
-			Table: w.target.Data, Rows: w.target.Data, Parking: parking, Floor: floors.Floor, OnBadItem: policy, MaxParked: maxParked,
+			Table: w.target.Data, Rows: w.target.Data, Parking: w.lot(parking), Floor: floors.Floor, OnBadItem: policy, MaxParked: maxParked,
 			MaxImageAge: cfg.State.TombstoneAge - imageMargin, Events: o.writes(),
 		}),
 		Open:    func(arn string) cdc.Source { return w.source.Stream(arn) },
