@@ -40,13 +40,10 @@ func (p publisher) publish(life lifecycle, shard checkpoint.Shard, at checkpoint
 	}
 	since := task.Mono(life.work)
 	err = p.retry(life.finishing(), "publish", func(ctx context.Context) error {
-		limited, cancel := task.WithTimeout(ctx, publishTime)
-		defer cancel()
-		done, err := page.Publish(limited, p.topic)
-		if done.Messages > 0 {
+		done, err := p.attempt(ctx, &page)
+		if done > 0 {
 			since = task.Mono(ctx)
 		}
-		p.events.Published(p.source, done)
 		if err != nil && ctx.Err() == nil && repeatable(err) && slot.wanted(task.Mono(ctx)-since) {
 			slot.drop(true)
 			return errPutBack
@@ -84,12 +81,18 @@ func (p publisher) publishLoad(life lifecycle, state checkpoint.TableState, part
 		page.Open = append(page.Open, message)
 	}
 	return p.retry(life.finishing(), "publish", func(ctx context.Context) error {
-		limited, cancel := task.WithTimeout(ctx, publishTime)
-		defer cancel()
-		done, err := page.Publish(limited, p.topic)
-		p.events.Published(p.source, done)
+		_, err := p.attempt(ctx, &page)
 		return err
 	})
+}
+
+// attempt publishes what is open of a page, once, and returns how many messages became durable.
+func (p publisher) attempt(ctx context.Context, page *relay.Page) (int, error) {
+	limited, cancel := task.WithTimeout(ctx, publishTime)
+	defer cancel()
+	done, err := page.Publish(limited, p.topic)
+	p.events.Published(p.source, done)
+	return done.Messages, err
 }
 
 // publishTime bounds one attempt. The client repeats by itself what may be repeated, so that it is

@@ -239,7 +239,7 @@ func (p *Prober) Stream(ctx context.Context, t Table) (string, error) {
 		return "", ExplainSource("cannot read the stream of table "+t.Config.From, "", err)
 	}
 	t.Description.ViewType = string(info.View) // the stream's own word, should the two differ
-	if err := pipeline.CheckStream(t.Description, t.Mapping.DependsOnKeyOnly() && p.Cfg.Late(t.Config) == 0); err != nil {
+	if err := pipeline.CheckStream(t.Description, t.Mapping.DependsOnKeyOnly() && !p.Cfg.DualWritten(t.Config)); err != nil {
 		return "", Explain("the stream of table "+t.Config.From+" cannot be used", err)
 	}
 	return string(info.View), nil

@@ -149,7 +149,7 @@ func (p *Prober) AskTopic(ctx context.Context) {
 // applied once, and nobody asserts it again later.
 func (p *Prober) appliedOnce() bool {
 	for _, t := range p.Cfg.Tables {
-		if p.Cfg.Late(t) > 0 {
+		if p.Cfg.DualWritten(t) {
 			p.Failed = append(p.Failed, &diag.Error{Code: diag.DualWritesImpossible, What: "a relay does not go with dual_writes", Pos: p.Cfg.Where("dual_writes"),
 				Cause: "what is published is applied once; nobody asserts it again when the application's own write has ended",
 				Fix:   "write dual_writes: off for table " + t.From + ", or use run without a relay"})
