@@ -57,8 +57,11 @@ func examples(t testing.TB) map[string]relay.Change {
 	}
 	dropped := change(1, "111100000000000000000001", cdc.Change{Event: cdc.Insert, New: small})
 	dropped.Omitted = relay.BeforeStart
+	loaded := change(0, "1793613600", cdc.Change{Event: cdc.Insert, New: small})
+	loaded.Loaded, loaded.Hop, loaded.Shard = true, 0, "load-1/part-3"
 	return map[string]relay.Change{
 		"dropped": dropped,
+		"load":    loaded,
 		"insert":  change(2, "111100000000000000000002", cdc.Change{Event: cdc.Insert, New: small}),
 		"modify":  change(3, "111100000000000000000003", cdc.Change{Event: cdc.Modify, Old: small, New: large}),
 		"remove":  change(4, "111100000000000000000004", cdc.Change{Event: cdc.Remove, Old: large, Expired: true}),
@@ -143,7 +146,7 @@ func TestGoldenMessages(t *testing.T) {
 		for k := range m.Attributes {
 			attributes = append(attributes, k)
 		}
-		if len(attributes) != 5 || m.Attributes["table"] != "Orders" || m.Attributes["event"] != c.Event.String() {
+		if len(attributes) != 5 || m.Attributes["table"] != "Orders" || c.Loaded == (m.Attributes["event"] == c.Event.String()) {
 			t.Errorf("%s: attributes %v", name, m.Attributes)
 		}
 	}
@@ -153,6 +156,13 @@ func TestGoldenMessages(t *testing.T) {
 func TestSchemaIsGenerated(t *testing.T) {
 	generated(t, "message.schema.json", relay.Type, "A change of a DynamoDB table, as replicator publishes it", reflect.TypeOf(relay.Body{}), relay.JSONSchema())
 	generated(t, "parked.schema.json", relay.ParkedType, "An item that the target cannot hold, as replicator publishes it", reflect.TypeOf(relay.ParkedBody{}), relay.ParkedJSONSchema())
+}
+
+// numbered: all but items of a load have a place among the messages of their shard.
+var numbered = map[string]any{
+	"if":   map[string]any{"properties": map[string]any{"event": map[string]any{"const": relay.LoadEvent}}},
+	"then": map[string]any{"not": map[string]any{"required": []string{"number"}}},
+	"else": map[string]any{"required": []string{"number"}},
 }
 
 func generated(t *testing.T, path, kind, title string, body reflect.Type, embedded []byte) {
@@ -199,6 +209,12 @@ func generated(t *testing.T, path, kind, title string, body reflect.Type, embedd
 			"type": map[string]any{"const": kind}, "time": map[string]any{"type": "string", "format": "date-time"}, "datacontenttype": map[string]any{"const": "application/json"},
 			"data": map[string]any{"type": "object", "required": required, "properties": members},
 		},
+	}
+	if members["number"] != nil {
+		data := doc["properties"].(map[string]any)["data"].(map[string]any)
+		for key, rule := range numbered {
+			data[key] = rule
+		}
 	}
 	want, err := json.MarshalIndent(doc, "", "  ")
 	if err != nil {

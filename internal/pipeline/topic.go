@@ -399,6 +399,8 @@ const (
 // target fresh. Afterwards it might bring back what the load's sweep removes.
 func Admit(s checkpoint.TableState, c relay.Change, ledger, hash string) Verdict {
 	switch {
+	case c.Loaded:
+		return Drop // the relay has written it itself
 	case c.Ledger != ledger:
 		return Drop // of a ledger that was lost; what follows in this one is of higher generations
 	case c.Generation > s.Generation:

@@ -46,7 +46,7 @@ func (w *Worker) pipeline(ledger *checkpoint.Ledger, parking *sink.Parking, o *o
 		Timing: w.timing(), Mode: w.mode(), AcceptMode: w.AcceptMode,
 	}
 	if w.topic != nil {
-		out.Topic = w.topic
+		out.Topic, out.PublishLoads = w.topic, w.Loads
 	}
 	if cfg.Target.CreateMissing {
 		out.Prepare = func(ctx context.Context, table string) (bool, error) {

@@ -43,6 +43,7 @@ type Options struct {
 	AdoptRows     bool          // begin the first generation in a target that holds rows
 	Publish       bool          // publish changes to the configuration's topic, too
 	NoWrite       bool          // with Publish: and write none
+	Loads         bool          // with Publish: and what loads read
 	FromTopic     bool          // write what the configuration's subscription brings, and read no stream
 	AcceptMode    bool          // although the ledger says that they are not, or that they are
 	Serve         bool          // health, metrics and status at http.listen of the configuration
