@@ -60,24 +60,37 @@ type recorder struct {
 	*sinktest.Memory
 	witness checkpointtest.Memory
 	sent    []sink.Request
+	before  func() // a request is executed; nil: nothing happens
+	fail    error  // of a request after it was executed
 }
 
-func newRecorder(t *testing.T, m *transform.Mapping) *recorder {
-	t.Helper()
+func newRecorder(m *transform.Mapping) *recorder {
 	r := &recorder{Memory: &sinktest.Memory{}}
 	r.Create("orders", "d", fence)
-	text := `{"format":1,"by":"w","n":1,"ledger":"l","generation":1,"beat":1,"fence":"` + fence + `"}`
-	if _, err := r.witness.Swap(t.Context(), m.WitnessKey(), 0, 1, []byte(text)); err != nil {
-		t.Fatal(err)
-	}
+	r.announce(m, fence)
 	return r
+}
+
+// announce writes the witness with the name of the fence's family.
+func (r *recorder) announce(m *transform.Mapping, family string) {
+	r.witness.Clear()
+	text := `{"format":1,"by":"w","n":1,"ledger":"l","generation":1,"beat":1,"fence":"` + family + `"}`
+	if done, err := r.witness.Swap(context.Background(), m.WitnessKey(), 0, 1, []byte(text)); err != nil || !done {
+		panic(err)
+	}
 }
 
 func (r *recorder) WitnessStore(string) checkpoint.Store { return &r.witness }
 
 func (r *recorder) Apply(ctx context.Context, request *sink.Request) (bool, error) {
 	r.sent = append(r.sent, *request)
-	return r.Memory.Apply(ctx, request)
+	if r.before != nil {
+		r.before()
+	}
+	if applied, err := r.Memory.Apply(ctx, request); err != nil || r.fail == nil {
+		return applied, err
+	}
+	return false, r.fail
 }
 
 // table is a source in memory. It does not check conditions: its one writer is alone.
@@ -100,16 +113,15 @@ func (s *table) Write(_ context.Context, c dualwrite.Change) (attribute.Item, er
 	return old, nil
 }
 
-// mappingOf is that of testdata/replicator.yaml.
-func mappingOf(t *testing.T) *transform.Mapping {
-	t.Helper()
+// mapping is that of testdata/replicator.yaml.
+func mapping() *transform.Mapping {
 	cfg, err := config.Load("testdata/replicator.yaml", func(string) (string, bool) { return "", false })
 	if err != nil {
-		t.Fatal(err)
+		panic(err)
 	}
 	m, err := cfg.Tables[0].Mapping([]transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}, {Name: "sk", Type: attribute.KindS}})
 	if err != nil {
-		t.Fatal(err)
+		panic(err)
 	}
 	return m
 }
@@ -117,8 +129,8 @@ func mappingOf(t *testing.T) *transform.Mapping {
 // TestVectors: what a writer sends is what the file says, which writers in other languages are held to.
 func TestVectors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // at the same time in every run
-		m := mappingOf(t)
-		target, source := newRecorder(t, m), &table{}
+		m := mapping()
+		target, source := newRecorder(m), &table{}
 		w := dualwrite.New(m, source, target)
 		var vectors []vector
 		record := func(name string, write func() error) {
@@ -136,7 +148,7 @@ func TestVectors(t *testing.T) {
 		}
 		put := func(json string) func() error {
 			return func() error {
-				_, err := w.Update(t.Context(), source.item, func(attribute.Item) (attribute.Item, error) { return item(t, json), nil })
+				_, err := w.Update(t.Context(), m.Keys(item(t, json)), func(attribute.Item) (attribute.Item, error) { return item(t, json), nil })
 				return err
 			}
 		}

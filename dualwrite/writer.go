@@ -71,7 +71,10 @@ func (w *Writer) Update(ctx context.Context, keys attribute.Item, change func(at
 		if err != nil {
 			return attribute.Item{}, err
 		}
-		if written, err := w.write(ctx, "Update", keys, read, image); try == updateTries || !errors.Is(err, ErrConflict) {
+		if image.Exists() && !w.mapping.Keys(image).Equal(w.mapping.Keys(keys)) {
+			return attribute.Item{}, &Error{"Update", NotWritten, NotWritten, false, ErrKey}
+		}
+		if written, err := w.write(ctx, "Update", w.mapping.Keys(keys), read, image); try == updateTries || !errors.Is(err, ErrConflict) {
 			return written, err
 		}
 	}
