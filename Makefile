@@ -69,10 +69,11 @@ fuzz: ## every fuzz target for FUZZTIME (default 20000x: so many texts); those o
 
 # A module of its own, because promtool brings two hundred modules that the product does not need. Without the discovery of clouds, which
 # checking rules does not need either, the first build takes a minute or two; after that Go's build cache has it.
-promtool: ## the alert rules, their unit tests and the metrics, checked with Prometheus' own tool
+promtool: ## the alert rules, their unit tests, the metrics and the dashboard, checked with Prometheus' own tool and parser
 	$(GO) -C deploy/monitoring build -tags remove_all_sd -o $(PROMTOOL) github.com/prometheus/prometheus/cmd/promtool
 	cd deploy/monitoring/prometheus && $(PROMTOOL) check rules rules.yml && $(PROMTOOL) test rules rules_test.yml
 	$(PROMTOOL) check metrics < internal/admin/testdata/metrics.txt
+	$(GO) -C deploy/monitoring test -tags remove_all_sd ./...
 
 # A module of its own, because kustomize and the types of Kubernetes are nothing that the product needs.
 deploy-check: ## what is deployed: manifests, image definitions, binary, systemd unit, every configuration; offline

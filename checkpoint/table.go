@@ -65,6 +65,8 @@ type TableState struct {
 	AdoptRows bool `json:"adopt_rows,omitempty"`
 	// Aside tells that the table, found by a pattern, cannot be followed for now; zero if it can.
 	Suspended Suspension `json:"aside,omitzero"`
+	// Halt is what a cutover says to whoever writes rows of the table.
+	Halt Halt `json:"halt,omitzero"`
 	// WitnessBeat mirrors the witness in the target.
 	WitnessBeat uint64 `json:"witness_beat,omitempty"`
 	// WitnessBeats mirror those in further target tables, by table.

@@ -349,6 +349,8 @@ func (t *topicTable) proved(ctx context.Context) (*claim, error) {
 			return errNotBegun
 		case c.state.MappingHash != t.hash:
 			return checkpoint.ErrMappingChanged
+		case c.state.Halted():
+			return errHalted
 		}
 		return c.state.Admits(checkpoint.Topic, false)
 	})

@@ -30,7 +30,9 @@ var allowed = map[string][]string{
 	"test/virtual":        {"internal/task"},
 	"internal/admin":      {},
 	"internal/fence":      {"checkpoint", "sink", "internal/task"},
-	"internal/pipeline":   {"attribute", "cdc", "transform", "checkpoint", "sink", "backfill", "verify", "relay", "internal/fence", "internal/task"},
+	"internal/canary":     {"attribute", "cdc", "transform"},
+	"internal/cutover":    {"attribute", "backfill", "cdc", "checkpoint", "sink", "transform", "internal/canary", "internal/fence", "internal/task"},
+	"internal/pipeline":   {"attribute", "cdc", "transform", "checkpoint", "sink", "backfill", "verify", "relay", "internal/canary", "internal/fence", "internal/task"},
 	"expression":          {"attribute"},
 	// The embedded service is a product of its own: of the replicator it knows what an item is, and nothing else.
 	"dynamodbtest":      {"attribute", "expression"},
