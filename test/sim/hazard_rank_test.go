@@ -22,7 +22,7 @@ func TestH87_H41_WritesOfBothAreRanked(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"phantom write", "condition failed", "edit without a raise", "removal without a number", "number began anew",
-		"answer of the application's write lost", "application gone between its two writes", "process killed", "shard rolled"} {
+		"answer of the application's write lost", "application's write lost", "application gone between its two writes", "process killed", "shard rolled"} {
 		if seen[name] == 0 {
 			t.Errorf("nothing of the kind %q happened", name)
 		}
