@@ -60,7 +60,7 @@ func (a *assigner) assign(life lifecycle, finish func()) error {
 			finish()
 			break
 		}
-		_ = a.wake.Wait(life.drain, a.timing.Pass)
+		_ = a.wake.Wait(life.drain, a.rest(life.work, v))
 	}
 	return held.tasks.Wait()
 }

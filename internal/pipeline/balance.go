@@ -16,6 +16,7 @@ import (
 type shares struct {
 	mu     sync.Mutex
 	tables map[string]map[string]int // shards by worker, by table
+	rows   map[string]int            // of shards in the ledger, by table
 	uneven time.Duration             // since when, on the monotonic clock, this process holds too few; 0: it does not
 	taken  time.Duration             // when it last took a shard over
 }
@@ -35,6 +36,7 @@ func (s *shares) forget(table string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.tables, table)
+	delete(s.rows, table)
 }
 
 // workers is how many workers hold shards of a table, this one included.
@@ -46,6 +48,27 @@ func (s *shares) workers(table, me string) int {
 		n++
 	}
 	return n
+}
+
+// looks notes how many rows of shards a look at the table reads, and gives how many the looks at all
+// tables read, and how many workers look.
+func (s *shares) looks(table, me string, rows int) (all, workers int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.rows == nil {
+		s.rows = map[string]int{}
+	}
+	s.rows[table] = rows
+	for _, n := range s.rows {
+		all += n
+	}
+	seen := map[string]bool{me: true}
+	for _, held := range s.tables {
+		for worker := range held {
+			seen[worker] = true
+		}
+	}
+	return all, len(seen)
 }
 
 // followed is how many tables this process works on.

@@ -84,7 +84,7 @@ func (f *follower) follow(life lifecycle, lease *checkpoint.Lease, right *right,
 		at.Rate = rate.add(len(kept), task.Mono(ctx))
 		looks := at
 		looks.CaughtUp = at.CaughtUp && (f.mode.Writes() || at.Applied == saved)
-		f.tracker.read(shard.ID, looks, task.Mono(ctx))
+		empty := f.tracker.read(shard.ID, looks, task.Mono(ctx))
 		f.tracker.reach(shard.ID, shard.Reached(at))
 		settles := settling.add(ctx, &batch, len(changes), before, at, page.End)
 		if page.End && settles {
@@ -103,7 +103,7 @@ func (f *follower) follow(life lifecycle, lease *checkpoint.Lease, right *right,
 			if !settles { // what a renewal may commit
 				lease.Offer(at)
 			}
-			_ = task.Sleep(life.drain, f.timing.Poll) // a stop ends the wait, and then the loop
+			_ = task.Sleep(life.drain, f.timing.poll(empty)) // a stop ends the wait, and then the loop
 			if err := context.Cause(ctx); err != nil {
 				return err // the lease is lost, and no commit says so
 			}
