@@ -71,13 +71,13 @@ func TestEstimate(t *testing.T) {
 		amount float64
 		per    string
 	}{
-		"reading the table":                   {50 << 30 / 4096 / 1e6 * 0.125, Once},
-		"items out of AWS":                    {75 * 0.09, Once},
-		"requests of a shard without changes": {3600 / 1e6 * 0.2, PerIdleShardHour},
-		"requests of changes":                 {2048 * 1e6 / (1 << 20) / 1e6 * 0.2, PerMillionChanges},
-		"stream reads":                        {4 * 86400 / 1e6 * 0.2, Day},
-		"changes out of AWS":                  {1e6 * 2 * 1024 * 1.5 / (1 << 30) * 0.09, PerMillionChanges},
-		"storage in Bigtable":                 {50 * 0.17, Month},
+		"reading the table":        {50 << 30 / 4096 / 1e6 * 0.125, Once},
+		"items out of AWS":         {75 * 0.09, Once},
+		"an idle shard's requests": {3600 / 1e6 * 0.2, PerIdleShardHour},
+		"requests of changes":      {2048 * 1e6 / (1 << 20) / 1e6 * 0.2, PerMillionChanges},
+		"stream reads":             {4 * 86400 / 1e6 * 0.2, Day},
+		"changes out of AWS":       {1e6 * 2 * 1024 * 1.5 / (1 << 30) * 0.09, PerMillionChanges},
+		"storage in Bigtable":      {50 * 0.17, Month},
 	}
 	lines := p.Estimate(table, Cluster{}, everySecond)
 	if len(lines) != len(want) {

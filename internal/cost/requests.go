@@ -51,11 +51,11 @@ func (p Prices) requests(t Table, run Run) []Line {
 	price := p.Prices["stream_read_million"].Price
 	idle, busy := run.IdleShardHour(), MillionChanges(float64(t.Bytes)/math.Max(float64(t.Items), 1))
 	return []Line{
-		{What: "requests of a shard without changes", Per: PerIdleShardHour, Price: "stream_read_million", Amount: idle.StreamReads / million * price,
-			Quantity: fmt.Sprintf("%s GetRecords; of the ledger in Bigtable %s writes and %s", count(idle.StreamReads), count(idle.LedgerWrites), counted(idle.LedgerRows, "row")),
-			Note:     "a call of DynamoDB is charged, of Bigtable the nodes are"},
-		{What: "requests of changes", Per: PerMillionChanges, Price: "stream_read_million", Amount: busy.StreamReads / million * price,
-			Quantity: fmt.Sprintf("%s GetRecords in full pages; in Bigtable %s conditional writes at most", count(busy.StreamReads), count(busy.Writes)),
-			Note:     "and one ledger write a second of each shard that has changes"},
+		{What: "an idle shard's requests", Quantity: count(idle.StreamReads) + " GetRecords", Per: PerIdleShardHour,
+			Amount: idle.StreamReads / million * price, Price: "stream_read_million",
+			Note: fmt.Sprintf("and in Bigtable, of the ledger, %s writes and %s", count(idle.LedgerWrites), counted(idle.LedgerRows, "row"))},
+		{What: "requests of changes", Quantity: count(busy.StreamReads) + " GetRecords", Per: PerMillionChanges,
+			Amount: busy.StreamReads / million * price, Price: "stream_read_million",
+			Note: fmt.Sprintf("and in Bigtable %s conditional writes at most, and a ledger write a second of each shard that has some", count(busy.Writes))},
 	}
 }
