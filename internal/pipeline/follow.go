@@ -41,9 +41,10 @@ func (f *follower) follow(life lifecycle, lease *checkpoint.Lease, right *right,
 	rate := rateMeter{at: committed}
 	slot := newPageSlot(f.slots, f.calls)
 	defer slot.drop(true)
+	pages := &pageReader{follower: f, reader: reader, slot: slot}
+	defer pages.drop()
 	for !life.draining() {
-		reader.Changed = at.EventTime
-		page, sent, err := f.read(life, reader, at.Position, slot)
+		page, err := pages.next(life, at)
 		if life.draining() && err != nil {
 			break
 		}
@@ -51,7 +52,6 @@ func (f *follower) follow(life lifecycle, lease *checkpoint.Lease, right *right,
 			return err
 		}
 		f.outages.answered(shard.ID)
-		answered := task.Mono(ctx)
 		next := at
 		changes := keep(&next, state.Cut, page.Changes)
 		kept := changes
@@ -63,7 +63,7 @@ func (f *follower) follow(life lifecycle, lease *checkpoint.Lease, right *right,
 		}
 		batch := transform.Fold(f.mapping, changes, transform.Stamp{Generation: shard.Generation, Hop: shard.Hop, NotBefore: at.CellTime, DualWrites: settling != nil})
 		batch.Latest = latestOf(batch.Latest, kept) // of what appliers write, too
-		batch.Read = transform.Reading{At: page.At, Mono: answered}
+		batch.Read = transform.Reading{At: page.At, Mono: page.answered}
 		if inherits {
 			sink.OwnAll(f.mapping, &batch)
 		} else {
@@ -79,8 +79,8 @@ func (f *follower) follow(life lifecycle, lease *checkpoint.Lease, right *right,
 		}
 		f.events.PageDone(f.source)
 		before := at
-		at = advance(next, page, batch.Latest, sent)
-		at.AppliedTo = reader.AppliedTo
+		at = advance(next, page.Page, batch.Latest, page.sent)
+		at.AppliedTo = page.appliedTo
 		at.Rate = rate.add(len(kept), task.Mono(ctx))
 		looks := at
 		looks.CaughtUp = at.CaughtUp && (f.mode.Writes() || at.Applied == saved)
