@@ -71,7 +71,7 @@ type Options struct {
 	DiscoverEvery time.Duration
 	Events        Events
 	Timing        Timing
-	// Pages is how many pages shards that are behind hold at once; default 32.
+	// Pages is how many pages shards that are behind hold at once; default 24.
 	Pages int
 	// SettleBytes is how much the pages take at the most that are to be settled, over all tables of
 	// the process; default 128 MB.
