@@ -38,8 +38,10 @@ type Verify struct {
 	Paused string       `json:"paused,omitempty"`
 	// Cleaned: of verifies up to this number nothing is kept.
 	Cleaned uint32 `json:"cleaned,omitempty"`
-	// Result is that of the last verify that came to its end, which may be an earlier one.
+	// Result is that of the last verify that came to its end, which may be an earlier one, and Full
+	// that of the last one of all items.
 	Result VerifyResult `json:"result,omitzero"`
+	Full   VerifyResult `json:"full,omitzero"`
 }
 
 // Running reports whether parts are to be worked on.
@@ -130,7 +132,7 @@ func (s *TableState) BeginVerify(number uint32, plan VerifyPlan) error {
 	const step = "begin a verify"
 	begun := Verify{
 		Number: number, Phase: plan.Phase, Parts: plan.Parts, Plan: plan.Plan, MappingHash: plan.MappingHash, BegunAt: plan.BegunAt.UTC(),
-		Estimate: plan.Estimate, Cleaned: s.Verify.Cleaned, Result: s.Verify.Result,
+		Estimate: plan.Estimate, Cleaned: s.Verify.Cleaned, Result: s.Verify.Result, Full: s.Verify.Full,
 	}
 	switch {
 	case plan.Parts < 1 || plan.Phase < 1:
@@ -169,7 +171,11 @@ func (s *TableState) EndVerify(number uint32, from int, result VerifyResult) err
 		return s.refuseYet("end the verify", "it is in another phase", "read the table's record again")
 	}
 	result.Number, result.Generation = number, s.Generation
-	s.Verify = Verify{Number: number, BegunAt: s.Verify.BegunAt, Cleaned: s.Verify.Cleaned, Result: result}
+	full := s.Verify.Full
+	if result.Sample == 0 && result.Since.IsZero() {
+		full = result
+	}
+	s.Verify = Verify{Number: number, BegunAt: s.Verify.BegunAt, Cleaned: s.Verify.Cleaned, Result: result, Full: full}
 	return nil
 }
 
@@ -197,7 +203,7 @@ func (s *TableState) CancelVerify() error {
 	if s.Verify.Number == 0 {
 		return s.refuse("cancel the verify", "none was begun", "see replicator verify status")
 	}
-	s.Verify = Verify{Number: s.Verify.Number, BegunAt: s.Verify.BegunAt, Cleaned: s.Verify.Cleaned, Result: s.Verify.Result}
+	s.Verify = Verify{Number: s.Verify.Number, BegunAt: s.Verify.BegunAt, Cleaned: s.Verify.Cleaned, Result: s.Verify.Result, Full: s.Verify.Full}
 	return nil
 }
 

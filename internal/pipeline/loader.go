@@ -21,6 +21,7 @@ import (
 type loader struct {
 	*common
 	applier       applier
+	publisher     publisher
 	fencing       *fencing
 	mapping       *transform.Mapping
 	database      Database
@@ -157,7 +158,7 @@ func (s *shift) take(state checkpoint.TableState, part checkpoint.Part) error {
 	switch {
 	case fatal(err):
 		return err
-	case err != nil && !isAny(err, checkpoint.ErrTaken, sink.ErrNoFence):
+	case err != nil && !isAny(err, checkpoint.ErrTaken, checkpoint.ErrHalted, sink.ErrNoFence):
 		s.events.Retry(s.source, "take a part of the load", s.timing.Pass, err)
 	}
 	return nil
@@ -221,6 +222,9 @@ func (l *loader) copy(life lifecycle, state checkpoint.TableState, lease *checkp
 		Write: func(ctx context.Context, items []attribute.Item, readAt time.Time) error {
 			if l.settings.skipExpired {
 				items, _ = l.mapping.Unexpired(items, readAt)
+			}
+			if err := l.publisher.publishLoad(life.within(ctx), state, part, l.mapping, items, readAt); err != nil {
+				return err
 			}
 			batch := transform.Load(l.mapping, items, state.Generation, readAt)
 			if state.Inherits() {

@@ -60,10 +60,11 @@ type Options struct {
 	Cluster func(ctx context.Context) (string, error)
 	Tables  []Table
 	// Mode is what becomes of changes. AcceptMode lets it become the mode of tables that are worked
-	// on in another. Topic gets what is published.
-	Mode       checkpoint.Mode
-	AcceptMode bool
-	Topic      relay.Topic
+	// on in another. Topic gets what is published; with PublishLoads what loads read as well.
+	Mode         checkpoint.Mode
+	AcceptMode   bool
+	Topic        relay.Topic
+	PublishLoads bool
 	// Discover looks for tables that may join while this runs; nil: none do. It is called at once
 	// and then every DiscoverEvery, with what tells whether a table is followed already. What it
 	// found joins even if it fails as well, for others; then it is called again soon.
@@ -111,6 +112,9 @@ type Table struct {
 	// Late is how long after its change in the source the application may still write the target by
 	// itself; 0: it does not. Images are asserted a second time then.
 	Late time.Duration
+	// LagBound is how far behind a shard may be so that it counts as caught up; default 5 s. How long
+	// it has been is a gate of a cutover.
+	LagBound time.Duration
 	// Sample is the share of the items of which rows are compared that were just applied, every
 	// SampleEvery; 0: none are.
 	Sample      float64
@@ -218,6 +222,9 @@ func Run(ctx context.Context, o Options) error {
 	if cause := context.Cause(drain); orderly(cause) {
 		return cause
 	}
+	if err == nil && ctx.Err() == nil && w.over.Load() {
+		return checkpoint.ErrCutOver
+	}
 	if ctx.Err() != nil && !fatal(err) {
 		// What was still waiting when the grace was over says so in the words of its client.
 		// Whoever goes on, goes on from the last commit.
@@ -239,7 +246,7 @@ func orderly(err error) bool {
 	var stream *StreamError
 	var key *KeyError
 	var rows *RowsError
-	return errors.As(err, &bad) || errors.As(err, &stream) || errors.As(err, &key) || errors.As(err, &rows) || isAny(err, checkpoint.ErrMappingChanged, checkpoint.ErrMode, sink.ErrParkedLimit)
+	return errors.As(err, &bad) || errors.As(err, &stream) || errors.As(err, &key) || errors.As(err, &rows) || isAny(err, checkpoint.ErrMappingChanged, checkpoint.ErrRanked, checkpoint.ErrMode, checkpoint.ErrCutOver, sink.ErrParkedLimit)
 }
 
 func isAny(err error, targets ...error) bool {

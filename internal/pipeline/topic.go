@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/fence"
@@ -23,20 +24,15 @@ type ApplyOptions struct {
 	Ledger       *checkpoint.Ledger
 	Writer       *sink.Writer
 	Subscription relay.Subscription
-	Tables       []Table // Mapping and MappingHash of them
+	DeadLetter   relay.Subscription // of the dead-letter topic; nil: it is not watched
+	Tables       []Table            // Mapping and MappingHash of them
 	Events       Events
 	Timing       Timing
 	// Pulls is how many pulls run side by side, Pull how many messages each asks for, and Held how
-	// many messages are not acknowledged at once; the defaults are 4, 100 and 2000.
+	// many messages are not acknowledged at once; the defaults are 4, 100 and 10,000.
+	// What is durable is held until it is noted, once a Timing.Commit, so that Held bounds the rate.
 	Pulls, Pull, Held int
 }
-
-// Deadlines of what is held. An applier that stands still for longer gives its messages to others,
-// without being asked.
-const (
-	heldFor    = 60 * time.Second
-	extendEach = 20 * time.Second
-)
 
 // ApplyTopic writes what a subscription brings until ctx ends, which is a clean stop: what was pulled is
 // written, noted and acknowledged within Timing.Grace. It holds no lease: any number of processes
@@ -45,12 +41,12 @@ const (
 func ApplyTopic(ctx context.Context, o ApplyOptions) error {
 	o.Timing = o.Timing.orDefault(o.Ledger.Lease())
 	o.Events = o.Events.orSilent()
-	o.Pulls, o.Pull, o.Held = cmp.Or(o.Pulls, 4), cmp.Or(o.Pull, 100), cmp.Or(o.Held, 2000)
+	o.Pulls, o.Pull, o.Held = cmp.Or(o.Pulls, 4), cmp.Or(o.Pull, 100), cmp.Or(o.Held, 10_000)
 	work, abandon := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer abandon(context.Canceled)
 	drain, halt := context.WithCancelCause(ctx)
 	defer halt(context.Canceled)
-	a := &appliers{ApplyOptions: &o, retrier: &retrier{events: o.Events}, halt: halt, tables: map[string]*topicTable{}, room: task.NewLimit(int64(o.Held)), held: map[string]bool{}}
+	a := &appliers{ApplyOptions: &o, retrier: &retrier{events: o.Events}, halt: halt, tables: map[string]*topicTable{}, room: task.NewLimit(int64(o.Held)), held: deadlines{due: map[string]time.Duration{}}}
 	for _, t := range o.Tables {
 		a.tables[t.Mapping.Source] = &topicTable{retrier: &retrier{source: t.Mapping.Source, events: o.Events}, o: &o, mapping: t.Mapping, hash: t.MappingHash}
 	}
@@ -88,10 +84,10 @@ type appliers struct {
 	halt   context.CancelCauseFunc
 	tables map[string]*topicTable
 	room   *task.Limit // for messages that are held
+	held   deadlines
 
 	mu    sync.Mutex
-	held  map[string]bool // deliveries, by id, whose deadlines are extended
-	ready []done          // of which all is durable
+	ready []done // of which all is durable
 }
 
 // done is a message that needs nothing but a note and an acknowledgement.
@@ -115,6 +111,7 @@ func (a *appliers) run(life lifecycle) error {
 		pulling.Go("pull", func(work context.Context) error { return a.pull(life.within(work)) })
 	}
 	side := task.NewGroup(beside, 0)
+	side.Go("watch the dead letter", a.watchDeadLetter)
 	side.Go("extend", func(ctx context.Context) error { return a.extend(ctx) })
 	side.Go("acknowledge", func(ctx context.Context) error {
 		for task.Sleep(ctx, a.Timing.Commit) == nil {
@@ -165,7 +162,7 @@ func (a *appliers) pull(life lifecycle) error {
 		if err != nil && !life.draining() {
 			return a.end(err)
 		}
-		a.hold(got)
+		a.held.hold(got)
 		if err := a.apply(life, got); err != nil {
 			return a.end(err)
 		}
@@ -174,14 +171,6 @@ func (a *appliers) pull(life lifecycle) error {
 		}
 	}
 	return nil
-}
-
-func (a *appliers) hold(got []relay.Delivery) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, d := range got {
-		a.held[d.ID] = true
-	}
 }
 
 // apply writes messages side by side, and leaves those that are durable to settle.
@@ -198,6 +187,7 @@ func (a *appliers) apply(life lifecycle, got []relay.Delivery) error {
 			if err != nil {
 				return err
 			}
+			c.Keys, c.New, c.Old = attribute.Item{}, attribute.Item{}, attribute.Item{} // what waits for its note needs no memory
 			a.mu.Lock()
 			defer a.mu.Unlock()
 			a.ready = append(a.ready, done{d.ID, c, written})
@@ -214,26 +204,9 @@ var ErrPoison = errors.New("a message cannot be applied here, and is given back"
 // refuse gives a message back, so that the subscription's dead letter takes it in the end.
 func (a *appliers) refuse(ctx context.Context, d relay.Delivery, table string, err error) error {
 	a.events.Retry(table, "read a message", 0, errors.Join(ErrPoison, err))
-	a.mu.Lock()
-	delete(a.held, d.ID)
-	a.mu.Unlock()
+	a.held.forget(d.ID)
 	_ = a.Subscription.Extend(ctx, []string{d.ID}, 0) // else its deadline does the same
 	a.room.Release(1)
-	return nil
-}
-
-// extend keeps the deadlines of what is held from passing.
-func (a *appliers) extend(ctx context.Context) error {
-	for task.Sleep(ctx, extendEach) == nil {
-		a.mu.Lock()
-		ids := slices.Sorted(maps.Keys(a.held))
-		a.mu.Unlock()
-		if len(ids) > 0 {
-			if err := a.Subscription.Extend(ctx, ids, heldFor); err != nil {
-				a.events.Retry("", "extend deadlines", extendEach, err) // what comes again is refused as stale
-			}
-		}
-	}
 	return nil
 }
 
@@ -268,28 +241,20 @@ func (a *appliers) settle(life lifecycle) error {
 	if err := a.retry(life.finishing(), "acknowledge", func(ctx context.Context) error { return a.Subscription.Ack(ctx, ids) }); err != nil {
 		return err
 	}
-	a.mu.Lock()
-	for _, id := range ids {
-		delete(a.held, id)
-	}
-	a.mu.Unlock()
+	a.held.forget(ids...)
 	a.room.Release(int64(len(ids)))
-	a.report(life.work, ready)
+	a.report(ready)
 	return nil
 }
 
-// report says how old what was applied is.
-func (a *appliers) report(ctx context.Context, ready []done) {
-	oldest := map[string]time.Time{}
+// report tells which tables get on.
+func (a *appliers) report(ready []done) {
+	tables := map[string]bool{}
 	for _, d := range ready {
-		if at, ok := oldest[d.change.Table]; !ok || d.change.Time.Before(at) {
-			oldest[d.change.Table] = d.change.Time
-		}
+		tables[d.change.Table] = true
 	}
-	for _, source := range slices.Sorted(maps.Keys(oldest)) {
-		lag := max(0, task.Now(ctx).Sub(oldest[source]))
+	for _, source := range slices.Sorted(maps.Keys(tables)) {
 		a.events.PageDone(source)
-		a.events.Lag(source, lag, 0)
 	}
 }
 
@@ -348,6 +313,8 @@ func (t *topicTable) proved(ctx context.Context) (*claim, error) {
 			return errNotBegun
 		case c.state.MappingHash != t.hash:
 			return checkpoint.ErrMappingChanged
+		case c.state.Halted():
+			return errHalted
 		}
 		return c.state.Admits(checkpoint.Topic, false)
 	})
@@ -432,6 +399,8 @@ const (
 // target fresh. Afterwards it might bring back what the load's sweep removes.
 func Admit(s checkpoint.TableState, c relay.Change, ledger, hash string) Verdict {
 	switch {
+	case c.Loaded:
+		return Drop // the relay has written it itself
 	case c.Ledger != ledger:
 		return Drop // of a ledger that was lost; what follows in this one is of higher generations
 	case c.Generation > s.Generation:

@@ -43,6 +43,7 @@ type Options struct {
 	AdoptRows     bool          // begin the first generation in a target that holds rows
 	Publish       bool          // publish changes to the configuration's topic, too
 	NoWrite       bool          // with Publish: and write none
+	Loads         bool          // with Publish: and what loads read
 	FromTopic     bool          // write what the configuration's subscription brings, and read no stream
 	AcceptMode    bool          // although the ledger says that they are not, or that they are
 	Serve         bool          // health, metrics and status at http.listen of the configuration
@@ -60,6 +61,9 @@ type Worker struct {
 	topic  *relay.PubSub // nil: nothing is published
 	// subscription is nil where nothing is applied from a topic.
 	subscription *relay.PubSubscription
+	parkTopic    *relay.PubSub          // nil: parked items are not published
+	deadLetter   *relay.PubSubscription // nil: it is not watched
+	retention    time.Duration          // of subscription
 
 	mu     sync.Mutex
 	joined map[string]preflight.Table // tables of patterns, by name
@@ -105,12 +109,14 @@ func (w *Worker) connect(ctx context.Context, dry bool) error {
 	case w.Publish:
 		ends += preflight.TopicEnd(w.Config, w.Console.Env)
 	}
-	_, _ = fmt.Fprintln(out, ends)
+	_, _ = fmt.Fprintln(out, ends+preflight.ParkEnd(w.Config, w.Console.Env))
 	probes := &preflight.Prober{Out: out, Colored: w.Console.Colored(out), Hints: w.Hints, Cfg: w.Config, Source: w.source, Worker: w.id,
 		Dry: dry, AcceptMapping: w.AcceptMapping, AdoptRows: w.AdoptRows,
 		Mode: w.mode(), AcceptMode: w.AcceptMode, Applies: w.FromTopic}
 	w.found, err = probes.Run(ctx)
-	if w.target, w.topic, w.subscription = probes.Target, probes.Topic, probes.Subscription; err != nil {
+	w.target, w.topic, w.subscription, w.deadLetter, w.retention = probes.Target, probes.Topic, probes.Subscription, probes.DeadLetter, probes.Retention
+	w.parkTopic = probes.ParkTopic
+	if err != nil {
 		err = errors.Join(err, w.close())
 	}
 	for _, family := range w.found.Ageing {
@@ -141,6 +147,12 @@ func (w *Worker) close() (err error) {
 	}
 	if w.subscription != nil {
 		err = errors.Join(err, w.subscription.Close())
+	}
+	if w.deadLetter != nil {
+		err = errors.Join(err, w.deadLetter.Close())
+	}
+	if w.parkTopic != nil {
+		err = errors.Join(err, w.parkTopic.Close())
 	}
 	if w.target != nil {
 		err = errors.Join(err, w.target.Close())
@@ -246,7 +258,11 @@ func (w *Worker) work(ctx context.Context, ledger *checkpoint.Ledger, parking *s
 			tables = append(tables, w.table(t.Config, t.Mapping, nil))
 		}
 	}
-	return pipeline.ApplyTopic(ctx, pipeline.ApplyOptions{Ledger: ledger, Writer: all.Writer, Subscription: w.subscription, Tables: tables, Events: all.Events, Timing: all.Timing})
+	apply := pipeline.ApplyOptions{Ledger: ledger, Writer: all.Writer, Subscription: w.subscription, Tables: tables, Events: all.Events, Timing: all.Timing}
+	if w.deadLetter != nil { // else the interface would hold a nil pointer
+		apply.DeadLetter = w.deadLetter
+	}
+	return pipeline.ApplyTopic(ctx, apply)
 }
 
 // outcome is the exit of a run that the pipeline ended in order.

@@ -35,6 +35,8 @@ type SimOptions struct {
 	// Appliers is how many processes write what is published, in place of the workers.
 	Appliers int
 
+	// Cutovers plays cutovers (SimulateCutover) in place of all else.
+	Cutovers bool
 	// DualWrites plays an application that writes both stores (SimulateDualWrites) in place of all
 	// else.
 	DualWrites bool
@@ -75,6 +77,9 @@ const stepLimit = 5_000_000
 // random part of all faults, checkers at every step, and when the faults have stopped a complete
 // comparison. The same seed gives the same run, step by step.
 func Simulate(seed uint64, o SimOptions) (r Report) {
+	if o.Cutovers {
+		return SimulateCutover(seed, CutoverOptions{Trace: o.Trace})
+	}
 	if o.DualWrites {
 		return SimulateDualWrites(seed, DualOptions{Trace: o.Trace})
 	}
