@@ -26,6 +26,8 @@ type assigner struct {
 	once           *completion // nil: it goes on when the table is drained
 	wake           *task.Wakeup
 	wakeReconciler *task.Wakeup // the keeper's: a shard was left
+
+	rested time.Duration // between the last two looks
 }
 
 // assign looks at the ledger again and again and takes every shard that is free, and now and then

@@ -113,10 +113,9 @@ func (s *shares) tried(now time.Duration) {
 // even takes one shard over from a worker that holds at least two more than this one. The worker
 // notices with its next write to the shard's row; what it still writes to the target is what this
 // one writes as well, under the same versions. Which shard it is is left to chance, so that busy
-// ones spread. With Once nothing is taken over: a shard that goes from one to the other is empty
-// for no time again.
+// ones spread. Who looks less often takes as many as it would have in the looks between. With Once
+// nothing is taken over: a shard that goes from one to the other is empty for no time again.
 func (a *assigner) even(mine *holdings, held []checkpoint.Available, v view) error {
-	ctx := mine.life.work
 	counts := map[string]int{}
 	for _, h := range held {
 		counts[h.Shard.Owner]++
@@ -125,11 +124,28 @@ func (a *assigner) even(mine *holdings, held []checkpoint.Available, v view) err
 	if a.once != nil {
 		return nil
 	}
+	pass := a.timing.Pass
+	for range a.passes() {
+		more, err := a.takeOver(mine, held, v, counts, pass)
+		if !more || err != nil {
+			return err
+		}
+		a.shares.see(a.source, counts)
+		pass = 0 // the looks between were left out
+	}
+	return nil
+}
+
+// takeOver takes one shard over, notes it in counts, and tells whether another one may follow.
+func (a *assigner) takeOver(mine *holdings, held []checkpoint.Available, v view, counts map[string]int, pass time.Duration) (more bool, err error) {
+	ctx := mine.life.work
 	now := task.Mono(ctx)
-	busiest := a.shares.busiest(a.source, a.ledger.Worker(), now, a.ledger.Lease(), a.timing.Pass)
-	theirs := slices.DeleteFunc(slices.Clone(held), func(h checkpoint.Available) bool { return h.Shard.Owner != busiest })
+	busiest := a.shares.busiest(a.source, a.ledger.Worker(), now, a.ledger.Lease(), pass)
+	theirs := slices.DeleteFunc(slices.Clone(held), func(h checkpoint.Available) bool {
+		return h.Shard.Owner != busiest || mine.names.has(h.Shard.ID)
+	})
 	if busiest == "" || len(theirs) == 0 {
-		return nil
+		return false, nil
 	}
 	a.shares.tried(now)
 	chosen := theirs[min(int(task.Rand(ctx)*float64(len(theirs))), len(theirs)-1)]
@@ -137,7 +153,9 @@ func (a *assigner) even(mine *holdings, held []checkpoint.Available, v view) err
 	at := cdc.Position{After: chosen.Shard.Position}
 	if _, err := a.open(chosen.Shard.StreamARN).Seek(ctx, chosen.Shard.ID, at); err != nil {
 		a.events.Retry(a.source, "take a shard over", a.timing.Pass, err)
-		return nil
+		return false, nil
 	}
-	return a.lease(mine, chosen, v)
+	counts[busiest]--
+	counts[a.ledger.Worker()]++
+	return true, a.lease(mine, chosen, v)
 }

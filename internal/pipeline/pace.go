@@ -40,7 +40,12 @@ func (a *assigner) rest(ctx context.Context, v view) time.Duration {
 	rows, workers := a.shares.looks(a.source, a.ledger.Worker(), len(v.shards))
 	rest := a.timing.lookAfter(rows, workers, a.ledger.Lease())
 	if rest == a.timing.Pass || a.once != nil {
-		return a.timing.Pass // with Once the looks are what shows that all is drained
+		a.rested = a.timing.Pass // with Once the looks are what shows that all is drained
+	} else {
+		a.rested = max(a.timing.Pass, rest/2+time.Duration(task.Rand(ctx)*float64(rest/2)))
 	}
-	return max(a.timing.Pass, rest/2+time.Duration(task.Rand(ctx)*float64(rest/2)))
+	return a.rested
 }
+
+// passes is for how many looks the next one stands.
+func (a *assigner) passes() int { return max(1, int(a.rested/a.timing.Pass)) }
