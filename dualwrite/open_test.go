@@ -2,11 +2,14 @@ package dualwrite_test
 
 import (
 	"errors"
+	"os"
 	"strings"
 	"testing"
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/dualwrite"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
 const order = `{"pk":{"S":"c1"},"sk":{"S":"o1"},"total":{"N":"12.5"},"note":{"S":"new"}}`
@@ -120,5 +123,23 @@ func TestOpenRefusesOtherTables(t *testing.T) {
 		if _, err := dualwrite.Open(t.Context(), s.file, table); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", table, err)
 		}
+	}
+}
+
+// The order of numbers can be switched on for a table that is replicated already, and never off.
+func TestRanksAreForGood(t *testing.T) {
+	s := start(t, settled)
+	s.replicate(t)
+	before := s.config
+	after, err := config.Parse("after.yaml", []byte(ranked), os.LookupEnv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.run(t.Context(), after); diag.ExitCode(err) != diag.ExitNo { // it needs a load
+		t.Fatal(err)
+	}
+	log, err := s.run(t.Context(), before)
+	if code := diag.ExitCode(err); code != diag.ExitUsage || !strings.Contains(log+err.Error(), "cannot be switched off") {
+		t.Errorf("switched off: %v\n%s", err, log)
 	}
 }

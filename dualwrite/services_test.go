@@ -1,6 +1,7 @@
 package dualwrite_test
 
 import (
+	"context"
 	"io"
 	"log/slog"
 	"net/http/httptest"
@@ -92,14 +93,20 @@ func start(t *testing.T, yaml string) *services {
 // replicate runs a worker until everything is drained.
 func (s *services) replicate(t *testing.T) {
 	t.Helper()
+	if log, err := s.run(t.Context(), s.config); err != nil {
+		t.Fatalf("%v\n%s", err, log)
+	}
+}
+
+// run runs a worker of a configuration, whatever the mapping was before.
+func (s *services) run(ctx context.Context, cfg *config.Config) (string, error) {
 	var log strings.Builder
 	w := worker.New(worker.Options{
-		Config: s.config, Console: &terminal.Console{Stdout: io.Discard, Stderr: &log, Env: os.LookupEnv}, Log: slog.New(slog.NewTextHandler(&log, nil)),
+		Config: cfg, AcceptMapping: true, Console: &terminal.Console{Stdout: io.Discard, Stderr: &log, Env: os.LookupEnv}, Log: slog.New(slog.NewTextHandler(&log, nil)),
 		Lines: backfill.NewRenderer(io.Discard, nil), Allowed: config.Anything, Once: true, Idle: 50 * time.Millisecond,
 	})
-	if err := w.Run(t.Context()); err != nil {
-		t.Fatalf("%v\n%s", err, log.String())
-	}
+	err := w.Run(ctx)
+	return log.String(), err
 }
 
 // open is a writer of the table.
