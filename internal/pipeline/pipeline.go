@@ -60,10 +60,11 @@ type Options struct {
 	Cluster func(ctx context.Context) (string, error)
 	Tables  []Table
 	// Mode is what becomes of changes. AcceptMode lets it become the mode of tables that are worked
-	// on in another. Topic gets what is published.
-	Mode       checkpoint.Mode
-	AcceptMode bool
-	Topic      relay.Topic
+	// on in another. Topic gets what is published; with PublishLoads what loads read as well.
+	Mode         checkpoint.Mode
+	AcceptMode   bool
+	Topic        relay.Topic
+	PublishLoads bool
 	// Discover looks for tables that may join while this runs; nil: none do. It is called at once
 	// and then every DiscoverEvery, with what tells whether a table is followed already. What it
 	// found joins even if it fails as well, for others; then it is called again soon.
