@@ -95,7 +95,9 @@ func (l *Ledger) Take(ctx context.Context, s Shard, parent *Shard) (*Lease, erro
 				// Two keepers that overlap may have ranked it from different listings. Nothing of it has been read yet, so that its
 				// hop may still rise above its parent's (H66).
 				s.Hop = max(s.Hop, parent.Hop+1)
-				s.Dropping = parent.Dropping
+				if !parent.Cut.Before(s.Cut) {
+					s.Dropping, s.Cut = parent.Dropping, parent.Cut
+				}
 				s.CellTime = later(s.CellTime, later(parent.CellTime, parent.Settling.CellTime))
 			}
 		}

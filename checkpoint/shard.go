@@ -28,7 +28,7 @@ const (
 	Trimmed  Loss = "trimmed"   // its position is beyond what the stream keeps; the rest can be read: see Reopen
 	NotFound Loss = "not found" // the service does not know it any more
 	Replaced Loss = "replaced"  // its stream was replaced
-	Late     Loss = "late"      // it was listed when its ancestors and descendants were ranked without room for it, or its descendants applied in an earlier generation
+	Late     Loss = "late"      // it was listed when its ancestors and descendants were ranked without room for it, or its descendants were applied in an earlier generation
 )
 
 // Slack is what coverage gives up for clocks that differ and times that are floored.
@@ -83,8 +83,11 @@ type Shard struct {
 	Sighted Sighted `json:"sighted,omitzero"`
 	// Reopened is how often a gap was declared and the shard reopened since a page of it was last applied.
 	Reopened int `json:"reopened,omitempty"`
-	// Dropping tells that the shard's lineage has had nothing but changes from before the table's cut (start: now).
+	// Dropping tells that the shard's lineage has had nothing but changes from before the cut: the table's (start: now), or its own.
 	Dropping bool `json:"dropping,omitempty"`
+	// Cut is the time of a gap before the shard, less Slack, below a parent that was never listed. The load after that gap covers what came
+	// before, and some of it may be trimmed without a further gap: the rest would outrank the load.
+	Cut time.Time `json:"cut,omitzero"`
 	// Applied is how many changes lie at or before the position since the shard's row began, Rate how many a second were applied of
 	// late. Both are for people.
 	Applied uint64  `json:"applied,omitempty"`
@@ -219,18 +222,80 @@ func (s *Shard) Covers(open, owed time.Time) time.Time {
 // changes of the shard would outrank it. Parents has the parent of every shard, by id.
 func Overtaken(id string, rows []Shard, parents map[string]string, generation uint32) bool {
 	return slices.ContainsFunc(rows, func(s Shard) bool {
-		if s.State == Waiting || s.Loss == Late || s.Began >= generation {
-			return false
-		}
-		at := s.Parent
-		for range len(parents) { // a lineage has no circles; damaged rows might
-			if at == id || at == "" {
-				break
-			}
-			at = parents[at]
-		}
-		return at == id
+		return s.State != Waiting && s.Loss != Late && s.Began < generation && descends(s.Parent, id, parents)
 	})
+}
+
+// OrphansCut is the cut of shards whose parents were never listed and whose gap was found at a time; rows are those of all other shards.
+// It is zero while one of these is still applied: that may be their ancestor, and all they held must outrank it.
+func OrphansCut(rows map[string]Shard, table TableState, found time.Time) time.Time {
+	for _, s := range rows {
+		if !s.settled(table) {
+			return time.Time{}
+		}
+	}
+	if found.IsZero() {
+		return found
+	}
+	return found.Add(-Slack)
+}
+
+// DescendantsCut is the latest cut of what descends from a shard that is listed late: what it holds is older than what that dropped.
+func DescendantsCut(id string, rows map[string]Shard, parents map[string]string) (cut time.Time) {
+	for _, s := range rows {
+		if !s.Cut.IsZero() && descends(s.Parent, id, parents) {
+			cut = later(cut, s.Cut)
+		}
+	}
+	return cut
+}
+
+// descends tells whether a shard is at or below another one.
+func descends(at, from string, parents map[string]string) bool {
+	for range len(parents) { // a lineage has no circles; damaged rows might
+		if at == from || at == "" {
+			break
+		}
+		at = parents[at]
+	}
+	return at == from
+}
+
+// Outrun are the unfinished shards of the table's stream from which something descends that was applied in an earlier generation: the
+// descendant was begun before its lineage was known, and a raise came since. What is left of the shard is older than that, and would
+// outrank it. Those that have ended settle.
+func Outrun(shards []Shard, table TableState) []Shard {
+	rows, ahead := map[string]*Shard{}, map[string]bool{}
+	for i := range shards {
+		if shards[i].Label == table.Label {
+			rows[shards[i].ID] = &shards[i]
+		}
+	}
+	for _, s := range shards {
+		if s.Label != table.Label || s.State == Waiting || s.Loss == Late || s.Began >= table.Generation {
+			continue
+		}
+		for at := rows[s.Parent]; at != nil && !ahead[at.ID]; at = rows[at.Parent] {
+			ahead[at.ID] = true
+		}
+	}
+	var out []Shard
+	for _, s := range shards {
+		if s.Label == table.Label && ahead[s.ID] && !s.Finished() && !s.Ended() {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// GiveUp makes a gap of a shard that Outrun gave, whoever holds it. The caller raises the generation next; if it cannot, whoever sees
+// the row does (Undeclared). If the row has changed, nothing happens.
+func (l *Ledger) GiveUp(ctx context.Context, s Shard, reason string) (bool, error) {
+	s.State, s.Loss, s.Reason, s.Owner = Gap, Late, reason, ""
+	s.Heartbeat, s.Rate = l.unowned(ctx), 0
+	s.Epoch++
+	s.EndedAt, s.Settling, s.DoneAt = time.Time{}, Settling{}, l.ServiceTime(ctx)
+	return l.swap(ctx, l.store, s.key(l), s.Counter, l.stamp(&s.header, &s))
 }
 
 // Undeclared tells whether the shard is a gap that its table's generation does not account for yet: the worker that found it
@@ -331,7 +396,7 @@ func (l *Ledger) Reopen(ctx context.Context, s Shard, table TableState) error {
 	s.Position, s.FirstRead, s.CoveredTo = cdc.SequenceNumber{}, time.Time{}, s.DoneAt
 	s.DoneAt, s.AppliedTo, s.EndedAt, s.Settling = time.Time{}, time.Time{}, time.Time{}, Settling{}
 	s.Reopened++
-	s.Dropping, s.Inherited = false, false
+	s.Dropping, s.Cut, s.Inherited = false, time.Time{}, false
 	_, err := l.swap(ctx, l.store, s.key(l), s.Counter, l.stamp(&s.header, &s))
 	return err
 }

@@ -54,7 +54,7 @@ func (f *follower) follow(life lifecycle, lease *checkpoint.Lease, right *right,
 		}
 		f.outages.answered(shard.ID)
 		next := at
-		changes := keep(&next, state.Cut, page.Changes)
+		changes := keep(&next, cutOf(shard, state), page.Changes)
 		kept := changes
 		changes, err = f.publisher.publish(life, shard, at, page.Changes, len(page.Changes)-len(changes), slot)
 		if errors.Is(err, errPutBack) {
@@ -183,6 +183,14 @@ func (f *follower) due(before, at checkpoint.Progress, since time.Duration) bool
 		return true
 	}
 	return since >= min(f.timing.Commit, f.ledger.Lease()/3) && !at.CaughtUp
+}
+
+// cutOf is what the changes of a shard's lineage are dropped before.
+func cutOf(shard checkpoint.Shard, state checkpoint.TableState) time.Time {
+	if shard.Cut.After(state.Cut) {
+		return shard.Cut
+	}
+	return state.Cut
 }
 
 // keep drops the changes from before the cut, as long as the shard's lineage has had nothing else:

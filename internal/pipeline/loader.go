@@ -262,6 +262,9 @@ func (l *loader) sweep(life lifecycle, state checkpoint.TableState, lease *check
 		}
 		return nil
 	})
+	if err == nil {
+		err = l.hear(life)
+	}
 	if err != nil {
 		return checkpoint.PartProgress{}, err
 	}
@@ -317,7 +320,19 @@ func sweeping(m *transform.Mapping, table string, state checkpoint.TableState, o
 	return sink.Sweeping{Mapping: m, Table: table, Generation: state.Generation, Owned: owned || state.MadeByUs}
 }
 
-// now is the service's time, which cells of images are stamped with; this worker's if no answer has shown it yet.
+// hear waits for the source's time, if no answer has shown it yet: a worker may begin with a sweep,
+// whose versions and cells are dated by it, and its own clock may be ahead by hours (H64).
+func (l *loader) hear(life lifecycle) error {
+	return l.retry(life, "ask for the source's time", func(ctx context.Context) error {
+		if !l.ledger.ServiceTime(ctx).IsZero() {
+			return nil
+		}
+		_, err := l.database.Describe(ctx, l.source)
+		return err
+	})
+}
+
+// now is the service's time, which images are dated by; this worker's if the source's answers carry none.
 func (l *loader) now(ctx context.Context) time.Time {
 	if at := l.ledger.ServiceTime(ctx); !at.IsZero() {
 		return at

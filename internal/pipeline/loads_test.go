@@ -27,6 +27,7 @@ type shop struct {
 	id       string
 	items    int
 	capacity int64
+	behind   time.Duration                   // the worker's clock is ahead by it
 	reads    int                             // of pages
 	scan     func(ctx context.Context) error // fails a page
 	describe func() error                    // fails a description
@@ -42,7 +43,7 @@ func (s *shop) Describe(ctx context.Context, _ string) (backfill.Description, er
 			return backfill.Description{}, err
 		}
 	}
-	return backfill.Description{Name: "Orders", ID: s.id, Items: int64(s.items), At: task.Now(ctx), ReadCapacity: s.capacity}, nil
+	return backfill.Description{Name: "Orders", ID: s.id, Items: int64(s.items), At: task.Now(ctx).Add(-s.behind), ReadCapacity: s.capacity}, nil
 }
 
 func (s *shop) Scan(ctx context.Context, _ string, segment, total int, after attribute.Item, _ int) (backfill.ScanPage, error) {

@@ -218,8 +218,21 @@ func (r *reconciler) discover(life lifecycle, state checkpoint.TableState, listi
 			return err
 		}
 	}
-	if err := r.overtaken(life, state, known, placed, rows, late); err != nil {
+	parents := map[string]string{}
+	for _, n := range slices.Concat(known, placed) {
+		parents[n.ID] = n.Parent
+	}
+	if err := r.overtaken(life, state, known, placed, rows, parents, late); err != nil {
 		return err
+	}
+	// Up to the gap everything is the business of the load that follows it.
+	gap, cut := r.ledger.ServiceTime(ctx), time.Time{}
+	if !slices.ContainsFunc(placed, func(n cdc.Node) bool { // whose changes are all applied, and which may be an orphan's ancestor
+		_, known := rows[n.Parent]
+		_, ranked := parents[n.Parent]
+		return known || !lost[n.ID] && !ranked
+	}) {
+		cut = checkpoint.OrphansCut(rows, state, gap)
 	}
 	for _, n := range placed {
 		s := checkpoint.Shard{
@@ -230,8 +243,11 @@ func (r *reconciler) discover(life lifecycle, state checkpoint.TableState, listi
 			s.Dropping = parent.Dropping // looked at again when it is leased
 		}
 		if lost[n.ID] {
-			s.CoveredTo = r.ledger.ServiceTime(ctx) // up to the gap everything is the business of the load that follows it
+			s.CoveredTo, s.Cut = gap, cut
+		} else {
+			s.Cut = checkpoint.DescendantsCut(n.ID, rows, parents)
 		}
+		s.Dropping = s.Dropping || !s.Cut.IsZero()
 		if late[n.ID] {
 			// Not to be read: its ancestors may outrank it, or it its descendants. It is closed, so
 			// that the load after the gap covers all it held.
@@ -260,13 +276,10 @@ func (r *reconciler) discover(life lifecycle, state checkpoint.TableState, listi
 
 // overtaken declares gaps of late ancestors whose descendants were applied in an earlier generation,
 // and adds them to those that are late.
-func (r *reconciler) overtaken(life lifecycle, state checkpoint.TableState, known, placed []cdc.Node, rows map[string]checkpoint.Shard, late map[string]bool) error {
-	parents, shards := map[string]string{}, make([]checkpoint.Shard, len(known))
-	for _, n := range placed {
-		parents[n.ID] = n.Parent
-	}
+func (r *reconciler) overtaken(life lifecycle, state checkpoint.TableState, known, placed []cdc.Node, rows map[string]checkpoint.Shard, parents map[string]string, late map[string]bool) error {
+	shards := make([]checkpoint.Shard, len(known))
 	for i, n := range known {
-		parents[n.ID], shards[i] = n.Parent, rows[n.ID]
+		shards[i] = rows[n.ID]
 	}
 	for _, n := range placed {
 		if late[n.ID] || !checkpoint.Overtaken(n.ID, shards, parents, state.Generation) {
@@ -348,6 +361,9 @@ func (r *reconciler) small(life lifecycle) error {
 			awaiting[s.ID] = s.AwaitsChildren(now)
 		}
 	}
+	if err := r.giveUp(life, checkpoint.Outrun(v.shards, v.state)); err != nil {
+		return err
+	}
 	for _, s := range checkpoint.Removable(v.shards, v.state.Label, r.listing.Shards, v.state.StreamEnded, now) {
 		if err := r.ledger.Remove(ctx, s); err != nil {
 			return err
@@ -357,6 +373,28 @@ func (r *reconciler) small(life lifecycle) error {
 		return nil
 	}
 	return r.children(life, v.state, cdc.Leaves(nodes), awaiting)
+}
+
+// giveUp declares gaps of shards whose descendants were applied in an earlier generation. All of them are lost before the generation
+// rises, so that none is read in it.
+func (r *reconciler) giveUp(life lifecycle, outrun []checkpoint.Shard) error {
+	const reason = "what follows the shard was applied in an earlier generation, before their lineage was known"
+	var lost []checkpoint.Shard
+	for _, s := range outrun {
+		done, err := r.ledger.GiveUp(life.work, s, reason)
+		if err != nil {
+			return err
+		}
+		if done { // else the next pass looks again
+			lost = append(lost, s)
+		}
+	}
+	for _, s := range lost {
+		if err := r.raise(life, s.Generation, checkpoint.DeclaredGap{Kind: checkpoint.KindStream, Shard: s.ID, Reason: reason}, nil); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // longRest is the longest time for which a shard that was lost again and again is left alone.

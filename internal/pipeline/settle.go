@@ -321,7 +321,7 @@ func (s *settler) again(life lifecycle, page appliedPage) error {
 			}
 		}
 		next := at
-		changes := keep(&next, s.state.Cut, read.Changes)
+		changes := keep(&next, cutOf(shard, s.state), read.Changes)
 		batch := transform.Fold(s.mapping, changes, transform.Stamp{Generation: shard.Generation, Hop: shard.Hop, NotBefore: at.CellTime})
 		batch.Read = transform.Reading{At: read.At, Mono: task.Mono(life.work)}
 		batch.Parked, batch.Unaddressed, batch.Ignored = nil, nil, nil

@@ -101,7 +101,7 @@ func (t *recorder) checkPassed(is checkpoint.Shard, sh *model.Shard, seen *seenS
 		return
 	}
 	latest := map[string]change{}
-	cut := t.m.State().Cut
+	cut := later(t.m.State().Cut, is.Cut)
 	for _, r := range sh.Records[max(sh.After(seen.Position), sh.Trimmed):min(sh.After(is.Position), len(sh.Records))] {
 		for _, c := range t.changes[numbered(r.Change.Sequence)] {
 			if c.Shard == sh && (cut.IsZero() || !r.Change.Time.Before(cut)) {

@@ -121,7 +121,7 @@ func (m *Migration) checkApplied(s checkpoint.Shard, from cdc.SequenceNumber) {
 	if m.FromTopic || shard == nil || m.Target.Tables[m.Mapping.Table] == nil {
 		return
 	}
-	cut, kept := m.State().Cut, false
+	cut, kept := later(m.State().Cut, s.Cut), false
 	for i, r := range shard.Records[:shard.After(s.Position)] {
 		c := r.Change
 		kept = kept || !c.Time.Before(cut)
