@@ -15,5 +15,7 @@
 // them, and the replicator asserts it again when the delay has passed. Then Put overwrites what is
 // there, without a condition.
 //
-// docs/how-to/version-attribute.md says what the application must keep to.
+// docs/how-to/version-attribute.md says what the application must keep to;
+// docs/how-to/dual-writes-recipe.md has the recipe for other languages, and testdata/vectors.json the
+// requests that it must make.
 package dualwrite

@@ -26,7 +26,8 @@ type Error struct {
 	// DynamoDB and Bigtable are what became of the two halves. Bigtable is never written before
 	// DynamoDB has the image for certain.
 	DynamoDB, Bigtable Outcome
-	// Repeat says that the same call may be repeated. Nothing needs to be where DynamoDB has it.
+	// Repeat says that the same call may be repeated, after ErrConflict with the item as it is now.
+	// Nothing needs to be repeated where DynamoDB has it.
 	Repeat bool
 	Err    error
 }
@@ -34,6 +35,8 @@ type Error struct {
 func (e *Error) Error() string {
 	advice := "the replicator brings it to Bigtable; do not repeat it"
 	switch {
+	case errors.Is(e.Err, ErrConflict):
+		advice = "read the item anew"
 	case e.Repeat && e.DynamoDB == NotWritten:
 		advice = "a repeat is safe"
 	case e.Repeat:
@@ -54,6 +57,8 @@ var (
 	ErrConflict = errors.New("the item has another number than it was read with")
 	// ErrNumber: the item's version attribute is none.
 	ErrNumber = errors.New("the version attribute is not an integer from 0 to 99999999999999999999")
+	// ErrKey: Update was to change the primary key.
+	ErrKey = errors.New("the item has another primary key than it was read with")
 	// ErrUnmappable: the rules of the mapping make no row of the item; the replicator parks it.
 	ErrUnmappable = errors.New("the item cannot be mapped")
 	// ErrNotReady: the replicator has not written its witness row to the target table yet, or no

@@ -66,6 +66,27 @@ func TestBothStoresAreWritten(t *testing.T) {
 	}
 }
 
+// Items of every type are written as they are read.
+func TestEveryType(t *testing.T) {
+	s := start(t, settled)
+	s.replicate(t)
+	w := s.open(t)
+	all := item(t, `{"pk":{"S":"c1"},"sk":{"S":"o1"},"n":{"N":"-1.5"},"b":{"B":"AAE="},"t":{"BOOL":true},"z":{"NULL":true},"e":{"S":""},"l":{"L":[{"S":"a"},{"L":[]}]},`+
+		`"m":{"M":{"k":{"N":"1"},"none":{"M":{}}}},"ss":{"SS":["a","b"]},"ns":{"NS":["1","2"]},"bs":{"BS":["AA==","AQ=="]}}`)
+	if _, err := w.Put(t.Context(), all); err != nil {
+		t.Fatal(err)
+	}
+	read := func(old attribute.Item) (attribute.Item, error) {
+		if !old.Equal(all) {
+			t.Error("the item is another one")
+		}
+		return old, nil
+	}
+	if _, err := w.Update(t.Context(), all, read); err != nil {
+		t.Error(err)
+	}
+}
+
 // Where writes are settled, the application's row has plain cells until the stream asserts it.
 func TestBothStoresAreWrittenAndSettled(t *testing.T) {
 	s := start(t, settled)

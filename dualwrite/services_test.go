@@ -151,4 +151,3 @@ func number(i attribute.Item) string {
 	value, _ := i.Get("rev")
 	return value.Text()
 }
-

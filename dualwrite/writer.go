@@ -59,9 +59,10 @@ func (w *Writer) Put(ctx context.Context, item attribute.Item) (attribute.Item, 
 }
 
 // Update reads an item and puts what change makes of it, from the start again if somebody else wrote
-// in between. Change must keep the primary key, and need not care for the version attribute; the item
+// in between. Keys may be the whole item. Change must keep the primary key, and need not care for the version attribute; the item
 // that it is given does not exist if there is none. Errors are *Error, or those of change.
 func (w *Writer) Update(ctx context.Context, keys attribute.Item, change func(attribute.Item) (attribute.Item, error)) (attribute.Item, error) {
+	keys = w.mapping.Keys(keys)
 	for try := 1; ; try++ {
 		read, _, err := w.source.Get(ctx, keys)
 		if err != nil {
@@ -70,6 +71,9 @@ func (w *Writer) Update(ctx context.Context, keys attribute.Item, change func(at
 		image, err := change(read)
 		if err != nil {
 			return attribute.Item{}, err
+		}
+		if image.Exists() && !w.mapping.Keys(image).Equal(keys) {
+			return attribute.Item{}, &Error{"Update", NotWritten, NotWritten, false, ErrKey}
 		}
 		if written, err := w.write(ctx, "Update", keys, read, image); try == updateTries || !errors.Is(err, ErrConflict) {
 			return written, err

@@ -248,9 +248,10 @@ func (noParking) Supersede(context.Context, string, string, transform.Version) e
 func (noParking) Count(context.Context, int) (int, error) { return 0, nil }
 
 // pages is how many are held at once over all shards, as internal/pipeline bounds them.
-const pages = 32
+const pages = 24
 
-// shards follow pages in loops of their own over one Writer, as a worker does, without a ledger.
+// shards follow pages in loops of their own over one Writer, as a worker does, without a ledger: the
+// next page is read while one is written, if there is a place for it.
 func shards(ctx context.Context, writer *sink.Writer, loops, each int, bodies ...[]byte) (records, rows int, err error) {
 	var mu sync.Mutex
 	var group sync.WaitGroup
@@ -258,14 +259,35 @@ func shards(ctx context.Context, writer *sink.Writer, loops, each int, bodies ..
 	for range loops {
 		group.Go(func() {
 			source := cdc.NewSource(newAnswers(bodies...).streams(), "arn")
-			for range each {
-				slots <- struct{}{}
+			var ahead chan cdc.Page
+			read := func() (page cdc.Page) {
 				page, failed := source.Read(ctx, "x")
+				if failed != nil {
+					mu.Lock()
+					defer mu.Unlock()
+					err = failed
+				}
+				return page
+			}
+			for n := range each {
+				var page cdc.Page
+				if ahead != nil {
+					page, ahead = <-ahead, nil
+				} else {
+					slots <- struct{}{}
+					page = read()
+				}
+				if n > 0 && n < each-1 {
+					select {
+					case slots <- struct{}{}:
+						ahead = make(chan cdc.Page, 1)
+						go func(to chan cdc.Page) { to <- read() }(ahead)
+					default:
+					}
+				}
 				batch := transform.Fold(orders, page.Changes, stamp)
 				written := len(batch.Rows)
-				if failed == nil {
-					failed = writer.Write(ctx, sink.Unfenced(), &batch)
-				}
+				failed := writer.Write(ctx, sink.Unfenced(), &batch)
 				<-slots
 				mu.Lock()
 				records, rows = records+len(page.Changes), rows+written

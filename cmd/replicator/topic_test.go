@@ -21,9 +21,15 @@ func withPubSub(ts *testscript.TestScript, _ bool, _ []string) {
 	ts.Value(slotKey{}).(*slot).pubsub = server
 }
 
-// topic NAME creates a topic.
+// topic NAME [RETENTION] creates a topic that keeps messages for so long.
 func withTopic(ts *testscript.TestScript, _ bool, args []string) {
-	_, err := ts.Value(slotKey{}).(*slot).pubsub.GServer.CreateTopic(context.Background(), &pubsubpb.Topic{Name: args[0]})
+	t := &pubsubpb.Topic{Name: args[0]}
+	if len(args) > 1 {
+		kept, err := time.ParseDuration(args[1])
+		ts.Check(err)
+		t.MessageRetentionDuration = durationpb.New(kept)
+	}
+	_, err := ts.Value(slotKey{}).(*slot).pubsub.GServer.CreateTopic(context.Background(), t)
 	ts.Check(err)
 }
 

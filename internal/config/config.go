@@ -67,9 +67,10 @@ const (
 
 // Source is Amazon DynamoDB.
 type Source struct {
-	Region  string `key:"region" check:"region" unset:"from the AWS SDK's chain"` // AWS region of the tables
-	RoleARN string `key:"role_arn" check:"role" unset:"no role is assumed"`       // role to assume with the identity of the AWS chain
-	Start   Start  `key:"start" default:"trim_horizon" oneof:"trim_horizon,now"`  // from where changes are applied when there is no checkpoint yet
+	Region  string        `key:"region" check:"region" unset:"from the AWS SDK's chain"` // AWS region of the tables
+	RoleARN string        `key:"role_arn" check:"role" unset:"no role is assumed"`       // role to assume with the identity of the AWS chain
+	Start   Start         `key:"start" default:"trim_horizon" oneof:"trim_horizon,now"`  // from where changes are applied when there is no checkpoint yet
+	Poll    time.Duration `key:"poll" default:"1s" min:"200ms" max:"1m"`                 // how long a change of an idle shard may wait to be seen; a shard that has just had changes is asked after 1s at the latest
 }
 
 // Target is Cloud Bigtable.

@@ -61,6 +61,8 @@ func TestCopying(t *testing.T) {
 	}
 }
 
+var everySecond = Run{Poll: time.Second, Lease: 15 * time.Second}
+
 // 50 GiB on demand, worked out by hand.
 func TestEstimate(t *testing.T) {
 	p := Default()
@@ -69,13 +71,15 @@ func TestEstimate(t *testing.T) {
 		amount float64
 		per    string
 	}{
-		"reading the table":   {50 << 30 / 4096 / 1e6 * 0.125, Once},
-		"items out of AWS":    {75 * 0.09, Once},
-		"stream reads":        {4 * 86400 / 1e6 * 0.2, Day},
-		"changes out of AWS":  {1e6 * 2 * 1024 * 1.5 / (1 << 30) * 0.09, PerMillionChanges},
-		"storage in Bigtable": {50 * 0.17, Month},
+		"reading the table":        {50 << 30 / 4096 / 1e6 * 0.125, Once},
+		"items out of AWS":         {75 * 0.09, Once},
+		"an idle shard's requests": {3600 / 1e6 * 0.2, PerIdleShardHour},
+		"requests of changes":      {2048 * 1e6 / (1 << 20) / 1e6 * 0.2, PerMillionChanges},
+		"stream reads":             {4 * 86400 / 1e6 * 0.2, Day},
+		"changes out of AWS":       {1e6 * 2 * 1024 * 1.5 / (1 << 30) * 0.09, PerMillionChanges},
+		"storage in Bigtable":      {50 * 0.17, Month},
 	}
-	lines := p.Estimate(table, Cluster{}, time.Second)
+	lines := p.Estimate(table, Cluster{}, everySecond)
 	if len(lines) != len(want) {
 		t.Fatalf("%d lines", len(lines))
 	}
@@ -90,7 +94,7 @@ func TestEstimate(t *testing.T) {
 	}
 	// What is there already costs nothing.
 	table.ReadCapacity, table.OpenShards = 1000, 0
-	for _, line := range p.Estimate(table, Cluster{Nodes: 3}, time.Second) {
+	for _, line := range p.Estimate(table, Cluster{Nodes: 3}, everySecond) {
 		switch line.What {
 		case "reading the table":
 			if line.Amount != 0 || !strings.Contains(line.Note, "100% of it") {
@@ -104,13 +108,13 @@ func TestEstimate(t *testing.T) {
 	through := Table{Items: 1 << 20, Bytes: 1 << 30, Published: true}
 	for applied, times := range map[bool]float64{false: 1, true: 2} {
 		through.Applied = applied
-		lines := p.Estimate(through, Cluster{}, time.Second)
+		lines := p.Estimate(through, Cluster{}, everySecond)
 		i := slices.IndexFunc(lines, func(l Line) bool { return l.What == "changes through Pub/Sub" })
 		if want := times * 1e6 * (2*1024*1.5 + 1100) / (1 << 40) * 40; i < 0 || math.Abs(lines[i].Amount-want) > 1e-9 || lines[i].Per != PerMillionChanges {
 			t.Errorf("applied %v: %+v, want %v", applied, lines, want)
 		}
 	}
-	for _, line := range p.Estimate(Table{}, Cluster{}, time.Second) {
+	for _, line := range p.Estimate(Table{}, Cluster{}, everySecond) {
 		if math.IsNaN(line.Amount) || line.Amount < 0 || strings.Contains(line.Quantity, "NaN") {
 			t.Errorf("an empty table: %+v", line)
 		}

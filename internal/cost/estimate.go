@@ -100,7 +100,7 @@ type Line struct {
 	What     string  `json:"what"`
 	Quantity string  `json:"quantity"`
 	Amount   float64 `json:"amount"` // in the table's currency
-	Per      string  `json:"per"`    // once, day, month, million changes
+	Per      string  `json:"per"`    // once, day, month, million changes, idle shard-hour
 	Price    string  `json:"price"`  // the name of the unit price; empty where nothing is charged
 	Note     string  `json:"note,omitempty"`
 }
@@ -111,15 +111,19 @@ const (
 	Day               = "day"
 	Month             = "month"
 	PerMillionChanges = "million changes"
+	PerIdleShardHour  = "idle shard-hour"
 )
 
 // Estimate is what a table's migration costs, but for the nodes of the target, which all tables share: Nodes.
-func (p Prices) Estimate(t Table, c Cluster, poll time.Duration) []Line {
+func (p Prices) Estimate(t Table, c Cluster, run Run) []Line {
 	copying := p.Copying(t, c)
 	lines := []Line{p.scan(t, copying), p.egress(t)}
-	if t.OpenShards > 0 && poll > 0 {
-		calls := float64(t.OpenShards) * secondsADay / poll.Seconds()
-		lines = append(lines, Line{What: "stream reads", Quantity: fmt.Sprintf("%s asked every %s", plural(t.OpenShards, "shard"), poll),
+	if run.Poll > 0 {
+		lines = append(lines, p.requests(t, run)...)
+	}
+	if t.OpenShards > 0 && run.Poll > 0 {
+		calls := float64(t.OpenShards) * secondsADay / run.Poll.Seconds()
+		lines = append(lines, Line{What: "stream reads", Quantity: fmt.Sprintf("%s asked every %s", plural(t.OpenShards, "shard"), run.Poll),
 			Amount: calls / million * p.Prices["stream_read_million"].Price, Per: Day, Price: "stream_read_million", Note: "more while there are many changes"})
 	}
 	if t.Items > 0 {

@@ -41,7 +41,7 @@ func (in *Input) estimate(d backfill.Description, prices cost.Prices, t TableInp
 		seconds := copying.Time.Seconds()
 		e.Seconds = &seconds
 	}
-	for _, line := range prices.Estimate(asked, cost.Cluster{}, 0) {
+	for _, line := range prices.Estimate(asked, cost.Cluster{}, cost.Run{}) {
 		if line.Per == cost.Once {
 			e.Cost = append(e.Cost, line)
 		}

@@ -26,6 +26,8 @@ type assigner struct {
 	once           *completion // nil: it goes on when the table is drained
 	wake           *task.Wakeup
 	wakeReconciler *task.Wakeup // the keeper's: a shard was left
+
+	rested time.Duration // between the last two looks
 }
 
 // assign looks at the ledger again and again and takes every shard that is free, and now and then
@@ -60,7 +62,7 @@ func (a *assigner) assign(life lifecycle, finish func()) error {
 			finish()
 			break
 		}
-		_ = a.wake.Wait(life.drain, a.timing.Pass)
+		_ = a.wake.Wait(life.drain, a.rest(life.work, v))
 	}
 	return held.tasks.Wait()
 }

@@ -16,6 +16,7 @@ import (
 type shares struct {
 	mu     sync.Mutex
 	tables map[string]map[string]int // shards by worker, by table
+	rows   map[string]int            // of shards in the ledger, by table
 	uneven time.Duration             // since when, on the monotonic clock, this process holds too few; 0: it does not
 	taken  time.Duration             // when it last took a shard over
 }
@@ -35,6 +36,7 @@ func (s *shares) forget(table string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.tables, table)
+	delete(s.rows, table)
 }
 
 // workers is how many workers hold shards of a table, this one included.
@@ -46,6 +48,27 @@ func (s *shares) workers(table, me string) int {
 		n++
 	}
 	return n
+}
+
+// looks notes how many rows of shards a look at the table reads, and gives how many the looks at all
+// tables read, and how many workers look.
+func (s *shares) looks(table, me string, rows int) (all, workers int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.rows == nil {
+		s.rows = map[string]int{}
+	}
+	s.rows[table] = rows
+	for _, n := range s.rows {
+		all += n
+	}
+	seen := map[string]bool{me: true}
+	for _, held := range s.tables {
+		for worker := range held {
+			seen[worker] = true
+		}
+	}
+	return all, len(seen)
 }
 
 // followed is how many tables this process works on.
@@ -90,10 +113,9 @@ func (s *shares) tried(now time.Duration) {
 // even takes one shard over from a worker that holds at least two more than this one. The worker
 // notices with its next write to the shard's row; what it still writes to the target is what this
 // one writes as well, under the same versions. Which shard it is is left to chance, so that busy
-// ones spread. With Once nothing is taken over: a shard that goes from one to the other is empty
-// for no time again.
+// ones spread. Who looks less often takes as many as it would have in the looks between. With Once
+// nothing is taken over: a shard that goes from one to the other is empty for no time again.
 func (a *assigner) even(mine *holdings, held []checkpoint.Available, v view) error {
-	ctx := mine.life.work
 	counts := map[string]int{}
 	for _, h := range held {
 		counts[h.Shard.Owner]++
@@ -102,11 +124,28 @@ func (a *assigner) even(mine *holdings, held []checkpoint.Available, v view) err
 	if a.once != nil {
 		return nil
 	}
+	pass := a.timing.Pass
+	for range a.passes() {
+		more, err := a.takeOver(mine, held, v, counts, pass)
+		if !more || err != nil {
+			return err
+		}
+		a.shares.see(a.source, counts)
+		pass = 0 // the looks between were left out
+	}
+	return nil
+}
+
+// takeOver takes one shard over, notes it in counts, and tells whether another one may follow.
+func (a *assigner) takeOver(mine *holdings, held []checkpoint.Available, v view, counts map[string]int, pass time.Duration) (more bool, err error) {
+	ctx := mine.life.work
 	now := task.Mono(ctx)
-	busiest := a.shares.busiest(a.source, a.ledger.Worker(), now, a.ledger.Lease(), a.timing.Pass)
-	theirs := slices.DeleteFunc(slices.Clone(held), func(h checkpoint.Available) bool { return h.Shard.Owner != busiest })
+	busiest := a.shares.busiest(a.source, a.ledger.Worker(), now, a.ledger.Lease(), pass)
+	theirs := slices.DeleteFunc(slices.Clone(held), func(h checkpoint.Available) bool {
+		return h.Shard.Owner != busiest || mine.names.has(h.Shard.ID)
+	})
 	if busiest == "" || len(theirs) == 0 {
-		return nil
+		return false, nil
 	}
 	a.shares.tried(now)
 	chosen := theirs[min(int(task.Rand(ctx)*float64(len(theirs))), len(theirs)-1)]
@@ -114,7 +153,9 @@ func (a *assigner) even(mine *holdings, held []checkpoint.Available, v view) err
 	at := cdc.Position{After: chosen.Shard.Position}
 	if _, err := a.open(chosen.Shard.StreamARN).Seek(ctx, chosen.Shard.ID, at); err != nil {
 		a.events.Retry(a.source, "take a shard over", a.timing.Pass, err)
-		return nil
+		return false, nil
 	}
-	return a.lease(mine, chosen, v)
+	counts[busiest]--
+	counts[a.ledger.Worker()]++
+	return true, a.lease(mine, chosen, v)
 }

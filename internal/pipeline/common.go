@@ -44,23 +44,32 @@ type view struct {
 	over   bool                 // what the tracker said of the end of the table's stream, before the rest was read
 }
 
-// look reads the table's rows, and makes sure that they are still the ledger and the mapping this
+// table reads the table's record, and makes sure that it is still of the ledger and the mapping this
 // process was started with.
-func (c *common) look(ctx context.Context) (view, error) {
+func (c *common) table(ctx context.Context) (checkpoint.TableState, error) {
 	if err := c.ledger.Check(ctx); err != nil {
-		return view{}, err
+		return checkpoint.TableState{}, err
 	}
 	state, _, err := c.ledger.Table(ctx, c.source)
 	if err != nil {
-		return view{}, err
+		return checkpoint.TableState{}, err
 	}
 	if state.MappingHash != c.mappingHash {
-		return view{}, checkpoint.ErrMappingChanged
+		return checkpoint.TableState{}, checkpoint.ErrMappingChanged
 	}
 	if err := state.Admits(c.mode, false); err != nil {
-		return view{}, err
+		return checkpoint.TableState{}, err
 	}
 	c.floors.raise(c.source, state.Generation)
+	return state, nil
+}
+
+// look reads the table's record and its shards.
+func (c *common) look(ctx context.Context) (view, error) {
+	state, err := c.table(ctx)
+	if err != nil {
+		return view{}, err
+	}
 	// Before the shards: what is published of them later is not applied yet.
 	var merged []checkpoint.Applied
 	if c.mode == checkpoint.Topic {

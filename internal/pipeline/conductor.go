@@ -89,17 +89,21 @@ func (c *conductor) run(life lifecycle, paces paceStore) error {
 // step does what the load's stage asks for, if anything. A table that is suspended has nothing to load until the reconciler has
 // found that it can be followed again.
 func (c *conductor) step(life lifecycle, paces paceStore) error {
-	v, err := c.look(life.work)
-	if err != nil || v.state.Suspended.Reason != "" {
+	state, err := c.table(life.work)
+	if err != nil || state.Suspended.Reason != "" {
 		return err
 	}
-	stage := v.state.Stage()
+	stage := state.Stage()
 	if stage == checkpoint.StageNone || stage == checkpoint.StageOver {
-		err := c.clean(life, v.state)
+		err := c.clean(life, state)
 		if err == nil && stage == checkpoint.StageNone {
-			err = c.ask(life, v.state)
+			err = c.ask(life, state)
 		}
 		return err
+	}
+	v, err := c.look(life.work) // the shards too
+	if err != nil || v.state.Suspended.Reason != "" || v.state.Stage() != stage {
+		return err // whatever has changed since is for the next step
 	}
 	if changed, err := c.guard(life, v); changed || err != nil {
 		return err

@@ -42,9 +42,10 @@ func (f *follower) follow(life lifecycle, lease *checkpoint.Lease, right *right,
 	rate := rateMeter{at: committed}
 	slot := newPageSlot(f.slots, f.calls)
 	defer slot.drop(true)
+	pages := &pageReader{follower: f, reader: reader, slot: slot}
+	defer pages.drop()
 	for !life.draining() {
-		reader.Changed = at.EventTime
-		page, sent, err := f.read(life, reader, at.Position, slot)
+		page, err := pages.next(life, at)
 		if life.draining() && err != nil {
 			break
 		}
@@ -52,7 +53,6 @@ func (f *follower) follow(life lifecycle, lease *checkpoint.Lease, right *right,
 			return err
 		}
 		f.outages.answered(shard.ID)
-		answered := task.Mono(ctx)
 		next := at
 		changes := keep(&next, cutOf(shard, state), page.Changes)
 		kept := changes
@@ -64,7 +64,7 @@ func (f *follower) follow(life lifecycle, lease *checkpoint.Lease, right *right,
 		}
 		batch := transform.Fold(f.mapping, changes, transform.Stamp{Generation: shard.Generation, Hop: shard.Hop, NotBefore: at.CellTime, DualWrites: settling != nil})
 		batch.Latest = latestOf(batch.Latest, kept) // of what appliers write, too
-		batch.Read = transform.Reading{At: page.At, Mono: answered}
+		batch.Read = transform.Reading{At: page.At, Mono: page.answered}
 		if inherits {
 			sink.OwnAll(f.mapping, &batch)
 		} else {
@@ -80,13 +80,13 @@ func (f *follower) follow(life lifecycle, lease *checkpoint.Lease, right *right,
 		}
 		f.events.PageDone(f.source)
 		before := at
-		at = advance(next, page, batch.Latest, sent)
-		at.AppliedTo = reader.AppliedTo
-		sight(&at, f.mapping, page, f.lagBound)
+		at = advance(next, page.Page, batch.Latest, page.sent)
+		at.AppliedTo = page.appliedTo
+		sight(&at, f.mapping, page.Page, f.lagBound)
 		at.Rate = rate.add(len(kept), task.Mono(ctx))
 		looks := at
 		looks.CaughtUp = at.CaughtUp && (f.mode.Writes() || at.Applied == saved)
-		f.tracker.read(shard.ID, looks, task.Mono(ctx))
+		empty := f.tracker.read(shard.ID, looks, task.Mono(ctx))
 		f.tracker.reach(shard.ID, shard.Reached(at))
 		settles := settling.add(ctx, &batch, len(changes), before, at, page.End)
 		if page.End && settles {
@@ -105,7 +105,7 @@ func (f *follower) follow(life lifecycle, lease *checkpoint.Lease, right *right,
 			if !settles { // what a renewal may commit
 				lease.Offer(at)
 			}
-			_ = task.Sleep(life.drain, f.timing.Poll) // a stop ends the wait, and then the loop
+			_ = task.Sleep(life.drain, f.timing.poll(empty)) // a stop ends the wait, and then the loop
 			if err := context.Cause(ctx); err != nil {
 				return err // the lease is lost, and no commit says so
 			}

@@ -9,10 +9,10 @@ import (
 )
 
 // pageSlots is how many pages the shards that are behind hold at once, over all tables of the
-// process. A full page with both images, mapped, takes about 5 MB, so that they take 160 MB however
+// process. A full page with both images, mapped, takes about 5 MB, so that they take 120 MB however
 // many shards one worker is left with after an outage. More would not be faster: the writer has no
 // more requests under way than a fraction of one page.
-const pageSlots = 32
+const pageSlots = 24
 
 // patience is how long a page that cannot be written is kept while other shards wait for its place.
 const patience = 5 * time.Second

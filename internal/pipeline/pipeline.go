@@ -72,7 +72,7 @@ type Options struct {
 	DiscoverEvery time.Duration
 	Events        Events
 	Timing        Timing
-	// Pages is how many pages shards that are behind hold at once; default 32.
+	// Pages is how many pages shards that are behind hold at once; default 24.
 	Pages int
 	// SettleBytes is how much the pages take at the most that are to be settled, over all tables of
 	// the process; default 128 MB.
@@ -126,7 +126,8 @@ type Table struct {
 
 // Timing are the periods of the loops. The zero value of each field means its default.
 type Timing struct {
-	Poll      time.Duration // wait after an empty page; default 1 s
+	Poll      time.Duration // wait after an empty page of an idle shard; default 1 s
+	Soon      time.Duration // and after the first empty pages, from where it grows to Poll; default Poll
 	Pass      time.Duration // between two looks at the ledger; default a third of the lease, at most 2 s
 	List      time.Duration // between two complete listings, witness beats and descriptions; default 1 min
 	Commit    time.Duration // at most one checkpoint a shard in this time; default 1 s
@@ -143,6 +144,7 @@ func (t Timing) orDefault(lease time.Duration) Timing {
 		}
 	}
 	or(&t.Poll, time.Second)
+	or(&t.Soon, t.Poll)
 	or(&t.Pass, min(2*time.Second, lease/3))
 	or(&t.List, time.Minute)
 	or(&t.Commit, time.Second)

@@ -140,7 +140,8 @@ func (b *shardTracker) headroom(now time.Time, lag time.Duration) time.Duration 
 	return least
 }
 
-func (b *shardTracker) read(shard string, at checkpoint.Progress, now time.Duration) {
+// read notes a page, and tells how many in a row were empty.
+func (b *shardTracker) read(shard string, at checkpoint.Progress, now time.Duration) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	r := b.shards[shard]
@@ -151,13 +152,14 @@ func (b *shardTracker) read(shard string, at checkpoint.Progress, now time.Durat
 	r.event, r.caughtUp = at.EventTime, at.CaughtUp
 	if !at.CaughtUp {
 		r.emptyPages = 0
-		return
+		return 0
 	}
 	if r.emptyPages == 0 {
 		r.emptySince = now
 	}
 	r.emptyPages++
 	r.emptyAt = now
+	return r.emptyPages
 }
 
 // settling notes how many changes of a shard are still to be settled.

@@ -3,7 +3,6 @@ package plan
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/internal/cost"
@@ -12,9 +11,6 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/status"
 )
-
-// pollOfRun is how often a run asks a quiet shard (pipeline.Timing).
-const pollOfRun = time.Second
 
 // Judge makes the plan of what was read. It asks nothing.
 func (in *Input) Judge() *Document {
@@ -62,7 +58,7 @@ func (in *Input) estimate(s *source) (cost.Copy, *diag.Error) {
 	}
 	copying := in.question.Prices.Copying(t, in.cluster)
 	s.Copy = Copy{copying.RowsPerSecond, copying.LimitedBy, copying.Time.Seconds()}
-	s.Cost = in.question.Prices.Estimate(t, in.cluster, pollOfRun)
+	s.Cost = in.question.Prices.Estimate(t, in.cluster, cost.Run{Poll: in.Cfg.Source.Poll, Lease: in.Cfg.State.Lease})
 	if !copying.TooSlow() {
 		return copying, nil
 	}

@@ -69,6 +69,18 @@ func (l *Limit) Acquire(ctx context.Context, n int64) error {
 	return err
 }
 
+// TryAcquire takes n units if they are free and nobody waits for any, and tells whether it did.
+func (l *Limit) TryAcquire(n int64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n = l.clamp(n)
+	if len(l.waiters) > 0 || l.used+n > l.size {
+		return false
+	}
+	l.used += n
+	return true
+}
+
 // Resize changes the size, which must be positive. What is taken already stays taken. Who claims more than one unit at a time must
 // not use it: a claim is clamped by the size of the moment.
 func (l *Limit) Resize(size int64) {

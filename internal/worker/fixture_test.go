@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"sync/atomic"
 	"testing"
@@ -48,14 +49,20 @@ func (c *cluster) intercept(ctx context.Context, req any, _ *grpc.UnaryServerInf
 // c1 of an embedded Bigtable. It is silent.
 func connected(t *testing.T) (*Worker, *cluster) {
 	t.Helper()
+	return connectedTo(t, dynamodbtest.New(dynamodbtest.Options{Seed: 1}))
+}
+
+// connectedTo is connected to a DynamoDB of one's own, and to a Bigtable with more options.
+func connectedTo(t *testing.T, source http.Handler, options ...grpc.ServerOption) (*Worker, *cluster) {
+	t.Helper()
 	routed := &cluster{}
 	routed.Store("c1")
-	bigtable, err := bttest.NewServer("127.0.0.1:0", grpc.UnaryInterceptor(routed.intercept))
+	bigtable, err := bttest.NewServer("127.0.0.1:0", append(options, grpc.ChainUnaryInterceptor(routed.intercept))...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(bigtable.Close)
-	dynamo := httptest.NewServer(dynamodbtest.New(dynamodbtest.Options{Seed: 1}))
+	dynamo := httptest.NewServer(source)
 	t.Cleanup(dynamo.Close)
 	for name, value := range map[string]string{
 		"AWS_ENDPOINT_URL_DYNAMODB": dynamo.URL, "AWS_ENDPOINT_URL_DYNAMODB_STREAMS": dynamo.URL,

@@ -111,11 +111,12 @@ func (w *Worker) busy() func(ctx context.Context, above float64) string {
 // clock that is ahead or after hours of throttles.
 const imageMargin = 48 * time.Hour
 
-// timing lets Idle decide how often an empty shard is asked: ten times within it, as the promise of
-// Once is ten empty pages.
+// timing lets source.poll decide how often an idle shard is asked, or with Once Idle: ten times
+// within it, as the promise of Once is ten empty pages.
 func (w *Worker) timing() pipeline.Timing {
 	if !w.Once {
-		return pipeline.Timing{}
+		poll := w.Config.Source.Poll
+		return pipeline.Timing{Poll: poll, Soon: min(poll, time.Second)}
 	}
 	const pages = 10
 	return pipeline.Timing{

@@ -62,6 +62,10 @@ func (s dualSource) Write(ctx context.Context, c dualwrite.Change) (attribute.It
 		s.World.Inject("condition failed")
 		return attribute.Item{}, dualwrite.ErrConflict
 	}
+	if s.World.Chance(0.03) {
+		s.World.Inject("application's write lost")
+		return attribute.Item{}, errors.New("no answer")
+	}
 	s.items[pk] = c.Image
 	if c.Image.Exists() {
 		s.Source.Put(c.Image)

@@ -1,0 +1,82 @@
+package dualwrite_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+
+	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/dualwrite"
+)
+
+// An application that writes DynamoDB and Bigtable, beside the replicator of the same file.
+func ExampleOpen() {
+	ctx := context.Background()
+	w, err := dualwrite.Open(ctx, "replicator.yaml", "Orders")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer w.Close()
+	order, err := attribute.UnmarshalItem([]byte(`{"pk":{"S":"c1"},"sk":{"S":"o1"},"total":{"N":"12.5"}}`))
+	if err != nil {
+		log.Fatal(err)
+	}
+	if _, err := w.Put(ctx, order); err != nil {
+		log.Print(err)
+	}
+}
+
+// Update begins anew if somebody else was faster. The number is no business of the change's.
+func ExampleWriter_Update() {
+	w, orders := exampleWriter()
+	keys := orders.item // its primary key is all that is used
+	written, err := w.Update(context.Background(), keys, func(old attribute.Item) (attribute.Item, error) {
+		if !old.Exists() {
+			return attribute.Item{}, errors.New("no such order")
+		}
+		return attribute.NewItem(append([]attribute.Attribute{{Name: "paid", Value: attribute.Bool(true)}}, old.Attributes()...)), nil
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(text(written, "rev"))
+	// Output: 8
+}
+
+// What became of a write that failed. The replicator brings what DynamoDB has.
+func ExampleError() {
+	w, orders := exampleWriter()
+	read := orders.item
+	orders.fail = func(execute func()) error { return dualwrite.ErrConflict } // somebody wrote it since
+	_, err := w.Put(context.Background(), read)
+	var failed *dualwrite.Error
+	switch {
+	case err == nil:
+	case errors.Is(err, dualwrite.ErrConflict):
+		fmt.Println("read the item anew, and put that")
+	case errors.As(err, &failed) && failed.DynamoDB == dualwrite.Written:
+		fmt.Println("written; the row follows")
+	case errors.As(err, &failed) && failed.Repeat:
+		fmt.Println("repeat it")
+	}
+	fmt.Println(err)
+	// Output:
+	// read the item anew, and put that
+	// Put: DynamoDB: not written, Bigtable: not written; read the item anew: the item has another number than it was read with
+}
+
+func text(i attribute.Item, name string) string {
+	value, _ := i.Get(name)
+	return value.Text()
+}
+
+// exampleWriter writes an order with the number 7 to stores in memory.
+func exampleWriter() (*dualwrite.Writer, *table) {
+	order, err := attribute.UnmarshalItem([]byte(`{"pk":{"S":"c1"},"sk":{"S":"o1"},"customer":{"S":"x"},"rev":{"N":"7"}}`))
+	if err != nil {
+		log.Fatal(err)
+	}
+	orders, m := &table{item: order}, mapping()
+	return dualwrite.New(m, orders, newRecorder(m)), orders
+}

@@ -1,0 +1,51 @@
+package pipeline
+
+import (
+	"context"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+)
+
+// poll is how long a shard rests after so many empty pages in a row. It is asked every Soon until
+// their number proves that nothing was there, because a change is likely to be followed by another,
+// and from then on it rests twice as long after each, up to Poll.
+func (t Timing) poll(empty int) time.Duration {
+	rest := min(t.Soon, t.Poll)
+	for range max(0, empty-cdc.EmptyRun) {
+		if rest *= 2; rest >= t.Poll {
+			return t.Poll
+		}
+	}
+	return rest
+}
+
+// ledgerRows is how many rows of shards the assigners of all workers together read a second before
+// they look less often.
+const ledgerRows = 2000
+
+// lookAfter is how long an assigner rests between two looks, if one at each table reads so many rows
+// and so many workers look. What a worker reads a second does not grow with their number, and what
+// all of them read is bounded until they look once in a lease.
+func (t Timing) lookAfter(rows, workers int, lease time.Duration) time.Duration {
+	all := time.Duration(rows) * time.Duration(workers) * time.Second / ledgerRows
+	return max(t.Pass, min(all, lease))
+}
+
+// rest is lookAfter for what was seen last. Workers look at different moments, so that together they
+// find a lease that has ended about as soon as each would by itself: whoever looked just after its
+// last renewal is the first to see that it stood still.
+func (a *assigner) rest(ctx context.Context, v view) time.Duration {
+	rows, workers := a.shares.looks(a.source, a.ledger.Worker(), len(v.shards))
+	rest := a.timing.lookAfter(rows, workers, a.ledger.Lease())
+	if rest == a.timing.Pass || a.once != nil {
+		a.rested = a.timing.Pass // with Once the looks are what shows that all is drained
+	} else {
+		a.rested = max(a.timing.Pass, rest/2+time.Duration(task.Rand(ctx)*float64(rest/2)))
+	}
+	return a.rested
+}
+
+// passes is for how many looks the next one stands.
+func (a *assigner) passes() int { return max(1, int(a.rested/a.timing.Pass)) }

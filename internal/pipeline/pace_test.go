@@ -1,0 +1,46 @@
+package pipeline
+
+import (
+	"testing"
+	"time"
+)
+
+// An idle shard is asked ever less often, once its empty pages prove that nothing was there.
+func TestPollsBackOff(t *testing.T) {
+	timing := Timing{Poll: 15 * time.Second, Soon: time.Second}.orDefault(15 * time.Second)
+	for empty, want := range map[int]time.Duration{0: 1, 1: 1, 10: 1, 11: 2, 12: 4, 13: 8, 14: 15, 1000: 15} {
+		if got := timing.poll(empty); got != want*time.Second {
+			t.Errorf("after %d empty pages: %s", empty, got)
+		}
+	}
+	if got := (Timing{}).orDefault(time.Minute).poll(1); got != time.Second {
+		t.Error(got)
+	}
+	if got := (Timing{Poll: 200 * time.Millisecond, Soon: time.Second}).poll(100); got != 200*time.Millisecond {
+		t.Error(got)
+	}
+}
+
+// A fleet looks at its ledger less often the larger both are, and at least once in a lease.
+func TestALargeFleetLooksLessOften(t *testing.T) {
+	timing, lease := Timing{}.orDefault(15*time.Second), 15*time.Second
+	for _, c := range []struct {
+		rows, workers int
+		want          time.Duration
+	}{{4, 3, 2 * time.Second}, {1000, 1, 2 * time.Second}, {1000, 10, 5 * time.Second}, {10_000, 200, lease}} {
+		if got := timing.lookAfter(c.rows, c.workers, lease); got != c.want {
+			t.Errorf("%d rows and %d workers: %s", c.rows, c.workers, got)
+		}
+	}
+	s := &shares{}
+	s.see("a", map[string]int{"w": 1, "x": 2})
+	s.see("b", map[string]int{"x": 1, "y": 9})
+	s.looks("a", "z", 30)
+	if rows, workers := s.looks("b", "z", 12); rows != 42 || workers != 4 {
+		t.Errorf("%d rows, %d workers", rows, workers)
+	}
+	s.forget("b")
+	if rows, workers := s.looks("a", "w", 30); rows != 30 || workers != 2 {
+		t.Errorf("%d rows, %d workers", rows, workers)
+	}
+}

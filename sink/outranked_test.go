@@ -1,0 +1,111 @@
+package sink_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/sink/sinktest"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// ranked is the version of a number at a place in the stream, or 0 for what the application wrote.
+func ranked(number uint64, removed bool, sequence uint64) transform.Version {
+	if sequence == 0 {
+		return transform.RankOf(number, removed).AppliedBy()
+	}
+	return transform.RankOf(number, removed).At(transform.NewVersion(1, 500_000, cdc.SequenceOf(sequence), 1))
+}
+
+// TestH87_Fell: a later change that a row refuses has fallen, unless the application alone raised the row.
+func TestH87_Fell(t *testing.T) {
+	loaded := transform.RankOf(5, false).At(transform.NewVersion(1, transform.LoadHop, cdc.SequenceOf(9), 1))
+	for name, c := range map[string]struct {
+		refused, held transform.Version
+		want          bool
+	}{
+		"a lower number, later":               {ranked(4, false, 2), ranked(5, false, 1), true},
+		"a lower number, earlier":             {ranked(4, false, 1), ranked(5, false, 2), false},
+		"the image of a removed one's number": {ranked(5, false, 2), ranked(5, true, 1), true},
+		"the same number, earlier":            {ranked(5, false, 1), ranked(5, false, 2), false},
+		"the application was faster":          {ranked(4, false, 2), ranked(5, false, 0), false},
+		"what a load read is newer":           {ranked(4, false, 2), loaded, false},
+		"no numbers":                          {at(1), at(2), false},
+	} {
+		if got := sink.Fell(c.refused, c.held); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+// TestH87_WhatFellIsParked: an item that is created anew at 1 is refused by its tombstone, and parked; the write above it
+// heals that.
+func TestH87_WhatFellIsParked(t *testing.T) {
+	m, err := transform.New(transform.Spec{Source: "S", Table: "t", VersionAttribute: "rev", Families: []transform.Family{{Name: "d"}},
+		PrimaryKey: []transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	memory, lot := &sinktest.Memory{}, newLot()
+	memory.Create("t", "d")
+	w := sink.NewWriter(sink.Options{Table: memory, Rows: memory, Parking: lot})
+	item := func(rev string) attribute.Item {
+		if rev == "" {
+			return attribute.Item{}
+		}
+		number, err := attribute.Number(rev)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String("a")}, {Name: "rev", Value: number}})
+	}
+	for i, c := range []struct {
+		old, new string
+		parked   int
+	}{{"", "5", 0}, {"5", "", 0}, {"", "1", 1}, {"1", "6", 0}} {
+		change := cdc.Change{Event: cdc.Modify, Sequence: cdc.SequenceOf(uint64(i + 1)), Time: time.Unix(int64(i), 0), Keys: m.Keys(item("1")), Old: item(c.old), New: item(c.new)}
+		if c.new == "" {
+			change.Event = cdc.Remove
+		}
+		b := transform.Fold(m, []cdc.Change{change}, transform.Stamp{Generation: 1, Hop: 500_000})
+		if err := w.Write(t.Context(), sink.Unfenced(), &b); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := lot.Resolve(t.Context(), m, memory); err != nil {
+			t.Fatal(err)
+		}
+		if parked := lot.list(t); len(parked) != c.parked {
+			t.Errorf("after %q to %q %d are parked", c.old, c.new, len(parked))
+		}
+	}
+}
+
+// TestH41_H112_OnlyAPhantomFalls: a row that the application alone wrote, above the item's number, is lowered, if it is
+// still as it was seen. What it wrote at the item's number is in flight: the stream follows.
+func TestH41_H112_OnlyAPhantomFalls(t *testing.T) {
+	want := put(1, "a=1")
+	want.Version = ranked(5, false, 1)
+	for name, c := range map[string]struct {
+		held    transform.Version
+		phantom bool
+		err     error
+	}{
+		"above the item, by the application": {ranked(6, false, 0), true, nil},
+		"above the item, by the stream":      {ranked(6, false, 2), false, nil},
+		"at the item, by the application":    {ranked(5, false, 0), false, sink.ErrPending},
+	} {
+		request, needed, err := sink.Mend(seenRow(c.held, "", "a=2"), want, repairGeneration, repairAt)
+		if err != c.err || err == nil && !needed || sink.IsPhantom(c.held, want) != c.phantom || request.Refuse.Exactly != c.phantom {
+			t.Errorf("%s: exactly %t, %v", name, request.Refuse.Exactly, err)
+		}
+		if !c.phantom {
+			continue
+		}
+		written := transform.Version(request.Ops[len(request.Ops)-1].Value)
+		if request.Refuse.AtLeast != c.held || written >= c.held || written.Rank() != want.Version.Rank() || written.ByApplication() {
+			t.Errorf("%s: %s becomes %s", name, request.Refuse.AtLeast, written)
+		}
+	}
+}
