@@ -426,16 +426,7 @@ func (s Sweeping) Settle(suspects []Suspect, found []transform.Found, readAt tim
 		claims = append(claims, suspect.Claim)
 	}
 	b := transform.Sweep(s.Mapping, found, claims, s.Generation, readAt)
-	b.Rows = slices.DeleteFunc(b.Rows, func(row transform.RowMutation) bool {
-		refuses := func(claim transform.RowMutation) bool {
-			return addressOf(claim).holds(row) && row.Version <= claim.Version
-		}
-		if !row.Version.Ordered() || !slices.ContainsFunc(claims, refuses) {
-			return false
-		}
-		counts.Left++
-		return true
-	})
+	counts.Left += s.leaveHigher(&b, suspects)
 	for i := range b.Rows {
 		if b.Rows[i].Remove {
 			counts.Removed++
@@ -444,6 +435,32 @@ func (s Sweeping) Settle(suspects []Suspect, found []transform.Found, readAt tim
 		}
 	}
 	return b, counts
+}
+
+// leaveHigher takes out of a batch what rows refuse that hold a higher number of the application's than
+// their item (transform.Rank), and returns of how many suspects. Such an item is not put in its other
+// rows for that: the load has put it, and no pass would be the last.
+func (s Sweeping) leaveHigher(b *transform.Batch, suspects []Suspect) (left int64) {
+	if s.Mapping.VersionAttribute() == "" {
+		return 0
+	}
+	refused := func(row transform.RowMutation, by Suspect) bool {
+		return addressOf(by.Claim).holds(row) && row.Version <= by.Claim.Version
+	}
+	written := map[string]bool{} // items of other suspects
+	for _, suspect := range suspects {
+		if slices.ContainsFunc(b.Rows, func(row transform.RowMutation) bool { return refused(row, suspect) }) {
+			left++
+			continue
+		}
+		for _, keys := range suspect.Items {
+			written[s.Mapping.ItemKey(keys)] = true
+		}
+	}
+	b.Rows = slices.DeleteFunc(b.Rows, func(row transform.RowMutation) bool {
+		return !row.Remove && !written[row.Item] || slices.ContainsFunc(suspects, func(by Suspect) bool { return refused(row, by) })
+	})
+	return left
 }
 
 // Split divides a range at some of the sampled keys, which are in order, into at most so many of

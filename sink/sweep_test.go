@@ -414,3 +414,30 @@ func TestARemoveOwnsWhatEveryRuleHas(t *testing.T) {
 		t.Error(left)
 	}
 }
+
+// H87: a row that holds a higher number than its item is left as it is, and the item is not put in
+// its other row for that: no pass would be the last.
+func TestH87_ASweepLeavesAHigherNumber(t *testing.T) {
+	m := sweepMapping(t, func(s *transform.Spec) { s.VersionAttribute = "rev" }, "{at}#{id}")
+	table := &sinktest.Memory{}
+	item := func(at, rev string) attribute.Item {
+		number, err := attribute.Number(rev)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return attribute.NewItem([]attribute.Attribute{{Name: "id", Value: attribute.String("1")}, {Name: "at", Value: attribute.String(at)}, {Name: "rev", Value: number}})
+	}
+	image := item("a", "7")
+	rank, _ := m.RankOf(image, false)
+	b := transform.Load(m, []attribute.Item{image}, 1, sweepTime(1))
+	b.Rows[0].Version = rank.AppliedBy()
+	apply(t, table, b.Rows[0])
+	s := sink.Sweeping{Mapping: m, Table: "t", Generation: 5, Owned: true}
+	_, suspects := suspectsOf(t, table, s)
+	for rev, want := range map[string]sink.SweepCounts{"1": {Suspects: 1, Left: 1}, "8": {Suspects: 1, Put: 1, Removed: 1}} {
+		_, counts := s.Settle(suspects, []transform.Found{{Keys: sweepItem("1"), Image: item("b", rev)}}, sweepTime(6))
+		if counts != want {
+			t.Errorf("an item of number %s: %+v, want %+v", rev, counts, want)
+		}
+	}
+}
