@@ -420,6 +420,7 @@ func TestARemoveOwnsWhatEveryRuleHas(t *testing.T) {
 func TestH87_ASweepLeavesAHigherNumber(t *testing.T) {
 	m := sweepMapping(t, func(s *transform.Spec) { s.VersionAttribute = "rev" }, "{at}#{id}")
 	table := &sinktest.Memory{}
+	table.Create("t", sink.LiveFamily, sink.GoneFamily, "d", "e")
 	item := func(at, rev string) attribute.Item {
 		number, err := attribute.Number(rev)
 		if err != nil {
