@@ -37,6 +37,9 @@ type Sweeping struct {
 	// Owned says that nobody else writes to the table: it was made or found empty by us, or is
 	// declared to be ours. Rows without a version are suspects then.
 	Owned bool
+	// Written says that an application writes the table too, which is settled: rows that hold a
+	// tombstone alone are suspects as well.
+	Written bool
 }
 
 // Suspect is an item version in a row.
@@ -79,8 +82,8 @@ func (c SweepCounts) Wrote() bool { return c.Put+c.Removed > 0 }
 
 // Suspects are those of a row, of which the cells of our own families are enough, and how many item
 // versions in it are unexplained. Tombstones are none, whatever their generation, because nothing is
-// there; but where a removal was never settled, the application may have written the row after it
-// (H39). Nor are rows of other source tables suspects, and witnesses.
+// there; but where the application writes the target too, it may have written the row after it, for
+// a change that was lost (H39). Nor are rows of other source tables suspects, and witnesses.
 func (s Sweeping) Suspects(row Row) (suspects []Suspect, unexplained int64) {
 	if strings.HasPrefix(row.Key, transform.WitnessPrefix) {
 		return nil, 0
@@ -91,7 +94,7 @@ func (s Sweeping) Suspects(row Row) (suspects []Suspect, unexplained int64) {
 	}
 	for _, m := range marks {
 		held := max(m.live, m.gone)
-		if m.live == "" && !unsettled(held) {
+		if m.live == "" && !s.Written {
 			continue
 		}
 		if _, err := transform.ParseVersion(string(held)); err != nil {
@@ -110,13 +113,6 @@ func (s Sweeping) Suspects(row Row) (suspects []Suspect, unexplained int64) {
 		}
 	}
 	return suspects, unexplained
-}
-
-// unsettled reports whether a version is that of a first application, which is to be settled. What an
-// application ranks has no position, and needs no second assertion.
-func unsettled(v transform.Version) bool {
-	_, err := transform.ParseVersion(string(v))
-	return err == nil && !v.Ordered() && v.Count() == transform.CountTimestamped
 }
 
 // Share is what a row says of one item in it: a version, live or gone.
