@@ -37,6 +37,9 @@ type Sweeping struct {
 	// Owned says that nobody else writes to the table: it was made or found empty by us, or is
 	// declared to be ours. Rows without a version are suspects then.
 	Owned bool
+	// Written says that an application writes the table too, which is settled: rows that hold a
+	// tombstone alone are suspects as well.
+	Written bool
 }
 
 // Suspect is an item version in a row.
@@ -79,8 +82,8 @@ func (c SweepCounts) Wrote() bool { return c.Put+c.Removed > 0 }
 
 // Suspects are those of a row, of which the cells of our own families are enough, and how many item
 // versions in it are unexplained. Tombstones are none, whatever their generation, because nothing is
-// there; but where a removal was never settled, the application may have written the row after it
-// (H39). Nor are rows of other source tables suspects, and witnesses.
+// there; but where the application writes the target too, it may have written the row after it, for
+// a change that was lost (H39). Nor are rows of other source tables suspects, and witnesses.
 func (s Sweeping) Suspects(row Row) (suspects []Suspect, unexplained int64) {
 	if strings.HasPrefix(row.Key, transform.WitnessPrefix) {
 		return nil, 0
@@ -91,7 +94,7 @@ func (s Sweeping) Suspects(row Row) (suspects []Suspect, unexplained int64) {
 	}
 	for _, m := range marks {
 		held := max(m.live, m.gone)
-		if m.live == "" && !unsettled(held) {
+		if m.live == "" && !s.Written {
 			continue
 		}
 		if _, err := transform.ParseVersion(string(held)); err != nil {
@@ -110,13 +113,6 @@ func (s Sweeping) Suspects(row Row) (suspects []Suspect, unexplained int64) {
 		}
 	}
 	return suspects, unexplained
-}
-
-// unsettled reports whether a version is that of a first application, which is to be settled. What an
-// application ranks has no position, and needs no second assertion.
-func unsettled(v transform.Version) bool {
-	_, err := transform.ParseVersion(string(v))
-	return err == nil && !v.Ordered() && v.Count() == transform.CountTimestamped
 }
 
 // Share is what a row says of one item in it: a version, live or gone.
@@ -426,16 +422,7 @@ func (s Sweeping) Settle(suspects []Suspect, found []transform.Found, readAt tim
 		claims = append(claims, suspect.Claim)
 	}
 	b := transform.Sweep(s.Mapping, found, claims, s.Generation, readAt)
-	b.Rows = slices.DeleteFunc(b.Rows, func(row transform.RowMutation) bool {
-		refuses := func(claim transform.RowMutation) bool {
-			return addressOf(claim).holds(row) && row.Version <= claim.Version
-		}
-		if !row.Version.Ordered() || !slices.ContainsFunc(claims, refuses) {
-			return false
-		}
-		counts.Left++
-		return true
-	})
+	counts.Left += s.leaveHigher(&b, suspects)
 	for i := range b.Rows {
 		if b.Rows[i].Remove {
 			counts.Removed++
@@ -444,6 +431,32 @@ func (s Sweeping) Settle(suspects []Suspect, found []transform.Found, readAt tim
 		}
 	}
 	return b, counts
+}
+
+// leaveHigher takes out of a batch what rows refuse that hold a higher number of the application's than
+// their item (transform.Rank), and returns of how many suspects. Such an item is not put in its other
+// rows for that: the load has put it, and no pass would be the last.
+func (s Sweeping) leaveHigher(b *transform.Batch, suspects []Suspect) (left int64) {
+	if s.Mapping.VersionAttribute() == "" {
+		return 0
+	}
+	refused := func(row transform.RowMutation, by Suspect) bool {
+		return addressOf(by.Claim).holds(row) && row.Version <= by.Claim.Version
+	}
+	written := map[string]bool{} // items of other suspects
+	for _, suspect := range suspects {
+		if slices.ContainsFunc(b.Rows, func(row transform.RowMutation) bool { return refused(row, suspect) }) {
+			left++
+			continue
+		}
+		for _, keys := range suspect.Items {
+			written[s.Mapping.ItemKey(keys)] = true
+		}
+	}
+	b.Rows = slices.DeleteFunc(b.Rows, func(row transform.RowMutation) bool {
+		return !row.Remove && !written[row.Item] || slices.ContainsFunc(suspects, func(by Suspect) bool { return refused(row, by) })
+	})
+	return left
 }
 
 // Split divides a range at some of the sampled keys, which are in order, into at most so many of

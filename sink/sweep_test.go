@@ -166,6 +166,7 @@ func TestH86_H101_Suspects(t *testing.T) {
 	type setting struct {
 		m, former *transform.Mapping
 		owned     bool
+		written   bool
 	}
 	for name, c := range map[string]struct {
 		setting
@@ -182,9 +183,9 @@ func TestH86_H101_Suspects(t *testing.T) {
 			apply(t, table, b.Rows[0])
 			foreign(t, table, "gone")
 		}, ""},
-		"a removal that was never settled (H39)": {setting{m: plain}, func(table *sinktest.Memory) {
+		"a removal beside an application that writes the target (H39)": {setting{m: plain, written: true}, func(table *sinktest.Memory) {
 			b := transform.Fold(plain, []cdc.Change{{Event: cdc.Remove, Sequence: cdc.SequenceOf(1), Keys: sweepItem("gone")}}, transform.Stamp{Generation: 1, Hop: 1})
-			apply(t, table, b.Timestamped().Rows[0])
+			apply(t, table, b.Rows[0])
 			foreign(t, table, "gone")
 		}, "gone gone d"},
 		"rows without a version in a shared table": {setting{m: plain}, func(table *sinktest.Memory) { foreign(t, table, "theirs") }, ""},
@@ -241,7 +242,7 @@ func TestH86_H101_Suspects(t *testing.T) {
 	} {
 		table := memory()
 		c.rows(table)
-		got, _ := suspectsOf(t, table, sink.Sweeping{Mapping: c.m, Former: c.former, Table: "t", Generation: 5, Owned: c.owned})
+		got, _ := suspectsOf(t, table, sink.Sweeping{Mapping: c.m, Former: c.former, Table: "t", Generation: 5, Owned: c.owned, Written: c.written})
 		if got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
@@ -412,5 +413,33 @@ func TestARemoveOwnsWhatEveryRuleHas(t *testing.T) {
 	}
 	if left := standing(t, table); left != "" {
 		t.Error(left)
+	}
+}
+
+// H87: a row that holds a higher number than its item is left as it is, and the item is not put in
+// its other row for that: no pass would be the last.
+func TestH87_ASweepLeavesAHigherNumber(t *testing.T) {
+	m := sweepMapping(t, func(s *transform.Spec) { s.VersionAttribute = "rev" }, "{at}#{id}")
+	table := &sinktest.Memory{}
+	table.Create("t", sink.LiveFamily, sink.GoneFamily, "d", "e")
+	item := func(at, rev string) attribute.Item {
+		number, err := attribute.Number(rev)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return attribute.NewItem([]attribute.Attribute{{Name: "id", Value: attribute.String("1")}, {Name: "at", Value: attribute.String(at)}, {Name: "rev", Value: number}})
+	}
+	image := item("a", "7")
+	rank, _ := m.RankOf(image, false)
+	b := transform.Load(m, []attribute.Item{image}, 1, sweepTime(1))
+	b.Rows[0].Version = rank.AppliedBy()
+	apply(t, table, b.Rows[0])
+	s := sink.Sweeping{Mapping: m, Table: "t", Generation: 5, Owned: true}
+	_, suspects := suspectsOf(t, table, s)
+	for rev, want := range map[string]sink.SweepCounts{"1": {Suspects: 1, Left: 1}, "8": {Suspects: 1, Put: 1, Removed: 1}} {
+		_, counts := s.Settle(suspects, []transform.Found{{Keys: sweepItem("1"), Image: item("b", rev)}}, sweepTime(6))
+		if counts != want {
+			t.Errorf("an item of number %s: %+v, want %+v", rev, counts, want)
+		}
 	}
 }

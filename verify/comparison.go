@@ -30,6 +30,9 @@ type Comparison struct {
 	// Owned says that every row of the target is ours: rows without a version whose key suggests an
 	// item that is gone are extra then, and foreign otherwise.
 	Owned bool
+	// Late is how long after its commit an application may write the target, which then settles; 0: it
+	// does not. Differences are explained by it.
+	Late  time.Duration
 	Scope Scope
 	// Applied says whether all that was committed up to a time has been applied; nil: everything
 	// always has, because nobody writes.
@@ -109,6 +112,9 @@ func (c *Comparison) Look(ctx context.Context, places ...Place) ([]Look, error) 
 		wanted, unmapped := items.wanted(p, asked[i], at)
 		looks[i].Verdict = Judge(c.Mapping, p.Table, rows[i], shares[i], strangers[i], wanted, at)
 		looks[i].Unmapped = unmapped
+		for n := range looks[i].Findings {
+			looks[i].Findings[n].explain(c.Late)
+		}
 	}
 	return looks, nil
 }

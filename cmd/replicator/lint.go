@@ -43,6 +43,8 @@ type lintReport struct {
 	Errors   int       `json:"errors"`
 	Warnings int       `json:"warnings"`
 	Findings diag.List `json:"findings"`
+	// DualWrites says of each table which of the two ways of dual writes it uses; null without dual_writes, or if the file does not load.
+	DualWrites []config.DualWay `json:"dual_writes"`
 	// NotChecked is what only plan can check, since it needs one of the two ends.
 	NotChecked []string `json:"not_checked"`
 }
@@ -61,6 +63,9 @@ func (p *program) lint(allowed config.Allowed) error {
 	}
 	found = append(found, config.CheckEnvironment(p.Env, allowed)...)
 	report := lintReport{Schema: "replicator.lint/v1", File: path, Findings: found, NotChecked: notChecked}
+	if c, err := config.Load(path, p.Env, p.logFlags()...); err == nil {
+		report.DualWrites = c.DualWays()
+	}
 	for _, f := range found {
 		if f.Warning {
 			report.Warnings++
@@ -81,6 +86,11 @@ func (p *program) lint(allowed config.Allowed) error {
 		}
 		if _, err := fmt.Fprintf(p.Stdout, "%s: %s, %s\n", path, terminal.Plural(report.Errors, "error"), terminal.Plural(report.Warnings, "warning")); err != nil {
 			return err
+		}
+		for _, w := range report.DualWrites {
+			if _, err := fmt.Fprint(p.Stdout, w); err != nil {
+				return err
+			}
 		}
 		if report.Errors == 0 {
 			if _, err := fmt.Fprintf(p.Stdout, "not checked offline, `replicator plan` does: %s\n", strings.Join(notChecked, "; ")); err != nil {

@@ -151,7 +151,7 @@ func (o *Operator) work(ctx context.Context) error {
 		g.Go("verify "+t.config.From, func(ctx context.Context) error {
 			err := pipeline.Verify(ctx, pipeline.VerifyOptions{
 				Ledger: o.ledger, Database: o.source.Tables, Rows: o.target.Data, Over: over, Patience: o.patience(), Slots: slots,
-				Table: pipeline.Table{Mapping: t.mapping, MappingHash: o.Cfg.Hash(t.config), Settle: o.Cfg.Verify.Settle, Owned: t.config.Owned,
+				Table: pipeline.Table{Mapping: t.mapping, MappingHash: o.Cfg.Hash(t.config), Settle: o.Cfg.Verify.Settle, Late: o.Cfg.Late(t.config), Owned: t.config.Owned,
 					Segments: partsAtOnce, Limits: loads.Configured(o.Cfg.Backfill)},
 				Timing: pipeline.Timing{Pass: 500 * time.Millisecond},
 			})

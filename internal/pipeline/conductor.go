@@ -401,7 +401,7 @@ func (c *conductor) ranges(ctx context.Context, state checkpoint.TableState) ([]
 	var all []checkpoint.SweepRange
 	tables := c.mapping.Tables()
 	for _, table := range tables {
-		found, err := backfill.SweepRanges(ctx, c.target, sweeping(c.mapping, table, state, c.settings.owned), max(1, mostSweepParts/len(tables)))
+		found, err := backfill.SweepRanges(ctx, c.target, sweeping(c.mapping, table, state, c.settings), max(1, mostSweepParts/len(tables)))
 		if err != nil {
 			return nil, err
 		}

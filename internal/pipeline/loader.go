@@ -275,7 +275,7 @@ func (l *loader) sweep(life lifecycle, state checkpoint.TableState, lease *check
 		}}, err
 	}
 	s := backfill.Sweep{
-		Sweeping: sweeping(l.mapping, at.Table, state, l.settings.owned),
+		Sweeping: sweeping(l.mapping, at.Table, state, l.settings),
 		Range:    sink.Range{From: string(at.From), To: string(at.To)},
 		Target:   l.target,
 		Source:   l.database,
@@ -316,8 +316,8 @@ func (l *loader) sweep(life lifecycle, state checkpoint.TableState, lease *check
 }
 
 // sweeping is what a sweep of the table's generation looks for in a target table.
-func sweeping(m *transform.Mapping, table string, state checkpoint.TableState, owned bool) sink.Sweeping {
-	return sink.Sweeping{Mapping: m, Table: table, Generation: state.Generation, Owned: owned || state.MadeByUs}
+func sweeping(m *transform.Mapping, table string, state checkpoint.TableState, settings loadSettings) sink.Sweeping {
+	return sink.Sweeping{Mapping: m, Table: table, Generation: state.Generation, Owned: settings.owned || state.MadeByUs, Written: settings.late > 0}
 }
 
 // hear waits for the source's time, if no answer has shown it yet: a worker may begin with a sweep,

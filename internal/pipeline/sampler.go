@@ -59,7 +59,7 @@ func newSampler(v *verifier, spec Table) *sampler {
 	}
 	s := &sampler{common: v.common, mapping: spec.Mapping, owned: spec.Owned, share: spec.Sample, every: spec.SampleEvery, rate: backfill.NewThrottle(sampleRate)}
 	s.comparison = verify.Comparison{
-		Mapping: spec.Mapping, Source: v.database, Target: v.target, Settle: v.settings.settle, Now: v.now, Applied: v.applied,
+		Mapping: spec.Mapping, Source: v.database, Target: v.target, Settle: v.settings.settle, Late: v.settings.late, Now: v.now, Applied: v.applied,
 		Patience: max(s.every, leastPatience),
 		Pace: func(ctx context.Context, items int, _ float64, rows int) error {
 			_, err := s.rate.Take(ctx, items+rows)

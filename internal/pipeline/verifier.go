@@ -40,7 +40,8 @@ type verifySettings struct {
 	// patience is how long a part waits until changes are applied; 0 is the default.
 	patience time.Duration
 	owned    bool
-	atOnce   int // parts
+	late     time.Duration // of an application's own writes
+	atOnce   int           // parts
 	limits   checkpoint.Limits
 }
 
@@ -70,7 +71,7 @@ func (s *sumSlots) leave() { s.taken.Add(-1) }
 func newVerifier(c *common, spec Table, database Database, target verify.Target, workers func() int, wake *task.Wakeup, slots *sumSlots) *verifier {
 	return &verifier{
 		common: c, mapping: spec.Mapping, database: database, target: target, workers: workers,
-		settings: verifySettings{settle: spec.Settle, owned: spec.Owned, atOnce: max(spec.Segments, 1), limits: spec.Limits},
+		settings: verifySettings{settle: spec.Settle, owned: spec.Owned, late: spec.Late, atOnce: max(spec.Segments, 1), limits: spec.Limits},
 		limits:   backfill.NewLimits(0, 0), rows: backfill.NewThrottle(0), wake: wake, slots: slots,
 	}
 }
@@ -415,6 +416,7 @@ func (v *verifier) comparison(life lifecycle, of verifying) *verify.Comparison {
 	return &verify.Comparison{
 		Mapping: v.mapping, Source: v.database, Target: v.target, Scope: of.plan.Scope, Settle: v.settings.settle, Patience: v.settings.patience, Now: v.now,
 		Owned:   v.settings.owned || of.state.MadeByUs,
+		Late:    v.settings.late,
 		Applied: v.applied,
 		Retry: func(ctx context.Context, op func(ctx context.Context) error) error {
 			return v.retry(life.within(ctx), "verify", op)

@@ -3,6 +3,7 @@ package plan
 import (
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/cost"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/policy"
@@ -57,7 +58,9 @@ type Table struct {
 	Unmappable map[string]int `json:"unmappable"`          // sampled items by reason
 	Unmapped   []string       `json:"unmapped_attributes"` // of the sample, that reach no cell
 	Copy       Copy           `json:"copy"`
-	Cost       []cost.Line    `json:"cost"`
+	// DualWrites is null without dual_writes.
+	DualWrites *config.DualWay `json:"dual_writes"`
+	Cost       []cost.Line     `json:"cost"`
 }
 
 type Copy struct {

@@ -78,6 +78,11 @@ func writePlanTable(w io.Writer, t Table) {
 	if t.OpenShards != nil {
 		row("stream", "%s", terminal.Plural(*t.OpenShards, "open shard"))
 	}
+	if t.DualWrites != nil {
+		for i, line := range t.DualWrites.Lines() {
+			row([]string{"dual writes", ""}[min(i, 1)], "%s", line)
+		}
+	}
 	for i, key := range t.RowKeys {
 		name := ""
 		if i == 0 {

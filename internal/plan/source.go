@@ -33,6 +33,9 @@ func (in *Input) examineSource(ctx context.Context, t config.Table, all prefligh
 	}
 	out := source{found: found, Table: Table{Source: t.From, Target: t.TargetNames(), Items: found.Description.Items, Bytes: found.Description.Bytes,
 		Billing: found.Description.BillingMode, RowKeys: []string{}, Unmappable: map[string]int{}, Unmapped: []string{}}}
+	if way, ok := in.Cfg.DualWay(t); ok {
+		out.DualWrites = &way
+	}
 	if in.Ask(ctx, preflight.ProbeTime, "stream of "+t.From, func(ctx context.Context) (string, error) { return in.Stream(ctx, found) }) {
 		in.Ask(ctx, preflight.ProbeTime, "records of "+t.From, func(ctx context.Context) (string, error) {
 			return in.examineRecords(ctx, &out)

@@ -218,9 +218,10 @@ func (d *dualRun) quiet(ctx context.Context) error {
 		parked = nil // which an operator retries where the item has another row
 	}
 	diff := slices.DeleteFunc(d.Unequal(), func(line string) bool {
-		if d.ranked && d.lost && !d.cured && (strings.Contains(line, "/r") || strings.Contains(line, "#r")) {
+		if d.ranked && d.lost && (!d.cured || d.moving) && (strings.Contains(line, "/r") || strings.Contains(line, "#r")) {
 			// An item that began anew while its changes were lost has the number of the application's
-			// last write in its row, which no record follows: a comparison finds it, as a phantom.
+			// last write in its row, which no record follows: a comparison finds it, as a phantom. In a
+			// row that the item has left, no later write mends it.
 			return true
 		}
 		for _, key := range parked {

@@ -1,0 +1,77 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+)
+
+// DualWay says how a table goes on beside an application that writes its target too: which of the two
+// ways it uses, and what that means for readers and for the configuration.
+type DualWay struct {
+	Table string `json:"table"`
+	// Way is settle, version_attribute or off.
+	Way string `json:"way"`
+	// Means says what the way is, in one sentence.
+	Means string `json:"means"`
+	// ReadersSee is what readers of the target may see, and until when.
+	ReadersSee []string `json:"readers_may_see"`
+	// Refused is what the table's configuration must not have.
+	Refused []string `json:"refused"`
+}
+
+// refusedWithDualWrites is what checkDualWrites and the probes of the stream refuse.
+var refusedWithDualWrites = []string{"keep_versions", "ttl.expire: gc", "as: cells", "streams without old images"}
+
+// DualWays says it of each table, in their order; nothing if dual_writes is not given.
+func (c *Config) DualWays() (ways []DualWay) {
+	for i := range c.Tables {
+		if w, ok := c.DualWay(c.Tables[i]); ok {
+			ways = append(ways, w)
+		}
+	}
+	return ways
+}
+
+// DualWay says it of one table; false if dual_writes is not given.
+func (c *Config) DualWay(t Table) (DualWay, bool) {
+	w := DualWay{Table: t.From, ReadersSee: []string{}, Refused: refusedWithDualWrites}
+	switch late := FormatDuration(c.DualWrites.Settle); {
+	case c.DualWrites.Settle == 0 && c.DualWrites.VersionAttribute == "":
+		return DualWay{}, false
+	case !c.DualWritten(t):
+		w.Way, w.Means, w.Refused = "off", "nothing else may write its target", []string{}
+	case t.number != "":
+		w.Way = "version_attribute"
+		w.Means = fmt.Sprintf("%s ranks the writes of both, so rows are exact whenever nothing is under way; an image whose %s falls is parked", t.number, t.number)
+		w.ReadersSee = []string{"the newest image that either writer has written; a write whose condition failed in DynamoDB, until the stream brings that number or verify --repair lowers it"}
+		w.Refused = append([]string{"settle beside it", "leaving the version attribute later"}, w.Refused...)
+	default:
+		w.Way = "settle"
+		w.Means = fmt.Sprintf("rows equal their items %s after the last write of the application, which must give up a write to Bigtable before that", late)
+		until := " until " + late + " after the change was applied"
+		w.ReadersSee = []string{
+			"cells of an application server whose clock is ahead," + until,
+			"an attribute that the application removed, while replication lags",
+			"rows of which some columns are of one change and some of the next," + until,
+			"a row without a newer write of the application's, from a settle until the stream brings it",
+		}
+	}
+	return w, true
+}
+
+// Lines are the way in lines without a table.
+func (w DualWay) Lines() []string {
+	lines := []string{w.Way + ": " + w.Means}
+	for _, what := range w.ReadersSee {
+		lines = append(lines, "readers may see "+what)
+	}
+	if len(w.Refused) > 0 {
+		lines = append(lines, "refused: "+strings.Join(w.Refused, ", "))
+	}
+	return lines
+}
+
+// String is the way in lines for people.
+func (w DualWay) String() string {
+	return fmt.Sprintf("dual writes of table %s\n  %s\n", w.Table, strings.Join(w.Lines(), "\n  "))
+}

@@ -1,0 +1,32 @@
+package verify
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// H41: what the application wrote without DynamoDB, or later than it may, is named as that.
+func TestH41_PhantomsAndLateWritesAreNamed(t *testing.T) {
+	settled := transform.NewVersion(1, 2, cdc.SequenceOf(3), transform.CountExact)
+	for name, c := range map[string]struct {
+		finding Finding
+		late    time.Duration
+		want    string
+	}{
+		"a row of no item":          {Finding{Kind: Extra}, time.Minute, "a phantom"},
+		"a row of a removed item":   {Finding{Kind: Extra, Version: settled}, time.Minute, "after the item was removed, later than dual_writes.settle, 1m0s"},
+		"other cells":               {Finding{Kind: Different, Version: settled, Live: true}, time.Minute, "or as a phantom"},
+		"a row without its version": {Finding{Kind: Missing}, time.Minute, "deleted or wrote the whole row later"},
+		"another table":             {Finding{Kind: Different, Version: settled, Live: true}, 0, ""},
+		"cells of nobody":           {Finding{Kind: Foreign, Reason: "nobody"}, time.Minute, "nobody"},
+	} {
+		c.finding.explain(c.late)
+		if got := c.finding.Reason; !strings.Contains(got, c.want) || c.want == "" && got != "" {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
