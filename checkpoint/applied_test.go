@@ -75,7 +75,7 @@ func TestWhatIsNotedIsMerged(t *testing.T) {
 	track := checkpoint.Track{5, "label", "shard"}
 	note := func(l *checkpoint.Ledger, from, to uint64) {
 		t.Helper()
-		if err := l.NoteApplied(ctx, "T", []checkpoint.Applied{{track, checkpoint.Runs{{From: from, To: to, At: time.Unix(int64(to), 0)}}}}); err != nil {
+		if err := l.NoteApplied(ctx, "T", []checkpoint.Applied{{Track: track, Runs: checkpoint.Runs{{From: from, To: to, At: time.Unix(int64(to), 0)}}}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -111,7 +111,7 @@ func TestWhatIsNotedIsMerged(t *testing.T) {
 	note(b, 11, 13) // again: nothing new
 	check("5 11-14 ")
 
-	shard := checkpoint.Shard{Label: "label", ID: "shard", Generation: 5, NumberedFrom: 10, Applied: 14}
+	shard := checkpoint.Shard{Apply: checkpoint.Topic, Label: "label", ID: "shard", Generation: 5, NumberedFrom: 10, Applied: 14}
 	table := checkpoint.TableState{Label: "label", Generation: 5}
 	behind := func() uint64 {
 		merged, err := a.Merged(ctx, "T")
@@ -158,10 +158,10 @@ func TestAnAppliersRowIsBounded(t *testing.T) {
 	for n := range uint64(40_000) {
 		runs = append(runs, checkpoint.Run{From: 1000 + 2*n, To: 1000 + 2*n, At: time.Unix(int64(n), 0)})
 	}
-	if err := l.NoteApplied(ctx, "T", []checkpoint.Applied{{checkpoint.Track{1, "l", "s"}, runs}}); err != checkpoint.ErrAppliedFull {
+	if err := l.NoteApplied(ctx, "T", []checkpoint.Applied{{Track: checkpoint.Track{1, "l", "s"}, Runs: runs}}); err != checkpoint.ErrAppliedFull {
 		t.Error(err)
 	}
-	if err := l.NoteApplied(ctx, "T", []checkpoint.Applied{{checkpoint.Track{1, "l", "s"}, slices.Clone(runs[:100])}}); err != nil {
+	if err := l.NoteApplied(ctx, "T", []checkpoint.Applied{{Track: checkpoint.Track{1, "l", "s"}, Runs: slices.Clone(runs[:100])}}); err != nil {
 		t.Error(err)
 	}
 }

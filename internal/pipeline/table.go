@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
@@ -75,7 +76,7 @@ func newTable(w *worker, spec Table) *table {
 	}
 	t.keeper = &keeper{
 		common: c, reconciler: reconciler, conductor: conductor, database: database, joined: spec.Joined,
-		tracker: &t.tracker, outages: &t.outages, wakeAssigner: &t.wakeAssigner,
+		tracker: &t.tracker, outages: &t.outages, wakeAssigner: &t.wakeAssigner, kept: cmp.Or(w.Kept, checkpoint.LongestKept),
 	}
 	return t
 }
