@@ -26,7 +26,7 @@ PROMTOOL = $(TOOLS)/promtool
 # One way of building, without C, for all but the race detector: everything that is built twice takes minutes on a machine that has not built it yet.
 export CGO_ENABLED = 0
 
-.PHONY: help build test prove vet race fuzz bench bench-smoke bench-load demo mutants mutation-score sim soak soak-kept soak-processes tools conformance soak-run promtool deploy-check
+.PHONY: help build test prove vet race fuzz bench bench-smoke bench-load demo mutants mutation-score sim soak soak-kept soak-processes soak-relay tools conformance soak-run promtool deploy-check
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 24
@@ -51,8 +51,8 @@ vet: ## gofmt, go vet and staticcheck
 	$(GO) tool staticcheck ./...
 
 # Every process that was built with the race detector waits a second when it ends, for what still runs beside it; tests start some hundreds.
-race: ## every test under the race detector, but for test/scope, in which nothing runs beside anything, and test/mutation, which runs no product; needs a C compiler
-	CGO_ENABLED=1 GORACE="atexit_sleep_ms=10 $$GORACE" $(GO) test -race -vet=off -timeout 20m $$($(GO) list ./... | grep -v -e /test/scope -e /test/mutation)
+race: ## every test under the race detector, but for test/scope and test/sim, in which one task runs at a time, and test/mutation, which runs no product; needs a C compiler
+	CGO_ENABLED=1 GORACE="atexit_sleep_ms=10 $$GORACE" $(GO) test -race -vet=off -timeout 20m $$($(GO) list ./... | grep -v -e /test/scope -e '/test/sim$$' -e /test/mutation)
 
 # UNGUIDED packages are fuzzed as they are, without the instrumentation by which Go's fuzzer prefers texts that reach something new: for a package that
 # imports Bigtable's client, building that takes minutes.
@@ -69,10 +69,11 @@ fuzz: ## every fuzz target for FUZZTIME (default 20000x: so many texts); those o
 
 # A module of its own, because promtool brings two hundred modules that the product does not need. Without the discovery of clouds, which
 # checking rules does not need either, the first build takes a minute or two; after that Go's build cache has it.
-promtool: ## the alert rules, their unit tests and the metrics, checked with Prometheus' own tool
+promtool: ## the alert rules, their unit tests, the metrics and the dashboard, checked with Prometheus' own tool and parser
 	$(GO) -C deploy/monitoring build -tags remove_all_sd -o $(PROMTOOL) github.com/prometheus/prometheus/cmd/promtool
 	cd deploy/monitoring/prometheus && $(PROMTOOL) check rules rules.yml && $(PROMTOOL) test rules rules_test.yml
 	$(PROMTOOL) check metrics < internal/admin/testdata/metrics.txt
+	$(GO) -C deploy/monitoring test -tags remove_all_sd ./...
 
 # A module of its own, because kustomize and the types of Kubernetes are nothing that the product needs.
 deploy-check: ## what is deployed: manifests, image definitions, binary, systemd unit, every configuration; offline
@@ -104,6 +105,10 @@ soak-kept: ## the seeds that once found something
 soak-processes: ## ROUNDS (default 10) of real processes: killed, frozen, cut off; SEED is the first
 	REPLICATOR_PROCESS_ROUNDS=$(ROUNDS) REPLICATOR_PROCESS_SEED=$(SEED) $(GO) test ./test/processes -count=1 -run TestRounds -v -timeout 120m
 
+soak-relay: $(BIGTABLE_EMULATOR) ## ROUNDS (default 10) of a relay and four appliers, real processes between Pub/Sub's emulator and Bigtable's: killed, frozen, cut off
+	REPLICATOR_PROCESS_BIGTABLE=$(BIGTABLE_EMULATOR) REPLICATOR_PROCESS_ROUNDS=$(ROUNDS) REPLICATOR_PROCESS_SEED=$(SEED) \
+		$(GO) test ./test/processes -count=1 -run TestRelay -v -timeout 120m
+
 bench: ## the goals of performance as ratios, ours beside a baseline in one run, into bench/results.txt; ROUNDS (default 5) of it; bench/run go for Go's benchmarks
 	./bench/run
 
@@ -119,7 +124,10 @@ conformance: tools ## documented behaviour of DynamoDB, embedded and dynoxide; t
 soak-run: ## DURATION (default 1h) of continuous load on real processes; memory, goroutines and descriptors are judged; OUT keeps what is printed
 	$(GO) run ./test/processes/soak -duration $(DURATION) -seed $(SEED) -out "$(OUT)"
 
-tools: $(DYNOXIDE) ## what conformance needs besides Go, into TOOLS: dynoxide (by cargo, a minute or two once) and Google's Bigtable emulator
+tools: $(DYNOXIDE) $(BIGTABLE_EMULATOR) ## what conformance needs besides Go, into TOOLS: dynoxide (by cargo, a minute or two once) and Google's Bigtable emulator
+
+.PHONY: $(BIGTABLE_EMULATOR) # Go knows whether it is up to date
+$(BIGTABLE_EMULATOR):
 	$(GO) build -o $(BIGTABLE_EMULATOR) cloud.google.com/go/bigtable/cmd/emulator
 
 # The server alone, and not optimised: that builds in less than half the time, and the checks with it take as long as with the crate's own profile.

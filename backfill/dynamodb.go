@@ -29,17 +29,17 @@ import (
 // its segment for ever.
 const requestTimeout = 30 * time.Second
 
-// callTime bounds a call as a whole: before its request is sent the client may have to fetch credentials, and waits for a fetch that another
+// CallTime bounds a call as a whole: before its request is sent the client may have to fetch credentials, and waits for a fetch that another
 // call began under no deadline at all. It is longer than requestTimeout, whose error says more.
-const callTime = 40 * time.Second
+const CallTime = 40 * time.Second
 
-// ask makes one call, which ends within callTime. What the client says of one that was ended tells where it stood.
+// ask makes one call, which ends within CallTime. What the client says of one that was ended tells where it stood.
 func ask[In, Out any](ctx context.Context, call func(context.Context, *In, ...func(*dynamodb.Options)) (*Out, error), in *In) (*Out, error) {
-	limited, cancel := task.WithTimeout(ctx, callTime)
+	limited, cancel := task.WithTimeout(ctx, CallTime)
 	defer cancel()
-	out, err := call(limited, in, strictly)
+	out, err := call(limited, in, Strictly)
 	if err != nil && limited.Err() != nil && ctx.Err() == nil {
-		return nil, fmt.Errorf("no answer within %s: %w: %w", callTime, context.Cause(limited), err)
+		return nil, fmt.Errorf("no answer within %s: %w: %w", CallTime, context.Cause(limited), err)
 	}
 	return out, err
 }
@@ -212,7 +212,7 @@ func scanPageOf(out *dynamodb.ScanOutput) (ScanPage, error) {
 		page.Consumed = aws.ToFloat64(out.ConsumedCapacity.CapacityUnits)
 	}
 	for _, attributes := range out.Items {
-		item, err := convertItem(attributes)
+		item, err := ConvertItem(attributes)
 		if err == nil && !item.Exists() {
 			err = errors.New("an item without attributes")
 		}
@@ -222,7 +222,7 @@ func scanPageOf(out *dynamodb.ScanOutput) (ScanPage, error) {
 		page.Items = append(page.Items, item)
 	}
 	var err error
-	if page.Next, err = convertItem(out.LastEvaluatedKey); err != nil {
+	if page.Next, err = ConvertItem(out.LastEvaluatedKey); err != nil {
 		return ScanPage{}, malformed(op, err)
 	}
 	return page, nil
@@ -240,7 +240,7 @@ func (t *Tables) Get(ctx context.Context, table string, key attribute.Item) (att
 	if err != nil {
 		return attribute.Item{}, false, failure(ctx, op, err, true)
 	}
-	item, err := convertItem(out.Item)
+	item, err := ConvertItem(out.Item)
 	if err != nil {
 		return attribute.Item{}, false, malformed(op, err)
 	}
@@ -276,8 +276,8 @@ func keyAttributes(key attribute.Item) (map[string]types.AttributeValue, error) 
 // The conversion of values refuses what that of the stream's records does: what DynamoDB cannot hold was not written by it, and would differ in the
 // target from what the stream brings.
 
-// convertItem names the attribute that it fails at; the names inside of values are data and are not told.
-func convertItem(attributes map[string]types.AttributeValue) (attribute.Item, error) {
+// ConvertItem is an item of the SDK. Its error names the attribute that it fails at; the names inside of values are data and are not told.
+func ConvertItem(attributes map[string]types.AttributeValue) (attribute.Item, error) {
 	members, culprit, err := convertMembers(attributes)
 	if err != nil {
 		return attribute.Item{}, fmt.Errorf("attribute %q: %w", culprit, err)
@@ -457,12 +457,12 @@ func ClientOptions(o *dynamodb.Options) {
 			t.MaxIdleConns = 2 * connections
 		})
 	}
-	strictly(o)
+	Strictly(o)
 }
 
-// strictly is what every call needs, however its client was built: one attempt, because the pipeline retries and attempts would
+// Strictly is what every call needs, however its client was built: one attempt, because the pipeline retries and attempts would
 // multiply; no compression, which costs more CPU than the network saves; no value of an unknown type taken for another's.
-func strictly(o *dynamodb.Options) {
+func Strictly(o *dynamodb.Options) {
 	if _, ok := o.Protocol.(strictProtocol); ok {
 		return
 	}

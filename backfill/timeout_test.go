@@ -30,7 +30,7 @@ func TestCallsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		_, err := NewTables(hanging{}).Scan(t.Context(), "T", 0, 1, attribute.Item{}, 0)
-		if took := time.Since(began); took != callTime || callTime <= requestTimeout {
+		if took := time.Since(began); took != CallTime || CallTime <= requestTimeout {
 			t.Errorf("ended after %s", took)
 		}
 		if !cdc.Is(err, cdc.Unavailable) || !errors.Is(err, errCredentials) || !strings.Contains(err.Error(), "no answer within 40s") {

@@ -98,4 +98,7 @@ type Page struct {
 	End bool
 	// At is the service's own clock when it answered, zero if it did not say.
 	At time.Time
+	// Canaries are changes that a cutover made, which are not among Changes: nothing of them is
+	// applied. Whoever stands between a Reader and the service has taken them out.
+	Canaries []Change
 }

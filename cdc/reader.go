@@ -58,7 +58,7 @@ func (r *Reader) Read(ctx context.Context, applied Position) (Page, error) {
 	if err != nil {
 		return Page{}, err
 	}
-	empty := len(page.Changes) == 0
+	empty := len(page.Changes) == 0 && len(page.Canaries) == 0
 	if page, err = r.check(page, applied); err != nil {
 		r.iterator = ""
 		return Page{}, err

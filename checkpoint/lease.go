@@ -37,12 +37,26 @@ type Progress struct {
 	// Settling is what was applied beyond the position for the first of two times; Ended tells that this goes to the end of the shard.
 	Settling Settling
 	Ended    bool
+	Cutover  Sighted
+}
+
+// Sighted is what a cutover looks for in a shard.
+type Sighted struct {
+	// Canary is the attempt of which a canary was read, and whose every change before is applied.
+	Canary uint32 `json:"canary,omitempty"`
+	// WrittenAt is when the last change was made that is neither a canary nor a removal by time to
+	// live, and Written a hash of its key.
+	WrittenAt time.Time `json:"written_at,omitzero"`
+	Written   string    `json:"written,omitempty"`
+	// BehindAt is when the shard was last further behind than the configuration's bound, on the
+	// service's clock.
+	BehindAt time.Time `json:"behind_at,omitzero"`
 }
 
 // Progress is where the shard stands according to its record.
 func (s *Shard) Progress() Progress {
 	return Progress{Position: cdc.Position{After: s.Position}, EventTime: s.EventTime, CellTime: s.CellTime, FirstRead: s.FirstRead,
-		AppliedTo: s.AppliedTo, ReadAt: s.ReadAt, CaughtUp: s.CaughtUp, Dropping: s.Dropping, Applied: s.Applied, Rate: s.Rate}
+		AppliedTo: s.AppliedTo, ReadAt: s.ReadAt, CaughtUp: s.CaughtUp, Dropping: s.Dropping, Applied: s.Applied, Rate: s.Rate, Cutover: s.Sighted}
 }
 
 // Take leases a shard that Free gave. Parent is its parent's row, nil if there is none: what the parent covers is inherited now,
@@ -58,6 +72,9 @@ func (l *Ledger) Take(ctx context.Context, s Shard, parent *Shard) (*Lease, erro
 		}
 		if err := errors.Join(l.checkHash(table), l.checkMode(table)); err != nil {
 			return nil, err
+		}
+		if table.Halted() {
+			return nil, ErrHalted
 		}
 		if s.Label != table.Label {
 			return nil, ErrTaken // the stream was replaced since the row was read
@@ -220,7 +237,7 @@ func (s *Shard) advance(p Progress) error {
 	s.Position = p.Position.After
 	s.EventTime, s.CellTime = later(s.EventTime, p.EventTime), later(s.CellTime, p.CellTime)
 	s.ReadAt, s.CaughtUp, s.Dropping = later(s.ReadAt, p.ReadAt), p.CaughtUp, p.Dropping
-	s.Settling = p.Settling
+	s.Settling, s.Sighted = p.Settling, p.Cutover
 	s.AppliedTo = p.AppliedTo // a change that came late takes it back
 	s.Applied = max(s.Applied, p.Applied)
 	if s.Owner != "" { // of a shard that nobody reads there is no rate

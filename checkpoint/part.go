@@ -204,8 +204,11 @@ func (l *Ledger) TakePart(ctx context.Context, p Part) (*PartLease, error) {
 			return nil, err
 		}
 		paused := table.Load.Paused
-		if p.Phase.verifies() {
+		switch {
+		case p.Phase.verifies():
 			paused = table.Verify.Paused
+		case table.Halted():
+			return nil, ErrHalted
 		}
 		if !table.runs(p) || paused != "" || p.State == PartDone {
 			return nil, ErrTaken

@@ -79,6 +79,8 @@ type Shard struct {
 	EndedAt time.Time `json:"ended_at,omitzero"`
 	// Settling is what was applied beyond the position for the first of two times.
 	Settling Settling `json:"settling,omitzero"`
+	// Sighted is what a cutover looks for.
+	Sighted Sighted `json:"sighted,omitzero"`
 	// Reopened is how often a gap was declared and the shard reopened since a page of it was last applied.
 	Reopened int `json:"reopened,omitempty"`
 	// Dropping tells that the shard's lineage has had nothing but changes from before the table's cut (start: now).

@@ -2,9 +2,11 @@ package checkpoint
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/internal/task"
@@ -63,6 +65,8 @@ type TableState struct {
 	AdoptRows bool `json:"adopt_rows,omitempty"`
 	// Aside tells that the table, found by a pattern, cannot be followed for now; zero if it can.
 	Suspended Suspension `json:"aside,omitzero"`
+	// Halt is what a cutover says to whoever writes rows of the table.
+	Halt Halt `json:"halt,omitzero"`
 	// WitnessBeat mirrors the witness in the target.
 	WitnessBeat uint64 `json:"witness_beat,omitempty"`
 	// WitnessBeats mirror those in further target tables, by table.
@@ -291,6 +295,21 @@ func (l *Ledger) Adopt(ctx context.Context, source string) (TableState, error) {
 // ChangedMapping is why a generation begins under another mapping, and what is needed from then on.
 const ChangedMapping = "the mapping was changed: every row needs a load, and what only the former mapping wrote, a sweep"
 
+// ErrRanked is returned for a mapping without a version attribute where rows are ranked by one: whatever is written without a
+// number would be refused by those rows for ever.
+var ErrRanked = errors.New("the rows are ranked by dual_writes.version_attribute, which cannot be switched off")
+
+// rankedSuffix ends the hash of a mapping with a version attribute.
+const rankedSuffix = "n"
+
+// CheckRanked refuses to go from rows with numbers to a mapping that writes none.
+func CheckRanked(stored, hash string) error {
+	if strings.HasSuffix(stored, rankedSuffix) && !strings.HasSuffix(hash, rankedSuffix) {
+		return ErrRanked
+	}
+	return nil
+}
+
 // CheckMapping compares the hash of a table's mapping with the stored one; until the first generation begins, and with it any
 // writing, it is stored as it comes. A changed mapping is
 // refused with ErrMappingChanged, or, if accept, begins a new generation, because what the old mapping wrote has to be asserted
@@ -299,6 +318,9 @@ func (l *Ledger) CheckMapping(ctx context.Context, source, hash string, accept b
 	state, err = l.UpdateTable(ctx, source, func(s *TableState) error {
 		if s.MappingHash == "" || s.Generation == 0 {
 			s.MappingHash = hash
+		}
+		if err := CheckRanked(s.MappingHash, hash); err != nil {
+			return err
 		}
 		if s.MappingHash != hash && !accept {
 			return ErrMappingChanged

@@ -38,8 +38,10 @@ type Verify struct {
 	Paused string       `json:"paused,omitempty"`
 	// Cleaned: of verifies up to this number nothing is kept.
 	Cleaned uint32 `json:"cleaned,omitempty"`
-	// Result is that of the last verify that came to its end, which may be an earlier one.
+	// Result is that of the last verify that came to its end, which may be an earlier one, and Full
+	// that of the last one of all items.
 	Result VerifyResult `json:"result,omitzero"`
+	Full   VerifyResult `json:"full,omitzero"`
 }
 
 // Running reports whether parts are to be worked on.
@@ -49,6 +51,10 @@ func (v Verify) Running() bool { return v.Phase > 0 }
 type VerifyCounts struct {
 	Items int64 `json:"items,omitempty"` // read of the source
 	Rows  int64 `json:"rows,omitempty"`  // read of the target
+	// Units are the read units that pages of the source cost, and Bytes their items' size by them;
+	// single items that are looked at again are not among them.
+	Units float64 `json:"units,omitempty"`
+	Bytes int64   `json:"bytes,omitempty"`
 	// Compared are rows that items map to and that were compared with theirs, one by one or by sums.
 	Compared  int64 `json:"compared,omitempty"`
 	Missing   int64 `json:"missing,omitempty"`
@@ -69,6 +75,8 @@ type VerifyCounts struct {
 func (c *VerifyCounts) Add(o VerifyCounts) {
 	c.Items += o.Items
 	c.Rows += o.Rows
+	c.Units += o.Units
+	c.Bytes += o.Bytes
 	c.Compared += o.Compared
 	c.Missing += o.Missing
 	c.Different += o.Different
@@ -124,7 +132,7 @@ func (s *TableState) BeginVerify(number uint32, plan VerifyPlan) error {
 	const step = "begin a verify"
 	begun := Verify{
 		Number: number, Phase: plan.Phase, Parts: plan.Parts, Plan: plan.Plan, MappingHash: plan.MappingHash, BegunAt: plan.BegunAt.UTC(),
-		Estimate: plan.Estimate, Cleaned: s.Verify.Cleaned, Result: s.Verify.Result,
+		Estimate: plan.Estimate, Cleaned: s.Verify.Cleaned, Result: s.Verify.Result, Full: s.Verify.Full,
 	}
 	switch {
 	case plan.Parts < 1 || plan.Phase < 1:
@@ -163,7 +171,11 @@ func (s *TableState) EndVerify(number uint32, from int, result VerifyResult) err
 		return s.refuseYet("end the verify", "it is in another phase", "read the table's record again")
 	}
 	result.Number, result.Generation = number, s.Generation
-	s.Verify = Verify{Number: number, BegunAt: s.Verify.BegunAt, Cleaned: s.Verify.Cleaned, Result: result}
+	full := s.Verify.Full
+	if result.Sample == 0 && result.Since.IsZero() {
+		full = result
+	}
+	s.Verify = Verify{Number: number, BegunAt: s.Verify.BegunAt, Cleaned: s.Verify.Cleaned, Result: result, Full: full}
 	return nil
 }
 
@@ -191,7 +203,7 @@ func (s *TableState) CancelVerify() error {
 	if s.Verify.Number == 0 {
 		return s.refuse("cancel the verify", "none was begun", "see replicator verify status")
 	}
-	s.Verify = Verify{Number: s.Verify.Number, BegunAt: s.Verify.BegunAt, Cleaned: s.Verify.Cleaned, Result: s.Verify.Result}
+	s.Verify = Verify{Number: s.Verify.Number, BegunAt: s.Verify.BegunAt, Cleaned: s.Verify.Cleaned, Result: s.Verify.Result, Full: s.Verify.Full}
 	return nil
 }
 

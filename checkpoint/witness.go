@@ -27,6 +27,10 @@ type Witness struct {
 	Ledger     string `json:"ledger"`
 	Generation uint32 `json:"generation"`
 	Beat       uint64 `json:"beat"`
+	// Fence is the family that every write to the target table names first, for an application that writes the table too, under
+	// the same guard (package dualwrite); "" if none is published yet, or nobody but the
+	// ledger's workers writes, and NoFence if none can be had.
+	Fence string `json:"fence,omitempty"`
 }
 
 // counter is what the witness's row is compared and set by. Rows of two ledgers never have the same one: a beat that executes late, after the
@@ -58,6 +62,17 @@ type Place struct {
 	Key   string // of its row
 	// Further names the target table if it is not the first of the source table, and is empty if it is.
 	Further string
+	// Fence is what the witness is to say of the fence.
+	Fence string
+}
+
+// NoFence is what a witness says of a fence that is withheld: writes carry no number.
+const NoFence = "-"
+
+// ReadWitness reads the witness at a place, as an application does that writes the target too.
+func ReadWitness(ctx context.Context, at Place) (w Witness, found bool, err error) {
+	w, _, found, err = readWitness(ctx, at)
+	return w, found, err
 }
 
 // Beat checks the witness of a source table and, if it is fine, moves it on and mirrors that in the ledger. Otherwise it changes
@@ -134,7 +149,7 @@ func (l *Ledger) witness(ctx context.Context, source string, at Place, claim boo
 	if err := l.mirror(ctx, source, at, w.Beat); err != nil {
 		return Fine, w, err
 	}
-	next := Witness{Ledger: l.id, Generation: table.Generation, Beat: max(w.Beat, table.WitnessBeat) + 1}
+	next := Witness{Ledger: l.id, Generation: table.Generation, Beat: max(w.Beat, table.WitnessBeat) + 1, Fence: at.Fence}
 	done, err := l.exchange(ctx, at.Store, at.Key, row.Counter, next.counter(), l.stamp(&next.header, &next))
 	if err != nil {
 		return Fine, w, err

@@ -48,6 +48,9 @@ type Predicate struct {
 	Families  []string
 	Qualifier string
 	AtLeast   transform.Version
+	// Exactly turns it round: the request is executed only if a cell has the value AtLeast, neither more nor less. That is the
+	// compare-and-set of the one write after which a row's version may be lower (Mend).
+	Exactly bool
 }
 
 // Op is one change of the row.

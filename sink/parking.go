@@ -207,7 +207,7 @@ func (p *Parking) Supersede(ctx context.Context, source, item string, by transfo
 	var older []Ref
 	err := p.records.Scan(ctx, p.prefix+source+"/"+HashOf(item)+"/", true, func(key string, _ []byte) error {
 		ref := Ref(strings.TrimPrefix(key, p.prefix))
-		if _, _, version := ref.Parts(); version < string(by) {
+		if _, _, version := ref.Parts(); transform.Version(version).Position() < by.Position() {
 			older = append(older, ref)
 		}
 		return nil
@@ -274,6 +274,8 @@ func isHealed(ctx context.Context, m *transform.Mapping, rows Looker, record tra
 	ctx, cancel := task.WithTimeout(ctx, DefaultTimeout)
 	defer cancel()
 	newer := false
+	// A row that the application ranks above the record for its number alone was there before it, or is not of the stream.
+	above := func(v transform.Version) bool { return v > record.Version && v.Position() > record.Version.Position() }
 	wanted := Removals(m, record.Change.Keys, []attribute.Item{record.Change.New})
 	for _, at := range Removals(m, record.Change.Keys, []attribute.Item{record.Change.Old, record.Change.New}) {
 		// Its version is all that is asked for: the row may be shared by many items.
@@ -284,11 +286,11 @@ func isHealed(ctx context.Context, m *transform.Mapping, rows Looker, record tra
 		}
 		live, gone, _ := row.Versions(at.Owner)
 		// It holds neither what the change puts nor anything newer.
-		lacking := live < record.Version && gone <= record.Version
+		lacking := !above(live) && live != record.Version && !above(gone)
 		if lacking && slices.ContainsFunc(wanted, addressOf(at).holds) {
 			return false, nil
 		}
-		newer = newer || live > record.Version || gone > record.Version && !sameRead(gone, record.Version)
+		newer = newer || above(live) || above(gone) && !sameRead(gone, record.Version)
 	}
 	return newer, nil
 }

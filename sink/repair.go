@@ -263,6 +263,11 @@ func (r *Repairer) mend(ctx context.Context, right proof, seen Row, want transfo
 			return false, ErrVersion
 		}
 		generation = held.Generation()
+		if IsPhantom(held, want) {
+			if generation, err = r.Generation(ctx, readAt); err != nil {
+				return false, err
+			}
+		}
 	} else if !Holds(seen, want) {
 		if generation, err = r.Generation(ctx, readAt); err != nil {
 			return false, err
@@ -296,32 +301,52 @@ func (r *Repairer) mend(ctx context.Context, right proof, seen Row, want transfo
 }
 
 // Mend decides what makes a row hold what it should, from what a look at it showed: the request, or false if the row holds it
-// already. The version of want is not used. A row without a version gets that of a load in the given generation at readAt, the
+// already. Of want's version only the rank is used. A row without a version gets that of a load in the given generation at readAt, the
 // moment before the image was read, and only if it has none still; any other keeps its version, the count raised by one. Live or
 // removed makes no difference: a tombstone is raised as a live version is. Cells that hold what they should keep their times, or an
 // age rule would let them live anew; those of a row without a version may be anybody's. A row at count 0 is left (ErrPending). It is pure.
+//
+// A row that the application itself wrote, at a number above the item's, is a phantom: no record of the stream will ever outrank
+// it. It alone falls, to the item's number, if the row still holds exactly what was seen.
 func Mend(seen Row, want transform.RowMutation, generation uint32, readAt time.Time) (Request, bool, error) {
 	if Holds(seen, want) {
 		return Request{}, false, nil
 	}
 	held := seen.HeldBy(want.Owner)
 	if held == "" {
-		want.Version = transform.NewVersion(generation, transform.LoadHop, cdc.SequenceOf(uint64(max(0, readAt.Unix()))), transform.CountExact)
+		want.Version = loadedAt(want, generation, readAt)
 		request, _ := KeepOlder(seen, want)
 		request.Refuse.AtLeast = "" // any version refuses
 		return request, true, nil
 	}
+	if IsPhantom(held, want) {
+		want.Version = loadedAt(want, generation, readAt)
+		request := Guard(want)
+		request.Refuse.AtLeast, request.Refuse.Exactly = held, true
+		return request, true, nil
+	}
 	count := held.Count()
-	switch count {
-	case transform.CountTimestamped:
+	switch {
+	case count == transform.CountTimestamped:
 		return Request{}, false, ErrPending
-	case transform.MaxCount:
+	case count == transform.MaxCount:
 		return Request{}, false, ErrRepairs
 	}
 	want.Cells = standing(seen, want, readAt)
-	want.Version = transform.NewVersion(held.Generation(), held.Hop(), held.Sequence(), count+1)
+	want.Version = held.WithCount(count + 1)
 	request, _ := KeepOlder(seen, want)
 	return request, true, nil
+}
+
+// loadedAt is the version of an image that was read at or after a time.
+func loadedAt(want transform.RowMutation, generation uint32, readAt time.Time) transform.Version {
+	return want.Version.Rank().At(transform.NewVersion(generation, transform.LoadHop, cdc.SequenceOf(uint64(max(0, readAt.Unix()))), transform.CountExact))
+}
+
+// IsPhantom reports whether a row's version is of the application alone, and above the rank of what the item is: the write to
+// the source failed, or was never made (H41). Want is the item's image, or the remove of a row that it does not map to.
+func IsPhantom(held transform.Version, want transform.RowMutation) bool {
+	return held.ByApplication() && want.Version.Rank().Below(held.Rank())
 }
 
 // standing are the cells of a repair, those that the row holds already at the times they have there. Of cells that carry

@@ -166,7 +166,7 @@ func (r *Repairer) leaves(row Row, s Sighting, want *transform.RowMutation, item
 		return ""
 	case malformed != nil:
 		return Unreadable
-	case held.Count() == transform.CountTimestamped:
+	case held.Count() == transform.CountTimestamped && !IsPhantom(held, *want):
 		return InFlight
 	case !item.present && r.Mapping.Outlives() && live > gone:
 		return KeptAlive

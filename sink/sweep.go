@@ -44,7 +44,7 @@ type Suspect struct {
 	// Items are the primary keys of the items it may be of: one, unless two mappings explain the
 	// row in two ways.
 	Items []attribute.Item
-	// Claim is the remove of all that those own there.
+	// Claim is the remove of all that those own there, at the version that the row holds.
 	Claim transform.RowMutation
 }
 
@@ -56,7 +56,8 @@ type SweepCounts struct {
 	// Put and Removed are the rows that were written; in a dry run, those that would be.
 	Put     int64 `json:"put,omitempty"`
 	Removed int64 `json:"removed,omitempty"`
-	// Left are suspects without an item that stay, because what the time to live removed does.
+	// Left are suspects without an item that stay, because what the time to live removed does, and
+	// those that hold a higher number than their item (transform.Rank), which repairs alone may lower.
 	Left int64 `json:"left,omitempty"`
 	// Unexplained are item versions of ours of which nothing says whose they are, or that cannot be
 	// removed without what belongs to others.
@@ -101,6 +102,7 @@ func (s Sweeping) Suspects(row Row) (suspects []Suspect, unexplained int64) {
 		}
 		switch suspect, whose := s.suspect(row.Key, m); whose {
 		case ours:
+			suspect.Claim.Version = held
 			suspects = append(suspects, suspect)
 		case unknown:
 			unexplained++
@@ -416,6 +418,16 @@ func (s Sweeping) Settle(suspects []Suspect, found []transform.Found, readAt tim
 		claims = append(claims, suspect.Claim)
 	}
 	b := transform.Sweep(s.Mapping, found, claims, s.Generation, readAt)
+	b.Rows = slices.DeleteFunc(b.Rows, func(row transform.RowMutation) bool {
+		refuses := func(claim transform.RowMutation) bool {
+			return addressOf(claim).holds(row) && row.Version <= claim.Version
+		}
+		if !row.Version.Ordered() || !slices.ContainsFunc(claims, refuses) {
+			return false
+		}
+		counts.Left++
+		return true
+	})
 	for i := range b.Rows {
 		if b.Rows[i].Remove {
 			counts.Removed++

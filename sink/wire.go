@@ -111,14 +111,14 @@ func features() string {
 	return base64.URLEncoding.EncodeToString(b)
 }
 
-// apply sends a request once. Refused says that its predicate held.
+// apply sends a request once. Refused says that its predicate did not let it be executed.
 func (w *wire) apply(ctx context.Context, r *Request) (refused bool, err error) {
 	t := w.table(r.Table)
 	ctx = metadata.NewOutgoingContext(ctx, t.headers)
 	out := wireRequest{Request: r, table: t.name, profile: w.instance.AppProfile}
 	var in wireAnswer
 	err = w.pool.Invoke(ctx, checkAndMutateRow, &out, &in, wireOptions...)
-	return in.matched, err
+	return in.matched != r.Refuse.Exactly, err
 }
 
 var wireOptions = []grpc.CallOption{grpc.ForceCodecV2(wireCodec{})}
@@ -200,13 +200,17 @@ func (wireCodec) Unmarshal(data mem.BufferSlice, message any) error {
 }
 
 // AppendProto appends the request as a google.bigtable.v2.CheckAndMutateRowRequest, for a table by its full name: the predicate
-// refuses, so that the changes are those of the case that it does not hold.
+// refuses, so that the changes are those of the case that it does not hold; of one that is exact they are those of the other case.
 func (r *Request) AppendProto(b []byte, table, appProfile string) []byte {
 	b = appendText(b, 1, table)
 	b = appendText(b, 2, r.Row)
+	holds := protowire.Number(5)
+	if r.Refuse.Exactly {
+		holds = 4
+	}
 	for i := range r.Ops {
 		var at message
-		b, at = begin(b, 5, len(r.Ops[i].Family)+len(r.Ops[i].Qualifier)+len(r.Ops[i].Value)+16)
+		b, at = begin(b, holds, len(r.Ops[i].Family)+len(r.Ops[i].Qualifier)+len(r.Ops[i].Value)+16)
 		b = at.end(appendOp(b, &r.Ops[i]))
 	}
 	b, predicate := begin(b, 6, 256)
@@ -285,7 +289,11 @@ func appendPredicate(b []byte, p *Predicate) []byte {
 	b = column.end(b)
 	b, value := begin(b, 1, 0)
 	b, span := begin(b, 15, 0)
-	b = span.end(protowire.AppendString(protowire.AppendTag(b, 1, protowire.BytesType), string(p.AtLeast)))
+	b = protowire.AppendString(protowire.AppendTag(b, 1, protowire.BytesType), string(p.AtLeast))
+	if p.Exactly {
+		b = appendText(b, 3, string(p.AtLeast))
+	}
+	b = span.end(b)
 	return chain.end(value.end(b))
 }
 

@@ -31,7 +31,8 @@ const (
 type Options struct {
 	Table   Table
 	Parking ParkingLot
-	// Rows shows rows before puts that keep older cells; it may be nil if no mapping asks for that.
+	// Rows shows rows before puts that keep older cells, and what refused a mutation with a rank; it may be nil if no mapping
+	// asks for that.
 	Rows Looker
 	// InFlight and Bytes bound the requests that are under way at once, over all callers; 0 means the default. Target tables share them.
 	// By default, each table has besides as many as it takes without answering later for it.
@@ -205,8 +206,8 @@ func (w *Writer) send(ctx context.Context, stamps Stamps, b *transform.Batch, re
 		}
 		g.Go("write", func(ctx context.Context) error {
 			defer w.release(row.Table, size)
-			err := w.apply(ctx, stamps, b.Source, row, request)
-			outcomes[i] = outcome{sent: true, err: err}
+			held, err := w.apply(ctx, stamps, b.Source, row, request)
+			outcomes[i] = outcome{sent: true, err: err, held: held}
 			if err != nil && !Is(err, Rejected) {
 				failed.Store(true)
 			}
@@ -227,6 +228,7 @@ func (w *Writer) send(ctx context.Context, stamps Stamps, b *transform.Batch, re
 type outcome struct {
 	sent bool
 	err  error
+	held transform.Version // what the row held if it refused a mutation with a rank
 }
 
 // settle removes durable rows from the batch, decides about refused ones, and returns the worst error: one that no repeat mends
@@ -236,7 +238,9 @@ func settle(ctx context.Context, b *transform.Batch, outcomes []outcome, refused
 	open := b.Rows[:0]
 	for i, o := range outcomes {
 		if o.sent && o.err == nil {
-			continue
+			if o.err = refused.fell(b, &b.Rows[i], o.held); o.err == nil {
+				continue
+			}
 		}
 		done, err := refused.settle(ctx, b, i, o.err)
 		if err != nil && (worst == nil || Repeatable(worst) && !Repeatable(err)) {
@@ -285,13 +289,13 @@ func (w *Writer) release(table string, size int64) {
 	}
 }
 
-// apply makes one attempt to write a mutation, whose guard is given.
-func (w *Writer) apply(ctx context.Context, stamps Stamps, source string, m *transform.RowMutation, guard Request) error {
+// apply makes one attempt to write a mutation, whose guard is given. Held is what the row holds if it refused it (outranked).
+func (w *Writer) apply(ctx context.Context, stamps Stamps, source string, m *transform.RowMutation, guard Request) (held transform.Version, err error) {
+	whole := ctx
 	ctx, cancel := task.WithTimeout(ctx, w.o.Timeout)
 	defer cancel()
 	start := task.Mono(ctx)
 	var applied bool
-	var err error
 	if m.Keep {
 		applied, err = Execute(ctx, stamps, w.o.Table, w.o.Rows, m)
 	} else {
@@ -303,19 +307,22 @@ func (w *Writer) apply(ctx context.Context, stamps Stamps, source string, m *tra
 	}
 	switch e := w.o.Events; {
 	case errors.Is(err, ErrUnproved): // nothing was sent
-		return err
+		return "", err
 	case err != nil:
 		failure := asError(err)
 		if e.Failed != nil {
 			e.Failed(source, failure.Code)
 		}
-		return failure
+		return "", failure
 	case applied && e.Applied != nil:
 		e.Applied(source, took)
 	case !applied && e.Stale != nil:
 		e.Stale(source, took)
 	}
-	return nil
+	if !applied {
+		return w.outranked(whole, m)
+	}
+	return "", nil
 }
 
 // asError makes sure that every failure has a reason. What a table says that is not an Error tells nothing of what was

@@ -446,7 +446,8 @@ type Found struct{ Keys, Image attribute.Item }
 
 // Sweep asserts what consistent reads found at readAt, as a load does (Load): what the images map
 // to is put, and what is claimed beside that is removed. Of a row that is put, what is claimed is
-// deleted too. Claims are those of items that are among the found ones.
+// deleted too. Claims are those of items that are among the found ones; their versions are those that the rows hold, if
+// any: with a version attribute the removal of an item that is gone is ranked by what was there.
 func Sweep(m *Mapping, found []Found, claims []RowMutation, generation uint32, readAt time.Time) Batch {
 	var images []attribute.Item
 	var absent []attribute.Item
@@ -471,7 +472,12 @@ func Sweep(m *Mapping, found []Found, claims []RowMutation, generation uint32, r
 			b.Rows[n].Families, b.Rows[n].Columns = union(b.Rows[n].Families, claim.Families), union(b.Rows[n].Columns, claim.Columns)
 			continue
 		}
-		claim.Version, claim.At, claim.Change = v, readAt, index[claim.Item]
+		n := index[claim.Item]
+		order := m.removalOf(claim.Version)
+		if n < len(images) {
+			order, _ = m.RankOf(images[n], false)
+		}
+		claim.Version, claim.At, claim.Change = order.At(v), readAt, n
 		b.Rows = append(b.Rows, claim)
 	}
 	return b

@@ -63,13 +63,17 @@ func Fold(m *Mapping, changes []cdc.Change, s Stamp) Batch {
 	for i := range histories {
 		h := &histories[i]
 		c := &changes[h.newest]
-		v := NewVersion(s.Generation, s.Hop, c.Sequence, CountExact)
+		order, fell := m.rank(changes, h)
+		v := order.At(NewVersion(s.Generation, s.Hop, c.Sequence, CountExact))
 		base := RowMutation{Item: h.item, Change: h.newest, Version: v, At: c.Time, Keep: m.keep}
 		var puts [][]Cell
 		reason := h.unknown
 		if reason == "" && c.Event != cdc.Remove {
 			puts, reason = m.put(&enc, c, h)
 			b.ignore(h.rule)
+		}
+		if reason == "" && fell != "" {
+			puts, reason = nil, fell
 		}
 		if reason != "" {
 			b.Parked = append(b.Parked, b.Park(base, reason)) // and every address is removed: there is no own one
@@ -147,7 +151,7 @@ func (m *Mapping) histories(changes []cdc.Change, stamp Stamp) ([]history, int64
 		}
 		h := &list[n]
 		h.newest, h.micros = i, latest
-		if m.keep || stamp.DualWrites {
+		if m.keep || m.number != "" || stamp.DualWrites {
 			h.moments = append(h.moments, moment{i, latest})
 		}
 		switch {
@@ -199,12 +203,16 @@ func Load(m *Mapping, items []attribute.Item, generation uint32, readAt time.Tim
 	room := make([]address, 1)
 	cells := make([][]Cell, len(items))
 	for i, item := range items {
-		base := RowMutation{Item: m.ItemKey(item), Change: i, Version: v, At: readAt, Keep: m.keep}
+		order, unranked := m.RankOf(item, false)
+		base := RowMutation{Item: m.ItemKey(item), Change: i, Version: order.At(v), At: readAt, Keep: m.keep}
 		h := history{item: base.Item, newest: i, addresses: room[:0:1], puts: cells[i : i : i+1]}
 		err := h.add(m, &s, item, i, true)
 		var puts [][]Cell
 		if err == nil {
 			puts, err = m.puts(&enc, item, &h, readAt, micros)
+		}
+		if err == nil {
+			err = unranked
 		}
 		if err != nil {
 			puts = nil

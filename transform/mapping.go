@@ -35,6 +35,7 @@ type Mapping struct {
 	ttl     TTL
 	keyOnly bool
 	keep    bool      // older cells stay
+	number  string    // the version attribute
 	merged  bool      // other source tables write to the target
 	parts   []rowPart // the placeholders of the row key, of NewMapping's mappings
 }

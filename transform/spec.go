@@ -25,6 +25,9 @@ type Spec struct {
 	// KeepVersions: the values that attributes had before stay as older cells of their columns, as long as the families' rules of garbage
 	// collection let them. docs/how-to/keep-versions.md says what is kept.
 	KeepVersions bool
+	// VersionAttribute holds a number that the application raises with each write of the item, under a condition, because it
+	// writes the target too. It ranks images before their place in the stream. "" if nobody else writes the target.
+	VersionAttribute string
 	// Merged tells that other source tables have the same target table. Their rows must not meet: see CheckMerged.
 	Merged bool
 }

@@ -31,9 +31,10 @@ const (
 // ErrVersion is returned for text that is not a version.
 var ErrVersion = errors.New("not a version")
 
-// Version ranks an image in the history of its item: (generation, hop, sequence number, count) as fixed-width ASCII, so that
+// Version ranks an image in the history of its item: (generation, hop, sequence number, count) as fixed-width ASCII, its position, so that
 // bytes compare as the history does and an operator can read it. Along the records of one item it rises strictly: by
-// sequence number inside a shard, by hop from parent to child, by generation across every break of the stream.
+// sequence number inside a shard, by hop from parent to child, by generation across every break of the stream. Where the
+// application ranks its writes (Rank), the rank stands in front of the position.
 type Version string
 
 // NewVersion builds a version. Fields out of range are a programming error and panic: a version that wrapped around
@@ -67,6 +68,22 @@ func appendPadded(b []byte, n uint64, width int) []byte {
 
 // ParseVersion checks the form of stored text.
 func ParseVersion(text string) (Version, error) {
+	if strings.HasPrefix(text, "n") {
+		return parseOrdered(text)
+	}
+	return parsePosition(text)
+}
+
+func parseOrdered(text string) (Version, error) {
+	if len(text) != orderSize+VersionSize || text[orderSize-1] != '.' || text[orderSize-3] != '.' || text[orderSize-2] != '0' && text[orderSize-2] != '1' ||
+		strings.Trim(text[1:1+numberDigits], "0123456789") != "" {
+		return "", fmt.Errorf("%w: %d bytes, which begin with n", ErrVersion, len(text))
+	}
+	_, err := parsePosition(text[orderSize:])
+	return Version(text), err
+}
+
+func parsePosition(text string) (Version, error) {
 	if len(text) != VersionSize || text[8] != '.' || text[15] != '.' || text[56] != '.' {
 		return "", fmt.Errorf("%w: %d bytes", ErrVersion, len(text))
 	}
@@ -81,7 +98,7 @@ func ParseVersion(text string) (Version, error) {
 	return Version(text), nil
 }
 
-// Generation is the first field.
+// Generation is the first field of the position.
 func (v Version) Generation() uint32 { return v.field(0, 8) }
 
 // Hop is the second field.
@@ -89,6 +106,7 @@ func (v Version) Hop() uint32 { return v.field(9, 15) }
 
 // Sequence is the third field. Its zeros are the version's own, not the service's.
 func (v Version) Sequence() cdc.SequenceNumber {
+	v = v.Position()
 	s, err := cdc.ParseSequenceNumber(strings.TrimLeft(string(v[16:55]), "0") + string(v[55]))
 	if err != nil {
 		panic("transform: " + err.Error())
@@ -104,11 +122,16 @@ func (v Version) WithoutCount() Version {
 	if v == "" {
 		return ""
 	}
-	return v[:57] + "0000"
+	return v.WithCount(CountTimestamped)
+}
+
+// WithCount is the version with another count, which is MaxCount at most.
+func (v Version) WithCount(count uint16) Version {
+	return v[:len(v)-4] + Version(appendPadded(nil, uint64(count), 4))
 }
 
 func (v Version) field(from, to int) uint32 {
-	n, err := strconv.ParseUint(string(v[from:to]), 10, 32)
+	n, err := strconv.ParseUint(string(v.Position()[from:to]), 10, 32)
 	if err != nil {
 		panic("transform: malformed version") // versions are built by NewVersion or checked by ParseVersion
 	}

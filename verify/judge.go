@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"slices"
 	"strings"
@@ -68,7 +69,10 @@ func (j *judgement) add(f Finding) {
 	live, gone, _ := j.row.Versions(f.Owner)
 	f.Source, f.Table, f.Row = j.m.Source, j.table, j.row.Key
 	f.Version, f.Live = max(live, gone), live != "" && gone <= live
-	if _, err := transform.ParseVersion(string(f.Version)); err == nil && f.Version.Count() == transform.CountTimestamped {
+	_, err := transform.ParseVersion(string(f.Version))
+	if err == nil && f.Version.ByApplication() {
+		f.Reason = cmp.Or(f.Reason, "the application wrote the row, and no record of the stream followed: a phantom, if its number is above the item's")
+	} else if err == nil && f.Version.Count() == transform.CountTimestamped {
 		if f.Kind == Missing || f.Kind == Different {
 			j.InFlight = true
 		} else {

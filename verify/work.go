@@ -104,6 +104,8 @@ func (w *Work) Source(ctx context.Context, index, total int, from Progress) (Pro
 			return r.at, nil, err
 		}
 		r.at.Position = page.Next
+		r.at.Units += page.Consumed
+		r.at.Bytes += page.Bytes
 		if err := w.pace(ctx, len(page.Items), page.Consumed, 0); err != nil {
 			return r.at, nil, err
 		}

@@ -21,6 +21,7 @@ import (
 
 func main() {
 	serve := flag.Bool("serve", false, "be the server of Bigtable")
+	queue := flag.Bool("queue", false, "be the server of Pub/Sub")
 	held := flag.Int("hold", 0, "follow so many shards and print the most memory that was resident, in MB")
 	latency := flag.Duration("latency", 0, "how long the server takes to answer a write")
 	rounds := flag.Int("rounds", 5, "rounds, of which medians are printed")
@@ -31,6 +32,8 @@ func main() {
 	var err error
 	if *serve {
 		err = serveBigtable(*latency)
+	} else if *queue {
+		err = servePubSub()
 	} else if memory.Fit(); *held > 0 { // as replicator run does
 		err = hold(context.Background(), *held)
 	} else {
@@ -48,7 +51,7 @@ func run(ctx context.Context, b bench) error {
 	fmt.Fprint(b.out, "# The collector is fitted as in replicator run, for the baselines as well. Ratios of ours to the baseline, medians of the rounds' own ratios, so that they need not be the ratios of the medians beside them.\n"+
 		"# CPU is in microseconds of the client's process for each record or row; rows/s are of wall time on this machine.\n\n")
 	fmt.Fprintf(b.out, "%-44s %-9s %9s %9s %9s  %s\n", "", "", "ours", "baseline", "ratio", "goal")
-	for _, part := range []func(context.Context, *bench) error{decoding, encoding, writing, following, copying, waiting, folding, remembering} {
+	for _, part := range []func(context.Context, *bench) error{decoding, encoding, writing, following, copying, waiting, folding, publishing, applying, remembering} {
 		if err := part(ctx, &b); err != nil {
 			return err
 		}

@@ -20,6 +20,7 @@ type bench struct {
 	only   *regexp.Regexp
 	// profile, if set, is where the CPU profile of ours goes: the first way of what was measured last.
 	profile string
+	before  map[string]func() error // by a way's name: what prepares a round of it, and is not measured
 	out     io.Writer
 }
 
@@ -45,9 +46,15 @@ func (b *bench) measure(ways ...way) ([][]cost, error) {
 	all := make([][]cost, len(ways))
 	for round := range b.rounds + 1 {
 		for i, w := range ways {
+			if err := b.prepare(w); err != nil {
+				return nil, err
+			}
 			runtime.GC()
 			if i == 0 && round == b.rounds && b.profile != "" {
 				if err := profiled(b.profile, w.do); err != nil {
+					return nil, err
+				}
+				if err := b.prepare(w); err != nil {
 					return nil, err
 				}
 			}
@@ -63,6 +70,17 @@ func (b *bench) measure(ways ...way) ([][]cost, error) {
 		}
 	}
 	return all, nil
+}
+
+func (b *bench) prepare(w way) error {
+	before := b.before[w.name]
+	if before == nil {
+		return nil
+	}
+	if err := before(); err != nil {
+		return fmt.Errorf("prepare %s: %w", w.name, err)
+	}
+	return nil
 }
 
 func profiled(path string, do func() (int, error)) error {

@@ -62,34 +62,40 @@ type target struct {
 
 var instance = sink.Instance{Project: "p", Instance: "i", AppProfile: "one"}
 
-func startTarget(ctx context.Context, latency time.Duration) (t *target, err error) {
+// startServer starts this program as a server in a process of its own, and waits for its address.
+func startServer(arguments ...string) (address string, end func(), err error) {
 	self, err := os.Executable()
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
-	server := exec.Command(self, "-serve", "-latency", latency.String())
+	server := exec.Command(self, arguments...)
 	server.Stderr = os.Stderr
 	input, err := server.StdinPipe()
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
 	output, err := server.StdoutPipe()
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
 	if err = server.Start(); err != nil {
-		return nil, err
+		return "", nil, err
 	}
-	t = &target{close: func() {
+	address, err = bufio.NewReader(output).ReadString('\n')
+	return strings.TrimSpace(address), func() {
 		_ = input.Close()
 		_ = server.Wait()
-	}}
-	address, err := bufio.NewReader(output).ReadString('\n')
+	}, err
+}
+
+func startTarget(ctx context.Context, latency time.Duration) (t *target, err error) {
+	address, end, err := startServer("-serve", "-latency", latency.String())
 	if err != nil {
 		return nil, err
 	}
+	t = &target{close: end}
 	dial := func() option.ClientOption {
-		conn, fail := grpc.NewClient(strings.TrimSpace(address), grpc.WithTransportCredentials(insecure.NewCredentials()))
+		conn, fail := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 		err = errors.Join(err, fail)
 		t.conn = conn
 		return option.WithGRPCConn(conn)

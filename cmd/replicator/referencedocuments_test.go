@@ -133,6 +133,9 @@ func referenceStateTable(t *testing.T) string {
 		"| `<name>/shard/<source table>/<stream label>/<shard>` | a shard | the holder of its lease |\n"+
 		"| `<name>/part/<source table>/<generation>/<load>/<phase>/<part>` | a part of a load | the holder of its lease |\n"+
 		"| `<name>/sampled/<source table>` | rows that comparisons of what was just applied know to differ; it holds keys | workers |\n"+
+		"| `<name>/applied/<source table>/<process>` | messages of a topic that a process has applied, until they are merged | that process |\n"+
+		"| `<name>/merged/<source table>/<stream label>/<shard>` | messages of a topic that are applied | the keeper |\n"+
+		"| `<name>/deadletter` | what stands in the dead letter; there is none while nothing does | appliers |\n"+
 		"| `<name>/keeper/<source table>` | who looks after the table, and the progress of its copy | that worker |\n"+
 		"| `<name>/parked/<source table>/<hash of the key>/<version>` | a parked change, whole, in the family `parked` | workers; `replicator parked` |\n\n"+
 		"In each target table, `_cdc:v` holds the version of a live row and `_cdc_gone:v` that of a removed item, and one row per source table, whose key\n"+
@@ -141,7 +144,7 @@ func referenceStateTable(t *testing.T) string {
 		"and 4 digits; hop 0 is a load, its sequence the second of its read.")
 	declared := structsOf(t, "checkpoint")
 	for _, r := range []struct{ title, declared string }{
-		{"Every record", "header"}, {"The ledger", "pipeline"}, {"A source table", "TableState"}, {"A target table", "Target"}, {"A shard", "Shard"}, {"A part", "Part"}, {"Rows known to differ", "sampledRecord"}, {"The keeper", "keeperRecord"},
+		{"Every record", "header"}, {"The ledger", "pipeline"}, {"A source table", "TableState"}, {"A target table", "Target"}, {"A shard", "Shard"}, {"A part", "Part"}, {"Rows known to differ", "sampledRecord"}, {"The dead letter", "deadLetterRow"}, {"The keeper", "keeperRecord"},
 	} {
 		fmt.Fprintf(b, "\n## %s\n", r.title)
 		if declared[r.declared] == nil {

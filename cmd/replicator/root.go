@@ -1,10 +1,6 @@
 package main
 
 import (
-	"fmt"
-	"io"
-	"strings"
-
 	"github.com/spf13/cobra"
 )
 
@@ -30,7 +26,7 @@ func newRoot(p *program) *cobra.Command {
 	})
 	root.SetOut(p.Stdout)
 	root.SetErr(p.Stderr)
-	root.SetHelpFunc(func(c *cobra.Command, _ []string) { writeHelp(c.OutOrStdout(), c) })
+	root.SetHelpFunc(func(c *cobra.Command, _ []string) { writeHelp(c.OutOrStdout(), c, p.Columns()) })
 	root.SetFlagErrorFunc(flagError)
 	root.AddGroup(
 		&cobra.Group{ID: groupTry, Title: "Try it"},
@@ -66,7 +62,7 @@ func newRoot(p *program) *cobra.Command {
 		newVersion(p),
 	)
 	root.AddCommand(newNotAvailable()...)
-	helpOfCommands(root)
+	helpOfCommands(p, root)
 	root.SetCompletionCommandGroupID(groupOther)
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
@@ -76,66 +72,4 @@ func newRoot(p *program) *cobra.Command {
 		}
 	}
 	return root
-}
-
-// helpOfCommands lets help refuse what is no command, as the command line does.
-func helpOfCommands(root *cobra.Command) {
-	root.InitDefaultHelpCmd()
-	for _, c := range root.Commands() {
-		if c.Name() == "help" {
-			c.Long = "Show what a command does and how it is called, as its --help does."
-			c.Args = func(_ *cobra.Command, args []string) error {
-				found, rest, err := root.Find(args)
-				if err != nil || found.Args == nil {
-					return err
-				}
-				return found.Args(found, rest)
-			}
-		}
-	}
-}
-
-// writeHelp writes the help of a command: what it is, how it is called, what is below it, and every flag it takes.
-func writeHelp(w io.Writer, c *cobra.Command) {
-	text := c.Long
-	if text == "" {
-		text = c.Short
-	}
-	fmt.Fprintf(w, "%s\n\n", strings.TrimSpace(text))
-	root := !c.HasParent()
-	switch {
-	case c.HasAvailableSubCommands():
-		fmt.Fprintf(w, "Usage: %s <command> [flags]\n", c.CommandPath())
-	default:
-		fmt.Fprintf(w, "Usage: %s\n", c.UseLine())
-	}
-	if root {
-		for _, g := range c.Groups() {
-			writeCommands(w, g.Title, c, g.ID)
-		}
-	} else if c.HasAvailableSubCommands() {
-		writeCommands(w, "Commands", c, "")
-	}
-	if c.HasExample() {
-		fmt.Fprintf(w, "\nExamples\n%s\n", c.Example)
-	}
-	if flags := c.LocalNonPersistentFlags(); flags.HasAvailableFlags() && !root {
-		fmt.Fprintf(w, "\nFlags\n%s", flags.FlagUsages())
-	}
-	fmt.Fprintf(w, "\nGlobal flags\n%s", c.Root().PersistentFlags().FlagUsages())
-	if root {
-		fmt.Fprintln(w, "Exit status: 0 done  1 failed  2 usage or config  3 the answer is no  4 timed out  130 interrupted")
-	}
-}
-
-// writeCommands lists the commands of a group below c; nothing if the group is empty.
-func writeCommands(w io.Writer, title string, c *cobra.Command, id string) {
-	heading := "\n" + title + "\n"
-	for _, sub := range c.Commands() {
-		if sub.GroupID != id || !sub.IsAvailableCommand() {
-			continue
-		}
-		fmt.Fprintf(w, "%s  %-12s %s\n", heading, sub.Name(), sub.Short)
-		heading = ""
-	}
 }

@@ -88,6 +88,7 @@ func TestScripts(t *testing.T) {
 			"pubsub":       withPubSub,
 			"topic":        withTopic,
 			"subscription": withSubscription,
+			"poison":       withPoison,
 			"messages":     messages,
 			"occupy":       occupy,
 			"pack":         pack,

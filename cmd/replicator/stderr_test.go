@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"os/signal"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -149,6 +150,10 @@ func TestTheSDKSpeaksThroughTheLog(t *testing.T) {
 
 // Who loses the terminal ends a run cleanly, unless nohup has asked for the contrary.
 func TestHangup(t *testing.T) {
+	// Under nohup(1) the command would inherit that the signal is ignored; a handler is not inherited.
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
 	s := servicesWithOrders(t)
 	cmd, lines, _ := launchRun(t, s)
 	if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {

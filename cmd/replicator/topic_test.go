@@ -27,11 +27,23 @@ func withTopic(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 }
 
-// subscription NAME TOPIC [ordered] creates a subscription that keeps messages for seven days.
+// subscription NAME TOPIC [ordered] [dead=TOPIC] creates a subscription that keeps messages for
+// seven days.
 func withSubscription(ts *testscript.TestScript, _ bool, args []string) {
-	_, err := ts.Value(slotKey{}).(*slot).pubsub.GServer.CreateSubscription(context.Background(), &pubsubpb.Subscription{
-		Name: args[0], Topic: args[1], AckDeadlineSeconds: 60, EnableMessageOrdering: len(args) > 2, MessageRetentionDuration: durationpb.New(7 * 24 * time.Hour)})
+	s := &pubsubpb.Subscription{Name: args[0], Topic: args[1], AckDeadlineSeconds: 60, MessageRetentionDuration: durationpb.New(7 * 24 * time.Hour)}
+	for _, option := range args[2:] {
+		if dead, ok := strings.CutPrefix(option, "dead="); ok {
+			s.DeadLetterPolicy = &pubsubpb.DeadLetterPolicy{DeadLetterTopic: dead, MaxDeliveryAttempts: 5}
+		}
+		s.EnableMessageOrdering = s.EnableMessageOrdering || option == "ordered"
+	}
+	_, err := ts.Value(slotKey{}).(*slot).pubsub.GServer.CreateSubscription(context.Background(), s)
 	ts.Check(err)
+}
+
+// poison TOPIC publishes a message that nobody can read.
+func withPoison(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Value(slotKey{}).(*slot).pubsub.Publish(args[0], []byte("no CloudEvent"), nil)
 }
 
 // messages FILE writes the messages that were published so far to a file, a line each, and forgets

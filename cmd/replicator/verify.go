@@ -8,6 +8,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/comparison"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/memory"
 )
 
 // verifying is an operator at this machine, once his flags are read.
@@ -53,8 +54,13 @@ func (v *verifying) checkRepair() error {
 	return nil
 }
 
+// memoryOfVerify is what the command should get by with: sums of both sides, and pages that live for
+// a moment, are about half of it.
+const memoryOfVerify = 176 << 20
+
 // verify runs a command with the configuration.
 func (p *program) verify(ctx context.Context, v *verifying, do func(ctx context.Context, o *comparison.Operator) error) error {
+	memory.Bound(memoryOfVerify)
 	ctx, cancel := p.within(ctx)
 	defer cancel()
 	cfg, err := p.load()

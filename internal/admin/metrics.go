@@ -49,6 +49,10 @@ type Metrics struct {
 	leases         prometheus.Gauge
 	published      *prometheus.CounterVec
 	blocked        *prometheus.CounterVec
+	behind         *prometheus.GaugeVec
+	topicLag       *prometheus.GaugeVec
+	topicHeadroom  *prometheus.GaugeVec
+	deadLetter     *prometheus.GaugeVec
 }
 
 // NewMetrics registers every metric, and those of the Go runtime and the process.
@@ -97,6 +101,10 @@ func NewMetrics(build Build) *Metrics {
 	m.leases = register(m, prometheus.NewGauge(prometheus.GaugeOpts{Name: "replicator_leases_held", Help: "Shards whose lease this process holds."}))
 	m.published = counter("replicator_relay_published_total", "Messages that are durable in the topic; a change that is read again is published again.", table)
 	m.blocked = counter("replicator_relay_blocked_keys_total", "Ordering keys that a failed publish had blocked. They are resumed at once.", table)
+	m.behind = gauge("replicator_relay_behind_messages", "Messages that are published and not known to be applied, over all shards and appliers.", table)
+	m.topicLag = gauge("replicator_relay_lag_seconds", "Age of the last change before the oldest message that is not known to be applied; 0 if all are.", table)
+	m.topicHeadroom = gauge("replicator_relay_retention_headroom_seconds", "What is left, at least, until the subscription drops messages that are not applied.", table)
+	m.deadLetter = gauge("replicator_relay_dead_letter_messages", "Messages that stand in the dead letter of the subscription, at least.", table)
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -227,6 +235,24 @@ func (m *Metrics) Throttled(reason string, waited time.Duration) {
 func (m *Metrics) Published(table string, messages, blocked int) {
 	m.published.WithLabelValues(table).Add(float64(messages))
 	m.blocked.WithLabelValues(table).Add(float64(blocked))
+}
+
+// Topic sets how far a table is behind its topic: messages, the age of the oldest one, what the
+// subscription's retention leaves (0: it is not known), and what stands in the dead letter.
+func (m *Metrics) Topic(table string, behind uint64, lag, retention time.Duration, dead int) {
+	m.behind.WithLabelValues(table).Set(float64(behind))
+	m.topicLag.WithLabelValues(table).Set(lag.Seconds())
+	m.deadLetter.WithLabelValues(table).Set(float64(dead))
+	if retention > 0 {
+		m.topicHeadroom.WithLabelValues(table).Set((retention - lag).Seconds())
+	}
+}
+
+// NoTopic takes back what Topic told of a table that is not applied from a topic.
+func (m *Metrics) NoTopic(table string) {
+	for _, gauge := range []*prometheus.GaugeVec{m.behind, m.topicLag, m.topicHeadroom, m.deadLetter} {
+		gauge.DeleteLabelValues(table)
+	}
 }
 
 // LeaseTaken and LeaseLeft count the leases held.

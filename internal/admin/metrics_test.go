@@ -66,6 +66,9 @@ func filled() *Metrics {
 	m.WriteFailed("Unavailable")
 	m.Throttled("max_rows_per_second", 1500*time.Millisecond)
 	m.Throttled("max_rows_per_second", -time.Second)
+	m.Topic("Orders", 12, 90*time.Second, 7*24*time.Hour, 2)
+	m.Topic("Billing", 1, time.Second, 0, 0)
+	m.NoTopic("Billing")
 	m.LeaseTaken()
 	m.LeaseTaken()
 	m.LeaseLeft()
@@ -124,7 +127,7 @@ func TestLabelsAreBounded(t *testing.T) {
 			}
 		}
 	}
-	if ours != 21 {
+	if ours != 25 {
 		t.Errorf("%d metrics are ours", ours)
 	}
 }
@@ -181,7 +184,7 @@ func TestUnknownIsAbsent(t *testing.T) {
 	m = filled()
 	m.Gone("Orders")
 	if text := scrape(t, m); strings.Contains(text, "replicator_source_lag") || strings.Contains(text, "replicator_source_last_poll") ||
-		strings.Contains(text, `headroom_seconds{source_table="Orders"}`) || !strings.Contains(text, "replicator_source_shards") {
+		strings.Contains(text, `replicator_source_retention_headroom_seconds{source_table="Orders"}`) || !strings.Contains(text, "replicator_source_shards") {
 		t.Error("figures of a stream that is gone are told")
 	}
 	m = NewMetrics(Build{})

@@ -11,6 +11,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/cost"
 	"github.com/dynamodb-bigtable/replicator/internal/repair"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 	"github.com/dynamodb-bigtable/replicator/sink"
@@ -43,11 +44,14 @@ const (
 // Document is where the verifies of a migration stand: the document of every `verify` command with
 // -o json. What is unknown is null.
 type Document struct {
-	Schema    string     `json:"schema"`
-	Name      string     `json:"name"`
-	At        time.Time  `json:"at"`
-	Tables    []Table    `json:"tables"`
-	NextSteps []NextStep `json:"next_steps"`
+	Schema string    `json:"schema"`
+	Name   string    `json:"name"`
+	At     time.Time `json:"at"`
+	// PricesDate and Currency are those of the list prices by which Spent is money.
+	PricesDate string     `json:"prices_date"`
+	Currency   string     `json:"currency"`
+	Tables     []Table    `json:"tables"`
+	NextSteps  []NextStep `json:"next_steps"`
 }
 
 // NextStep is a command that leads on.
@@ -78,9 +82,12 @@ type Progress struct {
 	Items   int64      `json:"items"` // read of the source so far
 	Rows    int64      `json:"rows"`  // and of the target
 	// Estimate is how many items there are by DynamoDB's own count, hours old.
-	Estimate   *int64   `json:"estimate"`
-	Differing  int64    `json:"differing"` // found so far
-	ETASeconds *float64 `json:"eta_seconds"`
+	Estimate  *int64  `json:"estimate"`
+	Differing int64   `json:"differing"` // found so far
+	ReadUnits float64 `json:"read_units"`
+	// Spent is the money so far: reading the source, and what leaves AWS of it.
+	Spent      []cost.Line `json:"spent"`
+	ETASeconds *float64    `json:"eta_seconds"`
 }
 
 // Parts counts those of a phase.
@@ -94,26 +101,28 @@ type Parts struct {
 type Result struct {
 	Clean bool `json:"clean"`
 	// Stale says that it is more than a day old, and says nothing of now.
-	Stale     bool       `json:"stale"`
-	BegunAt   time.Time  `json:"begun_at"`
-	EndedAt   time.Time  `json:"ended_at"`
-	Way       string     `json:"way"`
-	Why       string     `json:"why"`
-	Sample    *float64   `json:"sample"` // the share of the items; null is all
-	Since     *time.Time `json:"since"`  // only what was changed since; null is always
-	Items     int64      `json:"items"`
-	Rows      int64      `json:"rows"`
-	Compared  int64      `json:"compared"`
-	Missing   int64      `json:"missing"`
-	Different int64      `json:"different"`
-	Extra     int64      `json:"extra"`
-	Foreign   int64      `json:"foreign"`
-	InFlight  int64      `json:"in_flight"`
-	Kept      int64      `json:"kept"`
-	Unmapped  int64      `json:"unmapped"`
-	LeftOut   int64      `json:"left_out"`
-	Blind     []string   `json:"blind"`    // what a comparison of this scope cannot find
-	Findings  []Finding  `json:"findings"` // the first thousand
+	Stale     bool        `json:"stale"`
+	BegunAt   time.Time   `json:"begun_at"`
+	EndedAt   time.Time   `json:"ended_at"`
+	Way       string      `json:"way"`
+	Why       string      `json:"why"`
+	Sample    *float64    `json:"sample"` // the share of the items; null is all
+	Since     *time.Time  `json:"since"`  // only what was changed since; null is always
+	Items     int64       `json:"items"`
+	Rows      int64       `json:"rows"`
+	Compared  int64       `json:"compared"`
+	Missing   int64       `json:"missing"`
+	Different int64       `json:"different"`
+	Extra     int64       `json:"extra"`
+	Foreign   int64       `json:"foreign"`
+	InFlight  int64       `json:"in_flight"`
+	Kept      int64       `json:"kept"`
+	Unmapped  int64       `json:"unmapped"`
+	LeftOut   int64       `json:"left_out"`
+	ReadUnits float64     `json:"read_units"`
+	Spent     []cost.Line `json:"spent"`
+	Blind     []string    `json:"blind"`    // what a comparison of this scope cannot find
+	Findings  []Finding   `json:"findings"` // the first thousand
 }
 
 // Finding is a row that is not as it should be.
@@ -191,14 +200,14 @@ func known(text string) *string {
 }
 
 // resultOf is a result as the document has it.
-func resultOf(r checkpoint.VerifyResult, now time.Time) *Result {
+func resultOf(r checkpoint.VerifyResult, prices cost.Prices, now time.Time) *Result {
 	if !r.Known() {
 		return nil
 	}
 	out := &Result{
 		Clean: r.Clean(), Stale: r.Stale(now), BegunAt: r.BegunAt, EndedAt: r.EndedAt, Way: r.Way, Why: r.Why,
 		Items: r.Items, Rows: r.Rows, Compared: r.Compared, Missing: r.Missing, Different: r.Different, Extra: r.Extra, Foreign: r.Foreign,
-		InFlight: r.InFlight, Kept: r.Kept, Unmapped: r.Unmapped, LeftOut: r.LeftOut, Blind: []string{}, Findings: []Finding{},
+		InFlight: r.InFlight, Kept: r.Kept, Unmapped: r.Unmapped, LeftOut: r.LeftOut, ReadUnits: r.Units, Spent: prices.Spent(r.Units, r.Bytes), Blind: []string{}, Findings: []Finding{},
 	}
 	if r.Sample > 0 {
 		out.Sample = &r.Sample
@@ -228,8 +237,12 @@ func (d *Document) Render(w io.Writer) error {
 		return err
 	}
 	for _, t := range d.Tables {
-		if t.Result != nil && t.Progress == nil {
+		switch {
+		case t.Progress != nil:
+			d.renderCost(w, t.Source, t.Progress.ReadUnits, t.Progress.Spent)
+		case t.Result != nil:
 			t.renderFindings(w)
+			d.renderCost(w, t.Source, t.Result.ReadUnits, t.Result.Spent)
 		}
 		if t.Repair != nil {
 			_, _ = fmt.Fprintln(w)
@@ -246,6 +259,17 @@ func (d *Document) Render(w io.Writer) error {
 		_, _ = fmt.Fprintf(tab, "  %s\t%s\n", step.Command, step.Why)
 	}
 	return tab.Flush()
+}
+
+// renderCost writes what a comparison has read and costs; nothing where the source counts no units.
+func (d *Document) renderCost(w io.Writer, source string, units float64, spent []cost.Line) {
+	total := 0.0
+	for _, line := range spent {
+		total += line.Amount
+	}
+	if units > 0 {
+		_, _ = fmt.Fprintf(w, "%s cost %.0f read units, %s %s at list prices of %s\n", source, units, cost.Money(total), d.Currency, d.PricesDate)
+	}
 }
 
 func (t *Table) progressText() string {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/cost"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 	"github.com/dynamodb-bigtable/replicator/verify"
@@ -13,12 +14,13 @@ import (
 
 // judge makes the document of what was read.
 func (o *Operator) judge(now time.Time) *Document {
-	d := &Document{Schema: schemaName, Name: o.Cfg.Name, At: now.UTC(), Tables: []Table{}, NextSteps: []NextStep{}}
+	prices := cost.Default()
+	d := &Document{Schema: schemaName, Name: o.Cfg.Name, At: now.UTC(), PricesDate: prices.Date, Currency: prices.Currency, Tables: []Table{}, NextSteps: []NextStep{}}
 	for i := range o.tables {
 		t := &o.tables[i]
-		out := Table{Source: t.config.From, Target: t.config.TargetNames(), State: StateOf(t.state), Result: resultOf(t.state.Verify.Result, now)}
+		out := Table{Source: t.config.From, Target: t.config.TargetNames(), State: StateOf(t.state), Result: resultOf(t.state.Verify.Result, prices, now)}
 		if t.state.Verify.Running() {
-			out.Progress = progressOf(t.state, t.parts, now)
+			out.Progress = progressOf(t.state, t.parts, prices, now)
 		}
 		if out.Result != nil && t.mapping != nil {
 			for _, f := range t.list[:min(len(t.list), mostListed)] {
@@ -70,22 +72,26 @@ func next(t Table) (command, why string) {
 }
 
 // progressOf is how far a verify is.
-func progressOf(s checkpoint.TableState, parts []checkpoint.Part, now time.Time) *Progress {
+func progressOf(s checkpoint.TableState, parts []checkpoint.Part, prices cost.Prices, now time.Time) *Progress {
 	run := s.Verify
 	var plan verify.Plan
 	_ = json.Unmarshal(run.Plan, &plan) // of a later version perhaps: the way is shown as it is known
 	sums := checkpoint.PartsDone(parts, run.Parts)
 	p := &Progress{Way: string(plan.Way), Why: plan.Why, Phase: run.Phase, Parts: Parts{Total: sums.Total, Done: sums.Done, Held: sums.Held},
-		Items: run.Sums.Items, Rows: run.Sums.Rows, Differing: run.Sums.Differing()}
+		Items: run.Sums.Items, Rows: run.Sums.Rows, Differing: run.Sums.Differing(), ReadUnits: run.Sums.Units}
+	bytes := run.Sums.Bytes
 	var first time.Time
 	for _, part := range parts {
 		p.Items += part.Compared.Items
 		p.Rows += part.Compared.Rows
 		p.Differing += part.Compared.Differing()
+		p.ReadUnits += part.Compared.Units
+		bytes += part.Compared.Bytes
 		if first.IsZero() || !part.Begun.IsZero() && part.Begun.Before(first) {
 			first = part.Begun
 		}
 	}
+	p.Spent = prices.Spent(p.ReadUnits, bytes)
 	if !run.BegunAt.IsZero() {
 		p.BegunAt = &run.BegunAt
 	}

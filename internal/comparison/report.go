@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/internal/cost"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
@@ -119,7 +120,7 @@ func (o *Operator) lines(w io.Writer) error {
 				return err
 			}
 		}
-		n, result := len(t.list), resultOf(t.state.Verify.Result, time.Now())
+		n, result := len(t.list), resultOf(t.state.Verify.Result, cost.Default(), time.Now())
 		last := Line{Schema: lineSchema, Source: t.config.From, Listed: &n, Result: result}
 		if result != nil {
 			last.LeftOut = &result.LeftOut

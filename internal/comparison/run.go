@@ -10,6 +10,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/cost"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/loads"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
@@ -139,7 +140,7 @@ func (o *Operator) work(ctx context.Context) error {
 				told = now
 				parts, err := o.ledger.VerifyParts(ctx, s, s.Verify.Phase)
 				if err == nil {
-					row := Table{Source: t.config.From, State: StateOf(s), Progress: progressOf(s, parts, now)}
+					row := Table{Source: t.config.From, State: StateOf(s), Progress: progressOf(s, parts, cost.Default(), now)}
 					_, _ = fmt.Fprintf(o.Stderr, "%s  %s, %d items, %d rows\n", row.Source, row.progressText(), row.Progress.Items, row.Progress.Rows)
 				}
 			} else if told.IsZero() {

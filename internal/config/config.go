@@ -107,6 +107,7 @@ type Table struct {
 	refused map[string]bool          // the decoder's bad
 	index   int                      // in Config.Tables
 	merged  bool                     // other tables have the same target
+	number  string                   // dual_writes.version_attribute, unless switched off
 
 	pattern  pattern           // nil: the table is named
 	text     string            // of the pattern
@@ -162,16 +163,23 @@ type TTL struct {
 
 // DualWrites says that the application writes the target tables too, beside this program.
 type DualWrites struct {
-	Settle time.Duration `key:"settle" min:"1s" max:"10m" unset:"nothing else may write the target tables"` // longer than an application's write to Bigtable can take after its commit in DynamoDB, retries included; images are asserted exactly so long after they were applied
+	VersionAttribute string        `key:"version_attribute" check:"mapping" omit:"true" unset:"writes are ordered by the stream"` // attribute of type N below 10^20 that the application raises with each write of an item, under a condition: it ranks the writes of both, and nothing is settled
+	Settle           time.Duration `key:"settle" omit:"true" min:"1s" max:"10m" unset:"nothing else may write the target tables"` // longer than an application's write to Bigtable can take after its commit in DynamoDB, retries included; images are asserted exactly so long after they were applied
 }
 
 // Late is how long after its change in the source the application may still write the table's target; 0: nothing else writes it.
 func (c *Config) Late(t Table) time.Duration {
-	if t.DualWrites == "off" {
+	if t.DualWrites == "off" || c.DualWrites.VersionAttribute != "" {
 		return 0
 	}
 	return c.DualWrites.Settle
 }
+
+// DualWritten reports whether the application writes the table's target too, in whichever of the two ways.
+func (c *Config) DualWritten(t Table) bool { return c.Late(t) > 0 || t.number != "" }
+
+// VersionAttribute is the attribute by which writes of the table's target are ranked; "" if there is none.
+func (t *Table) VersionAttribute() string { return t.number }
 
 // Backfill is the copy of the items that exist already.
 type Backfill struct {
@@ -196,6 +204,7 @@ type Verify struct {
 type Relay struct {
 	Topic        string `key:"pubsub_topic" check:"topic" unset:"changes are not published"`                // projects/PROJECT/topics/TOPIC
 	Subscription string `key:"subscription" check:"subscription" unset:"nothing is applied from the topic"` // of the topic: what run --from pubsub pulls; without ordering
+	DeadLetter   string `key:"dead_letter" check:"subscription" unset:"the dead letter is not watched"`     // of its dead-letter topic: while a message stands there no table is in sync
 	Format       string `key:"format" default:"cloudevents_json" oneof:"cloudevents_json"`                  // of the messages: CloudEvents 1.0 in structured mode
 }
 
@@ -233,6 +242,5 @@ func (c *Config) Where(path string) diag.Position { return c.where[path] }
 // notAvailable lists the keys that the format defines and this version does not implement, with what the version does
 // instead. They are refused rather than ignored, so that nobody believes an option to be in force.
 var notAvailable = map[string]string{
-	"dual_writes.version_attribute": "dual writes are settled by the stream: dual_writes.settle",
-	"cutover":                       "the cutover is made by hand",
+	"cutover": "the cutover is made by hand",
 }

@@ -6,17 +6,22 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// checkDualWrites refuses what cannot be applied twice, timestamped and exactly: cells whose time or number says something else
-// than when the item was changed.
+// checkDualWrites refuses what two writers cannot write beside each other: cells whose time or number says something else than when
+// the item was changed.
 func (d *decoder) checkDualWrites(c *Config) {
+	if attribute := c.DualWrites.VersionAttribute; attribute != "" && c.DualWrites.Settle > 0 {
+		d.report(diag.Error{Code: diag.DualWritesImpossible, Pos: c.Where("dual_writes"), What: "dual_writes has both settle and version_attribute",
+			Cause: "where a number of the item ranks the writes of both, nothing is settled later",
+			Fix:   "leave settle out if every writer raises " + attribute + " under a condition; else leave version_attribute out"})
+	}
 	for i := range c.Tables {
 		t := &c.Tables[i]
-		if c.Late(*t) == 0 {
+		if !c.DualWritten(*t) {
 			continue
 		}
 		report := func(path, what string) {
 			d.report(diag.Error{Code: diag.DualWritesImpossible, Pos: t.place(t.Path()+path, 0), What: what + " does not go with dual_writes",
-				Cause: "while the application writes the target too, a cell's time says which of the two wrote later, and every image is written twice",
+				Cause: "while the application writes the target too, two writers set its cells, by their own clocks",
 				Fix:   "write dual_writes: off for this table, if nothing else writes its target"})
 		}
 		if t.KeepVersions {
@@ -66,7 +71,7 @@ func (t *Table) folds() bool {
 // warnOfDualWrites says what the application must not do.
 func warnOfDualWrites(c *Config) (found diag.List) {
 	for i := range c.Tables {
-		if t := &c.Tables[i]; c.Late(*t) > 0 && t.folds() {
+		if t := &c.Tables[i]; c.DualWritten(*t) && t.folds() {
 			found = append(found, &diag.Error{
 				Code: diag.DualWritesShareRows, Warning: true, Pos: t.place(t.Path(), 0),
 				What:  "the application must not delete whole rows of the target of " + t.From,

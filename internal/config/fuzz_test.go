@@ -21,7 +21,7 @@ var known = map[string][]string{
 	"state":       {"table", "tombstone_age", "lease"},
 	"tables":      {"from", "to", "start", "families", "preset", "drop_attributes", "rules", "keep_versions", "ttl", "owned", "dual_writes"},
 	"backfill":    {"from", "max_read_capacity", "max_rows_per_second", "pause_above_target_cpu", "on_gap", "skip_expired", "segments"},
-	"dual_writes": {"settle"},
+	"dual_writes": {"settle", "version_attribute"},
 	"errors":      {"on_bad_item", "park_to", "stop_above"},
 	"http":        {"listen"},
 	"log":         {"level", "format"},

@@ -30,6 +30,8 @@ type meaning struct {
 	// What is kept of cells that were there before is no matter of cells that are written: but rows of both kinds in one table would
 	// tell their readers different things.
 	KeepVersions bool
+	// VersionAttribute ranks the writes of both; what has none reads as before.
+	VersionAttribute string `json:",omitempty"`
 }
 
 type meantFamily struct{ Name, Rule string }
@@ -56,7 +58,7 @@ type meantCell struct {
 // meaning is what the table's mapping says.
 func (t *Table) meaning() meaning {
 	spec, _ := t.spec(nil)
-	m := meaning{Drop: asSet(spec.Drop), Merged: t.merged, Preset: t.Preset, KeepVersions: spec.KeepVersions}
+	m := meaning{Drop: asSet(spec.Drop), Merged: t.merged, Preset: t.Preset, KeepVersions: spec.KeepVersions, VersionAttribute: spec.VersionAttribute}
 	for _, f := range spec.Families {
 		f.GC = f.GC.Canonical()
 		m.Families = append(m.Families, meantFamily{f.Name, f.Rule()})
@@ -99,7 +101,8 @@ func meantBy(w transform.Write, spec transform.Spec) meantWrite {
 func asSet(names []string) []string { return slices.Compact(slices.Sorted(slices.Values(names))) }
 
 // Hash identifies what determines the cells of a table: the form of the mapping, the source or its pattern, the target and the rules. The
-// ledger keeps it and refuses to go on under another one. It is 32 hex digits, and stable across releases and machines; it
+// ledger keeps it and refuses to go on under another one. It is 32 hex digits, with an n behind them where versions carry a number of the
+// application's, and stable across releases and machines; it
 // depends on nothing else of the configuration, so that limits and log levels can change freely.
 func (c *Config) Hash(t Table) string {
 	h := sha256.New()
@@ -120,5 +123,9 @@ func (c *Config) Hash(t Table) string {
 		h.Write(number[:])
 		h.Write([]byte(part))
 	}
-	return hex.EncodeToString(h.Sum(nil)[:16])
+	hash := hex.EncodeToString(h.Sum(nil)[:16])
+	if t.number != "" {
+		hash += "n" // checkpoint.CheckRanked: there is no way back
+	}
+	return hash
 }

@@ -140,6 +140,11 @@ func parse(file string, content []byte, env Lookup, flags []Flag) (*Config, diag
 	}
 	d.checkTables(c)
 	d.checkLoads(c)
+	for i := range c.Tables {
+		if c.Tables[i].DualWrites != "off" {
+			c.Tables[i].number = c.DualWrites.VersionAttribute
+		}
+	}
 	d.checkMappings(c)
 	d.checkDualWrites(c)
 	delete(d.where, "")

@@ -22,7 +22,7 @@ func (t *Table) plain() bool {
 // Mapping is what the table's items become, given the source's key schema. The error is a diag.List with every finding, at its
 // place in the file.
 func (t *Table) Mapping(primaryKey []transform.KeyAttribute) (*transform.Mapping, error) {
-	if t.plain() && !t.merged {
+	if t.plain() && !t.merged && t.number == "" {
 		return transform.NewMapping(t.From, t.To, DataFamily, primaryKey)
 	}
 	if t.IsPattern() {
@@ -119,7 +119,7 @@ func (t *Table) spec(primaryKey []transform.KeyAttribute) (transform.Spec, diag.
 // read translates as spec does, and tells which rules could not be read.
 func (t *Table) read(primaryKey []transform.KeyAttribute) *specBuilder {
 	b := &specBuilder{table: t, path: t.Path(), at: noRule, unread: t.refusedParts()}
-	b.spec = transform.Spec{Source: t.From, Table: t.To, PrimaryKey: primaryKey, Drop: t.Drop, Merged: t.merged, KeepVersions: t.KeepVersions,
+	b.spec = transform.Spec{Source: t.From, Table: t.To, PrimaryKey: primaryKey, Drop: t.Drop, Merged: t.merged, KeepVersions: t.KeepVersions, VersionAttribute: t.number,
 		Captures: t.captures, TTL: transform.TTL{Attribute: t.TTL.Attribute, Expire: expires[t.TTL.Expire]}}
 	if t.IsPattern() {
 		b.spec.Captures, b.spec.Varies = t.pattern.example(), t.pattern.varies()

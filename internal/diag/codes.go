@@ -83,6 +83,7 @@ const (
 	SourceRekeyed        = "R1407"
 	TargetHoldsRows      = "R1408"
 	OtherMode            = "R1409"
+	RanksForGood         = "R1410"
 	ParkedLimit          = "R1501"
 	BadItemStop          = "R1502"
 	NeedsLoad            = "R1503"
@@ -231,7 +232,7 @@ var registry = []Entry{
 		"Entries of `tables` that share a target table share its families, and a family has one rule of garbage collection and is of one kind. Under the other entry's rule cells could vanish too early, or stay too long. A table without `families` declares `d: maxversions=1`.",
 		"declare the family in the same way in both entries, or give one of them a family or a target of its own", ExitUsage},
 	{DualWritesImpossible, "a mapping that cannot be applied while the application writes the target too",
-		"With `dual_writes` every image is applied twice: when it is read, without touching newer cells, and again when the application's own write can no longer be under way. Cells whose time means something else than when the item was changed cannot be written so: `keep_versions`, `as: cells`, and `expire: gc`.",
+		"With `dual_writes.settle` every image is applied twice: when it is read, without touching newer cells, and again when the application's own write can no longer be under way; with `dual_writes.version_attribute` both writers set the same cells under one order, and a file has one of the two. Cells whose time means something else than when the item was changed cannot be written so: `keep_versions`, `as: cells`, and `expire: gc`.",
 		"write `dual_writes: off` for this table, if nothing else writes its target; or change its mapping", ExitUsage},
 	{TopicUnset, "no topic or subscription is configured",
 		"`relay` publishes to a topic of Pub/Sub, `run --from pubsub` pulls a subscription of it, and the configuration does not name them.",
@@ -386,6 +387,9 @@ var registry = []Entry{
 		"`run` writes changes to the target alone (direct); `relay --apply` publishes them too (both); `relay` publishes them alone, and `run --from pubsub` writes them (topic). The ledger keeps which mode a table is in: a process of the other kind would move checkpoints past changes that were never published. It was refused, or, if the mode was changed while it ran, it stopped.",
 		"use the command that the table was begun with; or stop all processes, and start the other one with --accept-mode-change: what is published begins or ends there, and a table that leaves its topic needs a load", ExitUsage},
 
+	{RanksForGood, "dual_writes.version_attribute cannot be switched off",
+		"The versions in the rows begin with the application's own number. They rank above every version without one, so whatever is written without numbers would be refused by those rows for ever.",
+		"restore dual_writes.version_attribute; or copy again under another `name` into another `to`", ExitUsage},
 	{ParkedLimit, "too many parked items",
 		"More items than `errors.stop_above` could not be mapped or stored. So many are rarely single bad items; the mapping or the target needs attention. Nothing was skipped: parked items are kept, and the checkpoint has not passed what is not applied.",
 		"look at them with `replicator parked list`; raise errors.stop_above only if they are expected", ExitFailed},

@@ -61,6 +61,10 @@ func (r *itemRow) reason(present bool, ageing []string) *likelyReason {
 	switch {
 	case held != "" && malformed != nil:
 		return &likelyReason{reasonForeign, "the row's version is not one of this program: somebody else wrote it, and no change can replace it"}
+	case sink.IsPhantom(held, r.want):
+		return &likelyReason{reasonPhantom, "the row holds a higher number of the version attribute than the item: an application wrote the target, and its write to the source failed; replicator verify --repair lowers it"}
+	case held.ByApplication():
+		return &likelyReason{reasonInFlight, "the application itself wrote the row; the stream's record of that is to follow"}
 	case held != "" && held.Count() == transform.CountTimestamped:
 		return &likelyReason{reasonInFlight, "the row's change was sent first, and is still to be asserted exactly"}
 	case !present && cells > 0 && (held == "" || gone >= live):

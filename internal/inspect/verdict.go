@@ -124,7 +124,7 @@ func judge(f itemFindings) (itemVerdict, time.Duration) {
 	if f.unmappable == "" && f.equal() {
 		return f.judgeEqual(), 0
 	}
-	if n := len(f.parked); n > 0 && f.parked[n-1].Version >= f.held().WithoutCount() {
+	if n := len(f.parked); n > 0 && f.parked[n-1].Version.Position() >= f.held().WithoutCount().Position() {
 		reason := f.parked[n-1].Reason
 		switch {
 		case f.unmappable != "":

@@ -42,6 +42,17 @@ func Fit() int64 {
 	return limit
 }
 
+// Bound sets Go's memory limit to so many bytes, unless GOMEMLIMIT is given or the container has
+// less: for a command that runs beside other work on somebody's machine. What is live may exceed it.
+func Bound(bytes int64) {
+	if contained := containerLimit(os.ReadFile); contained > 0 {
+		bytes = min(bytes, int64(float64(contained)*(1-headroom)))
+	}
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(bytes)
+	}
+}
+
 // containerLimit is what the control group of this process, or one above it, lets it have; 0 if that is not limited or not known.
 // Source: https://docs.kernel.org/admin-guide/cgroup-v2.html (memory.max) and cgroup-v1/memory.html.
 func containerLimit(read func(string) ([]byte, error)) (least int64) {

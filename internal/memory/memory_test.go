@@ -43,3 +43,17 @@ func TestAGivenLimitStays(t *testing.T) {
 		t.Errorf("%d", got)
 	}
 }
+
+func TestBound(t *testing.T) {
+	before := debug.SetMemoryLimit(-1)
+	defer debug.SetMemoryLimit(before)
+	t.Setenv("GOMEMLIMIT", "")
+	if Bound(100 << 20); debug.SetMemoryLimit(-1) > 100<<20 {
+		t.Error("not bounded")
+	}
+	debug.SetMemoryLimit(300 << 20)
+	t.Setenv("GOMEMLIMIT", "300MiB")
+	if Bound(100 << 20); debug.SetMemoryLimit(-1) != 300<<20 {
+		t.Error("a limit that is given is gone")
+	}
+}

@@ -13,6 +13,9 @@ func CheckState(state checkpoint.TableState, d backfill.Description, mappingHash
 	if err := CheckSource(d, state.StreamARN); err != nil {
 		return err
 	}
+	if err := checkpoint.CheckRanked(state.MappingHash, mappingHash); err != nil && state.Generation > 0 {
+		return err
+	}
 	if state.Generation > 0 && state.MappingHash != "" && state.MappingHash != mappingHash && !acceptMapping {
 		return checkpoint.ErrMappingChanged
 	}

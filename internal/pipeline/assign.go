@@ -143,7 +143,7 @@ func (a *assigner) lease(held *holdings, shard checkpoint.Available, v view) err
 	switch {
 	case fatal(err):
 		return err
-	case err != nil && !isAny(err, checkpoint.ErrTaken, sink.ErrNoFence): // which the keeper is about to raise
+	case err != nil && !isAny(err, checkpoint.ErrTaken, checkpoint.ErrHalted, sink.ErrNoFence): // which the keeper is about to raise
 		a.events.Retry(a.source, "take a lease", a.timing.Pass, err)
 	}
 	return nil

@@ -55,7 +55,7 @@ func unheard(context.Context, time.Time) {}
 // would take the whole grace, and leases and the keeper lease would stay behind.
 func TestAStopEndsEveryCall(t *testing.T) {
 	calls := &reads{}
-	source, database := stoppableSource{stopping{calls}, calls, unheard}, stoppableDatabase{stopping{calls}, calls, unheard}
+	source, database := stoppableSource{stopping{calls}, calls, unheard, nil}, stoppableDatabase{stopping{calls}, calls, unheard, nil, nil}
 	for name, call := range map[string]func(ctx context.Context) error{
 		"ListPage": func(ctx context.Context) error { _, err := source.ListPage(ctx, "", ""); return err },
 		"Seek":     func(ctx context.Context) error { _, err := source.Seek(ctx, "s", cdc.Position{}); return err },

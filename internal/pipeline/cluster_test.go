@@ -100,7 +100,7 @@ func TestH46_AnotherClusterEndsTheWorker(t *testing.T) {
 	})
 	runs(t, &checkpointtest.Memory{}, time.Hour, o, begun, func(ctx context.Context, err error) {
 		ended = err
-		if now := task.Mono(ctx); now > 4*time.Minute {
+		if now := task.Mono(ctx); now > 4*time.Minute+2*time.Second { // a pass later at the most
 			t.Errorf("ended after %s", now)
 		}
 	})

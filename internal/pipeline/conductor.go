@@ -369,6 +369,11 @@ func (c *conductor) sweep(life lifecycle, state checkpoint.TableState) error {
 // request. Both pass at the same time. A drain ends the wait.
 func (c *conductor) quiet(life lifecycle) error {
 	began := task.Mono(life.work)
+	if c.mapping.VersionAttribute() != "" { // its application reads the number in the witness
+		if err := c.call(life, func(ctx context.Context) error { return c.witnesses.beat(life.within(ctx)) }); err != nil {
+			return err
+		}
+	}
 	f := c.fencing.Fence
 	f.Rest = func(_ context.Context, d time.Duration) error { return life.rest(d) }
 	for _, table := range c.mapping.Tables() {

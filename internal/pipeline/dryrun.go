@@ -84,7 +84,7 @@ func (r *rehearsal) describe(ctx context.Context) (d backfill.Description, err e
 	if err != nil {
 		return d, err
 	}
-	return d, CheckStream(d, r.spec.Mapping.DependsOnKeyOnly() && r.spec.Late == 0)
+	return d, CheckStream(d, r.spec.Mapping.DependsOnKeyOnly() && r.spec.Late == 0 && r.spec.Mapping.VersionAttribute() == "")
 }
 
 // load scans the table as a copy would, and maps what it reads.

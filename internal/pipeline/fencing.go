@@ -206,6 +206,8 @@ func (r *right) prove(ctx context.Context) (sink.Stamps, error) {
 			return err
 		case state.Generation != r.generation:
 			return sink.ErrFenced
+		case state.Halted():
+			return sink.ErrFenced
 		case state.MappingHash != r.mappingHash:
 			return checkpoint.ErrMappingChanged
 		}

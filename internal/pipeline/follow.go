@@ -27,6 +27,7 @@ type follower struct {
 	outages   *outages
 	late      time.Duration // how long after its change the application may write the target; 0: it does not
 	room      *settleRoom
+	lagBound  time.Duration
 }
 
 // follow reads one shard for as long as the lease is held and no drain has begun: read, fold,
@@ -81,6 +82,7 @@ func (f *follower) follow(life lifecycle, lease *checkpoint.Lease, right *right,
 		before := at
 		at = advance(next, page, batch.Latest, sent)
 		at.AppliedTo = reader.AppliedTo
+		sight(&at, f.mapping, page, f.lagBound)
 		at.Rate = rate.add(len(kept), task.Mono(ctx))
 		looks := at
 		looks.CaughtUp = at.CaughtUp && (f.mode.Writes() || at.Applied == saved)

@@ -46,6 +46,17 @@ func newJoining(w *worker, begin func(Table), joined *nameSet) *joining {
 	}
 }
 
+// unlessCutOver finds nothing while a cutover is under way: what shares a target with a table that
+// is cut over must not join meanwhile.
+func unlessCutOver(ledger *checkpoint.Ledger, discover func(context.Context, func(string) bool) (Discovery, error)) func(context.Context, func(string) bool) (Discovery, error) {
+	return func(ctx context.Context, followed func(string) bool) (Discovery, error) {
+		if c, err := ledger.Cutover(ctx); err != nil || c.Step.Active() {
+			return Discovery{}, err
+		}
+		return discover(ctx, followed)
+	}
+}
+
 // join looks for tables, at once and then every DiscoverEvery, and begins to replicate those that
 // are new, until a drain begins. With Once it looks until nothing has failed.
 func (j *joining) join(life lifecycle) error {

@@ -91,6 +91,9 @@ type rig struct {
 }
 
 func newRig(ledger *checkpoint.Ledger, spec Table) *rig {
+	if ledger == nil {
+		ledger = &checkpoint.Ledger{}
+	}
 	if spec.Mapping == nil {
 		spec.Mapping = &transform.Mapping{Source: "Orders"}
 	}

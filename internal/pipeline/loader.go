@@ -157,7 +157,7 @@ func (s *shift) take(state checkpoint.TableState, part checkpoint.Part) error {
 	switch {
 	case fatal(err):
 		return err
-	case err != nil && !isAny(err, checkpoint.ErrTaken, sink.ErrNoFence):
+	case err != nil && !isAny(err, checkpoint.ErrTaken, checkpoint.ErrHalted, sink.ErrNoFence):
 		s.events.Retry(s.source, "take a part of the load", s.timing.Pass, err)
 	}
 	return nil

@@ -114,6 +114,9 @@ type Table struct {
 	// Late is how long after its change in the source the application may still write the target by
 	// itself; 0: it does not. Images are asserted a second time then.
 	Late time.Duration
+	// LagBound is how far behind a shard may be so that it counts as caught up; default 5 s. How long
+	// it has been is a gate of a cutover.
+	LagBound time.Duration
 	// Sample is the share of the items of which rows are compared that were just applied, every
 	// SampleEvery; 0: none are.
 	Sample      float64
@@ -219,6 +222,9 @@ func Run(ctx context.Context, o Options) error {
 	if cause := context.Cause(drain); orderly(cause) {
 		return cause
 	}
+	if err == nil && ctx.Err() == nil && w.over.Load() {
+		return checkpoint.ErrCutOver
+	}
 	if ctx.Err() != nil && !fatal(err) {
 		// What was still waiting when the grace was over says so in the words of its client.
 		// Whoever goes on, goes on from the last commit.
@@ -240,7 +246,7 @@ func orderly(err error) bool {
 	var stream *StreamError
 	var key *KeyError
 	var rows *RowsError
-	return errors.As(err, &bad) || errors.As(err, &stream) || errors.As(err, &key) || errors.As(err, &rows) || isAny(err, checkpoint.ErrMappingChanged, checkpoint.ErrMode, sink.ErrParkedLimit)
+	return errors.As(err, &bad) || errors.As(err, &stream) || errors.As(err, &key) || errors.As(err, &rows) || isAny(err, checkpoint.ErrMappingChanged, checkpoint.ErrRanked, checkpoint.ErrMode, checkpoint.ErrCutOver, sink.ErrParkedLimit)
 }
 
 func isAny(err error, targets ...error) bool {

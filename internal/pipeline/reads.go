@@ -2,12 +2,14 @@ package pipeline
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/internal/canary"
 )
 
 // reads are the calls to the source that are under way. A clean stop finishes what is being written
@@ -52,8 +54,9 @@ func (r *reads) cancel(cause error) {
 // What its answers say of the time is the ledger's to know.
 type stoppableSource struct {
 	cdc.Source
-	reads *reads
-	heard func(ctx context.Context, at time.Time)
+	reads    *reads
+	heard    func(ctx context.Context, at time.Time)
+	canaries *canary.Set // nil: there can be none
 }
 
 func (s stoppableSource) ListPage(ctx context.Context, parent, after string) (cdc.ListingPage, error) {
@@ -75,6 +78,9 @@ func (s stoppableSource) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, e
 	defer end()
 	page, err := s.Source.Read(ctx, at)
 	s.heard(ctx, page.At)
+	if s.canaries != nil {
+		page = s.canaries.Strip(page)
+	}
 	return page, err
 }
 
@@ -92,10 +98,13 @@ func stoppableDiscover(discover func(context.Context, func(string) bool) (Discov
 }
 
 // stoppableDatabase is a database whose calls a stop ends.
+// It shows no canaries of a cutover.
 type stoppableDatabase struct {
 	Database
-	reads *reads
-	heard func(ctx context.Context, at time.Time)
+	reads    *reads
+	heard    func(ctx context.Context, at time.Time)
+	canaries *canary.Set // nil: there can be none
+	key      []string
 }
 
 func (d stoppableDatabase) Describe(ctx context.Context, table string) (backfill.Description, error) {
@@ -111,6 +120,9 @@ func (d stoppableDatabase) Scan(ctx context.Context, table string, segment, tota
 	defer end()
 	page, err := d.Database.Scan(ctx, table, segment, total, after, limit)
 	d.heard(ctx, page.At)
+	if d.canaries != nil {
+		page.Items = slices.DeleteFunc(page.Items, func(item attribute.Item) bool { return d.canaries.Has(item, d.key...) })
+	}
 	return page, err
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/canary"
 	"github.com/dynamodb-bigtable/replicator/internal/fence"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
@@ -35,7 +36,9 @@ type table struct {
 
 func newTable(w *worker, spec Table) *table {
 	c := w.common(&spec)
-	database := stoppableDatabase{w.Database, w.calls, w.Ledger.Heard}
+	canaries := canary.New(w.Ledger.ID(), c.source)
+	database := stoppableDatabase{w.Database, w.calls, w.Ledger.Heard, canaries, keyNames(spec.Mapping)}
+	open := w.openWithout(canaries)
 	t := &table{common: c, database: database, acceptMapping: spec.AcceptMapping, acceptMode: w.AcceptMode, tracker: newShardTracker()}
 	workers := func() int { return w.shares.workers(c.source, w.Ledger.Worker()) }
 	if w.Rows != nil {
@@ -48,16 +51,16 @@ func newTable(w *worker, spec Table) *table {
 	fencing := &fencing{common: c, Fence: fence.Fence{Ledger: w.Ledger, Families: w.Families}, mapping: spec.Mapping, prepare: w.Prepare}
 	witnesses := &witnesses{common: c, fencing: fencing, mapping: spec.Mapping, store: w.Witness}
 	follower := &follower{
-		common: c, applier: followed, publisher: publisher{c, w.Topic}, fencing: fencing, mapping: spec.Mapping, open: w.open, database: database,
+		common: c, applier: followed, publisher: publisher{c, w.Topic}, fencing: fencing, mapping: spec.Mapping, open: open, database: database,
 		slots: w.slots, calls: w.calls, tracker: &t.tracker, outages: &t.outages,
-		late: spec.Late, room: w.room,
+		late: spec.Late, room: w.room, lagBound: cmp.Or(spec.LagBound, defaultLagBound),
 	}
 	t.assigner = &assigner{
-		common: c, open: w.open, follower: follower, fencing: fencing, shares: w.shares, tracker: &t.tracker, copies: spec.Copy, again: spec.Copy && spec.LoadAgain, once: w.once,
+		common: c, open: open, follower: follower, fencing: fencing, shares: w.shares, tracker: &t.tracker, copies: spec.Copy, again: spec.Copy && spec.LoadAgain, once: w.once,
 		wake: &t.wakeAssigner, wakeReconciler: &t.wakeReconciler,
 	}
 	reconciler := &reconciler{
-		common: c, mapping: spec.Mapping, database: database, open: w.open, witnesses: witnesses, admission: &admission{c, spec.Mapping, w.Target, spec.AdoptRows}, fencing: fencing, shares: w.shares,
+		common: c, mapping: spec.Mapping, database: database, open: open, witnesses: witnesses, admission: &admission{c, spec.Mapping, w.Target, spec.AdoptRows}, fencing: fencing, shares: w.shares,
 		tracker: &t.tracker, outages: &t.outages, wake: &t.wakeReconciler, wakeAssigner: &t.wakeAssigner,
 		late: spec.Late, joined: spec.Joined, young: spec.Young, copies: spec.Copy, fromNow: spec.FromNow,
 	}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/fence"
@@ -23,11 +24,13 @@ type ApplyOptions struct {
 	Ledger       *checkpoint.Ledger
 	Writer       *sink.Writer
 	Subscription relay.Subscription
-	Tables       []Table // Mapping and MappingHash of them
+	DeadLetter   relay.Subscription // of the dead-letter topic; nil: it is not watched
+	Tables       []Table            // Mapping and MappingHash of them
 	Events       Events
 	Timing       Timing
 	// Pulls is how many pulls run side by side, Pull how many messages each asks for, and Held how
-	// many messages are not acknowledged at once; the defaults are 4, 100 and 2000.
+	// many messages are not acknowledged at once; the defaults are 4, 100 and 10,000.
+	// What is durable is held until it is noted, once a Timing.Commit, so that Held bounds the rate.
 	Pulls, Pull, Held int
 }
 
@@ -45,7 +48,7 @@ const (
 func ApplyTopic(ctx context.Context, o ApplyOptions) error {
 	o.Timing = o.Timing.orDefault(o.Ledger.Lease())
 	o.Events = o.Events.orSilent()
-	o.Pulls, o.Pull, o.Held = cmp.Or(o.Pulls, 4), cmp.Or(o.Pull, 100), cmp.Or(o.Held, 2000)
+	o.Pulls, o.Pull, o.Held = cmp.Or(o.Pulls, 4), cmp.Or(o.Pull, 100), cmp.Or(o.Held, 10_000)
 	work, abandon := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer abandon(context.Canceled)
 	drain, halt := context.WithCancelCause(ctx)
@@ -115,6 +118,7 @@ func (a *appliers) run(life lifecycle) error {
 		pulling.Go("pull", func(work context.Context) error { return a.pull(life.within(work)) })
 	}
 	side := task.NewGroup(beside, 0)
+	side.Go("watch the dead letter", a.watchDeadLetter)
 	side.Go("extend", func(ctx context.Context) error { return a.extend(ctx) })
 	side.Go("acknowledge", func(ctx context.Context) error {
 		for task.Sleep(ctx, a.Timing.Commit) == nil {
@@ -198,6 +202,7 @@ func (a *appliers) apply(life lifecycle, got []relay.Delivery) error {
 			if err != nil {
 				return err
 			}
+			c.Keys, c.New, c.Old = attribute.Item{}, attribute.Item{}, attribute.Item{} // what waits for its note needs no memory
 			a.mu.Lock()
 			defer a.mu.Unlock()
 			a.ready = append(a.ready, done{d.ID, c, written})
@@ -274,22 +279,18 @@ func (a *appliers) settle(life lifecycle) error {
 	}
 	a.mu.Unlock()
 	a.room.Release(int64(len(ids)))
-	a.report(life.work, ready)
+	a.report(ready)
 	return nil
 }
 
-// report says how old what was applied is.
-func (a *appliers) report(ctx context.Context, ready []done) {
-	oldest := map[string]time.Time{}
+// report tells which tables get on.
+func (a *appliers) report(ready []done) {
+	tables := map[string]bool{}
 	for _, d := range ready {
-		if at, ok := oldest[d.change.Table]; !ok || d.change.Time.Before(at) {
-			oldest[d.change.Table] = d.change.Time
-		}
+		tables[d.change.Table] = true
 	}
-	for _, source := range slices.Sorted(maps.Keys(oldest)) {
-		lag := max(0, task.Now(ctx).Sub(oldest[source]))
+	for _, source := range slices.Sorted(maps.Keys(tables)) {
 		a.events.PageDone(source)
-		a.events.Lag(source, lag, 0)
 	}
 }
 
@@ -348,6 +349,8 @@ func (t *topicTable) proved(ctx context.Context) (*claim, error) {
 			return errNotBegun
 		case c.state.MappingHash != t.hash:
 			return checkpoint.ErrMappingChanged
+		case c.state.Halted():
+			return errHalted
 		}
 		return c.state.Admits(checkpoint.Topic, false)
 	})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/canary"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/transform"
 	"github.com/dynamodb-bigtable/replicator/verify"
@@ -113,7 +114,7 @@ func Verify(ctx context.Context, o VerifyOptions) error {
 		retrier: &retrier{source: o.Table.Mapping.Source, events: o.Events.orSilent()}, ledger: o.Ledger, floors: &Floors{},
 		mappingHash: o.Table.MappingHash, timing: o.Timing.orDefault(o.Ledger.Lease()), halt: halt,
 	}
-	v := newVerifier(c, o.Table, stoppableDatabase{o.Database, &reads{}, o.Ledger.Heard}, o.Rows, func() int { return 1 }, &task.Wakeup{}, o.Slots.slots())
+	v := newVerifier(c, o.Table, stoppableDatabase{o.Database, &reads{}, o.Ledger.Heard, canary.New(o.Ledger.ID(), c.source), keyNames(o.Table.Mapping)}, o.Rows, func() int { return 1 }, &task.Wakeup{}, o.Slots.slots())
 	v.failed, v.settings.patience = halt, o.Patience
 	if o.Over == nil {
 		o.Over = func(state checkpoint.TableState) bool { return !state.Verify.Running() }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/fence"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
@@ -55,6 +56,9 @@ func (w *witnesses) beatAt(life lifecycle, at checkpoint.Place) error {
 	if err != nil {
 		return err
 	}
+	if err := w.fence(ctx, &at); err != nil {
+		return err
+	}
 	verdict, witness, err := w.ledger.Beat(ctx, w.source, at)
 	if err != nil && w.fencing.seen() == 0 && w.fencing.vanished(ctx, w.table(at)) {
 		verdict, err = checkpoint.TargetLost, nil // which nobody made anew when this process began, if it was written before
@@ -80,8 +84,24 @@ func (w *witnesses) beatAt(life lifecycle, at checkpoint.Place) error {
 	// Repeated by itself: a look at the witness would find the same again, and another generation
 	// would begin.
 	err = w.retry(life, "make the target ready", func(ctx context.Context) error { return w.fencing.renewed(ctx, w.table(at), witness.Ledger) })
+	if err == nil {
+		err = w.fence(ctx, &at)
+	}
 	if err != nil {
 		return err
 	}
 	return w.ledger.Claim(ctx, w.source, at)
+}
+
+// fence has the witness name the fence's family, which an application that writes under the guard
+// too reads there.
+func (w *witnesses) fence(ctx context.Context, at *checkpoint.Place) error {
+	if w.mapping.VersionAttribute() == "" {
+		return nil
+	}
+	mark, err := fence.Marks(w.ledger)(ctx, w.table(*at))
+	if at.Fence = mark.Family; mark.Withheld {
+		at.Fence = checkpoint.NoFence
+	}
+	return err
 }

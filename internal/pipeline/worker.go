@@ -3,8 +3,10 @@ package pipeline
 import (
 	"cmp"
 	"context"
+	"sync/atomic"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/internal/canary"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
@@ -18,6 +20,7 @@ type worker struct {
 	slots  *task.Limit // for pages
 	room   *settleRoom // for those that are to be settled
 	sums   sumSlots    // for parts of verifies
+	over   atomic.Bool // a table is cut over for good
 }
 
 func newWorker(o *Options, halt context.CancelCauseFunc) *worker {
@@ -28,9 +31,11 @@ func newWorker(o *Options, halt context.CancelCauseFunc) *worker {
 	return w
 }
 
-// open gives a stream's source, whose calls a stop ends.
-func (w *worker) open(streamARN string) cdc.Source {
-	return stoppableSource{w.Open(streamARN), w.calls, w.Ledger.Heard}
+// openWithout opens sources of streams whose calls a stop ends, and that show no canaries.
+func (w *worker) openWithout(canaries *canary.Set) func(streamARN string) cdc.Source {
+	return func(streamARN string) cdc.Source {
+		return stoppableSource{w.Open(streamARN), w.calls, w.Ledger.Heard, canaries}
+	}
 }
 
 // follow lets the tables be followed until a drain begins, or, with Once, until all are drained.
@@ -38,11 +43,12 @@ func (w *worker) follow(life lifecycle) error {
 	tables := task.NewGroup(life.work, 0)
 	joined := &nameSet{names: map[string]bool{}}
 	begin := func(spec Table) {
+		source := spec.Mapping.Source
 		t := newTable(w, spec)
-		w.once.await(t.source, &t.wakeAssigner)
-		tables.Go("table "+t.source, func(work context.Context) error {
-			defer joined.remove(t.source) // it may join again
-			return t.run(life.within(work))
+		w.once.await(source, &t.wakeAssigner)
+		tables.Go("table "+source, func(work context.Context) error {
+			defer joined.remove(source) // it may join again
+			return w.serve(life.within(work), spec, t)
 		})
 	}
 	if w.Discover != nil {
@@ -53,6 +59,7 @@ func (w *worker) follow(life lifecycle) error {
 	}
 	if w.Discover != nil {
 		j := newJoining(w, begin, joined)
+		j.discover = unlessCutOver(w.Ledger, j.discover)
 		tables.Go("look for tables", func(work context.Context) error { return j.join(life.within(work)) })
 	}
 	return tables.Wait()

@@ -77,6 +77,9 @@ func (in *Input) Close() {
 	if in.Subscription != nil {
 		_ = in.Subscription.Close()
 	}
+	if in.DeadLetter != nil {
+		_ = in.DeadLetter.Close()
+	}
 	if in.Target != nil {
 		_ = in.Target.Close() // every answer is in by then
 	}

@@ -42,6 +42,9 @@ func besides(cfg *config.Config) []Predefined {
 	if cfg.Relay.Subscription != "" {
 		out = append(out, Predefined{"roles/pubsub.subscriber", []string{"pubsub.subscriptions.consume"}, "relay.subscription"})
 	}
+	if cfg.Relay.DeadLetter != "" {
+		out = append(out, Predefined{"roles/pubsub.subscriber", []string{"pubsub.subscriptions.consume"}, "relay.dead_letter"})
+	}
 	return out
 }
 

@@ -79,6 +79,9 @@ func (s *Source) CheckEndpoints(env config.Lookup, allowed config.Allowed) error
 	return found.Err()
 }
 
+// Client is the client of DynamoDB itself.
+func (s *Source) Client() *dynamodb.Client { return s.client }
+
 // ClockOffset is how far this host's clock is ahead of the source's; false if that is not known.
 func (s *Source) ClockOffset() (time.Duration, bool) {
 	if s == nil {

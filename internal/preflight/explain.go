@@ -33,6 +33,7 @@ func Explain(what string, err error) error {
 		code     string
 	}{
 		{checkpoint.ErrMappingChanged, diag.MappingChanged},
+		{checkpoint.ErrRanked, diag.RanksForGood},
 		{checkpoint.ErrLedgerExchanged, diag.LedgerLost},
 		{checkpoint.ErrForeignPipeline, diag.TargetTaken},
 		{checkpoint.ErrClusterChanged, diag.ClusterChanged},

@@ -71,11 +71,16 @@ type Prober struct {
 	// Subscription is the same to relay.subscription. Applies: this process applies what it brings,
 	// and publishes nothing.
 	Subscription *relay.PubSubscription
-	Applies      bool
-	written      map[string]bool // target tables that were written before, as the ledger says
-	noViews      []string        // <table>:<view>, of those that the service cannot make
-	Found        Found
-	Failed       []error
+	// DeadLetter is the same to relay.dead_letter; nil where there is none. Retention is how long
+	// Subscription keeps messages.
+	DeadLetter *relay.PubSubscription
+	Retention  time.Duration
+	Applies    bool
+	deadTopic  string          // Subscription's
+	written    map[string]bool // target tables that were written before, as the ledger says
+	noViews    []string        // <table>:<view>, of those that the service cannot make
+	Found      Found
+	Failed     []error
 	// told has every answer, for commands that tell them in another form too. With inFull the cause and the fix of a failure are
 	// told where it is met, and not at the end.
 	Told   []Answer
@@ -229,7 +234,7 @@ func (p *Prober) Stream(ctx context.Context, t Table) (string, error) {
 		return "", ExplainSource("cannot read the stream of table "+t.Config.From, "", err)
 	}
 	t.Description.ViewType = string(info.View) // the stream's own word, should the two differ
-	if err := pipeline.CheckStream(t.Description, t.Mapping.DependsOnKeyOnly() && p.Cfg.Late(t.Config) == 0); err != nil {
+	if err := pipeline.CheckStream(t.Description, t.Mapping.DependsOnKeyOnly() && !p.Cfg.DualWritten(t.Config)); err != nil {
 		return "", Explain("the stream of table "+t.Config.From+" cannot be used", err)
 	}
 	return string(info.View), nil

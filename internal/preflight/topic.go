@@ -13,7 +13,7 @@ import (
 
 // TopicName is the topic of the configuration without its project.
 func TopicName(cfg *config.Config) string {
-	return cfg.Relay.Topic[strings.LastIndexByte(cfg.Relay.Topic, '/')+1:]
+	return shortName(cfg.Relay.Topic)
 }
 
 // TopicEnd names where changes are published, for BothEnds.
@@ -39,7 +39,7 @@ func SubscriptionEnd(cfg *config.Config, env config.Lookup) string {
 
 // SubscriptionName is the subscription of the configuration without its project.
 func SubscriptionName(cfg *config.Config) string {
-	return cfg.Relay.Subscription[strings.LastIndexByte(cfg.Relay.Subscription, '/')+1:]
+	return shortName(cfg.Relay.Subscription)
 }
 
 // AskSubscription connects to the subscription of the configuration, and asks whether it is fit: one
@@ -54,6 +54,9 @@ func (p *Prober) AskSubscription(ctx context.Context) {
 	}
 	if p.appliedOnce() {
 		p.Ask(ctx, ProbeTime, "subscription "+SubscriptionName(p.Cfg), p.subscription)
+	}
+	if p.Cfg.Relay.DeadLetter != "" && p.Subscription != nil {
+		p.Ask(ctx, ProbeTime, "dead letter "+shortName(p.Cfg.Relay.DeadLetter), p.deadLetter)
 	}
 }
 
@@ -72,6 +75,7 @@ func (p *Prober) subscription(ctx context.Context) (string, error) {
 	refuse := func(cause, fix string) (string, error) {
 		return "", &diag.Error{Code: diag.SubscriptionUnfit, What: what, Cause: cause, Fix: fix}
 	}
+	p.Retention, p.deadTopic = facts.Retention, facts.DeadLetter
 	switch {
 	case err != nil:
 		return "", &diag.Error{Code: diag.TopicUnusable, What: what, Err: err}
@@ -85,9 +89,38 @@ func (p *Prober) subscription(ctx context.Context) (string, error) {
 			"raise state.tombstone_age to "+config.FormatDuration(facts.Retention+margin)+", or keep messages for less")
 	case facts.DeadLetter == "":
 		return "keeps messages for " + config.FormatDuration(facts.Retention) + "; no dead letter: what cannot be read comes again and again", nil
+	case p.Cfg.Relay.DeadLetter == "":
+		return "keeps messages for " + config.FormatDuration(facts.Retention) + "; nobody watches its dead letter (relay.dead_letter)", nil
 	}
 	return "keeps messages for " + config.FormatDuration(facts.Retention), nil
 }
+
+// deadLetter asks for the subscription by which the dead letter is watched: of another topic it
+// would show nothing, or what nobody need mind.
+func (p *Prober) deadLetter(ctx context.Context) (string, error) {
+	what := "cannot watch the dead letter through " + p.Cfg.Relay.DeadLetter
+	_, rest, _ := strings.Cut(p.Cfg.Relay.DeadLetter, "/")
+	project, _, _ := strings.Cut(rest, "/")
+	var err error
+	if p.DeadLetter, err = relay.OpenSubscription(context.WithoutCancel(ctx), project, p.Cfg.Relay.DeadLetter); err != nil {
+		return "", &diag.Error{Code: diag.TopicUnusable, What: what, Err: err}
+	}
+	facts, err := p.DeadLetter.Look(ctx)
+	switch {
+	case err != nil:
+		return "", &diag.Error{Code: diag.TopicUnusable, What: what, Err: err}
+	case p.deadTopic == "":
+		return "", &diag.Error{Code: diag.SubscriptionUnfit, What: what, Cause: SubscriptionName(p.Cfg) + " has no dead letter",
+			Fix: "give it one: gcloud pubsub subscriptions update " + SubscriptionName(p.Cfg) + " --dead-letter-topic=" + shortName(facts.Topic)}
+	case facts.Topic != p.deadTopic:
+		return "", &diag.Error{Code: diag.SubscriptionUnfit, What: what, Cause: "it is of topic " + facts.Topic + ", and the dead letter is " + p.deadTopic,
+			Fix: "name a subscription of " + p.deadTopic}
+	}
+	return "is watched", nil
+}
+
+// shortName is a topic or a subscription without its project.
+func shortName(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
 
 // AskTopic connects to the topic of the configuration, and asks whether it exists.
 func (p *Prober) AskTopic(ctx context.Context) {
@@ -104,7 +137,7 @@ func (p *Prober) AskTopic(ctx context.Context) {
 // applied once, and nobody asserts it again later.
 func (p *Prober) appliedOnce() bool {
 	for _, t := range p.Cfg.Tables {
-		if p.Cfg.Late(t) > 0 {
+		if p.Cfg.DualWritten(t) {
 			p.Failed = append(p.Failed, &diag.Error{Code: diag.DualWritesImpossible, What: "a relay does not go with dual_writes", Pos: p.Cfg.Where("dual_writes"),
 				Cause: "what is published is applied once; nobody asserts it again when the application's own write has ended",
 				Fix:   "write dual_writes: off for table " + t.From + ", or use run without a relay"})

@@ -104,8 +104,12 @@ func (g generations) admissible(ctx context.Context, at time.Time) (uint32, erro
 // hash.
 func underMapping(ctx context.Context, ledger *checkpoint.Ledger, table, hash string) (checkpoint.TableState, error) {
 	state, _, err := ledger.Table(ctx, table)
-	if err == nil && state.MappingHash != hash {
+	switch {
+	case err != nil:
+	case state.MappingHash != hash:
 		err = checkpoint.ErrMappingChanged
+	case state.Halted():
+		err = checkpoint.ErrHalted
 	}
 	return state, err
 }

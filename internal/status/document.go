@@ -107,7 +107,13 @@ type Table struct {
 	Troubles         []troubleStatus   `json:"troubles"`
 	Shards           map[string]int    `json:"shards"`
 
-	group     string    // what the tables of its pattern are called together; "" for a table that is named
+	group string // what the tables of its pattern are called together; "" for a table that is named
+	// TopicLag is how old the oldest message is at most that is not known to be applied, in seconds;
+	// nil unless changes are applied from a topic, or if nothing tells. DeadLetter is how many
+	// messages stand in the dead letter at least.
+	TopicLag   *float64 `json:"-"`
+	DeadLetter int      `json:"-"`
+
 	Suspended string    `json:"-"` // why it cannot be followed, if it cannot
 	unlisted  bool      // for some time it has been waiting for the first complete listing of its stream
 	Childless time.Time `json:"-"` // since when the children of a shard that ended have not been listed; zero if there is no such shard
@@ -159,6 +165,7 @@ type TableInput struct {
 	Shards   []checkpoint.Shard
 	Parked   int
 	Merged   []checkpoint.Applied // mode topic: what is known to be applied
+	Dead     checkpoint.DeadLetter
 	Keeper   KeeperInput
 	Parts    []checkpoint.Part   // of the phase that the load runs
 	Targets  []checkpoint.Target // that the ledger knows

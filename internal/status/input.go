@@ -142,6 +142,9 @@ func readTable(ctx context.Context, ledger *checkpoint.Ledger, source string) (T
 		if in.Merged, err = ledger.Merged(ctx, source); err != nil {
 			return in, err
 		}
+		if in.Dead, err = ledger.DeadLetter(ctx); err != nil {
+			return in, err
+		}
 	}
 	if in.Shards, err = ledger.Shards(ctx, source); err != nil {
 		return in, err

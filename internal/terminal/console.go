@@ -1,6 +1,9 @@
 package terminal
 
 import (
+	"strings"
+	"unicode/utf8"
+
 	"context"
 	"encoding/json"
 	"errors"
@@ -77,6 +80,48 @@ func (c *Console) Width() func() int {
 		}
 		return width
 	}
+}
+
+// Columns is how wide the terminal is that stdout is, in characters; 0 if it is none.
+func (c *Console) Columns() int {
+	if file := terminal(c.Stdout); file != nil {
+		if width, _, err := term.GetSize(int(file.Fd())); err == nil {
+			return width
+		}
+	}
+	return 0
+}
+
+// Wrap sets the paragraphs of a text anew in lines of at most so many characters; 0 leaves them.
+// Paragraphs with an indented line, as examples are, stay as they are.
+func Wrap(text string, width int) string {
+	if width <= 0 {
+		return text
+	}
+	paragraphs := strings.Split(text, "\n\n")
+	for i, paragraph := range paragraphs {
+		if strings.HasPrefix(paragraph, " ") || strings.Contains(paragraph, "\n ") {
+			continue
+		}
+		var b strings.Builder
+		at := 0
+		for _, word := range strings.Fields(paragraph) {
+			n := utf8.RuneCountInString(word)
+			switch {
+			case at == 0:
+			case at+1+n > width:
+				b.WriteByte('\n')
+				at = 0
+			default:
+				b.WriteByte(' ')
+				at++
+			}
+			b.WriteString(word)
+			at += n
+		}
+		paragraphs[i] = b.String()
+	}
+	return strings.Join(paragraphs, "\n\n")
 }
 
 // Plural writes a count with its noun.

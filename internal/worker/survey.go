@@ -37,6 +37,7 @@ func (w *Worker) survey(ctx context.Context, o *observer, parking *sink.Parking)
 		}
 		if m := last.judge(l, err, w.Console.Env, time.Now()); m != nil {
 			o.surveyed(m, err == nil)
+			o.topical(m, w.retention)
 			if err == nil && m.AnyParked() {
 				beside(func() { w.resolve(ctx, parking) })
 			}
@@ -107,6 +108,18 @@ func (o *observer) surveyed(m *status.Document, fresh bool) {
 		}
 		o.metrics.Headroom(t.Source, t.HeadroomSeconds)
 		o.metrics.LastPoll(t.Source, t.OldestReadAt)
+	}
+}
+
+// topical brings to the metrics how far tables are behind their topic, and what the subscription's
+// retention leaves.
+func (o *observer) topical(m *status.Document, retention time.Duration) {
+	for _, t := range m.Tables {
+		if t.Behind == nil || t.TopicLag == nil {
+			o.metrics.NoTopic(t.Source)
+			continue
+		}
+		o.metrics.Topic(t.Source, *t.Behind, time.Duration(*t.TopicLag*float64(time.Second)), retention, t.DeadLetter)
 	}
 }
 

@@ -60,6 +60,8 @@ type Worker struct {
 	topic  *relay.PubSub // nil: nothing is published
 	// subscription is nil where nothing is applied from a topic.
 	subscription *relay.PubSubscription
+	deadLetter   *relay.PubSubscription // nil: it is not watched
+	retention    time.Duration          // of subscription
 
 	mu     sync.Mutex
 	joined map[string]preflight.Table // tables of patterns, by name
@@ -110,7 +112,8 @@ func (w *Worker) connect(ctx context.Context, dry bool) error {
 		Dry: dry, AcceptMapping: w.AcceptMapping, AdoptRows: w.AdoptRows,
 		Mode: w.mode(), AcceptMode: w.AcceptMode, Applies: w.FromTopic}
 	w.found, err = probes.Run(ctx)
-	if w.target, w.topic, w.subscription = probes.Target, probes.Topic, probes.Subscription; err != nil {
+	w.target, w.topic, w.subscription, w.deadLetter, w.retention = probes.Target, probes.Topic, probes.Subscription, probes.DeadLetter, probes.Retention
+	if err != nil {
 		err = errors.Join(err, w.close())
 	}
 	for _, family := range w.found.Ageing {
@@ -141,6 +144,9 @@ func (w *Worker) close() (err error) {
 	}
 	if w.subscription != nil {
 		err = errors.Join(err, w.subscription.Close())
+	}
+	if w.deadLetter != nil {
+		err = errors.Join(err, w.deadLetter.Close())
 	}
 	if w.target != nil {
 		err = errors.Join(err, w.target.Close())
@@ -246,7 +252,11 @@ func (w *Worker) work(ctx context.Context, ledger *checkpoint.Ledger, parking *s
 			tables = append(tables, w.table(t.Config, t.Mapping, nil))
 		}
 	}
-	return pipeline.ApplyTopic(ctx, pipeline.ApplyOptions{Ledger: ledger, Writer: all.Writer, Subscription: w.subscription, Tables: tables, Events: all.Events, Timing: all.Timing})
+	apply := pipeline.ApplyOptions{Ledger: ledger, Writer: all.Writer, Subscription: w.subscription, Tables: tables, Events: all.Events, Timing: all.Timing}
+	if w.deadLetter != nil { // else the interface would hold a nil pointer
+		apply.DeadLetter = w.deadLetter
+	}
+	return pipeline.ApplyTopic(ctx, apply)
 }
 
 // outcome is the exit of a run that the pipeline ended in order.

@@ -88,7 +88,7 @@ func (m *Memory) Apply(ctx context.Context, r *sink.Request) (bool, error) {
 		return false, err
 	}
 	cells := t.rows[r.Row]
-	if cells.holds(r.Refuse) {
+	if cells.holds(r.Refuse) != r.Refuse.Exactly {
 		return false, nil
 	}
 	if cells == nil {
@@ -135,7 +135,7 @@ func rejected(what string) error {
 func (r row) holds(p sink.Predicate) bool {
 	for _, family := range p.Families {
 		for _, c := range r[column{family, p.Qualifier}] {
-			if string(c.Value) >= string(p.AtLeast) {
+			if string(c.Value) == string(p.AtLeast) || !p.Exactly && string(c.Value) > string(p.AtLeast) {
 				return true
 			}
 		}

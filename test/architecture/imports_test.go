@@ -22,6 +22,7 @@ var allowed = map[string][]string{
 	"backfill":            {"attribute", "cdc", "transform", "sink", "checkpoint", "internal/task"},
 	"verify":              {"attribute", "cdc", "transform", "sink", "checkpoint", "backfill", "internal/task"},
 	"relay":               {"attribute", "cdc", "transform", "internal/task"},
+	"dualwrite":           {"attribute", "cdc", "transform", "sink", "checkpoint", "backfill", "internal/config", "internal/preflight", "internal/task"},
 	"internal/config":     {"attribute", "internal/diag", "transform", "expression"},
 	"internal/policy":     {"internal/config"},
 	"internal/cost":       {},
@@ -29,7 +30,9 @@ var allowed = map[string][]string{
 	"test/virtual":        {"internal/task"},
 	"internal/admin":      {},
 	"internal/fence":      {"checkpoint", "sink", "internal/task"},
-	"internal/pipeline":   {"attribute", "cdc", "transform", "checkpoint", "sink", "backfill", "verify", "relay", "internal/fence", "internal/task"},
+	"internal/canary":     {"attribute", "cdc", "transform"},
+	"internal/cutover":    {"attribute", "backfill", "cdc", "checkpoint", "sink", "transform", "internal/canary", "internal/fence", "internal/task"},
+	"internal/pipeline":   {"attribute", "cdc", "transform", "checkpoint", "sink", "backfill", "verify", "relay", "internal/canary", "internal/fence", "internal/task"},
 	"expression":          {"attribute"},
 	// The embedded service is a product of its own: of the replicator it knows what an item is, and nothing else.
 	"dynamodbtest":      {"attribute", "expression"},

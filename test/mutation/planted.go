@@ -119,8 +119,8 @@ func (b *bug) parse(lines []string) error {
 		}
 	}
 	b.name, b.why, b.hazards, b.plays = value["bug"], value["why"], strings.Fields(value["hazards"]), value["plays"]
-	if b.plays != "" && b.plays != "verifies" && b.plays != "relay" && b.plays != "dual-writes" {
-		return b.errorf(b.line, "plays %q: write verifies, relay or dual-writes, or leave the line out", b.plays)
+	if b.plays != "" && b.plays != "verifies" && b.plays != "relay" && b.plays != "dual-writes" && b.plays != "cutovers" {
+		return b.errorf(b.line, "plays %q: write verifies, relay, dual-writes or cutovers, or leave the line out", b.plays)
 	}
 	for _, h := range b.hazards {
 		if !reference.MatchString(h) {

@@ -27,6 +27,8 @@ type Options struct {
 	Seed uint64
 	// Smoke makes a short round in which one worker is killed and nothing else happens.
 	Smoke bool
+	// Relay lets one worker publish changes to a topic, and four others apply what it brings, in place of three that do both.
+	Relay bool
 	// Program is the built program; Services is an executable that calls Serve if ServiceVariable is set.
 	Program, Services string
 	// Dynamo and Bigtable are the commands of other projects' services, to be used in place of the embedded ones: see Dynoxide and
@@ -59,8 +61,8 @@ func Run(ctx context.Context, o Options) error {
 			return err
 		})
 		if err != nil {
-			return fmt.Errorf("round %d: %w\nto run it again: REPLICATOR_PROCESS_SEED=%d REPLICATOR_PROCESS_ROUNDS=%d go test ./test/processes -run TestRounds -v -timeout 30m",
-				n+1, err, seed, n+1)
+			return fmt.Errorf("round %d: %w\nto run it again: REPLICATOR_PROCESS_SEED=%d REPLICATOR_PROCESS_ROUNDS=%d go test ./test/processes -run %s -v -timeout 30m",
+				n+1, err, seed, n+1, o.test())
 		}
 	}
 	_, _ = fmt.Fprintf(o.Log, "%d rounds in %.0f s, 0 differences: %s\n", o.Rounds, time.Since(began).Seconds(), listed(totals))
@@ -80,7 +82,7 @@ func listed(counts map[string]int) string {
 func (w *world) round(ctx context.Context, n int, smoke bool) error {
 	w.begin()
 	p := newPlan(w.seed, n)
-	if smoke {
+	if smoke && !w.relayed {
 		busiest, err := w.busiest(ctx)
 		if err != nil {
 			return err
@@ -96,6 +98,9 @@ func (w *world) round(ctx context.Context, n int, smoke bool) error {
 	g.Go(func() error { return w.watch(writing) })
 	g.Go(func() error {
 		defer stop()
+		if w.relayed {
+			return w.troubleRelay(gctx, n, smoke)
+		}
 		return w.trouble(gctx, p)
 	})
 	if err := g.Wait(); err != nil {
@@ -232,7 +237,7 @@ func (w *world) sever(ctx context.Context, n *worker, when span, what partition)
 	}
 	var ends []*Proxy
 	if what.side != targetEnd {
-		ends = append(ends, n.source)
+		ends = append(ends, n.input())
 	}
 	if what.side != sourceEnd {
 		ends = append(ends, n.target)

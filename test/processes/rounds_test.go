@@ -39,10 +39,19 @@ func number(t *testing.T, name string, otherwise uint64) uint64 {
 }
 
 // TestRounds is one short round in which a worker is killed. With REPLICATOR_PROCESS_ROUNDS it is so many whole ones, beginning
-// with the seed REPLICATOR_PROCESS_SEED.
-func TestRounds(t *testing.T) {
+// with the seed REPLICATOR_PROCESS_SEED, and REPLICATOR_PROCESS_BIGTABLE is Google's Bigtable emulator, to be used in place of the
+// embedded one.
+func TestRounds(t *testing.T) { play(t, Options{}) }
+
+// TestRelay is the same for a relay and four appliers of its topic; the short round kills the relay and an applier.
+func TestRelay(t *testing.T) { play(t, Options{Relay: true}) }
+
+func play(t *testing.T, o Options) {
 	rounds := number(t, "REPLICATOR_PROCESS_ROUNDS", 0)
-	o := Options{Rounds: int(rounds), Seed: number(t, "REPLICATOR_PROCESS_SEED", 1), Log: t.Output()}
+	o.Rounds, o.Seed, o.Log = int(rounds), number(t, "REPLICATOR_PROCESS_SEED", 1), t.Output()
+	if emulator := os.Getenv("REPLICATOR_PROCESS_BIGTABLE"); emulator != "" {
+		o.Bigtable = BigtableEmulator(emulator)
+	}
 	if rounds == 0 {
 		o.Rounds, o.Smoke = 1, true
 	}

@@ -29,6 +29,7 @@ const ServiceVariable = "REPLICATOR_PROCESSES_SERVICE"
 const (
 	dynamoService   = "dynamodb"
 	bigtableService = "bigtable"
+	pubsubService   = "pubsub"
 	// otherService is a program of another project.
 	otherService = "other"
 )
@@ -72,6 +73,11 @@ func Serve(text string, in io.Reader, out io.Writer) error {
 			return err
 		}
 		address = server.Addr
+	case pubsubService:
+		var err error
+		if address, err = servePubSub(); err != nil {
+			return err
+		}
 	case otherService:
 		return serveOther(r.Command, in, out)
 	default:

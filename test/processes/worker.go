@@ -32,6 +32,8 @@ const (
 type worker struct {
 	name           string // a, b, c
 	source, target *Proxy
+	queue          *Proxy   // the way to Pub/Sub; nil: it has none
+	command        []string // of the program
 	program, dir   string
 	config         string
 	life           time.Duration // of each process
@@ -65,6 +67,9 @@ func (w *worker) environment() []string {
 	})
 	empty := filepath.Join(w.dir, "aws")
 	endpoint := "http://" + w.source.Address()
+	if w.queue != nil {
+		env = append(env, "PUBSUB_EMULATOR_HOST="+w.queue.Address())
+	}
 	return append(env, "AWS_CONFIG_FILE="+empty, "AWS_SHARED_CREDENTIALS_FILE="+empty, "AWS_EC2_METADATA_DISABLED=true",
 		"AWS_ENDPOINT_URL_DYNAMODB="+endpoint, "AWS_ENDPOINT_URL_DYNAMODB_STREAMS="+endpoint, "AWS_REGION="+region,
 		"AWS_ACCESS_KEY_ID=processes", "AWS_SECRET_ACCESS_KEY=processes", "BIGTABLE_EMULATOR_HOST="+w.target.Address())
@@ -79,8 +84,8 @@ func (w *worker) start() error {
 		log:       filepath.Join(w.dir, fmt.Sprintf("worker-%s-%d.log", w.name, w.starts)),
 		listening: make(chan struct{}), exited: make(chan struct{}), started: time.Now(),
 	}
-	p.cmd = exec.Command(w.program, "run", "--config", w.config, "--allow-emulator", "--listen", "127.0.0.1:0",
-		"--log-format", "json", "--log-level", "debug", "--timeout", w.life.String())
+	p.cmd = exec.Command(w.program, append(slices.Clone(w.command), "--config", w.config, "--allow-emulator", "--listen", "127.0.0.1:0",
+		"--log-format", "json", "--log-level", "debug", "--timeout", w.life.String())...)
 	p.cmd.Env, p.cmd.Dir = w.environment(), w.dir
 	file, err := os.Create(p.log)
 	if err != nil {
@@ -201,6 +206,8 @@ func (w *worker) ended(p *process) error {
 // tableStatus is what is looked at of a table's status.
 type tableStatus struct {
 	Source    string  `json:"source"`
+	Phase     string  `json:"phase"`
+	Behind    *uint64 `json:"behind"` // messages of a topic that are not known to be applied; null where nobody applies one
 	NeedsLoad bool    `json:"needs_load"`
 	Reason    *string `json:"needs_load_reason"`
 	Gaps      int     `json:"gaps"`

@@ -34,6 +34,8 @@ type world struct {
 	dir     string
 	log     io.Writer
 	dynamo  *service
+	relayed bool   // changes go through a topic
+	queue   string // address of Pub/Sub, where they do
 	source  *dynamodb.Client
 	rows    *bigtable.Client
 	writers *workload
@@ -63,7 +65,7 @@ func Build(ctx context.Context, dir string) (string, error) {
 
 // newWorld starts the services, makes the tables and starts the workers, whose logs go to dir. Close it in any case.
 func newWorld(ctx context.Context, o Options, seed uint64, dir string) (*world, error) {
-	w := &world{seed: seed, dir: dir, log: o.Log, counts: map[string]int{}}
+	w := &world{seed: seed, dir: dir, log: o.Log, relayed: o.Relay, counts: map[string]int{}}
 	return w, w.open(ctx, o)
 }
 
@@ -88,7 +90,11 @@ func (w *world) open(ctx context.Context, o Options) error {
 			return err
 		}
 	}
-	return w.startWorkers(o.Program, target.address, lifeTime+o.lasts)
+	life := lifeTime + o.lasts
+	if o.Relay {
+		return w.startRelay(o, target.address, life)
+	}
+	return w.startWorkers(o.Program, target.address, life)
 }
 
 // startServices starts both ends: the embedded ones, or those of other projects.
@@ -150,34 +156,52 @@ func (w *world) connect(ctx context.Context, address string) error {
 }
 
 func (w *world) startWorkers(program, target string, life time.Duration) error {
-	configuration := fmt.Sprintf("version: 1\ntarget:\n  project: %s\n  instance: %s\nstate:\n  lease: %s\ntables:\n", project, instance, lease)
+	config, err := w.configure("", "")
+	if err != nil {
+		return err
+	}
+	for i := range workersPerWorld {
+		n := &worker{name: name(i), command: []string{"run"}, program: program, dir: w.dir, config: config, life: life}
+		if err := w.startWorker(n, target, ""); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// configure writes what all workers are configured with: state is added to that section, and more
+// to the end. It returns the path.
+func (w *world) configure(state, more string) (string, error) {
+	configuration := fmt.Sprintf("version: 1\ntarget:\n  project: %s\n  instance: %s\nstate:\n  lease: %s\n%stables:\n", project, instance, lease, state)
 	for _, t := range tables {
 		configuration += "  - from: " + t.name + "\n"
 	}
 	path := filepath.Join(w.dir, "replicator.yaml")
-	if err := os.WriteFile(path, []byte(configuration), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(configuration+more), 0o600); err != nil {
+		return "", err
+	}
+	return path, os.WriteFile(filepath.Join(w.dir, "aws"), nil, 0o600) // else the SDK would read the user's
+}
+
+// startWorker gives a worker its ways to the services, and starts it. Queue may be "".
+func (w *world) startWorker(n *worker, target, queue string) (err error) {
+	for _, way := range []struct {
+		to  string
+		way **Proxy
+	}{{w.dynamo.address, &n.source}, {target, &n.target}, {queue, &n.queue}} {
+		if way.to == "" {
+			continue
+		}
+		if *way.way, err = NewProxy(way.to); err != nil {
+			return err
+		}
+		w.onClose((*way.way).Close)
+	}
+	if err := n.start(); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(w.dir, "aws"), nil, 0o600); err != nil { // else the SDK would read the user's
-		return err
-	}
-	for i := range workersPerWorld {
-		n := &worker{name: name(i), program: program, dir: w.dir, config: path, life: life}
-		var err error
-		if n.source, err = NewProxy(w.dynamo.address); err != nil {
-			return err
-		}
-		w.onClose(n.source.Close)
-		if n.target, err = NewProxy(target); err != nil {
-			return err
-		}
-		w.onClose(n.target.Close)
-		if err := n.start(); err != nil {
-			return err
-		}
-		w.onClose(n.kill)
-		w.workers = append(w.workers, n)
-	}
+	w.onClose(n.kill)
+	w.workers = append(w.workers, n)
 	return nil
 }
 
@@ -312,6 +336,9 @@ func (w *world) healthy(ctx context.Context) (missing string, err error) {
 			if t.Copy.State != "done" {
 				missing = fmt.Sprintf("the copy of table %s is %s", t.Source, t.Copy.State)
 			}
+			if w.relayed && (t.Behind == nil || *t.Behind > 0 || t.Phase != inSync) {
+				missing = fmt.Sprintf("table %s is %s, and not all that is published is known to be applied", t.Source, t.Phase)
+			}
 		}
 	}
 	return missing, nil
@@ -338,6 +365,11 @@ func (w *world) finish(ctx context.Context) error {
 	}
 	if !identical(found) {
 		return fmt.Errorf("the stores were equal, and are not after the workers stopped: %s", describe(found))
+	}
+	if w.relayed {
+		if err := w.noDeadLetter(ctx); err != nil {
+			return err
+		}
 	}
 	return w.searchLogs()
 }

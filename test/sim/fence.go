@@ -64,6 +64,9 @@ func (f *fences) written(m *Migration, table, key string, before, after *model.R
 	if strings.HasPrefix(key, transform.WitnessPrefix) {
 		return
 	}
+	if transform.Version(heldIn(after, sink.VersionColumn)).ByApplication() {
+		return // the application's, which has no generation
+	}
 	family := table + "/" + f.named
 	switch {
 	case !sink.IsFence(f.named):

@@ -57,7 +57,7 @@ func TestH64_OnceEndsWithAClockThatIsADayOff(t *testing.T) {
 // lost, whether its reader stopped 21 hours ago, or reads all the time and its iterator expires (I5).
 func TestH21_IdleShardIsNoGap(t *testing.T) {
 	for _, stopped := range []bool{true, false} {
-		play(t, 10, 1, func(s *scene) {
+		play(t, 2, 1, func(s *scene) {
 			a := s.running("a")
 			s.put("k", "read")
 			s.inSync(time.Minute)

@@ -37,6 +37,8 @@ type SimOptions struct {
 	// Appliers is how many there are; 0 leaves that to the seed.
 	Appliers int
 
+	// Cutovers plays cutovers (SimulateCutover) in place of all else.
+	Cutovers bool
 	// DualWrites plays an application that writes both stores (SimulateDualWrites) in place of all
 	// else.
 	DualWrites bool
@@ -77,6 +79,9 @@ const stepLimit = 5_000_000
 // random part of all faults, checkers at every step, and when the faults have stopped a complete
 // comparison. The same seed gives the same run, step by step.
 func Simulate(seed uint64, o SimOptions) (r Report) {
+	if o.Cutovers {
+		return SimulateCutover(seed, CutoverOptions{Trace: o.Trace})
+	}
 	if o.DualWrites {
 		return SimulateDualWrites(seed, DualOptions{Trace: o.Trace})
 	}

@@ -125,7 +125,7 @@ func (m *Migration) checkApplied(s checkpoint.Shard, from cdc.SequenceNumber) {
 	for i, r := range shard.Records[:shard.After(s.Position)] {
 		c := r.Change
 		kept = kept || !c.Time.Before(cut)
-		if i < shard.After(from) || c.Expired && m.Outlives {
+		if i < shard.After(from) || c.Expired && m.Outlives || isCanary(c.Keys) {
 			continue
 		}
 		if kept && s.Dropping {

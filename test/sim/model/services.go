@@ -46,15 +46,15 @@ func (t Target) Apply(ctx context.Context, sent *sink.Request) (bool, error) {
 				continue
 			}
 			for _, cell := range c.Cells { // any cell, of whatever age
-				if cell.Value > string(r.Refuse.AtLeast) {
+				if cell.Value > string(r.Refuse.AtLeast) && !r.Refuse.Exactly {
 					t.world.Inject("request executed after a newer one")
 				}
-				if cell.Value >= string(r.Refuse.AtLeast) {
-					return true
+				if cell.Value == string(r.Refuse.AtLeast) || !r.Refuse.Exactly && cell.Value > string(r.Refuse.AtLeast) {
+					return !r.Refuse.Exactly
 				}
 			}
 		}
-		return false
+		return r.Refuse.Exactly
 	}
 	if t.Reject != nil && t.Reject(r.Table, r.Row, writes) {
 		if err := task.Sleep(ctx, t.oneWay()); err != nil {

@@ -22,7 +22,13 @@ func received(sent *sink.Request) *sink.Request {
 	}
 	r := &sink.Request{Table: strings.TrimPrefix(in.TableName, tablePrefix), Row: string(in.RowKey)}
 	filters := in.PredicateFilter.GetChain().GetFilters()
-	if len(filters) != 2 || len(in.TrueMutations) > 0 {
+	value := filters[len(filters)-1].GetValueRangeFilter()
+	r.Refuse.Exactly = len(value.GetEndValueClosed()) > 0
+	mutations := in.FalseMutations
+	if r.Refuse.Exactly {
+		mutations, in.TrueMutations = in.TrueMutations, in.FalseMutations
+	}
+	if len(filters) != 2 || len(in.TrueMutations) > 0 || r.Refuse.Exactly && string(value.GetEndValueClosed()) != string(value.GetStartValueClosed()) {
 		panic("sim: a request with another predicate than the guard's")
 	}
 	columns := filters[0].GetInterleave().GetFilters()
@@ -37,8 +43,8 @@ func received(sent *sink.Request) *sink.Request {
 			panic("sim: a predicate of more than one column")
 		}
 	}
-	r.Refuse.AtLeast = transform.Version(filters[1].GetValueRangeFilter().GetStartValueClosed())
-	for _, m := range in.FalseMutations {
+	r.Refuse.AtLeast = transform.Version(value.GetStartValueClosed())
+	for _, m := range mutations {
 		r.Ops = append(r.Ops, operation(m))
 	}
 	return r

@@ -1,0 +1,474 @@
+package checkpoint
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// CutoverStep is where a cutover stands.
+type CutoverStep string
+
+// The steps, in order. Until CutoverSwitching an operator may cancel, and whatever goes wrong does
+// so by itself. CutoverSwitching is the point of no return: it ends with an answer, never by time.
+const (
+	CutoverRequested  CutoverStep = "requested" // waits for approval, its hours, and its gates
+	CutoverChecks     CutoverStep = "checks"
+	CutoverFreeze     CutoverStep = "freeze"
+	CutoverDrain      CutoverStep = "drain"
+	CutoverVerify     CutoverStep = "verify"
+	CutoverFence      CutoverStep = "fence"
+	CutoverSwitching  CutoverStep = "switching"
+	CutoverWatching   CutoverStep = "watching"
+	CutoverDone       CutoverStep = "done"
+	CutoverCancelling CutoverStep = "cancelling" // unfreezes, and lets the tables go on
+	CutoverCancelled  CutoverStep = "cancelled"
+	CutoverRehearsed  CutoverStep = "rehearsed" // a rehearsal came to its end
+)
+
+// cutoverOrder numbers the steps for tokens: a step that may follow another has a higher number.
+var cutoverOrder = []CutoverStep{
+	CutoverRequested, CutoverChecks, CutoverFreeze, CutoverDrain, CutoverVerify, CutoverFence, CutoverSwitching,
+	CutoverCancelling, CutoverCancelled, CutoverWatching, CutoverDone, CutoverRehearsed,
+}
+
+// Over tells whether the attempt is over and another may begin.
+func (s CutoverStep) Over() bool {
+	return s == "" || s == CutoverCancelled || s == CutoverRehearsed
+}
+
+// Active tells whether somebody has to drive.
+func (s CutoverStep) Active() bool { return !s.Over() && s != CutoverDone }
+
+// Cancellable tells whether the attempt may still be cancelled.
+func (s CutoverStep) Cancellable() bool {
+	return slices.Contains([]CutoverStep{CutoverRequested, CutoverChecks, CutoverFreeze, CutoverDrain, CutoverVerify, CutoverFence}, s)
+}
+
+// Switched tells whether the application has its new home.
+func (s CutoverStep) Switched() bool { return s == CutoverWatching || s == CutoverDone }
+
+// CutoverDeadlines are how long steps may take, from when they begin.
+type CutoverDeadlines struct {
+	Freeze time.Duration `json:"freeze"`
+	Drain  time.Duration `json:"drain"`
+	Verify time.Duration `json:"verify"`
+	Fence  time.Duration `json:"fence"`
+}
+
+// CutoverPlan is what a cutover begins with.
+type CutoverPlan struct {
+	Tables   []string `json:"tables"`  // source tables: all that share a target with one of them
+	Targets  []string `json:"targets"` // target tables
+	Hash     string   `json:"hash"`    // of the configuration
+	Version  string   `json:"version,omitempty"`
+	By       string   `json:"started_by,omitempty"` // the process that asked for it
+	Rehearse bool     `json:"rehearse,omitempty"`   // neither freeze nor switch
+	// KeepFallback is the operator's answer whether a way back is wanted.
+	KeepFallback bool              `json:"keep_fallback,omitempty"`
+	Lossy        []string          `json:"lossy,omitempty"` // why a way back is not possible, by table
+	Overrides    []CutoverOverride `json:"overrides,omitempty"`
+	Deadlines    CutoverDeadlines  `json:"deadlines"`
+	WatchFor     time.Duration     `json:"watch_for"`
+	// WhenReady waits for the gates; without it a gate that is not ready ends the attempt.
+	WhenReady bool      `json:"when_ready,omitempty"`
+	Approved  bool      `json:"approved,omitempty"`
+	NotBefore time.Time `json:"not_before,omitzero"`
+	// Between are the hours of the day in UTC, in minutes since midnight, within which it may begin;
+	// both 0: at any. To may be less than From: over midnight.
+	From    int       `json:"from_minute,omitempty"`
+	To      int       `json:"to_minute,omitempty"`
+	Expires time.Time `json:"expires,omitzero"` // the request; zero: never
+}
+
+// CutoverOverride is a gate that an operator decided to pass.
+type CutoverOverride struct {
+	Gate   string `json:"gate"`
+	Reason string `json:"reason"`
+}
+
+// CutoverEvent is a line of the timeline.
+type CutoverEvent struct {
+	At   time.Time `json:"at"`
+	Step string    `json:"step"`
+	Text string    `json:"text"`
+}
+
+// CutoverHook is one call of a hook.
+type CutoverHook struct {
+	Name    string    `json:"name"`
+	Token   string    `json:"token"`
+	Began   time.Time `json:"began"`
+	Ended   time.Time `json:"ended"`
+	Outcome string    `json:"outcome"` // done, refused or unknown
+	Output  string    `json:"output,omitempty"`
+}
+
+// CutoverProof is how it was proved that nothing is left in one shard.
+type CutoverProof struct {
+	Table    string `json:"table"`
+	Shard    string `json:"shard"`
+	How      string `json:"how"` // canary, quiet, done
+	Position string `json:"position,omitempty"`
+}
+
+// CutoverStraggler is a change of a source that was made after it was frozen.
+type CutoverStraggler struct {
+	Table string    `json:"table"`
+	Key   string    `json:"key"` // a hash
+	At    time.Time `json:"at"`
+}
+
+// Cutover is the state of the cutover of a pipeline: of the attempt under way, or the last one.
+type Cutover struct {
+	header
+	CutoverPlan
+	// Attempt rises with each; 0: there was none.
+	Attempt uint32      `json:"attempt"`
+	Step    CutoverStep `json:"step"`
+	// Times are on the source's clock. StepAt is when the step began.
+	BegunAt       time.Time `json:"begun_at,omitzero"`
+	StepAt        time.Time `json:"step_at,omitzero"`
+	FreezeBegunAt time.Time `json:"freeze_begun_at,omitzero"`
+	FrozenAt      time.Time `json:"frozen_at,omitzero"`
+	UnfrozenAt    time.Time `json:"unfrozen_at,omitzero"`
+	FencedAt      time.Time `json:"fenced_at,omitzero"`
+	SwitchedAt    time.Time `json:"switched_at,omitzero"`
+	EndedAt       time.Time `json:"ended_at,omitzero"`
+	Reason        string    `json:"reason,omitempty"`  // why it was cancelled
+	Trouble       string    `json:"trouble,omitempty"` // what the step failed with last
+	// Answer is what an operator found out about the switch: yes or no; "" if he was not asked.
+	Answer string `json:"answer,omitempty"`
+	// Calls is how many calls of hooks were begun.
+	Calls int `json:"calls,omitempty"`
+
+	Fences     map[string]uint64       `json:"fences,omitempty"` // the first number of each target that nobody wrote under
+	Verified   map[string]VerifyResult `json:"verified,omitempty"`
+	Finals     map[string]uint32       `json:"finals,omitempty"` // the number of the final verify
+	Gates      []CutoverGate           `json:"gates,omitempty"`  // as they were when the checks were passed
+	Proofs     []CutoverProof          `json:"proofs,omitempty"`
+	Hooks      []CutoverHook           `json:"hooks,omitempty"`
+	Timeline   []CutoverEvent          `json:"timeline,omitempty"`
+	Stragglers []CutoverStraggler      `json:"stragglers,omitempty"`
+	Strays     int                     `json:"strays,omitempty"` // how many there were
+}
+
+// CutoverGate is one thing that has to be as it should before the application is frozen.
+type CutoverGate struct {
+	Name       string `json:"gate"`
+	Table      string `json:"table,omitempty"`
+	Ready      bool   `json:"ready"`
+	Figure     string `json:"figure"`
+	Cure       string `json:"cure,omitempty"`
+	Overridden string `json:"overridden,omitempty"` // the operator's reason
+}
+
+// ErrCutover is what every refusal of a cutover is.
+var ErrCutover = errors.New("the cutover is not where it would have to be")
+
+// ErrHalted is returned to whoever wants to write rows of a table that is cut over.
+var ErrHalted = errors.New("the table is cut over: nothing of ours is written to its target")
+
+// ErrCutOver ends a worker whose tables are cut over for good.
+var ErrCutOver = errors.New("the tables are cut over: the application has left the source")
+
+// CutoverError is a step that a cutover cannot make from where it stands.
+type CutoverError struct {
+	Step, Reason, Cure string
+}
+
+func (e *CutoverError) Error() string {
+	return "cannot " + e.Step + " the cutover: " + e.Reason
+}
+
+// Is makes it an ErrCutover.
+func (e *CutoverError) Is(target error) bool { return target == ErrCutover }
+
+func (c *Cutover) refuse(step, cure string) error {
+	stands := "it stands at " + string(c.Step)
+	if c.Attempt == 0 {
+		stands = "none was begun"
+	}
+	return &CutoverError{Step: step, Reason: stands, Cure: cure}
+}
+
+// Token is what the next call of a hook gets: attempt, step, and which call of the attempt it is. It
+// rises with every call. A hook must refuse a lower one than it has seen: it was sent before.
+func (c *Cutover) Token() string {
+	return fmt.Sprintf("%d.%d.%d", c.Attempt, 1+slices.Index(cutoverOrder, c.Step), c.Calls)
+}
+
+const (
+	mostCutoverHooks = 60
+	mostCutoverLines = 200
+	mostStragglers   = 50
+)
+
+// Note adds a line to the timeline.
+func (c *Cutover) Note(now time.Time, text string) {
+	if n := len(c.Timeline); n > 0 && c.Timeline[n-1].Text == text && c.Timeline[n-1].Step == string(c.Step) {
+		return
+	}
+	c.Timeline = append(slices.Clone(c.Timeline), CutoverEvent{now.UTC(), string(c.Step), text})
+	if over := len(c.Timeline) - mostCutoverLines; over > 0 {
+		c.Timeline = c.Timeline[over:]
+	}
+}
+
+// Heard notes a call of a hook. Of calls that go on failing the first and the last are kept.
+func (c *Cutover) Heard(h CutoverHook) {
+	hooks := slices.Clone(c.Hooks)
+	if n := len(hooks); n > 1 && hooks[n-1].Name == h.Name && hooks[n-2].Name == h.Name && hooks[n-1].Outcome == h.Outcome {
+		hooks = hooks[:n-1]
+	}
+	c.Hooks = append(hooks, h)
+	if over := len(c.Hooks) - mostCutoverHooks; over > 0 {
+		c.Hooks = c.Hooks[over:]
+	}
+}
+
+func (c *Cutover) enter(step CutoverStep, now time.Time, why string) {
+	c.Step, c.StepAt, c.Trouble = step, now.UTC(), ""
+	c.Note(now, why)
+}
+
+// Start begins an attempt: it is requested.
+func (c *Cutover) Start(plan CutoverPlan, now time.Time) error {
+	switch {
+	case c.Step == CutoverDone:
+		return c.refuse("start", "the tables are cut over for good")
+	case !c.Step.Over():
+		return c.refuse("start", "see replicator cutover check; cancel it, or wait for its end")
+	case len(plan.Tables) == 0 || len(plan.Targets) == 0:
+		return &CutoverError{"start", "there are no tables", "name tables in the configuration"}
+	}
+	h, attempt := c.header, c.Attempt
+	*c = Cutover{header: h, CutoverPlan: plan, Attempt: attempt + 1, BegunAt: now.UTC()}
+	text := "requested"
+	if plan.By != "" {
+		text += " by " + plan.By
+	}
+	c.enter(CutoverRequested, now, text)
+	return nil
+}
+
+// Approve lets a request go.
+func (c *Cutover) Approve(now time.Time) error {
+	if c.Step != CutoverRequested {
+		return c.refuse("approve", "see replicator cutover check")
+	}
+	if !c.Approved {
+		c.Approved = true
+		c.Note(now, "approved")
+	}
+	return nil
+}
+
+// Postpone moves a request, and when it expires, by d.
+func (c *Cutover) Postpone(d time.Duration, now time.Time) error {
+	if c.Step != CutoverRequested {
+		return c.refuse("postpone", "cancel it: replicator cutover cancel")
+	}
+	c.NotBefore = now.Add(d).UTC()
+	if !c.Expires.IsZero() {
+		c.Expires = later(c.Expires, now).Add(d).UTC()
+	}
+	c.Note(now, "postponed by "+d.String())
+	return nil
+}
+
+// Expired tells whether a request waited for too long.
+func (c *Cutover) Expired(now time.Time) bool {
+	return c.Step == CutoverRequested && !c.Expires.IsZero() && !now.Before(c.Expires)
+}
+
+// Due tells whether a request may go on to its checks by the clock, and by the operator.
+func (c *Cutover) Due(now time.Time) bool {
+	if c.Step != CutoverRequested || !c.Approved || now.Before(c.NotBefore) {
+		return false
+	}
+	if c.From == c.To {
+		return true
+	}
+	at := now.UTC().Hour()*60 + now.UTC().Minute()
+	if c.From < c.To {
+		return c.From <= at && at < c.To
+	}
+	return at >= c.From || at < c.To
+}
+
+// next is the step that follows by itself.
+func (c *Cutover) next() CutoverStep {
+	switch {
+	case c.Rehearse && c.Step == CutoverChecks:
+		return CutoverDrain
+	case c.Rehearse && c.Step == CutoverFence:
+		return CutoverRehearsed
+	}
+	i := slices.Index([]CutoverStep{CutoverRequested, CutoverChecks, CutoverFreeze, CutoverDrain, CutoverVerify, CutoverFence}, c.Step)
+	if i < 0 {
+		return ""
+	}
+	return []CutoverStep{CutoverChecks, CutoverFreeze, CutoverDrain, CutoverVerify, CutoverFence, CutoverSwitching}[i]
+}
+
+// Advance goes on from a step that came to its end.
+func (c *Cutover) Advance(now time.Time) error {
+	next := c.next()
+	switch {
+	case next == "":
+		return c.refuse("go on with", "see replicator cutover check")
+	case next == CutoverDrain && !c.Rehearse && c.FrozenAt.IsZero():
+		return &CutoverError{"go on with", "nothing is frozen", "this is a defect: please report it"}
+	case next == CutoverSwitching && c.FencedAt.IsZero():
+		return &CutoverError{"go on with", "nothing is fenced", "this is a defect: please report it"}
+	}
+	c.enter(next, now, stepText[next])
+	switch next {
+	case CutoverFreeze:
+		c.FreezeBegunAt = now.UTC()
+	case CutoverRehearsed:
+		c.EndedAt = now.UTC()
+	}
+	return nil
+}
+
+var stepText = map[CutoverStep]string{
+	CutoverChecks: "the gates are looked at", CutoverFreeze: "the application is told to stop its writes", CutoverDrain: "what was written is applied",
+	CutoverVerify: "source and target are compared", CutoverFence: "what is still under way is refused from here on",
+	CutoverSwitching: "the application is told to switch: from here on there is no cancel", CutoverRehearsed: "the rehearsal is over",
+}
+
+// Frozen notes that the application has stopped its writes.
+func (c *Cutover) Frozen(now time.Time) error {
+	if c.Step != CutoverFreeze {
+		return c.refuse("freeze in", "see replicator cutover check")
+	}
+	if c.FrozenAt.IsZero() {
+		c.FrozenAt = now.UTC()
+	}
+	return nil
+}
+
+// Overdue is the deadline of the step, and whether it has passed; 0 if the step has none.
+func (c *Cutover) Overdue(now time.Time) (limit time.Duration, over bool) {
+	switch c.Step {
+	case CutoverFreeze:
+		limit = c.Deadlines.Freeze
+	case CutoverDrain:
+		limit = c.Deadlines.Drain
+	case CutoverVerify:
+		limit = c.Deadlines.Verify
+	case CutoverFence:
+		limit = c.Deadlines.Fence
+	}
+	return limit, limit > 0 && now.Sub(c.StepAt) > limit
+}
+
+// Cancel ends the attempt: at once if nothing was frozen yet, and else by way of the unfreeze.
+func (c *Cutover) Cancel(reason string, now time.Time) error {
+	switch {
+	case c.Step == CutoverCancelling || c.Step == CutoverCancelled:
+		return nil
+	case c.Step == CutoverSwitching:
+		return c.refuse("cancel", "the switch may have taken place; find out, and answer: replicator cutover resolve --switched yes|no")
+	case !c.Step.Cancellable():
+		return c.refuse("cancel", "see replicator cutover check")
+	}
+	c.unswitched(reason, now)
+	return nil
+}
+
+// unswitched goes to the end of an attempt that switches nothing.
+func (c *Cutover) unswitched(reason string, now time.Time) {
+	c.Reason = reason
+	if c.FreezeBegunAt.IsZero() {
+		c.enter(CutoverCancelled, now, "cancelled: "+reason)
+		c.EndedAt = now.UTC()
+		return
+	}
+	c.enter(CutoverCancelling, now, "cancelled: "+reason)
+}
+
+// Switch answers what became of the switch: it took place, or surely not.
+func (c *Cutover) Switch(switched bool, by string, now time.Time) error {
+	if c.Step != CutoverSwitching {
+		return c.refuse("resolve", "see replicator cutover check")
+	}
+	if switched {
+		c.SwitchedAt = now.UTC()
+		c.enter(CutoverWatching, now, "switched, says "+by)
+		return nil
+	}
+	c.unswitched("nothing was switched, says "+by, now)
+	return nil
+}
+
+// Resolve notes an operator's answer, which whoever drives acts upon.
+func (c *Cutover) Resolve(switched bool, now time.Time) error {
+	if c.Step != CutoverSwitching {
+		return c.refuse("resolve", "see replicator cutover check")
+	}
+	c.Answer = map[bool]string{true: "yes", false: "no"}[switched]
+	c.Note(now, "an operator says that the application has switched: "+c.Answer)
+	return nil
+}
+
+// Unfrozen notes that the application writes again.
+func (c *Cutover) Unfrozen(now time.Time) error {
+	if c.Step != CutoverCancelling {
+		return c.refuse("unfreeze in", "see replicator cutover check")
+	}
+	if c.UnfrozenAt.IsZero() {
+		c.UnfrozenAt = now.UTC()
+		c.Note(now, "the application writes again")
+	}
+	return nil
+}
+
+// Cancelled ends an attempt whose application writes again, and whose tables go on.
+func (c *Cutover) Cancelled(now time.Time) error {
+	if c.Step != CutoverCancelling || c.UnfrozenAt.IsZero() {
+		return c.refuse("end", "see replicator cutover check")
+	}
+	c.enter(CutoverCancelled, now, "the tables go on")
+	c.EndedAt = now.UTC()
+	return nil
+}
+
+// Watched ends the watch for stragglers.
+func (c *Cutover) Watched(now time.Time) error {
+	if c.Step != CutoverWatching || now.Sub(c.SwitchedAt) < c.WatchFor {
+		return c.refuse("end the watch of", "the watch goes on until "+c.SwitchedAt.Add(c.WatchFor).Format(time.RFC3339))
+	}
+	c.enter(CutoverDone, now, "the watch is over")
+	c.EndedAt = now.UTC()
+	return nil
+}
+
+// Stray notes a change that somebody made after the freeze; false if it was noted already.
+func (c *Cutover) Stray(s CutoverStraggler) bool {
+	if slices.Contains(c.Stragglers, s) {
+		return false
+	}
+	c.Strays++
+	if len(c.Stragglers) < mostStragglers {
+		c.Stragglers = append(slices.Clone(c.Stragglers), s)
+	}
+	return true
+}
+
+// FrozenFor is how long the application was, or has been, without writes.
+func (c *Cutover) FrozenFor(now time.Time) time.Duration {
+	end := now
+	switch {
+	case c.FreezeBegunAt.IsZero():
+		return 0
+	case !c.UnfrozenAt.IsZero():
+		end = c.UnfrozenAt
+	case !c.SwitchedAt.IsZero():
+		end = c.SwitchedAt
+	}
+	return max(end.Sub(c.FreezeBegunAt), 0)
+}

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
+)
+
+// errorCode is how a code of an error is asked for.
+var errorCode = regexp.MustCompile(`^[Rr]\d{4}$`)
+
+// helpOfCommands lets help explain the codes of errors, and refuse what is no command, as the command
+// line does.
+func helpOfCommands(p *program, root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	for _, c := range root.Commands() {
+		if c.Name() == "help" {
+			c.Use = "help [command | code]"
+			c.Long = "Show what a command does and how it is called, as its --help does; or, for the code of an error such as R1101, when it\nappears, why it matters and how it is mended."
+			ofCommand := c.Run
+			c.Run = nil
+			c.RunE = func(c *cobra.Command, args []string) error {
+				if len(args) == 1 && errorCode.MatchString(args[0]) {
+					return helpOfCode(p, strings.ToUpper(args[0]))
+				}
+				ofCommand(c, args)
+				return nil
+			}
+			c.Args = func(_ *cobra.Command, args []string) error {
+				if len(args) == 1 && errorCode.MatchString(args[0]) {
+					return nil
+				}
+				found, rest, err := root.Find(args)
+				if err != nil || found.Args == nil {
+					return err
+				}
+				return found.Args(found, rest)
+			}
+		}
+	}
+}
+
+// helpOfCode explains the code of an error.
+func helpOfCode(p *program, code string) error {
+	e, ok := diag.Lookup(code)
+	if !ok {
+		return diag.BadUsage(fmt.Sprintf("there is no error %s", code), "see "+strings.TrimSuffix(diag.More(""), "#")+" for all codes")
+	}
+	if p.AsJSON() {
+		return p.WriteJSON(struct {
+			Code    string `json:"code"`
+			Title   string `json:"title"`
+			Explain string `json:"explain"`
+			Fix     string `json:"fix"`
+			Exit    int    `json:"exit_status"`
+			More    string `json:"more"`
+		}{e.Code, e.Title, e.Explain, e.Fix, e.Exit, diag.More(code)})
+	}
+	width := p.Columns()
+	explain, fix := terminal.Wrap(e.Explain, width), terminal.Wrap(e.Fix, width)
+	_, err := fmt.Fprintf(p.Stdout, "%s  %s\n\n%s\n\nfix   %s\nexit  %d\nmore  %s\n", e.Code, e.Title, explain, fix, e.Exit, diag.More(code))
+	return err
+}
+
+// writeHelp writes the help of a command: what it is, how it is called, what is below it, and every
+// flag it takes. Lines are at most so wide; 0 is any width.
+func writeHelp(w io.Writer, c *cobra.Command, width int) {
+	text := c.Long
+	if text == "" {
+		text = c.Short
+	}
+	fmt.Fprintf(w, "%s\n\n", terminal.Wrap(strings.TrimSpace(text), width))
+	root := !c.HasParent()
+	switch {
+	case c.HasAvailableSubCommands():
+		fmt.Fprintf(w, "Usage: %s <command> [flags]\n", c.CommandPath())
+	default:
+		fmt.Fprintf(w, "Usage: %s\n", c.UseLine())
+	}
+	if root {
+		for _, g := range c.Groups() {
+			writeCommands(w, g.Title, c, g.ID)
+		}
+	} else if c.HasAvailableSubCommands() {
+		writeCommands(w, "Commands", c, "")
+	}
+	if c.HasExample() {
+		fmt.Fprintf(w, "\nExamples\n%s\n", c.Example)
+	}
+	if flags := c.LocalNonPersistentFlags(); flags.HasAvailableFlags() && !root {
+		fmt.Fprintf(w, "\nFlags\n%s", flags.FlagUsagesWrapped(width))
+	}
+	fmt.Fprintf(w, "\nGlobal flags\n%s", c.Root().PersistentFlags().FlagUsagesWrapped(width))
+	if root {
+		fmt.Fprintln(w, "Exit status: 0 done  1 failed  2 usage or config  3 the answer is no  4 timed out  130 interrupted")
+	}
+}
+
+// writeCommands lists the commands of a group below c; nothing if the group is empty.
+func writeCommands(w io.Writer, title string, c *cobra.Command, id string) {
+	heading := "\n" + title + "\n"
+	for _, sub := range c.Commands() {
+		if sub.GroupID != id || !sub.IsAvailableCommand() {
+			continue
+		}
+		fmt.Fprintf(w, "%s  %-12s %s\n", heading, sub.Name(), sub.Short)
+		heading = ""
+	}
+}

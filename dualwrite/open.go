@@ -1,0 +1,63 @@
+package dualwrite
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/sink"
+)
+
+// Open makes a Writer of a source table of a replicator.yaml, with clients for both stores that take
+// their credentials and endpoints from where the replicator takes them. Close it in the end. Errors
+// name the place in the file; a table with neither of the two ways of dual_writes is refused.
+func Open(ctx context.Context, file, table string) (w *Writer, err error) {
+	cfg, err := config.Load(file, os.LookupEnv)
+	if err != nil {
+		return nil, err
+	}
+	if err := preflight.KnownTable(cfg, table); err != nil {
+		return nil, err
+	}
+	t, _ := cfg.Table(table)
+	if !cfg.DualWritten(t) {
+		return nil, &diag.Error{Code: diag.DualWritesImpossible, Pos: cfg.Where("dual_writes"), What: fmt.Sprintf("table %s is not written by its application too", table),
+			Cause: "the replicator would not expect what the application writes to Bigtable, and a late write would stay",
+			Fix:   "set dual_writes.version_attribute or dual_writes.settle, and start the workers with it first"}
+	}
+	source, err := preflight.ConnectSource(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	described, err := preflight.DescribeTable(ctx, source.Tables, t)
+	if err != nil {
+		return nil, err
+	}
+	target, err := preflight.OpenTarget(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	w = New(described.Mapping, DynamoDB(source.Client(), t.From), instance{target.Data, target})
+	w.close = target.Close
+	return w, nil
+}
+
+// Close ends the connections of a Writer that Open made.
+func (w *Writer) Close() error {
+	if w.close == nil {
+		return nil
+	}
+	return w.close()
+}
+
+// instance is the Bigtable instance of a configuration.
+type instance struct {
+	*sink.Bigtable
+	target *preflight.Target
+}
+
+func (i instance) WitnessStore(table string) checkpoint.Store { return i.target.WitnessStore(table) }

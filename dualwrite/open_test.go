@@ -1,0 +1,103 @@
+package dualwrite_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/dualwrite"
+)
+
+const order = `{"pk":{"S":"c1"},"sk":{"S":"o1"},"total":{"N":"12.5"},"note":{"S":"new"}}`
+
+// An application writes both stores beside a worker: its row is there at once, at its number, and stays
+// when the stream brings the same; a removed item leaves its number, and is created above it.
+func TestBothStoresAreWritten(t *testing.T) {
+	s := start(t, ranked)
+	w := s.open(t)
+	_, err := w.Put(t.Context(), item(t, order))
+	var failed *dualwrite.Error
+	if !errors.As(err, &failed) || failed.DynamoDB != dualwrite.NotWritten || !failed.Repeat {
+		t.Fatalf("before a worker ran: %v", err)
+	}
+	s.replicate(t)
+	first, err := w.Put(t.Context(), item(t, order))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	keys := item(t, `{"pk":{"S":"c1"},"sk":{"S":"o1"}}`)
+	updated, err := w.Update(t.Context(), keys, func(old attribute.Item) (attribute.Item, error) {
+		if !old.Equal(first) {
+			t.Error("Update reads another item than Put wrote")
+		}
+		return item(t, `{"pk":{"S":"c1"},"sk":{"S":"o1"},"total":{"N":"13"}}`), nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := s.rows(t)
+	version := found["c1#o1 version"]
+	if found["c1#o1 d:total"] != "13" || found["c1#o1 d:note"] != "" || found["c1#o1 d:rev"] != number(updated) || !strings.HasSuffix(version, ".0000") ||
+		!strings.HasPrefix(version, "n"+strings.Repeat("0", 20-len(number(updated)))+number(updated)+".0.") {
+		t.Errorf("after an update to %s: %s", number(updated), found)
+	}
+	if _, err := w.Put(t.Context(), first); !errors.Is(err, dualwrite.ErrConflict) || !errors.As(err, &failed) || failed.DynamoDB != dualwrite.NotWritten || !failed.Repeat {
+		t.Errorf("with a number that is over: %v", err)
+	}
+	s.replicate(t)
+	if found := s.rows(t); found["c1#o1 version"] <= version || found["c1#o1 d:total"] != "13" {
+		t.Errorf("the stream does not outrank the application at its number: %s", found)
+	}
+	if err := w.Delete(t.Context(), updated); err != nil {
+		t.Fatal(err)
+	}
+	if found := s.rows(t); len(found) != 1 || !strings.HasPrefix(found["c1#o1 gone"], "n0000000"+number(updated)+".1.") {
+		t.Errorf("after a delete: %s", found)
+	}
+	again, err := w.Put(t.Context(), item(t, order))
+	if err != nil || number(again) <= number(updated) {
+		t.Errorf("created at %s after %s: %v", number(again), number(updated), err)
+	}
+	s.replicate(t)
+	if found := s.rows(t); found["c1#o1 d:note"] != "new" || found["c1#o1 gone"] != "" {
+		t.Errorf("created anew: %s", found)
+	}
+}
+
+// Where writes are settled, the application's row has plain cells until the stream asserts it.
+func TestBothStoresAreWrittenAndSettled(t *testing.T) {
+	s := start(t, settled)
+	s.replicate(t)
+	w := s.open(t)
+	if _, err := w.Put(t.Context(), item(t, order)); err != nil {
+		t.Fatal(err)
+	}
+	if found := s.rows(t); len(found) != 4 || found["c1#o1 d:total"] != "12.5" {
+		t.Errorf("at once: %s", found)
+	}
+	if _, err := w.Put(t.Context(), item(t, `{"pk":{"S":"c1"},"sk":{"S":"o1"},"total":{"N":"14"}}`)); err != nil {
+		t.Fatal(err)
+	}
+	s.replicate(t)
+	if found := s.rows(t); len(found) != 4 || found["c1#o1 d:total"] != "14" || !strings.HasSuffix(found["c1#o1 version"], ".0001") {
+		t.Errorf("settled: %s", found)
+	}
+	if err := w.Delete(t.Context(), item(t, order)); err != nil {
+		t.Fatal(err)
+	}
+	if found := s.rows(t); found["c1#o1 d:total"] != "" {
+		t.Errorf("after a delete: %s", found)
+	}
+}
+
+// What is not written by its application too has no writer.
+func TestOpenRefusesOtherTables(t *testing.T) {
+	s := start(t, strings.Replace(ranked, "to: orders", "to: orders, dual_writes: off", 1))
+	for table, want := range map[string]string{"Orders": "not written by its application", "Others": "no source table"} {
+		if _, err := dualwrite.Open(t.Context(), s.file, table); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", table, err)
+		}
+	}
+}

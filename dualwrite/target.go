@@ -1,0 +1,210 @@
+package dualwrite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// Target is the Bigtable instance.
+type Target interface {
+	sink.Table
+	sink.Looker
+	// WitnessStore is where the replicator's witness in a target table is read.
+	WitnessStore(table string) checkpoint.Store
+}
+
+// target writes the rows of items.
+type target struct {
+	mapping *transform.Mapping
+	store   Target
+	source  Source
+
+	mu    sync.Mutex
+	marks map[string]sink.Mark // as the witnesses said last
+}
+
+// Rows are the requests that an application sends for a change of an item, given as a stream would
+// show it, without the fence: those of the guard at the item's number and no position, or, without a
+// version attribute, cells at the change's time. Errors are ErrUnmappable.
+func Rows(m *transform.Mapping, change cdc.Change) ([]sink.Request, error) {
+	rows, err := mutations(m, change)
+	if err != nil {
+		return nil, err
+	}
+	requests := make([]sink.Request, len(rows))
+	for i := range rows {
+		if m.VersionAttribute() == "" {
+			requests[i] = timed(rows[i])
+		} else {
+			requests[i] = sink.Guard(rows[i])
+		}
+	}
+	return requests, nil
+}
+
+func mutations(m *transform.Mapping, change cdc.Change) ([]transform.RowMutation, error) {
+	batch := transform.Fold(m, []cdc.Change{change}, transform.Stamp{DualWrites: m.VersionAttribute() == ""})
+	if len(batch.Parked) > 0 {
+		return nil, fmt.Errorf("%w: %s", ErrUnmappable, batch.Parked[0].Reason)
+	}
+	sink.OwnRemoved(m, &batch)
+	for i := range batch.Rows {
+		batch.Rows[i].Version = batch.Rows[i].Version.Rank().AppliedBy()
+	}
+	return batch.Rows, nil
+}
+
+// unheld is above every version, so that a request with it is refused by none.
+const unheld = transform.Version("\xff")
+
+// timed is what an application writes that has no order with the replicator: the image's cells, and of
+// the old image's those that are not younger.
+func timed(row transform.RowMutation) sink.Request {
+	row.Timestamped = true
+	guard := sink.Guard(row)
+	ops := guard.Ops[:0]
+	for _, op := range guard.Ops {
+		if !sink.IsOwn(op.Family) { // versions are the replicator's
+			ops = append(ops, op)
+		}
+	}
+	guard.Ops, guard.Refuse.AtLeast = ops, unheld
+	return guard
+}
+
+// write sends the requests of a change. The outcome is what became of the first row that failed, or
+// NotWritten if none was sent.
+func (t *target) write(ctx context.Context, change cdc.Change) (Outcome, error) {
+	if t.mapping.VersionAttribute() == "" {
+		return t.writeTimed(ctx, change)
+	}
+	rows, err := mutations(t.mapping, change)
+	if err != nil {
+		return NotWritten, err
+	}
+	stamps, err := t.prove(ctx, false, nil)
+	if err != nil {
+		return NotWritten, err
+	}
+	for i := range rows {
+		_, err := sink.Execute(ctx, stamps, t.store, t.store, &rows[i])
+		if sink.Is(err, sink.Permanent) { // the fence may have risen, and its family is gone
+			if stamps, err = t.prove(ctx, true, func(ctx context.Context) error { return t.current(ctx, change) }); err == nil {
+				_, err = sink.Execute(ctx, stamps, t.store, t.store, &rows[i])
+			}
+		}
+		if err != nil { // refused is no error: the row holds something newer, or the same
+			return outcomeOf(err), err
+		}
+	}
+	return Written, nil
+}
+
+func (t *target) writeTimed(ctx context.Context, change cdc.Change) (Outcome, error) {
+	requests, err := Rows(t.mapping, change)
+	if err != nil {
+		return NotWritten, err
+	}
+	for i := range requests {
+		if len(requests[i].Ops) == 0 {
+			continue
+		}
+		if _, err := t.store.Apply(ctx, &requests[i]); err != nil {
+			return outcomeOf(err), err
+		}
+	}
+	return Written, nil
+}
+
+func outcomeOf(err error) Outcome {
+	if sink.Is(err, sink.Permanent) || sink.Is(err, sink.Rejected) || errors.Is(err, ErrNotReady) || errors.Is(err, ErrOvertaken) {
+		return NotWritten
+	}
+	return Unknown
+}
+
+// current is the right to stamp a write anew: the item still is what is to be written. A sweep may
+// have compared the row with the source since the former number was read.
+func (t *target) current(ctx context.Context, change cdc.Change) error {
+	found, exists, err := t.source.Get(ctx, change.Keys)
+	if err == nil && (exists != change.New.Exists() || exists && !found.Equal(change.New)) {
+		err = ErrOvertaken
+	}
+	return err
+}
+
+// prove gives the stamps of the fence, by what the witnesses say, or said last.
+func (t *target) prove(ctx context.Context, anew bool, right func(context.Context) error) (sink.Stamps, error) {
+	if right == nil {
+		right = func(context.Context) error { return nil } // DynamoDB has just taken the write
+	}
+	read := func(ctx context.Context, table string) (sink.Mark, error) {
+		t.mu.Lock()
+		mark, known := t.marks[table]
+		t.mu.Unlock()
+		if known && !anew {
+			return mark, nil
+		}
+		return t.read(ctx, table)
+	}
+	stamps, err := sink.Prove(ctx, t.mapping.Tables(), read, right)
+	if errors.Is(err, sink.ErrNoFence) {
+		err = fmt.Errorf("%w: %w", ErrNotReady, err)
+	}
+	return stamps, err
+}
+
+// read reads the fence's family in the witness of a target table.
+func (t *target) read(ctx context.Context, table string) (sink.Mark, error) {
+	at := checkpoint.Place{Store: t.store.WitnessStore(table), Key: t.mapping.WitnessKey()}
+	witness, found, err := checkpoint.ReadWitness(ctx, at)
+	if err != nil {
+		return sink.Mark{}, err
+	}
+	if !found {
+		return sink.Mark{}, fmt.Errorf("%w: table %s has no witness of %s", ErrNotReady, table, t.mapping.Source)
+	}
+	mark := sink.Mark{Family: witness.Fence}
+	if witness.Fence == checkpoint.NoFence {
+		mark = sink.Mark{Withheld: true}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.marks == nil {
+		t.marks = map[string]sink.Mark{}
+	}
+	if mark.Family != "" || mark.Withheld {
+		t.marks[table] = mark
+	}
+	return mark, nil
+}
+
+// highest is the highest number that the rows of a new item hold already, without leading zeros, as
+// the tombstone of one that was removed; "" if they hold none.
+func (t *target) highest(ctx context.Context, image attribute.Item) (string, error) {
+	change := cdc.Change{Event: cdc.Insert, Sequence: cdc.SequenceOf(1), Keys: t.mapping.Keys(image), New: image}
+	rows, err := mutations(t.mapping, change)
+	if errors.Is(err, ErrUnmappable) {
+		return "", nil // the replicator parks it
+	}
+	top := ""
+	for i := range rows {
+		at := rows[i]
+		at.Families, at.Columns = nil, nil // its version is all that is asked for
+		row, err := t.store.Look(ctx, &at, 0)
+		if err != nil {
+			return "", err
+		}
+		top = max(top, row.HeldBy(at.Owner).Rank().Number)
+	}
+	return strings.TrimLeft(top, "0"), err
+}

@@ -1,0 +1,203 @@
+package dualwrite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/big"
+
+	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// Source is the DynamoDB table.
+type Source interface {
+	// Get reads an item by its primary key, strongly consistently; false if there is none.
+	Get(ctx context.Context, keys attribute.Item) (attribute.Item, bool, error)
+	// Write puts or deletes an item if its condition holds, and returns the image before; one that
+	// does not exist if there was none. Errors: ErrConflict, *NotExecuted, or any other if the request
+	// may have been executed.
+	Write(ctx context.Context, c Change) (old attribute.Item, err error)
+}
+
+// Change is a conditional write of one item.
+type Change struct {
+	Keys attribute.Item
+	// Image is the item to put; one that does not exist deletes it.
+	Image attribute.Item
+	// Attribute is the version attribute, which must have the value Number; "" if the item must not
+	// have the attribute, or not exist. Without an attribute there is no condition.
+	Attribute, Number string
+}
+
+// updateTries bounds how often Update begins anew because somebody else changed the item.
+const updateTries = 10
+
+// Writer writes items of one source table to both stores. It is safe for use by many goroutines.
+type Writer struct {
+	mapping *transform.Mapping
+	source  Source
+	target  *target
+	close   func() error // of what Open connected
+}
+
+// New makes a Writer of its parts; Open makes one of a replicator.yaml.
+func New(m *transform.Mapping, source Source, t Target) *Writer {
+	return &Writer{mapping: m, source: source, target: &target{mapping: m, store: t, source: source}}
+}
+
+// Mapping is the mapping of the table, which says where readers find an item in Bigtable.
+func (w *Writer) Mapping() *transform.Mapping { return w.mapping }
+
+// Put writes an item. With a version attribute the item carries the number with which it was read, or
+// none if it is new; it is returned as it was written, with its new number. Somebody else's write in
+// between is ErrConflict. Errors are *Error.
+func (w *Writer) Put(ctx context.Context, item attribute.Item) (attribute.Item, error) {
+	return w.write(ctx, "Put", w.mapping.Keys(item), item, item)
+}
+
+// Update reads an item and puts what change makes of it, from the start again if somebody else wrote
+// in between. Change must keep the primary key, and need not care for the version attribute; the item
+// that it is given does not exist if there is none. Errors are *Error, or those of change.
+func (w *Writer) Update(ctx context.Context, keys attribute.Item, change func(attribute.Item) (attribute.Item, error)) (attribute.Item, error) {
+	for try := 1; ; try++ {
+		read, _, err := w.source.Get(ctx, keys)
+		if err != nil {
+			return attribute.Item{}, &Error{"Update", NotWritten, NotWritten, true, err}
+		}
+		image, err := change(read)
+		if err != nil {
+			return attribute.Item{}, err
+		}
+		if written, err := w.write(ctx, "Update", keys, read, image); try == updateTries || !errors.Is(err, ErrConflict) {
+			return written, err
+		}
+	}
+}
+
+// Delete removes an item, which has the primary key of the given one and, with a version attribute, its
+// number: it is the item as the caller read it. Errors are *Error.
+func (w *Writer) Delete(ctx context.Context, item attribute.Item) error {
+	_, err := w.write(ctx, "Delete", w.mapping.Keys(item), item, attribute.Item{})
+	return err
+}
+
+// write makes image of the item that was read.
+func (w *Writer) write(ctx context.Context, op string, keys, read, image attribute.Item) (attribute.Item, error) {
+	change := Change{Keys: keys, Image: image}
+	if err := w.rank(ctx, &change, read); err != nil {
+		return attribute.Item{}, &Error{op, NotWritten, NotWritten, !errors.Is(err, ErrNumber), err}
+	}
+	old, err := w.source.Write(ctx, change)
+	known := true
+	if err != nil {
+		if known, err = w.resolve(ctx, op, change, err); err != nil {
+			return attribute.Item{}, err
+		}
+		old = attribute.Item{}
+	}
+	if !known && !w.mapping.DependsOnKeyOnly() {
+		err := errors.New("DynamoDB's answer was lost, and with it the image before, which says what row the item leaves")
+		return change.Image, &Error{op, Written, NotWritten, false, err}
+	}
+	if change.Attribute != "" && change.Number == "" && !change.Image.Exists() {
+		return change.Image, nil // an item without a number is the stream's alone
+	}
+	if bigtable, err := w.target.write(ctx, w.record(ctx, change, old)); err != nil {
+		return change.Image, &Error{op, Written, bigtable, false, err}
+	}
+	return change.Image, nil
+}
+
+// record is the change as a stream would show it.
+func (w *Writer) record(ctx context.Context, c Change, old attribute.Item) cdc.Change {
+	record := cdc.Change{Event: cdc.Modify, Sequence: cdc.SequenceOf(1), Time: task.Now(ctx), Keys: c.Keys, Old: old, New: c.Image}
+	switch {
+	case !c.Image.Exists():
+		record.Event = cdc.Remove
+		if !old.Exists() { // its number is what the row must not keep
+			record.Old = c.removed()
+		}
+	case !old.Exists():
+		record.Event = cdc.Insert
+	}
+	return record
+}
+
+// removed is what is known of an item that was removed: its keys, and its number.
+func (c Change) removed() attribute.Item {
+	if c.Number == "" {
+		return c.Keys
+	}
+	number, _ := attribute.Number(c.Number)
+	return with(c.Keys, c.Attribute, number)
+}
+
+// rank gives a change its condition, and its image the next number.
+func (w *Writer) rank(ctx context.Context, c *Change, read attribute.Item) error {
+	c.Attribute = w.mapping.VersionAttribute()
+	if c.Attribute == "" {
+		return nil
+	}
+	if _, err := w.mapping.RankOf(read, false); err != nil {
+		return ErrNumber
+	}
+	if value, ok := read.Get(c.Attribute); ok {
+		c.Number = value.Text()
+	}
+	if !c.Image.Exists() {
+		return nil
+	}
+	next, _ := new(big.Int).SetString("0"+c.Number, 10)
+	if c.Number == "" { // new, or of a time without numbers
+		held, err := w.target.highest(ctx, c.Image)
+		if err != nil {
+			return err
+		}
+		next.SetString("0"+held, 10)
+		if now := big.NewInt(task.Now(ctx).UnixMilli() - 1); now.Cmp(next) > 0 {
+			next = now
+		}
+	}
+	next.Add(next, big.NewInt(1))
+	number, err := attribute.Number(next.String())
+	if err != nil {
+		return ErrNumber
+	}
+	c.Image = with(c.Image, c.Attribute, number)
+	if _, err := w.mapping.RankOf(c.Image, false); err != nil {
+		return ErrNumber // above what a version can hold
+	}
+	return nil
+}
+
+// with is an item with an attribute set.
+func with(item attribute.Item, name string, value attribute.Value) attribute.Item {
+	list := []attribute.Attribute{{Name: name, Value: value}}
+	for _, a := range item.Attributes() {
+		if a.Name != name {
+			list = append(list, a)
+		}
+	}
+	return attribute.NewItem(list)
+}
+
+// resolve decides what became of a write of DynamoDB that failed, by a read if its outcome is unknown.
+// Without an error it was executed, and the image before is not known.
+func (w *Writer) resolve(ctx context.Context, op string, c Change, failed error) (known bool, err error) {
+	var not *NotExecuted
+	switch {
+	case errors.Is(failed, ErrConflict), errors.As(failed, &not):
+		return false, &Error{op, NotWritten, NotWritten, true, failed}
+	}
+	found, exists, err := w.source.Get(ctx, c.Keys)
+	switch {
+	case err != nil:
+		return false, &Error{op, Unknown, NotWritten, c.Attribute != "", fmt.Errorf("%w; and reading it back: %w", failed, err)}
+	case exists == c.Image.Exists() && (!exists || found.Equal(c.Image)):
+		return false, nil
+	}
+	return false, &Error{op, Unknown, NotWritten, c.Attribute != "", failed}
+}

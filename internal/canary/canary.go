@@ -1,0 +1,151 @@
+// Package canary makes the items that a cutover writes to a source table to prove that everything
+// before them is applied, and knows them again. Their keys are a function of ledger and table: every
+// worker knows each of them at any time, so that none is ever taken for data.
+package canary
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"math/big"
+	"strconv"
+
+	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// Most is how many canaries a table can have.
+const Most = 800
+
+// Attribute holds the attempt of a canary, as a number; its second one makes each write a change.
+const (
+	Attribute = "replicator_cutover"
+	nonce     = "replicator_nonce"
+)
+
+// Set are the canaries of one table.
+type Set struct {
+	seeds [][sha256.Size]byte
+	known map[string]bool // by kind and text
+}
+
+// New gives the canaries of a source table under a ledger.
+func New(ledger, source string) *Set {
+	s := &Set{known: make(map[string]bool, 3*Most)}
+	for i := range Most {
+		seed := sha256.Sum256([]byte("replicator canary\x00" + ledger + "\x00" + source + "\x00" + strconv.Itoa(i)))
+		s.seeds = append(s.seeds, seed)
+		for _, kind := range []attribute.Kind{attribute.KindS, attribute.KindN, attribute.KindB} {
+			s.known[textOf(value(seed, kind))] = true
+		}
+	}
+	return s
+}
+
+func textOf(v attribute.Value) string { return v.Kind().String() + v.Text() }
+
+// value is a canary's key in one kind.
+func value(seed [sha256.Size]byte, kind attribute.Kind) attribute.Value {
+	switch kind {
+	case attribute.KindN:
+		n, err := attribute.Number(new(big.Int).SetBytes(seed[:15]).String()) // at most 37 digits
+		if err != nil {
+			panic("canary: " + err.Error()) // a whole number of that size is one
+		}
+		return n
+	case attribute.KindB:
+		return attribute.Binary([]byte("replicator-canary-" + hex.EncodeToString(seed[:16])))
+	}
+	return attribute.String("replicator-canary-" + hex.EncodeToString(seed[:16]))
+}
+
+// Has tells whether an item, by its primary key or as a whole, is a canary: every attribute of its
+// key is.
+func (s *Set) Has(item attribute.Item, key ...string) bool {
+	if !item.Exists() {
+		return false
+	}
+	if len(key) == 0 {
+		for _, a := range item.Attributes() {
+			if !s.known[textOf(a.Value)] {
+				return false
+			}
+		}
+		return true
+	}
+	for _, name := range key {
+		if v, ok := item.Get(name); !ok || !s.known[textOf(v)] {
+			return false
+		}
+	}
+	return true
+}
+
+// Key is the primary key of canary i.
+func (s *Set) Key(i int, key []transform.KeyAttribute) attribute.Item {
+	return attribute.NewItem(s.attributes(i, key))
+}
+
+func (s *Set) attributes(i int, key []transform.KeyAttribute) (list []attribute.Attribute) {
+	for _, k := range key {
+		list = append(list, attribute.Attribute{Name: k.Name, Value: value(s.seeds[i], k.Type)})
+	}
+	return list
+}
+
+// Item is canary i of an attempt. Two of different nonces are different items, so that each write
+// leaves a record in the stream.
+func (s *Set) Item(i int, key []transform.KeyAttribute, attempt uint32, once string) attribute.Item {
+	list := s.attributes(i, key)
+	n, err := attribute.Number(fmt.Sprint(attempt))
+	if err != nil {
+		panic("canary: " + err.Error())
+	}
+	list = append(list, attribute.Attribute{Name: Attribute, Value: n}, attribute.Attribute{Name: nonce, Value: attribute.String(once)})
+	return attribute.NewItem(list)
+}
+
+// Attempt is the attempt that a canary's change is of; 0 if it tells none: it is a removal.
+func Attempt(c cdc.Change) uint32 {
+	v, ok := c.New.Get(Attribute)
+	if !ok {
+		return 0
+	}
+	n, err := strconv.ParseUint(v.Text(), 10, 32)
+	if err != nil {
+		return 0
+	}
+	return uint32(n)
+}
+
+// Strip takes the canaries out of a page: Canaries are those it had.
+func (s *Set) Strip(p cdc.Page) cdc.Page {
+	if len(p.Changes) == 0 {
+		return p
+	}
+	var kept []cdc.Change
+	for _, c := range p.Changes {
+		if s.Has(c.Keys) {
+			p.Canaries = append(p.Canaries, c)
+		} else {
+			kept = append(kept, c)
+		}
+	}
+	if len(p.Canaries) > 0 {
+		p.Changes = kept
+	}
+	return p
+}
+
+// Number is how many canaries so many shards take: with that many each of as many even shards gets
+// one in all but one of a thousand runs.
+func Number(shards int) int {
+	switch {
+	case shards <= 4:
+		return 26
+	case shards <= 16:
+		return 150
+	}
+	return Most
+}

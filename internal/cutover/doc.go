@@ -1,0 +1,105 @@
+// Package cutover drives the day of the migration: it takes a cutover, as the ledger has it, from step
+// to step. Any process may drive whose probe of all hooks passed; one at a time does, under a lease.
+//
+// Nothing rests on that lease. Each step is persisted before it is made, every change of the record
+// demands the step that it was decided in, hooks refuse tokens below the highest they saw, a table is
+// halted only for an attempt that is not over, and numbers of the fence only rise. So two drivers,
+// or one that slept, do no harm.
+package cutover
+
+import (
+	"context"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/fence"
+)
+
+// Source is what a driver needs of DynamoDB.
+type Source interface {
+	Describe(ctx context.Context, table string) (backfill.Description, error)
+	// Put writes one item, Delete removes one.
+	Put(ctx context.Context, table string, item attribute.Item) error
+	Delete(ctx context.Context, table string, key attribute.Item) error
+}
+
+// The hooks.
+const (
+	FreezeWrites   = "freeze_writes"
+	Switch         = "switch"
+	UnfreezeWrites = "unfreeze_writes"
+)
+
+// HookNames are all hooks, in the order of their calls.
+var HookNames = []string{FreezeWrites, Switch, UnfreezeWrites}
+
+// Outcome is what is known of a hook after its call.
+type Outcome string
+
+// The outcomes. Refused promises that the hook did nothing.
+const (
+	HookDone    Outcome = "done"
+	HookRefused Outcome = "refused"
+	HookUnknown Outcome = "unknown"
+)
+
+// Call is one call of a hook.
+type Call struct {
+	Hook, Token, Step string
+	Tables            []string
+	Probe             bool // nothing is to be done: can it be called?
+}
+
+// Hooks calls them. A call ends with its context, and is unknown then.
+type Hooks interface {
+	Call(ctx context.Context, call Call) (output string, outcome Outcome)
+}
+
+// Verifier begins the final comparison of a table, of which the workers do the work.
+type Verifier interface {
+	Begin(ctx context.Context, state checkpoint.TableState) (number uint32, err error)
+}
+
+// Settings are what a configuration says of cutovers, and periods. A zero period is its default.
+type Settings struct {
+	Ready Ready
+	Pass  time.Duration // between two looks; 1 s
+	Idle  time.Duration // while there is no cutover; 5 s
+	Hook  time.Duration // one call of a hook may take; 30 s
+	Quiet time.Duration // W: empty pages of a shard without a canary; 20 s
+	Lists time.Duration // between two listings that have to be equal; 2 min
+}
+
+func (s Settings) orDefault() Settings {
+	or := func(d *time.Duration, value time.Duration) {
+		if *d == 0 {
+			*d = value
+		}
+	}
+	or(&s.Pass, time.Second)
+	or(&s.Idle, 5*time.Second)
+	or(&s.Hook, 30*time.Second)
+	or(&s.Quiet, 20*time.Second)
+	or(&s.Lists, 2*time.Minute)
+	or(&s.Ready.Grace, time.Minute)
+	return s
+}
+
+// Driver drives the cutover of one pipeline.
+type Driver struct {
+	Ledger   *checkpoint.Ledger
+	Fence    fence.Fence
+	Hooks    Hooks
+	Source   Source
+	Open     func(streamARN string) cdc.Source
+	Verifier Verifier
+	// Parked is how many items of a table are parked.
+	Parked   func(ctx context.Context, table string) (int, error)
+	Settings Settings
+	// Said, if not nil, hears of each step; Failed of what goes wrong and is repeated.
+	Said   func(c checkpoint.Cutover)
+	Failed func(step string, err error)
+}

@@ -1,0 +1,226 @@
+package cutover
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+)
+
+// Ready is when an application may be frozen.
+type Ready struct {
+	LagBelow, LagHeldFor time.Duration
+	VerifyWithin         time.Duration
+	ParkedAtMost         int
+	HeadroomAbove        time.Duration
+	// Grace is how old the news of a shard may be that is read.
+	Grace time.Duration
+}
+
+// The gates.
+const (
+	GateCopy     = "copy"
+	GateLag      = "lag"
+	GateVerify   = "verify"
+	GateFull     = "full_verify"
+	GateParked   = "parked"
+	GateHeadroom = "headroom"
+	GateFence    = "fence"
+)
+
+// GateNames are all gates.
+var GateNames = []string{GateCopy, GateLag, GateVerify, GateFull, GateParked, GateHeadroom, GateFence}
+
+// Figures are what gates of a table are judged by.
+type Figures struct {
+	Found   bool
+	State   checkpoint.TableState
+	Shards  []checkpoint.Shard
+	Merged  []checkpoint.Applied
+	Parked  int
+	Targets []checkpoint.Target
+}
+
+// Figures reads what gates of a table are judged by.
+func (d *Driver) Figures(ctx context.Context, source string, targets []string) (f Figures, err error) {
+	if f.State, f.Found, err = d.Ledger.Table(ctx, source); err != nil {
+		return f, err
+	}
+	if f.State.Apply == checkpoint.Topic {
+		if f.Merged, err = d.Ledger.Merged(ctx, source); err != nil {
+			return f, err
+		}
+	}
+	if f.Shards, err = d.Ledger.Shards(ctx, source); err != nil {
+		return f, err
+	}
+	if f.Parked, err = d.Parked(ctx, source); err != nil {
+		return f, err
+	}
+	for _, name := range targets {
+		t, _, err := d.Ledger.Target(ctx, name)
+		if err != nil {
+			return f, err
+		}
+		f.Targets = append(f.Targets, t)
+	}
+	return f, nil
+}
+
+// Gates reads and judges all gates.
+func (d *Driver) Gates(ctx context.Context, plan checkpoint.CutoverPlan, now time.Time) ([]checkpoint.CutoverGate, error) {
+	var gates []checkpoint.CutoverGate
+	for _, source := range plan.Tables {
+		f, err := d.Figures(ctx, source, plan.Targets)
+		if err != nil {
+			return nil, err
+		}
+		gates = append(gates, f.Judge(source, d.Settings.orDefault().Ready, now)...)
+	}
+	for i := range gates {
+		g := &gates[i]
+		j := slices.IndexFunc(plan.Overrides, func(o checkpoint.CutoverOverride) bool { return o.Gate == g.Name })
+		if !g.Ready && j >= 0 {
+			g.Overridden = plan.Overrides[j].Reason
+		}
+	}
+	return gates, nil
+}
+
+// Open are the gates that are neither ready nor overridden.
+func Open(gates []checkpoint.CutoverGate) (open []checkpoint.CutoverGate) {
+	for _, g := range gates {
+		if !g.Ready && g.Overridden == "" {
+			open = append(open, g)
+		}
+	}
+	return open
+}
+
+// Judge judges a table. What there is no figure for is not ready.
+func (f Figures) Judge(source string, r Ready, now time.Time) []checkpoint.CutoverGate {
+	gate := func(name string, ready bool, figure, cure string) checkpoint.CutoverGate {
+		g := checkpoint.CutoverGate{Name: name, Table: source, Ready: ready, Figure: figure}
+		if !ready {
+			g.Cure = cure
+		}
+		return g
+	}
+	copied, why := f.copied()
+	verified, verdict := f.verified(r.VerifyWithin, now)
+	full := f.State.Verify.Full
+	parked := "replicator parked list --table " + source
+	fenced, withheld := true, "late writes are refused"
+	for _, t := range f.Targets {
+		switch {
+		case t.Withheld != "":
+			fenced, withheld = false, "late writes to "+t.Table+" are not refused: "+t.Withheld
+		case t.Fence == 0:
+			fenced, withheld = false, "table "+t.Table+" has no number yet"
+		}
+	}
+	lagging, lag := f.lag(r, now)
+	roomy, headroom := f.headroom(r.HeadroomAbove, now)
+	return []checkpoint.CutoverGate{
+		gate(GateCopy, copied, why, "replicator status --table "+source),
+		gate(GateLag, lagging, lag, "replicator status --table "+source+" --shards"),
+		gate(GateVerify, verified, verdict, "replicator verify --table "+source),
+		gate(GateFull, full.Clean() && !full.Stale(now) && full.Generation == f.State.Generation, told(full, now), "replicator verify --full --table "+source),
+		gate(GateParked, f.Found && f.Parked <= r.ParkedAtMost, fmt.Sprint(f.Parked), parked),
+		gate(GateHeadroom, roomy, headroom, "replicator status --table "+source+" --shards"),
+		gate(GateFence, f.Found && fenced, withheld, "grant bigtable.tables.update to the workers, and lift the table's protection"),
+	}
+}
+
+func told(r checkpoint.VerifyResult, now time.Time) string {
+	if !r.Known() {
+		return "never"
+	}
+	return r.Verdict(now)
+}
+
+func (f Figures) copied() (bool, string) {
+	s := f.State
+	switch {
+	case !f.Found || s.Generation == 0:
+		return false, "the table was never followed"
+	case s.NeedsLoad:
+		return false, "needs a load: " + s.Reason
+	case s.Suspended.Reason != "":
+		return false, "is set aside: " + s.Suspended.Reason
+	case s.StreamEnded:
+		return false, "its stream was disabled"
+	case !s.Loaded() || s.Adopted != s.Generation:
+		return false, "is not copied yet"
+	}
+	for i := range f.Shards {
+		if f.Shards[i].Undeclared(s) {
+			return false, "a gap is being declared"
+		}
+	}
+	return true, "done"
+}
+
+func (f Figures) verified(within time.Duration, now time.Time) (bool, string) {
+	r := f.State.Verify.Result
+	ready := r.Clean() && r.Generation == f.State.Generation && (within == 0 || now.Sub(r.EndedAt) <= within)
+	text := told(r, now)
+	if n := f.State.Sampled.Differing; n > 0 {
+		return false, fmt.Sprintf("%d rows of a sample differ", n)
+	}
+	return ready, text
+}
+
+// open are the shards of the stream that are not finished.
+func (f Figures) open() (open []*checkpoint.Shard) {
+	for i := range f.Shards {
+		if s := &f.Shards[i]; s.Label == f.State.Label && !s.Finished() {
+			open = append(open, s)
+		}
+	}
+	return open
+}
+
+// lag tells whether every shard is read and has been caught up for long enough.
+func (f Figures) lag(r Ready, now time.Time) (bool, string) {
+	open := f.open()
+	if len(open) == 0 {
+		return false, "no shard is read"
+	}
+	var behind time.Time
+	for _, s := range open {
+		reached := s.PositionTime()
+		switch {
+		case s.State != checkpoint.Reading || s.Owner == "" || reached.IsZero():
+			return false, "nobody reads shard " + s.ID
+		case now.Sub(reached) > r.LagBelow+r.Grace && s.Settling.Changes == 0:
+			return false, "shard " + s.ID + " is " + now.Sub(reached).Round(time.Second).String() + " behind"
+		}
+		if at := s.Sighted.BehindAt; at.After(behind) {
+			behind = at
+		}
+	}
+	if behind.IsZero() {
+		return true, "held since the copy"
+	}
+	held := now.Sub(behind)
+	return held >= r.LagHeldFor, fmt.Sprintf("held %s (%s needed)", held.Round(time.Second), r.LagHeldFor)
+}
+
+func (f Figures) headroom(above time.Duration, now time.Time) (bool, string) {
+	least, known := cdc.Retention, false
+	for _, s := range f.open() {
+		reached := s.PositionTime()
+		if reached.IsZero() {
+			return false, "not known for shard " + s.ID
+		}
+		least, known = min(least, cdc.Retention-now.Sub(reached)), true
+	}
+	if !known {
+		return false, "no shard is read"
+	}
+	return least > above, least.Round(time.Minute).String()
+}

@@ -1,0 +1,106 @@
+package cutover
+
+import (
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+)
+
+var noon = time.Date(2026, 11, 2, 12, 0, 0, 0, time.UTC)
+
+// ready is a table whose gates are all ready.
+func ready() Figures {
+	clean := checkpoint.VerifyResult{Number: 1, EndedAt: noon.Add(-30 * time.Minute), Generation: 5}
+	s := checkpoint.TableState{Source: "Orders", Label: "l", Generation: 5, Adopted: 5, Base: 5, Load: checkpoint.Load{Generation: 5, DoneAt: noon}}
+	s.Verify.Result, s.Verify.Full = clean, clean
+	shard := checkpoint.Shard{ID: "s", Label: "l", State: checkpoint.Reading, Owner: "w", AppliedTo: noon.Add(-time.Second), FirstRead: noon.Add(-time.Hour)}
+	return Figures{Found: true, State: s, Shards: []checkpoint.Shard{shard}, Targets: []checkpoint.Target{{Table: "orders", Fence: 7}}}
+}
+
+// Each gate is ready by its own figure alone, and without a figure it is not.
+func TestGates(t *testing.T) {
+	r := Ready{LagBelow: 5 * time.Second, LagHeldFor: 10 * time.Minute, VerifyWithin: time.Hour, HeadroomAbove: 12 * time.Hour, Grace: time.Minute}
+	for _, c := range []struct {
+		name   string
+		change func(f *Figures)
+		open   []string
+	}{
+		{"ready", func(*Figures) {}, nil},
+		{"gap", func(f *Figures) { f.State.NeedsLoad, f.State.Reason = true, "a gap" }, []string{GateCopy}},
+		{"raised", func(f *Figures) { f.State.Generation = 6 }, []string{GateCopy, GateVerify, GateFull}},
+		{"set aside", func(f *Figures) { f.State.Suspended.Reason = "dropped" }, []string{GateCopy}},
+		{"behind of late", func(f *Figures) { f.Shards[0].Sighted.BehindAt = noon.Add(-9 * time.Minute) }, []string{GateLag}},
+		{"not behind for long enough", func(f *Figures) { f.Shards[0].Sighted.BehindAt = noon.Add(-11 * time.Minute) }, nil},
+		{"nobody reads", func(f *Figures) { f.Shards[0].Owner = "" }, []string{GateLag}},
+		{"no shard", func(f *Figures) { f.Shards = nil }, []string{GateLag, GateHeadroom}},
+		{"far behind", func(f *Figures) {
+			f.Shards[0].AppliedTo = noon.Add(-13 * time.Hour)
+			f.Shards[0].FirstRead = f.Shards[0].AppliedTo
+		}, []string{GateLag, GateHeadroom}},
+		{"old verify", func(f *Figures) { f.State.Verify.Result.EndedAt = noon.Add(-2 * time.Hour) }, []string{GateVerify}},
+		{"never all", func(f *Figures) { f.State.Verify.Full = checkpoint.VerifyResult{} }, []string{GateFull}},
+		{"all too long ago", func(f *Figures) { f.State.Verify.Full.EndedAt = noon.Add(-25 * time.Hour) }, []string{GateFull}},
+		{"differs", func(f *Figures) { f.State.Verify.Result.Missing = 1 }, []string{GateVerify}},
+		{"a sample differs", func(f *Figures) { f.State.Sampled.Differing = 1 }, []string{GateVerify}},
+		{"parked", func(f *Figures) { f.Parked = 1 }, []string{GateParked}},
+		{"withheld", func(f *Figures) { f.Targets[0].Withheld = "denied" }, []string{GateFence}},
+		{"unknown", func(f *Figures) { *f = Figures{Targets: f.Targets} }, []string{GateCopy, GateLag, GateVerify, GateFull, GateParked, GateHeadroom, GateFence}},
+	} {
+		f := ready()
+		c.change(&f)
+		var open []string
+		for _, g := range Open(f.Judge("Orders", r, noon)) {
+			open = append(open, g.Name)
+			if g.Figure == "" || g.Cure == "" {
+				t.Errorf("%s: gate %s has the figure %q and the cure %q", c.name, g.Name, g.Figure, g.Cure)
+			}
+		}
+		if len(open) != len(c.open) {
+			t.Errorf("%s: open are %v, wanted %v", c.name, open, c.open)
+			continue
+		}
+		for i := range open {
+			if open[i] != c.open[i] {
+				t.Errorf("%s: open are %v, wanted %v", c.name, open, c.open)
+			}
+		}
+	}
+}
+
+// H115: a done shard counts after two equal listings which both began after its end; what is listed
+// and has no row does not count at all, and a shard without a canary only after empty pages.
+func TestH115_TwoListingsBeginAfterTheEnd(t *testing.T) {
+	s := Settings{}.orDefault()
+	c := checkpoint.Cutover{Attempt: 2}
+	f := ready()
+	f.Shards[0].Sighted.Canary = 2
+	f.Shards[0].Parent = "done"
+	f.Shards = append(f.Shards, checkpoint.Shard{ID: "done", Label: "l", State: checkpoint.Done})
+	d := &drainedTable{quiet: map[string]*quietShard{}, listed: map[string]bool{"s": true, "done": true}, ended: map[string]bool{}, equal: true}
+	waits := func(want bool) {
+		t.Helper()
+		if _, why := d.prove(c, f, s, 0); (why != "") != want {
+			t.Errorf("waits for %q", why)
+		}
+	}
+	waits(true) // it ended after the first listing began
+	d.ended["done"] = true
+	waits(false)
+	d.equal = false
+	waits(true)
+	d.equal, d.listed["late"] = true, true
+	waits(true)
+	delete(d.listed, "late")
+	f.Shards[0].Sighted.Canary = 1 // of another attempt
+	f.Shards[0].CaughtUp = true
+	for i := range 40 {
+		f.Shards[0].ReadAt = noon.Add(time.Duration(i) * time.Second)
+		_, why := d.prove(c, f, s, 0)
+		if quiet := i >= 2+20; (why == "") != quiet {
+			t.Errorf("after %d empty pages: %q", i, why)
+		}
+	}
+	f.Shards[0].Applied++ // something came after all
+	waits(true)
+}

@@ -1,0 +1,117 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/canary"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// A cutover halts a table before it raises the fence: whoever proves his right to write afterwards
+// reads that. The parts of a halted table end as in a clean stop, and begin anew if the cutover is
+// cancelled. While it stands, this worker reads and writes nothing of the table.
+
+// errHalted ends the work on a table, or an attempt to apply a message; it passes if the cutover is
+// cancelled.
+var errHalted = errors.New("a cutover has halted the table")
+
+const defaultLagBound = 5 * time.Second
+
+// serve works on a table whenever no cutover halts it, until a drain begins or it is cut over for
+// good. First is what is to run first.
+func (w *worker) serve(life lifecycle, spec Table, first *table) error {
+	t := first
+	for !life.draining() && life.work.Err() == nil {
+		state, err := t.standing(life)
+		switch {
+		case err != nil:
+			return t.end(err)
+		case state.Halt.Done && w.once == nil:
+			w.over.Store(true)
+			return nil
+		case state.Halted() && w.once != nil:
+			return t.end(checkpoint.ErrCutOver)
+		case state.Halted():
+			_ = task.Sleep(life.drain, t.timing.Pass)
+			continue
+		}
+		halted, err := t.runUnlessHalted(life)
+		if !halted || err != nil {
+			return err
+		}
+		t = newTable(w, spec)
+		w.once.await(t.source, &t.wakeAssigner)
+	}
+	return nil
+}
+
+// standing reads the table's record.
+func (t *table) standing(life lifecycle) (state checkpoint.TableState, err error) {
+	err = t.retry(life, "look whether the table is cut over", func(ctx context.Context) (err error) {
+		t.events.Tick()
+		state, _, err = t.ledger.Table(ctx, t.source)
+		return err
+	})
+	if err != nil && (life.draining() || life.work.Err() != nil) {
+		return state, nil
+	}
+	return state, err
+}
+
+// runUnlessHalted runs the table, and tells whether a cutover has ended that.
+func (t *table) runUnlessHalted(life lifecycle) (halted bool, err error) {
+	drain, stop := context.WithCancelCause(life.drain)
+	defer stop(context.Canceled)
+	g := task.NewGroup(life.work, 0)
+	watching, watched := context.WithCancel(drain)
+	defer watched()
+	g.Go("look for a cutover", func(context.Context) error {
+		for task.Sleep(watching, t.timing.Pass) == nil {
+			if state, _, err := t.ledger.Table(watching, t.source); err == nil && state.Halted() {
+				stop(errHalted)
+			}
+		}
+		return nil
+	})
+	g.Go("run", func(work context.Context) error {
+		defer watched()
+		return t.run(lifecycle{drain: drain, work: work, yield: life.yield, note: life.note})
+	})
+	err = g.Wait()
+	return errors.Is(context.Cause(drain), errHalted) && !life.draining(), err
+}
+
+// sight notes what a cutover looks for in a page that is durable.
+func sight(at *checkpoint.Progress, m *transform.Mapping, page cdc.Page, bound time.Duration) {
+	for _, c := range page.Canaries {
+		at.Cutover.Canary = max(at.Cutover.Canary, canary.Attempt(c))
+	}
+	var last time.Time
+	for _, c := range page.Changes {
+		if c.Time.After(last) {
+			last = c.Time
+		}
+		if !c.Expired && c.Time.After(at.Cutover.WrittenAt) {
+			at.Cutover.WrittenAt, at.Cutover.Written = c.Time, sink.HashOf(m.ItemKey(c.Keys))
+		}
+	}
+	if !last.IsZero() && !page.At.IsZero() && page.At.Sub(last) > bound+time.Second { // times are floored
+		at.Cutover.BehindAt = page.At
+	}
+	if len(page.Canaries) > 0 {
+		at.CaughtUp = false
+	}
+}
+
+func keyNames(m *transform.Mapping) (names []string) {
+	for _, k := range m.PrimaryKey {
+		names = append(names, k.Name)
+	}
+	return names
+}
