@@ -3,6 +3,8 @@ package checkpoint
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"reflect"
 	"slices"
@@ -103,11 +105,19 @@ func (l *Ledger) NoteApplied(ctx context.Context, source string, applied []Appli
 		if len(data) > MaxApplied {
 			return ErrAppliedFull
 		}
-		if done, err := l.swap(ctx, l.store, key, row.Counter, data); err != nil || done {
+		if done, err := l.exchange(ctx, l.store, key, row.Counter, counterOf(data), data); err != nil || done {
 			return err
 		}
 	}
 	return ErrConflict
+}
+
+// counterOf is by what an applier's row is compared and set. Such a row comes and goes, and would
+// soon have the same count again: a note that executes late would replace another one than it was
+// made from.
+func counterOf(data []byte) uint64 {
+	sum := sha256.Sum256(data)
+	return binary.BigEndian.Uint64(sum[:])>>1 | 1
 }
 
 // MergeApplied merges what appliers have noted into the rows of the shards, and removes rows that

@@ -199,6 +199,7 @@ func (a *appliers) noted(key string, after *model.Row) {
 			if n.generation != t.Generation || n.label != t.Label || n.shard != t.Shard {
 				continue
 			}
+			s.World.Tracef("%s: noted of generation %d of shard %s: %v", key, t.Generation, t.Shard, t.Runs)
 			for _, run := range t.Runs {
 				for number := run.From; number <= run.To; number++ {
 					c, ok := messages[number]

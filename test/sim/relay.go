@@ -87,6 +87,7 @@ func (r *relaying) stored(m relay.Message) {
 		s.fail("I11", "a message cannot be read: %v", err)
 		return
 	}
+	s.World.Tracef("message %d of generation %d of shard %s is stored", c.Number, c.Generation, c.Shard)
 	sh := s.Source.Shard(c.Label, c.Shard)
 	if sh == nil {
 		s.fail("I11", "a message of shard %s, which no stream has", c.Shard)

@@ -199,7 +199,13 @@ func (s *Subscription) Ack(ctx context.Context, ids []string) error {
 			s.world.Inject("acknowledgement lost")
 			continue
 		}
-		s.backlog = slices.DeleteFunc(s.backlog, func(w *waiting) bool { return w.ids[id] })
+		s.backlog = slices.DeleteFunc(s.backlog, func(w *waiting) bool {
+			if w.ids[id] {
+				c, _ := relay.Decode(w.data)
+				s.world.Tracef("message %d of generation %d of shard %s is acknowledged", c.Number, c.Generation, c.Shard)
+			}
+			return w.ids[id]
+		})
 	}
 	return nil
 }
