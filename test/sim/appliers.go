@@ -236,7 +236,6 @@ func (a *appliers) unsettled() string {
 	}
 	for _, shard := range checkpoint.Unapplied(s.State(), s.Shards(), merged) {
 		n, _ := shard.Behind(merged)
-		s.World.Tracef("DEBUG kept %s expired %d:  %d numbered %d applied %d gen %d: %v hash %s", a.subscription.Kept, a.subscription.Expired, n, shard.NumberedFrom, shard.Applied, shard.Generation, merged, s.hash)
 		return fmt.Sprintf("%d messages of shard %s are not known to be applied; %d in the subscription", n, shard.ID, a.subscription.Backlog())
 	}
 	return ""
