@@ -188,8 +188,8 @@ func (a *appliers) peace() {
 // noted: what an applier notes as applied is, or is parked (I3).
 func (a *appliers) noted(key string, after *model.Row) {
 	s := a.r.s
-	if !strings.HasPrefix(key, "default/applied/"+s.Source.Name+"/") {
-		return
+	if s.isSetBack() || !strings.HasPrefix(key, "default/applied/"+s.Source.Name+"/") {
+		return // two ledgers may have numbered a generation
 	}
 	is := recordOf[struct {
 		Tracks []checkpoint.Applied `json:"tracks"`
