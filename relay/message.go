@@ -85,6 +85,20 @@ type Change struct {
 	CellTime time.Time
 	// Omitted says why the change has no images; "" if it has.
 	Omitted Omission
+	// Loaded: a load has read the item, and nobody changed it. It has no Number, and its Event is
+	// Insert.
+	Loaded bool
+}
+
+// LoadEvent is the event of a message for an item that a load has read.
+const LoadEvent = "LOAD"
+
+// eventName is the event of the change's message.
+func (c *Change) eventName() string {
+	if c.Loaded {
+		return LoadEvent
+	}
+	return c.Event.String()
 }
 
 // Version ranks the change in the history of its item.
@@ -97,18 +111,18 @@ func (c *Change) Version() transform.Version {
 type Body struct {
 	Schema      string          `json:"schema" desc:"replicator.change/v1" const:"replicator.change/v1"`
 	Table       string          `json:"table" desc:"source table"`
-	Event       string          `json:"event" desc:"what happened to the item" enum:"INSERT,MODIFY,REMOVE"`
+	Event       string          `json:"event" desc:"what happened to the item; LOAD: nothing, a load has read it" enum:"INSERT,MODIFY,REMOVE,LOAD"`
 	Version     string          `json:"version" desc:"rank of the change in the history of its item: generation.hop.sequence.count at fixed widths. Compare as text; a lower one than the last seen of the item is old" pattern:"^[0-9]{8}\\.[0-9]{6}\\.[0-9]{40}\\.[0-9]{4}$"`
-	Time        string          `json:"time" desc:"when the change was made, floored to the second by DynamoDB; it orders nothing" format:"date-time"`
+	Time        string          `json:"time" desc:"when the change was made, floored to the second by DynamoDB, or when the load read the item; it orders nothing" format:"date-time"`
 	Keys        json.RawMessage `json:"keys" desc:"primary key, in DynamoDB JSON"`
 	Old         json.RawMessage `json:"old,omitempty" desc:"item before the change, in DynamoDB JSON; absent for an insert, where the stream carries none, and where images are omitted"`
 	New         json.RawMessage `json:"new,omitempty" desc:"item after the change, in DynamoDB JSON; absent for a remove, and where images are omitted"`
 	Expired     bool            `json:"expired,omitempty" desc:"the time to live of DynamoDB removed the item"`
 	Omitted     Omission        `json:"omitted,omitempty" desc:"why there are no images" enum:"before_start,too_large"`
-	Sequence    string          `json:"sequence" desc:"sequence number of the stream's record, a decimal number of up to 40 digits; numbers of different shards do not compare" pattern:"^[0-9]{1,40}$"`
+	Sequence    string          `json:"sequence" desc:"sequence number of the stream's record, a decimal number of up to 40 digits; numbers of different shards do not compare. For LOAD, the second of the read" pattern:"^[0-9]{1,40}$"`
 	Stream      string          `json:"stream" desc:"label of the stream"`
-	Shard       string          `json:"shard" desc:"shard of the stream"`
-	Number      uint64          `json:"number" desc:"place of the message among those of (generation, stream, shard), without holes" min:"1"`
+	Shard       string          `json:"shard" desc:"shard of the stream; for LOAD, the load and its part"`
+	Number      uint64          `json:"number,omitempty" desc:"place of the message among those of (generation, stream, shard), without holes; absent for LOAD" min:"1"`
 	Generation  uint32          `json:"generation" desc:"raised whenever the continuity of the stream is broken" min:"1"`
 	Hop         uint32          `json:"hop" desc:"depth of the shard in its lineage"`
 	Ledger      string          `json:"ledger" desc:"id of the ledger of the pipeline that published the message"`
@@ -141,12 +155,12 @@ func Encode(c Change) (m Message, omitted Omission, err error) {
 }
 
 func encode(c Change) (Message, error) {
-	if c.Number == 0 || c.Generation == 0 {
+	if (c.Number == 0) != c.Loaded || c.Generation == 0 {
 		return Message{}, errors.New("relay: a change without a number or generation")
 	}
 	version := string(c.Version())
 	body := Body{
-		Schema: SchemaV1, Table: c.Table, Event: c.Event.String(), Version: version, Time: stamp(c.Time), Expired: c.Expired, Omitted: c.Omitted,
+		Schema: SchemaV1, Table: c.Table, Event: c.eventName(), Version: version, Time: stamp(c.Time), Expired: c.Expired, Omitted: c.Omitted,
 		Sequence: c.Sequence.String(), Stream: c.Label, Shard: c.Shard, Number: c.Number, Generation: c.Generation, Hop: c.Hop,
 		Ledger: c.Ledger, MappingHash: c.MappingHash, CellTime: stamp(c.CellTime),
 	}
@@ -166,28 +180,41 @@ func encode(c Change) (Message, error) {
 	if err != nil {
 		return Message{}, err
 	}
-	e := event.New(event.CloudEventsVersionV1)
-	e.SetID(c.Shard + "/" + c.Sequence.String())
-	e.SetSource(c.StreamARN)
-	e.SetType(Type)
-	e.SetSubject(key)
-	e.SetTime(c.Time.UTC())
-	e.DataEncoded = marshal(body)
-	e.SetDataContentType(event.ApplicationJSON)
-	if err := e.Validate(); err != nil {
-		return Message{}, fmt.Errorf("relay: %w", err)
+	id := c.Shard + "/" + c.Sequence.String()
+	if c.Loaded { // many items of a part are read in one second
+		id += "/" + key
 	}
-	data, err := e.MarshalJSON()
+	data, err := cloudEvent(Type, id, c.StreamARN, key, c.Time, body)
 	if err != nil {
-		return Message{}, fmt.Errorf("relay: %w", err)
+		return Message{}, err
 	}
 	return Message{Data: data, Key: key, Attributes: map[string]string{
 		"content-type": ContentType, "table": c.Table, "event": body.Event, "version": version, "schema": SchemaV1,
 	}}, nil
 }
 
+// cloudEvent is an event in structured JSON.
+func cloudEvent(kind, id, source, subject string, at time.Time, body any) ([]byte, error) {
+	e := event.New(event.CloudEventsVersionV1)
+	e.SetID(id)
+	e.SetSource(source)
+	e.SetType(kind)
+	e.SetSubject(subject)
+	e.SetTime(at.UTC())
+	e.DataEncoded = marshal(body)
+	e.SetDataContentType(event.ApplicationJSON)
+	if err := e.Validate(); err != nil {
+		return nil, fmt.Errorf("relay: %w", err)
+	}
+	data, err := e.MarshalJSON()
+	if err != nil {
+		return nil, fmt.Errorf("relay: %w", err)
+	}
+	return data, nil
+}
+
 // marshal leaves <, > and & as they are: JSON demands no escape for them.
-func marshal(body Body) []byte {
+func marshal(body any) []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
@@ -225,12 +252,12 @@ func Decode(data []byte) (Change, error) {
 		return fault("the data is no body")
 	case b.Schema != SchemaV1:
 		return fault("an unknown schema")
-	case b.Number == 0 || b.Generation == 0 || b.Ledger == "" || b.Shard == "":
+	case (b.Number == 0) != (b.Event == LoadEvent) || b.Generation == 0 || b.Ledger == "" || b.Shard == "":
 		return fault("no number, generation, ledger or shard")
 	}
 	c := Change{
 		Origin: Origin{Ledger: b.Ledger, Table: b.Table, StreamARN: e.Source(), Label: b.Stream, Shard: b.Shard, Generation: b.Generation, Hop: b.Hop, MappingHash: b.MappingHash},
-		Number: b.Number, Omitted: b.Omitted,
+		Number: b.Number, Omitted: b.Omitted, Loaded: b.Event == LoadEvent,
 	}
 	var err error
 	if c.Change, err = b.change(); err != nil {
@@ -248,7 +275,7 @@ func Decode(data []byte) (Change, error) {
 // change is the record of the stream. Its errors quote no data.
 func (b *Body) change() (c cdc.Change, err error) {
 	switch b.Event {
-	case cdc.Insert.String():
+	case cdc.Insert.String(), LoadEvent:
 		c.Event = cdc.Insert
 	case cdc.Modify.String():
 		c.Event = cdc.Modify

@@ -17,6 +17,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/dynamodbtest/item"
 	"github.com/dynamodb-bigtable/replicator/relay"
+	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
 var update = flag.Bool("update", false, "write the schema and the golden messages")
@@ -56,49 +57,81 @@ func examples(t testing.TB) map[string]relay.Change {
 	}
 	dropped := change(1, "111100000000000000000001", cdc.Change{Event: cdc.Insert, New: small})
 	dropped.Omitted = relay.BeforeStart
+	loaded := change(0, "1793613600", cdc.Change{Event: cdc.Insert, New: small})
+	loaded.Loaded, loaded.Hop, loaded.Shard = true, 0, "load-1/part-3"
 	return map[string]relay.Change{
 		"dropped": dropped,
+		"load":    loaded,
 		"insert":  change(2, "111100000000000000000002", cdc.Change{Event: cdc.Insert, New: small}),
 		"modify":  change(3, "111100000000000000000003", cdc.Change{Event: cdc.Modify, Old: small, New: large}),
 		"remove":  change(4, "111100000000000000000004", cdc.Change{Event: cdc.Remove, Old: large, Expired: true}),
 	}
 }
 
-func TestGoldenMessages(t *testing.T) {
+func compiled(t *testing.T, text []byte) *jsonschema.Schema {
+	t.Helper()
 	compiler := jsonschema.NewCompiler()
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(relay.JSONSchema()))
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := compiler.AddResource("message.json", doc); err != nil {
 		t.Fatal(err)
 	}
-	schema := compiler.MustCompile("message.json")
+	return compiler.MustCompile("message.json")
+}
+
+// golden compares a message with its file, and validates it.
+func golden(t *testing.T, schema *jsonschema.Schema, name string, data []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", name+".json")
+	if *update {
+		if err := os.WriteFile(path, append(data, '\n'), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(data) != strings.TrimRight(string(want), "\n") {
+		t.Errorf("%s: got %s", name, data)
+	}
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := schema.Validate(value); err != nil {
+		t.Errorf("%s: %v", name, err)
+	}
+}
+
+// A message of a parked item has the change whole, unless it does not fit.
+func TestGoldenParked(t *testing.T) {
+	change := examples(t)["modify"]
+	p := transform.Parked{Source: "Orders", Key: "key", Version: change.Version(), Reason: "an attribute name is too long", Change: change.Change}
+	m, err := relay.EncodeParked("default", "Orders/2c26b46b/v", p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, compiled(t, relay.ParkedJSONSchema()), "parked", m.Data)
+	if key, err := relay.OrderingKey("Orders", change.Keys); err != nil || m.Key != key || m.Attributes["schema"] != relay.ParkedSchemaV1 {
+		t.Errorf("key %q, attributes %v, %v", m.Key, m.Attributes, err)
+	}
+	p.Change.New = attribute.NewItem([]attribute.Attribute{{Name: "PK", Value: attribute.String(strings.Repeat("x", relay.MaxMessage))}})
+	if m, err = relay.EncodeParked("default", "Orders/2c26b46b/v", p); err != nil || len(m.Data) > 2000 || !strings.Contains(string(m.Data), `"omitted":"too_large"`) {
+		t.Errorf("%d bytes, %v", len(m.Data), err)
+	}
+}
+
+func TestGoldenMessages(t *testing.T) {
+	schema := compiled(t, relay.JSONSchema())
 	for name, c := range examples(t) {
 		m, _, err := relay.Encode(c)
 		if err != nil {
 			t.Fatal(name, err)
 		}
-		path := filepath.Join("testdata", name+".json")
-		if *update {
-			if err := os.WriteFile(path, append(m.Data, '\n'), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if string(m.Data) != strings.TrimRight(string(want), "\n") {
-			t.Errorf("%s: got %s", name, m.Data)
-		}
-		value, err := jsonschema.UnmarshalJSON(bytes.NewReader(m.Data))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := schema.Validate(value); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		golden(t, schema, name, m.Data)
 		got, err := relay.Decode(m.Data)
 		if err != nil {
 			t.Fatal(name, err)
@@ -113,17 +146,28 @@ func TestGoldenMessages(t *testing.T) {
 		for k := range m.Attributes {
 			attributes = append(attributes, k)
 		}
-		if len(attributes) != 5 || m.Attributes["table"] != "Orders" || m.Attributes["event"] != c.Event.String() {
+		if len(attributes) != 5 || m.Attributes["table"] != "Orders" || c.Loaded == (m.Attributes["event"] == c.Event.String()) {
 			t.Errorf("%s: attributes %v", name, m.Attributes)
 		}
 	}
 }
 
-// TestSchemaIsGenerated holds the schema to the tags of Body.
+// TestSchemaIsGenerated holds the schemas to the tags of the bodies.
 func TestSchemaIsGenerated(t *testing.T) {
+	generated(t, "message.schema.json", relay.Type, "A change of a DynamoDB table, as replicator publishes it", reflect.TypeOf(relay.Body{}), relay.JSONSchema())
+	generated(t, "parked.schema.json", relay.ParkedType, "An item that the target cannot hold, as replicator publishes it", reflect.TypeOf(relay.ParkedBody{}), relay.ParkedJSONSchema())
+}
+
+// numbered: all but items of a load have a place among the messages of their shard.
+var numbered = map[string]any{
+	"if":   map[string]any{"properties": map[string]any{"event": map[string]any{"const": relay.LoadEvent}}},
+	"then": map[string]any{"not": map[string]any{"required": []string{"number"}}},
+	"else": map[string]any{"required": []string{"number"}},
+}
+
+func generated(t *testing.T, path, kind, title string, body reflect.Type, embedded []byte) {
 	dynamo := map[string]any{"type": "object", "minProperties": 1, "additionalProperties": map[string]any{"type": "object", "minProperties": 1, "maxProperties": 1}}
 	members, required := map[string]any{}, []string{}
-	body := reflect.TypeOf(relay.Body{})
 	for i := range body.NumField() {
 		f := body.Field(i)
 		name, option, _ := strings.Cut(f.Tag.Get("json"), ",")
@@ -158,13 +202,19 @@ func TestSchemaIsGenerated(t *testing.T) {
 	}
 	text := map[string]any{"type": "string", "minLength": 1}
 	doc := map[string]any{
-		"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "A change of a DynamoDB table, as replicator publishes it", "type": "object",
+		"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title, "type": "object",
 		"required": []string{"specversion", "id", "source", "type", "subject", "time", "datacontenttype", "data"},
 		"properties": map[string]any{
 			"specversion": map[string]any{"const": "1.0"}, "id": text, "source": text, "subject": map[string]any{"type": "string", "pattern": "^[0-9a-f]{64}$"},
-			"type": map[string]any{"const": relay.Type}, "time": map[string]any{"type": "string", "format": "date-time"}, "datacontenttype": map[string]any{"const": "application/json"},
+			"type": map[string]any{"const": kind}, "time": map[string]any{"type": "string", "format": "date-time"}, "datacontenttype": map[string]any{"const": "application/json"},
 			"data": map[string]any{"type": "object", "required": required, "properties": members},
 		},
+	}
+	if members["number"] != nil {
+		data := doc["properties"].(map[string]any)["data"].(map[string]any)
+		for key, rule := range numbered {
+			data[key] = rule
+		}
 	}
 	want, err := json.MarshalIndent(doc, "", "  ")
 	if err != nil {
@@ -172,13 +222,13 @@ func TestSchemaIsGenerated(t *testing.T) {
 	}
 	want = append(want, '\n')
 	if *update {
-		if err := os.WriteFile("message.schema.json", want, 0o644); err != nil {
+		if err := os.WriteFile(path, want, 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return
 	}
-	if !bytes.Equal(want, relay.JSONSchema()) {
-		t.Error("message.schema.json is not what Body's tags say; run go test ./relay -update")
+	if !bytes.Equal(want, embedded) {
+		t.Errorf("%s is not what the body's tags say; run go test ./relay -update", path)
 	}
 }
 

@@ -160,7 +160,7 @@ const idsAtOnce = 1000
 // SubscriptionFacts are what a service says of a subscription.
 type SubscriptionFacts struct {
 	Topic      string
-	Retention  time.Duration // how long it keeps what is not acknowledged
+	Retention  time.Duration // how long it may still deliver a message: the topic's retention, if that is longer
 	Ordered    bool
 	DeadLetter string // topic; "" if it has none
 }
@@ -171,7 +171,8 @@ func (s *PubSubscription) Look(ctx context.Context) (SubscriptionFacts, error) {
 	if err != nil {
 		return SubscriptionFacts{}, explain("GetSubscription", s.name, err)
 	}
-	return SubscriptionFacts{Topic: got.Topic, Retention: got.GetMessageRetentionDuration().AsDuration(), Ordered: got.EnableMessageOrdering,
+	retention := max(got.GetMessageRetentionDuration().AsDuration(), got.GetTopicMessageRetentionDuration().AsDuration())
+	return SubscriptionFacts{Topic: got.Topic, Retention: retention, Ordered: got.EnableMessageOrdering,
 		DeadLetter: got.GetDeadLetterPolicy().GetDeadLetterTopic()}, nil
 }
 

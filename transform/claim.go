@@ -466,7 +466,7 @@ func Sweep(m *Mapping, found []Found, claims []RowMutation, generation uint32, r
 	}
 	b := Load(m, images, generation, readAt)
 	b.absent, b.Changes = absent, len(found)
-	v := loadVersion(generation, readAt)
+	v := LoadVersion(generation, readAt)
 	for _, claim := range claims {
 		if n := sameRegister(b.Rows, &claim); n >= 0 {
 			b.Rows[n].Families, b.Rows[n].Columns = union(b.Rows[n].Families, claim.Families), union(b.Rows[n].Columns, claim.Columns)

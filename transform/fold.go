@@ -193,7 +193,7 @@ func cellTime(t time.Time) int64 { return max(0, t.UnixMilli()) * 1000 }
 // later than the moment at which the read began. Items that cannot be mapped are parked as Fold parks them.
 func Load(m *Mapping, items []attribute.Item, generation uint32, readAt time.Time) Batch {
 	micros := cellTime(readAt)
-	v := loadVersion(generation, readAt)
+	v := LoadVersion(generation, readAt)
 	b := Batch{
 		Source: m.Source, Changes: len(items), Latest: time.UnixMicro(micros).UTC(), mapping: m, items: items, readAt: readAt,
 		Rows: make([]RowMutation, 0, len(items)),
@@ -224,7 +224,7 @@ func Load(m *Mapping, items []attribute.Item, generation uint32, readAt time.Tim
 	return b
 }
 
-// loadVersion is the version of what a load or a sweep read at a time.
-func loadVersion(generation uint32, readAt time.Time) Version {
+// LoadVersion is the version of what a load or a sweep read at a time.
+func LoadVersion(generation uint32, readAt time.Time) Version {
 	return NewVersion(generation, LoadHop, cdc.SequenceOf(uint64(max(0, readAt.Unix()))), CountExact)
 }

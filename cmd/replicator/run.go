@@ -26,6 +26,7 @@ type runFlags struct {
 	once, dryRun, noBackfill, acceptMapping, acceptMode, adoptRows, pprof bool
 	publish                                                               bool // by relay
 	noWrite                                                               bool // and without its --apply
+	loads                                                                 bool // and what loads read
 	from                                                                  string
 
 	allowed config.Allowed
@@ -164,7 +165,7 @@ func (p *program) run(ctx context.Context, f runFlags) error {
 	w := worker.New(worker.Options{
 		Config: cfg, Console: &p.Console, Log: log, Lines: lines, Build: thisBuild(), Hints: p.withConfig(),
 		Allowed: f.allowed, Once: f.once, Idle: f.idle, NoCopy: f.noBackfill, AcceptMapping: f.acceptMapping, AdoptRows: f.adoptRows,
-		Publish: f.publish, NoWrite: f.noWrite, FromTopic: f.from == fromPubSub, AcceptMode: f.acceptMode,
+		Publish: f.publish, NoWrite: f.noWrite, Loads: f.loads, FromTopic: f.from == fromPubSub, AcceptMode: f.acceptMode,
 		Serve: !f.off(), Profile: f.pprof,
 		Stopping: func() { p.quiet = log.Enabled(ctx, slog.LevelInfo) },
 	})

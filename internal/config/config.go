@@ -29,6 +29,7 @@
 package config
 
 import (
+	"strings"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
@@ -218,9 +219,19 @@ const (
 
 // Errors is the policy for items that cannot be mapped or stored. Nothing is ever skipped.
 type Errors struct {
-	OnBadItem BadItem `key:"on_bad_item" default:"park" oneof:"park,stop"`                    // park: put aside and go on; stop: end before it
-	ParkTo    string  `key:"park_to" default:"state" oneof:"state" later:"pubsub://*,file:*"` // where they are put
-	StopAbove int     `key:"stop_above" default:"1000" min:"0" max:"1000000000"`              // number of parked items above which the process stops
+	OnBadItem BadItem `key:"on_bad_item" default:"park" oneof:"park,stop"`           // park: put aside and go on; stop: end before it
+	ParkTo    string  `key:"park_to" default:"state" check:"park_to" later:"file:*"` // where they are put: state, the state table; or pubsub://projects/PROJECT/topics/TOPIC, the state table and a message to that topic
+	StopAbove int     `key:"stop_above" default:"1000" min:"0" max:"1000000000"`     // number of parked items above which the process stops
+}
+
+// Topic is the topic to which parked items are published, projects/PROJECT/topics/TOPIC; "" if they
+// are not.
+func (e Errors) Topic() string {
+	topic, published := strings.CutPrefix(e.ParkTo, "pubsub://")
+	if !published {
+		return ""
+	}
+	return topic
 }
 
 // HTTP is the server of health, metrics and status.

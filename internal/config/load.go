@@ -139,6 +139,7 @@ func parse(file string, content []byte, env Lookup, flags []Flag) (*Config, diag
 		d.required(&schema, v, "")
 	}
 	d.checkTables(c)
+	d.checkParkTo(c)
 	d.checkLoads(c)
 	for i := range c.Tables {
 		if c.Tables[i].DualWrites != "off" {
@@ -227,6 +228,14 @@ func (d *decoder) missing(parent, f *field, path, subPath string) {
 	}
 	d.report(diag.Error{Code: diag.MissingValue, Pos: pos, What: subPath + " is missing",
 		Cause: "it has no default, and an empty value counts as not given", Fix: fix})
+}
+
+// checkParkTo keeps messages of parked items out of the topic of changes.
+func (d *decoder) checkParkTo(c *Config) {
+	if topic := c.Errors.Topic(); topic != "" && topic == c.Relay.Topic {
+		d.report(diag.Error{Code: diag.InvalidValue, Pos: d.where["errors.park_to"], What: "errors.park_to names the topic of relay.pubsub_topic",
+			Cause: "whoever applies or consumes changes cannot read messages of parked items", Fix: "name a topic of its own"})
+	}
 }
 
 // checkTables fills in what an entry takes over from elsewhere, and checks the entries against each other.

@@ -33,6 +33,7 @@ var (
 
 	awsRegion = regexp.MustCompile(`^[a-z0-9-]{2,40}$`)
 	// pubsubTopic is the form of a topic's name (cloud.google.com/pubsub/docs/pubsub-basics#resource_names). goog is checked by the service.
+	parkTo             = regexp.MustCompile(`^(state|pubsub://projects/[a-zA-Z0-9_][a-zA-Z0-9_.:-]{0,99}/topics/[A-Za-z][A-Za-z0-9_.~+%-]{2,254})$`)
 	pubsubTopic        = regexp.MustCompile(`^projects/[a-zA-Z0-9_][a-zA-Z0-9_.:-]{0,99}/topics/[A-Za-z][A-Za-z0-9_.~+%-]{2,254}$`)
 	pubsubSubscription = regexp.MustCompile(`^projects/[a-zA-Z0-9_][a-zA-Z0-9_.:-]{0,99}/subscriptions/[A-Za-z][A-Za-z0-9_.~+%-]{2,254}$`)
 	roleARN            = regexp.MustCompile(`^arn:aws[a-z-]*:iam::[0-9]{12}:role/[\w+=,.@/-]{1,576}$`)
@@ -50,6 +51,8 @@ var checks = map[string]func(string) *fault{
 	"region": form(awsRegion, "an AWS region has lower-case letters, digits and '-' only", "write it like eu-west-1"),
 	"topic": form(pubsubTopic, "a topic is named projects/PROJECT/topics/TOPIC; TOPIC has 3 to 255 letters, digits and -_.~+%, begins with a letter and not with goog",
 		"write it like projects/my-project/topics/changes"),
+	"park_to": form(parkTo, "parked items are kept in the state table, and may be published to a topic besides",
+		"write state, or a topic like pubsub://projects/my-project/topics/parked"),
 	"subscription": form(pubsubSubscription, "a subscription is named projects/PROJECT/subscriptions/SUBSCRIPTION; the last has 3 to 255 letters, digits and -_.~+%, and begins with a letter",
 		"write it like projects/my-project/subscriptions/appliers"),
 	"role":     form(roleARN, "not the ARN of an IAM role", "write it like arn:aws:iam::111122223333:role/replicator"),

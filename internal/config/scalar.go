@@ -56,6 +56,10 @@ func (f *field) allowed(s string) *fault {
 	for _, pattern := range f.later {
 		prefix, any := strings.CutSuffix(pattern, "*")
 		if s == pattern || any && strings.HasPrefix(s, prefix) {
+			if len(f.oneOf) == 0 { // a named check says what is available
+				known := checks[f.check](s)
+				return &fault{diag.NotAvailable, "value " + shown(s) + " is not available in this version", known.cause, known.fix}
+			}
 			return &fault{diag.NotAvailable, "value " + shown(s) + " is not available in this version",
 				f.path + " can be " + alternatives(f.oneOf) + " for now",
 				"write " + alternatives(f.oneOf) + ", or remove the key"}

@@ -100,6 +100,16 @@ func TestEstimate(t *testing.T) {
 			t.Errorf("%+v", line)
 		}
 	}
+	// A topic costs what is published, and as much again for what appliers pull.
+	through := Table{Items: 1 << 20, Bytes: 1 << 30, Published: true}
+	for applied, times := range map[bool]float64{false: 1, true: 2} {
+		through.Applied = applied
+		lines := p.Estimate(through, Cluster{}, time.Second)
+		i := slices.IndexFunc(lines, func(l Line) bool { return l.What == "changes through Pub/Sub" })
+		if want := times * 1e6 * (2*1024*1.5 + 1100) / (1 << 40) * 40; i < 0 || math.Abs(lines[i].Amount-want) > 1e-9 || lines[i].Per != PerMillionChanges {
+			t.Errorf("applied %v: %+v, want %v", applied, lines, want)
+		}
+	}
 	for _, line := range p.Estimate(Table{}, Cluster{}, time.Second) {
 		if math.IsNaN(line.Amount) || line.Amount < 0 || strings.Contains(line.Quantity, "NaN") {
 			t.Errorf("an empty table: %+v", line)

@@ -8,6 +8,7 @@ import (
 
 const (
 	gib         = 1 << 30
+	tib         = 1 << 40
 	readUnit    = 4096 // bytes that one read request unit reads consistently
 	secondsADay = 24 * 60 * 60
 	million     = 1_000_000
@@ -26,6 +27,8 @@ type Table struct {
 	OpenShards int
 	// RowsPerSecond and ReadLimit, in read units a second, are the configured limits; 0 is none.
 	RowsPerSecond, ReadLimit float64
+	// Published: changes go to a topic. Applied: they are pulled from it, too.
+	Published, Applied bool
 	// Share is the part of a worker and of the cluster that this table has while others are copied beside it; 0 is all.
 	Share float64
 }
@@ -124,12 +127,28 @@ func (p Prices) Estimate(t Table, c Cluster, poll time.Duration) []Line {
 		lines = append(lines, Line{What: "changes out of AWS", Quantity: size(images * p.Rates["wire_factor"]),
 			Amount: images * p.Rates["wire_factor"] / gib * p.Prices["egress_gb"].Price, Per: PerMillionChanges, Price: "egress_gb"})
 	}
+	if t.Published {
+		lines = append(lines, p.messages(t))
+	}
 	storage := "ssd_gb_month"
 	if c.HDD {
 		storage = "hdd_gb_month"
 	}
 	return append(lines, Line{What: "storage in Bigtable", Quantity: size(float64(t.Bytes)),
 		Amount: float64(t.Bytes) / gib * p.Prices[storage].Price, Per: Month, Price: storage, Note: "before compression"})
+}
+
+// messages is what changes cost on their way through a topic.
+func (p Prices) messages(t Table) Line {
+	images := 2 * float64(t.Bytes) / math.Max(float64(t.Items), 1) // the new and the old one
+	line := Line{What: "changes through Pub/Sub", Per: PerMillionChanges, Price: "pubsub_tib", Note: "published; as much again for every subscription"}
+	bytes := million * (images*p.Rates["wire_factor"] + p.Rates["message_bytes"])
+	if t.Applied {
+		bytes *= 2
+		line.Note = "published, and pulled to be applied; half as much again for every other subscription"
+	}
+	line.Quantity, line.Amount = size(bytes), bytes/tib*p.Prices["pubsub_tib"].Price
+	return line
 }
 
 func (p Prices) scan(t Table, copying Copy) Line {

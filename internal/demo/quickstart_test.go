@@ -21,6 +21,15 @@ func TestQuickStart(t *testing.T) {
 			t.Errorf("the quick start lacks %q:\n%s", want, text)
 		}
 	}
+	if err := s.startPubSub(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	relayed := quickStart("/bin/replicator", s)
+	for _, want := range []string{"export PUBSUB_EMULATOR_HOST=" + s.pubsub.Addr + "\n", minimal + publishes, "\n/bin/replicator relay --apply --allow-emulator\n"} {
+		if !strings.Contains(relayed, want) {
+			t.Errorf("the quick start with Pub/Sub lacks %q:\n%s", want, relayed)
+		}
+	}
 	if n := strings.Count(minimal, "\n"); n != 6 {
 		t.Errorf("the configuration has %d lines", n)
 	}

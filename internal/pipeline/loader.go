@@ -21,6 +21,7 @@ import (
 type loader struct {
 	*common
 	applier       applier
+	publisher     publisher
 	fencing       *fencing
 	mapping       *transform.Mapping
 	database      Database
@@ -221,6 +222,9 @@ func (l *loader) copy(life lifecycle, state checkpoint.TableState, lease *checkp
 		Write: func(ctx context.Context, items []attribute.Item, readAt time.Time) error {
 			if l.settings.skipExpired {
 				items, _ = l.mapping.Unexpired(items, readAt)
+			}
+			if err := l.publisher.publishLoad(life.within(ctx), state, part, l.mapping, items, readAt); err != nil {
+				return err
 			}
 			batch := transform.Load(l.mapping, items, state.Generation, readAt)
 			if state.Inherits() {

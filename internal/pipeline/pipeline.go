@@ -60,10 +60,11 @@ type Options struct {
 	Cluster func(ctx context.Context) (string, error)
 	Tables  []Table
 	// Mode is what becomes of changes. AcceptMode lets it become the mode of tables that are worked
-	// on in another. Topic gets what is published.
-	Mode       checkpoint.Mode
-	AcceptMode bool
-	Topic      relay.Topic
+	// on in another. Topic gets what is published; with PublishLoads what loads read as well.
+	Mode         checkpoint.Mode
+	AcceptMode   bool
+	Topic        relay.Topic
+	PublishLoads bool
 	// Kept is how long the subscription of appliers keeps what is not acknowledged; default
 	// checkpoint.LongestKept. What is not applied by then is a gap.
 	Kept time.Duration

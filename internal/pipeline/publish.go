@@ -2,18 +2,22 @@ package pipeline
 
 import (
 	"context"
+	"fmt"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/relay"
+	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
 // publisher makes the changes that followers read durable in a topic.
 type publisher struct {
 	*common
 	topic relay.Topic
+	loads bool // what loads read is published, too
 }
 
 // publish makes the messages of a page durable in the topic, however long it takes, unless the
@@ -36,13 +40,10 @@ func (p publisher) publish(life lifecycle, shard checkpoint.Shard, at checkpoint
 	}
 	since := task.Mono(life.work)
 	err = p.retry(life.finishing(), "publish", func(ctx context.Context) error {
-		limited, cancel := task.WithTimeout(ctx, publishTime)
-		defer cancel()
-		done, err := page.Publish(limited, p.topic)
-		if done.Messages > 0 {
+		done, err := p.attempt(ctx, &page)
+		if done > 0 {
 			since = task.Mono(ctx)
 		}
-		p.events.Published(p.source, done)
 		if err != nil && ctx.Err() == nil && repeatable(err) && slot.wanted(task.Mono(ctx)-since) {
 			slot.drop(true)
 			return errPutBack
@@ -56,6 +57,42 @@ func (p publisher) publish(life lifecycle, shard checkpoint.Shard, at checkpoint
 		written = append(written, changes[i])
 	}
 	return written, nil
+}
+
+// publishLoad does the same for items that a load has read, if loads are published. They are not
+// numbered: a page that is read again need not hold the same items. Nobody waits to apply them, so
+// that nothing counts them.
+func (p publisher) publishLoad(life lifecycle, state checkpoint.TableState, part checkpoint.Part, m *transform.Mapping, items []attribute.Item, readAt time.Time) error {
+	if !p.loads || len(items) == 0 {
+		return nil
+	}
+	version := transform.LoadVersion(state.Generation, readAt)
+	read := relay.Change{Loaded: true, CellTime: readAt, Origin: relay.Origin{
+		Ledger: p.ledger.ID(), Table: p.source, StreamARN: state.StreamARN, Label: state.Label, Shard: fmt.Sprintf("load-%d/part-%d", part.Number, part.Index),
+		Generation: state.Generation, Hop: transform.LoadHop, MappingHash: p.mappingHash,
+	}}
+	var page relay.Page
+	for _, item := range items {
+		read.Change = cdc.Change{Event: cdc.Insert, Sequence: version.Sequence(), Time: readAt, Keys: m.Keys(item), New: item}
+		message, _, err := relay.Encode(read)
+		if err != nil {
+			return err
+		}
+		page.Open = append(page.Open, message)
+	}
+	return p.retry(life.finishing(), "publish", func(ctx context.Context) error {
+		_, err := p.attempt(ctx, &page)
+		return err
+	})
+}
+
+// attempt publishes what is open of a page, once, and returns how many messages became durable.
+func (p publisher) attempt(ctx context.Context, page *relay.Page) (int, error) {
+	limited, cancel := task.WithTimeout(ctx, publishTime)
+	defer cancel()
+	done, err := page.Publish(limited, p.topic)
+	p.events.Published(p.source, done)
+	return done.Messages, err
 }
 
 // publishTime bounds one attempt. The client repeats by itself what may be repeated, so that it is

@@ -51,7 +51,7 @@ func newTable(w *worker, spec Table) *table {
 	fencing := &fencing{common: c, Fence: fence.Fence{Ledger: w.Ledger, Families: w.Families}, mapping: spec.Mapping, prepare: w.Prepare}
 	witnesses := &witnesses{common: c, fencing: fencing, mapping: spec.Mapping, store: w.Witness}
 	follower := &follower{
-		common: c, applier: followed, publisher: publisher{c, w.Topic}, fencing: fencing, mapping: spec.Mapping, open: open, database: database,
+		common: c, applier: followed, publisher: publisher{c, w.Topic, w.PublishLoads}, fencing: fencing, mapping: spec.Mapping, open: open, database: database,
 		slots: w.slots, calls: w.calls, tracker: &t.tracker, outages: &t.outages,
 		late: spec.Late, room: w.room, lagBound: cmp.Or(spec.LagBound, defaultLagBound),
 	}
@@ -69,7 +69,7 @@ func newTable(w *worker, spec Table) *table {
 		segments: max(spec.Segments, 1), limits: spec.Limits, late: spec.Late,
 	}
 	t.loader = &loader{
-		common: c, applier: apply, fencing: fencing, mapping: spec.Mapping, database: database, target: w.Target, shares: w.shares,
+		common: c, applier: apply, publisher: publisher{c, w.Topic, w.PublishLoads}, fencing: fencing, mapping: spec.Mapping, database: database, target: w.Target, shares: w.shares,
 		settings: settings, limits: backfill.NewLimits(0, 0), rows: spec.throttle(), own: backfill.NewThrottle(0),
 		wake: &t.wakeLoader, wakeConductor: &t.wakeConductor,
 	}

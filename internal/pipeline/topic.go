@@ -34,13 +34,6 @@ type ApplyOptions struct {
 	Pulls, Pull, Held int
 }
 
-// Deadlines of what is held. An applier that stands still for longer gives its messages to others,
-// without being asked.
-const (
-	heldFor    = 60 * time.Second
-	extendEach = 20 * time.Second
-)
-
 // ApplyTopic writes what a subscription brings until ctx ends, which is a clean stop: what was pulled is
 // written, noted and acknowledged within Timing.Grace. It holds no lease: any number of processes
 // apply one topic. It never gives a message back because the target is away, and pulls no more than
@@ -53,7 +46,7 @@ func ApplyTopic(ctx context.Context, o ApplyOptions) error {
 	defer abandon(context.Canceled)
 	drain, halt := context.WithCancelCause(ctx)
 	defer halt(context.Canceled)
-	a := &appliers{ApplyOptions: &o, retrier: &retrier{events: o.Events}, halt: halt, tables: map[string]*topicTable{}, room: task.NewLimit(int64(o.Held)), held: map[string]bool{}}
+	a := &appliers{ApplyOptions: &o, retrier: &retrier{events: o.Events}, halt: halt, tables: map[string]*topicTable{}, room: task.NewLimit(int64(o.Held)), held: deadlines{due: map[string]time.Duration{}}}
 	for _, t := range o.Tables {
 		a.tables[t.Mapping.Source] = &topicTable{retrier: &retrier{source: t.Mapping.Source, events: o.Events}, o: &o, mapping: t.Mapping, hash: t.MappingHash}
 	}
@@ -91,10 +84,10 @@ type appliers struct {
 	halt   context.CancelCauseFunc
 	tables map[string]*topicTable
 	room   *task.Limit // for messages that are held
+	held   deadlines
 
 	mu    sync.Mutex
-	held  map[string]bool // deliveries, by id, whose deadlines are extended
-	ready []done          // of which all is durable
+	ready []done // of which all is durable
 }
 
 // done is a message that needs nothing but a note and an acknowledgement.
@@ -169,7 +162,7 @@ func (a *appliers) pull(life lifecycle) error {
 		if err != nil && !life.draining() {
 			return a.end(err)
 		}
-		a.hold(got)
+		a.held.hold(got)
 		if err := a.apply(life, got); err != nil {
 			return a.end(err)
 		}
@@ -178,14 +171,6 @@ func (a *appliers) pull(life lifecycle) error {
 		}
 	}
 	return nil
-}
-
-func (a *appliers) hold(got []relay.Delivery) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, d := range got {
-		a.held[d.ID] = true
-	}
 }
 
 // apply writes messages side by side, and leaves those that are durable to settle.
@@ -219,26 +204,9 @@ var ErrPoison = errors.New("a message cannot be applied here, and is given back"
 // refuse gives a message back, so that the subscription's dead letter takes it in the end.
 func (a *appliers) refuse(ctx context.Context, d relay.Delivery, table string, err error) error {
 	a.events.Retry(table, "read a message", 0, errors.Join(ErrPoison, err))
-	a.mu.Lock()
-	delete(a.held, d.ID)
-	a.mu.Unlock()
+	a.held.forget(d.ID)
 	_ = a.Subscription.Extend(ctx, []string{d.ID}, 0) // else its deadline does the same
 	a.room.Release(1)
-	return nil
-}
-
-// extend keeps the deadlines of what is held from passing.
-func (a *appliers) extend(ctx context.Context) error {
-	for task.Sleep(ctx, extendEach) == nil {
-		a.mu.Lock()
-		ids := slices.Sorted(maps.Keys(a.held))
-		a.mu.Unlock()
-		if len(ids) > 0 {
-			if err := a.Subscription.Extend(ctx, ids, heldFor); err != nil {
-				a.events.Retry("", "extend deadlines", extendEach, err) // what comes again is refused as stale
-			}
-		}
-	}
 	return nil
 }
 
@@ -273,11 +241,7 @@ func (a *appliers) settle(life lifecycle) error {
 	if err := a.retry(life.finishing(), "acknowledge", func(ctx context.Context) error { return a.Subscription.Ack(ctx, ids) }); err != nil {
 		return err
 	}
-	a.mu.Lock()
-	for _, id := range ids {
-		delete(a.held, id)
-	}
-	a.mu.Unlock()
+	a.held.forget(ids...)
 	a.room.Release(int64(len(ids)))
 	a.report(ready)
 	return nil
@@ -430,6 +394,8 @@ const (
 // target fresh. Afterwards it might bring back what the load's sweep removes.
 func Admit(s checkpoint.TableState, c relay.Change, ledger, hash string) Verdict {
 	switch {
+	case c.Loaded:
+		return Drop // the relay has written it itself
 	case c.Ledger != ledger:
 		return Drop // of a ledger that was lost; what follows in this one is of higher generations
 	case c.Generation > s.Generation:

@@ -27,6 +27,9 @@ func TestH114_H100_WhatBecomesOfAMessage(t *testing.T) {
 	} {
 		state := checkpoint.TableState{Generation: 7, Load: c.load}
 		m := relay.Change{Origin: relay.Origin{Ledger: c.ledger, Generation: c.generation, MappingHash: c.hash}, Omitted: relay.Omission(c.omit)}
+		if got := Admit(state, relay.Change{Loaded: true, Origin: m.Origin}, "l", "h"); got != Drop {
+			t.Errorf("%s: an item of a load: %d", name, got)
+		}
 		if got := Admit(state, m, "l", "h"); got != c.want {
 			t.Errorf("%s: %d, want %d", name, got, c.want)
 		}

@@ -52,7 +52,8 @@ func (in *Input) Judge() *Document {
 // estimate adds time and cost to a table. The error warns of a copy that is too slow.
 func (in *Input) estimate(s *source) (cost.Copy, *diag.Error) {
 	t := cost.Table{Items: s.found.Description.Items, Bytes: s.found.Description.Bytes, ReadCapacity: s.found.Description.ReadCapacity,
-		RowsPerSecond: float64(in.Cfg.Backfill.MaxRowsPerSecond) / float64(in.sharing), Share: 1 / float64(in.sharing)}
+		RowsPerSecond: float64(in.Cfg.Backfill.MaxRowsPerSecond) / float64(in.sharing), Share: 1 / float64(in.sharing),
+		Published: in.Cfg.Relay.Topic != "", Applied: in.Cfg.Relay.Subscription != ""}
 	if units, ok := in.Cfg.Backfill.MaxReadCapacity.UnitsPerSecond(t.ReadCapacity); ok {
 		t.ReadLimit = units
 	}

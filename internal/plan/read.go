@@ -77,6 +77,9 @@ func (in *Input) Close() {
 	if in.Subscription != nil {
 		_ = in.Subscription.Close()
 	}
+	if in.ParkTopic != nil {
+		_ = in.ParkTopic.Close()
+	}
 	if in.DeadLetter != nil {
 		_ = in.DeadLetter.Close()
 	}
@@ -103,6 +106,7 @@ func (in *Input) examine(ctx context.Context) {
 	if in.Cfg.Relay.Subscription != "" {
 		in.AskSubscription(ctx)
 	}
+	in.AskParkTopic(ctx)
 	if reached {
 		in.examineTables(ctx, samples)
 		in.examineRows(ctx)

@@ -39,6 +39,11 @@ func besides(cfg *config.Config) []Predefined {
 			Predefined{"roles/pubsub.publisher", []string{"pubsub.topics.publish"}, "relay.pubsub_topic"},
 			Predefined{"roles/pubsub.viewer", []string{"pubsub.subscriptions.get", "pubsub.topics.get"}, "relay.pubsub_topic"})
 	}
+	if cfg.Errors.Topic() != "" {
+		out = append(out,
+			Predefined{"roles/pubsub.publisher", []string{"pubsub.topics.publish"}, "errors.park_to"},
+			Predefined{"roles/pubsub.viewer", []string{"pubsub.topics.get"}, "errors.park_to"})
+	}
 	if cfg.Relay.Subscription != "" {
 		out = append(out, Predefined{"roles/pubsub.subscriber", []string{"pubsub.subscriptions.consume"}, "relay.subscription"})
 	}

@@ -75,12 +75,14 @@ type Prober struct {
 	// Subscription keeps messages.
 	DeadLetter *relay.PubSubscription
 	Retention  time.Duration
-	Applies    bool
-	deadTopic  string          // Subscription's
-	written    map[string]bool // target tables that were written before, as the ledger says
-	noViews    []string        // <table>:<view>, of those that the service cannot make
-	Found      Found
-	Failed     []error
+	// ParkTopic is the way to the topic of errors.park_to; nil where parked items are not published.
+	ParkTopic *relay.PubSub
+	Applies   bool
+	deadTopic string          // Subscription's
+	written   map[string]bool // target tables that were written before, as the ledger says
+	noViews   []string        // <table>:<view>, of those that the service cannot make
+	Found     Found
+	Failed    []error
 	// told has every answer, for commands that tell them in another form too. With inFull the cause and the fix of a failure are
 	// told where it is met, and not at the end.
 	Told   []Answer
@@ -116,6 +118,9 @@ func (p *Prober) Run(ctx context.Context) (Found, error) {
 	}
 	if p.Mode == checkpoint.Topic {
 		p.AskSubscription(ctx)
+	}
+	if !p.Dry {
+		p.AskParkTopic(ctx)
 	}
 	if ctx.Err() != nil {
 		return Found{}, terminal.Ended(ctx)

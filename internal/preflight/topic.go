@@ -18,7 +18,19 @@ func TopicName(cfg *config.Config) string {
 
 // TopicEnd names where changes are published, for BothEnds.
 func TopicEnd(cfg *config.Config, env config.Lookup) string {
-	to := " and topic " + TopicName(cfg)
+	return " and topic " + topicAt(cfg.Relay.Topic, env)
+}
+
+// ParkEnd names where parked items are published; "" if they are not.
+func ParkEnd(cfg *config.Config, env config.Lookup) string {
+	if cfg.Errors.Topic() == "" {
+		return ""
+	}
+	return ", parked items also to topic " + topicAt(cfg.Errors.Topic(), env)
+}
+
+func topicAt(name string, env config.Lookup) string {
+	to := shortName(name)
 	if host, _ := env("PUBSUB_EMULATOR_HOST"); host != "" {
 		to += " EMULATOR at " + host
 	}
@@ -147,19 +159,38 @@ func (p *Prober) appliedOnce() bool {
 	return true
 }
 
-// topic connects. The client outlives the probe, so it is not made under its context.
-func (p *Prober) topic(ctx context.Context) (string, error) {
-	what := "cannot use topic " + p.Cfg.Relay.Topic
-	_, rest, _ := strings.Cut(p.Cfg.Relay.Topic, "/")
-	project, _, _ := strings.Cut(rest, "/")
-	var err error
-	if p.Topic, err = relay.OpenTopic(context.WithoutCancel(ctx), project, p.Cfg.Relay.Topic); err != nil {
-		return "", &diag.Error{Code: diag.TopicUnusable, What: what, Err: err}
+func (p *Prober) topic(ctx context.Context) (detail string, err error) {
+	p.Topic, detail, err = lookAtTopic(ctx, p.Cfg.Relay.Topic)
+	return detail, err
+}
+
+// AskParkTopic asks the same of the topic to which parked items are published, if there is one.
+func (p *Prober) AskParkTopic(ctx context.Context) {
+	if topic := p.Cfg.Errors.Topic(); topic != "" {
+		p.Ask(ctx, ProbeTime, "topic "+shortName(topic), func(ctx context.Context) (detail string, err error) {
+			p.ParkTopic, detail, err = lookAtTopic(ctx, topic)
+			return detail, err
+		})
 	}
-	facts, err := p.Topic.Look(ctx)
+}
+
+// lookAtTopic connects. The client outlives the probe, so it is not made under its context.
+func lookAtTopic(ctx context.Context, name string) (*relay.PubSub, string, error) {
+	_, rest, _ := strings.Cut(name, "/")
+	project, _, _ := strings.Cut(rest, "/")
+	topic, err := relay.OpenTopic(context.WithoutCancel(ctx), project, name)
+	if err != nil {
+		return nil, "", &diag.Error{Code: diag.TopicUnusable, What: "cannot use topic " + name, Err: err}
+	}
+	detail, err := retention(ctx, topic, name)
+	return topic, detail, err
+}
+
+func retention(ctx context.Context, topic *relay.PubSub, name string) (string, error) {
+	facts, err := topic.Look(ctx)
 	switch {
 	case err != nil:
-		return "", &diag.Error{Code: diag.TopicUnusable, What: what, Err: err}
+		return "", &diag.Error{Code: diag.TopicUnusable, What: "cannot use topic " + name, Err: err}
 	case facts.Retention == 0:
 		return "exists; it keeps nothing for later subscribers", nil
 	}

@@ -32,7 +32,7 @@ func (w *Worker) pipeline(ledger *checkpoint.Ledger, parking *sink.Parking, o *o
 	out := pipeline.Options{
 		Ledger: ledger, Floors: floors, Database: w.source.Tables, Events: o.events(), Once: w.Once,
 		Writer: sink.NewWriter(sink.Options{
-			Table: w.target.Data, Rows: w.target.Data, Parking: parking, Floor: floors.Floor, OnBadItem: policy, MaxParked: maxParked,
+			Table: w.target.Data, Rows: w.target.Data, Parking: w.lot(parking), Floor: floors.Floor, OnBadItem: policy, MaxParked: maxParked,
 			MaxImageAge: cfg.State.TombstoneAge - imageMargin, Events: o.writes(),
 		}),
 		Open:    func(arn string) cdc.Source { return w.source.Stream(arn) },
@@ -46,7 +46,7 @@ func (w *Worker) pipeline(ledger *checkpoint.Ledger, parking *sink.Parking, o *o
 		Timing: w.timing(), Mode: w.mode(), AcceptMode: w.AcceptMode,
 	}
 	if w.topic != nil {
-		out.Topic = w.topic
+		out.Topic, out.PublishLoads = w.topic, w.Loads
 	}
 	if cfg.Target.CreateMissing {
 		out.Prepare = func(ctx context.Context, table string) (bool, error) {

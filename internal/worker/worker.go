@@ -43,6 +43,7 @@ type Options struct {
 	AdoptRows     bool          // begin the first generation in a target that holds rows
 	Publish       bool          // publish changes to the configuration's topic, too
 	NoWrite       bool          // with Publish: and write none
+	Loads         bool          // with Publish: and what loads read
 	FromTopic     bool          // write what the configuration's subscription brings, and read no stream
 	AcceptMode    bool          // although the ledger says that they are not, or that they are
 	Serve         bool          // health, metrics and status at http.listen of the configuration
@@ -60,6 +61,7 @@ type Worker struct {
 	topic  *relay.PubSub // nil: nothing is published
 	// subscription is nil where nothing is applied from a topic.
 	subscription *relay.PubSubscription
+	parkTopic    *relay.PubSub          // nil: parked items are not published
 	deadLetter   *relay.PubSubscription // nil: it is not watched
 	retention    time.Duration          // of subscription
 
@@ -107,12 +109,13 @@ func (w *Worker) connect(ctx context.Context, dry bool) error {
 	case w.Publish:
 		ends += preflight.TopicEnd(w.Config, w.Console.Env)
 	}
-	_, _ = fmt.Fprintln(out, ends)
+	_, _ = fmt.Fprintln(out, ends+preflight.ParkEnd(w.Config, w.Console.Env))
 	probes := &preflight.Prober{Out: out, Colored: w.Console.Colored(out), Hints: w.Hints, Cfg: w.Config, Source: w.source, Worker: w.id,
 		Dry: dry, AcceptMapping: w.AcceptMapping, AdoptRows: w.AdoptRows,
 		Mode: w.mode(), AcceptMode: w.AcceptMode, Applies: w.FromTopic}
 	w.found, err = probes.Run(ctx)
 	w.target, w.topic, w.subscription, w.deadLetter, w.retention = probes.Target, probes.Topic, probes.Subscription, probes.DeadLetter, probes.Retention
+	w.parkTopic = probes.ParkTopic
 	if err != nil {
 		err = errors.Join(err, w.close())
 	}
@@ -147,6 +150,9 @@ func (w *Worker) close() (err error) {
 	}
 	if w.deadLetter != nil {
 		err = errors.Join(err, w.deadLetter.Close())
+	}
+	if w.parkTopic != nil {
+		err = errors.Join(err, w.parkTopic.Close())
 	}
 	if w.target != nil {
 		err = errors.Join(err, w.target.Close())

@@ -22,7 +22,7 @@ var allowed = map[string][]string{
 	"backfill":            {"attribute", "cdc", "transform", "sink", "checkpoint", "internal/task"},
 	"verify":              {"attribute", "cdc", "transform", "sink", "checkpoint", "backfill", "internal/task"},
 	"relay":               {"attribute", "cdc", "transform", "internal/task"},
-	"dualwrite":           {"attribute", "cdc", "transform", "sink", "checkpoint", "backfill", "internal/config", "internal/preflight", "internal/task"},
+	"dualwrite":           {"attribute", "cdc", "transform", "sink", "checkpoint", "backfill", "internal/config", "internal/diag", "internal/preflight", "internal/task"},
 	"internal/config":     {"attribute", "internal/diag", "transform", "expression"},
 	"internal/policy":     {"internal/config"},
 	"internal/cost":       {},

@@ -1,0 +1,39 @@
+package worker
+
+import (
+	"context"
+
+	"github.com/dynamodb-bigtable/replicator/relay"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// publishedLot is the parking lot of a configuration with a topic in errors.park_to.
+type publishedLot struct {
+	sink.ParkingLot
+	topic     relay.Topic
+	migration string
+}
+
+// lot is where items are parked.
+func (w *Worker) lot(parking *sink.Parking) sink.ParkingLot {
+	if w.parkTopic == nil {
+		return parking
+	}
+	return publishedLot{parking, w.parkTopic, w.Config.Name}
+}
+
+// Park implements sink.ParkingLot. The record comes first: whoever reads of it in the topic finds it
+// in the state table. Whoever parks repeats both until both are durable, so that a message may come
+// twice.
+func (l publishedLot) Park(ctx context.Context, p transform.Parked) error {
+	if err := l.ParkingLot.Park(ctx, p); err != nil {
+		return err
+	}
+	m, err := relay.EncodeParked(l.migration, string(sink.RefOf(p)), p)
+	if err != nil {
+		return err
+	}
+	outcomes, _ := l.topic.Publish(ctx, []relay.Message{m})
+	return outcomes[0]
+}

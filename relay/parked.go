@@ -1,0 +1,81 @@
+package relay
+
+import (
+	_ "embed"
+	"encoding/json"
+
+	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// What names a message of an item that was parked.
+const (
+	// ParkedType of the CloudEvent.
+	ParkedType = "com.github.dynamodb-bigtable.replicator.parked"
+	// ParkedSchemaV1 names the form of ParkedBody. Within it members may be added.
+	ParkedSchemaV1 = "replicator.parked/v1"
+)
+
+// parkedSchema is made of the tags of ParkedBody by TestSchemaIsGenerated.
+//
+//go:embed parked.schema.json
+var parkedSchema []byte
+
+// ParkedJSONSchema returns the JSON Schema (draft 2020-12) of a message of a parked item: a
+// CloudEvent whose data is a ParkedBody.
+func ParkedJSONSchema() []byte { return parkedSchema }
+
+// ParkedBody is the data of such a message's CloudEvent.
+type ParkedBody struct {
+	Schema   string          `json:"schema" desc:"replicator.parked/v1" const:"replicator.parked/v1"`
+	Table    string          `json:"table" desc:"source table"`
+	Ref      string          `json:"ref" desc:"name of the entry: table/hash of the key/version. replicator parked show and retry take it"`
+	Reason   string          `json:"reason" desc:"why the target cannot hold the item, without its data"`
+	Version  string          `json:"version" desc:"rank of the change in the history of its item, as in messages of changes. Compare as text" pattern:"^[0-9]{8}\\.[0-9]{6}\\.[0-9]{40}\\.[0-9]{4}$"`
+	Event    string          `json:"event" desc:"what happened to the item; INSERT and REMOVE for what a load found as well" enum:"INSERT,MODIFY,REMOVE"`
+	Time     string          `json:"time" desc:"when the change was made, or when the load read the item" format:"date-time"`
+	Keys     json.RawMessage `json:"keys" desc:"primary key, in DynamoDB JSON"`
+	Old      json.RawMessage `json:"old,omitempty" desc:"item before the change, in DynamoDB JSON; absent where there was none, and where images are omitted"`
+	New      json.RawMessage `json:"new,omitempty" desc:"item after the change, in DynamoDB JSON; absent for a remove, and where images are omitted"`
+	Omitted  Omission        `json:"omitted,omitempty" desc:"why there are no images" enum:"too_large"`
+	Sequence string          `json:"sequence" desc:"sequence number of the stream's record; for a load, the second of its read" pattern:"^[0-9]{1,40}$"`
+}
+
+// EncodeParked makes the message of an item that was parked by the named migration. Ref names its
+// entry in the state table, which stays. Images that do not fit are left out.
+func EncodeParked(migration, ref string, p transform.Parked) (Message, error) {
+	m, err := encodeParked(migration, ref, p, "")
+	if err != nil || len(m.Data) <= MaxData {
+		return m, err
+	}
+	return encodeParked(migration, ref, p, TooLarge)
+}
+
+func encodeParked(migration, ref string, p transform.Parked, omitted Omission) (Message, error) {
+	c := p.Change
+	body := ParkedBody{Schema: ParkedSchemaV1, Table: p.Source, Ref: ref, Reason: p.Reason, Version: string(p.Version), Event: c.Event.String(), Time: stamp(c.Time),
+		Omitted: omitted, Sequence: c.Sequence.String()}
+	var err error
+	if body.Keys, err = attribute.MarshalItem(c.Keys); err != nil {
+		return Message{}, err
+	}
+	if omitted == "" {
+		if body.Old, err = image(c.Old); err != nil {
+			return Message{}, err
+		}
+		if body.New, err = image(c.New); err != nil {
+			return Message{}, err
+		}
+	}
+	key, err := OrderingKey(p.Source, c.Keys)
+	if err != nil {
+		return Message{}, err
+	}
+	data, err := cloudEvent(ParkedType, ref, "/replicator/"+migration, key, c.Time, body)
+	if err != nil {
+		return Message{}, err
+	}
+	return Message{Data: data, Key: key, Attributes: map[string]string{
+		"content-type": ContentType, "table": p.Source, "event": body.Event, "version": body.Version, "schema": ParkedSchemaV1,
+	}}, nil
+}
