@@ -19,14 +19,15 @@ type piped struct {
 	hired        int
 }
 
-// pipe gives a scene a topic with faults, a worker that publishes to it, and so many appliers.
-func pipe(s *scene, appliers int) (p *piped, relayer *Worker, all []*Worker) {
+// pipe gives a scene a topic with faults, whose messages are kept for so long, a worker that
+// publishes to it, and so many appliers.
+func pipe(s *scene, appliers int, kept time.Duration) (p *piped, relayer *Worker, all []*Worker) {
 	s.Lease, s.FromTopic = 10*time.Minute, true
 	s.Timing = pipeline.Timing{Poll: 5 * time.Minute, Pass: 5 * time.Minute, List: 10 * time.Minute}
 	p = &piped{scene: s, topic: model.NewTopic(s.World), subscription: model.NewSubscription(s.World)}
 	p.topic.Fail, p.topic.LoseReply, p.topic.Late = 0.1, 0.1, 0.05
 	p.subscription.Twice, p.subscription.Forget, p.subscription.Fail = 0.1, 0.2, 0.1
-	p.subscription.Kept = checkpoint.LongestKept
+	p.subscription.Kept = kept
 	p.topic.Stored = func(m relay.Message) { p.subscription.Take(m) }
 	relayer = p.relays()
 	s.until(2*time.Hour, "a first generation", func() bool { return s.State().Generation > 0 })
@@ -39,7 +40,7 @@ func pipe(s *scene, appliers int) (p *piped, relayer *Worker, all []*Worker) {
 
 func (p *piped) relays() *Worker {
 	p.hired++
-	return p.Start(fmt.Sprint("relay", p.hired), func(o *pipeline.Options) { o.Mode, o.Topic = checkpoint.Topic, p.topic })
+	return p.Start(fmt.Sprint("relay", p.hired), func(o *pipeline.Options) { o.Mode, o.Topic, o.Kept = checkpoint.Topic, p.topic, p.subscription.Kept })
 }
 
 func (p *piped) applies() *Worker {
@@ -68,7 +69,7 @@ func TestLongAbsencesLoseNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			play(t, 3, 2, func(s *scene) {
-				p, relayer, appliers := pipe(s, 2)
+				p, relayer, appliers := pipe(s, 2, checkpoint.LongestKept)
 				p.changes(2 * time.Hour)
 				if away.appliers {
 					appliers[0].Kill()
@@ -108,4 +109,20 @@ func (p *piped) unapplied() int {
 		return 1
 	}
 	return len(checkpoint.Unapplied(p.State(), p.Shards(), merged))
+}
+
+// I5, I11: what nobody applied within the time for which messages are kept is a gap, and the table
+// is loaded again.
+func TestExpiredMessagesAreAGap(t *testing.T) {
+	t.Parallel()
+	play(t, 3, 2, func(s *scene) {
+		p, _, appliers := pipe(s, 1, 3*time.Hour)
+		p.changes(2 * time.Hour)
+		p.stop(appliers[0])
+		p.changes(8 * time.Hour)
+		p.applies()
+		s.gap(2*time.Hour, "messages after number")
+		s.until(4*time.Hour, "all is known to be applied", func() bool { return p.unapplied() == 0 })
+		s.readsOn(2*time.Hour, "k0", "k1")
+	})
 }
