@@ -1,0 +1,80 @@
+package hook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/cutover"
+)
+
+// Stale is the exit status of a command that refuses a late token, or cannot tell what became of an
+// earlier call: EX_TEMPFAIL of sysexits.h.
+const Stale = 75
+
+// foreign is the first exit status by which a shell tells of what it could not execute, or what was
+// killed. That is no promise.
+const foreign = 126
+
+// closing is how long the output of a command that has ended may be held open by what it left behind.
+const closing = time.Second
+
+// run runs a command.
+func run(ctx context.Context, words []string, call cutover.Call) (string, cutover.Outcome) {
+	args := words[1:]
+	if call.Probe {
+		args = append(args[:len(args):len(args)], "--probe")
+	}
+	c := exec.CommandContext(ctx, words[0], args...)
+	c.Env = environment(os.Environ(), call)
+	c.WaitDelay = closing
+	var kept tail
+	c.Stdout, c.Stderr = &kept, &kept
+	inGroup(c)
+	err := c.Run()
+	if c.ProcessState == nil { // earlier calls may have been carried out: this one promises nothing of them
+		return "it cannot be run: " + err.Error(), cutover.HookUnknown
+	}
+	return judge(ctx, kept.String(), c.ProcessState.ExitCode(), err)
+}
+
+// judge gives the outcome of a command that ended; status is -1 if it was killed.
+func judge(ctx context.Context, output string, status int, err error) (string, cutover.Outcome) {
+	why := ""
+	outcome := cutover.HookUnknown
+	switch {
+	case status == 0 && (err == nil || errors.Is(err, exec.ErrWaitDelay)):
+		return output, cutover.HookDone
+	case ctx.Err() != nil:
+		why = "its time was up, and it was killed"
+	case status == Stale:
+		why = fmt.Sprintf("exit status %d: its token is late, or it cannot tell what became of an earlier call", status)
+	case status > 0 && status < foreign:
+		why, outcome = fmt.Sprintf("exit status %d", status), cutover.HookRefused
+	default:
+		why = err.Error()
+	}
+	if output != "" {
+		why += ": " + output
+	}
+	return why, outcome
+}
+
+// environment is the worker's own, and what the call says.
+func environment(own []string, call cutover.Call) []string {
+	var env []string
+	for _, v := range own {
+		if !strings.HasPrefix(v, "CUTOVER_") {
+			env = append(env, v)
+		}
+	}
+	env = append(env, "CUTOVER_HOOK="+call.Hook, "CUTOVER_STEP="+call.Step, "CUTOVER_TABLES="+strings.Join(call.Tables, ","))
+	if call.Probe {
+		return append(env, "CUTOVER_PROBE=1")
+	}
+	return append(env, "CUTOVER_TOKEN="+call.Token)
+}

@@ -1,0 +1,135 @@
+//go:build unix
+
+package hook
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/dynamodb-bigtable/replicator/internal/cutover"
+)
+
+// script makes hooks whose commands are all the same shell script.
+func script(t *testing.T, dir, text string) *Hooks {
+	t.Helper()
+	path := filepath.Join(dir, "hook.sh")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+text), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return hooks(t, "./hook.sh", dir)
+}
+
+func hooks(t *testing.T, text, dir string) *Hooks {
+	t.Helper()
+	parsed, err := Parse(text, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]Hook{}
+	for _, name := range cutover.HookNames {
+		all[name] = parsed
+	}
+	h, err := New(all, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+var freeze = cutover.Call{Hook: cutover.FreezeWrites, Token: "3.3.1", Step: "freeze", Tables: []string{"Orders", "Users"}}
+
+func TestACommandGetsTokenAndEnvironment(t *testing.T) {
+	t.Setenv("CUTOVER_TOKEN", "9.9.9")
+	t.Setenv("CUTOVER_PROBE", "1")
+	t.Setenv("FLAGS_URL", "http://flags")
+	h := script(t, t.TempDir(), `echo "$# ${1-} $CUTOVER_HOOK $CUTOVER_STEP $CUTOVER_TABLES ${CUTOVER_TOKEN-none} ${CUTOVER_PROBE-none} $FLAGS_URL"`)
+	for _, c := range []struct {
+		call cutover.Call
+		want string
+	}{
+		{freeze, "0  freeze_writes freeze Orders,Users 3.3.1 none http://flags"},
+		{cutover.Call{Hook: cutover.Switch, Step: "probe", Tables: []string{"Orders"}, Probe: true, Token: "1.1.1"}, "1 --probe switch probe Orders none 1 http://flags"},
+	} {
+		if output, outcome := h.Call(t.Context(), c.call); output != c.want || outcome != cutover.HookDone {
+			t.Errorf("%s: %q, want %q", outcome, output, c.want)
+		}
+	}
+}
+
+// What a status promises: only an exit of the command's own accord says that nothing was done.
+func TestOutcomesOfACommand(t *testing.T) {
+	for _, c := range []struct {
+		text, output string
+		outcome      cutover.Outcome
+	}{
+		{"exit 0", "", cutover.HookDone},
+		{"echo sorry >&2; exit 1", "exit status 1: sorry", cutover.HookRefused},
+		{"exit 125", "exit status 125", cutover.HookRefused},
+		{"exit 75", "exit status 75: its token is late, or it cannot tell what became of an earlier call", cutover.HookUnknown},
+		{"/no/such/program 2>/dev/null", "exit status 127", cutover.HookUnknown},
+		{"kill -9 $$", "signal: killed", cutover.HookUnknown},
+		{"sleep 1000 & echo $!", "", cutover.HookDone}, // what it leaves behind holds its output open
+	} {
+		output, outcome := script(t, t.TempDir(), c.text).Call(t.Context(), freeze)
+		if c.text[0] == 's' {
+			if pid := strings.TrimSpace(output); pid != "" {
+				_, _ = script(t, t.TempDir(), "kill "+pid).Call(t.Context(), freeze)
+			}
+			output = ""
+		}
+		if output != c.output || outcome != c.outcome {
+			t.Errorf("%s: %s, %q; want %s, %q", c.text, outcome, output, c.outcome, c.output)
+		}
+	}
+	output, outcome := hooks(t, "./absent.sh", t.TempDir()).Call(t.Context(), freeze)
+	if outcome != cutover.HookUnknown || !strings.Contains(output, "cannot be run") {
+		t.Errorf("%s: %s", outcome, output)
+	}
+}
+
+// H110: at the deadline the whole process group is killed, so that no child of the command acts later.
+func TestH110_TheDeadlineKillsTheWholeGroup(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"begun", "alive"} {
+		if err := syscall.Mkfifo(filepath.Join(dir, name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h := script(t, dir, "cd "+dir+"\nexec 3>alive\nsleep 1000 &\necho so far\necho >begun\nwait\n")
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		_, _ = os.ReadFile(filepath.Join(dir, "alive")) // until nobody has it open any more
+		close(ended)
+	}()
+	go func() {
+		_, _ = os.ReadFile(filepath.Join(dir, "begun"))
+		cancel()
+	}()
+	output, outcome := h.Call(ctx, freeze)
+	<-ended
+	if outcome != cutover.HookUnknown || output != "its time was up, and it was killed: so far" {
+		t.Errorf("%s: %q", outcome, output)
+	}
+	if output, outcome := h.Call(ctx, freeze); outcome != cutover.HookUnknown || !strings.Contains(output, "not called") {
+		t.Errorf("after the end: %s: %q", outcome, output)
+	}
+}
+
+func TestOutputIsBoundedAndClean(t *testing.T) {
+	h := script(t, t.TempDir(), `i=0; while [ $i -lt 3000 ]; do echo "line $i" ; echo "err $i" >&2; i=$((i+1)); done; printf '\033[31mred\033[0m \377 end\n'`)
+	output, outcome := h.Call(t.Context(), freeze)
+	if outcome != cutover.HookDone || len(output) > most+10 || !strings.HasPrefix(output, "…") || !strings.HasSuffix(output, "err 2999\n[31mred[0m � end") {
+		t.Errorf("%s, %d bytes: …%q", outcome, len(output), output[max(0, len(output)-60):])
+	}
+	var kept tail
+	_, _ = kept.Write([]byte("first" + strings.Repeat("x", 3*most)))
+	_, _ = kept.Write([]byte("last"))
+	if got := kept.String(); len(got) > most+3 || !strings.HasSuffix(got, "xlast") || strings.Contains(got, "first") {
+		t.Errorf("%d bytes", len(got))
+	}
+}

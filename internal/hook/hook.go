@@ -1,0 +1,106 @@
+package hook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"strings"
+
+	"github.com/dynamodb-bigtable/replicator/internal/cutover"
+)
+
+// Hook is one hook: a command, or an address.
+type Hook struct {
+	Command []string // words; the first is the path of the executable
+	URL     *url.URL
+}
+
+// Parse reads a hook as a configuration has it: an https:// address, or the words of a command with
+// spaces between them, which no shell sees. A path with a separator that is not absolute starts at dir. Plain http is
+// for addresses of this machine alone.
+func Parse(text, dir string) (Hook, error) {
+	if strings.Contains(text, "://") {
+		u, err := url.Parse(text)
+		switch {
+		case err != nil: // the address may hold a secret
+			return Hook{}, errors.New("it is no valid address")
+		case u.Scheme == "http" && !loopback(u.Hostname()):
+			return Hook{}, errors.New("http would send the token in the clear: only https, or http to this machine, can be called")
+		case u.Scheme != "https" && u.Scheme != "http":
+			return Hook{}, fmt.Errorf("%s:// cannot be called: only https, or http to this machine", u.Scheme)
+		case u.Hostname() == "":
+			return Hook{}, errors.New("the address names no host")
+		}
+		return Hook{URL: u}, nil
+	}
+	words := strings.Fields(text)
+	if len(words) == 0 {
+		return Hook{}, errors.New("it names neither a command nor an https address")
+	}
+	if at := strings.IndexAny(text, "\"'`\\$|&;<>*?"); at >= 0 {
+		return Hook{}, fmt.Errorf("no shell reads the command, so that %q has no meaning in it: put the line into a script", text[at:at+1])
+	}
+	for i, word := range words { // arguments that are paths, too: a wrapper has the command as one
+		if strings.HasPrefix(word, "./") || strings.HasPrefix(word, "../") || i == 0 && strings.ContainsRune(word, '/') && !filepath.IsAbs(word) {
+			words[i] = filepath.Join(dir, word)
+			if !filepath.IsAbs(words[i]) {
+				words[i] = "./" + words[i] // a path, and never a name to look up
+			}
+		}
+	}
+	return Hook{Command: words}, nil
+}
+
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// String names the hook without what may be a secret in its address.
+func (h Hook) String() string {
+	if h.URL != nil {
+		return h.URL.Scheme + "://" + h.URL.Host + h.URL.EscapedPath()
+	}
+	return strings.Join(h.Command, " ")
+}
+
+// Hooks are the hooks of a configuration. It implements cutover.Hooks.
+type Hooks struct {
+	hooks  map[string]Hook
+	client *http.Client
+}
+
+// New makes hooks callable; the names are those of cutover.HookNames, and each must be there.
+// Transport, if not nil, is what HTTPS calls go through.
+func New(hooks map[string]Hook, transport http.RoundTripper) (*Hooks, error) {
+	for _, name := range cutover.HookNames {
+		if h := hooks[name]; h.URL == nil && len(h.Command) == 0 {
+			return nil, fmt.Errorf("hook %s is missing", name)
+		}
+	}
+	return &Hooks{hooks: hooks, client: &http.Client{
+		Transport:     transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}, nil
+}
+
+var _ cutover.Hooks = (*Hooks)(nil)
+
+// Call implements cutover.Hooks. It ends soon after ctx does; a command is killed then, with all of
+// its process group.
+func (h *Hooks) Call(ctx context.Context, call cutover.Call) (output string, outcome cutover.Outcome) {
+	hook := h.hooks[call.Hook]
+	switch {
+	case ctx.Err() != nil:
+		return "it was not called: there was no time left", cutover.HookUnknown
+	case hook.URL != nil:
+		return h.post(ctx, hook.URL, call)
+	case len(hook.Command) > 0:
+		return run(ctx, hook.Command, call)
+	}
+	return "no such hook is configured", cutover.HookUnknown
+}

@@ -1,0 +1,82 @@
+package hook
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/dynamodb-bigtable/replicator/internal/cutover"
+)
+
+// The headers of a call. OutcomeHeader is of an answer.
+const (
+	HookHeader    = "Cutover-Hook"
+	TokenHeader   = "Cutover-Token"
+	StepHeader    = "Cutover-Step"
+	TablesHeader  = "Cutover-Tables"
+	ProbeHeader   = "Cutover-Probe"
+	OutcomeHeader = "Cutover-Outcome"
+)
+
+// body is what an address gets.
+type body struct {
+	Schema string   `json:"schema"`
+	Hook   string   `json:"hook"`
+	Token  string   `json:"token,omitempty"`
+	Step   string   `json:"step"`
+	Tables []string `json:"tables"`
+	Probe  bool     `json:"probe,omitempty"`
+}
+
+const bodySchema = "replicator.cutover_hook/v1"
+
+// post asks an address. Redirects are not followed: an answer is the application's own.
+func (h *Hooks) post(ctx context.Context, u *url.URL, call cutover.Call) (string, cutover.Outcome) {
+	text, err := json.Marshal(body{bodySchema, call.Hook, call.Token, call.Step, call.Tables, call.Probe})
+	if err != nil {
+		return err.Error(), cutover.HookUnknown
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), bytes.NewReader(text))
+	if err != nil {
+		return "it cannot be called: the address is not valid", cutover.HookUnknown
+	}
+	request.GetBody = nil // a request is sent once: who repeats it gives it a token of its own
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set(HookHeader, call.Hook)
+	request.Header.Set(StepHeader, call.Step)
+	request.Header.Set(TablesHeader, strings.Join(call.Tables, ","))
+	if call.Probe {
+		request.Header.Set(ProbeHeader, "true")
+	} else {
+		request.Header.Set(TokenHeader, call.Token)
+	}
+	answer, err := h.client.Do(request)
+	if err != nil {
+		var wrapped *url.Error
+		if errors.As(err, &wrapped) {
+			err = wrapped.Err // without the address, which may hold a secret
+		}
+		return "it did not answer: " + err.Error(), cutover.HookUnknown
+	}
+	defer answer.Body.Close()
+	var kept tail
+	_, err = io.Copy(&kept, io.LimitReader(answer.Body, most))
+	said := answer.Status
+	if kept := kept.String(); kept != "" {
+		said += ": " + kept
+	}
+	switch {
+	case answer.StatusCode/100 == 2 && err == nil:
+		return said, cutover.HookDone
+	case answer.StatusCode/100 == 3:
+		return said + " (redirects are not followed)", cutover.HookUnknown
+	case answer.StatusCode/100 == 4 && strings.EqualFold(answer.Header.Get(OutcomeHeader), "refused"):
+		return said, cutover.HookRefused
+	}
+	return said, cutover.HookUnknown
+}

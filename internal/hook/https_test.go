@@ -1,0 +1,159 @@
+package hook
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/dynamodb-bigtable/replicator/internal/cutover"
+)
+
+// served makes hooks that ask a server with TLS.
+func served(t *testing.T, answer http.HandlerFunc) *Hooks {
+	t.Helper()
+	server := httptest.NewTLSServer(answer)
+	t.Cleanup(server.Close)
+	parsed, err := Parse(server.URL+"/hooks?key=secret", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]Hook{}
+	for _, name := range cutover.HookNames {
+		all[name] = parsed
+	}
+	h, err := New(all, server.Client().Transport)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func TestAnAddressGetsTokenAndStep(t *testing.T) {
+	call := cutover.Call{Hook: cutover.Switch, Token: "2.7.4", Step: "switching", Tables: []string{"Orders", "Users"}}
+	var got http.Header
+	var sent body
+	h := served(t, func(w http.ResponseWriter, r *http.Request) {
+		got = r.Header
+		if err := json.NewDecoder(r.Body).Decode(&sent); err != nil || r.Method != http.MethodPost {
+			t.Error(r.Method, err)
+		}
+		_, _ = io.WriteString(w, "flag is on")
+	})
+	output, outcome := h.Call(t.Context(), call)
+	if outcome != cutover.HookDone || output != "200 OK: flag is on" {
+		t.Errorf("%s: %s", outcome, output)
+	}
+	for name, want := range map[string]string{HookHeader: "switch", TokenHeader: "2.7.4", StepHeader: "switching", TablesHeader: "Orders,Users", ProbeHeader: ""} {
+		if got.Get(name) != want {
+			t.Errorf("%s: %q, want %q", name, got.Get(name), want)
+		}
+	}
+	if want := (body{bodySchema, "switch", "2.7.4", "switching", []string{"Orders", "Users"}, false}); !reflect.DeepEqual(sent, want) {
+		t.Errorf("%+v, want %+v", sent, want)
+	}
+	sent = body{}
+	if _, outcome := h.Call(t.Context(), cutover.Call{Hook: cutover.Switch, Step: "probe", Probe: true}); outcome != cutover.HookDone || got.Get(ProbeHeader) != "true" || got.Get(TokenHeader) != "" || !sent.Probe {
+		t.Errorf("%s: %v, %+v", outcome, got, sent)
+	}
+}
+
+// Only the application itself can promise that nothing was done; whatever stands between says nothing.
+func TestOutcomesOfAnAddress(t *testing.T) {
+	for _, c := range []struct {
+		status  int
+		refused string
+		outcome cutover.Outcome
+	}{
+		{204, "", cutover.HookDone}, {409, "refused", cutover.HookRefused}, {404, "", cutover.HookUnknown}, {403, "no", cutover.HookUnknown},
+		{500, "refused", cutover.HookUnknown}, {503, "", cutover.HookUnknown},
+	} {
+		h := served(t, func(w http.ResponseWriter, _ *http.Request) {
+			if c.refused != "" {
+				w.Header().Set(OutcomeHeader, c.refused)
+			}
+			w.WriteHeader(c.status)
+		})
+		if output, outcome := h.Call(t.Context(), freezeCall); outcome != c.outcome {
+			t.Errorf("%d: %s, want %s: %s", c.status, outcome, c.outcome, output)
+		}
+	}
+}
+
+var freezeCall = cutover.Call{Hook: cutover.FreezeWrites, Token: "3.3.1", Step: "freeze"}
+
+func TestRedirectsAreNotFollowed(t *testing.T) {
+	asked := 0
+	h := served(t, func(w http.ResponseWriter, r *http.Request) {
+		asked++
+		http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
+	})
+	if output, outcome := h.Call(t.Context(), freezeCall); outcome != cutover.HookUnknown || asked != 1 || !strings.Contains(output, "redirects") {
+		t.Errorf("asked %d times, %s: %s", asked, outcome, output)
+	}
+}
+
+func TestAnAddressThatHangsIsLeftAtTheDeadline(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	h := served(t, func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		cancel()
+		<-r.Context().Done()
+	})
+	output, outcome := h.Call(ctx, freezeCall)
+	if outcome != cutover.HookUnknown || !strings.Contains(output, "did not answer") || strings.Contains(output, "secret") {
+		t.Errorf("%s: %s", outcome, output)
+	}
+}
+
+// A server that nobody vouches for does not get the token.
+func TestTheServerMustBeTrusted(t *testing.T) {
+	asked := false
+	h := served(t, func(http.ResponseWriter, *http.Request) { asked = true })
+	h.client.Transport = nil
+	if output, outcome := h.Call(t.Context(), freezeCall); outcome != cutover.HookUnknown || asked || strings.Contains(output, "secret") {
+		t.Errorf("asked %v, %s: %s", asked, outcome, output)
+	}
+}
+
+func TestParse(t *testing.T) {
+	for _, c := range []struct{ text, want, refused string }{
+		{"./freeze.sh", "/etc/r/freeze.sh", ""},
+		{"hooks/freeze.sh now", "/etc/r/hooks/freeze.sh now", ""},
+		{"./token.sh /var/lib/t ./freeze.sh", "/etc/r/token.sh /var/lib/t /etc/r/freeze.sh", ""},
+		{"/usr/bin/true", "/usr/bin/true", ""},
+		{"kubectl", "kubectl", ""},
+		{"https://flags.example/on?key=secret", "https://flags.example/on", ""},
+		{"http://127.0.0.1:8080/on", "http://127.0.0.1:8080/on", ""},
+		{"http://[::1]/on", "http://[::1]/on", ""},
+		{"http://localhost/on", "http://localhost/on", ""},
+		{"http://flags.example/on", "", "in the clear"},
+		{"http://127.0.0.1.example/on", "", "in the clear"},
+		{"ftp://flags.example/on", "", "ftp:// cannot be called"},
+		{"https:///on", "", "names no host"},
+		{"https://flags.example:secret/on", "", "no valid address"},
+		{"freeze.sh && other.sh", "", "no shell"},
+		{"", "", "neither"},
+	} {
+		h, err := Parse(c.text, "/etc/r")
+		switch {
+		case c.refused != "":
+			if err == nil || !strings.Contains(err.Error(), c.refused) || strings.Contains(err.Error(), "secret") {
+				t.Errorf("%q: %v", c.text, err)
+			}
+		case err != nil || h.String() != c.want:
+			t.Errorf("%q: %s, %v", c.text, h, err)
+		}
+	}
+	if h, err := Parse("./a.sh", ""); err != nil || h.String() != "./a.sh" {
+		t.Errorf("%s, %v", h, err)
+	}
+	if _, err := New(map[string]Hook{cutover.Switch: {URL: &url.URL{}}}, nil); err == nil {
+		t.Error("hooks are missing")
+	}
+}

@@ -1,0 +1,40 @@
+package hook
+
+import "strings"
+
+// most is how many bytes of an output are kept.
+const most = 4 << 10
+
+// tail keeps the end of what is written to it.
+type tail struct {
+	kept []byte
+	cut  bool
+}
+
+// Write implements io.Writer. It never fails, and never waits: a hook that says much is not held up.
+func (t *tail) Write(text []byte) (int, error) {
+	n := len(text)
+	if n > most {
+		text, t.cut = text[n-most:], true
+	}
+	if over := len(t.kept) + len(text) - most; over > 0 {
+		t.kept, t.cut = append(t.kept[:0], t.kept[over:]...), true
+	}
+	t.kept = append(t.kept, text...)
+	return n, nil
+}
+
+// String is the text, without what a terminal would obey.
+func (t *tail) String() string {
+	text := strings.ToValidUTF8(string(t.kept), "�")
+	text = strings.TrimSpace(strings.Map(func(r rune) rune {
+		if r != '\n' && r != '\t' && (r < ' ' || r >= 0x7f && r < 0xa0) {
+			return -1
+		}
+		return r
+	}, text))
+	if t.cut {
+		text = "…" + text
+	}
+	return text
+}
