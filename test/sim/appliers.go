@@ -217,7 +217,11 @@ func (a *appliers) noted(key string, after *model.Row) {
 // expiry is how long it takes at the most until expired messages are found to be missing; 0 if none
 // have expired.
 func (s *simulation) expiry() time.Duration {
-	if s.relay == nil || s.relay.appliers == nil || s.relay.appliers.subscription.Expired == 0 {
+	if s.relay == nil || s.relay.appliers == nil {
+		return 0
+	}
+	s.relay.appliers.subscription.Backlog() // counts what has expired by now, though nobody pulls
+	if s.relay.appliers.subscription.Expired == 0 {
 		return 0
 	}
 	return s.relay.appliers.subscription.Kept + checkpoint.Slack + s.patience()
