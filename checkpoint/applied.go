@@ -3,6 +3,8 @@ package checkpoint
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"reflect"
 	"slices"
@@ -31,6 +33,8 @@ func (t Track) compare(o Track) int {
 type Applied struct {
 	Track
 	Runs Runs `json:"r"`
+	// Stands is of what is merged: how long its prefix has not moved.
+	Stands Stand `json:"stands,omitzero"`
 }
 
 // appliedRow is an applier's row of a table.
@@ -101,11 +105,19 @@ func (l *Ledger) NoteApplied(ctx context.Context, source string, applied []Appli
 		if len(data) > MaxApplied {
 			return ErrAppliedFull
 		}
-		if done, err := l.swap(ctx, l.store, key, row.Counter, data); err != nil || done {
+		if done, err := l.exchange(ctx, l.store, key, row.Counter, counterOf(data), data); err != nil || done {
 			return err
 		}
 	}
 	return ErrConflict
+}
+
+// counterOf is by what an applier's row is compared and set. Such a row comes and goes, and would
+// soon have the same count again: a note that executes late would replace another one than it was
+// made from.
+func counterOf(data []byte) uint64 {
+	sum := sha256.Sum256(data)
+	return binary.BigEndian.Uint64(sum[:])>>1 | 1
 }
 
 // MergeApplied merges what appliers have noted into the rows of the shards, and removes rows that
@@ -144,7 +156,7 @@ func (l *Ledger) MergeApplied(ctx context.Context, source string) error {
 
 // mergeTrack adds to a shard's row. A newer generation takes the place of an older one.
 func (l *Ledger) mergeTrack(ctx context.Context, source string, add Applied) error {
-	key := l.mergedPrefix(source) + add.Label + "/" + add.Shard
+	key := l.mergedKey(source, add.Track)
 	for range tries {
 		row, found, err := readRow(ctx, l.store, key)
 		if err != nil {
@@ -157,10 +169,10 @@ func (l *Ledger) mergeTrack(ctx context.Context, source string, add Applied) err
 				return err
 			}
 			switch {
-			case is.Generation > add.Generation, is.Generation == add.Generation && add.Runs.Within(is.Runs):
+			case is.Generation > add.Generation, is.Generation == add.Generation && add.Runs.Within(is.Runs) && add.Stands == (Stand{}):
 				return nil
 			case is.Generation == add.Generation:
-				record.Runs = is.Runs.Union(add.Runs)
+				record.Runs, record.Stands = is.Runs.Union(add.Runs), cmp.Or(add.Stands, is.Stands)
 			}
 		}
 		if done, err := l.swap(ctx, l.store, key, row.Counter, l.stamp(&record.header, &record)); err != nil || done {
@@ -180,7 +192,7 @@ func union(a, b []Applied) []Applied {
 			out[n-1].Runs = out[n-1].Runs.Union(t.Runs)
 			continue
 		}
-		out = append(out, Applied{t.Track, slices.Clone(t.Runs)})
+		out = append(out, Applied{Track: t.Track, Runs: slices.Clone(t.Runs)})
 	}
 	return out
 }
@@ -210,7 +222,7 @@ func outside(tracks, merged []Applied) []Applied {
 func (s *Shard) Behind(merged []Applied) (messages uint64, at Run) {
 	through := Run{To: s.NumberedFrom}
 	for _, m := range merged {
-		if m.Track == (Track{s.Generation, s.Label, s.ID}) {
+		if m.Track == s.track() {
 			through.To, through.At = m.Runs.Prefix(s.NumberedFrom)
 		}
 	}
@@ -221,11 +233,12 @@ func (s *Shard) Behind(merged []Applied) (messages uint64, at Run) {
 }
 
 // Unapplied are the shards of the table's stream and generation of which published messages are not
-// known to be applied. What an older generation published is the business of the load.
+// known to be applied. What an older generation published is the business of the load, and what was
+// read in another mode was written by whoever read it.
 func Unapplied(table TableState, shards []Shard, merged []Applied) []Shard {
 	var out []Shard
 	for _, s := range shards {
-		if n, _ := s.Behind(merged); n > 0 && s.Label == table.Label && s.Generation == table.Generation {
+		if n, _ := s.Behind(merged); n > 0 && s.Apply == Topic && s.Label == table.Label && s.Generation == table.Generation {
 			out = append(out, s)
 		}
 	}

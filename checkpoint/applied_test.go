@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -75,7 +76,7 @@ func TestWhatIsNotedIsMerged(t *testing.T) {
 	track := checkpoint.Track{5, "label", "shard"}
 	note := func(l *checkpoint.Ledger, from, to uint64) {
 		t.Helper()
-		if err := l.NoteApplied(ctx, "T", []checkpoint.Applied{{track, checkpoint.Runs{{From: from, To: to, At: time.Unix(int64(to), 0)}}}}); err != nil {
+		if err := l.NoteApplied(ctx, "T", []checkpoint.Applied{{Track: track, Runs: checkpoint.Runs{{From: from, To: to, At: time.Unix(int64(to), 0)}}}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -111,7 +112,7 @@ func TestWhatIsNotedIsMerged(t *testing.T) {
 	note(b, 11, 13) // again: nothing new
 	check("5 11-14 ")
 
-	shard := checkpoint.Shard{Label: "label", ID: "shard", Generation: 5, NumberedFrom: 10, Applied: 14}
+	shard := checkpoint.Shard{Apply: checkpoint.Topic, Label: "label", ID: "shard", Generation: 5, NumberedFrom: 10, Applied: 14}
 	table := checkpoint.TableState{Label: "label", Generation: 5}
 	behind := func() uint64 {
 		merged, err := a.Merged(ctx, "T")
@@ -158,10 +159,71 @@ func TestAnAppliersRowIsBounded(t *testing.T) {
 	for n := range uint64(40_000) {
 		runs = append(runs, checkpoint.Run{From: 1000 + 2*n, To: 1000 + 2*n, At: time.Unix(int64(n), 0)})
 	}
-	if err := l.NoteApplied(ctx, "T", []checkpoint.Applied{{checkpoint.Track{1, "l", "s"}, runs}}); err != checkpoint.ErrAppliedFull {
+	if err := l.NoteApplied(ctx, "T", []checkpoint.Applied{{Track: checkpoint.Track{1, "l", "s"}, Runs: runs}}); err != checkpoint.ErrAppliedFull {
 		t.Error(err)
 	}
-	if err := l.NoteApplied(ctx, "T", []checkpoint.Applied{{checkpoint.Track{1, "l", "s"}, slices.Clone(runs[:100])}}); err != nil {
+	if err := l.NoteApplied(ctx, "T", []checkpoint.Applied{{Track: checkpoint.Track{1, "l", "s"}, Runs: slices.Clone(runs[:100])}}); err != nil {
 		t.Error(err)
+	}
+}
+
+// late executes every swap of an applier's row once more when it is asked to.
+type late struct {
+	checkpointtest.Memory
+	again []func()
+}
+
+func (s *late) Swap(ctx context.Context, key string, was, next uint64, data []byte) (bool, error) {
+	if data != nil && strings.HasPrefix(key, "m/applied/") {
+		s.again = append(s.again, func() { _, _ = s.Memory.Swap(ctx, key, was, next, data) })
+	}
+	return s.Memory.Swap(ctx, key, was, next, data)
+}
+
+// H114: an applier's row goes when it is merged, and comes again with the next note. A note that
+// executes late forgets none that was made since.
+func TestH114_ALateNoteForgetsNothing(t *testing.T) {
+	ctx, store := context.Background(), &late{}
+	l, err := checkpoint.Open(ctx, store, "m", checkpoint.Options{Worker: "a", ID: "id"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := uint64(1); n <= 6; n++ {
+		run := checkpoint.Runs{{From: n, To: n}}
+		if err := l.NoteApplied(ctx, "T", []checkpoint.Applied{{Track: checkpoint.Track{1, "l", "s"}, Runs: run}}); err != nil {
+			t.Fatal(err)
+		}
+		for _, again := range store.again {
+			again()
+		}
+		if n%2 == 0 {
+			if err := l.MergeApplied(ctx, "T"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	merged, err := l.Merged(ctx, "T")
+	if err != nil || len(merged) != 1 || len(merged[0].Runs) != 1 || merged[0].Runs[0].To != 6 {
+		t.Errorf("merged %v, %v", merged, err)
+	}
+}
+
+// The row of a shard stays while messages of it are not known to be applied, and so do those of its
+// descendants: without them nobody would miss the messages.
+func TestRowsOfUnappliedShardsStay(t *testing.T) {
+	shard := func(id, parent string, applied uint64) checkpoint.Shard {
+		return checkpoint.Shard{Apply: checkpoint.Topic, Label: "l", ID: id, Parent: parent, Generation: 1, Applied: applied}
+	}
+	shards := []checkpoint.Shard{shard("a", "", 3), shard("b", "", 3), shard("c", "b", 0), shard("d", "c", 0), shard("e", "a", 0)}
+	merged := []checkpoint.Applied{
+		{Track: checkpoint.Track{1, "l", "a"}, Runs: checkpoint.Runs{{From: 1, To: 3}}},
+		{Track: checkpoint.Track{1, "l", "b"}, Runs: checkpoint.Runs{{From: 1, To: 1}, {From: 3, To: 3}}},
+	}
+	got := ""
+	for _, s := range checkpoint.HoldBack(shards, checkpoint.TableState{Label: "l", Generation: 1}, merged) {
+		got += s.ID
+	}
+	if got != "ae" {
+		t.Errorf("removed %q", got)
 	}
 }

@@ -20,7 +20,7 @@ type Store interface {
 // Row is a stored record.
 type Row struct {
 	Key     string
-	Counter uint64 // another after every write; of the ledger's rows 1 after the first, and one more after each that follows
+	Counter uint64 // another after every write; of most of the ledger's rows 1 after the first, and one more after each that follows
 	Data    []byte
 }
 

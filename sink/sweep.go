@@ -271,7 +271,7 @@ func (s Sweeping) claim(row string, candidates []attribute.Item, owner string) (
 // OwnAll makes a batch delete in its rows all that their items may have there, by whatever rule. A
 // batch deletes what its images map to, and where changes were lost an image of another rule may
 // stand in the row. Writes of the stream and of a load need that until the sweep is done: a row
-// that has the present generation is no suspect.
+// that has the present generation is no suspect. Writes in any order need it always.
 func OwnAll(m *transform.Mapping, b *transform.Batch) {
 	own(m, b, func(transform.RowMutation) bool { return true })
 }

@@ -382,6 +382,11 @@ func (c *conductor) quiet(life lifecycle) error {
 			return err
 		}
 	}
+	if c.mode == checkpoint.Topic { // until the load is sealed, appliers write what earlier generations published, under its number too
+		if err := c.call(life, c.fencing.raiseAll); err != nil {
+			return err
+		}
+	}
 	f := c.fencing.Fence
 	f.Rest = func(_ context.Context, d time.Duration) error { return life.rest(d) }
 	for _, table := range c.mapping.Tables() {

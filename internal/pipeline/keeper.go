@@ -21,6 +21,7 @@ type keeper struct {
 	tracker      *shardTracker
 	outages      *outages
 	wakeAssigner *task.Wakeup
+	kept         time.Duration // how long a message is brought that is not applied
 }
 
 // seek waits for the keeper lease, and keeps the table while it has it, until a drain begins.
@@ -98,16 +99,40 @@ func (k *keeper) serve(life lifecycle, lease *checkpoint.Keeper) (rest time.Dura
 	return rest, k.end(err)
 }
 
-// merge keeps together what appliers note, while this worker keeps the table.
+// merge keeps together what appliers note, while this worker keeps the table, and declares a gap
+// where messages have expired.
 func (k *keeper) merge(life lifecycle) error {
+	looked := task.Mono(life.work)
 	for !life.draining() && life.work.Err() == nil {
 		err := k.retry(life, "merge what is applied", func(ctx context.Context) error { return k.ledger.MergeApplied(ctx, k.source) })
+		if now := task.Mono(life.work); err == nil && now-looked >= k.timing.List {
+			looked = now
+			err = k.expire(life)
+		}
 		if err != nil {
 			return nil // the lease has ended, or is about to
 		}
 		_ = task.Sleep(life.drain, k.timing.Pass)
 	}
 	return nil
+}
+
+// expire declares a gap of messages that no subscription keeps any more. What is merged is fresh.
+func (k *keeper) expire(life lifecycle) error {
+	return k.retry(life, "look for expired messages", func(ctx context.Context) error {
+		state, _, err := k.ledger.Table(ctx, k.source)
+		if err != nil {
+			return err
+		}
+		gap, found, err := k.ledger.Expired(ctx, k.source, k.kept)
+		if err != nil || !found {
+			return err
+		}
+		if err := k.raise(life, state.Generation, gap, nil); !errors.Is(err, checkpoint.ErrRaised) {
+			return err
+		}
+		return nil
+	})
 }
 
 // suspendFor suspends the table if that is what an error of its keeper asks for. It returns false

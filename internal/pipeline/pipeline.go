@@ -65,6 +65,9 @@ type Options struct {
 	AcceptMode   bool
 	Topic        relay.Topic
 	PublishLoads bool
+	// Kept is how long the subscription of appliers keeps what is not acknowledged; default
+	// checkpoint.LongestKept. What is not applied by then is a gap.
+	Kept time.Duration
 	// Discover looks for tables that may join while this runs; nil: none do. It is called at once
 	// and then every DiscoverEvery, with what tells whether a table is followed already. What it
 	// found joins even if it fails as well, for others; then it is called again soon.

@@ -364,10 +364,14 @@ func (r *reconciler) small(life lifecycle) error {
 	if err := r.giveUp(life, checkpoint.Outrun(v.shards, v.state)); err != nil {
 		return err
 	}
-	for _, s := range checkpoint.Removable(v.shards, v.state.Label, r.listing.Shards, v.state.StreamEnded, now) {
+	removable := checkpoint.Removable(v.shards, v.state.Label, r.listing.Shards, v.state.StreamEnded, now)
+	for _, s := range checkpoint.HoldBack(removable, v.state, v.merged) {
 		if err := r.ledger.Remove(ctx, s); err != nil {
 			return err
 		}
+	}
+	if err := r.ledger.ForgetMerged(ctx, r.source, v.merged, v.shards); err != nil {
+		return err
 	}
 	if v.state.StreamEnded || v.state.Listed == 0 {
 		return nil

@@ -79,7 +79,7 @@ func newTable(w *worker, spec Table) *table {
 	}
 	t.keeper = &keeper{
 		common: c, reconciler: reconciler, conductor: conductor, database: database, joined: spec.Joined,
-		tracker: &t.tracker, outages: &t.outages, wakeAssigner: &t.wakeAssigner,
+		tracker: &t.tracker, outages: &t.outages, wakeAssigner: &t.wakeAssigner, kept: cmp.Or(w.Kept, checkpoint.LongestKept),
 	}
 	return t
 }

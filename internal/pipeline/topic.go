@@ -339,7 +339,6 @@ func (t *topicTable) forget(c *claim) {
 // and must not count as applied.
 func (t *topicTable) apply(life lifecycle, c relay.Change) (noted bool, err error) {
 	var batch *transform.Batch
-	var of uint32 // the table's generation that it was made in
 	err = t.retry(life.finishing(), "write", func(ctx context.Context) error {
 		claim, err := t.proved(ctx)
 		if err != nil {
@@ -356,14 +355,10 @@ func (t *topicTable) apply(life lifecycle, c relay.Change) (noted bool, err erro
 			noted = true
 			return nil
 		}
-		if batch == nil || of != claim.state.Generation {
+		if batch == nil {
 			b := transform.Fold(t.mapping, []cdc.Change{c.Change}, transform.Stamp{Generation: c.Generation, Hop: c.Hop, NotBefore: c.CellTime})
-			if claim.state.Inherits() || claim.state.Generation != c.Generation {
-				sink.OwnAll(t.mapping, &b)
-			} else {
-				sink.OwnRemoved(t.mapping, &b)
-			}
-			batch, of = &b, claim.state.Generation
+			sink.OwnAll(t.mapping, &b) // the change before, whose image another rule put there, may be refused later
+			batch = &b
 		}
 		rows := len(batch.Rows)
 		if err := t.o.Writer.Write(ctx, claim.stamps, batch); err != nil {

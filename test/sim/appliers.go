@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"time"
 
@@ -16,12 +17,27 @@ import (
 )
 
 // appliers are the processes of a run in mode topic that write what the topic brings. They are
-// killed, stopped, and stand still for hours with messages in their hands.
+// killed, stopped, and stand still for hours with messages in their hands, one by one and all at
+// once; now and then for longer than the subscription keeps messages.
 type appliers struct {
 	r            *relaying
 	subscription *model.Subscription
 	all          []*Worker
 	hired        int
+	away         time.Duration // until when none is started in the place of one that ended
+}
+
+// drawAppliers is how many appliers write in a run that publishes: none in some, where who reads
+// writes, a few in most, and up to fifty in a few.
+func drawAppliers(seed uint64) int {
+	rng := stream(seed, "how many appliers")
+	switch rng.IntN(25) {
+	case 0, 1, 2, 3:
+		return 0
+	case 4:
+		return 8 + rng.IntN(43)
+	}
+	return 1 + rng.IntN(4)
 }
 
 func newAppliers(r *relaying, number int) *appliers {
@@ -35,6 +51,10 @@ func newAppliers(r *relaying, number int) *appliers {
 	}
 	a.subscription.Twice, a.subscription.Forget, a.subscription.Fail = part(0.2), part(0.3), part(0.2)
 	a.subscription.Down = r.topic.Down
+	a.subscription.Kept = checkpoint.LongestKept
+	if r.s.TombstoneAge == 0 && rng.IntN(6) == 0 {
+		a.subscription.Kept = time.Duration((2 + 6*rng.Float64()) * float64(time.Hour))
+	}
 	return a
 }
 
@@ -45,59 +65,104 @@ func (a *appliers) begin() {
 		a.hire(i)
 	}
 	rng := stream(s.plan.seed, "appliers")
+	if rng.IntN(4) == 0 {
+		begins := time.Duration(rng.Int64N(int64(s.plan.length)))
+		long := s.limit(time.Duration(float64(48*time.Hour) * rng.Float64() * rng.Float64()))
+		s.World.After(begins, func() { a.allAway(rng.IntN(3), long) })
+	}
+	each := 40 * time.Minute / time.Duration(1+len(a.all)/8)
 	s.World.Go("appliers", func(ctx context.Context) {
-		for task.Sleep(ctx, time.Duration(float64(40*time.Minute)*rng.Float64())) == nil {
-			i := rng.IntN(len(a.all))
-			w := a.all[i]
-			switch chance := rng.Float64(); {
-			case s.peaceful:
-			case w.Over || w.Dead():
-			case chance < 0.2:
-				s.World.Inject("applier killed")
-				w.Kill()
-			case chance < 0.3:
-				s.World.Inject("applier stopped")
-				w.stop(context.Canceled)
-			case chance < 0.5:
-				long := time.Duration(float64(3*time.Hour) * rng.Float64() * rng.Float64())
-				s.World.Inject("applier stands still")
-				w.Pause(long)
-				s.begun = max(s.begun, s.World.Elapsed()+long)
+		for task.Sleep(ctx, time.Duration(float64(each)*rng.Float64())) == nil {
+			if w := a.all[rng.IntN(len(a.all))]; s.World.Elapsed() < s.plan.length && !w.Over && !w.Dead() {
+				a.disturb(w, rng)
 			}
-			for i, w := range a.all {
-				if w.Over && w.Err != nil && !s.excused(w.Err) && !errors.Is(w.Err, context.Canceled) {
-					s.fail("I10", "%s ended by itself: %v", w.Name(), w.Err)
-				}
-				if w.Over || w.Dead() {
-					a.hire(i)
-				}
-			}
+			a.replace()
 		}
 	})
 }
 
-// hire starts one.
+func (a *appliers) disturb(w *Worker, rng *rand.Rand) {
+	s := a.r.s
+	switch chance := rng.Float64(); {
+	case chance < 0.2:
+		s.World.Inject("applier killed")
+		w.Kill()
+	case chance < 0.3:
+		s.World.Inject("applier stopped")
+		w.stop(context.Canceled)
+	case chance < 0.5:
+		long := 3 * time.Hour
+		if chance > 0.47 {
+			long = s.limit(24 * time.Hour)
+		}
+		s.World.Inject("applier stands still")
+		a.still(w, time.Duration(float64(long)*rng.Float64()*rng.Float64()))
+	}
+}
+
+func (a *appliers) still(w *Worker, long time.Duration) {
+	w.Pause(long)
+	a.r.s.begun = max(a.r.s.begun, a.r.s.World.Elapsed()+long)
+}
+
+// allAway takes all away for so long: killed, stopped, or standing still with what they hold.
+func (a *appliers) allAway(how int, long time.Duration) {
+	s := a.r.s
+	s.World.Inject("all appliers away")
+	s.World.Tracef("all appliers are away for %s", long)
+	a.away = s.World.Elapsed() + long
+	s.begun = max(s.begun, a.away)
+	for _, w := range a.all {
+		switch how {
+		case 0:
+			w.Kill()
+		case 1:
+			w.stop(context.Canceled)
+		default:
+			a.still(w, long)
+		}
+	}
+}
+
+// replace starts others in the places of those that ended.
+func (a *appliers) replace() {
+	s := a.r.s
+	for i, w := range a.all {
+		if w.Over && w.Err != nil && !s.excused(w.Err) && !errors.Is(w.Err, context.Canceled) {
+			s.fail("I10", "%s ended by itself: %v", w.Name(), w.Err)
+		}
+		if (w.Over || w.Dead()) && s.World.Elapsed() >= a.away {
+			a.hire(i)
+		}
+	}
+}
+
+// hire starts one. Many settle what they applied less often: idle ones cost the most.
 func (a *appliers) hire(i int) {
 	s := a.r.s
 	a.hired++
-	w := &Worker{Process: s.World.NewProcess(fmt.Sprintf("applier%d", a.hired)), done: s.World.NewEvent()}
-	stop, cancel := context.WithCancelCause(w.Context())
-	w.stop, a.all[i] = cancel, w
-	hash := s.hash
-	w.Go("main", func() {
-		w.Err = a.run(stop, w.Name(), hash)
-		w.Over = true
-		s.World.Tracef("%s ends: %v", w.Name(), w.Err)
-		w.done.Set()
-	})
+	a.all[i] = s.StartApplier(fmt.Sprintf("applier%d", a.hired), s.hash, a.subscription, time.Duration(len(a.all))*time.Second)
 }
 
-func (a *appliers) run(ctx context.Context, name, hash string) error {
-	s := a.r.s
+// StartApplier runs a process that writes what a subscription brings, under a mapping's hash.
+func (m *Migration) StartApplier(name, hash string, from *model.Subscription, commit time.Duration) *Worker {
+	w := &Worker{Process: m.World.NewProcess(name), done: m.World.NewEvent()}
+	stop, cancel := context.WithCancelCause(w.Context())
+	w.stop = cancel
+	w.Go("main", func() {
+		w.Err = m.applyTopic(stop, name, hash, from, commit)
+		w.Over = true
+		m.World.Tracef("%s ends: %v", name, w.Err)
+		w.done.Set()
+	})
+	return w
+}
+
+func (m *Migration) applyTopic(ctx context.Context, name, hash string, from *model.Subscription, commit time.Duration) error {
 	var ledger *checkpoint.Ledger
 	for {
 		var err error
-		ledger, err = checkpoint.Open(ctx, s.Store(), "default", checkpoint.Options{Worker: name, ID: fmt.Sprintf("ledger-%d", s.World.Steps()), Lease: s.Lease})
+		ledger, err = checkpoint.Open(ctx, m.Store(), "default", checkpoint.Options{Worker: name, ID: fmt.Sprintf("ledger-%d", m.World.Steps()), Lease: m.Lease})
 		if err == nil {
 			break
 		}
@@ -105,13 +170,14 @@ func (a *appliers) run(ctx context.Context, name, hash string) error {
 			return nil
 		}
 	}
-	target := model.Target{Bigtable: s.Target}
+	target, timing := model.Target{Bigtable: m.Target}, m.Timing
+	timing.Commit = commit
 	return pipeline.ApplyTopic(ctx, pipeline.ApplyOptions{
-		Ledger: ledger, Subscription: a.subscription, Timing: s.Timing, Pulls: 2, Pull: 7, Held: 40,
-		Tables: []pipeline.Table{{Mapping: s.Mapping, MappingHash: hash}},
-		Writer: sink.NewWriter(sink.Options{Table: target, Rows: target, Parking: sink.NewParking(target, "default"), InFlight: 16, MaxImageAge: s.MaxImageAge,
-			OnBadItem: s.Policy.onBadItem, MaxParked: s.Policy.maxParked}),
-		Events: pipeline.Events{Retry: func(_, step string, _ time.Duration, err error) { s.World.Tracef("%s: %v", step, err) }},
+		Ledger: ledger, Subscription: from, Timing: timing, Pulls: 2, Pull: 7, Held: 40,
+		Tables: []pipeline.Table{{Mapping: m.Mapping, MappingHash: hash}},
+		Writer: sink.NewWriter(sink.Options{Table: target, Rows: target, Parking: sink.NewParking(target, "default"), InFlight: 16, MaxImageAge: m.MaxImageAge,
+			OnBadItem: m.Policy.onBadItem, MaxParked: m.Policy.maxParked}),
+		Events: pipeline.Events{Retry: func(_, step string, _ time.Duration, err error) { m.World.Tracef("%s: %v", step, err) }},
 	})
 }
 
@@ -122,8 +188,8 @@ func (a *appliers) peace() {
 // noted: what an applier notes as applied is, or is parked (I3).
 func (a *appliers) noted(key string, after *model.Row) {
 	s := a.r.s
-	if !strings.HasPrefix(key, "default/applied/"+s.Source.Name+"/") {
-		return
+	if s.isSetBack() || !strings.HasPrefix(key, "default/applied/"+s.Source.Name+"/") {
+		return // two ledgers may have numbered a generation
 	}
 	is := recordOf[struct {
 		Tracks []checkpoint.Applied `json:"tracks"`
@@ -133,6 +199,7 @@ func (a *appliers) noted(key string, after *model.Row) {
 			if n.generation != t.Generation || n.label != t.Label || n.shard != t.Shard {
 				continue
 			}
+			s.World.Tracef("%s: noted of generation %d of shard %s: %v", key, t.Generation, t.Shard, t.Runs)
 			for _, run := range t.Runs {
 				for number := run.From; number <= run.To; number++ {
 					c, ok := messages[number]
@@ -145,6 +212,19 @@ func (a *appliers) noted(key string, after *model.Row) {
 			}
 		}
 	}
+}
+
+// expiry is how long it takes at the most until expired messages are found to be missing; 0 if none
+// have expired.
+func (s *simulation) expiry() time.Duration {
+	if s.relay == nil || s.relay.appliers == nil {
+		return 0
+	}
+	s.relay.appliers.subscription.Backlog() // counts what has expired by now, though nobody pulls
+	if s.relay.appliers.subscription.Expired == 0 {
+		return 0
+	}
+	return s.relay.appliers.subscription.Kept + checkpoint.Slack + s.patience()
 }
 
 // unsettled says what of the topic is not known to be applied; "" if all is.

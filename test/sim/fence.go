@@ -51,7 +51,11 @@ func (f *fences) noted(m *Migration, after *model.Row) {
 	const tables = "default/table/"
 	for _, key := range m.Target.RowsUnder(model.StateTable, tables) {
 		if s, ok := decoded[checkpoint.TableState](m.Target.Row(model.StateTable, key)); ok {
-			adopted[strings.TrimPrefix(key, tables)] = s.Adopted
+			name := strings.TrimPrefix(key, tables)
+			adopted[name] = s.Adopted
+			if m.FromTopic { // appliers write what earlier generations published until the load begins
+				adopted[name] = min(s.Adopted, s.Load.Generation)
+			}
 		}
 	}
 	f.published[target.Table+"/"+family] = adopted

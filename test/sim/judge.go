@@ -45,7 +45,7 @@ func (s *simulation) excused(err error) bool {
 // changed since is equal (I5).
 func (s *simulation) judge() {
 	s.peace()
-	s.settle("after the faults", s.patience()+2*time.Hour)
+	s.settle("after the faults", s.patience()+2*time.Hour+s.expiry())
 	if s.bad() {
 		return
 	}

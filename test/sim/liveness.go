@@ -135,7 +135,7 @@ func shardsOf(streams []*model.Stream) (all [][]*model.Shard) {
 // set back, its mapping is another, or nothing was read of it for long.
 func (s *simulation) loses() bool {
 	stream := s.Source.Stream()
-	return s.starved || s.isSetBack() || len(s.Source.Streams) > 1 || stream.Ended || s.hash != s.firstHash || holed(stream)
+	return s.starved || s.expiry() > 0 || s.isSetBack() || len(s.Source.Streams) > 1 || stream.Ended || s.hash != s.firstHash || holed(stream)
 }
 
 // holed reports whether the stream left out what it has: a shard that it cannot give before it was

@@ -32,7 +32,7 @@ func TestH114_AppliersWriteWhatIsPublished(t *testing.T) {
 	seen := map[string]int{}
 	from := fromEnvironment(t, "SIM_FROM", 1_140_000)
 	for seed := range fromEnvironment(t, "SIM_SEEDS", max(2, 8/fewer)) {
-		o := SimOptions{Appliers: 1 + int(seed*seed%7)}
+		o := SimOptions{Relay: true, Appliers: 1 + int(seed*seed%7)}
 		r := Simulate(from+seed, o)
 		if len(r.Failures) > 0 {
 			t.Fatal(Explain(from+seed, o))

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -30,9 +31,10 @@ type SimOptions struct {
 
 	// Verifies has the table verified, beside the load and in peace, with rows that somebody hurt.
 	Verifies bool
-	// Relay has the workers publish what they apply, to a topic with faults of its own.
+	// Relay has the workers publish what they read, to a topic with faults of its own. Most runs then
+	// have appliers that write it in place of the workers.
 	Relay bool
-	// Appliers is how many processes write what is published, in place of the workers.
+	// Appliers is how many there are; 0 leaves that to the seed.
 	Appliers int
 
 	// Cutovers plays cutovers (SimulateCutover) in place of all else.
@@ -214,11 +216,11 @@ func newSimulation(p plan, o SimOptions) *simulation {
 	if s.Mapping.KeepsVersions() {
 		s.rejected = 0 // a former image that the target rejects would have the newest one parked
 	}
-	if o.Relay || o.Appliers > 0 {
+	if o.Relay {
 		s.relay = newRelaying(s)
-	}
-	if o.Appliers > 0 {
-		s.relay.appliers, s.FromTopic = newAppliers(s.relay, o.Appliers), true
+		if n := cmp.Or(o.Appliers, drawAppliers(p.seed)); n > 0 {
+			s.relay.appliers, s.FromTopic = newAppliers(s.relay, n), true
+		}
 	}
 	return s
 }

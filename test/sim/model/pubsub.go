@@ -108,7 +108,11 @@ type Subscription struct {
 	// the part of requests that are not executed at all.
 	Deadline            time.Duration
 	Twice, Forget, Fail float64
-	Latency             time.Duration
+	// Kept is how long a message is kept that is not acknowledged; 0: for ever. Expired counts those
+	// that were dropped, whoever had pulled them.
+	Kept    time.Duration
+	Expired int
+	Latency time.Duration
 	// Down, if not nil, tells whether nobody who calls now reaches the service.
 	Down func() bool
 
@@ -121,6 +125,7 @@ type Subscription struct {
 // waiting is a message that is not acknowledged.
 type waiting struct {
 	data  []byte
+	at    time.Duration   // when it was stored
 	until time.Duration   // invisible until then
 	ids   map[string]bool // of its deliveries
 }
@@ -132,11 +137,23 @@ func NewSubscription(w *virtual.World) *Subscription {
 
 // Take stores a message of the topic.
 func (s *Subscription) Take(m relay.Message) {
-	s.backlog = append(s.backlog, &waiting{data: m.Data, ids: map[string]bool{}})
+	s.backlog = append(s.backlog, &waiting{data: m.Data, at: s.world.Elapsed(), ids: map[string]bool{}})
 }
 
 // Backlog is how many messages are not acknowledged.
-func (s *Subscription) Backlog() int { return len(s.backlog) }
+func (s *Subscription) Backlog() int {
+	s.expire()
+	return len(s.backlog)
+}
+
+func (s *Subscription) expire() {
+	old := func(w *waiting) bool { return s.Kept > 0 && s.world.Elapsed()-w.at > s.Kept }
+	for len(s.backlog) > 0 && old(s.backlog[0]) { // they are in the order in which they were stored
+		s.world.Inject("message expired")
+		s.Expired++
+		s.backlog = s.backlog[1:]
+	}
+}
 
 func (s *Subscription) call(ctx context.Context, op string) error {
 	if err := task.Sleep(ctx, s.world.Travel(s.Latency)); err != nil {
@@ -153,6 +170,7 @@ func (s *Subscription) Pull(ctx context.Context, most int) ([]relay.Delivery, er
 	if err := s.call(ctx, "Pull"); err != nil {
 		return nil, err
 	}
+	s.expire()
 	var out []relay.Delivery
 	for _, i := range s.world.Rand().Perm(len(s.backlog)) {
 		w := s.backlog[i]
@@ -181,7 +199,13 @@ func (s *Subscription) Ack(ctx context.Context, ids []string) error {
 			s.world.Inject("acknowledgement lost")
 			continue
 		}
-		s.backlog = slices.DeleteFunc(s.backlog, func(w *waiting) bool { return w.ids[id] })
+		s.backlog = slices.DeleteFunc(s.backlog, func(w *waiting) bool {
+			if w.ids[id] {
+				c, _ := relay.Decode(w.data)
+				s.world.Tracef("message %d of generation %d of shard %s is acknowledged", c.Number, c.Generation, c.Shard)
+			}
+			return w.ids[id]
+		})
 	}
 	return nil
 }

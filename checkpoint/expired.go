@@ -1,0 +1,116 @@
+package checkpoint
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// LongestKept is the longest time for which a subscription of Pub/Sub can keep a message.
+const LongestKept = 31 * 24 * time.Hour
+
+// Stand is where the unbroken prefix of a shard's messages stands while more are published, and
+// since when it does, on the service's clock.
+type Stand struct {
+	Through uint64    `json:"t"`
+	Since   time.Time `json:"at"`
+}
+
+// Expired notes since when the prefix of each shard stands, and gives the gap of messages that are
+// not known to be applied though they were published longer ago than a subscription keeps them:
+// nothing brings them any more. It returns false if there is none. A message that an applier has
+// noted, and whose note is not merged, counts as one that is not applied.
+func (l *Ledger) Expired(ctx context.Context, source string, kept time.Duration) (gap DeclaredGap, found bool, err error) {
+	now := l.ServiceTime(ctx)
+	if now.IsZero() {
+		return DeclaredGap{}, false, nil
+	}
+	table, _, err := l.Table(ctx, source)
+	if err != nil {
+		return DeclaredGap{}, false, err
+	}
+	merged, err := l.Merged(ctx, source)
+	if err != nil {
+		return DeclaredGap{}, false, err
+	}
+	shards, err := l.Shards(ctx, source)
+	if err != nil {
+		return DeclaredGap{}, false, err
+	}
+	behind, known := Unapplied(table, shards, merged), true
+	for _, s := range behind {
+		_, through := s.Behind(merged)
+		known = known && !through.At.IsZero()
+		gap.LostFrom = earlier(gap.LostFrom, through.At)
+		was := s.stand(merged)
+		if was.Through != through.To || was.Since.IsZero() {
+			add := Applied{Track: s.track(), Stands: Stand{through.To, now}}
+			if err := l.mergeTrack(ctx, source, add); err != nil {
+				return DeclaredGap{}, false, err
+			}
+		} else if now.Sub(was.Since) > kept+Slack && !found {
+			found = true
+			gap.Kind, gap.Shard = KindStream, s.ID
+			gap.Reason = fmt.Sprintf("messages after number %d were not applied within %s, for which the subscription keeps them", through.To, kept)
+		}
+	}
+	if gap.LostFrom = gap.LostFrom.Add(-Slack); !known || !found {
+		gap.LostFrom = time.Time{}
+	}
+	return gap, found, nil
+}
+
+func (s *Shard) track() Track { return Track{s.Generation, s.Label, s.ID} }
+
+// stand is what was noted of the shard in its generation; zero if nothing was.
+func (s *Shard) stand(merged []Applied) Stand {
+	i := slices.IndexFunc(merged, func(m Applied) bool { return m.Track == s.track() })
+	if i < 0 {
+		return Stand{}
+	}
+	return merged[i].Stands
+}
+
+// HoldBack leaves out of rows that Removable gave, parents first, those of shards of which messages
+// are not known to be applied, and what follows them: without its row nothing would tell that they
+// are missing.
+func HoldBack(removable []Shard, table TableState, merged []Applied) []Shard {
+	held := map[Track]bool{}
+	for _, s := range Unapplied(table, removable, merged) {
+		held[Track{Label: s.Label, Shard: s.ID}] = true
+	}
+	var out []Shard
+	for _, s := range removable {
+		if held[Track{Label: s.Label, Shard: s.ID}] || held[Track{Label: s.Label, Shard: s.Parent}] {
+			held[Track{Label: s.Label, Shard: s.ID}] = true
+			continue
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// ForgetMerged removes what is merged of shards that have no rows any more. Merged was read before
+// the shards.
+func (l *Ledger) ForgetMerged(ctx context.Context, source string, merged []Applied, shards []Shard) error {
+	for _, m := range merged {
+		if slices.ContainsFunc(shards, func(s Shard) bool { return s.Label == m.Label && s.ID == m.Shard }) {
+			continue
+		}
+		row, found, err := readRow(ctx, l.store, l.mergedKey(source, m.Track))
+		if err != nil {
+			return err
+		}
+		if found {
+			if _, err := l.swap(ctx, l.store, row.Key, row.Counter, nil); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (l *Ledger) mergedKey(source string, t Track) string {
+	return l.mergedPrefix(source) + t.Label + "/" + t.Shard
+}
