@@ -233,20 +233,35 @@ func (p *Parking) Resolve(ctx context.Context, m *transform.Mapping, rows Looker
 		}
 	}
 	var healed, superseded []Ref
-	var older Ref // the last one that could be read, if it stays so far
+	var item string
+	var latest Ref // of the item; "" if it is healed
+	var at transform.Version
 	note(p.scan(ctx, p.prefix+m.Source+"/", func(ref Ref, record transform.Parked, unreadable error) error {
 		left++
 		if unreadable != nil {
 			note(unreadable)
 			return nil
 		}
-		if older.item() == ref.item() { // records of one item come by version
-			superseded = append(superseded, older)
-		}
 		ok, failed := isHealed(ctx, m, rows, record)
 		note(failed)
-		if older = ref; ok {
-			healed, older = append(healed, ref), ""
+		// Records of one item come by version, in which the application's number stands first: the
+		// later one is that of the later position.
+		position, same := record.Version.Position(), item == ref.item()
+		older := same && position < at
+		switch {
+		case ok:
+			healed = append(healed, ref)
+		case older:
+			superseded = append(superseded, ref)
+		}
+		if older {
+			return context.Cause(ctx)
+		}
+		if same && latest != "" {
+			superseded = append(superseded, latest)
+		}
+		if item, latest, at = ref.item(), ref, position; ok {
+			latest = ""
 		}
 		return context.Cause(ctx)
 	}))

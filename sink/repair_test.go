@@ -33,6 +33,18 @@ func seenRow(live, gone transform.Version, cells ...string) sink.Row {
 	return sink.Row{Key: "r", Version: live, Gone: gone, Cells: put(1, cells...).Cells}
 }
 
+// H112: a row at count 0 is to be asserted exactly, at count 1. A repair, and with it a retry of what
+// is parked, would take that count, and the assertion would be refused as equal.
+func TestH112_ARepairLeavesWhatIsToBeSettled(t *testing.T) {
+	want := put(10, "a=1")
+	for _, version := range []transform.Version{at(transform.CountTimestamped), at(transform.CountExact)} {
+		_, needed, err := sink.Mend(seenRow(version, ""), want, repairGeneration, repairAt)
+		if pending := version.Count() == transform.CountTimestamped; pending != errors.Is(err, sink.ErrPending) || needed == pending {
+			t.Errorf("count %d: needed %v, %v", version.Count(), needed, err)
+		}
+	}
+}
+
 func TestMend(t *testing.T) {
 	fresh := transform.NewVersion(repairGeneration, 0, cdc.SequenceOf(uint64(repairAt.Unix())), 1)
 	present, absent := put(99, "a=1", "b="), remove(99)

@@ -78,8 +78,9 @@ func (c *SweepCounts) Add(o SweepCounts) {
 func (c SweepCounts) Wrote() bool { return c.Put+c.Removed > 0 }
 
 // Suspects are those of a row, of which the cells of our own families are enough, and how many item
-// versions in it are unexplained. Tombstones are none, whatever their generation: nothing is there.
-// Nor are rows of other source tables, and witnesses.
+// versions in it are unexplained. Tombstones are none, whatever their generation, because nothing is
+// there; but where a removal was never settled, the application may have written the row after it
+// (H39). Nor are rows of other source tables suspects, and witnesses.
 func (s Sweeping) Suspects(row Row) (suspects []Suspect, unexplained int64) {
 	if strings.HasPrefix(row.Key, transform.WitnessPrefix) {
 		return nil, 0
@@ -89,10 +90,10 @@ func (s Sweeping) Suspects(row Row) (suspects []Suspect, unexplained int64) {
 		return s.unmarked(row, marks)
 	}
 	for _, m := range marks {
-		if m.live == "" {
+		held := max(m.live, m.gone)
+		if m.live == "" && !unsettled(held) {
 			continue
 		}
-		held := max(m.live, m.gone)
 		if _, err := transform.ParseVersion(string(held)); err != nil {
 			unexplained++
 			continue
@@ -109,6 +110,13 @@ func (s Sweeping) Suspects(row Row) (suspects []Suspect, unexplained int64) {
 		}
 	}
 	return suspects, unexplained
+}
+
+// unsettled reports whether a version is that of a first application, which is to be settled. What an
+// application ranks has no position, and needs no second assertion.
+func unsettled(v transform.Version) bool {
+	_, err := transform.ParseVersion(string(v))
+	return err == nil && !v.Ordered() && v.Count() == transform.CountTimestamped
 }
 
 // Share is what a row says of one item in it: a version, live or gone.

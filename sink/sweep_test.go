@@ -182,6 +182,11 @@ func TestH86_H101_Suspects(t *testing.T) {
 			apply(t, table, b.Rows[0])
 			foreign(t, table, "gone")
 		}, ""},
+		"a removal that was never settled (H39)": {setting{m: plain}, func(table *sinktest.Memory) {
+			b := transform.Fold(plain, []cdc.Change{{Event: cdc.Remove, Sequence: cdc.SequenceOf(1), Keys: sweepItem("gone")}}, transform.Stamp{Generation: 1, Hop: 1})
+			apply(t, table, b.Timestamped().Rows[0])
+			foreign(t, table, "gone")
+		}, "gone gone d"},
 		"rows without a version in a shared table": {setting{m: plain}, func(table *sinktest.Memory) { foreign(t, table, "theirs") }, ""},
 		"rows without a version in our own table":  {setting{m: plain, owned: true}, func(table *sinktest.Memory) { foreign(t, table, "astray") }, "astray astray d"},
 		"the witness": {setting{m: plain, owned: true}, func(table *sinktest.Memory) {

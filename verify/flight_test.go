@@ -113,8 +113,8 @@ func TestNotAppliedIsAnError(t *testing.T) {
 	}
 }
 
-// A row at count 0 awaits its second assertion, and is not judged.
-func TestCountZeroIsInFlight(t *testing.T) {
+// H112: a row at count 0 awaits its second assertion, and is not judged.
+func TestH112_CountZeroIsInFlight(t *testing.T) {
 	w := newWorld(t, mapping(t, nil, "{id} > d"))
 	rows := transform.Load(w.m, []attribute.Item{item("a", "v=1")}, 7, noon).Rows
 	rows[0].Version = rows[0].Version.WithoutCount()

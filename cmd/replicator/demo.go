@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -31,6 +32,9 @@ little more than a minute; half of --duration is before the outage.
 With --relay the workers are relay --apply: they publish every change to an embedded Pub/Sub, too, and at the end what a consumer of the topic
 has is compared with the source.
 
+With --dual-writes an application in a process of its own writes both stores, DynamoDB first and Bigtable second: its servers race, with clocks
+that differ, and their second writes come late or never. The workers settle every change a few seconds later.
+
 The last line on stdout is the verdict. Exit status 3 means that the stores differ.
 
 With --serve both services keep listening on loopback afterwards, until interrupted, and a quick start is printed: the environment
@@ -39,6 +43,7 @@ variables for the AWS and Google clients, a configuration, and commands to try. 
   replicator demo --items 50000 --duration 1m --rate 1000 --seed 7
   replicator demo --outage
   replicator demo --relay
+  replicator demo --dual-writes
   replicator demo --serve`,
 		Args: none,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -54,7 +59,38 @@ variables for the AWS and Google clients, a configuration, and commands to try. 
 	flags.Uint64Var(&o.Seed, "seed", 1, "`SEED` of items and workload")
 	flags.BoolVar(&o.Outage, "outage", false, "stop all workers until the stream has lost changes, and watch them mend that")
 	flags.BoolVar(&o.Relay, "relay", false, "publish every change to an embedded Pub/Sub as well, and compare what a consumer has")
+	flags.BoolVar(&o.DualWrites, "dual-writes", false, "let an application in a process of its own write both stores, racing and late")
 	flags.BoolVar(&o.Serve, "serve", false, "leave the embedded services listening afterwards, until interrupted")
+	c.AddCommand(newDemoApplication(p))
+	return c
+}
+
+// newDemoApplication is the process of demo --dual-writes that writes both stores; it speaks to emulators alone.
+func newDemoApplication(p *program) *cobra.Command {
+	a, instance := &demo.Application{}, ""
+	c := &cobra.Command{
+		Use: demo.ApplicationCommand + " [flags]", Short: "Write both stores of a demo, as an application does", Hidden: true, Args: none,
+		RunE: func(c *cobra.Command, _ []string) error {
+			ctx, cancel := p.within(c.Context())
+			defer cancel()
+			a.Project, a.Instance, _ = strings.Cut(instance, "/")
+			if err := a.Run(ctx); err != nil {
+				return err
+			}
+			_, err := fmt.Fprintln(p.Stdout, a)
+			return err
+		},
+	}
+	flags := c.Flags()
+	flags.StringVar(&a.DynamoDB, "dynamodb", "", "`URL` of the embedded DynamoDB")
+	flags.StringVar(&a.Bigtable, "bigtable", "", "`ADDRESS` of the embedded Bigtable")
+	flags.StringVar(&instance, "instance", "", "`PROJECT/INSTANCE` of the target")
+	flags.IntVar(&a.Items, "items", 500, "`NUMBER` of items that the servers race for")
+	flags.Float64Var(&a.Rate, "rate", 100, "`CHANGES` a second")
+	flags.DurationVar(&a.Duration, "duration", time.Minute, "`DURATION` of the writes")
+	flags.DurationVar(&a.Deadline, "deadline", 4*time.Second, "`DURATION` after which a write to Bigtable is given up")
+	flags.DurationVar(&a.Skew, "skew", 0, "`DURATION` by which clocks are ahead or behind at the most")
+	flags.Uint64Var(&a.Seed, "seed", 1, "`SEED` of the writes")
 	return c
 }
 
@@ -69,6 +105,8 @@ func (p *program) demo(ctx context.Context, o demo.Options) error {
 		return diag.BadUsage("--duration is less than a second", "give a duration such as 20s")
 	case o.Duration > longestDemo:
 		return diag.BadUsage("--duration is more than a day", "give a duration up to "+config.FormatDuration(longestDemo))
+	case o.DualWrites && o.Outage:
+		return diag.BadUsage("--dual-writes does not go with --outage", "run one demo after the other")
 	case o.Rate <= 0:
 		return diag.BadUsage("--rate is not positive", "give a number of changes a second, such as 400")
 	}

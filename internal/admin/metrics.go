@@ -39,6 +39,7 @@ type Metrics struct {
 	applied        *prometheus.CounterVec
 	ignored        *prometheus.CounterVec
 	parked         *prometheus.GaugeVec
+	settling       *prometheus.GaugeVec
 	copied         *prometheus.CounterVec
 	compared       *prometheus.CounterVec
 	mismatched     *prometheus.GaugeVec
@@ -86,6 +87,8 @@ func NewMetrics(build Build) *Metrics {
 	m.applied = counter("replicator_changes_applied_total", "Changes that are durable in the target, refused as stale, or parked.", table, "event")
 	m.ignored = counter("replicator_items_ignored_total", "Items that a rule of the mapping says not to copy, of changes and of the copy.", table, "rule")
 	m.parked = gauge("replicator_items_parked", "Items parked until an operator decides.", table)
+	m.settling = gauge("replicator_changes_settling",
+		"Changes that were applied once and are to be asserted exactly under dual writes; over all shards, whoever reads them.", table)
 	m.compared = counter("replicator_verify_rows_compared_total", "Rows of the target that were compared with their items, by this process.", table)
 	m.mismatched = gauge("replicator_verify_mismatched_rows",
 		"Rows known to differ from their items, by the last verify and by comparisons of what was just applied, until a fresh comparison finds them equal.", table)
@@ -197,6 +200,11 @@ func (m *Metrics) Ignored(table, rule string, items int) {
 // Parked sets how many items of a table are parked.
 func (m *Metrics) Parked(table string, items int) {
 	m.parked.WithLabelValues(table).Set(float64(items))
+}
+
+// Settling sets how many changes of a table are to be asserted exactly.
+func (m *Metrics) Settling(table string, changes uint64) {
+	m.settling.WithLabelValues(table).Set(float64(changes))
 }
 
 // Compared counts rows of a table that were compared with their items.

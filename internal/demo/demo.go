@@ -23,6 +23,8 @@ type Options struct {
 	Outage bool
 	// Relay has the workers publish what they apply, to an embedded Pub/Sub.
 	Relay bool
+	// DualWrites has an application in a process of its own write both stores.
+	DualWrites bool
 	// Serve leaves the services listening after the comparison, until ctx ends.
 	Serve bool
 	// Verdict is called with the comparison, before the services are served. It may be nil.
@@ -95,10 +97,13 @@ func (d *demo) run(ctx context.Context) (_ Comparison, err error) {
 			return Comparison{}, err
 		}
 	}
-	if d.config, err = writeConfiguration(d.dir, o.Outage, o.Relay); err != nil {
+	if d.config, err = o.writeConfiguration(d.dir); err != nil {
 		return Comparison{}, err
 	}
 	d.say("embedded DynamoDB and Streams on %s, embedded Bigtable on %s", d.services.endpoint, d.services.bigtable.Addr)
+	if o.DualWrites {
+		d.say("dual_writes.settle is %s: every change is asserted once more, so long after it was applied", settleTime)
+	}
 	if o.Relay {
 		d.say("embedded Pub/Sub on %s: the workers publish every change to topic changes, and apply it", d.services.pubsub.Addr)
 	}
@@ -118,7 +123,9 @@ func (d *demo) run(ctx context.Context) (_ Comparison, err error) {
 			return Comparison{}, err
 		}
 	}
-	d.say("the application has stopped writing: %s", app)
+	if !o.DualWrites { // which has said it itself
+		d.say("the application has stopped writing: %s", app)
+	}
 	c, err := d.settle(ctx)
 	if err != nil {
 		return Comparison{}, err
@@ -259,6 +266,9 @@ func (d *demo) live(ctx context.Context, w *workload) error {
 	before := d.observe(ctx).applied
 	g.Go(func() error {
 		defer close(ended)
+		if d.DualWrites {
+			return d.apply(gctx)
+		}
 		return w.run(gctx, d.liveTime())
 	})
 	g.Go(func() error { return d.trouble(gctx) })
@@ -286,7 +296,11 @@ func (d *demo) narrate(ctx context.Context, ended <-chan struct{}, before float6
 		if seconds := d.progress(ctx).Lag; seconds != nil {
 			lag = fmt.Sprintf("%.1f s", *seconds)
 		}
-		d.say("%d changes made, %.0f applied (%.0f/s), lag %s, %.0f leases", w.total(), s.applied-before,
+		made := ""
+		if !d.DualWrites { // another process counts them
+			made = fmt.Sprintf("%d changes made, ", w.total())
+		}
+		d.say("%s%.0f applied (%.0f/s), lag %s, %.0f leases", made, s.applied-before,
 			(s.applied-last)/time.Since(lastAt).Seconds(), lag, s.leases)
 		last, lastAt = s.applied, time.Now()
 	}

@@ -123,13 +123,16 @@ const mendsItself = `backfill:
 
 // writeConfiguration writes the workers' files to dir: the configuration, and an empty one for the AWS SDK, which would otherwise
 // read that of the user.
-func writeConfiguration(dir string, outage, relay bool) (string, error) {
+func (o *Options) writeConfiguration(dir string) (string, error) {
 	path, text := filepath.Join(dir, "replicator.yaml"), configuration
-	if outage {
+	if o.Outage {
 		text += mendsItself
 	}
-	if relay {
+	if o.Relay {
 		text += publishes
+	}
+	if o.DualWrites {
+		text += settles
 	}
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		return "", err

@@ -29,6 +29,14 @@ import (
 // settleBytes is how much the pages that wait to be settled may take, over all shards of a process.
 const settleBytes = 128 << 20
 
+const (
+	// pageBytes is about what a page takes beside its batch.
+	pageBytes = 1 << 10
+	// stretches is how many times within a delay a stretch that was dropped begins at the most,
+	// however small its pages are: they take no room.
+	stretches = 16
+)
+
 // settleRoom is what is left of that.
 type settleRoom struct {
 	mu   sync.Mutex
@@ -65,6 +73,7 @@ type settler struct {
 
 	mu      sync.Mutex
 	queue   []appliedPage
+	pending uint64              // changes in the queue
 	settled checkpoint.Progress // up to the queue's front
 	read    checkpoint.Progress // up to its end
 	reading bool                // the first loop goes on
@@ -79,7 +88,18 @@ type appliedPage struct {
 	bytes    int64
 	changes  uint64
 	from, to checkpoint.Progress
+	begun    time.Duration // when the first of a dropped stretch was due
 	due      time.Duration
+}
+
+// extend takes a page that is dropped into the stretch before it, which was dropped too: both are
+// read again at once, when the later is due. False if that would be too long after the earlier was.
+func (p *appliedPage) extend(next appliedPage, most time.Duration) bool {
+	if p.batch != nil || next.batch != nil || next.due-p.begun > most {
+		return false
+	}
+	p.changes, p.to, p.due = p.changes+next.changes, next.to, next.due
+	return true
 }
 
 // work reads a shard and, if the application writes the target too, settles it beside that.
@@ -123,12 +143,7 @@ func (s *settler) add(ctx context.Context, b *transform.Batch, changes int, from
 	s.urgent = s.urgent || end || s.read.FirstRead.IsZero() && !to.FirstRead.IsZero()
 	s.read, s.ended = to, end
 	if changes > 0 {
-		page := appliedPage{batch: b, bytes: b.Size(), changes: uint64(changes), from: from, to: to, due: task.Mono(ctx) + s.late}
-		if !s.room.take(page.bytes) {
-			page.batch, page.bytes = nil, 0
-		}
-		s.queue = append(s.queue, page)
-		s.news = true
+		s.hold(b, changes, from, to, task.Mono(ctx)+s.late)
 	}
 	if begins && changes > 0 || s.urgent {
 		s.wake.Signal()
@@ -137,16 +152,26 @@ func (s *settler) add(ctx context.Context, b *transform.Batch, changes int, from
 	return true
 }
 
+// hold puts a page at the queue's end, whole or, where there is no room, as a stretch to read again.
+func (s *settler) hold(b *transform.Batch, changes int, from, to checkpoint.Progress, due time.Duration) {
+	page := appliedPage{batch: b, bytes: pageBytes + b.Size(), changes: uint64(changes), from: from, to: to, begun: due, due: due}
+	if !s.room.take(page.bytes) {
+		page.batch, page.bytes = nil, 0
+	}
+	// The front may be at work.
+	if n := len(s.queue); n < 2 || !s.queue[n-1].extend(page, s.late/stretches) {
+		s.queue = append(s.queue, page)
+	}
+	s.pending += page.changes
+	s.news = true
+}
+
 // report tells the tracker how much waits.
 func (s *settler) report() {
-	n := uint64(0)
-	for i := range s.queue {
-		n += s.queue[i].changes
-	}
 	if id := s.lease.Shard().ID; s.ended {
-		s.tracker.end(id, n)
+		s.tracker.end(id, s.pending)
 	} else {
-		s.tracker.settling(id, n)
+		s.tracker.settling(id, s.pending)
 	}
 }
 
@@ -164,7 +189,7 @@ func (s *settler) abandon() {
 	for i := range s.queue {
 		s.room.give(s.queue[i].bytes)
 	}
-	s.queue = nil
+	s.queue, s.pending = nil, 0
 }
 
 // progress is how far the shard may be committed. Coverage by a first read, and what people look at,
@@ -177,10 +202,7 @@ func (s *settler) progress() checkpoint.Progress {
 		return p
 	}
 	p.FirstRead, p.ReadAt, p.Rate, p.CaughtUp = s.read.FirstRead, s.read.ReadAt, s.read.Rate, false
-	p.Settling = checkpoint.Settling{EventTime: s.read.EventTime, CellTime: s.read.CellTime, CaughtUp: s.read.CaughtUp}
-	for i := range s.queue {
-		p.Settling.Changes += s.queue[i].changes
-	}
+	p.Settling = checkpoint.Settling{Changes: s.pending, EventTime: s.read.EventTime, CellTime: s.read.CellTime, CaughtUp: s.read.CaughtUp}
 	p.Ended = s.ended
 	return p
 }
@@ -265,6 +287,7 @@ func (s *settler) pop() {
 	defer s.mu.Unlock()
 	s.room.give(s.queue[0].bytes)
 	s.settled, s.news = s.queue[0].to, true
+	s.pending -= s.queue[0].changes
 	s.queue[0] = appliedPage{} // let go of the batch
 	s.queue = s.queue[1:]
 	s.report()

@@ -89,23 +89,26 @@ type Table struct {
 	FenceReason     *string `json:"fence_reason"` // why it is withheld
 	// LossKind is the widest kind of what has to be mended, and LostFrom an event time before which
 	// the stream lost nothing.
-	LossKind         *string           `json:"loss_kind"`
-	LostFrom         *time.Time        `json:"lost_from"`
-	Gaps             int               `json:"gaps"`
-	LastGap          *gapStatus        `json:"last_gap"`
-	Copy             copyStatus        `json:"copy"`
-	LagSeconds       *float64          `json:"lag_seconds"`
-	LagEstimated     bool              `json:"lag_estimated"` // the time since the stream was last found empty
-	HeadroomSeconds  *float64          `json:"headroom_seconds"`
-	HeadroomAtMost   bool              `json:"headroom_at_most"`   // it may be less: of some shards it cannot be told
-	ChangesPerSecond *float64          `json:"changes_per_second"` // null unless every shard that has an owner told it of late
-	OldestReadAt     *time.Time        `json:"oldest_read_at"`     // of the shards that could be read
-	Old              bool              `json:"old"`                // that is longer ago than two leases
-	Parked           int               `json:"parked"`
-	Verify           *verifyStatus     `json:"verify"` // null before the first
-	Throttled        []throttledStatus `json:"throttled"`
-	Troubles         []troubleStatus   `json:"troubles"`
-	Shards           map[string]int    `json:"shards"`
+	LossKind         *string    `json:"loss_kind"`
+	LostFrom         *time.Time `json:"lost_from"`
+	Gaps             int        `json:"gaps"`
+	LastGap          *gapStatus `json:"last_gap"`
+	Copy             copyStatus `json:"copy"`
+	LagSeconds       *float64   `json:"lag_seconds"`
+	LagEstimated     bool       `json:"lag_estimated"` // the time since the stream was last found empty
+	HeadroomSeconds  *float64   `json:"headroom_seconds"`
+	HeadroomAtMost   bool       `json:"headroom_at_most"`   // it may be less: of some shards it cannot be told
+	ChangesPerSecond *float64   `json:"changes_per_second"` // null unless every shard that has an owner told it of late
+	OldestReadAt     *time.Time `json:"oldest_read_at"`     // of the shards that could be read
+	Old              bool       `json:"old"`                // that is longer ago than two leases
+	Parked           int        `json:"parked"`
+	// Settling is how many changes were applied once and are to be asserted exactly under dual writes,
+	// over all shards. Until then their rows may hold what the application wrote.
+	Settling  uint64            `json:"settling"`
+	Verify    *verifyStatus     `json:"verify"` // null before the first
+	Throttled []throttledStatus `json:"throttled"`
+	Troubles  []troubleStatus   `json:"troubles"`
+	Shards    map[string]int    `json:"shards"`
 
 	group string // what the tables of its pattern are called together; "" for a table that is named
 	// TopicLag is how old the oldest message is at most that is not known to be applied, in seconds;

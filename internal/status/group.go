@@ -70,6 +70,7 @@ func together(group string, tables []*Table) tableLine {
 			aside++
 		}
 		sum.Parked += t.Parked
+		sum.Settling += t.Settling
 		if t.LagSeconds != nil && (sum.LagSeconds == nil || *t.LagSeconds > *sum.LagSeconds) {
 			sum.LagSeconds, sum.LagEstimated = t.LagSeconds, t.LagEstimated
 		}

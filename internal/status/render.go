@@ -70,6 +70,9 @@ func (m *Document) notes() []string {
 	var notes []string
 	add := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
 	for _, t := range m.Tables {
+		if t.Settling > 0 {
+			add("%s: %s applied once, to be asserted exactly after dual_writes.settle", t.Source, terminal.Plural(int(t.Settling), "change"))
+		}
 		if t.NeedsLoad {
 			since := ""
 			if t.LostFrom != nil {

@@ -125,6 +125,9 @@ func (m *Document) addShards(t *Table, in TableInput) {
 		s := &in.Shards[i]
 		shard := l.judge(s)
 		t.Shards[shard.State]++
+		if s.Label == in.State.Label && !s.Finished() {
+			t.Settling += s.Settling.Changes
+		}
 		m.Shards = append(m.Shards, shard)
 		if l.over(s) {
 			continue

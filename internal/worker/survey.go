@@ -100,6 +100,7 @@ func (o *observer) surveyed(m *status.Document, fresh bool) {
 	o.metrics.Phase(m.Phase)
 	for _, t := range m.Tables {
 		o.metrics.Parked(t.Source, t.Parked)
+		o.metrics.Settling(t.Source, t.Settling)
 		o.health.Childless(t.Source, t.Childless)
 		o.metrics.SetAside(t.Source, t.Suspended != "" && !t.LongGone)
 		if t.LongGone {

@@ -29,6 +29,8 @@ type Options struct {
 	Smoke bool
 	// Relay lets one worker publish changes to a topic, and four others apply what it brings, in place of three that do both.
 	Relay bool
+	// DualWrites lets processes of an application write both stores, beside two workers.
+	DualWrites bool
 	// Program is the built program; Services is an executable that calls Serve if ServiceVariable is set.
 	Program, Services string
 	// Dynamo and Bigtable are the commands of other projects' services, to be used in place of the embedded ones: see Dynoxide and

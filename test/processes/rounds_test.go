@@ -46,22 +46,47 @@ func TestRounds(t *testing.T) { play(t, Options{}) }
 // TestRelay is the same for a relay and four appliers of its topic; the short round kills the relay and an applier.
 func TestRelay(t *testing.T) { play(t, Options{Relay: true}) }
 
+// TestDualWrites: an application of two processes, with clocks that differ, writes both stores beside two workers, and all are killed
+// in turn. A delay after it has stopped verify finds nothing.
+func TestDualWrites(t *testing.T) {
+	o, ctx := prepare(t, Options{Seed: number(t, "REPLICATOR_PROCESS_SEED", 1)})
+	if err := DualWrites(ctx, o); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(o.Dir); err != nil {
+		t.Error(err)
+	}
+}
+
 func play(t *testing.T, o Options) {
 	rounds := number(t, "REPLICATOR_PROCESS_ROUNDS", 0)
-	o.Rounds, o.Seed, o.Log = int(rounds), number(t, "REPLICATOR_PROCESS_SEED", 1), t.Output()
+	o.Rounds, o.Seed = int(rounds), number(t, "REPLICATOR_PROCESS_SEED", 1)
 	if emulator := os.Getenv("REPLICATOR_PROCESS_BIGTABLE"); emulator != "" {
 		o.Bigtable = BigtableEmulator(emulator)
 	}
 	if rounds == 0 {
 		o.Rounds, o.Smoke = 1, true
 	}
+	o, ctx := prepare(t, o)
+	if err := Run(ctx, o); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(o.Dir); err != nil {
+		t.Error(err)
+	}
+}
+
+// prepare builds the program into a directory, and bounds the test.
+func prepare(t *testing.T, o Options) (Options, context.Context) {
+	t.Helper()
+	o.Log = t.Output()
 	ctx := t.Context()
 	if deadline, ok := t.Deadline(); ok {
 		// Earlier than the test's own, which would leave the processes behind.
 		const margin = 15 * time.Second
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadlineCause(ctx, deadline.Add(-margin), fmt.Errorf("the test's time is over; give it more with -timeout"))
-		defer cancel()
+		t.Cleanup(cancel)
 	}
 	var err error
 	if o.Services, err = os.Executable(); err != nil {
@@ -71,13 +96,8 @@ func play(t *testing.T, o Options) {
 	if o.Dir, err = os.MkdirTemp("", "replicator-processes-"); err != nil {
 		t.Fatal(err)
 	}
-	if o.Program, err = Build(ctx, o.Dir); err == nil {
-		err = Run(ctx, o)
-	}
-	if err != nil {
+	if o.Program, err = Build(ctx, o.Dir); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.RemoveAll(o.Dir); err != nil {
-		t.Error(err)
-	}
+	return o, ctx
 }

@@ -36,6 +36,7 @@ type world struct {
 	dynamo  *service
 	relayed bool   // changes go through a topic
 	queue   string // address of Pub/Sub, where they do
+	target  string // address of the target, where the application writes it too
 	source  *dynamodb.Client
 	rows    *bigtable.Client
 	writers *workload
@@ -81,6 +82,10 @@ func (w *world) open(ctx context.Context, o Options) error {
 	w.source = dynamodb.NewFromConfig(aws.Config{
 		Region: region, BaseEndpoint: &endpoint, Credentials: credentials.NewStaticCredentialsProvider("processes", "processes", ""),
 	})
+	if o.DualWrites {
+		w.target = target.address
+		return w.openDualWrites(ctx, o, target.address)
+	}
 	w.oracle = newOracle(w.source, w.rows)
 	if w.writers, err = startWorkload(ctx, w.source, w.seed); err != nil {
 		return err

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,22 +11,33 @@ import (
 // another number, SIM_FROM the first of them.
 const dualSeeds = 24
 
+// dualKept are seeds that failed once.
+var dualKept = []uint64{
+	72,    // a sweep passed over a removal that was never settled
+	95,    // a load began at the floored second, which was before the delay was over
+	20058, // of two parked records of an item that of the higher number was taken for the later one
+}
+
 // H39, H40, H41, H42, H61, H79, H111: whatever an application of several servers writes to the
 // target beside us, when it has been quiet for the delay every row equals its item.
 func TestH39_H40_H41_H42_H79_H111_DualWritesConverge(t *testing.T) {
 	t.Parallel()
 	from := fromEnvironment(t, "SIM_FROM", 0)
 	seen := map[string]int{}
+	seeds := slices.Clone(dualKept)
 	for n := range fromEnvironment(t, "SIM_SEEDS", max(8, dualSeeds/fewer)) {
-		r := SimulateDualWrites(from+n, DualOptions{})
+		seeds = append(seeds, from+n)
+	}
+	for _, seed := range seeds {
+		r := SimulateDualWrites(seed, DualOptions{})
 		if len(r.Failures) > 0 {
-			t.Errorf("seed %d: %s", from+n, strings.Join(r.Failures[:min(3, len(r.Failures))], "\n"))
+			t.Errorf("seed %d: %s", seed, strings.Join(r.Failures[:min(3, len(r.Failures))], "\n"))
 		}
 		for name, times := range r.Injected {
 			seen[name] += times
 		}
 	}
-	for _, name := range []string{"phantom write", "condition failed", "row deleted by the application", "application gone between its two writes", "process killed", "shard rolled"} {
+	for _, name := range []string{"phantom write", "condition failed", "row deleted by the application", "application gone between its two writes", "process killed", "shard rolled", "stream trimmed unread"} {
 		if seen[name] == 0 {
 			t.Errorf("nothing of the kind %q happened", name)
 		}

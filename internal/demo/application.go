@@ -1,0 +1,215 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"cloud.google.com/go/bigtable"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// Application is an application that writes both stores: DynamoDB first, and Bigtable second, without
+// any order between its servers. Everything that dual writes suffer from happens: servers race for
+// the same items, clocks differ, the second write comes up to the deadline late or not at all, and
+// some of it deletes whole rows.
+type Application struct {
+	DynamoDB string        // the endpoint, such as http://127.0.0.1:8000
+	Bigtable string        // the address of an emulator
+	Project  string        // of the target, and
+	Instance string        // its instance
+	Items    int           // the first of the table's, for which the servers race
+	Rate     float64       // changes a second
+	Duration time.Duration // or until the context ends
+	Deadline time.Duration // after its commit in DynamoDB a second write is given up
+	Skew     time.Duration // the servers' clocks are between so much ahead and so much behind
+	Seed     uint64
+
+	client  *dynamodb.Client
+	rows    *bigtable.Client
+	mapping *transform.Mapping
+	// pending are second writes that are under way.
+	pending sync.WaitGroup
+	counts  ApplicationCounts
+}
+
+// ApplicationCounts says what an application did.
+type ApplicationCounts struct {
+	Changes, Refused, Late, Missing, RowsDeleted atomic.Int64
+}
+
+// String is the counts in one line.
+func (a *Application) String() string {
+	c := &a.counts
+	return fmt.Sprintf("%d changes in DynamoDB, %d refused for their condition; of the writes to Bigtable %d came late, %d never, %d deleted a whole row",
+		c.Changes.Load(), c.Refused.Load(), c.Late.Load(), c.Missing.Load(), c.RowsDeleted.Load())
+}
+
+// servers is how many of them race.
+const servers = 6
+
+// Run writes until the duration is over or ctx ends, and then waits for what is under way.
+func (a *Application) Run(ctx context.Context) error {
+	conn, err := grpc.NewClient("passthrough:///"+a.Bigtable, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	a.rows, err = bigtable.NewClientWithConfig(ctx, a.Project, a.Instance,
+		bigtable.ClientConfig{DisableSession: true, MetricsProvider: bigtable.NoopMetricsProvider{}}, option.WithGRPCConn(conn))
+	if err != nil {
+		return err
+	}
+	a.client = dynamodb.NewFromConfig(aws.Config{Region: region, Credentials: credentials.NewStaticCredentialsProvider("demo", "demo", ""), BaseEndpoint: &a.DynamoDB})
+	description, err := backfill.NewTables(a.client).Describe(ctx, tableName)
+	if err != nil {
+		return err
+	}
+	if a.mapping, err = transform.NewMapping(tableName, tableName, config.DataFamily, description.PrimaryKey); err != nil {
+		return err
+	}
+	writing, cancel := context.WithTimeout(ctx, a.Duration)
+	defer cancel()
+	limiter := rate.NewLimiter(rate.Limit(a.Rate), servers)
+	g := new(errgroup.Group)
+	for n := range servers {
+		g.Go(func() error {
+			r := rand.New(rand.NewPCG(a.Seed, uint64(n)))
+			skew := a.Skew * time.Duration(2*n-servers+1) / (servers - 1)
+			for limiter.Wait(writing) == nil {
+				if err := a.change(context.WithoutCancel(ctx), r, skew); err != nil {
+					return fmt.Errorf("the application's write failed: %w", err)
+				}
+			}
+			return nil
+		})
+	}
+	err = g.Wait()
+	a.pending.Wait()
+	return err
+}
+
+// change makes one change: DynamoDB first, and if it accepts it, Bigtable at some time before the deadline.
+func (a *Application) change(ctx context.Context, r *rand.Rand, skew time.Duration) error {
+	old, image, err := a.first(ctx, r)
+	var refused *types.ConditionalCheckFailedException
+	if errors.As(err, &refused) {
+		a.counts.Refused.Add(1)
+		return nil // and Bigtable must not be written
+	}
+	if err != nil {
+		return err
+	}
+	a.counts.Changes.Add(1)
+	committed := time.Now()
+	if r.IntN(20) == 0 {
+		a.counts.Missing.Add(1) // a server that is gone between its two writes
+		return nil
+	}
+	delay, whole := time.Duration(r.Int64N(int64(50*time.Millisecond))), r.IntN(2) == 0
+	if r.IntN(3) == 0 {
+		a.counts.Late.Add(1)
+		delay = time.Duration(r.Int64N(int64(a.Deadline)))
+	}
+	row, mutation, err := a.second(old, image, committed.Add(delay+skew), whole)
+	if err != nil || row == "" {
+		return err // nothing to write: what was not there was deleted
+	}
+	a.pending.Add(1)
+	time.AfterFunc(delay, func() {
+		defer a.pending.Done()
+		ctx, cancel := context.WithDeadline(ctx, committed.Add(a.Deadline))
+		defer cancel()
+		if a.rows.Open(tableName).Apply(ctx, row, mutation) != nil {
+			a.counts.Missing.Add(1)
+		}
+	})
+	return nil
+}
+
+// first writes DynamoDB, and returns the images before and after the change.
+func (a *Application) first(ctx context.Context, r *rand.Rand) (old, image attribute.Item, err error) {
+	id := identityOf(r.IntN(a.Items))
+	if r.IntN(3) == 0 {
+		id = identityOf(r.IntN(min(hotItems, a.Items)))
+	}
+	if r.IntN(5) == 0 {
+		out, err := a.client.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: aws.String(tableName), Key: id.key(), ReturnValues: types.ReturnValueAllOld})
+		if err != nil {
+			return old, image, err
+		}
+		old, err = backfill.ConvertItem(out.Attributes)
+		return old, image, err
+	}
+	it := newItem(r, id)
+	for _, name := range attributes {
+		if r.IntN(2) == 0 {
+			delete(it, name)
+		}
+	}
+	in := &dynamodb.PutItemInput{TableName: aws.String(tableName), Item: it, ReturnValues: types.ReturnValueAllOld}
+	if r.IntN(10) == 0 {
+		in.ConditionExpression = aws.String("attribute_not_exists(" + partitionKey + ")")
+	}
+	out, err := a.client.PutItem(ctx, in)
+	if err != nil {
+		return old, image, err
+	}
+	if old, err = backfill.ConvertItem(out.Attributes); err == nil {
+		image, err = backfill.ConvertItem(it)
+	}
+	return old, image, err
+}
+
+// second is the write of Bigtable, by the server's own clock: it deletes the former columns, and a
+// removed item takes those or the whole row with it. Row is empty if there is nothing to write.
+func (a *Application) second(old, image attribute.Item, at time.Time, whole bool) (row string, m *bigtable.Mutation, err error) {
+	m = bigtable.NewMutation()
+	for _, item := range []attribute.Item{old, image} {
+		if !item.Exists() {
+			continue
+		}
+		placed, err := a.mapping.Map(item, at)
+		if err != nil {
+			return "", nil, err
+		}
+		// Without rules an item has one row.
+		row = placed.Rows[0].Row
+		for _, c := range placed.Rows[0].Cells {
+			m.DeleteCellsInColumn(c.Family, c.Qualifier)
+		}
+		if !image.Exists() && whole {
+			a.counts.RowsDeleted.Add(1)
+			m = bigtable.NewMutation()
+			m.DeleteRow()
+		}
+	}
+	if !image.Exists() {
+		return row, m, nil
+	}
+	placed, err := a.mapping.Map(image, at)
+	if err != nil {
+		return "", nil, err
+	}
+	for _, c := range placed.Rows[0].Cells {
+		m.Set(c.Family, c.Qualifier, bigtable.Timestamp(max(0, at.UnixMilli())*1000), c.Value)
+	}
+	return row, m, nil
+}

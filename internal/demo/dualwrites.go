@@ -1,0 +1,44 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// settleTime is the dual_writes.settle of a demo with DualWrites; the application gives up before.
+const (
+	settleTime = 5 * time.Second
+	giveUp     = 4 * time.Second
+	// clockSkew is how far a server's clock is ahead, at the most, and another one's behind.
+	clockSkew = 10 * time.Minute
+)
+
+// settles is what the configuration adds for that.
+var settles = fmt.Sprintf("dual_writes:\n  settle: %s\n", settleTime)
+
+// ApplicationCommand is the hidden command that runs an Application.
+const ApplicationCommand = "application"
+
+// apply runs the application in a process of its own.
+func (d *demo) apply(ctx context.Context) error {
+	c := exec.CommandContext(ctx, d.Executable, "demo", ApplicationCommand, "--dynamodb", d.services.endpoint, "--bigtable", d.services.bigtable.Addr,
+		"--instance", project+"/"+instance, "--items", strconv.Itoa(max(1, d.Items/20)), "--rate", strconv.FormatFloat(d.Rate, 'f', -1, 64),
+		"--duration", d.liveTime().String(), "--deadline", giveUp.String(), "--skew", clockSkew.String(), "--seed", strconv.FormatUint(d.Seed, 10))
+	c.Env, c.Dir = childEnvironment(d.Environment, d.dir, d.services), d.dir
+	var complaint, told strings.Builder
+	c.Stdout, c.Stderr = &told, &complaint
+	if err := c.Start(); err != nil {
+		return err
+	}
+	d.say("application: process %d; %d servers race for items, with clocks up to %s ahead and behind, and write Bigtable up to %s after DynamoDB",
+		c.Process.Pid, servers, clockSkew, giveUp)
+	if err := c.Wait(); err != nil {
+		return fmt.Errorf("the application's process: %w\n%s", err, complaint.String())
+	}
+	d.say("the application has stopped writing: %s", strings.TrimSpace(told.String()))
+	return nil
+}
