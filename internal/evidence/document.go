@@ -32,21 +32,20 @@ const Schema = "replicator.evidence/v1"
 
 // Document is the evidence as JSON. Times are on the source's clock; what is unknown is null.
 type Document struct {
-	Schema   string    `json:"schema"`
-	Name     string    `json:"name"`
-	At       time.Time `json:"at"`
-	Attempt  uint32    `json:"attempt"`
-	Step     string    `json:"step"`
-	Rehearse bool      `json:"rehearsal"`
-	Reason   string    `json:"reason,omitempty"` // why it was cancelled
-	// ConfigurationHash is of the configuration that the cutover began with.
-	ConfigurationHash string   `json:"configuration_hash"`
-	Version           string   `json:"version"` // that began it
-	WrittenBy         string   `json:"written_by"`
-	Versions          []string `json:"versions"`
-	StartedBy         string   `json:"started_by,omitempty"`
-	KeepFallback      bool     `json:"keep_fallback"`
-	Lossy             []string `json:"lossy"` // what stands against a way back
+	Schema            string    `json:"schema"`
+	Name              string    `json:"name"`
+	At                time.Time `json:"at"`
+	Attempt           uint32    `json:"attempt"`
+	Step              string    `json:"step"`
+	Rehearse          bool      `json:"rehearsal"`            // the application was neither stopped nor switched
+	Reason            string    `json:"reason,omitempty"`     // why it was cancelled
+	ConfigurationHash string    `json:"configuration_hash"`   // that the cutover began with
+	Version           string    `json:"version"`              // that began it
+	WrittenBy         string    `json:"written_by"`           // version
+	Versions          []string  `json:"versions"`             // of the workers that are known
+	StartedBy         string    `json:"started_by,omitempty"` // process
+	KeepFallback      bool      `json:"keep_fallback"`
+	Lossy             []string  `json:"lossy"` // what stands against a way back
 
 	BegunAt       *time.Time `json:"begun_at"`
 	FreezeBegunAt *time.Time `json:"freeze_begun_at"`
@@ -55,17 +54,17 @@ type Document struct {
 	SwitchedAt    *time.Time `json:"switched_at"`
 	UnfrozenAt    *time.Time `json:"unfrozen_at"`
 	EndedAt       *time.Time `json:"ended_at"`
-	FrozenSeconds float64    `json:"frozen_seconds"`
-	WatchSeconds  float64    `json:"watch_seconds"`
+	FrozenSeconds float64    `json:"frozen_seconds"` // that the application was without writes
+	WatchSeconds  float64    `json:"watch_seconds"`  // after the switch, for writers that were missed
 
-	Gates      []checkpoint.CutoverGate      `json:"gates"`
-	Overrides  []checkpoint.CutoverOverride  `json:"overrides"`
+	Gates      []checkpoint.CutoverGate      `json:"gates"`     // as they were when the checks were passed
+	Overrides  []checkpoint.CutoverOverride  `json:"overrides"` // gates that an operator decided to pass, with his reason
 	Tables     []Table                       `json:"tables"`
-	Fences     []Fence                       `json:"fences"`
+	Fences     []Fence                       `json:"fences"` // by target, the first number that nobody wrote under
 	Timeline   []checkpoint.CutoverEvent     `json:"timeline"`
-	Hooks      []checkpoint.CutoverHook      `json:"hooks"`
-	Strays     int                           `json:"strays"` // changes of the source after the freeze
-	Stragglers []checkpoint.CutoverStraggler `json:"stragglers"`
+	Hooks      []checkpoint.CutoverHook      `json:"hooks"`      // calls, with token, times, outcome and the end of the output
+	Strays     int                           `json:"strays"`     // changes of the source after the freeze
+	Stragglers []checkpoint.CutoverStraggler `json:"stragglers"` // items by the hash of their key
 }
 
 // Table is one source table.
@@ -78,7 +77,7 @@ type Table struct {
 	MappingHash string   `json:"mapping_hash"`
 	Gaps        []Gap    `json:"gaps"`
 	GapCount    int      `json:"gap_count"` // of which the list holds the last ones
-	Parked      []string `json:"parked"`
+	Parked      []string `json:"parked"`    // refs: table, hash of the key, version
 	// Verified is the last full comparison before the switch.
 	Verified *Verified `json:"verified"`
 	Shards   []Shard   `json:"shards"`
@@ -119,7 +118,7 @@ type Shard struct {
 	Position string     `json:"position,omitempty"` // sequence number of the last change that was applied
 	Latest   *time.Time `json:"latest_change"`      // event time of that
 	Applied  uint64     `json:"applied"`
-	Proof    string     `json:"proof"` // "" if there is none
+	Proof    string     `json:"proof"` // how it is known that nothing was left; "" if it is not
 	Proved   string     `json:"proved_position,omitempty"`
 }
 
