@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,7 +18,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// TestRunbooksAreExecuted: every command of a page of docs/runbooks is run, in the same order, by the script of its name.
+// TestRunbooksAreExecuted: every command of a page of docs/runbooks is run, in the same order, by the script of its name, and every line of an output
+// there is one that the script expects.
 func TestRunbooksAreExecuted(t *testing.T) {
 	found, err := filepath.Glob(filepath.Join(repository, "docs/runbooks/*.md"))
 	if err != nil || len(found) < 4 {
@@ -34,7 +36,16 @@ func TestRunbooksAreExecuted(t *testing.T) {
 			t.Fatal(err)
 		}
 		run := executed(string(script))
+		outputs := expected(t, string(script))
 		for _, b := range (page{text: string(text)}).blocks() {
+			if b.language == "text" {
+				for line := range strings.Lines(b.text) {
+					line = strings.TrimRight(line, "\n")
+					if !slices.ContainsFunc(outputs, func(o *regexp.Regexp) bool { return o.MatchString(line) }) {
+						t.Errorf("%s: its script expects no such line: %s", path, line)
+					}
+				}
+			}
 			if b.language != "sh" {
 				continue
 			}
@@ -52,9 +63,22 @@ func TestRunbooksAreExecuted(t *testing.T) {
 	}
 }
 
+// expected are the lines that a script wants of outputs.
+func expected(t *testing.T, script string) (found []*regexp.Regexp) {
+	t.Helper()
+	for _, m := range regexp.MustCompile(`(?m)^(?:stdout|stderr|until) '(.*?)'`).FindAllStringSubmatch(script, -1) {
+		e, err := regexp.Compile(m[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		found = append(found, e)
+	}
+	return found
+}
+
 // executed are the commands of ours that a script runs, without the flags that only a test needs.
 func executed(script string) []string {
-	ours := regexp.MustCompile(` --(allow-emulator|listen off|log-format text)`)
+	ours := regexp.MustCompile(` --(allow-emulator|listen off|log-format text|idle 200ms)`)
 	var found []string
 	for line := range strings.Lines(script) {
 		if at := strings.Index(line, "replicator "); at >= 0 && !strings.HasPrefix(line, "#") {

@@ -43,7 +43,9 @@ type dashboard struct {
 		Title   string
 		Targets []struct{ Expr string }
 	}
-	Templating struct{ List []struct{ Name, Definition string } }
+	Templating struct {
+		List []struct{ Name, Definition string }
+	}
 }
 
 // TestDashboardShowsWhatIsExported: each query parses, and asks for metrics and labels that there

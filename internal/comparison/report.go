@@ -2,9 +2,7 @@ package comparison
 
 import (
 	"bufio"
-	"crypto/sha256"
 	_ "embed"
-	"encoding/base64"
 	"encoding/json"
 	"html/template"
 	"io"
@@ -15,6 +13,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/internal/cost"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/page"
 )
 
 // lineSchema names the form of a report's lines.
@@ -135,11 +134,8 @@ func (o *Operator) lines(w io.Writer) error {
 //go:embed report.html
 var pageText string
 
-//go:embed report.css
-var pageStyle string
-
-// page is what the template shows.
-type page struct {
+// shown is what the template shows.
+type shown struct {
 	*Document
 	Style    template.CSS
 	Policy   string // which admits the style and nothing else
@@ -165,9 +161,7 @@ var pageTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
 // their hashes, columns that are named after them included, is on it only where the document has
 // their keys (ShowValues).
 func Page(w io.Writer, d *Document) error {
-	sum := sha256.Sum256([]byte(pageStyle))
-	p := page{Document: d, Style: template.CSS(pageStyle), Clean: true,
-		Policy: "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; base-uri 'none'; form-action 'none'"}
+	p := shown{Document: d, Style: page.Style(), Policy: page.Policy(), Clean: true}
 	for _, t := range d.Tables {
 		p.Compared = p.Compared || t.Result != nil
 		p.Clean = p.Clean && t.Result != nil && t.Result.Clean && !t.Result.Stale && t.Progress == nil

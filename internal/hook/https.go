@@ -26,11 +26,11 @@ const (
 // body is what an address gets.
 type body struct {
 	Schema string   `json:"schema"`
-	Hook   string   `json:"hook"`
-	Token  string   `json:"token,omitempty"`
-	Step   string   `json:"step"`
-	Tables []string `json:"tables"`
-	Probe  bool     `json:"probe,omitempty"`
+	Hook   string   `json:"hook"`            // freeze_writes, switch or unfreeze_writes
+	Token  string   `json:"token,omitempty"` // attempt.step.call: rises with every call; a lower one is late
+	Step   string   `json:"step"`            // of the cutover
+	Tables []string `json:"tables"`          // source tables
+	Probe  bool     `json:"probe,omitempty"` // nothing is to be done
 }
 
 const bodySchema = "replicator.cutover_hook/v1"

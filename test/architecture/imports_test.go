@@ -33,6 +33,8 @@ var allowed = map[string][]string{
 	"internal/canary":     {"attribute", "cdc", "transform"},
 	"internal/cutover":    {"attribute", "backfill", "cdc", "checkpoint", "sink", "transform", "internal/canary", "internal/fence", "internal/task"},
 	"internal/hook":       {"internal/cutover"},
+	"internal/page":       {},
+	"internal/evidence":   {"checkpoint", "internal/page"},
 	"internal/pipeline":   {"attribute", "cdc", "transform", "checkpoint", "sink", "backfill", "verify", "relay", "internal/canary", "internal/fence", "internal/task"},
 	"expression":          {"attribute"},
 	// The embedded service is a product of its own: of the replicator it knows what an item is, and nothing else.

@@ -1,0 +1,203 @@
+package evidence
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+)
+
+// Input is what evidence is made of.
+type Input struct {
+	Name string // of the pipeline
+	At   time.Time
+	// Version is of the process that writes the evidence, Versions those of the workers that are known.
+	Version  string
+	Versions []string
+	Record   checkpoint.Cutover
+	Tables   []TableInput
+}
+
+// TableInput is one source table.
+type TableInput struct {
+	State   checkpoint.TableState
+	Targets []string
+	Shards  []checkpoint.Shard
+	Parked  []string // refs of parked items (sink.Ref)
+}
+
+// Schema names the form of the document.
+const Schema = "replicator.evidence/v1"
+
+// Document is the evidence as JSON. Times are on the source's clock; what is unknown is null.
+type Document struct {
+	Schema            string    `json:"schema"`
+	Name              string    `json:"name"`
+	At                time.Time `json:"at"`
+	Attempt           uint32    `json:"attempt"`
+	Step              string    `json:"step"`
+	Rehearse          bool      `json:"rehearsal"`            // the application was neither stopped nor switched
+	Reason            string    `json:"reason,omitempty"`     // why it was cancelled
+	ConfigurationHash string    `json:"configuration_hash"`   // that the cutover began with
+	Version           string    `json:"version"`              // that began it
+	WrittenBy         string    `json:"written_by"`           // version
+	Versions          []string  `json:"versions"`             // of the workers that are known
+	StartedBy         string    `json:"started_by,omitempty"` // process
+	KeepFallback      bool      `json:"keep_fallback"`
+	Lossy             []string  `json:"lossy"` // what stands against a way back
+
+	BegunAt       *time.Time `json:"begun_at"`
+	FreezeBegunAt *time.Time `json:"freeze_begun_at"`
+	FrozenAt      *time.Time `json:"frozen_at"`
+	FencedAt      *time.Time `json:"fenced_at"`
+	SwitchedAt    *time.Time `json:"switched_at"`
+	UnfrozenAt    *time.Time `json:"unfrozen_at"`
+	EndedAt       *time.Time `json:"ended_at"`
+	FrozenSeconds float64    `json:"frozen_seconds"` // that the application was without writes
+	WatchSeconds  float64    `json:"watch_seconds"`  // after the switch, for writers that were missed
+
+	Gates      []checkpoint.CutoverGate      `json:"gates"`     // as they were when the checks were passed
+	Overrides  []checkpoint.CutoverOverride  `json:"overrides"` // gates that an operator decided to pass, with his reason
+	Tables     []Table                       `json:"tables"`
+	Fences     []Fence                       `json:"fences"` // by target, the first number that nobody wrote under
+	Timeline   []checkpoint.CutoverEvent     `json:"timeline"`
+	Hooks      []checkpoint.CutoverHook      `json:"hooks"`      // calls, with token, times, outcome and the end of the output
+	Strays     int                           `json:"strays"`     // changes of the source after the freeze
+	Stragglers []checkpoint.CutoverStraggler `json:"stragglers"` // items by the hash of their key
+}
+
+// Table is one source table.
+type Table struct {
+	Source      string   `json:"source"`
+	Targets     []string `json:"targets"`
+	Stream      string   `json:"stream"`
+	Generation  uint32   `json:"generation"`
+	Loaded      uint32   `json:"loaded_generation"`
+	MappingHash string   `json:"mapping_hash"`
+	Gaps        []Gap    `json:"gaps"`
+	GapCount    int      `json:"gap_count"` // of which the list holds the last ones
+	Parked      []string `json:"parked"`    // refs: table, hash of the key, version
+	// Verified is the last full comparison before the switch.
+	Verified *Verified `json:"verified"`
+	Shards   []Shard   `json:"shards"`
+}
+
+// Gap is a break of continuity, and what mended it.
+type Gap struct {
+	At         time.Time `json:"at"`
+	Kind       string    `json:"kind"`
+	Shard      string    `json:"shard,omitempty"`
+	Reason     string    `json:"reason"`
+	Generation uint32    `json:"generation"`
+	Mended     string    `json:"mended"` // "" if it is not
+}
+
+// Verified is a comparison of source and target.
+type Verified struct {
+	Clean     bool      `json:"clean"`
+	Verdict   string    `json:"verdict"` // as of the end of the comparison
+	Way       string    `json:"way"`
+	BegunAt   time.Time `json:"begun_at"`
+	EndedAt   time.Time `json:"ended_at"`
+	Items     int64     `json:"items"`
+	Rows      int64     `json:"rows"`
+	Compared  int64     `json:"compared"`
+	Missing   int64     `json:"missing"`
+	Different int64     `json:"different"`
+	Extra     int64     `json:"extra"`
+	Foreign   int64     `json:"foreign"`
+	InFlight  int64     `json:"in_flight"`
+}
+
+// Shard is where a shard stood at last, and the proof that nothing was left in it.
+type Shard struct {
+	ID       string     `json:"id"`
+	Parent   string     `json:"parent,omitempty"`
+	State    string     `json:"state"`
+	Position string     `json:"position,omitempty"` // sequence number of the last change that was applied
+	Latest   *time.Time `json:"latest_change"`      // event time of that
+	Applied  uint64     `json:"applied"`
+	Proof    string     `json:"proof"` // how it is known that nothing was left; "" if it is not
+	Proved   string     `json:"proved_position,omitempty"`
+}
+
+// Fence is the first number of a target that nobody wrote under.
+type Fence struct {
+	Target string `json:"target"`
+	Number uint64 `json:"number"`
+}
+
+// NewDocument makes the document of what was read.
+func NewDocument(in Input) *Document {
+	c := in.Record
+	d := &Document{
+		Schema: Schema, Name: in.Name, At: in.At.UTC(), Attempt: c.Attempt, Step: string(c.Step), Rehearse: c.Rehearse, Reason: c.Reason,
+		ConfigurationHash: c.Hash, Version: c.Version, WrittenBy: in.Version, Versions: sorted(in.Versions), StartedBy: c.CutoverPlan.By,
+		KeepFallback: c.KeepFallback, Lossy: list(c.Lossy),
+		BegunAt: at(c.BegunAt), FreezeBegunAt: at(c.FreezeBegunAt), FrozenAt: at(c.FrozenAt), FencedAt: at(c.FencedAt), SwitchedAt: at(c.SwitchedAt),
+		UnfrozenAt: at(c.UnfrozenAt), EndedAt: at(c.EndedAt), FrozenSeconds: c.FrozenFor(in.At).Seconds(), WatchSeconds: c.WatchFor.Seconds(),
+		Gates: list(c.Gates), Overrides: list(c.Overrides), Fences: []Fence{}, Timeline: list(c.Timeline), Hooks: list(c.Hooks),
+		Strays: c.Strays, Stragglers: list(c.Stragglers),
+	}
+	for _, target := range c.Targets {
+		if n := c.Fences[target]; n > 0 {
+			d.Fences = append(d.Fences, Fence{target, n})
+		}
+	}
+	for _, t := range in.Tables {
+		d.Tables = append(d.Tables, newTable(t, c))
+	}
+	slices.SortFunc(d.Tables, func(a, b Table) int { return cmp.Compare(a.Source, b.Source) })
+	d.Tables = list(d.Tables)
+	return d
+}
+
+func newTable(in TableInput, c checkpoint.Cutover) Table {
+	s := in.State
+	t := Table{Source: s.Source, Targets: list(in.Targets), Stream: s.StreamARN, Generation: s.Generation, Loaded: s.Base, MappingHash: s.MappingHash,
+		Gaps: []Gap{}, GapCount: s.GapCount, Parked: sorted(in.Parked), Shards: []Shard{}}
+	for _, g := range s.Gaps {
+		mended := ""
+		if g.Generation < s.Base {
+			mended = "loaded again: the last load that ended is of a later generation"
+		}
+		t.Gaps = append(t.Gaps, Gap{g.At.UTC(), string(g.Kind), g.Shard, g.Reason, g.Generation, mended})
+	}
+	if r, found := c.Verified[s.Source]; found && r.Known() {
+		t.Verified = &Verified{r.Clean(), r.Verdict(r.EndedAt), r.Way, r.BegunAt.UTC(), r.EndedAt.UTC(), r.Items, r.Rows, r.Compared, r.Missing, r.Different, r.Extra, r.Foreign, r.InFlight}
+	}
+	proofs := map[string]checkpoint.CutoverProof{}
+	for _, p := range c.Proofs {
+		if p.Table == s.Source {
+			proofs[p.Shard] = p
+		}
+	}
+	for _, sh := range in.Shards {
+		p := proofs[sh.ID]
+		t.Shards = append(t.Shards, Shard{sh.ID, sh.Parent, string(sh.State), sh.Position.String(), at(sh.EventTime), sh.Applied, p.How, p.Position})
+		delete(proofs, sh.ID)
+	}
+	for _, p := range proofs { // its row is gone since: sorted below
+		t.Shards = append(t.Shards, Shard{ID: p.Shard, State: "removed since", Proof: p.How, Proved: p.Position})
+	}
+	slices.SortFunc(t.Shards, func(a, b Shard) int { return cmp.Compare(a.ID, b.ID) })
+	return t
+}
+
+// list is never nil, which JSON would show as null.
+func list[T any](items []T) []T { return append([]T{}, items...) }
+
+func sorted(items []string) []string {
+	items = list(items)
+	slices.Sort(items)
+	return slices.Compact(items)
+}
+
+func at(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = t.UTC()
+	return &t
+}

@@ -1,0 +1,149 @@
+package evidence
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+var noon = time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
+
+func after(d time.Duration) time.Time { return noon.Add(d) }
+
+func sequence(t *testing.T, text string) cdc.SequenceNumber {
+	t.Helper()
+	n, err := cdc.ParseSequenceNumber(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// input is a cutover that was switched at the second call, with an override and a missed writer.
+func input(t *testing.T) Input {
+	c := checkpoint.Cutover{
+		CutoverPlan: checkpoint.CutoverPlan{
+			Tables: []string{"Orders"}, Targets: []string{"orders"}, Hash: "0123abcd", Version: "1.4.0", By: "ops-1", KeepFallback: true,
+			Lossy: []string{"Orders: column total"}, Overrides: []checkpoint.CutoverOverride{{Gate: "headroom", Reason: "quiet <shards>, change 4711"}}, WatchFor: 24 * time.Hour,
+		},
+		Attempt: 2, Step: checkpoint.CutoverWatching, BegunAt: noon, FreezeBegunAt: after(time.Second), FrozenAt: after(3 * time.Second), FencedAt: after(200 * time.Second),
+		SwitchedAt: after(210 * time.Second), Fences: map[string]uint64{"orders": 8},
+		Gates: []checkpoint.CutoverGate{{Name: "copy", Table: "Orders", Ready: true, Figure: "done"},
+			{Name: "headroom", Table: "Orders", Figure: "11h0m0s", Cure: "replicator status", Overridden: "quiet <shards>, change 4711"}},
+		Timeline: []checkpoint.CutoverEvent{{At: noon, Step: "requested", Text: "requested by ops-1"}, {At: after(time.Second), Step: "freeze", Text: "the application is told to stop its writes"},
+			{At: after(210 * time.Second), Step: "watching", Text: "switched, says the hook"}},
+		Hooks: []checkpoint.CutoverHook{{Name: "freeze_writes", Token: "2.3.1", Began: after(time.Second), Ended: after(2500 * time.Millisecond), Outcome: "done", Output: "frozen"},
+			{Name: "switch", Token: "2.7.2", Began: after(202 * time.Second), Ended: after(205 * time.Second), Outcome: "unknown", Output: "its time was up <b>"},
+			{Name: "switch", Token: "2.7.3", Began: after(207 * time.Second), Ended: after(209 * time.Second), Outcome: "done"}},
+		Proofs: []checkpoint.CutoverProof{{Table: "Orders", Shard: "shardId-2", How: "a canary", Position: "200000000000000000001"}, {Table: "Orders", Shard: "shardId-0", How: "done, and two equal listings after that"}},
+		Strays: 1, Stragglers: []checkpoint.CutoverStraggler{{Table: "Orders", Key: "00112233445566778899aabbccddeeff", At: after(time.Minute)}},
+		Verified: map[string]checkpoint.VerifyResult{"Orders": {Number: 3, Way: "buckets", BegunAt: after(time.Minute), EndedAt: after(3 * time.Minute), Generation: 5,
+			VerifyCounts: checkpoint.VerifyCounts{Items: 10_000, Rows: 10_000, Compared: 10_000}}},
+	}
+	state := checkpoint.TableState{Source: "Orders", StreamARN: "arn:aws:dynamodb:eu-west-1:1:table/Orders/stream/l", Label: "l", Generation: 5, Adopted: 5, Base: 5, MappingHash: "beef", GapCount: 2,
+		Gaps: []checkpoint.DeclaredGap{{At: after(-48 * time.Hour), Kind: checkpoint.KindStream, Shard: "shardId-0", Reason: "its position was trimmed", Generation: 4},
+			{At: after(-time.Hour), Kind: checkpoint.KindStream, Shard: "shardId-2", Reason: "its position was trimmed", Generation: 5}}}
+	return Input{Name: "acme", At: after(5 * time.Minute), Version: "1.4.1", Versions: []string{"1.4.1", "1.4.0", "1.4.1"}, Record: c, Tables: []TableInput{{
+		State: state, Targets: []string{"orders"}, Parked: []string{"Orders/ffeeddccbbaa99887766554433221100/g1"},
+		Shards: []checkpoint.Shard{{ID: "shardId-2", Parent: "shardId-1", State: checkpoint.Reading, Label: "l", Position: sequence(t, "200000000000000000002"), EventTime: after(2 * time.Second), Applied: 41},
+			{ID: "shardId-1", State: checkpoint.Done, Label: "l"}},
+	}}}
+}
+
+// The folder as it is: whoever changes it looks at the files of testdata.
+func TestFolder(t *testing.T) {
+	files, err := Files(NewDocument(input(t)), File{"verify.jsonl", []byte("{}\n")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "evidence")
+	if err := Write(dir, files); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		written, err := os.ReadFile(filepath.Join(dir, f.Name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		golden := filepath.Join("testdata", f.Name)
+		if *update {
+			if err := os.WriteFile(golden, written, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(golden)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(want), string(written)); diff != "" {
+			t.Errorf("%s: %s", f.Name, diff)
+		}
+	}
+	sums := string(files[len(files)-1].Content)
+	for _, f := range files[:len(files)-1] {
+		if !strings.Contains(sums, sum(f.Content)+"  "+f.Name+"\n") {
+			t.Errorf("%s is not summed", f.Name)
+		}
+	}
+	if again, err := Files(NewDocument(input(t)), File{"verify.jsonl", []byte("{}\n")}); err != nil || !cmp.Equal(files, again) {
+		t.Error("the same evidence is not rendered the same", err)
+	}
+	if err := Write(dir, files); !os.IsExist(err) {
+		t.Errorf("evidence was overwritten: %v", err)
+	}
+	if left, err := filepath.Glob(filepath.Join(filepath.Dir(dir), "*")); err != nil || len(left) != 1 {
+		t.Error(left, err)
+	}
+}
+
+func TestThePageStandsForItself(t *testing.T) {
+	files, err := Files(NewDocument(input(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var page string
+	for _, f := range files {
+		if f.Name == PageFile {
+			page = string(f.Content)
+		}
+	}
+	for _, foreign := range []string{"<script", "src=", "href=", "url(", "@import", "<b>", "<shards>", "ZgotmplZ"} {
+		if strings.Contains(page, foreign) {
+			t.Errorf("the page holds %s", foreign)
+		}
+	}
+	for _, want := range []string{"0123abcd", "1.4.0, 1.4.1", "2.7.3", "not mended", "loaded again", "a canary", "200000000000000000002", "change 4711", "3m29s", "ffeeddccbbaa99887766554433221100", sum(files[0].Content)} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %s", want)
+		}
+	}
+}
+
+func TestVerdicts(t *testing.T) {
+	for step, good := range map[checkpoint.CutoverStep]bool{checkpoint.CutoverDone: true, checkpoint.CutoverRehearsed: true, checkpoint.CutoverCancelled: false, checkpoint.CutoverDrain: false} {
+		in := input(t)
+		in.Record.Step, in.Record.Strays = step, 0
+		if d := NewDocument(in); d.Good() != good || d.Verdict() == "" {
+			t.Errorf("%s: %v, %s", step, d.Good(), d.Verdict())
+		}
+		in.Record.Strays = 1
+		if NewDocument(in).Good() {
+			t.Errorf("%s is good though somebody wrote too late", step)
+		}
+	}
+	for _, name := range []string{"../x", SumsFile, ".hidden", JSONFile} {
+		if _, err := Files(NewDocument(input(t)), File{name, nil}); err == nil {
+			t.Errorf("%s was taken", name)
+		}
+	}
+}

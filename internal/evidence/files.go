@@ -1,0 +1,204 @@
+package evidence
+
+import (
+	"bytes"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/csv"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/page"
+)
+
+// File is one file of the folder.
+type File struct {
+	Name    string
+	Content []byte
+}
+
+// The files of every folder.
+const (
+	PageFile = "index.html"
+	JSONFile = "evidence.json"
+	SumsFile = "SHA256SUMS"
+)
+
+// Files renders the folder. More are files of others, such as reports of a verify, which are kept
+// and summed with it; their names must be plain. SumsFile is the last one, and has the form of sha256sum(1).
+func Files(d *Document, more ...File) ([]File, error) {
+	text, err := json.MarshalIndent(d, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	files := []File{{JSONFile, append(text, '\n')}, {"shards.csv", d.shards()}, {"timeline.csv", d.timeline()}}
+	for _, f := range more {
+		known := func(o File) bool { return o.Name == f.Name }
+		if f.Name != filepath.Base(f.Name) || strings.HasPrefix(f.Name, ".") || f.Name == PageFile || f.Name == SumsFile || slices.ContainsFunc(files, known) {
+			return nil, fmt.Errorf("%q cannot be the name of a file of the evidence", f.Name)
+		}
+		files = append(files, f)
+	}
+	shown, err := d.page(files)
+	if err != nil {
+		return nil, err
+	}
+	files = append(files, File{PageFile, shown})
+	var sums bytes.Buffer
+	for _, f := range files {
+		fmt.Fprintf(&sums, "%s  %s\n", sum(f.Content), f.Name)
+	}
+	return append(files, File{SumsFile, sums.Bytes()}), nil
+}
+
+func sum(content []byte) string {
+	s := sha256.Sum256(content)
+	return hex.EncodeToString(s[:])
+}
+
+// Write writes the folder, which must not be there yet: evidence is never overwritten. It is there as
+// a whole, or not at all.
+func Write(dir string, files []File) error {
+	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
+		if err == nil {
+			err = &fs.PathError{Op: "create", Path: dir, Err: fs.ErrExist}
+		}
+		return err
+	}
+	unfinished, err := os.MkdirTemp(filepath.Dir(dir), "."+filepath.Base(dir)+"-")
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		if err = os.WriteFile(filepath.Join(unfinished, f.Name), f.Content, 0o600); err != nil {
+			break
+		}
+	}
+	if err == nil {
+		err = os.Rename(unfinished, dir)
+	}
+	if err != nil {
+		return errors.Join(err, os.RemoveAll(unfinished))
+	}
+	return nil
+}
+
+func table(head []string, rows [][]string) []byte {
+	var b bytes.Buffer
+	w := csv.NewWriter(&b)
+	_ = w.Write(head)
+	_ = w.WriteAll(rows) // a buffer does not fail
+	return b.Bytes()
+}
+
+func (d *Document) shards() []byte {
+	var rows [][]string
+	for _, t := range d.Tables {
+		for _, s := range t.Shards {
+			rows = append(rows, []string{t.Source, s.ID, s.Parent, s.State, s.Position, instant(s.Latest), strconv.FormatUint(s.Applied, 10), s.Proof, s.Proved})
+		}
+	}
+	return table([]string{"table", "shard", "parent", "state", "position", "latest_change", "applied", "proof", "proved_position"}, rows)
+}
+
+func (d *Document) timeline() []byte {
+	var rows [][]string
+	for _, e := range d.Events() {
+		rows = append(rows, []string{instant(&e.At), e.Step, e.Text, e.Token, e.Outcome, e.Took})
+	}
+	return table([]string{"at", "step", "what", "token", "outcome", "took"}, rows)
+}
+
+// Event is a line of the timeline, calls of hooks among them.
+type Event struct {
+	At                         time.Time
+	Step, Text, Token, Outcome string
+	Took, Output               string
+}
+
+// Events are steps and hooks in the order of time.
+func (d *Document) Events() (events []Event) {
+	for _, e := range d.Timeline {
+		events = append(events, Event{At: e.At, Step: e.Step, Text: e.Text})
+	}
+	for _, h := range d.Hooks {
+		events = append(events, Event{At: h.Began, Text: "hook " + h.Name, Token: h.Token, Outcome: h.Outcome, Took: h.Ended.Sub(h.Began).Round(time.Millisecond).String(), Output: h.Output})
+	}
+	slices.SortStableFunc(events, func(a, b Event) int { return a.At.Compare(b.At) })
+	return events
+}
+
+// Verdict is what became of the cutover, in a sentence.
+func (d *Document) Verdict() string {
+	switch d.Step {
+	case "watching":
+		return "The application has switched. Writers that were missed are watched for."
+	case "done":
+		return "The application has switched, and the watch for writers that were missed is over."
+	case "cancelled":
+		return "The cutover was cancelled: " + d.Reason
+	case "rehearsed":
+		return "The rehearsal came to its end. Nothing was stopped or switched."
+	}
+	return "The cutover is under way, at step " + d.Step + "."
+}
+
+// Good tells whether the cutover came to the end that it was begun for, and nobody wrote too late.
+func (d *Document) Good() bool {
+	return (d.Step == "watching" || d.Step == "done" || d.Step == "rehearsed") && d.Strays == 0
+}
+
+// FrozenFor is how long the application was without writes.
+func (d *Document) FrozenFor() string {
+	return time.Duration(d.FrozenSeconds * float64(time.Second)).Round(100 * time.Millisecond).String()
+}
+
+func instant(t *time.Time) string {
+	if t == nil || t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format("2006-01-02T15:04:05.000Z")
+}
+
+//go:embed evidence.html
+var pageText string
+
+var pageTemplate = template.Must(template.New("evidence").Funcs(template.FuncMap{
+	"time": func(t any) string {
+		switch t := t.(type) {
+		case time.Time:
+			return instant(&t)
+		case *time.Time:
+			return instant(t)
+		}
+		return ""
+	},
+}).Parse(pageText))
+
+// summed is a file with its sum, for the page.
+type summed struct{ Name, Sum string }
+
+func (d *Document) page(files []File) ([]byte, error) {
+	shown := struct {
+		*Document
+		Style  template.CSS
+		Policy string
+		Files  []summed
+	}{Document: d, Style: page.Style(), Policy: page.Policy()}
+	for _, f := range files {
+		shown.Files = append(shown.Files, summed{f.Name, sum(f.Content)})
+	}
+	var b bytes.Buffer
+	err := pageTemplate.Execute(&b, shown)
+	return b.Bytes(), err
+}
