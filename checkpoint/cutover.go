@@ -137,8 +137,8 @@ type Cutover struct {
 	SwitchedAt    time.Time `json:"switched_at,omitzero"`
 	EndedAt       time.Time `json:"ended_at,omitzero"`
 	FinalizedAt   time.Time `json:"finalized_at,omitzero"` // nothing of ours is in the targets any more
-	Reason        string    `json:"reason,omitempty"`  // why it was cancelled
-	Trouble       string    `json:"trouble,omitempty"` // what the step failed with last
+	Reason        string    `json:"reason,omitempty"`      // why it was cancelled
+	Trouble       string    `json:"trouble,omitempty"`     // what the step failed with last
 	// Answer is what an operator found out about the switch: yes or no; "" if he was not asked.
 	Answer string `json:"answer,omitempty"`
 	// Calls is how many calls of hooks were begun.

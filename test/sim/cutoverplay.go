@@ -61,7 +61,7 @@ func (a *cutoverApp) Call(ctx context.Context, call cutover.Call) (string, cutov
 		return "timeout", cutover.HookUnknown
 	}
 	if !a.arrive(call, false) {
-		return "old token", cutover.HookRefused
+		return "old token", cutover.HookUnknown
 	}
 	if err := task.Sleep(ctx, w.UpTo(time.Second)); err != nil {
 		return "killed", cutover.HookUnknown
