@@ -136,6 +136,7 @@ type Cutover struct {
 	FencedAt      time.Time `json:"fenced_at,omitzero"`
 	SwitchedAt    time.Time `json:"switched_at,omitzero"`
 	EndedAt       time.Time `json:"ended_at,omitzero"`
+	FinalizedAt   time.Time `json:"finalized_at,omitzero"` // nothing of ours is in the targets any more
 	Reason        string    `json:"reason,omitempty"`  // why it was cancelled
 	Trouble       string    `json:"trouble,omitempty"` // what the step failed with last
 	// Answer is what an operator found out about the switch: yes or no; "" if he was not asked.
@@ -444,6 +445,18 @@ func (c *Cutover) Watched(now time.Time) error {
 	}
 	c.enter(CutoverDone, now, "the watch is over")
 	c.EndedAt = now.UTC()
+	return nil
+}
+
+// Finalized notes that what is ours was removed from the targets.
+func (c *Cutover) Finalized(now time.Time) error {
+	if c.Step != CutoverDone {
+		return c.refuse("finalize", "see replicator cutover check")
+	}
+	if c.FinalizedAt.IsZero() {
+		c.FinalizedAt = now.UTC()
+		c.Note(now, "what is ours was removed from the targets")
+	}
 	return nil
 }
 

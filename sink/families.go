@@ -1,6 +1,9 @@
 package sink
 
-import "context"
+import (
+	"context"
+	"errors"
+)
 
 // Families creates and drops the families of the fence. Admin is one. Errors are *Error: of reason
 // Permanent and code AlreadyExists for the creation of what is there; of Denied or
@@ -38,5 +41,23 @@ func (a *Admin) DropFamily(ctx context.Context, table, family string) error {
 	if !IsFence(family) {
 		return &Error{Op: "ModifyColumnFamilies", Reason: Permanent, Code: "InvalidArgument", Text: "only families of the fence are dropped"}
 	}
+	return a.drop(ctx, table, family)
+}
+
+// DropOwn removes a family of ours, whichever it is: of a table that is cut over for good. That it is
+// gone already is no error.
+func (a *Admin) DropOwn(ctx context.Context, table, family string) error {
+	if !IsFence(family) && family != LiveFamily && family != GoneFamily {
+		return &Error{Op: "ModifyColumnFamilies", Reason: Permanent, Code: "InvalidArgument", Text: "only families of ours are dropped"}
+	}
+	err := a.drop(ctx, table, family)
+	var gone *Error
+	if errors.As(err, &gone) && gone.Code == "NotFound" {
+		return nil
+	}
+	return err
+}
+
+func (a *Admin) drop(ctx context.Context, table, family string) error {
 	return classifyControl("ModifyColumnFamilies", a.tables.DeleteColumnFamily(ctx, table, family))
 }

@@ -49,6 +49,17 @@ func (a *Admin) View(ctx context.Context, table, view string) (View, error) {
 	return View{Families: slices.Sorted(maps.Keys(subset.FamilySubsets))}, nil
 }
 
+// DropView removes an authorized view of a table. That it is not there, or that the service knows no
+// views, is no error.
+func (a *Admin) DropView(ctx context.Context, table, view string) error {
+	err := a.tables.DeleteAuthorizedView(ctx, table, view)
+	switch status.Code(err) {
+	case codes.OK, codes.NotFound, codes.Unimplemented:
+		return nil
+	}
+	return classifyControl("DeleteAuthorizedView", err)
+}
+
 // prepareView makes the table's view if it is missing. One that exists is its owner's business: it only shows less or more.
 func (a *Admin) prepareView(ctx context.Context, spec TableSpec, create bool, made *Made) error {
 	name := spec.Name + ":" + spec.View

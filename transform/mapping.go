@@ -160,3 +160,16 @@ func (m *Mapping) appendItemKey(b []byte, item attribute.Item) []byte {
 	}
 	return b
 }
+
+// HidesKeys reports whether rows are written whose own key does not tell whose they are: a column of
+// ours has it (sink.OriginColumn).
+func (m *Mapping) HidesKeys() bool {
+	for _, r := range m.rules {
+		for i := range r.writes {
+			if r.writes[i].origin {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -54,8 +54,10 @@ var documents = []struct{ schema, command, declared, below string }{
 	{"replicator.backfill/v1", "replicator backfill status -o json", "loads.Document", ""},
 	{"replicator.verify/v1", "replicator verify -o json", "comparison.Document", ""},
 	{"replicator.verify_report/v1", "replicator verify --report FILE", "comparison.Line", ""},
+	{"replicator.cutover/v1", "replicator cutover status -o json", "switchover.Document", ""},
 	{"replicator.cutover_hook/v1", "the body of a call of a hook by HTTPS", "hook.body", ""},
-	{"replicator.evidence/v1", "the file evidence.json of a cutover's evidence", "evidence.Document", ""},
+	{"replicator.evidence/v1", "evidence.json of replicator cutover evidence", "evidence.Document", ""},
+	{"replicator.finalize/v1", "replicator finalize -o json", "switchover.Finalized", ""},
 	{"replicator.repair/v1", "a part of the document of replicator verify --repair -o json", "repair.Document", ""},
 	{"replicator.explain/v1", "replicator explain -o json", "inspect.Explanation", ""},
 	{"replicator.parked/v1", "replicator parked list -o json", "parked.Entry", "items[]."},
@@ -71,7 +73,7 @@ func referenceJSON(t *testing.T) string {
 		"of a form may add members and take none away. `replicator status --schema` prints the JSON Schema of the status. Text that is not UTF-8 is\n"+
 		"`{\"base64\": \"…\"}`.")
 	packages, others := map[string]structs{"main": structsOf(t, "cmd/replicator")}, structs{}
-	for _, in := range []string{"build", "comparison", "config", "cost", "evidence", "hook", "inspect", "loads", "mappingtest", "parked", "plan", "preflight", "repair", "starter", "status", "worker"} {
+	for _, in := range []string{"build", "comparison", "config", "cost", "evidence", "hook", "inspect", "loads", "mappingtest", "parked", "plan", "preflight", "repair", "starter", "status", "switchover", "worker"} {
 		packages[in] = structsOf(t, "internal/"+in)
 		for name, declared := range packages[in] {
 			others[in+"."+name] = declared

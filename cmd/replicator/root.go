@@ -53,7 +53,7 @@ func newRoot(p *program) *cobra.Command {
 		newTest(p),
 		newRun(p),
 		newRelay(p),
-		newBackfill(p), newVerify(p),
+		newBackfill(p), newVerify(p), newCutover(p), newFinalize(p),
 		newStatus(p),
 		newExplain(p),
 		newThrottle(p),

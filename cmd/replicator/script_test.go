@@ -104,6 +104,11 @@ func TestScripts(t *testing.T) {
 				return err
 			}
 			env.Setenv("CONSUMER", consumer)
+			wrapper, err := filepath.Abs("../../deploy/cutover/newest-token.sh")
+			if err != nil {
+				return err
+			}
+			env.Setenv("WRAPPER", wrapper)
 			env.Values[slotKey{}] = &slot{}
 			env.Values[damageKey{}] = new(*damaged)
 			return nil

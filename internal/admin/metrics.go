@@ -27,6 +27,8 @@ type Metrics struct {
 	registry *prometheus.Registry
 
 	phase          *prometheus.GaugeVec
+	ready          *prometheus.GaugeVec
+	strays         *prometheus.GaugeVec
 	lag            *prometheus.GaugeVec
 	headroom       *prometheus.GaugeVec
 	lastPoll       *prometheus.GaugeVec
@@ -69,6 +71,8 @@ func NewMetrics(build Build) *Metrics {
 	gauge("replicator_build_info", "Always 1; the labels name the running program.", "version", "revision", "goversion").
 		WithLabelValues(build.Version, build.Revision, build.GoVersion).Set(1)
 	m.phase = gauge("replicator_migration_phase", "1 for the phase the migration is in, 0 for the others.", "phase")
+	m.ready = gauge("replicator_cutover_ready", "1 while every gate of a cutover is ready.")
+	m.strays = gauge("replicator_cutover_strays", "Changes of the source that were made after a cutover had frozen it: writers that were missed.")
 	m.lag = gauge("replicator_source_lag_seconds",
 		"Age of the last applied change while there are more, otherwise the time since the last empty page; the largest over the shards read here.", table)
 	m.headroom = gauge("replicator_source_retention_headroom_seconds",
@@ -128,6 +132,12 @@ func (m *Metrics) Phase(phase string) {
 		m.phase.WithLabelValues(p).Set(one(p == phase))
 	}
 }
+
+// CutoverReady sets whether every gate of a cutover is ready.
+func (m *Metrics) CutoverReady(ready bool) { m.ready.WithLabelValues().Set(one(ready)) }
+
+// Strays sets how many changes were made after a cutover had frozen the source.
+func (m *Metrics) Strays(n int) { m.strays.WithLabelValues().Set(float64(n)) }
 
 // Lag sets a table's lag, over the shards read here.
 func (m *Metrics) Lag(table string, lag time.Duration) {

@@ -59,7 +59,6 @@ type table struct {
 	found   bool
 	state   checkpoint.TableState
 	parts   []checkpoint.Part
-	shards  []checkpoint.Shard
 	mapping *transform.Mapping // nil unless the source was asked
 	bytes   int64
 	items   int64

@@ -2,8 +2,6 @@ package comparison
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -16,7 +14,6 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
-	"github.com/dynamodb-bigtable/replicator/verify"
 )
 
 const (
@@ -89,41 +86,11 @@ func (o *Operator) begin(ctx context.Context, t *table) error {
 		_, _ = fmt.Fprintf(o.Stderr, "%s: goes on with the verify that is under way\n", t.config.From)
 		return nil
 	}
-	// What earlier verifies left: of one that was cancelled while parts were held, for example.
-	if err := o.ledger.RemoveVerify(ctx, t.config.From); err != nil {
-		return err
-	}
 	var err error
-	if t.shards, err = o.ledger.Shards(ctx, t.config.From); err != nil {
-		return err
-	}
-	now := time.Now()
-	if at := o.ledger.ServiceTime(ctx); !at.IsZero() {
-		now = at
-	}
-	scope := verify.Scope{Sample: o.Sample}
-	if o.ChangedSince > 0 {
-		scope.Since = now.Add(-o.ChangedSince)
-	}
-	rate := 0.0
-	for i := range t.shards {
-		rate += t.shards[i].Rate
-	}
-	way, why := verify.ChooseWay(scope, rate, t.items, itemsPerSecond)
-	c := &verify.Comparison{Mapping: t.mapping, Source: o.source.Tables, Target: o.target.Data, Scope: scope}
-	key := make([]byte, 32)
-	_, _ = rand.Read(key) // it never fails, says its documentation
-	plan, err := c.NewPlan(ctx, way, why, t.bytes, key)
-	if err != nil {
-		return err
-	}
-	data, err := json.Marshal(plan)
-	if err != nil {
-		return err
-	}
-	t.state, err = o.ledger.BeginVerify(ctx, t.state, checkpoint.VerifyPlan{
-		Plan: data, Phase: 1, Parts: plan.Parts(1, 0), MappingHash: hash, BegunAt: now, Estimate: t.items,
-	})
+	t.state, err = Beginning{
+		Ledger: o.ledger, Source: o.source.Tables, Target: o.target.Data, Mapping: t.mapping, Hash: hash,
+		Sample: o.Sample, Ago: o.ChangedSince, Items: t.items, Bytes: t.bytes, FoundNow: time.Now(),
+	}.Begin(ctx, t.state)
 	return err
 }
 

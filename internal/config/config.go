@@ -47,6 +47,7 @@ type Config struct {
 	DualWrites DualWrites `key:"dual_writes" omit:"true"`                                   // while the application writes both stores
 	Backfill   Backfill   `key:"backfill"`                                                  // the copy of items that exist already
 	Verify     Verify     `key:"verify"`                                                    // the comparison of source and target
+	Cutover    Cutover    `key:"cutover"`                                                   // the day on which the application leaves the source
 	Relay      Relay      `key:"relay"`                                                     // changes as messages of Pub/Sub
 	Errors     Errors     `key:"errors"`                                                    // items that cannot be mapped or stored; nothing is ever skipped
 	HTTP       HTTP       `key:"http"`                                                      // health, metrics and status
@@ -202,6 +203,40 @@ type Verify struct {
 	Settle time.Duration `key:"settle" default:"30s" min:"1s" max:"10m"`            // a row that differs is looked at again so long after all changes of before are applied
 }
 
+// Cutover is the day on which the application leaves the source.
+type Cutover struct {
+	ReadyWhen      ReadyWhen        `key:"ready_when"`                                       // what must hold before the application is asked to stop its writes
+	RequestExpires time.Duration    `key:"request_expires" default:"15m" min:"1s" max:"30d"` // how long a requested cutover waits for its approval, its hours and its gates
+	Deadlines      CutoverDeadlines `key:"deadlines"`                                        // of the steps before the switch: a step that takes longer cancels the cutover, and the application goes on
+	ListingsApart  time.Duration    `key:"listings_apart" default:"2m" min:"1s" max:"1h"`    // time between two listings of a stream that must be equal before a drain is proved
+	WatchFor       time.Duration    `key:"watch_for" default:"24h" min:"1s" max:"14d"`       // how long after the switch the stream is watched for writers that were missed
+	Hooks          CutoverHooks     `key:"hooks"`                                            // what stops, switches and releases the application; all three or none
+}
+
+// ReadyWhen are the gates of a cutover.
+type ReadyWhen struct {
+	LagBelow     time.Duration `key:"lag_below" default:"5s" min:"1s" max:"1h"`                  // how far behind its stream a shard may be
+	LagHeldFor   time.Duration `key:"lag_held_for" default:"10m" min:"0s" max:"1d"`              // for how long every shard must have been within lag_below
+	VerifyWithin time.Duration `key:"verify_clean_within" default:"1h" min:"1s" max:"1d"`        // age of the last comparison, which must be clean; the last full one may be a day old
+	ParkedAtMost int           `key:"parked_items_at_most" default:"0" min:"0" max:"1000000"`    // items that could not be mapped or stored
+	Headroom     time.Duration `key:"retention_headroom_above" default:"12h" min:"1m" max:"23h"` // distance to the 24 h that DynamoDB keeps a stream
+}
+
+// CutoverDeadlines are how long the steps before the switch may take.
+type CutoverDeadlines struct {
+	Freeze time.Duration `key:"freeze" default:"1m" min:"1s" max:"1d"`  // until the hook freeze_writes has answered
+	Drain  time.Duration `key:"drain" default:"10m" min:"1s" max:"1d"`  // until everything written before the freeze is applied
+	Verify time.Duration `key:"verify" default:"10m" min:"1s" max:"1d"` // until the final comparison is over
+	Fence  time.Duration `key:"fence" default:"2m" min:"1s" max:"1d"`   // until nothing of ours can be written any more
+}
+
+// CutoverHooks are commands, whose paths begin beside the configuration, or https:// addresses.
+type CutoverHooks struct {
+	FreezeWrites   string `key:"freeze_writes" check:"hook" unset:"no cutover can be started"`   // stops the application's writes, and answers when none is under way
+	Switch         string `key:"switch" check:"hook" unset:"no cutover can be started"`          // moves the application to the target
+	UnfreezeWrites string `key:"unfreeze_writes" check:"hook" unset:"no cutover can be started"` // lets the application write the source again
+}
+
 // Relay is the topic to which `replicator relay` publishes changes, and the subscription from which others apply them.
 type Relay struct {
 	Topic        string `key:"pubsub_topic" check:"topic" unset:"changes are not published"`                // projects/PROJECT/topics/TOPIC
@@ -253,6 +288,4 @@ func (c *Config) Where(path string) diag.Position { return c.where[path] }
 
 // notAvailable lists the keys that the format defines and this version does not implement, with what the version does
 // instead. They are refused rather than ignored, so that nobody believes an option to be in force.
-var notAvailable = map[string]string{
-	"cutover": "the cutover is made by hand",
-}
+var notAvailable = map[string]string{}

@@ -2,27 +2,17 @@ package config
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"go.yaml.in/yaml/v3"
-
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
-
-// notYet are the keys of the complete example that belong to capabilities of later versions. Each is refused by name; whoever makes
-// one work removes it here, and then the example has to load with it.
-var notYet = []string{
-	"cutover",
-}
 
 func contractEnv(name string) (string, bool) {
 	if name == "GOOGLE_CLOUD_PROJECT" {
@@ -40,74 +30,10 @@ func contract(t *testing.T) []byte {
 	return content
 }
 
-// without is a configuration without the given keys.
-func without(t *testing.T, content []byte, paths []string) []byte {
-	t.Helper()
-	var document yaml.Node
-	if err := yaml.Unmarshal(content, &document); err != nil {
-		t.Fatal(err)
-	}
-	removed := 0
-	var walk func(n *yaml.Node, path string)
-	walk = func(n *yaml.Node, path string) {
-		for i, entry := range n.Content {
-			if n.Kind == yaml.SequenceNode {
-				walk(entry, fmt.Sprintf("%s[%d]", path, i))
-			}
-		}
-		if n.Kind != yaml.MappingNode {
-			return
-		}
-		kept := n.Content[:0]
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			key := join(path, n.Content[i].Value)
-			if slices.Contains(paths, key) {
-				removed++
-				continue
-			}
-			walk(n.Content[i+1], key)
-			kept = append(kept, n.Content[i], n.Content[i+1])
-		}
-		n.Content = kept
-	}
-	walk(document.Content[0], "")
-	if removed != len(paths) {
-		t.Fatalf("%d of %d keys are in the example", removed, len(paths))
-	}
-	out, err := yaml.Marshal(&document)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
-}
-
-// The complete example of the interface: what of it does not work in this version is refused by name, and nothing else is wrong with it.
-func TestCompleteExampleIsRefusedByNameOnly(t *testing.T) {
-	_, err := Parse("replicator.yaml", contract(t), contractEnv)
-	name := regexp.MustCompile(`^(\S+) is known, but not available in this version$`)
-	var found diag.List
-	if !errors.As(err, &found) {
-		t.Fatal(err)
-	}
-	var refused []string
-	for _, e := range found {
-		m := name.FindStringSubmatch(e.What)
-		if e.Code != diag.NotAvailable || m == nil || e.Pos.Line == 0 || e.Cause == "" {
-			t.Errorf("not refused by name: %v", e)
-			continue
-		}
-		refused = append(refused, m[1])
-	}
-	slices.Sort(refused)
-	if want := slices.Sorted(slices.Values(notYet)); !slices.Equal(refused, want) {
-		t.Errorf("refused %q, want %q", refused, want)
-	}
-}
-
-// The rest of the complete example loads, agrees with the JSON Schema, and has warnings only: items that move with tenantId, and readers,
+// The complete example loads, agrees with the JSON Schema, and has warnings only: items that move with tenantId, and readers,
 // if it had no view.
 func TestCompleteExampleLoads(t *testing.T) {
-	content := without(t, contract(t), notYet)
+	content := contract(t)
 	c, err := Parse("replicator.yaml", content, contractEnv)
 	if err != nil {
 		t.Fatal(err)
@@ -116,9 +42,6 @@ func TestCompleteExampleLoads(t *testing.T) {
 	whole = bytes.ReplaceAll(whole, []byte(`${GOOGLE_CLOUD_PROJECT}`), []byte("p"))
 	if !agree(t, compiledSchema(t), whole) {
 		t.Error("the decoder refuses it")
-	}
-	if s := compiledSchema(t); s.Validate(asEditor(mustNode(t, contract(t)))) == nil {
-		t.Error("the schema takes keys that this version does not have")
 	}
 	c.Target.View = ""
 	found := Lint(c)
@@ -151,15 +74,6 @@ func TestCompleteExampleLoads(t *testing.T) {
 	if !slices.Equal(warnings, want) {
 		t.Errorf("warnings %q", warnings)
 	}
-}
-
-func mustNode(t *testing.T, content []byte) *yaml.Node {
-	t.Helper()
-	root, syntax := document("f", content)
-	if syntax != nil {
-		t.Fatal(syntax)
-	}
-	return root
 }
 
 // contractItem is an item of the complete example and what becomes of it.
@@ -215,7 +129,7 @@ s1 s:user=u`},
 
 // Items of every table of the complete example become what a reader of it expects.
 func TestCompleteExampleMaps(t *testing.T) {
-	c, err := Parse("replicator.yaml", without(t, contract(t), notYet), contractEnv)
+	c, err := Parse("replicator.yaml", contract(t), contractEnv)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,7 +46,7 @@ func Lint(c *Config) diag.List {
 	for i := range c.Tables {
 		found = append(found, c.Tables[i].Warnings(nil)...)
 	}
-	return append(found, warnOfDualWrites(c)...)
+	return append(append(found, warnOfDualWrites(c)...), warnOfCutover(c)...)
 }
 
 // Warnings are what is worth knowing of the table's mapping. Without a key schema it is what can be told without; with one, it is also

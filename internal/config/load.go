@@ -148,6 +148,7 @@ func parse(file string, content []byte, env Lookup, flags []Flag) (*Config, diag
 	}
 	d.checkMappings(c)
 	d.checkDualWrites(c)
+	d.checkHooks(c)
 	delete(d.where, "")
 	return c, sorted(d.found)
 }

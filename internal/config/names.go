@@ -57,6 +57,7 @@ var checks = map[string]func(string) *fault{
 		"write it like projects/my-project/subscriptions/appliers"),
 	"role":     form(roleARN, "not the ARN of an IAM role", "write it like arn:aws:iam::111122223333:role/replicator"),
 	"listen":   checkListen,
+	"hook":     checkHook,
 	"capacity": checkCapacity,
 	"percent":  checkPercent,
 	// What it says is checked with the rest of the mapping.

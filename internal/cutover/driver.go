@@ -25,7 +25,11 @@ func (d *Driver) Run(ctx context.Context, over func(c checkpoint.Cutover) bool) 
 		rest := settings.Idle
 		if err == nil && c.Step.Active() {
 			rest = settings.Pass
-			if !probed && !c.Rehearse {
+			if d.Hooks == nil && !c.Rehearse {
+				_ = task.Sleep(ctx, settings.Idle)
+				continue // without hooks it can only be rehearsed here
+			}
+			if !probed && d.Hooks != nil {
 				err = d.Probe(ctx, c.Tables)
 				probed = err == nil
 			}

@@ -41,6 +41,7 @@ const (
 	HistoryEmpty         = "R1053"
 	RegionUnknown        = "R1054"
 	DualWritesShareRows  = "R1055"
+	DrainHasty           = "R1056"
 	OneEndpoint          = "R1101"
 	EmulatorNotAllowed   = "R1102"
 	NoRegion             = "R1103"
@@ -98,6 +99,12 @@ const (
 	RowsDiffer           = "R1512"
 	VerifyRefused        = "R1513"
 	VerifyWaits          = "R1514"
+	CutOver              = "R1515"
+	CutoverRefused       = "R1516"
+	CutoverNotReady      = "R1517"
+	HookFailed           = "R1518"
+	CutoverCancelled     = "R1519"
+	FinalizeRefused      = "R1520"
 	SampleUnmappable     = "R1551"
 	AttributesUnmapped   = "R1552"
 	Internal             = "R1601"
@@ -253,6 +260,9 @@ var registry = []Entry{
 	{DualWritesShareRows, "the application must not delete whole rows (warning)",
 		"With `dual_writes` the application writes the target too. Where several items share a row, `DeleteRow` takes the cells and versions of all of them, and those items that do not change are not written again.",
 		"have the application delete the item's own cell (`DeleteFromColumn`)", ExitDone},
+	{DrainHasty, "the drain of a cutover would prove little (warning)",
+		"Before a cutover goes on, two complete listings of each stream must be equal, `cutover.listings_apart` apart. DynamoDB shows a new shard some time after it begins, so that listings within seconds of each other may both lack it.",
+		"write `listings_apart: 2m` or more, or leave it out", ExitDone},
 	{OneEndpoint, "only one of the two AWS endpoints is redirected",
 		"DynamoDB and DynamoDB Streams are two services for the AWS SDK. With only `AWS_ENDPOINT_URL_DYNAMODB` set, the stream is read from real AWS (and the other way round), so one table would be copied while the changes of another are applied.",
 		"set both AWS_ENDPOINT_URL_DYNAMODB and AWS_ENDPOINT_URL_DYNAMODB_STREAMS, or AWS_ENDPOINT_URL for both, or none", ExitUsage},
@@ -432,6 +442,24 @@ var registry = []Entry{
 	{VerifyWaits, "a verify cannot come to its end",
 		"Rows differ, and changes that were made before they were read are not applied yet, so that nothing can be said of them: no worker follows the table, or it is far behind. Or the verify is paused, or was cancelled.",
 		"start `replicator run`, or wait until it has caught up; then verify again, which goes on where it was", ExitNo},
+	{CutOver, "the tables are cut over",
+		"The application has left the source: it writes the target itself. Nothing of ours may be written there any more, least of all by a process that was forgotten, or is started again by its supervisor. The record of it is never removed.",
+		"stop the workers, and take them out of their deployment; for a new migration choose another `name` and another target table", ExitNo},
+	{CutoverRefused, "the cutover cannot make this step",
+		"Each step of a cutover has its place: an attempt that is under way must end before another begins, and from the switch on there is no cancel.",
+		"see where it stands: `replicator cutover check`", ExitNo},
+	{CutoverNotReady, "the cutover is not ready",
+		"Each gate is a figure and a bound, from `cutover.ready_when`. One for which there is no figure yet is not ready either. The application is not asked to stop its writes before all are, but for those that `--override` names with a reason.",
+		"run the command that is printed beside each gate", ExitNo},
+	{HookFailed, "a hook of the cutover cannot be called",
+		"The hooks stop, switch and release the application. Each is called with `--probe` before a cutover begins, by the process that is to drive it: it must answer that it could do its work, and do nothing.",
+		"run the hook by hand with --probe, on the machine and as the user of the worker", ExitFailed},
+	{CutoverCancelled, "the cutover was cancelled",
+		"An operator cancelled it, a gate was not ready, a deadline passed or a hook refused. Before the switch this is always safe: the application writes the source again, and the tables go on from their checkpoints.",
+		"the reason is shown by `replicator cutover check`; when it is mended, start again", ExitNo},
+	{FinalizeRefused, "the target cannot be finalized",
+		"What is ours in the target is what refuses late writes and proves what is there. It may go only once the tables are cut over, the watch for missed writers is over, and no worker lives that could write.",
+		"wait for what the error names, then run it again", ExitNo},
 	{SampleUnmappable, "some of the sampled items cannot be mapped (warning)",
 		"A sample of the table's items was mapped, and some of them have no place in the target: a row key or a value that Bigtable does not take. A run parks such items; the share in the sample shows how many to expect.",
 		"correct the items in the source or the mapping; errors.stop_above bounds how many are parked", ExitDone},

@@ -35,15 +35,20 @@ type follower struct {
 // reported durable (I3), so that a crash anywhere repeats work and loses none. Under dual writes the
 // settler is given each page, and commits (settle.go).
 func (f *follower) follow(life lifecycle, lease *checkpoint.Lease, right *right, reader *cdc.Reader, state checkpoint.TableState, settling *settler) error {
-	ctx, shard := life.work, lease.Shard()
+	slot := newPageSlot(f.slots, f.calls)
+	defer slot.drop(true)
+	pages := &pageReader{follower: f, reader: reader, slot: slot}
+	err := f.loop(life, lease, right, pages, state, settling)
+	pages.drop() // waits, so that it is not deferred: a process that ends at once waits for nothing
+	return err
+}
+
+func (f *follower) loop(life lifecycle, lease *checkpoint.Lease, right *right, pages *pageReader, state checkpoint.TableState, settling *settler) error {
+	ctx, shard, slot := life.work, lease.Shard(), pages.slot
 	inherits := state.Inherits() || state.Generation != shard.Generation // it was raised since the record was read
 	at, committed := shard.Progress(), task.Mono(ctx)
 	saved := at.Applied // which appliers are measured by, of a topic
 	rate := rateMeter{at: committed}
-	slot := newPageSlot(f.slots, f.calls)
-	defer slot.drop(true)
-	pages := &pageReader{follower: f, reader: reader, slot: slot}
-	defer pages.drop()
 	for !life.draining() {
 		page, err := pages.next(life, at)
 		if life.draining() && err != nil {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/policy"
@@ -29,6 +30,9 @@ func PrintPrivileges(p *terminal.Console, cfg *config.Config, cloud string) erro
 		for _, permission := range more {
 			_, _ = fmt.Fprintln(p.Stderr, "  "+permission)
 		}
+	}
+	if more := policy.GoogleFinalizer(cfg).Lacking(worker.IncludedPermissions); len(more) > 0 {
+		_, _ = fmt.Fprintln(p.Stderr, "whoever runs `replicator finalize` needs besides: "+strings.Join(more, ", "))
 	}
 	return nil
 }

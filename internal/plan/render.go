@@ -90,6 +90,13 @@ func writePlanTable(w io.Writer, t Table) {
 		}
 		row(name, "%s", key)
 	}
+	for i, why := range t.NoWayBack {
+		name := ""
+		if i == 0 {
+			name = "way back"
+		}
+		row(name, "not whole: %s", why)
+	}
 	_ = tab.Flush()
 }
 

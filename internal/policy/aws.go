@@ -37,6 +37,10 @@ func AWS(cfg *config.Config, region string) Policy {
 		{"ReadTables", "Allow", permissions([]string{"dynamodb"}, Always), tables},
 		{"ReadStreams", "Allow", permissions([]string{"dynamodbstreams"}, Always), streams},
 	}
+	if cfg.Cutover.Hooks.Given() {
+		// Of keys that the ledger knows: they are never taken for data, and are removed again.
+		statements = append(statements, Statement{"WriteCanaries", "Allow", permissions([]string{"dynamodb"}, CuttingOver), tables})
+	}
 	if len(expiring) > 0 {
 		statements = append(statements, Statement{"ReadExpiry", "Allow", permissions([]string{"dynamodb"}, Expiring), expiring})
 	}

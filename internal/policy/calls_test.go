@@ -40,6 +40,7 @@ var bigtableCalls = map[string][]string{
 	"AdminClient.DeleteColumnFamily":           {"ModifyColumnFamilies"},
 	"AdminClient.AuthorizedViewInfo":           {"GetAuthorizedView"},
 	"AdminClient.CreateAuthorizedView":         {"CreateAuthorizedView"},
+	"AdminClient.DeleteAuthorizedView":         {"DeleteAuthorizedView"},
 	"InstanceAdminClient.GetAppProfile":        {"GetAppProfile"},
 	"InstanceAdminClient.CreateAppProfile":     {"CreateAppProfile"},
 	"InstanceAdminClient.Clusters":             {"ListClusters"},

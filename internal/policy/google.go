@@ -70,6 +70,16 @@ func GooglePlanner(cfg *config.Config) Role {
 		permissions([]string{"bigtable"}, uses...), nil}
 }
 
+// GoogleFinalizer is what whoever runs `finalize` needs: what a worker needs, and the removal of the
+// view.
+func GoogleFinalizer(cfg *config.Config) Role {
+	uses := []Use{Always}
+	if cfg.Target.View != "" {
+		uses = append(uses, Viewing, Finalizing)
+	}
+	return Role{"replicatorFinalize", "replicator finalize", "Removes what is replicator's own from tables of Bigtable that are cut over.", "GA", permissions([]string{"bigtable"}, uses...), nil}
+}
+
 // Write writes the role as YAML, with the commands that create and grant it.
 func (r Role) Write(w io.Writer, project, instance string) error {
 	var b strings.Builder

@@ -24,18 +24,20 @@ type Use uint8
 
 // The uses.
 const (
-	Always    Use = iota // by `run`, whatever the configuration
-	Creating             // by `run`, with target.create_missing
-	Viewing              // by `run`, with target.view
-	MakeView             // by `run`, with target.view and target.create_missing
-	Finding              // with a pattern of tables, and by `init`
-	Assuming             // with source.role_arn, by the identity that assumes the role
-	Planning             // by `plan` alone
-	Applying             // by `plan --apply` alone
-	Watching             // by `run` and `plan`, with backfill.pause_above_target_cpu
-	Relaying             // by `relay`, and where changes are applied from its topic
-	FromTopic            // by `run --from pubsub`
-	Expiring             // by `plan`, for tables whose cells expire by garbage collection, and by `init`
+	Always      Use = iota // by `run`, whatever the configuration
+	Creating               // by `run`, with target.create_missing
+	Viewing                // by `run`, with target.view
+	MakeView               // by `run`, with target.view and target.create_missing
+	Finding                // with a pattern of tables, and by `init`
+	Assuming               // with source.role_arn, by the identity that assumes the role
+	Planning               // by `plan` alone
+	Applying               // by `plan --apply` alone
+	Watching               // by `run` and `plan`, with backfill.pause_above_target_cpu
+	Relaying               // by `relay`, and where changes are applied from its topic
+	FromTopic              // by `run --from pubsub`
+	CuttingOver            // by the process that drives a cutover, with cutover.hooks
+	Finalizing             // by `finalize`
+	Expiring               // by `plan`, for tables whose cells expire by garbage collection, and by `init`
 )
 
 // operations are all that the program can send. Sources: for AWS the service authorization reference
@@ -48,6 +50,8 @@ var operations = []Operation{
 	{"dynamodb", "ListTables", []string{"dynamodb:ListTables"}, Finding},
 	{"dynamodb", "Scan", []string{"dynamodb:Scan"}, Always},
 	{"dynamodb", "GetItem", []string{"dynamodb:GetItem"}, Always},
+	{"dynamodb", "PutItem", []string{"dynamodb:PutItem"}, CuttingOver},
+	{"dynamodb", "DeleteItem", []string{"dynamodb:DeleteItem"}, CuttingOver},
 	{"dynamodb", "DescribeTimeToLive", []string{"dynamodb:DescribeTimeToLive"}, Expiring},
 	{"dynamodbstreams", "DescribeStream", []string{"dynamodb:DescribeStream"}, Always},
 	{"dynamodbstreams", "GetShardIterator", []string{"dynamodb:GetShardIterator"}, Always},
@@ -64,6 +68,7 @@ var operations = []Operation{
 	{"bigtable", "ModifyColumnFamilies", []string{FencePermission}, Always}, // of the fence, whatever else may be created
 	{"bigtable", "GetAuthorizedView", []string{"bigtable.authorizedViews.get"}, Viewing},
 	{"bigtable", "CreateAuthorizedView", []string{"bigtable.authorizedViews.create"}, MakeView},
+	{"bigtable", "DeleteAuthorizedView", []string{"bigtable.authorizedViews.delete"}, Finalizing},
 	{"bigtable", "TestIamPermissions", nil, Planning}, // everybody may ask what he may
 	{"bigtable", "ListClusters", []string{"bigtable.clusters.list"}, Planning},
 	{"bigtable", "CreateAppProfile", []string{"bigtable.appProfiles.create"}, Applying},

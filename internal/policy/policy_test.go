@@ -78,12 +78,13 @@ func TestPoliciesGrantTheOperations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	expiring.Cutover.Hooks.Switch = "./switch"
 	for _, statement := range append(AWS(found, "").Statement, AWS(expiring, "").Statement...) {
 		for _, action := range statement.Action {
 			granted[action] = true
 		}
 	}
-	for _, permission := range GooglePlanner(cfg).IncludedPermissions {
+	for _, permission := range append(GooglePlanner(cfg).IncludedPermissions, GoogleFinalizer(cfg).IncludedPermissions...) {
 		granted[permission] = true
 	}
 	cfg.Backfill.PauseAboveTargetCPU, cfg.Relay.Topic = "70%", "projects/p/topics/changes"

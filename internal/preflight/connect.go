@@ -34,6 +34,7 @@ type Source struct {
 	client  *dynamodb.Client
 	Tables  *backfill.Tables
 	Expiry  *backfill.Expiry
+	Canary  *backfill.CanaryWriter
 	streams *dynamodbstreams.Client
 	clock   *clock.Watch
 }
@@ -53,7 +54,7 @@ func ConnectSource(ctx context.Context, cfg *config.Config) (*Source, error) {
 	client := dynamodb.NewFromConfig(ac, backfill.ClientOptions, func(o *dynamodb.Options) { o.HTTPClient = watch.Around(o.HTTPClient) })
 	return &Source{
 		Region: ac.Region, config: ac, client: client,
-		Tables: backfill.NewTables(client), Expiry: backfill.NewExpiry(client),
+		Tables: backfill.NewTables(client), Expiry: backfill.NewExpiry(client), Canary: backfill.NewCanaryWriter(client),
 		streams: dynamodbstreams.NewFromConfig(ac, cdc.ClientOptions, func(o *dynamodbstreams.Options) { o.HTTPClient = watch.Around(o.HTTPClient) }),
 		clock:   watch,
 	}, nil

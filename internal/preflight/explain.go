@@ -39,6 +39,7 @@ func Explain(what string, err error) error {
 		{checkpoint.ErrClusterChanged, diag.ClusterChanged},
 		{checkpoint.ErrFormat, diag.LedgerUnreadable},
 		{checkpoint.ErrMode, diag.OtherMode},
+		{checkpoint.ErrCutOver, diag.CutOver},
 		{sink.ErrParkedLimit, diag.ParkedLimit},
 	} {
 		if errors.Is(err, entry.sentinel) {

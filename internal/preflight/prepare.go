@@ -25,6 +25,9 @@ func (p *Prober) tables(ctx context.Context) {
 	cancel()
 	isState := func(m Lacking) bool { return m.Spec.Name == p.Cfg.State.Table }
 	begun := err == nil && !slices.ContainsFunc(missing, isState)
+	if begun && !p.Dry && p.cutOver(ctx) {
+		return
+	}
 	state := func() { p.Ask(ctx, ProbeTime, "state table "+p.Cfg.State.Table, p.state) }
 	if begun && len(p.Failed) == 0 && !p.Dry {
 		p.Ask(ctx, ProbeTime, "ledger of "+p.Cfg.Name, p.ledger)
@@ -44,6 +47,26 @@ func (p *Prober) tables(ctx context.Context) {
 	if made && !begun && len(p.Failed) == 0 {
 		state()
 	}
+}
+
+// cutOver tells whether the tables are cut over for good. Nothing else matters then: the source may be
+// switched off, and what is ours removed from the target.
+func (p *Prober) cutOver(ctx context.Context) bool {
+	limited, cancel := context.WithTimeout(ctx, ProbeTime)
+	defer cancel()
+	ledger, err := checkpoint.Open(limited, p.ledgerStore(), p.Cfg.Name, checkpoint.Options{ReadOnly: true, Lease: p.Cfg.State.Lease})
+	if err != nil {
+		return false // told by the next question
+	}
+	c, err := ledger.Cutover(limited)
+	if err != nil || c.Step != checkpoint.CutoverDone {
+		return false
+	}
+	p.Failed = nil
+	p.Ask(ctx, ProbeTime, "ledger of "+p.Cfg.Name, func(context.Context) (string, error) {
+		return "", Explain("the tables of "+p.Cfg.Name+" are cut over", checkpoint.ErrCutOver)
+	})
+	return true
 }
 
 // lacks is what is missing of the target's tables; an error if something is there and unfit, or missing and not to be created.

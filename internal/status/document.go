@@ -19,11 +19,13 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// The phases of a migration, in order. This version comes as far as in_sync.
+// The phases of a migration, in order.
 const (
 	phasePrepare = "prepare"
 	PhaseCopy    = "copy"
 	PhaseInSync  = "in_sync"
+	phaseCutover = "cutover"
+	phaseDone    = "done"
 )
 
 var phases = admin.Phases
@@ -45,6 +47,7 @@ type Document struct {
 	Leases    int            `json:"leases"`
 	Tables    []Table        `json:"tables"`
 	Shards    []Shard        `json:"shards,omitempty"`
+	Cutover   cutoverStatus  `json:"cutover"`
 	NextSteps []NextStep     `json:"next_steps"`
 
 	loadsAgain bool // a load after a gap begins by itself
@@ -342,14 +345,20 @@ func (t *Table) throttledBy(pace checkpoint.Pace, now time.Time) {
 }
 
 // conclude judges the migration as a whole, and says what to do next.
-func (m *Document) conclude() {
+func (m *Document) conclude(c checkpoint.Cutover) {
 	for _, id := range slices.Sorted(maps.Keys(m.workers)) {
 		w := m.workers[id]
 		w.Silent = w.HeartbeatAt != nil && m.At.Sub(*w.HeartbeatAt) > m.lease
 		m.Workers = append(m.Workers, *w)
 	}
 	m.Phase = PhaseOf(m.Tables)
-	m.advise(m.Phase != phasePrepare)
+	started := m.Phase != phasePrepare
+	if phase := m.leaving(c); phase != "" {
+		m.Phase = phase
+	}
+	if !m.adviseCutover(c) {
+		m.advise(started)
+	}
 }
 
 // PhaseOf is the phase of a migration: it is in sync if a table of it is, and no other is awaited.

@@ -58,7 +58,7 @@ func TestSetAside(t *testing.T) {
 		m := NewDocument(cfg, func(string) (string, bool) { return "", false }, at)
 		table, _ := cfg.Table("Log_2015_01")
 		m.Add(table, in)
-		m.conclude()
+		m.conclude(checkpoint.Cutover{})
 		return m
 	}
 	const off = "the table has no enabled stream"

@@ -32,6 +32,8 @@ type Input struct {
 	Inputs []TableInput
 	Begun  bool // there is a ledger
 	Ledger *checkpoint.Ledger
+	// Cutover is the record of the cutover; its zero value if there was none.
+	Cutover checkpoint.Cutover
 }
 
 // Judge makes the status of what was read. With is added to the commands of next steps.
@@ -41,7 +43,8 @@ func (l *Input) Judge(env config.Lookup, with string, now time.Time) *Document {
 	for i, c := range l.Tables {
 		m.Add(c, l.Inputs[i])
 	}
-	m.conclude()
+	m.cutOver(l)
+	m.conclude(l.Cutover)
 	return m
 }
 
@@ -99,6 +102,9 @@ func Read(ctx context.Context, cfg *config.Config, t Target, table string) (*Inp
 	if began {
 		parking := sink.NewParking(t.Records(cfg.State.Table), cfg.Name)
 		if l.Inputs, err = readTables(ctx, ledger, parking, tables); err != nil {
+			return nil, preflight.ReadingFailed(ctx, "cannot read the ledger in table "+cfg.State.Table, err)
+		}
+		if l.Cutover, err = ledger.Cutover(ctx); err != nil {
 			return nil, preflight.ReadingFailed(ctx, "cannot read the ledger in table "+cfg.State.Table, err)
 		}
 		if err = readFences(ctx, ledger, tables, l.Inputs); err != nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/clock"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
@@ -18,7 +19,7 @@ import (
 // Render tells the status to people. The first error of the writer is enough.
 func (m *Document) Render(w io.Writer, shards bool) error {
 	step := slices.Index(phases, m.Phase) + 1
-	title := map[string]string{PhaseCopy: "copy + stream", PhaseInSync: "in sync"}[m.Phase]
+	title := map[string]string{PhaseCopy: "copy + stream", PhaseInSync: "in sync", phaseCutover: "cut over", phaseDone: "done"}[m.Phase]
 	if title == "" {
 		title = m.Phase
 	}
@@ -69,6 +70,16 @@ func (m *Document) workersText() string {
 func (m *Document) notes() []string {
 	var notes []string
 	add := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
+	if c := m.Cutover; c.Attempt > 0 && c.Step != string(checkpoint.CutoverCancelled) && c.Step != string(checkpoint.CutoverRehearsed) {
+		text := ""
+		if c.FrozenSeconds > 0 {
+			text = "; writes stood still for " + backfill.FormatDuration(AsDuration(c.FrozenSeconds))
+		}
+		if c.Trouble != nil {
+			text += "; " + *c.Trouble
+		}
+		add("Cutover: attempt %d, %s%s", c.Attempt, c.Step, text)
+	}
 	for _, t := range m.Tables {
 		if t.Settling > 0 {
 			add("%s: %s applied once, to be asserted exactly after dual_writes.settle", t.Source, terminal.Plural(int(t.Settling), "change"))

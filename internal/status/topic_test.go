@@ -12,7 +12,7 @@ import (
 // applied; and a lag is known before anything is.
 func TestFromTopic(t *testing.T) {
 	now := time.Date(2026, 11, 25, 8, 0, 0, 0, time.UTC)
-	shard := checkpoint.Shard{ID: "s", Label: "l", Generation: 1, Applied: 3}
+	shard := checkpoint.Shard{ID: "s", Label: "l", Generation: 1, Apply: checkpoint.Topic, Applied: 3}
 	state := checkpoint.TableState{Apply: checkpoint.Topic, Generation: 1, Label: "l", AdoptedAt: now.Add(-time.Hour)}
 	applied := func(to uint64) []checkpoint.Applied {
 		return []checkpoint.Applied{{Track: checkpoint.Track{Generation: 1, Label: "l", Shard: "s"}, Runs: checkpoint.Runs{{From: 1, To: to, At: now.Add(-time.Minute)}}}}

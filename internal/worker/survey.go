@@ -38,7 +38,7 @@ func (w *Worker) survey(ctx context.Context, o *observer, parking *sink.Parking)
 		if m := last.judge(l, err, w.Console.Env, time.Now()); m != nil {
 			o.surveyed(m, err == nil)
 			o.topical(m, w.retention)
-			if err == nil && m.AnyParked() {
+			if err == nil && m.AnyParked() && !m.Left() {
 				beside(func() { w.resolve(ctx, parking) })
 			}
 		}
@@ -98,6 +98,8 @@ func (o *observer) surveyed(m *status.Document, fresh bool) {
 		o.last = m
 	}
 	o.metrics.Phase(m.Phase)
+	o.metrics.CutoverReady(m.Cutover.Ready)
+	o.metrics.Strays(m.Cutover.Strays)
 	for _, t := range m.Tables {
 		o.metrics.Parked(t.Source, t.Parked)
 		o.metrics.Settling(t.Source, t.Settling)

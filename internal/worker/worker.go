@@ -221,6 +221,9 @@ func (w *Worker) replicate(ctx context.Context, listener net.Listener) error {
 		w.announce(listener.Addr())
 		side.Go(func() error { return w.serve(beside, listener, o) })
 	}
+	drive, idle := context.WithCancel(ctx)
+	driven := make(chan struct{})
+	side.Go(func() error { defer close(driven); return w.drive(drive, ledger) })
 	told := make(chan struct{})
 	unstopped := context.AfterFunc(ctx, func() {
 		defer close(told)
@@ -231,7 +234,15 @@ func (w *Worker) replicate(ctx context.Context, listener net.Listener) error {
 		}
 	})
 	o.stopped = func() bool { return ctx.Err() != nil }
-	err = preflight.Explain("the migration cannot go on", w.work(ctx, ledger, parking, o))
+	err = w.work(ctx, ledger, parking, o)
+	if errors.Is(err, checkpoint.ErrCutOver) { // what this says is written before the end of the cutover itself
+		select {
+		case <-driven:
+		case <-time.After(endOfCutover):
+		}
+	}
+	idle()
+	err = preflight.Explain("the migration cannot go on", err)
 	if !unstopped() {
 		<-told
 	}

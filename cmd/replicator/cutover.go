@@ -1,0 +1,255 @@
+package main
+
+import (
+	"context"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/switchover"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
+)
+
+// cutover runs a command with the configuration.
+func (p *program) cutover(ctx context.Context, allowed config.Allowed, do func(ctx context.Context, o *switchover.Operator) error) error {
+	ctx, cancel := p.within(ctx)
+	defer cancel()
+	cfg, err := p.load()
+	if err != nil {
+		return err
+	}
+	o := &switchover.Operator{Console: &p.Console, Cfg: cfg, Allowed: allowed, With: p.withConfig(), Version: thisBuild().Version}
+	if terminal.Interactive() {
+		o.Confirm = func(ctx context.Context, question string) error {
+			return terminal.Confirm(ctx, os.Stdin, p.Stderr, question)
+		}
+	}
+	return do(ctx, o)
+}
+
+func newCutover(p *program) *cobra.Command {
+	c := group(&cobra.Command{
+		Use: "cutover", Short: "check | start | approve | postpone | cancel | resolve | status | evidence", GroupID: groupMigrate,
+		Long: `Move the application from the source to the target: checks, freeze, drain, final verify, fence, switch. Every step is written to
+the ledger before it is made, so that any worker goes on with it after a crash.
+
+Three hooks of the configuration, executables or https:// addresses, stop the application's writes, switch it, and let it go on. They are
+called by a worker whose --probe of all three passed or, if there is none, by the command that starts the cutover, which must stay then.
+
+Until the switch a deadline, a failure, a writer that was missed or cutover cancel ends the attempt: the application writes the source again,
+and the tables go on from their checkpoints. From the switch on there is no cancel.`,
+		Example: `  replicator cutover check
+  replicator cutover start --dry-run --keep-fallback yes
+  replicator cutover start --keep-fallback yes
+  replicator cutover status`,
+	})
+	c.AddCommand(newCutoverCheck(p), newCutoverStart(p), newCutoverApprove(p), newCutoverPostpone(p), newCutoverCancel(p), newCutoverResolve(p), newCutoverStatus(p), newCutoverEvidence(p))
+	return c
+}
+
+func newCutoverCheck(p *program) *cobra.Command {
+	var allowed config.Allowed
+	c := &cobra.Command{
+		Use: "check [flags]", Short: "Show whether the tables can be cut over, gate by gate",
+		Long: `Show every gate with its figure, its bound from cutover.ready_when, and the command that cures it; the deadlines of the steps; and by
+table what stands against a way back after the switch. A gate without a figure is not ready. Nothing is changed.
+
+The exit status is 3 if a gate is not ready.`,
+		Example: `  replicator cutover check
+  replicator cutover check -o json | jq '.ready, .safe_to_write'`,
+		Args: none,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return p.cutover(c.Context(), allowed, func(ctx context.Context, o *switchover.Operator) error { return o.Check(ctx) })
+		},
+	}
+	allowFlags(c, &allowed)
+	return c
+}
+
+func newCutoverStart(p *program) *cobra.Command {
+	var allowed config.Allowed
+	r := switchover.Request{Wait: true}
+	c := &cobra.Command{
+		Use: "start [flags]", Short: "Begin a cutover, and follow it",
+		Long: `Begin a cutover of all tables, and show its steps until the application has switched. If a gate is not ready, nothing is begun; with
+--when-ready the request waits for it, within --between and until --expires, and without --yes for replicator cutover approve as well.
+
+--dry-run rehearses: canaries, drain, final verify and fence are real, the application is neither stopped nor switched.
+
+--override passes a gate that is not ready; its --reason goes into the evidence. --keep-fallback has no default: it is kept with the
+record, and replicator plan says by table whether a way back is possible at all.
+
+The exit status is 3 if a gate is not ready, or if the cutover was cancelled.`,
+		Example: `  replicator cutover start --keep-fallback yes --dry-run
+  replicator cutover start --keep-fallback no --yes
+  replicator cutover start --keep-fallback yes --when-ready --between 02:00-04:00 --expires 24h
+  replicator cutover start --keep-fallback no --override headroom --reason "quiet shards, change 4711"`,
+		Args: none,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return p.cutover(c.Context(), allowed, func(ctx context.Context, o *switchover.Operator) error { return o.Start(ctx, r) })
+		},
+	}
+	f := c.Flags()
+	f.SortFlags = false
+	f.StringVar(&r.KeepFallback, "keep-fallback", "", "`yes|no`: whether the source is kept for a way back; must be given")
+	f.BoolVar(&r.Rehearse, "dry-run", false, "rehearse: neither stop nor switch the application")
+	f.BoolVar(&r.Yes, "yes", false, "do not ask, and do not wait for approval")
+	f.StringArrayVar(&r.Overrides, "override", nil, "pass this `GATE` though it is not ready: copy, lag, verify, full_verify, parked, headroom or fence; may be repeated")
+	f.StringVar(&r.Reason, "reason", "", "`TEXT` that says why a gate is passed")
+	f.BoolVar(&r.WhenReady, "when-ready", false, "begin as soon as all gates are ready")
+	f.StringVar(&r.Between, "between", "", "with --when-ready: only within these `HOURS` of the day in UTC, such as 02:00-04:00")
+	f.DurationVar(&r.Expires, "expires", 0, "give up a request that could not begin within this `DURATION`; default cutover.request_expires")
+	f.BoolVar(&r.Wait, "wait", true, "follow the cutover; --wait=false leaves it to the workers")
+	allowFlags(c, &allowed)
+	return c
+}
+
+// newCutoverStep makes a command that does something to the attempt under way.
+func newCutoverStep(p *program, c *cobra.Command, read func(args []string) (switchover.Step, error)) *cobra.Command {
+	var allowed config.Allowed
+	c.RunE = func(c *cobra.Command, args []string) error {
+		s, err := read(args)
+		if err != nil {
+			return err
+		}
+		return p.cutover(c.Context(), allowed, func(ctx context.Context, o *switchover.Operator) error { return o.Steer(ctx, s) })
+	}
+	allowFlags(c, &allowed)
+	return c
+}
+
+func newCutoverApprove(p *program) *cobra.Command {
+	return newCutoverStep(p, &cobra.Command{
+		Use: "approve [flags]", Short: "Let a requested cutover begin", Args: none,
+		Long:    `Approve a cutover that was started with --when-ready. It begins as soon as its hours and its gates allow.`,
+		Example: `  replicator cutover approve`,
+	}, func([]string) (switchover.Step, error) { return switchover.Step{Name: "approve"}, nil })
+}
+
+func newCutoverPostpone(p *program) *cobra.Command {
+	return newCutoverStep(p, &cobra.Command{
+		Use: "postpone [flags] DURATION", Short: "Let a requested cutover begin later",
+		Long:    `Keep a cutover that was requested from beginning for a time; it expires that much later.`,
+		Example: `  replicator cutover postpone 2h`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return diag.BadUsage("replicator cutover postpone takes one duration", "write it like: replicator cutover postpone 2h")
+			}
+			return nil
+		},
+	}, func(args []string) (switchover.Step, error) {
+		d, err := config.ParseDuration(args[0])
+		if err != nil || d <= 0 {
+			return switchover.Step{}, diag.BadUsage(args[0]+" is no time", "give a time such as 30m or 2h")
+		}
+		return switchover.Step{Name: "postpone", For: d}, nil
+	})
+}
+
+func newCutoverCancel(p *program) *cobra.Command {
+	s := switchover.Step{Name: "cancel", Wait: true}
+	c := newCutoverStep(p, &cobra.Command{
+		Use: "cancel [flags]", Short: "End a cutover before the switch", Args: none,
+		Long: `Cancel a cutover that has not come to the switch: the application is let go by the hook unfreeze_writes, late writes of the attempt are
+refused, and the tables go on from their checkpoints. From the switch on this is refused.`,
+		Example: `  replicator cutover cancel --reason "orders are late tonight"`,
+	}, func([]string) (switchover.Step, error) { return s, nil })
+	c.Flags().StringVar(&s.Reason, "reason", "", "`TEXT` that is kept with the record")
+	c.Flags().BoolVar(&s.Wait, "wait", true, "wait until the application goes on")
+	return c
+}
+
+func newCutoverResolve(p *program) *cobra.Command {
+	var switched string
+	s := switchover.Step{Name: "resolve", Wait: true}
+	c := newCutoverStep(p, &cobra.Command{
+		Use: "resolve --switched yes|no [flags]", Short: "Say what became of a switch whose hook does not answer", Args: none,
+		Long: `The hook switch is called until it answers. Where it cannot, find out whether the application has switched, make sure that no call of it is
+still under way, and answer in its place: yes ends the cutover, no cancels it.`,
+		Example: `  replicator cutover resolve --switched yes`,
+	}, func([]string) (switchover.Step, error) {
+		if switched != "yes" && switched != "no" {
+			return s, diag.BadUsage("replicator cutover resolve needs --switched yes or --switched no", "find out whether the application writes the target")
+		}
+		s.Answer = switched == "yes"
+		return s, nil
+	})
+	c.Flags().StringVar(&switched, "switched", "", "`yes|no`: whether the application has switched")
+	c.Flags().BoolVar(&s.Wait, "wait", true, "follow the cutover from there")
+	return c
+}
+
+func newCutoverStatus(p *program) *cobra.Command {
+	var schema bool
+	c := &cobra.Command{
+		Use: "status [flags]", Short: "Show where the cutover stands, and all that happened",
+		Long: `Show the step of the cutover, how long the application has been without writes, what is waited for, the timeline, every call of a hook with
+its output, how each shard was proved to be drained, and changes that were made after the freeze.
+
+The exit status is 0 if that could be read. --schema prints the JSON Schema of the document, which every cutover command prints with
+-o json.`,
+		Example: `  replicator cutover status
+  replicator cutover status -o json | jq '.step, .frozen_seconds'`,
+		Args: none,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if schema {
+				_, err := p.Stdout.Write(switchover.Schema)
+				return err
+			}
+			return p.cutover(c.Context(), config.Allowed{}, func(ctx context.Context, o *switchover.Operator) error { return o.Show(ctx) })
+		},
+	}
+	c.Flags().BoolVar(&schema, "schema", false, "print the JSON Schema of the document of -o json, and nothing else")
+	allowEmulatorOfReader(c)
+	return c
+}
+
+func newCutoverEvidence(p *program) *cobra.Command {
+	c := &cobra.Command{
+		Use: "evidence [flags] FOLDER", Short: "Write what a cutover leaves behind for those who ask later",
+		Long: `Write a folder with one page that needs nothing else, the same as JSON, shards and timeline as tables, and the SHA-256 of every file: the hash
+of the configuration, versions, gates and who passed which, the shards with their last positions and how each was proved to be drained, gaps
+and what mended them, parked items, results of verify, every step and every call of a hook with its times. It holds no data of items.
+
+It can be written at any time, and is never written over.`,
+		Example: `  replicator cutover evidence cutover-2026-11-25
+  sha256sum -c SHA256SUMS                # within the folder`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return diag.BadUsage("replicator cutover evidence takes one folder", "write it like: replicator cutover evidence cutover-2026-11-25")
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			return p.cutover(c.Context(), config.Allowed{}, func(ctx context.Context, o *switchover.Operator) error { return o.Evidence(ctx, args[0]) })
+		},
+	}
+	allowEmulatorOfReader(c)
+	return c
+}
+
+func newFinalize(p *program) *cobra.Command {
+	var f switchover.Finalizing
+	var allowed config.Allowed
+	c := &cobra.Command{
+		Use: "finalize [flags]", Short: "Remove what is ours from the target, and say what remains to switch off", GroupID: groupMigrate,
+		Long: `After a cutover and its watch for missed writers, remove the column families _cdc and _cdc_gone, those of the fence, and the view of the
+configuration from the target tables, and list what is to be switched off on AWS and elsewhere. The application's own families stay as they are.
+
+The record of the cutover stays in the state table: replicator run refuses on it for ever. Nothing is removed while a worker lives.`,
+		Example: `  replicator finalize --dry-run
+  replicator finalize --yes
+  replicator finalize --keep-view`,
+		Args: none,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return p.cutover(c.Context(), allowed, func(ctx context.Context, o *switchover.Operator) error { return o.Finalize(ctx, f) })
+		},
+	}
+	c.Flags().BoolVar(&f.DryRun, "dry-run", false, "say what would be removed")
+	c.Flags().BoolVar(&f.Yes, "yes", false, "do not ask")
+	c.Flags().BoolVar(&f.KeepView, "keep-view", false, "leave the view: the application reads through it")
+	allowFlags(c, &allowed)
+	return c
+}

@@ -1,0 +1,65 @@
+package config
+
+import (
+	"net/url"
+	"strings"
+
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+)
+
+// checkHook refuses addresses that cannot be called. What a command is shows when it is probed.
+func checkHook(s string) *fault {
+	const fix = "write an https:// address, or the path of an executable with its arguments"
+	if len(s) > longestText {
+		return checkMappingText(s)
+	}
+	if !strings.Contains(s, "://") {
+		if strings.TrimSpace(s) == "" {
+			return &fault{diag.InvalidValue, "", "it names neither a command nor an address", fix}
+		}
+		return nil
+	}
+	u, err := url.Parse(s)
+	switch {
+	case err != nil || u.Hostname() == "":
+		return &fault{diag.InvalidValue, "", "it is no address", fix}
+	case u.Scheme == "https" || u.Scheme == "http" && IsLoopback(u.Hostname()):
+		return nil
+	}
+	return &fault{diag.InvalidValue, "", "a hook is called by https, or by http on this machine", fix}
+}
+
+// ByStep are the hooks by their names.
+func (h CutoverHooks) ByStep() map[string]string {
+	return map[string]string{"freeze_writes": h.FreezeWrites, "switch": h.Switch, "unfreeze_writes": h.UnfreezeWrites}
+}
+
+// Given tells whether a cutover can be started at all.
+func (h CutoverHooks) Given() bool { return h != CutoverHooks{} }
+
+// checkHooks refuses a cutover that could begin and neither end nor go back.
+func (d *decoder) checkHooks(c *Config) {
+	if !c.Cutover.Hooks.Given() {
+		return
+	}
+	for _, name := range []string{"freeze_writes", "switch", "unfreeze_writes"} {
+		if path := "cutover.hooks." + name; c.Cutover.Hooks.ByStep()[name] == "" && !d.bad[path] {
+			d.report(diag.Error{Code: diag.MissingValue, Pos: c.Where("cutover.hooks"), What: path + " is missing",
+				Cause: "a cutover stops the application, switches it, and must be able to let it go on: it needs all three hooks", Fix: "add " + name + ", or remove the others"})
+		}
+	}
+}
+
+// shortListings is below which two equal listings say little of what the service has yet to show.
+const shortListings = 60
+
+// warnOfCutover tells of a proof that would be a weak one.
+func warnOfCutover(c *Config) (found diag.List) {
+	if c.Cutover.Hooks.Given() && c.Cutover.ListingsApart.Seconds() < shortListings {
+		found = append(found, &diag.Error{Code: diag.DrainHasty, Warning: true, Pos: c.Where("cutover.listings_apart"),
+			What:  "two listings of a stream that are " + FormatDuration(c.Cutover.ListingsApart) + " apart prove little",
+			Cause: "DynamoDB shows a new shard some time after it begins; a shard that neither listing shows is not drained",
+			Fix:   "write listings_apart: 2m, or leave it out; less is for tests on emulators"})
+	}
+	return found
+}

@@ -1,0 +1,76 @@
+package preflight
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// WayBack says why the items of a table cannot be made of its rows again, once the application has
+// left the source; nil if they can. The mapping may be nil, where the source was not asked.
+func WayBack(t config.Table, m *transform.Mapping) (lost []string) {
+	add := func(format string, args ...any) {
+		if text := fmt.Sprintf(format, args...); !slices.Contains(lost, text) {
+			lost = append(lost, text)
+		}
+	}
+	if m != nil && m.HidesKeys() {
+		add("its row keys do not tell the items' keys: _cdc:k does, and finalize removes it")
+	}
+	if len(t.Drop) > 0 {
+		add("attributes %s are not copied", strings.Join(t.Drop, ", "))
+	}
+	if t.TTL.Expire == "gc" {
+		add("cells expire by garbage collection, and their items with them")
+	}
+	columns := func(list []config.Column) {
+		whole := len(list) == 0 // each attribute is a column
+		for _, c := range list {
+			whole = whole || c.Attribute == "*"
+			switch c.As {
+			case "", "text", "json", "flattened", "columns", "google_utility":
+				add("types are not kept: numbers, texts, bytes and sets are written alike (as: dynamodb_json keeps them)")
+			}
+		}
+		if !whole {
+			add("attributes that no column names are not copied")
+		}
+	}
+	rule := func(list []config.Column, cell config.Cell) {
+		switch {
+		case cell.To == "":
+			columns(list)
+		case len(cell.Only) > 0:
+			add("cells hold %s alone", strings.Join(cell.Only, ", "))
+		}
+		if cell.To != "" && cell.As != "dynamodb_json" || cell.To == "" && len(list) == 0 {
+			add("types are not kept: numbers, texts, bytes and sets are written alike (as: dynamodb_json keeps them)")
+		}
+	}
+	for _, r := range t.Rules {
+		switch {
+		case r.Ignore:
+			add("items of rule %s are not copied", orItsPlace(r.Name))
+		case len(r.Write) > 0:
+			for _, w := range r.Write {
+				rule(w.Columns, w.Cell)
+			}
+		default:
+			rule(r.Columns, r.Cell)
+		}
+	}
+	if len(t.Rules) == 0 {
+		rule(nil, config.Cell{})
+	}
+	return lost
+}
+
+func orItsPlace(name string) string {
+	if name == "" {
+		return "that ignores them"
+	}
+	return name
+}

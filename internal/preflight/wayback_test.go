@@ -1,0 +1,27 @@
+package preflight
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+)
+
+// What a mapping loses stands against a way back; what keeps everything does not.
+func TestWayBack(t *testing.T) {
+	for _, c := range []struct{ table, want string }{
+		{"{ from: Orders }", "types are not kept"},
+		{`{ from: Orders, families: { d: maxversions=1 }, rules: [{ columns: { "*": { to: d, as: dynamodb_json } } }] }`, ""},
+		{`{ from: Orders, families: { d: maxversions=1 }, drop_attributes: [x], rules: [{ columns: { "*": { to: d, as: dynamodb_json } } }] }`, "attributes x are not copied"},
+		{`{ from: Orders, families: { d: maxversions=1 }, rules: [{ columns: { a: { to: "d:a", as: dynamodb_json } } }] }`, "attributes that no column names are not copied"},
+	} {
+		cfg, err := config.Parse("replicator.yaml", []byte("version: 1\ntarget: { project: p, instance: i }\ntables: ["+c.table+"]\n"), func(string) (string, bool) { return "", false })
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := strings.Join(WayBack(cfg.Tables[0], nil), "; ")
+		if c.want == "" && got != "" || !strings.Contains(got, c.want) {
+			t.Errorf("%s: %q", c.table, got)
+		}
+	}
+}

@@ -1,0 +1,91 @@
+package status
+
+import (
+	"slices"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/cutover"
+	"github.com/dynamodb-bigtable/replicator/internal/loads"
+)
+
+// cutoverStatus is where the cutover stands.
+type cutoverStatus struct {
+	Ready     bool     `json:"ready"`      // every gate is
+	OpenGates []string `json:"open_gates"` // that are not, each once
+	Step      string   `json:"step"`       // none before the first attempt
+	Attempt   uint32   `json:"attempt"`
+	Rehearsal bool     `json:"rehearsal"`
+	// FrozenSeconds is how long the application was, or has been, without writes.
+	FrozenSeconds float64 `json:"frozen_seconds"`
+	Trouble       *string `json:"trouble"` // what the step waits for, or failed with
+	Strays        int     `json:"strays"`  // changes of the source that were made after the freeze
+}
+
+// ReadyOf are the gates of a configuration.
+func ReadyOf(cfg *config.Config) cutover.Ready {
+	r := cfg.Cutover.ReadyWhen
+	return cutover.Ready{LagBelow: r.LagBelow, LagHeldFor: r.LagHeldFor, VerifyWithin: r.VerifyWithin, ParkedAtMost: r.ParkedAtMost, HeadroomAbove: r.Headroom,
+		Grace: max(2*cfg.State.Lease, 30*time.Second)}
+}
+
+// cutOver judges the cutover.
+func (m *Document) cutOver(l *Input) {
+	c := l.Cutover
+	m.Cutover = cutoverStatus{Step: "none", OpenGates: []string{}, Attempt: c.Attempt, Rehearsal: c.Rehearse, FrozenSeconds: c.FrozenFor(m.At).Seconds(),
+		Trouble: loads.Known(c.Trouble), Strays: c.Strays}
+	if c.Attempt > 0 {
+		m.Cutover.Step = string(c.Step)
+	}
+	for i, t := range l.Tables {
+		in := l.Inputs[i]
+		f := cutover.Figures{Found: in.Found, State: in.State, Shards: in.Shards, Merged: in.Merged, Parked: in.Parked, Targets: in.Targets}
+		for _, g := range f.Judge(t.From, ReadyOf(l.Cfg), m.At) {
+			if !g.Ready && !slices.Contains(m.Cutover.OpenGates, g.Name) {
+				m.Cutover.OpenGates = append(m.Cutover.OpenGates, g.Name)
+			}
+		}
+	}
+	m.Cutover.Ready = len(l.Tables) > 0 && len(m.Cutover.OpenGates) == 0 && c.Step.Over()
+	if !c.Step.Switched() {
+		return
+	}
+	for i := range m.Tables { // nothing is read late any more: nobody writes the source
+		t := &m.Tables[i]
+		t.LagSeconds, t.HeadroomSeconds, t.OldestReadAt, t.Old, t.waiting, t.silent, t.drained, t.Behind = nil, nil, nil, false, 0, 0, true, nil
+		t.Phase = m.leaving(c)
+	}
+}
+
+// leaving is the phase of a migration whose application leaves the source; "" if it does not.
+func (m *Document) leaving(c checkpoint.Cutover) string {
+	switch {
+	case c.Step == checkpoint.CutoverDone:
+		return phaseDone
+	case c.Step.Active() && (!c.FreezeBegunAt.IsZero() || c.Step == checkpoint.CutoverSwitching):
+		return phaseCutover
+	}
+	return ""
+}
+
+// adviseCutover says what leads on in a cutover; false if there is none.
+func (m *Document) adviseCutover(c checkpoint.Cutover) bool {
+	switch {
+	case c.Step == checkpoint.CutoverDone && c.FinalizedAt.IsZero():
+		m.next("finalize --dry-run", "the application has left the source: what is ours can be removed from the target")
+	case c.Step == checkpoint.CutoverDone:
+	case c.Step.Switched() && c.Strays > 0:
+		m.next("cutover status", "somebody still writes to the source, after the switch")
+	case c.Step == checkpoint.CutoverRequested && !c.Approved:
+		m.next("cutover approve", "a cutover was requested, and waits for approval")
+	case c.Step == checkpoint.CutoverSwitching:
+		m.next("cutover status", "the application is asked to switch: from here on there is no cancel")
+	case c.Step.Active():
+		m.next("cutover status", "a cutover is under way: "+string(c.Step))
+	}
+	return c.Step.Switched()
+}
+
+// Left tells whether the application has left the source.
+func (m *Document) Left() bool { return checkpoint.CutoverStep(m.Cutover.Step).Switched() }

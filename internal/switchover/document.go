@@ -1,0 +1,319 @@
+package switchover
+
+import (
+	_ "embed"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/cutover"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
+)
+
+// schemaName names the form of the document, which cutover.schema.json describes.
+const schemaName = "replicator.cutover/v1"
+
+// Schema describes the document of -o json.
+//
+//go:embed cutover.schema.json
+var Schema []byte
+
+// Document is where a cutover stands: the document of every `cutover` command with -o json. What is
+// unknown is null.
+type Document struct {
+	// Ready tells that every gate is ready or overridden, SafeToWrite that the application may write
+	// the target: nothing of ours is written there any more.
+	Ready       bool      `json:"ready"`
+	SafeToWrite bool      `json:"safe_to_write"`
+	Schema      string    `json:"schema"`
+	Name        string    `json:"name"`
+	At          time.Time `json:"at"`
+	// Step is none before the first attempt.
+	Step     string     `json:"step"`
+	StepAt   *time.Time `json:"step_at"`
+	Attempt  uint32     `json:"attempt"`
+	Rehearse bool       `json:"rehearsal"`
+	Approved bool       `json:"approved"`
+	Driver   *string    `json:"driver"` // who drives it; null: nobody
+	Trouble  *string    `json:"trouble"`
+	Reason   *string    `json:"reason"` // why it was cancelled
+	// FrozenSeconds is how long the application was, or has been, without writes; FrozenAtLeast is
+	// what a freeze lasts at least.
+	FrozenSeconds float64                       `json:"frozen_seconds"`
+	FrozenAtLeast float64                       `json:"frozen_at_least_seconds"`
+	Gates         []checkpoint.CutoverGate      `json:"gates"`
+	Deadlines     []Deadline                    `json:"deadlines"`
+	WayBack       []WayBack                     `json:"way_back"`
+	KeepFallback  bool                          `json:"keep_fallback"`
+	Timeline      []checkpoint.CutoverEvent     `json:"timeline"`
+	Hooks         []checkpoint.CutoverHook      `json:"hooks"`
+	Proofs        []checkpoint.CutoverProof     `json:"proofs"`
+	Strays        int                           `json:"strays"`
+	Stragglers    []checkpoint.CutoverStraggler `json:"stragglers"`
+	WatchUntil    *time.Time                    `json:"watch_until"`
+	FinalizedAt   *time.Time                    `json:"finalized_at"`
+	NextSteps     []NextStep                    `json:"next_steps"`
+
+	titles map[string]string
+	tables int
+}
+
+// Deadline is how long a step may take, and what happens then.
+type Deadline struct {
+	Step    string  `json:"step"`
+	Seconds float64 `json:"seconds"` // 0: none
+	Then    string  `json:"then"`
+}
+
+// WayBack says whether items can be made of the rows of a table again, and by what not.
+type WayBack struct {
+	Table    string   `json:"table"`
+	Possible bool     `json:"possible"`
+	Lost     []string `json:"lost"`
+}
+
+// NextStep is a command that leads on.
+type NextStep struct {
+	Command string `json:"command"`
+	Why     string `json:"why"`
+}
+
+// input is what a document is judged from.
+type input struct {
+	cfg     *config.Config
+	record  checkpoint.Cutover
+	gates   []checkpoint.CutoverGate
+	tables  []config.Table
+	wayBack []WayBack
+	driver  string
+	with    string
+}
+
+func known[T comparable](v T) *T {
+	var zero T
+	if v == zero {
+		return nil
+	}
+	return &v
+}
+
+// judge makes the document of what was read.
+func judge(in input, now time.Time) *Document {
+	c := in.record
+	d := &Document{
+		Schema: schemaName, Name: in.cfg.Name, At: now.UTC(), Step: "none", StepAt: known(c.StepAt), Attempt: c.Attempt, Rehearse: c.Rehearse, Approved: c.Approved,
+		Driver: known(in.driver), Trouble: known(c.Trouble), Reason: known(c.Reason), FrozenSeconds: c.FrozenFor(now).Seconds(), FrozenAtLeast: settled(in.cfg, in.tables).Seconds(),
+		Gates: append([]checkpoint.CutoverGate{}, in.gates...), WayBack: append([]WayBack{}, in.wayBack...), KeepFallback: c.KeepFallback,
+		Timeline: append([]checkpoint.CutoverEvent{}, c.Timeline...), Hooks: append([]checkpoint.CutoverHook{}, c.Hooks...), Proofs: append([]checkpoint.CutoverProof{}, c.Proofs...),
+		Strays: c.Strays, Stragglers: append([]checkpoint.CutoverStraggler{}, c.Stragglers...), FinalizedAt: known(c.FinalizedAt), NextSteps: []NextStep{},
+		titles: titles(in.cfg), tables: len(in.tables),
+	}
+	for i := range d.Gates {
+		if d.Gates[i].Cure != "" {
+			d.Gates[i].Cure += in.with
+		}
+	}
+	if c.Attempt > 0 {
+		d.Step = string(c.Step)
+	}
+	if c.Step == checkpoint.CutoverWatching {
+		until := c.SwitchedAt.Add(c.WatchFor).UTC()
+		d.WatchUntil = &until
+	}
+	d.Ready = len(d.Gates) > 0 && len(cutover.Open(d.Gates)) == 0 && c.Step.Over()
+	d.SafeToWrite = c.Step == checkpoint.CutoverSwitching || c.Step.Switched()
+	limits := in.cfg.Cutover.Deadlines
+	for _, l := range []struct {
+		step string
+		d    time.Duration
+	}{{"freeze", limits.Freeze}, {"drain", limits.Drain}, {"verify", limits.Verify}, {"fence", limits.Fence}} {
+		d.Deadlines = append(d.Deadlines, Deadline{l.step, l.d.Seconds(), "the cutover is cancelled: writes go on in the source, and the tables go on"})
+	}
+	d.Deadlines = append(d.Deadlines, Deadline{"switching", 0, "no deadline and no cancel: the hook is called until it answers, or `replicator cutover resolve` does"})
+	d.advise(c, in.with)
+	return d
+}
+
+// settled is how long a freeze lasts at least.
+func settled(cfg *config.Config, tables []config.Table) (d time.Duration) {
+	for _, t := range tables {
+		d = max(d, cfg.Late(t))
+	}
+	return d
+}
+
+// advise says what leads on.
+func (d *Document) advise(c checkpoint.Cutover, with string) {
+	next := func(command, why string) {
+		d.NextSteps = append(d.NextSteps, NextStep{"replicator " + command + with, why})
+	}
+	undriven := c.Step.Active() && d.Driver == nil
+	switch {
+	case undriven:
+		next("run", "nobody drives the cutover: a worker that can call the hooks has to run")
+	case c.Step == checkpoint.CutoverRequested && !c.Approved:
+		next("cutover approve", "the cutover waits for approval until "+c.Expires.UTC().Format(time.RFC3339))
+	case c.Step == checkpoint.CutoverSwitching:
+		next("cutover resolve --switched yes|no", "if the hook does not answer, and you found out what became of the switch")
+	case c.Step.Cancellable():
+		next("cutover cancel", "as long as nothing is switched")
+	case c.Step == checkpoint.CutoverWatching && c.Strays > 0:
+		next("cutover status", "somebody still writes to the source: find out who, and whether what he wrote is missing")
+	case c.Step == checkpoint.CutoverDone && c.FinalizedAt.IsZero():
+		next("finalize --dry-run", "the watch is over: what is ours can be removed from the target")
+	case c.Step.Over() && d.Ready:
+		next("cutover start --dry-run --keep-fallback yes", "rehearses everything but freeze and switch")
+	}
+}
+
+// titles name the gates with their bounds.
+func titles(cfg *config.Config) map[string]string {
+	r := cfg.Cutover.ReadyWhen
+	return map[string]string{
+		cutover.GateCopy: "copy complete", cutover.GateLag: "lag below " + config.FormatDuration(r.LagBelow), cutover.GateVerify: "verify clean within " + config.FormatDuration(r.VerifyWithin),
+		cutover.GateFull: "full verify within 1d", cutover.GateParked: fmt.Sprintf("parked items at most %d", r.ParkedAtMost),
+		cutover.GateHeadroom: "retention headroom > " + config.FormatDuration(r.Headroom), cutover.GateFence: "late writes refused",
+	}
+}
+
+// Render tells people where the cutover stands; whole adds the timeline.
+func (d *Document) Render(w io.Writer, whole bool) error {
+	var b strings.Builder
+	for _, name := range cutover.GateNames {
+		d.writeGate(&b, name)
+	}
+	if len(d.Gates) > 0 {
+		switch open := len(cutover.Open(d.Gates)); {
+		case open == 0:
+			fmt.Fprintln(&b, "ready")
+		case open == 1:
+			fmt.Fprintln(&b, "not ready: 1 check fails")
+		default:
+			fmt.Fprintf(&b, "not ready: %d checks fail\n", open)
+		}
+		d.writeDeadlines(&b)
+	}
+	if d.Attempt > 0 {
+		d.writeAttempt(&b, whole)
+	}
+	if len(d.NextSteps) > 0 {
+		fmt.Fprintln(&b, "\nNext:")
+		for _, n := range d.NextSteps {
+			fmt.Fprintf(&b, "  %s  %s\n", n.Command, n.Why)
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// writeGate writes a line for the tables that are ready together, and one for each that is not.
+func (d *Document) writeGate(b *strings.Builder, name string) {
+	ready, all, figure := 0, 0, ""
+	for _, g := range d.Gates {
+		if g.Name != name {
+			continue
+		}
+		all++
+		switch {
+		case g.Ready:
+			ready++
+			figure = g.Figure
+		case g.Overridden != "":
+			fmt.Fprintf(b, "! %-28s %s: %s   overridden: %s\n", d.titles[name], g.Table, g.Figure, g.Overridden)
+		default:
+			fmt.Fprintf(b, "✗ %-28s %s: %s   → %s\n", d.titles[name], g.Table, g.Figure, g.Cure)
+		}
+	}
+	if all > 0 && ready == all {
+		if all > 1 {
+			figure = fmt.Sprintf("%d of %d tables", ready, all)
+		}
+		fmt.Fprintf(b, "✓ %-28s %s\n", d.titles[name], figure)
+	}
+}
+
+func (d *Document) writeDeadlines(b *strings.Builder) {
+	if d.Attempt > 0 && d.Step != string(checkpoint.CutoverCancelled) && d.Step != string(checkpoint.CutoverRehearsed) {
+		return
+	}
+	var limits []string
+	for _, l := range d.Deadlines {
+		if l.Seconds > 0 {
+			limits = append(limits, l.Step+" "+config.FormatDuration(time.Duration(l.Seconds*float64(time.Second))))
+		}
+	}
+	fmt.Fprintf(b, "\ndeadlines: %s; at each the cutover is cancelled, and the application goes on\n", strings.Join(limits, ", "))
+	if d.FrozenAtLeast > 0 {
+		fmt.Fprintf(b, "the freeze lasts %s at least: dual writes are settled (dual_writes.settle)\n", config.FormatDuration(time.Duration(d.FrozenAtLeast*float64(time.Second))))
+	}
+	for _, t := range d.WayBack {
+		if !t.Possible {
+			fmt.Fprintf(b, "no way back for %s after the switch: %s\n", t.Table, strings.Join(t.Lost, "; "))
+		}
+	}
+}
+
+func (d *Document) writeAttempt(b *strings.Builder, whole bool) {
+	if b.Len() > 0 {
+		fmt.Fprintln(b)
+	}
+	kind := "cutover"
+	if d.Rehearse {
+		kind = "rehearsal"
+	}
+	fmt.Fprintf(b, "%s, attempt %d: %s", kind, d.Attempt, d.Step)
+	if d.StepAt != nil {
+		fmt.Fprintf(b, ", for %s", backfill.FormatDuration(max(d.At.Sub(*d.StepAt), 0)))
+	}
+	if d.FrozenSeconds > 0 {
+		fmt.Fprintf(b, "; writes stood still for %s", backfill.FormatDuration(time.Duration(d.FrozenSeconds*float64(time.Second))))
+	}
+	fmt.Fprintln(b)
+	for _, line := range []struct {
+		word string
+		text *string
+	}{{"cancelled", d.Reason}, {"waits", d.Trouble}, {"driven by", d.Driver}} {
+		if line.text != nil {
+			fmt.Fprintf(b, "  %s: %s\n", line.word, *line.text)
+		}
+	}
+	if d.WatchUntil != nil {
+		fmt.Fprintf(b, "  watches for writers that were missed until %s\n", d.WatchUntil.Format(time.RFC3339))
+	}
+	if d.Strays > 0 {
+		fmt.Fprintf(b, "  %s made after the freeze\n", terminal.Plural(d.Strays, "change"))
+		for _, s := range d.Stragglers[:min(len(d.Stragglers), 5)] {
+			fmt.Fprintf(b, "    item %s of table %s, at %s\n", s.Key, s.Table, s.At.Format(time.RFC3339))
+		}
+	}
+	if !whole {
+		return
+	}
+	for _, e := range d.Timeline {
+		fmt.Fprintf(b, "  %s  %-10s  %s\n", e.At.Format(time.RFC3339), e.Step, e.Text)
+	}
+	for _, h := range d.Hooks {
+		fmt.Fprintf(b, "  hook %s, token %s: %s after %s\n", h.Name, h.Token, h.Outcome, backfill.FormatDuration(max(h.Ended.Sub(h.Began), 0)))
+		for line := range strings.Lines(strings.TrimSpace(h.Output)) {
+			fmt.Fprintf(b, "    %s\n", strings.TrimRight(line, "\n"))
+		}
+	}
+	for _, p := range d.Proofs {
+		fmt.Fprintf(b, "  drained: %s %s: %s\n", p.Table, p.Shard, p.How)
+	}
+}
+
+// open are the names of gates that stand against a start.
+func (d *Document) open() (names []string) {
+	for _, g := range cutover.Open(d.Gates) {
+		if !slices.Contains(names, g.Name) {
+			names = append(names, g.Name)
+		}
+	}
+	return names
+}

@@ -1,0 +1,129 @@
+package switchover
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/comparison"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/cutover"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/fence"
+	"github.com/dynamodb-bigtable/replicator/internal/hook"
+	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/status"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/sink"
+)
+
+// Ends are what a driver works with.
+type Ends struct {
+	Cfg    *config.Config
+	Ledger *checkpoint.Ledger
+	Source *preflight.Source // nil: gates alone are looked at
+	Target *preflight.Target
+}
+
+// Hooks are those of the configuration.
+func Hooks(cfg *config.Config) (*hook.Hooks, error) {
+	parsed := map[string]hook.Hook{}
+	for _, name := range cutover.HookNames {
+		text, key := cfg.Cutover.Hooks.ByStep()[name], "cutover.hooks."+name
+		if text == "" {
+			return nil, &diag.Error{Code: diag.MissingValue, What: key + " is missing", Cause: "without it a cutover could neither stop, switch nor release the application",
+				Fix: "name an executable or an https:// address in the configuration"}
+		}
+		where := cfg.Where(key)
+		h, err := hook.Parse(text, filepath.Dir(where.File))
+		if err != nil {
+			return nil, &diag.Error{Code: diag.InvalidValue, Pos: where, What: key + " cannot be called", Cause: err.Error()}
+		}
+		parsed[name] = h
+	}
+	return hook.New(parsed, nil)
+}
+
+// Driver is one that may drive, if hooks are given, and else one that looks at gates.
+func Driver(e Ends, hooks cutover.Hooks) *cutover.Driver {
+	parking := sink.NewParking(e.Target.Data.Records(e.Cfg.State.Table), e.Cfg.Name)
+	d := &cutover.Driver{
+		Ledger: e.Ledger, Fence: fence.Fence{Ledger: e.Ledger, Families: e.Target.Admin}, Hooks: hooks, Parked: parking.CountOf,
+		Settings: cutover.Settings{
+			Ready: status.ReadyOf(e.Cfg),
+			Lists: e.Cfg.Cutover.ListingsApart,
+		},
+	}
+	if e.Source != nil {
+		d.Source = source{e.Source.Tables, e.Source.Canary}
+		d.Open = func(arn string) cdc.Source { return e.Source.Stream(arn) }
+		d.Verifier = verifier{e}
+	}
+	return d
+}
+
+// source is DynamoDB as a driver uses it.
+type source struct {
+	*backfill.Tables
+	canaries *backfill.CanaryWriter
+}
+
+func (s source) Put(ctx context.Context, table string, item attribute.Item) error {
+	return s.canaries.Put(ctx, table, item)
+}
+
+func (s source) Delete(ctx context.Context, table string, key attribute.Item) error {
+	return s.canaries.Delete(ctx, table, key)
+}
+
+// verifier begins final comparisons.
+type verifier struct{ Ends }
+
+// comparedPerSecond is about how many items are compared in a second, where nothing was measured.
+const comparedPerSecond = 10_000
+
+// Begin compares everything where the deadline leaves time for that; else what was changed since the
+// last clean comparison of all began, whose result holds for the rest.
+func (v verifier) Begin(ctx context.Context, state checkpoint.TableState) (uint32, error) {
+	t, ok := v.Cfg.Table(state.Source)
+	if !ok {
+		return 0, fmt.Errorf("table %s is not in the configuration of this process", state.Source)
+	}
+	found, err := preflight.DescribeTable(ctx, v.Source.Tables, t)
+	if err != nil {
+		return 0, err
+	}
+	b := comparison.Beginning{Ledger: v.Ledger, Source: v.Source.Tables, Target: v.Target.Data, Mapping: found.Mapping, Hash: v.Cfg.Hash(t),
+		Items: found.Description.Items, Bytes: found.Description.Bytes, FoundNow: task.Now(ctx)}
+	if state.MappingHash != b.Hash {
+		return 0, checkpoint.ErrMappingChanged
+	}
+	b.Since = finalScope(found.Description.Items, v.Cfg.Cutover.Deadlines.Verify, state.Verify.Full)
+	state, err = b.Begin(ctx, state)
+	return state.Verify.Number, err
+}
+
+// finalScope is from when on rows are compared while the application stands still; zero: all are.
+func finalScope(items int64, deadline time.Duration, full checkpoint.VerifyResult) time.Time {
+	takes := time.Duration(float64(items) / comparedPerSecond * float64(time.Second))
+	if takes <= deadline/4 || !full.Clean() || full.BegunAt.IsZero() {
+		return time.Time{}
+	}
+	return full.BegunAt.Add(-time.Minute)
+}
+
+// hashOf is that of the mappings of all tables.
+func hashOf(cfg *config.Config, tables []config.Table) string {
+	h := sha256.New()
+	for _, t := range tables {
+		_, _ = fmt.Fprintf(h, "%s %s\n", t.From, cfg.Hash(t))
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}

@@ -1,0 +1,81 @@
+package switchover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/evidence"
+	"github.com/dynamodb-bigtable/replicator/internal/status"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// Evidence writes what the last attempt leaves behind into a folder that is not there yet.
+func (o *Operator) Evidence(ctx context.Context, dir string) error {
+	if err := o.open(ctx, false); err != nil {
+		return err
+	}
+	defer o.target.Close()
+	what := "cannot read the ledger in table " + o.Cfg.State.Table
+	in := evidence.Input{Name: o.Cfg.Name, Version: o.Version, At: o.now(ctx)}
+	var err error
+	if in.Record, err = o.ledger.Cutover(ctx); err != nil {
+		return explain(ctx, what, err)
+	}
+	if in.Record.Attempt == 0 {
+		return &diag.Error{Code: diag.CutoverRefused, What: "there is no cutover to write evidence of", Cause: "none was begun", Fix: "see replicator cutover check" + o.With}
+	}
+	known, err := status.Read(ctx, o.Cfg, o.target, "")
+	if err != nil {
+		return err
+	}
+	for _, w := range known.Judge(o.Env, "", in.At).Workers {
+		if w.Version != nil {
+			in.Versions = append(in.Versions, *w.Version)
+		}
+	}
+	for i, t := range known.Tables {
+		found := known.Inputs[i]
+		one := evidence.TableInput{State: found.State, Shards: found.Shards}
+		for _, target := range t.Targets() {
+			one.Targets = append(one.Targets, target.Table)
+		}
+		if one.Parked, err = o.parked(ctx, t.From); err != nil {
+			return explain(ctx, what, err)
+		}
+		in.Tables = append(in.Tables, one)
+	}
+	d := evidence.NewDocument(in)
+	files, err := evidence.Files(d)
+	if err == nil {
+		err = evidence.Write(dir, files)
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return diag.BadUsage(dir+" is there already", "evidence is never written over: name another folder")
+	}
+	if err != nil {
+		return &diag.Error{Code: diag.Internal, What: "cannot write the evidence", Err: err, Exit: diag.ExitFailed}
+	}
+	if o.AsJSON() {
+		return o.WriteJSON(d)
+	}
+	for _, f := range files {
+		if _, err := fmt.Fprintf(o.Stdout, "%s/%s\n", dir, f.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// parked are the references of a table's parked items.
+func (o *Operator) parked(ctx context.Context, table string) (refs []string, err error) {
+	parking := sink.NewParking(o.target.Data.Records(o.Cfg.State.Table), o.Cfg.Name)
+	err = parking.List(ctx, table, func(ref sink.Ref, _ transform.Parked) error {
+		refs = append(refs, string(ref))
+		return nil
+	})
+	return refs, err
+}

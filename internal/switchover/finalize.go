@@ -1,0 +1,174 @@
+package switchover
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/status"
+	"github.com/dynamodb-bigtable/replicator/sink"
+)
+
+// finalizeSchema names the form of the document of `finalize -o json`.
+const finalizeSchema = "replicator.finalize/v1"
+
+// Finalizing is what an operator asks of a finalize.
+type Finalizing struct {
+	DryRun, Yes, KeepView bool
+}
+
+// Finalized is what was removed, and what remains to be switched off: the document of `finalize -o
+// json`.
+type Finalized struct {
+	Schema    string    `json:"schema"`
+	Name      string    `json:"name"`
+	DryRun    bool      `json:"dry_run"`
+	Removed   []Removal `json:"removed"`
+	SwitchOff []string  `json:"switch_off"`
+}
+
+// Removal is something of ours in a target.
+type Removal struct {
+	Table string `json:"table"`
+	Kind  string `json:"kind"` // family or view
+	Name  string `json:"name"`
+}
+
+// Finalize removes what is ours from the targets of tables that are cut over, and keeps the record
+// of it.
+func (o *Operator) Finalize(ctx context.Context, f Finalizing) error {
+	if err := config.CheckEnvironment(o.Env, o.Allowed).Err(); err != nil {
+		return err
+	}
+	if err := o.open(ctx, false); err != nil {
+		return err
+	}
+	defer o.target.Close()
+	c, err := o.ledger.Cutover(ctx)
+	if err != nil {
+		return explain(ctx, "cannot read the ledger in table "+o.Cfg.State.Table, err)
+	}
+	if err := o.finalizable(ctx, c); err != nil {
+		return err
+	}
+	d := &Finalized{Schema: finalizeSchema, Name: o.Cfg.Name, DryRun: f.DryRun, Removed: []Removal{}, SwitchOff: o.switchOff(c)}
+	for _, table := range c.Targets {
+		families, err := o.target.Admin.ListFamilies(ctx, table)
+		if err != nil {
+			return explain(ctx, "cannot look at table "+table, err)
+		}
+		if view := o.Cfg.Target.View; view != "" && !f.KeepView {
+			d.Removed = append(d.Removed, Removal{table, "view", view})
+		}
+		for _, name := range families {
+			if sink.IsFence(name) || name == sink.LiveFamily || name == sink.GoneFamily {
+				d.Removed = append(d.Removed, Removal{table, "family", name})
+			}
+		}
+	}
+	if !f.DryRun {
+		if err := o.remove(ctx, d, f.Yes); err != nil {
+			return err
+		}
+	}
+	if o.AsJSON() {
+		return o.WriteJSON(d)
+	}
+	return d.render(o)
+}
+
+// finalizable refuses while anybody could still write.
+func (o *Operator) finalizable(ctx context.Context, c checkpoint.Cutover) error {
+	refuse := func(cause, fix string) error {
+		return &diag.Error{Code: diag.FinalizeRefused, What: "the target of " + o.Cfg.Name + " cannot be finalized", Cause: cause, Fix: fix + o.With}
+	}
+	switch {
+	case c.Step == checkpoint.CutoverWatching:
+		return refuse("writers that were missed are watched for until "+c.SwitchedAt.Add(c.WatchFor).UTC().Format("2006-01-02 15:04 MST"), "wait for the end of the watch: replicator cutover status")
+	case c.Step != checkpoint.CutoverDone:
+		return refuse("the tables are not cut over", "see replicator cutover check")
+	}
+	in, err := status.Read(ctx, o.Cfg, o.target, "")
+	if err != nil {
+		return err
+	}
+	for _, w := range in.Judge(o.Env, "", o.now(ctx)).Workers {
+		if !w.Silent {
+			return refuse("worker "+w.ID+" is alive", "stop every worker, and take them out of their deployment; then: replicator finalize")
+		}
+	}
+	return nil
+}
+
+// remove removes what d names.
+func (o *Operator) remove(ctx context.Context, d *Finalized, yes bool) error {
+	if !yes {
+		if o.Confirm == nil {
+			return diag.BadUsage("nobody can be asked whether what is ours may be removed", "give --yes, or --dry-run to see what it is")
+		}
+		if err := d.render(o); err != nil {
+			return err
+		}
+		if err := o.Confirm(ctx, "Remove that? Readers of a view must read the table by then"); err != nil {
+			return err
+		}
+	}
+	for _, r := range d.Removed {
+		var err error
+		if r.Kind == "view" {
+			err = o.target.Admin.DropView(ctx, r.Table, r.Name)
+		} else {
+			err = o.target.Admin.DropOwn(ctx, r.Table, r.Name)
+		}
+		if err != nil {
+			return preflight.ExplainTarget("cannot remove "+r.Kind+" "+r.Name+" of table "+r.Table+"; what was removed before is gone, and finalize may be repeated", err)
+		}
+	}
+	_, err := o.ledger.UpdateCutover(ctx, func(c *checkpoint.Cutover) error { return c.Finalized(o.now(ctx)) })
+	return explain(ctx, "cannot note that "+o.Cfg.Name+" is finalized", err)
+}
+
+// switchOff is what nobody needs any more, and is not ours to remove.
+func (o *Operator) switchOff(c checkpoint.Cutover) (list []string) {
+	list = append(list, "the workers: remove them from their deployment")
+	for _, t := range c.Tables {
+		list = append(list, "the stream of table "+t+": aws dynamodb update-table --table-name "+t+" --stream-specification StreamEnabled=false")
+	}
+	for _, t := range c.Tables {
+		keep := "back it up first: aws dynamodb create-backup --table-name " + t + " --backup-name before-removal"
+		if c.KeepFallback {
+			keep = "you chose to keep a fallback: not before you are sure"
+		}
+		list = append(list, "table "+t+" of DynamoDB; "+keep)
+	}
+	list = append(list, "the role and policy by which DynamoDB was read and canaries were written")
+	if o.Cfg.Relay.Topic != "" {
+		list = append(list, "topic "+o.Cfg.Relay.Topic+" and its subscriptions")
+	}
+	return append(list, "the hooks of the cutover; the state table "+o.Cfg.State.Table+" stays: its record keeps a forgotten worker from writing")
+}
+
+func (d *Finalized) render(o *Operator) error {
+	var b strings.Builder
+	head := "Removed"
+	if d.DryRun {
+		head = "Would be removed"
+	}
+	fmt.Fprintln(&b, head)
+	for _, r := range d.Removed {
+		fmt.Fprintf(&b, "  - %s %s of table %s\n", r.Kind, r.Name, r.Table)
+	}
+	if len(d.Removed) == 0 {
+		fmt.Fprintln(&b, "  nothing: it is gone already")
+	}
+	fmt.Fprintln(&b, "\nSwitch off yourself")
+	for _, s := range d.SwitchOff {
+		fmt.Fprintln(&b, "  "+s)
+	}
+	_, err := fmt.Fprint(o.Stdout, b.String())
+	return err
+}

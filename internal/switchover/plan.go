@@ -1,0 +1,133 @@
+package switchover
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/cutover"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
+)
+
+// Request is what an operator asks of a cutover that is to begin.
+type Request struct {
+	KeepFallback string // yes or no; there is no default
+	Rehearse     bool   // neither freeze nor switch
+	Yes          bool   // approved already
+	Overrides    []string
+	Reason       string // of the overrides
+	WhenReady    bool   // wait for the gates
+	Between      string // hours of the day in UTC, as 02:00-04:00
+	Expires      time.Duration
+	Wait         bool
+}
+
+// check refuses what says nothing, before anything is asked.
+func (r *Request) check() error {
+	switch {
+	case r.KeepFallback != "yes" && r.KeepFallback != "no":
+		return diag.BadUsage("--keep-fallback has no default", "give yes to keep the source's stream and items as they are until you decide, or no; `replicator plan` says by table whether a way back is possible at all")
+	case len(r.Overrides) > 0 && strings.TrimSpace(r.Reason) == "":
+		return diag.BadUsage("--override needs a --reason", "say why the gate may be passed: it goes into the evidence")
+	case len(r.Overrides) == 0 && r.Reason != "":
+		return diag.BadUsage("--reason is for --override", "name the gate with --override, or leave --reason out")
+	case r.Between != "" && !r.WhenReady:
+		return diag.BadUsage("--between is for --when-ready", "add --when-ready, or leave --between out")
+	case r.Expires < 0:
+		return diag.BadUsage("--expires is not positive", "give a duration such as 15m")
+	}
+	for _, gate := range r.Overrides {
+		if !slices.Contains(cutover.GateNames, gate) {
+			return diag.BadUsage("there is no gate "+gate, "give one of "+strings.Join(cutover.GateNames, ", "))
+		}
+	}
+	_, _, err := hours(r.Between)
+	return err
+}
+
+// hours reads hours of the day, in minutes since midnight; both are 0 where none are given.
+func hours(text string) (from, to int, err error) {
+	if text == "" {
+		return 0, 0, nil
+	}
+	first, last, ok := strings.Cut(text, "-")
+	begin, err1 := time.Parse("15:04", first)
+	end, err2 := time.Parse("15:04", last)
+	if !ok || err1 != nil || err2 != nil || begin.Equal(end) {
+		return 0, 0, diag.BadUsage("--between "+text+" is no time of the day", "write it like 02:00-04:00, in UTC")
+	}
+	return begin.Hour()*60 + begin.Minute(), end.Hour()*60 + end.Minute(), nil
+}
+
+// planOf is the plan of a cutover of all tables: they are the sources of all of their targets.
+func planOf(cfg *config.Config, tables []config.Table, r Request, now time.Time) checkpoint.CutoverPlan {
+	p := checkpoint.CutoverPlan{
+		Hash: hashOf(cfg, tables), Rehearse: r.Rehearse, KeepFallback: r.KeepFallback == "yes", WatchFor: cfg.Cutover.WatchFor,
+		Deadlines: checkpoint.CutoverDeadlines{Freeze: cfg.Cutover.Deadlines.Freeze, Drain: cfg.Cutover.Deadlines.Drain,
+			Verify: cfg.Cutover.Deadlines.Verify, Fence: cfg.Cutover.Deadlines.Fence},
+		WhenReady: r.WhenReady, Approved: r.Yes || r.Rehearse,
+	}
+	for _, gate := range r.Overrides {
+		p.Overrides = append(p.Overrides, checkpoint.CutoverOverride{Gate: gate, Reason: r.Reason})
+	}
+	p.From, p.To, _ = hours(r.Between) // checked
+	expires := r.Expires
+	if expires == 0 {
+		expires = cfg.Cutover.RequestExpires
+	}
+	p.Expires = now.Add(expires).UTC()
+	for _, t := range tables {
+		p.Tables = append(p.Tables, t.From)
+		for _, target := range t.Targets() {
+			if !slices.Contains(p.Targets, target.Table) {
+				p.Targets = append(p.Targets, target.Table)
+			}
+		}
+	}
+	return p
+}
+
+// lossy says by table what stands against a way back.
+func lossy(w []WayBack) (lines []string) {
+	for _, t := range w {
+		for _, why := range t.Lost {
+			lines = append(lines, t.Table+": "+why)
+		}
+	}
+	return lines
+}
+
+// unknown refuses where the ledger follows tables that this configuration does not have: their rows
+// may be in the same targets.
+func unknown(ctx context.Context, ledger *checkpoint.Ledger, tables []config.Table) error {
+	states, err := ledger.Tables(ctx)
+	if err != nil {
+		return err
+	}
+	var left []string
+	for _, s := range states {
+		if s.Generation > 0 && !slices.ContainsFunc(tables, func(t config.Table) bool { return t.From == s.Source }) {
+			left = append(left, s.Source)
+		}
+	}
+	if len(left) == 0 {
+		return nil
+	}
+	return &diag.Error{Code: diag.CutoverRefused, What: fmt.Sprintf("the ledger follows %s that this configuration does not have: %s", terminal.Plural(len(left), "table"), strings.Join(left, ", ")),
+		Cause: "all sources of a target are cut over together, and their rows may be in the same targets", Fix: "use the configuration of the workers"}
+}
+
+// wayBack judges every table.
+func wayBack(tables []table) (out []WayBack) {
+	for _, t := range tables {
+		lost := preflight.WayBack(t.config, t.mapping)
+		out = append(out, WayBack{t.config.From, len(lost) == 0, append([]string{}, lost...)})
+	}
+	return out
+}

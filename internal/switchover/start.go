@@ -1,0 +1,275 @@
+package switchover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/cutover"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
+)
+
+const (
+	// leaveToWorkers is how long this process waits for a worker to drive before it does so itself.
+	leaveToWorkers = 15 * time.Second
+	// tellEvery is the time between two lines that say what is waited for.
+	tellEvery = 10 * time.Second
+	// windUp is how long an interrupted process that drives goes on, to let the application go.
+	windUp = 2 * time.Minute
+)
+
+// Start begins a cutover, and follows it until the application has switched, or until it is over
+// otherwise.
+func (o *Operator) Start(ctx context.Context, r Request) error {
+	if err := r.check(); err != nil {
+		return err
+	}
+	hooks, err := o.hooks(r.Rehearse)
+	if err != nil {
+		return err
+	}
+	if err := o.open(ctx, true); err != nil {
+		return err
+	}
+	defer o.target.Close()
+	if err := unknown(ctx, o.ledger, o.configs()); err != nil {
+		return explain(ctx, "cannot read the ledger in table "+o.Cfg.State.Table, err)
+	}
+	now := o.now(ctx)
+	plan := planOf(o.Cfg, o.configs(), r, now)
+	plan.Lossy, plan.Version, plan.By = lossy(wayBack(o.tables)), o.Version, o.ledger.Worker()
+	before, err := o.ledger.Cutover(ctx)
+	if err == nil {
+		err = (&before).Start(plan, now) // refused before anything is asked
+	}
+	if err != nil {
+		return explain(ctx, "cannot start the cutover of "+o.Cfg.Name, err)
+	}
+	d, err := o.document(ctx, &plan)
+	if err != nil {
+		return err
+	}
+	if !o.AsJSON() {
+		if err := d.Render(o.Stderr, false); err != nil {
+			return err
+		}
+	}
+	if open := d.verdict(o.With); open != nil && !r.WhenReady {
+		return open
+	}
+	if !plan.Approved && !r.WhenReady {
+		if o.Confirm == nil {
+			return diag.BadUsage("nobody can be asked whether the application may be switched", "give --yes, or --when-ready and approve it later")
+		}
+		if err := o.Confirm(ctx, "Stop the application's writes, and switch it to "+strings.Join(plan.Targets, ", ")+"?"); err != nil {
+			return err
+		}
+		plan.Approved = true
+	}
+	if _, err := o.ledger.UpdateCutover(ctx, func(c *checkpoint.Cutover) error { return c.Start(plan, o.now(ctx)) }); err != nil {
+		return explain(ctx, "cannot start the cutover of "+o.Cfg.Name, err)
+	}
+	if !r.Wait {
+		return o.shown(ctx)
+	}
+	return o.follow(ctx, hooks, true)
+}
+
+// hooks are those that this process would call; nil where a rehearsal has none.
+func (o *Operator) hooks(rehearse bool) (cutover.Hooks, error) {
+	if rehearse && !o.Cfg.Cutover.Hooks.Given() {
+		return nil, nil
+	}
+	return Hooks(o.Cfg)
+}
+
+func (o *Operator) shown(ctx context.Context) error {
+	d, err := o.document(ctx, nil)
+	if err != nil {
+		return err
+	}
+	return o.write(d, false)
+}
+
+// Step is what an operator does to an attempt that was begun.
+type Step struct {
+	Name   string // approve, postpone, cancel or resolve
+	For    time.Duration
+	Reason string
+	Answer bool
+	Wait   bool
+}
+
+// Steer makes a step, and with Wait follows the cutover from there.
+func (o *Operator) Steer(ctx context.Context, s Step) error {
+	if err := config.CheckEnvironment(o.Env, o.Allowed).Err(); err != nil {
+		return err
+	}
+	if err := o.open(ctx, true); err != nil {
+		return err
+	}
+	defer o.target.Close()
+	now := o.now(ctx)
+	_, err := o.ledger.UpdateCutover(ctx, func(c *checkpoint.Cutover) error {
+		switch s.Name {
+		case "approve":
+			return c.Approve(now)
+		case "postpone":
+			return c.Postpone(s.For, now)
+		case "resolve":
+			return c.Resolve(s.Answer, now)
+		}
+		if s.Reason == "" {
+			s.Reason = "by an operator"
+		}
+		return c.Cancel(s.Reason, now)
+	})
+	if err != nil {
+		return explain(ctx, "cannot "+s.Name+" the cutover of "+o.Cfg.Name, err)
+	}
+	if !s.Wait {
+		return o.shown(ctx)
+	}
+	hooks, err := o.hooks(true)
+	if err != nil {
+		return err
+	}
+	return o.follow(ctx, hooks, s.Name != "cancel")
+}
+
+// following is a cutover as this process follows it.
+type following struct {
+	*Operator
+	hooks   cutover.Hooks
+	began   time.Duration
+	lines   int           // of the timeline that were told
+	told    time.Duration // when it was last said what is waited for
+	drives  bool
+	settled time.Duration // when the interrupt came; 0: none did
+}
+
+// follow tells what happens until there is nothing to wait for, and drives if no worker does. With
+// must, a cutover that was cancelled is an error.
+func (o *Operator) follow(ctx context.Context, hooks cutover.Hooks, must bool) error {
+	f := &following{Operator: o, hooks: hooks, began: task.Mono(ctx)}
+	inner, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	g := task.NewGroup(inner, 0)
+	g.Go("follow the cutover", func(inner context.Context) error {
+		defer stop()
+		return f.loop(ctx, inner, g)
+	})
+	if err := g.Wait(); err != nil && !errors.Is(err, context.Canceled) {
+		return explain(ctx, "cannot follow the cutover of "+o.Cfg.Name, err)
+	}
+	return o.conclude(context.WithoutCancel(ctx), ctx, must)
+}
+
+// conclude writes where the cutover stands, and gives the outcome.
+func (o *Operator) conclude(ctx, outer context.Context, must bool) error {
+	limited, cancel := task.WithTimeout(ctx, leaveToWorkers)
+	defer cancel()
+	c, err := o.ledger.Cutover(limited)
+	if err != nil {
+		return explain(ctx, "cannot read the ledger in table "+o.Cfg.State.Table, err)
+	}
+	if err := o.shown(limited); err != nil {
+		return err
+	}
+	switch {
+	case c.Step == checkpoint.CutoverCancelled && must:
+		return &diag.Error{Code: diag.CutoverCancelled, What: "the cutover of " + o.Cfg.Name + " was cancelled", Cause: c.Reason,
+			Fix: "when that is mended, start again; what happened: replicator cutover status" + o.With}
+	case outer.Err() != nil:
+		return terminal.Ended(outer)
+	}
+	return nil
+}
+
+// loop reads the record again and again. Outer ends with the command, inner with the loop.
+func (f *following) loop(outer, inner context.Context, g *task.Group) error {
+	for inner.Err() == nil {
+		c, err := f.ledger.Cutover(inner)
+		if err == nil {
+			f.tell(inner, c)
+			over := c.Step.Over() || c.Step == checkpoint.CutoverDone
+			if over || c.Step.Switched() && !f.drives {
+				return nil
+			}
+			if err := f.takeOver(inner, c, g); err != nil {
+				return err
+			}
+		}
+		if outer.Err() != nil && f.interrupted(inner, c) {
+			return nil
+		}
+		_ = task.Sleep(inner, time.Second)
+	}
+	return nil
+}
+
+// tell says what is new.
+func (f *following) tell(ctx context.Context, c checkpoint.Cutover) {
+	for ; f.lines < len(c.Timeline); f.lines++ {
+		e := c.Timeline[f.lines]
+		_, _ = fmt.Fprintf(f.Stderr, "%s  %-10s  %s\n", e.At.Format(time.TimeOnly), e.Step, e.Text)
+	}
+	if c.Step.Over() || c.Trouble == "" && c.FreezeBegunAt.IsZero() || task.Mono(ctx)-f.told < tellEvery {
+		return
+	}
+	f.told = task.Mono(ctx)
+	text := c.Trouble
+	if !c.FreezeBegunAt.IsZero() && c.UnfrozenAt.IsZero() && !c.Step.Switched() {
+		text = strings.TrimSuffix("writes stand still for "+config.FormatDuration(c.FrozenFor(f.now(ctx)).Round(time.Second))+"; "+text, "; ")
+	}
+	_, _ = fmt.Fprintf(f.Stderr, "%s  %-10s  %s\n", f.now(ctx).Format(time.TimeOnly), c.Step, text)
+}
+
+// takeOver drives in this process if no worker does, once its probe of all hooks has passed.
+func (f *following) takeOver(ctx context.Context, c checkpoint.Cutover, g *task.Group) error {
+	if f.drives || task.Mono(ctx)-f.began < leaveToWorkers || c.Step == checkpoint.CutoverRequested && !c.Approved {
+		return nil
+	}
+	seat, err := f.ledger.KeeperLease(ctx, checkpoint.CutoverSeat)
+	if err != nil || seat.Owner() != "" && f.now(ctx).Sub(seat.Heartbeat().WrittenAt) <= 2*f.Cfg.State.Lease {
+		return nil // asked again
+	}
+	d := Driver(f.ends(), f.hooks)
+	d.Failed = func(step string, err error) { _, _ = fmt.Fprintf(f.Stderr, "cannot %s: %v\n", step, err) }
+	if f.hooks != nil {
+		if err := d.Probe(ctx, c.Tables); err != nil {
+			_, cancelled := f.ledger.UpdateCutover(ctx, func(c *checkpoint.Cutover) error {
+				return c.Cancel("no worker, and not the command, can call the hooks", f.now(ctx))
+			})
+			return errors.Join(explain(ctx, "", err), cancelled)
+		}
+	}
+	f.drives = true
+	_, _ = fmt.Fprintln(f.Stderr, "no worker can drive the cutover: this process does, and must stay until it is over, the watch for missed writers included")
+	g.Go("drive the cutover", func(ctx context.Context) error {
+		return d.Run(ctx, func(c checkpoint.Cutover) bool { return c.Step.Over() || c.Step == checkpoint.CutoverDone })
+	})
+	return nil
+}
+
+// interrupted tells whether the command may end. Where it drives, the application is let go first.
+func (f *following) interrupted(ctx context.Context, c checkpoint.Cutover) bool {
+	if !f.drives {
+		return true
+	}
+	now := task.Mono(ctx)
+	if f.settled == 0 {
+		f.settled = max(now, 1)
+		if c.Step.Cancellable() {
+			_, _ = fmt.Fprintln(f.Stderr, "interrupted: the cutover is cancelled, and the application goes on")
+			_, _ = f.ledger.UpdateCutover(ctx, func(c *checkpoint.Cutover) error { return c.Cancel("its driver was interrupted", f.now(ctx)) })
+		}
+	}
+	return c.Step.Switched() || now-f.settled > windUp
+}

@@ -1,0 +1,49 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/admin"
+	"github.com/dynamodb-bigtable/replicator/internal/cutover"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/switchover"
+)
+
+// endOfCutover is how long a worker whose tables are cut over stays to write that down.
+const endOfCutover = 30 * time.Second
+
+// drive drives cutovers, as long as the hooks can be called here, until ctx ends or the tables are
+// cut over. Without hooks only rehearsals are driven. That a cutover cannot be driven is no reason
+// to end: the tables go on.
+func (w *Worker) drive(ctx context.Context, ledger *checkpoint.Ledger) error {
+	var hooks cutover.Hooks
+	if w.Config.Cutover.Hooks.Given() {
+		called, err := switchover.Hooks(w.Config)
+		if err != nil {
+			w.Log.Warn("this process drives no cutover: its hooks cannot be called", admin.KeyError, err.Error())
+		} else {
+			hooks = called
+		}
+	}
+	d := switchover.Driver(switchover.Ends{Cfg: w.Config, Ledger: ledger, Source: w.source, Target: w.target}, hooks)
+	d.Said = func(c checkpoint.Cutover) {
+		w.Log.Info("cutover", admin.KeyStep, string(c.Step), admin.KeyReason, c.Reason)
+	}
+	told := ""
+	d.Failed = func(step string, err error) {
+		if text := step + err.Error(); text != told { // it is repeated every second
+			told = text
+			level := w.Log.Warn
+			var hook *cutover.HookError
+			if errors.As(err, &hook) {
+				level("a hook of the cutover cannot be called by this process", admin.KeyCode, diag.HookFailed, admin.KeyError, err.Error())
+				return
+			}
+			level("cannot "+step, admin.KeyError, err.Error())
+		}
+	}
+	return d.Run(ctx, func(c checkpoint.Cutover) bool { return c.Step == checkpoint.CutoverDone })
+}
