@@ -27,6 +27,8 @@ type Load struct {
 	Generation uint32 `json:"generation,omitempty"`
 	// Number rises with every load of the table, for as long as the ledger lives.
 	Number uint32 `json:"number,omitempty"`
+	// Before is the latest generation that a load before this one began in; 0: none, or not noted.
+	Before uint32 `json:"before,omitempty"`
 	// Parts is into how many parts the plan divides the source; 0 while the load is not sealed.
 	Parts  int    `json:"parts,omitempty"`
 	Source string `json:"source,omitempty"` // scan
@@ -85,6 +87,10 @@ type Counts struct {
 	Left        int64 `json:"left,omitempty"`        // without an item, and kept: the time to live may have removed it
 	Unexplained int64 `json:"unexplained,omitempty"` // rows of ours whose item no mapping finds
 }
+
+// Begun is the latest generation that a load has begun in, this one or one before it; 0: none. It
+// never falls, so that what a load has overtaken stays overtaken while the next one is asked for.
+func (l Load) Begun() uint32 { return max(l.Generation, l.Before) }
 
 // Loaded reports whether the existing items are copied in the current generation.
 func (s TableState) Loaded() bool {
@@ -178,7 +184,7 @@ func (s *TableState) AskLoad(at time.Time, approved bool) error {
 func (s *TableState) ask(at time.Time, approved bool) {
 	before := s.Load
 	if s.Stage() != StageAsked {
-		s.Load = Load{Number: before.Number, AskedAt: at.UTC(), Paused: before.Paused}
+		s.Load = Load{Number: before.Number, AskedAt: at.UTC(), Paused: before.Paused, Before: before.Begun()}
 	}
 	s.Load.Sweep.Approved = before.Sweep.Approved || approved
 }
@@ -200,7 +206,7 @@ func (s *TableState) SealLoad(plan Plan) error {
 	const step = "seal the load"
 	sealed := Load{
 		Generation: plan.Generation, Number: plan.Number, Parts: plan.Parts, Source: plan.Source, TableID: plan.TableID,
-		AskedAt: s.Load.AskedAt, StartedAt: plan.StartedAt.UTC(), Estimate: plan.Estimate, EstimateBytes: plan.EstimateBytes,
+		AskedAt: s.Load.AskedAt, StartedAt: plan.StartedAt.UTC(), Before: s.Load.Before, Estimate: plan.Estimate, EstimateBytes: plan.EstimateBytes,
 		Paused: s.Load.Paused, Sweep: Sweep{Approved: s.Load.Sweep.Approved},
 	}
 	switch stage := s.Stage(); {

@@ -249,6 +249,29 @@ func TestWhoPauses(t *testing.T) {
 	}
 }
 
+// H114: what a load has overtaken stays overtaken, also while the next one is asked for and planned.
+func TestH114_ABegunLoadIsRemembered(t *testing.T) {
+	if begun := stateAt(t, "asked").Load.Begun(); begun != 0 {
+		t.Errorf("before any load: %d", begun)
+	}
+	s := stateAt(t, "raised")
+	next := plan
+	next.Generation, next.Number = 8, 2
+	for _, c := range []struct {
+		step func() error
+		want uint32
+	}{
+		{func() error { return nil }, 7},
+		{func() error { return s.AskLoad(begin, false) }, 7},
+		{func() error { return s.AskLoad(begin, false) }, 7},
+		{func() error { return s.SealLoad(next) }, 8},
+	} {
+		if err := c.step(); err != nil || s.Load.Begun() != c.want {
+			t.Errorf("%v: a load has begun in %d, want %d", err, s.Load.Begun(), c.want)
+		}
+	}
+}
+
 func TestBeginInto(t *testing.T) {
 	for name, c := range map[string]struct {
 		s            state

@@ -390,8 +390,9 @@ const (
 
 // Admit judges a message by the table's record, as it was read with the proof of the right to
 // write, and by the ledger and the mapping of this process (H114). A message of an older generation
-// is written for as long as no load of the newer one has begun: until then it is what keeps the
-// target fresh. Afterwards it might bring back what the load's sweep removes.
+// is written for as long as no load of a newer one has begun: until then it is what keeps the
+// target fresh. Afterwards it might bring back what the load's sweep removes, or what a target that
+// was created anew and loaded never held; and a further generation does not change that.
 func Admit(s checkpoint.TableState, c relay.Change, ledger, hash string) Verdict {
 	switch {
 	case c.Loaded:
@@ -400,7 +401,7 @@ func Admit(s checkpoint.TableState, c relay.Change, ledger, hash string) Verdict
 		return Drop // of a ledger that was lost; what follows in this one is of higher generations
 	case c.Generation > s.Generation:
 		return Later
-	case c.Generation < s.Generation && (c.MappingHash != hash || s.Load.Generation == s.Generation):
+	case c.Generation < s.Load.Begun() || c.Generation < s.Generation && c.MappingHash != hash:
 		return Drop
 	case c.MappingHash != hash:
 		return Later

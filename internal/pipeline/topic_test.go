@@ -22,6 +22,8 @@ func TestH114_H100_WhatBecomesOfAMessage(t *testing.T) {
 		"the same, under another mapping":      {8, "l", "g", "", loading, Later},
 		"before the load of the next one":      {6, "l", "h", "", checkpoint.Load{Generation: 5}, Write},
 		"after that load has begun":            {6, "l", "h", "", loading, Drop},
+		"after a load that a raise ended":      {5, "l", "h", "", checkpoint.Load{Generation: 6}, Drop},
+		"and while the next one is asked for":  {5, "l", "h", "", checkpoint.Load{Before: 6}, Drop},
 		"of a former mapping":                  {6, "l", "g", "", checkpoint.Load{Generation: 5}, Drop},
 		"of a ledger that was lost":            {7, "k", "h", "", loading, Drop},
 	} {

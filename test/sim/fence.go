@@ -54,7 +54,7 @@ func (f *fences) noted(m *Migration, after *model.Row) {
 			name := strings.TrimPrefix(key, tables)
 			adopted[name] = s.Adopted
 			if m.FromTopic { // appliers write what earlier generations published until the load begins
-				adopted[name] = min(s.Adopted, s.Load.Generation)
+				adopted[name] = min(s.Adopted, s.Load.Begun())
 			}
 		}
 	}

@@ -99,12 +99,13 @@ type run struct {
 }
 
 // readKept reads lines of a seed and why it is kept; those that say dense were played with twice
-// the faults.
+// the faults, those that say relay with a topic.
 func readKept(file string) (runs []run, err error) {
 	text, err := os.ReadFile(file)
 	for line := range strings.Lines(string(text)) {
 		line, dense := strings.CutPrefix(line, "dense ")
-		r := run{options: sim.SimOptions{Dense: dense}}
+		line, relay := strings.CutPrefix(line, "relay ")
+		r := run{options: sim.SimOptions{Dense: dense, Relay: relay}}
 		if strings.HasPrefix(line, "#") {
 			continue
 		}
