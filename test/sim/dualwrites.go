@@ -282,15 +282,28 @@ func (d *dualRun) trouble(ctx context.Context) {
 // lose has nobody read for a while, and then the stream lose what it holds: the table is loaded anew,
 // while what the application wrote to the target for changes of before is still under way.
 func (d *dualRun) lose(ctx context.Context) {
-	d.World.Inject("stream trimmed unread")
-	d.lossAt, d.lost = 0, true
+	d.lossAt = 0
 	for _, w := range d.workers {
 		w.Kill()
 	}
 	d.workers = nil
 	_ = task.Sleep(ctx, d.World.UpTo(10*time.Minute))
-	d.Source.Stream().Trim(d.World.Now())
+	if d.placed() {
+		d.World.Inject("stream trimmed unread")
+		d.lost = true
+		d.Source.Stream().Trim(d.World.Now())
+	}
 	d.hire()
+}
+
+// placed reports whether each shard of the stream that is not read to its end has a position. Of one
+// that has none a trim before its time is known to nobody: the horizon gives the rest without an error.
+func (d *dualRun) placed() bool {
+	known := map[string]bool{}
+	for _, s := range d.Shards() {
+		known[s.ID] = s.Finished() || !s.Position.IsZero()
+	}
+	return !slices.ContainsFunc(d.Source.Stream().Shards, func(sh *model.Shard) bool { return !known[sh.ID] && !sh.Gone && len(sh.Records) > sh.Trimmed })
 }
 
 // change is one change that a server makes: DynamoDB first, the target later.
