@@ -28,7 +28,7 @@ func (s *shares) see(table string, held map[string]int) {
 	if s.tables == nil {
 		s.tables = map[string]map[string]int{}
 	}
-	s.tables[table] = held
+	s.tables[table] = maps.Clone(held) // the caller goes on counting, and other tables look
 }
 
 // forget leaves out a table that this process does not work on any more.

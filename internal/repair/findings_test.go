@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -127,9 +128,10 @@ func TestFindingsBesideFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop(t)
 		s.items = map[string]string{"a": "1", "b": "1"}
-		failures := map[string]int{"a": 2}
+		var left atomic.Int32 // failures of a's; several items are repaired at once
+		left.Store(2)
 		s.fails = func(key string) error {
-			if failures[key]--; failures[key] >= 0 {
+			if key == "a" && left.Add(-1) >= 0 {
 				return &cdc.Error{Op: "GetItem", Reason: cdc.Throttled}
 			}
 			return nil
