@@ -51,8 +51,10 @@ vet: ## gofmt, go vet and staticcheck
 	$(GO) tool staticcheck ./...
 
 # Every process that was built with the race detector waits a second when it ends, for what still runs beside it; tests start some hundreds.
-race: ## every test under the race detector, but for test/scope and test/sim, in which one task runs at a time, and test/mutation, which runs no product; needs a C compiler
-	CGO_ENABLED=1 GORACE="atexit_sleep_ms=10 $$GORACE" $(GO) test -race -vet=off -timeout 20m $$($(GO) list ./... | grep -v -e /test/scope -e '/test/sim$$' -e /test/mutation)
+# Left out: where one task runs at a time (test/scope, test/sim), what runs no product (test/mutation), and what plays in processes what
+# other packages' tests play in one (cmd/replicator, test/processes): minutes, for which `go test -race` is there.
+race: ## the tests under the race detector, but for those of which the Makefile says why; needs a C compiler
+	CGO_ENABLED=1 GORACE="atexit_sleep_ms=10 $$GORACE" $(GO) test -race -vet=off -timeout 20m $$($(GO) list ./... | grep -v -e /cmd/replicator -e /test/scope -e '/test/sim$$' -e /test/mutation -e /test/processes)
 
 # UNGUIDED packages are fuzzed as they are, without the instrumentation by which Go's fuzzer prefers texts that reach something new: for a package that
 # imports Bigtable's client, building that takes minutes.
