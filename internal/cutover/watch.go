@@ -160,9 +160,11 @@ func (v *drive) look(ctx context.Context, c checkpoint.Cutover, source string) e
 			r = &watchedShard{at: cdc.Position{After: known[s.ID].Position}, over: known[s.ID].State == checkpoint.Done}
 			v.reads[state.StreamARN+s.ID] = r
 		}
+		before := *r
 		changes, err := r.read(ctx, stream, s.ID)
 		failed = errors.Join(failed, err)
 		if err := v.alarm(ctx, c, source, d.PrimaryKey, changes); err != nil {
+			*r = before // what could not be noted is read again
 			return err
 		}
 	}
