@@ -40,19 +40,6 @@ type Progress struct {
 	Cutover  Sighted
 }
 
-// Sighted is what a cutover looks for in a shard.
-type Sighted struct {
-	// Canary is the attempt of which a canary was read, and whose every change before is applied.
-	Canary uint32 `json:"canary,omitempty"`
-	// WrittenAt is when the last change was made that is neither a canary nor a removal by time to
-	// live, and Written a hash of its key.
-	WrittenAt time.Time `json:"written_at,omitzero"`
-	Written   string    `json:"written,omitempty"`
-	// BehindAt is when the shard was last further behind than the configuration's bound, on the
-	// service's clock.
-	BehindAt time.Time `json:"behind_at,omitzero"`
-}
-
 // Progress is where the shard stands according to its record.
 func (s *Shard) Progress() Progress {
 	return Progress{Position: cdc.Position{After: s.Position}, EventTime: s.EventTime, CellTime: s.CellTime, FirstRead: s.FirstRead,

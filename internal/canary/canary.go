@@ -6,7 +6,6 @@ package canary
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"math/big"
 	"strconv"
 
@@ -18,9 +17,11 @@ import (
 // Most is how many canaries a table can have.
 const Most = 800
 
-// Attribute holds the attempt of a canary, as a number; its second one makes each write a change.
+// Attribute holds the attempt of a canary, and number which of its table's it is, both as numbers;
+// the nonce makes each write a change.
 const (
 	Attribute = "replicator_cutover"
+	number    = "replicator_canary"
 	nonce     = "replicator_nonce"
 )
 
@@ -98,25 +99,33 @@ func (s *Set) attributes(i int, key []transform.KeyAttribute) (list []attribute.
 // leaves a record in the stream.
 func (s *Set) Item(i int, key []transform.KeyAttribute, attempt uint32, once string) attribute.Item {
 	list := s.attributes(i, key)
-	n, err := attribute.Number(fmt.Sprint(attempt))
-	if err != nil {
-		panic("canary: " + err.Error())
-	}
-	list = append(list, attribute.Attribute{Name: Attribute, Value: n}, attribute.Attribute{Name: nonce, Value: attribute.String(once)})
+	list = append(list, attribute.Attribute{Name: Attribute, Value: whole(uint64(attempt))}, attribute.Attribute{Name: number, Value: whole(uint64(i))},
+		attribute.Attribute{Name: nonce, Value: attribute.String(once)})
 	return attribute.NewItem(list)
 }
 
-// Attempt is the attempt that a canary's change is of; 0 if it tells none: it is a removal.
-func Attempt(c cdc.Change) uint32 {
-	v, ok := c.New.Get(Attribute)
-	if !ok {
-		return 0
-	}
-	n, err := strconv.ParseUint(v.Text(), 10, 32)
+func whole(n uint64) attribute.Value {
+	v, err := attribute.Number(strconv.FormatUint(n, 10))
 	if err != nil {
-		return 0
+		panic("canary: " + err.Error()) // a whole number of 20 digits is one
 	}
-	return uint32(n)
+	return v
+}
+
+// Which gives the attempt that a canary's change is of, and which of its table's canaries it is;
+// the attempt is 0 if it says neither: it is a removal.
+func Which(c cdc.Change) (attempt uint32, i int) {
+	of, known := c.New.Get(Attribute)
+	which, numbered := c.New.Get(number)
+	if !known || !numbered {
+		return 0, 0
+	}
+	a, err := strconv.ParseUint(of.Text(), 10, 32)
+	n, err2 := strconv.ParseUint(which.Text(), 10, 32)
+	if err != nil || err2 != nil || n >= Most {
+		return 0, 0
+	}
+	return uint32(a), int(n)
 }
 
 // Strip takes the canaries out of a page: Canaries are those it had.

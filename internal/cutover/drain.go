@@ -23,10 +23,9 @@ type draining struct {
 
 // drainedTable is one table in a drain.
 type drainedTable struct {
-	written int           // canaries
-	all     int           // that are to be
-	seen    int           // shards that gave one
-	seenAt  time.Duration // when the last one did, or all were written
+	written int // canaries
+	all     int // that are to be
+	unseen  int // that no shard gave
 	listed  map[string]bool
 	ended   map[string]bool // shards that were done when the listing began
 	listAt  time.Duration
@@ -75,7 +74,7 @@ func (v *drive) drain(ctx context.Context, c checkpoint.Cutover, now time.Time) 
 		if err := v.list(ctx, f, t); err != nil {
 			return err
 		}
-		done, waits := t.prove(c, f, v.settings, task.Mono(ctx))
+		done, waits := t.prove(c, f, v.settings)
 		if waits != "" {
 			return v.trouble(ctx, c, "table %s: %s", source, waits)
 		}
@@ -104,7 +103,6 @@ func (v *drive) writeCanaries(ctx context.Context, c checkpoint.Cutover, source 
 		}
 		t.written++
 	}
-	t.seenAt = task.Mono(ctx)
 	return nil
 }
 
@@ -146,9 +144,12 @@ func (v *drive) list(ctx context.Context, f Figures, t *drainedTable) error {
 }
 
 // prove gives the proof of every shard, or what is waited for.
-func (t *drainedTable) prove(c checkpoint.Cutover, f Figures, s Settings, mono time.Duration) (proofs []checkpoint.CutoverProof, waits string) {
+func (t *drainedTable) prove(c checkpoint.Cutover, f Figures, s Settings) (proofs []checkpoint.CutoverProof, waits string) {
+	// A canary that no shard gave may be in one that is not listed yet, with what was written there.
+	if unseen := checkpoint.Unseen(f.Shards, f.State.Label, c.Attempt, t.all); unseen != t.unseen {
+		t.unseen, t.quiet = unseen, map[string]*quietShard{}
+	}
 	var left []string
-	seen := 0
 	known := map[string]bool{}
 	for i := range f.Shards {
 		sh := &f.Shards[i]
@@ -156,18 +157,6 @@ func (t *drainedTable) prove(c checkpoint.Cutover, f Figures, s Settings, mono t
 			continue
 		}
 		known[sh.ID] = true
-		if sh.Sighted.Canary == c.Attempt {
-			seen++
-		}
-	}
-	if seen > t.seen {
-		t.seen, t.seenAt, t.quiet = seen, mono, map[string]*quietShard{}
-	}
-	for i := range f.Shards {
-		sh := &f.Shards[i]
-		if sh.Label != f.State.Label {
-			continue
-		}
 		how := t.how(c, sh, s)
 		if how == "" {
 			left = append(left, sh.ID)
@@ -182,6 +171,8 @@ func (t *drainedTable) prove(c checkpoint.Cutover, f Figures, s Settings, mono t
 	}
 	behind := len(checkpoint.Unapplied(f.State, f.Shards, f.Merged))
 	switch {
+	case t.unseen > 0:
+		return nil, fmt.Sprintf("%d of %d canaries are not read yet", t.unseen, t.all)
 	case len(left) > 0:
 		return nil, fmt.Sprintf("%d of its shards are not proved to be applied, %s first", len(left), left[0])
 	case f.State.Apply == checkpoint.Topic && behind > 0:

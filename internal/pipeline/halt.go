@@ -90,7 +90,9 @@ func (t *table) runUnlessHalted(life lifecycle) (halted bool, err error) {
 // sight notes what a cutover looks for in a page that is durable.
 func sight(at *checkpoint.Progress, m *transform.Mapping, page cdc.Page, bound time.Duration) {
 	for _, c := range page.Canaries {
-		at.Cutover.Canary = max(at.Cutover.Canary, canary.Attempt(c))
+		if attempt, i := canary.Which(c); attempt > 0 {
+			at.Cutover.See(attempt, i)
+		}
 	}
 	var last time.Time
 	for _, c := range page.Changes {

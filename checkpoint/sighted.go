@@ -1,0 +1,56 @@
+package checkpoint
+
+import (
+	"math/big"
+	"time"
+)
+
+// Sighted is what a cutover looks for in a shard.
+type Sighted struct {
+	// Canary is the attempt of which a canary was read, and whose every change before is applied.
+	Canary uint32 `json:"canary,omitempty"`
+	// Canaries says which canaries of that attempt were read: bit n, in hexadecimal, for canary n.
+	Canaries string `json:"canaries,omitempty"`
+	// WrittenAt is when the last change was made that is neither a canary nor a removal by time to
+	// live, and Written a hash of its key.
+	WrittenAt time.Time `json:"written_at,omitzero"`
+	Written   string    `json:"written,omitempty"`
+	// BehindAt is when the shard was last further behind than the configuration's bound, on the
+	// service's clock.
+	BehindAt time.Time `json:"behind_at,omitzero"`
+}
+
+// See notes that canary i of an attempt was read.
+func (s *Sighted) See(attempt uint32, i int) {
+	if attempt < s.Canary {
+		return
+	}
+	if attempt > s.Canary {
+		s.Canary, s.Canaries = attempt, ""
+	}
+	seen := s.seen(attempt)
+	s.Canaries = seen.SetBit(seen, i, 1).Text(16)
+}
+
+func (s *Sighted) seen(attempt uint32) *big.Int {
+	seen := new(big.Int)
+	if s.Canary == attempt && s.Canaries != "" {
+		seen.SetString(s.Canaries, 16)
+	}
+	return seen
+}
+
+// Unseen is how many of an attempt's first n canaries no shard of a stream has read.
+func Unseen(shards []Shard, label string, attempt uint32, n int) int {
+	all := new(big.Int)
+	for i := range shards {
+		if shards[i].Label == label {
+			all.Or(all, shards[i].Sighted.seen(attempt))
+		}
+	}
+	unseen := n
+	for i := range n {
+		unseen -= int(all.Bit(i))
+	}
+	return unseen
+}
