@@ -28,6 +28,8 @@ func (a *cutoverApp) Call(ctx context.Context, call cutover.Call) (string, cutov
 	if call.Probe {
 		return "", cutover.HookDone
 	}
+	a.underWay++ // also while whoever calls stands still
+	defer func() { a.underWay-- }()
 	if err := task.Sleep(ctx, w.UpTo(3*time.Second)); err != nil {
 		return "killed", cutover.HookUnknown
 	}
