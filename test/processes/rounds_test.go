@@ -58,6 +58,18 @@ func TestDualWrites(t *testing.T) {
 	}
 }
 
+// TestCutover: such an application is cut over, beside two workers, by a freeze that is refused once and a switch whose answer is lost once. Verify
+// finds nothing; after finalize the target holds nothing of ours, and run refuses.
+func TestCutover(t *testing.T) {
+	o, ctx := prepare(t, Options{Seed: number(t, "REPLICATOR_PROCESS_SEED", 1)})
+	if err := Cutover(ctx, o); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(o.Dir); err != nil {
+		t.Error(err)
+	}
+}
+
 func play(t *testing.T, o Options) {
 	rounds := number(t, "REPLICATOR_PROCESS_ROUNDS", 0)
 	o.Rounds, o.Seed = int(rounds), number(t, "REPLICATOR_PROCESS_SEED", 1)
