@@ -138,15 +138,16 @@ func (w *world) cutOver(ctx context.Context) error {
 			return err
 		}
 	}
+	// Compared while nobody writes, which is over sooner; the final one is of what was written since.
+	if err := w.approach(ctx, "verify"); err != nil {
+		return err
+	}
 	if err := w.site.locked(w.site.start); err != nil {
 		return err
 	}
 	r := rand.New(rand.NewPCG(w.seed, 1<<48))
 	for attempt := range 2 {
 		if err := errors.Join(wait(ctx, 2*time.Second), w.reshard(ctx, r, shop.name)); err != nil {
-			return err
-		}
-		if err := w.approach(ctx, "verify"); err != nil {
 			return err
 		}
 		if err := w.approach(ctx, "cutover", "check"); err != nil {
@@ -183,6 +184,7 @@ func (w *world) over(ctx context.Context) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
+		w.note("%s ended", n.name)
 		if p := n.current(); p.cmd.ProcessState.ExitCode() != diag.ExitNo || !strings.Contains(tail(p.log, 15), diag.CutOver) {
 			return n.ended(p)
 		}
@@ -250,8 +252,6 @@ func (w *world) approach(ctx context.Context, args ...string) error {
 		case time.Since(began) > cutoverLimit:
 			return fmt.Errorf("%s: exit status %d for %s\n%s", strings.Join(args, " "), status, cutoverLimit, out)
 		}
-		w.note("%s: %s", args, out)
-		fmt.Println(w.notes[len(w.notes)-1])
 		if err := wait(ctx, 500*time.Millisecond); err != nil {
 			return err
 		}
