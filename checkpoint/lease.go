@@ -85,6 +85,9 @@ func (l *Ledger) Take(ctx context.Context, s Shard, parent *Shard) (*Lease, erro
 				if !parent.Cut.Before(s.Cut) {
 					s.Dropping, s.Cut = parent.Dropping, parent.Cut
 				}
+				if parent.State == Gap {
+					s.cutAt(parent.DoneAt)
+				}
 				s.CellTime = later(s.CellTime, later(parent.CellTime, parent.Settling.CellTime))
 			}
 		}

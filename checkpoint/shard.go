@@ -85,8 +85,8 @@ type Shard struct {
 	Reopened int `json:"reopened,omitempty"`
 	// Dropping tells that the shard's lineage has had nothing but changes from before the cut: the table's (start: now), or its own.
 	Dropping bool `json:"dropping,omitempty"`
-	// Cut is the time of a gap before the shard, less Slack, below a parent that was never listed. The load after that gap covers what came
-	// before, and some of it may be trimmed without a further gap: the rest would outrank the load.
+	// Cut is the time of a gap in the shard's lineage, or below a parent that was never listed, less Slack. The load after that gap covers
+	// what came before, and some of it may be trimmed without a further gap: the rest would outrank the load.
 	Cut time.Time `json:"cut,omitzero"`
 	// Applied is how many changes lie at or before the position since the shard's row began, Rate how many a second were applied of
 	// late. Both are for people.
@@ -224,6 +224,13 @@ func Overtaken(id string, rows []Shard, parents map[string]string, generation ui
 	return slices.ContainsFunc(rows, func(s Shard) bool {
 		return s.State != Waiting && s.Loss != Late && s.Began < generation && descends(s.Parent, id, parents)
 	})
+}
+
+// cutAt lets the shard drop what came before a gap that was found at a time.
+func (s *Shard) cutAt(found time.Time) {
+	if cut := found.Add(-Slack); !found.IsZero() && cut.After(s.Cut) {
+		s.Dropping, s.Cut = true, cut
+	}
 }
 
 // OrphansCut is the cut of shards whose parents were never listed and whose gap was found at a time; rows are those of all other shards.
@@ -394,9 +401,10 @@ func (l *Ledger) Reopen(ctx context.Context, s Shard, table TableState) error {
 	s.Generation, s.NumberedFrom = table.Generation, s.Applied
 	// The load that the gap asks for covers everything up to the gap.
 	s.Position, s.FirstRead, s.CoveredTo = cdc.SequenceNumber{}, time.Time{}, s.DoneAt
+	s.Dropping, s.Cut, s.Inherited = false, time.Time{}, false
+	s.cutAt(s.DoneAt)
 	s.DoneAt, s.AppliedTo, s.EndedAt, s.Settling = time.Time{}, time.Time{}, time.Time{}, Settling{}
 	s.Reopened++
-	s.Dropping, s.Cut, s.Inherited = false, time.Time{}, false
 	_, err := l.swap(ctx, l.store, s.key(l), s.Counter, l.stamp(&s.header, &s))
 	return err
 }

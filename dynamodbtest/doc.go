@@ -18,8 +18,8 @@
 // harder on its client: sequence numbers have gaps, restart from shard to shard if
 // asked, and the numbers that bound a shard belong to no record. It has every operation on
 // items, with expressions or with the parameters that they replaced, secondary indexes,
-// transactions, time to live, tags and streams. What it does not implement (PartiQL, backups,
-// exports, global tables, and more) it refuses with a ValidationException or
+// transactions, time to live, tags, streams, point-in-time recovery and exports. What it does not
+// implement (PartiQL, restores, global tables, and more) it refuses with a ValidationException or
 // UnknownOperationException that names it; nothing is silently ignored. Given the
 // same clock readings, seed and order of requests it gives the same answers, including
 // shard ids, sequence numbers and the order of scans, which is that of the MD5 of the
@@ -29,6 +29,12 @@
 // consistency of reads: every read is consistent, and a table is active as soon as it
 // is created. Throttling is a Fault. Messages of errors are the service's own where they
 // are known, but never repeat values or keys.
+//
+// # Exports
+//
+// With point-in-time recovery a table's history is kept in memory, and ExportTableToPointInTime
+// writes full and incremental exports in the folders, manifests and files of the service (no Ion),
+// to a directory or to memory. They are read at the server's own address as from S3, in path style.
 //
 // # Controls from another process
 //
@@ -60,7 +66,8 @@
 // and transaction.go are the operations that make them; source.go, page.go, scan.go and
 // query.go read; legacy.go reads the parameters that expressions replaced; capacity.go adds
 // up what all that consumes; stream.go, shard.go, sequence.go, iterator.go and streamops.go
-// are the streams; ttl.go expires items and tags.go keeps tags; fault.go, control.go and
+// are the streams; ttl.go expires items and tags.go keeps tags; history.go and
+// backups.go are point-in-time recovery, export.go writes exports, and objects.go serves them; fault.go, control.go and
 // controlhttp.go are for tests. Values are those of package cdc and their wire form is in
 // package item; expressions have a package of their own.
 package dynamodbtest

@@ -36,6 +36,13 @@ type Options struct {
 	// AutoRoll closes every open shard of this age and gives it one child, as DynamoDB
 	// does about every four hours; 0 means never.
 	AutoRoll time.Duration
+	// ExportsTo is a directory that exports are written to, as <bucket>/<key>; empty keeps
+	// them in memory. Either way they are read at this server's address as from S3, in path
+	// style: GET /<bucket>/<key>.
+	ExportsTo string
+	// ExportTakes is how long an export takes, by Clock; it is complete when it is next
+	// asked for after that.
+	ExportTakes time.Duration
 	// Control mounts the HTTP endpoint /_control/, through which another process can
 	// do what the methods of Server do.
 	Control bool
@@ -55,6 +62,9 @@ type Server struct {
 	streams map[string]*stream // by ARN; also of deleted tables
 	created uint64             // tables ever created, so that each draws its own numbers
 	tokens  map[string]transactToken
+	exports []*export // in the order in which they were asked for
+
+	objects *objects
 }
 
 // New returns a Server without tables.
@@ -74,7 +84,8 @@ func New(opts Options) *Server {
 	if opts.FirstSequenceNumber == "" {
 		opts.FirstSequenceNumber = "100000000000000000001"
 	}
-	return &Server{opts: opts, tables: map[string]*table{}, streams: map[string]*stream{}, tokens: map[string]transactToken{}}
+	return &Server{opts: opts, tables: map[string]*table{}, streams: map[string]*stream{}, tokens: map[string]transactToken{},
+		objects: &objects{dir: opts.ExportsTo, known: map[string][]byte{}}}
 }
 
 // Now is the server's time: the clock plus what AdvanceClock added.
@@ -93,6 +104,10 @@ var bodies = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.opts.Control && strings.HasPrefix(r.URL.Path, controlPrefix) {
 		s.serveControl(w, r)
+		return
+	}
+	if r.Method != http.MethodPost && r.URL.Path != "/" {
+		s.serveObjects(w, r)
 		return
 	}
 	if r.Method == http.MethodGet {

@@ -34,6 +34,7 @@ type table struct {
 	onDemand           *onDemandThroughput
 	encryption         *encryption
 	ttlAttribute       string
+	history            *history  // nil without point-in-time recovery
 	stream             *stream   // the latest one; nil until one was enabled
 	streams            []*stream // all that may still be read
 	random             *rand.Rand
@@ -113,6 +114,9 @@ func (t *table) apply(c change, now time.Time) (old *stored, indexes []indexWrit
 		old = t.items.set(c.key.order, c.image)
 	}
 	indexes = t.updateIndexes(c.key, old, c.image)
+	if t.history != nil {
+		t.history.add(c, now)
+	}
 	if t.stream == nil || !t.stream.enabled {
 		return old, indexes
 	}

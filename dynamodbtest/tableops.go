@@ -460,15 +460,6 @@ func (s *Server) listTables(req *listTablesRequest) (any, error) {
 	return response, nil
 }
 
-// describeBackups says that point-in-time recovery is off: this server keeps no backups.
-func (s *Server) describeBackups(ref *tableRef) (any, error) {
-	if _, err := s.findNamed(*ref); err != nil {
-		return nil, err
-	}
-	return json.RawMessage(`{"ContinuousBackupsDescription":{"ContinuousBackupsStatus":"ENABLED",` +
-		`"PointInTimeRecoveryDescription":{"PointInTimeRecoveryStatus":"DISABLED"}}}`), nil
-}
-
 type noParameters struct{}
 
 func (*noParameters) subject() (string, string) { return "", "" }

@@ -164,6 +164,11 @@ func TestOrphansAreCutAtTheirGap(t *testing.T) {
 			if err != nil || lease.Shard().Dropping {
 				t.Errorf("a child drops what comes after something that was kept: %v", err)
 			}
+			parent.State, parent.DoneAt, parent.Cut = checkpoint.Gap, task.Now(ctx).Add(time.Hour), time.Time{}
+			lease, err = k.Ledger.Take(ctx, k.rows(t, ctx)["s3"], &parent)
+			if want := parent.DoneAt.Add(-checkpoint.Slack); err != nil || !lease.Shard().Dropping || !lease.Shard().Cut.Equal(want) {
+				t.Errorf("a child of a gap is leased as %+v, %v", lease, err)
+			}
 		})
 	}
 }

@@ -99,13 +99,15 @@ type run struct {
 }
 
 // readKept reads lines of a seed and why it is kept; those that say dense were played with twice
-// the faults, those that say relay with a topic.
+// the faults, those that say relay with a topic, and those that say verifies or cutovers with these.
 func readKept(file string) (runs []run, err error) {
 	text, err := os.ReadFile(file)
 	for line := range strings.Lines(string(text)) {
 		line, dense := strings.CutPrefix(line, "dense ")
 		line, relay := strings.CutPrefix(line, "relay ")
-		r := run{options: sim.SimOptions{Dense: dense, Relay: relay}}
+		line, verifies := strings.CutPrefix(line, "verifies ")
+		line, cutovers := strings.CutPrefix(line, "cutovers ")
+		r := run{options: sim.SimOptions{Dense: dense, Relay: relay, Verifies: verifies, Cutovers: cutovers}}
 		if strings.HasPrefix(line, "#") {
 			continue
 		}

@@ -1,0 +1,110 @@
+package dynamodbtest
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/dynamodbtest/item"
+)
+
+// history is what point-in-time recovery keeps of a table: every image of every item since it was
+// turned on, or since the recovery period began. The table's mu guards it.
+type history struct {
+	since time.Time
+	days  int
+	items map[string]*lifeline // by primaryKey.order
+}
+
+// lifeline is one item's images, oldest first.
+type lifeline struct {
+	key       primaryKey
+	revisions []revision
+}
+
+// revision is what an item was from a time on; without an image it was none.
+type revision struct {
+	at    time.Time
+	image *stored
+}
+
+// remember begins a history with the items that are there.
+func (t *table) remember(now time.Time, days int) error {
+	h := &history{since: now, days: days, items: map[string]*lifeline{}}
+	var failed error
+	t.items.ascend("", false, func(e entry) bool {
+		it, err := item.Parse(e.item.wire)
+		if err == nil {
+			var key primaryKey
+			if key, err = t.schema.ofItem(it); err == nil {
+				h.items[e.key] = &lifeline{key, []revision{{now, e.item}}}
+			}
+		}
+		failed = err
+		return err == nil
+	})
+	if failed == nil {
+		t.history = h
+	}
+	return failed
+}
+
+// add takes in a write, and forgets what lies before the recovery period.
+func (h *history) add(c change, now time.Time) {
+	l := h.items[c.key.order]
+	if l == nil {
+		if c.image == nil {
+			return
+		}
+		l = &lifeline{key: c.key}
+		h.items[c.key.order] = l
+	}
+	l.revisions = append(l.revisions, revision{now, c.image})
+	first := h.first(now)
+	for len(l.revisions) > 1 && !l.revisions[1].at.After(first) {
+		l.revisions = l.revisions[1:]
+	}
+}
+
+// first is the earliest time of which the history knows.
+func (h *history) first(now time.Time) time.Time {
+	if first := now.AddDate(0, 0, -h.days); first.After(h.since) {
+		return first
+	}
+	return h.since
+}
+
+// order has the history's items as a scan returns them.
+func (h *history) order() []*lifeline {
+	var all []*lifeline
+	for _, key := range slices.Sorted(maps.Keys(h.items)) {
+		all = append(all, h.items[key])
+	}
+	return all
+}
+
+// at is the item as of a time: what was written up to it.
+func (l *lifeline) at(when time.Time) *stored {
+	var image *stored
+	for _, r := range l.revisions {
+		if r.at.After(when) {
+			break
+		}
+		image = r.image
+	}
+	return image
+}
+
+// within are an item's images before a window and at its end, and the last write in it; none if it
+// was not written, or is there neither before nor after.
+func (l *lifeline) within(from, to time.Time) (before, after *stored, last time.Time, changed bool) {
+	for _, r := range l.revisions {
+		switch {
+		case r.at.Before(from):
+			before, after = r.image, r.image
+		case r.at.Before(to):
+			after, last, changed = r.image, r.at, true
+		}
+	}
+	return before, after, last, changed && (before != nil || after != nil)
+}
