@@ -28,7 +28,10 @@ func newDualRelay(seed uint64, d *dualRun) *dualRelay {
 	r.subscription.Kept = checkpoint.LongestKept
 	r.subscription.Twice, r.subscription.Forget, r.subscription.Fail = 0.1*r.rng.Float64(), 0.1*r.rng.Float64(), 0.1*r.rng.Float64()
 	r.topic.Stored = func(m relay.Message) { r.subscription.Take(m) }
-	d.FromTopic, d.Late, d.SettleBytes = true, d.late, d.room
+	d.FromTopic, d.Late = true, d.late
+	if d.room > 0 { // a topic cannot be read again from a place: what does not find room waits in it
+		d.SettleBytes = 300_000 + 20*d.room
+	}
 	return r
 }
 

@@ -183,7 +183,11 @@ func (d *dualRun) play(ctx context.Context) {
 			d.await(ctx, d.World.Elapsed()+time.Hour)
 		}
 	}
-	d.await(ctx, d.World.Elapsed()+d.late+40*time.Minute)
+	limit := d.World.Elapsed() + d.late + 40*time.Minute
+	if d.relayed != nil {
+		limit += 4 * time.Hour // for what found no room
+	}
+	d.await(ctx, limit)
 	if d.ranked && len(d.failures) == 0 {
 		d.cure(ctx)
 		d.cured = true
