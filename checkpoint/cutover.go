@@ -171,6 +171,9 @@ var ErrCutover = errors.New("the cutover is not where it would have to be")
 // ErrHalted is returned to whoever wants to write rows of a table that is cut over.
 var ErrHalted = errors.New("the table is cut over: nothing of ours is written to its target")
 
+// ErrPaused ends a single pass over a table that an operator has paused.
+var ErrPaused = errors.New("an operator has paused the table")
+
 // ErrCutOver ends a worker whose tables are cut over for good.
 var ErrCutOver = errors.New("the tables are cut over: the application has left the source")
 

@@ -67,6 +67,8 @@ type TableState struct {
 	Suspended Suspension `json:"aside,omitzero"`
 	// Halt is what a cutover says to whoever writes rows of the table.
 	Halt Halt `json:"halt,omitzero"`
+	// Pause is an operator's word that the table stands still.
+	Pause Pause `json:"pause,omitzero"`
 	// WitnessBeat mirrors the witness in the target.
 	WitnessBeat uint64 `json:"witness_beat,omitempty"`
 	// WitnessBeats mirror those in further target tables, by table.

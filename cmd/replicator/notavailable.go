@@ -8,8 +8,6 @@ import (
 
 // notAvailable are the commands that a migration is to have and this version does not, with what it does instead.
 var notAvailable = map[string]string{
-	"pause":    "all tables are paused by stopping the processes",
-	"resume":   "all tables go on when the processes start again",
 	"failover": "another cluster behind the app profile stops all writes",
 }
 

@@ -52,6 +52,7 @@ var documents = []struct{ schema, command, declared, below string }{
 	{"replicator.dry_run/v1", "replicator run --dry-run -o json", "worker.Rehearsal", "tables[]."},
 	{"replicator.status/v1", "replicator status -o json", "status.Document", ""},
 	{"replicator.backfill/v1", "replicator backfill status -o json", "loads.Document", ""},
+	{"replicator.pause/v1", "replicator pause -o json", "lever.Document", ""},
 	{"replicator.verify/v1", "replicator verify -o json", "comparison.Document", ""},
 	{"replicator.verify_report/v1", "replicator verify --report FILE", "comparison.Line", ""},
 	{"replicator.cutover/v1", "replicator cutover status -o json", "switchover.Document", ""},
@@ -73,7 +74,7 @@ func referenceJSON(t *testing.T) string {
 		"of a form may add members and take none away. `replicator status --schema` prints the JSON Schema of the status. Text that is not UTF-8 is\n"+
 		"`{\"base64\": \"…\"}`.")
 	packages, others := map[string]structs{"main": structsOf(t, "cmd/replicator")}, structs{}
-	for _, in := range []string{"build", "comparison", "config", "cost", "evidence", "hook", "inspect", "loads", "mappingtest", "parked", "plan", "preflight", "repair", "starter", "status", "switchover", "worker"} {
+	for _, in := range []string{"build", "comparison", "config", "cost", "evidence", "hook", "inspect", "lever", "loads", "mappingtest", "parked", "plan", "preflight", "repair", "starter", "status", "switchover", "worker"} {
 		packages[in] = structsOf(t, "internal/"+in)
 		for name, declared := range packages[in] {
 			others[in+"."+name] = declared

@@ -57,6 +57,8 @@ func newRoot(p *program) *cobra.Command {
 		newStatus(p),
 		newExplain(p),
 		newThrottle(p),
+		newPause(p),
+		newResume(p),
 		newParked(p),
 		newConfig(p),
 		newVersion(p),

@@ -151,6 +151,8 @@ func (f Figures) copied() (bool, string) {
 		return false, "needs a load: " + s.Reason
 	case s.Suspended.Reason != "":
 		return false, "is set aside: " + s.Suspended.Reason
+	case s.Paused():
+		return false, "is paused by an operator: replicator resume --table " + s.Source
 	case s.StreamEnded:
 		return false, "its stream was disabled"
 	case !s.Loaded() || s.Adopted != s.Generation:

@@ -105,6 +105,7 @@ const (
 	HookFailed           = "R1518"
 	CutoverCancelled     = "R1519"
 	FinalizeRefused      = "R1520"
+	TablePaused          = "R1521"
 	SampleUnmappable     = "R1551"
 	AttributesUnmapped   = "R1552"
 	Internal             = "R1601"
@@ -460,6 +461,9 @@ var registry = []Entry{
 	{FinalizeRefused, "the target cannot be finalized",
 		"What is ours in the target is what refuses late writes and proves what is there. It may go only once the tables are cut over, the watch for missed writers is over, and no worker lives that could write.",
 		"wait for what the error names, then run it again", ExitNo},
+	{TablePaused, "a table is paused",
+		"An operator has paused the table: no worker reads its stream, copies or verifies it. The stream keeps changes for 24 hours; what is not read by then is lost, and the table needs a load.",
+		"`replicator resume --table TABLE` lets it go on; `replicator status` shows since when it stands, and why", ExitNo},
 	{SampleUnmappable, "some of the sampled items cannot be mapped (warning)",
 		"A sample of the table's items was mapped, and some of them have no place in the target: a row key or a value that Bigtable does not take. A run parks such items; the share in the sample shows how many to expect.",
 		"correct the items in the source or the mapping; errors.stop_above bounds how many are parked", ExitDone},

@@ -15,16 +15,17 @@ import (
 
 // A cutover halts a table before it raises the fence: whoever proves his right to write afterwards
 // reads that. The parts of a halted table end as in a clean stop, and begin anew if the cutover is
-// cancelled. While it stands, this worker reads and writes nothing of the table.
+// cancelled. While it stands, this worker reads and writes nothing of the table. An operator's pause
+// stops a table in the same way, without a fence.
 
 // errHalted ends the work on a table, or an attempt to apply a message; it passes if the cutover is
-// cancelled.
-var errHalted = errors.New("a cutover has halted the table")
+// cancelled, or the table resumed.
+var errHalted = errors.New("the table is halted by a cutover, or paused by an operator")
 
 const defaultLagBound = 5 * time.Second
 
-// serve works on a table whenever no cutover halts it, until a drain begins or it is cut over for
-// good. First is what is to run first.
+// serve works on a table whenever neither a cutover halts it nor an operator has paused it, until a
+// drain begins or it is cut over for good. First is what is to run first.
 func (w *worker) serve(life lifecycle, spec Table, first *table) error {
 	t := first
 	for !life.draining() && life.work.Err() == nil {
@@ -37,7 +38,9 @@ func (w *worker) serve(life lifecycle, spec Table, first *table) error {
 			return nil
 		case state.Halted() && w.once != nil:
 			return t.end(checkpoint.ErrCutOver)
-		case state.Halted():
+		case state.Paused() && w.once != nil:
+			return t.end(checkpoint.ErrPaused)
+		case state.Stopped():
 			_ = task.Sleep(life.drain, t.timing.Pass)
 			continue
 		}
@@ -53,7 +56,7 @@ func (w *worker) serve(life lifecycle, spec Table, first *table) error {
 
 // standing reads the table's record.
 func (t *table) standing(life lifecycle) (state checkpoint.TableState, err error) {
-	err = t.retry(life, "look whether the table is cut over", func(ctx context.Context) (err error) {
+	err = t.retry(life, "look whether the table is halted", func(ctx context.Context) (err error) {
 		t.events.Tick()
 		state, _, err = t.ledger.Table(ctx, t.source)
 		return err
@@ -64,7 +67,7 @@ func (t *table) standing(life lifecycle) (state checkpoint.TableState, err error
 	return state, err
 }
 
-// runUnlessHalted runs the table, and tells whether a cutover has ended that.
+// runUnlessHalted runs the table, and tells whether a cutover or an operator has ended that.
 func (t *table) runUnlessHalted(life lifecycle) (halted bool, err error) {
 	drain, stop := context.WithCancelCause(life.drain)
 	defer stop(context.Canceled)
@@ -73,7 +76,7 @@ func (t *table) runUnlessHalted(life lifecycle) (halted bool, err error) {
 	defer watched()
 	g.Go("look for a cutover", func(context.Context) error {
 		for task.Sleep(watching, t.timing.Pass) == nil {
-			if state, _, err := t.ledger.Table(watching, t.source); err == nil && state.Halted() {
+			if state, _, err := t.ledger.Table(watching, t.source); err == nil && state.Stopped() {
 				stop(errHalted)
 			}
 		}

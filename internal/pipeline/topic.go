@@ -344,7 +344,7 @@ func (t *topicTable) proved(ctx context.Context) (*claim, error) {
 			return errNotBegun
 		case c.state.MappingHash != t.hash:
 			return checkpoint.ErrMappingChanged
-		case c.state.Halted():
+		case c.state.Stopped():
 			return errHalted
 		}
 		return c.state.Admits(checkpoint.Topic, false)

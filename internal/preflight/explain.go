@@ -40,6 +40,7 @@ func Explain(what string, err error) error {
 		{checkpoint.ErrFormat, diag.LedgerUnreadable},
 		{checkpoint.ErrMode, diag.OtherMode},
 		{checkpoint.ErrCutOver, diag.CutOver},
+		{checkpoint.ErrPaused, diag.TablePaused},
 		{sink.ErrParkedLimit, diag.ParkedLimit},
 	} {
 		if errors.Is(err, entry.sentinel) {

@@ -108,6 +108,7 @@ type Table struct {
 	// Settling is how many changes were applied once and are to be asserted exactly under dual writes,
 	// over all shards. Until then their rows may hold what the application wrote.
 	Settling  uint64            `json:"settling"`
+	Paused    *pausedStatus     `json:"paused"` // null unless an operator has paused it
 	Verify    *verifyStatus     `json:"verify"` // null before the first
 	Throttled []throttledStatus `json:"throttled"`
 	Troubles  []troubleStatus   `json:"troubles"`
@@ -131,6 +132,12 @@ type Table struct {
 	keeper    string
 	waiting   int // shards that could be read and that nobody holds
 	silent    int // shards whose owner is silent
+}
+
+// pausedStatus is an operator's word that the table stands still.
+type pausedStatus struct {
+	Since  time.Time `json:"since"`
+	Reason *string   `json:"reason"`
 }
 
 // gapStatus is a stretch of the stream that was lost before it was read.
@@ -251,6 +258,7 @@ func (m *Document) Add(c config.Table, in TableInput) {
 		t.LagSeconds, t.HeadroomSeconds, t.OldestReadAt, t.Old, t.waiting, t.silent = nil, nil, nil, false, 0, 0
 		t.drained = true
 	}
+	t.pausedBy(in.State.Pause)
 	t.fromTopic(m, in)
 	t.misplaced(in, m.At)
 	if t.Phase == PhaseInSync && (t.Suspended != "" || t.outlived()) {
@@ -260,6 +268,19 @@ func (m *Document) Add(c config.Table, in TableInput) {
 	}
 	t.throttledBy(in.Keeper.pace, m.At)
 	m.Tables = append(m.Tables, t)
+}
+
+// pausedBy tells of a table that stands still: that nobody reads it is as it should be, and what it
+// lacks is not known.
+func (t *Table) pausedBy(p checkpoint.Pause) {
+	if p.Since.IsZero() {
+		return
+	}
+	t.Paused = &pausedStatus{Since: p.Since.UTC(), Reason: loads.Known(p.Reason)}
+	t.Old, t.waiting, t.silent = false, 0, 0
+	if t.Phase == PhaseInSync {
+		t.Phase = PhaseCopy
+	}
 }
 
 // dropped tells whether the source table does not exist any more.
@@ -382,7 +403,7 @@ func PhaseOf(tables []Table) string {
 // that holds no lease may keep a table, whose shards have all ended or were not listed yet.
 func (m *Document) unmanned() bool {
 	lives := slices.ContainsFunc(m.Workers, func(w workerStatus) bool { return !w.Silent })
-	return m.Leases == 0 && !lives && slices.ContainsFunc(m.Tables, func(t Table) bool { return !t.drained })
+	return m.Leases == 0 && !lives && slices.ContainsFunc(m.Tables, func(t Table) bool { return !t.drained && t.Paused == nil })
 }
 
 // next adds a step, or another reason for the one before it. Its command finds the configuration
@@ -419,6 +440,9 @@ func (m *Document) advise(started bool) {
 	}
 	m.adviseClocks()
 	for _, t := range m.Tables {
+		if t.Paused != nil {
+			m.next("resume --table "+t.Source, fmt.Sprintf("%s: paused for %s; the stream keeps changes for 24 hours only", t.Source, since(&t.Paused.Since, m.At)))
+		}
 		look := "status --shards --table " + t.Source
 		if t.outlived() {
 			m.next(look, fmt.Sprintf("%s: not applied for %s, and the stream keeps changes for 24 hours: reading it again will show whether any were lost", t.Source,

@@ -84,6 +84,13 @@ func (m *Document) notes() []string {
 		if t.Settling > 0 {
 			add("%s: %s applied once, to be asserted exactly after dual_writes.settle", t.Source, terminal.Plural(int(t.Settling), "change"))
 		}
+		if t.Paused != nil {
+			reason := ""
+			if t.Paused.Reason != nil {
+				reason = ": " + *t.Paused.Reason
+			}
+			add("%s is paused since %s%s", t.Source, t.Paused.Since.Format(time.RFC3339), reason)
+		}
 		if t.NeedsLoad {
 			since := ""
 			if t.LostFrom != nil {

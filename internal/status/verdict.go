@@ -15,6 +15,9 @@ func (m *Document) Verdict() error {
 		if t.NeedsLoad {
 			found = append(found, &diag.Error{Code: diag.NeedsLoad, What: fmt.Sprintf("table %s needs a load", t.Source), Cause: OrDash(t.NeedsLoadReason)})
 		}
+		if t.Paused != nil {
+			found = append(found, &diag.Error{Code: diag.TablePaused, What: "table " + t.Source + " is paused", Fix: "replicator resume --table " + t.Source})
+		}
 		if t.Suspended != "" {
 			found = append(found, &diag.Error{Code: diag.TableSetAside, What: "table " + t.Source + " is set aside", Cause: t.Suspended})
 		}

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dynamodb-bigtable/replicator/internal/lever"
+)
+
+// pull runs a lever of one table.
+func (p *program) pull(ctx context.Context, o lever.Operator, do func(*lever.Operator, context.Context) error) error {
+	ctx, cancel := p.within(ctx)
+	defer cancel()
+	cfg, err := p.load()
+	if err != nil {
+		return err
+	}
+	o.Console, o.Cfg, o.With = &p.Console, cfg, p.withConfig()
+	return do(&o, ctx)
+}
+
+func newPause(p *program) *cobra.Command {
+	var o lever.Operator
+	c := &cobra.Command{
+		Use:     "pause --table TABLE [flags]",
+		Short:   "Let one table stand still",
+		GroupID: groupOperate,
+		Long: `Pause a table: within seconds no worker reads its stream, copies, sweeps, verifies or publishes it, whichever machine it runs on, and
+a restart does not change that. What is under way is applied and committed first; other tables go on. status shows what is paused.
+
+The stream keeps changes for 24 hours. What is not read by then is lost, and the table needs a load.`,
+		Example: `  replicator pause --table Orders --reason "target is being resized"`,
+		Args:    none,
+		RunE:    func(c *cobra.Command, _ []string) error { return p.pull(c.Context(), o, (*lever.Operator).Pause) },
+	}
+	c.Flags().SortFlags = false
+	c.Flags().StringVar(&o.Table, "table", "", "the source `TABLE`")
+	c.Flags().StringVar(&o.Reason, "reason", "", "why, in at most 200 bytes of `TEXT` that status shows")
+	allowFlags(c, &o.Allowed)
+	return c
+}
+
+func newResume(p *program) *cobra.Command {
+	var o lever.Operator
+	c := &cobra.Command{
+		Use:     "resume --table TABLE [flags]",
+		Short:   "Let a paused table go on",
+		GroupID: groupOperate,
+		Long:    `Let a paused table go on from its checkpoints. If the stream has dropped changes meanwhile, the table needs a load and says so.`,
+		Example: `  replicator resume --table Orders`,
+		Args:    none,
+		RunE:    func(c *cobra.Command, _ []string) error { return p.pull(c.Context(), o, (*lever.Operator).Resume) },
+	}
+	c.Flags().SortFlags = false
+	c.Flags().StringVar(&o.Table, "table", "", "the source `TABLE`")
+	allowFlags(c, &o.Allowed)
+	return c
+}
