@@ -56,6 +56,12 @@ func (w *world) openDualWrites(ctx context.Context, o Options, target string) er
 	config := filepath.Join(w.dir, "replicator.yaml")
 	text := fmt.Sprintf("version: 1\ntarget: {project: %s, instance: %s}\nstate: {lease: %s}\ntables:\n  - from: %s\n"+
 		"dual_writes: {settle: %s}\nverify: {settle: 2s}\n", project, instance, lease, shop.name, dualSettle)
+	if o.Cutover {
+		if err := w.openSite(o); err != nil {
+			return err
+		}
+		text += w.site.configuration()
+	}
 	if err := errors.Join(os.WriteFile(config, []byte(text), 0o600), os.WriteFile(filepath.Join(w.dir, "aws"), nil, 0o600)); err != nil {
 		return err
 	}

@@ -31,6 +31,8 @@ type Options struct {
 	Relay bool
 	// DualWrites lets processes of an application write both stores, beside two workers.
 	DualWrites bool
+	// Cutover cuts the table over that DualWrites writes.
+	Cutover bool
 	// Program is the built program; Services is an executable that calls Serve if ServiceVariable is set.
 	Program, Services string
 	// Dynamo and Bigtable are the commands of other projects' services, to be used in place of the embedded ones: see Dynoxide and

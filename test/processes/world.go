@@ -30,19 +30,21 @@ const workersPerWorld = 3
 
 // world is two services, the workers between them, and the application.
 type world struct {
-	seed    uint64
-	dir     string
-	log     io.Writer
-	dynamo  *service
-	relayed bool   // changes go through a topic
-	queue   string // address of Pub/Sub, where they do
-	target  string // address of the target, where the application writes it too
-	source  *dynamodb.Client
-	rows    *bigtable.Client
-	writers *workload
-	oracle  *oracle
-	workers []*worker
-	cleanup []func() // in reverse order
+	seed     uint64
+	dir      string
+	log      io.Writer
+	dynamo   *service
+	relayed  bool   // changes go through a topic
+	queue    string // address of Pub/Sub, where they do
+	target   string // address of the target, where the application writes it too
+	source   *dynamodb.Client
+	rows     *bigtable.Client
+	bigtable []option.ClientOption // of clients of the target
+	site     *site                 // of the application, where it is cut over
+	writers  *workload
+	oracle   *oracle
+	workers  []*worker
+	cleanup  []func() // in reverse order
 
 	mu     sync.Mutex
 	began  time.Time // of the round
@@ -155,8 +157,9 @@ func (w *world) connect(ctx context.Context, address string) error {
 		return err
 	}
 	w.onClose(func() { _ = conn.Close() })
+	w.bigtable = []option.ClientOption{option.WithGRPCConn(conn)}
 	config := bigtable.ClientConfig{DisableSession: true, MetricsProvider: bigtable.NoopMetricsProvider{}}
-	w.rows, err = bigtable.NewClientWithConfig(ctx, project, instance, config, option.WithGRPCConn(conn))
+	w.rows, err = bigtable.NewClientWithConfig(ctx, project, instance, config, w.bigtable...)
 	return err
 }
 

@@ -1,0 +1,275 @@
+package processes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"cloud.google.com/go/bigtable"
+
+	"github.com/dynamodb-bigtable/replicator/internal/cutover"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/hook"
+)
+
+const (
+	// cutoverLimit is how long a part of a cutover may take.
+	cutoverLimit = time.Minute
+	watchLasts   = 5 * time.Second
+)
+
+// site is where the application runs. The hooks of a cutover call it.
+type site struct {
+	w       *world
+	o       Options
+	address string
+
+	mu      sync.Mutex
+	servers []*server
+	writes  bool     // the source
+	moved   bool     // to the target, by the switch
+	calls   []string // of hooks, probes left out
+}
+
+// notNow is what the first call is refused with.
+const notNow = "the release is not there yet"
+
+// openSite listens for the hooks.
+func (w *world) openSite(o Options) error {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	w.site = &site{w: w, o: o, address: listener.Addr().String(), servers: []*server{{name: "x", skew: time.Hour}, {name: "y", skew: 20 * time.Second}}}
+	serving := &http.Server{Handler: w.site, ReadHeaderTimeout: 10 * time.Second}
+	go func() { _ = serving.Serve(listener) }() // ends with Close, whose error nobody needs
+	w.onClose(func() { _ = serving.Close() })
+	return nil
+}
+
+// configuration is that of a cutover whose hooks call the site.
+func (s *site) configuration() string {
+	text := fmt.Sprintf("cutover:\n  ready_when: {lag_held_for: 0s}\n  listings_apart: 1s\n  watch_for: %s\n  hooks:\n", watchLasts)
+	for _, name := range cutover.HookNames {
+		text += fmt.Sprintf("    %s: http://%s/\n", name, s.address)
+	}
+	return text
+}
+
+// ServeHTTP is the hooks. The freeze is refused once; in the next attempt the switch is made, and the answer to its first call is lost.
+func (s *site) ServeHTTP(answer http.ResponseWriter, request *http.Request) {
+	if request.Header.Get(hook.ProbeHeader) != "" {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	name := request.Header.Get(hook.HookHeader)
+	s.calls = append(s.calls, name)
+	s.w.note("hook %s %s", name, request.Header.Get(hook.TokenHeader))
+	var err error
+	switch {
+	case len(s.calls) == 1:
+		answer.Header().Set(hook.OutcomeHeader, "refused")
+		http.Error(answer, notNow, http.StatusConflict)
+		return
+	case name == cutover.FreezeWrites:
+		err = s.stop()
+	case name == cutover.UnfreezeWrites:
+		err = s.start()
+	case s.writes:
+		err = errors.New("the application still writes the source")
+	case !s.moved:
+		s.moved = true
+		err = errors.New("what becomes of the answer is not known")
+	}
+	if err != nil {
+		http.Error(answer, err.Error(), http.StatusInternalServerError)
+	}
+}
+
+// start starts the application, unless it runs.
+func (s *site) start() error {
+	if s.writes || s.moved {
+		return nil
+	}
+	for _, n := range s.servers {
+		if err := s.w.serve(s.o, n); err != nil {
+			return err
+		}
+	}
+	s.writes = true
+	return nil
+}
+
+// stop stops the application, if it runs.
+func (s *site) stop() error {
+	if !s.writes {
+		return nil
+	}
+	for _, n := range s.servers {
+		if err := n.stop(); err != nil {
+			return err
+		}
+	}
+	s.writes = false
+	return nil
+}
+
+// Cutover cuts a table over that an application writes beside two workers. The freeze is refused once, so that the application goes
+// on, and the answer of the switch is lost once. Nothing of ours is left at the end.
+func Cutover(ctx context.Context, o Options) error {
+	o.DualWrites, o.Cutover = true, true
+	return inWorld(ctx, o, o.Seed, func(w *world) error { return w.cutOver(ctx) })
+}
+
+// cutOver is the life of such a world.
+func (w *world) cutOver(ctx context.Context) error {
+	w.begin()
+	for _, n := range w.workers {
+		if err := n.ready(ctx); err != nil {
+			return err
+		}
+	}
+	// Compared while nobody writes, which is over sooner; the final one is of what was written since.
+	if err := w.approach(ctx, "verify"); err != nil {
+		return err
+	}
+	if err := w.site.locked(w.site.start); err != nil {
+		return err
+	}
+	r := rand.New(rand.NewPCG(w.seed, 1<<48))
+	for attempt := range 2 {
+		if err := errors.Join(wait(ctx, 2*time.Second), w.reshard(ctx, r, shop.name)); err != nil {
+			return err
+		}
+		if err := w.approach(ctx, "cutover", "check"); err != nil {
+			return err
+		}
+		out, status, err := w.operate(ctx, "cutover", "start", "--keep-fallback", "no", "--yes")
+		w.note("cutover start ends with exit status %d", status)
+		switch {
+		case err != nil:
+			return err
+		case attempt == 0 && (status != diag.ExitNo || !strings.Contains(out, notNow) || !w.site.writing()):
+			return fmt.Errorf("a freeze that was refused: exit status %d, the application writes: %t\n%s", status, w.site.writing(), out)
+		case attempt == 1 && (status != 0 || !strings.Contains(out, "attempt 2: watching")):
+			return fmt.Errorf("a switch whose answer was lost: exit status %d\n%s", status, out)
+		}
+	}
+	if out, status, err := w.operate(ctx, "verify"); err != nil || status != 0 {
+		return fmt.Errorf("verify after the switch: exit status %d (%w)\n%s", status, err, out)
+	}
+	if err := w.over(ctx); err != nil {
+		return err
+	}
+	_, _ = fmt.Fprintf(w.log, "seed %d: cut over in %.0f s: hooks %s\n", w.seed, time.Since(w.began).Seconds(), strings.Join(w.site.calls, ", "))
+	return nil
+}
+
+// over sees to the end: the workers end by themselves, what is ours goes, and nobody comes back.
+func (w *world) over(ctx context.Context) error {
+	for _, n := range w.workers {
+		select {
+		case <-n.doom().exited:
+		case <-time.After(cutoverLimit):
+			return fmt.Errorf("worker %s has not ended by itself %s after the switch", n.name, cutoverLimit)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		w.note("%s ended", n.name)
+		if p := n.current(); p.cmd.ProcessState.ExitCode() != diag.ExitNo || !strings.Contains(tail(p.log, 15), diag.CutOver) {
+			return n.ended(p)
+		}
+	}
+	if err := w.approach(ctx, "finalize", "--yes"); err != nil {
+		return err
+	}
+	if err := w.nothingOfOurs(ctx); err != nil {
+		return err
+	}
+	out, status, err := w.operate(ctx, "run", "--listen", "off")
+	if err == nil && (status != diag.ExitNo || !strings.Contains(out, diag.CutOver)) {
+		err = fmt.Errorf("run after finalize: exit status %d\n%s", status, out)
+	}
+	return err
+}
+
+// nothingOfOurs looks at the table's families and cells.
+func (w *world) nothingOfOurs(ctx context.Context) error {
+	admin, err := bigtable.NewAdminClient(ctx, project, instance, w.bigtable...)
+	if err != nil {
+		return err
+	}
+	info, err := admin.TableInfo(ctx, shop.name)
+	if err != nil {
+		return err
+	}
+	if !slices.Equal(info.Families, []string{"d"}) {
+		return fmt.Errorf("after finalize the table has the families %v", info.Families)
+	}
+	rows := 0
+	if err := w.rows.Open(shop.name).ReadRows(ctx, bigtable.InfiniteRange(""), func(row bigtable.Row) bool { rows++; return true }); err != nil {
+		return err
+	}
+	if rows == 0 {
+		return errors.New("after finalize the table is empty")
+	}
+	return nil
+}
+
+func (s *site) locked(do func() error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return do()
+}
+
+// writing tells whether the application writes the source.
+func (s *site) writing() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.writes
+}
+
+// approach runs a command again and again until it answers yes.
+func (w *world) approach(ctx context.Context, args ...string) error {
+	began := time.Now()
+	for {
+		out, status, err := w.operate(ctx, args...)
+		switch {
+		case err != nil:
+			return err
+		case status == 0:
+			w.note("%s: yes", strings.Join(args, " "))
+			return nil
+		case time.Since(began) > cutoverLimit:
+			return fmt.Errorf("%s: exit status %d for %s\n%s", strings.Join(args, " "), status, cutoverLimit, out)
+		}
+		if err := wait(ctx, 500*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+// operate runs a command as an operator does.
+func (w *world) operate(ctx context.Context, args ...string) (out string, status int, err error) {
+	n := w.workers[0]
+	c := exec.CommandContext(ctx, n.program, append(args, "--config", n.config, "--allow-emulator", "--timeout", (2*cutoverLimit).String())...)
+	c.Env, c.Dir = n.environment(), w.dir
+	text, err := c.CombinedOutput()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && ctx.Err() == nil && exit.ExitCode() > 0 {
+		err = nil
+	}
+	if c.ProcessState != nil {
+		status = c.ProcessState.ExitCode()
+	}
+	return string(text), status, err
+}
