@@ -23,7 +23,7 @@ import (
 const (
 	// cutoverLimit is how long a part of a cutover may take.
 	cutoverLimit = time.Minute
-	watchLasts   = 5 * time.Second
+	watchLasts   = 10 * time.Second
 )
 
 // site is where the application runs. The hooks of a cutover call it.
@@ -159,6 +159,11 @@ func (w *world) cutOver(ctx context.Context) error {
 			return fmt.Errorf("a freeze that was refused: exit status %d, the application writes: %t\n%s", status, w.site.writing(), out)
 		case attempt == 1 && (status != 0 || !strings.Contains(out, ": watching")):
 			return fmt.Errorf("a switch whose answer was lost: exit status %d\n%s", status, out)
+		}
+	}
+	for _, n := range w.workers {
+		if _, err := n.get(ctx, "/readyz"); err != nil {
+			return fmt.Errorf("during the watch: %w", err)
 		}
 	}
 	if out, status, err := w.operate(ctx, "verify"); err != nil || status != 0 {
