@@ -227,6 +227,9 @@ func (s *Shard) advance(p Progress) error {
 		return fmt.Errorf("%w: shard %s", ErrPositionBack, s.ID)
 	}
 	s.Position = p.Position.After
+	if !s.Position.IsZero() {
+		s.Announced = Announced{}
+	}
 	s.EventTime, s.CellTime = later(s.EventTime, p.EventTime), later(s.CellTime, p.CellTime)
 	s.ReadAt, s.CaughtUp, s.Dropping = later(s.ReadAt, p.ReadAt), p.CaughtUp, p.Dropping
 	s.Settling, s.Sighted = p.Settling, p.Cutover

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/test/virtual"
@@ -317,6 +318,42 @@ func TestI6_PositionNeverMovesBack(t *testing.T) {
 		}
 		check(t, held.Commit(ctx, at(100)))
 		check(t, held.Finish(ctx, at(100)))
+	})
+}
+
+// I11: what may be published of a shard without a position is in its row, with one write.
+func TestI11_AnAnnouncementOutlivesTheLease(t *testing.T) {
+	virtually(t, func(ctx context.Context, p *place) {
+		_, a := p.worker("a")
+		create(t, ctx, a, shard("s", ""))
+		for _, step := range []struct {
+			first, changes int
+			follow         uint64 // which number
+			writes         bool
+		}{
+			{10, 3, 0, true}, {10, 2, 0, false}, {10, 4, 0, true},
+			{12, 1, 8, true}, // its record is not the first: that one is trimmed
+		} {
+			held := take(t, ctx, a, "s")
+			was := row(t, ctx, a, "s")
+			counter, from := was.Counter, was.Progress()
+			follow, err := held.Announce(ctx, from, cdc.SequenceOf(uint64(step.first)), step.changes)
+			check(t, err)
+			if writes := row(t, ctx, a, "s").Counter != counter; follow != step.follow || writes != step.writes {
+				t.Errorf("%+v follows %d, written: %v", step, follow, writes)
+			}
+			check(t, held.Release(ctx))
+		}
+		held := take(t, ctx, a, "s")
+		from := at(12)
+		from.Applied = 9
+		check(t, held.Commit(ctx, from))
+		counter := row(t, ctx, a, "s").Counter
+		follow, err := held.Announce(ctx, from, cdc.SequenceOf(20), 1)
+		check(t, err)
+		if s := row(t, ctx, a, "s"); follow != 9 || s.Counter != counter || s.NumberedFrom != 8 || s.Announced != (checkpoint.Announced{}) {
+			t.Errorf("after a checkpoint: follows %d, %+v", follow, s)
+		}
 	})
 }
 

@@ -97,6 +97,8 @@ type Shard struct {
 	// in it.
 	Apply        Mode   `json:"apply,omitempty"`
 	NumberedFrom uint64 `json:"numbered_from,omitempty"`
+	// Announced is what may be published of a shard that has no position yet.
+	Announced Announced `json:"announced,omitzero"`
 	Heartbeat
 	Loss   Loss   `json:"loss,omitempty"`
 	Reason string `json:"reason,omitempty"`
@@ -404,6 +406,7 @@ func (l *Ledger) Reopen(ctx context.Context, s Shard, table TableState) error {
 	s.Dropping, s.Cut, s.Inherited = false, time.Time{}, false
 	s.cutAt(s.DoneAt)
 	s.DoneAt, s.AppliedTo, s.EndedAt, s.Settling = time.Time{}, time.Time{}, time.Time{}, Settling{}
+	s.Announced = Announced{}
 	s.Reopened++
 	_, err := l.swap(ctx, l.store, s.key(l), s.Counter, l.stamp(&s.header, &s))
 	return err

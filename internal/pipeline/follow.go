@@ -58,6 +58,9 @@ func (f *follower) loop(life lifecycle, lease *checkpoint.Lease, right *right, p
 			return err
 		}
 		f.outages.answered(shard.ID)
+		if at, err = f.publisher.announce(life, lease, at, page.Changes); err != nil {
+			return err
+		}
 		next := at
 		changes := keep(&next, cutOf(shard, state), page.Changes)
 		kept := changes
@@ -186,6 +189,9 @@ func advance(at checkpoint.Progress, page cdc.Page, cellTime, sent time.Time) ch
 func (f *follower) due(before, at checkpoint.Progress, since time.Duration) bool {
 	if before.FirstRead.IsZero() && !at.FirstRead.IsZero() {
 		return true
+	}
+	if f.mode.Publishes() && before.Position.AtHorizon() && !at.Position.AtHorizon() {
+		return true // what follows needs no announcement
 	}
 	return since >= min(f.timing.Commit, f.ledger.Lease()/3) && !at.CaughtUp
 }

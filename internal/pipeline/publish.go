@@ -59,6 +59,20 @@ func (p publisher) publish(life lifecycle, shard checkpoint.Shard, at checkpoint
 	return written, nil
 }
 
+// announce makes sure that whoever reads the shard next numbers its changes as this page does, or
+// sees that it cannot: before a shard's first checkpoint only the row can tell. It returns the
+// progress that the page's numbers follow.
+func (p publisher) announce(life lifecycle, lease *checkpoint.Lease, at checkpoint.Progress, changes []cdc.Change) (checkpoint.Progress, error) {
+	if !p.mode.Publishes() || len(changes) == 0 {
+		return at, nil
+	}
+	err := p.retry(life.finishing(), "announce", func(ctx context.Context) (err error) {
+		at.Applied, err = lease.Announce(ctx, at, changes[0].Sequence, len(changes))
+		return err
+	})
+	return at, err
+}
+
 // publishLoad does the same for items that a load has read, if loads are published. They are not
 // numbered: a page that is read again need not hold the same items. Nobody waits to apply them, so
 // that nothing counts them.

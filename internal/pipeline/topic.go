@@ -31,7 +31,12 @@ type ApplyOptions struct {
 	// Pulls is how many pulls run side by side, Pull how many messages each asks for, and Held how
 	// many messages are not acknowledged at once; the defaults are 4, 100 and 10,000.
 	// What is durable is held until it is noted, once a Timing.Commit, so that Held bounds the rate.
+	// Where the application writes a target too (Table.Late), Held is 100,000: there SettleBytes
+	// bounds what waits.
 	Pulls, Pull, Held int
+	// SettleBytes is how much the messages take at the most that wait for their second application;
+	// 0: 128 MiB. While it is used up, nothing more is pulled.
+	SettleBytes int64
 }
 
 // ApplyTopic writes what a subscription brings until ctx ends, which is a clean stop: what was pulled is
@@ -41,14 +46,19 @@ type ApplyOptions struct {
 func ApplyTopic(ctx context.Context, o ApplyOptions) error {
 	o.Timing = o.Timing.orDefault(o.Ledger.Lease())
 	o.Events = o.Events.orSilent()
+	settles := slices.ContainsFunc(o.Tables, func(t Table) bool { return t.Late > 0 })
+	if settles {
+		o.Held = cmp.Or(o.Held, 100_000)
+	}
 	o.Pulls, o.Pull, o.Held = cmp.Or(o.Pulls, 4), cmp.Or(o.Pull, 100), cmp.Or(o.Held, 10_000)
 	work, abandon := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer abandon(context.Canceled)
 	drain, halt := context.WithCancelCause(ctx)
 	defer halt(context.Canceled)
-	a := &appliers{ApplyOptions: &o, retrier: &retrier{events: o.Events}, halt: halt, tables: map[string]*topicTable{}, room: task.NewLimit(int64(o.Held)), held: deadlines{due: map[string]time.Duration{}}}
+	a := &appliers{ApplyOptions: &o, retrier: &retrier{events: o.Events}, halt: halt, tables: map[string]*topicTable{}, room: task.NewLimit(int64(o.Held)), held: deadlines{due: map[string]time.Duration{}},
+		settles: settles, unsettled: unsettled{room: task.NewLimit(cmp.Or(o.SettleBytes, settleBytes))}}
 	for _, t := range o.Tables {
-		a.tables[t.Mapping.Source] = &topicTable{retrier: &retrier{source: t.Mapping.Source, events: o.Events}, o: &o, mapping: t.Mapping, hash: t.MappingHash}
+		a.tables[t.Mapping.Source] = &topicTable{retrier: &retrier{source: t.Mapping.Source, events: o.Events}, o: &o, mapping: t.Mapping, hash: t.MappingHash, late: t.Late}
 	}
 	finished := task.NewEvent(ctx)
 	all := task.NewGroup(work, 0)
@@ -86,6 +96,9 @@ type appliers struct {
 	room   *task.Limit // for messages that are held
 	held   deadlines
 
+	settles   bool // an application writes a target too
+	unsettled unsettled
+
 	mu    sync.Mutex
 	ready []done // of which all is durable
 }
@@ -109,6 +122,9 @@ func (a *appliers) run(life lifecycle) error {
 	defer end()
 	for range a.Pulls {
 		pulling.Go("pull", func(work context.Context) error { return a.pull(life.within(work)) })
+	}
+	if a.settles {
+		pulling.Go("settle", func(work context.Context) error { return a.end(a.assertDue(life.within(work))) })
 	}
 	side := task.NewGroup(beside, 0)
 	side.Go("watch the dead letter", a.watchDeadLetter)
@@ -139,6 +155,7 @@ func (a *appliers) end(err error) error {
 		a.halt(err)
 		return nil
 	case fatal(err):
+		a.halt(err) // what waits for room goes on
 		return err
 	}
 	return nil
@@ -173,7 +190,8 @@ func (a *appliers) pull(life lifecycle) error {
 	return nil
 }
 
-// apply writes messages side by side, and leaves those that are durable to settle.
+// apply writes messages side by side, and leaves those that are durable to settle. Those that are to
+// be written once more wait for that first.
 func (a *appliers) apply(life lifecycle, got []relay.Delivery) error {
 	g := task.NewGroup(life.work, 0)
 	for _, d := range got {
@@ -183,18 +201,30 @@ func (a *appliers) apply(life lifecycle, got []relay.Delivery) error {
 			if err != nil || table == nil {
 				return a.refuse(work, d, c.Table, err)
 			}
-			written, err := table.apply(life.within(work), c)
+			written, exact, err := table.apply(life.within(work), c)
+			if fatal(err) {
+				a.halt(err) // the group waits for those that wait for room
+			}
 			if err != nil {
 				return err
 			}
 			c.Keys, c.New, c.Old = attribute.Item{}, attribute.Item{}, attribute.Item{} // what waits for its note needs no memory
-			a.mu.Lock()
-			defer a.mu.Unlock()
-			a.ready = append(a.ready, done{d.ID, c, written})
+			if exact != nil {
+				a.await(life, unsettledMessage{done: done{d.ID, c, written}, table: table, exact: exact, due: task.Mono(work) + table.late})
+				return nil
+			}
+			a.durable(done{d.ID, c, written})
 			return nil
 		})
 	}
 	return g.Wait()
+}
+
+// durable leaves a message to settle.
+func (a *appliers) durable(d ...done) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.ready = append(a.ready, d...)
 }
 
 // ErrPoison is reported for a message that cannot be read, or is of a table that this process has
@@ -264,6 +294,7 @@ type topicTable struct {
 	o       *ApplyOptions
 	mapping *transform.Mapping
 	hash    string
+	late    time.Duration // how long after its change the application may write the target; 0: it does not
 
 	mu    sync.Mutex
 	claim *claim // as it was proved last; nil: not, or no more
@@ -336,9 +367,35 @@ func (t *topicTable) forget(c *claim) {
 }
 
 // apply makes a change durable, however long that takes. It returns false for one that is dropped
-// and must not count as applied.
-func (t *topicTable) apply(life lifecycle, c relay.Change) (noted bool, err error) {
+// and must not count as applied. Where the application writes the target too, the change is applied
+// timestamped, and exact is what is to be asserted later; else nil.
+func (t *topicTable) apply(life lifecycle, c relay.Change) (noted bool, exact *transform.Batch, err error) {
 	var batch *transform.Batch
+	noted, err = t.write(life, c, func() *transform.Batch {
+		if batch == nil {
+			b := transform.Fold(t.mapping, []cdc.Change{c.Change}, transform.Stamp{Generation: c.Generation, Hop: c.Hop, NotBefore: c.CellTime, DualWrites: t.late > 0})
+			sink.OwnAll(t.mapping, &b) // the change before, whose image another rule put there, may be refused later
+			batch = &b
+			if t.late > 0 {
+				first := b.Timestamped()
+				batch, exact = &first, &b
+			}
+		}
+		return batch
+	}, func(rows int) {
+		t.events.Applied(t.source, Count([]cdc.Change{c.Change}), rows)
+		for _, rule := range slices.Sorted(maps.Keys(batch.Ignored)) {
+			t.events.Ignored(t.source, rule, batch.Ignored[rule])
+		}
+	})
+	if !noted {
+		exact = nil
+	}
+	return noted, exact, err
+}
+
+// write writes the batch of a change, if the change is still to be written, however long that takes.
+func (t *topicTable) write(life lifecycle, c relay.Change, batchOf func() *transform.Batch, written func(rows int)) (noted bool, err error) {
 	err = t.retry(life.finishing(), "write", func(ctx context.Context) error {
 		claim, err := t.proved(ctx)
 		if err != nil {
@@ -355,11 +412,7 @@ func (t *topicTable) apply(life lifecycle, c relay.Change) (noted bool, err erro
 			noted = true
 			return nil
 		}
-		if batch == nil {
-			b := transform.Fold(t.mapping, []cdc.Change{c.Change}, transform.Stamp{Generation: c.Generation, Hop: c.Hop, NotBefore: c.CellTime})
-			sink.OwnAll(t.mapping, &b) // the change before, whose image another rule put there, may be refused later
-			batch = &b
-		}
+		batch := batchOf()
 		rows := len(batch.Rows)
 		if err := t.o.Writer.Write(ctx, claim.stamps, batch); err != nil {
 			if errors.Is(err, sink.ErrRefenced) {
@@ -368,10 +421,7 @@ func (t *topicTable) apply(life lifecycle, c relay.Change) (noted bool, err erro
 			return err
 		}
 		noted = true
-		t.events.Applied(t.source, Count([]cdc.Change{c.Change}), rows)
-		for _, rule := range slices.Sorted(maps.Keys(batch.Ignored)) {
-			t.events.Ignored(t.source, rule, batch.Ignored[rule])
-		}
+		written(rows)
 		return nil
 	})
 	return noted, err

@@ -22,12 +22,7 @@ type piped struct {
 // pipe gives a scene a topic with faults, whose messages are kept for so long, a worker that
 // publishes to it, and so many appliers.
 func pipe(s *scene, appliers int, kept time.Duration) (p *piped, relayer *Worker, all []*Worker) {
-	s.Lease, s.FromTopic = 10*time.Minute, true
-	s.Timing = pipeline.Timing{Poll: 5 * time.Minute, Pass: 5 * time.Minute, List: 10 * time.Minute}
-	p = &piped{scene: s, topic: model.NewTopic(s.World), subscription: model.NewSubscription(s.World)}
-	p.topic.Fail, p.topic.LoseReply, p.topic.Late = 0.1, 0.1, 0.05
-	p.subscription.Twice, p.subscription.Forget, p.subscription.Fail = 0.1, 0.2, 0.1
-	p.subscription.Kept = kept
+	p = lay(s, kept)
 	p.topic.Stored = func(m relay.Message) { p.subscription.Take(m) }
 	relayer = p.relays()
 	s.until(2*time.Hour, "a first generation", func() bool { return s.State().Generation > 0 })
@@ -36,6 +31,17 @@ func pipe(s *scene, appliers int, kept time.Duration) (p *piped, relayer *Worker
 	}
 	s.until(4*time.Hour, "loaded", func() bool { return s.State().Loaded() })
 	return p, relayer, all
+}
+
+// lay gives a scene the topic alone.
+func lay(s *scene, kept time.Duration) *piped {
+	s.Lease, s.FromTopic = 10*time.Minute, true
+	s.Timing = pipeline.Timing{Poll: 5 * time.Minute, Pass: 5 * time.Minute, List: 10 * time.Minute}
+	p := &piped{scene: s, topic: model.NewTopic(s.World), subscription: model.NewSubscription(s.World)}
+	p.topic.Fail, p.topic.LoseReply, p.topic.Late = 0.1, 0.1, 0.05
+	p.subscription.Twice, p.subscription.Forget, p.subscription.Fail = 0.1, 0.2, 0.1
+	p.subscription.Kept = kept
+	return p
 }
 
 func (p *piped) relays() *Worker {

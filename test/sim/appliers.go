@@ -172,9 +172,13 @@ func (m *Migration) applyTopic(ctx context.Context, name, hash string, from *mod
 	}
 	target, timing := model.Target{Bigtable: m.Target}, m.Timing
 	timing.Commit = commit
+	held := 40
+	if m.Late > 0 {
+		held = 1000
+	}
 	return pipeline.ApplyTopic(ctx, pipeline.ApplyOptions{
-		Ledger: ledger, Subscription: from, Timing: timing, Pulls: 2, Pull: 7, Held: 40,
-		Tables: []pipeline.Table{{Mapping: m.Mapping, MappingHash: hash}},
+		Ledger: ledger, Subscription: from, Timing: timing, Pulls: 2, Pull: 7, Held: held, SettleBytes: m.SettleBytes,
+		Tables: []pipeline.Table{{Mapping: m.Mapping, MappingHash: hash, Late: m.Late}},
 		Writer: sink.NewWriter(sink.Options{Table: target, Rows: target, Parking: sink.NewParking(target, "default"), InFlight: 16, MaxImageAge: m.MaxImageAge,
 			OnBadItem: m.Policy.onBadItem, MaxParked: m.Policy.maxParked}),
 		Events: pipeline.Events{Retry: func(_, step string, _ time.Duration, err error) { m.World.Tracef("%s: %v", step, err) }},

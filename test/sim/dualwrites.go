@@ -30,6 +30,8 @@ type DualOptions struct {
 	Exact bool
 	// Ranked has the application rank its writes by a number, whatever the seed says.
 	Ranked bool
+	// Relayed has the workers publish, and other processes apply what the topic brings.
+	Relayed bool
 }
 
 // SimulateDualWrites plays an application of several servers that write DynamoDB first and Bigtable
@@ -61,6 +63,7 @@ type dualRun struct {
 	lossAt   time.Duration       // when the stream loses what was not read; 0: never
 	ranked   bool                // the application ranks its writes by a number of the item's
 	servers  []*dualwrite.Writer // of such a run
+	relayed  *dualRelay          // nil: who reads writes
 	length   time.Duration
 	every    time.Duration // between two changes
 	skews    []time.Duration
@@ -123,6 +126,9 @@ func newDualRun(seed uint64, o DualOptions) *dualRun {
 	}
 	d.Bared = map[string]bool{}
 	d.Timing = pipeline.Timing{Poll: time.Duration(1+rng.IntN(4)) * time.Second}
+	if o.Relayed {
+		d.relayed = newDualRelay(seed, d)
+	}
 	d.Target.LoseReply, d.Target.Late, d.Target.Twice = 0.01*rng.Float64(), 0.01*rng.Float64(), 0.01*rng.Float64()
 	d.Target.LateBy = 2 * time.Minute
 	down := 0.02 * rng.Float64()
@@ -141,6 +147,9 @@ func (d *dualRun) hire() {
 		o.Tables[0].Late, o.Tables[0].AdoptRows, o.SettleBytes = d.late, true, d.room
 		// After a loss: what the application alone wrote for a change that was lost has no version.
 		o.Tables[0].LoadAgain, o.Tables[0].Owned = true, true
+		if d.relayed != nil {
+			o.Mode, o.Topic, o.Kept = checkpoint.Topic, d.relayed.topic, d.relayed.subscription.Kept
+		}
 	}))
 }
 
@@ -153,6 +162,9 @@ func (d *dualRun) play(ctx context.Context) {
 		d.hire()
 	}
 	d.World.Go("faults", d.trouble)
+	if d.relayed != nil {
+		d.World.Go("appliers", d.relayed.play)
+	}
 	rests := 0
 	for d.World.Elapsed() < d.length {
 		n := 1
@@ -171,7 +183,11 @@ func (d *dualRun) play(ctx context.Context) {
 			d.await(ctx, d.World.Elapsed()+time.Hour)
 		}
 	}
-	d.await(ctx, d.World.Elapsed()+d.late+40*time.Minute)
+	limit := d.World.Elapsed() + d.late + 40*time.Minute
+	if d.relayed != nil {
+		limit += 4 * time.Hour // for what found no room
+	}
+	d.await(ctx, limit)
 	if d.ranked && len(d.failures) == 0 {
 		d.cure(ctx)
 		d.cured = true
@@ -208,6 +224,11 @@ func (d *dualRun) quiet(ctx context.Context) error {
 	for _, s := range d.Shards() {
 		if !s.Finished() && (s.Settling.Changes > 0 || !s.CaughtUp || !s.EndedAt.IsZero()) {
 			return fmt.Errorf("shard %s is %s, with %d changes to settle", s.ID, s.State, s.Settling.Changes)
+		}
+	}
+	if d.relayed != nil {
+		if err := d.relayed.quiet(ctx); err != nil {
+			return err
 		}
 	}
 	parked := d.parkedKeys(ctx)

@@ -44,11 +44,32 @@ func TestH39_H40_H41_H42_H79_H111_DualWritesConverge(t *testing.T) {
 	}
 }
 
+// H39, H40: the same where the workers publish and other processes apply. A message is acknowledged
+// when its second application is durable.
+func TestH39_H40_DualWritesConvergeBehindATopic(t *testing.T) {
+	t.Parallel()
+	seen := map[string]int{}
+	for seed := range fromEnvironment(t, "SIM_SEEDS", max(8, dualSeeds/fewer)) {
+		r := SimulateDualWrites(fromEnvironment(t, "SIM_FROM", 0)+seed, DualOptions{Relayed: true})
+		if len(r.Failures) > 0 {
+			t.Errorf("seed %d: %s", seed, strings.Join(r.Failures[:min(3, len(r.Failures))], "\n"))
+		}
+		for name, times := range r.Injected {
+			seen[name] += times
+		}
+	}
+	for _, name := range []string{"applier killed", "applier stopped", "applier paused", "phantom write"} {
+		if seen[name] == 0 {
+			t.Errorf("nothing of the kind %q happened", name)
+		}
+	}
+}
+
 // Without a second assertion, or with one that comes before the application's deadline, some rows
 // stay different for ever: the runs above can fail.
 func TestDualWritesNeedTheDelay(t *testing.T) {
 	t.Parallel()
-	for name, o := range map[string]DualOptions{"exact at once": {Exact: true}, "too short": {Settle: time.Second}} {
+	for name, o := range map[string]DualOptions{"exact at once": {Exact: true}, "too short": {Settle: time.Second}, "exact at once, of a topic": {Exact: true, Relayed: true}} {
 		failed := false
 		for seed := uint64(0); seed < 6 && !failed; seed++ {
 			failed = SimulateDualWrites(seed, o).Checker() == "I1"

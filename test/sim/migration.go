@@ -47,6 +47,10 @@ type Migration struct {
 	Policy policy
 	// FromTopic: changes are applied from a topic, and no checkpoint says that they are.
 	FromTopic bool
+	// Late is how long after a change the application may write the target, for appliers that are
+	// started from now on, and SettleBytes what may wait for that at once.
+	Late        time.Duration
+	SettleBytes int64
 	// Gaps are the reasons of all gaps that were declared.
 	Gaps []string
 	// Retries counts failed steps by name.
