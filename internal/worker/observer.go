@@ -204,6 +204,11 @@ func (o *observer) retry(table, step string, wait time.Duration, err error) {
 }
 
 func (o *observer) ledger(state checkpoint.TableState, shards map[checkpoint.State]int) {
+	if shards == nil {
+		o.health.Looked(state.Source, false)
+		o.health.Childless(state.Source, time.Time{})
+		return
+	}
 	states := make(map[string]int, len(shards))
 	for s, n := range shards {
 		states[string(s)] = n
