@@ -94,7 +94,8 @@ func copyInterrupted(ctx context.Context, o options, dir, program string, log io
 	}
 	r, interruptions := rand.New(rand.NewPCG(1, 1)), 0
 	took, seen, err := s.watch(ctx, func(seen embedded.Scans) error {
-		if interruptions >= o.interruptions || seen.Items < (interruptions+1)*o.items/(o.interruptions+2) {
+		// Within the first two thirds: while a worker stops, the others go on copying.
+		if interruptions >= o.interruptions || seen.Items < 2*(interruptions+1)*o.items/(3*(o.interruptions+1)) {
 			return nil
 		}
 		w := s.workers[r.IntN(len(s.workers))]
