@@ -37,6 +37,7 @@ var allowed = map[string][]string{
 	"internal/evidence":   {"checkpoint", "internal/page"},
 	"internal/pipeline":   {"attribute", "cdc", "transform", "checkpoint", "sink", "backfill", "verify", "relay", "internal/canary", "internal/fence", "internal/task"},
 	"expression":          {"attribute"},
+	"exports":             {"attribute"},
 	// The embedded service is a product of its own: of the replicator it knows what an item is, and nothing else.
 	"dynamodbtest":      {"attribute", "expression"},
 	"dynamodbtest/item": {"attribute"},
