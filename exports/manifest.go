@@ -243,7 +243,8 @@ func (e *Export) companion(ctx context.Context, name string, sum [16]byte) error
 	for _, ending := range []string{".md5", ".checksum"} {
 		beside := strings.TrimSuffix(name, ".json") + ending
 		content, err := e.whole(ctx, beside)
-		if errors.Is(err, fs.ErrNotExist) {
+		// S3 forbids what is not there to who must not list the bucket.
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 			continue
 		}
 		if err != nil {

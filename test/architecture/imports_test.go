@@ -38,6 +38,7 @@ var allowed = map[string][]string{
 	"internal/pipeline":   {"attribute", "cdc", "transform", "checkpoint", "sink", "backfill", "verify", "relay", "internal/canary", "internal/fence", "internal/task"},
 	"expression":          {"attribute"},
 	"exports":             {"attribute"},
+	"exports/bucket":      {"exports"},
 	// The embedded service is a product of its own: of the replicator it knows what an item is, and nothing else.
 	"dynamodbtest":      {"attribute", "expression"},
 	"dynamodbtest/item": {"attribute"},
@@ -76,6 +77,8 @@ var edges = map[string][]string{
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams": {"cdc/dynamodbstreams.go"},
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb":        {"backfill/dynamodb.go", "backfill/canarywriter.go"},
 	"cloud.google.com/go/pubsub":                           {"relay/pubsub.go"},
+	"github.com/aws/aws-sdk-go-v2/service/s3":              {"exports/bucket/s3.go"},
+	"google.golang.org/api/storage":                        {"exports/bucket/cloudstorage.go"},
 }
 
 func contains(list []string, s string) bool {
