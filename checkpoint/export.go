@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
@@ -46,26 +47,33 @@ func (l *Ledger) AskExport(ctx context.Context, source string, approved bool, e 
 // AdmissibleExport tells whether the images of an export may be applied in the table's generation. A
 // scan begins after the generation was adopted; an export may show what was before. Then changes
 // that a generation before has applied, or lost, are missing in its images, and would be undone by
-// them. Only in the first generation nothing was applied before: there the first reads of the roots
-// decide, as long as no shard's row can have been removed. Now is on the service's clock.
+// them. Only before the first gap nothing was applied in another generation: there the first reads
+// of the roots decide. The row of a root may be removed, but not before kept has passed since its
+// end, so that it was read for the first time earlier than that. Now is on the service's clock.
 func AdmissibleExport(table TableState, shards []Shard, at, now time.Time, late time.Duration) error {
+	never := func(why string) error {
+		return &NotAdmissible{fmt.Sprintf("the export is of %s, and %s", at.UTC().Format(time.RFC3339), why), false}
+	}
+	text := func(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+	if table.GapCount > 0 && table.Adopted != table.Generation {
+		return never("shows nothing of what this generation rests on, which only begins")
+	}
 	if err := Admissible(table, shards, at, late); err != nil {
 		return err
 	}
-	adopted := table.AdoptedAt
-	switch {
-	case adopted.IsZero() || now.IsZero():
+	switch known := now.Add(Slack - kept - cdc.Retention); {
+	case now.IsZero():
 		return &NotAdmissible{"the service's time is not known yet", true}
 	case at.After(now.Add(Slack)):
-		return &NotAdmissible{"the export is of a time to come", false}
-	case !at.Before(adopted.Add(Slack)):
-		return nil
-	case table.Generation > 1:
-		return &NotAdmissible{fmt.Sprintf("the export is of %s, and shows nothing of what this generation rests on, which began at %s",
-			at.UTC().Format(time.RFC3339), adopted.UTC().Format(time.RFC3339)), false}
-	case now.Sub(adopted) > kept-Slack:
-		return &NotAdmissible{fmt.Sprintf("the export is of before %s, when the table was followed first, and what the stream held then is no longer known",
-			adopted.UTC().Format(time.RFC3339)), false}
+		return never("it is only " + text(now))
+	case at.Before(table.Cut.Add(Slack)):
+		return never("changes of before " + text(table.Cut.Add(Slack)) + " are not applied: the table is followed from then on")
+	case table.GapCount == 0 && at.Before(known):
+		return never("what the stream held when the table was followed first is known for three days only")
+	case table.GapCount > 0 && at.Before(table.AdoptedAt.Add(Slack)):
+		return never("shows nothing of what this generation rests on, which began at " + text(table.AdoptedAt))
+	case table.GapCount > 0 && table.AdoptedAt.IsZero():
+		return never("when this generation began is not known")
 	}
 	return nil
 }

@@ -12,26 +12,39 @@ func TestH33_AnExportJoinsTheStream(t *testing.T) {
 	adopted := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	roots := []Shard{{ID: "a", Label: "L", FirstRead: adopted}}
 	for name, c := range map[string]struct {
-		generation uint32
-		at, now    time.Duration // after the adoption
-		unknown    bool
-		refused    bool
-		yet        bool
+		at, now time.Duration // after the adoption
+		gap     bool          // the generation began with one
+		edit    func(table *TableState)
+		refused bool
+		yet     bool
 	}{
-		"after the adoption":              {generation: 1, at: time.Hour, now: 2 * time.Hour},
-		"within what the stream held":     {generation: 1, at: -23 * time.Hour, now: time.Hour},
-		"before that":                     {generation: 1, at: -24 * time.Hour, now: time.Hour, refused: true},
-		"and roots may be forgotten":      {generation: 1, at: -time.Hour, now: 48 * time.Hour, refused: true},
-		"late, but of after the adoption": {generation: 1, at: time.Hour, now: 72 * time.Hour},
-		"after a gap, of before it":       {generation: 2, at: -time.Hour, now: time.Hour, refused: true},
-		"after a gap, just so":            {generation: 2, at: Slack - 1, now: time.Hour, refused: true},
-		"after a gap":                     {generation: 2, at: Slack, now: time.Hour},
-		"of a time to come":               {generation: 1, at: 2 * time.Hour, now: time.Hour, refused: true},
-		"the time is not known":           {generation: 1, at: time.Hour, unknown: true, refused: true, yet: true},
+		"after the beginning":             {at: time.Hour, now: 2 * time.Hour},
+		"within what the stream held":     {at: -23 * time.Hour, now: time.Hour},
+		"before that":                     {at: -24 * time.Hour, now: time.Hour, refused: true},
+		"and roots may be forgotten":      {at: -time.Hour, now: 72 * time.Hour, refused: true},
+		"they may not yet":                {at: -time.Hour, now: 70 * time.Hour},
+		"not followed before":             {at: -time.Hour, now: time.Hour, edit: func(t *TableState) { t.Cut = adopted.Add(-time.Hour) }, refused: true},
+		"followed before":                 {at: -time.Hour, now: time.Hour, edit: func(t *TableState) { t.Since = adopted.Add(-time.Hour) }},
+		"after a gap, of before it":       {at: -time.Hour, now: time.Hour, gap: true, refused: true},
+		"after a gap, just so":            {at: Slack - 1, now: time.Hour, gap: true, refused: true},
+		"after a gap":                     {at: Slack, now: time.Hour, gap: true},
+		"long after a gap":                {at: Slack, now: 100 * time.Hour, gap: true},
+		"of a time to come":               {at: 2 * time.Hour, now: time.Hour, refused: true},
+		"the time is not known":           {at: time.Hour, now: -1, refused: true, yet: true},
+		"nor was it then":                 {at: time.Hour, now: time.Hour, gap: true, edit: func(t *TableState) { t.AdoptedAt = time.Time{} }, refused: true},
+		"the generation only begins":      {at: time.Hour, now: time.Hour, gap: true, edit: func(t *TableState) { t.Adopted-- }, refused: true},
+		"the first one only begins":       {at: time.Hour, now: time.Hour, edit: func(t *TableState) { t.Adopted-- }, refused: true, yet: true},
+		"nothing was read from the start": {at: time.Hour, now: time.Hour, edit: func(t *TableState) { t.Listed = 0 }, refused: true, yet: true},
 	} {
-		table := TableState{Source: "T", Label: "L", Generation: c.generation, Adopted: c.generation, AdoptedAt: adopted, Listed: 1}
+		table := TableState{Source: "T", Label: "L", Generation: 7, Adopted: 7, Listed: 7}
+		if c.gap {
+			table.GapCount, table.AdoptedAt = 1, adopted
+		}
+		if c.edit != nil {
+			c.edit(&table)
+		}
 		now := adopted.Add(c.now)
-		if c.unknown {
+		if c.now < 0 {
 			now = time.Time{}
 		}
 		err := AdmissibleExport(table, roots, adopted.Add(c.at), now, 0)

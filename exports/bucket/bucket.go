@@ -57,5 +57,13 @@ func Parse(address string) (Place, error) {
 	return p, nil
 }
 
+// String is the address of the place.
+func (p Place) String() string {
+	if p.Scheme == Files {
+		return filepath.Join(p.Root, p.Folder)
+	}
+	return string(p.Scheme) + "://" + p.Bucket + "/" + key(p.Root, p.Folder)
+}
+
 // key is the name of an object in its bucket.
 func key(root, name string) string { return strings.TrimPrefix(root+"/"+name, "/") }

@@ -24,11 +24,11 @@ type CloudStore struct {
 // the environment unless an option says otherwise.
 func NewCloudStorage(ctx context.Context, p Place, options ...option.ClientOption) (*CloudStore, error) {
 	options = append([]option.ClientOption{option.WithScopes(storage.DevstorageReadOnlyScope)}, options...)
-	client, _, err := transport.NewClient(ctx, options...)
+	authorized, err := transport.NewTransport(ctx, newTransport(), options...)
 	if err != nil {
 		return nil, fmt.Errorf("gs://%s: %w", p.Bucket, err)
 	}
-	client.Transport = asStored{client.Transport}
+	client := &http.Client{Transport: asStored{authorized}}
 	service, err := storage.NewService(ctx, append(options, option.WithHTTPClient(client))...)
 	if err != nil {
 		return nil, fmt.Errorf("gs://%s: %w", p.Bucket, err)

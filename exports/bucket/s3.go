@@ -24,7 +24,9 @@ type S3Store struct {
 // client's is found.
 func NewS3(cfg aws.Config, p Place, options ...func(*s3.Options)) *S3Store {
 	return &S3Store{s3.NewFromConfig(cfg, append([]func(*s3.Options){func(o *s3.Options) {
-		o.RetryMaxAttempts = 1 // the caller retries, and attempts would multiply
+		o.HTTPClient = &http.Client{Transport: newTransport()}
+		o.UsePathStyle = o.BaseEndpoint != nil // no server but Amazon's has a name for each bucket
+		o.RetryMaxAttempts = 1                 // the caller retries, and attempts would multiply
 		// Manifests have checksums of their own, and composite ones of S3 cannot be checked.
 		o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
 	}}, options...)...), p.Bucket, p.Root}

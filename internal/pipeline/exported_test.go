@@ -46,7 +46,7 @@ func (s *loadScene) exported(ctx context.Context, n int, at time.Time) (o *expor
 func TestALoadOfAnExport(t *testing.T) {
 	loads(t, func(ctx context.Context, s *loadScene) {
 		s.inherited(ctx, "gone")
-		s.change(ctx, func(state *checkpoint.TableState) { state.AdoptedAt = task.Now(ctx) })
+		s.change(ctx, func(state *checkpoint.TableState) { state.GapCount, state.AdoptedAt = 1, task.Now(ctx) })
 		s.check(task.Sleep(ctx, time.Hour))
 		s.Ledger.Heard(ctx, task.Now(ctx))
 		at := task.Now(ctx)
@@ -97,10 +97,10 @@ func TestH105_OldExportsAreRefused(t *testing.T) {
 				s.Events.Retry = func(_, _ string, _ time.Duration, err error) { failures = append(failures, err.Error()) }
 				s.Writer = sink.NewWriter(sink.Options{Table: s.target, Parking: sink.NewParking(nil, "p"), Floor: s.Floors.Floor, MaxImageAge: 4 * time.Hour})
 				now := task.Now(ctx)
-				s.change(ctx, func(state *checkpoint.TableState) { state.AdoptedAt = now.Add(-9 * 24 * time.Hour) })
+				s.change(ctx, func(state *checkpoint.TableState) { state.GapCount, state.AdoptedAt = 1, now.Add(-9 * 24 * time.Hour) })
 				at := now.Add(-c.age)
 				if c.age < 0 {
-					s.change(ctx, func(state *checkpoint.TableState) { state.AdoptedAt = now })
+					s.change(ctx, func(state *checkpoint.TableState) { state.GapCount, state.AdoptedAt = 1, now })
 					at = now.Add(c.age)
 				}
 				o, e := s.exported(ctx, 12, at)
