@@ -48,6 +48,13 @@ func Fell(refused, held transform.Version) bool {
 	return held.Position() < refused.Position()
 }
 
+// Overtaken reports whether the application won a row against a change of the stream: it holds a
+// higher number, which the application wrote and no record has confirmed yet. What a load reads is
+// no change.
+func Overtaken(refused, held transform.Version) bool {
+	return refused.Ordered() && held.Ordered() && held.ByApplication() && refused.Hop() != transform.LoadHop && refused.Rank().Below(held.Rank())
+}
+
 // fell parks a change that its row refuses for a higher number of an older one.
 func (w *Writer) fell(b *transform.Batch, row *transform.RowMutation, held transform.Version) error {
 	if !Fell(row.Version, held) || parkedOf(b, row) >= 0 {

@@ -1,11 +1,13 @@
 package sink_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/sink/sinktest"
 	"github.com/dynamodb-bigtable/replicator/transform"
@@ -36,6 +38,50 @@ func TestH87_Fell(t *testing.T) {
 	} {
 		if got := sink.Fell(c.refused, c.held); got != c.want {
 			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+// TestH87_ConflictsAreCounted: a change that finds a newer write of the application's counts, with its age; one that confirms a
+// write, or that finds a later record, does not.
+func TestH87_ConflictsAreCounted(t *testing.T) {
+	m, err := transform.New(transform.Spec{Source: "S", Table: "t", VersionAttribute: "rev", Families: []transform.Family{{Name: "d"}},
+		PrimaryKey: []transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := time.Unix(1_000, 0)
+	for name, c := range map[string]struct {
+		rev  string
+		held transform.Version
+		want []time.Duration
+	}{
+		"the application was faster": {"4", ranked(5, false, 0), []time.Duration{7 * time.Second}},
+		"its record follows":         {"5", ranked(5, false, 0), nil},
+		"a later record was applied": {"4", ranked(5, false, 9), nil},
+	} {
+		memory := &sinktest.Memory{}
+		memory.Create("t", "d")
+		var ages []time.Duration
+		w := sink.NewWriter(sink.Options{Table: memory, Rows: memory, Parking: newLot(), Events: sink.Events{
+			Overtaken: func(source string, age time.Duration) { ages = append(ages, age.Truncate(time.Second)) }}})
+		number, err := attribute.Number(c.rev)
+		if err != nil {
+			t.Fatal(err)
+		}
+		item := attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String("a")}, {Name: "rev", Value: number}})
+		b := transform.Fold(m, []cdc.Change{{Event: cdc.Modify, Sequence: cdc.SequenceOf(2), Time: read.Add(-7 * time.Second), Keys: m.Keys(item), Old: item, New: item}}, transform.Stamp{Generation: 1, Hop: 500_000})
+		before := b.Rows[0]
+		before.Version = c.held
+		if _, err := sink.Execute(t.Context(), sink.Unfenced(), memory, memory, &before); err != nil {
+			t.Fatal(err)
+		}
+		b.Read = transform.Reading{At: read, Mono: task.Mono(t.Context())}
+		if err := w.Write(t.Context(), sink.Unfenced(), &b); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(ages, c.want) {
+			t.Errorf("%s: %s", name, ages)
 		}
 	}
 }

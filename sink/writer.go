@@ -63,6 +63,9 @@ type Events struct {
 	Failed func(source, code string)
 	// Parked: an item's change was stored in the parking lot.
 	Parked func(source, reason string)
+	// Overtaken: a row refused a change of the stream that was so old by then, because the
+	// application has written a newer number there by itself. A change that is read again counts again.
+	Overtaken func(source string, age time.Duration)
 }
 
 // Writer makes batches durable. One Writer serves the whole process: what it bounds, it bounds over all tables and shards.
@@ -211,6 +214,9 @@ func (w *Writer) send(ctx context.Context, stamps Stamps, b *transform.Batch, re
 			defer w.release(row.Table, size)
 			held, err := w.apply(ctx, stamps, b.Source, row, request)
 			outcomes[i] = outcome{sent: true, err: err, held: held}
+			if w.o.Events.Overtaken != nil && Overtaken(row.Version, held) {
+				w.o.Events.Overtaken(b.Source, max(0, w.now(ctx, b).Sub(row.At)))
+			}
 			if err != nil && !Is(err, Rejected) {
 				failed.Store(true)
 			}

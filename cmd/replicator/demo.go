@@ -35,6 +35,9 @@ has is compared with the source.
 With --dual-writes an application in a process of its own writes both stores, DynamoDB first and Bigtable second: its servers race, with clocks
 that differ, and their second writes come late or never. The workers settle every change a few seconds later.
 
+With --cutover that application is cut over at the end: a comparison, gates, hooks that stop and switch its process, the drain, the end of the
+workers, evidence, and finalize. It takes a minute and a half.
+
 The last line on stdout is the verdict. Exit status 3 means that the stores differ.
 
 With --serve both services keep listening on loopback afterwards, until interrupted, and a quick start is printed: the environment
@@ -44,6 +47,7 @@ variables for the AWS and Google clients, a configuration, and commands to try. 
   replicator demo --outage
   replicator demo --relay
   replicator demo --dual-writes
+  replicator demo --cutover
   replicator demo --serve`,
 		Args: none,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -60,6 +64,7 @@ variables for the AWS and Google clients, a configuration, and commands to try. 
 	flags.BoolVar(&o.Outage, "outage", false, "stop all workers until the stream has lost changes, and watch them mend that")
 	flags.BoolVar(&o.Relay, "relay", false, "publish every change to an embedded Pub/Sub as well, and compare what a consumer has")
 	flags.BoolVar(&o.DualWrites, "dual-writes", false, "let an application in a process of its own write both stores, racing and late")
+	flags.BoolVar(&o.Cutover, "cutover", false, "cut such an application over at the end, with hooks and evidence")
 	flags.BoolVar(&o.Serve, "serve", false, "leave the embedded services listening afterwards, until interrupted")
 	c.AddCommand(newDemoApplication(p))
 	return c
@@ -105,11 +110,14 @@ func (p *program) demo(ctx context.Context, o demo.Options) error {
 		return diag.BadUsage("--duration is less than a second", "give a duration such as 20s")
 	case o.Duration > longestDemo:
 		return diag.BadUsage("--duration is more than a day", "give a duration up to "+config.FormatDuration(longestDemo))
+	case o.Cutover && (o.Outage || o.Relay || o.Serve):
+		return diag.BadUsage("--cutover does not go with --outage, --relay or --serve", "run one demo after the other")
 	case o.DualWrites && o.Outage:
 		return diag.BadUsage("--dual-writes does not go with --outage", "run one demo after the other")
 	case o.Rate <= 0:
 		return diag.BadUsage("--rate is not positive", "give a number of changes a second, such as 400")
 	}
+	o.DualWrites = o.DualWrites || o.Cutover
 	executable, err := os.Executable()
 	if err != nil {
 		return err

@@ -42,6 +42,7 @@ type Metrics struct {
 	ignored        *prometheus.CounterVec
 	parked         *prometheus.GaugeVec
 	settling       *prometheus.GaugeVec
+	conflicts      *prometheus.HistogramVec
 	copied         *prometheus.CounterVec
 	compared       *prometheus.CounterVec
 	mismatched     *prometheus.GaugeVec
@@ -93,6 +94,12 @@ func NewMetrics(build Build) *Metrics {
 	m.parked = gauge("replicator_items_parked", "Items parked until an operator decides.", table)
 	m.settling = gauge("replicator_changes_settling",
 		"Changes that were applied once and are to be asserted exactly under dual writes; over all shards, whoever reads them.", table)
+	m.conflicts = register(m, prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "replicator_dual_write_conflict_delay_seconds",
+		Help: "Changes by how old they were when the application had written their row first, under dual_writes.version_attribute. The winner is the application: its number is higher.",
+		// From the usual lag to an outage of hours.
+		Buckets: []float64{.1, .2, .5, 1, 2, 5, 10, 30, 60, 300, 900, 3600, 14400},
+	}, []string{table, "winner"}))
 	m.compared = counter("replicator_verify_rows_compared_total", "Rows of the target that were compared with their items, by this process.", table)
 	m.mismatched = gauge("replicator_verify_mismatched_rows",
 		"Rows known to differ from their items, by the last verify and by comparisons of what was just applied, until a fresh comparison finds them equal.", table)
@@ -215,6 +222,12 @@ func (m *Metrics) Parked(table string, items int) {
 // Settling sets how many changes of a table are to be asserted exactly.
 func (m *Metrics) Settling(table string, changes uint64) {
 	m.settling.WithLabelValues(table).Set(float64(changes))
+}
+
+// Overtaken counts a change that found a newer write of the application's in its row, and how old it
+// was.
+func (m *Metrics) Overtaken(table string, age time.Duration) {
+	m.conflicts.WithLabelValues(table, "application").Observe(age.Seconds())
 }
 
 // Compared counts rows of a table that were compared with their items.

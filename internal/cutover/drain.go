@@ -180,7 +180,7 @@ func (t *drainedTable) prove(c checkpoint.Cutover, f Figures, s Settings) (proof
 	case len(checkpoint.Unfollowed(f.State, f.Shards, time.Time{})) > 0:
 		return nil, "the children of a shard that ended are not listed yet"
 	case !t.equal:
-		return nil, fmt.Sprintf("two equal listings of the stream, %s apart, are not there yet", s.Lists)
+		return nil, fmt.Sprintf("two equal listings of the stream, %s apart, are not there yet", spell(s.Lists))
 	}
 	return proofs, ""
 }
@@ -208,7 +208,7 @@ func (t *drainedTable) how(c checkpoint.Cutover, sh *checkpoint.Shard, s Setting
 		}
 	}
 	if q.changes > 2 && q.read.Sub(q.since) >= s.Quiet {
-		return "empty pages for " + s.Quiet.String() + " after the last canary"
+		return "empty pages for " + spell(s.Quiet) + " after the last canary"
 	}
 	return ""
 }

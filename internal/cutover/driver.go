@@ -179,7 +179,7 @@ func (v *drive) pass(ctx context.Context) (going bool, err error) {
 	}
 	if limit, late := c.Overdue(now); limit > 0 && (known && late || task.Mono(ctx)-v.stepped > limit) {
 		v.last, err = v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error {
-			return c.Cancel(fmt.Sprintf("%s took more than %s: %s", c.Step, limit, orNothing(c.Trouble)), now)
+			return c.Cancel(fmt.Sprintf("%s took more than %s: %s", c.Step, spell(limit), orNothing(c.Trouble)), now)
 		})
 		return true, moved(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
@@ -199,7 +200,7 @@ func (f Figures) lag(r Ready, now time.Time) (bool, string) {
 		case s.State != checkpoint.Reading || s.Owner == "" || reached.IsZero():
 			return false, "nobody reads shard " + s.ID
 		case now.Sub(reached) > r.LagBelow+r.Grace && s.Settling.Changes == 0:
-			return false, "shard " + s.ID + " is " + now.Sub(reached).Round(time.Second).String() + " behind"
+			return false, "shard " + s.ID + " is " + spell(now.Sub(reached).Round(time.Second)) + " behind"
 		}
 		if at := s.Sighted.BehindAt; at.After(behind) {
 			behind = at
@@ -209,7 +210,7 @@ func (f Figures) lag(r Ready, now time.Time) (bool, string) {
 		return true, "held since the copy"
 	}
 	held := now.Sub(behind)
-	return held >= r.LagHeldFor, fmt.Sprintf("held %s (%s needed)", held.Round(time.Second), r.LagHeldFor)
+	return held >= r.LagHeldFor, fmt.Sprintf("held %s (%s needed)", spell(held.Round(time.Second)), spell(r.LagHeldFor))
 }
 
 func (f Figures) headroom(above time.Duration, now time.Time) (bool, string) {
@@ -224,5 +225,17 @@ func (f Figures) headroom(above time.Duration, now time.Time) (bool, string) {
 	if !known {
 		return false, "no shard is read"
 	}
-	return least > above, least.Round(time.Minute).String()
+	return least > above, spell(least.Round(time.Minute))
+}
+
+// spell writes a time without units that are zero: 24h, and not 24h0m0s.
+func spell(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
 }

@@ -102,15 +102,25 @@ func (v *drive) watch(ctx context.Context, c checkpoint.Cutover, now time.Time) 
 	for _, source := range c.Tables {
 		failed = errors.Join(failed, v.look(ctx, c, source))
 	}
-	if now.Sub(c.SwitchedAt) < c.WatchFor {
-		return failed
+	left := c.WatchFor - now.Sub(c.SwitchedAt)
+	if left > 0 || failed != nil && left > -unreadable {
+		return failed // what was not read at the end may hold a change of before
 	}
 	if err := v.mark(ctx, c, func(h *checkpoint.Halt) { h.Done = true }); err != nil {
 		return err
 	}
-	_, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { return c.Watched(now) })
+	_, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error {
+		if failed != nil {
+			c.Note(now, "the streams could not be read at the end of the watch: what was written since is not known")
+		}
+		return c.Watched(now)
+	})
 	return errors.Join(failed, err)
 }
+
+// unreadable is how much longer than it is to last a watch waits for streams that cannot be read:
+// the sources may be gone for good.
+const unreadable = time.Hour
 
 func (v *drive) mark(ctx context.Context, c checkpoint.Cutover, change func(h *checkpoint.Halt)) error {
 	for _, source := range c.Tables {
@@ -171,6 +181,9 @@ func (v *drive) look(ctx context.Context, c checkpoint.Cutover, source string) e
 	return failed
 }
 
+// errUnread tells that a look has not come to the end of what the stream holds.
+var errUnread = errors.New("the stream holds more than one look reads")
+
 // pagesALook bounds what one look reads of a shard.
 const pagesALook = 20
 
@@ -203,7 +216,7 @@ func (r *watchedShard) read(ctx context.Context, stream cdc.Source, shard string
 			return changes, nil
 		}
 	}
-	return changes, nil
+	return changes, errUnread
 }
 
 // alarm notes the changes that nobody should have made.

@@ -25,6 +25,8 @@ type Options struct {
 	Relay bool
 	// DualWrites has an application in a process of its own write both stores.
 	DualWrites bool
+	// Cutover has that application switched at the end, and what is ours removed. It needs DualWrites.
+	Cutover bool
 	// Serve leaves the services listening after the comparison, until ctx ends.
 	Serve bool
 	// Verdict is called with the comparison, before the services are served. It may be nil.
@@ -59,6 +61,7 @@ type demo struct {
 	dir      string
 	config   string
 	services *services
+	site     *site // nil: nothing is cut over
 	began    time.Time
 
 	mu      sync.Mutex
@@ -97,7 +100,14 @@ func (d *demo) run(ctx context.Context) (_ Comparison, err error) {
 			return Comparison{}, err
 		}
 	}
-	if d.config, err = o.writeConfiguration(d.dir); err != nil {
+	if o.Cutover {
+		closing, err := d.openSite()
+		if err != nil {
+			return Comparison{}, err
+		}
+		defer closing()
+	}
+	if d.config, err = d.writeConfiguration(d.dir); err != nil {
 		return Comparison{}, err
 	}
 	d.say("embedded DynamoDB and Streams on %s, embedded Bigtable on %s", d.services.endpoint, d.services.bigtable.Addr)
@@ -114,6 +124,11 @@ func (d *demo) run(ctx context.Context) (_ Comparison, err error) {
 	if err := d.copy(ctx); err != nil {
 		return Comparison{}, err
 	}
+	if o.Cutover {
+		if err := d.beforeLive(ctx); err != nil {
+			return Comparison{}, err
+		}
+	}
 	app := &workload{client: d.services.writes, rate: d.Rate, seed: d.Seed, next: d.Items}
 	if err := d.live(ctx, app); err != nil {
 		return Comparison{}, err
@@ -126,7 +141,11 @@ func (d *demo) run(ctx context.Context) (_ Comparison, err error) {
 	if !o.DualWrites { // which has said it itself
 		d.say("the application has stopped writing: %s", app)
 	}
-	c, err := d.settle(ctx)
+	end := d.settle
+	if o.Cutover {
+		end = d.cutOver
+	}
+	c, err := end(ctx)
 	if err != nil {
 		return Comparison{}, err
 	}

@@ -23,19 +23,41 @@ var settles = fmt.Sprintf("dual_writes:\n  settle: %s\n", settleTime)
 // ApplicationCommand is the hidden command that runs an Application.
 const ApplicationCommand = "application"
 
-// apply runs the application in a process of its own.
-func (d *demo) apply(ctx context.Context) error {
+// application is the process of the application, which writes for a time.
+func (d *demo) application(ctx context.Context, lasts time.Duration) *exec.Cmd {
 	c := exec.CommandContext(ctx, d.Executable, "demo", ApplicationCommand, "--dynamodb", d.services.endpoint, "--bigtable", d.services.bigtable.Addr,
 		"--instance", project+"/"+instance, "--items", strconv.Itoa(max(1, d.Items/20)), "--rate", strconv.FormatFloat(d.Rate, 'f', -1, 64),
-		"--duration", d.liveTime().String(), "--deadline", giveUp.String(), "--skew", clockSkew.String(), "--seed", strconv.FormatUint(d.Seed, 10))
+		"--duration", lasts.String(), "--deadline", giveUp.String(), "--skew", clockSkew.String(), "--seed", strconv.FormatUint(d.Seed, 10))
 	c.Env, c.Dir = childEnvironment(d.Environment, d.dir, d.services), d.dir
+	return c
+}
+
+// describeApplication says who writes.
+func (d *demo) describeApplication(c *exec.Cmd) {
+	d.say("application: process %d; %d servers race for items, with clocks up to %s ahead and behind, and write Bigtable up to %s after DynamoDB",
+		c.Process.Pid, servers, clockSkew, giveUp)
+}
+
+// apply runs the application in a process of its own. One that is cut over goes on writing.
+func (d *demo) apply(ctx context.Context) error {
+	if d.Cutover {
+		if err := d.site.open(); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil // whoever ended it says why
+		case <-time.After(d.liveTime()):
+			return nil
+		}
+	}
+	c := d.application(ctx, d.liveTime())
 	var complaint, told strings.Builder
 	c.Stdout, c.Stderr = &told, &complaint
 	if err := c.Start(); err != nil {
 		return err
 	}
-	d.say("application: process %d; %d servers race for items, with clocks up to %s ahead and behind, and write Bigtable up to %s after DynamoDB",
-		c.Process.Pid, servers, clockSkew, giveUp)
+	d.describeApplication(c)
 	if err := c.Wait(); err != nil {
 		return fmt.Errorf("the application's process: %w\n%s", err, complaint.String())
 	}

@@ -123,7 +123,8 @@ const mendsItself = `backfill:
 
 // writeConfiguration writes the workers' files to dir: the configuration, and an empty one for the AWS SDK, which would otherwise
 // read that of the user.
-func (o *Options) writeConfiguration(dir string) (string, error) {
+func (d *demo) writeConfiguration(dir string) (string, error) {
+	o := &d.Options
 	path, text := filepath.Join(dir, "replicator.yaml"), configuration
 	if o.Outage {
 		text += mendsItself
@@ -133,6 +134,9 @@ func (o *Options) writeConfiguration(dir string) (string, error) {
 	}
 	if o.DualWrites {
 		text += settles
+	}
+	if d.site != nil {
+		text += d.site.configuration()
 	}
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		return "", err

@@ -25,7 +25,7 @@ type Events struct {
 	ShardLeft  func(table, shard string, err error)
 	ShardDone  func(table, shard string)
 	// Ledger is what the ledger holds of a table, at every look: its record and its shards by
-	// state.
+	// state; nil while the table is halted or paused, when nobody lists its stream.
 	Ledger func(state checkpoint.TableState, shards map[checkpoint.State]int)
 	// PageRead: a read of a shard succeeded; its page may be empty.
 	PageRead func(table string, changes Tally)

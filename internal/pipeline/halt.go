@@ -41,6 +41,7 @@ func (w *worker) serve(life lifecycle, spec Table, first *table) error {
 		case state.Paused() && w.once != nil:
 			return t.end(checkpoint.ErrPaused)
 		case state.Stopped():
+			t.events.Ledger(state, nil) // else the worker would seem to be cut off from it
 			_ = task.Sleep(life.drain, t.timing.Pass)
 			continue
 		}

@@ -4,7 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
 // What a mapping loses stands against a way back; what keeps everything does not.
@@ -22,6 +24,25 @@ func TestWayBack(t *testing.T) {
 		got := strings.Join(WayBack(cfg.Tables[0], nil), "; ")
 		if c.want == "" && got != "" || !strings.Contains(got, c.want) {
 			t.Errorf("%s: %q", c.table, got)
+		}
+	}
+}
+
+// Where only a column of ours has the items' keys, it is said before the switch that they go with it.
+func TestH97_KeysThatFinalizeRemoves(t *testing.T) {
+	keys := []transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}, {Name: "sk", Type: attribute.KindS}}
+	for row, hidden := range map[string]bool{`"{pk}#{sk}"`: false, `"order#{pk}#{sk}"`: true} {
+		text := "version: 1\ntarget: { project: p, instance: i }\ntables: [{ from: Orders, families: { d: maxversions=1 }, rules: [{ row_key: " + row + ", columns: { \"*\": { to: d, as: dynamodb_json } } }] }]\n"
+		cfg, err := config.Parse("replicator.yaml", []byte(text), func(string) (string, bool) { return "", false })
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := cfg.Tables[0].Mapping(keys)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := WayBack(cfg.Tables[0], m); hidden != strings.Contains(strings.Join(got, "; "), "_cdc:k") {
+			t.Errorf("row %s: %q", row, got)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package switchover
 
 import (
 	"encoding/json"
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/cutover"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
 var noon = time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
@@ -129,6 +131,19 @@ func TestDocument(t *testing.T) {
 		}
 		if err := schema.Validate(document); err != nil {
 			t.Errorf("%s: %v", c.step, err)
+		}
+	}
+}
+
+// Families of ours, and with them what a way back needs, go at no step before the end.
+func TestH97_FinalizeRefusesBeforeTheEnd(t *testing.T) {
+	o := &Operator{Cfg: parsed(t, "")}
+	for _, step := range []checkpoint.CutoverStep{"", checkpoint.CutoverRequested, checkpoint.CutoverChecks, checkpoint.CutoverFreeze, checkpoint.CutoverDrain, checkpoint.CutoverVerify,
+		checkpoint.CutoverFence, checkpoint.CutoverSwitching, checkpoint.CutoverWatching, checkpoint.CutoverCancelling, checkpoint.CutoverCancelled, checkpoint.CutoverRehearsed} {
+		var refused *diag.Error
+		err := o.finalizable(t.Context(), checkpoint.Cutover{Attempt: 1, Step: step, SwitchedAt: noon})
+		if !errors.As(err, &refused) || refused.Code != diag.FinalizeRefused {
+			t.Errorf("%s: %v", step, err)
 		}
 	}
 }

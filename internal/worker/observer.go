@@ -145,9 +145,10 @@ func (o *observer) joined(table string) {
 // writes is what the writer calls.
 func (o *observer) writes() sink.Events {
 	return sink.Events{
-		Applied: func(_ string, took time.Duration) { o.metrics.Written(took) },
-		Stale:   func(_ string, took time.Duration) { o.metrics.Written(took) },
-		Failed:  func(_, code string) { o.metrics.WriteFailed(code) },
+		Applied:   func(_ string, took time.Duration) { o.metrics.Written(took) },
+		Stale:     func(_ string, took time.Duration) { o.metrics.Written(took) },
+		Failed:    func(_, code string) { o.metrics.WriteFailed(code) },
+		Overtaken: o.metrics.Overtaken,
 		Parked: func(table, reason string) {
 			o.log.Warn("an item is parked", admin.KeyTable, table, admin.KeyReason, reason)
 		},
@@ -203,6 +204,11 @@ func (o *observer) retry(table, step string, wait time.Duration, err error) {
 }
 
 func (o *observer) ledger(state checkpoint.TableState, shards map[checkpoint.State]int) {
+	if shards == nil {
+		o.health.Looked(state.Source, false)
+		o.health.Childless(state.Source, time.Time{})
+		return
+	}
 	states := make(map[string]int, len(shards))
 	for s, n := range shards {
 		states[string(s)] = n

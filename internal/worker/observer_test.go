@@ -189,6 +189,25 @@ func TestReadinessWhileTheSourceIsSilent(t *testing.T) {
 	})
 }
 
+// A worker whose table is halted or paused for hours is ready: it sees the ledger, and nobody lists.
+func TestReadyWhileATableIsHalted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		health := admin.NewHealth(time.Now, "Orders")
+		health.TargetReached()
+		health.SourceReached("Orders")
+		health.Looked("Orders", true)
+		health.Childless("Orders", time.Now())
+		events := newObserver("w", admin.NewMetrics(admin.Build{}), health, slog.New(slog.DiscardHandler), backfill.NewRenderer(io.Discard, nil), []string{"Orders"}).events()
+		for range 180 {
+			time.Sleep(time.Minute)
+			events.Ledger(checkpoint.TableState{Source: "Orders"}, nil)
+			if v := admin.Ready(health.Facts(), time.Now()); !v.OK() {
+				t.Fatalf("not ready:\n%s", v)
+			}
+		}
+	})
+}
+
 // The progress of a table that joined is drawn as well, and what a resumed copy had done before is
 // no part of its rate.
 func TestProgressOfATableThatJoined(t *testing.T) {

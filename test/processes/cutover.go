@@ -23,7 +23,7 @@ import (
 const (
 	// cutoverLimit is how long a part of a cutover may take.
 	cutoverLimit = time.Minute
-	watchLasts   = 5 * time.Second
+	watchLasts   = 10 * time.Second
 )
 
 // site is where the application runs. The hooks of a cutover call it.
@@ -147,21 +147,23 @@ func (w *world) cutOver(ctx context.Context) error {
 	}
 	r := rand.New(rand.NewPCG(w.seed, 1<<48))
 	for attempt := range 2 {
-		if err := errors.Join(wait(ctx, 2*time.Second), w.reshard(ctx, r, shop.name)); err != nil {
+		if err := errors.Join(w.reshard(ctx, r, shop.name), wait(ctx, 2*time.Second)); err != nil {
 			return err
 		}
-		if err := w.approach(ctx, "cutover", "check"); err != nil {
-			return err
-		}
-		out, status, err := w.operate(ctx, "cutover", "start", "--keep-fallback", "no", "--yes")
+		out, status, err := w.startCutover(ctx)
 		w.note("cutover start ends with exit status %d", status)
 		switch {
 		case err != nil:
 			return err
 		case attempt == 0 && (status != diag.ExitNo || !strings.Contains(out, notNow) || !w.site.writing()):
 			return fmt.Errorf("a freeze that was refused: exit status %d, the application writes: %t\n%s", status, w.site.writing(), out)
-		case attempt == 1 && (status != 0 || !strings.Contains(out, "attempt 2: watching")):
+		case attempt == 1 && (status != 0 || !strings.Contains(out, ": watching")):
 			return fmt.Errorf("a switch whose answer was lost: exit status %d\n%s", status, out)
+		}
+	}
+	for _, n := range w.workers {
+		if _, err := n.get(ctx, "/readyz"); err != nil {
+			return fmt.Errorf("during the watch: %w", err)
 		}
 	}
 	if out, status, err := w.operate(ctx, "verify"); err != nil || status != 0 {
@@ -172,6 +174,21 @@ func (w *world) cutOver(ctx context.Context) error {
 	}
 	_, _ = fmt.Fprintf(w.log, "seed %d: cut over in %.0f s: hooks %s\n", w.seed, time.Since(w.began).Seconds(), strings.Join(w.site.calls, ", "))
 	return nil
+}
+
+// startCutover begins a cutover, and follows it. A gate that closes again, for a shard that is listed just then, ends an attempt before
+// anything was asked of the application; then it is begun again.
+func (w *world) startCutover(ctx context.Context) (out string, status int, err error) {
+	for range 3 {
+		if err := w.approach(ctx, "cutover", "check"); err != nil {
+			return "", 0, err
+		}
+		out, status, err = w.operate(ctx, "cutover", "start", "--keep-fallback", "no", "--yes")
+		if err != nil || status != diag.ExitNo || !strings.Contains(out, " is not ready: ") {
+			break
+		}
+	}
+	return out, status, err
 }
 
 // over sees to the end: the workers end by themselves, what is ours goes, and nobody comes back.

@@ -73,7 +73,7 @@ func (r Report) Checker() string {
 var simEpoch = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 
 // stepLimit is far above what a run takes.
-const stepLimit = 5_000_000
+const stepLimit = 20_000_000
 
 // Simulate plays the whole system under one seed for more than a virtual day: several workers, a
 // random part of all faults, checkers at every step, and when the faults have stopped a complete

@@ -197,7 +197,7 @@ func (t *total) summary() int {
 	}
 	missing := 0
 	for _, name := range sim.Effects() {
-		if t.options.Mapping == "" && t.played >= complete && t.injected[name] == 0 {
+		if t.options.Mapping == "" && !t.options.Cutovers && t.played >= complete && t.injected[name] == 0 {
 			missing++
 			fmt.Printf("%s: never took effect\n", name)
 		}

@@ -1,0 +1,266 @@
+package demo
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/cutover"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/hook"
+)
+
+const (
+	// cutoverLimit is how long each part of a cutover may take.
+	cutoverLimit = 2 * time.Minute
+	// missedFor is how long missed writers are watched for: a day of a demo.
+	missedFor = 5 * time.Second
+)
+
+// site is where the application of a demo with Cutover runs. The hooks call it.
+type site struct {
+	d       *demo
+	address string
+
+	mu       sync.Mutex
+	process  *exec.Cmd // of the application; nil: it does not run
+	told     strings.Builder
+	calls    int // of hooks
+	switched bool
+}
+
+// openSite listens for the hooks until the function that it returns is called.
+func (d *demo) openSite() (closing func(), err error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	d.site = &site{d: d, address: listener.Addr().String()}
+	serving := &http.Server{Handler: d.site, ReadHeaderTimeout: 10 * time.Second}
+	go func() { _ = serving.Serve(listener) }() // ends with Close, whose error nobody needs
+	return func() { _ = serving.Close(); d.site.kill() }, nil
+}
+
+// configuration is what the configuration adds for a cutover.
+func (s *site) configuration() string {
+	text := fmt.Sprintf("cutover:\n  ready_when: {lag_held_for: 0s}\n  listings_apart: 1s\n  watch_for: %s\n  hooks:\n", missedFor)
+	for _, name := range cutover.HookNames {
+		text += fmt.Sprintf("    %s: http://%s/\n", name, s.address)
+	}
+	return text
+}
+
+// ServeHTTP is the hooks. Each may be called again.
+func (s *site) ServeHTTP(answer http.ResponseWriter, request *http.Request) {
+	if request.Header.Get(hook.ProbeHeader) != "" {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls++
+	name := request.Header.Get(hook.HookHeader)
+	s.d.say("hook %s, token %s", name, request.Header.Get(hook.TokenHeader))
+	var err error
+	switch {
+	case name == cutover.FreezeWrites:
+		err = s.stop()
+	case name == cutover.UnfreezeWrites && s.process == nil && !s.switched:
+		err = s.start()
+	case name == cutover.Switch && s.process != nil:
+		err = errors.New("the application still writes the source")
+	case name == cutover.Switch && !s.switched:
+		s.switched = true
+		s.d.say("the application is switched: what is started from here on has Bigtable alone")
+	}
+	if err != nil {
+		http.Error(answer, err.Error(), http.StatusInternalServerError)
+	}
+}
+
+// start starts the application.
+func (s *site) start() error {
+	c := s.d.application(context.Background(), s.d.life())
+	s.told.Reset()
+	c.Stdout, c.Stderr = &s.told, &s.told
+	if err := c.Start(); err != nil {
+		return err
+	}
+	s.process = c
+	s.d.describeApplication(c)
+	return nil
+}
+
+// stop stops the application, which first finishes what is under way.
+func (s *site) stop() error {
+	if s.process == nil {
+		return nil
+	}
+	if err := s.process.Process.Signal(os.Interrupt); err != nil {
+		_ = s.process.Process.Kill() // not every system can interrupt a process
+	}
+	_ = s.process.Wait() // its status says how it was stopped
+	s.process = nil
+	s.d.say("the application has stopped writing: %s", strings.TrimSpace(s.told.String()))
+	return nil
+}
+
+func (s *site) kill() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.process != nil {
+		_ = s.process.Process.Kill()
+		_ = s.process.Wait()
+		s.process = nil
+	}
+}
+
+// asked tells whether anything was asked of the application.
+func (s *site) asked() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.calls > 0
+}
+
+func (s *site) open() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.start()
+}
+
+// beforeLive compares both stores as an operator does before the day.
+func (d *demo) beforeLive(ctx context.Context) error {
+	d.say("replicator verify: a cutover needs one that is clean and recent")
+	return d.operate(ctx, "verify")
+}
+
+// cutOver cuts the table over, and leaves the target with nothing of ours.
+func (d *demo) cutOver(ctx context.Context) (c Comparison, err error) {
+	d.services.dynamo.ClearFaults()
+	for _, w := range d.running() {
+		w.ending() // by itself, once it is over
+	}
+	if err := d.begin(ctx); err != nil {
+		return c, err
+	}
+	d.say("for %s longer the stream is watched for writers that were missed; then the canaries are removed", missedFor)
+	for _, w := range d.running() {
+		select {
+		case <-w.exited:
+		case <-time.After(cutoverLimit):
+			return c, fmt.Errorf("worker %s has not ended %s after the switch", w.name, cutoverLimit)
+		case <-ctx.Done():
+			return c, context.Cause(ctx)
+		}
+		if status := w.cmd.ProcessState.ExitCode(); status != diag.ExitNo {
+			return c, fmt.Errorf("worker %s ended with exit status %d; the end of its log:\n%s", w.name, status, tail(w.log, 15))
+		}
+		d.say("worker %s has ended by itself: the tables are cut over (%s)", w.name, diag.CutOver)
+	}
+	// Before finalize, which removes the versions.
+	if c, err = d.compare(ctx); err != nil {
+		return c, err
+	}
+	if !c.Identical() {
+		return c, nil
+	}
+	d.say("both stores compared cell by cell: %d items in the source, each in its row", c.Items)
+	return c, d.leave(ctx)
+}
+
+// begin starts a cutover, and follows it to the switch. A gate that closes again, for a shard that is
+// listed just then, ends an attempt before the application is asked; then it is begun again.
+func (d *demo) begin(ctx context.Context) error {
+	for attempt := 1; ; attempt++ {
+		select { // the stream has just changed
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(settleTime):
+		}
+		if err := d.insist(ctx, "cutover", "check"); err != nil {
+			return err
+		}
+		d.say("replicator cutover start --keep-fallback no --yes")
+		err := d.operate(ctx, "cutover", "start", "--keep-fallback", "no", "--yes")
+		var exit *exec.ExitError
+		if err == nil || attempt == 3 || d.site.asked() || !errors.As(err, &exit) || exit.ExitCode() != diag.ExitNo {
+			return err
+		}
+	}
+}
+
+// leave writes the evidence, which stays, and removes what is ours.
+func (d *demo) leave(ctx context.Context) error {
+	kept, err := os.MkdirTemp("", "replicator-evidence-")
+	if err != nil {
+		return err
+	}
+	evidence := filepath.Join(kept, "cutover")
+	if err := d.operate(ctx, "cutover", "evidence", evidence); err != nil {
+		return err
+	}
+	d.say("the evidence stays: %s", filepath.Join(evidence, "index.html"))
+	if err := d.insist(ctx, "finalize", "--dry-run"); err != nil {
+		return err
+	}
+	d.say("replicator finalize --yes")
+	return d.operate(ctx, "finalize", "--yes")
+}
+
+// insist runs a command without its output until it answers yes.
+func (d *demo) insist(ctx context.Context, args ...string) error {
+	for deadline := time.Now().Add(cutoverLimit); ; {
+		out, err := d.command(ctx, args...).CombinedOutput()
+		var exit *exec.ExitError
+		switch {
+		case err == nil:
+			return nil
+		case !errors.As(err, &exit) || ctx.Err() != nil:
+			return errors.Join(err, context.Cause(ctx))
+		case exit.ExitCode() != diag.ExitNo || time.Now().After(deadline):
+			return fmt.Errorf("%s: %w\n%s", strings.Join(args, " "), err, out)
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+// operate runs a command as an operator does, and narrates what it says.
+func (d *demo) operate(ctx context.Context, args ...string) error {
+	c := d.command(ctx, args...)
+	out, err := c.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	c.Stderr = c.Stdout // one after the other, as in a terminal
+	if err := c.Start(); err != nil {
+		return err
+	}
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		if text := lines.Text(); strings.TrimSpace(text) != "" {
+			d.say("  %s", text)
+		}
+	}
+	if err := c.Wait(); err != nil {
+		return errors.Join(fmt.Errorf("replicator %s: %w", strings.Join(args, " "), err), context.Cause(ctx))
+	}
+	return nil
+}
+
+// command is one of the program.
+func (d *demo) command(ctx context.Context, args ...string) *exec.Cmd {
+	c := exec.CommandContext(ctx, d.Executable, append(args, "--config", d.config, "--allow-emulator", "--timeout", cutoverLimit.String())...)
+	c.Env, c.Dir = childEnvironment(d.Environment, d.dir, d.services), d.dir
+	return c
+}
