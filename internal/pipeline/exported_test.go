@@ -97,7 +97,7 @@ func TestH105_OldExportsAreRefused(t *testing.T) {
 				s.Events.Retry = func(_, _ string, _ time.Duration, err error) { failures = append(failures, err.Error()) }
 				s.Writer = sink.NewWriter(sink.Options{Table: s.target, Parking: sink.NewParking(nil, "p"), Floor: s.Floors.Floor, MaxImageAge: 4 * time.Hour})
 				now := task.Now(ctx)
-				s.change(ctx, func(state *checkpoint.TableState) { state.GapCount, state.AdoptedAt = 1, now.Add(-9 * 24 * time.Hour) })
+				s.change(ctx, func(state *checkpoint.TableState) { state.GapCount, state.AdoptedAt = 1, now.Add(-9*24*time.Hour) })
 				at := now.Add(-c.age)
 				if c.age < 0 {
 					s.change(ctx, func(state *checkpoint.TableState) { state.GapCount, state.AdoptedAt = 1, now })
