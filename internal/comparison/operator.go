@@ -2,16 +2,11 @@ package comparison
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
 	"time"
-
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
@@ -158,10 +153,7 @@ func (o *Operator) read(ctx context.Context) error {
 	ctx, cancel := preflight.Reading(ctx)
 	defer cancel()
 	what := "cannot read the ledger in table " + o.Cfg.State.Table
-	ledger, err := checkpoint.Open(ctx, preflight.LedgerStore(o.target, o.Cfg), o.Cfg.Name, checkpoint.Options{ReadOnly: true, Worker: newID(), Lease: o.Cfg.State.Lease})
-	if errors.Is(err, checkpoint.ErrNoLedger) || status.Code(err) == codes.NotFound {
-		ledger, err = nil, nil
-	}
+	ledger, err := preflight.OpenLedger(ctx, preflight.LedgerStore(o.target, o.Cfg), o.Cfg, "verify", "")
 	if err != nil {
 		return preflight.ReadingFailed(ctx, what, err)
 	}
@@ -279,13 +271,6 @@ func (o *Operator) values(ctx context.Context, t *table) error {
 		}
 	}
 	return nil
-}
-
-// newID is unique to this start of the program: by it the ledger recognizes its own writes.
-func newID() string {
-	b := make([]byte, 8)
-	_, _ = rand.Read(b) // it never fails, says its documentation
-	return "verify-" + hex.EncodeToString(b)
 }
 
 func (o *Operator) write(d *Document) error {

@@ -4,14 +4,9 @@ package lever
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"time"
-
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
@@ -97,11 +92,9 @@ func (o *Operator) pull(ctx context.Context, change func(context.Context, *check
 
 func (o *Operator) change(ctx context.Context, t *preflight.Target, change func(context.Context, *checkpoint.Ledger) (checkpoint.TableState, error)) (checkpoint.TableState, error) {
 	what := "cannot change the record of table " + o.Table + " in table " + o.Cfg.State.Table
-	ledger, err := checkpoint.Open(ctx, preflight.LedgerStore(t, o.Cfg), o.Cfg.Name, checkpoint.Options{ReadOnly: true, Worker: newID(), Lease: o.Cfg.State.Lease})
+	ledger, err := preflight.OpenLedger(ctx, preflight.LedgerStore(t, o.Cfg), o.Cfg, "operator", "")
 	found := false
-	if errors.Is(err, checkpoint.ErrNoLedger) || status.Code(err) == codes.NotFound {
-		err = nil
-	} else if err == nil {
+	if ledger != nil {
 		if err = preflight.SameCluster(ctx, ledger, t.Cluster); err != nil {
 			return checkpoint.TableState{}, preflight.Explain(what, err)
 		}
@@ -119,13 +112,6 @@ func (o *Operator) change(ctx context.Context, t *preflight.Target, change func(
 		return state, err
 	}
 	return state, preflight.ReadingFailed(ctx, what, err)
-}
-
-// newID is unique to this start of the program: by it the ledger recognizes its own writes.
-func newID() string {
-	b := make([]byte, 8)
-	_, _ = rand.Read(b) // it never fails, says its documentation
-	return "operator-" + hex.EncodeToString(b)
 }
 
 func (o *Operator) write(s checkpoint.TableState) error {

@@ -2,10 +2,6 @@ package loads
 
 import (
 	"context"
-	"errors"
-
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
@@ -32,14 +28,11 @@ type TableInput struct {
 const tablesAtOnce = 32
 
 // Read reads the loads of a table, or of all.
-func Read(ctx context.Context, cfg *config.Config, store checkpoint.Store, worker, table string) (*Input, error) {
+func Read(ctx context.Context, cfg *config.Config, store checkpoint.Store, table string) (*Input, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, preflight.ReadTime, preflight.ErrReadTime)
 	defer cancel()
 	what := "cannot read the ledger in table " + cfg.State.Table
-	ledger, err := checkpoint.Open(ctx, store, cfg.Name, checkpoint.Options{ReadOnly: true, Worker: worker, Lease: cfg.State.Lease})
-	if errors.Is(err, checkpoint.ErrNoLedger) || status.Code(err) == codes.NotFound {
-		ledger, err = nil, nil
-	}
+	ledger, err := preflight.OpenLedger(ctx, store, cfg, "operator", "")
 	if err != nil {
 		return nil, preflight.ReadingFailed(ctx, what, err)
 	}

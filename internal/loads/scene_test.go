@@ -121,7 +121,7 @@ func (s *scene) sleep(ctx context.Context, d time.Duration) { s.Helper(); s.chec
 // read is an operator's look at Orders.
 func (s *scene) read(ctx context.Context) *Input {
 	s.Helper()
-	in, err := Read(ctx, s.cfg, s.store, "operator", "Orders")
+	in, err := Read(ctx, s.cfg, s.store, "Orders")
 	s.check(err)
 	return in
 }

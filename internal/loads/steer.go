@@ -2,9 +2,7 @@ package loads
 
 import (
 	"context"
-	"crypto/rand"
 	_ "embed"
-	"encoding/hex"
 	"fmt"
 	"os"
 	"slices"
@@ -117,19 +115,12 @@ func (o *Operator) open(ctx context.Context) (*preflight.Target, *Input, error) 
 	if host, _ := o.Env("BIGTABLE_EMULATOR_HOST"); host != "" {
 		_, _ = fmt.Fprintf(o.Stderr, "%s EMULATOR at %s\n", preflight.TargetName(o.Cfg), host)
 	}
-	in, err := Read(ctx, o.Cfg, preflight.LedgerStore(t, o.Cfg), newID(), o.Table)
+	in, err := Read(ctx, o.Cfg, preflight.LedgerStore(t, o.Cfg), o.Table)
 	if err != nil {
 		_ = t.Close()
 		return nil, nil, err
 	}
 	return t, in, nil
-}
-
-// newID is unique to this start of the program: by it the ledger recognizes its own writes.
-func newID() string {
-	b := make([]byte, 8)
-	_, _ = rand.Read(b) // it never fails, says its documentation
-	return "operator-" + hex.EncodeToString(b)
 }
 
 func (o *Operator) write(d *Document) error {

@@ -342,8 +342,3 @@ func orUnexpected(err error) error {
 func (p *Prober) ledgerStore() checkpoint.Store {
 	return LedgerStore(p.Target, p.Cfg)
 }
-
-// LedgerStore is the place of the ledger.
-func LedgerStore(t *Target, cfg *config.Config) checkpoint.Store {
-	return t.Ledger(cfg.State.Table)
-}

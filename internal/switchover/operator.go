@@ -2,14 +2,9 @@ package switchover
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"time"
-
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
@@ -77,9 +72,8 @@ func (o *Operator) read(ctx context.Context) error {
 	limited, cancel := preflight.Reading(ctx)
 	defer cancel()
 	what := "cannot read the ledger in table " + o.Cfg.State.Table
-	ledger, err := checkpoint.Open(limited, preflight.LedgerStore(o.target, o.Cfg), o.Cfg.Name, checkpoint.Options{
-		ReadOnly: true, Worker: newID(), Lease: o.Cfg.State.Lease, About: checkpoint.About{Version: o.Version}})
-	if errors.Is(err, checkpoint.ErrNoLedger) || status.Code(err) == codes.NotFound {
+	ledger, err := preflight.OpenLedger(limited, preflight.LedgerStore(o.target, o.Cfg), o.Cfg, "cutover", o.Version)
+	if ledger == nil && err == nil {
 		return &diag.Error{Code: diag.CutoverRefused, What: "there is no migration to cut over", Cause: "no ledger of the name " + o.Cfg.Name + " is in table " + o.Cfg.State.Table,
 			Fix: "start `replicator run`, and cut over when `replicator status` shows the tables in sync"}
 	}
@@ -131,13 +125,6 @@ func (o *Operator) now(ctx context.Context) time.Time {
 }
 
 func (o *Operator) ends() Ends { return Ends{o.Cfg, o.ledger, o.source, o.target} }
-
-// newID is unique to this start of the program: by it the ledger recognizes its own writes.
-func newID() string {
-	b := make([]byte, 8)
-	_, _ = rand.Read(b) // it never fails, says its documentation
-	return "cutover-" + hex.EncodeToString(b)
-}
 
 // document reads where the cutover stands; with gates it judges those that it would begin with.
 func (o *Operator) document(ctx context.Context, plan *checkpoint.CutoverPlan) (*Document, error) {
