@@ -31,12 +31,14 @@ type Load struct {
 	Before uint32 `json:"before,omitempty"`
 	// Parts is into how many parts the plan divides the source; 0 while the load is not sealed.
 	Parts  int    `json:"parts,omitempty"`
-	Source string `json:"source,omitempty"` // scan
+	Source string `json:"source,omitempty"` // scan or export
+	// Export is copied in place of a scan.
+	Export Export `json:"export,omitzero"`
 	// TableID is that of the source table when the load began: one that was created anew has
 	// another.
 	TableID string    `json:"table_id,omitempty"`
 	AskedAt time.Time `json:"asked_at,omitzero"`
-	// StartedAt is on the service's clock: no item is read before.
+	// StartedAt is on the service's clock: no item is scanned before.
 	StartedAt time.Time `json:"started_at,omitzero"`
 	DoneAt    time.Time `json:"done_at,omitzero"`  // when every part was copied
 	SweptAt   time.Time `json:"swept_at,omitzero"` // when a pass of the sweep had nothing to write, or the last was over
@@ -150,6 +152,7 @@ func (s *TableState) ask(at time.Time, approved bool) {
 	if s.Stage() != StageAsked {
 		s.Load = Load{Number: before.Number, AskedAt: at.UTC(), Paused: before.Paused, Before: before.Begun()}
 	}
+	s.Load.Export = Export{} // whoever asks for one says so afterwards
 	s.Load.Sweep.Approved = before.Sweep.Approved || approved
 }
 
@@ -159,6 +162,7 @@ type Plan struct {
 	Number     uint32 // one more than that of the load before
 	Parts      int
 	Source     string
+	ExportARN  string // of an export; "" for a scan
 	TableID    string
 	StartedAt  time.Time // on the service's clock
 	// Estimate and EstimateBytes are the service's own counts.
@@ -170,10 +174,12 @@ func (s *TableState) SealLoad(plan Plan) error {
 	const step = "seal the load"
 	sealed := Load{
 		Generation: plan.Generation, Number: plan.Number, Parts: plan.Parts, Source: plan.Source, TableID: plan.TableID,
-		AskedAt: s.Load.AskedAt, StartedAt: plan.StartedAt.UTC(), Before: s.Load.Before, Estimate: plan.Estimate, EstimateBytes: plan.EstimateBytes,
+		Export: s.Load.Export, AskedAt: s.Load.AskedAt, StartedAt: plan.StartedAt.UTC(), Before: s.Load.Before, Estimate: plan.Estimate, EstimateBytes: plan.EstimateBytes,
 		Paused: s.Load.Paused, Sweep: Sweep{Approved: s.Load.Sweep.Approved},
 	}
 	switch stage := s.Stage(); {
+	case stage == StageAsked && plan.ExportARN != s.Load.Export.ARN:
+		return s.refuseYet(step, "it was asked for from another source meanwhile", "read the table's record again")
 	case plan.Parts < 1 || plan.StartedAt.IsZero():
 		return s.refuse(step, "the plan has no parts or no time", "this is a defect: please report it")
 	case plan.Generation != s.Generation:

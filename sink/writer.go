@@ -146,6 +146,9 @@ func (w *Writer) checkFloor(b *transform.Batch) error {
 	return nil
 }
 
+// MaxImageAge is that of the options: 0 is no limit.
+func (w *Writer) MaxImageAge() time.Duration { return w.o.MaxImageAge }
+
 // refuseOld parks what is too old to be put. The record is stored before the remove, too: if this worker goes between the two, the clock of the next one may
 // say that the image is young enough, its put is refused for the remove's version, and nobody would park it.
 func (w *Writer) refuseOld(ctx context.Context, b *transform.Batch) error {

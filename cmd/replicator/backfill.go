@@ -62,6 +62,7 @@ func (p *program) steer(ctx context.Context, s *steering, do func(ctx context.Co
 
 func newBackfillStart(p *program) *cobra.Command {
 	var s steering
+	var whole bool
 	r := loads.Request{Action: loads.ActionStart}
 	c := &cobra.Command{
 		Use:   "start [flags]",
@@ -70,17 +71,33 @@ func newBackfillStart(p *program) *cobra.Command {
 share its parts. A table that is in order is left alone: redo loads it again.
 
 --yes also allows the sweep after the copy. Without it, the first sweep of a target that was not made by this program counts what it
-would do, and waits for ` + "`replicator backfill resume --yes`" + `.`,
+would do, and waits for ` + "`replicator backfill resume --yes`" + `.
+
+--export copies a full export to S3 in place of a scan: the folder of the export, in a directory that every worker has, in S3 or in
+Cloud Storage. It costs no read units. An export that shows less than the stream goes on from is refused. Whether an export has a
+filter or a projection its files do not say: --whole-export says that it has none.`,
 		Example: `  replicator backfill start --repair-gap --dry-run
+  replicator backfill start --table Orders --export s3://exports/AWSDynamoDB/01715685260608-c488b4e1 --whole-export
   replicator backfill start --repair-gap --wait
   replicator backfill start --table Orders --yes`,
 		Args: none,
 		RunE: func(c *cobra.Command, _ []string) error {
+			switch {
+			case r.Export != "" && s.Table == "":
+				return diag.BadUsage("an export is of one table, and none is named", "add --table")
+			case r.Export != "" && !whole:
+				return diag.BadUsage("the files of an export do not say whether it has a filter or a projection, with which rows or attributes would be missing",
+					"if it was asked for without them, add --whole-export")
+			case whole && r.Export == "":
+				return diag.BadUsage("--whole-export is about an export, and none is named", "add --export")
+			}
 			return p.steer(c.Context(), &s, func(ctx context.Context, o *loads.Operator) error { return o.Steer(ctx, r) })
 		},
 	}
 	c.Flags().BoolVar(&r.Repair, "repair-gap", false, "only tables that need a load because something was lost")
 	s.flags(c, true)
+	c.Flags().StringVar(&r.Export, "export", "", "copy the full export in this `FOLDER` (a directory, s3://… or gs://…) in place of a scan")
+	c.Flags().BoolVar(&whole, "whole-export", false, "the export was asked for without filter, projection and key conditions")
 	c.Flags().BoolVar(&s.Yes, "yes", false, "allow the sweep beforehand")
 	s.waits(c)
 	return c

@@ -92,6 +92,7 @@ func TestScripts(t *testing.T) {
 			"messages":     messages,
 			"occupy":       occupy,
 			"pack":         pack,
+			"export":       export,
 			"serve-demo":   serveDemo,
 		},
 		Setup: func(env *testscript.Env) error {

@@ -21,7 +21,7 @@ var Anything = Allowed{Emulator: true, Insecure: true}
 // serviceEndpoints are the variables that redirect the services that are asked here: data, streams, and those that give credentials.
 // Source: https://docs.aws.amazon.com/sdkref/latest/guide/feature-ss-endpoints.html
 var serviceEndpoints = []string{awsEndpoint, tableEndpoint, streamsEndpoint,
-	"AWS_ENDPOINT_URL_STS", "AWS_ENDPOINT_URL_SSO", "AWS_ENDPOINT_URL_SSO_OIDC", "AWS_ENDPOINT_URL_SIGNIN"}
+	"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL_STS", "AWS_ENDPOINT_URL_SSO", "AWS_ENDPOINT_URL_SSO_OIDC", "AWS_ENDPOINT_URL_SIGNIN"}
 
 // awsDomains are Amazon's, under which the endpoints of its services and VPC endpoints have their names.
 // Source: https://docs.aws.amazon.com/general/latest/gr/ddb.html and https://docs.aws.amazon.com/general/latest/gr/rande.html

@@ -16,7 +16,7 @@ const (
 )
 
 // emulators are the variables that Google's clients honour without being asked to.
-var emulators = []string{"BIGTABLE_EMULATOR_HOST", "PUBSUB_EMULATOR_HOST"}
+var emulators = []string{"BIGTABLE_EMULATOR_HOST", "PUBSUB_EMULATOR_HOST", "STORAGE_EMULATOR_HOST"}
 
 // CheckEnvironment finds settings of the environment that would silently send data to the wrong place. An empty variable
 // counts as not set, as the vendors' clients have it.

@@ -429,7 +429,7 @@ var registry = []Entry{
 		"`replicator test` ran examples of the mapping, and the results differ from those expected. The difference is shown for each: lines with - are expected, lines with + are the result.",
 		"correct the mapping; or, if the new cells are right, record them with `replicator test --update`", ExitNo},
 	{LoadRefused, "a load cannot be started or steered like that",
-		"The table's load is not where the command would have it: it is in order, is not followed yet, or has had its one load of this generation. Nothing was changed.",
+		"The table's load is not where the command would have it: it is in order, is not followed yet, or has had its one load of this generation. Or the export that was named is not whole, is of another table, or shows less than the stream goes on from. Nothing was changed.",
 		"look at `replicator backfill status`; `replicator backfill redo` loads everything of a table again", ExitNo},
 	{LoadWaits, "a load does not go on by itself",
 		"The load is paused, its sweep waits for an operator's answer, or another gap was declared meanwhile and `backfill.on_gap` is `wait`. Changes go on being applied.",

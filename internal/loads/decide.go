@@ -27,11 +27,15 @@ type Request struct {
 	Action string
 	// Repair: of start, only tables that need a load.
 	Repair bool
+	// Export: of start, the address of an export to copy in place of a scan.
+	Export string
 	// Approve allows the sweep, too.
 	Approve bool
 	// Limits and Reset are of throttle.
 	Limits checkpoint.Limits
 	Reset  bool
+
+	export *exported // once it is read
 }
 
 // Decide says what the request does with a table. It changes nothing.
@@ -71,7 +75,13 @@ func (r Request) Decide(t TableInput) Decided {
 
 func (r Request) start(s checkpoint.TableState, is func(action, format string, args ...any) Decided) Decided {
 	redo := "`replicator backfill redo --table " + s.Source + "`"
+	from := ""
+	if r.export != nil {
+		from = ", " + r.export.String()
+	}
 	switch stage := s.Stage(); {
+	case stage == checkpoint.StageAsked && r.replaces(s.Load.Export):
+		return is(ActionStart, "it takes the place of the load that was asked for%s", from)
 	case stage == checkpoint.StageAsked:
 		return is(ActionNone, "a load is asked for already, and begins once a worker has planned it")
 	case stage == checkpoint.StageCopying || stage == checkpoint.StageSweeping:
@@ -79,7 +89,7 @@ func (r Request) start(s checkpoint.TableState, is func(action, format string, a
 	case s.NeedsLoad && stage == checkpoint.StageOver:
 		return is(ActionRefused, "%s; another load of this generation would find the same: begin a new one with %s", s.Reason, redo)
 	case s.NeedsLoad:
-		return is(ActionStart, "%s", lost(s))
+		return is(ActionStart, "%s%s", lost(s), from)
 	case stage == checkpoint.StageOver && r.Repair:
 		return is(ActionNone, "it is in order")
 	case stage == checkpoint.StageOver:
@@ -87,7 +97,15 @@ func (r Request) start(s checkpoint.TableState, is func(action, format string, a
 	case r.Repair:
 		return is(ActionNone, "nothing was lost; its first load begins with `replicator backfill start`")
 	}
-	return is(ActionStart, "its existing items were not copied yet")
+	return is(ActionStart, "its existing items were not copied yet%s", from)
+}
+
+// replaces reports whether the request is for another source than the load that was asked for.
+func (r Request) replaces(asked checkpoint.Export) bool {
+	if r.export == nil {
+		return asked.Address != ""
+	}
+	return r.export.ARN != asked.ARN || r.export.Address != asked.Address
 }
 
 func (r Request) resume(s checkpoint.TableState, is func(action, format string, args ...any) Decided) Decided {
@@ -144,6 +162,10 @@ func (in *Input) Carry(ctx context.Context, r Request, decided []Decided) error 
 func (in *Input) carry(ctx context.Context, r Request, s checkpoint.TableState) (err error) {
 	switch r.Action {
 	case ActionStart:
+		if r.export != nil {
+			_, err = in.ledger.AskExport(ctx, s.Source, r.Approve, r.export.Export)
+			return err
+		}
 		_, err = in.ledger.AskLoad(ctx, s.Source, r.Approve)
 	case ActionPause:
 		_, err = in.ledger.PauseLoad(ctx, s.Source, checkpoint.PausedByOperator)

@@ -66,6 +66,11 @@ func (o *Operator) Steer(ctx context.Context, r Request) error {
 	if err := preflight.SameCluster(ctx, in.ledger, t.Cluster); err != nil {
 		return explain(ctx, "cannot steer the loads of "+o.Cfg.Name, err)
 	}
+	if r.Export != "" && in.Tables[0].Found {
+		if r.export, err = o.readExport(ctx, in, r); err != nil {
+			return err
+		}
+	}
 	if o.DryRun {
 		return o.rehearse(ctx, in, r)
 	}
@@ -129,7 +134,7 @@ func (o *Operator) write(d *Document) error {
 func (o *Operator) rehearse(ctx context.Context, in *Input, r Request) error {
 	decided := in.DecideAll(r)
 	prices := cost.Default()
-	if slices.ContainsFunc(decided, func(d Decided) bool { return d.Action == ActionStart || d.Action == ActionRedo }) {
+	if r.export == nil && slices.ContainsFunc(decided, func(d Decided) bool { return d.Action == ActionStart || d.Action == ActionRedo }) {
 		src, err := preflight.ConnectSource(ctx, o.Cfg)
 		if err == nil {
 			err = src.CheckEndpoints(o.Env, o.Allowed)

@@ -28,6 +28,7 @@ type conductor struct {
 	fencing      *fencing
 	busy         func(ctx context.Context, above float64) (why string) // of the target; nil: it is not watched
 	settings     loadSettings
+	exports      *exportReader
 	joined       bool // by a pattern: it is left when it is dropped
 	wake         *task.Wakeup
 	wakeLoader   *task.Wakeup // there are parts to take
@@ -138,8 +139,11 @@ func (c *conductor) ask(life lifecycle, state checkpoint.TableState) error {
 func (c *conductor) seal(life lifecycle, v view) error {
 	ctx := life.work
 	// Without a stream nothing would follow the images.
-	if v.state.Load.Paused != "" || v.state.StreamEnded || checkpoint.Admissible(v.state, v.shards, c.ledger.ServiceTime(ctx), c.settings.late) != nil {
+	if v.state.Load.Paused != "" || v.state.StreamEnded {
 		return nil
+	}
+	if yet, err := c.admits(v, c.ledger.ServiceTime(ctx)); yet || err != nil {
+		return err
 	}
 	var d backfill.Description
 	err := c.call(life, func(ctx context.Context) (err error) {
@@ -149,21 +153,25 @@ func (c *conductor) seal(life lifecycle, v view) error {
 		return err
 	})
 	// The load begins at that time, which is floored to the second: it may lie before the one above.
-	if err == nil && checkpoint.Admissible(v.state, v.shards, d.At, c.settings.late) != nil {
-		return nil
+	if err == nil {
+		var yet bool
+		if yet, err = c.admits(v, d.At); yet {
+			return nil
+		}
+	}
+	plan := checkpoint.Plan{
+		Generation: v.state.Generation, Number: v.state.Load.Number + 1, Parts: backfill.NumberOfParts(d.Bytes, c.settings.segments),
+		Source: "scan", TableID: d.ID, StartedAt: d.At, // the service's clock, as that of the first reads
+		Estimate: d.Items, EstimateBytes: d.Bytes,
+	}
+	if err == nil && v.state.Load.Export.Address != "" {
+		err = c.call(life, func(ctx context.Context) error { return c.planExport(ctx, v.state.Load, d, &plan) })
 	}
 	if err == nil { // last, because every attempt takes another number
 		err = c.call(life, c.fencing.raiseAll)
 	}
 	if err == nil {
-		err = c.call(life, func(ctx context.Context) error {
-			_, err := c.ledger.SealLoad(ctx, c.source, checkpoint.Plan{
-				Generation: v.state.Generation, Number: v.state.Load.Number + 1, Parts: backfill.NumberOfParts(d.Bytes, c.settings.segments),
-				Source: "scan", TableID: d.ID, StartedAt: d.At, // the service's clock, as that of the first reads
-				Estimate: d.Items, EstimateBytes: d.Bytes,
-			})
-			return err
-		})
+		err = c.call(life, func(ctx context.Context) error { _, err := c.ledger.SealLoad(ctx, c.source, plan); return err })
 	}
 	if err != nil {
 		return err
@@ -285,12 +293,12 @@ func (c *conductor) complete(life lifecycle, state checkpoint.TableState, paces 
 		return errRaised
 	}
 	var hole *checkpoint.NotAdmissible
-	if err := checkpoint.Admissible(v.state, v.shards, state.Load.StartedAt, c.settings.late); errors.As(err, &hole) {
+	if err := checkpoint.Admissible(v.state, v.shards, state.Load.ImagesAt(), c.settings.late); errors.As(err, &hole) {
 		if hole.Yet {
 			return hole // repeated until the root that was listed late is read
 		}
 		return cmp.Or(c.raise(life, state.Generation, checkpoint.DeclaredGap{
-			Kind: checkpoint.KindStream, Reason: hole.Error(), LostFrom: state.Load.StartedAt.Add(-checkpoint.Slack),
+			Kind: checkpoint.KindStream, Reason: hole.Error(), LostFrom: state.Load.ImagesAt().Add(-checkpoint.Slack),
 		}, nil), errRaised)
 	}
 	err = c.call(life, func(ctx context.Context) error { _, err := c.ledger.CompleteCopy(ctx, state, sums); return err })

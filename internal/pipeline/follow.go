@@ -300,7 +300,7 @@ func covered(s checkpoint.Shard, table checkpoint.TableState) time.Time {
 		return s.CoveredTo
 	}
 	at := s.FirstRead
-	if started := table.Load.StartedAt; table.Load.Generation == s.Generation && !started.IsZero() && (at.IsZero() || started.Before(at)) {
+	if started := table.Load.ImagesAt(); table.Load.Generation == s.Generation && !started.IsZero() && (at.IsZero() || started.Before(at)) {
 		at = started
 	}
 	if at.IsZero() && !table.NeedsLoad {

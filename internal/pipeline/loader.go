@@ -28,6 +28,7 @@ type loader struct {
 	target        sink.MarkReader
 	shares        *shares // who works on the table
 	settings      loadSettings
+	exports       *exportReader
 	limits        *backfill.Limits
 	rows          *backfill.Throttle // of the configuration
 	own           *backfill.Throttle // of an operator
@@ -43,6 +44,7 @@ type loadSettings struct {
 	skipExpired bool // items past their time to live are not copied
 	segments    int  // parts at once in this worker
 	limits      checkpoint.Limits
+	imageAge    time.Duration // above it the writer puts images aside; 0: never
 	late        time.Duration // how long after its change the application may write the target
 }
 
@@ -213,13 +215,28 @@ func (l *loader) work(life lifecycle, state checkpoint.TableState, lease *checkp
 	return l.retry(life.finishing(), "finish a part", func(ctx context.Context) error { return lease.Finish(ctx, to) })
 }
 
-// copy copies a segment of the source.
+// imageAgeMargin is left of the age of an image for its write, with all its repeats.
+const imageAgeMargin = 6 * time.Hour
+
+// copy copies a segment of the source, or a file of its export.
 func (l *loader) copy(life lifecycle, state checkpoint.TableState, lease *checkpoint.PartLease, r *right) (checkpoint.PartProgress, error) {
 	part := lease.Part()
+	images, err := l.images(life, state)
+	if err != nil {
+		return part.PartProgress, err
+	}
+	defer func() { _ = images.close() }() // it was only read
 	p := backfill.Part{
 		Index: part.Index, Total: part.Total,
-		Source: backfill.Segments{Table: l.source, Source: l.database},
+		Source: images,
 		Write: func(ctx context.Context, items []attribute.Item, readAt time.Time) error {
+			seen := readAt
+			if !images.at.IsZero() {
+				readAt, seen = images.at, l.now(ctx)
+				if err := youngEnough(readAt, seen, l.settings.imageAge-imageAgeMargin); err != nil {
+					return err
+				}
+			}
 			if l.settings.skipExpired {
 				items, _ = l.mapping.Unexpired(items, readAt)
 			}
@@ -230,7 +247,7 @@ func (l *loader) copy(life lifecycle, state checkpoint.TableState, lease *checkp
 			if state.Inherits() {
 				sink.OwnAll(l.mapping, &batch)
 			}
-			batch.Read = transform.Reading{At: readAt, Mono: task.Mono(ctx)}
+			batch.Read = transform.Reading{At: seen, Mono: task.Mono(ctx)}
 			return l.applier.write(life.within(ctx), r, &batch, nil, new(pageSlot)) // the parts in hand are bounded
 		},
 		Save: lease.Commit,

@@ -18,6 +18,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/exports"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/relay"
 	"github.com/dynamodb-bigtable/replicator/sink"
@@ -39,6 +40,8 @@ type Options struct {
 	// Floors is what the writer's floor was made from: the pipeline keeps it up to date.
 	Floors   *Floors
 	Database Database
+	// Exports reads the manifests of an export by its address; nil: this worker copies none.
+	Exports func(ctx context.Context, address string) (*exports.Export, error)
 	// Open gives the source of a stream by its ARN.
 	Open func(streamARN string) cdc.Source
 	// Witness is the store of a target table's witness row.

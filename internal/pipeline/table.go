@@ -68,14 +68,18 @@ func newTable(w *worker, spec Table) *table {
 		wanted: spec.Copy, again: spec.Copy && spec.LoadAgain, owned: spec.Owned, skipExpired: spec.SkipExpired,
 		segments: max(spec.Segments, 1), limits: spec.Limits, late: spec.Late,
 	}
+	if w.Writer != nil {
+		settings.imageAge = w.Writer.MaxImageAge()
+	}
+	exports := &exportReader{open: w.Exports}
 	t.loader = &loader{
 		common: c, applier: apply, publisher: publisher{c, w.Topic, w.PublishLoads}, fencing: fencing, mapping: spec.Mapping, database: database, target: w.Target, shares: w.shares,
-		settings: settings, limits: backfill.NewLimits(0, 0), rows: spec.throttle(), own: backfill.NewThrottle(0),
+		settings: settings, exports: exports, limits: backfill.NewLimits(0, 0), rows: spec.throttle(), own: backfill.NewThrottle(0),
 		wake: &t.wakeLoader, wakeConductor: &t.wakeConductor,
 	}
 	conductor := &conductor{
 		common: c, mapping: spec.Mapping, database: database, target: w.Target, witnesses: witnesses, fencing: fencing, busy: w.Busy,
-		settings: settings, joined: spec.Joined, wake: &t.wakeConductor, wakeLoader: &t.wakeLoader, wakeAssigner: &t.wakeAssigner,
+		settings: settings, exports: exports, joined: spec.Joined, wake: &t.wakeConductor, wakeLoader: &t.wakeLoader, wakeAssigner: &t.wakeAssigner,
 	}
 	t.keeper = &keeper{
 		common: c, reconciler: reconciler, conductor: conductor, database: database, joined: spec.Joined,

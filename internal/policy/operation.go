@@ -11,7 +11,7 @@ import (
 
 // Operation is a request that the program can send.
 type Operation struct {
-	// Service is "dynamodb", "dynamodbstreams", "sts", "bigtable", "pubsub" or "monitoring"; Name is the operation as the service's reference calls it.
+	// Service is "dynamodb", "dynamodbstreams", "s3", "sts", "bigtable", "pubsub" or "monitoring"; Name is the operation as the service's reference calls it.
 	Service, Name string
 	// Permissions are what it takes; none if it needs none.
 	Permissions []string
@@ -37,6 +37,7 @@ const (
 	FromTopic              // by `run --from pubsub`
 	CuttingOver            // by the process that drives a cutover, with cutover.hooks
 	Finalizing             // by `finalize`
+	Importing              // by `run` and `backfill start --export`, for an export in S3
 	Expiring               // by `plan`, for tables whose cells expire by garbage collection, and by `init`
 )
 
@@ -53,6 +54,7 @@ var operations = []Operation{
 	{"dynamodb", "PutItem", []string{"dynamodb:PutItem"}, CuttingOver},
 	{"dynamodb", "DeleteItem", []string{"dynamodb:DeleteItem"}, CuttingOver},
 	{"dynamodb", "DescribeTimeToLive", []string{"dynamodb:DescribeTimeToLive"}, Expiring},
+	{"s3", "GetObject", []string{"s3:GetObject"}, Importing},
 	{"dynamodbstreams", "DescribeStream", []string{"dynamodb:DescribeStream"}, Always},
 	{"dynamodbstreams", "GetShardIterator", []string{"dynamodb:GetShardIterator"}, Always},
 	{"dynamodbstreams", "GetRecords", []string{"dynamodb:GetRecords"}, Always},

@@ -96,6 +96,9 @@ func TestPoliciesGrantTheOperations(t *testing.T) {
 	}
 	needed := map[string]bool{}
 	for _, o := range Operations() {
+		if o.Use == Importing {
+			continue // the configuration does not name the bucket
+		}
 		for _, permission := range o.Permissions {
 			needed[permission] = true
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/exports"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/loads"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
@@ -33,8 +34,11 @@ func (w *Worker) pipeline(ledger *checkpoint.Ledger, parking *sink.Parking, o *o
 		Ledger: ledger, Floors: floors, Database: w.source.Tables, Events: o.events(), Once: w.Once,
 		Writer: sink.NewWriter(sink.Options{
 			Table: w.target.Data, Rows: w.target.Data, Parking: w.lot(parking), Floor: floors.Floor, OnBadItem: policy, MaxParked: maxParked,
-			MaxImageAge: cfg.State.TombstoneAge - imageMargin, Events: o.writes(),
+			MaxImageAge: loads.ImageAge(cfg), Events: o.writes(),
 		}),
+		Exports: func(ctx context.Context, address string) (*exports.Export, error) {
+			return preflight.OpenExport(ctx, w.source, w.Console.Env, address)
+		},
 		Open:    func(arn string) cdc.Source { return w.source.Stream(arn) },
 		Witness: w.target.WitnessStore, Families: w.target.Admin,
 		Target: w.target.Data, Rows: w.target.Data,
@@ -104,12 +108,6 @@ func (w *Worker) busy() func(ctx context.Context, above float64) string {
 		return fmt.Sprintf("target CPU %.0f%% > %.0f%%", r.CPU*100, above*100)
 	}
 }
-
-// imageMargin is how much younger than a tombstone's age an image must be to be put: a clock may be
-// behind, and a request may be executed long after it was made. The least age of the configuration
-// leaves twice the stream's day, so that nothing that is read in time is taken for too old, by a
-// clock that is ahead or after hours of throttles.
-const imageMargin = 48 * time.Hour
 
 // timing lets source.poll decide how often an idle shard is asked, or with Once Idle: ten times
 // within it, as the promise of Once is ten empty pages.

@@ -10,6 +10,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/loads"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
@@ -25,11 +26,11 @@ func TestH81_LeastTombstoneAge(t *testing.T) {
 	}
 	const clockError, delay = 2 * time.Hour, 12 * time.Hour
 	least := time.Duration(days) * 24 * time.Hour
-	if oldest := least - imageMargin; oldest < cdc.Retention+clockError+delay {
+	if oldest := least - loads.ImageMargin; oldest < cdc.Retention+clockError+delay {
 		t.Errorf("images of more than %s are parked", oldest)
 	}
-	if imageMargin < clockError+delay {
-		t.Errorf("an image may be as old as a tombstone less %s", imageMargin)
+	if loads.ImageMargin < clockError+delay {
+		t.Errorf("an image may be as old as a tombstone less %s", loads.ImageMargin)
 	}
 }
 
@@ -37,7 +38,7 @@ func TestH81_LeastTombstoneAge(t *testing.T) {
 // tombstone that would refuse it is there still.
 func TestH81_ARunParksWhatIsAlmostAsOldAsTombstones(t *testing.T) {
 	w, _ := connected(t)
-	m, oldest := w.found.Tables[0].Mapping, w.Config.State.TombstoneAge-imageMargin
+	m, oldest := w.found.Tables[0].Mapping, w.Config.State.TombstoneAge-loads.ImageMargin
 	parking := sink.NewParking(w.target.Data.Records(w.Config.State.Table), w.Config.Name)
 	writer := w.pipeline(nil, parking, silentObserver()).Writer
 	item := attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String("a")}})

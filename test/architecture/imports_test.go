@@ -19,7 +19,7 @@ var allowed = map[string][]string{
 	"transform":           {"attribute", "cdc"},
 	"checkpoint":          {"attribute", "cdc", "internal/task"},
 	"sink":                {"attribute", "transform", "cdc", "internal/task"},
-	"backfill":            {"attribute", "cdc", "transform", "sink", "checkpoint", "internal/task"},
+	"backfill":            {"attribute", "cdc", "transform", "sink", "checkpoint", "exports", "internal/task"},
 	"verify":              {"attribute", "cdc", "transform", "sink", "checkpoint", "backfill", "internal/task"},
 	"relay":               {"attribute", "cdc", "transform", "internal/task"},
 	"dualwrite":           {"attribute", "cdc", "transform", "sink", "checkpoint", "backfill", "internal/config", "internal/diag", "internal/preflight", "internal/task"},
@@ -35,8 +35,10 @@ var allowed = map[string][]string{
 	"internal/hook":       {"internal/cutover"},
 	"internal/page":       {},
 	"internal/evidence":   {"checkpoint", "internal/page"},
-	"internal/pipeline":   {"attribute", "cdc", "transform", "checkpoint", "sink", "backfill", "verify", "relay", "internal/canary", "internal/fence", "internal/task"},
+	"internal/pipeline":   {"attribute", "cdc", "transform", "checkpoint", "sink", "backfill", "exports", "verify", "relay", "internal/canary", "internal/fence", "internal/task"},
 	"expression":          {"attribute"},
+	"exports":             {"attribute"},
+	"exports/bucket":      {"exports"},
 	// The embedded service is a product of its own: of the replicator it knows what an item is, and nothing else.
 	"dynamodbtest":      {"attribute", "expression"},
 	"dynamodbtest/item": {"attribute"},
@@ -75,6 +77,8 @@ var edges = map[string][]string{
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams": {"cdc/dynamodbstreams.go"},
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb":        {"backfill/dynamodb.go", "backfill/canarywriter.go"},
 	"cloud.google.com/go/pubsub":                           {"relay/pubsub.go"},
+	"github.com/aws/aws-sdk-go-v2/service/s3":              {"exports/bucket/s3.go"},
+	"google.golang.org/api/storage":                        {"exports/bucket/cloudstorage.go"},
 }
 
 func contains(list []string, s string) bool {

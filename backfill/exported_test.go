@@ -1,0 +1,92 @@
+package backfill
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/exports"
+	"github.com/dynamodb-bigtable/replicator/exports/exportstest"
+)
+
+// exported is an export of two files, of which the first has n items, with what it lies in.
+func exported(t *testing.T, n int) (*exports.Export, *exportstest.Objects, []attribute.Item) {
+	t.Helper()
+	var o exportstest.Objects
+	items := newMemory(n).items
+	err := o.Full(exportstest.Table{ARN: "arn:aws:dynamodb:eu-west-1:1:table/T", ID: "id"}, "1", day, items, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := exports.Read(t.Context(), &o, "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e, &o, items
+}
+
+// TestExportedFiles: pages go on where the last one ended, in another process too, and no item is
+// left out or given twice.
+func TestExportedFiles(t *testing.T) {
+	e, _, items := exported(t, 2500)
+	for _, limit := range []int{0, 1, 7, 5000} {
+		var got []attribute.Item
+		source, after, pages := &Exported{Export: e, Verify: true}, json.RawMessage(nil), 0
+		for ; pages == 0 || after != nil; pages++ {
+			page, err := source.Read(t.Context(), 0, 2, after, limit)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if pages%5 == 4 && limit != 1 {
+				source = &Exported{Export: e} // a successor
+			}
+			got, after = append(got, page.Items...), page.Next
+			if limit > 0 && len(page.Items) > limit {
+				t.Fatalf("%d items, and %d were asked for", len(page.Items), limit)
+			}
+		}
+		if !slices.EqualFunc(got, items, attribute.Item.Equal) {
+			t.Errorf("limit %d: %d items in %d pages", limit, len(got), pages)
+		}
+		if page, err := source.Read(t.Context(), 1, 2, nil, limit); err != nil || page.Next != nil || len(page.Items) != 0 {
+			t.Errorf("an empty file: %+v, %v", page, err)
+		}
+	}
+	source := &Exported{Export: e}
+	for _, after := range []string{`{"line":2501}`, `{"line":0}`, `{"line":-1}`, `{}`, `"x"`} {
+		if _, err := source.Read(t.Context(), 0, 2, json.RawMessage(after), 0); !errors.Is(err, ErrProgress) {
+			t.Errorf("%s: %v", after, err)
+		}
+	}
+	if _, err := source.Read(t.Context(), 0, 3, nil, 0); !errors.Is(err, ErrProgress) {
+		t.Error(err)
+	}
+}
+
+// TestNothingIsReadOfAFileThatIsNotWhole, although its fault comes last.
+func TestNothingIsReadOfAFileThatIsNotWhole(t *testing.T) {
+	e, o, _ := exported(t, 2500)
+	in, err := o.Open(t.Context(), e.Files[0].Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, err := io.ReadAll(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	source := &Exported{Export: e, Verify: true}
+	o.Put(e.Files[0].Name, whole[:len(whole)-1])
+	var fault *exports.Error
+	if page, err := source.Read(t.Context(), 0, 2, nil, 0); !errors.As(err, &fault) || len(page.Items) != 0 || !strings.Contains(err.Error(), "cut short") {
+		t.Errorf("%d items, %v", len(page.Items), err)
+	}
+	o.Put(e.Files[0].Name, whole)
+	if page, err := source.Read(t.Context(), 0, 2, nil, 0); err != nil || len(page.Items) != exportItems {
+		t.Error(fmt.Sprint(len(page.Items), " items after it was put right"), err)
+	}
+}

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// export TABLE DIR exports a table: $S3EXPORT is its folder in S3, and DIR gets a copy of the bucket, in which $EXPORT is the same.
+func export(ts *testscript.TestScript, _ bool, args []string) {
+	s := servicesOf(ts)
+	ts.Check(s.call("UpdateContinuousBackups", map[string]any{"TableName": args[0], "PointInTimeRecoverySpecification": map[string]any{"PointInTimeRecoveryEnabled": true}}))
+	body, err := json.Marshal(map[string]any{"TableArn": "arn:aws:dynamodb:us-east-1:000000000000:table/" + args[0], "S3Bucket": "exports"})
+	ts.Check(err)
+	r, err := http.NewRequest(http.MethodPost, s.endpoint, bytes.NewReader(body))
+	ts.Check(err)
+	r.Header.Set("X-Amz-Target", "DynamoDB_20120810.ExportTableToPointInTime")
+	var begun struct{ ExportDescription struct{ ExportArn string } }
+	ts.Check(json.Unmarshal([]byte(ask(ts, r)), &begun))
+	folder := "AWSDynamoDB/" + begun.ExportDescription.ExportArn[strings.LastIndexByte(begun.ExportDescription.ExportArn, '/')+1:]
+	keep := func(key string) string {
+		r, err := http.NewRequest(http.MethodGet, s.endpoint+"/exports/"+key, nil)
+		ts.Check(err)
+		content := ask(ts, r)
+		file := filepath.Join(ts.MkAbs(args[1]), filepath.FromSlash(key))
+		ts.Check(os.MkdirAll(filepath.Dir(file), 0o755))
+		ts.Check(os.WriteFile(file, []byte(content), 0o644))
+		return content
+	}
+	keep(folder + "/manifest-summary.json")
+	for line := range strings.Lines(keep(folder + "/manifest-files.json")) {
+		var file struct{ DataFileS3Key string }
+		ts.Check(json.Unmarshal([]byte(line), &file))
+		keep(file.DataFileS3Key)
+	}
+	ts.Setenv("EXPORT", filepath.Join(ts.MkAbs(args[1]), filepath.FromSlash(folder)))
+	ts.Setenv("S3EXPORT", "s3://exports/"+folder)
+	ts.Setenv("AWS_ENDPOINT_URL_S3", s.endpoint)
+}
+
+func ask(ts *testscript.TestScript, r *http.Request) string {
+	answer, err := http.DefaultClient.Do(r)
+	ts.Check(err)
+	defer func() { _ = answer.Body.Close() }()
+	content, err := io.ReadAll(answer.Body)
+	if err == nil && answer.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s", answer.Status, content)
+	}
+	ts.Check(err)
+	return string(content)
+}

@@ -1,0 +1,69 @@
+// Package bucket gives the stores that exports lie in: folders, buckets of S3 and buckets of Cloud
+// Storage.
+package bucket
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/dynamodb-bigtable/replicator/exports"
+)
+
+// Scheme is where an export lies.
+type Scheme string
+
+// The schemes.
+const (
+	Files        Scheme = ""
+	S3           Scheme = "s3"
+	CloudStorage Scheme = "gs"
+)
+
+// Place is where one export lies.
+type Place struct {
+	Scheme Scheme
+	Bucket string // "" for files
+	Root   string // of the store: a directory, or a prefix of keys without a slash at its end
+	Folder string // of the export, below Root
+}
+
+// Parse reads the address of an export: a directory, s3://bucket/key or gs://bucket/key of its
+// folder, or of the manifest-summary.json in it.
+func Parse(address string) (Place, error) {
+	scheme, rest, remote := strings.Cut(address, "://")
+	if !remote {
+		if address == "" {
+			return Place{}, errors.New("it is empty")
+		}
+		whole, err := filepath.Abs(address)
+		if err != nil {
+			return Place{}, err
+		}
+		root, folder := exports.Split(filepath.ToSlash(whole))
+		return Place{Root: filepath.FromSlash(root + "/"), Folder: folder}, nil
+	}
+	p := Place{Scheme: Scheme(scheme)}
+	if p.Scheme != S3 && p.Scheme != CloudStorage {
+		return Place{}, fmt.Errorf("there are exports in directories, s3:// and gs://, and none in %s://", scheme)
+	}
+	bucket, key, _ := strings.Cut(rest, "/")
+	p.Bucket = bucket
+	p.Root, p.Folder = exports.Split(strings.Trim(key, "/"))
+	if bucket == "" || key == "" || p.Folder == "." {
+		return Place{}, fmt.Errorf("it does not name a folder: %s://bucket/prefix/AWSDynamoDB/export-id is expected", scheme)
+	}
+	return p, nil
+}
+
+// String is the address of the place.
+func (p Place) String() string {
+	if p.Scheme == Files {
+		return filepath.Join(p.Root, p.Folder)
+	}
+	return string(p.Scheme) + "://" + p.Bucket + "/" + key(p.Root, p.Folder)
+}
+
+// key is the name of an object in its bucket.
+func key(root, name string) string { return strings.TrimPrefix(root+"/"+name, "/") }

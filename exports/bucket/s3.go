@@ -1,0 +1,73 @@
+package bucket
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+)
+
+// S3Store are the objects of a bucket of S3 below a prefix.
+type S3Store struct {
+	client       *s3.Client
+	bucket, root string
+}
+
+// NewS3 gives the store that a place of scheme S3 is in. A bucket of another region than the
+// client's is found.
+func NewS3(cfg aws.Config, p Place, options ...func(*s3.Options)) *S3Store {
+	return &S3Store{s3.NewFromConfig(cfg, append([]func(*s3.Options){func(o *s3.Options) {
+		o.HTTPClient = &http.Client{Transport: newTransport()}
+		o.UsePathStyle = o.BaseEndpoint != nil // no server but Amazon's has a name for each bucket
+		o.RetryMaxAttempts = 1                 // the caller retries, and attempts would multiply
+		// Manifests have checksums of their own, and composite ones of S3 cannot be checked.
+		o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
+	}}, options...)...), p.Bucket, p.Root}
+}
+
+// Open gets an object. The error wraps fs.ErrNotExist if there is none, and fs.ErrPermission if it
+// must not be read, or may not exist: S3 answers so to who must not list the bucket.
+func (s *S3Store) Open(ctx context.Context, name string) (io.ReadCloser, error) {
+	in := &s3.GetObjectInput{Bucket: &s.bucket, Key: aws.String(key(s.root, name))}
+	out, err := s.client.GetObject(ctx, in)
+	if region := elsewhere(err); region != "" {
+		out, err = s.client.GetObject(ctx, in, func(o *s3.Options) { o.Region = region })
+	}
+	if err == nil {
+		return out.Body, nil
+	}
+	var answer *smithyhttp.ResponseError
+	var said smithy.APIError
+	if !errors.As(err, &answer) || !errors.As(err, &said) {
+		return nil, fmt.Errorf("s3://%s/%s: %w", s.bucket, *in.Key, err)
+	}
+	reason := err
+	switch answer.HTTPStatusCode() {
+	case http.StatusNotFound:
+		if said.ErrorCode() != "NoSuchBucket" {
+			reason = fs.ErrNotExist
+		}
+	case http.StatusForbidden:
+		reason = fmt.Errorf("%s: %w", said.ErrorCode(), fs.ErrPermission)
+	}
+	return nil, fmt.Errorf("s3://%s/%s: %w", s.bucket, *in.Key, reason)
+}
+
+// elsewhere is the region that a bucket is in, if S3 says that it is in another one.
+func elsewhere(err error) string {
+	var answer *smithyhttp.ResponseError
+	if !errors.As(err, &answer) {
+		return ""
+	}
+	if status := answer.HTTPStatusCode(); status != http.StatusMovedPermanently && status != http.StatusBadRequest {
+		return ""
+	}
+	return answer.Response.Header.Get("X-Amz-Bucket-Region")
+}

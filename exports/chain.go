@@ -1,0 +1,123 @@
+package exports
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Wanted is what a chain of exports has to fit.
+type Wanted struct {
+	// TableARN and TableID are those of the source table; "" is not compared. A table that was
+	// created anew, or restored, has another ID.
+	TableARN, TableID string
+	// KeysAlone says that the rows and cells of an item follow from its key, so that windows without
+	// old images will do.
+	KeysAlone bool
+	// Windows says that the chain mends a gap: it consists of windows and has no full export.
+	Windows bool
+}
+
+// Step is one export of a chain, with the time that its images and its removals carry as their
+// version: later steps outrank earlier ones.
+type Step struct {
+	*Export
+	Version time.Time
+}
+
+// Chain puts exports into the order in which they make one load: a full one and the windows behind
+// it, or windows alone. Windows follow one another without a hole and without an overlap, which
+// would hide an item that was inserted and deleted in it. The error is *Error. Chain keeps the given
+// slice as it is.
+func Chain(exports []*Export, want Wanted) ([]Step, error) {
+	ordered := slices.Clone(exports)
+	slices.SortStableFunc(ordered, func(a, b *Export) int {
+		return cmp.Or(order(a.Incremental, b.Incremental), a.From.Compare(b.From), cmp.Compare(a.ARN, b.ARN))
+	})
+	var steps []Step
+	files := map[string]string{}
+	for i, e := range ordered {
+		if err := e.fits(want); err != nil {
+			return nil, err
+		}
+		if i > 0 {
+			if err := follows(ordered[i-1], e); err != nil {
+				return nil, err
+			}
+		}
+		for _, f := range e.Files {
+			// Names of data files are unique in the service; the folder is not compared, because one
+			// file may have been copied into two.
+			name := f.Name[strings.LastIndexByte(f.Name, '/')+1:]
+			if other, twice := files[name]; twice && other != e.ARN {
+				return nil, &Error{Place: f.Name, What: "two exports list this file", Fix: again}
+			}
+			files[name] = e.ARN
+		}
+		steps = append(steps, Step{e, e.At})
+	}
+	switch {
+	case len(steps) == 0:
+		return nil, &Error{Place: "exports", What: "there are none", Fix: "name at least one"}
+	case !want.Windows && steps[0].Incremental:
+		return nil, steps[0].fault("no full export comes before it, and a window alone holds only what was written in it",
+			"name the full export of "+stamp(steps[0].From)+" too")
+	case want.Windows && !steps[0].Incremental:
+		return nil, steps[0].fault("a gap is mended by windows, and this is a full export", "name incremental exports alone, or load the full one")
+	}
+	return steps, nil
+}
+
+// order puts full exports first.
+func order(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}
+
+func (e *Export) fault(what, fix string) error { return &Error{Place: e.Kind(), What: what, Fix: fix} }
+
+// fits refuses an export of another table, and one whose images do not say enough.
+func (e *Export) fits(want Wanted) error {
+	switch {
+	case want.TableARN != "" && e.TableARN != want.TableARN:
+		return e.fault("it is of table "+e.TableARN, "name an export of "+want.TableARN)
+	case want.TableID != "" && e.TableID != want.TableID:
+		return e.fault("it is of another table of the same name: its id is "+e.TableID+", and the table's is "+want.TableID,
+			"the table was created anew since: ask for a new export")
+	case e.Incremental && e.View == ViewNew && !want.KeysAlone:
+		return e.fault("it has no old images, and this mapping needs them to remove what an item left behind",
+			"ask for it again with the view "+string(ViewNewAndOld))
+	}
+	return nil
+}
+
+// follows refuses an export that does not go on where the one before ends.
+func follows(before, e *Export) error {
+	switch {
+	case before.ARN == e.ARN:
+		return e.fault("it is named twice", "name each export once")
+	case before.TableARN != e.TableARN || before.TableID != e.TableID:
+		return e.fault("it is of another table than "+before.Kind(), "name exports of one table")
+	case !e.Incremental:
+		return e.fault("it is a second full export", "name one full export, and the windows behind it")
+	case !before.Incremental && !e.At.After(before.At):
+		return e.fault("it ends before "+before.Kind()+" begins, which holds all of it", "leave it out")
+	case e.From.After(before.At):
+		return e.fault(fmt.Sprintf("changes between %s and %s are in no export", stamp(before.At), stamp(e.From)),
+			fmt.Sprintf("ask for an incremental export from %s to %s, and name it too", stamp(before.At), stamp(e.From)))
+	case e.From.Before(before.At):
+		fix := fmt.Sprintf("ask for a window that begins at %s", stamp(before.At))
+		if !before.Incremental && before.At.Nanosecond() != 0 {
+			fix = "ask for a full export of a whole second (--export-time), and for windows from that second on"
+		}
+		return e.fault("it overlaps "+before.Kind()+": what was inserted and deleted in both is in neither", fix)
+	}
+	return nil
+}

@@ -1,0 +1,104 @@
+package exports
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+func chained(arns string, from, to int64) *Export {
+	return &Export{ARN: tableARN + "/export/" + arns, TableARN: tableARN, TableID: tableID, Incremental: true, From: at(from), At: at(to), View: ViewNewAndOld,
+		Files: []File{{Name: "data/" + arns}}}
+}
+
+func whole(id string, second int64) *Export {
+	return &Export{ARN: tableARN + "/export/" + id, TableARN: tableARN, TableID: tableID, At: at(second)}
+}
+
+// TestH33_AFullExportIsFollowedFromItsOwnTime: no second between the two, and none in both.
+func TestH33_AFullExportIsFollowedFromItsOwnTime(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(0, 5).Draw(t, "windows")
+		list, end := []*Export{whole("f", 0)}, int64(0)
+		for i := range n {
+			begin := end
+			end += rapid.Int64Range(900, 86400).Draw(t, "length")
+			list = append(list, chained(string(rune('a'+i)), begin, end))
+		}
+		shuffled := rapid.Permutation(list).Draw(t, "order")
+		steps, err := Chain(shuffled, Wanted{TableARN: tableARN, TableID: tableID})
+		if err != nil || len(steps) != len(list) {
+			t.Fatalf("%d steps, %v", len(steps), err)
+		}
+		for i, s := range steps {
+			if s.Export != list[i] || !s.Version.Equal(list[i].At) {
+				t.Fatalf("step %d is %s at %s", i, s.Kind(), s.Version)
+			}
+		}
+		if n == 0 {
+			return
+		}
+		i := rapid.IntRange(1, n).Draw(t, "moved")
+		moved := *list[i]
+		by := rapid.SampledFrom([]time.Duration{-time.Second, time.Second, -time.Millisecond, time.Minute}).Draw(t, "by")
+		moved.From = moved.From.Add(by)
+		list[i] = &moved
+		if _, err := Chain(list, Wanted{}); err == nil {
+			t.Fatalf("a window that begins %s off its place is accepted", by)
+		}
+	})
+}
+
+func chainFails(t *testing.T, want Wanted, text string, list ...*Export) {
+	t.Helper()
+	_, err := Chain(list, want)
+	var named *Error
+	if !errors.As(err, &named) || named.Fix == "" || !strings.Contains(err.Error()+named.Fix, text) {
+		t.Errorf("%v, want %q", err, text)
+	}
+}
+
+// TestH90_HolesAreRefused between a full export and its window, and between windows.
+func TestH90_HolesAreRefused(t *testing.T) {
+	chainFails(t, Wanted{}, "are in no export", whole("f", 0), chained("a", 1, 901))
+	chainFails(t, Wanted{}, "changes between 2023-11-14T22:28:20Z and 2023-11-14T22:28:21Z are in no export", whole("f", 0), chained("b", 901, 1801), chained("a", 0, 900))
+	chainFails(t, Wanted{}, "no full export comes before it", chained("a", 0, 900))
+	chainFails(t, Wanted{Windows: true}, "this is a full export", whole("f", 0), chained("a", 0, 900))
+	chainFails(t, Wanted{}, "there are none")
+	if steps, err := Chain([]*Export{chained("a", 0, 900)}, Wanted{Windows: true}); err != nil || len(steps) != 1 {
+		t.Error(err)
+	}
+}
+
+// TestH104_OverlapsAreRefused like holes.
+func TestH104_OverlapsAreRefused(t *testing.T) {
+	chainFails(t, Wanted{}, "overlaps", whole("f", 1), chained("a", 0, 900))
+	chainFails(t, Wanted{}, "overlaps", whole("f", 0), chained("a", 0, 900), chained("b", 899, 1799))
+	chainFails(t, Wanted{}, "named twice", whole("f", 0), chained("a", 0, 900), chained("a", 0, 900))
+	chainFails(t, Wanted{}, "a second full export", whole("f", 0), whole("g", 0))
+	chainFails(t, Wanted{}, "leave it out", chained("a", -900, 0), whole("f", 0))
+	odd := whole("f", 0)
+	odd.At = odd.At.Add(608 * time.Millisecond)
+	chainFails(t, Wanted{}, "overlaps", odd, chained("a", 0, 900))
+	twice := chained("b", 900, 1800)
+	twice.Files = []File{{Name: "data/a"}}
+	chainFails(t, Wanted{}, "two exports list this file", whole("f", 0), chained("a", 0, 900), twice)
+}
+
+// TestForeignExportsAreRefused, and views that say too little.
+func TestForeignExportsAreRefused(t *testing.T) {
+	other := chained("a", 0, 900)
+	other.TableID = "another"
+	chainFails(t, Wanted{}, "of another table than", whole("f", 0), other)
+	chainFails(t, Wanted{TableID: tableID}, "of another table of the same name", whole("f", 0), other)
+	chainFails(t, Wanted{TableARN: tableARN + "2"}, "it is of table "+tableARN, whole("f", 0))
+	other = chained("a", 0, 900)
+	other.View = ViewNew
+	chainFails(t, Wanted{}, "has no old images", whole("f", 0), other)
+	if _, err := Chain([]*Export{whole("f", 0), other}, Wanted{KeysAlone: true}); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,270 @@
+package exports
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dynamodb-bigtable/replicator/attribute"
+)
+
+// TestARealExport reads what the service wrote, from a folder whose keys have another prefix.
+func TestARealExport(t *testing.T) {
+	root, folder := Split("testdata/full/AWSDynamoDB/01715685260608-c488b4e1/manifest-summary.json")
+	e, err := Read(t.Context(), Folder(root), folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e.Kind() != "the full export 01715685260608-c488b4e1 of 2024-05-14T11:14:20.608Z" || e.Items != 3 || e.Bytes != 19 ||
+		e.TableID != "11991185-e7ab-4da5-8bab-03f0db0b7bfd" || len(e.Files) != 1 {
+		t.Errorf("%s: %+v", e.Kind(), e)
+	}
+	all, err := records(t, e)
+	if err != nil || len(all) != 3 {
+		t.Fatalf("%d records, %v", len(all), err)
+	}
+	want := `{"a":{"BOOL":false},"b":{"NULL":true},"c":{"SS":["8gfX8dh0xa","fRjHZJ2Ce9"]},"d":{"NS":["2","3"]},"e":{"L":[{"N":"1"},{"S":"Dsb87qc6Es"}]},` +
+		`"f":{"M":{"g":{"N":"9"},"h":{"NULL":true},"i":{"BOOL":true}}},"id":{"S":"K3TXQk84Si"},"j":{"B":"aGVsbG8="},"k":{"BS":["aXMgZmFzdA==","c2N5bGxhZGI="]}}`
+	text, err := attribute.MarshalItem(all[1].New)
+	if diff := cmp.Diff(want, string(text)); diff != "" || err != nil {
+		t.Error(diff, err)
+	}
+}
+
+const (
+	hat     = `{"Item":{"id":{"S":"fedora"},"n":{"N":"1"}}}` + "\n"
+	scarf   = `{"Item":{"id":{"S":"scarf"}}}` + "\n"
+	changed = `{"Metadata":{"WriteTimestampMicros":{"N":"1700000001000001"}},"Keys":{"id":{"S":"fedora"}},"OldImage":{"id":{"S":"fedora"},"n":{"N":"1"}},"NewImage":{"id":{"S":"fedora"},"n":{"N":"2"}}}` + "\n"
+	removed = `{"Metadata":{"WriteTimestampMicros":{"N":"1700000002000001"}},"Keys":{"id":{"S":"scarf"}},"OldImage":{"id":{"S":"scarf"}}}` + "\n"
+)
+
+// TestFullAndWindow: both kinds of data folders, an empty partition, images and times.
+func TestFullAndWindow(t *testing.T) {
+	o := objects{}
+	e := read(t, o, full("01-a", hat, "", scarf))
+	all, err := records(t, e)
+	if err != nil || len(all) != 2 || !all[0].New.Exists() || all[0].Old.Exists() {
+		t.Errorf("full: %v %v", all, err)
+	}
+	w := read(t, o, window("02-b", 0, 900, changed, removed))
+	if !w.Incremental || w.View != ViewNewAndOld || !w.From.Equal(at(0)) || !w.At.Equal(at(900)) {
+		t.Errorf("%+v", w)
+	}
+	all, err = records(t, w)
+	if err != nil || len(all) != 2 || !all[0].New.Exists() || all[1].New.Exists() || !all[1].Old.Exists() || all[1].Written.UnixMicro() != 1700000002000001 {
+		t.Errorf("window: %v %v", all, err)
+	}
+}
+
+// refusal is an export that is refused, by its manifests or when it is read, and where.
+type refusal struct {
+	draft *draft
+	place string // and what
+}
+
+func refused(t *testing.T, name string, r refusal) {
+	t.Helper()
+	o := objects{}
+	r.draft.write(t, o)
+	e, err := Read(t.Context(), o, r.draft.id)
+	if err == nil {
+		_, err = records(t, e)
+	}
+	var named *Error
+	if !errors.As(err, &named) || named.Fix == "" || !strings.HasPrefix(err.Error(), r.place) {
+		t.Errorf("%s: %v, want %s", name, err, r.place)
+	}
+	if err != nil && strings.Contains(err.Error(), "fedora") {
+		t.Errorf("%s: %v holds item data", name, err)
+	}
+}
+
+func with(d *draft, edit func(o objects, list []map[string]any)) *draft {
+	d.edit = edit
+	return d
+}
+
+func saying(d *draft, name string, v any) *draft {
+	d.summary[name] = v
+	return d
+}
+
+// TestH89_FilteredExportsAreRefused, and what else a summary can say that no load can use.
+func TestH89_FilteredExportsAreRefused(t *testing.T) {
+	const place = "1/manifest-summary.json: "
+	refused(t, "filter", refusal{saying(full("1", hat), "filterSpecification", map[string]any{"FilterExpression": "a = b"}), place + "the export is filtered"})
+	refused(t, "projection", refusal{saying(full("1", hat), "ProjectionExpression", "a, b"), place + "the export is filtered"})
+	refused(t, "key condition", refusal{saying(full("1", hat), "keyConditionExpression", "a = b"), place + "the export is filtered"})
+	refused(t, "ion", refusal{saying(full("1", hat), "outputFormat", "ION"), place + `the export is in the format "ION"`})
+	refused(t, "version", refusal{saying(full("1", hat), "version", "2031-01-01"), place + "a summary of the unknown version"})
+	refused(t, "type", refusal{saying(full("1", hat), "exportType", "NEWS"), place + "an export of the unknown type"})
+	refused(t, "view", refusal{saying(window("1", 0, 9, changed), "outputView", "KEYS_ONLY"), place + "a window of the unknown view"})
+	refused(t, "time", refusal{saying(full("1", hat), "exportTime", "yesterday"), place + "exportTime is missing"})
+	refused(t, "backwards", refusal{window("1", 9, 9, changed), place + "the window ends before it begins"})
+	refused(t, "arn", refusal{saying(full("1", hat), "tableArn", "arn:aws:dynamodb:eu-west-1:1:table/Other"), place + "the ARNs"})
+	refused(t, "count", refusal{saying(full("1", hat), "itemCount", 2), "1/manifest-files.json: the files have 1 items together, and the summary says 2"})
+	if e := read(t, objects{}, saying(full("1", hat), "filterSpecification", nil)); e.Items != 1 {
+		t.Error("an export without a filter is refused")
+	}
+}
+
+// TestH91_TheManifestAloneDecides: data of another export, a file twice, and files that are not as
+// they were written are refused with the place.
+func TestH91_TheManifestAloneDecides(t *testing.T) {
+	const data = "1/data/1-0.json.gz"
+	key := func(name string) func(objects, []map[string]any) {
+		return func(_ objects, list []map[string]any) { list[0]["dataFileS3Key"] = name }
+	}
+	content := func(b []byte) func(objects, []map[string]any) {
+		return func(o objects, list []map[string]any) {
+			o[data] = b
+			list[0]["md5Checksum"] = base64MD5(b)
+		}
+	}
+	whole := packed(t, hat+scarf)
+	long := []byte(nil)
+	for name, r := range map[string]refusal{
+		"foreign file":  {with(full("1", hat), key("AWSDynamoDB/2/data/1-0.json.gz")), "1/manifest-files.json, line 1: a data file does not lie"},
+		"shared file":   {with(full("1", hat), key("AWSDynamoDB/data/1-0.json.gz")), "1/manifest-files.json, line 1: a data file does not lie"},
+		"outside":       {with(full("1", hat), key("AWSDynamoDB/1/data/../../x")), "1/manifest-files.json, line 1: the name of a data file leaves"},
+		"nowhere":       {with(full("1", hat), key("x.json.gz")), "1/manifest-files.json, line 1: the name of a data file is not below"},
+		"twice":         {with(full("1", hat, hat), key("AWSDynamoDB/1/data/1-1.json.gz")), "1/manifest-files.json, line 2: a data file is listed a second time"},
+		"missing":       {with(full("1", hat), func(o objects, _ []map[string]any) { delete(o, data) }), data + ": there is no such file"},
+		"replaced":      {with(full("1", hat), func(o objects, _ []map[string]any) { o[data] = packed(t, strings.Replace(hat, "1", "2", 1)) }), data + ": its MD5"},
+		"cut short":     {with(full("1", hat+scarf), content(whole[:len(whole)-9])), data + ", line 3: the file is cut short"},
+		"cut at once":   {with(full("1", hat+scarf), content(nil)), data + ": the file is cut short"},
+		"damaged":       {with(full("1", hat+scarf), content(append(append([]byte(nil), whole[:len(whole)-8]...), "12345678"...))), data + ", line 3: the file is damaged"},
+		"not packed":    {with(full("1", hat), content([]byte(hat))), data + ": the file is damaged"},
+		"fewer":         {with(full("1", hat+scarf), content(packed(t, hat))), data + ": the file has 1 records, and the manifest counts 2"},
+		"more":          {with(full("1", hat), content(packed(t, hat+scarf))), data + ": the file has more records than the 1"},
+		"a cut line":    {full("1", scarf+hat[:25]+"\n"), data + ", line 2: the line cannot be read: the line is not a JSON object"},
+		"no JSON":       {full("1", "fedora\n"), data + ", line 1: the line cannot be read: the line is not a JSON object"},
+		"other kind":    {full("1", changed), data + ", line 1: the line cannot be read: the line has a member of unknown name"},
+		"a window's":    {window("1", 0, 9, hat), "data/1-0.json.gz, line 1: the line cannot be read: the line is an item"},
+		"type":          {full("1", `{"Item":{"id":{"Q":"fedora"}}}`+"\n"), data + ", line 1: the line cannot be read: a member of the line:"},
+		"member twice":  {full("1", `{"Item":{"id":{"S":"fedora"}},"Item":{"id":{"S":"x"}}}`+"\n"), data + ", line 1: the line cannot be read: a member of the line occurs twice"},
+		"other key":     {window("1", 0, 9, strings.Replace(changed, `"fedora"`, `"x"`, 1)), "data/1-0.json.gz, line 1: the line cannot be read: an image has another key"},
+		"no time":       {window("1", 0, 9, strings.Replace(changed, "Micros", "Millis", 1)), "data/1-0.json.gz, line 1: the line cannot be read: the line has no"},
+		"endless line":  {with(full("1", hat), func(o objects, list []map[string]any) { content(long)(o, list) }), data + ", line 1: the line has more than 16 MiB"},
+		"other summary": {with(full("1", hat), func(o objects, _ []map[string]any) { o["1/manifest-summary.checksum"] = []byte("hat") }), "1/manifest-summary.json: its checksum"},
+	} {
+		if name == "endless line" {
+			long = packed(t, strings.Repeat("x", MaxLine+1<<20))
+		}
+		refused(t, name, r)
+	}
+}
+
+// TestCutManifests: an export whose manifests are not there, or end early, is not read.
+func TestCutManifests(t *testing.T) {
+	for name, spoil := range map[string]func(o objects){
+		"1/manifest-summary.json: there is no such file": func(o objects) { delete(o, "1/manifest-summary.json") },
+		"1/manifest-files.json: there is no such file":   func(o objects) { delete(o, "1/manifest-files.json") },
+		"1/manifest-files.json: its checksum": func(o objects) {
+			o["1/manifest-files.md5"] = []byte("x")
+		},
+		"1/manifest-files.json, line 2: the line does not describe": func(o objects) {
+			o["1/manifest-files.json"] = o["1/manifest-files.json"][:len(o["1/manifest-files.json"])-5]
+		},
+		"1/manifest-summary.json: it is no summary": func(o objects) {
+			o["1/manifest-summary.json"] = []byte(`{"version":`)
+			delete(o, "1/manifest-summary.md5")
+		},
+	} {
+		o := objects{}
+		full("1", hat, scarf).write(t, o)
+		spoil(o)
+		_, err := Read(t.Context(), o, "1")
+		var named *Error
+		if !errors.As(err, &named) || !strings.HasPrefix(err.Error(), name) {
+			t.Errorf("%v, want %s", err, name)
+		}
+	}
+}
+
+// failing is a store whose files break off as connections do.
+type failing struct {
+	objects
+	left int64
+}
+
+func (f failing) Open(ctx context.Context, name string) (io.ReadCloser, error) {
+	in, err := f.objects.Open(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return io.NopCloser(io.MultiReader(io.LimitReader(in, f.left), iotest.ErrReader(io.ErrUnexpectedEOF))), nil
+}
+
+// TestAStoreThatFails is no fault of the export: the error is none of the kind that refuses it.
+func TestAStoreThatFails(t *testing.T) {
+	o := objects{}
+	e := read(t, o, full("1", strings.Repeat(hat, 1000)))
+	for _, left := range []int64{0, 5, 12, 60} {
+		e.store = failing{o, left}
+		_, err := records(t, e)
+		var named *Error
+		if !errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &named) {
+			t.Errorf("after %d bytes: %v", left, err)
+		}
+	}
+	if _, err := Read(t.Context(), failing{o, 5}, "1"); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Error(err)
+	}
+}
+
+// TestAReaderGoesOn behind any line, and gives what is left.
+func TestAReaderGoesOn(t *testing.T) {
+	var text strings.Builder
+	for i := range 300 {
+		fmt.Fprintf(&text, `{"Item":{"id":{"N":"%d"},"pad":{"S":%q}}}`+"\n", i, strings.Repeat("x", i*700))
+	}
+	e := read(t, objects{}, full("1", text.String()))
+	for _, skip := range []int64{0, 1, 150, 299, 300} {
+		r, err := e.Open(t.Context(), 0)
+		if err == nil {
+			err = r.Skip(skip)
+		}
+		n := skip
+		for ; err == nil; n++ {
+			var record Record
+			if record, err = r.Next(); err == nil {
+				if v, _ := record.New.Get("id"); v.Text() != fmt.Sprint(n) {
+					t.Fatalf("record %d is %s", n, v.Text())
+				}
+			}
+		}
+		if err != io.EOF || r.Line() != 300 || r.Unpacked() != int64(text.Len()) {
+			t.Errorf("skip %d: %v at line %d", skip, err, r.Line())
+		}
+		if err := r.Skip(1); err != io.EOF {
+			t.Error(err)
+		}
+	}
+	r, err := e.Open(t.Context(), 0)
+	if err != nil || r.Verify() != nil || r.Verify() != nil {
+		t.Error("a whole file is not found to be one", err)
+	}
+}
+
+// TestFolder: names stay below the folder.
+func TestFolder(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "a"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	store := Folder(filepath.Join(dir, "b"))
+	for _, name := range []string{"../a", "/a", ""} {
+		if _, err := store.Open(t.Context(), name); err == nil {
+			t.Errorf("%q was opened", name)
+		}
+	}
+}

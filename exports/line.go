@@ -1,0 +1,139 @@
+package exports
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/attribute"
+)
+
+// Record is one line of a data file.
+type Record struct {
+	// Keys are the key of a window's record; without attributes for one of a full export.
+	Keys attribute.Item
+	// Old is the image before the window, if there was one and the view has it. New is the image at
+	// its end, or the item of a full export; without attributes if the item was deleted.
+	Old, New attribute.Item
+	// Written is when a window's item was last written, to the microsecond; zero in a full export.
+	Written time.Time
+}
+
+// ParseItem parses a line of a full export. Like an error of ParseChange, its error holds nothing of
+// the item.
+func ParseItem(line []byte) (Record, error) {
+	members, err := parse(line, "Item")
+	if err != nil {
+		return Record{}, err
+	}
+	r := Record{New: members["Item"]}
+	switch {
+	case r.New.Exists():
+		return r, nil
+	case members["Keys"].Exists():
+		return Record{}, errors.New("the line is a change, as windows have them, and the export is a full one")
+	}
+	return Record{}, errors.New(`the line has no "Item"`)
+}
+
+// ParseChange parses a line of an incremental export.
+func ParseChange(line []byte) (Record, error) {
+	members, err := parse(line, "Metadata", "Keys", "OldImage", "NewImage")
+	if err != nil {
+		return Record{}, err
+	}
+	r := Record{Keys: members["Keys"], Old: members["OldImage"], New: members["NewImage"]}
+	if !r.Keys.Exists() {
+		if members["Item"].Exists() {
+			return Record{}, errors.New("the line is an item, as full exports have them, and the export is a window")
+		}
+		return Record{}, errors.New(`the line has no "Keys"`)
+	}
+	micros, _ := members["Metadata"].Get("WriteTimestampMicros")
+	at, err := strconv.ParseInt(micros.Text(), 10, 64)
+	if err != nil || at <= 0 || micros.Kind() != attribute.KindN {
+		return Record{}, errors.New(`the line has no "WriteTimestampMicros"`)
+	}
+	r.Written = time.UnixMicro(at).UTC()
+	for _, image := range []attribute.Item{r.Old, r.New} {
+		for _, key := range r.Keys.Attributes() {
+			if v, ok := image.Get(key.Name); image.Exists() && (!ok || !v.Equal(key.Value)) {
+				return Record{}, errors.New("an image has another key than the line")
+			}
+		}
+	}
+	return r, nil
+}
+
+// parse reads an object whose members have the form of items. One of another name is an error: a
+// form that is not known may mean something else.
+func parse(line []byte, names ...string) (map[string]attribute.Item, error) {
+	members := make(map[string]attribute.Item, len(names))
+	s := attribute.NewScanner(string(line)) // a copy, which the items keep
+	read := s.Object(func(name string) bool {
+		_, twice := members[name]
+		item, ok := s.Item()
+		members[name] = item
+		return ok && !twice
+	})
+	if !read || !s.End() {
+		var err error
+		if members, err = parseStrictly(line); err != nil {
+			return nil, err
+		}
+	}
+	for name := range members {
+		if !slices.Contains(names, name) && !slices.Contains([]string{"Item", "Keys"}, name) {
+			return nil, errors.New("the line has a member of unknown name")
+		}
+	}
+	return members, nil
+}
+
+// parseStrictly reads what the fast way does not, or says what is wrong with it.
+func parseStrictly(line []byte) (map[string]attribute.Item, error) {
+	raw := map[string]json.RawMessage{}
+	object := json.NewDecoder(bytes.NewReader(line))
+	broken := errors.New("the line is not a JSON object, or it is cut short")
+	if begin, err := object.Token(); err != nil || begin != json.Delim('{') {
+		return nil, broken
+	}
+	for object.More() {
+		name, err := object.Token()
+		text, ok := name.(string)
+		if err != nil || !ok {
+			return nil, broken
+		}
+		if raw[text] != nil {
+			return nil, errors.New("a member of the line occurs twice")
+		}
+		var member json.RawMessage
+		if object.Decode(&member) != nil {
+			return nil, broken
+		}
+		raw[text] = member
+	}
+	if _, err := object.Token(); err != nil { // the closing brace
+		return nil, broken
+	}
+	if _, err := object.Token(); err != io.EOF {
+		return nil, broken
+	}
+	members := make(map[string]attribute.Item, len(raw))
+	for _, name := range sorted(raw) {
+		item, err := attribute.UnmarshalItem(raw[name])
+		if err != nil {
+			return nil, fmt.Errorf("a member of the line: %w", err)
+		}
+		members[name] = item
+	}
+	return members, nil
+}
+
+func sorted(members map[string]json.RawMessage) []string { return slices.Sorted(maps.Keys(members)) }

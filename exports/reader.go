@@ -1,0 +1,178 @@
+package exports
+
+import (
+	"bufio"
+	"compress/gzip"
+	"context"
+	"crypto/md5"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+)
+
+// MaxLine is how long a line may be, in bytes. An item has up to 400 KiB as DynamoDB counts; written
+// as JSON that may become eight times as much, and a window's line has two images and the key.
+const MaxLine = 16 << 20
+
+// Reader reads the records of one data file, one after the other. It is for one task.
+type Reader struct {
+	name     string
+	file     File
+	parse    func(line []byte) (Record, error)
+	in       io.ReadCloser
+	origin   *origin
+	sum      hash.Hash
+	packed   *bufio.Reader
+	lines    *bufio.Reader
+	archive  *gzip.Reader
+	long     []byte // a line that does not fit into the buffer of lines
+	n        int64  // lines that were read
+	unpacked int64  // bytes of them
+	err      error  // of the last read
+}
+
+// Open begins to read a data file, an index into Files.
+func (e *Export) Open(ctx context.Context, index int) (*Reader, error) {
+	f := e.Files[index]
+	in, err := e.store.Open(ctx, f.Name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &Error{Place: f.Name, What: "there is no such file, and the manifest lists it", Fix: again}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", f.Name, err)
+	}
+	r := &Reader{name: f.Name, file: f, parse: ParseItem, in: in, origin: &origin{in: in}, sum: md5.New()}
+	if e.Incremental {
+		r.parse = ParseChange
+	}
+	r.packed = bufio.NewReaderSize(io.TeeReader(r.origin, r.sum), 64<<10)
+	if r.archive, err = gzip.NewReader(r.packed); err != nil {
+		return nil, errors.Join(r.damaged(err), in.Close())
+	}
+	r.lines = bufio.NewReaderSize(r.archive, 64<<10)
+	return r, nil
+}
+
+// Close ends the reading.
+func (r *Reader) Close() error { return r.in.Close() }
+
+// Line is how many lines were read or passed over.
+func (r *Reader) Line() int64 { return r.n }
+
+// Unpacked is how many bytes they had.
+func (r *Reader) Unpacked() int64 { return r.unpacked }
+
+// Next gives the next record. The error is io.EOF behind the last one of a file that is as its
+// manifest says, and *Error if the file is not (E2). After an error the Reader gives nothing more.
+func (r *Reader) Next() (Record, error) {
+	line, err := r.line()
+	if err != nil {
+		return Record{}, err
+	}
+	record, err := r.parse(line)
+	if err != nil {
+		r.err = &Error{Place: r.name, Line: r.n, What: "the line cannot be read", Fix: again, Err: err}
+		return Record{}, r.err
+	}
+	return record, nil
+}
+
+// Skip passes over lines without parsing them. The error is io.EOF if the file has fewer.
+func (r *Reader) Skip(lines int64) error {
+	for ; lines > 0; lines-- {
+		if _, err := r.line(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Verify passes over what is left of the file: nil means that the file is as its manifest says.
+func (r *Reader) Verify() error {
+	for {
+		if _, err := r.line(); err == io.EOF {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+}
+
+// line gives the next line without its end. It is valid until the next call.
+func (r *Reader) line() ([]byte, error) {
+	if r.err != nil {
+		return nil, r.err
+	}
+	line, err := r.whole()
+	if err == nil {
+		r.n++
+		r.unpacked += int64(len(line)) + 1
+		if r.n > r.file.Items {
+			err = r.fault("the file has more records than the %d that the manifest counts", r.file.Items)
+		}
+	}
+	r.err = err
+	return line, err
+}
+
+func (r *Reader) whole() ([]byte, error) {
+	r.long = r.long[:0]
+	for {
+		part, err := r.lines.ReadSlice('\n')
+		switch {
+		case err == bufio.ErrBufferFull:
+			if len(r.long)+len(part) > MaxLine {
+				return nil, &Error{Place: r.name, Line: r.n + 1, What: fmt.Sprintf("the line has more than %d MiB, and no item makes one so long", MaxLine>>20), Fix: again}
+			}
+			r.long = append(r.long, part...)
+			continue
+		case err == io.EOF && len(part)+len(r.long) == 0:
+			return nil, r.end()
+		case err != nil && err != io.EOF:
+			return nil, r.damaged(err)
+		case err == nil:
+			part = part[:len(part)-1]
+		}
+		if len(r.long) == 0 {
+			return part, nil
+		}
+		r.long = append(r.long, part...)
+		return r.long, nil
+	}
+}
+
+// end checks a file that was read to its end (E2).
+func (r *Reader) end() error {
+	if _, err := io.Copy(io.Discard, r.packed); err != nil {
+		return r.damaged(err)
+	}
+	switch {
+	case [16]byte(r.sum.Sum(nil)) != r.file.MD5:
+		return r.fault("its MD5 is not that of the manifest: the file was changed or replaced")
+	case r.n != r.file.Items:
+		return r.fault("the file has %d records, and the manifest counts %d", r.n, r.file.Items)
+	}
+	return io.EOF
+}
+
+func (r *Reader) fault(format string, args ...any) error {
+	return &Error{Place: r.name, What: fmt.Sprintf(format, args...), Fix: again}
+}
+
+// damaged says why the file cannot be unpacked: because the store failed, or because of what the file holds.
+func (r *Reader) damaged(err error) error {
+	if r.origin.err != nil {
+		return fmt.Errorf("read %s: %w", r.name, r.origin.err)
+	}
+	what := "the file is damaged"
+	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+		what = "the file is cut short"
+	}
+	e := &Error{Place: r.name, What: what, Fix: again}
+	if r.lines != nil {
+		e.Line = r.n + 1
+	}
+	return e
+}

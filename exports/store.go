@@ -1,0 +1,71 @@
+package exports
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+)
+
+// Store gives the objects of a bucket, or the files of a folder. It may be used by many tasks at
+// once.
+type Store interface {
+	// Open reads an object from its beginning. Names are parts between slashes, none of which is
+	// "." or "..". The error is fs.ErrNotExist if there is no such object.
+	Open(ctx context.Context, name string) (io.ReadCloser, error)
+}
+
+// Folder is a Store of the files below a directory.
+type Folder string
+
+// Open opens a file.
+func (f Folder) Open(_ context.Context, name string) (io.ReadCloser, error) {
+	local, err := filepath.Localize(name)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return os.Open(filepath.Join(string(f), local))
+}
+
+// Names of an export's files.
+const (
+	summaryName = "manifest-summary.json"
+	filesName   = "manifest-files.json"
+	common      = "AWSDynamoDB/" // the folder that the service keeps exports in
+)
+
+// Split divides the place of an export, the name of its folder or of the manifest-summary.json in
+// it, into the root of its Store and the folder below that: a window's data lies beside its folder.
+func Split(place string) (root, folder string) {
+	place = path.Clean(strings.TrimSuffix(place, summaryName))
+	root, folder = path.Split(place)
+	return strings.TrimSuffix(root, "/"), folder
+}
+
+// resolve gives the name below the store's root of an object that a manifest names. A manifest
+// names objects as they are called in the bucket of the export, and a copy may lie elsewhere:
+// what stands behind AWSDynamoDB/ is the same in both.
+func (e *Export) resolve(key string) (string, error) {
+	i := strings.LastIndex(key, common)
+	if i < 0 || i > 0 && key[i-1] != '/' {
+		return "", errors.New("the name of a data file is not below AWSDynamoDB/")
+	}
+	name := key[i+len(common):]
+	if !fs.ValidPath(name) {
+		return "", errors.New("the name of a data file leaves the folder")
+	}
+	own, inOwn := strings.CutPrefix(name, e.ID()+"/data/")
+	shared, inShared := strings.CutPrefix(name, "data/")
+	switch {
+	case inOwn && !e.Incremental && !strings.Contains(own, "/"):
+		return path.Join(e.folder, "data", own), nil
+	case inShared && e.Incremental && !strings.Contains(shared, "/"):
+		return name, nil
+	}
+	return "", errors.New("a data file does not lie where an export of this kind has it")
+}
