@@ -89,16 +89,13 @@ func run(ctx context.Context, shards int, lasts time.Duration, profiles string) 
 	if err := rest(ctx, w, settled); err != nil {
 		return err
 	}
-	used, polls, err := taken(w, source)
-	if err != nil {
-		return err
-	}
 	for _, name := range []string{"goroutine", "heap", "heap?debug=1", "profile?seconds=20"} {
 		if err := keep(w, profiles, name); err != nil {
 			return err
 		}
 	}
-	if used, polls, err = taken(w, source); err != nil {
+	used, polls, err := taken(w, source)
+	if err != nil {
 		return err
 	}
 	began := time.Now()
