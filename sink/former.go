@@ -1,6 +1,7 @@
 package sink
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
@@ -34,8 +35,8 @@ func existing(there, families []string, columns []transform.Column) ([]string, [
 // Inherit makes a batch of the generation delete also what former mappings may have in its rows.
 // Every write of the stream, of a load, of a sweep and of a repair needs that until the sweep is
 // done: a row that has the present generation is no suspect, whatever stands in it (H102). Of a row
-// that is an item's alone all goes, whichever item had it before. Contested are the mappings of
-// which something was left, because other items may have cells there by now.
+// in which no other item has anything all goes, whichever items had it before. Contested are the
+// mappings of which something was left, because other items may have cells there by now.
 func Inherit(m *transform.Mapping, former []Former, b *transform.Batch) (contested []*transform.Mapping) {
 	if len(former) == 0 {
 		return nil
@@ -51,6 +52,10 @@ func Inherit(m *transform.Mapping, former []Former, b *transform.Batch) (contest
 }
 
 func inherit(m *transform.Mapping, former []Former, row *transform.RowMutation) (contested []*transform.Mapping) {
+	if owner, sole := m.Sole(row.Table, row.Row); sole && owner == row.Owner {
+		takeOver(former, row)
+		return nil
+	}
 	for _, f := range former {
 		var keys attribute.Item // of any item
 		if row.Owner != "" {
@@ -81,6 +86,58 @@ func inherit(m *transform.Mapping, former []Former, row *transform.RowMutation) 
 		}
 	}
 	return contested
+}
+
+// takeOver has a mutation remove everything that former mappings may have in its row.
+func takeOver(former []Former, row *transform.RowMutation) {
+	for _, f := range former {
+		families := f.Mapping.WrittenIn(row.Table, row.Row)
+		if f.Families != nil {
+			families, _ = existing(f.Families[row.Table], families, nil)
+		}
+		for _, family := range families {
+			if !slices.Contains(row.InheritedFamilies, family) {
+				row.InheritedFamilies = append(row.InheritedFamilies, family)
+			}
+		}
+	}
+	row.Alone = true
+}
+
+// soleClaim is the suspect of those candidates to whom any mapping gives a row in which the present
+// one has one version alone: the claim is on that version, and on all else of ours that is there.
+func (s Sweeping) soleClaim(row string, candidates []attribute.Item, sole string) (Suspect, bool) {
+	claim := transform.RowMutation{Item: sole, Table: s.Table, Row: row, Owner: sole, Remove: true, Keep: s.Mapping.KeepsVersions()}
+	var suspect Suspect
+	for _, keys := range candidates {
+		name := s.Mapping.ItemKey(keys)
+		if _, whole := s.Mapping.ParseItemKey(name); !whole || slices.ContainsFunc(suspect.Items, keys.Equal) {
+			continue
+		}
+		had := slices.ContainsFunc(s.mappings(), func(m *transform.Mapping) bool {
+			_, single := m.Claim(s.Table, row, keys, false)
+			_, shared := m.Claim(s.Table, row, keys, true)
+			return single || shared
+		})
+		if had {
+			suspect.Items = append(suspect.Items, keys)
+		}
+	}
+	if len(suspect.Items) == 0 {
+		return Suspect{}, false
+	}
+	if keys, ok := s.Mapping.ParseItemKey(sole); ok && !slices.ContainsFunc(suspect.Items, keys.Equal) {
+		suspect.Items = append(suspect.Items, keys)
+	}
+	claim.Item = cmp.Or(sole, s.Mapping.ItemKey(suspect.Items[0]))
+	for _, keys := range suspect.Items {
+		if its, ok := s.Mapping.Claim(s.Table, row, keys, sole != ""); ok && (sole == "" || s.Mapping.ItemKey(keys) == sole) {
+			claim.Families, claim.Columns = its.With(claim).Families, its.With(claim).Columns
+		}
+	}
+	takeOver(s.Former, &claim)
+	suspect.Claim = claim
+	return suspect, true
 }
 
 // Disinherit leaves out of a batch what names families that its tables do not have, and rows of

@@ -151,6 +151,9 @@ func setting(c transform.Cell) Op {
 // marks are the changes of our own two families.
 func marks(ops []Op, m transform.RowMutation) []Op {
 	column, origin := itemColumn(VersionColumn, m.Owner), itemColumn(OriginColumn, m.Owner)
+	if m.Alone {
+		ops = append(ops, Op{Kind: DeleteFamily, Family: LiveFamily}, Op{Kind: DeleteFamily, Family: GoneFamily})
+	}
 	if m.Remove {
 		return append(ops,
 			Op{Kind: DeleteColumn, Family: LiveFamily, Qualifier: origin}, // set by another rule, perhaps

@@ -107,6 +107,12 @@ func (s Sweeping) Suspects(row Row) (suspects []Suspect, unexplained int64) {
 		switch suspect, whose := s.suspect(row.Key, m); whose {
 		case ours:
 			suspect.Claim.Version = held
+			if n := slices.IndexFunc(marks, func(o mark) bool { return o.owner == suspect.Claim.Owner }); suspect.Claim.Alone {
+				suspect.Claim.Version = "" // the claim is on another version than the one that was found
+				if n >= 0 {
+					suspect.Claim.Version = max(marks[n].live, marks[n].gone)
+				}
+			}
 			suspects = append(suspects, suspect)
 		case unknown:
 			unexplained++
@@ -245,6 +251,11 @@ func (s Sweeping) unmarked(row Row, marks []mark) (suspects []Suspect, unexplain
 // claim is the suspect of those candidates to whom a rule gives the row, under the version of the
 // owner; false if there are none, or if what they own there may be others' by now.
 func (s Sweeping) claim(row string, candidates []attribute.Item, owner string) (Suspect, bool) {
+	if len(s.Former) > 0 {
+		if sole, ok := s.Mapping.Sole(s.Table, row); ok {
+			return s.soleClaim(row, candidates, sole)
+		}
+	}
 	var suspect Suspect
 	for _, keys := range candidates {
 		name := s.Mapping.ItemKey(keys)

@@ -33,6 +33,8 @@ type RowMutation struct {
 	// whatever the application wrote meanwhile (Timestamped), because the mapping does not write them any more.
 	InheritedFamilies []string
 	InheritedColumns  []Column
+	// Alone: every version in the row but the mutation's goes as well. No other item has anything there (Mapping.Sole).
+	Alone bool
 	// Remove tells that the item does not map to this row any more: a tombstone is left.
 	Remove bool
 	// Cells are the item's cells here; none if Remove.
