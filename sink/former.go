@@ -96,7 +96,7 @@ func takeOver(former []Former, row *transform.RowMutation) {
 			families, _ = existing(f.Families[row.Table], families, nil)
 		}
 		for _, family := range families {
-			if !slices.Contains(row.InheritedFamilies, family) {
+			if !slices.Contains(row.Families, family) && !slices.Contains(row.InheritedFamilies, family) {
 				row.InheritedFamilies = append(row.InheritedFamilies, family)
 			}
 		}

@@ -139,7 +139,7 @@ func suspectsOf(t testing.TB, table sink.MarkReader, s sink.Sweeping) (string, [
 				id, _ := keys.Get("id")
 				line += " " + id.Text()
 			}
-			for _, f := range suspect.Claim.Families {
+			for _, f := range append(suspect.Claim.InheritedFamilies, suspect.Claim.Families...) {
 				line += " " + f
 			}
 			for _, c := range suspect.Claim.Columns {

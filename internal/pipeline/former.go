@@ -198,6 +198,15 @@ func (f *formers) tables(ctx context.Context, all []sink.Former) ([]string, erro
 	return tables, nil
 }
 
+// missing reports whether a target table does not exist, as far as that can be told.
+func (f *formers) missing(ctx context.Context, table string) bool {
+	if f.families == nil {
+		return false
+	}
+	_, err := f.families.ListFamilies(ctx, table)
+	return coded(err, "NotFound")
+}
+
 // vanishing is a former target table while it is swept: one that was deleted holds nothing.
 type vanishing struct{ sink.MarkReader }
 

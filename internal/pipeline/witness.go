@@ -47,7 +47,7 @@ func (w *witnesses) places() []checkpoint.Place {
 func (w *witnesses) withdraw(ctx context.Context, state checkpoint.TableState) error {
 	for _, name := range state.FormerTables() {
 		err := w.ledger.Withdraw(ctx, w.source, checkpoint.Place{Store: w.store(name), Key: w.mapping.WitnessKey(), Further: name})
-		if err != nil && !coded(err, "NotFound") {
+		if err != nil && !w.fencing.formers.missing(ctx, name) {
 			return err
 		}
 	}
