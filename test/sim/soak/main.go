@@ -35,15 +35,16 @@ func main() {
 	verifies := flag.Bool("verifies", false, "the table is verified, with rows that somebody hurt")
 	dualWrites := flag.Bool("dual-writes", false, "an application writes both stores, in place of all else")
 	cutovers := flag.Bool("cutovers", false, "cutovers, in place of all else")
+	exports := flag.Bool("exports", false, "the table is loaded from exports, too")
 	dense := flag.Bool("dense", false, "twice as many kinds of faults in each run")
 	relay := flag.Bool("relay", false, "changes are published to a topic as well")
 	quiet := flag.Bool("quiet", false, "print failures alone, one line for each")
 	flag.Parse()
 	if *explain != "" {
-		os.Exit(explained(*explain, sim.SimOptions{Mapping: *mapping, Dense: *dense, Verifies: *verifies, Relay: *relay, DualWrites: *dualWrites, Cutovers: *cutovers}))
+		os.Exit(explained(*explain, sim.SimOptions{Mapping: *mapping, Dense: *dense, Verifies: *verifies, Relay: *relay, DualWrites: *dualWrites, Cutovers: *cutovers, Exports: *exports}))
 	}
 	debug.SetGCPercent(1000) // worlds are small and short-lived
-	t := total{injected: map[string]int{}, began: time.Now(), last: time.Now(), quiet: *quiet, options: sim.SimOptions{Mapping: *mapping, Dense: *dense, Verifies: *verifies, Relay: *relay, DualWrites: *dualWrites, Cutovers: *cutovers}}
+	t := total{injected: map[string]int{}, began: time.Now(), last: time.Now(), quiet: *quiet, options: sim.SimOptions{Mapping: *mapping, Dense: *dense, Verifies: *verifies, Relay: *relay, DualWrites: *dualWrites, Cutovers: *cutovers, Exports: *exports}}
 	if *kept != "" {
 		var err error
 		if t.kept, err = readKept(*kept); err != nil {
@@ -107,7 +108,8 @@ func readKept(file string) (runs []run, err error) {
 		line, relay := strings.CutPrefix(line, "relay ")
 		line, verifies := strings.CutPrefix(line, "verifies ")
 		line, cutovers := strings.CutPrefix(line, "cutovers ")
-		r := run{options: sim.SimOptions{Dense: dense, Relay: relay, Verifies: verifies, Cutovers: cutovers}}
+		line, exports := strings.CutPrefix(line, "exports ")
+		r := run{options: sim.SimOptions{Dense: dense, Relay: relay, Verifies: verifies, Cutovers: cutovers, Exports: exports}}
 		if strings.HasPrefix(line, "#") {
 			continue
 		}
