@@ -134,12 +134,13 @@ func (x *exporting) decide(ctx context.Context, ledger *checkpoint.Ledger, state
 		return nil
 	case stage == checkpoint.StageAsked && from != "":
 		e, err := x.service.openExport(ctx, from)
-		if err == nil {
+		if err != nil { // it may be put right
+			err = nil
+		} else {
 			err = x.refusal(ctx, ledger, state, e)
 		}
-		var hole *checkpoint.NotAdmissible
-		if waits := errors.As(err, &hole) && hole.Yet; (err == nil || waits) && x.World.Elapsed()-x.askedAt < 6*time.Hour || !x.peaceful && chance < 0.5 {
-			return nil
+		if err == nil && x.World.Elapsed()-x.askedAt < 6*time.Hour || !x.peaceful && chance < 0.5 {
+			return err
 		}
 		x.World.Inject("export given up before its load")
 	case stage == checkpoint.StageOver || state.Loaded() && !state.NeedsLoad:
@@ -153,8 +154,8 @@ func (x *exporting) decide(ctx context.Context, ledger *checkpoint.Ledger, state
 		_, err = ledger.PauseLoad(ctx, source, checkpoint.PausedByOperator)
 		return err
 	}
-	if !x.wanted && chance > 0.85 {
-		_, err = ledger.AskLoad(ctx, source, chance < 0.9)
+	if !x.wanted && chance > 0.93 {
+		_, err = ledger.AskLoad(ctx, source, chance < 0.96)
 		x.World.Inject("load asked for")
 		if err == nil {
 			x.holds = false
@@ -235,7 +236,8 @@ func (x *exporting) refusal(ctx context.Context, ledger *checkpoint.Ledger, stat
 	if err != nil {
 		return err
 	}
-	if err := checkpoint.AdmissibleExport(state, shards, e.At, d.At, 0); err != nil {
+	var hole *checkpoint.NotAdmissible
+	if err := checkpoint.AdmissibleExport(state, shards, e.At, d.At, 0); errors.As(err, &hole) && !hole.Yet {
 		return err
 	}
 	if age := d.At.Sub(e.At); x.MaxImageAge > 0 && age > x.MaxImageAge/2 {

@@ -59,6 +59,7 @@ type Report struct {
 	Elapsed  time.Duration // virtual
 	Steps    int
 	Gap      bool // a gap was declared
+	Exported int  // loads from exports that ended
 	Trace    string
 }
 
@@ -101,8 +102,12 @@ func Simulate(seed uint64, o SimOptions) (r Report) {
 }
 
 func (s *simulation) report() Report {
+	exported := 0
+	if s.exports != nil {
+		exported = s.exports.ended
+	}
 	return Report{
-		Seed: s.plan.seed, Failures: slices.Concat(s.Broken(), s.failures), Injected: s.World.Injected(), Elapsed: s.World.Elapsed(),
+		Exported: exported, Seed: s.plan.seed, Failures: slices.Concat(s.Broken(), s.failures), Injected: s.World.Injected(), Elapsed: s.World.Elapsed(),
 		Steps: s.World.Steps(), Gap: len(s.Gaps) > 0, Trace: s.World.Trace(),
 	}
 }

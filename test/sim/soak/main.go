@@ -84,6 +84,7 @@ type total struct {
 	gaps     int
 	steps    int
 	virtual  time.Duration
+	exported int // seeds in which a load from an export ended
 	injected map[string]int
 	failed   []run
 	began    time.Time
@@ -100,7 +101,7 @@ type run struct {
 }
 
 // readKept reads lines of a seed and why it is kept; those that say dense were played with twice
-// the faults, those that say relay with a topic, and those that say verifies or cutovers with these.
+// the faults, those that say relay with a topic, and those that say verifies, cutovers or exports with these.
 func readKept(file string) (runs []run, err error) {
 	text, err := os.ReadFile(file)
 	for line := range strings.Lines(string(text)) {
@@ -173,6 +174,9 @@ func (t *total) add(as run, r sim.Report) {
 	if r.Gap {
 		t.gaps++
 	}
+	if r.Exported > 0 {
+		t.exported++
+	}
 	for name, n := range r.Injected {
 		t.injected[name] += n
 	}
@@ -198,6 +202,13 @@ func (t *total) summary() int {
 		fmt.Printf("%10d × %s\n", t.injected[name], name)
 	}
 	missing := 0
+	if t.options.Exports {
+		fmt.Printf("a load from an export ended in %d of %d seeds\n", t.exported, t.played)
+		if least := t.played * 9 / 10; t.exported < least { // where the stream has ended for good there is none
+			missing++
+			fmt.Printf("that is less than %d\n", least)
+		}
+	}
 	for _, name := range sim.Effects() {
 		if t.options.Mapping == "" && !t.options.Cutovers && t.played >= complete && t.injected[name] == 0 {
 			missing++
